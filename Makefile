@@ -1,0 +1,52 @@
+# A thin front of meson and ninja; tools/ holds what is more than one line.
+
+BUILD  ?= build
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+DESTDIR ?=
+PREFIX ?= /usr/local
+# bench: one group, or empty for all of them.
+BENCH  ?=
+
+.PHONY: all demo check bench lint soak install clean help
+
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) -j $(JOBS)
+
+$(BUILD)/build.ninja:
+	@meson setup $(BUILD)
+
+help:
+	@echo 'make            build into $(BUILD)/: weft, and lib/ with the three libraries'
+	@echo 'make demo       install the packages needed, build, run rping and perftest over weft'
+	@echo 'make check      install the packages needed, build, run every test (also sanitized)'
+	@echo 'make bench      measure; BENCH=group for one group; writes $(BUILD)/bench.json'
+	@echo 'make lint       prove the rules of the house from sources and objects'
+	@echo 'make soak       every test with full counts, and those too long for make check'
+	@echo 'make install    install below PREFIX ($(PREFIX)), staged in DESTDIR'
+	@echo 'make clean      remove the build directories'
+
+demo:
+	@tools/packages.sh build demo
+	@$(MAKE) --no-print-directory all
+	@tools/demo $(BUILD)
+
+check:
+	@tools/packages.sh build demo test vm
+	@tools/check --build $(BUILD)
+
+soak:
+	@tools/packages.sh build demo test vm
+	@tools/check --build $(BUILD) --soak
+
+bench: all
+	@tools/bench --build $(BUILD) $(BENCH)
+
+lint: all
+	@tools/lint --build $(BUILD)
+
+install: all
+	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
+	@DESTDIR=$(DESTDIR) meson install -C $(BUILD)
+
+clean:
+	rm -rf $(BUILD) build-asan build-tsan

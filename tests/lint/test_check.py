@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""tools/check counts what happened: every way a test can end, as meson writes it down."""
+
+import importlib.machinery
+import importlib.util
+import pathlib
+import sys
+
+sys.dont_write_bytecode = True
+
+CHECK = pathlib.Path(__file__).resolve().parents[2] / 'tools' / 'check'
+
+# A name, the entry of testlog.json, and the expected (passed, number of failures, skips).
+CASES = [
+    ('a program without cases is one', {'result': 'OK'}, (1, 0, [])),
+    ('cases are counted', {'result': 'OK', 'stdout': '1..2\nok 1 - a\nok 2 - b\n'}, (2, 0, [])),
+    ('two groups of cases add up',
+     {'result': 'OK', 'stdout': '1..1\nok 1 - a\n1..2\nok 1 - b\nok 2 - c\n'}, (3, 0, [])),
+    ('a failed case is one failure',
+     {'result': 'FAIL', 'stdout': '1..2\nok 1 - a\nnot ok 2 - b\n'}, (1, 1, [])),
+    ('a failed case counts though the program ends well',
+     {'result': 'OK', 'stdout': '1..1\nnot ok 1 - a\n'}, (0, 1, [])),
+    ('a crash after good cases is a failure',
+     {'result': 'FAIL', 'returncode': -11, 'stdout': '1..2\nok 1 - a\n'}, (1, 1, [])),
+    ('a program that ends well before its last case failed',
+     {'result': 'OK', 'stdout': '1..2\nok 1 - a\n'}, (1, 1, [])),
+    ('no end in time is a failure', {'result': 'TIMEOUT', 'duration': 60.0}, (0, 1, [])),
+    ('a program that did not start is a failure',
+     {'result': 'ERROR', 'returncode': 99}, (0, 1, [])),
+    ('a skip has its reason', {'result': 'SKIP', 'stdout': 'SKIP: no kvm\n'}, (0, 0, ['no kvm'])),
+    ('a skip without a reason is a failure', {'result': 'SKIP'}, (0, 1, [])),
+    ('a case skipped in TAP has its reason',
+     {'result': 'OK', 'stdout': 'ok 1 - a\nok 2 - b # SKIP no tshark\n1..2\n'},
+     (1, 0, ['b: no tshark'])),
+    ('a case skipped in cmocka has its reason',
+     {'result': 'OK', 'stdout': '1..2\nok 1 - a\nSKIP: no IPv6\nnot ok 2 # SKIP b\n'},
+     (1, 0, ['no IPv6'])),
+    ('a case skipped in cmocka without a reason is a failure',
+     {'result': 'OK', 'stdout': '1..1\nnot ok 1 # SKIP a\n'}, (0, 1, [])),
+]
+
+
+def load_check():
+    loader = importlib.machinery.SourceFileLoader('check', str(CHECK))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader('check', loader))
+    loader.exec_module(module)
+    return module
+
+
+def main():
+    check = load_check()
+    failed = 0
+    for number, (name, test, expected) in enumerate(CASES, 1):
+        passed, failures, skips = check.judge(test)
+        is_right = (passed, len(failures), skips) == expected
+        print(f'{"ok" if is_right else "not ok"} {number} - {name}')
+        if not is_right:
+            failed += 1
+            print(f'# expected {expected}, got {(passed, failures, skips)}')
+    print(f'1..{len(CASES)}')
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

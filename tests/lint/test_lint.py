@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""Every check of tools/lint can fail: tiny bad trees, each beside a good twin that passes."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import textwrap
+
+LINT = pathlib.Path(__file__).resolve().parents[2] / 'tools' / 'lint'
+
+# A name to say what is wrong, the check, the tree {path: text}, and what the report must contain
+# (None: the check must pass).
+CASES = [
+    ('a room may include what its row names', 'includes',
+     {'mem/a.c': '#include "base/b.h"\n', 'base/b.h': '#include <stdint.h>\n'}, None),
+    ('a room may not include upwards', 'includes',
+     {'mem/a.c': '\n#include "ddp/b.h"\n', 'ddp/b.h': ''}, 'mem/a.c:2: includes: "ddp/b.h"'),
+    ('an include in a comment is none', 'includes',
+     {'mem/a.c': '// #include "ddp/b.h"\n/*\n#include "ddp/b.h"\n*/\n', 'ddp/b.h': ''}, None),
+    ('a path starts at the root', 'includes',
+     {'mem/a.c': '#include "b.h"\n', 'mem/b.h': ''}, 'write the path from the root'),
+    ('a path has no dots', 'includes',
+     {'mem/a.c': '#include "../mem/b.h"\n', 'mem/b.h': ''}, 'write the path from the root'),
+    ('an included header exists', 'includes',
+     {'mem/a.c': '#include "base/none.h"\n'}, 'does not exist'),
+    ('engine rooms include no I/O header', 'includes',
+     {'mpa/a.c': '#include <sys/epoll.h>\n'}, 'mpa/a.c:1: includes: <sys/epoll.h>'),
+    ('engine rooms do not know the verbs ABI', 'includes',
+     {'qp/a.c': '#include <infiniband/verbs.h>\n'}, '<infiniband/verbs.h>'),
+    ('the fronts know the verbs ABI', 'includes',
+     {'verbs/a.c': '#include <infiniband/verbs.h>\n'}, None),
+    ('public headers include no room', 'includes',
+     {'include/weft/a.h': '#include "base/b.h"\n', 'base/b.h': ''}, 'a public header includes'),
+    ('a cycle of headers is found', 'includes',
+     {'cq/a.h': '#include "cq/b.h"\n', 'cq/b.h': '#include "cq/c.h"\n',
+      'cq/c.h': '#include "cq/a.h"\n'}, 'cq/a.h -> cq/b.h -> cq/c.h -> cq/a.h'),
+    ('two ways to one header are no cycle', 'includes',
+     {'cq/a.h': '#include "cq/b.h"\n#include "cq/c.h"\n', 'cq/b.h': '#include "cq/c.h"\n',
+      'cq/c.h': ''}, None),
+    ('a folder of C that is no room is found', 'includes',
+     {'attic/a.c': ''}, 'attic/ is not a room'),
+
+    ('a function of 70 lines is short enough', 'shape',
+     {'cq/a.c': 'int f(void)\n{\n' + '    ;\n' * 67 + '}\n'}, None),
+    ('a function of 71 lines is too long', 'shape',
+     {'cq/a.c': 'struct s {\n    int a;\n};\n\nint f(int a,\n      int b)\n{\n' + '    ;\n' * 67
+      + '}\n'}, 'cq/a.c:5: shape: f() has 71 lines'),
+    ('braces in strings and comments do not count', 'shape',
+     {'cq/a.c': 'int f(void)\n{\n    g("{"); // {\n    h(\'{\');\n}\n' + '\n' * 80}, None),
+    ('a long table is no function', 'shape',
+     {'cq/a.c': 'static const int t[] = {\n' + '    1,\n' * 100 + '};\n'}, None),
+    ('a file of 801 lines is too long', 'shape',
+     {'cq/a.c': '\n' * 801}, 'cq/a.c:801: shape: the file has 801 lines'),
+    ('a line of 101 columns is too long', 'shape',
+     {'cq/a.c': '\n//' + 'x' * 99 + '\n'}, 'cq/a.c:2: shape: the line has 101 columns'),
+    ('a line of 100 columns is not', 'shape', {'cq/a.c': '//' + 'x' * 98 + '\n'}, None),
+
+    ('strcpy is banned everywhere', 'calls',
+     {'cli/a.c': 'int f(void)\n{\n    strcpy(a, b);\n}\n'}, 'cli/a.c:3: calls: strcpy is banned'),
+    ('a banned word inside a longer name is none', 'calls',
+     {'cli/a.c': 'void f(void)\n{\n    my_strcpy(a, b);\n    port->system(a);\n}\n'}, None),
+    ('engine rooms read no clock', 'calls',
+     {'qp/a.c': 'void f(void)\n{\n    clock_gettime(0, t);\n}\n'}, 'the caller has the clock'),
+    ('engine rooms take no lock', 'calls',
+     {'qp/a.c': 'void f(void)\n{\n    pthread_mutex_lock(m);\n}\n'}, 'pthread_mutex_lock'),
+    ('engine rooms do not know errno', 'calls',
+     {'qp/a.c': 'int f(void)\n{\n    return -errno;\n}\n'}, 'errno is banned'),
+    ('engine rooms do not print', 'calls',
+     {'qp/a.c': 'void f(void)\n{\n    printf("x");\n}\n'}, 'engine rooms do not print'),
+    ('a word in a string is no call', 'calls',
+     {'qp/a.c': 'void f(void)\n{\n    g("printf(x)"); /* printf(x) */\n}\n'}, None),
+    ('outer rooms may read the clock', 'calls',
+     {'link/a.c': 'void f(void)\n{\n    clock_gettime(0, t);\n}\n'}, None),
+    ('engine rooms take memory at creation', 'calls',
+     {'cq/a.c': 'int cq_queue_init(void)\n{\n    return !malloc(1);\n}\n'}, None),
+    ('engine rooms take no memory later', 'calls',
+     {'cq/a.c': 'int cq_queue_push(void)\n{\n    return !malloc(1);\n}\n'},
+     'cq/a.c:3: calls: malloc in cq_queue_push'),
+
+    ('a room within a folder may include what its row names', 'includes',
+     {'node/cta/a.c': '#include "node/interface/b.h"\n', 'node/interface/b.h': ''}, None),
+    ('a room within a folder may not include its neighbour', 'includes',
+     {'node/cta/a.c': '#include "node/uma/b.h"\n', 'node/uma/b.h': ''},
+     'node/cta/a.c:1: includes: "node/uma/b.h"'),
+    ('an agent names no protocol', 'neutral',
+     {'node/uma/a.c': '\nint nvme_status;\n'}, 'node/uma/a.c:2: neutral: nvme'),
+    ('an interface names no I/O format, not even in a comment', 'neutral',
+     {'node/interface/a.h': '// an ATA command\n'}, 'node/interface/a.h:1: neutral: ATA'),
+    ('data are no I/O format', 'neutral', {'node/cta/a.c': 'int data, atapi_like;\n'}, None),
+    ('a TTS names its protocol', 'neutral', {'node/tts/a.c': 'int nbd_magic;\n'}, None),
+
+    # Spelt apart, so that the tree's own check does not find them here.
+    ('a note of unfinished work is found', 'leftovers',
+     {'cq/a.c': '\n// TO' 'DO: later\n'}, 'cq/a.c:2: leftovers'),
+    ('a longer word is none', 'leftovers', {'cq/a.c': '// TO' 'DOS\n'}, None),
+]
+
+COMPILED_CASES = [
+    ('const tables are no mutable variables', 'globals',
+     'static const int t[] = {1};\nstatic const char *const n[] = {"a"};\n'
+     'const void *f(int i) { return i ? (const void *)&t[i] : n[i]; }\n', None),
+    ('a static variable is found', 'globals',
+     'static int hits;\nint f(void) { return ++hits; }\n', 'mem/a.c:1: globals: hits'),
+    ('a static variable of a function is found', 'globals',
+     'int f(void)\n{\n    static int calls = 4;\n    return ++calls;\n}\n', 'mem/a.c:3: globals'),
+    ('a global variable is found', 'globals', 'int level = 3;\n', 'globals: level'),
+    ('a thread-local variable is found', 'globals',
+     '__thread int depth;\nint f(void) { return ++depth; }\n', 'globals: depth'),
+    ('a table that lost its const is found', 'globals',
+     'static const char *names[] = {"a"};\nconst char *f(int i) { return names[i]; }\n'
+     'void g(int i) { names[i] = 0; }\n', 'globals: names'),
+
+    ('a library that exports its script passes', 'exports',
+     'V_1 { global: f; local: *; };\n', None),
+    ('a symbol that is named but not defined is found', 'exports',
+     'V_1 {\n    global: f;\n    gone;\n    local: *;\n};\n', 'libweft.map:3: exports: gone@V_1'),
+    ('a symbol that is exported but not named is found', 'exports',
+     'V_1 { global: f*; local: *; };\n', 'exports f@V_1'),
+]
+
+
+def write_tree(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def run(*words, cwd=None):
+    subprocess.run([str(word) for word in words], cwd=cwd, check=True, capture_output=True)
+
+
+def lint(root, check):
+    result = subprocess.run([LINT, '--root', root, check], capture_output=True, text=True)
+    return result.returncode, result.stdout + result.stderr
+
+
+def compile_globals(root, text):
+    write_tree(root, {'mem/a.c': text})
+    (root / 'build').mkdir()
+    run('cc', '-O1', '-g', '-fPIC', '-c', root / 'mem/a.c', '-o', root / 'build/a.o')
+    run('ar', 'rcT', 'libweft-mem.a', 'a.o', cwd=root / 'build')
+
+
+def compile_exports(root, text):
+    write_tree(root, {'rnic/libweft.map': text, 'rnic/f.c': 'int f(void) { return 0; }\n'})
+    (root / 'build/lib').mkdir(parents=True)
+    run('cc', '-shared', '-fPIC', root / 'rnic/f.c',
+        f'-Wl,--version-script={root}/rnic/libweft.map', '-o', root / 'build/lib/libweft.so.1')
+
+
+def unbuilt_objects(root):
+    write_tree(root, {'mem/a.c': 'int f(void);\n', 'rnic/libweft.map': 'V_1 { global: f; };\n'})
+
+
+def bad_layout(root):
+    run('cp', LINT.parents[1] / '.clang-format', root)
+    write_tree(root, {'mem/a.c': 'int f(void) {return 0;}\n'})
+
+
+def history_of(subject):
+    def make(root):
+        git = ['git', '-c', 'user.name=a', '-c', 'user.email=a@b', '-C', root]
+        run('git', 'init', '-q', root)
+        run(*git, 'commit', '-q', '--allow-empty', '-m', subject)
+    return make
+
+
+def all_cases():
+    """(name, check, function that makes the tree, expected words or None)"""
+    for name, check, files, expected in CASES:
+        yield name, check, lambda root, files=files: write_tree(root, files), expected
+    makers = {'globals': compile_globals, 'exports': compile_exports}
+    for name, check, text, expected in COMPILED_CASES:
+        yield name, check, lambda root, m=makers[check], text=text: m(root, text), expected
+    yield 'objects that are not built prove nothing', 'globals', unbuilt_objects, 'run make'
+    yield 'a library that is not built proves nothing', 'exports', unbuilt_objects, 'run make'
+    yield 'another layout is found', 'format', bad_layout, 'mem/a.c:1: format'
+    yield 'a subject with a room passes', 'history', history_of('mem: add a table'), None
+    yield 'a subject without a room is found', 'history', history_of('fix things'), '"fix things"'
+
+
+def verdict(check, make, expected):
+    """What is wrong with the outcome of one case; '' if nothing, 'SKIP ...' if it cannot run."""
+    with tempfile.TemporaryDirectory(prefix='weft-lint-') as name:
+        root = pathlib.Path(name)
+        make(root)
+        status, report = lint(root, check)
+    if 'SKIP: ' in report:
+        return 'SKIP ' + report.split('SKIP: ')[1].split('\n')[0]
+    if expected is None:
+        return '' if status == 0 else f'passes nothing wrong, but lint says:\n{report}'
+    if status == 1 and expected in report:
+        return ''
+    return f'lint must fail and say `{expected}`, but ends with {status} and says:\n{report}'
+
+
+def main():
+    failed = 0
+    number = 0
+    for number, (name, check, make, expected) in enumerate(all_cases(), 1):
+        wrong = verdict(check, make, expected)
+        if wrong.startswith('SKIP '):
+            print(f'SKIP: {name}: {wrong[5:]}\nok {number} - {check}: {name} # SKIP')
+            continue
+        print(f'{"not ok" if wrong else "ok"} {number} - {check}: {name}')
+        if wrong:
+            failed += 1
+            print(textwrap.indent(wrong.strip(), '# '))
+    print(f'1..{number}')
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""The rules of the house, as data: which room may include what, which calls are banned where."""
+
+import re
+
+# A room, what it may include (other rooms, or a group of HEADERS), and why that and no more.
+ROOMS = {
+    # room: (may include, why)
+    'base': ('', 'everyone stands on it, so it stands on nobody'),
+    'wire': ('base', 'a header is parsed from octets to a verdict and back; no state'),
+    'tcp': ('wire base', 'one connection; who its ends are and how segments travel is below it'),
+    'net': ('tcp wire base', 'whose segment it is, and what a host does beside TCP; no device'),
+    'mem': ('base', 'answers with a verdict and knows no protocol'),
+    'mpa': ('wire base', 'turns a byte stream into ULPDUs and knows no STag'),
+    'ddp': ('mem wire base', 'places segments; the ULP octet is opaque to it'),
+    'rdmap': ('ddp mem wire base', 'gives the ULP octet its meaning'),
+    'cq': ('base', 'completions only; whose they are is not its business'),
+    'qp': ('rdmap mem cq base', 'work queues speak operations, not wire formats'),
+    'conn': ('mpa wire base', 'start-up is MPA; no work request exists yet'),
+    'link': ('net tcp wire base', 'carries octets, by the kernel\'s TCP or by ours over a device'),
+    'rnic': ('conn qp cq rdmap ddp mpa mem link wire base weft', 'the one room that wires'),
+    'host': ('rnic mem link base weft', 'what a process lends the device: environment, fork, exit'),
+    'verbs': ('host rnic base weft abi', 'a thin front; the engine rooms are behind rnic'),
+    'cm': ('host rnic base weft abi', 'a thin front; the engine rooms are behind rnic'),
+    'manager': ('base weft abi', 'public verbs only: it runs on any RNIC'),
+    'node/interface': ('base', 'what agents say to each other; nobody behind it is known'),
+    'node/loop': ('base', 'waits for descriptors and deadlines; whose is not its business'),
+    'node/bus': ('node/interface base', 'carries frames between processes and opens none'),
+    'node/cta': ('node/bus node/interface base', 'knows no protocol and no device'),
+    'node/uma': ('node/interface base', 'knows no protocol, no device and no process'),
+    'node/rta': ('node/bus node/interface base', 'turns requests into commands; devices by 320'),
+    'node/ddm': ('node/interface base', 'one device each; knows nobody above interface 320'),
+    'node/tts': ('node/loop node/interface base weft abi', 'one network protocol each'),
+    'node/unit': ('node/rta node/ddm node/bus node/loop node/interface base',
+                  'wires the process of an RTA'),
+    'node/host': ('node/unit node/tts node/uma node/cta node/rta node/ddm node/bus node/loop '
+                  'node/interface base weft', 'wires the host storage node'),
+    'cli': ('node/host node/unit weft abi',
+            'what a command needs, any program must be able to have'),
+    'examples': ('weft abi', 'what any program could do: public headers alone'),
+    'sim': ('rnic link base weft', 'drives whole devices from outside'),
+}
+
+# The sans-I/O rooms: no socket, clock, thread, random source or mutable global.
+ENGINE_ROOMS = ('base', 'wire', 'tcp', 'net', 'mem', 'mpa', 'ddp', 'rdmap', 'cq', 'qp', 'conn',
+                'node/interface', 'node/bus', 'node/cta', 'node/uma', 'node/rta', 'manager')
+
+# The rooms of the storage node that know no network protocol and no I/O format, and the words that
+# they do not use, not even in a comment.
+NEUTRAL_ROOMS = ('node/interface', 'node/bus', 'node/cta', 'node/uma')
+FOREIGN_WORDS = re.compile(r'nvme|nbd|scsi|verbs|ibv_|(?<![a-z])ata(?![a-z])', re.I)
+
+# Groups of angle-bracket headers that only the rooms that name them in ROOMS may include.
+HEADERS = {
+    'weft': re.compile(r'^weft/'),
+    'abi': re.compile(r'^(infiniband|rdma)/'),
+}
+
+# All an engine room may take from the system: types (of addresses too), memory and text, no I/O.
+ENGINE_SYSTEM_HEADERS = set('''
+    assert.h endian.h errno.h inttypes.h isa-l.h isa-l/crc.h limits.h stdalign.h stdarg.h
+    stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h sys/sdt.h sys/types.h
+    netinet/in.h sys/socket.h sys/uio.h
+'''.split())
+
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 800
+LINE_COLUMNS_MAX = 100
+
+# Functions in which an engine room may take or give back memory.
+MAY_ALLOCATE = re.compile(r'_(init|create|destroy|fini|resize)$')
+
+# Words that may not be called (a trailing ! bans the mere word), and what to write instead.
+BANNED_EVERYWHERE = {
+    'strcpy': 'snprintf or memcpy with a checked length',
+    'strcat': 'snprintf into what is left of the buffer',
+    'sprintf': 'snprintf',
+    'vsprintf': 'vsnprintf',
+    'gets': 'fgets or getline',
+    'alloca': 'a fixed array, or memory taken at creation',
+    'system': 'posix_spawn or fork and execve',
+    'rand': 'base/prng.h, seeded by the caller',
+    'srand': 'base/prng.h, seeded by the caller',
+    'strtok': 'strtok_r',
+}
+
+_TIME = 'an `instant_ns now` argument: the caller has the clock'
+_RANDOM = 'a number passed in, or base/prng.h seeded by the caller'
+_OUTPUT = 'a trace point (base/trace.h) or a verdict: engine rooms do not print'
+_INPUT = 'a port of base/: I/O belongs to link/'
+_THREAD = 'nothing: one caller at a time; threads and locks belong to rnic/'
+_MEMORY = 'memory taken in a function named *_init, *_create or *_resize'
+
+BANNED_IN_ENGINE = {
+    **dict.fromkeys('time clock_gettime gettimeofday clock nanosleep usleep sleep'.split(), _TIME),
+    **dict.fromkeys('random srandom drand48 getrandom getentropy arc4random'.split(), _RANDOM),
+    **dict.fromkeys('printf fprintf vprintf vfprintf puts fputs putchar perror'.split(), _OUTPUT),
+    **dict.fromkeys('''socket bind listen accept accept4 connect recv recvmsg recvfrom send sendmsg
+                       sendto shutdown getsockopt setsockopt poll select epoll_create1 epoll_ctl
+                       epoll_wait eventfd open openat read write readv writev close fopen fclose
+                       fread fwrite ioctl fcntl'''.split(), _INPUT),
+    **dict.fromkeys(('abort', 'exit', '_exit'), 'CHECK of base/check.h, or a verdict'),
+    **dict.fromkeys(('getenv', 'secure_getenv', 'setenv'), 'a field of the configuration'),
+    'errno!': 'a verdict, or a negative errno as the return value',
+    r'pthread_\w+': _THREAD,
+    r'mtx_\w+': _THREAD,
+}
+ALLOCATION = dict.fromkeys('malloc calloc realloc reallocarray free aligned_alloc posix_memalign '
+                           'strdup strndup'.split(), _MEMORY)
+
+# Shared library in build/lib, its version script.
+LIBRARIES = {
+    'libweft.so.1': 'rnic/libweft.map',
+    'libibverbs.so.1': 'verbs/libibverbs.map',
+    'librdmacm.so.1': 'cm/librdmacm.map',
+    'manager/libweft-manager.so.1': 'manager/libweft-manager.map',
+}
+
+# What a commit's subject may begin with, besides a room.
+SUBJECT_PREFIXES = ('house', 'node', 'tests', 'judges', 'siw', 'fuzz', 'docs', 'man', 'tools',
+                    'bench', 'include')
+
+CLANG_FORMAT_VERSION = 14

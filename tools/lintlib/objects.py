@@ -1,0 +1,115 @@
+"""globals, exports: what only the compiled objects can tell."""
+
+import re
+import subprocess
+
+from . import house
+
+# `objdump -t`: value, flags, section, size, name. Common symbols stand in section *COM*.
+_SYMBOL = re.compile(r'^[0-9a-f]+ (.{7}) (\S+)\s+[0-9a-f]+\s+(?:\.hidden )?(\S+)$')
+_MEMBER = re.compile(r'^(\S+):\s+file format')
+
+
+def _is_writable(section):
+    """.data.rel.ro holds const tables of pointers: writable only while the loader relocates it."""
+    if section.startswith('.data.rel.ro'):
+        return False
+    return section == '*COM*' or section.startswith(('.data', '.bss', '.tdata', '.tbss'))
+
+
+def _mutable_symbols(archive):
+    """(object file, symbol) for every variable in writable memory."""
+    listing = subprocess.run(['objdump', '-t', str(archive)], capture_output=True, text=True,
+                             check=True).stdout
+    member = ''
+    for line in listing.splitlines():
+        found = _MEMBER.match(line)
+        if found:
+            member = found.group(1)
+        found = _SYMBOL.match(line)
+        if found and 'd' not in found.group(1) and _is_writable(found.group(2)):
+            yield member, found.group(3).split('.')[0]
+
+
+def _declaration(tree, room, name):
+    """Where the sources of a room first speak of a variable."""
+    word = re.compile(rf'\b{re.escape(name)}\b')
+    for source in tree.c_files:
+        if source.room == room:
+            found = word.search(source.code)
+            if found:
+                return source.path, source.line_of(found.start())
+    return room, 1
+
+
+def _archive(tree, room):
+    """The static library of a room: that of a room within a folder lies in the same."""
+    *folders, _ = room.split('/')
+    return tree.build.joinpath(*folders, f'libweft-{room.replace("/", "-")}.a')
+
+
+def check_globals(tree):
+    for room in house.ENGINE_ROOMS:
+        has_sources = any(source.room == room and source.path.suffix == '.c'
+                          for source in tree.c_files)
+        archive = _archive(tree, room)
+        if not archive.is_file():
+            if has_sources:
+                yield room, 1, f'{archive} is not built, so its variables are unproven: run make'
+            continue
+        for _, name in _mutable_symbols(archive):
+            path, line = _declaration(tree, room, name)
+            yield path, line, (f'{name} is a mutable variable of file or thread scope: '
+                               'engine rooms keep all state in objects passed in')
+
+
+def _script_symbols(text):
+    """{(symbol, version)} that a version script exports."""
+    text = re.sub(r'/\*.*?\*/|#[^\n]*', ' ', text, flags=re.S)
+    symbols = set()
+    for version, body in re.findall(r'(\w[\w.]*)\s*\{(.*?)\}', text, flags=re.S):
+        exported = re.search(r'global\s*:(.*?)(?:local\s*:|$)', body, flags=re.S)
+        if exported:
+            symbols |= {(name.strip(), version)
+                        for name in exported.group(1).split(';') if name.strip()}
+    return symbols
+
+
+def _library_symbols(library):
+    listing = subprocess.run(['nm', '-D', '--defined-only', '--with-symbol-versions',
+                              str(library)], capture_output=True, text=True, check=True).stdout
+    symbols = set()
+    for line in listing.splitlines():
+        kind, name = line.split()[-2:]
+        if kind != 'A':
+            symbols.add(tuple((name.replace('@@', '@') + '@').split('@')[:2]))
+    return symbols
+
+
+def _line_in_script(text, name):
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.search(rf'(?<!\w){re.escape(name)}(?!\w)', line):
+            return number
+    return 1
+
+
+def check_exports(tree):
+    for library_name, script_name in house.LIBRARIES.items():
+        library = tree.build / 'lib' / library_name
+        script = tree.root / script_name
+        if not script.is_file():
+            if library.is_file():
+                yield script_name, 1, f'{library_name} has no version script'
+            continue
+        if not library.is_file():
+            yield script_name, 1, f'{library} is not built, so its symbols are unproven: run make'
+            continue
+        text = script.read_text()
+        wanted = _script_symbols(text)
+        present = _library_symbols(library)
+        for name, version in sorted(wanted - present):
+            hint = 'name each symbol' if '*' in name else f'{library_name} does not define it'
+            yield script_name, _line_in_script(text, name), f'{name}@{version}: {hint}'
+        for name, version in sorted(present - wanted):
+            yield script_name, 1, (f'{library_name} exports {name}@{version}, '
+                                   'which the version script does not name')

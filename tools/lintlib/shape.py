@@ -1,0 +1,98 @@
+"""shape, leftovers, calls: what can be seen by looking at one file."""
+
+import re
+
+from . import house
+from .tree import functions
+
+
+def check_shape(tree):
+    for source in tree.files:
+        if len(source.lines) > house.FILE_LINES_MAX:
+            yield source.path, house.FILE_LINES_MAX + 1, (
+                f'the file has {len(source.lines)} lines, at most {house.FILE_LINES_MAX}: '
+                'one file owns one thing')
+        for number, line in enumerate(source.lines, 1):
+            if len(line) > house.LINE_COLUMNS_MAX:
+                yield source.path, number, (
+                    f'the line has {len(line)} columns, at most {house.LINE_COLUMNS_MAX}')
+        if not source.is_c:
+            continue
+        for function in functions(source):
+            length = function.last_line - function.first_line + 1
+            if length > house.FUNCTION_LINES_MAX:
+                yield source.path, function.first_line, (
+                    f'{function.name}() has {length} lines, at most {house.FUNCTION_LINES_MAX}: '
+                    'split decision, computation and effect')
+
+
+# Spelt apart, so that this file does not find itself.
+_LEFTOVER = re.compile(r'\b(' + '|'.join(('FIX' 'ME', 'X' 'XX', 'TO' 'DO', 'HA' 'CK')) + r')\b')
+
+
+def check_leftovers(tree):
+    for source in tree.files:
+        for number, line in enumerate(source.lines, 1):
+            match = _LEFTOVER.search(line)
+            if match:
+                yield source.path, number, (f'{match.group()}: do it, or say in plain words what '
+                                            'is missing')
+
+
+def _pattern(words):
+    """Matches a call of any of `words`; members (`port->send(`) and longer names do not match."""
+    calls = '|'.join(word for word in words if not word.endswith('!'))
+    names = '|'.join(word[:-1] for word in words if word.endswith('!'))
+    pattern = rf'(?<![\w.])(?<!->)({calls})\s*\('
+    if names:
+        pattern += rf'|(?<![\w.])(?<!->)({names})\b'
+    return re.compile(pattern)
+
+
+def _replacement(table, word):
+    for key, replacement in table.items():
+        if re.fullmatch(key.rstrip('!'), word):
+            return replacement
+    raise KeyError(word)
+
+
+def _find_calls(source, table):
+    """(offset, word, replacement) of every use of a banned word."""
+    for match in _pattern(table).finditer(source.code):
+        word = match.group(match.lastindex)
+        yield match.start(match.lastindex), word, _replacement(table, word)
+
+
+def _enclosing(source_functions, offset):
+    for function in source_functions:
+        if function.start <= offset <= function.end:
+            return function.name
+    return None
+
+
+def check_calls(tree):
+    for source in tree.c_files:
+        for offset, word, replacement in _find_calls(source, house.BANNED_EVERYWHERE):
+            yield source.path, source.line_of(offset), f'{word} is banned: use {replacement}'
+        if source.room not in house.ENGINE_ROOMS:
+            continue
+        for offset, word, replacement in _find_calls(source, house.BANNED_IN_ENGINE):
+            yield source.path, source.line_of(offset), (
+                f'{word} is banned in engine rooms: use {replacement}')
+        own = list(functions(source))
+        for offset, word, replacement in _find_calls(source, house.ALLOCATION):
+            name = _enclosing(own, offset)
+            if not name or not house.MAY_ALLOCATE.search(name):
+                yield source.path, source.line_of(offset), (
+                    f'{word} in {name or "file scope"}: engine rooms use {replacement}')
+
+
+def check_neutral(tree):
+    for source in tree.c_files:
+        if source.room not in house.NEUTRAL_ROOMS:
+            continue
+        for number, line in enumerate(source.lines, 1):
+            match = house.FOREIGN_WORDS.search(line)
+            if match:
+                yield source.path, number, (f'{match.group()}: {source.room}/ names no network '
+                                            'protocol and no I/O format')
