@@ -1,0 +1,58 @@
+// Network octet order: reading and writing big-endian integers at any alignment.
+#pragma once
+
+#include <endian.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline uint16_t get_be16(const uint8_t *p)
+{
+    uint16_t v;
+    memcpy(&v, p, sizeof v);
+    return be16toh(v);
+}
+
+static inline uint32_t get_be32(const uint8_t *p)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return be32toh(v);
+}
+
+static inline uint64_t get_be64(const uint8_t *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return be64toh(v);
+}
+
+static inline void put_be16(uint8_t *p, uint16_t v)
+{
+    v = htobe16(v);
+    memcpy(p, &v, sizeof v);
+}
+
+static inline void put_be32(uint8_t *p, uint32_t v)
+{
+    v = htobe32(v);
+    memcpy(p, &v, sizeof v);
+}
+
+static inline void put_be64(uint8_t *p, uint64_t v)
+{
+    v = htobe64(v);
+    memcpy(p, &v, sizeof v);
+}
+
+static inline uint32_t get_le32(const uint8_t *p)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return le32toh(v);
+}
+
+static inline void put_le32(uint8_t *p, uint32_t v)
+{
+    v = htole32(v);
+    memcpy(p, &v, sizeof v);
+}

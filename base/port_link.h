@@ -1,0 +1,115 @@
+// The link port: how octets reach a peer. A back end (socket, sim, later udp and tap) implements
+// `link_ops`; rnic/ drives it and knows no file descriptor. A stream is one TCP connection, or the
+// bound and listening place of one. Nothing here blocks, except `wait` up to its time-out.
+//
+// Threads: all calls on one link are serialised by the shard that owns it; `wait` and `wake` alone
+// may run beside the others. Failures are negative errno values.
+#pragma once
+
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "base/port_place.h"
+#include "base/span.h"
+#include "base/time.h"
+
+struct link_ops;
+
+// A back end embeds this first in a struct of its own.
+struct link {
+    const struct link_ops *ops;
+};
+
+// A back end embeds this first; `owner` is whatever the user of the stream wants to find again.
+struct link_stream {
+    struct link *link;
+    void *owner;
+};
+
+enum link_ready_what {
+    LINK_READY_IN = 1,  // octets, a peer's FIN, or (listener) a connection to accept
+    LINK_READY_OUT = 2, // room to send, or a connect that came to its end
+    LINK_READY_ERR = 4, // the stream is broken: recv or connect_result names the error
+};
+
+struct link_ready {
+    struct link_stream *stream;
+    unsigned what; // enum link_ready_what
+};
+
+enum link_bind_flags {
+    LINK_BIND_REUSE = 1,   // SO_REUSEADDR
+    LINK_BIND_V6_ONLY = 2, // an IPv6 wildcard does not take IPv4 (rdma option AFONLY)
+};
+
+// What one send call hands over. `record_ends[i]` is the index into `iov` behind the last element
+// of record i; records matter to peers that want one FPDU per TCP segment (RFC 5044 section 4.2)
+// and `record_count` is 0 where the stream may be cut anywhere.
+struct link_tx {
+    const struct iovec *iov;
+    unsigned iov_count;
+    const uint16_t *record_ends;
+    unsigned record_count;
+};
+
+struct link_ops {
+    const char *name;
+    // A record is a segment, whoever the peer is: FPDUs are worth cutting to fit.
+    bool has_segments;
+
+    // Takes a local address (port 0: any free one) without listening yet. NULL address: none.
+    int (*bind)(struct link *link, const struct sockaddr *addr, unsigned flags, void *owner,
+                struct link_stream **ret);
+    int (*listen)(struct link_stream *stream, int backlog);
+    // One waiting connection, or -EAGAIN. The new stream's owner is NULL until the caller sets it.
+    int (*accept)(struct link_stream *listener, struct link_stream **ret);
+    // Starts connecting: -EINPROGRESS, then LINK_READY_OUT or _ERR, then connect_result.
+    int (*connect)(struct link_stream *stream, const struct sockaddr *peer);
+    int (*connect_result)(struct link_stream *stream);
+
+    // Octets read (at least 1), 0 at the peer's FIN, -EAGAIN, or another negative errno.
+    ssize_t (*recv)(struct link_stream *stream, struct mspan into);
+    // From now on octets go to `port` when they arrive, in order or beyond a hole: `recv` lets the
+    // link read what has come, writes nothing and returns how many octets the port was offered.
+    // Their positions count from the beginning of the stream, what recv gave before included. The
+    // port may call nothing of this stream. NULL: octets come in order only.
+    void (*set_place)(struct link_stream *stream, const struct place_port *port);
+    // The port may go on after it said PLACE_BUFFER in order, or not now to on_advance.
+    void (*resume)(struct link_stream *stream);
+    // Octets taken (possibly fewer than given), -EAGAIN, or another negative errno.
+    ssize_t (*send)(struct link_stream *stream, const struct link_tx *tx);
+    // Asks for LINK_READY_OUT when there is room again; false withdraws the wish.
+    void (*want_out)(struct link_stream *stream, bool wanted);
+    // Withdraws or renews the interest in LINK_READY_IN (a receiver that must not read on).
+    void (*want_in)(struct link_stream *stream, bool wanted);
+    // Sends FIN behind what was sent; receiving goes on.
+    int (*shutdown)(struct link_stream *stream);
+    // Frees the stream. `abort`: reset the connection instead of an orderly end.
+    void (*close)(struct link_stream *stream, bool abort);
+
+    int (*local_addr)(const struct link_stream *stream, struct sockaddr_storage *ret);
+    int (*peer_addr)(const struct link_stream *stream, struct sockaddr_storage *ret);
+    // The effective maximum segment size in octets (RFC 5044 section 2.2: EMSS).
+    uint32_t (*emss)(const struct link_stream *stream);
+    int (*set_tos)(struct link_stream *stream, uint8_t tos);
+    // Which local address a packet to `peer` would leave from. -ENETUNREACH and the like.
+    int (*route)(struct link *link, const struct sockaddr *peer, struct sockaddr_storage *ret_src);
+
+    // Looks, fills `ret` and returns how many are ready. What is due in the link happens first.
+    int (*poll)(struct link *link, struct link_ready *ret, unsigned max);
+    // When `poll` is due even if nothing arrives. NULL: never.
+    instant_ns (*next_deadline)(struct link *link);
+    // Sleeps until `poll` may find something, or for `timeout_ns` (INSTANT_NEVER: no limit). Beside
+    // other calls: see Threads above.
+    void (*wait)(struct link *link, duration_ns timeout_ns);
+    // Makes a `wait` under way, or the next one, return at once. From any thread or signal handler.
+    void (*wake)(struct link *link);
+    // Octets or a FIN that were taken are not acknowledged yet, and nobody but this process sends
+    // them again: it had better not exit now. NULL: never.
+    bool (*is_busy)(struct link *link);
+    // Closes descriptors only, touching no connection: the child of a fork lets go of its parent's.
+    void (*abandon)(struct link *link);
+    void (*destroy)(struct link *link);
+};

@@ -1,0 +1,44 @@
+// What crosses between MPA and DDP. Up: one whole ULPDU at a time, its CRC already good, in order
+// or beyond a hole of the stream. Down: one ULPDU at a time, into whatever MPA batches.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/port_place.h"
+#include "base/span.h"
+
+enum ulpdu_answer {
+    ULPDU_TAKEN, // done with its octets; the next one may come
+    ULPDU_STALL, // not taken, nothing done: the same ULPDU is offered again later
+    ULPDU_STOP,  // taken, and the stream ends here: nothing more is handed up
+};
+
+struct ulpdu_port {
+    // `ulpdu` is contiguous, at most 65535 octets, and readable during the call only.
+    enum ulpdu_answer (*on_ulpdu)(void *ctx, struct span ulpdu);
+
+    // Streams that place beyond holes only; else NULL.
+    //
+    // A ULPDU that lies beyond a hole, whose FPDU ends at `end` in the full operation phase.
+    // PLACED: its octets are where they belong, and `counts` says what it holds back. Otherwise
+    // nothing is done: it is to come again in order (BUFFER), or from the peer (DROP).
+    enum place_verdict (*on_early_ulpdu)(void *ctx, struct span ulpdu, uint64_t end,
+                                         struct place_counts *counts);
+    // Everything before `end` is there now, and what early ULPDUs behind the last in order hold
+    // back is `counts`: deliver it. False: not now; to be called again, and nothing before that.
+    bool (*on_advance)(void *ctx, uint64_t end, const struct place_counts *counts);
+    void *ctx;
+};
+
+struct ulpdu_sink {
+    // May `put` be called for a ULPDU of `ulpdu_len` octets, its payload in `piece_count` pieces?
+    bool (*has_room)(void *ctx, size_t ulpdu_len, unsigned piece_count);
+    // Takes a ULPDU: `header` (copied), then the pieces in order, none of them empty. The octets in
+    // the pieces stay readable until the transport has taken them, or, with `copy_payload`, are
+    // copied before this returns and the CRC is that of the copy. Returns the stream position
+    // behind the FPDU: it grows from call to call.
+    uint64_t (*put)(void *ctx, struct span header, const struct span *pieces, unsigned piece_count,
+                    bool copy_payload);
+    void *ctx;
+};
