@@ -1,0 +1,107 @@
+// IPv4 and IPv6 headers (RFC 791 section 3.1, RFC 8200 section 3), and the Internet checksum
+// (RFC 1071). Written without options or extension headers, never fragmented; read with options and
+// extension headers, which are passed over where that is allowed. Fragments are refused: who sends
+// TCP finds the path's MTU.
+//
+//   OFFSET SIZE FIELD            IPv4            OFFSET SIZE FIELD            IPv6
+//    0      1   version 4, words 5                0      4   version 6, class, flow label
+//    1      1   type of service                   4      2   payload length
+//    2      2   total length                      6      1   next header
+//    4      2   identification                    7      1   hop limit
+//    6      2   flags (DF), fragment offset 0     8     16   source
+//    8      1   time to live                     24     16   destination
+//    9      1   protocol
+//   10      2   header checksum
+//   12      4   source
+//   16      4   destination
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/check.h"
+#include "base/span.h"
+
+enum {
+    IPV4_OFF_TOS = 1,
+    IPV4_OFF_TOTAL_LEN = 2,
+    IPV4_OFF_ID = 4,
+    IPV4_OFF_FLAGS = 6,
+    IPV4_OFF_TTL = 8,
+    IPV4_OFF_PROTOCOL = 9,
+    IPV4_OFF_CHECKSUM = 10,
+    IPV4_OFF_SRC = 12,
+    IPV4_OFF_DST = 16,
+    IPV4_HEADER_LEN = 20,
+    IPV4_ADDR_LEN = 4,
+
+    IPV6_OFF_PAYLOAD_LEN = 4,
+    IPV6_OFF_NEXT_HEADER = 6,
+    IPV6_OFF_HOP_LIMIT = 7,
+    IPV6_OFF_SRC = 8,
+    IPV6_OFF_DST = 24,
+    IPV6_HEADER_LEN = 40,
+    IPV6_ADDR_LEN = 16,
+};
+STATIC_CHECK(IPV4_OFF_DST + IPV4_ADDR_LEN == IPV4_HEADER_LEN);
+STATIC_CHECK(IPV6_OFF_DST + IPV6_ADDR_LEN == IPV6_HEADER_LEN);
+
+enum ip_protocol {
+    IP_PROTOCOL_ICMP = 1,
+    IP_PROTOCOL_TCP = 6,
+    IP_PROTOCOL_ICMPV6 = 58,
+};
+enum { IP_EXTENSIONS_MAX = 8 }; // extension headers of one packet
+
+struct ipv4_header {
+    uint8_t tos;
+    uint16_t total_len; // octets, this header included
+    uint16_t id;
+    uint8_t ttl;
+    uint8_t protocol;
+    uint8_t src[IPV4_ADDR_LEN];
+    uint8_t dst[IPV4_ADDR_LEN];
+};
+
+struct ipv6_header {
+    uint8_t traffic_class;
+    uint32_t flow_label;  // 20 bits
+    uint16_t payload_len; // octets behind this header
+    uint8_t next_header;
+    uint8_t hop_limit;
+    uint8_t src[IPV6_ADDR_LEN];
+    uint8_t dst[IPV6_ADDR_LEN];
+};
+
+enum ip_parse_verdict {
+    IP_PARSE_OK,
+    IP_PARSE_TOO_SHORT,    // shorter than its headers, or than its own length says
+    IP_PARSE_VERSION,      // not the version asked for
+    IP_PARSE_HEADER_LEN,   // a header that is shorter than it can be
+    IP_PARSE_CHECKSUM,     // of the IPv4 header
+    IP_PARSE_FRAGMENT,     // a part of a packet
+    IP_PARSE_SOURCE_ROUTE, // a route chosen by the sender (RFC 7126 section 4, RFC 5095)
+    IP_PARSE_EXTENSION,    // an extension header or option that forbids to pass over it
+    IP_PARSE_VERDICT_COUNT,
+};
+
+// Parse the headers in front of `packet`; `*ret_body` is what they carry, without what a lower
+// layer padded. For IPv6, `next_header` becomes that of the body: extension headers are passed.
+enum ip_parse_verdict ipv4_header_parse(struct span packet, struct ipv4_header *ret,
+                                        struct span *ret_body);
+enum ip_parse_verdict ipv6_header_parse(struct span packet, struct ipv6_header *ret,
+                                        struct span *ret_body);
+const char *ip_parse_verdict_name(enum ip_parse_verdict verdict);
+
+// Write the header, IPv4's checksum included, and return its length.
+size_t ipv4_header_emit(const struct ipv4_header *h, uint8_t *buf);
+size_t ipv6_header_emit(const struct ipv6_header *h, uint8_t *buf);
+
+// The Internet checksum in steps: a sum begins at 0, or with a pseudo-header; pieces are added in
+// order, all but the last of an even length; the fold gives the checksum in host order.
+uint64_t inet_sum_add(uint64_t sum, struct span octets);
+uint16_t inet_sum_fold(uint64_t sum);
+
+// The pseudo-header of an upper layer packet of `len` octets (RFC 9293 section 3.1, RFC 8200 8.1).
+uint64_t inet_sum_ipv4(const struct ipv4_header *h, uint32_t len);
+uint64_t inet_sum_ipv6(const struct ipv6_header *h, uint32_t len);
