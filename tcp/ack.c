@@ -1,0 +1,276 @@
+// What an acknowledgement says about the send side: what has arrived, what is lost, how much more
+// may go (RFC 9293 section 3.10.7.4, fifth step; RFC 5681, 6675, 8985).
+#include "base/check.h"
+#include "tcp/internal.h"
+
+// One ACK, as it is worked through.
+struct ack {
+    struct tcb *tcb;
+    struct tcp_ack_facts facts;
+    uint32_t pipe;          // before it
+    uint32_t lost_len;      // before it
+    uint32_t delivered_len; // newly arrived with it
+    bool is_una_moved;
+    bool is_duplicate; // in the sense of RFC 5681 section 2
+    tcp_seq dsack_left, dsack_right;
+};
+
+static void on_delivered(void *ctx, const struct tcp_sent *sent)
+{
+    struct ack *a = ctx;
+    tcp_loss_on_delivered(&a->tcb->loss, &a->facts, sent);
+}
+
+/* ---- what it says ---------------------------------------------------------------------------- */
+
+// RFC 2883 section 4: the first block repeats what is acknowledged, or lies in the second.
+static bool is_dsack(const struct tcp_options *o, tcp_seq left, tcp_seq right, tcp_seq ack)
+{
+    if (left < ack && right <= ack) {
+        return true;
+    }
+    return o->sack_count > 1 && left >= tcp_seq_near(ack, o->sack[1].left) &&
+           right <= tcp_seq_near(ack, o->sack[1].right);
+}
+
+static void take_sack(struct ack *a, const struct tcp_delivery_port *port,
+                      const struct tcp_options *o, tcp_seq ack)
+{
+    struct tcb *tcb = a->tcb;
+    for (unsigned i = 0; i < o->sack_count; i++) {
+        tcp_seq left = tcp_seq_near(ack, o->sack[i].left);
+        tcp_seq right = tcp_seq_near(ack, o->sack[i].right);
+        if (left >= right || right > tcb->snd.nxt || left <= tcb->snd.iss) {
+            tcb->counters.refusals[TCP_REFUSED_BAD_SACK]++;
+        } else if (i == 0 && is_dsack(o, left, right, ack)) {
+            a->facts.has_dsack = true;
+            a->dsack_left = left;
+            a->dsack_right = right;
+        } else if (right > ack) {
+            a->delivered_len +=
+                tcp_scoreboard_sack(&tcb->scoreboard, tcp_seq_max(left, ack), right, port);
+        }
+    }
+}
+
+static void advance_una(struct ack *a, const struct tcp_delivery_port *port, tcp_seq ack)
+{
+    struct tcb *tcb = a->tcb;
+    a->delivered_len += tcp_scoreboard_ack(&tcb->scoreboard, ack, port);
+    a->is_una_moved = true;
+    tcb->snd.una = ack;
+    tcp_sendq_ack(&tcb->sendq, tcp_seq_min(ack, tcb->sendq.end));
+    tcb->events |= TCP_EVENT_ACKED;
+    tcb->progress_at = a->facts.now;
+}
+
+// A duplicate ACK: something outstanding, no octets, nothing new in it (RFC 5681 section 2).
+static bool is_duplicate(const struct tcb *tcb, const struct tcp_segment *segment, tcp_seq ack)
+{
+    const struct tcp_header *h = &segment->header;
+    return tcb->scoreboard.count > 0 && segment->payload.len == 0 &&
+           (h->flags & (TCP_SYN | TCP_FIN)) == 0 && ack == tcb->snd.una &&
+           (uint32_t)h->window << tcb->agreed.snd_scale == tcb->snd.wnd;
+}
+
+void tcp_update_window(struct tcb *tcb, const struct tcp_header *h, uint8_t scale)
+{
+    struct tcp_send *snd = &tcb->snd;
+    tcp_seq seq = tcp_seq_near(tcb->rcv.nxt, h->seq), ack = tcp_seq_near(snd->una, h->ack);
+    if (snd->wl1 < seq || (snd->wl1 == seq && snd->wl2 <= ack)) {
+        snd->wnd = (uint32_t)h->window << scale;
+        snd->wl1 = seq;
+        snd->wl2 = ack;
+        snd->max_wnd = snd->wnd > snd->max_wnd ? snd->wnd : snd->max_wnd;
+    }
+}
+
+// What was sent twice is measured with the timestamp that comes back (RFC 7323 section 4), to the
+// millisecond. 0: there is nothing to learn.
+static duration_ns rtt_by_timestamp(const struct ack *a)
+{
+    if (!a->is_una_moved || !a->facts.has_ts_echo) {
+        return 0;
+    }
+    uint32_t ms = tcp_ts_now(a->tcb, a->facts.now) - a->facts.ts_echo;
+    duration_ns rtt = (ms > 0 ? ms : 1) * NS_PER_MS;
+    return rtt <= TCP_RTO_MAX_NS ? rtt : 0;
+}
+
+static void take_rtt(struct ack *a)
+{
+    struct tcb *tcb = a->tcb;
+    const struct tcp_ack_facts *f = &a->facts;
+    duration_ns sample = f->has_rtt ? f->longest_rtt_ns : rtt_by_timestamp(a);
+    if (f->has_rtt) {
+        tcp_rtt_on_least(&tcb->rtt, f->shortest_rtt_ns, f->now);
+    }
+    if (sample == 0) {
+        return;
+    }
+    tcb->loss.tlp.has_new_rtt = true;
+    if (tcb->snd.una > tcb->rtt_sampled_to || tcb->rtt.srtt_ns == 0) { // once a round trip
+        tcp_rtt_on_sample(&tcb->rtt, sample);
+        tcb->rtt_sampled_to = tcb->snd.nxt;
+    }
+    if (a->is_una_moved) {
+        tcp_rtt_end_back_off(&tcb->rtt);
+    }
+}
+
+/* ---- what follows ---------------------------------------------------------------------------- */
+
+// Without SACK (RFC 6582): three duplicates tell of one loss, each ACK that does not end the
+// recovery of the next.
+static void detect_without_sack(struct ack *a)
+{
+    struct tcb *tcb = a->tcb;
+    struct tcp_sent *first = tcp_scoreboard_at(&tcb->scoreboard, 0);
+    bool is_first_lost = a->is_duplicate && tcp_loss_on_dup_ack(&tcb->loss);
+    if (a->is_una_moved) {
+        unsigned acked = a->delivered_len / tcb->cc.mss;
+        bool is_partial =
+            tcb->recovery.phase == TCP_PHASE_FAST && tcb->snd.una < tcb->recovery.point;
+        tcb->loss.dup_acks -= acked < tcb->loss.dup_acks ? acked : tcb->loss.dup_acks;
+        tcb->loss.dup_acks = is_partial ? tcb->loss.dup_acks : 0;
+        is_first_lost = is_partial && (first == NULL || !first->was_retransmitted);
+    }
+    if (is_first_lost && first != NULL && first->condition == TCP_SENT_IN_NETWORK) {
+        tcp_scoreboard_mark_lost(&tcb->scoreboard, first);
+    }
+}
+
+static duration_ns detect(struct ack *a)
+{
+    struct tcb *tcb = a->tcb;
+    if (!tcb->agreed.sack) {
+        detect_without_sack(a);
+        return 0;
+    }
+    return tcp_loss_detect(&tcb->loss, &tcb->scoreboard, tcb->recovery.phase != TCP_PHASE_OPEN,
+                           &tcb->rtt, a->facts.now);
+}
+
+// More is lost than `lost_before`: what is to be sent again gets the time it needs (RFC 6675
+// section 5), and the first loss of a round trip begins a recovery.
+static void react_to_loss(struct tcb *tcb, uint32_t lost_before, instant_ns now)
+{
+    struct tcp_scoreboard *sb = &tcb->scoreboard;
+    if (sb->lost_len <= lost_before) {
+        return;
+    }
+    tcb->rto_at = now + tcp_rtt_rto(&tcb->rtt);
+    if (tcb->recovery.phase == TCP_PHASE_OPEN) {
+        tcb->counters.recoveries++;
+        tcp_loss_forget_probe(&tcb->loss);
+        tcp_recovery_enter(&tcb->recovery, &tcb->cc, tcb->snd.una, tcb->snd.nxt);
+        TRACE(tcb->config.trace, TRACE_TCP, "%u-%u fast recovery, %u of %u octets lost",
+              tcb->config.local_port, tcb->config.remote_port, sb->lost_len, sb->flight_len);
+    }
+}
+
+// RFC 9293 section 3.8.5 and RFC 7661: a window that was not used does not grow.
+static bool is_cwnd_limited(const struct tcb *tcb, uint32_t pipe)
+{
+    const struct tcp_cc *cc = &tcb->cc;
+    return tcp_cc_is_slow_start(cc) ? 2 * (uint64_t)pipe >= cc->cwnd : pipe + cc->mss > cc->cwnd;
+}
+
+// The ACK that ends a recovery sets the window and does not make it grow.
+static void control_congestion(struct ack *a, bool has_ended)
+{
+    struct tcb *tcb = a->tcb;
+    bool has_lost = tcb->scoreboard.lost_len > a->lost_len;
+    if (tcb->recovery.phase == TCP_PHASE_FAST) {
+        uint32_t delivered = a->delivered_len;
+        if (!tcb->agreed.sack && a->is_duplicate) {
+            delivered = tcb->cc.mss;
+        }
+        tcp_recovery_on_ack(&tcb->recovery, &tcb->cc, delivered, tcp_pipe(tcb),
+                            a->is_una_moved && !has_lost);
+    } else if (a->delivered_len > 0 && !has_ended) {
+        tcp_cc_on_ack(&tcb->cc, a->delivered_len, is_cwnd_limited(tcb, a->pipe), tcb->rtt.srtt_ns,
+                      a->facts.now);
+    }
+}
+
+static void take_dsack(struct ack *a)
+{
+    struct tcb *tcb = a->tcb;
+    if (a->facts.has_dsack) {
+        tcb->counters.spurious_retransmits++;
+        tcp_recovery_on_dsack(&tcb->recovery, &tcb->cc, a->dsack_left, a->dsack_right);
+    }
+}
+
+static void take_probe_ack(struct ack *a)
+{
+    struct tcb *tcb = a->tcb;
+    bool is_plain_dup = a->is_duplicate && !a->facts.has_dsack && a->delivered_len == 0;
+    if (tcp_loss_on_probe_ack(&tcb->loss, tcb->snd.una, a->facts.has_dsack, is_plain_dup) &&
+        tcb->recovery.phase == TCP_PHASE_OPEN) {
+        tcp_cc_on_loss(&tcb->cc, a->pipe);
+        tcp_cc_on_recovered(&tcb->cc);
+    }
+}
+
+static void react(struct ack *a)
+{
+    struct tcb *tcb = a->tcb;
+    take_rtt(a);
+    take_dsack(a);
+    take_probe_ack(a);
+    bool has_ended = tcp_recovery_on_una(&tcb->recovery, &tcb->cc, tcb->snd.una);
+    tcp_loss_adapt(&tcb->loss, a->facts.has_dsack, has_ended, tcb->snd.una, tcb->snd.nxt);
+    duration_ns reorder_ns = detect(a);
+    react_to_loss(tcb, a->lost_len, a->facts.now);
+    control_congestion(a, has_ended);
+    tcb->counters.reordering += a->facts.has_reordering;
+    tcp_timers_on_ack(tcb, a->is_una_moved, reorder_ns, a->facts.now);
+}
+
+void tcp_on_ack(struct tcb *tcb, const struct tcp_segment *segment, instant_ns now)
+{
+    const struct tcp_header *h = &segment->header;
+    tcp_seq ack = tcp_seq_near(tcb->snd.una, h->ack);
+    struct ack a = {
+        .tcb = tcb,
+        .facts = {.now = now,
+                  .has_ts_echo = tcb->agreed.timestamps && h->options.has_timestamps,
+                  .ts_echo = h->options.ts_echo,
+                  .least_rtt_ns = tcp_rtt_least(&tcb->rtt)},
+        .pipe = tcp_pipe(tcb),
+        .is_duplicate = is_duplicate(tcb, segment, ack),
+    };
+    struct tcp_delivery_port port = {.on_delivered = on_delivered, .ctx = &a};
+    tcb->counters.duplicate_acks += a.is_duplicate;
+    if (ack >= tcb->snd.una) {
+        tcp_update_window(tcb, h, tcb->agreed.snd_scale);
+    }
+    if (ack > tcb->snd.una) {
+        advance_una(&a, &port, ack);
+    }
+    if (tcb->agreed.sack && h->options.sack_count > 0) {
+        take_sack(&a, &port, &h->options, tcb->snd.una);
+    }
+    a.lost_len = tcb->scoreboard.lost_len;
+    react(&a);
+    if (tcb->snd.wnd == 0) {
+        tcb->progress_at = now; // a shut window is no silence (RFC 9293, MUST-37)
+    }
+    if (tcb->snd.is_fin_sent && tcb->snd.una == tcb->snd.nxt) {
+        tcp_enter(tcb, TCP_ON_ACK_OF_FIN, now);
+    }
+}
+
+void tcp_on_reorder_timer(struct tcb *tcb, instant_ns now)
+{
+    uint32_t lost_before = tcb->scoreboard.lost_len;
+    duration_ns reorder_ns = tcp_loss_detect(&tcb->loss, &tcb->scoreboard,
+                                             tcb->recovery.phase != TCP_PHASE_OPEN, &tcb->rtt, now);
+    react_to_loss(tcb, lost_before, now);
+    if (tcb->recovery.phase == TCP_PHASE_FAST) {
+        tcp_recovery_on_ack(&tcb->recovery, &tcb->cc, 0, tcp_pipe(tcb), false);
+    }
+    tcp_timers_on_ack(tcb, false, reorder_ns, now);
+}

@@ -1,0 +1,350 @@
+#include "tcp/listen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/serial.h"
+#include "base/siphash.h"
+#include "tcp/agree.h"
+#include "tcp/rtt.h"
+
+enum { RETRIES_MAX = 15 };
+
+// A SYN that was answered: about 120 octets, and all that a peer who never comes back can take.
+struct half_open {
+    struct list_link by_age;  // `free`, or the list of those with as many retries, earliest first
+    struct list_link by_hash; // `bucket`
+    struct tcp_tuple tuple;
+    struct tcp_header syn; // theirs
+    uint32_t iss;
+    uint32_t timestamp_offset;
+    instant_ns answered_at; // the first time
+    instant_ns deadline;
+    unsigned retries;
+};
+
+struct tcp_listener {
+    struct tcp_listener_config config;
+    struct half_open *pool;
+    struct list_link *bucket;
+    size_t bucket_mask;
+    struct list_link free;
+    struct list_link by_retries[RETRIES_MAX + 1];
+    struct tcp_listen_counters counters;
+};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+struct tcp_listener *tcp_listener_create(const struct tcp_listener_config *config)
+{
+    CHECK(config->half_open_max > 0);
+    CHECK(config->syn_ack_retries <= RETRIES_MAX);
+    struct tcp_listener *l = calloc(1, sizeof *l);
+    if (l == NULL) {
+        return NULL;
+    }
+    size_t buckets = 1;
+    while (buckets < config->half_open_max) {
+        buckets *= 2;
+    }
+    *l = (struct tcp_listener){
+        .config = *config,
+        .pool = calloc(config->half_open_max, sizeof l->pool[0]),
+        .bucket = calloc(buckets, sizeof l->bucket[0]),
+        .bucket_mask = buckets - 1,
+    };
+    if (l->pool == NULL || l->bucket == NULL) {
+        tcp_listener_destroy(l);
+        return NULL;
+    }
+    list_init(&l->free);
+    for (unsigned i = 0; i <= RETRIES_MAX; i++) {
+        list_init(&l->by_retries[i]);
+    }
+    for (size_t i = 0; i < buckets; i++) {
+        list_init(&l->bucket[i]);
+    }
+    for (unsigned i = 0; i < config->half_open_max; i++) {
+        list_init(&l->pool[i].by_hash);
+        list_push_tail(&l->free, &l->pool[i].by_age);
+    }
+    return l;
+}
+
+void tcp_listener_destroy(struct tcp_listener *l)
+{
+    if (l != NULL) {
+        free(l->pool);
+        free(l->bucket);
+        free(l);
+    }
+}
+
+/* ---- the queue ------------------------------------------------------------------------------- */
+
+static uint64_t hash_of(const struct tcp_listener *l, const struct tcp_tuple *tuple)
+{
+    return siphash(l->config.secret, span_of(tuple->octets, sizeof tuple->octets));
+}
+
+static struct half_open *of_age(struct list_link *link)
+{
+    return LIST_ENTRY(link, struct half_open, by_age);
+}
+
+static struct half_open *find(const struct tcp_listener *l, const struct tcp_tuple *tuple,
+                              uint64_t hash)
+{
+    struct list_link *head = &l->bucket[hash & l->bucket_mask];
+    for (struct list_link *link = head->next; link != head; link = link->next) {
+        struct half_open *h = LIST_ENTRY(link, struct half_open, by_hash);
+        if (memcmp(h->tuple.octets, tuple->octets, sizeof tuple->octets) == 0) {
+            return h;
+        }
+    }
+    return NULL;
+}
+
+static void let_go(struct tcp_listener *l, struct half_open *h)
+{
+    list_remove(&h->by_hash);
+    list_remove(&h->by_age);
+    list_push_head(&l->free, &h->by_age);
+}
+
+// The one that has been silent for longest: it had the most chances.
+static struct half_open *oldest(struct tcp_listener *l)
+{
+    for (unsigned i = RETRIES_MAX + 1; i-- > 0;) {
+        if (!list_is_empty(&l->by_retries[i])) {
+            return of_age(l->by_retries[i].next);
+        }
+    }
+    return NULL;
+}
+
+static struct half_open *take_entry(struct tcp_listener *l)
+{
+    if (list_is_empty(&l->free)) {
+        l->counters.evicted++;
+        let_go(l, oldest(l));
+    }
+    return of_age(list_pop_head(&l->free));
+}
+
+static void set_deadline(struct tcp_listener *l, struct half_open *h, instant_ns now)
+{
+    h->deadline = now + (TCP_RTO_INITIAL_NS << h->retries);
+    list_remove(&h->by_age);
+    list_push_tail(&l->by_retries[h->retries], &h->by_age);
+}
+
+/* ---- what is said ---------------------------------------------------------------------------- */
+
+static struct tcp_header syn_ack(const struct tcp_listener *l, const struct half_open *h,
+                                 instant_ns now)
+{
+    struct tcp_header reply = {
+        .src_port = h->syn.dst_port,
+        .dst_port = h->syn.src_port,
+        .seq = h->iss,
+        .ack = h->syn.seq + 1,
+        .flags = TCP_SYN | TCP_ACK,
+        .window = tcp_syn_window(&l->config.connection),
+        .options = tcp_syn_options(&l->config.connection, &h->syn.options),
+    };
+    reply.options.ts_value = (uint32_t)(now / NS_PER_MS) + h->timestamp_offset;
+    reply.options.ts_echo = h->syn.options.ts_value;
+    return reply;
+}
+
+static void say(struct tcp_listen_answer *ret, const struct tcp_header *reply)
+{
+    ret->has_reply = true;
+    ret->reply = *reply;
+}
+
+static void refuse(struct tcp_listener *l, enum tcp_listen_refusal refusal,
+                   struct tcp_listen_answer *ret)
+{
+    l->counters.refusals[refusal]++;
+    ret->refusal = refusal;
+}
+
+static void refuse_with_reset(struct tcp_listener *l, enum tcp_listen_refusal refusal,
+                              const struct tcp_segment *segment, struct tcp_listen_answer *ret)
+{
+    refuse(l, refusal, ret);
+    ret->has_reply = tcp_reset_for(segment, &ret->reply);
+}
+
+// RFC 9293 section 3.10.7.2, third: a half-open connection.
+static void on_syn(struct tcp_listener *l, const struct tcp_tuple *tuple, uint64_t hash,
+                   const struct tcp_segment *segment, instant_ns now, struct tcp_listen_answer *ret)
+{
+    struct half_open *h = take_entry(l);
+    h->tuple = *tuple;
+    h->syn = segment->header;
+    h->iss = tcp_isn(l->config.secret, tuple, now);
+    h->timestamp_offset = (uint32_t)(hash >> 32); // the half that the ISN does not show
+    h->answered_at = now;
+    h->retries = 0;
+    list_push_tail(&l->bucket[hash & l->bucket_mask], &h->by_hash);
+    set_deadline(l, h, now);
+    l->counters.syns++;
+    struct tcp_header reply = syn_ack(l, h, now);
+    say(ret, &reply);
+}
+
+static void complete(struct tcp_listener *l, struct half_open *h, const struct tcp_segment *segment,
+                     instant_ns now, struct tcp_listen_answer *ret)
+{
+    const struct tcp_options *o = &segment->header.options;
+    struct tcp_agreed agreed = tcp_agree(&l->config.connection, &h->syn.options);
+    ret->has_handshake = true;
+    ret->handshake = (struct tcp_handshake){
+        .remote_port = h->syn.src_port,
+        .iss = h->iss,
+        .irs = h->syn.seq,
+        .peer = h->syn.options,
+        .snd_wnd = (uint32_t)segment->header.window << agreed.snd_scale,
+        .timestamp_offset = h->timestamp_offset,
+        .ts_recent = o->has_timestamps ? o->ts_value : h->syn.options.ts_value,
+        .rtt_ns = h->retries == 0 ? now - h->answered_at + 1 : 0,
+    };
+    l->counters.completed++;
+    let_go(l, h);
+}
+
+// A segment of a handshake under way: the state SYN-RECEIVED of section 3.10.7.4.
+static void on_half_open(struct tcp_listener *l, struct half_open *h,
+                         const struct tcp_segment *segment, instant_ns now,
+                         struct tcp_listen_answer *ret)
+{
+    const struct tcp_header *s = &segment->header;
+    uint32_t offset = s->seq - (h->syn.seq + 1);
+    struct tcp_agreed agreed = tcp_agree(&l->config.connection, &h->syn.options);
+    if ((s->flags & TCP_RST) != 0) {
+        refuse(l, offset == 0 ? TCP_LISTEN_REFUSED_PEER_RESET : TCP_LISTEN_REFUSED_RST, ret);
+        if (offset == 0) {
+            let_go(l, h);
+        }
+    } else if ((s->flags & TCP_SYN) != 0) { // again; another one than before is not believed
+        struct tcp_header reply = syn_ack(l, h, now);
+        l->counters.resent++;
+        h->retries += h->retries == 0; // which of the two will be answered is not to be told
+        set_deadline(l, h, now);
+        say(ret, &reply);
+    } else if ((s->flags & TCP_ACK) == 0 || s->ack != h->iss + 1) {
+        refuse_with_reset(l, TCP_LISTEN_REFUSED_BAD_ACK, segment, ret);
+    } else if (offset >= tcp_syn_window(&l->config.connection)) {
+        refuse(l, TCP_LISTEN_REFUSED_NOT_ACCEPTABLE, ret);
+    } else if (agreed.timestamps && s->options.has_timestamps &&
+               serial_before(s->options.ts_value, h->syn.options.ts_value)) {
+        refuse(l, TCP_LISTEN_REFUSED_OLD_TIMESTAMP, ret);
+    } else {
+        complete(l, h, segment, now, ret);
+    }
+}
+
+void tcp_listener_on_segment(struct tcp_listener *l, const struct tcp_tuple *tuple,
+                             const struct tcp_segment *segment, instant_ns now,
+                             struct tcp_listen_answer *ret)
+{
+    uint8_t flags = segment->header.flags;
+    uint64_t hash = hash_of(l, tuple);
+    struct half_open *h = find(l, tuple, hash);
+    *ret = (struct tcp_listen_answer){.refusal = TCP_LISTEN_TAKEN};
+    if (h != NULL) {
+        on_half_open(l, h, segment, now, ret);
+    } else if ((flags & TCP_RST) != 0 || (flags & (TCP_SYN | TCP_FIN)) == (TCP_SYN | TCP_FIN)) {
+        refuse(l, TCP_LISTEN_REFUSED_RST, ret);
+    } else if ((flags & TCP_ACK) != 0) {
+        refuse_with_reset(l, TCP_LISTEN_REFUSED_BAD_ACK, segment, ret);
+    } else if ((flags & TCP_SYN) == 0) {
+        refuse(l, TCP_LISTEN_REFUSED_NO_SYN, ret);
+    } else {
+        on_syn(l, tuple, hash, segment, now, ret);
+    }
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+// The entry whose deadline is the earliest: the first of one of the lists.
+static struct half_open *next_due(const struct tcp_listener *l)
+{
+    struct half_open *next = NULL;
+    for (unsigned i = 0; i <= RETRIES_MAX; i++) {
+        if (!list_is_empty(&l->by_retries[i])) {
+            struct half_open *h = of_age(l->by_retries[i].next);
+            next = next == NULL || h->deadline < next->deadline ? h : next;
+        }
+    }
+    return next;
+}
+
+instant_ns tcp_listener_next_deadline(const struct tcp_listener *l)
+{
+    const struct half_open *next = next_due(l);
+    return next != NULL ? next->deadline : INSTANT_NEVER;
+}
+
+bool tcp_listener_on_deadline(struct tcp_listener *l, instant_ns now, struct tcp_tuple *ret_tuple,
+                              struct tcp_header *ret_reply)
+{
+    struct half_open *h;
+    while ((h = next_due(l)) != NULL && h->deadline <= now) {
+        if (h->retries >= l->config.syn_ack_retries) {
+            l->counters.expired++;
+            let_go(l, h);
+            continue;
+        }
+        h->retries++;
+        set_deadline(l, h, now);
+        l->counters.resent++;
+        *ret_tuple = h->tuple;
+        *ret_reply = syn_ack(l, h, now);
+        return true;
+    }
+    return false;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+const struct tcp_listen_counters *tcp_listener_counters(const struct tcp_listener *l)
+{
+    return &l->counters;
+}
+
+const char *tcp_listen_refusal_name(enum tcp_listen_refusal refusal)
+{
+    static const char *const names[TCP_LISTEN_REFUSAL_COUNT] = {[TCP_LISTEN_TAKEN] = "taken",
+#define X(name, text) [TCP_LISTEN_REFUSED_##name] = #name,
+                                                                TCP_LISTEN_REFUSALS(X)
+#undef X
+    };
+    return refusal < TCP_LISTEN_REFUSAL_COUNT ? names[refusal] : "?";
+}
+
+void tcp_listener_check(const struct tcp_listener *l)
+{
+    unsigned count = 0;
+    for (const struct list_link *k = l->free.next; k != &l->free; k = k->next) {
+        count++;
+    }
+    for (unsigned i = 0; i <= RETRIES_MAX; i++) {
+        instant_ns before = 0;
+        const struct list_link *head = &l->by_retries[i];
+        for (struct list_link *k = head->next; k != head; k = k->next) {
+            const struct half_open *h = of_age(k);
+            CHECK(h->retries == i);
+            CHECK(h->deadline >= before);
+            CHECK(find(l, &h->tuple, hash_of(l, &h->tuple)) == h);
+            before = h->deadline;
+            count++;
+        }
+    }
+    CHECK(count == l->config.half_open_max);
+}

@@ -1,0 +1,50 @@
+// How much is sent while losses are repaired: nothing changes on an open path; in fast recovery the
+// window shrinks in proportion to what arrives (RFC 6937, which RFC 8985 recommends in place of RFC
+// 6675's rule); after a time-out it grows from one segment by slow start. Either ends when all that
+// was outstanding at its beginning is acknowledged (RFC 6582: recover). Numbers only.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tcp/cc.h"
+#include "tcp/seq.h"
+
+enum tcp_recovery_phase {
+    TCP_PHASE_OPEN,
+    TCP_PHASE_FAST,    // fast recovery
+    TCP_PHASE_TIMEOUT, // after the retransmission timer ran out
+};
+
+struct tcp_recovery {
+    enum tcp_recovery_phase phase;
+    tcp_seq point;          // the end of what was outstanding
+    uint32_t flight_len;    // outstanding at the beginning (RecoverFS)
+    uint32_t delivered_len; // arrived since (prr_delivered)
+    uint32_t out_len;       // sent since (prr_out)
+
+    // To take it back if every segment sent again turns out to have arrived twice (D-SACK).
+    tcp_seq undo_una; // SND.UNA at the beginning
+    uint32_t undo_cwnd, undo_ssthresh;
+    uint32_t undo_segments; // sent again, and not known to be unneeded
+    bool may_undo;
+};
+
+// A loss was found. / The retransmission timer ran out. [una, nxt) is outstanding.
+void tcp_recovery_enter(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt);
+void tcp_recovery_on_timeout(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt);
+
+// An acknowledgement in fast recovery: `delivered_len` octets have newly arrived, `pipe` are in the
+// network. `is_progress`: it advances SND.UNA and shows no further loss. Sets the window.
+void tcp_recovery_on_ack(struct tcp_recovery *rec, struct tcp_cc *cc, uint32_t delivered_len,
+                         uint32_t pipe, bool is_progress);
+// Octets were sent, new or again. / A segment was sent again.
+void tcp_recovery_on_sent(struct tcp_recovery *rec, uint32_t len);
+void tcp_recovery_on_resent(struct tcp_recovery *rec);
+// The peer has had [left, right) twice. Returns whether the whole recovery was for nothing; it is
+// then over, as if it had not been.
+bool tcp_recovery_on_dsack(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq left,
+                           tcp_seq right);
+
+// SND.UNA has moved. Returns whether the recovery is over with it.
+bool tcp_recovery_on_una(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una);

@@ -1,0 +1,363 @@
+// Losses: how they are found, what is sent again, and what the window does meanwhile.
+#include "tests/tcp/script.h"
+
+static struct script s;
+
+static void skip_all(void)
+{
+    s.out_read = s.out_count;
+}
+
+// `count` segments are outstanding, sent at once; a round trip is 10 ms.
+static void open_with(unsigned count, void (*change)(struct script *script))
+{
+    script_open(&s, change);
+    user_send(&s, 1000, 0); // a round trip to measure
+    script_wait(&s, 10 * NS_PER_MS);
+    peer_ack(&s, 1001);
+    user_send(&s, count * 1000, 0);
+    assert_int_equal(s.out_count - s.out_read, count + 1);
+    skip_all();
+    script_wait(&s, 10 * NS_PER_MS);
+}
+
+static void third_segment_sacked_behind_a_hole_brings_it_again(void **state)
+{
+    (void)state;
+    open_with(5, NULL);
+    peer_sack(&s, 1001, 2001, 3001, 0, 0);
+    peer_sack(&s, 1001, 2001, 4001, 0, 0);
+    expect_nothing(&s);
+    peer_sack(&s, 1001, 2001, 5001, 0, 0);
+    expect_data(&s, 1001, 1000);
+    assert_int_equal(s.tcb->counters.recoveries, 1);
+    peer_sack(&s, 1001, 2001, 6001, 0, 0);
+    expect_nothing(&s); // once is enough
+    peer_ack(&s, 6001);
+    assert_int_equal(s.tcb->recovery.phase, TCP_PHASE_OPEN);
+    script_close(&s);
+}
+
+static void single_sack_is_enough_after_a_quarter_of_a_round_trip(void **state)
+{
+    (void)state;
+    open_with(2, NULL); // no three segments could be SACKed
+    peer_sack(&s, 1001, 2001, 3001, 0, 0);
+    expect_nothing(&s);
+    script_wait(&s, 3 * NS_PER_MS);
+    expect_data(&s, 1001, 1000);
+    script_close(&s);
+}
+
+static void reordering_within_the_window_costs_nothing(void **state)
+{
+    (void)state;
+    open_with(2, NULL);
+    peer_sack(&s, 1001, 2001, 3001, 0, 0);
+    script_wait(&s, NS_PER_MS);
+    peer_ack(&s, 3001);
+    script_wait(&s, 10 * NS_PER_MS);
+    expect_nothing(&s);
+    assert_int_equal(s.tcb->counters.reordering, 1);
+    assert_int_equal(s.tcb->counters.recoveries, 0);
+    script_close(&s);
+}
+
+static void reordering_once_seen_makes_it_wait_beyond_three_sacks(void **state)
+{
+    (void)state;
+    open_with(2, NULL);
+    peer_sack(&s, 1001, 2001, 3001, 0, 0);
+    peer_ack(&s, 3001);
+    user_send(&s, 5000, 0);
+    skip_all();
+    script_wait(&s, 10 * NS_PER_MS);
+    peer_sack(&s, 3001, 4001, 8001, 0, 0);
+    expect_nothing(&s);
+    script_wait(&s, 3 * NS_PER_MS);
+    expect_data(&s, 3001, 1000);
+    script_close(&s);
+}
+
+static void lost_retransmission_is_found_by_what_was_sent_after_it(void **state)
+{
+    (void)state;
+    open_with(6, NULL);
+    peer_sack(&s, 1001, 2001, 6001, 0, 0); // 6001 is still under way
+    expect_data(&s, 1001, 1000);
+    user_send(&s, 1000, 0);
+    expect_data(&s, 7001, 1000);
+    script_wait(&s, 10 * NS_PER_MS);
+    peer_sack(&s, 1001, 2001, 8001, 0, 0); // what was sent after it has arrived
+    script_wait(&s, 5 * NS_PER_MS);
+    expect_data(&s, 1001, 1000);
+    assert_int_equal(s.tcb->counters.timeouts, 0);
+    script_close(&s);
+}
+
+static void late_original_does_not_make_its_retransmission_look_fast(void **state)
+{
+    (void)state;
+    open_with(6, NULL);
+    peer_sack(&s, 1001, 2001, 5001, 0, 0);
+    expect_data(&s, 1001, 1000);
+    script_wait(&s, NS_PER_MS);
+    peer_ack(&s, 5001); // too soon to be of what was just sent
+    script_wait(&s, NS_PER_MS);
+    expect_nothing(&s); // or else all that was sent before it would be lost
+    peer_ack(&s, 7001);
+    script_close(&s);
+}
+
+static void what_is_sent_again_gets_the_time_it_needs(void **state)
+{
+    (void)state;
+    open_with(5, NULL); // its time-out runs since 10 ms ago
+    peer_sack(&s, 1001, 2001, 5001, 0, 0);
+    expect_data(&s, 1001, 1000);
+    script_wait(&s, 195 * NS_PER_MS);
+    assert_int_equal(s.tcb->counters.timeouts, 0);
+    script_wait(&s, 10 * NS_PER_MS);
+    assert_int_equal(s.tcb->counters.timeouts, 1);
+    skip_all();
+    script_close(&s);
+}
+
+static void first_loss_is_repaired_at_once_though_the_window_must_shrink(void **state)
+{
+    (void)state;
+    open_with(10, NULL);
+    peer_sack(&s, 1001, 2001, 3001, 0, 0);
+    script_wait(&s, 3 * NS_PER_MS); // eight are in the network, seven may be
+    expect_data(&s, 1001, 1000);
+    script_close(&s);
+}
+
+static void lowest_of_the_lost_goes_first(void **state)
+{
+    (void)state;
+    open_with(6, NULL);
+    peer_sack(&s, 1001, 4001, 7001, 0, 0); // three are lost
+    expect_data(&s, 1001, 1000);
+    expect_data(&s, 2001, 1000);
+    expect_data(&s, 3001, 1000);
+    script_close(&s);
+}
+
+static void window_shrinks_in_proportion_and_ends_at_seven_tenths(void **state)
+{
+    (void)state;
+    open_with(10, NULL);
+    peer_sack(&s, 1001, 2001, 5001, 0, 0);
+    assert_int_equal(s.tcb->cc.ssthresh, 7000); // CUBIC
+    peer_ack(&s, 11001);
+    assert_int_equal(s.tcb->cc.cwnd, 7000);
+    skip_all();
+    script_close(&s);
+}
+
+static void reno(struct script *script)
+{
+    script->config.cc = TCP_CC_NEWRENO;
+}
+
+static void reno_halves(void **state)
+{
+    (void)state;
+    open_with(10, reno);
+    peer_sack(&s, 1001, 2001, 5001, 0, 0);
+    assert_int_equal(s.tcb->cc.ssthresh, 5000);
+    skip_all();
+    script_close(&s);
+}
+
+static void probe_at_the_tail_asks_after_two_round_trips(void **state)
+{
+    (void)state;
+    open_with(2, NULL); // both are lost
+    script_wait(&s, 9 * NS_PER_MS);
+    expect_nothing(&s);
+    script_wait(&s, 2 * NS_PER_MS);
+    struct script_segment *probe = next_segment(&s);
+    assert_int_equal(probe->reason, TCP_REASON_LOSS_PROBE);
+    assert_int_equal(probe->header.seq - s.iss, 2001); // the last one
+    script_wait(&s, 10 * NS_PER_MS);
+    peer_sack(&s, 1001, 2001, 3001, 0, 0);
+    script_wait(&s, 5 * NS_PER_MS);
+    expect_data(&s, 1001, 1000); // the probe has brought the loss to light
+    assert_int_equal(s.tcb->counters.timeouts, 0);
+    script_close(&s);
+}
+
+static void loss_that_the_probe_repaired_counts_for_congestion(void **state)
+{
+    (void)state;
+    open_with(10, NULL);
+    uint32_t cwnd = s.tcb->cc.cwnd;
+    peer_ack(&s, 10001); // the last one is lost
+    script_wait(&s, 250 * NS_PER_MS);
+    assert_int_equal(next_segment(&s)->reason, TCP_REASON_LOSS_PROBE);
+    peer_ack(&s, 11001);
+    user_send(&s, 1000, 0);
+    skip_all();
+    peer_ack(&s, 12001); // the probe was needed, or else a duplicate ACK had come
+    assert_true(s.tcb->cc.cwnd < cwnd);
+    script_close(&s);
+}
+
+static void probe_that_was_not_needed_changes_nothing(void **state)
+{
+    (void)state;
+    open_with(1, NULL);
+    uint32_t cwnd = s.tcb->cc.cwnd;
+    script_wait(&s, 230 * NS_PER_MS);
+    assert_int_equal(next_segment(&s)->reason, TCP_REASON_LOSS_PROBE);
+    peer_ack(&s, 2001);
+    peer_sack(&s, 2001, 1001, 2001, 0, 0); // D-SACK: it came twice
+    user_send(&s, 1000, 0);
+    peer_ack(&s, 3001);
+    skip_all();
+    assert_true(s.tcb->cc.cwnd >= cwnd);
+    assert_int_equal(s.tcb->counters.spurious_retransmits, 1);
+    script_close(&s);
+}
+
+static void timeout_sends_the_first_again_and_begins_with_one_segment(void **state)
+{
+    (void)state;
+    open_with(4, NULL);
+    script_wait(&s, 500 * NS_PER_MS);
+    struct script_segment *probe = next_segment(&s);
+    assert_int_equal(probe->reason, TCP_REASON_LOSS_PROBE);
+    expect_data(&s, 1001, 1000);
+    expect_nothing(&s);
+    assert_int_equal(s.tcb->cc.cwnd, 1000);
+    assert_int_equal(s.tcb->counters.timeouts, 1);
+    peer_ack(&s, 2001);
+    expect_data(&s, 2001, 1000); // slow start through what is lost
+    expect_data(&s, 3001, 1000);
+    peer_ack(&s, 5001);
+    assert_int_equal(s.tcb->recovery.phase, TCP_PHASE_OPEN);
+    script_close(&s);
+}
+
+static void patience_doubles_with_each_timeout(void **state)
+{
+    (void)state;
+    open_with(1, NULL);
+    instant_ns last = 0;
+    script_wait(&s, 10 * NS_PER_S);
+    unsigned count = (unsigned)s.tcb->counters.timeouts;
+    assert_in_range(count, 4, 6); // 0.2, 0.4, 0.8, 1.6, 3.2 s …
+    (void)last;
+    peer_ack(&s, 2001);
+    skip_all();
+    script_close(&s);
+}
+
+static void peer_that_reneges_gets_again_what_it_had_sacked(void **state)
+{
+    (void)state;
+    open_with(4, NULL);
+    peer_sack(&s, 1001, 2001, 5001, 0, 0);
+    expect_data(&s, 1001, 1000);
+    peer_ack(&s, 2001); // and of the others it knows nothing any more
+    expect_nothing(&s);
+    script_wait(&s, NS_PER_S);
+    expect_data(&s, 2001, 1000);
+    expect_data(&s, 3001, 1000);
+    expect_data(&s, 4001, 1000);
+    skip_all();
+    peer_ack(&s, 5001);
+    script_close(&s);
+}
+
+static void recovery_that_was_not_needed_is_taken_back(void **state)
+{
+    (void)state;
+    open_with(8, NULL);
+    uint32_t cwnd = s.tcb->cc.cwnd;
+    peer_sack(&s, 1001, 2001, 5001, 0, 0);
+    expect_data(&s, 1001, 1000);
+    assert_true(s.tcb->cc.ssthresh < cwnd);
+    peer_ack(&s, 9001); // it was late, not lost
+    peer_sack(&s, 9001, 1001, 2001, 0, 0);
+    assert_true(s.tcb->cc.cwnd >= cwnd);
+    script_close(&s);
+}
+
+static void without_sack(struct script *script)
+{
+    script->peer.sack_permitted = false;
+}
+
+static void three_duplicate_acks_do_without_sack(void **state)
+{
+    (void)state;
+    open_with(6, without_sack);
+    peer_ack(&s, 1001);
+    peer_ack(&s, 1001);
+    expect_nothing(&s);
+    peer_ack(&s, 1001);
+    expect_data(&s, 1001, 1000);
+    peer_ack(&s, 3001); // partial: the next hole
+    expect_data(&s, 3001, 1000);
+    peer_ack(&s, 7001);
+    assert_int_equal(s.tcb->recovery.phase, TCP_PHASE_OPEN);
+    assert_int_equal(s.tcb->counters.timeouts, 0);
+    script_close(&s);
+}
+
+static void duplicate_acks_let_new_octets_go(void **state)
+{
+    (void)state;
+    open_with(10, NULL);
+    user_send(&s, 20000, 0);
+    skip_all();
+    unsigned before = s.out_count;
+    peer_sack(&s, 1001, 2001, 3001, 0, 0); // limited transmit (RFC 3042)
+    assert_true(s.out_count > before);
+    assert_int_equal(s.out[before].reason, TCP_REASON_DATA);
+    skip_all();
+    script_close(&s);
+}
+
+static void sack_of_part_of_a_segment_does_not_count(void **state)
+{
+    (void)state;
+    open_with(4, NULL);
+    peer_sack(&s, 1001, 2001, 2500, 0, 0);
+    assert_int_equal(s.tcb->scoreboard.sacked_len, 0);
+    peer_sack(&s, 1001, 2001, 3500, 0, 0);
+    assert_int_equal(s.tcb->scoreboard.sacked_len, 1000);
+    skip_all();
+    script_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(third_segment_sacked_behind_a_hole_brings_it_again),
+        cmocka_unit_test(single_sack_is_enough_after_a_quarter_of_a_round_trip),
+        cmocka_unit_test(reordering_within_the_window_costs_nothing),
+        cmocka_unit_test(reordering_once_seen_makes_it_wait_beyond_three_sacks),
+        cmocka_unit_test(lost_retransmission_is_found_by_what_was_sent_after_it),
+        cmocka_unit_test(late_original_does_not_make_its_retransmission_look_fast),
+        cmocka_unit_test(what_is_sent_again_gets_the_time_it_needs),
+        cmocka_unit_test(first_loss_is_repaired_at_once_though_the_window_must_shrink),
+        cmocka_unit_test(lowest_of_the_lost_goes_first),
+        cmocka_unit_test(window_shrinks_in_proportion_and_ends_at_seven_tenths),
+        cmocka_unit_test(reno_halves),
+        cmocka_unit_test(probe_at_the_tail_asks_after_two_round_trips),
+        cmocka_unit_test(loss_that_the_probe_repaired_counts_for_congestion),
+        cmocka_unit_test(probe_that_was_not_needed_changes_nothing),
+        cmocka_unit_test(timeout_sends_the_first_again_and_begins_with_one_segment),
+        cmocka_unit_test(patience_doubles_with_each_timeout),
+        cmocka_unit_test(peer_that_reneges_gets_again_what_it_had_sacked),
+        cmocka_unit_test(recovery_that_was_not_needed_is_taken_back),
+        cmocka_unit_test(three_duplicate_acks_do_without_sack),
+        cmocka_unit_test(duplicate_acks_let_new_octets_go),
+        cmocka_unit_test(sack_of_part_of_a_segment_does_not_count),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
