@@ -1,0 +1,407 @@
+#include "net/host.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct net_host {
+    struct net_config config;
+    struct net_flows flows;
+    struct net_timers listener_timers, connection_timers;
+    struct list_link listeners;
+    uint32_t listener_count;
+    struct list_link due;       // connections that net_output looks at
+    struct list_link blocked;   // connections that the port has no room for
+    instant_ns resets_since_ns; // reset_count counts from here, for a second
+    uint32_t reset_count;
+    struct net_counters counters;
+};
+
+struct net_host *net_host_create(const struct net_config *config)
+{
+    struct net_host *host = calloc(1, sizeof *host);
+    if (host == NULL) {
+        return NULL;
+    }
+    host->config = *config;
+    net_timers_init(&host->listener_timers);
+    net_timers_init(&host->connection_timers);
+    list_init(&host->listeners);
+    list_init(&host->due);
+    list_init(&host->blocked);
+    if (net_flows_init(&host->flows, config->secret) != 0) {
+        free(host);
+        return NULL;
+    }
+    return host;
+}
+
+void net_host_destroy(struct net_host *host)
+{
+    CHECK(list_is_empty(&host->listeners));
+    net_flows_fini(&host->flows);
+    net_timers_fini(&host->listener_timers);
+    net_timers_fini(&host->connection_timers);
+    free(host);
+}
+
+/* ---- listeners ------------------------------------------------------------------------------- */
+
+static bool listener_has_addr(const struct net_listener *l, const struct net_addr *addr)
+{
+    if (!net_addr_is_any(&l->place.local)) {
+        return net_addr_equal(&l->place.local, addr);
+    }
+    return net_addr_is_ipv4(&l->place.local) ? net_addr_is_ipv4(addr)
+                                             : !l->is_v6_only || !net_addr_is_ipv4(addr);
+}
+
+// The one at this very address before a wildcard, that of the same family before the other.
+static struct net_listener *listener_find(const struct net_host *host, const struct net_flow *flow)
+{
+    struct net_listener *found = NULL;
+    unsigned found_rank = 0;
+    for (struct list_link *i = host->listeners.next; i != &host->listeners; i = i->next) {
+        struct net_listener *l = LIST_ENTRY(i, struct net_listener, link);
+        if (l->place.local_port != flow->local_port || !listener_has_addr(l, &flow->local)) {
+            continue;
+        }
+        bool is_same_family = net_addr_is_ipv4(&l->place.local) == net_addr_is_ipv4(&flow->local);
+        unsigned rank = !net_addr_is_any(&l->place.local) ? 3 : is_same_family ? 2 : 1;
+        if (rank > found_rank) {
+            found = l;
+            found_rank = rank;
+        }
+    }
+    return found;
+}
+
+static bool is_place_taken(const struct net_host *host, const struct net_flow *place)
+{
+    for (const struct list_link *i = host->listeners.next; i != &host->listeners; i = i->next) {
+        const struct net_listener *l = LIST_ENTRY(i, const struct net_listener, link);
+        if (memcmp(&l->place, place, sizeof *place) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int net_listener_create(struct net_host *host, struct net_listener *listener,
+                        const struct tcp_listener_config *config)
+{
+    struct tcp_listener_config tcp = *config;
+    if (is_place_taken(host, &listener->place)) {
+        return -EADDRINUSE;
+    }
+    if (net_timers_resize(&host->listener_timers, host->listener_count + 1) != 0) {
+        return -ENOMEM;
+    }
+    tcp.connection.local_port = listener->place.local_port;
+    memcpy(tcp.secret, host->config.secret, sizeof tcp.secret);
+    listener->connection = tcp.connection;
+    listener->timer = (struct net_timer){0};
+    listener->tcp = tcp_listener_create(&tcp);
+    if (listener->tcp == NULL) {
+        return -ENOMEM;
+    }
+    list_push_tail(&host->listeners, &listener->link);
+    host->listener_count++;
+    return 0;
+}
+
+void net_listener_destroy(struct net_host *host, struct net_listener *listener)
+{
+    net_timers_set(&host->listener_timers, &listener->timer, INSTANT_NEVER);
+    list_remove(&listener->link);
+    host->listener_count--;
+    tcp_listener_destroy(listener->tcp);
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+struct net_connection *net_find(const struct net_host *host, const struct net_flow *flow)
+{
+    struct net_flow_entry *entry = net_flows_find(&host->flows, flow);
+    return entry == NULL ? NULL : LIST_ENTRY(&entry->link, struct net_connection, entry.link);
+}
+
+int net_connection_create(struct net_host *host, struct net_connection *c,
+                          const struct net_flow *flow, const struct tcp_config *config)
+{
+    struct tcp_config tcp = *config;
+    *c = (struct net_connection){.entry.flow = *flow};
+    list_init(&c->entry.link);
+    list_init(&c->due_link);
+    list_init(&c->blocked_link);
+    if (net_find(host, flow) != NULL) {
+        return -EADDRINUSE;
+    }
+    if (net_timers_resize(&host->connection_timers, host->flows.count + 1) != 0) {
+        return -ENOMEM;
+    }
+    tcp.local_port = flow->local_port;
+    tcp.remote_port = flow->remote_port;
+    c->tcb = tcp_create(&tcp);
+    if (c->tcb == NULL) {
+        return -ENOMEM;
+    }
+    net_flows_resize(&host->flows, host->flows.count + 1); // without it the chains only get longer
+    net_flows_add(&host->flows, &c->entry);
+    return 0;
+}
+
+void net_connection_destroy(struct net_host *host, struct net_connection *c)
+{
+    net_flows_remove(&host->flows, &c->entry);
+    list_remove(&c->due_link);
+    list_remove(&c->blocked_link);
+    net_timers_set(&host->connection_timers, &c->timer, INSTANT_NEVER);
+    tcp_destroy(c->tcb);
+    c->tcb = NULL;
+}
+
+uint32_t net_iss(const struct net_host *host, const struct net_connection *c, instant_ns now)
+{
+    struct tcp_tuple tuple = net_flow_tuple(&c->entry.flow);
+    return tcp_isn(host->config.secret, &tuple, now);
+}
+
+void net_touch(struct net_host *host, struct net_connection *c)
+{
+    if (list_is_empty(&c->due_link)) {
+        list_push_tail(&host->due, &c->due_link);
+    }
+}
+
+void net_unblock(struct net_host *host, struct net_connection *c)
+{
+    list_remove(&c->blocked_link);
+    net_touch(host, c);
+}
+
+void net_unblock_all(struct net_host *host)
+{
+    struct list_link *l;
+    while ((l = list_pop_head(&host->blocked)) != NULL) {
+        net_touch(host, LIST_ENTRY(l, struct net_connection, blocked_link));
+    }
+}
+
+/* ---- what arrives ---------------------------------------------------------------------------- */
+
+// One more reset this second?
+static bool may_reset(struct net_host *host, instant_ns now)
+{
+    if (now >= instant_after(host->resets_since_ns, NS_PER_S)) {
+        host->resets_since_ns = now;
+        host->reset_count = 0;
+    }
+    if (host->reset_count >= host->config.reset_max) {
+        host->counters.resets_suppressed++;
+        return false;
+    }
+    host->reset_count++;
+    return true;
+}
+
+static void reset(struct net_host *host, const struct net_flow *flow, void *via,
+                  const struct tcp_segment *segment, instant_ns now)
+{
+    struct tcp_header h;
+    if (tcp_reset_for(segment, &h) && may_reset(host, now)) {
+        host->counters.resets++;
+        host->config.port.reply(host->config.port.ctx, flow, via, &h);
+    }
+}
+
+static void open_incoming(struct net_host *host, struct net_listener *l,
+                          const struct net_flow *flow, void *via,
+                          const struct tcp_handshake *handshake, const struct tcp_segment *segment,
+                          instant_ns now)
+{
+    const struct net_port *port = &host->config.port;
+    struct net_connection *c = port->on_incoming(port->ctx, l, flow, via, &l->connection);
+    if (c == NULL) {
+        host->counters.refused++;
+        reset(host, flow, via, segment, now);
+        return;
+    }
+    tcp_accept(c->tcb, handshake, now);
+    tcp_on_segment(c->tcb, segment, now);
+    net_touch(host, c);
+}
+
+static void listener_on_segment(struct net_host *host, struct net_listener *l,
+                                const struct net_flow *flow, void *via,
+                                const struct tcp_segment *segment, instant_ns now)
+{
+    const struct net_port *port = &host->config.port;
+    struct tcp_tuple tuple = net_flow_tuple(flow);
+    struct tcp_listen_answer answer;
+    if (l->waiting_count >= l->backlog) {
+        host->counters.backlog_full++; // the peer sends it again
+        return;
+    }
+    tcp_listener_on_segment(l->tcp, &tuple, segment, now, &answer);
+    if (answer.has_reply) {
+        port->reply(port->ctx, flow, via, &answer.reply);
+    }
+    if (answer.has_handshake) {
+        open_incoming(host, l, flow, via, &answer.handshake, segment, now);
+    }
+    net_timers_set(&host->listener_timers, &l->timer, tcp_listener_next_deadline(l->tcp));
+}
+
+void net_on_segment(struct net_host *host, const struct net_flow *from, void *via,
+                    struct span octets, instant_ns now)
+{
+    struct net_flow flow = *from;
+    struct tcp_segment segment;
+    size_t header_len;
+    host->counters.segments++;
+    if (tcp_header_parse(octets, &segment.header, &header_len) != TCP_PARSE_OK) {
+        host->counters.bad_headers++;
+        return;
+    }
+    segment.payload = span_skip(octets, header_len);
+    flow.local_port = segment.header.dst_port;
+    flow.remote_port = segment.header.src_port;
+    struct net_connection *c = net_find(host, &flow);
+    if (c != NULL) {
+        tcp_on_segment(c->tcb, &segment, now);
+        net_touch(host, c);
+        return;
+    }
+    struct net_listener *l = listener_find(host, &flow);
+    if (l != NULL) {
+        listener_on_segment(host, l, &flow, via, &segment, now);
+        return;
+    }
+    host->counters.of_nobody++;
+    reset(host, &flow, via, &segment, now);
+}
+
+void net_on_path_mss(struct net_host *host, const struct net_flow *flow, uint32_t quoted_seq,
+                     uint16_t mss, instant_ns now)
+{
+    struct net_connection *c = net_find(host, flow);
+    if (c == NULL) {
+        host->counters.icmp_of_nobody++;
+        return;
+    }
+    tcp_on_path_mss(c->tcb, quoted_seq, mss, now);
+    net_touch(host, c);
+}
+
+struct net_connection *net_on_unreachable(struct net_host *host, const struct net_flow *flow,
+                                          uint32_t quoted_seq, int error)
+{
+    struct net_connection *c = net_find(host, flow);
+    if (c == NULL) {
+        host->counters.icmp_of_nobody++;
+        return NULL;
+    }
+    if (!tcp_on_unreachable(c->tcb, quoted_seq, error)) {
+        return NULL;
+    }
+    net_touch(host, c);
+    return c;
+}
+
+/* ---- what leaves, and time ------------------------------------------------------------------- */
+
+struct sender {
+    struct net_host *host;
+    struct net_connection *c;
+};
+
+static unsigned send_batch(void *ctx, const struct tcp_batch *batch)
+{
+    const struct sender *s = ctx;
+    const struct net_port *port = &s->host->config.port;
+    return port->send(port->ctx, s->c, batch);
+}
+
+// Writes what is due, notes the next deadline, tells what has happened.
+static void connection_settle(struct net_host *host, struct net_connection *c, instant_ns now)
+{
+    struct sender sender = {host, c};
+    struct tcp_port port = {.send = send_batch, .ctx = &sender};
+    if (list_is_empty(&c->blocked_link) && tcp_wants_output(c->tcb, now) &&
+        !tcp_output(c->tcb, &port, now)) {
+        list_push_tail(&host->blocked, &c->blocked_link);
+    }
+    net_timers_set(&host->connection_timers, &c->timer, tcp_next_deadline(c->tcb));
+    unsigned events = tcp_take_events(c->tcb);
+    if (events != 0) {
+        host->config.port.on_events(host->config.port.ctx, c, events);
+    }
+}
+
+void net_output(struct net_host *host, instant_ns now)
+{
+    struct list_link *l;
+    while ((l = list_pop_head(&host->due)) != NULL) {
+        connection_settle(host, LIST_ENTRY(l, struct net_connection, due_link), now);
+    }
+}
+
+instant_ns net_next_deadline(const struct net_host *host)
+{
+    if (!list_is_empty(&host->due)) {
+        return 0;
+    }
+    return instant_min(net_timers_next_deadline(&host->listener_timers),
+                       net_timers_next_deadline(&host->connection_timers));
+}
+
+static void listener_on_deadline(struct net_host *host, struct net_listener *l, instant_ns now)
+{
+    struct tcp_tuple tuple;
+    struct tcp_header reply;
+    while (tcp_listener_on_deadline(l->tcp, now, &tuple, &reply)) {
+        struct net_flow flow = net_flow_of_tuple(&tuple);
+        host->config.port.reply(host->config.port.ctx, &flow, l->via, &reply);
+    }
+    net_timers_set(&host->listener_timers, &l->timer, tcp_listener_next_deadline(l->tcp));
+}
+
+// The next one of `timers` that is due by now, stopped; or NULL.
+static struct net_timer *take_due(struct net_timers *timers, instant_ns now)
+{
+    struct net_timer *timer = net_timers_first(timers);
+    if (timer == NULL || timer->at_ns > now) {
+        return NULL;
+    }
+    net_timers_set(timers, timer, INSTANT_NEVER);
+    return timer;
+}
+
+void net_on_deadline(struct net_host *host, instant_ns now)
+{
+    struct net_timer *timer;
+    while ((timer = take_due(&host->listener_timers, now)) != NULL) {
+        listener_on_deadline(host, LIST_ENTRY(timer, struct net_listener, timer), now);
+    }
+    while ((timer = take_due(&host->connection_timers, now)) != NULL) {
+        struct net_connection *c = LIST_ENTRY(timer, struct net_connection, timer);
+        tcp_on_deadline(c->tcb, now);
+        net_touch(host, c);
+    }
+}
+
+const struct net_counters *net_host_counters(const struct net_host *host)
+{
+    return &host->counters;
+}
+
+void net_host_check(const struct net_host *host)
+{
+    net_timers_check(&host->listener_timers);
+    net_timers_check(&host->connection_timers);
+    CHECK(host->connection_timers.count <= host->flows.count);
+    for (const struct list_link *l = host->due.next; l != &host->due; l = l->next) {
+        tcp_check(LIST_ENTRY(l, const struct net_connection, due_link)->tcb);
+    }
+}

@@ -1,0 +1,128 @@
+// One network interface with addresses of its own: IP packets in and out, with or without Ethernet
+// around them, and what a host must do beside carrying TCP: ARP, neighbour discovery, answers to
+// echo requests, and understanding what ICMP says about its own segments.
+//
+//     net_iface_on_frame   one has arrived -> a TCP segment, news about one, or nothing for TCP
+//     net_iface_send       a batch of segments leaves, as packets or as one large one
+//     net_iface_route      which of the addresses a packet to somebody would leave from
+//
+// Refused by name and counted: fragments, source routes, packets for others or from impossible
+// senders, bad checksums. The interface does not forward, and sends no packet that is larger than
+// its MTU. It answers no ping to a group, and does no duplicate address detection (RFC 4862).
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "net/addr.h"
+#include "net/neighbour.h"
+#include "tcp/tcp.h"
+#include "wire/eth.h"
+
+enum { NET_IFACE_ADDR_MAX = 8, NET_MTU_MIN = 576, NET_MTU_MAX = 65535 };
+
+struct net_iface_addr {
+    struct net_addr addr;
+    uint8_t prefix_len; // of the addresses that are reached without a gateway
+};
+
+// A packet as it leaves: the headers are its first element. The rest of the fields are for devices
+// with `offloads`: see there.
+struct net_frame {
+    const struct iovec *iov;
+    unsigned iov_count;
+    bool is_ipv6;
+    uint16_t checksum_at;  // 0: complete. Else the octet from which on the checksum is to be taken,
+    uint16_t checksum_off; // and where behind that it belongs; the pseudo-header's stands there
+    uint16_t segment_len;  // 0: one packet. Else its payload is to be cut so, behind `header_len`
+    uint16_t header_len;
+};
+
+struct net_frame_port {
+    // False: there is no room now.
+    bool (*send)(void *ctx, const struct net_frame *frame);
+    void *ctx;
+};
+
+struct net_iface_config {
+    struct net_iface_addr addrs[NET_IFACE_ADDR_MAX];
+    unsigned addr_count;
+    struct net_addr gateway_ipv4, gateway_ipv6; // all zero: none
+    uint16_t mtu;                               // octets of an IP packet
+    bool has_ethernet;                          // frames, not packets; then ...
+    struct eth_addr eth;                        // ... this is the interface's address
+    bool offloads; // whoever takes frames completes checksums and cuts large ones
+    struct net_frame_port port;
+};
+
+#define NET_IFACE_COUNTERS(X)                                           \
+    X(frames_in, "frames received")                                     \
+    X(frames_out, "frames sent")                                        \
+    X(of_others, "frames or packets for somebody else")                 \
+    X(bad_senders, "packets from an address that nobody can send from") \
+    X(bad_packets, "packets whose IP header was refused")               \
+    X(fragments, "fragments, refused")                                  \
+    X(bad_checksums, "TCP or ICMP checksums that were wrong")           \
+    X(other_protocols, "packets of neither TCP nor ICMP")               \
+    X(bad_icmp, "ICMP or ARP messages that were refused")               \
+    X(echoes, "echo requests answered")                                 \
+    X(questions_in, "ARP requests and neighbour solicitations for us")  \
+    X(questions_out, "ARP requests and neighbour solicitations sent")   \
+    X(unreachable, "segments dropped: the neighbour does not answer")
+
+struct net_iface_counters {
+#define X(name, text) uint64_t name;
+    NET_IFACE_COUNTERS(X)
+#undef X
+};
+
+struct net_iface {
+    struct net_iface_config config;
+    struct net_neighbours neighbours;
+    uint16_t ipv4_id;
+    struct net_iface_counters counters;
+};
+
+enum net_arrival_kind {
+    NET_ARRIVAL_NOTHING,     // nothing for TCP
+    NET_ARRIVAL_SEGMENT,     // `segment`, on `flow` but for the ports
+    NET_ARRIVAL_PATH_MSS,    // ICMP: `mss` fits the path of `flow`
+    NET_ARRIVAL_UNREACHABLE, // ICMP: `error`, a negative errno, about `flow`
+    NET_ARRIVAL_ROOM,        // somebody was found that segments wait for: sending may go on
+};
+
+struct net_arrival {
+    enum net_arrival_kind kind;
+    struct net_flow flow;
+    struct span segment;
+    uint32_t quoted_seq;
+    uint16_t mss;
+    int error;
+};
+
+void net_iface_init(struct net_iface *iface, const struct net_iface_config *config);
+
+// `is_checked`: the checksum of TCP is known to be good, or was never on a wire.
+void net_iface_on_frame(struct net_iface *iface, struct span frame, bool is_checked, instant_ns now,
+                        struct net_arrival *ret);
+
+enum net_sent {
+    NET_SENT,
+    NET_SENT_NO_ROOM,     // the device has none, or a neighbour is being asked: NET_ARRIVAL_ROOM
+    NET_SENT_UNREACHABLE, // dropped
+};
+// `*ret_count`: how many of the batch's segments were taken, from the first on.
+enum net_sent net_iface_send(struct net_iface *iface, const struct net_flow *flow, uint8_t tos,
+                             const struct tcp_batch *batch, instant_ns now, unsigned *ret_count);
+
+bool net_iface_has_addr(const struct net_iface *iface, const struct net_addr *addr);
+// The address that a packet to `remote` leaves from. False: there is no way, or it is our own.
+bool net_iface_route(const struct net_iface *iface, const struct net_addr *remote,
+                     struct net_addr *ret_local);
+// Octets behind a TCP header without options that fit a packet.
+uint16_t net_iface_mss(const struct net_iface *iface, const struct net_addr *remote);
+
+instant_ns net_iface_next_deadline(const struct net_iface *iface);
+// True: segments that waited for somebody may be sent again, to be dropped or to go on.
+bool net_iface_on_deadline(struct net_iface *iface, instant_ns now);

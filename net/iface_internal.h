@@ -1,0 +1,64 @@
+// What the files of the interface share.
+#pragma once
+
+#include "net/iface.h"
+#include "wire/icmp.h"
+
+// A packet for us, whatever its family: `flow` without ports, from our end.
+struct ip_packet {
+    struct net_flow flow;
+    struct span body;
+    struct eth_addr from_eth; // with Ethernet
+    uint8_t protocol;
+    uint8_t hops; // left: TTL or hop limit
+    bool is_ipv6;
+};
+
+// The octets of a pseudo-header of an ICMP message, which ICMPv4 does without.
+static inline uint64_t icmp_pseudo_sum(const struct net_flow *flow, size_t len)
+{
+    return net_addr_is_ipv4(&flow->local)
+               ? 0
+               : net_flow_pseudo_sum(flow, IP_PROTOCOL_ICMPV6, (uint32_t)len);
+}
+
+// iface_out.c
+
+enum { IFACE_HOPS = 64, IFACE_HEADERS_MAX = ETH_HEADER_LEN + IPV6_HEADER_LEN + TCP_HEADER_MAX_LEN };
+
+// What stands in the headers of a packet, beside the interface's own.
+struct iface_headers {
+    const struct net_flow *flow;
+    uint8_t tos, protocol, hops;
+    size_t body_len;           // octets behind the headers
+    const struct eth_addr *to; // with Ethernet
+};
+
+// Writes the Ethernet header, if there is to be one, and IP's. Returns their length.
+size_t iface_headers_emit(struct net_iface *iface, const struct iface_headers *h, uint8_t *buf);
+// Sends a message of our own that is not TCP: its header and what follows. It may be lost.
+void iface_send_message(struct net_iface *iface, const struct net_flow *flow, uint8_t hops,
+                        struct span header, struct span body, const struct eth_addr *to);
+void iface_send_frame(struct net_iface *iface, const struct iovec *iov, unsigned count,
+                      bool is_ipv6);
+
+// iface_ask.c
+
+// Asks for `addr`, by ARP or neighbour solicitation: the one who had it before, or (NULL) all.
+void iface_ask(struct net_iface *iface, const struct net_addr *addr, const struct eth_addr *known);
+void iface_on_arp(struct net_iface *iface, struct span body, instant_ns now,
+                  struct net_arrival *ret);
+// A neighbour solicitation or advertisement; the checksum was good.
+void iface_on_neighbour_message(struct net_iface *iface, const struct ip_packet *packet,
+                                instant_ns now, struct net_arrival *ret);
+
+// iface_icmp.c
+
+void iface_on_icmp(struct net_iface *iface, const struct ip_packet *packet, instant_ns now,
+                   struct net_arrival *ret);
+
+// iface.c
+
+// Who is to get frames to `remote`. False: there is no way there.
+bool iface_next_hop(const struct net_iface *iface, const struct net_addr *remote,
+                    struct net_addr *ret);

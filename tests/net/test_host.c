@@ -1,0 +1,441 @@
+// Two hosts whose segments go to a queue, as octets: each test moves them, or loses them.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "net/cut.h"
+#include "net/host.h"
+
+enum { QUEUE_MAX = 64, SEGMENT_MAX = 2000, CONNECTIONS = 4, PORT = 7471, RESET_MAX = 3 };
+
+struct octets {
+    uint8_t octets[SEGMENT_MAX];
+    size_t len;
+    struct net_flow flow; // as its receiver sees it, without ports
+    void *via;
+};
+
+struct end {
+    struct net_host *host;
+    struct net_connection connection[CONNECTIONS];
+    unsigned connection_count;
+    struct net_listener listener;
+    unsigned events[CONNECTIONS];
+    struct octets out[QUEUE_MAX];
+    unsigned out_count;
+    bool has_room, takes_incoming;
+    uint8_t got[SEGMENT_MAX];
+    size_t got_len;
+};
+
+static struct end end[2]; // 10.0.0.1 and 10.0.0.2
+static instant_ns now;
+
+static struct net_addr addr_of(unsigned index)
+{
+    const uint8_t octets[] = {10, 0, 0, (uint8_t)(index + 1)};
+    return net_addr_from_ipv4(octets);
+}
+
+/* ---- ports ----------------------------------------------------------------------------------- */
+
+static void put_out(struct end *e, const struct net_flow *flow, void *via,
+                    const struct net_piece *piece)
+{
+    struct octets *o = &e->out[e->out_count++];
+    assert_true(e->out_count < QUEUE_MAX);
+    o->flow = net_flow_turned(flow);
+    o->flow.local_port = o->flow.remote_port = 0;
+    o->via = via;
+    o->len = tcp_header_emit(&piece->header, o->octets);
+    for (unsigned i = 0; i < piece->iov_count; i++) {
+        memcpy(o->octets + o->len, piece->iov[i].iov_base, piece->iov[i].iov_len);
+        o->len += piece->iov[i].iov_len;
+    }
+}
+
+static unsigned on_send(void *ctx, struct net_connection *c, const struct tcp_batch *batch)
+{
+    struct end *e = ctx;
+    struct net_cut cut;
+    struct net_piece piece;
+    net_cut_init(&cut, batch);
+    while (e->has_room && net_cut_next(&cut, 1, &piece)) {
+        put_out(e, &c->entry.flow, NULL, &piece);
+    }
+    return cut.next;
+}
+
+static void on_reply(void *ctx, const struct net_flow *flow, void *via, const struct tcp_header *h)
+{
+    struct net_piece piece = {.header = *h, .segment_count = 1};
+    put_out(ctx, flow, via, &piece);
+}
+
+static void on_events(void *ctx, struct net_connection *c, unsigned events)
+{
+    struct end *e = ctx;
+    e->events[c - e->connection] |= events;
+}
+
+static enum place_verdict on_place(void *ctx, const struct place_offer *offer,
+                                   struct place_answer *answer)
+{
+    struct end *e = ctx;
+    if (offer->order == PLACE_BEYOND_HOLE) {
+        return PLACE_BUFFER;
+    }
+    memcpy(e->got + e->got_len, offer->octets.ptr, offer->octets.len);
+    e->got_len += offer->octets.len;
+    return PLACE_PLACED;
+}
+
+static bool on_advance(void *ctx, uint64_t position, uint64_t last,
+                       const struct place_counts *counts)
+{
+    (void)ctx;
+    (void)position;
+    (void)last;
+    (void)counts;
+    return true;
+}
+
+static struct net_connection *make_connection(struct end *e, const struct net_flow *flow,
+                                              const struct tcp_config *config)
+{
+    struct tcp_config tcp = *config;
+    struct net_connection *c = &e->connection[e->connection_count];
+    tcp.place = (struct place_port){.place = on_place, .on_advance = on_advance, .ctx = e};
+    assert_true(e->connection_count < CONNECTIONS);
+    assert_int_equal(net_connection_create(e->host, c, flow, &tcp), 0);
+    e->connection_count++;
+    return c;
+}
+
+static struct net_connection *on_incoming(void *ctx, struct net_listener *listener,
+                                          const struct net_flow *flow, void *via,
+                                          const struct tcp_config *config)
+{
+    struct end *e = ctx;
+    (void)via;
+    assert_ptr_equal(listener, &e->listener);
+    if (!e->takes_incoming) {
+        return NULL;
+    }
+    listener->waiting_count++;
+    return make_connection(e, flow, config);
+}
+
+/* ---- what tests do --------------------------------------------------------------------------- */
+
+static int setup(void **state)
+{
+    (void)state;
+    now = NS_PER_S;
+    for (unsigned i = 0; i < 2; i++) {
+        struct net_config config = {.secret = {7},
+                                    .reset_max = RESET_MAX,
+                                    .port = {.send = on_send,
+                                             .reply = on_reply,
+                                             .on_events = on_events,
+                                             .on_incoming = on_incoming,
+                                             .ctx = &end[i]}};
+        end[i] = (struct end){.has_room = true, .takes_incoming = true};
+        end[i].host = net_host_create(&config);
+        assert_non_null(end[i].host);
+    }
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        net_host_check(end[i].host);
+        for (unsigned c = 0; c < end[i].connection_count; c++) {
+            net_connection_destroy(end[i].host, &end[i].connection[c]);
+        }
+        if (end[i].listener.tcp != NULL) {
+            net_listener_destroy(end[i].host, &end[i].listener);
+        }
+        net_host_destroy(end[i].host);
+    }
+    return 0;
+}
+
+static void listen_at(struct net_addr local, unsigned backlog)
+{
+    struct tcp_listener_config config = {
+        .connection = tcp_config_default, .half_open_max = 8, .syn_ack_retries = 3};
+    end[1].listener = (struct net_listener){
+        .place = {.local = local, .local_port = PORT}, .backlog = backlog, .via = &end[1]};
+    assert_int_equal(net_listener_create(end[1].host, &end[1].listener, &config), 0);
+}
+
+static struct net_connection *connect_from(uint16_t port)
+{
+    struct net_flow flow = {
+        .local = addr_of(0), .remote = addr_of(1), .local_port = port, .remote_port = PORT};
+    struct net_connection *c = make_connection(&end[0], &flow, &tcp_config_default);
+    tcp_connect(c->tcb, net_iss(end[0].host, c, now), now);
+    net_touch(end[0].host, c);
+    net_output(end[0].host, now);
+    return c;
+}
+
+// Gives the other end all that `from` has sent.
+static void deliver(unsigned from)
+{
+    struct end *e = &end[from];
+    for (unsigned i = 0; i < e->out_count; i++) {
+        struct octets *o = &e->out[i];
+        net_on_segment(end[1 - from].host, &o->flow, e, span_of(o->octets, o->len), now);
+    }
+    e->out_count = 0;
+    net_output(end[1 - from].host, now);
+}
+
+static void talk(void)
+{
+    for (unsigned i = 0; i < 20 && end[0].out_count + end[1].out_count > 0; i++) {
+        deliver(0);
+        deliver(1);
+    }
+}
+
+static void wait_until(unsigned index, instant_ns at_ns)
+{
+    now = at_ns;
+    net_on_deadline(end[index].host, now);
+    net_output(end[index].host, now);
+}
+
+static struct tcp_header last_sent(const struct end *e)
+{
+    struct tcp_header h;
+    size_t len;
+    const struct octets *o = &e->out[e->out_count - 1];
+    assert_true(e->out_count > 0);
+    assert_int_equal(tcp_header_parse(span_of(o->octets, o->len), &h, &len), TCP_PARSE_OK);
+    return h;
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+static void connections_are_made_and_carry_octets(void **state)
+{
+    (void)state;
+    listen_at(addr_of(1), 4);
+    struct net_connection *c = connect_from(40000);
+    talk();
+    assert_true(end[0].events[0] & TCP_EVENT_ESTABLISHED);
+    assert_true(end[1].events[0] & TCP_EVENT_ESTABLISHED);
+    struct iovec iov = {(void *)"through", 7};
+    assert_int_equal(tcp_send(c->tcb, &iov, 1, 0), 7);
+    net_touch(end[0].host, c);
+    net_output(end[0].host, now);
+    talk();
+    assert_int_equal(end[1].got_len, 7);
+    assert_memory_equal(end[1].got, "through", 7);
+}
+
+static void flow_has_one_connection(void **state)
+{
+    (void)state;
+    listen_at(addr_of(1), 4);
+    struct net_connection *c = connect_from(40000), second;
+    struct tcp_config config = tcp_config_default;
+    config.place = (struct place_port){.place = on_place, .on_advance = on_advance};
+    assert_int_equal(net_connection_create(end[0].host, &second, &c->entry.flow, &config),
+                     -EADDRINUSE);
+    assert_ptr_equal(net_find(end[0].host, &c->entry.flow), c);
+}
+
+static void wildcard_takes_every_address_of_its_family(void **state)
+{
+    (void)state;
+    static const uint8_t any[IPV4_ADDR_LEN];
+    listen_at(net_addr_from_ipv4(any), 4);
+    connect_from(40000);
+    talk();
+    assert_int_equal(end[1].connection_count, 1);
+}
+
+static void ipv6_wildcard_takes_ipv4_unless_told_not_to(void **state)
+{
+    (void)state;
+    listen_at((struct net_addr){{0}}, 4);
+    connect_from(40000);
+    talk();
+    assert_int_equal(end[1].connection_count, 1);
+    end[1].listener.is_v6_only = true;
+    connect_from(40001);
+    talk();
+    assert_int_equal(end[1].connection_count, 1);
+    assert_true(end[0].events[1] & TCP_EVENT_OVER);
+}
+
+static void second_listener_at_a_place_is_refused(void **state)
+{
+    (void)state;
+    struct tcp_listener_config config = {.connection = tcp_config_default, .half_open_max = 1};
+    listen_at(addr_of(1), 4);
+    struct net_listener second = {.place = end[1].listener.place};
+    assert_int_equal(net_listener_create(end[1].host, &second, &config), -EADDRINUSE);
+}
+
+static void full_backlog_makes_the_peer_try_again(void **state)
+{
+    (void)state;
+    listen_at(addr_of(1), 1);
+    connect_from(40000);
+    talk();
+    connect_from(40001);
+    talk();
+    assert_int_equal(end[1].connection_count, 1);
+    assert_true(net_host_counters(end[1].host)->backlog_full > 0);
+    end[1].listener.waiting_count = 0; // accepted
+    wait_until(0, net_next_deadline(end[0].host));
+    talk();
+    assert_int_equal(end[1].connection_count, 2);
+    assert_true(end[0].events[1] & TCP_EVENT_ESTABLISHED);
+}
+
+static void handshake_that_nobody_takes_is_reset(void **state)
+{
+    (void)state;
+    listen_at(addr_of(1), 4);
+    end[1].takes_incoming = false;
+    connect_from(40000);
+    talk();
+    assert_true(end[0].events[0] & TCP_EVENT_OVER);
+    assert_int_equal(net_host_counters(end[1].host)->refused, 1);
+}
+
+static void lost_syn_ack_is_sent_again_through_the_listener(void **state)
+{
+    (void)state;
+    listen_at(addr_of(1), 4);
+    connect_from(40000);
+    deliver(0);
+    end[1].out_count = 0; // the SYN,ACK is lost
+    wait_until(1, net_next_deadline(end[1].host));
+    assert_int_equal(end[1].out_count, 1);
+    assert_ptr_equal(end[1].out[0].via, &end[1]);
+    assert_int_equal(last_sent(&end[1]).flags, TCP_SYN | TCP_ACK);
+}
+
+static void lost_segment_is_sent_again(void **state)
+{
+    (void)state;
+    connect_from(40000);
+    end[0].out_count = 0;
+    wait_until(0, net_next_deadline(end[0].host));
+    assert_int_equal(last_sent(&end[0]).flags & TCP_SYN, TCP_SYN);
+}
+
+static void full_port_is_tried_again_when_it_has_room(void **state)
+{
+    (void)state;
+    end[0].has_room = false;
+    struct net_connection *c = connect_from(40000);
+    assert_int_equal(end[0].out_count, 0);
+    net_touch(end[0].host, c);
+    net_output(end[0].host, now);
+    assert_int_equal(end[0].out_count, 0);
+    end[0].has_room = true;
+    net_unblock_all(end[0].host);
+    net_output(end[0].host, now);
+    assert_int_equal(end[0].out_count, 1);
+}
+
+/* ---- nobody ---------------------------------------------------------------------------------- */
+
+static void segment_of_nobody_is_answered_with_a_reset(void **state)
+{
+    (void)state;
+    connect_from(40000);
+    deliver(0);
+    assert_int_equal(end[1].out_count, 1);
+    assert_ptr_equal(end[1].out[0].via, &end[0]);
+    assert_int_equal(last_sent(&end[1]).flags, TCP_RST | TCP_ACK);
+    deliver(1);
+    assert_int_equal(tcp_status(end[0].connection[0].tcb), -ECONNREFUSED);
+    assert_int_equal(end[0].out_count, 0); // nobody answers a reset
+}
+
+static void resets_are_limited_in_a_second(void **state)
+{
+    (void)state;
+    connect_from(40000);
+    for (unsigned i = 0; i < RESET_MAX + 2; i++) {
+        net_on_segment(end[1].host, &end[0].out[0].flow, NULL,
+                       span_of(end[0].out[0].octets, end[0].out[0].len), now);
+    }
+    assert_int_equal(end[1].out_count, RESET_MAX);
+    assert_int_equal(net_host_counters(end[1].host)->resets_suppressed, 2);
+    now += NS_PER_S;
+    deliver(0);
+    assert_int_equal(end[1].out_count, RESET_MAX + 1);
+}
+
+static void broken_headers_are_counted_and_not_answered(void **state)
+{
+    (void)state;
+    connect_from(40000);
+    struct octets *o = &end[0].out[0];
+    net_on_segment(end[1].host, &o->flow, NULL, span_of(o->octets, TCP_HEADER_LEN - 1), now);
+    assert_int_equal(net_host_counters(end[1].host)->bad_headers, 1);
+    assert_int_equal(end[1].out_count, 0);
+}
+
+/* ---- ICMP ------------------------------------------------------------------------------------ */
+
+static void network_is_believed_about_segments_outstanding_only(void **state)
+{
+    (void)state;
+    struct net_connection *c = connect_from(40000);
+    uint32_t seq = last_sent(&end[0]).seq;
+    assert_null(net_on_unreachable(end[0].host, &c->entry.flow, seq + 100, -EHOSTUNREACH));
+    assert_int_equal(tcp_get_state(c->tcb), TCP_STATE_SYN_SENT);
+    assert_ptr_equal(net_on_unreachable(end[0].host, &c->entry.flow, seq, -EHOSTUNREACH), c);
+    net_output(end[0].host, now);
+    assert_true(end[0].events[0] & TCP_EVENT_OVER);
+    assert_int_equal(tcp_status(c->tcb), -EHOSTUNREACH);
+}
+
+static void messages_about_no_connection_are_counted(void **state)
+{
+    (void)state;
+    struct net_flow flow = {.local = addr_of(0), .remote = addr_of(1)};
+    assert_null(net_on_unreachable(end[0].host, &flow, 1, -EHOSTUNREACH));
+    net_on_path_mss(end[0].host, &flow, 1, 500, now);
+    assert_int_equal(net_host_counters(end[0].host)->icmp_of_nobody, 2);
+}
+
+int main(void)
+{
+#define ON(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        ON(connections_are_made_and_carry_octets),
+        ON(flow_has_one_connection),
+        ON(wildcard_takes_every_address_of_its_family),
+        ON(ipv6_wildcard_takes_ipv4_unless_told_not_to),
+        ON(second_listener_at_a_place_is_refused),
+        ON(full_backlog_makes_the_peer_try_again),
+        ON(handshake_that_nobody_takes_is_reset),
+        ON(lost_syn_ack_is_sent_again_through_the_listener),
+        ON(lost_segment_is_sent_again),
+        ON(full_port_is_tried_again_when_it_has_room),
+        ON(segment_of_nobody_is_answered_with_a_reset),
+        ON(resets_are_limited_in_a_second),
+        ON(broken_headers_are_counted_and_not_answered),
+        ON(network_is_believed_about_segments_outstanding_only),
+        ON(messages_about_no_connection_are_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

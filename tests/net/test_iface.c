@@ -1,0 +1,480 @@
+// Two interfaces on one wire: what one sends is given to the other, or looked at.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/bytes.h"
+#include "net/iface.h"
+#include "wire/icmp.h"
+
+enum { FRAME_MAX = 4096, FRAMES_MAX = 16, MTU = 1500 };
+
+struct frame {
+    uint8_t octets[FRAME_MAX];
+    size_t len;
+    struct net_frame as; // without its elements
+};
+
+static struct net_iface end[2];
+static struct frame sent[FRAMES_MAX]; // by either
+static unsigned sent_count;
+static bool has_room;
+
+static bool on_send(void *ctx, const struct net_frame *frame)
+{
+    (void)ctx;
+    if (!has_room) {
+        return false;
+    }
+    assert_true(sent_count < FRAMES_MAX);
+    struct frame *f = &sent[sent_count++];
+    f->len = 0;
+    f->as = *frame;
+    for (unsigned i = 0; i < frame->iov_count; i++) {
+        assert_true(f->len + frame->iov[i].iov_len <= FRAME_MAX);
+        if (frame->iov[i].iov_len > 0) {
+            memcpy(f->octets + f->len, frame->iov[i].iov_base, frame->iov[i].iov_len);
+        }
+        f->len += frame->iov[i].iov_len;
+    }
+    return true;
+}
+
+static struct net_addr v4(uint8_t last)
+{
+    const uint8_t octets[] = {10, 7, 0, last};
+    return net_addr_from_ipv4(octets);
+}
+
+static struct net_addr v6(uint8_t last)
+{
+    return (struct net_addr){{0xfd, 0, [15] = last}};
+}
+
+// Hosts 1 and 2 of 10.7.0.0/24 and fd00::/64; the first has a gateway, 10.7.0.9.
+static void make(bool has_ethernet, bool offloads)
+{
+    has_room = true;
+    sent_count = 0;
+    for (uint8_t i = 0; i < 2; i++) {
+        struct net_iface_config config = {
+            .addrs = {{v4((uint8_t)(i + 1)), 24}, {v6((uint8_t)(i + 1)), 64}},
+            .addr_count = 2,
+            .gateway_ipv4 = i == 0 ? v4(9) : (struct net_addr){{0}},
+            .mtu = MTU,
+            .has_ethernet = has_ethernet,
+            .eth = {{2, 0, 0, 0, 0, (uint8_t)(i + 1)}},
+            .offloads = offloads,
+            .port = {.send = on_send},
+        };
+        net_iface_init(&end[i], &config);
+    }
+}
+
+static struct net_arrival arrival;
+
+static enum net_arrival_kind give(struct net_iface *to, const struct frame *f)
+{
+    struct frame copy = *f;
+    net_iface_on_frame(to, span_of(copy.octets, copy.len), false, 0, &arrival);
+    if (arrival.kind == NET_ARRIVAL_SEGMENT) {
+        // What it refers to must outlive this call: the frame given.
+        const uint8_t *segment = f->octets + (arrival.segment.ptr - copy.octets);
+        arrival.segment = span_of(segment, arrival.segment.len);
+    }
+    return arrival.kind;
+}
+
+static struct net_flow flow_between(struct net_addr local, struct net_addr remote)
+{
+    return (struct net_flow){
+        .local = local, .remote = remote, .local_port = 7471, .remote_port = 40000};
+}
+
+static enum net_sent send_octets(const struct net_flow *flow, size_t len, uint32_t segment_len,
+                                 unsigned *ret_count)
+{
+    static uint8_t octets[FRAME_MAX];
+    struct iovec iov = {octets, len};
+    for (size_t i = 0; i < len; i++) {
+        octets[i] = (uint8_t)(i * 7);
+    }
+    struct tcp_batch batch = {
+        .header = {.src_port = 7471, .dst_port = 40000, .seq = 5, .flags = TCP_ACK},
+        .segment_count = (unsigned)((len + segment_len - 1) / segment_len),
+        .segment_len = segment_len,
+        .payload_len = (uint32_t)len,
+        .iov = &iov,
+        .iov_count = 1};
+    return net_iface_send(&end[0], flow, 0, &batch, 0, ret_count);
+}
+
+/* ---- segments -------------------------------------------------------------------------------- */
+
+static void segments_cross(struct net_addr local, struct net_addr remote)
+{
+    struct net_flow flow = flow_between(local, remote);
+    unsigned count;
+    assert_int_equal(send_octets(&flow, 2500, 1000, &count), NET_SENT);
+    assert_int_equal(count, 3);
+    assert_int_equal(sent_count, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        struct tcp_header h;
+        size_t header_len;
+        assert_true(sent[i].len <= MTU);
+        assert_int_equal(sent[i].as.checksum_at, 0);
+        assert_int_equal(give(&end[1], &sent[i]), NET_ARRIVAL_SEGMENT);
+        assert_true(net_addr_equal(&arrival.flow.local, &remote));
+        assert_true(net_addr_equal(&arrival.flow.remote, &local));
+        assert_int_equal(tcp_header_parse(arrival.segment, &h, &header_len), TCP_PARSE_OK);
+        assert_int_equal(h.seq, 5 + 1000 * i);
+        assert_int_equal(arrival.segment.len - header_len, i < 2 ? 1000 : 500);
+        assert_int_equal(arrival.segment.ptr[header_len], (uint8_t)(i * 7000));
+    }
+}
+
+static void segments_cross_in_ipv4(void **state)
+{
+    (void)state;
+    make(false, false);
+    segments_cross(v4(1), v4(2));
+}
+
+static void segments_cross_in_ipv6(void **state)
+{
+    (void)state;
+    make(false, false);
+    segments_cross(v6(1), v6(2));
+}
+
+static void device_that_cuts_gets_one_large_packet(void **state)
+{
+    (void)state;
+    struct net_flow flow = flow_between(v4(1), v4(2));
+    unsigned count;
+    make(false, true);
+    send_octets(&flow, 2500, 1000, &count);
+    assert_int_equal(sent_count, 1);
+    assert_int_equal(sent[0].as.segment_len, 1000);
+    assert_int_equal(sent[0].as.header_len, IPV4_HEADER_LEN + TCP_HEADER_LEN);
+    assert_int_equal(sent[0].as.checksum_at, IPV4_HEADER_LEN);
+    // What is left to do: the sum from there on, over the pseudo-header that stands in its place.
+    uint8_t *tcp = sent[0].octets + IPV4_HEADER_LEN;
+    size_t len = sent[0].len - IPV4_HEADER_LEN;
+    uint16_t checksum = inet_sum_fold(inet_sum_add(0, span_of(tcp, len)));
+    put_be16(tcp + sent[0].as.checksum_off, checksum);
+    assert_int_equal(give(&end[1], &sent[0]), NET_ARRIVAL_SEGMENT);
+}
+
+static void segment_with_a_wrong_checksum_is_dropped(void **state)
+{
+    (void)state;
+    struct net_flow flow = flow_between(v6(1), v6(2));
+    unsigned count;
+    make(false, false);
+    send_octets(&flow, 101, 1000, &count);
+    sent[0].octets[sent[0].len - 1] ^= 1;
+    assert_int_equal(give(&end[1], &sent[0]), NET_ARRIVAL_NOTHING);
+    assert_int_equal(end[1].counters.bad_checksums, 1);
+}
+
+static void full_device_takes_nothing_more(void **state)
+{
+    (void)state;
+    struct net_flow flow = flow_between(v4(1), v4(2));
+    unsigned count;
+    make(false, false);
+    has_room = false;
+    assert_int_equal(send_octets(&flow, 100, 100, &count), NET_SENT_NO_ROOM);
+    assert_int_equal(count, 0);
+}
+
+static void packets_of_others_and_from_nobody_are_dropped(void **state)
+{
+    (void)state;
+    struct net_flow flows[] = {
+        flow_between(v4(1), v4(77)),  // to somebody else
+        flow_between(v4(2), v4(2)),   // from the receiver itself
+        flow_between(v4(0xff), v4(2)) // from another host: that is fine
+    };
+    make(false, false);
+    for (unsigned i = 0; i < 3; i++) {
+        unsigned count;
+        sent_count = 0;
+        send_octets(&flows[i], 10, 10, &count);
+        assert_int_equal(give(&end[1], &sent[0]),
+                         i == 2 ? NET_ARRIVAL_SEGMENT : NET_ARRIVAL_NOTHING);
+    }
+    assert_int_equal(end[1].counters.of_others, 1);
+    assert_int_equal(end[1].counters.bad_senders, 1);
+}
+
+static void fragments_are_counted(void **state)
+{
+    (void)state;
+    struct net_flow flow = flow_between(v4(1), v4(2));
+    unsigned count;
+    make(false, false);
+    send_octets(&flow, 10, 10, &count);
+    uint8_t *ip = sent[0].octets;
+    put_be16(ip + IPV4_OFF_FLAGS, 0x2000);
+    put_be16(ip + IPV4_OFF_CHECKSUM, 0);
+    put_be16(ip + IPV4_OFF_CHECKSUM, inet_sum_fold(inet_sum_add(0, span_of(ip, IPV4_HEADER_LEN))));
+    assert_int_equal(give(&end[1], &sent[0]), NET_ARRIVAL_NOTHING);
+    assert_int_equal(end[1].counters.fragments, 1);
+}
+
+/* ---- routes ---------------------------------------------------------------------------------- */
+
+static void route_is_by_the_local_network_or_the_gateway(void **state)
+{
+    (void)state;
+    static const uint8_t far_octets[] = {192, 0, 2, 1};
+    struct net_addr local, far = net_addr_from_ipv4(far_octets), far6 = {{0x20, 1}};
+    struct net_addr near = v4(50), near6 = v6(50), own = v4(1), own_of_other = v4(2);
+    make(true, false);
+    assert_true(net_iface_route(&end[0], &near, &local));
+    assert_true(net_addr_equal(&local, &own));
+    assert_true(net_iface_route(&end[0], &near6, &local));
+    assert_false(net_addr_is_ipv4(&local));
+    assert_true(net_iface_route(&end[0], &far, &local)); // by the gateway
+    assert_true(net_addr_equal(&local, &own));
+    assert_false(net_iface_route(&end[1], &far, &local)); // has none
+    assert_false(net_iface_route(&end[0], &far6, &local));
+    assert_false(net_iface_route(&end[0], &own, &local));
+    assert_true(net_iface_route(&end[0], &own_of_other, &local));
+}
+
+/* ---- neighbours ------------------------------------------------------------------------------ */
+
+// A segment waits for the question and its answer, then leaves.
+static void neighbour_is_found(struct net_addr local, struct net_addr remote)
+{
+    struct net_flow flow = flow_between(local, remote);
+    unsigned count;
+    make(true, false);
+    assert_int_equal(send_octets(&flow, 10, 10, &count), NET_SENT_NO_ROOM);
+    assert_int_equal(sent_count, 1); // the question
+    assert_int_equal(give(&end[1], &sent[0]), NET_ARRIVAL_ROOM);
+    assert_int_equal(sent_count, 2); // the answer
+    assert_int_equal(give(&end[0], &sent[1]), NET_ARRIVAL_ROOM);
+    assert_int_equal(send_octets(&flow, 10, 10, &count), NET_SENT);
+    assert_int_equal(give(&end[1], &sent[2]), NET_ARRIVAL_SEGMENT);
+}
+
+static void neighbour_is_found_by_arp(void **state)
+{
+    (void)state;
+    neighbour_is_found(v4(1), v4(2));
+}
+
+static void neighbour_is_found_by_solicitation(void **state)
+{
+    (void)state;
+    neighbour_is_found(v6(1), v6(2));
+}
+
+static void far_hosts_are_reached_by_asking_for_the_gateway(void **state)
+{
+    (void)state;
+    static const uint8_t far[] = {192, 0, 2, 1};
+    struct net_flow flow = flow_between(v4(1), net_addr_from_ipv4(far));
+    struct eth_header eth;
+    struct arp_packet arp;
+    struct span body;
+    unsigned count;
+    make(true, false);
+    send_octets(&flow, 10, 10, &count);
+    assert_true(eth_header_parse(span_of(sent[0].octets, sent[0].len), &eth, &body));
+    assert_true(eth_addr_equal(&eth.dst, &eth_broadcast));
+    assert_int_equal(arp_packet_parse(body, &arp), ARP_PARSE_OK);
+    assert_int_equal(arp.target_ip[3], 9);
+}
+
+static void segments_to_who_does_not_answer_are_dropped(void **state)
+{
+    (void)state;
+    struct net_flow flow = flow_between(v4(1), v4(2));
+    unsigned count;
+    make(true, false);
+    send_octets(&flow, 10, 10, &count);
+    assert_false(net_iface_on_deadline(&end[0], 1 * NS_PER_S));
+    assert_false(net_iface_on_deadline(&end[0], 2 * NS_PER_S));
+    assert_int_equal(sent_count, 3);
+    assert_true(net_iface_on_deadline(&end[0], 3 * NS_PER_S));
+    assert_int_equal(send_octets(&flow, 10, 10, &count), NET_SENT_UNREACHABLE);
+    assert_int_equal(count, 1);
+}
+
+static void forwarded_neighbour_messages_are_refused(void **state)
+{
+    (void)state;
+    struct net_flow flow = flow_between(v6(1), v6(2));
+    unsigned count;
+    make(true, false);
+    send_octets(&flow, 10, 10, &count);
+    sent[0].octets[ETH_HEADER_LEN + IPV6_OFF_HOP_LIMIT] = 254;
+    assert_int_equal(give(&end[1], &sent[0]), NET_ARRIVAL_NOTHING);
+    assert_int_equal(end[1].counters.bad_icmp, 1);
+    assert_int_equal(sent_count, 1);
+}
+
+static void question_for_somebody_else_is_not_answered(void **state)
+{
+    (void)state;
+    struct net_flow flow = flow_between(v4(1), v4(3));
+    unsigned count;
+    make(true, false);
+    send_octets(&flow, 10, 10, &count);
+    assert_int_equal(give(&end[1], &sent[0]), NET_ARRIVAL_NOTHING);
+    assert_int_equal(sent_count, 1);
+}
+
+static void frames_to_other_stations_are_dropped(void **state)
+{
+    (void)state;
+    struct net_flow flow = flow_between(v4(1), v4(2));
+    unsigned count;
+    make(true, false);
+    send_octets(&flow, 10, 10, &count);
+    memset(sent[0].octets, 0, ETH_ADDR_LEN);
+    assert_int_equal(give(&end[1], &sent[0]), NET_ARRIVAL_NOTHING);
+    assert_int_equal(end[1].counters.of_others, 1);
+}
+
+/* ---- ICMP ------------------------------------------------------------------------------------ */
+
+// A message from `remote` to `local`, without Ethernet.
+static struct frame icmp_frame(struct net_addr remote, struct net_addr local,
+                               const struct icmp_header *h, const uint8_t *body, size_t body_len)
+{
+    struct frame f = {.len = 0};
+    size_t len = ICMP_HEADER_LEN + body_len;
+    if (net_addr_is_ipv4(&remote)) {
+        struct ipv4_header ip = {.total_len = (uint16_t)(IPV4_HEADER_LEN + len),
+                                 .ttl = 60,
+                                 .protocol = IP_PROTOCOL_ICMP};
+        memcpy(ip.src, net_addr_ipv4(&remote), IPV4_ADDR_LEN);
+        memcpy(ip.dst, net_addr_ipv4(&local), IPV4_ADDR_LEN);
+        f.len = ipv4_header_emit(&ip, f.octets);
+        f.len += icmp_header_emit(h, span_of(body, body_len), 0, f.octets + f.len);
+    } else {
+        struct ipv6_header ip = {
+            .payload_len = (uint16_t)len, .next_header = IP_PROTOCOL_ICMPV6, .hop_limit = 60};
+        memcpy(ip.src, remote.octets, IPV6_ADDR_LEN);
+        memcpy(ip.dst, local.octets, IPV6_ADDR_LEN);
+        f.len = ipv6_header_emit(&ip, f.octets);
+        f.len += icmp_header_emit(h, span_of(body, body_len), inet_sum_ipv6(&ip, (uint32_t)len),
+                                  f.octets + f.len);
+    }
+    memcpy(f.octets + f.len, body, body_len);
+    f.len += body_len;
+    return f;
+}
+
+static void echo_is_answered(void **state)
+{
+    (void)state;
+    struct icmp_header request = {.type = ICMP_ECHO_REQUEST, .rest = 0x12340001};
+    struct frame f = icmp_frame(v4(2), v4(1), &request, (const uint8_t *)"ping", 4);
+    make(false, false);
+    give(&end[0], &f);
+    assert_int_equal(sent_count, 1);
+    assert_int_equal(sent[0].len, f.len);
+    assert_int_equal(sent[0].octets[IPV4_HEADER_LEN], ICMP_ECHO_REPLY);
+    assert_memory_equal(sent[0].octets + IPV4_OFF_DST, f.octets + IPV4_OFF_SRC, IPV4_ADDR_LEN);
+    assert_int_equal(inet_sum_fold(inet_sum_add(0, span_of(sent[0].octets + IPV4_HEADER_LEN, 12))),
+                     0);
+    request.type = ICMPV6_ECHO_REQUEST;
+    f = icmp_frame(v6(2), v6(1), &request, (const uint8_t *)"ping", 4);
+    give(&end[0], &f);
+    assert_int_equal(sent[1].octets[IPV6_HEADER_LEN], ICMPV6_ECHO_REPLY);
+    assert_int_equal(end[0].counters.echoes, 2);
+}
+
+// `quoted`: how much of a segment of ours the message carries.
+static enum net_arrival_kind complain(struct net_addr local, struct net_addr remote,
+                                      const struct icmp_header *h, size_t quoted)
+{
+    struct net_flow flow = flow_between(local, remote);
+    unsigned count;
+    make(false, false);
+    send_octets(&flow, 100, 100, &count);
+    struct frame f = icmp_frame(remote, local, h, sent[0].octets, quoted);
+    return give(&end[0], &f);
+}
+
+static void message_about_a_segment_names_its_connection(void **state)
+{
+    (void)state;
+    struct icmp_header h = {.type = ICMP_UNREACHABLE, .code = ICMP_PORT_UNREACHABLE};
+    assert_int_equal(complain(v4(1), v4(2), &h, IPV4_HEADER_LEN + 8), NET_ARRIVAL_UNREACHABLE);
+    struct net_flow flow = flow_between(v4(1), v4(2));
+    assert_memory_equal(&arrival.flow, &flow, sizeof flow);
+    assert_int_equal(arrival.quoted_seq, 5);
+    assert_int_equal(arrival.error, -ECONNREFUSED);
+    h = (struct icmp_header){.type = ICMPV6_UNREACHABLE, .code = ICMPV6_NO_ROUTE};
+    assert_int_equal(complain(v6(1), v6(2), &h, IPV6_HEADER_LEN + 8), NET_ARRIVAL_UNREACHABLE);
+    assert_int_equal(arrival.error, -ENETUNREACH);
+}
+
+static void smaller_mtu_of_a_path_is_told_within_bounds(void **state)
+{
+    (void)state;
+    struct icmp_header v4_says = {.type = ICMP_UNREACHABLE, .code = ICMP_FRAGMENTATION_NEEDED};
+    struct icmp_header v6_says = {.type = ICMPV6_TOO_BIG};
+    v4_says.rest = 1400;
+    assert_int_equal(complain(v4(1), v4(2), &v4_says, IPV4_HEADER_LEN + 8), NET_ARRIVAL_PATH_MSS);
+    assert_int_equal(arrival.mss, 1400 - IPV4_HEADER_LEN - TCP_HEADER_LEN);
+    v4_says.rest = 68;
+    complain(v4(1), v4(2), &v4_says, IPV4_HEADER_LEN + 8);
+    assert_int_equal(arrival.mss, NET_MTU_MIN - IPV4_HEADER_LEN - TCP_HEADER_LEN);
+    v6_says.rest = 1300;
+    assert_int_equal(complain(v6(1), v6(2), &v6_says, IPV6_HEADER_LEN + 8), NET_ARRIVAL_PATH_MSS);
+    assert_int_equal(arrival.mss, 1300 - IPV6_HEADER_LEN - TCP_HEADER_LEN);
+    v6_says.rest = 100;
+    complain(v6(1), v6(2), &v6_says, IPV6_HEADER_LEN + 8);
+    assert_int_equal(arrival.mss, 1280 - IPV6_HEADER_LEN - TCP_HEADER_LEN);
+}
+
+static void messages_about_nothing_of_ours_are_refused(void **state)
+{
+    (void)state;
+    struct icmp_header h = {.type = ICMP_UNREACHABLE, .code = ICMP_HOST_UNREACHABLE};
+    assert_int_equal(complain(v4(1), v4(2), &h, IPV4_HEADER_LEN + 7), NET_ARRIVAL_NOTHING);
+    assert_int_equal(end[0].counters.bad_icmp, 1);
+    assert_int_equal(complain(v4(3), v4(2), &h, IPV4_HEADER_LEN + 8), NET_ARRIVAL_NOTHING);
+    h.type = ICMP_TIME_EXCEEDED; // no reason to give up
+    assert_int_equal(complain(v4(1), v4(2), &h, IPV4_HEADER_LEN + 8), NET_ARRIVAL_NOTHING);
+    assert_int_equal(end[0].counters.bad_icmp, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(segments_cross_in_ipv4),
+        cmocka_unit_test(segments_cross_in_ipv6),
+        cmocka_unit_test(device_that_cuts_gets_one_large_packet),
+        cmocka_unit_test(segment_with_a_wrong_checksum_is_dropped),
+        cmocka_unit_test(full_device_takes_nothing_more),
+        cmocka_unit_test(packets_of_others_and_from_nobody_are_dropped),
+        cmocka_unit_test(fragments_are_counted),
+        cmocka_unit_test(route_is_by_the_local_network_or_the_gateway),
+        cmocka_unit_test(neighbour_is_found_by_arp),
+        cmocka_unit_test(neighbour_is_found_by_solicitation),
+        cmocka_unit_test(far_hosts_are_reached_by_asking_for_the_gateway),
+        cmocka_unit_test(segments_to_who_does_not_answer_are_dropped),
+        cmocka_unit_test(forwarded_neighbour_messages_are_refused),
+        cmocka_unit_test(question_for_somebody_else_is_not_answered),
+        cmocka_unit_test(frames_to_other_stations_are_dropped),
+        cmocka_unit_test(echo_is_answered),
+        cmocka_unit_test(message_about_a_segment_names_its_connection),
+        cmocka_unit_test(smaller_mtu_of_a_path_is_told_within_bounds),
+        cmocka_unit_test(messages_about_nothing_of_ours_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
