@@ -1,0 +1,199 @@
+// Memory regions: what may be registered, how it is numbered, how it changes and ends.
+#include <errno.h>
+
+#include "tests/mem/fixture.h"
+
+static int register_with(struct fixture *f, void *addr, uint64_t length, uint64_t iova,
+                         uint32_t access)
+{
+    uint32_t stag;
+    return mem_region_register(f->table, f->pd, addr, length, iova, access, &stag);
+}
+
+static void remote_writing_needs_local_write(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(register_with(f, f->buffer, 8, 0, MEM_ACCESS_REMOTE_WRITE), -EINVAL);
+    assert_int_equal(register_with(f, f->buffer, 8, 0, MEM_ACCESS_REMOTE_ATOMIC), -EINVAL);
+    assert_int_equal(register_with(f, f->buffer, 8, 0, MEM_ACCESS_REMOTE_READ), 0);
+    assert_int_equal(register_with(f, f->buffer, 8, 0, MEM_ACCESS_FULL), 0);
+}
+
+static void unknown_access_bits_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned bit = 6; bit < 32; bit++) {
+        assert_int_equal(register_with(f, f->buffer, 8, 0, 1U << bit), -EINVAL);
+    }
+}
+
+static void an_empty_region_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(register_with(f, f->buffer, 0, 0, 0), -EINVAL);
+}
+
+static void ranges_that_pass_the_end_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(register_with(f, f->buffer, UINT64_MAX, 0, 0), -EINVAL);
+    assert_int_equal(register_with(f, (void *)(UINTPTR_MAX - 6), 8, 0, 0), -EINVAL);
+    assert_int_equal(register_with(f, f->buffer, 8, UINT64_MAX - 6, 0), -EINVAL);
+    assert_int_equal(register_with(f, f->buffer, 8, UINT64_MAX - 7, 0), 0);
+}
+
+static int probe_refuses(void *ctx, void *addr, size_t len, bool writable, struct mspan *ret_known)
+{
+    *ret_known = mspan_of(addr, len);
+    bool *asked_writable = ctx;
+    *asked_writable = writable;
+    return len > 8 ? -EFAULT : 0;
+}
+
+static void what_the_probe_refuses_is_not_registered(void **state)
+{
+    const uint8_t key[STAG_KEY_LEN] = {1};
+    bool writable = true;
+    struct mem_probe probe = {.check = probe_refuses, .ctx = &writable};
+    struct mem_table *table = mem_table_create(key, 16, probe);
+    uint32_t pd, stag;
+    uint8_t memory[16];
+    assert_int_equal(mem_pd_alloc(table, &pd), 0);
+    assert_int_equal(mem_region_register(table, pd, memory, 9, 0, 0, &stag), -EFAULT);
+    assert_false(writable);
+    assert_int_equal(mem_table_live(table).regions, 0);
+    assert_int_equal(mem_region_register(table, pd, memory, 8, 0, MEM_ACCESS_LOCAL_WRITE, &stag),
+                     0);
+    assert_true(writable);
+    mem_table_destroy(table);
+}
+
+// `to` of the first octet, given the numbering asked for.
+static void expect_first(struct fixture *f, uint32_t stag, uint64_t to)
+{
+    struct mspan piece;
+    unsigned count = 0;
+    assert_int_equal(mem_resolve(f->table, f->asker, stag, to, FIXTURE_BUFFER_LEN,
+                                 MEM_ACCESS_REMOTE_READ, &piece, 1, &count),
+                     MEM_OK);
+    assert_int_equal(count, 1);
+    assert_ptr_equal(piece.ptr, f->buffer);
+    assert_int_equal(piece.len, FIXTURE_BUFFER_LEN);
+    if (to > 0) {
+        assert_int_equal(fixture_resolve(f, f->asker, stag, to - 1, 1, 0), MEM_BOUNDS);
+    }
+}
+
+static void offsets_are_numbered_from_iova(void **state)
+{
+    struct fixture *f = *state;
+    expect_first(f, fixture_region(f, (uintptr_t)f->buffer, MEM_ACCESS_REMOTE_READ),
+                 (uintptr_t)f->buffer);
+    expect_first(f, fixture_region(f, 0x123456789ULL, MEM_ACCESS_REMOTE_READ), 0x123456789ULL);
+    expect_first(f, fixture_region(f, 0, MEM_ACCESS_REMOTE_READ), 0);
+    expect_first(
+        f, fixture_region(f, 0x123456789ULL, MEM_ACCESS_REMOTE_READ | MEM_ACCESS_ZERO_BASED), 0);
+}
+
+static void local_elements_use_the_same_numbers(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t stag = fixture_region(f, 1000, 0);
+    struct mspan span;
+    struct sge sge = {.addr = 1010, .length = 20, .lkey = stag};
+    assert_int_equal(mem_resolve_sge(f->table, f->pd, &sge, false, &span), MEM_OK);
+    assert_ptr_equal(span.ptr, f->buffer + 10);
+    assert_int_equal(span.len, 20);
+}
+
+static void a_new_translation_kills_the_old_stag(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t old = fixture_region(f, 0, MEM_ACCESS_REMOTE_READ), stag;
+    struct mem_reregistration r = {
+        .changes = MEM_CHANGE_TRANSLATION, .addr = f->buffer + 100, .length = 10, .iova = 5};
+    assert_int_equal(mem_region_reregister(f->table, old, &r, &stag), 0);
+    assert_int_not_equal(stag, old);
+    assert_int_equal(fixture_resolve(f, f->asker, old, 5, 1, 0), MEM_INVALID_STAG);
+    struct mspan piece;
+    unsigned count;
+    assert_int_equal(
+        mem_resolve(f->table, f->asker, stag, 5, 10, MEM_ACCESS_REMOTE_READ, &piece, 1, &count),
+        MEM_OK);
+    assert_ptr_equal(piece.ptr, f->buffer + 100);
+    assert_int_equal(mem_table_live(f->table).regions, 1);
+}
+
+static void a_new_domain_or_access_keeps_the_stag(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t stag = fixture_region(f, 0, MEM_ACCESS_REMOTE_READ), same;
+    struct mem_reregistration r = {.changes = MEM_CHANGE_ACCESS, .access = MEM_ACCESS_LOCAL_WRITE};
+    assert_int_equal(mem_region_reregister(f->table, stag, &r, &same), 0);
+    assert_int_equal(same, stag);
+    assert_int_equal(fixture_resolve(f, f->asker, stag, 0, 1, MEM_ACCESS_REMOTE_READ), MEM_ACCESS);
+
+    r = (struct mem_reregistration){.changes = MEM_CHANGE_PD, .pd = f->other_pd};
+    assert_int_equal(mem_region_reregister(f->table, stag, &r, &same), 0);
+    assert_int_equal(same, stag);
+    assert_int_equal(fixture_resolve(f, f->asker, stag, 0, 1, 0), MEM_WRONG_PD);
+    assert_int_equal(fixture_resolve(f, f->stranger, stag, 0, 1, 0), MEM_OK);
+    assert_int_equal(mem_pd_dealloc(f->table, f->pd), 0);
+    assert_int_equal(mem_pd_dealloc(f->table, f->other_pd), -EBUSY);
+}
+
+static void a_refused_reregistration_changes_nothing(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t stag = fixture_region(f, 0, MEM_ACCESS_REMOTE_READ), same;
+    const struct mem_reregistration refused[] = {
+        {.changes = 0},
+        {.changes = MEM_CHANGE_ALL + 1},
+        {.changes = MEM_CHANGE_PD, .pd = 99},
+        {.changes = MEM_CHANGE_ACCESS, .access = MEM_ACCESS_REMOTE_WRITE},
+        {.changes = MEM_CHANGE_TRANSLATION, .addr = f->buffer, .length = 0},
+        {.changes = MEM_CHANGE_TRANSLATION | MEM_CHANGE_PD, .addr = f->buffer, .length = 1},
+    };
+    for (unsigned i = 0; i < sizeof refused / sizeof *refused; i++) {
+        assert_int_equal(mem_region_reregister(f->table, stag, &refused[i], &same), -EINVAL);
+    }
+    expect_first(f, stag, 0);
+    assert_int_equal(mem_region_reregister(f->table, stag + 1, &refused[0], &same), -EINVAL);
+}
+
+static void the_numbering_changes_only_with_the_translation(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t stag = fixture_region(f, 1000, MEM_ACCESS_REMOTE_READ), same;
+    struct mem_reregistration r = {.changes = MEM_CHANGE_ACCESS, .access = MEM_ACCESS_ZERO_BASED};
+    assert_int_equal(mem_region_reregister(f->table, stag, &r, &same), -EINVAL);
+    expect_first(f, stag, 1000);
+}
+
+static void deregistering_ends_the_stag_once(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t stag = fixture_region(f, 0, 0);
+    assert_int_equal(mem_region_deregister(f->table, stag), 0);
+    assert_int_equal(fixture_resolve(f, f->asker, stag, 0, 1, 0), MEM_INVALID_STAG);
+    assert_int_equal(mem_region_deregister(f->table, stag), -EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        MEM_TEST(remote_writing_needs_local_write),
+        MEM_TEST(unknown_access_bits_are_refused),
+        MEM_TEST(an_empty_region_is_refused),
+        MEM_TEST(ranges_that_pass_the_end_are_refused),
+        cmocka_unit_test(what_the_probe_refuses_is_not_registered),
+        MEM_TEST(offsets_are_numbered_from_iova),
+        MEM_TEST(local_elements_use_the_same_numbers),
+        MEM_TEST(a_new_translation_kills_the_old_stag),
+        MEM_TEST(a_new_domain_or_access_keeps_the_stag),
+        MEM_TEST(a_refused_reregistration_changes_nothing),
+        MEM_TEST(the_numbering_changes_only_with_the_translation),
+        MEM_TEST(deregistering_ends_the_stag_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
