@@ -1,0 +1,128 @@
+// Which headers go into a Terminate, which message of ours one is about, and the refusals' causes.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "rdmap/refusal.h"
+#include "rdmap/terminate.h"
+
+static size_t untagged(uint8_t *buf, uint8_t opcode, uint32_t qn, uint32_t msn)
+{
+    struct ddp_header h = {.last = true, .rsvdulp = (uint8_t)(0x40 | opcode), .qn = qn, .msn = msn};
+    return ddp_header_emit(&h, buf);
+}
+
+static void an_offender_keeps_only_what_was_there(void **state)
+{
+    (void)state;
+    uint8_t ulpdu[46] = {0};
+    size_t len = untagged(ulpdu, RDMAP_READ_REQUEST, 1, 1);
+    struct rdmap_offender o = rdmap_offender_of(span_of(ulpdu, 0));
+    assert_false(o.has_ddp);
+    o = rdmap_offender_of(span_of(ulpdu, len - 1));
+    assert_false(o.has_ddp);
+    assert_int_equal(o.segment_len, len - 1);
+    o = rdmap_offender_of(span_of(ulpdu, len + 27));
+    assert_true(o.has_ddp);
+    assert_false(o.has_read_request);
+    o = rdmap_offender_of(span_of(ulpdu, len + 28));
+    assert_true(o.has_read_request);
+    ulpdu[1] = 0x43; // a Send
+    o = rdmap_offender_of(span_of(ulpdu, len + 28));
+    assert_false(o.has_read_request);
+}
+
+static void causes_decide_which_headers_belong(void **state)
+{
+    (void)state;
+    uint8_t ulpdu[46] = {0};
+    untagged(ulpdu, RDMAP_READ_REQUEST, 1, 1);
+    struct rdmap_offender o = rdmap_offender_of(span_of(ulpdu, sizeof ulpdu));
+    struct terminate t = rdmap_terminate_make(TERM_RDMAP_BOUNDS, &o); // RFC 5040 figure 10
+    assert_true(t.has_ddp && t.has_len && t.has_rdmap);
+    t = rdmap_terminate_make(TERM_RDMAP_OPCODE, &o);
+    assert_true(t.has_ddp && t.has_len && !t.has_rdmap);
+    t = rdmap_terminate_make(TERM_DDP_QN, &o);
+    assert_true(t.has_ddp && t.has_len && !t.has_rdmap);
+    t = rdmap_terminate_make(TERM_RDMAP_LOCAL, &o);
+    assert_false(t.has_ddp || t.has_len || t.has_rdmap);
+    t = rdmap_terminate_make(TERM_MPA_CRC, &o);
+    assert_false(t.has_ddp || t.has_len || t.has_rdmap);
+    t = rdmap_terminate_make(TERM_DDP_QN, NULL);
+    assert_false(t.has_ddp || t.has_len);
+}
+
+static struct rdmap_culprit culprit(uint8_t opcode, uint32_t qn, uint32_t msn)
+{
+    uint8_t ulpdu[18];
+    size_t len = untagged(ulpdu, opcode, qn, msn);
+    struct rdmap_offender o = rdmap_offender_of(span_of(ulpdu, len));
+    struct terminate t = rdmap_terminate_make(TERM_DDP_QN, &o);
+    return rdmap_terminate_culprit(&t);
+}
+
+static void a_culprit_is_known_by_its_header(void **state)
+{
+    (void)state;
+    assert_int_equal(culprit(RDMAP_SEND_INV, 0, 7).kind, RDMAP_CULPRIT_SEND);
+    assert_int_equal(culprit(RDMAP_SEND_INV, 0, 7).msn, 7);
+    assert_int_equal(culprit(RDMAP_ATOMIC_REQUEST, 1, 3).kind, RDMAP_CULPRIT_REQUEST);
+    assert_int_equal(culprit(RDMAP_ATOMIC_RESPONSE, 3, 3).kind, RDMAP_CULPRIT_UNKNOWN);
+    struct ddp_header h = {.tagged = true, .rsvdulp = 0x40, .stag = 5, .to = 6};
+    struct terminate t = {.has_ddp = true};
+    t.ddp_header_len = ddp_header_emit(&h, t.ddp_header);
+    assert_int_equal(rdmap_terminate_culprit(&t).kind, RDMAP_CULPRIT_WRITE);
+    assert_int_equal(rdmap_terminate_culprit(&t).stag, 5);
+    h.rsvdulp = 0x42;
+    t.ddp_header_len = ddp_header_emit(&h, t.ddp_header);
+    assert_int_equal(rdmap_terminate_culprit(&t).kind, RDMAP_CULPRIT_UNKNOWN);
+    t.has_ddp = false;
+    assert_int_equal(rdmap_terminate_culprit(&t).kind, RDMAP_CULPRIT_UNKNOWN);
+}
+
+static void both_readings_are_kept(void **state)
+{
+    (void)state;
+    static const uint8_t from_siw[] = {0x20, 0x06, 0, 0};
+    struct rdmap_terminate_read read = rdmap_terminate_read(span_of(from_siw, 4), true);
+    assert_int_equal(read.cause, TERM_RDMAP_OPCODE);
+    assert_true(read.is_siw);
+    read = rdmap_terminate_read(span_of(from_siw, 4), false);
+    assert_int_equal(read.rfc.layer, TERMINATE_LAYER_LLP);
+    assert_int_equal(read.siw.layer, TERMINATE_LAYER_RDMAP);
+    read = rdmap_terminate_read(span_of(from_siw, 3), false);
+    assert_int_equal(read.cause, TERM_NONE);
+}
+
+static void every_refusal_has_a_name_and_a_cause(void **state)
+{
+    (void)state;
+    for (int r = RDMAP_ACCEPTED + 1; r < RDMAP_REFUSAL_COUNT; r++) {
+        const struct rdmap_refusal_facts *facts = rdmap_refusal_facts((enum rdmap_refusal)r);
+        assert_non_null(facts->name);
+        assert_non_null(facts->text);
+        assert_int_not_equal(facts->cause, TERM_NONE);
+    }
+    for (int v = 0; v < MEM_VERDICT_COUNT; v++) {
+        bool is_ok = v == MEM_OK;
+        assert_int_equal(rdmap_refusal_of_request((enum mem_verdict)v) == RDMAP_ACCEPTED, is_ok);
+        assert_int_equal(rdmap_refusal_of_invalidate((enum mem_verdict)v) == RDMAP_ACCEPTED, is_ok);
+    }
+    assert_int_equal(rdmap_refusal_of_request(MEM_WRONG_QP), RDMAP_REFUSED_REMOTE_STREAM);
+    assert_int_equal(rdmap_refusal_of_invalidate(MEM_CANNOT_INVALIDATE), RDMAP_REFUSED_INVALIDATE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_offender_keeps_only_what_was_there),
+        cmocka_unit_test(causes_decide_which_headers_belong),
+        cmocka_unit_test(a_culprit_is_known_by_its_header),
+        cmocka_unit_test(both_readings_are_kept),
+        cmocka_unit_test(every_refusal_has_a_name_and_a_cause),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
