@@ -1,0 +1,267 @@
+// Sends and Immediate Data beyond a hole: each goes to the receive that its message number names,
+// and leaves there what its completion will need. When the hole closes, that many completions
+// appear.
+#include "qp/internal.h"
+
+static uint32_t due_msn(const struct qp *qp)
+{
+    return qp->rdmap.rx[DDP_QN_SEND].msn;
+}
+
+static struct recv_wqe **place_of(const struct qp *qp, uint32_t msn)
+{
+    return &qp->early->receives[msn % EARLY_SEND_MAX];
+}
+
+/* ---- which receive --------------------------------------------------------------------------- */
+
+// Messages before the one with this number that have no receive yet.
+static uint32_t unclaimed_before(const struct qp *qp, uint32_t msn)
+{
+    uint32_t count = 0;
+    for (uint32_t m = due_msn(qp) + (qp->receive != NULL ? 1 : 0); m != msn; m++) {
+        count += *place_of(qp, m) == NULL;
+    }
+    return count;
+}
+
+// A receive that no message has claimed, for the one with this number: with a queue of its own the
+// number says which. An SRQ gives its oldest, but leaves one for each message before: if all were
+// held by messages that wait for an earlier one, nothing would complete, and who posts receives as
+// they complete would post none. NULL: not posted.
+static struct recv_wqe *claim(struct qp *qp, uint32_t msn)
+{
+    struct srq *srq = qp->config.srq;
+    if (srq != NULL) {
+        return srq_posted_count(srq) > unclaimed_before(qp, msn) ? srq_claim(srq) : NULL;
+    }
+    uint32_t ahead = msn - due_msn(qp) - (qp->receive != NULL ? 1 : 0);
+    bool is_posted = ahead < wqe_ring_posted(&qp->rq) - qp->rq_next;
+    return is_posted ? wqe_ring_at(&qp->rq, qp->rq_next + ahead) : NULL;
+}
+
+// The receive of the message with this number, `ahead` places behind the one that is due.
+static struct recv_wqe *find(struct qp *qp, uint32_t msn)
+{
+    if (msn == due_msn(qp) && qp->receive != NULL) {
+        return qp->receive;
+    }
+    struct recv_wqe **place = place_of(qp, msn);
+    if (*place == NULL) {
+        *place = claim(qp, msn);
+        if (*place != NULL) {
+            (*place)->early.is_touched = false;
+            qp->early->receive_count++;
+        }
+    }
+    return *place;
+}
+
+// One queue pair must not keep the receives of all others waiting (RFC 5042 section 6.4.3.1).
+static bool may_claim(const struct qp *qp, uint32_t msn)
+{
+    return msn - due_msn(qp) < EARLY_SEND_MAX &&
+           (qp->config.srq == NULL || qp->early->receive_count < EARLY_SHARED_MAX ||
+            *place_of(qp, msn) != NULL);
+}
+
+struct recv_wqe *receive_take_early(struct qp *qp, uint32_t msn)
+{
+    struct recv_wqe *wqe = NULL;
+    if (qp->early != NULL) {
+        struct recv_wqe **place = place_of(qp, msn);
+        wqe = *place;
+        *place = NULL;
+        qp->early->receive_count -= wqe != NULL;
+        qp->rq_next += wqe != NULL && qp->config.srq == NULL;
+    }
+    return wqe;
+}
+
+struct recv_wqe *receive_pop_early(struct qp *qp)
+{
+    for (unsigned i = 0; qp->early != NULL && i < EARLY_SEND_MAX; i++) {
+        struct recv_wqe *wqe = qp->early->receives[i];
+        if (wqe != NULL) {
+            qp->early->receives[i] = NULL;
+            qp->early->receive_count--;
+            return wqe;
+        }
+    }
+    return NULL;
+}
+
+/* ---- placing --------------------------------------------------------------------------------- */
+
+// May this segment be placed, with regard to those of its message that came beyond a hole?
+static bool is_free(const struct qp *qp, const struct recv_early *early,
+                    const struct rdmap_arrival *a)
+{
+    uint64_t key = early_key(EARLY_SEND, a->msn), end = (uint64_t)a->mo + a->payload.len;
+    if (end > UINT32_MAX) {
+        return false;
+    }
+    if (early->is_touched && early->has_last &&
+        (a->is_last || early->is_whole || end > early->length)) {
+        return false;
+    }
+    return early_is_free(qp, key, a->mo, (uint32_t)end, a->is_last);
+}
+
+bool receive_is_free_of_early(const struct qp *qp, const struct rdmap_arrival *a)
+{
+    const struct recv_early *early = &qp->receive->early;
+    return !early->is_touched || is_free(qp, early, a);
+}
+
+static enum rdmap_refusal place(struct qp *qp, struct recv_wqe *wqe, const struct rdmap_arrival *a)
+{
+    if (receive_is_immediate(a)) {
+        return RDMAP_ACCEPTED;
+    }
+    struct ddp_buffer buffer;
+    ddp_buffer_init(&buffer, wqe->sge, wqe->sge_count);
+    return rdmap_place_send(&qp->rdmap, rq_pd(qp), &buffer, a);
+}
+
+// What is kept of a segment in its receive; of the last one all that the completion needs.
+static void note(struct qp *qp, struct recv_wqe *wqe, const struct rdmap_arrival *a, uint64_t end)
+{
+    struct recv_early *early = &wqe->early;
+    if (!early->is_touched) {
+        *early = (struct recv_early){.is_touched = true};
+        oneshot_begin_early(qp, early, a->msn == due_msn(qp));
+    }
+    oneshot_note_early(qp, early, a);
+    if (!a->is_last) {
+        return;
+    }
+    early->has_last = true;
+    early->is_whole = a->is_first;
+    early->end = end;
+    early->length = a->mo + (uint32_t)a->payload.len;
+    early->written_len = (uint32_t)a->written_len;
+    early->send_stag = a->send_stag;
+    early->immediate = a->immediate;
+    early->opcode = (uint8_t)a->opcode;
+    early->mark = (uint8_t)a->mark;
+    early->is_solicited = a->is_solicited;
+    early->invalidates = a->invalidates;
+    early->has_immediate = a->has_immediate;
+}
+
+static enum place_verdict place_in(struct qp *qp, struct recv_wqe *wqe,
+                                   const struct rdmap_arrival *a, uint64_t end)
+{
+    uint32_t mo_end = a->mo + (uint32_t)a->payload.len;
+    bool is_whole = a->is_first && a->is_last;
+    bool has_room = is_whole || qp->early->coverage.count < DDP_COVERAGE_MAX;
+    if (!has_room || !is_free(qp, &wqe->early, a) || place(qp, wqe, a) != RDMAP_ACCEPTED) {
+        return PLACE_BUFFER;
+    }
+    if (!is_whole) {
+        CHECK(ddp_coverage_add(&qp->early->coverage, early_key(EARLY_SEND, a->msn), a->mo, mo_end));
+    }
+    note(qp, wqe, a, end);
+    qp->counters.early_sends++;
+    return PLACE_PLACED;
+}
+
+enum place_verdict receive_place_early(struct qp *qp, const struct rdmap_arrival *a, uint64_t end)
+{
+    if (!may_claim(qp, a->msn)) {
+        return PLACE_BUFFER;
+    }
+    struct recv_wqe *wqe = rnr_store_is_empty(&qp->store) ? find(qp, a->msn) : NULL;
+    if (wqe == NULL) {
+        qp->counters.early_no_receive++;
+        return PLACE_DROP;
+    }
+    return place_in(qp, wqe, a, end);
+}
+
+/* ---- releasing ------------------------------------------------------------------------------- */
+
+static uint32_t next_msn(const struct qp *qp, const struct release *release)
+{
+    return due_msn(qp) + release->done.n[RDMAP_HELD_SENDS];
+}
+
+// Octets of the next message that were delivered before this hole closed.
+static uint32_t delivered_mo(const struct qp *qp, const struct release *release)
+{
+    return release->done.n[RDMAP_HELD_SENDS] == 0 ? (uint32_t)qp->rdmap.rx[DDP_QN_SEND].mo : 0;
+}
+
+static struct recv_wqe *peek(const struct qp *qp, uint32_t msn)
+{
+    return qp->receive != NULL ? qp->receive : *place_of(qp, msn);
+}
+
+uint64_t receive_next_end(const struct qp *qp, const struct release *release)
+{
+    const struct recv_wqe *wqe = peek(qp, next_msn(qp, release));
+    bool has_end = wqe != NULL && wqe->early.is_touched && wqe->early.has_last;
+    return has_end ? wqe->early.end : RELEASE_NEVER;
+}
+
+// Its last segment as it came, but for the payload, which is in its place.
+static struct rdmap_arrival recall(struct qp *qp, const struct recv_early *early, uint32_t msn)
+{
+    struct rdmap_arrival a = {
+        .opcode = early->opcode,
+        .mark = early->mark,
+        .is_last = true,
+        .is_solicited = early->is_solicited,
+        .invalidates = early->invalidates,
+        .has_immediate = early->has_immediate,
+        .send_stag = early->send_stag,
+        .immediate = early->immediate,
+        .msn = msn,
+        .mo = early->length,
+        .written_len = early->written_len,
+    };
+    oneshot_recall_early(qp, early, &a);
+    return a;
+}
+
+enum rdmap_refusal receive_release(struct qp *qp, struct release *release)
+{
+    uint32_t msn = next_msn(qp, release), from = delivered_mo(qp, release);
+    uint64_t key = early_key(EARLY_SEND, msn);
+    if (qp->receive == NULL) {
+        qp->receive = receive_take_early(qp, msn);
+    }
+    const struct recv_early *early = &qp->receive->early;
+    if (!early->is_whole && !ddp_coverage_holds(&qp->early->coverage, key, from, early->length)) {
+        return RDMAP_REFUSED_PLACED_APART;
+    }
+    ddp_coverage_trim(&qp->early->coverage, key, early->length);
+    release->done.n[RDMAP_HELD_SENDS]++;
+    release->done.n[RDMAP_HELD_SEND_OCTETS] += early->length - from;
+    qp->counters.released_sends++;
+    struct rdmap_arrival a = recall(qp, early, msn);
+    qp->early->delivering_end = early->end;
+    return receive_deliver(qp, &a);
+}
+
+bool receive_release_rest(struct qp *qp, struct release *release, uint32_t *ret_mo)
+{
+    uint32_t *done = release->done.n;
+    uint32_t msn = next_msn(qp, release), from = delivered_mo(qp, release);
+    uint32_t rest = release->held.n[RDMAP_HELD_SEND_OCTETS] - done[RDMAP_HELD_SEND_OCTETS];
+    *ret_mo = from + rest;
+    if (rest == 0) {
+        return true;
+    }
+    uint64_t key = early_key(EARLY_SEND, msn);
+    if (*ret_mo < from || !ddp_coverage_holds(&qp->early->coverage, key, from, *ret_mo)) {
+        return false;
+    }
+    ddp_coverage_trim(&qp->early->coverage, key, *ret_mo);
+    done[RDMAP_HELD_SEND_OCTETS] += rest;
+    if (qp->receive == NULL) {
+        receive_claim(qp, msn); // it goes on in order
+    }
+    return true;
+}

@@ -1,0 +1,276 @@
+// Responses meet the requests that wait for them: they come in the order of the requests.
+#include <string.h>
+
+#include "base/check.h"
+#include "qp/internal.h"
+
+void response_expect(struct qp *qp, struct read_context *context)
+{
+    context->request_number = rdmap_tx_msn(&qp->tx);
+    list_push_tail(&qp->requests, &context->link);
+    qp->request_count++;
+    read_sched_issued(&qp->reads, context, qp->now);
+}
+
+static struct read_context *oldest(const struct qp *qp)
+{
+    return qp->request_count == 0 ? NULL : LIST_ENTRY(qp->requests.next, struct read_context, link);
+}
+
+// The request is no longer out: nothing may be placed for it.
+static void withdraw(struct qp *qp, struct read_context *context)
+{
+    if (context->is_open) {
+        mem_sink_close(qp->config.mem, context->local_key);
+        context->is_open = false;
+    }
+    list_remove(&context->link);
+    qp->request_count--;
+}
+
+static void complete(struct qp *qp, struct read_context *context)
+{
+    struct read_task *task = context->task;
+    context->has_early_end = false;
+    withdraw(qp, context);
+    if (read_sched_answer(&qp->reads, context, qp->now) && !task->is_pending) {
+        qp->is_sq_blocked = false;
+        complete_sends(qp);
+    }
+}
+
+// Our own memory is at fault: the work request says so.
+static void fail_locally(struct read_context *context)
+{
+    struct send_wqe *wqe = context->task->cookie;
+    wqe->progress.phase = SEND_DONE;
+    wqe->progress.status = WC_LOC_PROT_ERR;
+}
+
+static struct rdmap_expected_response expected_of(const struct qp *qp,
+                                                  const struct read_context *context)
+{
+    return (struct rdmap_expected_response){
+        .sink_stag = context->is_open ? context->local_key : 0,
+        .length = context->length,
+        .arrived_len = context->arrived_len,
+        .may_be_partial = qp->rdmap.extensions_agreed,
+    };
+}
+
+static uint64_t key_of(const struct read_context *context)
+{
+    return early_key(EARLY_RESPONSE, context->is_open ? context->local_key : 0);
+}
+
+// May this segment be placed, with regard to those of its answer that came beyond a hole?
+static bool is_free_of_early(const struct qp *qp, const struct read_context *context,
+                             const struct rdmap_arrival *a)
+{
+    uint64_t to = a->to + a->payload.len;
+    if (context->has_early_end && (a->is_last || to > context->early_len)) {
+        return false;
+    }
+    return qp->early == NULL ||
+           early_is_free(qp, key_of(context), (uint32_t)a->to, (uint32_t)to, a->is_last);
+}
+
+static void note_first_octet(struct qp *qp, const struct read_context *context)
+{
+    bool has_early = qp->early != NULL && ddp_coverage_knows(&qp->early->coverage, key_of(context));
+    if (context->arrived_len == 0 && !has_early) {
+        read_pace_on_first_octet(&qp->reads.pace, context->issued_ns, context->is_alone, qp->now);
+    }
+}
+
+enum rdmap_refusal response_place_read(struct qp *qp, const struct rdmap_arrival *a)
+{
+    struct read_context *context = oldest(qp);
+    if (context == NULL || context->task->kind == READ_KIND_ATOMIC) {
+        return RDMAP_REFUSED_RESPONSE_UNASKED;
+    }
+    if (!is_free_of_early(qp, context, a)) {
+        return RDMAP_REFUSED_PLACED_APART;
+    }
+    struct rdmap_expected_response expected = expected_of(qp, context);
+    enum rdmap_refusal refusal = rdmap_place_response(&qp->rdmap, a, &expected);
+    if (refusal == RDMAP_ACCEPTED) {
+        note_first_octet(qp, context);
+        context->arrived_len += (uint32_t)a->payload.len;
+    } else if (refusal == RDMAP_REFUSED_SINK_LOCAL) {
+        fail_locally(context);
+    }
+    return refusal;
+}
+
+enum rdmap_refusal response_deliver_read(struct qp *qp, const struct rdmap_arrival *a)
+{
+    (void)a;
+    complete(qp, oldest(qp));
+    return RDMAP_ACCEPTED;
+}
+
+// The value before the operation, in the byte order of this machine, into the work request's list.
+static enum rdmap_refusal place_original(struct qp *qp, const struct send_wqe *wqe,
+                                         uint64_t original)
+{
+    struct ddp_buffer buffer;
+    ddp_buffer_init(&buffer, wqe->sge, wqe->sge_count);
+    struct span value = span_of(&original, sizeof original);
+    enum ddp_verdict verdict = ddp_place_untagged(qp->config.mem, qp->config.pd, &buffer, 0, value);
+    return verdict == DDP_OK ? RDMAP_ACCEPTED : RDMAP_REFUSED_SINK_LOCAL;
+}
+
+static enum rdmap_refusal deliver_original(struct qp *qp, struct read_context *context,
+                                           uint64_t original)
+{
+    enum rdmap_refusal refusal = place_original(qp, context->task->cookie, original);
+    if (refusal == RDMAP_ACCEPTED) {
+        context->arrived_len = context->length;
+        complete(qp, context);
+    } else {
+        fail_locally(context);
+    }
+    return refusal;
+}
+
+enum rdmap_refusal response_deliver_atomic(struct qp *qp, const struct rdmap_arrival *a)
+{
+    struct read_context *context = oldest(qp);
+    if (context == NULL || context->task->kind != READ_KIND_ATOMIC) {
+        return RDMAP_REFUSED_RESPONSE_UNASKED;
+    }
+    struct rdmap_atomic_response response = rdmap_atomic_response_of(a);
+    if (response.request_id != context->request_number) {
+        return RDMAP_REFUSED_RESPONSE_ID;
+    }
+    return deliver_original(qp, context, response.original);
+}
+
+/* ---- beyond a hole --------------------------------------------------------------------------- */
+
+static struct read_context *find_read(const struct qp *qp, uint32_t sink_stag)
+{
+    for (struct list_link *l = qp->requests.next; l != &qp->requests; l = l->next) {
+        struct read_context *context = LIST_ENTRY(l, struct read_context, link);
+        if (context->is_open && context->local_key == sink_stag) {
+            return context;
+        }
+    }
+    return NULL;
+}
+
+static struct read_context *find_atomic(const struct qp *qp, uint32_t request_number)
+{
+    for (struct list_link *l = qp->requests.next; l != &qp->requests; l = l->next) {
+        struct read_context *context = LIST_ENTRY(l, struct read_context, link);
+        if (context->task->kind == READ_KIND_ATOMIC && context->request_number == request_number) {
+            return context;
+        }
+    }
+    return NULL;
+}
+
+static void note_end(struct read_context *context, uint64_t end, uint32_t len)
+{
+    context->has_early_end = true;
+    context->early_end = end;
+    context->early_len = len;
+}
+
+// An answer without octets names no window that could tell whose it is: it waits for its turn.
+enum place_verdict response_place_read_early(struct qp *qp, const struct rdmap_arrival *a,
+                                             uint64_t end)
+{
+    struct read_context *context = find_read(qp, a->stag);
+    if (context == NULL || qp->early->coverage.count == DDP_COVERAGE_MAX ||
+        !is_free_of_early(qp, context, a)) {
+        return PLACE_BUFFER;
+    }
+    struct rdmap_expected_response expected = expected_of(qp, context);
+    if (rdmap_place_response_early(&qp->rdmap, a, &expected) != RDMAP_ACCEPTED) {
+        return PLACE_BUFFER;
+    }
+    uint32_t from = (uint32_t)a->to, to = from + (uint32_t)a->payload.len;
+    note_first_octet(qp, context);
+    CHECK(ddp_coverage_add(&qp->early->coverage, key_of(context), from, to));
+    if (a->is_last) {
+        note_end(context, end, to);
+    }
+    qp->counters.early_responses++;
+    return PLACE_PLACED;
+}
+
+enum place_verdict response_place_atomic_early(struct qp *qp, const struct rdmap_arrival *a,
+                                               uint64_t end)
+{
+    struct rdmap_atomic_response response = rdmap_atomic_response_of(a);
+    struct read_context *context = find_atomic(qp, response.request_id);
+    if (context == NULL || context->has_early_end) {
+        return PLACE_BUFFER;
+    }
+    context->early_value = response.original;
+    note_end(context, end, context->length);
+    qp->counters.early_responses++;
+    return PLACE_PLACED;
+}
+
+uint64_t response_next_end(const struct qp *qp, const struct release *release)
+{
+    (void)release;
+    const struct read_context *context = oldest(qp);
+    return context != NULL && context->has_early_end ? context->early_end : RELEASE_NEVER;
+}
+
+enum rdmap_refusal response_release(struct qp *qp, struct release *release)
+{
+    struct read_context *context = oldest(qp);
+    uint32_t *done = release->done.n, from = context->arrived_len, to = context->early_len;
+    qp->counters.released_responses++;
+    if (context->task->kind == READ_KIND_ATOMIC) {
+        done[RDMAP_HELD_ATOMIC_RESPONSES]++;
+        return deliver_original(qp, context, context->early_value);
+    }
+    if (!ddp_coverage_holds(&qp->early->coverage, key_of(context), from, to)) {
+        return RDMAP_REFUSED_PLACED_APART;
+    }
+    ddp_coverage_trim(&qp->early->coverage, key_of(context), to);
+    done[RDMAP_HELD_READ_RESPONSES]++;
+    done[RDMAP_HELD_RESPONSE_OCTETS] += to - from;
+    context->arrived_len = to;
+    complete(qp, context);
+    return RDMAP_ACCEPTED;
+}
+
+bool response_release_rest(struct qp *qp, struct release *release)
+{
+    struct read_context *context = oldest(qp);
+    uint32_t *done = &release->done.n[RDMAP_HELD_RESPONSE_OCTETS];
+    uint32_t rest = release->held.n[RDMAP_HELD_RESPONSE_OCTETS] - *done;
+    if (rest == 0) {
+        return true;
+    }
+    if (context == NULL || rest > context->length - context->arrived_len) {
+        return false;
+    }
+    uint32_t from = context->arrived_len, to = from + rest;
+    if (!ddp_coverage_holds(&qp->early->coverage, key_of(context), from, to)) {
+        return false;
+    }
+    ddp_coverage_trim(&qp->early->coverage, key_of(context), to);
+    context->arrived_len = to;
+    *done += rest;
+    return true;
+}
+
+void response_forget_all(struct qp *qp)
+{
+    read_flow_stop(&qp->reads, qp->now);
+    while (qp->request_count > 0) {
+        struct read_context *context = oldest(qp);
+        withdraw(qp, context);
+        read_sched_abandon(&qp->reads, context, qp->now);
+    }
+    read_flow_forget(&qp->reads, qp->now);
+    qp->ready_task.is_pending = false;
+}
