@@ -1,0 +1,75 @@
+#include "conn/listener.h"
+
+#include <stddef.h>
+
+#include "base/check.h"
+
+void conn_listener_init(struct conn_listener *l, int backlog, uint32_t half_open_max)
+{
+    CHECK(half_open_max > 0);
+    *l = (struct conn_listener){.half_open_max = half_open_max, .backlog = CONN_BACKLOG_MAX};
+    if (backlog > 0 && backlog < CONN_BACKLOG_MAX) {
+        l->backlog = (uint32_t)backlog;
+    }
+    list_init(&l->half_open);
+    list_init(&l->waiting);
+}
+
+void conn_listener_leave(struct conn_admission *a)
+{
+    struct conn_listener *l = a->listener;
+    if (l == NULL) {
+        return;
+    }
+    uint32_t *count = a->is_waiting ? &l->waiting_count : &l->half_open_count;
+    CHECK(*count > 0);
+    (*count)--;
+    list_remove(&a->link);
+    a->listener = NULL;
+}
+
+static struct conn_admission *leave_first(struct list_link *list)
+{
+    if (list_is_empty(list)) {
+        return NULL;
+    }
+    struct conn_admission *a = LIST_ENTRY(list->next, struct conn_admission, link);
+    conn_listener_leave(a);
+    return a;
+}
+
+struct conn_admission *conn_listener_admit(struct conn_listener *l, struct conn_admission *a)
+{
+    l->counters.accepted++;
+    a->listener = l;
+    a->is_waiting = false;
+    list_push_tail(&l->half_open, &a->link);
+    l->half_open_count++;
+    if (l->half_open_count <= l->half_open_max) {
+        return NULL;
+    }
+    l->counters.dropped++;
+    return leave_first(&l->half_open);
+}
+
+bool conn_listener_request(struct conn_admission *a)
+{
+    struct conn_listener *l = a->listener;
+    conn_listener_leave(a);
+    if (l->waiting_count >= l->backlog) {
+        l->counters.backlog_full++;
+        return false;
+    }
+    l->counters.requests++;
+    a->listener = l;
+    a->is_waiting = true;
+    list_push_tail(&l->waiting, &a->link);
+    l->waiting_count++;
+    return true;
+}
+
+struct conn_admission *conn_listener_drain(struct conn_listener *l)
+{
+    struct conn_admission *a = leave_first(&l->half_open);
+    return a != NULL ? a : leave_first(&l->waiting);
+}

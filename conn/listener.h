@@ -1,0 +1,59 @@
+// What a listening place admits: a bound on connections that have not sent their Request yet, and a
+// bound on Requests that the application has not answered. A peer that opens connections and says
+// nothing (RFC 5042 section 6.4.2) costs at most the first bound; its oldest ones are dropped for
+// newer ones.
+//
+// No I/O, no allocation; one thread at a time per listener.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+
+enum { CONN_HALF_OPEN_MAX_DEFAULT = 8192, CONN_BACKLOG_MAX = 65535 };
+
+#define CONN_LISTENER_COUNTERS(X)                              \
+    X(accepted, "connections accepted from TCP")               \
+    X(requests, "Requests put before the application")         \
+    X(dropped, "half-open connections dropped for newer ones") \
+    X(backlog_full, "Requests refused because the application had not answered others")
+
+struct conn_listener_counters {
+#define X(name, text) uint64_t name;
+    CONN_LISTENER_COUNTERS(X)
+#undef X
+};
+
+struct conn_listener {
+    struct list_link half_open; // oldest first
+    uint32_t half_open_count;
+    uint32_t half_open_max;
+    struct list_link waiting; // Requests before the application
+    uint32_t waiting_count;
+    uint32_t backlog;
+    struct conn_listener_counters counters;
+};
+
+// Embedded in whatever holds a connection that was accepted from TCP.
+struct conn_admission {
+    struct list_link link;
+    struct conn_listener *listener; // NULL: in no list
+    bool is_waiting;                // its Request is before the application
+};
+
+// `backlog`: of listen(); 0 and less mean the largest. `half_open_max`: at least 1.
+void conn_listener_init(struct conn_listener *l, int backlog, uint32_t half_open_max);
+
+// A connection was accepted from TCP. Returns the oldest half-open one if there are now too many:
+// it has left the list, and the caller closes it. NULL otherwise.
+struct conn_admission *conn_listener_admit(struct conn_listener *l, struct conn_admission *a);
+
+// Its Request is in. False: the backlog is full; it has left the lists, the caller closes it.
+bool conn_listener_request(struct conn_admission *a);
+
+// It was accepted, rejected, or has ended. Harmless when it is in no list.
+void conn_listener_leave(struct conn_admission *a);
+
+// The next connection that still hangs on a listener that goes away, or NULL. It has left the list.
+struct conn_admission *conn_listener_drain(struct conn_listener *l);

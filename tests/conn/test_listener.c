@@ -1,0 +1,90 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "conn/listener.h"
+
+static struct conn_listener l;
+static struct conn_admission a[8];
+
+static void begin(int backlog, uint32_t half_open_max)
+{
+    conn_listener_init(&l, backlog, half_open_max);
+    for (int i = 0; i < 8; i++) {
+        a[i] = (struct conn_admission){.listener = NULL};
+        list_init(&a[i].link);
+    }
+}
+
+static void oldest_half_open_connection_makes_room(void **state)
+{
+    (void)state;
+    begin(0, 2);
+    assert_null(conn_listener_admit(&l, &a[0]));
+    assert_null(conn_listener_admit(&l, &a[1]));
+    assert_ptr_equal(conn_listener_admit(&l, &a[2]), &a[0]);
+    assert_ptr_equal(conn_listener_admit(&l, &a[3]), &a[1]);
+    assert_int_equal(l.half_open_count, 2);
+    assert_int_equal(l.counters.accepted, 4);
+    assert_int_equal(l.counters.dropped, 2);
+}
+
+static void request_gives_its_half_open_place_back(void **state)
+{
+    (void)state;
+    begin(0, 1);
+    conn_listener_admit(&l, &a[0]);
+    assert_true(conn_listener_request(&a[0]));
+    assert_null(conn_listener_admit(&l, &a[1]));
+    assert_int_equal(l.waiting_count, 1);
+}
+
+static void request_beyond_the_backlog_is_refused(void **state)
+{
+    (void)state;
+    begin(1, 4);
+    conn_listener_admit(&l, &a[0]);
+    conn_listener_admit(&l, &a[1]);
+    assert_true(conn_listener_request(&a[0]));
+    assert_false(conn_listener_request(&a[1]));
+    assert_int_equal(l.counters.backlog_full, 1);
+    assert_int_equal(l.half_open_count + l.waiting_count, 1);
+}
+
+static void answered_request_makes_room_in_the_backlog(void **state)
+{
+    (void)state;
+    begin(1, 4);
+    conn_listener_admit(&l, &a[0]);
+    conn_listener_request(&a[0]);
+    conn_listener_leave(&a[0]);
+    conn_listener_leave(&a[0]); // harmless
+    conn_listener_admit(&l, &a[1]);
+    assert_true(conn_listener_request(&a[1]));
+}
+
+static void drain_gives_back_everybody(void **state)
+{
+    (void)state;
+    begin(0, 4);
+    conn_listener_admit(&l, &a[0]);
+    conn_listener_admit(&l, &a[1]);
+    conn_listener_request(&a[0]);
+    assert_ptr_equal(conn_listener_drain(&l), &a[1]);
+    assert_ptr_equal(conn_listener_drain(&l), &a[0]);
+    assert_null(conn_listener_drain(&l));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(oldest_half_open_connection_makes_room),
+        cmocka_unit_test(request_gives_its_half_open_place_back),
+        cmocka_unit_test(request_beyond_the_backlog_is_refused),
+        cmocka_unit_test(answered_request_makes_room_in_the_backlog),
+        cmocka_unit_test(drain_gives_back_everybody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
