@@ -1,0 +1,325 @@
+#include "link/ip_device.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/cut.h"
+
+enum {
+    PORT_FIRST = 32768, // drawn from here on
+    PORT_COUNT = 28232,
+    LOOPED_LEN_MAX = 512 * 1024,
+};
+
+struct ip_channel {
+    struct channel base;
+    struct list_link link;
+    struct net_flow place; // the local end
+    uint8_t tos;
+    bool is_v6_only;
+    bool is_accepted; // it shares its listener's port
+};
+
+struct looped {
+    struct list_link link;
+    struct channel *via;
+    struct net_flow flow; // as its receiver sees it
+    size_t len;
+    uint8_t octets[];
+};
+
+static struct ip_device *ip_device_of(const struct device *d)
+{
+    return (struct ip_device *)d;
+}
+
+static struct ip_channel *ip_channel_of(const struct channel *c)
+{
+    return (struct ip_channel *)c;
+}
+
+/* ---- made, and gone -------------------------------------------------------------------------- */
+
+void ip_device_init(struct ip_device *d, const struct device_ops *ops,
+                    const struct net_iface_config *config, uint64_t seed)
+{
+    d->base.ops = ops;
+    net_iface_init(&d->iface, config);
+    prng_init(&d->rng, seed);
+    list_init(&d->channels);
+    list_init(&d->looped);
+    d->looped_len = 0;
+    d->is_unreachable = false;
+}
+
+void ip_device_fini(struct ip_device *d)
+{
+    struct list_link *l;
+    while ((l = list_pop_head(&d->channels)) != NULL) {
+        free(LIST_ENTRY(l, struct ip_channel, link));
+    }
+    while ((l = list_pop_head(&d->looped)) != NULL) {
+        free(LIST_ENTRY(l, struct looped, link));
+    }
+}
+
+/* ---- ports ----------------------------------------------------------------------------------- */
+
+static bool covers_ipv4(const struct ip_channel *c)
+{
+    return net_addr_is_ipv4(&c->place.local) ||
+           (net_addr_is_any(&c->place.local) && !c->is_v6_only);
+}
+
+static bool covers_ipv6(const struct ip_channel *c)
+{
+    return !net_addr_is_ipv4(&c->place.local);
+}
+
+// Could a segment be for either of the two?
+static bool overlap(const struct ip_channel *a, const struct ip_channel *b)
+{
+    if (!net_addr_is_any(&a->place.local) && !net_addr_is_any(&b->place.local)) {
+        return net_addr_equal(&a->place.local, &b->place.local);
+    }
+    return (covers_ipv4(a) && covers_ipv4(b)) || (covers_ipv6(a) && covers_ipv6(b));
+}
+
+static bool is_taken(const struct ip_device *d, const struct ip_channel *wanted)
+{
+    for (const struct list_link *l = d->channels.next; l != &d->channels; l = l->next) {
+        const struct ip_channel *c = LIST_ENTRY(l, const struct ip_channel, link);
+        if (c->place.local_port == wanted->place.local_port && !c->is_accepted &&
+            overlap(c, wanted)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool draw_port(struct ip_device *d, struct ip_channel *c)
+{
+    uint32_t first = prng_below(&d->rng, PORT_COUNT);
+    for (uint32_t i = 0; i < PORT_COUNT; i++) {
+        c->place.local_port = (uint16_t)(PORT_FIRST + (first + i) % PORT_COUNT);
+        if (!is_taken(d, c)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct ip_channel *channel_new(struct ip_device *d, const struct net_flow *place)
+{
+    struct ip_channel *c = calloc(1, sizeof *c);
+    if (c != NULL) {
+        c->place.local = place->local;
+        c->place.local_port = place->local_port;
+    }
+    return c;
+}
+
+int ip_device_open(struct device *device, struct net_flow *place, unsigned flags,
+                   struct channel **ret)
+{
+    struct ip_device *d = ip_device_of(device);
+    if (!net_addr_is_any(&place->local) && !net_iface_has_addr(&d->iface, &place->local)) {
+        return -EADDRNOTAVAIL;
+    }
+    struct ip_channel *c = channel_new(d, place);
+    if (c == NULL) {
+        return -ENOMEM;
+    }
+    c->is_v6_only = (flags & LINK_BIND_V6_ONLY) != 0;
+    if (place->local_port == 0 ? !draw_port(d, c) : is_taken(d, c)) {
+        free(c);
+        return -EADDRINUSE;
+    }
+    place->local_port = c->place.local_port;
+    list_push_tail(&d->channels, &c->link);
+    *ret = &c->base;
+    return 0;
+}
+
+int ip_device_connect(struct device *device, struct channel *channel, struct net_flow *flow)
+{
+    struct ip_channel *c = ip_channel_of(channel);
+    if (net_addr_is_any(&flow->local)) {
+        int error = ip_device_route(device, &flow->remote, flow->scope, &flow->local);
+        if (error != 0) {
+            return error;
+        }
+        c->place.local = flow->local;
+    }
+    return net_addr_is_ipv4(&flow->local) == net_addr_is_ipv4(&flow->remote) ? 0 : -ENETUNREACH;
+}
+
+int ip_device_accept(struct device *device, struct channel *listener, const struct net_flow *flow,
+                     struct channel **ret)
+{
+    struct ip_device *d = ip_device_of(device);
+    struct ip_channel *c = channel_new(d, flow);
+    if (c == NULL) {
+        return -ENOMEM;
+    }
+    c->is_accepted = true;
+    list_push_tail(&d->channels, &c->link);
+    *ret = &c->base;
+    return 0;
+}
+
+void ip_device_close(struct device *device, struct channel *channel)
+{
+    struct ip_device *d = ip_device_of(device);
+    for (struct list_link *l = d->looped.next; l != &d->looped; l = l->next) {
+        struct looped *one = LIST_ENTRY(l, struct looped, link);
+        one->via = one->via == channel ? NULL : one->via;
+    }
+    list_remove(&ip_channel_of(channel)->link);
+    free(ip_channel_of(channel));
+}
+
+void ip_device_set_tos(struct device *device, struct channel *channel, uint8_t tos)
+{
+    ip_channel_of(channel)->tos = tos;
+}
+
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+uint16_t ip_device_mss(struct device *device, struct channel *channel, const struct net_flow *flow)
+{
+    bool is_known = !net_addr_is_any(&flow->remote);
+    return net_iface_mss(&ip_device_of(device)->iface, is_known ? &flow->remote : &flow->local);
+}
+
+int ip_device_route(struct device *device, const struct net_addr *remote, uint32_t scope,
+                    struct net_addr *ret_local)
+{
+    struct net_iface *iface = &ip_device_of(device)->iface;
+    if (net_iface_has_addr(iface, remote)) {
+        *ret_local = *remote;
+        return 0;
+    }
+    return net_iface_route(iface, remote, ret_local) ? 0 : -ENETUNREACH;
+}
+
+/* ---- to ourselves ---------------------------------------------------------------------------- */
+
+static bool loop_piece(struct ip_device *d, struct channel *channel, const struct net_flow *flow,
+                       const struct net_piece *piece)
+{
+    size_t len = TCP_HEADER_LEN + tcp_options_len(&piece->header.options) + piece->payload_len;
+    if (d->looped_len + len > LOOPED_LEN_MAX) {
+        return false;
+    }
+    struct looped *one = malloc(sizeof *one + len);
+    if (one == NULL) {
+        return true; // lost
+    }
+    *one = (struct looped){.via = channel, .flow = net_flow_turned(flow), .len = len};
+    size_t at = tcp_header_emit(&piece->header, one->octets);
+    for (unsigned i = 0; i < piece->iov_count; i++) {
+        memcpy(one->octets + at, piece->iov[i].iov_base, piece->iov[i].iov_len);
+        at += piece->iov[i].iov_len;
+    }
+    list_push_tail(&d->looped, &one->link);
+    d->looped_len += len;
+    return true;
+}
+
+static unsigned loop_batch(struct ip_device *d, struct channel *channel,
+                           const struct net_flow *flow, const struct tcp_batch *batch)
+{
+    struct net_cut cut;
+    struct net_piece piece;
+    net_cut_init(&cut, batch);
+    while (net_cut_next(&cut, 1, &piece)) {
+        if (!loop_piece(d, channel, flow, &piece)) {
+            return cut.next - 1;
+        }
+    }
+    return batch->segment_count;
+}
+
+// What was there when the look began: an answer waits for the next.
+static void deliver_looped(struct ip_device *d)
+{
+    struct list_link now_due, *l;
+    if (list_is_empty(&d->looped)) {
+        return;
+    }
+    list_move_all(&now_due, &d->looped);
+    d->looped_len = 0;
+    while ((l = list_pop_head(&now_due)) != NULL) {
+        struct looped *one = LIST_ENTRY(l, struct looped, link);
+        d->base.up.on_segment(d->base.up.ctx, one->via, &one->flow, span_of(one->octets, one->len));
+        free(one);
+    }
+    d->base.up.on_room(d->base.up.ctx, NULL);
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+unsigned ip_device_send(struct device *device, struct channel *channel, const struct net_flow *flow,
+                        const struct tcp_batch *batch, instant_ns now)
+{
+    struct ip_device *d = ip_device_of(device);
+    uint8_t tos = channel == NULL ? 0 : ip_channel_of(channel)->tos;
+    unsigned count;
+    if (net_iface_has_addr(&d->iface, &flow->remote)) {
+        return loop_batch(d, channel, flow, batch);
+    }
+    if (net_iface_send(&d->iface, flow, tos, batch, now, &count) == NET_SENT_UNREACHABLE) {
+        d->is_unreachable = true;
+        d->unreachable_flow = *flow;
+        d->unreachable_seq = batch->header.seq;
+    }
+    return count;
+}
+
+void ip_device_input(struct ip_device *d, struct mspan frame, bool is_checked, instant_ns now)
+{
+    const struct device_up *up = &d->base.up;
+    struct net_arrival a;
+    if (up->on_octets != NULL) {
+        up->on_octets(up->ctx, frame);
+        is_checked = false;
+    }
+    net_iface_on_frame(&d->iface, mspan_read(frame), is_checked, now, &a);
+    switch (a.kind) {
+    case NET_ARRIVAL_SEGMENT:
+        up->on_segment(up->ctx, NULL, &a.flow, a.segment);
+        break;
+    case NET_ARRIVAL_PATH_MSS:
+        up->on_path_mss(up->ctx, &a.flow, a.quoted_seq, a.mss);
+        break;
+    case NET_ARRIVAL_UNREACHABLE:
+        up->on_unreachable(up->ctx, &a.flow, a.quoted_seq, a.error);
+        break;
+    case NET_ARRIVAL_ROOM:
+        up->on_room(up->ctx, NULL);
+        break;
+    case NET_ARRIVAL_NOTHING:
+        break;
+    }
+}
+
+void ip_device_poll(struct ip_device *d, instant_ns now)
+{
+    deliver_looped(d);
+    if (d->is_unreachable) {
+        d->is_unreachable = false;
+        d->base.up.on_unreachable(d->base.up.ctx, &d->unreachable_flow, d->unreachable_seq,
+                                  -EHOSTUNREACH);
+    }
+    if (now >= net_iface_next_deadline(&d->iface) && net_iface_on_deadline(&d->iface, now)) {
+        d->base.up.on_room(d->base.up.ctx, NULL);
+    }
+}
+
+instant_ns ip_device_next_deadline(const struct ip_device *d)
+{
+    bool is_due = d->is_unreachable || !list_is_empty(&d->looped);
+    return is_due ? 0 : net_iface_next_deadline(&d->iface);
+}

@@ -1,0 +1,49 @@
+// What devices that carry IP packets have in common: a tap device (link/tap.h) and the end of a
+// simulated wire (link/wire.h) embed this and have only to move frames.
+//
+// Ports are taken here, since no kernel does: two channels share one only if both are connections
+// of a listener's, or their addresses differ. A port of 0 is drawn at random (RFC 6056 section
+// 3.3.1). Segments between two of our own addresses never become frames.
+#pragma once
+
+#include "base/list.h"
+#include "base/prng.h"
+#include "link/device.h"
+#include "net/iface.h"
+
+struct ip_device {
+    struct device base;
+    struct net_iface iface;
+    struct prng rng;
+    struct list_link channels;
+    struct list_link looped;          // segments to ourselves that wait for the next look
+    size_t looped_len;                // octets
+    bool is_unreachable;              // a neighbour that does not answer was to get the segment ...
+    struct net_flow unreachable_flow; // ... of this flow with this number: told when it is safe to
+    uint32_t unreachable_seq;
+};
+
+// `ops`: those below, and the device's own. `config`: its frame port is the device's.
+void ip_device_init(struct ip_device *d, const struct device_ops *ops,
+                    const struct net_iface_config *config, uint64_t seed);
+void ip_device_fini(struct ip_device *d);
+
+// Gives a frame that has arrived to whom it is for.
+void ip_device_input(struct ip_device *d, struct mspan frame, bool is_checked, instant_ns now);
+// To be called in every poll: what goes to ourselves, and what is due.
+void ip_device_poll(struct ip_device *d, instant_ns now);
+instant_ns ip_device_next_deadline(const struct ip_device *d);
+
+// As in struct device_ops.
+int ip_device_open(struct device *device, struct net_flow *place, unsigned flags,
+                   struct channel **ret);
+int ip_device_connect(struct device *device, struct channel *channel, struct net_flow *flow);
+int ip_device_accept(struct device *device, struct channel *listener, const struct net_flow *flow,
+                     struct channel **ret);
+void ip_device_close(struct device *device, struct channel *channel);
+void ip_device_set_tos(struct device *device, struct channel *channel, uint8_t tos);
+uint16_t ip_device_mss(struct device *device, struct channel *channel, const struct net_flow *flow);
+int ip_device_route(struct device *device, const struct net_addr *remote, uint32_t scope,
+                    struct net_addr *ret_local);
+unsigned ip_device_send(struct device *device, struct channel *channel, const struct net_flow *flow,
+                        const struct tcp_batch *batch, instant_ns now);

@@ -1,0 +1,292 @@
+#include "link/packet.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "link/packet_stream.h"
+
+enum { RESET_MAX = 100 }; // resets in a second for segments of nobody
+
+/* ---- what the host sends --------------------------------------------------------------------- */
+
+static unsigned host_send(void *ctx, struct net_connection *c, const struct tcp_batch *batch)
+{
+    struct packet_link *l = ctx;
+    struct packet_stream *s = LIST_ENTRY(c, struct packet_stream, connection);
+    return l->device->ops->send(l->device, s->channel, &c->entry.flow, batch, packet_now(l));
+}
+
+static void host_reply(void *ctx, const struct net_flow *flow, void *via,
+                       const struct tcp_header *h)
+{
+    struct packet_link *l = ctx;
+    struct tcp_batch batch = {.header = *h, .segment_count = 1};
+    l->device->ops->send(l->device, via, flow, &batch, packet_now(l));
+}
+
+/* ---- what the device tells ------------------------------------------------------------------- */
+
+static void on_segment(void *ctx, struct channel *via, const struct net_flow *flow,
+                       struct span octets)
+{
+    struct packet_link *l = ctx;
+    net_on_segment(l->host, flow, via, octets, packet_now(l));
+}
+
+// Octets for a stream whose user wants them are left where they are until it calls recv: they are
+// copied once then. Everything else is TCP's to see now.
+static void on_readable(void *ctx, struct channel *channel)
+{
+    struct packet_link *l = ctx;
+    struct packet_stream *s = channel == NULL ? NULL : channel->owner;
+    if (s != NULL && s->state == PACKET_STREAM_CONNECTED && s->listening == NULL && s->wants_in) {
+        s->is_readable = true;
+        packet_note_ready(s);
+        return;
+    }
+    l->device->ops->receive(l->device, channel, SIZE_MAX, packet_now(l));
+}
+
+static void on_room(void *ctx, struct channel *channel)
+{
+    struct packet_link *l = ctx;
+    if (channel != NULL) {
+        struct packet_stream *s = channel->owner;
+        if (packet_has_connection(s)) {
+            net_unblock(l->host, &s->connection);
+        }
+        return;
+    }
+    net_unblock_all(l->host);
+}
+
+static void on_path_mss(void *ctx, const struct net_flow *flow, uint32_t quoted_seq, uint16_t mss)
+{
+    struct packet_link *l = ctx;
+    net_on_path_mss(l->host, flow, quoted_seq, mss, packet_now(l));
+}
+
+static void on_unreachable(void *ctx, const struct net_flow *flow, uint32_t quoted_seq, int error)
+{
+    struct packet_link *l = ctx;
+    struct net_connection *c = net_on_unreachable(l->host, flow, quoted_seq, error);
+    if (c == NULL || error != -ECONNREFUSED || !l->config.refusal_is_reset) {
+        return;
+    }
+    struct packet_stream *s = LIST_ENTRY(c, struct packet_stream, connection);
+    s->error = s->state == PACKET_STREAM_CONNECTING ? -ECONNREFUSED : -ECONNRESET;
+    tcp_abort(c->tcb);
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+void packet_note_ready(struct packet_stream *s)
+{
+    if (list_is_empty(&s->ready_link)) {
+        list_push_tail(&packet_link_of(s->base.link)->ready, &s->ready_link);
+    }
+}
+
+static void serve_lingering(struct packet_link *l, instant_ns now)
+{
+    struct list_link *at = l->lingering.next;
+    while (at != &l->lingering) {
+        struct packet_stream *s = LIST_ENTRY(at, struct packet_stream, link);
+        if (s->linger_until_ns > now) {
+            return;
+        }
+        at = at->next;
+        s->linger_until_ns = INSTANT_NEVER; // TIME-WAIT ends by itself
+        list_remove(&s->link);
+        list_push_tail(&l->lingering, &s->link);
+        if (tcp_get_state(s->connection.tcb) != TCP_STATE_TIME_WAIT) {
+            packet_linger_end(s);
+        }
+    }
+}
+
+static int collect_ready(struct packet_link *l, struct link_ready *ret, unsigned max)
+{
+    unsigned count = 0;
+    struct list_link reported, *at;
+    list_init(&reported);
+    while (count < max && (at = list_pop_head(&l->ready)) != NULL) {
+        struct packet_stream *s = LIST_ENTRY(at, struct packet_stream, ready_link);
+        unsigned what = packet_ready_what(s);
+        if (what != 0) {
+            ret[count++] = (struct link_ready){&s->base, what};
+            list_push_tail(&reported, at); // is reported until it has nothing more
+        }
+    }
+    while ((at = list_pop_head(&reported)) != NULL) {
+        list_push_tail(&l->ready, at);
+    }
+    return (int)count;
+}
+
+static int packet_poll(struct link *link, struct link_ready *ret, unsigned max)
+{
+    struct packet_link *l = packet_link_of(link);
+    instant_ns now = packet_now(l);
+    l->device->ops->poll(l->device, now);
+    net_on_deadline(l->host, now);
+    serve_lingering(l, now);
+    net_output(l->host, now);
+    return collect_ready(l, ret, max);
+}
+
+static instant_ns packet_next_deadline(struct link *link)
+{
+    struct packet_link *l = packet_link_of(link);
+    instant_ns at_ns =
+        instant_min(net_next_deadline(l->host), l->device->ops->next_deadline(l->device));
+    if (!list_is_empty(&l->lingering)) {
+        struct packet_stream *s = LIST_ENTRY(l->lingering.next, struct packet_stream, link);
+        at_ns = instant_min(at_ns, s->linger_until_ns);
+    }
+    return at_ns;
+}
+
+static void packet_wait(struct link *link, duration_ns timeout_ns)
+{
+    struct device *d = packet_link_of(link)->device;
+    d->ops->wait(d, timeout_ns);
+}
+
+static void packet_wake(struct link *link)
+{
+    struct device *d = packet_link_of(link)->device;
+    d->ops->wake(d);
+}
+
+static bool packet_is_busy(struct link *link)
+{
+    struct packet_link *l = packet_link_of(link);
+    const struct list_link *lists[] = {&l->streams, &l->lingering};
+    for (unsigned i = 0; i < 2; i++) {
+        for (const struct list_link *at = lists[i]->next; at != lists[i]; at = at->next) {
+            if (packet_is_unacknowledged(LIST_ENTRY(at, const struct packet_stream, link))) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* ---- the link -------------------------------------------------------------------------------- */
+
+static int packet_route(struct link *link, const struct sockaddr *peer,
+                        struct sockaddr_storage *ret_src)
+{
+    struct packet_link *l = packet_link_of(link);
+    struct net_addr remote, local;
+    uint16_t port;
+    uint32_t scope;
+    if (!net_addr_from_sockaddr(peer, &remote, &port, &scope)) {
+        return -EAFNOSUPPORT;
+    }
+    int error = l->device->ops->route(l->device, &remote, scope, &local);
+    if (error == 0) {
+        net_addr_to_sockaddr(&local, 0, scope, peer->sa_family, ret_src);
+    }
+    return error;
+}
+
+static void packet_abandon(struct link *link)
+{
+    struct device *d = packet_link_of(link)->device;
+    d->ops->abandon(d);
+}
+
+static void packet_destroy(struct link *link)
+{
+    struct packet_link *l = packet_link_of(link);
+    struct list_link *at;
+    while (!list_is_empty(&l->streams)) {
+        packet_close(&LIST_ENTRY(l->streams.next, struct packet_stream, link)->base, true);
+    }
+    while (!list_is_empty(&l->lingering)) {
+        packet_connection_end(LIST_ENTRY(l->lingering.next, struct packet_stream, link));
+    }
+    while ((at = list_pop_head(&l->rest.streams)) != NULL) {
+        free(LIST_ENTRY(at, struct packet_stream, link));
+    }
+    if (l->host != NULL) {
+        net_host_destroy(l->host);
+    }
+    l->device->ops->destroy(l->device);
+    free(l);
+}
+
+static const struct link_ops packet_ops = {
+    .name = "packet",
+    .has_segments = true,
+    .bind = packet_bind,
+    .listen = packet_listen,
+    .accept = packet_accept,
+    .connect = packet_connect,
+    .connect_result = packet_connect_result,
+    .recv = packet_recv,
+    .set_place = packet_set_place,
+    .resume = packet_resume,
+    .send = packet_send,
+    .want_out = packet_want_out,
+    .want_in = packet_want_in,
+    .shutdown = packet_shutdown,
+    .close = packet_close,
+    .local_addr = packet_local_addr,
+    .peer_addr = packet_peer_addr,
+    .emss = packet_emss,
+    .set_tos = packet_set_tos,
+    .route = packet_route,
+    .poll = packet_poll,
+    .next_deadline = packet_next_deadline,
+    .wait = packet_wait,
+    .wake = packet_wake,
+    .is_busy = packet_is_busy,
+    .abandon = packet_abandon,
+    .destroy = packet_destroy,
+};
+
+int link_packet_create(const struct link_packet_config *config, struct device *device,
+                       struct link **ret)
+{
+    struct packet_link *l = calloc(1, sizeof *l);
+    struct net_config net = {
+        .reset_max = RESET_MAX,
+        .port = {.send = host_send,
+                 .reply = host_reply,
+                 .on_events = packet_on_events,
+                 .on_incoming = packet_on_incoming,
+                 .ctx = l},
+    };
+    memcpy(net.secret, config->secret, sizeof net.secret);
+    struct net_host *host = l == NULL ? NULL : net_host_create(&net);
+    if (host == NULL) {
+        free(l);
+        device->ops->destroy(device);
+        return -ENOMEM;
+    }
+    l->base.ops = &packet_ops;
+    l->config = *config;
+    l->host = host;
+    l->device = device;
+    list_init(&l->streams);
+    list_init(&l->ready);
+    list_init(&l->lingering);
+    rest_init(&l->rest);
+    device->up = (struct device_up){.on_segment = on_segment,
+                                    .on_readable = on_readable,
+                                    .on_room = on_room,
+                                    .on_path_mss = on_path_mss,
+                                    .on_unreachable = on_unreachable,
+                                    .ctx = l};
+    *ret = &l->base;
+    return 0;
+}
+
+const struct net_host *link_packet_host(const struct link *link)
+{
+    return packet_link_of(link)->host;
+}

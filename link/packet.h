@@ -1,0 +1,38 @@
+// A link with a TCP of our own (tcp/, net/) over a device that moves segments.
+//
+//   packet.c         the link: what it is made of, looking, time
+//   packet_stream.c  streams: bound, listening, connected, closed and lingering
+//   packet_io.c      octets
+//
+// What a user of the link can rely on beyond base/port_link.h:
+//   - A record that is sent begins a segment, and ends inside one that it fits in.
+//   - `send` copies. Closing in an orderly way goes on behind the user's back: what was sent, then
+//     FIN, then the peer's, then TIME-WAIT; for `linger_ns` at most until the peer has answered.
+//   - Reports are made of what is known: a stream that is reported has something, or had it before
+//     the look at it.
+#pragma once
+
+#include "base/port_link.h"
+#include "base/siphash.h"
+#include "base/time.h"
+#include "base/trace.h"
+#include "link/device.h"
+
+struct link_packet_config {
+    struct tcp_config tcp; // of every connection; ports, mss and place port are filled in
+    instant_ns (*clock)(void *ctx);
+    void *clock_ctx;
+    uint8_t secret[SIPHASH_KEY_LEN];
+    duration_ns linger_ns; // how long a closed connection waits for its peer
+    // A segment that finds no program behind the port it goes to is answered by the device's own
+    // network, not by a reset (UDP): the peer is gone, as after a reset.
+    bool refusal_is_reset;
+    struct trace *trace; // may be NULL
+};
+
+// The device is the link's from now on; on failure too, it is destroyed. -ENOMEM.
+int link_packet_create(const struct link_packet_config *config, struct device *device,
+                       struct link **ret);
+// For counters.
+struct net_host;
+const struct net_host *link_packet_host(const struct link *link);

@@ -1,0 +1,128 @@
+#include "link/pcap_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "link/sys.h"
+
+// In the octet order of the machine, as readers expect.
+struct pcap_header {
+    uint32_t magic;
+    uint16_t major, minor;
+    int32_t zone;
+    uint32_t accuracy, snap_len, link_type;
+};
+STATIC_CHECK(sizeof(struct pcap_header) == 24);
+
+struct pcap_record {
+    uint32_t seconds, nanoseconds, captured_len, wire_len;
+};
+STATIC_CHECK(sizeof(struct pcap_record) == 16);
+
+enum { PCAP_MAGIC_NS = 0xa1b23c4d, PCAP_LINK_TYPE_RAW = 101 };
+
+static void path_expand(const char *path, char *ret, size_t len)
+{
+    size_t at = 0;
+    while (*path != '\0' && at + 1 < len) {
+        if (path[0] == '%' && path[1] == 'p') {
+            int digits = snprintf(ret + at, len - at, "%d", (int)getpid());
+            at += (size_t)digits < len - at ? (size_t)digits : len - at - 1;
+            path += 2;
+        } else {
+            ret[at++] = *path++;
+        }
+    }
+    ret[at] = '\0';
+}
+
+// A descriptor of the file, locked and empty; -EWOULDBLOCK when another process is writing it. A
+// pipe or device has neither lock nor length, and is taken as it is.
+static int open_locked(const char *path)
+{
+    int fd = sys_open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+    if (fd < 0) {
+        return fd;
+    }
+    if (sys_flock(fd, LOCK_EX | LOCK_NB) == -EWOULDBLOCK) {
+        sys_close(fd);
+        return -EWOULDBLOCK;
+    }
+    sys_ftruncate(fd, 0);
+    return fd;
+}
+
+int pcap_file_open(struct pcap_file *f, const char *path)
+{
+    char expanded[PATH_MAX], other[PATH_MAX + 16];
+    path_expand(path, expanded, sizeof expanded);
+    f->fd = open_locked(expanded);
+    if (f->fd == -EWOULDBLOCK) {
+        snprintf(other, sizeof other, "%s.%d", expanded, (int)getpid());
+        f->fd = open_locked(other);
+    }
+    if (f->fd < 0) {
+        return f->fd;
+    }
+    f->error = 0;
+    struct pcap_header header = {.magic = PCAP_MAGIC_NS,
+                                 .major = 2,
+                                 .minor = 4,
+                                 .snap_len = PCAP_SNAP_LEN,
+                                 .link_type = PCAP_LINK_TYPE_RAW};
+    memcpy(f->buffer, &header, sizeof header);
+    f->len = sizeof header;
+    pcap_file_flush(f);
+    return f->error;
+}
+
+void pcap_file_put(struct pcap_file *f, struct span header, struct span payload)
+{
+    CHECK(header.len + payload.len <= PCAP_SNAP_LEN);
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    struct pcap_record record = {.seconds = (uint32_t)t.tv_sec,
+                                 .nanoseconds = (uint32_t)t.tv_nsec,
+                                 .captured_len = (uint32_t)(header.len + payload.len),
+                                 .wire_len = (uint32_t)(header.len + payload.len)};
+    if (PCAP_BUFFER_LEN - f->len < sizeof record + record.captured_len) {
+        pcap_file_flush(f);
+    }
+    uint8_t *at = f->buffer + f->len;
+    memcpy(at, &record, sizeof record);
+    memcpy(at + sizeof record, header.ptr, header.len);
+    if (payload.len > 0) {
+        memcpy(at + sizeof record + header.len, payload.ptr, payload.len);
+    }
+    f->len += sizeof record + record.captured_len;
+}
+
+void pcap_file_flush(struct pcap_file *f)
+{
+    size_t done = 0;
+    while (done < f->len && f->error == 0) {
+        ssize_t len = sys_write(f->fd, f->buffer + done, f->len - done);
+        if (len >= 0) {
+            done += (size_t)len;
+        } else if (len != -EINTR) {
+            f->error = (int)len;
+        }
+    }
+    f->len = 0;
+}
+
+void pcap_file_close(struct pcap_file *f)
+{
+    if (f->fd >= 0) {
+        sys_close(f->fd);
+    }
+    f->fd = -1;
+    f->error = f->error == 0 ? -EBADF : f->error;
+}

@@ -1,0 +1,196 @@
+#include "link/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+// libc's syscall() reports through errno, which belongs to the program: it is put back.
+#define CALL(...)                           \
+    ({                                      \
+        int saved = errno;                  \
+        long result = syscall(__VA_ARGS__); \
+        if (result < 0) {                   \
+            result = -errno;                \
+            errno = saved;                  \
+        }                                   \
+        result;                             \
+    })
+
+int sys_socket(int family, int type, int protocol)
+{
+    return (int)CALL(SYS_socket, family, type, protocol);
+}
+
+int sys_bind(int fd, const struct sockaddr *addr, socklen_t len)
+{
+    return (int)CALL(SYS_bind, fd, addr, len);
+}
+
+int sys_listen(int fd, int backlog)
+{
+    return (int)CALL(SYS_listen, fd, backlog);
+}
+
+int sys_accept(int fd, int flags)
+{
+    return (int)CALL(SYS_accept4, fd, NULL, NULL, flags);
+}
+
+int sys_connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+    return (int)CALL(SYS_connect, fd, addr, len);
+}
+
+int sys_shutdown(int fd, int how)
+{
+    return (int)CALL(SYS_shutdown, fd, how);
+}
+
+int sys_close(int fd)
+{
+    return (int)CALL(SYS_close, fd);
+}
+
+int sys_dup(int fd)
+{
+    return (int)CALL(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0);
+}
+
+ssize_t sys_recv(int fd, void *buf, size_t len, int flags)
+{
+    return CALL(SYS_recvfrom, fd, buf, len, flags, NULL, NULL);
+}
+
+ssize_t sys_sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+    return CALL(SYS_sendmsg, fd, msg, flags);
+}
+
+int sys_sendmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags)
+{
+    return (int)CALL(SYS_sendmmsg, fd, msgs, count, flags);
+}
+
+ssize_t sys_recvmsg(int fd, struct msghdr *msg, int flags)
+{
+    return CALL(SYS_recvmsg, fd, msg, flags);
+}
+
+int sys_recvmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags)
+{
+    return (int)CALL(SYS_recvmmsg, fd, msgs, count, flags, NULL);
+}
+
+int sys_getsockname(int fd, struct sockaddr_storage *ret)
+{
+    socklen_t len = sizeof *ret;
+    return (int)CALL(SYS_getsockname, fd, ret, &len);
+}
+
+int sys_getpeername(int fd, struct sockaddr_storage *ret)
+{
+    socklen_t len = sizeof *ret;
+    return (int)CALL(SYS_getpeername, fd, ret, &len);
+}
+
+int sys_setsockopt_int(int fd, int level, int option, int value)
+{
+    return sys_setsockopt(fd, level, option, &value, sizeof value);
+}
+
+int sys_setsockopt(int fd, int level, int option, const void *value, socklen_t len)
+{
+    return (int)CALL(SYS_setsockopt, fd, level, option, value, len);
+}
+
+int sys_getsockopt(int fd, int level, int option, void *ret, socklen_t *len)
+{
+    return (int)CALL(SYS_getsockopt, fd, level, option, ret, len);
+}
+
+int sys_getsockopt_int(int fd, int level, int option, int *ret)
+{
+    socklen_t len = sizeof *ret;
+    return sys_getsockopt(fd, level, option, ret, &len);
+}
+
+int sys_eventfd(unsigned value, int flags)
+{
+    return (int)CALL(SYS_eventfd2, value, flags);
+}
+
+ssize_t sys_read(int fd, void *buf, size_t len)
+{
+    return CALL(SYS_read, fd, buf, len);
+}
+
+ssize_t sys_write(int fd, const void *buf, size_t len)
+{
+    return CALL(SYS_write, fd, buf, len);
+}
+
+ssize_t sys_readv(int fd, const struct iovec *iov, unsigned count)
+{
+    return CALL(SYS_readv, fd, iov, count);
+}
+
+ssize_t sys_writev(int fd, const struct iovec *iov, unsigned count)
+{
+    return CALL(SYS_writev, fd, iov, count);
+}
+
+int sys_ioctl(int fd, unsigned long request, void *argument)
+{
+    return (int)CALL(SYS_ioctl, fd, request, argument);
+}
+
+int sys_open(const char *path, int flags, unsigned mode)
+{
+    return (int)CALL(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+int sys_flock(int fd, int operation)
+{
+    return (int)CALL(SYS_flock, fd, operation);
+}
+
+int sys_ftruncate(int fd, uint64_t len)
+{
+    return (int)CALL(SYS_ftruncate, fd, len);
+}
+
+int sys_epoll_create(int flags)
+{
+    return (int)CALL(SYS_epoll_create1, flags);
+}
+
+int sys_epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event)
+{
+    return (int)CALL(SYS_epoll_ctl, epoll_fd, op, fd, event);
+}
+
+static int timeout_ms(duration_ns timeout_ns)
+{
+    if (timeout_ns == INSTANT_NEVER) {
+        return -1;
+    }
+    duration_ns ms = timeout_ns / NS_PER_MS + (timeout_ns % NS_PER_MS != 0);
+    return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+int sys_epoll_wait(int epoll_fd, struct epoll_event *ret, int max, duration_ns timeout_ns)
+{
+#ifdef SYS_epoll_pwait2
+    struct timespec t = {.tv_sec = (time_t)(timeout_ns / NS_PER_S),
+                         .tv_nsec = (long)(timeout_ns % NS_PER_S)};
+    const struct timespec *limit = timeout_ns == INSTANT_NEVER ? NULL : &t;
+    long count = CALL(SYS_epoll_pwait2, epoll_fd, ret, max, limit, NULL, 0);
+    if (count != -ENOSYS) {
+        return (int)count;
+    }
+#endif
+    return (int)CALL(SYS_epoll_pwait, epoll_fd, ret, max, timeout_ms(timeout_ns), NULL, 0);
+}

@@ -1,0 +1,56 @@
+// The system calls of the links, past libc: preload libraries such as librspreload put their
+// own socket, connect, send, epoll … in libc's place, for programs that run on this very device.
+//
+// All return a value >= 0 or a negative errno; none is a cancellation point. Arguments as in the
+// calls' own man pages.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "base/time.h"
+
+int sys_socket(int family, int type, int protocol);
+int sys_bind(int fd, const struct sockaddr *addr, socklen_t len);
+int sys_listen(int fd, int backlog);
+int sys_accept(int fd, int flags);
+int sys_connect(int fd, const struct sockaddr *addr, socklen_t len);
+int sys_shutdown(int fd, int how);
+int sys_close(int fd);
+int sys_dup(int fd); // close-on-exec
+
+ssize_t sys_recv(int fd, void *buf, size_t len, int flags);
+ssize_t sys_sendmsg(int fd, const struct msghdr *msg, int flags);
+// Sends the messages one after the other and stops behind the first that was not taken whole.
+int sys_sendmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags);
+
+ssize_t sys_recvmsg(int fd, struct msghdr *msg, int flags);
+int sys_recvmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags);
+
+int sys_getsockname(int fd, struct sockaddr_storage *ret);
+int sys_getpeername(int fd, struct sockaddr_storage *ret);
+int sys_setsockopt_int(int fd, int level, int option, int value);
+int sys_setsockopt(int fd, int level, int option, const void *value, socklen_t len);
+int sys_getsockopt(int fd, int level, int option, void *ret, socklen_t *len);
+int sys_getsockopt_int(int fd, int level, int option, int *ret);
+
+int sys_eventfd(unsigned value, int flags);
+ssize_t sys_read(int fd, void *buf, size_t len);
+ssize_t sys_write(int fd, const void *buf, size_t len);
+ssize_t sys_readv(int fd, const struct iovec *iov, unsigned count);
+ssize_t sys_writev(int fd, const struct iovec *iov, unsigned count);
+int sys_ioctl(int fd, unsigned long request, void *argument);
+
+int sys_open(const char *path, int flags, unsigned mode);
+int sys_flock(int fd, int operation);
+int sys_ftruncate(int fd, uint64_t len);
+
+int sys_epoll_create(int flags);
+int sys_epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event);
+// Waits `timeout_ns` (INSTANT_NEVER: without end). Kernels before 5.11 round up to milliseconds.
+int sys_epoll_wait(int epoll_fd, struct epoll_event *ret, int max, duration_ns timeout_ns);

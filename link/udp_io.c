@@ -1,0 +1,384 @@
+// The UDP device's datagrams.
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "link/sys.h"
+#include "link/udp_channel.h"
+#include "net/cut.h"
+
+// The second needs struct timespec, and does not say so.
+// clang-format off
+#include <time.h>
+#include <linux/errqueue.h>
+// clang-format on
+
+enum {
+    TRAIN_SEGMENTS_MAX = 64, // of the kernel: UDP_MAX_SEGMENTS
+    TRAIN_LEN_MAX = 65000,   // octets, headers included
+    POLL_MAX = 64,           // reports in one system call
+    READS_MAX = 32,          // datagrams, or trains, of one channel at a look
+    ERRORS_MAX = 16,         // ICMP messages of one channel at a look
+    CONTROL_LEN = 256,
+};
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+/* ---- control messages ------------------------------------------------------------------------ */
+
+struct control {
+    _Alignas(struct cmsghdr) uint8_t octets[CONTROL_LEN];
+};
+
+static struct cmsghdr *control_add(struct msghdr *msg, int level, int type, size_t len)
+{
+    struct cmsghdr *at = (struct cmsghdr *)((uint8_t *)msg->msg_control + msg->msg_controllen);
+    *at = (struct cmsghdr){.cmsg_level = level, .cmsg_type = type, .cmsg_len = CMSG_LEN(len)};
+    msg->msg_controllen += CMSG_SPACE(len);
+    return at;
+}
+
+// From which of our addresses, where the socket has not just one.
+static void control_add_source(struct msghdr *msg, const struct udp_channel *c,
+                               const struct net_flow *flow)
+{
+    if (c->family == AF_INET) {
+        struct in_pktinfo info = {0};
+        memcpy(&info.ipi_spec_dst, net_addr_ipv4(&flow->local), IPV4_ADDR_LEN);
+        memcpy(CMSG_DATA(control_add(msg, IPPROTO_IP, IP_PKTINFO, sizeof info)), &info,
+               sizeof info);
+    } else {
+        struct in6_pktinfo info = {.ipi6_ifindex = flow->scope};
+        memcpy(&info.ipi6_addr, flow->local.octets, IPV6_ADDR_LEN);
+        memcpy(CMSG_DATA(control_add(msg, IPPROTO_IPV6, IPV6_PKTINFO, sizeof info)), &info,
+               sizeof info);
+    }
+}
+
+/* ---- out ------------------------------------------------------------------------------------- */
+
+// Several segments alike, as datagrams of one system call.
+struct train {
+    struct iovec iov[TRAIN_SEGMENTS_MAX + TCP_BATCH_IOV_MAX];
+    unsigned iov_count, segment_count;
+    uint8_t headers[TRAIN_SEGMENTS_MAX][TCP_HEADER_MAX_LEN];
+    size_t datagram_len; // of the first
+    uint32_t seq;        // likewise
+};
+
+static void train_add(struct train *t, const struct udp_device *d, const struct net_flow *flow,
+                      const struct net_piece *piece)
+{
+    uint8_t *header = t->headers[t->segment_count];
+    size_t len = tcp_header_emit(&piece->header, header);
+    if (d->config.checksums) {
+        uint32_t segment_len = (uint32_t)(len + piece->payload_len);
+        uint64_t sum = net_flow_pseudo_sum(flow, IP_PROTOCOL_TCP, segment_len);
+        uint16_t checksum = net_piece_checksum(piece, span_of(header, len), sum);
+        put_be16(header + TCP_OFF_CHECKSUM, checksum == 0 ? UINT16_MAX : checksum);
+    }
+    if (t->segment_count++ == 0) {
+        t->datagram_len = len + piece->payload_len;
+        t->seq = piece->header.seq;
+    }
+    t->iov[t->iov_count++] = (struct iovec){header, len};
+    memcpy(t->iov + t->iov_count, piece->iov, piece->iov_count * sizeof *piece->iov);
+    t->iov_count += piece->iov_count;
+}
+
+// The segments of the next system call; false: there are none.
+static bool train_make(struct train *t, const struct udp_device *d, const struct net_flow *flow,
+                       struct net_cut *cut)
+{
+    const struct tcp_batch *b = cut->batch;
+    size_t each = TCP_HEADER_LEN + tcp_options_len(&b->header.options) + b->segment_len;
+    struct net_piece piece;
+    t->iov_count = t->segment_count = 0;
+    do {
+        if (!net_cut_next(cut, 1, &piece)) {
+            break;
+        }
+        train_add(t, d, flow, &piece);
+    } while (d->has_gso && t->segment_count < TRAIN_SEGMENTS_MAX &&
+             (t->segment_count + 1) * each <= TRAIN_LEN_MAX);
+    return t->segment_count > 0;
+}
+
+static ssize_t train_send(const struct udp_channel *c, const struct net_flow *flow, struct train *t)
+{
+    struct control control;
+    struct sockaddr_storage to;
+    struct msghdr msg = {
+        .msg_iov = t->iov, .msg_iovlen = t->iov_count, .msg_control = control.octets};
+    if (t->segment_count > 1) {
+        uint16_t len = (uint16_t)t->datagram_len;
+        memcpy(CMSG_DATA(control_add(&msg, IPPROTO_UDP, UDP_SEGMENT, sizeof len)), &len,
+               sizeof len);
+    }
+    if (!c->is_connected) {
+        net_addr_to_sockaddr(&flow->remote, flow->remote_port, flow->scope, c->family, &to);
+        msg.msg_name = &to;
+        msg.msg_namelen = udp_sockaddr_len(c->family);
+        control_add_source(&msg, c, flow);
+    }
+    return sys_sendmsg(c->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+enum fate { FATE_SENT, FATE_AGAIN, FATE_NO_ROOM, FATE_NO_TRAINS, FATE_LOST };
+
+// What an error of a system call means for its segments.
+static enum fate fate_of(int error)
+{
+    switch (error) {
+    case -EAGAIN:
+        return FATE_NO_ROOM;
+    case -EINVAL:
+    case -EIO:
+        return FATE_NO_TRAINS;
+    case -ECONNREFUSED: // of an earlier datagram: it is in the error queue as well
+    case -EINTR:
+        return FATE_AGAIN;
+    default:
+        return FATE_LOST;
+    }
+}
+
+// Sends one train; false: there is no room.
+static bool train_dispatch(struct udp_device *d, struct udp_channel *c, const struct net_flow *flow,
+                           struct train *t)
+{
+    enum { TRIES = 3 };
+    enum fate fate = FATE_AGAIN;
+    ssize_t error = 0;
+    for (unsigned i = 0; i < TRIES && fate == FATE_AGAIN; i++) {
+        error = train_send(c, flow, t);
+        fate = error >= 0 ? FATE_SENT : fate_of((int)error);
+    }
+    if (fate == FATE_NO_TRAINS) {
+        TRACE(d->config.trace, TRACE_LINK, "no UDP_SEGMENT here: %s", strerrorname_np((int)-error));
+        d->has_gso = false; // TCP sends these again, each alone
+    } else if (fate == FATE_LOST) {
+        d->trouble.flow = *flow;
+        d->trouble.seq = t->seq;
+        d->trouble.error = (int)error;
+        d->trouble.mtu = error == -EMSGSIZE ? udp_path_mtu(c) : 0;
+    }
+    return fate != FATE_NO_ROOM;
+}
+
+unsigned udp_send(struct device *device, struct channel *channel, const struct net_flow *flow,
+                  const struct tcp_batch *batch, instant_ns now)
+{
+    struct udp_device *d = udp_device_of(device);
+    struct udp_channel *c = udp_channel_of(channel);
+    struct net_cut cut;
+    struct train train;
+    unsigned taken = 0;
+    net_cut_init(&cut, batch);
+    while (train_make(&train, d, flow, &cut)) {
+        if (!train_dispatch(d, c, flow, &train)) {
+            udp_watch(d, c, true);
+            break;
+        }
+        taken += train.segment_count;
+    }
+    return taken;
+}
+
+/* ---- in -------------------------------------------------------------------------------------- */
+
+// What a datagram, or a train of them, came with.
+struct arrival {
+    struct net_flow flow; // ports filled in
+    size_t datagram_len;  // of each but the last
+};
+
+static void arrival_read(const struct udp_channel *c, struct msghdr *msg, size_t len,
+                         struct arrival *ret)
+{
+    *ret = (struct arrival){.flow = c->place, .datagram_len = len};
+    net_addr_from_sockaddr(msg->msg_name, &ret->flow.remote, &ret->flow.remote_port,
+                           &ret->flow.scope);
+    for (struct cmsghdr *at = CMSG_FIRSTHDR(msg); at != NULL; at = CMSG_NXTHDR(msg, at)) {
+        if (at->cmsg_level == IPPROTO_UDP && at->cmsg_type == UDP_GRO) {
+            int each;
+            memcpy(&each, CMSG_DATA(at), sizeof each);
+            ret->datagram_len = each > 0 ? (size_t)each : len;
+        } else if (at->cmsg_level == IPPROTO_IP && at->cmsg_type == IP_PKTINFO) {
+            struct in_pktinfo info;
+            memcpy(&info, CMSG_DATA(at), sizeof info);
+            ret->flow.local = net_addr_from_ipv4((const uint8_t *)&info.ipi_addr);
+        } else if (at->cmsg_level == IPPROTO_IPV6 && at->cmsg_type == IPV6_PKTINFO) {
+            struct in6_pktinfo info;
+            memcpy(&info, CMSG_DATA(at), sizeof info);
+            ret->flow.local = net_addr_from_ipv6(info.ipi6_addr.s6_addr);
+        }
+    }
+}
+
+// A checksum of 0 is none.
+static bool is_segment_good(const struct net_flow *flow, struct span octets)
+{
+    if (octets.len < TCP_HEADER_LEN || get_be16(octets.ptr + TCP_OFF_CHECKSUM) == 0) {
+        return true;
+    }
+    struct net_flow turned = net_flow_turned(flow);
+    return tcp_checksum_is_good(
+        octets, net_flow_pseudo_sum(&turned, IP_PROTOCOL_TCP, (uint32_t)octets.len));
+}
+
+static void hand_up(struct udp_device *d, struct udp_channel *c, const struct arrival *arrival,
+                    struct mspan octets)
+{
+    while (octets.len > 0) {
+        size_t len = octets.len < arrival->datagram_len ? octets.len : arrival->datagram_len;
+        struct span datagram = span_of(octets.ptr, len);
+        if (d->base.up.on_octets != NULL) {
+            d->base.up.on_octets(d->base.up.ctx, mspan_of(octets.ptr, len));
+        }
+        if (is_segment_good(&arrival->flow, datagram)) {
+            d->base.up.on_segment(d->base.up.ctx, &c->base, &arrival->flow, datagram);
+        } else {
+            TRACE(d->config.trace, TRACE_LINK, "datagram of %zu octets: wrong checksum", len);
+        }
+        octets = mspan_of(octets.ptr + len, octets.len - len);
+    }
+}
+
+// One system call. How many messages came, or a negative errno.
+static int read_some(struct udp_device *d, struct udp_channel *c, unsigned count)
+{
+    struct mmsghdr msgs[UDP_BATCH];
+    struct iovec iov[UDP_BATCH];
+    struct control control[UDP_BATCH];
+    struct sockaddr_storage from[UDP_BATCH];
+    for (unsigned i = 0; i < count; i++) {
+        iov[i] = (struct iovec){d->buffers + (size_t)i * UDP_DATAGRAM_MAX, UDP_DATAGRAM_MAX};
+        msgs[i].msg_hdr = (struct msghdr){.msg_name = &from[i],
+                                          .msg_namelen = sizeof from[i],
+                                          .msg_iov = &iov[i],
+                                          .msg_iovlen = 1,
+                                          .msg_control = control[i].octets,
+                                          .msg_controllen = sizeof control[i]};
+    }
+    int got = sys_recvmmsg(c->fd, msgs, count, MSG_DONTWAIT);
+    for (int i = 0; i < got; i++) {
+        struct arrival arrival;
+        arrival_read(c, &msgs[i].msg_hdr, msgs[i].msg_len, &arrival);
+        hand_up(d, c, &arrival, mspan_of(iov[i].iov_base, msgs[i].msg_len));
+    }
+    return got;
+}
+
+bool udp_receive(struct device *device, struct channel *channel, size_t max_len, instant_ns now)
+{
+    struct udp_device *d = udp_device_of(device);
+    struct udp_channel *c = udp_channel_of(channel);
+    size_t left = max_len / UDP_DATAGRAM_MAX;
+    left = left > READS_MAX ? READS_MAX : left < 1 ? 1 : left;
+    while (left > 0 && c->fd >= 0) { // what is handed up may close it
+        unsigned count = left < UDP_BATCH ? (unsigned)left : UDP_BATCH;
+        int got = read_some(d, c, count);
+        if (got < (int)count && got != -ECONNREFUSED) { // that of an earlier datagram
+            return false;
+        }
+        left -= count;
+    }
+    return true;
+}
+
+/* ---- what the network says ------------------------------------------------------------------- */
+
+// The report of an ICMP message: which error, and how large a packet may be (0: not said).
+static bool error_read(struct msghdr *msg, int *ret_error, uint32_t *ret_mtu)
+{
+    for (struct cmsghdr *at = CMSG_FIRSTHDR(msg); at != NULL; at = CMSG_NXTHDR(msg, at)) {
+        if ((at->cmsg_level == IPPROTO_IP && at->cmsg_type == IP_RECVERR) ||
+            (at->cmsg_level == IPPROTO_IPV6 && at->cmsg_type == IPV6_RECVERR)) {
+            struct sock_extended_err e;
+            memcpy(&e, CMSG_DATA(at), sizeof e);
+            *ret_error = -(int)e.ee_errno;
+            *ret_mtu = e.ee_errno == EMSGSIZE ? e.ee_info : 0;
+            return e.ee_origin == SO_EE_ORIGIN_ICMP || e.ee_origin == SO_EE_ORIGIN_ICMP6;
+        }
+    }
+    return false;
+}
+
+static void tell(struct udp_device *d, const struct net_flow *flow, uint32_t seq, int error,
+                 uint32_t mtu)
+{
+    const struct device_up *up = &d->base.up;
+    if (mtu != 0) {
+        up->on_path_mss(up->ctx, flow, seq, udp_mss_of_mtu(mtu, flow));
+    } else if (error != -EMSGSIZE) {
+        up->on_unreachable(up->ctx, flow, seq, error);
+    }
+}
+
+// Each message quotes the datagram that it is about: its segment's sequence number is there.
+static void read_errors(struct udp_device *d, struct udp_channel *c)
+{
+    for (unsigned i = 0; i < ERRORS_MAX && c->fd >= 0; i++) {
+        uint8_t quoted[TCP_HEADER_LEN];
+        struct control control;
+        struct sockaddr_storage to;
+        struct iovec iov = {quoted, sizeof quoted};
+        struct msghdr msg = {.msg_name = &to,
+                             .msg_namelen = sizeof to,
+                             .msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = control.octets,
+                             .msg_controllen = sizeof control};
+        ssize_t len = sys_recvmsg(c->fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT);
+        int error;
+        uint32_t mtu;
+        if (len < 0) {
+            return;
+        }
+        if (c->is_connected && len >= TCP_OFF_ACK && error_read(&msg, &error, &mtu)) {
+            tell(d, &c->place, get_be32(quoted + TCP_OFF_SEQ), error, mtu);
+        }
+    }
+}
+
+static void tell_trouble(struct udp_device *d)
+{
+    if (d->trouble.error != 0) {
+        int error = d->trouble.error;
+        d->trouble.error = 0;
+        tell(d, &d->trouble.flow, d->trouble.seq, error, d->trouble.mtu);
+    }
+}
+
+void udp_poll(struct device *device, instant_ns now)
+{
+    struct udp_device *d = udp_device_of(device);
+    const struct device_up *up = &d->base.up;
+    struct epoll_event events[POLL_MAX];
+    tell_trouble(d);
+    int count = sys_epoll_wait(d->epoll_fd, events, POLL_MAX, 0);
+    for (int i = 0; i < count; i++) {
+        struct udp_channel *c = events[i].data.ptr;
+        if (c == NULL || c->fd < 0) {
+            continue; // a wake; or closed on behalf of an earlier report
+        }
+        if ((events[i].events & EPOLLERR) != 0) {
+            read_errors(d, c);
+        }
+        if ((events[i].events & EPOLLOUT) != 0 && c->wants_out) {
+            udp_watch(d, c, false);
+            up->on_room(up->ctx, &c->base);
+        }
+        if ((events[i].events & EPOLLIN) != 0 && c->fd >= 0) {
+            up->on_readable(up->ctx, &c->base);
+        }
+    }
+}

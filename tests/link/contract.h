@@ -1,0 +1,34 @@
+// What every link does, whatever carries it: tests that the programs of all links run, with
+// `the_link` made by a setup function of theirs.
+#pragma once
+
+#include "tests/link/loop.h"
+
+extern struct loop l;
+extern struct link *the_link;
+
+#define CONTRACT_TESTS(X)                                          \
+    X(octets_cross_over_ipv4)                                      \
+    X(octets_cross_over_ipv6)                                      \
+    X(stream_of_many_elements_is_taken_whole)                      \
+    X(idle_streams_are_never_ready)                                \
+    X(withdrawn_interest_is_silent_until_renewed)                  \
+    X(room_is_reported_only_when_wanted)                           \
+    X(fin_is_reported_once)                                        \
+    X(stream_that_both_have_shut_is_silent)                        \
+    X(reset_is_named_and_then_silent)                              \
+    X(reset_behind_a_fin_is_named_too)                             \
+    X(orderly_close_ends_with_fin)                                 \
+    X(wake_ends_a_wait)                                            \
+    X(closed_stream_has_no_owner_where_a_report_may_still_name_it) \
+    X(refused_connection_is_named)                                 \
+    X(error_of_a_stream_that_is_not_read_can_be_asked_for)         \
+    X(connected_stream_knows_its_addresses_and_segment_size)       \
+    X(route_names_the_address_to_leave_from)                       \
+    X(bound_port_is_not_shared)                                    \
+    X(port_with_nothing_but_ended_connections_is_free)             \
+    X(ipv6_wildcard_takes_ipv4_unless_told_not_to)
+
+#define X(name) void name(void **state);
+CONTRACT_TESTS(X)
+#undef X

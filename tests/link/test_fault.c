@@ -1,0 +1,335 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "link/fault.h"
+
+/* ---- what is said ---------------------------------------------------------------------------- */
+
+static void faults_are_read_as_they_are_written(void **state)
+{
+    (void)state;
+    struct fault_config c;
+    assert_true(fault_config_parse("loss=1%,burst=3,reorder=0.5%,duplicate=2%,corrupt=0.01%,"
+                                   "delay=10ms,jitter=200us,reorder-delay=1s,seed=7,side=both",
+                                   &c));
+    assert_int_equal(c.loss, 10000);
+    assert_int_equal(c.burst, 3);
+    assert_int_equal(c.reorder, 5000);
+    assert_int_equal(c.duplicate, 20000);
+    assert_int_equal(c.corrupt, 100);
+    assert_int_equal(c.delay_ns, 10 * NS_PER_MS);
+    assert_int_equal(c.jitter_ns, 200 * NS_PER_US);
+    assert_int_equal(c.reorder_ns, NS_PER_S);
+    assert_int_equal(c.seed, 7);
+    assert_int_equal(c.sides, FAULT_SIDE_OUT | FAULT_SIDE_IN);
+    assert_false(fault_config_is_none(&c));
+    assert_true(fault_config_parse("", &c));
+    assert_true(fault_config_is_none(&c));
+    assert_int_equal(c.sides, FAULT_SIDE_OUT);
+}
+
+static void what_cannot_be_understood_is_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {
+        "loss",     "loss=",     "loss=1",    "loss=101%",  "loss=-1%", "loss=nan%",
+        "bogus=1%", "delay=5",   "delay=1m",  "seed=x",     "seed=-1",  "burst=0",
+        "side=up",  "loss=1%,x", "delay=-1s", "delay=9e9s",
+    };
+    struct fault_config c;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_false(fault_config_parse(wrong[i], &c));
+    }
+}
+
+/* ---- what is drawn --------------------------------------------------------------------------- */
+
+enum { DRAWS = 100000 };
+
+static struct fault_model model_of(const char *text)
+{
+    struct fault_config c;
+    struct fault_model m;
+    assert_true(fault_config_parse(text, &c));
+    fault_model_init(&m, &c);
+    return m;
+}
+
+static void shares_are_what_was_asked_for(void **state)
+{
+    (void)state;
+    struct fault_model m = model_of("loss=5%,reorder=10%,duplicate=2%");
+    for (unsigned i = 0; i < DRAWS; i++) {
+        fault_model_draw(&m, i);
+    }
+    assert_in_range(m.counters.lost, DRAWS * 47 / 1000, DRAWS * 53 / 1000);
+    assert_in_range(m.counters.reordered, DRAWS * 90 / 1000, DRAWS * 102 / 1000);
+    assert_in_range(m.counters.duplicated, DRAWS * 17 / 1000, DRAWS * 21 / 1000);
+}
+
+static void bursts_have_their_length_and_keep_the_share(void **state)
+{
+    (void)state;
+    struct fault_model m = model_of("loss=5%,burst=4");
+    unsigned bursts = 0;
+    bool was_lost = false;
+    for (unsigned i = 0; i < DRAWS; i++) {
+        bool is_lost = fault_model_draw(&m, 0).count == 0;
+        bursts += is_lost && !was_lost;
+        was_lost = is_lost;
+    }
+    assert_in_range(m.counters.lost, DRAWS * 45 / 1000, DRAWS * 55 / 1000);
+    assert_in_range(m.counters.lost * 10 / bursts, 38, 47);
+}
+
+static void burst_does_not_outlast_a_pause(void **state)
+{
+    (void)state;
+    struct fault_model m = model_of("loss=1%,burst=1000");
+    instant_ns now = 0;
+    while (fault_model_draw(&m, now).count > 0) {
+    }
+    assert_int_equal(fault_model_draw(&m, now).count, 0);
+    now += NS_PER_S;
+    assert_int_equal(fault_model_draw(&m, now).count, 1);
+}
+
+static void everything_may_be_lost(void **state)
+{
+    (void)state;
+    struct fault_model m = model_of("loss=100%");
+    for (unsigned i = 0; i < 1000; i++) {
+        assert_int_equal(fault_model_draw(&m, i * NS_PER_S).count, 0);
+    }
+}
+
+/* ---- the device ------------------------------------------------------------------------------ */
+
+// The inner device: it notes what is sent, and gives what a test lets arrive.
+static struct device inner;
+static unsigned sent_count;
+static uint32_t sent_seq[16];
+static bool has_room;
+
+static unsigned inner_send(struct device *d, struct channel *channel, const struct net_flow *flow,
+                           const struct tcp_batch *batch, instant_ns now)
+{
+    if (!has_room) {
+        return 0;
+    }
+    assert_true(sent_count < 16);
+    assert_int_equal(batch->segment_count, 1);
+    if (batch->payload_len > 0) {
+        assert_memory_equal(batch->iov[0].iov_base, "payload" + batch->header.seq, 1);
+    }
+    sent_seq[sent_count++] = batch->header.seq;
+    return 1;
+}
+
+static void inner_poll(struct device *d, instant_ns now)
+{
+}
+
+static instant_ns inner_next_deadline(struct device *d)
+{
+    return INSTANT_NEVER;
+}
+
+static void inner_close(struct device *d, struct channel *channel)
+{
+}
+
+static void inner_destroy(struct device *d)
+{
+}
+
+static unsigned arrived_count;
+
+static void on_segment(void *ctx, struct channel *via, const struct net_flow *flow,
+                       struct span octets)
+{
+    arrived_count++;
+}
+
+static struct device *make(const char *text)
+{
+    static const struct device_ops ops = {
+        .send = inner_send,
+        .poll = inner_poll,
+        .next_deadline = inner_next_deadline,
+        .close = inner_close,
+        .destroy = inner_destroy,
+    };
+    struct fault_config c;
+    struct device *d;
+    assert_true(fault_config_parse(text, &c));
+    inner = (struct device){.ops = &ops};
+    has_room = true;
+    sent_count = arrived_count = 0;
+    assert_int_equal(device_fault_wrap(&inner, &c, &d), 0);
+    d->up.on_segment = on_segment;
+    return d;
+}
+
+static struct channel channel;
+static const struct net_flow flow = {.local_port = 1, .remote_port = 2};
+
+// Seven segments of one octet each.
+static unsigned send_seven(struct device *d, instant_ns now)
+{
+    struct iovec iov = {(void *)"payload", 7};
+    struct tcp_batch batch = {
+        .segment_count = 7, .segment_len = 1, .payload_len = 7, .iov = &iov, .iov_count = 1};
+    return d->ops->send(d, &channel, &flow, &batch, now);
+}
+
+static void segments_pass_where_nothing_is_wrong(void **state)
+{
+    (void)state;
+    struct device *d = make("");
+    assert_int_equal(send_seven(d, 0), 7);
+    assert_int_equal(sent_count, 7);
+    for (unsigned i = 0; i < 7; i++) {
+        assert_int_equal(sent_seq[i], i);
+    }
+    d->ops->destroy(d);
+}
+
+static void lost_segments_count_as_sent(void **state)
+{
+    (void)state;
+    struct device *d = make("loss=100%");
+    assert_int_equal(send_seven(d, 0), 7);
+    assert_int_equal(sent_count, 0);
+    assert_int_equal(device_fault_counters(d)->lost, 7);
+    d->ops->destroy(d);
+}
+
+static void duplicates_are_sent_twice(void **state)
+{
+    (void)state;
+    struct device *d = make("duplicate=100%");
+    assert_int_equal(send_seven(d, 0), 7);
+    assert_int_equal(sent_count, 14);
+    d->ops->destroy(d);
+}
+
+static void delayed_segments_leave_in_their_order_when_it_is_time(void **state)
+{
+    (void)state;
+    struct device *d = make("delay=1ms");
+    assert_int_equal(send_seven(d, 5), 7);
+    assert_int_equal(sent_count, 0);
+    assert_int_equal(d->ops->next_deadline(d), 5 + NS_PER_MS);
+    d->ops->poll(d, 4 + NS_PER_MS);
+    assert_int_equal(sent_count, 0);
+    d->ops->poll(d, 5 + NS_PER_MS);
+    assert_int_equal(sent_count, 7);
+    for (unsigned i = 0; i < 7; i++) {
+        assert_int_equal(sent_seq[i], i);
+    }
+    assert_int_equal(d->ops->next_deadline(d), INSTANT_NEVER);
+    d->ops->destroy(d);
+}
+
+static void late_segments_are_overtaken(void **state)
+{
+    (void)state;
+    struct device *d = make("reorder=50%,seed=4");
+    assert_int_equal(send_seven(d, 0), 7);
+    unsigned at_once = sent_count;
+    assert_true(at_once > 0 && at_once < 7);
+    d->ops->poll(d, NS_PER_S);
+    assert_int_equal(sent_count, 7);
+    d->ops->destroy(d);
+}
+
+static void full_device_is_told_from_a_bad_path(void **state)
+{
+    (void)state;
+    struct device *d = make("duplicate=1%");
+    has_room = false;
+    assert_int_equal(send_seven(d, 0), 0);
+    d->ops->destroy(d);
+}
+
+static void what_waits_goes_with_its_channel(void **state)
+{
+    (void)state;
+    struct device *d = make("delay=1ms");
+    send_seven(d, 0);
+    d->ops->close(d, &channel);
+    d->ops->poll(d, NS_PER_S);
+    assert_int_equal(sent_count, 0);
+    d->ops->destroy(d);
+}
+
+static void side_says_whose_path_is_bad(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        unsigned sent, arrived;
+    } cases[] = {{"loss=100%,side=out", 0, 1}, {"loss=100%,side=both", 0, 0}};
+    for (unsigned i = 0; i < 2; i++) {
+        struct device *d = make(cases[i].text);
+        send_seven(d, 0);
+        inner.up.on_segment(inner.up.ctx, &channel, &flow, span_of("x", 1));
+        assert_int_equal(sent_count, cases[i].sent);
+        assert_int_equal(arrived_count, cases[i].arrived);
+        d->ops->destroy(d);
+    }
+}
+
+static void arriving_segments_are_held_up_too(void **state)
+{
+    (void)state;
+    struct device *d = make("delay=1ms,side=in");
+    d->ops->poll(d, 10);
+    inner.up.on_segment(inner.up.ctx, &channel, &flow, span_of("x", 1));
+    assert_int_equal(arrived_count, 0);
+    d->ops->poll(d, 10 + NS_PER_MS);
+    assert_int_equal(arrived_count, 1);
+    d->ops->destroy(d);
+}
+
+static void one_bit_of_what_arrives_changes(void **state)
+{
+    (void)state;
+    struct device *d = make("corrupt=100%");
+    uint8_t octets[64] = {0};
+    unsigned bits = 0;
+    inner.up.on_octets(inner.up.ctx, mspan_of(octets, sizeof octets));
+    for (size_t i = 0; i < sizeof octets; i++) {
+        bits += (unsigned)__builtin_popcount(octets[i]);
+    }
+    assert_int_equal(bits, 1);
+    d->ops->destroy(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(faults_are_read_as_they_are_written),
+        cmocka_unit_test(what_cannot_be_understood_is_refused),
+        cmocka_unit_test(shares_are_what_was_asked_for),
+        cmocka_unit_test(bursts_have_their_length_and_keep_the_share),
+        cmocka_unit_test(burst_does_not_outlast_a_pause),
+        cmocka_unit_test(everything_may_be_lost),
+        cmocka_unit_test(segments_pass_where_nothing_is_wrong),
+        cmocka_unit_test(lost_segments_count_as_sent),
+        cmocka_unit_test(duplicates_are_sent_twice),
+        cmocka_unit_test(delayed_segments_leave_in_their_order_when_it_is_time),
+        cmocka_unit_test(late_segments_are_overtaken),
+        cmocka_unit_test(full_device_is_told_from_a_bad_path),
+        cmocka_unit_test(what_waits_goes_with_its_channel),
+        cmocka_unit_test(side_says_whose_path_is_bad),
+        cmocka_unit_test(arriving_segments_are_held_up_too),
+        cmocka_unit_test(one_bit_of_what_arrives_changes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

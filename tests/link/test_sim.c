@@ -1,0 +1,271 @@
+// The link of the simulator: octets arrive in order and unchanged however they are cut, and each
+// fault shows at the ends as kernel TCP would show it.
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "link/sim.h"
+
+enum { WINDOW_LEN = 4096, PORT = 4791 };
+
+struct world {
+    instant_ns now_ns;
+    struct sim_net *net;
+    struct link *link[2];
+    struct link_stream *listener;
+    struct link_stream *end[2];
+};
+
+static instant_ns world_clock(void *ctx)
+{
+    return ((struct world *)ctx)->now_ns;
+}
+
+static struct sockaddr_in addr_of(unsigned host, uint16_t port)
+{
+    return (struct sockaddr_in){
+        .sin_family = AF_INET,
+        .sin_port = htons(port),
+        .sin_addr.s_addr = htonl(0x0a000001 + host),
+    };
+}
+
+static bool world_step(struct world *w)
+{
+    instant_ns at_ns = sim_net_next_event(w->net);
+    if (at_ns == INSTANT_NEVER) {
+        return false;
+    }
+    w->now_ns = at_ns > w->now_ns ? at_ns : w->now_ns;
+    return sim_net_advance(w->net);
+}
+
+static int connect_to(struct world *w, struct sockaddr_in peer)
+{
+    assert_int_equal(w->link[0]->ops->bind(w->link[0], NULL, 0, w, &w->end[0]), 0);
+    return w->link[0]->ops->connect(w->end[0], (struct sockaddr *)&peer);
+}
+
+static int setup(void **state)
+{
+    static struct world w;
+    w = (struct world){0};
+    w.net = sim_net_create(&(struct sim_net_config){.seed = 7,
+                                                    .clock = world_clock,
+                                                    .clock_ctx = &w,
+                                                    .delay_max_ns = 1000,
+                                                    .window_len = WINDOW_LEN,
+                                                    .piece_max_len = 700,
+                                                    .emss = 1460,
+                                                    .peer_timeout_ns = 10 * NS_PER_S});
+    for (unsigned i = 0; i < 2; i++) {
+        struct in_addr host = addr_of(i, 0).sin_addr;
+        w.link[i] = sim_net_attach(w.net, &host, 1);
+    }
+    struct sockaddr_in here = addr_of(1, PORT);
+    w.link[1]->ops->bind(w.link[1], (struct sockaddr *)&here, 0, &w, &w.listener);
+    w.link[1]->ops->listen(w.listener, 4);
+    *state = &w;
+    return 0;
+}
+
+static int setup_connected(void **state)
+{
+    setup(state);
+    struct world *w = *state;
+    connect_to(w, addr_of(1, PORT));
+    while (world_step(w)) {
+    }
+    return w->link[1]->ops->accept(w->listener, &w->end[1]);
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    w->link[0]->ops->destroy(w->link[0]);
+    w->link[1]->ops->destroy(w->link[1]);
+    sim_net_destroy(w->net);
+    return 0;
+}
+
+static ssize_t send_octets(struct link_stream *s, const void *octets, size_t len)
+{
+    struct iovec iov = {.iov_base = (void *)octets, .iov_len = len};
+    return s->link->ops->send(s, &(struct link_tx){.iov = &iov, .iov_count = 1});
+}
+
+static ssize_t recv_octets(struct link_stream *s, void *into, size_t len)
+{
+    return s->link->ops->recv(s, mspan_of(into, len));
+}
+
+static void strike(struct world *w, enum sim_fault fault)
+{
+    struct sockaddr_storage end;
+    w->end[0]->link->ops->local_addr(w->end[0], &end);
+    assert_true(sim_net_strike(w->net, fault, (struct sockaddr_in *)&end));
+}
+
+static void octets_arrive_in_order_and_unchanged(void **state)
+{
+    struct world *w = *state;
+    uint8_t out[50000], in[sizeof out];
+    size_t sent = 0, got = 0;
+    for (size_t i = 0; i < sizeof out; i++) {
+        out[i] = (uint8_t)(i * 31 >> 3);
+    }
+    while (got < sizeof out) {
+        ssize_t n = sent < sizeof out ? send_octets(w->end[0], out + sent, sizeof out - sent) : 0;
+        sent += n > 0 ? (size_t)n : 0;
+        world_step(w);
+        n = recv_octets(w->end[1], in + got, sizeof in - got);
+        got += n > 0 ? (size_t)n : 0;
+    }
+    assert_memory_equal(out, in, sizeof out);
+}
+
+static void a_full_window_refuses_octets_until_some_are_read(void **state)
+{
+    struct world *w = *state;
+    uint8_t octets[2 * WINDOW_LEN] = {0};
+    size_t sent = 0;
+    ssize_t n;
+    while ((n = send_octets(w->end[0], octets, sizeof octets)) > 0) {
+        sent += (size_t)n;
+    }
+    assert_int_equal(n, -EAGAIN);
+    assert_int_equal(sent, WINDOW_LEN);
+    world_step(w);
+    assert_true(recv_octets(w->end[1], octets, sizeof octets) > 0);
+    assert_true(send_octets(w->end[0], octets, 1) > 0);
+}
+
+static void a_shut_direction_ends_behind_its_last_octet(void **state)
+{
+    struct world *w = *state;
+    char in[8];
+    send_octets(w->end[0], "abc", 3);
+    w->link[0]->ops->shutdown(w->end[0]);
+    while (world_step(w)) {
+    }
+    assert_true(recv_octets(w->end[1], in, sizeof in) > 0);
+    while (recv_octets(w->end[1], in, sizeof in) > 0) {
+    }
+    assert_int_equal(recv_octets(w->end[1], in, sizeof in), 0);
+    assert_int_equal(send_octets(w->end[1], "d", 1), 1);
+}
+
+static void nobody_listening_refuses_the_connection(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(connect_to(w, addr_of(1, PORT + 1)), -EINPROGRESS);
+    assert_int_equal(w->link[0]->ops->connect_result(w->end[0]), -EINPROGRESS);
+    world_step(w);
+    assert_int_equal(w->link[0]->ops->connect_result(w->end[0]), -ECONNREFUSED);
+}
+
+static void an_absent_host_is_found_after_the_peer_timeout(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(connect_to(w, addr_of(9, PORT)), -EINPROGRESS);
+    world_step(w);
+    assert_int_equal(w->link[0]->ops->connect_result(w->end[0]), -ETIMEDOUT);
+    assert_int_equal(w->now_ns, 10 * NS_PER_S);
+}
+
+static void a_reset_shows_behind_what_had_arrived(void **state)
+{
+    struct world *w = *state;
+    char in[8];
+    send_octets(w->end[0], "a", 1);
+    world_step(w);
+    strike(w, SIM_FAULT_RESET);
+    assert_int_equal(recv_octets(w->end[1], in, sizeof in), 1);
+    assert_int_equal(recv_octets(w->end[1], in, sizeof in), -ECONNRESET);
+    assert_int_equal(send_octets(w->end[0], "a", 1), -ECONNRESET);
+}
+
+static void silence_is_found_after_the_peer_timeout(void **state)
+{
+    struct world *w = *state;
+    char in[8];
+    strike(w, SIM_FAULT_SILENCE);
+    send_octets(w->end[0], "a", 1);
+    world_step(w);
+    assert_int_equal(recv_octets(w->end[1], in, sizeof in), -ETIMEDOUT);
+    assert_int_equal(recv_octets(w->end[0], in, sizeof in), -ETIMEDOUT);
+}
+
+static void octets_for_a_closed_end_reset_the_connection(void **state)
+{
+    struct world *w = *state;
+    char in[8];
+    w->link[1]->ops->close(w->end[1], false);
+    send_octets(w->end[0], "a", 1);
+    while (world_step(w)) {
+    }
+    assert_int_equal(recv_octets(w->end[0], in, sizeof in), -ECONNRESET);
+}
+
+static void closing_with_unread_octets_resets_the_connection(void **state)
+{
+    struct world *w = *state;
+    char in[8];
+    send_octets(w->end[0], "a", 1);
+    world_step(w);
+    w->link[1]->ops->close(w->end[1], false);
+    world_step(w);
+    assert_int_equal(recv_octets(w->end[0], in, sizeof in), -ECONNRESET);
+}
+
+static void a_corrupted_octet_is_never_one_of_start_up(void **state)
+{
+    struct world *w = *state;
+    struct sockaddr_storage end;
+    uint8_t octets[SIM_CORRUPT_FIRST] = {0};
+    w->link[0]->ops->local_addr(w->end[0], &end);
+    send_octets(w->end[0], octets, sizeof octets);
+    assert_false(sim_net_strike(w->net, SIM_FAULT_CORRUPT, (struct sockaddr_in *)&end));
+}
+
+static void readiness_lasts_until_it_is_answered(void **state)
+{
+    struct world *w = *state;
+    struct link_ready ready[4];
+    char in[8];
+    assert_int_equal(w->link[1]->ops->poll(w->link[1], ready, 4), 0);
+    send_octets(w->end[0], "a", 1);
+    world_step(w);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(w->link[1]->ops->poll(w->link[1], ready, 4), 1);
+        assert_ptr_equal(ready[0].stream, w->end[1]);
+        assert_int_equal(ready[0].what, LINK_READY_IN);
+    }
+    recv_octets(w->end[1], in, sizeof in);
+    assert_int_equal(w->link[1]->ops->poll(w->link[1], ready, 4), 0);
+}
+
+int main(void)
+{
+#define ON(state, test) cmocka_unit_test_setup_teardown(test, state, teardown)
+    const struct CMUnitTest tests[] = {
+        ON(setup_connected, octets_arrive_in_order_and_unchanged),
+        ON(setup_connected, a_full_window_refuses_octets_until_some_are_read),
+        ON(setup_connected, a_shut_direction_ends_behind_its_last_octet),
+        ON(setup, nobody_listening_refuses_the_connection),
+        ON(setup, an_absent_host_is_found_after_the_peer_timeout),
+        ON(setup_connected, a_reset_shows_behind_what_had_arrived),
+        ON(setup_connected, silence_is_found_after_the_peer_timeout),
+        ON(setup_connected, octets_for_a_closed_end_reset_the_connection),
+        ON(setup_connected, closing_with_unread_octets_resets_the_connection),
+        ON(setup_connected, a_corrupted_octet_is_never_one_of_start_up),
+        ON(setup_connected, readiness_lasts_until_it_is_answered),
+    };
+    return cmocka_run_group_tests_name("link/sim", tests, NULL, NULL);
+}

@@ -1,0 +1,239 @@
+// The kernel's TCP as a link, over loopback.
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "link/socket.h"
+#include "link/socket_stream.h"
+#include "tests/link/contract.h"
+
+static int begin(void **state)
+{
+    (void)state;
+    struct link_socket_config config = {.peer_timeout_ns = 10 * NS_PER_S};
+    return link_socket_create(&config, &the_link);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    the_link->ops->destroy(the_link);
+    return 0;
+}
+
+static int fd_of(const struct link_stream *stream)
+{
+    return socket_stream_of(stream)->fd;
+}
+
+static int option_of(const struct link_stream *stream, int level, int option)
+{
+    int value = -1;
+    socklen_t len = sizeof value;
+    assert_int_equal(getsockopt(fd_of(stream), level, option, &value, &len), 0);
+    return value;
+}
+
+/* ---- octets ---------------------------------------------------------------------------------- */
+
+// Sends all records, each of two elements, as far as they go; returns the octets taken. `skip`
+// octets have been taken before.
+static ssize_t send_records_from(size_t skip, uint8_t *octets, unsigned records, size_t record_len)
+{
+    struct iovec iov[400];
+    uint16_t ends[200];
+    unsigned iov_count = 0, record_count = 0;
+    for (unsigned r = 0; r < records; r++) {
+        size_t at = r * record_len, half = record_len / 3;
+        size_t parts[3] = {at, at + half, at + record_len};
+        for (int i = 0; i < 2; i++) {
+            size_t from = parts[i] > skip ? parts[i] : skip;
+            if (from < parts[i + 1]) {
+                iov[iov_count++] = (struct iovec){octets + from, parts[i + 1] - from};
+            }
+        }
+        if (at + record_len > skip) {
+            ends[record_count++] = (uint16_t)iov_count;
+        }
+    }
+    struct link_tx tx = {iov, iov_count, ends, record_count};
+    return the_link->ops->send(l.active, &tx);
+}
+
+static void records_are_taken_to_the_octet_when_room_is_short(void **state)
+{
+    (void)state;
+    enum { RECORDS = 200, RECORD_LEN = 9001, LEN = RECORDS * RECORD_LEN };
+    uint8_t *sent = malloc(LEN), *got = malloc(LEN);
+    for (size_t i = 0; i < LEN; i++) {
+        sent[i] = (uint8_t)(i * 2654435761u >> 24);
+    }
+    loop_open(&l, the_link, AF_INET);
+    setsockopt(fd_of(l.active), SOL_SOCKET, SO_SNDBUF, &(int){20000}, sizeof(int));
+    setsockopt(fd_of(l.passive), SOL_SOCKET, SO_RCVBUF, &(int){20000}, sizeof(int));
+    size_t out = 0, in = 0;
+    unsigned full = 0;
+    while (in < LEN) {
+        ssize_t len = out < LEN ? send_records_from(out, sent, RECORDS, RECORD_LEN) : -EAGAIN;
+        full += len == -EAGAIN && out < LEN;
+        out += len > 0 ? (size_t)len : 0;
+        ssize_t taken = recv_some(l.passive, got + in, 7777 < LEN - in ? 7777 : LEN - in);
+        assert_true(taken > 0 || taken == -EAGAIN);
+        in += taken > 0 ? (size_t)taken : 0;
+        assert_true(in <= out);
+    }
+    assert_memory_equal(sent, got, LEN);
+    assert_true(full > 0);
+    free(sent);
+    free(got);
+}
+
+static void record_ends_a_segment(void **state)
+{
+    (void)state;
+    uint8_t octets[40 * 100] = {0};
+    loop_open(&l, the_link, AF_INET);
+    assert_int_equal(send_records_from(0, octets, 40, 100), sizeof octets);
+    for (size_t in = 0; in < sizeof octets;) {
+        ssize_t taken = recv_some(l.passive, octets, sizeof octets - in);
+        assert_true(taken > 0);
+        in += (size_t)taken;
+    }
+    // The kernel's struct tcp_info is longer than libc's: tcpi_data_segs_out is its 40th word.
+    uint32_t info[60];
+    socklen_t len = sizeof info;
+    assert_int_equal(getsockopt(fd_of(l.active), IPPROTO_TCP, TCP_INFO, info, &len), 0);
+    assert_int_equal(info[39], 40);
+}
+
+/* ---- readiness ------------------------------------------------------------------------------- */
+
+/* ---- connecting ------------------------------------------------------------------------------ */
+
+static void options_reach_both_ends(void **state)
+{
+    (void)state;
+    loop_open(&l, the_link, AF_INET);
+    struct link_stream *ends[] = {l.active, l.passive};
+    for (int i = 0; i < 2; i++) {
+        assert_true(option_of(ends[i], IPPROTO_TCP, TCP_NODELAY));
+        assert_true(option_of(ends[i], SOL_SOCKET, SO_KEEPALIVE));
+        assert_int_equal(option_of(ends[i], IPPROTO_TCP, TCP_USER_TIMEOUT), 10000);
+        assert_int_equal(option_of(ends[i], IPPROTO_TCP, TCP_KEEPIDLE), 5);
+        assert_int_equal(option_of(ends[i], IPPROTO_TCP, TCP_KEEPINTVL), 1);
+    }
+}
+
+static void tos_is_kept_for_a_socket_that_comes_later(void **state)
+{
+    (void)state;
+    struct sockaddr_storage addr;
+    loop_listen(&l, the_link, AF_INET);
+    the_link->ops->local_addr(l.listener, &addr);
+    the_link->ops->bind(the_link, NULL, 0, NULL, &l.active);
+    assert_int_equal(the_link->ops->set_tos(l.active, 0x48), 0);
+    the_link->ops->connect(l.active, addr_of(&addr));
+    assert_int_equal(option_of(l.active, IPPROTO_IP, IP_TOS), 0x48);
+}
+
+/* ---- listening ------------------------------------------------------------------------------- */
+
+static void listener_without_descriptors_refuses_and_is_silent(void **state)
+{
+    (void)state;
+    char got[4];
+    struct rlimit before, none;
+    struct sockaddr_storage addr;
+    struct link_stream *accepted;
+    loop_listen(&l, the_link, AF_INET);
+    the_link->ops->local_addr(l.listener, &addr);
+    the_link->ops->bind(the_link, NULL, 0, NULL, &l.active);
+    the_link->ops->connect(l.active, addr_of(&addr));
+    assert_true(ready_of(the_link, l.listener) & LINK_READY_IN);
+
+    getrlimit(RLIMIT_NOFILE, &before);
+    none = before;
+    int next = dup(0); // the lowest free number: with this limit there is no other
+    close(next);
+    none.rlim_cur = (rlim_t)next;
+    setrlimit(RLIMIT_NOFILE, &none);
+    int error = the_link->ops->accept(l.listener, &accepted);
+    setrlimit(RLIMIT_NOFILE, &before);
+    assert_int_equal(error, -EMFILE);
+
+    assert_int_equal(the_link->ops->accept(l.listener, &accepted), -EAGAIN);
+    assert_true(ready_of(the_link, l.active) & LINK_READY_ERR);
+    assert_int_equal(the_link->ops->recv(l.active, mspan_of(got, 4)), -ECONNRESET);
+    assert_quiet(the_link);
+}
+
+/* ---- the process ----------------------------------------------------------------------------- */
+
+static void child_lets_go_without_touching_the_connection(void **state)
+{
+    (void)state;
+    char got[4];
+    loop_open(&l, the_link, AF_INET);
+    pid_t child = fork();
+    if (child == 0) {
+        the_link->ops->abandon(the_link);
+        the_link->ops->close(l.active, true);
+        _exit(fd_of(l.passive) == -1 ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(send_text(l.active, "here"), 4);
+    assert_int_equal(recv_some(l.passive, got, sizeof got), 4);
+}
+
+static void close_reaches_the_peer_though_a_child_holds_the_socket(void **state)
+{
+    (void)state;
+    char got[4];
+    int pipe_fds[2];
+    loop_open(&l, the_link, AF_INET);
+    assert_int_equal(pipe(pipe_fds), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        close(pipe_fds[1]);
+        _exit((int)read(pipe_fds[0], got, 1)); // until the parent is done
+    }
+    the_link->ops->close(l.active, false);
+    assert_int_equal(recv_some(l.passive, got, sizeof got), 0);
+    assert_quiet(the_link);
+    close(pipe_fds[1]);
+    waitpid(child, NULL, 0);
+    close(pipe_fds[0]);
+}
+
+static void errno_of_the_program_is_left_alone(void **state)
+{
+    (void)state;
+    char got[4];
+    loop_open(&l, the_link, AF_INET);
+    errno = 12345;
+    assert_int_equal(the_link->ops->recv(l.active, mspan_of(got, 4)), -EAGAIN);
+    assert_int_equal(errno, 12345);
+}
+
+#define LINK_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+#define X(name) LINK_TEST(name),
+    const struct CMUnitTest tests[] = {
+        CONTRACT_TESTS(X) LINK_TEST(records_are_taken_to_the_octet_when_room_is_short),
+        LINK_TEST(record_ends_a_segment),
+        LINK_TEST(options_reach_both_ends),
+        LINK_TEST(tos_is_kept_for_a_socket_that_comes_later),
+        LINK_TEST(listener_without_descriptors_refuses_and_is_silent),
+        LINK_TEST(child_lets_go_without_touching_the_connection),
+        LINK_TEST(close_reaches_the_peer_though_a_child_holds_the_socket),
+        LINK_TEST(errno_of_the_program_is_left_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,403 @@
+// Our own TCP between two links over a simulated wire, on virtual time.
+#include <errno.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "link/wire.h"
+
+enum { PORT = 7471, MTU = 1500, HOST_FIRST = 0x0a000001 };
+
+struct world {
+    instant_ns now;
+    struct wire *wire;
+    struct link *link[2];
+    struct link_stream *listener, *end[2];
+};
+
+static instant_ns clock_of(void *ctx)
+{
+    return ((struct world *)ctx)->now;
+}
+
+static struct sockaddr_in addr_of(unsigned index, uint16_t port)
+{
+    return (struct sockaddr_in){.sin_family = AF_INET,
+                                .sin_port = htons(port),
+                                .sin_addr.s_addr = htonl(HOST_FIRST + index)};
+}
+
+static struct fault_config faults_of(const char *text)
+{
+    struct fault_config faults;
+    assert_true(fault_config_parse(text, &faults));
+    return faults;
+}
+
+static void world_make(struct world *w, const char *faults, uint64_t rate, uint32_t queue_len)
+{
+    struct wire_config config = {.clock = clock_of,
+                                 .clock_ctx = w,
+                                 .faults = faults_of(faults),
+                                 .rate = rate,
+                                 .queue_len = queue_len,
+                                 .mtu = MTU,
+                                 .tcp = tcp_config_default,
+                                 .linger_ns = 10 * NS_PER_S};
+    *w = (struct world){.now = NS_PER_S};
+    w->wire = wire_create(&config);
+    assert_non_null(w->wire);
+    for (unsigned i = 0; i < 2; i++) {
+        struct in_addr addr = addr_of(i, 0).sin_addr;
+        w->link[i] = wire_attach(w->wire, &addr, 1);
+        assert_non_null(w->link[i]);
+    }
+}
+
+static void world_end(struct world *w)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        w->link[i]->ops->destroy(w->link[i]);
+    }
+    wire_destroy(w->wire);
+}
+
+// Everything that is due, then on to the next instant at which something is. False: nothing will.
+static bool world_step(struct world *w)
+{
+    struct link_ready ready[4];
+    instant_ns at_ns;
+    wire_advance(w->wire);
+    for (unsigned i = 0; i < 2; i++) {
+        w->link[i]->ops->poll(w->link[i], ready, 4);
+    }
+    at_ns = wire_next_event(w->wire);
+    for (unsigned i = 0; i < 2; i++) {
+        at_ns = instant_min(at_ns, w->link[i]->ops->next_deadline(w->link[i]));
+    }
+    if (at_ns == INSTANT_NEVER) {
+        return false;
+    }
+    w->now = at_ns > w->now ? at_ns : w->now;
+    return true;
+}
+
+static void world_listen(struct world *w, unsigned index)
+{
+    struct sockaddr_in addr = addr_of(index, PORT);
+    struct link *l = w->link[index];
+    assert_int_equal(l->ops->bind(l, (struct sockaddr *)&addr, 0, NULL, &w->listener), 0);
+    assert_int_equal(l->ops->listen(w->listener, 4), 0);
+}
+
+// From link 0 to `to`, as far as both ends know of it.
+static void world_connect(struct world *w, unsigned to)
+{
+    struct sockaddr_in addr = addr_of(to, PORT);
+    struct link *l = w->link[0];
+    world_listen(w, to);
+    assert_int_equal(l->ops->bind(l, NULL, 0, NULL, &w->end[0]), 0);
+    assert_int_equal(l->ops->connect(w->end[0], (struct sockaddr *)&addr), -EINPROGRESS);
+    for (unsigned turn = 0; turn < 1000 && w->end[1] == NULL; turn++) {
+        world_step(w);
+        w->link[to]->ops->accept(w->listener, &w->end[1]);
+    }
+    assert_non_null(w->end[1]);
+    assert_int_equal(l->ops->connect_result(w->end[0]), 0);
+}
+
+static uint8_t octet_at(size_t i)
+{
+    return (uint8_t)(i * 2654435761U >> 23);
+}
+
+static size_t put(struct link_stream *s, size_t from, size_t len)
+{
+    static uint8_t octets[30000];
+    len = len < sizeof octets ? len : sizeof octets;
+    for (size_t i = 0; i < len; i++) {
+        octets[i] = octet_at(from + i);
+    }
+    struct iovec iov = {octets, len};
+    struct link_tx tx = {.iov = &iov, .iov_count = 1};
+    ssize_t taken = s->link->ops->send(s, &tx);
+    assert_true(taken > 0 || taken == -EAGAIN);
+    return taken > 0 ? (size_t)taken : 0;
+}
+
+static size_t get(struct link_stream *s, size_t from)
+{
+    static uint8_t octets[20000];
+    ssize_t got = s->link->ops->recv(s, mspan_of(octets, sizeof octets));
+    assert_true(got > 0 || got == -EAGAIN);
+    for (ssize_t i = 0; i < got; i++) {
+        assert_int_equal(octets[i], octet_at(from + (size_t)i));
+    }
+    return got > 0 ? (size_t)got : 0;
+}
+
+// Both directions at once. Returns how long it took.
+static duration_ns transfer(struct world *w, size_t len)
+{
+    size_t sent[2] = {0}, received[2] = {0};
+    instant_ns begin = w->now;
+    while (received[0] < len || received[1] < len) {
+        for (unsigned i = 0; i < 2; i++) {
+            if (sent[i] < len) {
+                sent[i] += put(w->end[i], sent[i], len - sent[i]);
+            }
+            received[i] += get(w->end[i], received[i]);
+        }
+        world_step(w);
+        assert_true(w->now - begin < 600 * NS_PER_S); // no stall for ever
+    }
+    return w->now - begin;
+}
+
+// What `recv` says when it does not say -EAGAIN any more.
+static ssize_t wait_for_end(struct world *w, unsigned index)
+{
+    uint8_t octet;
+    bool goes_on = true;
+    for (;;) {
+        ssize_t end = w->link[index]->ops->recv(w->end[index], mspan_of(&octet, 1));
+        if (end != -EAGAIN || !goes_on) {
+            return end;
+        }
+        goes_on = world_step(w);
+    }
+}
+
+/* ---- good paths ------------------------------------------------------------------------------ */
+
+static void octets_cross(void **state)
+{
+    (void)state;
+    struct world w;
+    world_make(&w, "delay=1ms", 0, 0);
+    world_connect(&w, 1);
+    transfer(&w, 300000);
+    world_end(&w);
+}
+
+static void octets_are_reported_until_they_are_read(void **state)
+{
+    (void)state;
+    struct world w;
+    struct link_ready ready[4];
+    world_make(&w, "delay=1ms", 0, 0);
+    world_connect(&w, 1);
+    put(w.end[0], 0, 10);
+    w.now += 2 * NS_PER_MS;
+    wire_advance(w.wire);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(w.link[1]->ops->poll(w.link[1], ready, 4), 1);
+        assert_ptr_equal(ready[0].stream, w.end[1]);
+        assert_int_equal(ready[0].what, LINK_READY_IN);
+    }
+    assert_int_equal(get(w.end[1], 0), 10);
+    assert_int_equal(w.link[1]->ops->poll(w.link[1], ready, 4), 0);
+    world_end(&w);
+}
+
+static void octets_cross_between_two_streams_of_one_link(void **state)
+{
+    (void)state;
+    struct world w;
+    world_make(&w, "", 0, 0);
+    world_connect(&w, 0);
+    transfer(&w, 300000);
+    assert_int_equal(wire_counters(w.wire)->packets, 0);
+    world_end(&w);
+}
+
+static void rate_is_the_wire_s(void **state)
+{
+    (void)state;
+    struct world w;
+    world_make(&w, "delay=100us", 10000000, 0);
+    world_connect(&w, 1);
+    duration_ns took_ns = transfer(&w, 5000000); // half a second, were there no headers
+    assert_in_range(took_ns, 500 * NS_PER_MS, 700 * NS_PER_MS);
+    world_end(&w);
+}
+
+static void short_queue_overflows_and_tcp_fits_itself_in(void **state)
+{
+    (void)state;
+    struct world w;
+    world_make(&w, "delay=5ms", 10000000, 30000);
+    world_connect(&w, 1);
+    duration_ns took_ns = transfer(&w, 5000000);
+    assert_true(wire_overflows(w.wire) > 0);
+    assert_true(took_ns < 2 * NS_PER_S);
+    world_end(&w);
+}
+
+/* ---- bad paths ------------------------------------------------------------------------------- */
+
+static void octets_cross_whatever_the_path_does(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {
+        "delay=1ms,loss=5%",
+        "delay=1ms,loss=5%,burst=4",
+        "delay=1ms,reorder=20%",
+        "delay=1ms,jitter=2ms",
+        "delay=1ms,duplicate=20%",
+        "delay=1ms,corrupt=5%",
+        "delay=1ms,loss=3%,burst=2,reorder=10%,duplicate=5%,corrupt=2%,jitter=200us",
+    };
+    const char *soak = getenv("WEFT_SOAK");
+    unsigned seeds = soak != NULL && *soak == '1' ? 200 : 3;
+    for (unsigned i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        for (unsigned seed = 1; seed <= seeds; seed++) {
+            struct world w;
+            char faults[200];
+            snprintf(faults, sizeof faults, "%s,seed=%u", paths[i], seed);
+            world_make(&w, faults, 0, 0);
+            world_connect(&w, 1);
+            transfer(&w, 400000);
+            world_end(&w);
+        }
+    }
+}
+
+static void same_seed_gives_the_same_run(void **state)
+{
+    (void)state;
+    duration_ns took_ns[3];
+    for (unsigned i = 0; i < 3; i++) {
+        struct world w;
+        world_make(&w, i < 2 ? "delay=1ms,loss=5%,seed=1" : "delay=1ms,loss=5%,seed=2", 0, 0);
+        world_connect(&w, 1);
+        took_ns[i] = transfer(&w, 400000);
+        world_end(&w);
+    }
+    assert_int_equal(took_ns[0], took_ns[1]);
+    assert_int_not_equal(took_ns[0], took_ns[2]);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static void connection_ends_in_order_though_packets_are_lost(void **state)
+{
+    (void)state;
+    struct world w;
+    world_make(&w, "delay=1ms,loss=20%,seed=3", 0, 0);
+    world_connect(&w, 1);
+    size_t sent = put(w.end[0], 0, 5000), got = 0;
+    w.link[0]->ops->close(w.end[0], false);
+    while (got < sent) {
+        got += get(w.end[1], got);
+        world_step(&w);
+    }
+    ssize_t end = wait_for_end(&w, 1);
+    assert_int_equal(end, 0);
+    w.link[1]->ops->close(w.end[1], false);
+    while (world_step(&w)) { // until nothing is left, TIME-WAIT neither
+    }
+    assert_false(w.link[0]->ops->is_busy(w.link[0]));
+    assert_false(w.link[1]->ops->is_busy(w.link[1]));
+    world_end(&w);
+}
+
+static void silent_peer_is_found_in_time(void **state)
+{
+    (void)state;
+    struct world w;
+    struct fault_config nothing = faults_of("loss=100%");
+    world_make(&w, "delay=1ms", 0, 0);
+    world_connect(&w, 1);
+    wire_set_faults(w.wire, &nothing);
+    put(w.end[0], 0, 100);
+    instant_ns begin = w.now;
+    ssize_t end = wait_for_end(&w, 0);
+    assert_int_equal(end, -ETIMEDOUT);
+    assert_in_range(w.now - begin, tcp_config_default.user_timeout_ns,
+                    2 * tcp_config_default.user_timeout_ns);
+    world_end(&w);
+}
+
+static void connecting_to_nobody_times_out(void **state)
+{
+    (void)state;
+    struct world w;
+    struct sockaddr_in nobody = addr_of(77, PORT);
+    world_make(&w, "delay=1ms", 0, 0);
+    struct link *l = w.link[0];
+    assert_int_equal(l->ops->bind(l, NULL, 0, NULL, &w.end[0]), 0);
+    assert_int_equal(l->ops->connect(w.end[0], (struct sockaddr *)&nobody), -EINPROGRESS);
+    while (l->ops->connect_result(w.end[0]) == -EINPROGRESS && world_step(&w)) {
+    }
+    assert_int_equal(l->ops->connect_result(w.end[0]), -ETIMEDOUT);
+    world_end(&w);
+}
+
+/* ---- ports ----------------------------------------------------------------------------------- */
+
+static int bind_at(struct link *l, uint32_t host, uint16_t port, struct link_stream **ret)
+{
+    struct sockaddr_in addr = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(host)};
+    return l->ops->bind(l, (struct sockaddr *)&addr, 0, NULL, ret);
+}
+
+static void ports_are_not_shared_and_addresses_are_ours(void **state)
+{
+    (void)state;
+    struct world w;
+    struct link_stream *s[3];
+    world_make(&w, "", 0, 0);
+    assert_int_equal(bind_at(w.link[0], HOST_FIRST, 99, &s[0]), 0);
+    assert_int_equal(bind_at(w.link[0], HOST_FIRST, 99, &s[1]), -EADDRINUSE);
+    assert_int_equal(bind_at(w.link[0], INADDR_ANY, 99, &s[1]), -EADDRINUSE);
+    assert_int_equal(bind_at(w.link[0], HOST_FIRST + 1, 98, &s[1]), -EADDRNOTAVAIL);
+    assert_int_equal(bind_at(w.link[1], HOST_FIRST + 1, 99, &s[1]), 0);
+    w.link[0]->ops->close(s[0], false);
+    assert_int_equal(bind_at(w.link[0], INADDR_ANY, 99, &s[2]), 0);
+    world_end(&w);
+}
+
+static void free_ports_are_drawn(void **state)
+{
+    (void)state;
+    struct world w;
+    uint16_t port[8];
+    world_make(&w, "", 0, 0);
+    for (unsigned i = 0; i < 8; i++) {
+        struct link_stream *s;
+        struct sockaddr_storage addr;
+        assert_int_equal(bind_at(w.link[0], INADDR_ANY, 0, &s), 0);
+        w.link[0]->ops->local_addr(s, &addr);
+        port[i] = ntohs(((struct sockaddr_in *)&addr)->sin_port);
+        assert_true(port[i] >= 32768);
+        assert_true(i == 0 || port[i] != (uint16_t)(port[i - 1] + 1)); // not to be guessed
+    }
+    world_end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(octets_cross),
+        cmocka_unit_test(octets_are_reported_until_they_are_read),
+        cmocka_unit_test(octets_cross_between_two_streams_of_one_link),
+        cmocka_unit_test(rate_is_the_wire_s),
+        cmocka_unit_test(short_queue_overflows_and_tcp_fits_itself_in),
+        cmocka_unit_test(octets_cross_whatever_the_path_does),
+        cmocka_unit_test(same_seed_gives_the_same_run),
+        cmocka_unit_test(connection_ends_in_order_though_packets_are_lost),
+        cmocka_unit_test(silent_peer_is_found_in_time),
+        cmocka_unit_test(connecting_to_nobody_times_out),
+        cmocka_unit_test(ports_are_not_shared_and_addresses_are_ours),
+        cmocka_unit_test(free_ports_are_drawn),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
