@@ -1,0 +1,160 @@
+// Completion queues of the fronts: the ring of cq/, a lock for pollers, and the rule by which a
+// poller drives the RNIC itself.
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rnic/internal.h"
+
+enum {
+    // So many empty polls within the window make a program that spins on a CQ: the background
+    // thread then stands back. A program that posts, looks once and spins on memory never gets
+    // there.
+    SPINNER_POLL_COUNT = 64,
+};
+static const duration_ns spinner_window_ns = 100 * NS_PER_US;
+
+int rnic_cq_create(struct rnic *rnic, uint32_t cqe_count, const struct cq_port *port,
+                   struct rnic_cq **ret)
+{
+    if (cqe_count == 0 || cqe_count > rnic_limits.max_cqe) {
+        return -EINVAL;
+    }
+    struct rnic_cq *cq = calloc(1, sizeof *cq);
+    if (cq == NULL) {
+        return -ENOMEM;
+    }
+    cq->cq = cq_create(cqe_count, *port);
+    if (cq->cq == NULL) {
+        free(cq);
+        return -ENOMEM;
+    }
+    cq->rnic = rnic;
+    pthread_mutex_init(&cq->poll_lock, NULL);
+    list_init(&cq->moderated_link);
+    rnic_enter(rnic);
+    if (rnic->cq_count < rnic_limits.max_cq) {
+        rnic->cq_count++;
+        *ret = cq;
+        return rnic_leave(rnic, 0);
+    }
+    rnic_leave(rnic, 0);
+    cq_destroy(cq->cq);
+    free(cq);
+    return -ENOMEM;
+}
+
+int rnic_cq_destroy(struct rnic_cq *cq)
+{
+    if (atomic_load(&cq->users) > 0) {
+        return -EBUSY;
+    }
+    rnic_enter(cq->rnic);
+    list_remove(&cq->moderated_link);
+    cq->rnic->cq_count--;
+    rnic_leave(cq->rnic, 0);
+    cq_destroy(cq->cq);
+    pthread_mutex_destroy(&cq->poll_lock);
+    free(cq);
+    return 0;
+}
+
+int rnic_cq_resize(struct rnic_cq *cq, uint32_t cqe_count)
+{
+    if (cqe_count == 0 || cqe_count > rnic_limits.max_cqe) {
+        return -EINVAL;
+    }
+    pthread_mutex_lock(&cq->poll_lock);
+    rnic_enter(cq->rnic);
+    int error = cq_resize(cq->cq, cqe_count);
+    TRACE(cq->rnic->trace, TRACE_CQ, "cq %p resized to %u: %s", (void *)cq, cqe_count,
+          error == 0 ? "done" : strerrorname_np(-error));
+    rnic_leave(cq->rnic, 0);
+    pthread_mutex_unlock(&cq->poll_lock);
+    return error;
+}
+
+// Poll lock held. Counts the poll, and tells the background thread when a program spins here.
+static void note_empty_poll(struct rnic_cq *cq, instant_ns now)
+{
+    struct shard *shard = &cq->rnic->shard;
+    if (now - cq->empty_since_ns > spinner_window_ns) {
+        cq->empty_since_ns = now;
+        cq->empty_polls = 0;
+    }
+    cq->empty_polls++;
+    if (cq->empty_polls >= SPINNER_POLL_COUNT ||
+        atomic_load_explicit(&shard->is_polled, memory_order_relaxed)) {
+        atomic_store_explicit(&shard->polled_at_ns, now, memory_order_relaxed);
+        atomic_store_explicit(&shard->is_polled, true, memory_order_release);
+    }
+}
+
+// Poll lock held. Nothing is in the queue: makes progress in the caller's thread.
+static void drive_for(struct rnic_cq *cq)
+{
+    instant_ns now = rnic_now(cq->rnic);
+    shard_drive(&cq->rnic->shard, now);
+    note_empty_poll(cq, now);
+}
+
+int rnic_cq_poll(struct rnic_cq *cq, struct cqe *ret, unsigned max)
+{
+    pthread_mutex_lock(&cq->poll_lock);
+    unsigned count = cq_poll(cq->cq, ret, max);
+    if (count == 0 && rnic_is_alive(cq->rnic)) {
+        drive_for(cq);
+        count = cq_poll(cq->cq, ret, max);
+    }
+    bool has_failed = count == 0 && cq_has_overflowed(cq->cq);
+    pthread_mutex_unlock(&cq->poll_lock);
+    return has_failed ? -EIO : (int)count;
+}
+
+void rnic_cq_poll_begin(struct rnic_cq *cq)
+{
+    pthread_mutex_lock(&cq->poll_lock);
+}
+
+const struct cqe *rnic_cq_peek(struct rnic_cq *cq)
+{
+    const struct cqe *cqe = cq_peek(cq->cq, 0);
+    if (cqe == NULL && rnic_is_alive(cq->rnic)) {
+        drive_for(cq);
+        cqe = cq_peek(cq->cq, 0);
+    }
+    return cqe;
+}
+
+void rnic_cq_pop(struct rnic_cq *cq)
+{
+    cq_pop(cq->cq, 1);
+}
+
+void rnic_cq_poll_end(struct rnic_cq *cq)
+{
+    pthread_mutex_unlock(&cq->poll_lock);
+}
+
+void rnic_cq_arm(struct rnic_cq *cq, bool solicited_only)
+{
+    // Who arms is about to sleep: the background thread takes the shard back.
+    atomic_store_explicit(&cq->rnic->shard.is_polled, false, memory_order_release);
+    TRACE(cq->rnic->trace, TRACE_CQ, "cq %p armed%s", (void *)cq,
+          solicited_only ? " for solicited ones" : "");
+    cq_arm(cq->cq, solicited_only);
+}
+
+void rnic_cq_moderate(struct rnic_cq *cq, uint16_t count, uint16_t period_us)
+{
+    pthread_mutex_lock(&cq->poll_lock);
+    rnic_enter(cq->rnic);
+    cq_moderate(cq->cq, count, period_us * NS_PER_US);
+    list_remove(&cq->moderated_link);
+    if (count > 1 && period_us > 0) {
+        list_push_tail(&cq->rnic->shard.moderated, &cq->moderated_link);
+    }
+    rnic_leave(cq->rnic, 0);
+    pthread_mutex_unlock(&cq->poll_lock);
+}

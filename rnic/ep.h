@@ -1,0 +1,157 @@
+// An endpoint: one stream of the link with all that stands on it. It joins the rooms and decides
+// nothing: conn/ says what start-up does next, mpa/ finds and frames FPDUs, qp/ does the rest.
+//
+//     link --recv--> staging --> conn (start-up frames)  --> events to the front
+//                            \-> mpa_rx --> qp_on_ulpdu  --> completions
+//     link --place-> placer ---/ \---------> qp_on_early_ulpdu, qp_on_advance
+//     link <--send-- batch <-- mpa_tx <-- qp_output
+//
+// Everything here runs under the shard's lock.
+#pragma once
+
+#include "base/list.h"
+#include "base/port_link.h"
+#include "conn/conn.h"
+#include "conn/listener.h"
+#include "mpa/placer.h"
+#include "mpa/rx.h"
+#include "mpa/tx.h"
+#include "rnic/rnic.h"
+#include "wire/meeting.h"
+
+enum ep_state {
+    EP_BOUND,     // has an address, perhaps
+    EP_LISTENING, // accepts connections
+    EP_STARTING,  // TCP connects, then MPA start-up; until conn/ says established or failed
+    EP_OPEN,      // full operation phase: FPDUs
+    EP_CLOSING,   // FIN sent; waits for the peer's
+    EP_CLOSED,    // the stream is gone
+    EP_STATE_COUNT,
+};
+
+struct place;
+
+struct rnic_ep {
+    struct list_link all_link, run_link, timed_link, starved_link;
+    struct rnic *rnic;
+    struct link_stream *stream; // NULL once closed
+    enum ep_state state;
+    struct rnic_ep_port port;           // where events go; on_event NULL: nowhere
+    struct rnic_qp *qp;                 // NULL until connected or accepted, and after the end
+    struct sockaddr_storage peer_addr;  // where to, or from where: a broken stream does not tell it
+    struct sockaddr_storage local_addr; // between two attempts to connect
+    instant_ns connect_at_ns;           // the next attempt; INSTANT_NEVER: none is due
+    instant_ns give_up_at_ns;           // refused until then is tried again; 0: not refused yet
+    uint8_t tos;
+    struct conn conn;
+    struct conn_listener listener;   // EP_LISTENING
+    struct rnic_ep *listening_ep;    // passive: who accepted it, while that lives
+    struct conn_admission admission; // passive: the place in its listener's lists
+    struct place *place;             // a place's listener; NULL: any other endpoint
+    struct meeting_request asking;   // passive, at a place: who asks for whom
+    struct mpa_rx rx;
+    struct mpa_tx tx;
+    struct mpa_placer placer;  // is_placing
+    struct place_port placing; // its port
+    struct batch *batch;       // what the link has not taken yet; NULL: nothing
+    uint8_t *carry;            // for mpa_rx: an FPDU in pieces
+    struct mspan backlog;      // room for octets that a stalled QP did not take
+    size_t backlog_len;        // octets in it
+    uint64_t received_len;     // octets that recv has given so far
+    instant_ns turn_at_ns;     // the present turn, for callbacks
+    instant_ns moved_at_ns;    // when octets came last
+    instant_ns close_at_ns;    // EP_CLOSING: the peer's FIN is awaited until then
+    bool is_initiator;
+    bool has_records;    // one FPDU per segment: so the link has it, or the peer is not weft
+    bool has_received;   // the peer's first FPDU is in
+    bool is_established; // ESTABLISHED was delivered, so DISCONNECTED is owed
+    bool is_answered;    // the front knows how start-up ended
+    bool is_meeting;     // two queue pairs met: nobody else knows it, so it ends with its stream
+    bool wants_out;      // the link was asked for LINK_READY_OUT
+    bool is_paused;      // reading stopped: the QP's store is full
+    bool is_turn_over;   // its responses have had their turn, others are next
+    bool is_stopped;     // the QP takes nothing more: input is thrown away
+    bool is_placing;     // the link places, recv gives no octets any more
+    bool is_in_link;     // it does so in a call of ours
+    bool has_placed;     // it did so beside our calls; nobody has looked yet
+};
+
+// A batch with its arena behind it, borrowed from the shard while there is output.
+struct batch {
+    struct list_link idle_link;
+    struct mpa_batch mpa;
+};
+struct batch *batch_create(void); // NULL: no memory
+void batch_destroy(struct batch *batch);
+
+// ---- ep.c: the life of an endpoint
+
+// In EP_BOUND, on no stream yet. NULL: no memory.
+struct rnic_ep *ep_create(struct rnic *rnic, const struct rnic_ep_port *port);
+// Closes it, and nobody knows it any more: no event of it comes, and it is freed when the lock is
+// let go. From anywhere, passes over the endpoints included.
+void ep_doom(struct rnic_ep *ep, bool abort, instant_ns now);
+void ep_conn_init(struct rnic_ep *ep, bool is_initiator, instant_ns now);
+// The QP is this connection's from here on. -EINVAL: one of them has its partner already, the QP
+// is in no state to begin, or of another device (a parent process's).
+int ep_attach(struct rnic_ep *ep, struct rnic_qp *qp);
+void ep_detach(struct rnic_ep *ep); // harmless when it has no QP
+void ep_report(struct rnic_ep *ep, const struct rnic_ep_event *event);
+
+// In EP_BOUND, with its address: start-up begins. -EINVAL, also as ep_attach has it.
+int ep_begin_connect(struct rnic_ep *ep, const struct sockaddr *dst, struct rnic_qp *qp,
+                     const struct rnic_ep_params *params, instant_ns now);
+
+// What the shard calls.
+void ep_on_ready(struct rnic_ep *ep, unsigned what, instant_ns now);
+bool ep_on_turn(struct rnic_ep *ep, instant_ns now); // reads and writes once; true if octets moved
+void ep_on_deadline(struct rnic_ep *ep, instant_ns now);
+
+// After anything that may have moved start-up or the QP on: writes what is due, tells the front
+// what has happened, closes if that is due, notes the next deadline.
+void ep_settle(struct rnic_ep *ep, instant_ns now);
+// Ends the stream and tells the QP and the front. Nothing happens the second time.
+void ep_close(struct rnic_ep *ep, enum qp_close_reason reason, bool abort, instant_ns now);
+
+// ---- ep_connect.c: TCP's part of the active side
+
+// To `peer_addr`, on the stream that is bound. What comes of it goes through conn/.
+void ep_connect(struct rnic_ep *ep, instant_ns now);
+void ep_on_connect_result(struct rnic_ep *ep, instant_ns now);
+void ep_connect_again(struct rnic_ep *ep, instant_ns now); // at connect_at_ns
+
+// ---- ep_startup.c: what conn/ wants done
+
+void ep_startup(struct rnic_ep *ep, instant_ns now);
+void ep_on_incoming(struct rnic_ep *listener, instant_ns now);
+
+// ---- ep_io.c: octets
+
+// Octets of the QP have not reached the link: closing now cannot be an orderly end. What the link
+// has taken still goes out before FIN.
+bool ep_has_output(const struct rnic_ep *ep);
+bool ep_is_blocked(const struct rnic_ep *ep);
+// It got nothing for so long that it is no longer worth reading without asking the link.
+bool ep_is_cold(const struct rnic_ep *ep, instant_ns now);
+// The stream enters full operation: mpa_rx and mpa_tx as agreed. -ENOMEM.
+int ep_io_open(struct rnic_ep *ep);
+void ep_io_close(struct rnic_ep *ep); // drops what was not sent or not taken
+bool ep_input(struct rnic_ep *ep, instant_ns now);
+void ep_resume_input(struct rnic_ep *ep, instant_ns now);
+bool ep_output(struct rnic_ep *ep, instant_ns now);
+// The stream ended: the peer's FIN (0), or an error.
+void ep_on_llp_end(struct rnic_ep *ep, int error, instant_ns now);
+void ep_want_out(struct rnic_ep *ep, bool wanted);
+
+// ---- ep_place.c: octets that the link places
+
+bool ep_place_is_possible(const struct rnic *rnic);
+// In full operation, and nothing is left of what recv gave: now the link places, if it can.
+void ep_place_begin(struct rnic_ep *ep);
+// After the link has placed: an error ends the stream. True: the QP takes nothing more for now.
+bool ep_place_settle(struct rnic_ep *ep, instant_ns now);
+// The QP may take again what it did not take before.
+void ep_place_resume(struct rnic_ep *ep, instant_ns now);
+enum place_verdict ep_on_early_ulpdu(void *ctx, struct span ulpdu, uint64_t end,
+                                     struct place_counts *counts);
+bool ep_on_advance(void *ctx, uint64_t end, const struct place_counts *counts);

@@ -1,0 +1,427 @@
+// Octets between the link and the rooms: reading into the staging buffer, writing batches.
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/probe.h"
+#include "rnic/ep.h"
+#include "rnic/internal.h"
+
+enum {
+    EP_READS_PER_TURN = 2,         // staging buffers read before other endpoints have their turn
+    EP_WRITES_PER_TURN = 4,        // batches, likewise
+    BATCH_OCTETS_MAX = 512 * 1024, // in one batch: the CRC's pass leaves them in the L2 cache
+    BATCH_ARENA_LEN = BATCH_OCTETS_MAX + 2 * (MPA_FPDU_MAX_LEN + 1024),
+};
+// An endpoint that got nothing for so long is no longer read without asking the link.
+static const duration_ns cold_after_ns = 1 * NS_PER_MS;
+
+struct batch *batch_create(void)
+{
+    struct batch *batch = malloc(sizeof *batch + BATCH_ARENA_LEN);
+    if (batch != NULL) {
+        list_init(&batch->idle_link);
+    }
+    return batch;
+}
+
+void batch_destroy(struct batch *batch)
+{
+    free(batch);
+}
+
+bool ep_has_output(const struct rnic_ep *ep)
+{
+    return ep->batch != NULL ||
+           (ep->state == EP_OPEN && ep->qp != NULL && qp_has_output(ep->qp->qp));
+}
+
+bool ep_is_blocked(const struct rnic_ep *ep)
+{
+    return ep->wants_out;
+}
+
+bool ep_is_cold(const struct rnic_ep *ep, instant_ns now)
+{
+    return now > instant_after(ep->moved_at_ns, cold_after_ns);
+}
+
+static enum qp_close_reason close_reason_of(int error)
+{
+    switch (error) {
+    case -ETIMEDOUT:
+    case -EHOSTUNREACH: // the kernel gave up as well, and names the last it heard of the way there
+    case -ENETUNREACH:
+    case -EHOSTDOWN:
+    case -ENETDOWN:
+        return QP_CLOSE_TIMEOUT;
+    default:
+        return QP_CLOSE_RESET;
+    }
+}
+
+/* ---- out ------------------------------------------------------------------------------------- */
+
+static bool sink_has_room(void *ctx, size_t ulpdu_len, unsigned piece_count)
+{
+    struct rnic_ep *ep = ctx;
+    struct mpa_batch *b = &ep->batch->mpa;
+    return (mpa_batch_is_empty(b) || b->octets_left + ulpdu_len <= BATCH_OCTETS_MAX) &&
+           mpa_tx_has_room(&ep->tx, b, ulpdu_len, piece_count, MPA_PAYLOAD_COPY);
+}
+
+static uint64_t sink_put(void *ctx, struct span header, const struct span *pieces,
+                         unsigned piece_count, bool copy_payload)
+{
+    struct rnic_ep *ep = ctx;
+    TRACE(ep->rnic->trace, TRACE_MPA, "qp %u out FPDU at %llu: %zu octets of header, %u pieces",
+          ep->qp->qp_num, (unsigned long long)ep->tx.position, header.len, piece_count);
+    return mpa_tx_put(&ep->tx, &ep->batch->mpa, header, pieces, piece_count,
+                      copy_payload ? MPA_PAYLOAD_COPY : MPA_PAYLOAD_REFERENCE);
+}
+
+static bool batch_borrow(struct rnic_ep *ep)
+{
+    ep->batch = shard_batch_borrow(&ep->rnic->shard);
+    if (ep->batch == NULL) {
+        return false;
+    }
+    struct mspan arena = mspan_of((uint8_t *)(ep->batch + 1), BATCH_ARENA_LEN);
+    mpa_batch_init(&ep->batch->mpa, arena, ep->has_records);
+    return true;
+}
+
+static void batch_drop(struct rnic_ep *ep)
+{
+    if (ep->batch != NULL) {
+        shard_batch_return(&ep->rnic->shard, ep->batch);
+        ep->batch = NULL;
+    }
+}
+
+// The record ends as the link counts them: from the first element that is left.
+static unsigned records_left(const struct mpa_batch *b, uint16_t *ret_ends)
+{
+    unsigned count = mpa_batch_record_count(b);
+    for (unsigned i = 0; i < count; i++) {
+        ret_ends[i] = (uint16_t)(b->record_end[b->record_first + i] - b->iov_first);
+    }
+    return count;
+}
+
+static ssize_t batch_send(struct rnic_ep *ep)
+{
+    struct mpa_batch *b = &ep->batch->mpa;
+    uint16_t ends[MPA_BATCH_IOV_MAX];
+    struct link_tx tx = {0};
+    tx.iov = mpa_batch_iov(b, &tx.iov_count);
+    if (b->record_per_fpdu) {
+        tx.record_count = records_left(b, ends);
+        tx.record_ends = ends;
+    }
+    return ep->stream->link->ops->send(ep->stream, &tx);
+}
+
+void ep_want_out(struct rnic_ep *ep, bool wanted)
+{
+    if (ep->wants_out != wanted) {
+        ep->wants_out = wanted;
+        ep->stream->link->ops->want_out(ep->stream, wanted);
+    }
+}
+
+// Writes what the batch holds. False: the link has no room, or the stream broke.
+static bool batch_flush(struct rnic_ep *ep, instant_ns now)
+{
+    while (!mpa_batch_is_empty(&ep->batch->mpa)) {
+        ssize_t taken = batch_send(ep);
+        if (taken == -EAGAIN) {
+            ep_want_out(ep, true);
+            return false;
+        }
+        if (taken < 0) {
+            ep_close(ep, close_reason_of((int)taken), true, now);
+            return false;
+        }
+        PROBE3(batch_sent, ep->qp->qp_num, taken, ep->tx.counters.fpdus);
+        mpa_batch_advance(&ep->batch->mpa, (size_t)taken);
+        qp_on_handed(ep->qp->qp, ep->tx.position - ep->batch->mpa.octets_left, now);
+    }
+    return true;
+}
+
+// One batch: what is left of the last, or a new one from the QP. False: nothing more to do now.
+static bool output_once(struct rnic_ep *ep, instant_ns now)
+{
+    struct ulpdu_sink sink = {.ctx = ep, .has_room = sink_has_room, .put = sink_put};
+    if (ep->batch == NULL) {
+        if (!qp_has_output(ep->qp->qp)) {
+            return false;
+        }
+        if (!batch_borrow(ep)) {
+            ep_close(ep, QP_CLOSE_LOCAL, true, now);
+            return false;
+        }
+    }
+    if (mpa_batch_is_empty(&ep->batch->mpa)) {
+        ep->is_turn_over = qp_output(ep->qp->qp, &sink, now);
+    }
+    return !mpa_batch_is_empty(&ep->batch->mpa) && batch_flush(ep, now);
+}
+
+bool ep_output(struct rnic_ep *ep, instant_ns now)
+{
+    bool moved = false;
+    if (ep->qp == NULL || ep->state < EP_OPEN || ep->state > EP_CLOSING) {
+        return false;
+    }
+    const struct shard *shard = &ep->rnic->shard;
+    unsigned writes_max = ep->rnic->config.read_turn_len > 0 ? EP_WRITES_PER_TURN : UINT_MAX;
+    for (unsigned i = 0; i < writes_max && output_once(ep, now); i++) {
+        moved = true;
+        if (ep->is_turn_over && !list_is_empty(&shard->runnable)) {
+            break;
+        }
+    }
+    if (ep->batch != NULL && mpa_batch_is_empty(&ep->batch->mpa)) {
+        batch_drop(ep);
+        ep_want_out(ep, false);
+        if (qp_has_output(ep->qp->qp)) {
+            shard_run_again(&ep->rnic->shard, ep);
+        }
+    }
+    return moved;
+}
+
+/* ---- in -------------------------------------------------------------------------------------- */
+
+static enum ulpdu_answer on_ulpdu(void *ctx, struct span ulpdu)
+{
+    struct rnic_ep *ep = ctx;
+    instant_ns now = ep->turn_at_ns;
+    TRACE(ep->rnic->trace, TRACE_MPA, "qp %u in FPDU: ULPDU of %zu octets", ep->qp->qp_num,
+          ulpdu.len);
+    enum ulpdu_answer answer = qp_on_ulpdu(ep->qp->qp, ulpdu, now);
+    if (!ep->has_received) { // also when it must wait for a receive: it has come
+        ep->has_received = true;
+        conn_on_first_fpdu(&ep->conn, now);
+    }
+    return answer;
+}
+
+// Octets that a stalled QP did not take wait here, and reading stops: the window closes.
+static bool backlog_keep(struct rnic_ep *ep, struct span left)
+{
+    if (left.len == 0) {
+        return true;
+    }
+    if (ep->backlog.len < left.len) {
+        uint8_t *grown = realloc(ep->backlog.ptr, left.len);
+        if (grown == NULL) {
+            return false;
+        }
+        ep->backlog = mspan_of(grown, left.len);
+    }
+    memmove(ep->backlog.ptr, left.ptr, left.len);
+    ep->backlog_len = left.len;
+    return true;
+}
+
+static void pause_input(struct rnic_ep *ep, bool paused)
+{
+    if (ep->is_paused != paused) {
+        ep->is_paused = paused;
+        ep->stream->link->ops->want_in(ep->stream, !paused);
+    }
+}
+
+// Octets of the full operation phase.
+static void fpdus_on_input(struct rnic_ep *ep, struct span in, instant_ns now)
+{
+    size_t consumed = 0;
+    ep->turn_at_ns = now;
+    enum mpa_rx_verdict verdict = mpa_rx_on_input(&ep->rx, in, &consumed);
+    switch (verdict) {
+    case MPA_RX_OK:
+        pause_input(ep, false);
+        break;
+    case MPA_RX_STALLED:
+        pause_input(ep, true);
+        if (!backlog_keep(ep, span_skip(in, consumed))) {
+            ep_close(ep, QP_CLOSE_LOCAL, true, now);
+        }
+        break;
+    case MPA_RX_STOPPED:
+        ep->is_stopped = true;
+        break;
+    default:
+        TRACE(ep->rnic->trace, TRACE_MPA, "qp %u refuses the stream: %s", ep->qp->qp_num,
+              mpa_rx_verdict_name(verdict));
+        ep->is_stopped = true;
+        qp_on_stream_error(ep->qp->qp, mpa_rx_verdict_cause(verdict), now);
+        break;
+    }
+}
+
+static void stream_on_input(struct rnic_ep *ep, struct span in, instant_ns now)
+{
+    if (ep->state == EP_STARTING) {
+        size_t consumed = conn_on_input(&ep->conn, in, now);
+        in = span_skip(in, consumed);
+        if (in.len > 0 && !ep->is_initiator && conn_agreement(&ep->conn) == NULL) {
+            conn_on_first_fpdu(&ep->conn, now); // before any Reply: a refusal with a name
+        }
+        ep_settle(ep, now);
+    }
+    if (in.len > 0 && (ep->state == EP_OPEN || ep->state == EP_CLOSING) && !ep->is_stopped) {
+        fpdus_on_input(ep, in, now);
+    }
+}
+
+// The QP may take again what it did not take before.
+void ep_resume_input(struct rnic_ep *ep, instant_ns now)
+{
+    if (!ep->is_paused || ep->state == EP_CLOSED) {
+        return;
+    }
+    if (ep->is_placing) {
+        ep_place_resume(ep, now);
+        pause_input(ep, ep_place_settle(ep, now));
+        return;
+    }
+    struct span in = span_of(ep->backlog.ptr, ep->backlog_len);
+    ep->backlog_len = 0;
+    fpdus_on_input(ep, in, now);
+}
+
+// A queue pair connected as on InfiniBand does not notice its peer's end while it asks nothing of
+// it: the peer's program may have all it wanted, and destroy its own before ours has looked.
+static bool outlives_peer(const struct rnic_ep *ep)
+{
+    return ep->is_meeting && ep->state == EP_OPEN && mpa_rx_is_between_fpdus(&ep->rx) &&
+           !ep_has_output(ep) && qp_query(ep->qp->qp).reads_outstanding == 0;
+}
+
+void ep_on_llp_end(struct rnic_ep *ep, int error, instant_ns now)
+{
+    if (ep->state == EP_STARTING) {
+        conn_on_llp_failed(&ep->conn, error, now);
+        ep_settle(ep, now);
+    } else if (error == 0 && (qp_wants_receive(ep->qp->qp) || outlives_peer(ep))) {
+        // FIN stands behind Sends that still wait for a receive: it is read again after them.
+        pause_input(ep, true);
+    } else if (error == 0 && mpa_rx_is_between_fpdus(&ep->rx)) {
+        ep_close(ep, QP_CLOSE_PEER, false, now);
+    } else {
+        ep_close(ep, close_reason_of(error), true, now);
+    }
+}
+
+enum input_step { INPUT_NOTHING, INPUT_SOME, INPUT_FULL };
+
+static enum input_step input_once(struct rnic_ep *ep, instant_ns now)
+{
+    struct mspan staging = ep->rnic->shard.staging;
+    ep_place_begin(ep);
+    ep->turn_at_ns = now;
+    ep->is_in_link = true;
+    ssize_t got = ep->stream->link->ops->recv(ep->stream, staging);
+    ep->is_in_link = false;
+    if (ep->is_placing) {
+        pause_input(ep, ep_place_settle(ep, now));
+    }
+    if (got == -EAGAIN) {
+        return INPUT_NOTHING;
+    }
+    if (got <= 0) {
+        ep_on_llp_end(ep, (int)got, now);
+        return INPUT_NOTHING;
+    }
+    ep->moved_at_ns = now;
+    if (!ep->is_placing) {
+        ep->received_len += (uint64_t)got;
+        stream_on_input(ep, span_of(staging.ptr, (size_t)got), now);
+    }
+    return (size_t)got >= staging.len ? INPUT_FULL : INPUT_SOME;
+}
+
+static bool may_read(const struct rnic_ep *ep)
+{
+    return ep->state >= EP_STARTING && ep->state <= EP_CLOSING && ep->stream != NULL &&
+           !ep->is_paused;
+}
+
+bool ep_input(struct rnic_ep *ep, instant_ns now)
+{
+    bool moved = ep->has_placed;
+    if (ep->has_placed && ep->state <= EP_CLOSING) {
+        ep->has_placed = false;
+        ep->moved_at_ns = now;
+        pause_input(ep, ep_place_settle(ep, now));
+    }
+    for (unsigned i = 0; i < EP_READS_PER_TURN && may_read(ep); i++) {
+        enum input_step step = input_once(ep, now);
+        moved |= step != INPUT_NOTHING;
+        if (step != INPUT_FULL) {
+            return moved;
+        }
+    }
+    if (may_read(ep)) {
+        shard_run_again(&ep->rnic->shard, ep);
+    }
+    return moved;
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+int ep_io_open(struct rnic_ep *ep)
+{
+    const struct mpa_agreement *agreed = conn_agreement(&ep->conn);
+    struct ulpdu_port port = {.on_ulpdu = on_ulpdu,
+                              .on_early_ulpdu = ep_on_early_ulpdu,
+                              .on_advance = ep_on_advance,
+                              .ctx = ep};
+    enum mpa_rx_markers markers = agreed->rx_markers           ? MPA_RX_MARKERS
+                                  : agreed->rx_markers_if_seen ? MPA_RX_MARKERS_IF_SEEN
+                                                               : MPA_RX_MARKERS_NONE;
+    ep->carry = malloc(MPA_RX_CARRY_LEN);
+    if (ep->carry == NULL) {
+        return -ENOMEM;
+    }
+    uint32_t emss = ep->stream->link->ops->emss(ep->stream);
+    // Between two weft ends the kernel's TCP may cut FPDUs, long ones, wherever it likes.
+    ep->has_records = !agreed->extensions || ep->stream->link->ops->has_segments;
+    mpa_rx_init(&ep->rx, agreed->crc, markers, mspan_of(ep->carry, MPA_RX_CARRY_LEN), port);
+    // The queue pair is told the length now: it must be right if markers are agreed on later, too.
+    bool may_mark = agreed->tx_markers || agreed->peer_marker_wish;
+    mpa_tx_init(&ep->tx, agreed->crc, agreed->tx_markers,
+                ep->has_records ? mpa_mulpdu(emss, may_mark) : mpa_tx_mulpdu_max(may_mark));
+    return 0;
+}
+
+// What an ended connection counted stays in the device's totals.
+static void totals_add(struct rnic *rnic, const struct rnic_ep *ep)
+{
+#define X(name, text) rnic->mpa_in_total.name += ep->rx.counters.name;
+    MPA_RX_COUNTERS(X)
+#undef X
+#define X(name, text) rnic->mpa_early_total.name += ep->placer.counters.name;
+    MPA_PLACER_COUNTERS(X)
+#undef X
+#define X(name, text) rnic->mpa_out_total.name += ep->tx.counters.name;
+    MPA_TX_COUNTERS(X)
+#undef X
+}
+
+void ep_io_close(struct rnic_ep *ep)
+{
+    totals_add(ep->rnic, ep);
+    batch_drop(ep);
+    free(ep->carry);
+    free(ep->backlog.ptr);
+    ep->carry = NULL;
+    ep->backlog = mspan_of(NULL, 0);
+    ep->backlog_len = 0;
+}

@@ -1,0 +1,71 @@
+// What the files of this room share: the RNIC itself. One of them lives in a process; a simulation
+// holds many, each on a link and a clock of its own and without a thread.
+#pragma once
+
+#include "base/trace.h"
+#include "conn/conn.h"
+#include "mem/table.h"
+#include "mpa/placer.h"
+#include "mpa/rx.h"
+#include "mpa/tx.h"
+#include "qp/allotment_policy.h"
+#include "qp/read_sched.h"
+#include "rnic/config.h"
+#include "rnic/meeting.h"
+#include "rnic/rnic.h"
+#include "rnic/shard.h"
+
+enum { RNIC_QP_NUM_MAX = 1 << 24 };
+
+struct rnic {
+    struct rnic_config config;
+    struct shard shard;
+    struct mem_table *mem;
+    struct read_sched *read_sched;
+    struct allotment_policy allotment;
+    instant_ns reads_sampled_ns; // when the policy was asked last
+    struct conn_counters conn_counters;
+    struct meeting_counters meeting_counters;
+    struct mpa_rx_counters mpa_in_total; // of connections that have ended
+    struct mpa_placer_counters mpa_early_total;
+    struct mpa_tx_counters mpa_out_total;
+    uint64_t closes[QP_CLOSE_REASON_COUNT]; // streams in full operation that ended
+    struct trace *trace;
+    instant_ns (*clock)(void *ctx);
+    void *clock_ctx;
+    atomic_bool is_orphan; // left behind by a fork
+
+    // Guarded by the shard's lock.
+    struct rnic_qp **qps; // by the lower bits of the number
+    uint32_t qp_slot_count, qp_count, qp_num_next;
+    uint32_t cq_count, srq_count;
+    struct list_link places;   // of struct place
+    struct list_link meetings; // of struct meeting: those that wait for their peer
+};
+
+// The shard's lock around a call on the RNIC's objects; `rnic_leave` hands `result` through.
+static inline void rnic_enter(struct rnic *rnic)
+{
+    shard_lock(&rnic->shard);
+}
+
+static inline int rnic_leave(struct rnic *rnic, int result)
+{
+    shard_unlock(&rnic->shard);
+    return result;
+}
+
+// Lock held. The QP's doorbell was served: receives were posted, sends wait.
+void rnic_qp_on_doorbell(struct rnic_qp *qp, instant_ns now);
+// Lock held. After anything that may have made the QP wait for receives, or stop doing so.
+void rnic_qp_note_state(struct rnic_qp *qp, instant_ns now);
+// Behind posting a receive: does somebody wait for it? Written as an exchange (false for false, or
+// a look), so that it has its place among those of who begins to wait.
+static inline bool rnic_is_receive_wanted(atomic_bool *flag)
+{
+    bool expected = false;
+    return !atomic_compare_exchange_strong_explicit(flag, &expected, false, memory_order_acq_rel,
+                                                    memory_order_acquire);
+}
+// Anything of any connection that has not reached the link yet?
+bool rnic_has_output(struct rnic *rnic);

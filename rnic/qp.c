@@ -1,0 +1,367 @@
+// Queue pairs and shared receive queues of the fronts: creation, states, doorbells.
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "rnic/ep.h"
+#include "rnic/internal.h"
+#include "rnic/place.h"
+
+/* ---- what the engine tells ------------------------------------------------------------------- */
+
+static const enum rnic_async_event async_of[QP_EVENT_COUNT] = {
+    [QP_EVENT_FATAL] = RNIC_EVENT_QP_FATAL,
+    [QP_EVENT_REQ_ERR] = RNIC_EVENT_QP_REQ_ERR,
+    [QP_EVENT_ACCESS_ERR] = RNIC_EVENT_QP_ACCESS_ERR,
+    [QP_EVENT_SQ_DRAINED] = RNIC_EVENT_SQ_DRAINED,
+    [QP_EVENT_LAST_WQE_REACHED] = RNIC_EVENT_QP_LAST_WQE_REACHED,
+    [QP_EVENT_COMM_EST] = RNIC_EVENT_COMM_EST,
+};
+
+static void on_qp_event(void *ctx, enum qp_event event)
+{
+    struct rnic_qp *qp = ctx;
+    if (qp->async.on_event != NULL) {
+        qp->async.on_event(qp->async.ctx, async_of[event]);
+    }
+}
+
+static void on_qp_extension(void *ctx, const struct extension_message *message)
+{
+    struct rnic_qp *qp = ctx;
+    if (message != NULL && qp->ep != NULL && !qp->ep->is_initiator) {
+        conn_confirm(&qp->ep->conn, message);
+        if (conn_agreement(&qp->ep->conn)->tx_markers) {
+            mpa_tx_use_markers(&qp->ep->tx); // it wished for them; nothing has been sent yet
+        }
+    }
+}
+
+static void on_qp_runnable(void *ctx)
+{
+    struct rnic_qp *qp = ctx;
+    if (qp->ep != NULL) {
+        shard_run_again(&qp->rnic->shard, qp->ep);
+    }
+}
+
+/* ---- creation -------------------------------------------------------------------------------- */
+
+// A number that nobody has; numbers come back as late as possible.
+static uint32_t qp_num_any(struct rnic *rnic)
+{
+    for (;;) {
+        uint32_t num = rnic->qp_num_next++ % RNIC_QP_NUM_MAX;
+        // 0 and 1 are special in InfiniBand; programs know that.
+        if (num > 1 && rnic->qps[num % rnic->qp_slot_count] == NULL) {
+            return num;
+        }
+    }
+}
+
+// Lock held.
+static bool qp_num_take(struct rnic *rnic, struct rnic_qp *qp, bool is_addressable)
+{
+    if (rnic->qp_count == rnic->qp_slot_count) {
+        return false;
+    }
+    qp->place = is_addressable ? place_take(rnic, &qp->qp_num) : NULL;
+    if (qp->place == NULL) {
+        qp->qp_num = qp_num_any(rnic);
+    }
+    rnic->qps[qp->qp_num % rnic->qp_slot_count] = qp;
+    rnic->qp_count++;
+    return true;
+}
+
+static void qp_num_free(struct rnic *rnic, struct rnic_qp *qp)
+{
+    rnic->qps[qp->qp_num % rnic->qp_slot_count] = NULL;
+    rnic->qp_count--;
+    place_release(qp->place);
+}
+
+static int engine_create(struct rnic_qp *qp, const struct rnic_qp_init *init)
+{
+    struct rnic *rnic = qp->rnic;
+    struct qp_config config = {
+        .qp_num = qp->qp_num,
+        .pd = init->pd,
+        .caps = {.max_send_wr = init->max_send_wr,
+                 .max_recv_wr = init->max_recv_wr,
+                 .max_send_sge = init->max_send_sge,
+                 .max_recv_sge = init->max_recv_sge,
+                 .max_inline_len = init->max_inline_len},
+        .send_cq = init->send_cq->cq,
+        .recv_cq = init->recv_cq->cq,
+        .srq = init->srq != NULL ? init->srq->srq : NULL,
+        .sq_sig_all = init->sq_sig_all,
+        .mem = rnic->mem,
+        .read_sched = rnic->read_sched,
+        .allotment_len = rnic->allotment.len,
+        .response_turn_len = rnic->config.read_turn_len,
+        .may_follow = allotment_policy_may_follow(&rnic->allotment),
+        .trace = rnic->trace,
+        .port = {.on_event = on_qp_event,
+                 .on_extension = on_qp_extension,
+                 .on_runnable = on_qp_runnable,
+                 .ctx = qp},
+        .write_flush = rnic->config.write_flush,
+        .tx_copy = rnic->config.tx_copy,
+        .rnr_timeout_ns = rnic->config.rnr_timeout_ns,
+        .read_timeout_ns = rnic->config.read_timeout_ns,
+        .rnr_store_len = rnic->config.rnr_store_len,
+        .ird_max = rnic_limits.max_qp_rd_atom,
+        .ord_max = rnic_limits.max_qp_rd_atom,
+        .places_early = rnic->config.placement != RNIC_PLACEMENT_OFF && ep_place_is_possible(rnic),
+    };
+    return qp_create(&config, &qp->qp);
+}
+
+static int qp_create_locked(struct rnic_qp *qp, const struct rnic_qp_init *init)
+{
+    struct rnic *rnic = qp->rnic;
+    int error = mem_pd_hold(rnic->mem, init->pd);
+    if (error != 0) {
+        return error;
+    }
+    if (!qp_num_take(rnic, qp, init->is_addressable)) {
+        mem_pd_release(rnic->mem, init->pd);
+        return -ENOMEM;
+    }
+    error = engine_create(qp, init);
+    if (error != 0) {
+        qp_num_free(rnic, qp);
+        mem_pd_release(rnic->mem, init->pd);
+        return error;
+    }
+    atomic_fetch_add(&init->send_cq->users, 1);
+    atomic_fetch_add(&init->recv_cq->users, 1);
+    if (init->srq != NULL) {
+        atomic_fetch_add(&init->srq->users, 1);
+    }
+    return 0;
+}
+
+int rnic_qp_create(struct rnic *rnic, const struct rnic_qp_init *init, struct rnic_qp **ret)
+{
+    if (!rnic_is_alive(rnic)) {
+        return -EIO;
+    }
+    struct rnic_qp *qp = calloc(1, sizeof *qp);
+    if (qp == NULL) {
+        return -ENOMEM;
+    }
+    qp->rnic = rnic;
+    qp->send_cq = init->send_cq;
+    qp->recv_cq = init->recv_cq;
+    qp->srq = init->srq;
+    qp->async = init->async;
+    rnic_enter(rnic);
+    int error = rnic_leave(rnic, qp_create_locked(qp, init));
+    if (error != 0) {
+        free(qp);
+        return error;
+    }
+    pthread_mutex_init(&qp->sq_lock, NULL);
+    pthread_mutex_init(&qp->rq_lock, NULL);
+    *ret = qp;
+    return 0;
+}
+
+/* ---- destruction ----------------------------------------------------------------------------- */
+
+// Both CQs' pollers are kept out while the QP's completions are removed; always in the same order.
+static void pollers_lock(struct rnic_qp *qp)
+{
+    struct rnic_cq *first = qp->send_cq < qp->recv_cq ? qp->send_cq : qp->recv_cq;
+    struct rnic_cq *second = first == qp->send_cq ? qp->recv_cq : qp->send_cq;
+    pthread_mutex_lock(&first->poll_lock);
+    if (second != first) {
+        pthread_mutex_lock(&second->poll_lock);
+    }
+}
+
+static void pollers_unlock(struct rnic_qp *qp)
+{
+    pthread_mutex_unlock(&qp->send_cq->poll_lock);
+    if (qp->recv_cq != qp->send_cq) {
+        pthread_mutex_unlock(&qp->recv_cq->poll_lock);
+    }
+}
+
+void rnic_qp_destroy(struct rnic_qp *qp)
+{
+    struct rnic *rnic = qp->rnic;
+    uint32_t pd = qp_config_of(qp->qp)->pd;
+    pollers_lock(qp);
+    rnic_enter(rnic);
+    shard_serve_doorbells(&rnic->shard, rnic_now(rnic)); // it may wait in the list
+    if (qp->ep != NULL) {
+        ep_close(qp->ep, QP_CLOSE_LOCAL, ep_has_output(qp->ep), rnic_now(rnic));
+    }
+    meeting_forget(qp, rnic_now(rnic));
+    cq_purge(qp->send_cq->cq, qp->qp_num);
+    cq_purge(qp->recv_cq->cq, qp->qp_num);
+    mem_windows_release_qp(rnic->mem, qp->qp_num);
+    qp_destroy(qp->qp);
+    qp_num_free(rnic, qp);
+    mem_pd_release(rnic->mem, pd);
+    rnic_leave(rnic, 0);
+    pollers_unlock(qp);
+    atomic_fetch_sub(&qp->send_cq->users, 1);
+    atomic_fetch_sub(&qp->recv_cq->users, 1);
+    if (qp->srq != NULL) {
+        atomic_fetch_sub(&qp->srq->users, 1);
+    }
+    pthread_mutex_destroy(&qp->sq_lock);
+    pthread_mutex_destroy(&qp->rq_lock);
+    free(qp);
+}
+
+/* ---- states ---------------------------------------------------------------------------------- */
+
+struct rnic_qp *rnic_qp_find(struct rnic *rnic, uint32_t qp_num)
+{
+    rnic_enter(rnic);
+    struct rnic_qp *qp = rnic->qps[qp_num % rnic->qp_slot_count];
+    if (qp != NULL && qp->qp_num != qp_num) {
+        qp = NULL;
+    }
+    rnic_leave(rnic, 0);
+    return qp;
+}
+
+int rnic_qp_modify(struct rnic_qp *qp, enum qp_state to)
+{
+    struct rnic *rnic = qp->rnic;
+    bool is_reset = to == QP_RESET;
+    if (is_reset) {
+        pollers_lock(qp);
+    }
+    rnic_enter(rnic);
+    instant_ns now = rnic_now(rnic);
+    int error = rnic_is_alive(rnic) ? qp_modify(qp->qp, to, now) : -EIO;
+    if (error == 0) {
+        if (qp->ep != NULL && to == QP_RESET) {
+            ep_close(qp->ep, QP_CLOSE_LOCAL, true, now);
+        }
+        if (to == QP_RESET || to > QP_RTS) {
+            meeting_end(qp, now);
+        }
+        rnic_qp_on_doorbell(qp, now);
+    }
+    rnic_leave(rnic, error);
+    if (is_reset) {
+        pollers_unlock(qp);
+    }
+    return error;
+}
+
+int rnic_qp_meet(struct rnic_qp *qp, const struct rnic_meeting *with)
+{
+    struct rnic *rnic = qp->rnic;
+    rnic_enter(rnic);
+    int error = rnic_is_alive(rnic) ? meeting_begin(qp, with, rnic_now(rnic)) : -EIO;
+    return rnic_leave(rnic, error);
+}
+
+enum qp_state rnic_qp_state(struct rnic_qp *qp)
+{
+    rnic_enter(qp->rnic);
+    enum qp_state state = qp_state(qp->qp);
+    rnic_leave(qp->rnic, 0);
+    return state;
+}
+
+void rnic_qp_set_rights(struct rnic_qp *qp, uint32_t rights)
+{
+    rnic_enter(qp->rnic);
+    qp_set_rights(qp->qp, rights);
+    rnic_leave(qp->rnic, 0);
+}
+
+/* ---- one-shot RDMA --------------------------------------------------------------------------- */
+
+int rnic_oneshot_create(struct rnic_qp *qp, const struct oneshot_config *config)
+{
+    rnic_enter(qp->rnic);
+    int error = qp_oneshot_create(qp->qp, config);
+    return rnic_leave(qp->rnic, error);
+}
+
+int rnic_oneshot_probe(const struct rnic_qp *qp, const struct mem_list *list, bool writable,
+                       struct mem_known *known)
+{
+    return mem_oneshot_probe(qp->rnic->mem, list, writable, known);
+}
+
+int rnic_oneshot_revoke(struct rnic_qp *qp, uint32_t stag)
+{
+    rnic_enter(qp->rnic);
+    int error = qp_oneshot_revoke(qp->qp, stag);
+    return rnic_leave(qp->rnic, error);
+}
+
+/* ---- doorbells ------------------------------------------------------------------------------- */
+
+void rnic_qp_on_doorbell(struct rnic_qp *qp, instant_ns now)
+{
+    qp_on_receive_posted(qp->qp, now);
+    qp_on_send_posted(qp->qp, now);
+    meeting_on_doorbell(qp, now);
+    if (qp->ep == NULL) {
+        rnic_qp_note_state(qp, now);
+        return;
+    }
+    if (!qp_is_stalled(qp->qp)) {
+        ep_resume_input(qp->ep, now);
+    }
+    if (qp->ep != NULL) {
+        ep_settle(qp->ep, now);
+    }
+}
+
+// A receive that is posted in the usual way needs no doorbell: the engine finds it when a message
+// comes. Only who waits for one sets the flag, and looks again behind it. Poster and waiter both
+// exchange the flag: whoever comes second sees all that the first did before.
+void rnic_qp_note_state(struct rnic_qp *qp, instant_ns now)
+{
+    bool waits = qp_wants_receive(qp->qp) || qp_stream_state(qp->qp) == QP_STREAM_ERROR;
+    struct rnic_ep *ep = qp->ep;
+    if (waits == atomic_load_explicit(&qp->wants_receive, memory_order_relaxed)) {
+        return;
+    }
+    atomic_exchange_explicit(&qp->wants_receive, waits, memory_order_acq_rel);
+    if (ep != NULL && qp->srq != NULL) {
+        list_remove(&ep->starved_link);
+        if (waits) {
+            list_push_tail(&qp->rnic->shard.starved, &ep->starved_link);
+        }
+    }
+    if (waits) {
+        if (qp->srq != NULL) {
+            atomic_exchange_explicit(&qp->srq->wants_receive, true, memory_order_acq_rel);
+        }
+        qp_on_receive_posted(qp->qp, now);
+        if (ep != NULL && ep->is_paused && !qp_is_stalled(qp->qp)) {
+            // A receive came before the flag was up: no doorbell will ring for it.
+            ep_resume_input(ep, now);
+            if (ep->state != EP_CLOSED) {
+                shard_run_again(&qp->rnic->shard, ep);
+            }
+        }
+    }
+}
+
+void rnic_qp_ring_sq(struct rnic_qp *qp)
+{
+    shard_ring(&qp->rnic->shard, qp);
+}
+
+void rnic_qp_ring_rq(struct rnic_qp *qp)
+{
+    if (rnic_is_receive_wanted(&qp->wants_receive)) {
+        shard_ring(&qp->rnic->shard, qp);
+    }
+}

@@ -1,0 +1,92 @@
+#include "rnic/reads.h"
+
+#include "rnic/ep.h"
+#include "rnic/internal.h"
+
+static const duration_ns sample_period_ns = 100 * NS_PER_MS;
+
+// Every queue pair takes the new wish, and tells its peer.
+static void spread(struct rnic *rnic, uint32_t old_len, enum allotment_event event, instant_ns now)
+{
+    uint32_t len = rnic->allotment.len;
+    TRACE(rnic->trace, TRACE_RNIC, "read allotment %u -> %u: %s", old_len, len,
+          allotment_event_name(event));
+    read_sched_set_quantum(rnic->read_sched, len);
+    for (uint32_t i = 0; i < rnic->qp_slot_count; i++) {
+        struct rnic_qp *qp = rnic->qps[i];
+        if (qp == NULL) {
+            continue;
+        }
+        qp_wish_allotment(qp->qp, len, allotment_policy_may_follow(&rnic->allotment), event, now);
+        if (qp->ep != NULL && qp_has_output(qp->qp)) {
+            shard_run_again(&rnic->shard, qp->ep);
+        }
+    }
+}
+
+struct rnic_reads reads_query(const struct rnic *rnic)
+{
+    struct rnic_reads reads = {
+        .allotment_len = rnic->allotment.len,
+        .allotment_base_len = rnic->allotment.base_len,
+        .is_memory_short = rnic->allotment.is_memory_short,
+        .context_count = read_sched_context_count(rnic->read_sched),
+        .contexts_in_use = read_sched_in_use(rnic->read_sched),
+        .waiting_count = read_sched_waiting_count(rnic->read_sched),
+        .counters = *read_sched_counters(rnic->read_sched),
+    };
+    for (unsigned i = 0; i < ALLOTMENT_EVENT_COUNT; i++) {
+        reads.changes[i] = rnic->allotment.changes[i];
+    }
+    return reads;
+}
+
+struct rnic_reads rnic_reads(struct rnic *rnic)
+{
+    rnic_enter(rnic);
+    struct rnic_reads reads = reads_query(rnic);
+    rnic_leave(rnic, 0);
+    return reads;
+}
+
+void rnic_reads_set_allotment(struct rnic *rnic, uint32_t allotment_len)
+{
+    rnic_enter(rnic);
+    uint32_t old_len = rnic->allotment.len;
+    if (allotment_policy_on_operator(&rnic->allotment, allotment_len)) {
+        spread(rnic, old_len, ALLOTMENT_OPERATOR, rnic_now(rnic));
+    }
+    rnic_leave(rnic, 0);
+}
+
+void rnic_reads_set_memory(struct rnic *rnic, bool is_short)
+{
+    rnic_enter(rnic);
+    uint32_t old_len = rnic->allotment.len;
+    if (allotment_policy_on_memory(&rnic->allotment, is_short)) {
+        spread(rnic, old_len, ALLOTMENT_MEMORY, rnic_now(rnic));
+    }
+    rnic_leave(rnic, 0);
+}
+
+void reads_on_pass(struct rnic *rnic, instant_ns now)
+{
+    instant_ns due_ns = instant_after(rnic->reads_sampled_ns, sample_period_ns);
+    if (now >= due_ns) {
+        const struct allotment_sample sample = {
+            .waiting_count = read_sched_waiting_count(rnic->read_sched),
+            .context_count = read_sched_context_count(rnic->read_sched),
+            .pipe_len = read_sched_take_pipe(rnic->read_sched),
+        };
+        enum allotment_event event;
+        uint32_t old_len = rnic->allotment.len;
+        rnic->reads_sampled_ns = now;
+        due_ns = instant_after(now, sample_period_ns);
+        if (allotment_policy_on_sample(&rnic->allotment, &sample, &event)) {
+            spread(rnic, old_len, event, now);
+        }
+    }
+    if (!allotment_policy_is_at_rest(&rnic->allotment)) { // what bends it may be over by then
+        shard_note_deadline(&rnic->shard, due_ns);
+    }
+}

@@ -1,0 +1,308 @@
+#include "rnic/shard.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "rnic/ep.h"
+#include "rnic/internal.h"
+#include "rnic/reads.h"
+
+enum {
+    SHARD_LINK_TURNS = 32, // with hot endpoints the link itself is asked in every 32nd pass
+};
+
+// Outside of any pass: nobody holds on to an endpoint.
+static void bury_doomed(struct shard *shard)
+{
+    struct list_link *l;
+    while ((l = list_pop_head(&shard->doomed)) != NULL) {
+        free(LIST_ENTRY(l, struct rnic_ep, all_link));
+    }
+}
+
+int shard_init(struct shard *shard, struct rnic *rnic, struct link *link)
+{
+    shard->staging = mspan_of(malloc(SHARD_STAGING_LEN), SHARD_STAGING_LEN);
+    if (shard->staging.ptr == NULL) {
+        return -ENOMEM;
+    }
+    pthread_mutex_init(&shard->lock, NULL);
+    shard->rnic = rnic;
+    shard->link = link;
+    list_init(&shard->endpoints);
+    list_init(&shard->doomed);
+    list_init(&shard->runnable);
+    list_init(&shard->timed);
+    list_init(&shard->starved);
+    list_init(&shard->moderated);
+    list_init(&shard->batches);
+    shard->deadline_ns = INSTANT_NEVER;
+    return 0;
+}
+
+void shard_fini(struct shard *shard)
+{
+    struct list_link *l;
+    bury_doomed(shard);
+    while ((l = list_pop_head(&shard->batches)) != NULL) {
+        batch_destroy(LIST_ENTRY(l, struct batch, idle_link));
+    }
+    shard->link->ops->destroy(shard->link);
+    pthread_mutex_destroy(&shard->lock);
+    free(shard->staging.ptr);
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+instant_ns shard_next_deadline(const struct shard *shard)
+{
+    const struct link_ops *ops = shard->link->ops;
+    return ops->next_deadline == NULL
+               ? shard->deadline_ns
+               : instant_min(shard->deadline_ns, ops->next_deadline(shard->link));
+}
+
+/* ---- the lock -------------------------------------------------------------------------------- */
+
+// Completions come in any call: the thread must know until when an event may be held back.
+static void note_moderated(struct shard *shard)
+{
+    for (struct list_link *l = shard->moderated.next; l != &shard->moderated; l = l->next) {
+        struct cq *cq = LIST_ENTRY(l, struct rnic_cq, moderated_link)->cq;
+        shard_note_deadline(shard, cq_next_deadline(cq));
+    }
+}
+
+void shard_lock(struct shard *shard)
+{
+    if (pthread_mutex_trylock(&shard->lock) == 0) {
+        return;
+    }
+    atomic_fetch_add_explicit(&shard->waiter_count, 1, memory_order_relaxed);
+    pthread_mutex_lock(&shard->lock);
+    atomic_fetch_sub_explicit(&shard->waiter_count, 1, memory_order_relaxed);
+}
+
+// The lock for a driver: only if it is free and nobody waits for it.
+static bool shard_trylock(struct shard *shard)
+{
+    return atomic_load_explicit(&shard->waiter_count, memory_order_relaxed) == 0 &&
+           pthread_mutex_trylock(&shard->lock) == 0;
+}
+
+// Behind letting go of the lock. Ringers and we both exchange the head of the list: either theirs
+// is first and we see the bell, or ours is and they find the lock free.
+static bool is_rung_behind_us(struct shard *shard)
+{
+    struct rnic_qp *none = NULL;
+    return !atomic_compare_exchange_strong_explicit(&shard->rung, &none, NULL, memory_order_acq_rel,
+                                                    memory_order_acquire);
+}
+
+void shard_unlock(struct shard *shard)
+{
+    for (;;) {
+        note_moderated(shard);
+        bury_doomed(shard);
+        shard_wake_before(shard, shard_next_deadline(shard)); // the link's may be nearer by now
+        pthread_mutex_unlock(&shard->lock);
+        if (!is_rung_behind_us(shard) || pthread_mutex_trylock(&shard->lock) != 0) {
+            return;
+        }
+        shard_serve_doorbells(shard, rnic_now(shard->rnic));
+    }
+}
+
+/* ---- doorbells ------------------------------------------------------------------------------- */
+
+static void doorbell_push(struct shard *shard, struct rnic_qp *qp)
+{
+    if (atomic_exchange_explicit(&qp->is_rung, true, memory_order_acq_rel)) {
+        return; // it is in the list, and who takes it out sees what was posted
+    }
+    struct rnic_qp *head = atomic_load_explicit(&shard->rung, memory_order_relaxed);
+    do {
+        atomic_store_explicit(&qp->rung_next, head, memory_order_relaxed);
+    } while (!atomic_compare_exchange_weak_explicit(&shard->rung, &head, qp, memory_order_acq_rel,
+                                                    memory_order_relaxed));
+}
+
+void shard_serve_doorbells(struct shard *shard, instant_ns now)
+{
+    struct rnic_qp *qp = atomic_exchange_explicit(&shard->rung, NULL, memory_order_acquire);
+    while (qp != NULL) {
+        struct rnic_qp *next = atomic_load_explicit(&qp->rung_next, memory_order_relaxed);
+        // An exchange, as the ringer's: what was posted before a bell that found this one is seen.
+        atomic_exchange_explicit(&qp->is_rung, false, memory_order_acq_rel);
+        rnic_qp_on_doorbell(qp, now);
+        qp = next;
+    }
+}
+
+void shard_ring(struct shard *shard, struct rnic_qp *qp)
+{
+    doorbell_push(shard, qp);
+    if (shard_trylock(shard)) {
+        shard_serve_doorbells(shard, rnic_now(shard->rnic));
+        shard_unlock(shard);
+    }
+}
+
+/* ---- one pass -------------------------------------------------------------------------------- */
+
+static bool hot_contains(const struct shard *shard, const struct rnic_ep *ep)
+{
+    for (unsigned i = 0; i < SHARD_HOT_COUNT; i++) {
+        if (shard->hot[i] == ep) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool serve_link(struct shard *shard, instant_ns now)
+{
+    struct link_ready ready[SHARD_READY_MAX];
+    shard->is_crowded = false;
+    int count = shard->link->ops->poll(shard->link, ready, SHARD_READY_MAX);
+    for (int i = 0; i < count; i++) {
+        struct rnic_ep *ep = ready[i].stream->owner;
+        if (ep == NULL) {
+            continue; // closed by an earlier report of this batch
+        }
+        if ((ready[i].what & LINK_READY_IN) != 0 && !hot_contains(shard, ep)) {
+            struct rnic_ep **place = &shard->hot[shard->hot_next++ % SHARD_HOT_COUNT];
+            shard->is_crowded |= *place != NULL;
+            *place = ep;
+        }
+        ep_on_ready(ep, ready[i].what, now);
+    }
+    return count > 0;
+}
+
+// Reads the endpoints that were busy lately without asking the link which are readable.
+static bool serve_hot(struct shard *shard, instant_ns now, bool *ret_ask_link)
+{
+    bool moved = false;
+    bool any = false;
+    for (unsigned i = 0; i < SHARD_HOT_COUNT; i++) {
+        struct rnic_ep *ep = shard->hot[i];
+        if (ep == NULL) {
+            continue;
+        }
+        any = true;
+        *ret_ask_link |= ep_is_blocked(ep);
+        if (ep_on_turn(ep, now)) {
+            moved = true;
+        } else if (shard->hot[i] == ep && ep_is_cold(ep, now)) {
+            shard->hot[i] = NULL;
+        }
+    }
+    *ret_ask_link |= !any;
+    return moved;
+}
+
+static bool serve_runnable(struct shard *shard, instant_ns now)
+{
+    struct list_link todo;
+    if (list_is_empty(&shard->runnable)) {
+        return false;
+    }
+    // Once around: who stops at a bound again joins the list behind us.
+    list_move_all(&todo, &shard->runnable);
+    struct list_link *l;
+    while ((l = list_pop_head(&todo)) != NULL) {
+        ep_on_turn(LIST_ENTRY(l, struct rnic_ep, run_link), now);
+    }
+    return true;
+}
+
+static void serve_deadlines(struct shard *shard, instant_ns now)
+{
+    if (now < shard->deadline_ns) {
+        return;
+    }
+    struct list_link todo;
+    shard->deadline_ns = INSTANT_NEVER;
+    list_move_all(&todo, &shard->timed);
+    struct list_link *l;
+    while ((l = list_pop_head(&todo)) != NULL) {
+        ep_on_deadline(LIST_ENTRY(l, struct rnic_ep, timed_link), now);
+    }
+    meetings_on_deadline(shard->rnic, now);
+}
+
+// Completion events that moderation holds back.
+static void serve_moderated(struct shard *shard, instant_ns now)
+{
+    for (struct list_link *l = shard->moderated.next; l != &shard->moderated; l = l->next) {
+        cq_on_deadline(LIST_ENTRY(l, struct rnic_cq, moderated_link)->cq, now);
+    }
+    note_moderated(shard);
+}
+
+// What a pass does beside input: bounded, and never for nothing.
+static bool serve_rest(struct shard *shard, instant_ns now)
+{
+    bool moved = serve_runnable(shard, now);
+    serve_deadlines(shard, now);
+    serve_moderated(shard, now);
+    reads_on_pass(shard->rnic, now);
+    return moved;
+}
+
+bool shard_run(struct shard *shard, instant_ns now)
+{
+    shard_serve_doorbells(shard, now);
+    bool moved = serve_link(shard, now);
+    return serve_rest(shard, now) || moved;
+}
+
+bool shard_drive(struct shard *shard, instant_ns now)
+{
+    if (!shard_trylock(shard)) {
+        return false;
+    }
+    shard_serve_doorbells(shard, now);
+    bool ask_link = shard->turn_count++ % SHARD_LINK_TURNS == 0 || shard->is_crowded;
+    serve_hot(shard, now, &ask_link);
+    if (ask_link) {
+        serve_link(shard, now);
+    }
+    serve_rest(shard, now);
+    shard_unlock(shard);
+    return true;
+}
+
+/* ---- endpoints and batches ------------------------------------------------------------------- */
+
+void shard_run_again(struct shard *shard, struct rnic_ep *ep)
+{
+    if (list_is_empty(&ep->run_link)) {
+        list_push_tail(&shard->runnable, &ep->run_link);
+        shard_wake_before(shard, 0);
+    }
+}
+
+void shard_unlist(struct shard *shard, struct rnic_ep *ep)
+{
+    for (unsigned i = 0; i < SHARD_HOT_COUNT; i++) {
+        if (shard->hot[i] == ep) {
+            shard->hot[i] = NULL;
+        }
+    }
+    list_remove(&ep->run_link);
+    list_remove(&ep->timed_link);
+    list_remove(&ep->starved_link);
+}
+
+struct batch *shard_batch_borrow(struct shard *shard)
+{
+    struct list_link *l = list_pop_head(&shard->batches);
+    return l != NULL ? LIST_ENTRY(l, struct batch, idle_link) : batch_create();
+}
+
+void shard_batch_return(struct shard *shard, struct batch *batch)
+{
+    list_push_head(&shard->batches, &batch->idle_link);
+}

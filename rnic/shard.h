@@ -1,0 +1,100 @@
+// A shard: one link, the endpoints on it, and the lock under which all of them make progress.
+// Whoever holds the lock drives: the background thread, or a program's thread that posts or
+// polls.
+//
+//     post  -> shard_ring: doorbell, then drive if the lock is free
+//     poll  -> shard_drive: a whole pass, if the lock is free
+//     other -> shard_lock / shard_unlock around a call on the objects
+//
+// No doorbell is lost: who lets go of the lock looks at the doorbell list behind that, and takes
+// the lock again if something was rung meanwhile. No caller waits for a driver longer than one
+// pass: drivers that found the lock free stand back while somebody waits for it.
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/list.h"
+#include "base/port_link.h"
+#include "base/span.h"
+#include "base/time.h"
+#include "base/trace.h"
+
+struct rnic;
+struct rnic_ep;
+struct rnic_qp;
+struct batch;
+
+enum {
+    SHARD_STAGING_LEN = 128 * 1024, // what one read takes in at most: stays in the L2 cache
+    SHARD_HOT_COUNT = 4,            // endpoints that are read without asking the link first
+    SHARD_READY_MAX = 64,           // readiness reports taken at once
+};
+
+struct shard {
+    pthread_mutex_t lock;
+    atomic_uint waiter_count;     // threads that wait for the lock
+    struct rnic_qp *_Atomic rung; // doorbell list: QPs with something posted, LIFO
+    struct link *link;
+    struct rnic *rnic;
+
+    // Everything below is guarded by the lock.
+    struct list_link endpoints; // all of them
+    struct list_link doomed;    // those that are freed when the lock is let go
+    struct list_link runnable;  // those that stopped at a bound, not for want of work
+    struct list_link timed;     // those with a deadline
+    struct list_link starved;   // those whose QP waits for a receive to be posted
+    struct list_link moderated; // CQs with moderation
+    instant_ns deadline_ns;     // not later than the earliest of them; the link has its own
+    struct rnic_ep *hot[SHARD_HOT_COUNT];
+    unsigned hot_next;
+    bool is_crowded; // more endpoints are busy than are hot: the link is asked in every pass
+    unsigned turn_count;
+    struct mspan staging;
+    struct list_link batches; // idle ones; each borrowed while an endpoint has output
+
+    // The background thread; none in a simulation.
+    pthread_t thread;
+    bool has_thread;
+    atomic_bool is_stopping;
+    _Atomic instant_ns polled_at_ns;    // when a program's polling last drove the shard
+    atomic_bool is_polled;              // a program polls so often that the thread stands back
+    _Atomic instant_ns asleep_until_ns; // the thread sleeps until then; 0: it is awake
+};
+
+int shard_init(struct shard *shard, struct rnic *rnic, struct link *link);
+void shard_fini(struct shard *shard);
+int shard_thread_start(struct shard *shard);
+void shard_thread_stop(struct shard *shard);
+
+// For calls that change objects: waits for the lock, for at most one pass of a driver.
+void shard_lock(struct shard *shard);
+void shard_unlock(struct shard *shard);
+
+// Notes that `qp` has something posted and drives its output if the lock is free.
+void shard_ring(struct shard *shard, struct rnic_qp *qp);
+// Lock held. One pass: doorbells, what the link says is ready, output, deadlines. True if anything
+// moved.
+bool shard_run(struct shard *shard, instant_ns now);
+// For a program's thread that polls: a pass if the lock is free, false if somebody else is at it.
+// It reads the endpoints that were busy lately and asks the link only now and then: that saves
+// the spinning program a system call per turn.
+bool shard_drive(struct shard *shard, instant_ns now);
+
+// Lock held. The endpoint stopped at a bound and goes on in the next pass.
+void shard_run_again(struct shard *shard, struct rnic_ep *ep);
+// Lock held. There will be something to do at `deadline_ns`.
+void shard_note_deadline(struct shard *shard, instant_ns deadline_ns);
+// Lock held. The earliest of the endpoints', completion queues' and the link's.
+instant_ns shard_next_deadline(const struct shard *shard);
+// Wakes the thread if it would sleep beyond `deadline_ns`.
+void shard_wake_before(struct shard *shard, instant_ns deadline_ns);
+// Lock held. Takes an endpoint whose stream is gone out of every list but that of all.
+void shard_unlist(struct shard *shard, struct rnic_ep *ep);
+// Lock held. Serves every QP that was rung.
+void shard_serve_doorbells(struct shard *shard, instant_ns now);
+
+// Lock held. A batch to gather into, or NULL when there is no memory; and back.
+struct batch *shard_batch_borrow(struct shard *shard);
+void shard_batch_return(struct shard *shard, struct batch *batch);

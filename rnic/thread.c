@@ -1,0 +1,106 @@
+// The background thread of a shard: it drives what no program's thread does, since the target of
+// RDMA Writes and Reads makes no call at all. While a program polls hard the thread stands back and
+// looks every 100 us whether the polling has ended; while nothing is to be done it sleeps in the
+// link, without a time-out if there is no deadline.
+
+#include <signal.h>
+#include <time.h>
+
+#include "rnic/internal.h"
+#include "rnic/shard.h"
+
+enum { THREAD_STACK_LEN = 256 * 1024 };
+
+// A program that has not polled for so long has stopped polling.
+static const duration_ns polling_gap_ns = 100 * NS_PER_US;
+
+static bool program_drives(struct shard *shard, instant_ns now)
+{
+    if (!atomic_load_explicit(&shard->is_polled, memory_order_acquire)) {
+        return false;
+    }
+    instant_ns at = atomic_load_explicit(&shard->polled_at_ns, memory_order_relaxed);
+    if (now < instant_after(at, polling_gap_ns)) {
+        return true;
+    }
+    atomic_store_explicit(&shard->is_polled, false, memory_order_release);
+    return false;
+}
+
+static void stand_back(void)
+{
+    struct timespec gap = {.tv_nsec = (long)polling_gap_ns};
+    nanosleep(&gap, NULL);
+}
+
+// Sleeps in the link until something is ready. What it finds is left for the pass under the lock,
+// since a stream may be closed between the two.
+static void sleep_in_link(struct shard *shard, instant_ns deadline_ns)
+{
+    instant_ns now = rnic_now(shard->rnic);
+    if (deadline_ns <= now) {
+        return;
+    }
+    duration_ns timeout_ns = deadline_ns == INSTANT_NEVER ? INSTANT_NEVER : deadline_ns - now;
+    shard->link->ops->wait(shard->link, timeout_ns);
+}
+
+static void *thread_main(void *arg)
+{
+    struct shard *shard = arg;
+    while (!atomic_load_explicit(&shard->is_stopping, memory_order_acquire)) {
+        if (program_drives(shard, rnic_now(shard->rnic))) {
+            stand_back();
+            continue;
+        }
+        shard_lock(shard);
+        bool moved = shard_run(shard, rnic_now(shard->rnic));
+        bool is_busy = moved || !list_is_empty(&shard->runnable);
+        instant_ns until_ns = is_busy ? 0 : shard_next_deadline(shard);
+        atomic_store_explicit(&shard->asleep_until_ns, until_ns, memory_order_seq_cst);
+        shard_unlock(shard);
+        sleep_in_link(shard, until_ns);
+        atomic_store_explicit(&shard->asleep_until_ns, 0, memory_order_seq_cst);
+    }
+    return NULL;
+}
+
+void shard_note_deadline(struct shard *shard, instant_ns deadline_ns)
+{
+    shard->deadline_ns = instant_min(shard->deadline_ns, deadline_ns);
+    shard_wake_before(shard, deadline_ns);
+}
+
+void shard_wake_before(struct shard *shard, instant_ns deadline_ns)
+{
+    if (deadline_ns < atomic_load_explicit(&shard->asleep_until_ns, memory_order_seq_cst)) {
+        shard->link->ops->wake(shard->link);
+    }
+}
+
+int shard_thread_start(struct shard *shard)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, THREAD_STACK_LEN);
+    // The program's signals are the program's: the thread takes none.
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&shard->thread, &attr, thread_main, shard);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    shard->has_thread = error == 0;
+    return -error;
+}
+
+void shard_thread_stop(struct shard *shard)
+{
+    if (!shard->has_thread) {
+        return;
+    }
+    atomic_store_explicit(&shard->is_stopping, true, memory_order_release);
+    shard->link->ops->wake(shard->link);
+    pthread_join(shard->thread, NULL);
+    shard->has_thread = false;
+}
