@@ -1,0 +1,149 @@
+#include "host/control.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rnic/reads.h"
+#include "rnic/rnic.h"
+#include "rnic/stat.h"
+
+enum { REQUEST_MAX_LEN = 64, CONTROL_STACK_LEN = 128 * 1024, CONTROL_BACKLOG = 8 };
+
+struct control {
+    struct rnic *rnic;
+    int fd;
+};
+static struct control control = {.fd = -1};
+
+// Raw system calls, since a preloaded socket library may stand before libc's.
+static int control_listen(void)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int name_len = snprintf(addr.sun_path + 1, sizeof addr.sun_path - 1, "weft.%u.%d",
+                            (unsigned)getuid(), (int)getpid());
+    socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)name_len);
+    int fd = (int)syscall(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    if (syscall(SYS_bind, fd, &addr, len) != 0 || syscall(SYS_listen, fd, CONTROL_BACKLOG) != 0) {
+        syscall(SYS_close, fd);
+        return -1;
+    }
+    return fd;
+}
+
+static bool peer_is_allowed(int fd)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    return syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+           (peer.uid == getuid() || peer.uid == 0);
+}
+
+// Carries out a request and writes the answer. Nothing is written for what is no request.
+static void serve(struct rnic *rnic, const char *request, FILE *out)
+{
+    unsigned octets;
+    char memory[8];
+    if (strcmp(request, "stat\n") == 0) {
+        stat_write(rnic, out);
+        return;
+    }
+    if (sscanf(request, "reads allotment %10u", &octets) == 1) {
+        rnic_reads_set_allotment(rnic, octets);
+    } else if (sscanf(request, "reads memory %7s", memory) == 1) {
+        rnic_reads_set_memory(rnic, strcmp(memory, "short") == 0);
+    } else if (strcmp(request, "reads\n") != 0) {
+        return;
+    }
+    stat_write_reads(rnic, out);
+}
+
+static void answer(struct rnic *rnic, int fd)
+{
+    // A client that says nothing, or does not read, holds only this thread, and not for long.
+    struct timeval limit = {.tv_sec = 2};
+    syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    char request[REQUEST_MAX_LEN] = {0};
+    long got = syscall(SYS_read, fd, request, sizeof request - 1);
+    if (got <= 0) {
+        return;
+    }
+    char *text = NULL;
+    size_t text_len = 0;
+    FILE *out = open_memstream(&text, &text_len);
+    if (out == NULL) {
+        return;
+    }
+    serve(rnic, request, out);
+    fclose(out);
+    for (size_t sent = 0; sent < text_len;) {
+        long n = syscall(SYS_sendto, fd, text + sent, text_len - sent, MSG_NOSIGNAL, NULL, 0);
+        if (n <= 0) {
+            break;
+        }
+        sent += (size_t)n;
+    }
+    free(text);
+}
+
+static void *control_main(void *arg)
+{
+    struct control *own = arg;
+    for (;;) {
+        int fd = (int)syscall(SYS_accept4, own->fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0) {
+            struct timespec pause = {.tv_nsec = 100000000};
+            nanosleep(&pause, NULL); // out of descriptors, most likely
+            continue;
+        }
+        if (peer_is_allowed(fd)) {
+            answer(own->rnic, fd);
+        }
+        syscall(SYS_close, fd);
+    }
+    return NULL;
+}
+
+void control_start(struct rnic *rnic)
+{
+    pthread_t thread;
+    pthread_attr_t attr;
+    sigset_t all, before;
+    control.rnic = rnic;
+    control.fd = control_listen();
+    if (control.fd < 0) {
+        return;
+    }
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, CONTROL_STACK_LEN);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&thread, &attr, control_main, &control) != 0) {
+        syscall(SYS_close, control.fd);
+        control.fd = -1;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+}
+
+void control_abandon(void)
+{
+    if (control.fd >= 0) {
+        syscall(SYS_close, control.fd);
+        control.fd = -1;
+    }
+}

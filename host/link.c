@@ -1,0 +1,136 @@
+#include "host/link.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "host/clock.h"
+#include "link/fault.h"
+#include "link/packet.h"
+#include "link/pcap.h"
+#include "link/socket.h"
+#include "link/udp.h"
+
+bool host_link_is_known(const char *text)
+{
+    struct device_tap_config tap;
+    return strcmp(text, "socket") == 0 || strcmp(text, "udp") == 0 ||
+           device_tap_config_parse(text, &tap);
+}
+
+static int socket_create(const struct host_settings *settings, struct trace *trace,
+                         struct link **ret)
+{
+    struct link_socket_config config = {
+        .peer_timeout_ns = settings->peer_timeout_ns,
+        .sndbuf_len = settings->sndbuf_len,
+        .rcvbuf_len = settings->rcvbuf_len,
+        .trace = trace,
+    };
+    return link_socket_create(&config, ret);
+}
+
+/* ---- our own TCP ----------------------------------------------------------------------------- */
+
+// As for sockets: what is sent, and a closed window, are bounded by the time-out; an idle peer is
+// asked after half of it and then at every sixth.
+static void patience_set(struct tcp_config *tcp, duration_ns timeout_ns)
+{
+    tcp->user_timeout_ns = timeout_ns;
+    tcp->connect_timeout_ns = timeout_ns;
+    tcp->keepalive_idle_ns = timeout_ns / 2;
+    tcp->keepalive_interval_ns = timeout_ns / 6;
+    tcp->keepalive_count = 3;
+}
+
+// What WEFT_FAULT says stands before the device.
+static int fault_wrap(const struct host_settings *settings, struct device **device)
+{
+    struct fault_config faults;
+    if (!fault_config_parse(settings->fault, &faults) || fault_config_is_none(&faults)) {
+        return 0;
+    }
+    int error = device_fault_wrap(*device, &faults, device);
+    if (error != 0) {
+        (*device)->ops->destroy(*device);
+    }
+    return error;
+}
+
+static int packet_create(const struct host_settings *settings, struct device *device,
+                         struct trace *trace, struct link **ret)
+{
+    int error = fault_wrap(settings, &device);
+    if (error != 0) {
+        return error;
+    }
+    struct link_packet_config config = {
+        .tcp = tcp_config_default,
+        .clock = host_clock,
+        .linger_ns = settings->peer_timeout_ns,
+        .refusal_is_reset = strcmp(settings->link, "udp") == 0,
+        .trace = trace,
+    };
+    config.tcp.trace = trace;
+    patience_set(&config.tcp, settings->peer_timeout_ns);
+    if (getrandom(config.secret, sizeof config.secret, 0) < 0) {
+        device->ops->destroy(device);
+        return -errno;
+    }
+    return link_packet_create(&config, device, ret);
+}
+
+static int udp_create(const struct host_settings *settings, struct trace *trace, struct link **ret)
+{
+    struct device *device;
+    struct device_udp_config config = {
+        .sndbuf_len = settings->sndbuf_len,
+        .rcvbuf_len = settings->rcvbuf_len,
+        .checksums = settings->fault[0] != '\0', // what is changed on purpose is to be found out
+        .trace = trace,
+    };
+    int error = device_udp_create(&config, &device);
+    return error != 0 ? error : packet_create(settings, device, trace, ret);
+}
+
+static int tap_create(const struct host_settings *settings, struct trace *trace, struct link **ret)
+{
+    struct device *device;
+    struct device_tap_config config;
+    if (!device_tap_config_parse(settings->link, &config)) {
+        return -EINVAL;
+    }
+    config.trace = trace;
+    if (getrandom(&config.seed, sizeof config.seed, 0) < 0) {
+        return -errno;
+    }
+    int error = device_tap_create(&config, &device);
+    if (error != 0) {
+        fprintf(stderr,
+                "weft: cannot use the network interface %s (WEFT_LINK): %s; make it first, "
+                "for this user: ip tuntap add\n",
+                config.name, strerror(-error));
+    }
+    return error != 0 ? error : packet_create(settings, device, trace, ret);
+}
+
+/* ---- the link -------------------------------------------------------------------------------- */
+
+int host_link_create(const struct host_settings *settings, struct trace *trace, struct link **ret)
+{
+    const char *pcap_path = settings->pcap_path;
+    int error = strcmp(settings->link, "socket") == 0 ? socket_create(settings, trace, ret)
+                : strcmp(settings->link, "udp") == 0  ? udp_create(settings, trace, ret)
+                                                      : tap_create(settings, trace, ret);
+    if (error != 0 || pcap_path[0] == '\0') {
+        return error;
+    }
+    error = link_pcap_wrap(*ret, pcap_path, ret);
+    if (error != 0) {
+        fprintf(stderr,
+                "weft: cannot capture into %s (WEFT_PCAP): %s; going on without a capture\n",
+                pcap_path, strerror(-error));
+    }
+    return 0;
+}

@@ -1,0 +1,16 @@
+// The link that the settings of this process ask for.
+#pragma once
+
+#include "base/port_link.h"
+#include "base/trace.h"
+#include "host/settings.h"
+#include "link/tap.h"
+
+#define HOST_LINK_VALUES "socket, udp, " TAP_VALUES
+
+// Whether `text` is a value of WEFT_LINK.
+bool host_link_is_known(const char *text);
+
+// The link, with what is to stand before it. 0 or a negative errno. A capture that cannot be
+// written is named on stderr, and left out.
+int host_link_create(const struct host_settings *settings, struct trace *trace, struct link **ret);

@@ -1,0 +1,25 @@
+// The WEFT_* environment of this process, read once when its RNIC comes up. The table in
+// settings.c is the whole list; programs see it through <weft/settings.h>, weft(7) describes it.
+#pragma once
+
+#include <stdint.h>
+
+#include "base/time.h"
+#include "rnic/config.h"
+
+struct host_settings {
+    struct rnic_config rnic;
+    char link[256];                  // WEFT_LINK: what carries connections, see host/link.h
+    char fault[256];                 // WEFT_FAULT: how its path is bad; empty: it is not
+    duration_ns peer_timeout_ns;     // WEFT_PEER_TIMEOUT: a silent peer is gone after it
+    bool errors;                     // WEFT_ERRORS: say on stderr how a connection was lost
+    uint32_t sndbuf_len, rcvbuf_len; // WEFT_SNDBUF, WEFT_RCVBUF, octets; 0: the kernel's
+    uint32_t trace_rooms;            // WEFT_TRACE: a bit per enum trace_room
+    char trace_path[256];            // WEFT_TRACE_FILE; empty: stderr
+    char pcap_path[256];             // WEFT_PCAP; %p is the process id
+    char stats_path[256];            // WEFT_STATS_FILE: JSON counters at exit
+};
+
+// Defaults overlaid with the environment. A value that cannot be understood is named on stderr,
+// with what is allowed, and the default stays.
+void host_settings_read(struct host_settings *ret);
