@@ -1,0 +1,35 @@
+// How weft's device divides RDMA Reads, while it runs. A Read is asked for in requests of at most
+// one allotment each; what a program sets here reaches the peers of its connections too, and the
+// smaller wish of both ends holds. docs/preemptible-reads.md has it at length, `weft reads` does
+// the same from outside.
+//
+// Functions of libweft.so.1, from any thread; none blocks on a peer. They bring the device up if it
+// is not yet. 0 or a negative errno: why there is no device.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weft_reads {
+    uint32_t allotment;       // octets that one request fetches at most, now; 0: undivided
+    uint32_t allotment_base;  // ... when nothing bends it: WEFT_READ_ALLOTMENT, or what was set
+    uint32_t contexts;        // requests that may be out at a time
+    uint32_t contexts_in_use; // of them out now
+    uint32_t waiting;         // queue pairs that wait for one
+};
+
+int weft_reads_query(struct weft_reads *ret);
+
+// -EINVAL: more than 2^30 octets.
+int weft_reads_set_allotment(uint32_t octets);
+
+// The program knows that memory is short, or that it no longer is: a quarter of the base meanwhile.
+int weft_reads_set_memory_short(bool is_short);
+
+#ifdef __cplusplus
+}
+#endif

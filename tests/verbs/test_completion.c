@@ -1,0 +1,308 @@
+// Completions and their events, without a peer: a queue pair in error flushes what is posted.
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+
+#include "tests/verbs/bench.h"
+
+static struct bench bench;
+
+static int setup(void **state)
+{
+    bench_init(&bench);
+    *state = &bench;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    bench_fini(*state);
+    return 0;
+}
+
+static void post_recv(struct ibv_qp *qp, uint64_t wr_id)
+{
+    struct ibv_recv_wr wr = {.wr_id = wr_id}, *bad;
+    assert_int_equal(ibv_post_recv(qp, &wr, &bad), 0);
+}
+
+static bool is_readable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 0) == 1;
+}
+
+static void posted_work_is_flushed_in_order(void **state)
+{
+    struct bench *b = *state;
+    for (uint64_t i = 0; i < 5; i++) {
+        post_recv(b->qp, 100 + i);
+    }
+    assert_int_equal(bench_modify(b->qp, IBV_QPS_ERR), 0);
+    for (uint64_t i = 0; i < 5; i++) {
+        struct ibv_wc wc = bench_poll(b->cq);
+        assert_int_equal(wc.wr_id, 100 + i);
+        assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+        assert_int_equal(wc.qp_num, b->qp->qp_num);
+    }
+    struct ibv_wc wc;
+    assert_int_equal(ibv_poll_cq(b->cq, 1, &wc), 0);
+}
+
+// More than the front takes under one hold of the lock.
+static void many_are_polled_at_once(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_wc wc[4 * BENCH_DEPTH];
+    struct ibv_send_wr send = {.opcode = IBV_WR_SEND}, *bad;
+    for (uint64_t i = 0; i < BENCH_DEPTH; i++) {
+        post_recv(b->qp, i);
+        send.wr_id = i;
+        assert_int_equal(ibv_post_send(b->qp, &send, &bad), 0);
+    }
+    assert_int_equal(bench_modify(b->qp, IBV_QPS_ERR), 0);
+    assert_int_equal(ibv_poll_cq(b->cq, 4 * BENCH_DEPTH, wc), 2 * BENCH_DEPTH);
+}
+
+static void destroying_the_queue_pair_takes_its_completions_away(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_wc wc;
+    post_recv(b->qp, 1);
+    assert_int_equal(bench_modify(b->qp, IBV_QPS_ERR), 0);
+    assert_int_equal(ibv_destroy_qp(b->qp), 0);
+    b->qp = NULL;
+    assert_int_equal(ibv_poll_cq(b->cq, 1, &wc), 0);
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void armed_queue_raises_one_event(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_cq *cq;
+    void *context;
+    post_recv(b->qp, 1);
+    post_recv(b->qp, 2);
+    assert_int_equal(ibv_req_notify_cq(b->cq, 0), 0);
+    assert_false(is_readable(b->channel->fd));
+    assert_int_equal(bench_modify(b->qp, IBV_QPS_ERR), 0);
+    assert_true(is_readable(b->channel->fd));
+    assert_int_equal(ibv_get_cq_event(b->channel, &cq, &context), 0);
+    assert_ptr_equal(cq, b->cq);
+    assert_ptr_equal(context, b);
+    assert_false(is_readable(b->channel->fd));
+    ibv_ack_cq_events(cq, 1);
+}
+
+static void queue_that_is_not_armed_raises_none(void **state)
+{
+    struct bench *b = *state;
+    post_recv(b->qp, 1);
+    assert_int_equal(bench_modify(b->qp, IBV_QPS_ERR), 0);
+    assert_false(is_readable(b->channel->fd));
+}
+
+static void nonblocking_channel_answers_eagain(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_cq *cq;
+    void *context;
+    assert_int_equal(fcntl(b->channel->fd, F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(ibv_get_cq_event(b->channel, &cq, &context), -1);
+    assert_int_equal(errno, EAGAIN);
+}
+
+static void destroying_the_queue_withdraws_its_event(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_cq *cq = ibv_create_cq(b->context, 4, NULL, b->channel, 0);
+    struct ibv_qp_init_attr attr = bench_qp_attr(cq);
+    struct ibv_qp *qp = ibv_create_qp(b->pd, &attr);
+    post_recv(qp, 1);
+    assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+    assert_int_equal(bench_modify(qp, IBV_QPS_ERR), 0);
+    assert_true(is_readable(b->channel->fd));
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    assert_false(is_readable(b->channel->fd));
+}
+
+static void *acknowledge_late(void *ctx)
+{
+    struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
+    nanosleep(&pause, NULL);
+    ibv_ack_cq_events(ctx, 1);
+    return NULL;
+}
+
+static void destroying_the_queue_waits_for_the_acknowledgement(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_cq *cq = ibv_create_cq(b->context, 4, NULL, b->channel, 0), *which;
+    struct ibv_qp_init_attr attr = bench_qp_attr(cq);
+    struct ibv_qp *qp = ibv_create_qp(b->pd, &attr);
+    void *context;
+    pthread_t thread;
+    post_recv(qp, 1);
+    assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+    assert_int_equal(bench_modify(qp, IBV_QPS_ERR), 0);
+    assert_int_equal(ibv_get_cq_event(b->channel, &which, &context), 0);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(pthread_create(&thread, NULL, acknowledge_late, cq), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0); // or the thread writes into freed memory
+    pthread_join(thread, NULL);
+}
+
+static void context_without_events_answers_eagain(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_async_event event;
+    assert_int_equal(fcntl(b->context->async_fd, F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(ibv_get_async_event(b->context, &event), -1);
+    assert_int_equal(errno, EAGAIN);
+}
+
+static void queue_below_its_limit_raises_an_asynchronous_event(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_srq_init_attr init = {.attr = {.max_wr = 8, .max_sge = 1}};
+    struct ibv_srq_attr attr = {.srq_limit = 4};
+    struct ibv_async_event event;
+    struct ibv_srq *srq = ibv_create_srq(b->pd, &init);
+    assert_non_null(srq);
+    assert_int_equal(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), 0); // empty: at once
+    assert_int_equal(ibv_get_async_event(b->context, &event), 0);
+    assert_int_equal(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
+    assert_ptr_equal(event.element.srq, srq);
+    ibv_ack_async_event(&event);
+    assert_int_equal(ibv_query_srq(srq, &attr), 0);
+    assert_int_equal(attr.srq_limit, 0);
+    assert_int_equal(ibv_modify_srq(srq, &(struct ibv_srq_attr){.srq_limit = 1}, IBV_SRQ_LIMIT), 0);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    assert_false(is_readable(b->context->async_fd));
+}
+
+// The queue keeps what it holds, then tells that something is lost, as an event too.
+static void overrun_queue_tells_what_it_lost(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_async_event event;
+    struct ibv_wc wc;
+    struct ibv_cq *cq = ibv_create_cq(b->context, 1, NULL, NULL, 0);
+    struct ibv_qp_init_attr attr = bench_qp_attr(cq);
+    struct ibv_qp *qp = ibv_create_qp(b->pd, &attr);
+    for (uint64_t i = 0; i < BENCH_DEPTH; i++) {
+        post_recv(qp, i);
+    }
+    assert_int_equal(bench_modify(qp, IBV_QPS_ERR), 0);
+    int count;
+    while ((count = ibv_poll_cq(cq, 1, &wc)) > 0) {
+    }
+    assert_true(count < 0);
+    assert_int_equal(ibv_get_async_event(b->context, &event), 0);
+    assert_int_equal(event.event_type, IBV_EVENT_CQ_ERR);
+    assert_ptr_equal(event.element.cq, cq);
+    ibv_ack_async_event(&event);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+static void moderated_queue_still_raises_its_event(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_modify_cq_attr attr = {.attr_mask = IBV_CQ_ATTR_MODERATE,
+                                      .moderate = {.cq_count = 3, .cq_period = UINT16_MAX}};
+    struct ibv_cq *cq;
+    void *context;
+    assert_int_equal(ibv_modify_cq(b->cq, &attr), 0);
+    assert_int_equal(ibv_req_notify_cq(b->cq, 0), 0);
+    for (uint64_t i = 0; i < 3; i++) {
+        post_recv(b->qp, i);
+    }
+    assert_int_equal(bench_modify(b->qp, IBV_QPS_ERR), 0);
+    assert_int_equal(ibv_get_cq_event(b->channel, &cq, &context), 0);
+    ibv_ack_cq_events(cq, 1);
+    assert_int_equal(ibv_poll_cq(b->cq, 3, (struct ibv_wc[3]){0}), 3);
+}
+
+/* ---- extended queues ------------------------------------------------------------------------- */
+
+static void extended_queue_is_read_in_place(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_cq_init_attr_ex cq_attr = {
+        .cqe = BENCH_DEPTH,
+        .wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+                    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK};
+    struct ibv_poll_cq_attr poll_attr = {0};
+    struct ibv_cq_ex *cq = ibv_create_cq_ex(b->context, &cq_attr);
+    assert_non_null(cq);
+    struct ibv_qp_init_attr attr = bench_qp_attr(ibv_cq_ex_to_cq(cq));
+    struct ibv_qp *qp = ibv_create_qp(b->pd, &attr);
+    assert_int_equal(ibv_start_poll(cq, &poll_attr), ENOENT);
+    post_recv(qp, 7);
+    post_recv(qp, 8);
+    assert_int_equal(bench_modify(qp, IBV_QPS_ERR), 0);
+    assert_int_equal(ibv_start_poll(cq, &poll_attr), 0);
+    assert_int_equal(cq->wr_id, 7);
+    assert_int_equal(cq->status, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(ibv_wc_read_qp_num(cq), qp->qp_num);
+    assert_int_equal(ibv_wc_read_src_qp(cq), 0);
+    uint64_t ts = ibv_wc_read_completion_ts(cq);
+    time_t wallclock_s = (time_t)(ibv_wc_read_completion_wallclock_ns(cq) / 1000000000);
+    assert_true(ts > 0);
+    assert_in_range(wallclock_s, time(NULL) - 60, time(NULL) + 60);
+    assert_int_equal(ibv_next_poll(cq), 0);
+    assert_int_equal(cq->wr_id, 8);
+    assert_int_equal(ibv_next_poll(cq), ENOENT);
+    ibv_end_poll(cq);
+    assert_int_equal(ibv_start_poll(cq, &poll_attr), ENOENT);
+    poll_attr.comp_mask = 1;
+    assert_int_equal(ibv_start_poll(cq, &poll_attr), EINVAL);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
+// end_poll consumes the entry that was being read, and no other.
+static void end_of_polling_consumes_the_current_entry(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_cq_init_attr_ex cq_attr = {.cqe = 4};
+    struct ibv_poll_cq_attr poll_attr = {0};
+    struct ibv_cq_ex *cq = ibv_create_cq_ex(b->context, &cq_attr);
+    struct ibv_qp_init_attr attr = bench_qp_attr(ibv_cq_ex_to_cq(cq));
+    struct ibv_qp *qp = ibv_create_qp(b->pd, &attr);
+    post_recv(qp, 1);
+    post_recv(qp, 2);
+    assert_int_equal(bench_modify(qp, IBV_QPS_ERR), 0);
+    assert_int_equal(ibv_start_poll(cq, &poll_attr), 0);
+    ibv_end_poll(cq);
+    assert_int_equal(bench_poll(ibv_cq_ex_to_cq(cq)).wr_id, 2);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(posted_work_is_flushed_in_order),
+        CASE(many_are_polled_at_once),
+        CASE(destroying_the_queue_pair_takes_its_completions_away),
+        CASE(armed_queue_raises_one_event),
+        CASE(queue_that_is_not_armed_raises_none),
+        CASE(nonblocking_channel_answers_eagain),
+        CASE(destroying_the_queue_withdraws_its_event),
+        CASE(destroying_the_queue_waits_for_the_acknowledgement),
+        CASE(context_without_events_answers_eagain),
+        CASE(queue_below_its_limit_raises_an_asynchronous_event),
+        CASE(overrun_queue_tells_what_it_lost),
+        CASE(moderated_queue_still_raises_its_event),
+        CASE(extended_queue_is_read_in_place),
+        CASE(end_of_polling_consumes_the_current_entry),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

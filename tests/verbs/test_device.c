@@ -1,0 +1,205 @@
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "tests/verbs/bench.h"
+
+// Descriptors and threads of this process.
+static int entry_count(const char *path)
+{
+    int count = 0;
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    while (readdir(dir) != NULL) {
+        count++;
+    }
+    closedir(dir);
+    return count;
+}
+
+// Libraries that link libibverbs list devices in programs that never use one. (First in main.)
+static void listing_opens_nothing_and_starts_nothing(void **state)
+{
+    int fd_count = entry_count("/proc/self/fd");
+    int count;
+    struct ibv_device **list = ibv_get_device_list(&count);
+    assert_int_equal(count, 1);
+    assert_non_null(list[0]);
+    assert_null(list[1]);
+    ibv_free_device_list(list);
+    assert_int_equal(entry_count("/proc/self/fd"), fd_count);
+    assert_int_equal(entry_count("/proc/self/task"), 2 + 1); // ".", ".." and one thread
+}
+
+static void device_is_an_rnic_of_iwarp(void **state)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    assert_string_equal(ibv_get_device_name(list[0]), "weft0");
+    assert_int_equal(list[0]->node_type, IBV_NODE_RNIC);
+    assert_int_equal(list[0]->transport_type, IBV_TRANSPORT_IWARP);
+    ibv_free_device_list(list);
+}
+
+static void room_behind_the_device_is_zero(void **state)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    const uint8_t *tail = (const uint8_t *)(list[0] + 1);
+    for (int i = 0; i < 256; i++) {
+        assert_int_equal(tail[i], 0);
+    }
+    ibv_free_device_list(list);
+}
+
+static void guid_is_local_and_stays(void **state)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    __be64 guid = ibv_get_device_guid(list[0]);
+    assert_int_equal(((uint8_t *)&guid)[0] & 3, 2);
+    assert_true(guid == ibv_get_device_guid(list[0]));
+    ibv_free_device_list(list);
+}
+
+static void context_is_extended_and_has_real_descriptors(void **state)
+{
+    struct ibv_context *context = bench_open();
+    struct stat st;
+    assert_non_null(verbs_get_ctx(context));
+    assert_int_equal(verbs_get_ctx(context)->sz, sizeof(struct verbs_context));
+    assert_int_equal(fstat(context->cmd_fd, &st), 0);
+    assert_int_equal(fstat(context->async_fd, &st), 0);
+    assert_true(context->num_comp_vectors >= 1);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
+static void closing_gives_the_descriptors_back(void **state)
+{
+    assert_int_equal(ibv_close_device(bench_open()), 0); // the device itself stays up
+    int fd_count = entry_count("/proc/self/fd");
+    assert_int_equal(ibv_close_device(bench_open()), 0);
+    assert_int_equal(entry_count("/proc/self/fd"), fd_count);
+}
+
+// Garbage collectors do it in this order: Python's, for pyverbs.
+static void objects_may_be_destroyed_behind_the_device(void **state)
+{
+    static struct bench b;
+    ibv_close_device(bench_open()); // the device itself stays up
+    int fd_count = entry_count("/proc/self/fd");
+    bench_init(&b);
+    struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 1, .max_sge = 1}};
+    struct ibv_srq *srq = ibv_create_srq(b.pd, &srq_attr);
+    struct ibv_mw *mw = ibv_alloc_mw(b.pd, IBV_MW_TYPE_1);
+    assert_int_equal(ibv_close_device(b.context), 0);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    assert_int_equal(bench_modify(b.qp, IBV_QPS_ERR), 0);
+    bench_destroy_objects(&b);
+    assert_int_equal(entry_count("/proc/self/fd"), fd_count);
+}
+
+static void attributes_are_sane(void **state)
+{
+    struct ibv_context *context = bench_open();
+    struct ibv_device_attr attr;
+    struct ibv_device_attr_ex attr_ex;
+    assert_int_equal(ibv_query_device(context, &attr), 0);
+    assert_int_equal(ibv_query_device_ex(context, NULL, &attr_ex), 0);
+    assert_memory_equal(&attr, &attr_ex.orig_attr, sizeof attr);
+    assert_int_equal(attr.phys_port_cnt, 1);
+    assert_int_equal(attr_ex.phys_port_cnt_ex, 1);
+    assert_true(attr.node_guid != 0 && attr.vendor_id != 0);
+    assert_true(attr.max_qp > 0 && attr.max_cqe > 0 && attr.max_mr > 0 && attr.max_sge > 0);
+    assert_true(attr.max_mr_size >= 1ULL << 32);
+    assert_int_equal(attr.max_mcast_grp, 0);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
+// What the program's header does not know is not written.
+static void shorter_attributes_stay_within_their_length(void **state)
+{
+    struct ibv_context *context = bench_open();
+    struct verbs_context *verbs = verbs_get_ctx(context);
+    struct {
+        struct ibv_device_attr_ex attr;
+    } device;
+    uint8_t port[sizeof(struct ibv_port_attr) + 8];
+    memset(&device, 0xee, sizeof device);
+    memset(port, 0xee, sizeof port);
+    const size_t device_len = sizeof device.attr.orig_attr + 4;
+    assert_int_equal(verbs->query_device_ex(context, NULL, &device.attr, device_len), 0);
+    assert_int_equal(((uint8_t *)&device)[device_len], 0xee);
+    assert_int_equal(verbs->query_port(context, 1, (struct ibv_port_attr *)port, 48), 0);
+    assert_int_equal(port[48], 0xee);
+    assert_int_equal(verbs->query_port(context, 1, (struct ibv_port_attr *)port, sizeof port), 0);
+    assert_int_equal(port[sizeof port - 1], 0);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
+static void port_is_active_ethernet(void **state)
+{
+    struct ibv_context *context = bench_open();
+    struct ibv_port_attr attr;
+    assert_int_equal(ibv_query_port(context, 1, &attr), 0);
+    assert_int_equal(attr.state, IBV_PORT_ACTIVE);
+    assert_int_equal(attr.link_layer, IBV_LINK_LAYER_ETHERNET);
+    assert_int_equal(attr.gid_tbl_len, 1);
+    assert_int_equal(attr.lid, 0);
+    assert_true(attr.max_msg_sz >= 1U << 30);
+    assert_int_equal(ibv_query_port(context, 2, &attr), EINVAL);
+    assert_int_equal(ibv_query_port(context, 0, &attr), EINVAL);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
+static void gid_is_an_address_of_this_host(void **state)
+{
+    struct ibv_context *context = bench_open();
+    union ibv_gid gid;
+    struct ibv_gid_entry entry;
+    assert_int_equal(ibv_query_gid(context, 1, 0, &gid), 0);
+    assert_true(IN6_IS_ADDR_V4MAPPED((struct in6_addr *)gid.raw));
+    assert_int_equal(ibv_query_gid_ex(context, 1, 0, &entry, 0), 0);
+    assert_memory_equal(&entry.gid, &gid, sizeof gid);
+    assert_true(entry.ndev_ifindex > 0);
+    assert_int_equal(ibv_query_gid_table(context, &entry, 1, 0), 1);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
+static void gids_and_pkeys_beyond_the_first_are_refused(void **state)
+{
+    struct ibv_context *context = bench_open();
+    union ibv_gid gid;
+    struct ibv_gid_entry entry;
+    __be16 pkey;
+    assert_int_equal(ibv_query_gid(context, 1, 1, &gid), -1);
+    assert_int_equal(ibv_query_gid(context, 1, -1, &gid), -1);
+    assert_int_equal(ibv_query_gid_ex(context, 2, 0, &entry, 0), EINVAL);
+    assert_int_equal(ibv_query_gid_ex(context, 1, 1, &entry, 0), EINVAL);
+    assert_int_equal(ibv_query_gid_table(context, &entry, 0, 0), -EINVAL);
+    assert_int_equal(ibv_query_pkey(context, 1, 0, &pkey), 0);
+    assert_int_equal(pkey, 0xffff);
+    assert_int_equal(ibv_query_pkey(context, 1, 1, &pkey), -1);
+    assert_int_equal(ibv_get_pkey_index(context, 1, 0xffff), 0);
+    assert_int_equal(ibv_get_pkey_index(context, 1, 0x1234), -1);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(listing_opens_nothing_and_starts_nothing),
+        cmocka_unit_test(device_is_an_rnic_of_iwarp),
+        cmocka_unit_test(room_behind_the_device_is_zero),
+        cmocka_unit_test(guid_is_local_and_stays),
+        cmocka_unit_test(context_is_extended_and_has_real_descriptors),
+        cmocka_unit_test(closing_gives_the_descriptors_back),
+        cmocka_unit_test(objects_may_be_destroyed_behind_the_device),
+        cmocka_unit_test(attributes_are_sane),
+        cmocka_unit_test(shorter_attributes_stay_within_their_length),
+        cmocka_unit_test(port_is_active_ethernet),
+        cmocka_unit_test(gid_is_an_address_of_this_host),
+        cmocka_unit_test(gids_and_pkeys_beyond_the_first_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,145 @@
+// Queue pairs that are connected by ibv_modify_qp, as programs for InfiniBand do it.
+#include <errno.h>
+#include <string.h>
+
+#include "tests/verbs/bench.h"
+
+static struct bench bench;
+static struct ibv_qp *peer;
+static union ibv_gid gid;
+
+enum {
+    MASK_RTR = IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN | IBV_QP_PATH_MTU | IBV_QP_RQ_PSN |
+               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+    MASK_RTS = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+               IBV_QP_MAX_QP_RD_ATOMIC,
+};
+
+static int setup(void **state)
+{
+    bench_init(&bench);
+    struct ibv_qp_init_attr attr = bench_qp_attr(bench.cq);
+    peer = ibv_create_qp(bench.pd, &attr);
+    assert_non_null(peer);
+    assert_int_equal(ibv_query_gid(bench.context, 1, 0, &gid), 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    assert_int_equal(ibv_destroy_qp(peer), 0);
+    bench_fini(&bench);
+    return 0;
+}
+
+static struct ibv_qp_attr rtr_to(uint32_t qp_num)
+{
+    return (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = IBV_MTU_1024,
+        .max_dest_rd_atomic = 1,
+        .min_rnr_timer = 12,
+        .dest_qp_num = qp_num,
+        .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = gid, .hop_limit = 1}},
+    };
+}
+
+static void connect_to(struct ibv_qp *qp, uint32_t qp_num, unsigned access)
+{
+    struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access};
+    struct ibv_qp_attr rtr = rtr_to(qp_num);
+    struct ibv_qp_attr rts = {
+        .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1};
+    assert_int_equal(
+        ibv_modify_qp(qp, &init,
+                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+        0);
+    assert_int_equal(ibv_modify_qp(qp, &rtr, MASK_RTR), 0);
+    assert_int_equal(ibv_modify_qp(qp, &rts, MASK_RTS), 0);
+}
+
+static void post(struct ibv_qp *qp, enum ibv_wr_opcode opcode)
+{
+    struct ibv_sge sge = bench_sge(&bench, 0, 8);
+    struct ibv_send_wr wr = {
+        .sg_list = &sge,
+        .num_sge = 1,
+        .opcode = opcode,
+        .send_flags = IBV_SEND_SIGNALED,
+        .wr.rdma = {.remote_addr = (uintptr_t)bench.buf + 64, .rkey = bench.mr->rkey}};
+    struct ibv_send_wr *bad;
+    assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+}
+
+static void message_goes_between_two_that_know_each_other(void **state)
+{
+    struct ibv_sge sge = bench_sge(&bench, 128, 8);
+    struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+    connect_to(bench.qp, peer->qp_num, 0);
+    connect_to(peer, bench.qp->qp_num, 0);
+    assert_int_equal(ibv_post_recv(peer, &wr, &bad), 0);
+    memcpy(bench.buf, "a letter", 8);
+    post(bench.qp, IBV_WR_SEND);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(bench_poll(bench.cq).status, IBV_WC_SUCCESS);
+    }
+    assert_memory_equal(bench.buf + 128, "a letter", 8);
+}
+
+static void rights_are_those_of_the_queue_pair(void **state)
+{
+    connect_to(bench.qp, peer->qp_num, 0);
+    connect_to(peer, bench.qp->qp_num, IBV_ACCESS_REMOTE_WRITE);
+    post(bench.qp, IBV_WR_RDMA_READ); // the region would allow it
+    assert_int_equal(bench_poll(bench.cq).status, IBV_WC_REM_ACCESS_ERR);
+}
+
+static void destination_is_told_again(void **state)
+{
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    connect_to(bench.qp, peer->qp_num, 0);
+    assert_int_equal(ibv_query_qp(bench.qp, &attr, IBV_QP_AV | IBV_QP_DEST_QPN, &init), 0);
+    assert_int_equal(attr.dest_qp_num, peer->qp_num);
+    assert_memory_equal(&attr.ah_attr.grh.dgid, &gid, sizeof gid);
+}
+
+static void destinations_that_cannot_be_are_refused(void **state)
+{
+    struct ibv_qp_attr good = rtr_to(peer->qp_num), attr;
+    assert_int_equal(ibv_modify_qp(bench.qp, &good, MASK_RTR & ~IBV_QP_AV), EINVAL);
+    assert_int_equal(ibv_modify_qp(bench.qp, &good, MASK_RTR & ~IBV_QP_DEST_QPN), EINVAL);
+    assert_int_equal(ibv_modify_qp(bench.qp, &good, MASK_RTR & ~IBV_QP_STATE), EINVAL);
+    attr = good;
+    attr.ah_attr.is_global = 0; // a LID
+    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MASK_RTR), EINVAL);
+    attr = good;
+    attr.ah_attr.port_num = 2;
+    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MASK_RTR), EINVAL);
+    attr = good;
+    attr.ah_attr.grh.sgid_index = 1;
+    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MASK_RTR), EINVAL);
+    attr = good;
+    attr.ah_attr.grh.dgid.raw[0] = 0xfe; // no IPv4 address in it
+    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MASK_RTR), EINVAL);
+    attr = good;
+    attr.dest_qp_num = 1 << 24;
+    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MASK_RTR), EINVAL);
+    attr = good;
+    attr.dest_qp_num = bench.qp->qp_num;
+    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MASK_RTR), EINVAL);
+    assert_int_equal(ibv_modify_qp(bench.qp, &good, MASK_RTR), 0);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(message_goes_between_two_that_know_each_other),
+        CASE(rights_are_those_of_the_queue_pair),
+        CASE(destination_is_told_again),
+        CASE(destinations_that_cannot_be_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,100 @@
+// Opening and closing the device, and the operations that the header's inline functions call
+// through the context. Operations left NULL answer EOPNOTSUPP by themselves.
+
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "host/process.h"
+#include "verbs/front.h"
+
+// The calls that existed before the extended context; with one of those they are never used.
+static int compat_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+    return ibv_query_device(context, attr);
+}
+
+static const struct ibv_context_ops context_ops = {
+    ._compat_query_device = compat_query_device,
+    .alloc_mw = front_alloc_mw,
+    .bind_mw = front_bind_mw,
+    .dealloc_mw = front_dealloc_mw,
+    .poll_cq = front_poll_cq,
+    .post_recv = front_post_recv,
+    .post_send = front_post_send,
+    .post_srq_recv = front_post_srq_recv,
+    .req_notify_cq = front_req_notify_cq,
+};
+
+static void context_fill(struct front_context *front, struct ibv_device *device)
+{
+    front->verbs = (struct verbs_context){
+        .create_cq_ex = front_create_cq_ex,
+        .create_qp_ex = front_create_qp_ex,
+        .modify_cq = front_modify_cq,
+        .query_device_ex = front_query_device_ex,
+        .query_port = front_query_port,
+        .query_rt_values = front_query_rt_values,
+        .sz = sizeof front->verbs,
+        .context =
+            {
+                .device = device,
+                .ops = context_ops,
+                .async_fd = front->async.fd,
+                .num_comp_vectors = FRONT_COMP_VECTOR_COUNT,
+                .abi_compat = __VERBS_ABI_IS_EXTENDED,
+            },
+    };
+    pthread_mutex_init(&front->verbs.context.mutex, NULL);
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+    int error;
+    struct rnic *rnic = host_rnic(&error);
+    if (rnic == NULL) {
+        return front_null(-error);
+    }
+    struct front_context *front = calloc(1, sizeof *front);
+    if (front == NULL) {
+        return front_null(ENOMEM);
+    }
+    front->rnic = rnic;
+    atomic_init(&front->user_count, 1);
+    error = event_queue_init(&front->async);
+    if (error != 0) {
+        goto free_front;
+    }
+    // Nothing is commanded through it; programs duplicate it or look at it, so it is a real one.
+    int cmd_fd = eventfd(0, EFD_CLOEXEC);
+    if (cmd_fd < 0) {
+        error = errno;
+        goto fini_async;
+    }
+    context_fill(front, device);
+    front->verbs.context.cmd_fd = cmd_fd;
+    return &front->verbs.context;
+
+fini_async:
+    event_queue_fini(&front->async);
+free_front:
+    free(front);
+    return front_null(error);
+}
+
+void front_context_release(struct ibv_context *context)
+{
+    struct front_context *front = front_context_of(context);
+    if (atomic_fetch_sub(&front->user_count, 1) == 1) {
+        event_queue_fini(&front->async);
+        pthread_mutex_destroy(&context->mutex);
+        free(front);
+    }
+}
+
+int ibv_close_device(struct ibv_context *context)
+{
+    close(context->cmd_fd);
+    front_context_release(context);
+    return 0;
+}

@@ -1,0 +1,136 @@
+#include "verbs/event.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+int event_queue_init(struct event_queue *queue)
+{
+    queue->fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+    if (queue->fd < 0) {
+        return errno;
+    }
+    pthread_mutex_init(&queue->lock, NULL);
+    list_init(&queue->waiting);
+    return 0;
+}
+
+void event_queue_fini(struct event_queue *queue)
+{
+    close(queue->fd);
+    pthread_mutex_destroy(&queue->lock);
+}
+
+void event_source_init(struct event_source *source, void *object, int kind)
+{
+    *source = (struct event_source){.object = object, .kind = kind};
+    list_init(&source->link);
+}
+
+// Queue's lock held.
+static void raise_locked(struct event_queue *queue, struct event_source *source)
+{
+    const uint64_t one = 1;
+    if (source->waiting_count++ == 0) {
+        list_push_tail(&queue->waiting, &source->link);
+    }
+    // Fails only when 2^64 - 2 events wait.
+    // Not libc's write: that is a cancellation point, and locks are held here.
+    long written = syscall(SYS_write, queue->fd, &one, sizeof one);
+    (void)written;
+}
+
+void event_raise(struct event_queue *queue, struct event_source *source)
+{
+    pthread_mutex_lock(&queue->lock);
+    raise_locked(queue, source);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void event_raise_once(struct event_queue *queue, struct event_source *source)
+{
+    pthread_mutex_lock(&queue->lock);
+    if (source->waiting_count == 0) {
+        raise_locked(queue, source);
+    }
+    pthread_mutex_unlock(&queue->lock);
+}
+
+// Queue's lock held. The sources take turns, so that one that is raised often hides no other.
+static struct event_source *take_locked(struct event_queue *queue)
+{
+    struct list_link *link = list_pop_head(&queue->waiting);
+    if (link == NULL) {
+        return NULL;
+    }
+    struct event_source *source = LIST_ENTRY(link, struct event_source, link);
+    source->taken_count++;
+    if (--source->waiting_count > 0) {
+        list_push_tail(&queue->waiting, link);
+    }
+    return source;
+}
+
+struct event_source *event_wait(struct event_queue *queue,
+                                void (*on_taken)(struct event_source *source, void *ctx), void *ctx)
+{
+    for (;;) {
+        uint64_t one;
+        if (read(queue->fd, &one, sizeof one) != sizeof one) {
+            return NULL;
+        }
+        pthread_mutex_lock(&queue->lock);
+        struct event_source *source = take_locked(queue);
+        if (source != NULL) {
+            on_taken(source, ctx);
+        }
+        pthread_mutex_unlock(&queue->lock);
+        if (source != NULL) {
+            return source;
+        }
+        // The event was withdrawn between the two steps: its object is gone.
+    }
+}
+
+// Takes one off the count unless a reader was faster. Never blocks, whatever the program has made
+// of the descriptor.
+static void count_down_uncancelled(int fd)
+{
+    uint64_t one;
+    struct iovec iov = {.iov_base = &one, .iov_len = sizeof one};
+    if (preadv2(fd, &iov, 1, -1, RWF_NOWAIT) >= 0 || errno == EAGAIN) {
+        return;
+    }
+    // Kernels before 5.8. A reader may still come between the two calls and make this one wait
+    // until the next event; they have no better way.
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+    if (poll(&readable, 1, 0) == 1) {
+        ssize_t len = read(fd, &one, sizeof one);
+        (void)len;
+    }
+}
+
+// The calls in it are cancellation points, and the queue's lock is held.
+static void count_down(int fd)
+{
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    count_down_uncancelled(fd);
+    pthread_setcancelstate(before, NULL);
+}
+
+unsigned event_withdraw(struct event_queue *queue, struct event_source *source)
+{
+    pthread_mutex_lock(&queue->lock);
+    for (; source->waiting_count > 0; source->waiting_count--) {
+        count_down(queue->fd);
+    }
+    list_remove(&source->link);
+    unsigned taken_count = source->taken_count;
+    pthread_mutex_unlock(&queue->lock);
+    return taken_count;
+}

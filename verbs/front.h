@@ -1,0 +1,203 @@
+// The objects behind the pointers that programs hold. Each begins with the public structure, so
+// that one cast leads from the one to the other. Names here are `front_*`: `verbs_*` and `ibv_*`
+// are the ABI's own.
+//
+//   device.c     the device, its list and GUID         qp.c      create, destroy, query
+//   context.c    open, close, the table of operations  modify.c  states and attributes
+//   query.c      device, port, P_Key                   post.c    ibv_post_*
+//   gid.c        the GID table                         qp_ex.c   ibv_wr_*
+//   pd_mr.c      domains, regions                      srq.c     shared receive queues
+//   mw.c         windows                               event.c   descriptors that count events
+//   oneshot.c    one-shot RDMA, <weft/oneshot.h>
+//   cq.c cq_ex.c completion queues                     channel.c completion and async events
+//   strings.c rates.c fork.c absent.c private.c        what needs no object
+//
+// Errors: functions that return a pointer answer NULL and set errno; those that return int answer a
+// positive errno and set it too, unless the manual pages say -1. In the child of a fork, calls on
+// objects made before it answer EIO; queries of the device work. Destroying frees what is of this
+// room and touches neither the parent's device nor any lock, which the fork may have caught taken.
+#pragma once
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+
+#include "rnic/rnic.h"
+#include "verbs/event.h"
+#include "verbs/versions.h"
+
+VERSIONS_BOTH(VERSIONS_TODAY)
+
+enum {
+    FRONT_PORT_NUM = 1,
+    FRONT_COMP_VECTOR_COUNT = 1,
+};
+
+struct front_context {
+    struct verbs_context verbs; // holds the ibv_context, as its last member
+    struct rnic *rnic;
+    struct event_queue async;
+    atomic_uint user_count; // the program until it closes, and every object made with the context
+};
+
+static inline struct front_context *front_context_of(struct ibv_context *context)
+{
+    return (struct front_context *)((char *)context -
+                                    offsetof(struct front_context, verbs.context));
+}
+
+// Behind the making of an object, and at the end of its destruction. The last one to release frees
+// the context: a program that closes the device first may still destroy what it made with it.
+static inline void front_context_hold(struct ibv_context *context)
+{
+    atomic_fetch_add(&front_context_of(context)->user_count, 1);
+}
+
+void front_context_release(struct ibv_context *context);
+
+static inline bool front_is_alive(struct ibv_context *context)
+{
+    return rnic_is_alive(front_context_of(context)->rnic);
+}
+
+// For functions that return int: the value, also left in errno.
+static inline int front_fail(int error)
+{
+    errno = error;
+    return error;
+}
+
+// For functions that return a pointer.
+static inline void *front_null(int error)
+{
+    errno = error;
+    return NULL;
+}
+
+struct front_channel {
+    struct ibv_comp_channel channel; // refcnt is guarded by the context's mutex
+    struct event_queue events;       // events.fd is channel.fd
+};
+
+struct front_cq {
+    union {
+        struct ibv_cq cq;
+        struct ibv_cq_ex cq_ex; // only for those of ibv_create_cq_ex
+    };
+    struct rnic_cq *rnic_cq;
+    struct event_source completions;
+    struct event_source overrun;
+    atomic_bool is_overrun_told;
+    const struct cqe *current; // between start_poll and end_poll: the entry being read, or NULL
+};
+
+struct front_srq {
+    struct ibv_srq srq;
+    struct rnic_srq *rnic_srq;
+    uint32_t max_wr, max_sge;
+    atomic_uint limit; // 0: not armed
+    struct event_source error;
+    struct event_source limit_reached;
+};
+
+enum { FRONT_QP_EVENT_COUNT = RNIC_EVENT_QP_LAST_WQE_REACHED + 1 };
+
+struct front_qp {
+    union {
+        struct ibv_qp qp;
+        struct ibv_qp_ex qp_ex; // only where is_ex
+    };
+    struct rnic_qp *rnic_qp;
+    bool is_ex; // made with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
+    bool sq_sig_all;
+    struct ibv_qp_cap cap;
+    struct ibv_qp_attr attr; // what ibv_modify_qp was told; guarded by qp.mutex
+    struct event_source events[FRONT_QP_EVENT_COUNT]; // by enum rnic_async_event
+    // What <weft/oneshot.h> knows beside the engine's table; written before that is made.
+    struct {
+        uint32_t stag_offset;
+        bool request_is_present, answer_is_present;
+    } oneshot;
+    // Between wr_start and wr_complete; guarded by rnic_qp->sq_lock.
+    struct send_wqe *wr_current; // the work request being built, or NULL
+    unsigned wr_count;
+    int wr_error;      // the first error, positive; nothing is built any more
+    bool wr_is_locked; // not behind a fork, which may have caught the lock taken
+};
+
+// post.c. May this work request, filled but for its elements' contents, be posted? 0 or a positive
+// errno, as ibv_post_send(3) has it.
+int front_send_check(const struct front_qp *qp, const struct send_wqe *wqe);
+// A work request into its slot; NULL: the queue is full. 0 or a positive errno. Poster's lock held.
+int front_send_fill(const struct front_qp *qp, struct send_wqe *wqe, const struct ibv_send_wr *wr);
+// As IBV_WR_BIND_MW has it; allows windows of `type` only. 0 or a positive errno.
+int front_bind_fill(struct send_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
+                    const struct ibv_mw_bind_info *info, enum ibv_mw_type type);
+int front_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+int front_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+int front_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+
+// query.c
+int front_query_device_ex(struct ibv_context *context,
+                          const struct ibv_query_device_ex_input *input,
+                          struct ibv_device_attr_ex *attr, size_t attr_len);
+int front_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
+                     size_t attr_len);
+int front_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values);
+
+// mw.c
+struct ibv_mw *front_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int front_dealloc_mw(struct ibv_mw *mw);
+int front_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+
+// cq.c
+int front_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+int front_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+int front_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
+// An entry as ibv_poll_cq gives it. What struct ibv_wc has no field for stands where it has nothing
+// to say: the reference in `vendor_err` and `src_qp`.
+void front_wc_fill(struct ibv_wc *wc, const struct cqe *cqe);
+// Makes the CQ of either kind; NULL with errno.
+struct front_cq *front_cq_make(struct ibv_context *context, uint32_t cqe_count, void *cq_context,
+                               struct ibv_comp_channel *channel, uint32_t comp_vector);
+
+// cq_ex.c
+struct ibv_cq_ex *front_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
+
+// qp.c, qp_ex.c
+struct ibv_qp *front_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+// Sets the ibv_wr_* functions. EOPNOTSUPP for operations that are not there.
+int front_qp_ex_init(struct front_qp *qp, uint64_t send_ops_flags);
+
+// channel.c: the port of a CQ, and of a QP or SRQ
+void front_cq_on_completion(void *ctx);
+void front_qp_on_event(void *ctx, enum rnic_async_event event);
+void front_srq_on_event(void *ctx, enum rnic_async_event event);
+void front_qp_events_init(struct front_qp *qp);
+void front_srq_events_init(struct front_srq *srq);
+// How many were taken, after withdrawing the rest.
+unsigned front_qp_events_withdraw(struct front_qp *qp);
+unsigned front_srq_events_withdraw(struct front_srq *srq);
+// Waits until the events that a program has taken are acknowledged: *completed, under `mutex`, is
+// `taken_count`.
+void front_wait_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond,
+                             const uint32_t *completed, unsigned taken_count);
+
+// gid.c
+struct in_addr front_gid_addr(void); // of GID 0
+// False: it holds no IPv4 address.
+bool front_gid_parse(const union ibv_gid *gid, struct in_addr *ret);
+
+// device.c
+extern struct ibv_device *const front_device;
+
+/* ---- exported, and known to rdma-core's own programs alone ----------------------------------- */
+
+const char *ibv_get_sysfs_path(void);
+// The file's text without its newline; its length, or -1.
+int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
+int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
+                       int *type);
+int ibv_dontfork_range(void *base, size_t size);
+int ibv_dofork_range(void *base, size_t size);
+const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);

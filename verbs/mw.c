@@ -1,0 +1,77 @@
+// Memory windows: allocation, and the one-call bind of type 1. Type 2 is bound by a work request.
+
+#include <stdlib.h>
+
+#include "verbs/front.h"
+
+struct ibv_mw *front_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+    if (!front_is_alive(pd->context)) {
+        return front_null(EIO);
+    }
+    struct ibv_mw *mw = calloc(1, sizeof *mw);
+    if (mw == NULL) {
+        return front_null(ENOMEM);
+    }
+    uint32_t rkey;
+    int error = rnic_window_alloc(front_context_of(pd->context)->rnic, pd->handle, type, &rkey);
+    if (error != 0) {
+        free(mw);
+        return front_null(-error);
+    }
+    *mw = (struct ibv_mw){
+        .context = pd->context,
+        .pd = pd,
+        .rkey = rkey,
+        .handle = rkey,
+        .type = type,
+    };
+    front_context_hold(mw->context);
+    return mw;
+}
+
+int front_dealloc_mw(struct ibv_mw *mw)
+{
+    // The handle, since programs write new keys into `rkey` themselves.
+    int error = 0;
+    if (front_is_alive(mw->context)) {
+        error = rnic_window_dealloc(front_context_of(mw->context)->rnic, mw->handle);
+    }
+    if (error != 0) {
+        return front_fail(-error);
+    }
+    front_context_release(mw->context);
+    free(mw);
+    return 0;
+}
+
+// The header's inline function has checked the type, the domain, and that no range comes without a
+// region.
+int front_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+    struct front_qp *qp = (struct front_qp *)ibv_qp;
+    struct rnic_qp *rnic_qp = qp->rnic_qp;
+    if (!front_is_alive(ibv_qp->context)) {
+        return front_fail(EIO);
+    }
+    const uint32_t rkey = ibv_inc_rkey(mw->rkey);
+    int error = ENOMEM;
+    pthread_mutex_lock(&rnic_qp->sq_lock);
+    struct send_wqe *wqe = qp_sq_slot(rnic_qp->qp, 0);
+    if (wqe != NULL) {
+        wqe->wr_id = bind->wr_id;
+        wqe->flags = bind->send_flags;
+        error = front_bind_fill(wqe, mw, rkey, &bind->bind_info, IBV_MW_TYPE_1);
+        error = error != 0 ? error : front_send_check(qp, wqe);
+    }
+    if (error == 0) {
+        qp_sq_commit(rnic_qp->qp, 1);
+    }
+    pthread_mutex_unlock(&rnic_qp->sq_lock);
+    if (error != 0) {
+        return front_fail(error);
+    }
+    mw->rkey = rkey;
+    rnic_qp_ring_sq(rnic_qp);
+    return 0;
+}

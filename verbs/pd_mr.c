@@ -1,0 +1,166 @@
+// Protection domains and memory regions.
+
+#include <stdlib.h>
+
+#include "verbs/front.h"
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+    if (!front_is_alive(context)) {
+        return front_null(EIO);
+    }
+    struct ibv_pd *pd = calloc(1, sizeof *pd);
+    if (pd == NULL) {
+        return front_null(ENOMEM);
+    }
+    pd->context = context;
+    int error = rnic_pd_alloc(front_context_of(context)->rnic, &pd->handle);
+    if (error != 0) {
+        free(pd);
+        return front_null(-error);
+    }
+    front_context_hold(context);
+    return pd;
+}
+
+int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+    int error = 0;
+    if (front_is_alive(pd->context)) {
+        error = rnic_pd_dealloc(front_context_of(pd->context)->rnic, pd->handle);
+    }
+    if (error != 0) {
+        return front_fail(-error);
+    }
+    front_context_release(pd->context);
+    free(pd);
+    return 0;
+}
+
+/* ---- regions --------------------------------------------------------------------------------- */
+
+// What ibv_reg_mr(3) names and needs an RNIC with page faults or persistent memory.
+enum {
+    ACCESS_ON_DEMAND = 1 << 6,
+    ACCESS_HUGETLB = 1 << 7, // a hint
+    ACCESS_FLUSH_GLOBAL = 1 << 8,
+    ACCESS_FLUSH_PERSISTENT = 1 << 9,
+    ACCESS_ABSENT = ACCESS_ON_DEMAND | ACCESS_FLUSH_GLOBAL | ACCESS_FLUSH_PERSISTENT,
+};
+
+// Access rights as the STag table has them. 0, or EOPNOTSUPP.
+static int access_translate(unsigned int access, uint32_t *ret)
+{
+    access &= ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE;
+    if (access & ACCESS_ABSENT) {
+        return EOPNOTSUPP;
+    }
+    *ret = access & ~(unsigned int)ACCESS_HUGETLB;
+    return 0;
+}
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                unsigned int access)
+{
+    uint32_t rights;
+    int error = access_translate(access, &rights);
+    if (error != 0) {
+        return front_null(error);
+    }
+    if (!front_is_alive(pd->context)) {
+        return front_null(EIO);
+    }
+    struct ibv_mr *mr = calloc(1, sizeof *mr);
+    if (mr == NULL) {
+        return front_null(ENOMEM);
+    }
+    uint32_t stag;
+    error = rnic_region_register(front_context_of(pd->context)->rnic, pd->handle, addr, length,
+                                 iova, rights, &stag);
+    if (error != 0) {
+        free(mr);
+        return front_null(-error);
+    }
+    *mr = (struct ibv_mr){
+        .context = pd->context,
+        .pd = pd,
+        .addr = addr,
+        .length = length,
+        .handle = stag,
+        .lkey = stag,
+        .rkey = stag,
+    };
+    front_context_hold(mr->context);
+    return mr;
+}
+
+#undef ibv_reg_mr
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
+}
+
+#undef ibv_reg_mr_iova
+struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                               int access)
+{
+    return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned int)access);
+}
+
+// A refused change leaves the region as it was, so every refusal is IBV_REREG_MR_ERR_INPUT: "old MR
+// is valid".
+static int rereg_refuse(int error)
+{
+    errno = error;
+    return IBV_REREG_MR_ERR_INPUT;
+}
+
+int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+                 int access)
+{
+    const bool translates = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+    if ((flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 || flags == 0 ||
+        (translates && (addr == NULL || length == 0)) ||
+        (access != 0 && !(flags & IBV_REREG_MR_CHANGE_ACCESS)) ||
+        ((flags & IBV_REREG_MR_CHANGE_PD) && (pd == NULL || pd->context != mr->context))) {
+        return rereg_refuse(EINVAL);
+    }
+    uint32_t rights;
+    int error = access_translate((unsigned int)access, &rights);
+    if (error != 0) {
+        return rereg_refuse(error);
+    }
+    if (!front_is_alive(mr->context)) {
+        return rereg_refuse(EIO);
+    }
+    uint32_t stag;
+    error = rnic_region_reregister(front_context_of(mr->context)->rnic, mr->lkey, (unsigned)flags,
+                                   flags & IBV_REREG_MR_CHANGE_PD ? pd->handle : 0, addr, length,
+                                   rights, &stag);
+    if (error != 0) {
+        return rereg_refuse(-error);
+    }
+    mr->handle = mr->lkey = mr->rkey = stag;
+    if (flags & IBV_REREG_MR_CHANGE_PD) {
+        mr->pd = pd;
+    }
+    if (translates) {
+        mr->addr = addr;
+        mr->length = length;
+    }
+    return 0;
+}
+
+int ibv_dereg_mr(struct ibv_mr *mr)
+{
+    int error = 0;
+    if (front_is_alive(mr->context)) {
+        error = rnic_region_deregister(front_context_of(mr->context)->rnic, mr->lkey);
+    }
+    if (error != 0) {
+        return front_fail(-error);
+    }
+    front_context_release(mr->context);
+    free(mr);
+    return 0;
+}

@@ -1,0 +1,284 @@
+// ibv_wr_*: work requests built call by call. wr_start takes the queue, each operation takes the
+// next entry and fills it in place, wr_complete posts all of them or none.
+
+#include <string.h>
+
+#include "verbs/front.h"
+
+static struct front_qp *front_of(struct ibv_qp_ex *qp)
+{
+    return (struct front_qp *)qp;
+}
+
+// Keeps the first error; nothing is built behind it.
+static void wr_refuse(struct front_qp *qp, int error)
+{
+    if (qp->wr_error == 0) {
+        qp->wr_error = error;
+    }
+    qp->wr_current = NULL;
+}
+
+// The work request before is whole now.
+static void wr_close(struct front_qp *qp)
+{
+    if (qp->wr_current == NULL) {
+        return;
+    }
+    int error = front_send_check(qp, qp->wr_current);
+    if (error != 0) {
+        wr_refuse(qp, error);
+    }
+    qp->wr_current = NULL;
+}
+
+// The next entry, or NULL behind an error.
+static struct send_wqe *wr_open(struct ibv_qp_ex *ibv_qp, enum wqe_opcode opcode)
+{
+    struct front_qp *qp = front_of(ibv_qp);
+    wr_close(qp);
+    if (qp->wr_error != 0) {
+        return NULL;
+    }
+    struct send_wqe *wqe = qp_sq_slot(qp->rnic_qp->qp, qp->wr_count);
+    if (wqe == NULL) {
+        wr_refuse(qp, ENOMEM);
+        return NULL;
+    }
+    qp->wr_count++;
+    qp->wr_current = wqe;
+    wqe->wr_id = ibv_qp->wr_id;
+    wqe->opcode = opcode;
+    wqe->flags = ibv_qp->wr_flags & ~(unsigned)IBV_SEND_INLINE; // the setter of the payload says it
+    wqe->imm_or_inv = 0;
+    wqe->rkey = 0;
+    wqe->remote_addr = 0;
+    wqe->sge_count = 0;
+    wqe->length = 0;
+    return wqe;
+}
+
+static struct send_wqe *wr_open_remote(struct ibv_qp_ex *qp, enum wqe_opcode opcode, uint32_t rkey,
+                                       uint64_t remote_addr)
+{
+    struct send_wqe *wqe = wr_open(qp, opcode);
+    if (wqe != NULL) {
+        wqe->rkey = rkey;
+        wqe->remote_addr = remote_addr;
+    }
+    return wqe;
+}
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+static void wr_rdma_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr)
+{
+    wr_open_remote(qp, WQE_RDMA_WRITE, rkey, remote_addr);
+}
+
+static void wr_rdma_write_imm(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
+                              __be32 imm_data)
+{
+    struct send_wqe *wqe = wr_open_remote(qp, WQE_RDMA_WRITE_WITH_IMM, rkey, remote_addr);
+    if (wqe != NULL) {
+        wqe->imm_or_inv = imm_data;
+    }
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr)
+{
+    wr_open_remote(qp, WQE_RDMA_READ, rkey, remote_addr);
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
+                              uint64_t compare, uint64_t swap)
+{
+    struct send_wqe *wqe = wr_open_remote(qp, WQE_ATOMIC_CMP_AND_SWP, rkey, remote_addr);
+    if (wqe != NULL) {
+        wqe->compare_add = compare;
+        wqe->swap = swap;
+    }
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
+                                uint64_t add)
+{
+    struct send_wqe *wqe = wr_open_remote(qp, WQE_ATOMIC_FETCH_AND_ADD, rkey, remote_addr);
+    if (wqe != NULL) {
+        wqe->compare_add = add;
+        wqe->swap = 0;
+    }
+}
+
+static void wr_send(struct ibv_qp_ex *qp)
+{
+    wr_open(qp, WQE_SEND);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *qp, __be32 imm_data)
+{
+    struct send_wqe *wqe = wr_open(qp, WQE_SEND_WITH_IMM);
+    if (wqe != NULL) {
+        wqe->imm_or_inv = imm_data;
+    }
+}
+
+static void wr_send_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rkey)
+{
+    struct send_wqe *wqe = wr_open(qp, WQE_SEND_WITH_INV);
+    if (wqe != NULL) {
+        wqe->imm_or_inv = invalidate_rkey;
+    }
+}
+
+static void wr_local_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rkey)
+{
+    struct send_wqe *wqe = wr_open(qp, WQE_LOCAL_INV);
+    if (wqe != NULL) {
+        wqe->imm_or_inv = invalidate_rkey;
+    }
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey,
+                       const struct ibv_mw_bind_info *bind_info)
+{
+    struct send_wqe *wqe = wr_open(qp, WQE_BIND_MW);
+    int error = wqe != NULL ? front_bind_fill(wqe, mw, rkey, bind_info, IBV_MW_TYPE_2) : 0;
+    if (error != 0) {
+        wr_refuse(front_of(qp), error);
+    }
+}
+
+/* ---- payload --------------------------------------------------------------------------------- */
+
+static void wr_set_sge_list(struct ibv_qp_ex *ibv_qp, size_t num_sge, const struct ibv_sge *sg_list)
+{
+    struct front_qp *qp = front_of(ibv_qp);
+    struct send_wqe *wqe = qp->wr_current;
+    if (wqe == NULL) {
+        return;
+    }
+    if (num_sge > qp->cap.max_send_sge) {
+        wr_refuse(qp, EINVAL);
+        return;
+    }
+    wqe->sge_count = (uint32_t)num_sge;
+    if (num_sge > 0) {
+        memcpy(wqe->sge, sg_list, num_sge * sizeof *sg_list);
+    }
+    wqe->length = sge_total_len(wqe->sge, (unsigned)num_sge);
+}
+
+static void wr_set_sge(struct ibv_qp_ex *qp, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+    const struct ibv_sge sge = {.addr = addr, .length = length, .lkey = lkey};
+    wr_set_sge_list(qp, 1, &sge);
+}
+
+static void wr_set_inline_data_list(struct ibv_qp_ex *ibv_qp, size_t num_buf,
+                                    const struct ibv_data_buf *buf_list)
+{
+    struct front_qp *qp = front_of(ibv_qp);
+    struct send_wqe *wqe = qp->wr_current;
+    if (wqe == NULL) {
+        return;
+    }
+    size_t length = 0;
+    for (size_t i = 0; i < num_buf; i++) {
+        const size_t room = qp->cap.max_inline_data - length;
+        if (buf_list[i].length > room) {
+            wr_refuse(qp, EINVAL);
+            return;
+        }
+        if (buf_list[i].length > 0) {
+            memcpy(wqe->inline_data + length, buf_list[i].addr, buf_list[i].length);
+        }
+        length += buf_list[i].length;
+    }
+    wqe->flags |= WQE_INLINE;
+    wqe->sge_count = 0;
+    wqe->length = length;
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
+{
+    const struct ibv_data_buf buf = {.addr = addr, .length = length};
+    wr_set_inline_data_list(qp, 1, &buf);
+}
+
+/* ---- begin and end --------------------------------------------------------------------------- */
+
+static void wr_start(struct ibv_qp_ex *ibv_qp)
+{
+    struct front_qp *qp = front_of(ibv_qp);
+    const bool is_alive = front_is_alive(qp->qp.context);
+    if (is_alive) {
+        pthread_mutex_lock(&qp->rnic_qp->sq_lock);
+    }
+    qp->wr_is_locked = is_alive;
+    qp->wr_error = is_alive ? 0 : EIO;
+    qp->wr_current = NULL;
+    qp->wr_count = 0;
+}
+
+static void wr_unlock(struct front_qp *qp)
+{
+    qp->wr_current = NULL;
+    if (qp->wr_is_locked) {
+        pthread_mutex_unlock(&qp->rnic_qp->sq_lock);
+    }
+}
+
+static int wr_complete(struct ibv_qp_ex *ibv_qp)
+{
+    struct front_qp *qp = front_of(ibv_qp);
+    struct rnic_qp *rnic_qp = qp->rnic_qp;
+    wr_close(qp);
+    const int error = qp->wr_error;
+    const unsigned count = error == 0 ? qp->wr_count : 0;
+    if (count > 0) {
+        qp_sq_commit(rnic_qp->qp, count);
+    }
+    wr_unlock(qp);
+    if (count > 0) {
+        rnic_qp_ring_sq(rnic_qp);
+    }
+    return error != 0 ? front_fail(error) : 0;
+}
+
+// Entries that were not committed are free.
+static void wr_abort(struct ibv_qp_ex *ibv_qp)
+{
+    wr_unlock(front_of(ibv_qp));
+}
+
+int front_qp_ex_init(struct front_qp *qp, uint64_t send_ops_flags)
+{
+    const uint64_t present = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                             IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+                             IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                             IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |
+                             IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
+    struct ibv_qp_ex *ex = &qp->qp_ex;
+    if ((send_ops_flags & ~present) != 0) {
+        return EOPNOTSUPP;
+    }
+    ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+    ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+    ex->wr_bind_mw = wr_bind_mw;
+    ex->wr_local_inv = wr_local_inv;
+    ex->wr_rdma_read = wr_rdma_read;
+    ex->wr_rdma_write = wr_rdma_write;
+    ex->wr_rdma_write_imm = wr_rdma_write_imm;
+    ex->wr_send = wr_send;
+    ex->wr_send_imm = wr_send_imm;
+    ex->wr_send_inv = wr_send_inv;
+    ex->wr_set_inline_data = wr_set_inline_data;
+    ex->wr_set_inline_data_list = wr_set_inline_data_list;
+    ex->wr_set_sge = wr_set_sge;
+    ex->wr_set_sge_list = wr_set_sge_list;
+    ex->wr_start = wr_start;
+    ex->wr_complete = wr_complete;
+    ex->wr_abort = wr_abort;
+    return 0;
+}
