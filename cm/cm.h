@@ -1,0 +1,225 @@
+// What the files of this room share: event channels, ids and events behind the structures that
+// programs see, the one device that all ids use, and the lock over them.
+//
+//   device.c    the process's context and protection domain; the lock; life across fork
+//   channel.c   event channels: a queue of events behind a descriptor that can be polled
+//   event.c     events: from the RNIC's endpoints into a queue, out of it, acknowledged
+//   id.c        ids: created, migrated, destroyed
+//   state.c     which call is legal in which state, and what an event makes of it: two tables
+//   addr.c      bind, resolve, ports          addrinfo.c  rdma_getaddrinfo
+//   connect.c   listen, connect, accept, …    ep.c        endpoints for synchronous programs
+//   qp.c        queue pairs, SRQs             option.c, ece.c, multicast.c, strings.c
+//   rsocket.h   sockets over all of this
+//
+// Locking. `cm_lock` guards every queue, every count and every field that says so; it is taken
+// after the RNIC's own lock (an endpoint's event arrives under that), so no call into rnic/ or
+// libibverbs may be made while it is held.
+#pragma once
+
+#include <errno.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/list.h"
+#include "rnic/rnic.h"
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+// errno for a public function that fails; `error` is positive.
+static inline int cm_fail(int error)
+{
+    errno = error;
+    return -1;
+}
+
+// 0, or -1 with errno, from what a call into rnic/ returned.
+static inline int cm_result(int negative_errno)
+{
+    return negative_errno < 0 ? cm_fail(-negative_errno) : 0;
+}
+
+/* ---- device, lock, fork (device.c) ----------------------------------------------------------- */
+
+struct cm_device {
+    struct rnic *rnic;
+    struct ibv_context *verbs; // never closed: programs compare the pointers of all ids
+    struct ibv_pd *pd;         // the default of every id
+    uint8_t max_rd_atom;
+    uint32_t max_qp_wr;
+};
+
+// The process's device, opened on first use; NULL with errno when there is none.
+const struct cm_device *cm_device_open(void);
+
+extern pthread_mutex_t cm_lock;
+// cm_lock held. Waits for a change: an event acknowledged, a pin taken out. No cancellation point,
+// since a thread that is cancelled in here would take the lock with it.
+void cm_wait(void);
+// cm_lock held. Wakes who waits.
+void cm_signal(void);
+
+// Prepares for a fork; called by whatever creates a channel or an id.
+void cm_fork_prepare(void);
+// Counts the forks between this process and the first; objects keep the number of their birth.
+// Those of a parent are dead here: their lists may have been cut in the middle, so nothing looks at
+// them.
+unsigned cm_generation(void);
+
+/* ---- event channels (channel.c) -------------------------------------------------------------- */
+
+struct cm_event;
+struct cm_id;
+
+struct cm_channel {
+    struct rdma_event_channel channel; // first: what the program holds
+    unsigned generation;
+    atomic_bool is_destroyed; // kept a while for threads that are still on their way to it
+    struct list_link events;  // cm_lock; undelivered, oldest first; the descriptor counts them
+    struct list_link ids;     // cm_lock
+};
+
+static inline struct cm_channel *cm_channel_of(struct rdma_event_channel *channel)
+{
+    return (struct cm_channel *)channel;
+}
+
+static inline bool cm_channel_is_alive(const struct cm_channel *channel)
+{
+    return channel->generation == cm_generation();
+}
+
+// cm_lock held. Appends the event and makes the descriptor readable.
+void cm_channel_post(struct cm_channel *channel, struct cm_event *event);
+// cm_lock held. Takes an undelivered event back, and its count out of the descriptor.
+void cm_channel_withdraw(struct cm_channel *channel, struct cm_event *event);
+
+/* ---- ids (id.c) ------------------------------------------------------------------------------ */
+
+enum cm_state {
+    CM_IDLE,
+    CM_BOUND, // has a local address
+    CM_LISTENING,
+    CM_ADDR_RESOLVED,
+    CM_ROUTE_RESOLVED,
+    CM_CONNECTING, // active: until the answer
+    CM_REPLIED,    // active, QP of the program's own: the answer is there, rdma_establish is due
+    CM_REQUESTED,  // passive: asks to be accepted or rejected
+    CM_ACCEPTING,  // passive: until established
+    CM_ESTABLISHED,
+    CM_CLOSED, // failed, rejected, or ended
+    CM_STATE_COUNT,
+};
+
+struct cm_options {
+    bool reuse_addr;
+    bool v6_only;
+    bool has_tos, has_ack_timeout;
+    uint8_t tos, ack_timeout;
+};
+
+enum { CM_PRIVATE_DATA_MAX_LEN = 255 }; // a uint8_t counts it in the program's structures
+
+struct cm_id {
+    struct rdma_cm_id id; // first: what the program holds
+    unsigned generation;
+    struct list_link channel_link; // cm_lock
+    struct rnic_ep *ep;            // NULL until it has an address
+    enum cm_state state;           // cm_lock
+    bool is_sync;                  // the channel is the id's own, calls wait for their events
+    bool is_closing;               // cm_lock; being destroyed: nothing new is delivered
+    bool is_end_told;              // cm_lock; DISCONNECTED was delivered
+    unsigned pin_count;            // cm_lock; a delivery looks at the id's endpoint
+    unsigned unacked_count;        // cm_lock; events delivered and not acknowledged
+    struct cm_id *listener;        // cm_lock; until its CONNECT_REQUEST was delivered
+
+    struct cm_options options;
+    uint8_t initiator_depth, responder_resources;
+    uint32_t qp_num;    // QP of the program's own, from its rdma_conn_param
+    uint8_t prefix_len; // private data that goes before the program's (ai_connect)
+    uint8_t prefix[CM_PRIVATE_DATA_MAX_LEN];
+    struct ibv_qp_init_attr *qp_init_attr; // of endpoints that listen: for rdma_get_request
+    struct ibv_ece local_ece, remote_ece;
+};
+
+static inline struct cm_id *cm_id_of(struct rdma_cm_id *id)
+{
+    return (struct cm_id *)id;
+}
+
+static inline bool cm_id_is_alive(const struct cm_id *c)
+{
+    return c->generation == cm_generation();
+}
+
+// A new id; `channel` NULL: one of its own. NULL with errno. May be called under the RNIC's lock
+// with a channel. It joins the channel's ids with cm_id_attach.
+struct cm_id *cm_id_alloc(struct rdma_event_channel *channel, void *context,
+                          enum rdma_port_space ps, enum ibv_qp_type qp_type);
+void cm_id_attach(struct cm_id *c, struct cm_channel *channel); // cm_lock held
+
+// rdma_create_id with the QP type chosen by the caller.
+int cm_id_create(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps,
+                 enum ibv_qp_type qp_type, struct rdma_cm_id **ret);
+
+// Gives the id the device's context, default domain and port.
+int cm_id_use_device(struct cm_id *c);
+// Asks the RNIC for the addresses of the id's endpoint and shows them to the program.
+void cm_id_show_addresses(struct cm_id *c);
+
+// Ends the connection of an id whose channel goes away; the id itself stays the program's.
+void cm_id_orphan(struct cm_id *c);
+
+/* ---- states (state.c) ------------------------------------------------------------------------ */
+
+enum cm_call {
+    CM_CALL_BIND,
+    CM_CALL_RESOLVE_ADDR,
+    CM_CALL_RESOLVE_ROUTE,
+    CM_CALL_LISTEN,
+    CM_CALL_CONNECT,
+    CM_CALL_ESTABLISH,
+    CM_CALL_ACCEPT,
+    CM_CALL_REJECT,
+    CM_CALL_COUNT,
+};
+
+// The state that follows the call, or CM_STATE_COUNT: it is not legal here.
+enum cm_state cm_state_after_call(enum cm_state state, enum cm_call call);
+// The state that follows an event, or CM_STATE_COUNT: the program is not told of it here.
+enum cm_state cm_state_after_event(enum cm_state state, enum rdma_cm_event_type event);
+
+// Moves the id on for `call`, or refuses it: -1 with errno (EINVAL; EIO for a parent's id).
+int cm_id_claim(struct cm_id *c, enum cm_call call, enum cm_state *ret_before);
+// The call failed: back to where it was, unless an event has moved the id on meanwhile.
+void cm_id_unclaim(struct cm_id *c, enum cm_call call, enum cm_state before);
+
+/* ---- events (event.c) ------------------------------------------------------------------------ */
+
+struct cm_event {
+    struct rdma_cm_event event; // first: what the program holds
+    unsigned generation;
+    struct list_link link; // cm_lock; in the channel's queue until delivered
+    struct cm_id *owner;   // its destruction waits for the acknowledgement
+    // The program may read past what private_data_len says, so it ends in zeros.
+    uint8_t private_data[CM_PRIVATE_DATA_MAX_LEN + 1];
+};
+
+// An endpoint's port (struct rnic_ep_port); `ctx` is the id. Under the RNIC's lock.
+void cm_event_from_ep(void *ctx, struct rnic_ep *ep, const struct rnic_ep_event *ep_event);
+
+// Puts an event without further contents into the id's queue. -1 with errno.
+int cm_event_post(struct cm_id *c, enum rdma_cm_event_type type, int status);
+
+// Synchronous ids: waits for the event that ends the call and makes it `id->event`; -1 with the
+// errno it carries. Asynchronous ones: 0 at once.
+int cm_event_complete(struct cm_id *c);
+
+/* ---- addresses (addr.c) ---------------------------------------------------------------------- */
+
+// Length of an IPv4 or IPv6 address; 0 for anything else, NULL included.
+socklen_t cm_addr_len(const struct sockaddr *addr);
+bool cm_addr_is_any(const struct sockaddr *addr);
+// Copies an address; an IPv4 address in IPv6's clothes becomes an IPv4 one.
+void cm_addr_copy(struct sockaddr_storage *to, const struct sockaddr *from);

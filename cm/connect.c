@@ -1,0 +1,271 @@
+// Connections: listening, connecting, accepting, rejecting, ending. Each call checks what rdma-core
+// and its kernel half check, moves the id on, and leaves the rest to the RNIC; the events come back
+// through event.c.
+
+#include <string.h>
+
+#include "cm/cm.h"
+
+/* ---- parameters ------------------------------------------------------------------------------ */
+
+// Depths: 0xFF stands for the device's maximum, and so does a missing param.
+static int check_params(const struct cm_id *c, const struct rdma_conn_param *param,
+                        const struct cm_device *device)
+{
+    if (param == NULL) {
+        return c->id.qp != NULL ? 0 : cm_fail(EINVAL);
+    }
+    if (param->responder_resources != RDMA_MAX_RESP_RES &&
+        param->responder_resources > device->max_rd_atom) {
+        return cm_fail(EINVAL);
+    }
+    if (param->initiator_depth != RDMA_MAX_INIT_DEPTH &&
+        param->initiator_depth > device->max_rd_atom) {
+        return cm_fail(EINVAL);
+    }
+    return 0;
+}
+
+static uint8_t depth_wanted(bool is_given, uint8_t given, uint8_t otherwise)
+{
+    return is_given && given != UINT8_MAX ? given : otherwise;
+}
+
+static uint8_t smaller_of(uint8_t a, uint8_t b)
+{
+    return a < b ? a : b;
+}
+
+// The program's private data behind the prefix that its endpoint was created with.
+static int join_private_data(const struct cm_id *c, const struct rdma_conn_param *param,
+                             uint8_t *buf, uint16_t *ret_len)
+{
+    memcpy(buf, c->prefix, c->prefix_len);
+    *ret_len = c->prefix_len;
+    if (param == NULL || param->private_data == NULL) {
+        return 0;
+    }
+    if (param->private_data_len > CM_PRIVATE_DATA_MAX_LEN - c->prefix_len) {
+        return cm_fail(EINVAL);
+    }
+    memcpy(buf + c->prefix_len, param->private_data, param->private_data_len);
+    *ret_len = (uint16_t)(c->prefix_len + param->private_data_len);
+    return 0;
+}
+
+// The RNIC's QP for the id's own or for the number that the program gave.
+static struct rnic_qp *qp_of(const struct cm_id *c, const struct cm_device *device)
+{
+    return rnic_qp_find(device->rnic, c->id.qp != NULL ? c->id.qp->qp_num : c->qp_num);
+}
+
+/* ---- listening ------------------------------------------------------------------------------- */
+
+int rdma_listen(struct rdma_cm_id *id, int backlog)
+{
+    struct cm_id *c = cm_id_of(id);
+    if (id->qp_type == IBV_QPT_UD) {
+        return cm_fail(EOPNOTSUPP);
+    }
+    if (c->ep == NULL && c->state == CM_IDLE) {
+        struct sockaddr_in any = {.sin_family = AF_INET};
+        if (rdma_bind_addr(id, (struct sockaddr *)&any) != 0) {
+            return -1;
+        }
+    }
+    enum cm_state before;
+    if (cm_id_claim(c, CM_CALL_LISTEN, &before) != 0) {
+        return -1;
+    }
+    int error = rnic_ep_listen(c->ep, backlog);
+    if (error != 0) {
+        cm_id_unclaim(c, CM_CALL_LISTEN, before);
+    }
+    return cm_result(error);
+}
+
+/* ---- connecting ------------------------------------------------------------------------------ */
+
+static int connect_ep(struct cm_id *c, const struct rdma_conn_param *param,
+                      const struct cm_device *device)
+{
+    uint8_t data[CM_PRIVATE_DATA_MAX_LEN];
+    struct rnic_ep_params params = {.private_data = data};
+    if (join_private_data(c, param, data, &params.private_data_len) != 0) {
+        return -1;
+    }
+    c->qp_num = param != NULL ? param->qp_num : 0;
+    struct rnic_qp *qp = NULL;
+    if (c->id.qp != NULL && (qp = qp_of(c, device)) == NULL) {
+        return cm_fail(EINVAL);
+    }
+    c->initiator_depth = depth_wanted(param != NULL, param != NULL ? param->initiator_depth : 0,
+                                      device->max_rd_atom);
+    c->responder_resources = depth_wanted(
+        param != NULL, param != NULL ? param->responder_resources : 0, device->max_rd_atom);
+    params.ord = c->initiator_depth;
+    params.ird = c->responder_resources;
+    return cm_result(rnic_ep_connect(c->ep, &c->id.route.addr.dst_addr, qp, &params));
+}
+
+int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+    struct cm_id *c = cm_id_of(id);
+    const struct cm_device *device = cm_device_open();
+    if (device == NULL || check_params(c, param, device) != 0) {
+        return -1;
+    }
+    if (id->qp_type == IBV_QPT_UD) {
+        return cm_fail(EOPNOTSUPP);
+    }
+    enum cm_state before;
+    if (cm_id_claim(c, CM_CALL_CONNECT, &before) != 0) {
+        return -1;
+    }
+    if (connect_ep(c, param, device) != 0) {
+        cm_id_unclaim(c, CM_CALL_CONNECT, before);
+        return -1;
+    }
+    c->prefix_len = 0;
+    return cm_event_complete(c);
+}
+
+int rdma_establish(struct rdma_cm_id *id)
+{
+    struct cm_id *c = cm_id_of(id);
+    if (id->qp != NULL) {
+        return cm_fail(EINVAL);
+    }
+    const struct cm_device *device = cm_device_open();
+    enum cm_state before;
+    if (device == NULL || cm_id_claim(c, CM_CALL_ESTABLISH, &before) != 0) {
+        return -1;
+    }
+    struct rnic_qp *qp = qp_of(c, device);
+    int result = qp == NULL ? cm_fail(EINVAL) : cm_result(rnic_ep_establish(c->ep, qp));
+    if (result != 0) {
+        cm_id_unclaim(c, CM_CALL_ESTABLISH, before);
+    }
+    return result;
+}
+
+/* ---- answering ------------------------------------------------------------------------------- */
+
+static int accept_ep(struct cm_id *c, const struct rdma_conn_param *param,
+                     const struct cm_device *device)
+{
+    uint8_t data[CM_PRIVATE_DATA_MAX_LEN];
+    struct rnic_ep_params params = {.private_data = data};
+    if (join_private_data(c, param, data, &params.private_data_len) != 0) {
+        return -1;
+    }
+    c->qp_num = param != NULL ? param->qp_num : 0;
+    struct rnic_qp *qp = qp_of(c, device);
+    if (qp == NULL) {
+        return cm_fail(EINVAL);
+    }
+    // Without a wish of the program's: as much as both the peer and the device can do.
+    c->initiator_depth = depth_wanted(param != NULL, param != NULL ? param->initiator_depth : 0,
+                                      smaller_of(c->initiator_depth, device->max_rd_atom));
+    c->responder_resources =
+        depth_wanted(param != NULL, param != NULL ? param->responder_resources : 0,
+                     smaller_of(c->responder_resources, device->max_rd_atom));
+    params.ord = c->initiator_depth;
+    params.ird = c->responder_resources;
+    return cm_result(rnic_ep_accept(c->ep, qp, &params));
+}
+
+int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+    struct cm_id *c = cm_id_of(id);
+    const struct cm_device *device = cm_device_open();
+    if (device == NULL || check_params(c, param, device) != 0) {
+        return -1;
+    }
+    enum cm_state before;
+    if (cm_id_claim(c, CM_CALL_ACCEPT, &before) != 0) {
+        return -1;
+    }
+    if (accept_ep(c, param, device) != 0) {
+        cm_id_unclaim(c, CM_CALL_ACCEPT, before);
+        return -1;
+    }
+    return cm_event_complete(c);
+}
+
+int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
+{
+    struct cm_id *c = cm_id_of(id);
+    enum cm_state before;
+    if (cm_id_claim(c, CM_CALL_REJECT, &before) != 0) {
+        return -1;
+    }
+    uint16_t len = private_data != NULL ? private_data_len : 0;
+    int result = cm_result(rnic_ep_reject(c->ep, private_data, len));
+    if (result != 0) {
+        cm_id_unclaim(c, CM_CALL_REJECT, before);
+    }
+    return result;
+}
+
+// The reason has no place in MPA's Reply.
+int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
+{
+    return rdma_reject(id, private_data, private_data_len);
+}
+
+/* ---- ending ---------------------------------------------------------------------------------- */
+
+enum end_kind {
+    END_REFUSED, // nothing that could end
+    END_ORDERLY, // what was posted leaves first, then FIN; DISCONNECTED follows
+    END_OVER,    // the peer was first, DISCONNECTED was or will be delivered; or never accepted
+};
+
+static const enum end_kind end_kinds[CM_STATE_COUNT] = {
+    [CM_CONNECTING] = END_ORDERLY,  [CM_REPLIED] = END_ORDERLY, [CM_ACCEPTING] = END_ORDERLY,
+    [CM_ESTABLISHED] = END_ORDERLY, [CM_REQUESTED] = END_OVER,  [CM_CLOSED] = END_OVER,
+};
+
+// A synchronous call waits for DISCONNECTED, unless that has been seen or cannot come.
+static bool must_wait_for_end(struct cm_id *c, enum end_kind kind)
+{
+    if (!c->is_sync) {
+        return false;
+    }
+    pthread_mutex_lock(&cm_lock);
+    bool waits = kind == END_ORDERLY || !list_is_empty(&cm_channel_of(c->id.channel)->events);
+    waits = waits && !c->is_end_told;
+    pthread_mutex_unlock(&cm_lock);
+    return waits;
+}
+
+int rdma_disconnect(struct rdma_cm_id *id)
+{
+    struct cm_id *c = cm_id_of(id);
+    if (!cm_id_is_alive(c)) {
+        return cm_fail(EIO);
+    }
+    if (id->verbs == NULL) {
+        return cm_fail(EINVAL);
+    }
+    pthread_mutex_lock(&cm_lock);
+    enum end_kind kind = end_kinds[c->state];
+    pthread_mutex_unlock(&cm_lock);
+    if (kind == END_REFUSED) {
+        return cm_fail(EINVAL);
+    }
+    if (kind == END_ORDERLY) {
+        int error = rnic_ep_disconnect(c->ep);
+        if (error != 0) {
+            return cm_result(error);
+        }
+    }
+    return must_wait_for_end(c, kind) ? cm_event_complete(c) : 0;
+}
+
+// Nothing has to be told to an iWARP connection: its first FPDU has told it.
+int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
+{
+    return id->verbs != NULL ? 0 : cm_fail(EINVAL);
+}

@@ -1,0 +1,113 @@
+// rdma_getaddrinfo: libc's answers in RDMA's terms.
+
+#include <netdb.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "tests/cm/loopback.h"
+
+static void test_the_active_sides_answer_is_a_destination(void **state)
+{
+    struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP}, *res;
+    assert_int_equal(rdma_getaddrinfo("127.0.0.1", "7471", &hints, &res), 0);
+    const struct sockaddr_in *dst = (const struct sockaddr_in *)res->ai_dst_addr;
+    assert_int_equal(res->ai_flags, 0);
+    assert_int_equal(res->ai_family, AF_INET);
+    assert_int_equal(res->ai_qp_type, IBV_QPT_RC);
+    assert_int_equal(res->ai_port_space, RDMA_PS_TCP);
+    assert_int_equal(res->ai_dst_len, sizeof *dst);
+    assert_int_equal(dst->sin_port, htons(7471));
+    assert_int_equal(dst->sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+    assert_null(res->ai_src_addr);
+    rdma_freeaddrinfo(res);
+}
+
+static void test_the_passive_sides_answer_is_a_source(void **state)
+{
+    struct rdma_addrinfo hints = {.ai_flags = RAI_PASSIVE,
+                                  .ai_family = AF_INET,
+                                  .ai_port_space = RDMA_PS_TCP},
+                         *res;
+    assert_int_equal(rdma_getaddrinfo(NULL, "7471", &hints, &res), 0);
+    const struct sockaddr_in *src = (const struct sockaddr_in *)res->ai_src_addr;
+    assert_int_equal(res->ai_flags, RAI_PASSIVE);
+    assert_int_equal(src->sin_port, htons(7471));
+    assert_int_equal(src->sin_addr.s_addr, htonl(INADDR_ANY));
+    assert_null(res->ai_dst_addr);
+    rdma_freeaddrinfo(res);
+}
+
+static void test_without_hints_streams_come_first(void **state)
+{
+    struct rdma_addrinfo *res;
+    assert_int_equal(rdma_getaddrinfo("127.0.0.1", NULL, NULL, &res), 0);
+    assert_int_equal(res->ai_qp_type, IBV_QPT_RC);
+    assert_int_equal(res->ai_port_space, RDMA_PS_TCP);
+    rdma_freeaddrinfo(res);
+}
+
+static void test_the_hints_choose_datagrams(void **state)
+{
+    struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_UDP}, *res;
+    assert_int_equal(rdma_getaddrinfo("127.0.0.1", "1", &hints, &res), 0);
+    assert_int_equal(res->ai_qp_type, IBV_QPT_UD);
+    assert_int_equal(res->ai_port_space, RDMA_PS_UDP);
+    rdma_freeaddrinfo(res);
+}
+
+static void test_the_hints_source_goes_along(void **state)
+{
+    struct sockaddr_in src = loopback_addr(0);
+    struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP,
+                                  .ai_src_len = sizeof src,
+                                  .ai_src_addr = (struct sockaddr *)&src},
+                         *res;
+    assert_int_equal(rdma_getaddrinfo("127.0.0.1", "1", &hints, &res), 0);
+    assert_int_equal(res->ai_src_len, sizeof src);
+    assert_memory_equal(res->ai_src_addr, &src, sizeof src);
+    assert_ptr_not_equal(res->ai_src_addr, &src);
+    rdma_freeaddrinfo(res);
+}
+
+static void test_hints_alone_are_their_own_answer(void **state)
+{
+    struct sockaddr_in dst = loopback_addr(htons(9));
+    struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP,
+                                  .ai_qp_type = IBV_QPT_RC,
+                                  .ai_family = AF_INET,
+                                  .ai_dst_len = sizeof dst,
+                                  .ai_dst_addr = (struct sockaddr *)&dst},
+                         *res;
+    assert_int_equal(rdma_getaddrinfo(NULL, NULL, &hints, &res), 0);
+    assert_memory_equal(res->ai_dst_addr, &dst, sizeof dst);
+    assert_int_equal(res->ai_family, AF_INET);
+    rdma_freeaddrinfo(res);
+}
+
+static void test_numeric_hosts_are_not_looked_up(void **state)
+{
+    struct rdma_addrinfo hints = {.ai_flags = RAI_NUMERICHOST}, *res;
+    assert_int_equal(rdma_getaddrinfo("localhost", NULL, &hints, &res), EAI_NONAME);
+    hints.ai_flags |= RAI_FAMILY;
+    hints.ai_family = AF_INET6;
+    assert_int_equal(rdma_getaddrinfo("::1", NULL, &hints, &res), 0);
+    assert_int_equal(res->ai_family, AF_INET6);
+    rdma_freeaddrinfo(res);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_active_sides_answer_is_a_destination),
+        cmocka_unit_test(test_the_passive_sides_answer_is_a_source),
+        cmocka_unit_test(test_without_hints_streams_come_first),
+        cmocka_unit_test(test_the_hints_choose_datagrams),
+        cmocka_unit_test(test_the_hints_source_goes_along),
+        cmocka_unit_test(test_hints_alone_are_their_own_answer),
+        cmocka_unit_test(test_numeric_hosts_are_not_looked_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
