@@ -1,0 +1,13 @@
+// What a running process of weft answers, as JSON.
+#pragma once
+
+#include <json-c/json.h>
+
+#include "cli/process.h"
+
+// Sends a request, one line with its end. 0 and the object; as process_ask, or -EBADMSG: what came
+// is no object.
+int answer_get(const struct process *process, const char *request, struct json_object **ret);
+
+// Says why there was no answer; `what` is what there is not therefore.
+void answer_say_failed(const struct process *process, const char *what, int error);

@@ -1,0 +1,120 @@
+#include "cli/asking.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/answer.h"
+#include "cli/say.h"
+
+enum { PID_TEXT_LEN = 48 };
+
+/* ---- one process ----------------------------------------------------------------------------- */
+
+// 0, and the object is in the array; or a negative errno.
+static int process_add(const struct question *q, struct json_object *array,
+                       const struct process *process)
+{
+    struct json_object *object;
+    int error = answer_get(process, q->request, &object);
+    if (error != 0) {
+        return error;
+    }
+    return json_object_array_add(array, object) == 0 ? 0 : -ENOMEM;
+}
+
+/* ---- which processes ------------------------------------------------------------------------- */
+
+static int own_add(const struct question *q, struct json_object *array, const struct process *all,
+                   size_t count)
+{
+    int result = EXIT_SUCCESS;
+    for (size_t i = 0; i < count; i++) {
+        if (geteuid() != 0 && all[i].uid != geteuid()) {
+            continue;
+        }
+        int error = process_add(q, array, &all[i]);
+        if (error != 0 && error != -ECONNREFUSED) {
+            answer_say_failed(&all[i], q->what, error);
+            result = EXIT_FAILED;
+        }
+    }
+    return result;
+}
+
+static void say_unknown(const char *what, pid_t pid)
+{
+    char object[PID_TEXT_LEN];
+    snprintf(object, sizeof object, "process %d", (int)pid);
+    if (kill(pid, 0) != 0 && errno == ESRCH) {
+        say_error(what, object, "weft stat without a PID lists those there are",
+                  "there is no such process");
+    } else {
+        say_error(what, object, "start it with weft run; inside a container: run weft stat there",
+                  "it has not used weft's device so far, or is in another network namespace");
+    }
+}
+
+static int pid_add(const struct question *q, struct json_object *array, pid_t pid,
+                   const struct process *all, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (all[i].pid == pid) {
+            int error = process_add(q, array, &all[i]);
+            if (error != 0) {
+                answer_say_failed(&all[i], q->what, error);
+            }
+            return error == 0 ? EXIT_SUCCESS : EXIT_FAILED;
+        }
+    }
+    say_unknown(q->what, pid);
+    return EXIT_FAILED;
+}
+
+int asking_collect(const struct question *q, struct json_object *array, const pid_t *pids,
+                   size_t pid_count)
+{
+    struct process *all = NULL;
+    size_t count = 0;
+    int error = processes_find(PROCESS_DEVICE, &all, &count);
+    if (error != 0) {
+        say_error(q->what, "/proc/net/unix", "mount /proc", "%s", strerror(-error));
+        return EXIT_FAILED;
+    }
+    int result = EXIT_SUCCESS;
+    if (pid_count == 0) {
+        result = own_add(q, array, all, count);
+    }
+    for (size_t i = 0; i < pid_count; i++) {
+        if (pid_add(q, array, pids[i], all, count) != EXIT_SUCCESS) {
+            result = EXIT_FAILED;
+        }
+    }
+    free(all);
+    return result;
+}
+
+/* ---- words of the command line --------------------------------------------------------------- */
+
+unsigned asking_number(const char *text, unsigned long most)
+{
+    char *end;
+    unsigned long number = strtoul(text, &end, 10);
+    bool is_number = *text >= '0' && *text <= '9' && *end == '\0' && number <= most;
+    return is_number ? (unsigned)number : 0;
+}
+
+int asking_pids(const char *command, char **words, size_t count, pid_t *ret_pids)
+{
+    for (size_t i = 0; i < count; i++) {
+        ret_pids[i] = (pid_t)asking_number(words[i], 1 << 30);
+        if (ret_pids[i] == 0) {
+            return say_usage(command, "%s is not a process id", words[i]);
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,23 @@
+// What the commands that ask programs with weft's device share: which programs, and what is said of
+// those that do not answer (answer.h has one of them).
+#pragma once
+
+#include <stddef.h>
+#include <sys/types.h>
+
+struct json_object;
+
+struct question {
+    const char *request; // one line, for host/control.h
+    const char *what;    // there is none of, when a process does not answer: "no counters"
+};
+
+// Asks these processes, or all of the caller's when `pid_count` is 0, and adds an object per
+// process to the JSON array. EXIT_SUCCESS, or EXIT_FAILED after saying what is wrong with some.
+int asking_collect(const struct question *question, struct json_object *array, const pid_t *pids,
+                   size_t pid_count);
+
+// A whole number from 1 to `most`, or 0.
+unsigned asking_number(const char *text, unsigned long most);
+// 0 and a process id per word, or EXIT_USAGE after saying which word is none.
+int asking_pids(const char *command, char **words, size_t count, pid_t *ret_pids);

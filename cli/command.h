@@ -1,0 +1,19 @@
+// The commands of `weft`: one table in main.c, one file each.
+#pragma once
+
+#include <stdio.h>
+
+struct command {
+    const char *name;
+    const char *summary; // one line for the list of commands
+    // argv[0] is the command's name; the result is the exit status.
+    int (*run)(int argc, char **argv);
+    // The whole help text.
+    void (*help)(FILE *out);
+};
+
+extern const struct command command_reads, command_rescan, command_run, command_serve, command_stat,
+    command_status;
+
+// Prints the settings: variable, option, what a value may be, what holds without one.
+void settings_print(FILE *out);

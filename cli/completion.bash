@@ -1,0 +1,115 @@
+# Completion of weft(1) for bash. Options come from the --help of the command itself.
+
+_weft_options() {
+    "$1" help "$2" 2>/dev/null | grep -Eo -- '(^|[ ,])--[a-z][a-z-]*=?' | tr -d ' ,' | sort -u
+}
+
+# The process ids of the caller's programs that use weft, or of storage nodes, from the names of
+# their control sockets.
+_weft_pids() {
+    sed -n "s/.* 00010000 .*@$1\.$(id -u)\.\([0-9]*\)$/\1/p" /proc/net/unix 2>/dev/null
+}
+
+_weft_value() {
+    case $1 in
+    --link) compgen -W 'socket udp tap: tun:' -- "$2" ;;
+    --tx) compgen -W 'copy reference' -- "$2" ;;
+    --mpa-revision) compgen -W '1 2' -- "$2" ;;
+    --trace) compgen -W 'all mpa ddp rdmap qp cq mem conn tcp link rnic' -- "$2" ;;
+    --memory) compgen -W 'short enough' -- "$2" ;;
+    --pcap | --stats | --*-file) compgen -f -- "$2" ;;
+    --crc | --markers | --extensions | --peer-to-peer | --write-flush)
+        compgen -W 'on off' -- "$2" ;;
+    esac
+}
+
+# Where in COMP_WORDS the program of `weft run` stands; nothing: not yet. bash splits words at =.
+_weft_program_index() {
+    local i
+    for ((i = 2; i < COMP_CWORD; i++)); do
+        case ${COMP_WORDS[i]} in
+        = | -*) continue ;;
+        esac
+        case ${COMP_WORDS[i - 1]} in
+        --quiet) ;;
+        = | --?*) continue ;; # the value of an option
+        esac
+        echo "$i"
+        return
+    done
+}
+
+_weft_words() {
+    mapfile -t COMPREPLY < <("$@")
+}
+
+_weft_run() {
+    local word=$1 before=$2 program
+    program=$(_weft_program_index)
+    if [[ -n $program ]]; then
+        if declare -F _command_offset >/dev/null; then
+            _command_offset "$program"
+        else
+            _weft_words compgen -f -- "$word"
+        fi
+    elif [[ $word == = ]]; then
+        _weft_words _weft_value "$before" ''
+    elif [[ $before == = ]]; then
+        _weft_words _weft_value "${COMP_WORDS[COMP_CWORD - 2]}" "$word"
+    elif [[ $word == -* ]]; then
+        _weft_words compgen -W "$(_weft_options "${COMP_WORDS[0]}" run)" -- "$word"
+        [[ ${COMPREPLY[*]} == *= ]] && compopt -o nospace 2>/dev/null
+    else
+        _weft_words compgen -c -- "$word"
+    fi
+}
+
+_weft_serve() {
+    local word=$1 before=$2
+    if [[ $word == = && $before == --rta ]]; then
+        _weft_words compgen -W 'each one host' -- ''
+    elif [[ $before == = && ${COMP_WORDS[COMP_CWORD - 2]} == --rta ]]; then
+        _weft_words compgen -W 'each one host' -- "$word"
+    elif [[ $word == -* ]]; then
+        _weft_words compgen -W "$(_weft_options "${COMP_WORDS[0]}" serve)" -- "$word"
+        [[ ${COMPREPLY[*]} == *= ]] && compopt -o nospace 2>/dev/null
+    elif [[ $before != = ]]; then
+        _weft_words compgen -f -W 'file: ram: null:' -- "$word"
+    fi
+}
+
+_weft() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+    COMPREPLY=()
+    case $COMP_CWORD:${COMP_WORDS[1]} in
+    1:*)
+        _weft_words compgen \
+            -W 'run stat reads serve status rescan help --help --version' -- "$word"
+        ;;
+    2:help)
+        _weft_words compgen -W 'run stat reads serve status rescan help environment' -- "$word"
+        ;;
+    *:run) _weft_run "$word" "$before" ;;
+    *:serve) _weft_serve "$word" "$before" ;;
+    *:status | *:rescan)
+        if [[ $word == -* ]]; then
+            _weft_words compgen -W "$(_weft_options "${COMP_WORDS[@]:0:2}")" -- "$word"
+            [[ ${COMPREPLY[*]} == *= ]] && compopt -o nospace 2>/dev/null
+        elif [[ $word != = && $before != = ]]; then
+            _weft_words compgen -W "$(_weft_pids weft-node)" -- "$word"
+        fi
+        ;;
+    *:stat | *:reads)
+        if [[ $word == = || $before == = ]]; then
+            [[ $word == = ]] || before=${COMP_WORDS[COMP_CWORD - 2]}
+            _weft_words _weft_value "$before" "${word#=}"
+        elif [[ $word == -* ]]; then
+            _weft_words compgen -W "$(_weft_options "${COMP_WORDS[@]:0:2}")" -- "$word"
+        else
+            _weft_words compgen -W "$(_weft_pids weft)" -- "$word"
+        fi
+        ;;
+    esac
+}
+
+complete -F _weft weft

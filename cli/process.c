@@ -1,0 +1,174 @@
+#include "cli/process.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    ANSWER_MAX_LEN = 64 << 20,
+    ANSWER_SECONDS = 5,
+    SOCKET_IS_LISTENING = 0x10000, // __SO_ACCEPTCON in the flags of /proc/net/unix
+};
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+// A line of /proc/net/unix: address, count, protocol, flags, type, state, inode, name.
+static bool line_parse(const char *line, const char *kind, struct process *ret)
+{
+    char name[64];
+    unsigned flags, uid;
+    int pid, end = 0;
+    if (sscanf(line, "%*s %*s %*s %x %*s %*s %*s @%63[^.].%u.%d%n", &flags, name, &uid, &pid,
+               &end) != 4 ||
+        strcmp(name, kind) != 0 || pid <= 0 || (flags & SOCKET_IS_LISTENING) == 0) {
+        return false;
+    }
+    *ret = (struct process){.kind = kind, .uid = uid, .pid = pid};
+    return line[end] == '\n' || line[end] == '\0';
+}
+
+static int by_pid(const void *a, const void *b)
+{
+    const struct process *left = a, *right = b;
+    return (left->pid > right->pid) - (left->pid < right->pid);
+}
+
+static int lines_read(FILE *in, const char *kind, struct process **ret_processes, size_t *ret_count)
+{
+    char *line = NULL;
+    size_t line_capacity = 0, count = 0, capacity = 0;
+    struct process *processes = NULL, process;
+    while (getline(&line, &line_capacity, in) >= 0) {
+        if (!line_parse(line, kind, &process)) {
+            continue;
+        }
+        if (count == capacity) {
+            capacity = 2 * capacity + 16;
+            struct process *larger = reallocarray(processes, capacity, sizeof *processes);
+            if (larger == NULL) {
+                free(processes);
+                free(line);
+                return -ENOMEM;
+            }
+            processes = larger;
+        }
+        processes[count++] = process;
+    }
+    free(line);
+    if (count > 0) {
+        qsort(processes, count, sizeof *processes, by_pid);
+    }
+    *ret_processes = processes;
+    *ret_count = count;
+    return 0;
+}
+
+int processes_find(const char *kind, struct process **ret_processes, size_t *ret_count)
+{
+    FILE *in = fopen("/proc/net/unix", "re");
+    if (in == NULL) {
+        return -errno;
+    }
+    int error = lines_read(in, kind, ret_processes, ret_count);
+    fclose(in);
+    return error;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static int control_connect(const struct process *process)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int name_len = snprintf(addr.sun_path + 1, sizeof addr.sun_path - 1, "%s.%u.%d", process->kind,
+                            (unsigned)process->uid, (int)process->pid);
+    socklen_t addr_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)name_len);
+    struct timeval limit = {.tv_sec = ANSWER_SECONDS};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return -errno;
+    }
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0 ||
+        connect(fd, (struct sockaddr *)&addr, addr_len) != 0) {
+        int error = errno == EAGAIN ? ETIMEDOUT : errno;
+        close(fd);
+        return -error;
+    }
+    return fd;
+}
+
+// Anybody may take an abstract name. In a user namespace a process may know its user by another
+// number than we do; it is believed if it is our own.
+static bool is_genuine(int fd, const struct process *process)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+           (peer.uid == process->uid || peer.uid == geteuid());
+}
+
+static int answer_read(int fd, char **ret_text, size_t *ret_len)
+{
+    char *text = NULL;
+    size_t len = 0, capacity = 0;
+    int error = 0;
+    time_t deadline = time(NULL) + ANSWER_SECONDS;
+    for (;;) {
+        if (len == capacity) {
+            capacity = capacity == 0 ? 64 << 10 : 2 * capacity;
+            char *larger = capacity <= ANSWER_MAX_LEN ? realloc(text, capacity) : NULL;
+            if (larger == NULL) {
+                error = capacity <= ANSWER_MAX_LEN ? -ENOMEM : -EMSGSIZE;
+                break;
+            }
+            text = larger;
+        }
+        ssize_t got = read(fd, text + len, capacity - len);
+        if (got <= 0) {
+            error = got == 0 ? 0 : (errno == EAGAIN ? -ETIMEDOUT : -errno);
+            break;
+        }
+        len += (size_t)got;
+        if (time(NULL) > deadline) {
+            error = -ETIMEDOUT;
+            break;
+        }
+    }
+    if (error == 0 && len == 0) {
+        error = -EACCES; // how a device shows strangers the door
+    }
+    if (error != 0) {
+        free(text);
+        return error;
+    }
+    *ret_text = text;
+    *ret_len = len;
+    return 0;
+}
+
+int process_ask(const struct process *process, const char *request, char **ret_text,
+                size_t *ret_len)
+{
+    ssize_t request_len = (ssize_t)strlen(request);
+    int fd = control_connect(process);
+    if (fd < 0) {
+        return fd;
+    }
+    int error = 0;
+    if (!is_genuine(fd, process)) {
+        error = -EACCES;
+    } else if (send(fd, request, (size_t)request_len, MSG_NOSIGNAL) != request_len) {
+        error = errno == EPIPE ? -EACCES : -errno;
+    } else {
+        error = answer_read(fd, ret_text, ret_len);
+    }
+    close(fd);
+    return error == -ECONNRESET ? -EACCES : error;
+}

@@ -1,0 +1,157 @@
+#include "cli/program.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "cli/elf_file.h"
+#include "cli/needs.h"
+#include "cli/say.h"
+
+/* ---- where it is ----------------------------------------------------------------------------- */
+
+// 0, EXIT_CANNOT (there, but not to be executed) or EXIT_MISSING; says nothing.
+static int path_try(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) != 0) {
+        return errno == ENOENT || errno == ENOTDIR ? EXIT_MISSING : EXIT_CANNOT;
+    }
+    if (!S_ISREG(status.st_mode)) {
+        errno = S_ISDIR(status.st_mode) ? EISDIR : EACCES;
+        return EXIT_CANNOT;
+    }
+    return access(path, X_OK) == 0 ? 0 : EXIT_CANNOT;
+}
+
+static int say_not_found(const char *name, int result, int error)
+{
+    if (result == EXIT_CANNOT) {
+        say_error("cannot run program", name, "name an executable file", "%s", strerror(error));
+    } else if (strchr(name, '/') != NULL) {
+        say_error("no such program", name, "look for a misspelt path", "the file does not exist");
+    } else {
+        say_error("no such program", name, "install it, or give its path, with a / in it",
+                  "no folder of PATH has it");
+    }
+    return result;
+}
+
+int program_find(const char *name, char ret_path[PATH_MAX])
+{
+    if (strchr(name, '/') != NULL || *name == '\0') {
+        int result = *name == '\0' ? EXIT_MISSING : path_try(name);
+        snprintf(ret_path, PATH_MAX, "%s", name);
+        return result == 0 ? 0 : say_not_found(name, result, errno);
+    }
+    const char *path = getenv("PATH");
+    int worst = EXIT_MISSING, error = 0;
+    for (const char *at = path != NULL ? path : "/bin:/usr/bin"; at != NULL;) {
+        const char *end = strchrnul(at, ':');
+        int folder_len = (int)(end - at);
+        int len = snprintf(ret_path, PATH_MAX, "%.*s%s%s", folder_len, at,
+                           folder_len > 0 ? "/" : "./", name);
+        int result = len < PATH_MAX ? path_try(ret_path) : EXIT_MISSING;
+        if (result == 0) {
+            return 0;
+        }
+        if (result == EXIT_CANNOT) {
+            worst = result;
+            error = errno;
+        }
+        at = *end == ':' ? end + 1 : NULL;
+    }
+    return say_not_found(name, worst, error);
+}
+
+/* ---- whether the loader will listen to us ---------------------------------------------------- */
+
+// Why the kernel will start the program in secure-execution mode, in which the loader ignores
+// LD_LIBRARY_PATH (ld.so(8)); NULL if it will not.
+static const char *privilege_of(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) != 0) {
+        return NULL;
+    }
+    if ((status.st_mode & S_ISUID) != 0 && status.st_uid != geteuid()) {
+        return "it is set-user-ID";
+    }
+    if ((status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0 &&
+        status.st_gid != getegid()) {
+        return "it is set-group-ID";
+    }
+    if (geteuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0) {
+        return "it has file capabilities";
+    }
+    return NULL;
+}
+
+static int own_machine_check(const struct elf_file *program, const char *path)
+{
+    struct elf_file own;
+    if (elf_file_open("/proc/self/exe", &own) != ELF_IS_READ) {
+        return 0; // without /proc there is nothing to compare with
+    }
+    bool is_same = own.class == program->class && own.machine == program->machine;
+    elf_file_close(&own);
+    if (is_same) {
+        return 0;
+    }
+    say_error("cannot run program on weft", path,
+              "use a build of it for this machine, or build weft for its architecture",
+              "it is built for another architecture than weft's libraries");
+    return EXIT_CANNOT;
+}
+
+static int elf_check(const struct elf_file *program, const char *path, const char *library_dir,
+                     bool is_quiet)
+{
+    const char *privilege = privilege_of(path);
+    if (privilege != NULL) {
+        say_error("cannot run program on weft", path,
+                  "run a copy of it without privileges: cp FILE /tmp/ and weft run that",
+                  "%s, so the loader ignores LD_LIBRARY_PATH and takes the system's libraries",
+                  privilege);
+        return EXIT_CANNOT;
+    }
+    int result = own_machine_check(program, path);
+    if (result != 0) {
+        return result;
+    }
+    if (!program->has_interpreter) {
+        say_error("cannot run program on weft", path, "link it dynamically",
+                  "it is statically linked, so its libibverbs cannot be replaced");
+        return EXIT_CANNOT;
+    }
+    return needs_check(program, path, library_dir, is_quiet);
+}
+
+bool program_is_elf(const char *path)
+{
+    static const char magic[] = ELFMAG;
+    char begin[SELFMAG];
+    FILE *in = fopen(path, "re");
+    if (in == NULL) {
+        return false;
+    }
+    bool is_elf = fread(begin, sizeof begin, 1, in) == 1 && memcmp(begin, magic, SELFMAG) == 0;
+    fclose(in);
+    return is_elf;
+}
+
+int program_check(const char *path, const char *library_dir, bool is_quiet)
+{
+    struct elf_file program;
+    if (elf_file_open(path, &program) != ELF_IS_READ) {
+        return 0; // a script, or executable but not readable: the kernel decides
+    }
+    int result = elf_check(&program, path, library_dir, is_quiet);
+    elf_file_close(&program);
+    return result;
+}

@@ -1,0 +1,186 @@
+// weft reads: how running processes divide their RDMA Reads, and commands to change it.
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/asking.h"
+#include "cli/command.h"
+#include "cli/say.h"
+
+enum reads_option {
+    OPTION_HELP = 'h',
+    OPTION_JSON = 'j',
+    OPTION_ALLOTMENT = 'a',
+    OPTION_MEMORY = 'm',
+};
+enum { REQUEST_LEN = 64 };
+#define ALLOTMENT_MAX "1073741824" // as WEFT_READ_ALLOTMENT
+
+struct wishes {
+    bool is_json, is_done; // is_done: the help was all
+    char request[REQUEST_LEN];
+    bool is_command; // not only a question
+};
+
+static void reads_help(FILE *out)
+{
+    fputs(
+        "Usage: weft reads [OPTION...] [PID...]\n"
+        "\n"
+        "Shows how running programs divide their RDMA Reads: the allotment, the read contexts and\n"
+        "who waits for one; of all your programs, or of those with the process ids PID. With a\n"
+        "command, which needs a PID, changes it first; the peers of their connections are told.\n"
+        "\n"
+        "Options:\n"
+        "  -a, --allotment=OCTETS  what one request of a Read fetches at most; 0: undivided\n"
+        "  -m, --memory=STATE      short: memory is, so take a quarter; enough: it is not\n"
+        "  -j, --json              a JSON array with an object per process\n"
+        "  -h, --help              this text\n"
+        "\n"
+        "Exit status: 0, also when there is no such program; 1: a process could not be asked;\n"
+        "2: wrong command line.\n",
+        out);
+}
+
+static int allotment_wish(const char *text, struct wishes *ret)
+{
+    bool is_zero = strcmp(text, "0") == 0;
+    unsigned octets = asking_number(text, strtoul(ALLOTMENT_MAX, NULL, 10));
+    if (octets == 0 && !is_zero) {
+        return say_usage("reads", "--allotment=%s: it must be 0 to " ALLOTMENT_MAX " octets", text);
+    }
+    snprintf(ret->request, sizeof ret->request, "reads allotment %u\n", octets);
+    ret->is_command = true;
+    return 0;
+}
+
+static int memory_wish(const char *text, struct wishes *ret)
+{
+    if (strcmp(text, "short") != 0 && strcmp(text, "enough") != 0) {
+        return say_usage("reads", "--memory=%s: it must be short or enough", text);
+    }
+    snprintf(ret->request, sizeof ret->request, "reads memory %s\n", text);
+    ret->is_command = true;
+    return 0;
+}
+
+static int option_take(int option, struct wishes *ret, char **argv)
+{
+    switch (option) {
+    case OPTION_HELP:
+        reads_help(stdout);
+        ret->is_done = true;
+        return 0;
+    case OPTION_JSON:
+        ret->is_json = true;
+        return 0;
+    case OPTION_ALLOTMENT:
+    case OPTION_MEMORY:
+        if (ret->is_command) {
+            return say_usage("reads", "one command at a time, --allotment or --memory");
+        }
+        return option == OPTION_MEMORY ? memory_wish(optarg, ret) : allotment_wish(optarg, ret);
+    case ':':
+        return say_usage("reads", "%s needs a value", argv[optind - 1]);
+    default:
+        return say_usage("reads", "there is no option %s", argv[optind - 1]);
+    }
+}
+
+static int options_read(int argc, char **argv, struct wishes *ret)
+{
+    static const struct option options[] = {
+        {"help", no_argument, NULL, OPTION_HELP},
+        {"json", no_argument, NULL, OPTION_JSON},
+        {"allotment", required_argument, NULL, OPTION_ALLOTMENT},
+        {"memory", required_argument, NULL, OPTION_MEMORY},
+        {0},
+    };
+    *ret = (struct wishes){.request = "reads\n"};
+    optind = 1;
+    for (int option; (option = getopt_long(argc, argv, ":hja:m:", options, NULL)) != -1;) {
+        int result = option_take(option, ret, argv);
+        if (result != 0 || ret->is_done) {
+            return result;
+        }
+    }
+    return 0;
+}
+
+/* ---- showing --------------------------------------------------------------------------------- */
+
+static int64_t number_of(struct json_object *reads, const char *name)
+{
+    return json_object_get_int64(json_object_object_get(reads, name));
+}
+
+static void process_print(struct json_object *answer)
+{
+    struct json_object *reads = json_object_object_get(answer, "reads");
+    printf("%" PRId64 " %s: allotment %" PRId64 " of %" PRId64 " octets, contexts %" PRId64
+           " of %" PRId64 ", waiting %" PRId64 "\n",
+           number_of(answer, "pid"),
+           json_object_get_string(json_object_object_get(answer, "program")),
+           number_of(reads, "allotment"), number_of(reads, "allotment_base"),
+           number_of(reads, "contexts_in_use"), number_of(reads, "contexts"),
+           number_of(reads, "waiting"));
+}
+
+static void array_print(struct json_object *array, bool is_json)
+{
+    if (is_json) {
+        puts(json_object_to_json_string_ext(array, JSON_C_TO_STRING_PRETTY |
+                                                       JSON_C_TO_STRING_SPACED |
+                                                       JSON_C_TO_STRING_NOSLASHESCAPE));
+        return;
+    }
+    for (size_t i = 0; i < json_object_array_length(array); i++) {
+        process_print(json_object_array_get_idx(array, i));
+    }
+}
+
+static int ask(const struct wishes *wishes, const pid_t *pids, size_t pid_count)
+{
+    const struct question question = {.request = wishes->request, .what = "reads unknown"};
+    struct json_object *array = json_object_new_array();
+    if (array == NULL) {
+        say_error("reads unknown", "this process", "free some memory", "no memory");
+        return EXIT_FAILED;
+    }
+    int result = asking_collect(&question, array, pids, pid_count);
+    array_print(array, wishes->is_json);
+    json_object_put(array);
+    return result;
+}
+
+static int reads_main(int argc, char **argv)
+{
+    struct wishes wishes;
+    int result = options_read(argc, argv, &wishes);
+    if (result != 0 || wishes.is_done) {
+        return result;
+    }
+    size_t pid_count = (size_t)(argc - optind);
+    if (wishes.is_command && pid_count == 0) {
+        return say_usage("reads", "a command needs the process ids of whom it is for");
+    }
+    pid_t *pids = calloc(pid_count + 1, sizeof *pids);
+    result = pids == NULL ? EXIT_FAILED : asking_pids("reads", argv + optind, pid_count, pids);
+    if (result == 0) {
+        result = ask(&wishes, pids, pid_count);
+    }
+    free(pids);
+    return result;
+}
+
+const struct command command_reads = {
+    .name = "reads",
+    .summary = "show and change how running programs divide RDMA Reads",
+    .run = reads_main,
+    .help = reads_help,
+};

@@ -1,0 +1,221 @@
+// weft serve: a storage node.
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/say.h"
+#include "node/host/config.h"
+#include "node/host/host.h"
+#include "node/host/wish.h"
+
+enum serve_option {
+    OPTION_HELP = 'h',
+    OPTION_READ_ONLY = 'r',
+    OPTION_QUIET = 'q',
+    OPTION_CONFIG = 256,
+    OPTION_METRICS,
+    OPTION_NBD,
+    OPTION_POOL,
+    OPTION_RTA,
+    OPTION_RUN,
+};
+
+static void serve_help(FILE *out)
+{
+    fputs("Usage: weft serve [OPTION...] [NAME=]URI...\n"
+          "\n"
+          "Serves files, devices and memory as volumes to clients. Each is driven by a process of\n"
+          "its own, which is started again when it dies; clients notice a delay.\n"
+          "\n"
+          "A URI is DRIVER:OBJECT, with filters before and parameters behind:\n"
+          "  file:disk.img          a file or block device; a bare path is this too\n"
+          "  file:disk.img?direct=on&engine=threads\n"
+          "  ram:1G                 memory\n"
+          "  null:1T                reads zeroes, drops what is written\n"
+          "  delay+file:disk.img?delay.write=10ms\n"
+          "\n"
+          "Options:\n"
+          "      --config=FILE    volumes and settings from a file, see weft-serve(1)\n"
+          "      --metrics=HOST:PORT  counters for Prometheus, at /metrics\n"
+          "  -r, --read-only      refuse writes\n"
+          "  -q, --quiet          do not print addresses\n"
+          "      --nbd=ADDRESS    HOST:PORT, [HOST]:PORT or unix:PATH for NBD clients;\n"
+          "                       127.0.0.1:10809 if not given; port 0 takes a free one\n"
+          "      --pool=SIZE      memory for data on their way, 64M if not given\n"
+          "      --rta=WHERE      processes for the drivers: each (one for each volume, the\n"
+          "                       default), one (for all), host (none)\n"
+          "      --run=COMMAND    serve this shell command and end with it; $uri and $uris name\n"
+          "                       the volumes\n"
+          "  -h, --help           this text\n"
+          "\n"
+          "Exit status: 0 after a signal; 1: it cannot serve; 2: wrong command line; with --run\n"
+          "of the command.\n"
+          "\n"
+          "Examples:\n"
+          "  weft serve disk.img\n"
+          "  weft serve --nbd=unix:/tmp/disk.sock data=file:/srv/data.img scratch=ram:1G\n"
+          "  weft serve --nbd=127.0.0.1:0 ram:1G --run='qemu-img info $uri'\n",
+          out);
+}
+
+struct serve {
+    struct host_config config;
+    bool is_read_only;
+    bool is_done;
+    char *captive[4];
+};
+
+static int rta_choose(struct serve *serve, const char *word)
+{
+    if (config_rta_parse(word, &serve->config.rta)) {
+        return 0;
+    }
+    return say_usage("serve", "--rta=%s: it must be each, one or host", word);
+}
+
+static int pool_choose(struct serve *serve, const char *text)
+{
+    char why[WISH_WHY_MAX];
+    uint64_t len;
+    if (wish_pool_parse(text, &len, why) != 0) {
+        return say_usage("serve", "--pool=%s: %s", text, why);
+    }
+    serve->config.pool_len = len;
+    return 0;
+}
+
+static int option_apply(struct serve *serve, int option, char **argv)
+{
+    switch (option) {
+    case OPTION_CONFIG: // read before the others
+        return 0;
+    case OPTION_READ_ONLY:
+        serve->is_read_only = true;
+        return 0;
+    case OPTION_QUIET:
+        serve->config.is_quiet = true;
+        return 0;
+    case OPTION_METRICS:
+        snprintf(serve->config.metrics_listen, sizeof serve->config.metrics_listen, "%s", optarg);
+        return 0;
+    case OPTION_NBD:
+        snprintf(serve->config.nbd_listen, sizeof serve->config.nbd_listen, "%s", optarg);
+        return 0;
+    case OPTION_POOL:
+        return pool_choose(serve, optarg);
+    case OPTION_RTA:
+        return rta_choose(serve, optarg);
+    case OPTION_RUN:
+        serve->captive[0] = "/bin/sh";
+        serve->captive[1] = "-c";
+        serve->captive[2] = optarg;
+        serve->config.captive = serve->captive;
+        return 0;
+    case ':':
+        return say_usage("serve", "%s needs a value", argv[optind - 1]);
+    default:
+        return say_usage("serve", "there is no option %s", argv[optind - 1]);
+    }
+}
+
+static const struct option options[] = {
+    {"config", required_argument, NULL, OPTION_CONFIG},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {"metrics", required_argument, NULL, OPTION_METRICS},
+    {"nbd", required_argument, NULL, OPTION_NBD},
+    {"pool", required_argument, NULL, OPTION_POOL},
+    {"quiet", no_argument, NULL, OPTION_QUIET},
+    {"read-only", no_argument, NULL, OPTION_READ_ONLY},
+    {"rta", required_argument, NULL, OPTION_RTA},
+    {"run", required_argument, NULL, OPTION_RUN},
+    {0},
+};
+
+static int config_choose(struct serve *serve, const char *path)
+{
+    char why[HOST_WHY_MAX];
+    serve->config.path = path;
+    if (config_read(path, &serve->config, why) != 0) {
+        say_error("cannot serve", path, "see weft-serve(1) for what stands in it", "%s", why);
+        return EXIT_FAILED;
+    }
+    serve->config.file_volume_count = serve->config.volume_count;
+    return 0;
+}
+
+// The file first, so that the command line has the last word.
+static int options_read(int argc, char **argv, struct serve *serve)
+{
+    int result = 0;
+    optind = 1;
+    for (int option; (option = getopt_long(argc, argv, ":hrq", options, NULL)) != -1;) {
+        if (option == OPTION_HELP) {
+            serve_help(stdout);
+            serve->is_done = true;
+            return 0;
+        }
+        if (option == OPTION_CONFIG && (result = config_choose(serve, optarg)) != 0) {
+            return result;
+        }
+    }
+    optind = 1;
+    for (int option; (option = getopt_long(argc, argv, ":hrq", options, NULL)) != -1;) {
+        if ((result = option_apply(serve, option, argv)) != 0) {
+            return result;
+        }
+    }
+    return 0;
+}
+
+static int volumes_read(struct serve *serve, char **words, size_t count)
+{
+    char why[WISH_WHY_MAX];
+    for (size_t i = 0; i < count; i++) {
+        struct volume_wish wish;
+        if (wish_parse(words[i], &wish, why) != 0) {
+            return say_usage("serve", "%s: %s", words[i], why);
+        }
+        wish_name_settle(serve->config.volumes, serve->config.volume_count, &wish);
+        if (config_volume_add(&serve->config, &wish) != 0) {
+            say_error("cannot serve", words[i], "free some memory", "no memory");
+            return EXIT_FAILED;
+        }
+    }
+    for (size_t i = 0; i < serve->config.volume_count; i++) {
+        serve->config.volumes[i].read_only |= serve->is_read_only;
+    }
+    size_t most = NODE_VOLUME_COUNT_MAX;
+    if (serve->config.volume_count > most) {
+        return say_usage("serve", "at most %zu volumes", most);
+    }
+    if (serve->config.volume_count == 0 && serve->config.path == NULL) {
+        return say_usage("serve", "serve what? Give a file, or a URI");
+    }
+    return 0;
+}
+
+static int serve_main(int argc, char **argv)
+{
+    struct serve serve = {
+        .config = {.nbd_listen = "127.0.0.1:10809", .pool_len = WISH_POOL_DEFAULT}};
+    int result = options_read(argc, argv, &serve);
+    if (result == 0 && !serve.is_done) {
+        result = volumes_read(&serve, argv + optind, (size_t)(argc - optind));
+        if (result == 0) {
+            result = host_run(&serve.config);
+        }
+    }
+    config_free(&serve.config);
+    return result;
+}
+
+const struct command command_serve = {
+    .name = "serve",
+    .summary = "serve files, devices and memory as volumes",
+    .run = serve_main,
+    .help = serve_help,
+};

@@ -1,0 +1,357 @@
+// weft status, weft rescan: running storage nodes.
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/answer.h"
+#include "cli/command.h"
+#include "cli/say.h"
+#include "node/host/wish.h"
+
+enum { OPTION_HELP = 'h', OPTION_JSON = 'j', OPTION_ADD = 256, OPTION_REMOVE };
+enum { REQUEST_MAX = 2048, SINCE_TEXT_MAX = 24 };
+
+/* ---- which node ------------------------------------------------------------------------------ */
+
+// The caller's nodes, or the one with the process id `pid` (0: all). 0, or EXIT_FAILED after saying
+// why.
+static int nodes_find(pid_t pid, struct process **ret, size_t *ret_count)
+{
+    struct process *all;
+    size_t count, kept = 0;
+    int error = processes_find(PROCESS_NODE, &all, &count);
+    if (error != 0) {
+        say_error("no nodes", "/proc/net/unix", "mount /proc", "%s", strerror(-error));
+        return EXIT_FAILED;
+    }
+    for (size_t i = 0; i < count; i++) {
+        bool is_ours = geteuid() == 0 || all[i].uid == geteuid();
+        if (is_ours && (pid == 0 || all[i].pid == pid)) {
+            all[kept++] = all[i];
+        }
+    }
+    *ret = all;
+    *ret_count = kept;
+    if (pid != 0 && kept == 0) {
+        char object[48];
+        snprintf(object, sizeof object, "process %d", (int)pid);
+        free(all);
+        say_error("no node", object, "weft status without a PID lists those there are",
+                  "it is no weft serve of yours, or in another network namespace");
+        return EXIT_FAILED;
+    }
+    return 0;
+}
+
+static pid_t pid_parse(const char *text)
+{
+    char *end;
+    unsigned long number = strtoul(text, &end, 10);
+    bool is_number = *text >= '0' && *text <= '9' && *end == '\0' && number <= 1 << 30;
+    return is_number ? (pid_t)number : 0;
+}
+
+// 0, and the process id that the words name, or 0 for none; or EXIT_USAGE.
+static int pid_read(const char *command, int argc, char **argv, pid_t *ret)
+{
+    *ret = 0;
+    if (argc - optind > 1) {
+        return say_usage(command, "one process id at most");
+    }
+    if (argc - optind == 1 && (*ret = pid_parse(argv[optind])) == 0) {
+        return say_usage(command, "%s is not a process id", argv[optind]);
+    }
+    return 0;
+}
+
+/* ---- for people ------------------------------------------------------------------------------ */
+
+static const char *text_of(struct json_object *object, const char *key)
+{
+    struct json_object *value = json_object_object_get(object, key);
+    return value != NULL ? json_object_get_string(value) : "";
+}
+
+static uint64_t number_of(struct json_object *object, const char *key)
+{
+    return json_object_get_uint64(json_object_object_get(object, key));
+}
+
+static uint64_t sum_of(struct json_object *numbers)
+{
+    uint64_t sum = 0;
+    if (numbers != NULL) {
+        json_object_object_foreach(numbers, key, value)
+        {
+            (void)key;
+            sum += json_object_get_uint64(value);
+        }
+    }
+    return sum;
+}
+
+static void volumes_print(struct json_object *volumes)
+{
+    char size[WISH_SIZE_TEXT_MAX], moved[WISH_SIZE_TEXT_MAX];
+    printf("  %-20s %-9s %6s %-6s %8s %10s %8s  %s\n", "VOLUME", "STATE", "SIZE", "DRIVER",
+           "CLIENTS", "REQUESTS", "MOVED", "URI");
+    for (size_t i = 0; i < json_object_array_length(volumes); i++) {
+        struct json_object *v = json_object_array_get_idx(volumes, i);
+        printf("  %-20s %-9s %6s %-6s %8" PRIu64 " %10" PRIu64 " %8s  %s\n", text_of(v, "name"),
+               text_of(v, "state"), wish_size_format(number_of(v, "size"), size),
+               text_of(v, "driver"), number_of(v, "connections"),
+               sum_of(json_object_object_get(v, "operations")),
+               wish_size_format(sum_of(json_object_object_get(v, "octets")), moved),
+               text_of(v, "uri"));
+        if (*text_of(v, "why") != '\0') {
+            printf("      why: %s\n", text_of(v, "why"));
+        }
+    }
+}
+
+static void rtas_print(struct json_object *rtas)
+{
+    printf("  %-20s %-10s %8s %8s %9s %8s %8s %8s\n", "RTA", "STATE", "PID", "SINCE", "RESTARTS",
+           "FLIGHT", "REPLAYS", "RESENT");
+    for (size_t i = 0; i < json_object_array_length(rtas); i++) {
+        struct json_object *r = json_object_array_get_idx(rtas, i);
+        char since[SINCE_TEXT_MAX];
+        snprintf(since, sizeof since, "%" PRIu64 ".%" PRIu64 "s", number_of(r, "since_ms") / 1000,
+                 number_of(r, "since_ms") / 100 % 10);
+        printf("  %-20s %-10s %8" PRIu64 " %8s %9" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64
+               "\n",
+               text_of(r, "name"), text_of(r, "state"), number_of(r, "pid"), since,
+               number_of(r, "restarts"), number_of(r, "in_flight"), number_of(r, "replays"),
+               number_of(r, "retransmissions"));
+    }
+}
+
+static void node_print(struct json_object *node)
+{
+    char pool[WISH_SIZE_TEXT_MAX], taken[WISH_SIZE_TEXT_MAX];
+    printf("node %" PRIu64 ": %" PRIu64 " clients, pool %s of %s in use\n", number_of(node, "pid"),
+           number_of(node, "connections"), wish_size_format(number_of(node, "pool_taken"), taken),
+           wish_size_format(number_of(node, "pool"), pool));
+    volumes_print(json_object_object_get(node, "volumes"));
+    rtas_print(json_object_object_get(node, "rtas"));
+}
+
+/* ---- weft status ----------------------------------------------------------------------------- */
+
+static void status_help(FILE *out)
+{
+    fputs(
+        "Usage: weft status [OPTION...] [PID]\n"
+        "\n"
+        "Shows running storage nodes, yours or the one with the process id PID: their volumes and\n"
+        "the processes that drive these.\n"
+        "\n"
+        "Options:\n"
+        "  -j, --json  a JSON array with an object per node\n"
+        "  -h, --help  this text\n"
+        "\n"
+        "Exit status: 0, also when there is none; 1: a node could not be asked; 2: wrong command\n"
+        "line.\n",
+        out);
+}
+
+static int nodes_ask(const struct process *nodes, size_t count, struct json_object *array)
+{
+    int result = EXIT_SUCCESS;
+    for (size_t i = 0; i < count; i++) {
+        struct json_object *object;
+        int error = answer_get(&nodes[i], "status\n", &object);
+        if (error == 0) {
+            json_object_array_add(array, object);
+        } else if (error != -ECONNREFUSED) {
+            answer_say_failed(&nodes[i], "no status", error);
+            result = EXIT_FAILED;
+        }
+    }
+    return result;
+}
+
+static int status_run(bool is_json, pid_t pid)
+{
+    struct process *nodes;
+    size_t count;
+    struct json_object *array = json_object_new_array();
+    int result = nodes_find(pid, &nodes, &count);
+    if (result != 0) {
+        json_object_put(array);
+        return result;
+    }
+    result = nodes_ask(nodes, count, array);
+    if (is_json) {
+        puts(json_object_to_json_string_ext(array, JSON_C_TO_STRING_PRETTY |
+                                                       JSON_C_TO_STRING_SPACED |
+                                                       JSON_C_TO_STRING_NOSLASHESCAPE));
+    } else if (count == 0) {
+        puts("No storage node of yours runs now. Start one with: weft serve FILE");
+    }
+    for (size_t i = 0; i < json_object_array_length(array) && !is_json; i++) {
+        node_print(json_object_array_get_idx(array, i));
+    }
+    free(nodes);
+    json_object_put(array);
+    return result;
+}
+
+static int status_main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"help", no_argument, NULL, OPTION_HELP}, {"json", no_argument, NULL, OPTION_JSON}, {0}};
+    bool is_json = false;
+    pid_t pid;
+    optind = 1;
+    for (int option; (option = getopt_long(argc, argv, ":hj", options, NULL)) != -1;) {
+        if (option == OPTION_HELP) {
+            status_help(stdout);
+            return EXIT_SUCCESS;
+        }
+        if (option != OPTION_JSON) {
+            return say_usage("status", "there is no option %s", argv[optind - 1]);
+        }
+        is_json = true;
+    }
+    int result = pid_read("status", argc, argv, &pid);
+    return result != 0 ? result : status_run(is_json, pid);
+}
+
+const struct command command_status = {
+    .name = "status",
+    .summary = "show running storage nodes",
+    .run = status_main,
+    .help = status_help,
+};
+
+/* ---- weft rescan ----------------------------------------------------------------------------- */
+
+static void rescan_help(FILE *out)
+{
+    fputs("Usage: weft rescan [OPTION...] [PID]\n"
+          "\n"
+          "Has the running storage node look at its devices anew, and read its configuration file\n"
+          "again if it has one: volumes come and go, sizes change. Without PID there must be one\n"
+          "node of yours.\n"
+          "\n"
+          "Options:\n"
+          "  --add=[NAME=]URI  one more volume\n"
+          "  --remove=NAME     one less; its clients are disconnected\n"
+          "  -h, --help        this text\n"
+          "\n"
+          "Exit status: 0; 1: the node refused, or there is none; 2: wrong command line.\n",
+          out);
+}
+
+static int request_send(const struct process *node, const char *verb, const char *object)
+{
+    char request[REQUEST_MAX];
+    struct json_object *answer;
+    int len =
+        snprintf(request, sizeof request, *object != '\0' ? "%s %s\n" : "%s%s\n", verb, object);
+    if (len >= (int)sizeof request || strchr(object, '\n') != NULL) {
+        return say_usage("rescan", "%.64s: too long, or of several lines", object);
+    }
+    int error = answer_get(node, request, &answer);
+    if (error != 0) {
+        answer_say_failed(node, "not done", error);
+        return EXIT_FAILED;
+    }
+    bool is_done = json_object_get_boolean(json_object_object_get(answer, "ok"));
+    if (!is_done) {
+        say_error("not done", *object != '\0' ? object : verb, "see weft status", "%s",
+                  text_of(answer, "why"));
+    }
+    json_object_put(answer);
+    return is_done ? EXIT_SUCCESS : EXIT_FAILED;
+}
+
+static int node_choose(pid_t pid, struct process *ret)
+{
+    struct process *nodes;
+    size_t count;
+    int result = nodes_find(pid, &nodes, &count);
+    if (result != 0) {
+        return result;
+    }
+    if (count != 1) {
+        say_error("no node", "weft rescan", "give its process id: weft status lists them",
+                  "%zu nodes of yours run now", count);
+        free(nodes);
+        return EXIT_FAILED;
+    }
+    *ret = nodes[0];
+    free(nodes);
+    return 0;
+}
+
+// 0 with optind at the words; the options are looked at again later.
+static int rescan_options_check(int argc, char **argv, bool *ret_is_help)
+{
+    static const char short_options[] = ":h";
+    static const struct option options[] = {{"help", no_argument, NULL, OPTION_HELP},
+                                            {"add", required_argument, NULL, OPTION_ADD},
+                                            {"remove", required_argument, NULL, OPTION_REMOVE},
+                                            {0}};
+    *ret_is_help = false;
+    optind = 1;
+    for (int option; (option = getopt_long(argc, argv, short_options, options, NULL)) != -1;) {
+        if (option == ':') {
+            return say_usage("rescan", "%s needs a value", argv[optind - 1]);
+        }
+        if (option == '?') {
+            return say_usage("rescan", "there is no option %s", argv[optind - 1]);
+        }
+        *ret_is_help |= option == OPTION_HELP;
+    }
+    return 0;
+}
+
+static int rescan_carry_out(const struct process *node, int argc, char **argv)
+{
+    static const struct option options[] = {{"add", required_argument, NULL, OPTION_ADD},
+                                            {"remove", required_argument, NULL, OPTION_REMOVE},
+                                            {0}};
+    bool has_change = false;
+    int result = 0;
+    optind = 1;
+    for (int option; result == 0 && (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
+        has_change = true;
+        result = request_send(node, option == OPTION_ADD ? "add" : "remove", optarg);
+    }
+    return has_change || result != 0 ? result : request_send(node, "rescan", "");
+}
+
+static int rescan_main(int argc, char **argv)
+{
+    bool is_help;
+    pid_t pid;
+    struct process node;
+    int result = rescan_options_check(argc, argv, &is_help);
+    if (result == 0 && is_help) {
+        rescan_help(stdout);
+        return EXIT_SUCCESS;
+    }
+    if (result == 0) {
+        result = pid_read("rescan", argc, argv, &pid);
+    }
+    if (result == 0) {
+        result = node_choose(pid, &node);
+    }
+    return result != 0 ? result : rescan_carry_out(&node, argc, argv);
+}
+
+const struct command command_rescan = {
+    .name = "rescan",
+    .summary = "have a storage node look at its devices anew",
+    .run = rescan_main,
+    .help = rescan_help,
+};

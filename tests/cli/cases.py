@@ -1,0 +1,89 @@
+"""What the scripts about the weft command share: cases as functions, and running weft."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'judges'))
+
+from judge import (BUILD, SOURCE, WEFT, Tap, free_port, nobody_may_run,  # noqa: E402,F401
+                   skip_all)
+
+_CASES = []
+
+
+class Skip(Exception):
+    """Raised by a case that cannot run here, with the reason."""
+
+
+def case(function):
+    """A case; its name is that of the function."""
+    _CASES.append(function)
+    return function
+
+
+def main():
+    if not os.access(WEFT, os.X_OK):
+        skip_all(f'{WEFT} is not built')
+    tap = Tap()
+    for function in _CASES:
+        name = function.__name__.replace('_', ' ')
+        try:
+            function()
+            tap.report(name, [])
+        except Skip as reason:
+            tap.skip(name, reason)
+        except (AssertionError, subprocess.SubprocessError, OSError, ValueError) as fault:
+            line = fault.__traceback__.tb_next.tb_lineno
+            tap.report(name, [f'line {line}: {type(fault).__name__}', *str(fault).splitlines()])
+    sys.exit(tap.finish())
+
+
+def weft(*words, env=None, program=WEFT, limit=60, **options):
+    """Runs weft; the environment without any WEFT_ variable, and with `env` on top."""
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith('WEFT_')}
+    environment.update(env or {})
+    return subprocess.run([str(program), *map(str, words)], env=environment, text=True,
+                          stdin=subprocess.DEVNULL, timeout=limit,
+                          **{'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE, **options})
+
+
+def expect(result, status, stdout='', *said):
+    """The exit status, the whole of stdout (None: anything), and words on stderr."""
+    assert result.returncode == status, f'status {result.returncode}, not {status}\n{result.stderr}'
+    assert stdout is None or result.stdout == stdout, f'stdout: {result.stdout!r}'
+    for words in said:
+        assert words in result.stderr, f'stderr without {words!r}:\n{result.stderr}'
+
+
+def expect_error(result, status, *said):
+    """A refusal: nothing on stdout, and the four parts of an error on stderr."""
+    expect(result, status, '', 'weft: ', '\n  why: ', '\n  do:  ', *said)
+
+
+def scratch():
+    """A folder that others may enter, removed with the object."""
+    folder = tempfile.TemporaryDirectory(prefix='weft-cli.')
+    os.chmod(folder.name, 0o755)
+    return folder
+
+
+def settings():
+    """(variable, option, values, default) from `weft help environment`."""
+    lines = weft('help', 'environment').stdout.splitlines()
+    found = []
+    for line, last in zip(lines, lines[2:]):
+        if line.startswith('WEFT_'):
+            variable, option = line.rstrip(')').split(' (--')
+            values, default = last.strip().removeprefix('value: ').split('; default: ')
+            found.append((variable, option, values, default))
+    assert len(found) > 10, lines
+    return found
+
+
+__all__ = ['BUILD', 'SOURCE', 'WEFT', 'Skip', 'case', 'expect', 'expect_error', 'free_port', 'main',
+           'scratch', 'settings', 'weft']

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""weft explains itself, and refuses a wrong command line with status 2 and a word on stderr."""
+
+import subprocess
+
+from cases import case, expect, main, settings, weft
+
+COMMANDS = ('run', 'stat', 'serve', 'status', 'rescan', 'help')
+
+
+@case
+def version_is_one_line():
+    result = weft('--version')
+    expect(result, 0, None)
+    name, number = result.stdout.split()
+    assert name == 'weft' and number[0].isdigit(), result.stdout
+
+
+@case
+def help_names_every_command():
+    for words in (['help'], ['--help'], ['-h']):
+        result = weft(*words)
+        expect(result, 0, None)
+        assert all(f'\n  {command} ' in result.stdout for command in COMMANDS), result.stdout
+
+
+@case
+def every_command_has_one_help_text():
+    for command in COMMANDS:
+        asked, own = weft('help', command), weft(command, '--help')
+        expect(asked, 0, own.stdout)
+        assert asked.stdout.startswith(f'Usage: weft {command}'), asked.stdout
+
+
+@case
+def no_command_is_a_usage_error():
+    result = weft()
+    expect(result, 2, '', 'Usage: weft')
+
+
+@case
+def wrong_command_lines_are_refused():
+    for words, said in (
+            (['bogus'], 'no command bogus'),
+            (['help', 'bogus'], 'no command bogus'),
+            (['help', 'run', 'stat'], 'one word at most'),
+            (['run'], 'which program?'),
+            (['run', '--bogus', 'true'], 'no option --bogus'),
+            (['run', '--crc'], '--crc needs a value'),
+            (['run', '--crc=perhaps', 'true'], 'WEFT_CRC=perhaps: it must be on or off'),
+            (['run', '--peer-timeout=0', 'true'], 'it must be 1 to 86400 seconds'),
+            (['run', '--trace=qp,bogus', 'true'], 'it must be all, or some of mpa, ddp'),
+            (['run', '--link=bogus', 'true'], 'WEFT_LINK=bogus: it must be socket, udp'),
+            (['run', '--set', 'crc', 'true'], 'it must be NAME=VALUE'),
+            (['run', '--set', 'bogus=1', 'true'], 'no setting bogus'),
+            (['run', '--set', 'MPA_REVISION=3', 'true'], 'it must be 1 or 2'),
+            (['stat', 'abc'], 'abc is not a process id'),
+            (['stat', '0'], '0 is not a process id'),
+            (['stat', '--watch=x'], 'it must be 1 to 86400 seconds'),
+            (['stat', '--bogus'], 'no option --bogus')):
+        expect(weft(*words), 2, '', said, '\n  do:  weft help')
+
+
+@case
+def help_of_run_has_an_option_for_every_setting():
+    text = weft('help', 'run').stdout
+    for variable, option, _, _ in settings():
+        assert f'  --{option}=' in text, f'{variable} has no --{option}'
+
+
+@case
+def lost_output_is_an_error():
+    with open('/dev/full', 'w') as full:
+        result = weft('--help', stdout=full, stderr=subprocess.PIPE)
+    assert result.returncode == 1 and 'output lost' in result.stderr, result
+
+
+main()
