@@ -1,0 +1,82 @@
+#include "sim/path.h"
+
+static const duration_ns peer_timeout_ns = 10 * NS_PER_S;
+
+static bool net_make(struct sim_path *path, const struct sim_params *p, uint64_t seed,
+                     instant_ns (*clock)(void *ctx), void *clock_ctx)
+{
+    struct sim_net_config config = {
+        .seed = seed,
+        .clock = clock,
+        .clock_ctx = clock_ctx,
+        .delay_max_ns = p->delay_max_ns,
+        .window_len = p->window_len,
+        .piece_max_len = p->piece_max_len,
+        .emss = p->emss,
+        .peer_timeout_ns = peer_timeout_ns,
+    };
+    path->net = sim_net_create(&config);
+    return path->net != NULL;
+}
+
+static bool wire_make(struct sim_path *path, const struct sim_params *p, uint64_t seed,
+                      instant_ns (*clock)(void *ctx), void *clock_ctx)
+{
+    struct wire_config config = {
+        .clock = clock,
+        .clock_ctx = clock_ctx,
+        .faults = {.loss = p->packet_loss,
+                   .burst = 1,
+                   .reorder = p->packet_reorder,
+                   .duplicate = p->packet_duplicate,
+                   .delay_ns = 1,
+                   .jitter_ns = p->delay_max_ns / 8,
+                   .reorder_ns = p->delay_max_ns,
+                   .seed = seed},
+        .mtu = (uint16_t)p->packet_mtu,
+        .tcp = tcp_config_default,
+        .linger_ns = peer_timeout_ns,
+    };
+    config.tcp.window_len = p->packet_window_len;
+    config.tcp.buffer_len = p->packet_buffer_len;
+    config.tcp.range_max = (uint16_t)p->packet_range_max;
+    config.tcp.connect_timeout_ns = peer_timeout_ns;
+    config.tcp.time_wait_ns = NS_PER_S;
+    path->wire = wire_create(&config);
+    return path->wire != NULL;
+}
+
+bool sim_path_make(struct sim_path *path, const struct sim_params *params, uint64_t seed,
+                   instant_ns (*clock)(void *ctx), void *clock_ctx)
+{
+    *path = (struct sim_path){0};
+    return params->has_packets ? wire_make(path, params, seed, clock, clock_ctx)
+                               : net_make(path, params, seed, clock, clock_ctx);
+}
+
+void sim_path_end(struct sim_path *path)
+{
+    sim_net_destroy(path->net);
+    wire_destroy(path->wire);
+}
+
+struct link *sim_path_attach(struct sim_path *path, const struct in_addr *addr)
+{
+    return path->wire != NULL ? wire_attach(path->wire, addr, 1)
+                              : sim_net_attach(path->net, addr, 1);
+}
+
+instant_ns sim_path_next_event(const struct sim_path *path)
+{
+    return path->wire != NULL ? wire_next_event(path->wire) : sim_net_next_event(path->net);
+}
+
+bool sim_path_advance(struct sim_path *path)
+{
+    return path->wire != NULL ? wire_advance(path->wire) : sim_net_advance(path->net);
+}
+
+bool sim_path_strike(struct sim_path *path, enum sim_fault fault, const struct sockaddr_in *end)
+{
+    return path->net != NULL && sim_net_strike(path->net, fault, end);
+}
