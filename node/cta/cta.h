@@ -1,0 +1,84 @@
+// The common transport agent: takes service requests from the target transport services (interface
+// 284), brings each to the RTA of its connection's volume (275) by the routing table that the UMA
+// fills (280), and has the TTS transfer the data and answer the client.
+//
+//     routes.c         the connection manager and the routing table
+//     service.c        the TTS interface manager: requests, buffers, transfers
+//     rta_interface.c  the RTA interface manager: units, frames, replay
+//     buffers.c        the books of the shared pool
+//
+// A transaction's life:
+//
+//     submit ─▶ HUNGRY ─▶ FETCHING ─▶ READY ─▶ AT_UNIT ─▶ TRANSFERRING ─▶ COMPLETING ─▶ (ack) end
+//               (no      (writes:             │  ▲        (reads)         buffer lent
+//                buffer)  TTS fills           │  └ replay                until acknowledged
+//                         the buffer)         └──────── complete ───────▶
+//
+// A unit that is lost keeps what is AT_UNIT; when it is ready again these are sent once more, in
+// their order where ranges overlap, and before newer ones that overlap them.
+//
+// Sans-I/O. One thread at a time. Memory is taken in create and when units are added.
+#pragma once
+
+#include <stdint.h>
+
+#include "base/time.h"
+#include "node/interface/cta_tts.h"
+#include "node/interface/uma_cta.h"
+
+struct cta;
+
+struct cta_parts {
+    struct node_pool pool; // its length a multiple of NODE_TRANSFER_MAX
+    const struct uma_for_cta *uma;
+    void *uma_ctx;
+};
+
+struct cta *cta_create(const struct cta_parts *parts);
+void cta_destroy(struct cta *cta);
+
+// What it offers; the context is the struct cta.
+extern const struct cta_for_uma cta_for_uma;
+extern const struct cta_for_tts cta_for_tts;
+
+// The unit's bus was rung.
+void cta_on_bus(struct cta *cta, uint32_t unit, instant_ns now);
+
+// The end of a batch: what has been submitted goes out.
+void cta_flush(struct cta *cta, instant_ns now);
+
+instant_ns cta_next_deadline(const struct cta *cta);
+void cta_on_deadline(struct cta *cta, instant_ns now);
+
+struct cta_unit_counters {
+    uint64_t requests;        // frames of them, replays not counted
+    uint64_t results;         // taken
+    uint64_t replays;         // requests sent to a successor
+    uint64_t retransmissions; // frames sent again
+    uint64_t duplicates;      // frames dropped because they came twice
+    uint64_t violations;      // results that broke the rules
+    uint64_t in_flight;       // requests now at the unit
+    uint64_t waiting;         // requests that wait for it
+    uint64_t lent_len;        // octets of the pool, quarantined ones included
+};
+
+struct cta_volume_counters {
+    uint32_t volume;
+    uint32_t connections;
+    uint64_t operations[NODE_OPERATION_COUNT]; // answered
+    uint64_t octets[NODE_OPERATION_COUNT];
+    uint64_t completions[NODE_COMPLETION_COUNT];
+    uint64_t waits;      // requests that no buffer was free for
+    uint64_t latency_ns; // from submit to answer, summed
+};
+
+// False: no such unit.
+bool cta_unit_counters(const struct cta *cta, uint32_t unit, struct cta_unit_counters *ret);
+
+// The volume that has ever had a route, by index from 0; NULL: no more.
+const struct cta_volume_counters *cta_volume_counters(const struct cta *cta, size_t index);
+
+uint64_t cta_pool_taken_len(const struct cta *cta);
+
+// Verifies the books; for tests. False when something is broken.
+bool cta_check(const struct cta *cta);

@@ -1,0 +1,112 @@
+// The connection manager of the CTA and its routing table.
+
+#include <string.h>
+
+#include "node/cta/agent.h"
+
+static struct cta_route *slot(struct cta *cta, uint32_t connection)
+{
+    return &cta->routes[node_connection_slot(connection)];
+}
+
+struct cta_route *routes_find(struct cta *cta, uint32_t connection)
+{
+    struct cta_route *r = slot(cta, connection);
+    bool is_it = connection != 0 && r->route.connection == connection && !r->is_leaving;
+    return is_it && !r->is_pending ? r : NULL;
+}
+
+// A client with a name that comes back: what it asked for before may still be written, and must not
+// be written over what it asks for from now on.
+static bool is_former(const struct cta_route *r, const struct route *route)
+{
+    return r->route.connection != 0 && r->is_leaving && r->route.volume == route->volume &&
+           route->client.identity[0] != '\0' &&
+           strcmp(r->route.client.identity, route->client.identity) == 0;
+}
+
+static bool must_wait(const struct cta *cta, const struct route *route)
+{
+    for (unsigned i = 0; i < NODE_CONNECTION_COUNT_MAX; i++) {
+        if (is_former(&cta->routes[i], route)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct cta_volume_counters *volume_counters(struct cta *cta, uint32_t volume)
+{
+    unsigned i = 0;
+    while (i < NODE_VOLUME_COUNT_MAX - 1 && cta->volumes[i].volume != volume &&
+           cta->volumes[i].volume != 0) {
+        i++;
+    }
+    if (cta->volumes[i].volume != volume) {
+        cta->volumes[i] = (struct cta_volume_counters){.volume = volume};
+    }
+    return &cta->volumes[i];
+}
+
+static void on_route(struct cta *cta, uint32_t connection, enum connect_status status)
+{
+    cta->parts.uma->on_route(cta->parts.uma_ctx, connection, status);
+}
+
+void routes_add(void *ctx, const struct route *route)
+{
+    struct cta *cta = ctx;
+    struct cta_route *r = slot(cta, route->connection);
+    if (r->route.connection != 0) {
+        on_route(cta, route->connection, CONNECT_TOO_MANY);
+        return;
+    }
+    *r = (struct cta_route){.route = *route, .is_pending = must_wait(cta, route)};
+    r->counters = volume_counters(cta, route->volume);
+    r->counters->connections++;
+    list_init(&r->hungry);
+    list_init(&r->link);
+    if (!r->is_pending) {
+        on_route(cta, route->connection, CONNECT_OK);
+    }
+}
+
+static void admit_pending(struct cta *cta)
+{
+    for (unsigned i = 0; i < NODE_CONNECTION_COUNT_MAX; i++) {
+        struct cta_route *r = &cta->routes[i];
+        if (r->is_pending && !must_wait(cta, &r->route)) {
+            r->is_pending = false;
+            on_route(cta, r->route.connection, CONNECT_OK);
+        }
+    }
+}
+
+static void free_if_over(struct cta *cta, struct cta_route *r)
+{
+    if (r->is_leaving && r->in_flight == 0) {
+        list_remove(&r->link);
+        r->counters->connections--;
+        *r = (struct cta_route){0};
+        admit_pending(cta);
+    }
+}
+
+void routes_remove(void *ctx, uint32_t connection)
+{
+    struct cta *cta = ctx;
+    struct cta_route *r = slot(cta, connection);
+    if (connection != 0 && r->route.connection == connection && !r->is_leaving) {
+        CHECK(list_is_empty(&r->hungry));
+        r->is_leaving = true;
+        r->is_pending = false;
+        free_if_over(cta, r);
+    }
+}
+
+void routes_settled(struct cta *cta, struct cta_route *route)
+{
+    CHECK(route->in_flight > 0);
+    route->in_flight--;
+    free_if_over(cta, route);
+}

@@ -1,0 +1,322 @@
+// The TTS interface manager of the CTA: service requests, their buffers, their transfers.
+
+#include "node/cta/agent.h"
+
+static const duration_ns deadline_tick_ns = 50 * NS_PER_MS;
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+// The request ends like this.
+static void account(struct cta *cta, const struct cta_route *route,
+                    const struct service_request *request, enum node_completion completion,
+                    instant_ns now)
+{
+    struct cta_volume_counters *counters = route->counters;
+    counters->completions[completion]++;
+    counters->operations[request->operation]++;
+    counters->octets[request->operation] += completion == NODE_OK ? request->len : 0;
+    counters->latency_ns += now - request->submitted_at_ns;
+    cta->deadline_count -= request->deadline != INSTANT_NEVER;
+}
+
+static void complete(struct cta *cta, const struct cta_route *route,
+                     struct service_request *request, enum node_completion completion,
+                     uint32_t detail, instant_ns now)
+{
+    account(cta, route, request, completion, now);
+    request->completion = completion;
+    request->detail = detail;
+    request->transaction = 0;
+    route->route.tts->complete(route->route.tts_ctx, request, now);
+}
+
+// A request that never became a transaction; its route may be missing.
+static void refuse(const struct tts_for_cta *tts, void *tts_ctx, struct service_request *request,
+                   enum node_completion completion, instant_ns now)
+{
+    request->completion = completion;
+    request->detail = 0;
+    request->transaction = 0;
+    tts->complete(tts_ctx, request, now);
+}
+
+void service_answer(struct cta *cta, struct transaction *t, enum node_completion completion,
+                    uint32_t detail, instant_ns now)
+{
+    struct service_request *request = t->request;
+    t->request = NULL;
+    if (request != NULL) {
+        complete(cta, t->route, request, completion, detail, now);
+    }
+}
+
+static void expose_buffer(struct cta *cta, struct transaction *t, uint32_t len)
+{
+    t->request->buffer = (struct node_buffer){.offset = t->buffer.offset, .len = len};
+    t->request->data = (uint8_t *)cta->parts.pool.ptr + t->buffer.offset;
+}
+
+static void transfer(struct transaction *t, instant_ns now)
+{
+    t->route->route.tts->transfer(t->route->route.tts_ctx, t->request, now);
+}
+
+void service_transfer(struct cta *cta, struct transaction *t, uint32_t answer_len, uint32_t detail,
+                      instant_ns now)
+{
+    expose_buffer(cta, t, answer_len);
+    t->request->completion = NODE_OK;
+    t->request->detail = detail;
+    transfer(t, now);
+}
+
+/* ---- transactions ---------------------------------------------------------------------------- */
+
+static struct transaction *find(struct cta *cta, uint64_t number)
+{
+    struct transaction *t = &cta->transactions[frame_transaction_slot(number)];
+    return t->state != TRANSACTION_FREE && t->number == number ? t : NULL;
+}
+
+static bool needs_buffer(const struct service_request *request)
+{
+    const struct node_operation_facts *facts = node_operation_facts(request->operation);
+    return facts->moves_to_client || facts->moves_to_device;
+}
+
+// Half of the pool is the most that one connection may hold, but for a single request.
+static bool may_hold(const struct cta *cta, const struct cta_route *route, uint32_t len)
+{
+    return route->held_len == 0 || route->held_len + len <= cta->parts.pool.len / 2;
+}
+
+// False: a slot or a buffer is missing.
+static bool begin(struct cta *cta, struct cta_route *route, struct service_request *request)
+{
+    struct node_buffer buffer = {0};
+    bool has_data = needs_buffer(request);
+    if (list_is_empty(&cta->free)) {
+        cta->is_starved = true;
+        return false;
+    }
+    if (has_data && !may_hold(cta, route, request->data_len)) {
+        return false;
+    }
+    if (has_data && !buffers_obtain(cta->buffers, request->data_len, &buffer)) {
+        cta->is_starved = true;
+        return false;
+    }
+    struct transaction *t = LIST_ENTRY(list_pop_head(&cta->free), struct transaction, link);
+    uint64_t slot = (uint64_t)(t - cta->transactions);
+    *t = (struct transaction){.number = (++cta->serial << NODE_TRANSACTION_SLOT_BITS) | slot,
+                              .state = TRANSACTION_FETCHING,
+                              .request = request,
+                              .route = route,
+                              .unit = cta->units[route->route.unit],
+                              .operation = request->operation,
+                              .flags = request->flags,
+                              .connection = request->connection,
+                              .offset = request->offset,
+                              .len = request->len,
+                              .deadline = request->deadline,
+                              .buffer = buffer};
+    list_push_tail(&t->unit->elsewhere, &t->link);
+    route->in_flight++;
+    route->held_len += buffer.len;
+    request->transaction = t->number;
+    return true;
+}
+
+void service_settle(struct cta *cta, struct transaction *t)
+{
+    struct cta_route *route = t->route;
+    if (route != NULL) {
+        t->route = NULL;
+        route->held_len -= t->buffer.len;
+        routes_settled(cta, route);
+    }
+}
+
+void service_end(struct cta *cta, struct transaction *t)
+{
+    service_settle(cta, t);
+    if (t->buffer.len > 0) {
+        buffers_release(cta->buffers, t->buffer);
+    }
+    t->state = TRANSACTION_FREE;
+    t->request = NULL;
+    list_remove(&t->link);
+    list_push_head(&cta->free, &t->link);
+}
+
+// Has a slot, and a buffer if it needs one: fetches what is to be written, or goes on to the unit.
+static void proceed(struct cta *cta, struct service_request *request, instant_ns now)
+{
+    struct transaction *t = find(cta, request->transaction);
+    if (node_operation_facts(t->operation)->moves_to_device) {
+        expose_buffer(cta, t, t->buffer.len);
+        transfer(t, now);
+    } else {
+        units_submit(t);
+    }
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static bool is_well_formed(const struct service_request *request)
+{
+    const struct node_operation_facts *facts = node_operation_facts(request->operation);
+    if (facts == NULL || (request->flags & ~facts->flags) != 0) {
+        return false;
+    }
+    if (!needs_buffer(request)) {
+        return request->data_len == 0;
+    }
+    bool is_data = request->operation == NODE_READ || request->operation == NODE_WRITE;
+    return request->data_len > 0 && request->data_len <= NODE_TRANSFER_MAX &&
+           (!is_data || request->data_len == request->len);
+}
+
+void service_submit(void *ctx, struct service_request *request, instant_ns now)
+{
+    struct cta *cta = ctx;
+    struct cta_route *route = routes_find(cta, request->connection);
+    CHECK(route != NULL); // a TTS submits on connections that it was given
+    request->submitted_at_ns = now;
+    request->transaction = 0;
+    list_init(&request->link);
+    if (!is_well_formed(request)) {
+        refuse(route->route.tts, route->route.tts_ctx, request, NODE_MALFORMED, now);
+        return;
+    }
+    if (request->deadline != INSTANT_NEVER && cta->deadline_count++ == 0) {
+        cta->tick_at_ns = instant_after(now, deadline_tick_ns);
+    }
+    if (route->has_failed) {
+        complete(cta, route, request, NODE_NO_VOLUME, 0, now);
+        return;
+    }
+    if (list_is_empty(&route->hungry) && begin(cta, route, request)) {
+        proceed(cta, request, now);
+        return;
+    }
+    route->counters->waits++;
+    list_push_tail(&route->hungry, &request->link);
+    if (list_is_empty(&route->link)) {
+        list_push_tail(&cta->hungry, &route->link);
+    }
+}
+
+// Routes in turn, one request each, as long as something goes; who found the pool empty stays
+// first.
+void service_feed(struct cta *cta, instant_ns now)
+{
+    struct list_link passed;
+    list_init(&passed);
+    cta->is_starved = false;
+    while (!list_is_empty(&cta->hungry) && !cta->is_starved) {
+        struct cta_route *route = LIST_ENTRY(cta->hungry.next, struct cta_route, link);
+        struct service_request *request =
+            LIST_ENTRY(route->hungry.next, struct service_request, link);
+        if (!begin(cta, route, request)) {
+            if (!cta->is_starved) { // its own limit: others may go on
+                list_remove(&route->link);
+                list_push_tail(&passed, &route->link);
+            }
+            continue;
+        }
+        list_remove(&request->link);
+        list_remove(&route->link);
+        if (!list_is_empty(&route->hungry)) {
+            list_push_tail(&cta->hungry, &route->link);
+        }
+        proceed(cta, request, now);
+    }
+    for (struct list_link *l; (l = list_pop_head(&passed)) != NULL;) {
+        list_push_tail(&cta->hungry, l);
+    }
+}
+
+void service_transferred(void *ctx, struct service_request *request, enum node_completion outcome,
+                         instant_ns now)
+{
+    struct cta *cta = ctx;
+    struct transaction *t = find(cta, request->transaction);
+    CHECK(t != NULL && t->request == request);
+    if (t->state == TRANSACTION_FETCHING) {
+        if (outcome == NODE_OK) {
+            units_submit(t);
+        } else {
+            service_answer(cta, t, outcome, 0, now);
+            service_end(cta, t);
+        }
+        return;
+    }
+    CHECK(t->state == TRANSACTION_TRANSFERRING);
+    account(cta, t->route, request, outcome, now);
+    t->request = NULL;
+    units_complete(t, outcome, now);
+}
+
+/* ---- what does not end by itself ------------------------------------------------------------- */
+
+void service_fail_route(void *ctx, uint32_t connection, instant_ns now)
+{
+    struct cta *cta = ctx;
+    struct cta_route *route = routes_find(cta, connection);
+    if (route == NULL) {
+        return;
+    }
+    route->has_failed = true;
+    list_remove(&route->link);
+    for (struct list_link *l; (l = list_pop_head(&route->hungry)) != NULL;) {
+        complete(cta, route, LIST_ENTRY(l, struct service_request, link), NODE_NO_VOLUME, 0, now);
+    }
+    for (unsigned i = 0; i < NODE_TRANSACTION_COUNT_MAX; i++) {
+        struct transaction *t = &cta->transactions[i];
+        if (t->state == TRANSACTION_READY && t->route == route) {
+            service_answer(cta, t, NODE_NO_VOLUME, 0, now);
+            t->unit->replay_count -= t->is_replay;
+            service_end(cta, t);
+        }
+    }
+}
+
+static void expire_hungry(struct cta *cta, struct cta_route *route, instant_ns now)
+{
+    struct list_link *next;
+    for (struct list_link *l = route->hungry.next; l != &route->hungry; l = next) {
+        struct service_request *request = LIST_ENTRY(l, struct service_request, link);
+        next = l->next;
+        if (request->deadline <= now) {
+            list_remove(l);
+            complete(cta, route, request, NODE_TIMED_OUT, 0, now);
+        }
+    }
+}
+
+void service_expire(struct cta *cta, instant_ns now)
+{
+    struct list_link *next;
+    cta->tick_at_ns = instant_after(now, deadline_tick_ns);
+    for (struct list_link *l = cta->hungry.next; l != &cta->hungry; l = next) {
+        struct cta_route *route = LIST_ENTRY(l, struct cta_route, link);
+        next = l->next;
+        expire_hungry(cta, route, now);
+        if (list_is_empty(&route->hungry)) {
+            list_remove(&route->link);
+        }
+    }
+    for (unsigned i = 0; i < NODE_TRANSACTION_COUNT_MAX; i++) {
+        struct transaction *t = &cta->transactions[i];
+        if (t->request == NULL || t->deadline > now) {
+            continue;
+        }
+        if (t->state == TRANSACTION_READY && !t->is_replay) {
+            service_answer(cta, t, NODE_TIMED_OUT, 0, now);
+            service_end(cta, t);
+        } else if (t->state == TRANSACTION_READY || t->state == TRANSACTION_AT_UNIT) {
+            service_answer(cta, t, NODE_TIMED_OUT, 0, now); // its result will find nobody
+        }
+    }
+}

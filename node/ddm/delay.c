@@ -1,0 +1,123 @@
+// delay: keeps commands for a while before the next DDM sees them.
+
+#include <errno.h>
+
+#include "node/ddm/drivers.h"
+#include "node/ddm/filter.h"
+#include "node/ddm/parameters.h"
+
+struct delay {
+    struct ddm ddm;
+    duration_ns by_operation[NODE_OPERATION_COUNT];
+    struct list_link held; // commands, in the order they came
+};
+
+static const char *const keys[] = {"delay", "delay.read", "delay.write", "delay.flush", NULL};
+
+static int delay_open(const struct ddm_target *target, const struct ddm_host *host,
+                      struct ddm *next, struct ddm **ret, char *ret_why)
+{
+    duration_ns all = 0, read, write, flush;
+    int error = parameter_duration(target, "delay", &all, ret_why);
+    read = write = flush = all;
+    if (error != 0 || (error = parameter_duration(target, "delay.read", &read, ret_why)) != 0 ||
+        (error = parameter_duration(target, "delay.write", &write, ret_why)) != 0 ||
+        (error = parameter_duration(target, "delay.flush", &flush, ret_why)) != 0) {
+        return error;
+    }
+    struct ddm *ddm = filter_create(sizeof(struct delay), &ddm_delay, host, next);
+    if (ddm == NULL) {
+        return -ENOMEM;
+    }
+    struct delay *delay = (struct delay *)ddm;
+    list_init(&delay->held);
+    for (unsigned i = 0; i < NODE_OPERATION_COUNT; i++) {
+        delay->by_operation[i] = all;
+    }
+    delay->by_operation[NODE_READ] = read;
+    delay->by_operation[NODE_WRITE] = write;
+    delay->by_operation[NODE_FLUSH] = flush;
+    *ret = ddm;
+    return 0;
+}
+
+static instant_ns due(const struct delay *delay, const struct ddm_command *command)
+{
+    return instant_after(command->submitted_at_ns, delay->by_operation[command->operation]);
+}
+
+static int delay_submit(struct ddm *ddm, struct ddm_command *command)
+{
+    struct delay *delay = (struct delay *)ddm;
+    if (delay->by_operation[command->operation] == 0) {
+        return filter_submit(ddm, command);
+    }
+    list_push_tail(&delay->held, &command->link);
+    return 0;
+}
+
+static instant_ns delay_next_deadline(struct ddm *ddm)
+{
+    const struct delay *delay = (const struct delay *)ddm;
+    instant_ns at = filter_next_deadline(ddm);
+    for (const struct list_link *l = delay->held.next; l != &delay->held; l = l->next) {
+        at = instant_min(at, due(delay, LIST_ENTRY(l, struct ddm_command, link)));
+    }
+    return at;
+}
+
+static void release(struct delay *delay, instant_ns now)
+{
+    struct list_link *following;
+    for (struct list_link *l = delay->held.next; l != &delay->held; l = following) {
+        struct ddm_command *command = LIST_ENTRY(l, struct ddm_command, link);
+        following = l->next;
+        if (due(delay, command) > now) {
+            continue;
+        }
+        list_remove(l);
+        int error = filter_submit(&delay->ddm, command);
+        if (error == -EAGAIN) {
+            list_push_head(&delay->held, l);
+            break;
+        }
+        if (error != 0) {
+            ddm_command_finish(command, NODE_INTERNAL, (uint32_t)-error);
+        }
+    }
+    filter_flush_queue(&delay->ddm);
+}
+
+static void delay_poll(struct ddm *ddm, instant_ns now)
+{
+    filter_poll(ddm, now);
+    release((struct delay *)ddm, now);
+}
+
+static void delay_drain(struct ddm *ddm)
+{
+    struct delay *delay = (struct delay *)ddm;
+    do {
+        release(delay, INSTANT_NEVER);
+        filter_drain(ddm);
+    } while (!list_is_empty(&delay->held));
+}
+
+const struct ddm_driver ddm_delay = {
+    .version = DDM_VERSION,
+    .self_size = sizeof(struct ddm_driver),
+    .name = "delay",
+    .summary = "keeps commands for a while",
+    .fence = "that of the next",
+    .parameters = keys,
+    .is_filter = true,
+    .open = delay_open,
+    .probe = filter_probe,
+    .submit = delay_submit,
+    .flush_queue = filter_flush_queue,
+    .poll_fd = filter_poll_fd,
+    .next_deadline = delay_next_deadline,
+    .poll = delay_poll,
+    .drain = delay_drain,
+    .close = filter_close,
+};

@@ -1,0 +1,510 @@
+// file: a file or a block device. Reads and writes by an engine (file.h), holes and zeroes by
+// fallocate, stability by fdatasync.
+//
+// The fence is a lock (flock) on the very file description that the I/O goes through. The kernel
+// gives it up when the last reference to the description goes, and each I/O under way holds one; so
+// who gets the lock knows that a process that was killed writes no more. The description is made
+// here and is inherited by nobody.
+
+#include "node/ddm/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "node/ddm/drivers.h"
+#include "node/ddm/parameters.h"
+
+enum {
+    FILE_DEPTH = 128,
+    FILE_ZEROES_LEN = 1 << 20,
+    FILE_LOCK_TRIES = 100,
+    FILE_LOCK_TRY_NS = 10000000,
+};
+
+struct file_work {
+    struct file_job job;
+    struct ddm_command *command;
+    uint64_t done_len;
+    bool is_synced; // the step after the last has been taken
+};
+
+struct file {
+    struct ddm ddm;
+    int fd;
+    bool is_block_device;
+    bool is_direct;
+    bool can_punch;
+    bool can_zero;
+    uint32_t sector;
+    uint64_t size; // as of the last probe
+    char origin[VOLUME_ORIGIN_MAX];
+    const struct file_engine_kind *kind;
+    struct file_engine *engine;
+    unsigned under_way;
+    void *zeroes;
+    struct file_work works[FILE_DEPTH];
+    struct list_link free;
+};
+
+static const char *const keys[] = {"direct", "engine", NULL};
+
+/* ---- the fence ------------------------------------------------------------------------------- */
+
+// Somebody else's lock is given up soon if its process is ending, and otherwise refused.
+static int lock_fresh(int fd, int how)
+{
+    struct timespec wait = {.tv_nsec = FILE_LOCK_TRY_NS};
+    for (unsigned i = 0; i < FILE_LOCK_TRIES; i++) {
+        if (flock(fd, how | LOCK_NB) == 0) {
+            return 0;
+        }
+        if (errno != EWOULDBLOCK) {
+            return -errno;
+        }
+        nanosleep(&wait, NULL);
+    }
+    return -EBUSY;
+}
+
+static int fence(const struct file *file, const struct ddm_host *host)
+{
+    int how = host->read_only ? LOCK_SH : LOCK_EX;
+    if (!host->is_restart) {
+        return lock_fresh(file->fd, how);
+    }
+    if (flock(file->fd, how | LOCK_NB) == 0) {
+        return 0;
+    }
+    host->say(host->ctx, "file: waiting for the I/O that an earlier process left behind");
+    while (flock(file->fd, how) != 0) {
+        if (errno != EINTR) {
+            return -errno;
+        }
+    }
+    return 0;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void file_close(struct ddm *ddm)
+{
+    struct file *file = (struct file *)ddm;
+    if (file->engine != NULL) {
+        file->kind->destroy(file->engine);
+    }
+    if (file->fd >= 0) {
+        close(file->fd);
+    }
+    free(file->zeroes);
+    free(file);
+}
+
+// What fallocate can do here, tried where it changes nothing: behind the end.
+static void try_fallocate(struct file *file)
+{
+    off_t end = (off_t)((file->size + 4095) & ~UINT64_C(4095));
+    int keep = FALLOC_FL_KEEP_SIZE;
+    if (file->is_block_device) {
+        file->can_punch = file->can_zero = true; // the kernel answers each request for itself
+        return;
+    }
+    file->can_zero = fallocate(file->fd, keep | FALLOC_FL_ZERO_RANGE, end, 4096) == 0;
+    file->can_punch = fallocate(file->fd, keep | FALLOC_FL_PUNCH_HOLE, end, 4096) == 0;
+}
+
+static int size_find(struct file *file)
+{
+    struct stat status;
+    if (fstat(file->fd, &status) != 0) {
+        return -errno;
+    }
+    file->is_block_device = S_ISBLK(status.st_mode);
+    if (!file->is_block_device && !S_ISREG(status.st_mode)) {
+        return S_ISDIR(status.st_mode) ? -EISDIR : -ENODEV;
+    }
+    file->size = (uint64_t)status.st_size;
+    int sector = 512;
+    if (file->is_block_device && (ioctl(file->fd, BLKGETSIZE64, &file->size) != 0 ||
+                                  ioctl(file->fd, BLKSSZGET, &sector) != 0)) {
+        return -errno;
+    }
+    file->sector = (uint32_t)sector;
+    return 0;
+}
+
+static int engine_choose(struct file *file, unsigned wanted, const struct ddm_host *host)
+{
+    int error = -ENOSYS;
+    if (wanted != 2) {
+        file->kind = &file_engine_uring;
+        error = file->kind->create(file->fd, FILE_DEPTH, &file->engine);
+    }
+    if (wanted == 0 && error != 0) {
+        char line[128];
+        snprintf(line, sizeof line, "file: io_uring is refused here (%s): using threads",
+                 strerror(-error));
+        host->say(host->ctx, line);
+    }
+    if (wanted == 2 || (wanted == 0 && error != 0)) {
+        file->kind = &file_engine_threads;
+        error = file->kind->create(file->fd, FILE_DEPTH, &file->engine);
+    }
+    return error;
+}
+
+static int file_setup(struct file *file, const char *path, unsigned engine,
+                      const struct ddm_host *host)
+{
+    int flags = (host->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    file->fd = open(path, flags | (file->is_direct ? O_DIRECT : 0));
+    if (file->fd < 0) {
+        return -errno;
+    }
+    int error = size_find(file);
+    if (error == 0) {
+        error = fence(file, host);
+    }
+    if (error == 0) {
+        error = size_find(file); // as the predecessor left it
+    }
+    if (error == 0 && !host->read_only) {
+        try_fallocate(file);
+    }
+    return error == 0 ? engine_choose(file, engine, host) : error;
+}
+
+static const char *reason(int error)
+{
+    return error == -EBUSY    ? "another process has it open through weft"
+           : error == -ENODEV ? "neither a file nor a block device"
+                              : strerror(-error);
+}
+
+// What does not fit is told by its end, which is where paths differ.
+static void origin_set(struct file *file, const char *object)
+{
+    char path[PATH_MAX];
+    const char *whole = realpath(object, path) != NULL ? path : object;
+    size_t len = strlen(whole), most = sizeof file->origin - sizeof "file:";
+    snprintf(file->origin, sizeof file->origin, "file:%.*s", (int)most,
+             len > most ? whole + len - most : whole);
+}
+
+static int file_open(const struct ddm_target *target, const struct ddm_host *host, struct ddm *next,
+                     struct ddm **ret, char *ret_why)
+{
+    static const char *const switch_words[] = {"off", "on", NULL};
+    static const char *const engine_words[] = {"auto", "io_uring", "threads", NULL};
+    unsigned direct = 0, engine = 0;
+    int error = parameter_word(target, "direct", switch_words, &direct, ret_why);
+    if (error != 0 ||
+        (error = parameter_word(target, "engine", engine_words, &engine, ret_why)) != 0) {
+        return error;
+    }
+    struct file *file = calloc(1, sizeof *file);
+    if (file == NULL) {
+        return -ENOMEM;
+    }
+    *file = (struct file){
+        .ddm = {.driver = &ddm_file, .host = *host}, .fd = -1, .is_direct = direct != 0};
+    list_init(&file->free);
+    for (unsigned i = 0; i < FILE_DEPTH; i++) {
+        list_push_tail(&file->free, &file->works[i].job.link);
+    }
+    error = file_setup(file, target->object, engine, host);
+    if (error != 0) {
+        snprintf(ret_why, DDM_WHY_MAX, "%.150s: %s", target->object, reason(error));
+        file_close(&file->ddm);
+        return error;
+    }
+    origin_set(file, target->object);
+    *ret = &file->ddm;
+    return 0;
+}
+
+static int file_probe(struct ddm *ddm, struct volume_profile *ret)
+{
+    struct file *file = (struct file *)ddm;
+    int error = size_find(file);
+    if (error != 0) {
+        return error;
+    }
+    uint32_t alignment = file->is_direct ? file->sector : 1;
+    *ret = (struct volume_profile){.size = file->size & ~(uint64_t)(alignment - 1),
+                                   .abilities = VOLUME_CAN_FLUSH | VOLUME_CAN_EXTENTS,
+                                   .block_size = file->sector,
+                                   .alignment = alignment,
+                                   .preferred = 4096,
+                                   .transfer_max = NODE_TRANSFER_MAX,
+                                   .range_max = 1ULL << 40,
+                                   .depth = FILE_DEPTH,
+                                   .driver = "file"};
+    if (!ddm->host.read_only) {
+        ret->abilities |= VOLUME_CAN_WRITE | VOLUME_CAN_FUA | VOLUME_CAN_WRITE_ZEROES;
+        ret->abilities |= file->can_punch ? VOLUME_CAN_TRIM : 0;
+        ret->abilities |= file->can_punch && file->can_zero ? VOLUME_CAN_ZERO_FAST : 0;
+    }
+    ret->abilities &= file->is_block_device ? ~(uint32_t)VOLUME_CAN_EXTENTS : UINT32_MAX;
+    snprintf(ret->model, sizeof ret->model, "%s", file->kind->name);
+    snprintf(ret->origin, sizeof ret->origin, "%s", file->origin);
+    return 0;
+}
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+static enum node_completion completion_of(int error)
+{
+    switch (error) {
+    case 0:
+        return NODE_OK;
+    case EAGAIN:
+    case EINTR:
+        return NODE_RETRY;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+        return NODE_NO_SPACE;
+    case EBADF:
+    case EPERM:
+    case EROFS:
+        return NODE_READ_ONLY;
+    case EOPNOTSUPP:
+        return NODE_UNSUPPORTED;
+    default:
+        return NODE_MEDIA;
+    }
+}
+
+static bool must_allocate(const struct ddm_command *command)
+{
+    return command->operation == NODE_WRITE_ZEROES && (command->flags & NODE_NO_HOLE) != 0;
+}
+
+// How zeroes come about: by fallocate, or written where that cannot be.
+static void zeroes_begin(struct file *file, struct file_work *work)
+{
+    struct ddm_command *command = work->command;
+    bool punches = file->can_punch && !must_allocate(command);
+    work->job.len = command->len;
+    if (punches || file->can_zero) {
+        work->job.call = FILE_ALLOCATE;
+        work->job.mode =
+            FALLOC_FL_KEEP_SIZE | (punches ? FALLOC_FL_PUNCH_HOLE : FALLOC_FL_ZERO_RANGE);
+        return;
+    }
+    uint64_t left = command->len - work->done_len;
+    work->job.call = FILE_WRITE;
+    work->job.data = file->zeroes;
+    work->job.len = left < FILE_ZEROES_LEN ? left : FILE_ZEROES_LEN;
+}
+
+// The call that comes next for the command.
+static void call_prepare(struct file *file, struct file_work *work)
+{
+    struct ddm_command *command = work->command;
+    work->job.offset = command->offset + work->done_len;
+    work->job.rw_flags = (command->flags & NODE_FUA) != 0 ? RWF_DSYNC : 0;
+    switch (command->operation) {
+    case NODE_READ:
+    case NODE_WRITE:
+        work->job.call = command->operation == NODE_READ ? FILE_READ : FILE_WRITE;
+        work->job.data = (uint8_t *)command->data + work->done_len;
+        work->job.len = command->data_len - work->done_len;
+        break;
+    case NODE_FLUSH:
+        work->job.call = FILE_SYNC;
+        break;
+    default:
+        zeroes_begin(file, work);
+    }
+}
+
+static void extents(const struct file *file, struct ddm_command *command)
+{
+    struct node_extent *out = command->data;
+    size_t most = command->data_len / sizeof *out, count = 0;
+    uint64_t at = command->offset, end = command->offset + command->len;
+    while (at < end && count < most) {
+        off_t data = lseek(file->fd, (off_t)at, SEEK_DATA);
+        uint64_t data_at = data < 0 || (uint64_t)data > end ? end : (uint64_t)data;
+        if (data < 0 && errno != ENXIO) {
+            data_at = at; // no holes to be seen here
+        }
+        off_t hole = data_at > at ? (off_t)data_at : lseek(file->fd, (off_t)at, SEEK_HOLE);
+        uint64_t next = hole < 0 || (uint64_t)hole > end ? end : (uint64_t)hole;
+        out[count++] = (struct node_extent){
+            .len = next - at, .flags = data_at > at ? NODE_EXTENT_HOLE | NODE_EXTENT_ZERO : 0};
+        at = next;
+    }
+    command->answer_len = (uint32_t)(count * sizeof *out);
+    ddm_command_finish(command, NODE_OK, 0);
+}
+
+static bool needs_zeroes(const struct file *file, const struct ddm_command *command)
+{
+    return command->operation == NODE_WRITE_ZEROES && file->zeroes == NULL && !file->can_zero;
+}
+
+static int file_submit(struct ddm *ddm, struct ddm_command *command)
+{
+    struct file *file = (struct file *)ddm;
+    if (command->operation == NODE_EXTENTS) {
+        extents(file, command);
+        return 0;
+    }
+    if (needs_zeroes(file, command)) {
+        file->zeroes = aligned_alloc(4096, FILE_ZEROES_LEN);
+        if (file->zeroes == NULL) {
+            return -ENOMEM;
+        }
+        memset(file->zeroes, 0, FILE_ZEROES_LEN);
+    }
+    struct list_link *l = list_pop_head(&file->free);
+    if (l == NULL) {
+        return -EAGAIN;
+    }
+    struct file_work *work = LIST_ENTRY(l, struct file_work, job.link);
+    *work = (struct file_work){.command = command};
+    list_init(&work->job.link);
+    call_prepare(file, work);
+    file->under_way++;
+    file->kind->submit(file->engine, &work->job);
+    return 0;
+}
+
+static void work_end(struct file *file, struct file_work *work, int error)
+{
+    struct ddm_command *command = work->command;
+    list_push_head(&file->free, &work->job.link);
+    file->under_way--;
+    ddm_command_finish(command, completion_of(error), (uint32_t)error);
+}
+
+// What fallocate refuses here and now, is written.
+static bool fall_back(struct file *file, struct file_work *work)
+{
+    struct ddm_command *command = work->command;
+    bool is_refused = work->job.result == -EOPNOTSUPP || work->job.result == -EINVAL;
+    if (work->job.call != FILE_ALLOCATE || !is_refused || command->operation == NODE_TRIM ||
+        (command->flags & NODE_FAST_ONLY) != 0) {
+        return false;
+    }
+    file->can_zero = false;
+    file->can_punch &= !must_allocate(command) ? false : file->can_punch;
+    return true;
+}
+
+// True: the command needs another call, which is prepared.
+static bool work_continue(struct file *file, struct file_work *work, int *ret_error)
+{
+    struct file_job *job = &work->job;
+    struct ddm_command *command = work->command;
+    *ret_error = 0;
+    if (fall_back(file, work)) {
+        if (file->zeroes == NULL) {
+            file->zeroes = calloc(1, FILE_ZEROES_LEN);
+        }
+        *ret_error = file->zeroes == NULL ? ENOMEM : 0;
+        call_prepare(file, work);
+        return file->zeroes != NULL;
+    }
+    if (job->result < 0) {
+        *ret_error = (int)-job->result;
+        return false;
+    }
+    if (job->call == FILE_READ || job->call == FILE_WRITE) {
+        uint64_t wanted =
+            command->operation == NODE_WRITE_ZEROES ? command->len : command->data_len;
+        if (job->result == 0) {
+            *ret_error = EIO; // the file has been cut short
+            return false;
+        }
+        work->done_len += (uint64_t)job->result;
+        if (work->done_len < wanted) {
+            call_prepare(file, work);
+            return true;
+        }
+        return false;
+    }
+    if (job->call == FILE_ALLOCATE && (command->flags & NODE_FUA) != 0) {
+        job->call = FILE_SYNC;
+        return true;
+    }
+    return false;
+}
+
+static void reap(struct file *file)
+{
+    bool has_more = false;
+    for (struct file_job *job; (job = file->kind->reap(file->engine)) != NULL;) {
+        struct file_work *work = LIST_ENTRY(job, struct file_work, job);
+        int error;
+        if (work_continue(file, work, &error)) {
+            file->kind->submit(file->engine, job);
+            has_more = true;
+        } else {
+            work_end(file, work, error);
+        }
+    }
+    if (has_more) {
+        file->kind->start(file->engine);
+    }
+}
+
+// Calls that the page cache answers have ended when they have begun.
+static void file_flush_queue(struct ddm *ddm)
+{
+    struct file *file = (struct file *)ddm;
+    file->kind->start(file->engine);
+    reap(file);
+}
+
+static int file_poll_fd(struct ddm *ddm)
+{
+    struct file *file = (struct file *)ddm;
+    return file->kind->poll_fd(file->engine);
+}
+
+static void file_poll(struct ddm *ddm, instant_ns now)
+{
+    reap((struct file *)ddm);
+}
+
+static void file_drain(struct ddm *ddm)
+{
+    struct file *file = (struct file *)ddm;
+    file_flush_queue(ddm);
+    while (file->under_way > 0) {
+        file->kind->wait(file->engine);
+        reap(file);
+    }
+}
+
+const struct ddm_driver ddm_file = {
+    .version = DDM_VERSION,
+    .self_size = sizeof(struct ddm_driver),
+    .name = "file",
+    .summary = "a file or a block device",
+    .object = "PATH",
+    .fence = "a lock on the file description that the I/O goes through",
+    .parameters = keys,
+    .open = file_open,
+    .probe = file_probe,
+    .submit = file_submit,
+    .flush_queue = file_flush_queue,
+    .poll_fd = file_poll_fd,
+    .poll = file_poll,
+    .drain = file_drain,
+    .close = file_close,
+};

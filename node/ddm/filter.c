@@ -1,0 +1,57 @@
+#include "node/ddm/filter.h"
+
+#include <stdlib.h>
+
+int filter_probe(struct ddm *ddm, struct volume_profile *ret)
+{
+    return ddm->next->driver->probe(ddm->next, ret);
+}
+
+int filter_submit(struct ddm *ddm, struct ddm_command *command)
+{
+    return ddm->next->driver->submit(ddm->next, command);
+}
+
+void filter_flush_queue(struct ddm *ddm)
+{
+    if (ddm->next->driver->flush_queue != NULL) {
+        ddm->next->driver->flush_queue(ddm->next);
+    }
+}
+
+int filter_poll_fd(struct ddm *ddm)
+{
+    return ddm->next->driver->poll_fd(ddm->next);
+}
+
+instant_ns filter_next_deadline(struct ddm *ddm)
+{
+    const struct ddm_driver *next = ddm->next->driver;
+    return next->next_deadline != NULL ? next->next_deadline(ddm->next) : INSTANT_NEVER;
+}
+
+void filter_poll(struct ddm *ddm, instant_ns now)
+{
+    ddm->next->driver->poll(ddm->next, now);
+}
+
+void filter_drain(struct ddm *ddm)
+{
+    ddm->next->driver->drain(ddm->next);
+}
+
+void filter_close(struct ddm *ddm)
+{
+    ddm->next->driver->close(ddm->next);
+    free(ddm);
+}
+
+struct ddm *filter_create(size_t size, const struct ddm_driver *driver, const struct ddm_host *host,
+                          struct ddm *next)
+{
+    struct ddm *ddm = calloc(1, size);
+    if (ddm != NULL) {
+        *ddm = (struct ddm){.driver = driver, .next = next, .host = *host};
+    }
+    return ddm;
+}

@@ -1,0 +1,107 @@
+#include "node/ddm/parameters.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int fail(char *ret_why, const char *key, const char *value, const char *what)
+{
+    snprintf(ret_why, DDM_WHY_MAX, "%s=%.100s: it must be %s", key, value, what);
+    return -EINVAL;
+}
+
+const char *parameter_find(const struct ddm_target *target, const char *key)
+{
+    for (size_t i = 0; i < target->parameter_count; i++) {
+        if (strcmp(target->parameters[i].key, key) == 0) {
+            return target->parameters[i].value;
+        }
+    }
+    return NULL;
+}
+
+// A number without sign, then a unit of the table: what it is worth.
+struct unit_of_measure {
+    const char *suffix;
+    uint64_t worth;
+};
+
+static bool measure(const char *text, const struct unit_of_measure *units, uint64_t *ret)
+{
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || errno != 0) {
+        return false;
+    }
+    for (; units->suffix != NULL; units++) {
+        if (strcmp(end, units->suffix) == 0) {
+            return !__builtin_mul_overflow(number, units->worth, ret);
+        }
+    }
+    return false;
+}
+
+int parameter_size_parse(const char *text, uint64_t *ret, char *ret_why)
+{
+    static const struct unit_of_measure units[] = {
+        {"", 1},           {"K", 1ULL << 10}, {"M", 1ULL << 20}, {"G", 1ULL << 30},
+        {"T", 1ULL << 40}, {"P", 1ULL << 50}, {NULL, 0}};
+    if (!measure(text, units, ret) || *ret > INT64_MAX) {
+        return fail(ret_why, "size", text, "a number of octets, with K, M, G, T or P");
+    }
+    return 0;
+}
+
+int parameter_size(const struct ddm_target *target, const char *key, uint64_t *ret, char *ret_why)
+{
+    const char *value = parameter_find(target, key);
+    return value == NULL ? 0 : parameter_size_parse(value, ret, ret_why);
+}
+
+int parameter_duration(const struct ddm_target *target, const char *key, duration_ns *ret,
+                       char *ret_why)
+{
+    static const struct unit_of_measure units[] = {{"", NS_PER_S},    {"s", NS_PER_S},
+                                                   {"ms", NS_PER_MS}, {"us", NS_PER_US},
+                                                   {"ns", 1},         {NULL, 0}};
+    const char *value = parameter_find(target, key);
+    if (value != NULL && !measure(value, units, ret)) {
+        return fail(ret_why, key, value, "a duration like 10ms or 2s");
+    }
+    return 0;
+}
+
+int parameter_share(const struct ddm_target *target, const char *key, uint32_t *ret, char *ret_why)
+{
+    const char *value = parameter_find(target, key);
+    if (value == NULL) {
+        return 0;
+    }
+    char *end;
+    double number = strtod(value, &end);
+    bool is_percent = strcmp(end, "%") == 0;
+    number /= is_percent ? 100 : 1;
+    if (end == value || (*end != '\0' && !is_percent) || !(number >= 0 && number <= 1)) {
+        return fail(ret_why, key, value, "a share like 10% or 0.1");
+    }
+    *ret = (uint32_t)(number * 1000000);
+    return 0;
+}
+
+int parameter_word(const struct ddm_target *target, const char *key, const char *const *words,
+                   unsigned *ret, char *ret_why)
+{
+    const char *value = parameter_find(target, key);
+    char list[DDM_WHY_MAX / 2] = "";
+    for (unsigned i = 0; value != NULL && words[i] != NULL; i++) {
+        if (strcmp(words[i], value) == 0) {
+            *ret = i;
+            return 0;
+        }
+        size_t len = strlen(list);
+        snprintf(list + len, sizeof list - len, "%s%s", i == 0 ? "" : " or ", words[i]);
+    }
+    return value == NULL ? 0 : fail(ret_why, key, value, list);
+}

@@ -1,0 +1,100 @@
+#include "node/ddm/registry.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "node/ddm/drivers.h"
+#include "node/ddm/uri.h"
+
+static const struct ddm_driver *const drivers[] = {
+    &ddm_file, &ddm_null, &ddm_ram, &ddm_delay, &ddm_error, &ddm_log, &ddm_lose, NULL,
+};
+
+const struct ddm_driver *const *ddm_registry(void)
+{
+    return drivers;
+}
+
+static const struct ddm_driver *driver_find(const char *name)
+{
+    for (const struct ddm_driver *const *d = drivers; *d != NULL; d++) {
+        bool is_known = (*d)->version == DDM_VERSION && (*d)->self_size == sizeof **d;
+        if (is_known && strcmp((*d)->name, name) == 0) {
+            return *d;
+        }
+    }
+    return NULL;
+}
+
+static bool knows_parameter(const struct ddm_driver *driver, const char *key)
+{
+    for (const char *const *p = driver->parameters; p != NULL && *p != NULL; p++) {
+        if (strcmp(*p, key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// 0, and the drivers of the chain, the outermost first.
+static int chain_find(const struct uri *uri, const struct ddm_driver **ret, char *ret_why)
+{
+    for (unsigned i = 0; i < uri->scheme_count; i++) {
+        bool is_last = i + 1 == uri->scheme_count;
+        ret[i] = driver_find(uri->schemes[i]);
+        if (ret[i] == NULL || ret[i]->is_filter == is_last) {
+            snprintf(ret_why, DDM_WHY_MAX, "there is no %s %.64s", is_last ? "driver" : "filter",
+                     uri->schemes[i]);
+            return -ENODEV;
+        }
+    }
+    for (unsigned p = 0; p < uri->parameter_count; p++) {
+        bool is_known = false;
+        for (unsigned i = 0; i < uri->scheme_count; i++) {
+            is_known |= knows_parameter(ret[i], uri->parameters[p].key);
+        }
+        if (!is_known) {
+            snprintf(ret_why, DDM_WHY_MAX, "there is no parameter %.64s", uri->parameters[p].key);
+            return -EINVAL;
+        }
+    }
+    return 0;
+}
+
+bool ddm_registry_knows(const char *text, char *ret_why)
+{
+    struct uri uri;
+    const struct ddm_driver *chain[URI_SCHEME_MAX];
+    return uri_parse(text, &uri, ret_why) == 0 && chain_find(&uri, chain, ret_why) == 0;
+}
+
+int ddm_registry_open(const char *text, const struct ddm_host *host, struct ddm **ret,
+                      char *ret_why)
+{
+    struct uri uri;
+    const struct ddm_driver *chain[URI_SCHEME_MAX];
+    int error = uri_parse(text, &uri, ret_why);
+    if (error == 0) {
+        error = chain_find(&uri, chain, ret_why);
+    }
+    if (error != 0) {
+        return error;
+    }
+    struct ddm_target target = {
+        .object = uri.object, .parameters = uri.parameters, .parameter_count = uri.parameter_count};
+    struct ddm *next = NULL;
+    for (unsigned i = uri.scheme_count; i > 0; i--) {
+        struct ddm *ddm = NULL;
+        error = chain[i - 1]->open(&target, host, next, &ddm, ret_why);
+        if (error != 0) {
+            if (next != NULL) {
+                next->driver->close(next);
+            }
+            return error;
+        }
+        next = ddm;
+    }
+    *ret = next;
+    return 0;
+}

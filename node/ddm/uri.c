@@ -1,0 +1,84 @@
+#include "node/ddm/uri.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int fail(char *ret_why, const char *why, const char *text)
+{
+    snprintf(ret_why, DDM_WHY_MAX, "%s: %.100s", why, text);
+    return -EINVAL;
+}
+
+static void decode(char *text)
+{
+    char *out = text;
+    for (const char *in = text; *in != '\0';) {
+        if (in[0] == '%' && isxdigit((unsigned char)in[1]) && isxdigit((unsigned char)in[2])) {
+            char digits[] = {in[1], in[2], '\0'};
+            *out++ = (char)strtoul(digits, NULL, 16);
+            in += 3;
+        } else {
+            *out++ = *in++;
+        }
+    }
+    *out = '\0';
+}
+
+static int schemes_parse(char *text, struct uri *ret, char *ret_why)
+{
+    char *rest = NULL;
+    for (char *word = strtok_r(text, "+", &rest); word != NULL; word = strtok_r(NULL, "+", &rest)) {
+        if (ret->scheme_count == URI_SCHEME_MAX) {
+            return fail(ret_why, "too many filters", word);
+        }
+        ret->schemes[ret->scheme_count++] = word;
+    }
+    return ret->scheme_count > 0 ? 0 : fail(ret_why, "no driver", ret->object);
+}
+
+static int parameters_parse(char *text, struct uri *ret, char *ret_why)
+{
+    char *rest = NULL;
+    for (char *word = strtok_r(text, "&", &rest); word != NULL; word = strtok_r(NULL, "&", &rest)) {
+        char *value = strchr(word, '=');
+        if (value == NULL) {
+            return fail(ret_why, "a parameter is KEY=VALUE", word);
+        }
+        if (ret->parameter_count == URI_PARAMETER_MAX) {
+            return fail(ret_why, "too many parameters", word);
+        }
+        *value++ = '\0';
+        decode(value);
+        ret->parameters[ret->parameter_count++] =
+            (struct ddm_parameter){.key = word, .value = value};
+    }
+    return 0;
+}
+
+int uri_parse(const char *text, struct uri *ret, char *ret_why)
+{
+    *ret = (struct uri){0};
+    if (strlen(text) >= sizeof ret->text) {
+        return fail(ret_why, "the URI is too long", text);
+    }
+    snprintf(ret->text, sizeof ret->text, "%s", text);
+    char *object = strchr(ret->text, ':');
+    if (object == NULL) {
+        return fail(ret_why, "not DRIVER:OBJECT", text);
+    }
+    *object++ = '\0';
+    ret->object = object;
+    char *parameters = strchr(object, '?');
+    if (parameters != NULL) {
+        *parameters++ = '\0';
+    }
+    int error = schemes_parse(ret->text, ret, ret_why);
+    if (error == 0 && parameters != NULL) {
+        error = parameters_parse(parameters, ret, ret_why);
+    }
+    decode(object);
+    return error;
+}

@@ -1,0 +1,86 @@
+// The inside of the host storage node, for its files.
+#pragma once
+
+#include <sys/types.h>
+
+#include "node/bus/ring.h"
+#include "node/cta/cta.h"
+#include "node/host/host.h"
+#include "node/loop/loop.h"
+#include "node/tts/nbd.h"
+#include "node/unit/runner.h"
+#include "node/unit/segment.h"
+
+// The process of one unit, and what connects it.
+struct host_unit {
+    struct host *host;
+    uint32_t number;
+    bool is_running;
+    pid_t pid; // 0: the RTA is in the host's own process
+    int pidfd;
+    int channel;
+    int bell_rta;
+    int bell_cta;
+    struct segment bus_memory;
+    struct bus_end bus;
+    struct loop_watch *exit_watch;
+    struct loop_watch *channel_watch;
+    struct loop_watch *bell_watch;
+    struct runner *runner; // in the host's own process
+};
+
+struct host {
+    const struct host_config *config;
+    struct host_config in_file; // as last read; only its volumes count
+    struct loop *loop;
+    struct segment pool;
+    struct uma *uma;
+    struct cta *cta;
+    struct nbd *nbd;
+    struct host_control *control;
+    struct host_metrics *metrics;
+    struct loop_member before; // the TTSs
+    struct loop_member after;
+    int signal_fd;
+    struct loop_watch *signal_watch;
+    bool has_announced;
+    instant_ns stop_by_ns; // when stopping: at the latest then
+    int exit_status;
+    pid_t captive_pid;
+    int captive_fd;
+    struct loop_watch *captive_watch;
+    struct host_unit units[NODE_UNIT_COUNT_MAX];
+};
+
+// Adds a volume, in the unit that the configuration says. As uma_volume_add.
+int host_volume_add(struct host *host, const struct volume_wish *wish);
+// The operator's reset event: volumes as the configuration file has them now, all probed anew. 0,
+// or a negative errno with the reason in `ret_why` (HOST_WHY_MAX octets).
+int host_rescan(struct host *host, char *ret_why);
+// One line on standard error.
+void host_say(void *ctx, const char *line);
+// The captive command has ended so, or the node cannot start: everything stops.
+void host_end(struct host *host, int exit_status);
+
+// ---- units.c: parts of the UMA; the context is the struct host
+
+int host_unit_spawn(void *ctx, uint32_t unit);
+void host_unit_kill(void *ctx, uint32_t unit);
+int host_unit_send(void *ctx, uint32_t unit, const struct unit_message *message, int keepsake);
+struct frame_port host_unit_bus(void *ctx, uint32_t unit);
+// Takes what has come over all buses.
+void host_units_receive(struct host *host, instant_ns now);
+// False: something has come.
+bool host_units_sleep(struct host *host);
+void host_units_wake(struct host *host);
+void host_units_close(struct host *host);
+
+// ---- identity.c
+
+void host_identify(void *ctx, const struct volume_profile *profile, struct volume_identity *ret);
+
+// ---- captive.c
+
+// Starts the command with the node's URIs in its environment. 0 or a negative errno.
+int host_captive_start(struct host *host);
+void host_captive_close(struct host *host);

@@ -1,0 +1,207 @@
+#include "node/host/config.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "node/host/wish.h"
+
+struct reading {
+    struct host_config *config;
+    struct volume_wish *wish; // of the section under way
+    char section[VOLUME_NAME_MAX + 16];
+    char *why;
+};
+
+bool config_rta_parse(const char *word, enum host_rta *ret)
+{
+    static const char *const words[] = {
+        [HOST_RTA_EACH] = "each", [HOST_RTA_ONE] = "one", [HOST_RTA_HOST] = "host"};
+    for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(word, words[i]) == 0) {
+            *ret = (enum host_rta)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+int config_volume_add(struct host_config *config, const struct volume_wish *wish)
+{
+    for (size_t i = 0; i < config->volume_count; i++) {
+        if (strcmp(config->volumes[i].name, wish->name) == 0) {
+            return -EEXIST;
+        }
+    }
+    struct volume_wish *longer =
+        reallocarray(config->volumes, config->volume_count + 1, sizeof *longer);
+    if (longer == NULL) {
+        return -ENOMEM;
+    }
+    config->volumes = longer;
+    config->volumes[config->volume_count++] = *wish;
+    return 0;
+}
+
+void config_free(struct host_config *config)
+{
+    free(config->volumes);
+    config->volumes = NULL;
+    config->volume_count = 0;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static bool fail(struct reading *r, const char *what, const char *object)
+{
+    snprintf(r->why, HOST_WHY_MAX, "%s: %.200s", what, object);
+    return false;
+}
+
+static bool text_set(struct reading *r, char *to, size_t capacity, const char *value)
+{
+    if (strlen(value) >= capacity) {
+        return fail(r, "too long", value);
+    }
+    snprintf(to, capacity, "%s", value);
+    return true;
+}
+
+static bool switch_parse(struct reading *r, const char *value, bool *ret)
+{
+    static const char *const on[] = {"yes", "on", "true"}, *const off[] = {"no", "off", "false"};
+    for (unsigned i = 0; i < 3; i++) {
+        if (strcmp(value, on[i]) == 0 || strcmp(value, off[i]) == 0) {
+            *ret = strcmp(value, on[i]) == 0;
+            return true;
+        }
+    }
+    return fail(r, "neither yes nor no", value);
+}
+
+static bool nguid_parse(struct reading *r, const char *value, uint8_t ret[VOLUME_UUID_LEN])
+{
+    unsigned octet;
+    for (unsigned i = 0; i < VOLUME_UUID_LEN; i++) {
+        if (sscanf(value + 2 * (size_t)i, "%2x", &octet) != 1) {
+            return fail(r, "not 32 hexadecimal digits", value);
+        }
+        ret[i] = (uint8_t)octet;
+    }
+    return strlen(value) == 2 * VOLUME_UUID_LEN || fail(r, "not 32 hexadecimal digits", value);
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+static bool node_set(struct reading *r, const char *key, const char *value)
+{
+    struct host_config *config = r->config;
+    char why[WISH_WHY_MAX];
+    if (strcmp(key, "nbd") == 0) {
+        return text_set(r, config->nbd_listen, sizeof config->nbd_listen, value);
+    }
+    if (strcmp(key, "metrics") == 0) {
+        return text_set(r, config->metrics_listen, sizeof config->metrics_listen, value);
+    }
+    if (strcmp(key, "pool") == 0) {
+        return wish_pool_parse(value, &config->pool_len, why) == 0 || fail(r, why, key);
+    }
+    if (strcmp(key, "rta") == 0) {
+        return config_rta_parse(value, &config->rta) || fail(r, "not each, one or host", value);
+    }
+    return fail(r, "there is no key", key);
+}
+
+static bool allow_add(struct reading *r, struct volume_wish *wish, const char *value)
+{
+    if (wish->allow_count == UMA_ALLOW_COUNT_MAX) {
+        return fail(r, "too many clients allowed", value);
+    }
+    return text_set(r, wish->allow[wish->allow_count++], CLIENT_IDENTITY_MAX, value);
+}
+
+static bool volume_set(struct reading *r, const char *key, const char *value)
+{
+    struct volume_wish *wish = r->wish;
+    char why[WISH_WHY_MAX];
+    if (strcmp(key, "uri") == 0) {
+        return wish_uri_parse(value, wish, why) == 0 || fail(r, why, value);
+    }
+    if (strcmp(key, "read-only") == 0) {
+        return switch_parse(r, value, &wish->read_only);
+    }
+    if (strcmp(key, "rta") == 0) {
+        return text_set(r, wish->unit, sizeof wish->unit, value);
+    }
+    if (strcmp(key, "uuid") == 0) {
+        wish->has_uuid = true;
+        return uuid_parse(value, wish->identity.uuid) == 0 || fail(r, "not a UUID", value);
+    }
+    if (strcmp(key, "nguid") == 0) {
+        wish->has_nguid = true;
+        return nguid_parse(r, value, wish->identity.nguid);
+    }
+    if (strcmp(key, "allow") == 0) {
+        return allow_add(r, wish, value);
+    }
+    return fail(r, "there is no key", key);
+}
+
+/* ---- sections -------------------------------------------------------------------------------- */
+
+static bool section_begin(struct reading *r, const char *section)
+{
+    static const char prefix[] = "volume ";
+    snprintf(r->section, sizeof r->section, "%s", section);
+    r->wish = NULL;
+    if (strcmp(section, "node") == 0) {
+        return true;
+    }
+    const char *name = section + sizeof prefix - 1;
+    if (strncmp(section, prefix, sizeof prefix - 1) != 0 || !wish_name_is_good(name)) {
+        return fail(r, "not [node] or [volume NAME]", section);
+    }
+    struct volume_wish wish = {0};
+    snprintf(wish.name, sizeof wish.name, "%s", name);
+    int error = config_volume_add(r->config, &wish);
+    if (error != 0) {
+        return fail(r, error == -EEXIST ? "the volume is there already" : "no memory", name);
+    }
+    r->wish = &r->config->volumes[r->config->volume_count - 1];
+    return true;
+}
+
+static int on_key(void *ctx, const char *section, const char *key, const char *value)
+{
+    struct reading *r = ctx;
+    if (strcmp(section, r->section) != 0 && !section_begin(r, section)) {
+        return 0;
+    }
+    return r->wish != NULL ? volume_set(r, key, value) : node_set(r, key, value);
+}
+
+int config_read(const char *path, struct host_config *config, char *ret_why)
+{
+    char why[HOST_WHY_MAX] = "it cannot be read";
+    struct reading reading = {.config = config, .why = why};
+    int line = ini_parse(path, on_key, &reading);
+    if (line != 0) {
+        if (line > 0) {
+            snprintf(ret_why, HOST_WHY_MAX, "%.200s:%d: %.280s", path, line, why);
+        } else {
+            snprintf(ret_why, HOST_WHY_MAX, "%.200s: %s", path, strerror(errno));
+        }
+        return line > 0 ? -EINVAL : -errno;
+    }
+    for (size_t i = 0; i < config->volume_count; i++) {
+        if (config->volumes[i].uri[0] == '\0') {
+            snprintf(ret_why, HOST_WHY_MAX, "%.200s: volume %s: it has no uri", path,
+                     config->volumes[i].name);
+            return -EINVAL;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,33 @@
+// The configuration file of a node, in the INI form:
+//
+//     [node]
+//     nbd = 127.0.0.1:10809       HOST:PORT or unix:PATH
+//     metrics = 127.0.0.1:9108    address for Prometheus
+//     pool = 64M
+//     rta = each                  each, one, host
+//
+//     [volume NAME]
+//     uri = file:/srv/disk.img
+//     read-only = yes
+//     rta = NAME                  volumes with the same one share a process
+//     uuid = 6f4d…                instead of the derived ones
+//     nguid = 0011…
+//     allow = IDENTITY            only these clients; may stand there several times
+//
+// A key that is not known, a value that cannot be, a volume twice: an error with its line.
+#pragma once
+
+#include "node/host/host.h"
+
+// Reads into what is there already: what the file does not say stays. 0 or a negative errno, with
+// the reason in `ret_why` (HOST_WHY_MAX octets). Volumes are added.
+int config_read(const char *path, struct host_config *config, char *ret_why);
+
+// Frees the volumes.
+void config_free(struct host_config *config);
+
+// "each", "one" or "host". False: none of them.
+bool config_rta_parse(const char *word, enum host_rta *ret);
+
+// Appends a volume; the array grows. 0; -EEXIST; -ENOMEM.
+int config_volume_add(struct host_config *config, const struct volume_wish *wish);

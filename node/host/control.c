@@ -1,0 +1,234 @@
+#include "node/host/control.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "node/host/agent.h"
+#include "node/host/status.h"
+#include "node/host/wish.h"
+
+enum { LINE_MAX_LEN = UNIT_URI_MAX + VOLUME_NAME_MAX + 16, ASKER_MAX = 16 };
+
+// RTAs have this long to send their counters before an answer.
+static const duration_ns counters_within_ns = 30 * NS_PER_MS;
+static const duration_ns ask_within_ns = 5 * NS_PER_S;
+
+struct asker {
+    struct host_control *control;
+    int fd; // -1: free
+    struct loop_watch *watch;
+    size_t len;
+    char line[LINE_MAX_LEN];
+    instant_ns deadline;
+    bool wants_status;
+};
+
+struct host_control {
+    struct host *host;
+    int fd;
+    struct loop_watch *watch;
+    struct loop_member member;
+    struct asker askers[ASKER_MAX];
+};
+
+static void asker_end(struct asker *asker)
+{
+    loop_unwatch(asker->watch);
+    close(asker->fd);
+    *asker = (struct asker){.control = asker->control, .fd = -1, .deadline = INSTANT_NEVER};
+}
+
+// All at once: an answer fits into the socket, or the asker is not there to read it.
+static void answer(struct asker *asker, struct json_object *object)
+{
+    const char *text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_NOSLASHESCAPE);
+    size_t len = strlen(text);
+    for (ssize_t sent; len > 0; text += sent, len -= (size_t)sent) {
+        sent = send(asker->fd, text, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent <= 0) {
+            break;
+        }
+    }
+    json_object_put(object);
+    asker_end(asker);
+}
+
+static void answer_result(struct asker *asker, const char *why)
+{
+    struct json_object *object = json_object_new_object();
+    json_object_object_add(object, "ok", json_object_new_boolean(why == NULL));
+    if (why != NULL) {
+        json_object_object_add(object, "why", json_object_new_string(why));
+    }
+    answer(asker, object);
+}
+
+static void on_add(struct asker *asker, const char *text)
+{
+    struct volume_wish wish;
+    char why[WISH_WHY_MAX];
+    if (wish_parse(text, &wish, why) != 0) {
+        answer_result(asker, why);
+        return;
+    }
+    int error = host_volume_add(asker->control->host, &wish);
+    answer_result(asker, error == 0         ? NULL
+                         : error == -EEXIST ? "there is a volume of this name"
+                                            : "there are too many volumes");
+}
+
+static void on_line(struct asker *asker, instant_ns now)
+{
+    struct host *host = asker->control->host;
+    char why[WISH_WHY_MAX];
+    if (strcmp(asker->line, "status") == 0) {
+        uma_ask_counters(host->uma);
+        asker->wants_status = true;
+        asker->deadline = instant_after(now, counters_within_ns);
+    } else if (strcmp(asker->line, "rescan") == 0) {
+        answer_result(asker, host_rescan(host, why) == 0 ? NULL : why);
+    } else if (strncmp(asker->line, "add ", 4) == 0) {
+        on_add(asker, asker->line + 4);
+    } else if (strncmp(asker->line, "remove ", 7) == 0) {
+        int error = uma_volume_remove(host->uma, asker->line + 7, now);
+        answer_result(asker, error == 0 ? NULL : "there is no such volume");
+    } else {
+        answer_result(asker, "there is no such request");
+    }
+}
+
+static void on_asker(void *ctx, uint32_t events)
+{
+    struct asker *asker = ctx;
+    ssize_t got = recv(asker->fd, asker->line + asker->len, sizeof asker->line - 1 - asker->len,
+                       MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    asker->len += got > 0 ? (size_t)got : 0;
+    char *end = memchr(asker->line, '\n', asker->len);
+    if (got <= 0 || (end == NULL && asker->len == sizeof asker->line - 1)) {
+        asker_end(asker);
+    } else if (end != NULL && !asker->wants_status) {
+        *end = '\0';
+        on_line(asker, loop_now(asker->control->host->loop));
+    }
+}
+
+static bool may_ask(int fd)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+           (peer.uid == geteuid() || peer.uid == 0);
+}
+
+static void on_listener(void *ctx, uint32_t events)
+{
+    struct host_control *control = ctx;
+    int fd = accept4(control->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    struct asker *asker = NULL;
+    for (unsigned i = 0; i < ASKER_MAX && asker == NULL; i++) {
+        asker = control->askers[i].fd < 0 ? &control->askers[i] : NULL;
+    }
+    if (fd < 0) {
+        return;
+    }
+    if (asker == NULL || !may_ask(fd)) {
+        close(fd);
+        return;
+    }
+    asker->fd = fd;
+    asker->deadline = instant_after(loop_now(control->host->loop), ask_within_ns);
+    asker->watch = loop_watch(control->host->loop, fd, EPOLLIN, on_asker, asker);
+    if (asker->watch == NULL) {
+        asker_end(asker);
+    }
+}
+
+static instant_ns next_deadline(void *ctx)
+{
+    const struct host_control *control = ctx;
+    instant_ns at = INSTANT_NEVER;
+    for (unsigned i = 0; i < ASKER_MAX; i++) {
+        at = instant_min(at, control->askers[i].deadline);
+    }
+    return at;
+}
+
+static void on_deadline(void *ctx, instant_ns now)
+{
+    struct host_control *control = ctx;
+    for (unsigned i = 0; i < ASKER_MAX; i++) {
+        struct asker *asker = &control->askers[i];
+        if (asker->deadline > now) {
+            continue;
+        }
+        if (asker->wants_status) {
+            answer(asker, status_object(control->host));
+        } else {
+            asker_end(asker);
+        }
+    }
+}
+
+static int control_listen(void)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int name_len = snprintf(addr.sun_path + 1, sizeof addr.sun_path - 1, "weft-node.%u.%d",
+                            (unsigned)geteuid(), (int)getpid());
+    socklen_t addr_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)name_len);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 && (bind(fd, (struct sockaddr *)&addr, addr_len) != 0 || listen(fd, 8) != 0)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+struct host_control *control_create(struct host *host)
+{
+    struct host_control *control = calloc(1, sizeof *control);
+    if (control == NULL) {
+        return NULL;
+    }
+    control->host = host;
+    control->fd = control_listen();
+    control->watch = control->fd >= 0
+                         ? loop_watch(host->loop, control->fd, EPOLLIN, on_listener, control)
+                         : NULL;
+    for (unsigned i = 0; i < ASKER_MAX; i++) {
+        control->askers[i] =
+            (struct asker){.control = control, .fd = -1, .deadline = INSTANT_NEVER};
+    }
+    control->member = (struct loop_member){
+        .ctx = control, .next_deadline = next_deadline, .on_deadline = on_deadline};
+    loop_join(host->loop, &control->member);
+    return control;
+}
+
+void control_destroy(struct host_control *control)
+{
+    if (control == NULL) {
+        return;
+    }
+    for (unsigned i = 0; i < ASKER_MAX; i++) {
+        if (control->askers[i].fd >= 0) {
+            asker_end(&control->askers[i]);
+        }
+    }
+    loop_unwatch(control->watch);
+    if (control->fd >= 0) {
+        close(control->fd);
+    }
+    loop_leave(control->host->loop, &control->member);
+    free(control);
+}

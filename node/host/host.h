@@ -1,0 +1,42 @@
+// The host storage node: one UMA, one CTA, the TTSs and the processes of the RTAs, on one loop and
+// one thread.
+//
+//     host.c      the agents put together; the loop; signals
+//     units.c     processes of RTAs: the bus, the socket, the bells, the end
+//     identity.c  identities of volumes from their origins
+//     captive.c   the command that a captive node serves
+//     config.c    the configuration file
+//     status.c    what weft status shows; control.c answers it
+//     metrics.c   the same for Prometheus
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "node/uma/uma.h"
+
+enum host_limits { HOST_LISTEN_MAX = 128, HOST_WHY_MAX = 512 };
+
+// Where RTAs live.
+enum host_rta {
+    HOST_RTA_EACH, // a process for each volume, but for volumes that name a unit
+    HOST_RTA_ONE,  // one process for all
+    HOST_RTA_HOST, // none: in the host's own process
+};
+
+struct host_config {
+    struct volume_wish *volumes; // `unit` empty: by `rta`
+    size_t volume_count;
+    size_t file_volume_count;             // the first of them stand in the file `path`
+    char nbd_listen[HOST_LISTEN_MAX];     // address_listen's form; empty: no NBD
+    char metrics_listen[HOST_LISTEN_MAX]; // HOST:PORT; empty: none
+    uint64_t pool_len;                    // octets, a multiple of NODE_TRANSFER_MAX
+    enum host_rta rta;
+    char *const *captive; // argv of a command; NULL: none
+    const char *path;     // of the configuration file, for rescans; NULL: none
+    bool is_quiet;        // nothing on standard output
+};
+
+// Serves until a signal, or the end of the captive command. The exit status: that of the captive
+// command; else 0; or 1 after saying on standard error what is wrong.
+int host_run(const struct host_config *config);

@@ -1,0 +1,9 @@
+// The node's counters for Prometheus, at /metrics of an HTTP address of their own.
+#pragma once
+
+struct host;
+struct host_metrics;
+
+// "HOST:PORT". NULL with the reason in `ret_why` (HOST_WHY_MAX octets).
+struct host_metrics *metrics_create(struct host *host, const char *listen, char *ret_why);
+void metrics_destroy(struct host_metrics *metrics);

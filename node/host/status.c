@@ -1,0 +1,152 @@
+#include "node/host/status.h"
+
+#include <stdio.h>
+#include <unistd.h>
+#include <uuid/uuid.h>
+
+#include "node/host/agent.h"
+
+enum { URI_MAX = 512 };
+
+static void put_number(struct json_object *object, const char *key, uint64_t number)
+{
+    json_object_object_add(object, key, json_object_new_uint64(number));
+}
+
+static void put_text(struct json_object *object, const char *key, const char *text)
+{
+    json_object_object_add(object, key, json_object_new_string(text));
+}
+
+static struct json_object *by_operation(const uint64_t numbers[NODE_OPERATION_COUNT])
+{
+    struct json_object *object = json_object_new_object();
+    for (unsigned i = 0; i < NODE_OPERATION_COUNT; i++) {
+        put_number(object, node_operation_facts(i)->name, numbers[i]);
+    }
+    return object;
+}
+
+static struct json_object *by_completion(const uint64_t numbers[NODE_COMPLETION_COUNT])
+{
+    struct json_object *object = json_object_new_object();
+    for (unsigned i = 0; i < NODE_COMPLETION_COUNT; i++) {
+        put_number(object, node_completion_name(i), numbers[i]);
+    }
+    return object;
+}
+
+static const struct cta_volume_counters *counters_of(const struct cta *cta, uint32_t volume)
+{
+    const struct cta_volume_counters *counters;
+    for (size_t i = 0; (counters = cta_volume_counters(cta, i)) != NULL; i++) {
+        if (counters->volume == volume) {
+            return counters;
+        }
+    }
+    return NULL;
+}
+
+static struct json_object *volume_object(struct host *host, const struct resource *row)
+{
+    static const char *const states[] = {[RESOURCE_NOT_READY] = "not ready",
+                                         [RESOURCE_READY] = "ready",
+                                         [RESOURCE_FAILED] = "failed"};
+    struct json_object *object = json_object_new_object();
+    const struct cta_volume_counters *counters = counters_of(host->cta, row->volume);
+    struct uma_unit_status unit = {.name = ""};
+    char uuid[UUID_STR_LEN], uri[URI_MAX];
+    uuid_unparse_lower(row->identity.uuid, uuid);
+    nbd_uri(host->nbd, row->name, uri, sizeof uri);
+    uint32_t number = uma_volume_unit(host->uma, row->volume);
+    if (number < NODE_UNIT_COUNT_MAX) {
+        uma_unit_status(host->uma, number, &unit);
+    }
+    put_text(object, "name", row->name);
+    put_text(object, "state", states[row->state]);
+    put_text(object, "why", uma_volume_why(host->uma, row->volume));
+    put_text(object, "rta", unit.name);
+    put_text(object, "driver", row->profile.driver);
+    put_text(object, "uuid", uuid);
+    put_text(object, "uri", uri);
+    put_number(object, "size", row->profile.size);
+    put_number(object, "block_size", row->profile.block_size);
+    json_object_object_add(object, "read_only",
+                           json_object_new_boolean((row->abilities & VOLUME_CAN_WRITE) == 0));
+    put_number(object, "connections", counters != NULL ? counters->connections : 0);
+    if (counters != NULL) {
+        json_object_object_add(object, "operations", by_operation(counters->operations));
+        json_object_object_add(object, "octets", by_operation(counters->octets));
+        json_object_object_add(object, "completions", by_completion(counters->completions));
+        put_number(object, "waits", counters->waits);
+        put_number(object, "latency_ns", counters->latency_ns);
+    }
+    return object;
+}
+
+static struct json_object *unit_object(struct host *host, uint32_t number,
+                                       const struct uma_unit_status *status)
+{
+    struct json_object *object = json_object_new_object();
+    struct cta_unit_counters cta = {0};
+    const struct unit_counters *rta = &status->counters;
+    cta_unit_counters(host->cta, number, &cta);
+    put_text(object, "name", status->name);
+    put_text(object, "state", status->state);
+    put_number(object, "pid", (uint64_t)host->units[number].pid);
+    put_number(object, "since_ms", (loop_now(host->loop) - status->since_ns) / NS_PER_MS);
+    put_number(object, "restarts", status->restarts);
+    put_number(object, "requests", cta.requests);
+    put_number(object, "results", cta.results);
+    put_number(object, "in_flight", cta.in_flight);
+    put_number(object, "waiting", cta.waiting);
+    put_number(object, "replays", cta.replays);
+    put_number(object, "retransmissions", cta.retransmissions + rta->retransmissions);
+    put_number(object, "duplicates", cta.duplicates + rta->duplicates);
+    put_number(object, "violations", cta.violations);
+    put_number(object, "lent", cta.lent_len);
+    put_number(object, "refusals", rta->refusals);
+    put_number(object, "resubmissions", rta->resubmissions);
+    put_number(object, "turns", rta->turns);
+    return object;
+}
+
+static struct json_object *nbd_object(const struct host *host)
+{
+    struct json_object *object = json_object_new_object();
+    struct nbd_counters counters = nbd_counters(host->nbd);
+    put_number(object, "accepted", counters.accepted);
+    put_number(object, "established", counters.established);
+    put_number(object, "refused", counters.refused);
+    put_number(object, "malformed", counters.malformed);
+    put_number(object, "stalled", counters.stalled);
+    put_number(object, "requests", counters.requests);
+    put_number(object, "errors", counters.errors);
+    return object;
+}
+
+struct json_object *status_object(struct host *host)
+{
+    const struct resource_table *table = uma_resources(host->uma);
+    struct json_object *object = json_object_new_object();
+    struct json_object *volumes = json_object_new_array();
+    struct json_object *units = json_object_new_array();
+    for (size_t i = 0; i < table->count; i++) {
+        json_object_array_add(volumes, volume_object(host, &table->rows[i]));
+    }
+    for (uint32_t i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
+        struct uma_unit_status status;
+        if (uma_unit_status(host->uma, i, &status)) {
+            json_object_array_add(units, unit_object(host, i, &status));
+        }
+    }
+    put_number(object, "pid", (uint64_t)getpid());
+    put_number(object, "generation", table->generation);
+    put_number(object, "connections", uma_connection_count(host->uma));
+    put_number(object, "pool", host->pool.len);
+    put_number(object, "pool_taken", cta_pool_taken_len(host->cta));
+    json_object_object_add(object, "volumes", volumes);
+    json_object_object_add(object, "rtas", units);
+    json_object_object_add(object, "nbd", nbd_object(host));
+    return object;
+}

@@ -1,0 +1,308 @@
+// Processes of RTAs: this program again, with a bus, a socket and two bells.
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "node/host/agent.h"
+#include "node/unit/channel.h"
+#include "node/unit/process.h"
+
+enum { MESSAGE_BATCH = 64 }; // of one unit, before others have their turn
+
+extern char **environ;
+
+/* ---- the bus --------------------------------------------------------------------------------- */
+
+static bool port_send(void *ctx, const struct frame *frame)
+{
+    struct host_unit *unit = ctx;
+    return unit->is_running && bus_send(&unit->bus, frame);
+}
+
+static void port_ring(void *ctx)
+{
+    struct host_unit *unit = ctx;
+    if (unit->is_running && bus_should_ring(&unit->bus)) {
+        eventfd_write(unit->bell_rta, 1); // a full counter rings as well
+    }
+}
+
+static bool port_receive(void *ctx, struct frame *ret)
+{
+    struct host_unit *unit = ctx;
+    return unit->is_running && bus_receive(&unit->bus, ret);
+}
+
+struct frame_port host_unit_bus(void *ctx, uint32_t number)
+{
+    struct host *host = ctx;
+    host->units[number].host = host;
+    host->units[number].number = number;
+    return (struct frame_port){
+        .ctx = &host->units[number], .send = port_send, .ring = port_ring, .receive = port_receive};
+}
+
+static void on_bell(void *ctx, uint32_t events)
+{
+    // Watched by edges; the end of the batch looks at the bus.
+}
+
+void host_units_receive(struct host *host, instant_ns now)
+{
+    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
+        struct host_unit *unit = &host->units[i];
+        if (!unit->is_running) {
+            continue;
+        }
+        cta_on_bus(host->cta, i, now);
+        if (unit->is_running && bus_is_broken(&unit->bus)) {
+            uma_for_cta.on_unit_broken(host->uma, i, "it spoiled the bus");
+        }
+    }
+}
+
+bool host_units_sleep(struct host *host)
+{
+    bool may_sleep = true;
+    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
+        if (host->units[i].is_running) {
+            may_sleep &= bus_sleep(&host->units[i].bus);
+        }
+    }
+    return may_sleep;
+}
+
+void host_units_wake(struct host *host)
+{
+    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
+        if (host->units[i].is_running) {
+            bus_wake(&host->units[i].bus);
+        }
+    }
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void unit_close(struct host_unit *unit)
+{
+    unit->is_running = false;
+    loop_unwatch(unit->exit_watch);
+    loop_unwatch(unit->channel_watch);
+    loop_unwatch(unit->bell_watch);
+    unit->exit_watch = unit->channel_watch = unit->bell_watch = NULL;
+    int *const fds[] = {&unit->pidfd, &unit->channel, &unit->bell_rta, &unit->bell_cta};
+    for (unsigned i = 0; i < sizeof fds / sizeof fds[0]; i++) {
+        if (*fds[i] >= 0) {
+            close(*fds[i]);
+        }
+        *fds[i] = -1;
+    }
+    segment_close(&unit->bus_memory);
+    unit->pid = 0;
+}
+
+static void on_exit_of_process(void *ctx, uint32_t events)
+{
+    struct host_unit *unit = ctx;
+    struct host *host = unit->host;
+    siginfo_t info = {0};
+    char how[64] = "its process has ended";
+    if (waitid(P_PID, (id_t)unit->pid, &info, WEXITED) == 0) {
+        bool is_signal = info.si_code != CLD_EXITED;
+        snprintf(how, sizeof how, "its process was ended by %s %d", is_signal ? "signal" : "status",
+                 info.si_status);
+    }
+    unit_close(unit);
+    uma_on_exit(host->uma, unit->number, how, loop_now(host->loop));
+}
+
+static void on_runner_end(void *ctx)
+{
+    struct host_unit *unit = ctx;
+    eventfd_write(unit->pidfd, 1); // ended from the loop, not from within the runner
+}
+
+static void on_exit_of_runner(void *ctx, uint32_t events)
+{
+    struct host_unit *unit = ctx;
+    struct host *host = unit->host;
+    runner_destroy(unit->runner);
+    unit->runner = NULL;
+    unit_close(unit);
+    uma_on_exit(host->uma, unit->number, "ended", loop_now(host->loop));
+}
+
+void host_unit_kill(void *ctx, uint32_t number)
+{
+    struct host_unit *unit = &((struct host *)ctx)->units[number];
+    if (unit->pid > 0) {
+        kill(unit->pid, SIGKILL);
+    } else if (unit->runner != NULL) {
+        eventfd_write(unit->pidfd, 1);
+    }
+}
+
+void host_units_close(struct host *host)
+{
+    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
+        struct host_unit *unit = &host->units[i];
+        if (unit->runner != NULL) {
+            runner_destroy(unit->runner);
+            unit->runner = NULL;
+        }
+        if (unit->pid > 0) {
+            kill(unit->pid, SIGKILL);
+            waitpid(unit->pid, NULL, 0);
+        }
+        if (unit->is_running) {
+            unit_close(unit);
+        }
+    }
+}
+
+/* ---- the socket ------------------------------------------------------------------------------ */
+
+int host_unit_send(void *ctx, uint32_t number, const struct unit_message *message, int keepsake)
+{
+    struct host_unit *unit = &((struct host *)ctx)->units[number];
+    return unit->is_running ? channel_send(unit->channel, message, keepsake) : -EPIPE;
+}
+
+static void on_channel(void *ctx, uint32_t events)
+{
+    struct host_unit *unit = ctx;
+    struct host *host = unit->host;
+    struct unit_message message;
+    int keepsake = -1, got = 1;
+    for (unsigned i = 0; i < MESSAGE_BATCH && unit->is_running && got > 0; i++) {
+        got = channel_receive(unit->channel, &message, &keepsake);
+        if (got > 0) {
+            uma_on_message(host->uma, unit->number, &message, keepsake, loop_now(host->loop));
+        }
+    }
+    if (unit->is_running && got <= 0 && got != -EAGAIN && got != -EINTR) {
+        loop_unwatch(unit->channel_watch);
+        unit->channel_watch = NULL;
+        host_unit_kill(host, unit->number);
+    }
+}
+
+/* ---- the beginning --------------------------------------------------------------------------- */
+
+// A copy that is above the numbers which the process is to have.
+static int raise_fd(int fd)
+{
+    return fcntl(fd, F_DUPFD_CLOEXEC, UNIT_FD_END);
+}
+
+static int spawn_with(struct host_unit *unit, const int sources[], pid_t *ret_pid)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    struct uma_unit_status status;
+    sigset_t none;
+    sigemptyset(&none);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    for (int i = 0; i < UNIT_FD_END - UNIT_FD_CHANNEL; i++) {
+        posix_spawn_file_actions_adddup2(&actions, sources[i], UNIT_FD_CHANNEL + i);
+    }
+    uma_unit_status(unit->host->uma, unit->number, &status);
+    char *argv[] = {"weft", UNIT_PROCESS_COMMAND, (char *)status.name, NULL};
+    int error = posix_spawn(ret_pid, "/proc/self/exe", &actions, &attributes, argv, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return -error;
+}
+
+static int process_spawn(struct host_unit *unit, int channel)
+{
+    int sources[] = {raise_fd(channel), raise_fd(unit->host->pool.fd),
+                     raise_fd(unit->bus_memory.fd), raise_fd(unit->bell_rta),
+                     raise_fd(unit->bell_cta)};
+    bool has_all = true;
+    for (unsigned i = 0; i < sizeof sources / sizeof sources[0]; i++) {
+        has_all &= sources[i] >= 0;
+    }
+    int error = has_all ? spawn_with(unit, sources, &unit->pid) : -EMFILE;
+    for (unsigned i = 0; i < sizeof sources / sizeof sources[0]; i++) {
+        if (sources[i] >= 0) {
+            close(sources[i]);
+        }
+    }
+    close(channel);
+    if (error != 0) {
+        unit->pid = 0;
+        return error;
+    }
+    unit->pidfd = (int)syscall(SYS_pidfd_open, unit->pid, 0);
+    unit->exit_watch = loop_watch(unit->host->loop, unit->pidfd, EPOLLIN, on_exit_of_process, unit);
+    return unit->exit_watch != NULL ? 0 : -ENOMEM;
+}
+
+static int runner_spawn(struct host_unit *unit, int channel)
+{
+    struct runner_parts parts = {.loop = unit->host->loop,
+                                 .channel = channel,
+                                 .bell_rta = raise_fd(unit->bell_rta),
+                                 .bell_cta = raise_fd(unit->bell_cta),
+                                 .pool = unit->host->pool,
+                                 .bus = unit->bus_memory,
+                                 .is_in_host = true,
+                                 .on_end = on_runner_end,
+                                 .ctx = unit};
+    unit->pidfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    unit->exit_watch = loop_watch(unit->host->loop, unit->pidfd, EPOLLIN, on_exit_of_runner, unit);
+    unit->runner = runner_create(&parts);
+    return unit->runner != NULL && unit->exit_watch != NULL ? 0 : -ENOMEM;
+}
+
+int host_unit_spawn(void *ctx, uint32_t number)
+{
+    struct host *host = ctx;
+    struct host_unit *unit = &host->units[number];
+    int pair[2];
+    unit->pidfd = unit->channel = unit->bell_rta = unit->bell_cta = -1;
+    int error = channel_pair(pair);
+    if (error != 0) {
+        return error;
+    }
+    unit->channel = pair[0];
+    unit->bell_rta = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    unit->bell_cta = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    error = segment_create("weft-bus", sizeof(struct bus_memory), &unit->bus_memory);
+    if (error != 0) {
+        close(pair[1]);
+        unit_close(unit);
+        return error;
+    }
+    bus_end_init(&unit->bus, unit->bus_memory.ptr, true);
+    unit->is_running = true;
+    unit->channel_watch = loop_watch(host->loop, unit->channel, EPOLLIN, on_channel, unit);
+    unit->bell_watch = loop_watch(host->loop, unit->bell_cta, EPOLLIN | EPOLLET, on_bell, unit);
+    error = host->config->rta == HOST_RTA_HOST ? runner_spawn(unit, pair[1])
+                                               : process_spawn(unit, pair[1]);
+    if (error == 0 && (unit->channel_watch == NULL || unit->bell_watch == NULL)) {
+        error = -ENOMEM;
+    }
+    if (error != 0) {
+        if (unit->pid > 0) {
+            kill(unit->pid, SIGKILL);
+            waitpid(unit->pid, NULL, 0);
+        }
+        unit_close(unit);
+    }
+    return error;
+}

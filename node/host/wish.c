@@ -1,0 +1,135 @@
+#include "node/host/wish.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "node/ddm/parameters.h"
+#include "node/ddm/registry.h"
+
+static bool is_name_char(char c)
+{
+    return isalnum((unsigned char)c) || c == '.' || c == '_' || c == '-';
+}
+
+bool wish_name_is_good(const char *name)
+{
+    size_t len = 0;
+    while (is_name_char(name[len])) {
+        len++;
+    }
+    return len > 0 && name[len] == '\0' && len < VOLUME_NAME_MAX;
+}
+
+// Is there a scheme before the first colon: letters, digits and +?
+static bool has_scheme(const char *text)
+{
+    size_t len = 0;
+    while (isalnum((unsigned char)text[len]) || text[len] == '+' || text[len] == '-') {
+        len++;
+    }
+    return len > 0 && text[len] == ':';
+}
+
+// The last component of the object, if it makes a name; else the driver.
+static void name_derive(struct volume_wish *wish)
+{
+    const char *colon = strchr(wish->uri, ':');
+    const char *object = colon + 1;
+    size_t len = strcspn(object, "?");
+    const char *begin = object + len;
+    while (begin > object && begin[-1] != '/') {
+        begin--;
+    }
+    len -= (size_t)(begin - object);
+    const char *driver = colon;
+    while (driver > wish->uri && driver[-1] != '+') {
+        driver--;
+    }
+    bool is_file = strncmp(driver, "file:", 5) == 0;
+    snprintf(wish->name, sizeof wish->name, "%.*s", (int)(is_file ? len : (size_t)(colon - driver)),
+             is_file ? begin : driver);
+    for (char *c = wish->name; *c != '\0'; c++) {
+        *c = is_name_char(*c) ? *c : '_';
+    }
+    if (wish->name[0] == '\0') {
+        snprintf(wish->name, sizeof wish->name, "volume");
+    }
+}
+
+int wish_uri_parse(const char *uri, struct volume_wish *ret, char *ret_why)
+{
+    const char *prefix = has_scheme(uri) ? "" : "file:";
+    int len = snprintf(ret->uri, sizeof ret->uri, "%s%s", prefix, uri);
+    if (len >= (int)sizeof ret->uri) {
+        snprintf(ret_why, WISH_WHY_MAX, "the URI is too long");
+        return -EINVAL;
+    }
+    return ddm_registry_knows(ret->uri, ret_why) ? 0 : -EINVAL;
+}
+
+int wish_parse(const char *text, struct volume_wish *ret, char *ret_why)
+{
+    *ret = (struct volume_wish){0};
+    const char *equals = strchr(text, '=');
+    size_t len = equals != NULL ? (size_t)(equals - text) : 0;
+    bool has_name = len > 0 && len < sizeof ret->name;
+    for (size_t i = 0; i < len && has_name; i++) {
+        has_name = is_name_char(text[i]);
+    }
+    int error = wish_uri_parse(has_name ? equals + 1 : text, ret, ret_why);
+    if (error == 0 && has_name) {
+        memcpy(ret->name, text, len);
+        ret->name[len] = '\0';
+    } else if (error == 0) {
+        name_derive(ret);
+    }
+    return error;
+}
+
+static bool is_taken(const struct volume_wish *wishes, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(wishes[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void wish_name_settle(const struct volume_wish *others, size_t other_count,
+                      struct volume_wish *wish)
+{
+    char name[VOLUME_NAME_MAX];
+    memcpy(name, wish->name, sizeof name);
+    for (unsigned number = 2; is_taken(others, other_count, name); number++) {
+        snprintf(name, sizeof name, "%.48s-%u", wish->name, number);
+    }
+    memcpy(wish->name, name, sizeof name);
+}
+
+const char *wish_size_format(uint64_t size, char ret[WISH_SIZE_TEXT_MAX])
+{
+    static const char units[] = " KMGTP";
+    unsigned unit = 0;
+    while (units[unit + 1] != '\0' && (size >= 10240 || (size > 0 && size % 1024 == 0))) {
+        size /= 1024;
+        unit++;
+    }
+    snprintf(ret, WISH_SIZE_TEXT_MAX, unit == 0 ? "%" PRIu64 : "%" PRIu64 "%c", size, units[unit]);
+    return ret;
+}
+
+int wish_pool_parse(const char *text, uint64_t *ret, char *ret_why)
+{
+    uint64_t len, unit = NODE_TRANSFER_MAX;
+    int error = parameter_size_parse(text, &len, ret_why);
+    if (error == 0 && (len == 0 || len > UINT64_C(1) << 40)) {
+        snprintf(ret_why, WISH_WHY_MAX, "it must be 1 to 1T octets");
+        return -EINVAL;
+    }
+    *ret = (len + unit - 1) / unit * unit;
+    return error;
+}

@@ -1,0 +1,28 @@
+// What an operator writes: volumes, sizes. For command lines and configuration files alike.
+#pragma once
+
+#include "node/uma/uma.h"
+
+enum { WISH_WHY_MAX = 256, WISH_POOL_DEFAULT = 64 << 20 };
+
+// "[NAME=]URI". A bare path becomes file:PATH; a missing name comes from the object. 0 or -EINVAL
+// with the reason in `ret_why` (WISH_WHY_MAX octets).
+int wish_parse(const char *text, struct volume_wish *ret, char *ret_why);
+
+// The URI alone.
+int wish_uri_parse(const char *uri, struct volume_wish *ret, char *ret_why);
+
+// Gives the wish another name if one of `others` has its: "name-2".
+void wish_name_settle(const struct volume_wish *others, size_t other_count,
+                      struct volume_wish *wish);
+
+// A name that a volume may have: letters, digits, . _ -
+bool wish_name_is_good(const char *name);
+
+enum { WISH_SIZE_TEXT_MAX = 24 };
+
+// "16M", "10G": whole units where the size is a multiple, else as many digits as tell something.
+const char *wish_size_format(uint64_t size, char ret[WISH_SIZE_TEXT_MAX]);
+
+// A size of the pool, rounded up to what it can be.
+int wish_pool_parse(const char *text, uint64_t *ret, char *ret_why);

@@ -1,0 +1,71 @@
+// Interfaces 274, 281 and 284: the common transport agent and the target transport services.
+// Requests go one way (284), calls to transfer data and completions the other (274, 281). Method
+// calls within one process, on one thread.
+//
+//     read   TTS submit ─▶ CTA … RTA … data in a buffer ─▶ CTA
+//            CTA transfer ─▶ TTS sends it, with the good answer ─▶ transferred ─▶ CTA
+//     write  TTS submit ─▶ CTA has a buffer
+//            CTA transfer ─▶ TTS fills it ─▶ transferred ─▶ CTA … RTA … ─▶ CTA
+//            CTA complete ─▶ TTS answers
+//     else   TTS submit ─▶ CTA … RTA … ─▶ CTA complete ─▶ TTS answers
+//
+// What fails ends with complete, whatever it is. A protocol whose clients are asked for their data
+// (a pull) begins that in transfer; one whose clients send it behind the request (a push) stops
+// reading its stream at the request and goes on in transfer, straight into the buffer.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "node/interface/request.h"
+
+// The TTS owns it and leaves it alone from submit until complete, or its own transferred of a read.
+struct service_request {
+    // Filled by the TTS.
+    uint32_t connection;
+    uint8_t operation; // enum node_operation
+    uint16_t flags;    // enum node_flag
+    uint64_t offset;
+    uint64_t len;        // octets of the volume
+    uint32_t data_len;   // octets of the buffer: `len` for reads and writes; the most that may be
+                         // answered for NODE_EXTENTS and NODE_PROFILE; else 0
+    instant_ns deadline; // NODE_TIMED_OUT is the answer afterwards; INSTANT_NEVER: it waits
+
+    // Filled by the CTA, valid in transfer and complete.
+    enum node_completion completion;
+    uint32_t detail;           // for logs: what the device said, an errno mostly
+    void *data;                // the buffer, in this process
+    struct node_buffer buffer; // the same, in the pool; `len` is what was answered
+
+    // The CTA's.
+    struct list_link link;
+    uint64_t transaction;
+    instant_ns submitted_at_ns;
+};
+
+// The pool that all buffers come from, for those who must register memory before using it.
+struct node_pool {
+    void *ptr;
+    uint64_t len;
+    int fd; // the memory as a file; -1: none
+};
+
+// What the CTA offers; `cta` is the context it gave with it.
+struct cta_for_tts {
+    struct node_pool (*pool)(void *cta);
+    // Takes the request. It may be answered, or its transfer begin, before this returns. A request
+    // that no buffer is free for waits its turn; so it may be long until transfer.
+    void (*submit)(void *cta, struct service_request *request, instant_ns now);
+    // The transfer is over: NODE_OK, or NODE_TRANSFER if the client is gone or would not. After a
+    // read the request is the TTS's again; after a write it is once complete has been called.
+    void (*transferred)(void *cta, struct service_request *request, enum node_completion outcome,
+                        instant_ns now);
+};
+
+// What a TTS offers, per connection; `tts` is its own context. From within these calls it may
+// submit, and say that a transfer is over; it does not disconnect.
+struct tts_for_cta {
+    void (*transfer)(void *tts, struct service_request *request, instant_ns now);
+    void (*complete)(void *tts, struct service_request *request, instant_ns now);
+};

@@ -1,0 +1,69 @@
+// Interfaces 261, 263 and 267: the unit management agent and a remote transport agent. Datagrams
+// over a socket that the RTA's process is born with; it ends when the process does, which is how
+// either side learns of it.
+//
+//     267  lifecycle       HELLO, STATUS, DRAIN
+//     263  discovery       OPEN, PROBE, CLOSE, each answered with its own kind
+//     261  connections     CONNECTION_ADD, CONNECTION_REMOVE, each answered with its own kind
+//
+// The UMA asks, the RTA answers with the same kind and number; HELLO it says by itself, first. The
+// answer to OPEN of a unit that is started again comes when the fence has passed: the I/O of its
+// predecessor on that device is over.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "node/interface/volume.h"
+
+enum { UMA_RTA_VERSION = 1, UNIT_URI_MAX = 1024, UNIT_WHY_MAX = 256 };
+
+enum unit_message_kind {
+    UNIT_HELLO = 1,
+    UNIT_OPEN,
+    UNIT_PROBE,
+    UNIT_CLOSE,
+    UNIT_CONNECTION_ADD,
+    UNIT_CONNECTION_REMOVE,
+    UNIT_STATUS,
+    UNIT_DRAIN,
+    UNIT_MESSAGE_KIND_COUNT
+};
+
+// The counters of an RTA, for weft status.
+struct unit_counters {
+    uint64_t requests;        // taken from the bus
+    uint64_t results;         // and answered
+    uint64_t in_flight;       // requests now in the device
+    uint64_t retransmissions; // frames sent again to the CTA
+    uint64_t duplicates;      // frames and requests dropped because they came twice
+    uint64_t refusals;        // requests refused at the door: no row, no sense
+    uint64_t resubmissions;   // commands given to a device again
+    uint64_t turns;           // of its loop
+};
+
+struct unit_message {
+    uint32_t kind;       // enum unit_message_kind
+    uint32_t version;    // UMA_RTA_VERSION
+    uint32_t volume;     // OPEN, PROBE, CLOSE, CONNECTION_ADD
+    uint32_t connection; // CONNECTION_ADD, CONNECTION_REMOVE
+    int32_t error;       // answers: 0 or a negative errno
+    uint32_t is_restart; // OPEN: wait for the fence; otherwise a device in use is refused
+    uint32_t read_only;  // OPEN
+    uint32_t reserved;
+    union {
+        char uri[UNIT_URI_MAX];        // OPEN: which device
+        struct volume_profile profile; // answers to OPEN, PROBE
+        struct unit_counters counters; // answer to STATUS
+    };
+    char why[UNIT_WHY_MAX]; // answers with an error: the reason, for people
+};
+
+// OPEN and its answer may carry one descriptor beside the message: a keepsake. What a device hands
+// over is kept by the UMA and given to its successor, so that a volume of memory outlives the
+// process that serves it.
+struct unit_port {
+    void *ctx;
+    // `keepsake`: -1, or a descriptor that stays the caller's. 0 or a negative errno.
+    int (*send)(void *ctx, const struct unit_message *message, int keepsake);
+};

@@ -1,0 +1,85 @@
+// Interface 260: the unit management agent and the target transport services. Over it the UMA tells
+// what there is and connects clients to it; the TTS listens, names its clients, and hides its
+// network protocol. Method calls within one process, on one thread.
+//
+// A connection is begun by the client, through its TTS:
+//
+//     TTS connect ────────▶ UMA ──(262)─▶ CTA: routing table
+//                            └──(261)──▶ RTA: transaction store, a row
+//     TTS on_connected ◀──── UMA          both have said yes, or one has refused
+//
+// and ended by whoever must: the TTS (disconnect), or the UMA (drop, which the TTS answers with
+// disconnect once its service requests have ended).
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "node/interface/request.h"
+#include "node/interface/volume.h"
+
+enum client_limits { CLIENT_ADDRESS_MAX = 128, CLIENT_IDENTITY_MAX = 256 };
+
+// Who asks. Both texts are opaque here: the address is shown, the identity compared.
+struct client {
+    char address[CLIENT_ADDRESS_MAX];   // where it comes from
+    char identity[CLIENT_IDENTITY_MAX]; // who it says it is; empty where the protocol has no name
+};
+
+enum connect_status {
+    CONNECT_OK,
+    CONNECT_NO_VOLUME,   // none of that number
+    CONNECT_NOT_ALLOWED, // this client may not use the volume
+    CONNECT_NOT_READY,   // the volume has failed, or the node ends
+    CONNECT_TOO_MANY,    // NODE_CONNECTION_COUNT_MAX
+    CONNECT_REFUSED,     // the RTA would not have it
+    CONNECT_STATUS_COUNT
+};
+
+// "ok", "no volume" ...
+const char *connect_status_name(enum connect_status status);
+
+struct tts_for_uma;
+struct tts_for_cta; // cta_tts.h
+
+// The TTS owns it and leaves it alone until on_connected.
+struct connect_request {
+    struct client client;
+    uint32_t volume;
+    uint64_t cookie;                   // the TTS's own
+    const struct tts_for_uma *tts;     // who is answered,
+    const struct tts_for_cta *service; // who is called for service requests,
+    void *tts_ctx;                     // and the argument of both
+    uint32_t connection;        // the answer: the number for service requests (interface 284)
+    enum connect_status status; // the answer
+    struct list_link link;      // the UMA's
+};
+
+// What the UMA offers; `uma` is the context it gave with it.
+struct uma_for_tts {
+    // The volumes, as of now. Valid until the caller returns to the loop.
+    const struct resource_table *(*resources)(void *uma);
+    // Is the client on the volume's list, or has the volume none?
+    bool (*may_see)(void *uma, uint32_t volume, const struct client *client);
+    // Answered by on_connected, perhaps before this returns. A client that comes back is not
+    // connected before the requests of its former connection to the volume have ended.
+    void (*connect)(void *uma, struct connect_request *request);
+    // The connection's service requests have all ended. No answer.
+    void (*disconnect)(void *uma, uint32_t connection);
+};
+
+// What a TTS offers; `tts` is its own context.
+struct tts_for_uma {
+    const char *name;
+    // The units are initialised: accept connections. 0, or a negative errno with the reason in
+    // `ret_why` (CLIENT_ADDRESS_MAX octets). Called again while that fails.
+    int (*start)(void *tts, char *ret_why);
+    // The table has changed: advertise it in the protocol's own way.
+    void (*advertise)(void *tts, const struct resource_table *table);
+    void (*on_connected)(void *tts, struct connect_request *request);
+    // End this connection: its volume is going.
+    void (*drop)(void *tts, uint32_t connection);
+    // Accept no more and end all connections; over when each has been disconnected.
+    void (*stop)(void *tts);
+};

@@ -1,0 +1,50 @@
+#include "node/interface/volume.h"
+
+#include <string.h>
+
+#include "node/interface/request.h"
+
+enum { BLOCK_SIZE_MIN = 512, BLOCK_SIZE_MAX = 65536 };
+
+static bool is_power_of_two(uint32_t number)
+{
+    return number != 0 && (number & (number - 1)) == 0;
+}
+
+static bool is_terminated(const char *text, size_t capacity)
+{
+    return memchr(text, '\0', capacity) != NULL;
+}
+
+bool volume_profile_is_sane(const struct volume_profile *p)
+{
+    return p->size <= INT64_MAX && (p->abilities & ~(uint32_t)VOLUME_ABILITY_ALL) == 0 &&
+           is_power_of_two(p->block_size) && p->block_size >= BLOCK_SIZE_MIN &&
+           p->block_size <= BLOCK_SIZE_MAX && is_power_of_two(p->alignment) &&
+           p->alignment <= p->block_size && is_power_of_two(p->preferred) &&
+           p->preferred >= p->alignment && p->transfer_max >= p->block_size &&
+           p->transfer_max % p->alignment == 0 && p->transfer_max <= NODE_TRANSFER_MAX &&
+           p->range_max >= p->block_size && p->range_max % p->alignment == 0 && p->depth > 0 &&
+           is_terminated(p->driver, sizeof p->driver) && is_terminated(p->model, sizeof p->model) &&
+           is_terminated(p->origin, sizeof p->origin);
+}
+
+const struct resource *resource_by_name(const struct resource_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        if (strcmp(table->rows[i].name, name) == 0) {
+            return &table->rows[i];
+        }
+    }
+    return NULL;
+}
+
+const struct resource *resource_by_volume(const struct resource_table *table, uint32_t volume)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        if (table->rows[i].volume == volume) {
+            return &table->rows[i];
+        }
+    }
+    return NULL;
+}

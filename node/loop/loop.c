@@ -1,0 +1,236 @@
+#include "node/loop/loop.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { EVENTS_MAX = 64 };
+
+struct loop_watch {
+    struct loop *loop;
+    int fd;
+    void (*on_ready)(void *ctx, uint32_t events);
+    void *ctx;
+    bool is_dead; // freed at the end of the turn: events of it may be in hand
+    struct list_link link;
+};
+
+struct loop {
+    int epoll_fd;
+    bool is_stopped;
+    instant_ns now;
+    struct list_link members;
+    struct list_link *next_member; // of the round under way: a member may leave meanwhile
+    struct list_link dead;
+};
+
+instant_ns loop_clock(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
+}
+
+struct loop *loop_create(void)
+{
+    struct loop *loop = calloc(1, sizeof *loop);
+    if (loop == NULL) {
+        return NULL;
+    }
+    loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (loop->epoll_fd < 0) {
+        free(loop);
+        return NULL;
+    }
+    loop->now = loop_clock();
+    list_init(&loop->members);
+    list_init(&loop->dead);
+    return loop;
+}
+
+static void bury(struct loop *loop)
+{
+    for (struct list_link *l; (l = list_pop_head(&loop->dead)) != NULL;) {
+        free(LIST_ENTRY(l, struct loop_watch, link));
+    }
+}
+
+void loop_destroy(struct loop *loop)
+{
+    if (loop != NULL) {
+        bury(loop);
+        close(loop->epoll_fd);
+        free(loop);
+    }
+}
+
+instant_ns loop_now(const struct loop *loop)
+{
+    return loop->now;
+}
+
+void loop_stop(struct loop *loop)
+{
+    loop->is_stopped = true;
+}
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+void loop_join(struct loop *loop, struct loop_member *member)
+{
+    list_push_tail(&loop->members, &member->link);
+}
+
+void loop_leave(struct loop *loop, struct loop_member *member)
+{
+    if (loop->next_member == &member->link) {
+        loop->next_member = member->link.next;
+    }
+    list_remove(&member->link);
+}
+
+// The members one after the other, whoever comes and goes meanwhile.
+static struct loop_member *member_first(struct loop *loop)
+{
+    loop->next_member = loop->members.next;
+    return NULL;
+}
+
+static struct loop_member *member_next(struct loop *loop)
+{
+    struct list_link *l = loop->next_member;
+    if (l == &loop->members) {
+        loop->next_member = NULL;
+        return NULL;
+    }
+    loop->next_member = l->next;
+    return LIST_ENTRY(l, struct loop_member, link);
+}
+
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+struct loop_watch *loop_watch(struct loop *loop, int fd, uint32_t events,
+                              void (*on_ready)(void *ctx, uint32_t events), void *ctx)
+{
+    struct loop_watch *watch = calloc(1, sizeof *watch);
+    if (watch == NULL) {
+        return NULL;
+    }
+    *watch = (struct loop_watch){.loop = loop, .fd = fd, .on_ready = on_ready, .ctx = ctx};
+    list_init(&watch->link);
+    struct epoll_event event = {.events = events, .data.ptr = watch};
+    if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        free(watch);
+        return NULL;
+    }
+    return watch;
+}
+
+void loop_watch_change(struct loop_watch *watch, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = watch};
+    epoll_ctl(watch->loop->epoll_fd, EPOLL_CTL_MOD, watch->fd, &event);
+}
+
+void loop_unwatch(struct loop_watch *watch)
+{
+    if (watch != NULL) {
+        epoll_ctl(watch->loop->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+        watch->is_dead = true;
+        list_push_tail(&watch->loop->dead, &watch->link);
+    }
+}
+
+/* ---- turns ----------------------------------------------------------------------------------- */
+
+// Kernels before 5.11 count in milliseconds only.
+static int wait_coarsely(struct loop *loop, struct epoll_event *events, instant_ns until)
+{
+    uint64_t ms = until <= loop->now ? 0 : (until - loop->now + NS_PER_MS - 1) / NS_PER_MS;
+    int timeout = until == INSTANT_NEVER ? -1 : ms > 60000 ? 60000 : (int)ms;
+    return epoll_wait(loop->epoll_fd, events, EVENTS_MAX, timeout);
+}
+
+static int wait_for_events(struct loop *loop, struct epoll_event *events, instant_ns until)
+{
+    duration_ns left = until <= loop->now ? 0 : until - loop->now;
+    struct timespec timeout = {.tv_sec = (time_t)(left / NS_PER_S),
+                               .tv_nsec = (long)(left % NS_PER_S)};
+    int count = epoll_pwait2(loop->epoll_fd, events, EVENTS_MAX,
+                             until == INSTANT_NEVER ? NULL : &timeout, NULL);
+    if (count < 0 && errno == ENOSYS) {
+        count = wait_coarsely(loop, events, until);
+    }
+    return count;
+}
+
+// What the batch produced, and until when there is nothing to do.
+static instant_ns batch_end(struct loop *loop)
+{
+    instant_ns until = INSTANT_NEVER;
+    bool may_sleep = true;
+    for (struct loop_member *m = member_first(loop); (m = member_next(loop)) != NULL;) {
+        if (m->on_batch_end != NULL) {
+            m->on_batch_end(m->ctx, loop->now);
+        }
+    }
+    for (struct loop_member *m = member_first(loop); (m = member_next(loop)) != NULL;) {
+        may_sleep &= m->may_sleep == NULL || m->may_sleep(m->ctx);
+        if (m->next_deadline != NULL) {
+            until = instant_min(until, m->next_deadline(m->ctx));
+        }
+    }
+    return may_sleep && !loop->is_stopped ? until : 0;
+}
+
+static void wake(struct loop *loop)
+{
+    for (struct loop_member *m = member_first(loop); (m = member_next(loop)) != NULL;) {
+        if (m->on_wake != NULL) {
+            m->on_wake(m->ctx);
+        }
+    }
+}
+
+static void dispatch(struct loop *loop, const struct epoll_event *events, int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct loop_watch *watch = events[i].data.ptr;
+        if (!watch->is_dead) {
+            watch->on_ready(watch->ctx, events[i].events);
+        }
+    }
+    bury(loop);
+}
+
+static void meet_deadlines(struct loop *loop)
+{
+    for (struct loop_member *m = member_first(loop); (m = member_next(loop)) != NULL;) {
+        if (m->next_deadline != NULL && m->next_deadline(m->ctx) <= loop->now) {
+            m->on_deadline(m->ctx, loop->now);
+        }
+    }
+}
+
+int loop_run(struct loop *loop)
+{
+    struct epoll_event events[EVENTS_MAX];
+    loop->is_stopped = false;
+    loop->now = loop_clock();
+    while (!loop->is_stopped) {
+        instant_ns until = batch_end(loop);
+        int count = wait_for_events(loop, events, until);
+        if (count < 0 && errno != EINTR) {
+            return -errno;
+        }
+        loop->now = loop_clock();
+        wake(loop);
+        dispatch(loop, events, count);
+        if (until <= loop->now) {
+            meet_deadlines(loop);
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,32 @@
+// The inside of an RTA, for its files.
+#pragma once
+
+#include "node/bus/residual.h"
+#include "node/rta/dma.h"
+#include "node/rta/io_interface.h"
+#include "node/rta/rta.h"
+#include "node/rta/store.h"
+
+struct rta {
+    struct rta_parts parts;
+    struct residual_store *residual; // of frames to the CTA
+    struct store *store;
+    struct dma dma;
+    struct io *io;
+    struct unit_counters counters;
+    instant_ns now; // of the call under way
+    bool is_draining;
+    int kept; // what the DDM being opened wants to be kept; -1
+};
+
+// Window of the residual message store: results that the CTA has not acknowledged.
+enum { RTA_WINDOW = 512 };
+
+struct residual_store *cta_interface_create(struct rta *rta);
+
+// Takes all frames that have come. False: the bus is broken.
+bool cta_interface_receive(struct rta *rta);
+
+// io_parts.on_done: calls the CTA back.
+void cta_interface_on_done(void *ctx, struct store_transaction *transaction,
+                           enum node_completion completion, uint32_t detail);

@@ -1,0 +1,130 @@
+// Interface 322: requests and completions come from the CTA, results go back.
+
+#include <string.h>
+
+#include "node/rta/agent.h"
+
+// Frames that the CTA has acknowledged need no more of us.
+static void on_ack(void *ctx, const struct frame *frame)
+{
+}
+
+struct residual_store *cta_interface_create(struct rta *rta)
+{
+    return residual_create(rta->parts.bus, RTA_WINDOW, on_ack, rta);
+}
+
+static void result_send(struct rta *rta, struct frame result)
+{
+    result.kind = FRAME_RESULT;
+    rta->counters.results++;
+    // A CTA that keeps the rules has fewer transactions here than the window has room.
+    if (residual_can_send(rta->residual)) {
+        residual_send(rta->residual, result, false, rta->now);
+    }
+}
+
+void cta_interface_on_done(void *ctx, struct store_transaction *t, enum node_completion completion,
+                           uint32_t detail)
+{
+    struct rta *rta = ctx;
+    struct frame result = {.transaction = t->request.transaction,
+                           .connection = t->request.connection,
+                           .completion = (uint16_t)completion,
+                           .detail = (uint16_t)detail};
+    dma_fill(&t->request, completion == NODE_OK ? t->answer_len : 0, &result);
+    t->state = STORE_RESULT_OUT;
+    result_send(rta, result);
+}
+
+// The volume as the device describes it now: sizes change.
+static enum node_completion profile_answer(struct store_transaction *t)
+{
+    struct io_volume *v = t->row->volume;
+    struct volume_profile profile = v->profile;
+    if (v->ddm->driver->probe(v->ddm, &profile) != 0) {
+        return NODE_MEDIA;
+    }
+    v->profile = profile;
+    memcpy(t->data, &profile, sizeof profile);
+    t->answer_len = sizeof profile;
+    return NODE_OK;
+}
+
+static void request_refuse(struct rta *rta, const struct frame *request,
+                           enum node_completion completion)
+{
+    rta->counters.refusals++;
+    result_send(rta, (struct frame){.transaction = request->transaction,
+                                    .connection = request->connection,
+                                    .completion = (uint16_t)completion});
+}
+
+static void on_request(struct rta *rta, const struct frame *request)
+{
+    rta->counters.requests++;
+    if (store_find(rta->store, request->transaction) != NULL) {
+        rta->counters.duplicates++;
+        return;
+    }
+    struct store_row *row = store_row_find(rta->store, request->connection);
+    if (row == NULL) {
+        request_refuse(rta, request, NODE_NO_VOLUME);
+        return;
+    }
+    struct io_volume *v = row->volume;
+    enum node_completion completion = converter_check(&v->profile, v->is_read_only, request);
+    void *data = NULL;
+    if (completion == NODE_OK && !dma_obtain(&rta->dma, request, &data)) {
+        completion = NODE_MALFORMED;
+    }
+    if (completion != NODE_OK) {
+        request_refuse(rta, request, completion);
+        return;
+    }
+    struct store_transaction *t = store_begin(rta->store, row, request);
+    if (t == NULL) {
+        dma_release(&rta->dma, request);
+        request_refuse(rta, request, NODE_INTERNAL);
+        return;
+    }
+    t->data = data;
+    if (request->operation == NODE_PROFILE) {
+        cta_interface_on_done(rta, t, profile_answer(t), 0);
+    } else {
+        io_submit(rta->io, t, rta->now);
+    }
+}
+
+// The client has what it wanted: only now the buffer is released, and the row's place with it.
+static void on_completion(struct rta *rta, const struct frame *completion)
+{
+    struct store_transaction *t = store_find(rta->store, completion->transaction);
+    if (t == NULL || t->state != STORE_RESULT_OUT) {
+        return; // of a request that was refused here: nothing was obtained for it
+    }
+    dma_release(&rta->dma, &t->request);
+    store_end(rta->store, t);
+}
+
+bool cta_interface_receive(struct rta *rta)
+{
+    struct frame frame;
+    for (;;) {
+        switch (residual_receive(rta->residual, &frame, rta->now)) {
+        case RESIDUAL_NOTHING:
+            return true;
+        case RESIDUAL_BROKEN:
+            return false;
+        case RESIDUAL_FRAME:
+            break;
+        }
+        if (frame.kind == FRAME_REQUEST) {
+            on_request(rta, &frame);
+        } else if (frame.kind == FRAME_COMPLETION) {
+            on_completion(rta, &frame);
+        } else {
+            return false;
+        }
+    }
+}

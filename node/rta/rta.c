@@ -1,0 +1,295 @@
+#include "node/rta/rta.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/rta/agent.h"
+
+struct rta *rta_create(const struct rta_parts *parts)
+{
+    struct rta *rta = calloc(1, sizeof *rta);
+    if (rta == NULL) {
+        return NULL;
+    }
+    rta->parts = *parts;
+    rta->kept = -1;
+    rta->residual = cta_interface_create(rta);
+    rta->store = store_create();
+    rta->io = io_create(&(struct io_parts){.ctx = rta, .on_done = cta_interface_on_done});
+    dma_init(&rta->dma, parts->pool, parts->pool_len);
+    if (rta->residual == NULL || rta->store == NULL || rta->io == NULL) {
+        rta_destroy(rta);
+        return NULL;
+    }
+    return rta;
+}
+
+void rta_destroy(struct rta *rta)
+{
+    io_destroy(rta->io);
+    store_destroy(rta->store);
+    residual_destroy(rta->residual);
+    free(rta);
+}
+
+static void say(struct rta *rta, const struct unit_message *message, int keepsake)
+{
+    // If the UMA does not hear, it is gone, and the socket's end says so.
+    rta->parts.uma.send(rta->parts.uma.ctx, message, keepsake);
+}
+
+void rta_start(struct rta *rta)
+{
+    say(rta, &(struct unit_message){.kind = UNIT_HELLO, .version = UMA_RTA_VERSION}, -1);
+}
+
+/* ---- discovery: devices ---------------------------------------------------------------------- */
+
+static void on_keep(void *ctx, int fd)
+{
+    ((struct rta *)ctx)->kept = fd;
+}
+
+static instant_ns host_clock(void *ctx)
+{
+    const struct rta_parts *parts = &((struct rta *)ctx)->parts;
+    return parts->clock(parts->ctx);
+}
+
+static void host_say(void *ctx, const char *line)
+{
+    const struct rta_parts *parts = &((struct rta *)ctx)->parts;
+    parts->say(parts->ctx, line);
+}
+
+// The format that the driver at the end of the chain speaks. False: unknown here.
+static bool format_find(const struct rta *rta, const struct ddm *ddm, const struct io_format **ret)
+{
+    while (ddm->next != NULL) {
+        ddm = ddm->next;
+    }
+    *ret = NULL;
+    for (const struct io_format *const *f = rta->parts.formats; ddm->driver->format != NULL; f++) {
+        if (*f == NULL) {
+            return false;
+        }
+        if (strcmp((*f)->name, ddm->driver->format) == 0) {
+            *ret = *f;
+            break;
+        }
+    }
+    return true;
+}
+
+static int device_add(struct rta *rta, struct ddm *ddm, const struct unit_message *ask,
+                      struct unit_message *answer)
+{
+    const struct io_format *format;
+    memset(&answer->profile, 0, sizeof answer->profile);
+    int error = ddm->driver->probe(ddm, &answer->profile);
+    if (error != 0 || !volume_profile_is_sane(&answer->profile)) {
+        snprintf(answer->why, sizeof answer->why, "the device could not be probed");
+        return error != 0 ? error : -EPROTO;
+    }
+    if (!format_find(rta, ddm, &format)) {
+        snprintf(answer->why, sizeof answer->why, "unknown I/O format %.32s", ddm->driver->format);
+        return -EPROTONOSUPPORT;
+    }
+    if (io_volume_add(rta->io, ask->volume, ddm, format, &answer->profile, ask->read_only != 0) ==
+        NULL) {
+        snprintf(answer->why, sizeof answer->why, "too many volumes");
+        return -ENOSPC;
+    }
+    int fd = ddm->driver->poll_fd(ddm);
+    if (fd >= 0) {
+        rta->parts.watch(rta->parts.ctx, fd, ddm);
+    }
+    return 0;
+}
+
+static void on_open(struct rta *rta, const struct unit_message *ask, int keepsake)
+{
+    struct unit_message answer = {.kind = UNIT_OPEN, .volume = ask->volume};
+    struct ddm_host host = {.ctx = rta,
+                            .pool = rta->parts.pool,
+                            .pool_len = rta->parts.pool_len,
+                            .keepsake = keepsake,
+                            .is_restart = ask->is_restart != 0,
+                            .read_only = ask->read_only != 0,
+                            .clock = host_clock,
+                            .say = host_say,
+                            .keep = on_keep};
+    struct ddm *ddm = NULL;
+    rta->kept = -1;
+    if (ask->volume == 0 || io_volume_find(rta->io, ask->volume) != NULL) {
+        answer.error = -EEXIST;
+    } else {
+        answer.error = rta->parts.ddm_open(ask->uri, &host, &ddm, answer.why);
+    }
+    if (answer.error == 0) {
+        answer.error = device_add(rta, ddm, ask, &answer);
+        if (answer.error != 0) {
+            ddm->driver->close(ddm);
+        }
+    }
+    say(rta, &answer, answer.error == 0 ? rta->kept : -1);
+}
+
+static void on_probe(struct rta *rta, const struct unit_message *ask)
+{
+    struct unit_message answer = {.kind = UNIT_PROBE, .volume = ask->volume, .error = -ENOENT};
+    struct io_volume *v = io_volume_find(rta->io, ask->volume);
+    if (v != NULL) {
+        answer.error = v->ddm->driver->probe(v->ddm, &answer.profile);
+        if (answer.error == 0 && !volume_profile_is_sane(&answer.profile)) {
+            answer.error = -EPROTO;
+        }
+    }
+    if (answer.error == 0) {
+        v->profile = answer.profile;
+    }
+    say(rta, &answer, -1);
+}
+
+static void device_remove(struct rta *rta, struct io_volume *v)
+{
+    int fd = v->ddm->driver->poll_fd(v->ddm);
+    if (fd >= 0) {
+        rta->parts.unwatch(rta->parts.ctx, fd);
+    }
+    io_volume_remove(rta->io, v);
+}
+
+static void on_close(struct rta *rta, const struct unit_message *ask)
+{
+    struct unit_message answer = {.kind = UNIT_CLOSE, .volume = ask->volume};
+    struct io_volume *v = io_volume_find(rta->io, ask->volume);
+    if (v == NULL) {
+        answer.error = -ENOENT;
+    } else if (store_rows_of(rta->store, v) > 0) {
+        answer.error = -EBUSY;
+    } else {
+        device_remove(rta, v);
+    }
+    say(rta, &answer, -1);
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+static void on_connection_add(struct rta *rta, const struct unit_message *ask)
+{
+    struct unit_message answer = {
+        .kind = UNIT_CONNECTION_ADD, .volume = ask->volume, .connection = ask->connection};
+    struct io_volume *v = io_volume_find(rta->io, ask->volume);
+    if (v == NULL || rta->is_draining) {
+        answer.error = -ENOENT;
+    } else if (store_row_add(rta->store, ask->connection, v) == NULL) {
+        answer.error = -EEXIST;
+    }
+    say(rta, &answer, -1);
+}
+
+static void on_connection_remove(struct rta *rta, const struct unit_message *ask)
+{
+    struct unit_message answer = {.kind = UNIT_CONNECTION_REMOVE, .connection = ask->connection};
+    if (!store_row_remove(rta->store, ask->connection)) {
+        answer.error = -ENOENT;
+    }
+    say(rta, &answer, -1);
+}
+
+/* ---- lifecycle ------------------------------------------------------------------------------- */
+
+static void on_status(struct rta *rta)
+{
+    struct unit_message answer = {.kind = UNIT_STATUS};
+    const struct residual_counters *frames = &rta->residual->counters;
+    const struct io_counters *io = io_counters(rta->io);
+    answer.counters = rta->counters;
+    answer.counters.in_flight = io_in_flight(rta->io);
+    answer.counters.retransmissions = frames->resent;
+    answer.counters.duplicates += frames->duplicates + io->duplicates;
+    answer.counters.resubmissions = io->resubmissions + io->retries;
+    say(rta, &answer, -1);
+}
+
+// Results first, then whatever else the bus is owed.
+static void batch_end(struct rta *rta)
+{
+    io_settle(rta->io, rta->now);
+    residual_flush(rta->residual);
+}
+
+bool rta_on_message(struct rta *rta, const struct unit_message *message, int keepsake,
+                    instant_ns now)
+{
+    rta->now = now;
+    switch (message->kind) {
+    case UNIT_OPEN:
+        on_open(rta, message, keepsake);
+        return true;
+    case UNIT_PROBE:
+        on_probe(rta, message);
+        return true;
+    case UNIT_CLOSE:
+        on_close(rta, message);
+        return true;
+    case UNIT_CONNECTION_ADD:
+        on_connection_add(rta, message);
+        return true;
+    case UNIT_CONNECTION_REMOVE:
+        on_connection_remove(rta, message);
+        return true;
+    case UNIT_STATUS:
+        on_status(rta);
+        return true;
+    case UNIT_DRAIN:
+        rta->is_draining = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool rta_on_bus(struct rta *rta, instant_ns now)
+{
+    rta->now = now;
+    rta->counters.turns++;
+    bool is_sound = cta_interface_receive(rta);
+    batch_end(rta);
+    return is_sound;
+}
+
+void rta_on_device(struct rta *rta, struct ddm *ddm, instant_ns now)
+{
+    rta->now = now;
+    ddm->driver->poll(ddm, now);
+    batch_end(rta);
+}
+
+instant_ns rta_next_deadline(struct rta *rta)
+{
+    return instant_min(residual_next_deadline(rta->residual), io_next_deadline(rta->io));
+}
+
+bool rta_on_deadline(struct rta *rta, instant_ns now)
+{
+    rta->now = now;
+    bool is_sound = cta_interface_receive(rta);
+    io_on_deadline(rta->io, now);
+    residual_on_deadline(rta->residual, now);
+    batch_end(rta);
+    return is_sound;
+}
+
+bool rta_is_drained(const struct rta *rta)
+{
+    return rta->is_draining && store_count(rta->store) == 0;
+}
+
+uint64_t rta_under_way(const struct rta *rta)
+{
+    return store_count(rta->store);
+}

@@ -1,0 +1,162 @@
+#include "node/tts/address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { BACKLOG = 128 };
+
+static int fail(char *ret_why, const char *text, int error, const char *why)
+{
+    snprintf(ret_why, ADDRESS_WHY_MAX, "%.64s: %s", text, why);
+    return error;
+}
+
+/* ---- Unix ------------------------------------------------------------------------------------ */
+
+static int is_abandoned(const struct sockaddr_un *addr)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int result = fd >= 0 && connect(fd, (const struct sockaddr *)addr, sizeof *addr) != 0 &&
+                 errno == ECONNREFUSED;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return result;
+}
+
+static int listen_unix(const char *path, char *ret_path, size_t capacity, char *ret_why)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof addr.sun_path || strlen(path) >= capacity) {
+        return fail(ret_why, path, -ENAMETOOLONG, strerror(ENAMETOOLONG));
+    }
+    memcpy(addr.sun_path, path, strlen(path) + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return fail(ret_why, path, -errno, strerror(errno));
+    }
+    int result = bind(fd, (struct sockaddr *)&addr, sizeof addr);
+    if (result != 0 && errno == EADDRINUSE && is_abandoned(&addr)) {
+        unlink(path);
+        result = bind(fd, (struct sockaddr *)&addr, sizeof addr);
+    }
+    if (result != 0 || listen(fd, BACKLOG) != 0) {
+        int error = -errno;
+        close(fd);
+        return fail(ret_why, path, error, strerror(-error));
+    }
+    snprintf(ret_path, capacity, "%s", path);
+    return fd;
+}
+
+/* ---- IP -------------------------------------------------------------------------------------- */
+
+// Takes "HOST:PORT" or "[HOST]:PORT" apart, in place. NULL: there is no port.
+static char *port_split(char *text, char **ret_host)
+{
+    char *colon = strrchr(text, ':');
+    if (colon == NULL) {
+        return NULL;
+    }
+    *colon = '\0';
+    size_t len = strlen(text);
+    if (len >= 2 && text[0] == '[' && text[len - 1] == ']') {
+        text[len - 1] = '\0';
+        text++;
+    }
+    *ret_host = text;
+    return colon + 1;
+}
+
+static int listen_at(const struct addrinfo *info)
+{
+    int one = 1;
+    int fd = socket(info->ai_family, info->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -errno;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
+        int error = -errno;
+        close(fd);
+        return error;
+    }
+    return fd;
+}
+
+int address_listen(const char *text, char *ret_path, size_t path_capacity, char *ret_why)
+{
+    static const char unix_prefix[] = "unix:";
+    char copy[256], *host;
+    *ret_path = '\0';
+    if (strncmp(text, unix_prefix, sizeof unix_prefix - 1) == 0) {
+        return listen_unix(text + sizeof unix_prefix - 1, ret_path, path_capacity, ret_why);
+    }
+    snprintf(copy, sizeof copy, "%s", text);
+    char *port = strlen(text) < sizeof copy ? port_split(copy, &host) : NULL;
+    if (port == NULL) {
+        return fail(ret_why, text, -EINVAL, "not HOST:PORT or unix:PATH");
+    }
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *info;
+    int error = getaddrinfo(*host != '\0' ? host : NULL, port, &hints, &info);
+    if (error != 0) {
+        return fail(ret_why, text, -EADDRNOTAVAIL, gai_strerror(error));
+    }
+    int fd = listen_at(info);
+    freeaddrinfo(info);
+    return fd < 0 ? fail(ret_why, text, fd, strerror(-fd)) : fd;
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+static void format(const struct sockaddr_storage *addr, char *ret, size_t capacity)
+{
+    char host[INET6_ADDRSTRLEN];
+    if (addr->ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
+        struct in_addr shown = in->sin_addr;
+        shown.s_addr = shown.s_addr == INADDR_ANY ? htonl(INADDR_LOOPBACK) : shown.s_addr;
+        inet_ntop(AF_INET, &shown, host, sizeof host);
+        snprintf(ret, capacity, "%s:%u", host, ntohs(in->sin_port));
+    } else {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+        bool is_any = IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr);
+        inet_ntop(AF_INET6, is_any ? &in6addr_loopback : &in6->sin6_addr, host, sizeof host);
+        snprintf(ret, capacity, "[%s]:%u", host, ntohs(in6->sin6_port));
+    }
+}
+
+void address_of_listener(int fd, char *ret, size_t capacity)
+{
+    struct sockaddr_storage addr = {0};
+    socklen_t len = sizeof addr;
+    *ret = '\0';
+    if (getsockname(fd, (struct sockaddr *)&addr, &len) == 0 && addr.ss_family != AF_UNIX) {
+        format(&addr, ret, capacity);
+    }
+}
+
+void address_of_peer(int fd, char *ret, size_t capacity)
+{
+    struct sockaddr_storage addr = {0};
+    socklen_t len = sizeof addr;
+    struct ucred peer;
+    socklen_t peer_len = sizeof peer;
+    snprintf(ret, capacity, "unknown");
+    if (getpeername(fd, (struct sockaddr *)&addr, &len) != 0) {
+        return;
+    }
+    if (addr.ss_family != AF_UNIX) {
+        format(&addr, ret, capacity);
+    } else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_len) == 0) {
+        snprintf(ret, capacity, "unix, process %d", (int)peer.pid);
+    }
+}

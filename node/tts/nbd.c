@@ -1,0 +1,403 @@
+// NBD: the listener, the clients' sockets, and the TTS as the UMA sees it.
+
+#include "node/tts/nbd.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "node/tts/address.h"
+#include "node/tts/nbd_connection.h"
+
+enum { ACCEPT_BATCH = 16 };
+
+static const duration_ns handshake_ns = 10 * NS_PER_S;
+
+void nbd_touch(struct nbd_connection *c)
+{
+    if (list_is_empty(&c->dirty_link)) {
+        list_push_tail(&c->nbd->dirty, &c->dirty_link);
+    }
+}
+
+const struct resource *nbd_volume(const struct nbd *nbd, const char *name,
+                                  const struct client *client)
+{
+    const struct nbd_parts *parts = &nbd->parts;
+    const struct resource_table *table = parts->uma->resources(parts->uma_ctx);
+    for (size_t i = 0; i < table->count; i++) {
+        const struct resource *row = &table->rows[i];
+        bool is_named = *name == '\0' || strcmp(row->name, name) == 0;
+        bool is_there = row->state != RESOURCE_FAILED && row->profile.size > 0;
+        if (is_named && is_there && parts->uma->may_see(parts->uma_ctx, row->volume, client)) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+/* ---- a connection's life --------------------------------------------------------------------- */
+
+static void connection_free(struct nbd_connection *c)
+{
+    struct nbd *nbd = c->nbd;
+    list_remove(&c->link);
+    list_remove(&c->dirty_link);
+    nbd->connection_count--;
+    free(c);
+}
+
+// Closes the socket. What is under way at the CTA ends as it will.
+static void connection_end(struct nbd_connection *c, instant_ns now)
+{
+    if (c->state == NBD_ENDING) {
+        return;
+    }
+    bool is_connecting = c->state == NBD_CONNECTING;
+    c->state = NBD_ENDING;
+    c->deadline = INSTANT_NEVER;
+    loop_unwatch(c->watch);
+    c->watch = NULL;
+    close(c->fd);
+    c->fd = -1;
+    nbd_abandon(c, now);
+    c->has_left = !is_connecting; // else once the UMA has answered
+    nbd_touch(c);
+}
+
+static void watch_change(struct nbd_connection *c, uint32_t events)
+{
+    if (c->watched != events) {
+        c->watched = events;
+        loop_watch_change(c->watch, events);
+    }
+}
+
+static int out_send(struct nbd_connection *c)
+{
+    while (c->out_sent < c->out_len) {
+        ssize_t sent = send(c->fd, c->out + c->out_sent, c->out_len - c->out_sent,
+                            MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0) {
+            return errno == EINTR ? -EAGAIN : -errno;
+        }
+        c->out_sent += (uint32_t)sent;
+    }
+    return 0;
+}
+
+static void in_make_room(struct nbd_connection *c)
+{
+    if (c->in_at > 0) {
+        memmove(c->in, c->in + c->in_at, c->in_len - c->in_at);
+        c->in_len -= c->in_at;
+        c->in_at = 0;
+    }
+}
+
+// 0, -EAGAIN, or another negative errno: the client is gone.
+static int in_read(struct nbd_connection *c)
+{
+    in_make_room(c);
+    ssize_t got = recv(c->fd, c->in + c->in_len, sizeof c->in - c->in_len, MSG_DONTWAIT);
+    if (got <= 0) {
+        return got == 0 ? -ECONNRESET : (errno == EINTR ? -EAGAIN : -errno);
+    }
+    c->in_len += (uint32_t)got;
+    return 0;
+}
+
+// Takes what there is, reads more, until nothing is there or something else must happen first.
+static void take_all(struct nbd_connection *c, instant_ns now)
+{
+    for (;;) {
+        enum nbd_verdict verdict =
+            c->state == NBD_TRANSMISSION ? nbd_transmit(c, now) : nbd_negotiate(c);
+        bool must_read = verdict == NBD_NEEDS_MORE;
+        int error = must_read ? in_read(c) : 0;
+        if (verdict == NBD_MALFORMED) {
+            c->nbd->counters.malformed++;
+            connection_end(c, now);
+            return;
+        }
+        if (verdict == NBD_LEAVES || (error != 0 && error != -EAGAIN)) {
+            out_send(c); // the goodbye
+            connection_end(c, now);
+            return;
+        }
+        if (verdict == NBD_STOPS || error == -EAGAIN) {
+            return;
+        }
+    }
+}
+
+// Is the next thing to come of use?
+static bool wants_input(const struct nbd_connection *c)
+{
+    if (c->state == NBD_CONNECTING) {
+        return false;
+    }
+    bool waits_for_buffer = c->writing != NULL && !c->may_fill;
+    return c->state != NBD_TRANSMISSION || (!waits_for_buffer && !list_is_empty(&c->free));
+}
+
+static void update(struct nbd_connection *c, instant_ns now)
+{
+    if (c->state != NBD_ENDING && c->is_dropped && c->state != NBD_CONNECTING) {
+        connection_end(c, now);
+    }
+    // What was read with an earlier request, and had to wait, can go on without the socket.
+    if (c->state != NBD_ENDING && wants_input(c) && (c->in_at < c->in_len || c->may_fill)) {
+        take_all(c, now);
+    }
+    if (c->state != NBD_ENDING) {
+        int error = out_send(c);
+        if (error == 0) {
+            error = nbd_reply(c, now);
+        }
+        if (error != 0 && error != -EAGAIN) {
+            connection_end(c, now);
+        } else {
+            watch_change(c, (wants_input(c) ? EPOLLIN : 0U) | (error != 0 ? EPOLLOUT : 0U));
+        }
+    }
+    if (c->state == NBD_ENDING && c->has_left && c->under_way == 0) {
+        if (c->is_established) {
+            c->nbd->parts.uma->disconnect(c->nbd->parts.uma_ctx, c->connection);
+        }
+        connection_free(c);
+    }
+}
+
+static void on_socket(void *ctx, uint32_t events)
+{
+    struct nbd_connection *c = ctx;
+    instant_ns now = loop_now(c->nbd->parts.loop);
+    nbd_touch(c);
+    if ((events & (EPOLLERR | EPOLLHUP)) != 0 && (events & EPOLLIN) == 0) {
+        connection_end(c, now);
+    } else if ((events & EPOLLIN) != 0 && wants_input(c)) {
+        take_all(c, now);
+    }
+}
+
+/* ---- accepting ------------------------------------------------------------------------------- */
+
+static void connection_begin(struct nbd *nbd, int fd)
+{
+    struct nbd_connection *c = calloc(1, sizeof *c);
+    int one = 1;
+    if (c == NULL) {
+        close(fd);
+        return;
+    }
+    *c = (struct nbd_connection){.nbd = nbd, .fd = fd, .watched = EPOLLIN};
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    c->watch = loop_watch(nbd->parts.loop, fd, EPOLLIN, on_socket, c);
+    if (c->watch == NULL) {
+        close(fd);
+        free(c);
+        return;
+    }
+    c->deadline = instant_after(loop_now(nbd->parts.loop), handshake_ns);
+    c->connect.tts = &nbd_for_uma;
+    c->connect.service = &nbd_for_cta;
+    c->connect.tts_ctx = nbd;
+    c->connect.cookie = (uint64_t)(uintptr_t)c;
+    address_of_peer(fd, c->connect.client.address, sizeof c->connect.client.address);
+    list_push_tail(&nbd->connections, &c->link);
+    list_init(&c->dirty_link);
+    nbd->connection_count++;
+    nbd_transmission_init(c);
+    nbd_greet(c);
+}
+
+static void on_listener(void *ctx, uint32_t events)
+{
+    struct nbd *nbd = ctx;
+    for (unsigned i = 0; i < ACCEPT_BATCH; i++) {
+        int fd = accept4(nbd->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0) {
+            return;
+        }
+        nbd->counters.accepted++;
+        if (nbd->connection_count >= NBD_CONNECTION_MAX) {
+            nbd->counters.refused++;
+            close(fd);
+        } else {
+            connection_begin(nbd, fd);
+        }
+    }
+}
+
+/* ---- what the UMA calls ---------------------------------------------------------------------- */
+
+static int tts_start(void *ctx, char *ret_why)
+{
+    struct nbd *nbd = ctx;
+    int fd = address_listen(nbd->parts.listen, nbd->unix_path, sizeof nbd->unix_path, ret_why);
+    if (fd < 0) {
+        return fd;
+    }
+    nbd->listen_fd = fd;
+    nbd->listen_watch = loop_watch(nbd->parts.loop, fd, EPOLLIN, on_listener, nbd);
+    address_of_listener(fd, nbd->authority, sizeof nbd->authority);
+    return nbd->listen_watch != NULL ? 0 : -ENOMEM;
+}
+
+static void tts_advertise(void *ctx, const struct resource_table *table)
+{
+    // Clients ask (NBD_OPT_LIST); the protocol has no way to tell them.
+}
+
+static void tts_on_connected(void *ctx, struct connect_request *request)
+{
+    struct nbd_connection *c = LIST_ENTRY(request, struct nbd_connection, connect);
+    if (c->state == NBD_ENDING) { // the client left meanwhile
+        c->connection = request->connection;
+        c->is_established = request->status == CONNECT_OK;
+        c->has_left = true;
+    } else {
+        c->deadline = INSTANT_NEVER;
+        nbd_answer_connect(c);
+    }
+    nbd_touch(c);
+}
+
+static void tts_drop(void *ctx, uint32_t connection)
+{
+    struct nbd *nbd = ctx;
+    for (struct list_link *l = nbd->connections.next; l != &nbd->connections; l = l->next) {
+        struct nbd_connection *c = LIST_ENTRY(l, struct nbd_connection, link);
+        if (c->is_established && c->connection == connection) {
+            c->is_dropped = true;
+            nbd_touch(c);
+        }
+    }
+}
+
+static void listener_close(struct nbd *nbd)
+{
+    if (nbd->listen_fd >= 0) {
+        loop_unwatch(nbd->listen_watch);
+        close(nbd->listen_fd);
+        nbd->listen_fd = -1;
+        if (nbd->unix_path[0] != '\0') {
+            unlink(nbd->unix_path);
+        }
+    }
+}
+
+static void tts_stop(void *ctx)
+{
+    struct nbd *nbd = ctx;
+    listener_close(nbd);
+    for (struct list_link *l = nbd->connections.next; l != &nbd->connections; l = l->next) {
+        struct nbd_connection *c = LIST_ENTRY(l, struct nbd_connection, link);
+        c->is_dropped = true;
+        nbd_touch(c);
+    }
+}
+
+const struct tts_for_uma nbd_for_uma = {
+    .name = "nbd",
+    .start = tts_start,
+    .advertise = tts_advertise,
+    .on_connected = tts_on_connected,
+    .drop = tts_drop,
+    .stop = tts_stop,
+};
+
+/* ---- a member of the loop -------------------------------------------------------------------- */
+
+static void on_batch_end(void *ctx, instant_ns now)
+{
+    struct nbd *nbd = ctx;
+    for (struct list_link *l; (l = list_pop_head(&nbd->dirty)) != NULL;) {
+        update(LIST_ENTRY(l, struct nbd_connection, dirty_link), now);
+    }
+}
+
+static instant_ns next_deadline(void *ctx)
+{
+    struct nbd *nbd = ctx;
+    instant_ns at = INSTANT_NEVER;
+    for (struct list_link *l = nbd->connections.next; l != &nbd->connections; l = l->next) {
+        at = instant_min(at, LIST_ENTRY(l, struct nbd_connection, link)->deadline);
+    }
+    return at;
+}
+
+static void on_deadline(void *ctx, instant_ns now)
+{
+    struct nbd *nbd = ctx;
+    struct list_link *next;
+    for (struct list_link *l = nbd->connections.next; l != &nbd->connections; l = next) {
+        struct nbd_connection *c = LIST_ENTRY(l, struct nbd_connection, link);
+        next = l->next;
+        if (c->deadline <= now) {
+            nbd->counters.stalled++;
+            connection_end(c, now);
+        }
+    }
+}
+
+struct nbd *nbd_create(const struct nbd_parts *parts)
+{
+    struct nbd *nbd = calloc(1, sizeof *nbd);
+    if (nbd == NULL) {
+        return NULL;
+    }
+    nbd->parts = *parts;
+    nbd->listen_fd = -1;
+    list_init(&nbd->connections);
+    list_init(&nbd->dirty);
+    nbd->member = (struct loop_member){.ctx = nbd,
+                                       .on_batch_end = on_batch_end,
+                                       .next_deadline = next_deadline,
+                                       .on_deadline = on_deadline};
+    loop_join(parts->loop, &nbd->member);
+    return nbd;
+}
+
+void nbd_destroy(struct nbd *nbd)
+{
+    if (nbd == NULL) {
+        return;
+    }
+    listener_close(nbd);
+    for (struct list_link *l; (l = list_pop_head(&nbd->connections)) != NULL;) {
+        struct nbd_connection *c = LIST_ENTRY(l, struct nbd_connection, link);
+        if (c->fd >= 0) {
+            loop_unwatch(c->watch);
+            close(c->fd);
+        }
+        free(c);
+    }
+    loop_leave(nbd->parts.loop, &nbd->member);
+    free(nbd);
+}
+
+void nbd_uri(const struct nbd *nbd, const char *volume, char *ret, size_t capacity)
+{
+    if (nbd->unix_path[0] != '\0') {
+        snprintf(ret, capacity, "nbd+unix:///%s?socket=%s", volume, nbd->unix_path);
+    } else {
+        snprintf(ret, capacity, "nbd://%s/%s", nbd->authority, volume);
+    }
+}
+
+struct nbd_counters nbd_counters(const struct nbd *nbd)
+{
+    return nbd->counters;
+}

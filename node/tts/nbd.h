@@ -1,0 +1,42 @@
+// The target transport service for NBD clients: fixed newstyle negotiation over TCP and Unix
+// sockets, structured replies and block status where the client asks for them. An export is a
+// volume, by its name; the empty name is the first volume.
+#pragma once
+
+#include "node/interface/cta_tts.h"
+#include "node/interface/uma_tts.h"
+#include "node/loop/loop.h"
+
+struct nbd;
+
+struct nbd_counters {
+    uint64_t accepted;
+    uint64_t established; // got to transmission
+    uint64_t refused;     // connections: too many, or no volume
+    uint64_t malformed;   // connections ended because the client did not keep to the protocol
+    uint64_t stalled;     // connections ended because nothing moved for too long
+    uint64_t requests;
+    uint64_t errors; // requests answered with one
+};
+
+struct nbd_parts {
+    struct loop *loop;
+    // "HOST:PORT", "[HOST]:PORT" or "unix:PATH"; PORT 0: one that is free.
+    const char *listen;
+    const struct uma_for_tts *uma;
+    void *uma_ctx;
+    const struct cta_for_tts *cta;
+    void *cta_ctx;
+};
+
+// NULL without memory. It joins the loop as a member.
+struct nbd *nbd_create(const struct nbd_parts *parts);
+void nbd_destroy(struct nbd *nbd);
+
+extern const struct tts_for_uma nbd_for_uma;
+
+// "nbd://127.0.0.1:10809" or "nbd+unix:///?socket=/path"; the export's name goes behind the
+// authority's slash. Once started; empty before.
+void nbd_uri(const struct nbd *nbd, const char *volume, char *ret, size_t capacity);
+
+struct nbd_counters nbd_counters(const struct nbd *nbd);

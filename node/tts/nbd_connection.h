@@ -1,0 +1,131 @@
+// One NBD client, for the files of the NBD TTS: its socket, what has come and what is to go.
+#pragma once
+
+#include <stdbool.h>
+
+#include "node/tts/nbd.h"
+#include "node/tts/nbd_wire.h"
+
+enum nbd_limits {
+    NBD_CONNECTION_MAX = 256,
+    NBD_REQUEST_MAX = 128, // under way, of one client
+    NBD_IN_LEN = 64 << 10,
+    NBD_OUT_LEN = 32 << 10, // of negotiation
+    NBD_OPTION_MAX_LEN = 8 << 10,
+    NBD_EXTENT_MAX = 1024, // in one answer to block status
+    NBD_REPLY_MAX_LEN = 32,
+};
+
+enum nbd_state {
+    NBD_CLIENT_FLAGS, // the greeting is out
+    NBD_OPTIONS,
+    NBD_CONNECTING, // the UMA has been asked
+    NBD_TRANSMISSION,
+    NBD_ENDING, // the socket is closed; requests are under way
+};
+
+struct nbd_request {
+    struct service_request service;
+    struct nbd_connection *connection;
+    uint16_t command;
+    uint16_t flags;
+    uint64_t cookie;
+    // The reply: a header, then data, of which `sent` octets are gone.
+    uint8_t header[NBD_REPLY_MAX_LEN];
+    uint32_t header_len;
+    const void *data;
+    uint32_t data_len;
+    uint32_t sent;
+    bool is_transfer;      // the CTA waits to hear that the data have been sent
+    struct list_link link; // free, or to be answered
+};
+
+struct nbd_connection {
+    struct nbd *nbd;
+    int fd;
+    enum nbd_state state;
+    struct loop_watch *watch;
+    uint32_t watched; // events
+    instant_ns deadline;
+
+    // Negotiation.
+    bool no_zeroes;
+    bool is_structured;
+    bool has_context;     // base:allocation has been chosen
+    uint32_t option;      // under way, of the connect request
+    bool is_export_name;  // answered in the old manner
+    uint32_t option_skip; // octets of an option that is too long
+    struct connect_request connect;
+    char volume_name[VOLUME_NAME_MAX];
+    uint8_t out[NBD_OUT_LEN];
+    uint32_t out_len, out_sent;
+
+    // Transmission.
+    uint32_t connection; // the UMA's number
+    bool is_established;
+    bool has_left;   // the client said goodbye
+    bool is_dropped; // the UMA wants it gone
+    uint32_t abilities;
+    uint32_t under_way;
+    struct nbd_request *writing; // what comes next on the socket is its data
+    bool may_fill;               // and there is a buffer for it
+    uint64_t filled;
+    uint64_t skip; // octets to be dropped: data of a write that was refused
+    struct nbd_request requests[NBD_REQUEST_MAX];
+    struct list_link free;
+    struct list_link replies;
+
+    uint8_t in[NBD_IN_LEN];
+    uint32_t in_at, in_len; // what has come and is not used: [in_at, in_len)
+
+    struct list_link link;       // all connections
+    struct list_link dirty_link; // those with something to send
+};
+
+struct nbd {
+    struct nbd_parts parts;
+    struct loop_member member;
+    int listen_fd;
+    struct loop_watch *listen_watch;
+    char unix_path[128];
+    char authority[96]; // as clients reach it
+    bool is_stopping;
+    unsigned connection_count;
+    struct list_link connections;
+    struct list_link dirty;
+    struct nbd_counters counters;
+};
+
+enum nbd_verdict {
+    NBD_GOES_ON,
+    NBD_NEEDS_MORE, // octets
+    NBD_STOPS,      // until something else has happened
+    NBD_MALFORMED,  // end the connection
+    NBD_LEAVES,     // the client wishes to end it
+};
+
+// ---- nbd_handshake.c
+
+void nbd_greet(struct nbd_connection *c);
+// Takes what has come as far as it goes.
+enum nbd_verdict nbd_negotiate(struct nbd_connection *c);
+// The UMA has answered.
+void nbd_answer_connect(struct nbd_connection *c);
+
+// ---- nbd_transmission.c
+
+extern const struct tts_for_cta nbd_for_cta;
+void nbd_transmission_init(struct nbd_connection *c);
+enum nbd_verdict nbd_transmit(struct nbd_connection *c, instant_ns now);
+// Sends replies. 0, -EAGAIN, or another negative errno: the client is gone.
+int nbd_reply(struct nbd_connection *c, instant_ns now);
+// The client is gone: transfers under way are over.
+void nbd_abandon(struct nbd_connection *c, instant_ns now);
+
+// ---- nbd.c
+
+// Something is to be sent, or the state changed: looked at when the batch ends.
+void nbd_touch(struct nbd_connection *c);
+// The volume that a client means. NULL: none.
+const struct resource *nbd_volume(const struct nbd *nbd, const char *name,
+                                  const struct client *client);

@@ -1,0 +1,410 @@
+// NBD: the negotiation. The server greets, the client sends options, until one of them (GO, or the
+// older EXPORT_NAME) names the export.
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "node/tts/nbd_connection.h"
+
+static const char context_name[] = "base:allocation";
+enum { CONTEXT_ID = 1, CONTEXT_NAME_LEN = sizeof context_name - 1 };
+
+/* ---- what goes out --------------------------------------------------------------------------- */
+
+// Room for `len` octets of negotiation; NULL: the client asks without listening.
+static uint8_t *out_take(struct nbd_connection *c, uint32_t len)
+{
+    if (c->out_sent == c->out_len) {
+        c->out_sent = c->out_len = 0;
+    }
+    if (len > NBD_OUT_LEN - c->out_len) {
+        return NULL;
+    }
+    uint8_t *at = c->out + c->out_len;
+    c->out_len += len;
+    nbd_touch(c);
+    return at;
+}
+
+void nbd_greet(struct nbd_connection *c)
+{
+    uint8_t *out = out_take(c, 18);
+    put_be64(out, NBD_MAGIC);
+    put_be64(out + 8, NBD_OPTION_MAGIC);
+    put_be16(out + 16, NBD_FLAG_FIXED_NEWSTYLE | NBD_FLAG_NO_ZEROES);
+    c->state = NBD_CLIENT_FLAGS;
+}
+
+// The payload's place, of `len` octets; NULL: no room.
+static uint8_t *reply(struct nbd_connection *c, uint32_t option, uint32_t type, uint32_t len)
+{
+    uint8_t *out = out_take(c, NBD_OPTION_REPLY_LEN + len);
+    if (out == NULL) {
+        return NULL;
+    }
+    put_be64(out, NBD_OPTION_REPLY);
+    put_be32(out + NBD_OPTION_REPLY_OFF_OPTION, option);
+    put_be32(out + NBD_OPTION_REPLY_OFF_TYPE, type);
+    put_be32(out + NBD_OPTION_REPLY_OFF_LENGTH, len);
+    return out + NBD_OPTION_REPLY_LEN;
+}
+
+static enum nbd_verdict answer(struct nbd_connection *c, uint32_t option, uint32_t type)
+{
+    return reply(c, option, type, 0) != NULL ? NBD_GOES_ON : NBD_MALFORMED;
+}
+
+static enum nbd_verdict refuse(struct nbd_connection *c, uint32_t option, uint32_t type,
+                               const char *why)
+{
+    uint32_t len = (uint32_t)strlen(why);
+    uint8_t *out = reply(c, option, type, len);
+    if (out == NULL) {
+        return NBD_MALFORMED;
+    }
+    memcpy(out, why, len);
+    return NBD_GOES_ON;
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+// An option under way.
+struct option {
+    uint32_t number;
+    const uint8_t *data;
+    uint32_t len;
+};
+
+// Takes `len` octets off the front; NULL: there are not so many.
+static const uint8_t *take(struct option *option, uint32_t len)
+{
+    const uint8_t *at = option->data;
+    if (len > option->len) {
+        return NULL;
+    }
+    option->data += len;
+    option->len -= len;
+    return at;
+}
+
+// A name with its length before it. False: malformed. A name that is too long for any volume gives
+// one that no volume has.
+static bool name_take(struct option *option, char ret[VOLUME_NAME_MAX])
+{
+    const uint8_t *len = take(option, 4);
+    const uint8_t *name = len != NULL ? take(option, get_be32(len)) : NULL;
+    if (name == NULL) {
+        return false;
+    }
+    uint32_t name_len = get_be32(len);
+    bool is_possible = name_len < VOLUME_NAME_MAX && memchr(name, '\0', name_len) == NULL;
+    snprintf(ret, VOLUME_NAME_MAX, "%.*s", is_possible ? (int)name_len : 1,
+             is_possible ? (const char *)name : "/");
+    return true;
+}
+
+static uint16_t transmission_flags(const struct nbd_connection *c, uint32_t abilities)
+{
+    static const struct {
+        uint32_t ability;
+        uint16_t flag;
+    } table[] = {
+        {VOLUME_CAN_FLUSH, NBD_FLAG_SEND_FLUSH},
+        {VOLUME_CAN_FUA, NBD_FLAG_SEND_FUA},
+        {VOLUME_CAN_TRIM, NBD_FLAG_SEND_TRIM},
+        {VOLUME_CAN_WRITE_ZEROES, NBD_FLAG_SEND_WRITE_ZEROES},
+        {VOLUME_CAN_ZERO_FAST, NBD_FLAG_SEND_FAST_ZERO},
+        {VOLUME_IS_ROTATIONAL, NBD_FLAG_ROTATIONAL},
+    };
+    uint16_t flags = NBD_FLAG_HAS_FLAGS | NBD_FLAG_CAN_MULTI_CONN;
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        flags |= (abilities & table[i].ability) != 0 ? table[i].flag : 0;
+    }
+    flags |= (abilities & VOLUME_CAN_WRITE) == 0 ? NBD_FLAG_READ_ONLY : 0;
+    flags |= c->is_structured ? NBD_FLAG_SEND_DF : 0;
+    return flags;
+}
+
+static bool info_export(struct nbd_connection *c, uint32_t option, const struct resource *volume)
+{
+    uint8_t *out = reply(c, option, NBD_REP_INFO, 12);
+    if (out != NULL) {
+        put_be16(out, NBD_INFO_EXPORT);
+        put_be64(out + 2, volume->profile.size);
+        put_be16(out + 10, transmission_flags(c, volume->abilities));
+    }
+    return out != NULL;
+}
+
+static bool info_block_size(struct nbd_connection *c, uint32_t option,
+                            const struct resource *volume)
+{
+    uint8_t *out = reply(c, option, NBD_REP_INFO, 14);
+    if (out != NULL) {
+        put_be16(out, NBD_INFO_BLOCK_SIZE);
+        put_be32(out + 2, volume->profile.alignment);
+        put_be32(out + 6, volume->profile.preferred);
+        put_be32(out + 10, NODE_TRANSFER_MAX);
+    }
+    return out != NULL;
+}
+
+static bool info_text(struct nbd_connection *c, uint32_t option, uint16_t info, const char *text)
+{
+    uint32_t len = (uint32_t)strlen(text);
+    uint8_t *out = reply(c, option, NBD_REP_INFO, 2 + len);
+    if (out != NULL) {
+        put_be16(out, info);
+        memcpy(out + 2, text, len);
+    }
+    return out != NULL;
+}
+
+static enum nbd_verdict connect_volume(struct nbd_connection *c, uint32_t option,
+                                       const struct resource *volume)
+{
+    c->option = option;
+    c->state = NBD_CONNECTING;
+    snprintf(c->volume_name, sizeof c->volume_name, "%s", volume->name);
+    c->connect.volume = volume->volume;
+    c->nbd->parts.uma->connect(c->nbd->parts.uma_ctx, &c->connect);
+    return c->state == NBD_CONNECTING ? NBD_STOPS : NBD_GOES_ON;
+}
+
+// INFO and GO: the export's name, then which facts the client wants.
+static enum nbd_verdict on_info(struct nbd_connection *c, struct option option)
+{
+    char name[VOLUME_NAME_MAX];
+    const uint8_t *count = name_take(&option, name) ? take(&option, 2) : NULL;
+    const uint8_t *wishes = count != NULL ? take(&option, 2U * get_be16(count)) : NULL;
+    if (wishes == NULL || option.len > 0) {
+        return refuse(c, option.number, NBD_REP_INVALID, "malformed");
+    }
+    const struct resource *volume = nbd_volume(c->nbd, name, &c->connect.client);
+    if (volume == NULL) {
+        return refuse(c, option.number, NBD_REP_UNKNOWN, "there is no such volume");
+    }
+    bool has_room = info_block_size(c, option.number, volume);
+    for (unsigned i = 0; i < get_be16(count) && has_room; i++) {
+        uint16_t wish = get_be16(wishes + 2 * i);
+        if (wish == NBD_INFO_NAME) {
+            has_room = info_text(c, option.number, wish, volume->name);
+        } else if (wish == NBD_INFO_DESCRIPTION) {
+            has_room = info_text(c, option.number, wish, volume->profile.driver);
+        }
+    }
+    if (option.number == NBD_OPT_GO && has_room) {
+        return connect_volume(c, option.number, volume);
+    }
+    has_room = has_room && info_export(c, option.number, volume);
+    return has_room ? answer(c, option.number, NBD_REP_ACK) : NBD_MALFORMED;
+}
+
+static enum nbd_verdict on_export_name(struct nbd_connection *c, struct option option)
+{
+    char name[VOLUME_NAME_MAX];
+    bool is_possible = option.len < sizeof name;
+    snprintf(name, sizeof name, "%.*s", is_possible ? (int)option.len : 1,
+             is_possible ? (const char *)option.data : "/");
+    const struct resource *volume = nbd_volume(c->nbd, name, &c->connect.client);
+    return volume != NULL ? connect_volume(c, NBD_OPT_EXPORT_NAME, volume) : NBD_LEAVES;
+}
+
+static enum nbd_verdict on_list(struct nbd_connection *c, struct option option)
+{
+    const struct nbd_parts *parts = &c->nbd->parts;
+    const struct resource_table *table = parts->uma->resources(parts->uma_ctx);
+    if (option.len > 0) {
+        return refuse(c, option.number, NBD_REP_INVALID, "malformed");
+    }
+    for (size_t i = 0; i < table->count; i++) {
+        const struct resource *row = &table->rows[i];
+        if (!parts->uma->may_see(parts->uma_ctx, row->volume, &c->connect.client)) {
+            continue;
+        }
+        uint32_t len = (uint32_t)strlen(row->name);
+        uint8_t *out = reply(c, option.number, NBD_REP_SERVER, 4 + len);
+        if (out == NULL) {
+            return NBD_MALFORMED;
+        }
+        put_be32(out, len);
+        memcpy(out + 4, row->name, len);
+    }
+    return answer(c, option.number, NBD_REP_ACK);
+}
+
+// A query stands for the context if it is its name, or for listing also its namespace.
+static bool is_our_context(const uint8_t *query, uint32_t len, bool is_listing)
+{
+    bool is_it = len == CONTEXT_NAME_LEN && memcmp(query, context_name, len) == 0;
+    return is_it || (is_listing && len == 5 && memcmp(query, "base:", 5) == 0);
+}
+
+static enum nbd_verdict on_context(struct nbd_connection *c, struct option option)
+{
+    char name[VOLUME_NAME_MAX];
+    bool is_listing = option.number == NBD_OPT_LIST_META_CONTEXT;
+    const uint8_t *count = name_take(&option, name) ? take(&option, 4) : NULL;
+    if (count == NULL || !c->is_structured) {
+        return refuse(c, option.number, NBD_REP_INVALID, "malformed, or before structured replies");
+    }
+    const struct resource *volume = nbd_volume(c->nbd, name, &c->connect.client);
+    if (volume == NULL) {
+        return refuse(c, option.number, NBD_REP_UNKNOWN, "there is no such volume");
+    }
+    bool is_wanted = is_listing && get_be32(count) == 0;
+    for (uint32_t i = 0; i < get_be32(count); i++) {
+        const uint8_t *len = take(&option, 4);
+        const uint8_t *query = len != NULL ? take(&option, get_be32(len)) : NULL;
+        if (query == NULL) {
+            return refuse(c, option.number, NBD_REP_INVALID, "malformed");
+        }
+        is_wanted |= is_our_context(query, get_be32(len), is_listing);
+    }
+    is_wanted = is_wanted && (volume->abilities & VOLUME_CAN_EXTENTS) != 0;
+    if (is_wanted) {
+        uint8_t *out = reply(c, option.number, NBD_REP_CONTEXT, 4 + CONTEXT_NAME_LEN);
+        if (out == NULL) {
+            return NBD_MALFORMED;
+        }
+        put_be32(out, is_listing ? 0 : CONTEXT_ID);
+        memcpy(out + 4, context_name, CONTEXT_NAME_LEN);
+    }
+    c->has_context = is_listing ? c->has_context : is_wanted;
+    return answer(c, option.number, NBD_REP_ACK);
+}
+
+static enum nbd_verdict on_option(struct nbd_connection *c, struct option option)
+{
+    switch (option.number) {
+    case NBD_OPT_EXPORT_NAME:
+        return on_export_name(c, option);
+    case NBD_OPT_ABORT:
+        answer(c, option.number, NBD_REP_ACK);
+        return NBD_LEAVES;
+    case NBD_OPT_LIST:
+        return on_list(c, option);
+    case NBD_OPT_INFO:
+    case NBD_OPT_GO:
+        return on_info(c, option);
+    case NBD_OPT_STRUCTURED_REPLY:
+        if (option.len > 0) {
+            return refuse(c, option.number, NBD_REP_INVALID, "malformed");
+        }
+        c->is_structured = true;
+        return answer(c, option.number, NBD_REP_ACK);
+    case NBD_OPT_LIST_META_CONTEXT:
+    case NBD_OPT_SET_META_CONTEXT:
+        return on_context(c, option);
+    default:
+        return answer(c, option.number, NBD_REP_UNSUP);
+    }
+}
+
+/* ---- what comes in --------------------------------------------------------------------------- */
+
+static enum nbd_verdict take_client_flags(struct nbd_connection *c)
+{
+    if (c->in_len - c->in_at < 4) {
+        return NBD_NEEDS_MORE;
+    }
+    uint32_t flags = get_be32(c->in + c->in_at);
+    c->in_at += 4;
+    if ((flags & ~(uint32_t)(NBD_FLAG_FIXED_NEWSTYLE | NBD_FLAG_NO_ZEROES)) != 0) {
+        return NBD_MALFORMED;
+    }
+    c->no_zeroes = (flags & NBD_FLAG_NO_ZEROES) != 0;
+    c->state = NBD_OPTIONS;
+    return NBD_GOES_ON;
+}
+
+static enum nbd_verdict take_option(struct nbd_connection *c)
+{
+    const uint8_t *at = c->in + c->in_at;
+    uint32_t there = c->in_len - c->in_at;
+    if (c->option_skip > 0) {
+        uint32_t part = there < c->option_skip ? there : c->option_skip;
+        c->in_at += part;
+        c->option_skip -= part;
+        return part > 0 ? NBD_GOES_ON : NBD_NEEDS_MORE;
+    }
+    if (there < NBD_OPTION_LEN) {
+        return NBD_NEEDS_MORE;
+    }
+    struct option option = {.number = get_be32(at + NBD_OPTION_OFF_OPTION),
+                            .data = at + NBD_OPTION_LEN,
+                            .len = get_be32(at + NBD_OPTION_OFF_LENGTH)};
+    if (get_be64(at) != NBD_OPTION_MAGIC) {
+        return NBD_MALFORMED;
+    }
+    if (option.len > NBD_OPTION_MAX_LEN) {
+        c->in_at += NBD_OPTION_LEN;
+        c->option_skip = option.len;
+        return option.number == NBD_OPT_EXPORT_NAME ? NBD_MALFORMED
+                                                    : answer(c, option.number, NBD_REP_TOO_BIG);
+    }
+    if (there - NBD_OPTION_LEN < option.len) {
+        return NBD_NEEDS_MORE;
+    }
+    c->in_at += NBD_OPTION_LEN + option.len;
+    return on_option(c, option);
+}
+
+enum nbd_verdict nbd_negotiate(struct nbd_connection *c)
+{
+    switch (c->state) {
+    case NBD_CLIENT_FLAGS:
+        return take_client_flags(c);
+    case NBD_OPTIONS:
+        return take_option(c);
+    default:
+        return NBD_STOPS;
+    }
+}
+
+/* ---- the UMA's answer ------------------------------------------------------------------------ */
+
+static bool answer_export_name(struct nbd_connection *c, const struct resource *volume)
+{
+    uint32_t len = 10 + (c->no_zeroes ? 0 : 124);
+    uint8_t *out = out_take(c, len);
+    if (out == NULL) {
+        return false;
+    }
+    memset(out, 0, len);
+    put_be64(out, volume->profile.size);
+    put_be16(out + 8, transmission_flags(c, volume->abilities));
+    return true;
+}
+
+void nbd_answer_connect(struct nbd_connection *c)
+{
+    const struct nbd_parts *parts = &c->nbd->parts;
+    const struct resource *volume =
+        resource_by_volume(parts->uma->resources(parts->uma_ctx), c->connect.volume);
+    bool is_connected = c->connect.status == CONNECT_OK;
+    bool is_good = is_connected && volume != NULL;
+    c->connection = is_connected ? c->connect.connection : 0;
+    c->is_established = is_connected;
+    if (is_good && c->option == NBD_OPT_EXPORT_NAME) {
+        is_good = answer_export_name(c, volume);
+    } else if (is_good) {
+        is_good = info_export(c, c->option, volume) && reply(c, c->option, NBD_REP_ACK, 0) != NULL;
+    }
+    if (is_good) {
+        c->abilities = volume->abilities;
+        c->state = NBD_TRANSMISSION;
+        c->nbd->counters.established++;
+        return;
+    }
+    c->nbd->counters.refused++;
+    c->state = NBD_OPTIONS;
+    if (c->option == NBD_OPT_EXPORT_NAME || is_connected) {
+        c->is_dropped = true;
+    } else {
+        refuse(c, c->option,
+               c->connect.status == CONNECT_NOT_ALLOWED ? NBD_REP_POLICY : NBD_REP_SHUTDOWN,
+               connect_status_name(c->connect.status));
+    }
+}

@@ -1,0 +1,429 @@
+// NBD: the transmission phase. Requests become service requests; their answers become replies.
+//
+// Data of a write stand in the stream behind the request. The stream is read no further until the
+// CTA has a buffer for them; then they go straight there.
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "node/tts/nbd_connection.h"
+
+enum { REPLY_BATCH_MAX = 64, ERROR_PAYLOAD_LEN = 6, DATA_CHUNK_LEN = 8, DESCRIPTOR_LEN = 8 };
+
+static const duration_ns stall_ns = 60 * NS_PER_S;
+
+static const uint16_t errno_of[NODE_COMPLETION_COUNT] = {
+    [NODE_OK] = NBD_OK,           [NODE_RETRY] = NBD_EIO,           [NODE_MALFORMED] = NBD_EINVAL,
+    [NODE_RANGE] = NBD_EINVAL,    [NODE_UNSUPPORTED] = NBD_ENOTSUP, [NODE_READ_ONLY] = NBD_EPERM,
+    [NODE_NO_SPACE] = NBD_ENOSPC, [NODE_MEDIA] = NBD_EIO,           [NODE_TRANSFER] = NBD_EIO,
+    [NODE_TIMED_OUT] = NBD_EIO,   [NODE_NO_VOLUME] = NBD_ESHUTDOWN, [NODE_INTERNAL] = NBD_EIO,
+};
+
+void nbd_transmission_init(struct nbd_connection *c)
+{
+    list_init(&c->free);
+    list_init(&c->replies);
+    for (unsigned i = 0; i < NBD_REQUEST_MAX; i++) {
+        c->requests[i].connection = c;
+        list_push_tail(&c->free, &c->requests[i].link);
+    }
+}
+
+/* ---- replies --------------------------------------------------------------------------------- */
+
+static void request_free(struct nbd_request *r)
+{
+    struct nbd_connection *c = r->connection;
+    CHECK(c->under_way > 0);
+    c->under_way--;
+    list_push_head(&c->free, &r->link);
+    nbd_touch(c);
+}
+
+static void reply_queue(struct nbd_request *r)
+{
+    struct nbd_connection *c = r->connection;
+    r->sent = 0;
+    list_push_tail(&c->replies, &r->link);
+    nbd_touch(c);
+}
+
+static void header_simple(struct nbd_request *r, uint32_t error)
+{
+    put_be32(r->header, NBD_SIMPLE_MAGIC);
+    put_be32(r->header + NBD_SIMPLE_OFF_ERROR, error);
+    put_be64(r->header + NBD_SIMPLE_OFF_COOKIE, r->cookie);
+    r->header_len = NBD_SIMPLE_LEN;
+}
+
+// The only chunk of an answer. `len` octets of payload, of which `own_len` stand in the header.
+static uint8_t *header_structured(struct nbd_request *r, uint16_t type, uint32_t len,
+                                  uint32_t own_len)
+{
+    put_be32(r->header, NBD_STRUCTURED_MAGIC);
+    put_be16(r->header + NBD_STRUCTURED_OFF_FLAGS, NBD_REPLY_FLAG_DONE);
+    put_be16(r->header + NBD_STRUCTURED_OFF_TYPE, type);
+    put_be64(r->header + NBD_STRUCTURED_OFF_COOKIE, r->cookie);
+    put_be32(r->header + NBD_STRUCTURED_OFF_LENGTH, len);
+    r->header_len = NBD_STRUCTURED_LEN + own_len;
+    CHECK(r->header_len <= sizeof r->header);
+    return r->header + NBD_STRUCTURED_LEN;
+}
+
+static void answer_error(struct nbd_request *r, uint32_t error)
+{
+    struct nbd_connection *c = r->connection;
+    bool must_be_chunk = r->command == NBD_CMD_READ || r->command == NBD_CMD_BLOCK_STATUS;
+    c->nbd->counters.errors += error != NBD_OK;
+    r->data = NULL;
+    r->data_len = 0;
+    r->is_transfer = false;
+    if (error != NBD_OK && c->is_structured && must_be_chunk) {
+        uint8_t *payload =
+            header_structured(r, NBD_REPLY_TYPE_ERROR, ERROR_PAYLOAD_LEN, ERROR_PAYLOAD_LEN);
+        put_be32(payload, error);
+        put_be16(payload + 4, 0); // no words
+    } else {
+        header_simple(r, error);
+    }
+    reply_queue(r);
+}
+
+static uint32_t written_errno(const struct nbd_request *r, enum node_completion completion)
+{
+    bool is_beyond = completion == NODE_RANGE && r->command != NBD_CMD_READ;
+    return is_beyond ? NBD_ENOSPC : errno_of[completion];
+}
+
+static void answer_read(struct nbd_request *r)
+{
+    r->data = r->service.data;
+    r->data_len = r->service.buffer.len;
+    if (r->connection->is_structured) {
+        uint8_t *payload = header_structured(r, NBD_REPLY_TYPE_OFFSET_DATA,
+                                             r->data_len + DATA_CHUNK_LEN, DATA_CHUNK_LEN);
+        put_be64(payload, r->service.offset);
+    } else {
+        header_simple(r, NBD_OK);
+    }
+    r->is_transfer = true;
+    reply_queue(r);
+}
+
+// Extents become descriptors in the same place: both have the same or a lesser length.
+static void answer_extents(struct nbd_request *r)
+{
+    uint8_t *out = r->service.data;
+    uint32_t count = r->service.buffer.len / sizeof(struct node_extent);
+    bool is_one = (r->flags & NBD_CMD_FLAG_REQ_ONE) != 0;
+    count = is_one && count > 1 ? 1 : count;
+    for (uint32_t i = 0; i < count; i++) {
+        struct node_extent extent;
+        memcpy(&extent, (uint8_t *)r->service.data + i * sizeof extent, sizeof extent);
+        uint32_t len = extent.len > UINT32_MAX ? UINT32_MAX & ~4095U : (uint32_t)extent.len;
+        put_be32(out + DESCRIPTOR_LEN * i, len);
+        put_be32(out + DESCRIPTOR_LEN * i + 4,
+                 ((extent.flags & NODE_EXTENT_HOLE) != 0 ? NBD_STATE_HOLE : 0) |
+                     ((extent.flags & NODE_EXTENT_ZERO) != 0 ? NBD_STATE_ZERO : 0));
+    }
+    r->data = out;
+    r->data_len = count * DESCRIPTOR_LEN;
+    uint8_t *payload = header_structured(r, NBD_REPLY_TYPE_BLOCK_STATUS, 4 + r->data_len, 4);
+    put_be32(payload, 1); // the context's number
+    r->is_transfer = true;
+    reply_queue(r);
+}
+
+/* ---- from the CTA ---------------------------------------------------------------------------- */
+
+static void transferred(struct nbd_request *r, enum node_completion outcome, instant_ns now)
+{
+    const struct nbd_parts *parts = &r->connection->nbd->parts;
+    parts->cta->transferred(parts->cta_ctx, &r->service, outcome, now);
+}
+
+static void on_transfer(void *ctx, struct service_request *service, instant_ns now)
+{
+    struct nbd_request *r = LIST_ENTRY(service, struct nbd_request, service);
+    struct nbd_connection *c = r->connection;
+    bool is_gone = c->state == NBD_ENDING;
+    if (r->command == NBD_CMD_WRITE) {
+        if (is_gone) {
+            transferred(r, NODE_TRANSFER, now);
+            return;
+        }
+        CHECK(c->writing == r);
+        c->may_fill = true;
+        c->filled = 0;
+        c->deadline = instant_after(now, stall_ns);
+        nbd_touch(c);
+        return;
+    }
+    if (is_gone) {
+        transferred(r, NODE_TRANSFER, now);
+        request_free(r);
+    } else if (r->command == NBD_CMD_READ) {
+        answer_read(r);
+    } else {
+        answer_extents(r);
+    }
+}
+
+static void on_complete(void *ctx, struct service_request *service, instant_ns now)
+{
+    struct nbd_request *r = LIST_ENTRY(service, struct nbd_request, service);
+    struct nbd_connection *c = r->connection;
+    if (c->writing == r && c->state != NBD_ENDING) {
+        // Refused before its data were fetched: they are dropped as they come.
+        c->skip = r->service.data_len - (c->may_fill ? c->filled : 0);
+        c->writing = NULL;
+        c->may_fill = false;
+    }
+    if (c->state == NBD_ENDING) {
+        request_free(r);
+    } else {
+        answer_error(r, written_errno(r, service->completion));
+    }
+}
+
+const struct tts_for_cta nbd_for_cta = {
+    .transfer = on_transfer,
+    .complete = on_complete,
+};
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static const struct command_facts {
+    bool is_known;
+    enum node_operation operation;
+    uint16_t flags; // those it may have
+    bool has_length;
+} commands[] = {
+    [NBD_CMD_READ] = {true, NODE_READ, NBD_CMD_FLAG_DF | NBD_CMD_FLAG_FUA, true},
+    [NBD_CMD_WRITE] = {true, NODE_WRITE, NBD_CMD_FLAG_FUA, true},
+    [NBD_CMD_FLUSH] = {true, NODE_FLUSH, NBD_CMD_FLAG_FUA, false},
+    [NBD_CMD_TRIM] = {true, NODE_TRIM, NBD_CMD_FLAG_FUA, true},
+    [NBD_CMD_WRITE_ZEROES] = {true, NODE_WRITE_ZEROES,
+                              NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_FAST_ZERO,
+                              true},
+    [NBD_CMD_BLOCK_STATUS] = {true, NODE_EXTENTS, NBD_CMD_FLAG_REQ_ONE | NBD_CMD_FLAG_FUA, true},
+};
+
+static const struct command_facts *facts_of(uint16_t command)
+{
+    bool is_known = command < sizeof commands / sizeof commands[0] && commands[command].is_known;
+    return is_known ? &commands[command] : NULL;
+}
+
+static uint32_t request_error(const struct nbd_connection *c, const struct nbd_request *r,
+                              uint64_t length)
+{
+    const struct command_facts *facts = facts_of(r->command);
+    if (facts == NULL || (r->flags & ~facts->flags) != 0 || (facts->has_length && length == 0)) {
+        return NBD_EINVAL;
+    }
+    bool has_data = r->command == NBD_CMD_READ || r->command == NBD_CMD_WRITE;
+    if (has_data && length > NODE_TRANSFER_MAX) {
+        return NBD_EOVERFLOW;
+    }
+    if (r->command == NBD_CMD_BLOCK_STATUS && !c->has_context) {
+        return NBD_EINVAL;
+    }
+    return NBD_OK;
+}
+
+static uint16_t service_flags(const struct nbd_connection *c, const struct nbd_request *r)
+{
+    uint16_t flags = 0;
+    bool may_fua = (c->abilities & VOLUME_CAN_FUA) != 0;
+    const struct node_operation_facts *facts = node_operation_facts(commands[r->command].operation);
+    flags |= (r->flags & NBD_CMD_FLAG_FUA) != 0 && may_fua ? NODE_FUA : 0;
+    flags |= (r->flags & NBD_CMD_FLAG_NO_HOLE) != 0 ? NODE_NO_HOLE : 0;
+    flags |= (r->flags & NBD_CMD_FLAG_FAST_ZERO) != 0 ? NODE_FAST_ONLY : 0;
+    return flags & facts->flags;
+}
+
+static void request_submit(struct nbd_connection *c, struct nbd_request *r, uint64_t offset,
+                           uint32_t length, instant_ns now)
+{
+    const struct nbd_parts *parts = &c->nbd->parts;
+    const struct command_facts *facts = facts_of(r->command);
+    r->service = (struct service_request){.connection = c->connection,
+                                          .operation = (uint8_t)facts->operation,
+                                          .flags = service_flags(c, r),
+                                          .offset = facts->has_length ? offset : 0,
+                                          .len = facts->has_length ? length : 0,
+                                          .deadline = INSTANT_NEVER};
+    if (r->command == NBD_CMD_READ || r->command == NBD_CMD_WRITE) {
+        r->service.data_len = length;
+    } else if (r->command == NBD_CMD_BLOCK_STATUS) {
+        r->service.data_len = NBD_EXTENT_MAX * sizeof(struct node_extent);
+    }
+    if (r->command == NBD_CMD_WRITE) {
+        c->writing = r;
+        c->may_fill = false;
+    }
+    parts->cta->submit(parts->cta_ctx, &r->service, now);
+}
+
+static enum nbd_verdict take_request(struct nbd_connection *c, instant_ns now)
+{
+    if (c->in_len - c->in_at < NBD_REQUEST_LEN) {
+        return NBD_NEEDS_MORE;
+    }
+    const uint8_t *at = c->in + c->in_at;
+    if (get_be32(at) != NBD_REQUEST_MAGIC) {
+        return NBD_MALFORMED;
+    }
+    if (get_be16(at + NBD_REQUEST_OFF_COMMAND) == NBD_CMD_DISC) {
+        return NBD_LEAVES;
+    }
+    struct list_link *l = list_pop_head(&c->free);
+    if (l == NULL) {
+        return NBD_STOPS;
+    }
+    struct nbd_request *r = LIST_ENTRY(l, struct nbd_request, link);
+    uint32_t length = get_be32(at + NBD_REQUEST_OFF_LENGTH);
+    r->flags = get_be16(at + NBD_REQUEST_OFF_FLAGS);
+    r->command = get_be16(at + NBD_REQUEST_OFF_COMMAND);
+    r->cookie = get_be64(at + NBD_REQUEST_OFF_COOKIE);
+    c->in_at += NBD_REQUEST_LEN;
+    c->under_way++;
+    c->nbd->counters.requests++;
+    uint32_t error = request_error(c, r, length);
+    if (error != NBD_OK) {
+        c->skip = r->command == NBD_CMD_WRITE ? length : 0;
+        answer_error(r, error);
+    } else {
+        request_submit(c, r, get_be64(at + NBD_REQUEST_OFF_OFFSET), length, now);
+    }
+    return NBD_GOES_ON;
+}
+
+/* ---- data of writes -------------------------------------------------------------------------- */
+
+static enum nbd_verdict drop_data(struct nbd_connection *c)
+{
+    uint64_t there = c->in_len - c->in_at;
+    uint64_t part = there < c->skip ? there : c->skip;
+    c->in_at += (uint32_t)part;
+    c->skip -= part;
+    return c->skip > 0 ? NBD_NEEDS_MORE : NBD_GOES_ON;
+}
+
+static void data_filled(struct nbd_connection *c, instant_ns now)
+{
+    struct nbd_request *r = c->writing;
+    c->writing = NULL;
+    c->may_fill = false;
+    c->deadline = INSTANT_NEVER;
+    transferred(r, NODE_OK, now);
+}
+
+// What has been read with the request goes first, the rest comes straight from the socket.
+static enum nbd_verdict fill_data(struct nbd_connection *c, instant_ns now)
+{
+    struct nbd_request *r = c->writing;
+    uint8_t *to = r->service.data;
+    uint64_t wanted = r->service.data_len;
+    uint64_t there = c->in_len - c->in_at;
+    uint64_t part = there < wanted - c->filled ? there : wanted - c->filled;
+    memcpy(to + c->filled, c->in + c->in_at, part);
+    c->in_at += (uint32_t)part;
+    c->filled += part;
+    while (c->filled < wanted) {
+        ssize_t got = recv(c->fd, to + c->filled, wanted - c->filled, 0);
+        if (got <= 0) {
+            bool is_later = got < 0 && (errno == EAGAIN || errno == EINTR);
+            return is_later ? NBD_STOPS : NBD_LEAVES;
+        }
+        c->filled += (uint64_t)got;
+        c->deadline = instant_after(now, stall_ns);
+    }
+    data_filled(c, now);
+    return NBD_GOES_ON;
+}
+
+enum nbd_verdict nbd_transmit(struct nbd_connection *c, instant_ns now)
+{
+    if (c->skip > 0) {
+        return drop_data(c);
+    }
+    if (c->writing != NULL) {
+        return c->may_fill ? fill_data(c, now) : NBD_STOPS;
+    }
+    return take_request(c, now);
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+static unsigned replies_gather(const struct nbd_connection *c, struct iovec *iov)
+{
+    unsigned count = 0;
+    for (const struct list_link *l = c->replies.next;
+         l != &c->replies && count + 2 <= REPLY_BATCH_MAX; l = l->next) {
+        struct nbd_request *r = LIST_ENTRY(l, struct nbd_request, link);
+        uint32_t from_header = r->sent < r->header_len ? r->sent : r->header_len;
+        uint32_t from_data = r->sent - from_header;
+        if (from_header < r->header_len) {
+            iov[count++] = (struct iovec){.iov_base = r->header + from_header,
+                                          .iov_len = r->header_len - from_header};
+        }
+        if (from_data < r->data_len) {
+            iov[count++] = (struct iovec){.iov_base = (uint8_t *)r->data + from_data,
+                                          .iov_len = r->data_len - from_data};
+        }
+    }
+    return count;
+}
+
+static void replies_advance(struct nbd_connection *c, size_t sent, instant_ns now)
+{
+    while (sent > 0) {
+        struct nbd_request *r = LIST_ENTRY(c->replies.next, struct nbd_request, link);
+        size_t left = (size_t)r->header_len + r->data_len - r->sent;
+        if (sent < left) {
+            r->sent += (uint32_t)sent;
+            return;
+        }
+        sent -= left;
+        list_remove(&r->link);
+        if (r->is_transfer) {
+            transferred(r, NODE_OK, now);
+        }
+        request_free(r);
+    }
+}
+
+int nbd_reply(struct nbd_connection *c, instant_ns now)
+{
+    struct iovec iov[REPLY_BATCH_MAX];
+    while (!list_is_empty(&c->replies)) {
+        struct msghdr header = {.msg_iov = iov, .msg_iovlen = replies_gather(c, iov)};
+        ssize_t sent = sendmsg(c->fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0) {
+            return errno == EINTR ? -EAGAIN : -errno;
+        }
+        replies_advance(c, (size_t)sent, now);
+    }
+    return 0;
+}
+
+void nbd_abandon(struct nbd_connection *c, instant_ns now)
+{
+    for (struct list_link *l; (l = list_pop_head(&c->replies)) != NULL;) {
+        struct nbd_request *r = LIST_ENTRY(l, struct nbd_request, link);
+        if (r->is_transfer) {
+            transferred(r, NODE_TRANSFER, now);
+        }
+        request_free(r);
+    }
+    if (c->writing != NULL && c->may_fill) {
+        transferred(c->writing, NODE_TRANSFER, now); // its completion follows
+    }
+    c->writing = NULL;
+    c->may_fill = false;
+}

@@ -1,0 +1,169 @@
+// The inside of the UMA, for its files.
+#pragma once
+
+#include "node/uma/uma.h"
+
+enum unit_state {
+    UNIT_ABSENT,
+    UNIT_STARTING,   // has a process that has not said hello
+    UNIT_OPENING,    // devices are being opened, the fence awaited
+    UNIT_CONNECTING, // connections that are there are told to it
+    UNIT_READY,
+    UNIT_ENDING,  // shall end when drained
+    UNIT_DYING,   // has been killed
+    UNIT_WAITING, // until it is started again
+    UNIT_STATE_COUNT
+};
+
+enum unit_event {
+    UNIT_ON_START,
+    UNIT_ON_HELLO,
+    UNIT_ON_OPENED,    // every volume
+    UNIT_ON_CONNECTED, // every connection
+    UNIT_ON_TIMER,
+    UNIT_ON_BROKEN, // broke the rules, or the socket to it did
+    UNIT_ON_DRAIN,  // nobody needs it any more
+    UNIT_ON_EXIT,
+    UNIT_EVENT_COUNT
+};
+
+struct unit {
+    bool is_used;
+    enum unit_state state;
+    char name[VOLUME_NAME_MAX];
+    instant_ns since_ns;
+    instant_ns timer_ns;
+    duration_ns backoff_ns;
+    uint64_t restarts;
+    bool was_ready; // some process of it was: the next one is a successor
+    struct unit_counters counters;
+};
+
+enum volume_state {
+    VOLUME_UNUSED,
+    VOLUME_NEW,     // to be opened when the unit is there
+    VOLUME_OPENING, // asked
+    VOLUME_OPEN,
+    VOLUME_FAILED,  // tried again later
+    VOLUME_LEAVING, // connections are being ended
+    VOLUME_CLOSING, // asked
+};
+
+struct volume {
+    enum volume_state state;
+    uint32_t number;
+    uint32_t unit;
+    bool was_open; // opening it again waits for the fence
+    bool has_profile;
+    int keepsake;
+    struct volume_wish wish;
+    struct volume_profile profile;
+    struct volume_identity identity;
+    char why[UNIT_WHY_MAX];
+};
+
+enum connection_state {
+    CONNECTION_UNUSED,
+    CONNECTION_ROUTING, // the CTA has been asked
+    CONNECTION_ROUTED,  // the CTA has said yes; the RTA is to be asked
+    CONNECTION_ADDING,  // the RTA has been asked
+    CONNECTION_OPEN,
+    CONNECTION_REMOVING, // the RTA has been told
+};
+
+struct connection {
+    enum connection_state state;
+    bool is_new; // its TTS has had no answer yet
+    bool is_dropped;
+    uint32_t number;
+    struct volume *volume;
+    struct connect_request *request;
+    const struct tts_for_uma *tts;
+    void *tts_ctx;
+};
+
+struct uma_tts {
+    const struct tts_for_uma *tts;
+    void *ctx;
+    bool has_started;
+    char why[CLIENT_ADDRESS_MAX];
+};
+
+struct uma {
+    struct uma_parts parts;
+    const struct cta_for_uma *cta;
+    void *cta_ctx;
+    bool is_started; // uma_start was called
+    bool is_stopping;
+    bool has_stopped;
+    instant_ns tts_retry_ns;
+    instant_ns now; // of the call under way
+    uint32_t volume_serial;
+    uint32_t connection_serial;
+    unsigned connection_count;
+    unsigned tts_count;
+    struct uma_tts ttss[UMA_TTS_COUNT_MAX];
+    struct unit units[NODE_UNIT_COUNT_MAX];
+    struct volume volumes[NODE_VOLUME_COUNT_MAX];
+    struct connection connections[NODE_CONNECTION_COUNT_MAX];
+    struct resource_table table;
+    struct resource rows[NODE_VOLUME_COUNT_MAX];
+};
+
+// ---- unit_manager.c
+
+// The state that follows; UNIT_STATE_COUNT: the event means nothing there.
+enum unit_state unit_next_state(enum unit_state state, enum unit_event event);
+void unit_on_event(struct uma *uma, struct unit *unit, enum unit_event event);
+// The unit of that name, made if need be; NULL: too many.
+struct unit *unit_of_name(struct uma *uma, const char *name);
+void unit_send(struct uma *uma, struct unit *unit, const struct unit_message *message,
+               int keepsake);
+void unit_say(struct uma *uma, const struct unit *unit, const char *what);
+uint32_t unit_number(const struct uma *uma, const struct unit *unit);
+void unit_on_hello(struct uma *uma, struct unit *unit, const struct unit_message *message);
+// Has every open that was asked for been answered, every connection been told?
+void unit_check_progress(struct uma *uma, struct unit *unit);
+// Units without volumes end.
+void unit_check_needed(struct uma *uma, struct unit *unit);
+void units_stop(struct uma *uma);
+
+// ---- unit_initialize.c
+
+struct volume *volume_next(struct uma *uma, const struct volume *volume); // in use; NULL: first
+struct volume *volume_by_number(struct uma *uma, uint32_t number);
+struct volume *volume_by_name(struct uma *uma, const char *name);
+// Asks the unit's process to open what is to be opened.
+void volumes_open(struct uma *uma, struct unit *unit);
+// Nothing of the unit's volumes is open any more.
+void volumes_lost(struct uma *uma, struct unit *unit);
+void volume_on_open(struct uma *uma, struct unit *unit, const struct unit_message *answer,
+                    int keepsake);
+void volume_on_probe(struct uma *uma, struct unit *unit, const struct unit_message *answer);
+void volume_on_close(struct uma *uma, struct unit *unit, const struct unit_message *answer);
+// Goes on with a volume that shall go.
+void volume_leave(struct uma *uma, struct volume *volume);
+// The table as it is now; told to the TTSs.
+void resources_advertise(struct uma *uma);
+// Starts the TTSs once every volume is ready or has failed.
+void resources_check_started(struct uma *uma);
+
+// ---- connection_manager.c
+
+void connection_connect(void *uma, struct connect_request *request);
+void connection_disconnect(void *uma, uint32_t connection);
+void connection_on_route(void *uma, uint32_t connection, enum connect_status status);
+void connection_on_added(struct uma *uma, const struct unit_message *answer);
+void connection_on_removed(struct uma *uma, const struct unit_message *answer);
+bool connection_may_see(void *uma, uint32_t volume, const struct client *client);
+// Tells the unit's new process of the connections that there are.
+void connections_add_all(struct uma *uma, struct unit *unit);
+// The unit's process is gone: those it had been told of are told to its successor.
+void connections_lost(struct uma *uma, struct unit *unit);
+// Connections of the volume, or of all (NULL).
+unsigned connections_of(const struct uma *uma, const struct volume *volume);
+// Ends what waits on any connection: the node stops.
+void connections_fail(struct uma *uma);
+void connections_drop(struct uma *uma, const struct volume *volume);
+// Are all the unit's connections known to its process?
+bool connections_are_added(const struct uma *uma, const struct unit *unit);

@@ -1,0 +1,321 @@
+#include "node/uma/uma.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/uma/agent.h"
+
+struct uma *uma_create(const struct uma_parts *parts)
+{
+    struct uma *uma = calloc(1, sizeof *uma);
+    if (uma == NULL) {
+        return NULL;
+    }
+    uma->parts = *parts;
+    uma->tts_retry_ns = INSTANT_NEVER;
+    uma->table.rows = uma->rows;
+    for (unsigned i = 0; i < NODE_VOLUME_COUNT_MAX; i++) {
+        uma->volumes[i].keepsake = -1;
+    }
+    return uma;
+}
+
+void uma_destroy(struct uma *uma)
+{
+    for (struct volume *v = NULL; uma != NULL && (v = volume_next(uma, v)) != NULL;) {
+        if (v->keepsake >= 0) {
+            uma->parts.close_keepsake(uma->parts.ctx, v->keepsake);
+        }
+    }
+    free(uma);
+}
+
+void uma_join_cta(struct uma *uma, const struct cta_for_uma *cta, void *cta_ctx)
+{
+    uma->cta = cta;
+    uma->cta_ctx = cta_ctx;
+}
+
+static const struct resource_table *resources(void *ctx)
+{
+    return &((struct uma *)ctx)->table;
+}
+
+static void on_unit_broken(void *ctx, uint32_t number, const char *why)
+{
+    struct uma *uma = ctx;
+    unit_say(uma, &uma->units[number], why);
+    unit_on_event(uma, &uma->units[number], UNIT_ON_BROKEN);
+}
+
+const struct uma_for_cta uma_for_cta = {
+    .on_route = connection_on_route,
+    .on_unit_broken = on_unit_broken,
+};
+
+const struct uma_for_tts uma_for_tts = {
+    .resources = resources,
+    .may_see = connection_may_see,
+    .connect = connection_connect,
+    .disconnect = connection_disconnect,
+};
+
+/* ---- what the operator wants ----------------------------------------------------------------- */
+
+static struct volume *unused_volume(struct uma *uma)
+{
+    for (unsigned i = 0; i < NODE_VOLUME_COUNT_MAX; i++) {
+        if (uma->volumes[i].state == VOLUME_UNUSED) {
+            return &uma->volumes[i];
+        }
+    }
+    return NULL;
+}
+
+int uma_volume_add(struct uma *uma, const struct volume_wish *wish, instant_ns now)
+{
+    uma->now = now;
+    if (volume_by_name(uma, wish->name) != NULL) {
+        return -EEXIST;
+    }
+    struct volume *v = unused_volume(uma);
+    struct unit *unit = v != NULL ? unit_of_name(uma, wish->unit) : NULL;
+    if (unit == NULL) {
+        return -ENOSPC;
+    }
+    *v = (struct volume){.state = VOLUME_NEW,
+                         .number = ++uma->volume_serial,
+                         .unit = unit_number(uma, unit),
+                         .keepsake = -1,
+                         .wish = *wish};
+    if (uma->is_started && unit->state == UNIT_READY) {
+        volumes_open(uma, unit);
+    } else if (uma->is_started) {
+        unit_on_event(uma, unit, UNIT_ON_START);
+    }
+    resources_advertise(uma);
+    return 0;
+}
+
+int uma_volume_remove(struct uma *uma, const char *name, instant_ns now)
+{
+    uma->now = now;
+    struct volume *v = volume_by_name(uma, name);
+    if (v == NULL || v->state == VOLUME_LEAVING || v->state == VOLUME_CLOSING) {
+        return -ENOENT;
+    }
+    bool is_being_opened = v->state == VOLUME_OPENING;
+    v->state = VOLUME_LEAVING;
+    resources_advertise(uma);
+    connections_drop(uma, v);
+    if (!is_being_opened) {
+        volume_leave(uma, v);
+    }
+    return 0;
+}
+
+void uma_tts_add(struct uma *uma, const struct tts_for_uma *tts, void *tts_ctx)
+{
+    if (uma->tts_count < UMA_TTS_COUNT_MAX) {
+        uma->ttss[uma->tts_count++] = (struct uma_tts){.tts = tts, .ctx = tts_ctx};
+    }
+}
+
+/* ---- reset events ---------------------------------------------------------------------------- */
+
+void uma_start(struct uma *uma, instant_ns now)
+{
+    uma->now = now;
+    uma->is_started = true;
+    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
+        if (uma->units[i].is_used) {
+            unit_on_event(uma, &uma->units[i], UNIT_ON_START);
+        }
+    }
+    resources_check_started(uma);
+}
+
+void uma_rescan(struct uma *uma, instant_ns now)
+{
+    uma->now = now;
+    for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
+        struct unit *unit = &uma->units[v->unit];
+        if (unit->state == UNIT_READY && v->state == VOLUME_OPEN) {
+            unit_send(uma, unit, &(struct unit_message){.kind = UNIT_PROBE, .volume = v->number},
+                      -1);
+        } else if (unit->state == UNIT_READY && v->state == VOLUME_FAILED) {
+            volumes_open(uma, unit);
+        }
+    }
+}
+
+void uma_stop(struct uma *uma, instant_ns now)
+{
+    uma->now = now;
+    if (uma->is_stopping) {
+        return;
+    }
+    uma->is_stopping = true;
+    for (unsigned i = 0; i < uma->tts_count; i++) {
+        uma->ttss[i].tts->stop(uma->ttss[i].ctx);
+    }
+    connections_fail(uma);
+    if (uma->connection_count == 0) {
+        units_stop(uma);
+    }
+}
+
+/* ---- from units ------------------------------------------------------------------------------ */
+
+void uma_on_message(struct uma *uma, uint32_t number, const struct unit_message *message,
+                    int keepsake, instant_ns now)
+{
+    struct unit *unit = &uma->units[number];
+    uma->now = now;
+    if (message->kind == UNIT_OPEN) {
+        volume_on_open(uma, unit, message, keepsake);
+        return;
+    }
+    if (keepsake >= 0) {
+        uma->parts.close_keepsake(uma->parts.ctx, keepsake);
+    }
+    switch (message->kind) {
+    case UNIT_HELLO:
+        unit_on_hello(uma, unit, message);
+        break;
+    case UNIT_PROBE:
+        volume_on_probe(uma, unit, message);
+        break;
+    case UNIT_CLOSE:
+        volume_on_close(uma, unit, message);
+        break;
+    case UNIT_CONNECTION_ADD:
+        connection_on_added(uma, message);
+        break;
+    case UNIT_CONNECTION_REMOVE:
+        connection_on_removed(uma, message);
+        break;
+    case UNIT_STATUS:
+        unit->counters = message->counters;
+        break;
+    default:
+        unit_say(uma, unit, "said what means nothing");
+        unit_on_event(uma, unit, UNIT_ON_BROKEN);
+    }
+}
+
+void uma_on_exit(struct uma *uma, uint32_t number, const char *how, instant_ns now)
+{
+    struct unit *unit = &uma->units[number];
+    uma->now = now;
+    if (unit->state != UNIT_ENDING) {
+        unit_say(uma, unit, how);
+    }
+    unit_on_event(uma, unit, UNIT_ON_EXIT);
+    if (uma->is_stopping && uma->connection_count == 0) {
+        units_stop(uma);
+    }
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+instant_ns uma_next_deadline(const struct uma *uma)
+{
+    instant_ns at = uma->tts_retry_ns;
+    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
+        if (uma->units[i].is_used) {
+            at = instant_min(at, uma->units[i].timer_ns);
+        }
+    }
+    return at;
+}
+
+void uma_on_deadline(struct uma *uma, instant_ns now)
+{
+    uma->now = now;
+    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
+        if (uma->units[i].is_used && uma->units[i].timer_ns <= now) {
+            unit_on_event(uma, &uma->units[i], UNIT_ON_TIMER);
+        }
+    }
+    if (uma->tts_retry_ns <= now) {
+        uma->tts_retry_ns = INSTANT_NEVER;
+        resources_check_started(uma);
+    }
+}
+
+bool uma_has_started(const struct uma *uma)
+{
+    for (unsigned i = 0; i < uma->tts_count; i++) {
+        if (!uma->ttss[i].has_started) {
+            return false;
+        }
+    }
+    return uma->is_started;
+}
+
+/* ---- status ---------------------------------------------------------------------------------- */
+
+const struct resource_table *uma_resources(const struct uma *uma)
+{
+    return &uma->table;
+}
+
+bool uma_unit_status(const struct uma *uma, uint32_t number, struct uma_unit_status *ret)
+{
+    static const char *const names[UNIT_STATE_COUNT] = {
+        [UNIT_ABSENT] = "absent",         [UNIT_STARTING] = "starting", [UNIT_OPENING] = "opening",
+        [UNIT_CONNECTING] = "connecting", [UNIT_READY] = "ready",       [UNIT_ENDING] = "ending",
+        [UNIT_DYING] = "dying",           [UNIT_WAITING] = "waiting",
+    };
+    const struct unit *unit = &uma->units[number];
+    *ret = (struct uma_unit_status){.name = unit->name,
+                                    .state = names[unit->state],
+                                    .since_ns = unit->since_ns,
+                                    .restarts = unit->restarts,
+                                    .counters = unit->counters};
+    return unit->is_used;
+}
+
+static const struct volume *volume_const(const struct uma *uma, uint32_t number)
+{
+    for (unsigned i = 0; i < NODE_VOLUME_COUNT_MAX; i++) {
+        if (uma->volumes[i].state != VOLUME_UNUSED && uma->volumes[i].number == number) {
+            return &uma->volumes[i];
+        }
+    }
+    return NULL;
+}
+
+const char *uma_volume_why(const struct uma *uma, uint32_t volume)
+{
+    const struct volume *v = volume_const(uma, volume);
+    return v != NULL ? v->why : "";
+}
+
+uint32_t uma_volume_unit(const struct uma *uma, uint32_t volume)
+{
+    const struct volume *v = volume_const(uma, volume);
+    return v != NULL ? v->unit : NODE_UNIT_COUNT_MAX;
+}
+
+const char *uma_tts_why(const struct uma *uma, size_t index)
+{
+    bool has_failed = index < uma->tts_count && uma->ttss[index].why[0] != '\0';
+    return has_failed ? uma->ttss[index].why : NULL;
+}
+
+unsigned uma_connection_count(const struct uma *uma)
+{
+    return uma->connection_count;
+}
+
+void uma_ask_counters(struct uma *uma)
+{
+    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
+        if (uma->units[i].is_used && uma->units[i].state == UNIT_READY) {
+            unit_send(uma, &uma->units[i], &(struct unit_message){.kind = UNIT_STATUS}, -1);
+        }
+    }
+}

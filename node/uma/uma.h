@@ -1,0 +1,134 @@
+// The unit management agent: knows which volumes there shall be, starts and restarts the RTAs that
+// serve them, discovers what the volumes are, advertises them through the TTSs, and connects
+// clients to them.
+//
+//     unit_manager.c       units: their processes, their states, their restarts
+//     unit_initialize.c    discovery: device profiles, identities, the hardware resource table
+//     connection_manager.c connections: CTA (262), RTA (261), and back to the TTS (260)
+//     uma.c                the agent as others see it
+//
+// A reset event (the start, an operator's rescan, an RTA that ended) makes it discover anew.
+//
+// A unit's states; the table is in unit_manager.c:
+//
+//     ABSENT ─start─▶ STARTING ─hello─▶ OPENING ─opened─▶ CONNECTING ─connected─▶ READY
+//                        ▲   (each but ABSENT) exit │                               │ drain
+//                        └─timer─ WAITING ◀─────────┴─ DYING ◀─ broken              ▼
+//                                                            ABSENT ◀─exit─ ENDING
+//
+// Fence first: a successor's process answers "opened" only when the I/O of its predecessor is over,
+// and the CTA is told that the unit is ready only after that.
+//
+// Sans-I/O. One thread at a time. Memory is taken in create.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/time.h"
+#include "node/interface/uma_cta.h"
+#include "node/interface/uma_rta.h"
+#include "node/interface/uma_tts.h"
+
+struct uma;
+
+enum uma_limits { UMA_TTS_COUNT_MAX = 8, UMA_ALLOW_COUNT_MAX = 16 };
+
+// What the operator wants of a volume.
+struct volume_wish {
+    char name[VOLUME_NAME_MAX]; // not that of another
+    char uri[UNIT_URI_MAX];
+    char unit[VOLUME_NAME_MAX]; // volumes of the same unit are served by one RTA
+    bool read_only;
+    bool has_uuid; // set by the operator, else derived from the origin
+    bool has_nguid;
+    struct volume_identity identity;
+    unsigned allow_count; // 0: any client
+    char allow[UMA_ALLOW_COUNT_MAX][CLIENT_IDENTITY_MAX];
+};
+
+// What the UMA needs of the system. Calls that fail make the unit be tried again later.
+struct uma_parts {
+    void *ctx;
+    // Starts a process for the unit, on an empty bus. 0 or a negative errno.
+    int (*spawn)(void *ctx, uint32_t unit);
+    // Kills it; uma_on_exit follows.
+    void (*kill)(void *ctx, uint32_t unit);
+    int (*send)(void *ctx, uint32_t unit, const struct unit_message *message, int keepsake);
+    // The CTA's end of the unit's bus, for all its processes.
+    struct frame_port (*bus)(void *ctx, uint32_t unit);
+    void (*close_keepsake)(void *ctx, int keepsake);
+    // Derives the identity of a volume from its origin.
+    void (*identify)(void *ctx, const struct volume_profile *profile, struct volume_identity *ret);
+    // One line for the operator.
+    void (*say)(void *ctx, const char *line);
+    // Everything has ended after uma_stop.
+    void (*on_stopped)(void *ctx);
+};
+
+struct uma *uma_create(const struct uma_parts *parts);
+void uma_destroy(struct uma *uma);
+
+// The CTA, once, before anything else: it was made with the UMA in its hand.
+void uma_join_cta(struct uma *uma, const struct cta_for_uma *cta, void *cta_ctx);
+
+// What it offers; the context is the struct uma.
+extern const struct uma_for_cta uma_for_cta;
+extern const struct uma_for_tts uma_for_tts;
+
+// Before or after the start. 0; -EEXIST: the name is taken; -ENOSPC: too many.
+int uma_volume_add(struct uma *uma, const struct volume_wish *wish, instant_ns now);
+// Ends its connections, closes it. -ENOENT: no such volume.
+int uma_volume_remove(struct uma *uma, const char *name, instant_ns now);
+
+// Before the start.
+void uma_tts_add(struct uma *uma, const struct tts_for_uma *tts, void *tts_ctx);
+
+// The first reset event: units are started; the TTSs when every volume is ready or has failed.
+void uma_start(struct uma *uma, instant_ns now);
+
+// The operator's reset event: volumes are probed anew, failed ones opened again.
+void uma_rescan(struct uma *uma, instant_ns now);
+
+// Connections are ended, units drained; on_stopped follows.
+void uma_stop(struct uma *uma, instant_ns now);
+
+// From the unit's process. A descriptor becomes the UMA's; -1: none.
+void uma_on_message(struct uma *uma, uint32_t unit, const struct unit_message *message,
+                    int keepsake, instant_ns now);
+// The unit's process has ended, and been waited for. `how`: for people.
+void uma_on_exit(struct uma *uma, uint32_t unit, const char *how, instant_ns now);
+
+instant_ns uma_next_deadline(const struct uma *uma);
+void uma_on_deadline(struct uma *uma, instant_ns now);
+
+// Is every volume ready or failed, and does every TTS listen?
+bool uma_has_started(const struct uma *uma);
+
+// ---- for weft status
+
+const struct resource_table *uma_resources(const struct uma *uma);
+
+struct uma_unit_status {
+    const char *name;
+    const char *state;   // "ready", "waiting" ...
+    instant_ns since_ns; // in this state
+    uint64_t restarts;
+    struct unit_counters counters; // as last heard
+};
+
+// False: no unit with this number, of 0 .. NODE_UNIT_COUNT_MAX - 1.
+bool uma_unit_status(const struct uma *uma, uint32_t unit, struct uma_unit_status *ret);
+
+// Why the volume has failed; empty if it has not.
+const char *uma_volume_why(const struct uma *uma, uint32_t volume);
+// The unit that serves it.
+uint32_t uma_volume_unit(const struct uma *uma, uint32_t volume);
+
+// What has kept a TTS from starting; NULL: nothing. By index from 0.
+const char *uma_tts_why(const struct uma *uma, size_t index);
+
+unsigned uma_connection_count(const struct uma *uma);
+
+// Asks every unit for its counters; uma_unit_status has them later.
+void uma_ask_counters(struct uma *uma);

@@ -1,0 +1,271 @@
+// Unit initialize: what the volumes are. Discovery through the RTAs, device profiles and the
+// hardware resource table, which the TTSs advertise.
+
+#include <stdio.h>
+#include <string.h>
+
+#include "node/uma/agent.h"
+
+struct volume *volume_next(struct uma *uma, const struct volume *volume)
+{
+    size_t i = volume == NULL ? 0 : (size_t)(volume - uma->volumes) + 1;
+    while (i < NODE_VOLUME_COUNT_MAX && uma->volumes[i].state == VOLUME_UNUSED) {
+        i++;
+    }
+    return i < NODE_VOLUME_COUNT_MAX ? &uma->volumes[i] : NULL;
+}
+
+struct volume *volume_by_number(struct uma *uma, uint32_t number)
+{
+    struct volume *v = NULL;
+    while ((v = volume_next(uma, v)) != NULL && v->number != number) {
+    }
+    return v;
+}
+
+struct volume *volume_by_name(struct uma *uma, const char *name)
+{
+    struct volume *v = NULL;
+    while ((v = volume_next(uma, v)) != NULL && strcmp(v->wish.name, name) != 0) {
+    }
+    return v;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void volume_open(struct uma *uma, struct unit *unit, struct volume *v)
+{
+    struct unit_message ask = {.kind = UNIT_OPEN,
+                               .volume = v->number,
+                               .is_restart = v->was_open,
+                               .read_only = v->wish.read_only};
+    snprintf(ask.uri, sizeof ask.uri, "%s", v->wish.uri);
+    v->state = VOLUME_OPENING;
+    unit_send(uma, unit, &ask, v->keepsake);
+}
+
+void volumes_open(struct uma *uma, struct unit *unit)
+{
+    for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
+        bool is_to_open = v->state == VOLUME_NEW || v->state == VOLUME_FAILED;
+        if (v->unit == unit_number(uma, unit) && is_to_open) {
+            volume_open(uma, unit, v);
+        }
+    }
+}
+
+void volumes_lost(struct uma *uma, struct unit *unit)
+{
+    for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
+        if (v->unit != unit_number(uma, unit)) {
+            continue;
+        }
+        if (v->state == VOLUME_CLOSING) {
+            v->state = VOLUME_LEAVING;
+            volume_leave(uma, v);
+        } else if (v->state != VOLUME_LEAVING) {
+            v->state = VOLUME_NEW;
+        }
+    }
+    resources_advertise(uma);
+}
+
+// An answer from another process is believed as far as it can be true.
+static struct volume *volume_answered(struct uma *uma, struct unit *unit,
+                                      const struct unit_message *answer)
+{
+    struct volume *v = volume_by_number(uma, answer->volume);
+    if (v == NULL || v->unit != unit_number(uma, unit)) {
+        unit_say(uma, unit, "answered for a volume that is not its");
+        unit_on_event(uma, unit, UNIT_ON_BROKEN);
+        return NULL;
+    }
+    if (answer->error == 0 && answer->kind != UNIT_CLOSE &&
+        !volume_profile_is_sane(&answer->profile)) {
+        unit_say(uma, unit, "answered with a profile that cannot be");
+        unit_on_event(uma, unit, UNIT_ON_BROKEN);
+        return NULL;
+    }
+    return v;
+}
+
+static void volume_failed(struct uma *uma, struct volume *v, const struct unit_message *answer)
+{
+    char why[UNIT_WHY_MAX], line[UNIT_WHY_MAX + VOLUME_NAME_MAX + 32];
+    snprintf(why, sizeof why, "%.*s", (int)strnlen(answer->why, sizeof answer->why - 1),
+             answer->why);
+    bool is_news = strcmp(v->why, why) != 0;
+    v->state = VOLUME_FAILED;
+    memcpy(v->why, why, sizeof why);
+    if (is_news) {
+        snprintf(line, sizeof line, "volume %s: not opened: %s", v->wish.name, why);
+        uma->parts.say(uma->parts.ctx, line);
+    }
+}
+
+static void volume_opened(struct uma *uma, struct volume *v, const struct volume_profile *profile)
+{
+    v->state = VOLUME_OPEN;
+    v->why[0] = '\0';
+    v->profile = *profile;
+    v->has_profile = v->was_open = true;
+    uma->parts.identify(uma->parts.ctx, profile, &v->identity);
+    if (v->wish.has_uuid) {
+        memcpy(v->identity.uuid, v->wish.identity.uuid, sizeof v->identity.uuid);
+    }
+    if (v->wish.has_nguid) {
+        memcpy(v->identity.nguid, v->wish.identity.nguid, sizeof v->identity.nguid);
+    }
+}
+
+void volume_on_open(struct uma *uma, struct unit *unit, const struct unit_message *answer,
+                    int keepsake)
+{
+    struct volume *v = volume_answered(uma, unit, answer);
+    if (v == NULL || (v->state != VOLUME_OPENING && v->state != VOLUME_LEAVING)) {
+        if (keepsake >= 0) {
+            uma->parts.close_keepsake(uma->parts.ctx, keepsake);
+        }
+        return;
+    }
+    if (keepsake >= 0) {
+        if (v->keepsake >= 0) {
+            uma->parts.close_keepsake(uma->parts.ctx, v->keepsake);
+        }
+        v->keepsake = keepsake;
+    }
+    if (v->state == VOLUME_LEAVING) {
+        volume_leave(uma, v);
+        return;
+    }
+    if (answer->error != 0) {
+        volume_failed(uma, v, answer);
+    } else {
+        volume_opened(uma, v, &answer->profile);
+    }
+    unit_check_progress(uma, unit);
+    resources_advertise(uma);
+    resources_check_started(uma);
+}
+
+void volume_on_probe(struct uma *uma, struct unit *unit, const struct unit_message *answer)
+{
+    struct volume *v = volume_answered(uma, unit, answer);
+    if (v == NULL || v->state != VOLUME_OPEN || answer->error != 0) {
+        return;
+    }
+    if (memcmp(&v->profile, &answer->profile, sizeof v->profile) != 0) {
+        v->profile = answer->profile;
+        resources_advertise(uma);
+    }
+}
+
+/* ---- closing --------------------------------------------------------------------------------- */
+
+static void volume_free(struct uma *uma, struct volume *v)
+{
+    struct unit *unit = &uma->units[v->unit];
+    if (v->keepsake >= 0) {
+        uma->parts.close_keepsake(uma->parts.ctx, v->keepsake);
+    }
+    *v = (struct volume){.keepsake = -1};
+    resources_advertise(uma);
+    unit_check_needed(uma, unit);
+}
+
+void volume_leave(struct uma *uma, struct volume *v)
+{
+    struct unit *unit = &uma->units[v->unit];
+    if (v->state != VOLUME_LEAVING || connections_of(uma, v) > 0) {
+        return;
+    }
+    if (unit->state == UNIT_READY || unit->state == UNIT_OPENING ||
+        unit->state == UNIT_CONNECTING) {
+        v->state = VOLUME_CLOSING;
+        unit_send(uma, unit, &(struct unit_message){.kind = UNIT_CLOSE, .volume = v->number}, -1);
+    } else {
+        volume_free(uma, v);
+    }
+}
+
+void volume_on_close(struct uma *uma, struct unit *unit, const struct unit_message *answer)
+{
+    struct volume *v = volume_answered(uma, unit, answer);
+    if (v != NULL && v->state == VOLUME_CLOSING) {
+        volume_free(uma, v);
+    }
+}
+
+/* ---- the hardware resource table ------------------------------------------------------------- */
+
+static enum resource_state resource_state_of(const struct uma *uma, const struct volume *v)
+{
+    if (v->state == VOLUME_FAILED && !v->was_open) {
+        return RESOURCE_FAILED;
+    }
+    bool is_ready = v->state == VOLUME_OPEN && uma->units[v->unit].state == UNIT_READY;
+    return is_ready ? RESOURCE_READY : RESOURCE_NOT_READY;
+}
+
+static struct resource resource_of(const struct uma *uma, const struct volume *v)
+{
+    struct resource row = {.volume = v->number,
+                           .state = resource_state_of(uma, v),
+                           .abilities = v->profile.abilities,
+                           .profile = v->profile,
+                           .identity = v->identity};
+    snprintf(row.name, sizeof row.name, "%s", v->wish.name);
+    if (v->wish.read_only) {
+        row.abilities &= ~(uint32_t)(VOLUME_CAN_WRITE | VOLUME_CAN_TRIM | VOLUME_CAN_WRITE_ZEROES |
+                                     VOLUME_CAN_ZERO_FAST | VOLUME_CAN_FUA);
+    }
+    return row;
+}
+
+void resources_advertise(struct uma *uma)
+{
+    uma->table.count = 0;
+    uma->table.generation++;
+    uma->table.rows = uma->rows;
+    for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
+        if (v->state != VOLUME_LEAVING && v->state != VOLUME_CLOSING) {
+            uma->rows[uma->table.count++] = resource_of(uma, v);
+        }
+    }
+    for (unsigned i = 0; i < uma->tts_count; i++) {
+        uma->ttss[i].tts->advertise(uma->ttss[i].ctx, &uma->table);
+    }
+}
+
+static bool is_discovered(struct uma *uma)
+{
+    for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
+        enum resource_state state = resource_state_of(uma, v);
+        if (state == RESOURCE_NOT_READY && !v->was_open) {
+            return false;
+        }
+        if (state == RESOURCE_NOT_READY && !uma->units[v->unit].was_ready) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void resources_check_started(struct uma *uma)
+{
+    if (!uma->is_started || uma->is_stopping || !is_discovered(uma)) {
+        return;
+    }
+    for (unsigned i = 0; i < uma->tts_count; i++) {
+        struct uma_tts *tts = &uma->ttss[i];
+        if (!tts->has_started) {
+            int error = tts->tts->start(tts->ctx, tts->why);
+            tts->has_started = error == 0;
+            if (error != 0) {
+                uma->tts_retry_ns = instant_after(uma->now, NS_PER_S);
+            } else {
+                tts->why[0] = '\0';
+            }
+        }
+    }
+}

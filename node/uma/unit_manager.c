@@ -1,0 +1,273 @@
+// The unit manager: processes of RTAs, their states and restarts.
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "node/uma/agent.h"
+
+static const duration_ns backoff_first_ns = 100 * NS_PER_MS;
+static const duration_ns backoff_last_ns = 5 * NS_PER_S;
+static const duration_ns healthy_after_ns = 500 * NS_PER_MS; // a restart after this is no loop
+static const duration_ns hello_within_ns = 20 * NS_PER_S;
+static const duration_ns reopen_after_ns = 2 * NS_PER_S; // of volumes that have failed
+static const duration_ns drain_within_ns = 5 * NS_PER_S;
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+#define STAYS UNIT_STATE_COUNT // the event means nothing there
+
+static const enum unit_state next_states[UNIT_STATE_COUNT][UNIT_EVENT_COUNT] = {
+    // start, hello, opened, connected, timer, broken, drain, exit
+    [UNIT_ABSENT] = {UNIT_STARTING, STAYS, STAYS, STAYS, STAYS, STAYS, STAYS, STAYS},
+    [UNIT_STARTING] = {STAYS, UNIT_OPENING, STAYS, STAYS, UNIT_DYING, UNIT_DYING, UNIT_ENDING,
+                       UNIT_WAITING},
+    [UNIT_OPENING] = {STAYS, UNIT_DYING, UNIT_CONNECTING, STAYS, UNIT_OPENING, UNIT_DYING,
+                      UNIT_ENDING, UNIT_WAITING},
+    [UNIT_CONNECTING] = {STAYS, UNIT_DYING, STAYS, UNIT_READY, STAYS, UNIT_DYING, UNIT_ENDING,
+                         UNIT_WAITING},
+    [UNIT_READY] = {STAYS, UNIT_DYING, STAYS, STAYS, UNIT_READY, UNIT_DYING, UNIT_ENDING,
+                    UNIT_WAITING},
+    [UNIT_ENDING] = {STAYS, STAYS, STAYS, STAYS, UNIT_ENDING, UNIT_ENDING, STAYS, UNIT_ABSENT},
+    [UNIT_DYING] = {STAYS, STAYS, STAYS, STAYS, STAYS, STAYS, UNIT_ENDING, UNIT_WAITING},
+    [UNIT_WAITING] = {STAYS, STAYS, STAYS, STAYS, UNIT_STARTING, STAYS, UNIT_ABSENT, STAYS},
+};
+
+enum unit_state unit_next_state(enum unit_state state, enum unit_event event)
+{
+    return next_states[state][event];
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+uint32_t unit_number(const struct uma *uma, const struct unit *unit)
+{
+    return (uint32_t)(unit - uma->units);
+}
+
+struct unit *unit_of_name(struct uma *uma, const char *name)
+{
+    struct unit *unused = NULL;
+    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
+        struct unit *unit = &uma->units[i];
+        if (unit->is_used && strcmp(unit->name, name) == 0 && unit->state != UNIT_ENDING) {
+            return unit;
+        }
+        unused = unused == NULL && !unit->is_used ? unit : unused;
+    }
+    if (unused == NULL) {
+        return NULL;
+    }
+    *unused = (struct unit){.is_used = true,
+                            .since_ns = uma->now,
+                            .timer_ns = INSTANT_NEVER,
+                            .backoff_ns = backoff_first_ns};
+    snprintf(unused->name, sizeof unused->name, "%s", name);
+    uint32_t number = unit_number(uma, unused);
+    if (!uma->cta->unit_add(uma->cta_ctx, number, uma->parts.bus(uma->parts.ctx, number))) {
+        unused->is_used = false;
+        return NULL;
+    }
+    return unused;
+}
+
+void unit_say(struct uma *uma, const struct unit *unit, const char *what)
+{
+    char line[UNIT_WHY_MAX + VOLUME_NAME_MAX + 32];
+    snprintf(line, sizeof line, "RTA %s: %s", unit->name, what);
+    uma->parts.say(uma->parts.ctx, line);
+}
+
+/* ---- what entering a state does -------------------------------------------------------------- */
+
+static void enter_starting(struct uma *uma, struct unit *unit)
+{
+    unit->timer_ns = instant_after(uma->now, hello_within_ns);
+    int error = uma->parts.spawn(uma->parts.ctx, unit_number(uma, unit));
+    if (error != 0) {
+        unit_say(uma, unit, "its process could not be started");
+        unit_on_event(uma, unit, UNIT_ON_EXIT);
+    }
+}
+
+static void enter_opening(struct uma *uma, struct unit *unit)
+{
+    unit->timer_ns = INSTANT_NEVER;
+    volumes_open(uma, unit);
+    unit_check_progress(uma, unit);
+}
+
+static void enter_ready(struct uma *uma, struct unit *unit)
+{
+    unit->was_ready = true;
+    uma->cta->unit_ready(uma->cta_ctx, unit_number(uma, unit), uma->now);
+    resources_advertise(uma);
+    resources_check_started(uma);
+}
+
+static void enter_waiting(struct uma *uma, struct unit *unit)
+{
+    unit->restarts++;
+    unit->timer_ns = instant_after(uma->now, unit->backoff_ns - backoff_first_ns);
+    unit->backoff_ns *= 2;
+    if (unit->backoff_ns > backoff_last_ns) {
+        unit->backoff_ns = backoff_last_ns;
+    }
+}
+
+static void enter_absent(struct uma *uma, struct unit *unit)
+{
+    uma->cta->unit_remove(uma->cta_ctx, unit_number(uma, unit));
+    *unit = (struct unit){0};
+}
+
+static void enter(struct uma *uma, struct unit *unit)
+{
+    switch (unit->state) {
+    case UNIT_ABSENT:
+        enter_absent(uma, unit);
+        break;
+    case UNIT_STARTING:
+        enter_starting(uma, unit);
+        break;
+    case UNIT_OPENING:
+        enter_opening(uma, unit);
+        break;
+    case UNIT_CONNECTING:
+        connections_add_all(uma, unit);
+        unit_check_progress(uma, unit);
+        break;
+    case UNIT_READY:
+        enter_ready(uma, unit);
+        break;
+    case UNIT_ENDING:
+        unit->timer_ns = instant_after(uma->now, drain_within_ns);
+        unit_send(uma, unit, &(struct unit_message){.kind = UNIT_DRAIN}, -1);
+        break;
+    case UNIT_DYING:
+        uma->parts.kill(uma->parts.ctx, unit_number(uma, unit));
+        break;
+    case UNIT_WAITING:
+        enter_waiting(uma, unit);
+        break;
+    default:
+        CHECK(false);
+    }
+}
+
+// Events that keep the state do something all the same.
+static void stay(struct uma *uma, struct unit *unit, enum unit_event event)
+{
+    unit->timer_ns = INSTANT_NEVER;
+    if (unit->state == UNIT_ENDING) {
+        uma->parts.kill(uma->parts.ctx, unit_number(uma, unit));
+    } else if (event == UNIT_ON_TIMER) {
+        volumes_open(uma, unit); // those that have failed
+    }
+}
+
+static bool has_process(enum unit_state state)
+{
+    return state != UNIT_ABSENT && state != UNIT_WAITING;
+}
+
+// The process that served it is gone, or does not count any more.
+static void leave_process(struct uma *uma, struct unit *unit)
+{
+    bool was_healthy = unit->state == UNIT_READY && uma->now - unit->since_ns >= healthy_after_ns;
+    unit->backoff_ns = was_healthy ? backoff_first_ns : unit->backoff_ns;
+    uma->cta->unit_lost(uma->cta_ctx, unit_number(uma, unit));
+    connections_lost(uma, unit);
+    volumes_lost(uma, unit);
+}
+
+void unit_on_event(struct uma *uma, struct unit *unit, enum unit_event event)
+{
+    enum unit_state next = unit_next_state(unit->state, event);
+    if (next == STAYS) {
+        return;
+    }
+    if (next == unit->state) {
+        stay(uma, unit, event);
+        return;
+    }
+    if (has_process(unit->state) && (next == UNIT_DYING || !has_process(next))) {
+        leave_process(uma, unit);
+    }
+    unit->state = next;
+    unit->since_ns = uma->now;
+    unit->timer_ns = INSTANT_NEVER;
+    enter(uma, unit);
+}
+
+/* ---- messages and progress ------------------------------------------------------------------- */
+
+void unit_send(struct uma *uma, struct unit *unit, const struct unit_message *message, int keepsake)
+{
+    int error = uma->parts.send(uma->parts.ctx, unit_number(uma, unit), message, keepsake);
+    // A process that is gone is told of by its exit; one that does not read is no use.
+    if (error == -EAGAIN) {
+        unit_say(uma, unit, "does not read what it is told");
+        unit_on_event(uma, unit, UNIT_ON_BROKEN);
+    }
+}
+
+void unit_on_hello(struct uma *uma, struct unit *unit, const struct unit_message *message)
+{
+    bool is_ours = message->version == UMA_RTA_VERSION;
+    if (!is_ours) {
+        unit_say(uma, unit, "is of another version of weft");
+    }
+    unit_on_event(uma, unit, is_ours ? UNIT_ON_HELLO : UNIT_ON_BROKEN);
+}
+
+// Volumes of a unit that was ready before must all come back before anything is sent again: a
+// request to one that is missing would be refused.
+void unit_check_progress(struct uma *uma, struct unit *unit)
+{
+    bool is_opening = false, has_failed = false;
+    for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
+        if (v->unit == unit_number(uma, unit)) {
+            is_opening |= v->state == VOLUME_OPENING || v->state == VOLUME_NEW;
+            has_failed |= v->state == VOLUME_FAILED && v->was_open;
+        }
+    }
+    if (unit->state == UNIT_OPENING && !is_opening && !has_failed) {
+        unit_on_event(uma, unit, UNIT_ON_OPENED);
+    } else if (unit->state == UNIT_CONNECTING && connections_are_added(uma, unit)) {
+        unit_on_event(uma, unit, UNIT_ON_CONNECTED);
+    }
+    for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
+        if (v->unit == unit_number(uma, unit) && v->state == VOLUME_FAILED &&
+            unit->timer_ns == INSTANT_NEVER &&
+            (unit->state == UNIT_READY || unit->state == UNIT_OPENING)) {
+            unit->timer_ns = instant_after(uma->now, reopen_after_ns);
+        }
+    }
+}
+
+void unit_check_needed(struct uma *uma, struct unit *unit)
+{
+    for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
+        if (v->unit == unit_number(uma, unit)) {
+            return;
+        }
+    }
+    unit_on_event(uma, unit, UNIT_ON_DRAIN);
+}
+
+void units_stop(struct uma *uma)
+{
+    bool has_units = false;
+    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
+        if (uma->units[i].is_used) {
+            unit_on_event(uma, &uma->units[i], UNIT_ON_DRAIN);
+        }
+        has_units |= uma->units[i].is_used;
+    }
+    if (!has_units && !uma->has_stopped) {
+        uma->has_stopped = true;
+        uma->parts.on_stopped(uma->parts.ctx);
+    }
+}

@@ -1,0 +1,56 @@
+#include "node/unit/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "node/unit/runner.h"
+
+static void on_end(void *ctx)
+{
+    loop_stop(ctx);
+}
+
+// A terminal's Ctrl-C is for the host, which drains its RTAs first; the host's end is seen by the
+// socket.
+static void ignore_terminal(void)
+{
+    static const int ignored[] = {SIGINT, SIGHUP, SIGPIPE, SIGQUIT};
+    for (unsigned i = 0; i < sizeof ignored / sizeof ignored[0]; i++) {
+        signal(ignored[i], SIG_IGN);
+    }
+}
+
+int unit_process_main(void)
+{
+    struct runner_parts parts = {.channel = UNIT_FD_CHANNEL,
+                                 .bell_rta = UNIT_FD_BELL_RTA,
+                                 .bell_cta = UNIT_FD_BELL_CTA,
+                                 .on_end = on_end};
+    ignore_terminal();
+    prctl(PR_SET_NAME, "weft-rta");
+    for (int fd = UNIT_FD_CHANNEL; fd < UNIT_FD_END; fd++) {
+        if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+            fputs("weft: this command is for weft itself\n", stderr);
+            return EXIT_FAILURE;
+        }
+    }
+    if (segment_open(UNIT_FD_POOL, &parts.pool) != 0 ||
+        segment_open(UNIT_FD_BUS, &parts.bus) != 0 || parts.bus.len < sizeof(struct bus_memory)) {
+        fputs("weft: RTA: no shared memory\n", stderr);
+        return EXIT_FAILURE;
+    }
+    parts.loop = parts.ctx = loop_create();
+    struct runner *runner = parts.loop != NULL ? runner_create(&parts) : NULL;
+    if (runner == NULL) {
+        fputs("weft: RTA: no memory\n", stderr);
+        return EXIT_FAILURE;
+    }
+    int error = loop_run(parts.loop);
+    runner_destroy(runner);
+    loop_destroy(parts.loop);
+    return error == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

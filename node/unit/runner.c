@@ -1,0 +1,231 @@
+#include "node/unit/runner.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "node/ddm/registry.h"
+#include "node/rta/rta.h"
+#include "node/unit/channel.h"
+
+enum { DEVICE_COUNT_MAX = NODE_VOLUME_COUNT_MAX };
+
+struct device {
+    struct runner *runner;
+    int fd;
+    struct ddm *ddm;
+    struct loop_watch *watch;
+};
+
+struct runner {
+    struct runner_parts parts;
+    struct rta *rta;
+    struct bus_end bus;
+    bool has_ended;
+    struct loop_member member;
+    struct loop_watch *channel_watch;
+    struct loop_watch *bell_watch;
+    struct device devices[DEVICE_COUNT_MAX];
+};
+
+static void end(struct runner *r)
+{
+    if (!r->has_ended) {
+        r->has_ended = true;
+        r->parts.on_end(r->parts.ctx);
+    }
+}
+
+/* ---- ports of the RTA ------------------------------------------------------------------------ */
+
+static bool port_send(void *ctx, const struct frame *frame)
+{
+    return bus_send(&((struct runner *)ctx)->bus, frame);
+}
+
+static void port_ring(void *ctx)
+{
+    struct runner *r = ctx;
+    if (bus_should_ring(&r->bus)) {
+        eventfd_t one = 1;
+        ssize_t written = write(r->parts.bell_cta, &one, sizeof one);
+        (void)written; // a full counter rings as well
+    }
+}
+
+static bool port_receive(void *ctx, struct frame *ret)
+{
+    return bus_receive(&((struct runner *)ctx)->bus, ret);
+}
+
+static int port_say(void *ctx, const struct unit_message *message, int keepsake)
+{
+    return channel_send(((struct runner *)ctx)->parts.channel, message, keepsake);
+}
+
+static instant_ns part_clock(void *ctx)
+{
+    return loop_clock();
+}
+
+static void part_say(void *ctx, const char *line)
+{
+    fprintf(stderr, "weft: %s\n", line);
+}
+
+static void on_device(void *ctx, uint32_t events)
+{
+    struct device *device = ctx;
+    rta_on_device(device->runner->rta, device->ddm, loop_now(device->runner->parts.loop));
+}
+
+static void part_watch(void *ctx, int fd, struct ddm *ddm)
+{
+    struct runner *r = ctx;
+    for (unsigned i = 0; i < DEVICE_COUNT_MAX; i++) {
+        struct device *device = &r->devices[i];
+        if (device->watch == NULL) {
+            *device = (struct device){.runner = r, .fd = fd, .ddm = ddm};
+            device->watch = loop_watch(r->parts.loop, fd, EPOLLIN, on_device, device);
+            return;
+        }
+    }
+}
+
+static void part_unwatch(void *ctx, int fd)
+{
+    struct runner *r = ctx;
+    for (unsigned i = 0; i < DEVICE_COUNT_MAX; i++) {
+        if (r->devices[i].watch != NULL && r->devices[i].fd == fd) {
+            loop_unwatch(r->devices[i].watch);
+            r->devices[i].watch = NULL;
+        }
+    }
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void on_bell(void *ctx, uint32_t events)
+{
+    // Watched by edges, so the count need not be read; the batch's end looks at the bus.
+}
+
+static void on_channel(void *ctx, uint32_t events)
+{
+    struct runner *r = ctx;
+    struct unit_message message;
+    int keepsake = -1, got;
+    while ((got = channel_receive(r->parts.channel, &message, &keepsake)) > 0) {
+        if (!rta_on_message(r->rta, &message, keepsake, loop_now(r->parts.loop))) {
+            end(r);
+            return;
+        }
+    }
+    if (got != -EAGAIN && got != -EINTR) {
+        end(r);
+    }
+}
+
+static void on_batch_end(void *ctx, instant_ns now)
+{
+    struct runner *r = ctx;
+    if (!r->has_ended && (!rta_on_bus(r->rta, now) || bus_is_broken(&r->bus))) {
+        fputs("weft: RTA: what the host put on the bus makes no sense\n", stderr);
+        end(r);
+    }
+    if (rta_is_drained(r->rta)) {
+        end(r);
+    }
+}
+
+static bool may_sleep(void *ctx)
+{
+    return bus_sleep(&((struct runner *)ctx)->bus);
+}
+
+static void on_wake(void *ctx)
+{
+    bus_wake(&((struct runner *)ctx)->bus);
+}
+
+static instant_ns next_deadline(void *ctx)
+{
+    return rta_next_deadline(((struct runner *)ctx)->rta);
+}
+
+static void on_deadline(void *ctx, instant_ns now)
+{
+    rta_on_deadline(((struct runner *)ctx)->rta, now);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static const struct io_format *const formats[] = {NULL};
+
+static struct rta *agent_create(struct runner *r)
+{
+    struct rta_parts parts = {
+        .bus = {.ctx = r, .send = port_send, .ring = port_ring, .receive = port_receive},
+        .uma = {.ctx = r, .send = port_say},
+        .pool = r->parts.pool.ptr,
+        .pool_len = r->parts.pool.len,
+        .formats = formats,
+        .ddm_open = ddm_registry_open,
+        .ctx = r,
+        .clock = part_clock,
+        .say = part_say,
+        .watch = part_watch,
+        .unwatch = part_unwatch,
+    };
+    return rta_create(&parts);
+}
+
+struct runner *runner_create(const struct runner_parts *parts)
+{
+    struct runner *r = calloc(1, sizeof *r);
+    if (r == NULL) {
+        return NULL;
+    }
+    r->parts = *parts;
+    bus_end_init(&r->bus, parts->bus.ptr, false);
+    r->rta = agent_create(r);
+    r->member = (struct loop_member){.ctx = r,
+                                     .on_batch_end = on_batch_end,
+                                     .may_sleep = may_sleep,
+                                     .on_wake = on_wake,
+                                     .next_deadline = next_deadline,
+                                     .on_deadline = on_deadline};
+    loop_join(parts->loop, &r->member);
+    r->channel_watch = loop_watch(parts->loop, parts->channel, EPOLLIN, on_channel, r);
+    r->bell_watch = loop_watch(parts->loop, parts->bell_rta, EPOLLIN | EPOLLET, on_bell, r);
+    if (r->rta == NULL || r->channel_watch == NULL || r->bell_watch == NULL) {
+        runner_destroy(r);
+        return NULL;
+    }
+    rta_start(r->rta);
+    return r;
+}
+
+void runner_destroy(struct runner *r)
+{
+    loop_leave(r->parts.loop, &r->member);
+    for (unsigned i = 0; i < DEVICE_COUNT_MAX; i++) {
+        loop_unwatch(r->devices[i].watch);
+    }
+    loop_unwatch(r->channel_watch);
+    loop_unwatch(r->bell_watch);
+    if (r->rta != NULL) {
+        rta_destroy(r->rta);
+    }
+    close(r->parts.channel);
+    close(r->parts.bell_rta);
+    close(r->parts.bell_cta);
+    if (!r->parts.is_in_host) {
+        segment_close(&r->parts.pool);
+        segment_close(&r->parts.bus);
+    }
+    free(r);
+}

@@ -1,0 +1,111 @@
+"""What the scripts about the node share: cases as functions, a captive or a running node."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / 'cli'), str(TESTS / 'judges')]
+
+from cases import WEFT, Skip, case, expect, expect_error, main, weft  # noqa: E402,F401
+from judge import count, free_port  # noqa: E402,F401
+
+LIMIT = 60
+
+
+def need(*programs):
+    """Skips the case where a program is missing."""
+    for program in programs:
+        if not shutil.which(program):
+            raise Skip(f'no program {program}')
+
+
+@contextlib.contextmanager
+def folder():
+    """A folder of its own, on a file system with holes where there is one, removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix='weft-node.') as name:
+        yield pathlib.Path(name)
+
+
+def captive(command, *words, limit=LIMIT, status=0):
+    """Runs a shell command against a node of its own; gives its standard output."""
+    with folder() as place:
+        result = weft('serve', '--quiet', f'--nbd=unix:{place}/socket', f'--run={command}', *words,
+                      limit=limit)
+    assert result.returncode == status, \
+        f'status {result.returncode}\nstdout: {result.stdout}\nstderr: {result.stderr}'
+    return result.stdout
+
+
+class Node:
+    """A node that runs; its volumes' URIs, and the processes of its RTAs."""
+
+    def __init__(self, *words):
+        self.place = tempfile.TemporaryDirectory(prefix='weft-node.')
+        self.socket = pathlib.Path(self.place.name, 'socket')
+        self.log = open(pathlib.Path(self.place.name, 'log'), 'w+')
+        self.process = subprocess.Popen(
+            [WEFT, 'serve', f'--nbd=unix:{self.socket}', *map(str, words)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True)
+
+    def __enter__(self):
+        line = self.process.stdout.readline()
+        assert line.startswith('volume '), f'{line!r}: {self.said()}'
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+        finally:
+            self.process.stdout.close()
+            self.log.close()
+            self.place.cleanup()
+
+    def said(self):
+        self.log.flush()
+        return pathlib.Path(self.log.name).read_text()
+
+    def uri(self, volume=''):
+        return f'nbd+unix:///{volume}?socket={self.socket}'
+
+    def rtas(self):
+        """The process ids of its RTAs."""
+        children = pathlib.Path(f'/proc/{self.process.pid}/task/{self.process.pid}/children')
+        return [int(pid) for pid in children.read_text().split()]
+
+
+def run(*words, limit=LIMIT, status=0):
+    result = subprocess.run([str(word) for word in words], text=True, capture_output=True,
+                            stdin=subprocess.DEVNULL, timeout=limit)
+    assert result.returncode == status, \
+        f'{words}: status {result.returncode}\n{result.stdout}{result.stderr}'
+    return result.stdout
+
+
+def until(condition, limit=20):
+    """Waits until the condition gives something true, and gives that back."""
+    deadline = time.monotonic() + limit
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f'not within {limit} s: {condition}'
+        time.sleep(0.02)
+
+
+__all__ = ['LIMIT', 'Node', 'Skip', 'captive', 'case', 'count', 'expect', 'expect_error',
+           'folder', 'free_port', 'main', 'need', 'os', 'pathlib', 'run', 'signal', 'subprocess',
+           'until', 'weft']

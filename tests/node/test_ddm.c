@@ -1,0 +1,423 @@
+// Device driver modules through their contract: file with both engines, ram, null, and filters.
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "node/ddm/registry.h"
+
+enum { BLOCK = 4096, POOL_LEN = 4 << 20, FILE_LEN = 1 << 20 };
+
+struct desk {
+    uint8_t *pool;
+    int kept;
+    char why[DDM_WHY_MAX];
+    char said[256];
+    char path[64];
+    unsigned ended;
+};
+
+static instant_ns desk_clock(void *ctx)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
+}
+
+static void desk_say(void *ctx, const char *line)
+{
+    struct desk *desk = ctx;
+    snprintf(desk->said, sizeof desk->said, "%s", line);
+}
+
+static void desk_keep(void *ctx, int fd)
+{
+    ((struct desk *)ctx)->kept = dup(fd);
+}
+
+static struct ddm_host host_of(struct desk *desk)
+{
+    return (struct ddm_host){.ctx = desk,
+                             .pool = desk->pool,
+                             .pool_len = POOL_LEN,
+                             .keepsake = -1,
+                             .clock = desk_clock,
+                             .say = desk_say,
+                             .keep = desk_keep};
+}
+
+static int desk_setup(void **state)
+{
+    struct desk *desk = calloc(1, sizeof *desk);
+    desk->pool = aligned_alloc(BLOCK, POOL_LEN);
+    desk->kept = -1;
+    snprintf(desk->path, sizeof desk->path, "/tmp/weft-ddm.XXXXXX");
+    int fd = mkstemp(desk->path);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, FILE_LEN), 0);
+    close(fd);
+    *state = desk;
+    return 0;
+}
+
+static int desk_teardown(void **state)
+{
+    struct desk *desk = *state;
+    unlink(desk->path);
+    if (desk->kept >= 0) {
+        close(desk->kept);
+    }
+    free(desk->pool);
+    free(desk);
+    return 0;
+}
+
+static struct ddm *open_uri(struct desk *desk, const char *format)
+{
+    struct ddm *ddm = NULL;
+    struct ddm_host host = host_of(desk);
+    char uri[256];
+    const char *mark = strchr(format, '@'); // the file's path
+    snprintf(uri, sizeof uri, "%.*s%s%s", mark != NULL ? (int)(mark - format) : 0, format,
+             mark != NULL ? desk->path : "", mark != NULL ? mark + 1 : format);
+    assert_int_equal(ddm_registry_open(uri, &host, &ddm, desk->why), 0);
+    return ddm;
+}
+
+static void on_end(void *ctx, struct ddm_command *command)
+{
+    ((struct desk *)ctx)->ended++;
+}
+
+// Until `count` commands have ended in all.
+static void await(struct desk *desk, struct ddm *ddm, unsigned count)
+{
+    const struct ddm_driver *driver = ddm->driver;
+    if (driver->flush_queue != NULL) {
+        driver->flush_queue(ddm);
+    }
+    while (desk->ended < count) {
+        struct pollfd fd = {.fd = driver->poll_fd(ddm), .events = POLLIN};
+        assert_true(poll(&fd, 1, 20) >= 0);
+        driver->poll(ddm, desk_clock(NULL));
+    }
+}
+
+static enum node_completion carry_out(struct desk *desk, struct ddm *ddm,
+                                      struct ddm_command *command)
+{
+    desk->ended = 0;
+    command->submitted_at_ns = desk_clock(NULL);
+    ddm_command_expect(command, on_end, desk);
+    assert_int_equal(ddm->driver->submit(ddm, command), 0);
+    await(desk, ddm, 1);
+    return command->completion;
+}
+
+static enum node_completion simple(struct desk *desk, struct ddm *ddm, unsigned operation,
+                                   uint64_t offset, uint64_t len, uint16_t flags)
+{
+    bool has_data = operation == NODE_READ || operation == NODE_WRITE;
+    struct ddm_command command = {.operation = (uint8_t)operation,
+                                  .flags = flags,
+                                  .offset = offset,
+                                  .len = len,
+                                  .data = desk->pool,
+                                  .data_len = has_data ? (uint32_t)len : 0};
+    return carry_out(desk, ddm, &command);
+}
+
+static void write_pattern(struct desk *desk, struct ddm *ddm, uint64_t offset, uint64_t len,
+                          int octet, uint16_t flags)
+{
+    memset(desk->pool, octet, len);
+    assert_int_equal(simple(desk, ddm, NODE_WRITE, offset, len, flags), NODE_OK);
+}
+
+static void expect_pattern(struct desk *desk, struct ddm *ddm, uint64_t offset, uint64_t len,
+                           int octet)
+{
+    memset(desk->pool, ~octet, len);
+    assert_int_equal(simple(desk, ddm, NODE_READ, offset, len, 0), NODE_OK);
+    for (uint64_t i = 0; i < len; i++) {
+        assert_int_equal(desk->pool[i], octet);
+    }
+}
+
+// What every volume that keeps data must do.
+static void exercise(struct desk *desk, struct ddm *ddm)
+{
+    struct volume_profile profile;
+    assert_int_equal(ddm->driver->probe(ddm, &profile), 0);
+    assert_true(volume_profile_is_sane(&profile));
+    assert_int_equal(profile.size, FILE_LEN);
+    write_pattern(desk, ddm, 0, 4 * BLOCK, 0x5a, 0);
+    write_pattern(desk, ddm, BLOCK, BLOCK, 0xa5, NODE_FUA);
+    expect_pattern(desk, ddm, 0, BLOCK, 0x5a);
+    expect_pattern(desk, ddm, BLOCK, BLOCK, 0xa5);
+    expect_pattern(desk, ddm, 2 * BLOCK, 2 * BLOCK, 0x5a);
+    assert_int_equal(simple(desk, ddm, NODE_WRITE_ZEROES, BLOCK, BLOCK, 0), NODE_OK);
+    expect_pattern(desk, ddm, BLOCK, BLOCK, 0);
+    assert_int_equal(
+        simple(desk, ddm, NODE_WRITE_ZEROES, 2 * BLOCK, BLOCK, NODE_NO_HOLE | NODE_FUA), NODE_OK);
+    expect_pattern(desk, ddm, 2 * BLOCK, BLOCK, 0);
+    expect_pattern(desk, ddm, 3 * BLOCK, BLOCK, 0x5a);
+    if ((profile.abilities & VOLUME_CAN_TRIM) != 0) {
+        assert_int_equal(simple(desk, ddm, NODE_TRIM, 0, FILE_LEN, 0), NODE_OK);
+    }
+    assert_int_equal(simple(desk, ddm, NODE_FLUSH, 0, 0, 0), NODE_OK);
+    ddm->driver->drain(ddm);
+    ddm->driver->close(ddm);
+}
+
+static void every_driver_keeps_what_it_is_given(void **state)
+{
+    static const char *const uris[] = {"file:@", "file:@?engine=threads", "ram:1M",
+                                       "delay+log+error+lose+file:@?error=0&log.file=/dev/null"};
+    struct desk *desk = *state;
+    for (unsigned i = 0; i < sizeof uris / sizeof uris[0]; i++) {
+        exercise(desk, open_uri(desk, uris[i]));
+    }
+}
+
+// What some systems refuse.
+static void exercise_if_possible(struct desk *desk, const char *parameters)
+{
+    struct ddm *ddm = NULL;
+    struct ddm_host host = host_of(desk);
+    char uri[256];
+    snprintf(uri, sizeof uri, "file:%s?%s", desk->path, parameters);
+    if (ddm_registry_open(uri, &host, &ddm, desk->why) != 0) {
+        print_message("SKIP: %s: %s\n", parameters, desk->why);
+        skip();
+    }
+    exercise(desk, ddm);
+}
+
+static void io_uring_keeps_what_it_is_given(void **state)
+{
+    exercise_if_possible(*state, "engine=io_uring");
+}
+
+static void a_file_past_the_page_cache_keeps_what_it_is_given(void **state)
+{
+    exercise_if_possible(*state, "direct=on");
+}
+
+static void null_reads_zeroes(void **state)
+{
+    struct desk *desk = *state;
+    struct ddm *ddm = open_uri(desk, "null:1M");
+    write_pattern(desk, ddm, 0, BLOCK, 7, 0);
+    expect_pattern(desk, ddm, 0, BLOCK, 0);
+    ddm->driver->close(ddm);
+}
+
+static void many_commands_at_once_all_end(void **state)
+{
+    static const char *const uris[] = {"file:@", "file:@?engine=threads", "ram:1M"};
+    enum { COUNT = 100 };
+    struct desk *desk = *state;
+    for (unsigned u = 0; u < 3; u++) {
+        struct ddm *ddm = open_uri(desk, uris[u]);
+        static struct ddm_command commands[COUNT];
+        desk->ended = 0;
+        for (unsigned i = 0; i < COUNT; i++) {
+            commands[i] = (struct ddm_command){.operation = i % 2 ? NODE_WRITE : NODE_READ,
+                                               .offset = i * BLOCK,
+                                               .len = BLOCK,
+                                               .data = desk->pool + i * BLOCK,
+                                               .data_len = BLOCK};
+            ddm_command_expect(&commands[i], on_end, desk);
+            assert_int_equal(ddm->driver->submit(ddm, &commands[i]), 0);
+        }
+        await(desk, ddm, COUNT);
+        ddm->driver->close(ddm);
+    }
+}
+
+static void draining_ends_everything(void **state)
+{
+    static const char *const uris[] = {"file:@", "file:@?engine=threads",
+                                       "delay+file:@?delay=1000s"};
+    struct desk *desk = *state;
+    for (unsigned u = 0; u < 3; u++) {
+        struct ddm *ddm = open_uri(desk, uris[u]);
+        struct ddm_command command = {.operation = NODE_WRITE,
+                                      .len = BLOCK,
+                                      .data = desk->pool,
+                                      .data_len = BLOCK,
+                                      .submitted_at_ns = desk_clock(NULL)};
+        desk->ended = 0;
+        ddm_command_expect(&command, on_end, desk);
+        assert_int_equal(ddm->driver->submit(ddm, &command), 0);
+        ddm->driver->drain(ddm);
+        assert_int_equal(desk->ended, 1);
+        ddm->driver->close(ddm);
+    }
+}
+
+static void holes_are_told_apart_from_data(void **state)
+{
+    static const char *const uris[] = {"file:@", "ram:1M"};
+    struct desk *desk = *state;
+    for (unsigned u = 0; u < 2; u++) {
+        struct ddm *ddm = open_uri(desk, uris[u]);
+        struct node_extent extents[8];
+        write_pattern(desk, ddm, 65536, 65536, 1, 0);
+        struct ddm_command command = {.operation = NODE_EXTENTS,
+                                      .len = FILE_LEN,
+                                      .data = extents,
+                                      .data_len = sizeof extents};
+        assert_int_equal(carry_out(desk, ddm, &command), NODE_OK);
+        uint64_t covered = 0;
+        for (unsigned i = 0; i < command.answer_len / sizeof extents[0]; i++) {
+            bool has_data = node_ranges_overlap(covered, extents[i].len, 65536, 65536);
+            assert_true(!has_data || extents[i].flags == 0);
+            covered += extents[i].len;
+        }
+        assert_int_equal(covered, FILE_LEN);
+        ddm->driver->close(ddm);
+    }
+}
+
+static void a_file_is_served_once(void **state)
+{
+    struct desk *desk = *state;
+    struct ddm *first = open_uri(desk, "file:@"), *second = NULL;
+    struct ddm_host host = host_of(desk);
+    char uri[128];
+    snprintf(uri, sizeof uri, "file:%s", desk->path);
+    assert_int_equal(ddm_registry_open(uri, &host, &second, desk->why), -EBUSY);
+    assert_non_null(strstr(desk->why, "another process"));
+    first->driver->close(first);
+    second = open_uri(desk, "file:@");
+    second->driver->close(second);
+}
+
+static void a_file_that_has_shrunk_is_a_media_error(void **state)
+{
+    struct desk *desk = *state;
+    struct ddm *ddm = open_uri(desk, "file:@");
+    assert_int_equal(truncate(desk->path, BLOCK), 0);
+    assert_int_equal(simple(desk, ddm, NODE_READ, 8 * BLOCK, BLOCK, 0), NODE_MEDIA);
+    struct volume_profile profile;
+    assert_int_equal(ddm->driver->probe(ddm, &profile), 0);
+    assert_int_equal(profile.size, BLOCK);
+    ddm->driver->close(ddm);
+}
+
+static void a_full_disk_is_no_space(void **state)
+{
+    struct desk *desk = *state;
+    struct ddm *ddm = open_uri(desk, "file:@?engine=threads");
+    struct rlimit before, limit;
+    getrlimit(RLIMIT_FSIZE, &before);
+    limit = before;
+    limit.rlim_cur = BLOCK; // EFBIG, which is told as no space
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    enum node_completion completion = simple(desk, ddm, NODE_WRITE, 8 * BLOCK, BLOCK, 0);
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_int_equal(completion, NODE_NO_SPACE);
+    ddm->driver->close(ddm);
+}
+
+static void ram_outlives_its_process(void **state)
+{
+    struct desk *desk = *state;
+    struct ddm *first = open_uri(desk, "ram:1M"), *second = NULL;
+    write_pattern(desk, first, BLOCK, BLOCK, 9, 0);
+    first->driver->close(first);
+    struct ddm_host host = host_of(desk);
+    host.keepsake = desk->kept;
+    desk->kept = -1;
+    assert_int_equal(ddm_registry_open("ram:1M", &host, &second, desk->why), 0);
+    expect_pattern(desk, second, BLOCK, BLOCK, 9);
+    second->driver->close(second);
+}
+
+static void filters_do_what_they_say(void **state)
+{
+    struct desk *desk = *state;
+    struct ddm *ddm = open_uri(desk, "error+ram:1M?error.write=100%&error.as=no-space");
+    assert_int_equal(simple(desk, ddm, NODE_WRITE, 0, BLOCK, 0), NODE_NO_SPACE);
+    assert_int_equal(simple(desk, ddm, NODE_READ, 0, BLOCK, 0), NODE_OK);
+    ddm->driver->close(ddm);
+    ddm = open_uri(desk, "delay+ram:1M?delay.read=30ms");
+    instant_ns before = desk_clock(NULL);
+    assert_int_equal(simple(desk, ddm, NODE_READ, 0, BLOCK, 0), NODE_OK);
+    assert_true(desk_clock(NULL) - before >= 30 * NS_PER_MS);
+    ddm->driver->close(ddm);
+}
+
+static void what_cannot_be_opened_says_why(void **state)
+{
+    static const struct {
+        const char *uri;
+        int error;
+        const char *why;
+    } table[] = {
+        {"nothing", -EINVAL, "DRIVER:OBJECT"},
+        {"floppy:a", -ENODEV, "there is no driver floppy"},
+        {"ram+file:x", -ENODEV, "there is no filter ram"},
+        {"delay:5", -ENODEV, "there is no driver delay"},
+        {"ram:lots", -EINVAL, "size=lots"},
+        {"ram:1M?colour=red", -EINVAL, "there is no parameter colour"},
+        {"ram:1M?direct", -EINVAL, "KEY=VALUE"},
+        {"file:/nonexistent", -ENOENT, "No such file"},
+        {"file:/dev", -EISDIR, "directory"},
+        {"file:/dev/null", -ENODEV, "neither a file nor a block device"},
+        {"file:/x?direct=maybe", -EINVAL, "off or on"},
+        {"delay+ram:1M?delay=soon", -EINVAL, "a duration"},
+        {"error+ram:1M?error=200%", -EINVAL, "a share"},
+    };
+    struct desk *desk = *state;
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct ddm_host host = host_of(desk);
+        struct ddm *ddm = NULL;
+        int error = ddm_registry_open(table[i].uri, &host, &ddm, desk->why);
+        if (table[i].error == -EISDIR && error == -EISDIR) {
+            continue;
+        }
+        assert_int_equal(error, table[i].error);
+        assert_non_null(strstr(desk->why, table[i].why));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_driver_keeps_what_it_is_given, desk_setup,
+                                        desk_teardown),
+        cmocka_unit_test_setup_teardown(io_uring_keeps_what_it_is_given, desk_setup, desk_teardown),
+        cmocka_unit_test_setup_teardown(a_file_past_the_page_cache_keeps_what_it_is_given,
+                                        desk_setup, desk_teardown),
+        cmocka_unit_test_setup_teardown(null_reads_zeroes, desk_setup, desk_teardown),
+        cmocka_unit_test_setup_teardown(many_commands_at_once_all_end, desk_setup, desk_teardown),
+        cmocka_unit_test_setup_teardown(draining_ends_everything, desk_setup, desk_teardown),
+        cmocka_unit_test_setup_teardown(holes_are_told_apart_from_data, desk_setup, desk_teardown),
+        cmocka_unit_test_setup_teardown(a_file_is_served_once, desk_setup, desk_teardown),
+        cmocka_unit_test_setup_teardown(a_file_that_has_shrunk_is_a_media_error, desk_setup,
+                                        desk_teardown),
+        cmocka_unit_test_setup_teardown(a_full_disk_is_no_space, desk_setup, desk_teardown),
+        cmocka_unit_test_setup_teardown(ram_outlives_its_process, desk_setup, desk_teardown),
+        cmocka_unit_test_setup_teardown(filters_do_what_they_say, desk_setup, desk_teardown),
+        cmocka_unit_test_setup_teardown(what_cannot_be_opened_says_why, desk_setup, desk_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

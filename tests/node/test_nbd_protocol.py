@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+"""The NBD TTS against clients that do not keep to the protocol, and those that do so oddly."""
+
+import json
+import socket
+import struct
+
+from serving import Node, case, main, until, weft
+
+MAGIC, OPTION, REPLY = 0x4e42444d41474943, 0x49484156454f5054, 0x3e889045565a9
+REQUEST, SIMPLE, STRUCTURED = 0x25609513, 0x67446698, 0x668e33ef
+EXPORT_NAME, ABORT, LIST, STARTTLS, INFO, GO, STRUCTURE, SET_CONTEXT = 1, 2, 3, 5, 6, 7, 8, 10
+ACK, SERVER, INFORMATION = 1, 2, 3
+UNSUPPORTED, INVALID, UNKNOWN, TOO_BIG = (1 << 31 | code for code in (1, 3, 6, 9))
+READ, WRITE, DISCONNECT, FLUSH, TRIM, ZEROES, STATUS = 0, 1, 2, 3, 4, 6, 7
+EPERM, EINVAL, ENOSPC, EOVERFLOW = 1, 22, 28, 75
+
+
+class Client:
+    """One connection, octet by octet."""
+
+    def __init__(self, node, flags=3):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(20)
+        self.socket.connect(str(node.socket))
+        magic, option, self.flags = struct.unpack('>QQH', self.take(18))
+        assert (magic, option, self.flags) == (MAGIC, OPTION, 3)
+        self.put(struct.pack('>I', flags))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def put(self, octets):
+        self.socket.sendall(octets)
+
+    def take(self, count):
+        octets = b''
+        while len(octets) < count:
+            part = self.socket.recv(count - len(octets))
+            assert part, f'the server ended the connection after {len(octets)} of {count} octets'
+            octets += part
+        return octets
+
+    def is_ended(self):
+        try:
+            return self.socket.recv(1) == b''
+        except ConnectionResetError:
+            return True
+
+    def option(self, number, data=b''):
+        self.put(struct.pack('>QII', OPTION, number, len(data)) + data)
+
+    def reply(self, number):
+        """(type, data) of one reply."""
+        magic, option, kind, length = struct.unpack('>QIII', self.take(20))
+        assert (magic, option) == (REPLY, number)
+        return kind, self.take(length)
+
+    def go(self, name=b'', structured=False):
+        if structured:
+            self.option(STRUCTURE)
+            assert self.reply(STRUCTURE) == (ACK, b'')
+        self.option(GO, struct.pack('>I', len(name)) + name + struct.pack('>H', 0))
+        while True:
+            kind, data = self.reply(GO)
+            if kind != INFORMATION:
+                assert kind == ACK, (hex(kind), data)
+                return self
+
+    def request(self, command, offset=0, length=0, flags=0, cookie=7, data=b''):
+        self.put(struct.pack('>IHHQQI', REQUEST, flags, command, cookie, offset, length) + data)
+
+    def answer(self, data_len=0, cookie=7):
+        """(error, data) of a simple reply."""
+        magic, error, got = struct.unpack('>IIQ', self.take(16))
+        assert (magic, got) == (SIMPLE, cookie)
+        return error, self.take(data_len if error == 0 else 0)
+
+    def chunk(self, cookie=7):
+        """(flags, type, payload) of a structured reply."""
+        magic, flags, kind, got, length = struct.unpack('>IHHQI', self.take(20))
+        assert (magic, got) == (STRUCTURED, cookie)
+        return flags, kind, self.take(length)
+
+
+def still_serves(node):
+    with Client(node).go() as client:
+        client.request(READ, 0, 512)
+        assert client.answer(512)[0] == 0
+
+
+def on_node(function):
+    """A case with a node of 1 MiB of memory, which must serve afterwards too."""
+    def run():
+        with Node('ram:1M') as node:
+            function(node)
+            still_serves(node)
+    run.__name__ = function.__name__
+    return case(run)
+
+
+@on_node
+def an_old_client_is_served(node):
+    for flags, padding in ((1, 124), (3, 0)):
+        with Client(node, flags) as client:
+            client.option(EXPORT_NAME, b'ram')
+            size, _ = struct.unpack('>QH', client.take(10))
+            assert size == 1 << 20
+            client.take(padding)
+            client.request(WRITE, 0, 4, data=b'weft')
+            assert client.answer() == (0, b'')
+
+
+@on_node
+def options_that_are_unknown_or_malformed_are_refused(node):
+    with Client(node) as client:
+        for number, data, said in ((STARTTLS, b'', UNSUPPORTED), (99, b'x' * 100, UNSUPPORTED),
+                                   (GO, b'', INVALID), (GO, b'\xff' * 6, INVALID),
+                                   (INFO, struct.pack('>IH', 0, 9), INVALID),
+                                   (LIST, b'x', INVALID), (STRUCTURE, b'x', INVALID),
+                                   (SET_CONTEXT, b'', INVALID),
+                                   (99, b'x' * 9000, TOO_BIG),
+                                   (GO, struct.pack('>I', 3) + b'no!' + b'\0\0', UNKNOWN)):
+            client.option(number, data)
+            assert client.reply(number)[0] == said, (number, data[:9])
+        client.go()
+
+
+@on_node
+def a_client_without_sense_is_cut_off(node):
+    for octets in (struct.pack('>QII', OPTION + 1, GO, 0),
+                   struct.pack('>QII', OPTION, EXPORT_NAME, 1 << 20)):
+        with Client(node) as client:
+            client.put(octets)
+            assert client.is_ended()
+    with Client(node, 1 << 31 | 1) as client:
+        assert client.is_ended()
+    with Client(node).go() as client:
+        client.put(b'\0' * 28)
+        assert client.is_ended()
+    found = json.loads(weft('status', '--json', node.process.pid).stdout)[0]['nbd']
+    assert found['malformed'] == 4, found
+
+
+@on_node
+def requests_without_sense_are_answered_and_no_more(node):
+    with Client(node).go() as client:
+        for command, offset, length, flags, data, error in (
+                (READ, 1 << 20, 1, 0, b'', EINVAL), (READ, (1 << 64) - 1, 2, 0, b'', EINVAL),
+                (READ, 0, 0, 0, b'', EINVAL), (READ, 0, (32 << 20) + 1, 0, b'', EOVERFLOW),
+                (WRITE, 1 << 20, 5, 0, b'12345', ENOSPC), (WRITE, 0, 5, 1 << 9, b'12345', EINVAL),
+                (TRIM, 0, 2 << 20, 0, b'', ENOSPC), (99, 0, 0, 0, b'', EINVAL),
+                (STATUS, 0, 512, 0, b'', EINVAL), (5, 0, 512, 0, b'', EINVAL)):
+            client.request(command, offset, length, flags, data=data)
+            assert client.answer()[0] == error, (command, offset, length)
+        client.request(READ, 0, 512)
+        assert client.answer(512)[0] == 0
+
+
+@on_node
+def errors_of_reads_are_chunks_if_asked_for(node):
+    with Client(node).go(structured=True) as client:
+        client.request(READ, 1 << 20, 512)
+        flags, kind, payload = client.chunk()
+        assert (flags, kind) == (1, 0x8001) and struct.unpack('>IH', payload) == (EINVAL, 0)
+        client.request(READ, 512, 512)
+        flags, kind, payload = client.chunk()
+        assert (flags, kind, payload) == (1, 1, struct.pack('>Q', 512) + bytes(512))
+
+
+@on_node
+def many_requests_in_one_go_are_all_answered(node):
+    with Client(node).go() as client:
+        requests = b''.join(struct.pack('>IHHQQI', REQUEST, 0, WRITE, cookie, cookie * 512, 512) +
+                            bytes([cookie % 251]) * 512 for cookie in range(1000))
+        client.put(requests)
+        seen = {struct.unpack('>IIQ', client.take(16))[1:] for _ in range(1000)}
+        assert seen == {(0, cookie) for cookie in range(1000)}
+        client.request(READ, 999 * 512, 512)
+        assert client.answer(512) == (0, bytes([999 % 251]) * 512)
+
+
+@on_node
+def one_octet_at_a_time_is_enough(node):
+    with Client(node) as client:
+        name = struct.pack('>QII', OPTION, GO, 6) + struct.pack('>IH', 0, 0)
+        request = struct.pack('>IHHQQI', REQUEST, 0, WRITE, 7, 3, 4) + b'weft'
+        for octet in name:
+            client.put(bytes([octet]))
+        while client.reply(GO)[0] != ACK:
+            pass
+        for octet in request:
+            client.put(bytes([octet]))
+        assert client.answer() == (0, b'')
+        client.request(READ, 0, 8)
+        assert client.answer(8) == (0, b'\0\0\0weft\0')
+
+
+@on_node
+def a_client_that_dies_amid_a_write_changes_nothing(node):
+    with Client(node).go() as client:
+        client.request(WRITE, 0, 4096, data=b'x' * 1000)
+    with Client(node).go() as client:
+        client.request(READ, 0, 4096)
+        assert client.answer(4096) == (0, bytes(4096))
+
+
+@on_node
+def a_client_that_dies_before_its_answers_leaves_nothing_behind(node):
+    for _ in range(20):
+        with Client(node).go() as client:
+            for cookie in range(64):
+                client.request(READ, 0, 1 << 19, cookie=cookie)
+
+    def settled():
+        found = json.loads(weft('status', '--json', node.process.pid).stdout)[0]
+        return found['connections'] == 0 and found['pool_taken'] == 0
+    until(settled)
+
+
+@on_node
+def a_goodbye_ends_the_connection(node):
+    with Client(node).go() as client:
+        client.request(DISCONNECT)
+        assert client.is_ended()
+    with Client(node) as client:
+        client.option(ABORT)
+        assert client.reply(ABORT)[0] == ACK and client.is_ended()
+
+
+@case
+def a_read_only_volume_says_so_to_each_change():
+    with Node('--read-only', 'ram:1M') as node, Client(node).go() as client:
+        for command, data in ((WRITE, b'x' * 512), (ZEROES, b''), (TRIM, b'')):
+            client.request(command, 0, 512, data=data)
+            assert client.answer()[0] == EPERM, command
+
+
+@case
+def the_list_has_every_volume():
+    with Node('a=ram:1M', 'b=null:1M') as node, Client(node) as client:
+        client.option(LIST)
+        names = []
+        while True:
+            kind, data = client.reply(LIST)
+            if kind == ACK:
+                break
+            names.append(data[4:])
+        assert names == [b'a', b'b']
+
+
+main()

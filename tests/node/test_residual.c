@@ -1,0 +1,215 @@
+// Residual message stores over a bus that loses and repeats.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "node/bus/residual.h"
+#include "tests/node/fake_bus.h"
+
+enum { WINDOW = 16 };
+
+struct pair {
+    struct fake_bus bus;
+    struct residual_store *cta, *rta;
+    uint64_t acked; // transactions, in order
+    instant_ns now;
+};
+
+static void count_ack(void *ctx, const struct frame *frame)
+{
+    struct pair *p = ctx;
+    p->acked++;
+    assert_int_equal(frame->transaction, p->acked);
+}
+
+static void ignore_ack(void *ctx, const struct frame *frame)
+{
+}
+
+static struct pair *pair_create(uint64_t seed, uint32_t lose, uint32_t repeat)
+{
+    struct pair *p = calloc(1, sizeof *p);
+    assert_non_null(p);
+    fake_bus_init(&p->bus, seed, lose, repeat);
+    p->cta = residual_create(fake_bus_port(&p->bus.cta), WINDOW, count_ack, p);
+    p->rta = residual_create(fake_bus_port(&p->bus.rta), WINDOW, ignore_ack, p);
+    return p;
+}
+
+static void pair_destroy(struct pair *p)
+{
+    residual_destroy(p->cta);
+    residual_destroy(p->rta);
+    free(p);
+}
+
+static struct frame request(uint64_t number)
+{
+    return (struct frame){.kind = FRAME_REQUEST, .transaction = number};
+}
+
+static void nothing_is_lost_or_doubled(void **state)
+{
+    uint64_t total = getenv("WEFT_SOAK") != NULL ? 100000 : 2000;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct pair *p = pair_create(seed, 20, 20);
+        uint64_t sent = 0, received = 0;
+        struct frame frame;
+        while (p->acked < total) {
+            while (sent < total && residual_can_send(p->cta)) {
+                residual_send(p->cta, request(++sent), false, p->now);
+            }
+            residual_flush(p->cta);
+            while (residual_receive(p->rta, &frame, p->now) == RESIDUAL_FRAME) {
+                assert_int_equal(frame.transaction, ++received);
+            }
+            residual_flush(p->rta);
+            assert_int_not_equal(residual_receive(p->cta, &frame, p->now), RESIDUAL_BROKEN);
+            p->now += 100 * NS_PER_MS;
+            residual_on_deadline(p->cta, p->now);
+        }
+        assert_int_equal(received, total);
+        assert_true(p->cta->counters.resent > 0);
+        assert_true(p->rta->counters.duplicates > 0 && p->rta->counters.gaps > 0);
+        pair_destroy(p);
+    }
+}
+
+static void a_sound_bus_needs_nothing_twice(void **state)
+{
+    struct pair *p = pair_create(1, 0, 0);
+    struct frame frame;
+    for (uint64_t i = 1; i <= 100; i++) {
+        residual_send(p->cta, request(i), false, p->now);
+        assert_int_equal(residual_receive(p->rta, &frame, p->now), RESIDUAL_FRAME);
+        residual_flush(p->rta);
+        assert_int_equal(residual_receive(p->cta, &frame, p->now), RESIDUAL_NOTHING);
+    }
+    assert_int_equal(p->acked, 100);
+    assert_int_equal(residual_next_deadline(p->cta), INSTANT_NEVER);
+    assert_int_equal(p->cta->counters.resent, 0);
+    pair_destroy(p);
+}
+
+static void credits_run_out_and_come_back(void **state)
+{
+    struct pair *p = pair_create(1, 0, 0);
+    struct frame frame;
+    for (uint64_t i = 1; i <= WINDOW; i++) {
+        assert_true(residual_can_send(p->cta));
+        residual_send(p->cta, request(i), false, p->now);
+    }
+    assert_false(residual_can_send(p->cta));
+    assert_int_equal(residual_receive(p->rta, &frame, p->now), RESIDUAL_FRAME);
+    residual_flush(p->rta);
+    residual_receive(p->cta, &frame, p->now);
+    assert_true(residual_can_send(p->cta));
+    pair_destroy(p);
+}
+
+static void what_goes_back_acknowledges(void **state)
+{
+    struct pair *p = pair_create(1, 0, 0);
+    struct frame frame;
+    residual_send(p->cta, request(1), false, p->now);
+    residual_receive(p->rta, &frame, p->now);
+    residual_send(p->rta, (struct frame){.kind = FRAME_RESULT}, false, p->now);
+    residual_flush(p->rta);
+    assert_int_equal(p->bus.count[0], 1);
+    assert_int_equal(residual_receive(p->cta, &frame, p->now), RESIDUAL_FRAME);
+    assert_int_equal(p->acked, 1);
+    pair_destroy(p);
+}
+
+static void an_acknowledgement_of_what_was_never_sent_breaks_it(void **state)
+{
+    struct pair *p = pair_create(1, 0, 0);
+    struct frame frame, lie = {.kind = FRAME_ACK, .ack = 1};
+    fake_bus_put(&p->bus, 0, &lie);
+    assert_int_equal(residual_receive(p->cta, &frame, p->now), RESIDUAL_BROKEN);
+    assert_int_equal(p->cta->counters.refusals, 1);
+    pair_destroy(p);
+}
+
+static void what_is_no_frame_breaks_it(void **state)
+{
+    struct pair *p = pair_create(1, 0, 0);
+    struct frame frame, noise = {.kind = FRAME_KIND_COUNT};
+    fake_bus_put(&p->bus, 0, &noise);
+    assert_int_equal(residual_receive(p->cta, &frame, p->now), RESIDUAL_BROKEN);
+    pair_destroy(p);
+}
+
+static void an_old_acknowledgement_is_harmless(void **state)
+{
+    struct pair *p = pair_create(1, 0, 0);
+    struct frame frame, old = {.kind = FRAME_ACK, .ack = UINT32_MAX};
+    fake_bus_put(&p->bus, 0, &old);
+    assert_int_equal(residual_receive(p->cta, &frame, p->now), RESIDUAL_NOTHING);
+    pair_destroy(p);
+}
+
+static void a_lazy_frame_rings_later(void **state)
+{
+    struct pair *p = pair_create(1, 0, 0);
+    residual_send(p->cta, request(1), true, p->now);
+    residual_flush(p->cta);
+    assert_int_equal(p->bus.cta.rings, 0);
+    residual_on_deadline(p->cta, residual_next_deadline(p->cta));
+    assert_int_equal(p->bus.cta.rings, 1);
+    pair_destroy(p);
+}
+
+static void who_waits_for_an_acknowledgement_is_rung_for_it(void **state)
+{
+    struct pair *p = pair_create(1, 0, 0);
+    struct frame frame;
+    residual_send(p->cta, request(1), true, p->now);
+    residual_flush(p->cta);
+    residual_hurry(p->cta);
+    assert_int_equal(p->bus.cta.rings, 1);
+    while (residual_receive(p->rta, &frame, p->now) == RESIDUAL_FRAME) {
+        assert_int_equal(frame.flags, 0);
+    }
+    residual_flush(p->rta);
+    assert_int_equal(p->bus.rta.rings, 1);
+    residual_receive(p->cta, &frame, p->now);
+    assert_int_equal(p->acked, 1);
+    pair_destroy(p);
+}
+
+static void a_new_other_side_begins_at_one(void **state)
+{
+    struct pair *p = pair_create(1, 0, 0);
+    struct frame frame;
+    residual_send(p->cta, request(1), false, p->now);
+    residual_reset(p->cta);
+    p->bus.count[1] = 0;
+    assert_int_equal(residual_next_deadline(p->cta), INSTANT_NEVER);
+    residual_send(p->cta, request(1), false, p->now);
+    assert_int_equal(residual_receive(p->rta, &frame, p->now), RESIDUAL_FRAME);
+    assert_int_equal(frame.sequence, 1);
+    pair_destroy(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_lost_or_doubled),
+        cmocka_unit_test(a_sound_bus_needs_nothing_twice),
+        cmocka_unit_test(credits_run_out_and_come_back),
+        cmocka_unit_test(what_goes_back_acknowledges),
+        cmocka_unit_test(an_acknowledgement_of_what_was_never_sent_breaks_it),
+        cmocka_unit_test(what_is_no_frame_breaks_it),
+        cmocka_unit_test(an_old_acknowledgement_is_harmless),
+        cmocka_unit_test(a_lazy_frame_rings_later),
+        cmocka_unit_test(who_waits_for_an_acknowledgement_is_rung_for_it),
+        cmocka_unit_test(a_new_other_side_begins_at_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""weft serve, status and rescan: the command line, the configuration file, faults, metrics."""
+
+import json
+import os
+import re
+import signal
+import socket
+import urllib.request
+
+from serving import (LIMIT, Node, captive, case, expect, expect_error, folder, free_port, main,
+                     need, pathlib, run, subprocess, until, weft)
+
+
+def status(node):
+    return json.loads(weft('status', '--json', node.process.pid).stdout)[0]
+
+
+def volumes(node):
+    return {volume['name']: volume for volume in status(node)['volumes']}
+
+
+@case
+def wrong_command_lines_are_refused():
+    for words, said in (([], 'serve what?'), (['floppy:a'], 'there is no driver floppy'),
+                        (['--rta=both', 'ram:1M'], 'each, one or host'),
+                        (['--pool=none', 'ram:1M'], '--pool=none'), (['--bogus'], 'no option'),
+                        (['ram:1M?colour=red'], 'no parameter colour'), (['--nbd'], 'needs a')):
+        expect(weft('serve', *words), 2, '', said)
+
+
+@case
+def what_cannot_be_served_is_told_at_once():
+    with folder() as place:
+        for words, said in ((['/nonexistent'], 'No such file'), (['ram:lots'], 'size=lots'),
+                            ([place], 'neither a file nor a block device')):
+            result = weft('serve', f'--nbd=unix:{place}/socket', *words)
+            assert result.returncode == 1, result
+            assert said in result.stderr or 'directory' in result.stderr, result.stderr
+            assert '\n  do:  ' in result.stderr
+
+
+@case
+def an_address_in_use_is_told_at_once():
+    with socket.socket() as listener:
+        listener.bind(('127.0.0.1', 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        expect_error(weft('serve', f'--nbd=127.0.0.1:{port}', 'ram:1M'), 1, 'in use', '--nbd=')
+
+
+@case
+def a_file_is_served_by_one_node():
+    with folder() as place:
+        path = pathlib.Path(place, 'disk.img')
+        path.write_bytes(bytes(4096))
+        with Node(path):
+            expect_error(weft('serve', f'--nbd=unix:{place}/other', path), 1, 'another process')
+
+
+@case
+def a_captive_command_has_the_last_word():
+    assert captive('echo "$uri" "$uris" >&2; exit 7', 'ram:1M', status=7) == ''
+    assert captive('echo done', 'ram:1M') == 'done\n'
+    captive('kill -9 $$', 'ram:1M', status=137)
+
+
+@case
+def names_are_given_or_derived():
+    with folder() as place:
+        path = pathlib.Path(place, 'my disk.img')
+        path.write_bytes(bytes(4096))
+        with Node(path, 'ram:1M', 'ram:1M', 'data=null:1M') as node:
+            assert list(volumes(node)) == ['my_disk.img', 'ram', 'ram-2', 'data']
+
+
+@case
+def a_configuration_file_says_it_all():
+    uuid = '6f4d1c1e-0000-4000-8000-000000000001'
+    with folder() as place:
+        file = pathlib.Path(place, 'node.ini')
+        file.write_text(f'[node]\npool = 32M\n[volume one]\nuri = ram:1M\nuuid = {uuid}\n'
+                        'rta = both\n; a comment\n[volume two]\nuri = null:1M\nread-only = yes\n'
+                        'rta = both\n')
+        with Node(f'--config={file}') as node:
+            found = status(node)
+            one, two = found['volumes']
+            assert (one['name'], one['uuid'], one['read_only']) == ('one', uuid, False), one
+            assert (two['name'], two['read_only']) == ('two', True), two
+            assert [rta['name'] for rta in found['rtas']] == ['both'], found
+            assert found['pool'] == 32 << 20, found
+
+
+@case
+def mistakes_in_a_configuration_file_have_a_line():
+    for text, said in (('[volume a]\nuri = floppy:\n', ':2: '),
+                       ('[node]\ncolour = red\n', 'colour'),
+                       ('[disk]\nuri = ram:1M\n', ':2: '), ('[volume a]\nuuid = 1\n', 'not a UUID'),
+                       ('[volume a]\nread-only = perhaps\n', 'neither yes nor no'),
+                       ('[volume a]\nuri = ram:1M\n[volume b/c]\nuri = ram:1M\n', ':4: '),
+                       ('[volume a]\nread-only = yes\n', 'it has no uri'),
+                       ('nonsense\n', ':1: ')):
+        with folder() as place:
+            file = pathlib.Path(place, 'node.ini')
+            file.write_text(text)
+            expect_error(weft('serve', f'--config={file}'), 1, said)
+    expect_error(weft('serve', '--config=/nonexistent'), 1, 'No such file')
+
+
+@case
+def volumes_come_and_go_while_the_node_runs():
+    with folder() as place:
+        file = pathlib.Path(place, 'node.ini')
+        file.write_text('[volume a]\nuri = ram:1M\n[volume b]\nuri = ram:1M\n')
+        with Node(f'--config={file}') as node:
+            file.write_text('[volume a]\nuri = ram:1M\n[volume c]\nuri = ram:1M\n')
+            node.process.send_signal(signal.SIGHUP)
+            until(lambda: list(volumes(node)) in (['a', 'c'], ['c', 'a']))
+            until(lambda: volumes(node)['c']['state'] == 'ready')
+            expect(weft('rescan', '--add=d=null:1M', '--remove=a', node.process.pid), 0)
+            until(lambda: sorted(volumes(node)) == ['c', 'd'])
+            expect_error(weft('rescan', '--remove=a', node.process.pid), 1, 'no such volume')
+            expect_error(weft('rescan', '--add=d=ram:1M', node.process.pid), 1, 'of this name')
+            expect_error(weft('rescan', '--add=floppy:', node.process.pid), 1, 'no driver')
+            until(lambda: len(status(node)['rtas']) == 2)
+
+
+@case
+def a_client_of_a_volume_that_goes_is_let_go():
+    need('qemu-io')
+    with Node('a=ram:1M', 'b=ram:1M') as node:
+        client = subprocess.Popen(['qemu-io', '-f', 'raw', node.uri('a')], text=True,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT)
+        until(lambda: volumes(node)['a']['connections'] == 1)
+        expect(weft('rescan', '--remove=a', node.process.pid), 0)
+        until(lambda: list(volumes(node)) == ['b'] and status(node)['connections'] == 0)
+        said, _ = client.communicate('read 0 512\nquit\n', timeout=LIMIT)
+        assert 'failed' in said, said
+        run('qemu-io', '-f', 'raw', '-c', 'write 0 4k', node.uri('b'))
+
+
+@case
+def a_new_size_is_seen_by_a_rescan():
+    with folder() as place:
+        path = pathlib.Path(place, 'disk.img')
+        path.write_bytes(bytes(4096))
+        with Node(path) as node:
+            os.truncate(path, 8192)
+            expect(weft('rescan', node.process.pid), 0)
+            until(lambda: volumes(node)['disk.img']['size'] == 8192)
+
+
+@case
+def a_backing_file_that_shrinks_is_an_error_and_no_end():
+    need('qemu-io')
+    with folder() as place:
+        path = pathlib.Path(place, 'disk.img')
+        path.write_bytes(bytes(1 << 20))
+        with Node(path) as node:
+            os.truncate(path, 4096)
+            run('qemu-io', '-f', 'raw', '-c', 'read 512k 4k', node.uri(), status=1)
+            run('qemu-io', '-f', 'raw', '-c', 'read 0 4k', node.uri())
+            assert status(node)['rtas'][0]['restarts'] == 0
+
+
+@case
+def a_device_that_fails_fails_requests_only():
+    need('qemu-io')
+    for how in ('media', 'no-space'):
+        with folder() as place:
+            file = pathlib.Path(place, 'broken')
+            uri = f'error+ram:1M?error.write=100%&error.as={how}&error.file={file}'
+            with Node(f'a={uri}') as node:
+                run('qemu-io', '-f', 'raw', '-c', 'write 0 4k', node.uri())
+                file.touch()
+                run('qemu-io', '-f', 'raw', '-c', 'write 0 4k', node.uri(), status=1)
+                run('qemu-io', '-f', 'raw', '-c', 'read 0 4k', node.uri())
+                file.unlink()
+                run('qemu-io', '-f', 'raw', '-c', 'write 0 4k', node.uri())
+
+
+@case
+def a_slow_device_keeps_nobody_else_waiting():
+    need('qemu-io')
+    with Node('slow=delay+ram:1M?delay.read=5s', 'fast=ram:1M') as node:
+        slow = subprocess.Popen(['qemu-io', '-f', 'raw', '-c', 'read 0 4k', node.uri('slow')],
+                                stdout=subprocess.DEVNULL)
+        until(lambda: [rta['in_flight'] for rta in status(node)['rtas']] == [1, 0])
+        run('qemu-io', '-f', 'raw', '-c', 'write 0 4k', '-c', 'read 0 4k', node.uri('fast'))
+        assert slow.poll() is None, 'the fast volume was no faster'
+        assert slow.wait(LIMIT) == 0
+
+
+@case
+def a_device_that_loses_commands_is_asked_again():
+    need('qemu-io')
+    with Node('a=lose+ram:1M?lose=20%&lose.late=20%') as node:
+        words = [word for at in range(0, 64) for word in ('-c', f'aio_write -P 3 {at * 4}k 4k')]
+        run('qemu-io', '-f', 'raw', *words, '-c', 'aio_flush', '-c', 'read -P 3 0 256k', node.uri())
+        assert status(node)['rtas'][0]['resubmissions'] > 0
+
+
+@case
+def a_client_that_is_stopped_amid_a_read_blocks_nobody():
+    need('qemu-io')
+    with Node('ram:64M', '--pool=64M') as node:
+        with socket.socket(socket.AF_UNIX) as stuck:
+            stuck.connect(str(node.socket))
+            stuck.sendall(b'\0\0\0\3IHAVEOPT' + b'\0\0\0\1' + b'\0\0\0\0')  # EXPORT_NAME ""
+            request = b'\x25\x60\x95\x13\0\0\0\0' + bytes(16) + (16 << 20).to_bytes(4, 'big')
+            stuck.sendall(request * 8)
+            until(lambda: status(node)['pool_taken'] > 0)
+            run('qemu-io', '-f', 'raw', '-c', 'write 0 16M', '-c', 'read 0 16M', node.uri())
+
+
+@case
+def metrics_are_there_for_prometheus():
+    need('qemu-io')
+    port = free_port()
+    with Node('ram:1M', f'--metrics=127.0.0.1:{port}') as node:
+        run('qemu-io', '-f', 'raw', '-c', 'write 0 64k', node.uri())
+        with urllib.request.urlopen(f'http://127.0.0.1:{port}/metrics', timeout=LIMIT) as answer:
+            text = answer.read().decode()
+        assert 'weft_volume_octets_total{volume="ram",operation="write"} 65536\n' in text, text
+        assert 'weft_rta_up{rta="ram"} 1\n' in text, text
+        for line in text.splitlines():
+            assert line.startswith('# ') or re.fullmatch(r'weft_\w+(\{[^}]*\})? [\d.]+', line), line
+
+
+@case
+def status_tells_people_and_programs():
+    with Node('ram:1M') as node:
+        text = weft('status', node.process.pid).stdout
+        assert re.search(r'\n  ram +ready +1M ram ', text), text
+        assert re.search(r'\n  RTA .*\n  ram +ready ', text), text
+        found = status(node)
+        assert found['volumes'][0]['uri'] == node.uri('ram'), found
+    expect_error(weft('status', node.process.pid), 1, 'no weft serve of yours')
+
+
+@case
+def a_device_that_never_answers_does_not_keep_it_from_ending():
+    need('qemu-io')
+    with Node('a=delay+ram:1M?delay=1000s') as node:
+        client = subprocess.Popen(['qemu-io', '-f', 'raw', '-c', 'read 0 4k', node.uri()],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until(lambda: status(node)['rtas'][0]['in_flight'] > 0)
+        node.process.send_signal(signal.SIGTERM)
+        node.process.send_signal(signal.SIGINT)  # asked twice
+        node.process.wait(LIMIT)
+        client.kill()
+        client.wait()
+
+
+@case
+def a_signal_ends_it_well():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        node = Node('ram:1M')
+        with node:
+            rtas = node.rtas()
+            node.process.send_signal(number)
+            assert node.process.wait(LIMIT) == 0
+            assert not [pid for pid in rtas if os.path.exists(f'/proc/{pid}')]
+
+
+main()

@@ -1,0 +1,649 @@
+// The unit management agent: units through starts, deaths and ends; volumes; connections.
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "node/uma/agent.h"
+
+enum { NOTES_MAX = 8192 };
+
+// A host whose CTA, processes and TTS write down what they are asked for.
+struct stage {
+    struct uma *uma;
+    instant_ns now;
+    char notes[NOTES_MAX];
+    uint32_t volume; // of the last OPEN
+    uint32_t connection;
+    bool was_restart;
+    int tts_error;
+    unsigned advertised;
+    struct connect_request *connected;
+};
+
+static void note(struct stage *s, const char *format, ...)
+{
+    size_t len = strlen(s->notes);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(s->notes + len, sizeof s->notes - len, format, args);
+    va_end(args);
+}
+
+static bool cta_unit_add(void *ctx, uint32_t unit, struct frame_port port)
+{
+    return true;
+}
+
+static void cta_unit_remove(void *ctx, uint32_t unit)
+{
+    note(ctx, "cta-remove ");
+}
+
+static void cta_unit_lost(void *ctx, uint32_t unit)
+{
+    note(ctx, "cta-lost ");
+}
+
+static void cta_unit_ready(void *ctx, uint32_t unit, instant_ns now)
+{
+    note(ctx, "cta-ready ");
+}
+
+static void cta_route_add(void *ctx, const struct route *route)
+{
+    struct stage *s = ctx;
+    note(s, "route-add ");
+    uma_for_cta.on_route(s->uma, route->connection, CONNECT_OK);
+}
+
+static void cta_route_remove(void *ctx, uint32_t connection)
+{
+    note(ctx, "route-remove ");
+}
+
+static void cta_route_fail(void *ctx, uint32_t connection, instant_ns now)
+{
+    note(ctx, "route-fail ");
+}
+
+static const struct cta_for_uma fake_cta = {
+    .unit_add = cta_unit_add,
+    .unit_remove = cta_unit_remove,
+    .unit_lost = cta_unit_lost,
+    .unit_ready = cta_unit_ready,
+    .route_add = cta_route_add,
+    .route_remove = cta_route_remove,
+    .route_fail = cta_route_fail,
+};
+
+static int part_spawn(void *ctx, uint32_t unit)
+{
+    note(ctx, "spawn ");
+    return 0;
+}
+
+static void part_kill(void *ctx, uint32_t unit)
+{
+    note(ctx, "kill ");
+}
+
+static int part_send(void *ctx, uint32_t unit, const struct unit_message *message, int keepsake)
+{
+    static const char *const names[] = {"?",   "hello",  "open",   "probe", "close",
+                                        "add", "remove", "status", "drain"};
+    struct stage *s = ctx;
+    note(s, "%s ", names[message->kind]);
+    s->volume = message->kind == UNIT_OPEN ? message->volume : s->volume;
+    s->was_restart = message->kind == UNIT_OPEN ? message->is_restart != 0 : s->was_restart;
+    s->connection = message->kind == UNIT_CONNECTION_ADD ? message->connection : s->connection;
+    return 0;
+}
+
+static struct frame_port part_bus(void *ctx, uint32_t unit)
+{
+    return (struct frame_port){0};
+}
+
+static void part_close_keepsake(void *ctx, int keepsake)
+{
+    note(ctx, "close-keepsake ");
+}
+
+static void part_identify(void *ctx, const struct volume_profile *profile,
+                          struct volume_identity *ret)
+{
+    memset(ret, 0x11, sizeof *ret);
+}
+
+static void part_say(void *ctx, const char *line)
+{
+}
+
+static void part_on_stopped(void *ctx)
+{
+    note(ctx, "stopped ");
+}
+
+static int tts_start(void *ctx, char *ret_why)
+{
+    struct stage *s = ctx;
+    note(s, "tts-start ");
+    snprintf(ret_why, CLIENT_ADDRESS_MAX, "in use");
+    return s->tts_error;
+}
+
+static void tts_advertise(void *ctx, const struct resource_table *table)
+{
+    ((struct stage *)ctx)->advertised++;
+}
+
+static void tts_on_connected(void *ctx, struct connect_request *request)
+{
+    struct stage *s = ctx;
+    note(s, "connected-%d ", request->status);
+    s->connected = request;
+}
+
+static void tts_drop(void *ctx, uint32_t connection)
+{
+    note(ctx, "drop ");
+}
+
+static void tts_stop(void *ctx)
+{
+    note(ctx, "tts-stop ");
+}
+
+static const struct tts_for_uma fake_tts = {
+    .name = "fake",
+    .start = tts_start,
+    .advertise = tts_advertise,
+    .on_connected = tts_on_connected,
+    .drop = tts_drop,
+    .stop = tts_stop,
+};
+
+static struct volume_wish wish(const char *name)
+{
+    struct volume_wish w = {0};
+    snprintf(w.name, sizeof w.name, "%s", name);
+    snprintf(w.unit, sizeof w.unit, "u");
+    snprintf(w.uri, sizeof w.uri, "ram:1M");
+    return w;
+}
+
+static struct stage *stage_create(void)
+{
+    struct stage *s = calloc(1, sizeof *s);
+    struct uma_parts parts = {.ctx = s,
+                              .spawn = part_spawn,
+                              .kill = part_kill,
+                              .send = part_send,
+                              .bus = part_bus,
+                              .close_keepsake = part_close_keepsake,
+                              .identify = part_identify,
+                              .say = part_say,
+                              .on_stopped = part_on_stopped};
+    s->now = NS_PER_S;
+    s->uma = uma_create(&parts);
+    uma_join_cta(s->uma, &fake_cta, s);
+    uma_tts_add(s->uma, &fake_tts, s);
+    return s;
+}
+
+static void stage_destroy(struct stage *s)
+{
+    uma_destroy(s->uma);
+    free(s);
+}
+
+static void expect(struct stage *s, const char *notes)
+{
+    assert_string_equal(s->notes, notes);
+    s->notes[0] = '\0';
+}
+
+static void hear(struct stage *s, struct unit_message message)
+{
+    uma_on_message(s->uma, 0, &message, -1, s->now);
+}
+
+static void say_hello(struct stage *s)
+{
+    hear(s, (struct unit_message){.kind = UNIT_HELLO, .version = UMA_RTA_VERSION});
+}
+
+static struct unit_message opened(uint32_t volume)
+{
+    return (struct unit_message){.kind = UNIT_OPEN,
+                                 .volume = volume,
+                                 .profile = {.size = 1 << 20,
+                                             .abilities = VOLUME_CAN_WRITE,
+                                             .block_size = 512,
+                                             .alignment = 1,
+                                             .preferred = 4096,
+                                             .transfer_max = 1 << 20,
+                                             .range_max = 1 << 20,
+                                             .depth = 8,
+                                             .driver = "ram",
+                                             .origin = "o"}};
+}
+
+static struct unit_message failed(uint32_t volume)
+{
+    return (struct unit_message){
+        .kind = UNIT_OPEN, .volume = volume, .error = -ENOENT, .why = "nothing there"};
+}
+
+// A stage with one volume that is ready.
+static struct stage *stage_ready(void)
+{
+    struct stage *s = stage_create();
+    struct volume_wish w = wish("a");
+    assert_int_equal(uma_volume_add(s->uma, &w, s->now), 0);
+    uma_start(s->uma, s->now);
+    say_hello(s);
+    hear(s, opened(s->volume));
+    assert_true(uma_has_started(s->uma));
+    s->notes[0] = '\0';
+    return s;
+}
+
+static struct connect_request connect_to(struct stage *s, uint32_t volume)
+{
+    return (struct connect_request){.volume = volume, .tts = &fake_tts, .tts_ctx = s};
+}
+
+// A connection that is open.
+static void stage_connect(struct stage *s, struct connect_request *request)
+{
+    *request = connect_to(s, s->volume);
+    uma_for_tts.connect(s->uma, request);
+    hear(s, (struct unit_message){.kind = UNIT_CONNECTION_ADD, .connection = s->connection});
+    assert_ptr_equal(s->connected, request);
+    assert_int_equal(request->status, CONNECT_OK);
+    s->notes[0] = '\0';
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+// One row per state, one letter per event: the state that follows, or . for none.
+static void the_table_of_states_is_as_drawn(void **state)
+{
+    static const char letters[] = "ASOCREDW."; // in the order of enum unit_state
+    static const char *const golden[UNIT_STATE_COUNT] = {
+        //                    start hello opened connected timer broken drain exit
+        [UNIT_ABSENT] = "S.......",     [UNIT_STARTING] = ".O..DDEW", [UNIT_OPENING] = ".DC.ODEW",
+        [UNIT_CONNECTING] = ".D.R.DEW", [UNIT_READY] = ".D..RDEW",    [UNIT_ENDING] = "....EE.A",
+        [UNIT_DYING] = "......EW",      [UNIT_WAITING] = "....S.A.",
+    };
+    for (unsigned s = 0; s < UNIT_STATE_COUNT; s++) {
+        char row[UNIT_EVENT_COUNT + 1] = {0};
+        for (unsigned e = 0; e < UNIT_EVENT_COUNT; e++) {
+            row[e] = letters[unit_next_state((enum unit_state)s, (enum unit_event)e)];
+        }
+        assert_string_equal(row, golden[s]);
+    }
+}
+
+/* ---- units and volumes ----------------------------------------------------------------------- */
+
+static void a_start_discovers_then_advertises_then_listens(void **state)
+{
+    struct stage *s = stage_create();
+    struct volume_wish w = wish("a");
+    uma_volume_add(s->uma, &w, s->now);
+    uma_start(s->uma, s->now);
+    expect(s, "spawn ");
+    say_hello(s);
+    expect(s, "open ");
+    assert_false(s->was_restart);
+    unsigned before = s->advertised;
+    hear(s, opened(s->volume));
+    expect(s, "cta-ready tts-start ");
+    assert_true(s->advertised > before);
+    const struct resource *row = resource_by_name(uma_resources(s->uma), "a");
+    assert_int_equal(row->state, RESOURCE_READY);
+    assert_int_equal(row->identity.uuid[0], 0x11);
+    stage_destroy(s);
+}
+
+static void listening_waits_for_every_volume(void **state)
+{
+    struct stage *s = stage_create();
+    struct volume_wish a = wish("a"), b = wish("b");
+    uma_volume_add(s->uma, &a, s->now);
+    uma_volume_add(s->uma, &b, s->now);
+    uma_start(s->uma, s->now);
+    say_hello(s);
+    hear(s, opened(1));
+    expect(s, "spawn open open ");
+    hear(s, failed(2));
+    expect(s, "cta-ready tts-start ");
+    assert_int_equal(resource_by_name(uma_resources(s->uma), "b")->state, RESOURCE_FAILED);
+    assert_string_equal(uma_volume_why(s->uma, 2), "nothing there");
+    stage_destroy(s);
+}
+
+static void a_failed_volume_is_tried_again(void **state)
+{
+    struct stage *s = stage_create();
+    struct volume_wish w = wish("a");
+    uma_volume_add(s->uma, &w, s->now);
+    uma_start(s->uma, s->now);
+    say_hello(s);
+    hear(s, failed(1));
+    s->notes[0] = '\0';
+    s->now = uma_next_deadline(s->uma);
+    uma_on_deadline(s->uma, s->now);
+    expect(s, "open ");
+    hear(s, opened(1));
+    assert_int_equal(resource_by_name(uma_resources(s->uma), "a")->state, RESOURCE_READY);
+    stage_destroy(s);
+}
+
+static void a_tts_that_cannot_listen_is_tried_again(void **state)
+{
+    struct stage *s = stage_create();
+    s->tts_error = -EADDRINUSE;
+    uma_start(s->uma, s->now);
+    assert_false(uma_has_started(s->uma));
+    assert_string_equal(uma_tts_why(s->uma, 0), "in use");
+    s->tts_error = 0;
+    s->now = uma_next_deadline(s->uma);
+    uma_on_deadline(s->uma, s->now);
+    assert_true(uma_has_started(s->uma));
+    assert_null(uma_tts_why(s->uma, 0));
+    stage_destroy(s);
+}
+
+static void a_death_is_followed_by_a_successor_that_fences(void **state)
+{
+    struct stage *s = stage_ready();
+    struct connect_request request;
+    stage_connect(s, &request);
+    uma_on_exit(s->uma, 0, "killed", s->now);
+    expect(s, "cta-lost ");
+    assert_int_equal(resource_by_name(uma_resources(s->uma), "a")->state, RESOURCE_NOT_READY);
+    s->now = uma_next_deadline(s->uma);
+    uma_on_deadline(s->uma, s->now);
+    say_hello(s);
+    expect(s, "spawn open ");
+    assert_true(s->was_restart);
+    hear(s, opened(s->volume));
+    expect(s, "add "); // the connection, before anything is sent again
+    hear(s, (struct unit_message){.kind = UNIT_CONNECTION_ADD, .connection = request.connection});
+    expect(s, "cta-ready ");
+    stage_destroy(s);
+}
+
+static void a_successor_that_cannot_open_sends_nothing_again(void **state)
+{
+    struct stage *s = stage_ready();
+    uma_on_exit(s->uma, 0, "killed", s->now);
+    s->now = uma_next_deadline(s->uma);
+    uma_on_deadline(s->uma, s->now);
+    say_hello(s);
+    hear(s, failed(s->volume));
+    expect(s, "cta-lost spawn open ");
+    assert_int_equal(resource_by_name(uma_resources(s->uma), "a")->state, RESOURCE_NOT_READY);
+    s->now = uma_next_deadline(s->uma);
+    uma_on_deadline(s->uma, s->now);
+    expect(s, "open ");
+    hear(s, opened(s->volume));
+    expect(s, "cta-ready ");
+    stage_destroy(s);
+}
+
+static void deaths_in_a_row_are_waited_out(void **state)
+{
+    struct stage *s = stage_ready();
+    duration_ns waits[6];
+    for (unsigned i = 0; i < 6; i++) {
+        uma_on_exit(s->uma, 0, "killed", s->now);
+        waits[i] = uma_next_deadline(s->uma) - s->now;
+        s->now = uma_next_deadline(s->uma);
+        uma_on_deadline(s->uma, s->now);
+    }
+    assert_int_equal(waits[0], 0);
+    for (unsigned i = 1; i < 6; i++) {
+        assert_true(waits[i] > waits[i - 1]);
+    }
+    stage_destroy(s);
+}
+
+static void a_unit_that_breaks_the_rules_is_killed(void **state)
+{
+    static const struct unit_message bad[] = {
+        {.kind = 99},
+        {.kind = UNIT_HELLO, .version = UMA_RTA_VERSION}, // a second time
+        {.kind = UNIT_OPEN, .volume = 77},
+    };
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct stage *s = stage_ready();
+        hear(s, bad[i]);
+        expect(s, "cta-lost kill ");
+        uma_on_exit(s->uma, 0, "killed", s->now);
+        s->notes[0] = '\0';
+        s->now = uma_next_deadline(s->uma);
+        uma_on_deadline(s->uma, s->now);
+        expect(s, "spawn ");
+        stage_destroy(s);
+    }
+}
+
+static void a_profile_that_cannot_be_is_not_believed(void **state)
+{
+    struct stage *s = stage_create();
+    struct volume_wish w = wish("a");
+    uma_volume_add(s->uma, &w, s->now);
+    uma_start(s->uma, s->now);
+    say_hello(s);
+    struct unit_message message = opened(s->volume);
+    message.profile.block_size = 3;
+    hear(s, message);
+    expect(s, "spawn open cta-lost kill ");
+    stage_destroy(s);
+}
+
+static void a_rescan_sees_a_new_size(void **state)
+{
+    struct stage *s = stage_ready();
+    uma_rescan(s->uma, s->now);
+    expect(s, "probe ");
+    struct unit_message message = opened(s->volume);
+    message.kind = UNIT_PROBE;
+    message.profile.size *= 2;
+    unsigned before = s->advertised;
+    hear(s, message);
+    assert_int_equal(resource_by_name(uma_resources(s->uma), "a")->profile.size, 2 << 20);
+    assert_int_equal(s->advertised, before + 1);
+    stage_destroy(s);
+}
+
+static void volumes_come_and_go_while_it_runs(void **state)
+{
+    struct stage *s = stage_ready();
+    struct volume_wish w = wish("b");
+    assert_int_equal(uma_volume_add(s->uma, &w, s->now), 0);
+    expect(s, "open ");
+    hear(s, opened(s->volume));
+    assert_int_equal(uma_resources(s->uma)->count, 2);
+    assert_int_equal(uma_volume_add(s->uma, &w, s->now), -EEXIST);
+    assert_int_equal(uma_volume_remove(s->uma, "b", s->now), 0);
+    expect(s, "close ");
+    assert_int_equal(uma_resources(s->uma)->count, 1);
+    hear(s, (struct unit_message){.kind = UNIT_CLOSE, .volume = s->volume});
+    assert_int_equal(uma_volume_remove(s->uma, "b", s->now), -ENOENT);
+    stage_destroy(s);
+}
+
+static void a_volume_with_clients_lets_go_of_them_first(void **state)
+{
+    struct stage *s = stage_ready();
+    struct connect_request request;
+    stage_connect(s, &request);
+    uma_volume_remove(s->uma, "a", s->now);
+    expect(s, "route-fail drop ");
+    uma_for_tts.disconnect(s->uma, request.connection);
+    expect(s, "route-remove remove ");
+    hear(s,
+         (struct unit_message){.kind = UNIT_CONNECTION_REMOVE, .connection = request.connection});
+    expect(s, "close ");
+    hear(s, (struct unit_message){.kind = UNIT_CLOSE, .volume = s->volume});
+    expect(s, "drain "); // nobody needs the unit any more
+    uma_on_exit(s->uma, 0, "ended", s->now);
+    expect(s, "cta-lost cta-remove ");
+    stage_destroy(s);
+}
+
+static void a_client_that_comes_while_its_volume_goes_is_let_go(void **state)
+{
+    struct stage *s = stage_ready();
+    struct connect_request request = connect_to(s, s->volume);
+    uma_for_tts.connect(s->uma, &request);
+    uma_volume_remove(s->uma, "a", s->now);
+    expect(s, "route-add add ");
+    hear(s, (struct unit_message){.kind = UNIT_CONNECTION_ADD, .connection = s->connection});
+    expect(s, "connected-0 route-fail drop ");
+    stage_destroy(s);
+}
+
+static void a_stop_ends_connections_then_units(void **state)
+{
+    struct stage *s = stage_ready();
+    struct connect_request request;
+    stage_connect(s, &request);
+    uma_stop(s->uma, s->now);
+    expect(s, "tts-stop route-fail ");
+    uma_for_tts.disconnect(s->uma, request.connection);
+    hear(s,
+         (struct unit_message){.kind = UNIT_CONNECTION_REMOVE, .connection = request.connection});
+    expect(s, "route-remove remove drain ");
+    uma_on_exit(s->uma, 0, "ended", s->now);
+    expect(s, "cta-lost cta-remove stopped ");
+    stage_destroy(s);
+}
+
+static void a_unit_that_does_not_drain_is_killed(void **state)
+{
+    struct stage *s = stage_ready();
+    uma_stop(s->uma, s->now);
+    expect(s, "tts-stop drain ");
+    s->now = uma_next_deadline(s->uma);
+    uma_on_deadline(s->uma, s->now);
+    expect(s, "kill ");
+    stage_destroy(s);
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+static void a_connection_is_in_both_tables_before_its_client_knows(void **state)
+{
+    struct stage *s = stage_ready();
+    struct connect_request request = connect_to(s, s->volume);
+    uma_for_tts.connect(s->uma, &request);
+    expect(s, "route-add add ");
+    hear(s, (struct unit_message){.kind = UNIT_CONNECTION_ADD, .connection = s->connection});
+    expect(s, "connected-0 ");
+    assert_int_equal(request.connection, s->connection);
+    stage_destroy(s);
+}
+
+static void connections_are_refused_by_name(void **state)
+{
+    struct stage *s = stage_ready();
+    struct connect_request request = connect_to(s, 99);
+    uma_for_tts.connect(s->uma, &request);
+    assert_int_equal(request.status, CONNECT_NO_VOLUME);
+    struct volume_wish w = wish("guarded");
+    snprintf(w.allow[w.allow_count++], CLIENT_IDENTITY_MAX, "friend");
+    uma_volume_add(s->uma, &w, s->now);
+    hear(s, opened(s->volume));
+    request = connect_to(s, s->volume);
+    uma_for_tts.connect(s->uma, &request);
+    assert_int_equal(request.status, CONNECT_NOT_ALLOWED);
+    snprintf(request.client.identity, sizeof request.client.identity, "friend");
+    assert_true(uma_for_tts.may_see(s->uma, s->volume, &request.client));
+    uma_for_tts.connect(s->uma, &request);
+    hear(s, (struct unit_message){.kind = UNIT_CONNECTION_ADD, .connection = s->connection});
+    assert_int_equal(request.status, CONNECT_OK);
+    stage_destroy(s);
+}
+
+static void a_refusal_by_the_rta_is_one_to_the_client(void **state)
+{
+    struct stage *s = stage_ready();
+    struct connect_request request = connect_to(s, s->volume);
+    uma_for_tts.connect(s->uma, &request);
+    hear(s, (struct unit_message){
+                .kind = UNIT_CONNECTION_ADD, .connection = s->connection, .error = -EEXIST});
+    expect(s, "route-add add route-remove connected-5 ");
+    assert_int_equal(uma_connection_count(s->uma), 0);
+    stage_destroy(s);
+}
+
+static void a_client_that_comes_while_the_unit_is_away_is_told_when_it_is_back(void **state)
+{
+    struct stage *s = stage_ready();
+    uma_on_exit(s->uma, 0, "killed", s->now);
+    struct connect_request request = connect_to(s, s->volume);
+    s->connected = NULL;
+    uma_for_tts.connect(s->uma, &request);
+    s->now = uma_next_deadline(s->uma);
+    uma_on_deadline(s->uma, s->now);
+    say_hello(s);
+    hear(s, opened(s->volume));
+    expect(s, "cta-lost route-add spawn open add ");
+    assert_null(s->connected);
+    hear(s, (struct unit_message){.kind = UNIT_CONNECTION_ADD, .connection = s->connection});
+    expect(s, "connected-0 cta-ready ");
+    stage_destroy(s);
+}
+
+static void a_client_may_leave_while_the_unit_is_away(void **state)
+{
+    struct stage *s = stage_ready();
+    struct connect_request request;
+    stage_connect(s, &request);
+    uma_on_exit(s->uma, 0, "killed", s->now);
+    uma_for_tts.disconnect(s->uma, request.connection);
+    expect(s, "cta-lost route-remove ");
+    assert_int_equal(uma_connection_count(s->uma), 0);
+    stage_destroy(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_table_of_states_is_as_drawn),
+        cmocka_unit_test(a_start_discovers_then_advertises_then_listens),
+        cmocka_unit_test(listening_waits_for_every_volume),
+        cmocka_unit_test(a_failed_volume_is_tried_again),
+        cmocka_unit_test(a_tts_that_cannot_listen_is_tried_again),
+        cmocka_unit_test(a_death_is_followed_by_a_successor_that_fences),
+        cmocka_unit_test(a_successor_that_cannot_open_sends_nothing_again),
+        cmocka_unit_test(deaths_in_a_row_are_waited_out),
+        cmocka_unit_test(a_unit_that_breaks_the_rules_is_killed),
+        cmocka_unit_test(a_profile_that_cannot_be_is_not_believed),
+        cmocka_unit_test(a_rescan_sees_a_new_size),
+        cmocka_unit_test(volumes_come_and_go_while_it_runs),
+        cmocka_unit_test(a_volume_with_clients_lets_go_of_them_first),
+        cmocka_unit_test(a_client_that_comes_while_its_volume_goes_is_let_go),
+        cmocka_unit_test(a_stop_ends_connections_then_units),
+        cmocka_unit_test(a_unit_that_does_not_drain_is_killed),
+        cmocka_unit_test(a_connection_is_in_both_tables_before_its_client_knows),
+        cmocka_unit_test(connections_are_refused_by_name),
+        cmocka_unit_test(a_refusal_by_the_rta_is_one_to_the_client),
+        cmocka_unit_test(a_client_that_comes_while_the_unit_is_away_is_told_when_it_is_back),
+        cmocka_unit_test(a_client_may_leave_while_the_unit_is_away),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
