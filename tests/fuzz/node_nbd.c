@@ -1,0 +1,98 @@
+// Any octets as what an NBD client sends, from its flags on. Its socket is closed: what does not
+// come in one go does not come.
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "node/tts/nbd_connection.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static uint8_t memory[NODE_TRANSFER_MAX];
+static const struct resource rows[] = {
+    {.volume = 1,
+     .name = "a",
+     .state = RESOURCE_READY,
+     .abilities = VOLUME_ABILITY_ALL,
+     .profile = {.size = 1 << 20, .alignment = 1, .preferred = 4096, .driver = "ram"}}};
+static const struct resource_table table = {.count = 1, .rows = rows};
+
+static const struct resource_table *resources(void *ctx)
+{
+    return &table;
+}
+
+static bool may_see(void *ctx, uint32_t volume, const struct client *client)
+{
+    return true;
+}
+
+static void connect_now(void *ctx, struct connect_request *request)
+{
+    struct nbd_connection *c = LIST_ENTRY(request, struct nbd_connection, connect);
+    request->status = CONNECT_OK;
+    request->connection = 1;
+    nbd_answer_connect(c);
+}
+
+static void submit(void *ctx, struct service_request *request, instant_ns now)
+{
+    const struct node_operation_facts *facts = node_operation_facts(request->operation);
+    CHECK(facts != NULL && (request->flags & ~facts->flags) == 0);
+    CHECK(request->data_len <= NODE_TRANSFER_MAX);
+    request->data = memory;
+    request->buffer.len = request->data_len;
+    request->completion = NODE_OK;
+    if (facts->moves_to_client || facts->moves_to_device) {
+        nbd_for_cta.transfer(ctx, request, now);
+    } else {
+        nbd_for_cta.complete(ctx, request, now);
+    }
+}
+
+static void transferred(void *ctx, struct service_request *request, enum node_completion outcome,
+                        instant_ns now)
+{
+    if (request->operation == NODE_WRITE) {
+        request->completion = outcome;
+        nbd_for_cta.complete(ctx, request, now);
+    }
+}
+
+static const struct uma_for_tts uma = {
+    .resources = resources, .may_see = may_see, .connect = connect_now};
+static const struct cta_for_tts cta = {.submit = submit, .transferred = transferred};
+
+static void serve(struct nbd_connection *c)
+{
+    enum nbd_verdict verdict = NBD_GOES_ON;
+    while (verdict == NBD_GOES_ON) {
+        uint32_t before = c->in_at;
+        verdict = c->state == NBD_TRANSMISSION ? nbd_transmit(c, 0) : nbd_negotiate(c);
+        CHECK(c->in_at >= before && c->in_at <= c->in_len);
+        c->out_sent = c->out_len;
+    }
+    c->state = NBD_ENDING;
+    nbd_abandon(c, 0);
+    CHECK(c->under_way == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct nbd nbd = {.parts = {.uma = &uma, .cta = &cta}};
+    struct nbd_connection *c = calloc(1, sizeof *c);
+    CHECK(c != NULL);
+    list_init(&nbd.dirty);
+    c->nbd = &nbd;
+    c->fd = -1;
+    list_init(&c->dirty_link);
+    nbd_transmission_init(c);
+    nbd_greet(c);
+    c->in_len = (uint32_t)(size < sizeof c->in ? size : sizeof c->in);
+    memcpy(c->in, data, c->in_len);
+    serve(c);
+    free(c);
+    return 0;
+}
