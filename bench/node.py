@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""The storage node beside nbdkit and qemu-nbd on the same file: fio's nbd engine, one client
+over a Unix socket; beside raw io_uring on the file; and what the RTA's process costs.
+
+Every figure is the median of alternating runs, since the speed of a machine drifts. All of them go
+through the page cache alike.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = pathlib.Path(os.environ['WEFT_BUILD_DIR'])
+PAIRS = int(os.environ.get('WEFT_BENCH_PAIRS', '3'))
+MILLISECONDS = int(float(os.environ.get('WEFT_BENCH_SECONDS', '0.4')) * 1000)
+SIZE = int(os.environ.get('WEFT_BENCH_NODE_MIB', '256')) << 20
+PATTERNS = {'randread': '4k', 'randwrite': '4k', 'seqread': '128k', 'seqwrite': '128k'}
+
+
+def fio(engine, rw, block, depth):
+    """Requests a second."""
+    rw = rw.removeprefix('seq')
+    output = subprocess.run(
+        ['fio', '--name=bench', f'--rw={rw}', f'--bs={block}', f'--iodepth={depth}',
+         f'--size={SIZE}', f'--runtime={MILLISECONDS}ms', '--time_based', '--randrepeat=0',
+         '--norandommap', '--output-format=json', *engine],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=True).stdout
+    job = json.loads(output[output.index('{'):])['jobs'][0]
+    side = job['write' if 'write' in rw else 'read']
+    return side['iops']
+
+
+def nbd(socket, name=''):
+    return ['--ioengine=nbd', f'--uri=nbd+unix:///{name}?socket={socket}']
+
+
+@contextlib.contextmanager
+def server(words, socket):
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(socket)
+    process = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 10
+        while not os.path.exists(socket):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f'{words[0]} does not serve')
+            time.sleep(0.01)
+        yield
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def weft(place, volume, rta='each'):
+    socket = f'{place}/weft-{rta}'
+    return server([BUILD / 'weft', 'serve', '--quiet', f'--rta={rta}', f'--nbd=unix:{socket}',
+                   f'volume={volume}'], socket), nbd(socket)
+
+
+def nbdkit(place, *plugin):
+    socket = f'{place}/nbdkit'
+    return server(['nbdkit', '-f', '-U', socket, *plugin], socket), nbd(socket)
+
+
+def qemu_nbd(place, path):
+    socket = f'{place}/qemu'
+    return server(['qemu-nbd', '-f', 'raw', '-k', socket, '-t', '--aio=io_uring',
+                   '--cache=writeback', path], socket), nbd(socket)
+
+
+def compare(bench, case, ours, theirs, rw, block, depth):
+    """Both served one after the other in turns; each server runs only while it is measured."""
+    values, baselines = [], []
+    for _ in range(PAIRS):
+        for (make, name), results in ((ours, values), (theirs, baselines)):
+            context, engine = make()
+            with context:
+                results.append(fio(engine, rw, block, depth))
+    value, base = statistics.median(values), statistics.median(baselines)
+    print(json.dumps({'bench': bench, 'case': case, 'value': value, 'unit': 'requests/s',
+                      'baseline': theirs[1], 'baseline_value': base, 'ratio': value / base}),
+          flush=True)
+    print(f'{bench} {case}: {value:.0f}/s, {value / base:.2f} of {theirs[1]}'
+          f' (spread {min(values):.0f} to {max(values):.0f})', file=sys.stderr)
+
+
+def patterns(place, path):
+    raw = lambda: (contextlib.nullcontext(), ['--ioengine=io_uring', f'--filename={path}'])
+    for rw, block in PATTERNS.items():
+        for depth in (1, 32) if block == '4k' else (8,):
+            case = f'file depth={depth}'
+            ours = (lambda: weft(place, path), 'weft')
+            arguments = (rw, block, depth)
+            compare(f'node.{rw}', f'{case} vs nbdkit', ours,
+                    (lambda: nbdkit(place, 'file', path), 'nbdkit file'), *arguments)
+            compare(f'node.{rw}', f'{case} vs qemu-nbd', ours,
+                    (lambda: qemu_nbd(place, path), 'qemu-nbd'), *arguments)
+            compare(f'node.{rw}', f'{case} vs raw', ours, (raw, 'io_uring on the file'), *arguments)
+    for depth in (1, 32):
+        compare('node.randread', f'null depth={depth} vs nbdkit',
+                (lambda: weft(place, f'null:{SIZE}'), 'weft'),
+                (lambda: nbdkit(place, 'null', str(SIZE)), 'nbdkit null'), 'randread', '4k', depth)
+        compare('node.randread', f'ram depth={depth} vs nbdkit',
+                (lambda: weft(place, f'ram:{SIZE}'), 'weft'),
+                (lambda: nbdkit(place, 'memory', str(SIZE)), 'nbdkit memory'), 'randread', '4k',
+                depth)
+
+
+def rta_hop(place):
+    for depth in (1, 32):
+        compare('node.rta_hop', f'null depth={depth}',
+                (lambda: weft(place, f'null:{SIZE}'), 'weft'),
+                (lambda: weft(place, f'null:{SIZE}', 'host'), 'RTA in the host'), 'randread', '4k',
+                depth)
+
+
+def main():
+    missing = [name for name in ('fio', 'nbdkit', 'qemu-nbd') if not shutil.which(name)]
+    if missing:
+        print(f'SKIP: no {", ".join(missing)} here (tools/packages.sh test)', file=sys.stderr)
+        return
+    with tempfile.TemporaryDirectory(prefix='weft-bench.', dir='.') as place:
+        place = os.path.abspath(place)
+        path = f'{place}/disk.img'
+        with open(path, 'wb') as file:
+            for _ in range(SIZE >> 20):
+                file.write(os.urandom(1 << 20))
+        patterns(place, path)
+        rta_hop(place)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,267 @@
+// The measured side: an ordinary libibverbs/librdmacm program, both ends in processes of their own.
+//
+//     bench-verbs (write|read|send) MESSAGE_LEN SECONDS     bandwidth, one direction
+//     bench-verbs latency (send|write) COUNT                64 octets there and back, both ends
+//                                                           spinning: on the CQ, or on memory
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/ends.h"
+#include "bench/measure.h"
+
+enum { PING_LEN = 64, DEPTH = 64, SIGNAL_EVERY = 8 };
+
+// Both ends alike.
+static struct end end_of_program(void)
+{
+    return (struct end){
+        .cap = {.max_send_wr = 2 * DEPTH,
+                .max_recv_wr = 2 * DEPTH,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = PING_LEN},
+        .memory_len = FOOTPRINT_LEN,
+    };
+}
+
+static struct ibv_sge sge_at(const struct end *end, size_t at, size_t len)
+{
+    return (struct ibv_sge){
+        .addr = (uintptr_t)(end->memory + at), .length = (uint32_t)len, .lkey = end->mr->lkey};
+}
+
+static void post_receive(struct end *end, size_t at, size_t len)
+{
+    struct ibv_sge sge = sge_at(end, at, len);
+    struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+    if (ibv_post_recv(end->id->qp, &wr, &bad) != 0) {
+        fail("ibv_post_recv");
+    }
+}
+
+static void post_send(struct end *end, enum ibv_wr_opcode opcode, size_t at, size_t len, int flags)
+{
+    struct ibv_sge sge = sge_at(end, at, len);
+    struct ibv_send_wr wr = {.sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = opcode,
+                             .send_flags = (unsigned)flags},
+                       *bad;
+    wr.wr.rdma.remote_addr = end->peer.addr + at;
+    wr.wr.rdma.rkey = end->peer.rkey;
+    if (ibv_post_send(end->id->qp, &wr, &bad) != 0) {
+        fail("ibv_post_send");
+    }
+}
+
+enum { POLL_MAX = 16 };
+
+// Completions found, at most `max`, 0 if there are none now, -1 when the connection is over.
+static int poll_cq(struct ibv_cq *cq, int max)
+{
+    struct ibv_wc wc[POLL_MAX];
+    int n = ibv_poll_cq(cq, max, wc);
+    for (int i = 0; i < n; i++) {
+        if (wc[i].status == IBV_WC_WR_FLUSH_ERR) {
+            return -1;
+        }
+        if (wc[i].status != IBV_WC_SUCCESS) {
+            fprintf(stderr, "bench-verbs: completion: %s\n", ibv_wc_status_str(wc[i].status));
+            exit(1);
+        }
+    }
+    return n;
+}
+
+// The target, in the child. `port_fd`: where the requester learns the port.
+static void target_connect(struct end *end, int port_fd, unsigned receive_count, size_t receive_len)
+{
+    end_listen(end, port_fd);
+    for (unsigned i = 0; i < receive_count; i++) {
+        post_receive(end, (i * receive_len) % FOOTPRINT_LEN, receive_len);
+    }
+    end_accept(end);
+}
+
+/* ---- bandwidth ------------------------------------------------------------------------------- */
+
+// A target of Sends posts receives as they are used; one of Writes and Reads makes no call at all.
+static void bandwidth_target(int port_fd, int is_send, size_t message_len, int done_fd)
+{
+    struct end end = end_of_program();
+    size_t at = 0;
+    char done;
+    target_connect(&end, port_fd, is_send ? 2 * DEPTH : 0, message_len);
+    while (is_send) {
+        int n = poll_cq(end.id->recv_cq, POLL_MAX);
+        if (n < 0) {
+            exit(0);
+        }
+        for (; n > 0; n--) {
+            post_receive(&end, at, message_len);
+            at = at + 2 * message_len <= FOOTPRINT_LEN ? at + message_len : 0;
+        }
+    }
+    while (read(done_fd, &done, 1) < 0) {
+    }
+    exit(0);
+}
+
+static void bandwidth(enum ibv_wr_opcode opcode, size_t message_len, double seconds)
+{
+    int ports[2], done[2];
+    if (pipe(ports) != 0 || pipe(done) != 0) {
+        fail("pipe");
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        close(done[1]);
+        bandwidth_target(ports[1], opcode == IBV_WR_SEND, message_len, done[0]);
+    }
+    struct end end = end_of_program();
+    end_connect(&end, ports[0]);
+    uint64_t posted = 0, signalled = 0, completed = 0;
+    size_t at = 0;
+    double start_s = now_s(), end_s = start_s + seconds, busy_s = cpu_s(RUSAGE_SELF);
+    for (int is_over = 0; !is_over || completed < signalled;) {
+        while (!is_over && posted - completed * SIGNAL_EVERY < DEPTH) {
+            int is_signalled = ++posted % SIGNAL_EVERY == 0;
+            signalled += (uint64_t)is_signalled;
+            post_send(&end, opcode, at, message_len, is_signalled ? IBV_SEND_SIGNALED : 0);
+            at = at + 2 * message_len <= FOOTPRINT_LEN ? at + message_len : 0;
+        }
+        int n = poll_cq(end.id->send_cq, POLL_MAX);
+        completed += n > 0 ? (uint64_t)n : 0;
+        is_over = is_over || now_s() >= end_s;
+    }
+    double took_s = now_s() - start_s;
+    end_disconnect(&end);
+    close(done[1]);
+    waitpid(child, NULL, 0);
+    print_bandwidth(completed * SIGNAL_EVERY * message_len, took_s,
+                    cpu_s(RUSAGE_SELF) - busy_s + cpu_s(RUSAGE_CHILDREN));
+}
+
+/* ---- latency --------------------------------------------------------------------------------- */
+
+// Waits for one message.
+static void spin_cq(struct end *end)
+{
+    int n;
+    while ((n = poll_cq(end->id->recv_cq, 1)) == 0) {
+    }
+    if (n < 0) {
+        exit(0);
+    }
+}
+
+static void drain_send_cq(struct end *end, unsigned *left)
+{
+    while (*left >= DEPTH) {
+        int n = poll_cq(end->id->send_cq, POLL_MAX);
+        if (n < 0) {
+            exit(0);
+        }
+        *left -= (unsigned)n;
+    }
+}
+
+// One direction of a round trip by Send: post, and wait for the answer on the CQ.
+static void ping_send(struct end *end, int is_first)
+{
+    static unsigned unpolled;
+    for (int step = 0; step < 2; step++) {
+        if ((step == 0) == (is_first != 0)) {
+            post_send(end, IBV_WR_SEND, 0, PING_LEN, IBV_SEND_INLINE | IBV_SEND_SIGNALED);
+            unpolled++;
+            drain_send_cq(end, &unpolled);
+        } else {
+            spin_cq(end);
+            post_receive(end, PING_LEN, PING_LEN);
+        }
+    }
+}
+
+// The same by Write: the answer is seen as a change of the last octet in memory.
+static void ping_write(struct end *end, uint8_t round, int is_first)
+{
+    static unsigned unpolled;
+    volatile uint8_t *last = end->memory + 2 * PING_LEN - 1;
+    for (int step = 0; step < 2; step++) {
+        if ((step == 0) == (is_first != 0)) {
+            struct ibv_sge sge = sge_at(end, 0, PING_LEN);
+            struct ibv_send_wr wr = {.sg_list = &sge,
+                                     .num_sge = 1,
+                                     .opcode = IBV_WR_RDMA_WRITE,
+                                     .send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED},
+                               *bad;
+            wr.wr.rdma.remote_addr = end->peer.addr + PING_LEN;
+            wr.wr.rdma.rkey = end->peer.rkey;
+            end->memory[PING_LEN - 1] = round;
+            if (ibv_post_send(end->id->qp, &wr, &bad) != 0) {
+                exit(0);
+            }
+            unpolled++;
+            drain_send_cq(end, &unpolled);
+        } else {
+            while (*last != round) {
+            }
+        }
+    }
+}
+
+static void latency(int by_write, unsigned count)
+{
+    int ports[2];
+    double *us = calloc(count, sizeof *us);
+    struct end end = end_of_program();
+    if (pipe(ports) != 0) {
+        fail("pipe");
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        target_connect(&end, ports[1], 4, PING_LEN);
+        // The requester tells where it is with the first message: by a Send in either case.
+        spin_cq(&end);
+        memcpy(&end.peer, end.memory, sizeof end.peer);
+        post_receive(&end, PING_LEN, PING_LEN);
+        for (unsigned i = 1; i <= count || !by_write; i++) {
+            by_write ? ping_write(&end, (uint8_t)i, 0) : ping_send(&end, 0);
+        }
+        exit(0);
+    }
+    end_connect(&end, ports[0]);
+    for (unsigned i = 0; i < 4; i++) {
+        post_receive(&end, PING_LEN, PING_LEN);
+    }
+    struct target own = {.addr = (uintptr_t)end.memory, .rkey = end.mr->rkey};
+    memcpy(end.memory, &own, sizeof own);
+    post_send(&end, IBV_WR_SEND, 0, PING_LEN, IBV_SEND_INLINE);
+    for (unsigned i = 1; i <= count; i++) {
+        double start_s = now_s();
+        by_write ? ping_write(&end, (uint8_t)i, 1) : ping_send(&end, 1);
+        us[i - 1] = 1e6 * (now_s() - start_s);
+    }
+    end_disconnect(&end);
+    waitpid(child, NULL, 0);
+    print_latency(us, count);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && strcmp(argv[1], "latency") == 0) {
+        latency(strcmp(argv[2], "write") == 0, (unsigned)strtoul(argv[3], NULL, 10));
+    } else if (argc == 4 && strcmp(argv[1], "write") == 0) {
+        bandwidth(IBV_WR_RDMA_WRITE, strtoul(argv[2], NULL, 10), atof(argv[3]));
+    } else if (argc == 4 && strcmp(argv[1], "read") == 0) {
+        bandwidth(IBV_WR_RDMA_READ, strtoul(argv[2], NULL, 10), atof(argv[3]));
+    } else if (argc == 4 && strcmp(argv[1], "send") == 0) {
+        bandwidth(IBV_WR_SEND, strtoul(argv[2], NULL, 10), atof(argv[3]));
+    } else {
+        fprintf(stderr, "usage: bench-verbs (write|read|send) MESSAGE_LEN SECONDS"
+                        " | latency (send|write) COUNT\n");
+        return 2;
+    }
+    return 0;
+}
