@@ -11,15 +11,11 @@ the same window, the same buffer, the same packets lost. Time is virtual, so fig
 is the median of three seeds. `copies`: how often an octet of the stream is copied by the receiver.
 """
 
-import json
-import os
-import pathlib
 import statistics
-import subprocess
-import sys
 
-BUILD = pathlib.Path(os.environ['WEFT_BUILD_DIR'])
-SECONDS = os.environ.get('WEFT_BENCH_SECONDS', '0.25')
+from results import alternating, emit, measured, note, seconds_wanted
+
+SECONDS = seconds_wanted('0.25')
 HOLES = 256
 PAIRS = 3
 PATTERNS = {'extend': 'each segment makes a range longer',
@@ -31,26 +27,19 @@ MESSAGE_LEN, MESSAGES = '16384', '2000'
 WHOLE, LITTLE = 1 << 20, 64 << 10  # octets of the buffer: as the window, and less
 
 
-def emit(bench, case, unit, value, baseline, base, ratio):
-    print(json.dumps({'bench': bench, 'case': case, 'value': value, 'unit': unit,
-                      'baseline': baseline, 'baseline_value': base, 'ratio': ratio}), flush=True)
-
-
-def measured(program, *words):
-    output = subprocess.run([BUILD / 'bench' / program, *map(str, words)], text=True,
-                            stdout=subprocess.PIPE, timeout=60, check=True).stdout
-    return json.loads(output)
+def segment_ns(holes, pattern):
+    return measured('bench-holes', 'segment_cost', holes, pattern, SECONDS)['ns_per_segment']
 
 
 def segment_cost():
     for pattern, meaning in PATTERNS.items():
-        pairs = [[measured('bench-holes', 'segment_cost', holes, pattern, SECONDS)
-                  ['ns_per_segment'] for holes in (HOLES, 1)] for _ in range(PAIRS)]
-        value, base = (min(column) for column in zip(*pairs))
+        results = alternating(PAIRS, {'many': lambda: segment_ns(HOLES, pattern),
+                                      'one': lambda: segment_ns(1, pattern)})
+        value, base = min(results['many']), min(results['one'])
         emit('holes.segment_cost', f'{HOLES} holes, {pattern}', 'ns/segment', value, 'one hole',
-             base, base / value)
-        print(f'holes.segment_cost {pattern} ({meaning}): {value:.0f} ns at {HOLES} holes,'
-              f' {base:.0f} ns at one', file=sys.stderr)
+             base, less_is_better=True)
+        note(f'holes.segment_cost {pattern} ({meaning}): {value:.0f} ns at {HOLES} holes,'
+             f' {base:.0f} ns at one')
 
 
 def path(placement, faults, buffer_len):
@@ -65,17 +54,16 @@ def compare(bench, name, faults):
     little = path('early', faults, LITTLE), path('off', faults, LITTLE)
     for case, (a, b) in {'goodput': (early, off), 'goodput, buffer of 64 KiB': little}.items():
         emit(bench, f'{name}, {case}', 'GB/s', a['octets_per_s'] / 1e9, 'off',
-             b['octets_per_s'] / 1e9, a['octets_per_s'] / b['octets_per_s'])
+             b['octets_per_s'] / 1e9)
     for key in ('p50_us', 'p99_us'):
-        emit(bench, f'{name}, {key[:3]}', 'us', early[key], 'off', off[key],
-             off[key] / early[key])
-    copies, base = 1 + early['buffered_share'], 1 + off['buffered_share']
-    emit(bench, f'{name}, copies', 'per octet', copies, 'off', base, base / copies)
+        emit(bench, f'{name}, {key[:3]}', 'us', early[key], 'off', off[key], less_is_better=True)
+    emit(bench, f'{name}, copies', 'per octet', 1 + early['buffered_share'], 'off',
+         1 + off['buffered_share'], less_is_better=True)
     peak, base = early['buffered_peak'], off['buffered_peak']
-    emit(bench, f'{name}, most buffered', 'octets', peak, 'off', base, base / max(peak, 1))
-    print(f'{bench} {name}: {early["octets_per_s"] / 1e9:.3f} GB/s, p99 {early["p99_us"]:.0f} us,'
-          f' {early["early_share"]:.0%} beyond holes; buffered at most {peak:.0f} octets, off'
-          f' {base:.0f}', file=sys.stderr)
+    emit(bench, f'{name}, most buffered', 'octets', max(peak, 1), 'off', base, less_is_better=True)
+    note(f'{bench} {name}: {early["octets_per_s"] / 1e9:.3f} GB/s, p99 {early["p99_us"]:.0f} us,'
+         f' {early["early_share"]:.0%} beyond holes; buffered at most {peak:.0f} octets, off'
+         f' {base:.0f}')
 
 
 def main():

@@ -1,25 +1,23 @@
 #!/usr/bin/env python3
 """The storage node beside nbdkit and qemu-nbd on the same file: fio's nbd engine, one client
-over a Unix socket; beside raw io_uring on the file; and what the RTA's process costs.
-
-Every figure is the median of alternating runs, since the speed of a machine drifts. All of them go
-through the page cache alike.
+over a Unix socket; beside raw io_uring on the file; and what the RTA's process costs. All of them
+go through the page cache alike.
 """
 
 import contextlib
 import json
 import os
-import pathlib
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-BUILD = pathlib.Path(os.environ['WEFT_BUILD_DIR'])
-PAIRS = int(os.environ.get('WEFT_BENCH_PAIRS', '3'))
-MILLISECONDS = int(float(os.environ.get('WEFT_BENCH_SECONDS', '0.4')) * 1000)
+import results
+from results import BUILD
+
+PAIRS = results.pairs_wanted(3)
+MILLISECONDS = int(float(results.seconds_wanted('0.4')) * 1000)
 SIZE = int(os.environ.get('WEFT_BENCH_NODE_MIB', '256')) << 20
 PATTERNS = {'randread': '4k', 'randwrite': '4k', 'seqread': '128k', 'seqwrite': '128k'}
 
@@ -78,18 +76,13 @@ def qemu_nbd(place, path):
 
 def compare(bench, case, ours, theirs, rw, block, depth):
     """Both served one after the other in turns; each server runs only while it is measured."""
-    values, baselines = [], []
-    for _ in range(PAIRS):
-        for (make, name), results in ((ours, values), (theirs, baselines)):
-            context, engine = make()
-            with context:
-                results.append(fio(engine, rw, block, depth))
-    value, base = statistics.median(values), statistics.median(baselines)
-    print(json.dumps({'bench': bench, 'case': case, 'value': value, 'unit': 'requests/s',
-                      'baseline': theirs[1], 'baseline_value': base, 'ratio': value / base}),
-          flush=True)
-    print(f'{bench} {case}: {value:.0f}/s, {value / base:.2f} of {theirs[1]}'
-          f' (spread {min(values):.0f} to {max(values):.0f})', file=sys.stderr)
+    def requests_per_s(make):
+        context, engine = make()
+        with context:
+            return fio(engine, rw, block, depth)
+    found = results.alternating(PAIRS, {name: lambda make=make: requests_per_s(make)
+                                        for make, name in (ours, theirs)})
+    results.compare(bench, case, 'requests/s', found[ours[1]], theirs[1], found[theirs[1]])
 
 
 def patterns(place, path):

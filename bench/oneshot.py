@@ -14,21 +14,17 @@ import os
 import pathlib
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
-BUILD = pathlib.Path(os.environ['WEFT_BUILD_DIR'])
+from results import BUILD, column, emit, environment, note
+
 ROUNDS = int(os.environ.get('WEFT_BENCH_ROUNDS', '15'))
 BUDGET_S = 130  # rounds end here at the latest: a busy machine takes its time
 CONVENTIONAL = ('mr', 'mw1', 'mw2')
 WAYS = CONVENTIONAL + ('oneshot',)
 COUNTS = {('4KiB', 1): 4000, ('4KiB', 32): 50000, ('64KiB', 1): 1000, ('64KiB', 32): 4000}
 SIZES = {'4KiB': 4 << 10, '64KiB': 64 << 10}
-
-
-def environment(**settings):
-    return {**os.environ, 'LD_LIBRARY_PATH': str(BUILD / 'lib'), **settings}
 
 
 def run(way, size, depth, *words, count=None, **settings):
@@ -47,12 +43,6 @@ def run(way, size, depth, *words, count=None, **settings):
     return {**said, 'rate': said['commands'] / said['seconds']}
 
 
-def emit(bench, case, value, unit, baseline, baseline_value, ratio):
-    print(json.dumps({'bench': bench, 'case': case, 'value': value, 'unit': unit,
-                      'baseline': baseline, 'baseline_value': baseline_value,
-                      'ratio': ratio}), flush=True)
-
-
 def measure():
     """{(size, depth): {way: [what a run says, ...]}}"""
     results = {case: {way: [] for way in WAYS} for case in COUNTS}
@@ -62,31 +52,28 @@ def measure():
             for way in WAYS:
                 results[size, depth][way].append(run(way, size, depth))
         if time.monotonic() > end:
-            print(f'{number + 1} of {ROUNDS} rounds in {BUDGET_S} s', file=sys.stderr)
+            note(f'{number + 1} of {ROUNDS} rounds in {BUDGET_S} s')
             break
     return results
 
 
-def figures(results, way, key):
-    return [said[key] for said in results[way]]
+def median(results, way, key):
+    return statistics.median(column(results[way], key))
 
 
 def report(results):
     for (size, depth), of_case in results.items():
         for baseline in CONVENTIONAL:
             case = f'{size} depth={depth} vs {baseline}'
-            ours = statistics.median(figures(of_case, 'oneshot', 'rate'))
-            theirs = statistics.median(figures(of_case, baseline, 'rate'))
-            emit('oneshot.rate', case, ours, 'commands/s', baseline, theirs, ours / theirs)
+            emit('oneshot.rate', case, 'commands/s', median(of_case, 'oneshot', 'rate'), baseline,
+                 median(of_case, baseline, 'rate'))
             for key in ('p50_us', 'p99_us'):
-                ours = statistics.median(figures(of_case, 'oneshot', key))
-                theirs = statistics.median(figures(of_case, baseline, key))
-                emit('oneshot.latency', f'{case} {key[:3]}', ours, 'us', baseline, theirs,
-                     theirs / ours)
+                emit('oneshot.latency', f'{case} {key[:3]}', 'us', median(of_case, 'oneshot', key),
+                     baseline, median(of_case, baseline, key), less_is_better=True)
         for way in WAYS:
-            rates = figures(of_case, way, 'rate')
-            print(f'{size} depth={depth} {way}: {statistics.median(rates):.0f} commands/s '
-                  f'(spread {min(rates):.0f} to {max(rates):.0f})', file=sys.stderr)
+            rates = column(of_case[way], 'rate')
+            note(f'{size} depth={depth} {way}: {statistics.median(rates):.0f} commands/s '
+                 f'(spread {min(rates):.0f} to {max(rates):.0f})')
 
 
 def calls_and_messages(way):
@@ -106,8 +93,8 @@ def report_calls():
     ours = calls_and_messages('oneshot')
     for baseline in CONVENTIONAL:
         for unit, value, base in zip(units, ours, calls_and_messages(baseline)):
-            emit('oneshot.calls', f'{unit} per command vs {baseline}', value, unit, baseline, base,
-                 base / value)
+            emit('oneshot.calls', f'{unit} per command vs {baseline}', unit, value, baseline, base,
+                 less_is_better=True)
 
 
 if __name__ == '__main__':
