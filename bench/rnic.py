@@ -20,7 +20,7 @@ SIZES = {'4KiB': 4 << 10, '64KiB': 64 << 10, '1MiB': 1 << 20}
 
 
 def tcp_bandwidth(size, read_length):
-    return measured('bench-tcp', 'bw', size, read_length, SECONDS)
+    return measured('bench-raw', 'tcp', 'bw', size, read_length, SECONDS)
 
 
 def fastest_read_length():
@@ -64,7 +64,7 @@ def bandwidth(operation, size_name, crc, read_length):
 def latency(operation, crc):
     results = alternating(PAIRS, {
         'weft': lambda: measured('bench-verbs', 'latency', operation, ROUND_TRIPS, WEFT_CRC=crc),
-        'TCP': lambda: measured('bench-tcp', 'latency', ROUND_TRIPS)})
+        'TCP': lambda: measured('bench-raw', 'tcp', 'latency', ROUND_TRIPS)})
     for key in ('p50_us', 'p99_us'):
         compare('rnic.latency', f'{operation} 64 octets crc={crc} {key[:3]}', 'us',
                 column(results['weft'], key), 'kernel TCP, spinning',
