@@ -1,4 +1,5 @@
-// Network octet order: reading and writing big-endian integers at any alignment.
+// Integers at any alignment: network octet order (be), and the other one (le) for protocols that
+// have it.
 #pragma once
 
 #include <endian.h>
@@ -44,6 +45,19 @@ static inline void put_be64(uint8_t *p, uint64_t v)
     memcpy(p, &v, sizeof v);
 }
 
+static inline uint16_t get_le16(const uint8_t *p)
+{
+    uint16_t v;
+    memcpy(&v, p, sizeof v);
+    return le16toh(v);
+}
+
+static inline void put_le16(uint8_t *p, uint16_t v)
+{
+    v = htole16(v);
+    memcpy(p, &v, sizeof v);
+}
+
 static inline uint32_t get_le32(const uint8_t *p)
 {
     uint32_t v;
@@ -54,5 +68,18 @@ static inline uint32_t get_le32(const uint8_t *p)
 static inline void put_le32(uint8_t *p, uint32_t v)
 {
     v = htole32(v);
+    memcpy(p, &v, sizeof v);
+}
+
+static inline uint64_t get_le64(const uint8_t *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return le64toh(v);
+}
+
+static inline void put_le64(uint8_t *p, uint64_t v)
+{
+    v = htole64(v);
     memcpy(p, &v, sizeof v);
 }

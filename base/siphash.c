@@ -34,11 +34,6 @@ static void sip_word(struct sip_state *s, uint64_t word)
     s->a ^= word;
 }
 
-static uint64_t get_le64(const uint8_t *p)
-{
-    return get_le32(p) | (uint64_t)get_le32(p + 4) << 32;
-}
-
 uint64_t siphash(const uint8_t key[SIPHASH_KEY_LEN], struct span octets)
 {
     uint64_t k0 = get_le64(key), k1 = get_le64(key + 8);

@@ -29,11 +29,13 @@ ROOMS = {
     'node/uma': ('node/interface base', 'knows no protocol, no device and no process'),
     'node/rta': ('node/bus node/interface base', 'turns requests into commands; devices by 320'),
     'node/ddm': ('node/interface base', 'one device each; knows nobody above interface 320'),
-    'node/tts': ('node/loop node/interface base weft abi', 'one network protocol each'),
+    'node/nvme': ('node/interface base', 'NVMe controllers, whatever transport carries them'),
+    'node/tts': ('node/nvme node/loop node/interface base wire weft abi',
+                 'one network protocol each; of wire the CRC'),
     'node/unit': ('node/rta node/ddm node/bus node/loop node/interface base',
                   'wires the process of an RTA'),
-    'node/host': ('node/unit node/tts node/uma node/cta node/rta node/ddm node/bus node/loop '
-                  'node/interface base weft', 'wires the host storage node'),
+    'node/host': ('node/unit node/tts node/nvme node/uma node/cta node/rta node/ddm node/bus '
+                  'node/loop node/interface base weft', 'wires the host storage node'),
     'cli': ('node/host node/unit weft abi',
             'what a command needs, any program must be able to have'),
     'examples': ('weft abi', 'what any program could do: public headers alone'),
@@ -42,7 +44,8 @@ ROOMS = {
 
 # The sans-I/O rooms: no socket, clock, thread, random source or mutable global.
 ENGINE_ROOMS = ('base', 'wire', 'tcp', 'net', 'mem', 'mpa', 'ddp', 'rdmap', 'cq', 'qp', 'conn',
-                'node/interface', 'node/bus', 'node/cta', 'node/uma', 'node/rta', 'manager')
+                'node/interface', 'node/bus', 'node/cta', 'node/uma', 'node/rta', 'node/nvme',
+                'manager')
 
 # The rooms of the storage node that know no network protocol and no I/O format, and the words that
 # they do not use, not even in a comment.

@@ -1,0 +1,211 @@
+// NVMe controllers, whatever transport carries their queues: discovery and I/O controllers, their
+// admin and I/O commands, keep alive, async events, statuses and the error log. This is the
+// contract between them and a transport (node/tts/nvme_tcp*, node/tts/nvme_rdma*).
+//
+//     target        all of a node: subsystems, controllers, where it listens. One per node
+//     subsystem     a volume; its name (NQN) is made of the volume's UUID; namespace 1 is all of it
+//     controller    one host's session with a subsystem: an admin queue and I/O queues
+//     queue         a connection of the transport; an I/O queue is a connection at the UMA and CTA
+//     command       one capsule, until its response is out
+//
+// The life of a command. Everything on one thread; each side may call the other from within a call,
+// but for what is said below.
+//
+//     transport                                        controllers
+//     nvme_queue_on_capsule(sqe, in-capsule length) ─▶ checks every field; submits to the CTA
+//
+//     write    ◀──────────────────────── fetch          a buffer is there: get the host's data
+//              nvme_command_done ─────▶                 to the device
+//              ◀──────────────────────── respond        the status
+//              nvme_command_done ─────▶                 the command is free
+//
+//     read     ◀──────────────────────── deliver        data and good status together
+//              nvme_command_done ─────▶                 buffer and command are free
+//
+//     refusal, or no data    ◀────────── respond
+//              nvme_command_done ─────▶
+//
+// The transport asks for the response's octets (nvme_command_cqe) when it hands it to the wire, in
+// the order of sending: that is when the queue's head moves.
+//
+// The life of a queue. nvme_queue_create when the transport's connection is up. The transport ends
+// it, because the connection is lost or because it was asked to (`close`), by nvme_queue_close;
+// gives back what it still holds (nvme_command_done with any status); and when nvme_queue_is_over,
+// of which `wake` tells, destroys it. nvme_queue_destroy calls the UMA, so it is not called from
+// within any call of the controllers, but at the end of a batch.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/span.h"
+#include "base/time.h"
+#include "node/interface/cta_tts.h"
+#include "node/interface/uma_tts.h"
+#include "node/nvme/pages.h"
+#include "node/nvme/sgl.h"
+#include "node/nvme/wire.h"
+
+enum nvme_limits {
+    NVME_QUEUE_DEPTH_MAX = 128, // commands of a queue at a time, as told to hosts (CAP.MQES + 1)
+    NVME_ADMIN_DEPTH_MAX = 32,
+    NVME_IO_QUEUE_COUNT_MAX = 16, // of a controller
+    NVME_CONTROLLER_COUNT_MAX = 256,
+    NVME_LISTENER_COUNT_MAX = 8,
+    NVME_MDTS_LOG2 = 8,            // data of a command: 4096 octets times 2 to this
+    NVME_DATA_LEN_MAX = 1 << 20,   // the same in octets
+    NVME_SCRATCH_LEN = 64 << 10,   // of an admin queue, and of one that may become one
+    NVME_SCRATCH_IO_LEN = 4 << 10, // of an I/O queue
+    NVME_ADDRESS_MAX = 64,         // with the terminator
+};
+
+struct nvme_target;
+struct nvme_queue;
+struct nvme_controller;
+
+// The controllers own it, and lend it to the transport from fetch, deliver or respond until
+// nvme_command_done.
+struct nvme_command {
+    // For the transport to read.
+    struct nvme_sgl sgl; // checked against the transport's kinds and the capsule's length in fetch
+                         // and deliver; anything at all in respond
+    void *data;          // fetch: to be filled; deliver: to be sent. In the pool of the CTA, or in
+                         // the queue's scratch
+    uint32_t data_len;   // octets, at most sgl.len
+    void *capsule;       // as given to nvme_queue_on_capsule: the transport's own record of it
+
+    // The controllers'.
+    struct nvme_queue *queue;
+    struct service_request service;
+    struct list_link wait_link; // free, or waiting for the scratch or an event
+    uint8_t sqe[NVME_SQE_LEN];
+    uint32_t in_capsule_len;
+    uint64_t result;
+    uint16_t status; // enum nvme_status
+    uint16_t transfer_status;
+    uint16_t location; // of the error in the SQE
+    uint8_t stage;
+    bool holds_scratch;
+    uint32_t range_at, range_count; // Dataset Management
+};
+
+// What a transport offers. `connection` is the context of the queue. None of them fails, and none
+// of them destroys the queue. A transport whose connection is gone gives the command back at once.
+struct nvme_transport {
+    const char *name; // "tcp", "rdma": as `nvme connect -t` has it
+    uint8_t trtype;   // enum nvme_trtype
+    unsigned sgl_kinds;
+    uint32_t in_capsule_len_max; // octets of data in a capsule of an I/O queue; 16-octet units
+    // Gets the host's data, `data_len` octets from where `sgl` says, into `data`. Then
+    // nvme_command_done: NVME_OK, or the status of the failure (NVME_DATA_TRANSFER_ERROR,
+    // NVME_TRANSIENT_TRANSPORT_ERROR), which becomes that of the command.
+    void (*fetch)(void *connection, struct nvme_command *command);
+    // Puts `data` where `sgl` says, and behind it the response. `data` is free at
+    // nvme_command_done.
+    void (*deliver)(void *connection, struct nvme_command *command);
+    // Sends the response. nvme_command_done may follow at once, or when it is sent.
+    void (*respond)(void *connection, struct nvme_command *command);
+    // The queue shall end, for the reason `why`: what has been handed over is still sent if that
+    // needs no waiting; then nvme_queue_close. Not from within this call.
+    void (*close)(void *connection, const char *why);
+    // A command has ended, or the last of a queue that was closed: at the end of the batch the
+    // transport looks whether capsules that had to wait fit in now, or the queue is over. Called
+    // from within any call; does no more than take note.
+    void (*wake)(void *connection);
+};
+
+/* ---- the target ------------------------------------------------------------------------------ */
+
+struct nvme_target_parts {
+    const struct uma_for_tts *uma;
+    void *uma_ctx;
+    const struct cta_for_tts *cta;
+    void *cta_ctx;
+    // One line for the operator: each refused Connect with who and why.
+    void (*say)(void *ctx, const char *line);
+    void *ctx;
+};
+
+struct nvme_counters {
+    uint64_t queues;        // connected
+    uint64_t controllers;   // of them admin queues: sessions
+    uint64_t refused;       // Connects
+    uint64_t commands;      // taken
+    uint64_t errors;        // answered with an error
+    uint64_t expired;       // controllers ended because nothing was heard of the host for too long
+    uint64_t transfers_bad; // data that the transport could not move
+};
+
+// NULL without memory.
+struct nvme_target *nvme_target_create(const struct nvme_target_parts *parts);
+// No queue is left.
+void nvme_target_destroy(struct nvme_target *target);
+
+// The target as the UMA sees it, with the target as context: learns of changes in the table, is
+// asked to drop connections and to stop. Added to the UMA beside the transports' own.
+extern const struct tts_for_uma nvme_for_uma;
+
+// Where a transport listens; it stands in the discovery log from then on.
+struct nvme_listener {
+    uint8_t trtype;                 // enum nvme_trtype
+    uint8_t adrfam;                 // enum nvme_adrfam
+    bool is_wildcard;               // hosts are told the address that they themselves came to
+    char address[NVME_ADDRESS_MAX]; // "192.0.2.1", "2001:db8::1"
+    char service[8];                // the port, in decimal
+    uint8_t tsas[NVME_ENTRY_TSAS_LEN];
+};
+
+// False: NVME_LISTENER_COUNT_MAX.
+bool nvme_target_listener_add(struct nvme_target *target, const struct nvme_listener *listener);
+
+// "nqn.2014-08.org.nvmexpress:uuid:..." of a volume.
+void nvme_subsystem_nqn(const struct resource *volume, char ret[NVME_NQN_MAX]);
+
+instant_ns nvme_target_next_deadline(const struct nvme_target *target);
+void nvme_target_on_deadline(struct nvme_target *target, instant_ns now);
+
+struct nvme_counters nvme_target_counters(const struct nvme_target *target);
+unsigned nvme_target_controller_count(const struct nvme_target *target);
+
+/* ---- queues ---------------------------------------------------------------------------------- */
+
+struct nvme_queue_parts {
+    struct nvme_target *target;
+    const struct nvme_transport *transport;
+    void *connection;       // its context
+    uint32_t command_count; // taken at a time; what comes beyond must wait in the transport
+    int qid;                // as the transport's own start-up had it, to be held against Connect;
+                            // -1: it has none
+    struct mspan scratch;   // the transport's: data of Identify, logs, Connect, ranges; a whole
+                            // NVME_SCRATCH_LEN, or NVME_SCRATCH_IO_LEN where qid is not 0
+    char host_address[CLIENT_ADDRESS_MAX]; // "192.0.2.7:40312"
+    char local_address[NVME_ADDRESS_MAX];  // "192.0.2.1": where the host came to
+};
+
+// NULL without memory. Memory is taken here and nowhere else.
+struct nvme_queue *nvme_queue_create(const struct nvme_queue_parts *parts);
+// It is over, and the caller is not within a call of the controllers. NULL is allowed.
+void nvme_queue_destroy(struct nvme_queue *queue);
+
+// A command capsule has come: NVME_SQE_LEN octets, copied before this returns, then
+// `in_capsule_len` octets of data, which stay where the transport has them until fetch (they may
+// still be on their way). False: no room, again after `wake`.
+bool nvme_queue_on_capsule(struct nvme_queue *queue, const uint8_t *sqe, uint32_t in_capsule_len,
+                           void *capsule, instant_ns now);
+
+// What fetch, deliver or respond began is over. The command is not the transport's any more.
+void nvme_command_done(struct nvme_command *command, enum nvme_status status, instant_ns now);
+
+// The response, made as it is sent. NVME_CQE_LEN octets.
+void nvme_command_cqe(struct nvme_command *command, uint8_t *ret);
+
+// The connection is gone, or going. Nothing is asked of the transport for it any more but `wake`.
+void nvme_queue_close(struct nvme_queue *queue, instant_ns now);
+
+// Closed, and no command is under way.
+bool nvme_queue_is_over(const struct nvme_queue *queue);
+
+// Has a Connect succeeded? A transport ends connections on which none does.
+bool nvme_queue_is_connected(const struct nvme_queue *queue);
