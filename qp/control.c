@@ -124,8 +124,8 @@ void qp_on_handed(struct qp *qp, uint64_t stream_position, instant_ns now)
 {
     qp->now = now;
     if (stream_position > qp->handed_position) {
+        request_on_handed(qp, qp->handed_position, stream_position);
         qp->handed_position = stream_position;
-        read_flow_moved(&qp->reads, now);
         complete_sends(qp);
     }
     qp_settle(qp);

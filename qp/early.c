@@ -86,7 +86,6 @@ enum place_verdict qp_on_early_ulpdu(struct qp *qp, struct span ulpdu, uint64_t 
     qp->counters.early_put_off += verdict == PLACE_BUFFER;
     if (verdict == PLACE_PLACED) {
         qp->early->furthest = qp->early->furthest < end ? end : qp->early->furthest;
-        read_flow_moved(&qp->reads, now);
         rdmap_hold(&a, counts);
         qp_count_arrival(qp, &a);
     }

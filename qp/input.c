@@ -86,11 +86,22 @@ static void trace_segment(const struct qp *qp, const struct rdmap_arrival *a)
           ddp_header_format(&a->segment.header, text, sizeof text), a->payload.len);
 }
 
+static void note_progress(struct qp *qp, const struct rdmap_arrival *a)
+{
+    struct read_patience *patience = &qp->reads.patience;
+    if (a->opcode == RDMAP_READ_RESPONSE) {
+        read_patience_on_progress(patience, a->payload.len, qp->now);
+    } else {
+        read_patience_on_other(patience, a->payload.len, a->is_last, qp->now);
+    }
+}
+
 void qp_count_arrival(struct qp *qp, const struct rdmap_arrival *a)
 {
     struct qp_message_counter *counter = &qp->counters.in[a->opcode];
     counter->messages += a->is_last;
     counter->octets += a->payload.len;
+    note_progress(qp, a);
     trace_segment(qp, a);
     if (a->is_last) {
         PROBE3(message_received, qp->config.qp_num, a->opcode, a->msn);
@@ -137,7 +148,6 @@ enum ulpdu_answer qp_on_ulpdu(struct qp *qp, struct span ulpdu, instant_ns now)
     if (!qp_takes_input(qp)) {
         return ULPDU_STOP;
     }
-    read_flow_moved(&qp->reads, now);
     struct rdmap_arrival a;
     enum rdmap_refusal refusal = rdmap_rx_check(&qp->rdmap, ulpdu, &a);
     if (refusal == RDMAP_ACCEPTED) {

@@ -288,6 +288,8 @@ bool request_start(struct qp *qp); // true: a request is in qp->tx
 // The work request at sq_next needs requests: they are made when a read context is there.
 void request_post(struct qp *qp, struct send_wqe *wqe, enum read_kind kind, uint64_t length);
 bool request_start_ready(struct qp *qp); // start-up's zero-length Read
+// The transport has taken the octets from the one position in the stream to the other.
+void request_on_handed(struct qp *qp, uint64_t from, uint64_t to);
 instant_ns request_deadline(const struct qp *qp);
 void request_on_deadline(struct qp *qp);
 

@@ -96,7 +96,7 @@ struct qp_config {
     bool write_flush;            // a signalled Write completes behind a zero-length Read
     bool tx_copy;                // Sends and Writes are copied when put
     duration_ns rnr_timeout_ns;  // how long a Send may wait for a receive; 0: for ever
-    duration_ns read_timeout_ns; // how long a peer that owes an answer may be silent; 0: for ever
+    duration_ns read_timeout_ns; // how long an answer may make no progress; 0: for ever
     size_t rnr_store_len;        // octets of Sends that may wait
     uint32_t ird_max, ord_max;   // most that any stream will have
     bool places_early;           // qp_on_early_ulpdu will be called

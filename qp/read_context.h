@@ -26,6 +26,7 @@ struct read_context {
     uint32_t request_number; // the order of requests on their queue
     bool is_alone;           // issued when no other request of its flow was out
     instant_ns issued_ns;
+    uint64_t sent_at;       // position in the stream where the request begins
     uint64_t delivered_len; // what the flow's pace had seen when the request was issued
 
     bool has_early_end;   // the end of its answer has come, beyond a hole of the stream

@@ -176,7 +176,7 @@ static struct read_context *context_bind(struct read_flow *flow, instant_ns now)
     list_init(&context->link);
     sched->free_count--;
     if (flow->context_count++ == 0) {
-        read_flow_moved(flow, now);
+        read_patience_restart(&flow->patience, now);
     }
     sched->counters.first_requests += task->request_count == 0;
     sched->counters.subsidiary_requests += task->request_count > 0;
@@ -299,7 +299,7 @@ void read_sched_issued(struct read_flow *flow, struct read_context *context, ins
     context->delivered_len = flow->pace.delivered_len;
     context->is_alone = flow->context_count == 1;
     if (context->is_alone) {
-        read_flow_moved(flow, now);
+        read_patience_restart(&flow->patience, now);
     }
 }
 
@@ -342,6 +342,7 @@ bool read_sched_answer(struct read_flow *flow, struct read_context *context, ins
     CHECK(answered_len > 0 || context->length == 0);
     read_pace_on_answer(&flow->pace, answered_len, context->delivered_len, context->issued_ns, now);
     note_pipe(flow->sched, flow);
+    read_patience_restart(&flow->patience, now);
     read_task_answer(task, context->length, answered_len);
     if (answered_len < context->length) {
         flow->sched->counters.partial_answers++;

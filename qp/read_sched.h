@@ -29,6 +29,7 @@
 #include "base/time.h"
 #include "qp/read_context.h"
 #include "qp/read_pace.h"
+#include "qp/read_patience.h"
 #include "qp/read_task.h"
 
 enum { READ_COST_MIN_LEN = 1024 };
@@ -64,8 +65,8 @@ struct read_flow {
     bool may_name_rest;     // requests name all that remains, the answer is cut
     uint64_t deficit_len;   // what is left of its quantum
     bool is_served;         // it has its quantum
-    instant_ns moved_ns;    // since when its oldest context waits for something to happen
     struct read_pace pace;
+    struct read_patience patience; // with the oldest request
     void (*on_granted)(void *ctx); // a context came while somebody else was served; may not call
     void *ctx;                     // back into the scheduler
 };
@@ -94,11 +95,6 @@ void read_flow_init(struct read_flow *flow, struct read_sched *sched, void (*on_
 void read_flow_post(struct read_flow *flow, struct read_task *task);
 // Is read_sched_take worth calling? Never false when it would give a context.
 bool read_flow_wants_take(const struct read_flow *flow);
-// Something arrived for it: the oldest context has not been waiting since before `now`.
-static inline void read_flow_moved(struct read_flow *flow, instant_ns now)
-{
-    flow->moved_ns = now;
-}
 // It issues nothing more: leaves the ring, gives back what was granted.
 void read_flow_stop(struct read_flow *flow, instant_ns now);
 // Forgets every task. The contexts that are out have been given back by read_sched_abandon.

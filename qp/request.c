@@ -125,17 +125,32 @@ bool request_start_ready(struct qp *qp)
 
 /* ---- a peer that does not answer ------------------------------------------------------------- */
 
+// What the transport takes counts as long as it stands before the oldest request.
+void request_on_handed(struct qp *qp, uint64_t from, uint64_t to)
+{
+    uint64_t sent_at = UINT64_MAX;
+    if (qp->request_count > 0) {
+        sent_at = LIST_ENTRY(qp->requests.next, struct read_context, link)->sent_at;
+    }
+    if (from <= sent_at && sent_at < to) {
+        read_patience_restart(&qp->reads.patience, qp->now);
+    } else if (from <= sent_at) {
+        read_patience_on_progress(&qp->reads.patience, to - from, qp->now);
+    }
+}
+
 instant_ns request_deadline(const struct qp *qp)
 {
     bool is_owed = qp->reads.context_count > 0 && qp->config.read_timeout_ns > 0;
-    return is_owed ? instant_after(qp->reads.moved_ns, qp->config.read_timeout_ns) : INSTANT_NEVER;
+    return is_owed ? instant_after(qp->reads.patience.since_ns, qp->config.read_timeout_ns)
+                   : INSTANT_NEVER;
 }
 
 // The oldest read fails, and with it the stream: its contexts are needed elsewhere.
 void request_on_deadline(struct qp *qp)
 {
     if (qp->is_stalled) { // it is we who do not read on
-        read_flow_moved(&qp->reads, qp->now);
+        read_patience_restart(&qp->reads.patience, qp->now);
         return;
     }
     struct send_wqe *wqe = NULL;
@@ -148,6 +163,6 @@ void request_on_deadline(struct qp *qp)
     } else {
         qp_raise(qp, QP_EVENT_FATAL); // no completion will tell
     }
-    read_flow_moved(&qp->reads, qp->now);
+    read_patience_restart(&qp->reads.patience, qp->now);
     qp_refuse(qp, RDMAP_REFUSED_RESPONSE_TIMEOUT, NULL);
 }

@@ -7,6 +7,7 @@
 void response_expect(struct qp *qp, struct read_context *context)
 {
     context->request_number = rdmap_tx_msn(&qp->tx);
+    context->sent_at = qp->put_position;
     list_push_tail(&qp->requests, &context->link);
     qp->request_count++;
     read_sched_issued(&qp->reads, context, qp->now);

@@ -31,7 +31,7 @@
     X(RESPONSE_LENGTH, DDP_BOUNDS, "response longer than its request")                            \
     X(RESPONSE_LAST, RDMAP_OPERATION_UNSPECIFIED, "response ends early, or does not end")         \
     X(RESPONSE_ID, RDMAP_OPERATION_UNSPECIFIED, "atomic response with another request's number")  \
-    X(RESPONSE_TIMEOUT, RDMAP_CATASTROPHIC_STREAM, "no answer, and no word, for too long")        \
+    X(RESPONSE_TIMEOUT, RDMAP_CATASTROPHIC_STREAM, "an answer makes no progress for too long")    \
     X(PLACED_APART, DDP_MO, "segments placed beyond a hole do not make up their message")         \
     X(WRITTEN_BEHIND, DDP_INVALID_STAG, "write behind the message that takes its STag back")      \
     X(INVALIDATE_INVALID_STAG, RDMAP_INVALID_STAG, "STag to invalidate names nothing")            \

@@ -32,7 +32,7 @@ struct rnic_config {
     uint32_t read_depth;         // requests of one read at a time; 0: as many as the pipe needs
     uint32_t read_turn_len;      // octets of responses that a queue pair sends before others do;
                                  // 0: a response is sent to its end
-    duration_ns read_timeout_ns; // how long a peer that owes an answer may be silent
+    duration_ns read_timeout_ns; // how long an answer may make no progress
     duration_ns rnr_timeout_ns;  // how long such a Send may wait
     duration_ns mpa_timeout_ns;  // how long a start-up frame may take
 };

@@ -1,5 +1,6 @@
 // Reads that run as several requests, between two queue pairs: what is asked for when, what passes
 // between, how they end.
+#include "tests/qp/craft.h"
 #include "tests/qp/pair.h"
 
 enum { ALLOTMENT = 1000, LEN = 5500, PARTS = 6 };
@@ -246,6 +247,114 @@ static void a_silent_peer_does_not_keep_a_context(void **state)
     pair_close(p);
 }
 
+// The two ends, b owing the answer to a's Read.
+static struct pair *open_owing(void)
+{
+    struct pair *p = open_divided(2);
+    pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, 0);
+    pair_output(p, &p->a);
+    while (pair_hand(p, &p->a)) {
+    }
+    assert_int_equal(qp_next_deadline(p->a.qp), p->now + NS_PER_S);
+    return p;
+}
+
+static void inject(struct pair *p, const struct craft *c)
+{
+    assert_int_equal(pair_inject(p, &p->a, c->octets, c->len), ULPDU_TAKEN);
+}
+
+static void expect_timed_out(struct pair *p)
+{
+    p->now = qp_next_deadline(p->a.qp);
+    qp_on_deadline(p->a.qp, p->now);
+    assert_int_equal(qp_counters(p->a.qp)->refusals[RDMAP_REFUSED_RESPONSE_TIMEOUT], 1);
+    pair_run(p);
+    pair_expect(p->a.send_cq, 1, WC_RETRY_EXC_ERR);
+    assert_int_equal(read_sched_in_use(p->a.read_sched), 0);
+    pair_close(p);
+}
+
+static void a_peer_that_sends_something_else_does_not_keep_a_context(void **state)
+{
+    (void)state;
+    struct pair *p = open_owing();
+    instant_ns deadline = qp_next_deadline(p->a.qp);
+    for (unsigned i = 0; i < 9; i++) {
+        p->now += NS_PER_S / 10;
+        struct craft write =
+            craft_tagged(RDMAP_WRITE, p->a.stag, (uintptr_t)p->a.memory, i % 2 == 0, NULL, 100);
+        inject(p, &write);
+    }
+    assert_int_equal(qp_next_deadline(p->a.qp), deadline);
+    expect_timed_out(p);
+}
+
+static void an_answer_that_drips_does_not_keep_a_context(void **state)
+{
+    (void)state;
+    struct pair *p = open_owing();
+    instant_ns deadline = qp_next_deadline(p->a.qp);
+    uint32_t key = LIST_ENTRY(p->a.qp->requests.next, struct read_context, link)->local_key;
+    for (unsigned i = 0; i < 9; i++) {
+        p->now += NS_PER_S / 10;
+        struct craft answer = craft_tagged(RDMAP_READ_RESPONSE, key, i, false, NULL, 1);
+        inject(p, &answer);
+    }
+    assert_int_equal(qp_next_deadline(p->a.qp), deadline);
+    expect_timed_out(p);
+}
+
+// Messages are not interleaved: one that has begun is sent to its end, however long that takes.
+static void a_long_message_may_stand_before_the_answer(void **state)
+{
+    (void)state;
+    struct pair *p = open_owing();
+    struct craft write =
+        craft_tagged(RDMAP_WRITE, p->a.stag, (uintptr_t)p->a.memory, false, NULL, 2048);
+    for (unsigned i = 0; i < 10 * READ_PROGRESS_LEN / 2048; i++) {
+        p->now += NS_PER_S / 20; // 32 KiB in 800 ms
+        assert_true(p->now < qp_next_deadline(p->a.qp));
+        inject(p, &write);
+    }
+    assert_int_equal(qp_next_deadline(p->a.qp), p->now + NS_PER_S);
+    pair_run(p);
+    pair_expect(p->a.send_cq, 1, WC_SUCCESS);
+    pair_close(p);
+}
+
+static void not_every_long_message_may_stand_before_the_answer(void **state)
+{
+    (void)state;
+    struct pair *p = open_owing();
+    for (unsigned i = 0; i <= READ_OVERTAKING_MAX; i++) {
+        p->now += NS_PER_S / 10;
+        for (unsigned k = 1; k <= READ_PROGRESS_LEN / 2048; k++) {
+            struct craft write = craft_tagged(RDMAP_WRITE, p->a.stag, (uintptr_t)p->a.memory,
+                                              k == READ_PROGRESS_LEN / 2048, NULL, 2048);
+            inject(p, &write);
+        }
+    }
+    assert_int_equal(qp_next_deadline(p->a.qp), p->now - NS_PER_S / 10 + NS_PER_S);
+    expect_timed_out(p);
+}
+
+// A program that sends on does not hide that its peer owes an answer.
+static void what_is_sent_behind_the_request_does_not_count(void **state)
+{
+    (void)state;
+    struct pair *p = open_owing();
+    instant_ns deadline = qp_next_deadline(p->a.qp);
+    p->now += NS_PER_S / 2;
+    pair_post_op(p, &p->a, 2, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 40000, 0);
+    pair_output(p, &p->a);
+    while (pair_hand(p, &p->a)) {
+    }
+    assert_int_equal(qp_next_deadline(p->a.qp), deadline);
+    pair_run(p);
+    pair_close(p);
+}
+
 static void without_reads_there_is_no_deadline(void **state)
 {
     (void)state;
@@ -323,6 +432,11 @@ int main(void)
         cmocka_unit_test(a_sink_taken_back_between_two_requests_fails_the_read_once),
         cmocka_unit_test(a_peer_gone_in_the_middle_flushes_the_read_once),
         cmocka_unit_test(a_silent_peer_does_not_keep_a_context),
+        cmocka_unit_test(a_peer_that_sends_something_else_does_not_keep_a_context),
+        cmocka_unit_test(an_answer_that_drips_does_not_keep_a_context),
+        cmocka_unit_test(a_long_message_may_stand_before_the_answer),
+        cmocka_unit_test(not_every_long_message_may_stand_before_the_answer),
+        cmocka_unit_test(what_is_sent_behind_the_request_does_not_count),
         cmocka_unit_test(a_long_response_gives_way_after_its_turn),
         cmocka_unit_test(a_send_waits_for_no_more_than_the_answer_under_way),
         cmocka_unit_test(without_reads_there_is_no_deadline),
