@@ -20,6 +20,7 @@ struct read_context {
     uint32_t remote_key;
     uint32_t length;      // octets of the window: what the answer may fill
     uint32_t named_len;   // octets that the request may name: the window, or all that remains
+    uint32_t least_len;   // octets that an answer has at least: the window, or an allotment of it
     uint32_t arrived_len; // octets of the window placed so far
     uint32_t local_key;   // names the window to the peer, while is_open
     bool is_open;

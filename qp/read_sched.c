@@ -293,9 +293,18 @@ enum read_take read_sched_take(struct read_flow *flow, instant_ns now, struct re
     return READ_TAKE_CONTEXT;
 }
 
+// A responder that may cut its answers cuts them to the allotment under which the request was made,
+// and no shorter: each further request is work of ours.
+static uint32_t least_len(const struct read_flow *flow, const struct read_context *context)
+{
+    bool is_cut = flow->may_name_rest && flow->allotment_len < context->length;
+    return is_cut ? flow->allotment_len : context->length;
+}
+
 void read_sched_issued(struct read_flow *flow, struct read_context *context, instant_ns now)
 {
     context->issued_ns = now;
+    context->least_len = least_len(flow, context);
     context->delivered_len = flow->pace.delivered_len;
     context->is_alone = flow->context_count == 1;
     if (context->is_alone) {

@@ -55,7 +55,7 @@ static struct rdmap_expected_response expected_of(const struct qp *qp,
         .sink_stag = context->is_open ? context->local_key : 0,
         .length = context->length,
         .arrived_len = context->arrived_len,
-        .may_be_partial = qp->rdmap.extensions_agreed,
+        .least_len = context->least_len,
     };
 }
 

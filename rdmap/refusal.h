@@ -30,6 +30,7 @@
     X(RESPONSE_TO, DDP_BOUNDS, "response does not continue at its offset")                        \
     X(RESPONSE_LENGTH, DDP_BOUNDS, "response longer than its request")                            \
     X(RESPONSE_LAST, RDMAP_OPERATION_UNSPECIFIED, "response ends early, or does not end")         \
+    X(RESPONSE_SHORT, RDMAP_OPERATION_UNSPECIFIED, "response cut to less than the allotment")     \
     X(RESPONSE_ID, RDMAP_OPERATION_UNSPECIFIED, "atomic response with another request's number")  \
     X(RESPONSE_TIMEOUT, RDMAP_CATASTROPHIC_STREAM, "an answer makes no progress for too long")    \
     X(PLACED_APART, DDP_MO, "segments placed beyond a hole do not make up their message")         \

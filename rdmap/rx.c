@@ -162,9 +162,11 @@ enum rdmap_refusal rdmap_place_response(struct rdmap_stream *stream, const struc
         return RDMAP_REFUSED_RESPONSE_LENGTH;
     }
     bool is_full = a->payload.len == left;
-    bool is_partial = expected->may_be_partial && expected->arrived_len + a->payload.len > 0;
-    if (a->is_last ? !is_full && !is_partial : is_full) {
+    if (a->is_last ? !is_full && expected->least_len == expected->length : is_full) {
         return RDMAP_REFUSED_RESPONSE_LAST;
+    }
+    if (a->is_last && expected->arrived_len + a->payload.len < expected->least_len) {
+        return RDMAP_REFUSED_RESPONSE_SHORT;
     }
     enum ddp_verdict verdict =
         ddp_place_sink(stream->mem, stream->asker, a->stag, a->to, a->payload);

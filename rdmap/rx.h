@@ -58,7 +58,7 @@ struct rdmap_expected_response {
     uint64_t sink_to;
     uint32_t length;      // octets that it may fill: RDMARDSZ, or less where the responder cuts
     uint32_t arrived_len; // of it so far
-    bool may_be_partial;  // weft ends: it may end early, but not without an octet
+    uint32_t least_len;   // with how many it may end: `length`, or less where it is cut
 };
 enum rdmap_refusal rdmap_place_response(struct rdmap_stream *stream,
                                         const struct rdmap_arrival *arrival,

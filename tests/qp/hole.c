@@ -85,6 +85,7 @@ static void queues_init(struct hole_side *side, const struct hole_options *o, bo
         .rnr_store_len = 65536,
         .ird_max = 16,
         .ord_max = 16,
+        .allotment_len = o->allotment,
         .places_early = places_early,
     };
     assert_int_equal(qp_create(&config, &side->qp), 0);
@@ -100,6 +101,8 @@ static void establish(struct hole_side *side, const struct hole_options *o)
         .may_send = true,
         .peer_is_weft = !o->is_foreign,
         .choices = {.kind = EXTENSION_CHOICES, .encoding = o->oneshot},
+        .told_allotment_len = o->allotment,
+        .peer_allotment_len = o->allotment,
     };
     qp_on_established(side->qp, &stream, 1000);
     for (unsigned qn = 0; o->first_msn != 0 && qn < DDP_QN_COUNT; qn++) {

@@ -69,6 +69,7 @@ struct hole_options {
     uint32_t recv_wr;   // 0: 64
     uint32_t cq_count;  // entries of the receive CQ; 0: 1024
     uint16_t ird;       // 0: 8
+    uint32_t allotment; // of both ends; 0: Reads are undivided
     uint8_t oneshot;    // EXTENSION_ONESHOT_ bits that are agreed
     uint32_t first_msn; // of all queues; 0: 1
     enum mpa_placement placement;

@@ -145,21 +145,53 @@ static struct craft craft_answer(const struct pair *p, uint64_t at, bool is_last
     return craft_tagged(RDMAP_READ_RESPONSE, context->local_key, at, is_last, NULL, len);
 }
 
-static void a_short_answer_is_partial_completion(void **state)
+// A Read whose third window is an allotment, and whose third request is made under a smaller one.
+static struct pair *open_lowered(uint32_t to)
 {
-    (void)state;
     struct pair *p = open_weft(ALLOTMENT, ALLOTMENT);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, 3 * ALLOTMENT, 0);
     pair_output(p, &p->a);
-    struct craft c = craft_answer(p, 0, true, 10);
+    struct craft c = craft_answer(p, 0, true, ALLOTMENT);
+    assert_int_equal(pair_inject(p, &p->a, c.octets, c.len), ULPDU_TAKEN); // the third is granted
+    c = craft_answer(p, 0, true, ALLOTMENT);
+    assert_int_equal(pair_inject(p, &p->a, c.octets, c.len), ULPDU_TAKEN);
+    c = craft_notice(EXTENSION_ALLOTMENT, 1, to);
+    assert_int_equal(pair_inject(p, &p->a, c.octets, c.len), ULPDU_TAKEN);
+    pair_drop_batch(&p->a);
+    pair_output(p, &p->a);
+    return p;
+}
+
+static void a_short_answer_is_partial_completion(void **state)
+{
+    (void)state;
+    struct pair *p = open_lowered(300);
+    struct craft c = craft_answer(p, 0, true, 300);
     assert_int_equal(pair_inject(p, &p->a, c.octets, c.len), ULPDU_TAKEN);
     pair_drop_batch(&p->a);
     struct span ulpdu = pair_peek(p, &p->a); // the rest of its window, and no more
     struct rdmap_read_request request;
     rdmap_read_request_parse(span_skip(ulpdu, DDP_UNTAGGED_HEADER_LEN), &request);
-    assert_int_equal(request.rdmardsz, ALLOTMENT - 10);
-    assert_int_equal(request.src_to, (uintptr_t)p->b.memory + 10);
+    assert_int_equal(request.rdmardsz, ALLOTMENT - 300);
+    assert_int_equal(request.src_to, (uintptr_t)p->b.memory + 2 * ALLOTMENT + 300);
     pair_close(p);
+}
+
+// Each partial answer costs a further request, and leaves the context where it is.
+static void an_answer_is_cut_no_shorter_than_the_allotment(void **state)
+{
+    (void)state;
+    static const uint32_t allotments[] = {ALLOTMENT, 300};
+    for (unsigned i = 0; i < 2; i++) {
+        struct pair *p = open_lowered(allotments[i]);
+        struct craft c = craft_answer(p, 0, true, allotments[i] - 1);
+        assert_int_equal(pair_inject(p, &p->a, c.octets, c.len), ULPDU_STOP);
+        enum rdmap_refusal refusal =
+            i == 0 ? RDMAP_REFUSED_RESPONSE_LAST : RDMAP_REFUSED_RESPONSE_SHORT;
+        assert_int_equal(refusals(&p->a, refusal), 1);
+        pair_expect_terminate(p, &p->a, TERM_RDMAP_OPERATION_UNSPECIFIED);
+        pair_close(p);
+    }
 }
 
 static void an_answer_beyond_the_allotment_is_refused(void **state)
@@ -221,6 +253,7 @@ int main(void)
         cmocka_unit_test(what_nothing_called_for_is_refused),
         cmocka_unit_test(a_notice_before_the_choices_is_refused),
         cmocka_unit_test(a_short_answer_is_partial_completion),
+        cmocka_unit_test(an_answer_is_cut_no_shorter_than_the_allotment),
         cmocka_unit_test(an_answer_beyond_the_allotment_is_refused),
         cmocka_unit_test(an_answer_without_an_octet_is_refused),
         cmocka_unit_test(a_foreign_peers_answer_may_not_be_short),

@@ -167,7 +167,7 @@ static void response_may_fill_any_part_of_its_window_but_no_more(void **state)
 {
     (void)state;
     struct sge sge = {0, 100, f.stag};
-    struct rdmap_expected_response expected = {.sink_to = 0, .length = 100, .arrived_len = 20};
+    struct rdmap_expected_response expected = {.length = 100, .arrived_len = 20, .least_len = 100};
     assert_int_equal(mem_sinks_reserve(f.mem, 1), 0);
     assert_int_equal(mem_sink_open(f.mem, f.asker, &sge, 1, 0, 100, 0, &expected.sink_stag), 0);
     const struct {
