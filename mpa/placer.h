@@ -26,7 +26,8 @@
 #include "mpa/rx.h"
 
 enum mpa_placement {
-    MPA_PLACEMENT_EARLY,  // beyond holes, wherever an FPDU can be told
+    MPA_PLACEMENT_EARLY,  // beyond holes, wherever an FPDU can be told; the peer is one that begins
+                          // segments with FPDUs, and lets nobody else choose where they begin
     MPA_PLACEMENT_STRICT, // beyond holes where a marker tells, nowhere else
     MPA_PLACEMENT_OFF,    // in order only
     MPA_PLACEMENT_COUNT,

@@ -62,18 +62,19 @@ struct rnic_ep {
     instant_ns moved_at_ns;    // when octets came last
     instant_ns close_at_ns;    // EP_CLOSING: the peer's FIN is awaited until then
     bool is_initiator;
-    bool has_records;    // one FPDU per segment: so the link has it, or the peer is not weft
-    bool has_received;   // the peer's first FPDU is in
-    bool is_established; // ESTABLISHED was delivered, so DISCONNECTED is owed
-    bool is_answered;    // the front knows how start-up ended
-    bool is_meeting;     // two queue pairs met: nobody else knows it, so it ends with its stream
-    bool wants_out;      // the link was asked for LINK_READY_OUT
-    bool is_paused;      // reading stopped: the QP's store is full
-    bool is_turn_over;   // its responses have had their turn, others are next
-    bool is_stopped;     // the QP takes nothing more: input is thrown away
-    bool is_placing;     // the link places, recv gives no octets any more
-    bool is_in_link;     // it does so in a call of ours
-    bool has_placed;     // it did so beside our calls; nobody has looked yet
+    bool has_records;       // one FPDU per segment: so the link has it, or the peer is not weft
+    bool has_received;      // the peer's first FPDU is in
+    bool is_established;    // ESTABLISHED was delivered, so DISCONNECTED is owed
+    bool is_answered;       // the front knows how start-up ended
+    bool is_meeting;        // two queue pairs met: nobody else knows it, so it ends with its stream
+    bool wants_out;         // the link was asked for LINK_READY_OUT
+    bool is_paused;         // reading stopped: the QP's store is full
+    bool is_turn_over;      // its responses have had their turn, others are next
+    bool is_stopped;        // the QP takes nothing more: input is thrown away
+    bool is_placing;        // the link places, recv gives no octets any more
+    bool is_in_link;        // it does so in a call of ours
+    bool is_offer_declined; // see ep_place_on_declined
+    bool has_placed;        // it did so beside our calls; nobody has looked yet
 };
 
 // A batch with its arena behind it, borrowed from the shard while there is output.
@@ -148,6 +149,8 @@ void ep_want_out(struct rnic_ep *ep, bool wanted);
 bool ep_place_is_possible(const struct rnic *rnic);
 // In full operation, and nothing is left of what recv gave: now the link places, if it can.
 void ep_place_begin(struct rnic_ep *ep);
+// The initiator did not take up what this end offered: it is not weft.
+void ep_place_on_declined(struct rnic_ep *ep);
 // After the link has placed: an error ends the stream. True: the QP takes nothing more for now.
 bool ep_place_settle(struct rnic_ep *ep, instant_ns now);
 // The QP may take again what it did not take before.

@@ -59,6 +59,24 @@ bool ep_place_is_possible(const struct rnic *rnic)
     return rnic->shard.link->ops->set_place != NULL;
 }
 
+// A weft end begins every segment with an FPDU. Elsewhere a segment may begin wherever TCP cut the
+// stream, also with octets that a third party had the peer send, made up as an FPDU: only a marker
+// tells there.
+static enum mpa_placement placement_of(const struct rnic_ep *ep)
+{
+    enum mpa_placement wish = (enum mpa_placement)ep->rnic->config.placement;
+    bool is_weft = conn_agreement(&ep->conn)->extensions && !ep->is_offer_declined;
+    return wish == MPA_PLACEMENT_EARLY && !is_weft ? MPA_PLACEMENT_STRICT : wish;
+}
+
+void ep_place_on_declined(struct rnic_ep *ep)
+{
+    ep->is_offer_declined = true;
+    if (ep->is_placing) {
+        ep->placer.placement = placement_of(ep);
+    }
+}
+
 void ep_place_begin(struct rnic_ep *ep)
 {
     bool is_due = ep->state == EP_OPEN && !ep->is_placing && !ep->is_paused && !ep->is_stopped;
@@ -66,8 +84,8 @@ void ep_place_begin(struct rnic_ep *ep)
         return;
     }
     struct place_port port = {.place = place, .on_advance = on_advance, .ctx = ep};
-    enum mpa_placement placement = (enum mpa_placement)ep->rnic->config.placement;
-    mpa_placer_init(&ep->placer, &ep->rx, placement, ep->received_len, ep->rnic->shard.staging);
+    mpa_placer_init(&ep->placer, &ep->rx, placement_of(ep), ep->received_len,
+                    ep->rnic->shard.staging);
     ep->placing = mpa_placer_port(&ep->placer);
     ep->is_placing = true;
     ep->stream->link->ops->set_place(ep->stream, &port);

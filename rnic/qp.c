@@ -29,7 +29,12 @@ static void on_qp_event(void *ctx, enum qp_event event)
 static void on_qp_extension(void *ctx, const struct extension_message *message)
 {
     struct rnic_qp *qp = ctx;
-    if (message != NULL && qp->ep != NULL && !qp->ep->is_initiator) {
+    if (qp->ep == NULL || qp->ep->is_initiator) {
+        return;
+    }
+    if (message == NULL) {
+        ep_place_on_declined(qp->ep);
+    } else {
         conn_confirm(&qp->ep->conn, message);
         if (conn_agreement(&qp->ep->conn)->tx_markers) {
             mpa_tx_use_markers(&qp->ep->tx); // it wished for them; nothing has been sent yet

@@ -58,7 +58,7 @@ static void nic_open(struct crowd *c, unsigned side, const struct rnic_config *c
     struct in_addr addr = addr_of(side).sin_addr;
     struct rnic_parts parts = {
         .config = *config,
-        .link = sim_net_attach(c->net, &addr, 1),
+        .link = sim_path_attach(&c->path, &addr),
         .clock = crowd_clock,
         .clock_ctx = c,
         .stag_key = {(uint8_t)(side + 1)},
@@ -117,23 +117,30 @@ static void connect_one(struct crowd *c, unsigned i)
     }
 }
 
+static void path_make(struct crowd *c, const struct crowd_options *o)
+{
+    const struct sim_params params = {
+        .delay_max_ns = o->delay_max_ns > 0 ? o->delay_max_ns : NS_PER_US,
+        .window_len = 4 << 20,
+        .piece_max_len = 64 << 10,
+        .emss = 16384,
+        .has_packets = o->is_lossy,
+        .packet_loss = o->is_lossy ? 20000 : 0,
+        .packet_mtu = 1500,
+        .packet_window_len = 1 << 20,
+        .packet_buffer_len = 1 << 20,
+        .packet_range_max = 64,
+    };
+    assert_true(sim_path_make(&c->path, &params, o->seed, crowd_clock, c));
+}
+
 struct crowd *crowd_open(const struct crowd_options *o)
 {
     struct crowd *c = calloc(1, sizeof *c);
     c->now_ns = NS_PER_S;
     c->count = o->count;
     prng_init(&c->prng, o->seed);
-    c->net = sim_net_create(&(struct sim_net_config){
-        .seed = o->seed,
-        .clock = crowd_clock,
-        .clock_ctx = c,
-        .delay_max_ns = o->delay_max_ns > 0 ? o->delay_max_ns : NS_PER_US,
-        .window_len = 4 << 20,
-        .piece_max_len = 64 << 10,
-        .emss = 16384,
-        .peer_timeout_ns = 10 * NS_PER_S,
-    });
-    assert_non_null(c->net);
+    path_make(c, o);
     for (unsigned side = 0; side < 2; side++) {
         nic_open(c, side, &o->nic[side]);
         c->end[side] = calloc(o->count, sizeof c->end[side][0]);
@@ -174,7 +181,7 @@ void crowd_close(struct crowd *c)
         free(nic->memory);
         free(c->end[side]);
     }
-    sim_net_destroy(c->net);
+    sim_path_end(&c->path);
     free(c);
 }
 
@@ -243,8 +250,8 @@ static void take_completion(struct crowd *c, const struct cqe *cqe)
 
 bool crowd_step(struct crowd *c)
 {
-    bool moved = sim_net_advance(c->net);
-    instant_ns at_ns = sim_net_next_event(c->net);
+    bool moved = sim_path_advance(&c->path);
+    instant_ns at_ns = sim_path_next_event(&c->path);
     for (unsigned side = 0; side < 2; side++) {
         struct cqe cqe;
         moved |= rnic_step(c->nic[side].rnic);

@@ -10,10 +10,10 @@
 #include <cmocka.h>
 
 #include "base/prng.h"
-#include "link/sim.h"
 #include "rnic/create.h"
 #include "rnic/internal.h"
 #include "rnic/reads.h"
+#include "sim/path.h"
 
 enum {
     CROWD_PLACE_LEN = 64 * 1024, // what one reader has
@@ -46,12 +46,13 @@ struct crowd_options {
     unsigned count;            // connections
     struct rnic_config nic[2]; // read_* and extensions; the rest has defaults
     duration_ns delay_max_ns;  // 0: 1 us
+    bool is_lossy;             // our own TCP, over a wire that loses packets
     uint64_t seed;
 };
 
 struct crowd {
     instant_ns now_ns;
-    struct sim_net *net;
+    struct sim_path path;
     struct crowd_nic nic[2];
     struct rnic_ep *listener;
     unsigned count, accepted;
