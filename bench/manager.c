@@ -88,7 +88,7 @@ static void bench_open(struct bench *bench, size_t local_len, size_t remote_len,
         fail("pipe");
     }
     fflush(stdout);
-    if (fork() == 0) {
+    if (fork_end() == 0) {
         close(done[1]);
         target_run(&bench->target, ports[1], done[0]);
     }

@@ -1,15 +1,33 @@
-// What both measured programs share: a clock, processor time, and how a figure is printed.
+// What the measured programs share: the other end, a clock, processor time, and how a figure is
+// printed.
 #pragma once
 
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 // Source and sink of every bandwidth case: larger than the caches nearest to a core, the same for
 // all.
 enum { FOOTPRINT_LEN = 1 << 20 };
+
+// As fork(), but the child, which may be spinning, does not outlive a parent that is killed.
+static inline pid_t fork_end(void)
+{
+    pid_t parent = getpid();
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) {
+            _exit(1);
+        }
+    }
+    return child;
+}
 
 static inline double now_s(void)
 {

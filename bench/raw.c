@@ -118,7 +118,7 @@ static void tcp_bandwidth(size_t message_len, size_t read_len, double seconds)
 {
     int fds[2];
     tcp_pair(fds);
-    pid_t child = fork();
+    pid_t child = fork_end();
     if (child == 0) {
         close(fds[0]);
         sink(fds[1], read_len);
@@ -156,7 +156,7 @@ static void udp_bandwidth(size_t datagram_len, double seconds)
     uint64_t octets = 0;
     udp_pair(fds);
     setsockopt(fds[0], IPPROTO_UDP, UDP_GRO, &one, sizeof one);
-    pid_t child = fork();
+    pid_t child = fork_end();
     if (child == 0) {
         flood(fds[1], datagram_len);
     }
@@ -200,7 +200,7 @@ static void latency(void (*make_pair)(int fds[2]), unsigned count)
     double *us = calloc(count, sizeof *us);
     int fds[2];
     make_pair(fds);
-    pid_t child = fork();
+    pid_t child = fork_end();
     if (child == 0) {
         close(fds[0]);
         for (;;) {

@@ -63,7 +63,7 @@ static struct reader *open_readers(unsigned count, size_t source_len, int *ret_d
     if (pipe(ports) != 0 || pipe(done) != 0) {
         fail("pipe");
     }
-    if (fork() == 0) {
+    if (fork_end() == 0) {
         close(done[1]);
         target(count, source_len, ports[1], done[0]);
     }

@@ -114,7 +114,7 @@ static void bandwidth(enum ibv_wr_opcode opcode, size_t message_len, double seco
     if (pipe(ports) != 0 || pipe(done) != 0) {
         fail("pipe");
     }
-    pid_t child = fork();
+    pid_t child = fork_end();
     if (child == 0) {
         close(done[1]);
         bandwidth_target(ports[1], opcode == IBV_WR_SEND, message_len, done[0]);
@@ -219,7 +219,7 @@ static void latency(int by_write, unsigned count)
     if (pipe(ports) != 0) {
         fail("pipe");
     }
-    pid_t child = fork();
+    pid_t child = fork_end();
     if (child == 0) {
         target_connect(&end, ports[1], 4, PING_LEN);
         // The requester tells where it is with the first message: by a Send in either case.
