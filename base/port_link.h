@@ -11,6 +11,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "base/counter.h"
 #include "base/port_place.h"
 #include "base/span.h"
 #include "base/time.h"
@@ -106,6 +107,12 @@ struct link_ops {
     void (*wait)(struct link *link, duration_ns timeout_ns);
     // Makes a `wait` under way, or the next one, return at once. From any thread or signal handler.
     void (*wake)(struct link *link);
+    // What our own TCP has counted: for the connection (or listener) of `stream`, which is the
+    // link's, or NULL: for all connections that were closed. NULL: TCP is the kernel's.
+    void (*tcp_counters)(const struct link *link, const struct link_stream *stream,
+                         counter_each each, void *ctx);
+    // Likewise what became of packets.
+    void (*packet_counters)(const struct link *link, counter_each each, void *ctx);
     // Octets or a FIN that were taken are not acknowledged yet, and nobody but this process sends
     // them again: it had better not exit now. NULL: never.
     bool (*is_busy)(struct link *link);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
+#include "base/counter.h"
 #include "base/port_link.h"
 #include "base/span.h"
 #include "base/time.h"
@@ -68,6 +69,9 @@ struct device_ops {
     // Reads what has arrived, at most about `max_len` octets. NULL: on no channel in particular.
     // False: nothing more is there.
     bool (*receive)(struct device *d, struct channel *channel, size_t max_len, instant_ns now);
+
+    // What became of packets, those of the devices behind it included.
+    void (*counters)(const struct device *d, counter_each each, void *ctx);
 
     instant_ns (*next_deadline)(struct device *d);
     void (*wait)(struct device *d, duration_ns timeout_ns);

@@ -276,6 +276,15 @@ static int fault_route(struct device *d, const struct net_addr *remote, uint32_t
     return inner->ops->route(inner, remote, scope, ret_local);
 }
 
+static void fault_counters(const struct device *d, counter_each each, void *ctx)
+{
+    const struct fault_device *f = (const struct fault_device *)d;
+#define X(name, text) each(ctx, "faults." #name, f->model.counters.name);
+    FAULT_COUNTERS(X)
+#undef X
+    f->inner->ops->counters(f->inner, each, ctx);
+}
+
 static void fault_wait(struct device *d, duration_ns timeout_ns)
 {
     struct device *inner = fault_of(d)->inner;
@@ -316,6 +325,7 @@ static const struct device_ops fault_ops = {
     .send = fault_send,
     .poll = fault_poll,
     .receive = fault_receive,
+    .counters = fault_counters,
     .next_deadline = fault_next_deadline,
     .wait = fault_wait,
     .wake = fault_wake,

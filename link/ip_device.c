@@ -318,6 +318,14 @@ void ip_device_poll(struct ip_device *d, instant_ns now)
     }
 }
 
+void ip_device_counters(const struct device *device, counter_each each, void *ctx)
+{
+    const struct net_iface_counters *c = &((const struct ip_device *)device)->iface.counters;
+#define X(name, text) each(ctx, #name, c->name);
+    NET_IFACE_COUNTERS(X)
+#undef X
+}
+
 instant_ns ip_device_next_deadline(const struct ip_device *d)
 {
     bool is_due = d->is_unreachable || !list_is_empty(&d->looped);

@@ -32,6 +32,7 @@ void ip_device_fini(struct ip_device *d);
 void ip_device_input(struct ip_device *d, struct mspan frame, bool is_checked, instant_ns now);
 // To be called in every poll: what goes to ourselves, and what is due.
 void ip_device_poll(struct ip_device *d, instant_ns now);
+void ip_device_counters(const struct device *d, counter_each each, void *ctx);
 instant_ns ip_device_next_deadline(const struct ip_device *d);
 
 // As in struct device_ops.

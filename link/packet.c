@@ -244,6 +244,8 @@ static const struct link_ops packet_ops = {
     .next_deadline = packet_next_deadline,
     .wait = packet_wait,
     .wake = packet_wake,
+    .tcp_counters = packet_tcp_counters,
+    .packet_counters = packet_packet_counters,
     .is_busy = packet_is_busy,
     .abandon = packet_abandon,
     .destroy = packet_destroy,
@@ -284,9 +286,4 @@ int link_packet_create(const struct link_packet_config *config, struct device *d
                                     .ctx = l};
     *ret = &l->base;
     return 0;
-}
-
-const struct net_host *link_packet_host(const struct link *link)
-{
-    return packet_link_of(link)->host;
 }

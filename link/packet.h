@@ -1,8 +1,9 @@
 // A link with a TCP of our own (tcp/, net/) over a device that moves segments.
 //
-//   packet.c         the link: what it is made of, looking, time
-//   packet_stream.c  streams: bound, listening, connected, closed and lingering
-//   packet_io.c      octets
+//   packet.c           the link: what it is made of, looking, time
+//   packet_stream.c    streams: bound, listening, connected, closed and lingering
+//   packet_io.c        octets
+//   packet_counters.c  what was counted
 //
 // What a user of the link can rely on beyond base/port_link.h:
 //   - A record that is sent begins a segment, and ends inside one that it fits in.
@@ -33,6 +34,3 @@ struct link_packet_config {
 // The device is the link's from now on; on failure too, it is destroyed. -ENOMEM.
 int link_packet_create(const struct link_packet_config *config, struct device *device,
                        struct link **ret);
-// For counters.
-struct net_host;
-const struct net_host *link_packet_host(const struct link *link);

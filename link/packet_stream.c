@@ -44,6 +44,7 @@ void packet_connection_end(struct packet_stream *s)
 {
     struct packet_link *l = packet_link_of(s->base.link);
     bool is_lingering = s->state == PACKET_STREAM_LINGERING;
+    packet_count_ended(l, s);
     net_connection_destroy(l->host, &s->connection);
     s->state = PACKET_STREAM_BROKEN;
     if (is_lingering) {

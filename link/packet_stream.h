@@ -17,6 +17,7 @@ struct packet_link {
     struct list_link ready;     // of these, those that may be worth a report
     struct list_link lingering; // closed, their connections not yet; longest first
     unsigned lingering_count;
+    struct tcp_counters ended; // of connections that are gone
     struct rest rest;
 };
 
@@ -108,6 +109,14 @@ void packet_close(struct link_stream *stream, bool abort);
 int packet_local_addr(const struct link_stream *stream, struct sockaddr_storage *ret);
 int packet_peer_addr(const struct link_stream *stream, struct sockaddr_storage *ret);
 int packet_set_tos(struct link_stream *stream, uint8_t tos);
+
+// packet_counters.c
+
+// The connection ends: what it counted stays.
+void packet_count_ended(struct packet_link *l, const struct packet_stream *s);
+void packet_tcp_counters(const struct link *link, const struct link_stream *stream,
+                         counter_each each, void *ctx);
+void packet_packet_counters(const struct link *link, counter_each each, void *ctx);
 
 // packet_io.c
 

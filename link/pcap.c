@@ -316,6 +316,19 @@ static instant_ns pcap_next_deadline(struct link *link)
     return inner->ops->next_deadline == NULL ? INSTANT_NEVER : inner->ops->next_deadline(inner);
 }
 
+static void pcap_tcp_counters(const struct link *link, const struct link_stream *stream,
+                              counter_each each, void *ctx)
+{
+    const struct link *inner = pcap_link_of(link)->inner;
+    inner->ops->tcp_counters(inner, stream == NULL ? NULL : inner_of(stream), each, ctx);
+}
+
+static void pcap_packet_counters(const struct link *link, counter_each each, void *ctx)
+{
+    const struct link *inner = pcap_link_of(link)->inner;
+    inner->ops->packet_counters(inner, each, ctx);
+}
+
 static bool pcap_is_busy(struct link *link)
 {
     struct link *inner = pcap_link_of(link)->inner;
@@ -399,6 +412,8 @@ int link_pcap_wrap(struct link *inner, const char *path, struct link **ret)
     l->ops = pcap_ops;
     l->ops.has_segments = inner->ops->has_segments;
     l->ops.is_busy = inner->ops->is_busy != NULL ? pcap_is_busy : NULL;
+    l->ops.tcp_counters = inner->ops->tcp_counters != NULL ? pcap_tcp_counters : NULL;
+    l->ops.packet_counters = inner->ops->packet_counters != NULL ? pcap_packet_counters : NULL;
     l->base.ops = &l->ops;
     l->inner = inner;
     l->serial = 0;

@@ -185,6 +185,7 @@ static const struct device_ops tap_ops = {
     .send = ip_device_send,
     .poll = tap_poll,
     .receive = tap_receive,
+    .counters = ip_device_counters,
     .next_deadline = tap_next_deadline,
     .wait = tap_wait,
     .wake = tap_wake,

@@ -259,6 +259,14 @@ static int udp_route(struct device *device, const struct net_addr *remote, uint3
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
+static void udp_counters_each(const struct device *device, counter_each each, void *ctx)
+{
+    const struct udp_counters *c = &((const struct udp_device *)device)->counters;
+#define X(name, text) each(ctx, #name, c->name);
+    UDP_COUNTERS(X)
+#undef X
+}
+
 static instant_ns udp_next_deadline(struct device *device)
 {
     return udp_device_of(device)->trouble.error != 0 ? 0 : INSTANT_NEVER;
@@ -329,6 +337,7 @@ static const struct device_ops udp_ops = {
     .send = udp_send,
     .poll = udp_poll,
     .receive = udp_receive,
+    .counters = udp_counters_each,
     .next_deadline = udp_next_deadline,
     .wait = udp_wait,
     .wake = udp_wake,

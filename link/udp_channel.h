@@ -10,6 +10,22 @@ enum {
     UDP_DATAGRAM_MAX = 64 << 10, // octets; a train that comes together is no longer
 };
 
+#define UDP_COUNTERS(X)                                                 \
+    X(packets_in, "datagrams received")                                 \
+    X(packets_out, "datagrams sent")                                    \
+    X(trains_in, "messages received, each a datagram or several alike") \
+    X(trains_out, "messages sent, likewise")                            \
+    X(bad_checksums, "datagrams whose TCP checksum was wrong")          \
+    X(waits, "times that the socket had no room")                       \
+    X(not_sent, "datagrams that the system would not send")             \
+    X(icmp_errors, "ICMP messages about what was sent")
+
+struct udp_counters {
+#define X(name, text) uint64_t name;
+    UDP_COUNTERS(X)
+#undef X
+};
+
 struct udp_device {
     struct device base;
     struct device_udp_config config;
@@ -18,6 +34,7 @@ struct udp_device {
     struct list_link channels;
     struct rest rest;
     bool has_gso;
+    struct udp_counters counters;
     uint8_t *buffers; // UDP_BATCH of UDP_DATAGRAM_MAX octets
     // What a system call found out beside its result, told when it is safe to.
     struct {

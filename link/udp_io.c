@@ -170,6 +170,10 @@ static bool train_dispatch(struct udp_device *d, struct udp_channel *c, const st
         d->trouble.error = (int)error;
         d->trouble.mtu = error == -EMSGSIZE ? udp_path_mtu(c) : 0;
     }
+    d->counters.trains_out += fate == FATE_SENT;
+    d->counters.packets_out += fate == FATE_SENT ? t->segment_count : 0;
+    d->counters.waits += fate == FATE_NO_ROOM;
+    d->counters.not_sent += fate == FATE_LOST ? t->segment_count : 0;
     return fate != FATE_NO_ROOM;
 }
 
@@ -240,12 +244,14 @@ static void hand_up(struct udp_device *d, struct udp_channel *c, const struct ar
     while (octets.len > 0) {
         size_t len = octets.len < arrival->datagram_len ? octets.len : arrival->datagram_len;
         struct span datagram = span_of(octets.ptr, len);
+        d->counters.packets_in++;
         if (d->base.up.on_octets != NULL) {
             d->base.up.on_octets(d->base.up.ctx, mspan_of(octets.ptr, len));
         }
         if (is_segment_good(&arrival->flow, datagram)) {
             d->base.up.on_segment(d->base.up.ctx, &c->base, &arrival->flow, datagram);
         } else {
+            d->counters.bad_checksums++;
             TRACE(d->config.trace, TRACE_LINK, "datagram of %zu octets: wrong checksum", len);
         }
         octets = mspan_of(octets.ptr + len, octets.len - len);
@@ -271,6 +277,7 @@ static int read_some(struct udp_device *d, struct udp_channel *c, unsigned count
     int got = sys_recvmmsg(c->fd, msgs, count, MSG_DONTWAIT);
     for (int i = 0; i < got; i++) {
         struct arrival arrival;
+        d->counters.trains_in++;
         arrival_read(c, &msgs[i].msg_hdr, msgs[i].msg_len, &arrival);
         hand_up(d, c, &arrival, mspan_of(iov[i].iov_base, msgs[i].msg_len));
     }
@@ -343,6 +350,7 @@ static void read_errors(struct udp_device *d, struct udp_channel *c)
         if (len < 0) {
             return;
         }
+        d->counters.icmp_errors++;
         if (c->is_connected && len >= TCP_OFF_ACK && error_read(&msg, &error, &mtu)) {
             tell(d, &c->place, get_be32(quoted + TCP_OFF_SEQ), error, mtu);
         }

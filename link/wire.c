@@ -256,6 +256,7 @@ static const struct device_ops end_ops = {
     .send = ip_device_send,
     .poll = end_poll,
     .receive = end_receive,
+    .counters = ip_device_counters,
     .next_deadline = end_next_deadline,
     .wait = end_wait,
     .wake = end_wake,

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "base/counter.h"
 #include "rdmap/refusal.h"
 #include "rdmap/terminate.h"
 
@@ -62,6 +63,5 @@ struct qp_counters {
 };
 
 // Calls `each` for every counter: "rnr_stored", "in.send.messages", "refused.ddp_bounds",
-// "terminate_out.ddp_bounds" ... `name` is valid during the call only.
-void qp_counters_each(const struct qp_counters *counters,
-                      void (*each)(void *ctx, const char *name, uint64_t value), void *ctx);
+// "terminate_out.ddp_bounds" ...
+void qp_counters_each(const struct qp_counters *counters, counter_each each, void *ctx);

@@ -101,6 +101,26 @@ static void write_mpa(struct object *o, const struct rnic_ep *ep)
     object_close(&tx);
 }
 
+// Of a stream's connection, or with NULL of all that were closed. Nothing of the kernel's TCP.
+static void write_tcp(struct object *o, const char *name, const struct link *link,
+                      const struct link_stream *stream)
+{
+    if (link->ops->tcp_counters != NULL) {
+        struct object tcp = object_open(o, name);
+        link->ops->tcp_counters(link, stream, member_number, &tcp);
+        object_close(&tcp);
+    }
+}
+
+static void write_packets(struct object *o, const struct link *link)
+{
+    if (link->ops->packet_counters != NULL) {
+        struct object packets = object_open(o, "packets");
+        link->ops->packet_counters(link, member_number, &packets);
+        object_close(&packets);
+    }
+}
+
 static void write_endpoint(struct object *parent, const struct rnic_ep *ep)
 {
     static const char *const state_names[EP_STATE_COUNT] = {
@@ -132,6 +152,9 @@ static void write_endpoint(struct object *parent, const struct rnic_ep *ep)
         object_close(&admissions);
     }
     write_mpa(&o, ep);
+    if (ep->stream != NULL) {
+        write_tcp(&o, "tcp", ep->stream->link, ep->stream);
+    }
     object_close(&o);
 }
 
@@ -230,6 +253,8 @@ static void write_device(struct object *o, struct rnic *rnic)
     MPA_TX_COUNTERS(X)
 #undef X
     object_close(&closed_out);
+    write_tcp(o, "tcp_total", rnic->shard.link, NULL);
+    write_packets(o, rnic->shard.link);
     struct object startup = object_open(o, "startup");
 #define X(name, text) member_number(&startup, #name, rnic->conn_counters.name);
     CONN_COUNTERS(X)

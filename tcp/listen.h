@@ -55,12 +55,17 @@ enum tcp_listen_refusal {
         TCP_LISTEN_REFUSAL_COUNT,
 };
 
+#define TCP_LISTEN_COUNTERS(X)                             \
+    X(syns, "SYNs answered")                               \
+    X(completed, "handshakes completed")                   \
+    X(expired, "half-open connections given up")           \
+    X(evicted, "half-open ones that the full queue drops") \
+    X(resent, "SYN,ACKs sent again")
+
 struct tcp_listen_counters {
-    uint64_t syns;      // answered
-    uint64_t completed; // handshakes
-    uint64_t expired;   // half-open, given up
-    uint64_t evicted;   // half-open, the queue being full
-    uint64_t resent;    // SYN,ACKs
+#define X(name, text) uint64_t name;
+    TCP_LISTEN_COUNTERS(X)
+#undef X
     uint64_t refusals[TCP_LISTEN_REFUSAL_COUNT];
 };
 
@@ -87,5 +92,8 @@ bool tcp_listener_on_deadline(struct tcp_listener *listener, instant_ns now,
                               struct tcp_tuple *ret_tuple, struct tcp_header *ret_reply);
 
 const struct tcp_listen_counters *tcp_listener_counters(const struct tcp_listener *listener);
+// "syns", "refused.no_syn" ...
+void tcp_listen_counters_each(const struct tcp_listen_counters *counters, counter_each each,
+                              void *ctx);
 const char *tcp_listen_refusal_name(enum tcp_listen_refusal refusal);
 void tcp_listener_check(const struct tcp_listener *listener);

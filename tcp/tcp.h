@@ -33,6 +33,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "base/counter.h"
 #include "base/port_place.h"
 #include "base/span.h"
 #include "base/time.h"
@@ -126,12 +127,10 @@ enum tcp_refusal {
     X(octets_out, "octets of the stream sent for the first time")            \
     X(octets_placed_early, "octets placed beyond a hole")                    \
     X(octets_buffered, "octets copied into the buffer")                      \
-    X(buffered_peak, "most octets that were buffered at a time")             \
     X(holes_opened, "ranges begun beyond a hole")                            \
     X(holes_merged, "ranges joined with another")                            \
     X(holes_closed, "ranges whose hole was closed")                          \
     X(range_comparisons, "ranges compared with to find a place")             \
-    X(ranges_peak, "most ranges at a time")                                  \
     X(stalls, "times that the place port would not go on in order")          \
     X(duplicate_acks, "duplicate ACKs received")                             \
     X(challenge_acks, "challenge ACKs sent")                                 \
@@ -146,9 +145,15 @@ enum tcp_refusal {
     X(keepalives, "keep-alive probes")                                       \
     X(reordering, "segments acknowledged out of the order of their sending")
 
+// Of several connections the largest holds, not the sum.
+#define TCP_PEAKS(X)                                             \
+    X(buffered_peak, "most octets that were buffered at a time") \
+    X(ranges_peak, "most ranges at a time")
+
 struct tcp_counters {
 #define X(name, text) uint64_t name;
     TCP_COUNTERS(X)
+    TCP_PEAKS(X)
 #undef X
     uint64_t refusals[TCP_REFUSAL_COUNT];
 };
@@ -283,6 +288,10 @@ struct tcp_info {
 };
 
 void tcp_get_info(const struct tcb *tcb, struct tcp_info *ret);
+
+void tcp_counters_add(struct tcp_counters *to, const struct tcp_counters *more);
+// "retransmits", "refused.ranges_full" ...
+void tcp_counters_each(const struct tcp_counters *counters, counter_each each, void *ctx);
 
 // What answers a segment that belongs to no connection (RFC 9293 section 3.10.7.1): a RST with the
 // ports swapped. False: nothing does, it is a RST itself.

@@ -349,4 +349,50 @@ def a_server_is_seen_by_stat_while_it_runs():
             server.wait()
 
 
+def rping_pair(folder, *options):
+    """The counters that both ends of one rping left, {role: weft0}."""
+    port = str(free_port())
+    stats = {role: pathlib.Path(folder) / role for role in ('server', 'client')}
+
+    def end(role, *words):
+        return subprocess.Popen(
+            [WEFT, 'run', '-q', *options, f'--stats={stats[role]}', 'rping', *words, '-a',
+             '127.0.0.1', '-p', port, '-C', '10', '-S', '5000'],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    server = end('server', '-s')
+    try:
+        client = None
+        deadline = time.monotonic() + 60
+        while client is None or client.wait(60) != 0:  # until the server listens
+            assert time.monotonic() < deadline and server.poll() is None, 'rping fails'
+            time.sleep(0.1)
+            client = end('client', '-c')
+        server.wait(60)
+    finally:
+        server.kill()
+        server.wait()
+    return {role: json.loads(path.read_text())['weft0'] for role, path in stats.items()}
+
+
+@case
+def our_own_tcp_and_its_packets_are_counted():
+    with scratch() as folder:
+        counted = rping_pair(folder, '--link=udp', '--fault=duplicate=100%')
+    for role, device in counted.items():
+        tcp, packets = device['tcp_total'], device['packets']
+        assert tcp['octets_out'] > 50000 and tcp['octets_in'] > 50000, (role, tcp)
+        assert tcp['refused.duplicate'] + tcp['refused.not_acceptable'] > 0, (role, tcp)
+        assert tcp['refused.ranges_full'] == 0, (role, tcp)
+        assert packets['packets_out'] > 0 and packets['packets_in'] > 0, (role, packets)
+        assert packets['faults.duplicated'] > 0, (role, packets)
+
+
+@case
+def the_kernels_tcp_is_not_counted():
+    with scratch() as folder:
+        for device in rping_pair(folder, '--link=socket').values():
+            assert 'tcp_total' not in device and 'packets' not in device, device
+
+
 main()

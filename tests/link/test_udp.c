@@ -5,6 +5,7 @@
 #include "link/packet.h"
 #include "link/udp.h"
 #include "tests/link/contract.h"
+#include "tests/link/counted.h"
 
 static instant_ns real_clock(void *ctx)
 {
@@ -173,6 +174,27 @@ static void peer_that_vanished_is_found_when_something_is_sent(void **state)
     other->ops->destroy(other);
 }
 
+static void datagrams_are_counted_on_both_sides(void **state)
+{
+    (void)state;
+    char got[8];
+    loop_open(&l, the_link, AF_INET);
+    send_text(l.active, "octets");
+    assert_int_equal(recv_some(l.passive, got, sizeof got), 6);
+    uint64_t count;
+    unsigned turn = 0;
+    do { // until the last acknowledgement has arrived
+        assert_quiet(the_link);
+        count = packets_counted(the_link, "packets_out");
+    } while (packets_counted(the_link, "packets_in") != count && ++turn < 100);
+    assert_true(count >= 4); // a handshake and the octets
+    assert_int_equal(packets_counted(the_link, "packets_in"), count);
+    assert_int_equal(packets_counted(the_link, "segments"), count);
+    assert_int_equal(packets_counted(the_link, "bad_checksums"), 0);
+    assert_int_equal(tcp_counted(the_link, l.active, "octets_out"), 6);
+    assert_int_equal(tcp_counted(the_link, l.passive, "octets_in"), 6);
+}
+
 int main(void)
 {
 #define LINK_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -183,6 +205,7 @@ int main(void)
         LINK_TEST(stalled_port_goes_on_when_it_says_so),
         LINK_TEST(port_is_not_shared_with_another_process_either),
         LINK_TEST(peer_that_vanished_is_found_when_something_is_sent),
+        LINK_TEST(datagrams_are_counted_on_both_sides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

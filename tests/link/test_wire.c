@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "link/wire.h"
+#include "tests/link/counted.h"
 
 enum { PORT = 7471, MTU = 1500, HOST_FIRST = 0x0a000001 };
 
@@ -383,6 +384,61 @@ static void free_ports_are_drawn(void **state)
     world_end(&w);
 }
 
+/* ---- counters -------------------------------------------------------------------------------- */
+
+static void holes_and_what_was_sent_again_are_counted(void **state)
+{
+    (void)state;
+    struct world w;
+    world_make(&w, "delay=1ms,loss=3%,seed=4", 0, 0);
+    world_connect(&w, 1);
+    transfer(&w, 300000);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct link *l = w.link[i], *other = w.link[1 - i];
+        assert_int_equal(tcp_counted(l, w.end[i], "octets_out"), 300000);
+        assert_int_equal(tcp_counted(l, w.end[i], "octets_in"), 300000);
+        uint64_t opened = tcp_counted(l, w.end[i], "holes_opened");
+        assert_true(opened > 0);
+        assert_int_equal(opened, tcp_counted(l, w.end[i], "holes_merged") +
+                                     tcp_counted(l, w.end[i], "holes_closed"));
+        assert_true(tcp_counted(other, w.end[1 - i], "retransmits") >=
+                    tcp_counted(l, w.end[i], "holes_closed"));
+        assert_true(tcp_counted(l, w.end[i], "srtt_us") >= 2000);
+        assert_true(packets_counted(l, "frames_out") > packets_counted(other, "frames_in"));
+    }
+    world_end(&w);
+}
+
+static void what_a_closed_connection_counted_stays(void **state)
+{
+    (void)state;
+    struct world w;
+    world_make(&w, "delay=1ms", 0, 0);
+    world_connect(&w, 1);
+    transfer(&w, 100000);
+    assert_int_equal(tcp_counted(w.link[0], NULL, "octets_out"), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        w.link[i]->ops->close(w.end[i], false);
+    }
+    assert_int_equal(tcp_counted(w.link[0], NULL, "octets_out"), 100000); // it lingers
+    while (world_step(&w)) {
+    }
+    assert_int_equal(tcp_counted(w.link[0], NULL, "octets_out"), 100000); // it is gone
+    world_end(&w);
+}
+
+static void listener_counts_handshakes(void **state)
+{
+    (void)state;
+    struct world w;
+    world_make(&w, "delay=1ms", 0, 0);
+    world_connect(&w, 1);
+    assert_int_equal(tcp_counted(w.link[1], w.listener, "syns"), 1);
+    assert_int_equal(tcp_counted(w.link[1], w.listener, "completed"), 1);
+    assert_int_equal(tcp_counted(w.link[1], w.listener, "refused.no_syn"), 0);
+    world_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -398,6 +454,9 @@ int main(void)
         cmocka_unit_test(connecting_to_nobody_times_out),
         cmocka_unit_test(ports_are_not_shared_and_addresses_are_ours),
         cmocka_unit_test(free_ports_are_drawn),
+        cmocka_unit_test(holes_and_what_was_sent_again_are_counted),
+        cmocka_unit_test(what_a_closed_connection_counted_stays),
+        cmocka_unit_test(listener_counts_handshakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
