@@ -36,6 +36,7 @@ ROOMS = {
                   'wires the process of an RTA'),
     'node/host': ('node/unit node/tts node/nvme node/uma node/cta node/rta node/ddm node/bus '
                   'node/loop node/interface base weft', 'wires the host storage node'),
+    'initiator': ('node/nvme base weft abi', 'public verbs only: it runs on any RNIC'),
     'cli': ('node/host node/unit weft abi',
             'what a command needs, any program must be able to have'),
     'examples': ('weft abi', 'what any program could do: public headers alone'),
@@ -116,6 +117,7 @@ LIBRARIES = {
     'libibverbs.so.1': 'verbs/libibverbs.map',
     'librdmacm.so.1': 'cm/librdmacm.map',
     'manager/libweft-manager.so.1': 'manager/libweft-manager.map',
+    'initiator/libweft-nvme.so.1': 'initiator/libweft-nvme.map',
 }
 
 # What a commit's subject may begin with, besides a room.

@@ -1,0 +1,267 @@
+// Commands that are waited for: those of the admin queue, and the one that makes a queue pair a
+// queue of the controller.
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+
+#include "initiator/agent.h"
+
+enum { READY_WAIT_MS = 20 };
+
+/* ---- one command ----------------------------------------------------------------------------- */
+
+static void sqe_fill(uint8_t *sqe, const struct initiator_admin_command *command)
+{
+    sqe[NVME_SQE_OFF_OPCODE] = command->opcode;
+    put_le32(sqe + NVME_SQE_OFF_NSID, command->nsid);
+    if (command->opcode == NVME_FABRICS) {
+        put_le32(sqe + NVME_SQE_OFF_NSID, command->fctype);
+    }
+    put_le32(sqe + NVME_SQE_OFF_CDW10, command->cdw10);
+    put_le32(sqe + NVME_SQE_OFF_CDW11, command->cdw11);
+    put_le32(sqe + NVME_SQE_OFF_CDW12, command->cdw12);
+    put_le32(sqe + NVME_SQE_OFF_CDW13, command->cdw13);
+}
+
+// The memory that all these commands use, one at a time.
+static void sgl_fill(uint8_t *sgl, const struct weft_nvme *nvme, uint32_t len)
+{
+    put_le64(sgl + NVME_SGL_OFF_ADDRESS, (uintptr_t)nvme->admin_data);
+    put_le32(sgl + NVME_SGL_OFF_LENGTH, len); // three octets: the key is written over the fourth
+    put_le32(sgl + NVME_SGL_OFF_KEY, nvme->admin_mr->rkey);
+    sgl[NVME_SGL_OFF_ID] = NVME_SGL_KEYED;
+}
+
+// Sends what is in the slot and waits for the answer. A command that is not answered in time ends
+// the connection, since its answer and its data may still come.
+static int run(struct initiator_slot *slot, const char *name, struct initiator_admin_answer *ret,
+               char *ret_why)
+{
+    struct weft_nvme *nvme = slot->queue->nvme;
+    instant_ns until = instant_after(initiator_clock(), nvme->attr.timeout_ms * NS_PER_MS);
+    *ret = (struct initiator_admin_answer){0};
+    slot->answer = ret;
+    int error = initiator_queue_send(slot, 0);
+    if (error != 0) {
+        initiator_slot_release(slot);
+        return initiator_why(ret_why, error, "%s could not be sent: %s", name, strerror(-error));
+    }
+    while (!ret->is_there && !nvme->is_lost) {
+        instant_ns now = initiator_clock();
+        if (now >= until) {
+            initiator_lose(nvme, -ETIMEDOUT, "%s was not answered within %u ms", name,
+                           nvme->attr.timeout_ms);
+            break;
+        }
+        weft_nvme_wait(nvme, (int)((until - now) / NS_PER_MS) + 1);
+    }
+    return ret->is_there ? 0
+                         : initiator_why(ret_why, nvme->lost_error, "%s: %s", name, nvme->lost_why);
+}
+
+int initiator_admin_run(struct weft_nvme *nvme, const struct initiator_admin_command *command,
+                        struct initiator_admin_answer *ret, char *ret_why)
+{
+    if (nvme->is_lost) {
+        return initiator_why(ret_why, -ENOTCONN, "%s: %s", command->name, nvme->lost_why);
+    }
+    struct initiator_slot *slot = initiator_queue_take(&nvme->admin);
+    if (slot == NULL) {
+        return initiator_why(ret_why, -EAGAIN, "%s: the admin queue is full", command->name);
+    }
+    uint8_t *sqe = initiator_slot_sqe(slot);
+    sqe_fill(sqe, command);
+    if (command->fctype == NVME_FCTYPE_PROPERTY_SET && command->opcode == NVME_FABRICS) {
+        put_le64(sqe + NVME_PROPERTY_OFF_VALUE, command->value);
+    }
+    if (command->data_len > 0) {
+        sgl_fill(sqe + NVME_SQE_OFF_SGL1, nvme, command->data_len);
+    }
+    return run(slot, command->name, ret, ret_why);
+}
+
+int initiator_admin_demand(struct weft_nvme *nvme, const struct initiator_admin_command *command,
+                           uint64_t *ret_result, char *ret_why)
+{
+    struct initiator_admin_answer answer;
+    int error = initiator_admin_run(nvme, command, &answer, ret_why);
+    if (error != 0) {
+        return error;
+    }
+    uint16_t status = answer.status & ~(NVME_STATUS_DNR | NVME_STATUS_MORE);
+    if (status != NVME_OK) {
+        char text[32];
+        return initiator_why(ret_why, initiator_status_errno(status),
+                             "the target answers %s with: %s", command->name,
+                             weft_nvme_status_str(status, text));
+    }
+    if (ret_result != NULL) {
+        *ret_result = answer.result;
+    }
+    return 0;
+}
+
+/* ---- Connect --------------------------------------------------------------------------------- */
+
+static void connect_data_fill(const struct weft_nvme *nvme, uint8_t *data, bool is_admin)
+{
+    memset(data, 0, NVME_CONNECT_DATA_LEN);
+    memcpy(data + NVME_CONNECT_DATA_OFF_HOSTID, nvme->attr.host_id, NVME_HOSTID_LEN);
+    put_le16(data + NVME_CONNECT_DATA_OFF_CNTLID,
+             is_admin ? NVME_CNTLID_DYNAMIC : nvme->info.controller);
+    memcpy(data + NVME_CONNECT_DATA_OFF_SUBNQN, nvme->info.nqn, strlen(nvme->info.nqn));
+    memcpy(data + NVME_CONNECT_DATA_OFF_HOSTNQN, nvme->host_nqn, strlen(nvme->host_nqn));
+}
+
+// The result says which octet was wrong, and of what.
+static int say_invalid(const struct weft_nvme *nvme, uint64_t result, char *ret_why)
+{
+    unsigned octet = (uint16_t)result;
+    if ((result & NVME_CONNECT_IN_DATA) != 0 && octet == NVME_CONNECT_DATA_OFF_SUBNQN) {
+        return initiator_why(ret_why, -ENOENT, "%s:%s has no subsystem %s", nvme->address.host,
+                             nvme->address.port, nvme->info.nqn);
+    }
+    if ((result & NVME_CONNECT_IN_DATA) != 0 && octet == NVME_CONNECT_DATA_OFF_HOSTNQN) {
+        return initiator_why(ret_why, -EACCES, "the target does not take %s as a host's name",
+                             nvme->host_nqn);
+    }
+    return initiator_why(ret_why, -EINVAL, "the target finds octet %u of the Connect %s wrong",
+                         octet, (result & NVME_CONNECT_IN_DATA) != 0 ? "data" : "command");
+}
+
+static int connect_check(struct initiator_queue *queue, const struct initiator_admin_answer *answer,
+                         char *ret_why)
+{
+    struct weft_nvme *nvme = queue->nvme;
+    uint16_t status = answer->status & ~(NVME_STATUS_DNR | NVME_STATUS_MORE);
+    char text[32];
+    if (status == NVME_CONNECT_INVALID) {
+        return say_invalid(nvme, answer->result, ret_why);
+    }
+    if (status == NVME_CONNECT_INVALID_HOST) {
+        return initiator_why(ret_why, -EACCES, "%s does not let this host in (%s)", nvme->info.nqn,
+                             nvme->host_nqn);
+    }
+    if (status != NVME_OK) {
+        return initiator_why(ret_why, initiator_status_errno(status),
+                             "the target answers Connect of queue %u with: %s", queue->number,
+                             weft_nvme_status_str(status, text));
+    }
+    if ((answer->result >> 16 & 0xffff) != 0) {
+        return initiator_why(ret_why, -EACCES, "%s wants this host to authenticate itself",
+                             nvme->info.nqn);
+    }
+    uint16_t controller = (uint16_t)answer->result;
+    if (queue->number > 0 && controller != nvme->info.controller) {
+        return initiator_why(ret_why, -EPROTO, "queue %u is one of controller %u, not %u",
+                             queue->number, controller, nvme->info.controller);
+    }
+    nvme->info.controller = controller;
+    return 0;
+}
+
+int initiator_admin_connect(struct initiator_queue *queue, char *ret_why)
+{
+    struct weft_nvme *nvme = queue->nvme;
+    struct initiator_admin_answer answer;
+    bool is_admin = queue->number == 0;
+    struct initiator_slot *slot = initiator_queue_take(queue);
+    uint8_t *sqe = initiator_slot_sqe(slot);
+    sqe[NVME_SQE_OFF_OPCODE] = NVME_FABRICS;
+    sqe[NVME_SQE_OFF_FCTYPE] = NVME_FCTYPE_CONNECT;
+    put_le16(sqe + NVME_CONNECT_OFF_QID, queue->number);
+    put_le16(sqe + NVME_CONNECT_OFF_SQSIZE, (uint16_t)queue->depth);
+    if (is_admin) {
+        put_le32(sqe + NVME_CONNECT_OFF_KATO, nvme->attr.keep_alive_ms);
+    }
+    connect_data_fill(nvme, nvme->admin_data, is_admin);
+    sgl_fill(sqe + NVME_SQE_OFF_SGL1, nvme, NVME_CONNECT_DATA_LEN);
+    int error = run(slot, "Connect", &answer, ret_why);
+    return error != 0 ? error : connect_check(queue, &answer, ret_why);
+}
+
+/* ---- properties ------------------------------------------------------------------------------ */
+
+static int property_get(struct weft_nvme *nvme, uint32_t property, const char *name, uint64_t *ret,
+                        char *ret_why)
+{
+    struct initiator_admin_command command = {.opcode = NVME_FABRICS,
+                                              .fctype = NVME_FCTYPE_PROPERTY_GET,
+                                              .cdw10 = property == NVME_PROPERTY_CAP,
+                                              .cdw11 = property,
+                                              .name = name};
+    return initiator_admin_demand(nvme, &command, ret, ret_why);
+}
+
+static int configure(struct weft_nvme *nvme, uint32_t value, char *ret_why)
+{
+    uint32_t sizes = NVME_SQE_LEN_LOG2 << NVME_CC_IOSQES_SHIFT | NVME_CQE_LEN_LOG2
+                                                                     << NVME_CC_IOCQES_SHIFT;
+    struct initiator_admin_command command = {.opcode = NVME_FABRICS,
+                                              .fctype = NVME_FCTYPE_PROPERTY_SET,
+                                              .cdw11 = NVME_PROPERTY_CC,
+                                              .value = sizes | value,
+                                              .name = "Property Set CC"};
+    return initiator_admin_demand(nvme, &command, NULL, ret_why);
+}
+
+// Polls CSTS until one of these bits is set.
+static int await_status(struct weft_nvme *nvme, uint32_t bits, duration_ns within, char *ret_why)
+{
+    instant_ns until = instant_after(initiator_clock(), within);
+    for (;;) {
+        uint64_t status;
+        int error = property_get(nvme, NVME_PROPERTY_CSTS, "Property Get CSTS", &status, ret_why);
+        if (error != 0 || (status & bits) != 0) {
+            return error;
+        }
+        if ((status & NVME_CSTS_CFS) != 0) {
+            return initiator_why(ret_why, -EIO, "%s says that it has failed", nvme->info.nqn);
+        }
+        if (initiator_clock() >= until) {
+            return initiator_why(ret_why, -ETIMEDOUT, "%s does not become ready", nvme->info.nqn);
+        }
+        poll(NULL, 0, READY_WAIT_MS);
+    }
+}
+
+int initiator_admin_enable(struct weft_nvme *nvme, char *ret_why)
+{
+    uint64_t version = 0;
+    int error =
+        property_get(nvme, NVME_PROPERTY_CAP, "Property Get CAP", &nvme->capabilities, ret_why);
+    if (error == 0) {
+        error = configure(nvme, NVME_CC_EN, ret_why);
+    }
+    if (error == 0) {
+        uint8_t half_seconds = (uint8_t)(nvme->capabilities >> NVME_CAP_TO_SHIFT);
+        error = await_status(nvme, NVME_CSTS_RDY, (half_seconds + 1) * NS_PER_S / 2, ret_why);
+    }
+    if (error == 0) {
+        error = property_get(nvme, NVME_PROPERTY_VS, "Property Get VS", &version, ret_why);
+    }
+    nvme->info.version = (uint32_t)version;
+    return error;
+}
+
+void initiator_admin_shut_down(struct weft_nvme *nvme)
+{
+    if (configure(nvme, 1 << NVME_CC_SHN_SHIFT, NULL) == 0) {
+        await_status(nvme, NVME_CSTS_SHST_DONE, NS_PER_S, NULL);
+    }
+}
+
+bool initiator_admin_keep_alive(struct weft_nvme *nvme)
+{
+    struct initiator_slot *slot = initiator_queue_take(&nvme->admin);
+    if (slot == NULL) {
+        return false;
+    }
+    initiator_slot_sqe(slot)[NVME_SQE_OFF_OPCODE] = NVME_ADMIN_KEEP_ALIVE;
+    if (initiator_queue_send(slot, 0) != 0) {
+        initiator_slot_release(slot);
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,231 @@
+// The inside of the initiator, for its files.
+//
+//     controller.c   a controller's life, and its progress: what has come, what is due
+//     meet.c         a queue's connection, by librdmacm
+//     queue.c        commands and their answers on a queue pair
+//     io.c           a program's reads, writes and so on, as commands
+//     admin.c        commands that are waited for: fabrics, Identify, logs
+//     identify.c     what their answers say
+//     identity.c     who this host is
+//     address.c      where a subsystem is
+//     status.c       statuses: names, errno
+//
+// **One-shot.** The Send of a command advertises the memory; its SGL descriptor is a keyed one with
+// address 0, key 0 and the length. The answer closes the STag. Both ends find a command by its CID,
+// which is the reference number. docs/nvme-initiator.md says how both know that they may.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+#include <weft/nvme.h>
+#include <weft/oneshot.h>
+
+#include "base/bytes.h"
+#include "base/list.h"
+#include "base/time.h"
+#include "node/nvme/pages.h"
+#include "node/nvme/wire.h"
+
+enum {
+    ADMIN_DEPTH = 31,
+    ADMIN_DATA_LEN = 4096,
+    IN_CAPSULE_MAX = 8192,
+    ANSWER_LEN = 64,     // room for one; a right one has NVME_CQE_LEN
+    CID_INDEX_BITS = 10, // of a slot; the rest of a CID is its generation
+    NAMESPACE_MAX = 64,  // that may be asked for
+};
+
+// How the data of a command travels.
+enum initiator_data_way {
+    DATA_NONE,
+    DATA_IN_CAPSULE,
+    DATA_ONESHOT,
+    DATA_LENT,       // in memory that the program lent
+    DATA_REGISTERED, // registered for this command
+    DATA_COPIED,     // by way of a buffer of the slot's
+};
+
+// Where the answer of a command that somebody waits for goes.
+struct initiator_admin_answer {
+    bool is_there;
+    uint16_t status; // with NVME_STATUS_DNR
+    uint64_t result;
+};
+
+// Place for one command of a queue.
+struct initiator_slot {
+    struct initiator_queue *queue;
+    uint16_t cid;
+    bool awaits_answer;
+    bool awaits_send; // the capsule is read until then
+    enum initiator_data_way way;
+    struct weft_nvme_io *io;               // NULL: not a program's
+    struct initiator_admin_answer *answer; // NULL: nobody waits
+    uint32_t stag;                         // DATA_ONESHOT
+    struct ibv_mr *mr;                     // DATA_REGISTERED
+    uint8_t *copy;                         // DATA_COPIED; kept for the next one
+    struct ibv_mr *copy_mr;
+    size_t copy_capacity;
+    struct list_link link; // free
+};
+
+struct initiator_queue {
+    struct weft_nvme *nvme;
+    uint16_t number; // 0: admin
+    struct rdma_cm_id *id;
+    unsigned depth; // slots
+    unsigned limit; // of them in use at a time: what the target has room for
+    unsigned taken;
+    unsigned capsule_len; // room for one: the SQE and in-capsule data
+    uint8_t *messages;    // capsules by slot, then room for answers
+    struct ibv_mr *mr;    // of messages
+    struct initiator_slot *slots;
+    struct list_link free;
+    uint16_t *free_answers; // room that no posted receive has: a stack
+    unsigned free_answer_count;
+    unsigned spare_receives; // posted for commands that then could not be sent
+    unsigned unsignalled;    // Sends since the last one whose completion was asked for
+    bool is_oneshot;
+};
+
+struct initiator_lent {
+    uint8_t *ptr;
+    size_t len;
+    struct ibv_mr *mr;
+};
+
+struct initiator_namespace_known {
+    uint32_t nsid;
+    uint8_t block_shift;
+    bool is_read_only;
+    uint64_t len;
+};
+
+struct weft_nvme {
+    struct weft_nvme_attr attr; // defaults filled in
+    struct weft_nvme_address address;
+    char host_nqn[WEFT_NVME_NAME_MAX];
+    struct weft_nvme_info info;
+    struct weft_nvme_counters counters;
+
+    int epoll_fd; // the three that follow
+    int timer_fd;
+    struct rdma_event_channel *channel;
+    struct ibv_comp_channel *completions;
+    struct ibv_context *verbs;
+    struct ibv_pd *pd;
+    struct ibv_cq *cq;
+    bool is_armed;
+    unsigned polls; // since descriptors were looked at
+
+    bool has_oneshot; // the RNIC does
+    struct weft_oneshot_calls oneshot;
+
+    struct initiator_queue admin;
+    struct initiator_queue *queues;
+    unsigned queue_count;
+    uint8_t *admin_data;
+    struct ibv_mr *admin_mr;
+
+    uint64_t capabilities; // CAP
+    bool awaits_keep_alive;
+    instant_ns keep_alive_at;
+
+    struct initiator_lent lent[WEFT_NVME_LENT_MAX];
+    unsigned lent_count;
+    struct initiator_namespace_known namespaces[NAMESPACE_MAX];
+    unsigned namespace_count;
+
+    bool is_lost;
+    int lost_error;
+    char lost_why[WEFT_NVME_WHY_MAX];
+};
+
+// Says why, where someone wants to know; gives `error` back.
+int initiator_why(char *ret_why, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- controller.c ---------------------------------------------------------------------------- */
+
+instant_ns initiator_clock(void);
+// The connection is of no more use: all queue pairs go, all that is outstanding completes.
+void initiator_lose(struct weft_nvme *nvme, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- meet.c ---------------------------------------------------------------------------------- */
+
+// Connects one queue. 0 or a negative errno with the reason.
+int initiator_queue_meet(struct initiator_queue *queue, char *ret_why);
+// Takes the connection's events. False: it has ended.
+bool initiator_on_cm_events(struct weft_nvme *nvme);
+
+/* ---- queue.c --------------------------------------------------------------------------------- */
+
+// Makes queue pair and slots on queue->id. 0 or a negative errno.
+int initiator_queue_create(struct initiator_queue *queue);
+// Ends the queue pair, so that nothing reaches the program's memory any more.
+void initiator_queue_end(struct initiator_queue *queue);
+void initiator_queue_destroy(struct initiator_queue *queue);
+
+// A free place; NULL: none. Its SQE is zeroed but for flags and CID.
+struct initiator_slot *initiator_queue_take(struct initiator_queue *queue);
+// Free again, if nothing is awaited any more.
+void initiator_slot_release(struct initiator_slot *slot);
+uint8_t *initiator_slot_sqe(const struct initiator_slot *slot);
+// Sends the capsule, with so many octets behind the SQE. 0 or a negative errno; -EAGAIN: the send
+// queue is full.
+int initiator_queue_send(struct initiator_slot *slot, uint32_t in_capsule_len);
+// The same by one-shot, with the memory that the answer closes.
+int initiator_queue_send_oneshot(struct initiator_slot *slot, const struct iovec *memory,
+                                 unsigned count, unsigned access);
+
+// Takes completions; how many I/O completed, or a negative errno: the connection is lost.
+int initiator_queues_poll(struct weft_nvme *nvme, unsigned *ret_wc_count);
+
+/* ---- io.c ------------------------------------------------------------------------------------ */
+
+// The answer is there (error 0), or will never be: gives the slot back, then calls the program.
+void initiator_io_complete(struct initiator_slot *slot, uint16_t status, int error);
+
+/* ---- admin.c --------------------------------------------------------------------------------- */
+
+// An admin command: what differs from zero.
+struct initiator_admin_command {
+    uint8_t opcode;
+    uint8_t fctype; // of NVME_FABRICS
+    uint32_t nsid;
+    uint32_t cdw10, cdw11, cdw12, cdw13;
+    uint64_t value;    // Property Set
+    uint32_t data_len; // of nvme->admin_data
+    const char *name;  // for messages
+};
+
+// Blocks until it is answered. 0 and its answer, whatever the status; or a negative errno.
+int initiator_admin_run(struct weft_nvme *nvme, const struct initiator_admin_command *command,
+                        struct initiator_admin_answer *ret, char *ret_why);
+// The same where only success will do: else the status's errno, with the reason.
+int initiator_admin_demand(struct weft_nvme *nvme, const struct initiator_admin_command *command,
+                           uint64_t *ret_result, char *ret_why);
+// The fabrics command that makes a queue of the controller's one.
+int initiator_admin_connect(struct initiator_queue *queue, char *ret_why);
+// CC.EN and CSTS.RDY.
+int initiator_admin_enable(struct weft_nvme *nvme, char *ret_why);
+void initiator_admin_shut_down(struct weft_nvme *nvme);
+// Sends one without waiting. False: no room.
+bool initiator_admin_keep_alive(struct weft_nvme *nvme);
+
+/* ---- identify.c ------------------------------------------------------------------------------ */
+
+int initiator_identify_controller(struct weft_nvme *nvme, char *ret_why);
+const struct initiator_namespace_known *initiator_namespace_find(const struct weft_nvme *nvme,
+                                                                 uint32_t nsid);
+
+/* ---- identity.c ------------------------------------------------------------------------------ */
+
+void initiator_identity_choose(struct weft_nvme *nvme);
+
+/* ---- status.c -------------------------------------------------------------------------------- */
+
+// Of a status without NVME_STATUS_DNR.
+int initiator_status_errno(uint16_t status);

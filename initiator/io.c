@@ -1,0 +1,394 @@
+// A program's I/O as commands: checks, SQEs, the way that its data goes, and its end.
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "initiator/agent.h"
+
+enum {
+    IO_FLAGS_ALL = WEFT_NVME_FUA | WEFT_NVME_NO_HOLE,
+    OWN_IS_OUT = 0, // index in weft_nvme_io.own
+};
+
+#define BLOCKS_IN_RW  (UINT64_C(1) << 16)
+#define BLOCKS_IN_DSM UINT64_C(0xffffffff)
+
+struct operation {
+    uint8_t opcode;
+    bool has_data, has_range, changes;
+    uint64_t block_count_max;
+    unsigned flags;
+};
+
+static const struct operation operations[] = {
+    [WEFT_NVME_READ] = {NVME_IO_READ, true, true, false, BLOCKS_IN_RW, 0},
+    [WEFT_NVME_WRITE] = {NVME_IO_WRITE, true, true, true, BLOCKS_IN_RW, WEFT_NVME_FUA},
+    [WEFT_NVME_FLUSH] = {NVME_IO_FLUSH, false, false, false, 0, 0},
+    [WEFT_NVME_TRIM] = {NVME_IO_DATASET_MANAGEMENT, false, true, true, BLOCKS_IN_DSM, 0},
+    [WEFT_NVME_WRITE_ZEROES] = {NVME_IO_WRITE_ZEROES, false, true, true, BLOCKS_IN_RW,
+                                IO_FLAGS_ALL},
+};
+
+/* ---- what may be asked for ------------------------------------------------------------------- */
+
+static bool has_memory(const struct weft_nvme_io *io)
+{
+    uint64_t left = io->len;
+    if (io->memory_count == 0 || io->memory_count > WEFT_NVME_PIECE_MAX) {
+        return false;
+    }
+    for (unsigned i = 0; i < io->memory_count; i++) {
+        if (io->memory[i].iov_len > left) {
+            return false;
+        }
+        left -= io->memory[i].iov_len;
+    }
+    return left == 0;
+}
+
+static int range_check(const struct weft_nvme *nvme, const struct weft_nvme_io *io,
+                       const struct operation *operation,
+                       const struct initiator_namespace_known *ns)
+{
+    uint64_t mask = (UINT64_C(1) << ns->block_shift) - 1;
+    if (io->len == 0 || ((io->offset | io->len) & mask) != 0 || io->offset > ns->len ||
+        io->len > ns->len - io->offset) {
+        return -EINVAL;
+    }
+    bool is_long = operation->has_data && io->len > nvme->info.transfer_max_len;
+    return is_long || io->len >> ns->block_shift > operation->block_count_max ? -EMSGSIZE : 0;
+}
+
+static int io_check(const struct weft_nvme *nvme, const struct weft_nvme_io *io,
+                    const struct initiator_namespace_known *ns)
+{
+    if (nvme->is_lost) {
+        return -ENOTCONN;
+    }
+    if ((unsigned)io->operation >= sizeof operations / sizeof operations[0] || ns == NULL) {
+        return -EINVAL;
+    }
+    const struct operation *operation = &operations[io->operation];
+    if ((io->flags & ~operation->flags) != 0 || io->own[OWN_IS_OUT] != 0 ||
+        (operation->has_data && !has_memory(io))) {
+        return -EINVAL;
+    }
+    if ((io->operation == WEFT_NVME_TRIM && !nvme->info.can_trim) ||
+        (io->operation == WEFT_NVME_WRITE_ZEROES && !nvme->info.can_write_zeroes)) {
+        return -EOPNOTSUPP;
+    }
+    if (operation->changes && ns->is_read_only) {
+        return -EROFS;
+    }
+    return operation->has_range ? range_check(nvme, io, operation, ns) : 0;
+}
+
+uint64_t weft_nvme_range_max_len(const struct weft_nvme *nvme, uint32_t nsid,
+                                 enum weft_nvme_operation operation)
+{
+    const struct initiator_namespace_known *ns = initiator_namespace_find(nvme, nsid);
+    if (ns == NULL || (operation != WEFT_NVME_TRIM && operation != WEFT_NVME_WRITE_ZEROES)) {
+        return 0;
+    }
+    return operations[operation].block_count_max << ns->block_shift;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static int lent_access(void)
+{
+    return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+}
+
+int weft_nvme_lend(struct weft_nvme *nvme, void *ptr, size_t len)
+{
+    if (nvme->info.is_oneshot) {
+        return 0;
+    }
+    if (nvme->lent_count == WEFT_NVME_LENT_MAX) {
+        return -ENOSPC;
+    }
+    struct ibv_mr *mr = ibv_reg_mr(nvme->pd, ptr, len, lent_access());
+    if (mr == NULL) {
+        return -errno;
+    }
+    nvme->lent[nvme->lent_count++] = (struct initiator_lent){.ptr = ptr, .len = len, .mr = mr};
+    return 0;
+}
+
+void weft_nvme_take_back(struct weft_nvme *nvme, void *ptr)
+{
+    for (unsigned i = 0; i < nvme->lent_count; i++) {
+        if (nvme->lent[i].ptr == ptr) {
+            ibv_dereg_mr(nvme->lent[i].mr);
+            nvme->lent[i] = nvme->lent[--nvme->lent_count];
+            return;
+        }
+    }
+}
+
+static const struct initiator_lent *lent_find(const struct weft_nvme *nvme,
+                                              const struct iovec *piece)
+{
+    for (unsigned i = 0; i < nvme->lent_count; i++) {
+        const struct initiator_lent *lent = &nvme->lent[i];
+        uintptr_t at = (uintptr_t)piece->iov_base, start = (uintptr_t)lent->ptr;
+        if (at >= start && at - start <= lent->len && piece->iov_len <= lent->len - (at - start)) {
+            return lent;
+        }
+    }
+    return NULL;
+}
+
+static void pieces_copy(const struct weft_nvme_io *io, uint8_t *to, bool is_back)
+{
+    for (unsigned i = 0; i < io->memory_count; i++) {
+        const struct iovec *piece = &io->memory[i];
+        memcpy(is_back ? piece->iov_base : to, is_back ? to : piece->iov_base, piece->iov_len);
+        to += piece->iov_len;
+    }
+}
+
+// The slot's own buffer, as long as this and the next ones need.
+static int copy_room_take(struct initiator_slot *slot, size_t len)
+{
+    struct weft_nvme *nvme = slot->queue->nvme;
+    if (slot->copy_capacity >= len) {
+        return 0;
+    }
+    if (slot->copy_mr != NULL) {
+        ibv_dereg_mr(slot->copy_mr);
+    }
+    free(slot->copy);
+    slot->copy_mr = NULL;
+    slot->copy_capacity = 0;
+    slot->copy = malloc(len);
+    if (slot->copy == NULL) {
+        return -ENOMEM;
+    }
+    slot->copy_mr = ibv_reg_mr(nvme->pd, slot->copy, len, lent_access());
+    if (slot->copy_mr == NULL) {
+        return -errno;
+    }
+    slot->copy_capacity = len;
+    return 0;
+}
+
+/* ---- data pointers --------------------------------------------------------------------------- */
+
+static void sgl_keyed(struct initiator_slot *slot, uint64_t address, uint64_t len, uint32_t key)
+{
+    uint8_t *sgl = initiator_slot_sqe(slot) + NVME_SQE_OFF_SGL1;
+    put_le64(sgl + NVME_SGL_OFF_ADDRESS, address);
+    put_le32(sgl + NVME_SGL_OFF_LENGTH, (uint32_t)len); // the key is written over the fourth octet
+    put_le32(sgl + NVME_SGL_OFF_KEY, key);
+    sgl[NVME_SGL_OFF_ID] = NVME_SGL_KEYED;
+}
+
+static void sgl_in_capsule(struct initiator_slot *slot, uint32_t len)
+{
+    uint8_t *sgl = initiator_slot_sqe(slot) + NVME_SQE_OFF_SGL1;
+    put_le32(sgl + NVME_SGL_OFF_LENGTH, len); // at offset 0 behind the SQE
+    sgl[NVME_SGL_OFF_ID] = NVME_SGL_IN_CAPSULE;
+}
+
+static int data_in_capsule(struct initiator_slot *slot, const struct weft_nvme_io *io)
+{
+    pieces_copy(io, initiator_slot_sqe(slot) + NVME_SQE_LEN, false);
+    sgl_in_capsule(slot, (uint32_t)io->len);
+    slot->way = DATA_IN_CAPSULE;
+    return initiator_queue_send(slot, (uint32_t)io->len);
+}
+
+static int data_oneshot(struct initiator_slot *slot, const struct weft_nvme_io *io)
+{
+    bool is_read = io->operation == WEFT_NVME_READ;
+    sgl_keyed(slot, 0, io->len, 0);
+    slot->way = DATA_ONESHOT;
+    return initiator_queue_send_oneshot(slot, io->memory, io->memory_count,
+                                        is_read ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ);
+}
+
+static int data_copied(struct initiator_slot *slot, const struct weft_nvme_io *io)
+{
+    int error = copy_room_take(slot, io->len);
+    if (error != 0) {
+        return error;
+    }
+    if (io->operation == WEFT_NVME_WRITE) {
+        pieces_copy(io, slot->copy, false);
+    }
+    sgl_keyed(slot, (uintptr_t)slot->copy, io->len, slot->copy_mr->rkey);
+    slot->way = DATA_COPIED;
+    return initiator_queue_send(slot, 0);
+}
+
+static int data_keyed(struct initiator_slot *slot, const struct weft_nvme_io *io)
+{
+    struct weft_nvme *nvme = slot->queue->nvme;
+    const struct iovec *piece = &io->memory[0];
+    const struct initiator_lent *lent = lent_find(nvme, piece);
+    uint32_t key = lent != NULL ? lent->mr->rkey : 0;
+    slot->way = DATA_LENT;
+    if (lent == NULL) {
+        int access = io->operation == WEFT_NVME_READ
+                         ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
+                         : IBV_ACCESS_REMOTE_READ;
+        slot->mr = ibv_reg_mr(nvme->pd, piece->iov_base, piece->iov_len, access);
+        if (slot->mr == NULL) {
+            return -errno;
+        }
+        key = slot->mr->rkey;
+        slot->way = DATA_REGISTERED;
+    }
+    sgl_keyed(slot, (uintptr_t)piece->iov_base, io->len, key);
+    return initiator_queue_send(slot, 0);
+}
+
+static int data_send(struct initiator_slot *slot, const struct weft_nvme_io *io)
+{
+    const struct weft_nvme *nvme = slot->queue->nvme;
+    bool may_go_along = (nvme->attr.flags & WEFT_NVME_NO_IN_CAPSULE) == 0 &&
+                        io->operation == WEFT_NVME_WRITE && io->len <= nvme->info.in_capsule_len;
+    if (may_go_along) {
+        return data_in_capsule(slot, io);
+    }
+    if (slot->queue->is_oneshot) {
+        return data_oneshot(slot, io);
+    }
+    return io->memory_count > 1 ? data_copied(slot, io) : data_keyed(slot, io);
+}
+
+// One range, as data of the command: with it, or fetched from the slot's buffer.
+static int trim_send(struct initiator_slot *slot, const struct weft_nvme_io *io,
+                     uint8_t block_shift)
+{
+    uint8_t *sqe = initiator_slot_sqe(slot), range[NVME_DSM_RANGE_LEN] = {0};
+    put_le32(range + NVME_DSM_RANGE_OFF_NLB, (uint32_t)(io->len >> block_shift));
+    put_le64(range + NVME_DSM_RANGE_OFF_SLBA, io->offset >> block_shift);
+    put_le32(sqe + NVME_SQE_OFF_CDW11, NVME_DSM_DEALLOCATE);
+    if (slot->queue->nvme->info.in_capsule_len >= sizeof range) {
+        memcpy(sqe + NVME_SQE_LEN, range, sizeof range);
+        sgl_in_capsule(slot, sizeof range);
+        return initiator_queue_send(slot, sizeof range);
+    }
+    int error = copy_room_take(slot, sizeof range);
+    if (error != 0) {
+        return error;
+    }
+    memcpy(slot->copy, range, sizeof range);
+    sgl_keyed(slot, (uintptr_t)slot->copy, sizeof range, slot->copy_mr->rkey);
+    return initiator_queue_send(slot, 0);
+}
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+static int io_send(struct initiator_slot *slot, const struct weft_nvme_io *io,
+                   const struct initiator_namespace_known *ns)
+{
+    uint8_t *sqe = initiator_slot_sqe(slot);
+    sqe[NVME_SQE_OFF_OPCODE] = operations[io->operation].opcode;
+    put_le32(sqe + NVME_SQE_OFF_NSID, io->nsid);
+    if (io->operation == WEFT_NVME_FLUSH) {
+        return initiator_queue_send(slot, 0);
+    }
+    if (io->operation == WEFT_NVME_TRIM) {
+        return trim_send(slot, io, ns->block_shift);
+    }
+    uint16_t control = (io->flags & WEFT_NVME_FUA) != 0 ? NVME_RW_FUA : 0;
+    if (io->operation == WEFT_NVME_WRITE_ZEROES && (io->flags & WEFT_NVME_NO_HOLE) == 0) {
+        control |= NVME_RW_DEALLOCATE;
+    }
+    put_le64(sqe + NVME_RW_OFF_SLBA, io->offset >> ns->block_shift);
+    put_le16(sqe + NVME_RW_OFF_NLB, (uint16_t)((io->len >> ns->block_shift) - 1));
+    put_le16(sqe + NVME_RW_OFF_CONTROL, control);
+    return operations[io->operation].has_data ? data_send(slot, io) : initiator_queue_send(slot, 0);
+}
+
+// The queue with the fewest commands.
+static struct initiator_slot *slot_take(struct weft_nvme *nvme)
+{
+    struct initiator_queue *best = NULL;
+    for (unsigned i = 0; i < nvme->queue_count; i++) {
+        struct initiator_queue *queue = &nvme->queues[i];
+        if (best == NULL || queue->taken < best->taken) {
+            best = queue;
+        }
+    }
+    return best != NULL ? initiator_queue_take(best) : NULL;
+}
+
+static void way_count(struct weft_nvme_counters *counters, enum initiator_data_way way)
+{
+    uint64_t *const by_way[] = {
+        [DATA_IN_CAPSULE] = &counters->in_capsules,
+        [DATA_ONESHOT] = &counters->oneshots,
+        [DATA_LENT] = &counters->lent,
+        [DATA_REGISTERED] = &counters->registrations,
+        [DATA_COPIED] = &counters->copies,
+    };
+    if (way != DATA_NONE) {
+        ++*by_way[way];
+    }
+}
+
+static void memory_release(struct initiator_slot *slot)
+{
+    if (slot->mr != NULL) {
+        ibv_dereg_mr(slot->mr);
+        slot->mr = NULL;
+    }
+}
+
+int weft_nvme_submit(struct weft_nvme *nvme, struct weft_nvme_io *io)
+{
+    const struct initiator_namespace_known *ns = initiator_namespace_find(nvme, io->nsid);
+    int error = io_check(nvme, io, ns);
+    if (error != 0) {
+        return error;
+    }
+    struct initiator_slot *slot = slot_take(nvme);
+    if (slot == NULL) {
+        return -EAGAIN;
+    }
+    slot->io = io;
+    error = io_send(slot, io, ns);
+    if (error != 0) {
+        memory_release(slot);
+        initiator_slot_release(slot);
+        return error;
+    }
+    io->own[OWN_IS_OUT] = 1;
+    nvme->counters.commands++;
+    way_count(&nvme->counters, slot->way);
+    return 0;
+}
+
+static void octets_count(struct weft_nvme_counters *counters, const struct weft_nvme_io *io)
+{
+    if (io->error != 0) {
+        counters->errors++;
+    } else if (io->operation == WEFT_NVME_READ) {
+        counters->octets_read += io->len;
+    } else if (io->operation == WEFT_NVME_WRITE) {
+        counters->octets_written += io->len;
+    }
+}
+
+void initiator_io_complete(struct initiator_slot *slot, uint16_t status, int error)
+{
+    struct weft_nvme_io *io = slot->io;
+    uint16_t code = status & ~(NVME_STATUS_DNR | NVME_STATUS_MORE);
+    io->own[OWN_IS_OUT] = 0;
+    io->status = code;
+    io->error = error != 0 ? error : initiator_status_errno(code);
+    io->may_retry = io->error != 0 && (status & NVME_STATUS_DNR) == 0;
+    memory_release(slot);
+    if (slot->way == DATA_COPIED && io->operation == WEFT_NVME_READ && io->error == 0) {
+        pieces_copy(io, slot->copy, true);
+    }
+    octets_count(&slot->queue->nvme->counters, io);
+    slot->io = NULL;
+    initiator_slot_release(slot);
+    io->on_complete(io);
+}

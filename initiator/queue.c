@@ -1,0 +1,387 @@
+// Commands and their answers on a queue pair. Each command brings the receive for its answer, so
+// that there are always as many as there can be answers.
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "initiator/agent.h"
+
+enum { WC_BATCH = 32 };
+
+// wr_id: what has completed, of which queue, which slot or room for an answer.
+enum { WR_SEND = 0, WR_RECEIVE = 1 };
+
+static uint64_t wr_id(const struct initiator_queue *queue, unsigned kind, unsigned index)
+{
+    return (uint64_t)kind << 48 | (uint64_t)queue->number << 32 | index;
+}
+
+static uint8_t *answer_room(const struct initiator_queue *queue, unsigned index)
+{
+    return queue->messages + (size_t)queue->depth * queue->capsule_len + (size_t)index * ANSWER_LEN;
+}
+
+uint8_t *initiator_slot_sqe(const struct initiator_slot *slot)
+{
+    const struct initiator_queue *queue = slot->queue;
+    return queue->messages + (size_t)(slot - queue->slots) * queue->capsule_len;
+}
+
+/* ---- a queue's life -------------------------------------------------------------------------- */
+
+// What all queues of a controller share: made with the first, since only its address says which
+// RNIC it is.
+static int device_take(struct weft_nvme *nvme, struct ibv_context *verbs)
+{
+    if (nvme->verbs != NULL) {
+        return nvme->verbs == verbs ? 0 : -EXDEV;
+    }
+    unsigned depth = ADMIN_DEPTH + 1 + nvme->attr.queue_count * (nvme->attr.depth + 1);
+    nvme->verbs = verbs;
+    nvme->has_oneshot =
+        (nvme->attr.flags & WEFT_NVME_NO_ONESHOT) == 0 && weft_oneshot_find(&nvme->oneshot);
+    nvme->pd = ibv_alloc_pd(verbs);
+    nvme->completions = ibv_create_comp_channel(verbs);
+    if (nvme->pd == NULL || nvme->completions == NULL) {
+        return -errno;
+    }
+    nvme->cq = ibv_create_cq(verbs, (int)(4 * depth), NULL, nvme->completions, 0);
+    nvme->admin_data = aligned_alloc(ADMIN_DATA_LEN, ADMIN_DATA_LEN);
+    if (nvme->cq == NULL || nvme->admin_data == NULL) {
+        return -ENOMEM;
+    }
+    nvme->admin_mr =
+        ibv_reg_mr(nvme->pd, nvme->admin_data, ADMIN_DATA_LEN,
+                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+    return nvme->admin_mr != NULL ? 0 : -errno;
+}
+
+static int memory_take(struct initiator_queue *queue)
+{
+    unsigned depth = queue->depth;
+    size_t len = (size_t)depth * (queue->capsule_len + ANSWER_LEN);
+    queue->messages = calloc(1, len);
+    queue->slots = calloc(depth, sizeof *queue->slots);
+    queue->free_answers = calloc(depth, sizeof *queue->free_answers);
+    if (queue->messages == NULL || queue->slots == NULL || queue->free_answers == NULL) {
+        return -ENOMEM;
+    }
+    queue->mr = ibv_reg_mr(queue->nvme->pd, queue->messages, len, IBV_ACCESS_LOCAL_WRITE);
+    if (queue->mr == NULL) {
+        return -errno;
+    }
+    for (unsigned i = 0; i < depth; i++) {
+        queue->slots[i].queue = queue;
+        queue->slots[i].cid = (uint16_t)i;
+        list_push_tail(&queue->free, &queue->slots[i].link);
+        queue->free_answers[queue->free_answer_count++] = (uint16_t)i;
+    }
+    return 0;
+}
+
+// Both ends find a command by its CID.
+static int oneshot_prepare(struct initiator_queue *queue)
+{
+    const struct weft_nvme *nvme = queue->nvme;
+    const uint8_t flags = WEFT_ONESHOT_LITTLE_ENDIAN | WEFT_ONESHOT_PRESENT;
+    const struct weft_oneshot_attr attr = {
+        .max_commands = queue->depth,
+        .max_memory = WEFT_NVME_PIECE_MAX,
+        .request = {.offset = NVME_SQE_OFF_CID, .length = sizeof(uint16_t), .flags = flags},
+        .answer = {.offset = NVME_CQE_OFF_CID, .length = sizeof(uint16_t), .flags = flags},
+        .stag_offset = WEFT_ONESHOT_NOWHERE,
+    };
+    return -nvme->oneshot.create(queue->id->qp, &attr);
+}
+
+int initiator_queue_create(struct initiator_queue *queue)
+{
+    struct weft_nvme *nvme = queue->nvme;
+    list_init(&queue->free);
+    int error = device_take(nvme, queue->id->verbs);
+    if (error != 0 || (error = memory_take(queue)) != 0) {
+        return error;
+    }
+    struct ibv_qp_init_attr attr = {
+        .send_cq = nvme->cq,
+        .recv_cq = nvme->cq,
+        .cap = {.max_send_wr = 2 * queue->depth + 2,
+                .max_recv_wr = queue->depth + 1,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = NVME_SQE_LEN},
+        .qp_type = IBV_QPT_RC,
+    };
+    if (rdma_create_qp(queue->id, nvme->pd, &attr) != 0) {
+        return -errno;
+    }
+    return nvme->has_oneshot && queue->number > 0 ? oneshot_prepare(queue) : 0;
+}
+
+void initiator_queue_end(struct initiator_queue *queue)
+{
+    if (queue->id != NULL && queue->id->qp != NULL) {
+        rdma_disconnect(queue->id);
+        rdma_destroy_qp(queue->id);
+    }
+}
+
+void initiator_queue_destroy(struct initiator_queue *queue)
+{
+    for (unsigned i = 0; queue->slots != NULL && i < queue->depth; i++) {
+        if (queue->slots[i].copy_mr != NULL) {
+            ibv_dereg_mr(queue->slots[i].copy_mr);
+        }
+        free(queue->slots[i].copy);
+    }
+    if (queue->mr != NULL) {
+        ibv_dereg_mr(queue->mr);
+    }
+    if (queue->id != NULL) {
+        rdma_destroy_id(queue->id);
+    }
+    free(queue->messages);
+    free(queue->slots);
+    free(queue->free_answers);
+}
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+struct initiator_slot *initiator_queue_take(struct initiator_queue *queue)
+{
+    struct list_link *link = queue->taken < queue->limit ? list_pop_head(&queue->free) : NULL;
+    if (link == NULL) {
+        return NULL;
+    }
+    queue->taken++;
+    struct initiator_slot *slot = LIST_ENTRY(link, struct initiator_slot, link);
+    uint8_t *sqe = initiator_slot_sqe(slot);
+    slot->cid = (uint16_t)(slot->cid + (1 << CID_INDEX_BITS)); // a late answer to the last is known
+    slot->way = DATA_NONE;
+    memset(sqe, 0, NVME_SQE_LEN);
+    sqe[NVME_SQE_OFF_FLAGS] = NVME_SQE_PSDT_SGL;
+    put_le16(sqe + NVME_SQE_OFF_CID, slot->cid);
+    sqe[NVME_SQE_OFF_SGL1 + NVME_SGL_OFF_ID] = NVME_SGL_KEYED; // of no octets
+    return slot;
+}
+
+void initiator_slot_release(struct initiator_slot *slot)
+{
+    if (!slot->awaits_answer && !slot->awaits_send) {
+        slot->io = NULL;
+        slot->answer = NULL;
+        slot->queue->taken--;
+        list_push_head(&slot->queue->free, &slot->link);
+    }
+}
+
+// The receive for an answer. NULL: one is posted and unused.
+static struct ibv_recv_wr *receive_fill(struct initiator_queue *queue, struct ibv_recv_wr *wr,
+                                        struct ibv_sge *sge)
+{
+    if (queue->spare_receives > 0) {
+        return NULL;
+    }
+    unsigned index = queue->free_answers[queue->free_answer_count - 1];
+    *sge = (struct ibv_sge){.addr = (uintptr_t)answer_room(queue, index),
+                            .length = ANSWER_LEN,
+                            .lkey = queue->mr->lkey};
+    *wr = (struct ibv_recv_wr){
+        .wr_id = wr_id(queue, WR_RECEIVE, index), .sg_list = sge, .num_sge = 1};
+    return wr;
+}
+
+static int receive_post(struct initiator_queue *queue)
+{
+    struct ibv_recv_wr wr, *bad;
+    struct ibv_sge sge;
+    if (receive_fill(queue, &wr, &sge) == NULL) {
+        return 0;
+    }
+    int error = ibv_post_recv(queue->id->qp, &wr, &bad);
+    if (error == 0) {
+        queue->free_answer_count--;
+        queue->spare_receives++;
+    }
+    return -error;
+}
+
+// Every so many Sends, one says when it is done: else the send queue would never empty.
+static unsigned send_flags(struct initiator_queue *queue, uint32_t len)
+{
+    unsigned interval = queue->depth / 2 + 1;
+    unsigned flags = len <= NVME_SQE_LEN ? IBV_SEND_INLINE : IBV_SEND_SIGNALED;
+    return queue->unsignalled + 1 >= interval ? flags | IBV_SEND_SIGNALED : flags;
+}
+
+static void sent(struct initiator_slot *slot, unsigned flags)
+{
+    struct initiator_queue *queue = slot->queue;
+    bool is_signalled = (flags & IBV_SEND_SIGNALED) != 0;
+    queue->unsignalled = is_signalled ? 0 : queue->unsignalled + 1;
+    slot->awaits_answer = true;
+    slot->awaits_send = is_signalled;
+}
+
+static int send_error(int error)
+{
+    return error == ENOMEM ? -EAGAIN : -error;
+}
+
+int initiator_queue_send(struct initiator_slot *slot, uint32_t in_capsule_len)
+{
+    struct initiator_queue *queue = slot->queue;
+    uint32_t len = NVME_SQE_LEN + in_capsule_len;
+    struct ibv_sge sge = {
+        .addr = (uintptr_t)initiator_slot_sqe(slot), .length = len, .lkey = queue->mr->lkey};
+    struct ibv_send_wr *bad, wr = {.wr_id = wr_id(queue, WR_SEND, (unsigned)(slot - queue->slots)),
+                                   .sg_list = &sge,
+                                   .num_sge = 1,
+                                   .opcode = IBV_WR_SEND,
+                                   .send_flags = send_flags(queue, len)};
+    int error = receive_post(queue);
+    if (error == 0) {
+        error = send_error(ibv_post_send(queue->id->qp, &wr, &bad));
+    }
+    if (error == 0) {
+        queue->spare_receives--;
+        sent(slot, wr.send_flags);
+    }
+    return error;
+}
+
+int initiator_queue_send_oneshot(struct initiator_slot *slot, const struct iovec *memory,
+                                 unsigned count, unsigned access)
+{
+    struct initiator_queue *queue = slot->queue;
+    struct ibv_recv_wr receive;
+    struct ibv_sge sge;
+    struct weft_oneshot_wr *bad,
+        wr = {
+            .wr_id = wr_id(queue, WR_SEND, (unsigned)(slot - queue->slots)),
+            .send_flags = send_flags(queue, NVME_SQE_LEN),
+            .access = access,
+            .reference = slot->cid,
+            .memory = memory,
+            .memory_count = count,
+            .body = {.addr = (uintptr_t)initiator_slot_sqe(slot), .length = NVME_SQE_LEN},
+            .answer = receive_fill(queue, &receive, &sge),
+        };
+    int error = send_error(queue->nvme->oneshot.post(queue->id->qp, &wr, &bad));
+    if (error == 0) {
+        *(wr.answer != NULL ? &queue->free_answer_count : &queue->spare_receives) -= 1;
+        slot->stag = wr.stag;
+        sent(slot, wr.send_flags);
+    }
+    return error;
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static struct initiator_queue *queue_of(struct weft_nvme *nvme, const struct ibv_wc *wc)
+{
+    unsigned number = (uint16_t)(wc->wr_id >> 32);
+    return number == 0 ? &nvme->admin : &nvme->queues[number - 1];
+}
+
+// What the answer left open is taken back before the program hears of it.
+static void oneshot_settle(struct initiator_slot *slot, const struct ibv_wc *wc)
+{
+    struct weft_nvme *nvme = slot->queue->nvme;
+    uint32_t stag;
+    if (slot->way != DATA_ONESHOT) {
+        return;
+    }
+    if (nvme->oneshot.wc_closed(wc, &stag) && stag == slot->stag) {
+        nvme->counters.closes++;
+    } else {
+        nvme->oneshot.revoke(slot->queue->id->qp, slot->stag);
+        nvme->counters.revokes++;
+    }
+}
+
+// The command that an answer is to. NULL: none.
+static struct initiator_slot *slot_of(struct initiator_queue *queue, const uint8_t *cqe,
+                                      uint32_t len)
+{
+    uint16_t cid = get_le16(cqe + NVME_CQE_OFF_CID);
+    unsigned index = cid & ((1 << CID_INDEX_BITS) - 1);
+    if (len != NVME_CQE_LEN || index >= queue->depth) {
+        return NULL;
+    }
+    struct initiator_slot *slot = &queue->slots[index];
+    return slot->awaits_answer && slot->cid == cid ? slot : NULL;
+}
+
+// Whether it was an I/O's.
+static bool on_answer(struct initiator_queue *queue, const struct ibv_wc *wc)
+{
+    unsigned index = (uint32_t)wc->wr_id;
+    const uint8_t *cqe = answer_room(queue, index);
+    struct initiator_slot *slot = slot_of(queue, cqe, wc->byte_len);
+    uint16_t status = get_le16(cqe + NVME_CQE_OFF_STATUS) >> NVME_CQE_STATUS_SHIFT;
+    uint64_t result = get_le64(cqe + NVME_CQE_OFF_RESULT);
+    queue->free_answers[queue->free_answer_count++] = (uint16_t)index;
+    if (slot == NULL) {
+        queue->nvme->counters.strange++;
+        return false;
+    }
+    bool is_io = slot->io != NULL;
+    oneshot_settle(slot, wc);
+    slot->awaits_answer = false;
+    if (slot->answer != NULL) {
+        *slot->answer =
+            (struct initiator_admin_answer){.is_there = true, .status = status, .result = result};
+    } else if (!is_io) {
+        queue->nvme->awaits_keep_alive = false;
+    }
+    if (is_io) {
+        initiator_io_complete(slot, status, 0);
+    } else {
+        initiator_slot_release(slot);
+    }
+    return is_io;
+}
+
+static void on_sent(struct initiator_queue *queue, const struct ibv_wc *wc)
+{
+    struct initiator_slot *slot = &queue->slots[(uint32_t)wc->wr_id];
+    slot->awaits_send = false;
+    initiator_slot_release(slot);
+}
+
+// How many I/O completed; or the error that ends the connection.
+static int on_completion(struct weft_nvme *nvme, const struct ibv_wc *wc)
+{
+    struct initiator_queue *queue = queue_of(nvme, wc);
+    if (wc->status != IBV_WC_SUCCESS) {
+        initiator_lose(nvme, -ECONNRESET, "queue %u: %s", queue->number,
+                       wc->status == IBV_WC_WR_FLUSH_ERR ? "the target ended the connection"
+                                                         : ibv_wc_status_str(wc->status));
+        return -ECONNRESET;
+    }
+    if ((wc->wr_id >> 48) == WR_SEND) {
+        on_sent(queue, wc);
+        return 0;
+    }
+    return on_answer(queue, wc);
+}
+
+int initiator_queues_poll(struct weft_nvme *nvme, unsigned *ret_wc_count)
+{
+    struct ibv_wc wc[WC_BATCH];
+    int completed = 0, count;
+    *ret_wc_count = 0;
+    while (!nvme->is_lost && (count = ibv_poll_cq(nvme->cq, WC_BATCH, wc)) > 0) {
+        *ret_wc_count += (unsigned)count;
+        for (int i = 0; i < count && !nvme->is_lost; i++) {
+            int result = on_completion(nvme, &wc[i]);
+            completed += result > 0 ? result : 0;
+        }
+        if (count < WC_BATCH) {
+            break;
+        }
+    }
+    return nvme->is_lost ? nvme->lost_error : completed;
+}

@@ -1,0 +1,86 @@
+// Addresses of subsystems as text.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <weft/nvme.h>
+
+static struct weft_nvme_address address;
+static char why[WEFT_NVME_WHY_MAX];
+
+static void expect(const char *text, const char *host, const char *port, const char *nqn,
+                   uint32_t nsid)
+{
+    assert_int_equal(weft_nvme_address_parse(text, &address, why), 0);
+    assert_string_equal(address.host, host);
+    assert_string_equal(address.port, port);
+    assert_string_equal(address.nqn, nqn);
+    assert_int_equal(address.nsid, nsid);
+}
+
+static void expect_refusal(const char *text, const char *said)
+{
+    assert_int_equal(weft_nvme_address_parse(text, &address, why), -EINVAL);
+    if (strstr(why, said) == NULL) {
+        fail_msg("%s: '%s' is not in '%s'", text, said, why);
+    }
+}
+
+static void right_ones_are_taken_apart(void **state)
+{
+    expect("nvme+rdma://192.0.2.1:4421/nqn.2014-08.org:x/3", "192.0.2.1", "4421",
+           "nqn.2014-08.org:x", 3);
+    expect("nvme+rdma://[2001:db8::1]:9/nqn.x", "2001:db8::1", "9", "nqn.x", 0);
+    expect("nvme+rdma://[::1]", "::1", "4420", "", 0);
+    expect("storage.example", "storage.example", "4420", "", 0);
+    expect("storage.example:1", "storage.example", "1", "", 0);
+    expect("nvme+rdma://h/a%2fb", "h", "4420", "a/b", 0);
+    expect("nvme+rdma://h/", "h", "4420", "", 0);
+}
+
+static void wrong_ones_are_refused(void **state)
+{
+    char long_name[400];
+    memset(long_name, 'n', sizeof long_name - 1);
+    memcpy(long_name, "h/", 2);
+    long_name[sizeof long_name - 1] = '\0';
+    expect_refusal("", "names no host");
+    expect_refusal("nvme+rdma://", "names no host");
+    expect_refusal("nvme+tcp://h/n", "it is not nvme+rdma://");
+    expect_refusal("h:", "no port");
+    expect_refusal("2001:db8::1", "in brackets");
+    expect_refusal("[::1", "in brackets");
+    expect_refusal("[::1]x", "in brackets");
+    expect_refusal("h/n/0", "not the number of a namespace");
+    expect_refusal("h/n/4294967295", "not the number of a namespace");
+    expect_refusal("h/n/1x", "not the number of a namespace");
+    expect_refusal("h/a%00b", "no text");
+    expect_refusal(long_name, "longer than");
+}
+
+static void what_was_taken_apart_is_put_together(void **state)
+{
+    static const char *const texts[] = {"nvme+rdma://192.0.2.1:4421/nqn.x/3",
+                                        "nvme+rdma://[2001:db8::1]:9/nqn.x", "nvme+rdma://h:4420"};
+    char text[600], cut[12];
+    for (unsigned i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        assert_int_equal(weft_nvme_address_parse(texts[i], &address, why), 0);
+        weft_nvme_address_format(&address, text, sizeof text);
+        assert_string_equal(text, texts[i]);
+        weft_nvme_address_format(&address, cut, sizeof cut);
+        assert_int_equal(strncmp(cut, texts[i], sizeof cut - 1), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(right_ones_are_taken_apart),
+        cmocka_unit_test(wrong_ones_are_refused),
+        cmocka_unit_test(what_was_taken_apart_is_put_together),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

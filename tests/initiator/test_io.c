@@ -1,0 +1,419 @@
+// Reads, writes and the rest, each way that data may go; and targets that do not keep to it.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <weft/nvme.h>
+
+#include "node/nvme/wire.h"
+#include "tests/initiator/target.h"
+
+enum { LEN = 256 << 10, DEPTH = 8, COUNT = 200 };
+
+struct scene {
+    struct target *target;
+    struct weft_nvme *nvme;
+    struct weft_nvme_info info;
+    struct weft_nvme_counters counters;
+    uint8_t *data;
+};
+
+static void scene_open(struct scene *s, const struct target_wish *wish, unsigned flags,
+                       unsigned queue_count)
+{
+    char why[WEFT_NVME_WHY_MAX];
+    struct weft_nvme_namespace ns;
+    struct weft_nvme_address address = {.host = "127.0.0.1", .nqn = TARGET_NQN};
+    struct weft_nvme_attr attr = {.address = &address,
+                                  .depth = DEPTH,
+                                  .queue_count = queue_count,
+                                  .flags = flags,
+                                  .keep_alive_ms = 60000,
+                                  .timeout_ms = 20000};
+    s->target = target_start(wish);
+    memcpy(address.port, target_port(s->target), strlen(target_port(s->target)));
+    if (weft_nvme_connect(&attr, &s->nvme, why) != 0) {
+        fail_msg("%s", why);
+    }
+    assert_int_equal(weft_nvme_identify(s->nvme, 1, &ns, why), 0);
+    weft_nvme_info(s->nvme, &s->info);
+    s->data = calloc(2, LEN);
+    for (unsigned i = 0; i < LEN; i++) {
+        s->data[i] = (uint8_t)(i * 7 + (i >> 9));
+    }
+}
+
+static void scene_close(struct scene *s)
+{
+    weft_nvme_disconnect(s->nvme);
+    target_stop(s->target);
+    free(s->data);
+}
+
+static void on_complete(struct weft_nvme_io *io)
+{
+    ++*(unsigned *)io->context;
+}
+
+// Submits one and waits for its end; its error.
+static int run(struct scene *s, struct weft_nvme_io *io)
+{
+    unsigned done = 0;
+    io->nsid = io->nsid == 0 ? 1 : io->nsid;
+    io->on_complete = on_complete;
+    io->context = &done;
+    int error = weft_nvme_submit(s->nvme, io);
+    if (error != 0) {
+        return error;
+    }
+    assert_int_equal(done, 0);
+    while (done == 0) {
+        weft_nvme_wait(s->nvme, 1000);
+    }
+    weft_nvme_counters(s->nvme, &s->counters);
+    return io->error;
+}
+
+static int move(struct scene *s, enum weft_nvme_operation operation, uint64_t offset, uint8_t *at,
+                uint32_t len)
+{
+    const struct iovec piece = {at, len};
+    struct weft_nvme_io io = {
+        .operation = operation, .offset = offset, .len = len, .memory = &piece, .memory_count = 1};
+    return run(s, &io);
+}
+
+// Writes, looks at the disk, reads back.
+static void there_and_back(struct scene *s, uint32_t len)
+{
+    uint8_t *back = s->data + LEN;
+    assert_int_equal(move(s, WEFT_NVME_WRITE, 8192, s->data, len), 0);
+    assert_memory_equal(target_disk(s->target) + 8192, s->data, len);
+    memset(back, 0xee, len);
+    assert_int_equal(move(s, WEFT_NVME_READ, 8192, back, len), 0);
+    assert_memory_equal(back, s->data, len);
+}
+
+/* ---- the ways -------------------------------------------------------------------------------- */
+
+static void one_shot_registers_nothing(void **state)
+{
+    const struct target_wish wish = {0};
+    struct scene s;
+    scene_open(&s, &wish, 0, 1);
+    assert_true(s.info.is_oneshot);
+    there_and_back(&s, LEN);
+    assert_int_equal(s.counters.oneshots, 2);
+    assert_int_equal(s.counters.closes, 2);
+    assert_int_equal(s.counters.registrations + s.counters.revokes, 0);
+    assert_int_equal(target_counters(s.target)->advertised, 2);
+    scene_close(&s);
+}
+
+static void short_writes_go_along(void **state)
+{
+    const struct target_wish wish = {0};
+    struct scene s;
+    scene_open(&s, &wish, 0, 1);
+    there_and_back(&s, TARGET_IN_CAPSULE_LEN);
+    assert_int_equal(s.counters.in_capsules, 1);
+    assert_int_equal(s.counters.oneshots, 1); // the read
+    scene_close(&s);
+}
+
+static void pieces_go_by_one_shot(void **state)
+{
+    const struct target_wish wish = {0};
+    struct scene s;
+    scene_open(&s, &wish, 0, 1);
+    const struct iovec pieces[] = {{s.data + 3000, 1001}, {s.data, 3000}, {s.data + 5000, 4191}};
+    struct weft_nvme_io io = {
+        .operation = WEFT_NVME_WRITE, .len = 8192, .memory = pieces, .memory_count = 3};
+    assert_int_equal(run(&s, &io), 0);
+    assert_memory_equal(target_disk(s.target), s.data + 3000, 1001);
+    assert_memory_equal(target_disk(s.target) + 1001, s.data, 3000);
+    assert_memory_equal(target_disk(s.target) + 4001, s.data + 5000, 4191);
+    scene_close(&s);
+}
+
+static void the_usual_way_registers_each_time(void **state)
+{
+    const struct target_wish wish = {.has_no_oneshot = true};
+    struct scene s;
+    scene_open(&s, &wish, WEFT_NVME_NO_ONESHOT, 1);
+    assert_false(s.info.is_oneshot);
+    there_and_back(&s, LEN);
+    assert_int_equal(s.counters.registrations, 2);
+    assert_int_equal(s.counters.oneshots, 0);
+    scene_close(&s);
+}
+
+static void lent_memory_is_registered_once(void **state)
+{
+    const struct target_wish wish = {0};
+    struct scene s;
+    scene_open(&s, &wish, WEFT_NVME_NO_ONESHOT, 1);
+    assert_int_equal(weft_nvme_lend(s.nvme, s.data, (size_t)2 * LEN), 0);
+    there_and_back(&s, LEN);
+    assert_int_equal(s.counters.lent, 2);
+    weft_nvme_take_back(s.nvme, s.data);
+    there_and_back(&s, LEN);
+    assert_int_equal(s.counters.registrations, 2);
+    scene_close(&s);
+}
+
+static void pieces_are_copied_the_usual_way(void **state)
+{
+    const struct target_wish wish = {.has_no_capsule_room = true};
+    struct scene s;
+    scene_open(&s, &wish, WEFT_NVME_NO_ONESHOT, 1);
+    uint8_t *back = s.data + LEN;
+    const struct iovec out[] = {{s.data, 1000}, {s.data + 1000, 3096}};
+    const struct iovec in[] = {{back, 3000}, {back + 3000, 1096}};
+    struct weft_nvme_io io = {
+        .operation = WEFT_NVME_WRITE, .len = 4096, .memory = out, .memory_count = 2};
+    assert_int_equal(run(&s, &io), 0);
+    io.operation = WEFT_NVME_READ;
+    io.memory = in;
+    assert_int_equal(run(&s, &io), 0);
+    assert_memory_equal(back, s.data, 4096);
+    assert_int_equal(s.counters.copies, 2);
+    scene_close(&s);
+}
+
+/* ---- without data ---------------------------------------------------------------------------- */
+
+static void trims_zeroes_and_flushes(void **state)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        const struct target_wish wish = {.has_no_capsule_room = i == 1};
+        struct scene s;
+        scene_open(&s, &wish, 0, 1);
+        memset(target_disk(s.target), 0xff, 65536);
+        struct weft_nvme_io trim = {.operation = WEFT_NVME_TRIM, .offset = 4096, .len = 4096};
+        struct weft_nvme_io zero = {.operation = WEFT_NVME_WRITE_ZEROES,
+                                    .flags = WEFT_NVME_FUA,
+                                    .offset = 32768,
+                                    .len = 512};
+        struct weft_nvme_io flush = {.operation = WEFT_NVME_FLUSH};
+        assert_int_equal(run(&s, &trim), 0);
+        assert_int_equal(run(&s, &zero), 0);
+        assert_int_equal(run(&s, &flush), 0);
+        const uint8_t *disk = target_disk(s.target);
+        assert_true(disk[4095] == 0xff && disk[4096] == 0 && disk[8191] == 0 && disk[8192] == 0xff);
+        assert_true(disk[32767] == 0xff && disk[32768] == 0 && disk[33280] == 0xff);
+        assert_int_equal(target_counters(s.target)->flushes, 1);
+        assert_int_equal(target_counters(s.target)->fuas, 1);
+        scene_close(&s);
+    }
+}
+
+/* ---- many ------------------------------------------------------------------------------------ */
+
+static unsigned ended;
+
+static void count_end(struct weft_nvme_io *io)
+{
+    assert_int_equal(io->error, 0);
+    ended++;
+}
+
+static void queues_are_filled_and_no_further(void **state)
+{
+    const struct target_wish wish = {0};
+    struct scene s;
+    static struct weft_nvme_io ios[2 * DEPTH + 1];
+    scene_open(&s, &wish, 0, 2);
+    const struct iovec piece = {s.data, 8192};
+    unsigned submitted = 0, most = 0;
+    ended = 0;
+    assert_int_equal(s.info.queue_count, 2);
+    assert_int_equal(s.info.depth, 2 * DEPTH);
+    while (ended < COUNT) {
+        unsigned slot = submitted % (2 * DEPTH + 1);
+        ios[slot] =
+            (struct weft_nvme_io){.operation = submitted % 3 ? WEFT_NVME_WRITE : WEFT_NVME_READ,
+                                  .nsid = 1,
+                                  .len = 8192,
+                                  .memory = &piece,
+                                  .memory_count = 1,
+                                  .on_complete = count_end};
+        int error = submitted - ended < 2 * DEPTH + 1 && submitted < COUNT
+                        ? weft_nvme_submit(s.nvme, &ios[slot])
+                        : -EAGAIN;
+        if (error == -EAGAIN) {
+            most = submitted - ended > most ? submitted - ended : most;
+            weft_nvme_wait(s.nvme, 1000);
+            continue;
+        }
+        assert_int_equal(error, 0);
+        submitted++;
+    }
+    assert_int_equal(most, 2 * DEPTH);
+    scene_close(&s);
+}
+
+/* ---- what is refused ------------------------------------------------------------------------- */
+
+static int try(struct scene *s, struct weft_nvme_io io)
+{
+    const struct iovec piece = {s->data, io.len};
+    if (io.memory == NULL) {
+        io.memory = &piece;
+        io.memory_count = 1;
+    }
+    return run(s, &io);
+}
+
+#define IO(...)           \
+    (struct weft_nvme_io) \
+    {                     \
+        __VA_ARGS__       \
+    }
+
+static void wrong_requests_are_refused(void **state)
+{
+    const struct target_wish wish = {0};
+    struct scene s;
+    scene_open(&s, &wish, 0, 1);
+    const struct iovec half = {s.data, 256};
+    assert_int_equal(try(&s, IO(.operation = 9, .len = 512)), -EINVAL);
+    assert_int_equal(try(&s, IO(.operation = WEFT_NVME_READ, .flags = 1, .len = 512)), -EINVAL);
+    assert_int_equal(try(&s, IO(.operation = WEFT_NVME_READ, .nsid = 5, .len = 512)), -EINVAL);
+    assert_int_equal(try(&s, IO(.operation = WEFT_NVME_READ, .len = 0)), -EINVAL);
+    assert_int_equal(try(&s, IO(.operation = WEFT_NVME_READ, .len = 100)), -EINVAL);
+    assert_int_equal(try(&s, IO(.operation = WEFT_NVME_READ, .offset = 1, .len = 512)), -EINVAL);
+    assert_int_equal(
+        try(&s, IO(.operation = WEFT_NVME_READ, .offset = TARGET_DISK_LEN, .len = 512)), -EINVAL);
+    assert_int_equal(
+        try(&s, IO(.operation = WEFT_NVME_READ, .offset = UINT64_MAX - 511, .len = 1024)), -EINVAL);
+    assert_int_equal(
+        try(&s, IO(.operation = WEFT_NVME_READ, .len = 512, .memory = &half, .memory_count = 1)),
+        -EINVAL);
+    assert_int_equal(try(&s, IO(.operation = WEFT_NVME_READ, .len = TARGET_TRANSFER_MAX + 512)),
+                     -EMSGSIZE);
+    assert_int_equal(weft_nvme_range_max_len(s.nvme, 1, WEFT_NVME_WRITE_ZEROES), 65536 * 512);
+    scene_close(&s);
+}
+
+static void a_read_only_namespace_takes_no_writes(void **state)
+{
+    const struct target_wish wish = {.is_read_only = true};
+    struct scene s;
+    scene_open(&s, &wish, 0, 1);
+    assert_int_equal(move(&s, WEFT_NVME_WRITE, 0, s.data, 512), -EROFS);
+    assert_int_equal(move(&s, WEFT_NVME_READ, 0, s.data, 512), 0);
+    scene_close(&s);
+}
+
+/* ---- targets that do not keep to it ---------------------------------------------------------- */
+
+static void errors_of_the_target_have_their_status(void **state)
+{
+    const struct target_wish wish = {.io_status = NVME_UNRECOVERED_READ | NVME_STATUS_DNR};
+    struct scene s;
+    scene_open(&s, &wish, 0, 1);
+    const struct iovec piece = {s.data, 8192};
+    struct weft_nvme_io io = {
+        .operation = WEFT_NVME_READ, .len = 8192, .memory = &piece, .memory_count = 1};
+    assert_int_equal(run(&s, &io), -EIO);
+    assert_int_equal(io.status, NVME_UNRECOVERED_READ);
+    assert_false(io.may_retry);
+    scene_close(&s);
+}
+
+static void what_an_answer_leaves_open_is_taken_back(void **state)
+{
+    const struct target_wish wish = {.leaves_open = true};
+    struct scene s;
+    scene_open(&s, &wish, 0, 1);
+    there_and_back(&s, LEN);
+    assert_int_equal(s.counters.revokes, 2);
+    assert_int_equal(s.counters.closes, 0);
+    scene_close(&s);
+}
+
+static void a_lost_connection_ends_what_is_outstanding(void **state)
+{
+    const struct target_wish wish = {.drops_after = 3};
+    struct scene s;
+    scene_open(&s, &wish, 0, 1);
+    assert_int_equal(move(&s, WEFT_NVME_WRITE, 0, s.data, LEN), 0);
+    assert_int_equal(move(&s, WEFT_NVME_WRITE, 0, s.data, LEN), 0);
+    assert_int_equal(move(&s, WEFT_NVME_WRITE, 0, s.data, LEN), -ECONNRESET);
+    assert_int_equal(move(&s, WEFT_NVME_WRITE, 0, s.data, LEN), -ENOTCONN);
+    assert_true(weft_nvme_poll(s.nvme) < 0);
+    assert_non_null(weft_nvme_why(s.nvme));
+    scene_close(&s);
+}
+
+static unsigned cancelled;
+
+static void on_cancel(struct weft_nvme_io *io)
+{
+    assert_int_equal(io->error, -ECANCELED);
+    cancelled++;
+}
+
+static void disconnecting_cancels_what_is_outstanding(void **state)
+{
+    const struct target_wish wish = {.is_silent = true};
+    struct scene s;
+    scene_open(&s, &wish, 0, 1);
+    const struct iovec piece = {s.data, 8192};
+    struct weft_nvme_io io = {.operation = WEFT_NVME_READ,
+                              .nsid = 1,
+                              .len = 8192,
+                              .memory = &piece,
+                              .memory_count = 1,
+                              .on_complete = on_cancel};
+    cancelled = 0;
+    assert_int_equal(weft_nvme_submit(s.nvme, &io), 0);
+    assert_int_equal(weft_nvme_submit(s.nvme, &io), -EINVAL); // it is out
+    scene_close(&s);
+    assert_int_equal(cancelled, 1);
+}
+
+// What is answered to another command than any that is out helps nobody: the right one stays out.
+static void answers_to_nothing_are_counted(void **state)
+{
+    const struct target_wish wish = {.answers_strangely = true};
+    struct scene s;
+    scene_open(&s, &wish, 0, 1);
+    struct weft_nvme_io io = {.operation = WEFT_NVME_FLUSH, .nsid = 1, .on_complete = on_cancel};
+    cancelled = 0;
+    assert_int_equal(weft_nvme_submit(s.nvme, &io), 0);
+    while (s.counters.strange == 0) {
+        assert_int_equal(weft_nvme_wait(s.nvme, 1000), 0);
+        weft_nvme_counters(s.nvme, &s.counters);
+    }
+    assert_int_equal(cancelled, 0);
+    scene_close(&s);
+    assert_int_equal(cancelled, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_shot_registers_nothing),
+        cmocka_unit_test(short_writes_go_along),
+        cmocka_unit_test(pieces_go_by_one_shot),
+        cmocka_unit_test(the_usual_way_registers_each_time),
+        cmocka_unit_test(lent_memory_is_registered_once),
+        cmocka_unit_test(pieces_are_copied_the_usual_way),
+        cmocka_unit_test(trims_zeroes_and_flushes),
+        cmocka_unit_test(queues_are_filled_and_no_further),
+        cmocka_unit_test(wrong_requests_are_refused),
+        cmocka_unit_test(a_read_only_namespace_takes_no_writes),
+        cmocka_unit_test(errors_of_the_target_have_their_status),
+        cmocka_unit_test(what_an_answer_leaves_open_is_taken_back),
+        cmocka_unit_test(a_lost_connection_ends_what_is_outstanding),
+        cmocka_unit_test(disconnecting_cancels_what_is_outstanding),
+        cmocka_unit_test(answers_to_nothing_are_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
