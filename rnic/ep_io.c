@@ -13,6 +13,8 @@ enum {
     EP_READS_PER_TURN = 2,         // staging buffers read before other endpoints have their turn
     EP_WRITES_PER_TURN = 4,        // batches, likewise
     BATCH_OCTETS_MAX = 512 * 1024, // in one batch: the CRC's pass leaves them in the L2 cache
+    BATCH_COPY_MAX = 128 * 1024,   // ... once so much of it is copied: the peer takes the next
+                                   // while this one is made, and both stay near to the core
     BATCH_ARENA_LEN = BATCH_OCTETS_MAX + 2 * (MPA_FPDU_MAX_LEN + 1024),
 };
 // An endpoint that got nothing for so long is no longer read without asking the link.
@@ -68,7 +70,8 @@ static bool sink_has_room(void *ctx, size_t ulpdu_len, unsigned piece_count)
 {
     struct rnic_ep *ep = ctx;
     struct mpa_batch *b = &ep->batch->mpa;
-    return (mpa_batch_is_empty(b) || b->octets_left + ulpdu_len <= BATCH_OCTETS_MAX) &&
+    return (mpa_batch_is_empty(b) ||
+            (b->octets_left + ulpdu_len <= BATCH_OCTETS_MAX && b->arena_len < BATCH_COPY_MAX)) &&
            mpa_tx_has_room(&ep->tx, b, ulpdu_len, piece_count, MPA_PAYLOAD_COPY);
 }
 
