@@ -137,6 +137,14 @@ int packet_bind(struct link *link, const struct sockaddr *addr, unsigned flags, 
     return 0;
 }
 
+static uint16_t listener_mss(void *ctx, const struct tcp_tuple *tuple)
+{
+    struct packet_stream *s = ctx;
+    struct packet_link *l = packet_link_of(s->base.link);
+    struct net_flow flow = net_flow_of_tuple(tuple);
+    return l->device->ops->mss(l->device, s->channel, &flow);
+}
+
 int packet_listen(struct link_stream *stream, int backlog)
 {
     struct packet_stream *s = packet_stream_of(stream);
@@ -156,6 +164,8 @@ int packet_listen(struct link_stream *stream, int backlog)
             (uint16_t)(s->listener.backlog < UINT16_MAX ? s->listener.backlog : UINT16_MAX);
     }
     config.connection.mss = l->device->ops->mss(l->device, s->channel, &s->flow);
+    config.path_mss = listener_mss;
+    config.path_ctx = s;
     config.connection.place = packet_place_port(NULL); // each connection gets its own
     int error = net_listener_create(l->host, &s->listener, &config);
     if (error == 0) {

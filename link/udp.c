@@ -215,11 +215,9 @@ static void udp_set_tos(struct device *device, struct channel *channel, uint8_t 
 uint32_t udp_path_mtu(const struct udp_channel *c)
 {
     int mtu = MTU_DEFAULT;
-    if (c->is_connected) {
-        bool is_ipv4 = net_addr_is_ipv4(&c->place.remote);
-        sys_getsockopt_int(c->fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, is_ipv4 ? IP_MTU : IPV6_MTU,
-                           &mtu);
-    }
+    bool is_ipv4 = net_addr_is_ipv4(&c->place.remote);
+    sys_getsockopt_int(c->fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, is_ipv4 ? IP_MTU : IPV6_MTU,
+                       &mtu);
     return (uint32_t)mtu;
 }
 
@@ -231,28 +229,48 @@ uint16_t udp_mss_of_mtu(uint32_t mtu, const struct net_flow *flow)
     return (uint16_t)(mss < MSS_MAX ? mss : MSS_MAX);
 }
 
-static uint16_t udp_mss(struct device *device, struct channel *channel, const struct net_flow *flow)
+// A socket of its own asks the routing table: connecting it sends nothing. Of the flow the remote
+// end alone is looked at; the local address is filled in, and the octets of an IP packet on the
+// path, as far as they are known.
+static int path_ask(struct net_flow *flow, uint32_t *ret_mtu)
 {
-    return udp_mss_of_mtu(udp_path_mtu(udp_channel_of(channel)), flow);
+    int family = net_addr_is_ipv4(&flow->remote) ? AF_INET : AF_INET6;
+    struct udp_channel probe = {.fd = sys_socket(family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP),
+                                .family = family,
+                                .place = *flow};
+    if (probe.fd < 0) {
+        return probe.fd;
+    }
+    int error = channel_connect(&probe, flow);
+    if (error == 0) {
+        error = place_read(&probe, flow);
+    }
+    *ret_mtu = error == 0 ? udp_path_mtu(&probe) : MTU_DEFAULT;
+    sys_close(probe.fd);
+    return error;
 }
 
-// A socket of its own asks the routing table: connecting it sends nothing.
+// A listener's socket is on no path, those who ask are.
+static uint16_t udp_mss(struct device *device, struct channel *channel, const struct net_flow *flow)
+{
+    struct udp_channel *c = udp_channel_of(channel);
+    struct net_flow asked = *flow;
+    uint32_t mtu = MTU_DEFAULT;
+    if (c->is_connected) {
+        mtu = udp_path_mtu(c);
+    } else if (!net_addr_is_any(&flow->remote)) {
+        path_ask(&asked, &mtu); // on failure it is the usual
+    }
+    return udp_mss_of_mtu(mtu, flow);
+}
+
 static int udp_route(struct device *device, const struct net_addr *remote, uint32_t scope,
                      struct net_addr *ret_local)
 {
     enum { DISCARD_PORT = 9 };
-    int family = net_addr_is_ipv4(remote) ? AF_INET : AF_INET6;
     struct net_flow flow = {.remote = *remote, .remote_port = DISCARD_PORT, .scope = scope};
-    struct udp_channel probe = {.fd = sys_socket(family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP),
-                                .family = family};
-    if (probe.fd < 0) {
-        return probe.fd;
-    }
-    int error = channel_connect(&probe, &flow);
-    if (error == 0) {
-        error = place_read(&probe, &flow);
-    }
-    sys_close(probe.fd);
+    uint32_t mtu;
+    int error = path_ask(&flow, &mtu);
     *ret_local = flow.local;
     return error;
 }

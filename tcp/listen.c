@@ -20,6 +20,7 @@ struct half_open {
     struct tcp_header syn; // theirs
     uint32_t iss;
     uint32_t timestamp_offset;
+    uint16_t mss;           // ours
     instant_ns answered_at; // the first time
     instant_ns deadline;
     unsigned retries;
@@ -155,6 +156,7 @@ static struct tcp_header syn_ack(const struct tcp_listener *l, const struct half
         .window = tcp_syn_window(&l->config.connection),
         .options = tcp_syn_options(&l->config.connection, &h->syn.options),
     };
+    reply.options.mss = h->mss;
     reply.options.ts_value = (uint32_t)(now / NS_PER_MS) + h->timestamp_offset;
     reply.options.ts_echo = h->syn.options.ts_value;
     return reply;
@@ -180,6 +182,12 @@ static void refuse_with_reset(struct tcp_listener *l, enum tcp_listen_refusal re
     ret->has_reply = tcp_reset_for(segment, &ret->reply);
 }
 
+static uint16_t path_mss(const struct tcp_listener *l, const struct tcp_tuple *tuple)
+{
+    const struct tcp_listener_config *c = &l->config;
+    return c->path_mss != NULL ? c->path_mss(c->path_ctx, tuple) : c->connection.mss;
+}
+
 // RFC 9293 section 3.10.7.2, third: a half-open connection.
 static void on_syn(struct tcp_listener *l, const struct tcp_tuple *tuple, uint64_t hash,
                    const struct tcp_segment *segment, instant_ns now, struct tcp_listen_answer *ret)
@@ -188,6 +196,7 @@ static void on_syn(struct tcp_listener *l, const struct tcp_tuple *tuple, uint64
     h->tuple = *tuple;
     h->syn = segment->header;
     h->iss = tcp_isn(l->config.secret, tuple, now);
+    h->mss = path_mss(l, tuple);
     h->timestamp_offset = (uint32_t)(hash >> 32); // the half that the ISN does not show
     h->answered_at = now;
     h->retries = 0;

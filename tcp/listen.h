@@ -21,8 +21,12 @@ struct tcp_listener;
 
 struct tcp_listener_config {
     struct tcp_config
-        connection;           // local_port, mss, wishes, window_len, rto_min_ns of what is to be
-                              // made
+        connection; // local_port, mss, wishes, window_len, rto_min_ns of what is to be
+                    // made
+    // What our MSS option says to this peer, if its path is known only when it asks. NULL:
+    // connection.mss, to all.
+    uint16_t (*path_mss)(void *ctx, const struct tcp_tuple *tuple);
+    void *path_ctx;
     uint16_t half_open_max;   // entries, at least 1
     unsigned syn_ack_retries; // how often a SYN,ACK is sent again
     uint8_t secret[TCP_SECRET_LEN];

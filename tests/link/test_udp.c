@@ -195,6 +195,13 @@ static void datagrams_are_counted_on_both_sides(void **state)
     assert_int_equal(tcp_counted(the_link, l.passive, "octets_in"), 6);
 }
 
+static void both_ends_send_segments_as_long_as_the_path_takes(void **state)
+{
+    (void)state;
+    loop_open(&l, the_link, AF_INET);
+    assert_int_equal(the_link->ops->emss(l.active), the_link->ops->emss(l.passive));
+}
+
 int main(void)
 {
 #define LINK_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -206,6 +213,7 @@ int main(void)
         LINK_TEST(port_is_not_shared_with_another_process_either),
         LINK_TEST(peer_that_vanished_is_found_when_something_is_sent),
         LINK_TEST(datagrams_are_counted_on_both_sides),
+        LINK_TEST(both_ends_send_segments_as_long_as_the_path_takes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

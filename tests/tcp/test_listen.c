@@ -213,6 +213,32 @@ static void initial_sequence_numbers_follow_time_and_secret(void **state)
     assert_int_not_equal(tcp_isn(two, &a, now), isn);
 }
 
+static uint16_t mss_of_path(void *ctx, const struct tcp_tuple *tuple)
+{
+    (*(unsigned *)ctx)++;
+    return (uint16_t)(1000 + tuple->octets[1]);
+}
+
+static void answer_tells_the_segment_size_of_the_peer_s_path(void **state)
+{
+    (void)state;
+    unsigned asked = 0;
+    struct tcp_listener_config config = {.connection = tcp_config_default,
+                                         .path_mss = mss_of_path,
+                                         .path_ctx = &asked,
+                                         .half_open_max = HALF_OPEN_MAX,
+                                         .syn_ack_retries = 2};
+    tcp_listener_destroy(listener);
+    listener = tcp_listener_create(&config);
+    for (unsigned peer = 1; peer <= 2; peer++) {
+        arrives(peer, TCP_SYN, IRS, 0, &all);
+        assert_int_equal(answer.reply.options.mss, 1000 + peer);
+    }
+    arrives(1, TCP_SYN, IRS, 0, &all);
+    assert_int_equal(answer.reply.options.mss, 1001);
+    assert_int_equal(asked, 2); // once for each, however often it is answered
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -226,6 +252,7 @@ int main(void)
         TEST(answer_is_sent_again_and_then_given_up),
         TEST(flood_of_syns_takes_no_more_than_the_queue_and_lets_the_newest_in),
         TEST(initial_sequence_numbers_follow_time_and_secret),
+        TEST(answer_tells_the_segment_size_of_the_peer_s_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
