@@ -65,5 +65,6 @@ enum nvme_status nvme_sgl_check(const struct nvme_sgl *sgl, unsigned kinds, uint
         }
         return sgl->len <= in_capsule_len - sgl->address ? NVME_OK : NVME_INVALID_SGL_OFFSET;
     }
-    return NVME_OK;
+    // A range that wraps is no place.
+    return sgl->address <= UINT64_MAX - data_len ? NVME_OK : NVME_INVALID_FIELD;
 }
