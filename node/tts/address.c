@@ -115,22 +115,68 @@ int address_listen(const char *text, char *ret_path, size_t path_capacity, char 
     return fd < 0 ? fail(ret_why, text, fd, strerror(-fd)) : fd;
 }
 
+// A colon before which others stand is of an IPv6 address without brackets.
+static char *port_find(char *text, char **ret_host)
+{
+    size_t len = strlen(text);
+    bool has_port = *text == '[' ? text[len - 1] != ']' : strchr(text, ':') == strrchr(text, ':');
+    if (has_port && strchr(text, ':') != NULL) {
+        return port_split(text, ret_host);
+    }
+    bool is_bracketed = *text == '[' && text[len - 1] == ']';
+    text[is_bracketed ? len - 1 : len] = '\0';
+    *ret_host = text + is_bracketed;
+    return NULL;
+}
+
+int address_resolve(const char *text, const char *port, struct sockaddr_storage *ret, char *ret_why)
+{
+    char copy[256], *host;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *info;
+    if (*text == '\0' || strlen(text) >= sizeof copy) {
+        return fail(ret_why, text, -EINVAL, "not HOST or HOST:PORT");
+    }
+    snprintf(copy, sizeof copy, "%s", text);
+    const char *own_port = port_find(copy, &host);
+    int error =
+        getaddrinfo(*host != '\0' ? host : NULL, own_port != NULL ? own_port : port, &hints, &info);
+    if (error != 0) {
+        return fail(ret_why, text, -EADDRNOTAVAIL, gai_strerror(error));
+    }
+    memcpy(ret, info->ai_addr, info->ai_addrlen);
+    freeaddrinfo(info);
+    return 0;
+}
+
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-static void format(const struct sockaddr_storage *addr, char *ret, size_t capacity)
+void address_split(const struct sockaddr *addr, char *ret_host, size_t host_capacity,
+                   char *ret_port, size_t port_capacity)
 {
-    char host[INET6_ADDRSTRLEN];
-    if (addr->ss_family == AF_INET) {
+    *ret_host = *ret_port = '\0';
+    if (addr != NULL && addr->sa_family == AF_INET) {
         const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
         struct in_addr shown = in->sin_addr;
         shown.s_addr = shown.s_addr == INADDR_ANY ? htonl(INADDR_LOOPBACK) : shown.s_addr;
-        inet_ntop(AF_INET, &shown, host, sizeof host);
-        snprintf(ret, capacity, "%s:%u", host, ntohs(in->sin_port));
-    } else {
+        inet_ntop(AF_INET, &shown, ret_host, (socklen_t)host_capacity);
+        snprintf(ret_port, port_capacity, "%u", ntohs(in->sin_port));
+    } else if (addr != NULL && addr->sa_family == AF_INET6) {
         const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
         bool is_any = IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr);
-        inet_ntop(AF_INET6, is_any ? &in6addr_loopback : &in6->sin6_addr, host, sizeof host);
-        snprintf(ret, capacity, "[%s]:%u", host, ntohs(in6->sin6_port));
+        inet_ntop(AF_INET6, is_any ? &in6addr_loopback : &in6->sin6_addr, ret_host,
+                  (socklen_t)host_capacity);
+        snprintf(ret_port, port_capacity, "%u", ntohs(in6->sin6_port));
+    }
+}
+
+void address_format(const struct sockaddr *addr, char *ret, size_t capacity)
+{
+    char host[INET6_ADDRSTRLEN], port[8];
+    address_split(addr, host, sizeof host, port, sizeof port);
+    if (*host == '\0') {
+        snprintf(ret, capacity, "unknown");
+    } else {
+        snprintf(ret, capacity, strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, port);
     }
 }
 
@@ -140,7 +186,7 @@ void address_of_listener(int fd, char *ret, size_t capacity)
     socklen_t len = sizeof addr;
     *ret = '\0';
     if (getsockname(fd, (struct sockaddr *)&addr, &len) == 0 && addr.ss_family != AF_UNIX) {
-        format(&addr, ret, capacity);
+        address_format((const struct sockaddr *)&addr, ret, capacity);
     }
 }
 
@@ -155,7 +201,7 @@ void address_of_peer(int fd, char *ret, size_t capacity)
         return;
     }
     if (addr.ss_family != AF_UNIX) {
-        format(&addr, ret, capacity);
+        address_format((const struct sockaddr *)&addr, ret, capacity);
     } else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_len) == 0) {
         snprintf(ret, capacity, "unix, process %d", (int)peer.pid);
     }

@@ -1,7 +1,8 @@
-// Addresses that a TTS listens on, for TTSs over stream sockets.
+// Addresses that a TTS listens on.
 #pragma once
 
 #include <stddef.h>
+#include <sys/socket.h>
 
 enum { ADDRESS_WHY_MAX = 128 };
 
@@ -10,8 +11,19 @@ enum { ADDRESS_WHY_MAX = 128 };
 // negative errno, with the reason in `ret_why` (ADDRESS_WHY_MAX octets).
 int address_listen(const char *text, char *ret_path, size_t path_capacity, char *ret_why);
 
+// "HOST[:PORT]" or "[HOST][:PORT]", for TTSs that listen by other means; without a port it is
+// `port`. 0, or a negative errno with the reason in `ret_why` (ADDRESS_WHY_MAX octets).
+int address_resolve(const char *text, const char *port, struct sockaddr_storage *ret,
+                    char *ret_why);
+
 // "127.0.0.1:10809", "[::1]:10809"; for a wildcard the loopback address.
 void address_of_listener(int fd, char *ret, size_t capacity);
 
 // The peer's; "unix" with its process id for a Unix socket.
 void address_of_peer(int fd, char *ret, size_t capacity);
+
+// The same of an address; "unknown" for NULL and other families.
+void address_format(const struct sockaddr *addr, char *ret, size_t capacity);
+// Host and port apart, as numbers; empty for NULL and other families.
+void address_split(const struct sockaddr *addr, char *ret_host, size_t host_capacity,
+                   char *ret_port, size_t port_capacity);

@@ -1,0 +1,409 @@
+// NVMe over RDMA: the listener, what happens to connections, and the TTS as the UMA sees it.
+
+#include "node/tts/nvme_rdma.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/bytes.h"
+#include "node/tts/address.h"
+#include "node/tts/nvme_rdma_queue.h"
+
+enum { BACKLOG = 128, LINE_MAX = 384 };
+
+static const char default_port[] = "4420";
+
+void nvme_rdma_touch(struct nvme_rdma_queue *q)
+{
+    if (list_is_empty(&q->dirty_link)) {
+        list_push_tail(&q->rdma->dirty, &q->dirty_link);
+    }
+}
+
+static void say_end(const struct nvme_rdma *rdma, const struct rdma_cm_id *id, const char *what,
+                    const char *why)
+{
+    char line[LINE_MAX], client[CLIENT_ADDRESS_MAX];
+    address_format(rdma_get_peer_addr((struct rdma_cm_id *)id), client, sizeof client);
+    snprintf(line, sizeof line, "nvme-rdma: %s: %s: %s", client, what, why);
+    rdma->parts.say(rdma->parts.ctx, line);
+}
+
+/* ---- connection requests --------------------------------------------------------------------- */
+
+// What stands in the private data, or why that cannot be had. InfiniBand pads them.
+static enum nvme_rdma_reject_status wish_parse(const struct rdma_conn_param *param,
+                                               struct nvme_rdma_wish *ret)
+{
+    const uint8_t *at = param->private_data;
+    if (at == NULL || param->private_data_len < NVME_RDMA_REQUEST_LEN) {
+        return NVME_RDMA_INVALID_LENGTH;
+    }
+    unsigned hsqsize = get_le16(at + NVME_RDMA_REQUEST_OFF_HSQSIZE);
+    ret->qid = get_le16(at + NVME_RDMA_REQUEST_OFF_QID);
+    ret->read_count = param->initiator_depth;
+    ret->command_count = (uint16_t)(hsqsize + 1);
+    unsigned most = ret->qid == 0 ? NVME_ADMIN_DEPTH_MAX : NVME_QUEUE_DEPTH_MAX;
+    if (get_le16(at + NVME_RDMA_REQUEST_OFF_RECFMT) != 0) {
+        return NVME_RDMA_INVALID_RECFMT;
+    }
+    if (ret->qid > NVME_IO_QUEUE_COUNT_MAX) {
+        return NVME_RDMA_INVALID_QID;
+    }
+    if (hsqsize == 0 || hsqsize >= most) {
+        return NVME_RDMA_INVALID_HSQSIZE;
+    }
+    if (get_le16(at + NVME_RDMA_REQUEST_OFF_HRQSIZE) == 0) {
+        return NVME_RDMA_INVALID_HRQSIZE;
+    }
+    return ret->read_count == 0 ? NVME_RDMA_INVALID_IRD : 0;
+}
+
+static const char *const reject_names[] = {
+    [NVME_RDMA_INVALID_LENGTH] = "its private data are too short",
+    [NVME_RDMA_INVALID_RECFMT] = "the format of its private data is unknown (RECFMT)",
+    [NVME_RDMA_INVALID_QID] = "it asks for a queue with too high a number (QID)",
+    [NVME_RDMA_INVALID_HSQSIZE] = "it asks for too long or too short a queue (HSQSIZE)",
+    [NVME_RDMA_INVALID_HRQSIZE] = "it has no room for responses (HRQSIZE)",
+    [NVME_RDMA_NO_RESOURCES] = "no resources",
+    [NVME_RDMA_INVALID_IRD] = "it lets nobody read its memory (IRD)",
+};
+
+static void reject(struct nvme_rdma *rdma, struct rdma_cm_id *id,
+                   enum nvme_rdma_reject_status status, const char *why)
+{
+    uint8_t data[NVME_RDMA_REJECT_LEN] = {0};
+    put_le16(data + NVME_RDMA_REJECT_OFF_STATUS, (uint16_t)status);
+    rdma->counters.rejected++;
+    say_end(rdma, id, "the connection is rejected", why != NULL ? why : reject_names[status]);
+    rdma_reject(id, data, sizeof data);
+}
+
+// True: the id has become a queue's.
+static bool on_connect_request(struct nvme_rdma *rdma, const struct rdma_cm_event *event)
+{
+    struct nvme_rdma_wish wish;
+    char why[NVME_RDMA_WHY_MAX] = "no memory";
+    enum nvme_rdma_reject_status status = wish_parse(&event->param.conn, &wish);
+    rdma->counters.accepted += status == 0;
+    if (status != 0) {
+        reject(rdma, event->id, status, NULL);
+        return false;
+    }
+    if (rdma->queue_count >= NVME_RDMA_QUEUE_MAX) {
+        reject(rdma, event->id, NVME_RDMA_NO_RESOURCES, "there are too many connections");
+        return false;
+    }
+    if (nvme_rdma_queue_create(rdma, event->id, &wish, why) == NULL) {
+        reject(rdma, event->id, NVME_RDMA_NO_RESOURCES, why);
+        return false;
+    }
+    return true;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void on_queue_event(struct nvme_rdma_queue *q, enum rdma_cm_event_type type)
+{
+    switch (type) {
+    case RDMA_CM_EVENT_ESTABLISHED:
+        q->state = q->state == QUEUE_ACCEPTING ? QUEUE_UP : q->state;
+        break;
+    case RDMA_CM_EVENT_DISCONNECTED:
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+    case RDMA_CM_EVENT_UNREACHABLE:
+    case RDMA_CM_EVENT_REJECTED:
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+        q->is_disconnected = true;
+        break;
+    default:
+        break;
+    }
+    nvme_rdma_touch(q);
+}
+
+static void on_event(struct nvme_rdma *rdma, struct rdma_cm_event *event)
+{
+    struct rdma_cm_id *id = event->id;
+    if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+        bool is_taken = on_connect_request(rdma, event);
+        rdma_ack_cm_event(event);
+        if (!is_taken) {
+            rdma_destroy_id(id);
+        }
+        return;
+    }
+    if (id != rdma->listener && id->context != NULL) {
+        on_queue_event(id->context, event->event);
+    }
+    rdma_ack_cm_event(event);
+}
+
+static void on_channel(void *ctx, uint32_t events)
+{
+    struct nvme_rdma *rdma = ctx;
+    struct rdma_cm_event *event;
+    while (rdma->channel != NULL && rdma_get_cm_event(rdma->channel, &event) == 0) {
+        on_event(rdma, event);
+    }
+}
+
+/* ---- the listener ---------------------------------------------------------------------------- */
+
+static void listener_close(struct nvme_rdma *rdma)
+{
+    if (rdma->listener != NULL) {
+        rdma_destroy_id(rdma->listener);
+        rdma->listener = NULL;
+    }
+}
+
+static int listen_fail(struct nvme_rdma *rdma, char *ret_why, const char *what)
+{
+    int error = errno;
+    snprintf(ret_why, CLIENT_ADDRESS_MAX, "%.48s: %s: %s", rdma->parts.listen, what,
+             strerror(error));
+    listener_close(rdma);
+    return -error;
+}
+
+static int channel_open(struct nvme_rdma *rdma)
+{
+    if (rdma->channel != NULL) {
+        return 0;
+    }
+    rdma->channel = rdma_create_event_channel();
+    if (rdma->channel == NULL) {
+        return -1;
+    }
+    fcntl(rdma->channel->fd, F_SETFL, fcntl(rdma->channel->fd, F_GETFL) | O_NONBLOCK);
+    rdma->channel_watch =
+        loop_watch(rdma->parts.loop, rdma->channel->fd, EPOLLIN, on_channel, rdma);
+    return rdma->channel_watch != NULL ? 0 : -1;
+}
+
+static bool is_wildcard(const struct sockaddr_storage *addr)
+{
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+    return addr->ss_family == AF_INET6
+               ? IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr)
+               : ((const struct sockaddr_in *)addr)->sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
+// From now on it stands in the discovery log.
+static void tell_hosts(struct nvme_rdma *rdma, const struct sockaddr_storage *addr)
+{
+    struct nvme_listener listener = {
+        .trtype = NVME_TRTYPE_RDMA,
+        .adrfam = addr->ss_family == AF_INET6 ? NVME_ADRFAM_IPV6 : NVME_ADRFAM_IPV4,
+        .is_wildcard = is_wildcard(addr),
+        .tsas = {[NVME_TSAS_RDMA_OFF_QPTYPE] = NVME_QPTYPE_CONNECTED,
+                 [NVME_TSAS_RDMA_OFF_PRTYPE] = NVME_PRTYPE_IWARP,
+                 [NVME_TSAS_RDMA_OFF_CMS] = NVME_CMS_RDMA_CM},
+    };
+    snprintf(listener.address, sizeof listener.address, "%s", rdma->host);
+    snprintf(listener.service, sizeof listener.service, "%s", rdma->port);
+    nvme_target_listener_add(rdma->parts.target, &listener);
+}
+
+static int tts_start(void *ctx, char *ret_why)
+{
+    struct nvme_rdma *rdma = ctx;
+    struct sockaddr_storage addr;
+    int error = address_resolve(rdma->parts.listen, default_port, &addr, ret_why);
+    if (error != 0) {
+        return error;
+    }
+    if (channel_open(rdma) != 0 ||
+        rdma_create_id(rdma->channel, &rdma->listener, NULL, RDMA_PS_TCP) != 0) {
+        return listen_fail(rdma, ret_why, "there is no RDMA device to listen with");
+    }
+    if (rdma_bind_addr(rdma->listener, (struct sockaddr *)&addr) != 0) {
+        return listen_fail(rdma, ret_why, "no RDMA device has this address");
+    }
+    if (rdma_listen(rdma->listener, BACKLOG) != 0) {
+        return listen_fail(rdma, ret_why, "cannot listen");
+    }
+    address_split(rdma_get_local_addr(rdma->listener), rdma->host, sizeof rdma->host, rdma->port,
+                  sizeof rdma->port);
+    tell_hosts(rdma, &addr);
+    return 0;
+}
+
+static void tts_advertise(void *ctx, const struct resource_table *table)
+{
+    // The discovery log is the controllers'.
+}
+
+static void tts_on_connected(void *ctx, struct connect_request *request)
+{
+    // Connections at the UMA are the controllers'.
+}
+
+static void tts_drop(void *ctx, uint32_t connection)
+{
+    // Likewise.
+}
+
+static void tts_stop(void *ctx)
+{
+    struct nvme_rdma *rdma = ctx;
+    listener_close(rdma);
+    for (struct list_link *l = rdma->queues.next; l != &rdma->queues; l = l->next) {
+        nvme_rdma_queue_fail(LIST_ENTRY(l, struct nvme_rdma_queue, link), "the node ends");
+    }
+}
+
+const struct tts_for_uma nvme_rdma_for_uma = {
+    .name = "nvme-rdma",
+    .start = tts_start,
+    .advertise = tts_advertise,
+    .on_connected = tts_on_connected,
+    .drop = tts_drop,
+    .stop = tts_stop,
+};
+
+/* ---- a member of the loop -------------------------------------------------------------------- */
+
+// True: there may be more to do at once.
+static bool update(struct nvme_rdma_queue *q, instant_ns now)
+{
+    struct nvme_rdma *rdma = q->rdma;
+    bool is_at_work = q->state == QUEUE_ACCEPTING || q->state == QUEUE_UP;
+    bool has_more = is_at_work && !nvme_rdma_queue_run(q, now);
+    if (is_at_work && q->why[0] != '\0') {
+        say_end(rdma, q->id, "the connection ends", q->why);
+        nvme_rdma_queue_leave(q, now);
+    }
+    if (q->state == QUEUE_LEAVING) {
+        nvme_rdma_take(q, now);
+    }
+    bool is_time = q->state == QUEUE_LEAVING && q->deadline <= now;
+    if ((q->is_disconnected || is_time) && q->state != QUEUE_ENDED) {
+        nvme_rdma_queue_sever(q, now);
+    }
+    if (q->state == QUEUE_ENDED && nvme_queue_is_over(q->nvme)) {
+        nvme_rdma_queue_destroy(q);
+        return false;
+    }
+    return has_more;
+}
+
+static void on_batch_end(void *ctx, instant_ns now)
+{
+    struct nvme_rdma *rdma = ctx;
+    struct list_link batch;
+    list_move_all(&batch, &rdma->dirty);
+    for (struct list_link *l; (l = list_pop_head(&batch)) != NULL;) {
+        struct nvme_rdma_queue *q = LIST_ENTRY(l, struct nvme_rdma_queue, dirty_link);
+        if (update(q, now)) {
+            nvme_rdma_touch(q);
+        }
+    }
+}
+
+static bool may_sleep(void *ctx)
+{
+    struct nvme_rdma *rdma = ctx;
+    return list_is_empty(&rdma->dirty);
+}
+
+static instant_ns next_deadline(void *ctx)
+{
+    struct nvme_rdma *rdma = ctx;
+    instant_ns at = INSTANT_NEVER;
+    for (struct list_link *l = rdma->queues.next; l != &rdma->queues; l = l->next) {
+        at = instant_min(at, LIST_ENTRY(l, struct nvme_rdma_queue, link)->deadline);
+    }
+    return at;
+}
+
+// A connection on which no Connect has succeeded by now will have none.
+static void on_deadline(void *ctx, instant_ns now)
+{
+    struct nvme_rdma *rdma = ctx;
+    for (struct list_link *l = rdma->queues.next; l != &rdma->queues; l = l->next) {
+        struct nvme_rdma_queue *q = LIST_ENTRY(l, struct nvme_rdma_queue, link);
+        if (q->deadline > now) {
+            continue;
+        }
+        if (q->state == QUEUE_LEAVING) {
+            nvme_rdma_touch(q);
+        } else if (nvme_queue_is_connected(q->nvme)) {
+            q->deadline = INSTANT_NEVER;
+        } else {
+            q->deadline = INSTANT_NEVER;
+            rdma->counters.stalled++;
+            nvme_rdma_queue_fail(q, "no Connect command came");
+        }
+    }
+}
+
+struct nvme_rdma *nvme_rdma_create(const struct nvme_rdma_parts *parts)
+{
+    struct nvme_rdma *rdma = calloc(1, sizeof *rdma);
+    if (rdma == NULL) {
+        return NULL;
+    }
+    rdma->parts = *parts;
+    list_init(&rdma->devices);
+    list_init(&rdma->queues);
+    list_init(&rdma->dirty);
+    rdma->member = (struct loop_member){.ctx = rdma,
+                                        .on_batch_end = on_batch_end,
+                                        .may_sleep = may_sleep,
+                                        .next_deadline = next_deadline,
+                                        .on_deadline = on_deadline};
+    loop_join(parts->loop, &rdma->member);
+    return rdma;
+}
+
+// Commands that are under way end with their queues: the caller lets nobody answer them any more.
+void nvme_rdma_destroy(struct nvme_rdma *rdma)
+{
+    if (rdma == NULL) {
+        return;
+    }
+    listener_close(rdma);
+    while (!list_is_empty(&rdma->queues)) {
+        struct nvme_rdma_queue *q = LIST_ENTRY(rdma->queues.next, struct nvme_rdma_queue, link);
+        nvme_rdma_queue_destroy(q);
+    }
+    while (!list_is_empty(&rdma->devices)) {
+        nvme_rdma_device_destroy(LIST_ENTRY(rdma->devices.next, struct nvme_rdma_device, link));
+    }
+    loop_unwatch(rdma->channel_watch);
+    if (rdma->channel != NULL) {
+        rdma_destroy_event_channel(rdma->channel);
+    }
+    loop_leave(rdma->parts.loop, &rdma->member);
+    free(rdma);
+}
+
+void nvme_rdma_address(const struct nvme_rdma *rdma, char ret_host[NVME_ADDRESS_MAX],
+                       char ret_port[8])
+{
+    snprintf(ret_host, NVME_ADDRESS_MAX, "%s", rdma->host);
+    snprintf(ret_port, 8, "%s", rdma->port);
+}
+
+struct nvme_rdma_counters nvme_rdma_counters(const struct nvme_rdma *rdma)
+{
+    struct nvme_rdma_counters counters = rdma->counters;
+    for (const struct list_link *l = rdma->queues.next; l != &rdma->queues; l = l->next) {
+        struct weft_rdma_counters manager;
+        weft_rdma_manager_counters(LIST_ENTRY(l, struct nvme_rdma_queue, link)->manager, &manager);
+        counters.descriptors += manager.descriptor_count;
+    }
+    return counters;
+}
+
+unsigned nvme_rdma_connection_count(const struct nvme_rdma *rdma)
+{
+    return rdma->queue_count;
+}

@@ -1,0 +1,50 @@
+// The target transport service for NVMe over RDMA: NVMe over Fabrics' binding to RDMA, over iWARP
+// with weft's verbs and over any RNIC with another's. It listens by librdmacm; a connection is one
+// queue pair for one NVMe queue, whose commands are the controllers' (node/nvme/controller.h).
+// docs/nvme-rdma.md has what goes over the wire.
+#pragma once
+
+#include "node/loop/loop.h"
+#include "node/nvme/controller.h"
+
+struct nvme_rdma;
+
+struct nvme_rdma_counters {
+    uint64_t accepted;
+    uint64_t rejected;  // connection requests: private data, limits, no memory
+    uint64_t broken;    // connections ended by an error of RDMA's: bad STags, lengths
+    uint64_t stalled;   // connections ended because no Connect came
+    uint64_t malformed; // connections ended because of a capsule that is none
+    uint64_t capsules;
+    uint64_t in_capsule_len; // octets of data that came with their commands
+    uint64_t fetched_len;    // octets of data by RDMA Read
+    uint64_t delivered_len;  // octets of data by RDMA Write
+    uint64_t oneshots;       // commands whose memory was advertised by their own Send
+    uint64_t invalidates;    // responses that ended the memory of their command
+    uint64_t descriptors;    // work requests of the RDMA manager
+    uint64_t bad_transfers;  // data that could not be moved
+};
+
+struct nvme_rdma_parts {
+    struct loop *loop;
+    const char *listen; // "HOST[:PORT]" or "[HOST][:PORT]"; PORT 4420 if none; 0: one that is free
+    struct nvme_target *target;
+    struct node_pool pool;
+    // One line for the operator.
+    void (*say)(void *ctx, const char *line);
+    void *ctx;
+};
+
+// NULL without memory. It joins the loop as a member.
+struct nvme_rdma *nvme_rdma_create(const struct nvme_rdma_parts *parts);
+void nvme_rdma_destroy(struct nvme_rdma *rdma);
+
+// Start and stop; all else is the controllers' with the UMA.
+extern const struct tts_for_uma nvme_rdma_for_uma;
+
+// "127.0.0.1:4420" as clients reach it: host and port apart. Once started; empty before.
+void nvme_rdma_address(const struct nvme_rdma *rdma, char ret_host[NVME_ADDRESS_MAX],
+                       char ret_port[8]);
+
+struct nvme_rdma_counters nvme_rdma_counters(const struct nvme_rdma *rdma);
+unsigned nvme_rdma_connection_count(const struct nvme_rdma *rdma);
