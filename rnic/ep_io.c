@@ -15,7 +15,7 @@ enum {
     BATCH_OCTETS_MAX = 512 * 1024, // in one batch: the CRC's pass leaves them in the L2 cache
     BATCH_COPY_MAX = 128 * 1024,   // ... once so much of it is copied: the peer takes the next
                                    // while this one is made, and both stay near to the core
-    BATCH_ARENA_LEN = BATCH_OCTETS_MAX + 2 * (MPA_FPDU_MAX_LEN + 1024),
+    BATCH_ARENA_LEN = BATCH_COPY_MAX + 2 * (MPA_FPDU_MAX_LEN + 1024),
 };
 // An endpoint that got nothing for so long is no longer read without asking the link.
 static const duration_ns cold_after_ns = 1 * NS_PER_MS;
