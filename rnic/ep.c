@@ -5,6 +5,7 @@
 
 #include "rnic/farewell.h"
 #include "rnic/internal.h"
+#include "rnic/meeting.h"
 
 // How long a stream may take to end after our FIN, when the program did nothing wrong.
 static const duration_ns close_wait_ns = 2 * NS_PER_S;
@@ -92,7 +93,7 @@ void ep_conn_init(struct rnic_ep *ep, bool is_initiator, instant_ns now)
     ep->is_initiator = is_initiator;
     ep->state = EP_STARTING;
     ep->moved_at_ns = now;
-    ep->connect_at_ns = INSTANT_NEVER;
+    ep->connect_at_ns = ep->kept_until_ns = INSTANT_NEVER;
     conn_init(&ep->conn, &conn_config, now);
 }
 
@@ -182,6 +183,7 @@ static void note_deadline(struct rnic_ep *ep)
     list_remove(&ep->timed_link);
     if (ep->state == EP_STARTING || ep->state == EP_OPEN) {
         deadline_ns = instant_min(conn_next_deadline(&ep->conn), ep->connect_at_ns);
+        deadline_ns = instant_min(deadline_ns, ep->kept_until_ns);
     }
     if (ep->qp != NULL && ep->state >= EP_OPEN) {
         deadline_ns = instant_min(deadline_ns, qp_next_deadline(ep->qp->qp));
@@ -247,6 +249,10 @@ void ep_on_deadline(struct rnic_ep *ep, instant_ns now)
 {
     if (ep->state == EP_STARTING && now >= ep->connect_at_ns) {
         ep_connect_again(ep, now);
+        return;
+    }
+    if (now >= ep->kept_until_ns) {
+        meeting_drop_kept(ep, now);
         return;
     }
     if (ep->state == EP_CLOSING && now >= ep->close_at_ns) {

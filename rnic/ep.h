@@ -40,6 +40,7 @@ struct rnic_ep {
     struct rnic_qp *qp;                 // NULL until connected or accepted, and after the end
     struct sockaddr_storage peer_addr;  // where to, or from where: a broken stream does not tell it
     struct sockaddr_storage local_addr; // between two attempts to connect
+    instant_ns kept_until_ns;           // its Request waits to be expected; INSTANT_NEVER: not so
     instant_ns connect_at_ns;           // the next attempt; INSTANT_NEVER: none is due
     instant_ns give_up_at_ns;           // refused until then is tried again; 0: not refused yet
     uint8_t tos;

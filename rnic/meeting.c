@@ -108,6 +108,7 @@ static void accept_request(struct rnic_ep *ep, struct rnic_qp *qp, instant_ns no
     }
     ep->port = port_of(qp);
     ep->listening_ep = NULL;
+    ep->kept_until_ns = INSTANT_NEVER;
     ep->is_answered = true;
     ep->is_meeting = true;
     shard_run_again(&qp->rnic->shard, ep); // writes the Reply
@@ -131,6 +132,7 @@ static uint64_t *judge_request(struct rnic_ep *ep, struct span private_data, ins
     }
     if (qp->meeting == NULL) {
         counters->kept++;
+        ep->kept_until_ns = instant_after(now, rnic->config.mpa_timeout_ns);
         return NULL;
     }
     if (!is_waiting(qp->meeting) || qp->meeting->is_active || !comes_from(ep, qp->meeting)) {
@@ -147,6 +149,12 @@ void meeting_on_request(struct rnic_ep *ep, struct span private_data, instant_ns
         ++*refusal;
         ep_doom(ep, true, now);
     }
+}
+
+void meeting_drop_kept(struct rnic_ep *ep, instant_ns now)
+{
+    ep->rnic->meeting_counters.kept_in_vain++;
+    ep_doom(ep, true, now);
 }
 
 // Requests for this queue pair that came before it was told of any: the right one is accepted.

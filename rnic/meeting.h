@@ -31,6 +31,7 @@ struct rnic_ep;
     X(tries_failed, "connections that failed before, and were tried again")                 \
     X(gave_up, "queue pairs whose work waited in vain")                                     \
     X(kept, "Requests that came before their queue pair was told of them")                  \
+    X(kept_in_vain, "of them let go, as it was not told in time")                           \
     X(refused_malformed, "Requests refused: no meeting's private data")                     \
     X(refused_no_queue_pair, "Requests refused: there is no queue pair of that number")     \
     X(refused_not_expected, "Requests refused: the queue pair expects no meeting any more") \
@@ -64,3 +65,6 @@ void meeting_on_doorbell(struct rnic_qp *qp, instant_ns now);
 void meetings_on_deadline(struct rnic *rnic, instant_ns now);
 // A place was asked: `ep` has a Request with this private data.
 void meeting_on_request(struct rnic_ep *ep, struct span private_data, instant_ns now);
+// It was kept for the MPA time-out and is let go, so that strangers do not fill the place's backlog
+// for ever; a peer in earnest asks again.
+void meeting_drop_kept(struct rnic_ep *ep, instant_ns now);

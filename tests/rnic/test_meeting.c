@@ -293,6 +293,38 @@ static void test_strangers_are_refused_by_name(void **state)
     expect_refusal_of(number, first.qp->qp_num, "refused_not_expected");
 }
 
+// A queue pair that waits for one that never comes: the port that its number names listens.
+static void init_waiting(struct end *e)
+{
+    end_init_addressable(e, &device);
+    assert_int_equal(meet(e, e->qp->qp_num - 1), 0);
+}
+
+static void test_strangers_request_is_not_kept_for_ever(void **state)
+{
+    struct end waiting;
+    teardown(NULL);
+    device_up(NS_PER_S);
+    init_waiting(&waiting);
+    expect_refusal_of(second.qp->qp_num, first.qp->qp_num, "kept_in_vain");
+    assert_int_equal(device_count(&device, "kept"), 1);
+    end_fini(&waiting);
+}
+
+static void test_who_is_let_go_asks_again(void **state)
+{
+    struct end waiting;
+    teardown(NULL);
+    device_up(200 * NS_PER_MS);
+    init_waiting(&waiting);
+    tell(&first, &second);
+    assert_true(device_waits_for_count(&device, "kept", 2));
+    assert_true(device_count(&device, "kept_in_vain") > 0);
+    tell(&second, &first);
+    assert_true(device_waits_for_count(&device, "met", 2));
+    end_fini(&waiting);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -312,6 +344,8 @@ int main(void)
         CASE(test_error_state_ends_the_waiting),
         CASE(test_wrong_calls_are_refused),
         CASE(test_strangers_are_refused_by_name),
+        CASE(test_strangers_request_is_not_kept_for_ever),
+        CASE(test_who_is_let_go_asks_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
