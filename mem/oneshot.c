@@ -33,7 +33,7 @@ int mem_oneshot_probe(const struct mem_table *table, const struct mem_list *list
 {
     const struct mem_probe *probe = &table->probe;
     for (uint32_t i = 0; i < list->count && probe->check != NULL; i++) {
-        const struct mspan *e = &list->elements[i];
+        const struct mspan *e = &list->elements[i].octets;
         if (e->len == 0 || is_known(known, e, writable)) {
             continue;
         }
@@ -98,18 +98,38 @@ void mem_oneshot_free(struct mem_table *table, uint32_t stag)
     slot_release(table, slot);
 }
 
-// Moves the cursor to the element that holds the octet at `at`, which is inside the list.
-static void seek(struct mem_list *list, uint64_t at)
+static bool holds(const struct mem_element *e, uint64_t at)
 {
-    if (at < list->cursor_at) {
-        list->cursor_index = 0;
-        list->cursor_at = 0;
+    return at - e->at < e->octets.len; // wraps for an octet in front of it
+}
+
+// The element that holds the octet at `at`, which is inside the list: the last one that begins no
+// later, as those without octets begin where the next one does.
+static uint32_t search(const struct mem_list *list, uint64_t at)
+{
+    uint32_t low = 0, high = list->count;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (list->elements[middle].at <= at) {
+            low = middle;
+        } else {
+            high = middle;
+        }
     }
-    while (at - list->cursor_at >= list->elements[list->cursor_index].len) {
-        list->cursor_at += list->elements[list->cursor_index].len;
-        list->cursor_index++;
-        CHECK(list->cursor_index < list->count);
+    return low;
+}
+
+// Moves the cursor there.
+static const struct mem_element *seek(struct mem_list *list, uint64_t at)
+{
+    const struct mem_element *e = &list->elements[list->cursor_index];
+    if (!holds(e, at)) {
+        bool is_next = list->cursor_index + 1 < list->count && holds(e + 1, at);
+        list->cursor_index = is_next ? list->cursor_index + 1 : search(list, at);
+        e = &list->elements[list->cursor_index];
+        CHECK(holds(e, at));
     }
+    return e;
 }
 
 void oneshot_cut(const struct slot *slot, uint64_t to, uint64_t len, struct mspan *ret_pieces,
@@ -119,11 +139,10 @@ void oneshot_cut(const struct slot *slot, uint64_t to, uint64_t len, struct mspa
     uint64_t at = slot->list_offset + to;
     unsigned count = 0;
     while (len > 0 && count < pieces_max) {
-        seek(list, at);
-        struct mspan e = list->elements[list->cursor_index];
-        uint64_t skip = at - list->cursor_at;
-        uint64_t take = e.len - skip < len ? e.len - skip : len;
-        ret_pieces[count++] = mspan_of(e.ptr + skip, (size_t)take);
+        const struct mem_element *e = seek(list, at);
+        uint64_t skip = at - e->at;
+        uint64_t take = e->octets.len - skip < len ? e->octets.len - skip : len;
+        ret_pieces[count++] = mspan_of(e->octets.ptr + skip, (size_t)take);
         at += take;
         len -= take;
     }

@@ -216,22 +216,29 @@ enum mem_verdict mem_resolve_sge(struct mem_table *table, uint32_t pd, const str
 // ---- one-shot regions: a scatter list that the peer may reach from the Send that advertises it to
 // the one that closes it. The STag is set aside and told beforehand, and is another one each time.
 
-// Memory of the program, in order. The cursor remembers where it was cut last, so that a list is
-// not walked from its start for every segment.
+struct mem_element {
+    struct mspan octets;
+    uint64_t at; // octets of the list in front of it: mem_list_init counts them
+};
+
+// Memory of the program, in order. The cursor remembers where it was cut last: the next segment
+// begins there, or elsewhere as the peer likes, and is then found in log2(count) steps.
 struct mem_list {
-    struct mspan *elements;
+    struct mem_element *elements;
     uint32_t count;
-    uint64_t length;       // of all elements
     uint32_t cursor_index; // element
-    uint64_t cursor_at;    // octets in front of it
+    uint64_t length;       // of all elements
     uint64_t early_end;    // while open: see mem_note_early
 };
 
-static inline void mem_list_init(struct mem_list *list, struct mspan *elements, uint32_t count)
+// The octets of the elements have been filled in.
+static inline void mem_list_init(struct mem_list *list, struct mem_element *elements,
+                                 uint32_t count)
 {
     *list = (struct mem_list){.elements = elements, .count = count};
     for (uint32_t i = 0; i < count; i++) {
-        list->length += elements[i].len;
+        elements[i].at = list->length;
+        list->length += elements[i].octets.len;
     }
 }
 

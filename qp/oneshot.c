@@ -14,7 +14,7 @@
 struct oneshot_table {
     struct oneshot_config config;
     struct oneshot_command *commands;
-    struct mspan *elements;                      // config.element_max of each command
+    struct mem_element *elements;                // config.element_max of each command
     uint32_t *free_ring;                         // indices of commands
     uint64_t taken;                              // the program's: all before it are in use
     _Atomic uint64_t freed;                      // the engine's: all before it may be taken

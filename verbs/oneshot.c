@@ -157,7 +157,7 @@ static int memory_fill(const struct front_qp *qp, struct oneshot_command *comman
             return EINVAL;
         }
         total += e->iov_len;
-        command->list.elements[i] = mspan_of((uint8_t *)e->iov_base, e->iov_len);
+        command->list.elements[i].octets = mspan_of((uint8_t *)e->iov_base, e->iov_len);
     }
     if (wr->offset >= total || wr->length > total - wr->offset) {
         return EINVAL; // nothing to reach, or more than there is

@@ -10,7 +10,7 @@ enum { ELEMENT_LEN = 5, ELEMENT_COUNT = 100, TOTAL_LEN = ELEMENT_LEN * ELEMENT_C
 #define READ_WRITE ((uint32_t)MEM_ACCESS_REMOTE_READ | MEM_ACCESS_REMOTE_WRITE)
 
 struct oneshot {
-    struct mspan elements[ELEMENT_COUNT];
+    struct mem_element elements[ELEMENT_COUNT];
     struct mem_list list;
     uint32_t stag;
 };
@@ -20,7 +20,7 @@ static struct oneshot *oneshot_alloc(struct fixture *f)
 {
     static struct oneshot o;
     for (unsigned i = 0; i < ELEMENT_COUNT; i++) {
-        o.elements[i] = mspan_of(f->buffer + 2 * ELEMENT_LEN * i, ELEMENT_LEN);
+        o.elements[i].octets = mspan_of(f->buffer + 2 * ELEMENT_LEN * i, ELEMENT_LEN);
     }
     mem_list_init(&o.list, o.elements, ELEMENT_COUNT);
     assert_int_equal(mem_oneshot_alloc(f->table, f->asker, &o.stag), 0);
@@ -100,13 +100,16 @@ static void a_region_keeps_how_far_ahead_it_was_written_while_it_is_open(void **
 static void elements_without_octets_are_passed_over(void **state)
 {
     struct fixture *f = *state;
-    struct mspan elements[] = {mspan_of(f->buffer, 0), mspan_of(f->buffer + 1, 1),
-                               mspan_of(f->buffer, 0), mspan_of(f->buffer + 3, 2)};
+    struct mem_element elements[] = {{mspan_of(f->buffer, 0)},
+                                     {mspan_of(f->buffer + 1, 1)},
+                                     {mspan_of(f->buffer, 0)},
+                                     {mspan_of(f->buffer + 3, 2)},
+                                     {mspan_of(f->buffer, 0)}};
     struct mem_list list;
     struct mspan pieces[4];
     unsigned count;
     uint32_t stag;
-    mem_list_init(&list, elements, 4);
+    mem_list_init(&list, elements, 5);
     assert_int_equal(mem_oneshot_alloc(f->table, f->asker, &stag), 0);
     struct mem_oneshot region = {&list, 0, 3, READ_WRITE, 0};
     mem_oneshot_open(f->table, stag, &region);
@@ -114,6 +117,39 @@ static void elements_without_octets_are_passed_over(void **state)
     assert_int_equal(count, 2);
     assert_ptr_equal(pieces[0].ptr, f->buffer + 1);
     assert_ptr_equal(pieces[1].ptr, f->buffer + 3);
+    for (unsigned at = 3; at-- > 0;) { // also backwards
+        assert_int_equal(mem_resolve(f->table, f->asker, stag, at, 1, 0, pieces, 4, &count),
+                         MEM_OK);
+        assert_ptr_equal(pieces[0].ptr, f->buffer + (at == 0 ? 1 : 2 + at));
+    }
+    mem_oneshot_free(f->table, stag);
+}
+
+// The peer chooses where it reads: a million jumps in a list of 65536 elements would take a minute
+// if each walked the list.
+static void jumps_about_a_long_list_are_cheap(void **state)
+{
+    struct fixture *f = *state;
+    enum { COUNT = 65536, JUMP_COUNT = 1000000 };
+    static struct mem_element elements[COUNT];
+    struct mem_list list;
+    struct mspan piece;
+    uint32_t stag;
+    unsigned count;
+    struct prng prng;
+    prng_init(&prng, 1);
+    for (unsigned i = 0; i < COUNT; i++) {
+        elements[i].octets = mspan_of(f->buffer + i % 64, 3);
+    }
+    mem_list_init(&list, elements, COUNT);
+    assert_int_equal(mem_oneshot_alloc(f->table, f->asker, &stag), 0);
+    mem_oneshot_open(f->table, stag, &(struct mem_oneshot){&list, 0, 3 * COUNT, READ_WRITE, 0});
+    for (unsigned i = 0; i < JUMP_COUNT; i++) {
+        uint32_t at = prng_below(&prng, 3 * COUNT);
+        assert_int_equal(mem_resolve(f->table, f->asker, stag, at, 1, 0, &piece, 1, &count),
+                         MEM_OK);
+        assert_ptr_equal(piece.ptr, f->buffer + at / 3 % 64 + at % 3);
+    }
     mem_oneshot_free(f->table, stag);
 }
 
@@ -223,8 +259,8 @@ static void every_element_is_asked_about_until_its_surroundings_are_known(void *
     struct probed probed = {0};
     struct mem_probe probe = {refuse_writable, &probed};
     struct mem_table *table = mem_table_create(key, 16, probe);
-    struct mspan elements[] = {mspan_of(octets + 4, 3), mspan_of(octets, 0),
-                               mspan_of(octets + 8, 5)};
+    struct mem_element elements[] = {
+        {mspan_of(octets + 4, 3)}, {mspan_of(octets, 0)}, {mspan_of(octets + 8, 5)}};
     struct mem_list list;
     struct mem_known known = {0};
     mem_list_init(&list, elements, 3);
@@ -235,10 +271,10 @@ static void every_element_is_asked_about_until_its_surroundings_are_known(void *
     assert_int_equal(mem_oneshot_probe(table, &list, false, &known), 0);
     assert_int_equal(mem_oneshot_probe(table, &list, false, &known), 0);
     assert_int_equal(probed.asked_count, 3);
-    elements[2].len = 6; // one octet beyond what is known
+    elements[2].octets.len = 6; // one octet beyond what is known
     assert_int_equal(mem_oneshot_probe(table, &list, false, &known), 0);
     assert_int_equal(probed.asked_count, 4);
-    elements[0] = mspan_of(octets + 3, 1); // one before
+    elements[0].octets = mspan_of(octets + 3, 1); // one before
     assert_int_equal(mem_oneshot_probe(table, &list, false, &known), 0);
     assert_int_equal(probed.asked_count, 6);
     assert_int_equal(mem_oneshot_probe(table, &list, true, &known), -EFAULT);
@@ -254,6 +290,7 @@ int main(void)
         MEM_TEST(offsets_count_from_the_part_that_was_opened),
         MEM_TEST(a_region_keeps_how_far_ahead_it_was_written_while_it_is_open),
         MEM_TEST(elements_without_octets_are_passed_over),
+        MEM_TEST(jumps_about_a_long_list_are_cheap),
         MEM_TEST(nobody_else_reaches_or_closes_it),
         MEM_TEST(only_the_rights_that_were_given_hold),
         MEM_TEST(it_is_no_local_key_no_window_and_no_sink),

@@ -608,7 +608,7 @@ static uint32_t post_command(struct hole_side *side, uint64_t reference)
 {
     struct oneshot_command *command = qp_oneshot_slot(side->qp);
     assert_non_null(command);
-    command->list.elements[0] = mspan_of(side->memory + HOLE_WRITE_AT, HOLE_PART_LEN);
+    command->list.elements[0].octets = mspan_of(side->memory + HOLE_WRITE_AT, HOLE_PART_LEN);
     mem_list_init(&command->list, command->list.elements, 1);
     command->reference = reference;
     command->access = MEM_ACCESS_REMOTE_WRITE;

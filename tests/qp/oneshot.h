@@ -48,7 +48,7 @@ static inline void fill_list(struct end *e, struct oneshot_command *command, uin
     unsigned count = (DATA_LEN + element_len - 1) / element_len;
     for (unsigned i = 0; i < count; i++) {
         uint32_t len = i + 1 < count ? element_len : DATA_LEN - i * element_len;
-        command->list.elements[i] = mspan_of(e->memory + DATA_AT + 2 * i * element_len, len);
+        command->list.elements[i].octets = mspan_of(e->memory + DATA_AT + 2 * i * element_len, len);
     }
     mem_list_init(&command->list, command->list.elements, count);
     command->offset = 0;

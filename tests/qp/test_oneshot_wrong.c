@@ -61,7 +61,7 @@ static void a_close_of_another_connection_s_region(void **state)
     for (unsigned is_other_pd = 0; is_other_pd < 2; is_other_pd++) {
         struct pair *p = open_pair(FLAGS, 0);
         struct mem_asker other = {.pd = p->a.pd, .qp_num = 0x99};
-        struct mspan element = mspan_of(p->a.memory, 100);
+        struct mem_element element = {mspan_of(p->a.memory, 100)};
         struct mem_list list;
         uint32_t stag;
         if (is_other_pd) {

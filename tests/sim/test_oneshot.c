@@ -121,7 +121,7 @@ static void submit(void *ctx, struct initiator_command *c)
     uint32_t big_endian;
     assert_non_null(command);
     for (unsigned i = 0; i < c->memory_count; i++) {
-        command->list.elements[i] = mspan_of(c->memory[i].iov_base, c->memory[i].iov_len);
+        command->list.elements[i].octets = mspan_of(c->memory[i].iov_base, c->memory[i].iov_len);
     }
     mem_list_init(&command->list, command->list.elements, c->memory_count);
     command->offset = 0;
