@@ -148,7 +148,9 @@ void complete_receive(struct qp *qp, struct recv_wqe *wqe, uint32_t status, bool
     };
     wqe->message.source.fetch = fetch_message;
     wqe->message.qp = qp;
-    if (!push(qp, qp->config.recv_cq, &cqe)) {
+    // The receive of a lost completion goes back to an SRQ, for others. In a queue of its own only
+    // who polls frees receives, in order: this one is lost until the queue is reset.
+    if (!push(qp, qp->config.recv_cq, &cqe) && qp->config.srq != NULL) {
         rq_free(qp, wqe);
     }
 }

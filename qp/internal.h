@@ -270,7 +270,8 @@ void qp_raise(struct qp *qp, enum qp_event event);
 // rq.c
 bool rq_has_posted(const struct qp *qp); // one that no message has claimed
 struct recv_wqe *rq_claim(struct qp *qp);
-void rq_free(struct qp *qp, struct recv_wqe *wqe); // who polls calls it too
+// By who polls. The engine only frees receives of an SRQ, or keeps who polls out.
+void rq_free(struct qp *qp, struct recv_wqe *wqe);
 uint32_t rq_pd(const struct qp *qp);
 
 // requester.c

@@ -342,6 +342,34 @@ static void a_claimed_shared_receive_is_flushed_to_its_queue_pair(void **state)
     pair_close(p);
 }
 
+// What is in the queue can still be polled, and its receives are free only then.
+static void a_full_cq_frees_no_receive_that_waits_to_be_polled(void **state)
+{
+    (void)state;
+    struct pair *p = pair_open(&(struct pair_options){.config = {.caps = {.max_recv_wr = 4}}});
+    assert_int_equal(cq_resize(p->b.recv_cq, 2), 0);
+    for (unsigned i = 0; i < 4; i++) {
+        pair_post_receive(p, &p->b, 10 + i, i * 100, 100);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        pair_post_op(p, &p->a, i, WQE_SEND, 0, i * 100, 50 + i, 0);
+    }
+    pair_run(p);
+    assert_true(cq_has_overflowed(p->b.recv_cq));
+    assert_int_equal(qp_state(p->b.qp), QP_ERR);
+    assert_null(qp_rq_slot(p->b.qp, 0));
+    for (unsigned i = 0; i < 2; i++) {
+        struct cqe cqe = pair_poll(p->b.recv_cq);
+        assert_int_equal(cqe.wr_id, 10 + i);
+        assert_int_equal(cqe.byte_len, 50 + i);
+    }
+    assert_non_null(qp_rq_slot(p->b.qp, 1));
+    assert_null(qp_rq_slot(p->b.qp, 2)); // lost with their completions
+    assert_int_equal(qp_modify(p->b.qp, QP_RESET, p->now), 0);
+    assert_non_null(qp_rq_slot(p->b.qp, 3));
+    pair_close(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,6 +389,7 @@ int main(void)
         cmocka_unit_test(immediate_data_alone_reports_no_octets),
         cmocka_unit_test(queue_pairs_share_receives),
         cmocka_unit_test(a_claimed_shared_receive_is_flushed_to_its_queue_pair),
+        cmocka_unit_test(a_full_cq_frees_no_receive_that_waits_to_be_polled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
