@@ -125,10 +125,8 @@ size_t mpa_tx_mulpdu_max(bool markers)
 void mpa_tx_use_markers(struct mpa_tx *tx)
 {
     CHECK(tx->position == 0);
+    CHECK(tx->mulpdu <= mpa_tx_mulpdu_max(true));
     tx->markers = true;
-    if (tx->mulpdu > mpa_tx_mulpdu_max(true)) {
-        tx->mulpdu = mpa_tx_mulpdu_max(true);
-    }
 }
 
 static bool is_copied(const struct mpa_tx *tx, size_t payload_len, enum mpa_payload payload)

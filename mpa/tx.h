@@ -92,13 +92,13 @@ struct mpa_tx {
 };
 
 // `mulpdu`: mpa_mulpdu(emss, markers) towards foreign peers; mpa_tx_mulpdu_max(markers) between
-// weft ends.
+// weft ends. It stays: where markers may be agreed on later, it is that with markers.
 void mpa_tx_init(struct mpa_tx *tx, bool crc, bool markers, size_t mulpdu);
 
 // The longest ULPDU that MPA can carry; with markers the 16 bits of FPDUPTR limit it further.
 size_t mpa_tx_mulpdu_max(bool markers);
 
-// Before the first FPDU: markers were agreed on after all.
+// Before the first FPDU: markers were agreed on after all, as `mulpdu` has it.
 void mpa_tx_use_markers(struct mpa_tx *tx);
 
 enum mpa_payload {

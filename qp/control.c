@@ -86,6 +86,7 @@ void qp_on_established(struct qp *qp, const struct qp_stream *stream, instant_ns
 {
     struct mem_asker asker = {
         .pd = qp->config.pd, .qp_num = qp->config.qp_num, .denied = qp->denied};
+    CHECK(stream->mulpdu >= QP_MULPDU_MIN);
     qp->now = now;
     qp->is_llp_open = true;
     qp->put_position = 0;

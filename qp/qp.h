@@ -47,7 +47,10 @@
 
 struct qp;
 
-enum { QP_MESSAGE_MAX_LEN_LOG2 = 31 };
+enum {
+    QP_MESSAGE_MAX_LEN_LOG2 = 31,
+    QP_MULPDU_MIN = 128, // RFC 5044 section 4.5: however short the peer's segments are
+};
 #define QP_MESSAGE_MAX_LEN (1ULL << QP_MESSAGE_MAX_LEN_LOG2) // octets in one message
 
 // Asynchronous events (IBV_EVENT_*). SRQ_LIMIT goes through the srq's own port.
@@ -138,7 +141,7 @@ WEFT_EXPORT int qp_may_post(const struct qp *qp, enum wqe_opcode opcode);
 enum qp_rtr { QP_RTR_SEND = 1, QP_RTR_WRITE = 2, QP_RTR_READ = 4 };
 
 struct qp_stream {
-    uint32_t mulpdu; // octets in a ULPDU at most, at least 128
+    uint32_t mulpdu; // octets in a ULPDU at most, at least QP_MULPDU_MIN, for the whole stream
     uint16_t ird;    // requests of the peer that we hold at a time; at most config.ird_max counts
     uint16_t ord; // requests of ours that the peer holds at a time; at most config.ord_max counts
     bool is_initiator;

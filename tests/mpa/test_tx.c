@@ -327,13 +327,17 @@ static void longest_ulpdu_with_markers_keeps_fpduptr_in_16_bits(void **state)
     }
 }
 
-static void markers_agreed_on_late_limit_the_mulpdu(void **state)
+static void markers_agreed_on_late_leave_the_mulpdu(void **state)
 {
     (void)state;
-    struct mpa_tx tx = fresh(false, false);
-    mpa_tx_use_markers(&tx);
-    assert_true(tx.markers);
-    assert_int_equal(tx.mulpdu, mpa_tx_mulpdu_max(true));
+    static const size_t lens[] = {MPA_MULPDU_MIN, 1442};
+    for (unsigned i = 0; i < 2; i++) {
+        struct mpa_tx tx;
+        mpa_tx_init(&tx, true, false, lens[i]);
+        mpa_tx_use_markers(&tx);
+        assert_true(tx.markers);
+        assert_int_equal(tx.mulpdu, lens[i]); // the queue pair knows no other
+    }
 }
 
 static void position_counts_all_octets(void **state)
@@ -373,7 +377,7 @@ int main(void)
         cmocka_unit_test(full_element_array_has_no_room),
         cmocka_unit_test(room_suffices_with_markers_at_every_offset),
         cmocka_unit_test(longest_ulpdu_with_markers_keeps_fpduptr_in_16_bits),
-        cmocka_unit_test(markers_agreed_on_late_limit_the_mulpdu),
+        cmocka_unit_test(markers_agreed_on_late_leave_the_mulpdu),
         cmocka_unit_test(position_counts_all_octets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
