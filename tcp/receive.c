@@ -20,6 +20,9 @@ struct gap {
     unsigned at;
 };
 
+// A place in the table that range_max does not count: for what a port that stalls leaves in order.
+enum { FRONT_RANGE_COUNT = 1 };
+
 int tcp_receive_init(struct tcp_receive *r, const struct tcp_config *config,
                      struct tcp_counters *counters)
 {
@@ -30,8 +33,8 @@ int tcp_receive_init(struct tcp_receive *r, const struct tcp_config *config,
         .buffer_len = config->buffer_len,
         .buffer = malloc(config->buffer_len > 0 ? config->buffer_len : 1),
     };
-    // One entry is for what a stalled port leaves at the front: octets in order are always taken.
-    if (tcp_ranges_init(&r->ranges, config->range_max + 1U, &counters->range_comparisons) != 0 ||
+    if (tcp_ranges_init(&r->ranges, config->range_max + FRONT_RANGE_COUNT,
+                        &counters->range_comparisons) != 0 ||
         r->buffer == NULL) {
         return -ENOMEM;
     }
@@ -222,6 +225,12 @@ static enum tcp_refusal take_in_order(struct tcp_receive *r, const struct arriva
     return TCP_TAKEN;
 }
 
+// Are range_max ranges in use? What is beyond holes leaves the place at the front alone.
+static bool is_full_beyond_holes(const struct tcp_receive *r)
+{
+    return r->ranges.count + FRONT_RANGE_COUNT >= r->ranges.max;
+}
+
 // A gap beyond a hole; `g->left` as above. When the table is full, only what makes the range before
 // it longer is taken: of what is placed there must be a record.
 static enum tcp_refusal take_beyond_hole(struct tcp_receive *r, const struct arrival *a,
@@ -229,7 +238,7 @@ static enum tcp_refusal take_beyond_hole(struct tcp_receive *r, const struct arr
 {
     struct place_answer answer;
     const struct tcp_range *before = range_before(r, g);
-    bool is_full = r->ranges.count + 1 >= r->ranges.max;
+    bool is_full = is_full_beyond_holes(r);
     if (is_full && before == NULL) {
         g->left = g->right;
         return TCP_REFUSED_RANGES_FULL;

@@ -289,6 +289,22 @@ static void full_table_drops_the_newest_but_never_what_is_in_order(void **state)
     script_close(&s);
 }
 
+static void full_table_has_a_place_for_what_a_stalled_port_leaves(void **state)
+{
+    (void)state;
+    fill_table(PLACE_PLACED);
+    s.in_order = s.from_buffer = PLACE_BUFFER;
+    peer_data(&s, 1, 1000);
+    assert_int_equal(refusals(&s, TCP_REFUSED_RANGES_FULL), 0);
+    assert_int_equal(next_segment(&s)->header.ack - s.irs, 1001);
+    assert_int_equal(s.tcb->rcv.buffered_len, 1000);
+    s.in_order = s.from_buffer = PLACE_PLACED;
+    tcp_resume(s.tcb, s.now);
+    assert_int_equal(s.handed, 1000);
+    s.out_read = s.out_count;
+    script_close(&s);
+}
+
 static void full_table_and_a_stalled_port_overflow_nothing(void **state)
 {
     (void)state;
@@ -528,6 +544,7 @@ int main(void)
         cmocka_unit_test(window_closes_while_the_port_is_stalled_and_its_edge_never_moves_back),
         cmocka_unit_test(smaller_window_takes_effect_as_octets_arrive),
         cmocka_unit_test(full_table_drops_the_newest_but_never_what_is_in_order),
+        cmocka_unit_test(full_table_has_a_place_for_what_a_stalled_port_leaves),
         cmocka_unit_test(full_table_and_a_stalled_port_overflow_nothing),
         cmocka_unit_test(full_table_buffers_what_follows_buffered_octets_unasked),
         cmocka_unit_test(full_table_refuses_to_buffer_what_follows_placed_octets),
