@@ -60,6 +60,3 @@ enum { SIM_CORRUPT_FIRST = 1200 };
 // nothing is under way that may change.
 bool sim_net_strike(struct sim_net *net, enum sim_fault fault, const struct sockaddr_in *end);
 const char *sim_fault_name(enum sim_fault fault);
-
-// Octets that have arrived since creation.
-uint64_t sim_net_octets(const struct sim_net *net);

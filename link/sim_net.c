@@ -40,11 +40,6 @@ void sim_net_destroy(struct sim_net *net)
     free(net);
 }
 
-uint64_t sim_net_octets(const struct sim_net *net)
-{
-    return net->octets;
-}
-
 instant_ns sim_arrival(struct sim_net *net)
 {
     uint32_t delay = 1 + prng_below(&net->rng, (uint32_t)net->config.delay_max_ns);
@@ -189,9 +184,7 @@ static void pipe_arrive(struct sim_connection *c, unsigned side)
         return;
     }
     if (under_way > 0) {
-        uint64_t len = piece_draw(c->net, under_way);
-        p->arrived += len;
-        c->net->octets += len;
+        p->arrived += piece_draw(c->net, under_way);
     } else {
         p->has_fin_arrived = true;
     }

@@ -13,7 +13,6 @@ struct sim_net {
     struct list_link links;
     struct list_link connections;
     uint16_t port_next;
-    uint64_t octets;
 };
 
 struct sim_link {

@@ -5,6 +5,7 @@
 
 void qp_raise(struct qp *qp, enum qp_event event)
 {
+    TRACE(qp->config.trace, TRACE_QP, "qp %u event: %s", qp->config.qp_num, qp_event_name(event));
     if (qp->config.port.on_event != NULL) {
         qp->config.port.on_event(qp->config.port.ctx, event);
     }

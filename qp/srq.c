@@ -84,11 +84,6 @@ uint32_t srq_max_wr(const struct srq *srq)
     return srq->capacity;
 }
 
-uint32_t srq_max_sge(const struct srq *srq)
-{
-    return srq->config.max_sge;
-}
-
 uint32_t srq_pd(const struct srq *srq)
 {
     return srq->config.pd;

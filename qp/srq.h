@@ -34,7 +34,6 @@ int srq_create(const struct srq_config *config, struct srq **ret);
 void srq_destroy(struct srq *srq);
 
 uint32_t srq_max_wr(const struct srq *srq);
-uint32_t srq_max_sge(const struct srq *srq);
 uint32_t srq_pd(const struct srq *srq);
 
 // Program. The free slot `ahead` places behind the ones already committed, or NULL: none is free.

@@ -58,11 +58,6 @@ struct tcp_delivery_port {
 int tcp_scoreboard_init(struct tcp_scoreboard *sb, unsigned max);
 void tcp_scoreboard_fini(struct tcp_scoreboard *sb);
 
-static inline bool tcp_scoreboard_is_full(const struct tcp_scoreboard *sb)
-{
-    return sb->count == sb->max;
-}
-
 // Octets in the network by our reckoning (RFC 6675: pipe).
 static inline uint32_t tcp_scoreboard_pipe(const struct tcp_scoreboard *sb)
 {

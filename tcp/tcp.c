@@ -1,8 +1,6 @@
 #include "tcp/tcp.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -420,15 +418,4 @@ const char *tcp_reason_name(enum tcp_reason reason)
         [TCP_REASON_RESET] = "reset",
     };
     return reason < TCP_REASON_COUNT ? names[reason] : "?";
-}
-
-const char *tcp_format(const struct tcb *tcb, char *buf, size_t len)
-{
-    snprintf(buf, len,
-             "%s una %" PRIu64 " nxt %" PRIu64 " wnd %u cwnd %u pipe %u rcv %" PRIu64
-             " wnd %" PRIu64 " ranges %u",
-             tcp_state_name(tcb->state), tcb->snd.una - tcb->snd.iss, tcb->snd.nxt - tcb->snd.iss,
-             tcb->snd.wnd, tcb->cc.cwnd, tcp_pipe(tcb), tcb->rcv.nxt - tcb->rcv.first,
-             tcb->rcv.edge - tcb->rcv.nxt, tcb->rcv.ranges.count);
-    return buf;
 }

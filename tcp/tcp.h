@@ -11,7 +11,7 @@
 //   tcp_send, tcp_send_room, tcp_acked_position
 //   tcp_resume, tcp_set_window              receiving, with base/port_place.h
 //   tcp_close, tcp_abort
-//   tcp_emss, tcp_get_info, tcp_format, tcp_check
+//   tcp_emss, tcp_get_info, tcp_check
 //
 // After every call but the last row's, tcp_output is due if tcp_wants_output says so.
 //
@@ -301,5 +301,3 @@ const char *tcp_refusal_name(enum tcp_refusal refusal);
 const char *tcp_reason_name(enum tcp_reason reason);
 // Stops the program unless the invariants hold.
 void tcp_check(const struct tcb *tcb);
-// One trace line. Returns `buf`.
-const char *tcp_format(const struct tcb *tcb, char *buf, size_t len);
