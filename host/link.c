@@ -19,6 +19,16 @@ bool host_link_is_known(const char *text)
            device_tap_config_parse(text, &tap);
 }
 
+// A program is worth more than its capture: it goes on without.
+static void say_no_capture(const struct host_settings *settings, int error)
+{
+    if (error != 0) {
+        fprintf(stderr,
+                "weft: cannot capture into %s (WEFT_PCAP): %s; going on without a capture\n",
+                settings->pcap_path, strerror(-error));
+    }
+}
+
 static int socket_create(const struct host_settings *settings, struct trace *trace,
                          struct link **ret)
 {
@@ -61,6 +71,9 @@ static int fault_wrap(const struct host_settings *settings, struct device **devi
 static int packet_create(const struct host_settings *settings, struct device *device,
                          struct trace *trace, struct link **ret)
 {
+    if (settings->pcap_path[0] != '\0') { // before faults: what is lost does not cross the wire
+        say_no_capture(settings, device_pcap_wrap(device, settings->pcap_path, &device));
+    }
     int error = fault_wrap(settings, &device);
     if (error != 0) {
         return error;
@@ -119,18 +132,15 @@ static int tap_create(const struct host_settings *settings, struct trace *trace,
 
 int host_link_create(const struct host_settings *settings, struct trace *trace, struct link **ret)
 {
-    const char *pcap_path = settings->pcap_path;
-    int error = strcmp(settings->link, "socket") == 0 ? socket_create(settings, trace, ret)
-                : strcmp(settings->link, "udp") == 0  ? udp_create(settings, trace, ret)
-                                                      : tap_create(settings, trace, ret);
-    if (error != 0 || pcap_path[0] == '\0') {
-        return error;
+    if (strcmp(settings->link, "udp") == 0) {
+        return udp_create(settings, trace, ret);
     }
-    error = link_pcap_wrap(*ret, pcap_path, ret);
-    if (error != 0) {
-        fprintf(stderr,
-                "weft: cannot capture into %s (WEFT_PCAP): %s; going on without a capture\n",
-                pcap_path, strerror(-error));
+    if (strcmp(settings->link, "socket") != 0) {
+        return tap_create(settings, trace, ret);
     }
-    return 0;
+    int error = socket_create(settings, trace, ret);
+    if (error == 0 && settings->pcap_path[0] != '\0') {
+        say_no_capture(settings, link_pcap_wrap(*ret, settings->pcap_path, ret));
+    }
+    return error;
 }

@@ -1,7 +1,6 @@
 #include "link/pcap.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 
 #include "link/pcap_file.h"
@@ -66,21 +65,28 @@ static void stream_rest(struct pcap_stream *s)
 
 /* ---- flows ----------------------------------------------------------------------------------- */
 
-// Both ends of a connection land in the same bucket.
-static struct list_link *bucket_of(struct pcap_link *l, const struct sockaddr_storage *a,
-                                   const struct sockaddr_storage *b)
+// False: it is not connected, or of another family.
+static bool addresses_of(const struct pcap_stream *s, struct net_flow *ret)
 {
-    unsigned ports = ntohs(((const struct sockaddr_in *)a)->sin_port) ^
-                     ntohs(((const struct sockaddr_in *)b)->sin_port);
-    return &l->flows[ports % FLOW_BUCKETS];
+    const struct link_ops *ops = s->inner->link->ops;
+    struct sockaddr_storage local, peer;
+    *ret = (struct net_flow){0};
+    return ops->local_addr(s->inner, &local) == 0 && ops->peer_addr(s->inner, &peer) == 0 &&
+           net_addr_from_sockaddr((struct sockaddr *)&local, &ret->local, &ret->local_port, NULL) &&
+           net_addr_from_sockaddr((struct sockaddr *)&peer, &ret->remote, &ret->remote_port, NULL);
+}
+
+// Both ends of a connection land in the same bucket.
+static struct list_link *bucket_of(struct pcap_link *l, const struct net_flow *addresses)
+{
+    return &l->flows[(addresses->local_port ^ addresses->remote_port) % FLOW_BUCKETS];
 }
 
 static bool is_recorded_by_other_end(const struct list_link *bucket,
-                                     const struct sockaddr_storage *local,
-                                     const struct sockaddr_storage *peer)
+                                     const struct net_flow *addresses)
 {
     for (const struct list_link *at = bucket->next; at != bucket; at = at->next) {
-        if (pcap_flow_is_mirror(LIST_ENTRY(at, struct pcap_flow, link), local, peer)) {
+        if (pcap_flow_is_mirror(LIST_ENTRY(at, struct pcap_flow, link), addresses)) {
             return true;
         }
     }
@@ -90,16 +96,15 @@ static bool is_recorded_by_other_end(const struct list_link *bucket,
 static void flow_begin(struct pcap_stream *s, enum pcap_side initiator)
 {
     struct pcap_link *l = pcap_link_of(s->base.link);
-    struct sockaddr_storage local, peer;
-    if (l->inner->ops->local_addr(s->inner, &local) != 0 ||
-        l->inner->ops->peer_addr(s->inner, &peer) != 0) {
+    struct net_flow addresses;
+    if (!addresses_of(s, &addresses)) {
         return;
     }
-    struct list_link *bucket = bucket_of(l, &local, &peer);
-    if (is_recorded_by_other_end(bucket, &local, &peer)) {
+    struct list_link *bucket = bucket_of(l, &addresses);
+    if (is_recorded_by_other_end(bucket, &addresses)) {
         return;
     }
-    s->flow = pcap_flow_create(&l->file, &local, &peer, initiator, ++l->serial);
+    s->flow = pcap_flow_create(&l->file, &addresses, initiator, ++l->serial);
     if (s->flow != NULL) {
         list_push_tail(bucket, &s->flow->link);
     }

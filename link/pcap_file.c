@@ -83,25 +83,30 @@ int pcap_file_open(struct pcap_file *f, const char *path)
     return f->error;
 }
 
-void pcap_file_put(struct pcap_file *f, struct span header, struct span payload)
+void pcap_file_put(struct pcap_file *f, const struct iovec *iov, unsigned count)
 {
-    CHECK(header.len + payload.len <= PCAP_SNAP_LEN);
+    size_t len = 0;
     struct timespec t;
+    for (unsigned i = 0; i < count; i++) {
+        len += iov[i].iov_len;
+    }
+    CHECK(len <= PCAP_SNAP_LEN);
     clock_gettime(CLOCK_REALTIME, &t);
     struct pcap_record record = {.seconds = (uint32_t)t.tv_sec,
                                  .nanoseconds = (uint32_t)t.tv_nsec,
-                                 .captured_len = (uint32_t)(header.len + payload.len),
-                                 .wire_len = (uint32_t)(header.len + payload.len)};
-    if (PCAP_BUFFER_LEN - f->len < sizeof record + record.captured_len) {
+                                 .captured_len = (uint32_t)len,
+                                 .wire_len = (uint32_t)len};
+    if (PCAP_BUFFER_LEN - f->len < sizeof record + len) {
         pcap_file_flush(f);
     }
-    uint8_t *at = f->buffer + f->len;
-    memcpy(at, &record, sizeof record);
-    memcpy(at + sizeof record, header.ptr, header.len);
-    if (payload.len > 0) {
-        memcpy(at + sizeof record + header.len, payload.ptr, payload.len);
+    memcpy(f->buffer + f->len, &record, sizeof record);
+    f->len += sizeof record;
+    for (unsigned i = 0; i < count; i++) {
+        if (iov[i].iov_len > 0) {
+            memcpy(f->buffer + f->len, iov[i].iov_base, iov[i].iov_len);
+            f->len += iov[i].iov_len;
+        }
     }
-    f->len += sizeof record + record.captured_len;
 }
 
 void pcap_file_flush(struct pcap_file *f)

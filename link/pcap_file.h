@@ -4,8 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "base/span.h"
+#include <sys/uio.h>
 
 enum {
     PCAP_BUFFER_LEN = 256 * 1024,
@@ -21,8 +20,8 @@ struct pcap_file {
 
 // Opens and locks the file and writes its header, see link_pcap_wrap. 0 or a negative errno.
 int pcap_file_open(struct pcap_file *f, const char *path);
-// Adds a packet in two parts, at most PCAP_SNAP_LEN octets together, stamped with the time of day.
-void pcap_file_put(struct pcap_file *f, struct span header, struct span payload);
+// Adds a packet in parts, at most PCAP_SNAP_LEN octets together, stamped with the time of day.
+void pcap_file_put(struct pcap_file *f, const struct iovec *iov, unsigned count);
 // Hands what was added to the kernel.
 void pcap_file_flush(struct pcap_file *f);
 void pcap_file_close(struct pcap_file *f);

@@ -4,16 +4,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
 #include "base/list.h"
 #include "base/span.h"
 #include "link/pcap_cut.h"
 #include "link/pcap_file.h"
+#include "net/addr.h"
 
 enum pcap_side { PCAP_LOCAL, PCAP_PEER }; // who sends
 
 struct pcap_direction {
+    struct net_flow flow; // as its sender sees it
+    uint16_t id;          // identification of the next IPv4 packet
     struct pcap_cut cut;
     uint32_t seq;  // of the next octet to be recorded
     uint8_t *unit; // octets of the unit that has not ended
@@ -24,16 +26,13 @@ struct pcap_direction {
 struct pcap_flow {
     struct list_link link; // for the owner
     struct pcap_file *file;
-    struct sockaddr_storage addr[2]; // by enum pcap_side; IPv4-mapped ones became IPv4
-    uint16_t id[2];                  // identification of the next IPv4 packet
-    struct pcap_direction direction[2];
+    struct pcap_direction direction[2]; // by enum pcap_side
 };
 
-// A flow between two addresses, its handshake recorded; `initiator` sent the SYN. `serial` tells
-// connections on the same ports apart. NULL: no memory, or an address of another family.
-struct pcap_flow *pcap_flow_create(struct pcap_file *file, const struct sockaddr_storage *local,
-                                   const struct sockaddr_storage *peer, enum pcap_side initiator,
-                                   uint32_t serial);
+// A flow between these addresses, its handshake recorded; `initiator` sent the SYN. `serial` tells
+// connections on the same ports apart. NULL: no memory.
+struct pcap_flow *pcap_flow_create(struct pcap_file *file, const struct net_flow *addresses,
+                                   enum pcap_side initiator, uint32_t serial);
 
 // What `from` sent. False: no memory; the flow is to be destroyed.
 bool pcap_flow_data(struct pcap_flow *flow, enum pcap_side from, struct span octets);
@@ -42,5 +41,4 @@ void pcap_flow_reset(struct pcap_flow *flow, enum pcap_side from);
 void pcap_flow_destroy(struct pcap_flow *flow);
 
 // Is `other` the same connection seen from its other end?
-bool pcap_flow_is_mirror(const struct pcap_flow *flow, const struct sockaddr_storage *local,
-                         const struct sockaddr_storage *peer);
+bool pcap_flow_is_mirror(const struct pcap_flow *flow, const struct net_flow *other);

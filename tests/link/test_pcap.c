@@ -5,20 +5,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
 #include "link/pcap.h"
 #include "link/socket.h"
+#include "tests/link/capture.h"
 #include "tests/link/loop.h"
 #include "tests/link/mpa_stream.h"
-#include "wire/ip.h"
-#include "wire/tcp.h"
 
 static struct loop l;
 static struct link *the_link;
 static struct mpa_stream there, back;
 static char path[64];
-static uint8_t capture[1 << 20];
-static size_t capture_len;
 
 static int begin(void **state)
 {
@@ -86,80 +82,16 @@ static void run_script(int family, size_t send_len, bool markers)
 
 /* ---- reading it back ------------------------------------------------------------------------- */
 
-struct packet {
-    int family;
-    struct tcp_header tcp;
-    struct span payload;
-};
-
-static void capture_read(void)
-{
-    FILE *in = fopen(path, "r");
-    assert_non_null(in);
-    capture_len = fread(capture, 1, sizeof capture, in);
-    fclose(in);
-    assert_true(capture_len >= 24);
-    uint32_t magic;
-    memcpy(&magic, capture, 4);
-    assert_int_equal(magic, 0xa1b23c4d);
-}
-
-static uint64_t pseudo_sum_of(const uint8_t *ip, size_t len)
-{
-    struct ipv4_header v4 = {.protocol = IP_PROTOCOL_TCP};
-    struct ipv6_header v6 = {.next_header = IP_PROTOCOL_TCP};
-    memcpy(v4.src, ip + IPV4_OFF_SRC, 4);
-    memcpy(v4.dst, ip + IPV4_OFF_DST, 4);
-    memcpy(v6.src, ip + IPV6_OFF_SRC, 16);
-    memcpy(v6.dst, ip + IPV6_OFF_DST, 16);
-    return ip[0] >> 4 == 4 ? inet_sum_ipv4(&v4, (uint32_t)len) : inet_sum_ipv6(&v6, (uint32_t)len);
-}
-
-// The packet at *at, its lengths and checksums proven; false at the end.
-static bool packet_next(size_t *at, struct packet *ret)
-{
-    uint32_t record[4];
-    if (*at == capture_len) {
-        return false;
-    }
-    assert_true(capture_len - *at >= sizeof record);
-    memcpy(record, capture + *at, sizeof record);
-    const uint8_t *ip = capture + *at + sizeof record;
-    *at += sizeof record + record[2];
-    assert_int_equal(record[2], record[3]);
-    assert_true(*at <= capture_len);
-
-    bool is_v4 = ip[0] >> 4 == 4;
-    size_t ip_len = is_v4 ? IPV4_HEADER_LEN : IPV6_HEADER_LEN, len = record[2] - ip_len;
-    if (is_v4) {
-        assert_int_equal(get_be16(ip + IPV4_OFF_TOTAL_LEN), record[2]);
-        assert_int_equal(inet_sum_fold(inet_sum_add(0, span_of(ip, ip_len))), 0);
-    } else {
-        assert_int_equal(get_be16(ip + IPV6_OFF_PAYLOAD_LEN), len);
-    }
-    const uint8_t *tcp = ip + ip_len;
-    uint64_t sum = inet_sum_add(pseudo_sum_of(ip, len), span_of(tcp, len));
-    assert_int_equal(inet_sum_fold(sum), 0);
-    size_t tcp_len = (size_t)(tcp[TCP_OFF_DATA_OFFSET] >> 4) * 4;
-    *ret = (struct packet){.family = is_v4 ? AF_INET : AF_INET6,
-                           .tcp = {.src_port = get_be16(tcp + TCP_OFF_SRC_PORT),
-                                   .seq = get_be32(tcp + TCP_OFF_SEQ),
-                                   .ack = get_be32(tcp + TCP_OFF_ACK),
-                                   .flags = tcp[TCP_OFF_FLAGS]},
-                           .payload = span_of(tcp + tcp_len, len - tcp_len)};
-    return true;
-}
-
 // Each direction's segments follow on each other, acknowledge what was seen, hold one unit each.
 static void assert_capture(int family)
 {
     const struct mpa_stream *streams[2] = {&there, &back};
     uint32_t seq[2] = {0};
-    size_t octets[2] = {0}, at = 24;
+    size_t octets[2] = {0}, at = CAPTURE_BEGIN;
     unsigned units[2] = {0}, syns = 0, fins = 0;
     uint16_t initiator_port = 0;
     struct packet p;
-    capture_read();
+    capture_read(path);
     while (packet_next(&at, &p)) {
         if (p.tcp.flags == TCP_SYN) {
             initiator_port = p.tcp.src_port;
@@ -215,7 +147,7 @@ static void record_is_in_the_file_when_the_call_returns(void **state)
 {
     (void)state;
     struct packet p;
-    size_t at = 24;
+    size_t at = CAPTURE_BEGIN;
     stream_frame(&there, MPA_REQUEST, false);
     loop_open(&l, the_link, AF_INET);
     struct iovec iov = {there.octets, there.len};
@@ -223,7 +155,7 @@ static void record_is_in_the_file_when_the_call_returns(void **state)
     the_link->ops->send(l.active, &tx);
     // The passive end was connected first and records the connection, as it sees it.
     the_link->ops->recv(l.passive, mspan_of(there.octets, there.len));
-    capture_read();
+    capture_read(path);
     for (int i = 0; i < 4; i++) {
         assert_true(packet_next(&at, &p));
     }
@@ -235,12 +167,12 @@ static void reset_is_recorded(void **state)
 {
     (void)state;
     struct packet p;
-    size_t at = 24;
+    size_t at = CAPTURE_BEGIN;
     unsigned resets = 0;
     loop_open(&l, the_link, AF_INET);
     the_link->ops->close(l.passive, true);
     finish();
-    capture_read();
+    capture_read(path);
     while (packet_next(&at, &p)) {
         resets += (p.tcp.flags & TCP_RST) != 0;
     }

@@ -1,0 +1,345 @@
+// The capture of a device: segments as they cross it.
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "link/pcap.h"
+#include "link/pcap_file.h"
+#include "link/pcap_packet.h"
+#include "net/flows.h"
+
+struct pcap_device {
+    struct device base;
+    struct device *inner;
+    struct net_flows flows; // of `ends`
+    struct list_link ends;
+    uint16_t id; // of the next IPv4 packet
+    struct pcap_file file;
+};
+
+// A connection of this process.
+struct pcap_end {
+    struct net_flow_entry entry;
+    struct list_link link;
+    struct channel *channel;
+    bool is_looped; // the peer is of this process too
+};
+
+static struct pcap_device *pcap_of(const struct device *d)
+{
+    return (struct pcap_device *)d;
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static struct pcap_end *end_find(const struct pcap_device *p, const struct net_flow *flow)
+{
+    struct net_flow_entry *entry = net_flows_find(&p->flows, flow);
+    return entry == NULL ? NULL : LIST_ENTRY(&entry->link, struct pcap_end, entry.link);
+}
+
+// Without memory, what both ends of one process say to each other is recorded twice.
+static void end_add(struct pcap_device *p, struct channel *channel, const struct net_flow *flow)
+{
+    struct pcap_end *end = end_find(p, flow) == NULL ? calloc(1, sizeof *end) : NULL;
+    if (end != NULL) {
+        end->entry.flow = *flow;
+        end->channel = channel;
+        net_flows_resize(&p->flows, p->flows.count + 1);
+        net_flows_add(&p->flows, &end->entry);
+        list_push_tail(&p->ends, &end->link);
+    }
+}
+
+static void end_free(struct pcap_device *p, struct pcap_end *end)
+{
+    net_flows_remove(&p->flows, &end->entry);
+    list_remove(&end->link);
+    free(end);
+}
+
+// Was it recorded when this process sent it? What comes from an end of ours says so of that end,
+// whose peer may not be known yet: a listener's SYN,ACK belongs to no connection.
+static bool is_recorded(struct pcap_device *p, const struct net_flow *flow)
+{
+    struct net_flow turned = net_flow_turned(flow);
+    struct pcap_end *from = end_find(p, &turned);
+    struct pcap_end *to = end_find(p, flow);
+    if (from != NULL) {
+        from->is_looped = true;
+        return true;
+    }
+    return to != NULL && to->is_looped;
+}
+
+/* ---- recording ------------------------------------------------------------------------------- */
+
+static unsigned pcap_send(struct device *d, struct channel *channel, const struct net_flow *flow,
+                          const struct tcp_batch *batch, instant_ns now)
+{
+    struct pcap_device *p = pcap_of(d);
+    struct net_cut cut;
+    struct net_piece piece;
+    unsigned taken = p->inner->ops->send(p->inner, channel, flow, batch, now);
+    net_cut_init(&cut, batch);
+    for (unsigned i = 0; i < taken && net_cut_next(&cut, 1, &piece); i++) {
+        uint8_t header[TCP_HEADER_MAX_LEN];
+        size_t len = tcp_header_emit(&piece.header, header);
+        pcap_packet_put(&p->file, flow, p->id++, mspan_of(header, len), &piece);
+    }
+    pcap_file_flush(&p->file);
+    return taken;
+}
+
+// Where in the packet the payload begins; 0: it is no segment, and not recorded.
+static size_t header_len_of(struct span octets)
+{
+    size_t len =
+        octets.len < TCP_HEADER_LEN ? 0 : (size_t)(octets.ptr[TCP_OFF_DATA_OFFSET] >> 4) * 4;
+    return len < TCP_HEADER_LEN || len > octets.len ? 0 : len;
+}
+
+static void record_arrival(struct pcap_device *p, const struct net_flow *from, struct span octets)
+{
+    struct net_flow flow = *from, turned;
+    struct net_piece piece;
+    uint8_t header[TCP_HEADER_MAX_LEN];
+    size_t len = header_len_of(octets);
+    if (len == 0 || octets.len - len > PCAP_SEGMENT_MAX) {
+        return;
+    }
+    flow.local_port = get_be16(octets.ptr + TCP_OFF_DST_PORT);
+    flow.remote_port = get_be16(octets.ptr + TCP_OFF_SRC_PORT);
+    if (is_recorded(p, &flow)) {
+        return;
+    }
+    turned = net_flow_turned(&flow);
+    memcpy(header, octets.ptr, len);
+    piece.payload_len = octets.len - len;
+    piece.iov[0] = (struct iovec){(void *)(octets.ptr + len), piece.payload_len};
+    piece.iov_count = 1;
+    pcap_packet_put(&p->file, &turned, p->id++, mspan_of(header, len), &piece);
+}
+
+static void on_segment(void *ctx, struct channel *via, const struct net_flow *flow,
+                       struct span octets)
+{
+    struct pcap_device *p = ctx;
+    record_arrival(p, flow, octets);
+    p->base.up.on_segment(p->base.up.ctx, via, flow, octets);
+}
+
+/* ---- operations that make and end what is recorded ------------------------------------------- */
+
+static int pcap_connect(struct device *d, struct channel *channel, struct net_flow *flow)
+{
+    struct pcap_device *p = pcap_of(d);
+    int error = p->inner->ops->connect(p->inner, channel, flow);
+    if (error == 0) {
+        end_add(p, channel, flow);
+    }
+    return error;
+}
+
+static int pcap_accept(struct device *d, struct channel *listener, const struct net_flow *flow,
+                       struct channel **ret)
+{
+    struct pcap_device *p = pcap_of(d);
+    int error = p->inner->ops->accept(p->inner, listener, flow, ret);
+    if (error == 0) {
+        end_add(p, *ret, flow);
+    }
+    return error;
+}
+
+static void pcap_close(struct device *d, struct channel *channel)
+{
+    struct pcap_device *p = pcap_of(d);
+    for (struct list_link *at = p->ends.next; at != &p->ends; at = at->next) {
+        struct pcap_end *end = LIST_ENTRY(at, struct pcap_end, link);
+        if (end->channel == channel) {
+            end_free(p, end);
+            break;
+        }
+    }
+    p->inner->ops->close(p->inner, channel);
+}
+
+// Whoever is above may want octets before they are looked at; it says so after we were made.
+static void hand_wish_on(struct pcap_device *p);
+
+static void pcap_poll(struct device *d, instant_ns now)
+{
+    struct pcap_device *p = pcap_of(d);
+    hand_wish_on(p);
+    p->inner->ops->poll(p->inner, now);
+    pcap_file_flush(&p->file);
+}
+
+static bool pcap_receive(struct device *d, struct channel *channel, size_t max_len, instant_ns now)
+{
+    struct pcap_device *p = pcap_of(d);
+    hand_wish_on(p);
+    bool has_more = p->inner->ops->receive(p->inner, channel, max_len, now);
+    pcap_file_flush(&p->file);
+    return has_more;
+}
+
+static void pcap_abandon(struct device *d)
+{
+    struct pcap_device *p = pcap_of(d);
+    p->file.len = 0; // what stands there is the parent's to write
+    pcap_file_close(&p->file);
+    p->inner->ops->abandon(p->inner);
+}
+
+static void pcap_destroy(struct device *d)
+{
+    struct pcap_device *p = pcap_of(d);
+    while (!list_is_empty(&p->ends)) {
+        end_free(p, LIST_ENTRY(p->ends.next, struct pcap_end, link));
+    }
+    net_flows_fini(&p->flows);
+    pcap_file_close(&p->file);
+    p->inner->ops->destroy(p->inner);
+    free(p);
+}
+
+/* ---- what is handed on ----------------------------------------------------------------------- */
+
+static void on_octets(void *ctx, struct mspan octets)
+{
+    struct pcap_device *p = ctx;
+    p->base.up.on_octets(p->base.up.ctx, octets);
+}
+
+static void hand_wish_on(struct pcap_device *p)
+{
+    p->inner->up.on_octets = p->base.up.on_octets != NULL ? on_octets : NULL;
+}
+
+static void on_readable(void *ctx, struct channel *channel)
+{
+    struct pcap_device *p = ctx;
+    p->base.up.on_readable(p->base.up.ctx, channel);
+}
+
+static void on_room(void *ctx, struct channel *channel)
+{
+    struct pcap_device *p = ctx;
+    p->base.up.on_room(p->base.up.ctx, channel);
+}
+
+static void on_path_mss(void *ctx, const struct net_flow *flow, uint32_t quoted_seq, uint16_t mss)
+{
+    struct pcap_device *p = ctx;
+    p->base.up.on_path_mss(p->base.up.ctx, flow, quoted_seq, mss);
+}
+
+static void on_unreachable(void *ctx, const struct net_flow *flow, uint32_t quoted_seq, int error)
+{
+    struct pcap_device *p = ctx;
+    p->base.up.on_unreachable(p->base.up.ctx, flow, quoted_seq, error);
+}
+
+static int pcap_open(struct device *d, struct net_flow *place, unsigned flags, struct channel **ret)
+{
+    struct device *inner = pcap_of(d)->inner;
+    return inner->ops->open(inner, place, flags, ret);
+}
+
+static void pcap_set_tos(struct device *d, struct channel *channel, uint8_t tos)
+{
+    struct device *inner = pcap_of(d)->inner;
+    inner->ops->set_tos(inner, channel, tos);
+}
+
+static uint16_t pcap_mss(struct device *d, struct channel *channel, const struct net_flow *flow)
+{
+    struct device *inner = pcap_of(d)->inner;
+    return inner->ops->mss(inner, channel, flow);
+}
+
+static int pcap_route(struct device *d, const struct net_addr *remote, uint32_t scope,
+                      struct net_addr *ret_local)
+{
+    struct device *inner = pcap_of(d)->inner;
+    return inner->ops->route(inner, remote, scope, ret_local);
+}
+
+static void pcap_counters(const struct device *d, counter_each each, void *ctx)
+{
+    const struct device *inner = pcap_of(d)->inner;
+    inner->ops->counters(inner, each, ctx);
+}
+
+static instant_ns pcap_next_deadline(struct device *d)
+{
+    struct device *inner = pcap_of(d)->inner;
+    return inner->ops->next_deadline(inner);
+}
+
+static void pcap_wait(struct device *d, duration_ns timeout_ns)
+{
+    struct device *inner = pcap_of(d)->inner;
+    inner->ops->wait(inner, timeout_ns);
+}
+
+static void pcap_wake(struct device *d)
+{
+    struct device *inner = pcap_of(d)->inner;
+    inner->ops->wake(inner);
+}
+
+/* ---- making it ------------------------------------------------------------------------------- */
+
+static const struct device_ops pcap_ops = {
+    .name = "pcap",
+    .open = pcap_open,
+    .connect = pcap_connect,
+    .accept = pcap_accept,
+    .close = pcap_close,
+    .set_tos = pcap_set_tos,
+    .mss = pcap_mss,
+    .route = pcap_route,
+    .send = pcap_send,
+    .poll = pcap_poll,
+    .receive = pcap_receive,
+    .counters = pcap_counters,
+    .next_deadline = pcap_next_deadline,
+    .wait = pcap_wait,
+    .wake = pcap_wake,
+    .abandon = pcap_abandon,
+    .destroy = pcap_destroy,
+};
+
+int device_pcap_wrap(struct device *inner, const char *path, struct device **ret)
+{
+    static const uint8_t key[SIPHASH_KEY_LEN] = {0}; // who chooses flows slows the capture down
+    struct pcap_device *p = malloc(sizeof *p);
+    if (p == NULL || net_flows_init(&p->flows, key) != 0) {
+        free(p);
+        return -ENOMEM;
+    }
+    int error = pcap_file_open(&p->file, path);
+    if (error != 0) {
+        pcap_file_close(&p->file);
+        net_flows_fini(&p->flows);
+        free(p);
+        return error;
+    }
+    p->base = (struct device){.ops = &pcap_ops};
+    p->inner = inner;
+    p->id = 0;
+    list_init(&p->ends);
+    inner->up = (struct device_up){.on_segment = on_segment,
+                                   .on_readable = on_readable,
+                                   .on_room = on_room,
+                                   .on_path_mss = on_path_mss,
+                                   .on_unreachable = on_unreachable,
+                                   .ctx = p};
+    *ret = &p->base;
+    return 0;
+}
