@@ -19,6 +19,7 @@ enum serve_option {
     OPTION_CONFIG = 256,
     OPTION_METRICS,
     OPTION_NBD,
+    OPTION_NVME_TCP,
     OPTION_POOL,
     OPTION_RTA,
     OPTION_RUN,
@@ -45,6 +46,7 @@ static void serve_help(FILE *out)
           "  -q, --quiet          do not print addresses\n"
           "      --nbd=ADDRESS    HOST:PORT, [HOST]:PORT or unix:PATH for NBD clients;\n"
           "                       127.0.0.1:10809 if not given; port 0 takes a free one\n"
+          "      --nvme-tcp=ADDRESS  HOST:PORT for NVMe hosts over TCP too\n"
           "      --pool=SIZE      memory for data on their way, 64M if not given\n"
           "      --rta=WHERE      processes for the drivers: each (one for each volume, the\n"
           "                       default), one (for all), host (none)\n"
@@ -105,6 +107,9 @@ static int option_apply(struct serve *serve, int option, char **argv)
     case OPTION_NBD:
         snprintf(serve->config.nbd_listen, sizeof serve->config.nbd_listen, "%s", optarg);
         return 0;
+    case OPTION_NVME_TCP:
+        snprintf(serve->config.nvme_tcp_listen, sizeof serve->config.nvme_tcp_listen, "%s", optarg);
+        return 0;
     case OPTION_POOL:
         return pool_choose(serve, optarg);
     case OPTION_RTA:
@@ -127,6 +132,7 @@ static const struct option options[] = {
     {"help", no_argument, NULL, OPTION_HELP},
     {"metrics", required_argument, NULL, OPTION_METRICS},
     {"nbd", required_argument, NULL, OPTION_NBD},
+    {"nvme-tcp", required_argument, NULL, OPTION_NVME_TCP},
     {"pool", required_argument, NULL, OPTION_POOL},
     {"quiet", no_argument, NULL, OPTION_QUIET},
     {"read-only", no_argument, NULL, OPTION_READ_ONLY},

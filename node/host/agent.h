@@ -7,7 +7,9 @@
 #include "node/cta/cta.h"
 #include "node/host/host.h"
 #include "node/loop/loop.h"
+#include "node/nvme/controller.h"
 #include "node/tts/nbd.h"
+#include "node/tts/nvme_tcp.h"
 #include "node/unit/runner.h"
 #include "node/unit/segment.h"
 
@@ -29,6 +31,16 @@ struct host_unit {
     struct runner *runner; // in the host's own process
 };
 
+enum { HOST_TTS_COUNT_MAX = 4, HOST_URI_MAX = 512 };
+
+// A TTS that clients come to, and where it was asked to listen.
+struct host_tts {
+    const struct tts_for_uma *tts;
+    void *ctx;
+    const char *listen;
+    const char *option; // of weft serve, for advice
+};
+
 struct host {
     const struct host_config *config;
     struct host_config in_file; // as last read; only its volumes count
@@ -36,7 +48,11 @@ struct host {
     struct segment pool;
     struct uma *uma;
     struct cta *cta;
-    struct nbd *nbd;
+    struct nbd *nbd;          // NULL, as the others: not asked for
+    struct nvme_target *nvme; // the controllers of all NVMe TTSs
+    struct nvme_tcp *nvme_tcp;
+    unsigned tts_count;
+    struct host_tts ttss[HOST_TTS_COUNT_MAX]; // in the order of their URIs
     struct host_control *control;
     struct host_metrics *metrics;
     struct loop_member before; // the TTSs
@@ -61,6 +77,15 @@ int host_rescan(struct host *host, char *ret_why);
 void host_say(void *ctx, const char *line);
 // The captive command has ended so, or the node cannot start: everything stops.
 void host_end(struct host *host, int exit_status);
+
+// How clients reach the volume through the TTS of this index; empty if it does not listen.
+void host_uri(struct host *host, unsigned tts, const struct resource *row, char ret[HOST_URI_MAX]);
+
+// ---- ttss.c
+
+// Makes those that the configuration has, as members of the loop. 0 or a negative errno.
+int host_ttss_create(struct host *host);
+void host_ttss_destroy(struct host *host);
 
 // ---- units.c: parts of the UMA; the context is the struct host
 

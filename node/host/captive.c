@@ -12,8 +12,6 @@
 
 #include "node/host/agent.h"
 
-enum { URI_MAX = 512 };
-
 extern char **environ;
 
 static void on_exit_of_command(void *ctx, uint32_t events)
@@ -29,14 +27,14 @@ static void on_exit_of_command(void *ctx, uint32_t events)
     host_end(host, status);
 }
 
-// uri: the first volume's, as nbdkit has it; uris: all of them.
+// uri: the first volume's, as nbdkit has it; uris: all of them. Through the first TTS.
 static void environment_set(struct host *host)
 {
     const struct resource_table *table = uma_resources(host->uma);
-    char uri[URI_MAX], *uris = NULL;
-    for (size_t i = 0; i < table->count; i++) {
+    char uri[HOST_URI_MAX], *uris = NULL;
+    for (size_t i = 0; i < table->count && host->tts_count > 0; i++) {
         char *longer = NULL;
-        nbd_uri(host->nbd, table->rows[i].name, uri, sizeof uri);
+        host_uri(host, 0, &table->rows[i], uri);
         if (asprintf(&longer, "%s%s%s", uris != NULL ? uris : "", uris != NULL ? " " : "", uri) <
             0) {
             break;

@@ -17,7 +17,7 @@
 #include "node/host/metrics.h"
 #include "node/host/wish.h"
 
-enum { URI_MAX = 512, ADDRESS_TEXT_MAX = 128 };
+enum { ADVICE_MAX = 128 };
 
 static const duration_ns stop_within_ns = 10 * NS_PER_S;
 
@@ -57,14 +57,16 @@ static void announce(struct host *host)
     const struct resource_table *table = uma_resources(host->uma);
     for (size_t i = 0; i < table->count; i++) {
         const struct resource *row = &table->rows[i];
-        char uri[URI_MAX], size[WISH_SIZE_TEXT_MAX], uuid[UUID_STR_LEN];
+        char uri[HOST_URI_MAX], hint[HOST_URI_MAX], size[WISH_SIZE_TEXT_MAX], uuid[UUID_STR_LEN];
         uuid_unparse_lower(row->identity.uuid, uuid);
-        nbd_uri(host->nbd, row->name, uri, sizeof uri);
-        printf("volume %s: %s octets, %s%s, uuid %s\n"
-               "  %s\n"
-               "  qemu-img info '%s'\n",
-               row->name, wish_size_format(row->profile.size, size), row->profile.driver,
-               (row->abilities & VOLUME_CAN_WRITE) != 0 ? "" : ", read-only", uuid, uri, uri);
+        printf("volume %s: %s octets, %s%s, uuid %s\n", row->name,
+               wish_size_format(row->profile.size, size), row->profile.driver,
+               (row->abilities & VOLUME_CAN_WRITE) != 0 ? "" : ", read-only", uuid);
+        for (unsigned j = 0; j < host->tts_count; j++) {
+            host_uri(host, j, row, uri);
+            host->ttss[j].tts->hint(host->ttss[j].ctx, row, hint, sizeof hint);
+            printf("  %s\n  %s\n", uri, hint);
+        }
     }
     fflush(stdout);
 }
@@ -82,12 +84,18 @@ static bool has_failed(struct host *host)
             return true;
         }
     }
-    const char *why = uma_tts_why(host->uma, 0);
-    if (why != NULL) {
-        say_failure("cannot listen", host->config->nbd_listen, why,
-                    "choose another address with --nbd=HOST:PORT, or port 0 for a free one");
+    for (unsigned i = 0; i < host->tts_count; i++) {
+        const char *why = uma_tts_why(host->uma, i);
+        if (why != NULL) {
+            char advice[ADVICE_MAX];
+            snprintf(advice, sizeof advice,
+                     "choose another address with --%s=HOST:PORT, or port 0 for a free one",
+                     host->ttss[i].option);
+            say_failure("cannot listen", host->ttss[i].listen, why, advice);
+            return true;
+        }
     }
-    return why != NULL;
+    return false;
 }
 
 static void check_started(struct host *host)
@@ -133,6 +141,7 @@ static instant_ns before_next_deadline(void *ctx)
 {
     const struct host *host = ctx;
     instant_ns at = instant_min(uma_next_deadline(host->uma), cta_next_deadline(host->cta));
+    at = instant_min(at, nvme_target_next_deadline(host->nvme));
     return instant_min(at, host->stop_by_ns);
 }
 
@@ -149,6 +158,9 @@ static void before_on_deadline(void *ctx, instant_ns now)
     }
     if (cta_next_deadline(host->cta) <= now) {
         cta_on_deadline(host->cta, now);
+    }
+    if (nvme_target_next_deadline(host->nvme) <= now) {
+        nvme_target_on_deadline(host->nvme, now);
     }
 }
 
@@ -230,19 +242,9 @@ static int agents_create(struct host *host)
                                         .on_deadline = before_on_deadline};
     host->after = (struct loop_member){.ctx = host, .on_batch_end = after_batch_end};
     loop_join(host->loop, &host->before);
-    struct nbd_parts nbd = {.loop = host->loop,
-                            .listen = host->config->nbd_listen,
-                            .uma = &uma_for_tts,
-                            .uma_ctx = host->uma,
-                            .cta = &cta_for_tts,
-                            .cta_ctx = host->cta};
-    host->nbd = nbd_create(&nbd);
+    int error = host_ttss_create(host);
     loop_join(host->loop, &host->after);
-    if (host->nbd == NULL) {
-        return -ENOMEM;
-    }
-    uma_tts_add(host->uma, &nbd_for_uma, host->nbd);
-    return 0;
+    return error;
 }
 
 int host_volume_add(struct host *host, const struct volume_wish *wish)
@@ -367,7 +369,7 @@ static void host_teardown(struct host *host)
     control_destroy(host->control);
     metrics_destroy(host->metrics);
     host_units_close(host);
-    nbd_destroy(host->nbd);
+    host_ttss_destroy(host);
     uma_destroy(host->uma);
     cta_destroy(host->cta);
     loop_unwatch(host->signal_watch);

@@ -6,8 +6,6 @@
 
 #include "node/host/agent.h"
 
-enum { URI_MAX = 512 };
-
 static void put_number(struct json_object *object, const char *key, uint64_t number)
 {
     json_object_object_add(object, key, json_object_new_uint64(number));
@@ -47,6 +45,21 @@ static const struct cta_volume_counters *counters_of(const struct cta *cta, uint
     return NULL;
 }
 
+// `uri`: through the first TTS; `uris`: through each.
+static void put_uris(struct host *host, struct json_object *object, const struct resource *row)
+{
+    struct json_object *uris = json_object_new_array();
+    char uri[HOST_URI_MAX];
+    for (unsigned i = 0; i < host->tts_count; i++) {
+        host_uri(host, i, row, uri);
+        json_object_array_add(uris, json_object_new_string(uri));
+        if (i == 0) {
+            put_text(object, "uri", uri);
+        }
+    }
+    json_object_object_add(object, "uris", uris);
+}
+
 static struct json_object *volume_object(struct host *host, const struct resource *row)
 {
     static const char *const states[] = {[RESOURCE_NOT_READY] = "not ready",
@@ -55,9 +68,8 @@ static struct json_object *volume_object(struct host *host, const struct resourc
     struct json_object *object = json_object_new_object();
     const struct cta_volume_counters *counters = counters_of(host->cta, row->volume);
     struct uma_unit_status unit = {.name = ""};
-    char uuid[UUID_STR_LEN], uri[URI_MAX];
+    char uuid[UUID_STR_LEN];
     uuid_unparse_lower(row->identity.uuid, uuid);
-    nbd_uri(host->nbd, row->name, uri, sizeof uri);
     uint32_t number = uma_volume_unit(host->uma, row->volume);
     if (number < NODE_UNIT_COUNT_MAX) {
         uma_unit_status(host->uma, number, &unit);
@@ -68,7 +80,7 @@ static struct json_object *volume_object(struct host *host, const struct resourc
     put_text(object, "rta", unit.name);
     put_text(object, "driver", row->profile.driver);
     put_text(object, "uuid", uuid);
-    put_text(object, "uri", uri);
+    put_uris(host, object, row);
     put_number(object, "size", row->profile.size);
     put_number(object, "block_size", row->profile.block_size);
     json_object_object_add(object, "read_only",
@@ -125,6 +137,36 @@ static struct json_object *nbd_object(const struct host *host)
     return object;
 }
 
+static struct json_object *nvme_object(const struct host *host)
+{
+    struct json_object *object = json_object_new_object();
+    struct nvme_counters counters = nvme_target_counters(host->nvme);
+    put_number(object, "sessions", nvme_target_controller_count(host->nvme));
+    put_number(object, "controllers", counters.controllers);
+    put_number(object, "queues", counters.queues);
+    put_number(object, "refused", counters.refused);
+    put_number(object, "commands", counters.commands);
+    put_number(object, "errors", counters.errors);
+    put_number(object, "expired", counters.expired);
+    put_number(object, "transfers_bad", counters.transfers_bad);
+    return object;
+}
+
+static struct json_object *nvme_tcp_object(const struct host *host)
+{
+    struct json_object *object = json_object_new_object();
+    struct nvme_tcp_counters counters = nvme_tcp_counters(host->nvme_tcp);
+    put_number(object, "accepted", counters.accepted);
+    put_number(object, "refused", counters.refused);
+    put_number(object, "malformed", counters.malformed);
+    put_number(object, "stalled", counters.stalled);
+    put_number(object, "digest_errors", counters.digest_errors);
+    put_number(object, "octets_in_capsules", counters.octets_in_capsules);
+    put_number(object, "octets_asked", counters.octets_asked);
+    put_number(object, "octets_sent", counters.octets_sent);
+    return object;
+}
+
 struct json_object *status_object(struct host *host)
 {
     const struct resource_table *table = uma_resources(host->uma);
@@ -147,6 +189,12 @@ struct json_object *status_object(struct host *host)
     put_number(object, "pool_taken", cta_pool_taken_len(host->cta));
     json_object_object_add(object, "volumes", volumes);
     json_object_object_add(object, "rtas", units);
-    json_object_object_add(object, "nbd", nbd_object(host));
+    if (host->nbd != NULL) {
+        json_object_object_add(object, "nbd", nbd_object(host));
+    }
+    json_object_object_add(object, "nvme", nvme_object(host));
+    if (host->nvme_tcp != NULL) {
+        json_object_object_add(object, "nvme_tcp", nvme_tcp_object(host));
+    }
     return object;
 }

@@ -69,7 +69,8 @@ struct uma_for_tts {
     void (*disconnect)(void *uma, uint32_t connection);
 };
 
-// What a TTS offers; `tts` is its own context.
+// What a TTS offers; `tts` is its own context. One that asks for no connections (another does, for
+// it) has neither on_connected nor drop.
 struct tts_for_uma {
     const char *name;
     // The units are initialised: accept connections. 0, or a negative errno with the reason in
@@ -82,4 +83,8 @@ struct tts_for_uma {
     void (*drop)(void *tts, uint32_t connection);
     // Accept no more and end all connections; over when each has been disconnected.
     void (*stop)(void *tts);
+    // How clients reach the volume, once started: its address as one word, and a command that a
+    // user may type for it. Empty texts before. Both NULL: this TTS has no address of its own.
+    void (*uri)(void *tts, const struct resource *volume, char *ret, size_t capacity);
+    void (*hint)(void *tts, const struct resource *volume, char *ret, size_t capacity);
 };

@@ -80,14 +80,15 @@ struct nvme_command {
     struct nvme_queue *queue;
     struct service_request service;
     struct list_link wait_link; // free, or waiting for the scratch or an event
+    void (*on_scratch)(struct nvme_command *command, instant_ns now);
+    void (*on_fetched)(struct nvme_command *command, instant_ns now);
     uint8_t sqe[NVME_SQE_LEN];
     uint32_t in_capsule_len;
     uint64_t result;
-    uint16_t status; // enum nvme_status
-    uint16_t transfer_status;
-    uint16_t location; // of the error in the SQE
+    uint16_t status;          // enum nvme_status
+    uint16_t transfer_status; // what the transport said
     uint8_t stage;
-    bool holds_scratch;
+    bool flushes_behind;            // a write that shall be stable, on a volume without FUA
     uint32_t range_at, range_count; // Dataset Management
 };
 
@@ -204,8 +205,18 @@ void nvme_command_cqe(struct nvme_command *command, uint8_t *ret);
 // The connection is gone, or going. Nothing is asked of the transport for it any more but `wake`.
 void nvme_queue_close(struct nvme_queue *queue, instant_ns now);
 
-// Closed, and no command is under way.
+// Gives its memory back when the node ends in spite of commands that do not. NULL is allowed.
+void nvme_queue_force_destroy(struct nvme_queue *queue);
+
+// No command is under way.
+bool nvme_queue_is_idle(const struct nvme_queue *queue);
+
+// Closed, and idle.
 bool nvme_queue_is_over(const struct nvme_queue *queue);
+
+// Does the host follow the queue's head? Without that a response may have no capsule of its own,
+// where the transport can say so otherwise.
+bool nvme_queue_has_flow_control(const struct nvme_queue *queue);
 
 // Has a Connect succeeded? A transport ends connections on which none does.
 bool nvme_queue_is_connected(const struct nvme_queue *queue);

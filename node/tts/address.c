@@ -150,34 +150,55 @@ int address_resolve(const char *text, const char *port, struct sockaddr_storage 
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
+bool address_end_of(const struct sockaddr *addr, struct address_end *ret)
+{
+    const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+    if (addr->sa_family == AF_INET) {
+        struct in_addr loopback = {.s_addr = htonl(INADDR_LOOPBACK)};
+        *ret = (struct address_end){.is_wildcard = in->sin_addr.s_addr == INADDR_ANY};
+        inet_ntop(AF_INET, ret->is_wildcard ? &loopback : &in->sin_addr, ret->host,
+                  sizeof ret->host);
+        snprintf(ret->port, sizeof ret->port, "%u", ntohs(in->sin_port));
+    } else if (addr->sa_family == AF_INET6) {
+        *ret = (struct address_end){.is_6 = true,
+                                    .is_wildcard = IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr)};
+        inet_ntop(AF_INET6, ret->is_wildcard ? &in6addr_loopback : &in6->sin6_addr, ret->host,
+                  sizeof ret->host);
+        snprintf(ret->port, sizeof ret->port, "%u", ntohs(in6->sin6_port));
+    } else {
+        return false;
+    }
+    return true;
+}
+
 void address_split(const struct sockaddr *addr, char *ret_host, size_t host_capacity,
                    char *ret_port, size_t port_capacity)
 {
-    *ret_host = *ret_port = '\0';
-    if (addr != NULL && addr->sa_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
-        struct in_addr shown = in->sin_addr;
-        shown.s_addr = shown.s_addr == INADDR_ANY ? htonl(INADDR_LOOPBACK) : shown.s_addr;
-        inet_ntop(AF_INET, &shown, ret_host, (socklen_t)host_capacity);
-        snprintf(ret_port, port_capacity, "%u", ntohs(in->sin_port));
-    } else if (addr != NULL && addr->sa_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
-        bool is_any = IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr);
-        inet_ntop(AF_INET6, is_any ? &in6addr_loopback : &in6->sin6_addr, ret_host,
-                  (socklen_t)host_capacity);
-        snprintf(ret_port, port_capacity, "%u", ntohs(in6->sin6_port));
+    struct address_end end = {.host = ""};
+    if (addr != NULL) {
+        address_end_of(addr, &end);
     }
+    snprintf(ret_host, host_capacity, "%s", end.host);
+    snprintf(ret_port, port_capacity, "%s", end.port);
 }
 
 void address_format(const struct sockaddr *addr, char *ret, size_t capacity)
 {
-    char host[INET6_ADDRSTRLEN], port[8];
-    address_split(addr, host, sizeof host, port, sizeof port);
-    if (*host == '\0') {
+    struct address_end end;
+    if (addr == NULL || !address_end_of(addr, &end)) {
         snprintf(ret, capacity, "unknown");
     } else {
-        snprintf(ret, capacity, strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, port);
+        snprintf(ret, capacity, end.is_6 ? "[%s]:%s" : "%s:%s", end.host, end.port);
     }
+}
+
+bool address_of_own_end(int fd, struct address_end *ret)
+{
+    struct sockaddr_storage addr = {0};
+    socklen_t len = sizeof addr;
+    return getsockname(fd, (struct sockaddr *)&addr, &len) == 0 &&
+           address_end_of((const struct sockaddr *)&addr, ret);
 }
 
 void address_of_listener(int fd, char *ret, size_t capacity)

@@ -1,6 +1,7 @@
 // Addresses that a TTS listens on.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
 
@@ -18,6 +19,19 @@ int address_resolve(const char *text, const char *port, struct sockaddr_storage 
 
 // "127.0.0.1:10809", "[::1]:10809"; for a wildcard the loopback address.
 void address_of_listener(int fd, char *ret, size_t capacity);
+
+// One end of a connection or of a listener, over IP.
+struct address_end {
+    char host[64]; // without brackets; for a wildcard the loopback address
+    char port[8];
+    bool is_6;
+    bool is_wildcard;
+};
+
+// False: it is not over IP.
+bool address_end_of(const struct sockaddr *addr, struct address_end *ret);
+// This end of a socket.
+bool address_of_own_end(int fd, struct address_end *ret);
 
 // The peer's; "unix" with its process id for a Unix socket.
 void address_of_peer(int fd, char *ret, size_t capacity);

@@ -18,7 +18,7 @@
 #include "node/tts/address.h"
 #include "node/tts/nbd_connection.h"
 
-enum { ACCEPT_BATCH = 16 };
+enum { ACCEPT_BATCH = 16, URI_MAX = 512 };
 
 static const duration_ns handshake_ns = 10 * NS_PER_S;
 
@@ -309,6 +309,23 @@ static void tts_stop(void *ctx)
     }
 }
 
+static void tts_uri(void *ctx, const struct resource *volume, char *ret, size_t capacity)
+{
+    const struct nbd *nbd = ctx;
+    if (nbd->unix_path[0] != '\0') {
+        snprintf(ret, capacity, "nbd+unix:///%s?socket=%s", volume->name, nbd->unix_path);
+    } else {
+        snprintf(ret, capacity, "nbd://%s/%s", nbd->authority, volume->name);
+    }
+}
+
+static void tts_hint(void *ctx, const struct resource *volume, char *ret, size_t capacity)
+{
+    char uri[URI_MAX];
+    tts_uri(ctx, volume, uri, sizeof uri);
+    snprintf(ret, capacity, "qemu-img info '%s'", uri);
+}
+
 const struct tts_for_uma nbd_for_uma = {
     .name = "nbd",
     .start = tts_start,
@@ -316,6 +333,8 @@ const struct tts_for_uma nbd_for_uma = {
     .on_connected = tts_on_connected,
     .drop = tts_drop,
     .stop = tts_stop,
+    .uri = tts_uri,
+    .hint = tts_hint,
 };
 
 /* ---- a member of the loop -------------------------------------------------------------------- */
@@ -386,15 +405,6 @@ void nbd_destroy(struct nbd *nbd)
     }
     loop_leave(nbd->parts.loop, &nbd->member);
     free(nbd);
-}
-
-void nbd_uri(const struct nbd *nbd, const char *volume, char *ret, size_t capacity)
-{
-    if (nbd->unix_path[0] != '\0') {
-        snprintf(ret, capacity, "nbd+unix:///%s?socket=%s", volume, nbd->unix_path);
-    } else {
-        snprintf(ret, capacity, "nbd://%s/%s", nbd->authority, volume);
-    }
 }
 
 struct nbd_counters nbd_counters(const struct nbd *nbd)

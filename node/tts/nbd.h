@@ -33,10 +33,7 @@ struct nbd_parts {
 struct nbd *nbd_create(const struct nbd_parts *parts);
 void nbd_destroy(struct nbd *nbd);
 
+// Its URIs: "nbd://127.0.0.1:10809/NAME" or "nbd+unix:///NAME?socket=/path".
 extern const struct tts_for_uma nbd_for_uma;
-
-// "nbd://127.0.0.1:10809" or "nbd+unix:///?socket=/path"; the export's name goes behind the
-// authority's slash. Once started; empty before.
-void nbd_uri(const struct nbd *nbd, const char *volume, char *ret, size_t capacity);
 
 struct nbd_counters nbd_counters(const struct nbd *nbd);

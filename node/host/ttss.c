@@ -1,0 +1,82 @@
+// The target transport services of a node: which there are, and what they stand on.
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "node/host/agent.h"
+
+static void tts_add(struct host *host, const struct tts_for_uma *tts, void *ctx, const char *listen,
+                    const char *option)
+{
+    CHECK(host->tts_count < HOST_TTS_COUNT_MAX);
+    host->ttss[host->tts_count++] =
+        (struct host_tts){.tts = tts, .ctx = ctx, .listen = listen, .option = option};
+    uma_tts_add(host->uma, tts, ctx);
+}
+
+static int nbd_add(struct host *host)
+{
+    struct nbd_parts parts = {.loop = host->loop,
+                              .listen = host->config->nbd_listen,
+                              .uma = &uma_for_tts,
+                              .uma_ctx = host->uma,
+                              .cta = &cta_for_tts,
+                              .cta_ctx = host->cta};
+    host->nbd = nbd_create(&parts);
+    if (host->nbd != NULL) {
+        tts_add(host, &nbd_for_uma, host->nbd, parts.listen, "nbd");
+    }
+    return host->nbd != NULL ? 0 : -ENOMEM;
+}
+
+// The controllers come before the transports that carry their queues.
+static int nvme_add(struct host *host)
+{
+    struct nvme_target_parts parts = {.uma = &uma_for_tts,
+                                      .uma_ctx = host->uma,
+                                      .cta = &cta_for_tts,
+                                      .cta_ctx = host->cta,
+                                      .say = host_say,
+                                      .ctx = host};
+    host->nvme = nvme_target_create(&parts);
+    return host->nvme != NULL ? 0 : -ENOMEM;
+}
+
+static int nvme_tcp_add(struct host *host)
+{
+    struct nvme_tcp_parts parts = {
+        .loop = host->loop, .listen = host->config->nvme_tcp_listen, .target = host->nvme};
+    host->nvme_tcp = nvme_tcp_create(&parts);
+    if (host->nvme_tcp != NULL) {
+        tts_add(host, &nvme_tcp_for_uma, host->nvme_tcp, parts.listen, "nvme-tcp");
+    }
+    return host->nvme_tcp != NULL ? 0 : -ENOMEM;
+}
+
+int host_ttss_create(struct host *host)
+{
+    int error = nvme_add(host);
+    if (error == 0 && host->config->nbd_listen[0] != '\0') {
+        error = nbd_add(host);
+    }
+    if (error == 0 && host->config->nvme_tcp_listen[0] != '\0') {
+        error = nvme_tcp_add(host);
+    }
+    if (error == 0) {
+        uma_tts_add(host->uma, &nvme_for_uma, host->nvme);
+    }
+    return error;
+}
+
+void host_ttss_destroy(struct host *host)
+{
+    nbd_destroy(host->nbd);
+    nvme_tcp_destroy(host->nvme_tcp);
+    nvme_target_destroy(host->nvme);
+}
+
+void host_uri(struct host *host, unsigned tts, const struct resource *row, char ret[HOST_URI_MAX])
+{
+    ret[0] = '\0';
+    host->ttss[tts].tts->uri(host->ttss[tts].ctx, row, ret, HOST_URI_MAX);
+}

@@ -1,0 +1,184 @@
+// Admin commands: what each is allowed to, features, async events.
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "node/nvme/agent.h"
+
+/* ---- async events ---------------------------------------------------------------------------- */
+
+static const struct {
+    uint32_t event, result;
+} events[] = {
+    {NVME_EVENT_NAMESPACE_ATTRIBUTES, NVME_EVENT_RESULT_NAMESPACE_ATTRIBUTES},
+    {NVME_EVENT_DISCOVERY_CHANGE, NVME_EVENT_RESULT_DISCOVERY_CHANGE},
+};
+
+// Reports what is pending, as far as the host has asked for it and read what it was told before.
+static void events_report(struct nvme_controller *c)
+{
+    for (unsigned i = 0; i < sizeof events / sizeof events[0]; i++) {
+        uint32_t event = c->pending_events & c->enabled_events & ~c->masked_events;
+        struct list_link *l;
+        if ((event & events[i].event) == 0 || (l = list_pop_head(&c->event_requests)) == NULL) {
+            continue;
+        }
+        struct nvme_command *command = LIST_ENTRY(l, struct nvme_command, wait_link);
+        c->event_request_count--;
+        c->pending_events &= ~events[i].event;
+        c->masked_events |= events[i].event;
+        command->result = events[i].result;
+        nvme_command_succeed(command);
+    }
+}
+
+void nvme_event_raise(struct nvme_controller *c, uint32_t event)
+{
+    c->pending_events |= event;
+    events_report(c);
+}
+
+void nvme_event_read(struct nvme_controller *c, uint32_t event)
+{
+    c->masked_events &= ~event;
+    events_report(c);
+}
+
+static void execute_event_request(struct nvme_command *command, instant_ns now)
+{
+    struct nvme_controller *c = command->queue->controller;
+    if (c->event_request_count == NVME_EVENT_REQUEST_MAX) {
+        nvme_command_fail(command, NVME_AER_LIMIT | NVME_STATUS_DNR, NVME_SQE_OFF_OPCODE);
+        return;
+    }
+    c->event_request_count++;
+    command->stage = NVME_WAITING;
+    list_push_tail(&c->event_requests, &command->wait_link);
+    events_report(c);
+}
+
+/* ---- features -------------------------------------------------------------------------------- */
+
+static uint32_t events_offered(const struct nvme_controller *c)
+{
+    return c->is_discovery ? NVME_EVENT_DISCOVERY_CHANGE : NVME_EVENT_NAMESPACE_ATTRIBUTES;
+}
+
+static uint32_t queues_granted(const struct nvme_controller *c)
+{
+    uint32_t count = c->io_queue_count > 0 ? c->io_queue_count : 1;
+    return (count - 1) | (count - 1) << 16;
+}
+
+static void execute_set_features(struct nvme_command *command, instant_ns now)
+{
+    struct nvme_controller *c = command->queue->controller;
+    uint32_t cdw10 = get_le32(command->sqe + NVME_SQE_OFF_CDW10);
+    uint32_t value = get_le32(command->sqe + NVME_SQE_OFF_CDW11);
+    uint8_t feature = (uint8_t)cdw10;
+    unsigned wished = (value & 0xffff) < value >> 16 ? value & 0xffff : value >> 16;
+    if ((cdw10 & NVME_FEATURE_SAVE) != 0) {
+        nvme_command_fail(command, NVME_FEATURE_NOT_SAVEABLE | NVME_STATUS_DNR,
+                          NVME_SQE_OFF_CDW10 + 3);
+        return;
+    }
+    switch (feature) {
+    case NVME_FEATURE_NUMBER_OF_QUEUES:
+        c->io_queue_count =
+            wished + 1 < NVME_IO_QUEUE_COUNT_MAX ? wished + 1 : NVME_IO_QUEUE_COUNT_MAX;
+        command->result = queues_granted(c);
+        break;
+    case NVME_FEATURE_ASYNC_EVENTS:
+        c->enabled_events = value & events_offered(c);
+        break;
+    case NVME_FEATURE_KEEP_ALIVE_TIMER:
+        nvme_keep_alive_begin(c, value, now);
+        break;
+    case NVME_FEATURE_ARBITRATION:
+    case NVME_FEATURE_POWER_MANAGEMENT:
+    case NVME_FEATURE_TEMPERATURE:
+    case NVME_FEATURE_ERROR_RECOVERY:
+    case NVME_FEATURE_VOLATILE_WRITE_CACHE:
+    case NVME_FEATURE_WRITE_ATOMICITY:
+        nvme_command_fail(command, NVME_FEATURE_NOT_CHANGEABLE | NVME_STATUS_DNR,
+                          NVME_SQE_OFF_CDW10);
+        return;
+    default:
+        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_SQE_OFF_CDW10);
+        return;
+    }
+    nvme_command_succeed(command);
+}
+
+static void execute_get_features(struct nvme_command *command, instant_ns now)
+{
+    const struct nvme_controller *c = command->queue->controller;
+    switch ((uint8_t)get_le32(command->sqe + NVME_SQE_OFF_CDW10)) {
+    case NVME_FEATURE_NUMBER_OF_QUEUES:
+        command->result = queues_granted(c);
+        break;
+    case NVME_FEATURE_ASYNC_EVENTS:
+        command->result = c->enabled_events;
+        break;
+    case NVME_FEATURE_KEEP_ALIVE_TIMER:
+        command->result = c->kato_ms;
+        break;
+    case NVME_FEATURE_VOLATILE_WRITE_CACHE:
+        command->result = (c->volume.abilities & VOLUME_CAN_FLUSH) != 0;
+        break;
+    case NVME_FEATURE_ARBITRATION:
+    case NVME_FEATURE_POWER_MANAGEMENT:
+    case NVME_FEATURE_TEMPERATURE:
+    case NVME_FEATURE_ERROR_RECOVERY:
+    case NVME_FEATURE_WRITE_ATOMICITY:
+        break; // what they steer is not there
+    default:
+        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_SQE_OFF_CDW10);
+        return;
+    }
+    nvme_command_succeed(command);
+}
+
+/* ---- the others ------------------------------------------------------------------------------ */
+
+static void execute_abort(struct nvme_command *command, instant_ns now)
+{
+    command->result = 1; // not aborted: what has begun ends by itself
+    nvme_command_succeed(command);
+}
+
+static void execute_keep_alive(struct nvme_command *command, instant_ns now)
+{
+    nvme_command_succeed(command); // that it came is enough
+}
+
+static const struct admin_facts {
+    void (*execute)(struct nvme_command *command, instant_ns now);
+    bool is_for_discovery;
+} commands[] = {
+    [NVME_ADMIN_GET_LOG_PAGE] = {nvme_get_log, true},
+    [NVME_ADMIN_IDENTIFY] = {nvme_identify, true},
+    [NVME_ADMIN_ABORT] = {execute_abort, false},
+    [NVME_ADMIN_SET_FEATURES] = {execute_set_features, true},
+    [NVME_ADMIN_GET_FEATURES] = {execute_get_features, true},
+    [NVME_ADMIN_ASYNC_EVENT_REQUEST] = {execute_event_request, true},
+    [NVME_ADMIN_KEEP_ALIVE] = {execute_keep_alive, true},
+};
+
+void nvme_admin_execute(struct nvme_command *command, instant_ns now)
+{
+    const struct nvme_controller *c = command->queue->controller;
+    uint8_t opcode = command->sqe[NVME_SQE_OFF_OPCODE];
+    bool is_known = opcode < sizeof commands / sizeof commands[0] &&
+                    commands[opcode].execute != NULL &&
+                    (!c->is_discovery || commands[opcode].is_for_discovery);
+    bool needs_ready = opcode != NVME_ADMIN_KEEP_ALIVE;
+    if (!is_known) {
+        nvme_command_fail(command, NVME_INVALID_OPCODE | NVME_STATUS_DNR, NVME_SQE_OFF_OPCODE);
+    } else if (needs_ready && (c->csts & NVME_CSTS_RDY) == 0) {
+        nvme_command_fail(command, NVME_COMMAND_SEQUENCE_ERROR | NVME_STATUS_DNR,
+                          NVME_SQE_OFF_OPCODE);
+    } else {
+        commands[opcode].execute(command, now);
+    }
+}

@@ -1,0 +1,201 @@
+// The inside of the NVMe controllers, for their files.
+//
+//     target.c     the target: subsystems, listeners, deadlines, and the UMA's side of it
+//     queue.c      queues, commands, the scratch, what goes to and comes from transport and CTA
+//     session.c    controllers: their table, their end, keep alive
+//     fabrics.c    Connect, Property Get and Set
+//     admin.c      admin commands: features, async events, Abort, Keep Alive
+//     identify.c   what Identify answers
+//     logs.c       what Get Log Page answers
+//     io.c         I/O commands
+#pragma once
+
+#include "base/check.h"
+#include "node/nvme/controller.h"
+
+enum {
+    NVME_EVENT_REQUEST_MAX = 4,   // of a controller
+    NVME_ERROR_LOG_COUNT = 16,    // entries kept
+    NVME_DISCOVERY_MDTS_LOG2 = 4, // NVME_SCRATCH_LEN
+    NVME_NSID = 1,                // the only namespace of a subsystem
+};
+
+STATIC_CHECK(NVME_DATA_LEN_MAX == 4096 << NVME_MDTS_LOG2);
+STATIC_CHECK(NVME_SCRATCH_LEN == 4096 << NVME_DISCOVERY_MDTS_LOG2);
+
+// What the controllers know of a volume; from the hardware resource table.
+struct nvme_volume {
+    uint32_t number; // 0: there is none
+    uint32_t abilities;
+    uint64_t blocks;
+    uint32_t block_len; // octets
+};
+
+enum nvme_stage {
+    NVME_FREE,
+    NVME_WAITING,    // for the scratch, an event, or other connections to be over
+    NVME_CONNECTING, // the UMA has been asked
+    NVME_AT_CTA,
+    NVME_FETCHING, // at the transport, as the next two
+    NVME_DELIVERING,
+    NVME_RESPONDING,
+};
+
+struct nvme_error {
+    uint64_t count;
+    uint64_t lba;
+    uint32_t nsid;
+    uint16_t sqid, cid, status, location;
+};
+
+struct nvme_controller {
+    bool is_used;
+    bool is_ending;
+    bool is_discovery;
+    struct nvme_target *target;
+    uint16_t cntlid;
+    struct nvme_volume volume; // I/O controllers
+    struct client client;
+    uint8_t hostid[NVME_HOSTID_LEN];
+    char subnqn[NVME_NQN_MAX];
+    uint32_t cc, csts;
+    uint32_t kato_ms; // 0: none
+    instant_ns heard_ns;
+    unsigned io_queue_count; // granted
+    unsigned queue_count;
+    struct nvme_queue *queues[1 + NVME_IO_QUEUE_COUNT_MAX]; // by QID; NULL: none
+
+    uint32_t enabled_events; // enum nvme_async_event
+    uint32_t pending_events;
+    uint32_t masked_events; // reported; masked until the log has been read
+    struct list_link event_requests;
+    unsigned event_request_count;
+    bool has_changed_namespace;
+
+    uint64_t error_count;
+    struct nvme_error errors[NVME_ERROR_LOG_COUNT]; // by count
+    uint64_t reads, writes, octets_read, octets_written;
+};
+
+enum nvme_queue_state {
+    NVME_QUEUE_NEW,        // only Connect is taken
+    NVME_QUEUE_CONNECTING, // Connect is under way
+    NVME_QUEUE_CONNECTED,
+};
+
+struct nvme_queue {
+    struct nvme_queue_parts parts;
+    struct nvme_target *target;
+    struct nvme_controller *controller; // once a Connect has named it
+    enum nvme_queue_state state;
+    bool is_closed;
+    bool has_connection; // at the UMA
+    bool has_flow_control;
+    uint16_t qid;
+    uint32_t entries; // of the submission queue
+    uint32_t head;
+    uint32_t connection;
+    struct connect_request connect;
+    struct nvme_command *connecting; // the Connect under way
+    uint32_t under_way;
+    struct list_link free;
+    struct list_link scratch_waiters;
+    struct nvme_command *scratch_holder;
+    struct list_link link; // of the target's queues
+    struct nvme_command commands[];
+};
+
+struct nvme_target {
+    struct nvme_target_parts parts;
+    struct list_link queues;
+    bool is_stopping;
+    instant_ns tick_ns; // no controller expires before
+    unsigned cntlid_serial;
+    unsigned listener_count;
+    struct nvme_listener listeners[NVME_LISTENER_COUNT_MAX];
+    uint64_t discovery_generation;
+    uint64_t discovery_digest; // of what the discovery log shows
+    struct nvme_counters counters;
+    struct nvme_controller controllers[NVME_CONTROLLER_COUNT_MAX];
+};
+
+// ---- target.c
+
+// The row of a volume that is to be seen, NULL: none. By its subsystem's name.
+const struct resource *nvme_resource_by_nqn(const struct nvme_target *target, const char *nqn);
+struct nvme_volume nvme_volume_of(const struct resource *row);
+bool nvme_may_see(const struct nvme_target *target, const struct resource *row,
+                  const struct client *client);
+void nvme_say_refused(struct nvme_target *target, const struct client *client, const char *nqn,
+                      const char *why);
+
+// ---- session.c
+
+// A controller with a number of its own; NULL: NVME_CONTROLLER_COUNT_MAX.
+struct nvme_controller *nvme_controller_begin(struct nvme_target *target);
+struct nvme_controller *nvme_controller_find(struct nvme_target *target, uint16_t cntlid);
+void nvme_controller_join(struct nvme_controller *c, struct nvme_queue *queue);
+// The last queue takes the controller with it.
+void nvme_controller_leave(struct nvme_controller *c, struct nvme_queue *queue);
+// Asks the transports to end all its queues.
+void nvme_controller_end(struct nvme_controller *c, const char *why);
+// The same but for the admin queue.
+void nvme_controller_end_io(struct nvme_controller *c, const char *why);
+void nvme_keep_alive_begin(struct nvme_controller *c, uint32_t kato_ms, instant_ns now);
+
+// ---- queue.c
+
+// The command's response: good, with `result` set before; or an error, at octet `location` of the
+// SQE (NVME_ERROR_NO_LOCATION: none), which also goes into the error log.
+void nvme_command_succeed(struct nvme_command *command);
+void nvme_command_fail(struct nvme_command *command, unsigned status, unsigned location);
+// The first `len` octets of the scratch, with a good response.
+void nvme_command_deliver_scratch(struct nvme_command *command, uint32_t len);
+// The scratch, now or in turn; then `on_scratch`. `len` octets of it are the command's data.
+void nvme_scratch_take(struct nvme_command *command, uint32_t len,
+                       void (*on_scratch)(struct nvme_command *command, instant_ns now),
+                       instant_ns now);
+// Gets the host's data into the scratch that it has; then `on_fetched`.
+void nvme_scratch_fetch(struct nvme_command *command,
+                        void (*on_fetched)(struct nvme_command *command, instant_ns now));
+// To the CTA.
+void nvme_command_submit(struct nvme_command *command, enum node_operation operation,
+                         unsigned flags, uint64_t offset, uint64_t len, instant_ns now);
+// Without a response: the queue is closed.
+void nvme_command_drop(struct nvme_command *command);
+// Is `len` octets of data what the command's descriptor can move? Refuses it otherwise.
+bool nvme_command_can_move(struct nvme_command *command, uint32_t len);
+// As the CTA calls it, with the target as context.
+extern const struct tts_for_cta nvme_for_cta;
+
+// ---- what a command does
+
+void nvme_fabrics_execute(struct nvme_command *command, instant_ns now);
+void nvme_admin_execute(struct nvme_command *command, instant_ns now);
+void nvme_io_execute(struct nvme_command *command, instant_ns now);
+
+// ---- fabrics.c
+
+// The UMA's answer to a Connect.
+void nvme_on_connected(struct nvme_queue *queue);
+// Connects that waited for former queues of their hosts may go on.
+void nvme_connect_pending(struct nvme_target *target);
+
+// ---- io.c
+
+// The CTA has answered an I/O command.
+void nvme_io_complete(struct nvme_command *command, enum node_completion completion,
+                      instant_ns now);
+
+// ---- admin.c
+
+void nvme_event_raise(struct nvme_controller *c, uint32_t event);
+// Its log has been read: the next one may be reported.
+void nvme_event_read(struct nvme_controller *c, uint32_t event);
+
+// ---- identify.c and logs.c: write into the scratch and deliver
+
+void nvme_identify(struct nvme_command *command, instant_ns now);
+void nvme_get_log(struct nvme_command *command, instant_ns now);
+// A number that changes with what the discovery log shows to some host.
+uint64_t nvme_discovery_digest(const struct nvme_target *target);

@@ -1,0 +1,242 @@
+// What Identify answers.
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "node/nvme/agent.h"
+
+enum {
+    WZSL_LOG2 = 13, // Write Zeroes of 4096 octets times 2 to this
+    NVM_CTRL_OFF_WZSL = 1,
+    IN_CAPSULE_UNIT = 16,
+    DESCRIPTORS_LEN = NVME_DESCRIPTOR_OFF_NID,
+};
+
+static const struct resource *row_of(const struct nvme_controller *c)
+{
+    const struct nvme_target_parts *parts = &c->target->parts;
+    return resource_by_volume(parts->uma->resources(parts->uma_ctx), c->volume.number);
+}
+
+static void put_text(uint8_t *at, size_t len, const char *text)
+{
+    size_t text_len = strlen(text);
+    memset(at, ' ', len);
+    memcpy(at, text, text_len < len ? text_len : len);
+}
+
+/* ---- the controller -------------------------------------------------------------------------- */
+
+static void name_controller(const struct nvme_controller *c, uint8_t *page)
+{
+    const struct resource *row = c->is_discovery ? NULL : row_of(c);
+    char serial[2 * VOLUME_UUID_LEN + 1] = "discovery", model[NVME_CTRL_MN_LEN + 1];
+    if (row != NULL) {
+        for (unsigned i = 0; i < VOLUME_UUID_LEN; i++) {
+            snprintf(serial + 2 * i, 3, "%02x", row->identity.uuid[i]);
+        }
+    }
+    snprintf(model, sizeof model, "weft %.*s", NVME_CTRL_MN_LEN - 5,
+             row != NULL ? row->name : "discovery");
+    put_text(page + NVME_CTRL_OFF_SN, NVME_CTRL_SN_LEN, serial);
+    put_text(page + NVME_CTRL_OFF_MN, NVME_CTRL_MN_LEN, model);
+    put_text(page + NVME_CTRL_OFF_FR, NVME_CTRL_FR_LEN, "1");
+    memcpy(page + NVME_CTRL_OFF_SUBNQN, c->subnqn, strlen(c->subnqn));
+}
+
+static void fabrics_attributes(const struct nvme_command *command, uint8_t *page)
+{
+    const struct nvme_controller *c = command->queue->controller;
+    const struct nvme_transport *transport = command->queue->parts.transport;
+    uint32_t in_capsule_len = c->is_discovery ? 0 : transport->in_capsule_len_max;
+    uint32_t sgls = NVME_SGLS_SUPPORTED | NVME_SGLS_OFFSET;
+    sgls |= (transport->sgl_kinds & NVME_SGL_KIND_KEYED) != 0 ? NVME_SGLS_KEYED : 0;
+    sgls |= (transport->sgl_kinds & NVME_SGL_KIND_TRANSPORT) != 0 ? NVME_SGLS_TRANSPORT : 0;
+    put_le32(page + NVME_CTRL_OFF_SGLS, sgls);
+    put_le32(page + NVME_CTRL_OFF_IOCCSZ, (NVME_SQE_LEN + in_capsule_len) / IN_CAPSULE_UNIT);
+    put_le32(page + NVME_CTRL_OFF_IORCSZ, NVME_CQE_LEN / IN_CAPSULE_UNIT);
+    page[NVME_CTRL_OFF_MSDBD] = 1;
+}
+
+static uint16_t optional_commands(const struct nvme_volume *volume)
+{
+    return (uint16_t)(((volume->abilities & VOLUME_CAN_TRIM) != 0 ? NVME_ONCS_DSM : 0) |
+                      ((volume->abilities & VOLUME_CAN_WRITE_ZEROES) != 0 ? NVME_ONCS_WRITE_ZEROES
+                                                                          : 0));
+}
+
+static void emit_controller(const struct nvme_command *command, uint8_t *page)
+{
+    const struct nvme_controller *c = command->queue->controller;
+    name_controller(c, page);
+    page[NVME_CTRL_OFF_CMIC] = NVME_CMIC_MULTI_CONTROLLER;
+    page[NVME_CTRL_OFF_MDTS] = c->is_discovery ? NVME_DISCOVERY_MDTS_LOG2 : NVME_MDTS_LOG2;
+    put_le16(page + NVME_CTRL_OFF_CNTLID, c->cntlid);
+    put_le32(page + NVME_CTRL_OFF_VER, NVME_VERSION_1_4);
+    put_le32(page + NVME_CTRL_OFF_OAES,
+             c->is_discovery ? NVME_EVENT_DISCOVERY_CHANGE : NVME_EVENT_NAMESPACE_ATTRIBUTES);
+    put_le32(page + NVME_CTRL_OFF_CTRATT, NVME_CTRATT_HOSTID_128 | NVME_CTRATT_TRAFFIC_KEEPS_ALIVE);
+    page[NVME_CTRL_OFF_CNTRLTYPE] = c->is_discovery ? NVME_CNTRLTYPE_DISCOVERY : NVME_CNTRLTYPE_IO;
+    page[NVME_CTRL_OFF_ACL] = 3;
+    page[NVME_CTRL_OFF_AERL] = NVME_EVENT_REQUEST_MAX - 1;
+    page[NVME_CTRL_OFF_FRMW] = 1 << 1 | 1; // one slot, which cannot be written
+    page[NVME_CTRL_OFF_LPA] = NVME_LPA_EXTENDED;
+    page[NVME_CTRL_OFF_ELPE] = NVME_ERROR_LOG_COUNT - 1;
+    put_le16(page + NVME_CTRL_OFF_KAS, 1);
+    put_le16(page + NVME_CTRL_OFF_MAXCMD, NVME_QUEUE_DEPTH_MAX);
+    if (!c->is_discovery) {
+        page[NVME_CTRL_OFF_SQES] = NVME_SQE_LEN_LOG2 << 4 | NVME_SQE_LEN_LOG2;
+        page[NVME_CTRL_OFF_CQES] = NVME_CQE_LEN_LOG2 << 4 | NVME_CQE_LEN_LOG2;
+        put_le32(page + NVME_CTRL_OFF_NN, 1);
+        put_le16(page + NVME_CTRL_OFF_ONCS, optional_commands(&c->volume));
+        page[NVME_CTRL_OFF_VWC] =
+            (c->volume.abilities & VOLUME_CAN_FLUSH) != 0 ? NVME_VWC_PRESENT : 0;
+    }
+    fabrics_attributes(command, page);
+}
+
+static void emit_controller_nvm(const struct nvme_command *command, uint8_t *page)
+{
+    page[NVM_CTRL_OFF_WZSL] = WZSL_LOG2;
+}
+
+/* ---- the namespace --------------------------------------------------------------------------- */
+
+static uint8_t log2_of(uint32_t number)
+{
+    uint8_t log2 = 0;
+    while (number > 1) {
+        number >>= 1;
+        log2++;
+    }
+    return log2;
+}
+
+// Preferred lengths, of blocks less 1.
+static void granularity(const struct nvme_volume *volume, const struct resource *row, uint8_t *page)
+{
+    uint32_t blocks = row->profile.preferred / volume->block_len;
+    uint16_t less_1 = blocks == 0 || blocks > 65536 ? 0 : (uint16_t)(blocks - 1);
+    put_le16(page + NVME_NS_OFF_NPWG, less_1);
+    put_le16(page + NVME_NS_OFF_NPWA, less_1);
+    put_le16(page + NVME_NS_OFF_NPDG, less_1);
+    put_le16(page + NVME_NS_OFF_NPDA, less_1);
+    put_le16(page + NVME_NS_OFF_NOWS, less_1);
+}
+
+static void emit_namespace(const struct nvme_command *command, uint8_t *page)
+{
+    const struct nvme_controller *c = command->queue->controller;
+    const struct nvme_volume *volume = &c->volume;
+    const struct resource *row = row_of(c);
+    bool can_trim = (volume->abilities & VOLUME_CAN_TRIM) != 0;
+    bool can_zero = (volume->abilities & VOLUME_CAN_WRITE_ZEROES) != 0;
+    if (row == NULL) {
+        return;
+    }
+    put_le64(page + NVME_NS_OFF_NSZE, volume->blocks);
+    put_le64(page + NVME_NS_OFF_NCAP, volume->blocks);
+    put_le64(page + NVME_NS_OFF_NUSE, volume->blocks);
+    page[NVME_NS_OFF_NSFEAT] =
+        (uint8_t)(NVME_NSFEAT_OPTIMAL_IO | (can_trim ? NVME_NSFEAT_THIN : 0));
+    page[NVME_NS_OFF_NMIC] = NVME_NMIC_SHARED;
+    page[NVME_NS_OFF_DLFEAT] =
+        can_trim && can_zero ? NVME_DLFEAT_READS_ZEROES | NVME_DLFEAT_WRITE_ZEROES_DEALLOCATES : 0;
+    granularity(volume, row, page);
+    page[NVME_NS_OFF_NSATTR] =
+        (volume->abilities & VOLUME_CAN_WRITE) != 0 ? 0 : NVME_NSATTR_WRITE_PROTECTED;
+    memcpy(page + NVME_NS_OFF_NGUID, row->identity.nguid, VOLUME_UUID_LEN);
+    page[NVME_NS_OFF_LBAF + NVME_NS_LBAF_OFF_LBADS] = log2_of(volume->block_len);
+}
+
+static uint8_t *emit_descriptor(uint8_t *at, uint8_t type, const uint8_t *id, uint8_t len)
+{
+    at[NVME_DESCRIPTOR_OFF_NIDT] = type;
+    at[NVME_DESCRIPTOR_OFF_NIDL] = len;
+    memcpy(at + NVME_DESCRIPTOR_OFF_NID, id, len);
+    return at + DESCRIPTORS_LEN + len;
+}
+
+static void emit_descriptors(const struct nvme_command *command, uint8_t *page)
+{
+    static const uint8_t nvm = 0; // the command set
+    const struct resource *row = row_of(command->queue->controller);
+    if (row != NULL) {
+        page = emit_descriptor(page, NVME_NIDT_UUID, row->identity.uuid, VOLUME_UUID_LEN);
+        page = emit_descriptor(page, NVME_NIDT_NGUID, row->identity.nguid, VOLUME_UUID_LEN);
+        emit_descriptor(page, NVME_NIDT_CSI, &nvm, 1);
+    }
+}
+
+static void emit_namespace_list(const struct nvme_command *command, uint8_t *page)
+{
+    if (get_le32(command->sqe + NVME_SQE_OFF_NSID) < NVME_NSID) {
+        put_le32(page, NVME_NSID);
+    }
+}
+
+// Those of this subsystem, in order, from the one that CDW10's upper half names.
+static void emit_controller_list(const struct nvme_command *command, uint8_t *page)
+{
+    const struct nvme_controller *own = command->queue->controller;
+    uint16_t from = get_le16(command->sqe + NVME_IDENTIFY_OFF_CNS + 2), count = 0;
+    for (unsigned i = 0; i < NVME_CONTROLLER_COUNT_MAX; i++) {
+        const struct nvme_controller *c = &own->target->controllers[i];
+        if (c->is_used && !c->is_discovery && c->cntlid >= from &&
+            strcmp(c->subnqn, own->subnqn) == 0) {
+            put_le16(page + 2 * (1 + count++), c->cntlid);
+        }
+    }
+    put_le16(page, count);
+}
+
+static void emit_nothing(const struct nvme_command *command, uint8_t *page)
+{
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+enum namespace_use { NO_NAMESPACE, OF_NAMESPACE, ANY_NAMESPACE };
+
+static const struct identify_facts {
+    void (*emit)(const struct nvme_command *command, uint8_t *page);
+    enum namespace_use use;
+    bool is_for_discovery;
+    bool has_csi;
+} pages[] = {
+    [NVME_CNS_NAMESPACE] = {emit_namespace, OF_NAMESPACE, false, false},
+    [NVME_CNS_CONTROLLER] = {emit_controller, NO_NAMESPACE, true, false},
+    [NVME_CNS_NAMESPACE_LIST] = {emit_namespace_list, ANY_NAMESPACE, false, false},
+    [NVME_CNS_NAMESPACE_DESCRIPTORS] = {emit_descriptors, OF_NAMESPACE, false, false},
+    [NVME_CNS_NAMESPACE_CSI] = {emit_nothing, OF_NAMESPACE, false, true},
+    [NVME_CNS_CONTROLLER_CSI] = {emit_controller_nvm, NO_NAMESPACE, false, true},
+    [NVME_CNS_NAMESPACE_CONTROLLER_LIST] = {emit_controller_list, OF_NAMESPACE, false, false},
+    [NVME_CNS_CONTROLLER_LIST] = {emit_controller_list, NO_NAMESPACE, false, false},
+};
+
+static void on_scratch(struct nvme_command *command, instant_ns now)
+{
+    memset(command->data, 0, NVME_IDENTIFY_LEN);
+    pages[command->sqe[NVME_IDENTIFY_OFF_CNS]].emit(command, command->data);
+    nvme_command_deliver_scratch(command, NVME_IDENTIFY_LEN);
+}
+
+void nvme_identify(struct nvme_command *command, instant_ns now)
+{
+    const struct nvme_controller *c = command->queue->controller;
+    uint8_t cns = command->sqe[NVME_IDENTIFY_OFF_CNS];
+    uint32_t nsid = get_le32(command->sqe + NVME_SQE_OFF_NSID);
+    const struct identify_facts *facts = cns < sizeof pages / sizeof pages[0] ? &pages[cns] : NULL;
+    if (facts == NULL || facts->emit == NULL || (c->is_discovery && !facts->is_for_discovery)) {
+        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_IDENTIFY_OFF_CNS);
+    } else if (facts->has_csi && command->sqe[NVME_IDENTIFY_OFF_CSI] != 0) {
+        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_IDENTIFY_OFF_CSI);
+    } else if (facts->use == OF_NAMESPACE && nsid != NVME_NSID) {
+        nvme_command_fail(command, NVME_INVALID_NAMESPACE | NVME_STATUS_DNR, NVME_SQE_OFF_NSID);
+    } else if (facts->use == ANY_NAMESPACE && nsid >= NVME_NSID_ALL - 1) {
+        nvme_command_fail(command, NVME_INVALID_NAMESPACE | NVME_STATUS_DNR, NVME_SQE_OFF_NSID);
+    } else if (nvme_command_can_move(command, NVME_IDENTIFY_LEN)) {
+        nvme_scratch_take(command, NVME_IDENTIFY_LEN, on_scratch, now);
+    }
+}

@@ -1,0 +1,241 @@
+// I/O commands: from blocks to the node's neutral requests, and from completions to statuses.
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "node/nvme/agent.h"
+
+static void fail(struct nvme_command *command, unsigned status, unsigned location)
+{
+    nvme_command_fail(command, status | NVME_STATUS_DNR, location);
+}
+
+static const struct nvme_volume *volume_of(const struct nvme_command *command)
+{
+    return &command->queue->controller->volume;
+}
+
+static bool can(const struct nvme_command *command, uint32_t ability)
+{
+    return (volume_of(command)->abilities & ability) != 0;
+}
+
+/* ---- Read, Write, Write Zeroes --------------------------------------------------------------- */
+
+// The octets of the volume that the command names. False: refused.
+static bool range_take(struct nvme_command *command, uint64_t *ret_offset, uint64_t *ret_len)
+{
+    const struct nvme_volume *volume = volume_of(command);
+    uint64_t block = get_le64(command->sqe + NVME_RW_OFF_SLBA);
+    uint64_t count = get_le16(command->sqe + NVME_RW_OFF_NLB) + UINT64_C(1);
+    if (block > volume->blocks || count > volume->blocks - block) {
+        fail(command, NVME_LBA_OUT_OF_RANGE, NVME_RW_OFF_SLBA);
+        return false;
+    }
+    *ret_offset = block * volume->block_len;
+    *ret_len = count * volume->block_len;
+    return true;
+}
+
+static bool may_change(struct nvme_command *command)
+{
+    if (!can(command, VOLUME_CAN_WRITE)) {
+        fail(command, NVME_NAMESPACE_READ_ONLY, NVME_SQE_OFF_NSID);
+        return false;
+    }
+    return true;
+}
+
+// A read or write moves all of its blocks, no less and no more.
+static bool data_fit(struct nvme_command *command, uint64_t len)
+{
+    if (len > NVME_DATA_LEN_MAX) {
+        fail(command, NVME_INVALID_FIELD, NVME_RW_OFF_NLB);
+        return false;
+    }
+    if (!nvme_command_can_move(command, (uint32_t)len)) {
+        return false;
+    }
+    if (command->sgl.len != len) {
+        fail(command, NVME_INVALID_SGL_LENGTH, NVME_SQE_OFF_SGL1 + NVME_SGL_OFF_LENGTH);
+        return false;
+    }
+    return true;
+}
+
+static uint16_t control_of(const struct nvme_command *command)
+{
+    return get_le16(command->sqe + NVME_RW_OFF_CONTROL);
+}
+
+// Where the volume has no FUA of its own, a flush behind the command makes the same of it.
+static unsigned stable_flags(struct nvme_command *command)
+{
+    bool is_wished = (control_of(command) & NVME_RW_FUA) != 0;
+    bool has_fua = can(command, VOLUME_CAN_FUA);
+    command->flushes_behind = is_wished && !has_fua && can(command, VOLUME_CAN_FLUSH);
+    return is_wished && has_fua ? NODE_FUA : 0;
+}
+
+static void execute_read(struct nvme_command *command, instant_ns now)
+{
+    struct nvme_controller *c = command->queue->controller;
+    uint64_t offset, len;
+    if (range_take(command, &offset, &len) && data_fit(command, len)) {
+        c->reads++;
+        c->octets_read += len;
+        nvme_command_submit(command, NODE_READ, 0, offset, len, now);
+    }
+}
+
+static void execute_write(struct nvme_command *command, instant_ns now)
+{
+    struct nvme_controller *c = command->queue->controller;
+    uint64_t offset, len;
+    if (may_change(command) && range_take(command, &offset, &len) && data_fit(command, len)) {
+        c->writes++;
+        c->octets_written += len;
+        nvme_command_submit(command, NODE_WRITE, stable_flags(command), offset, len, now);
+    }
+}
+
+static void execute_write_zeroes(struct nvme_command *command, instant_ns now)
+{
+    uint64_t offset, len;
+    bool may_be_hole = (control_of(command) & NVME_RW_DEALLOCATE) != 0;
+    if (may_change(command) && range_take(command, &offset, &len)) {
+        unsigned flags = stable_flags(command) | (may_be_hole ? 0 : NODE_NO_HOLE);
+        nvme_command_submit(command, NODE_WRITE_ZEROES, flags, offset, len, now);
+    }
+}
+
+static void execute_flush(struct nvme_command *command, instant_ns now)
+{
+    if (can(command, VOLUME_CAN_FLUSH)) {
+        nvme_command_submit(command, NODE_FLUSH, 0, 0, 0, now);
+    } else {
+        nvme_command_succeed(command); // what is completed is stable
+    }
+}
+
+/* ---- Dataset Management ---------------------------------------------------------------------- */
+
+// The ranges lie in the scratch, and are trimmed one after the other.
+static void trim_next(struct nvme_command *command, instant_ns now)
+{
+    const struct nvme_volume *volume = volume_of(command);
+    while (command->range_at < command->range_count) {
+        const uint8_t *range =
+            command->queue->parts.scratch.ptr + command->range_at * NVME_DSM_RANGE_LEN;
+        uint64_t block = get_le64(range + NVME_DSM_RANGE_OFF_SLBA);
+        uint64_t count = get_le32(range + NVME_DSM_RANGE_OFF_NLB);
+        if (block > volume->blocks || count > volume->blocks - block) {
+            fail(command, NVME_LBA_OUT_OF_RANGE, NVME_ERROR_NO_LOCATION);
+            return;
+        }
+        command->range_at++;
+        if (count > 0) {
+            nvme_command_submit(command, NODE_TRIM, 0, block * volume->block_len,
+                                count * volume->block_len, now);
+            return;
+        }
+    }
+    nvme_command_succeed(command);
+}
+
+static void on_ranges_scratch(struct nvme_command *command, instant_ns now)
+{
+    nvme_scratch_fetch(command, trim_next);
+}
+
+static void execute_dsm(struct nvme_command *command, instant_ns now)
+{
+    uint32_t count = (get_le32(command->sqe + NVME_SQE_OFF_CDW10) & 0xff) + 1;
+    bool deallocates = (get_le32(command->sqe + NVME_SQE_OFF_CDW11) & NVME_DSM_DEALLOCATE) != 0;
+    if (!may_change(command) || !nvme_command_can_move(command, count * NVME_DSM_RANGE_LEN)) {
+        return;
+    }
+    if (!deallocates) {
+        nvme_command_succeed(command); // hints that mean nothing here
+        return;
+    }
+    command->range_at = 0;
+    command->range_count = count;
+    nvme_scratch_take(command, count * NVME_DSM_RANGE_LEN, on_ranges_scratch, now);
+}
+
+/* ---- statuses -------------------------------------------------------------------------------- */
+
+static unsigned status_of(const struct nvme_command *command, enum node_completion completion)
+{
+    static const uint16_t statuses[NODE_COMPLETION_COUNT] = {
+        [NODE_OK] = NVME_OK,
+        [NODE_RETRY] = NVME_NAMESPACE_NOT_READY,
+        [NODE_MALFORMED] = NVME_INVALID_FIELD | NVME_STATUS_DNR,
+        [NODE_RANGE] = NVME_LBA_OUT_OF_RANGE | NVME_STATUS_DNR,
+        [NODE_UNSUPPORTED] = NVME_INVALID_OPCODE | NVME_STATUS_DNR,
+        [NODE_READ_ONLY] = NVME_NAMESPACE_READ_ONLY | NVME_STATUS_DNR,
+        [NODE_NO_SPACE] = NVME_CAPACITY_EXCEEDED | NVME_STATUS_DNR,
+        [NODE_MEDIA] = NVME_WRITE_FAULT | NVME_STATUS_DNR,
+        [NODE_TRANSFER] = NVME_DATA_TRANSFER_ERROR,
+        [NODE_TIMED_OUT] = NVME_INTERNAL_ERROR,
+        [NODE_NO_VOLUME] = NVME_INVALID_NAMESPACE | NVME_STATUS_DNR,
+        [NODE_INTERNAL] = NVME_INTERNAL_ERROR,
+    };
+    bool is_read = command->service.operation == NODE_READ;
+    if (completion == NODE_TRANSFER && command->transfer_status != NVME_OK) {
+        return command->transfer_status;
+    }
+    if (completion == NODE_MEDIA && is_read) {
+        return NVME_UNRECOVERED_READ | NVME_STATUS_DNR;
+    }
+    return statuses[completion];
+}
+
+void nvme_io_complete(struct nvme_command *command, enum node_completion completion, instant_ns now)
+{
+    if (completion != NODE_OK) {
+        nvme_command_fail(command, status_of(command, completion), NVME_ERROR_NO_LOCATION);
+    } else if (command->sqe[NVME_SQE_OFF_OPCODE] == NVME_IO_DATASET_MANAGEMENT) {
+        trim_next(command, now);
+    } else if (command->flushes_behind) {
+        command->flushes_behind = false;
+        nvme_command_submit(command, NODE_FLUSH, 0, 0, 0, now);
+    } else {
+        nvme_command_succeed(command);
+    }
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static const struct io_facts {
+    void (*execute)(struct nvme_command *command, instant_ns now);
+    uint32_t ability; // that the volume must have
+} commands[] = {
+    [NVME_IO_FLUSH] = {execute_flush, 0},
+    [NVME_IO_WRITE] = {execute_write, 0},
+    [NVME_IO_READ] = {execute_read, 0},
+    [NVME_IO_WRITE_ZEROES] = {execute_write_zeroes, VOLUME_CAN_WRITE_ZEROES},
+    [NVME_IO_DATASET_MANAGEMENT] = {execute_dsm, VOLUME_CAN_TRIM},
+};
+
+void nvme_io_execute(struct nvme_command *command, instant_ns now)
+{
+    uint8_t opcode = command->sqe[NVME_SQE_OFF_OPCODE];
+    uint32_t nsid = get_le32(command->sqe + NVME_SQE_OFF_NSID);
+    const struct io_facts *facts =
+        opcode < sizeof commands / sizeof commands[0] ? &commands[opcode] : NULL;
+    bool is_known = facts != NULL && facts->execute != NULL &&
+                    (facts->ability == 0 || can(command, facts->ability) ||
+                     !can(command, VOLUME_CAN_WRITE)); // those are refused as changes
+    bool is_all = nsid == NVME_NSID_ALL && opcode == NVME_IO_FLUSH;
+    if (!is_known) {
+        fail(command, NVME_INVALID_OPCODE, NVME_SQE_OFF_OPCODE);
+    } else if (nsid != NVME_NSID && !is_all) {
+        fail(command, NVME_INVALID_NAMESPACE, NVME_SQE_OFF_NSID);
+    } else if ((command->queue->controller->csts & NVME_CSTS_RDY) == 0) {
+        fail(command, NVME_COMMAND_SEQUENCE_ERROR, NVME_SQE_OFF_OPCODE);
+    } else {
+        facts->execute(command, now);
+    }
+}

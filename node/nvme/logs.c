@@ -1,0 +1,265 @@
+// What Get Log Page answers.
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "node/nvme/agent.h"
+
+enum { SMART_UNIT_LEN = 512 * 1000, ROOM_KELVIN = 293, LOG_UNIT_LEN = 4 };
+
+// A part of a log: octets [from, from + len) of it, into `out`, which is zeroed.
+struct part {
+    uint8_t *out;
+    uint64_t from;
+    uint32_t len;
+};
+
+// Of the log's octets [at, at + len), those that the part wants.
+static void part_put(const struct part *part, uint64_t at, const void *octets, uint32_t len)
+{
+    uint64_t first = at > part->from ? at : part->from;
+    uint64_t end = at + len < part->from + part->len ? at + len : part->from + part->len;
+    if (first < end) {
+        memcpy(part->out + (first - part->from), (const uint8_t *)octets + (first - at),
+               end - first);
+    }
+}
+
+/* ---- error information ----------------------------------------------------------------------- */
+
+static uint64_t error_len(const struct nvme_controller *c)
+{
+    return (uint64_t)NVME_ERROR_LOG_COUNT * NVME_ERROR_LEN;
+}
+
+static void error_emit(const struct nvme_controller *c, const struct part *part)
+{
+    for (uint64_t i = 0; i < NVME_ERROR_LOG_COUNT && i < c->error_count; i++) {
+        const struct nvme_error *error = &c->errors[(c->error_count - i) % NVME_ERROR_LOG_COUNT];
+        uint8_t entry[NVME_ERROR_LEN] = {0};
+        put_le64(entry + NVME_ERROR_OFF_COUNT, error->count);
+        put_le16(entry + NVME_ERROR_OFF_SQID, error->sqid);
+        put_le16(entry + NVME_ERROR_OFF_CID, error->cid);
+        put_le16(entry + NVME_ERROR_OFF_STATUS, (uint16_t)(error->status << NVME_CQE_STATUS_SHIFT));
+        put_le16(entry + NVME_ERROR_OFF_LOCATION, error->location);
+        put_le64(entry + NVME_ERROR_OFF_LBA, error->lba);
+        put_le32(entry + NVME_ERROR_OFF_NSID, error->nsid);
+        entry[NVME_ERROR_OFF_TRTYPE] = c->queues[0]->parts.transport->trtype;
+        part_put(part, i * NVME_ERROR_LEN, entry, sizeof entry);
+    }
+}
+
+/* ---- SMART, firmware, changed namespaces ----------------------------------------------------- */
+
+static uint64_t smart_len(const struct nvme_controller *c)
+{
+    return NVME_SMART_LEN;
+}
+
+static void smart_emit(const struct nvme_controller *c, const struct part *part)
+{
+    uint8_t log[NVME_SMART_LEN] = {0};
+    put_le16(log + NVME_SMART_OFF_TEMPERATURE, ROOM_KELVIN); // there is no sensor
+    log[NVME_SMART_OFF_SPARE] = 100;
+    put_le64(log + NVME_SMART_OFF_DATA_UNITS_READ,
+             (c->octets_read + SMART_UNIT_LEN - 1) / SMART_UNIT_LEN);
+    put_le64(log + NVME_SMART_OFF_DATA_UNITS_WRITTEN,
+             (c->octets_written + SMART_UNIT_LEN - 1) / SMART_UNIT_LEN);
+    put_le64(log + NVME_SMART_OFF_READ_COMMANDS, c->reads);
+    put_le64(log + NVME_SMART_OFF_WRITE_COMMANDS, c->writes);
+    put_le64(log + NVME_SMART_OFF_ERROR_COUNT, c->error_count);
+    part_put(part, 0, log, sizeof log);
+}
+
+static uint64_t firmware_len(const struct nvme_controller *c)
+{
+    return NVME_FIRMWARE_LEN;
+}
+
+static void firmware_emit(const struct nvme_controller *c, const struct part *part)
+{
+    uint8_t log[NVME_FIRMWARE_LEN] = {0};
+    log[NVME_FIRMWARE_OFF_ACTIVE] = 1;
+    memcpy(log + NVME_FIRMWARE_OFF_SLOTS, "1       ", NVME_CTRL_FR_LEN);
+    part_put(part, 0, log, sizeof log);
+}
+
+static uint64_t changed_len(const struct nvme_controller *c)
+{
+    return NVME_CHANGED_NAMESPACES_LEN;
+}
+
+static void changed_emit(const struct nvme_controller *c, const struct part *part)
+{
+    uint8_t list[4];
+    put_le32(list, c->has_changed_namespace ? NVME_NSID : 0);
+    part_put(part, 0, list, sizeof list);
+}
+
+/* ---- discovery ------------------------------------------------------------------------------- */
+
+static const struct resource_table *table_of(const struct nvme_target *target)
+{
+    return target->parts.uma->resources(target->parts.uma_ctx);
+}
+
+static bool is_shown(const struct resource *row)
+{
+    return row->state != RESOURCE_FAILED && row->profile.block_size > 0;
+}
+
+// The numbers of the volumes that anybody could be shown.
+uint64_t nvme_discovery_digest(const struct nvme_target *target)
+{
+    const struct resource_table *table = table_of(target);
+    uint64_t digest = 0;
+    for (size_t i = 0; i < table->count; i++) {
+        if (is_shown(&table->rows[i])) {
+            digest = digest * UINT64_C(0x100000001b3) + table->rows[i].volume;
+        }
+    }
+    return digest;
+}
+
+static bool is_shown_to(const struct nvme_controller *c, const struct resource *row)
+{
+    return is_shown(row) && nvme_may_see(c->target, row, &c->client);
+}
+
+static uint64_t discovery_count(const struct nvme_controller *c)
+{
+    const struct resource_table *table = table_of(c->target);
+    uint64_t count = 0;
+    for (size_t i = 0; i < table->count; i++) {
+        count += is_shown_to(c, &table->rows[i]);
+    }
+    return count * c->target->listener_count;
+}
+
+static uint64_t discovery_len(const struct nvme_controller *c)
+{
+    return NVME_DISCOVERY_HEADER_LEN + discovery_count(c) * NVME_ENTRY_LEN;
+}
+
+// A listener at every address is told of by the one that this host came to.
+static const char *address_for(const struct nvme_controller *c,
+                               const struct nvme_listener *listener)
+{
+    const char *own = c->queues[0]->parts.local_address;
+    bool is_6 = strchr(own, ':') != NULL;
+    bool is_alike = is_6 == (listener->adrfam == NVME_ADRFAM_IPV6);
+    return listener->is_wildcard && is_alike && own[0] != '\0' ? own : listener->address;
+}
+
+static void put_field(uint8_t *at, size_t len, const char *text)
+{
+    size_t text_len = strlen(text);
+    memset(at, ' ', len);
+    memcpy(at, text, text_len < len ? text_len : len);
+}
+
+static void entry_emit(const struct nvme_controller *c, const struct resource *row,
+                       unsigned listener, uint8_t entry[NVME_ENTRY_LEN])
+{
+    const struct nvme_listener *l = &c->target->listeners[listener];
+    char nqn[NVME_NQN_MAX];
+    memset(entry, 0, NVME_ENTRY_LEN);
+    nvme_subsystem_nqn(row, nqn);
+    entry[NVME_ENTRY_OFF_TRTYPE] = l->trtype;
+    entry[NVME_ENTRY_OFF_ADRFAM] = l->adrfam;
+    entry[NVME_ENTRY_OFF_SUBTYPE] = NVME_SUBTYPE_NVM;
+    entry[NVME_ENTRY_OFF_TREQ] = NVME_TREQ_SECURE_NOT_REQUIRED | NVME_TREQ_SQ_FLOW_CONTROL_OPTIONAL;
+    put_le16(entry + NVME_ENTRY_OFF_PORTID, (uint16_t)(listener + 1));
+    put_le16(entry + NVME_ENTRY_OFF_CNTLID, NVME_CNTLID_DYNAMIC);
+    put_le16(entry + NVME_ENTRY_OFF_ASQSZ, NVME_ADMIN_DEPTH_MAX);
+    put_field(entry + NVME_ENTRY_OFF_TRSVCID, NVME_ENTRY_TRSVCID_LEN, l->service);
+    put_field(entry + NVME_ENTRY_OFF_TRADDR, NVME_ENTRY_TRADDR_LEN, address_for(c, l));
+    memcpy(entry + NVME_ENTRY_OFF_SUBNQN, nqn, strlen(nqn));
+    memcpy(entry + NVME_ENTRY_OFF_TSAS, l->tsas, sizeof l->tsas);
+}
+
+static void discovery_emit(const struct nvme_controller *c, const struct part *part)
+{
+    const struct resource_table *table = table_of(c->target);
+    uint8_t header[NVME_DISCOVERY_HEADER_LEN] = {0}, entry[NVME_ENTRY_LEN];
+    uint64_t at = NVME_DISCOVERY_HEADER_LEN;
+    put_le64(header + NVME_DISCOVERY_OFF_GENCTR, c->target->discovery_generation);
+    put_le64(header + NVME_DISCOVERY_OFF_NUMREC, discovery_count(c));
+    part_put(part, 0, header, sizeof header);
+    for (size_t i = 0; i < table->count; i++) {
+        for (unsigned j = 0; j < c->target->listener_count && is_shown_to(c, &table->rows[i]);
+             j++) {
+            bool is_wanted = at < part->from + part->len && at + NVME_ENTRY_LEN > part->from;
+            if (is_wanted) {
+                entry_emit(c, &table->rows[i], j, entry);
+                part_put(part, at, entry, sizeof entry);
+            }
+            at += NVME_ENTRY_LEN;
+        }
+    }
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static const struct log_facts {
+    uint8_t lid;
+    bool is_for_io, is_for_discovery;
+    uint32_t event; // that reading it lets be reported again
+    uint64_t (*len)(const struct nvme_controller *c);
+    void (*emit)(const struct nvme_controller *c, const struct part *part);
+} logs[] = {
+    {NVME_LOG_ERROR, true, true, 0, error_len, error_emit},
+    {NVME_LOG_SMART, true, false, 0, smart_len, smart_emit},
+    {NVME_LOG_FIRMWARE, true, false, 0, firmware_len, firmware_emit},
+    {NVME_LOG_CHANGED_NAMESPACES, true, false, NVME_EVENT_NAMESPACE_ATTRIBUTES, changed_len,
+     changed_emit},
+    {NVME_LOG_DISCOVERY, false, true, NVME_EVENT_DISCOVERY_CHANGE, discovery_len, discovery_emit},
+};
+
+static const struct log_facts *facts_of(const struct nvme_controller *c, uint8_t lid)
+{
+    for (unsigned i = 0; i < sizeof logs / sizeof logs[0]; i++) {
+        bool is_here = c->is_discovery ? logs[i].is_for_discovery : logs[i].is_for_io;
+        if (logs[i].lid == lid && is_here) {
+            return &logs[i];
+        }
+    }
+    return NULL;
+}
+
+static void on_scratch(struct nvme_command *command, instant_ns now)
+{
+    struct nvme_controller *c = command->queue->controller;
+    const struct log_facts *facts = facts_of(c, command->sqe[NVME_GET_LOG_OFF_LID]);
+    struct part part = {.out = command->data,
+                        .from = get_le64(command->sqe + NVME_GET_LOG_OFF_LPO),
+                        .len = command->data_len};
+    bool keeps_event = (command->sqe[NVME_GET_LOG_OFF_LSP] & NVME_GET_LOG_RAE) != 0;
+    memset(part.out, 0, part.len);
+    facts->emit(c, &part);
+    if (!keeps_event && facts->event != 0) {
+        c->has_changed_namespace &= facts->event != NVME_EVENT_NAMESPACE_ATTRIBUTES;
+        nvme_event_read(c, facts->event);
+    }
+    nvme_command_deliver_scratch(command, part.len);
+}
+
+void nvme_get_log(struct nvme_command *command, instant_ns now)
+{
+    struct nvme_controller *c = command->queue->controller;
+    const struct log_facts *facts = facts_of(c, command->sqe[NVME_GET_LOG_OFF_LID]);
+    uint64_t offset = get_le64(command->sqe + NVME_GET_LOG_OFF_LPO);
+    uint64_t len = (((uint64_t)get_le16(command->sqe + NVME_GET_LOG_OFF_NUMDU) << 16 |
+                     get_le16(command->sqe + NVME_GET_LOG_OFF_NUMDL)) +
+                    1) *
+                   LOG_UNIT_LEN;
+    if (facts == NULL) {
+        nvme_command_fail(command, NVME_INVALID_LOG_PAGE | NVME_STATUS_DNR, NVME_GET_LOG_OFF_LID);
+    } else if (len > NVME_SCRATCH_LEN) {
+        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_GET_LOG_OFF_NUMDL);
+    } else if (offset > facts->len(c) || offset % LOG_UNIT_LEN != 0) {
+        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_GET_LOG_OFF_LPO);
+    } else if (nvme_command_can_move(command, (uint32_t)len)) {
+        nvme_scratch_take(command, (uint32_t)len, on_scratch, now);
+    }
+}

@@ -1,0 +1,389 @@
+// Queues, and the commands on their way through: from the transport to whoever carries them out, to
+// the CTA, and back.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "node/nvme/agent.h"
+
+/* ---- a queue's life -------------------------------------------------------------------------- */
+
+struct nvme_queue *nvme_queue_create(const struct nvme_queue_parts *parts)
+{
+    struct nvme_queue *queue =
+        calloc(1, sizeof *queue + parts->command_count * sizeof queue->commands[0]);
+    if (queue == NULL) {
+        return NULL;
+    }
+    CHECK(parts->scratch.len >= (parts->qid > 0 ? NVME_SCRATCH_IO_LEN : NVME_SCRATCH_LEN));
+    queue->parts = *parts;
+    queue->target = parts->target;
+    list_init(&queue->free);
+    list_init(&queue->scratch_waiters);
+    for (uint32_t i = 0; i < parts->command_count; i++) {
+        queue->commands[i].queue = queue;
+        list_push_tail(&queue->free, &queue->commands[i].wait_link);
+    }
+    list_push_tail(&queue->target->queues, &queue->link);
+    return queue;
+}
+
+void nvme_queue_destroy(struct nvme_queue *queue)
+{
+    if (queue == NULL) {
+        return;
+    }
+    struct nvme_target *target = queue->target;
+    CHECK(nvme_queue_is_over(queue));
+    if (queue->has_connection) {
+        target->parts.uma->disconnect(target->parts.uma_ctx, queue->connection);
+    }
+    if (queue->controller != NULL) {
+        nvme_controller_leave(queue->controller, queue);
+    }
+    list_remove(&queue->link);
+    free(queue);
+    nvme_connect_pending(target);
+}
+
+void nvme_queue_force_destroy(struct nvme_queue *queue)
+{
+    if (queue != NULL) {
+        list_remove(&queue->link);
+        free(queue);
+    }
+}
+
+bool nvme_queue_is_idle(const struct nvme_queue *queue)
+{
+    return queue->under_way == 0;
+}
+
+bool nvme_queue_is_over(const struct nvme_queue *queue)
+{
+    return queue->is_closed && queue->under_way == 0;
+}
+
+bool nvme_queue_is_connected(const struct nvme_queue *queue)
+{
+    return queue->state == NVME_QUEUE_CONNECTED;
+}
+
+bool nvme_queue_has_flow_control(const struct nvme_queue *queue)
+{
+    return queue->has_flow_control;
+}
+
+static void drop_all(struct list_link *waiters)
+{
+    for (struct list_link *l; (l = list_pop_head(waiters)) != NULL;) {
+        nvme_command_drop(LIST_ENTRY(l, struct nvme_command, wait_link));
+    }
+}
+
+void nvme_queue_close(struct nvme_queue *queue, instant_ns now)
+{
+    struct nvme_controller *c = queue->controller;
+    if (queue->is_closed) {
+        return;
+    }
+    queue->is_closed = true;
+    drop_all(&queue->scratch_waiters);
+    if (queue->connecting != NULL && queue->connecting->stage == NVME_WAITING) {
+        nvme_command_drop(queue->connecting);
+        queue->connecting = NULL;
+    }
+    if (c != NULL && c->queues[0] == queue) {
+        drop_all(&c->event_requests);
+        c->event_request_count = 0;
+        nvme_controller_end(c, "its admin queue has ended");
+    }
+    queue->parts.transport->wake(queue->parts.connection);
+}
+
+/* ---- ends of commands ------------------------------------------------------------------------ */
+
+static void scratch_release(struct nvme_queue *queue, instant_ns now)
+{
+    struct list_link *l = queue->is_closed ? NULL : list_pop_head(&queue->scratch_waiters);
+    queue->scratch_holder = NULL;
+    if (l != NULL) {
+        struct nvme_command *next = LIST_ENTRY(l, struct nvme_command, wait_link);
+        queue->scratch_holder = next;
+        next->on_scratch(next, now);
+    }
+}
+
+static void command_end(struct nvme_command *command, instant_ns now)
+{
+    struct nvme_queue *queue = command->queue;
+    CHECK(queue->under_way > 0 && command->stage != NVME_FREE);
+    command->stage = NVME_FREE;
+    queue->under_way--;
+    list_push_head(&queue->free, &command->wait_link);
+    if (queue->scratch_holder == command) {
+        scratch_release(queue, now);
+    }
+    queue->parts.transport->wake(queue->parts.connection);
+}
+
+void nvme_command_drop(struct nvme_command *command)
+{
+    CHECK(command->queue->is_closed);
+    command_end(command, 0);
+}
+
+static void respond(struct nvme_command *command)
+{
+    struct nvme_queue *queue = command->queue;
+    if (queue->is_closed) {
+        nvme_command_drop(command);
+        return;
+    }
+    command->stage = NVME_RESPONDING;
+    queue->parts.transport->respond(queue->parts.connection, command);
+}
+
+void nvme_command_succeed(struct nvme_command *command)
+{
+    command->status = NVME_OK;
+    respond(command);
+}
+
+static uint64_t lba_of(const struct nvme_command *command)
+{
+    return command->queue->qid != 0 ? get_le64(command->sqe + NVME_RW_OFF_SLBA) : 0;
+}
+
+static void log_error(struct nvme_controller *c, const struct nvme_command *command,
+                      unsigned location)
+{
+    uint64_t count = ++c->error_count;
+    c->errors[count % NVME_ERROR_LOG_COUNT] =
+        (struct nvme_error){.count = count,
+                            .lba = lba_of(command),
+                            .nsid = get_le32(command->sqe + NVME_SQE_OFF_NSID),
+                            .sqid = command->queue->qid,
+                            .cid = get_le16(command->sqe + NVME_SQE_OFF_CID),
+                            .status = command->status,
+                            .location = (uint16_t)location};
+}
+
+void nvme_command_fail(struct nvme_command *command, unsigned status, unsigned location)
+{
+    struct nvme_controller *c = command->queue->controller;
+    command->queue->target->counters.errors++;
+    command->status = (uint16_t)(status | (c != NULL ? NVME_STATUS_MORE : 0));
+    if (c != NULL) {
+        log_error(c, command, location);
+    }
+    respond(command);
+}
+
+void nvme_command_cqe(struct nvme_command *command, uint8_t *ret)
+{
+    struct nvme_queue *queue = command->queue;
+    queue->head = queue->entries > 0 ? (queue->head + 1) % queue->entries : 0;
+    put_le64(ret + NVME_CQE_OFF_RESULT, command->result);
+    put_le16(ret + NVME_CQE_OFF_SQHD,
+             queue->has_flow_control ? (uint16_t)queue->head : NVME_SQHD_NONE);
+    put_le16(ret + NVME_CQE_OFF_SQID, queue->qid);
+    memcpy(ret + NVME_CQE_OFF_CID, command->sqe + NVME_SQE_OFF_CID, 2);
+    put_le16(ret + NVME_CQE_OFF_STATUS, (uint16_t)(command->status << NVME_CQE_STATUS_SHIFT));
+}
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+static void fetch(struct nvme_command *command)
+{
+    struct nvme_queue *queue = command->queue;
+    command->stage = NVME_FETCHING;
+    queue->parts.transport->fetch(queue->parts.connection, command);
+}
+
+static void deliver(struct nvme_command *command)
+{
+    struct nvme_queue *queue = command->queue;
+    command->status = NVME_OK;
+    command->stage = NVME_DELIVERING;
+    queue->parts.transport->deliver(queue->parts.connection, command);
+}
+
+bool nvme_command_can_move(struct nvme_command *command, uint32_t len)
+{
+    enum nvme_status status = nvme_sgl_check(
+        &command->sgl, command->queue->parts.transport->sgl_kinds, command->in_capsule_len, len);
+    if (status != NVME_OK) {
+        nvme_command_fail(command, status | NVME_STATUS_DNR, NVME_SQE_OFF_SGL1);
+    }
+    return status == NVME_OK;
+}
+
+void nvme_scratch_take(struct nvme_command *command, uint32_t len,
+                       void (*on_scratch)(struct nvme_command *command, instant_ns now),
+                       instant_ns now)
+{
+    struct nvme_queue *queue = command->queue;
+    CHECK(len <= queue->parts.scratch.len);
+    command->data = queue->parts.scratch.ptr;
+    command->data_len = len;
+    command->on_scratch = on_scratch;
+    if (queue->scratch_holder != NULL) {
+        command->stage = NVME_WAITING;
+        list_push_tail(&queue->scratch_waiters, &command->wait_link);
+        return;
+    }
+    queue->scratch_holder = command;
+    on_scratch(command, now);
+}
+
+void nvme_scratch_fetch(struct nvme_command *command,
+                        void (*on_fetched)(struct nvme_command *command, instant_ns now))
+{
+    command->on_fetched = on_fetched;
+    fetch(command);
+}
+
+void nvme_command_deliver_scratch(struct nvme_command *command, uint32_t len)
+{
+    command->data_len = len;
+    deliver(command);
+}
+
+/* ---- from the transport ---------------------------------------------------------------------- */
+
+static void execute(struct nvme_command *command, instant_ns now)
+{
+    const uint8_t *sqe = command->sqe;
+    if ((sqe[NVME_SQE_OFF_FLAGS] & NVME_SQE_FUSE_MASK) != 0 ||
+        (sqe[NVME_SQE_OFF_FLAGS] & NVME_SQE_PSDT_MASK) != NVME_SQE_PSDT_SGL) {
+        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_SQE_OFF_FLAGS);
+    } else if (sqe[NVME_SQE_OFF_OPCODE] == NVME_FABRICS) {
+        nvme_fabrics_execute(command, now);
+    } else if (command->queue->state != NVME_QUEUE_CONNECTED) {
+        nvme_command_fail(command, NVME_COMMAND_SEQUENCE_ERROR | NVME_STATUS_DNR,
+                          NVME_SQE_OFF_OPCODE);
+    } else if (command->queue->qid == 0) {
+        nvme_admin_execute(command, now);
+    } else {
+        nvme_io_execute(command, now);
+    }
+}
+
+bool nvme_queue_on_capsule(struct nvme_queue *queue, const uint8_t *sqe, uint32_t in_capsule_len,
+                           void *capsule, instant_ns now)
+{
+    struct list_link *l = list_pop_head(&queue->free);
+    if (l == NULL) {
+        return false;
+    }
+    struct nvme_command *command = LIST_ENTRY(l, struct nvme_command, wait_link);
+    command->sgl = nvme_sgl_parse(sqe + NVME_SQE_OFF_SGL1);
+    command->capsule = capsule;
+    command->in_capsule_len = in_capsule_len;
+    command->data = NULL;
+    command->data_len = 0;
+    command->result = 0;
+    command->transfer_status = NVME_OK;
+    command->stage = NVME_WAITING;
+    command->on_fetched = NULL;
+    command->flushes_behind = false;
+    memcpy(command->sqe, sqe, NVME_SQE_LEN);
+    queue->under_way++;
+    queue->target->counters.commands++;
+    if (queue->controller != NULL) {
+        queue->controller->heard_ns = now;
+    }
+    execute(command, now);
+    return true;
+}
+
+// Data of the CTA's buffer have been moved, or have not.
+static void service_moved(struct nvme_command *command, enum nvme_status status, instant_ns now)
+{
+    struct nvme_target *target = command->queue->target;
+    bool is_read = command->stage == NVME_DELIVERING;
+    command->transfer_status = (uint16_t)status;
+    command->stage = NVME_AT_CTA;
+    target->parts.cta->transferred(target->parts.cta_ctx, &command->service,
+                                   status == NVME_OK ? NODE_OK : NODE_TRANSFER, now);
+    if (is_read) {
+        command_end(command, now);
+    }
+}
+
+static void scratch_fetched(struct nvme_command *command, enum nvme_status status, instant_ns now)
+{
+    if (command->queue->is_closed) {
+        nvme_command_drop(command);
+    } else if (status != NVME_OK) {
+        nvme_command_fail(command, status, NVME_ERROR_NO_LOCATION);
+    } else {
+        command->on_fetched(command, now);
+    }
+}
+
+void nvme_command_done(struct nvme_command *command, enum nvme_status status, instant_ns now)
+{
+    bool has_scratch = command->queue->scratch_holder == command;
+    bool has_data = command->stage == NVME_FETCHING || command->stage == NVME_DELIVERING;
+    CHECK(has_data || command->stage == NVME_RESPONDING);
+    command->queue->target->counters.transfers_bad += status != NVME_OK && has_data;
+    if (has_data && !has_scratch) {
+        service_moved(command, status, now);
+    } else if (command->stage == NVME_FETCHING) {
+        scratch_fetched(command, status, now);
+    } else {
+        command_end(command, now);
+    }
+}
+
+/* ---- the CTA --------------------------------------------------------------------------------- */
+
+void nvme_command_submit(struct nvme_command *command, enum node_operation operation,
+                         unsigned flags, uint64_t offset, uint64_t len, instant_ns now)
+{
+    struct nvme_target *target = command->queue->target;
+    bool has_data = operation == NODE_READ || operation == NODE_WRITE;
+    command->stage = NVME_AT_CTA;
+    command->service = (struct service_request){.connection = command->queue->connection,
+                                                .operation = (uint8_t)operation,
+                                                .flags = (uint16_t)flags,
+                                                .offset = offset,
+                                                .len = len,
+                                                .data_len = has_data ? (uint32_t)len : 0,
+                                                .deadline = INSTANT_NEVER};
+    target->parts.cta->submit(target->parts.cta_ctx, &command->service, now);
+}
+
+static void on_transfer(void *ctx, struct service_request *service, instant_ns now)
+{
+    struct nvme_command *command = LIST_ENTRY(service, struct nvme_command, service);
+    bool is_read = service->operation == NODE_READ;
+    command->data = service->data;
+    command->data_len = service->buffer.len;
+    if (command->queue->is_closed) {
+        command->stage = is_read ? NVME_DELIVERING : NVME_FETCHING;
+        service_moved(command, NVME_DATA_TRANSFER_ERROR, now);
+    } else if (is_read) {
+        deliver(command);
+    } else {
+        fetch(command);
+    }
+}
+
+static void on_complete(void *ctx, struct service_request *service, instant_ns now)
+{
+    struct nvme_command *command = LIST_ENTRY(service, struct nvme_command, service);
+    if (command->queue->is_closed) {
+        nvme_command_drop(command);
+    } else {
+        nvme_io_complete(command, service->completion, now);
+    }
+}
+
+const struct tts_for_cta nvme_for_cta = {
+    .transfer = on_transfer,
+    .complete = on_complete,
+};

@@ -1,0 +1,35 @@
+// The target transport service for NVMe/TCP: connections carry the queues of the NVMe controllers
+// (node/nvme/controller.h). Header and data digests as the host wishes; data of writes in the
+// capsule, or asked for by R2T and received straight into the pool; data of reads sent from it.
+#pragma once
+
+#include "node/interface/uma_tts.h"
+#include "node/loop/loop.h"
+#include "node/nvme/controller.h"
+
+struct nvme_tcp;
+
+struct nvme_tcp_counters {
+    uint64_t accepted;
+    uint64_t refused;       // connections beyond what there is room for
+    uint64_t malformed;     // connections ended because the host did not keep to the protocol
+    uint64_t stalled;       // connections ended because nothing moved for too long
+    uint64_t digest_errors; // of headers and of data
+    uint64_t octets_in_capsules;
+    uint64_t octets_asked; // by R2T
+    uint64_t octets_sent;  // data of reads
+};
+
+struct nvme_tcp_parts {
+    struct loop *loop;
+    const char *listen; // "HOST:PORT", "[HOST]:PORT"; PORT 0: one that is free
+    struct nvme_target *target;
+};
+
+// NULL without memory. It joins the loop as a member.
+struct nvme_tcp *nvme_tcp_create(const struct nvme_tcp_parts *parts);
+void nvme_tcp_destroy(struct nvme_tcp *tcp);
+
+extern const struct tts_for_uma nvme_tcp_for_uma;
+
+struct nvme_tcp_counters nvme_tcp_counters(const struct nvme_tcp *tcp);

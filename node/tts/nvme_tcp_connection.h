@@ -1,0 +1,152 @@
+// One NVMe/TCP connection, for the files of that TTS: its socket, the PDU that is coming, the PDUs
+// that are to go.
+//
+//     nvme_tcp.c          the listener, sockets, lives of connections
+//     nvme_tcp_receive.c  PDUs from the host: headers, checks, data on their way into place
+//     nvme_tcp_send.c     PDUs to the host; what the controllers ask for
+#pragma once
+
+#include <stdbool.h>
+
+#include "node/tts/nvme_tcp.h"
+#include "node/tts/nvme_tcp_wire.h"
+
+enum nvme_tcp_limits {
+    NVME_TCP_CONNECTION_MAX = 512,
+    NVME_TCP_COMMAND_COUNT = NVME_QUEUE_DEPTH_MAX,
+    NVME_TCP_IN_LEN = 64 << 10,
+    NVME_TCP_DATA_MAX = NVME_DATA_LEN_MAX, // of one H2CData PDU
+    NVME_TCP_ALIGN_MAX = 4 * (NVME_TCP_PDA_MAX + 1),
+    NVME_TCP_HEAD_MAX = 2 * NVME_TCP_HEADER_MAX,
+    NVME_TCP_TAIL_MAX = 2 * NVME_TCP_DIGEST_LEN + NVME_TCP_RESP_HLEN,
+};
+
+enum nvme_tcp_state {
+    NVME_TCP_WAITS_IC, // for ICReq
+    NVME_TCP_OPEN,
+    NVME_TCP_LEAVING, // nothing is read any more; what is queued is sent
+    NVME_TCP_ENDED,   // the socket is closed; commands are under way
+};
+
+// Octets on their way out: a head, data, a tail.
+struct nvme_tcp_out {
+    struct list_link link;
+    uint8_t head[NVME_TCP_HEAD_MAX];
+    uint8_t tail[NVME_TCP_TAIL_MAX];
+    const uint8_t *data;
+    uint32_t head_len, data_len, tail_len;
+    uint64_t sent;
+};
+
+enum nvme_tcp_stage {
+    NVME_TCP_FREE,
+    NVME_TCP_PENDING,    // at the controllers
+    NVME_TCP_IN_CAPSULE, // fetch: data come, or came, with the capsule
+    NVME_TCP_ASKING,     // fetch: an R2T is to be sent
+    NVME_TCP_ASKED,      // and has been: data come as H2CData
+    NVME_TCP_ANSWERING,  // the response is to be sent
+};
+
+// A capsule, until its response is out. Its place in the connection's table is the tag of its R2T.
+struct nvme_tcp_command {
+    struct nvme_tcp_connection *connection;
+    struct nvme_command *command; // while the controllers have lent it
+    enum nvme_tcp_stage stage;
+    bool is_staged; // the data in the capsule are there, in the staging area
+    bool is_bad;    // a data digest was wrong
+    uint16_t cid;
+    uint32_t filled; // ASKED: octets that have come
+    struct nvme_tcp_out out;
+    struct list_link link; // free
+};
+
+// Data of the PDU under way: skip, then `to`, then drop.
+struct nvme_tcp_incoming {
+    struct nvme_tcp_command *command; // whose they are; NULL: nobody's
+    uint32_t left;                    // octets of data still to come, of all three
+    uint32_t skip;
+    uint8_t *to;
+    uint32_t to_len;
+    bool has_digest;
+    bool is_on;     // such a PDU is under way
+    bool is_direct; // in-capsule data: to where the device takes them from
+    uint32_t crc;
+};
+
+struct nvme_tcp_connection {
+    struct nvme_tcp *tcp;
+    struct nvme_queue *queue;
+    int fd;
+    enum nvme_tcp_state state;
+    struct loop_watch *watch;
+    uint32_t watched; // events
+    instant_ns deadline;
+    bool is_dropped; // the controllers want it gone
+    bool is_full;    // a capsule waits for room
+    bool has_header_digest, has_data_digest;
+    uint32_t align;       // of data that the host receives
+    uint32_t asked_count; // commands whose data are awaited
+
+    struct nvme_tcp_incoming incoming;
+    uint8_t in[NVME_TCP_IN_LEN];
+    uint32_t in_at, in_len; // what has come and is not used: [in_at, in_len)
+
+    struct list_link outs;
+    struct nvme_tcp_out control; // ICResp, C2HTermReq
+    struct list_link free;
+    struct nvme_tcp_command commands[NVME_TCP_COMMAND_COUNT];
+    uint8_t *staging; // NVME_TCP_IN_CAPSULE_MAX octets for each command
+    uint8_t *scratch;
+
+    struct list_link link;       // all connections
+    struct list_link dirty_link; // those to look at
+};
+
+struct nvme_tcp {
+    struct nvme_tcp_parts parts;
+    struct loop_member member;
+    int listen_fd;
+    struct loop_watch *listen_watch;
+    char host[NVME_ADDRESS_MAX], port[8]; // as clients reach it
+    unsigned connection_count;
+    struct list_link connections;
+    struct list_link dirty;
+    struct nvme_tcp_counters counters;
+};
+
+enum nvme_tcp_verdict {
+    NVME_TCP_GOES_ON,
+    NVME_TCP_NEEDS_MORE, // octets
+    NVME_TCP_STOPS,      // until something else has happened
+};
+
+// ---- nvme_tcp_receive.c
+
+// Takes what has come as far as it goes, one step.
+enum nvme_tcp_verdict nvme_tcp_take(struct nvme_tcp_connection *c, instant_ns now);
+// Where data may be received straight into place: `*ret_len` octets; NULL: nowhere now.
+uint8_t *nvme_tcp_direct(const struct nvme_tcp_connection *c, uint32_t *ret_len);
+// So many have been.
+void nvme_tcp_received(struct nvme_tcp_connection *c, uint32_t len);
+// The controllers want the data of a capsule that has come.
+void nvme_tcp_fetch_in_capsule(struct nvme_tcp_command *t, instant_ns now);
+
+// ---- nvme_tcp_send.c
+
+extern const struct nvme_transport nvme_tcp_transport;
+void nvme_tcp_command_init(struct nvme_tcp_connection *c);
+void nvme_tcp_send_ic_resp(struct nvme_tcp_connection *c);
+// The host has broken the protocol: says so, at octet or value `fei`, and leaves.
+void nvme_tcp_send_term(struct nvme_tcp_connection *c, const uint8_t *header, uint32_t header_len,
+                        enum nvme_tcp_fatal fes, uint32_t fei);
+// Gives the command back.
+void nvme_tcp_done(struct nvme_tcp_command *t, enum nvme_status status, instant_ns now);
+// Sends what is queued. 0, -EAGAIN, or another negative errno: the host is gone.
+int nvme_tcp_flush(struct nvme_tcp_connection *c, instant_ns now);
+// The connection is gone: everything that is lent goes back.
+void nvme_tcp_abandon(struct nvme_tcp_connection *c, instant_ns now);
+
+// ---- nvme_tcp.c
+
+// Something is to be sent, or the state changed: looked at when the batch ends.
+void nvme_tcp_touch(struct nvme_tcp_connection *c);
