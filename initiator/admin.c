@@ -54,7 +54,10 @@ static int run(struct initiator_slot *slot, const char *name, struct initiator_a
                            nvme->attr.timeout_ms);
             break;
         }
-        weft_nvme_wait(nvme, (int)((until - now) / NS_PER_MS) + 1);
+        weft_nvme_poll(nvme);
+        if (!ret->is_there) { // weft_nvme_wait looks for I/O alone, and would sleep over it
+            initiator_sleep(nvme, (int)((until - now) / NS_PER_MS) + 1);
+        }
     }
     return ret->is_there ? 0
                          : initiator_why(ret_why, nvme->lost_error, "%s: %s", name, nvme->lost_why);

@@ -149,6 +149,8 @@ int initiator_why(char *ret_why, int error, const char *format, ...)
 /* ---- controller.c ---------------------------------------------------------------------------- */
 
 instant_ns initiator_clock(void);
+// Until a descriptor is ready, or the time is up.
+void initiator_sleep(const struct weft_nvme *nvme, int timeout_ms);
 // The connection is of no more use: all queue pairs go, all that is outstanding completes.
 void initiator_lose(struct weft_nvme *nvme, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

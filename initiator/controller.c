@@ -396,13 +396,20 @@ int weft_nvme_fd(const struct weft_nvme *nvme)
     return nvme->epoll_fd;
 }
 
+void initiator_sleep(const struct weft_nvme *nvme, int timeout_ms)
+{
+    struct pollfd ready = {.fd = nvme->epoll_fd, .events = POLLIN};
+    if (!nvme->is_lost) {
+        poll(&ready, 1, timeout_ms);
+    }
+}
+
 int weft_nvme_wait(struct weft_nvme *nvme, int timeout_ms)
 {
     int completed = weft_nvme_poll(nvme);
     if (completed != 0) {
         return completed;
     }
-    struct pollfd ready = {.fd = nvme->epoll_fd, .events = POLLIN};
-    poll(&ready, 1, timeout_ms);
+    initiator_sleep(nvme, timeout_ms);
     return weft_nvme_poll(nvme);
 }
