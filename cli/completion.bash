@@ -78,19 +78,35 @@ _weft_serve() {
     fi
 }
 
+# Commands that take addresses of volumes; `weft cp` takes files too.
+_weft_volumes() {
+    local word=$1 command=$2
+    if [[ $word == -* ]]; then
+        _weft_words compgen -W "$(_weft_options "${COMP_WORDS[0]}" "$command")" -- "$word"
+        [[ ${COMPREPLY[*]} == *= ]] && compopt -o nospace 2>/dev/null
+    elif [[ $command == cp ]]; then
+        _weft_words compgen -f -W 'nvme+rdma://' -- "$word"
+    elif [[ $command != discover ]]; then
+        _weft_words compgen -W 'nvme+rdma://' -- "$word"
+    fi
+}
+
 _weft() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     COMPREPLY=()
     case $COMP_CWORD:${COMP_WORDS[1]} in
     1:*)
         _weft_words compgen \
-            -W 'run stat reads serve status rescan help --help --version' -- "$word"
+            -W 'run stat reads serve status rescan discover ls info cp help --help --version' \
+            -- "$word"
         ;;
     2:help)
-        _weft_words compgen -W 'run stat reads serve status rescan help environment' -- "$word"
+        _weft_words compgen \
+            -W 'run stat reads serve status rescan discover ls info cp help environment' -- "$word"
         ;;
     *:run) _weft_run "$word" "$before" ;;
     *:serve) _weft_serve "$word" "$before" ;;
+    *:cp | *:discover | *:ls | *:info) _weft_volumes "$word" "${COMP_WORDS[1]}" ;;
     *:status | *:rescan)
         if [[ $word == -* ]]; then
             _weft_words compgen -W "$(_weft_options "${COMP_WORDS[@]:0:2}")" -- "$word"

@@ -28,11 +28,11 @@ def complete(*words, folder='/'):
 
 @case
 def commands():
-    assert complete('') == {'run', 'stat', 'reads', 'serve', 'status', 'rescan', 'help', '--help',
-                            '--version'}
+    all_commands = {'run', 'stat', 'reads', 'serve', 'status', 'rescan', 'discover', 'ls', 'info',
+                    'cp', 'help'}
+    assert complete('') == all_commands | {'--help', '--version'}
     assert complete('s') == {'serve', 'stat', 'status'}
-    assert complete('help', '') == {'run', 'stat', 'reads', 'serve', 'status', 'rescan', 'help',
-                                    'environment'}
+    assert complete('help', '') == all_commands | {'environment'}
 
 
 @case
@@ -77,6 +77,17 @@ def serve_offers_files_and_drivers():
         assert {'file:', 'ram:', 'null:'} <= complete('serve', '', folder=folder)
     assert {'--nbd=', '--run=', '--read-only'} <= complete('serve', '-')
     assert complete('serve', '--rta', '=') == {'each', 'one', 'host'}
+
+
+@case
+def cp_offers_files_and_volumes():
+    with scratch() as folder:
+        pathlib.Path(folder, 'disk.img').touch()
+        assert complete('cp', 'di', folder=folder) == {'disk.img'}
+    assert complete('cp', 'nv') == {'nvme+rdma://'}
+    assert complete('info', '') == {'nvme+rdma://'}
+    assert {'--verify', '--depth=', '--sparse'} <= complete('cp', '-')
+    assert '--json' in complete('ls', '-')
 
 
 @case

@@ -5,7 +5,7 @@ import subprocess
 
 from cases import case, expect, main, settings, weft
 
-COMMANDS = ('run', 'stat', 'serve', 'status', 'rescan', 'help')
+COMMANDS = ('run', 'stat', 'serve', 'status', 'rescan', 'discover', 'ls', 'info', 'cp', 'help')
 
 
 @case
@@ -57,7 +57,20 @@ def wrong_command_lines_are_refused():
             (['stat', 'abc'], 'abc is not a process id'),
             (['stat', '0'], '0 is not a process id'),
             (['stat', '--watch=x'], 'it must be 1 to 86400 seconds'),
-            (['stat', '--bogus'], 'no option --bogus')):
+            (['stat', '--bogus'], 'no option --bogus'),
+            (['discover'], 'one address, not 0'),
+            (['discover', '--bogus', 'h'], 'no option --bogus'),
+            (['ls', 'a', 'b'], 'one address, not 2'),
+            (['ls', 'h:'], 'no port behind the colon'),
+            (['info', '2001:db8::1'], 'an IPv6 number stands in brackets'),
+            (['info', 'h'], 'names no subsystem; `weft ls h` lists them'),
+            (['info', 'nvme+rdma://h/n/0'], '0 is not the number of a namespace'),
+            (['cp', 'a'], 'a source and a destination, not 1 word'),
+            (['cp', 'a', 'b'], 'one of the two must be a volume'),
+            (['cp', '--depth=0', 'a', 'nvme+rdma://h/n'], 'it must be 1 to 128'),
+            (['cp', '--depth'], '--depth needs a value'),
+            (['cp', 'nvme+rdma://h', 'b'], 'names no subsystem; `weft ls` lists them'),
+            (['cp', '--bogus'], 'no option --bogus')):
         expect(weft(*words), 2, '', said, '\n  do:  weft help')
 
 

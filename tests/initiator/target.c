@@ -17,8 +17,8 @@
 #include "node/nvme/wire.h"
 
 enum {
-    QUEUE_MAX = 16,
-    DEPTH = 33, // commands of a queue at a time, at most
+    QUEUE_MAX = 128, // connections in all
+    DEPTH = 33,      // commands of a queue at a time, at most
     CAPSULE_LEN = NVME_SQE_LEN + TARGET_IN_CAPSULE_LEN,
     SCRATCH_LEN = 4096,
     CONTROLLER = 7,

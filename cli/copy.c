@@ -1,0 +1,248 @@
+#include "cli/copy.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/progress.h"
+
+enum { PIECE_LEN = 512 << 10, MEMORY_ALIGNMENT = 4096 };
+
+struct copy;
+
+// A piece with its buffers, going from one step to the next.
+struct step {
+    struct copy *copy;
+    struct piece piece;
+    uint8_t *data;                   // of the source
+    uint8_t *other;                  // comparisons: of the destination
+    const struct place *place;       // under way there
+    void (*next)(struct step *step); // what follows
+    bool is_out;
+};
+
+struct copy {
+    struct place *from, *to;
+    struct copy_wish wish;
+    struct progress *progress;
+    struct copy_report *report;
+    uint64_t at, len; // given out so far; in all, in whole blocks
+    uint64_t exact_len;
+    uint32_t piece_len;
+    unsigned out_count;
+    bool is_bad;
+    struct step *steps;
+    uint8_t *memory;
+};
+
+static void step_begin(struct step *step);
+
+/* ---- the end of a piece ---------------------------------------------------------------------- */
+
+static void fail(struct step *step, const struct place *place, int error, uint16_t status,
+                 uint64_t at)
+{
+    struct copy_report *report = step->copy->report;
+    if (!step->copy->is_bad) {
+        step->copy->is_bad = true;
+        report->error = error;
+        report->status = status;
+        report->error_at = at;
+        report->error_place = place;
+    }
+}
+
+static void step_end(struct step *step)
+{
+    struct copy *copy = step->copy;
+    step->is_out = false;
+    copy->out_count--;
+    if (!copy->is_bad) {
+        uint64_t left = copy->exact_len - step->piece.offset;
+        copy->report->len += step->piece.len < left ? step->piece.len : left;
+        if (copy->progress != NULL) {
+            progress_show(copy->progress, copy->report->len, copy->exact_len);
+        }
+    }
+}
+
+static void on_end(struct piece *piece, int error, uint16_t status)
+{
+    struct step *step = piece->context;
+    if (error != 0) {
+        fail(step, step->place, error, status, piece->offset);
+    }
+    if (step->copy->is_bad) {
+        step_end(step);
+    } else {
+        step->next(step);
+    }
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static bool is_zero(const uint8_t *data, uint32_t len)
+{
+    return data[0] == 0 && memcmp(data, data + 1, len - 1) == 0;
+}
+
+static void compare(struct step *step)
+{
+    for (uint32_t i = 0; i < step->piece.len; i++) {
+        if (step->data[i] != step->other[i]) {
+            fail(step, NULL, -EILSEQ, 0, step->piece.offset + i);
+            break;
+        }
+    }
+    step_end(step);
+}
+
+static void read_other(struct step *step)
+{
+    step->piece.data = step->other;
+    step->place = step->copy->to;
+    step->next = compare;
+    place_read(step->copy->to, &step->piece);
+}
+
+static void write_out(struct step *step)
+{
+    struct copy *copy = step->copy;
+    bool is_hole = copy->wish.is_sparse && is_zero(step->data, step->piece.len);
+    step->place = copy->to;
+    step->next = step_end;
+    if (is_hole) {
+        copy->report->zero_len += step->piece.len;
+        place_zero(copy->to, &step->piece);
+    } else {
+        place_write(copy->to, &step->piece);
+    }
+}
+
+static void step_begin(struct step *step)
+{
+    struct copy *copy = step->copy;
+    uint64_t left = copy->len - copy->at;
+    step->piece = (struct piece){.data = step->data,
+                                 .offset = copy->at,
+                                 .len = left < copy->piece_len ? (uint32_t)left : copy->piece_len,
+                                 .on_end = on_end,
+                                 .context = step};
+    step->place = copy->from;
+    step->next = copy->wish.is_comparison ? read_other : write_out;
+    step->is_out = true;
+    copy->at += step->piece.len;
+    copy->out_count++;
+    place_read(copy->from, &step->piece);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static uint32_t piece_len_of(const struct copy *copy)
+{
+    uint32_t len = PIECE_LEN;
+    const struct place *places[] = {copy->from, copy->to};
+    for (unsigned i = 0; i < 2; i++) {
+        uint32_t most = places[i]->volume.info.transfer_max_len;
+        if (places[i]->is_volume && most < len) {
+            len = most;
+        }
+    }
+    return len;
+}
+
+// In whole blocks of both, so far as the source has octets.
+static uint64_t len_of(const struct copy *copy)
+{
+    uint64_t block =
+        copy->from->block_len > copy->to->block_len ? copy->from->block_len : copy->to->block_len;
+    uint64_t rest = copy->exact_len % block;
+    return rest == 0 ? copy->exact_len : copy->exact_len - rest + block;
+}
+
+static int copy_init(struct copy *copy)
+{
+    unsigned depth = copy->wish.depth;
+    unsigned buffers = copy->wish.is_comparison ? 2 : 1;
+    copy->exact_len = copy->from->len;
+    copy->len = len_of(copy);
+    copy->piece_len = piece_len_of(copy);
+    copy->steps = calloc(depth, sizeof *copy->steps);
+    copy->memory = aligned_alloc(MEMORY_ALIGNMENT, (size_t)depth * buffers * copy->piece_len);
+    if (copy->steps == NULL || copy->memory == NULL) {
+        copy->report->error = -ENOMEM;
+        copy->report->error_place = copy->from;
+        return -1;
+    }
+    for (unsigned i = 0; i < depth; i++) {
+        struct step *step = &copy->steps[i];
+        step->copy = copy;
+        step->data = copy->memory + (size_t)i * buffers * copy->piece_len;
+        step->other = step->data + (buffers - 1) * copy->piece_len;
+    }
+    return 0;
+}
+
+// Memory that the usual way reaches is registered once; for one-shot this does nothing.
+static void memory_lend(struct copy *copy)
+{
+    unsigned buffers = copy->wish.is_comparison ? 2 : 1;
+    struct place *places[] = {copy->from, copy->to};
+    for (unsigned i = 0; i < 2; i++) {
+        if (places[i]->is_volume) {
+            weft_nvme_lend(places[i]->volume.nvme, copy->memory,
+                           (size_t)copy->wish.depth * buffers * copy->piece_len);
+        }
+    }
+}
+
+static void memory_take_back(struct copy *copy)
+{
+    struct place *places[] = {copy->from, copy->to};
+    for (unsigned i = 0; i < 2; i++) {
+        if (places[i]->is_volume) {
+            weft_nvme_take_back(places[i]->volume.nvme, copy->memory);
+        }
+    }
+}
+
+static void pieces_start(struct copy *copy)
+{
+    for (unsigned i = 0; i < copy->wish.depth && !copy->is_bad && copy->at < copy->len; i++) {
+        if (!copy->steps[i].is_out) {
+            step_begin(&copy->steps[i]);
+        }
+    }
+}
+
+// With two volumes, whichever has something to say is heard in turn.
+static void pieces_await(struct copy *copy)
+{
+    if (copy->from->is_volume && copy->to->is_volume) {
+        weft_nvme_wait(copy->from->volume.nvme, 1);
+        weft_nvme_poll(copy->to->volume.nvme);
+    } else if (copy->from->is_volume || copy->to->is_volume) {
+        place_wait(copy->from->is_volume ? copy->from : copy->to);
+    }
+}
+
+int copy_run(struct place *from, struct place *to, const struct copy_wish *wish,
+             struct progress *progress, struct copy_report *ret)
+{
+    struct copy copy = {.from = from, .to = to, .wish = *wish, .progress = progress, .report = ret};
+    *ret = (struct copy_report){0};
+    int result = copy_init(&copy);
+    if (result == 0) {
+        memory_lend(&copy);
+        while (copy.out_count > 0 || (copy.at < copy.len && !copy.is_bad)) {
+            pieces_start(&copy);
+            if (copy.out_count > 0) {
+                pieces_await(&copy);
+            }
+        }
+        memory_take_back(&copy);
+    }
+    free(copy.steps);
+    free(copy.memory);
+    return copy.is_bad ? -1 : result;
+}

@@ -1,0 +1,228 @@
+#include "cli/place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/say.h"
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+static int volume_take(struct place *place, unsigned depth)
+{
+    struct weft_nvme_address address;
+    int result = volume_address("cp", place->name, &address);
+    if (result == 0 && address.nqn[0] == '\0') {
+        return say_usage("cp", "%s names no subsystem; `weft ls` lists them", place->name);
+    }
+    if (result == 0) {
+        result = volume_open(&address, depth, &place->volume);
+    }
+    place->len = place->volume.ns.len;
+    place->block_len = place->volume.ns.block_len;
+    return result;
+}
+
+static int say_file(const struct place *place, const char *what, const char *remedy, int error)
+{
+    say_error(what, place->name, remedy, "%s", strerror(-error));
+    return EXIT_FAILED;
+}
+
+// Size and kind of what was opened.
+static int file_look(struct place *place)
+{
+    struct stat status;
+    if (fstat(place->fd, &status) != 0) {
+        return -errno;
+    }
+    off_t end = S_ISREG(status.st_mode) ? status.st_size : lseek(place->fd, 0, SEEK_END);
+    place->is_regular = S_ISREG(status.st_mode);
+    place->len = (uint64_t)end;
+    return end < 0 ? -ESPIPE : 0;
+}
+
+int place_open_source(const char *name, unsigned depth, struct place *ret)
+{
+    *ret = (struct place){.name = name, .is_volume = volume_is_uri(name), .fd = -1, .block_len = 1};
+    if (ret->is_volume) {
+        return volume_take(ret, depth);
+    }
+    ret->fd = open(name, O_RDONLY | O_CLOEXEC);
+    int error = ret->fd < 0 ? -errno : file_look(ret);
+    return error == 0
+               ? 0
+               : say_file(ret, "cannot read", "give a file or block device that is there", error);
+}
+
+static int file_prepare(struct place *place, uint64_t len)
+{
+    place->fd = open(place->name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    int error = place->fd < 0 ? -errno : file_look(place);
+    if (error == 0 && place->is_regular &&
+        (ftruncate(place->fd, 0) != 0 || ftruncate(place->fd, (off_t)len) != 0)) {
+        error = -errno;
+    }
+    if (error == 0 && !place->is_regular && place->len < len) {
+        error = -ENOSPC;
+    }
+    place->len = place->is_regular ? len : place->len;
+    return error;
+}
+
+int place_open_destination(const char *name, unsigned depth, uint64_t len, struct place *ret)
+{
+    *ret = (struct place){.name = name, .is_volume = volume_is_uri(name), .fd = -1, .block_len = 1};
+    if (!ret->is_volume) {
+        int error = file_prepare(ret, len);
+        return error == 0
+                   ? 0
+                   : say_file(ret, "cannot write", "give a place where a file may be made", error);
+    }
+    int result = volume_take(ret, depth);
+    if (result == 0 && ret->volume.ns.is_read_only) {
+        say_error("cannot write", name, "have it served without --read-only",
+                  "the volume is read-only");
+        return EXIT_FAILED;
+    }
+    if (result == 0 && ret->len < len) {
+        say_error("cannot write", name, "have a larger volume served",
+                  "it has %llu octets, fewer than the %llu to be copied",
+                  (unsigned long long)ret->len, (unsigned long long)len);
+        return EXIT_FAILED;
+    }
+    return result;
+}
+
+void place_close(struct place *place)
+{
+    volume_close(&place->volume);
+    if (place->fd >= 0) {
+        close(place->fd);
+    }
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static int file_read(const struct place *place, struct piece *piece)
+{
+    uint32_t done = 0;
+    while (done < piece->len) {
+        ssize_t got =
+            pread(place->fd, piece->data + done, piece->len - done, (off_t)(piece->offset + done));
+        if (got < 0 && errno != EINTR) {
+            return -errno;
+        }
+        if (got == 0) {
+            memset(piece->data + done, 0, piece->len - done);
+            return 0;
+        }
+        done += got > 0 ? (uint32_t)got : 0;
+    }
+    return 0;
+}
+
+// What lies behind the end that the file is to have is padding.
+static int file_write(const struct place *place, const struct piece *piece)
+{
+    uint64_t room = place->len > piece->offset ? place->len - piece->offset : 0;
+    uint32_t len = piece->len < room ? piece->len : (uint32_t)room, done = 0;
+    while (done < len) {
+        ssize_t put =
+            pwrite(place->fd, piece->data + done, len - done, (off_t)(piece->offset + done));
+        if (put < 0 && errno != EINTR) {
+            return -errno;
+        }
+        done += put > 0 ? (uint32_t)put : 0;
+    }
+    return 0;
+}
+
+/* ---- volumes --------------------------------------------------------------------------------- */
+
+static void on_complete(struct weft_nvme_io *io)
+{
+    struct piece *piece = io->context;
+    piece->on_end(piece, io->error, io->status);
+}
+
+static void volume_submit(struct place *place, struct piece *piece,
+                          enum weft_nvme_operation operation)
+{
+    bool has_data = operation == WEFT_NVME_READ || operation == WEFT_NVME_WRITE;
+    piece->memory = (struct iovec){piece->data, piece->len};
+    piece->io = (struct weft_nvme_io){.operation = operation,
+                                      .nsid = place->volume.ns.nsid,
+                                      .offset = piece->offset,
+                                      .len = piece->len,
+                                      .memory = has_data ? &piece->memory : NULL,
+                                      .memory_count = has_data,
+                                      .on_complete = on_complete,
+                                      .context = piece};
+    int error = weft_nvme_submit(place->volume.nvme, &piece->io);
+    while (error == -EAGAIN && place_wait(place) == 0) {
+        error = weft_nvme_submit(place->volume.nvme, &piece->io);
+    }
+    if (error != 0) {
+        piece->on_end(piece, error, 0);
+    }
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+void place_read(struct place *place, struct piece *piece)
+{
+    if (place->is_volume) {
+        volume_submit(place, piece, WEFT_NVME_READ);
+    } else {
+        piece->on_end(piece, file_read(place, piece), 0);
+    }
+}
+
+void place_write(struct place *place, struct piece *piece)
+{
+    if (place->is_volume) {
+        volume_submit(place, piece, WEFT_NVME_WRITE);
+    } else {
+        piece->on_end(piece, file_write(place, piece), 0);
+    }
+}
+
+void place_zero(struct place *place, struct piece *piece)
+{
+    if (place->is_volume && place->volume.info.can_write_zeroes) {
+        volume_submit(place, piece, WEFT_NVME_WRITE_ZEROES);
+    } else if (place->is_regular) {
+        piece->on_end(piece, 0, 0); // emptied when it was opened: a hole
+    } else {
+        place_write(place, piece); // its data are zeroes
+    }
+}
+
+static void on_flushed(struct piece *piece, int error, uint16_t status)
+{
+    *(int *)piece->context = error;
+}
+
+int place_flush(struct place *place)
+{
+    int result = 1;
+    struct piece flush = {.on_end = on_flushed, .context = &result};
+    if (!place->is_volume) {
+        return fdatasync(place->fd) == 0 || errno == EINVAL ? 0 : -errno;
+    }
+    volume_submit(place, &flush, WEFT_NVME_FLUSH);
+    while (result > 0) {
+        place_wait(place);
+    }
+    return result;
+}
+
+int place_wait(struct place *place)
+{
+    int completed = weft_nvme_wait(place->volume.nvme, -1);
+    return completed < 0 ? completed : 0;
+}

@@ -1,0 +1,48 @@
+// What `weft cp` copies from and to: a file, or a volume. Both have a length, and take reads,
+// writes and zeroes of pieces; a volume's end later, a file's at once.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/volume.h"
+
+struct place {
+    const char *name; // as the user wrote it
+    bool is_volume;
+    struct volume volume;
+    int fd;
+    bool is_regular; // a file that may have holes
+    uint64_t len;
+    uint32_t block_len; // of a volume; 1
+};
+
+// One piece on its way. The fields above `on_end` are the caller's.
+struct piece {
+    uint8_t *data;
+    uint64_t offset;
+    uint32_t len;
+    void (*on_end)(struct piece *piece, int error, uint16_t status);
+    void *context;
+    struct iovec memory;
+    struct weft_nvme_io io;
+};
+
+// Opens what is to be read. 0 or an exit status, after saying what is wrong.
+int place_open_source(const char *name, unsigned depth, struct place *ret);
+// Opens what is to be written: a file is made, and emptied if it was there. Too small a volume is
+// refused. `len` octets will come.
+int place_open_destination(const char *name, unsigned depth, uint64_t len, struct place *ret);
+void place_close(struct place *place);
+
+// on_end may come before these return. Of a file's end, what lies behind it reads as zeroes; a
+// volume's last block is written whole, with zeroes behind a file's end.
+void place_read(struct place *place, struct piece *piece);
+void place_write(struct place *place, struct piece *piece);
+// The range reads as zeroes afterwards, without taking room where that is possible.
+void place_zero(struct place *place, struct piece *piece);
+
+// Everything written is stable. 0 or a negative errno.
+int place_flush(struct place *place);
+// Waits for a piece to end. 0, or a negative errno: the connection is lost.
+int place_wait(struct place *place);

@@ -1,0 +1,57 @@
+#include "cli/progress.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "node/host/wish.h"
+
+enum { BAR_LEN = 30 };
+
+static const double every_s = 0.1;
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+bool progress_is_wanted(void)
+{
+    return isatty(STDERR_FILENO) == 1;
+}
+
+void progress_begin(struct progress *progress, const char *word)
+{
+    *progress = (struct progress){.word = word, .started_at_s = now_s()};
+}
+
+void progress_show(struct progress *progress, uint64_t done, uint64_t all)
+{
+    static const char full[] = "##############################";
+    char size[WISH_SIZE_TEXT_MAX];
+    double now = now_s(), since = now - progress->started_at_s;
+    if (now - progress->shown_at_s < every_s || all == 0 || !progress_is_wanted()) {
+        return;
+    }
+    double share = (double)done / (double)all;
+    double rate = since > 0 ? (double)done / since : 0;
+    double left_s = rate > 0 ? (double)(all - done) / rate : 0;
+    int filled = (int)(share * BAR_LEN);
+    progress->shown_at_s = now;
+    progress->is_shown = true;
+    fprintf(stderr, "\r%s [%.*s%*s] %3.0f %% of %s, %.0f MB/s, %.0f s left \033[K", progress->word,
+            filled, full, BAR_LEN - filled, "", 100 * share, wish_size_format(all, size),
+            rate / 1e6, left_s);
+    fflush(stderr);
+}
+
+double progress_end(struct progress *progress)
+{
+    if (progress->is_shown) {
+        fputs("\r\033[K", stderr);
+    }
+    return now_s() - progress->started_at_s;
+}

@@ -1,0 +1,155 @@
+#include "cli/volume.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "cli/say.h"
+
+static const char scheme[] = "nvme+rdma://";
+
+bool volume_is_uri(const char *text)
+{
+    return strncmp(text, scheme, sizeof scheme - 1) == 0;
+}
+
+int volume_address(const char *command, const char *text, struct weft_nvme_address *ret)
+{
+    char why[WEFT_NVME_WHY_MAX];
+    if (weft_nvme_address_parse(text, ret, why) != 0) {
+        return say_usage(command, "%s: %s", text, why);
+    }
+    return 0;
+}
+
+/* ---- what is said ---------------------------------------------------------------------------- */
+
+static const char *remedy_of(int error)
+{
+    switch (error) {
+    case -ECONNREFUSED:
+    case -ETIMEDOUT:
+    case -EHOSTUNREACH:
+        return "see whether `weft serve` runs there, on this port, and with the same WEFT_LINK";
+    case -EADDRNOTAVAIL:
+        return "give the target's address as a number, or a name that is known here";
+    case -ENOENT:
+        return "see what there is: weft ls HOST:PORT";
+    case -EACCES:
+        return "have the target let this host in, see `allow` in weft-serve(1)";
+    case -ENODEV:
+        return "see weft-run(1) for RNICs; `weft run ibv_devinfo` shows weft's";
+    default:
+        return "see what the target says of it";
+    }
+}
+
+int volume_say_failed(const char *what, const struct weft_nvme_address *address, int error,
+                      const char *why)
+{
+    char uri[VOLUME_URI_MAX];
+    weft_nvme_address_format(address, uri, sizeof uri);
+    say_error(what, uri, remedy_of(error), "%s", why);
+    return EXIT_FAILED;
+}
+
+const char *volume_uuid(const struct weft_nvme_namespace *ns, char ret[VOLUME_UUID_MAX])
+{
+    snprintf(ret, VOLUME_UUID_MAX, "-");
+    if (ns->has_uuid) {
+        uuid_unparse_lower(ns->uuid, ret);
+    }
+    return ret;
+}
+
+static void hex_add(struct json_object *to, const char *key, const uint8_t octets[16])
+{
+    char text[33];
+    for (unsigned i = 0; i < 16; i++) {
+        snprintf(text + 2 * i, 3, "%02x", octets[i]);
+    }
+    json_object_object_add(to, key, json_object_new_string(text));
+}
+
+struct json_object *volume_json(const struct weft_nvme_address *address,
+                                const struct weft_nvme_namespace *ns)
+{
+    struct json_object *object = json_object_new_object();
+    struct weft_nvme_address full = *address;
+    char uri[VOLUME_URI_MAX], uuid[VOLUME_UUID_MAX];
+    full.nsid = ns->nsid;
+    weft_nvme_address_format(&full, uri, sizeof uri);
+    json_object_object_add(object, "uri", json_object_new_string(uri));
+    json_object_object_add(object, "nqn", json_object_new_string(address->nqn));
+    json_object_object_add(object, "nsid", json_object_new_int64(ns->nsid));
+    json_object_object_add(object, "size", json_object_new_uint64(ns->len));
+    json_object_object_add(object, "block_size", json_object_new_int64(ns->block_len));
+    json_object_object_add(object, "read_only", json_object_new_boolean(ns->is_read_only));
+    if (ns->has_uuid) {
+        json_object_object_add(object, "uuid", json_object_new_string(volume_uuid(ns, uuid)));
+    }
+    if (ns->has_nguid) {
+        hex_add(object, "nguid", ns->nguid);
+    }
+    return object;
+}
+
+/* ---- connecting ------------------------------------------------------------------------------ */
+
+static int namespace_choose(struct volume *volume, char *ret_why)
+{
+    uint32_t nsid = volume->address.nsid;
+    if (nsid == 0) {
+        int count = weft_nvme_namespaces(volume->nvme, &nsid, 1, ret_why);
+        if (count < 0) {
+            return count;
+        }
+        if (count == 0) {
+            snprintf(ret_why, WEFT_NVME_WHY_MAX, "the subsystem has no namespace now");
+            return -ENOENT;
+        }
+    }
+    return weft_nvme_identify(volume->nvme, nsid, &volume->ns, ret_why);
+}
+
+int volume_open(const struct weft_nvme_address *address, unsigned depth, struct volume *ret)
+{
+    char why[WEFT_NVME_WHY_MAX];
+    const struct weft_nvme_attr attr = {.address = address, .depth = depth};
+    *ret = (struct volume){.address = *address};
+    int error = weft_nvme_connect(&attr, &ret->nvme, why);
+    if (error == 0) {
+        weft_nvme_info(ret->nvme, &ret->info);
+        error = namespace_choose(ret, why);
+    }
+    if (error != 0) {
+        volume_close(ret);
+        return volume_say_failed("cannot use the volume", address, error, why);
+    }
+    return 0;
+}
+
+void volume_close(struct volume *volume)
+{
+    weft_nvme_disconnect(volume->nvme);
+    volume->nvme = NULL;
+}
+
+int volume_discover(const struct weft_nvme_address *address, struct weft_nvme_entry **ret,
+                    size_t *ret_count)
+{
+    char why[WEFT_NVME_WHY_MAX];
+    struct weft_nvme_address discovery = *address;
+    const struct weft_nvme_attr attr = {.address = &discovery};
+    struct weft_nvme *nvme = NULL;
+    discovery.nqn[0] = '\0';
+    discovery.nsid = 0;
+    int error = weft_nvme_connect(&attr, &nvme, why);
+    if (error == 0) {
+        error = weft_nvme_discover(nvme, ret, ret_count, why);
+    }
+    weft_nvme_disconnect(nvme);
+    return error != 0 ? volume_say_failed("cannot discover", &discovery, error, why) : 0;
+}
