@@ -1,5 +1,6 @@
 #include "host/control.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
@@ -13,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "host/clock.h"
+#include "host/pressure.h"
 #include "rnic/reads.h"
 #include "rnic/rnic.h"
 #include "rnic/stat.h"
@@ -22,8 +25,9 @@ enum { REQUEST_MAX_LEN = 64, CONTROL_STACK_LEN = 128 * 1024, CONTROL_BACKLOG = 8
 struct control {
     struct rnic *rnic;
     int fd;
+    struct pressure pressure;
 };
-static struct control control = {.fd = -1};
+static struct control control = {.fd = -1, .pressure = {.fd = -1}};
 
 // Raw system calls, since a preloaded socket library may stand before libc's.
 static int control_listen(void)
@@ -63,7 +67,7 @@ static void serve(struct rnic *rnic, const char *request, FILE *out)
     if (sscanf(request, "reads allotment %10u", &octets) == 1) {
         rnic_reads_set_allotment(rnic, octets);
     } else if (sscanf(request, "reads memory %7s", memory) == 1) {
-        rnic_reads_set_memory(rnic, strcmp(memory, "short") == 0);
+        rnic_reads_set_memory(rnic, RNIC_MEMORY_TOLD, strcmp(memory, "short") == 0);
     } else if (strcmp(request, "reads\n") != 0) {
         return;
     }
@@ -99,32 +103,48 @@ static void answer(struct rnic *rnic, int fd)
     free(text);
 }
 
+static void accept_one(struct control *own)
+{
+    int fd = (int)syscall(SYS_accept4, own->fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0) {
+        struct timespec pause = {.tv_nsec = 100000000};
+        nanosleep(&pause, NULL); // out of descriptors, most likely
+        return;
+    }
+    if (peer_is_allowed(fd)) {
+        answer(own->rnic, fd);
+    }
+    syscall(SYS_close, fd);
+}
+
 static void *control_main(void *arg)
 {
     struct control *own = arg;
     for (;;) {
-        int fd = (int)syscall(SYS_accept4, own->fd, NULL, NULL, SOCK_CLOEXEC);
-        if (fd < 0) {
-            struct timespec pause = {.tv_nsec = 100000000};
-            nanosleep(&pause, NULL); // out of descriptors, most likely
-            continue;
+        struct pollfd fds[] = {{.fd = own->fd, .events = POLLIN},
+                               {.fd = own->pressure.fd, .events = POLLPRI}};
+        syscall(SYS_poll, fds, 2, pressure_timeout_ms(&own->pressure, host_clock(NULL)));
+        if (pressure_look(&own->pressure, fds[1].revents, host_clock(NULL))) {
+            rnic_reads_set_memory(own->rnic, RNIC_MEMORY_SENSED, own->pressure.is_short);
         }
-        if (peer_is_allowed(fd)) {
-            answer(own->rnic, fd);
+        if ((fds[0].revents & POLLIN) != 0) {
+            accept_one(own);
         }
-        syscall(SYS_close, fd);
     }
     return NULL;
 }
 
-void control_start(struct rnic *rnic)
+void control_start(struct rnic *rnic, bool senses_pressure)
 {
     pthread_t thread;
     pthread_attr_t attr;
     sigset_t all, before;
     control.rnic = rnic;
     control.fd = control_listen();
-    if (control.fd < 0) {
+    if (senses_pressure) {
+        pressure_open(&control.pressure);
+    }
+    if (control.fd < 0 && control.pressure.fd < 0) {
         return;
     }
     sigfillset(&all);
@@ -133,8 +153,7 @@ void control_start(struct rnic *rnic)
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     if (pthread_create(&thread, &attr, control_main, &control) != 0) {
-        syscall(SYS_close, control.fd);
-        control.fd = -1;
+        control_abandon();
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
@@ -146,4 +165,5 @@ void control_abandon(void)
         syscall(SYS_close, control.fd);
         control.fd = -1;
     }
+    pressure_close(&control.pressure);
 }

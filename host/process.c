@@ -150,7 +150,8 @@ struct rnic *host_rnic(int *ret_error)
     if (p == NULL) {
         p = process_create(ret_error);
         if (p != NULL) {
-            control_start(p->rnic); // without it `weft stat` does not see this process, no more
+            // Without it `weft stat` does not see this process, no more.
+            control_start(p->rnic, p->settings.read_pressure);
             atomic_store(&process, p);
         }
     }

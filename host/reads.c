@@ -45,7 +45,7 @@ int weft_reads_set_memory_short(bool is_short)
     int error;
     struct rnic *rnic = host_rnic(&error);
     if (rnic != NULL) {
-        rnic_reads_set_memory(rnic, is_short);
+        rnic_reads_set_memory(rnic, RNIC_MEMORY_TOLD, is_short);
     }
     return error;
 }

@@ -96,6 +96,8 @@ static const struct setting settings[] = {
            "how much of Read Responses a queue pair sends before others do; 0: all of one"),
     SECONDS("WEFT_READ_TIMEOUT", rnic.read_timeout_ns, "30",
             "how long the answer to a Read or atomic may make no progress"),
+    SWITCH("WEFT_READ_PRESSURE", read_pressure, "on",
+           "take a quarter of the allotment while the kernel tells that memory is short"),
     OCTETS("WEFT_SNDBUF", sndbuf_len, "0", "the socket's send buffer; 0: the kernel's choice"),
     OCTETS("WEFT_RCVBUF", rcvbuf_len, "0", "the socket's receive buffer; 0: the kernel's choice"),
     SWITCH("WEFT_ERRORS", errors, "on", "say on stderr why a connection ended badly"),

@@ -12,6 +12,7 @@ struct host_settings {
     char link[256];                  // WEFT_LINK: what carries connections, see host/link.h
     char fault[256];                 // WEFT_FAULT: how its path is bad; empty: it is not
     duration_ns peer_timeout_ns;     // WEFT_PEER_TIMEOUT: a silent peer is gone after it
+    bool read_pressure;              // WEFT_READ_PRESSURE: memory pressure shortens the allotment
     bool errors;                     // WEFT_ERRORS: say on stderr how a connection was lost
     uint32_t sndbuf_len, rcvbuf_len; // WEFT_SNDBUF, WEFT_RCVBUF, octets; 0: the kernel's
     uint32_t trace_rooms;            // WEFT_TRACE: a bit per enum trace_room

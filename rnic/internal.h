@@ -23,6 +23,7 @@ struct rnic {
     struct mem_table *mem;
     struct read_sched *read_sched;
     struct allotment_policy allotment;
+    unsigned memory_short_by;    // enum rnic_memory_source, or-ed
     instant_ns reads_sampled_ns; // when the policy was asked last
     struct conn_counters conn_counters;
     struct meeting_counters meeting_counters;

@@ -59,11 +59,13 @@ void rnic_reads_set_allotment(struct rnic *rnic, uint32_t allotment_len)
     rnic_leave(rnic, 0);
 }
 
-void rnic_reads_set_memory(struct rnic *rnic, bool is_short)
+void rnic_reads_set_memory(struct rnic *rnic, enum rnic_memory_source source, bool is_short)
 {
     rnic_enter(rnic);
     uint32_t old_len = rnic->allotment.len;
-    if (allotment_policy_on_memory(&rnic->allotment, is_short)) {
+    rnic->memory_short_by &= ~(unsigned)source;
+    rnic->memory_short_by |= is_short ? source : 0;
+    if (allotment_policy_on_memory(&rnic->allotment, rnic->memory_short_by != 0)) {
         spread(rnic, old_len, ALLOTMENT_MEMORY, rnic_now(rnic));
     }
     rnic_leave(rnic, 0);

@@ -22,7 +22,12 @@ struct rnic_reads rnic_reads(struct rnic *rnic);
 
 // Commands of an operator or of the program. Every connection's peer is told.
 void rnic_reads_set_allotment(struct rnic *rnic, uint32_t allotment_len);
-void rnic_reads_set_memory(struct rnic *rnic, bool is_short);
+// Memory is short as long as one source says so.
+enum rnic_memory_source {
+    RNIC_MEMORY_TOLD = 1,   // by an operator or the program
+    RNIC_MEMORY_SENSED = 2, // by the kernel
+};
+void rnic_reads_set_memory(struct rnic *rnic, enum rnic_memory_source source, bool is_short);
 
 // Lock held, once a pass: looks from time to time who waits and how full the pipes are.
 void reads_on_pass(struct rnic *rnic, instant_ns now);

@@ -89,7 +89,8 @@ def an_unknown_process_is_named():
 def program():
     """A program with weft's device; yields its process id and a function that has it do a word."""
     running = subprocess.Popen([BUILD / 'tests/cli/reads_program'], text=True,
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               env={**os.environ, 'WEFT_READ_PRESSURE': 'off'})
 
     def tell(word):
         running.stdin.write(f'{word}\n')

@@ -97,7 +97,8 @@ static void the_allotment_may_change_at_any_time(void **state)
                 rnic_reads_set_allotment(c->nic[side].rnic, len);
             }
             if (prng_below(&c->prng, 100) == 0) {
-                rnic_reads_set_memory(c->nic[prng_below(&c->prng, 2)].rnic, step % 2 == 0);
+                rnic_reads_set_memory(c->nic[prng_below(&c->prng, 2)].rnic, RNIC_MEMORY_TOLD,
+                                      step % 2 == 0);
             }
             assert_true(crowd_step(c));
         }
@@ -188,9 +189,9 @@ static void short_memory_changes_it_at_both_nodes(void **state)
             .seed = 1,
         };
         struct crowd *c = crowd_open(&o);
-        rnic_reads_set_memory(c->nic[side].rnic, true);
+        rnic_reads_set_memory(c->nic[side].rnic, RNIC_MEMORY_TOLD, true);
         expect_both(c, 16384);
-        rnic_reads_set_memory(c->nic[side].rnic, false);
+        rnic_reads_set_memory(c->nic[side].rnic, RNIC_MEMORY_TOLD, false);
         expect_both(c, 65536);
         assert_int_equal(change_count(c, side, ALLOTMENT_MEMORY), 2);
         crowd_close(c);
