@@ -19,6 +19,7 @@ enum serve_option {
     OPTION_CONFIG = 256,
     OPTION_METRICS,
     OPTION_NBD,
+    OPTION_NVME_RDMA,
     OPTION_NVME_TCP,
     OPTION_POOL,
     OPTION_RTA,
@@ -45,8 +46,11 @@ static void serve_help(FILE *out)
           "  -r, --read-only      refuse writes\n"
           "  -q, --quiet          do not print addresses\n"
           "      --nbd=ADDRESS    HOST:PORT, [HOST]:PORT or unix:PATH for NBD clients;\n"
-          "                       127.0.0.1:10809 if not given; port 0 takes a free one\n"
-          "      --nvme-tcp=ADDRESS  HOST:PORT for NVMe hosts over TCP too\n"
+          "                       port 0 takes a free one\n"
+          "      --nvme-rdma=ADDRESS  HOST[:PORT] for NVMe hosts over RDMA; 4420 if no PORT\n"
+          "      --nvme-tcp=ADDRESS  HOST:PORT for NVMe hosts over TCP\n"
+          "                       with none of these three, --nbd=127.0.0.1:10809 and\n"
+          "                       --nvme-rdma=127.0.0.1:4420\n"
           "      --pool=SIZE      memory for data on their way, 64M if not given\n"
           "      --rta=WHERE      processes for the drivers: each (one for each volume, the\n"
           "                       default), one (for all), host (none)\n"
@@ -107,6 +111,10 @@ static int option_apply(struct serve *serve, int option, char **argv)
     case OPTION_NBD:
         snprintf(serve->config.nbd_listen, sizeof serve->config.nbd_listen, "%s", optarg);
         return 0;
+    case OPTION_NVME_RDMA:
+        snprintf(serve->config.nvme_rdma_listen, sizeof serve->config.nvme_rdma_listen, "%s",
+                 optarg);
+        return 0;
     case OPTION_NVME_TCP:
         snprintf(serve->config.nvme_tcp_listen, sizeof serve->config.nvme_tcp_listen, "%s", optarg);
         return 0;
@@ -132,6 +140,7 @@ static const struct option options[] = {
     {"help", no_argument, NULL, OPTION_HELP},
     {"metrics", required_argument, NULL, OPTION_METRICS},
     {"nbd", required_argument, NULL, OPTION_NBD},
+    {"nvme-rdma", required_argument, NULL, OPTION_NVME_RDMA},
     {"nvme-tcp", required_argument, NULL, OPTION_NVME_TCP},
     {"pool", required_argument, NULL, OPTION_POOL},
     {"quiet", no_argument, NULL, OPTION_QUIET},
@@ -204,14 +213,24 @@ static int volumes_read(struct serve *serve, char **words, size_t count)
     return 0;
 }
 
+// Who names one protocol, on the command line or in the file, wants no other.
+static void listeners_default(struct host_config *config)
+{
+    if (config->nbd_listen[0] == '\0' && config->nvme_rdma_listen[0] == '\0' &&
+        config->nvme_tcp_listen[0] == '\0') {
+        snprintf(config->nbd_listen, sizeof config->nbd_listen, "127.0.0.1:10809");
+        snprintf(config->nvme_rdma_listen, sizeof config->nvme_rdma_listen, "127.0.0.1:4420");
+    }
+}
+
 static int serve_main(int argc, char **argv)
 {
-    struct serve serve = {
-        .config = {.nbd_listen = "127.0.0.1:10809", .pool_len = WISH_POOL_DEFAULT}};
+    struct serve serve = {.config = {.pool_len = WISH_POOL_DEFAULT}};
     int result = options_read(argc, argv, &serve);
     if (result == 0 && !serve.is_done) {
         result = volumes_read(&serve, argv + optind, (size_t)(argc - optind));
         if (result == 0) {
+            listeners_default(&serve.config);
             result = host_run(&serve.config);
         }
     }

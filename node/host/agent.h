@@ -9,6 +9,7 @@
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
 #include "node/tts/nbd.h"
+#include "node/tts/nvme_rdma.h"
 #include "node/tts/nvme_tcp.h"
 #include "node/unit/runner.h"
 #include "node/unit/segment.h"
@@ -50,6 +51,7 @@ struct host {
     struct cta *cta;
     struct nbd *nbd;          // NULL, as the others: not asked for
     struct nvme_target *nvme; // the controllers of all NVMe TTSs
+    struct nvme_rdma *nvme_rdma;
     struct nvme_tcp *nvme_tcp;
     unsigned tts_count;
     struct host_tts ttss[HOST_TTS_COUNT_MAX]; // in the order of their URIs

@@ -103,6 +103,9 @@ static bool node_set(struct reading *r, const char *key, const char *value)
     if (strcmp(key, "nbd") == 0) {
         return text_set(r, config->nbd_listen, sizeof config->nbd_listen, value);
     }
+    if (strcmp(key, "nvme-rdma") == 0) {
+        return text_set(r, config->nvme_rdma_listen, sizeof config->nvme_rdma_listen, value);
+    }
     if (strcmp(key, "nvme-tcp") == 0) {
         return text_set(r, config->nvme_tcp_listen, sizeof config->nvme_tcp_listen, value);
     }

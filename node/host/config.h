@@ -2,6 +2,7 @@
 //
 //     [node]
 //     nbd = 127.0.0.1:10809       HOST:PORT or unix:PATH
+//     nvme-rdma = 127.0.0.1       HOST[:PORT]
 //     nvme-tcp = 127.0.0.1:4420   HOST:PORT
 //     metrics = 127.0.0.1:9108    address for Prometheus
 //     pool = 64M

@@ -28,11 +28,12 @@ enum host_rta {
 struct host_config {
     struct volume_wish *volumes; // `unit` empty: by `rta`
     size_t volume_count;
-    size_t file_volume_count;              // the first of them stand in the file `path`
-    char nbd_listen[HOST_LISTEN_MAX];      // address_listen's form; empty: no NBD
-    char nvme_tcp_listen[HOST_LISTEN_MAX]; // HOST:PORT; empty: no NVMe/TCP
-    char metrics_listen[HOST_LISTEN_MAX];  // HOST:PORT; empty: none
-    uint64_t pool_len;                     // octets, a multiple of NODE_TRANSFER_MAX
+    size_t file_volume_count;               // the first of them stand in the file `path`
+    char nbd_listen[HOST_LISTEN_MAX];       // address_listen's form; empty: no NBD
+    char nvme_tcp_listen[HOST_LISTEN_MAX];  // HOST:PORT; empty: no NVMe/TCP
+    char nvme_rdma_listen[HOST_LISTEN_MAX]; // HOST[:PORT]; empty: no NVMe/RDMA
+    char metrics_listen[HOST_LISTEN_MAX];   // HOST:PORT; empty: none
+    uint64_t pool_len;                      // octets, a multiple of NODE_TRANSFER_MAX
     enum host_rta rta;
     char *const *captive; // argv of a command; NULL: none
     const char *path;     // of the configuration file, for rescans; NULL: none

@@ -152,6 +152,27 @@ static struct json_object *nvme_object(const struct host *host)
     return object;
 }
 
+static struct json_object *nvme_rdma_object(const struct host *host)
+{
+    struct json_object *object = json_object_new_object();
+    struct nvme_rdma_counters counters = nvme_rdma_counters(host->nvme_rdma);
+    put_number(object, "connections", nvme_rdma_connection_count(host->nvme_rdma));
+    put_number(object, "accepted", counters.accepted);
+    put_number(object, "rejected", counters.rejected);
+    put_number(object, "broken", counters.broken);
+    put_number(object, "stalled", counters.stalled);
+    put_number(object, "malformed_capsules", counters.malformed);
+    put_number(object, "capsules", counters.capsules);
+    put_number(object, "in_capsule", counters.in_capsule_len);
+    put_number(object, "fetched", counters.fetched_len);
+    put_number(object, "delivered", counters.delivered_len);
+    put_number(object, "oneshots", counters.oneshots);
+    put_number(object, "invalidates", counters.invalidates);
+    put_number(object, "descriptors", counters.descriptors);
+    put_number(object, "bad_transfers", counters.bad_transfers);
+    return object;
+}
+
 static struct json_object *nvme_tcp_object(const struct host *host)
 {
     struct json_object *object = json_object_new_object();
@@ -193,6 +214,9 @@ struct json_object *status_object(struct host *host)
         json_object_object_add(object, "nbd", nbd_object(host));
     }
     json_object_object_add(object, "nvme", nvme_object(host));
+    if (host->nvme_rdma != NULL) {
+        json_object_object_add(object, "nvme_rdma", nvme_rdma_object(host));
+    }
     if (host->nvme_tcp != NULL) {
         json_object_object_add(object, "nvme_tcp", nvme_tcp_object(host));
     }

@@ -42,6 +42,23 @@ static int nvme_add(struct host *host)
     return host->nvme != NULL ? 0 : -ENOMEM;
 }
 
+static int nvme_rdma_add(struct host *host)
+{
+    struct nvme_rdma_parts parts = {
+        .loop = host->loop,
+        .listen = host->config->nvme_rdma_listen,
+        .target = host->nvme,
+        .pool = {.ptr = host->pool.ptr, .len = host->pool.len, .fd = host->pool.fd},
+        .say = host_say,
+        .ctx = host,
+    };
+    host->nvme_rdma = nvme_rdma_create(&parts);
+    if (host->nvme_rdma != NULL) {
+        tts_add(host, &nvme_rdma_for_uma, host->nvme_rdma, parts.listen, "nvme-rdma");
+    }
+    return host->nvme_rdma != NULL ? 0 : -ENOMEM;
+}
+
 static int nvme_tcp_add(struct host *host)
 {
     struct nvme_tcp_parts parts = {
@@ -59,6 +76,9 @@ int host_ttss_create(struct host *host)
     if (error == 0 && host->config->nbd_listen[0] != '\0') {
         error = nbd_add(host);
     }
+    if (error == 0 && host->config->nvme_rdma_listen[0] != '\0') {
+        error = nvme_rdma_add(host);
+    }
     if (error == 0 && host->config->nvme_tcp_listen[0] != '\0') {
         error = nvme_tcp_add(host);
     }
@@ -71,6 +91,7 @@ int host_ttss_create(struct host *host)
 void host_ttss_destroy(struct host *host)
 {
     nbd_destroy(host->nbd);
+    nvme_rdma_destroy(host->nvme_rdma);
     nvme_tcp_destroy(host->nvme_tcp);
     nvme_target_destroy(host->nvme);
 }

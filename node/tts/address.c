@@ -172,17 +172,6 @@ bool address_end_of(const struct sockaddr *addr, struct address_end *ret)
     return true;
 }
 
-void address_split(const struct sockaddr *addr, char *ret_host, size_t host_capacity,
-                   char *ret_port, size_t port_capacity)
-{
-    struct address_end end = {.host = ""};
-    if (addr != NULL) {
-        address_end_of(addr, &end);
-    }
-    snprintf(ret_host, host_capacity, "%s", end.host);
-    snprintf(ret_port, port_capacity, "%s", end.port);
-}
-
 void address_format(const struct sockaddr *addr, char *ret, size_t capacity)
 {
     struct address_end end;

@@ -38,6 +38,3 @@ void address_of_peer(int fd, char *ret, size_t capacity);
 
 // The same of an address; "unknown" for NULL and other families.
 void address_format(const struct sockaddr *addr, char *ret, size_t capacity);
-// Host and port apart, as numbers; empty for NULL and other families.
-void address_split(const struct sockaddr *addr, char *ret_host, size_t host_capacity,
-                   char *ret_port, size_t port_capacity);

@@ -4,17 +4,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
 #include "base/bytes.h"
-#include "node/tts/address.h"
 #include "node/tts/nvme_rdma_queue.h"
 
-enum { BACKLOG = 128, LINE_MAX = 384 };
+enum { BACKLOG = 128, LINE_MAX = 384, URI_MAX = 384 };
 
 static const char default_port[] = "4420";
 
@@ -25,11 +23,11 @@ void nvme_rdma_touch(struct nvme_rdma_queue *q)
     }
 }
 
-static void say_end(const struct nvme_rdma *rdma, const struct rdma_cm_id *id, const char *what,
-                    const char *why)
+void nvme_rdma_say(const struct nvme_rdma *rdma, struct rdma_cm_id *id, const char *what,
+                   const char *why)
 {
     char line[LINE_MAX], client[CLIENT_ADDRESS_MAX];
-    address_format(rdma_get_peer_addr((struct rdma_cm_id *)id), client, sizeof client);
+    address_format(rdma_get_peer_addr(id), client, sizeof client);
     snprintf(line, sizeof line, "nvme-rdma: %s: %s: %s", client, what, why);
     rdma->parts.say(rdma->parts.ctx, line);
 }
@@ -80,7 +78,7 @@ static void reject(struct nvme_rdma *rdma, struct rdma_cm_id *id,
     uint8_t data[NVME_RDMA_REJECT_LEN] = {0};
     put_le16(data + NVME_RDMA_REJECT_OFF_STATUS, (uint16_t)status);
     rdma->counters.rejected++;
-    say_end(rdma, id, "the connection is rejected", why != NULL ? why : reject_names[status]);
+    nvme_rdma_say(rdma, id, "the connection is rejected", why != NULL ? why : reject_names[status]);
     rdma_reject(id, data, sizeof data);
 }
 
@@ -187,27 +185,20 @@ static int channel_open(struct nvme_rdma *rdma)
     return rdma->channel_watch != NULL ? 0 : -1;
 }
 
-static bool is_wildcard(const struct sockaddr_storage *addr)
-{
-    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
-    return addr->ss_family == AF_INET6
-               ? IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr)
-               : ((const struct sockaddr_in *)addr)->sin_addr.s_addr == htonl(INADDR_ANY);
-}
-
 // From now on it stands in the discovery log.
-static void tell_hosts(struct nvme_rdma *rdma, const struct sockaddr_storage *addr)
+static void tell_hosts(struct nvme_rdma *rdma)
 {
+    const struct address_end *end = &rdma->end;
     struct nvme_listener listener = {
         .trtype = NVME_TRTYPE_RDMA,
-        .adrfam = addr->ss_family == AF_INET6 ? NVME_ADRFAM_IPV6 : NVME_ADRFAM_IPV4,
-        .is_wildcard = is_wildcard(addr),
+        .adrfam = end->is_6 ? NVME_ADRFAM_IPV6 : NVME_ADRFAM_IPV4,
+        .is_wildcard = end->is_wildcard,
         .tsas = {[NVME_TSAS_RDMA_OFF_QPTYPE] = NVME_QPTYPE_CONNECTED,
                  [NVME_TSAS_RDMA_OFF_PRTYPE] = NVME_PRTYPE_IWARP,
                  [NVME_TSAS_RDMA_OFF_CMS] = NVME_CMS_RDMA_CM},
     };
-    snprintf(listener.address, sizeof listener.address, "%s", rdma->host);
-    snprintf(listener.service, sizeof listener.service, "%s", rdma->port);
+    snprintf(listener.address, sizeof listener.address, "%s", end->host);
+    snprintf(listener.service, sizeof listener.service, "%s", end->port);
     nvme_target_listener_add(rdma->parts.target, &listener);
 }
 
@@ -229,9 +220,8 @@ static int tts_start(void *ctx, char *ret_why)
     if (rdma_listen(rdma->listener, BACKLOG) != 0) {
         return listen_fail(rdma, ret_why, "cannot listen");
     }
-    address_split(rdma_get_local_addr(rdma->listener), rdma->host, sizeof rdma->host, rdma->port,
-                  sizeof rdma->port);
-    tell_hosts(rdma, &addr);
+    address_end_of(rdma_get_local_addr(rdma->listener), &rdma->end);
+    tell_hosts(rdma);
     return 0;
 }
 
@@ -240,32 +230,42 @@ static void tts_advertise(void *ctx, const struct resource_table *table)
     // The discovery log is the controllers'.
 }
 
-static void tts_on_connected(void *ctx, struct connect_request *request)
-{
-    // Connections at the UMA are the controllers'.
-}
-
-static void tts_drop(void *ctx, uint32_t connection)
-{
-    // Likewise.
-}
-
 static void tts_stop(void *ctx)
 {
     struct nvme_rdma *rdma = ctx;
     listener_close(rdma);
     for (struct list_link *l = rdma->queues.next; l != &rdma->queues; l = l->next) {
-        nvme_rdma_queue_fail(LIST_ENTRY(l, struct nvme_rdma_queue, link), "the node ends");
+        nvme_rdma_queue_end(LIST_ENTRY(l, struct nvme_rdma_queue, link), "the node ends");
     }
+}
+
+static void tts_uri(void *ctx, const struct resource *volume, char *ret, size_t capacity)
+{
+    const struct nvme_rdma *rdma = ctx;
+    char nqn[NVME_NQN_MAX];
+    nvme_subsystem_nqn(volume, nqn);
+    snprintf(ret, capacity, rdma->end.is_6 ? "nvme+rdma://[%s]:%s/%s" : "nvme+rdma://%s:%s/%s",
+             rdma->end.host, rdma->end.port, nqn);
+}
+
+// For weft's own client, and for the kernel's.
+static void tts_hint(void *ctx, const struct resource *volume, char *ret, size_t capacity)
+{
+    const struct nvme_rdma *rdma = ctx;
+    char nqn[NVME_NQN_MAX], uri[URI_MAX];
+    nvme_subsystem_nqn(volume, nqn);
+    tts_uri(ctx, volume, uri, sizeof uri);
+    snprintf(ret, capacity, "weft cp '%s' copy.img\n  nvme connect -t rdma -a %s -s %s -n %s", uri,
+             rdma->end.host, rdma->end.port, nqn);
 }
 
 const struct tts_for_uma nvme_rdma_for_uma = {
     .name = "nvme-rdma",
     .start = tts_start,
     .advertise = tts_advertise,
-    .on_connected = tts_on_connected,
-    .drop = tts_drop,
     .stop = tts_stop,
+    .uri = tts_uri,
+    .hint = tts_hint,
 };
 
 /* ---- a member of the loop -------------------------------------------------------------------- */
@@ -273,11 +273,9 @@ const struct tts_for_uma nvme_rdma_for_uma = {
 // True: there may be more to do at once.
 static bool update(struct nvme_rdma_queue *q, instant_ns now)
 {
-    struct nvme_rdma *rdma = q->rdma;
     bool is_at_work = q->state == QUEUE_ACCEPTING || q->state == QUEUE_UP;
     bool has_more = is_at_work && !nvme_rdma_queue_run(q, now);
     if (is_at_work && q->why[0] != '\0') {
-        say_end(rdma, q->id, "the connection ends", q->why);
         nvme_rdma_queue_leave(q, now);
     }
     if (q->state == QUEUE_LEAVING) {
@@ -363,7 +361,6 @@ struct nvme_rdma *nvme_rdma_create(const struct nvme_rdma_parts *parts)
     return rdma;
 }
 
-// Commands that are under way end with their queues: the caller lets nobody answer them any more.
 void nvme_rdma_destroy(struct nvme_rdma *rdma)
 {
     if (rdma == NULL) {
@@ -371,8 +368,7 @@ void nvme_rdma_destroy(struct nvme_rdma *rdma)
     }
     listener_close(rdma);
     while (!list_is_empty(&rdma->queues)) {
-        struct nvme_rdma_queue *q = LIST_ENTRY(rdma->queues.next, struct nvme_rdma_queue, link);
-        nvme_rdma_queue_destroy(q);
+        nvme_rdma_queue_force_destroy(LIST_ENTRY(rdma->queues.next, struct nvme_rdma_queue, link));
     }
     while (!list_is_empty(&rdma->devices)) {
         nvme_rdma_device_destroy(LIST_ENTRY(rdma->devices.next, struct nvme_rdma_device, link));
@@ -383,13 +379,6 @@ void nvme_rdma_destroy(struct nvme_rdma *rdma)
     }
     loop_leave(rdma->parts.loop, &rdma->member);
     free(rdma);
-}
-
-void nvme_rdma_address(const struct nvme_rdma *rdma, char ret_host[NVME_ADDRESS_MAX],
-                       char ret_port[8])
-{
-    snprintf(ret_host, NVME_ADDRESS_MAX, "%s", rdma->host);
-    snprintf(ret_port, 8, "%s", rdma->port);
 }
 
 struct nvme_rdma_counters nvme_rdma_counters(const struct nvme_rdma *rdma)

@@ -39,12 +39,9 @@ struct nvme_rdma_parts {
 struct nvme_rdma *nvme_rdma_create(const struct nvme_rdma_parts *parts);
 void nvme_rdma_destroy(struct nvme_rdma *rdma);
 
-// Start and stop; all else is the controllers' with the UMA.
+// Listens, and has URIs: "nvme+rdma://127.0.0.1:4420/NQN". Connections at the UMA are the
+// controllers'.
 extern const struct tts_for_uma nvme_rdma_for_uma;
-
-// "127.0.0.1:4420" as clients reach it: host and port apart. Once started; empty before.
-void nvme_rdma_address(const struct nvme_rdma *rdma, char ret_host[NVME_ADDRESS_MAX],
-                       char ret_port[8]);
 
 struct nvme_rdma_counters nvme_rdma_counters(const struct nvme_rdma *rdma);
 unsigned nvme_rdma_connection_count(const struct nvme_rdma *rdma);

@@ -2,14 +2,12 @@
 
 #include "node/tts/nvme_rdma_queue.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
-#include "node/tts/address.h"
 
 enum { ROUND_MAX = 8 }; // batches of completions, before other queues have their turn
 
@@ -84,10 +82,10 @@ static bool nvme_create(struct nvme_rdma_queue *q, const struct nvme_rdma_wish *
                                      .command_count = q->slot_count,
                                      .qid = wish->qid,
                                      .scratch = q->scratch};
-    char port[8];
+    struct address_end own = {.host = ""};
+    address_end_of(rdma_get_local_addr(q->id), &own);
+    snprintf(parts.local_address, sizeof parts.local_address, "%s", own.host);
     address_format(rdma_get_peer_addr(q->id), parts.host_address, sizeof parts.host_address);
-    address_split(rdma_get_local_addr(q->id), parts.local_address, sizeof parts.local_address, port,
-                  sizeof port);
     q->nvme = nvme_queue_create(&parts);
     return q->nvme != NULL;
 }
@@ -108,7 +106,6 @@ static void parts_destroy(struct nvme_rdma_queue *q)
 {
     struct ibv_cq *const cqs[] = {q->recv_cq, q->send_cq};
     struct ibv_mr *const mrs[] = {q->message_mr, q->scratch_mr};
-    nvme_queue_destroy(q->nvme);
     if (q->id->qp != NULL) {
         rdma_destroy_qp(q->id);
     }
@@ -163,9 +160,7 @@ struct nvme_rdma_queue *nvme_rdma_queue_create(struct nvme_rdma *rdma, struct rd
         list_init(lists[i]);
     }
     if (!build(q, wish, ret_why)) {
-        if (q->nvme != NULL) {
-            nvme_queue_close(q->nvme, loop_now(rdma->parts.loop));
-        }
+        nvme_queue_force_destroy(q->nvme);
         list_remove(&q->dirty_link);
         parts_destroy(q);
         free(q);
@@ -225,12 +220,20 @@ bool nvme_rdma_queue_run(struct nvme_rdma_queue *q, instant_ns now)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-void nvme_rdma_queue_fail(struct nvme_rdma_queue *q, const char *why)
+void nvme_rdma_queue_end(struct nvme_rdma_queue *q, const char *why)
 {
     if (q->why[0] == '\0') {
         snprintf(q->why, sizeof q->why, "%s", why);
     }
     nvme_rdma_touch(q);
+}
+
+void nvme_rdma_queue_fail(struct nvme_rdma_queue *q, const char *why)
+{
+    if (q->why[0] == '\0') {
+        nvme_rdma_say(q->rdma, q->id, "the connection ends", why);
+    }
+    nvme_rdma_queue_end(q, why);
 }
 
 void nvme_rdma_queue_leave(struct nvme_rdma_queue *q, instant_ns now)
@@ -254,7 +257,7 @@ void nvme_rdma_queue_sever(struct nvme_rdma_queue *q, instant_ns now)
     nvme_rdma_abandon(q, now);
 }
 
-void nvme_rdma_queue_destroy(struct nvme_rdma_queue *q)
+static void destroy(struct nvme_rdma_queue *q)
 {
     struct weft_rdma_counters manager;
     weft_rdma_manager_counters(q->manager, &manager);
@@ -265,4 +268,19 @@ void nvme_rdma_queue_destroy(struct nvme_rdma_queue *q)
     parts_destroy(q);
     rdma_destroy_id(q->id);
     free(q);
+}
+
+void nvme_rdma_queue_destroy(struct nvme_rdma_queue *q)
+{
+    nvme_queue_destroy(q->nvme);
+    destroy(q);
+}
+
+void nvme_rdma_queue_force_destroy(struct nvme_rdma_queue *q)
+{
+    if (q->state != QUEUE_ENDED) {
+        nvme_rdma_queue_sever(q, loop_now(q->rdma->parts.loop));
+    }
+    nvme_queue_force_destroy(q->nvme);
+    destroy(q);
 }

@@ -25,6 +25,7 @@
 #include <weft/manager.h>
 #include <weft/oneshot.h>
 
+#include "node/tts/address.h"
 #include "node/tts/nvme_rdma.h"
 
 enum nvme_rdma_limits {
@@ -118,8 +119,7 @@ struct nvme_rdma {
     struct rdma_event_channel *channel;
     struct loop_watch *channel_watch;
     struct rdma_cm_id *listener;
-    char host[NVME_ADDRESS_MAX];
-    char port[8];
+    struct address_end end; // where it listens
     unsigned queue_count;
     struct list_link devices;
     struct list_link queues;
@@ -138,6 +138,9 @@ struct nvme_rdma_wish {
 
 // It is looked at when the batch ends.
 void nvme_rdma_touch(struct nvme_rdma_queue *q);
+// One line for the operator, about a client.
+void nvme_rdma_say(const struct nvme_rdma *rdma, struct rdma_cm_id *id, const char *what,
+                   const char *why);
 
 // ---- nvme_rdma_device.c
 
@@ -154,6 +157,8 @@ void nvme_rdma_device_destroy(struct nvme_rdma_device *device);
 struct nvme_rdma_queue *nvme_rdma_queue_create(struct nvme_rdma *rdma, struct rdma_cm_id *id,
                                                const struct nvme_rdma_wish *wish, char *ret_why);
 // It shall end; at the end of the batch it does. The first reason holds.
+void nvme_rdma_queue_end(struct nvme_rdma_queue *q, const char *why);
+// The same for a reason that the operator is told.
 void nvme_rdma_queue_fail(struct nvme_rdma_queue *q, const char *why);
 // Ends it in order: what was posted leaves first.
 void nvme_rdma_queue_leave(struct nvme_rdma_queue *q, instant_ns now);
@@ -161,7 +166,10 @@ void nvme_rdma_queue_leave(struct nvme_rdma_queue *q, instant_ns now);
 void nvme_rdma_queue_sever(struct nvme_rdma_queue *q, instant_ns now);
 // Takes completions, sends what there is, arms. False: there may be more to take.
 bool nvme_rdma_queue_run(struct nvme_rdma_queue *q, instant_ns now);
+// It has ended, and none of its commands is under way.
 void nvme_rdma_queue_destroy(struct nvme_rdma_queue *q);
+// When the node ends in spite of commands that do not.
+void nvme_rdma_queue_force_destroy(struct nvme_rdma_queue *q);
 
 // ---- nvme_rdma_transfer.c
 

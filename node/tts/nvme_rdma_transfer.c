@@ -229,7 +229,7 @@ static void transport_respond(void *connection, struct nvme_command *command)
 
 static void transport_close(void *connection, const char *why)
 {
-    nvme_rdma_queue_fail(connection, why);
+    nvme_rdma_queue_end(connection, why);
 }
 
 static void transport_wake(void *connection)
