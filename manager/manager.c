@@ -110,7 +110,7 @@ static void request_accept(struct weft_rdma_manager *manager, struct weft_rdma_r
     progress->manager = manager;
     progress->limits = limits_of_request(&manager->limits, request);
     progress->total_len = check->total_len;
-    progress_begin(progress);
+    progress_init(progress);
     progress->total_transfer_count = transfers_left(&manager->filler, progress);
     turns_join(&manager->turns, progress);
     manager->outstanding_count++;

@@ -26,7 +26,7 @@ bool progress_is_free(const struct progress *progress)
            (progress->phase == WEFT_RDMA_COMPLETE && list_is_empty(&progress->link));
 }
 
-void progress_begin(struct progress *progress)
+void progress_init(struct progress *progress)
 {
     struct weft_rdma_request *request = progress->request;
     progress_on(progress, SUBMITTED);

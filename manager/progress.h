@@ -54,7 +54,7 @@ static inline struct progress *progress_of(struct weft_rdma_request *request)
 bool progress_is_free(const struct progress *progress);
 
 // Begins: QUEUED, in no list. request, manager, limits and total_len are set, the rest is not.
-void progress_begin(struct progress *progress);
+void progress_init(struct progress *progress);
 
 // All octets have descriptors, and the trailer if there is one: FORMATTED. It is in no list.
 void progress_on_formatted(struct progress *progress);
