@@ -37,48 +37,84 @@ static bool line_parse(const char *line, const char *kind, struct process *ret)
 static int by_pid(const void *a, const void *b)
 {
     const struct process *left = a, *right = b;
-    return (left->pid > right->pid) - (left->pid < right->pid);
+    int order = (left->pid > right->pid) - (left->pid < right->pid);
+    return order != 0 ? order : (left->uid > right->uid) - (left->uid < right->uid);
 }
 
-static int lines_read(FILE *in, const char *kind, struct process **ret_processes, size_t *ret_count)
+struct found {
+    struct process *processes;
+    size_t count, capacity;
+};
+
+static int found_add(struct found *f, const struct process *process)
 {
-    char *line = NULL;
-    size_t line_capacity = 0, count = 0, capacity = 0;
-    struct process *processes = NULL, process;
-    while (getline(&line, &line_capacity, in) >= 0) {
-        if (!line_parse(line, kind, &process)) {
-            continue;
+    if (f->count == f->capacity) {
+        size_t capacity = 2 * f->capacity + 16;
+        struct process *larger = reallocarray(f->processes, capacity, sizeof *larger);
+        if (larger == NULL) {
+            return -ENOMEM;
         }
-        if (count == capacity) {
-            capacity = 2 * capacity + 16;
-            struct process *larger = reallocarray(processes, capacity, sizeof *processes);
-            if (larger == NULL) {
-                free(processes);
-                free(line);
-                return -ENOMEM;
-            }
-            processes = larger;
-        }
-        processes[count++] = process;
+        f->processes = larger;
+        f->capacity = capacity;
     }
-    free(line);
-    if (count > 0) {
-        qsort(processes, count, sizeof *processes, by_pid);
-    }
-    *ret_processes = processes;
-    *ret_count = count;
+    f->processes[f->count++] = *process;
     return 0;
 }
 
+static int lines_read(FILE *in, const char *kind, struct found *found)
+{
+    char *line = NULL;
+    size_t line_capacity = 0;
+    struct process process;
+    int error = 0;
+    while (error == 0 && getline(&line, &line_capacity, in) >= 0) {
+        if (line_parse(line, kind, &process)) {
+            error = found_add(found, &process);
+        }
+    }
+    free(line);
+    return error;
+}
+
+// By pid, each once.
+static void found_sort(struct found *f)
+{
+    size_t kept = 0;
+    if (f->count > 0) {
+        qsort(f->processes, f->count, sizeof *f->processes, by_pid);
+    }
+    for (size_t i = 0; i < f->count; i++) {
+        if (kept == 0 || by_pid(&f->processes[kept - 1], &f->processes[i]) != 0) {
+            f->processes[kept++] = f->processes[i];
+        }
+    }
+    f->count = kept;
+}
+
+// The kernel gives the list page by page, and counts from the start of a hash chain for each: what
+// comes and goes in between makes it leave a socket out, or name it twice. Who is missing in one
+// reading is in another.
+enum { READING_COUNT = 3 };
+
 int processes_find(const char *kind, struct process **ret_processes, size_t *ret_count)
 {
-    FILE *in = fopen("/proc/net/unix", "re");
-    if (in == NULL) {
-        return -errno;
+    struct found found = {0};
+    int error = 0;
+    for (unsigned i = 0; i < READING_COUNT && error == 0; i++) {
+        FILE *in = fopen("/proc/net/unix", "re");
+        error = in == NULL ? -errno : lines_read(in, kind, &found);
+        if (in != NULL) {
+            fclose(in);
+        }
     }
-    int error = lines_read(in, kind, ret_processes, ret_count);
-    fclose(in);
-    return error;
+    if (error != 0) {
+        free(found.processes);
+        return error;
+    }
+    found_sort(&found);
+    *ret_processes = found.processes;
+    *ret_count = found.count;
+    return 0;
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
