@@ -34,6 +34,7 @@ static bool on_send(void *ctx, const struct net_frame *frame)
     struct frame *f = &sent[sent_count++];
     f->len = 0;
     f->as = *frame;
+    f->as.iov = NULL; // the caller's
     for (unsigned i = 0; i < frame->iov_count; i++) {
         assert_true(f->len + frame->iov[i].iov_len <= FRAME_MAX);
         if (frame->iov[i].iov_len > 0) {
@@ -79,10 +80,11 @@ static struct net_arrival arrival;
 
 static enum net_arrival_kind give(struct net_iface *to, const struct frame *f)
 {
-    struct frame copy = *f;
+    static struct frame copy; // what `arrival` refers to must outlive this call
+    copy = *f;
     net_iface_on_frame(to, span_of(copy.octets, copy.len), false, 0, &arrival);
     if (arrival.kind == NET_ARRIVAL_SEGMENT) {
-        // What it refers to must outlive this call: the frame given.
+        // ... and the next one: the frame given.
         const uint8_t *segment = f->octets + (arrival.segment.ptr - copy.octets);
         arrival.segment = span_of(segment, arrival.segment.len);
     }
