@@ -95,6 +95,8 @@ static bool rnic_make(struct sim_node *node)
                 .write_flush = p->write_flush,
                 .tx_copy = p->tx_copy,
                 .placement = p->placement,
+                .oneshot = p->oneshot,
+                .oneshot_parts = p->oneshot_parts,
                 .mpa_revision = p->mpa_revision,
                 .read_contexts = p->read_contexts,
                 .read_allotment_len = p->read_allotment_len,
@@ -228,14 +230,13 @@ static void expect(struct sim_node *node, int result, const char *what)
 static void check_live(struct sim_node *node)
 {
     struct rnic_live live = rnic_live(node->rnic);
-    if (live.pds + live.regions + live.windows + live.sinks + live.qps + live.cqs + live.srqs +
-            live.endpoints !=
-        0) {
+    uint32_t objects = live.pds + live.regions + live.windows + live.qps + live.cqs + live.srqs;
+    if (objects + live.oneshots + live.sinks + live.endpoints != 0) {
         sim_fail(node->sim,
-                 "node %u: alive at the end: pds %u regions %u windows %u sinks %u qps %u cqs %u "
-                 "srqs %u endpoints %u",
-                 node->index, live.pds, live.regions, live.windows, live.sinks, live.qps, live.cqs,
-                 live.srqs, live.endpoints);
+                 "node %u: alive at the end: pds %u regions %u windows %u oneshots %u sinks %u "
+                 "qps %u cqs %u srqs %u endpoints %u",
+                 node->index, live.pds, live.regions, live.windows, live.oneshots, live.sinks,
+                 live.qps, live.cqs, live.srqs, live.endpoints);
     }
 }
 

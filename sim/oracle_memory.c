@@ -127,6 +127,15 @@ void sim_claim_scribble(const struct sim_claim *claim, struct prng *rng)
     memcpy(shadow(claim), actual(claim), claim->len);
 }
 
+void sim_claims_write(const struct sim_claim *claims, unsigned count, const uint8_t *octets)
+{
+    for (unsigned i = 0; i < count; i++) {
+        memcpy(actual(&claims[i]), octets, claims[i].len);
+        memcpy(shadow(&claims[i]), octets, claims[i].len);
+        octets += claims[i].len;
+    }
+}
+
 void sim_claims_read(const struct sim_claim *claims, unsigned count, uint8_t *into)
 {
     for (unsigned i = 0; i < count; i++) {

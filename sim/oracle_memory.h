@@ -51,6 +51,8 @@ uint64_t sim_claim_addr(const struct sim_claim *claim);
 
 // The program writes what is claimed: drawn octets.
 void sim_claim_scribble(const struct sim_claim *claim, struct prng *rng);
+// ... these, piece behind piece.
+void sim_claims_write(const struct sim_claim *claims, unsigned count, const uint8_t *octets);
 // Copies what is claimed, piece behind piece, to `into`.
 void sim_claims_read(const struct sim_claim *claims, unsigned count, uint8_t *into);
 

@@ -92,6 +92,9 @@ static bool side_make_qp(struct sim_side *side)
         side->qp_num = side->qp->qp_num;
         error = rnic_window_alloc(node->rnic, node->pd, 2, &side->window.rkey);
     }
+    if (error == 0) {
+        error = sim_command_make(side);
+    }
     if (error != 0) {
         sim_fail(node->sim, "pair %u.%u: making a queue pair gives %d", side->pair->index,
                  side->index, error);

@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "rnic/rnic.h"
+#include "sim/command.h"
 #include "sim/node.h"
 #include "sim/oracle_memory.h"
 #include "sim/params.h"
@@ -39,7 +40,9 @@ struct sim_op {
     struct sim_claim local[SIM_SGE_MAX];
     unsigned local_count;
     struct sim_claim remote;
-    struct sim_window *window; // that it binds, invalidates or goes through
+    struct sim_window *window;   // that it binds, invalidates or goes through
+    struct sim_command *command; // that it advertises, closes or goes through
+    enum sim_command_use command_use;
 };
 
 // A posted receive.
@@ -78,6 +81,7 @@ struct sim_side {
     uint32_t unsignaled;  // posted in a row
     uint32_t recv_posted; // to its own queue and not complete
     struct sim_window window;
+    struct sim_command command;
 };
 
 enum sim_phase {

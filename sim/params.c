@@ -69,6 +69,8 @@ static void draw_devices(struct sim_params *p, struct prng *rng)
     p->tx_copy = draw_bool(rng, 3);
     p->mpa_revision = draw_bool(rng, 4) ? 1 : 2;
     p->rnr_store_len = draw_log(rng, 1024, 256 * 1024);
+    p->oneshot = draw_bool(rng, 3) ? 2 : draw_bool(rng, 4) ? 0 : 1; // flags most often
+    p->oneshot_parts = draw_bool(rng, 4) ? prng_below(rng, 3) : 0;
 }
 
 // The largest Read takes some dozens of requests at most.
@@ -136,7 +138,7 @@ void sim_params_print(const struct sim_params *p, char *into, size_t len)
         "  packets %d loss %u reorder %u duplicate %u of a million, mtu %u window %u buffer %u"
         " ranges %u placement %u\n"
         "  crc %d%d%d markers %d%d%d extensions %d%d%d p2p %d revision %u write_flush %d tx_copy %d"
-        " rnr_store %u\n"
+        " rnr_store %u oneshot %u parts %u\n"
         "  read contexts %u allotment %u depth %u turn %u retunes %u\n"
         "  sq %u rq %u sge %u inline %u reads %u sig_all %d srq %d\n"
         "  faults %u mistakes %u turmoil %u refusals %u\n",
@@ -146,7 +148,8 @@ void sim_params_print(const struct sim_params *p, char *into, size_t len)
         p->packet_buffer_len, p->packet_range_max, p->placement, p->crc[0], p->crc[1], p->crc[2],
         p->markers[0], p->markers[1], p->markers[2], p->extensions[0], p->extensions[1],
         p->extensions[2], p->peer_to_peer, p->mpa_revision, p->write_flush, p->tx_copy,
-        p->rnr_store_len, p->read_contexts, p->read_allotment_len, p->read_depth, p->read_turn_len,
-        p->retunes, p->sq_len, p->rq_len, p->sge_max, p->inline_max_len, p->reads, p->sq_sig_all,
-        p->use_srq, p->faults, p->mistakes, p->turmoil, p->refusals);
+        p->rnr_store_len, p->oneshot, p->oneshot_parts, p->read_contexts, p->read_allotment_len,
+        p->read_depth, p->read_turn_len, p->retunes, p->sq_len, p->rq_len, p->sge_max,
+        p->inline_max_len, p->reads, p->sq_sig_all, p->use_srq, p->faults, p->mistakes, p->turmoil,
+        p->refusals);
 }

@@ -31,6 +31,7 @@ struct sim_params {
     bool peer_to_peer, write_flush, tx_copy;
     uint32_t mpa_revision, rnr_store_len;
     uint32_t read_contexts, read_allotment_len, read_depth, read_turn_len;
+    uint32_t oneshot, oneshot_parts; // enum rnic_oneshot, rnic_oneshot_parts
     uint32_t retunes; // per 1024 looks: an operator changes the allotment of a device
     // The queue pairs.
     uint32_t sq_len, rq_len, sge_max, inline_max_len, reads; // reads: IRD and ORD

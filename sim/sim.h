@@ -47,6 +47,7 @@ struct sim {
     char report[SIM_REPORT_LEN]; // what differs, once it has failed
     // Figures of the run.
     uint64_t completions, deliveries, ended_connections, faults;
+    uint64_t commands; // of one-shot RDMA, closed
 };
 
 // Runs the seed to its end. False: `sim->report` says what differs. The simulation is gone then.

@@ -19,6 +19,10 @@ static void tamper_memory(struct sim *sim)
 
 enum sim_tampered sim_tamper_cqe(struct sim *sim, struct cqe *cqe)
 {
+    if (sim->tamper.kind == SIM_TAMPER_REFERENCE && sim->completions >= sim->tamper.at) {
+        cqe->reference ^= 1;
+        return SIM_CQE_AS_IS;
+    }
     if (sim->tamper.kind == SIM_TAMPER_NONE || sim->completions != sim->tamper.at) {
         return SIM_CQE_AS_IS;
     }

@@ -10,14 +10,15 @@ struct sim_block;
 
 enum sim_tamper_kind {
     SIM_TAMPER_NONE,
-    SIM_TAMPER_OCTET,  // an octet of registered memory changes
-    SIM_TAMPER_FENCE,  // an octet beside registered memory changes
-    SIM_TAMPER_LOSE,   // a completion is lost
-    SIM_TAMPER_REPEAT, // a completion comes twice
-    SIM_TAMPER_STATUS, // a completion says success where there was none, or the reverse
-    SIM_TAMPER_LENGTH, // a received length is wrong
-    SIM_TAMPER_LEAK,   // an object is not given back
-    SIM_TAMPER_STOP,   // nothing arrives any more
+    SIM_TAMPER_OCTET,     // an octet of registered memory changes
+    SIM_TAMPER_FENCE,     // an octet beside registered memory changes
+    SIM_TAMPER_LOSE,      // a completion is lost
+    SIM_TAMPER_REPEAT,    // a completion comes twice
+    SIM_TAMPER_STATUS,    // a completion says success where there was none, or the reverse
+    SIM_TAMPER_LENGTH,    // a received length is wrong
+    SIM_TAMPER_REFERENCE, // the reference of a one-shot message, the first from there on, is wrong
+    SIM_TAMPER_LEAK,      // an object is not given back
+    SIM_TAMPER_STOP,      // nothing arrives any more
     SIM_TAMPER_COUNT,
 };
 

@@ -252,6 +252,12 @@ static bool shape(struct sim_side *side, struct sim_op *op, struct send_wqe *wqe
         return shape_bind(side, op, wqe);
     case WQE_LOCAL_INV:
         return shape_invalidate(op, &side->window, wqe);
+    case WQE_SEND:
+        if (!shape_outgoing(side, op, wqe)) {
+            return false;
+        }
+        sim_command_draw(side, op, wqe);
+        return true;
     default:
         return shape_outgoing(side, op, wqe);
     }
@@ -270,6 +276,7 @@ static void name_remote(struct sim_side *side, struct sim_op *op, struct send_wq
         w->users++;
         op->window = w;
     }
+    sim_command_name(side, op, wqe);
 }
 
 // The names are wrong in the way that `op->mistake` says: nothing at the peer may change, but for
@@ -283,6 +290,9 @@ static void name_wrongly(struct sim_side *side, struct sim_op *op, struct send_w
     switch (op->mistake) {
     case SIM_MISTAKE_RKEY:
         wqe->rkey ^= 1U << prng_below(&side->pair->sim->rng, 32);
+        if (sim_side_peer(side)->command.closed_stag != 0 && sim_draw(side->pair->sim, 2)) {
+            wqe->rkey = sim_side_peer(side)->command.closed_stag;
+        }
         break;
     case SIM_MISTAKE_BOUNDS:
         wqe->remote_addr = block->iova + block->len - op->len + 1;
@@ -431,7 +441,7 @@ static bool may_post(struct sim_side *side, enum wqe_opcode opcode)
         sim_fail(side->pair->sim, "pair %u.%u: Send with Immediate is allowed towards an RFC peer",
                  side->pair->index, side->index);
     }
-    return answer == 0;
+    return answer == 0 && !sim_command_may_forbid(side, opcode);
 }
 
 static void post(struct sim_side *side, struct sim_op *op, struct send_wqe *wqe)

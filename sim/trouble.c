@@ -37,12 +37,14 @@ static void strike(struct sim *sim, struct sim_pair *pair)
 
 /* ---- the programs ---------------------------------------------------------------------------- */
 
-static bool is_window_on(const struct sim *sim, const struct sim_block *block)
+static bool is_lent(const struct sim *sim, const struct sim_block *block)
 {
     for (unsigned i = 0; i < 2 * sim->params.pairs; i++) {
         const struct sim_side *side = &sim->pair[i / 2].side[i % 2];
-        if (sim->pair[i / 2].phase != SIM_PHASE_NONE && side->window.block == block &&
-            side->window.state >= SIM_WINDOW_CHANGING) {
+        bool is_window_on =
+            side->window.block == block && side->window.state >= SIM_WINDOW_CHANGING;
+        if (sim->pair[i / 2].phase != SIM_PHASE_NONE &&
+            (is_window_on || sim_command_is_on(side, block))) {
             return true;
         }
     }
@@ -54,7 +56,7 @@ static void deregister(struct sim *sim)
 {
     struct sim_node *node = &sim->node[prng_below(&sim->rng, sim->params.nodes)];
     struct sim_block *block = &node->block[prng_below(&sim->rng, SIM_BLOCK_OPEN_COUNT)];
-    if (is_window_on(sim, block)) {
+    if (is_lent(sim, block)) {
         return;
     }
     sim_trace(sim, "node %u deregisters %08x", node->index, block->stag);

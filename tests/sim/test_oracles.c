@@ -19,9 +19,14 @@ static struct sim_params calm(void)
     sim_params_draw(&params, 1);
     params.faults = params.mistakes = params.turmoil = params.refusals = 0;
     params.pairs = params.connections = 2;
-    params.ops = 60;
+    params.ops = 80;
     params.use_srq = false;
     params.mpa_revision = 2;
+    for (unsigned i = 0; i < params.nodes; i++) {
+        params.extensions[i] = true;
+    }
+    params.oneshot = RNIC_ONESHOT_FLAGS;
+    params.oneshot_parts = RNIC_ONESHOT_BOTH;
     return params;
 }
 
@@ -44,6 +49,7 @@ static void a_calm_run_fails_nowhere(void **state)
     }
     assert_int_equal(sim.ended_connections, 2);
     assert_true(sim.deliveries > 20);
+    assert_true(sim.commands > 0);
 }
 
 static void a_changed_octet_is_found(void **state)
@@ -90,6 +96,11 @@ static void a_wrong_length_is_found(void **state)
         }
     }
     fail_msg("no length was compared");
+}
+
+static void a_wrong_reference_is_found(void **state)
+{
+    expect_found(SIM_TAMPER_REFERENCE, 20, "reference");
 }
 
 static void an_object_that_is_not_given_back_is_found(void **state)
@@ -208,6 +219,7 @@ int main(void)
         cmocka_unit_test(a_repeated_completion_is_found),
         cmocka_unit_test(a_wrong_status_is_found),
         cmocka_unit_test(a_wrong_length_is_found),
+        cmocka_unit_test(a_wrong_reference_is_found),
         cmocka_unit_test(an_object_that_is_not_given_back_is_found),
         cmocka_unit_test(work_that_never_ends_is_found),
         ON_TARGET(a_prefix_of_what_was_sent_is_right),

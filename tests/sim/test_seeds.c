@@ -68,7 +68,8 @@ int main(int argc, char **argv)
     uint64_t first = number_of(argc > 1 ? argv[1] : getenv("SEED"), 1);
     uint64_t count = is_chosen ? number_of(argc > 2 ? argv[2] : NULL, 1)
                                : number_of(getenv("WEFT_SIM_SEEDS"), otherwise);
-    uint64_t steps = 0, completions = 0, deliveries = 0, connections = 0, faults = 0, ns = 0;
+    uint64_t steps = 0, completions = 0, deliveries = 0, commands = 0, connections = 0, faults = 0,
+             ns = 0;
     unsigned failures = 0;
     printf("seeds %" PRIu64 " to %" PRIu64 "\n", first, first + count - 1);
     fflush(stdout);
@@ -78,12 +79,14 @@ int main(int argc, char **argv)
         ns += sim.now_ns;
         completions += sim.completions;
         deliveries += sim.deliveries;
+        commands += sim.commands;
         connections += sim.ended_connections;
         faults += sim.faults;
     }
     printf("%" PRIu64 " seeds, %u failed: %" PRIu64 " connections, %" PRIu64
-           " completions, %" PRIu64 " deliveries, %" PRIu64 " faults, %" PRIu64 " steps, %" PRIu64
-           " s of virtual time\n",
-           count, failures, connections, completions, deliveries, faults, steps, ns / NS_PER_S);
+           " completions, %" PRIu64 " deliveries, %" PRIu64 " commands, %" PRIu64
+           " faults, %" PRIu64 " steps, %" PRIu64 " s of virtual time\n",
+           count, failures, connections, completions, deliveries, commands, faults, steps,
+           ns / NS_PER_S);
     return failures == 0 ? 0 : 1;
 }
