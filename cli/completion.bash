@@ -1,5 +1,7 @@
 # Completion of weft(1) for bash. Options come from the --help of the command itself.
 
+_weft_commands='run stat reads serve status rescan discover ls info cp attach help'
+
 _weft_options() {
     "$1" help "$2" 2>/dev/null | grep -Eo -- '(^|[ ,])--[a-z][a-z-]*=?' | tr -d ' ,' | sort -u
 }
@@ -96,17 +98,14 @@ _weft() {
     COMPREPLY=()
     case $COMP_CWORD:${COMP_WORDS[1]} in
     1:*)
-        _weft_words compgen \
-            -W 'run stat reads serve status rescan discover ls info cp help --help --version' \
-            -- "$word"
+        _weft_words compgen -W "$_weft_commands --help --version" -- "$word"
         ;;
     2:help)
-        _weft_words compgen \
-            -W 'run stat reads serve status rescan discover ls info cp help environment' -- "$word"
+        _weft_words compgen -W "$_weft_commands environment" -- "$word"
         ;;
     *:run) _weft_run "$word" "$before" ;;
     *:serve) _weft_serve "$word" "$before" ;;
-    *:cp | *:discover | *:ls | *:info) _weft_volumes "$word" "${COMP_WORDS[1]}" ;;
+    *:cp | *:attach | *:discover | *:ls | *:info) _weft_volumes "$word" "${COMP_WORDS[1]}" ;;
     *:status | *:rescan)
         if [[ $word == -* ]]; then
             _weft_words compgen -W "$(_weft_options "${COMP_WORDS[@]:0:2}")" -- "$word"

@@ -20,7 +20,7 @@ static const struct command command_help = {
 static const struct command *const commands[] = {
     &command_run,    &command_stat,   &command_reads,    &command_serve,
     &command_status, &command_rescan, &command_discover, &command_ls,
-    &command_info,   &command_cp,     &command_help};
+    &command_info,   &command_cp,     &command_attach,   &command_help};
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
 static void weft_help(FILE *out)
@@ -51,6 +51,7 @@ static void weft_help(FILE *out)
         "\n"
         "Manual pages: weft(1), weft-run(1), weft-stat(1), weft-reads(1), weft-serve(1),\n"
         "weft-status(1), weft-rescan(1), weft-discover(1), weft-ls(1), weft-info(1), weft-cp(1),\n"
+        "weft-attach(1), "
         "weft(7).\n",
         out);
 }

@@ -27,14 +27,39 @@ static void decode(char *text)
     *out = '\0';
 }
 
+// A driver whose own name has a plus.
+static const char compound[] = "nvme+rdma";
+
+// The compound's beginning in the text that it ends, or NULL.
+static char *compound_find(char *text)
+{
+    size_t len = strlen(text), own_len = sizeof compound - 1;
+    char *at = len >= own_len ? text + len - own_len : NULL;
+    bool is_there = at != NULL && strcmp(at, compound) == 0;
+    return is_there && (at == text || at[-1] == '+') ? at : NULL;
+}
+
 static int schemes_parse(char *text, struct uri *ret, char *ret_why)
 {
-    char *rest = NULL;
+    char *rest = NULL, *last = compound_find(text);
+    if (last == text) {
+        ret->schemes[ret->scheme_count++] = last;
+        return 0;
+    }
+    if (last != NULL) {
+        last[-1] = '\0';
+    }
     for (char *word = strtok_r(text, "+", &rest); word != NULL; word = strtok_r(NULL, "+", &rest)) {
         if (ret->scheme_count == URI_SCHEME_MAX) {
             return fail(ret_why, "too many filters", word);
         }
         ret->schemes[ret->scheme_count++] = word;
+    }
+    if (last != NULL && ret->scheme_count == URI_SCHEME_MAX) {
+        return fail(ret_why, "too many filters", last);
+    }
+    if (last != NULL) {
+        ret->schemes[ret->scheme_count++] = last;
     }
     return ret->scheme_count > 0 ? 0 : fail(ret_why, "no driver", ret->object);
 }

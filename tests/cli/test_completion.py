@@ -29,7 +29,7 @@ def complete(*words, folder='/'):
 @case
 def commands():
     all_commands = {'run', 'stat', 'reads', 'serve', 'status', 'rescan', 'discover', 'ls', 'info',
-                    'cp', 'help'}
+                    'cp', 'attach', 'help'}
     assert complete('') == all_commands | {'--help', '--version'}
     assert complete('s') == {'serve', 'stat', 'status'}
     assert complete('help', '') == all_commands | {'environment'}

@@ -5,7 +5,8 @@ import subprocess
 
 from cases import case, expect, main, settings, weft
 
-COMMANDS = ('run', 'stat', 'serve', 'status', 'rescan', 'discover', 'ls', 'info', 'cp', 'help')
+COMMANDS = ('run', 'stat', 'serve', 'status', 'rescan', 'discover', 'ls', 'info', 'cp',
+            'attach', 'help')
 
 
 @case
@@ -70,7 +71,13 @@ def wrong_command_lines_are_refused():
             (['cp', '--depth=0', 'a', 'nvme+rdma://h/n'], 'it must be 1 to 128'),
             (['cp', '--depth'], '--depth needs a value'),
             (['cp', 'nvme+rdma://h', 'b'], 'names no subsystem; `weft ls` lists them'),
-            (['cp', '--bogus'], 'no option --bogus')):
+            (['cp', '--bogus'], 'no option --bogus'),
+            (['attach'], 'one volume, not 0'),
+            (['attach', 'disk.img'], 'names no subsystem'),
+            (['attach', 'nvme+rdma://h'], 'names no subsystem'),
+            (['attach', 'nvme+rdma://h/n?bogus=1'], 'no parameter bogus'),
+            (['attach', '--socket=' + 'x' * 200, 'nvme+rdma://h/n'], 'the path is too long'),
+            (['attach', '--run'], '--run needs a value')):
         expect(weft(*words), 2, '', said, '\n  do:  weft help')
 
 

@@ -1,37 +1,11 @@
 #!/usr/bin/env python3
 """weft discover, ls, info and cp, at a target of the tests' own."""
 
-import contextlib
 import json
 import pathlib
 import random
-import subprocess
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'cli'))
-
-from cases import BUILD, case, expect, expect_error, main, scratch, weft  # noqa: E402
-
-NQN = 'nqn.2014-08.org.nvmexpress:uuid:00000000-1111-2222-3333-444444444444'
-SIZE = 8 << 20
-
-
-@contextlib.contextmanager
-def target(*words):
-    """A target that runs; its port."""
-    process = subprocess.Popen([BUILD / 'tests/initiator/serve_target', *words],
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        yield process.stdout.readline().strip()
-    finally:
-        process.stdin.close()
-        process.wait(60)
-        process.stdout.close()
-
-
-def uri(port):
-    return f'nvme+rdma://127.0.0.1:{port}/{NQN}'
+from serving import NQN, SIZE, case, expect, expect_error, main, scratch, target, uri, weft
 
 
 def data(length):
