@@ -10,9 +10,9 @@
 //     address.c      where a subsystem is
 //     status.c       statuses: names, errno
 //
-// **One-shot.** The Send of a command advertises the memory; its SGL descriptor is a keyed one with
-// address 0, key 0 and the length. The answer closes the STag. Both ends find a command by its CID,
-// which is the reference number. docs/nvme-initiator.md says how both know that they may.
+// **One-shot.** The Send of a command advertises the memory; its SGL descriptor is keyed, with
+// invalidation, address 0 and key 0. The answer closes the STag. Both ends find a command by its
+// CID, which is the reference number. docs/nvme-rdma.md has the target's side of it.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -204,6 +204,7 @@ static int data_oneshot(struct initiator_slot *slot, const struct weft_nvme_io *
 {
     bool is_read = io->operation == WEFT_NVME_READ;
     sgl_keyed(slot, 0, io->len, 0);
+    initiator_slot_sqe(slot)[NVME_SQE_OFF_SGL1 + NVME_SGL_OFF_ID] = NVME_SGL_KEYED_INVALIDATE;
     slot->way = DATA_ONESHOT;
     return initiator_queue_send_oneshot(slot, io->memory, io->memory_count,
                                         is_read ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ);

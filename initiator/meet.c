@@ -185,12 +185,13 @@ static void request_fill(const struct initiator_queue *queue, uint8_t data[NVME_
     put_le16(data + NVME_RDMA_REQUEST_OFF_HSQSIZE, (uint16_t)queue->depth);
 }
 
-// One-shot needs both RNICs, and a target that says that it reads advertised capsules.
+// One-shot needs weft at both ends; the answer may close the memory by its header or by Send with
+// Invalidate.
 static bool may_oneshot(const struct initiator_queue *queue)
 {
     const struct weft_nvme *nvme = queue->nvme;
-    int both = WEFT_ONESHOT_ADVERTISE | WEFT_ONESHOT_CLOSE;
-    return nvme->has_oneshot && queue->number > 0 && nvme->oneshot.agreed(queue->id->qp) == both;
+    return nvme->has_oneshot && queue->number > 0 &&
+           (nvme->oneshot.agreed(queue->id->qp) & WEFT_ONESHOT_ADVERTISE) != 0;
 }
 
 int initiator_queue_meet(struct initiator_queue *queue, char *ret_why)

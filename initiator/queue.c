@@ -285,15 +285,26 @@ static struct initiator_queue *queue_of(struct weft_nvme *nvme, const struct ibv
     return number == 0 ? &nvme->admin : &nvme->queues[number - 1];
 }
 
+// Did the answer end the memory that the command advertised?
+static bool is_closed(const struct initiator_slot *slot, const struct ibv_wc *wc)
+{
+    uint32_t stag = 0;
+    if ((wc->wc_flags & IBV_WC_WITH_INV) != 0) {
+        stag = wc->invalidated_rkey;
+    } else if (!slot->queue->nvme->oneshot.wc_closed(wc, &stag)) {
+        return false;
+    }
+    return stag == slot->stag;
+}
+
 // What the answer left open is taken back before the program hears of it.
 static void oneshot_settle(struct initiator_slot *slot, const struct ibv_wc *wc)
 {
     struct weft_nvme *nvme = slot->queue->nvme;
-    uint32_t stag;
     if (slot->way != DATA_ONESHOT) {
         return;
     }
-    if (nvme->oneshot.wc_closed(wc, &stag) && stag == slot->stag) {
+    if (is_closed(slot, wc)) {
         nvme->counters.closes++;
     } else {
         nvme->oneshot.revoke(slot->queue->id->qp, slot->stag);
