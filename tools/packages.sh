@@ -25,7 +25,8 @@ test="libcmocka-dev ibverbs-utils rdmacm-utils perftest qperf fio python3-pyverb
       tshark tcpdump iproute2 procps util-linux
       qemu-utils libnbd-bin nbdkit"
 test_optional="clang-format-14 iperf3 git mandoc"
-vm_optional="qemu-system-x86 busybox-static kmod xz-utils ibverbs-providers"
+vm_optional="qemu-system-x86 busybox-static kmod xz-utils ibverbs-providers
+             nvme-cli e2fsprogs fio"
 
 required=
 optional=

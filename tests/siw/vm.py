@@ -52,6 +52,11 @@ GUEST_PROGRAMS = [
 ]
 GUEST_MODULES = ['virtio_pci', 'virtio_net', 'crc32c_generic', 'crc32_generic', 'ib_uverbs',
                  'rdma_ucm', 'rdma_rxe', 'siw']
+# What a guest has besides if it is to: see Guest(extras=...).
+EXTRA_MODULES = {
+    'nvme': ['nvme_tcp', 'nvme_rdma', 'ext4'],
+    'ata': ['ahci', 'sd_mod', 'sg'],
+}
 DEVICES = ['siw', 'rxe']
 
 
@@ -59,7 +64,8 @@ DEVICES = ['siw', 'rxe']
 
 
 def kernel_files():
-    """The folder with vmlinux and modules/NN-name.ko, numbered in the order of loading."""
+    """The folder with vmlinux and, in modules/ and modules.EXTRA/, NN-name.ko, numbered in the
+    order of loading."""
     missing = [f'{tool} (package {package})' for tool, package in TOOLS.items()
                if shutil.which(tool, path=os.environ['PATH'] + ':/sbin:/usr/sbin') is None]
     if missing:
@@ -68,7 +74,8 @@ def kernel_files():
     with open(CACHE / 'lock', 'w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         # What is kept holds these modules and no others.
-        kernel = CACHE / f'kernel.{zlib.crc32(" ".join(GUEST_MODULES).encode()):08x}'
+        wanted = ' '.join(sum(EXTRA_MODULES.values(), GUEST_MODULES))
+        kernel = CACHE / f'kernel.{zlib.crc32(wanted.encode()):08x}'
         if not kernel.exists():
             work = CACHE / 'work'
             shutil.rmtree(work, ignore_errors=True)
@@ -104,8 +111,14 @@ def build_kernel_files(work):
     siw = build_siw(work, tree / 'usr/src', release, series)
     shutil.copy(siw, modules / 'kernel/siw.ko')
     run_tool(['depmod', '-b', modules.parents[2], release], work)
-    for number, path in enumerate(load_order(modules)):
+    own = load_order(modules, GUEST_MODULES)
+    for number, path in enumerate(own):
         shutil.copy(path, out / 'modules' / f'{number:02}-{path.name}')
+    for extra, names in EXTRA_MODULES.items():
+        (out / f'modules.{extra}').mkdir()
+        further = [path for path in load_order(modules, names) if path not in own]
+        for number, path in enumerate(further, len(own)):
+            shutil.copy(path, out / f'modules.{extra}' / f'{number:02}-{path.name}')
 
 
 def unpacked_kernel(image):
@@ -130,15 +143,15 @@ def build_siw(work, usr_src, release, series):
     return module
 
 
-def load_order(modules):
-    """Paths of GUEST_MODULES and what they depend on, dependencies first."""
+def load_order(modules, names):
+    """Paths of the modules and of what they depend on, dependencies first."""
     depends = {}
     for line in (modules / 'modules.dep').read_text().splitlines():
         path, _, needs = line.partition(':')
         depends[path] = needs.split()
     by_name = {pathlib.Path(path).stem.replace('-', '_'): path for path in depends}
     order = []
-    for name in GUEST_MODULES:
+    for name in names:
         # modules.dep lists the farthest dependency last.
         for path in [*reversed(depends[by_name[name]]), by_name[name]]:
             if path not in order:
@@ -232,7 +245,7 @@ class Archive:
             out.write(part + b'\0' * (-len(part) % 4))
 
 
-def write_initramfs(path, kernel, programs):
+def write_initramfs(path, kernel, programs, extras):
     archive = Archive(path)
     for link in ('bin', 'sbin', 'lib', 'lib64'):
         archive.add(link, Archive.LINK, f'usr/{link}'.encode())
@@ -245,8 +258,9 @@ def write_initramfs(path, kernel, programs):
     archive.add('etc/passwd', Archive.FILE, b'root:x:0:0:root:/root:/bin/sh\n')
     archive.add('usr/bin/busybox', Archive.FILE,
                 pathlib.Path(shutil.which('busybox')).read_bytes())
-    for module in sorted((kernel / 'modules').iterdir()):
-        archive.add(f'modules/{module.name}', Archive.FILE, module.read_bytes())
+    for folder in ['modules', *(f'modules.{extra}' for extra in extras)]:
+        for module in sorted((kernel / folder).iterdir()):
+            archive.add(f'modules/{module.name}', Archive.FILE, module.read_bytes())
     for program in programs:
         archive.add_program(shutil.which(program, path=os.environ['PATH'] + ':/sbin:/usr/sbin'))
     # What the programs load at run time only: the driver's user half, and what cancels a thread.
@@ -267,8 +281,9 @@ class Guest:
     Guest number n has the address 10.77.n.2, the machine beneath it is 10.77.n.1 there.
     """
 
-    def __init__(self, scratch, programs=GUEST_PROGRAMS, number=0):
-        """`scratch`: a folder of its own; `programs`: names or paths of what it is to hold."""
+    def __init__(self, scratch, programs=GUEST_PROGRAMS, number=0, extras=()):
+        """`scratch`: a folder of its own; `programs`: names or paths of what it is to hold;
+        `extras`: of EXTRA_MODULES."""
         kernel = kernel_files()
         initramfs = scratch / 'initramfs'
         net = f'10.77.{number}'
@@ -278,7 +293,7 @@ class Guest:
         self.programs = {os.path.basename(program) for program in programs}
         self.capture = scratch / 'wire.pcap'
         self.console = scratch / 'console'
-        write_initramfs(initramfs, kernel, programs)
+        write_initramfs(initramfs, kernel, programs, extras)
         for words in (['link', 'set', 'lo', 'up'], ['tuntap', 'add', 'dev', tap, 'mode', 'tap'],
                       ['address', 'add', f'{self.host_addr}/24', 'dev', tap],
                       ['link', 'set', tap, 'up']):

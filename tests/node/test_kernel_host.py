@@ -1,0 +1,314 @@
+#!/usr/bin/env python3
+"""The Linux kernel's NVMe host, in a virtual machine, against weft serve outside it.
+
+    test_kernel_host.py --transport tcp     nvme_tcp
+    test_kernel_host.py --transport rdma    nvme_rdma over siw
+        --only WORD      only the cases with this in their names
+        --keep FOLDER    leave the console, the capture and what the node said there
+
+One boot serves all cases, and one connection most of them.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / 'siw'), str(TESTS / 'judges'), str(TESTS / 'cli')]
+
+import tapnet  # noqa: E402
+import vm  # noqa: E402
+from judge import Tap, WEFT, count, skip_all  # noqa: E402
+
+PROGRAMS = {'nvme': 'nvme-cli', 'mkfs.ext4': 'e2fsprogs', 'e2fsck': 'e2fsprogs', 'fio': 'fio'}
+HOST, PORT = '10.77.0.1', 4420
+HOSTNQN = 'nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555'
+HOSTID = '11111111-2222-3333-4444-555555555555'
+OTHER = HOSTNQN.replace('5', '6')
+DISK_LEN = 64 << 20
+DEVICE = '/dev/nvme0n1'
+LIMIT = 120
+
+
+def until(condition, limit=60):
+    deadline = time.monotonic() + limit
+    while not condition():
+        assert time.monotonic() < deadline, f'not within {limit} s'
+        time.sleep(0.05)
+
+
+class Node:
+    """weft serve, on the machine beneath the guest; it may be ended and started again."""
+
+    def __init__(self, transport, scratch):
+        self.transport, self.scratch = transport, scratch
+        self.disk = scratch / 'disk.img'
+        with open(self.disk, 'wb') as out:
+            out.truncate(DISK_LEN)
+        config = scratch / 'node.ini'
+        config.write_text(f'[volume disk]\nuri = file:{self.disk}\n'
+                          f'[volume closed]\nuri = ram:1M\nallow = {OTHER}\n')
+        self.words = [str(WEFT), 'serve', f'--config={config}', f'--nbd=unix:{scratch}/nbd',
+                      f'--nvme-{transport}={HOST}:{PORT}']
+        self.start()
+
+    def start(self):
+        self.log = open(self.scratch / 'node.log', 'a')
+        self.process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True)
+        line = self.process.stdout.readline()
+        assert line.startswith('volume '), line
+        volumes = {row['name']: row for row in self.status()['volumes']}
+        scheme = f'nvme+{self.transport}://'
+        self.nqn, self.closed = (
+            next(uri for uri in volumes[name]['uris'] if uri.startswith(scheme)).split('/')[-1]
+            for name in ('disk', 'closed'))
+
+    def status(self):
+        found = subprocess.run([WEFT, 'status', '--json', str(self.process.pid)], text=True,
+                               capture_output=True, timeout=LIMIT).stdout
+        return json.loads(found)[0]
+
+    def sessions(self):
+        return self.status()['nvme']['sessions']
+
+    def writes(self):
+        return self.status()['volumes'][0].get('operations', {}).get('write', 0)
+
+    def wait_for_writes(self, number, load):
+        """Until so many more have been made, or the load is over."""
+        before = self.writes()
+        until(lambda: self.writes() >= before + number or load.poll() is not None)
+
+    def end(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        self.process.wait(30)
+        self.process.stdout.close()
+        self.log.close()
+
+
+class Host:
+    """The guest, as a host of NVMe."""
+
+    def __init__(self, guest, transport):
+        self.guest, self.transport = guest, transport
+
+    def sh(self, command, limit=LIMIT, status=0):
+        """A shell command's output; its status must be as expected (None: any)."""
+        process = self.guest.start(['sh', '-c', command], {}, limit)
+        found = process.wait(limit + 10)
+        text = process.output()
+        assert status is None or found == status, \
+            f'{command}: status {found}\n{text}\n{self.sh_plain("dmesg | tail -n 20")}'
+        return text
+
+    def sh_plain(self, command):
+        return self.guest.run(['sh', '-c', command])
+
+    def begin(self, command, limit=LIMIT):
+        return self.guest.start(['sh', '-c', command], {}, limit)
+
+    def words(self):
+        return f'-t {self.transport} -a {HOST} -s {PORT} -q {HOSTNQN} -I {HOSTID}'
+
+    def connect(self, nqn, more='', status=0):
+        said = self.sh(f'nvme connect {self.words()} -n {nqn} {more}', status=status)
+        if status == 0:
+            self.until(f'[ -b {DEVICE} ]')
+        return said
+
+    def disconnect(self, nqn):
+        self.sh(f'nvme disconnect -n {nqn}')
+        self.until(f'[ ! -e {DEVICE} ]')
+
+    def until(self, condition, limit=30):
+        self.sh(f'for _ in $(seq {limit * 10}); do {condition} && exit 0; sleep 0.1; done; exit 1',
+                limit=limit + 10)
+
+
+def fio(name, more, size):
+    return (f'fio --name={name} --filename={DEVICE} --direct=1 --ioengine=libaio --iodepth=8 '
+            f'--bs=4k --size={size} --verify=crc32c --verify_fatal=1 --verify_dump=0 '
+            f'--randseed=7 --minimal {more}')
+
+
+# --- the cases ---------------------------------------------------------------------------------
+
+
+def a_host_finds_the_volumes_that_it_may_use(host, node):
+    said = host.sh(f'nvme discover {host.words()}')
+    assert node.nqn in said and node.closed not in said, said
+    assert f'trtype:  {host.transport}' in said and f'traddr:  {HOST}' in said, said
+    until(lambda: node.sessions() == 0)
+
+
+def a_host_that_may_not_is_told_at_once(host, node):
+    began = time.monotonic()
+    host.connect(node.closed, status=1)
+    assert time.monotonic() - began < 30
+    assert 'is not allowed' in host.sh('dmesg'), host.sh('dmesg | tail')
+
+
+def a_volume_is_a_block_device(host, node):
+    host.connect(node.nqn)
+    assert int(host.sh('cat /sys/block/nvme0n1/size')) * 512 == DISK_LEN
+    assert 'weft disk' in host.sh('cat /sys/class/nvme/nvme0/model')
+    uuid = host.sh('cat /sys/block/nvme0n1/uuid').strip()
+    assert uuid == node.nqn.rpartition(':')[2], uuid
+    assert host.sh('cat /sys/block/nvme0n1/queue/write_cache').strip() == 'write back'
+
+
+def a_file_system_is_made_and_kept(host, node):
+    host.sh(f'mkfs.ext4 -q -F {DEVICE} && mkdir -p /mnt && mount -t ext4 {DEVICE} /mnt')
+    written = host.sh('head -c 8000000 /dev/urandom >/mnt/file && sync && '
+                      'sha256sum /mnt/file && umount /mnt')
+    host.disconnect(node.nqn)
+    host.connect(node.nqn)
+    read = host.sh(f'e2fsck -fn {DEVICE} >/dev/null 2>&1 && mount -t ext4 {DEVICE} /mnt && '
+                   'sha256sum /mnt/file && umount /mnt')
+    assert read == written, (written, read)
+
+
+def what_fio_writes_it_reads(host, node):
+    host.sh(fio('random', '--rw=randwrite', '2M'))
+    host.sh(fio('large', '--rw=write --bs=256k --fsync=8', '8M'))
+
+
+def a_trim_makes_holes(host, node):
+    host.sh(f'dd if=/dev/urandom of={DEVICE} bs=1M count=8 oflag=direct 2>/dev/null')
+    before = os.stat(node.disk).st_blocks
+    host.sh(f'blkdiscard -o 1048576 -l 4194304 {DEVICE}')
+    until(lambda: os.stat(node.disk).st_blocks <= before - 8192)
+    zero = host.sh('head -c 4194304 /dev/zero | sha256sum')
+    assert host.sh(f'dd if={DEVICE} bs=1M skip=1 count=4 iflag=direct 2>/dev/null '
+                   '| sha256sum') == zero
+
+
+def zeroes_are_written_as_such(host, node):
+    host.sh(f'dd if=/dev/urandom of={DEVICE} bs=1M count=4 oflag=direct 2>/dev/null')
+    before = node.status()['volumes'][0]['operations']['write zeroes']
+    host.sh(f'nvme write-zeroes {DEVICE} -n 1 -s 2048 -c 2047')
+    assert node.status()['volumes'][0]['operations']['write zeroes'] > before
+    zero = host.sh('head -c 1048576 /dev/zero | sha256sum')
+    assert host.sh(f'dd if={DEVICE} bs=1M skip=1 count=1 iflag=direct 2>/dev/null '
+                   '| sha256sum') == zero
+
+
+def a_flush_goes_to_the_device(host, node):
+    before = node.status()['volumes'][0]['operations']['flush']
+    host.sh(f'nvme flush {DEVICE} -n 1')
+    host.sh(f'dd if=/dev/zero of={DEVICE} bs=4k count=4 conv=fsync 2>/dev/null')
+    assert node.status()['volumes'][0]['operations']['flush'] > before
+
+
+def a_reset_under_load_loses_nothing(host, node):
+    load = host.begin(fio('reset', f'--rw=randwrite --loops={count(1, 20)}', '4M'), 300)
+    for _ in range(count(3, 30)):
+        node.wait_for_writes(50, load)
+        host.sh('nvme reset /dev/nvme0', status=None)
+    assert load.wait(300) == 0, load.output()
+    host.until('grep -q live /sys/class/nvme/nvme0/state')
+
+
+def a_node_that_is_started_again_goes_on(host, node):
+    host.disconnect(node.nqn)
+    host.connect(node.nqn, '--reconnect-delay=1 --keep-alive-tmo=5')
+    load = host.begin(fio('again', '--rw=randwrite', '4M'), 300)
+    node.wait_for_writes(50, load)
+    node.end(signal.SIGKILL)
+    node.start()
+    assert load.wait(300) == 0, load.output()
+
+
+def hosts_come_and_go(host, node):
+    host.disconnect(node.nqn)
+    for _ in range(count(3, 100)):
+        host.connect(node.nqn)
+        host.disconnect(node.nqn)
+    until(lambda: node.sessions() == 0)
+    found = node.status()
+    assert (found['connections'], found['pool_taken']) == (0, 0), found
+    faults = re.findall(r'.*(?:BUG:|WARNING:|Oops|[Bb]ogus).*', host.sh('dmesg'))
+    assert not faults, faults
+
+
+CASES = [a_host_finds_the_volumes_that_it_may_use, a_host_that_may_not_is_told_at_once,
+         a_volume_is_a_block_device, a_file_system_is_made_and_kept, what_fio_writes_it_reads,
+         a_trim_makes_holes, zeroes_are_written_as_such, a_flush_goes_to_the_device,
+         a_reset_under_load_loses_nothing, a_node_that_is_started_again_goes_on, hosts_come_and_go]
+
+
+# --- the run -----------------------------------------------------------------------------------
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--transport', choices=('tcp', 'rdma'), default='tcp')
+    parser.add_argument('--only', default='')
+    parser.add_argument('--keep', type=pathlib.Path)
+    return parser.parse_args()
+
+
+@contextlib.contextmanager
+def scratch_folder(keep):
+    with tempfile.TemporaryDirectory(prefix='weft-nvme.') as place:
+        try:
+            yield pathlib.Path(place)
+        finally:
+            if keep:
+                shutil.copytree(place, keep, dirs_exist_ok=True,
+                                ignore=shutil.ignore_patterns('initramfs', 'disk.img', 'nbd'))
+
+
+def run_cases(tap, host, node, only):
+    for case in CASES:
+        name = case.__name__.replace('_', ' ')
+        if only and only not in name and case is not a_volume_is_a_block_device:
+            continue
+        began = time.monotonic()
+        try:
+            case(host, node)
+            tap.report(f'{name} ({time.monotonic() - began:.1f} s)', [])
+        except (AssertionError, OSError, subprocess.TimeoutExpired) as why:
+            tap.report(name, str(why).splitlines() or [repr(why)])
+            if isinstance(why, OSError):
+                break
+
+
+def main():
+    options = arguments()
+    path = os.environ['PATH'] + ':/sbin:/usr/sbin'
+    missing = [f'{name} (package {package})' for name, package in PROGRAMS.items()
+               if shutil.which(name, path=path) is None]
+    if missing:
+        skip_all('no ' + ', no '.join(missing))
+    try:
+        vm.kernel_files()
+        tapnet.enter_namespace()
+    except tapnet.NotHere as why:
+        skip_all(str(why))
+    tap = Tap()
+    with scratch_folder(options.keep) as scratch:
+        guest = vm.Guest(scratch, ['rdma', *PROGRAMS], extras=['nvme'])
+        node = Node(options.transport, scratch)
+        try:
+            run_cases(tap, Host(guest, options.transport), node, options.only)
+        finally:
+            node.end()
+            guest.end()
+    sys.exit(tap.finish())
+
+
+if __name__ == '__main__':
+    main()
