@@ -14,11 +14,13 @@
 
 struct io_format {
     const char *name;
-    // Fills native and native_len from the request in the command. Not NODE_OK: the format has no
-    // such operation.
+    // Fills native and native_len from the request in the command; one that does less of it
+    // shortens len. Not NODE_OK: the format has no such operation.
     enum node_completion (*encode)(const struct volume_profile *profile,
                                    struct ddm_command *command);
-    // Fills completion and detail from status and transport_error.
+    // Fills completion and detail from status and transport_error, where there is one of them: a
+    // filter that answers in the device's stead fills completion itself. Shortens len and data_len
+    // to what was done, if the device did less.
     void (*decode)(struct ddm_command *command);
 };
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "node/ddm/registry.h"
+#include "node/rta/formats.h"
 #include "node/rta/rta.h"
 #include "node/unit/channel.h"
 
@@ -163,7 +164,7 @@ static void on_deadline(void *ctx, instant_ns now)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static const struct io_format *const formats[] = {NULL};
+static const struct io_format *const formats[] = {&io_format_ata, &io_format_scsi, NULL};
 
 static struct rta *agent_create(struct runner *r)
 {

@@ -23,12 +23,14 @@ ROOMS = {
     'cm': ('host rnic base weft abi', 'a thin front; the engine rooms are behind rnic'),
     'manager': ('base weft abi', 'public verbs only: it runs on any RNIC'),
     'node/interface': ('base', 'what agents say to each other; nobody behind it is known'),
+    'node/format': ('base', 'what commands and answers of devices look like; no state'),
     'node/loop': ('base', 'waits for descriptors and deadlines; whose is not its business'),
     'node/bus': ('node/interface base', 'carries frames between processes and opens none'),
     'node/cta': ('node/bus node/interface base', 'knows no protocol and no device'),
     'node/uma': ('node/interface base', 'knows no protocol, no device and no process'),
-    'node/rta': ('node/bus node/interface base', 'turns requests into commands; devices by 320'),
-    'node/ddm': ('node/interface base weft',
+    'node/rta': ('node/bus node/format node/interface base',
+                 'turns requests into commands; devices by 320'),
+    'node/ddm': ('node/format node/interface base weft',
                  'one device each; knows nobody above interface 320'),
     'node/nvme': ('node/interface base', 'NVMe controllers, whatever transport carries them'),
     'node/tts': ('node/nvme node/loop node/interface base wire weft abi',
@@ -46,8 +48,8 @@ ROOMS = {
 
 # The sans-I/O rooms: no socket, clock, thread, random source or mutable global.
 ENGINE_ROOMS = ('base', 'wire', 'tcp', 'net', 'mem', 'mpa', 'ddp', 'rdmap', 'cq', 'qp', 'conn',
-                'node/interface', 'node/bus', 'node/cta', 'node/uma', 'node/rta', 'node/nvme',
-                'manager')
+                'node/interface', 'node/format', 'node/bus', 'node/cta', 'node/uma', 'node/rta',
+                'node/nvme', 'manager')
 
 # The rooms of the storage node that know no network protocol and no I/O format, and the words that
 # they do not use, not even in a comment.
