@@ -18,13 +18,13 @@ set -u
 
 build="gcc libc6-dev make binutils python3 meson ninja-build pkg-config
        libisal-dev libibverbs-dev librdmacm-dev libjson-c-dev libelf-dev
-       liburing-dev uuid-dev libinih-dev libmicrohttpd-dev"
+       liburing-dev uuid-dev libinih-dev libmicrohttpd-dev libiscsi-dev"
 build_optional="systemtap-sdt-dev"
 demo="rdmacm-utils perftest"
 test="libcmocka-dev ibverbs-utils rdmacm-utils perftest qperf fio python3-pyverbs rdma-core
       tshark tcpdump iproute2 procps util-linux
       qemu-utils libnbd-bin nbdkit"
-test_optional="clang-format-14 iperf3 git mandoc"
+test_optional="clang-format-14 iperf3 git mandoc tgt"
 vm_optional="qemu-system-x86 busybox-static kmod xz-utils ibverbs-providers
              nvme-cli e2fsprogs fio"
 

@@ -1,10 +1,8 @@
 // file: a file or a block device. Reads and writes by an engine (file.h), holes and zeroes by
 // fallocate, stability by fdatasync.
 //
-// The fence is a lock (flock) on the very file description that the I/O goes through. The kernel
-// gives it up when the last reference to the description goes, and each I/O under way holds one; so
-// who gets the lock knows that a process that was killed writes no more. The description is made
-// here and is inherited by nobody.
+// The fence is the lock on the file description (lock.h), which is made here and is inherited by
+// nobody.
 
 #include "node/ddm/file.h"
 
@@ -15,21 +13,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "node/ddm/drivers.h"
+#include "node/ddm/lock.h"
 #include "node/ddm/parameters.h"
 
 enum {
     FILE_DEPTH = 128,
     FILE_ZEROES_LEN = 1 << 20,
-    FILE_LOCK_TRIES = 100,
-    FILE_LOCK_TRY_NS = 10000000,
 };
 
 struct file_work {
@@ -58,42 +53,6 @@ struct file {
 };
 
 static const char *const keys[] = {"direct", "engine", NULL};
-
-/* ---- the fence ------------------------------------------------------------------------------- */
-
-// Somebody else's lock is given up soon if its process is ending, and otherwise refused.
-static int lock_fresh(int fd, int how)
-{
-    struct timespec wait = {.tv_nsec = FILE_LOCK_TRY_NS};
-    for (unsigned i = 0; i < FILE_LOCK_TRIES; i++) {
-        if (flock(fd, how | LOCK_NB) == 0) {
-            return 0;
-        }
-        if (errno != EWOULDBLOCK) {
-            return -errno;
-        }
-        nanosleep(&wait, NULL);
-    }
-    return -EBUSY;
-}
-
-static int fence(const struct file *file, const struct ddm_host *host)
-{
-    int how = host->read_only ? LOCK_SH : LOCK_EX;
-    if (!host->is_restart) {
-        return lock_fresh(file->fd, how);
-    }
-    if (flock(file->fd, how | LOCK_NB) == 0) {
-        return 0;
-    }
-    host->say(host->ctx, "file: waiting for the I/O that an earlier process left behind");
-    while (flock(file->fd, how) != 0) {
-        if (errno != EINTR) {
-            return -errno;
-        }
-    }
-    return 0;
-}
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -173,7 +132,7 @@ static int file_setup(struct file *file, const char *path, unsigned engine,
     }
     int error = size_find(file);
     if (error == 0) {
-        error = fence(file, host);
+        error = lock_take(file->fd, host, "file");
     }
     if (error == 0) {
         error = size_find(file); // as the predecessor left it

@@ -8,7 +8,8 @@
 #include "node/ddm/uri.h"
 
 static const struct ddm_driver *const drivers[] = {
-    &ddm_file, &ddm_null, &ddm_nvme, &ddm_ram, &ddm_delay, &ddm_error, &ddm_log, &ddm_lose, NULL,
+    &ddm_file, &ddm_null,  &ddm_ram,   &ddm_nvme, &ddm_iscsi, &ddm_sg,
+    &ddm_ata,  &ddm_delay, &ddm_error, &ddm_log,  &ddm_lose,  NULL,
 };
 
 const struct ddm_driver *const *ddm_registry(void)

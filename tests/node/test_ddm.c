@@ -1,4 +1,6 @@
 // Device driver modules through their contract: file with both engines, ram, null, and filters.
+// `test_ddm URI` does to the device that is named what is done to all that keep data, and leaves
+// other data on it than it found.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +21,7 @@
 #include <cmocka.h>
 
 #include "node/ddm/registry.h"
+#include "node/rta/formats.h"
 
 enum { BLOCK = 4096, POOL_LEN = 4 << 20, FILE_LEN = 1 << 20 };
 
@@ -128,17 +131,44 @@ static enum node_completion carry_out(struct desk *desk, struct ddm *ddm,
     return command->completion;
 }
 
+static const struct io_format *format_of(const struct ddm *ddm)
+{
+    static const struct io_format *const formats[] = {&io_format_ata, &io_format_scsi};
+    while (ddm->next != NULL) {
+        ddm = ddm->next;
+    }
+    for (unsigned i = 0; i < 2 && ddm->driver->format != NULL; i++) {
+        if (strcmp(formats[i]->name, ddm->driver->format) == 0) {
+            return formats[i];
+        }
+    }
+    return NULL;
+}
+
+// A request, by as many commands as it takes; a device that says "not now" is asked again.
 static enum node_completion simple(struct desk *desk, struct ddm *ddm, unsigned operation,
                                    uint64_t offset, uint64_t len, uint16_t flags)
 {
     bool has_data = operation == NODE_READ || operation == NODE_WRITE;
-    struct ddm_command command = {.operation = (uint8_t)operation,
-                                  .flags = flags,
-                                  .offset = offset,
-                                  .len = len,
-                                  .data = desk->pool,
-                                  .data_len = has_data ? (uint32_t)len : 0};
-    return carry_out(desk, ddm, &command);
+    struct store_transaction transaction = {.request = {.operation = (uint8_t)operation,
+                                                        .flags = flags,
+                                                        .offset = offset,
+                                                        .len = len,
+                                                        .buffer_len = has_data ? (uint32_t)len : 0},
+                                            .data = desk->pool};
+    struct volume_profile profile;
+    const struct io_format *format = format_of(ddm);
+    struct ddm_command command = {0};
+    assert_int_equal(ddm->driver->probe(ddm, &profile), 0);
+    bool has_more = true;
+    for (unsigned tries = 0; has_more && tries < 20; tries++) {
+        assert_int_equal(converter_command(&profile, format, &transaction, &command), NODE_OK);
+        carry_out(desk, ddm, &command);
+        has_more = converter_result(&profile, format, &transaction, &command) ||
+                   command.completion == NODE_RETRY;
+        tries -= command.completion == NODE_OK;
+    }
+    return command.completion;
 }
 
 static void write_pattern(struct desk *desk, struct ddm *ddm, uint64_t offset, uint64_t len,
@@ -164,7 +194,7 @@ static void exercise(struct desk *desk, struct ddm *ddm)
     struct volume_profile profile;
     assert_int_equal(ddm->driver->probe(ddm, &profile), 0);
     assert_true(volume_profile_is_sane(&profile));
-    assert_int_equal(profile.size, FILE_LEN);
+    assert_true(profile.size >= FILE_LEN);
     write_pattern(desk, ddm, 0, 4 * BLOCK, 0x5a, 0);
     write_pattern(desk, ddm, BLOCK, BLOCK, 0xa5, NODE_FUA);
     expect_pattern(desk, ddm, 0, BLOCK, 0x5a);
@@ -181,6 +211,74 @@ static void exercise(struct desk *desk, struct ddm *ddm)
     }
     assert_int_equal(simple(desk, ddm, NODE_FLUSH, 0, 0, 0), NODE_OK);
     ddm->driver->drain(ddm);
+    ddm->driver->close(ddm);
+}
+
+static const char *given; // on the command line
+
+static void the_device_keeps_what_it_is_given(void **state)
+{
+    exercise(*state, open_uri(*state, given));
+}
+
+static void the_device_keeps_long_requests(void **state)
+{
+    enum { LEN = 3 << 20 };
+    struct desk *desk = *state;
+    struct ddm *ddm = open_uri(desk, given);
+    struct volume_profile profile;
+    assert_int_equal(ddm->driver->probe(ddm, &profile), 0);
+    uint64_t at = profile.size - LEN; // its end, which must be beyond what one transfer moves
+    for (uint32_t i = 0; i < LEN; i++) {
+        desk->pool[i] = (uint8_t)(i * 7 + i / 509);
+    }
+    assert_int_equal(simple(desk, ddm, NODE_WRITE, at, LEN, 0), NODE_OK);
+    memset(desk->pool, 0, LEN);
+    assert_int_equal(simple(desk, ddm, NODE_READ, at, LEN, 0), NODE_OK);
+    for (uint32_t i = 0; i < LEN; i++) {
+        assert_int_equal(desk->pool[i], (uint8_t)(i * 7 + i / 509));
+    }
+    assert_int_equal(simple(desk, ddm, NODE_WRITE_ZEROES, at, LEN, 0), NODE_OK);
+    expect_pattern(desk, ddm, at, LEN, 0);
+    ddm->driver->drain(ddm);
+    ddm->driver->close(ddm);
+}
+
+static void the_device_is_served_once(void **state)
+{
+    struct desk *desk = *state;
+    struct ddm *first = open_uri(desk, given), *second = NULL;
+    struct ddm_host host = host_of(desk);
+    assert_int_equal(ddm_registry_open(given, &host, &second, desk->why), -EBUSY);
+    assert_non_null(strstr(desk->why, "another process"));
+    first->driver->close(first);
+}
+
+static void the_device_ends_many_commands_at_once(void **state)
+{
+    enum { COUNT = 200 };
+    struct desk *desk = *state;
+    struct ddm *ddm = open_uri(desk, given);
+    struct volume_profile profile;
+    static struct ddm_command commands[COUNT];
+    assert_int_equal(ddm->driver->probe(ddm, &profile), 0);
+    unsigned begun = 0;
+    for (desk->ended = 0; begun < COUNT; begun++) {
+        struct store_transaction transaction = {
+            .request = {.operation = begun % 2 ? NODE_WRITE : NODE_READ,
+                        .offset = begun * BLOCK,
+                        .len = BLOCK,
+                        .buffer_len = BLOCK},
+            .data = desk->pool + begun * BLOCK};
+        struct ddm_command *command = &commands[begun];
+        converter_command(&profile, format_of(ddm), &transaction, command);
+        ddm_command_expect(command, on_end, desk);
+        while (ddm->driver->submit(ddm, command) == -EAGAIN) {
+            await(desk, ddm, desk->ended + 1);
+        }
+    }
+    ddm->driver->drain(ddm);
+    assert_int_equal(desk->ended, COUNT);
     ddm->driver->close(ddm);
 }
 
@@ -383,6 +481,12 @@ static void what_cannot_be_opened_says_why(void **state)
         {"file:/dev", -EISDIR, "directory"},
         {"file:/dev/null", -ENODEV, "neither a file nor a block device"},
         {"file:/x?direct=maybe", -EINVAL, "off or on"},
+        {"iscsi:host", -EINVAL, "not //HOST[:PORT]/TARGET/LUN"},
+        {"iscsi://h/t/1?timeout=soon", -EINVAL, "a duration"},
+        {"iscsi://127.0.0.1:1/iqn.2026-11.invalid.judge:none/1", -ENOTCONN, "127.0.0.1:1"},
+        {"sg:/nonexistent", -ENOENT, "No such file"},
+        {"sg:/dev/null", -ENODEV, "no SCSI device"},
+        {"ata:/dev/null", -ENODEV, "no SCSI device"},
         {"delay+ram:1M?delay=soon", -EINVAL, "a duration"},
         {"error+ram:1M?error=200%", -EINVAL, "a share"},
     };
@@ -399,8 +503,25 @@ static void what_cannot_be_opened_says_why(void **state)
     }
 }
 
-int main(void)
+static int test_given(void)
 {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_device_keeps_what_it_is_given, desk_setup,
+                                        desk_teardown),
+        cmocka_unit_test_setup_teardown(the_device_keeps_long_requests, desk_setup, desk_teardown),
+        cmocka_unit_test_setup_teardown(the_device_is_served_once, desk_setup, desk_teardown),
+        cmocka_unit_test_setup_teardown(the_device_ends_many_commands_at_once, desk_setup,
+                                        desk_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) {
+        given = argv[1];
+        return test_given();
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_driver_keeps_what_it_is_given, desk_setup,
                                         desk_teardown),

@@ -3,6 +3,7 @@
 
 import json
 
+import clients
 from serving import captive, case, count, folder, main, need, pathlib
 
 VOLUMES = {'ram': 'ram:64M', 'null': 'null:64M'}
@@ -45,15 +46,12 @@ def a_volume_that_is_not_there_is_refused():
 
 @case
 def nbdcopy_brings_back_what_it_took():
-    need('nbdcopy')
+    size = count(8, 256) << 20
     for rta in ('each', 'host'):
         with folder() as place:
-            data = pathlib.Path(place, 'data')
-            data.write_bytes(bytes(range(256)) * (count(8, 256) << 12))
-            volume = file_volume(place, data.stat().st_size)
-            captive(f'nbdcopy {data} "$uri" && nbdcopy "$uri" {place}/back', f'--rta={rta}', volume)
-            assert pathlib.Path(place, 'back').read_bytes() == data.read_bytes(), rta
-            assert volume.read_bytes() == data.read_bytes(), rta
+            volume = file_volume(place, size)
+            clients.nbdcopy_round_trip(place, volume, size, f'--rta={rta}')
+            assert volume.read_bytes() == pathlib.Path(place, 'data').read_bytes(), rta
 
 
 @case
@@ -76,35 +74,21 @@ def volume_has_holes(extents):
 
 @case
 def qemu_io_writes_zeroes_and_discards():
-    need('qemu-io')
     for volume in ('ram:4M', 'null:4M'):
-        reads = '' if volume.startswith('null') else '-c "read -P 7 1000 3000"'
-        captive('qemu-io -f raw -c "write -P 7 0 128k" ' + reads + ' -c "write -z 4k 64k" '
-                '-c "write -z -u 1M 64k" -c "discard 2M 1M" -c "write -f -P 9 3M 512" -c flush '
-                '-c "read -P 0 8k 4k" "$uri" >&2', volume)
+        clients.qemu_io_writes_zeroes_and_discards(volume, keeps_data=volume != 'null:4M')
 
 
 @case
 def qemu_img_converts_both_ways():
-    need('qemu-img')
     with folder() as place:
-        data = pathlib.Path(place, 'data')
-        data.write_bytes(b'weft' * (1 << 18) + bytes(1 << 20))
-        volume = file_volume(place, data.stat().st_size)
-        captive(f'qemu-img convert -n -f raw -O raw {data} "$uri" && '
-                f'qemu-img compare -f raw -F raw {data} "$uri" >&2 && '
-                f'qemu-img convert -f raw -O qcow2 "$uri" {place}/copy.qcow2 && '
-                f'qemu-img compare -f raw -F qcow2 {data} {place}/copy.qcow2 >&2', volume)
+        clients.qemu_img_round_trip(place, file_volume(place, 2 << 20), 2 << 20)
 
 
 @case
 def fio_verifies_what_it_wrote():
-    need('fio')
     with folder() as place:
         for volume in (file_volume(place), 'ram:16M'):
-            captive('fio --name=judge --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k-64k '
-                    f'--iodepth=16 --size=16M --io_size={count(16, 256)}M --verify=crc32c '
-                    '--verify_fatal=1 --verify_state_save=0 --randrepeat=0 --minimal >&2', volume)
+            clients.fio_verifies(volume)
 
 
 @case

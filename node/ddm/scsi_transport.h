@@ -1,0 +1,63 @@
+// How the drivers of SCSI devices reach them: a transport carries a command descriptor block and
+// data to a logical unit, and brings back a status. There are two: iSCSI (libiscsi), and the
+// system's own disks (SG_IO).
+//
+// A transport loses no job: each ends, by what the device said or by a negative errno, and not
+// before the device can no longer act on it.
+#pragma once
+
+#include "node/format/scsi.h"
+#include "node/interface/rta_ddm.h"
+
+enum scsi_direction { SCSI_NO_DATA, SCSI_FROM_DEVICE, SCSI_TO_DEVICE };
+
+// Made by a driver, the transport's from submit until on_end.
+struct scsi_job {
+    uint8_t cdb[SCSI_CDB_LEN];
+    enum scsi_direction direction;
+    void *data;
+    uint32_t data_len;
+
+    int error; // 0, or a negative errno: the device said nothing
+    uint8_t status;
+    uint32_t residual; // octets of the data that did not move
+    uint8_t sense[SCSI_SENSE_MAX];
+    uint32_t sense_len;
+
+    void (*on_end)(void *ctx, struct scsi_job *job);
+    void *ctx;
+    instant_ns submitted_at_ns; // set by the transport
+    void *slot;                 // the transport's
+    struct list_link link;      // the transport's
+};
+
+// Begins with this.
+struct scsi_transport {
+    const struct scsi_transport_kind *kind;
+    struct ddm_host host;
+};
+
+struct scsi_transport_kind {
+    const char *name;
+    uint32_t depth; // jobs at a time; the driver counts
+    // As ddm_driver.open. `parameters`: those of the URI that are the transport's.
+    int (*open)(const struct ddm_target *target, const struct ddm_host *host,
+                struct scsi_transport **ret, char *ret_why);
+    // Octets of data that one job may have.
+    uint32_t (*transfer_max)(struct scsi_transport *transport);
+    // What the device is called where it has no name of its own; at most VOLUME_ORIGIN_MAX octets.
+    const char *(*address)(struct scsi_transport *transport);
+    void (*submit)(struct scsi_transport *transport, struct scsi_job *job);
+    // As ddm_driver.flush_queue, poll_fd, next_deadline and poll. Jobs end in flush and poll.
+    void (*flush)(struct scsi_transport *transport);
+    int (*poll_fd)(struct scsi_transport *transport);
+    instant_ns (*next_deadline)(struct scsi_transport *transport);
+    void (*poll)(struct scsi_transport *transport, instant_ns now);
+    // Jobs that are under way end with -ECANCELED.
+    void (*close)(struct scsi_transport *transport);
+};
+
+extern const struct scsi_transport_kind scsi_transport_iscsi, scsi_transport_sg;
+
+// Polls until the flag is set by a job's end, or the instant has come. Returns the flag.
+bool scsi_transport_wait(struct scsi_transport *transport, const bool *flag, instant_ns until_ns);
