@@ -275,15 +275,21 @@ def write_initramfs(path, kernel, programs, extras):
 # --- the machine -------------------------------------------------------------------------------
 
 
+def ata_disk(path):
+    return ['-device', 'ahci,id=ahci', '-device', 'ide-hd,drive=disk,bus=ahci.0',
+            '-drive', f'file={path},format=raw,if=none,id=disk,discard=unmap']
+
+
 class Guest:
     """A running machine, as a side that programs can be started on.
 
     Guest number n has the address 10.77.n.2, the machine beneath it is 10.77.n.1 there.
     """
 
-    def __init__(self, scratch, programs=GUEST_PROGRAMS, number=0, extras=()):
+    def __init__(self, scratch, programs=GUEST_PROGRAMS, number=0, extras=(), disk=None):
         """`scratch`: a folder of its own; `programs`: names or paths of what it is to hold;
-        `extras`: of EXTRA_MODULES."""
+        `extras`: of EXTRA_MODULES; `disk`: a file that is to be an ATA disk (/dev/sda, /dev/sg0),
+        with the extra `ata`."""
         kernel = kernel_files()
         initramfs = scratch / 'initramfs'
         net = f'10.77.{number}'
@@ -307,7 +313,8 @@ class Guest:
              '-serial', f'file:{self.console}',
              '-netdev', f'tap,id=net,ifname={tap},script=no,downscript=no,vnet_hdr=off',
              '-device', 'virtio-net-pci,netdev=net,romfile=',
-             '-object', f'filter-dump,id=dump,netdev=net,file={self.capture}'],
+             '-object', f'filter-dump,id=dump,netdev=net,file={self.capture}']
+            + (ata_disk(disk) if disk else []),
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(scratch / 'qemu', 'w'))
         self._wait_for_boot(scratch)
 
