@@ -46,13 +46,27 @@ static int log_open(const struct ddm_target *target, const struct ddm_host *host
     return 0;
 }
 
+// A device with a format has not been understood yet: its status stands for itself.
+static void outcome(const struct ddm_command *command, char *ret, size_t ret_len)
+{
+    if (command->transport_error != 0) {
+        snprintf(ret, ret_len, "no answer (%s)", strerror(-command->transport_error));
+    } else if (command->status_len > 0) {
+        snprintf(ret, ret_len, "status %02xh", command->status[0]);
+    } else {
+        snprintf(ret, ret_len, "%s", node_completion_name(command->completion));
+    }
+}
+
 static void on_end(void *ctx, struct ddm_command *command)
 {
     struct log *log = ctx;
     const struct ddm_host *host = &log->ddm.host;
+    char said[64];
+    outcome(command, said, sizeof said);
     fprintf(log->out, "%s offset=%" PRIu64 " len=%" PRIu64 " flags=%#x: %s, %" PRIu64 " us\n",
             node_operation_facts(command->operation)->name, command->offset, command->len,
-            (unsigned)command->flags, node_completion_name(command->completion),
+            (unsigned)command->flags, said,
             (host->clock(host->ctx) - command->submitted_at_ns) / NS_PER_US);
     ddm_command_end(command);
 }

@@ -339,7 +339,7 @@ static int open_sg(const struct ddm_target *target, const struct ddm_host *host,
     return open_through(&scsi_transport_sg, &ddm_sg, target, host, ret, ret_why);
 }
 
-static const char *const iscsi_keys[] = {"initiator", "timeout", "wait", NULL};
+static const char *const iscsi_keys[] = {"initiator", "timeout", "patience", NULL};
 
 const struct ddm_driver ddm_iscsi = {
     .version = DDM_VERSION,

@@ -66,7 +66,7 @@ struct iscsi {
     char initiator[ISCSI_TEXT_MAX];
     char address[2 * ISCSI_TEXT_MAX + 32];
     uint64_t unit; // who the logical unit is, in short
-    duration_ns answer_within_ns, wait_for_ns;
+    duration_ns answer_within_ns, patience_ns;
     int epoll_fd, lock_fd;
 
     enum session_state state;
@@ -215,7 +215,7 @@ static void fail_old(struct iscsi *iscsi, instant_ns now)
     for (struct list_link *l = iscsi->waiting.next; l != &iscsi->waiting; l = next) {
         next = l->next;
         struct scsi_job *job = LIST_ENTRY(l, struct scsi_job, link);
-        if (instant_after(job->submitted_at_ns, iscsi->wait_for_ns) <= now) {
+        if (instant_after(job->submitted_at_ns, iscsi->patience_ns) <= now) {
             list_remove(l);
             list_push_tail(&old, l);
         }
@@ -400,7 +400,7 @@ static instant_ns transport_next_deadline(struct scsi_transport *transport)
     instant_ns at = state_due(iscsi);
     if (iscsi->state != SESSION_UP && !list_is_empty(&iscsi->waiting)) {
         const struct scsi_job *job = LIST_ENTRY(iscsi->waiting.next, struct scsi_job, link);
-        at = instant_min(at, instant_after(job->submitted_at_ns, iscsi->wait_for_ns));
+        at = instant_min(at, instant_after(job->submitted_at_ns, iscsi->patience_ns));
     }
     return at;
 }
@@ -582,7 +582,7 @@ static struct iscsi *create(const struct ddm_host *host)
     }
     iscsi->transport = (struct scsi_transport){.kind = &scsi_transport_iscsi, .host = *host};
     iscsi->answer_within_ns = 30 * NS_PER_S;
-    iscsi->wait_for_ns = 60 * NS_PER_S;
+    iscsi->patience_ns = 60 * NS_PER_S;
     iscsi->again_in_ns = again_first_ns;
     iscsi->must_reset = host->is_restart;
     iscsi->lock_fd = iscsi->watched_fd = -1;
@@ -608,7 +608,7 @@ static int transport_open(const struct ddm_target *target, const struct ddm_host
     int error = iscsi->epoll_fd < 0 ? -EMFILE : 0;
     if (error != 0 ||
         (error = parameter_duration(target, "timeout", &iscsi->answer_within_ns, ret_why)) != 0 ||
-        (error = parameter_duration(target, "wait", &iscsi->wait_for_ns, ret_why)) != 0 ||
+        (error = parameter_duration(target, "patience", &iscsi->patience_ns, ret_why)) != 0 ||
         (error = url_parse(iscsi, target->object, ret_why)) != 0 ||
         (error = first_session(iscsi, ret_why)) != 0) {
         transport_close(&iscsi->transport);
