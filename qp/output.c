@@ -34,9 +34,15 @@ static bool start_terminate(struct qp *qp)
     return true;
 }
 
+// Either may find its work request at fault, and then nothing but a Terminate may follow.
 static bool start_own(struct qp *qp)
 {
-    return request_start(qp) || requester_start(qp);
+    return request_start(qp) || (qp_takes_input(qp) && requester_start(qp));
+}
+
+static bool start_response(struct qp *qp)
+{
+    return qp_takes_input(qp) && responder_start(qp);
 }
 
 static bool pick(struct qp *qp)
@@ -50,8 +56,8 @@ static bool pick(struct qp *qp)
     if (qp->is_extension_due || qp->is_rtr_due || notice_is_due(qp)) {
         return start_control(qp);
     }
-    bool has_started = qp->is_response_next ? responder_start(qp) || start_own(qp)
-                                            : start_own(qp) || responder_start(qp);
+    bool has_started = qp->is_response_next ? start_response(qp) || start_own(qp)
+                                            : start_own(qp) || start_response(qp);
     if (has_started) {
         qp->is_response_next = qp->tx_source != TX_RESPONSE;
     }

@@ -123,6 +123,27 @@ static void a_queue_pair_with_nothing_to_do_has_no_output(void **state)
     pair_close(p);
 }
 
+// Memory goes away that a Read of ours and an answer of ours need: the first to be looked at ends
+// the stream, and nothing follows but the Terminate.
+static void nothing_starts_behind_a_work_request_at_fault(void **state)
+{
+    (void)state;
+    struct pair *p = pair_open(NULL);
+    pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, 300, 0);
+    pair_output(p, &p->a);
+    while (pair_hand(p, &p->a) && pair_deliver(p, &p->a)) {
+    }
+    assert_int_equal(qp_query(p->b.qp).reads_due, 1);
+    pair_post_op(p, &p->b, 2, WQE_RDMA_READ, WQE_SIGNALED, 0, 300, 0);
+    assert_int_equal(mem_region_deregister(p->b.mem, p->b.stag), 0);
+    pair_output(p, &p->b);
+    assert_int_equal(p->b.batch.count, 0);
+    pair_expect_terminate(p, &p->b, TERM_RDMAP_LOCAL);
+    pair_run(p);
+    pair_expect(p->b.send_cq, 2, WC_LOC_PROT_ERR);
+    pair_close(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +153,7 @@ int main(void)
         cmocka_unit_test(sends_and_writes_go_by_reference_answers_as_copies),
         cmocka_unit_test(an_answer_of_no_octets_looks_at_no_key),
         cmocka_unit_test(a_queue_pair_with_nothing_to_do_has_no_output),
+        cmocka_unit_test(nothing_starts_behind_a_work_request_at_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
