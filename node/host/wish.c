@@ -59,6 +59,42 @@ static void name_derive(struct volume_wish *wish)
     }
 }
 
+static int allow_add(struct volume_wish *wish, const char *identity, size_t len, char *ret_why)
+{
+    if (wish->allow_count == UMA_ALLOW_COUNT_MAX || len >= CLIENT_IDENTITY_MAX) {
+        snprintf(ret_why, WISH_WHY_MAX, "too many clients allowed, or too long a name: %.*s",
+                 (int)(len < 64 ? len : 64), identity);
+        return -EINVAL;
+    }
+    memcpy(wish->allow[wish->allow_count], identity, len);
+    wish->allow[wish->allow_count++][len] = '\0';
+    return 0;
+}
+
+// Who may use the volume is the node's business, not the driver's: takes those parameters out.
+static int allow_take(struct volume_wish *wish, char *ret_why)
+{
+    static const char key[] = "allow=";
+    char *query = strchr(wish->uri, '?');
+    char *out = query, *next;
+    int error = 0;
+    for (char *word = query; word != NULL && error == 0; word = next) {
+        size_t len = strcspn(word + 1, "&") + 1; // with what stands before it
+        next = word[len] != '\0' ? word + len : NULL;
+        if (strncmp(word + 1, key, sizeof key - 1) == 0) {
+            error = allow_add(wish, word + sizeof key, len - sizeof key, ret_why);
+        } else {
+            memmove(out, word, len);
+            *out = out == query ? '?' : '&';
+            out += len;
+        }
+    }
+    if (query != NULL && error == 0) {
+        *out = '\0';
+    }
+    return error;
+}
+
 int wish_uri_parse(const char *uri, struct volume_wish *ret, char *ret_why)
 {
     const char *prefix = has_scheme(uri) ? "" : "file:";
@@ -66,6 +102,10 @@ int wish_uri_parse(const char *uri, struct volume_wish *ret, char *ret_why)
     if (len >= (int)sizeof ret->uri) {
         snprintf(ret_why, WISH_WHY_MAX, "the URI is too long");
         return -EINVAL;
+    }
+    int error = allow_take(ret, ret_why);
+    if (error != 0) {
+        return error;
     }
     return ddm_registry_knows(ret->uri, ret_why) ? 0 : -EINVAL;
 }

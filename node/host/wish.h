@@ -9,7 +9,7 @@ enum { WISH_WHY_MAX = 256, WISH_POOL_DEFAULT = 64 << 20 };
 // with the reason in `ret_why` (WISH_WHY_MAX octets).
 int wish_parse(const char *text, struct volume_wish *ret, char *ret_why);
 
-// The URI alone.
+// The URI alone. Its parameters `allow` become the wish's list of clients.
 int wish_uri_parse(const char *uri, struct volume_wish *ret, char *ret_why);
 
 // Gives the wish another name if one of `others` has its: "name-2".

@@ -388,6 +388,18 @@ def a_host_sees_and_uses_what_it_may():
 
 
 @case
+def a_uri_may_name_the_hosts_that_may_use_the_volume():
+    for uri in (f'null:1M?allow={HOST}', f'delay+null:1M?allow={HOST}&delay.write=1ms&allow=x',
+                f'delay+null:1M?delay.write=1ms&allow={HOST}'):
+        with Nvme(uri) as node:
+            with Queue(node.address) as queue:
+                assert queue.connect(node.nqn, host=OTHER).status == BAD_HOST
+                assert queue.connect(node.nqn).status == 0
+    said = weft('serve', 'null:1M?allow=' + 'n' * 256)
+    assert said.returncode == 2 and 'too long a name' in said.stderr, said
+
+
+@case
 def a_slow_volume_does_not_keep_a_host_from_being_heard():
     with Nvme('delay+ram:1M?delay.write=4s') as node:
         with session(node.address, node.nqn, kato=3000) as (admin, queue):
