@@ -1,0 +1,90 @@
+// Any octets as what an NVMe/TCP host sends, from its ICReq on. What the node sends goes into a
+// socket whose other end is emptied.
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "node/tts/nvme_tcp_connection.h"
+#include "tests/fuzz/nvme_node.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void drain(int fd)
+{
+    static uint8_t out[1 << 20];
+    while (recv(fd, out, sizeof out, MSG_DONTWAIT) > 0) {
+    }
+}
+
+static void serve(struct nvme_tcp_connection *c, int far_end)
+{
+    enum nvme_tcp_verdict verdict = NVME_TCP_GOES_ON;
+    while (verdict == NVME_TCP_GOES_ON) {
+        uint32_t before = c->in_at;
+        verdict = nvme_tcp_take(c, 1);
+        CHECK(c->in_at >= before && c->in_at <= c->in_len);
+        while (nvme_tcp_flush(c, 1) != 0) {
+            drain(far_end);
+        }
+        drain(far_end);
+        CHECK(list_is_empty(&c->outs));
+    }
+}
+
+static struct nvme_tcp_connection *begin(struct nvme_tcp *tcp, int fd)
+{
+    struct nvme_tcp_connection *c = calloc(1, sizeof *c);
+    CHECK(c != NULL);
+    c->tcp = tcp;
+    c->fd = fd;
+    c->scratch = malloc(NVME_SCRATCH_LEN);
+    c->staging = malloc((size_t)NVME_TCP_COMMAND_COUNT * NVME_TCP_IN_CAPSULE_MAX);
+    CHECK(c->scratch != NULL && c->staging != NULL);
+    struct nvme_queue_parts parts = {.target = tcp->parts.target,
+                                     .transport = &nvme_tcp_transport,
+                                     .connection = c,
+                                     .command_count = NVME_TCP_COMMAND_COUNT,
+                                     .qid = -1,
+                                     .scratch = mspan_of(c->scratch, NVME_SCRATCH_LEN)};
+    nvme_tcp_command_init(c);
+    list_init(&c->dirty_link);
+    c->queue = nvme_queue_create(&parts);
+    CHECK(c->queue != NULL);
+    return c;
+}
+
+static void end(struct nvme_tcp_connection *c)
+{
+    c->state = NVME_TCP_ENDED;
+    nvme_queue_close(c->queue, 2);
+    nvme_tcp_abandon(c, 2);
+    CHECK(nvme_queue_is_over(c->queue));
+    nvme_queue_destroy(c->queue);
+    free(c->scratch);
+    free(c->staging);
+    free(c);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct loop *loop;
+    int fds[2];
+    loop = loop != NULL ? loop : loop_create();
+    CHECK(loop != NULL);
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
+    struct nvme_tcp tcp = {.parts = {.loop = loop, .target = nvme_node_target()}};
+    list_init(&tcp.dirty);
+    struct nvme_tcp_connection *c = begin(&tcp, fds[0]);
+    c->in_len = (uint32_t)(size < sizeof c->in ? size : sizeof c->in);
+    memcpy(c->in, data, c->in_len);
+    serve(c, fds[1]);
+    end(c);
+    CHECK(nvme_target_controller_count(tcp.parts.target) == 0);
+    nvme_target_destroy(tcp.parts.target);
+    close(fds[0]);
+    close(fds[1]);
+    return 0;
+}

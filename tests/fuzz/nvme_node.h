@@ -1,0 +1,94 @@
+// What stands behind the NVMe controllers in fuzz targets: a UMA with one volume that connects at
+// once, and a CTA whose device is done at once. Each checks what it is asked.
+#pragma once
+
+#include <string.h>
+
+#include "base/check.h"
+#include "node/nvme/agent.h"
+
+enum { NVME_NODE_VOLUME_LEN = 1 << 20 };
+
+static uint8_t nvme_node_memory[NODE_TRANSFER_MAX];
+static unsigned nvme_node_connections;
+
+static const struct resource nvme_node_rows[] = {
+    {.volume = 1,
+     .name = "a",
+     .state = RESOURCE_READY,
+     .abilities = VOLUME_ABILITY_ALL & ~(unsigned)VOLUME_CAN_FUA,
+     .profile = {.size = NVME_NODE_VOLUME_LEN,
+                 .block_size = 512,
+                 .alignment = 1,
+                 .preferred = 4096,
+                 .driver = "ram"}}};
+static const struct resource_table nvme_node_table = {.count = 1, .rows = nvme_node_rows};
+
+static inline const struct resource_table *nvme_node_resources(void *ctx)
+{
+    return &nvme_node_table;
+}
+
+static inline bool nvme_node_may_see(void *ctx, uint32_t volume, const struct client *client)
+{
+    return true;
+}
+
+static inline void nvme_node_connect(void *ctx, struct connect_request *request)
+{
+    CHECK(request->volume == 1 && memchr(request->client.identity, 0, CLIENT_IDENTITY_MAX) != NULL);
+    request->status = CONNECT_OK;
+    request->connection = ++nvme_node_connections;
+    request->tts->on_connected(request->tts_ctx, request);
+}
+
+static inline void nvme_node_disconnect(void *ctx, uint32_t connection)
+{
+    CHECK(connection > 0 && connection <= nvme_node_connections);
+}
+
+static inline void nvme_node_submit(void *ctx, struct service_request *request, instant_ns now)
+{
+    const struct node_operation_facts *facts = node_operation_facts(request->operation);
+    CHECK(facts != NULL && (request->flags & ~facts->flags) == 0);
+    CHECK(node_range_is_within(request->offset, request->len, NVME_NODE_VOLUME_LEN));
+    CHECK(request->data_len <= NVME_DATA_LEN_MAX);
+    request->data = nvme_node_memory;
+    request->buffer.len = request->data_len;
+    request->completion = NODE_OK;
+    if (facts->moves_to_client || facts->moves_to_device) {
+        nvme_for_cta.transfer(ctx, request, now);
+    } else {
+        nvme_for_cta.complete(ctx, request, now);
+    }
+}
+
+static inline void nvme_node_transferred(void *ctx, struct service_request *request,
+                                         enum node_completion outcome, instant_ns now)
+{
+    if (request->operation == NODE_WRITE) {
+        request->completion = outcome;
+        nvme_for_cta.complete(ctx, request, now);
+    }
+}
+
+static inline void nvme_node_say(void *ctx, const char *line)
+{
+}
+
+static const struct uma_for_tts nvme_node_uma = {.resources = nvme_node_resources,
+                                                 .may_see = nvme_node_may_see,
+                                                 .connect = nvme_node_connect,
+                                                 .disconnect = nvme_node_disconnect};
+static const struct cta_for_tts nvme_node_cta = {.submit = nvme_node_submit,
+                                                 .transferred = nvme_node_transferred};
+
+static inline struct nvme_target *nvme_node_target(void)
+{
+    struct nvme_target_parts parts = {
+        .uma = &nvme_node_uma, .cta = &nvme_node_cta, .say = nvme_node_say};
+    struct nvme_target *target = nvme_target_create(&parts);
+    CHECK(target != NULL);
+    nvme_node_connections = 0;
+    return target;
+}
