@@ -5,7 +5,9 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -76,6 +78,13 @@ static char *port_split(char *text, char **ret_host)
     return colon + 1;
 }
 
+// The resolver takes numbers beyond 16 bits too, and drops what exceeds them.
+static bool port_exists(const char *port)
+{
+    bool is_number = *port != '\0' && strspn(port, "0123456789") == strlen(port);
+    return !is_number || (strlen(port) <= 5 && atoi(port) <= UINT16_MAX);
+}
+
 static int listen_at(const struct addrinfo *info)
 {
     int one = 1;
@@ -104,6 +113,9 @@ int address_listen(const char *text, char *ret_path, size_t path_capacity, char 
     char *port = strlen(text) < sizeof copy ? port_split(copy, &host) : NULL;
     if (port == NULL) {
         return fail(ret_why, text, -EINVAL, "not HOST:PORT or unix:PATH");
+    }
+    if (!port_exists(port)) {
+        return fail(ret_why, text, -EINVAL, "no such port");
     }
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *info;
     int error = getaddrinfo(*host != '\0' ? host : NULL, port, &hints, &info);
@@ -138,6 +150,9 @@ int address_resolve(const char *text, const char *port, struct sockaddr_storage 
     }
     snprintf(copy, sizeof copy, "%s", text);
     const char *own_port = port_find(copy, &host);
+    if (own_port != NULL && !port_exists(own_port)) {
+        return fail(ret_why, text, -EINVAL, "no such port");
+    }
     int error =
         getaddrinfo(*host != '\0' ? host : NULL, own_port != NULL ? own_port : port, &hints, &info);
     if (error != 0) {

@@ -215,7 +215,9 @@ static int tts_start(void *ctx, char *ret_why)
         return listen_fail(rdma, ret_why, "there is no RDMA device to listen with");
     }
     if (rdma_bind_addr(rdma->listener, (struct sockaddr *)&addr) != 0) {
-        return listen_fail(rdma, ret_why, "no RDMA device has this address");
+        return listen_fail(rdma, ret_why,
+                           errno == EADDRNOTAVAIL ? "no RDMA device has this address"
+                                                  : "cannot have this address");
     }
     if (rdma_listen(rdma->listener, BACKLOG) != 0) {
         return listen_fail(rdma, ret_why, "cannot listen");

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -44,48 +43,35 @@ struct node {
     char nqn[NVME_NQN_MAX]; // of its first volume
 };
 
-static inline uint16_t free_port(void)
-{
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof addr;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0 && bind(fd, (struct sockaddr *)&addr, sizeof addr) == 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
-    close(fd);
-    return ntohs(addr.sin_port);
-}
-
 static inline void node_weft(char ret[HOST_LINE_LEN])
 {
     const char *build = getenv("WEFT_BUILD_DIR");
     snprintf(ret, HOST_LINE_LEN, "%s/weft", build != NULL ? build : "build");
 }
 
-// Its first line of output has the volume's UUID, which the subsystem's name is made of.
-static inline void node_read_nqn(struct node *node)
+// What it prints has the volume's URI, and that its port and its subsystem's name.
+static inline void node_read_uri(struct node *node)
 {
-    char text[4096] = "";
+    static const char scheme[] = "nvme+rdma://127.0.0.1:";
+    char text[4096] = "", *uri = NULL;
     size_t len = 0;
-    char *uuid = NULL;
-    while (uuid == NULL || strlen(uuid) < 5 + 36) {
+    while (uri == NULL || strchr(uri, '\n') == NULL) {
         ssize_t got = read(node->output, text + len, sizeof text - 1 - len);
         assert_true(got > 0);
         len += (size_t)got;
         text[len] = '\0';
-        uuid = strstr(text, "uuid ");
+        uri = strstr(text, scheme);
     }
-    snprintf(node->nqn, sizeof node->nqn, "nqn.2014-08.org.nvmexpress:uuid:%.36s", uuid + 5);
+    assert_int_equal(sscanf(uri + strlen(scheme), "%hu/%223s", &node->port, node->nqn), 2);
 }
 
 static inline void node_start(struct node *node, const char *volume)
 {
-    char weft[HOST_LINE_LEN], rdma[64];
+    char weft[HOST_LINE_LEN];
     int pipes[2];
     posix_spawn_file_actions_t actions;
-    node->port = free_port();
     node_weft(weft);
-    snprintf(rdma, sizeof rdma, "--nvme-rdma=127.0.0.1:%u", node->port);
-    char *const argv[] = {weft, "serve", rdma, (char *)volume, NULL};
+    char *const argv[] = {weft, "serve", "--nvme-rdma=127.0.0.1:0", (char *)volume, NULL};
     assert_int_equal(pipe(pipes), 0);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
@@ -94,7 +80,7 @@ static inline void node_start(struct node *node, const char *volume)
     posix_spawn_file_actions_destroy(&actions);
     close(pipes[1]);
     node->output = pipes[0];
-    node_read_nqn(node);
+    node_read_uri(node);
 }
 
 // It ends in order, however badly it was treated.

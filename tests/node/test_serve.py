@@ -46,7 +46,23 @@ def an_address_in_use_is_told_at_once():
         listener.bind(('127.0.0.1', 0))
         listener.listen()
         port = listener.getsockname()[1]
-        expect_error(weft('serve', f'--nbd=127.0.0.1:{port}', 'ram:1M'), 1, 'in use', '--nbd=')
+        for option in ('--nbd=', '--nvme-rdma=', '--nvme-tcp='):
+            expect_error(weft('serve', f'{option}127.0.0.1:{port}', 'ram:1M'), 1, 'in use', option)
+
+
+@case
+def an_address_that_cannot_be_is_told_at_once():
+    for address, said in (('203.0.113.7:1', 'no RDMA device has this address'),
+                          ('127.0.0.1:65536', 'no such port')):
+        expect_error(weft('serve', f'--nvme-rdma={address}', 'ram:1M'), 1, said, '--nvme-rdma=')
+    expect_error(weft('serve', '--nbd=127.0.0.1:65536', 'ram:1M'), 1, 'no such port', '--nbd=')
+
+
+@case
+def who_names_one_protocol_gets_no_other():
+    assert captive('echo "$uris"', 'ram:1M').startswith('nbd+unix:')
+    said = weft('serve', '--quiet', '--nvme-rdma=127.0.0.1:0', '--run=echo "$uris"', 'ram:1M')
+    assert re.fullmatch(r'nvme\+rdma://127\.0\.0\.1:\d+/nqn\.\S+\n', said.stdout), said
 
 
 @case
