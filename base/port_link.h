@@ -30,9 +30,10 @@ struct link_stream {
 };
 
 enum link_ready_what {
-    LINK_READY_IN = 1,  // octets, a peer's FIN, or (listener) a connection to accept
-    LINK_READY_OUT = 2, // room to send, or a connect that came to its end
-    LINK_READY_ERR = 4, // the stream is broken: recv or connect_result names the error
+    LINK_READY_IN = 1,      // octets, a peer's FIN, or (listener) a connection to accept
+    LINK_READY_OUT = 2,     // room to send, or a connect that came to its end
+    LINK_READY_ERR = 4,     // the stream is broken: recv or connect_result names the error
+    LINK_READY_SETTLED = 8, // see `unsettled`
 };
 
 struct link_ready {
@@ -81,6 +82,10 @@ struct link_ops {
     void (*resume)(struct link_stream *stream);
     // Octets taken (possibly fewer than given), -EAGAIN, or another negative errno.
     ssize_t (*send)(struct link_stream *stream, const struct link_tx *tx);
+    // Of the octets taken, how many nobody but this process sends again: they are not acknowledged.
+    // What changes about that is reported, LINK_READY_SETTLED, until it is asked for. NULL: none,
+    // ever.
+    uint64_t (*unsettled)(struct link_stream *stream);
     // Asks for LINK_READY_OUT when there is room again; false withdraws the wish.
     void (*want_out)(struct link_stream *stream, bool wanted);
     // Withdraws or renews the interest in LINK_READY_IN (a receiver that must not read on).

@@ -54,6 +54,10 @@ static void patience_set(struct tcp_config *tcp, duration_ns timeout_ns)
     tcp->keepalive_count = 3;
 }
 
+// Over UDP the peer is weft, and its work requests complete when they are acknowledged: at the next
+// look, so that what the program answers meanwhile carries it.
+static const duration_ns ack_delay_udp_ns = 1;
+
 // What WEFT_FAULT says stands before the device.
 static int fault_wrap(const struct host_settings *settings, struct device **device)
 {
@@ -78,15 +82,20 @@ static int packet_create(const struct host_settings *settings, struct device *de
     if (error != 0) {
         return error;
     }
+    bool is_udp = strcmp(settings->link, "udp") == 0;
     struct link_packet_config config = {
         .tcp = tcp_config_default,
         .clock = host_clock,
         .linger_ns = settings->peer_timeout_ns,
-        .refusal_is_reset = strcmp(settings->link, "udp") == 0,
+        .settles_when_acknowledged = is_udp,
+        .refusal_is_reset = is_udp,
         .trace = trace,
     };
     config.tcp.trace = trace;
     patience_set(&config.tcp, settings->peer_timeout_ns);
+    if (is_udp) {
+        config.tcp.delayed_ack_ns = ack_delay_udp_ns;
+    }
     if (getrandom(config.secret, sizeof config.secret, 0) < 0) {
         device->ops->destroy(device);
         return -errno;

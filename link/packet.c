@@ -231,6 +231,7 @@ static const struct link_ops packet_ops = {
     .set_place = packet_set_place,
     .resume = packet_resume,
     .send = packet_send,
+    .unsettled = packet_unsettled,
     .want_out = packet_want_out,
     .want_in = packet_want_in,
     .shutdown = packet_shutdown,

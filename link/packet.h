@@ -25,6 +25,9 @@ struct link_packet_config {
     void *clock_ctx;
     uint8_t secret[SIPHASH_KEY_LEN];
     duration_ns linger_ns; // how long a closed connection waits for its peer
+    // `send` copies, and a process that ends takes the copy with it: octets are unsettled until
+    // they are acknowledged. For peers that acknowledge at once; others may take their time.
+    bool settles_when_acknowledged;
     // A segment that finds no program behind the port it goes to is answered by the device's own
     // network, not by a reset (UDP): the peer is gone, as after a reset.
     bool refusal_is_reset;

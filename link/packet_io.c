@@ -96,6 +96,7 @@ ssize_t packet_recv(struct link_stream *stream, struct mspan into)
         return s->state == PACKET_STREAM_BROKEN ? end_of_input(s) : -ENOTCONN;
     }
     instant_ns now = packet_now(l);
+    net_on_deadline(l->host, now); // a stream that is read again and again is a look as well
     s->into = into;
     s->offered_len = 0;
     if (s->port.place == NULL || !s->is_port_told) {
@@ -178,6 +179,20 @@ ssize_t packet_send(struct link_stream *stream, const struct link_tx *tx)
     return (ssize_t)taken;
 }
 
+uint64_t packet_unsettled(struct link_stream *stream)
+{
+    struct packet_stream *s = packet_stream_of(stream);
+    s->has_settled = false;
+    if (!packet_link_of(stream->link)->config.settles_when_acknowledged) {
+        return 0;
+    }
+    if (!packet_has_connection(s)) {
+        return s->error == 0 ? 0 : UINT64_MAX; // nobody knows any more
+    }
+    const struct tcb *tcb = s->connection.tcb;
+    return tcp_sent_position(tcb) - tcp_acked_position(tcb);
+}
+
 int packet_shutdown(struct link_stream *stream)
 {
     struct packet_stream *s = packet_stream_of(stream);
@@ -240,6 +255,12 @@ static bool has_input(const struct packet_stream *s)
     return s->is_readable || is_for_recv || (s->has_fin && !s->is_fin_told);
 }
 
+static bool wants_settled(const struct packet_stream *s)
+{
+    return s->has_settled && s->listening == NULL &&
+           packet_link_of(s->base.link)->config.settles_when_acknowledged;
+}
+
 unsigned packet_ready_what(const struct packet_stream *s)
 {
     unsigned what = 0;
@@ -252,6 +273,7 @@ unsigned packet_ready_what(const struct packet_stream *s)
     case PACKET_STREAM_CONNECTED:
         what |= s->wants_in && has_input(s) ? LINK_READY_IN : 0;
         what |= s->wants_out && has_room(s) ? LINK_READY_OUT : 0;
+        what |= wants_settled(s) ? LINK_READY_SETTLED : 0;
         return what;
     default:
         return 0;

@@ -320,6 +320,7 @@ void packet_on_events(void *ctx, struct net_connection *c, unsigned events)
     if ((events & TCP_EVENT_FIN) != 0) {
         s->has_fin = true;
     }
+    s->has_settled |= (events & TCP_EVENT_ACKED) != 0;
     if (s->state != PACKET_STREAM_LINGERING) {
         packet_note_ready(s);
     }

@@ -50,6 +50,7 @@ struct packet_stream {
     bool wants_in, wants_out;
     bool is_up;       // connected, and connect_result has said so
     bool is_readable; // the device has something for it
+    bool has_settled; // more than `unsettled` has told
     bool is_stalled;  // TCP keeps octets that are in order
     bool has_fin;     // the peer's, and all before it was taken
     bool is_fin_told;
@@ -126,6 +127,7 @@ ssize_t packet_recv(struct link_stream *stream, struct mspan into);
 void packet_set_place(struct link_stream *stream, const struct place_port *port);
 void packet_resume(struct link_stream *stream);
 ssize_t packet_send(struct link_stream *stream, const struct link_tx *tx);
+uint64_t packet_unsettled(struct link_stream *stream);
 void packet_want_out(struct link_stream *stream, bool wanted);
 void packet_want_in(struct link_stream *stream, bool wanted);
 int packet_shutdown(struct link_stream *stream);

@@ -203,6 +203,12 @@ static ssize_t pcap_send(struct link_stream *stream, const struct link_tx *tx)
     return taken;
 }
 
+static uint64_t pcap_unsettled(struct link_stream *stream)
+{
+    struct link_stream *inner = inner_of(stream);
+    return inner->link->ops->unsettled(inner);
+}
+
 static int pcap_shutdown(struct link_stream *stream)
 {
     struct pcap_stream *s = pcap_stream_of(stream);
@@ -416,6 +422,7 @@ int link_pcap_wrap(struct link *inner, const char *path, struct link **ret)
     }
     l->ops = pcap_ops;
     l->ops.has_segments = inner->ops->has_segments;
+    l->ops.unsettled = inner->ops->unsettled != NULL ? pcap_unsettled : NULL;
     l->ops.is_busy = inner->ops->is_busy != NULL ? pcap_is_busy : NULL;
     l->ops.tcp_counters = inner->ops->tcp_counters != NULL ? pcap_tcp_counters : NULL;
     l->ops.packet_counters = inner->ops->packet_counters != NULL ? pcap_packet_counters : NULL;

@@ -357,6 +357,14 @@ static void read_errors(struct udp_device *d, struct udp_channel *c)
     }
 }
 
+// A peer that is gone said something before: that comes first.
+static void heed_errors(struct udp_device *d, struct udp_channel *c, instant_ns now)
+{
+    if (!udp_receive(&d->base, &c->base, SIZE_MAX, now)) {
+        read_errors(d, c);
+    }
+}
+
 static void tell_trouble(struct udp_device *d)
 {
     if (d->trouble.error != 0) {
@@ -379,7 +387,7 @@ void udp_poll(struct device *device, instant_ns now)
             continue; // a wake; or closed on behalf of an earlier report
         }
         if ((events[i].events & EPOLLERR) != 0) {
-            read_errors(d, c);
+            heed_errors(d, c, now);
         }
         if ((events[i].events & EPOLLOUT) != 0 && c->wants_out) {
             udp_watch(d, c, false);

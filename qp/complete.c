@@ -51,12 +51,17 @@ static void push_send(struct qp *qp, uint32_t index, uint32_t status)
     push(qp, qp->config.send_cq, &cqe);
 }
 
-// May its completion be reported, once all before it are?
-bool complete_is_due(const struct qp *qp, const struct send_wqe *wqe)
+static bool is_over_at(const struct send_wqe *wqe, uint64_t position)
 {
     const struct send_progress *p = &wqe->progress;
     return p->phase == SEND_DONE ||
-           (p->phase == SEND_SENT && !p->task.is_pending && p->end_position <= qp->handed_position);
+           (p->phase == SEND_SENT && !p->task.is_pending && p->end_position <= position);
+}
+
+// May its completion be reported, once all before it are?
+bool complete_is_due(const struct qp *qp, const struct send_wqe *wqe)
+{
+    return is_over_at(wqe, qp->settled_position);
 }
 
 static bool is_put_by_reference(const struct send_wqe *wqe)
@@ -78,7 +83,7 @@ bool qp_reads_from(const struct qp *qp, uint32_t lkey)
     uint32_t end = qp->sq_next + (qp->is_sq_begun ? 1 : 0);
     for (uint32_t i = wqe_ring_head(&qp->sq); i != end && !qp->config.tx_copy; i++) {
         const struct send_wqe *wqe = sq_at(qp, i);
-        if (complete_is_due(qp, wqe) || !is_put_by_reference(wqe)) {
+        if (is_over_at(wqe, qp->handed_position) || !is_put_by_reference(wqe)) {
             continue;
         }
         for (uint32_t k = 0; k < wqe->sge_count; k++) {

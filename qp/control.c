@@ -92,6 +92,7 @@ void qp_on_established(struct qp *qp, const struct qp_stream *stream, instant_ns
     qp->is_llp_open = true;
     qp->put_position = 0;
     qp->handed_position = 0;
+    qp->settled_position = 0;
     qp->stream = *stream;
     rdmap_stream_init(&qp->rdmap, qp->config.mem, asker, stream->mulpdu);
     early_begin(qp);
@@ -128,9 +129,23 @@ void qp_on_handed(struct qp *qp, uint64_t stream_position, instant_ns now)
     if (stream_position > qp->handed_position) {
         request_on_handed(qp, qp->handed_position, stream_position);
         qp->handed_position = stream_position;
-        complete_sends(qp);
+        if (!qp->stream.settles_apart) {
+            qp->settled_position = stream_position;
+            complete_sends(qp);
+        }
     }
     qp_settle(qp);
+}
+
+void qp_on_settled(struct qp *qp, uint64_t stream_position, instant_ns now)
+{
+    CHECK(stream_position <= qp->handed_position);
+    qp->now = now;
+    if (stream_position > qp->settled_position) {
+        qp->settled_position = stream_position;
+        complete_sends(qp);
+        qp_settle(qp);
+    }
 }
 
 void qp_on_receive_posted(struct qp *qp, instant_ns now)

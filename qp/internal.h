@@ -199,7 +199,7 @@ struct qp {
     bool may_send;
     instant_ns silence_deadline; // a responder sends from here on, whatever has come
     bool is_extension_due, is_rtr_due, is_terminate_due;
-    uint64_t put_position, handed_position;
+    uint64_t put_position, handed_position, settled_position;
 
     // Input.
     bool is_first_arrival_due; // nothing has arrived yet

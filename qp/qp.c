@@ -202,7 +202,8 @@ bool qp_check(const struct qp *qp)
     bool is_over = qp->stream_state == QP_STREAM_ERROR || qp->stream_state == QP_STREAM_IDLE;
     return check_queues(qp) && oneshot_check(qp) && count == qp->request_count &&
            read_flow_check(&qp->reads) && qp->peer_request_count <= qp->peer_request_capacity &&
-           qp->handed_position <= qp->put_position && !(is_over && qp->tx_source != TX_NONE) &&
+           qp->handed_position <= qp->put_position && qp->settled_position <= qp->handed_position &&
+           !(is_over && qp->tx_source != TX_NONE) &&
            !(qp->tx_source == TX_RESPONSE && qp->peer_request_count == 0) &&
            !(qp->is_sq_begun && qp->sq_next == wqe_ring_posted(&qp->sq));
 }

@@ -9,6 +9,7 @@
 //     qp_on_advance       ... delivered, the hole being closed
 //     qp_output           ULPDUs to the peer, as long as the sink has room
 //     qp_on_handed        the transport has taken what was put before this stream position
+//     qp_on_settled       ... and nobody has to send it again: work requests complete
 //     qp_on_llp_closed    the stream is gone
 //     qp_next_deadline, qp_on_deadline
 //     qp_check, qp_format
@@ -156,6 +157,7 @@ struct qp_stream {
     uint32_t told_allotment_len;      // peer_is_weft: this node's wish, as start-up told it
     uint32_t peer_allotment_len;      // initiator, peer_is_weft: the peer's, likewise
     uint8_t oneshot_offered; // responder, peer_is_weft: EXTENSION_ONESHOT_ bits to choose from
+    bool settles_apart; // what the transport has taken is not settled yet: qp_on_settled follows
 };
 
 // Once per life, or again after QP_RESET.
@@ -188,6 +190,10 @@ bool qp_output(struct qp *qp, struct ulpdu_sink *sink, instant_ns now);
 
 // Everything before `stream_position` was taken by the transport.
 void qp_on_handed(struct qp *qp, uint64_t stream_position, instant_ns now);
+// Everything before it reaches the peer whatever becomes of this process; at most what was handed.
+// For streams that settle apart: what they sent completes now, so that a program that has seen its
+// completions may end without a word (_exit, a signal).
+void qp_on_settled(struct qp *qp, uint64_t stream_position, instant_ns now);
 
 // This node's wish for the allotment is another from here on: its requests follow at once, the peer
 // is told if it is one that understands. `may_follow`: more will do, if the peer's pipe holds more.

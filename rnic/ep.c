@@ -128,6 +128,7 @@ void ep_close(struct rnic_ep *ep, enum qp_close_reason reason, bool abort, insta
     if (ep->state == EP_CLOSED) {
         return;
     }
+    ep_note_settled(ep, now);
     farewell_say(ep, reason);
     if (ep->state == EP_OPEN || ep->state == EP_CLOSING) {
         ep->rnic->closes[reason]++;
@@ -238,6 +239,7 @@ bool ep_on_turn(struct rnic_ep *ep, instant_ns now)
         return false;
     }
     bool moved = ep_input(ep, now);
+    moved = ep_note_settled(ep, now) || moved;
     if (moved || ep->wants_out || ep->batch != NULL || ep->state == EP_STARTING ||
         (ep->qp != NULL && qp_has_output(ep->qp->qp))) {
         ep_settle(ep, now);

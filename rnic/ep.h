@@ -59,6 +59,7 @@ struct rnic_ep {
     struct mspan backlog;      // room for octets that a stalled QP did not take
     size_t backlog_len;        // octets in it
     uint64_t received_len;     // octets that recv has given so far
+    uint64_t settled_position; // of what the QP put, as it was told
     instant_ns turn_at_ns;     // the present turn, for callbacks
     instant_ns moved_at_ns;    // when octets came last
     instant_ns close_at_ns;    // EP_CLOSING: the peer's FIN is awaited until then
@@ -144,6 +145,8 @@ bool ep_output(struct rnic_ep *ep, instant_ns now);
 // The stream ended: the peer's FIN (0), or an error.
 void ep_on_llp_end(struct rnic_ep *ep, int error, instant_ns now);
 void ep_want_out(struct rnic_ep *ep, bool wanted);
+// Tells the QP what the link has settled; true if that was news.
+bool ep_note_settled(struct rnic_ep *ep, instant_ns now);
 
 // ---- ep_place.c: octets that the link places
 

@@ -135,6 +135,30 @@ void ep_want_out(struct rnic_ep *ep, bool wanted)
     }
 }
 
+static uint64_t handed_position(const struct rnic_ep *ep)
+{
+    return ep->tx.position - (ep->batch != NULL ? ep->batch->mpa.octets_left : 0);
+}
+
+bool ep_note_settled(struct rnic_ep *ep, instant_ns now)
+{
+    if (ep->stream == NULL || ep->stream->link->ops->unsettled == NULL) {
+        return false;
+    }
+    uint64_t unsettled = ep->stream->link->ops->unsettled(ep->stream);
+    if (ep->qp == NULL || ep->state < EP_OPEN) {
+        return false;
+    }
+    uint64_t handed = handed_position(ep);
+    uint64_t settled = handed > unsettled ? handed - unsettled : 0;
+    if (settled <= ep->settled_position) {
+        return false;
+    }
+    ep->settled_position = settled;
+    qp_on_settled(ep->qp->qp, settled, now);
+    return true;
+}
+
 // Writes what the batch holds. False: the link has no room, or the stream broke.
 static bool batch_flush(struct rnic_ep *ep, instant_ns now)
 {
@@ -150,7 +174,8 @@ static bool batch_flush(struct rnic_ep *ep, instant_ns now)
         }
         PROBE3(batch_sent, ep->qp->qp_num, taken, ep->tx.counters.fpdus);
         mpa_batch_advance(&ep->batch->mpa, (size_t)taken);
-        qp_on_handed(ep->qp->qp, ep->tx.position - ep->batch->mpa.octets_left, now);
+        qp_on_handed(ep->qp->qp, handed_position(ep), now);
+        ep_note_settled(ep, now);
     }
     return true;
 }

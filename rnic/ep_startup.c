@@ -69,6 +69,7 @@ static int open_stream(struct rnic_ep *ep, instant_ns now)
         .may_send = ep->is_initiator,
         .silence_ns = agreed->extensions || agreed->rtr != MPA_RTR_NONE ? 0 : silence_ns,
         .peer_is_weft = agreed->extensions,
+        .settles_apart = ep->stream->link->ops->unsettled != NULL,
         .peer_is_siw = agreed->peer_echoes,
         .rtr = agreed->rtr,
         .told_allotment_len = agreed->own_allotment_len,

@@ -14,7 +14,7 @@ static instant_ns real_clock(void *ctx)
     return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
 }
 
-static int make_link(struct link **ret)
+static int make_settling_link(bool settles_when_acknowledged, struct link **ret)
 {
     struct device *device;
     struct device_udp_config udp = {0};
@@ -22,9 +22,15 @@ static int make_link(struct link **ret)
                                         .clock = real_clock,
                                         .secret = "sixteen octets!",
                                         .linger_ns = 10 * NS_PER_S,
+                                        .settles_when_acknowledged = settles_when_acknowledged,
                                         .refusal_is_reset = true};
     int error = device_udp_create(&udp, &device);
     return error != 0 ? error : link_packet_create(&config, device, ret);
+}
+
+static int make_link(struct link **ret)
+{
+    return make_settling_link(false, ret);
 }
 
 static int begin(void **state)
@@ -202,6 +208,36 @@ static void both_ends_send_segments_as_long_as_the_path_takes(void **state)
     assert_int_equal(the_link->ops->emss(l.active), the_link->ops->emss(l.passive));
 }
 
+static void octets_are_settled_when_they_are_acknowledged(void **state)
+{
+    (void)state;
+    struct link *settling;
+    struct loop own = {0};
+    unsigned what = 0;
+    char got[4];
+    assert_int_equal(make_settling_link(true, &settling), 0);
+    loop_open(&own, settling, AF_INET);
+    send_text(own.active, "abc");
+    assert_int_equal(settling->ops->unsettled(own.active), 3);
+    assert_int_equal(recv_some(own.passive, got, sizeof got), 3);
+    for (unsigned turn = 0; turn < 100 && (what & LINK_READY_SETTLED) == 0; turn++) {
+        settling->ops->recv(own.passive, mspan_of(got, 1)); // nothing more: it is waited for
+        what = ready_of(settling, own.active);
+        settling->ops->recv(own.active, mspan_of(got, 1)); // an ACK is no octets
+    }
+    assert_true((what & LINK_READY_SETTLED) != 0);
+    assert_int_equal(settling->ops->unsettled(own.active), 0);
+    settling->ops->destroy(settling);
+}
+
+static void octets_of_a_link_that_does_not_say_are_settled_at_once(void **state)
+{
+    (void)state;
+    loop_open(&l, the_link, AF_INET);
+    send_text(l.active, "abc");
+    assert_int_equal(the_link->ops->unsettled(l.active), 0);
+}
+
 int main(void)
 {
 #define LINK_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -214,6 +250,8 @@ int main(void)
         LINK_TEST(peer_that_vanished_is_found_when_something_is_sent),
         LINK_TEST(datagrams_are_counted_on_both_sides),
         LINK_TEST(both_ends_send_segments_as_long_as_the_path_takes),
+        LINK_TEST(octets_of_a_link_that_does_not_say_are_settled_at_once),
+        cmocka_unit_test(octets_are_settled_when_they_are_acknowledged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

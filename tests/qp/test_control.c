@@ -234,6 +234,34 @@ static void what_was_handed_before_the_end_has_succeeded_up_to_the_first_failure
     pair_close(p);
 }
 
+// A transport that keeps what it takes settles it later: completions wait, memory does not.
+static void work_requests_complete_when_they_are_settled(void **state)
+{
+    (void)state;
+    struct pair *p = pair_open(&(struct pair_options){.stream.settles_apart = true});
+    for (unsigned i = 1; i <= 3; i++) {
+        pair_post_op(p, &p->a, i, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 64, 0);
+    }
+    uint64_t end[3];
+    pair_output(p, &p->a);
+    for (unsigned i = 0; i < 3; i++) {
+        struct unit *u = p->a.batch.units[p->a.batch.head];
+        end[i] = u->end;
+        pair_hand(p, &p->a);
+    }
+    assert_false(qp_reads_from(p->a.qp, p->a.stag));
+    pair_expect_none(p->a.send_cq);
+    qp_on_settled(p->a.qp, end[0] - 1, p->now);
+    pair_expect_none(p->a.send_cq);
+    qp_on_settled(p->a.qp, end[1], p->now);
+    pair_expect(p->a.send_cq, 1, WC_SUCCESS);
+    pair_expect(p->a.send_cq, 2, WC_SUCCESS);
+    pair_expect_none(p->a.send_cq);
+    qp_on_llp_closed(p->a.qp, QP_CLOSE_TIMEOUT, p->now);
+    pair_expect(p->a.send_cq, 3, WC_WR_FLUSH_ERR);
+    pair_close(p);
+}
+
 static void reset_forgets_everything_and_starts_anew(void **state)
 {
     (void)state;
@@ -412,6 +440,7 @@ int main(void)
         cmocka_unit_test(a_region_is_read_until_the_transport_has_taken_what_names_it),
         cmocka_unit_test(a_read_does_not_keep_its_sink),
         cmocka_unit_test(what_was_handed_before_the_end_has_succeeded_up_to_the_first_failure),
+        cmocka_unit_test(work_requests_complete_when_they_are_settled),
         cmocka_unit_test(reset_forgets_everything_and_starts_anew),
         cmocka_unit_test(in_rtr_only_answers_leave),
         cmocka_unit_test(a_terminate_that_cannot_leave_becomes_a_reset),
