@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""weft's own clients at weft's own node, over NVMe/RDMA: files there and back, by one-shot RDMA."""
+
+import hashlib
+import json
+import signal
+import threading
+
+from serving import (WEFT, Node, case, count, expect, folder, main, need, os, pathlib, run,
+                     subprocess, until, weft)
+
+MEGABYTES = count(64, 1024)
+
+
+class RdmaNode(Node):
+    """A node that serves NVMe over RDMA besides; the URI of its first volume."""
+
+    def __init__(self, *words):
+        super().__init__('--nvme-rdma=127.0.0.1:0', *words)
+
+    def __enter__(self):
+        super().__enter__()
+        lines = iter(self.process.stdout.readline, '')
+        self.nvme = next(line.strip() for line in lines if line.startswith('  nvme+rdma://'))
+        return self
+
+
+def digest(path):
+    summary = hashlib.sha256()
+    with pathlib.Path(path).open('rb') as file:
+        while block := file.read(1 << 20):
+            summary.update(block)
+    return summary.hexdigest()
+
+
+def source(place, megabytes=MEGABYTES):
+    """A file of which every eighth megabyte is zeroes."""
+    path = pathlib.Path(place, 'source')
+    with path.open('wb') as file:
+        for i in range(megabytes):
+            file.write(os.urandom(1 << 20) if i % 8 < 7 else bytes(1 << 20))
+    return path
+
+
+def volume(place, megabytes=MEGABYTES):
+    path = pathlib.Path(place, 'disk.img')
+    with path.open('wb') as file:
+        file.truncate(megabytes << 20)
+    return path
+
+
+def cp(*words, limit=300, env=None):
+    result = weft('cp', '--json', *words, limit=limit, env=env)
+    expect(result, 0, None)
+    return json.loads(result.stdout)
+
+
+@case
+def a_file_comes_back_as_it_went():
+    with folder() as place:
+        there, disk = source(place), volume(place)
+        with RdmaNode(disk) as node:
+            out = cp(there, node.nvme)
+            home = cp(node.nvme, f'{place}/back')
+        wanted = digest(there)
+        assert digest(f'{place}/back') == wanted and digest(disk) == wanted
+    for moved in (out['destination'], home['source']):
+        assert moved['oneshots'] == moved['closes'] == MEGABYTES * 2, moved
+        assert moved['registrations'] == moved['lent'] == moved['revokes'] == 0, moved
+
+
+@case
+def it_goes_the_usual_way_where_one_end_has_no_extensions():
+    with folder() as place:
+        there, disk = source(place, 16), volume(place, 16)
+        with RdmaNode(disk) as node:
+            out = cp('--verify', there, node.nvme, env={'WEFT_EXTENSIONS': 'off'})
+        assert digest(disk) == digest(there)
+    assert out['destination']['oneshots'] == 0 and out['destination']['lent'] == 64, out
+
+
+@case
+def zeroes_become_holes_at_both_ends():
+    with folder() as place:
+        there, disk = source(place, 16), volume(place, 16)
+        with RdmaNode(disk) as node:
+            out = cp('--sparse', there, node.nvme)
+            cp('--sparse', node.nvme, f'{place}/back')
+        assert digest(disk) == digest(there) == digest(f'{place}/back')
+    assert out['zeroes'] == 2 << 20, out
+
+
+@case
+def info_and_ls_agree_with_the_node():
+    with RdmaNode('data=ram:32M') as node:
+        shown = json.loads(weft('info', '--json', node.nvme).stdout)
+        authority = node.nvme.split('/nqn')[0].removeprefix('nvme+rdma://')
+        listed = json.loads(weft('ls', '--json', authority).stdout)
+        found = json.loads(weft('discover', '--json', authority).stdout)
+    assert shown['size'] == 32 << 20 and shown['controller']['oneshot'], shown
+    assert [each['uuid'] for each in listed] == [shown['uuid']], listed
+    assert any(each['nqn'] == shown['nqn'] for each in found), found
+
+
+@case
+def one_volume_is_copied_to_another():
+    with folder() as place:
+        there = source(place, 16)
+        with RdmaNode(there) as one, RdmaNode('ram:16M') as two:
+            cp(one.nvme, two.nvme)
+            cp(two.nvme, f'{place}/back')
+        assert digest(there) == digest(f'{place}/back')
+
+
+@case
+def an_attached_volume_is_the_volume():
+    need('nbdcopy', 'qemu-img')
+    with folder() as place:
+        there, disk = source(place, 16), volume(place, 16)
+        with RdmaNode(disk) as node:
+            run(*attach_words(node, place, f'nbdcopy {there} "$uri" && '
+                              f'qemu-img compare -f raw -F raw {there} "$uri" >&2'))
+        assert digest(disk) == digest(there)
+
+
+def attach_words(node, place, command):
+    return [WEFT, 'attach', '--quiet', f'--socket={place}/attached', f'--run={command}', node.nvme]
+
+
+@case
+def fio_verifies_an_attached_volume_while_drivers_are_killed():
+    need('fio')
+    with folder() as place, RdmaNode(volume(place, 32)) as node:
+        stop = threading.Event()
+
+        def kill():
+            while not stop.wait(0.7):
+                for pid in node.rtas():
+                    os.kill(pid, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        try:
+            run(*attach_words(node, place, 'fio --name=judge --ioengine=nbd --uri="$uri" '
+                              '--rw=randwrite --bs=4k-64k --iodepth=16 --size=32M '
+                              f'--io_size={count(32, 512)}M --verify=crc32c --verify_fatal=1 '
+                              '--verify_state_save=0 --randrepeat=0 --minimal >&2'), limit=300)
+        finally:
+            stop.set()
+            killer.join()
+
+
+@case
+def a_copy_outlives_the_death_of_the_driver():
+    with folder() as place:
+        there, disk = source(place), volume(place)
+        with RdmaNode(disk) as node:
+            before = node.rtas()
+            os.kill(before[0], signal.SIGKILL)
+            cp(there, node.nvme)
+            os.kill(until(node.rtas)[0], signal.SIGKILL)
+            cp('--verify', there, node.nvme)
+        assert digest(disk) == digest(there)
+
+
+@case
+def a_client_that_is_killed_leaves_the_volume_to_others():
+    with folder() as place:
+        there, disk = source(place), volume(place)
+        with RdmaNode(disk) as node:
+            client = subprocess.Popen([WEFT, 'cp', there, node.nvme], stderr=subprocess.DEVNULL)
+            until(lambda: any(disk.read_bytes()[:4096]))
+            client.kill()
+            client.wait()
+            cp('--verify', there, node.nvme)
+        assert digest(disk) == digest(there)
+
+
+main()
