@@ -17,7 +17,7 @@ $(BUILD)/build.ninja:
 
 help:
 	@echo 'make            build into $(BUILD)/: weft, and lib/ with the three libraries'
-	@echo 'make demo       install the packages needed, build, run rping and perftest over weft'
+	@echo 'make demo       install the packages needed, build, show RDMA programs and a storage node'
 	@echo 'make check      install the packages needed, build, run every test (also sanitized)'
 	@echo 'make bench      measure; BENCH=group for one group; writes $(BUILD)/bench.json'
 	@echo 'make lint       prove the rules of the house from sources and objects'
