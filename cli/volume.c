@@ -8,6 +8,9 @@
 
 #include "cli/say.h"
 
+// A copy polls between reads and writes of files, which may take their time.
+enum { KEEP_ALIVE_MS = 60000 };
+
 static const char scheme[] = "nvme+rdma://";
 
 bool volume_is_uri(const char *text)
@@ -117,7 +120,8 @@ static int namespace_choose(struct volume *volume, char *ret_why)
 int volume_open(const struct weft_nvme_address *address, unsigned depth, struct volume *ret)
 {
     char why[WEFT_NVME_WHY_MAX];
-    const struct weft_nvme_attr attr = {.address = address, .depth = depth};
+    const struct weft_nvme_attr attr = {
+        .address = address, .depth = depth, .keep_alive_ms = KEEP_ALIVE_MS};
     *ret = (struct volume){.address = *address};
     int error = weft_nvme_connect(&attr, &ret->nvme, why);
     if (error == 0) {

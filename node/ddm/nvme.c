@@ -1,5 +1,6 @@
 // nvme+rdma: a namespace of another target, by <weft/nvme.h>. The target reads and writes the pool
-// itself, so data moves once.
+// itself, so data moves once. It reaches no more of the pool than the command under way names: the
+// rest, which is other volumes' too, is never lent.
 //
 // A connection that is lost is made again. Until then commands are kept, those that were at the
 // target among them: all of them may be carried out twice. After `patience` they fail.
@@ -24,6 +25,7 @@ enum {
     URI_LEN = 1024,
     POLL_BATCH_MAX = 16, // polls, before others have their turn
     CONNECT_TIMEOUT_MS = 3000,
+    KEEP_ALIVE_MS = 15000, // a loaded machine may leave the process waiting
     DRAIN_WAIT_MS = 100,
 };
 
@@ -110,8 +112,10 @@ static int controller_open(struct nvme *nvme, char *why)
 {
     struct weft_nvme_namespace ns;
     struct weft_nvme *controller;
-    const struct weft_nvme_attr attr = {
-        .address = &nvme->address, .depth = nvme->depth, .timeout_ms = CONNECT_TIMEOUT_MS};
+    const struct weft_nvme_attr attr = {.address = &nvme->address,
+                                        .depth = nvme->depth,
+                                        .keep_alive_ms = KEEP_ALIVE_MS,
+                                        .timeout_ms = CONNECT_TIMEOUT_MS};
     int error = weft_nvme_connect(&attr, &controller, why);
     if (error != 0) {
         return error;
@@ -121,9 +125,6 @@ static int controller_open(struct nvme *nvme, char *why)
     if (error == 0 &&
         epoll_ctl(nvme->epoll_fd, EPOLL_CTL_ADD, weft_nvme_fd(controller), &event) != 0) {
         error = -errno;
-    }
-    if (error == 0) {
-        error = weft_nvme_lend(controller, (void *)nvme->ddm.host.pool, nvme->ddm.host.pool_len);
     }
     if (error != 0) {
         weft_nvme_disconnect(controller);
