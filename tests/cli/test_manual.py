@@ -71,6 +71,16 @@ def weft_manager_3_has_every_function_and_refusal():
 
 
 @case
+def weft_nvme_3_has_every_function():
+    page = (MAN / 'weft-nvme.3').read_text()
+    functions = re.findall(r'^ +(weft_nvme_\w+);$',
+                           (SOURCE / 'initiator/libweft-nvme.map').read_text(), re.M)
+    assert functions
+    for function in functions:
+        assert f'.Fn {function} "' in page, f'weft-nvme(3) without {function}'
+
+
+@case
 def weft_oneshot_3_has_every_function_and_flag():
     page = (MAN / 'weft_oneshot.3').read_text()
     header = (SOURCE / 'include/weft/oneshot.h').read_text()
