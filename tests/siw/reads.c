@@ -107,6 +107,8 @@ static void serve(char **argv)
     lend(second);
     peer_receive(first, "thanks", NULL);
     peer_receive(second, "thanks", NULL);
+    peer_end(first);
+    peer_end(second);
 }
 
 int main(int argc, char **argv)
@@ -125,6 +127,8 @@ int main(int argc, char **argv)
     if (count == 0)
         peer_die("no small read passed the large ones");
     peer_send_last(large, "thanks", 0, 0, 0);
-    peer_send(small, "thanks", 0, 0, 0);
+    peer_send_last(small, "thanks", 0, 0, 0);
+    peer_await_end(large);
+    peer_await_end(small);
     return 0;
 }
