@@ -19,7 +19,7 @@ import tapnet
 from judge import BUILD, WEFT, Tap, skip_all
 
 PROGRAM = BUILD / 'tests/test_node_ddm'
-SIZE = 64 << 20
+SIZE = 32 << 20
 PORT = 10809
 LIMIT = 120
 NODES = [['ata:/dev/sda'], ['sg:/dev/sg0']]
@@ -69,13 +69,13 @@ def the_contract_holds(guest, uri, place):
 
 def clients_do_as_with_a_file(guest, uri, place):
     data, back = place / 'data', place / 'back'
-    data.write_bytes(os.urandom(1 << 20) * 8 + bytes(SIZE - (8 << 20)))
+    data.write_bytes(os.urandom(1 << 20) * 4 + bytes(SIZE - (4 << 20)))
     with served(guest, f'disk={uri}') as there:
         run(['nbdcopy', data, there])
         run(['nbdcopy', there, back])
         run(['cmp', data, back])
         run(['qemu-io', '-f', 'raw', '-c', 'write -P 7 0 128k', '-c', 'write -z 4k 64k',
-             '-c', 'write -z -u 1M 64k', '-c', 'discard 2M 40M', '-c', 'write -f -P 9 3M 512',
+             '-c', 'write -z -u 1M 64k', '-c', 'discard 2M 24M', '-c', 'write -f -P 9 3M 512',
              '-c', 'flush', '-c', 'read -P 0 8k 4k', '-c', 'read -P 9 3M 512', there])
 
 
@@ -83,7 +83,7 @@ def fio_verifies_while_rtas_are_killed(guest, uri, place):
     with served(guest, f'disk={uri}') as there:
         load = subprocess.Popen(
             ['fio', '--name=judge', '--ioengine=nbd', f'--uri={there}', '--rw=randwrite',
-             '--bs=4k-64k', '--iodepth=16', '--size=32M', '--io_size=100G', '--time_based',
+             '--bs=4k-64k', '--iodepth=16', '--size=16M', '--io_size=100G', '--time_based',
              '--runtime=5', '--verify=crc32c', '--verify_fatal=1', '--verify_backlog=64',
              '--verify_state_save=0', '--randrepeat=0', '--minimal'],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
