@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """The storage node beside nbdkit and qemu-nbd on the same file: fio's nbd engine, one client
-over a Unix socket; beside raw io_uring on the file; and what the RTA's process costs. All of them
-go through the page cache alike.
+over a Unix socket; beside raw io_uring on the file; the initiator over RDMA beside that, and weft
+attach beside the node's own NBD; and what the RTA's process costs. All of them go through the page
+cache alike.
 """
 
 import contextlib
 import json
 import os
 import shutil
+import socket as sockets
 import subprocess
 import sys
 import tempfile
@@ -74,14 +76,55 @@ def qemu_nbd(place, path):
                    '--cache=writeback', path], socket), nbd(socket)
 
 
+@contextlib.contextmanager
+def target(path):
+    """The file as an NVMe over RDMA volume; gives its URI."""
+    with sockets.create_server(('127.0.0.1', 0)) as taken:
+        port = taken.getsockname()[1]
+    process = subprocess.Popen([BUILD / 'weft', 'serve', f'--nvme-rdma=127.0.0.1:{port}',
+                                f'volume={path}'], text=True, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                               env=results.environment())
+    try:
+        uris = (line.strip() for line in process.stdout if line.strip().startswith('nvme+rdma:'))
+        uri = next(uris, None)
+        if uri is None:
+            raise RuntimeError('weft serve --nvme-rdma does not serve')
+        yield uri
+    finally:
+        process.terminate()
+        process.stdout.close()
+        process.wait(20)
+
+
+@contextlib.contextmanager
+def attached(place, path):
+    with target(path) as uri, server([BUILD / 'weft', 'attach', '--quiet',
+                                      f'--socket={place}/attach', uri], f'{place}/attach'):
+        yield
+
+
+def initiator(path, rw, block, depth):
+    """Requests a second over RDMA."""
+    octets = int(block.removesuffix('k')) << 10
+    with target(path) as uri:
+        return results.measured('bench-nvme', uri, rw, octets, depth,
+                                MILLISECONDS / 1000)['requests_per_s']
+
+
 def compare(bench, case, ours, theirs, rw, block, depth):
     """Both served one after the other in turns; each server runs only while it is measured."""
     def requests_per_s(make):
         context, engine = make()
         with context:
             return fio(engine, rw, block, depth)
-    found = results.alternating(PAIRS, {name: lambda make=make: requests_per_s(make)
-                                        for make, name in (ours, theirs)})
+    judge(bench, case, *((lambda make=make: requests_per_s(make), name)
+                         for make, name in (ours, theirs)))
+
+
+def judge(bench, case, ours, theirs):
+    """Of each a function that gives requests a second, and a name; in turns."""
+    found = results.alternating(PAIRS, {name: measure for measure, name in (ours, theirs)})
     results.compare(bench, case, 'requests/s', found[ours[1]], theirs[1], found[theirs[1]])
 
 
@@ -97,6 +140,12 @@ def patterns(place, path):
             compare(f'node.{rw}', f'{case} vs qemu-nbd', ours,
                     (lambda: qemu_nbd(place, path), 'qemu-nbd'), *arguments)
             compare(f'node.{rw}', f'{case} vs raw', ours, (raw, 'io_uring on the file'), *arguments)
+            compare(f'node.{rw}', f'attach depth={depth} vs nbd',
+                    (lambda: (attached(place, path), nbd(f'{place}/attach')), 'weft attach'), ours,
+                    *arguments)
+            judge(f'node.{rw}', f'nvme-rdma depth={depth} vs io_uring',
+                  (lambda: initiator(path, *arguments), 'initiator'),
+                  (lambda: fio(raw()[1], *arguments), 'io_uring on the file'))
     for depth in (1, 32):
         compare('node.randread', f'null depth={depth} vs nbdkit',
                 (lambda: weft(place, f'null:{SIZE}'), 'weft'),
