@@ -243,7 +243,7 @@ static enum nvme_tcp_fatal data_fault(const struct nvme_tcp_connection *c, const
     if (!is_next || is_last != (len == t->command->data_len - t->filled)) {
         return NVME_TCP_OUT_OF_RANGE;
     }
-    return (enum nvme_tcp_fatal)0;
+    return NVME_TCP_NO_FAULT;
 }
 
 static enum nvme_tcp_verdict take_data(struct nvme_tcp_connection *c, const struct header *h,
@@ -251,7 +251,7 @@ static enum nvme_tcp_verdict take_data(struct nvme_tcp_connection *c, const stru
 {
     uint32_t fei;
     enum nvme_tcp_fatal fault = data_fault(c, h, &fei);
-    if (fault != 0) {
+    if (fault != NVME_TCP_NO_FAULT) {
         return fatal(c, h, fault, fei);
     }
     struct nvme_tcp_command *t = &c->commands[get_le16(h->at + NVME_TCP_DATA_OFF_TTAG)];

@@ -70,6 +70,7 @@ enum nvme_tcp_term_offset {
 };
 
 enum nvme_tcp_fatal {
+    NVME_TCP_NO_FAULT = 0,      // not on the wire
     NVME_TCP_INVALID_FIELD = 1, // FEI: which octet of the header
     NVME_TCP_SEQUENCE_ERROR = 2,
     NVME_TCP_HEADER_DIGEST_ERROR = 3, // FEI: the digest that was computed

@@ -230,6 +230,16 @@ def a_node_that_is_started_again_goes_on(host, node):
     assert load.wait(300) == 0, load.output()
 
 
+def what_else_may_be_agreed(host, node):
+    if host.transport != 'tcp':
+        return
+    for more in ('--hdr-digest --data-digest', '--disable-sqflow', '--nr-io-queues=1 -Q 16'):
+        host.disconnect(node.nqn)
+        host.connect(node.nqn, more)
+        host.sh(fio('agreed', '--rw=randwrite', '512k'))
+    assert node.status()['nvme_tcp']['digest_errors'] == 0
+
+
 def hosts_come_and_go(host, node):
     host.disconnect(node.nqn)
     for _ in range(count(3, 100)):
@@ -245,7 +255,8 @@ def hosts_come_and_go(host, node):
 CASES = [a_host_finds_the_volumes_that_it_may_use, a_host_that_may_not_is_told_at_once,
          a_volume_is_a_block_device, a_file_system_is_made_and_kept, what_fio_writes_it_reads,
          a_trim_makes_holes, zeroes_are_written_as_such, a_flush_goes_to_the_device,
-         a_reset_under_load_loses_nothing, a_node_that_is_started_again_goes_on, hosts_come_and_go]
+         a_reset_under_load_loses_nothing, a_node_that_is_started_again_goes_on,
+         what_else_may_be_agreed, hosts_come_and_go]
 
 
 # --- the run -----------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from serving import Node, case, folder, main, until, weft
 HOST, OTHER = 'nqn.2026-11.test:host', 'nqn.2026-11.test:other'
 INVALID_OPCODE, INVALID_FIELD, NO_NAMESPACE, SEQUENCE = 1, 2, 0xb, 0xc
 SGL_LENGTH, SGL_TYPE, SGL_OFFSET, READ_ONLY, DIGEST = 0xf, 0x11, 0x16, 0x20, 0x22
+CAPACITY, NOT_READY, UNWRITTEN, UNREAD = 0x81, 0x82, 0x280, 0x281
 LBA_RANGE, AER_LIMIT, LOG_PAGE = 0x80, 0x105, 0x109
 BAD_FORMAT, BAD_PARAMETER, BAD_HOST = 0x180, 0x182, 0x184
 IN_DATA = 1 << 16
@@ -364,6 +365,18 @@ def a_read_only_volume_says_so_to_each_change():
                       sqe(nvme.DSM, 7, 1, transport(16), struct.pack('<II', 0, 4))):
             assert queue.ask(entry).status == READ_ONLY
         assert queue.read(0, 1).status == 0
+
+
+@case
+def what_a_device_says_becomes_a_status():
+    for how, said in (('media', (UNREAD, UNWRITTEN)), ('no-space', (CAPACITY, CAPACITY)),
+                      ('unsupported', (INVALID_OPCODE, INVALID_OPCODE)),
+                      ('retry', (NOT_READY, NOT_READY))):
+        with Nvme(f'error+ram:1M?error=100%&error.as={how}') as node:
+            with session(node.address, node.nqn) as (_, queue):
+                found = queue.read(0, 1), queue.write(0, b'x' * 512)
+                assert tuple(one.status for one in found) == said, (how, found)
+                assert found[0].is_final == (how != 'retry')
 
 
 @case
