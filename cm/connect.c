@@ -26,9 +26,9 @@ static int check_params(const struct cm_id *c, const struct rdma_conn_param *par
     return 0;
 }
 
-static uint8_t depth_wanted(bool is_given, uint8_t given, uint8_t otherwise)
+static uint8_t depth_wanted(uint8_t given, uint8_t otherwise)
 {
-    return is_given && given != UINT8_MAX ? given : otherwise;
+    return given != UINT8_MAX ? given : otherwise;
 }
 
 static uint8_t smaller_of(uint8_t a, uint8_t b)
@@ -57,6 +57,32 @@ static int join_private_data(const struct cm_id *c, const struct rdma_conn_param
 static struct rnic_qp *qp_of(const struct cm_id *c, const struct cm_device *device)
 {
     return rnic_qp_find(device->rnic, c->id.qp != NULL ? c->id.qp->qp_num : c->qp_num);
+}
+
+// What the program says, in `data` too, which `ret` refers to; the queue pair's number is noted.
+static int fill_params(struct cm_id *c, const struct rdma_conn_param *param, uint8_t *data,
+                       struct rnic_ep_params *ret)
+{
+    *ret = (struct rnic_ep_params){.private_data = data};
+    if (join_private_data(c, param, data, &ret->private_data_len) != 0) {
+        return -1;
+    }
+    c->qp_num = param != NULL ? param->qp_num : 0;
+    return 0;
+}
+
+// How many requests may be outstanding each way. Without a wish of the program's: the most.
+static void choose_depths(struct cm_id *c, const struct rdma_conn_param *param,
+                          uint8_t initiator_most, uint8_t responder_most,
+                          struct rnic_ep_params *params)
+{
+    uint8_t unsaid = UINT8_MAX;
+    c->initiator_depth =
+        depth_wanted(param != NULL ? param->initiator_depth : unsaid, initiator_most);
+    c->responder_resources =
+        depth_wanted(param != NULL ? param->responder_resources : unsaid, responder_most);
+    params->ord = c->initiator_depth;
+    params->ird = c->responder_resources;
 }
 
 /* ---- listening ------------------------------------------------------------------------------- */
@@ -90,21 +116,15 @@ static int connect_ep(struct cm_id *c, const struct rdma_conn_param *param,
                       const struct cm_device *device)
 {
     uint8_t data[CM_PRIVATE_DATA_MAX_LEN];
-    struct rnic_ep_params params = {.private_data = data};
-    if (join_private_data(c, param, data, &params.private_data_len) != 0) {
+    struct rnic_ep_params params;
+    if (fill_params(c, param, data, &params) != 0) {
         return -1;
     }
-    c->qp_num = param != NULL ? param->qp_num : 0;
     struct rnic_qp *qp = NULL;
     if (c->id.qp != NULL && (qp = qp_of(c, device)) == NULL) {
         return cm_fail(EINVAL);
     }
-    c->initiator_depth = depth_wanted(param != NULL, param != NULL ? param->initiator_depth : 0,
-                                      device->max_rd_atom);
-    c->responder_resources = depth_wanted(
-        param != NULL, param != NULL ? param->responder_resources : 0, device->max_rd_atom);
-    params.ord = c->initiator_depth;
-    params.ird = c->responder_resources;
+    choose_depths(c, param, device->max_rd_atom, device->max_rd_atom, &params);
     return cm_result(rnic_ep_connect(c->ep, &c->id.route.addr.dst_addr, qp, &params));
 }
 
@@ -155,23 +175,17 @@ static int accept_ep(struct cm_id *c, const struct rdma_conn_param *param,
                      const struct cm_device *device)
 {
     uint8_t data[CM_PRIVATE_DATA_MAX_LEN];
-    struct rnic_ep_params params = {.private_data = data};
-    if (join_private_data(c, param, data, &params.private_data_len) != 0) {
+    struct rnic_ep_params params;
+    if (fill_params(c, param, data, &params) != 0) {
         return -1;
     }
-    c->qp_num = param != NULL ? param->qp_num : 0;
     struct rnic_qp *qp = qp_of(c, device);
     if (qp == NULL) {
         return cm_fail(EINVAL);
     }
-    // Without a wish of the program's: as much as both the peer and the device can do.
-    c->initiator_depth = depth_wanted(param != NULL, param != NULL ? param->initiator_depth : 0,
-                                      smaller_of(c->initiator_depth, device->max_rd_atom));
-    c->responder_resources =
-        depth_wanted(param != NULL, param != NULL ? param->responder_resources : 0,
-                     smaller_of(c->responder_resources, device->max_rd_atom));
-    params.ord = c->initiator_depth;
-    params.ird = c->responder_resources;
+    // At most what both the peer and the device can do.
+    choose_depths(c, param, smaller_of(c->initiator_depth, device->max_rd_atom),
+                  smaller_of(c->responder_resources, device->max_rd_atom), &params);
     return cm_result(rnic_ep_accept(c->ep, qp, &params));
 }
 

@@ -242,12 +242,18 @@ static const struct oneshot_config *config_of(struct ibv_qp *ibv_qp, int *ret_er
     return *ret_error == 0 ? config : NULL;
 }
 
-// Poster's lock held. Commits the slots that were filled.
-static void commit(struct rnic_qp *rnic_qp, unsigned count)
+// Poster's lock held, and given back: commits the slots that were filled. `error` is that of the
+// next one; what the post answers.
+static int commit(struct rnic_qp *rnic_qp, unsigned count, int error)
 {
     if (count > 0) {
         qp_sq_commit(rnic_qp->qp, count);
     }
+    pthread_mutex_unlock(&rnic_qp->sq_lock);
+    if (count > 0) {
+        rnic_qp_ring_sq(rnic_qp);
+    }
+    return error != 0 ? front_fail(error) : 0;
 }
 
 int weft_oneshot_post(struct ibv_qp *ibv_qp, struct weft_oneshot_wr *wr,
@@ -268,12 +274,7 @@ int weft_oneshot_post(struct ibv_qp *ibv_qp, struct weft_oneshot_wr *wr,
         error = command_post(ibv_qp, wr, config, count, &known);
         count += error == 0;
     }
-    commit(rnic_qp, count);
-    pthread_mutex_unlock(&rnic_qp->sq_lock);
-    if (count > 0) {
-        rnic_qp_ring_sq(rnic_qp);
-    }
-    return error != 0 ? front_fail(error) : 0;
+    return commit(rnic_qp, count, error);
 }
 
 /* ---- closing --------------------------------------------------------------------------------- */
@@ -332,12 +333,7 @@ int weft_oneshot_close(struct ibv_qp *ibv_qp, struct weft_oneshot_close_wr *wr,
         *bad_wr = wr;
         error = close_post(front_of(ibv_qp), wr, config, &count);
     }
-    commit(rnic_qp, count);
-    pthread_mutex_unlock(&rnic_qp->sq_lock);
-    if (count > 0) {
-        rnic_qp_ring_sq(rnic_qp);
-    }
-    return error != 0 ? front_fail(error) : 0;
+    return commit(rnic_qp, count, error);
 }
 
 int weft_oneshot_revoke(struct ibv_qp *qp, uint32_t stag)
