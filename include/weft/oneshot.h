@@ -1,5 +1,5 @@
 // One-shot RDMA: one call registers memory, allots its STag and sends the message that advertises
-// it; the one Send that answers closes the STag and frees what it held. weft_oneshot(3) has it at
+// it; the one Send that answers closes the STag and frees what it held. weft-oneshot(3) has it at
 // length, docs/one-shot.md the messages.
 //
 //   initiator                                        target

@@ -82,16 +82,16 @@ def weft_nvme_3_has_every_function():
 
 @case
 def weft_oneshot_3_has_every_function_and_flag():
-    page = (MAN / 'weft_oneshot.3').read_text()
+    page = (MAN / 'weft-oneshot.3').read_text()
     header = (SOURCE / 'include/weft/oneshot.h').read_text()
     functions = re.findall(r'^\s+(weft_\w+);$',
                            (SOURCE / 'verbs/libibverbs.map').read_text(), re.M)
     flags = set(re.findall(r'(WEFT_ONESHOT_\w+)(?: = |\s+UINT32_MAX)', header))
     assert functions and flags
     for function in functions:
-        assert f'\n.Nm {function}' in page, f'weft_oneshot(3) without {function}'
+        assert f'\n.Nm {function}' in page, f'weft-oneshot(3) without {function}'
     for flag in flags:
-        assert f'.Dv {flag}' in page, f'weft_oneshot(3) without {flag}'
+        assert f'.Dv {flag}' in page, f'weft-oneshot(3) without {flag}'
 
 
 @case
