@@ -126,6 +126,25 @@ static void message_far_ahead_waits_in_the_transport(void **state)
     hole_drop(h);
 }
 
+// One octet to a segment, every other of which is lost: what is kept of a message has a bound, and
+// what is beyond it waits in the transport.
+static void pieces_of_messages_are_bounded(void **state)
+{
+    (void)state;
+    enum { LEN = 400 };
+    struct hole_options options = {.mulpdu = DDP_UNTAGGED_HEADER_LEN + 1};
+    struct hole *h = hole_open(&options);
+    hole_post_receives(h, 1, LEN);
+    unsigned first = hole_send(h, &(struct hole_send){.len = LEN});
+    hole_begin(h);
+    for (unsigned i = 1; i < LEN; i += 2) {
+        hole_arrive(h, first + i, first + i + 1);
+    }
+    assert_int_equal(h->early.qp->early->coverage.count, DDP_COVERAGE_MAX);
+    assert_int_equal(hole_counters(h)->early_put_off, LEN / 2 - DDP_COVERAGE_MAX);
+    hole_close(h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +154,7 @@ int main(void)
         cmocka_unit_test(a_message_ends_only_once),
         cmocka_unit_test(a_request_slot_is_filled_only_once),
         cmocka_unit_test(message_far_ahead_waits_in_the_transport),
+        cmocka_unit_test(pieces_of_messages_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
