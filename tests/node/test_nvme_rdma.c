@@ -1,4 +1,5 @@
 // The NVMe/RDMA TTS against hosts that keep to the protocol, that do not, and that go away.
+#include "base/prng.h"
 #include "tests/node/nvme_host.h"
 
 enum { BLOCK = 512, QUEUE = 16 };
@@ -256,6 +257,50 @@ static void offsets_beyond_the_capsule_are_refused(void **state)
     session_end(&session);
 }
 
+// Anything at all, but for memory that the host does not have, which RDMA itself refuses.
+static uint32_t random_capsule(struct host *host, struct prng *prng)
+{
+    static const uint8_t opcodes[] = {NVME_IO_FLUSH,
+                                      NVME_IO_WRITE,
+                                      NVME_IO_READ,
+                                      NVME_IO_WRITE_ZEROES,
+                                      NVME_IO_DATASET_MANAGEMENT,
+                                      0x05,
+                                      0x0d,
+                                      0xff};
+    uint8_t *sqe = host_sqe(host, opcodes[prng_below(prng, sizeof opcodes)]);
+    for (unsigned i = NVME_SQE_OFF_NSID; i < HOST_CAPSULE_LEN / 2; i++) {
+        sqe[i] = (uint8_t)prng_next(prng);
+    }
+    if (prng_below(prng, 8) > 0) {
+        put_le32(sqe + NVME_SQE_OFF_NSID, 1);
+        put_le64(sqe + NVME_RW_OFF_SLBA, prng_below(prng, 140000));
+        put_le32(sqe + NVME_RW_OFF_NLB, (uint32_t)prng_below(prng, 3000));
+    }
+    uint32_t len = (uint32_t)prng_below(prng, HOST_DATA_LEN + 1);
+    if (prng_below(prng, 2) > 0) {
+        sqe_keyed(sqe, (uintptr_t)host->data + HOST_DATA_LEN - len, len, host->mr->rkey);
+    } else {
+        sqe_in_capsule(sqe, prng_below(prng, 5000), (uint32_t)prng_below(prng, 5000));
+    }
+    sqe[NVME_SQE_OFF_FLAGS] ^= (uint8_t)(prng_below(prng, 16) == 0 ? prng_next(prng) : 0);
+    return NVME_SQE_LEN + (uint32_t)prng_below(prng, 4097);
+}
+
+static void capsules_of_random_octets_are_answered_one_by_one(void **state)
+{
+    struct session session;
+    struct host *host = &session.io;
+    struct prng prng;
+    prng_init(&prng, 2026);
+    session_begin(&session, &node, QUEUE);
+    for (unsigned i = 0; i < 2000; i++) {
+        host_run(host, random_capsule(host, &prng), NULL);
+    }
+    expect_works(host, 13);
+    session_end(&session);
+}
+
 // It cannot be answered: nothing in it says which command it is.
 static void a_capsule_of_less_than_a_command_ends_the_connection(void **state)
 {
@@ -397,6 +442,7 @@ int main(void)
         cmocka_unit_test(memory_that_the_capsule_advertises_is_closed_by_the_response),
         cmocka_unit_test(descriptors_that_cannot_be_are_refused_by_status),
         cmocka_unit_test(offsets_beyond_the_capsule_are_refused),
+        cmocka_unit_test(capsules_of_random_octets_are_answered_one_by_one),
         cmocka_unit_test(a_capsule_of_less_than_a_command_ends_the_connection),
         cmocka_unit_test(a_capsule_longer_than_the_receive_ends_the_connection),
         cmocka_unit_test(an_stag_from_nowhere_ends_its_connection_alone),
