@@ -76,7 +76,7 @@ struct link_ops {
     // From now on octets go to `port` when they arrive, in order or beyond a hole: `recv` lets the
     // link read what has come, writes nothing and returns how many octets the port was offered.
     // Their positions count from the beginning of the stream, what recv gave before included. The
-    // port may call nothing of this stream. NULL: octets come in order only.
+    // port may call nothing of this stream but `unsettled`. NULL: octets come in order only.
     void (*set_place)(struct link_stream *stream, const struct place_port *port);
     // The port may go on after it said PLACE_BUFFER in order, or not now to on_advance.
     void (*resume)(struct link_stream *stream);

@@ -10,7 +10,8 @@
 // Positions count the octets of one direction of the stream from 0, the octet behind the SYN.
 //
 // All calls come from within tcp_on_segment, tcp_resume and tcp_set_window, in the thread of their
-// caller. The port must not call the same connection from within; it queues what it has to say.
+// caller. The port must not call the same connection from within, but to ask how much of what was
+// sent is acknowledged; it queues what it has to say.
 #pragma once
 
 #include <stdbool.h>

@@ -28,6 +28,8 @@ static enum place_verdict place(void *ctx, const struct place_offer *offer,
 {
     struct rnic_ep *ep = ctx;
     note_activity(ep);
+    // What this segment acknowledges has succeeded, be its octets a Terminate.
+    ep_note_settled(ep, ep->turn_at_ns);
     return ep->placing.place(ep->placing.ctx, offer, answer);
 }
 
