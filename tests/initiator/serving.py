@@ -32,5 +32,5 @@ def uri(port):
     return f'nvme+rdma://127.0.0.1:{port}/{NQN}'
 
 
-__all__ = ['NQN', 'SIZE', 'Skip', 'case', 'expect', 'expect_error', 'main', 'scratch', 'target',
-           'uri', 'weft']
+__all__ = ['BUILD', 'NQN', 'SIZE', 'Skip', 'case', 'expect', 'expect_error', 'main', 'scratch',
+           'target', 'uri', 'weft']

@@ -2,10 +2,15 @@
 """weft discover, ls, info and cp, at a target of the tests' own."""
 
 import json
+import os
 import pathlib
+import pty
 import random
+import subprocess
+import sys
 
-from serving import NQN, SIZE, case, expect, expect_error, main, scratch, target, uri, weft
+from serving import (BUILD, NQN, SIZE, case, expect, expect_error, main, scratch, target, uri,
+                     weft)
 
 
 def data(length):
@@ -97,6 +102,36 @@ def a_file_of_odd_length_fills_its_last_block_with_zeroes():
     assert out['octets'] == 1000001, out
     assert octets[:1000001] == b'y' * 1000001 and octets[1000001:end] == bytes(end - 1000001)
     assert octets[end:] == b'x' * (SIZE - end)
+
+
+@case
+def cp_shows_its_progress_on_a_terminal_alone():
+    with target() as port, scratch() as folder:
+        there = pathlib.Path(folder, 'there')
+        there.write_bytes(data(SIZE))
+        for words, is_shown in ([], True), (['--quiet'], False):
+            ours, theirs = pty.openpty()
+            result = weft('cp', *words, there, uri(port), stderr=theirs)
+            os.write(theirs, b'end')
+            said = os.read(ours, 1 << 16)
+            os.close(ours)
+            os.close(theirs)
+            assert result.returncode == 0 and result.stdout == '', result
+            assert (b'copying [' in said) == is_shown, said
+        assert weft('cp', there, uri(port)).stderr == ''
+
+
+@case
+def the_library_runs_by_itself():
+    program = ('import ctypes, sys; why = ctypes.create_string_buffer(320); '
+               'address = ctypes.create_string_buffer(4096); '
+               'library = ctypes.CDLL(sys.argv[1]); '
+               'print(library.weft_nvme_address_parse(b"h:", address, why), why.value.decode())')
+    said = subprocess.run([sys.executable, '-c', program,
+                           str(BUILD / 'lib/initiator/libweft-nvme.so.1')], text=True,
+                          capture_output=True, env=os.environ | {'LD_LIBRARY_PATH': BUILD / 'lib'},
+                          timeout=60)
+    assert said.stdout == '-22 it names no port behind the colon\n', said
 
 
 @case
