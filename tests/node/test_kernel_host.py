@@ -231,13 +231,14 @@ def a_node_that_is_started_again_goes_on(host, node):
 
 
 def what_else_may_be_agreed(host, node):
-    if host.transport != 'tcp':
-        return
-    for more in ('--hdr-digest --data-digest', '--disable-sqflow', '--nr-io-queues=1 -Q 16'):
+    ways = ['--nr-io-queues=1 -Q 16']
+    if host.transport == 'tcp':
+        ways += ['--hdr-digest --data-digest', '--disable-sqflow']
+    for more in ways:
         host.disconnect(node.nqn)
         host.connect(node.nqn, more)
         host.sh(fio('agreed', '--rw=randwrite', '512k'))
-    assert node.status()['nvme_tcp']['digest_errors'] == 0
+    assert node.status().get('nvme_tcp', {'digest_errors': 0})['digest_errors'] == 0
 
 
 def hosts_come_and_go(host, node):
