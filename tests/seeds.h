@@ -1,5 +1,5 @@
-// A test that is run once per seed: all of them, or only $SEED; a failure names the seed that
-// replays.
+// A test that is run once per seed: all of them, $SEEDS of them, or only $SEED; with both, $SEEDS
+// from $SEED on. How many is printed; a failure names the seed that replays.
 #pragma once
 
 #include <setjmp.h>
@@ -17,16 +17,23 @@ struct seeds {
     bool is_done;
 };
 
+static inline uint64_t seeds_number(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text != NULL ? strtoull(text, NULL, 0) : otherwise;
+}
+
 static inline void seeds_each(void **state)
 {
     struct seeds *seeds = *state;
-    const char *text = getenv("SEED");
-    uint64_t first = text != NULL ? strtoull(text, NULL, 0) : 1;
-    uint64_t count = text != NULL ? 1 : seeds->count;
+    uint64_t first = seeds_number("SEED", 1);
+    uint64_t count = seeds_number("SEEDS", getenv("SEED") != NULL ? 1 : seeds->count);
     for (seeds->seed = first; seeds->seed < first + count; seeds->seed++) {
         seeds->run(seeds->seed);
     }
     seeds->is_done = true;
+    print_message("# %llu seeds, from %llu on\n", (unsigned long long)count,
+                  (unsigned long long)first);
 }
 
 static inline int seeds_name_the_failed(void **state)
