@@ -39,6 +39,13 @@ static unsigned on_send(void *ctx, const struct tcp_batch *batch)
 
 static const struct tcp_port port = {.send = on_send};
 
+static void output(struct tcb *tcb, instant_ns now)
+{
+    if (tcp_wants_output(tcb, now)) {
+        tcp_output(tcb, &port, now);
+    }
+}
+
 static void arrives(struct tcb *tcb, uint32_t position, instant_ns now)
 {
     static const uint8_t octets[LEN];
@@ -48,7 +55,7 @@ static void arrives(struct tcb *tcb, uint32_t position, instant_ns now)
                                              .window = UINT16_MAX},
                                   .payload = span_of(octets, LEN)};
     CHECK(tcp_on_segment(tcb, &segment, now) == TCP_TAKEN);
-    tcp_output(tcb, &port, now);
+    output(tcb, now);
 }
 
 static struct tcb *open_connection(void)
@@ -61,7 +68,7 @@ static struct tcb *open_connection(void)
     struct tcb *tcb = tcp_create(&config);
     CHECK(tcb != NULL);
     tcp_connect(tcb, ISS, 1);
-    tcp_output(tcb, &port, 1);
+    output(tcb, 1);
     struct tcp_segment segment = {
         .header = {.seq = IRS,
                    .ack = ISS + 1,
@@ -69,7 +76,7 @@ static struct tcb *open_connection(void)
                    .window = UINT16_MAX,
                    .options = {.mss = 1460, .sack_permitted = true, .has_scale = true}}};
     tcp_on_segment(tcb, &segment, 2);
-    tcp_output(tcb, &port, 2);
+    output(tcb, 2);
     return tcb;
 }
 

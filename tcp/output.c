@@ -409,10 +409,12 @@ static bool send_acks(struct tcb *tcb, const struct tcp_port *port, instant_ns n
     return (tcb->due & TCP_DUE_ACK) == 0 || send_bare(tcb, port, tcb->snd.nxt, TCP_REASON_ACK, now);
 }
 
-static bool is_window_shut(const struct tcb *tcb)
+// Octets wait, nothing is outstanding that an ACK could bring, and no timer asks for a window yet.
+static bool is_persist_due(const struct tcb *tcb)
 {
     return may_send_data(tcb->state) && tcb->scoreboard.count == 0 &&
-           tcb->snd.nxt < tcb->sendq.end && tcp_next_segment_len(tcb) == 0;
+           tcb->snd.nxt < tcb->sendq.end && tcb->timers.at[TCP_TIMER_SEND] == INSTANT_NEVER &&
+           tcp_next_segment_len(tcb) == 0;
 }
 
 static bool output_synchronized(struct tcb *tcb, const struct tcp_port *port, instant_ns now)
@@ -430,7 +432,7 @@ static bool output_synchronized(struct tcb *tcb, const struct tcp_port *port, in
         return false;
     }
     tcb->due &= ~(unsigned)TCP_DUE_OVERRIDE;
-    if (is_window_shut(tcb)) {
+    if (is_persist_due(tcb)) {
         tcp_timers_on_window_shut(tcb, now);
     }
     return send_acks(tcb, port, now);
@@ -442,8 +444,8 @@ bool tcp_wants_output(const struct tcb *tcb, instant_ns now)
     if (tcb->due != 0) {
         return true;
     }
-    return tcp_is_synchronized(tcb) &&
-           (next_lost(tcb) != NULL || tcp_next_segment_len(tcb) > 0 || is_bare_fin_due(tcb));
+    return tcp_is_synchronized(tcb) && (next_lost(tcb) != NULL || tcp_next_segment_len(tcb) > 0 ||
+                                        is_bare_fin_due(tcb) || is_persist_due(tcb));
 }
 
 bool tcp_output(struct tcb *tcb, const struct tcp_port *port, instant_ns now)

@@ -94,9 +94,6 @@ void tcp_timers_on_ack(struct tcb *tcb, bool is_una_moved, duration_ns reorder_n
 
 void tcp_timers_on_window_shut(struct tcb *tcb, instant_ns now)
 {
-    if (is_running(tcb, TCP_TIMER_SEND)) {
-        return;
-    }
     duration_ns wait = tcp_rtt_rto(&tcb->rtt);
     for (unsigned i = 0; i < tcb->persist_backoff && wait < TCP_RTO_MAX_NS; i++) {
         wait *= 2;

@@ -166,7 +166,7 @@ static void step(struct tcb *tcb, struct input *in, instant_ns *now)
         segment(tcb, in, *now);
     }
     tcp_check(tcb);
-    if ((what & 0x80) == 0) {
+    if ((what & 0x80) == 0 && tcp_wants_output(tcb, *now)) {
         tcp_output(tcb, &port, *now);
         tcp_check(tcb);
     }

@@ -27,7 +27,7 @@ struct end {
     unsigned events[CONNECTIONS];
     struct octets out[QUEUE_MAX];
     unsigned out_count;
-    bool has_room, takes_incoming;
+    bool has_room, takes_incoming, is_stalled;
     uint8_t got[SEGMENT_MAX];
     size_t got_len;
 };
@@ -86,7 +86,7 @@ static enum place_verdict on_place(void *ctx, const struct place_offer *offer,
                                    struct place_answer *answer)
 {
     struct end *e = ctx;
-    if (offer->order == PLACE_BEYOND_HOLE) {
+    if (offer->order == PLACE_BEYOND_HOLE || e->is_stalled) {
         return PLACE_BUFFER;
     }
     memcpy(e->got + e->got_len, offer->octets.ptr, offer->octets.len);
@@ -167,13 +167,19 @@ static int teardown(void **state)
     return 0;
 }
 
-static void listen_at(struct net_addr local, unsigned backlog)
+static void listen_with_window(struct net_addr local, unsigned backlog, uint32_t window_len)
 {
     struct tcp_listener_config config = {
         .connection = tcp_config_default, .half_open_max = 8, .syn_ack_retries = 3};
+    config.connection.window_len = config.connection.buffer_len = window_len;
     end[1].listener = (struct net_listener){
         .place = {.local = local, .local_port = PORT}, .backlog = backlog, .via = &end[1]};
     assert_int_equal(net_listener_create(end[1].host, &end[1].listener, &config), 0);
+}
+
+static void listen_at(struct net_addr local, unsigned backlog)
+{
+    listen_with_window(local, backlog, tcp_config_default.window_len);
 }
 
 static struct net_connection *connect_from(uint16_t port)
@@ -353,6 +359,89 @@ static void full_port_is_tried_again_when_it_has_room(void **state)
     assert_int_equal(end[0].out_count, 1);
 }
 
+/* ---- shut windows ---------------------------------------------------------------------------- */
+
+enum { SMALL_WINDOW = 1500, WAIT_MAX = 100 };
+
+static struct net_connection *connect_to_small_window(void)
+{
+    listen_with_window(addr_of(1), 4, SMALL_WINDOW);
+    struct net_connection *c = connect_from(40000);
+    talk();
+    return c;
+}
+
+static void send_zeros(struct net_connection *c, size_t len)
+{
+    static uint8_t octets[SEGMENT_MAX];
+    struct iovec iov = {octets, len};
+    assert_int_equal(tcp_send(c->tcb, &iov, 1, 0), len);
+    net_touch(end[0].host, c);
+    net_output(end[0].host, now);
+}
+
+// Whatever the two ends' timers bring about, until there are none or `len` octets have arrived.
+static void wait_for_octets(size_t len)
+{
+    for (unsigned i = 0; i < WAIT_MAX && end[1].got_len < len; i++) {
+        instant_ns at = instant_min(net_next_deadline(end[0].host), net_next_deadline(end[1].host));
+        assert_int_not_equal(at, INSTANT_NEVER);
+        now = at > now ? at : now;
+        for (unsigned k = 0; k < 2; k++) {
+            net_on_deadline(end[k].host, now);
+            net_output(end[k].host, now);
+        }
+        talk();
+    }
+    assert_int_equal(end[1].got_len, len);
+}
+
+static void lost_window_update_is_asked_for(void **state)
+{
+    (void)state;
+    struct net_connection *c = connect_to_small_window();
+    end[1].is_stalled = true;
+    send_zeros(c, SMALL_WINDOW + 200);
+    talk();
+    end[1].is_stalled = false;
+    tcp_resume(end[1].connection[0].tcb, now);
+    net_touch(end[1].host, &end[1].connection[0]);
+    net_output(end[1].host, now);
+    end[1].out_count = 0; // the window update is lost
+    wait_for_octets(SMALL_WINDOW + 200);
+}
+
+static void sliver_of_a_window_is_used_after_a_while(void **state)
+{
+    (void)state;
+    struct net_connection *c = connect_to_small_window();
+    end[1].is_stalled = true;
+    send_zeros(c, SMALL_WINDOW - 100);
+    talk();
+    send_zeros(c, 200);
+    assert_int_equal(end[0].out_count, 0); // 100 are not worth a segment
+    wait_until(0, net_next_deadline(end[0].host));
+    talk();
+    assert_int_equal(tcp_acked_position(c->tcb), SMALL_WINDOW);
+}
+
+static void silent_peer_with_a_shut_window_is_given_up(void **state)
+{
+    (void)state;
+    struct net_connection *c = connect_to_small_window();
+    end[1].is_stalled = true;
+    send_zeros(c, SMALL_WINDOW + 200);
+    talk();
+    instant_ns begin = now;
+    while (net_next_deadline(end[0].host) != INSTANT_NEVER) {
+        wait_until(0, net_next_deadline(end[0].host));
+        end[0].out_count = 0;
+    }
+    assert_true(end[0].events[0] & TCP_EVENT_OVER);
+    assert_int_equal(tcp_status(c->tcb), -ETIMEDOUT);
+    assert_true(now - begin >= tcp_config_default.user_timeout_ns);
+}
+
 /* ---- nobody ---------------------------------------------------------------------------------- */
 
 static void segment_of_nobody_is_answered_with_a_reset(void **state)
@@ -431,6 +520,9 @@ int main(void)
         ON(lost_syn_ack_is_sent_again_through_the_listener),
         ON(lost_segment_is_sent_again),
         ON(full_port_is_tried_again_when_it_has_room),
+        ON(lost_window_update_is_asked_for),
+        ON(sliver_of_a_window_is_used_after_a_while),
+        ON(silent_peer_with_a_shut_window_is_given_up),
         ON(segment_of_nobody_is_answered_with_a_reset),
         ON(resets_are_limited_in_a_second),
         ON(broken_headers_are_counted_and_not_answered),

@@ -233,10 +233,11 @@ static void flush(struct net_side *side)
     if (side->tcb == NULL) {
         return;
     }
-    do {
-        user_acts(side);
+    user_acts(side);
+    while (tcp_wants_output(side->tcb, side->net->now)) {
         assert_true(tcp_output(side->tcb, &port, side->net->now));
-    } while (tcp_wants_output(side->tcb, side->net->now));
+        user_acts(side);
+    }
     side->has_fin |= (tcp_take_events(side->tcb) & TCP_EVENT_FIN) != 0;
     tcp_check(side->tcb);
 }

@@ -76,7 +76,7 @@ void script_close(struct script *s);
 
 // Lets time pass; whatever becomes due happens at its time.
 void script_wait(struct script *s, duration_ns duration);
-// tcp_output, tcp_check, events.
+// tcp_output if it is wanted, tcp_check, events.
 void script_run(struct script *s);
 
 // Octets of the user, as `records` equal records if that is not 0.
