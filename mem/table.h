@@ -152,7 +152,7 @@ int mem_window_alloc(struct mem_table *table, enum mem_window_type type, uint32_
 
 struct mem_binding {
     uint32_t stag;   // the window's STag from now on: its upper 24 bits name the window, the lower
-                     // 8 are the consumer's and differ from the present ones
+                     // 8 are the consumer's; those of an open window are not taken again
     uint32_t lkey;   // the region
     uint64_t addr;   // first octet, in the region's numbering
     uint64_t length; // octets; type 1: 0 unbinds, `lkey` is not read

@@ -69,10 +69,8 @@ static enum mem_verdict window_admits(const struct slot *window, struct mem_aske
     if (window->kind == SLOT_WINDOW_1 && binding->length == 0) {
         return MEM_OK;
     }
-    if (window->stag == binding->stag) {
-        return MEM_WINDOW_STATE;
-    }
-    if (window->kind == SLOT_WINDOW_2 && window->is_open) {
+    // Only type 1 is bound again while it is open, and not with the key that it has.
+    if (window->is_open && (window->kind == SLOT_WINDOW_2 || window->stag == binding->stag)) {
         return MEM_WINDOW_STATE;
     }
     if (binding->access & ~(uint32_t)MEM_ACCESS_ALL) {

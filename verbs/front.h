@@ -130,7 +130,8 @@ struct front_qp {
 int front_send_check(const struct front_qp *qp, const struct send_wqe *wqe);
 // A work request into its slot; NULL: the queue is full. 0 or a positive errno. Poster's lock held.
 int front_send_fill(const struct front_qp *qp, struct send_wqe *wqe, const struct ibv_send_wr *wr);
-// As IBV_WR_BIND_MW has it; allows windows of `type` only. 0 or a positive errno.
+// As IBV_WR_BIND_MW has it; allows windows of `type` only. 0 or a positive errno. The window's key
+// will be wqe->bind.mw_rkey; whoever posts writes it to mw->rkey.
 int front_bind_fill(struct send_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
                     const struct ibv_mw_bind_info *info, enum ibv_mw_type type);
 int front_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);

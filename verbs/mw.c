@@ -32,7 +32,7 @@ struct ibv_mw *front_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 
 int front_dealloc_mw(struct ibv_mw *mw)
 {
-    // The handle, since programs write new keys into `rkey` themselves.
+    // The handle, since programs write keys of their own into `rkey`.
     int error = 0;
     if (front_is_alive(mw->context)) {
         error = rnic_window_dealloc(front_context_of(mw->context)->rnic, mw->handle);
@@ -54,7 +54,7 @@ int front_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *
     if (!front_is_alive(ibv_qp->context)) {
         return front_fail(EIO);
     }
-    const uint32_t rkey = ibv_inc_rkey(mw->rkey);
+    uint32_t rkey = ibv_inc_rkey(mw->rkey);
     int error = ENOMEM;
     pthread_mutex_lock(&rnic_qp->sq_lock);
     struct send_wqe *wqe = qp_sq_slot(rnic_qp->qp, 0);
@@ -65,6 +65,7 @@ int front_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *
         error = error != 0 ? error : front_send_check(qp, wqe);
     }
     if (error == 0) {
+        rkey = wqe->bind.mw_rkey;
         qp_sq_commit(rnic_qp->qp, 1);
     }
     pthread_mutex_unlock(&rnic_qp->sq_lock);

@@ -57,6 +57,14 @@ int front_send_check(const struct front_qp *qp, const struct send_wqe *wqe)
     return -qp_may_post(qp->rnic_qp->qp, wqe->opcode);
 }
 
+// A key is the window's own index, which stays, and an octet that the program chooses. Of a wanted
+// key devices look at the octet alone: programs make the rest up, or take it from another window.
+static uint32_t window_key(const struct ibv_mw *mw, uint32_t wanted)
+{
+    const uint32_t chosen = 0xff;
+    return (mw->handle & ~chosen) | (wanted & chosen);
+}
+
 int front_bind_fill(struct send_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
                     const struct ibv_mw_bind_info *info, enum ibv_mw_type type)
 {
@@ -70,7 +78,7 @@ int front_bind_fill(struct send_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey
     wqe->sge_count = 0;
     wqe->length = 0;
     wqe->bind = (struct wqe_bind){
-        .mw_rkey = rkey,
+        .mw_rkey = window_key(mw, rkey),
         .lkey = info->mr != NULL ? info->mr->lkey : 0,
         .addr = info->addr,
         .length = info->length,
@@ -155,7 +163,11 @@ int front_send_fill(const struct front_qp *qp, struct send_wqe *wqe, const struc
         remote_fill(wqe, wr);
         error = payload_fill(qp, wqe, wr);
     }
-    return error != 0 ? error : front_send_check(qp, wqe);
+    error = error != 0 ? error : front_send_check(qp, wqe);
+    if (error == 0 && wqe->opcode == WQE_BIND_MW) {
+        wr->bind_mw.mw->rkey = wqe->bind.mw_rkey;
+    }
+    return error;
 }
 
 int front_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)

@@ -143,9 +143,14 @@ static void wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey,
                        const struct ibv_mw_bind_info *bind_info)
 {
     struct send_wqe *wqe = wr_open(qp, WQE_BIND_MW);
-    int error = wqe != NULL ? front_bind_fill(wqe, mw, rkey, bind_info, IBV_MW_TYPE_2) : 0;
+    if (wqe == NULL) {
+        return;
+    }
+    int error = front_bind_fill(wqe, mw, rkey, bind_info, IBV_MW_TYPE_2);
     if (error != 0) {
         wr_refuse(front_of(qp), error);
+    } else {
+        mw->rkey = wqe->bind.mw_rkey;
     }
 }
 
