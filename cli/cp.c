@@ -118,6 +118,13 @@ static int words_read(int argc, char **argv, struct cp *cp)
     }
     cp->source = argv[optind];
     cp->destination = argv[optind + 1];
+    int result = volume_refuse_other("cp", cp->source);
+    if (result == 0) {
+        result = volume_refuse_other("cp", cp->destination);
+    }
+    if (result != 0) {
+        return result;
+    }
     if (!volume_is_uri(cp->source) && !volume_is_uri(cp->destination)) {
         return say_usage("cp", "one of the two must be a volume, nvme+rdma://...");
     }

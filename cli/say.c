@@ -27,9 +27,10 @@ int say_usage(const char *command, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fprintf(stderr, "weft %s: ", command);
+    const char *space = *command != '\0' ? " " : "";
+    fprintf(stderr, "weft%s%s: ", space, command);
     vfprintf(stderr, format, args);
-    fprintf(stderr, "\n  do:  weft help%s%s\n", *command != '\0' ? " " : "", command);
+    fprintf(stderr, "\n  do:  weft help%s%s\n", space, command);
     va_end(args);
     return EXIT_USAGE;
 }

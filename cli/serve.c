@@ -70,6 +70,7 @@ static void serve_help(FILE *out)
 
 struct serve {
     struct host_config config;
+    unsigned listeners; // a bit for each option that named an address, by its number
     bool is_read_only;
     bool is_done;
     char *captive[4];
@@ -94,6 +95,22 @@ static int pool_choose(struct serve *serve, const char *text)
     return 0;
 }
 
+// One address for each protocol: a second one would replace the first without a word. What the file
+// names is replaced: the command line has the last word.
+static int listener_choose(struct serve *serve, int option, char ret_listen[HOST_LISTEN_MAX])
+{
+    unsigned bit = 1U << (option - OPTION_CONFIG);
+    if ((serve->listeners & bit) != 0) {
+        return say_usage("serve", "%s: a second address for the same protocol; give one", optarg);
+    }
+    if (strlen(optarg) >= HOST_LISTEN_MAX) {
+        return say_usage("serve", "%s: the address is too long", optarg);
+    }
+    serve->listeners |= bit;
+    snprintf(ret_listen, HOST_LISTEN_MAX, "%s", optarg);
+    return 0;
+}
+
 static int option_apply(struct serve *serve, int option, char **argv)
 {
     switch (option) {
@@ -106,18 +123,13 @@ static int option_apply(struct serve *serve, int option, char **argv)
         serve->config.is_quiet = true;
         return 0;
     case OPTION_METRICS:
-        snprintf(serve->config.metrics_listen, sizeof serve->config.metrics_listen, "%s", optarg);
-        return 0;
+        return listener_choose(serve, option, serve->config.metrics_listen);
     case OPTION_NBD:
-        snprintf(serve->config.nbd_listen, sizeof serve->config.nbd_listen, "%s", optarg);
-        return 0;
+        return listener_choose(serve, option, serve->config.nbd_listen);
     case OPTION_NVME_RDMA:
-        snprintf(serve->config.nvme_rdma_listen, sizeof serve->config.nvme_rdma_listen, "%s",
-                 optarg);
-        return 0;
+        return listener_choose(serve, option, serve->config.nvme_rdma_listen);
     case OPTION_NVME_TCP:
-        snprintf(serve->config.nvme_tcp_listen, sizeof serve->config.nvme_tcp_listen, "%s", optarg);
-        return 0;
+        return listener_choose(serve, option, serve->config.nvme_tcp_listen);
     case OPTION_POOL:
         return pool_choose(serve, optarg);
     case OPTION_RTA:

@@ -18,9 +18,31 @@ bool volume_is_uri(const char *text)
     return strncmp(text, scheme, sizeof scheme - 1) == 0;
 }
 
+int volume_refuse_other(const char *command, const char *text)
+{
+    static const struct {
+        const char *scheme, *clients;
+    } others[] = {{"nbd://", "nbdcopy, qemu-img or nbd-client"},
+                  {"nbd+unix://", "nbdcopy or qemu-img"},
+                  {"nvme+tcp://", "nvme connect -t tcp"}};
+    for (unsigned i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (strncmp(text, others[i].scheme, strlen(others[i].scheme)) == 0) {
+            return say_usage(command,
+                             "%s: weft's clients speak NVMe over RDMA, "
+                             "nvme+rdma://HOST[:PORT]/NQN; for this one use %s",
+                             text, others[i].clients);
+        }
+    }
+    return 0;
+}
+
 int volume_address(const char *command, const char *text, struct weft_nvme_address *ret)
 {
     char why[WEFT_NVME_WHY_MAX];
+    int result = volume_refuse_other(command, text);
+    if (result != 0) {
+        return result;
+    }
     if (weft_nvme_address_parse(text, ret, why) != 0) {
         return say_usage(command, "%s: %s", text, why);
     }

@@ -42,7 +42,7 @@ def no_command_is_a_usage_error():
 @case
 def wrong_command_lines_are_refused():
     for words, said in (
-            (['bogus'], 'no command bogus'),
+            (['bogus'], 'weft: there is no command bogus'),
             (['help', 'bogus'], 'no command bogus'),
             (['help', 'run', 'stat'], 'one word at most'),
             (['run'], 'which program?'),
@@ -72,6 +72,11 @@ def wrong_command_lines_are_refused():
             (['cp', '--depth'], '--depth needs a value'),
             (['cp', 'nvme+rdma://h', 'b'], 'names no subsystem; `weft ls` lists them'),
             (['cp', '--bogus'], 'no option --bogus'),
+            (['cp', 'a', 'nbd://h/n'], 'for this one use nbdcopy'),
+            (['cp', 'nvme+tcp://h:1/n', 'nvme+rdma://h/n'], 'for this one use nvme connect -t tcp'),
+            (['info', 'nvme+tcp://h:1/n'], 'for this one use nvme connect -t tcp'),
+            (['serve', '--nbd=a:1', '--nbd=b:2', 'ram:1M'], 'b:2: a second address for the same'),
+            (['serve', '--nbd=' + 'x' * 200, 'ram:1M'], 'the address is too long'),
             (['attach'], 'one volume, not 0'),
             (['attach', 'disk.img'], 'names no subsystem'),
             (['attach', 'nvme+rdma://h'], 'names no subsystem'),
