@@ -9,16 +9,19 @@
 enum { PIECE_LEN = 512 << 10, MEMORY_ALIGNMENT = 4096 };
 
 struct copy;
+struct step;
+typedef void step_next(struct step *step);
 
 // A piece with its buffers, going from one step to the next.
 struct step {
     struct copy *copy;
     struct piece piece;
-    uint8_t *data;                   // of the source
-    uint8_t *other;                  // comparisons: of the destination
-    const struct place *place;       // under way there
-    void (*next)(struct step *step); // what follows
+    uint8_t *data;             // of the source
+    uint8_t *other;            // comparisons: of the destination
+    const struct place *place; // under way there
+    step_next *next;           // what follows
     bool is_out;
+    bool is_waiting; // read, and others are to be written before it
 };
 
 struct copy {
@@ -28,6 +31,7 @@ struct copy {
     struct copy_report *report;
     uint64_t at, len; // given out so far; in all, in whole blocks
     uint64_t exact_len;
+    uint64_t written_at; // a stream has been written so far
     uint32_t piece_len;
     unsigned out_count;
     bool is_bad;
@@ -36,6 +40,18 @@ struct copy {
 };
 
 static void step_begin(struct step *step);
+
+// In whole blocks of both, so far as the source has octets.
+static uint64_t len_of(const struct copy *copy)
+{
+    if (copy->exact_len == PLACE_LEN_UNKNOWN) {
+        return PLACE_LEN_UNKNOWN;
+    }
+    uint64_t block =
+        copy->from->block_len > copy->to->block_len ? copy->from->block_len : copy->to->block_len;
+    uint64_t rest = copy->exact_len % block;
+    return rest == 0 ? copy->exact_len : copy->exact_len - rest + block;
+}
 
 /* ---- the end of a piece ---------------------------------------------------------------------- */
 
@@ -105,9 +121,39 @@ static void read_other(struct step *step)
     place_read(step->copy->to, &step->piece);
 }
 
+// The end of a stream shows when it is read; then the piece that it lies in ends there, and those
+// behind it are nothing.
+static void end_learn(struct step *step)
+{
+    struct copy *copy = step->copy;
+    struct piece *piece = &step->piece;
+    copy->exact_len = copy->from->len;
+    copy->len = len_of(copy);
+    uint64_t left = copy->len > piece->offset ? copy->len - piece->offset : 0;
+    piece->len = piece->len < left ? piece->len : (uint32_t)left;
+}
+
+static bool is_too_much(const struct step *step)
+{
+    const struct place *to = step->copy->to;
+    return to->is_volume && step->piece.len > to->len - step->piece.offset;
+}
+
 static void write_out(struct step *step)
 {
     struct copy *copy = step->copy;
+    if (copy->from->is_stream) {
+        end_learn(step);
+    }
+    if (step->piece.len == 0) {
+        step_end(step);
+        return;
+    }
+    if (is_too_much(step)) {
+        fail(step, copy->to, -ENOSPC, 0, copy->to->len);
+        step_end(step);
+        return;
+    }
     bool is_hole = copy->wish.is_sparse && is_zero(step->data, step->piece.len);
     step->place = copy->to;
     step->next = step_end;
@@ -117,6 +163,40 @@ static void write_out(struct step *step)
     } else {
         place_write(copy->to, &step->piece);
     }
+}
+
+static struct step *step_in_turn(struct copy *copy)
+{
+    for (unsigned i = 0; i < copy->wish.depth; i++) {
+        struct step *step = &copy->steps[i];
+        if (step->is_waiting && step->piece.offset == copy->written_at) {
+            return step;
+        }
+    }
+    return NULL;
+}
+
+// A stream is written in order: a piece that is read early waits for those before it, and is not
+// counted as under way.
+static void write_in_turn(struct step *step)
+{
+    struct copy *copy = step->copy;
+    step->is_waiting = true;
+    copy->out_count--;
+    while (!copy->is_bad && (step = step_in_turn(copy)) != NULL) {
+        step->is_waiting = false;
+        copy->out_count++;
+        copy->written_at += step->piece.len;
+        write_out(step);
+    }
+}
+
+static step_next *next_after_read(const struct copy *copy)
+{
+    if (copy->wish.is_comparison) {
+        return read_other;
+    }
+    return copy->to->is_stream ? write_in_turn : write_out;
 }
 
 static void step_begin(struct step *step)
@@ -129,7 +209,7 @@ static void step_begin(struct step *step)
                                  .on_end = on_end,
                                  .context = step};
     step->place = copy->from;
-    step->next = copy->wish.is_comparison ? read_other : write_out;
+    step->next = next_after_read(copy);
     step->is_out = true;
     copy->at += step->piece.len;
     copy->out_count++;
@@ -149,15 +229,6 @@ static uint32_t piece_len_of(const struct copy *copy)
         }
     }
     return len;
-}
-
-// In whole blocks of both, so far as the source has octets.
-static uint64_t len_of(const struct copy *copy)
-{
-    uint64_t block =
-        copy->from->block_len > copy->to->block_len ? copy->from->block_len : copy->to->block_len;
-    uint64_t rest = copy->exact_len % block;
-    return rest == 0 ? copy->exact_len : copy->exact_len - rest + block;
 }
 
 static int copy_init(struct copy *copy)

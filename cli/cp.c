@@ -27,8 +27,8 @@ static void cp_help(FILE *out)
         "Usage: weft cp [OPTION...] SOURCE DESTINATION\n"
         "\n"
         "Copies a file to a volume, a volume to a file, or a volume to another. A volume is\n"
-        "nvme+rdma://HOST[:PORT]/NQN[/NSID], as `weft serve` and `weft ls` print it. When it ends\n"
-        "well, what was written is stable.\n"
+        "nvme+rdma://HOST[:PORT]/NQN[/NSID], as `weft serve` and `weft ls` print it; - is standard\n"
+        "input or output. When it ends well, what was written is stable.\n"
         "\n"
         "Options:\n"
         "      --depth=N   pieces on their way at a time, 8 if not given\n"
@@ -42,7 +42,8 @@ static void cp_help(FILE *out)
         "\n"
         "Examples:\n"
         "  weft cp --verify disk.img nvme+rdma://192.0.2.1/nqn.2014-08.org.nvmexpress:uuid:...\n"
-        "  weft cp --sparse nvme+rdma://192.0.2.1/nqn... copy.img\n",
+        "  weft cp --sparse nvme+rdma://192.0.2.1/nqn... copy.img\n"
+        "  zstdcat disk.zst | weft cp - nvme+rdma://192.0.2.1/nqn...\n",
         out);
 }
 
@@ -97,6 +98,19 @@ static int option_apply(struct cp *cp, int option, char **argv)
     }
 }
 
+// A stream cannot be read again, and two things cannot be written to standard output.
+static int streams_check(const struct cp *cp)
+{
+    bool is_output = place_is_stream(cp->destination);
+    if (cp->is_verified && (is_output || place_is_stream(cp->source))) {
+        return say_usage("cp", "--verify reads both again, and - can be read once");
+    }
+    if (cp->is_json && is_output) {
+        return say_usage("cp", "--json is printed to standard output, where the copy goes");
+    }
+    return 0;
+}
+
 static int words_read(int argc, char **argv, struct cp *cp)
 {
     static const struct option options[] = {{"depth", required_argument, NULL, OPTION_DEPTH},
@@ -128,7 +142,7 @@ static int words_read(int argc, char **argv, struct cp *cp)
     if (!volume_is_uri(cp->source) && !volume_is_uri(cp->destination)) {
         return say_usage("cp", "one of the two must be a volume, nvme+rdma://...");
     }
-    return 0;
+    return streams_check(cp);
 }
 
 /* ---- copying --------------------------------------------------------------------------------- */

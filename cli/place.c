@@ -45,11 +45,40 @@ static int file_look(struct place *place)
     return end < 0 ? -ESPIPE : 0;
 }
 
+bool place_is_stream(const char *name)
+{
+    return strcmp(name, "-") == 0;
+}
+
+static struct place place_named(const char *name)
+{
+    return (struct place){.name = name,
+                          .is_volume = volume_is_uri(name),
+                          .is_stream = place_is_stream(name),
+                          .fd = -1,
+                          .block_len = 1};
+}
+
+static int stream_take(struct place *place, int fd, const char *name, const char *remedy)
+{
+    place->name = name;
+    place->len = PLACE_LEN_UNKNOWN;
+    if (isatty(fd)) {
+        say_error("cannot copy", name, remedy, "it is a terminal");
+        return EXIT_FAILED;
+    }
+    place->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    return place->fd >= 0 ? 0 : say_file(place, "cannot copy", remedy, -errno);
+}
+
 int place_open_source(const char *name, unsigned depth, struct place *ret)
 {
-    *ret = (struct place){.name = name, .is_volume = volume_is_uri(name), .fd = -1, .block_len = 1};
+    *ret = place_named(name);
     if (ret->is_volume) {
         return volume_take(ret, depth);
+    }
+    if (ret->is_stream) {
+        return stream_take(ret, STDIN_FILENO, "standard input", "redirect it from a file or pipe");
     }
     ret->fd = open(name, O_RDONLY | O_CLOEXEC);
     int error = ret->fd < 0 ? -errno : file_look(ret);
@@ -75,7 +104,10 @@ static int file_prepare(struct place *place, uint64_t len)
 
 int place_open_destination(const char *name, unsigned depth, uint64_t len, struct place *ret)
 {
-    *ret = (struct place){.name = name, .is_volume = volume_is_uri(name), .fd = -1, .block_len = 1};
+    *ret = place_named(name);
+    if (ret->is_stream) {
+        return stream_take(ret, STDOUT_FILENO, "standard output", "redirect it to a file or pipe");
+    }
     if (!ret->is_volume) {
         int error = file_prepare(ret, len);
         return error == 0
@@ -88,7 +120,7 @@ int place_open_destination(const char *name, unsigned depth, uint64_t len, struc
                   "the volume is read-only");
         return EXIT_FAILED;
     }
-    if (result == 0 && ret->len < len) {
+    if (result == 0 && len != PLACE_LEN_UNKNOWN && ret->len < len) {
         say_error("cannot write", name, "have a larger volume served",
                   "it has %llu octets, fewer than the %llu to be copied",
                   (unsigned long long)ret->len, (unsigned long long)len);
@@ -141,6 +173,41 @@ static int file_write(const struct place *place, const struct piece *piece)
     return 0;
 }
 
+/* ---- streams --------------------------------------------------------------------------------- */
+
+// Pieces come and go in order: what is read or written lies where the stream has got to.
+static int stream_read(struct place *place, struct piece *piece)
+{
+    uint32_t done = 0;
+    bool is_at_end = place->len != PLACE_LEN_UNKNOWN;
+    while (done < piece->len && !is_at_end) {
+        ssize_t got = read(place->fd, piece->data + done, piece->len - done);
+        if (got < 0 && errno != EINTR) {
+            return -errno;
+        }
+        is_at_end = got == 0;
+        done += got > 0 ? (uint32_t)got : 0;
+    }
+    if (is_at_end && place->len == PLACE_LEN_UNKNOWN) {
+        place->len = piece->offset + done;
+    }
+    memset(piece->data + done, 0, piece->len - done);
+    return 0;
+}
+
+static int stream_write(const struct place *place, const struct piece *piece)
+{
+    uint32_t done = 0;
+    while (done < piece->len) {
+        ssize_t put = write(place->fd, piece->data + done, piece->len - done);
+        if (put < 0 && errno != EINTR) {
+            return -errno;
+        }
+        done += put > 0 ? (uint32_t)put : 0;
+    }
+    return 0;
+}
+
 /* ---- volumes --------------------------------------------------------------------------------- */
 
 static void on_complete(struct weft_nvme_io *io)
@@ -171,12 +238,14 @@ static void volume_submit(struct place *place, struct piece *piece,
     }
 }
 
-/* ---- both ------------------------------------------------------------------------------------ */
+/* ---- all three ------------------------------------------------------------------------------- */
 
 void place_read(struct place *place, struct piece *piece)
 {
     if (place->is_volume) {
         volume_submit(place, piece, WEFT_NVME_READ);
+    } else if (place->is_stream) {
+        piece->on_end(piece, stream_read(place, piece), 0);
     } else {
         piece->on_end(piece, file_read(place, piece), 0);
     }
@@ -186,6 +255,8 @@ void place_write(struct place *place, struct piece *piece)
 {
     if (place->is_volume) {
         volume_submit(place, piece, WEFT_NVME_WRITE);
+    } else if (place->is_stream) {
+        piece->on_end(piece, stream_write(place, piece), 0);
     } else {
         piece->on_end(piece, file_write(place, piece), 0);
     }

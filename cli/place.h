@@ -1,5 +1,6 @@
-// What `weft cp` copies from and to: a file, or a volume. Both have a length, and take reads,
-// writes and zeroes of pieces; a volume's end later, a file's at once.
+// What `weft cp` copies from and to: a file, a volume, or a stream ("-": standard input or output).
+// They take reads, writes and zeroes of pieces; a volume's end later, the others' at once. A stream
+// is read and written in order, and where its end is shows when it has been read.
 #pragma once
 
 #include <stdbool.h>
@@ -7,13 +8,16 @@
 
 #include "cli/volume.h"
 
+#define PLACE_LEN_UNKNOWN UINT64_MAX
+
 struct place {
     const char *name; // as the user wrote it
     bool is_volume;
     struct volume volume;
     int fd;
     bool is_regular; // a file that may have holes
-    uint64_t len;
+    bool is_stream;
+    uint64_t len;       // PLACE_LEN_UNKNOWN: a stream whose end has not been read
     uint32_t block_len; // of a volume; 1
 };
 
@@ -28,15 +32,18 @@ struct piece {
     struct weft_nvme_io io;
 };
 
+// "-": standard input or output.
+bool place_is_stream(const char *name);
+
 // Opens what is to be read. 0 or an exit status, after saying what is wrong.
 int place_open_source(const char *name, unsigned depth, struct place *ret);
 // Opens what is to be written: a file is made, and emptied if it was there. Too small a volume is
-// refused. `len` octets will come.
+// refused. `len` octets will come, or PLACE_LEN_UNKNOWN.
 int place_open_destination(const char *name, unsigned depth, uint64_t len, struct place *ret);
 void place_close(struct place *place);
 
-// on_end may come before these return. Of a file's end, what lies behind it reads as zeroes; a
-// volume's last block is written whole, with zeroes behind a file's end.
+// on_end may come before these return. What lies behind the end of a file or a stream reads as
+// zeroes; a volume's last block is written whole, with zeroes behind a file's end.
 void place_read(struct place *place, struct piece *piece);
 void place_write(struct place *place, struct piece *piece);
 // The range reads as zeroes afterwards, without taking room where that is possible.

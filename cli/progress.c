@@ -36,12 +36,18 @@ void progress_show(struct progress *progress, uint64_t done, uint64_t all)
     if (now - progress->shown_at_s < every_s || all == 0 || !progress_is_wanted()) {
         return;
     }
-    double share = (double)done / (double)all;
     double rate = since > 0 ? (double)done / since : 0;
-    double left_s = rate > 0 ? (double)(all - done) / rate : 0;
-    int filled = (int)(share * BAR_LEN);
     progress->shown_at_s = now;
     progress->is_shown = true;
+    if (all == UINT64_MAX) {
+        fprintf(stderr, "\r%s %s, %.0f MB/s \033[K", progress->word, wish_size_format(done, size),
+                rate / 1e6);
+        fflush(stderr);
+        return;
+    }
+    double share = (double)done / (double)all;
+    double left_s = rate > 0 ? (double)(all - done) / rate : 0;
+    int filled = (int)(share * BAR_LEN);
     fprintf(stderr, "\r%s [%.*s%*s] %3.0f %% of %s, %.0f MB/s, %.0f s left \033[K", progress->word,
             filled, full, BAR_LEN - filled, "", 100 * share, wish_size_format(all, size),
             rate / 1e6, left_s);

@@ -11,7 +11,7 @@ struct progress {
 };
 
 void progress_begin(struct progress *progress, const char *word);
-// `done` of `all` octets; draws at most some times a second.
+// `done` of `all` octets, UINT64_MAX if nobody knows; draws at most some times a second.
 void progress_show(struct progress *progress, uint64_t done, uint64_t all);
 // Takes the bar away. Seconds since the beginning.
 double progress_end(struct progress *progress);

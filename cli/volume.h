@@ -11,8 +11,8 @@ struct json_object;
 // "nvme+rdma://...": as opposed to a file's name.
 bool volume_is_uri(const char *text);
 
-// An address that `weft serve` prints for clients of other protocols, "nbd://...", is no file and no
-// volume of ours: EXIT_USAGE after saying which programs use it. 0: it is no such address.
+// An address that `weft serve` prints for clients of other protocols, "nbd://...", is neither a file
+// nor a volume for these commands: EXIT_USAGE after saying which programs use it. 0: it is none.
 int volume_refuse_other(const char *command, const char *text);
 
 // 0, or EXIT_USAGE after saying what is wrong with the address.

@@ -71,6 +71,8 @@ def wrong_command_lines_are_refused():
             (['cp', '--depth=0', 'a', 'nvme+rdma://h/n'], 'it must be 1 to 128'),
             (['cp', '--depth'], '--depth needs a value'),
             (['cp', 'nvme+rdma://h', 'b'], 'names no subsystem; `weft ls` lists them'),
+            (['cp', '--verify', '-', 'nvme+rdma://h/n'], '- can be read once'),
+            (['cp', '--json', 'nvme+rdma://h/n', '-'], 'where the copy goes'),
             (['cp', '--bogus'], 'no option --bogus'),
             (['cp', 'a', 'nbd://h/n'], 'for this one use nbdcopy'),
             (['cp', 'nvme+tcp://h:1/n', 'nvme+rdma://h/n'], 'for this one use nvme connect -t tcp'),

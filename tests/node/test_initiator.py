@@ -91,6 +91,44 @@ def zeroes_become_holes_at_both_ends():
 
 
 @case
+def a_stream_goes_there_and_comes_back():
+    with folder() as place:
+        there, disk = source(place, 16), volume(place, 17)
+        odd = there.read_bytes()[:(16 << 20) - 12345]  # ends within a block
+        with RdmaNode(disk) as node:
+            sent = subprocess.run([WEFT, 'cp', '--json', '-', node.nvme], input=odd,
+                                  capture_output=True, timeout=300)
+            assert sent.returncode == 0 and json.loads(sent.stdout)['octets'] == len(odd), sent
+            with pathlib.Path(place, 'back').open('wb') as back:
+                taken = subprocess.run([WEFT, 'cp', '--sparse', node.nvme, '-'], stdout=back,
+                                       stderr=subprocess.PIPE, timeout=300)
+            assert taken.returncode == 0, taken
+        kept = pathlib.Path(place, 'back').read_bytes()
+        assert kept[:len(odd)] == odd and kept == disk.read_bytes()
+        assert not any(kept[len(odd):])
+
+
+@case
+def a_stream_longer_than_the_volume_is_an_error():
+    with folder() as place, RdmaNode('ram:1M') as node:
+        sent = subprocess.run([WEFT, 'cp', '-', node.nvme], input=bytes(3 << 20),
+                              capture_output=True, text=False, timeout=300)
+        assert sent.returncode == 1, sent
+        assert b'not copied' in sent.stderr and b'at octet 1048576: No space left' in sent.stderr
+
+
+@case
+def a_stream_that_nobody_reads_ends_the_copy_as_it_ends_cat():
+    with RdmaNode('ram:16M') as node:
+        reader, writer = os.pipe()
+        os.close(reader)
+        sent = subprocess.run([WEFT, 'cp', node.nvme, '-'], stdout=writer, stderr=subprocess.PIPE,
+                              timeout=300)
+        os.close(writer)
+        assert sent.returncode == -signal.SIGPIPE, sent
+
+
+@case
 def info_and_ls_agree_with_the_node():
     with RdmaNode('data=ram:32M') as node:
         shown = json.loads(weft('info', '--json', node.nvme).stdout)
