@@ -23,28 +23,27 @@ enum { DEPTH_DEFAULT = 8, DEPTH_MOST = 128 };
 
 static void cp_help(FILE *out)
 {
-    fputs(
-        "Usage: weft cp [OPTION...] SOURCE DESTINATION\n"
-        "\n"
-        "Copies a file to a volume, a volume to a file, or a volume to another. A volume is\n"
-        "nvme+rdma://HOST[:PORT]/NQN[/NSID], as `weft serve` and `weft ls` print it; - is standard\n"
-        "input or output. When it ends well, what was written is stable.\n"
-        "\n"
-        "Options:\n"
-        "      --depth=N   pieces on their way at a time, 8 if not given\n"
-        "  -j, --json      print what was done, as a JSON object\n"
-        "  -q, --quiet     no progress bar, also on a terminal\n"
-        "      --sparse    do not write zeroes: leave holes in a file, tell a volume\n"
-        "      --verify    read both again afterwards and compare\n"
-        "  -h, --help      this text\n"
-        "\n"
-        "Exit status: 0; 1: not copied, or not the same; 2: wrong command line.\n"
-        "\n"
-        "Examples:\n"
-        "  weft cp --verify disk.img nvme+rdma://192.0.2.1/nqn.2014-08.org.nvmexpress:uuid:...\n"
-        "  weft cp --sparse nvme+rdma://192.0.2.1/nqn... copy.img\n"
-        "  zstdcat disk.zst | weft cp - nvme+rdma://192.0.2.1/nqn...\n",
-        out);
+    fputs("Usage: weft cp [OPTION...] SOURCE DESTINATION\n"
+          "\n"
+          "Copies a file to a volume, a volume to a file, or a volume to another. A volume is\n"
+          "nvme+rdma://HOST[:PORT]/NQN[/NSID], as `weft serve` and `weft ls` print it; - is\n"
+          "standard input or output. When it ends well, what was written is stable.\n"
+          "\n"
+          "Options:\n"
+          "      --depth=N   pieces on their way at a time, 8 if not given\n"
+          "  -j, --json      print what was done, as a JSON object\n"
+          "  -q, --quiet     no progress bar, also on a terminal\n"
+          "      --sparse    do not write zeroes: leave holes in a file, tell a volume\n"
+          "      --verify    read both again afterwards and compare\n"
+          "  -h, --help      this text\n"
+          "\n"
+          "Exit status: 0; 1: not copied, or not the same; 2: wrong command line.\n"
+          "\n"
+          "Examples:\n"
+          "  weft cp --verify disk.img nvme+rdma://192.0.2.1/nqn.2014-08.org.nvmexpress:uuid:...\n"
+          "  weft cp --sparse nvme+rdma://192.0.2.1/nqn... copy.img\n"
+          "  zstdcat disk.zst | weft cp - nvme+rdma://192.0.2.1/nqn...\n",
+          out);
 }
 
 struct cp {

@@ -11,8 +11,8 @@ struct json_object;
 // "nvme+rdma://...": as opposed to a file's name.
 bool volume_is_uri(const char *text);
 
-// An address that `weft serve` prints for clients of other protocols, "nbd://...", is neither a file
-// nor a volume for these commands: EXIT_USAGE after saying which programs use it. 0: it is none.
+// An address that `weft serve` prints for clients of other protocols, "nbd://...", is neither a
+// file nor a volume here: EXIT_USAGE after saying which programs use it. 0: it is none.
 int volume_refuse_other(const char *command, const char *text);
 
 // 0, or EXIT_USAGE after saying what is wrong with the address.
