@@ -1,6 +1,7 @@
 // weft attach: a volume of a target as an NBD socket. It is a storage node of one volume, whose
 // device is the target's.
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +37,8 @@ static void attach_help(FILE *out)
         "  -r, --read-only     refuse writes\n"
         "  -q, --quiet         do not print the socket's address\n"
         "      --run=COMMAND   run this shell command and end with it; $uri names the socket\n"
-        "      --socket=PATH   the Unix socket; one in $XDG_RUNTIME_DIR or /tmp if not given\n"
+        "      --socket=PATH   the Unix socket; in a new folder of $XDG_RUNTIME_DIR or /tmp\n"
+        "                      if not given\n"
         "  -h, --help          this text\n"
         "\n"
         "Exit status: 0 after a signal; 1: the volume cannot be used; 2: wrong command line; with\n"
@@ -53,6 +55,7 @@ struct attach {
     bool is_read_only;
     bool is_done;
     char *captive[4];
+    char folder[HOST_LISTEN_MAX]; // made for the socket; empty: the user named one
 };
 
 static int socket_choose(struct attach *attach, const char *path)
@@ -63,12 +66,22 @@ static int socket_choose(struct attach *attach, const char *path)
                                  : say_usage("attach", "--socket=%s: the path is too long", path);
 }
 
+// In a folder of its own, which others can neither enter nor have made before.
 static int socket_default(struct attach *attach)
 {
-    char path[WORD_MAX];
-    const char *folder = getenv("XDG_RUNTIME_DIR");
-    snprintf(path, sizeof path, "%s/weft-attach.%d", folder != NULL ? folder : "/tmp",
-             (int)getpid());
+    char path[sizeof attach->folder + sizeof "/nbd"];
+    const char *parent = getenv("XDG_RUNTIME_DIR");
+    int len = snprintf(attach->folder, sizeof attach->folder, "%s/weft-attach.XXXXXX",
+                       parent != NULL ? parent : "/tmp");
+    if (len >= (int)sizeof attach->folder || mkdtemp(attach->folder) == NULL) {
+        int error = len >= (int)sizeof attach->folder ? ENAMETOOLONG : errno;
+        attach->folder[0] = '\0';
+        say_error("cannot attach", parent != NULL ? parent : "/tmp",
+                  "name a socket with --socket=PATH", "no folder for the socket: %s",
+                  strerror(error));
+        return EXIT_FAILED;
+    }
+    snprintf(path, sizeof path, "%s/nbd", attach->folder);
     return socket_choose(attach, path);
 }
 
@@ -157,6 +170,9 @@ static int attach_main(int argc, char **argv)
         if (result == 0) {
             result = host_run(&attach.config);
         }
+    }
+    if (attach.folder[0] != '\0') {
+        rmdir(attach.folder);
     }
     config_free(&attach.config);
     return result;
