@@ -8,6 +8,7 @@
 
 #include "node/ddm/parameters.h"
 #include "node/ddm/registry.h"
+#include "node/ddm/uri.h"
 
 static bool is_name_char(char c)
 {
@@ -33,29 +34,23 @@ static bool has_scheme(const char *text)
     return len > 0 && text[len] == ':';
 }
 
-// The last component of the object, if it makes a name; else the driver.
-static void name_derive(struct volume_wish *wish)
+static const char *last_component(const char *path)
 {
-    const char *colon = strchr(wish->uri, ':');
-    const char *object = colon + 1;
-    size_t len = strcspn(object, "?");
-    const char *begin = object + len;
-    while (begin > object && begin[-1] != '/') {
-        begin--;
-    }
-    len -= (size_t)(begin - object);
-    const char *driver = colon;
-    while (driver > wish->uri && driver[-1] != '+') {
-        driver--;
-    }
-    bool is_file = strncmp(driver, "file:", 5) == 0;
-    snprintf(wish->name, sizeof wish->name, "%.*s", (int)(is_file ? len : (size_t)(colon - driver)),
-             is_file ? begin : driver);
-    for (char *c = wish->name; *c != '\0'; c++) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+// Of a file its own name, else the driver's: what others have for an object makes no name.
+static void name_derive(const struct uri *uri, char ret_name[VOLUME_NAME_MAX])
+{
+    const char *driver = uri->schemes[uri->scheme_count - 1];
+    bool is_file = strcmp(driver, "file") == 0;
+    snprintf(ret_name, VOLUME_NAME_MAX, "%s", is_file ? last_component(uri->object) : driver);
+    for (char *c = ret_name; *c != '\0'; c++) {
         *c = is_name_char(*c) ? *c : '_';
     }
-    if (wish->name[0] == '\0') {
-        snprintf(wish->name, sizeof wish->name, "volume");
+    if (ret_name[0] == '\0') {
+        snprintf(ret_name, VOLUME_NAME_MAX, "volume");
     }
 }
 
@@ -120,11 +115,12 @@ int wish_parse(const char *text, struct volume_wish *ret, char *ret_why)
         has_name = is_name_char(text[i]);
     }
     int error = wish_uri_parse(has_name ? equals + 1 : text, ret, ret_why);
+    struct uri uri;
     if (error == 0 && has_name) {
         memcpy(ret->name, text, len);
         ret->name[len] = '\0';
-    } else if (error == 0) {
-        name_derive(ret);
+    } else if (error == 0 && (error = uri_parse(ret->uri, &uri, ret_why)) == 0) {
+        name_derive(&uri, ret->name);
     }
     return error;
 }

@@ -151,6 +151,14 @@ def one_volume_is_copied_to_another():
 
 
 @case
+def a_served_subsystem_is_named_after_its_driver():
+    with RdmaNode('ram:1M') as far, RdmaNode(far.nvme, f'delay+{far.nvme}') as node:
+        found = json.loads(weft('status', '--json', node.process.pid).stdout)[0]
+        names = [volume['name'] for volume in found['volumes']]
+    assert names == ['nvme_rdma', 'nvme_rdma-2'], names
+
+
+@case
 def an_attached_volume_is_the_volume():
     need('nbdcopy', 'qemu-img')
     with folder() as place:
@@ -159,6 +167,18 @@ def an_attached_volume_is_the_volume():
             run(*attach_words(node, place, f'nbdcopy {there} "$uri" && '
                               f'qemu-img compare -f raw -F raw {there} "$uri" >&2'))
         assert digest(disk) == digest(there)
+
+
+@case
+def an_attached_volume_has_a_folder_that_nobody_else_enters():
+    with folder() as place, RdmaNode('ram:1M') as node:
+        for where in ({'XDG_RUNTIME_DIR': str(place)}, {}):
+            said = weft('attach', '--quiet', '--run=socket=${uri#*socket=}; dirname $socket; '
+                        'stat -c %a $(dirname $socket)', node.nvme, env=where)
+            expect(said, 0, None)
+            made, mode = said.stdout.split()
+            assert mode == '700' and not os.path.exists(made), said.stdout
+            assert made.startswith(f'{place}/' if where else '/'), made
 
 
 def attach_words(node, place, command):
