@@ -18,6 +18,26 @@ static const char *const cause_names[TERM_CAUSE_COUNT] = {[TERM_NONE] = "unknown
 #undef X
 };
 
+void qp_counters_add(struct qp_counters *total, const struct qp_counters *counters)
+{
+#define X(name, text) total->name += counters->name;
+    QP_COUNTERS(X)
+#undef X
+    for (unsigned i = 0; i < RDMAP_OPCODE_COUNT; i++) {
+        total->in[i].messages += counters->in[i].messages;
+        total->in[i].octets += counters->in[i].octets;
+        total->out[i].messages += counters->out[i].messages;
+        total->out[i].octets += counters->out[i].octets;
+    }
+    for (unsigned i = 0; i < RDMAP_REFUSAL_COUNT; i++) {
+        total->refusals[i] += counters->refusals[i];
+    }
+    for (unsigned i = 0; i < TERM_CAUSE_COUNT; i++) {
+        total->terminates_in[i] += counters->terminates_in[i];
+        total->terminates_out[i] += counters->terminates_out[i];
+    }
+}
+
 void qp_counters_each(const struct qp_counters *counters, counter_each each, void *ctx)
 {
 #define X(name, text) each(ctx, #name, counters->name);

@@ -62,6 +62,9 @@ struct qp_counters {
     uint64_t terminates_out[TERM_CAUSE_COUNT];
 };
 
+// Adds what a queue pair that goes has counted to those before it.
+void qp_counters_add(struct qp_counters *total, const struct qp_counters *counters);
+
 // Calls `each` for every counter: "rnr_stored", "in.send.messages", "refused.ddp_bounds",
 // "terminate_out.ddp_bounds" ...
 void qp_counters_each(const struct qp_counters *counters, counter_each each, void *ctx);

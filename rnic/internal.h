@@ -30,6 +30,7 @@ struct rnic {
     struct mpa_rx_counters mpa_in_total; // of connections that have ended
     struct mpa_placer_counters mpa_early_total;
     struct mpa_tx_counters mpa_out_total;
+    struct qp_counters qps_total;           // of queue pairs that were destroyed
     uint64_t closes[QP_CLOSE_REASON_COUNT]; // streams in full operation that ended
     struct trace *trace;
     instant_ns (*clock)(void *ctx);

@@ -209,6 +209,7 @@ void rnic_qp_destroy(struct rnic_qp *qp)
     cq_purge(qp->send_cq->cq, qp->qp_num);
     cq_purge(qp->recv_cq->cq, qp->qp_num);
     mem_windows_release_qp(rnic->mem, qp->qp_num);
+    qp_counters_add(&rnic->qps_total, qp_counters(qp->qp));
     qp_destroy(qp->qp);
     qp_num_free(rnic, qp);
     mem_pd_release(rnic->mem, pd);

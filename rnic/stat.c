@@ -253,6 +253,9 @@ static void write_device(struct object *o, struct rnic *rnic)
     MPA_TX_COUNTERS(X)
 #undef X
     object_close(&closed_out);
+    struct object closed_qps = object_open(o, "qps_total");
+    qp_counters_each(&rnic->qps_total, member_if_counted, &closed_qps);
+    object_close(&closed_qps);
     write_tcp(o, "tcp_total", rnic->shard.link, NULL);
     write_packets(o, rnic->shard.link);
     struct object startup = object_open(o, "startup");

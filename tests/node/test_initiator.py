@@ -150,6 +150,18 @@ def one_volume_is_copied_to_another():
         assert digest(there) == digest(f'{place}/back')
 
 
+def stat(pid):
+    return json.loads(weft('stat', '--json', pid).stdout)[0]
+
+
+@case
+def what_a_connection_counted_stays_when_it_ends():
+    with folder() as place, RdmaNode(volume(place, 16)) as node:
+        cp(source(place, 16), node.nvme)
+        found = until(lambda: (now := stat(node.process.pid)) and not now['qps'] and now)
+    assert found['weft0']['qps_total']['oneshot_received'] == 32, found['weft0']['qps_total']
+
+
 @case
 def a_served_subsystem_is_named_after_its_driver():
     with RdmaNode('ram:1M') as far, RdmaNode(far.nvme, f'delay+{far.nvme}') as node:
@@ -179,6 +191,18 @@ def an_attached_volume_has_a_folder_that_nobody_else_enters():
             made, mode = said.stdout.split()
             assert mode == '700' and not os.path.exists(made), said.stdout
             assert made.startswith(f'{place}/' if where else '/'), made
+
+
+@case
+def reads_shows_what_holds_where_the_other_end_wishes_less():
+    with folder() as place, RdmaNode('ram:1M') as node:
+        said = weft('attach', '--quiet', f'--socket={place}/attached',
+                    f'--run={WEFT} reads --json {node.process.pid}', node.nvme,
+                    env={'WEFT_READ_ALLOTMENT': '65536'})
+        expect(said, 0, None)
+        reads = json.loads(said.stdout)[0]['reads']
+    assert reads['allotment'] == 262144 and reads['connections'] >= 1, reads
+    assert reads['in_force_min'] == reads['in_force_max'] == 65536, reads
 
 
 def attach_words(node, place, command):
