@@ -37,7 +37,8 @@ static void reads_help(FILE *out)
         "command, which needs a PID, changes it first; the peers of their connections are told.\n"
         "\n"
         "Options:\n"
-        "  -a, --allotment=OCTETS  what one request of a Read fetches at most; 0: undivided\n"
+        "  -a, --allotment=OCTETS  what one request of a Read fetches at most; 0: undivided;\n"
+        "                          auto: as if none had been given\n"
         "  -m, --memory=STATE      short: memory is, so take a quarter; enough: it is not\n"
         "  -j, --json              a JSON array with an object per process\n"
         "  -h, --help              this text\n"
@@ -49,12 +50,12 @@ static void reads_help(FILE *out)
 
 static int allotment_wish(const char *text, struct wishes *ret)
 {
-    bool is_zero = strcmp(text, "0") == 0;
-    unsigned octets = asking_number(text, strtoul(ALLOTMENT_MAX, NULL, 10));
-    if (octets == 0 && !is_zero) {
-        return say_usage("reads", "--allotment=%s: it must be 0 to " ALLOTMENT_MAX " octets", text);
+    bool has_no_number = strcmp(text, "0") == 0 || strcmp(text, "auto") == 0;
+    if (!has_no_number && asking_number(text, strtoul(ALLOTMENT_MAX, NULL, 10)) == 0) {
+        return say_usage("reads",
+                         "--allotment=%s: it must be 0 to " ALLOTMENT_MAX " octets, or auto", text);
     }
-    snprintf(ret->request, sizeof ret->request, "reads allotment %u\n", octets);
+    snprintf(ret->request, sizeof ret->request, "reads allotment %s\n", text);
     ret->is_command = true;
     return 0;
 }
@@ -119,14 +120,40 @@ static int64_t number_of(struct json_object *reads, const char *name)
     return json_object_get_int64(json_object_object_get(reads, name));
 }
 
+static void length_print(int64_t len)
+{
+    if (len == 0) {
+        fputs("undivided", stdout);
+    } else {
+        printf("%" PRId64, len);
+    }
+}
+
+// What holds on the connections there are, where both ends' wishes count.
+static void in_force_print(struct json_object *reads)
+{
+    int64_t least = number_of(reads, "in_force_min"), most = number_of(reads, "in_force_max");
+    int64_t count = number_of(reads, "connections");
+    if (count == 0) {
+        return;
+    }
+    fputs(", in force ", stdout);
+    length_print(least);
+    if (most != least) {
+        fputs(" to ", stdout);
+        length_print(most);
+    }
+    printf(" on %" PRId64 " connection%s", count, count == 1 ? "" : "s");
+}
+
 static void process_print(struct json_object *answer)
 {
     struct json_object *reads = json_object_object_get(answer, "reads");
-    printf("%" PRId64 " %s: allotment %" PRId64 " of %" PRId64 " octets, contexts %" PRId64
-           " of %" PRId64 ", waiting %" PRId64 "\n",
-           number_of(answer, "pid"),
+    printf("%" PRId64 " %s: allotment %" PRId64 " of %" PRId64 " octets", number_of(answer, "pid"),
            json_object_get_string(json_object_object_get(answer, "program")),
-           number_of(reads, "allotment"), number_of(reads, "allotment_base"),
+           number_of(reads, "allotment"), number_of(reads, "allotment_base"));
+    in_force_print(reads);
+    printf(", contexts %" PRId64 " of %" PRId64 ", waiting %" PRId64 "\n",
            number_of(reads, "contexts_in_use"), number_of(reads, "contexts"),
            number_of(reads, "waiting"));
 }

@@ -64,7 +64,9 @@ static void serve(struct rnic *rnic, const char *request, FILE *out)
         stat_write(rnic, out);
         return;
     }
-    if (sscanf(request, "reads allotment %10u", &octets) == 1) {
+    if (strcmp(request, "reads allotment auto\n") == 0) {
+        rnic_reads_release_allotment(rnic);
+    } else if (sscanf(request, "reads allotment %10u", &octets) == 1) {
         rnic_reads_set_allotment(rnic, octets);
     } else if (sscanf(request, "reads memory %7s", memory) == 1) {
         rnic_reads_set_memory(rnic, RNIC_MEMORY_TOLD, strcmp(memory, "short") == 0);

@@ -40,6 +40,16 @@ int weft_reads_set_allotment(uint32_t octets)
     return error;
 }
 
+int weft_reads_release_allotment(void)
+{
+    int error;
+    struct rnic *rnic = host_rnic(&error);
+    if (rnic != NULL) {
+        rnic_reads_release_allotment(rnic);
+    }
+    return error;
+}
+
 int weft_reads_set_memory_short(bool is_short)
 {
     int error;

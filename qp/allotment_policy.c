@@ -45,6 +45,13 @@ bool allotment_policy_on_operator(struct allotment_policy *p, uint32_t base_len)
     return settle(p, ALLOTMENT_OPERATOR);
 }
 
+bool allotment_policy_on_release(struct allotment_policy *p, uint32_t base_len)
+{
+    p->base_len = base_len;
+    p->is_commanded = false;
+    return settle(p, ALLOTMENT_OPERATOR);
+}
+
 bool allotment_policy_on_memory(struct allotment_policy *p, bool is_short)
 {
     p->is_memory_short = is_short;

@@ -43,6 +43,8 @@ void allotment_policy_init(struct allotment_policy *p, uint32_t base_len);
 
 // Each returns whether `len` changed.
 bool allotment_policy_on_operator(struct allotment_policy *p, uint32_t base_len);
+// The operator's command no longer holds: the setting is the base again.
+bool allotment_policy_on_release(struct allotment_policy *p, uint32_t base_len);
 bool allotment_policy_on_memory(struct allotment_policy *p, bool is_short);
 // `*ret_event` is why.
 bool allotment_policy_on_sample(struct allotment_policy *p, const struct allotment_sample *sample,

@@ -24,6 +24,29 @@ static void spread(struct rnic *rnic, uint32_t old_len, enum allotment_event eve
     }
 }
 
+// A connection without a bound has the largest.
+static void in_force_note(struct rnic_reads *reads, uint32_t request_len)
+{
+    bool is_first = reads->connection_count++ == 0;
+    if (is_first || request_len - 1 < reads->in_force_min_len - 1) {
+        reads->in_force_min_len = request_len;
+    }
+    if (is_first || request_len - 1 > reads->in_force_max_len - 1) {
+        reads->in_force_max_len = request_len;
+    }
+}
+
+static void in_force_collect(const struct rnic *rnic, struct rnic_reads *reads)
+{
+    const struct list_link *all = &rnic->shard.endpoints;
+    for (const struct list_link *l = all->next; l != all; l = l->next) {
+        const struct rnic_ep *ep = LIST_ENTRY(l, const struct rnic_ep, all_link);
+        if (ep->state == EP_OPEN && ep->qp != NULL) {
+            in_force_note(reads, qp_query(ep->qp->qp).request_len);
+        }
+    }
+}
+
 struct rnic_reads reads_query(const struct rnic *rnic)
 {
     struct rnic_reads reads = {
@@ -38,6 +61,7 @@ struct rnic_reads reads_query(const struct rnic *rnic)
     for (unsigned i = 0; i < ALLOTMENT_EVENT_COUNT; i++) {
         reads.changes[i] = rnic->allotment.changes[i];
     }
+    in_force_collect(rnic, &reads);
     return reads;
 }
 
@@ -54,6 +78,16 @@ void rnic_reads_set_allotment(struct rnic *rnic, uint32_t allotment_len)
     rnic_enter(rnic);
     uint32_t old_len = rnic->allotment.len;
     if (allotment_policy_on_operator(&rnic->allotment, allotment_len)) {
+        spread(rnic, old_len, ALLOTMENT_OPERATOR, rnic_now(rnic));
+    }
+    rnic_leave(rnic, 0);
+}
+
+void rnic_reads_release_allotment(struct rnic *rnic)
+{
+    rnic_enter(rnic);
+    uint32_t old_len = rnic->allotment.len;
+    if (allotment_policy_on_release(&rnic->allotment, rnic->config.read_allotment_len)) {
         spread(rnic, old_len, ALLOTMENT_OPERATOR, rnic_now(rnic));
     }
     rnic_leave(rnic, 0);

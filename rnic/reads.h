@@ -14,6 +14,9 @@ struct rnic;
 struct rnic_reads {
     uint32_t allotment_len, allotment_base_len; // octets; 0: undivided. See qp/allotment_policy.h
     bool is_memory_short;
+    // What one request of a connection may fetch now, where both ends' wishes count: the least and
+    // the most of so many connections. 0: undivided, or no connection.
+    uint32_t in_force_min_len, in_force_max_len, connection_count;
     uint32_t context_count, contexts_in_use, waiting_count;
     uint64_t changes[ALLOTMENT_EVENT_COUNT]; // of the device's allotment, by event
     struct read_sched_counters counters;
@@ -22,6 +25,8 @@ struct rnic_reads rnic_reads(struct rnic *rnic);
 
 // Commands of an operator or of the program. Every connection's peer is told.
 void rnic_reads_set_allotment(struct rnic *rnic, uint32_t allotment_len);
+// ... as if none had been given: the setting, bent by all that bends it.
+void rnic_reads_release_allotment(struct rnic *rnic);
 // Memory is short as long as one source says so.
 enum rnic_memory_source {
     RNIC_MEMORY_TOLD = 1,   // by an operator or the program

@@ -210,6 +210,9 @@ static void write_reads(struct object *parent, const struct rnic *rnic)
     struct object o = object_open(parent, "reads");
     member_number(&o, "allotment", reads.allotment_len);
     member_number(&o, "allotment_base", reads.allotment_base_len);
+    member_number(&o, "connections", reads.connection_count);
+    member_number(&o, "in_force_min", reads.in_force_min_len);
+    member_number(&o, "in_force_max", reads.in_force_max_len);
     member_number(&o, "memory_short", reads.is_memory_short);
     member_number(&o, "contexts", reads.context_count);
     member_number(&o, "contexts_in_use", reads.contexts_in_use);

@@ -24,8 +24,10 @@ struct weft_reads {
 
 int weft_reads_query(struct weft_reads *ret);
 
-// -EINVAL: more than 2^30 octets.
+// -EINVAL: more than 2^30 octets. Until the next call; no path raises it.
 int weft_reads_set_allotment(uint32_t octets);
+// As if none had been set: WEFT_READ_ALLOTMENT again, and the path's length may raise it.
+int weft_reads_release_allotment(void);
 
 // The program knows that memory is short, or that it no longer is: a quarter of the base meanwhile.
 int weft_reads_set_memory_short(bool is_short);

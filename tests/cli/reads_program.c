@@ -11,6 +11,9 @@ static int obey(const char *word)
     if (strcmp(word, "short") == 0 || strcmp(word, "enough") == 0) {
         return weft_reads_set_memory_short(strcmp(word, "short") == 0);
     }
+    if (strcmp(word, "auto") == 0) {
+        return weft_reads_release_allotment();
+    }
     return strcmp(word, "query") == 0 ? 0
                                       : weft_reads_set_allotment((uint32_t)strtoul(word, NULL, 10));
 }

@@ -51,6 +51,18 @@ def a_line_per_process():
 
 
 @case
+def what_is_in_force_is_told_where_there_are_connections():
+    for least, most, count, said in ((4096, 4096, 1, '4096 on 1 connection'),
+                                     (4096, 0, 2, '4096 to undivided on 2 connections'),
+                                     (0, 0, 3, 'undivided on 3 connections')):
+        told = {'connections': count, 'in_force_min': least, 'in_force_max': most}
+        answer = {**ANSWER, 'reads': {**ANSWER['reads'], **told}}
+        with process(json.dumps(answer).encode()):
+            said_all = weft('reads', PID).stdout
+            assert f'of 262144 octets, in force {said}, contexts' in said_all, said_all
+
+
+@case
 def json_is_what_the_processes_answer():
     with process(json.dumps(ANSWER).encode()):
         result = weft('reads', '-j', PID)
@@ -60,9 +72,11 @@ def json_is_what_the_processes_answer():
 @case
 def commands_are_handed_on():
     with process(json.dumps(ANSWER).encode()) as requests:
-        for words in (['--allotment=65536'], ['-a', '0'], ['--memory=short'], ['-m', 'enough']):
+        for words in (['--allotment=65536'], ['-a', '0'], ['-a', 'auto'],
+                      ['--memory=short'], ['-m', 'enough']):
             assert weft('reads', *words, PID).returncode == 0
         assert requests == ['reads allotment 65536\n', 'reads allotment 0\n',
+                            'reads allotment auto\n',
                             'reads memory short\n', 'reads memory enough\n'], requests
 
 
@@ -112,12 +126,13 @@ def reads_of(pid, *words):
 def a_running_device_takes_commands():
     with program() as (pid, tell):
         assert tell('query') == [0, 262144, 262144, 128]
-        assert reads_of(pid)['allotment'] == 262144
+        assert reads_of(pid)['allotment'] == 262144 and reads_of(pid)['connections'] == 0
         assert reads_of(pid, '--allotment=65536')['allotment'] == 65536
         assert reads_of(pid, '--memory=short')['allotment'] == 16384
         assert reads_of(pid, '--memory=enough')['allotment'] == 65536
         assert reads_of(pid)['allotment_changes'] == {'operator': 1, 'memory': 2}
         assert tell('query') == [0, 65536, 65536, 128]
+        assert reads_of(pid, '--allotment=auto')['allotment'] == 262144
 
 
 @case
@@ -129,6 +144,8 @@ def a_program_changes_its_own_device():
         assert tell('enough') == [0, 262144, 262144, 128]
         assert tell('1073741825')[0] < 0
         assert reads_of(pid)['allotment_changes'] == {'operator': 2, 'memory': 2}
+        assert tell('8192') == [0, 8192, 8192, 128]
+        assert tell('auto') == [0, 262144, 262144, 128]
 
 
 if __name__ == '__main__':

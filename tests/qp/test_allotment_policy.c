@@ -141,6 +141,21 @@ static void undivided_stays_undivided(void **state)
     assert_int_equal(p.len, 0);
 }
 
+static void a_command_taken_back_leaves_the_setting_to_the_pipe(void **state)
+{
+    struct allotment_policy p;
+    enum allotment_event event;
+    const struct allotment_sample far = {.context_count = 1, .pipe_len = 1 << 20};
+    allotment_policy_init(&p, 65536);
+    allotment_policy_on_operator(&p, 4096);
+    assert_true(allotment_policy_on_release(&p, 65536));
+    assert_int_equal(p.len, 65536);
+    allotment_policy_on_sample(&p, &far, &event);
+    assert_true(allotment_policy_on_sample(&p, &far, &event));
+    assert_int_equal(event, ALLOTMENT_PIPE);
+    assert_int_equal(p.len, 1 << 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +165,7 @@ int main(void)
         cmocka_unit_test(it_rises_when_nobody_has_waited_for_a_while),
         cmocka_unit_test(a_long_pipe_raises_it),
         cmocka_unit_test(short_memory_counts_more_than_a_long_pipe),
+        cmocka_unit_test(a_command_taken_back_leaves_the_setting_to_the_pipe),
         cmocka_unit_test(no_pipe_raises_what_an_operator_commanded),
         cmocka_unit_test(it_is_not_bent_below_the_floor),
         cmocka_unit_test(undivided_stays_undivided),
