@@ -168,7 +168,7 @@ static void entry_emit(const struct nvme_controller *c, const struct resource *r
     entry[NVME_ENTRY_OFF_TRTYPE] = l->trtype;
     entry[NVME_ENTRY_OFF_ADRFAM] = l->adrfam;
     entry[NVME_ENTRY_OFF_SUBTYPE] = NVME_SUBTYPE_NVM;
-    entry[NVME_ENTRY_OFF_TREQ] = NVME_TREQ_SECURE_NOT_REQUIRED | NVME_TREQ_SQ_FLOW_CONTROL_OPTIONAL;
+    entry[NVME_ENTRY_OFF_TREQ] = NVME_TREQ_SQ_FLOW_CONTROL_OPTIONAL;
     put_le16(entry + NVME_ENTRY_OFF_PORTID, (uint16_t)(listener + 1));
     put_le16(entry + NVME_ENTRY_OFF_CNTLID, NVME_CNTLID_DYNAMIC);
     put_le16(entry + NVME_ENTRY_OFF_ASQSZ, NVME_ADMIN_DEPTH_MAX);

@@ -188,7 +188,9 @@ enum {
 enum nvme_trtype { NVME_TRTYPE_RDMA = 1, NVME_TRTYPE_TCP = 3 };
 enum nvme_adrfam { NVME_ADRFAM_IPV4 = 1, NVME_ADRFAM_IPV6 = 2 };
 enum nvme_subtype { NVME_SUBTYPE_REFERRAL = 1, NVME_SUBTYPE_NVM = 2, NVME_SUBTYPE_DISCOVERY = 3 };
-enum { NVME_TREQ_SQ_FLOW_CONTROL_OPTIONAL = 1 << 2, NVME_TREQ_SECURE_NOT_REQUIRED = 2 };
+// Bits 0 and 1, the secure channel, stay 0, not specified: where libnvme 1.3 reads "not required",
+// it asks the kernel for TLS and never connects.
+enum { NVME_TREQ_SQ_FLOW_CONTROL_OPTIONAL = 1 << 2 };
 
 // TSAS of RDMA.
 enum {

@@ -152,6 +152,15 @@ def a_host_finds_the_volumes_that_it_may_use(host, node):
     until(lambda: node.sessions() == 0)
 
 
+def a_host_connects_to_all_that_it_finds(host, node):
+    host.sh(f'nvme connect-all {host.words()}')
+    host.until('ls /dev/nvme?n1')
+    found = host.sh('cat /sys/class/nvme/nvme*/subsysnqn')
+    assert node.nqn in found and node.closed not in found, found
+    host.sh(f'nvme disconnect -n {node.nqn}')
+    host.until('! ls /sys/class/nvme/nvme*')
+
+
 def a_host_that_may_not_is_told_at_once(host, node):
     began = time.monotonic()
     host.connect(node.closed, status=1)
@@ -253,9 +262,10 @@ def hosts_come_and_go(host, node):
     assert not faults, faults
 
 
-CASES = [a_host_finds_the_volumes_that_it_may_use, a_host_that_may_not_is_told_at_once,
-         a_volume_is_a_block_device, a_file_system_is_made_and_kept, what_fio_writes_it_reads,
-         a_trim_makes_holes, zeroes_are_written_as_such, a_flush_goes_to_the_device,
+CASES = [a_host_finds_the_volumes_that_it_may_use, a_host_connects_to_all_that_it_finds,
+         a_host_that_may_not_is_told_at_once, a_volume_is_a_block_device,
+         a_file_system_is_made_and_kept, what_fio_writes_it_reads, a_trim_makes_holes,
+         zeroes_are_written_as_such, a_flush_goes_to_the_device,
          a_reset_under_load_loses_nothing, a_node_that_is_started_again_goes_on,
          what_else_may_be_agreed, hosts_come_and_go]
 

@@ -107,6 +107,13 @@ def identify_tells_of_the_volume(node):
 
 
 @on_node
+def discovery_says_nothing_of_a_secure_channel(node):
+    # libnvme 1.3 takes "not required" (2) for a wish for TLS, and connect-all never connects.
+    with session(node.address, nvme.DISCOVERY, 0) as (admin,):
+        assert admin.log(0x70, 2048).data[1024 + 3] == 4  # flow control may be off
+
+
+@on_node
 def connects_are_refused_with_the_parameter(node):
     with session(node.address, node.nqn) as (admin, _):
         cntlid = struct.unpack_from('<H', admin.identify(1).data, 78)[0]
