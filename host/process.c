@@ -121,9 +121,15 @@ static void on_exit_of_process(void)
         return;
     }
     // The kernel would go on for a socket of a process that is gone; nobody does for our own TCP.
-    rnic_flush(p->rnic, exit_flush_ns, p->settings.peer_timeout_ns);
-    if (p->settings.stats_path[0] != '\0') {
+    bool is_usable = rnic_flush(p->rnic, exit_flush_ns, p->settings.peer_timeout_ns);
+    if (p->settings.stats_path[0] == '\0') {
+        return;
+    }
+    if (is_usable) {
         stat_write_file(p->rnic, p->settings.stats_path);
+    } else {
+        fprintf(stderr, "weft: no counters are written (WEFT_STATS_FILE): the process exits in a "
+                        "signal handler, in the middle of a call\n");
     }
 }
 

@@ -40,10 +40,12 @@ void rnic_hold(struct rnic *rnic);
 void rnic_resume(struct rnic *rnic);
 void rnic_abandon(struct rnic *rnic);
 
-// Before the process exits: ends the thread, then waits, at most `handing_ns`, until what was
-// posted has been handed to the link. A link whose TCP ends with the process closes its connections
-// then, and is waited for, at most `acking_ns`, until the peers have acknowledged that.
-void rnic_flush(struct rnic *rnic, duration_ns handing_ns, duration_ns acking_ns);
+// Before the process exits: waits, at most `handing_ns`, until what was posted has been handed to
+// the link, and ends the thread. A link whose TCP ends with the process closes its connections
+// then, and is waited for, at most `acking_ns`, until the peers have acknowledged that. False: that
+// could not be, since this thread is in the middle of a call (exit in a signal handler); it must
+// not use the RNIC any more.
+bool rnic_flush(struct rnic *rnic, duration_ns handing_ns, duration_ns acking_ns);
 
 // What is alive, for "resources back to zero".
 struct rnic_live {

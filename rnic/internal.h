@@ -17,6 +17,13 @@
 
 enum { RNIC_QP_NUM_MAX = 1 << 24 };
 
+// What a process that exits asks of the background thread; written before it is told to end.
+struct rnic_flush {
+    bool is_wanted;
+    duration_ns handing_ns, acking_ns;
+    atomic_uint turn_count; // grows while it gets on
+};
+
 struct rnic {
     struct rnic_config config;
     struct shard shard;
@@ -36,6 +43,7 @@ struct rnic {
     instant_ns (*clock)(void *ctx);
     void *clock_ctx;
     atomic_bool is_orphan; // left behind by a fork
+    struct rnic_flush flush;
 
     // Guarded by the shard's lock.
     struct rnic_qp **qps; // by the lower bits of the number
@@ -69,5 +77,7 @@ static inline bool rnic_is_receive_wanted(atomic_bool *flag)
     return !atomic_compare_exchange_strong_explicit(flag, &expected, false, memory_order_acq_rel,
                                                     memory_order_acquire);
 }
+// What rnic_flush waits for.
+void rnic_flush_in_thread(struct rnic *rnic);
 // Anything of any connection that has not reached the link yet?
 bool rnic_has_output(struct rnic *rnic);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "rnic/create.h"
 #include "rnic/ep.h"
@@ -164,48 +163,5 @@ void rnic_abandon(struct rnic *rnic)
     atomic_store(&rnic->shard.rung, NULL); // what other threads of the parent had rung
     atomic_store(&rnic->shard.waiter_count, 0);
     rnic->shard.link->ops->abandon(rnic->shard.link);
-    pthread_mutex_unlock(&rnic->shard.lock); // this thread holds it; nobody is left to be served
-}
-
-// Steps until `is_busy` says no, but not beyond the deadline.
-static void step_while(struct rnic *rnic, bool (*is_busy)(struct rnic *), instant_ns deadline_ns)
-{
-    while (is_busy(rnic) && rnic_now(rnic) < deadline_ns) {
-        if (!rnic_step(rnic)) {
-            struct timespec pause = {.tv_nsec = (long)(50 * NS_PER_US)};
-            nanosleep(&pause, NULL);
-        }
-    }
-}
-
-static bool is_link_busy(struct rnic *rnic)
-{
-    rnic_enter(rnic);
-    bool is_busy = rnic->shard.link->ops->is_busy(rnic->shard.link);
-    rnic_leave(rnic, 0);
-    return is_busy;
-}
-
-// What the kernel does for sockets when a process exits: every connection ends with FIN.
-static void shutdown_all(struct rnic *rnic)
-{
-    rnic_enter(rnic);
-    for (struct list_link *l = rnic->shard.endpoints.next; l != &rnic->shard.endpoints;
-         l = l->next) {
-        struct link_stream *stream = LIST_ENTRY(l, struct rnic_ep, all_link)->stream;
-        if (stream != NULL) {
-            stream->link->ops->shutdown(stream);
-        }
-    }
-    rnic_leave(rnic, 0);
-}
-
-void rnic_flush(struct rnic *rnic, duration_ns handing_ns, duration_ns acking_ns)
-{
-    shard_thread_stop(&rnic->shard);
-    step_while(rnic, rnic_has_output, instant_after(rnic_now(rnic), handing_ns));
-    if (rnic->shard.link->ops->is_busy != NULL) {
-        shutdown_all(rnic);
-        step_while(rnic, is_link_busy, instant_after(rnic_now(rnic), acking_ns));
-    }
+    shard_let_go(&rnic->shard); // this thread holds it; nobody is left to be served
 }

@@ -73,21 +73,47 @@ static void note_moderated(struct shard *shard)
     }
 }
 
+static void note_holder(struct shard *shard)
+{
+    atomic_store_explicit(&shard->holder, pthread_self(), memory_order_relaxed);
+}
+
+static bool take_if_free(struct shard *shard)
+{
+    if (pthread_mutex_trylock(&shard->lock) != 0) {
+        return false;
+    }
+    note_holder(shard);
+    return true;
+}
+
 void shard_lock(struct shard *shard)
 {
-    if (pthread_mutex_trylock(&shard->lock) == 0) {
+    if (take_if_free(shard)) {
         return;
     }
     atomic_fetch_add_explicit(&shard->waiter_count, 1, memory_order_relaxed);
     pthread_mutex_lock(&shard->lock);
+    note_holder(shard);
     atomic_fetch_sub_explicit(&shard->waiter_count, 1, memory_order_relaxed);
+}
+
+void shard_let_go(struct shard *shard)
+{
+    atomic_store_explicit(&shard->holder, 0, memory_order_relaxed);
+    pthread_mutex_unlock(&shard->lock);
+}
+
+bool shard_is_held(struct shard *shard)
+{
+    return atomic_load_explicit(&shard->holder, memory_order_relaxed) == pthread_self();
 }
 
 // The lock for a driver: only if it is free and nobody waits for it.
 static bool shard_trylock(struct shard *shard)
 {
     return atomic_load_explicit(&shard->waiter_count, memory_order_relaxed) == 0 &&
-           pthread_mutex_trylock(&shard->lock) == 0;
+           take_if_free(shard);
 }
 
 // Behind letting go of the lock. Ringers and we both exchange the head of the list: either theirs
@@ -105,8 +131,8 @@ void shard_unlock(struct shard *shard)
         note_moderated(shard);
         bury_doomed(shard);
         shard_wake_before(shard, shard_next_deadline(shard)); // the link's may be nearer by now
-        pthread_mutex_unlock(&shard->lock);
-        if (!is_rung_behind_us(shard) || pthread_mutex_trylock(&shard->lock) != 0) {
+        shard_let_go(shard);
+        if (!is_rung_behind_us(shard) || !take_if_free(shard)) {
             return;
         }
         shard_serve_doorbells(shard, rnic_now(shard->rnic));

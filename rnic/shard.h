@@ -34,6 +34,7 @@ enum {
 
 struct shard {
     pthread_mutex_t lock;
+    _Atomic pthread_t holder;     // who has the lock; 0: nobody
     atomic_uint waiter_count;     // threads that wait for the lock
     struct rnic_qp *_Atomic rung; // doorbell list: QPs with something posted, LIFO
     struct link *link;
@@ -71,6 +72,10 @@ void shard_thread_stop(struct shard *shard);
 // For calls that change objects: waits for the lock, for at most one pass of a driver.
 void shard_lock(struct shard *shard);
 void shard_unlock(struct shard *shard);
+// Unlocks without serving anybody.
+void shard_let_go(struct shard *shard);
+// Has the calling thread the lock? Only a signal handler needs to ask.
+bool shard_is_held(struct shard *shard);
 
 // Notes that `qp` has something posted and drives its output if the lock is free.
 void shard_ring(struct shard *shard, struct rnic_qp *qp);

@@ -72,6 +72,9 @@ static void *thread_main(void *arg)
         sleep_in_link(shard, until_ns);
         atomic_store_explicit(&shard->asleep_until_ns, 0, memory_order_seq_cst);
     }
+    if (shard->rnic->flush.is_wanted) {
+        rnic_flush_in_thread(shard->rnic);
+    }
     return NULL;
 }
 
