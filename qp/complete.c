@@ -15,8 +15,12 @@ static const uint32_t wc_opcode_of[WQE_OPCODE_COUNT] = {
     [WQE_SEND_WITH_INV] = WC_SEND,
 };
 
+// False: nobody will poll it.
 static bool push(struct qp *qp, struct cq *cq, struct cqe *cqe)
 {
+    if (qp->is_silent) {
+        return false;
+    }
     cqe->qp_num = qp->config.qp_num;
     cqe->timestamp_ns = qp->now;
     PROBE4(completion, cqe->qp_num, cqe->wr_id, cqe->opcode, cqe->status);

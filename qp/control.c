@@ -5,6 +5,9 @@
 
 void qp_raise(struct qp *qp, enum qp_event event)
 {
+    if (qp->is_silent) {
+        return;
+    }
     TRACE(qp->config.trace, TRACE_QP, "qp %u event: %s", qp->config.qp_num, qp_event_name(event));
     if (qp->config.port.on_event != NULL) {
         qp->config.port.on_event(qp->config.port.ctx, event);
@@ -195,6 +198,11 @@ void qp_on_llp_closed(struct qp *qp, enum qp_close_reason reason, instant_ns now
     qp->is_llp_open = false;
     qp_stream_on(qp, QP_STREAM_ON_LLP_CLOSED);
     qp_settle(qp);
+}
+
+void qp_silence(struct qp *qp)
+{
+    qp->is_silent = true;
 }
 
 void qp_set_rights(struct qp *qp, uint32_t rights)

@@ -218,6 +218,7 @@ struct qp {
     atomic_int oneshot_agreed;             // engine writes, posters read; 0: not known yet
 
     // The end.
+    bool is_silent; // the program is destroying it
     bool is_llp_open;
     bool is_drained, is_flush_due, has_overrun, is_last_wqe_reported;
     bool has_no_peer;     // the next work request to be flushed says so

@@ -109,6 +109,8 @@ struct qp_config {
 // -EINVAL: a capability out of range; -ENOMEM; what mem_sinks_reserve says. The PD is the caller's
 // to hold. The new queue pair is in QP_INIT.
 int qp_create(const struct qp_config *config, struct qp **ret);
+// About to be destroyed: no completion and no event from here on, whatever ends.
+void qp_silence(struct qp *qp);
 // Drops everything without completions: what is batched must be gone, the CQs purged by the caller.
 void qp_destroy(struct qp *qp);
 

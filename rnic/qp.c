@@ -201,6 +201,7 @@ void rnic_qp_destroy(struct rnic_qp *qp)
     uint32_t pd = qp_config_of(qp->qp)->pd;
     pollers_lock(qp);
     rnic_enter(rnic);
+    qp_silence(qp->qp);
     shard_serve_doorbells(&rnic->shard, rnic_now(rnic)); // it may wait in the list
     if (qp->ep != NULL) {
         ep_close(qp->ep, QP_CLOSE_LOCAL, ep_has_output(qp->ep), rnic_now(rnic));

@@ -333,6 +333,45 @@ static void orderly_end_completes_what_was_posted(void **state)
     assert_int_equal(bench_poll(p->b.cq).status, IBV_WC_WR_FLUSH_ERR);
 }
 
+// The program has no more use for the receives: it is not woken for completions that it will not
+// find.
+static void destroying_a_connected_queue_pair_raises_no_event(void **state)
+{
+    struct pair *p = *state;
+    struct pollfd fd = {.fd = p->b.channel->fd, .events = POLLIN};
+    pair_post_recv(&p->b, 1, 0, LEN);
+    assert_int_equal(ibv_req_notify_cq(p->b.cq, 0), 0);
+    assert_int_equal(ibv_destroy_qp(p->b.qp), 0);
+    p->b.qp = NULL;
+    assert_int_equal(poll(&fd, 1, 0), 0);
+}
+
+static void destroying_a_connected_queue_pair_overruns_no_queue(void **state)
+{
+    enum { FILLER_COUNT = 4 }; // they fill it
+    struct pair *p = *state;
+    struct ibv_qp_init_attr attr = bench_qp_attr(p->b.cq);
+    struct ibv_qp *fillers[FILLER_COUNT], *connected = p->b.qp;
+    struct ibv_wc wc;
+    pair_post_recv(&p->b, 1, 0, LEN);
+    for (unsigned i = 0; i < FILLER_COUNT; i++) {
+        fillers[i] = p->b.qp = ibv_create_qp(p->b.pd, &attr);
+        for (unsigned k = 0; k < BENCH_DEPTH; k++) {
+            pair_post_recv(&p->b, 2, 0, LEN);
+        }
+        assert_int_equal(bench_modify(fillers[i], IBV_QPS_ERR), 0);
+    }
+    p->b.qp = NULL;
+    assert_int_equal(ibv_destroy_qp(connected), 0);
+    for (unsigned i = 0; i < FILLER_COUNT * BENCH_DEPTH; i++) {
+        assert_int_equal(ibv_poll_cq(p->b.cq, 1, &wc), 1);
+    }
+    assert_int_equal(ibv_poll_cq(p->b.cq, 1, &wc), 0);
+    for (unsigned i = 0; i < FILLER_COUNT; i++) {
+        assert_int_equal(ibv_destroy_qp(fillers[i]), 0);
+    }
+}
+
 #define CASE(name)        cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define CASE_SHARED(name) cmocka_unit_test_setup_teardown(name, setup_shared, teardown_shared)
 
@@ -354,6 +393,8 @@ int main(void)
         CASE(wrong_key_ends_the_connection),
         CASE(solicited_only_waits_for_a_solicited_send),
         CASE(orderly_end_completes_what_was_posted),
+        CASE(destroying_a_connected_queue_pair_raises_no_event),
+        CASE(destroying_a_connected_queue_pair_overruns_no_queue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
