@@ -280,6 +280,27 @@ static enum tcp_refusal on_segment_other(struct tcb *tcb, const struct tcp_segme
     return take_text(tcb, segment, seq, now);
 }
 
+// Both opened at the same time, and the peer answers our SYN as we answer its own (section 3.5,
+// figure 7).
+static bool is_crossed_syn_ack(const struct tcb *tcb, const struct tcp_segment *segment)
+{
+    return tcb->state == TCP_STATE_SYN_RECEIVED && has(segment, TCP_SYN) && has(segment, TCP_ACK) &&
+           !has(segment, TCP_RST) && segment->header.ack == tcp_seq_wire(tcb->snd.nxt) &&
+           segment->header.seq + 1 == tcp_seq_wire(tcb->rcv.first);
+}
+
+// It counts as the ACK of our SYN. The peer gets one in turn: it may wait for that alone.
+static enum tcp_refusal on_crossed_syn_ack(struct tcb *tcb, const struct tcp_segment *segment,
+                                           instant_ns now)
+{
+    struct tcp_segment ack = *segment;
+    ack.header.flags &= (uint8_t)~TCP_SYN;
+    ack.header.seq++;
+    ack.header.window >>= tcb->agreed.snd_scale; // that of a SYN is not scaled
+    tcb->due |= TCP_DUE_ACK;
+    return on_segment_other(tcb, &ack, now);
+}
+
 enum tcp_refusal tcp_on_segment(struct tcb *tcb, const struct tcp_segment *segment, instant_ns now)
 {
     enum tcp_refusal refusal;
@@ -288,6 +309,8 @@ enum tcp_refusal tcp_on_segment(struct tcb *tcb, const struct tcp_segment *segme
         refusal = TCP_REFUSED_OVER;
     } else if (tcb->state == TCP_STATE_SYN_SENT) {
         refusal = on_segment_syn_sent(tcb, segment, now);
+    } else if (is_crossed_syn_ack(tcb, segment)) {
+        refusal = on_crossed_syn_ack(tcb, segment, now);
     } else {
         refusal = on_segment_other(tcb, segment, now);
     }
