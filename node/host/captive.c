@@ -52,12 +52,16 @@ static void environment_set(struct host *host)
 int host_captive_start(struct host *host)
 {
     posix_spawnattr_t attributes;
-    sigset_t none;
+    sigset_t none, defaults;
     sigemptyset(&none);
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    sigaddset(&defaults, SIGXFSZ);
     environment_set(host);
     posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &defaults);
     int error = posix_spawnp(&host->captive_pid, host->config->captive[0], NULL, &attributes,
                              host->config->captive, environ);
     posix_spawnattr_destroy(&attributes);

@@ -14,6 +14,7 @@
 #include "node/host/agent.h"
 #include "node/host/config.h"
 #include "node/host/control.h"
+#include "node/host/memory_limit.h"
 #include "node/host/metrics.h"
 #include "node/host/wish.h"
 
@@ -29,6 +30,22 @@ void host_say(void *ctx, const char *line)
 static void say_failure(const char *what, const char *object, const char *why, const char *remedy)
 {
     fprintf(stderr, "weft: %s: %s\n  why: %s\n  do:  %s\n", what, object, why, remedy);
+}
+
+// Of a system that has not enough of something.
+static const char *remedy_of_want(int error)
+{
+    switch (-error) {
+    case EFBIG:
+        return "raise the limit on the size of files (ulimit -f), or give a smaller --pool";
+    case EMFILE:
+    case ENFILE:
+        return "raise the limit on open files (ulimit -n)";
+    case EAGAIN:
+        return "raise the limit on processes and threads (ulimit -u)";
+    default:
+        return "free some memory, or give a smaller --pool";
+    }
 }
 
 void host_end(struct host *host, int exit_status)
@@ -203,7 +220,6 @@ static int signals_take(struct host *host)
     sigaddset(&taken, SIGINT);
     sigaddset(&taken, SIGTERM);
     sigaddset(&taken, SIGHUP);
-    signal(SIGPIPE, SIG_IGN);
     if (sigprocmask(SIG_BLOCK, &taken, NULL) != 0) {
         return -errno;
     }
@@ -327,12 +343,26 @@ static int metrics_setup(struct host *host)
     return host->metrics != NULL ? 0 : -EADDRNOTAVAIL;
 }
 
+// Under load the whole pool is touched, and the kernel kills whoever has more than it may have.
+static void pool_look(const struct host *host)
+{
+    uint64_t limit = memory_limit(), len = host->config->pool_len;
+    if (len > limit / 2) {
+        char pool[WISH_SIZE_TEXT_MAX], most[WISH_SIZE_TEXT_MAX];
+        fprintf(stderr,
+                "weft: the pool of %s is large beside the memory limit of %s here: under load the "
+                "kernel may end this process; raise the limit, or give a smaller --pool\n",
+                wish_size_format(len, pool), wish_size_format(limit, most));
+    }
+}
+
 static int host_setup(struct host *host)
 {
     host->loop = loop_create();
     if (host->loop == NULL) {
         return -ENOMEM;
     }
+    pool_look(host);
     int error = segment_create("weft-pool", host->config->pool_len, &host->pool);
     if (error == 0) {
         error = agents_create(host);
@@ -341,8 +371,7 @@ static int host_setup(struct host *host)
         error = signals_take(host);
     }
     if (error != 0) {
-        say_failure("cannot serve", "this process", strerror(-error),
-                    "free some memory and descriptors");
+        say_failure("cannot serve", "this process", strerror(-error), remedy_of_want(error));
         return error;
     }
     error = metrics_setup(host);
@@ -361,6 +390,13 @@ static void descriptors_raise(void)
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
+}
+
+// A client that has gone, and a limit on the size of files, are errors of a write and not the end.
+static void signals_ignore(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 static void host_teardown(struct host *host)
@@ -393,6 +429,7 @@ int host_run(const struct host_config *config)
     host->exit_status = EXIT_FAILURE;
     host->stop_by_ns = INSTANT_NEVER;
     descriptors_raise();
+    signals_ignore();
     if (host_setup(host) == 0) {
         uma_start(host->uma, loop_now(host->loop));
         loop_run(host->loop);

@@ -15,10 +15,10 @@ static void on_end(void *ctx)
 }
 
 // A terminal's Ctrl-C is for the host, which drains its RTAs first; the host's end is seen by the
-// socket.
-static void ignore_terminal(void)
+// socket, and a limit on the size of files by the error of a write.
+static void ignore_signals(void)
 {
-    static const int ignored[] = {SIGINT, SIGHUP, SIGPIPE, SIGQUIT};
+    static const int ignored[] = {SIGINT, SIGHUP, SIGPIPE, SIGQUIT, SIGXFSZ};
     for (unsigned i = 0; i < sizeof ignored / sizeof ignored[0]; i++) {
         signal(ignored[i], SIG_IGN);
     }
@@ -30,7 +30,7 @@ int unit_process_main(void)
                                  .bell_rta = UNIT_FD_BELL_RTA,
                                  .bell_cta = UNIT_FD_BELL_CTA,
                                  .on_end = on_end};
-    ignore_terminal();
+    ignore_signals();
     prctl(PR_SET_NAME, "weft-rta");
     for (int fd = UNIT_FD_CHANNEL; fd < UNIT_FD_END; fd++) {
         if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {

@@ -11,7 +11,8 @@ import sys
 import tempfile
 import time
 
-from cases import BUILD, Skip, case, main, weft
+from cases import BUILD, case, main, weft
+from cgroups import memory_group
 
 LIMIT_LEN, FILE_LEN = 24 << 20, 96 << 20
 SHORT_WITHIN_S, OVER_WITHIN_S = 40, 60
@@ -33,45 +34,10 @@ with open(sys.argv[2], "rb") as file:
 '''
 
 
-def limit_of(group):
-    """The file that limits a group's memory: of cgroup version 1, or 2."""
-    return next((group / name for name in ('memory.limit_in_bytes', 'memory.high')
-                 if (group / name).exists()), None)
-
-
-def remove(group):
-    """Its last process may still be on its way out."""
-    for _ in range(100):
-        with contextlib.suppress(OSError):
-            group.rmdir()
-            return
-        time.sleep(0.05)
-
-
-@contextlib.contextmanager
-def memory_group():
-    """A cgroup that may hold LIMIT_LEN octets."""
-    for parent in map(pathlib.Path, ('/sys/fs/cgroup/memory', '/sys/fs/cgroup')):
-        group = parent / f'weft-test.{os.getpid()}'
-        try:
-            group.mkdir()
-        except OSError:
-            continue
-        try:
-            limit = limit_of(group)
-            if limit:
-                limit.write_text(str(LIMIT_LEN))
-                yield group
-                return
-        finally:
-            remove(group)
-    raise Skip('no memory cgroup may be made here')
-
-
 @contextlib.contextmanager
 def shortage():
     """Somebody in a cgroup stands still for want of memory."""
-    with memory_group() as group, tempfile.NamedTemporaryFile() as file:
+    with memory_group(LIMIT_LEN) as group, tempfile.NamedTemporaryFile() as file:
         starving = subprocess.Popen([sys.executable, '-c', STARVING, group / 'cgroup.procs',
                                      file.name, str(FILE_LEN), str(SHORT_WITHIN_S)])
         try:

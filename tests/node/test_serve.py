@@ -4,12 +4,14 @@
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import urllib.request
 
-from serving import (LIMIT, Node, captive, case, expect, expect_error, folder, free_port, main,
-                     need, pathlib, run, subprocess, until, weft)
+from serving import (LIMIT, WEFT, Node, captive, case, expect, expect_error, folder, free_port,
+                     main, need, pathlib, run, subprocess, until, weft)
+from cgroups import memory_group
 
 
 def status(node):
@@ -56,6 +58,50 @@ def an_address_that_cannot_be_is_told_at_once():
                           ('127.0.0.1:65536', 'no such port')):
         expect_error(weft('serve', f'--nvme-rdma={address}', 'ram:1M'), 1, said, '--nvme-rdma=')
     expect_error(weft('serve', '--nbd=127.0.0.1:65536', 'ram:1M'), 1, 'no such port', '--nbd=')
+
+
+@case
+def a_pool_that_the_memory_limit_does_not_allow_is_told():
+    with folder() as place, memory_group(24 << 20, 'memory.max') as group:
+        words = [WEFT, 'serve', '--quiet', f'--nbd=unix:{place}/socket', '--run=true', 'ram:1M']
+        join = lambda: (group / 'cgroup.procs').write_text(str(os.getpid()))  # noqa: E731
+        inside = subprocess.run(words, preexec_fn=join, stderr=subprocess.PIPE, text=True,
+                                timeout=60)
+        outside = subprocess.run(words, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert 'pool of 64M is large beside the memory limit of 24M' in inside.stderr, inside
+    assert 'memory limit' not in outside.stderr, outside
+
+
+@case
+def a_limit_on_the_size_of_files_is_an_error_and_no_end():
+    need('qemu-io')
+
+    def limit(octets):
+        return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (octets, octets))
+
+    def write(at):
+        return f'qemu-io -f raw -c "write -P 97 {at} 4k" "$uri"'
+
+    with folder() as place:
+        path = pathlib.Path(place, 'disk.img')
+        with path.open('wb') as file:
+            file.truncate(256 << 20)
+        words = [WEFT, 'serve', '--quiet', f'--nbd=unix:{place}/socket']
+        refused = subprocess.run([*words, '--run=true', 'ram:1M'], preexec_fn=limit(1 << 20),
+                                 stderr=subprocess.PIPE, text=True, timeout=60)
+        assert refused.returncode == 1 and 'ulimit -f' in refused.stderr, refused
+        # What lies behind the limit cannot be written; what lies before it can, afterwards too.
+        tried = f'{write("200M")}; {write("0")} && {write("4k")}'
+        served = subprocess.run([*words, f'--run={tried}', path], preexec_fn=limit(128 << 20),
+                                capture_output=True, text=True, timeout=60)
+        assert served.returncode == 0 and 'failed' in served.stdout, served
+        assert path.read_bytes()[:8192] == b'a' * 8192
+
+
+@case
+def a_captive_command_has_the_signals_of_any_other():
+    said = captive('grep SigIgn /proc/self/status', 'ram:1M')
+    assert int(said.split()[1], 16) & 1 << (signal.SIGPIPE - 1) == 0, said
 
 
 @case
