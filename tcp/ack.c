@@ -152,8 +152,10 @@ static duration_ns detect(struct ack *a)
 }
 
 // More is lost than `lost_before`: what is to be sent again gets the time it needs (RFC 6675
-// section 5), and the first loss of a round trip begins a recovery.
-static void react_to_loss(struct tcb *tcb, uint32_t lost_before, instant_ns now)
+// section 5), and the first loss of a round trip begins a recovery. `delivered_len` has newly
+// arrived.
+static void react_to_loss(struct tcb *tcb, uint32_t lost_before, uint32_t delivered_len,
+                          instant_ns now)
 {
     struct tcp_scoreboard *sb = &tcb->scoreboard;
     if (sb->lost_len <= lost_before) {
@@ -163,7 +165,8 @@ static void react_to_loss(struct tcb *tcb, uint32_t lost_before, instant_ns now)
     if (tcb->recovery.phase == TCP_PHASE_OPEN) {
         tcb->counters.recoveries++;
         tcp_loss_forget_probe(&tcb->loss);
-        tcp_recovery_enter(&tcb->recovery, &tcb->cc, tcb->snd.una, tcb->snd.nxt);
+        tcp_recovery_enter(&tcb->recovery, &tcb->cc, tcb->snd.una, tcb->snd.nxt,
+                           sb->flight_len - sb->sacked_len + delivered_len);
         TRACE(tcb->config.trace, TRACE_TCP, "%u-%u fast recovery, %u of %u octets lost",
               tcb->config.local_port, tcb->config.remote_port, sb->lost_len, sb->flight_len);
     }
@@ -209,7 +212,7 @@ static void take_probe_ack(struct ack *a)
     bool is_plain_dup = a->is_duplicate && !a->facts.has_dsack && a->delivered_len == 0;
     if (tcp_loss_on_probe_ack(&tcb->loss, tcb->snd.una, a->facts.has_dsack, is_plain_dup) &&
         tcb->recovery.phase == TCP_PHASE_OPEN) {
-        tcp_cc_on_loss(&tcb->cc, a->pipe);
+        tcp_cc_on_loss(&tcb->cc, a->pipe < tcb->cc.cwnd ? a->pipe : tcb->cc.cwnd);
         tcp_cc_on_recovered(&tcb->cc);
     }
 }
@@ -223,7 +226,7 @@ static void react(struct ack *a)
     bool has_ended = tcp_recovery_on_una(&tcb->recovery, &tcb->cc, tcb->snd.una);
     tcp_loss_adapt(&tcb->loss, a->facts.has_dsack, has_ended, tcb->snd.una, tcb->snd.nxt);
     duration_ns reorder_ns = detect(a);
-    react_to_loss(tcb, a->lost_len, a->facts.now);
+    react_to_loss(tcb, a->lost_len, a->delivered_len, a->facts.now);
     control_congestion(a, has_ended);
     tcb->counters.reordering += a->facts.has_reordering;
     tcp_timers_on_ack(tcb, a->is_una_moved, reorder_ns, a->facts.now);
@@ -268,7 +271,7 @@ void tcp_on_reorder_timer(struct tcb *tcb, instant_ns now)
     uint32_t lost_before = tcb->scoreboard.lost_len;
     duration_ns reorder_ns = tcp_loss_detect(&tcb->loss, &tcb->scoreboard,
                                              tcb->recovery.phase != TCP_PHASE_OPEN, &tcb->rtt, now);
-    react_to_loss(tcb, lost_before, now);
+    react_to_loss(tcb, lost_before, 0, now);
     if (tcb->recovery.phase == TCP_PHASE_FAST) {
         tcp_recovery_on_ack(&tcb->recovery, &tcb->cc, 0, tcp_pipe(tcb), false);
     }

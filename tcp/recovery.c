@@ -1,5 +1,25 @@
 #include "tcp/recovery.h"
 
+static uint32_t smaller(uint64_t a, uint32_t b)
+{
+    return a < b ? (uint32_t)a : b;
+}
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+// FlightSize (RFC 5681 equation 4), as far as the window allowed it: behind a hole SND.NXT moves on
+// with every segment that is SACKed, and what has arrived is no load on the path. While a recovery
+// shrinks the window, the one in force is what it shrinks to.
+static uint32_t flight_len(const struct tcp_recovery *rec, const struct tcp_cc *cc, tcp_seq una,
+                           tcp_seq nxt)
+{
+    bool is_shrinking = rec->phase == TCP_PHASE_FAST;
+    return smaller(nxt - una, is_shrinking ? larger(cc->cwnd, cc->ssthresh) : cc->cwnd);
+}
+
 static void begin(struct tcp_recovery *rec, const struct tcp_cc *cc, tcp_seq una, tcp_seq nxt,
                   enum tcp_recovery_phase phase)
 {
@@ -14,21 +34,25 @@ static void begin(struct tcp_recovery *rec, const struct tcp_cc *cc, tcp_seq una
     }
     rec->phase = phase;
     rec->point = nxt;
-    rec->flight_len = (uint32_t)(nxt - una);
     rec->delivered_len = rec->out_len = 0;
 }
 
-void tcp_recovery_enter(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt)
+void tcp_recovery_enter(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt,
+                        uint32_t load_len)
 {
+    uint32_t flight = flight_len(rec, cc, una, nxt);
     begin(rec, cc, una, nxt, TCP_PHASE_FAST);
-    tcp_cc_on_loss(cc, rec->flight_len);
+    rec->load_len = load_len;
+    tcp_cc_on_loss(cc, flight);
 }
 
 void tcp_recovery_on_timeout(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt)
 {
-    bool is_first = rec->phase != TCP_PHASE_TIMEOUT;
+    uint32_t flight = flight_len(rec, cc, una, nxt);
+    bool is_first = rec->phase != TCP_PHASE_TIMEOUT || una > rec->timeout_una;
     begin(rec, cc, una, nxt, TCP_PHASE_TIMEOUT);
-    tcp_cc_on_timeout(cc, rec->flight_len, is_first);
+    rec->timeout_una = una;
+    tcp_cc_on_timeout(cc, flight, is_first);
 }
 
 static uint32_t minus(uint32_t a, uint32_t b)
@@ -43,15 +67,14 @@ void tcp_recovery_on_ack(struct tcp_recovery *rec, struct tcp_cc *cc, uint32_t d
     rec->delivered_len += delivered_len;
     if (pipe > cc->ssthresh) { // proportional rate reduction
         uint64_t due =
-            ((uint64_t)rec->delivered_len * cc->ssthresh + rec->flight_len - 1) / rec->flight_len;
+            ((uint64_t)rec->delivered_len * cc->ssthresh + rec->load_len - 1) / rec->load_len;
         send = due > rec->out_len ? (uint32_t)(due - rec->out_len) : 0;
     } else { // back up to ssthresh: by what arrived, and faster only while nothing else is lost
         uint32_t bound = minus(rec->delivered_len, rec->out_len);
         if (is_progress) {
-            bound = (bound > delivered_len ? bound : delivered_len) + cc->mss;
+            bound = larger(bound, delivered_len) + cc->mss;
         }
-        send = minus(cc->ssthresh, pipe);
-        send = send < bound ? send : bound;
+        send = smaller(minus(cc->ssthresh, pipe), bound);
     }
     if (rec->out_len == 0 && send < cc->mss) {
         send = cc->mss; // fast retransmit

@@ -19,7 +19,8 @@ enum tcp_recovery_phase {
 struct tcp_recovery {
     enum tcp_recovery_phase phase;
     tcp_seq point;          // the end of what was outstanding
-    uint32_t flight_len;    // outstanding at the beginning (RecoverFS)
+    tcp_seq timeout_una;    // what the last time-out sent again
+    uint32_t load_len;      // of it not known to have arrived before (RecoverFS)
     uint32_t delivered_len; // arrived since (prr_delivered)
     uint32_t out_len;       // sent since (prr_out)
 
@@ -30,8 +31,10 @@ struct tcp_recovery {
     bool may_undo;
 };
 
-// A loss was found. / The retransmission timer ran out. [una, nxt) is outstanding.
-void tcp_recovery_enter(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt);
+// A loss was found. / The retransmission timer ran out. [una, nxt) is outstanding; `load_len`
+// octets had not arrived before the acknowledgement that showed the loss, not 0.
+void tcp_recovery_enter(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt,
+                        uint32_t load_len);
 void tcp_recovery_on_timeout(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt);
 
 // An acknowledgement in fast recovery: `delivered_len` octets have newly arrived, `pipe` are in the

@@ -240,6 +240,9 @@ static void flush(struct net_side *side)
     }
     side->has_fin |= (tcp_take_events(side->tcb) & TCP_EVENT_FIN) != 0;
     tcp_check(side->tcb);
+    if (side->net->watch != NULL) {
+        side->net->watch(side->net->watch_ctx, side);
+    }
 }
 
 /* ---- the listener ---------------------------------------------------------------------------- */

@@ -70,6 +70,9 @@ struct net {
     instant_ns faults_end;
     struct tcp_listener *listener;
     struct net_side side[2]; // 0 connects, 1 listens
+    // Looks at a side when what happened to it has been dealt with. May be NULL.
+    void (*watch)(void *ctx, const struct net_side *side);
+    void *watch_ctx;
     struct net_packet *heap[NET_PACKETS_MAX];
     unsigned packet_count;
     uint64_t packets;

@@ -257,7 +257,7 @@ static void recovery_sends_in_proportion_to_what_arrives(void **state)
     uint32_t pipe = 19 * MSS, sent = 0;
     tcp_cc_init(&cc, TCP_CC_NEWRENO, MSS);
     cc.cwnd = 20 * MSS;
-    tcp_recovery_enter(&rec, &cc, 1000, 1000 + 20 * MSS);
+    tcp_recovery_enter(&rec, &cc, 1000, 1000 + 20 * MSS, 20 * MSS);
     assert_int_equal(cc.ssthresh, 10 * MSS);
     for (unsigned i = 0; i < 19; i++) {
         pipe -= MSS;
@@ -281,7 +281,7 @@ static void recovery_is_taken_back_only_if_all_of_it_was_needless(void **state)
     struct tcp_cc cc;
     struct tcp_recovery rec = {.phase = TCP_PHASE_OPEN};
     tcp_cc_init(&cc, TCP_CC_CUBIC, MSS);
-    tcp_recovery_enter(&rec, &cc, 1000, 11000);
+    tcp_recovery_enter(&rec, &cc, 1000, 11000, 10000);
     assert_false(tcp_recovery_on_dsack(&rec, &cc, 1000, 2000)); // nothing was sent again yet
     tcp_recovery_on_resent(&rec);
     tcp_recovery_on_resent(&rec);

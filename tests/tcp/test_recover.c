@@ -241,6 +241,25 @@ static void timeout_sends_the_first_again_and_begins_with_one_segment(void **sta
     script_close(&s);
 }
 
+static void each_segment_that_times_out_shrinks_the_window_once(void **state)
+{
+    (void)state;
+    open_with(10, NULL);
+    script_wait(&s, 300 * NS_PER_MS);
+    assert_int_equal(s.tcb->counters.timeouts, 1);
+    assert_int_equal(s.tcb->cc.ssthresh, 7000);
+    script_wait(&s, 500 * NS_PER_MS); // the same again
+    assert_int_equal(s.tcb->counters.timeouts, 2);
+    assert_int_equal(s.tcb->cc.ssthresh, 7000);
+    peer_ack(&s, 4001);
+    assert_int_equal(s.tcb->cc.cwnd, 4000);
+    script_wait(&s, 1500 * NS_PER_MS); // another
+    assert_int_equal(s.tcb->counters.timeouts, 3);
+    assert_int_equal(s.tcb->cc.ssthresh, 2800);
+    skip_all();
+    script_close(&s);
+}
+
 static void patience_doubles_with_each_timeout(void **state)
 {
     (void)state;
@@ -352,6 +371,7 @@ int main(void)
         cmocka_unit_test(loss_that_the_probe_repaired_counts_for_congestion),
         cmocka_unit_test(probe_that_was_not_needed_changes_nothing),
         cmocka_unit_test(timeout_sends_the_first_again_and_begins_with_one_segment),
+        cmocka_unit_test(each_segment_that_times_out_shrinks_the_window_once),
         cmocka_unit_test(patience_doubles_with_each_timeout),
         cmocka_unit_test(peer_that_reneges_gets_again_what_it_had_sacked),
         cmocka_unit_test(recovery_that_was_not_needed_is_taken_back),
