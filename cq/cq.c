@@ -160,11 +160,20 @@ static bool has_room(struct cq *cq, uint64_t tail)
     return tail - cq->head_seen < cq->capacity;
 }
 
+static void refuse(struct cq *cq)
+{
+    bool is_first = !cq_has_overflowed(cq);
+    count_one(&cq->overflows);
+    if (is_first && cq->port.on_overrun != NULL) {
+        cq->port.on_overrun(cq->port.ctx);
+    }
+}
+
 bool cq_push(struct cq *cq, const struct cqe *cqe)
 {
     uint64_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
     if (cq_has_overflowed(cq) || !has_room(cq, tail)) {
-        count_one(&cq->overflows);
+        refuse(cq);
         return false;
     }
     *ring_at(cq, tail) = *cqe;

@@ -17,9 +17,10 @@
 
 enum { CQ_CAPACITY_MAX = 1 << 22 }; // entries
 
-// Port: called by the producer inside cq_push or cq_on_deadline, at most once per arming.
+// Port: called by the producer. Each may be NULL.
 struct cq_port {
-    void (*on_event)(void *ctx);
+    void (*on_event)(void *ctx);   // inside cq_push or cq_on_deadline, at most once per arming
+    void (*on_overrun)(void *ctx); // inside the first cq_push that is refused
     void *ctx;
 };
 
@@ -37,7 +38,7 @@ uint32_t cq_capacity(const struct cq *cq);
 // refused, what is inside can still be polled.
 bool cq_push(struct cq *cq, const struct cqe *cqe);
 
-// A. A push was refused: the owner reports IBV_EVENT_CQ_ERR.
+// A. A push was refused; the port has been told.
 bool cq_has_overflowed(const struct cq *cq);
 
 // C. Takes up to `max` entries, oldest first; returns how many.

@@ -29,7 +29,10 @@ static bool push(struct qp *qp, struct cq *cq, struct cqe *cqe)
     if (!cq_push(cq, cqe)) {
         TRACE(qp->config.trace, TRACE_CQ, "qp %u: the completion queue is full", qp->config.qp_num);
         qp->counters.cq_overruns++;
-        qp->has_overrun = true;
+        if (!qp->has_overrun) {
+            qp->has_overrun = true;
+            qp_raise(qp, QP_EVENT_FATAL);
+        }
         return false;
     }
     return true;

@@ -137,6 +137,11 @@ void rnic_cq_poll_end(struct rnic_cq *cq)
     pthread_mutex_unlock(&cq->poll_lock);
 }
 
+bool rnic_cq_has_overrun(const struct rnic_cq *cq)
+{
+    return cq_has_overflowed(cq->cq);
+}
+
 void rnic_cq_arm(struct rnic_cq *cq, bool solicited_only)
 {
     // Who arms is about to sleep: the background thread takes the shard back.

@@ -78,7 +78,8 @@ struct rnic_cq {
     struct list_link moderated_link; // in the shard's list of CQs with moderation
 };
 
-// `port` is told of completion events once per arming; it is called with the shard's lock held.
+// `port` is told of completion events once per arming, and of an overrun once; it is called with
+// the shard's lock held.
 int rnic_cq_create(struct rnic *rnic, uint32_t cqe_count, const struct cq_port *port,
                    struct rnic_cq **ret);
 int rnic_cq_destroy(struct rnic_cq *cq); // -EBUSY while QPs use it
@@ -92,6 +93,8 @@ void rnic_cq_poll_begin(struct rnic_cq *cq);
 const struct cqe *rnic_cq_peek(struct rnic_cq *cq);
 void rnic_cq_pop(struct rnic_cq *cq);
 void rnic_cq_poll_end(struct rnic_cq *cq);
+// A completion was lost: those inside can still be taken, no other will come.
+bool rnic_cq_has_overrun(const struct rnic_cq *cq);
 
 void rnic_cq_arm(struct rnic_cq *cq, bool solicited_only);
 void rnic_cq_moderate(struct rnic_cq *cq, uint16_t count, uint16_t period_us);

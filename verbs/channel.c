@@ -58,6 +58,13 @@ void front_cq_on_completion(void *ctx)
     }
 }
 
+// The CQ's port: a completion was lost, the first of all that will be; the shard's lock held.
+void front_cq_on_overrun(void *ctx)
+{
+    struct front_cq *cq = ctx;
+    event_raise(&front_context_of(cq->cq.context)->async, &cq->overrun);
+}
+
 struct cq_event {
     struct ibv_cq *cq;
     void *cq_context;

@@ -45,7 +45,8 @@ struct front_cq *front_cq_make(struct ibv_context *context, uint32_t cqe_count, 
     pthread_cond_init(&cq->cq.cond, NULL);
     event_source_init(&cq->completions, cq, 0);
     event_source_init(&cq->overrun, &cq->cq, IBV_EVENT_CQ_ERR);
-    const struct cq_port port = {.on_event = front_cq_on_completion, .ctx = cq};
+    const struct cq_port port = {
+        .on_event = front_cq_on_completion, .on_overrun = front_cq_on_overrun, .ctx = cq};
     error = rnic_cq_create(front_context_of(context)->rnic, cqe_count, &port, &cq->rnic_cq);
     if (error != 0) {
         free(cq);
@@ -158,14 +159,6 @@ void front_wc_fill(struct ibv_wc *wc, const struct cqe *cqe)
     }
 }
 
-// A completion was lost. The program learns it where it looks for completions, and as an event.
-static void overrun_tell(struct front_cq *cq)
-{
-    if (!atomic_exchange(&cq->is_overrun_told, true)) {
-        event_raise(&front_context_of(cq->cq.context)->async, &cq->overrun);
-    }
-}
-
 int front_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 {
     struct front_cq *cq = (struct front_cq *)ibv_cq;
@@ -179,7 +172,6 @@ int front_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
         int wanted = room < POLL_CHUNK_COUNT ? room : POLL_CHUNK_COUNT;
         int count = rnic_cq_poll(cq->rnic_cq, chunk, (unsigned)wanted);
         if (count < 0) {
-            overrun_tell(cq);
             return done > 0 ? done : count;
         }
         for (int i = 0; i < count; i++) {

@@ -15,12 +15,13 @@ static struct front_cq *front_of(struct ibv_cq_ex *cq)
     return (struct front_cq *)cq;
 }
 
-// The oldest entry becomes the current one. 0, or ENOENT: there is none.
+// The oldest entry becomes the current one. 0; ENOENT: there is none; EIO: nor will there be, and
+// some were lost.
 static int advance(struct front_cq *cq)
 {
     cq->current = rnic_cq_peek(cq->rnic_cq);
     if (cq->current == NULL) {
-        return ENOENT;
+        return rnic_cq_has_overrun(cq->rnic_cq) ? EIO : ENOENT;
     }
     cq->cq_ex.wr_id = cq->current->wr_id;
     cq->cq_ex.status = (enum ibv_wc_status)cq->current->status;

@@ -87,7 +87,6 @@ struct front_cq {
     struct rnic_cq *rnic_cq;
     struct event_source completions;
     struct event_source overrun;
-    atomic_bool is_overrun_told;
     const struct cqe *current; // between start_poll and end_poll: the entry being read, or NULL
 };
 
@@ -172,6 +171,7 @@ int front_qp_ex_init(struct front_qp *qp, uint64_t send_ops_flags);
 
 // channel.c: the port of a CQ, and of a QP or SRQ
 void front_cq_on_completion(void *ctx);
+void front_cq_on_overrun(void *ctx);
 void front_qp_on_event(void *ctx, enum rnic_async_event event);
 void front_srq_on_event(void *ctx, enum rnic_async_event event);
 void front_qp_events_init(struct front_qp *qp);

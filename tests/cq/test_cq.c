@@ -13,6 +13,7 @@ enum { CAPACITY = 8, FAILED = 5 };
 struct fixture {
     struct cq *cq;
     unsigned events;
+    unsigned overruns;
 };
 
 static void count_event(void *ctx)
@@ -21,11 +22,20 @@ static void count_event(void *ctx)
     f->events++;
 }
 
+static void count_overrun(void *ctx)
+{
+    struct fixture *f = ctx;
+    f->overruns++;
+}
+
 static int setup(void **state)
 {
     static struct fixture f;
     f.events = 0;
-    f.cq = cq_create(CAPACITY, (struct cq_port){.on_event = count_event, .ctx = &f});
+    f.overruns = 0;
+    f.cq = cq_create(
+        CAPACITY,
+        (struct cq_port){.on_event = count_event, .on_overrun = count_overrun, .ctx = &f});
     assert_non_null(f.cq);
     *state = &f;
     return 0;
@@ -212,10 +222,13 @@ static void a_full_queue_is_in_error_for_good(void **state)
         assert_true(push(f, i));
     }
     assert_false(cq_has_overflowed(f->cq));
+    assert_int_equal(f->overruns, 0);
     assert_false(push(f, 99));
     assert_true(cq_has_overflowed(f->cq));
+    assert_int_equal(f->overruns, 1);
     expect_run(f, 0, CAPACITY);
     assert_false(push(f, 100));
+    assert_int_equal(f->overruns, 1);
     assert_int_equal(cq_counters(f->cq).overflows, 2);
     assert_int_equal(cq_counters(f->cq).pushed, CAPACITY);
 }

@@ -184,30 +184,98 @@ static void queue_below_its_limit_raises_an_asynchronous_event(void **state)
     assert_false(is_readable(b->context->async_fd));
 }
 
-// The queue keeps what it holds, then tells that something is lost, as an event too.
-static void overrun_queue_tells_what_it_lost(void **state)
+/* ---- overruns -------------------------------------------------------------------------------- */
+
+// Completes more than `cq` holds. Nothing has been polled yet.
+static struct ibv_qp *overrun(struct bench *b, struct ibv_cq *cq)
 {
-    struct bench *b = *state;
-    struct ibv_async_event event;
-    struct ibv_wc wc;
-    struct ibv_cq *cq = ibv_create_cq(b->context, 1, NULL, NULL, 0);
     struct ibv_qp_init_attr attr = bench_qp_attr(cq);
     struct ibv_qp *qp = ibv_create_qp(b->pd, &attr);
+    assert_true(cq->cqe < BENCH_DEPTH);
     for (uint64_t i = 0; i < BENCH_DEPTH; i++) {
         post_recv(qp, i);
     }
     assert_int_equal(bench_modify(qp, IBV_QPS_ERR), 0);
-    int count;
-    while ((count = ibv_poll_cq(cq, 1, &wc)) > 0) {
-    }
-    assert_true(count < 0);
+    return qp;
+}
+
+static void expect_async(struct bench *b, enum ibv_event_type type, void *element)
+{
+    struct ibv_async_event event;
+    assert_true(is_readable(b->context->async_fd));
     assert_int_equal(ibv_get_async_event(b->context, &event), 0);
-    assert_int_equal(event.event_type, IBV_EVENT_CQ_ERR);
-    assert_ptr_equal(event.element.cq, cq);
+    assert_int_equal(event.event_type, type);
+    assert_ptr_equal((void *)event.element.cq, element); // of a union of pointers
     ibv_ack_async_event(&event);
+}
+
+// A program that waits for events learns it without polling.
+static void overrun_is_told_at_once(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_cq *cq = ibv_create_cq(b->context, 4, NULL, NULL, 0);
+    struct ibv_qp *qp = overrun(b, cq);
+    expect_async(b, IBV_EVENT_CQ_ERR, cq);
+    expect_async(b, IBV_EVENT_QP_FATAL, qp);
+    assert_false(is_readable(b->context->async_fd));
     assert_int_equal(ibv_destroy_qp(qp), 0);
     assert_int_equal(ibv_destroy_cq(cq), 0);
 }
+
+static void overrun_queue_keeps_what_it_holds_and_then_fails(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_wc wc;
+    struct ibv_cq *cq = ibv_create_cq(b->context, 4, NULL, NULL, 0);
+    struct ibv_qp *qp = overrun(b, cq);
+    for (uint64_t i = 0; i < (uint64_t)cq->cqe; i++) {
+        assert_int_equal(ibv_poll_cq(cq, 1, &wc), 1);
+        assert_int_equal(wc.wr_id, i);
+    }
+    assert_true(ibv_poll_cq(cq, 1, &wc) < 0);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+static void overrun_extended_queue_tells_it_and_then_fails(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_cq_init_attr_ex attr = {.cqe = 4};
+    struct ibv_poll_cq_attr poll_attr = {0};
+    struct ibv_cq_ex *cq = ibv_create_cq_ex(b->context, &attr);
+    struct ibv_qp *qp = overrun(b, ibv_cq_ex_to_cq(cq));
+    expect_async(b, IBV_EVENT_CQ_ERR, cq);
+    expect_async(b, IBV_EVENT_QP_FATAL, qp);
+    assert_int_equal(ibv_start_poll(cq, &poll_attr), 0);
+    for (int i = 1; i < cq->cqe; i++) {
+        assert_int_equal(ibv_next_poll(cq), 0);
+    }
+    assert_int_equal(ibv_next_poll(cq), EIO);
+    ibv_end_poll(cq);
+    assert_int_equal(ibv_start_poll(cq, &poll_attr), EIO);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
+static void every_queue_pair_that_loses_completions_is_told(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_cq *cq = ibv_create_cq(b->context, 4, NULL, NULL, 0);
+    struct ibv_qp *qp = overrun(b, cq);
+    struct ibv_qp_init_attr attr = bench_qp_attr(cq);
+    struct ibv_qp *other = ibv_create_qp(b->pd, &attr);
+    expect_async(b, IBV_EVENT_CQ_ERR, cq);
+    expect_async(b, IBV_EVENT_QP_FATAL, qp);
+    post_recv(other, 1);
+    assert_int_equal(bench_modify(other, IBV_QPS_ERR), 0);
+    expect_async(b, IBV_EVENT_QP_FATAL, other);
+    assert_false(is_readable(b->context->async_fd)); // the queue itself is told of once
+    assert_int_equal(ibv_destroy_qp(other), 0);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+/* ---- moderation ------------------------------------------------------------------------------ */
 
 static void moderated_queue_still_raises_its_event(void **state)
 {
@@ -299,7 +367,10 @@ int main(void)
         CASE(destroying_the_queue_waits_for_the_acknowledgement),
         CASE(context_without_events_answers_eagain),
         CASE(queue_below_its_limit_raises_an_asynchronous_event),
-        CASE(overrun_queue_tells_what_it_lost),
+        CASE(overrun_is_told_at_once),
+        CASE(overrun_queue_keeps_what_it_holds_and_then_fails),
+        CASE(overrun_extended_queue_tells_it_and_then_fails),
+        CASE(every_queue_pair_that_loses_completions_is_told),
         CASE(moderated_queue_still_raises_its_event),
         CASE(extended_queue_is_read_in_place),
         CASE(end_of_polling_consumes_the_current_entry),
