@@ -29,8 +29,9 @@ struct cq {
     // Producer's.
     _Alignas(CQE_LEN) _Atomic uint64_t tail; // entries pushed
     uint64_t head_seen;                      // head, as last read: reread only when full by this
-    uint32_t held;       // completions that have asked for an event not raised yet
-    instant_ns deadline; // when it is raised at the latest
+    uint32_t held;         // completions that have asked for an event not raised yet
+    instant_ns deadline;   // when it is raised at the latest
+    instant_ns stamped_at; // the newest entry
     _Atomic uint64_t events;
     _Atomic uint64_t overflows;
     // Consumer's.
@@ -176,7 +177,12 @@ bool cq_push(struct cq *cq, const struct cqe *cqe)
         refuse(cq);
         return false;
     }
-    *ring_at(cq, tail) = *cqe;
+    // A producer reads the clock before it takes its lock: the one that comes second may have the
+    // earlier time.
+    cq->stamped_at = cqe->timestamp_ns > cq->stamped_at ? cqe->timestamp_ns : cq->stamped_at;
+    struct cqe *entry = ring_at(cq, tail);
+    *entry = *cqe;
+    entry->timestamp_ns = cq->stamped_at;
     atomic_store(&cq->tail, tail + 1);
     if (is_wanted(cqe, atomic_load(&cq->wish))) {
         event_ask(cq, cqe->timestamp_ns);

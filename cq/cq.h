@@ -33,7 +33,8 @@ void cq_destroy(struct cq *cq); // X; NULL is allowed
 // A. Entries that fit at the same time.
 uint32_t cq_capacity(const struct cq *cq);
 
-// P. Copies the entry, publishes it and raises an event if one is due. False: the queue is full;
+// P. Copies the entry, publishes it, stamped no earlier than the one before, and raises an event if
+// one is due. False: the queue is full;
 // the entry is lost and the queue is in error for good, as the verbs want it: every further push is
 // refused, what is inside can still be polled.
 bool cq_push(struct cq *cq, const struct cqe *cqe);

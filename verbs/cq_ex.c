@@ -114,13 +114,55 @@ static uint64_t read_completion_ts(struct ibv_cq_ex *cq)
     return front_of(cq)->current->timestamp_ns;
 }
 
-static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
+static uint64_t wallclock_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
-    uint64_t wallclock_ns = (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-    uint64_t age_ns = rnic_now(front_of(cq)->rnic_cq->rnic) - read_completion_ts(cq);
-    return wallclock_ns - age_ns;
+    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+// How far the wall clock is ahead of the one that stamps completions. The two cannot be read at one
+// instant, so a look says between which bounds that is.
+struct ahead {
+    uint64_t min_ns, max_ns;
+};
+
+static struct ahead ahead_look(const struct rnic *rnic)
+{
+    const uint64_t before_ns = rnic_now(rnic);
+    const uint64_t wallclock_ns = wallclock_now();
+    return (struct ahead){.min_ns = wallclock_ns - rnic_now(rnic),
+                          .max_ns = wallclock_ns - before_ns};
+}
+
+// The best of a few looks: this thread may have been stopped in the middle of any.
+static uint64_t ahead_measure(const struct rnic *rnic)
+{
+    struct ahead best = ahead_look(rnic);
+    for (int i = 0; i < 8; i++) {
+        struct ahead next = ahead_look(rnic);
+        best = next.max_ns - next.min_ns < best.max_ns - best.min_ns ? next : best;
+    }
+    return best.max_ns;
+}
+
+// A new value for each completion would put a later one before an earlier. The two clocks run at
+// one speed, so a value stays until it cannot be right any more: the wall clock has been set.
+static uint64_t wallclock_ahead_ns(struct front_cq *cq)
+{
+    const uint64_t error_ns = NS_PER_MS; // of a measured value, and more
+    const struct rnic *rnic = cq->rnic_cq->rnic;
+    const struct ahead now = ahead_look(rnic);
+    if (cq->wallclock_ahead_ns + error_ns < now.min_ns ||
+        cq->wallclock_ahead_ns > now.max_ns + error_ns) {
+        cq->wallclock_ahead_ns = ahead_measure(rnic);
+    }
+    return cq->wallclock_ahead_ns;
+}
+
+static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
+{
+    return read_completion_ts(cq) + wallclock_ahead_ns(front_of(cq));
 }
 
 static void functions_set(struct ibv_cq_ex *cq)

@@ -87,7 +87,8 @@ struct front_cq {
     struct rnic_cq *rnic_cq;
     struct event_source completions;
     struct event_source overrun;
-    const struct cqe *current; // between start_poll and end_poll: the entry being read, or NULL
+    uint64_t wallclock_ahead_ns; // of the clock that stamps completions; the poller's, 0: unknown
+    const struct cqe *current;   // between start_poll and end_poll: the entry being read, or NULL
 };
 
 struct front_srq {

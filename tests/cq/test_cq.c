@@ -233,6 +233,18 @@ static void a_full_queue_is_in_error_for_good(void **state)
     assert_int_equal(cq_counters(f->cq).pushed, CAPACITY);
 }
 
+// Two threads read the clock and then wait for each other.
+static void stamps_do_not_go_backwards(void **state)
+{
+    struct fixture *f = *state;
+    const instant_ns now[] = {100, 90, 120, 110}, stamped[] = {100, 100, 120, 120};
+    for (unsigned i = 0; i < 4; i++) {
+        assert_true(cq_push(f->cq, &(struct cqe){.timestamp_ns = now[i]}));
+        assert_int_equal(cq_peek(f->cq, i)->timestamp_ns, stamped[i]);
+    }
+    cq_pop(f->cq, 4);
+}
+
 static void an_unarmed_queue_is_quiet(void **state)
 {
     struct fixture *f = *state;
@@ -440,6 +452,7 @@ int main(void)
         CQ_TEST(purged_and_detached_entries_let_go_of_their_places),
         cmocka_unit_test(capacity_is_rounded_up),
         CQ_TEST(a_full_queue_is_in_error_for_good),
+        CQ_TEST(stamps_do_not_go_backwards),
         CQ_TEST(an_unarmed_queue_is_quiet),
         CQ_TEST(one_arming_gives_one_event),
         CQ_TEST(entries_present_at_arming_raise_nothing),

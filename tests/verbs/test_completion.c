@@ -333,6 +333,39 @@ static void extended_queue_is_read_in_place(void **state)
     assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
+static void wallclock_of_extended_queue_does_not_go_backwards(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_cq_init_attr_ex cq_attr = {.cqe = BENCH_DEPTH,
+                                          .wc_flags =
+                                              IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+                                              IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK};
+    struct ibv_poll_cq_attr poll_attr = {0};
+    struct ibv_cq_ex *cq = ibv_create_cq_ex(b->context, &cq_attr);
+    struct ibv_qp_init_attr attr = bench_qp_attr(ibv_cq_ex_to_cq(cq));
+    struct ibv_qp *qp = ibv_create_qp(b->pd, &attr);
+    uint64_t last_ns = 0, last_ts = 0;
+    assert_int_equal(bench_modify(qp, IBV_QPS_ERR), 0);
+    for (int i = 0; i < 2000; i++) {
+        post_recv(qp, 1); // flushed
+        post_recv(qp, 2);
+        int result;
+        while ((result = ibv_start_poll(cq, &poll_attr)) == ENOENT) {
+        }
+        for (; result == 0; result = ibv_next_poll(cq)) {
+            uint64_t ts = ibv_wc_read_completion_ts(cq);
+            uint64_t ns = ibv_wc_read_completion_wallclock_ns(cq);
+            assert_true(ns >= last_ns && ts >= last_ts);
+            assert_true(i == 0 || ns - last_ns == ts - last_ts);
+            last_ns = ns;
+            last_ts = ts;
+        }
+        ibv_end_poll(cq);
+    }
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
 // end_poll consumes the entry that was being read, and no other.
 static void end_of_polling_consumes_the_current_entry(void **state)
 {
@@ -373,6 +406,7 @@ int main(void)
         CASE(every_queue_pair_that_loses_completions_is_told),
         CASE(moderated_queue_still_raises_its_event),
         CASE(extended_queue_is_read_in_place),
+        CASE(wallclock_of_extended_queue_does_not_go_backwards),
         CASE(end_of_polling_consumes_the_current_entry),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
