@@ -1,6 +1,7 @@
 #include "node/host/host.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,6 +69,20 @@ static void on_stopped(void *ctx)
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
+// Clients with blocks do not see what fills none.
+static void tell_of_tail(const struct host *host, const struct resource *row)
+{
+    const struct host_config *config = host->config;
+    bool has_blocks = config->nvme_tcp_listen[0] != '\0' || config->nvme_rdma_listen[0] != '\0';
+    uint64_t tail_len = row->profile.size % row->profile.block_size;
+    if (has_blocks && tail_len != 0) {
+        fprintf(stderr,
+                "weft: volume %s: NVMe hosts see whole blocks of %" PRIu32 " octets, not its last "
+                "%" PRIu64 "\n",
+                row->name, row->profile.block_size, tail_len);
+    }
+}
+
 // What a user needs to reach the volumes, on standard output.
 static void announce(struct host *host)
 {
@@ -79,6 +94,7 @@ static void announce(struct host *host)
         printf("volume %s: %s octets, %s%s, uuid %s\n", row->name,
                wish_size_format(row->profile.size, size), row->profile.driver,
                (row->abilities & VOLUME_CAN_WRITE) != 0 ? "" : ", read-only", uuid);
+        tell_of_tail(host, row);
         for (unsigned j = 0; j < host->tts_count; j++) {
             host_uri(host, j, row, uri);
             host->ttss[j].tts->hint(host->ttss[j].ctx, row, hint, sizeof hint);

@@ -105,6 +105,17 @@ def a_captive_command_has_the_signals_of_any_other():
 
 
 @case
+def octets_that_fill_no_block_are_told_where_clients_have_blocks():
+    with folder() as place:
+        path = pathlib.Path(place, 'odd.img')
+        path.write_bytes(bytes(1000))
+        with Node('--nvme-tcp=127.0.0.1:0', path) as node:
+            assert 'whole blocks of 512 octets, not its last 488' in node.said(), node.said()
+        with Node(path) as node:
+            assert 'blocks' not in node.said(), node.said()
+
+
+@case
 def who_names_one_protocol_gets_no_other():
     assert captive('echo "$uris"', 'ram:1M').startswith('nbd+unix:')
     said = weft('serve', '--quiet', '--nvme-rdma=127.0.0.1:0', '--run=echo "$uris"', 'ram:1M')
