@@ -28,3 +28,15 @@ enum tcp_ack_verdict tcp_ack_judge(tcp_seq ack, tcp_seq una, tcp_seq nxt, uint32
     }
     return ack + max_wnd < una ? TCP_ACK_OLD : TCP_ACK_OK;
 }
+
+bool tcp_challenges_take(struct tcp_challenges *c, uint32_t max, instant_ns now)
+{
+    if (now - c->since >= NS_PER_S) {
+        *c = (struct tcp_challenges){.since = now};
+    }
+    if (c->count >= max) {
+        return false;
+    }
+    c->count++;
+    return true;
+}

@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "base/serial.h"
 #include "base/siphash.h"
+#include "tcp/acceptable.h"
 #include "tcp/agree.h"
 #include "tcp/rtt.h"
 
@@ -24,6 +25,7 @@ struct half_open {
     instant_ns answered_at; // the first time
     instant_ns deadline;
     unsigned retries;
+    struct tcp_challenges challenges;
 };
 
 struct tcp_listener {
@@ -200,6 +202,7 @@ static void on_syn(struct tcp_listener *l, const struct tcp_tuple *tuple, uint64
     h->timestamp_offset = (uint32_t)(hash >> 32); // the half that the ISN does not show
     h->answered_at = now;
     h->retries = 0;
+    h->challenges = (struct tcp_challenges){0};
     list_push_tail(&l->bucket[hash & l->bucket_mask], &h->by_hash);
     set_deadline(l, h, now);
     l->counters.syns++;
@@ -227,32 +230,102 @@ static void complete(struct tcp_listener *l, struct half_open *h, const struct t
     let_go(l, h);
 }
 
+// RFC 5961: where we are, to who said something doubtful; a few times in a second.
+static void challenge(struct tcp_listener *l, struct half_open *h, instant_ns now,
+                      struct tcp_listen_answer *ret)
+{
+    const struct tcp_config *c = &l->config.connection;
+    struct tcp_agreed agreed = tcp_agree(c, &h->syn.options);
+    if (!tcp_challenges_take(&h->challenges, c->challenge_max, now)) {
+        l->counters.challenges_suppressed++;
+        return;
+    }
+    l->counters.challenge_acks++;
+    struct tcp_header reply = {
+        .src_port = h->syn.dst_port,
+        .dst_port = h->syn.src_port,
+        .seq = h->iss + 1,
+        .ack = h->syn.seq + 1,
+        .flags = TCP_ACK,
+        .window = (uint16_t)(tcp_syn_window(c) >> agreed.rcv_scale), // what the SYN,ACK offered
+        .options = {.has_timestamps = agreed.timestamps,
+                    .ts_value = (uint32_t)(now / NS_PER_MS) + h->timestamp_offset,
+                    .ts_echo = h->syn.options.ts_value},
+    };
+    say(ret, &reply);
+}
+
+// RFC 7323 section 5 and RFC 9293 section 3.10.7.4, first step.
+static enum tcp_listen_refusal check_acceptable(const struct tcp_listener *l,
+                                                const struct half_open *h,
+                                                const struct tcp_segment *segment)
+{
+    const struct tcp_header *s = &segment->header;
+    tcp_seq nxt = tcp_seq_first(h->syn.seq) + 1, seq = tcp_seq_near(nxt, s->seq);
+    uint64_t len = segment->payload.len + ((s->flags & TCP_SYN) != 0) + ((s->flags & TCP_FIN) != 0);
+    if (tcp_agree(&l->config.connection, &h->syn.options).timestamps && (s->flags & TCP_RST) == 0) {
+        if (!s->options.has_timestamps) {
+            return TCP_LISTEN_REFUSED_NO_TIMESTAMP;
+        }
+        if (serial_before(s->options.ts_value, h->syn.options.ts_value)) {
+            return TCP_LISTEN_REFUSED_OLD_TIMESTAMP;
+        }
+    }
+    return tcp_segment_is_acceptable(seq, len, nxt, nxt + tcp_syn_window(&l->config.connection))
+               ? TCP_LISTEN_TAKEN
+               : TCP_LISTEN_REFUSED_NOT_ACCEPTABLE;
+}
+
+// RFC 5961 section 3.2.
+static void on_half_open_rst(struct tcp_listener *l, struct half_open *h,
+                             const struct tcp_segment *segment, instant_ns now,
+                             struct tcp_listen_answer *ret)
+{
+    if (segment->header.seq == h->syn.seq + 1) {
+        refuse(l, TCP_LISTEN_REFUSED_PEER_RESET, ret);
+        let_go(l, h);
+    } else {
+        refuse(l, TCP_LISTEN_REFUSED_BAD_RST, ret);
+        challenge(l, h, now, ret);
+    }
+}
+
+// The SYN again: the SYN,ACK was lost.
+static void on_syn_again(struct tcp_listener *l, struct half_open *h, instant_ns now,
+                         struct tcp_listen_answer *ret)
+{
+    struct tcp_header reply = syn_ack(l, h, now);
+    l->counters.resent++;
+    h->retries += h->retries == 0; // which of the two will be answered is not to be told
+    set_deadline(l, h, now);
+    say(ret, &reply);
+}
+
 // A segment of a handshake under way: the state SYN-RECEIVED of section 3.10.7.4.
 static void on_half_open(struct tcp_listener *l, struct half_open *h,
                          const struct tcp_segment *segment, instant_ns now,
                          struct tcp_listen_answer *ret)
 {
     const struct tcp_header *s = &segment->header;
-    uint32_t offset = s->seq - (h->syn.seq + 1);
-    struct tcp_agreed agreed = tcp_agree(&l->config.connection, &h->syn.options);
-    if ((s->flags & TCP_RST) != 0) {
-        refuse(l, offset == 0 ? TCP_LISTEN_REFUSED_PEER_RESET : TCP_LISTEN_REFUSED_RST, ret);
-        if (offset == 0) {
-            let_go(l, h);
+    if ((s->flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN && s->seq == h->syn.seq) {
+        on_syn_again(l, h, now, ret);
+        return;
+    }
+    enum tcp_listen_refusal refusal = check_acceptable(l, h, segment);
+    if (refusal != TCP_LISTEN_TAKEN) {
+        refuse(l, refusal, ret);
+        if ((s->flags & TCP_RST) == 0 && refusal != TCP_LISTEN_REFUSED_NO_TIMESTAMP) {
+            challenge(l, h, now, ret);
         }
-    } else if ((s->flags & TCP_SYN) != 0) { // again; another one than before is not believed
-        struct tcp_header reply = syn_ack(l, h, now);
-        l->counters.resent++;
-        h->retries += h->retries == 0; // which of the two will be answered is not to be told
-        set_deadline(l, h, now);
-        say(ret, &reply);
-    } else if ((s->flags & TCP_ACK) == 0 || s->ack != h->iss + 1) {
+    } else if ((s->flags & TCP_RST) != 0) {
+        on_half_open_rst(l, h, segment, now, ret);
+    } else if ((s->flags & TCP_SYN) != 0) { // not believed, as in a connection (RFC 5961 section 4)
+        refuse(l, TCP_LISTEN_REFUSED_BAD_SYN, ret);
+        challenge(l, h, now, ret);
+    } else if ((s->flags & TCP_ACK) == 0) {
+        refuse(l, TCP_LISTEN_REFUSED_BAD_ACK, ret);
+    } else if (s->ack != h->iss + 1) {
         refuse_with_reset(l, TCP_LISTEN_REFUSED_BAD_ACK, segment, ret);
-    } else if (offset >= tcp_syn_window(&l->config.connection)) {
-        refuse(l, TCP_LISTEN_REFUSED_NOT_ACCEPTABLE, ret);
-    } else if (agreed.timestamps && s->options.has_timestamps &&
-               serial_before(s->options.ts_value, h->syn.options.ts_value)) {
-        refuse(l, TCP_LISTEN_REFUSED_OLD_TIMESTAMP, ret);
     } else {
         complete(l, h, segment, now, ret);
     }

@@ -49,6 +49,9 @@ struct tcp_handshake {
     X(BAD_ACK, "an ACK of something that was not sent")              \
     X(NOT_ACCEPTABLE, "of a handshake, but outside the window")      \
     X(OLD_TIMESTAMP, "of a handshake, its timestamp too old (PAWS)") \
+    X(NO_TIMESTAMP, "of a handshake, without the timestamp agreed")  \
+    X(BAD_RST, "a RST in the window but not at its left edge")       \
+    X(BAD_SYN, "of a handshake, another SYN than the first")         \
     X(PEER_RESET, "the handshake was reset")
 
 enum tcp_listen_refusal {
@@ -64,7 +67,9 @@ enum tcp_listen_refusal {
     X(completed, "handshakes completed")                   \
     X(expired, "half-open connections given up")           \
     X(evicted, "half-open ones that the full queue drops") \
-    X(resent, "SYN,ACKs sent again")
+    X(resent, "SYN,ACKs sent again")                       \
+    X(challenge_acks, "challenge ACKs sent")               \
+    X(challenges_suppressed, "challenge ACKs not sent, for their limit")
 
 struct tcp_listen_counters {
 #define X(name, text) uint64_t name;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/time.h"
+#include "tcp/acceptable.h"
 #include "tcp/cc.h"
 #include "tcp/loss.h"
 #include "tcp/receive.h"
@@ -56,12 +57,6 @@ struct tcp_ts {
     uint32_t recent;
     instant_ns recent_at;
     tcp_seq last_ack_sent;
-};
-
-// RFC 5961 section 7: at most so many in a second.
-struct tcp_challenges {
-    instant_ns since;
-    uint32_t count;
 };
 
 struct tcb {

@@ -227,16 +227,11 @@ void tcp_owe_reset_for(struct tcb *tcb, const struct tcp_segment *segment)
 
 void tcp_owe_challenge(struct tcb *tcb, instant_ns now)
 {
-    struct tcp_challenges *c = &tcb->challenges;
-    if (now - c->since >= NS_PER_S) {
-        *c = (struct tcp_challenges){.since = now};
-    }
-    if (c->count >= tcb->config.challenge_max) {
+    if (tcp_challenges_take(&tcb->challenges, tcb->config.challenge_max, now)) {
+        tcb->due |= TCP_DUE_CHALLENGE;
+    } else {
         tcb->counters.challenges_suppressed++;
-        return;
     }
-    c->count++;
-    tcb->due |= TCP_DUE_CHALLENGE;
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */

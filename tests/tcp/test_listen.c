@@ -43,6 +43,9 @@ static const struct tcp_options all = {.mss = 1400,
                                        .has_scale = true,
                                        .scale = 7};
 
+// A later segment of who said `all`.
+static const struct tcp_options later = {.has_timestamps = true, .ts_value = 901};
+
 static struct tcp_tuple tuple_of(unsigned peer)
 {
     struct tcp_tuple tuple = {{(uint8_t)(peer >> 8), (uint8_t)peer}};
@@ -64,6 +67,14 @@ static void arrives(unsigned peer, uint8_t flags, uint32_t seq, uint32_t ack,
     }
     tcp_listener_on_segment(listener, &tuple, &segment, now, &answer);
     tcp_listener_check(listener);
+}
+
+static void expect_challenge(enum tcp_listen_refusal refusal)
+{
+    assert_int_equal(answer.refusal, refusal);
+    assert_true(answer.has_reply);
+    assert_int_equal(answer.reply.flags, TCP_ACK);
+    assert_false(answer.has_handshake);
 }
 
 static void expect_refusal(enum tcp_listen_refusal refusal, bool has_reset)
@@ -96,8 +107,7 @@ static void acknowledgement_completes_the_handshake(void **state)
     uint32_t iss = answer.reply.seq;
     assert_int_equal(answer.reply.options.ts_echo, 900);
     now += 5 * NS_PER_MS;
-    struct tcp_options ts = {.has_timestamps = true, .ts_value = 901};
-    arrives(1, TCP_ACK, IRS + 1, iss + 1, &ts);
+    arrives(1, TCP_ACK, IRS + 1, iss + 1, &later);
     assert_true(answer.has_handshake);
     const struct tcp_handshake *h = &answer.handshake;
     assert_int_equal(h->iss, iss);
@@ -115,12 +125,12 @@ static void wrong_acknowledgement_is_answered_with_a_reset(void **state)
     (void)state;
     arrives(1, TCP_SYN, IRS, 0, &all);
     uint32_t iss = answer.reply.seq;
-    arrives(1, TCP_ACK, IRS + 1, iss + 2, NULL);
+    arrives(1, TCP_ACK, IRS + 1, iss + 2, &later);
     expect_refusal(TCP_LISTEN_REFUSED_BAD_ACK, true);
     assert_int_equal(answer.reply.seq, iss + 2);
     arrives(2, TCP_ACK, IRS + 1, iss + 1, NULL); // of no handshake
     expect_refusal(TCP_LISTEN_REFUSED_BAD_ACK, true);
-    arrives(1, TCP_ACK, IRS + 1, iss + 1, NULL);
+    arrives(1, TCP_ACK, IRS + 1, iss + 1, &later);
     assert_true(answer.has_handshake); // the handshake is still there
 }
 
@@ -135,11 +145,17 @@ static void other_segments_are_refused_by_name(void **state)
     expect_refusal(TCP_LISTEN_REFUSED_NO_SYN, false);
     arrives(1, TCP_SYN, IRS, 0, &all);
     uint32_t iss = answer.reply.seq;
-    arrives(1, TCP_ACK, IRS + 70000, iss + 1, NULL);
-    expect_refusal(TCP_LISTEN_REFUSED_NOT_ACCEPTABLE, false);
+    arrives(1, TCP_ACK, IRS + 70000, iss + 1, &later);
+    expect_challenge(TCP_LISTEN_REFUSED_NOT_ACCEPTABLE);
+    arrives(1, TCP_ACK, IRS + 1, iss + 1, NULL);
+    expect_refusal(TCP_LISTEN_REFUSED_NO_TIMESTAMP, false);
+    struct tcp_options another = all;
+    another.ts_value = 905;
+    arrives(1, TCP_SYN, IRS + 5, 0, &another);
+    expect_challenge(TCP_LISTEN_REFUSED_BAD_SYN);
     struct tcp_options old = {.has_timestamps = true, .ts_value = 899};
     arrives(1, TCP_ACK, IRS + 1, iss + 1, &old);
-    expect_refusal(TCP_LISTEN_REFUSED_OLD_TIMESTAMP, false);
+    expect_challenge(TCP_LISTEN_REFUSED_OLD_TIMESTAMP);
 }
 
 static void reset_ends_a_handshake_only_at_the_right_number(void **state)
@@ -147,7 +163,9 @@ static void reset_ends_a_handshake_only_at_the_right_number(void **state)
     (void)state;
     arrives(1, TCP_SYN, IRS, 0, &all);
     arrives(1, TCP_RST, IRS + 2, 0, NULL);
-    expect_refusal(TCP_LISTEN_REFUSED_RST, false);
+    expect_challenge(TCP_LISTEN_REFUSED_BAD_RST);
+    arrives(1, TCP_RST, IRS + 70000, 0, NULL);
+    expect_refusal(TCP_LISTEN_REFUSED_NOT_ACCEPTABLE, false);
     assert_true(tcp_listener_next_deadline(listener) != INSTANT_NEVER);
     arrives(1, TCP_RST, IRS + 1, 0, NULL);
     expect_refusal(TCP_LISTEN_REFUSED_PEER_RESET, false);
@@ -162,7 +180,7 @@ static void syn_again_gets_the_same_answer(void **state)
     now += NS_PER_S / 2;
     arrives(1, TCP_SYN, IRS, 0, &all);
     assert_int_equal(answer.reply.seq, iss);
-    arrives(1, TCP_ACK, IRS + 1, iss + 1, NULL);
+    arrives(1, TCP_ACK, IRS + 1, iss + 1, &later);
     assert_true(answer.has_handshake);
     assert_int_equal(answer.handshake.rtt_ns, 0); // which one was answered is not known
 }
@@ -196,7 +214,7 @@ static void flood_of_syns_takes_no_more_than_the_queue_and_lets_the_newest_in(vo
         assert_true(answer.has_reply);
     }
     assert_int_equal(tcp_listener_counters(listener)->evicted, 1000 - HALF_OPEN_MAX);
-    arrives(999, TCP_ACK, IRS + 1, answer.reply.seq + 1, NULL);
+    arrives(999, TCP_ACK, IRS + 1, answer.reply.seq + 1, &later);
     assert_true(answer.has_handshake);
     arrives(0, TCP_ACK, IRS + 1, 1, NULL);
     expect_refusal(TCP_LISTEN_REFUSED_BAD_ACK, true);
