@@ -6,6 +6,15 @@
 
 /* ---- headers --------------------------------------------------------------------------------- */
 
+static void put_timestamps(const struct tcb *tcb, struct tcp_header *h, instant_ns now)
+{
+    if (tcb->agreed.timestamps) {
+        h->options.has_timestamps = true;
+        h->options.ts_value = tcp_ts_now(tcb, now);
+        h->options.ts_echo = tcb->ts.recent;
+    }
+}
+
 static struct tcp_header plain_header(const struct tcb *tcb, tcp_seq seq, uint8_t flags,
                                       instant_ns now)
 {
@@ -20,11 +29,7 @@ static struct tcp_header plain_header(const struct tcb *tcb, tcp_seq seq, uint8_
         h.ack = tcp_seq_wire(tcb->rcv.nxt);
         h.window = window < UINT16_MAX ? (uint16_t)window : UINT16_MAX;
     }
-    if (tcb->agreed.timestamps) {
-        h.options.has_timestamps = true;
-        h.options.ts_value = tcp_ts_now(tcb, now);
-        h.options.ts_echo = tcb->ts.recent;
-    }
+    put_timestamps(tcb, &h, now);
     return h;
 }
 
@@ -109,9 +114,10 @@ static bool send_bare(struct tcb *tcb, const struct tcp_port *port, tcp_seq seq,
     return hand_over(tcb, port, &batch, is_sack_in) == 1;
 }
 
-static bool send_reset(struct tcb *tcb, const struct tcp_port *port)
+static bool send_reset(struct tcb *tcb, const struct tcp_port *port, instant_ns now)
 {
     struct tcp_batch batch = {.header = tcb->reset, .reason = TCP_REASON_RESET, .segment_count = 1};
+    put_timestamps(tcb, &batch.header, now); // RFC 7323 section 3.2: it should have them
     if (port->send(port->ctx, &batch) == 0) {
         return false;
     }
@@ -450,7 +456,7 @@ bool tcp_wants_output(const struct tcb *tcb, instant_ns now)
 
 bool tcp_output(struct tcb *tcb, const struct tcp_port *port, instant_ns now)
 {
-    if ((tcb->due & TCP_DUE_RESET) != 0 && !send_reset(tcb, port)) {
+    if ((tcb->due & TCP_DUE_RESET) != 0 && !send_reset(tcb, port, now)) {
         return false;
     }
     switch (tcb->state) {
