@@ -29,6 +29,8 @@ struct asker {
     char line[LINE_MAX_LEN];
     instant_ns deadline;
     bool wants_status;
+    struct json_object *answer; // on its way; NULL: none
+    const char *unsent;         // of its text
 };
 
 struct host_control {
@@ -43,22 +45,35 @@ static void asker_end(struct asker *asker)
 {
     loop_unwatch(asker->watch);
     close(asker->fd);
+    json_object_put(asker->answer);
     *asker = (struct asker){.control = asker->control, .fd = -1, .deadline = INSTANT_NEVER};
 }
 
-// All at once: an answer fits into the socket, or the asker is not there to read it.
-static void answer(struct asker *asker, struct json_object *object)
+// As much as the asker takes; the rest when it takes more, until its time is up.
+static void answer_send(struct asker *asker)
 {
-    const char *text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_NOSLASHESCAPE);
-    size_t len = strlen(text);
-    for (ssize_t sent; len > 0; text += sent, len -= (size_t)sent) {
-        sent = send(asker->fd, text, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (*asker->unsent != '\0') {
+        ssize_t sent =
+            send(asker->fd, asker->unsent, strlen(asker->unsent), MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && errno == EAGAIN) {
+            return;
+        }
         if (sent <= 0) {
             break;
         }
+        asker->unsent += sent;
     }
-    json_object_put(object);
     asker_end(asker);
+}
+
+static void answer(struct asker *asker, struct json_object *object)
+{
+    asker->answer = object;
+    asker->unsent = json_object_to_json_string_ext(object, JSON_C_TO_STRING_NOSLASHESCAPE);
+    asker->wants_status = false;
+    asker->deadline = instant_after(loop_now(asker->control->host->loop), ask_within_ns);
+    loop_watch_change(asker->watch, EPOLLOUT);
+    answer_send(asker);
 }
 
 static void answer_result(struct asker *asker, const char *why)
@@ -108,6 +123,10 @@ static void on_line(struct asker *asker, instant_ns now)
 static void on_asker(void *ctx, uint32_t events)
 {
     struct asker *asker = ctx;
+    if (asker->answer != NULL) {
+        answer_send(asker);
+        return;
+    }
     ssize_t got = recv(asker->fd, asker->line + asker->len, sizeof asker->line - 1 - asker->len,
                        MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
