@@ -30,6 +30,7 @@ enum transaction_state {
     TRANSACTION_AT_UNIT,      // sent
     TRANSACTION_TRANSFERRING, // the TTS sends the buffer
     TRANSACTION_COMPLETING,   // the RTA is to release the buffer
+    TRANSACTION_QUARANTINED,  // a device may still use the buffer, and nothing tells until when
 };
 
 struct transaction {
@@ -68,12 +69,14 @@ struct cta_unit {
 struct cta {
     struct cta_parts parts;
     struct buffers *buffers;
-    bool is_starved;         // a request waits for a buffer or slot that others hold
-    instant_ns tick_at_ns;   // when deadlines are looked at next
-    uint32_t deadline_count; // service requests with one
-    uint64_t serial;         // of transactions
-    struct list_link hungry; // routes, taken in turn
-    struct list_link free;   // transactions
+    bool is_starved;             // a request waits for a buffer or slot that others hold
+    instant_ns tick_at_ns;       // when deadlines are looked at next
+    uint32_t deadline_count;     // service requests with one
+    uint64_t serial;             // of transactions
+    struct list_link hungry;     // routes, taken in turn
+    struct list_link free;       // transactions
+    struct list_link quarantine; // transactions
+    unsigned unit_end;           // no unit from here on has ever been added
     struct cta_unit *units[NODE_UNIT_COUNT_MAX];
     struct cta_volume_counters volumes[NODE_VOLUME_COUNT_MAX];
     struct cta_route routes[NODE_CONNECTION_COUNT_MAX];
@@ -113,6 +116,8 @@ void service_end(struct cta *cta, struct transaction *transaction);
 // Gives those who wait what has become free.
 void service_feed(struct cta *cta, instant_ns now);
 void service_fail_route(void *cta, uint32_t connection, instant_ns now);
+// The same for what has come back from a unit that is lost.
+void service_fail_returned(struct cta *cta, const struct cta_unit *unit, instant_ns now);
 // Answers those whose deadline has passed.
 void service_expire(struct cta *cta, instant_ns now);
 
@@ -120,7 +125,7 @@ void service_expire(struct cta *cta, instant_ns now);
 
 bool units_add(void *cta, uint32_t unit, struct frame_port port);
 void units_remove(void *cta, uint32_t unit);
-void units_lost(void *cta, uint32_t unit);
+void units_lost(void *cta, uint32_t unit, instant_ns now);
 void units_ready(void *cta, uint32_t unit, instant_ns now);
 // The transaction waits for its turn.
 void units_submit(struct transaction *transaction);

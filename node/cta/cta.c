@@ -18,6 +18,7 @@ struct cta *cta_create(const struct cta_parts *parts)
     }
     list_init(&cta->hungry);
     list_init(&cta->free);
+    list_init(&cta->quarantine);
     for (unsigned i = 0; i < NODE_TRANSACTION_COUNT_MAX; i++) {
         list_push_tail(&cta->free, &cta->transactions[i].link);
     }
@@ -26,7 +27,7 @@ struct cta *cta_create(const struct cta_parts *parts)
 
 void cta_destroy(struct cta *cta)
 {
-    for (unsigned i = 0; cta != NULL && i < NODE_UNIT_COUNT_MAX; i++) {
+    for (unsigned i = 0; cta != NULL && i < cta->unit_end; i++) {
         cta_unit_destroy(cta->units[i]);
     }
     if (cta != NULL) {
@@ -97,7 +98,7 @@ void cta_flush(struct cta *cta, instant_ns now)
     if (!list_is_empty(&cta->hungry)) {
         service_feed(cta, now);
     }
-    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
+    for (unsigned i = 0; i < cta->unit_end; i++) {
         struct cta_unit *unit = cta->units[i];
         if (unit != NULL && unit->is_ready) {
             units_pump(unit, now);
@@ -110,7 +111,7 @@ void cta_flush(struct cta *cta, instant_ns now)
 instant_ns cta_next_deadline(const struct cta *cta)
 {
     instant_ns at = cta->deadline_count > 0 ? cta->tick_at_ns : INSTANT_NEVER;
-    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
+    for (unsigned i = 0; i < cta->unit_end; i++) {
         if (cta->units[i] != NULL && cta->units[i]->is_ready) {
             at = instant_min(at, residual_next_deadline(cta->units[i]->residual));
         }
@@ -123,7 +124,7 @@ void cta_on_deadline(struct cta *cta, instant_ns now)
     if (cta->deadline_count > 0 && now >= cta->tick_at_ns) {
         service_expire(cta, now);
     }
-    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
+    for (unsigned i = 0; i < cta->unit_end; i++) {
         struct cta_unit *unit = cta->units[i];
         if (unit != NULL && unit->is_ready) {
             cta_on_bus(cta, i, now);
@@ -187,7 +188,8 @@ bool cta_check(const struct cta *cta)
             continue;
         }
         bool has_route = t->route != NULL && t->route->route.connection != 0;
-        if (has_route == (t->state == TRANSACTION_COMPLETING) || t->unit == NULL) {
+        bool is_settled = t->state == TRANSACTION_COMPLETING || t->state == TRANSACTION_QUARANTINED;
+        if (has_route == is_settled || t->unit == NULL) {
             return false;
         }
         uint64_t len = BUFFERS_UNIT_LEN;

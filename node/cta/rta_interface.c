@@ -26,6 +26,7 @@ bool units_add(void *ctx, uint32_t number, struct frame_port port)
         return false;
     }
     cta->units[number] = unit;
+    cta->unit_end = cta->unit_end > number ? cta->unit_end : number + 1;
     return true;
 }
 
@@ -58,7 +59,7 @@ static void move(struct transaction *t, enum transaction_state state, struct lis
 }
 
 // What was sent, and had no result, is to be sent again. What is COMPLETING stays lent.
-void units_lost(void *ctx, uint32_t number)
+void units_lost(void *ctx, uint32_t number, instant_ns now)
 {
     struct cta_unit *unit = unit_find(ctx, number);
     unit->is_ready = false;
@@ -74,6 +75,7 @@ void units_lost(void *ctx, uint32_t number)
     for (struct list_link *l; (l = list_pop_head(&unsent)) != NULL;) {
         list_push_tail(&unit->replay, l);
     }
+    service_fail_returned(unit->cta, unit, now);
 }
 
 void units_ready(void *ctx, uint32_t number, instant_ns now)

@@ -260,6 +260,37 @@ void service_transferred(void *ctx, struct service_request *request, enum node_c
 
 /* ---- what does not end by itself ------------------------------------------------------------- */
 
+// The process that it was sent to is gone; what its device does goes on, and the volume, whose next
+// opening would tell of the end of that, is not opened again.
+static void quarantine(struct cta *cta, struct transaction *t)
+{
+    service_settle(cta, t);
+    t->state = TRANSACTION_QUARANTINED;
+    list_remove(&t->link);
+    list_push_tail(&cta->quarantine, &t->link);
+}
+
+static void fail(struct cta *cta, struct transaction *t, instant_ns now)
+{
+    service_answer(cta, t, NODE_NO_VOLUME, 0, now);
+    t->unit->replay_count -= t->is_replay;
+    if (t->is_replay && t->buffer.len > 0) {
+        quarantine(cta, t);
+    } else {
+        service_end(cta, t);
+    }
+}
+
+void service_fail_returned(struct cta *cta, const struct cta_unit *unit, instant_ns now)
+{
+    for (unsigned i = 0; i < NODE_TRANSACTION_COUNT_MAX; i++) {
+        struct transaction *t = &cta->transactions[i];
+        if (t->state == TRANSACTION_READY && t->unit == unit && t->route->has_failed) {
+            fail(cta, t, now);
+        }
+    }
+}
+
 void service_fail_route(void *ctx, uint32_t connection, instant_ns now)
 {
     struct cta *cta = ctx;
@@ -275,9 +306,7 @@ void service_fail_route(void *ctx, uint32_t connection, instant_ns now)
     for (unsigned i = 0; i < NODE_TRANSACTION_COUNT_MAX; i++) {
         struct transaction *t = &cta->transactions[i];
         if (t->state == TRANSACTION_READY && t->route == route) {
-            service_answer(cta, t, NODE_NO_VOLUME, 0, now);
-            t->unit->replay_count -= t->is_replay;
-            service_end(cta, t);
+            fail(cta, t, now);
         }
     }
 }

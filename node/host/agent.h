@@ -67,6 +67,7 @@ struct host {
     pid_t captive_pid;
     int captive_fd;
     struct loop_watch *captive_watch;
+    unsigned unit_end; // no unit from here on has ever been used
     struct host_unit units[NODE_UNIT_COUNT_MAX];
 };
 

@@ -48,6 +48,7 @@ struct frame_port host_unit_bus(void *ctx, uint32_t number)
     struct host *host = ctx;
     host->units[number].host = host;
     host->units[number].number = number;
+    host->unit_end = host->unit_end > number ? host->unit_end : number + 1;
     return (struct frame_port){
         .ctx = &host->units[number], .send = port_send, .ring = port_ring, .receive = port_receive};
 }
@@ -59,7 +60,7 @@ static void on_bell(void *ctx, uint32_t events)
 
 void host_units_receive(struct host *host, instant_ns now)
 {
-    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
+    for (unsigned i = 0; i < host->unit_end; i++) {
         struct host_unit *unit = &host->units[i];
         if (!unit->is_running) {
             continue;
@@ -74,7 +75,7 @@ void host_units_receive(struct host *host, instant_ns now)
 bool host_units_sleep(struct host *host)
 {
     bool may_sleep = true;
-    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
+    for (unsigned i = 0; i < host->unit_end; i++) {
         if (host->units[i].is_running) {
             may_sleep &= bus_sleep(&host->units[i].bus);
         }
@@ -84,7 +85,7 @@ bool host_units_sleep(struct host *host)
 
 void host_units_wake(struct host *host)
 {
-    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
+    for (unsigned i = 0; i < host->unit_end; i++) {
         if (host->units[i].is_running) {
             bus_wake(&host->units[i].bus);
         }
@@ -154,7 +155,7 @@ void host_unit_kill(void *ctx, uint32_t number)
 
 void host_units_close(struct host *host)
 {
-    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
+    for (unsigned i = 0; i < host->unit_end; i++) {
         struct host_unit *unit = &host->units[i];
         if (unit->runner != NULL) {
             runner_destroy(unit->runner);
@@ -175,7 +176,14 @@ void host_units_close(struct host *host)
 int host_unit_send(void *ctx, uint32_t number, const struct unit_message *message, int keepsake)
 {
     struct host_unit *unit = &((struct host *)ctx)->units[number];
-    return unit->is_running ? channel_send(unit->channel, message, keepsake) : -EPIPE;
+    if (!unit->is_running || unit->channel_watch == NULL) {
+        return -EPIPE;
+    }
+    int error = channel_send(unit->channel, message, keepsake);
+    if (error == -EAGAIN) {
+        loop_watch_change(unit->channel_watch, EPOLLIN | EPOLLOUT);
+    }
+    return error;
 }
 
 static void on_channel(void *ctx, uint32_t events)
@@ -184,6 +192,10 @@ static void on_channel(void *ctx, uint32_t events)
     struct host *host = unit->host;
     struct unit_message message;
     int keepsake = -1, got = 1;
+    if ((events & EPOLLOUT) != 0) {
+        loop_watch_change(unit->channel_watch, EPOLLIN);
+        uma_on_writable(host->uma, unit->number, loop_now(host->loop));
+    }
     for (unsigned i = 0; i < MESSAGE_BATCH && unit->is_running && got > 0; i++) {
         got = channel_receive(unit->channel, &message, &keepsake);
         if (got > 0) {

@@ -19,14 +19,14 @@
 enum node_limits {
     NODE_TRANSFER_MAX = 32 << 20,      // octets of one request's buffer
     NODE_VOLUME_COUNT_MAX = 256,       // of a host storage node
-    NODE_UNIT_COUNT_MAX = 64,          // RTAs of a host storage node
-    NODE_CONNECTION_COUNT_MAX = 1024,  // at a time
+    NODE_UNIT_COUNT_MAX = 256,         // RTAs of a host storage node: one for each volume
+    NODE_CONNECTION_COUNT_MAX = 4096,  // at a time
     NODE_TRANSACTION_COUNT_MAX = 4096, // requests under way, of all connections
 };
 
 // A connection's number is never used twice: its lower bits are a slot that no other connection of
 // the moment has. A transaction's number likewise (cta_rta.h).
-enum { NODE_CONNECTION_SLOT_BITS = 10 };
+enum { NODE_CONNECTION_SLOT_BITS = 12 };
 
 static inline uint32_t node_connection_slot(uint32_t connection)
 {

@@ -28,7 +28,9 @@ struct cta_for_uma {
     // No route leads to it any more.
     void (*unit_remove)(void *cta, uint32_t unit);
     // Its process is gone, or is being taken away: requests wait, buffers lent to it stay lent.
-    void (*unit_lost)(void *cta, uint32_t unit);
+    // Requests of connections whose volume is gone for good end; since no successor opens the
+    // volume, no fence tells when their buffers are free, and these stay lent for ever.
+    void (*unit_lost)(void *cta, uint32_t unit, instant_ns now);
     // A process serves it, its predecessor's I/O is over (the fence has passed) and the bus is
     // empty: what was not answered is sent again, in order where ranges overlap.
     void (*unit_ready)(void *cta, uint32_t unit, instant_ns now);

@@ -1,6 +1,7 @@
 // The inside of the UMA, for its files.
 #pragma once
 
+#include "base/list.h"
 #include "node/uma/uma.h"
 
 enum unit_state {
@@ -36,17 +37,27 @@ struct unit {
     duration_ns backoff_ns;
     uint64_t restarts;
     bool was_ready; // some process of it was: the next one is a successor
+    bool is_being_lost;
     struct unit_counters counters;
+    unsigned missing_count; // connections that its process is to know and does not
+
+    // What its process is still to be told (unit_telling.c).
+    struct list_link unsaid_volumes;     // volume.unsaid
+    struct list_link unsaid_connections; // connection.unsaid
+    bool is_status_unsaid;
+    bool is_drain_unsaid;
+    bool is_blocked;       // the socket was full: go on when it is not
+    instant_ns hear_by_ns; // if blocked: at the latest then
 };
 
 enum volume_state {
     VOLUME_UNUSED,
     VOLUME_NEW,     // to be opened when the unit is there
-    VOLUME_OPENING, // asked
+    VOLUME_OPENING, // asked, or about to be
     VOLUME_OPEN,
     VOLUME_FAILED,  // tried again later
     VOLUME_LEAVING, // connections are being ended
-    VOLUME_CLOSING, // asked
+    VOLUME_CLOSING, // asked, or about to be
 };
 
 struct volume {
@@ -59,6 +70,7 @@ struct volume {
     struct volume_wish wish;
     struct volume_profile profile;
     struct volume_identity identity;
+    struct list_link unsaid; // in a list of the unit
     char why[UNIT_WHY_MAX];
 };
 
@@ -66,9 +78,9 @@ enum connection_state {
     CONNECTION_UNUSED,
     CONNECTION_ROUTING, // the CTA has been asked
     CONNECTION_ROUTED,  // the CTA has said yes; the RTA is to be asked
-    CONNECTION_ADDING,  // the RTA has been asked
+    CONNECTION_ADDING,  // the RTA has been asked, or is about to be
     CONNECTION_OPEN,
-    CONNECTION_REMOVING, // the RTA has been told
+    CONNECTION_REMOVING, // the RTA has been told, or is about to be
 };
 
 struct connection {
@@ -80,6 +92,7 @@ struct connection {
     struct connect_request *request;
     const struct tts_for_uma *tts;
     void *tts_ctx;
+    struct list_link unsaid; // in a list of the unit
 };
 
 struct uma_tts {
@@ -103,6 +116,7 @@ struct uma {
     unsigned connection_count;
     unsigned tts_count;
     struct uma_tts ttss[UMA_TTS_COUNT_MAX];
+    unsigned unit_end; // no unit from here on has ever been used
     struct unit units[NODE_UNIT_COUNT_MAX];
     struct volume volumes[NODE_VOLUME_COUNT_MAX];
     struct connection connections[NODE_CONNECTION_COUNT_MAX];
@@ -117,8 +131,6 @@ enum unit_state unit_next_state(enum unit_state state, enum unit_event event);
 void unit_on_event(struct uma *uma, struct unit *unit, enum unit_event event);
 // The unit of that name, made if need be; NULL: too many.
 struct unit *unit_of_name(struct uma *uma, const char *name);
-void unit_send(struct uma *uma, struct unit *unit, const struct unit_message *message,
-               int keepsake);
 void unit_say(struct uma *uma, const struct unit *unit, const char *what);
 uint32_t unit_number(const struct uma *uma, const struct unit *unit);
 void unit_on_hello(struct uma *uma, struct unit *unit, const struct unit_message *message);
@@ -128,6 +140,21 @@ void unit_check_progress(struct uma *uma, struct unit *unit);
 void unit_check_needed(struct uma *uma, struct unit *unit);
 void units_stop(struct uma *uma);
 
+// ---- unit_telling.c
+
+// The unit's process is to be told of the volume or the connection, as its state says when its turn
+// comes: of a volume OPEN, CLOSE or else PROBE, of a connection ADD or REMOVE.
+void unit_tell_volume(struct uma *uma, struct unit *unit, struct volume *volume);
+void unit_tell_connection(struct uma *uma, struct unit *unit, struct connection *connection);
+void unit_tell_status(struct uma *uma, struct unit *unit);
+void unit_tell_drain(struct uma *uma, struct unit *unit);
+// The socket takes more.
+void unit_on_writable(struct uma *uma, struct unit *unit);
+// It has been blocked for too long.
+void unit_on_deaf(struct uma *uma, struct unit *unit);
+// Nothing is to be told any more: the process is gone.
+void unit_telling_reset(struct unit *unit);
+
 // ---- unit_initialize.c
 
 struct volume *volume_next(struct uma *uma, const struct volume *volume); // in use; NULL: first
@@ -135,14 +162,17 @@ struct volume *volume_by_number(struct uma *uma, uint32_t number);
 struct volume *volume_by_name(struct uma *uma, const char *name);
 // Asks the unit's process to open what is to be opened.
 void volumes_open(struct uma *uma, struct unit *unit);
+// The same, and to close what it could not close.
+void volumes_retry(struct uma *uma, struct unit *unit);
 // Nothing of the unit's volumes is open any more.
 void volumes_lost(struct uma *uma, struct unit *unit);
 void volume_on_open(struct uma *uma, struct unit *unit, const struct unit_message *answer,
                     int keepsake);
 void volume_on_probe(struct uma *uma, struct unit *unit, const struct unit_message *answer);
 void volume_on_close(struct uma *uma, struct unit *unit, const struct unit_message *answer);
-// Goes on with a volume that shall go.
+// Goes on with a volume that shall go, and with all such of the unit.
 void volume_leave(struct uma *uma, struct volume *volume);
+void volumes_leave(struct uma *uma, struct unit *unit);
 // The table as it is now; told to the TTSs.
 void resources_advertise(struct uma *uma);
 // Starts the TTSs once every volume is ready or has failed.
@@ -153,17 +183,16 @@ void resources_check_started(struct uma *uma);
 void connection_connect(void *uma, struct connect_request *request);
 void connection_disconnect(void *uma, uint32_t connection);
 void connection_on_route(void *uma, uint32_t connection, enum connect_status status);
-void connection_on_added(struct uma *uma, const struct unit_message *answer);
-void connection_on_removed(struct uma *uma, const struct unit_message *answer);
+void connection_on_added(struct uma *uma, struct unit *unit, const struct unit_message *answer);
+void connection_on_removed(struct uma *uma, struct unit *unit, const struct unit_message *answer);
 bool connection_may_see(void *uma, uint32_t volume, const struct client *client);
 // Tells the unit's new process of the connections that there are.
 void connections_add_all(struct uma *uma, struct unit *unit);
-// The unit's process is gone: those it had been told of are told to its successor.
+// The unit's process is gone: those it had been told of are told to its successor, but for those of
+// volumes that go, which the successor does not open.
 void connections_lost(struct uma *uma, struct unit *unit);
 // Connections of the volume, or of all (NULL).
 unsigned connections_of(const struct uma *uma, const struct volume *volume);
 // Ends what waits on any connection: the node stops.
 void connections_fail(struct uma *uma);
 void connections_drop(struct uma *uma, const struct volume *volume);
-// Are all the unit's connections known to its process?
-bool connections_are_added(const struct uma *uma, const struct unit *unit);

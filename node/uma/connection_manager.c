@@ -16,6 +16,27 @@ static struct unit *unit_of(struct uma *uma, const struct connection *c)
     return &uma->units[c->volume->unit];
 }
 
+// Has the unit no process that knows it, and is the next one to?
+static bool is_missing(const struct connection *c)
+{
+    return (c->state == CONNECTION_ROUTED || c->state == CONNECTION_ADDING) && !c->is_dropped;
+}
+
+static void set_state(struct uma *uma, struct connection *c, enum connection_state state)
+{
+    struct unit *unit = unit_of(uma, c);
+    unit->missing_count -= is_missing(c);
+    c->state = state;
+    unit->missing_count += is_missing(c);
+}
+
+// Its volume goes.
+static void set_dropped(struct uma *uma, struct connection *c)
+{
+    unit_of(uma, c)->missing_count -= is_missing(c);
+    c->is_dropped = true;
+}
+
 /* ---- connecting ------------------------------------------------------------------------------ */
 
 bool connection_may_see(void *ctx, uint32_t volume, const struct client *client)
@@ -47,6 +68,7 @@ static struct connection *take_slot(struct uma *uma)
         struct connection *c = &uma->connections[node_connection_slot(number)];
         if (c->state == CONNECTION_UNUSED && number != 0) {
             *c = (struct connection){.state = CONNECTION_ROUTING, .is_new = true, .number = number};
+            list_init(&c->unsaid);
             uma->connection_count++;
             return c;
         }
@@ -57,7 +79,10 @@ static struct connection *take_slot(struct uma *uma)
 static void slot_free(struct uma *uma, struct connection *c)
 {
     struct volume *v = c->volume;
+    set_state(uma, c, CONNECTION_UNUSED);
+    list_remove(&c->unsaid);
     *c = (struct connection){0};
+    list_init(&c->unsaid);
     uma->connection_count--;
     volume_leave(uma, v);
     if (uma->is_stopping && uma->connection_count == 0) {
@@ -101,10 +126,21 @@ void connection_connect(void *ctx, struct connect_request *request)
 
 static void add(struct uma *uma, struct connection *c)
 {
-    struct unit_message ask = {
-        .kind = UNIT_CONNECTION_ADD, .volume = c->volume->number, .connection = c->number};
-    c->state = CONNECTION_ADDING;
-    unit_send(uma, unit_of(uma, c), &ask, -1);
+    set_state(uma, c, CONNECTION_ADDING);
+    unit_tell_connection(uma, unit_of(uma, c), c);
+}
+
+static void refuse(struct uma *uma, struct connection *c, enum connect_status status)
+{
+    struct connect_request *request = c->request;
+    slot_free(uma, c);
+    answer(request, status, 0);
+}
+
+static void refuse_routed(struct uma *uma, struct connection *c, enum connect_status status)
+{
+    uma->cta->route_remove(uma->cta_ctx, c->number);
+    refuse(uma, c, status);
 }
 
 void connection_on_route(void *ctx, uint32_t number, enum connect_status status)
@@ -113,44 +149,50 @@ void connection_on_route(void *ctx, uint32_t number, enum connect_status status)
     struct connection *c = find(uma, number);
     CHECK(c != NULL && c->state == CONNECTION_ROUTING);
     if (status != CONNECT_OK) {
-        struct connect_request *request = c->request;
-        slot_free(uma, c);
-        answer(request, status, 0);
+        refuse(uma, c, status);
         return;
     }
-    c->state = CONNECTION_ROUTED;
+    if (c->volume->state == VOLUME_LEAVING) { // it came while the volume was going
+        refuse_routed(uma, c, CONNECT_NO_VOLUME);
+        return;
+    }
+    set_state(uma, c, CONNECTION_ROUTED);
     enum unit_state state = unit_of(uma, c)->state;
     if (state == UNIT_READY || state == UNIT_CONNECTING) {
         add(uma, c);
     }
 }
 
-static void refused_by_unit(struct uma *uma, struct connection *c)
-{
-    struct connect_request *request = c->request;
-    uma->cta->route_remove(uma->cta_ctx, c->number);
-    slot_free(uma, c);
-    answer(request, CONNECT_REFUSED, 0);
-}
-
-void connection_on_added(struct uma *uma, const struct unit_message *said)
+// A process answers for the connections of its own unit, once each: whatever else it says of any.
+static struct connection *answered(struct uma *uma, struct unit *unit,
+                                   const struct unit_message *said)
 {
     struct connection *c = find(uma, said->connection);
-    if (c == NULL || c->state != CONNECTION_ADDING) {
+    if (c == NULL || unit_of(uma, c) != unit) {
+        unit_say(uma, unit, "answered for a connection that is not its");
+        unit_on_event(uma, unit, UNIT_ON_BROKEN);
+        return NULL;
+    }
+    return c;
+}
+
+void connection_on_added(struct uma *uma, struct unit *unit, const struct unit_message *said)
+{
+    struct connection *c = answered(uma, unit, said);
+    if (c == NULL || c->state != CONNECTION_ADDING || !list_is_empty(&c->unsaid)) {
         return;
     }
-    struct unit *unit = unit_of(uma, c);
     if (said->error != 0 && !c->is_new) {
         unit_say(uma, unit, "would not have a connection that its predecessor had");
         unit_on_event(uma, unit, UNIT_ON_BROKEN);
         return;
     }
     if (said->error != 0) {
-        refused_by_unit(uma, c);
+        refuse_routed(uma, c, CONNECT_REFUSED);
         unit_check_progress(uma, unit);
         return;
     }
-    c->state = CONNECTION_OPEN;
+    set_state(uma, c, CONNECTION_OPEN);
     if (c->is_new) {
         c->is_new = false;
         struct connect_request *request = c->request;
@@ -170,24 +212,23 @@ void connection_disconnect(void *ctx, uint32_t number)
     struct uma *uma = ctx;
     struct connection *c = find(uma, number);
     CHECK(c != NULL && !c->is_new);
+    struct unit *unit = unit_of(uma, c);
+    bool is_told =
+        c->state == CONNECTION_OPEN || (c->state == CONNECTION_ADDING && list_is_empty(&c->unsaid));
     uma->cta->route_remove(uma->cta_ctx, number);
-    if (c->state != CONNECTION_OPEN) { // its unit's process does not know it, or is being told
-        bool is_told = c->state == CONNECTION_ADDING;
-        c->state = CONNECTION_REMOVING;
-        if (!is_told) {
-            slot_free(uma, c);
-            return;
-        }
+    if (is_told) {
+        set_state(uma, c, CONNECTION_REMOVING);
+        unit_tell_connection(uma, unit, c);
+    } else {
+        slot_free(uma, c);
     }
-    c->state = CONNECTION_REMOVING;
-    unit_send(uma, unit_of(uma, c),
-              &(struct unit_message){.kind = UNIT_CONNECTION_REMOVE, .connection = number}, -1);
+    unit_check_progress(uma, unit); // the others may have waited for it
 }
 
-void connection_on_removed(struct uma *uma, const struct unit_message *said)
+void connection_on_removed(struct uma *uma, struct unit *unit, const struct unit_message *said)
 {
-    struct connection *c = find(uma, said->connection);
-    if (c != NULL && c->state == CONNECTION_REMOVING) {
+    struct connection *c = answered(uma, unit, said);
+    if (c != NULL && c->state == CONNECTION_REMOVING && list_is_empty(&c->unsaid)) {
         slot_free(uma, c);
     }
 }
@@ -208,8 +249,10 @@ void connections_drop(struct uma *uma, const struct volume *volume)
         bool is_open =
             c->state == CONNECTION_OPEN ||
             (c->state != CONNECTION_UNUSED && c->state != CONNECTION_REMOVING && !c->is_new);
-        if (is_open && c->volume == volume && !c->is_dropped) {
-            c->is_dropped = true;
+        if (c->volume == volume && c->is_new && c->state == CONNECTION_ROUTED) {
+            refuse_routed(uma, c, CONNECT_NO_VOLUME);
+        } else if (is_open && c->volume == volume && !c->is_dropped) {
+            set_dropped(uma, c);
             uma->cta->route_fail(uma->cta_ctx, c->number, uma->now);
             c->tts->drop(c->tts_ctx, c->number);
         }
@@ -222,7 +265,7 @@ void connections_add_all(struct uma *uma, struct unit *unit)
 {
     for (unsigned i = 0; i < NODE_CONNECTION_COUNT_MAX; i++) {
         struct connection *c = &uma->connections[i];
-        if (c->state == CONNECTION_ROUTED && unit_of(uma, c) == unit) {
+        if (c->state == CONNECTION_ROUTED && !c->is_dropped && unit_of(uma, c) == unit) {
             add(uma, c);
         }
     }
@@ -237,22 +280,12 @@ void connections_lost(struct uma *uma, struct unit *unit)
         }
         if (c->state == CONNECTION_REMOVING) {
             slot_free(uma, c);
+        } else if (c->is_new && c->volume->state == VOLUME_LEAVING) {
+            refuse_routed(uma, c, CONNECT_NO_VOLUME);
         } else if (c->state != CONNECTION_ROUTING) {
-            c->state = CONNECTION_ROUTED;
+            set_state(uma, c, CONNECTION_ROUTED);
         }
     }
-}
-
-bool connections_are_added(const struct uma *uma, const struct unit *unit)
-{
-    for (unsigned i = 0; i < NODE_CONNECTION_COUNT_MAX; i++) {
-        const struct connection *c = &uma->connections[i];
-        bool is_missing = c->state == CONNECTION_ROUTED || c->state == CONNECTION_ADDING;
-        if (is_missing && &uma->units[c->volume->unit] == unit) {
-            return false;
-        }
-    }
-    return true;
 }
 
 unsigned connections_of(const struct uma *uma, const struct volume *volume)

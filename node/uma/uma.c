@@ -17,6 +17,10 @@ struct uma *uma_create(const struct uma_parts *parts)
     uma->table.rows = uma->rows;
     for (unsigned i = 0; i < NODE_VOLUME_COUNT_MAX; i++) {
         uma->volumes[i].keepsake = -1;
+        list_init(&uma->volumes[i].unsaid);
+    }
+    for (unsigned i = 0; i < NODE_CONNECTION_COUNT_MAX; i++) {
+        list_init(&uma->connections[i].unsaid);
     }
     return uma;
 }
@@ -89,6 +93,7 @@ int uma_volume_add(struct uma *uma, const struct volume_wish *wish, instant_ns n
                          .unit = unit_number(uma, unit),
                          .keepsake = -1,
                          .wish = *wish};
+    list_init(&v->unsaid);
     if (uma->is_started && unit->state == UNIT_READY) {
         volumes_open(uma, unit);
     } else if (uma->is_started) {
@@ -105,13 +110,16 @@ int uma_volume_remove(struct uma *uma, const char *name, instant_ns now)
     if (v == NULL || v->state == VOLUME_LEAVING || v->state == VOLUME_CLOSING) {
         return -ENOENT;
     }
-    bool is_being_opened = v->state == VOLUME_OPENING;
+    struct unit *unit = &uma->units[v->unit];
+    bool is_being_opened = v->state == VOLUME_OPENING && list_is_empty(&v->unsaid);
+    list_remove(&v->unsaid);
     v->state = VOLUME_LEAVING;
     resources_advertise(uma);
     connections_drop(uma, v);
     if (!is_being_opened) {
         volume_leave(uma, v);
     }
+    unit_check_progress(uma, unit); // the others may have waited for it
     return 0;
 }
 
@@ -142,8 +150,7 @@ void uma_rescan(struct uma *uma, instant_ns now)
     for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
         struct unit *unit = &uma->units[v->unit];
         if (unit->state == UNIT_READY && v->state == VOLUME_OPEN) {
-            unit_send(uma, unit, &(struct unit_message){.kind = UNIT_PROBE, .volume = v->number},
-                      -1);
+            unit_tell_volume(uma, unit, v);
         } else if (unit->state == UNIT_READY && v->state == VOLUME_FAILED) {
             volumes_open(uma, unit);
         }
@@ -173,12 +180,16 @@ void uma_on_message(struct uma *uma, uint32_t number, const struct unit_message 
 {
     struct unit *unit = &uma->units[number];
     uma->now = now;
-    if (message->kind == UNIT_OPEN) {
+    bool counts = unit->state != UNIT_DYING;
+    if (message->kind == UNIT_OPEN && counts) {
         volume_on_open(uma, unit, message, keepsake);
         return;
     }
     if (keepsake >= 0) {
         uma->parts.close_keepsake(uma->parts.ctx, keepsake);
+    }
+    if (!counts) {
+        return;
     }
     switch (message->kind) {
     case UNIT_HELLO:
@@ -191,10 +202,10 @@ void uma_on_message(struct uma *uma, uint32_t number, const struct unit_message 
         volume_on_close(uma, unit, message);
         break;
     case UNIT_CONNECTION_ADD:
-        connection_on_added(uma, message);
+        connection_on_added(uma, unit, message);
         break;
     case UNIT_CONNECTION_REMOVE:
-        connection_on_removed(uma, message);
+        connection_on_removed(uma, unit, message);
         break;
     case UNIT_STATUS:
         unit->counters = message->counters;
@@ -203,6 +214,12 @@ void uma_on_message(struct uma *uma, uint32_t number, const struct unit_message 
         unit_say(uma, unit, "said what means nothing");
         unit_on_event(uma, unit, UNIT_ON_BROKEN);
     }
+}
+
+void uma_on_writable(struct uma *uma, uint32_t number, instant_ns now)
+{
+    uma->now = now;
+    unit_on_writable(uma, &uma->units[number]);
 }
 
 void uma_on_exit(struct uma *uma, uint32_t number, const char *how, instant_ns now)
@@ -223,9 +240,10 @@ void uma_on_exit(struct uma *uma, uint32_t number, const char *how, instant_ns n
 instant_ns uma_next_deadline(const struct uma *uma)
 {
     instant_ns at = uma->tts_retry_ns;
-    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
-        if (uma->units[i].is_used) {
-            at = instant_min(at, uma->units[i].timer_ns);
+    for (unsigned i = 0; i < uma->unit_end; i++) {
+        const struct unit *unit = &uma->units[i];
+        if (unit->is_used) {
+            at = instant_min(at, instant_min(unit->timer_ns, unit->hear_by_ns));
         }
     }
     return at;
@@ -234,9 +252,13 @@ instant_ns uma_next_deadline(const struct uma *uma)
 void uma_on_deadline(struct uma *uma, instant_ns now)
 {
     uma->now = now;
-    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
-        if (uma->units[i].is_used && uma->units[i].timer_ns <= now) {
-            unit_on_event(uma, &uma->units[i], UNIT_ON_TIMER);
+    for (unsigned i = 0; i < uma->unit_end; i++) {
+        struct unit *unit = &uma->units[i];
+        if (unit->is_used && unit->timer_ns <= now) {
+            unit_on_event(uma, unit, UNIT_ON_TIMER);
+        }
+        if (unit->is_used && unit->hear_by_ns <= now) {
+            unit_on_deaf(uma, unit);
         }
     }
     if (uma->tts_retry_ns <= now) {
@@ -315,7 +337,7 @@ void uma_ask_counters(struct uma *uma)
 {
     for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
         if (uma->units[i].is_used && uma->units[i].state == UNIT_READY) {
-            unit_send(uma, &uma->units[i], &(struct unit_message){.kind = UNIT_STATUS}, -1);
+            unit_tell_status(uma, &uma->units[i]);
         }
     }
 }

@@ -3,6 +3,7 @@
 // clients to them.
 //
 //     unit_manager.c       units: their processes, their states, their restarts
+//     unit_telling.c       what their processes are to be told, as fast as they read
 //     unit_initialize.c    discovery: device profiles, identities, the hardware resource table
 //     connection_manager.c connections: CTA (262), RTA (261), and back to the TTS (260)
 //     uma.c                the agent as others see it
@@ -54,6 +55,8 @@ struct uma_parts {
     int (*spawn)(void *ctx, uint32_t unit);
     // Kills it; uma_on_exit follows.
     void (*kill)(void *ctx, uint32_t unit);
+    // 0; -EAGAIN: not now, and uma_on_writable follows when it can be; other errors: the process is
+    // gone, and uma_on_exit follows.
     int (*send)(void *ctx, uint32_t unit, const struct unit_message *message, int keepsake);
     // The CTA's end of the unit's bus, for all its processes.
     struct frame_port (*bus)(void *ctx, uint32_t unit);
@@ -96,6 +99,8 @@ void uma_stop(struct uma *uma, instant_ns now);
 // From the unit's process. A descriptor becomes the UMA's; -1: none.
 void uma_on_message(struct uma *uma, uint32_t unit, const struct unit_message *message,
                     int keepsake, instant_ns now);
+// The socket to the unit's process takes messages again.
+void uma_on_writable(struct uma *uma, uint32_t unit, instant_ns now);
 // The unit's process has ended, and been waited for. `how`: for people.
 void uma_on_exit(struct uma *uma, uint32_t unit, const char *how, instant_ns now);
 

@@ -1,6 +1,7 @@
 // Unit initialize: what the volumes are. Discovery through the RTAs, device profiles and the
 // hardware resource table, which the TTSs advertise.
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,25 +34,21 @@ struct volume *volume_by_name(struct uma *uma, const char *name)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static void volume_open(struct uma *uma, struct unit *unit, struct volume *v)
-{
-    struct unit_message ask = {.kind = UNIT_OPEN,
-                               .volume = v->number,
-                               .is_restart = v->was_open,
-                               .read_only = v->wish.read_only};
-    snprintf(ask.uri, sizeof ask.uri, "%s", v->wish.uri);
-    v->state = VOLUME_OPENING;
-    unit_send(uma, unit, &ask, v->keepsake);
-}
-
 void volumes_open(struct uma *uma, struct unit *unit)
 {
     for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
         bool is_to_open = v->state == VOLUME_NEW || v->state == VOLUME_FAILED;
         if (v->unit == unit_number(uma, unit) && is_to_open) {
-            volume_open(uma, unit, v);
+            v->state = VOLUME_OPENING;
+            unit_tell_volume(uma, unit, v);
         }
     }
+}
+
+void volumes_retry(struct uma *uma, struct unit *unit)
+{
+    volumes_open(uma, unit);
+    volumes_leave(uma, unit);
 }
 
 void volumes_lost(struct uma *uma, struct unit *unit)
@@ -62,7 +59,6 @@ void volumes_lost(struct uma *uma, struct unit *unit)
         }
         if (v->state == VOLUME_CLOSING) {
             v->state = VOLUME_LEAVING;
-            volume_leave(uma, v);
         } else if (v->state != VOLUME_LEAVING) {
             v->state = VOLUME_NEW;
         }
@@ -168,7 +164,9 @@ static void volume_free(struct uma *uma, struct volume *v)
     if (v->keepsake >= 0) {
         uma->parts.close_keepsake(uma->parts.ctx, v->keepsake);
     }
+    list_remove(&v->unsaid);
     *v = (struct volume){.keepsake = -1};
+    list_init(&v->unsaid);
     resources_advertise(uma);
     unit_check_needed(uma, unit);
 }
@@ -176,22 +174,38 @@ static void volume_free(struct uma *uma, struct volume *v)
 void volume_leave(struct uma *uma, struct volume *v)
 {
     struct unit *unit = &uma->units[v->unit];
-    if (v->state != VOLUME_LEAVING || connections_of(uma, v) > 0) {
+    if (v->state != VOLUME_LEAVING || unit->is_being_lost || connections_of(uma, v) > 0) {
         return;
     }
     if (unit->state == UNIT_READY || unit->state == UNIT_OPENING ||
         unit->state == UNIT_CONNECTING) {
         v->state = VOLUME_CLOSING;
-        unit_send(uma, unit, &(struct unit_message){.kind = UNIT_CLOSE, .volume = v->number}, -1);
+        unit_tell_volume(uma, unit, v);
     } else {
         volume_free(uma, v);
+    }
+}
+
+void volumes_leave(struct uma *uma, struct unit *unit)
+{
+    uint32_t number = unit_number(uma, unit);
+    for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
+        if (v->unit == number && v->state == VOLUME_LEAVING) {
+            volume_leave(uma, v);
+        }
     }
 }
 
 void volume_on_close(struct uma *uma, struct unit *unit, const struct unit_message *answer)
 {
     struct volume *v = volume_answered(uma, unit, answer);
-    if (v != NULL && v->state == VOLUME_CLOSING) {
+    if (v == NULL || v->state != VOLUME_CLOSING) {
+        return;
+    }
+    if (answer->error == -EBUSY) { // its device has not answered everything yet
+        v->state = VOLUME_LEAVING;
+        unit_check_progress(uma, unit);
+    } else {
         volume_free(uma, v);
     }
 }

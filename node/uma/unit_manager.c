@@ -1,6 +1,5 @@
 // The unit manager: processes of RTAs, their states and restarts.
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -62,13 +61,17 @@ struct unit *unit_of_name(struct uma *uma, const char *name)
     *unused = (struct unit){.is_used = true,
                             .since_ns = uma->now,
                             .timer_ns = INSTANT_NEVER,
+                            .hear_by_ns = INSTANT_NEVER,
                             .backoff_ns = backoff_first_ns};
+    list_init(&unused->unsaid_volumes);
+    list_init(&unused->unsaid_connections);
     snprintf(unused->name, sizeof unused->name, "%s", name);
     uint32_t number = unit_number(uma, unused);
     if (!uma->cta->unit_add(uma->cta_ctx, number, uma->parts.bus(uma->parts.ctx, number))) {
         unused->is_used = false;
         return NULL;
     }
+    uma->unit_end = uma->unit_end > number ? uma->unit_end : number + 1;
     return unused;
 }
 
@@ -143,7 +146,7 @@ static void enter(struct uma *uma, struct unit *unit)
         break;
     case UNIT_ENDING:
         unit->timer_ns = instant_after(uma->now, drain_within_ns);
-        unit_send(uma, unit, &(struct unit_message){.kind = UNIT_DRAIN}, -1);
+        unit_tell_drain(uma, unit);
         break;
     case UNIT_DYING:
         uma->parts.kill(uma->parts.ctx, unit_number(uma, unit));
@@ -163,7 +166,7 @@ static void stay(struct uma *uma, struct unit *unit, enum unit_event event)
     if (unit->state == UNIT_ENDING) {
         uma->parts.kill(uma->parts.ctx, unit_number(uma, unit));
     } else if (event == UNIT_ON_TIMER) {
-        volumes_open(uma, unit); // those that have failed
+        volumes_retry(uma, unit);
     }
 }
 
@@ -177,9 +180,12 @@ static void leave_process(struct uma *uma, struct unit *unit)
 {
     bool was_healthy = unit->state == UNIT_READY && uma->now - unit->since_ns >= healthy_after_ns;
     unit->backoff_ns = was_healthy ? backoff_first_ns : unit->backoff_ns;
-    uma->cta->unit_lost(uma->cta_ctx, unit_number(uma, unit));
+    unit->is_being_lost = true;
+    uma->cta->unit_lost(uma->cta_ctx, unit_number(uma, unit), uma->now);
+    unit_telling_reset(unit);
     connections_lost(uma, unit);
     volumes_lost(uma, unit);
+    unit->is_being_lost = false;
 }
 
 void unit_on_event(struct uma *uma, struct unit *unit, enum unit_event event)
@@ -192,26 +198,20 @@ void unit_on_event(struct uma *uma, struct unit *unit, enum unit_event event)
         stay(uma, unit, event);
         return;
     }
-    if (has_process(unit->state) && (next == UNIT_DYING || !has_process(next))) {
+    bool is_lost = has_process(unit->state) && (next == UNIT_DYING || !has_process(next));
+    if (is_lost) {
         leave_process(uma, unit);
     }
     unit->state = next;
     unit->since_ns = uma->now;
     unit->timer_ns = INSTANT_NEVER;
     enter(uma, unit);
-}
-
-/* ---- messages and progress ------------------------------------------------------------------- */
-
-void unit_send(struct uma *uma, struct unit *unit, const struct unit_message *message, int keepsake)
-{
-    int error = uma->parts.send(uma->parts.ctx, unit_number(uma, unit), message, keepsake);
-    // A process that is gone is told of by its exit; one that does not read is no use.
-    if (error == -EAGAIN) {
-        unit_say(uma, unit, "does not read what it is told");
-        unit_on_event(uma, unit, UNIT_ON_BROKEN);
+    if (is_lost) {
+        volumes_leave(uma, unit);
     }
 }
+
+/* ---- progress -------------------------------------------------------------------------------- */
 
 void unit_on_hello(struct uma *uma, struct unit *unit, const struct unit_message *message)
 {
@@ -224,26 +224,40 @@ void unit_on_hello(struct uma *uma, struct unit *unit, const struct unit_message
 
 // Volumes of a unit that was ready before must all come back before anything is sent again: a
 // request to one that is missing would be refused.
+static bool volumes_are_back(struct uma *uma, const struct unit *unit)
+{
+    for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
+        bool is_opening = v->state == VOLUME_OPENING || v->state == VOLUME_NEW;
+        bool is_missing = v->state == VOLUME_FAILED && v->was_open;
+        if (v->unit == unit_number(uma, unit) && (is_opening || is_missing)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Is there a volume that the process is to open or to close, and could not?
+static bool has_failed_volume(struct uma *uma, const struct unit *unit)
+{
+    for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
+        bool could_not = v->state == VOLUME_FAILED || v->state == VOLUME_LEAVING;
+        if (v->unit == unit_number(uma, unit) && could_not) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void unit_check_progress(struct uma *uma, struct unit *unit)
 {
-    bool is_opening = false, has_failed = false;
-    for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
-        if (v->unit == unit_number(uma, unit)) {
-            is_opening |= v->state == VOLUME_OPENING || v->state == VOLUME_NEW;
-            has_failed |= v->state == VOLUME_FAILED && v->was_open;
-        }
-    }
-    if (unit->state == UNIT_OPENING && !is_opening && !has_failed) {
+    if (unit->state == UNIT_OPENING && volumes_are_back(uma, unit)) {
         unit_on_event(uma, unit, UNIT_ON_OPENED);
-    } else if (unit->state == UNIT_CONNECTING && connections_are_added(uma, unit)) {
+    } else if (unit->state == UNIT_CONNECTING && unit->missing_count == 0) {
         unit_on_event(uma, unit, UNIT_ON_CONNECTED);
     }
-    for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
-        if (v->unit == unit_number(uma, unit) && v->state == VOLUME_FAILED &&
-            unit->timer_ns == INSTANT_NEVER &&
-            (unit->state == UNIT_READY || unit->state == UNIT_OPENING)) {
-            unit->timer_ns = instant_after(uma->now, reopen_after_ns);
-        }
+    if ((unit->state == UNIT_READY || unit->state == UNIT_OPENING) &&
+        unit->timer_ns == INSTANT_NEVER && has_failed_volume(uma, unit)) {
+        unit->timer_ns = instant_after(uma->now, reopen_after_ns);
     }
 }
 

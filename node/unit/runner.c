@@ -26,6 +26,9 @@ struct runner {
     struct rta *rta;
     struct bus_end bus;
     bool has_ended;
+    bool has_unsaid; // an answer that the socket had no room for: no more is read before it is out
+    struct unit_message unsaid;
+    int unsaid_keepsake; // the device's
     struct loop_member member;
     struct loop_watch *channel_watch;
     struct loop_watch *bell_watch;
@@ -64,7 +67,16 @@ static bool port_receive(void *ctx, struct frame *ret)
 
 static int port_say(void *ctx, const struct unit_message *message, int keepsake)
 {
-    return channel_send(((struct runner *)ctx)->parts.channel, message, keepsake);
+    struct runner *r = ctx;
+    int error = channel_send(r->parts.channel, message, keepsake);
+    if (error == -EAGAIN) {
+        r->has_unsaid = true;
+        r->unsaid = *message;
+        r->unsaid_keepsake = keepsake;
+        loop_watch_change(r->channel_watch, EPOLLOUT);
+        return 0;
+    }
+    return error;
 }
 
 static instant_ns part_clock(void *ctx)
@@ -114,18 +126,33 @@ static void on_bell(void *ctx, uint32_t events)
     // Watched by edges, so the count need not be read; the batch's end looks at the bus.
 }
 
+// The answer that waits. False: it still does.
+static bool unsaid_say(struct runner *r)
+{
+    if (r->has_unsaid &&
+        channel_send(r->parts.channel, &r->unsaid, r->unsaid_keepsake) == -EAGAIN) {
+        return false;
+    }
+    if (r->has_unsaid) {
+        r->has_unsaid = false;
+        loop_watch_change(r->channel_watch, EPOLLIN);
+    }
+    return true;
+}
+
+// Each message has one answer at most: who does not read answers is not read from.
 static void on_channel(void *ctx, uint32_t events)
 {
     struct runner *r = ctx;
     struct unit_message message;
-    int keepsake = -1, got;
-    while ((got = channel_receive(r->parts.channel, &message, &keepsake)) > 0) {
+    int keepsake = -1, got = -EAGAIN;
+    while (unsaid_say(r) && (got = channel_receive(r->parts.channel, &message, &keepsake)) > 0) {
         if (!rta_on_message(r->rta, &message, keepsake, loop_now(r->parts.loop))) {
             end(r);
             return;
         }
     }
-    if (got != -EAGAIN && got != -EINTR) {
+    if (got <= 0 && got != -EAGAIN && got != -EINTR) {
         end(r);
     }
 }

@@ -310,7 +310,7 @@ static inline void rig_rta_start(struct rig *rig)
 // The process is gone with all it held, the bus is new.
 static inline void rig_rta_kill(struct rig *rig)
 {
-    cta_for_uma.unit_lost(rig->cta, RIG_UNIT);
+    cta_for_uma.unit_lost(rig->cta, RIG_UNIT, rig->now);
     rta_destroy(rig->rta);
     rig->rta = NULL;
     rig->held_count = 0;

@@ -371,6 +371,26 @@ static void a_volume_that_goes_ends_what_waits_for_it(void **state)
 
 /* ---- routes ---------------------------------------------------------------------------------- */
 
+static void what_a_hanging_device_has_of_a_volume_that_goes_ends_with_its_process(void **state)
+{
+    struct rig *rig = rig_ready();
+    struct service_request write = rig_request(NODE_WRITE, 0, BLOCK);
+    rig->holds = true;
+    rig_submit_request(rig, &write);
+    rig_run(rig);
+    cta_for_uma.route_fail(rig->cta, RIG_CONNECTION, rig->now);
+    assert_int_equal(rig->completed, 0); // the device may answer yet
+    rig_rta_kill(rig);
+    assert_int_equal(rig->completed, 1);
+    assert_int_equal(rig->last_completion, NODE_NO_VOLUME);
+    cta_for_uma.route_remove(rig->cta, RIG_CONNECTION);
+    cta_for_uma.unit_ready(rig->cta, RIG_UNIT, rig->now);
+    assert_int_equal(counters_of(rig).replays, 0);
+    // No fence was waited for: the device may still read from there.
+    assert_int_equal(cta_pool_taken_len(rig->cta), BLOCK);
+    rig_destroy(rig);
+}
+
 static void a_client_that_comes_back_waits_for_its_former_requests(void **state)
 {
     struct rig *rig = rig_create();
@@ -427,6 +447,7 @@ int main(void)
         cmocka_unit_test(a_deadline_ends_a_request_but_not_its_transaction),
         cmocka_unit_test(a_deadline_ends_a_request_that_waits_for_its_unit),
         cmocka_unit_test(a_volume_that_goes_ends_what_waits_for_it),
+        cmocka_unit_test(what_a_hanging_device_has_of_a_volume_that_goes_ends_with_its_process),
         cmocka_unit_test(a_client_that_comes_back_waits_for_its_former_requests),
         cmocka_unit_test(a_slot_that_is_taken_is_refused),
     };

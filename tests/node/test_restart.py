@@ -64,6 +64,21 @@ def one_rta_with_two_volumes_comes_back_with_both():
             run('qemu-io', '-f', 'raw', '-c', 'read -P 5 0 64k', node.uri(volume))
 
 
+@case
+def a_hanging_device_that_was_removed_keeps_no_other_volume_from_coming_back():
+    need('qemu-io')
+    with Node('--rta=one', 'a=delay+ram:1M?delay.read=1000s', 'b=ram:1M') as node:
+        run('qemu-io', '-f', 'raw', '-c', 'write -P 5 0 64k', node.uri('b'))
+        client = subprocess.Popen(['qemu-io', '-f', 'raw', '-c', 'read 0 4k', node.uri('a')],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until(lambda: status(node)['rtas'][0]['in_flight'] > 0)
+        assert weft('rescan', '--remove=a', node.process.pid).returncode == 0
+        kill_rtas(node)
+        run('qemu-io', '-f', 'raw', '-c', 'read -P 5 0 64k', node.uri('b'))
+        assert client.wait(20) != 0
+        assert [volume['name'] for volume in status(node)['volumes']] == ['b']
+
+
 def kill_amid_writes(node, size):
     """Kills a client, and then the RTA, with the client's writes in flight. Were there any?"""
     writes = [word for at in range(0, size, 4 << 20)
