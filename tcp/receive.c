@@ -329,8 +329,9 @@ static enum tcp_refusal take_gaps(struct tcp_receive *r, const struct arrival *a
 {
     enum tcp_refusal refusal = TCP_TAKEN;
     while (left < right) {
-        if (left < r->nxt) {
-            left = r->nxt; // a range that was reached meanwhile
+        if (left < r->nxt) { // a range that was reached meanwhile
+            note_duplicate(r, left, tcp_seq_min(r->nxt, right));
+            left = r->nxt;
             continue;
         }
         struct gap g = {left, right, tcp_ranges_find(&r->ranges, left)};
@@ -436,21 +437,33 @@ static bool is_recent(const struct tcp_receive *r, struct tcp_block block)
     return false;
 }
 
+// The block that holds what came twice, if that lies beyond a hole; else an empty one.
+static struct tcp_block duplicate_holder(const struct tcp_receive *r)
+{
+    unsigned i = tcp_ranges_find(&r->ranges, r->dsack.left);
+    bool is_beyond_hole = r->has_dsack && r->dsack.left > r->nxt && i < r->ranges.count;
+    return is_beyond_hole ? block_around(&r->ranges, i) : (struct tcp_block){0};
+}
+
 unsigned tcp_receive_sack(const struct tcp_receive *r, struct tcp_sack_block *blocks, unsigned max)
 {
     const struct tcp_ranges *ranges = &r->ranges;
+    struct tcp_block holder = duplicate_holder(r);
     unsigned count = 0;
     if (r->has_dsack && max > 0) {
         blocks[count++] = on_wire(r->dsack); // what holds it follows, even if it is just that
     }
+    if (holder.left < holder.right && count < max) {
+        blocks[count++] = on_wire(holder);
+    }
     for (unsigned i = 0; i < r->recent_count && count < max; i++) {
-        if (r->recent[i].left > r->nxt) {
+        if (r->recent[i].left > r->nxt && r->recent[i].left != holder.left) {
             blocks[count++] = on_wire(r->recent[i]);
         }
     }
     for (unsigned i = 0; i < ranges->count && count < max; i++) {
         struct tcp_block block = block_around(ranges, i);
-        if (block.left > r->nxt && !is_recent(r, block)) {
+        if (block.left > r->nxt && block.left != holder.left && !is_recent(r, block)) {
             blocks[count++] = on_wire(block);
         }
         while (i + 1 < ranges->count && ranges->range[i + 1].right <= block.right) {

@@ -93,6 +93,81 @@ static void old_octets_are_reported_as_duplicates(void **state)
     script_close(&s);
 }
 
+static void duplicate_beyond_a_hole_is_followed_by_the_block_that_holds_it(void **state)
+{
+    (void)state;
+    script_open(&s, NULL);
+    peer_data(&s, 1001, 1000);
+    expect_sack(&s, 1, 1, 1001, 2001);
+    peer_data(&s, 2001, 1000);
+    expect_sack(&s, 1, 1, 1001, 3001);
+    peer_data(&s, 4001, 1000);
+    expect_sack(&s, 1, 2, 4001, 5001, 1001, 3001);
+    peer_data(&s, 6001, 1000);
+    expect_sack(&s, 1, 3, 6001, 7001, 4001, 5001, 1001, 3001);
+    peer_data(&s, 1501, 500);
+    expect_sack(&s, 1, 4, 1501, 2001, 1001, 3001, 6001, 7001, 4001, 5001);
+    script_close(&s);
+}
+
+static void duplicate_in_a_segment_that_closes_the_first_hole_is_reported(void **state)
+{
+    (void)state;
+    script_open(&s, NULL);
+    peer_data(&s, 1001, 1000);
+    expect_sack(&s, 1, 1, 1001, 2001);
+    peer_data(&s, 1, 1500);
+    expect_sack(&s, 2001, 1, 1001, 1501);
+    peer_data(&s, 3001, 1000);
+    expect_sack(&s, 2001, 1, 3001, 4001);
+    peer_data(&s, 2001, 3000); // and goes on behind it
+    expect_sack(&s, 5001, 1, 3001, 4001);
+    assert_int_equal(s.handed, 5000);
+    script_close(&s);
+}
+
+static void blocks_of_the_last_segments_are_repeated_latest_first(void **state)
+{
+    (void)state;
+    static const uint32_t order[] = {5001, 1001, 9001, 3001, 7001};
+    script_open(&s, NULL);
+    for (unsigned i = 0; i < sizeof order / sizeof order[0]; i++) {
+        peer_data(&s, order[i], 1000);
+    }
+    s.out_read = s.out_count - 1;
+    expect_sack(&s, 1, 4, 7001, 8001, 3001, 4001, 9001, 10001, 1001, 2001);
+    peer_data(&s, 2001, 500); // a block that was reported before changes
+    expect_sack(&s, 1, 4, 1001, 2501, 7001, 8001, 3001, 4001, 9001, 10001);
+    script_close(&s);
+}
+
+static void arrival_in_front_of_a_block_kept_otherwise_makes_one_of_both(void **state)
+{
+    (void)state;
+    script_open(&s, NULL);
+    s.beyond = PLACE_BUFFER;
+    peer_data(&s, 2001, 1000);
+    expect_sack(&s, 1, 1, 2001, 3001);
+    s.beyond = PLACE_PLACED;
+    peer_data(&s, 1001, 1000); // two ranges, one block to the peer
+    assert_int_equal(s.tcb->rcv.ranges.count, 2);
+    expect_sack(&s, 1, 1, 1001, 3001);
+    script_close(&s);
+}
+
+static void single_octet_can_be_buffered(void **state)
+{
+    (void)state;
+    script_open(&s, NULL);
+    s.beyond = PLACE_BUFFER;
+    peer_data(&s, 2, 1);
+    expect_sack(&s, 1, 1, 2, 3);
+    peer_data(&s, 1, 1);
+    expect_ack(&s, 3);
+    assert_int_equal(s.handed, 2);
+    script_close(&s);
+}
+
 static void dropped_octets_are_not_acknowledged_and_offered_when_they_come_again(void **state)
 {
     (void)state;
@@ -534,6 +609,11 @@ int main(void)
         cmocka_unit_test(one_segment_fills_a_hole_and_more_beyond_it),
         cmocka_unit_test(what_is_there_already_is_never_offered_again),
         cmocka_unit_test(old_octets_are_reported_as_duplicates),
+        cmocka_unit_test(duplicate_beyond_a_hole_is_followed_by_the_block_that_holds_it),
+        cmocka_unit_test(duplicate_in_a_segment_that_closes_the_first_hole_is_reported),
+        cmocka_unit_test(blocks_of_the_last_segments_are_repeated_latest_first),
+        cmocka_unit_test(arrival_in_front_of_a_block_kept_otherwise_makes_one_of_both),
+        cmocka_unit_test(single_octet_can_be_buffered),
         cmocka_unit_test(dropped_octets_are_not_acknowledged_and_offered_when_they_come_again),
         cmocka_unit_test(dropped_in_order_octets_are_not_acknowledged_either),
         cmocka_unit_test(buffered_octets_are_handed_up_in_order_later),
