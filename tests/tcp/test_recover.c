@@ -189,6 +189,26 @@ static void probe_at_the_tail_asks_after_two_round_trips(void **state)
     script_close(&s);
 }
 
+static void probe_comes_after_a_second_where_no_round_trip_was_measured(void **state)
+{
+    (void)state;
+    script_prepare(&s);
+    script_begin(&s);
+    tcp_connect(s.tcb, s.iss, s.now);
+    script_run(&s);
+    script_wait(&s, NS_PER_S); // the SYN goes twice: its answer measures nothing
+    peer_segment(&s, TCP_SYN | TCP_ACK, 0, 1, 0, &s.peer);
+    skip_all();
+    assert_int_equal(s.tcb->rtt.srtt_ns, 0);
+    user_send(&s, 1000, 0);
+    expect_data(&s, 1, 1000);
+    script_wait(&s, NS_PER_S - 1);
+    expect_nothing(&s);
+    script_wait(&s, 1);
+    assert_int_equal(next_segment(&s)->reason, TCP_REASON_LOSS_PROBE);
+    script_close(&s);
+}
+
 static void loss_that_the_probe_repaired_counts_for_congestion(void **state)
 {
     (void)state;
@@ -368,6 +388,7 @@ int main(void)
         cmocka_unit_test(window_shrinks_in_proportion_and_ends_at_seven_tenths),
         cmocka_unit_test(reno_halves),
         cmocka_unit_test(probe_at_the_tail_asks_after_two_round_trips),
+        cmocka_unit_test(probe_comes_after_a_second_where_no_round_trip_was_measured),
         cmocka_unit_test(loss_that_the_probe_repaired_counts_for_congestion),
         cmocka_unit_test(probe_that_was_not_needed_changes_nothing),
         cmocka_unit_test(timeout_sends_the_first_again_and_begins_with_one_segment),
