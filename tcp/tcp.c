@@ -267,7 +267,9 @@ uint64_t tcp_acked_position(const struct tcb *tcb)
 static void owe_window(struct tcb *tcb)
 {
     const struct tcp_receive *r = &tcb->rcv;
-    if (tcp_is_synchronized(tcb) && r->nxt + tcp_receive_window(r, tcp_emss(tcb)) > r->edge) {
+    uint32_t window = tcp_receive_window(r, tcp_emss(tcb));
+    uint32_t most = (uint32_t)UINT16_MAX << tcb->agreed.rcv_scale; // that can be told
+    if (tcp_is_synchronized(tcb) && r->nxt + (window < most ? window : most) > r->edge) {
         tcb->due |= TCP_DUE_ACK;
     }
 }
