@@ -111,6 +111,45 @@ static void a_request_slot_is_filled_only_once(void **state)
     hole_drop(h);
 }
 
+// The ledger of the hole says that a message ends in it, but the message before it never came: what
+// the hole holds back and what can be delivered are not the same, and that ends the stream.
+static void a_request_whose_predecessor_never_came_is_not_started(void **state)
+{
+    (void)state;
+    struct hole *h = hole_open(NULL);
+    h->is_twin_free = true; // it refuses the number out of turn
+    unsigned first = hole_write(h, h->early.stag, hole_write_to(0), 8); // the hole
+    h->sender.tx_msn[DDP_QN_READ_REQUEST]++;
+    hole_read_request(h, 0, 8);
+    hole_begin(h);
+    hole_arrive(h, first + 1, h->count);
+    assert_int_equal(hole_counters(h)->early_requests, 1);
+    hole_arrive(h, first, first + 1);
+    assert_true(hole_is_over(h));
+    assert_int_equal(hole_counters(h)->refusals[RDMAP_REFUSED_PLACED_APART], 1);
+    assert_int_equal(hole_counters(h)->released_requests, 0);
+    hole_drop(h);
+}
+
+// Not an octet tells of this one: only the count of Sends does.
+static void an_empty_send_whose_predecessor_never_came_is_not_delivered(void **state)
+{
+    (void)state;
+    struct hole *h = hole_open(NULL);
+    h->is_twin_free = true;
+    hole_post_receives(h, 2, 200);
+    unsigned first = hole_write(h, h->early.stag, hole_write_to(0), 8);
+    segment(h, 2, 0, true, 0);
+    hole_begin(h);
+    hole_arrive(h, first + 1, h->count);
+    assert_int_equal(hole_counters(h)->early_sends, 1);
+    hole_arrive(h, first, first + 1);
+    assert_true(hole_is_over(h));
+    assert_int_equal(hole_counters(h)->refusals[RDMAP_REFUSED_PLACED_APART], 1);
+    assert_int_equal(hole_counters(h)->recv_completions, 0);
+    hole_drop(h);
+}
+
 static void message_far_ahead_waits_in_the_transport(void **state)
 {
     (void)state;
@@ -153,6 +192,8 @@ int main(void)
         cmocka_unit_test(octets_in_order_must_not_touch_early_ones),
         cmocka_unit_test(a_message_ends_only_once),
         cmocka_unit_test(a_request_slot_is_filled_only_once),
+        cmocka_unit_test(a_request_whose_predecessor_never_came_is_not_started),
+        cmocka_unit_test(an_empty_send_whose_predecessor_never_came_is_not_delivered),
         cmocka_unit_test(message_far_ahead_waits_in_the_transport),
         cmocka_unit_test(pieces_of_messages_are_bounded),
     };
