@@ -6,8 +6,12 @@ DESTDIR ?=
 PREFIX ?= /usr/local
 # bench: one group, or empty for all of them.
 BENCH  ?=
+# mutants: rooms (parted by commas, or empty for all), what is drawn, and how many.
+ROOM   ?=
+SEED   ?= 1
+N      ?= 100
 
-.PHONY: all demo check bench lint soak install clean help
+.PHONY: all demo check bench lint soak mutants install clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -22,6 +26,7 @@ help:
 	@echo 'make bench      measure; BENCH=group for one group; writes $(BUILD)/bench.json'
 	@echo 'make lint       prove the rules of the house from sources and objects'
 	@echo 'make soak       every test with full counts, and those too long for make check'
+	@echo 'make mutants    change the code and see whether tests notice; ROOM=mem,tcp SEED=1 N=100'
 	@echo 'make install    install below PREFIX ($(PREFIX)), staged in DESTDIR'
 	@echo 'make clean      remove the build directories'
 
@@ -44,9 +49,13 @@ bench: all
 lint: all
 	@tools/lint --build $(BUILD)
 
+mutants:
+	@tools/packages.sh build test
+	@tools/mutants --rooms '$(ROOM)' --seed $(SEED) --count $(N)
+
 install: all
 	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
 	@DESTDIR=$(DESTDIR) meson install -C $(BUILD)
 
 clean:
-	rm -rf $(BUILD) build-asan build-tsan
+	rm -rf $(BUILD) build-asan build-tsan build-mutants

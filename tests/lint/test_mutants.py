@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""tools/mutants: which changes it draws, and that its verdict on a tiny tree is the right one."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MUTANTS = ROOT / 'tools' / 'mutants'
+sys.path.insert(0, str(ROOT / 'tools'))
+
+from lintlib.tree import Source  # noqa: E402
+from mutantlib.sites import sites_of  # noqa: E402
+
+# What it is about, C, and every change of it: "what stands there -> what comes instead".
+CASES = [
+    ('comparisons get and lose their equality', 'int f(int a, int b)\n{\n    g(a < b);\n}\n',
+     ['< -> <=', 'g(a < b) -> ']),
+    ('a pointer\'s star is no product', 'int f(int *a)\n{\n    char *b = *a * c;\n}\n',
+     ['* -> /']),
+    ('a minus sign is no difference', 'int f(void)\n{\n    return -1;\n}\n',
+     ['1 -> 0', '1 -> 2', '-1 -> 0']),
+    ('hexadecimal stays so', 'static const int t[2] = {0x0f, A};\n',
+     ['0x0f -> 0x10', '0x0f -> 0xe', '0x0f, -> ', 'A -> ']),
+    ('conditions are negated as a whole',
+     'void f(int a)\n{\n    if (a) {\n        h();\n    }\n}\n',
+     ['a -> !(a)', 'h() -> ']),
+    ('what returns bool returns its opposite', 'bool f(int a)\n{\n    return g(a);\n}\n',
+     ['g(a) -> !(g(a))']),
+    ('what returns bool returns the other constant', 'bool f(int a)\n{\n    return true;\n}\n',
+     ['true -> false']),
+    ('declarations stay, assignments go', 'void f(int a)\n{\n    int b = a;\n    b = a;\n}\n',
+     ['b = a -> ']),
+    ('two arguments change places', 'void f(int a, int b)\n{\n    h(a, b, 1 + a);\n}\n',
+     ['a, b -> b, a', '+ -> -', '1 -> 0', '1 -> 2', 'h(a, b, 1 + a) -> ']),
+    ('a table loses entries, or has its neighbour\'s value',
+     'const int t[] = {[A] = B, [C] = D};\n',
+     ['B -> D', '[A] = B, -> ', '[C] = D -> ']),
+    ('the size of an array is left alone', 'void f(void)\n{\n    char b[64];\n}\n', []),
+    ('what watches is left alone',
+     'void f(int a)\n{\n    CHECK(a < 1);\n    TRACE(x, a + 1);\n    free(a);\n}\n', []),
+    ('comments and prototypes are left alone', '// a < b\nint f(int a);\nextern int a;\n', []),
+]
+
+# A project of two rooms; `base` has a fault that only the test of the room above can see.
+CODE = '''#include <stdbool.h>
+bool is_over(int value)
+{
+    if (sizeof(int) == 9) {
+        value = 7;
+    }
+    return value > 3;
+}
+'''
+TEST = '''#include <stdbool.h>
+bool is_over(int value);
+int main(void)
+{
+    return %s ? 0 : 1;
+}
+'''
+STRONG = 'is_over(4) && !is_over(3) && !is_over(-8)'
+MESON = '''project('t', 'c', default_options: ['optimization=2'])
+lib = static_library('t', 'base/a.c')
+foreach room : ['base', 'mem']
+    test(room + '/a', executable('test_' + room, 'tests' / room / 'test_a.c', link_with: lib))
+endforeach
+'''
+
+# Which tests there are, and for each verdict whether a mutant has it; who kills.
+TREES = [
+    ('a good test kills', {'base': STRONG, 'mem': 'true'}, {'killed', 'equivalent'}, {'base/a'}),
+    ('what no test sees survives', {'base': 'true', 'mem': 'true'}, {'survived', 'equivalent'},
+     set()),
+    ('tests of rooms above kill too', {'base': 'true', 'mem': STRONG}, {'killed', 'equivalent'},
+     {'mem/a'}),
+    ('a test that fails unmutated is left out', {'base': 'false', 'mem': 'true'},
+     {'survived', 'equivalent'}, set()),
+]
+
+
+def write(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def changes_of(text):
+    with tempfile.TemporaryDirectory(prefix='weft-mutants-') as name:
+        root = pathlib.Path(name)
+        write(root, {'mem/a.c': text})
+        return sorted(f'{text[site.start:site.end]} -> {site.replacement}'
+                      for site in sites_of(Source(root, pathlib.Path('mem/a.c'))))
+
+
+def mutants(root, *words):
+    result = subprocess.run([MUTANTS, '--root', root, *words], capture_output=True, text=True)
+    return result.stdout if result.returncode == 0 else result.stdout + result.stderr
+
+
+def judge_tree(root, expressions):
+    """The verdicts that occur, and who killed."""
+    write(root, {'base/a.c': CODE, 'meson.build': MESON,
+                 'meson_options.txt': "option('tests', type: 'feature')\n",
+                 **{f'tests/{room}/test_a.c': TEST % expression
+                    for room, expression in expressions.items()}})
+    said = json.loads(mutants(root, '--rooms', 'base', '--seed', '1', '--json'))
+    verdicts = {mutant['verdict'] for mutant in said['mutants']}
+    killers = {mutant['by'] for mutant in said['mutants']} - {None}
+    is_untouched = (root / 'base/a.c').read_text() == CODE
+    return verdicts if is_untouched else 'the tree was changed', killers
+
+
+def results():
+    """(name, what is wrong or '')"""
+    for name, text, expected in CASES:
+        found = changes_of(text)
+        yield name, '' if found == sorted(expected) else f'{found} in place of {sorted(expected)}'
+    drawn = [mutants(ROOT, '--list', '--rooms', 'cq', '--count', '9', '--seed', seed)
+             for seed in ('3', '3', '4')]
+    is_same = drawn[0] == drawn[1] and drawn[0].count('@@') >= 18
+    yield 'a seed draws the same again', '' if is_same else drawn[0]
+    yield 'another seed draws others', '' if drawn[0] != drawn[2] else drawn[0]
+    for name, expressions, verdicts, killers in TREES:
+        with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
+            found = judge_tree(pathlib.Path(folder), expressions)
+        yield name, '' if found == (verdicts, killers) else f'found {found}'
+
+
+def main():
+    failed = 0
+    number = 0
+    for number, (name, wrong) in enumerate(results(), 1):
+        print(f'{"not ok" if wrong else "ok"} {number} - {name}', flush=True)
+        if wrong:
+            failed += 1
+            print('\n'.join('# ' + line for line in wrong.splitlines()))
+    print(f'1..{number}')
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

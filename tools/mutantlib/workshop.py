@@ -1,0 +1,167 @@
+"""A copy of the sources with a build of its own, in which one file at a time is changed."""
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+# What only a type checker can tell from a mutant is no mutant: arguments of other types, say.
+COMPILER_FLAGS = '-w -Werror=int-conversion -Werror=incompatible-pointer-types'
+# Folders whose change cannot turn a killed mutant into a survivor of what is left as it was.
+NO_CODE = ('tests', 'docs', 'man')
+
+
+class Broken(Exception):
+    """What the tool needs does not work: the unmutated tree does not build, say."""
+
+
+class Workshop:
+    """`folder` holds src (the copy), build, and what is remembered of earlier runs."""
+
+    def __init__(self, root, folder, jobs, say):
+        self.root = root
+        self.source = folder / 'src'
+        self.build = folder / 'build'
+        self.jobs = jobs
+        self.say = say
+        self.changed = None  # path and text of the file that is mutated now
+        self.copy()
+        self.configure()
+        self.objects = self._objects()
+        self.pristine = {}  # object -> digest of it unmutated
+
+    # --- the copy
+
+    def copy(self):
+        """Makes src equal to the user's tree, touching only files that differ."""
+        wanted = set(self._user_files())
+        digests = {}
+        for path in sorted(wanted):
+            content = (self.root / path).read_bytes()
+            digests[str(path)] = hashlib.sha256(content).hexdigest()
+            ours = self.source / path
+            if not ours.is_file() or ours.read_bytes() != content:
+                ours.parent.mkdir(parents=True, exist_ok=True)
+                ours.unlink(missing_ok=True)
+                shutil.copy(self.root / path, ours)
+        for folder, _, names in os.walk(self.source):
+            for name in names:
+                path = pathlib.Path(folder, name)
+                if path.relative_to(self.source) not in wanted:
+                    path.unlink()
+        self.tree_id = _digest_of(digests)
+        self.code_id = _digest_of({path: digest for path, digest in digests.items()
+                                   if path.split('/')[0] not in NO_CODE})
+
+    def _user_files(self):
+        for folder, folders, names in os.walk(self.root):
+            here = pathlib.Path(folder).relative_to(self.root)
+            if here == pathlib.Path('.'):
+                folders[:] = [name for name in folders
+                              if name != '.git' and not re.match(r'build(-|$)', name)]
+            folders[:] = [name for name in folders if name != '__pycache__']
+            for name in names:
+                if (pathlib.Path(folder) / name).is_file():
+                    yield here / name
+
+    # --- the build
+
+    def configure(self):
+        if (self.build / 'build.ninja').is_file():
+            self._run('ninja', '-C', self.build, 'build.ninja')  # made anew if it must be
+        else:
+            # Without debug information: then objects differ only if what they do differs.
+            self._run('meson', 'setup', self.build, self.source, '-Dtests=enabled',
+                      '-Ddebug=false', '-Dwerror=false', f'-Dc_args={COMPILER_FLAGS}')
+
+    def _run(self, *words):
+        result = subprocess.run([str(word) for word in words], capture_output=True, text=True,
+                                errors='replace', cwd=self.source)
+        if result.returncode != 0:
+            raise Broken(f'{" ".join(map(str, words))}\n{result.stdout[-3000:]}{result.stderr}')
+        return result.stdout
+
+    def build_all(self):
+        """Everything, unmutated; what the objects are like is remembered."""
+        self.restore()
+        self.say('building the unmutated tree')
+        self._run('ninja', '-C', self.build, '-j', self.jobs)
+        for name in self.build.rglob('*.o'):
+            self.pristine[str(name.relative_to(self.build))] = _digest(name)
+        self.headers = self._users_of_headers()
+
+    def make(self, targets):
+        """Builds targets; False if that is not possible, which is the mutant's fault."""
+        result = subprocess.run(['ninja', '-C', self.build, '-j', str(self.jobs), *targets],
+                                capture_output=True)
+        return result.returncode == 0
+
+    def _objects(self):
+        """Source path -> objects made of it."""
+        objects = {}
+        for command in json.loads((self.build / 'compile_commands.json').read_text()):
+            path = (self.build / command['file']).resolve()
+            try:
+                path = path.relative_to(self.source.resolve())
+            except ValueError:
+                continue
+            objects.setdefault(str(path), []).append(command['output'])
+        return objects
+
+    def _users_of_headers(self):
+        """Header path -> objects that are made anew when it changes."""
+        users = {}
+        target = None
+        source = self.source.resolve()
+        for line in self._run('ninja', '-C', self.build, '-t', 'deps').splitlines():
+            if line and not line.startswith(' '):
+                target = line.split(':')[0]
+            elif line.strip().endswith('.h'):
+                path = (self.build / line.strip()).resolve()
+                if path.is_relative_to(source):
+                    users.setdefault(str(path.relative_to(source)), []).append(target)
+        return users
+
+    # --- one mutant
+
+    def mutate(self, mutant):
+        self.restore()
+        path = self.source / mutant.path
+        self.changed = path, path.read_text()
+        path.write_text(mutant.text)
+
+    def restore(self):
+        if self.changed:
+            path, text = self.changed
+            path.write_text(text)
+            self.changed = None
+
+    def objects_of(self, mutant):
+        path = str(mutant.path)
+        return self.objects.get(path) or self.headers.get(path, [])
+
+    def differs(self, mutant):
+        """Whether any object that is made of the mutated file is another than before."""
+        return any(_digest(self.build / name) != self.pristine.get(name)
+                   for name in self.objects_of(mutant))
+
+    def targets(self):
+        """[(name, file below build)] of what meson builds."""
+        listed = json.loads(self._run('meson', 'introspect', self.build, '--targets'))
+        return [(target['name'],
+                 str(pathlib.Path(target['filename'][0]).relative_to(self.build.resolve())))
+                for target in listed]
+
+    def tests(self):
+        return json.loads(self._run('meson', 'introspect', self.build, '--tests'))
+
+
+def _digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+
+
+def _digest_of(digests):
+    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()[:16]
