@@ -70,7 +70,8 @@ int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *attr
     }
     switch (attr->qp_state) {
     case IBV_QPS_INIT:
-        *attr_mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PORT;
+        *attr_mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PORT | IBV_QP_PKEY_INDEX;
+        attr->pkey_index = 0;
         break;
     case IBV_QPS_RTR:
     case IBV_QPS_RTS:

@@ -120,8 +120,8 @@ void qp_on_established(struct qp *qp, const struct qp_stream *stream, instant_ns
     }
     notice_begin(qp);
     qp_stream_on(qp, QP_STREAM_ON_ESTABLISHED);
-    if (qp->stream_state == QP_STREAM_OPEN && qp->state == QP_INIT) {
-        qp->state = QP_RTS;
+    if (qp->stream_state == QP_STREAM_OPEN && qp->state < QP_RTR) {
+        qp->state = QP_RTS; // in RTR the program asks for it
     }
     qp_settle(qp);
 }

@@ -88,7 +88,7 @@ int qp_create(const struct qp_config *config, struct qp **ret)
     }
     memset(qp, 0, sizeof *qp);
     qp->config = *config;
-    qp->state = QP_INIT;
+    qp->state = QP_RESET;
     qp->rnr_deadline = INSTANT_NEVER;
     qp->terminate_deadline = qp->silence_deadline = INSTANT_NEVER;
     list_init(&qp->requests);

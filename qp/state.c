@@ -1,11 +1,10 @@
 #include "qp/state.h"
 
-// Row: what it is; column: what the program asks for. ibv_modify_qp knows more for other
-// transports; an iWARP queue pair that closes (SQD) does not come back to RTS.
+// Row: what it is; column: what is asked for. An iWARP queue pair that closes (SQD) does not come
+// back to RTS. From INIT only a stream leads to RTS.
 static const bool may_modify[QP_STATE_COUNT][QP_STATE_COUNT] = {
     [QP_RESET] = {[QP_RESET] = true, [QP_INIT] = true, [QP_ERR] = true},
-    [QP_INIT] =
-        {[QP_RESET] = true, [QP_INIT] = true, [QP_RTR] = true, [QP_RTS] = true, [QP_ERR] = true},
+    [QP_INIT] = {[QP_RESET] = true, [QP_INIT] = true, [QP_RTR] = true, [QP_ERR] = true},
     [QP_RTR] = {[QP_RESET] = true, [QP_RTR] = true, [QP_RTS] = true, [QP_ERR] = true},
     [QP_RTS] = {[QP_RESET] = true, [QP_RTS] = true, [QP_SQD] = true, [QP_ERR] = true},
     [QP_SQD] = {[QP_RESET] = true, [QP_SQD] = true, [QP_ERR] = true},

@@ -2,10 +2,10 @@
 //
 // What the program sees and asks for (ibv_modify_qp), values of IBV_QPS_*:
 //
-//     INIT ──▶ RTR ──▶ RTS ──▶ SQD        any ──▶ ERR, any ──▶ RESET ──▶ INIT
-//       └───────────────▲ (a stream was established)
+//     RESET ──▶ INIT ──▶ RTR ──▶ RTS ──▶ SQD        any ──▶ ERR, any ──▶ RESET
+//       └─────────┴───────────────▲ (a stream was established)
 //
-// A fresh queue pair is in INIT: it takes receives at once. SQD is the orderly end of a stream
+// What is posted before RTS waits for it, in RESET too. SQD is the orderly end of a stream
 // (rdma_disconnect): what was posted leaves, then FIN; there is no way back to RTS. SQE does not
 // occur.
 //

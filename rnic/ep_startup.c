@@ -84,9 +84,6 @@ static int open_stream(struct rnic_ep *ep, instant_ns now)
     ep->stream->link->ops->peer_addr(ep->stream, &ep->peer_addr);
     ep->state = EP_OPEN;
     qp_on_established(ep->qp->qp, &stream, now);
-    if (qp_state(ep->qp->qp) == QP_RTR) { // the connection is what RTR waited for
-        qp_modify(ep->qp->qp, QP_RTS, now);
-    }
     rnic_qp_note_state(ep->qp, now);
     return 0;
 }

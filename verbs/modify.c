@@ -21,33 +21,58 @@ enum {
              RIGHT_FLUSH_PERSISTENT,
 };
 
-// Attributes that may come along with a change to each state.
-static const struct {
-    bool is_present;
-    int optional;
-} changes[] = {
-    [IBV_QPS_RESET] = {true, IBV_QP_CUR_STATE},
-    [IBV_QPS_INIT] = {true,
-                      IBV_QP_CUR_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
-    [IBV_QPS_RTR] = {true, IBV_QP_CUR_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-                               IBV_QP_ACCESS_FLAGS | IBV_QP_PATH_MTU | IBV_QP_RQ_PSN |
-                               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | MASK_DESTINATION},
-    [IBV_QPS_RTS] = {true, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PORT | IBV_QP_TIMEOUT |
-                               IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                               IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER},
-    [IBV_QPS_SQD] = {true, IBV_QP_CUR_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY},
-    [IBV_QPS_SQE] = {false, 0},
-    [IBV_QPS_ERR] = {true, IBV_QP_CUR_STATE},
+// InfiniBand's table for RC, as the kernel has it: what must come with a change of state, and what
+// may. There is no way from SQD to RTS: it is the end of an iWARP stream.
+enum {
+    INIT_ATTRS = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+    RTR_ATTRS = MASK_DESTINATION | IBV_QP_PATH_MTU | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                IBV_QP_MIN_RNR_TIMER,
+    RTS_ATTRS = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                IBV_QP_MAX_QP_RD_ATOMIC,
+    SQD_ATTRS = IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ACCESS_FLAGS |
+                IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER,
+    STATE_COUNT = IBV_QPS_ERR + 1,
 };
 
-enum { STATE_COUNT = sizeof changes / sizeof changes[0] };
+static const struct transition {
+    bool is_present;
+    int required, optional;
+} transitions[STATE_COUNT][STATE_COUNT] = {
+    [IBV_QPS_RESET] = {[IBV_QPS_RESET] = {true, 0, 0}, [IBV_QPS_INIT] = {true, INIT_ATTRS, 0}},
+    [IBV_QPS_INIT] = {[IBV_QPS_RESET] = {true, 0, 0},
+                      [IBV_QPS_INIT] = {true, 0, INIT_ATTRS},
+                      [IBV_QPS_RTR] = {true, RTR_ATTRS, IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+                      [IBV_QPS_ERR] = {true, 0, 0}},
+    [IBV_QPS_RTR] = {[IBV_QPS_RESET] = {true, 0, 0},
+                     [IBV_QPS_RTS] = {true, RTS_ATTRS,
+                                      IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS |
+                                          IBV_QP_MIN_RNR_TIMER},
+                     [IBV_QPS_ERR] = {true, 0, 0}},
+    [IBV_QPS_RTS] = {[IBV_QPS_RESET] = {true, 0, 0},
+                     [IBV_QPS_RTS] = {true, 0,
+                                      IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS |
+                                          IBV_QP_MIN_RNR_TIMER},
+                     [IBV_QPS_SQD] = {true, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+                     [IBV_QPS_ERR] = {true, 0, 0}},
+    [IBV_QPS_SQD] = {[IBV_QPS_RESET] = {true, 0, 0},
+                     [IBV_QPS_SQD] = {true, 0, SQD_ATTRS},
+                     [IBV_QPS_ERR] = {true, 0, 0}},
+    [IBV_QPS_SQE] = {[IBV_QPS_RESET] = {true, 0, 0}, [IBV_QPS_ERR] = {true, 0, 0}},
+    [IBV_QPS_ERR] = {[IBV_QPS_RESET] = {true, 0, 0}, [IBV_QPS_ERR] = {true, 0, 0}},
+};
 
-static int state_check(const struct ibv_qp_attr *attr, int mask)
+static int state_check(enum ibv_qp_state from, const struct ibv_qp_attr *attr, int mask)
 {
-    if ((unsigned)attr->qp_state >= STATE_COUNT || !changes[attr->qp_state].is_present) {
+    if ((unsigned)attr->qp_state >= STATE_COUNT) {
         return EINVAL;
     }
-    return mask & ~(IBV_QP_STATE | changes[attr->qp_state].optional) ? EINVAL : 0;
+    const struct transition *t = &transitions[from][attr->qp_state];
+    const int allowed = IBV_QP_STATE | t->required | t->optional;
+    return !t->is_present || (mask & t->required) != t->required || (mask & ~allowed) != 0 ||
+                   ((mask & IBV_QP_CUR_STATE) && attr->cur_qp_state != from)
+               ? EINVAL
+               : 0;
 }
 
 // Values that the device cannot have.
@@ -66,18 +91,18 @@ static int values_check(const struct ibv_qp_attr *attr, int mask)
     return 0;
 }
 
-static int destination_check(const struct ibv_qp_attr *attr, int mask)
+static int destination_check(const struct ibv_qp_attr *attr)
 {
     struct in_addr addr;
-    return (mask & MASK_DESTINATION) != MASK_DESTINATION || !attr->ah_attr.is_global ||
-                   attr->ah_attr.port_num != FRONT_PORT_NUM || attr->ah_attr.grh.sgid_index != 0 ||
-                   attr->dest_qp_num > QP_NUM_MAX ||
+    return !attr->ah_attr.is_global || attr->ah_attr.port_num != FRONT_PORT_NUM ||
+                   attr->ah_attr.grh.sgid_index != 0 || attr->dest_qp_num > QP_NUM_MAX ||
                    !front_gid_parse(&attr->ah_attr.grh.dgid, &addr)
                ? EINVAL
                : 0;
 }
 
-static int modify_check(const struct ibv_qp_attr *attr, int mask)
+// Without a state the attributes are kept, whatever the state.
+static int modify_check(enum ibv_qp_state from, const struct ibv_qp_attr *attr, int mask)
 {
     if (mask & ~MASK_KNOWN || mask & MASK_ABSENT) {
         return EOPNOTSUPP;
@@ -85,11 +110,11 @@ static int modify_check(const struct ibv_qp_attr *attr, int mask)
     if (mask & IBV_QP_QKEY) { // of datagrams
         return EINVAL;
     }
-    int error = mask & IBV_QP_STATE       ? state_check(attr, mask)
+    int error = mask & IBV_QP_STATE       ? state_check(from, attr, mask)
                 : mask & MASK_DESTINATION ? EINVAL
                                           : 0;
-    if (error == 0 && mask & MASK_DESTINATION) {
-        error = destination_check(attr, mask);
+    if (error == 0 && mask & IBV_QP_DEST_QPN) {
+        error = destination_check(attr);
     }
     return error != 0 ? error : values_check(attr, mask);
 }
@@ -134,19 +159,15 @@ static int meet(struct rnic_qp *qp, const struct ibv_qp_attr *attr, int mask)
 int ibv_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask)
 {
     struct front_qp *qp = (struct front_qp *)ibv_qp;
-    int error = modify_check(attr, attr_mask);
-    if (error != 0) {
-        return front_fail(error);
-    }
     if (!front_is_alive(ibv_qp->context)) {
         return front_fail(EIO);
     }
-    if ((attr_mask & IBV_QP_CUR_STATE) &&
-        attr->cur_qp_state != (enum ibv_qp_state)rnic_qp_state(qp->rnic_qp)) {
-        return front_fail(EINVAL);
+    int error = modify_check((enum ibv_qp_state)rnic_qp_state(qp->rnic_qp), attr, attr_mask);
+    if (error != 0) {
+        return front_fail(error);
     }
     if (attr_mask & IBV_QP_STATE) {
-        error = attr_mask & MASK_DESTINATION
+        error = attr_mask & IBV_QP_DEST_QPN
                     ? meet(qp->rnic_qp, attr, attr_mask)
                     : rnic_qp_modify(qp->rnic_qp, (enum qp_state)attr->qp_state);
         if (error != 0) {

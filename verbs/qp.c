@@ -195,8 +195,8 @@ int ibv_destroy_qp(struct ibv_qp *ibv_qp)
     return 0;
 }
 
-// Everything is answered whatever `attr_mask` asks for. A fresh QP tells INIT, the state it is in,
-// while ibv_qp.state stays RESET until the program looks: as with the kernel's iWARP drivers.
+// Everything is answered whatever `attr_mask` asks for. ibv_qp.state follows a stream that came or
+// went only when the program looks.
 int ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask,
                  struct ibv_qp_init_attr *init_attr)
 {

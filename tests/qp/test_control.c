@@ -13,7 +13,7 @@ static void work_waits_for_the_stream(void **state)
 {
     (void)state;
     struct pair *p = pair_open(&(struct pair_options){.is_unconnected = true});
-    assert_int_equal(qp_state(p->a.qp), QP_INIT);
+    assert_int_equal(qp_state(p->a.qp), QP_RESET);
     pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 64, 0);
     assert_false(qp_has_output(p->a.qp));
     assert_false(pair_output(p, &p->a));
@@ -295,6 +295,7 @@ static void in_rtr_only_answers_leave(void **state)
 {
     (void)state;
     struct pair *p = pair_open(&(struct pair_options){.is_unconnected = true});
+    assert_int_equal(qp_modify(p->b.qp, QP_INIT, p->now), 0);
     assert_int_equal(qp_modify(p->b.qp, QP_RTR, p->now), 0);
     pair_connect(p);
     assert_int_equal(qp_state(p->b.qp), QP_RTR);

@@ -54,6 +54,9 @@ static struct rnic_meeting meeting_with(uint32_t qp_num)
 static int meet(struct end *e, uint32_t qp_num)
 {
     const struct rnic_meeting with = meeting_with(qp_num);
+    if (rnic_qp_state(e->qp) == QP_RESET) {
+        assert_int_equal(rnic_qp_modify(e->qp, QP_INIT), 0);
+    }
     return rnic_qp_meet(e->qp, &with);
 }
 

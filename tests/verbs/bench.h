@@ -93,8 +93,16 @@ static inline struct ibv_sge bench_sge(const struct bench *b, uint32_t offset, u
 
 static inline int bench_modify(struct ibv_qp *qp, enum ibv_qp_state state)
 {
-    struct ibv_qp_attr attr = {.qp_state = state};
-    return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+    struct ibv_qp_attr attr = {.qp_state = state, .port_num = 1};
+    const int init_attrs = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+    return ibv_modify_qp(qp, &attr, IBV_QP_STATE | (state == IBV_QPS_INIT ? init_attrs : 0));
+}
+
+// A fresh queue pair into the error state: what is posted is flushed.
+static inline void bench_fail(struct ibv_qp *qp)
+{
+    assert_int_equal(bench_modify(qp, IBV_QPS_INIT), 0);
+    assert_int_equal(bench_modify(qp, IBV_QPS_ERR), 0);
 }
 
 // The next completion; polls until there is one.

@@ -39,7 +39,7 @@ static void posted_work_is_flushed_in_order(void **state)
     for (uint64_t i = 0; i < 5; i++) {
         post_recv(b->qp, 100 + i);
     }
-    assert_int_equal(bench_modify(b->qp, IBV_QPS_ERR), 0);
+    bench_fail(b->qp);
     for (uint64_t i = 0; i < 5; i++) {
         struct ibv_wc wc = bench_poll(b->cq);
         assert_int_equal(wc.wr_id, 100 + i);
@@ -61,7 +61,7 @@ static void many_are_polled_at_once(void **state)
         send.wr_id = i;
         assert_int_equal(ibv_post_send(b->qp, &send, &bad), 0);
     }
-    assert_int_equal(bench_modify(b->qp, IBV_QPS_ERR), 0);
+    bench_fail(b->qp);
     assert_int_equal(ibv_poll_cq(b->cq, 4 * BENCH_DEPTH, wc), 2 * BENCH_DEPTH);
 }
 
@@ -70,7 +70,7 @@ static void destroying_the_queue_pair_takes_its_completions_away(void **state)
     struct bench *b = *state;
     struct ibv_wc wc;
     post_recv(b->qp, 1);
-    assert_int_equal(bench_modify(b->qp, IBV_QPS_ERR), 0);
+    bench_fail(b->qp);
     assert_int_equal(ibv_destroy_qp(b->qp), 0);
     b->qp = NULL;
     assert_int_equal(ibv_poll_cq(b->cq, 1, &wc), 0);
@@ -87,7 +87,7 @@ static void armed_queue_raises_one_event(void **state)
     post_recv(b->qp, 2);
     assert_int_equal(ibv_req_notify_cq(b->cq, 0), 0);
     assert_false(is_readable(b->channel->fd));
-    assert_int_equal(bench_modify(b->qp, IBV_QPS_ERR), 0);
+    bench_fail(b->qp);
     assert_true(is_readable(b->channel->fd));
     assert_int_equal(ibv_get_cq_event(b->channel, &cq, &context), 0);
     assert_ptr_equal(cq, b->cq);
@@ -100,7 +100,7 @@ static void queue_that_is_not_armed_raises_none(void **state)
 {
     struct bench *b = *state;
     post_recv(b->qp, 1);
-    assert_int_equal(bench_modify(b->qp, IBV_QPS_ERR), 0);
+    bench_fail(b->qp);
     assert_false(is_readable(b->channel->fd));
 }
 
@@ -122,7 +122,7 @@ static void destroying_the_queue_withdraws_its_event(void **state)
     struct ibv_qp *qp = ibv_create_qp(b->pd, &attr);
     post_recv(qp, 1);
     assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
-    assert_int_equal(bench_modify(qp, IBV_QPS_ERR), 0);
+    bench_fail(qp);
     assert_true(is_readable(b->channel->fd));
     assert_int_equal(ibv_destroy_qp(qp), 0);
     assert_int_equal(ibv_destroy_cq(cq), 0);
@@ -147,7 +147,7 @@ static void destroying_the_queue_waits_for_the_acknowledgement(void **state)
     pthread_t thread;
     post_recv(qp, 1);
     assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
-    assert_int_equal(bench_modify(qp, IBV_QPS_ERR), 0);
+    bench_fail(qp);
     assert_int_equal(ibv_get_cq_event(b->channel, &which, &context), 0);
     assert_int_equal(ibv_destroy_qp(qp), 0);
     assert_int_equal(pthread_create(&thread, NULL, acknowledge_late, cq), 0);
@@ -195,7 +195,7 @@ static struct ibv_qp *overrun(struct bench *b, struct ibv_cq *cq)
     for (uint64_t i = 0; i < BENCH_DEPTH; i++) {
         post_recv(qp, i);
     }
-    assert_int_equal(bench_modify(qp, IBV_QPS_ERR), 0);
+    bench_fail(qp);
     return qp;
 }
 
@@ -267,7 +267,7 @@ static void every_queue_pair_that_loses_completions_is_told(void **state)
     expect_async(b, IBV_EVENT_CQ_ERR, cq);
     expect_async(b, IBV_EVENT_QP_FATAL, qp);
     post_recv(other, 1);
-    assert_int_equal(bench_modify(other, IBV_QPS_ERR), 0);
+    bench_fail(other);
     expect_async(b, IBV_EVENT_QP_FATAL, other);
     assert_false(is_readable(b->context->async_fd)); // the queue itself is told of once
     assert_int_equal(ibv_destroy_qp(other), 0);
@@ -289,7 +289,7 @@ static void moderated_queue_still_raises_its_event(void **state)
     for (uint64_t i = 0; i < 3; i++) {
         post_recv(b->qp, i);
     }
-    assert_int_equal(bench_modify(b->qp, IBV_QPS_ERR), 0);
+    bench_fail(b->qp);
     assert_int_equal(ibv_get_cq_event(b->channel, &cq, &context), 0);
     ibv_ack_cq_events(cq, 1);
     assert_int_equal(ibv_poll_cq(b->cq, 3, (struct ibv_wc[3]){0}), 3);
@@ -312,7 +312,7 @@ static void extended_queue_is_read_in_place(void **state)
     assert_int_equal(ibv_start_poll(cq, &poll_attr), ENOENT);
     post_recv(qp, 7);
     post_recv(qp, 8);
-    assert_int_equal(bench_modify(qp, IBV_QPS_ERR), 0);
+    bench_fail(qp);
     assert_int_equal(ibv_start_poll(cq, &poll_attr), 0);
     assert_int_equal(cq->wr_id, 7);
     assert_int_equal(cq->status, IBV_WC_WR_FLUSH_ERR);
@@ -345,7 +345,7 @@ static void wallclock_of_extended_queue_does_not_go_backwards(void **state)
     struct ibv_qp_init_attr attr = bench_qp_attr(ibv_cq_ex_to_cq(cq));
     struct ibv_qp *qp = ibv_create_qp(b->pd, &attr);
     uint64_t last_ns = 0, last_ts = 0;
-    assert_int_equal(bench_modify(qp, IBV_QPS_ERR), 0);
+    bench_fail(qp);
     for (int i = 0; i < 2000; i++) {
         post_recv(qp, 1); // flushed
         post_recv(qp, 2);
@@ -377,7 +377,7 @@ static void end_of_polling_consumes_the_current_entry(void **state)
     struct ibv_qp *qp = ibv_create_qp(b->pd, &attr);
     post_recv(qp, 1);
     post_recv(qp, 2);
-    assert_int_equal(bench_modify(qp, IBV_QPS_ERR), 0);
+    bench_fail(qp);
     assert_int_equal(ibv_start_poll(cq, &poll_attr), 0);
     ibv_end_poll(cq);
     assert_int_equal(bench_poll(ibv_cq_ex_to_cq(cq)).wr_id, 2);

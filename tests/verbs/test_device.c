@@ -94,7 +94,7 @@ static void objects_may_be_destroyed_behind_the_device(void **state)
     assert_int_equal(ibv_close_device(b.context), 0);
     assert_int_equal(ibv_dealloc_mw(mw), 0);
     assert_int_equal(ibv_destroy_srq(srq), 0);
-    assert_int_equal(bench_modify(b.qp, IBV_QPS_ERR), 0);
+    bench_fail(b.qp);
     bench_destroy_objects(&b);
     assert_int_equal(entry_count("/proc/self/fd"), fd_count);
 }

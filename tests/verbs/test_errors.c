@@ -198,17 +198,17 @@ static void extended_queue_pairs(void **state)
     assert_null(ibv_qp_to_qp_ex(b->qp));
 }
 
-static void fresh_queue_pair_tells_init(void **state)
+static void fresh_queue_pair_tells_reset(void **state)
 {
     struct bench *b = *state;
     struct ibv_qp_attr attr;
     struct ibv_qp_init_attr init;
     assert_int_equal(b->qp->state, IBV_QPS_RESET);
     assert_int_equal(ibv_query_qp(b->qp, &attr, IBV_QP_STATE | IBV_QP_CAP, &init), 0);
-    assert_int_equal(attr.qp_state, IBV_QPS_INIT);
+    assert_int_equal(attr.qp_state, IBV_QPS_RESET);
     assert_true(init.cap.max_send_wr >= BENCH_DEPTH && attr.cap.max_send_sge >= 2);
     assert_ptr_equal(init.send_cq, b->cq);
-    assert_int_equal(b->qp->state, IBV_QPS_INIT);
+    assert_int_equal(b->qp->state, IBV_QPS_RESET);
 }
 
 struct modification {
@@ -397,7 +397,7 @@ int main(void)
         CASE(queue_pair_types),
         CASE(queue_pair_capabilities),
         CASE(extended_queue_pairs),
-        CASE(fresh_queue_pair_tells_init),
+        CASE(fresh_queue_pair_tells_reset),
         CASE(queue_pair_modifications),
         CASE(modified_attributes_are_told_again),
         CASE(wrong_work_requests),

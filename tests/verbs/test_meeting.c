@@ -107,6 +107,7 @@ static void destination_is_told_again(void **state)
 static void destinations_that_cannot_be_are_refused(void **state)
 {
     struct ibv_qp_attr good = rtr_to(peer->qp_num), attr;
+    assert_int_equal(bench_modify(bench.qp, IBV_QPS_INIT), 0);
     assert_int_equal(ibv_modify_qp(bench.qp, &good, MASK_RTR & ~IBV_QP_AV), EINVAL);
     assert_int_equal(ibv_modify_qp(bench.qp, &good, MASK_RTR & ~IBV_QP_DEST_QPN), EINVAL);
     assert_int_equal(ibv_modify_qp(bench.qp, &good, MASK_RTR & ~IBV_QP_STATE), EINVAL);
