@@ -104,6 +104,39 @@ static void announce(struct host *host)
     fflush(stdout);
 }
 
+static const char *remedy_of_volume(int error)
+{
+    switch (-error) {
+    case ENOENT:
+    case ENXIO:
+        return "see whether the name is right; `truncate -s 1G FILE` makes a new file";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return "serve it with -r if it may only be read, or have it opened to this user";
+    case EBUSY:
+        return "end the other process, or be a client of it: see `weft status`";
+    case EMFILE:
+    case ENFILE:
+    case EAGAIN:
+    case ENOMEM:
+        return remedy_of_want(error);
+    default:
+        return "see `weft help serve` for what a URI may be";
+    }
+}
+
+// Of an address that was refused, or a system that has not enough of something.
+static void remedy_of_listener(int error, const char *option, char ret[ADVICE_MAX])
+{
+    if (error == -EAGAIN || error == -EMFILE || error == -ENFILE || error == -ENOMEM) {
+        snprintf(ret, ADVICE_MAX, "%s", remedy_of_want(error));
+    } else {
+        snprintf(ret, ADVICE_MAX,
+                 "choose another address with --%s=HOST:PORT, or port 0 for a free one", option);
+    }
+}
+
 // At the start a volume that cannot be opened, or an address that cannot be had, is the end; later
 // it is tried again.
 static bool has_failed(struct host *host)
@@ -111,9 +144,9 @@ static bool has_failed(struct host *host)
     const struct resource_table *table = uma_resources(host->uma);
     for (size_t i = 0; i < table->count; i++) {
         if (table->rows[i].state == RESOURCE_FAILED) {
-            say_failure("cannot serve", table->rows[i].name,
-                        uma_volume_why(host->uma, table->rows[i].volume),
-                        "see `weft help serve` for what a URI may be");
+            uint32_t volume = table->rows[i].volume;
+            say_failure("cannot serve", table->rows[i].name, uma_volume_why(host->uma, volume),
+                        remedy_of_volume(uma_volume_error(host->uma, volume)));
             return true;
         }
     }
@@ -121,9 +154,7 @@ static bool has_failed(struct host *host)
         const char *why = uma_tts_why(host->uma, i);
         if (why != NULL) {
             char advice[ADVICE_MAX];
-            snprintf(advice, sizeof advice,
-                     "choose another address with --%s=HOST:PORT, or port 0 for a free one",
-                     host->ttss[i].option);
+            remedy_of_listener(uma_tts_error(host->uma, i), host->ttss[i].option, advice);
             say_failure("cannot listen", host->ttss[i].listen, why, advice);
             return true;
         }

@@ -71,6 +71,7 @@ struct volume {
     struct volume_profile profile;
     struct volume_identity identity;
     struct list_link unsaid; // in a list of the unit
+    int error;               // of the last attempt to open it, with the reason
     char why[UNIT_WHY_MAX];
 };
 
@@ -99,6 +100,7 @@ struct uma_tts {
     const struct tts_for_uma *tts;
     void *ctx;
     bool has_started;
+    int error;
     char why[CLIENT_ADDRESS_MAX];
 };
 

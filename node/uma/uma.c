@@ -316,6 +316,12 @@ const char *uma_volume_why(const struct uma *uma, uint32_t volume)
     return v != NULL ? v->why : "";
 }
 
+int uma_volume_error(const struct uma *uma, uint32_t volume)
+{
+    const struct volume *v = volume_const(uma, volume);
+    return v != NULL ? v->error : 0;
+}
+
 uint32_t uma_volume_unit(const struct uma *uma, uint32_t volume)
 {
     const struct volume *v = volume_const(uma, volume);
@@ -326,6 +332,11 @@ const char *uma_tts_why(const struct uma *uma, size_t index)
 {
     bool has_failed = index < uma->tts_count && uma->ttss[index].why[0] != '\0';
     return has_failed ? uma->ttss[index].why : NULL;
+}
+
+int uma_tts_error(const struct uma *uma, size_t index)
+{
+    return index < uma->tts_count ? uma->ttss[index].error : 0;
 }
 
 unsigned uma_connection_count(const struct uma *uma)

@@ -125,13 +125,15 @@ struct uma_unit_status {
 // False: no unit with this number, of 0 .. NODE_UNIT_COUNT_MAX - 1.
 bool uma_unit_status(const struct uma *uma, uint32_t unit, struct uma_unit_status *ret);
 
-// Why the volume has failed; empty if it has not.
+// Why the volume has failed; empty if it has not. The negative errno that goes with it.
 const char *uma_volume_why(const struct uma *uma, uint32_t volume);
+int uma_volume_error(const struct uma *uma, uint32_t volume);
 // The unit that serves it.
 uint32_t uma_volume_unit(const struct uma *uma, uint32_t volume);
 
-// What has kept a TTS from starting; NULL: nothing. By index from 0.
+// What has kept a TTS from starting; NULL: nothing. By index from 0. The negative errno with it.
 const char *uma_tts_why(const struct uma *uma, size_t index);
+int uma_tts_error(const struct uma *uma, size_t index);
 
 unsigned uma_connection_count(const struct uma *uma);
 

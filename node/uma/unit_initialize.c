@@ -85,6 +85,7 @@ static struct volume *volume_answered(struct uma *uma, struct unit *unit,
     return v;
 }
 
+// Before the node has started it is the host that says why it does not.
 static void volume_failed(struct uma *uma, struct volume *v, const struct unit_message *answer)
 {
     char why[UNIT_WHY_MAX], line[UNIT_WHY_MAX + VOLUME_NAME_MAX + 32];
@@ -92,8 +93,9 @@ static void volume_failed(struct uma *uma, struct volume *v, const struct unit_m
              answer->why);
     bool is_news = strcmp(v->why, why) != 0;
     v->state = VOLUME_FAILED;
+    v->error = answer->error;
     memcpy(v->why, why, sizeof why);
-    if (is_news) {
+    if (is_news && uma_has_started(uma)) {
         snprintf(line, sizeof line, "volume %s: not opened: %s", v->wish.name, why);
         uma->parts.say(uma->parts.ctx, line);
     }
@@ -273,9 +275,9 @@ void resources_check_started(struct uma *uma)
     for (unsigned i = 0; i < uma->tts_count; i++) {
         struct uma_tts *tts = &uma->ttss[i];
         if (!tts->has_started) {
-            int error = tts->tts->start(tts->ctx, tts->why);
-            tts->has_started = error == 0;
-            if (error != 0) {
+            tts->error = tts->tts->start(tts->ctx, tts->why);
+            tts->has_started = tts->error == 0;
+            if (!tts->has_started) {
                 uma->tts_retry_ns = instant_after(uma->now, NS_PER_S);
             } else {
                 tts->why[0] = '\0';

@@ -89,7 +89,9 @@ static void enter_starting(struct uma *uma, struct unit *unit)
     unit->timer_ns = instant_after(uma->now, hello_within_ns);
     int error = uma->parts.spawn(uma->parts.ctx, unit_number(uma, unit));
     if (error != 0) {
-        unit_say(uma, unit, "its process could not be started");
+        char what[128];
+        snprintf(what, sizeof what, "its process could not be started: %s", strerror(-error));
+        unit_say(uma, unit, what);
         unit_on_event(uma, unit, UNIT_ON_EXIT);
     }
 }

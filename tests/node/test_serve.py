@@ -9,8 +9,8 @@ import signal
 import socket
 import urllib.request
 
-from serving import (LIMIT, WEFT, Node, captive, case, expect, expect_error, folder, free_port,
-                     main, need, pathlib, run, subprocess, until, weft)
+from serving import (LIMIT, WEFT, Node, Skip, captive, case, expect, expect_error, folder,
+                     free_port, main, need, pathlib, run, subprocess, until, weft)
 from cgroups import memory_group
 
 
@@ -39,7 +39,28 @@ def what_cannot_be_served_is_told_at_once():
             result = weft('serve', f'--nbd=unix:{place}/socket', *words)
             assert result.returncode == 1, result
             assert said in result.stderr or 'directory' in result.stderr, result.stderr
-            assert '\n  do:  ' in result.stderr
+            assert '\n  do:  ' in result.stderr and 'not opened' not in result.stderr, result.stderr
+
+
+@case
+def the_advice_fits_what_is_wrong():
+    if os.getuid() != 0:
+        raise Skip('another user has to try, which takes root')
+    with folder() as place:
+        place.chmod(0o755)
+        path = place / 'disk.img'
+        path.write_bytes(bytes(4096))
+        path.chmod(0o444)
+        as_nobody = ['setpriv', '--reuid=65534', '--clear-groups', WEFT, 'serve', '--quiet',
+                     '--nbd=127.0.0.1:0', '--run=true']
+        for words, status, said in (([path], 1, 'serve it with -r'), (['-r', path], 0, ''),
+                                    ([place / 'none'], 1, 'see whether the name is right')):
+            result = subprocess.run([*as_nobody, *words], stderr=subprocess.PIPE, text=True,
+                                    timeout=60)
+            assert result.returncode == status and said in result.stderr, result
+        with Node(f'{path}'):
+            busy = weft('serve', f'--nbd=unix:{place}/other', path)
+            expect_error(busy, 1, 'another process', 'end the other process')
 
 
 @case
