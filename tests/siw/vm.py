@@ -56,6 +56,7 @@ GUEST_MODULES = ['virtio_pci', 'virtio_net', 'crc32c_generic', 'crc32_generic', 
 EXTRA_MODULES = {
     'nvme': ['nvme_tcp', 'nvme_rdma', 'ext4'],
     'ata': ['ahci', 'sd_mod', 'sg'],
+    'netem': ['veth', 'sch_netem'],
 }
 DEVICES = ['siw', 'rxe']
 
