@@ -8,19 +8,47 @@
 
 enum {
     CTA_UNIT_DEPTH = 512, // transactions at one unit, and the window of its residual message store
+    CTA_SMALL_LEN = 64 << 10,  // of the pool, that a small request takes at most
+    CTA_FLOOR_LEN = 256 << 10, // what every connection may hold,
+    CTA_FLOOR_COUNT = 4,       // and how many requests
+};
+
+// What somebody holds at a time (shares.c).
+struct cta_share {
+    uint64_t held_len; // octets of the pool, oversized requests not counted
+    uint32_t request_count;
+};
+
+// A host from which connections come; `connections` 0: the slot is free.
+struct cta_client {
+    char host[CLIENT_HOST_MAX];
+    uint32_t connections;
+    struct cta_share share;
+};
+
+struct cta_volume {
+    struct cta_volume_counters counters;
+    struct cta_share share;
+};
+
+enum cta_size {
+    CTA_SMALL,
+    CTA_LARGE,
+    CTA_OVERSIZED, // beyond a connection's share
+    CTA_SIZE_COUNT
 };
 
 // A row of the routing table.
 struct cta_route {
     struct route route; // connection 0: the slot is free
-    struct cta_volume_counters *counters;
-    bool is_pending;         // waits for a former connection of its client to end
-    bool is_leaving;         // removed; goes with its last transaction
-    bool has_failed;         // the volume is gone for good
-    uint32_t in_flight;      // transactions
-    uint64_t held_len;       // octets of the pool that its transactions hold
-    struct list_link hungry; // service requests that wait for a buffer or a slot, in order
-    struct list_link link;   // in cta.hungry
+    struct cta_volume *volume;
+    struct cta_client *client; // NULL: it has no host
+    bool is_pending;           // waits for a former connection of its client to end
+    bool is_leaving;           // removed; goes with its last transaction
+    bool has_failed;           // the volume is gone for good
+    struct cta_share share;    // of its transactions that are not settled
+    struct list_link hungry;   // service requests that wait for a buffer or a slot, in order
+    struct list_link link;     // in cta.hungry
 };
 
 enum transaction_state {
@@ -69,16 +97,19 @@ struct cta_unit {
 struct cta {
     struct cta_parts parts;
     struct buffers *buffers;
-    bool is_starved;             // a request waits for a buffer or slot that others hold
-    instant_ns tick_at_ns;       // when deadlines are looked at next
-    uint32_t deadline_count;     // service requests with one
-    uint64_t serial;             // of transactions
-    struct list_link hungry;     // routes, taken in turn
-    struct list_link free;       // transactions
-    struct list_link quarantine; // transactions
-    unsigned unit_end;           // no unit from here on has ever been added
+    bool is_starved;                   // a request waits for a buffer or slot that others hold
+    bool waits[CTA_SIZE_COUNT];        // one of this size does: others of it get behind it
+    uint64_t lent_len[CTA_SIZE_COUNT]; // octets of the pool, by the size of the request
+    instant_ns tick_at_ns;             // when deadlines are looked at next
+    uint32_t deadline_count;           // service requests with one
+    uint64_t serial;                   // of transactions
+    struct list_link hungry;           // routes, taken in turn
+    struct list_link free;             // transactions
+    struct list_link quarantine;       // transactions
+    unsigned unit_end;                 // no unit from here on has ever been added
     struct cta_unit *units[NODE_UNIT_COUNT_MAX];
-    struct cta_volume_counters volumes[NODE_VOLUME_COUNT_MAX];
+    struct cta_volume volumes[NODE_VOLUME_COUNT_MAX];
+    struct cta_client clients[NODE_CONNECTION_COUNT_MAX];
     struct cta_route routes[NODE_CONNECTION_COUNT_MAX];
     struct transaction transactions[NODE_TRANSACTION_COUNT_MAX];
 };
@@ -97,6 +128,18 @@ void routes_remove(void *cta, uint32_t connection);
 struct cta_route *routes_find(struct cta *cta, uint32_t connection);
 // A transaction of the route has been settled: a route that leaves may go now.
 void routes_settled(struct cta *cta, struct cta_route *route);
+
+// ---- shares.c
+
+enum cta_size shares_size_of(const struct cta *cta, uint32_t len);
+// Do the shares of the connection, its client and its volume allow one more request, with a buffer
+// of `len` octets (0: with none)?
+bool shares_allow(const struct cta *cta, const struct cta_route *route, uint32_t len);
+void shares_take(const struct cta *cta, struct cta_route *route, uint32_t len);
+void shares_give_back(const struct cta *cta, struct cta_route *route, uint32_t len);
+// A buffer, if there is room for requests of this size.
+bool shares_obtain(struct cta *cta, uint32_t len, struct node_buffer *ret);
+void shares_release(struct cta *cta, struct node_buffer buffer);
 
 // ---- service.c
 

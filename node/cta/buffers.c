@@ -96,6 +96,11 @@ static unsigned order_of(uint32_t len)
     return order;
 }
 
+uint64_t buffers_run_len(uint32_t len)
+{
+    return (uint64_t)BUFFERS_UNIT_LEN << order_of(len);
+}
+
 bool buffers_obtain(struct buffers *buffers, uint32_t len, struct node_buffer *ret)
 {
     CHECK(len > 0 && len <= NODE_TRANSFER_MAX);

@@ -22,6 +22,9 @@ void buffers_destroy(struct buffers *buffers);
 // is free.
 bool buffers_obtain(struct buffers *buffers, uint32_t len, struct node_buffer *ret);
 
+// How many octets of the pool a buffer of `len` octets takes.
+uint64_t buffers_run_len(uint32_t len);
+
 // Gives back what buffers_obtain gave.
 void buffers_release(struct buffers *buffers, struct node_buffer buffer);
 

@@ -170,8 +170,8 @@ bool cta_unit_counters(const struct cta *cta, uint32_t number, struct cta_unit_c
 
 const struct cta_volume_counters *cta_volume_counters(const struct cta *cta, size_t index)
 {
-    bool is_there = index < NODE_VOLUME_COUNT_MAX && cta->volumes[index].volume != 0;
-    return is_there ? &cta->volumes[index] : NULL;
+    bool is_there = index < NODE_VOLUME_COUNT_MAX && cta->volumes[index].counters.volume != 0;
+    return is_there ? &cta->volumes[index].counters : NULL;
 }
 
 uint64_t cta_pool_taken_len(const struct cta *cta)
@@ -192,11 +192,11 @@ bool cta_check(const struct cta *cta)
         if (has_route == is_settled || t->unit == NULL) {
             return false;
         }
-        uint64_t len = BUFFERS_UNIT_LEN;
-        while (len < t->buffer.len) {
-            len *= 2;
-        }
-        taken += t->buffer.len > 0 ? len : 0;
+        taken += t->buffer.len > 0 ? buffers_run_len(t->buffer.len) : 0;
     }
-    return taken == buffers_taken_len(cta->buffers) && buffers_check(cta->buffers);
+    uint64_t lent = 0;
+    for (unsigned i = 0; i < CTA_SIZE_COUNT; i++) {
+        lent += cta->lent_len[i];
+    }
+    return taken == lent && taken == buffers_taken_len(cta->buffers) && buffers_check(cta->buffers);
 }

@@ -4,6 +4,7 @@
 //
 //     routes.c         the connection manager and the routing table
 //     service.c        the TTS interface manager: requests, buffers, transfers
+//     shares.c         how much a connection, a client and a volume may hold
 //     rta_interface.c  the RTA interface manager: units, frames, replay
 //     buffers.c        the books of the shared pool
 //

@@ -35,17 +35,37 @@ static bool must_wait(const struct cta *cta, const struct route *route)
     return false;
 }
 
-static struct cta_volume_counters *volume_counters(struct cta *cta, uint32_t volume)
+static struct cta_volume *volume_of(struct cta *cta, uint32_t volume)
 {
     unsigned i = 0;
-    while (i < NODE_VOLUME_COUNT_MAX - 1 && cta->volumes[i].volume != volume &&
-           cta->volumes[i].volume != 0) {
+    while (i < NODE_VOLUME_COUNT_MAX - 1 && cta->volumes[i].counters.volume != volume &&
+           cta->volumes[i].counters.volume != 0) {
         i++;
     }
-    if (cta->volumes[i].volume != volume) {
-        cta->volumes[i] = (struct cta_volume_counters){.volume = volume};
+    if (cta->volumes[i].counters.volume != volume) {
+        cta->volumes[i] = (struct cta_volume){.counters.volume = volume};
     }
     return &cta->volumes[i];
+}
+
+// There are as many slots as connections.
+static struct cta_client *client_of(struct cta *cta, const char *host)
+{
+    struct cta_client *unused = NULL;
+    if (host[0] == '\0') {
+        return NULL;
+    }
+    for (unsigned i = 0; i < NODE_CONNECTION_COUNT_MAX; i++) {
+        struct cta_client *c = &cta->clients[i];
+        if (c->connections > 0 && strcmp(c->host, host) == 0) {
+            return c;
+        }
+        unused = unused == NULL && c->connections == 0 ? c : unused;
+    }
+    CHECK(unused != NULL);
+    *unused = (struct cta_client){0};
+    memcpy(unused->host, host, strlen(host) + 1);
+    return unused;
 }
 
 static void on_route(struct cta *cta, uint32_t connection, enum connect_status status)
@@ -62,8 +82,12 @@ void routes_add(void *ctx, const struct route *route)
         return;
     }
     *r = (struct cta_route){.route = *route, .is_pending = must_wait(cta, route)};
-    r->counters = volume_counters(cta, route->volume);
-    r->counters->connections++;
+    r->volume = volume_of(cta, route->volume);
+    r->volume->counters.connections++;
+    r->client = client_of(cta, route->client.host);
+    if (r->client != NULL) {
+        r->client->connections++;
+    }
     list_init(&r->hungry);
     list_init(&r->link);
     if (!r->is_pending) {
@@ -84,9 +108,12 @@ static void admit_pending(struct cta *cta)
 
 static void free_if_over(struct cta *cta, struct cta_route *r)
 {
-    if (r->is_leaving && r->in_flight == 0) {
+    if (r->is_leaving && r->share.request_count == 0) {
         list_remove(&r->link);
-        r->counters->connections--;
+        r->volume->counters.connections--;
+        if (r->client != NULL) {
+            r->client->connections--;
+        }
         *r = (struct cta_route){0};
         admit_pending(cta);
     }
@@ -106,7 +133,5 @@ void routes_remove(void *ctx, uint32_t connection)
 
 void routes_settled(struct cta *cta, struct cta_route *route)
 {
-    CHECK(route->in_flight > 0);
-    route->in_flight--;
     free_if_over(cta, route);
 }

@@ -1,5 +1,7 @@
 // The TTS interface manager of the CTA: service requests, their buffers, their transfers.
 
+#include <string.h>
+
 #include "node/cta/agent.h"
 
 static const duration_ns deadline_tick_ns = 50 * NS_PER_MS;
@@ -11,7 +13,7 @@ static void account(struct cta *cta, const struct cta_route *route,
                     const struct service_request *request, enum node_completion completion,
                     instant_ns now)
 {
-    struct cta_volume_counters *counters = route->counters;
+    struct cta_volume_counters *counters = &route->volume->counters;
     counters->completions[completion]++;
     counters->operations[request->operation]++;
     counters->octets[request->operation] += completion == NODE_OK ? request->len : 0;
@@ -84,26 +86,34 @@ static bool needs_buffer(const struct service_request *request)
     return facts->moves_to_client || facts->moves_to_device;
 }
 
-// Half of the pool is the most that one connection may hold, but for a single request.
-static bool may_hold(const struct cta *cta, const struct cta_route *route, uint32_t len)
+static enum cta_size size_of(const struct cta *cta, const struct service_request *request)
 {
-    return route->held_len == 0 || route->held_len + len <= cta->parts.pool.len / 2;
+    return needs_buffer(request) ? shares_size_of(cta, request->data_len) : CTA_SMALL;
 }
 
-// False: a slot or a buffer is missing.
+// Others have what it needs. Those of its size get behind it; if it is small, everybody does.
+static void starve(struct cta *cta, const struct service_request *request)
+{
+    cta->is_starved = true;
+    cta->waits[size_of(cta, request)] = true;
+}
+
+static bool must_get_behind(const struct cta *cta, const struct service_request *request)
+{
+    return cta->waits[CTA_SMALL] || cta->waits[size_of(cta, request)];
+}
+
+// False: a slot or a buffer is missing, or it would be too much for its share.
 static bool begin(struct cta *cta, struct cta_route *route, struct service_request *request)
 {
     struct node_buffer buffer = {0};
     bool has_data = needs_buffer(request);
-    if (list_is_empty(&cta->free)) {
-        cta->is_starved = true;
+    if (!shares_allow(cta, route, request->data_len)) {
         return false;
     }
-    if (has_data && !may_hold(cta, route, request->data_len)) {
-        return false;
-    }
-    if (has_data && !buffers_obtain(cta->buffers, request->data_len, &buffer)) {
-        cta->is_starved = true;
+    if (list_is_empty(&cta->free) ||
+        (has_data && !shares_obtain(cta, request->data_len, &buffer))) {
+        starve(cta, request);
         return false;
     }
     struct transaction *t = LIST_ENTRY(list_pop_head(&cta->free), struct transaction, link);
@@ -121,8 +131,7 @@ static bool begin(struct cta *cta, struct cta_route *route, struct service_reque
                               .deadline = request->deadline,
                               .buffer = buffer};
     list_push_tail(&t->unit->elsewhere, &t->link);
-    route->in_flight++;
-    route->held_len += buffer.len;
+    shares_take(cta, route, buffer.len);
     request->transaction = t->number;
     return true;
 }
@@ -132,7 +141,7 @@ void service_settle(struct cta *cta, struct transaction *t)
     struct cta_route *route = t->route;
     if (route != NULL) {
         t->route = NULL;
-        route->held_len -= t->buffer.len;
+        shares_give_back(cta, route, t->buffer.len);
         routes_settled(cta, route);
     }
 }
@@ -141,7 +150,7 @@ void service_end(struct cta *cta, struct transaction *t)
 {
     service_settle(cta, t);
     if (t->buffer.len > 0) {
-        buffers_release(cta->buffers, t->buffer);
+        shares_release(cta, t->buffer);
     }
     t->state = TRANSACTION_FREE;
     t->request = NULL;
@@ -196,45 +205,53 @@ void service_submit(void *ctx, struct service_request *request, instant_ns now)
         complete(cta, route, request, NODE_NO_VOLUME, 0, now);
         return;
     }
-    if (list_is_empty(&route->hungry) && begin(cta, route, request)) {
+    if (list_is_empty(&route->hungry) && !must_get_behind(cta, request) &&
+        begin(cta, route, request)) {
         proceed(cta, request, now);
         return;
     }
-    route->counters->waits++;
+    route->volume->counters.waits++;
     list_push_tail(&route->hungry, &request->link);
     if (list_is_empty(&route->link)) {
         list_push_tail(&cta->hungry, &route->link);
     }
 }
 
-// Routes in turn, one request each, as long as something goes; who found the pool empty stays
-// first.
+// The routes that have been passed by come first the next time, in their order.
+static void hungry_restore(struct cta *cta, struct list_link *passed)
+{
+    struct list_link rest;
+    list_move_all(&rest, &cta->hungry);
+    list_move_all(&cta->hungry, passed);
+    for (struct list_link *l; (l = list_pop_head(&rest)) != NULL;) {
+        list_push_tail(&cta->hungry, l);
+    }
+}
+
+// Routes in turn, one request each, as long as something goes. Who finds no room stays before all
+// others of its size, and who may not hold more keeps nobody.
 void service_feed(struct cta *cta, instant_ns now)
 {
     struct list_link passed;
     list_init(&passed);
     cta->is_starved = false;
-    while (!list_is_empty(&cta->hungry) && !cta->is_starved) {
+    memset(cta->waits, 0, sizeof cta->waits);
+    while (!list_is_empty(&cta->hungry) && !cta->waits[CTA_SMALL]) {
         struct cta_route *route = LIST_ENTRY(cta->hungry.next, struct cta_route, link);
         struct service_request *request =
             LIST_ENTRY(route->hungry.next, struct service_request, link);
-        if (!begin(cta, route, request)) {
-            if (!cta->is_starved) { // its own limit: others may go on
-                list_remove(&route->link);
-                list_push_tail(&passed, &route->link);
-            }
+        list_remove(&route->link);
+        if (must_get_behind(cta, request) || !begin(cta, route, request)) {
+            list_push_tail(&passed, &route->link);
             continue;
         }
         list_remove(&request->link);
-        list_remove(&route->link);
         if (!list_is_empty(&route->hungry)) {
             list_push_tail(&cta->hungry, &route->link);
         }
         proceed(cta, request, now);
     }
-    for (struct list_link *l; (l = list_pop_head(&passed)) != NULL;) {
-        list_push_tail(&cta->hungry, l);
-    }
+    hungry_restore(cta, &passed);
 }
 
 void service_transferred(void *ctx, struct service_request *request, enum node_completion outcome,

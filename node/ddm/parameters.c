@@ -60,14 +60,25 @@ int parameter_size(const struct ddm_target *target, const char *key, uint64_t *r
     return value == NULL ? 0 : parameter_size_parse(value, ret, ret_why);
 }
 
-int parameter_duration(const struct ddm_target *target, const char *key, duration_ns *ret,
-                       char *ret_why)
+static bool duration_measure(const char *text, duration_ns *ret)
 {
     static const struct unit_of_measure units[] = {{"", NS_PER_S},    {"s", NS_PER_S},
                                                    {"ms", NS_PER_MS}, {"us", NS_PER_US},
                                                    {"ns", 1},         {NULL, 0}};
+    return measure(text, units, ret);
+}
+
+int parameter_duration_parse(const char *text, duration_ns *ret, char *ret_why)
+{
+    bool is_good = duration_measure(text, ret);
+    return is_good ? 0 : fail(ret_why, "duration", text, "one like 10ms or 2s");
+}
+
+int parameter_duration(const struct ddm_target *target, const char *key, duration_ns *ret,
+                       char *ret_why)
+{
     const char *value = parameter_find(target, key);
-    if (value != NULL && !measure(value, units, ret)) {
+    if (value != NULL && !duration_measure(value, ret)) {
         return fail(ret_why, key, value, "a duration like 10ms or 2s");
     }
     return 0;

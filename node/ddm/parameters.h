@@ -12,6 +12,7 @@ int parameter_size_parse(const char *text, uint64_t *ret, char *ret_why);
 int parameter_size(const struct ddm_target *target, const char *key, uint64_t *ret, char *ret_why);
 
 // "10ms", "2s", "5us", "100ns"; a number alone: seconds.
+int parameter_duration_parse(const char *text, duration_ns *ret, char *ret_why);
 int parameter_duration(const struct ddm_target *target, const char *key, duration_ns *ret,
                        char *ret_why);
 

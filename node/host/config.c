@@ -115,6 +115,9 @@ static bool node_set(struct reading *r, const char *key, const char *value)
     if (strcmp(key, "pool") == 0) {
         return wish_pool_parse(value, &config->pool_len, why) == 0 || fail(r, why, key);
     }
+    if (strcmp(key, "patience") == 0) {
+        return wish_patience_parse(value, &config->patience_ns, why) == 0 || fail(r, why, key);
+    }
     if (strcmp(key, "rta") == 0) {
         return config_rta_parse(value, &config->rta) || fail(r, "not each, one or host", value);
     }

@@ -6,6 +6,7 @@
 //     nvme-tcp = 127.0.0.1:4420   HOST:PORT
 //     metrics = 127.0.0.1:9108    address for Prometheus
 //     pool = 64M
+//     patience = 30s              with clients that hold memory of the pool
 //     rta = each                  each, one, host
 //
 //     [volume NAME]

@@ -34,6 +34,7 @@ struct host_config {
     char nvme_rdma_listen[HOST_LISTEN_MAX]; // HOST[:PORT]; empty: no NVMe/RDMA
     char metrics_listen[HOST_LISTEN_MAX];   // HOST:PORT; empty: none
     uint64_t pool_len;                      // octets, a multiple of NODE_TRANSFER_MAX
+    duration_ns patience_ns;                // with clients that hold memory; 0: as usual
     enum host_rta rta;
     char *const *captive; // argv of a command; NULL: none
     const char *path;     // of the configuration file, for rescans; NULL: none

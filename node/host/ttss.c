@@ -5,6 +5,8 @@
 
 #include "node/host/agent.h"
 
+static const duration_ns patience_default_ns = 30 * NS_PER_S;
+
 static void tts_add(struct host *host, const struct tts_for_uma *tts, void *ctx, const char *listen,
                     const char *option)
 {
@@ -14,6 +16,11 @@ static void tts_add(struct host *host, const struct tts_for_uma *tts, void *ctx,
     uma_tts_add(host->uma, tts, ctx);
 }
 
+static duration_ns patience_of(const struct host *host)
+{
+    return host->config->patience_ns > 0 ? host->config->patience_ns : patience_default_ns;
+}
+
 static int nbd_add(struct host *host)
 {
     struct nbd_parts parts = {.loop = host->loop,
@@ -21,7 +28,8 @@ static int nbd_add(struct host *host)
                               .uma = &uma_for_tts,
                               .uma_ctx = host->uma,
                               .cta = &cta_for_tts,
-                              .cta_ctx = host->cta};
+                              .cta_ctx = host->cta,
+                              .patience_ns = patience_of(host)};
     host->nbd = nbd_create(&parts);
     if (host->nbd != NULL) {
         tts_add(host, &nbd_for_uma, host->nbd, parts.listen, "nbd");
@@ -61,8 +69,10 @@ static int nvme_rdma_add(struct host *host)
 
 static int nvme_tcp_add(struct host *host)
 {
-    struct nvme_tcp_parts parts = {
-        .loop = host->loop, .listen = host->config->nvme_tcp_listen, .target = host->nvme};
+    struct nvme_tcp_parts parts = {.loop = host->loop,
+                                   .listen = host->config->nvme_tcp_listen,
+                                   .target = host->nvme,
+                                   .patience_ns = patience_of(host)};
     host->nvme_tcp = nvme_tcp_create(&parts);
     if (host->nvme_tcp != NULL) {
         tts_add(host, &nvme_tcp_for_uma, host->nvme_tcp, parts.listen, "nvme-tcp");

@@ -169,3 +169,13 @@ int wish_pool_parse(const char *text, uint64_t *ret, char *ret_why)
     *ret = (len + unit - 1) / unit * unit;
     return error;
 }
+
+int wish_patience_parse(const char *text, duration_ns *ret, char *ret_why)
+{
+    int error = parameter_duration_parse(text, ret, ret_why);
+    if (error == 0 && *ret == 0) {
+        snprintf(ret_why, WISH_WHY_MAX, "it must be more than nothing");
+        return -EINVAL;
+    }
+    return error;
+}

@@ -24,5 +24,8 @@ enum { WISH_SIZE_TEXT_MAX = 24 };
 // "16M", "10G": whole units where the size is a multiple, else as many digits as tell something.
 const char *wish_size_format(uint64_t size, char ret[WISH_SIZE_TEXT_MAX]);
 
+// How long a client may hold memory of the pool without getting on; not 0.
+int wish_patience_parse(const char *text, duration_ns *ret, char *ret_why);
+
 // A size of the pool, rounded up to what it can be.
 int wish_pool_parse(const char *text, uint64_t *ret, char *ret_why);

@@ -182,6 +182,7 @@ struct nvme_queue_parts {
     struct mspan scratch;   // the transport's: data of Identify, logs, Connect, ranges; a whole
                             // NVME_SCRATCH_LEN, or NVME_SCRATCH_IO_LEN where qid is not 0
     char host_address[CLIENT_ADDRESS_MAX]; // "192.0.2.7:40312"
+    char host[CLIENT_HOST_MAX];            // "192.0.2.7": as in struct client
     char local_address[NVME_ADDRESS_MAX];  // "192.0.2.1": where the host came to
 };
 

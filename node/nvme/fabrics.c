@@ -82,6 +82,7 @@ static struct client client_of(const struct nvme_queue *queue, const struct wish
 {
     struct client client = {.address = ""};
     memcpy(client.address, queue->parts.host_address, sizeof client.address);
+    memcpy(client.host, queue->parts.host, sizeof client.host);
     memcpy(client.identity, wish->hostnqn, sizeof wish->hostnqn);
     return client;
 }
@@ -158,6 +159,7 @@ static void connect_uma(struct nvme_queue *queue)
                                               .tts_ctx = target};
     memcpy(queue->connect.client.address, queue->parts.host_address,
            sizeof queue->connect.client.address);
+    memcpy(queue->connect.client.host, queue->parts.host, sizeof queue->connect.client.host);
     queue->connecting->stage = NVME_CONNECTING;
     target->parts.uma->connect(target->parts.uma_ctx, &queue->connect);
 }

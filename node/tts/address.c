@@ -231,3 +231,39 @@ void address_of_peer(int fd, char *ret, size_t capacity)
         snprintf(ret, capacity, "unix, process %d", (int)peer.pid);
     }
 }
+
+static void host_of_6(const struct sockaddr_in6 *in6, char *ret, size_t capacity)
+{
+    struct in6_addr network = in6->sin6_addr;
+    char text[INET6_ADDRSTRLEN];
+    if (IN6_IS_ADDR_V4MAPPED(&network)) {
+        inet_ntop(AF_INET, &network.s6_addr[12], text, sizeof text);
+        snprintf(ret, capacity, "%s", text);
+        return;
+    }
+    memset(&network.s6_addr[8], 0, 8);
+    inet_ntop(AF_INET6, &network, text, sizeof text);
+    snprintf(ret, capacity, "%s/64", text);
+}
+
+void address_host(const struct sockaddr *addr, char *ret, size_t capacity)
+{
+    struct address_end end;
+    if (addr != NULL && addr->sa_family == AF_UNIX) {
+        snprintf(ret, capacity, "unix");
+    } else if (addr != NULL && addr->sa_family == AF_INET6) {
+        host_of_6((const struct sockaddr_in6 *)addr, ret, capacity);
+    } else if (addr != NULL && address_end_of(addr, &end)) {
+        snprintf(ret, capacity, "%s", end.host);
+    } else {
+        snprintf(ret, capacity, "unknown");
+    }
+}
+
+void address_host_of_peer(int fd, char *ret, size_t capacity)
+{
+    struct sockaddr_storage addr = {0};
+    socklen_t len = sizeof addr;
+    bool is_there = getpeername(fd, (struct sockaddr *)&addr, &len) == 0;
+    address_host(is_there ? (const struct sockaddr *)&addr : NULL, ret, capacity);
+}

@@ -36,5 +36,10 @@ bool address_of_own_end(int fd, struct address_end *ret);
 // The peer's; "unix" with its process id for a Unix socket.
 void address_of_peer(int fd, char *ret, size_t capacity);
 
+// Who is at the other end, for shares and limits: "192.0.2.7"; "2001:db8::/64", the network of an
+// IPv6 address, since a host may have them all; "unix" for a Unix socket; "unknown".
+void address_host_of_peer(int fd, char *ret, size_t capacity);
+void address_host(const struct sockaddr *addr, char *ret, size_t capacity);
+
 // The same of an address; "unknown" for NULL and other families.
 void address_format(const struct sockaddr *addr, char *ret, size_t capacity);

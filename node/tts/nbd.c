@@ -65,6 +65,7 @@ static void connection_end(struct nbd_connection *c, instant_ns now)
     bool is_connecting = c->state == NBD_CONNECTING;
     c->state = NBD_ENDING;
     c->deadline = INSTANT_NEVER;
+    c->receiving.is_awaited = c->sending.is_awaited = false;
     loop_unwatch(c->watch);
     c->watch = NULL;
     close(c->fd);
@@ -150,6 +151,14 @@ static bool wants_input(const struct nbd_connection *c)
     return c->state != NBD_TRANSMISSION || (!waits_for_buffer && !list_is_empty(&c->free));
 }
 
+// What is awaited of the client, for which it holds memory.
+static void progress_update(struct nbd_connection *c, instant_ns now)
+{
+    duration_ns patience = c->nbd->parts.patience_ns;
+    progress_await(&c->receiving, c->writing != NULL && c->may_fill, patience, now);
+    progress_await(&c->sending, !list_is_empty(&c->replies), patience, now);
+}
+
 static void update(struct nbd_connection *c, instant_ns now)
 {
     if (c->state != NBD_ENDING && c->is_dropped && c->state != NBD_CONNECTING) {
@@ -168,6 +177,7 @@ static void update(struct nbd_connection *c, instant_ns now)
             connection_end(c, now);
         } else {
             watch_change(c, (wants_input(c) ? EPOLLIN : 0U) | (error != 0 ? EPOLLOUT : 0U));
+            progress_update(c, now);
         }
     }
     if (c->state == NBD_ENDING && c->has_left && c->under_way == 0) {
@@ -215,6 +225,7 @@ static void connection_begin(struct nbd *nbd, int fd)
     c->connect.tts_ctx = nbd;
     c->connect.cookie = (uint64_t)(uintptr_t)c;
     address_of_peer(fd, c->connect.client.address, sizeof c->connect.client.address);
+    address_host_of_peer(fd, c->connect.client.host, sizeof c->connect.client.host);
     list_push_tail(&nbd->connections, &c->link);
     list_init(&c->dirty_link);
     nbd->connection_count++;
@@ -347,14 +358,28 @@ static void on_batch_end(void *ctx, instant_ns now)
     }
 }
 
+static instant_ns deadline_of(const struct nbd_connection *c)
+{
+    instant_ns at = instant_min(progress_deadline(&c->receiving), progress_deadline(&c->sending));
+    return instant_min(at, c->deadline);
+}
+
 static instant_ns next_deadline(void *ctx)
 {
     struct nbd *nbd = ctx;
     instant_ns at = INSTANT_NEVER;
     for (struct list_link *l = nbd->connections.next; l != &nbd->connections; l = l->next) {
-        at = instant_min(at, LIST_ENTRY(l, struct nbd_connection, link)->deadline);
+        at = instant_min(at, deadline_of(LIST_ENTRY(l, struct nbd_connection, link)));
     }
     return at;
+}
+
+// What the kernel has for the client goes with the connection.
+static void connection_abort(struct nbd_connection *c, instant_ns now)
+{
+    struct linger at_once = {.l_onoff = 1};
+    setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    connection_end(c, now);
 }
 
 static void on_deadline(void *ctx, instant_ns now)
@@ -364,9 +389,9 @@ static void on_deadline(void *ctx, instant_ns now)
     for (struct list_link *l = nbd->connections.next; l != &nbd->connections; l = next) {
         struct nbd_connection *c = LIST_ENTRY(l, struct nbd_connection, link);
         next = l->next;
-        if (c->deadline <= now) {
+        if (deadline_of(c) <= now) {
             nbd->counters.stalled++;
-            connection_end(c, now);
+            connection_abort(c, now);
         }
     }
 }

@@ -27,6 +27,7 @@ struct nbd_parts {
     void *uma_ctx;
     const struct cta_for_tts *cta;
     void *cta_ctx;
+    duration_ns patience_ns; // with clients that hold memory (progress.h)
 };
 
 // NULL without memory. It joins the loop as a member.

@@ -5,12 +5,15 @@
 
 #include "node/tts/nbd.h"
 #include "node/tts/nbd_wire.h"
+#include "node/tts/progress.h"
 
 enum nbd_limits {
     NBD_CONNECTION_MAX = 256,
-    NBD_REQUEST_MAX = 128, // under way, of one client
-    NBD_IN_LEN = 64 << 10,
-    NBD_OUT_LEN = 32 << 10, // of negotiation
+    NBD_REQUEST_MAX = 128,   // under way, of one client
+    NBD_PUSH_MAX = 64 << 10, // a write up to this gets a buffer when all its data are there
+    NBD_IN_LEN = NBD_REQUEST_LEN + NBD_PUSH_MAX,
+    NBD_FILL_AT_ONCE = 1 << 20, // then others have their turn
+    NBD_OUT_LEN = 32 << 10,     // of negotiation
     NBD_OPTION_MAX_LEN = 8 << 10,
     NBD_EXTENT_MAX = 1024, // in one answer to block status
     NBD_REPLY_MAX_LEN = 32,
@@ -45,8 +48,9 @@ struct nbd_connection {
     int fd;
     enum nbd_state state;
     struct loop_watch *watch;
-    uint32_t watched; // events
-    instant_ns deadline;
+    uint32_t watched;    // events
+    instant_ns deadline; // of the negotiation
+    struct progress receiving, sending;
 
     // Negotiation.
     bool no_zeroes;

@@ -13,8 +13,6 @@
 
 enum { REPLY_BATCH_MAX = 64, ERROR_PAYLOAD_LEN = 6, DATA_CHUNK_LEN = 8, DESCRIPTOR_LEN = 8 };
 
-static const duration_ns stall_ns = 60 * NS_PER_S;
-
 static const uint16_t errno_of[NODE_COMPLETION_COUNT] = {
     [NODE_OK] = NBD_OK,           [NODE_RETRY] = NBD_EIO,           [NODE_MALFORMED] = NBD_EINVAL,
     [NODE_RANGE] = NBD_EINVAL,    [NODE_UNSUPPORTED] = NBD_ENOTSUP, [NODE_READ_ONLY] = NBD_EPERM,
@@ -158,7 +156,6 @@ static void on_transfer(void *ctx, struct service_request *service, instant_ns n
         CHECK(c->writing == r);
         c->may_fill = true;
         c->filled = 0;
-        c->deadline = instant_after(now, stall_ns);
         nbd_touch(c);
         return;
     }
@@ -281,12 +278,16 @@ static enum nbd_verdict take_request(struct nbd_connection *c, instant_ns now)
     if (get_be16(at + NBD_REQUEST_OFF_COMMAND) == NBD_CMD_DISC) {
         return NBD_LEAVES;
     }
+    uint32_t length = get_be32(at + NBD_REQUEST_OFF_LENGTH);
+    bool is_write = get_be16(at + NBD_REQUEST_OFF_COMMAND) == NBD_CMD_WRITE;
+    if (is_write && length <= NBD_PUSH_MAX && c->in_len - c->in_at < NBD_REQUEST_LEN + length) {
+        return NBD_NEEDS_MORE;
+    }
     struct list_link *l = list_pop_head(&c->free);
     if (l == NULL) {
         return NBD_STOPS;
     }
     struct nbd_request *r = LIST_ENTRY(l, struct nbd_request, link);
-    uint32_t length = get_be32(at + NBD_REQUEST_OFF_LENGTH);
     r->flags = get_be16(at + NBD_REQUEST_OFF_FLAGS);
     r->command = get_be16(at + NBD_REQUEST_OFF_COMMAND);
     r->cookie = get_be64(at + NBD_REQUEST_OFF_COOKIE);
@@ -319,8 +320,13 @@ static void data_filled(struct nbd_connection *c, instant_ns now)
     struct nbd_request *r = c->writing;
     c->writing = NULL;
     c->may_fill = false;
-    c->deadline = INSTANT_NEVER;
     transferred(r, NODE_OK, now);
+}
+
+static void fill_note(struct nbd_connection *c, uint64_t len, instant_ns now)
+{
+    c->filled += len;
+    progress_note(&c->receiving, len, c->nbd->parts.patience_ns, now);
 }
 
 // What has been read with the request goes first, the rest comes straight from the socket.
@@ -333,15 +339,16 @@ static enum nbd_verdict fill_data(struct nbd_connection *c, instant_ns now)
     uint64_t part = there < wanted - c->filled ? there : wanted - c->filled;
     memcpy(to + c->filled, c->in + c->in_at, part);
     c->in_at += (uint32_t)part;
-    c->filled += part;
-    while (c->filled < wanted) {
-        ssize_t got = recv(c->fd, to + c->filled, wanted - c->filled, 0);
+    fill_note(c, part, now);
+    for (uint64_t left = NBD_FILL_AT_ONCE; c->filled < wanted;) {
+        uint64_t most = wanted - c->filled < left ? wanted - c->filled : left;
+        ssize_t got = most > 0 ? recv(c->fd, to + c->filled, most, 0) : -1;
         if (got <= 0) {
-            bool is_later = got < 0 && (errno == EAGAIN || errno == EINTR);
+            bool is_later = most == 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
             return is_later ? NBD_STOPS : NBD_LEAVES;
         }
-        c->filled += (uint64_t)got;
-        c->deadline = instant_after(now, stall_ns);
+        left -= (uint64_t)got;
+        fill_note(c, (uint64_t)got, now);
     }
     data_filled(c, now);
     return NBD_GOES_ON;
@@ -407,6 +414,7 @@ int nbd_reply(struct nbd_connection *c, instant_ns now)
         if (sent < 0) {
             return errno == EINTR ? -EAGAIN : -errno;
         }
+        progress_note(&c->sending, (uint64_t)sent, c->nbd->parts.patience_ns, now);
         replies_advance(c, (size_t)sent, now);
     }
     return 0;

@@ -86,6 +86,7 @@ static bool nvme_create(struct nvme_rdma_queue *q, const struct nvme_rdma_wish *
     address_end_of(rdma_get_local_addr(q->id), &own);
     snprintf(parts.local_address, sizeof parts.local_address, "%s", own.host);
     address_format(rdma_get_peer_addr(q->id), parts.host_address, sizeof parts.host_address);
+    address_host(rdma_get_peer_addr(q->id), parts.host, sizeof parts.host);
     q->nvme = nvme_queue_create(&parts);
     return q->nvme != NULL;
 }

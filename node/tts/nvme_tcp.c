@@ -19,7 +19,6 @@ enum { ACCEPT_BATCH = 16, READ_AT_ONCE = 1 << 20 };
 
 static const duration_ns handshake_ns = 10 * NS_PER_S;
 static const duration_ns leave_ns = 5 * NS_PER_S;
-static const duration_ns stall_ns = 60 * NS_PER_S;
 
 void nvme_tcp_touch(struct nvme_tcp_connection *c)
 {
@@ -50,6 +49,7 @@ static void connection_end(struct nvme_tcp_connection *c, instant_ns now)
     }
     c->state = NVME_TCP_ENDED;
     c->deadline = INSTANT_NEVER;
+    c->receiving.is_awaited = c->sending.is_awaited = false;
     loop_unwatch(c->watch);
     c->watch = NULL;
     close(c->fd);
@@ -120,8 +120,7 @@ static void take_all(struct nvme_tcp_connection *c, instant_ns now)
             return;
         }
         left -= got;
-        bool is_awaited = c->incoming.is_on || c->asked_count > 0;
-        c->deadline = is_awaited ? instant_after(now, stall_ns) : c->deadline;
+        progress_note(&c->receiving, (uint64_t)got, c->tcp->parts.patience_ns, now);
     }
 }
 
@@ -130,20 +129,20 @@ static bool wants_input(const struct nvme_tcp_connection *c)
     return c->state < NVME_TCP_LEAVING && !c->is_full;
 }
 
-// How long silence may last now.
+// How long silence may last now. A Connect has until `connect_by`, however many are refused; while
+// one is under way, the node is awaited.
 static void deadline_set(struct nvme_tcp_connection *c, instant_ns now)
 {
-    bool is_connected = nvme_queue_is_connected(c->queue);
-    bool is_awaited = c->incoming.is_on || c->asked_count > 0;
+    duration_ns patience = c->tcp->parts.patience_ns;
     if (c->state == NVME_TCP_LEAVING) {
         c->deadline = instant_min(c->deadline, instant_after(now, leave_ns));
-    } else if (is_connected && !is_awaited) {
+    } else if (nvme_queue_is_connected(c->queue) || !nvme_queue_is_idle(c->queue)) {
         c->deadline = INSTANT_NEVER;
-    } else if (is_awaited && c->deadline == INSTANT_NEVER) {
-        c->deadline = instant_after(now, stall_ns);
-    } else if (!is_connected && c->deadline == INSTANT_NEVER && nvme_queue_is_idle(c->queue)) {
-        c->deadline = instant_after(now, handshake_ns); // its Connect was refused
+    } else {
+        c->deadline = c->connect_by;
     }
+    progress_await(&c->receiving, c->incoming.is_on || c->asked_count > 0, patience, now);
+    progress_await(&c->sending, !list_is_empty(&c->outs), patience, now);
 }
 
 static void send_and_watch(struct nvme_tcp_connection *c, instant_ns now)
@@ -199,6 +198,7 @@ static struct nvme_queue *queue_create(struct nvme_tcp_connection *c)
                                      .scratch = mspan_of(c->scratch, NVME_SCRATCH_LEN)};
     struct address_end own;
     address_of_peer(c->fd, parts.host_address, sizeof parts.host_address);
+    address_host_of_peer(c->fd, parts.host, sizeof parts.host);
     if (address_of_own_end(c->fd, &own)) {
         snprintf(parts.local_address, sizeof parts.local_address, "%s", own.host);
     }
@@ -232,7 +232,7 @@ static void connection_begin(struct nvme_tcp *tcp, int fd)
     c->tcp = tcp;
     c->fd = fd;
     c->watched = EPOLLIN;
-    c->deadline = instant_after(loop_now(tcp->parts.loop), handshake_ns);
+    c->deadline = c->connect_by = instant_after(loop_now(tcp->parts.loop), handshake_ns);
     nvme_tcp_command_init(c);
     list_init(&c->dirty_link);
     list_push_tail(&tcp->connections, &c->link);
@@ -354,14 +354,28 @@ static void on_batch_end(void *ctx, instant_ns now)
     }
 }
 
+static instant_ns deadline_of(const struct nvme_tcp_connection *c)
+{
+    instant_ns at = instant_min(progress_deadline(&c->receiving), progress_deadline(&c->sending));
+    return instant_min(at, c->deadline);
+}
+
 static instant_ns next_deadline(void *ctx)
 {
     struct nvme_tcp *tcp = ctx;
     instant_ns at = INSTANT_NEVER;
     for (struct list_link *l = tcp->connections.next; l != &tcp->connections; l = l->next) {
-        at = instant_min(at, LIST_ENTRY(l, struct nvme_tcp_connection, link)->deadline);
+        at = instant_min(at, deadline_of(LIST_ENTRY(l, struct nvme_tcp_connection, link)));
     }
     return at;
+}
+
+// What the kernel has for the host goes with the connection.
+static void connection_abort(struct nvme_tcp_connection *c, instant_ns now)
+{
+    struct linger at_once = {.l_onoff = 1};
+    setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    connection_end(c, now);
 }
 
 static void on_deadline(void *ctx, instant_ns now)
@@ -371,9 +385,9 @@ static void on_deadline(void *ctx, instant_ns now)
     for (struct list_link *l = tcp->connections.next; l != &tcp->connections; l = next) {
         struct nvme_tcp_connection *c = LIST_ENTRY(l, struct nvme_tcp_connection, link);
         next = l->next;
-        if (c->deadline <= now) {
+        if (deadline_of(c) <= now) {
             tcp->counters.stalled++;
-            connection_end(c, now);
+            connection_abort(c, now);
         }
     }
 }

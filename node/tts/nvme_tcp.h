@@ -24,6 +24,7 @@ struct nvme_tcp_parts {
     struct loop *loop;
     const char *listen; // "HOST:PORT", "[HOST]:PORT"; PORT 0: one that is free
     struct nvme_target *target;
+    duration_ns patience_ns; // with hosts that hold memory (progress.h)
 };
 
 // NULL without memory. It joins the loop as a member.

@@ -10,6 +10,7 @@
 
 #include "node/tts/nvme_tcp.h"
 #include "node/tts/nvme_tcp_wire.h"
+#include "node/tts/progress.h"
 
 enum nvme_tcp_limits {
     NVME_TCP_CONNECTION_MAX = 512,
@@ -79,8 +80,10 @@ struct nvme_tcp_connection {
     int fd;
     enum nvme_tcp_state state;
     struct loop_watch *watch;
-    uint32_t watched; // events
-    instant_ns deadline;
+    uint32_t watched;    // events
+    instant_ns deadline; // of the Connect, or of leaving
+    instant_ns connect_by;
+    struct progress receiving, sending;
     bool is_dropped; // the controllers want it gone
     bool is_full;    // a capsule waits for room
     bool has_header_digest, has_data_digest;

@@ -201,7 +201,6 @@ static enum nvme_tcp_verdict take_capsule(struct nvme_tcp_connection *c, const s
         c->is_full = true;
         return NVME_TCP_STOPS;
     }
-    c->deadline = nvme_queue_is_connected(c->queue) ? c->deadline : INSTANT_NEVER;
     c->tcp->counters.octets_in_capsules += h->data_len;
     c->in_at += h->data_offset;
     if (h->data_len > 0) {

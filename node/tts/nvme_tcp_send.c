@@ -305,6 +305,7 @@ int nvme_tcp_flush(struct nvme_tcp_connection *c, instant_ns now)
         if (sent < 0) {
             return errno == EINTR ? -EAGAIN : -errno;
         }
+        progress_note(&c->sending, (uint64_t)sent, c->tcp->parts.patience_ns, now);
         advance(c, (uint64_t)sent, now);
     }
     return 0;

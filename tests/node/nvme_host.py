@@ -67,8 +67,8 @@ def rw(opcode, block, count, where, control=0, cid=0, nsid=1):
 class Queue:
     """One connection: a queue once `connect` has been called."""
 
-    def __init__(self, address, digests=0, align=0, ready=True):
-        self.socket = socket.create_connection(address, timeout=30)
+    def __init__(self, address, digests=0, align=0, ready=True, source='127.0.0.1'):
+        self.socket = socket.create_connection(address, timeout=30, source_address=(source, 0))
         self.digests, self.align = digests, align
         self.cid = 100
         self.is_on = False
@@ -228,10 +228,11 @@ class Queue:
 
 
 @contextlib.contextmanager
-def session(address, nqn, queues=1, kato=0, digests=0, attributes=0, **options):
+def session(address, nqn, queues=1, kato=0, digests=0, attributes=0, source='127.0.0.1',
+            **options):
     """A controller that is enabled: its admin queue, then I/O queues."""
     with contextlib.ExitStack() as stack:
-        admin = stack.enter_context(Queue(address, digests))
+        admin = stack.enter_context(Queue(address, digests, source=source))
         said = admin.connect(nqn, kato=kato, attributes=attributes, **options)
         assert said.status == 0, hex(said.status)
         cntlid = said.result & 0xffff
@@ -240,7 +241,7 @@ def session(address, nqn, queues=1, kato=0, digests=0, attributes=0, **options):
             assert admin.feature(7, queues - 1 | queues - 1 << 16).status == 0
         opened = [admin]
         for qid in range(1, queues + 1):
-            queue = stack.enter_context(Queue(address, digests))
+            queue = stack.enter_context(Queue(address, digests, source=source))
             said = queue.connect(nqn, qid=qid, size=128, cntlid=cntlid, attributes=attributes,
                                  **options)
             assert said.status == 0, hex(said.status)

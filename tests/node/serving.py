@@ -1,8 +1,10 @@
 """What the scripts about the node share: cases as functions, a captive or a running node."""
 
 import contextlib
+import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -81,10 +83,34 @@ class Node:
     def uri(self, volume=''):
         return f'nbd+unix:///{volume}?socket={self.socket}'
 
+    def status(self):
+        return json.loads(weft('status', '--json', self.process.pid).stdout)[0]
+
     def rtas(self):
         """The process ids of its RTAs."""
         children = pathlib.Path(f'/proc/{self.process.pid}/task/{self.process.pid}/children')
         return [int(pid) for pid in children.read_text().split()]
+
+
+class Nvme(Node):
+    """A node that NVMe hosts reach over TCP."""
+
+    def __init__(self, *words):
+        super().__init__('--nvme-tcp=127.0.0.1:0', *words)
+
+    def __enter__(self):
+        super().__enter__()
+        self.nqns = []
+        for volume in self.status()['volumes']:
+            uri = next(uri for uri in volume['uris'] if uri.startswith('nvme+tcp:'))
+            port, nqn = re.fullmatch(r'nvme\+tcp://127\.0\.0\.1:(\d+)/(\S+)', uri).groups()
+            self.address = '127.0.0.1', int(port)
+            self.nqns.append(nqn)
+        return self
+
+    @property
+    def nqn(self):
+        return self.nqns[0]
 
 
 def run(*words, limit=LIMIT, status=0):
@@ -106,6 +132,6 @@ def until(condition, limit=20):
         time.sleep(0.02)
 
 
-__all__ = ['LIMIT', 'Node', 'Skip', 'captive', 'case', 'count', 'expect', 'expect_error',
+__all__ = ['LIMIT', 'Node', 'Nvme', 'Skip', 'captive', 'case', 'count', 'expect', 'expect_error',
            'folder', 'free_port', 'main', 'need', 'os', 'pathlib', 'run', 'signal', 'subprocess',
            'until', 'weft']

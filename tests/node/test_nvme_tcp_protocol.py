@@ -3,14 +3,12 @@
 do so oddly. What a real host makes of them is in test_kernel_host.py."""
 
 import contextlib
-import json
-import re
 import struct
 import time
 
 import nvme_host as nvme
 from nvme_host import Queue, in_capsule, rw, session, sgl, sqe, transport
-from serving import Node, case, folder, main, until, weft
+from serving import Nvme, case, folder, main, until, weft
 
 HOST, OTHER = 'nqn.2026-11.test:host', 'nqn.2026-11.test:other'
 INVALID_OPCODE, INVALID_FIELD, NO_NAMESPACE, SEQUENCE = 1, 2, 0xb, 0xc
@@ -20,30 +18,6 @@ LBA_RANGE, AER_LIMIT, LOG_PAGE = 0x80, 0x105, 0x109
 BAD_FORMAT, BAD_PARAMETER, BAD_HOST = 0x180, 0x182, 0x184
 IN_DATA = 1 << 16
 FIELD, ORDER, HEADER_DIGEST, RANGE, LIMIT, UNSUPPORTED = 1, 2, 3, 4, 5, 6
-
-
-class Nvme(Node):
-    """A node that NVMe hosts reach over TCP."""
-
-    def __init__(self, *words):
-        super().__init__('--nvme-tcp=127.0.0.1:0', *words)
-
-    def status(self):
-        return json.loads(weft('status', '--json', self.process.pid).stdout)[0]
-
-    def __enter__(self):
-        super().__enter__()
-        self.nqns = []
-        for volume in self.status()['volumes']:
-            uri = next(uri for uri in volume['uris'] if uri.startswith('nvme+tcp:'))
-            port, nqn = re.fullmatch(r'nvme\+tcp://127\.0\.0\.1:(\d+)/(\S+)', uri).groups()
-            self.address = '127.0.0.1', int(port)
-            self.nqns.append(nqn)
-        return self
-
-    @property
-    def nqn(self):
-        return self.nqns[0]
 
 
 def on_node(function):

@@ -1,0 +1,134 @@
+// Shares of the pool, and of the requests under way: nobody can take so much that others wait for
+// it, whatever its clients do with what they have.
+
+#include "node/cta/agent.h"
+
+// What somebody may hold at a time: sixteenths of the pool, and requests.
+struct limit {
+    unsigned sixteenths;
+    uint32_t request_count;
+};
+
+static const struct limit connection_limit = {1, CTA_UNIT_DEPTH / 8};
+static const struct limit client_limit = {4, CTA_UNIT_DEPTH / 8 * 3};
+static const struct limit volume_limit = {6, CTA_UNIT_DEPTH / 2};
+
+// Sixteenths of the pool for requests by their size. What is over is for small ones.
+enum {
+    OVERSIZED_SIXTEENTHS = 8,     // altogether
+    NOT_SMALL_SIXTEENTHS = 14,    // these and large ones
+    LARGE_PATIENT_SIXTEENTHS = 6, // large ones while an oversized one waits for room
+};
+
+static uint64_t part_of_pool(const struct cta *cta, unsigned sixteenths)
+{
+    return cta->parts.pool.len / 16 * sixteenths;
+}
+
+enum cta_size shares_size_of(const struct cta *cta, uint32_t len)
+{
+    uint64_t run_len = buffers_run_len(len);
+    if (run_len <= CTA_SMALL_LEN) {
+        return CTA_SMALL;
+    }
+    bool is_over = run_len > part_of_pool(cta, connection_limit.sixteenths);
+    return is_over ? CTA_OVERSIZED : CTA_LARGE;
+}
+
+static bool fits(const struct cta *cta, const struct cta_share *share, uint64_t len,
+                 const struct limit *limit)
+{
+    uint64_t most = part_of_pool(cta, limit->sixteenths);
+    return share->request_count < limit->request_count && share->held_len <= most &&
+           len <= most - share->held_len;
+}
+
+// What every connection may hold, however much others of its client and volume do.
+static bool is_on_floor(const struct cta_share *share, uint64_t len)
+{
+    return share->request_count < CTA_FLOOR_COUNT && share->held_len <= CTA_FLOOR_LEN &&
+           len <= CTA_FLOOR_LEN - share->held_len;
+}
+
+// Oversized requests have a part of the pool of their own, and do not count in the shares.
+static uint64_t counted_len(const struct cta *cta, uint32_t len)
+{
+    bool is_counted = len > 0 && shares_size_of(cta, len) != CTA_OVERSIZED;
+    return is_counted ? buffers_run_len(len) : 0;
+}
+
+bool shares_allow(const struct cta *cta, const struct cta_route *route, uint32_t len)
+{
+    uint64_t counted = counted_len(cta, len);
+    if (is_on_floor(&route->share, counted)) {
+        return true;
+    }
+    return fits(cta, &route->share, counted, &connection_limit) &&
+           fits(cta, &route->volume->share, counted, &volume_limit) &&
+           (route->client == NULL || fits(cta, &route->client->share, counted, &client_limit));
+}
+
+// One that is alone always finds room.
+static bool has_room(const struct cta *cta, uint64_t lent, uint64_t len, unsigned sixteenths)
+{
+    uint64_t most = part_of_pool(cta, sixteenths);
+    return lent == 0 || (lent <= most && len <= most - lent);
+}
+
+static bool may_lend(const struct cta *cta, enum cta_size size, uint64_t len)
+{
+    uint64_t large = cta->lent_len[CTA_LARGE], oversized = cta->lent_len[CTA_OVERSIZED];
+    if (size == CTA_SMALL) {
+        return true;
+    }
+    if (!has_room(cta, large + oversized, len, NOT_SMALL_SIXTEENTHS)) {
+        return false;
+    }
+    if (size == CTA_OVERSIZED) {
+        return has_room(cta, oversized, len, OVERSIZED_SIXTEENTHS);
+    }
+    return !cta->waits[CTA_OVERSIZED] || has_room(cta, large, len, LARGE_PATIENT_SIXTEENTHS);
+}
+
+bool shares_obtain(struct cta *cta, uint32_t len, struct node_buffer *ret)
+{
+    enum cta_size size = shares_size_of(cta, len);
+    uint64_t run_len = buffers_run_len(len);
+    if (!may_lend(cta, size, run_len) || !buffers_obtain(cta->buffers, len, ret)) {
+        return false;
+    }
+    cta->lent_len[size] += run_len;
+    return true;
+}
+
+void shares_release(struct cta *cta, struct node_buffer buffer)
+{
+    cta->lent_len[shares_size_of(cta, buffer.len)] -= buffers_run_len(buffer.len);
+    buffers_release(cta->buffers, buffer);
+}
+
+static void count(struct cta_share *share, uint64_t len, int sign)
+{
+    share->request_count += sign > 0 ? 1U : -1U;
+    share->held_len += sign > 0 ? len : -len;
+}
+
+static void count_everywhere(const struct cta *cta, struct cta_route *route, uint32_t len, int sign)
+{
+    uint64_t counted = counted_len(cta, len);
+    count(&route->share, counted, sign);
+    count(&route->volume->share, counted, sign);
+    if (route->client != NULL) {
+        count(&route->client->share, counted, sign);
+    }
+}
+
+void shares_take(const struct cta *cta, struct cta_route *route, uint32_t len)
+{
+    count_everywhere(cta, route, len, 1);
+}
+
+void shares_give_back(const struct cta *cta, struct cta_route *route, uint32_t len)
+{
+    count_everywhere(cta, route, len, -1);
+}

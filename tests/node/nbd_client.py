@@ -1,0 +1,82 @@
+"""An NBD client, octet by octet, for tests."""
+
+import socket
+import struct
+
+MAGIC, OPTION, REPLY = 0x4e42444d41474943, 0x49484156454f5054, 0x3e889045565a9
+REQUEST, SIMPLE, STRUCTURED = 0x25609513, 0x67446698, 0x668e33ef
+EXPORT_NAME, ABORT, LIST, STARTTLS, INFO, GO, STRUCTURE, SET_CONTEXT = 1, 2, 3, 5, 6, 7, 8, 10
+ACK, SERVER, INFORMATION = 1, 2, 3
+UNSUPPORTED, INVALID, UNKNOWN, TOO_BIG = (1 << 31 | code for code in (1, 3, 6, 9))
+READ, WRITE, DISCONNECT, FLUSH, TRIM, ZEROES, STATUS = 0, 1, 2, 3, 4, 6, 7
+EPERM, EINVAL, ENOSPC, EOVERFLOW = 1, 22, 28, 75
+
+
+class Client:
+    """One connection, octet by octet."""
+
+    def __init__(self, node, flags=3):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(20)
+        self.socket.connect(str(node.socket))
+        magic, option, self.flags = struct.unpack('>QQH', self.take(18))
+        assert (magic, option, self.flags) == (MAGIC, OPTION, 3)
+        self.put(struct.pack('>I', flags))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def put(self, octets):
+        self.socket.sendall(octets)
+
+    def take(self, count):
+        octets = b''
+        while len(octets) < count:
+            part = self.socket.recv(count - len(octets))
+            assert part, f'the server ended the connection after {len(octets)} of {count} octets'
+            octets += part
+        return octets
+
+    def is_ended(self):
+        try:
+            return self.socket.recv(1) == b''
+        except ConnectionResetError:
+            return True
+
+    def option(self, number, data=b''):
+        self.put(struct.pack('>QII', OPTION, number, len(data)) + data)
+
+    def reply(self, number):
+        """(type, data) of one reply."""
+        magic, option, kind, length = struct.unpack('>QIII', self.take(20))
+        assert (magic, option) == (REPLY, number)
+        return kind, self.take(length)
+
+    def go(self, name=b'', structured=False):
+        if structured:
+            self.option(STRUCTURE)
+            assert self.reply(STRUCTURE) == (ACK, b'')
+        self.option(GO, struct.pack('>I', len(name)) + name + struct.pack('>H', 0))
+        while True:
+            kind, data = self.reply(GO)
+            if kind != INFORMATION:
+                assert kind == ACK, (hex(kind), data)
+                return self
+
+    def request(self, command, offset=0, length=0, flags=0, cookie=7, data=b''):
+        self.put(struct.pack('>IHHQQI', REQUEST, flags, command, cookie, offset, length) + data)
+
+    def answer(self, data_len=0, cookie=7):
+        """(error, data) of a simple reply."""
+        magic, error, got = struct.unpack('>IIQ', self.take(16))
+        assert (magic, got) == (SIMPLE, cookie)
+        return error, self.take(data_len if error == 0 else 0)
+
+    def chunk(self, cookie=7):
+        """(flags, type, payload) of a structured reply."""
+        magic, flags, kind, got, length = struct.unpack('>IHHQI', self.take(20))
+        assert (magic, got) == (STRUCTURED, cookie)
+        return flags, kind, self.take(length)
