@@ -342,7 +342,8 @@ static void on_reply_written(struct conn *conn, instant_ns now)
 
 void conn_on_output(struct conn *conn, size_t written, instant_ns now)
 {
-    CHECK(written <= conn_output(conn).len);
+    struct span due = conn_output(conn);
+    CHECK(written <= due.len);
     if (written == 0) {
         return;
     }

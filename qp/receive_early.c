@@ -160,7 +160,9 @@ static enum place_verdict place_in(struct qp *qp, struct recv_wqe *wqe,
         return PLACE_BUFFER;
     }
     if (!is_whole) {
-        CHECK(ddp_coverage_add(&qp->early->coverage, early_key(EARLY_SEND, a->msn), a->mo, mo_end));
+        bool is_noted =
+            ddp_coverage_add(&qp->early->coverage, early_key(EARLY_SEND, a->msn), a->mo, mo_end);
+        CHECK(is_noted);
     }
     note(qp, wqe, a, end);
     qp->counters.early_sends++;

@@ -194,7 +194,8 @@ enum place_verdict response_place_read_early(struct qp *qp, const struct rdmap_a
     }
     uint32_t from = (uint32_t)a->to, to = from + (uint32_t)a->payload.len;
     note_first_octet(qp, context);
-    CHECK(ddp_coverage_add(&qp->early->coverage, key_of(context), from, to));
+    bool is_noted = ddp_coverage_add(&qp->early->coverage, key_of(context), from, to);
+    CHECK(is_noted);
     if (a->is_last) {
         note_end(context, end, to);
     }

@@ -152,7 +152,8 @@ void srq_free(struct srq *srq, struct recv_wqe *wqe)
 {
     uint32_t number = (uint32_t)((size_t)((uint8_t *)wqe - srq->memory) / srq->stride);
     uint32_t top = atomic_load_explicit(&srq->given_back, memory_order_relaxed);
-    CHECK(atomic_fetch_sub_explicit(&srq->out_count, 1, memory_order_relaxed) > 0);
+    uint32_t out_count = atomic_fetch_sub_explicit(&srq->out_count, 1, memory_order_relaxed);
+    CHECK(out_count > 0);
     do {
         srq->below[number] = top;
     } while (!atomic_compare_exchange_weak_explicit(&srq->given_back, &top, number + 1,
