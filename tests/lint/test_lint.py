@@ -78,6 +78,22 @@ CASES = [
      {'cq/a.c': 'int cq_queue_push(void)\n{\n    return !malloc(1);\n}\n'},
      'cq/a.c:3: calls: malloc in cq_queue_push'),
 
+    ('a CHECK may look', 'effects',
+     {'qp/a.c': 'void f(void)\n{\n    CHECK(a <= b && c != list_is_empty(&d) && g_len(e) >= 1);\n'
+                '    g(a = b);\n}\n'}, None),
+    ('a CHECK calls nothing that acts', 'effects',
+     {'qp/a.c': 'void f(void)\n{\n    CHECK(a &&\n          coverage_add(&b, c));\n}\n'},
+     'qp/a.c:3: effects: a CHECK has no side effect, and coverage_add() may'),
+    ('a CHECK assigns nothing', 'effects',
+     {'qp/a.c': 'void f(void)\n{\n    CHECK((a = b) == c);\n}\n'}, 'and = may'),
+    ('a CHECK counts nothing', 'effects',
+     {'qp/a.c': 'void f(void)\n{\n    CHECK(a[b++] == c);\n}\n'}, 'and ++ may'),
+    ('a CHECK of a test may act', 'effects',
+     {'tests/qp/a.c': 'void f(void)\n{\n    CHECK(a[b++] == add(c));\n}\n'}, None),
+    ('engine rooms do not stop the process themselves', 'calls',
+     {'qp/a.c': 'void f(void)\n{\n    abort();\n}\n'}, 'CHECK of base/check.h'),
+    ('a CHECK does', 'calls', {'base/check.h': 'static void f(void)\n{\n    abort();\n}\n'}, None),
+
     ('a room within a folder may include what its row names', 'includes',
      {'node/cta/a.c': '#include "node/interface/b.h"\n', 'node/interface/b.h': ''}, None),
     ('a room within a folder may not include its neighbour', 'includes',

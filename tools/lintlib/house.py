@@ -114,6 +114,14 @@ BANNED_IN_ENGINE = {
 ALLOCATION = dict.fromkeys('malloc calloc realloc reallocarray free aligned_alloc posix_memalign '
                            'strdup strndup'.split(), _MEMORY)
 
+# The one place that prints and stops the process for everybody.
+STOPS_THE_PROCESS = 'base/check.h'
+
+# What the condition of a CHECK may call: what only answers. Looks at atomics are among them.
+ANSWERS = re.compile(r'(^|_)(is|has|may|can|holds|overlaps)(_|$)|'
+                     r'_(check|len|count|max|min|at|of|last|start|pipe|deadline)$|'
+                     r'^(find|memcmp|strlen|sizeof|atomic_load|atomic_load_explicit)$')
+
 # Shared library in build/lib, its version script.
 LIBRARIES = {
     'libweft.so.1': 'rnic/libweft.map',

@@ -1,4 +1,4 @@
-"""shape, leftovers, calls: what can be seen by looking at one file."""
+"""shape, leftovers, calls, effects: what can be seen by looking at one file."""
 
 import re
 
@@ -74,7 +74,7 @@ def check_calls(tree):
     for source in tree.c_files:
         for offset, word, replacement in _find_calls(source, house.BANNED_EVERYWHERE):
             yield source.path, source.line_of(offset), f'{word} is banned: use {replacement}'
-        if source.room not in house.ENGINE_ROOMS:
+        if source.room not in house.ENGINE_ROOMS or str(source.path) == house.STOPS_THE_PROCESS:
             continue
         for offset, word, replacement in _find_calls(source, house.BANNED_IN_ENGINE):
             yield source.path, source.line_of(offset), (
@@ -85,6 +85,34 @@ def check_calls(tree):
             if not name or not house.MAY_ALLOCATE.search(name):
                 yield source.path, source.line_of(offset), (
                     f'{word} in {name or "file scope"}: engine rooms use {replacement}')
+
+
+_CHECK = re.compile(r'(?<!define )\bCHECK\s*\(')
+_CALL = re.compile(r'([A-Za-z_]\w*)\s*\(')
+_ASSIGNMENT = re.compile(r'\+\+|--|<<=|>>=|(?<![=!<>])=(?!=)')
+
+
+def _conditions(source):
+    """(offset, text) of the condition of every CHECK."""
+    for match in _CHECK.finditer(source.code):
+        depth, end = 1, match.end()
+        while depth > 0 and end < len(source.code):
+            depth += {'(': 1, ')': -1}.get(source.code[end], 0)
+            end += 1
+        yield match.start(), source.code[match.end():end - 1]
+
+
+def check_effects(tree):
+    for source in tree.c_files:
+        if source.room not in house.ROOMS:
+            continue
+        for offset, condition in _conditions(source):
+            called = [name for name in _CALL.findall(condition) if not house.ANSWERS.search(name)]
+            found = _ASSIGNMENT.findall(condition) + [f'{name}()' for name in called]
+            if found:
+                yield source.path, source.line_of(offset), (
+                    f'a CHECK has no side effect, and {found[0]} may: do it before, check the '
+                    'result')
 
 
 def check_neutral(tree):
