@@ -44,6 +44,7 @@ struct file {
     uint32_t sector;
     uint64_t size; // as of the last probe
     char origin[VOLUME_ORIGIN_MAX];
+    char instance[VOLUME_INSTANCE_MAX];
     const struct file_engine_kind *kind;
     struct file_engine *engine;
     unsigned under_way;
@@ -82,6 +83,14 @@ static void try_fallocate(struct file *file)
     file->can_punch = fallocate(file->fd, keep | FALLOC_FL_PUNCH_HOLE, end, 4096) == 0;
 }
 
+// Another file may take the path, another disk the name of a device.
+static void instance_set(struct file *file, const struct stat *status)
+{
+    dev_t disk = file->is_block_device ? status->st_rdev : 0;
+    snprintf(file->instance, sizeof file->instance, "%ju:%ju:%ju", (uintmax_t)status->st_dev,
+             (uintmax_t)status->st_ino, (uintmax_t)disk);
+}
+
 static int size_find(struct file *file)
 {
     struct stat status;
@@ -89,6 +98,7 @@ static int size_find(struct file *file)
         return -errno;
     }
     file->is_block_device = S_ISBLK(status.st_mode);
+    instance_set(file, &status);
     if (!file->is_block_device && !S_ISREG(status.st_mode)) {
         return S_ISDIR(status.st_mode) ? -EISDIR : -ENODEV;
     }
@@ -217,6 +227,7 @@ static int file_probe(struct ddm *ddm, struct volume_profile *ret)
     ret->abilities &= file->is_block_device ? ~(uint32_t)VOLUME_CAN_EXTENTS : UINT32_MAX;
     snprintf(ret->model, sizeof ret->model, "%s", file->kind->name);
     snprintf(ret->origin, sizeof ret->origin, "%s", file->origin);
+    snprintf(ret->instance, sizeof ret->instance, "%s", file->instance);
     return 0;
 }
 

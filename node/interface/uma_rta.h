@@ -8,7 +8,8 @@
 //
 // The UMA asks, the RTA answers with the same kind and number; HELLO it says by itself, first. The
 // answer to OPEN of a unit that is started again comes when the fence has passed: the I/O of its
-// predecessor on that device is over.
+// predecessor on that device is over. A device that is another than was first opened, by its pin,
+// is not opened (-ESTALE).
 #pragma once
 
 #include <stdbool.h>
@@ -16,7 +17,7 @@
 
 #include "node/interface/volume.h"
 
-enum { UMA_RTA_VERSION = 1, UNIT_URI_MAX = 1024, UNIT_WHY_MAX = 256 };
+enum { UMA_RTA_VERSION = 2, UNIT_URI_MAX = 1024, UNIT_WHY_MAX = 256 };
 
 enum unit_message_kind {
     UNIT_HELLO = 1,
@@ -52,7 +53,10 @@ struct unit_message {
     uint32_t read_only;  // OPEN
     uint32_t reserved;
     union {
-        char uri[UNIT_URI_MAX];        // OPEN: which device
+        struct {
+            char uri[UNIT_URI_MAX];      // OPEN: which device
+            char pin[VOLUME_ORIGIN_MAX]; // of its profile when it was first opened; empty: never
+        };
         struct volume_profile profile; // answers to OPEN, PROBE
         struct unit_counters counters; // answer to STATUS
     };

@@ -16,6 +16,22 @@ static bool is_terminated(const char *text, size_t capacity)
     return memchr(text, '\0', capacity) != NULL;
 }
 
+// A text that people are shown.
+static bool is_plain(const char *text, size_t capacity)
+{
+    for (size_t i = 0; i < capacity && text[i] != '\0'; i++) {
+        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f) {
+            return false;
+        }
+    }
+    return is_terminated(text, capacity);
+}
+
+const char *volume_profile_pin(const struct volume_profile *profile)
+{
+    return profile->instance[0] != '\0' ? profile->instance : profile->origin;
+}
+
 bool volume_profile_is_sane(const struct volume_profile *p)
 {
     return p->size <= INT64_MAX && (p->abilities & ~(uint32_t)VOLUME_ABILITY_ALL) == 0 &&
@@ -25,8 +41,9 @@ bool volume_profile_is_sane(const struct volume_profile *p)
            p->preferred >= p->alignment && p->transfer_max >= p->block_size &&
            p->transfer_max % p->alignment == 0 && p->transfer_max <= NODE_TRANSFER_MAX &&
            p->range_max >= p->block_size && p->range_max % p->alignment == 0 && p->depth > 0 &&
-           is_terminated(p->driver, sizeof p->driver) && is_terminated(p->model, sizeof p->model) &&
-           is_terminated(p->origin, sizeof p->origin);
+           is_plain(p->driver, sizeof p->driver) && is_terminated(p->model, sizeof p->model) &&
+           is_terminated(p->origin, sizeof p->origin) &&
+           is_terminated(p->instance, sizeof p->instance);
 }
 
 const struct resource *resource_by_name(const struct resource_table *table, const char *name)

@@ -11,6 +11,7 @@ enum volume_limits {
     VOLUME_DRIVER_MAX = 32,
     VOLUME_MODEL_MAX = 48,
     VOLUME_ORIGIN_MAX = 512,
+    VOLUME_INSTANCE_MAX = 64,
     VOLUME_UUID_LEN = 16,
 };
 
@@ -40,9 +41,14 @@ struct volume_profile {
     uint32_t depth;        // requests it carries at once
     char driver[VOLUME_DRIVER_MAX];
     char model[VOLUME_MODEL_MAX];
-    char origin[VOLUME_ORIGIN_MAX]; // what makes the device this one and no other; same after a
-                                    // restart, and what identities are derived from
+    char origin[VOLUME_ORIGIN_MAX];     // what makes the device this one and no other; same after a
+                                        // restart, and what identities are derived from
+    char instance[VOLUME_INSTANCE_MAX]; // where one device can take another's place under the same
+                                        // origin: which one it is. Empty: the origin says it all
 };
+
+// What of the profile stays the same as long as the device is the same one.
+const char *volume_profile_pin(const struct volume_profile *profile);
 
 // Are the fields of a profile that came from elsewhere possible, and its texts terminated?
 bool volume_profile_is_sane(const struct volume_profile *profile);

@@ -93,6 +93,12 @@ static int device_add(struct rta *rta, struct ddm *ddm, const struct unit_messag
         snprintf(answer->why, sizeof answer->why, "the device could not be probed");
         return error != 0 ? error : -EPROTO;
     }
+    if (ask->pin[0] != '\0' && strcmp(ask->pin, volume_profile_pin(&answer->profile)) != 0) {
+        snprintf(answer->why, sizeof answer->why,
+                 "another device is there now than the one that was first opened; to serve this "
+                 "one, remove the volume and add it anew");
+        return -ESTALE;
+    }
     if (!format_find(rta, ddm, &format)) {
         snprintf(answer->why, sizeof answer->why, "unknown I/O format %.32s", ddm->driver->format);
         return -EPROTONOSUPPORT;

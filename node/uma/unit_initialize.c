@@ -82,6 +82,12 @@ static struct volume *volume_answered(struct uma *uma, struct unit *unit,
         unit_on_event(uma, unit, UNIT_ON_BROKEN);
         return NULL;
     }
+    if (answer->error == 0 && answer->kind != UNIT_CLOSE && v->was_open &&
+        strcmp(volume_profile_pin(&v->profile), volume_profile_pin(&answer->profile)) != 0) {
+        unit_say(uma, unit, "answered for another device than the one that was first opened");
+        unit_on_event(uma, unit, UNIT_ON_BROKEN);
+        return NULL;
+    }
     return v;
 }
 
@@ -101,12 +107,9 @@ static void volume_failed(struct uma *uma, struct volume *v, const struct unit_m
     }
 }
 
-static void volume_opened(struct uma *uma, struct volume *v, const struct volume_profile *profile)
+// The identity is settled when it is first opened: no successor's word changes it.
+static void identity_settle(struct uma *uma, struct volume *v, const struct volume_profile *profile)
 {
-    v->state = VOLUME_OPEN;
-    v->why[0] = '\0';
-    v->profile = *profile;
-    v->has_profile = v->was_open = true;
     uma->parts.identify(uma->parts.ctx, profile, &v->identity);
     if (v->wish.has_uuid) {
         memcpy(v->identity.uuid, v->wish.identity.uuid, sizeof v->identity.uuid);
@@ -114,6 +117,17 @@ static void volume_opened(struct uma *uma, struct volume *v, const struct volume
     if (v->wish.has_nguid) {
         memcpy(v->identity.nguid, v->wish.identity.nguid, sizeof v->identity.nguid);
     }
+}
+
+static void volume_opened(struct uma *uma, struct volume *v, const struct volume_profile *profile)
+{
+    if (!v->was_open) {
+        identity_settle(uma, v, profile);
+    }
+    v->state = VOLUME_OPEN;
+    v->why[0] = '\0';
+    v->profile = *profile;
+    v->has_profile = v->was_open = true;
 }
 
 void volume_on_open(struct uma *uma, struct unit *unit, const struct unit_message *answer,

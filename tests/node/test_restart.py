@@ -79,6 +79,29 @@ def a_hanging_device_that_was_removed_keeps_no_other_volume_from_coming_back():
         assert [volume['name'] for volume in status(node)['volumes']] == ['b']
 
 
+@case
+def a_file_that_took_the_place_of_another_is_not_served_in_its_stead():
+    """Its successor finds another file under the path. When the old one is back, it goes on."""
+    need('qemu-io')
+    with folder() as place:
+        path = make_file(place, 1 << 20)
+        old, new = pathlib.Path(place, 'old'), pathlib.Path(place, 'new')
+        new.write_bytes(b'n' * (1 << 20))
+        with Node(path) as node:
+            run('qemu-io', '-f', 'raw', '-c', 'write -P 5 0 64k', node.uri())
+            path.rename(old)
+            new.rename(path)
+            run('qemu-io', '-f', 'raw', '-c', 'read -P 5 0 64k', node.uri())  # as long as it lives
+            kill_rtas(node)
+            why = until(lambda: status(node)['volumes'][0].get('why'))
+            assert 'another device is there now' in why, why
+            assert f'volume disk.img: not opened: {why}\n' in node.said(), node.said()
+            assert path.read_bytes() == b'n' * (1 << 20)
+            old.rename(path)
+            run('qemu-io', '-f', 'raw', '-c', 'read -P 5 0 64k', node.uri())
+            assert 'why' not in status(node)['volumes'][0] or not status(node)['volumes'][0]['why']
+
+
 def kill_amid_writes(node, size):
     """Kills a client, and then the RTA, with the client's writes in flight. Were there any?"""
     writes = [word for at in range(0, size, 4 << 20)
