@@ -22,8 +22,8 @@ struct host_unit {
     pid_t pid; // 0: the RTA is in the host's own process
     int pidfd;
     int channel;
-    int bell_rta;
-    int bell_cta;
+    int bell_rta; // the writing end of a pipe: the host's alone
+    int bell_cta; // an eventfd that the RTA has too: never read or written
     struct segment bus_memory;
     struct bus_end bus;
     struct loop_watch *exit_watch;

@@ -33,7 +33,8 @@ static void port_ring(void *ctx)
 {
     struct host_unit *unit = ctx;
     if (unit->is_running && bus_should_ring(&unit->bus)) {
-        eventfd_write(unit->bell_rta, 1); // a full counter rings as well
+        ssize_t written = write(unit->bell_rta, "", 1);
+        (void)written; // a full pipe rings as well
     }
 }
 
@@ -94,6 +95,13 @@ void host_units_wake(struct host *host)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+static void fd_close(int fd)
+{
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
 static void unit_close(struct host_unit *unit)
 {
     unit->is_running = false;
@@ -101,13 +109,11 @@ static void unit_close(struct host_unit *unit)
     loop_unwatch(unit->channel_watch);
     loop_unwatch(unit->bell_watch);
     unit->exit_watch = unit->channel_watch = unit->bell_watch = NULL;
-    int *const fds[] = {&unit->pidfd, &unit->channel, &unit->bell_rta, &unit->bell_cta};
-    for (unsigned i = 0; i < sizeof fds / sizeof fds[0]; i++) {
-        if (*fds[i] >= 0) {
-            close(*fds[i]);
-        }
-        *fds[i] = -1;
-    }
+    fd_close(unit->pidfd);
+    fd_close(unit->channel);
+    fd_close(unit->bell_rta);
+    fd_close(unit->bell_cta);
+    unit->pidfd = unit->channel = unit->bell_rta = unit->bell_cta = -1;
     segment_close(&unit->bus_memory);
     unit->pid = 0;
 }
@@ -186,6 +192,31 @@ int host_unit_send(void *ctx, uint32_t number, const struct unit_message *messag
     return error;
 }
 
+// What a DDM hands over for its successor is memory: other descriptors could do anything when they
+// are used or closed.
+static bool is_memory(int fd)
+{
+    return fcntl(fd, F_GET_SEALS) >= 0;
+}
+
+// No process of weft says such things: it is listened to no longer.
+static void break_unit(struct host_unit *unit, const char *why)
+{
+    loop_unwatch(unit->channel_watch);
+    unit->channel_watch = NULL;
+    uma_for_cta.on_unit_broken(unit->host->uma, unit->number, why);
+}
+
+static void on_message(struct host_unit *unit, const struct unit_message *message, int keepsake)
+{
+    if (keepsake >= 0 && !is_memory(keepsake)) {
+        channel_drop(keepsake);
+        break_unit(unit, "it handed over a descriptor that is no memory");
+        return;
+    }
+    uma_on_message(unit->host->uma, unit->number, message, keepsake, loop_now(unit->host->loop));
+}
+
 static void on_channel(void *ctx, uint32_t events)
 {
     struct host_unit *unit = ctx;
@@ -196,17 +227,22 @@ static void on_channel(void *ctx, uint32_t events)
         loop_watch_change(unit->channel_watch, EPOLLIN);
         uma_on_writable(host->uma, unit->number, loop_now(host->loop));
     }
-    for (unsigned i = 0; i < MESSAGE_BATCH && unit->is_running && got > 0; i++) {
+    for (unsigned i = 0; i < MESSAGE_BATCH && unit->channel_watch != NULL && got > 0; i++) {
         got = channel_receive(unit->channel, &message, &keepsake);
         if (got > 0) {
-            uma_on_message(host->uma, unit->number, &message, keepsake, loop_now(host->loop));
+            on_message(unit, &message, keepsake);
         }
     }
-    if (unit->is_running && got <= 0 && got != -EAGAIN && got != -EINTR) {
-        loop_unwatch(unit->channel_watch);
-        unit->channel_watch = NULL;
-        host_unit_kill(host, unit->number);
+    if (unit->channel_watch == NULL || got > 0 || got == -EAGAIN || got == -EINTR) {
+        return;
     }
+    if (got == -EPROTO) {
+        break_unit(unit, "it sent what is no message, or descriptors that it may not send");
+        return;
+    }
+    loop_unwatch(unit->channel_watch);
+    unit->channel_watch = NULL;
+    host_unit_kill(host, unit->number);
 }
 
 /* ---- the beginning --------------------------------------------------------------------------- */
@@ -228,6 +264,9 @@ static int spawn_with(struct host_unit *unit, const int sources[], pid_t *ret_pi
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
     posix_spawnattr_setsigmask(&attributes, &none);
+    // It has nothing to read from a terminal, and nothing to say to programs.
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     for (int i = 0; i < UNIT_FD_END - UNIT_FD_CHANNEL; i++) {
         posix_spawn_file_actions_adddup2(&actions, sources[i], UNIT_FD_CHANNEL + i);
     }
@@ -239,22 +278,20 @@ static int spawn_with(struct host_unit *unit, const int sources[], pid_t *ret_pi
     return -error;
 }
 
-static int process_spawn(struct host_unit *unit, int channel)
+static int process_spawn(struct host_unit *unit, int channel, int bell_rta)
 {
     int sources[] = {raise_fd(channel), raise_fd(unit->host->pool.fd),
-                     raise_fd(unit->bus_memory.fd), raise_fd(unit->bell_rta),
-                     raise_fd(unit->bell_cta)};
+                     raise_fd(unit->bus_memory.fd), raise_fd(bell_rta), raise_fd(unit->bell_cta)};
     bool has_all = true;
     for (unsigned i = 0; i < sizeof sources / sizeof sources[0]; i++) {
         has_all &= sources[i] >= 0;
     }
     int error = has_all ? spawn_with(unit, sources, &unit->pid) : -EMFILE;
     for (unsigned i = 0; i < sizeof sources / sizeof sources[0]; i++) {
-        if (sources[i] >= 0) {
-            close(sources[i]);
-        }
+        fd_close(sources[i]);
     }
     close(channel);
+    close(bell_rta);
     if (error != 0) {
         unit->pid = 0;
         return error;
@@ -264,11 +301,11 @@ static int process_spawn(struct host_unit *unit, int channel)
     return unit->exit_watch != NULL ? 0 : -ENOMEM;
 }
 
-static int runner_spawn(struct host_unit *unit, int channel)
+static int runner_spawn(struct host_unit *unit, int channel, int bell_rta)
 {
     struct runner_parts parts = {.loop = unit->host->loop,
                                  .channel = channel,
-                                 .bell_rta = raise_fd(unit->bell_rta),
+                                 .bell_rta = bell_rta,
                                  .bell_cta = raise_fd(unit->bell_cta),
                                  .pool = unit->host->pool,
                                  .bus = unit->bus_memory,
@@ -281,31 +318,52 @@ static int runner_spawn(struct host_unit *unit, int channel)
     return unit->runner != NULL && unit->exit_watch != NULL ? 0 : -ENOMEM;
 }
 
+// The other side may do what it likes to a descriptor that is of one file description with the
+// host's: let it block, fill it. So the host rings by a pipe, whose writing end is its own alone,
+// and of the other bell it only asks whether it rings.
+static int connections_make(struct host_unit *unit, int *ret_channel, int *ret_bell_rta)
+{
+    int pair[2] = {-1, -1}, bell[2] = {-1, -1};
+    unit->pidfd = unit->channel = unit->bell_rta = unit->bell_cta = -1;
+    int error = channel_pair(pair);
+    if (error == 0 && pipe2(bell, O_CLOEXEC | O_NONBLOCK) != 0) {
+        error = -errno;
+    }
+    unit->channel = pair[0];
+    unit->bell_rta = bell[1];
+    unit->bell_cta = error == 0 ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+    if (error == 0 && unit->bell_cta < 0) {
+        error = -errno;
+    }
+    if (error == 0) {
+        error = segment_create("weft-bus", sizeof(struct bus_memory), &unit->bus_memory);
+    }
+    if (error != 0) {
+        fd_close(pair[1]);
+        fd_close(bell[0]);
+        unit_close(unit);
+        return error;
+    }
+    *ret_channel = pair[1];
+    *ret_bell_rta = bell[0];
+    return 0;
+}
+
 int host_unit_spawn(void *ctx, uint32_t number)
 {
     struct host *host = ctx;
     struct host_unit *unit = &host->units[number];
-    int pair[2];
-    unit->pidfd = unit->channel = unit->bell_rta = unit->bell_cta = -1;
-    int error = channel_pair(pair);
+    int channel, bell_rta;
+    int error = connections_make(unit, &channel, &bell_rta);
     if (error != 0) {
-        return error;
-    }
-    unit->channel = pair[0];
-    unit->bell_rta = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    unit->bell_cta = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    error = segment_create("weft-bus", sizeof(struct bus_memory), &unit->bus_memory);
-    if (error != 0) {
-        close(pair[1]);
-        unit_close(unit);
         return error;
     }
     bus_end_init(&unit->bus, unit->bus_memory.ptr, true);
     unit->is_running = true;
     unit->channel_watch = loop_watch(host->loop, unit->channel, EPOLLIN, on_channel, unit);
     unit->bell_watch = loop_watch(host->loop, unit->bell_cta, EPOLLIN | EPOLLET, on_bell, unit);
-    error = host->config->rta == HOST_RTA_HOST ? runner_spawn(unit, pair[1])
-                                               : process_spawn(unit, pair[1]);
+    error = host->config->rta == HOST_RTA_HOST ? runner_spawn(unit, channel, bell_rta)
+                                               : process_spawn(unit, channel, bell_rta);
     if (error == 0 && (unit->channel_watch == NULL || unit->bell_watch == NULL)) {
         error = -ENOMEM;
     }

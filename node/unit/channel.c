@@ -1,13 +1,17 @@
 #include "node/unit/channel.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { RECEIVE_FD_MAX = 4 }; // of one message; the kernel closes the rest
+
+// What is sent has one descriptor; what comes may have more, whatever is allowed.
 union ancillary {
     struct cmsghdr header;
-    char octets[CMSG_SPACE(sizeof(int))];
+    char octets[CMSG_SPACE(RECEIVE_FD_MAX * sizeof(int))];
 };
 
 int channel_pair(int ret_fds[2])
@@ -23,29 +27,54 @@ int channel_send(int fd, const struct unit_message *message, int keepsake)
     struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
     if (keepsake >= 0) {
         header.msg_control = ancillary.octets;
-        header.msg_controllen = sizeof ancillary.octets;
+        header.msg_controllen = CMSG_SPACE(sizeof keepsake);
         struct cmsghdr *c = CMSG_FIRSTHDR(&header);
         c->cmsg_level = SOL_SOCKET;
         c->cmsg_type = SCM_RIGHTS;
         c->cmsg_len = CMSG_LEN(sizeof keepsake);
         memcpy(CMSG_DATA(c), &keepsake, sizeof keepsake);
     }
-    ssize_t sent = sendmsg(fd, &header, MSG_NOSIGNAL);
+    ssize_t sent = sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
         return -errno;
     }
     return (size_t)sent == sizeof *message ? 0 : -EMSGSIZE;
 }
 
-static int descriptor_in(struct msghdr *header)
+void channel_drop(int fd)
 {
-    int fd = -1;
-    struct cmsghdr *c = CMSG_FIRSTHDR(header);
-    if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-        c->cmsg_len == CMSG_LEN(sizeof fd)) {
-        memcpy(&fd, CMSG_DATA(c), sizeof fd);
+    // The close of a socket that lingers would last as long as its sender likes.
+    struct linger none = {0};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    close(fd);
+}
+
+// All descriptors that came. One is given back; more are one too many, and closed.
+static int descriptors_in(struct msghdr *header, int *ret)
+{
+    int fds[RECEIVE_FD_MAX];
+    size_t count = 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c != NULL; c = CMSG_NXTHDR(header, c)) {
+        bool is_fds = c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS;
+        size_t here = is_fds ? (c->cmsg_len - CMSG_LEN(0)) / sizeof fds[0] : 0;
+        for (size_t i = 0; i < here && count < RECEIVE_FD_MAX; i++) {
+            memcpy(&fds[count++], CMSG_DATA(c) + i * sizeof fds[0], sizeof fds[0]);
+        }
     }
-    return fd;
+    *ret = count == 1 ? fds[0] : -1;
+    for (size_t i = 0; i < count && count > 1; i++) {
+        channel_drop(fds[i]);
+    }
+    return count > 1 ? -EPROTO : 0;
+}
+
+// The texts of another process end within the message, and steer no terminal.
+static void text_tame(char *text, size_t capacity)
+{
+    text[capacity - 1] = '\0';
+    for (char *c = text; *c != '\0'; c++) {
+        *c = (unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c;
+    }
 }
 
 int channel_receive(int fd, struct unit_message *ret, int *ret_keepsake)
@@ -56,24 +85,29 @@ int channel_receive(int fd, struct unit_message *ret, int *ret_keepsake)
                             .msg_iovlen = 1,
                             .msg_control = ancillary.octets,
                             .msg_controllen = sizeof ancillary.octets};
-    ssize_t got = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
+    *ret_keepsake = -1;
+    ssize_t got = recvmsg(fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (got < 0) {
         return errno == ECONNRESET ? 0 : -errno;
     }
-    *ret_keepsake = descriptor_in(&header);
-    if (got == 0) {
+    int error = descriptors_in(&header, ret_keepsake);
+    if (got == 0 && error == 0 && *ret_keepsake < 0) {
         return 0;
     }
-    if ((size_t)got != sizeof *ret || (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+    bool is_message = (size_t)got == sizeof *ret &&
+                      (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 &&
+                      (*ret_keepsake < 0 || ret->kind == UNIT_OPEN);
+    if (error != 0 || !is_message) {
         if (*ret_keepsake >= 0) {
-            close(*ret_keepsake);
+            channel_drop(*ret_keepsake);
+            *ret_keepsake = -1;
         }
         return -EPROTO;
     }
-    // Texts of another process are ended here, whatever it sent.
-    ret->why[sizeof ret->why - 1] = '\0';
+    text_tame(ret->why, sizeof ret->why);
     if (ret->kind == UNIT_OPEN) {
         ret->uri[sizeof ret->uri - 1] = '\0';
+        ret->pin[sizeof ret->pin - 1] = '\0';
     }
     return 1;
 }

@@ -9,5 +9,9 @@ int channel_pair(int ret_fds[2]);
 // 0; -EAGAIN: the other side does not read; -EPIPE: it is gone; or another negative errno.
 int channel_send(int fd, const struct unit_message *message, int keepsake);
 
-// 1: a message; 0: the other side is gone; -EAGAIN: nothing is there; -EPROTO: it was no message.
+// 1: a message; 0: the other side is gone; -EAGAIN: nothing is there; -EPROTO: it was no message,
+// or one with descriptors that it may not have, which are closed.
 int channel_receive(int fd, struct unit_message *ret, int *ret_keepsake);
+
+// Closes a descriptor of the other side's making, without waiting for anything.
+void channel_drop(int fd);

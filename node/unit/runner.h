@@ -15,7 +15,7 @@ struct runner;
 struct runner_parts {
     struct loop *loop;
     int channel;         // to the UMA
-    int bell_rta;        // an eventfd: the CTA has rung
+    int bell_rta;        // the reading end of a pipe that does not block: the CTA has rung
     int bell_cta;        // an eventfd: rings the CTA
     struct segment pool; // closed with the runner, unless it is the host's own
     struct segment bus;  // a struct bus_memory

@@ -1,0 +1,450 @@
+// RTAs that mean harm: this program is a storage node, and, started again by it as the process of
+// an RTA, speaks the unit's side and does one wicked thing after the other. The host goes on to
+// serve another volume as before, and says what it refused.
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "node/bus/ring.h"
+#include "node/host/config.h"
+#include "node/host/wish.h"
+#include "node/unit/channel.h"
+#include "node/unit/process.h"
+#include "node/unit/segment.h"
+
+enum { BLOCK = 512, LOG_MAX = 1 << 16, ROUNDS = 200, ANSWER_SECONDS = 20 };
+
+/* ---- the hostile RTA ------------------------------------------------------------------------- */
+
+struct rta_process {
+    const char *act;
+    struct bus_memory *bus;
+    bool is_restart;
+};
+
+static void say(const struct unit_message *message)
+{
+    struct pollfd poll_fd = {.fd = UNIT_FD_CHANNEL, .events = POLLOUT};
+    while (channel_send(UNIT_FD_CHANNEL, message, -1) == -EAGAIN) {
+        poll(&poll_fd, 1, -1);
+    }
+}
+
+// A message with more than the one descriptor that may be.
+static void say_with_descriptors(enum unit_message_kind kind, int fd, unsigned count)
+{
+    struct unit_message message = {.kind = kind};
+    union {
+        struct cmsghdr header;
+        char octets[CMSG_SPACE(16 * sizeof(int))];
+    } control = {.octets = {0}};
+    struct iovec iov = {.iov_base = &message, .iov_len = sizeof message};
+    struct msghdr header = {.msg_iov = &iov,
+                            .msg_iovlen = 1,
+                            .msg_control = control.octets,
+                            .msg_controllen = CMSG_SPACE(count * sizeof(int))};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&header);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(count * sizeof(int));
+    for (unsigned i = 0; i < count; i++) {
+        memcpy(CMSG_DATA(c) + i * sizeof fd, &fd, sizeof fd);
+    }
+    sendmsg(UNIT_FD_CHANNEL, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+// Both bells block whoever writes to them, if anything of the kind can be done to them.
+static void act_bells(struct rta_process *p)
+{
+    uint64_t most = UINT64_MAX - 1;
+    for (int fd = UNIT_FD_BELL_RTA; fd <= UNIT_FD_BELL_CTA; fd++) {
+        ssize_t written = write(fd, &most, sizeof most);
+        (void)written;
+        fcntl(fd, F_SETFL, 0);
+    }
+    for (;;) {
+        atomic_store(&p->bus->to_rta.is_asleep, 1);
+        usleep(100);
+    }
+}
+
+static void act_descriptors(struct rta_process *p)
+{
+    int fd = eventfd(0, 0);
+    for (unsigned i = 0; i < 64; i++) {
+        say_with_descriptors(UNIT_STATUS, fd, 1 + i % 16);
+    }
+}
+
+static void act_no_memory(struct rta_process *p)
+{
+    say_with_descriptors(UNIT_OPEN, eventfd(0, 0), 1);
+}
+
+static void act_answers(struct rta_process *p)
+{
+    for (uint32_t i = 1; i < 100; i++) {
+        say(&(struct unit_message){.kind = UNIT_CONNECTION_REMOVE, .connection = i});
+        say(&(struct unit_message){.kind = UNIT_CONNECTION_ADD, .connection = i, .error = -EPERM});
+    }
+}
+
+static void act_exit(struct rta_process *p)
+{
+    _exit(3);
+}
+
+static void act_flood(struct rta_process *p)
+{
+    for (;;) {
+        say(&(struct unit_message){.kind = UNIT_STATUS});
+    }
+}
+
+static void act_bus(struct rta_process *p)
+{
+    memset(p->bus, 0x5a, sizeof *p->bus);
+    uint64_t one = 1;
+    ssize_t written = write(UNIT_FD_BELL_CTA, &one, sizeof one);
+    (void)written;
+    pause();
+}
+
+static void act_silence(struct rta_process *p)
+{
+    close(UNIT_FD_CHANNEL);
+    pause();
+}
+
+static const struct {
+    const char *name;
+    void (*act)(struct rta_process *p); // when it has a client
+} acts[] = {
+    {"bells", act_bells},         {"descriptors", act_descriptors},
+    {"no-memory", act_no_memory}, {"answers", act_answers},
+    {"identity", act_exit},       {"texts", act_exit},
+    {"flood", act_flood},         {"bus", act_bus},
+    {"silence", act_silence},
+};
+
+static void answer_open(struct rta_process *p, const struct unit_message *ask)
+{
+    struct unit_message answer = {.kind = UNIT_OPEN, .volume = ask->volume};
+    p->is_restart = ask->is_restart != 0;
+    answer.profile = (struct volume_profile){.size = 1 << 20,
+                                             .abilities = VOLUME_CAN_WRITE,
+                                             .block_size = 512,
+                                             .alignment = 1,
+                                             .preferred = 4096,
+                                             .transfer_max = 1 << 20,
+                                             .range_max = 1 << 20,
+                                             .depth = 8,
+                                             .driver = "null",
+                                             .origin = "evil"};
+    if (p->is_restart && strcmp(p->act, "identity") == 0) {
+        snprintf(answer.profile.origin, sizeof answer.profile.origin, "another's");
+    } else if (p->is_restart && strcmp(p->act, "texts") == 0) {
+        answer.error = -EIO;
+        snprintf(answer.why, sizeof answer.why, "x\nweft: forged\033[2J");
+    }
+    say(&answer);
+}
+
+// Well-behaved until it has a client.
+static int hostile_main(const char *act)
+{
+    struct segment bus;
+    struct rta_process p = {.act = act};
+    struct pollfd poll_fd = {.fd = UNIT_FD_CHANNEL, .events = POLLIN};
+    struct unit_message message;
+    int keepsake;
+    if (segment_open(UNIT_FD_BUS, &bus) != 0) {
+        return 1;
+    }
+    p.bus = bus.ptr;
+    say(&(struct unit_message){.kind = UNIT_HELLO, .version = UMA_RTA_VERSION});
+    while (poll(&poll_fd, 1, -1) > 0) {
+        int got = channel_receive(UNIT_FD_CHANNEL, &message, &keepsake);
+        if (got <= 0 && got != -EAGAIN) {
+            return 0;
+        }
+        if (got > 0 && message.kind == UNIT_OPEN) {
+            answer_open(&p, &message);
+        } else if (got > 0) {
+            message.error = 0;
+            say(&message);
+        }
+        for (unsigned i = 0;
+             got > 0 && message.kind == UNIT_CONNECTION_ADD && i < sizeof acts / sizeof acts[0];
+             i++) {
+            if (strcmp(acts[i].name, act) == 0) {
+                acts[i].act(&p);
+            }
+        }
+    }
+    return 0;
+}
+
+/* ---- the node -------------------------------------------------------------------------------- */
+
+struct node {
+    pid_t pid;
+    char place[64], socket[96], log[96];
+};
+
+static void volume_add(struct host_config *config, const char *text)
+{
+    struct volume_wish wish;
+    char why[WISH_WHY_MAX];
+    assert_int_equal(wish_parse(text, &wish, why), 0);
+    assert_int_equal(config_volume_add(config, &wish), 0);
+}
+
+// A node with the volume "good", and one named after the act, which a hostile RTA serves.
+static void node_run(const struct node *node, const char *act)
+{
+    static struct host_config config = {.pool_len = WISH_POOL_DEFAULT, .is_quiet = true};
+    char text[64];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int log = open(node->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    dup2(log, STDERR_FILENO);
+    snprintf(config.nbd_listen, sizeof config.nbd_listen, "unix:%s", node->socket);
+    snprintf(text, sizeof text, "%s=null:1M", act);
+    volume_add(&config, "good=ram:1M");
+    volume_add(&config, text);
+    _exit(host_run(&config));
+}
+
+static struct node node_start(const char *act)
+{
+    struct node node = {.place = "/tmp/weft-hostile.XXXXXX"};
+    assert_non_null(mkdtemp(node.place));
+    snprintf(node.socket, sizeof node.socket, "%s/socket", node.place);
+    snprintf(node.log, sizeof node.log, "%s/log", node.place);
+    node.pid = fork();
+    if (node.pid == 0) {
+        node_run(&node, act);
+    }
+    return node;
+}
+
+static void node_log(const struct node *node, char ret[LOG_MAX])
+{
+    FILE *in = fopen(node->log, "r");
+    assert_non_null(in);
+    ret[fread(ret, 1, LOG_MAX - 1, in)] = '\0';
+    fclose(in);
+}
+
+static unsigned descriptors_of(const struct node *node)
+{
+    char path[32];
+    unsigned count = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)node->pid);
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    while (readdir(folder) != NULL) {
+        count++;
+    }
+    closedir(folder);
+    return count;
+}
+
+static void node_stop(const struct node *node)
+{
+    int status;
+    kill(node->pid, SIGTERM);
+    kill(node->pid, SIGINT); // asked twice: who hangs is not waited for
+    assert_int_equal(waitpid(node->pid, &status, 0), node->pid);
+    assert_true(WIFEXITED(status));
+    unlink(node->log);
+    unlink(node->socket);
+    rmdir(node->place);
+}
+
+/* ---- a client -------------------------------------------------------------------------------- */
+
+static void take(int fd, void *data, size_t len)
+{
+    for (size_t done = 0; done < len;) {
+        ssize_t got = recv(fd, (uint8_t *)data + done, len - done, 0);
+        assert_true(got > 0);
+        done += (size_t)got;
+    }
+}
+
+static void put(int fd, const void *data, size_t len)
+{
+    assert_int_equal(send(fd, data, len, MSG_NOSIGNAL), len);
+}
+
+// A connection to the volume by the oldest of NBD's handshakes.
+static int client_connect(const struct node *node, const char *volume)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct timeval limit = {.tv_sec = ANSWER_SECONDS};
+    uint8_t greeting[18], chosen[10],
+        choice[20] = {0, 0, 0, 3, 'I', 'H', 'A', 'V', 'E', 'O', 'P', 'T', 0, 0, 0, 1};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(addr.sun_path, sizeof addr.sun_path, "%s", node->socket);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    for (unsigned i = 0; connect(fd, (struct sockaddr *)&addr, sizeof addr) != 0; i++) {
+        assert_true(i < 1000 * ANSWER_SECONDS); // until it listens
+        usleep(1000);
+    }
+    take(fd, greeting, sizeof greeting);
+    choice[19] = (uint8_t)strlen(volume);
+    put(fd, choice, sizeof choice);
+    put(fd, volume, strlen(volume));
+    take(fd, chosen, sizeof chosen);
+    return fd;
+}
+
+static void request(int fd, uint8_t command, uint32_t offset, const void *data)
+{
+    uint8_t out[28 + BLOCK] = {0x25, 0x60, 0x95, 0x13, 0, 0, 0, command};
+    uint32_t at = htobe32(offset), len = htobe32(BLOCK);
+    memcpy(out + 20, &at, sizeof at);
+    memcpy(out + 24, &len, sizeof len);
+    if (data != NULL) {
+        memcpy(out + 28, data, BLOCK);
+    }
+    put(fd, out, 28 + (data != NULL ? BLOCK : 0));
+}
+
+static void answer_is_good(int fd)
+{
+    static const uint8_t good[16] = {0x67, 0x44, 0x66, 0x98};
+    uint8_t reply[16];
+    take(fd, reply, sizeof reply);
+    assert_memory_equal(reply, good, sizeof reply);
+}
+
+// Writes and reads back.
+static void round_trip(int fd, unsigned round)
+{
+    uint8_t out[BLOCK], in[BLOCK];
+    uint32_t offset = round * BLOCK % (1 << 20);
+    memset(out, (int)round, sizeof out);
+    request(fd, 1, offset, out);
+    answer_is_good(fd);
+    request(fd, 0, offset, NULL);
+    answer_is_good(fd);
+    take(fd, in, sizeof in);
+    assert_memory_equal(in, out, sizeof in);
+}
+
+/* ---- what must hold whatever the RTA does ---------------------------------------------------- */
+
+// "good" is served while the hostile RTA does its act, and the log has `said` in the end (NULL: it
+// need not say anything).
+static void the_host_serves_on(const char *act, const char *said)
+{
+    struct node node = node_start(act);
+    int good = client_connect(&node, "good");
+    round_trip(good, 0);
+    unsigned before = descriptors_of(&node);
+    int evil = client_connect(&node, act);
+    request(evil, 0, 0, NULL);
+    char *log = malloc(LOG_MAX);
+    unsigned round = 1;
+    do {
+        round_trip(good, round++);
+        usleep(1000);
+        node_log(&node, log);
+    } while (round < ROUNDS || (said != NULL && strstr(log, said) == NULL && round < 50 * ROUNDS));
+    assert_true(said == NULL || strstr(log, said) != NULL);
+    assert_null(strstr(log, "\nweft: forged"));
+    assert_null(strchr(log, '\033'));
+    assert_in_range(descriptors_of(&node), 0, before + 8);
+    assert_int_equal(waitpid(node.pid, NULL, WNOHANG), 0);
+    int another = client_connect(&node, "good");
+    round_trip(another, round);
+    free(log);
+    close(good);
+    close(evil);
+    close(another);
+    node_stop(&node);
+}
+
+static void bells_that_block_do_not_stop_the_host(void **state)
+{
+    the_host_serves_on("bells", NULL);
+}
+
+static void descriptors_beside_messages_are_refused_and_closed(void **state)
+{
+    the_host_serves_on("descriptors", "descriptors that it may not send");
+}
+
+static void a_keepsake_that_is_no_memory_is_refused(void **state)
+{
+    the_host_serves_on("no-memory", "a descriptor that is no memory");
+}
+
+static void answers_for_the_connections_of_others_are_refused(void **state)
+{
+    the_host_serves_on("answers", "answered for a connection that is not its");
+}
+
+static void a_successor_that_takes_another_identity_is_refused(void **state)
+{
+    the_host_serves_on("identity", "another device than the one that was first opened");
+}
+
+static void a_reason_forges_no_line_of_the_log(void **state)
+{
+    the_host_serves_on("texts", "not opened: x?weft: forged?[2J");
+}
+
+static void a_flood_of_messages_keeps_nobody_waiting(void **state)
+{
+    the_host_serves_on("flood", NULL);
+}
+
+static void a_bus_full_of_nonsense_is_refused(void **state)
+{
+    the_host_serves_on("bus", "spoiled the bus");
+}
+
+static void a_closed_socket_ends_the_process(void **state)
+{
+    the_host_serves_on("silence", "was ended by signal 9");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], UNIT_PROCESS_COMMAND) == 0) {
+        return strcmp(argv[2], "good") == 0 ? unit_process_main() : hostile_main(argv[2]);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bells_that_block_do_not_stop_the_host),
+        cmocka_unit_test(descriptors_beside_messages_are_refused_and_closed),
+        cmocka_unit_test(a_keepsake_that_is_no_memory_is_refused),
+        cmocka_unit_test(answers_for_the_connections_of_others_are_refused),
+        cmocka_unit_test(a_successor_that_takes_another_identity_is_refused),
+        cmocka_unit_test(a_reason_forges_no_line_of_the_log),
+        cmocka_unit_test(a_flood_of_messages_keeps_nobody_waiting),
+        cmocka_unit_test(a_bus_full_of_nonsense_is_refused),
+        cmocka_unit_test(a_closed_socket_ends_the_process),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
