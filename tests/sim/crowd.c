@@ -4,7 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PORT = 7, ORD = 8, FENCE = 0xfe };
+enum {
+    PORT = 7,
+    ORD = 8,
+    FENCE = 0xfe,
+    WINDOW_LEN = 4 << 20,
+    WINDOWS_LEN = 1 << 30, // of all connections: a test must do with little address space
+};
 
 static instant_ns crowd_clock(void *ctx)
 {
@@ -119,9 +125,10 @@ static void connect_one(struct crowd *c, unsigned i)
 
 static void path_make(struct crowd *c, const struct crowd_options *o)
 {
+    uint32_t share_len = WINDOWS_LEN / (2 * o->count);
     const struct sim_params params = {
         .delay_max_ns = o->delay_max_ns > 0 ? o->delay_max_ns : NS_PER_US,
-        .window_len = 4 << 20,
+        .window_len = share_len < WINDOW_LEN ? share_len : WINDOW_LEN,
         .piece_max_len = 64 << 10,
         .emss = 16384,
         .has_packets = o->is_lossy,
