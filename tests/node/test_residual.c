@@ -154,6 +154,84 @@ static void an_old_acknowledgement_is_harmless(void **state)
     pair_destroy(p);
 }
 
+// A ring of few places: what it refuses is sent when there is room, once each and in order.
+struct narrow {
+    struct fake_bus *bus;
+    unsigned room;
+};
+
+static bool narrow_send(void *ctx, const struct frame *frame)
+{
+    struct narrow *narrow = ctx;
+    if (narrow->bus->count[1] >= narrow->room) {
+        return false;
+    }
+    fake_bus_put(narrow->bus, 1, frame);
+    return true;
+}
+
+static void narrow_ring(void *ctx)
+{
+    fake_bus_ring(&((struct narrow *)ctx)->bus->cta);
+}
+
+static bool narrow_receive(void *ctx, struct frame *ret)
+{
+    return fake_bus_receive(&((struct narrow *)ctx)->bus->cta, ret);
+}
+
+static void what_a_full_ring_refuses_goes_when_there_is_room(void **state)
+{
+    enum { COUNT = 7 };
+    struct pair *p = pair_create(1, 0, 0);
+    struct narrow narrow = {.bus = &p->bus, .room = 2};
+    struct frame_port port = {
+        .ctx = &narrow, .send = narrow_send, .ring = narrow_ring, .receive = narrow_receive};
+    struct residual_store *store = residual_create(port, WINDOW, count_ack, p);
+    struct frame frame;
+    for (uint64_t i = 1; i <= COUNT; i++) {
+        residual_send(store, request(i), false, p->now);
+    }
+    assert_int_equal(p->bus.count[1], 2);
+    for (uint64_t received = 0; received < COUNT;) {
+        while (residual_receive(p->rta, &frame, p->now) == RESIDUAL_FRAME) {
+            assert_int_equal(frame.transaction, ++received);
+        }
+        residual_flush(store);
+        assert_int_equal(p->bus.count[1], received + 2 <= COUNT ? 2 : COUNT - received);
+    }
+    assert_int_equal(p->rta->counters.gaps + p->rta->counters.duplicates, 0);
+    assert_int_equal(store->counters.resent, 0);
+    residual_flush(p->rta);
+    assert_int_equal(residual_receive(store, &frame, p->now), RESIDUAL_NOTHING);
+    assert_int_equal(p->acked, COUNT);
+    residual_destroy(store);
+    pair_destroy(p);
+}
+
+// An acknowledgement that the ring refuses is still owed.
+static void an_acknowledgement_that_a_full_ring_refuses_is_owed(void **state)
+{
+    struct pair *p = pair_create(1, 0, 0);
+    struct narrow narrow = {.bus = &p->bus, .room = 0};
+    struct frame_port port = {
+        .ctx = &narrow, .send = narrow_send, .ring = narrow_ring, .receive = narrow_receive};
+    struct residual_store *store = residual_create(port, WINDOW, ignore_ack, p);
+    struct frame frame;
+    residual_send(p->rta, request(1), false, p->now);
+    assert_int_equal(residual_receive(store, &frame, p->now), RESIDUAL_FRAME);
+    residual_flush(store);
+    assert_int_equal(p->bus.count[1], 0);
+    narrow.room = 1;
+    residual_flush(store);
+    assert_int_equal(p->bus.count[1], 1);
+    residual_flush(store);
+    assert_int_equal(p->bus.count[1], 1); // once is enough
+    assert_int_equal(p->bus.queue[1][0].ack, 1);
+    residual_destroy(store);
+    pair_destroy(p);
+}
+
 static void a_lazy_frame_rings_later(void **state)
 {
     struct pair *p = pair_create(1, 0, 0);
@@ -207,6 +285,8 @@ int main(void)
         cmocka_unit_test(an_acknowledgement_of_what_was_never_sent_breaks_it),
         cmocka_unit_test(what_is_no_frame_breaks_it),
         cmocka_unit_test(an_old_acknowledgement_is_harmless),
+        cmocka_unit_test(what_a_full_ring_refuses_goes_when_there_is_room),
+        cmocka_unit_test(an_acknowledgement_that_a_full_ring_refuses_is_owed),
         cmocka_unit_test(a_lazy_frame_rings_later),
         cmocka_unit_test(who_waits_for_an_acknowledgement_is_rung_for_it),
         cmocka_unit_test(a_new_other_side_begins_at_one),

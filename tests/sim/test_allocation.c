@@ -12,66 +12,9 @@
 
 #include "link/sim.h"
 #include "rnic/create.h"
+#include "tests/failing_memory.h"
 
 enum { PORT = 4791, MEMORY_LEN = 4096, STEPS_MAX = 4000, ALLOCATIONS_MAX = 2000 };
-
-/* ---- the allocator --------------------------------------------------------------------------- */
-
-static uint64_t allocations, fail_at; // counted from 1; fail_at 0: none
-static int64_t blocks;
-
-void *__real_malloc(size_t len);
-void *__real_calloc(size_t count, size_t len);
-void *__real_realloc(void *old, size_t len);
-void __real_free(void *block);
-void *__real_aligned_alloc(size_t alignment, size_t len);
-void *__wrap_aligned_alloc(size_t alignment, size_t len);
-void *__wrap_malloc(size_t len);
-void *__wrap_calloc(size_t count, size_t len);
-void *__wrap_realloc(void *old, size_t len);
-void __wrap_free(void *block);
-
-static bool is_failing(void)
-{
-    return ++allocations == fail_at;
-}
-
-static void *counted(void *block)
-{
-    blocks += block != NULL;
-    return block;
-}
-
-void *__wrap_malloc(size_t len)
-{
-    return is_failing() ? NULL : counted(__real_malloc(len));
-}
-
-void *__wrap_calloc(size_t count, size_t len)
-{
-    return is_failing() ? NULL : counted(__real_calloc(count, len));
-}
-
-void *__wrap_aligned_alloc(size_t alignment, size_t len)
-{
-    return is_failing() ? NULL : counted(__real_aligned_alloc(alignment, len));
-}
-
-void *__wrap_realloc(void *old, size_t len)
-{
-    if (is_failing()) {
-        return NULL;
-    }
-    void *block = __real_realloc(old, len);
-    blocks += old == NULL && block != NULL;
-    return block;
-}
-
-void __wrap_free(void *block)
-{
-    blocks -= block != NULL;
-    __real_free(block);
-}
 
 /* ---- one life -------------------------------------------------------------------------------- */
 
@@ -259,7 +202,7 @@ static void live_and_die(void)
         connect_begin() == 0) {
         run();
     }
-    fail_at = 0;
+    memory_fails_at = 0;
     if (life.listener != NULL) {
         rnic_ep_destroy(life.listener);
     }
@@ -277,19 +220,18 @@ static void without_failures_the_read_completes(void **state)
 
 static void any_allocation_may_fail_and_nothing_is_left_behind(void **state)
 {
-    allocations = 0;
+    memory_fail_at(0);
     live_and_die();
-    uint64_t count = allocations;
+    uint64_t count = memory_calls;
     assert_in_range(count, 20, ALLOCATIONS_MAX);
     for (uint64_t n = 1; n <= count; n++) {
-        int64_t before = blocks;
-        allocations = 0;
-        fail_at = n;
+        int64_t before = memory_blocks;
+        memory_fail_at(n);
         live_and_die();
-        fail_at = 0;
-        if (blocks != before) {
+        memory_fail_at(0);
+        if (memory_blocks != before) {
             fail_msg("allocation %ju of %ju failed, and %jd blocks are left", (uintmax_t)n,
-                     (uintmax_t)count, (intmax_t)(blocks - before));
+                     (uintmax_t)count, (intmax_t)(memory_blocks - before));
         }
     }
 }
