@@ -38,6 +38,9 @@ static void right_ones_are_taken_apart(void **state)
     expect("storage.example", "storage.example", "4420", "", 0);
     expect("storage.example:1", "storage.example", "1", "", 0);
     expect("nvme+rdma://h/a%2fb", "h", "4420", "a/b", 0);
+    expect("nvme+rdma://h/a%2f", "h", "4420", "a/", 0); // at the very end
+    expect("nvme+rdma://h/a%2", "h", "4420", "a%2", 0);
+    expect("nvme+rdma://h/a%2g%g2", "h", "4420", "a%2g%g2", 0);
     expect("nvme+rdma://h/", "h", "4420", "", 0);
 }
 

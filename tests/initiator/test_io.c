@@ -9,6 +9,7 @@
 
 #include <weft/nvme.h>
 
+#include "initiator/agent.h"
 #include "node/nvme/wire.h"
 #include "tests/initiator/target.h"
 
@@ -257,6 +258,45 @@ static void queues_are_filled_and_no_further(void **state)
     scene_close(&s);
 }
 
+static unsigned refusals_left;
+static int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+
+static int post_send_if_there_is_room(struct ibv_qp *qp, struct ibv_send_wr *wr,
+                                      struct ibv_send_wr **bad)
+{
+    if (refusals_left > 0) {
+        refusals_left--;
+        *bad = wr;
+        return ENOMEM;
+    }
+    return post_send(qp, wr, bad);
+}
+
+// The receive for the answer is posted before the command: if that cannot be sent, the receive is
+// the next one's. There are only as many as the queue is deep.
+static void a_receive_whose_command_was_not_sent_serves_the_next(void **state)
+{
+    const struct target_wish wish = {0};
+    struct scene s;
+    scene_open(&s, &wish, WEFT_NVME_NO_ONESHOT, 1);
+    struct weft_nvme_io flush = {.operation = WEFT_NVME_FLUSH};
+    struct ibv_context_ops *ops = &s.nvme->queues[0].id->qp->context->ops;
+    post_send = ops->post_send;
+    ops->post_send = post_send_if_there_is_room;
+    for (unsigned i = 0; i < 3; i++) {
+        refusals_left = DEPTH + 1;
+        while (refusals_left > 0) {
+            assert_int_equal(run(&s, &flush), -EAGAIN);
+        }
+        for (unsigned k = 0; k < DEPTH + 1; k++) {
+            assert_int_equal(run(&s, &flush), 0);
+        }
+    }
+    ops->post_send = post_send;
+    there_and_back(&s, LEN);
+    scene_close(&s);
+}
+
 /* ---- what is refused ------------------------------------------------------------------------- */
 
 static int try(struct scene *s, struct weft_nvme_io io)
@@ -407,6 +447,7 @@ int main(void)
         cmocka_unit_test(pieces_are_copied_the_usual_way),
         cmocka_unit_test(trims_zeroes_and_flushes),
         cmocka_unit_test(queues_are_filled_and_no_further),
+        cmocka_unit_test(a_receive_whose_command_was_not_sent_serves_the_next),
         cmocka_unit_test(wrong_requests_are_refused),
         cmocka_unit_test(a_read_only_namespace_takes_no_writes),
         cmocka_unit_test(errors_of_the_target_have_their_status),
