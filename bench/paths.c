@@ -4,12 +4,13 @@
 //
 // Two devices over a simulated wire (link/wire.h): 10 Gbit/s, 50 us each way, packets of 1500
 // octets, a TCP window of 1 MiB and a buffer of BUFFER octets for what cannot be placed. PLACEMENT
-// is early, strict or off, FAULTS as in WEFT_FAULT ("" for none), OP write or send: COUNT messages
-// of LEN octets, DEPTH of them posted at a time. Time is virtual: it has no noise, and no
+// is early, strict or off, FAULTS as in WEFT_FAULT ("" for none), OP write, send or read: COUNT
+// messages of LEN octets, DEPTH of them posted at a time. Time is virtual: it has no noise, and no
 // processor. Prints one line of JSON:
 //
 //     octets_per_s                goodput, until the last message was delivered
-//     p50_us, p99_us, max_us      from post to delivery; of a Write, to that of the Send behind it
+//     p50_us, p99_us, max_us      from post to delivery; of a Write, to that of the Send behind it,
+//                                 of a Read, to its completion
 //     buffered_share              octets copied into TCP's buffer, per octet of the stream
 //     buffered_peak               most octets in that buffer at a time
 //     early_share                 octets placed beyond holes, per octet of the stream
@@ -145,7 +146,9 @@ static void device_make(struct side *side, unsigned index, uint32_t placement)
     CHECK(side->buf != NULL);
     CHECK(rnic_pd_alloc(side->rnic, &side->pd) == 0);
     CHECK(rnic_region_register(side->rnic, side->pd, side->buf, BUF_LEN, (uintptr_t)side->buf,
-                               MEM_ACCESS_LOCAL_WRITE | MEM_ACCESS_REMOTE_WRITE, &side->stag) == 0);
+                               MEM_ACCESS_LOCAL_WRITE | MEM_ACCESS_REMOTE_WRITE |
+                                   MEM_ACCESS_REMOTE_READ,
+                               &side->stag) == 0);
     CHECK(rnic_cq_create(side->rnic, 4 * DEPTH, &quiet, &side->cq) == 0);
     const struct rnic_qp_init init = {.pd = side->pd,
                                       .send_cq = side->cq,
@@ -160,7 +163,7 @@ static void device_make(struct side *side, unsigned index, uint32_t placement)
 static void connect_both(void)
 {
     struct side *a = &w.side[0], *b = &w.side[1];
-    struct rnic_ep_params params = {.ird = 1, .ord = 1};
+    struct rnic_ep_params params = {.ird = DEPTH, .ord = DEPTH};
     struct rnic_ep_port port_a = {on_event, a}, port_b = {on_event, b};
     struct sockaddr_in to = addr_of(1);
     struct rnic_ep *listener;
@@ -217,11 +220,21 @@ struct work {
     double *latency_us;
 };
 
-static void poll_sender(void)
+static void note_delivery(struct work *work, const struct cqe *cqe)
+{
+    CHECK(cqe->wr_id == work->received); // in order, each once
+    double us = (double)(w.now - work->posted_at_ns[cqe->wr_id]) / NS_PER_US;
+    work->latency_us[work->received++] = us;
+}
+
+static void poll_sender(struct work *work)
 {
     struct cqe cqe;
     while (rnic_cq_poll(w.side[0].cq, &cqe, 1) == 1) {
         CHECK(cqe.status == CQE_STATUS_SUCCESS);
+        if (work->opcode == WQE_RDMA_READ) {
+            note_delivery(work, &cqe);
+        }
     }
 }
 
@@ -231,9 +244,7 @@ static void poll_receiver(struct work *work)
     struct cqe cqe;
     while (rnic_cq_poll(w.side[1].cq, &cqe, 1) == 1) {
         CHECK(cqe.status == CQE_STATUS_SUCCESS);
-        CHECK(cqe.wr_id == work->received); // in order, each once
-        double us = (double)(w.now - work->posted_at_ns[cqe.wr_id]) / NS_PER_US;
-        work->latency_us[work->received++] = us;
+        note_delivery(work, &cqe);
         post_receive(cqe.wr_id + DEPTH, work->len);
     }
 }
@@ -261,7 +272,7 @@ static duration_ns run(struct work *work)
     while (work->received < work->count) {
         post_more(work);
         step();
-        poll_sender();
+        poll_sender(work);
         poll_receiver(work);
     }
     return w.now - from_ns;
@@ -269,7 +280,8 @@ static duration_ns run(struct work *work)
 
 static void print(const struct work *work, duration_ns took_ns)
 {
-    const struct link_stream *stream = w.side[1].ep->stream;
+    // Of the end that the data came to.
+    const struct link_stream *stream = w.side[work->opcode == WQE_RDMA_READ ? 0 : 1].ep->stream;
     struct tcp_info info;
     tcp_get_info(packet_stream_of(stream)->connection.tcb, &info);
     const struct tcp_counters *c = info.counters;
@@ -294,6 +306,13 @@ static uint32_t placement_of(const char *word)
     exit(2);
 }
 
+static enum wqe_opcode opcode_of(const char *word)
+{
+    return strcmp(word, "write") == 0  ? WQE_RDMA_WRITE
+           : strcmp(word, "read") == 0 ? WQE_RDMA_READ
+                                       : WQE_SEND;
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 7) {
@@ -301,7 +320,7 @@ int main(int argc, char **argv)
         return 2;
     }
     struct work work = {
-        .opcode = strcmp(argv[3], "write") == 0 ? WQE_RDMA_WRITE : WQE_SEND,
+        .opcode = opcode_of(argv[3]),
         .len = (uint32_t)strtoul(argv[4], NULL, 10),
         .count = strtoul(argv[5], NULL, 10),
     };
