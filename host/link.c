@@ -89,6 +89,7 @@ static int packet_create(const struct host_settings *settings, struct device *de
         .linger_ns = settings->peer_timeout_ns,
         .settles_when_acknowledged = is_udp,
         .refusal_is_reset = is_udp,
+        .answers_once = is_udp,
         .trace = trace,
     };
     config.tcp.trace = trace;

@@ -70,13 +70,15 @@ static void on_path_mss(void *ctx, const struct net_flow *flow, uint32_t quoted_
 static void on_unreachable(void *ctx, const struct net_flow *flow, uint32_t quoted_seq, int error)
 {
     struct packet_link *l = ctx;
-    struct net_connection *c = net_on_unreachable(l->host, flow, quoted_seq, error);
-    if (c == NULL || error != -ECONNREFUSED || !l->config.refusal_is_reset) {
-        return;
+    bool is_refusal = error == -ECONNREFUSED && l->config.refusal_is_reset;
+    struct net_connection *c = net_find(l->host, flow);
+    if (is_refusal && c != NULL && tcp_get_state(c->tcb) != TCP_STATE_SYN_SENT) {
+        error = -ECONNRESET;
     }
-    struct packet_stream *s = LIST_ENTRY(c, struct packet_stream, connection);
-    s->error = s->state == PACKET_STREAM_CONNECTING ? -ECONNREFUSED : -ECONNRESET;
-    tcp_abort(c->tcb);
+    c = net_on_unreachable(l->host, flow, quoted_seq, error);
+    if (is_refusal && c != NULL) { // anybody can say so: the peer itself is asked
+        tcp_doubt(c->tcb, packet_now(l));
+    }
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */

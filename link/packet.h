@@ -29,8 +29,11 @@ struct link_packet_config {
     // they are acknowledged. For peers that acknowledge at once; others may take their time.
     bool settles_when_acknowledged;
     // A segment that finds no program behind the port it goes to is answered by the device's own
-    // network, not by a reset (UDP): the peer is gone, as after a reset.
+    // network, not by a reset (UDP): the peer may be gone, as after a reset, and is asked.
     bool refusal_is_reset;
+    // A SYN is answered once, by what is no longer than itself: nobody has more sent to an address
+    // that is not his than he sends. The peer asks again if the answer was lost.
+    bool answers_once;
     struct trace *trace; // may be NULL
 };
 

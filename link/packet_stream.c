@@ -158,7 +158,8 @@ int packet_listen(struct link_stream *stream, int backlog)
     s->listener.via = s->channel;
     struct tcp_listener_config config = {.connection = l->config.tcp,
                                          .half_open_max = HALF_OPEN_MIN,
-                                         .syn_ack_retries = SYN_ACK_RETRIES};
+                                         .syn_ack_retries = SYN_ACK_RETRIES,
+                                         .answers_once = l->config.answers_once};
     if (s->listener.backlog > HALF_OPEN_MIN) {
         config.half_open_max =
             (uint16_t)(s->listener.backlog < UINT16_MAX ? s->listener.backlog : UINT16_MAX);

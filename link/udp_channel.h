@@ -16,6 +16,7 @@ enum {
     X(trains_in, "messages received, each a datagram or several alike") \
     X(trains_out, "messages sent, likewise")                            \
     X(bad_checksums, "datagrams whose TCP checksum was wrong")          \
+    X(bad_ports, "datagrams whose segment has other ports than they")   \
     X(waits, "times that the socket had no room")                       \
     X(not_sent, "datagrams that the system would not send")             \
     X(icmp_errors, "ICMP messages about what was sent")

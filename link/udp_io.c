@@ -238,6 +238,29 @@ static bool is_segment_good(const struct net_flow *flow, struct span octets)
         octets, net_flow_pseudo_sum(&turned, IP_PROTOCOL_TCP, (uint32_t)octets.len));
 }
 
+// TCP's ports are UDP's: who writes others into the segment wants the answer sent to somebody else.
+static bool is_from_its_port(const struct net_flow *flow, struct span octets)
+{
+    return octets.len < TCP_HEADER_LEN ||
+           (get_be16(octets.ptr + TCP_OFF_SRC_PORT) == flow->remote_port &&
+            get_be16(octets.ptr + TCP_OFF_DST_PORT) == flow->local_port);
+}
+
+static void hand_up_one(struct udp_device *d, struct udp_channel *c, const struct net_flow *flow,
+                        struct span datagram)
+{
+    if (!is_segment_good(flow, datagram)) {
+        d->counters.bad_checksums++;
+        TRACE(d->config.trace, TRACE_LINK, "datagram of %zu octets: wrong checksum", datagram.len);
+    } else if (!is_from_its_port(flow, datagram)) {
+        d->counters.bad_ports++;
+        TRACE(d->config.trace, TRACE_LINK, "datagram of %zu octets: ports of another",
+              datagram.len);
+    } else {
+        d->base.up.on_segment(d->base.up.ctx, &c->base, flow, datagram);
+    }
+}
+
 static void hand_up(struct udp_device *d, struct udp_channel *c, const struct arrival *arrival,
                     struct mspan octets)
 {
@@ -248,12 +271,7 @@ static void hand_up(struct udp_device *d, struct udp_channel *c, const struct ar
         if (d->base.up.on_octets != NULL) {
             d->base.up.on_octets(d->base.up.ctx, mspan_of(octets.ptr, len));
         }
-        if (is_segment_good(&arrival->flow, datagram)) {
-            d->base.up.on_segment(d->base.up.ctx, &c->base, &arrival->flow, datagram);
-        } else {
-            d->counters.bad_checksums++;
-            TRACE(d->config.trace, TRACE_LINK, "datagram of %zu octets: wrong checksum", len);
-        }
+        hand_up_one(d, c, &arrival->flow, datagram);
         octets = mspan_of(octets.ptr + len, octets.len - len);
     }
 }

@@ -261,6 +261,7 @@ static enum tcp_refusal on_segment_other(struct tcb *tcb, const struct tcp_segme
     }
     tcb->heard_at = now;
     tcb->keepalives = 0;
+    tcb->is_doubted = false;
     if (has(segment, TCP_RST)) {
         return on_rst(tcb, seq, now);
     }

@@ -385,6 +385,9 @@ bool tcp_listener_on_deadline(struct tcp_listener *l, instant_ns now, struct tcp
         }
         h->retries++;
         set_deadline(l, h, now);
+        if (l->config.answers_once) {
+            continue;
+        }
         l->counters.resent++;
         *ret_tuple = h->tuple;
         *ret_reply = syn_ack(l, h, now);

@@ -29,6 +29,8 @@ struct tcp_listener_config {
     void *path_ctx;
     uint16_t half_open_max;   // entries, at least 1
     unsigned syn_ack_retries; // how often a SYN,ACK is sent again
+    bool answers_once;        // not even that: only when the SYN comes again. For where anybody can
+                              // put somebody else's address into a SYN
     uint8_t secret[TCP_SECRET_LEN];
 };
 

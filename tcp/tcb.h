@@ -91,6 +91,7 @@ struct tcb {
     instant_ns heard_at;    // the last segment
     instant_ns progress_at; // the last acknowledgement that moved something
     unsigned keepalives;    // sent since then
+    bool is_doubted;        // they ask because of tcp_doubt
     unsigned unacked_count; // segments received and not acknowledged
     bool is_opener;         // by tcp_connect
 

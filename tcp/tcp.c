@@ -307,11 +307,23 @@ void tcp_set_mss(struct tcb *tcb, uint16_t mss)
     }
 }
 
-// ICMP quotes a segment of ours: what is not outstanding is a guess of somebody (RFC 5927).
+// ICMP quotes a segment of ours. If none that is outstanding begins with this very number, it is a
+// guess of somebody (RFC 5927 section 4.1): in a window of a thousand segments a thousand numbers
+// are right, not a million.
 static bool is_outstanding(const struct tcb *tcb, uint32_t quoted_seq)
 {
-    tcp_seq seq = tcp_seq_near(tcb->snd.una, quoted_seq);
-    return tcb->state != TCP_STATE_CLOSED && seq >= tcb->snd.una && seq < tcb->snd.nxt;
+    if (tcb->state == TCP_STATE_CLOSED) {
+        return false;
+    }
+    if (!tcp_is_synchronized(tcb)) {
+        return quoted_seq == tcp_seq_wire(tcb->snd.iss);
+    }
+    for (unsigned i = 0; i < tcb->scoreboard.count; i++) {
+        if (quoted_seq == tcp_seq_wire(tcp_scoreboard_at(&tcb->scoreboard, i)->seq)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void tcp_on_path_mss(struct tcb *tcb, uint32_t quoted_seq, uint16_t mss, instant_ns now)

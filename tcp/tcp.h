@@ -269,6 +269,9 @@ void tcp_on_path_mss(struct tcb *tcb, uint32_t quoted_seq, uint16_t mss, instant
 // It named an error, a negative errno. Likewise; true if it was believed, which ends a connection
 // that is being opened, and no other.
 bool tcp_on_unreachable(struct tcb *tcb, uint32_t quoted_seq, int error);
+// Somebody says that the peer is gone, who may be wrong or lie: it is asked at once, and given up,
+// with the error that the network named, if it stays silent to a few questions.
+void tcp_doubt(struct tcb *tcb, instant_ns now);
 
 // Octets of payload in a full segment, options off (RFC 5044: EMSS; RFC 9293 section 3.7.1). Known
 // from ESTABLISHED on; it shrinks only by tcp_on_path_mss.

@@ -197,8 +197,40 @@ static void on_user_timer(struct tcb *tcb, instant_ns now)
     }
 }
 
+// One question more; the first may be answered within a time-out, the next within two, then four.
+static void ask_in_doubt(struct tcb *tcb, instant_ns now)
+{
+    enum { DOUBT_QUESTIONS = 3 };
+    struct tcp_rtt rtt = tcb->rtt; // as it was before anything was lost
+    tcp_rtt_end_back_off(&rtt);
+    if (tcb->keepalives >= DOUBT_QUESTIONS) {
+        give_up(tcb);
+        return;
+    }
+    set(tcb, TCP_TIMER_KEEPALIVE, now + (tcp_rtt_rto(&rtt) << tcb->keepalives));
+    tcb->keepalives++;
+    tcb->due |= TCP_DUE_KEEPALIVE;
+}
+
+void tcp_doubt(struct tcb *tcb, instant_ns now)
+{
+    if (tcp_is_synchronized(tcb) && tcb->state != TCP_STATE_TIME_WAIT && !tcb->is_doubted) {
+        tcb->is_doubted = true;
+        tcb->keepalives = 0;
+        ask_in_doubt(tcb, now);
+    }
+}
+
 static void on_keepalive_timer(struct tcb *tcb, instant_ns now)
 {
+    if (tcb->is_doubted) {
+        ask_in_doubt(tcb, now);
+        return;
+    }
+    if (tcb->config.keepalive_idle_ns == 0) { // it was doubted, and has answered
+        stop(tcb, TCP_TIMER_KEEPALIVE);
+        return;
+    }
     instant_ns begin = instant_after(tcb->heard_at, tcb->config.keepalive_idle_ns);
     if (now < begin || tcb->scoreboard.count > 0) {
         set(tcb, TCP_TIMER_KEEPALIVE,

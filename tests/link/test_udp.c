@@ -1,11 +1,15 @@
 // TCP of our own over UDP sockets, over loopback.
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/bytes.h"
 #include "link/packet.h"
 #include "link/udp.h"
 #include "tests/link/contract.h"
 #include "tests/link/counted.h"
+#include "wire/icmp.h"
+#include "wire/tcp.h"
 
 static instant_ns real_clock(void *ctx)
 {
@@ -14,16 +18,24 @@ static instant_ns real_clock(void *ctx)
     return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
 }
 
+static instant_ns clock_ahead_ns; // of the real one
+
+static instant_ns clock_of_link(void *ctx)
+{
+    return real_clock(ctx) + clock_ahead_ns;
+}
+
 static int make_settling_link(bool settles_when_acknowledged, struct link **ret)
 {
     struct device *device;
     struct device_udp_config udp = {0};
     struct link_packet_config config = {.tcp = tcp_config_default,
-                                        .clock = real_clock,
+                                        .clock = clock_of_link,
                                         .secret = "sixteen octets!",
                                         .linger_ns = 10 * NS_PER_S,
                                         .settles_when_acknowledged = settles_when_acknowledged,
-                                        .refusal_is_reset = true};
+                                        .refusal_is_reset = true,
+                                        .answers_once = true};
     int error = device_udp_create(&udp, &device);
     return error != 0 ? error : link_packet_create(&config, device, ret);
 }
@@ -36,6 +48,7 @@ static int make_link(struct link **ret)
 static int begin(void **state)
 {
     (void)state;
+    l = (struct loop){0};
     return make_link(&the_link);
 }
 
@@ -238,6 +251,243 @@ static void octets_of_a_link_that_does_not_say_are_settled_at_once(void **state)
     assert_int_equal(the_link->ops->unsettled(l.active), 0);
 }
 
+/* ---- strangers ------------------------------------------------------------------------------- */
+
+static int socket_of_stranger(uint16_t *ret_port)
+{
+    struct sockaddr_storage addr = loopback(AF_INET);
+    socklen_t len = sizeof(struct sockaddr_in);
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, addr_of(&addr), len), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
+    *ret_port = ntohs(((struct sockaddr_in *)&addr)->sin_port);
+    return fd;
+}
+
+// A segment in a datagram to the listener's port, written by hand.
+static void stranger_sends(int fd, const struct tcp_header *h)
+{
+    struct sockaddr_storage to;
+    struct tcp_header whole = *h;
+    uint8_t octets[TCP_HEADER_MAX_LEN];
+    assert_int_equal(the_link->ops->local_addr(l.listener, &to), 0);
+    whole.dst_port = ntohs(((struct sockaddr_in *)&to)->sin_port);
+    whole.window = 1000;
+    size_t len = tcp_header_emit(&whole, octets);
+    assert_int_equal(sendto(fd, octets, len, 0, addr_of(&to), sizeof(struct sockaddr_in)), len);
+}
+
+static void stranger_sends_syn(int fd, uint16_t src_port)
+{
+    struct tcp_header syn = {
+        .src_port = src_port, .seq = 1000, .flags = TCP_SYN, .options = {.mss = 1000}};
+    stranger_sends(fd, &syn);
+}
+
+static struct tcp_header stranger_hears(int fd)
+{
+    uint8_t octets[200];
+    struct tcp_header h;
+    size_t header_len;
+    ssize_t len = recv(fd, octets, sizeof octets, 0);
+    assert_true(len > 0);
+    assert_int_equal(tcp_header_parse(span_of(octets, (size_t)len), &h, &header_len), 0);
+    return h;
+}
+
+// How many datagrams wait in this socket; they are taken.
+static unsigned datagrams_in(int fd)
+{
+    uint8_t octets[100];
+    unsigned count = 0;
+    while (recv(fd, octets, sizeof octets, MSG_DONTWAIT) >= 0) {
+        count++;
+    }
+    return count;
+}
+
+static void look_until_segments(uint64_t count)
+{
+    struct link_ready ready[4];
+    for (unsigned turn = 0; turn < 200 && packets_counted(the_link, "packets_in") < count; turn++) {
+        the_link->ops->wait(the_link, 100 * NS_PER_MS);
+        the_link->ops->poll(the_link, ready, 4);
+        if (l.passive != NULL) { // a stream's are left to who reads it
+            uint8_t octet;
+            assert_int_equal(the_link->ops->recv(l.passive, mspan_of(&octet, 1)), -EAGAIN);
+        }
+    }
+    assert_int_equal(packets_counted(the_link, "packets_in"), count);
+}
+
+static void answer_goes_to_where_the_datagram_came_from_or_nowhere(void **state)
+{
+    (void)state;
+    uint16_t port, victim_port;
+    int fd = socket_of_stranger(&port), victim_fd = socket_of_stranger(&victim_port);
+    loop_listen(&l, the_link, AF_INET);
+    stranger_sends_syn(fd, victim_port);
+    look_until_segments(1);
+    assert_int_equal(packets_counted(the_link, "bad_ports"), 1);
+    assert_int_equal(packets_counted(the_link, "packets_out"), 0);
+    stranger_sends_syn(fd, port);
+    look_until_segments(2);
+    assert_int_equal(datagrams_in(fd), 1);
+    assert_int_equal(datagrams_in(victim_fd), 0);
+    close(fd);
+    close(victim_fd);
+}
+
+static void one_datagram_of_a_stranger_makes_one_leave(void **state)
+{
+    (void)state;
+    struct link_ready ready[4];
+    uint16_t port;
+    int fd = socket_of_stranger(&port);
+    loop_listen(&l, the_link, AF_INET);
+    stranger_sends_syn(fd, port);
+    look_until_segments(1);
+    for (unsigned second = 0; second < 300; second++) {
+        clock_ahead_ns += NS_PER_S;
+        the_link->ops->poll(the_link, ready, 4);
+    }
+    assert_int_equal(datagrams_in(fd), 1);
+    assert_int_equal(packets_counted(the_link, "packets_out"), 1);
+    close(fd);
+}
+
+/* ---- a peer that may be gone ----------------------------------------------------------------- */
+
+// A peer written by hand, and the network about it.
+struct hand {
+    int fd, icmp_fd;
+    uint16_t port;
+    struct tcp_header heard; // the last
+};
+
+static void hand_acks(struct hand *h, uint32_t ack)
+{
+    struct tcp_header header = {.src_port = h->port, .seq = 1001, .ack = ack, .flags = TCP_ACK};
+    stranger_sends(h->fd, &header);
+}
+
+// l.passive is connected with it, and octets of ours are on their way to it. False: nobody may
+// forge ICMP here.
+static bool hand_open(struct hand *h)
+{
+    *h = (struct hand){.icmp_fd = socket(AF_INET, SOCK_RAW, IPPROTO_ICMP)};
+    if (h->icmp_fd < 0) {
+        print_message("SKIP: no raw socket: %s\n", strerror(errno));
+        return false;
+    }
+    h->fd = socket_of_stranger(&h->port);
+    loop_listen(&l, the_link, AF_INET);
+    stranger_sends_syn(h->fd, h->port);
+    look_until_segments(1);
+    hand_acks(h, stranger_hears(h->fd).seq + 1);
+    look_until_segments(2);
+    assert_int_equal(the_link->ops->accept(l.listener, &l.passive), 0);
+    send_text(l.passive, "anybody?");
+    h->heard = stranger_hears(h->fd);
+    return true;
+}
+
+static void hand_close(struct hand *h)
+{
+    close(h->fd);
+    close(h->icmp_fd);
+}
+
+// Port unreachable, about the datagram in which this segment went to `h`.
+static void forge_refusal(struct hand *h, uint32_t seq)
+{
+    enum { UDP_LEN = 8, QUOTED = IPV4_HEADER_LEN + UDP_LEN + TCP_HEADER_LEN };
+    static const uint8_t addr[] = {127, 0, 0, 1};
+    struct sockaddr_storage to = loopback(AF_INET);
+    uint8_t quoted[QUOTED], message[ICMP_HEADER_LEN + QUOTED];
+    struct ipv4_header ip = {
+        .total_len = QUOTED, .ttl = 1, .protocol = IPPROTO_UDP, .src = {127, 0, 0, 1}};
+    struct tcp_header tcp = {
+        .src_port = h->heard.src_port, .dst_port = h->heard.dst_port, .seq = seq};
+    struct icmp_header icmp = {.type = ICMP_UNREACHABLE, .code = ICMP_PORT_UNREACHABLE};
+    memcpy(ip.dst, addr, sizeof addr);
+    uint8_t *udp = quoted + ipv4_header_emit(&ip, quoted);
+    put_be16(udp, tcp.src_port);
+    put_be16(udp + 2, tcp.dst_port);
+    put_be16(udp + 4, UDP_LEN + TCP_HEADER_LEN);
+    put_be16(udp + 6, 0);
+    tcp_header_emit(&tcp, udp + UDP_LEN);
+    icmp_header_emit(&icmp, span_of(quoted, QUOTED), 0, message);
+    memcpy(message + ICMP_HEADER_LEN, quoted, QUOTED);
+    uint64_t before = packets_counted(the_link, "icmp_errors");
+    assert_int_equal(
+        sendto(h->icmp_fd, message, sizeof message, 0, addr_of(&to), sizeof(struct sockaddr_in)),
+        sizeof message);
+    for (unsigned turn = 0; turn < 200 && packets_counted(the_link, "icmp_errors") == before;
+         turn++) {
+        struct link_ready ready[4];
+        the_link->ops->wait(the_link, 100 * NS_PER_MS);
+        the_link->ops->poll(the_link, ready, 4);
+    }
+    assert_true(packets_counted(the_link, "icmp_errors") > before);
+}
+
+static void forged_refusal_is_denied_by_the_peer(void **state)
+{
+    (void)state;
+    struct hand h;
+    char got[4];
+    if (!hand_open(&h)) {
+        skip();
+    }
+    forge_refusal(&h, h.heard.seq);
+    assert_int_equal(the_link->ops->recv(l.passive, mspan_of(got, sizeof got)), -EAGAIN);
+    assert_int_equal(stranger_hears(h.fd).seq, h.heard.seq - 1); // it is asked
+    hand_acks(&h, h.heard.seq + 8);
+    look_until_segments(3);
+    struct link_ready ready[4];
+    for (unsigned second = 0; second < 60; second++) {
+        clock_ahead_ns += NS_PER_S;
+        the_link->ops->poll(the_link, ready, 4);
+    }
+    assert_int_equal(the_link->ops->recv(l.passive, mspan_of(got, sizeof got)), -EAGAIN);
+    hand_close(&h);
+}
+
+static void refusal_of_a_segment_that_was_not_sent_is_not_believed(void **state)
+{
+    (void)state;
+    struct hand h;
+    if (!hand_open(&h)) {
+        skip();
+    }
+    uint64_t before = packets_counted(the_link, "packets_out");
+    forge_refusal(&h, h.heard.seq + 1); // in the window, but nothing began there
+    assert_int_equal(packets_counted(the_link, "packets_out"), before);
+    hand_close(&h);
+}
+
+static void refusal_is_confirmed_by_silence(void **state)
+{
+    (void)state;
+    struct hand h;
+    char got[4];
+    ssize_t error = -EAGAIN;
+    if (!hand_open(&h)) {
+        skip();
+    }
+    forge_refusal(&h, h.heard.seq);
+    for (unsigned turn = 0; turn < 100 && error == -EAGAIN; turn++) {
+        struct link_ready ready[4];
+        clock_ahead_ns += 100 * NS_PER_MS;
+        the_link->ops->poll(the_link, ready, 4);
+        error = the_link->ops->recv(l.passive, mspan_of(got, sizeof got));
+    }
+    assert_int_equal(error, -ECONNRESET);
+    hand_close(&h);
+}
+
 int main(void)
 {
 #define LINK_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -251,6 +501,11 @@ int main(void)
         LINK_TEST(datagrams_are_counted_on_both_sides),
         LINK_TEST(both_ends_send_segments_as_long_as_the_path_takes),
         LINK_TEST(octets_of_a_link_that_does_not_say_are_settled_at_once),
+        LINK_TEST(answer_goes_to_where_the_datagram_came_from_or_nowhere),
+        LINK_TEST(forged_refusal_is_denied_by_the_peer),
+        LINK_TEST(refusal_of_a_segment_that_was_not_sent_is_not_believed),
+        LINK_TEST(refusal_is_confirmed_by_silence),
+        LINK_TEST(one_datagram_of_a_stranger_makes_one_leave),
         cmocka_unit_test(octets_are_settled_when_they_are_acknowledged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

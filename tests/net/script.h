@@ -173,8 +173,8 @@ void script_host_drop_sent(struct script_host *h);
 struct script_connection *script_host_find(struct script_host *h, const struct net_flow *flow);
 void script_host_end(struct script_host *h, struct script_connection *c);
 bool script_host_connect(struct script_host *h, struct script_connection *c);
-int script_host_listen(struct script_host *h, uint16_t port, unsigned backlog, unsigned half_open,
-                       unsigned retries);
+int script_host_listen(struct script_host *h, unsigned backlog, unsigned half_open,
+                       unsigned retries, bool answers_once);
 void script_host_unlisten(struct script_host *h);
 void script_host_read(struct script_host *h, struct script_connection *c, uint64_t max);
 size_t script_host_write(struct script_host *h, struct script_connection *c, uint32_t len,

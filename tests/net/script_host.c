@@ -313,17 +313,19 @@ bool script_host_connect(struct script_host *h, struct script_connection *c)
     return true;
 }
 
-int script_host_listen(struct script_host *h, uint16_t port, unsigned backlog, unsigned half_open,
-                       unsigned retries)
+int script_host_listen(struct script_host *h, unsigned backlog, unsigned half_open,
+                       unsigned retries, bool answers_once)
 {
     struct tcp_listener_config config = {.connection = h->settings.tcp,
                                          .half_open_max = (uint16_t)half_open,
-                                         .syn_ack_retries = retries};
+                                         .syn_ack_retries = retries,
+                                         .answers_once = answers_once};
     config.connection.mss = net_iface_mss(&h->iface, &h->connection[1].flow.remote);
     config.connection.place =
         (struct place_port){.place = on_place, .on_advance = on_advance, .ctx = h};
     h->listener = (struct net_listener){
-        .place = {.local = h->connection[1].flow.local, .local_port = port}, .backlog = backlog};
+        .place = {.local = h->connection[1].flow.local, .local_port = SCRIPT_PORT},
+        .backlog = backlog};
     int error = net_listener_create(h->host, &h->listener, &config);
     h->is_listening = error == 0;
     return error;

@@ -290,16 +290,18 @@ static bool run_out(struct run *r, const struct due *due)
 static bool run_listen(struct run *r)
 {
     uint32_t backlog = 8, half_open = 8, retries = 5;
+    bool answers_once = script_word_take(r->w, "once");
     while (r->w->at < r->w->count) {
         uint32_t *into = script_word_take(r->w, "backlog")     ? &backlog
                          : script_word_take(r->w, "half_open") ? &half_open
                          : script_word_take(r->w, "retries")   ? &retries
                                                                : NULL;
         if (into == NULL || !script_next_number(r->e, r->w, into)) {
-            return script_fail(r->e, "listen has 'backlog N', 'half_open N' and 'retries N'");
+            return script_fail(r->e,
+                               "listen has 'once', 'backlog N', 'half_open N' and 'retries N'");
         }
     }
-    int error = script_host_listen(r->h, SCRIPT_PORT, backlog, half_open, retries);
+    int error = script_host_listen(r->h, backlog, half_open, retries, answers_once);
     return error == 0 || script_fail(r->e, "listen: %s", strerror(-error));
 }
 
@@ -407,6 +409,17 @@ static bool run_abort(struct run *r)
     return true;
 }
 
+static bool run_doubt(struct run *r)
+{
+    if (!need_connection(r)) {
+        return false;
+    }
+    tcp_doubt(r->c->connection.tcb, r->h->now_ns);
+    net_touch(r->h->host, &r->c->connection);
+    script_host_look(r->h);
+    return true;
+}
+
 static bool run_block(struct run *r)
 {
     r->h->has_room = false;
@@ -456,7 +469,7 @@ static const struct {
     {"read", run_read},       {"stall", run_stall},       {"window", run_window},
     {"close", run_close},     {"abort", run_abort},       {"block", run_block},
     {"unblock", run_unblock}, {"refuse", run_refuse},     {"renew", run_renew},
-    {"port", run_port},
+    {"port", run_port},       {"doubt", run_doubt},
 };
 
 static bool run_call(struct run *r, const struct due *due)
