@@ -6,10 +6,8 @@
 
 struct net_host {
     struct net_config config;
-    struct net_flows flows;
+    struct net_flows flows, listeners;
     struct net_timers listener_timers, connection_timers;
-    struct list_link listeners;
-    uint32_t listener_count;
     struct list_link due;       // connections that net_output looks at
     struct list_link blocked;   // connections that the port has no room for
     instant_ns resets_since_ns; // reset_count counts from here, for a second
@@ -26,11 +24,11 @@ struct net_host *net_host_create(const struct net_config *config)
     host->config = *config;
     net_timers_init(&host->listener_timers);
     net_timers_init(&host->connection_timers);
-    list_init(&host->listeners);
     list_init(&host->due);
     list_init(&host->blocked);
-    if (net_flows_init(&host->flows, config->secret) != 0) {
-        free(host);
+    if (net_flows_init(&host->flows, config->secret) != 0 ||
+        net_flows_init(&host->listeners, config->secret) != 0) {
+        net_host_destroy(host);
         return NULL;
     }
     return host;
@@ -38,8 +36,8 @@ struct net_host *net_host_create(const struct net_config *config)
 
 void net_host_destroy(struct net_host *host)
 {
-    CHECK(list_is_empty(&host->listeners));
     net_flows_fini(&host->flows);
+    net_flows_fini(&host->listeners);
     net_timers_fini(&host->listener_timers);
     net_timers_fini(&host->connection_timers);
     free(host);
@@ -47,54 +45,39 @@ void net_host_destroy(struct net_host *host)
 
 /* ---- listeners ------------------------------------------------------------------------------- */
 
-static bool listener_has_addr(const struct net_listener *l, const struct net_addr *addr)
+static struct net_listener *listener_at(const struct net_host *host, const struct net_addr *local,
+                                        uint16_t port)
 {
-    if (!net_addr_is_any(&l->place.local)) {
-        return net_addr_equal(&l->place.local, addr);
-    }
-    return net_addr_is_ipv4(&l->place.local) ? net_addr_is_ipv4(addr)
-                                             : !l->is_v6_only || !net_addr_is_ipv4(addr);
+    struct net_flow place = {.local = *local, .local_port = port};
+    struct net_flow_entry *entry = net_flows_find(&host->listeners, &place);
+    return entry == NULL ? NULL : LIST_ENTRY(&entry->link, struct net_listener, entry.link);
 }
 
 // The one at this very address before a wildcard, that of the same family before the other.
 static struct net_listener *listener_find(const struct net_host *host, const struct net_flow *flow)
 {
-    struct net_listener *found = NULL;
-    unsigned found_rank = 0;
-    for (struct list_link *i = host->listeners.next; i != &host->listeners; i = i->next) {
-        struct net_listener *l = LIST_ENTRY(i, struct net_listener, link);
-        if (l->place.local_port != flow->local_port || !listener_has_addr(l, &flow->local)) {
-            continue;
-        }
-        bool is_same_family = net_addr_is_ipv4(&l->place.local) == net_addr_is_ipv4(&flow->local);
-        unsigned rank = !net_addr_is_any(&l->place.local) ? 3 : is_same_family ? 2 : 1;
-        if (rank > found_rank) {
-            found = l;
-            found_rank = rank;
-        }
+    static const uint8_t any[IPV4_ADDR_LEN];
+    struct net_addr any_ipv4 = net_addr_from_ipv4(any), any_ipv6 = {{0}};
+    bool is_ipv4 = net_addr_is_ipv4(&flow->local);
+    struct net_listener *found = listener_at(host, &flow->local, flow->local_port);
+    if (found == NULL && is_ipv4) {
+        found = listener_at(host, &any_ipv4, flow->local_port);
+    }
+    if (found == NULL) {
+        found = listener_at(host, &any_ipv6, flow->local_port);
+        found = found != NULL && is_ipv4 && found->is_v6_only ? NULL : found;
     }
     return found;
-}
-
-static bool is_place_taken(const struct net_host *host, const struct net_flow *place)
-{
-    for (const struct list_link *i = host->listeners.next; i != &host->listeners; i = i->next) {
-        const struct net_listener *l = LIST_ENTRY(i, const struct net_listener, link);
-        if (memcmp(&l->place, place, sizeof *place) == 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 int net_listener_create(struct net_host *host, struct net_listener *listener,
                         const struct tcp_listener_config *config)
 {
     struct tcp_listener_config tcp = *config;
-    if (is_place_taken(host, &listener->place)) {
+    if (listener_at(host, &listener->place.local, listener->place.local_port) != NULL) {
         return -EADDRINUSE;
     }
-    if (net_timers_resize(&host->listener_timers, host->listener_count + 1) != 0) {
+    if (net_timers_resize(&host->listener_timers, host->listeners.count + 1) != 0) {
         return -ENOMEM;
     }
     tcp.connection.local_port = listener->place.local_port;
@@ -105,16 +88,17 @@ int net_listener_create(struct net_host *host, struct net_listener *listener,
     if (listener->tcp == NULL) {
         return -ENOMEM;
     }
-    list_push_tail(&host->listeners, &listener->link);
-    host->listener_count++;
+    listener->entry.flow = listener->place;
+    listener->entry.flow.scope = 0;
+    net_flows_resize(&host->listeners, host->listeners.count + 1); // as for connections
+    net_flows_add(&host->listeners, &listener->entry);
     return 0;
 }
 
 void net_listener_destroy(struct net_host *host, struct net_listener *listener)
 {
     net_timers_set(&host->listener_timers, &listener->timer, INSTANT_NEVER);
-    list_remove(&listener->link);
-    host->listener_count--;
+    net_flows_remove(&host->listeners, &listener->entry);
     tcp_listener_destroy(listener->tcp);
 }
 

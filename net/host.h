@@ -50,7 +50,7 @@ struct net_listener {
     // Of the host.
     struct tcp_listener *tcp;
     struct tcp_config connection;
-    struct list_link link;
+    struct net_flow_entry entry; // its place, but for the scope
     struct net_timer timer;
 };
 
@@ -100,7 +100,7 @@ void net_host_destroy(struct net_host *host);
 /* ---- listeners ------------------------------------------------------------------------------- */
 
 // Begins to listen; local port and secret of `config` are filled in. -EADDRINUSE: another listener
-// is at this place, or -ENOMEM.
+// is at this address and port, whatever its scope; or -ENOMEM.
 int net_listener_create(struct net_host *host, struct net_listener *listener,
                         const struct tcp_listener_config *config);
 void net_listener_destroy(struct net_host *host, struct net_listener *listener);
