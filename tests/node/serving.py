@@ -53,6 +53,7 @@ class Node:
         self.place = tempfile.TemporaryDirectory(prefix='weft-node.')
         self.socket = pathlib.Path(self.place.name, 'socket')
         self.log = open(pathlib.Path(self.place.name, 'log'), 'w+')
+        self.begin = time.monotonic()
         self.process = subprocess.Popen(
             [WEFT, 'serve', f'--nbd=unix:{self.socket}', *map(str, words)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True)
@@ -60,6 +61,7 @@ class Node:
     def __enter__(self):
         line = self.process.stdout.readline()
         assert line.startswith('volume '), f'{line!r}: {self.said()}'
+        self.start_seconds = time.monotonic() - self.begin
         return self
 
     def __exit__(self, *_):
