@@ -54,8 +54,10 @@ int volume_address(const char *command, const char *text, struct weft_nvme_addre
 static const char *remedy_of(int error)
 {
     switch (error) {
-    case -ECONNREFUSED:
     case -ETIMEDOUT:
+        return "see whether `weft serve` runs there, with the same WEFT_LINK, and by `weft status` "
+               "there whether the volume is ready";
+    case -ECONNREFUSED:
     case -EHOSTUNREACH:
         return "see whether `weft serve` runs there, on this port, and with the same WEFT_LINK";
     case -EADDRNOTAVAIL:

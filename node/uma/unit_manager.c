@@ -8,6 +8,7 @@
 
 static const duration_ns backoff_first_ns = 100 * NS_PER_MS;
 static const duration_ns backoff_last_ns = 5 * NS_PER_S;
+static const duration_ns backoff_served_ns = NS_PER_S; // at most, after a process that has served
 static const duration_ns healthy_after_ns = 500 * NS_PER_MS; // a restart after this is no loop
 static const duration_ns hello_within_ns = 20 * NS_PER_S;
 static const duration_ns reopen_after_ns = 2 * NS_PER_S; // of volumes that have failed
@@ -180,8 +181,12 @@ static bool has_process(enum unit_state state)
 // The process that served it is gone, or does not count any more.
 static void leave_process(struct uma *uma, struct unit *unit)
 {
-    bool was_healthy = unit->state == UNIT_READY && uma->now - unit->since_ns >= healthy_after_ns;
-    unit->backoff_ns = was_healthy ? backoff_first_ns : unit->backoff_ns;
+    bool has_served = unit->state == UNIT_READY;
+    if (has_served && uma->now - unit->since_ns >= healthy_after_ns) {
+        unit->backoff_ns = backoff_first_ns;
+    } else if (has_served && unit->backoff_ns > backoff_served_ns) {
+        unit->backoff_ns = backoff_served_ns; // clients wait
+    }
     unit->is_being_lost = true;
     uma->cta->unit_lost(uma->cta_ctx, unit_number(uma, unit), uma->now);
     unit_telling_reset(unit);

@@ -149,6 +149,22 @@ static void deaths_in_a_row_are_waited_out(void **state)
     stage_destroy(s);
 }
 
+static void deaths_of_processes_that_serve_are_soon_over(void **state)
+{
+    struct stage *s = stage_ready();
+    for (unsigned i = 0; i < 22; i++) {
+        uma_on_exit(s->uma, 0, "killed", s->now);
+        assert_true(uma_next_deadline(s->uma) - s->now < NS_PER_S);
+        s->now = uma_next_deadline(s->uma);
+        uma_on_deadline(s->uma, s->now);
+        say_hello(s);
+        hear(s, opened(s->volume));
+        s->notes[0] = '\0';
+    }
+    assert_int_equal(resource_by_name(uma_resources(s->uma), "a")->state, RESOURCE_READY);
+    stage_destroy(s);
+}
+
 static void a_unit_that_breaks_the_rules_is_killed(void **state)
 {
     static const struct unit_message bad[] = {
@@ -361,6 +377,7 @@ int main(void)
         cmocka_unit_test(a_death_is_followed_by_a_successor_that_fences),
         cmocka_unit_test(a_successor_that_cannot_open_sends_nothing_again),
         cmocka_unit_test(deaths_in_a_row_are_waited_out),
+        cmocka_unit_test(deaths_of_processes_that_serve_are_soon_over),
         cmocka_unit_test(a_unit_that_breaks_the_rules_is_killed),
         cmocka_unit_test(a_profile_that_cannot_be_is_not_believed),
         cmocka_unit_test(a_rescan_sees_a_new_size),
