@@ -137,7 +137,8 @@ static int volume_choose(struct attach *attach, const char *uri)
 {
     struct weft_nvme_address address;
     struct volume_wish wish;
-    char word[WORD_MAX], why[WISH_WHY_MAX];
+    char word[WORD_MAX];
+    struct why why;
     snprintf(word, sizeof word, "%.*s", (int)strcspn(uri, "?"), uri);
     int result = volume_address("attach", word, &address);
     if (result == 0 && (!volume_is_uri(uri) || address.nqn[0] == '\0')) {
@@ -147,8 +148,8 @@ static int volume_choose(struct attach *attach, const char *uri)
         return result;
     }
     snprintf(word, sizeof word, "nvme=%s", uri);
-    if (wish_parse(word, &wish, why) != 0) {
-        return say_usage("attach", "%s: %s", uri, why);
+    if (wish_parse(word, &wish, &why) != 0) {
+        return say_usage("attach", "%s: %s", uri, why.text);
     }
     wish.read_only = attach->is_read_only;
     if (config_volume_add(&attach->config, &wish) != 0) {

@@ -86,10 +86,10 @@ static int rta_choose(struct serve *serve, const char *word)
 
 static int pool_choose(struct serve *serve, const char *text)
 {
-    char why[WISH_WHY_MAX];
+    struct why why;
     uint64_t len;
-    if (wish_pool_parse(text, &len, why) != 0) {
-        return say_usage("serve", "--pool=%s: %s", text, why);
+    if (wish_pool_parse(text, &len, &why) != 0) {
+        return say_usage("serve", "--pool=%s: %s", text, why.text);
     }
     serve->config.pool_len = len;
     return 0;
@@ -164,10 +164,10 @@ static const struct option options[] = {
 
 static int config_choose(struct serve *serve, const char *path)
 {
-    char why[HOST_WHY_MAX];
+    struct why why;
     serve->config.path = path;
-    if (config_read(path, &serve->config, why) != 0) {
-        say_error("cannot serve", path, "see weft-serve(1) for what stands in it", "%s", why);
+    if (config_read(path, &serve->config, &why) != 0) {
+        say_error("cannot serve", path, "see weft-serve(1) for what stands in it", "%s", why.text);
         return EXIT_FAILED;
     }
     serve->config.file_volume_count = serve->config.volume_count;
@@ -200,11 +200,11 @@ static int options_read(int argc, char **argv, struct serve *serve)
 
 static int volumes_read(struct serve *serve, char **words, size_t count)
 {
-    char why[WISH_WHY_MAX];
+    struct why why;
     for (size_t i = 0; i < count; i++) {
         struct volume_wish wish;
-        if (wish_parse(words[i], &wish, why) != 0) {
-            return say_usage("serve", "%s: %s", words[i], why);
+        if (wish_parse(words[i], &wish, &why) != 0) {
+            return say_usage("serve", "%s: %s", words[i], why.text);
         }
         wish_name_settle(serve->config.volumes, serve->config.volume_count, &wish);
         if (config_volume_add(&serve->config, &wish) != 0) {

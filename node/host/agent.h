@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include "base/why.h"
 #include "node/bus/ring.h"
 #include "node/cta/cta.h"
 #include "node/host/host.h"
@@ -74,8 +75,8 @@ struct host {
 // Adds a volume, in the unit that the configuration says. As uma_volume_add.
 int host_volume_add(struct host *host, const struct volume_wish *wish);
 // The operator's reset event: volumes as the configuration file has them now, all probed anew. 0,
-// or a negative errno with the reason in `ret_why` (HOST_WHY_MAX octets).
-int host_rescan(struct host *host, char *ret_why);
+// or a negative errno with the reason in `ret_why`.
+int host_rescan(struct host *host, struct why *ret_why);
 // One line on standard error.
 void host_say(void *ctx, const char *line);
 // The captive command has ended so, or the node cannot start: everything stops.

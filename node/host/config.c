@@ -13,7 +13,7 @@ struct reading {
     struct host_config *config;
     struct volume_wish *wish; // of the section under way
     char section[VOLUME_NAME_MAX + 16];
-    char *why;
+    struct why *why;
 };
 
 bool config_rta_parse(const char *word, enum host_rta *ret)
@@ -57,7 +57,7 @@ void config_free(struct host_config *config)
 
 static bool fail(struct reading *r, const char *what, const char *object)
 {
-    snprintf(r->why, HOST_WHY_MAX, "%s: %.200s", what, object);
+    why_say(r->why, "%.200s: %.200s", what, object);
     return false;
 }
 
@@ -99,7 +99,7 @@ static bool nguid_parse(struct reading *r, const char *value, uint8_t ret[VOLUME
 static bool node_set(struct reading *r, const char *key, const char *value)
 {
     struct host_config *config = r->config;
-    char why[WISH_WHY_MAX];
+    struct why why;
     if (strcmp(key, "nbd") == 0) {
         return text_set(r, config->nbd_listen, sizeof config->nbd_listen, value);
     }
@@ -113,10 +113,11 @@ static bool node_set(struct reading *r, const char *key, const char *value)
         return text_set(r, config->metrics_listen, sizeof config->metrics_listen, value);
     }
     if (strcmp(key, "pool") == 0) {
-        return wish_pool_parse(value, &config->pool_len, why) == 0 || fail(r, why, key);
+        return wish_pool_parse(value, &config->pool_len, &why) == 0 || fail(r, why.text, key);
     }
     if (strcmp(key, "patience") == 0) {
-        return wish_patience_parse(value, &config->patience_ns, why) == 0 || fail(r, why, key);
+        return wish_patience_parse(value, &config->patience_ns, &why) == 0 ||
+               fail(r, why.text, key);
     }
     if (strcmp(key, "rta") == 0) {
         return config_rta_parse(value, &config->rta) || fail(r, "not each, one or host", value);
@@ -135,9 +136,9 @@ static bool allow_add(struct reading *r, struct volume_wish *wish, const char *v
 static bool volume_set(struct reading *r, const char *key, const char *value)
 {
     struct volume_wish *wish = r->wish;
-    char why[WISH_WHY_MAX];
+    struct why why;
     if (strcmp(key, "uri") == 0) {
-        return wish_uri_parse(value, wish, why) == 0 || fail(r, why, value);
+        return wish_uri_parse(value, wish, &why) == 0 || fail(r, why.text, value);
     }
     if (strcmp(key, "read-only") == 0) {
         return switch_parse(r, value, &wish->read_only);
@@ -192,23 +193,22 @@ static int on_key(void *ctx, const char *section, const char *key, const char *v
     return r->wish != NULL ? volume_set(r, key, value) : node_set(r, key, value);
 }
 
-int config_read(const char *path, struct host_config *config, char *ret_why)
+int config_read(const char *path, struct host_config *config, struct why *ret_why)
 {
-    char why[HOST_WHY_MAX] = "it cannot be read";
-    struct reading reading = {.config = config, .why = why};
+    struct why why = {"it cannot be read"};
+    struct reading reading = {.config = config, .why = &why};
     int line = ini_parse(path, on_key, &reading);
     if (line != 0) {
         if (line > 0) {
-            snprintf(ret_why, HOST_WHY_MAX, "%.200s:%d: %.280s", path, line, why);
+            why_say(ret_why, "%.200s:%d: %.280s", path, line, why.text);
         } else {
-            snprintf(ret_why, HOST_WHY_MAX, "%.200s: %s", path, strerror(errno));
+            why_say(ret_why, "%.200s: %s", path, strerror(errno));
         }
         return line > 0 ? -EINVAL : -errno;
     }
     for (size_t i = 0; i < config->volume_count; i++) {
         if (config->volumes[i].uri[0] == '\0') {
-            snprintf(ret_why, HOST_WHY_MAX, "%.200s: volume %s: it has no uri", path,
-                     config->volumes[i].name);
+            why_say(ret_why, "%.200s: volume %s: it has no uri", path, config->volumes[i].name);
             return -EINVAL;
         }
     }

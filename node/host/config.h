@@ -20,11 +20,12 @@
 // A key that is not known, a value that cannot be, a volume twice: an error with its line.
 #pragma once
 
+#include "base/why.h"
 #include "node/host/host.h"
 
 // Reads into what is there already: what the file does not say stays. 0 or a negative errno, with
-// the reason in `ret_why` (HOST_WHY_MAX octets). Volumes are added.
-int config_read(const char *path, struct host_config *config, char *ret_why);
+// the reason in `ret_why`. Volumes are added.
+int config_read(const char *path, struct host_config *config, struct why *ret_why);
 
 // Frees the volumes.
 void config_free(struct host_config *config);

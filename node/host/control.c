@@ -89,9 +89,9 @@ static void answer_result(struct asker *asker, const char *why)
 static void on_add(struct asker *asker, const char *text)
 {
     struct volume_wish wish;
-    char why[WISH_WHY_MAX];
-    if (wish_parse(text, &wish, why) != 0) {
-        answer_result(asker, why);
+    struct why why;
+    if (wish_parse(text, &wish, &why) != 0) {
+        answer_result(asker, why.text);
         return;
     }
     int error = host_volume_add(asker->control->host, &wish);
@@ -103,13 +103,13 @@ static void on_add(struct asker *asker, const char *text)
 static void on_line(struct asker *asker, instant_ns now)
 {
     struct host *host = asker->control->host;
-    char why[WISH_WHY_MAX];
+    struct why why;
     if (strcmp(asker->line, "status") == 0) {
         uma_ask_counters(host->uma);
         asker->wants_status = true;
         asker->deadline = instant_after(now, counters_within_ns);
     } else if (strcmp(asker->line, "rescan") == 0) {
-        answer_result(asker, host_rescan(host, why) == 0 ? NULL : why);
+        answer_result(asker, host_rescan(host, &why) == 0 ? NULL : why.text);
     } else if (strncmp(asker->line, "add ", 4) == 0) {
         on_add(asker, asker->line + 4);
     } else if (strncmp(asker->line, "remove ", 7) == 0) {

@@ -237,9 +237,9 @@ static void after_batch_end(void *ctx, instant_ns now)
 
 static void rescan_by_signal(struct host *host)
 {
-    char why[HOST_WHY_MAX];
-    if (host_rescan(host, why) != 0) {
-        host_say(host, why);
+    struct why why;
+    if (host_rescan(host, &why) != 0) {
+        host_say(host, why.text);
     }
 }
 
@@ -348,7 +348,7 @@ static const struct volume_wish *wish_find(const struct host_config *config, con
 }
 
 // What the file no longer has goes; what it has now comes.
-int host_rescan(struct host *host, char *ret_why)
+int host_rescan(struct host *host, struct why *ret_why)
 {
     instant_ns now = loop_now(host->loop);
     if (host->config->path != NULL) {
@@ -378,13 +378,13 @@ int host_rescan(struct host *host, char *ret_why)
 
 static int metrics_setup(struct host *host)
 {
-    char why[HOST_WHY_MAX];
+    struct why why;
     if (host->config->metrics_listen[0] == '\0') {
         return 0;
     }
-    host->metrics = metrics_create(host, host->config->metrics_listen, why);
+    host->metrics = metrics_create(host, host->config->metrics_listen, &why);
     if (host->metrics == NULL) {
-        say_failure("no metrics", host->config->metrics_listen, why,
+        say_failure("no metrics", host->config->metrics_listen, why.text,
                     "choose another address, HOST:PORT");
     }
     return host->metrics != NULL ? 0 : -EADDRNOTAVAIL;

@@ -16,7 +16,7 @@
 
 #include "node/uma/uma.h"
 
-enum host_limits { HOST_LISTEN_MAX = 128, HOST_WHY_MAX = 512 };
+enum host_limits { HOST_LISTEN_MAX = 128 };
 
 // Where RTAs live.
 enum host_rta {

@@ -184,14 +184,14 @@ static void on_deadline(void *ctx, instant_ns now)
     run(ctx, 0);
 }
 
-struct host_metrics *metrics_create(struct host *host, const char *listen, char *ret_why)
+struct host_metrics *metrics_create(struct host *host, const char *listen, struct why *ret_why)
 {
     char path[2];
     char why[ADDRESS_WHY_MAX];
     int fd = address_listen(listen, path, sizeof path, why);
     struct host_metrics *metrics = fd >= 0 ? calloc(1, sizeof *metrics) : NULL;
     if (metrics == NULL) {
-        snprintf(ret_why, HOST_WHY_MAX, "%s", fd < 0 ? why : "no memory");
+        why_say(ret_why, "%s", fd < 0 ? why : "no memory");
         return NULL;
     }
     metrics->host = host;
@@ -203,7 +203,7 @@ struct host_metrics *metrics_create(struct host *host, const char *listen, char 
         metrics->daemon != NULL ? MHD_get_daemon_info(metrics->daemon, MHD_DAEMON_INFO_EPOLL_FD)
                                 : NULL;
     if (info == NULL) {
-        snprintf(ret_why, HOST_WHY_MAX, "%s: libmicrohttpd does not start", listen);
+        why_say(ret_why, "%s: libmicrohttpd does not start", listen);
         close(fd);
         free(metrics);
         return NULL;

@@ -2,8 +2,9 @@
 #pragma once
 
 struct host;
+struct why;
 struct host_metrics;
 
-// "HOST:PORT". NULL with the reason in `ret_why` (HOST_WHY_MAX octets).
-struct host_metrics *metrics_create(struct host *host, const char *listen, char *ret_why);
+// "HOST:PORT". NULL with the reason in `ret_why`.
+struct host_metrics *metrics_create(struct host *host, const char *listen, struct why *ret_why);
 void metrics_destroy(struct host_metrics *metrics);

@@ -10,6 +10,8 @@
 #include "node/ddm/registry.h"
 #include "node/ddm/uri.h"
 
+STATIC_CHECK((int)DDM_WHY_MAX <= (int)WHY_MAX); // drivers write their reasons into ours
+
 static bool is_name_char(char c)
 {
     return isalnum((unsigned char)c) || c == '.' || c == '_' || c == '-';
@@ -54,11 +56,12 @@ static void name_derive(const struct uri *uri, char ret_name[VOLUME_NAME_MAX])
     }
 }
 
-static int allow_add(struct volume_wish *wish, const char *identity, size_t len, char *ret_why)
+static int allow_add(struct volume_wish *wish, const char *identity, size_t len,
+                     struct why *ret_why)
 {
     if (wish->allow_count == UMA_ALLOW_COUNT_MAX || len >= CLIENT_IDENTITY_MAX) {
-        snprintf(ret_why, WISH_WHY_MAX, "too many clients allowed, or too long a name: %.*s",
-                 (int)(len < 64 ? len : 64), identity);
+        why_say(ret_why, "too many clients allowed, or too long a name: %.*s",
+                (int)(len < 64 ? len : 64), identity);
         return -EINVAL;
     }
     memcpy(wish->allow[wish->allow_count], identity, len);
@@ -67,7 +70,7 @@ static int allow_add(struct volume_wish *wish, const char *identity, size_t len,
 }
 
 // Who may use the volume is the node's business, not the driver's: takes those parameters out.
-static int allow_take(struct volume_wish *wish, char *ret_why)
+static int allow_take(struct volume_wish *wish, struct why *ret_why)
 {
     static const char key[] = "allow=";
     char *query = strchr(wish->uri, '?');
@@ -90,22 +93,22 @@ static int allow_take(struct volume_wish *wish, char *ret_why)
     return error;
 }
 
-int wish_uri_parse(const char *uri, struct volume_wish *ret, char *ret_why)
+int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why)
 {
     const char *prefix = has_scheme(uri) ? "" : "file:";
     int len = snprintf(ret->uri, sizeof ret->uri, "%s%s", prefix, uri);
     if (len >= (int)sizeof ret->uri) {
-        snprintf(ret_why, WISH_WHY_MAX, "the URI is too long");
+        why_say(ret_why, "the URI is too long");
         return -EINVAL;
     }
     int error = allow_take(ret, ret_why);
     if (error != 0) {
         return error;
     }
-    return ddm_registry_knows(ret->uri, ret_why) ? 0 : -EINVAL;
+    return ddm_registry_knows(ret->uri, ret_why->text) ? 0 : -EINVAL;
 }
 
-int wish_parse(const char *text, struct volume_wish *ret, char *ret_why)
+int wish_parse(const char *text, struct volume_wish *ret, struct why *ret_why)
 {
     *ret = (struct volume_wish){0};
     const char *equals = strchr(text, '=');
@@ -119,7 +122,7 @@ int wish_parse(const char *text, struct volume_wish *ret, char *ret_why)
     if (error == 0 && has_name) {
         memcpy(ret->name, text, len);
         ret->name[len] = '\0';
-    } else if (error == 0 && (error = uri_parse(ret->uri, &uri, ret_why)) == 0) {
+    } else if (error == 0 && (error = uri_parse(ret->uri, &uri, ret_why->text)) == 0) {
         name_derive(&uri, ret->name);
     }
     return error;
@@ -158,23 +161,23 @@ const char *wish_size_format(uint64_t size, char ret[WISH_SIZE_TEXT_MAX])
     return ret;
 }
 
-int wish_pool_parse(const char *text, uint64_t *ret, char *ret_why)
+int wish_pool_parse(const char *text, uint64_t *ret, struct why *ret_why)
 {
     uint64_t len, unit = NODE_TRANSFER_MAX;
-    int error = parameter_size_parse(text, &len, ret_why);
+    int error = parameter_size_parse(text, &len, ret_why->text);
     if (error == 0 && (len == 0 || len > UINT64_C(1) << 40)) {
-        snprintf(ret_why, WISH_WHY_MAX, "it must be 1 to 1T octets");
+        why_say(ret_why, "it must be 1 to 1T octets");
         return -EINVAL;
     }
     *ret = (len + unit - 1) / unit * unit;
     return error;
 }
 
-int wish_patience_parse(const char *text, duration_ns *ret, char *ret_why)
+int wish_patience_parse(const char *text, duration_ns *ret, struct why *ret_why)
 {
-    int error = parameter_duration_parse(text, ret, ret_why);
+    int error = parameter_duration_parse(text, ret, ret_why->text);
     if (error == 0 && *ret == 0) {
-        snprintf(ret_why, WISH_WHY_MAX, "it must be more than nothing");
+        why_say(ret_why, "it must be more than nothing");
         return -EINVAL;
     }
     return error;

@@ -1,16 +1,17 @@
 // What an operator writes: volumes, sizes. For command lines and configuration files alike.
 #pragma once
 
+#include "base/why.h"
 #include "node/uma/uma.h"
 
-enum { WISH_WHY_MAX = 256, WISH_POOL_DEFAULT = 64 << 20 };
+enum { WISH_POOL_DEFAULT = 64 << 20 };
 
 // "[NAME=]URI". A bare path becomes file:PATH; a missing name comes from the object. 0 or -EINVAL
-// with the reason in `ret_why` (WISH_WHY_MAX octets).
-int wish_parse(const char *text, struct volume_wish *ret, char *ret_why);
+// with the reason in `ret_why`.
+int wish_parse(const char *text, struct volume_wish *ret, struct why *ret_why);
 
 // The URI alone. Its parameters `allow` become the wish's list of clients.
-int wish_uri_parse(const char *uri, struct volume_wish *ret, char *ret_why);
+int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why);
 
 // Gives the wish another name if one of `others` has its: "name-2".
 void wish_name_settle(const struct volume_wish *others, size_t other_count,
@@ -25,7 +26,7 @@ enum { WISH_SIZE_TEXT_MAX = 24 };
 const char *wish_size_format(uint64_t size, char ret[WISH_SIZE_TEXT_MAX]);
 
 // How long a client may hold memory of the pool without getting on; not 0.
-int wish_patience_parse(const char *text, duration_ns *ret, char *ret_why);
+int wish_patience_parse(const char *text, duration_ns *ret, struct why *ret_why);
 
 // A size of the pool, rounded up to what it can be.
-int wish_pool_parse(const char *text, uint64_t *ret, char *ret_why);
+int wish_pool_parse(const char *text, uint64_t *ret, struct why *ret_why);

@@ -14,14 +14,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = calloc(1, size + 1);
     struct volume_wish wish;
-    char why[WISH_WHY_MAX] = "";
+    struct why why = {""};
     CHECK(text != NULL);
     memcpy(text, data, size);
-    if (wish_parse(text, &wish, why) == 0) {
+    if (wish_parse(text, &wish, &why) == 0) {
         CHECK(wish_name_is_good(wish.name));
-        CHECK(ddm_registry_knows(wish.uri, why));
+        CHECK(ddm_registry_knows(wish.uri, why.text));
     } else {
-        CHECK(why[0] != '\0');
+        CHECK(why.text[0] != '\0');
     }
     free(text);
     return 0;

@@ -213,8 +213,8 @@ struct node {
 static void volume_add(struct host_config *config, const char *text)
 {
     struct volume_wish wish;
-    char why[WISH_WHY_MAX];
-    assert_int_equal(wish_parse(text, &wish, why), 0);
+    struct why why;
+    assert_int_equal(wish_parse(text, &wish, &why), 0);
     assert_int_equal(config_volume_add(config, &wish), 0);
 }
 

@@ -202,6 +202,23 @@ def mistakes_in_a_configuration_file_have_a_line():
 
 
 @case
+def a_long_mistake_under_a_long_path_is_told_whole_by_a_rescan():
+    with folder() as place:
+        deep = pathlib.Path(place, 'd' * 150)
+        deep.mkdir()
+        file = pathlib.Path(deep, 'node.ini')
+        file.write_text('[volume a]\nuri = ram:1M\n')
+        with Node(f'--config={file}') as node:
+            file.write_text('[volume a]\nuri = ram:1M?' + 'x' * 150 + '\n')
+            for _ in range(3):
+                told = weft('rescan', node.process.pid)
+                expect_error(told, 1, f'{file}:2: ', 'x' * 100)
+            node.process.send_signal(signal.SIGHUP)
+            until(lambda: 'x' * 100 in node.said())
+            assert list(volumes(node)) == ['a']
+
+
+@case
 def volumes_come_and_go_while_the_node_runs():
     with folder() as place:
         file = pathlib.Path(place, 'node.ini')
