@@ -191,7 +191,7 @@ static void control_congestion(struct ack *a, bool has_ended)
         }
         tcp_recovery_on_ack(&tcb->recovery, &tcb->cc, delivered, tcp_pipe(tcb),
                             a->is_una_moved && !has_lost);
-    } else if (a->delivered_len > 0 && !has_ended) {
+    } else if (a->is_una_moved && !has_ended) { // RFC 3042: no duplicate ACK makes it grow
         tcp_cc_on_ack(&tcb->cc, a->delivered_len, is_cwnd_limited(tcb, a->pipe), tcb->rtt.srtt_ns,
                       a->facts.now);
     }

@@ -361,6 +361,21 @@ static void duplicate_acks_let_new_octets_go(void **state)
     script_close(&s);
 }
 
+static void duplicate_acks_do_not_make_the_window_grow(void **state)
+{
+    (void)state;
+    open_with(10, NULL);
+    uint32_t cwnd = s.tcb->cc.cwnd;
+    peer_sack(&s, 1001, 2001, 3001, 0, 0);
+    peer_sack(&s, 1001, 2001, 4001, 0, 0);
+    assert_int_equal(s.tcb->cc.cwnd, cwnd);
+    peer_ack(&s, 4001); // it was late, not lost
+    assert_int_equal(s.tcb->cc.cwnd, cwnd + 1000);
+    peer_ack(&s, 11001);
+    skip_all();
+    script_close(&s);
+}
+
 static void sack_of_part_of_a_segment_does_not_count(void **state)
 {
     (void)state;
@@ -398,6 +413,7 @@ int main(void)
         cmocka_unit_test(recovery_that_was_not_needed_is_taken_back),
         cmocka_unit_test(three_duplicate_acks_do_without_sack),
         cmocka_unit_test(duplicate_acks_let_new_octets_go),
+        cmocka_unit_test(duplicate_acks_do_not_make_the_window_grow),
         cmocka_unit_test(sack_of_part_of_a_segment_does_not_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
