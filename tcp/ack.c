@@ -172,10 +172,29 @@ static void react_to_loss(struct tcb *tcb, uint32_t lost_before, uint32_t delive
     }
 }
 
-// RFC 9293 section 3.8.5 and RFC 7661: a window that was not used does not grow.
-static bool is_cwnd_limited(const struct tcb *tcb, uint32_t pipe)
+void tcp_note_pipe(struct tcb *tcb)
 {
-    const struct tcp_cc *cc = &tcb->cc;
+    uint32_t pipe = tcp_pipe(tcb);
+    tcb->usage.pipe_max = pipe > tcb->usage.pipe_max ? pipe : tcb->usage.pipe_max;
+}
+
+// The most that was in the network at a time, over this round trip and the one before (RFC 7661
+// section 4.5.2): the pipe of the moment runs dry while the answer to a burst comes in.
+static uint32_t pipe_of_round_trip(struct tcb *tcb)
+{
+    struct tcp_usage *u = &tcb->usage;
+    uint32_t most = u->pipe_max > u->pipe_max_before ? u->pipe_max : u->pipe_max_before;
+    if (tcb->snd.una >= u->round_end) {
+        u->round_end = tcb->snd.nxt;
+        u->pipe_max_before = u->pipe_max;
+        u->pipe_max = tcp_pipe(tcb);
+    }
+    return most;
+}
+
+// RFC 9293 section 3.8.5 and RFC 7661: a window that was not used does not grow.
+static bool is_cwnd_limited(const struct tcp_cc *cc, uint32_t pipe)
+{
     return tcp_cc_is_slow_start(cc) ? 2 * (uint64_t)pipe >= cc->cwnd : pipe + cc->mss > cc->cwnd;
 }
 
@@ -184,6 +203,7 @@ static void control_congestion(struct ack *a, bool has_ended)
 {
     struct tcb *tcb = a->tcb;
     bool has_lost = tcb->scoreboard.lost_len > a->lost_len;
+    uint32_t pipe = pipe_of_round_trip(tcb);
     if (tcb->recovery.phase == TCP_PHASE_FAST) {
         uint32_t delivered = a->delivered_len;
         if (!tcb->agreed.sack && a->is_duplicate) {
@@ -192,7 +212,7 @@ static void control_congestion(struct ack *a, bool has_ended)
         tcp_recovery_on_ack(&tcb->recovery, &tcb->cc, delivered, tcp_pipe(tcb),
                             a->is_una_moved && !has_lost);
     } else if (a->is_una_moved && !has_ended) { // RFC 3042: no duplicate ACK makes it grow
-        tcp_cc_on_ack(&tcb->cc, a->delivered_len, is_cwnd_limited(tcb, a->pipe), tcb->rtt.srtt_ns,
+        tcp_cc_on_ack(&tcb->cc, a->delivered_len, is_cwnd_limited(&tcb->cc, pipe), tcb->rtt.srtt_ns,
                       a->facts.now);
     }
 }

@@ -22,6 +22,8 @@ void tcp_set_mss(struct tcb *tcb, uint16_t mss);
 void tcp_on_ack(struct tcb *tcb, const struct tcp_segment *segment, instant_ns now);
 // The window of a segment (RFC 9293 section 3.10.7.4); `scale` is 0 for a SYN's.
 void tcp_update_window(struct tcb *tcb, const struct tcp_header *h, uint8_t scale);
+// Octets were sent: there are more in the network.
+void tcp_note_pipe(struct tcb *tcb);
 // Losses that have come to light by waiting.
 void tcp_on_reorder_timer(struct tcb *tcb, instant_ns now);
 

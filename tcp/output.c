@@ -174,6 +174,7 @@ static bool resend(struct tcb *tcb, const struct tcp_port *port, struct tcp_sent
     tcp_scoreboard_on_resent(&tcb->scoreboard, sent, now, tcp_ts_now(tcb, now));
     tcp_recovery_on_sent(&tcb->recovery, got);
     tcp_recovery_on_resent(&tcb->recovery);
+    tcp_note_pipe(tcb);
     tcp_timers_on_sent(tcb, false, now);
     return true;
 }
@@ -312,6 +313,7 @@ static void on_new_sent(struct tcb *tcb, const struct tcp_batch *batch, unsigned
     tcp_recovery_on_sent(&tcb->recovery, batch->payload_len - left);
     tcb->persist_backoff = 0;
     tcb->due &= ~(unsigned)TCP_DUE_OVERRIDE;
+    tcp_note_pipe(tcb);
     tcp_timers_on_sent(tcb, true, now);
 }
 

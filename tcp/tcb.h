@@ -59,6 +59,13 @@ struct tcp_ts {
     tcp_seq last_ack_sent;
 };
 
+// How much of the congestion window is used (RFC 7661).
+struct tcp_usage {
+    uint32_t pipe_max;        // in this round trip
+    uint32_t pipe_max_before; // in the one before
+    tcp_seq round_end;        // this one ends when all before it is acknowledged
+};
+
 struct tcb {
     struct tcp_config config;
     enum tcp_state state;
@@ -78,6 +85,7 @@ struct tcb {
     struct tcp_loss loss;
     struct tcp_recovery recovery;
     struct tcp_cc cc;
+    struct tcp_usage usage;
     struct tcp_timers timers;
     struct tcp_challenges challenges;
 

@@ -273,6 +273,25 @@ static void segment_too_long_for_sack_blocks_is_joined_by_an_ack(void **state)
     script_close(&s);
 }
 
+static void window_grows_by_all_of_the_burst_that_filled_it(void **state)
+{
+    (void)state;
+    script_open(&s, NULL);
+    user_send(&s, 10000, 0);
+    for (uint32_t i = 1; i <= 10; i++) { // the pipe runs dry meanwhile
+        peer_ack(&s, 1 + i * 1000);
+    }
+    assert_int_equal(s.tcb->cc.cwnd, 20000);
+    user_send(&s, 4000, 0);
+    peer_ack(&s, 14001);
+    uint32_t cwnd = s.tcb->cc.cwnd;
+    user_send(&s, 4000, 0);
+    peer_ack(&s, 18001);
+    assert_int_equal(s.tcb->cc.cwnd, cwnd); // a round trip later the burst is forgotten
+    s.out_read = s.out_count;
+    script_close(&s);
+}
+
 static void idle_connection_begins_anew_with_the_initial_window(void **state)
 {
     (void)state;
@@ -330,6 +349,7 @@ int main(void)
         cmocka_unit_test(full_queue_takes_part_of_a_stream_and_none_of_a_record),
         cmocka_unit_test(octets_of_both_directions_share_segments),
         cmocka_unit_test(segment_too_long_for_sack_blocks_is_joined_by_an_ack),
+        cmocka_unit_test(window_grows_by_all_of_the_burst_that_filled_it),
         cmocka_unit_test(idle_connection_begins_anew_with_the_initial_window),
         cmocka_unit_test(smaller_path_cuts_what_is_outstanding_anew),
     };
