@@ -85,31 +85,46 @@ void tcp_update_window(struct tcb *tcb, const struct tcp_header *h, uint8_t scal
     }
 }
 
-// What was sent twice is measured with the timestamp that comes back (RFC 7323 section 4), to the
-// millisecond. 0: there is nothing to learn.
-static duration_ns rtt_by_timestamp(const struct ack *a)
+// What was sent twice is measured with the timestamp that comes back (RFC 7323 section 4), in
+// milliseconds: where the round trip is known to be shorter than one, that tells only that there
+// was one (0). Returns whether there was.
+static bool rtt_by_timestamp(const struct ack *a, duration_ns *ret)
 {
-    if (!a->is_una_moved || !a->facts.has_ts_echo) {
-        return 0;
+    const struct tcb *tcb = a->tcb;
+    uint32_t ms = tcp_ts_now(tcb, a->facts.now) - a->facts.ts_echo;
+    bool is_finer_known = tcb->rtt.srtt_ns != 0 && tcb->rtt.srtt_ns < NS_PER_MS;
+    *ret = ms > 1 ? ms * NS_PER_MS : is_finer_known ? 0 : NS_PER_MS;
+    return a->is_una_moved && a->facts.has_ts_echo && *ret <= TCP_RTO_MAX_NS;
+}
+
+// Nothing is learned from what waited for a timer of ours: its ACK was lost and comes with a
+// probe's, or with a D-SACK for what was sent again in vain.
+static bool measure_rtt(const struct ack *a, duration_ns *ret)
+{
+    if (a->facts.has_waited || a->facts.has_dsack) {
+        return false;
     }
-    uint32_t ms = tcp_ts_now(a->tcb, a->facts.now) - a->facts.ts_echo;
-    duration_ns rtt = (ms > 0 ? ms : 1) * NS_PER_MS;
-    return rtt <= TCP_RTO_MAX_NS ? rtt : 0;
+    if (!a->facts.has_rtt || a->facts.has_resent) {
+        return rtt_by_timestamp(a, ret);
+    }
+    *ret = a->facts.longest_rtt_ns;
+    return true;
 }
 
 static void take_rtt(struct ack *a)
 {
     struct tcb *tcb = a->tcb;
     const struct tcp_ack_facts *f = &a->facts;
-    duration_ns sample = f->has_rtt ? f->longest_rtt_ns : rtt_by_timestamp(a);
+    duration_ns sample;
     if (f->has_rtt) {
         tcp_rtt_on_least(&tcb->rtt, f->shortest_rtt_ns, f->now);
     }
-    if (sample == 0) {
+    if (!measure_rtt(a, &sample)) {
         return;
     }
     tcb->loss.tlp.has_new_rtt = true;
-    if (tcb->snd.una > tcb->rtt_sampled_to || tcb->rtt.srtt_ns == 0) { // once a round trip
+    bool is_due = tcb->snd.una > tcb->rtt_sampled_to || tcb->rtt.srtt_ns == 0; // once a round trip
+    if (is_due && sample > 0) {
         tcp_rtt_on_sample(&tcb->rtt, sample);
         tcb->rtt_sampled_to = tcb->snd.nxt;
     }

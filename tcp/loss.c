@@ -50,7 +50,11 @@ void tcp_loss_on_delivered(struct tcp_loss *loss, struct tcp_ack_facts *facts,
                            const struct tcp_sent *sent)
 {
     struct tcp_rack *rack = &loss->rack;
-    if (!sent->was_retransmitted) { // Karn
+    if (sent->was_retransmitted) { // Karn
+        facts->has_resent = true;
+    } else if (sent->number < loss->probe_number) {
+        facts->has_waited = true;
+    } else {
         sample_rtt(facts, sent);
     }
     update_segment(rack, facts, sent);
@@ -142,8 +146,10 @@ bool tcp_loss_may_probe(const struct tcp_loss *loss)
     return !loss->tlp.is_outstanding && loss->tlp.has_new_rtt;
 }
 
-void tcp_loss_on_probe_sent(struct tcp_loss *loss, tcp_seq end_seq, bool is_retrans)
+void tcp_loss_on_probe_sent(struct tcp_loss *loss, tcp_seq end_seq, uint64_t number,
+                            bool is_retrans)
 {
+    loss->probe_number = number;
     loss->tlp = (struct tcp_tlp){
         .is_outstanding = true,
         .is_retrans = is_retrans,

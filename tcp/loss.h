@@ -38,7 +38,8 @@ struct tcp_tlp {
 struct tcp_loss {
     struct tcp_rack rack;
     struct tcp_tlp tlp;
-    unsigned dup_acks; // without SACK: in a row, less what partial ACKs account for
+    uint64_t probe_number; // of the last probe's transmission
+    unsigned dup_acks;     // without SACK: in a row, less what partial ACKs account for
 };
 
 // What one ACK showed. The first four fields are told by the caller, the others gathered by
@@ -49,6 +50,8 @@ struct tcp_ack_facts {
     uint32_t ts_echo;
     duration_ns least_rtt_ns;
 
+    bool has_resent; // it covers what was sent again: what came with that may have waited for it
+    bool has_waited; // it covers what was sent before a probe that may have called for it
     bool has_rtt;
     duration_ns longest_rtt_ns;  // of what was sent once: holds the peer's delay, for the time-out
     duration_ns shortest_rtt_ns; // for the least
@@ -77,9 +80,10 @@ void tcp_loss_on_timeout(struct tcp_loss *loss, struct tcp_scoreboard *sb, bool 
 // How long after sending to probe. `is_one_segment`: no more is outstanding. The caller takes the
 // retransmission time-out if that comes first.
 duration_ns tcp_loss_probe_delay(const struct tcp_rtt *rtt, bool is_one_segment);
-// May a probe be sent (section 7.3)? / One was: it ends at `end_seq`.
+// May a probe be sent (section 7.3)? / One was, as transmission `number`: it ends at `end_seq`.
 bool tcp_loss_may_probe(const struct tcp_loss *loss);
-void tcp_loss_on_probe_sent(struct tcp_loss *loss, tcp_seq end_seq, bool is_retrans);
+void tcp_loss_on_probe_sent(struct tcp_loss *loss, tcp_seq end_seq, uint64_t number,
+                            bool is_retrans);
 // Section 7.4.2. True: the probe has repaired a loss, which congestion control must hear of.
 bool tcp_loss_on_probe_ack(struct tcp_loss *loss, tcp_seq una, bool has_dsack, bool is_dup_ack);
 void tcp_loss_forget_probe(struct tcp_loss *loss);

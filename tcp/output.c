@@ -382,7 +382,7 @@ static bool send_loss_probe(struct tcb *tcb, const struct tcp_port *port, instan
                            : resend(tcb, port, last, TCP_REASON_LOSS_PROBE, now);
     if (is_sent) {
         tcb->counters.loss_probes++;
-        tcp_loss_on_probe_sent(&tcb->loss, tcb->snd.nxt, len == 0);
+        tcp_loss_on_probe_sent(&tcb->loss, tcb->snd.nxt, tcb->scoreboard.transmissions, len == 0);
         tcb->timers.send = TCP_SEND_RTO;
         tcb->timers.at[TCP_TIMER_SEND] = tcb->rto_at;
     }

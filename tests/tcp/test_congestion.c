@@ -13,6 +13,7 @@ struct watch {
     unsigned losses;     // recoveries and time-outs
     uint32_t window_max; // behind the first of them: cwnd and ssthresh
     double multiplier;   // of the window that a loss may leave
+    duration_ns srtt_max_ns;
 };
 
 // The window that was in force when the loss came to light.
@@ -50,6 +51,7 @@ static void on_look(void *ctx, const struct net_side *side)
     w->recovery = tcb->recovery;
     w->cc = tcb->cc;
     w->counters = tcb->counters;
+    w->srtt_max_ns = tcb->rtt.srtt_ns > w->srtt_max_ns ? tcb->rtt.srtt_ns : w->srtt_max_ns;
     w->losses = (unsigned)(tcb->counters.recoveries + tcb->counters.timeouts);
     if (w->losses > SLOW_START_LOSSES) {
         uint32_t window = tcb->cc.cwnd > tcb->cc.ssthresh ? tcb->cc.cwnd : tcb->cc.ssthresh;
@@ -101,11 +103,24 @@ static void heavy_loss_keeps_the_window_at_a_few_segments(void **state)
     }
 }
 
+static void waiting_for_a_repair_is_no_part_of_a_round_trip(void **state)
+{
+    (void)state;
+    static const unsigned losses[] = {10, 31, 102};
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        for (unsigned i = 0; i < sizeof losses / sizeof losses[0]; i++) {
+            struct watch w = send_over(seed, losses[i], TCP_CC_CUBIC, 50 * NS_PER_US);
+            assert_true(w.srtt_max_ns <= 200 * NS_PER_US); // the path's is 100
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_loss_makes_the_window_larger),
         cmocka_unit_test(heavy_loss_keeps_the_window_at_a_few_segments),
+        cmocka_unit_test(waiting_for_a_repair_is_no_part_of_a_round_trip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
