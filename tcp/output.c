@@ -141,38 +141,56 @@ static bool send_syn(struct tcb *tcb, const struct tcp_port *port, instant_ns no
 
 /* ---- what was sent before -------------------------------------------------------------------- */
 
-// Sends a record again, in one batch: it is longer than a segment if segments have become shorter,
-// or SACKed ones that were joined turned out not to have arrived.
+static bool has_room_for_record(const struct tcb *tcb, unsigned count)
+{
+    return tcb->scoreboard.count + count < tcb->scoreboard.max;
+}
+
+// A record is longer than a segment if segments have become shorter, or SACKed ones that were
+// joined turned out not to have arrived: its first segment becomes a record of its own. While all
+// records are in use it stays whole, and time or what arrives behind it shows that the rest is not
+// there.
+static uint32_t cut_record(struct tcb *tcb, struct tcp_sent *sent, struct iovec *iov,
+                           unsigned *iov_count)
+{
+    uint32_t len = (uint32_t)(sent->end - sent->seq) - sent->has_fin;
+    unsigned hint = TCP_SENDQ_NO_HINT;
+    uint32_t cut = len > 0 ? tcp_sendq_cut(&tcb->sendq, sent->seq, tcp_emss(tcb), &hint) : 0;
+    uint32_t got = tcp_sendq_gather(&tcb->sendq, sent->seq, len < cut ? len : cut, iov, iov_count);
+    if (got < len && has_room_for_record(tcb, 0)) {
+        tcp_scoreboard_split(&tcb->scoreboard, sent, sent->seq + got);
+    }
+    return got;
+}
+
+// Sends a record again.
 static bool resend(struct tcb *tcb, const struct tcp_port *port, struct tcp_sent *sent,
                    enum tcp_reason reason, instant_ns now)
 {
     struct iovec iov[TCP_BATCH_IOV_MAX];
     unsigned iov_count = TCP_BATCH_IOV_MAX;
-    uint32_t emss = tcp_emss(tcb), len = (uint32_t)(sent->end - sent->seq) - sent->has_fin;
-    uint32_t most = TCP_BATCH_SEGMENT_MAX * emss;
-    most = most < TCP_BATCH_LEN_MAX ? most : TCP_BATCH_LEN_MAX / emss * emss;
-    uint32_t got =
-        tcp_sendq_gather(&tcb->sendq, sent->seq, len < most ? len : most, iov, &iov_count);
-    bool is_whole = got == len;
+    tcp_seq end = sent->end;
+    uint32_t len = cut_record(tcb, sent, iov, &iov_count);
     struct tcp_batch batch = {
         .header = plain_header(tcb, sent->seq, TCP_ACK, now),
         .reason = reason,
-        .segment_count = got > emss ? (got + emss - 1) / emss : 1,
-        .segment_len = got > emss ? emss : got,
-        .payload_len = got,
+        .segment_count = 1,
+        .segment_len = len,
+        .payload_len = len,
         .iov = iov,
         .iov_count = iov_count,
     };
-    batch.header.flags |= got > 0 ? TCP_PSH : 0;
+    bool is_whole = sent->seq + len + sent->has_fin == end;
+    batch.header.flags |= len > 0 && is_whole ? TCP_PSH : 0;
     batch.header.flags |= sent->has_fin && is_whole ? TCP_FIN : 0;
-    bool is_sack_in = put_sack(tcb, &batch.header, batch.segment_len);
+    bool is_sack_in = put_sack(tcb, &batch.header, len);
     if (hand_over(tcb, port, &batch, is_sack_in) == 0) {
         return false;
     }
-    tcb->counters.retransmits += batch.segment_count;
-    tcb->counters.octets_retransmitted += got;
+    tcb->counters.retransmits++;
+    tcb->counters.octets_retransmitted += len;
     tcp_scoreboard_on_resent(&tcb->scoreboard, sent, now, tcp_ts_now(tcb, now));
-    tcp_recovery_on_sent(&tcb->recovery, got);
+    tcp_recovery_on_sent(&tcb->recovery, len);
     tcp_recovery_on_resent(&tcb->recovery);
     tcp_note_pipe(tcb);
     tcp_timers_on_sent(tcb, false, now);
@@ -183,11 +201,12 @@ static bool resend(struct tcb *tcb, const struct tcp_port *port, struct tcp_sent
 static struct tcp_sent *next_lost(const struct tcb *tcb)
 {
     struct tcp_sent *sent = tcp_scoreboard_first_lost(&tcb->scoreboard);
-    uint32_t pipe = tcp_pipe(tcb);
-    if (sent == NULL || (pipe > 0 && pipe + (sent->end - sent->seq) > tcb->cc.cwnd)) {
+    uint32_t pipe = tcp_pipe(tcb), emss = tcp_emss(tcb);
+    if (sent == NULL) {
         return NULL;
     }
-    return sent;
+    uint64_t len = sent->end - sent->seq;
+    return pipe == 0 || pipe + (len < emss ? len : emss) <= tcb->cc.cwnd ? sent : NULL;
 }
 
 static bool resend_lost(struct tcb *tcb, const struct tcp_port *port, instant_ns now)
@@ -245,11 +264,6 @@ static uint32_t new_segment_len(const struct tcb *tcb, tcp_seq seq, uint32_t pip
         return 0;
     }
     return len;
-}
-
-static bool has_room_for_record(const struct tcb *tcb, unsigned count)
-{
-    return tcb->scoreboard.count + count < tcb->scoreboard.max;
 }
 
 uint32_t tcp_next_segment_len(const struct tcb *tcb)

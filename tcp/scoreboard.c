@@ -182,6 +182,28 @@ void tcp_scoreboard_mark_lost(struct tcp_scoreboard *sb, struct tcp_sent *sent)
     set_condition(sb, sent, TCP_SENT_LOST);
 }
 
+void tcp_scoreboard_split(struct tcp_scoreboard *sb, struct tcp_sent *sent, tcp_seq seq)
+{
+    struct list_link *link = list_pop_head(&sb->free);
+    unsigned index = find(sb, sent->seq);
+    CHECK(link != NULL);
+    CHECK(sent->condition != TCP_SENT_SACKED);
+    CHECK(sent->seq < seq && seq < sent->end);
+    struct tcp_sent *rest = LIST_ENTRY(link, struct tcp_sent, link);
+    *rest = *sent;
+    rest->seq = seq;
+    rest->segments = sent->segments > 1 ? (uint16_t)(sent->segments - 1) : 1;
+    list_push_head(&sent->link, &rest->link); // behind it
+    sent->end = seq;
+    sent->segments = 1;
+    sent->has_fin = false;
+    sb->count++;
+    for (unsigned i = sb->count - 1; i > index + 1; i--) {
+        *place_of(sb, i) = *place_of(sb, i - 1);
+    }
+    *place_of(sb, index + 1) = (uint16_t)(rest - sb->pool);
+}
+
 void tcp_scoreboard_forget_sacks(struct tcp_scoreboard *sb)
 {
     for (unsigned i = 0; i < sb->count; i++) {
