@@ -48,6 +48,7 @@ static int socket_create(const struct host_settings *settings, struct trace *tra
 static void patience_set(struct tcp_config *tcp, duration_ns timeout_ns)
 {
     tcp->user_timeout_ns = timeout_ns;
+    tcp->user_timeout_when_shut = true;
     tcp->connect_timeout_ns = timeout_ns;
     tcp->keepalive_idle_ns = timeout_ns / 2;
     tcp->keepalive_interval_ns = timeout_ns / 6;

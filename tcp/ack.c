@@ -73,6 +73,18 @@ static bool is_duplicate(const struct tcb *tcb, const struct tcp_segment *segmen
            (uint32_t)h->window << tcb->agreed.snd_scale == tcb->snd.wnd;
 }
 
+// A shut window is no silence (RFC 9293, MUST-37), unless the user bounds it; that it opens is
+// progress in any case.
+static void note_window_progress(struct tcb *tcb, tcp_seq edge_before, instant_ns now)
+{
+    const struct tcp_send *snd = &tcb->snd;
+    bool has_opened = edge_before <= snd->nxt && snd->una + snd->wnd > edge_before;
+    bool is_waited_for = snd->wnd == 0 && !tcb->config.user_timeout_when_shut;
+    if (has_opened || is_waited_for) {
+        tcb->progress_at = now;
+    }
+}
+
 void tcp_update_window(struct tcb *tcb, const struct tcp_header *h, uint8_t scale)
 {
     struct tcp_send *snd = &tcb->snd;
@@ -281,6 +293,7 @@ void tcp_on_ack(struct tcb *tcb, const struct tcp_segment *segment, instant_ns n
         .is_duplicate = is_duplicate(tcb, segment, ack),
     };
     struct tcp_delivery_port port = {.on_delivered = on_delivered, .ctx = &a};
+    tcp_seq edge_before = tcb->snd.una + tcb->snd.wnd;
     tcb->counters.duplicate_acks += a.is_duplicate;
     if (ack >= tcb->snd.una) {
         tcp_update_window(tcb, h, tcb->agreed.snd_scale);
@@ -293,9 +306,7 @@ void tcp_on_ack(struct tcb *tcb, const struct tcp_segment *segment, instant_ns n
     }
     a.lost_len = tcb->scoreboard.lost_len;
     react(&a);
-    if (tcb->snd.wnd == 0) {
-        tcb->progress_at = now; // a shut window is no silence (RFC 9293, MUST-37)
-    }
+    note_window_progress(tcb, edge_before, now);
     if (tcb->snd.is_fin_sent && tcb->snd.una == tcb->snd.nxt) {
         tcp_enter(tcb, TCP_ON_ACK_OF_FIN, now);
     }

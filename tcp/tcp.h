@@ -77,6 +77,8 @@ struct tcp_config {
     duration_ns rto_min_ns;         // RFC 6298 says 1 s; the default is 200 ms
     duration_ns connect_timeout_ns; // from SYN to ESTABLISHED
     duration_ns user_timeout_ns;    // what was sent stays unacknowledged: over (RFC 5482, R2)
+    bool user_timeout_when_shut;    // it bounds a shut window, too, though the peer answers probes;
+                                    // off: such a peer is waited for (RFC 9293, MUST-36)
     duration_ns keepalive_idle_ns;  // silence until the first probe; 0: none (RFC 9293 3.8.4)
     duration_ns keepalive_interval_ns;
     unsigned keepalive_count;  // probes unanswered until the connection is over

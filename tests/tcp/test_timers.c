@@ -56,6 +56,51 @@ static void shut_window_and_a_silent_peer_end_the_connection(void **state)
     script_close(&s);
 }
 
+static void bounded_shut_window(struct script *script)
+{
+    shut_window(script);
+    script->config.user_timeout_ns = 10 * NS_PER_S;
+    script->config.user_timeout_when_shut = true;
+}
+
+static void shut_window_can_be_bounded_though_the_peer_answers(void **state)
+{
+    (void)state;
+    script_open(&s, bounded_shut_window);
+    user_send(&s, 1000, 0);
+    for (unsigned i = 0; i < 99; i++) {
+        script_wait(&s, 100 * NS_PER_MS);
+        peer_ack(&s, 1);
+    }
+    assert_int_equal(tcp_get_state(s.tcb), TCP_STATE_ESTABLISHED);
+    script_wait(&s, 100 * NS_PER_MS);
+    assert_int_equal(tcp_status(s.tcb), -ETIMEDOUT);
+    s.out_read = s.out_count;
+    script_close(&s);
+}
+
+static void window_that_opens_begins_the_bound_anew(void **state)
+{
+    (void)state;
+    script_open(&s, bounded_shut_window);
+    user_send(&s, 1000, 0);
+    script_wait(&s, 9990 * NS_PER_MS);
+    s.out_read = s.out_count;
+    s.peer_window = 1000;
+    peer_ack(&s, 1);
+    expect_data(&s, 1, 1000);
+    script_wait(&s, 20 * NS_PER_MS);
+    s.peer_window = 0;
+    peer_ack(&s, 1001); // all is well, and it is shut again
+    user_send(&s, 1000, 0);
+    script_wait(&s, 9 * NS_PER_S);
+    assert_int_equal(tcp_get_state(s.tcb), TCP_STATE_ESTABLISHED);
+    script_wait(&s, NS_PER_S);
+    assert_int_equal(tcp_status(s.tcb), -ETIMEDOUT);
+    s.out_read = s.out_count;
+    script_close(&s);
+}
+
 static void window_that_shrinks_below_what_is_outstanding_ends_nothing(void **state)
 {
     (void)state;
@@ -196,6 +241,8 @@ int main(void)
         cmocka_unit_test(shut_window_is_probed_with_growing_patience),
         cmocka_unit_test(shut_window_may_last_for_ever_while_the_peer_answers),
         cmocka_unit_test(shut_window_and_a_silent_peer_end_the_connection),
+        cmocka_unit_test(shut_window_can_be_bounded_though_the_peer_answers),
+        cmocka_unit_test(window_that_opens_begins_the_bound_anew),
         cmocka_unit_test(window_that_shrinks_below_what_is_outstanding_ends_nothing),
         cmocka_unit_test(sliver_of_a_window_is_used_after_a_while),
         cmocka_unit_test(what_stays_unacknowledged_ends_the_connection),
