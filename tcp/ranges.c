@@ -1,34 +1,20 @@
 #include "tcp/ranges.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 
-int tcp_ranges_init(struct tcp_ranges *r, unsigned max, uint64_t *comparisons)
+void tcp_ranges_init(struct tcp_ranges *r, unsigned max, uint64_t *comparisons,
+                     struct carve *memory)
 {
     CHECK(max > 0);
     CHECK(max <= UINT16_MAX);
     *r = (struct tcp_ranges){
-        .range = calloc(max, sizeof r->range[0]),
-        .held = calloc(max, sizeof r->held[0]),
+        .range = carve(memory, max, sizeof r->range[0]),
+        .held = carve(memory, max, sizeof r->held[0]),
         .max = max,
         .comparisons = comparisons,
     };
-    if (r->range == NULL || r->held == NULL) {
-        return -ENOMEM;
-    }
-    for (unsigned i = 0; i < max; i++) {
-        r->range[i].slot = (uint16_t)i;
-    }
-    return 0;
-}
-
-void tcp_ranges_fini(struct tcp_ranges *r)
-{
-    free(r->range);
-    free(r->held);
 }
 
 unsigned tcp_ranges_find(const struct tcp_ranges *r, tcp_seq seq)
@@ -49,6 +35,9 @@ static void insert(struct tcp_ranges *r, unsigned at, struct tcp_range range,
                    const struct place_counts *held)
 {
     CHECK(r->count < r->max);
+    if (r->count == r->used) {
+        r->range[r->count].slot = (uint16_t)r->used++;
+    }
     range.slot = r->range[r->count].slot;
     memmove(&r->range[at + 1], &r->range[at], (r->count - at) * sizeof r->range[0]);
     r->range[at] = range;
@@ -117,7 +106,8 @@ void tcp_ranges_trim_first(struct tcp_ranges *r, tcp_seq seq)
 
 void tcp_ranges_check(const struct tcp_ranges *r)
 {
-    CHECK(r->count <= r->max);
+    CHECK(r->count <= r->used);
+    CHECK(r->used <= r->max);
     for (unsigned i = 0; i < r->count; i++) {
         const struct tcp_range *range = &r->range[i];
         CHECK(range->left < range->right);

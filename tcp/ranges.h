@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/carve.h"
 #include "base/port_place.h"
 #include "tcp/seq.h"
 
@@ -24,9 +25,10 @@ struct tcp_range {
 };
 
 struct tcp_ranges {
-    struct tcp_range *range;   // behind `count` only the slots mean anything: those that are free
+    struct tcp_range *range;   // from `count` to `used` only the slots mean anything: they are free
     struct place_counts *held; // by slot
     unsigned count;
+    unsigned used; // the most there ever were: what lies behind has never been touched
     unsigned max;
     uint64_t *comparisons; // counts them: what a search costs is bounded
 };
@@ -37,10 +39,9 @@ enum tcp_ranges_added {
     TCP_RANGES_JOINED,   // two became one
 };
 
-// -ENOMEM; what was taken is given back by tcp_ranges_fini in either case. `max` is at least 1;
-// `comparisons` is added to.
-int tcp_ranges_init(struct tcp_ranges *r, unsigned max, uint64_t *comparisons);
-void tcp_ranges_fini(struct tcp_ranges *r);
+// Its arrays lie in `memory`. `max` is at least 1; `comparisons` is added to.
+void tcp_ranges_init(struct tcp_ranges *r, unsigned max, uint64_t *comparisons,
+                     struct carve *memory);
 
 // The first range that ends behind `seq`: the one that holds it, or the next; `count` if there is
 // none.

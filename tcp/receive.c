@@ -23,28 +23,18 @@ struct gap {
 // A place in the table that range_max does not count: for what a port that stalls leaves in order.
 enum { FRONT_RANGE_COUNT = 1 };
 
-int tcp_receive_init(struct tcp_receive *r, const struct tcp_config *config,
-                     struct tcp_counters *counters)
+void tcp_receive_init(struct tcp_receive *r, const struct tcp_config *config,
+                      struct tcp_counters *counters, struct carve *memory)
 {
     *r = (struct tcp_receive){
         .port = config->place,
         .counters = counters,
         .window_len = config->window_len,
         .buffer_len = config->buffer_len,
-        .buffer = malloc(config->buffer_len > 0 ? config->buffer_len : 1),
     };
-    if (tcp_ranges_init(&r->ranges, config->range_max + FRONT_RANGE_COUNT,
-                        &counters->range_comparisons) != 0 ||
-        r->buffer == NULL) {
-        return -ENOMEM;
-    }
-    return 0;
-}
-
-void tcp_receive_fini(struct tcp_receive *r)
-{
-    tcp_ranges_fini(&r->ranges);
-    free(r->buffer);
+    tcp_ranges_init(&r->ranges, config->range_max + FRONT_RANGE_COUNT, &counters->range_comparisons,
+                    memory);
+    r->buffer = carve(memory, config->buffer_len, 1);
 }
 
 void tcp_receive_begin(struct tcp_receive *r, uint32_t irs)
@@ -57,7 +47,7 @@ void tcp_receive_begin(struct tcp_receive *r, uint32_t irs)
 
 static size_t ring_index(const struct tcp_receive *r, tcp_seq seq)
 {
-    return (size_t)((seq - r->first) % r->buffer_len);
+    return (size_t)((seq - r->ring_begin) % r->buffer_len);
 }
 
 // How many octets from `seq` on, up to `right`, have a place in the ring.
@@ -69,6 +59,9 @@ static uint64_t ring_room(const struct tcp_receive *r, tcp_seq seq, tcp_seq righ
 
 static void ring_store(struct tcp_receive *r, tcp_seq seq, const uint8_t *octets, size_t len)
 {
+    if (r->buffered_len == 0) { // what little is buffered stays in few pages
+        r->ring_begin = r->handed;
+    }
     size_t at = ring_index(r, seq);
     size_t first = len < r->buffer_len - at ? len : r->buffer_len - at;
     memcpy(r->buffer + at, octets, first);

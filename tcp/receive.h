@@ -37,7 +37,8 @@ struct tcp_receive {
     uint32_t window_len;
 
     struct tcp_ranges ranges;
-    uint8_t *buffer;
+    uint8_t *buffer; // a ring; the octet at `ring_begin` would stand at its beginning
+    tcp_seq ring_begin;
     uint32_t buffer_len;
     uint32_t buffered_len;
 
@@ -47,10 +48,9 @@ struct tcp_receive {
     struct tcp_block dsack;
 };
 
-// -ENOMEM; what was taken is given back by tcp_receive_fini in either case.
-int tcp_receive_init(struct tcp_receive *r, const struct tcp_config *config,
-                     struct tcp_counters *counters);
-void tcp_receive_fini(struct tcp_receive *r);
+// Its arrays lie in `memory`.
+void tcp_receive_init(struct tcp_receive *r, const struct tcp_config *config,
+                      struct tcp_counters *counters, struct carve *memory);
 
 // The peer's initial sequence number is known: positions begin behind its SYN.
 void tcp_receive_begin(struct tcp_receive *r, uint32_t irs);

@@ -1,33 +1,17 @@
 #include "tcp/scoreboard.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 #include "base/check.h"
 
-int tcp_scoreboard_init(struct tcp_scoreboard *sb, unsigned max)
+void tcp_scoreboard_init(struct tcp_scoreboard *sb, unsigned max, struct carve *memory)
 {
     *sb = (struct tcp_scoreboard){
-        .pool = calloc(max, sizeof sb->pool[0]),
-        .order = calloc(max, sizeof sb->order[0]),
+        .order = carve(memory, max, sizeof sb->order[0]),
+        .pool = carve(memory, max, sizeof sb->pool[0]),
         .max = max,
     };
     list_init(&sb->free);
     list_init(&sb->sent);
     list_init(&sb->lost);
-    if (sb->pool == NULL || sb->order == NULL) {
-        return -ENOMEM;
-    }
-    for (unsigned i = 0; i < max; i++) {
-        list_push_tail(&sb->free, &sb->pool[i].link);
-    }
-    return 0;
-}
-
-void tcp_scoreboard_fini(struct tcp_scoreboard *sb)
-{
-    free(sb->pool);
-    free(sb->order);
 }
 
 /* ---- the order ------------------------------------------------------------------------------- */
@@ -80,6 +64,14 @@ static void remove_record(struct tcp_scoreboard *sb, unsigned index)
     order_remove(sb, index);
     list_remove(&sent->link);
     list_push_head(&sb->free, &sent->link);
+    sb->first = sb->count > 0 ? sb->first : 0; // what little is sent stays in few pages
+}
+
+static struct tcp_sent *take_record(struct tcp_scoreboard *sb)
+{
+    struct list_link *link = list_pop_head(&sb->free);
+    CHECK(link != NULL || sb->used < sb->max);
+    return link != NULL ? LIST_ENTRY(link, struct tcp_sent, link) : &sb->pool[sb->used++];
 }
 
 struct tcp_sent *tcp_scoreboard_at(const struct tcp_scoreboard *sb, unsigned index)
@@ -151,9 +143,7 @@ static void set_condition(struct tcp_scoreboard *sb, struct tcp_sent *sent,
 void tcp_scoreboard_on_sent(struct tcp_scoreboard *sb, tcp_seq seq, tcp_seq end, bool has_fin,
                             instant_ns now, uint32_t ts_value)
 {
-    struct list_link *link = list_pop_head(&sb->free);
-    CHECK(link != NULL);
-    struct tcp_sent *sent = LIST_ENTRY(link, struct tcp_sent, link);
+    struct tcp_sent *sent = take_record(sb);
     *sent = (struct tcp_sent){.seq = seq,
                               .end = end,
                               .sent_at = now,
@@ -184,12 +174,10 @@ void tcp_scoreboard_mark_lost(struct tcp_scoreboard *sb, struct tcp_sent *sent)
 
 void tcp_scoreboard_split(struct tcp_scoreboard *sb, struct tcp_sent *sent, tcp_seq seq)
 {
-    struct list_link *link = list_pop_head(&sb->free);
     unsigned index = find(sb, sent->seq);
-    CHECK(link != NULL);
     CHECK(sent->condition != TCP_SENT_SACKED);
     CHECK(sent->seq < seq && seq < sent->end);
-    struct tcp_sent *rest = LIST_ENTRY(link, struct tcp_sent, link);
+    struct tcp_sent *rest = take_record(sb);
     *rest = *sent;
     rest->seq = seq;
     rest->segments = sent->segments > 1 ? (uint16_t)(sent->segments - 1) : 1;
@@ -308,5 +296,6 @@ void tcp_scoreboard_check(const struct tcp_scoreboard *sb)
     CHECK(len[TCP_SENT_IN_NETWORK] == tcp_scoreboard_pipe(sb));
     CHECK(count[TCP_SENT_LOST] == list_len(&sb->lost));
     CHECK(count[TCP_SENT_IN_NETWORK] == list_len(&sb->sent));
-    CHECK(sb->count + list_len(&sb->free) == sb->max);
+    CHECK(sb->count + list_len(&sb->free) == sb->used);
+    CHECK(sb->used <= sb->max);
 }

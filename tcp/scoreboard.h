@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/carve.h"
 #include "base/list.h"
 #include "base/time.h"
 #include "tcp/seq.h"
@@ -35,8 +36,9 @@ struct tcp_sent {
 
 struct tcp_scoreboard {
     struct tcp_sent *pool;
-    struct list_link free;
-    uint16_t *order; // a ring of indices into the pool, by sequence number
+    unsigned used;         // records of the pool that ever were; those behind are free, untouched
+    struct list_link free; // of those before
+    uint16_t *order;       // a ring of indices into the pool, by sequence number
     unsigned first, count, max;
     struct list_link sent, lost;
     uint64_t transmissions; // so far
@@ -54,9 +56,8 @@ struct tcp_delivery_port {
     void *ctx;
 };
 
-// -ENOMEM; what was taken is given back by tcp_scoreboard_fini in either case.
-int tcp_scoreboard_init(struct tcp_scoreboard *sb, unsigned max);
-void tcp_scoreboard_fini(struct tcp_scoreboard *sb);
+// Its arrays lie in `memory`.
+void tcp_scoreboard_init(struct tcp_scoreboard *sb, unsigned max, struct carve *memory);
 
 // Octets in the network by our reckoning (RFC 6675: pipe).
 static inline uint32_t tcp_scoreboard_pipe(const struct tcp_scoreboard *sb)

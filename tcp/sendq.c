@@ -1,27 +1,19 @@
 #include "tcp/sendq.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "tcp/tcp.h"
 
-int tcp_sendq_init(struct tcp_sendq *q, uint32_t copies_max, unsigned piece_max)
+void tcp_sendq_init(struct tcp_sendq *q, uint32_t copies_max, unsigned piece_max,
+                    struct carve *memory)
 {
     *q = (struct tcp_sendq){
-        .piece = calloc(piece_max, sizeof q->piece[0]),
+        .piece = carve(memory, piece_max, sizeof q->piece[0]),
         .piece_max = piece_max,
-        .copies = malloc(copies_max > 0 ? copies_max : 1),
+        .copies = carve(memory, copies_max, 1),
         .copies_max = copies_max,
     };
-    return q->piece == NULL || q->copies == NULL ? -ENOMEM : 0;
-}
-
-void tcp_sendq_fini(struct tcp_sendq *q)
-{
-    free(q->piece);
-    free(q->copies);
 }
 
 static struct tcp_piece *piece_at(const struct tcp_sendq *q, unsigned index)
@@ -152,6 +144,9 @@ void tcp_sendq_ack(struct tcp_sendq *q, tcp_seq seq)
         drop_copies(q, piece, piece->len);
         q->piece_first = q->piece_first + 1 < q->piece_max ? q->piece_first + 1 : 0;
         q->piece_count--;
+    }
+    if (q->piece_count == 0) {
+        q->piece_first = q->copies_first = 0;
     }
     if (q->piece_count > 0 && piece_at(q, 0)->seq < seq) {
         struct tcp_piece *piece = piece_at(q, 0);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "base/carve.h"
 #include "tcp/seq.h"
 
 struct tcp_piece {
@@ -31,9 +32,10 @@ struct tcp_sendq {
     uint32_t copies_first, copies_len, copies_max;
 };
 
-// -ENOMEM; what was taken is given back by tcp_sendq_fini in either case.
-int tcp_sendq_init(struct tcp_sendq *q, uint32_t copies_max, unsigned piece_max);
-void tcp_sendq_fini(struct tcp_sendq *q);
+// Its rings lie in `memory`. An empty one begins at its beginning again: of a connection that never
+// has much to send not more is touched.
+void tcp_sendq_init(struct tcp_sendq *q, uint32_t copies_max, unsigned piece_max,
+                    struct carve *memory);
 
 // The first octet will have this sequence number. The queue must be empty.
 void tcp_sendq_begin(struct tcp_sendq *q, tcp_seq seq);

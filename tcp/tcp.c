@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "tcp/agree.h"
@@ -44,36 +45,38 @@ static void check_config(const struct tcp_config *c)
     CHECK(c->place.on_advance != NULL);
 }
 
+static void parts_init(struct tcb *tcb, const struct tcp_config *config, struct carve *memory)
+{
+    tcp_scoreboard_init(&tcb->scoreboard, config->flight_max, memory);
+    tcp_receive_init(&tcb->rcv, config, &tcb->counters, memory);
+    tcp_sendq_init(&tcb->sendq, config->send_len, config->piece_max, memory);
+}
+
 struct tcb *tcp_create(const struct tcp_config *config)
 {
     check_config(config);
-    struct tcb *tcb = calloc(1, sizeof *tcb);
-    if (tcb == NULL) {
+    struct tcb measured;
+    struct carve memory = {.block = NULL};
+    carve(&memory, 1, sizeof measured);
+    parts_init(&measured, config, &memory);
+    memory = (struct carve){.block = malloc(memory.len)};
+    if (memory.block == NULL) {
         return NULL;
     }
+    struct tcb *tcb = carve(&memory, 1, sizeof *tcb);
+    memset(tcb, 0, sizeof *tcb);
+    parts_init(tcb, config, &memory);
     tcb->config = *config;
     tcp_timers_stop_all(&tcb->timers);
     tcb->rto_at = INSTANT_NEVER;
     tcp_rtt_init(&tcb->rtt, config->rto_min_ns);
     tcp_cc_init(&tcb->cc, config->cc, config->mss);
-    int error = tcp_receive_init(&tcb->rcv, config, &tcb->counters) |
-                tcp_sendq_init(&tcb->sendq, config->send_len, config->piece_max) |
-                tcp_scoreboard_init(&tcb->scoreboard, config->flight_max);
-    if (error != 0) {
-        tcp_destroy(tcb);
-        return NULL;
-    }
     return tcb;
 }
 
 void tcp_destroy(struct tcb *tcb)
 {
-    if (tcb != NULL) {
-        tcp_receive_fini(&tcb->rcv);
-        tcp_sendq_fini(&tcb->sendq);
-        tcp_scoreboard_fini(&tcb->scoreboard);
-        free(tcb);
-    }
+    free(tcb);
 }
 
 /* ---- states ---------------------------------------------------------------------------------- */

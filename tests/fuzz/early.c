@@ -277,6 +277,8 @@ static void arrive(size_t at, size_t len)
     mpa_placer_check(&s.placer);
 }
 
+static _Alignas(CARVE_ALIGN) uint8_t tcp_memory[WIRE_MAX + (1 << 16)];
+
 static void world_make(bool markers)
 {
     struct ulpdu_port port = {on_ulpdu, on_early_ulpdu, on_advance, NULL};
@@ -289,7 +291,7 @@ static void world_make(bool markers)
     mpa_placer_init(&s.placer, &s.rx, MPA_PLACEMENT_EARLY, 0, mspan_of(scratch, sizeof scratch));
     config.place = mpa_placer_port(&s.placer);
     config.window_len = config.buffer_len = WIRE_MAX;
-    CHECK(tcp_receive_init(&s.tcp, &config, &s.tcp_counters) == 0);
+    tcp_receive_init(&s.tcp, &config, &s.tcp_counters, &(struct carve){.block = tcp_memory});
     tcp_receive_begin(&s.tcp, 77);
     tcp_receive_on_window_sent(&s.tcp, tcp_receive_window(&s.tcp, 1));
 }
@@ -302,7 +304,6 @@ static void world_end(void)
     }
     qp_on_llp_closed(s.qp, QP_CLOSE_LOCAL, 1);
     completions_check();
-    tcp_receive_fini(&s.tcp);
     qp_destroy(s.qp);
     cq_destroy(s.cq);
     CHECK(mem_table_check(s.mem));

@@ -5,6 +5,8 @@
 
 enum { SPACE = 200, BASE = 1000 };
 
+static _Alignas(CARVE_ALIGN) uint8_t memory[1 << 16];
+
 // Every octet: 0 missing, 1 placed, 2 buffered; and what it holds back.
 struct model {
     uint8_t kind[SPACE];
@@ -80,7 +82,7 @@ static void run(uint64_t seed)
     struct model m = {{0}, {0}};
     uint64_t comparisons = 0;
     prng_init(&prng, seed);
-    assert_int_equal(tcp_ranges_init(&r, SPACE, &comparisons), 0);
+    tcp_ranges_init(&r, SPACE, &comparisons, &(struct carve){.block = memory});
     for (unsigned step = 0; step < 300; step++) {
         if (prng_below(&prng, 5) == 0) {
             trim_front(&prng, &r, &m);
@@ -93,7 +95,6 @@ static void run(uint64_t seed)
         assert_true(i == r.count || r.range[i].right > BASE + at);
         assert_true(i == 0 || r.range[i - 1].right <= BASE + at);
     }
-    tcp_ranges_fini(&r);
 }
 
 static void every_step_leaves_what_the_model_says(void **state)
@@ -106,13 +107,12 @@ static uint64_t comparisons_among(unsigned count, tcp_seq seq)
     static const struct place_counts none;
     struct tcp_ranges r;
     uint64_t comparisons = 0;
-    assert_int_equal(tcp_ranges_init(&r, 512, &comparisons), 0);
+    tcp_ranges_init(&r, 512, &comparisons, &(struct carve){.block = memory});
     for (unsigned i = 0, at = 0; i < count; at = ++i) {
         tcp_ranges_add(&r, &at, BASE + 10 * i, BASE + 10 * i + 5, false, &none);
     }
     comparisons = 0;
     tcp_ranges_find(&r, seq);
-    tcp_ranges_fini(&r);
     return comparisons;
 }
 
@@ -131,7 +131,7 @@ static void counters_add_up_when_ranges_join(void **state)
     struct tcp_ranges r;
     uint64_t comparisons = 0;
     struct place_counts a = {{1, 0, 5}}, b = {{0, 2, 5}}, c = {{1, 1, 1}};
-    assert_int_equal(tcp_ranges_init(&r, 4, &comparisons), 0);
+    tcp_ranges_init(&r, 4, &comparisons, &(struct carve){.block = memory});
     assert_int_equal(tcp_ranges_add(&r, &(unsigned){0}, 10, 20, false, &a), TCP_RANGES_OPENED);
     assert_int_equal(tcp_ranges_add(&r, &(unsigned){1}, 30, 40, false, &b), TCP_RANGES_OPENED);
     assert_int_equal(tcp_ranges_add(&r, &(unsigned){1}, 20, 30, false, &c), TCP_RANGES_JOINED);
@@ -139,7 +139,6 @@ static void counters_add_up_when_ranges_join(void **state)
     assert_int_equal(tcp_ranges_held(&r, 0)->n[0], 2);
     assert_int_equal(tcp_ranges_held(&r, 0)->n[1], 3);
     assert_int_equal(tcp_ranges_held(&r, 0)->n[2], 11);
-    tcp_ranges_fini(&r);
 }
 
 int main(void)

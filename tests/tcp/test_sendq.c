@@ -9,6 +9,7 @@
 
 enum { COPIES_MAX = 500, PIECE_MAX = 12, STREAM_MAX = 1 << 16 };
 
+static _Alignas(CARVE_ALIGN) uint8_t memory[1 << 16];
 static uint8_t stream[STREAM_MAX];    // all octets
 static bool is_start[STREAM_MAX + 1]; // where records begin
 
@@ -75,7 +76,7 @@ static void run(uint64_t seed)
     for (unsigned i = 0; i < STREAM_MAX; i++) {
         stream[i] = (uint8_t)prng_next(&prng);
     }
-    assert_int_equal(tcp_sendq_init(&q, COPIES_MAX, PIECE_MAX), 0);
+    tcp_sendq_init(&q, COPIES_MAX, PIECE_MAX, &(struct carve){.block = memory});
     tcp_sendq_begin(&q, 77);
     while (q.end < STREAM_MAX - 1000) {
         switch (prng_below(&prng, 4)) {
@@ -90,7 +91,6 @@ static void run(uint64_t seed)
         }
         tcp_sendq_check(&q);
     }
-    tcp_sendq_fini(&q);
 }
 
 int main(void)
