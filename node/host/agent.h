@@ -7,6 +7,7 @@
 #include "node/bus/ring.h"
 #include "node/cta/cta.h"
 #include "node/host/host.h"
+#include "node/host/strangers.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
 #include "node/tts/nbd.h"
@@ -58,6 +59,7 @@ struct host {
     struct host_tts ttss[HOST_TTS_COUNT_MAX]; // in the order of their URIs
     struct host_control *control;
     struct host_metrics *metrics;
+    struct strangers strangers;
     struct loop_member before; // the TTSs
     struct loop_member after;
     int signal_fd;

@@ -16,6 +16,15 @@ static void tts_add(struct host *host, const struct tts_for_uma *tts, void *ctx,
     uma_tts_add(host->uma, tts, ctx);
 }
 
+static void say_of_stranger(void *ctx, const char *from, const char *line)
+{
+    struct host *host = ctx;
+    char bounded[STRANGERS_LINE_MAX];
+    if (strangers_line(&host->strangers, from, line, loop_now(host->loop), bounded)) {
+        host_say(host, bounded);
+    }
+}
+
 static duration_ns patience_of(const struct host *host)
 {
     return host->config->patience_ns > 0 ? host->config->patience_ns : patience_default_ns;
@@ -44,7 +53,7 @@ static int nvme_add(struct host *host)
                                       .uma_ctx = host->uma,
                                       .cta = &cta_for_tts,
                                       .cta_ctx = host->cta,
-                                      .say = host_say,
+                                      .say = say_of_stranger,
                                       .ctx = host};
     host->nvme = nvme_target_create(&parts);
     return host->nvme != NULL ? 0 : -ENOMEM;
@@ -57,7 +66,7 @@ static int nvme_rdma_add(struct host *host)
         .listen = host->config->nvme_rdma_listen,
         .target = host->nvme,
         .pool = {.ptr = host->pool.ptr, .len = host->pool.len, .fd = host->pool.fd},
-        .say = host_say,
+        .say = say_of_stranger,
         .ctx = host,
     };
     host->nvme_rdma = nvme_rdma_create(&parts);

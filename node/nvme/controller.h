@@ -124,8 +124,9 @@ struct nvme_target_parts {
     void *uma_ctx;
     const struct cta_for_tts *cta;
     void *cta_ctx;
-    // One line for the operator: each refused Connect with who and why.
-    void (*say)(void *ctx, const char *line);
+    // One line for the operator about a stranger from this host, as in struct client: each refused
+    // Connect with who and why. The receiver bounds how many it shows.
+    void (*say)(void *ctx, const char *host, const char *line);
     void *ctx;
 };
 

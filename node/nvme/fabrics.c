@@ -25,6 +25,7 @@ static void refuse(struct nvme_command *command, const struct wish *wish, unsign
     struct nvme_queue *queue = command->queue;
     struct client client = {.address = ""};
     memcpy(client.address, queue->parts.host_address, sizeof client.address);
+    memcpy(client.host, queue->parts.host, sizeof client.host);
     if (wish != NULL) {
         memcpy(client.identity, wish->hostnqn, sizeof wish->hostnqn);
     }

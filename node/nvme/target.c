@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/show.h"
 #include "node/nvme/agent.h"
 
-enum { LINE_MAX = 1024 };
+enum { LINE_MAX = 768, NAME_SHOWN_MAX = 256 };
 
 struct nvme_target *nvme_target_create(const struct nvme_target_parts *parts)
 {
@@ -95,12 +96,15 @@ bool nvme_may_see(const struct nvme_target *target, const struct resource *row,
 void nvme_say_refused(struct nvme_target *target, const struct client *client, const char *nqn,
                       const char *why)
 {
-    char line[LINE_MAX];
+    char line[LINE_MAX], host[NAME_SHOWN_MAX], subsystem[NAME_SHOWN_MAX];
     target->counters.refused++;
-    snprintf(line, sizeof line, "nvme: host %.*s at %s is refused %s: %s", CLIENT_IDENTITY_MAX - 1,
-             client->identity[0] != '\0' ? client->identity : "(no name)", client->address,
-             nqn[0] != '\0' ? nqn : "(no subsystem)", why);
-    target->parts.say(target->parts.ctx, line);
+    snprintf(line, sizeof line, "nvme: host %s at %s is refused %s: %s",
+             client->identity[0] != '\0' ? show_quoted(client->identity, host, sizeof host)
+                                         : "(no name)",
+             client->address,
+             nqn[0] != '\0' ? show_quoted(nqn, subsystem, sizeof subsystem) : "(no subsystem)",
+             why);
+    target->parts.say(target->parts.ctx, client->host, line);
 }
 
 /* ---- what the UMA calls ---------------------------------------------------------------------- */

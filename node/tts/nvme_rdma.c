@@ -26,10 +26,11 @@ void nvme_rdma_touch(struct nvme_rdma_queue *q)
 void nvme_rdma_say(const struct nvme_rdma *rdma, struct rdma_cm_id *id, const char *what,
                    const char *why)
 {
-    char line[LINE_MAX], client[CLIENT_ADDRESS_MAX];
+    char line[LINE_MAX], client[CLIENT_ADDRESS_MAX], host[CLIENT_HOST_MAX];
     address_format(rdma_get_peer_addr(id), client, sizeof client);
+    address_host(rdma_get_peer_addr(id), host, sizeof host);
     snprintf(line, sizeof line, "nvme-rdma: %s: %s: %s", client, what, why);
-    rdma->parts.say(rdma->parts.ctx, line);
+    rdma->parts.say(rdma->parts.ctx, host, line);
 }
 
 /* ---- connection requests --------------------------------------------------------------------- */

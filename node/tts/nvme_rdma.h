@@ -30,8 +30,8 @@ struct nvme_rdma_parts {
     const char *listen; // "HOST[:PORT]" or "[HOST][:PORT]"; PORT 4420 if none; 0: one that is free
     struct nvme_target *target;
     struct node_pool pool;
-    // One line for the operator.
-    void (*say)(void *ctx, const char *line);
+    // One line for the operator about a stranger from this host; as in struct nvme_target_parts.
+    void (*say)(void *ctx, const char *host, const char *line);
     void *ctx;
 };
 

@@ -72,7 +72,7 @@ static inline void nvme_node_transferred(void *ctx, struct service_request *requ
     }
 }
 
-static inline void nvme_node_say(void *ctx, const char *line)
+static inline void nvme_node_say(void *ctx, const char *host, const char *line)
 {
 }
 

@@ -408,6 +408,33 @@ def a_slow_volume_does_not_keep_a_host_from_being_heard():
 
 
 @on_node
+def a_refused_host_does_not_write_the_log(node):
+    forged = 'x" at 1.2.3.4 is refused\nweft: all is well\x1b[2J\x9b'
+    with Queue(node.address) as queue:
+        assert queue.connect('nqn.2026-11.test:\r\x07', host=forged).status == BAD_PARAMETER
+    line, = node.said().splitlines()
+    assert line.isprintable() and line.isascii(), line
+    assert r'host "x\x22 at 1.2.3.4 is refused\x0aweft: all is well\x1b[2J\xc2\x9b" at' in line
+    assert r'is refused "nqn.2026-11.test:\x0d\x07": there is no such subsystem' in line
+
+
+@on_node
+def a_refused_host_does_not_fill_the_log(node):
+    with Queue(node.address) as queue:
+        def is_told_of():
+            assert queue.connect('nqn.2026-11.test:nosuch').status == BAD_PARAMETER
+            return 'more lines about it suppressed' in node.said()
+        for _ in range(1000):
+            queue.connect('nqn.2026-11.test:nosuch')
+        assert len(node.said().splitlines()) <= 12
+        with Queue(node.address, source='127.0.0.2') as other:
+            other.connect('nqn.2026-11.test:nosuch')
+        assert 'at 127.0.0.2:' in node.said()
+        until(is_told_of)
+        assert node.status()['nvme']['refused'] > 1000
+
+
+@on_node
 def a_host_that_is_not_heard_of_is_let_go(node):
     with session(node.address, node.nqn, kato=200) as (admin, queue):
         assert queue.is_ended() and admin.is_ended()
