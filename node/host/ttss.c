@@ -38,7 +38,9 @@ static int nbd_add(struct host *host)
                               .uma_ctx = host->uma,
                               .cta = &cta_for_tts,
                               .cta_ctx = host->cta,
-                              .patience_ns = patience_of(host)};
+                              .patience_ns = patience_of(host),
+                              .say = say_of_stranger,
+                              .ctx = host};
     host->nbd = nbd_create(&parts);
     if (host->nbd != NULL) {
         tts_add(host, &nbd_for_uma, host->nbd, parts.listen, "nbd");
@@ -81,7 +83,9 @@ static int nvme_tcp_add(struct host *host)
     struct nvme_tcp_parts parts = {.loop = host->loop,
                                    .listen = host->config->nvme_tcp_listen,
                                    .target = host->nvme,
-                                   .patience_ns = patience_of(host)};
+                                   .patience_ns = patience_of(host),
+                                   .say = say_of_stranger,
+                                   .ctx = host};
     host->nvme_tcp = nvme_tcp_create(&parts);
     if (host->nvme_tcp != NULL) {
         tts_add(host, &nvme_tcp_for_uma, host->nvme_tcp, parts.listen, "nvme-tcp");

@@ -92,6 +92,11 @@ static void execute_set_features(struct nvme_command *command, instant_ns now)
         c->enabled_events = value & events_offered(c);
         break;
     case NVME_FEATURE_KEEP_ALIVE_TIMER:
+        if (value > NVME_KATO_MAX_MS) {
+            nvme_command_fail(command, NVME_KEEP_ALIVE_INVALID | NVME_STATUS_DNR,
+                              NVME_SQE_OFF_CDW11);
+            return;
+        }
         nvme_keep_alive_begin(c, value, now);
         break;
     case NVME_FEATURE_ARBITRATION:

@@ -133,6 +133,9 @@ void nvme_say_refused(struct nvme_target *target, const struct client *client, c
 
 // A controller with a number of its own; NULL: NVME_CONTROLLER_COUNT_MAX.
 struct nvme_controller *nvme_controller_begin(struct nvme_target *target);
+// May this host have one more controller?
+bool nvme_controller_is_allowed(const struct nvme_target *target, const char *host,
+                                bool is_discovery);
 struct nvme_controller *nvme_controller_find(struct nvme_target *target, uint16_t cntlid);
 void nvme_controller_join(struct nvme_controller *c, struct nvme_queue *queue);
 // The last queue takes the controller with it.

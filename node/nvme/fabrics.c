@@ -5,9 +5,6 @@
 #include "base/bytes.h"
 #include "node/nvme/agent.h"
 
-// A discovery controller whose host promises nothing is looked after all the same.
-enum { DISCOVERY_KATO_MS = 60 * 1000 };
-
 /* ---- Connect --------------------------------------------------------------------------------- */
 
 // What a Connect asks for.
@@ -92,6 +89,10 @@ static void controller_begin(struct nvme_command *command, const struct wish *wi
                              const struct resource *row, instant_ns now)
 {
     struct nvme_queue *queue = command->queue;
+    if (!nvme_controller_is_allowed(queue->target, queue->parts.host, row == NULL)) {
+        refuse(command, wish, NVME_CONNECT_BUSY, "too many controllers are of its address");
+        return;
+    }
     struct nvme_controller *c = nvme_controller_begin(queue->target);
     if (c == NULL) {
         refuse(command, wish, NVME_CONNECT_BUSY, "the node has as many controllers as it can");
@@ -104,8 +105,7 @@ static void controller_begin(struct nvme_command *command, const struct wish *wi
     memcpy(c->subnqn, wish->subnqn, sizeof c->subnqn);
     adopt(queue, command, wish);
     nvme_controller_join(c, queue);
-    uint32_t kato_ms = wish->kato_ms == 0 && row == NULL ? DISCOVERY_KATO_MS : wish->kato_ms;
-    nvme_keep_alive_begin(c, kato_ms, now);
+    nvme_keep_alive_begin(c, wish->kato_ms, now);
     connected(command);
 }
 
@@ -124,6 +124,9 @@ static void connect_admin(struct nvme_command *command, const struct wish *wish,
     } else if (row != NULL && !nvme_may_see(target, row, &client)) {
         refuse(command, wish, NVME_CONNECT_INVALID_HOST | NVME_STATUS_DNR,
                "it is not on the volume's list of clients (`allow`)");
+    } else if (wish->kato_ms > NVME_KATO_MAX_MS) {
+        refuse_parameter(command, wish, NVME_CONNECT_OFF_KATO,
+                         "its keep-alive time-out is beyond an hour");
     } else if (target->is_stopping || (row != NULL && row->profile.block_size == 0)) {
         refuse(command, wish, NVME_CONNECT_BUSY, "the volume is not ready");
     } else {

@@ -7,6 +7,23 @@
 // Nothing heard for this many times what the host has promised: networks, and hosts, may be slow.
 enum { KEEP_ALIVE_PATIENCE = 2 };
 
+// A discovery controller whose host promises nothing is looked after all the same.
+enum { DISCOVERY_KATO_MS = 60 * 1000 };
+
+bool nvme_controller_is_allowed(const struct nvme_target *target, const char *host,
+                                bool is_discovery)
+{
+    unsigned count = 0, discovery_count = 0;
+    for (unsigned i = 0; i < NVME_CONTROLLER_COUNT_MAX; i++) {
+        const struct nvme_controller *c = &target->controllers[i];
+        bool is_its = c->is_used && strcmp(c->client.host, host) == 0;
+        count += is_its;
+        discovery_count += is_its && c->is_discovery;
+    }
+    return count < NVME_CONTROLLER_OF_HOST_MAX &&
+           (!is_discovery || discovery_count < NVME_DISCOVERY_OF_HOST_MAX);
+}
+
 struct nvme_controller *nvme_controller_begin(struct nvme_target *target)
 {
     for (unsigned i = 0; i < NVME_CONTROLLER_COUNT_MAX; i++) {
@@ -84,7 +101,7 @@ static instant_ns expires_at(const struct nvme_controller *c)
 
 void nvme_keep_alive_begin(struct nvme_controller *c, uint32_t kato_ms, instant_ns now)
 {
-    c->kato_ms = kato_ms;
+    c->kato_ms = kato_ms == 0 && c->is_discovery ? DISCOVERY_KATO_MS : kato_ms;
     c->heard_ns = now;
     c->target->tick_ns = instant_min(c->target->tick_ns, expires_at(c));
 }

@@ -18,7 +18,7 @@
 #include "node/tts/address.h"
 #include "node/tts/nbd_connection.h"
 
-enum { ACCEPT_BATCH = 16, URI_MAX = 512 };
+enum { ACCEPT_BATCH = 16, URI_MAX = 512, LINE_MAX = 256 };
 
 static const duration_ns handshake_ns = 10 * NS_PER_S;
 
@@ -47,13 +47,21 @@ const struct resource *nbd_volume(const struct nbd *nbd, const char *name,
 
 /* ---- a connection's life --------------------------------------------------------------------- */
 
+static void memory_free(struct nbd_connection *c)
+{
+    free(c->in);
+    free(c->out);
+    free(c->requests);
+    free(c);
+}
+
 static void connection_free(struct nbd_connection *c)
 {
     struct nbd *nbd = c->nbd;
     list_remove(&c->link);
     list_remove(&c->dirty_link);
     nbd->connection_count--;
-    free(c);
+    memory_free(c);
 }
 
 // Closes the socket. What is under way at the CTA ends as it will.
@@ -93,6 +101,13 @@ static int out_send(struct nbd_connection *c)
         }
         c->out_sent += (uint32_t)sent;
     }
+    free(c->out);
+    c->out = NULL;
+    c->out_len = c->out_sent = 0;
+    if (c->is_full) {
+        c->is_full = false;
+        nbd_touch(c);
+    }
     return 0;
 }
 
@@ -105,11 +120,25 @@ static void in_make_room(struct nbd_connection *c)
     }
 }
 
+// A connection without input needs no place for it.
+static void in_rest(struct nbd_connection *c)
+{
+    if (c->in != NULL && c->in_at == c->in_len) {
+        spare_give(&c->nbd->spare, c->in);
+        c->in = NULL;
+        c->in_at = c->in_len = 0;
+    }
+}
+
 // 0, -EAGAIN, or another negative errno: the client is gone.
 static int in_read(struct nbd_connection *c)
 {
     in_make_room(c);
-    ssize_t got = recv(c->fd, c->in + c->in_len, sizeof c->in - c->in_len, MSG_DONTWAIT);
+    c->in = c->in != NULL ? c->in : spare_take(&c->nbd->spare, NBD_IN_LEN);
+    if (c->in == NULL) {
+        return -ENOMEM;
+    }
+    ssize_t got = recv(c->fd, c->in + c->in_len, NBD_IN_LEN - c->in_len, MSG_DONTWAIT);
     if (got <= 0) {
         return got == 0 ? -ECONNRESET : (errno == EINTR ? -EAGAIN : -errno);
     }
@@ -144,7 +173,7 @@ static void take_all(struct nbd_connection *c, instant_ns now)
 // Is the next thing to come of use?
 static bool wants_input(const struct nbd_connection *c)
 {
-    if (c->state == NBD_CONNECTING) {
+    if (c->state == NBD_CONNECTING || c->is_full) {
         return false;
     }
     bool waits_for_buffer = c->writing != NULL && !c->may_fill;
@@ -180,6 +209,7 @@ static void update(struct nbd_connection *c, instant_ns now)
             progress_update(c, now);
         }
     }
+    in_rest(c);
     if (c->state == NBD_ENDING && c->has_left && c->under_way == 0) {
         if (c->is_established) {
             c->nbd->parts.uma->disconnect(c->nbd->parts.uma_ctx, c->connection);
@@ -202,7 +232,7 @@ static void on_socket(void *ctx, uint32_t events)
 
 /* ---- accepting ------------------------------------------------------------------------------- */
 
-static void connection_begin(struct nbd *nbd, int fd)
+static void connection_begin(struct nbd *nbd, int fd, const char *host)
 {
     struct nbd_connection *c = calloc(1, sizeof *c);
     int one = 1;
@@ -225,12 +255,39 @@ static void connection_begin(struct nbd *nbd, int fd)
     c->connect.tts_ctx = nbd;
     c->connect.cookie = (uint64_t)(uintptr_t)c;
     address_of_peer(fd, c->connect.client.address, sizeof c->connect.client.address);
-    address_host_of_peer(fd, c->connect.client.host, sizeof c->connect.client.host);
+    snprintf(c->connect.client.host, sizeof c->connect.client.host, "%s", host);
     list_push_tail(&nbd->connections, &c->link);
     list_init(&c->dirty_link);
     nbd->connection_count++;
-    nbd_transmission_init(c);
-    nbd_greet(c);
+    list_init(&c->free);
+    list_init(&c->replies);
+    if (!nbd_greet(c)) {
+        connection_end(c, loop_now(nbd->parts.loop));
+    }
+}
+
+// NULL, or why one more connection from this host cannot be had.
+static const char *refusal(const struct nbd *nbd, const char *host)
+{
+    unsigned count = 0;
+    for (const struct list_link *l = nbd->connections.next; l != &nbd->connections; l = l->next) {
+        const struct client *client = &LIST_ENTRY(l, struct nbd_connection, link)->connect.client;
+        count += strcmp(client->host, host) == 0;
+    }
+    if (nbd->connection_count >= NBD_CONNECTION_MAX) {
+        return "the node has as many NBD connections as it can";
+    }
+    return count >= NBD_CONNECTION_OF_HOST_MAX ? "too many connections come from there" : NULL;
+}
+
+static void connection_refuse(struct nbd *nbd, int fd, const char *host, const char *why)
+{
+    char line[LINE_MAX], address[CLIENT_ADDRESS_MAX];
+    address_of_peer(fd, address, sizeof address);
+    snprintf(line, sizeof line, "nbd: a client at %s is refused: %s", address, why);
+    nbd->parts.say(nbd->parts.ctx, host, line);
+    nbd->counters.refused++;
+    close(fd);
 }
 
 static void on_listener(void *ctx, uint32_t events)
@@ -241,12 +298,14 @@ static void on_listener(void *ctx, uint32_t events)
         if (fd < 0) {
             return;
         }
+        char host[CLIENT_HOST_MAX];
+        address_host_of_peer(fd, host, sizeof host);
+        const char *why = refusal(nbd, host);
         nbd->counters.accepted++;
-        if (nbd->connection_count >= NBD_CONNECTION_MAX) {
-            nbd->counters.refused++;
-            close(fd);
+        if (why != NULL) {
+            connection_refuse(nbd, fd, host, why);
         } else {
-            connection_begin(nbd, fd);
+            connection_begin(nbd, fd, host);
         }
     }
 }
@@ -426,8 +485,9 @@ void nbd_destroy(struct nbd *nbd)
             loop_unwatch(c->watch);
             close(c->fd);
         }
-        free(c);
+        memory_free(c);
     }
+    spare_fini(&nbd->spare);
     loop_leave(nbd->parts.loop, &nbd->member);
     free(nbd);
 }

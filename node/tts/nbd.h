@@ -28,6 +28,9 @@ struct nbd_parts {
     const struct cta_for_tts *cta;
     void *cta_ctx;
     duration_ns patience_ns; // with clients that hold memory (progress.h)
+    // One line for the operator about a stranger from this host; as in struct nvme_target_parts.
+    void (*say)(void *ctx, const char *host, const char *line);
+    void *ctx;
 };
 
 // NULL without memory. It joins the loop as a member.

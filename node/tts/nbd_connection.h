@@ -6,14 +6,17 @@
 #include "node/tts/nbd.h"
 #include "node/tts/nbd_wire.h"
 #include "node/tts/progress.h"
+#include "node/tts/spare.h"
 
 enum nbd_limits {
-    NBD_CONNECTION_MAX = 256,
-    NBD_REQUEST_MAX = 128,   // under way, of one client
+    NBD_CONNECTION_MAX = 2048,
+    NBD_CONNECTION_OF_HOST_MAX = 1024, // from one address
+    NBD_REQUEST_MAX = 128,             // under way, of one client
     NBD_PUSH_MAX = 64 << 10, // a write up to this gets a buffer when all its data are there
     NBD_IN_LEN = NBD_REQUEST_LEN + NBD_PUSH_MAX,
-    NBD_FILL_AT_ONCE = 1 << 20, // then others have their turn
-    NBD_OUT_LEN = 32 << 10,     // of negotiation
+    NBD_FILL_AT_ONCE = 1 << 20,    // then others have their turn
+    NBD_OUT_LEN = 32 << 10,        // of negotiation,
+    NBD_ANSWER_MAX_LEN = 24 << 10, // of one option
     NBD_OPTION_MAX_LEN = 8 << 10,
     NBD_EXTENT_MAX = 1024, // in one answer to block status
     NBD_REPLY_MAX_LEN = 32,
@@ -61,8 +64,9 @@ struct nbd_connection {
     uint32_t option_skip; // octets of an option that is too long
     struct connect_request connect;
     char volume_name[VOLUME_NAME_MAX];
-    uint8_t out[NBD_OUT_LEN];
+    uint8_t *out; // NBD_OUT_LEN octets; NULL: nothing is to go
     uint32_t out_len, out_sent;
+    bool is_full; // an option waits until `out` has been sent
 
     // Transmission.
     uint32_t connection; // the UMA's number
@@ -74,12 +78,12 @@ struct nbd_connection {
     struct nbd_request *writing; // what comes next on the socket is its data
     bool may_fill;               // and there is a buffer for it
     uint64_t filled;
-    uint64_t skip; // octets to be dropped: data of a write that was refused
-    struct nbd_request requests[NBD_REQUEST_MAX];
+    uint64_t skip;                // octets to be dropped: data of a write that was refused
+    struct nbd_request *requests; // NBD_REQUEST_MAX
     struct list_link free;
     struct list_link replies;
 
-    uint8_t in[NBD_IN_LEN];
+    uint8_t *in;            // NBD_IN_LEN octets; NULL: nothing has come
     uint32_t in_at, in_len; // what has come and is not used: [in_at, in_len)
 
     struct list_link link;       // all connections
@@ -95,6 +99,7 @@ struct nbd {
     char authority[96]; // as clients reach it
     bool is_stopping;
     unsigned connection_count;
+    struct spare spare;
     struct list_link connections;
     struct list_link dirty;
     struct nbd_counters counters;
@@ -110,7 +115,8 @@ enum nbd_verdict {
 
 // ---- nbd_handshake.c
 
-void nbd_greet(struct nbd_connection *c);
+// False: no memory.
+bool nbd_greet(struct nbd_connection *c);
 // Takes what has come as far as it goes.
 enum nbd_verdict nbd_negotiate(struct nbd_connection *c);
 // The UMA has answered.
@@ -119,7 +125,8 @@ void nbd_answer_connect(struct nbd_connection *c);
 // ---- nbd_transmission.c
 
 extern const struct tts_for_cta nbd_for_cta;
-void nbd_transmission_init(struct nbd_connection *c);
+// False: no memory.
+bool nbd_transmission_init(struct nbd_connection *c);
 enum nbd_verdict nbd_transmit(struct nbd_connection *c, instant_ns now);
 // Sends replies. 0, -EAGAIN, or another negative errno: the client is gone.
 int nbd_reply(struct nbd_connection *c, instant_ns now);

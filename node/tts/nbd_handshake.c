@@ -2,23 +2,27 @@
 // older EXPORT_NAME) names the export.
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "node/tts/nbd_connection.h"
 
 static const char context_name[] = "base:allocation";
 enum { CONTEXT_ID = 1, CONTEXT_NAME_LEN = sizeof context_name - 1 };
+
+// The longest answer is the list of all volumes.
+STATIC_CHECK((NODE_VOLUME_COUNT_MAX + 1) * (NBD_OPTION_REPLY_LEN + 4 + VOLUME_NAME_MAX) <=
+             NBD_ANSWER_MAX_LEN);
 
 /* ---- what goes out --------------------------------------------------------------------------- */
 
 // Room for `len` octets of negotiation; NULL: the client asks without listening.
 static uint8_t *out_take(struct nbd_connection *c, uint32_t len)
 {
-    if (c->out_sent == c->out_len) {
-        c->out_sent = c->out_len = 0;
-    }
-    if (len > NBD_OUT_LEN - c->out_len) {
+    c->out = c->out != NULL ? c->out : malloc(NBD_OUT_LEN);
+    if (c->out == NULL || len > NBD_OUT_LEN - c->out_len) {
         return NULL;
     }
     uint8_t *at = c->out + c->out_len;
@@ -27,13 +31,17 @@ static uint8_t *out_take(struct nbd_connection *c, uint32_t len)
     return at;
 }
 
-void nbd_greet(struct nbd_connection *c)
+bool nbd_greet(struct nbd_connection *c)
 {
     uint8_t *out = out_take(c, 18);
+    if (out == NULL) {
+        return false;
+    }
     put_be64(out, NBD_MAGIC);
     put_be64(out + 8, NBD_OPTION_MAGIC);
     put_be16(out + 16, NBD_FLAG_FIXED_NEWSTYLE | NBD_FLAG_NO_ZEROES);
     c->state = NBD_CLIENT_FLAGS;
+    return true;
 }
 
 // The payload's place, of `len` octets; NULL: no room.
@@ -172,6 +180,16 @@ static enum nbd_verdict connect_volume(struct nbd_connection *c, uint32_t option
     return c->state == NBD_CONNECTING ? NBD_STOPS : NBD_GOES_ON;
 }
 
+static bool is_wished(uint16_t info, const uint8_t *wishes, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (get_be16(wishes + 2 * (size_t)i) == info) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // INFO and GO: the export's name, then which facts the client wants.
 static enum nbd_verdict on_info(struct nbd_connection *c, struct option option)
 {
@@ -186,13 +204,12 @@ static enum nbd_verdict on_info(struct nbd_connection *c, struct option option)
         return refuse(c, option.number, NBD_REP_UNKNOWN, "there is no such volume");
     }
     bool has_room = info_block_size(c, option.number, volume);
-    for (unsigned i = 0; i < get_be16(count) && has_room; i++) {
-        uint16_t wish = get_be16(wishes + 2 * i);
-        if (wish == NBD_INFO_NAME) {
-            has_room = info_text(c, option.number, wish, volume->name);
-        } else if (wish == NBD_INFO_DESCRIPTION) {
-            has_room = info_text(c, option.number, wish, volume->profile.driver);
-        }
+    if (is_wished(NBD_INFO_NAME, wishes, get_be16(count))) {
+        has_room = has_room && info_text(c, option.number, NBD_INFO_NAME, volume->name);
+    }
+    if (is_wished(NBD_INFO_DESCRIPTION, wishes, get_be16(count))) {
+        has_room =
+            has_room && info_text(c, option.number, NBD_INFO_DESCRIPTION, volume->profile.driver);
     }
     if (option.number == NBD_OPT_GO && has_room) {
         return connect_volume(c, option.number, volume);
@@ -321,13 +338,16 @@ static enum nbd_verdict take_client_flags(struct nbd_connection *c)
 
 static enum nbd_verdict take_option(struct nbd_connection *c)
 {
-    const uint8_t *at = c->in + c->in_at;
     uint32_t there = c->in_len - c->in_at;
+    if (there == 0) {
+        return NBD_NEEDS_MORE;
+    }
+    const uint8_t *at = c->in + c->in_at;
     if (c->option_skip > 0) {
         uint32_t part = there < c->option_skip ? there : c->option_skip;
         c->in_at += part;
         c->option_skip -= part;
-        return part > 0 ? NBD_GOES_ON : NBD_NEEDS_MORE;
+        return NBD_GOES_ON;
     }
     if (there < NBD_OPTION_LEN) {
         return NBD_NEEDS_MORE;
@@ -337,6 +357,10 @@ static enum nbd_verdict take_option(struct nbd_connection *c)
                             .len = get_be32(at + NBD_OPTION_OFF_LENGTH)};
     if (get_be64(at) != NBD_OPTION_MAGIC) {
         return NBD_MALFORMED;
+    }
+    if (NBD_OUT_LEN - c->out_len < NBD_ANSWER_MAX_LEN) {
+        c->is_full = true;
+        return NBD_STOPS;
     }
     if (option.len > NBD_OPTION_MAX_LEN) {
         c->in_at += NBD_OPTION_LEN;
@@ -384,7 +408,7 @@ void nbd_answer_connect(struct nbd_connection *c)
     const struct resource *volume =
         resource_by_volume(parts->uma->resources(parts->uma_ctx), c->connect.volume);
     bool is_connected = c->connect.status == CONNECT_OK;
-    bool is_good = is_connected && volume != NULL;
+    bool is_good = is_connected && volume != NULL && nbd_transmission_init(c);
     c->connection = is_connected ? c->connect.connection : 0;
     c->is_established = is_connected;
     if (is_good && c->option == NBD_OPT_EXPORT_NAME) {

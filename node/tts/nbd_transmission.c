@@ -4,6 +4,7 @@
 // CTA has a buffer for them; then they go straight there.
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -20,14 +21,17 @@ static const uint16_t errno_of[NODE_COMPLETION_COUNT] = {
     [NODE_TIMED_OUT] = NBD_EIO,   [NODE_NO_VOLUME] = NBD_ESHUTDOWN, [NODE_INTERNAL] = NBD_EIO,
 };
 
-void nbd_transmission_init(struct nbd_connection *c)
+bool nbd_transmission_init(struct nbd_connection *c)
 {
-    list_init(&c->free);
-    list_init(&c->replies);
+    c->requests = calloc(NBD_REQUEST_MAX, sizeof c->requests[0]);
+    if (c->requests == NULL) {
+        return false;
+    }
     for (unsigned i = 0; i < NBD_REQUEST_MAX; i++) {
         c->requests[i].connection = c;
         list_push_tail(&c->free, &c->requests[i].link);
     }
+    return true;
 }
 
 /* ---- replies --------------------------------------------------------------------------------- */
@@ -337,7 +341,9 @@ static enum nbd_verdict fill_data(struct nbd_connection *c, instant_ns now)
     uint64_t wanted = r->service.data_len;
     uint64_t there = c->in_len - c->in_at;
     uint64_t part = there < wanted - c->filled ? there : wanted - c->filled;
-    memcpy(to + c->filled, c->in + c->in_at, part);
+    if (part > 0) {
+        memcpy(to + c->filled, c->in + c->in_at, part);
+    }
     c->in_at += (uint32_t)part;
     fill_note(c, part, now);
     for (uint64_t left = NBD_FILL_AT_ONCE; c->filled < wanted;) {

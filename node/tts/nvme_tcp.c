@@ -15,7 +15,7 @@
 #include "node/tts/address.h"
 #include "node/tts/nvme_tcp_connection.h"
 
-enum { ACCEPT_BATCH = 16, READ_AT_ONCE = 1 << 20 };
+enum { ACCEPT_BATCH = 16, READ_AT_ONCE = 1 << 20, LINE_MAX = 256 };
 
 static const duration_ns handshake_ns = 10 * NS_PER_S;
 static const duration_ns leave_ns = 5 * NS_PER_S;
@@ -29,6 +29,15 @@ void nvme_tcp_touch(struct nvme_tcp_connection *c)
 
 /* ---- a connection's life --------------------------------------------------------------------- */
 
+static void memory_free(struct nvme_tcp_connection *c)
+{
+    free(c->in);
+    free(c->commands);
+    free(c->staging);
+    free(c->scratch);
+    free(c);
+}
+
 static void connection_free(struct nvme_tcp_connection *c)
 {
     struct nvme_tcp *tcp = c->tcp;
@@ -36,9 +45,7 @@ static void connection_free(struct nvme_tcp_connection *c)
     list_remove(&c->link);
     list_remove(&c->dirty_link);
     tcp->connection_count--;
-    free(c->staging);
-    free(c->scratch);
-    free(c);
+    memory_free(c);
 }
 
 // Closes the socket. What is under way at the controllers ends as it will.
@@ -54,7 +61,9 @@ static void connection_end(struct nvme_tcp_connection *c, instant_ns now)
     c->watch = NULL;
     close(c->fd);
     c->fd = -1;
-    nvme_queue_close(c->queue, now);
+    if (c->queue != NULL) {
+        nvme_queue_close(c->queue, now);
+    }
     nvme_tcp_abandon(c, now);
     nvme_tcp_touch(c);
 }
@@ -76,6 +85,16 @@ static void in_make_room(struct nvme_tcp_connection *c)
     }
 }
 
+// A connection without input needs no place for it.
+static void in_rest(struct nvme_tcp_connection *c)
+{
+    if (c->in != NULL && c->in_at == c->in_len) {
+        spare_give(&c->tcp->spare, c->in);
+        c->in = NULL;
+        c->in_at = c->in_len = 0;
+    }
+}
+
 // The count of octets, -EAGAIN, or another negative errno: the host is gone. Large data go straight
 // into place.
 static ssize_t in_read(struct nvme_tcp_connection *c)
@@ -84,9 +103,13 @@ static ssize_t in_read(struct nvme_tcp_connection *c)
     uint8_t *direct = nvme_tcp_direct(c, &direct_len);
     bool is_direct = direct != NULL && direct_len >= NVME_TCP_IN_LEN / 16;
     in_make_room(c);
+    c->in = c->in != NULL ? c->in : spare_take(&c->tcp->spare, NVME_TCP_IN_LEN);
+    if (c->in == NULL) {
+        return -ENOMEM;
+    }
     ssize_t got = is_direct
                       ? recv(c->fd, direct, direct_len, MSG_DONTWAIT)
-                      : recv(c->fd, c->in + c->in_len, sizeof c->in - c->in_len, MSG_DONTWAIT);
+                      : recv(c->fd, c->in + c->in_len, NVME_TCP_IN_LEN - c->in_len, MSG_DONTWAIT);
     if (got <= 0) {
         return got == 0 ? -ECONNRESET : (errno == EINTR ? -EAGAIN : -errno);
     }
@@ -136,7 +159,8 @@ static void deadline_set(struct nvme_tcp_connection *c, instant_ns now)
     duration_ns patience = c->tcp->parts.patience_ns;
     if (c->state == NVME_TCP_LEAVING) {
         c->deadline = instant_min(c->deadline, instant_after(now, leave_ns));
-    } else if (nvme_queue_is_connected(c->queue) || !nvme_queue_is_idle(c->queue)) {
+    } else if (c->queue != NULL &&
+               (nvme_queue_is_connected(c->queue) || !nvme_queue_is_idle(c->queue))) {
         c->deadline = INSTANT_NEVER;
     } else {
         c->deadline = c->connect_by;
@@ -169,7 +193,8 @@ static void update(struct nvme_tcp_connection *c, instant_ns now)
     if (c->state != NVME_TCP_ENDED) {
         send_and_watch(c, now);
     }
-    if (c->state == NVME_TCP_ENDED && nvme_queue_is_over(c->queue)) {
+    in_rest(c);
+    if (c->state == NVME_TCP_ENDED && (c->queue == NULL || nvme_queue_is_over(c->queue))) {
         connection_free(c);
     }
 }
@@ -198,33 +223,28 @@ static struct nvme_queue *queue_create(struct nvme_tcp_connection *c)
                                      .scratch = mspan_of(c->scratch, NVME_SCRATCH_LEN)};
     struct address_end own;
     address_of_peer(c->fd, parts.host_address, sizeof parts.host_address);
-    address_host_of_peer(c->fd, parts.host, sizeof parts.host);
+    memcpy(parts.host, c->host, sizeof parts.host);
     if (address_of_own_end(c->fd, &own)) {
         snprintf(parts.local_address, sizeof parts.local_address, "%s", own.host);
     }
     return nvme_queue_create(&parts);
 }
 
-// False: no memory.
-static bool connection_setup(struct nvme_tcp_connection *c)
+bool nvme_tcp_open(struct nvme_tcp_connection *c)
 {
-    int one = 1;
     c->scratch = malloc(NVME_SCRATCH_LEN);
     c->staging = malloc((size_t)NVME_TCP_COMMAND_COUNT * NVME_TCP_IN_CAPSULE_MAX);
-    if (c->scratch == NULL || c->staging == NULL) {
+    if (c->scratch == NULL || c->staging == NULL || !nvme_tcp_command_init(c)) {
         return false;
     }
-    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
     c->queue = queue_create(c);
-    c->watch =
-        c->queue != NULL ? loop_watch(c->tcp->parts.loop, c->fd, EPOLLIN, on_socket, c) : NULL;
-    return c->watch != NULL;
+    return c->queue != NULL;
 }
 
-static void connection_begin(struct nvme_tcp *tcp, int fd)
+static void connection_begin(struct nvme_tcp *tcp, int fd, const char *host)
 {
     struct nvme_tcp_connection *c = calloc(1, sizeof *c);
+    int one = 1;
     if (c == NULL) {
         close(fd);
         return;
@@ -233,18 +253,44 @@ static void connection_begin(struct nvme_tcp *tcp, int fd)
     c->fd = fd;
     c->watched = EPOLLIN;
     c->deadline = c->connect_by = instant_after(loop_now(tcp->parts.loop), handshake_ns);
-    nvme_tcp_command_init(c);
+    snprintf(c->host, sizeof c->host, "%s", host);
+    list_init(&c->outs);
+    list_init(&c->free);
+    list_init(&c->control.link);
     list_init(&c->dirty_link);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    c->watch = loop_watch(tcp->parts.loop, fd, EPOLLIN, on_socket, c);
+    if (c->watch == NULL) {
+        close(fd);
+        free(c);
+        return;
+    }
     list_push_tail(&tcp->connections, &c->link);
     tcp->connection_count++;
-    if (!connection_setup(c)) {
-        tcp->counters.refused++;
-        close(fd);
-        if (c->queue != NULL) {
-            nvme_queue_close(c->queue, loop_now(tcp->parts.loop));
-        }
-        connection_free(c);
+}
+
+// NULL, or why one more connection from this host cannot be had.
+static const char *refusal(const struct nvme_tcp *tcp, const char *host)
+{
+    unsigned count = 0;
+    for (const struct list_link *l = tcp->connections.next; l != &tcp->connections; l = l->next) {
+        count += strcmp(LIST_ENTRY(l, struct nvme_tcp_connection, link)->host, host) == 0;
     }
+    if (tcp->connection_count >= NVME_TCP_CONNECTION_MAX) {
+        return "the node has as many NVMe/TCP connections as it can";
+    }
+    return count >= NVME_TCP_CONNECTION_OF_HOST_MAX ? "too many connections come from there" : NULL;
+}
+
+static void connection_refuse(struct nvme_tcp *tcp, int fd, const char *host, const char *why)
+{
+    char line[LINE_MAX], address[CLIENT_ADDRESS_MAX];
+    address_of_peer(fd, address, sizeof address);
+    snprintf(line, sizeof line, "nvme-tcp: a host at %s is refused: %s", address, why);
+    tcp->parts.say(tcp->parts.ctx, host, line);
+    tcp->counters.refused++;
+    close(fd);
 }
 
 static void on_listener(void *ctx, uint32_t events)
@@ -255,12 +301,14 @@ static void on_listener(void *ctx, uint32_t events)
         if (fd < 0) {
             return;
         }
+        char host[CLIENT_HOST_MAX];
+        address_host_of_peer(fd, host, sizeof host);
+        const char *why = refusal(tcp, host);
         tcp->counters.accepted++;
-        if (tcp->connection_count >= NVME_TCP_CONNECTION_MAX) {
-            tcp->counters.refused++;
-            close(fd);
+        if (why != NULL) {
+            connection_refuse(tcp, fd, host, why);
         } else {
-            connection_begin(tcp, fd);
+            connection_begin(tcp, fd, host);
         }
     }
 }
@@ -423,10 +471,9 @@ void nvme_tcp_destroy(struct nvme_tcp *tcp)
             close(c->fd);
         }
         nvme_queue_force_destroy(c->queue);
-        free(c->staging);
-        free(c->scratch);
-        free(c);
+        memory_free(c);
     }
+    spare_fini(&tcp->spare);
     loop_leave(tcp->parts.loop, &tcp->member);
     free(tcp);
 }

@@ -25,6 +25,9 @@ struct nvme_tcp_parts {
     const char *listen; // "HOST:PORT", "[HOST]:PORT"; PORT 0: one that is free
     struct nvme_target *target;
     duration_ns patience_ns; // with hosts that hold memory (progress.h)
+    // One line for the operator about a stranger from this host; as in struct nvme_target_parts.
+    void (*say)(void *ctx, const char *host, const char *line);
+    void *ctx;
 };
 
 // NULL without memory. It joins the loop as a member.

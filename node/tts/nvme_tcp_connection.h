@@ -11,9 +11,12 @@
 #include "node/tts/nvme_tcp.h"
 #include "node/tts/nvme_tcp_wire.h"
 #include "node/tts/progress.h"
+#include "node/tts/spare.h"
 
 enum nvme_tcp_limits {
-    NVME_TCP_CONNECTION_MAX = 512,
+    NVME_TCP_CONNECTION_MAX = 2560,
+    NVME_TCP_CONNECTION_OF_HOST_MAX =
+        1280, // from one address: 64 hosts with 16 I/O queues and more
     NVME_TCP_COMMAND_COUNT = NVME_QUEUE_DEPTH_MAX,
     NVME_TCP_IN_LEN = 64 << 10,
     NVME_TCP_DATA_MAX = NVME_DATA_LEN_MAX, // of one H2CData PDU
@@ -76,7 +79,7 @@ struct nvme_tcp_incoming {
 
 struct nvme_tcp_connection {
     struct nvme_tcp *tcp;
-    struct nvme_queue *queue;
+    char host[CLIENT_HOST_MAX];
     int fd;
     enum nvme_tcp_state state;
     struct loop_watch *watch;
@@ -91,14 +94,16 @@ struct nvme_tcp_connection {
     uint32_t asked_count; // commands whose data are awaited
 
     struct nvme_tcp_incoming incoming;
-    uint8_t in[NVME_TCP_IN_LEN];
+    uint8_t *in;            // NVME_TCP_IN_LEN octets; NULL: nothing has come
     uint32_t in_at, in_len; // what has come and is not used: [in_at, in_len)
 
     struct list_link outs;
     struct nvme_tcp_out control; // ICResp, C2HTermReq
     struct list_link free;
-    struct nvme_tcp_command commands[NVME_TCP_COMMAND_COUNT];
-    uint8_t *staging; // NVME_TCP_IN_CAPSULE_MAX octets for each command
+    // From ICReq on; NULL before.
+    struct nvme_queue *queue;
+    struct nvme_tcp_command *commands; // NVME_TCP_COMMAND_COUNT
+    uint8_t *staging;                  // NVME_TCP_IN_CAPSULE_MAX octets for each command
     uint8_t *scratch;
 
     struct list_link link;       // all connections
@@ -112,6 +117,7 @@ struct nvme_tcp {
     struct loop_watch *listen_watch;
     char host[NVME_ADDRESS_MAX], port[8]; // as clients reach it
     unsigned connection_count;
+    struct spare spare;
     struct list_link connections;
     struct list_link dirty;
     struct nvme_tcp_counters counters;
@@ -137,7 +143,8 @@ void nvme_tcp_fetch_in_capsule(struct nvme_tcp_command *t, instant_ns now);
 // ---- nvme_tcp_send.c
 
 extern const struct nvme_transport nvme_tcp_transport;
-void nvme_tcp_command_init(struct nvme_tcp_connection *c);
+// False: no memory.
+bool nvme_tcp_command_init(struct nvme_tcp_connection *c);
 void nvme_tcp_send_ic_resp(struct nvme_tcp_connection *c);
 // The host has broken the protocol: says so, at octet or value `fei`, and leaves.
 void nvme_tcp_send_term(struct nvme_tcp_connection *c, const uint8_t *header, uint32_t header_len,
@@ -151,5 +158,7 @@ void nvme_tcp_abandon(struct nvme_tcp_connection *c, instant_ns now);
 
 // ---- nvme_tcp.c
 
+// The host has said ICReq: the connection becomes a queue. False: no memory.
+bool nvme_tcp_open(struct nvme_tcp_connection *c);
 // Something is to be sent, or the state changed: looked at when the batch ends.
 void nvme_tcp_touch(struct nvme_tcp_connection *c);

@@ -150,6 +150,10 @@ static enum nvme_tcp_verdict take_ic_req(struct nvme_tcp_connection *c, const st
     if (align > NVME_TCP_PDA_MAX) {
         return fatal(c, h, NVME_TCP_INVALID_FIELD, NVME_TCP_IC_OFF_PDA);
     }
+    if (!nvme_tcp_open(c)) {
+        c->state = NVME_TCP_LEAVING;
+        return NVME_TCP_STOPS;
+    }
     c->align = 4 * (align + 1U);
     c->has_header_digest = (digests & NVME_TCP_IC_HDGST) != 0;
     c->has_data_digest = (digests & NVME_TCP_IC_DDGST) != 0;

@@ -1,6 +1,7 @@
 // NVMe/TCP: PDUs to the host, in the order in which they were asked for.
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -203,16 +204,18 @@ const struct nvme_transport nvme_tcp_transport = {
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
-void nvme_tcp_command_init(struct nvme_tcp_connection *c)
+bool nvme_tcp_command_init(struct nvme_tcp_connection *c)
 {
-    list_init(&c->outs);
-    list_init(&c->free);
-    list_init(&c->control.link);
+    c->commands = calloc(NVME_TCP_COMMAND_COUNT, sizeof c->commands[0]);
+    if (c->commands == NULL) {
+        return false;
+    }
     for (unsigned i = 0; i < NVME_TCP_COMMAND_COUNT; i++) {
         c->commands[i].connection = c;
         list_init(&c->commands[i].out.link);
         list_push_tail(&c->free, &c->commands[i].link);
     }
+    return true;
 }
 
 void nvme_tcp_done(struct nvme_tcp_command *t, enum nvme_status status, instant_ns now)
@@ -231,7 +234,7 @@ void nvme_tcp_done(struct nvme_tcp_command *t, enum nvme_status status, instant_
 
 void nvme_tcp_abandon(struct nvme_tcp_connection *c, instant_ns now)
 {
-    for (unsigned i = 0; i < NVME_TCP_COMMAND_COUNT; i++) {
+    for (unsigned i = 0; c->commands != NULL && i < NVME_TCP_COMMAND_COUNT; i++) {
         struct nvme_tcp_command *t = &c->commands[i];
         list_remove(&t->out.link);
         if (t->command != NULL) {

@@ -4,9 +4,11 @@
 import struct
 
 from nbd_client import (ABORT, ACK, DISCONNECT, EINVAL, ENOSPC, EOVERFLOW, EPERM, EXPORT_NAME, GO,
-                        INFO, INVALID, LIST, OPTION, READ, REQUEST, SET_CONTEXT, STARTTLS, STATUS,
-                        STRUCTURE, TOO_BIG, TRIM, UNKNOWN, UNSUPPORTED, WRITE, ZEROES, Client)
+                        INFO, INVALID, LIST, OPTION, READ, REQUEST, SERVER, SET_CONTEXT, STARTTLS,
+                        STATUS, STRUCTURE, TOO_BIG, TRIM, UNKNOWN, UNSUPPORTED, WRITE, ZEROES,
+                        Client)
 from serving import Node, case, main, until
+
 
 def still_serves(node):
     with Client(node).go() as client:
@@ -48,6 +50,24 @@ def options_that_are_unknown_or_malformed_are_refused(node):
                                    (GO, struct.pack('>I', 3) + b'no!' + b'\0\0', UNKNOWN)):
             client.option(number, data)
             assert client.reply(number)[0] == said, (number, data[:9])
+        client.go()
+
+
+@on_node
+def options_at_once_are_all_answered(node):
+    with Client(node) as client:
+        option = struct.pack('>QII', OPTION, 99, 0)
+        listing = struct.pack('>QII', OPTION, LIST, 0)
+        wishes = struct.pack('>IH', 0, 4000) + struct.pack('>HH', 1, 2) * 2000
+        info = struct.pack('>QII', OPTION, INFO, len(wishes)) + wishes
+        client.put(option * 3000 + listing * 20 + info * 3)
+        assert all(client.reply(99) == (UNSUPPORTED, b'') for _ in range(3000))
+        for _ in range(20):
+            assert client.reply(LIST) == (SERVER, b'\0\0\0\3ram')
+            assert client.reply(LIST) == (ACK, b'')
+        for _ in range(3):
+            said = [client.reply(INFO) for _ in range(5)]
+            assert sorted(data[1] for _, data in said[:4]) == [0, 1, 2, 3] and said[4][0] == ACK
         client.go()
 
 

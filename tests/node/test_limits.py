@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""How many clients there may be, what they cost, and how long they may be silent."""
+
+import contextlib
+import pathlib
+import re
+import resource
+import socket
+import time
+
+import nvme_host as nvme
+from nbd_client import Client
+from nvme_host import Queue, session
+from serving import Nvme, Skip, case, main, until
+
+NBD_OF_HOST, TCP_OF_HOST, DISCOVERY_OF_HOST = 1024, 1280, 16
+BUSY, BAD_PARAMETER, KATO_INVALID = 0x181, 0x182, 0x1a
+HOUR_MS = 3600 * 1000
+
+
+def need_descriptors(number):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < number:
+        raise Skip(f'{number} descriptors are needed, {hard} may be had')
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, number), hard))
+
+
+def silent_nbd(node):
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(str(node.socket))
+    client.settimeout(20)
+    return client
+
+
+def is_ended(client):
+    try:
+        return client.recv(100) == b''
+    except ConnectionResetError:
+        return True
+
+
+def resident(node):
+    """Octets of memory that the node has."""
+    text = pathlib.Path(f'/proc/{node.process.pid}/status').read_text()
+    return int(re.search(r'VmRSS:\s+(\d+)', text).group(1)) << 10
+
+
+@case
+def a_silent_connection_costs_little():
+    need_descriptors(3000)
+    with Nvme('ram:1M') as node, contextlib.ExitStack() as stack:
+        stack.enter_context(Client(node).go())
+        for protocol, limit, come in (('nbd', 8 << 10, lambda: silent_nbd(node)),
+                                      ('nvme_tcp', 8 << 10,
+                                       lambda: Queue(node.address, ready=False))):
+            before, accepted = resident(node), node.status()[protocol]['accepted']
+            for _ in range(800):
+                stack.enter_context(come())
+            until(lambda: node.status()[protocol]['accepted'] == accepted + 800)
+            cost = (resident(node) - before) / 800
+            print(f'# {protocol}: {cost / 1024:.1f} KiB')
+            assert cost <= limit, (protocol, cost)
+
+
+@case
+def an_address_has_its_limit_and_others_are_served():
+    need_descriptors(3000)
+    with Nvme('ram:1M') as node, contextlib.ExitStack() as stack:
+        for _ in range(NBD_OF_HOST):
+            stack.enter_context(silent_nbd(node))
+        with silent_nbd(node) as beyond:
+            assert is_ended(beyond)
+        assert 'nbd: a client at unix, process' in node.said()
+        for _ in range(TCP_OF_HOST):
+            stack.enter_context(Queue(node.address, ready=False, source='127.0.0.2'))
+        with Queue(node.address, ready=False, source='127.0.0.2') as beyond:
+            assert beyond.is_ended()
+        assert re.search(r'nvme-tcp: a host at 127\.0\.0\.2:\d+ is refused: too many', node.said())
+        with session(node.address, node.nqn, source='127.0.0.3') as (_, queue):
+            assert queue.read(0, 1).status == 0
+        found = node.status()
+        assert (found['nbd']['refused'], found['nvme_tcp']['refused']) == (1, 1)
+
+
+@case
+def as_many_as_the_limits_allow_are_served():
+    need_descriptors(3000)
+    with Nvme('ram:1M') as node, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(node).go()) for _ in range(NBD_OF_HOST)]
+        hosts = [stack.enter_context(session(node.address, node.nqn, 16, host=f'{nvme.DISCOVERY}-'
+                                             f'{number}')) for number in range(64)]
+        assert node.status()['connections'] == NBD_OF_HOST + 64 * 16
+        for client in clients:
+            client.request(0, 0, 512)
+        for _, *queues in hosts:
+            assert all(queue.read(0, 1).status == 0 for queue in queues)
+        assert all(client.answer(512)[0] == 0 for client in clients)
+
+
+@case
+def who_does_not_connect_has_ten_seconds():
+    with Nvme('ram:1M') as node, Queue(node.address) as queue, silent_nbd(node) as client:
+        began = time.monotonic()
+        with contextlib.suppress(AssertionError, OSError):
+            while time.monotonic() < began + 25:  # each of them is refused
+                assert queue.connect('nqn.2026-11.test:nosuch').status == BAD_PARAMETER
+                time.sleep(0.2)
+        assert 8 < time.monotonic() - began < 20, time.monotonic() - began
+        client.recv(100)
+        assert is_ended(client)
+        until(lambda: (node.status()['nbd']['stalled'], node.status()['nvme_tcp']['stalled']) ==
+              (1, 1))
+
+
+@case
+def an_address_has_few_discovery_controllers():
+    with Nvme('ram:1M') as node, contextlib.ExitStack() as stack:
+        for _ in range(DISCOVERY_OF_HOST):
+            stack.enter_context(session(node.address, nvme.DISCOVERY, 0))
+        with Queue(node.address) as queue:
+            said = queue.connect(nvme.DISCOVERY)
+            assert (said.status, said.is_final) == (BUSY, False)
+        assert 'too many controllers' in node.said()
+        stack.enter_context(session(node.address, nvme.DISCOVERY, 0, source='127.0.0.2'))
+        stack.enter_context(session(node.address, node.nqn))
+
+
+@case
+def a_promise_to_be_heard_of_is_at_most_an_hour():
+    with Nvme('ram:1M') as node:
+        with Queue(node.address) as queue:
+            said = queue.connect(nvme.DISCOVERY, kato=HOUR_MS + 1)
+            assert (said.status, said.result) == (BAD_PARAMETER, 48)
+            assert queue.connect(nvme.DISCOVERY, kato=HOUR_MS).status == 0
+            queue.set(nvme.CC, nvme.ENABLE)
+            assert queue.feature(15, HOUR_MS + 1).status == KATO_INVALID
+            assert queue.feature(15, 0).status == 0
+            said = queue.ask(nvme.sqe(nvme.GET_FEATURES, 6, tail=bytes([15])))
+            assert said.result == 60000  # it cannot promise nothing
+
+
+main()
