@@ -75,10 +75,23 @@ static int slot_pop(struct mem_table *table, enum slot_kind kind, uint32_t *ret_
     return 0;
 }
 
+static bool is_at_most(const struct mem_table *table, enum slot_kind kind)
+{
+    switch (kind) {
+    case SLOT_REGION:
+        return table->live[SLOT_REGION] >= table->region_max;
+    case SLOT_WINDOW_1:
+    case SLOT_WINDOW_2:
+        return table->live[SLOT_WINDOW_1] + table->live[SLOT_WINDOW_2] >= table->window_max;
+    default:
+        return false;
+    }
+}
+
 int slot_take(struct mem_table *table, enum slot_kind kind, struct slot **ret)
 {
     uint32_t index = SLOT_NONE;
-    int err = slot_pop(table, kind, &index);
+    int err = is_at_most(table, kind) ? -ENOMEM : slot_pop(table, kind, &index);
     if (err < 0) {
         return err;
     }

@@ -76,6 +76,7 @@ struct mem_table {
     struct slot_queue free;
     struct slot_queue free_sinks;
     uint32_t live[SLOT_KIND_COUNT];
+    uint32_t region_max, window_max; // of live ones
     uint64_t verdicts[MEM_VERDICT_COUNT];
     // The index last found for a name: saves inverting the permutation for every segment. A wrong
     // entry costs time only, since the slot's own STag is compared.
@@ -104,7 +105,7 @@ static inline bool slot_is_window(const struct slot *slot)
 int slots_grow(struct mem_table *table);
 
 // Takes a free slot out of its queue and gives it an STag; the other fields are zero.
-// -ENOSPC, -ENOMEM.
+// -ENOSPC, -ENOMEM: also at the most that there may be of the kind.
 int slot_take(struct mem_table *table, enum slot_kind kind, struct slot **ret);
 
 // Gives the slot back: its STag is dead.

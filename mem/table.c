@@ -19,11 +19,18 @@ struct mem_table *mem_table_create(const uint8_t key[STAG_KEY_LEN], uint32_t cap
     table->probe = probe;
     table->capacity = capacity;
     table->pd_search = 1;
+    table->region_max = table->window_max = UINT32_MAX;
     if (slots_grow(table) < 0) {
         free(table);
         return NULL;
     }
     return table;
+}
+
+void mem_table_limit(struct mem_table *table, uint32_t region_max, uint32_t window_max)
+{
+    table->region_max = region_max;
+    table->window_max = window_max;
 }
 
 void mem_table_destroy(struct mem_table *table)

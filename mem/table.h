@@ -9,7 +9,7 @@
 // The order of the checks is fixed and the first that fails is the verdict: STag, protection
 // domain, queue pair, access, wrap, bounds.
 //
-//     creation      mem_table_create, _destroy, _check, _live, _verdict_count
+//     creation      mem_table_create, _limit, _destroy, _check, _live, _verdict_count
 //     domains       mem_pd_alloc, _dealloc, _hold, _release
 //     regions       mem_region_register, _reregister, _deregister
 //     windows       mem_window_alloc, _bind, _dealloc, mem_windows_release_qp
@@ -68,6 +68,9 @@ struct mem_table;
 struct mem_table *mem_table_create(const uint8_t key[STAG_KEY_LEN], uint32_t capacity,
                                    struct mem_probe probe);
 
+// How many regions, and windows of both types, there may be; any number, unless this is called.
+void mem_table_limit(struct mem_table *table, uint32_t region_max, uint32_t window_max);
+
 // Frees the table with all it holds; NULL is allowed.
 void mem_table_destroy(struct mem_table *table);
 
@@ -106,7 +109,8 @@ void mem_pd_release(struct mem_table *table, uint32_t pd);
 // elements, are numbered from `iova` (the address itself in ibv_reg_mr), or from 0 if
 // MEM_ACCESS_ZERO_BASED. The STag is the L_Key and the R_Key.
 // -EINVAL: no such domain; length 0; unknown access bits; remote write or atomic without local
-// write; addr or iova + length passes 2^64. -EFAULT from the probe. -ENOMEM, -ENOSPC: table full.
+// write; addr or iova + length passes 2^64. -EFAULT from the probe. -ENOMEM: also at the
+// limit; -ENOSPC: table full.
 int mem_region_register(struct mem_table *table, uint32_t pd, void *addr, uint64_t length,
                         uint64_t iova, uint32_t access, uint32_t *ret_stag);
 
@@ -146,7 +150,7 @@ enum mem_window_type {
 };
 
 // A window that is not bound yet: its STag is refused everywhere, but names it for binding.
-// -EINVAL: no such domain or type; -ENOMEM, -ENOSPC.
+// -EINVAL: no such domain or type; -ENOMEM: also at the limit; -ENOSPC.
 int mem_window_alloc(struct mem_table *table, enum mem_window_type type, uint32_t pd,
                      uint32_t *ret_stag);
 

@@ -75,6 +75,11 @@ int rnic_cq_resize(struct rnic_cq *cq, uint32_t cqe_count)
     return error;
 }
 
+uint32_t rnic_cq_capacity(const struct rnic_cq *cq)
+{
+    return cq_capacity(cq->cq);
+}
+
 // Poll lock held. Counts the poll, and tells the background thread when a program spins here.
 static void note_empty_poll(struct rnic_cq *cq, instant_ns now)
 {

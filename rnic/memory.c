@@ -8,10 +8,16 @@
 #include "rnic/ep.h"
 #include "rnic/internal.h"
 
+// What a table has no room for is memory that the device has not: to programs it is all one.
+static int out_of_memory(int error)
+{
+    return error == -ENOSPC ? -ENOMEM : error;
+}
+
 int rnic_pd_alloc(struct rnic *rnic, uint32_t *ret_pd)
 {
     rnic_enter(rnic);
-    int error = mem_pd_alloc(rnic->mem, ret_pd);
+    int error = out_of_memory(mem_pd_alloc(rnic->mem, ret_pd));
     return rnic_leave(rnic, error);
 }
 
@@ -26,7 +32,8 @@ int rnic_region_register(struct rnic *rnic, uint32_t pd, void *addr, uint64_t le
                          uint32_t access, uint32_t *ret_stag)
 {
     rnic_enter(rnic);
-    int error = mem_region_register(rnic->mem, pd, addr, len, iova, access, ret_stag);
+    int error =
+        out_of_memory(mem_region_register(rnic->mem, pd, addr, len, iova, access, ret_stag));
     if (error == 0) {
         TRACE(rnic->trace, TRACE_MEM,
               "STag 0x%08x: region of %llu octets at %p, offset 0x%llx, "
@@ -91,7 +98,8 @@ int rnic_region_deregister(struct rnic *rnic, uint32_t stag)
 int rnic_window_alloc(struct rnic *rnic, uint32_t pd, unsigned type, uint32_t *ret_rkey)
 {
     rnic_enter(rnic);
-    int error = mem_window_alloc(rnic->mem, (enum mem_window_type)type, pd, ret_rkey);
+    int error =
+        out_of_memory(mem_window_alloc(rnic->mem, (enum mem_window_type)type, pd, ret_rkey));
     if (error == 0) {
         TRACE(rnic->trace, TRACE_MEM, "STag 0x%08x: window of type %u, pd %u", *ret_rkey, type, pd);
     }

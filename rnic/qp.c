@@ -288,6 +288,11 @@ void rnic_qp_set_rights(struct rnic_qp *qp, uint32_t rights)
     rnic_leave(qp->rnic, 0);
 }
 
+struct qp_caps rnic_qp_caps(const struct rnic_qp *qp)
+{
+    return qp_caps(qp->qp);
+}
+
 /* ---- one-shot RDMA --------------------------------------------------------------------------- */
 
 int rnic_oneshot_create(struct rnic_qp *qp, const struct oneshot_config *config)

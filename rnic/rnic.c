@@ -13,12 +13,12 @@ const struct rnic_limits rnic_limits = {
     .max_qp = 65536,
     .max_cq = 65536,
     .max_mr = 196608,
-    .max_mw = 65536,
+    .max_mw = 32768,
     .max_pd = MEM_PD_COUNT_MAX,
     .max_srq = 65536,
     .max_qp_wr = 32768,
     .max_srq_wr = 32768,
-    .max_cqe = CQ_CAPACITY_MAX - 1,
+    .max_cqe = CQ_CAPACITY_MAX,
     .max_sge = SGE_COUNT_MAX,
     .max_sge_rd = SGE_COUNT_MAX,
     .max_inline_len = 512,
@@ -35,6 +35,7 @@ static int tables_create(struct rnic *rnic, const struct rnic_parts *parts)
     if (rnic->mem == NULL || rnic->qps == NULL || rnic->read_sched == NULL) {
         return -ENOMEM;
     }
+    mem_table_limit(rnic->mem, rnic_limits.max_mr, rnic_limits.max_mw);
     read_sched_set_quantum(rnic->read_sched, parts->config.read_allotment_len);
     allotment_policy_init(&rnic->allotment, parts->config.read_allotment_len);
     return mem_sinks_reserve(rnic->mem, parts->config.read_contexts);

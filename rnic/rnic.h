@@ -84,6 +84,8 @@ int rnic_cq_create(struct rnic *rnic, uint32_t cqe_count, const struct cq_port *
                    struct rnic_cq **ret);
 int rnic_cq_destroy(struct rnic_cq *cq); // -EBUSY while QPs use it
 int rnic_cq_resize(struct rnic_cq *cq, uint32_t cqe_count);
+// Completions that it holds: as many as were asked for, or more.
+uint32_t rnic_cq_capacity(const struct rnic_cq *cq);
 
 // Takes up to `max` completions, oldest first; drives the RNIC itself when there are none.
 // Returns their number, or -EIO when the CQ has overrun.
@@ -177,6 +179,8 @@ int rnic_qp_modify(struct rnic_qp *qp, enum qp_state to);
 int rnic_qp_meet(struct rnic_qp *qp, const struct rnic_meeting *with);
 enum qp_state rnic_qp_state(struct rnic_qp *qp);
 void rnic_qp_set_rights(struct rnic_qp *qp, uint32_t rights); // qp_set_rights
+// What its queues hold, which may be more than was asked for.
+struct qp_caps rnic_qp_caps(const struct rnic_qp *qp);
 
 // Posting: lock the queue, fill slots (qp_sq_slot and qp_sq_commit of qp/qp.h), unlock, ring.
 // The ring drives the RNIC in the caller's thread when nobody else is doing so; if somebody is,
@@ -196,6 +200,7 @@ int rnic_srq_create(struct rnic *rnic, uint32_t pd, uint32_t max_wr, uint32_t ma
                     const struct rnic_async_port *async, struct rnic_srq **ret);
 int rnic_srq_destroy(struct rnic_srq *srq); // -EBUSY while QPs use it
 int rnic_srq_set_limit(struct rnic_srq *srq, uint32_t limit);
+uint32_t rnic_srq_max_wr(const struct rnic_srq *srq); // what it holds: as asked, or more
 void rnic_srq_ring(struct rnic_srq *srq);
 
 /* ---- connection endpoints -------------------------------------------------------------------- */

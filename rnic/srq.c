@@ -30,7 +30,9 @@ int rnic_srq_create(struct rnic *rnic, uint32_t pd, uint32_t max_wr, uint32_t ma
         .port = {.on_limit_reached = on_limit_reached, .ctx = srq},
     };
     rnic_enter(rnic);
-    int error = rnic_is_alive(rnic) ? mem_pd_hold(rnic->mem, pd) : -EIO;
+    int error = !rnic_is_alive(rnic)                     ? -EIO
+                : rnic->srq_count >= rnic_limits.max_srq ? -ENOMEM
+                                                         : mem_pd_hold(rnic->mem, pd);
     if (error == 0) {
         error = srq_create(&config, &srq->srq);
         if (error != 0) {
@@ -64,6 +66,11 @@ int rnic_srq_destroy(struct rnic_srq *srq)
     pthread_mutex_destroy(&srq->lock);
     free(srq);
     return 0;
+}
+
+uint32_t rnic_srq_max_wr(const struct rnic_srq *srq)
+{
+    return srq_max_wr(srq->srq);
 }
 
 int rnic_srq_set_limit(struct rnic_srq *srq, uint32_t limit)

@@ -40,7 +40,6 @@ struct front_cq *front_cq_make(struct ibv_context *context, uint32_t cqe_count, 
     cq->cq.context = context;
     cq->cq.channel = channel;
     cq->cq.cq_context = cq_context;
-    cq->cq.cqe = (int)cqe_count;
     pthread_mutex_init(&cq->cq.mutex, NULL);
     pthread_cond_init(&cq->cq.cond, NULL);
     event_source_init(&cq->completions, cq, 0);
@@ -52,6 +51,7 @@ struct front_cq *front_cq_make(struct ibv_context *context, uint32_t cqe_count, 
         free(cq);
         return front_null(-error);
     }
+    cq->cq.cqe = (int)rnic_cq_capacity(cq->rnic_cq);
     if (channel != NULL) {
         pthread_mutex_lock(&context->mutex);
         channel->refcnt++;
@@ -135,7 +135,7 @@ int ibv_resize_cq(struct ibv_cq *ibv_cq, int cqe)
     if (error != 0) {
         return front_fail(-error);
     }
-    ibv_cq->cqe = cqe;
+    ibv_cq->cqe = (int)rnic_cq_capacity(cq->rnic_cq);
     return 0;
 }
 

@@ -41,6 +41,8 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init
         free(srq);
         return front_null(-error);
     }
+    srq->max_wr = rnic_srq_max_wr(srq->rnic_srq);
+    init_attr->attr.max_wr = srq->max_wr;
     front_context_hold(pd->context);
     return &srq->srq;
 }

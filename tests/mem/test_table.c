@@ -66,6 +66,23 @@ static void the_table_is_full_at_its_capacity(void **state)
     fixture_region(f, 0, 0);
 }
 
+static void regions_and_windows_have_limits_of_their_own(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t stag, window;
+    mem_table_limit(f->table, 2, 2);
+    uint32_t first = fixture_region(f, 0, 0);
+    fixture_region(f, 0, 0);
+    assert_int_equal(mem_region_register(f->table, f->pd, f->buffer, 1, 0, 0, &stag), -ENOMEM);
+    assert_int_equal(mem_window_alloc(f->table, MEM_WINDOW_TYPE_1, f->pd, &window), 0);
+    assert_int_equal(mem_window_alloc(f->table, MEM_WINDOW_TYPE_2, f->pd, &stag), 0);
+    assert_int_equal(mem_window_alloc(f->table, MEM_WINDOW_TYPE_1, f->pd, &stag), -ENOMEM);
+    assert_int_equal(mem_region_deregister(f->table, first), 0);
+    fixture_region(f, 0, 0);
+    assert_int_equal(mem_window_dealloc(f->table, window), 0);
+    assert_int_equal(mem_window_alloc(f->table, MEM_WINDOW_TYPE_2, f->pd, &stag), 0);
+}
+
 static void the_largest_table_holds_its_capacity(void **state)
 {
     struct mem_table *table = fixture_table(MEM_CAPACITY_MAX, 1);
@@ -225,6 +242,7 @@ int main(void)
         MEM_TEST(domain_zero_is_none),
         MEM_TEST(domains_are_distinct_and_limited),
         MEM_TEST(the_table_is_full_at_its_capacity),
+        MEM_TEST(regions_and_windows_have_limits_of_their_own),
         cmocka_unit_test(the_largest_table_holds_its_capacity),
         MEM_TEST(forged_stags_hit_nothing),
         MEM_TEST(stags_near_a_known_one_hit_nothing),
