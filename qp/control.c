@@ -99,8 +99,7 @@ void qp_on_established(struct qp *qp, const struct qp_stream *stream, instant_ns
     qp->stream = *stream;
     rdmap_stream_init(&qp->rdmap, qp->config.mem, asker, stream->mulpdu);
     early_begin(qp);
-    qp->ord = at_most(stream->ord, qp->config.ord_max);
-    qp->reads.context_max = qp->ord;
+    qp_set_ord_max(qp, qp->ord_max);
     qp->ird = at_most(stream->ird, qp->config.ird_max);
     if (!stream->is_initiator && (stream->rtr & QP_RTR_READ) != 0 && qp->ird == 0) {
         qp->ird = 1; // for the ready-to-receive indication
@@ -211,6 +210,19 @@ void qp_set_rights(struct qp *qp, uint32_t rights)
     qp->rdmap.asker.denied = qp->denied;
 }
 
+// Those outstanding already are counted against it.
+void qp_set_ord_max(struct qp *qp, uint32_t ord_max)
+{
+    qp->ord_max = at_most(ord_max, qp->config.ord_max);
+    qp->ord = at_most(qp->stream.ord, qp->ord_max);
+    qp->reads.context_max = qp->ord;
+}
+
+void qp_serve_none(struct qp *qp)
+{
+    qp->serves_none = true;
+}
+
 void qp_on_no_peer(struct qp *qp, instant_ns now)
 {
     qp->now = now;
@@ -248,6 +260,8 @@ static void reset(struct qp *qp)
     qp->terminate_deadline = qp->silence_deadline = INSTANT_NEVER;
     qp->may_send = false;
     qp_set_rights(qp, MEM_ACCESS_ALL);
+    qp->ord_max = qp->config.ord_max;
+    qp->serves_none = false;
 }
 
 int qp_modify(struct qp *qp, enum qp_state to, instant_ns now)

@@ -57,8 +57,14 @@ void qp_on_stream_error(struct qp *qp, enum terminate_cause cause, instant_ns no
 }
 
 // What a work request completes with when the peer's Terminate names it.
-static enum wc_status status_of_terminate(const struct terminate *t, enum terminate_cause cause)
+static enum wc_status status_of_terminate(const struct terminate *t, enum terminate_cause cause,
+                                          const struct send_wqe *wqe)
 {
+    bool is_request = wqe->opcode == WQE_RDMA_READ || wqe->opcode == WQE_ATOMIC_CMP_AND_SWP ||
+                      wqe->opcode == WQE_ATOMIC_FETCH_AND_ADD;
+    if (is_request && cause == TERM_RDMAP_CATASTROPHIC_STREAM) { // not aligned, or one too many
+        return WC_REM_INV_REQ_ERR;
+    }
     if (cause == TERM_DDP_NO_BUFFER) {
         return WC_RNR_RETRY_EXC_ERR;
     }
@@ -136,7 +142,7 @@ enum rdmap_refusal qp_deliver_terminate(struct qp *qp, const struct rdmap_arriva
     struct send_wqe *wqe = find_culprit(qp, t);
     if (wqe != NULL) {
         wqe->progress.phase = SEND_DONE;
-        wqe->progress.status = status_of_terminate(t, read.cause);
+        wqe->progress.status = status_of_terminate(t, read.cause, wqe);
     }
     qp_stream_on(qp, QP_STREAM_ON_TERMINATED);
     if (wqe == NULL) { // no completion will tell

@@ -182,6 +182,7 @@ struct qp {
     struct list_link requests;
     uint32_t request_count;
     uint32_t ord;
+    uint32_t ord_max; // see qp_set_ord_max
     struct allotment allotment;
     enum allotment_event allotment_event; // that made its wish
 
@@ -190,6 +191,7 @@ struct qp {
     uint32_t peer_request_capacity;
     uint32_t peer_request_head, peer_request_count;
     uint32_t ird;
+    bool serves_none; // see qp_serve_none
 
     // Output.
     struct rdmap_tx tx;

@@ -89,6 +89,7 @@ int qp_create(const struct qp_config *config, struct qp **ret)
     memset(qp, 0, sizeof *qp);
     qp->config = *config;
     qp->state = QP_RESET;
+    qp->ord_max = config->ord_max;
     qp->rnr_deadline = INSTANT_NEVER;
     qp->terminate_deadline = qp->silence_deadline = INSTANT_NEVER;
     list_init(&qp->requests);

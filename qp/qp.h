@@ -231,6 +231,13 @@ bool qp_wants_close(const struct qp *qp, bool *ret_abort);
 // until this is called, and again after a reset.
 void qp_set_rights(struct qp *qp, uint32_t rights);
 
+// How many Reads and atomics of its own may be outstanding, whatever the peer would serve; 0: they
+// are refused. config.ord_max until this is called, and again after a reset.
+void qp_set_ord_max(struct qp *qp, uint32_t ord_max);
+// Serves no Read and no atomic of the peer's, but for Reads of no octets: those are questions of
+// weft's own, and start-up frames cannot say that there may be none. Until a reset.
+void qp_serve_none(struct qp *qp);
+
 // The peer that the program named cannot be found: the oldest work request fails with
 // IBV_WC_RETRY_EXC_ERR, all others are flushed. Only before a stream was established.
 void qp_on_no_peer(struct qp *qp, instant_ns now);

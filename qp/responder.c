@@ -47,7 +47,11 @@ enum rdmap_refusal responder_post(struct qp *qp, const struct rdmap_arrival *a)
     if (slot->is_posted) {
         return RDMAP_REFUSED_PLACED_APART;
     }
-    *slot = a->opcode == RDMAP_ATOMIC_REQUEST ? atomic_from(a) : read_from(a);
+    struct peer_request request = a->opcode == RDMAP_ATOMIC_REQUEST ? atomic_from(a) : read_from(a);
+    if (qp->serves_none && (request.is_atomic || request.length > 0)) {
+        return RDMAP_REFUSED_IRD_EXCEEDED;
+    }
+    *slot = request;
     return RDMAP_ACCEPTED;
 }
 

@@ -226,6 +226,9 @@ int meeting_begin(struct rnic_qp *qp, const struct rnic_meeting *with, instant_n
     list_push_tail(&qp->rnic->meetings, &m->link);
     qp->meeting = m;
     qp->rnic->meeting_counters.begun++;
+    if (with->ird == 0) {
+        qp_serve_none(qp->qp);
+    }
     qp_modify(qp->qp, QP_RTR, now);
     meeting_try(m, now);
     return 0;

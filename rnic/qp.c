@@ -288,6 +288,13 @@ void rnic_qp_set_rights(struct rnic_qp *qp, uint32_t rights)
     rnic_leave(qp->rnic, 0);
 }
 
+void rnic_qp_set_ord_max(struct rnic_qp *qp, uint32_t ord_max)
+{
+    rnic_enter(qp->rnic);
+    qp_set_ord_max(qp->qp, ord_max);
+    rnic_leave(qp->rnic, 0);
+}
+
 struct qp_caps rnic_qp_caps(const struct rnic_qp *qp)
 {
     return qp_caps(qp->qp);

@@ -178,7 +178,8 @@ int rnic_qp_modify(struct rnic_qp *qp, enum qp_state to);
 // peer; -ENOMEM.
 int rnic_qp_meet(struct rnic_qp *qp, const struct rnic_meeting *with);
 enum qp_state rnic_qp_state(struct rnic_qp *qp);
-void rnic_qp_set_rights(struct rnic_qp *qp, uint32_t rights); // qp_set_rights
+void rnic_qp_set_rights(struct rnic_qp *qp, uint32_t rights);   // qp_set_rights
+void rnic_qp_set_ord_max(struct rnic_qp *qp, uint32_t ord_max); // qp_set_ord_max
 // What its queues hold, which may be more than was asked for.
 struct qp_caps rnic_qp_caps(const struct rnic_qp *qp);
 

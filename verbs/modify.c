@@ -166,6 +166,10 @@ int ibv_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask
     if (error != 0) {
         return front_fail(error);
     }
+    if ((attr_mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS &&
+        (attr_mask & IBV_QP_MAX_QP_RD_ATOMIC)) {
+        rnic_qp_set_ord_max(qp->rnic_qp, attr->max_rd_atomic);
+    }
     if (attr_mask & IBV_QP_STATE) {
         error = attr_mask & IBV_QP_DEST_QPN
                     ? meet(qp->rnic_qp, attr, attr_mask)

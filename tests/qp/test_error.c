@@ -107,11 +107,16 @@ static void the_peers_terminate_gives_the_oldest_request_its_status(void **state
 {
     (void)state;
     static const struct meaning meanings[] = {
-        {TERM_RDMAP_LOCAL, WC_REM_OP_ERR},          {TERM_RDMAP_INVALID_STAG, WC_REM_ACCESS_ERR},
-        {TERM_RDMAP_ACCESS, WC_REM_ACCESS_ERR},     {TERM_RDMAP_VERSION, WC_REM_INV_REQ_ERR},
-        {TERM_RDMAP_OPCODE, WC_REM_INV_REQ_ERR},    {TERM_RDMAP_CATASTROPHIC_STREAM, WC_REM_OP_ERR},
-        {TERM_RDMAP_INVALIDATE, WC_REM_OP_ERR},     {TERM_DDP_BOUNDS, WC_REM_ACCESS_ERR},
-        {TERM_DDP_NO_BUFFER, WC_RNR_RETRY_EXC_ERR}, {TERM_DDP_TOO_LONG, WC_REM_INV_REQ_ERR},
+        {TERM_RDMAP_LOCAL, WC_REM_OP_ERR},
+        {TERM_RDMAP_INVALID_STAG, WC_REM_ACCESS_ERR},
+        {TERM_RDMAP_ACCESS, WC_REM_ACCESS_ERR},
+        {TERM_RDMAP_VERSION, WC_REM_INV_REQ_ERR},
+        {TERM_RDMAP_OPCODE, WC_REM_INV_REQ_ERR},
+        {TERM_RDMAP_CATASTROPHIC_STREAM, WC_REM_INV_REQ_ERR},
+        {TERM_RDMAP_INVALIDATE, WC_REM_OP_ERR},
+        {TERM_DDP_BOUNDS, WC_REM_ACCESS_ERR},
+        {TERM_DDP_NO_BUFFER, WC_RNR_RETRY_EXC_ERR},
+        {TERM_DDP_TOO_LONG, WC_REM_INV_REQ_ERR},
         {TERM_MPA_CRC, WC_RETRY_EXC_ERR},
     };
     for (unsigned i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {

@@ -44,18 +44,32 @@ static struct ibv_qp_attr rtr_to(uint32_t qp_num)
     };
 }
 
-static void connect_to(struct ibv_qp *qp, uint32_t qp_num, unsigned access)
+// How many Reads and atomics a queue pair has outstanding, and serves.
+struct depths {
+    uint8_t asked, served;
+};
+
+static void connect_with(struct ibv_qp *qp, uint32_t qp_num, unsigned access, struct depths depths)
 {
     struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access};
     struct ibv_qp_attr rtr = rtr_to(qp_num);
-    struct ibv_qp_attr rts = {
-        .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1};
+    struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,
+                              .timeout = 14,
+                              .retry_cnt = 7,
+                              .rnr_retry = 7,
+                              .max_rd_atomic = depths.asked};
+    rtr.max_dest_rd_atomic = depths.served;
     assert_int_equal(
         ibv_modify_qp(qp, &init,
                       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
         0);
     assert_int_equal(ibv_modify_qp(qp, &rtr, MASK_RTR), 0);
     assert_int_equal(ibv_modify_qp(qp, &rts, MASK_RTS), 0);
+}
+
+static void connect_to(struct ibv_qp *qp, uint32_t qp_num, unsigned access)
+{
+    connect_with(qp, qp_num, access, (struct depths){1, 1});
 }
 
 static void post(struct ibv_qp *qp, enum ibv_wr_opcode opcode)
@@ -92,6 +106,58 @@ static void rights_are_those_of_the_queue_pair(void **state)
     connect_to(peer, bench.qp->qp_num, IBV_ACCESS_REMOTE_WRITE);
     post(bench.qp, IBV_WR_RDMA_READ); // the region would allow it
     assert_int_equal(bench_poll(bench.cq).status, IBV_WC_REM_ACCESS_ERR);
+}
+
+enum { EVERYTHING = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
+
+static enum ibv_wc_status read_between(struct depths mine, struct depths peers)
+{
+    connect_with(bench.qp, peer->qp_num, EVERYTHING, mine);
+    connect_with(peer, bench.qp->qp_num, EVERYTHING, peers);
+    post(bench.qp, IBV_WR_RDMA_READ);
+    return bench_poll(bench.cq).status;
+}
+
+static void queue_pair_that_may_have_no_read_outstanding_refuses_one(void **state)
+{
+    assert_int_equal(read_between((struct depths){0, 1}, (struct depths){1, 1}),
+                     IBV_WC_LOC_QP_OP_ERR);
+}
+
+static void peer_that_serves_no_read_refuses_one(void **state)
+{
+    assert_int_equal(read_between((struct depths){1, 1}, (struct depths){1, 0}),
+                     IBV_WC_REM_INV_REQ_ERR);
+}
+
+static void depths_of_the_other_direction_do_not_matter(void **state)
+{
+    assert_int_equal(read_between((struct depths){1, 0}, (struct depths){0, 1}), IBV_WC_SUCCESS);
+}
+
+static void reset_forgets_how_many_reads_were_allowed(void **state)
+{
+    assert_int_equal(read_between((struct depths){0, 1}, (struct depths){1, 1}),
+                     IBV_WC_LOC_QP_OP_ERR);
+    assert_int_equal(bench_modify(bench.qp, IBV_QPS_RESET), 0);
+    assert_int_equal(bench_modify(peer, IBV_QPS_RESET), 0);
+    assert_int_equal(read_between((struct depths){1, 1}, (struct depths){1, 1}), IBV_WC_SUCCESS);
+}
+
+static void atomic_on_octets_that_are_not_aligned_is_an_invalid_request(void **state)
+{
+    struct ibv_sge sge = bench_sge(&bench, 0, 8);
+    struct ibv_send_wr wr = {.sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+                             .send_flags = IBV_SEND_SIGNALED,
+                             .wr.atomic = {.rkey = bench.mr->rkey}},
+                       *bad;
+    wr.wr.atomic.remote_addr = ((uintptr_t)bench.buf + 64) / 8 * 8 + 4;
+    connect_to(bench.qp, peer->qp_num, EVERYTHING);
+    connect_to(peer, bench.qp->qp_num, EVERYTHING);
+    assert_int_equal(ibv_post_send(bench.qp, &wr, &bad), 0);
+    assert_int_equal(bench_poll(bench.cq).status, IBV_WC_REM_INV_REQ_ERR);
 }
 
 static void destination_is_told_again(void **state)
@@ -139,6 +205,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(message_goes_between_two_that_know_each_other),
         CASE(rights_are_those_of_the_queue_pair),
+        CASE(queue_pair_that_may_have_no_read_outstanding_refuses_one),
+        CASE(peer_that_serves_no_read_refuses_one),
+        CASE(depths_of_the_other_direction_do_not_matter),
+        CASE(reset_forgets_how_many_reads_were_allowed),
+        CASE(atomic_on_octets_that_are_not_aligned_is_an_invalid_request),
         CASE(destination_is_told_again),
         CASE(destinations_that_cannot_be_are_refused),
     };
