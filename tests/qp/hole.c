@@ -394,7 +394,11 @@ static void tcp_begin(struct hole *h, struct place_port port)
 {
     struct tcp_config config = tcp_config_default;
     config.place = port;
-    assert_int_equal(tcp_receive_init(&h->tcp, &config, &h->tcp_counters), 0);
+    struct carve memory = {.block = NULL};
+    tcp_receive_init(&h->tcp, &config, &h->tcp_counters, &memory);
+    h->tcp_memory = malloc(memory.len);
+    assert_non_null(h->tcp_memory);
+    tcp_receive_init(&h->tcp, &config, &h->tcp_counters, &(struct carve){.block = h->tcp_memory});
     tcp_receive_begin(&h->tcp, UINT32_MAX - 1000);
     tcp_receive_on_window_sent(&h->tcp, tcp_receive_window(&h->tcp, 1));
 }
@@ -472,7 +476,7 @@ void hole_drop(struct hole *h)
     qp_on_llp_closed(h->early.qp, QP_CLOSE_LOCAL, 1000);
     qp_on_llp_closed(h->naive.qp, QP_CLOSE_LOCAL, 1000);
     if (h->options.tcp) {
-        tcp_receive_fini(&h->tcp);
+        free(h->tcp_memory);
     } else {
         ledger_fini(&h->ledger);
     }

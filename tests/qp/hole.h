@@ -88,8 +88,9 @@ struct hole {
     uint8_t seed;   // of the next message's octets
     struct mpa_placer placer;
     uint8_t scratch[MPA_ULPDU_MAX_LEN];
-    struct ledger ledger;   // not with options.tcp
-    struct tcp_receive tcp; // only then
+    struct ledger ledger; // not with options.tcp
+    struct tcp_receive tcp;
+    void *tcp_memory; // its arrays // only then
     struct tcp_counters tcp_counters;
     struct place_counts released; // all that on_advance was told
     bool is_twin_free;            // they are not compared: a test looks for itself
