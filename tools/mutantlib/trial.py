@@ -81,9 +81,10 @@ def confinement():
 class Trial:
     """The tests, what is known of them, and how to run them on what the workshop holds."""
 
-    def __init__(self, workshop, known, seconds_max, say):
+    def __init__(self, workshop, known, is_own, seconds_max, say):
         self.workshop = workshop
         self.known = known  # name -> seconds unmutated
+        self.is_own = is_own  # only the room's own tests
         self.seconds_max = seconds_max
         self.say = say
         self.confined = confinement()
@@ -109,6 +110,8 @@ class Trial:
         yield [test for test in programs if test.folder == folder]
         yield [test for test in programs if test.folder == 'fuzz']
         yield [test for test in scripts if test.folder == folder]
+        if self.is_own:
+            return
         for name in folders[1:]:
             yield [test for test in programs if test.folder == name]
         for name in folders[1:]:
