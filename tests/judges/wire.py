@@ -19,6 +19,7 @@ class Flow:
     crc_flags: set = dataclasses.field(default_factory=set)  # of its MPA start-up frames
     opcodes: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     terminates: list = dataclasses.field(default_factory=list)  # (layer, error type, code)
+    reads: list = dataclasses.field(default_factory=list)  # octets that a Read Request asks for
 
 
 @dataclasses.dataclass
@@ -97,6 +98,8 @@ def read_line(flow, line):
     elif 'OpCode:' in line:
         known = re.search(r'0x(\w+)', line)
         flow.opcodes[int(known[1], 16) if known else line] += 1
+    elif line.startswith('RDMA Read Message Size:'):
+        flow.reads.append(int(re.search(r': (\d+)', line)[1]))
     elif '= Layer:' in line:
         flow.terminates.append([number(line)])
     elif '= Error Types' in line or line.startswith('Error Code'):

@@ -35,8 +35,8 @@ PROGRAMS = pathlib.Path(os.environ.get('WEFT_SIW_PROGRAMS', BUILD / 'tests/siw')
 EXAMPLES = pathlib.Path(os.environ.get('WEFT_EXAMPLES', BUILD / 'examples'))
 CROWD_PROCESSES = 4
 BLOCK_COMMANDS = 100
-OPCODE_READ_REQUEST, OPCODE_SEND, OPCODE_SEND_INVALIDATE = 1, 3, 4
-LARGE_READ_PARTS = 4 * (8 << 20) // (256 << 10)  # reads.c, and WEFT_READ_ALLOTMENT
+OPCODE_SEND, OPCODE_SEND_INVALIDATE = 3, 4
+LARGE_READS, LARGE_READ_LEN, SMALL_READ_LEN = 4, 8 << 20, 4096  # of reads.c
 # Terminate causes (layer, error type, code): RFC 5040 section 4.8.
 DDP_TAGGED_INVALID_STAG, DDP_TAGGED_BOUNDS = (1, 1, 0), (1, 1, 1)
 RDMAP_INVALID_STAG = (0, 1, 0)
@@ -168,9 +168,16 @@ def invalidation_seen(seen):
 
 
 def division_seen(seen):
-    """weft divides the large Reads; siw would have sent one request each."""
-    times = seen.to_server.opcodes[OPCODE_READ_REQUEST]
-    return [] if times > LARGE_READ_PARTS else [f'{times} Read Requests, undivided']
+    """weft divides the large Reads; siw would have sent one request each.
+
+    The small Reads beside them have requests of their own, more of them than parts at times.
+    """
+    parts = [octets for octets in seen.to_server.reads if octets > SMALL_READ_LEN]
+    faults = [f'a Read Request for {octets} octets, undivided' for octets in parts
+              if octets >= LARGE_READ_LEN]
+    if sum(parts) != LARGE_READS * LARGE_READ_LEN:
+        faults.append(f'{sum(parts)} octets asked for by large Reads')
+    return faults
 
 
 def closes_seen(seen):
