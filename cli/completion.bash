@@ -6,10 +6,18 @@ _weft_options() {
     "$1" help "$2" 2>/dev/null | grep -Eo -- '(^|[ ,])--[a-z][a-z-]*=?' | tr -d ' ,' | sort -u
 }
 
-# The process ids of the caller's programs that use weft, or of storage nodes, from the names of
-# their control sockets.
+# The process ids of the caller's programs that use weft, from the names of their control sockets.
 _weft_pids() {
-    sed -n "s/.* 00010000 .*@$1\.$(id -u)\.\([0-9]*\)$/\1/p" /proc/net/unix 2>/dev/null
+    sed -n "s/.* 00010000 .*@weft\.$(id -u)\.\([0-9]*\)$/\1/p" /proc/net/unix 2>/dev/null
+}
+
+# The process ids of the caller's storage nodes.
+_weft_nodes() {
+    local folder=${WEFT_RUNTIME_DIR:-${XDG_RUNTIME_DIR:-/run/user/$(id -u)}/weft} socket
+    [[ $(id -u) == 0 && -z $WEFT_RUNTIME_DIR ]] && folder=/run/weft
+    for socket in "$folder"/node.*; do
+        [[ -S $socket ]] && echo "${socket##*.}"
+    done
 }
 
 _weft_value() {
@@ -111,7 +119,7 @@ _weft() {
             _weft_words compgen -W "$(_weft_options "${COMP_WORDS[@]:0:2}")" -- "$word"
             [[ ${COMPREPLY[*]} == *= ]] && compopt -o nospace 2>/dev/null
         elif [[ $word != = && $before != = ]]; then
-            _weft_words compgen -W "$(_weft_pids weft-node)" -- "$word"
+            _weft_words compgen -W "$(_weft_nodes)" -- "$word"
         fi
         ;;
     *:stat | *:reads)
@@ -121,7 +129,7 @@ _weft() {
         elif [[ $word == -* ]]; then
             _weft_words compgen -W "$(_weft_options "${COMP_WORDS[@]:0:2}")" -- "$word"
         else
-            _weft_words compgen -W "$(_weft_pids weft)" -- "$word"
+            _weft_words compgen -W "$(_weft_pids)" -- "$word"
         fi
         ;;
     esac

@@ -1,15 +1,20 @@
 #include "cli/process.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "node/host/runtime.h"
 
 enum {
     ANSWER_MAX_LEN = 64 << 20,
@@ -96,35 +101,37 @@ static void found_sort(struct found *f)
 // reading is in another.
 enum { READING_COUNT = 3 };
 
-int processes_find(const char *kind, struct process **ret_processes, size_t *ret_count)
+static int abstract_find(const char *kind, struct found *found)
 {
-    struct found found = {0};
     int error = 0;
     for (unsigned i = 0; i < READING_COUNT && error == 0; i++) {
         FILE *in = fopen("/proc/net/unix", "re");
-        error = in == NULL ? -errno : lines_read(in, kind, &found);
+        error = in == NULL ? -errno : lines_read(in, kind, found);
         if (in != NULL) {
             fclose(in);
         }
     }
-    if (error != 0) {
-        free(found.processes);
-        return error;
-    }
-    found_sort(&found);
-    *ret_processes = found.processes;
-    *ret_count = found.count;
-    return 0;
+    return error;
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
+static socklen_t address_of(const struct process *process, struct sockaddr_un *ret)
+{
+    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (process->path[0] != '\0') {
+        snprintf(ret->sun_path, sizeof ret->sun_path, "%s", process->path);
+        return sizeof *ret;
+    }
+    int len = snprintf(ret->sun_path + 1, sizeof ret->sun_path - 1, "%s.%u.%d", process->kind,
+                       (unsigned)process->uid, (int)process->pid);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
 static int control_connect(const struct process *process)
 {
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    int name_len = snprintf(addr.sun_path + 1, sizeof addr.sun_path - 1, "%s.%u.%d", process->kind,
-                            (unsigned)process->uid, (int)process->pid);
-    socklen_t addr_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)name_len);
+    struct sockaddr_un addr;
+    socklen_t addr_len = address_of(process, &addr);
     struct timeval limit = {.tv_sec = ANSWER_SECONDS};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
@@ -140,14 +147,14 @@ static int control_connect(const struct process *process)
     return fd;
 }
 
-// Anybody may take an abstract name. In a user namespace a process may know its user by another
-// number than we do; it is believed if it is our own.
+// Anybody may take an abstract name, and a path may lead elsewhere. In a user namespace a process
+// may know its user by another number than we do; it is believed if it is our own.
 static bool is_genuine(int fd, const struct process *process)
 {
     struct ucred peer;
     socklen_t len = sizeof peer;
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
-           (peer.uid == process->uid || peer.uid == geteuid());
+           (peer.uid == process->uid || (process->path[0] == '\0' && peer.uid == geteuid()));
 }
 
 static int answer_read(int fd, char **ret_text, size_t *ret_len)
@@ -207,4 +214,69 @@ int process_ask(const struct process *process, const char *request, char **ret_t
     }
     close(fd);
     return error == -ECONNRESET ? -EACCES : error;
+}
+
+/* ---- finding nodes --------------------------------------------------------------------------- */
+
+// A node that was killed has left its socket behind.
+static bool is_alive(const struct process *node)
+{
+    int fd = control_connect(node);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return fd != -ECONNREFUSED;
+}
+
+// The nodes whose sockets lie in the folder and are of the user that the folder is of.
+static int folder_find(const char *folder, struct found *found)
+{
+    struct stat of_folder, status;
+    int error = 0;
+    DIR *names = stat(folder, &of_folder) == 0 ? opendir(folder) : NULL;
+    for (struct dirent *e; names != NULL && error == 0 && (e = readdir(names)) != NULL;) {
+        struct process node = {
+            .kind = PROCESS_NODE, .uid = of_folder.st_uid, .pid = runtime_node_pid(e->d_name)};
+        if (node.pid != 0 && runtime_path(folder, RUNTIME_NODE, node.pid, node.path) == 0 &&
+            lstat(node.path, &status) == 0 && S_ISSOCK(status.st_mode) &&
+            status.st_uid == node.uid && is_alive(&node)) {
+            error = found_add(found, &node);
+        }
+    }
+    if (names != NULL) {
+        closedir(names);
+    }
+    return error;
+}
+
+static int nodes_find(struct found *found)
+{
+    char folder[RUNTIME_PATH_MAX];
+    int error = runtime_folder(folder);
+    if (error == 0) {
+        error = folder_find(folder, found);
+    }
+    glob_t sessions = {0};
+    if (error == 0 && geteuid() == 0 && glob("/run/user/*/weft", 0, NULL, &sessions) == 0) {
+        for (size_t i = 0; i < sessions.gl_pathc && error == 0; i++) {
+            error = folder_find(sessions.gl_pathv[i], found);
+        }
+    }
+    globfree(&sessions);
+    return error;
+}
+
+int processes_find(const char *kind, struct process **ret_processes, size_t *ret_count)
+{
+    struct found found = {0};
+    bool is_node = strcmp(kind, PROCESS_NODE) == 0;
+    int error = is_node ? nodes_find(&found) : abstract_find(kind, &found);
+    if (error != 0) {
+        free(found.processes);
+        return error;
+    }
+    found_sort(&found);
+    *ret_processes = found.processes;
+    *ret_count = found.count;
+    return 0;
 }

@@ -1,6 +1,7 @@
 // Running processes of weft: those that have a device up, and storage nodes. They are found by the
-// names of their control sockets (abstract Unix sockets "<kind>.<uid>.<pid>", so those of this
-// network namespace) and asked there.
+// names of their control sockets and asked there. Those of devices are abstract Unix sockets
+// "weft.<uid>.<pid>", so those of this network namespace; those of nodes lie in the runtime folder
+// (node/host/runtime.h), and root sees those of login sessions too.
 #pragma once
 
 #include <stddef.h>
@@ -9,10 +10,13 @@
 #define PROCESS_DEVICE "weft"
 #define PROCESS_NODE   "weft-node"
 
+enum { PROCESS_PATH_MAX = 108 };
+
 struct process {
     const char *kind; // PROCESS_...
     uid_t uid;
-    pid_t pid; // as the process itself knows it, in its own namespace
+    pid_t pid;                   // as the process itself knows it, in its own namespace
+    char path[PROCESS_PATH_MAX]; // of the socket; empty: it is abstract
 };
 
 // All there are, of all users, by pid. 0 and an array that the caller frees, or a negative errno.

@@ -17,6 +17,7 @@ enum serve_option {
     OPTION_READ_ONLY = 'r',
     OPTION_QUIET = 'q',
     OPTION_CONFIG = 256,
+    OPTION_ALLOW_ADD,
     OPTION_METRICS,
     OPTION_NBD,
     OPTION_NVME_RDMA,
@@ -41,6 +42,7 @@ static void serve_help(FILE *out)
           "  delay+file:disk.img?delay.write=10ms\n"
           "\n"
           "Options:\n"
+          "      --allow-add      weft rescan --add may add volumes\n"
           "      --config=FILE    volumes and settings from a file, see weft-serve(1)\n"
           "      --metrics=HOST:PORT  counters for Prometheus, at /metrics\n"
           "  -r, --read-only      refuse writes\n"
@@ -116,6 +118,9 @@ static int option_apply(struct serve *serve, int option, char **argv)
     switch (option) {
     case OPTION_CONFIG: // read before the others
         return 0;
+    case OPTION_ALLOW_ADD:
+        serve->config.takes_volumes = true;
+        return 0;
     case OPTION_READ_ONLY:
         serve->is_read_only = true;
         return 0;
@@ -148,6 +153,7 @@ static int option_apply(struct serve *serve, int option, char **argv)
 }
 
 static const struct option options[] = {
+    {"allow-add", no_argument, NULL, OPTION_ALLOW_ADD},
     {"config", required_argument, NULL, OPTION_CONFIG},
     {"help", no_argument, NULL, OPTION_HELP},
     {"metrics", required_argument, NULL, OPTION_METRICS},

@@ -28,7 +28,8 @@ static int nodes_find(pid_t pid, struct process **ret, size_t *ret_count)
     size_t count, kept = 0;
     int error = processes_find(PROCESS_NODE, &all, &count);
     if (error != 0) {
-        say_error("no nodes", "/proc/net/unix", "mount /proc", "%s", strerror(-error));
+        say_error("no nodes", "the runtime folder", "see WEFT_RUNTIME_DIR in weft-status(1)", "%s",
+                  strerror(-error));
         return EXIT_FAILED;
     }
     for (size_t i = 0; i < count; i++) {
@@ -44,7 +45,7 @@ static int nodes_find(pid_t pid, struct process **ret, size_t *ret_count)
         snprintf(object, sizeof object, "process %d", (int)pid);
         free(all);
         say_error("no node", object, "weft status without a PID lists those there are",
-                  "it is no weft serve of yours, or in another network namespace");
+                  "it is no weft serve of yours, or has another runtime folder");
         return EXIT_FAILED;
     }
     return 0;
@@ -243,7 +244,7 @@ static void rescan_help(FILE *out)
           "node of yours.\n"
           "\n"
           "Options:\n"
-          "  --add=[NAME=]URI  one more volume\n"
+          "  --add=[NAME=]URI  one more volume; the node must have been started with --allow-add\n"
           "  --remove=NAME     one less; its clients are disconnected\n"
           "  -h, --help        this text\n"
           "\n"

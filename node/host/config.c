@@ -119,6 +119,9 @@ static bool node_set(struct reading *r, const char *key, const char *value)
         return wish_patience_parse(value, &config->patience_ns, &why) == 0 ||
                fail(r, why.text, key);
     }
+    if (strcmp(key, "allow-add") == 0) {
+        return switch_parse(r, value, &config->takes_volumes);
+    }
     if (strcmp(key, "rta") == 0) {
         return config_rta_parse(value, &config->rta) || fail(r, "not each, one or host", value);
     }

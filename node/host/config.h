@@ -8,6 +8,7 @@
 //     pool = 64M
 //     patience = 30s              with clients that hold memory of the pool
 //     rta = each                  each, one, host
+//     allow-add = yes             volumes may be added while it runs
 //
 //     [volume NAME]
 //     uri = file:/srv/disk.img

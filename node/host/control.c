@@ -1,17 +1,19 @@
 #include "node/host/control.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <json-c/json.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "node/host/agent.h"
+#include "node/host/runtime.h"
 #include "node/host/status.h"
 #include "node/host/wish.h"
 
@@ -35,7 +37,8 @@ struct asker {
 
 struct host_control {
     struct host *host;
-    int fd;
+    char path[RUNTIME_PATH_MAX];
+    int fd; // a negative errno: not to be had
     struct loop_watch *watch;
     struct loop_member member;
     struct asker askers[ASKER_MAX];
@@ -90,6 +93,10 @@ static void on_add(struct asker *asker, const char *text)
 {
     struct volume_wish wish;
     struct why why;
+    if (!asker->control->host->config->takes_volumes) {
+        answer_result(asker, "this node takes no volumes from outside: start it with --allow-add");
+        return;
+    }
     if (wish_parse(text, &wish, &why) != 0) {
         answer_result(asker, why.text);
         return;
@@ -199,18 +206,114 @@ static void on_deadline(void *ctx, instant_ns now)
     }
 }
 
-static int control_listen(void)
+/* ---- the socket ------------------------------------------------------------------------------ */
+
+static struct sockaddr_un address_of(const char *path)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    int name_len = snprintf(addr.sun_path + 1, sizeof addr.sun_path - 1, "weft-node.%u.%d",
-                            (unsigned)geteuid(), (int)getpid());
-    socklen_t addr_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)name_len);
+    snprintf(addr.sun_path, sizeof addr.sun_path, "%.*s", RUNTIME_PATH_MAX - 1, path);
+    return addr;
+}
+
+// Does somebody answer there? What a node left behind that was killed answers nobody.
+static bool is_answered(const char *path)
+{
+    struct sockaddr_un addr = address_of(path);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && (bind(fd, (struct sockaddr *)&addr, addr_len) != 0 || listen(fd, 8) != 0)) {
+    bool is_there =
+        fd >= 0 && (connect(fd, (struct sockaddr *)&addr, sizeof addr) == 0 || errno == EAGAIN);
+    if (fd >= 0) {
         close(fd);
-        fd = -1;
+    }
+    return is_there;
+}
+
+// Removes the sockets of nodes that were killed. A node listens before its socket has its name, so
+// that none is taken for dead that is only young.
+static void remains_remove(const char *folder)
+{
+    char path[RUNTIME_PATH_MAX];
+    DIR *names = opendir(folder);
+    for (struct dirent *entry; names != NULL && (entry = readdir(names)) != NULL;) {
+        pid_t pid = runtime_node_pid(entry->d_name);
+        if (pid != 0 && runtime_path(folder, RUNTIME_NODE, pid, path) == 0 && !is_answered(path)) {
+            unlink(path);
+        }
+    }
+    if (names != NULL) {
+        closedir(names);
+    }
+}
+
+// A socket that listens at `path`, for this user alone.
+static int listen_at(const char *path)
+{
+    struct sockaddr_un addr = address_of(path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -errno;
+    }
+    unlink(path);
+    if (bind(fd, (struct sockaddr *)&addr, sizeof addr) != 0 || chmod(path, 0600) != 0 ||
+        listen(fd, ASKER_MAX) != 0) {
+        int error = -errno;
+        close(fd);
+        return error;
     }
     return fd;
+}
+
+static int control_listen(struct host_control *control, struct why *ret_why)
+{
+    char folder[RUNTIME_PATH_MAX], young[RUNTIME_PATH_MAX];
+    int error = runtime_folder(folder);
+    if (error == 0) {
+        error = runtime_path(folder, RUNTIME_NODE, getpid(), control->path);
+    }
+    if (error == 0) {
+        error = runtime_path(folder, RUNTIME_YOUNG, getpid(), young);
+    }
+    if (error != 0) {
+        why_say(ret_why, "the path of the runtime folder is too long");
+        return error;
+    }
+    error = runtime_folder_make(folder, ret_why);
+    if (error != 0) {
+        return error;
+    }
+    remains_remove(folder);
+    if (is_answered(control->path)) {
+        why_say(ret_why, "%s: somebody else answers there", control->path);
+        return -EADDRINUSE;
+    }
+    int fd = listen_at(young);
+    if (fd < 0 || rename(young, control->path) != 0) {
+        error = fd < 0 ? fd : -errno;
+        why_say(ret_why, "%s: %s", control->path, strerror(-error));
+        unlink(young);
+    }
+    if (fd >= 0 && error != 0) {
+        close(fd);
+    }
+    return error == 0 ? fd : error;
+}
+
+static void socket_open(struct host_control *control)
+{
+    struct why why;
+    control->fd = control_listen(control, &why);
+    if (control->fd >= 0) {
+        control->watch =
+            loop_watch(control->host->loop, control->fd, EPOLLIN, on_listener, control);
+        return;
+    }
+    char line[WHY_MAX + 128];
+    snprintf(line, sizeof line,
+             "weft status and weft rescan will not find this node: %s; "
+             "WEFT_RUNTIME_DIR names another folder",
+             why.text);
+    host_say(control->host, line);
+    control->path[0] = '\0';
 }
 
 struct host_control *control_create(struct host *host)
@@ -220,10 +323,7 @@ struct host_control *control_create(struct host *host)
         return NULL;
     }
     control->host = host;
-    control->fd = control_listen();
-    control->watch = control->fd >= 0
-                         ? loop_watch(host->loop, control->fd, EPOLLIN, on_listener, control)
-                         : NULL;
+    socket_open(control);
     for (unsigned i = 0; i < ASKER_MAX; i++) {
         control->askers[i] =
             (struct asker){.control = control, .fd = -1, .deadline = INSTANT_NEVER};
@@ -246,6 +346,7 @@ void control_destroy(struct host_control *control)
     }
     loop_unwatch(control->watch);
     if (control->fd >= 0) {
+        unlink(control->path);
         close(control->fd);
     }
     loop_leave(control->host->loop, &control->member);

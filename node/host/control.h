@@ -1,16 +1,17 @@
-// The control socket of a running node: an abstract Unix socket named "weft-node.<uid>.<pid>",
-// which answers its own user and root. A request is one line, the answer is JSON until the end of
-// the stream:
+// The control socket of a running node: a Unix socket of mode 0600 in the runtime folder
+// (runtime.h), which answers its own user and root. A request is one line, the answer is JSON until
+// the end of the stream:
 //
 //     status             what status.h says
 //     rescan             the operator's reset event; with a configuration file, what it says now
-//     add [NAME=]URI     one more volume
+//     add [NAME=]URI     one more volume, if the node was started so that it takes them
 //     remove NAME        one less
 #pragma once
 
 struct host;
 struct host_control;
 
-// NULL: not to be seen, which is no error of the node.
+// NULL without memory. A node that can have no socket, since others could enter the folder or the
+// name is taken, says so and serves without.
 struct host_control *control_create(struct host *host);
 void control_destroy(struct host_control *control);

@@ -7,7 +7,7 @@
 //     identity.c  identities of volumes from their origins
 //     captive.c   the command that a captive node serves
 //     config.c    the configuration file
-//     status.c    what weft status shows; control.c answers it
+//     status.c    what weft status shows; control.c answers it, at a place that runtime.c names
 //     metrics.c   the same for Prometheus
 #pragma once
 
@@ -38,6 +38,7 @@ struct host_config {
     enum host_rta rta;
     char *const *captive; // argv of a command; NULL: none
     const char *path;     // of the configuration file, for rescans; NULL: none
+    bool takes_volumes;   // that weft rescan --add names
     bool is_quiet;        // nothing on standard output
 };
 

@@ -49,14 +49,14 @@ def captive(command, *words, limit=LIMIT, status=0):
 class Node:
     """A node that runs; its volumes' URIs, and the processes of its RTAs."""
 
-    def __init__(self, *words):
+    def __init__(self, *words, **options):
         self.place = tempfile.TemporaryDirectory(prefix='weft-node.')
         self.socket = pathlib.Path(self.place.name, 'socket')
         self.log = open(pathlib.Path(self.place.name, 'log'), 'w+')
         self.begin = time.monotonic()
         self.process = subprocess.Popen(
             [WEFT, 'serve', f'--nbd=unix:{self.socket}', *map(str, words)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True)
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True, **options)
 
     def __enter__(self):
         line = self.process.stdout.readline()
@@ -97,7 +97,7 @@ class Node:
 class Nvme(Node):
     """A node that NVMe hosts reach over TCP."""
 
-    def __init__(self, *words):
+    def __init__(self, *words, **options):
         super().__init__('--nvme-tcp=127.0.0.1:0', *words)
 
     def __enter__(self):

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """weft serve, status and rescan: the command line, the configuration file, faults, metrics."""
 
+import contextlib
 import json
 import os
 import re
 import resource
 import signal
 import socket
+import stat
 import urllib.request
 
 from serving import (LIMIT, WEFT, Node, Skip, captive, case, expect, expect_error, folder,
@@ -223,7 +225,7 @@ def volumes_come_and_go_while_the_node_runs():
     with folder() as place:
         file = pathlib.Path(place, 'node.ini')
         file.write_text('[volume a]\nuri = ram:1M\n[volume b]\nuri = ram:1M\n')
-        with Node(f'--config={file}') as node:
+        with Node('--allow-add', f'--config={file}') as node:
             file.write_text('[volume a]\nuri = ram:1M\n[volume c]\nuri = ram:1M\n')
             node.process.send_signal(signal.SIGHUP)
             until(lambda: list(volumes(node)) in (['a', 'c'], ['c', 'a']))
@@ -234,6 +236,82 @@ def volumes_come_and_go_while_the_node_runs():
             expect_error(weft('rescan', '--add=d=ram:1M', node.process.pid), 1, 'of this name')
             expect_error(weft('rescan', '--add=floppy:', node.process.pid), 1, 'no driver')
             until(lambda: len(status(node)['rtas']) == 2)
+
+
+@case
+def volumes_are_added_only_where_the_operator_allowed_it():
+    with Node('ram:1M') as node:
+        expect_error(weft('rescan', '--add=loot=file:/etc/passwd', node.process.pid), 1,
+                     'takes no volumes from outside', '--allow-add')
+        assert list(volumes(node)) == ['ram']
+    with folder() as place:
+        file = pathlib.Path(place, 'node.ini')
+        file.write_text('[node]\nallow-add = yes\n[volume a]\nuri = ram:1M\n')
+        with Node(f'--config={file}') as node:
+            expect(weft('rescan', '--add=b=ram:1M', node.process.pid), 0)
+
+
+@contextlib.contextmanager
+def runtime_folder():
+    """A runtime folder of its own, and the environment that names it."""
+    with folder() as place:
+        yield pathlib.Path(place, 'run'), {'WEFT_RUNTIME_DIR': str(place / 'run')}
+
+
+def nodes_seen(env):
+    return [node['pid'] for node in json.loads(weft('status', '--json', env=env).stdout)]
+
+
+@case
+def the_control_socket_is_for_its_own_user():
+    with runtime_folder() as (place, env):
+        with Node('ram:1M', env={**os.environ, **env}) as node:
+            path = place / f'node.{node.process.pid}'
+            assert stat.S_ISSOCK(path.stat().st_mode)
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600, oct(path.stat().st_mode)
+            assert stat.S_IMODE(place.stat().st_mode) == 0o700, oct(place.stat().st_mode)
+            assert f'@weft-node.{os.getuid()}.{node.process.pid}' not in \
+                pathlib.Path('/proc/net/unix').read_text()
+            assert node.process.pid in nodes_seen(env)
+            assert node.process.pid not in nodes_seen({'WEFT_RUNTIME_DIR': '/nonexistent'})
+        assert os.listdir(place) == []
+
+
+@case
+def what_a_killed_node_leaves_behind_is_seen_by_nobody_and_removed():
+    with runtime_folder() as (place, env):
+        with Node('ram:1M', env={**os.environ, **env}) as node:
+            node.process.kill()
+            node.process.wait()
+            assert os.listdir(place) == [f'node.{node.process.pid}']
+            assert node.process.pid not in nodes_seen(env)
+        with Node('ram:1M', env={**os.environ, **env}) as node:
+            assert os.listdir(place) == [f'node.{node.process.pid}']
+
+
+@case
+def a_node_whose_name_is_taken_says_so():
+    with runtime_folder() as (place, env):
+        place.mkdir(mode=0o700)
+
+        def take():  # in the process that will be the node's, which keeps it open
+            taker = socket.socket(socket.AF_UNIX)
+            taker.bind(f'{place}/node.{os.getpid()}')
+            taker.listen()
+            os.dup2(taker.fileno(), 100)
+        with Node('ram:1M', env={**os.environ, **env}, preexec_fn=take, close_fds=False) as node:
+            until(lambda: 'somebody else answers there' in node.said())
+            assert 'will not find this node' in node.said(), node.said()
+
+
+@case
+def a_runtime_folder_that_others_may_write_to_is_not_used():
+    with runtime_folder() as (place, env):
+        place.mkdir()
+        place.chmod(0o777)
+        with Node('ram:1M', env={**os.environ, **env}) as node:
+            until(lambda: 'that others may not write to' in node.said())
+            assert os.listdir(place) == []
 
 
 @case
