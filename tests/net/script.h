@@ -72,6 +72,8 @@ struct script_segment {
     struct script_option option[SCRIPT_OPTIONS_MAX];
     unsigned option_count;
     bool has_bad_checksum;
+    bool has_from, has_to; // other addresses than the connection's
+    uint8_t from[IPV4_ADDR_LEN], to[IPV4_ADDR_LEN];
     unsigned data_offset; // words; 0: as it is
 };
 

@@ -281,6 +281,22 @@ static bool range_read(struct script_error *e, const char *text, struct script_s
     return true;
 }
 
+static bool addr_read(struct script_error *e, const char *text, uint8_t ret[IPV4_ADDR_LEN])
+{
+    unsigned octet[IPV4_ADDR_LEN];
+    int read = 0;
+    if (text == NULL ||
+        sscanf(text, "%3u.%3u.%3u.%3u%n", &octet[0], &octet[1], &octet[2], &octet[3], &read) !=
+            IPV4_ADDR_LEN ||
+        text[read] != '\0') {
+        return script_fail(e, "an IPv4 address was expected, not '%s'", text == NULL ? "" : text);
+    }
+    for (unsigned i = 0; i < IPV4_ADDR_LEN; i++) {
+        ret[i] = (uint8_t)octet[i];
+    }
+    return true;
+}
+
 static bool word_read(struct script_error *e, struct script_words *w, struct script_segment *s)
 {
     uint32_t n = 0;
@@ -291,6 +307,11 @@ static bool word_read(struct script_error *e, struct script_words *w, struct scr
     if (strcmp(word, "badsum") == 0) {
         s->has_bad_checksum = true;
         return true;
+    }
+    if (strcmp(word, "from") == 0 || strcmp(word, "to") == 0) {
+        s->has_from |= word[0] == 'f';
+        s->has_to |= word[0] == 't';
+        return addr_read(e, script_word_next(w), word[0] == 'f' ? s->from : s->to);
     }
     if (!script_next_number(e, w, &n)) {
         return false;

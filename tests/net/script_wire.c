@@ -101,6 +101,8 @@ static void send_one(struct script_host *h, struct script_connection *c,
 {
     static uint8_t packet[PACKET_MAX + TCP_HEADER_MAX_LEN];
     struct net_flow flow = net_flow_turned(&c->flow);
+    flow.local = s->has_from ? net_addr_from_ipv4(s->from) : flow.local;
+    flow.remote = s->has_to ? net_addr_from_ipv4(s->to) : flow.remote;
     uint8_t options[SCRIPT_OPTIONS_MAX * TCP_OPTIONS_MAX_LEN];
     size_t options_len = put_options(c, s, options);
     size_t body_len = TCP_HEADER_LEN + options_len + len;
