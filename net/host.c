@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+// RFC 9293 section 3.7.1 (MUST-15).
+enum { MSS_UNSAID_IPV4 = 536, MSS_UNSAID_IPV6 = 1220 };
+
 struct net_host {
     struct net_config config;
     struct net_flows flows, listeners;
@@ -126,6 +129,7 @@ int net_connection_create(struct net_host *host, struct net_connection *c,
     }
     tcp.local_port = flow->local_port;
     tcp.remote_port = flow->remote_port;
+    tcp.mss_unsaid = net_addr_is_ipv4(&flow->remote) ? MSS_UNSAID_IPV4 : MSS_UNSAID_IPV6;
     c->tcb = tcp_create(&tcp);
     if (c->tcb == NULL) {
         return -ENOMEM;

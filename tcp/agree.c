@@ -1,7 +1,5 @@
 #include "tcp/agree.h"
 
-enum { MSS_DEFAULT = 536 }; // of a peer that does not say (RFC 9293 section 3.7.1)
-
 uint8_t tcp_scale_for(uint32_t window_len)
 {
     uint8_t scale = 0;
@@ -27,7 +25,7 @@ struct tcp_options tcp_syn_options(const struct tcp_config *config, const struct
 struct tcp_agreed tcp_agree(const struct tcp_config *config, const struct tcp_options *peer)
 {
     struct tcp_options ours = tcp_syn_options(config, peer);
-    uint16_t mss = peer->mss == 0 ? MSS_DEFAULT : peer->mss;
+    uint16_t mss = peer->mss == 0 ? config->mss_unsaid : peer->mss;
     mss = mss < TCP_MSS_MIN ? TCP_MSS_MIN : mss;
     return (struct tcp_agreed){
         .sack = ours.sack_permitted,

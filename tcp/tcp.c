@@ -9,10 +9,11 @@
 #include "tcp/internal.h"
 #include "tcp/listen.h"
 
-enum { MSS_ETHERNET = 1460, WINDOW_MAX = 1 << 30, DELAYED_ACK_MS_MAX = 500 };
+enum { MSS_ETHERNET = 1460, MSS_UNSAID_IPV4 = 536, WINDOW_MAX = 1 << 30, DELAYED_ACK_MS_MAX = 500 };
 
 const struct tcp_config tcp_config_default = {
     .mss = MSS_ETHERNET,
+    .mss_unsaid = MSS_UNSAID_IPV4,
     .wishes = TCP_WISH_ALL,
     .window_len = 1 << 20,
     .buffer_len = 1 << 20,

@@ -58,9 +58,10 @@ enum tcp_option_wishes {
 struct tcp_config {
     uint16_t local_port;
     uint16_t remote_port;
-    uint16_t mss;    // octets behind a TCP header without options that fit the path and ourselves:
-                     // what our MSS option says (RFC 6691), at least TCP_MSS_MIN
-    unsigned wishes; // enum tcp_option_wishes
+    uint16_t mss; // octets behind a TCP header without options that fit the path and ourselves:
+                  // what our MSS option says (RFC 6691), at least TCP_MSS_MIN
+    uint16_t mss_unsaid; // what a peer takes whose SYN does not say: 536, over IPv6 1220
+    unsigned wishes;     // enum tcp_option_wishes
 
     uint32_t window_len; // receive window offered at most, octets, up to 1 GiB
     uint32_t buffer_len; // octets kept for PLACE_BUFFER. Below window_len, a port that buffers a
