@@ -21,6 +21,7 @@
 enum { ACCEPT_BATCH = 16, URI_MAX = 512, LINE_MAX = 256 };
 
 static const duration_ns handshake_ns = 10 * NS_PER_S;
+static const duration_ns drain_ns = 5 * NS_PER_S;
 
 void nbd_touch(struct nbd_connection *c)
 {
@@ -165,6 +166,10 @@ static void take_all(struct nbd_connection *c, instant_ns now)
             return;
         }
         if (verdict == NBD_STOPS || error == -EAGAIN) {
+            bool is_between = c->writing == NULL && c->skip == 0 && c->in_at == c->in_len;
+            if (c->drain == NBD_TAKES_REST && error == -EAGAIN && is_between) {
+                c->drain = NBD_ANSWERS_REST;
+            }
             return;
         }
     }
@@ -173,7 +178,7 @@ static void take_all(struct nbd_connection *c, instant_ns now)
 // Is the next thing to come of use?
 static bool wants_input(const struct nbd_connection *c)
 {
-    if (c->state == NBD_CONNECTING || c->is_full) {
+    if (c->state == NBD_CONNECTING || c->is_full || c->drain == NBD_ANSWERS_REST) {
         return false;
     }
     bool waits_for_buffer = c->writing != NULL && !c->may_fill;
@@ -188,13 +193,22 @@ static void progress_update(struct nbd_connection *c, instant_ns now)
     progress_await(&c->sending, !list_is_empty(&c->replies), patience, now);
 }
 
+// What has come since: closing with it unread would be a reset, and answers on their way be lost.
+static void in_discard(const struct nbd_connection *c)
+{
+    uint8_t octets[4096];
+    for (unsigned i = 0; i < 256 && recv(c->fd, octets, sizeof octets, MSG_DONTWAIT) > 0; i++) {
+    }
+}
+
 static void update(struct nbd_connection *c, instant_ns now)
 {
     if (c->state != NBD_ENDING && c->is_dropped && c->state != NBD_CONNECTING) {
         connection_end(c, now);
     }
     // What was read with an earlier request, and had to wait, can go on without the socket.
-    if (c->state != NBD_ENDING && wants_input(c) && (c->in_at < c->in_len || c->may_fill)) {
+    bool has_more = c->in_at < c->in_len || c->may_fill || c->drain == NBD_TAKES_REST;
+    if (c->state != NBD_ENDING && has_more && wants_input(c)) {
         take_all(c, now);
     }
     if (c->state != NBD_ENDING) {
@@ -202,7 +216,11 @@ static void update(struct nbd_connection *c, instant_ns now)
         if (error == 0) {
             error = nbd_reply(c, now);
         }
-        if (error != 0 && error != -EAGAIN) {
+        bool is_drained = c->drain == NBD_ANSWERS_REST && c->under_way == 0 && error == 0;
+        if (is_drained) {
+            in_discard(c);
+        }
+        if (is_drained || (error != 0 && error != -EAGAIN)) {
             connection_end(c, now);
         } else {
             watch_change(c, (wants_input(c) ? EPOLLIN : 0U) | (error != 0 ? EPOLLOUT : 0U));
@@ -371,10 +389,16 @@ static void listener_close(struct nbd *nbd)
 static void tts_stop(void *ctx)
 {
     struct nbd *nbd = ctx;
+    instant_ns now = loop_now(nbd->parts.loop);
     listener_close(nbd);
     for (struct list_link *l = nbd->connections.next; l != &nbd->connections; l = l->next) {
         struct nbd_connection *c = LIST_ENTRY(l, struct nbd_connection, link);
-        c->is_dropped = true;
+        if (c->state == NBD_TRANSMISSION) {
+            c->drain = NBD_TAKES_REST;
+            c->deadline = instant_after(now, drain_ns);
+        } else {
+            c->is_dropped = true;
+        }
         nbd_touch(c);
     }
 }

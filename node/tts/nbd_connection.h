@@ -30,6 +30,13 @@ enum nbd_state {
     NBD_ENDING, // the socket is closed; requests are under way
 };
 
+// The node stops: what has come is answered, then the connection ends.
+enum nbd_drain {
+    NBD_SERVES,
+    NBD_TAKES_REST,   // what is in the socket, and the end of what has begun to come
+    NBD_ANSWERS_REST, // nothing is read any more
+};
+
 struct nbd_request {
     struct service_request service;
     struct nbd_connection *connection;
@@ -52,7 +59,7 @@ struct nbd_connection {
     enum nbd_state state;
     struct loop_watch *watch;
     uint32_t watched;    // events
-    instant_ns deadline; // of the negotiation
+    instant_ns deadline; // of the negotiation, or of the drain
     struct progress receiving, sending;
 
     // Negotiation.
@@ -73,6 +80,7 @@ struct nbd_connection {
     bool is_established;
     bool has_left;   // the client said goodbye
     bool is_dropped; // the UMA wants it gone
+    enum nbd_drain drain;
     uint32_t abilities;
     uint32_t under_way;
     struct nbd_request *writing; // what comes next on the socket is its data

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """The NBD TTS against clients that do not keep to the protocol, and those that do so oddly."""
 
+import contextlib
+import signal
 import struct
 
 from nbd_client import (ABORT, ACK, DISCONNECT, EINVAL, ENOSPC, EOVERFLOW, EPERM, EXPORT_NAME, GO,
-                        INFO, INVALID, LIST, OPTION, READ, REQUEST, SERVER, SET_CONTEXT, STARTTLS,
-                        STATUS, STRUCTURE, TOO_BIG, TRIM, UNKNOWN, UNSUPPORTED, WRITE, ZEROES,
-                        Client)
+                        INFO, INVALID, LIST, OPTION, READ, REQUEST, SERVER, SET_CONTEXT, SIMPLE,
+                        STARTTLS, STATUS, STRUCTURE, TOO_BIG, TRIM, UNKNOWN, UNSUPPORTED, WRITE,
+                        ZEROES, Client)
 from serving import Node, case, main, until
 
 
@@ -171,6 +173,36 @@ def a_goodbye_ends_the_connection(node):
     with Client(node) as client:
         client.option(ABORT)
         assert client.reply(ABORT)[0] == ACK and client.is_ended()
+
+
+@case
+def what_is_under_way_is_answered_when_the_node_stops():
+    with Node('delay+ram:1M?delay.write=1s') as node, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(node).go()) for _ in range(4)]
+        idle = stack.enter_context(Client(node).go())
+        for client in clients:
+            for cookie in range(32):
+                client.request(WRITE, cookie << 12, 4096, cookie=cookie, data=bytes(4096))
+        until(lambda: node.status()['rtas'][0]['in_flight'] == 128)
+        clients[0].request(WRITE, 0, 128 << 10, cookie=32, data=bytes(1000))
+        node.process.send_signal(signal.SIGTERM)
+        assert idle.is_ended()
+        clients[0].put(bytes((128 << 10) - 1000))
+        for client in clients:
+            count = 33 if client is clients[0] else 32
+            said = [struct.unpack('>IIQ', client.take(16)) for _ in range(count)]
+            assert sorted(said) == [(SIMPLE, 0, cookie) for cookie in range(count)]
+            assert client.is_ended()
+        assert node.process.wait(20) == 0
+
+
+@case
+def who_does_not_end_his_write_does_not_keep_the_node():
+    with Node('ram:1M') as node, Client(node).go() as client:
+        client.request(WRITE, 0, 128 << 10, data=bytes(1000))
+        until(lambda: node.status()['pool_taken'])
+        node.process.send_signal(signal.SIGTERM)
+        assert node.process.wait(20) == 0 and client.is_ended()
 
 
 @case
