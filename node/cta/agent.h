@@ -26,7 +26,9 @@ struct cta_client {
     struct cta_share share;
 };
 
+// `counters.volume` 0: the slot is free.
 struct cta_volume {
+    bool is_gone; // goes with its last route
     struct cta_volume_counters counters;
     struct cta_share share;
 };
@@ -124,6 +126,7 @@ void cta_unit_destroy(struct cta_unit *unit);
 
 void routes_add(void *cta, const struct route *route);
 void routes_remove(void *cta, uint32_t connection);
+void routes_volume_remove(void *cta, uint32_t volume);
 // NULL: none, or it is leaving.
 struct cta_route *routes_find(struct cta *cta, uint32_t connection);
 // A transaction of the route has been settled: a route that leaves may go now.

@@ -76,6 +76,7 @@ const struct cta_for_uma cta_for_uma = {
     .unit_ready = units_ready,
     .route_add = routes_add,
     .route_remove = routes_remove,
+    .volume_remove = routes_volume_remove,
     .route_fail = service_fail_route,
 };
 

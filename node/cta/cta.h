@@ -76,7 +76,7 @@ struct cta_volume_counters {
 // False: no such unit.
 bool cta_unit_counters(const struct cta *cta, uint32_t unit, struct cta_unit_counters *ret);
 
-// The volume that has ever had a route, by index from 0; NULL: no more.
+// Of a volume that has had a route, by index below NODE_VOLUME_COUNT_MAX; NULL: none is there.
 const struct cta_volume_counters *cta_volume_counters(const struct cta *cta, size_t index);
 
 uint64_t cta_pool_taken_len(const struct cta *cta);

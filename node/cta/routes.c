@@ -35,17 +35,44 @@ static bool must_wait(const struct cta *cta, const struct route *route)
     return false;
 }
 
+// NULL: there is none.
+static struct cta_volume *volume_find(struct cta *cta, uint32_t volume)
+{
+    for (unsigned i = 0; i < NODE_VOLUME_COUNT_MAX; i++) {
+        if (cta->volumes[i].counters.volume == volume) {
+            return &cta->volumes[i];
+        }
+    }
+    return NULL;
+}
+
+// NULL: volumes that are gone have all slots, and their last requests are still under way.
 static struct cta_volume *volume_of(struct cta *cta, uint32_t volume)
 {
-    unsigned i = 0;
-    while (i < NODE_VOLUME_COUNT_MAX - 1 && cta->volumes[i].counters.volume != volume &&
-           cta->volumes[i].counters.volume != 0) {
-        i++;
+    struct cta_volume *v = volume_find(cta, volume);
+    if (v == NULL) {
+        v = volume_find(cta, 0);
+        if (v != NULL) {
+            v->counters.volume = volume;
+        }
     }
-    if (cta->volumes[i].counters.volume != volume) {
-        cta->volumes[i] = (struct cta_volume){.counters.volume = volume};
+    return v;
+}
+
+static void volume_free_if_over(struct cta_volume *v)
+{
+    if (v->is_gone && v->counters.connections == 0) {
+        *v = (struct cta_volume){0};
     }
-    return &cta->volumes[i];
+}
+
+void routes_volume_remove(void *ctx, uint32_t volume)
+{
+    struct cta_volume *v = volume != 0 ? volume_find(ctx, volume) : NULL;
+    if (v != NULL) {
+        v->is_gone = true;
+        volume_free_if_over(v);
+    }
 }
 
 // There are as many slots as connections.
@@ -77,12 +104,13 @@ void routes_add(void *ctx, const struct route *route)
 {
     struct cta *cta = ctx;
     struct cta_route *r = slot(cta, route->connection);
-    if (r->route.connection != 0) {
+    struct cta_volume *volume = volume_of(cta, route->volume);
+    if (r->route.connection != 0 || volume == NULL) {
         on_route(cta, route->connection, CONNECT_TOO_MANY);
         return;
     }
     *r = (struct cta_route){.route = *route, .is_pending = must_wait(cta, route)};
-    r->volume = volume_of(cta, route->volume);
+    r->volume = volume;
     r->volume->counters.connections++;
     r->client = client_of(cta, route->client.host);
     if (r->client != NULL) {
@@ -111,6 +139,7 @@ static void free_if_over(struct cta *cta, struct cta_route *r)
     if (r->is_leaving && r->share.request_count == 0) {
         list_remove(&r->link);
         r->volume->counters.connections--;
+        volume_free_if_over(r->volume);
         if (r->client != NULL) {
             r->client->connections--;
         }

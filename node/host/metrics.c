@@ -39,10 +39,12 @@ typedef void volume_print(FILE *out, const char *name, const struct cta_volume_c
 
 static void each_volume(FILE *out, const struct host *host, volume_print *print)
 {
-    const struct cta_volume_counters *counters;
     char spare[16];
-    for (size_t i = 0; (counters = cta_volume_counters(host->cta, i)) != NULL; i++) {
-        print(out, volume_name(host, counters->volume, spare), counters);
+    for (size_t i = 0; i < NODE_VOLUME_COUNT_MAX; i++) {
+        const struct cta_volume_counters *counters = cta_volume_counters(host->cta, i);
+        if (counters != NULL) {
+            print(out, volume_name(host, counters->volume, spare), counters);
+        }
     }
 }
 

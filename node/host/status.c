@@ -36,9 +36,9 @@ static struct json_object *by_completion(const uint64_t numbers[NODE_COMPLETION_
 
 static const struct cta_volume_counters *counters_of(const struct cta *cta, uint32_t volume)
 {
-    const struct cta_volume_counters *counters;
-    for (size_t i = 0; (counters = cta_volume_counters(cta, i)) != NULL; i++) {
-        if (counters->volume == volume) {
+    for (size_t i = 0; i < NODE_VOLUME_COUNT_MAX; i++) {
+        const struct cta_volume_counters *counters = cta_volume_counters(cta, i);
+        if (counters != NULL && counters->volume == volume) {
             return counters;
         }
     }

@@ -40,6 +40,8 @@ struct cta_for_uma {
     void (*route_add)(void *cta, const struct route *route);
     // The row goes; its service requests have ended.
     void (*route_remove)(void *cta, uint32_t connection);
+    // The volume is gone, and its number with it: so are its counters, once no route leads to it.
+    void (*volume_remove)(void *cta, uint32_t volume);
     // The volume is gone for good: requests that wait for it end with NODE_NO_VOLUME.
     void (*route_fail)(void *cta, uint32_t connection, instant_ns now);
 };

@@ -181,6 +181,7 @@ static void volume_free(struct uma *uma, struct volume *v)
         uma->parts.close_keepsake(uma->parts.ctx, v->keepsake);
     }
     list_remove(&v->unsaid);
+    uma->cta->volume_remove(uma->cta_ctx, v->number);
     *v = (struct volume){.keepsake = -1};
     list_init(&v->unsaid);
     resources_advertise(uma);

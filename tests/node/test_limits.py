@@ -7,11 +7,12 @@ import re
 import resource
 import socket
 import time
+import urllib.request
 
 import nvme_host as nvme
-from nbd_client import Client
+from nbd_client import READ, Client
 from nvme_host import Queue, session
-from serving import Nvme, Skip, case, main, until
+from serving import Nvme, Skip, case, folder, free_port, main, until, weft
 
 NBD_OF_HOST, TCP_OF_HOST, DISCOVERY_OF_HOST = 1024, 1280, 16
 BUSY, BAD_PARAMETER, KATO_INVALID = 0x181, 0x182, 0x1a
@@ -137,6 +138,40 @@ def a_promise_to_be_heard_of_is_at_most_an_hour():
             assert queue.feature(15, 0).status == 0
             said = queue.ask(nvme.sqe(nvme.GET_FEATURES, 6, tail=bytes([15])))
             assert said.result == 60000  # it cannot promise nothing
+
+
+@case
+def a_volume_that_is_gone_leaves_its_counters_to_others():
+    port = free_port()
+    with folder() as place:
+        config = place / 'node.ini'
+
+        def volumes(letter):
+            config.write_text('[node]\nrta = one\n' + ''.join(
+                f'[volume {letter}{number}]\nuri = null:1M\n' for number in range(100)))
+            return {f'{letter}{number}' for number in range(100)}
+        names = volumes('a')
+        with Nvme(f'--config={config}', f'--metrics=127.0.0.1:{port}') as node:
+            for letter in 'abc':
+                if letter != 'a':
+                    names = volumes(letter)
+                    weft('rescan', node.process.pid)
+                until(lambda: {one['name'] for one in node.status()['volumes']} == names and
+                      all(one['state'] == 'ready' for one in node.status()['volumes']))
+                for name in names:
+                    with Client(node).go(name.encode()) as client:
+                        client.request(READ, 0, 512)
+                        client.request(READ, 0, 512, cookie=8)
+                        assert (client.answer(512)[0], client.answer(512, cookie=8)[0]) == (0, 0)
+                until(lambda: node.status()['connections'] == 0)
+                assert {(one['connections'], one['operations']['read'])
+                        for one in node.status()['volumes']} == {(0, 2)}
+                with urllib.request.urlopen(f'http://127.0.0.1:{port}/metrics') as answer:
+                    text = answer.read().decode()
+                for counter, value in (('operations_total', 2), ('octets_total', 1024)):
+                    found = re.findall(rf'weft_volume_{counter}{{volume="(.*)",operation="read"}} '
+                                       rf'{value}\n', text)
+                    assert set(found) == names and len(found) == 100, (counter, found)
 
 
 main()

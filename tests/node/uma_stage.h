@@ -71,6 +71,10 @@ static inline void cta_route_remove(void *ctx, uint32_t connection)
     note(ctx, "route-remove ");
 }
 
+static inline void cta_volume_remove(void *ctx, uint32_t volume)
+{
+}
+
 static inline void cta_route_fail(void *ctx, uint32_t connection, instant_ns now)
 {
     note(ctx, "route-fail ");
@@ -83,6 +87,7 @@ static const struct cta_for_uma fake_cta = {
     .unit_ready = cta_unit_ready,
     .route_add = cta_route_add,
     .route_remove = cta_route_remove,
+    .volume_remove = cta_volume_remove,
     .route_fail = cta_route_fail,
 };
 
