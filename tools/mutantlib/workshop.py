@@ -8,8 +8,8 @@ import re
 import shutil
 import subprocess
 
-# What only a type checker can tell from a mutant is no mutant: arguments of other types, say.
-COMPILER_FLAGS = '-w -Werror=int-conversion -Werror=incompatible-pointer-types'
+# What the compiler of a C later than ours refuses is no mutant: arguments of other types, say.
+COMPILER_FLAGS = '-Werror=int-conversion -Werror=incompatible-pointer-types'
 # Folders whose change cannot turn a killed mutant into a survivor of what is left as it was.
 NO_CODE = ('tests', 'docs', 'man')
 
