@@ -132,6 +132,14 @@ static void each_message_is_counted_in_its_class(void **state)
     c = held(craft_untagged(RDMAP_SEND, 3, 50, false, NULL, 20));
     assert_int_equal(c.n[RDMAP_HELD_SENDS], 0);
     assert_int_equal(c.n[RDMAP_HELD_SEND_OCTETS], 20);
+    static const enum rdmap_opcode ends[] = {RDMAP_SEND,      RDMAP_SEND_INV,
+                                             RDMAP_SEND_SE,   RDMAP_SEND_SE_INV,
+                                             RDMAP_IMMEDIATE, RDMAP_IMMEDIATE_SE};
+    for (unsigned i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        c = held(craft_untagged(ends[i], 3, 0, true, NULL, 8));
+        assert_int_equal(c.n[RDMAP_HELD_SENDS], 1);
+        assert_int_equal(c.n[RDMAP_HELD_SEND_OCTETS], 8);
+    }
     c = held(craft_read_request(3, f.stag, 0, 8));
     assert_int_equal(c.n[RDMAP_HELD_READ_REQUESTS], 1);
     c = held(craft_atomic_request(3, RDMAP_ATOMIC_FETCH_ADD, f.stag, 0));

@@ -35,6 +35,7 @@ static void a_write(void **state)
     static const uint8_t octets[] = {0xc1, 0x40, 1,    2,    3,    4,    0x11,
                                      0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88};
     expect_header(&tx, 10, octets, sizeof octets);
+    assert_int_equal(tx.opcode, RDMAP_WRITE);
 }
 
 static void each_kind_of_send(void **state)
@@ -182,6 +183,7 @@ static void a_read_request_and_its_response(void **state)
     rdmap_tx_read_response(&tx, 0x11, 0x22, 0x33);
     static const uint8_t response[14] = {0xc1, 0x42, [5] = 0x11, [13] = 0x22};
     expect_header(&tx, 0x33, response, sizeof response);
+    assert_int_equal(tx.opcode, RDMAP_READ_RESPONSE);
 }
 
 static void requests_of_both_kinds_share_a_queue(void **state)
