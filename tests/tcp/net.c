@@ -221,7 +221,8 @@ static void user_acts(struct net_side *side)
             return;
         }
     }
-    if (!side->has_closed && tcp_get_state(side->tcb) != TCP_STATE_SYN_SENT) {
+    bool may_close = !side->closes_last || side->has_fin;
+    if (!side->has_closed && may_close && tcp_get_state(side->tcb) != TCP_STATE_SYN_SENT) {
         side->has_closed = true;
         tcp_close(side->tcb, net->now);
     }

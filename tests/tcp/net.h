@@ -49,6 +49,7 @@ struct net_side {
     uint64_t sent;
     uint32_t record_len; // 0: no records
     bool uses_references;
+    bool closes_last; // not before the other's FIN
     bool has_closed;
 
     uint8_t *is_placed; // of the stream it receives: 0, 1 in order, 2 early
