@@ -70,10 +70,8 @@ void tcp_recovery_on_ack(struct tcp_recovery *rec, struct tcp_cc *cc, uint32_t d
             ((uint64_t)rec->delivered_len * cc->ssthresh + rec->load_len - 1) / rec->load_len;
         send = due > rec->out_len ? (uint32_t)(due - rec->out_len) : 0;
     } else { // back up to ssthresh: by what arrived, and faster only while nothing else is lost
-        uint32_t bound = minus(rec->delivered_len, rec->out_len);
-        if (is_progress) {
-            bound = larger(bound, delivered_len) + cc->mss;
-        }
+        uint32_t bound = larger(minus(rec->delivered_len, rec->out_len), delivered_len);
+        bound += is_progress ? cc->mss : 0;
         send = smaller(minus(cc->ssthresh, pipe), bound);
     }
     if (rec->out_len == 0 && send < cc->mss) {

@@ -275,6 +275,21 @@ static void recovery_sends_in_proportion_to_what_arrives(void **state)
     assert_int_equal(cc.cwnd, 10 * MSS);
 }
 
+static void what_arrives_is_replaced_even_where_more_was_sent_before(void **state)
+{
+    (void)state;
+    struct tcp_cc cc;
+    struct tcp_recovery rec = {.phase = TCP_PHASE_OPEN};
+    tcp_cc_init(&cc, TCP_CC_NEWRENO, MSS);
+    cc.cwnd = 20 * MSS;
+    tcp_recovery_enter(&rec, &cc, 1000, 1000 + 20 * MSS, 20 * MSS);
+    tcp_recovery_on_ack(&rec, &cc, MSS, 5 * MSS, true); // below ssthresh: it may catch up
+    assert_int_equal(cc.cwnd, 7 * MSS);
+    tcp_recovery_on_sent(&rec, 2 * MSS);
+    tcp_recovery_on_ack(&rec, &cc, MSS, 6 * MSS, false); // not while more is lost, but it goes on
+    assert_int_equal(cc.cwnd, 7 * MSS);
+}
+
 static void recovery_is_taken_back_only_if_all_of_it_was_needless(void **state)
 {
     (void)state;
@@ -313,6 +328,7 @@ int main(void)
         cmocka_unit_test(cubic_makes_room_when_its_window_shrinks_from_loss_to_loss),
         cmocka_unit_test(timeout_leaves_one_segment_and_halves_once),
         cmocka_unit_test(recovery_sends_in_proportion_to_what_arrives),
+        cmocka_unit_test(what_arrives_is_replaced_even_where_more_was_sent_before),
         cmocka_unit_test(recovery_is_taken_back_only_if_all_of_it_was_needless),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
