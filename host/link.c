@@ -55,10 +55,6 @@ static void patience_set(struct tcp_config *tcp, duration_ns timeout_ns)
     tcp->keepalive_count = 3;
 }
 
-// Over UDP the peer is weft, and its work requests complete when they are acknowledged: at the next
-// look, so that what the program answers meanwhile carries it.
-static const duration_ns ack_delay_udp_ns = 1;
-
 // What WEFT_FAULT says stands before the device.
 static int fault_wrap(const struct host_settings *settings, struct device **device)
 {
@@ -96,7 +92,7 @@ static int packet_create(const struct host_settings *settings, struct device *de
     config.tcp.trace = trace;
     patience_set(&config.tcp, settings->peer_timeout_ns);
     if (is_udp) {
-        config.tcp.delayed_ack_ns = ack_delay_udp_ns;
+        device_udp_tune(&config.tcp);
     }
     if (getrandom(config.secret, sizeof config.secret, 0) < 0) {
         device->ops->destroy(device);

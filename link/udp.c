@@ -363,6 +363,12 @@ static const struct device_ops udp_ops = {
     .destroy = udp_destroy,
 };
 
+void device_udp_tune(struct tcp_config *tcp)
+{
+    tcp->delayed_ack_ns = 1;
+    tcp->rto_min_ns = 10 * NS_PER_MS; // longer than most pauses of a thread that is not run
+}
+
 int device_udp_create(const struct device_udp_config *config, struct device **ret)
 {
     struct udp_device *d = calloc(1, sizeof *d);

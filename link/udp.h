@@ -11,12 +11,18 @@
 
 #include "base/trace.h"
 #include "link/device.h"
+#include "tcp/tcp.h"
 
 struct device_udp_config {
     uint32_t sndbuf_len, rcvbuf_len; // octets; 0: what is good for a whole receive window
     bool checksums;                  // compute the checksum of TCP as well
     struct trace *trace;             // may be NULL
 };
+
+// What TCP is told over UDP, where the peer is weft: it acknowledges at its next look, so that what
+// the program answers meanwhile carries it, and work requests complete when they are acknowledged;
+// and so a time-out need not wait for a peer that waits.
+void device_udp_tune(struct tcp_config *tcp);
 
 // Returns 0 or a negative errno (-EMFILE, -ENOMEM …).
 int device_udp_create(const struct device_udp_config *config, struct device **ret);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "link/udp.h"
 #include "link/wire.h"
 #include "tests/link/counted.h"
 
@@ -41,7 +42,8 @@ static struct fault_config faults_of(const char *text)
     return faults;
 }
 
-static void world_make(struct world *w, const char *faults, uint64_t rate, uint32_t queue_len)
+static void world_make_with(struct world *w, const char *faults, uint64_t rate, uint32_t queue_len,
+                            const struct tcp_config *tcp)
 {
     struct wire_config config = {.clock = clock_of,
                                  .clock_ctx = w,
@@ -49,7 +51,7 @@ static void world_make(struct world *w, const char *faults, uint64_t rate, uint3
                                  .rate = rate,
                                  .queue_len = queue_len,
                                  .mtu = MTU,
-                                 .tcp = tcp_config_default,
+                                 .tcp = *tcp,
                                  .linger_ns = 10 * NS_PER_S};
     *w = (struct world){.now = NS_PER_S};
     w->wire = wire_create(&config);
@@ -59,6 +61,11 @@ static void world_make(struct world *w, const char *faults, uint64_t rate, uint3
         w->link[i] = wire_attach(w->wire, &addr, 1);
         assert_non_null(w->link[i]);
     }
+}
+
+static void world_make(struct world *w, const char *faults, uint64_t rate, uint32_t queue_len)
+{
+    world_make_with(w, faults, rate, queue_len, &tcp_config_default);
 }
 
 static void world_end(struct world *w)
@@ -326,6 +333,30 @@ static void silent_peer_is_found_in_time(void **state)
     world_end(&w);
 }
 
+static void lost_tail_between_weft_ends_is_repaired_in_milliseconds(void **state)
+{
+    (void)state;
+    struct world w;
+    struct tcp_config tcp = tcp_config_default;
+    struct fault_config all = faults_of("loss=100%"), none = faults_of("delay=50us");
+    size_t got = 0;
+    device_udp_tune(&tcp);
+    world_make_with(&w, "delay=50us", 0, 0, &tcp);
+    world_connect(&w, 1);
+    transfer(&w, 100); // a round trip is measured
+    instant_ns begin = w.now;
+    wire_set_faults(w.wire, &all);
+    put(w.end[0], 0, 100);
+    world_step(&w);
+    wire_set_faults(w.wire, &none);
+    while (got < 100) {
+        got += get(w.end[1], got);
+        world_step(&w);
+    }
+    assert_true(w.now - begin <= 20 * NS_PER_MS);
+    world_end(&w);
+}
+
 static void connecting_to_nobody_times_out(void **state)
 {
     (void)state;
@@ -451,6 +482,7 @@ int main(void)
         cmocka_unit_test(same_seed_gives_the_same_run),
         cmocka_unit_test(connection_ends_in_order_though_packets_are_lost),
         cmocka_unit_test(silent_peer_is_found_in_time),
+        cmocka_unit_test(lost_tail_between_weft_ends_is_repaired_in_milliseconds),
         cmocka_unit_test(connecting_to_nobody_times_out),
         cmocka_unit_test(ports_are_not_shared_and_addresses_are_ours),
         cmocka_unit_test(free_ports_are_drawn),

@@ -352,6 +352,22 @@ static void without_sack(struct script *script)
     script->peer.sack_permitted = false;
 }
 
+static void timeout_that_was_not_needed_is_taken_back(void **state)
+{
+    (void)state;
+    open_with(8, NULL);
+    uint32_t cwnd = s.tcb->cc.cwnd;
+    script_wait(&s, 210 * NS_PER_MS); // the peer was not run
+    assert_int_equal(s.tcb->counters.timeouts, 1);
+    assert_int_equal(s.tcb->cc.cwnd, 1000);
+    skip_all();
+    peer_ack(&s, 9001);
+    peer_sack(&s, 9001, 1001, 2001, 0, 0); // D-SACK: it came twice
+    assert_true(s.tcb->cc.cwnd >= cwnd);
+    assert_true(s.tcb->cc.ssthresh >= cwnd);
+    script_close(&s);
+}
+
 static void three_duplicate_acks_do_without_sack(void **state)
 {
     (void)state;
@@ -434,6 +450,7 @@ int main(void)
         cmocka_unit_test(peer_that_reneges_gets_again_what_it_had_sacked),
         cmocka_unit_test(what_the_link_takes_of_reneged_octets_is_what_was_sent),
         cmocka_unit_test(recovery_that_was_not_needed_is_taken_back),
+        cmocka_unit_test(timeout_that_was_not_needed_is_taken_back),
         cmocka_unit_test(three_duplicate_acks_do_without_sack),
         cmocka_unit_test(duplicate_acks_let_new_octets_go),
         cmocka_unit_test(duplicate_acks_do_not_make_the_window_grow),
