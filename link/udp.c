@@ -366,7 +366,8 @@ static const struct device_ops udp_ops = {
 void device_udp_tune(struct tcp_config *tcp)
 {
     tcp->delayed_ack_ns = 1;
-    tcp->rto_min_ns = 10 * NS_PER_MS; // longer than most pauses of a thread that is not run
+    // Longer than most pauses of a thread that is not run.
+    tcp->rto_min_ns = tcp->rto_slack_ns = 10 * NS_PER_MS;
 }
 
 int device_udp_create(const struct device_udp_config *config, struct device **ret)

@@ -3,11 +3,11 @@
 // Gains of the two averages (RFC 6298 section 2.3): alpha 1/8, beta 1/4; and K.
 enum { ALPHA_SHIFT = 3, BETA_SHIFT = 2, K = 4 };
 
-#define GRANULARITY_NS (1 * NS_PER_US)
-
-void tcp_rtt_init(struct tcp_rtt *rtt, duration_ns rto_min_ns)
+void tcp_rtt_init(struct tcp_rtt *rtt, duration_ns rto_min_ns, duration_ns rto_slack_ns)
 {
-    *rtt = (struct tcp_rtt){.rto_min_ns = rto_min_ns, .rto_initial_ns = TCP_RTO_INITIAL_NS};
+    *rtt = (struct tcp_rtt){.rto_min_ns = rto_min_ns,
+                            .rto_slack_ns = rto_slack_ns,
+                            .rto_initial_ns = TCP_RTO_INITIAL_NS};
 }
 
 void tcp_rtt_on_syn_lost(struct tcp_rtt *rtt)
@@ -54,7 +54,7 @@ void tcp_rtt_end_back_off(struct tcp_rtt *rtt)
 duration_ns tcp_rtt_rto(const struct tcp_rtt *rtt)
 {
     duration_ns spread = K * rtt->rttvar_ns;
-    duration_ns rto = rtt->srtt_ns + (spread > GRANULARITY_NS ? spread : GRANULARITY_NS);
+    duration_ns rto = rtt->srtt_ns + (spread > rtt->rto_slack_ns ? spread : rtt->rto_slack_ns);
     rto = rtt->srtt_ns == 0 ? rtt->rto_initial_ns : rto;
     rto = rto > rtt->rto_min_ns ? rto : rtt->rto_min_ns;
     for (unsigned i = 0; i < rtt->backoff && rto < TCP_RTO_MAX_NS; i++) {

@@ -16,6 +16,7 @@ struct tcp_rtt {
     duration_ns srtt_ns; // 0: no sample yet
     duration_ns rttvar_ns;
     duration_ns rto_min_ns;
+    duration_ns rto_slack_ns; // G
     duration_ns rto_initial_ns;
     unsigned backoff; // how often the time-out was doubled
 
@@ -23,7 +24,8 @@ struct tcp_rtt {
     instant_ns window_began;
 };
 
-void tcp_rtt_init(struct tcp_rtt *rtt, duration_ns rto_min_ns);
+// As in struct tcp_config.
+void tcp_rtt_init(struct tcp_rtt *rtt, duration_ns rto_min_ns, duration_ns rto_slack_ns);
 
 // The SYN had to be sent again (RFC 6298 section 5.7).
 void tcp_rtt_on_syn_lost(struct tcp_rtt *rtt);

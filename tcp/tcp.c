@@ -24,6 +24,7 @@ const struct tcp_config tcp_config_default = {
     .cc = TCP_CC_CUBIC,
     .delayed_ack_ns = 25 * NS_PER_MS,
     .rto_min_ns = 200 * NS_PER_MS,
+    .rto_slack_ns = 1 * NS_PER_US,
     .connect_timeout_ns = 180 * NS_PER_S,
     .user_timeout_ns = 300 * NS_PER_S,
     .keepalive_interval_ns = 75 * NS_PER_S,
@@ -70,7 +71,7 @@ struct tcb *tcp_create(const struct tcp_config *config)
     tcb->config = *config;
     tcp_timers_stop_all(&tcb->timers);
     tcb->rto_at = INSTANT_NEVER;
-    tcp_rtt_init(&tcb->rtt, config->rto_min_ns);
+    tcp_rtt_init(&tcb->rtt, config->rto_min_ns, config->rto_slack_ns);
     tcp_cc_init(&tcb->cc, config->cc, config->mss);
     return tcb;
 }

@@ -76,6 +76,7 @@ struct tcp_config {
     bool nagle;                     // RFC 9293 section 3.7.4; off by default
     duration_ns delayed_ack_ns;     // at most 500 ms; 0: every segment is acknowledged at once
     duration_ns rto_min_ns;         // RFC 6298 says 1 s; the default is 200 ms
+    duration_ns rto_slack_ns;       // by so much at least it is longer than a round trip (its G)
     duration_ns connect_timeout_ns; // from SYN to ESTABLISHED
     duration_ns user_timeout_ns;    // what was sent stays unacknowledged: over (RFC 5482, R2)
     bool user_timeout_when_shut;    // it bounds a shut window, too, though the peer answers probes;

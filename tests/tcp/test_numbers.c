@@ -75,7 +75,7 @@ static void timeout_follows_the_formulas(void **state)
 {
     (void)state;
     struct tcp_rtt rtt;
-    tcp_rtt_init(&rtt, 1000);
+    tcp_rtt_init(&rtt, 1000, NS_PER_US);
     assert_int_equal(tcp_rtt_rto(&rtt), NS_PER_S); // before any sample
     tcp_rtt_on_sample(&rtt, 80 * NS_PER_MS);
     assert_int_equal(rtt.srtt_ns, 80 * NS_PER_MS);
@@ -91,7 +91,7 @@ static void timeout_has_bounds_and_doubles_between_them(void **state)
 {
     (void)state;
     struct tcp_rtt rtt;
-    tcp_rtt_init(&rtt, 200 * NS_PER_MS);
+    tcp_rtt_init(&rtt, 200 * NS_PER_MS, NS_PER_US);
     tcp_rtt_on_sample(&rtt, 1000);
     assert_int_equal(tcp_rtt_rto(&rtt), 200 * NS_PER_MS);
     for (unsigned i = 0; i < 100; i++) {
@@ -104,11 +104,22 @@ static void timeout_has_bounds_and_doubles_between_them(void **state)
     assert_int_equal(tcp_rtt_rto(&rtt), 400 * NS_PER_MS);
 }
 
+static void timeout_is_longer_than_a_round_trip_that_never_varies(void **state)
+{
+    (void)state;
+    struct tcp_rtt rtt;
+    tcp_rtt_init(&rtt, 10 * NS_PER_MS, 5 * NS_PER_MS);
+    for (unsigned i = 0; i < 100; i++) {
+        tcp_rtt_on_sample(&rtt, 20 * NS_PER_MS);
+    }
+    assert_int_equal(tcp_rtt_rto(&rtt), 25 * NS_PER_MS);
+}
+
 static void no_round_trip_is_too_short(void **state)
 {
     (void)state;
     struct tcp_rtt rtt;
-    tcp_rtt_init(&rtt, 0);
+    tcp_rtt_init(&rtt, 0, NS_PER_US);
     for (unsigned i = 0; i < 100; i++) {
         tcp_rtt_on_sample(&rtt, 0);
         tcp_rtt_on_least(&rtt, 0, i);
@@ -122,7 +133,7 @@ static void least_round_trip_is_forgotten_after_two_windows(void **state)
 {
     (void)state;
     struct tcp_rtt rtt;
-    tcp_rtt_init(&rtt, 0);
+    tcp_rtt_init(&rtt, 0, NS_PER_US);
     tcp_rtt_on_least(&rtt, 10, 0);
     tcp_rtt_on_least(&rtt, 100, TCP_MIN_RTT_AGE_NS);
     assert_int_equal(tcp_rtt_least(&rtt), 10);
@@ -317,6 +328,7 @@ int main(void)
         cmocka_unit_test(number_from_the_wire_is_the_nearest),
         cmocka_unit_test(timeout_follows_the_formulas),
         cmocka_unit_test(timeout_has_bounds_and_doubles_between_them),
+        cmocka_unit_test(timeout_is_longer_than_a_round_trip_that_never_varies),
         cmocka_unit_test(no_round_trip_is_too_short),
         cmocka_unit_test(least_round_trip_is_forgotten_after_two_windows),
         cmocka_unit_test(initial_window_is_that_of_rfc_6928),
