@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 """Many clients and many volumes: none of them can keep an RTA from coming back."""
 
+import contextlib
 import json
+import struct
 import time
 
+import nvme_host
 from crowd import Crowd
-from serving import Node, case, main, os, signal, until, weft
+from serving import (Node, case, free_port, main, need, os, signal, subprocess, until,
+                     weft)
 
-CLIENTS = 240
+CLIENTS = 1024
+HOSTS, QUEUES = 64, 16
 
 
 def status(node):
@@ -40,9 +45,53 @@ def comes_back(node, crowd, deaths=3):
 
 @case
 def a_crowd_of_clients_outlives_its_rta():
-    with Node('ram:1M') as node, Crowd(node, CLIENTS) as crowd:
+    """And fio, which verifies what it writes."""
+    need('fio')
+    with Node('ram:64M') as node, Crowd(node, CLIENTS - 1) as crowd:
+        load = subprocess.Popen(
+            ['fio', '--name=judge', '--ioengine=nbd', f'--uri={node.uri()}', '--offset=1M',
+             '--size=32M', '--rw=randwrite', '--bs=4k-64k', '--iodepth=16', '--time_based',
+             '--runtime=3', '--verify=crc32c', '--verify_fatal=1', '--verify_backlog=128',
+             '--verify_state_save=0', '--minimal'],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        until(lambda: status(node)['connections'] == CLIENTS)
         comes_back(node, crowd)
+        _, said = load.communicate(timeout=60)
+        assert load.returncode == 0, said
         assert restarts(node) == 3
+
+
+def block_of(queue):
+    return struct.pack('<I', queue) * 128
+
+
+def ask_all(queues, opcode):
+    for at, queue in enumerate(queues):
+        is_write = opcode == nvme_host.WRITE
+        where = (nvme_host.in_capsule if is_write else nvme_host.transport)(512)
+        queue.capsule(nvme_host.rw(opcode, at, 1, where), block_of(at) if is_write else b'')
+
+
+@case
+def a_crowd_of_hosts_outlives_its_rta():
+    """As many hosts with as many queues: a write of each is under way when the RTA dies."""
+    port = free_port()
+    with Node('ram:1M', f'--nvme-tcp=127.0.0.1:{port}') as node, contextlib.ExitStack() as stack:
+        nqn = 'nqn.2014-08.org.nvmexpress:uuid:' + status(node)['volumes'][0]['uuid']
+        queues = [queue for host in range(HOSTS) for queue in stack.enter_context(
+            nvme_host.session(('127.0.0.1', port), nqn, QUEUES, host=f'nqn.2026-11.test:{host}',
+                              hostid=struct.pack('<QQ', 1, host)))[1:]]
+        assert len(queues) == HOSTS * QUEUES
+        for _ in range(2):
+            ask_all(queues, nvme_host.WRITE)
+            kill_rtas(node)
+            assert {queue.answer().status for queue in queues} == {0}
+            ask_all(queues, nvme_host.READ)
+            kill_rtas(node)
+            for at, queue in enumerate(queues):
+                answer = queue.answer()
+                assert (answer.status, answer.data) == (0, block_of(at)), at
+        assert restarts(node) == 4
 
 
 @case
