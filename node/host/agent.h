@@ -106,6 +106,13 @@ bool host_units_sleep(struct host *host);
 void host_units_wake(struct host *host);
 void host_units_close(struct host *host);
 
+// ---- descriptor_limit.c
+
+// As many as this process may have.
+void host_descriptors_raise(void);
+// 0, or -EMFILE with the reason: they are too few for the volumes.
+int host_descriptors_check(const struct host_config *config, struct why *ret_why);
+
 // ---- identity.c
 
 void host_identify(void *ctx, const struct volume_profile *profile, struct volume_identity *ret);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include <uuid/uuid.h>
@@ -410,7 +409,13 @@ static int host_setup(struct host *host)
         return -ENOMEM;
     }
     pool_look(host);
-    int error = segment_create("weft-pool", host->config->pool_len, &host->pool);
+    struct why why;
+    int error = host_descriptors_check(host->config, &why);
+    if (error != 0) {
+        say_failure("cannot serve", "this process", why.text, remedy_of_want(error));
+        return error;
+    }
+    error = segment_create("weft-pool", host->config->pool_len, &host->pool);
     if (error == 0) {
         error = agents_create(host);
     }
@@ -427,16 +432,6 @@ static int host_setup(struct host *host)
     }
     host->control = control_create(host);
     return volumes_add(host);
-}
-
-// Clients and units need more descriptors than a process has by habit.
-static void descriptors_raise(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
 }
 
 // A client that has gone, and a limit on the size of files, are errors of a write and not the end.
@@ -475,7 +470,7 @@ int host_run(const struct host_config *config)
     host->signal_fd = host->captive_fd = -1;
     host->exit_status = EXIT_FAILURE;
     host->stop_by_ns = INSTANT_NEVER;
-    descriptors_raise();
+    host_descriptors_raise();
     signals_ignore();
     if (host_setup(host) == 0) {
         uma_start(host->uma, loop_now(host->loop));

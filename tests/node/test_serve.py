@@ -162,6 +162,20 @@ def a_captive_command_has_the_last_word():
 
 
 @case
+def volumes_that_need_more_descriptors_than_there_may_be_are_refused_at_once():
+    with folder() as place:
+        volumes_of = [f'v{i}=null:1M' for i in range(100)]
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))
+        expect_error(weft('serve', f'--nbd=unix:{place}/socket', *volumes_of, preexec_fn=limit), 1,
+                     '100 volumes need about', 'the limit is 300', 'ulimit -n')
+        result = weft('serve', f'--nbd=unix:{place}/socket', '--quiet', '--rta=one', '--run=true',
+                      *volumes_of, preexec_fn=limit)
+        assert result.returncode == 0, result
+
+
+@case
 def names_are_given_or_derived():
     with folder() as place:
         path = pathlib.Path(place, 'my disk.img')

@@ -1,0 +1,52 @@
+// How many descriptors the process may have, and whether they are enough for its volumes.
+
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "node/host/agent.h"
+
+enum {
+    OF_UNIT = 5,           // a process, its socket, its bus, two bells
+    OF_VOLUME = 1,         // a keepsake
+    OF_VOLUME_IN_HOST = 4, // a device, its engine
+    OF_NODE = 64,          // listeners, the first clients, a process that is being started
+};
+
+// Clients and units need more descriptors than a process has by habit.
+void host_descriptors_raise(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static bool shares_unit(const struct host_config *config, size_t index)
+{
+    const char *unit = config->volumes[index].unit;
+    for (size_t i = 0; i < index; i++) {
+        bool is_same = strcmp(config->volumes[i].unit, unit) == 0;
+        if (is_same && (unit[0] != '\0' || config->rta != HOST_RTA_EACH)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int host_descriptors_check(const struct host_config *config, struct why *ret_why)
+{
+    struct rlimit limit;
+    size_t of_volume = OF_VOLUME + (config->rta == HOST_RTA_HOST ? OF_VOLUME_IN_HOST : 0);
+    size_t needed = OF_NODE + config->volume_count * of_volume;
+    for (size_t i = 0; i < config->volume_count; i++) {
+        needed += shares_unit(config, i) ? 0 : OF_UNIT;
+    }
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || needed <= limit.rlim_cur) {
+        return 0;
+    }
+    why_say(ret_why, "%zu volumes need about %zu open files, and the limit is %llu",
+            config->volume_count, needed, (unsigned long long)limit.rlim_cur);
+    return -EMFILE;
+}
