@@ -30,6 +30,13 @@ void nbd_touch(struct nbd_connection *c)
     }
 }
 
+bool nbd_is_there(const struct nbd *nbd, const struct resource *row, const struct client *client)
+{
+    bool is_probed = row->profile.block_size > 0; // the volume may be empty
+    return row->state != RESOURCE_FAILED && is_probed &&
+           nbd->parts.uma->may_see(nbd->parts.uma_ctx, row->volume, client);
+}
+
 const struct resource *nbd_volume(const struct nbd *nbd, const char *name,
                                   const struct client *client)
 {
@@ -38,8 +45,7 @@ const struct resource *nbd_volume(const struct nbd *nbd, const char *name,
     for (size_t i = 0; i < table->count; i++) {
         const struct resource *row = &table->rows[i];
         bool is_named = *name == '\0' || strcmp(row->name, name) == 0;
-        bool is_there = row->state != RESOURCE_FAILED && row->profile.size > 0;
-        if (is_named && is_there && parts->uma->may_see(parts->uma_ctx, row->volume, client)) {
+        if (is_named && nbd_is_there(nbd, row, client)) {
             return row;
         }
     }

@@ -86,7 +86,9 @@ struct nbd_connection {
     struct nbd_request *writing; // what comes next on the socket is its data
     bool may_fill;               // and there is a buffer for it
     uint64_t filled;
-    uint64_t skip;                // octets to be dropped: data of a write that was refused
+    uint64_t skip;               // octets to be dropped: data of a write that was refused,
+    struct nbd_request *refused; // which is answered when they have come, with
+    uint32_t refused_error;
     struct nbd_request *requests; // NBD_REQUEST_MAX
     struct list_link free;
     struct list_link replies;
@@ -145,6 +147,8 @@ void nbd_abandon(struct nbd_connection *c, instant_ns now);
 
 // Something is to be sent, or the state changed: looked at when the batch ends.
 void nbd_touch(struct nbd_connection *c);
+// Is there an export of this volume for the client?
+bool nbd_is_there(const struct nbd *nbd, const struct resource *row, const struct client *client);
 // The volume that a client means. NULL: none.
 const struct resource *nbd_volume(const struct nbd *nbd, const char *name,
                                   const struct client *client);

@@ -125,7 +125,7 @@ static uint16_t transmission_flags(const struct nbd_connection *c, uint32_t abil
         {VOLUME_CAN_ZERO_FAST, NBD_FLAG_SEND_FAST_ZERO},
         {VOLUME_IS_ROTATIONAL, NBD_FLAG_ROTATIONAL},
     };
-    uint16_t flags = NBD_FLAG_HAS_FLAGS | NBD_FLAG_CAN_MULTI_CONN;
+    uint16_t flags = NBD_FLAG_HAS_FLAGS | NBD_FLAG_CAN_MULTI_CONN | NBD_FLAG_SEND_CACHE;
     for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
         flags |= (abilities & table[i].ability) != 0 ? table[i].flag : 0;
     }
@@ -237,7 +237,7 @@ static enum nbd_verdict on_list(struct nbd_connection *c, struct option option)
     }
     for (size_t i = 0; i < table->count; i++) {
         const struct resource *row = &table->rows[i];
-        if (!parts->uma->may_see(parts->uma_ctx, row->volume, &c->connect.client)) {
+        if (!nbd_is_there(c->nbd, row, &c->connect.client)) {
             continue;
         }
         uint32_t len = (uint32_t)strlen(row->name);
@@ -262,6 +262,7 @@ static enum nbd_verdict on_context(struct nbd_connection *c, struct option optio
 {
     char name[VOLUME_NAME_MAX];
     bool is_listing = option.number == NBD_OPT_LIST_META_CONTEXT;
+    c->has_context = c->has_context && is_listing; // a choice that fails leaves none
     const uint8_t *count = name_take(&option, name) ? take(&option, 4) : NULL;
     if (count == NULL || !c->is_structured) {
         return refuse(c, option.number, NBD_REP_INVALID, "malformed, or before structured replies");
@@ -288,7 +289,7 @@ static enum nbd_verdict on_context(struct nbd_connection *c, struct option optio
         put_be32(out, is_listing ? 0 : CONTEXT_ID);
         memcpy(out + 4, context_name, CONTEXT_NAME_LEN);
     }
-    c->has_context = is_listing ? c->has_context : is_wanted;
+    c->has_context = c->has_context || (is_wanted && !is_listing);
     return answer(c, option.number, NBD_REP_ACK);
 }
 

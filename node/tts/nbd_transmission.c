@@ -94,10 +94,23 @@ static void answer_error(struct nbd_request *r, uint32_t error)
     reply_queue(r);
 }
 
-static uint32_t written_errno(const struct nbd_request *r, enum node_completion completion)
+// Clients may take an answer amid their data for a breach of the protocol.
+static void answer_behind_data(struct nbd_request *r, uint64_t data_len, uint32_t error)
 {
-    bool is_beyond = completion == NODE_RANGE && r->command != NBD_CMD_READ;
-    return is_beyond ? NBD_ENOSPC : errno_of[completion];
+    struct nbd_connection *c = r->connection;
+    if (data_len == 0) {
+        answer_error(r, error);
+        return;
+    }
+    c->skip = data_len;
+    c->refused = r;
+    c->refused_error = error;
+}
+
+static uint32_t completion_errno(const struct nbd_request *r, enum node_completion completion)
+{
+    bool needs_space = r->command == NBD_CMD_WRITE || r->command == NBD_CMD_WRITE_ZEROES;
+    return completion == NODE_RANGE && needs_space ? NBD_ENOSPC : errno_of[completion];
 }
 
 static void answer_read(struct nbd_request *r)
@@ -168,6 +181,9 @@ static void on_transfer(void *ctx, struct service_request *service, instant_ns n
         request_free(r);
     } else if (r->command == NBD_CMD_READ) {
         answer_read(r);
+    } else if (r->command == NBD_CMD_CACHE) { // it was read: that is all
+        transferred(r, NODE_OK, now);
+        answer_error(r, NBD_OK);
     } else {
         answer_extents(r);
     }
@@ -177,17 +193,17 @@ static void on_complete(void *ctx, struct service_request *service, instant_ns n
 {
     struct nbd_request *r = LIST_ENTRY(service, struct nbd_request, service);
     struct nbd_connection *c = r->connection;
-    if (c->writing == r && c->state != NBD_ENDING) {
-        // Refused before its data were fetched: they are dropped as they come.
-        c->skip = r->service.data_len - (c->may_fill ? c->filled : 0);
+    uint64_t unread = 0;
+    if (c->state == NBD_ENDING) {
+        request_free(r);
+        return;
+    }
+    if (c->writing == r) { // refused before its data were fetched
+        unread = r->service.data_len - (c->may_fill ? c->filled : 0);
         c->writing = NULL;
         c->may_fill = false;
     }
-    if (c->state == NBD_ENDING) {
-        request_free(r);
-    } else {
-        answer_error(r, written_errno(r, service->completion));
-    }
+    answer_behind_data(r, unread, completion_errno(r, service->completion));
 }
 
 const struct tts_for_cta nbd_for_cta = {
@@ -207,6 +223,7 @@ static const struct command_facts {
     [NBD_CMD_WRITE] = {true, NODE_WRITE, NBD_CMD_FLAG_FUA, true},
     [NBD_CMD_FLUSH] = {true, NODE_FLUSH, NBD_CMD_FLAG_FUA, false},
     [NBD_CMD_TRIM] = {true, NODE_TRIM, NBD_CMD_FLAG_FUA, true},
+    [NBD_CMD_CACHE] = {true, NODE_READ, NBD_CMD_FLAG_FUA, true},
     [NBD_CMD_WRITE_ZEROES] = {true, NODE_WRITE_ZEROES,
                               NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_FAST_ZERO,
                               true},
@@ -258,8 +275,11 @@ static void request_submit(struct nbd_connection *c, struct nbd_request *r, uint
                                           .offset = facts->has_length ? offset : 0,
                                           .len = facts->has_length ? length : 0,
                                           .deadline = INSTANT_NEVER};
-    if (r->command == NBD_CMD_READ || r->command == NBD_CMD_WRITE) {
-        r->service.data_len = length;
+    if (r->command == NBD_CMD_CACHE && length > NODE_TRANSFER_MAX) {
+        r->service.len = NODE_TRANSFER_MAX; // it is advice
+    }
+    if (facts->operation == NODE_READ || facts->operation == NODE_WRITE) {
+        r->service.data_len = (uint32_t)r->service.len;
     } else if (r->command == NBD_CMD_BLOCK_STATUS) {
         r->service.data_len = NBD_EXTENT_MAX * sizeof(struct node_extent);
     }
@@ -300,8 +320,7 @@ static enum nbd_verdict take_request(struct nbd_connection *c, instant_ns now)
     c->nbd->counters.requests++;
     uint32_t error = request_error(c, r, length);
     if (error != NBD_OK) {
-        c->skip = r->command == NBD_CMD_WRITE ? length : 0;
-        answer_error(r, error);
+        answer_behind_data(r, is_write ? length : 0, error);
     } else {
         request_submit(c, r, get_be64(at + NBD_REQUEST_OFF_OFFSET), length, now);
     }
@@ -316,7 +335,13 @@ static enum nbd_verdict drop_data(struct nbd_connection *c)
     uint64_t part = there < c->skip ? there : c->skip;
     c->in_at += (uint32_t)part;
     c->skip -= part;
-    return c->skip > 0 ? NBD_NEEDS_MORE : NBD_GOES_ON;
+    if (c->skip > 0) {
+        return NBD_NEEDS_MORE;
+    }
+    struct nbd_request *refused = c->refused;
+    c->refused = NULL;
+    answer_error(refused, c->refused_error);
+    return NBD_GOES_ON;
 }
 
 static void data_filled(struct nbd_connection *c, instant_ns now)
@@ -434,6 +459,10 @@ void nbd_abandon(struct nbd_connection *c, instant_ns now)
             transferred(r, NODE_TRANSFER, now);
         }
         request_free(r);
+    }
+    if (c->refused != NULL) {
+        request_free(c->refused);
+        c->refused = NULL;
     }
     if (c->writing != NULL && c->may_fill) {
         transferred(c->writing, NODE_TRANSFER, now); // its completion follows

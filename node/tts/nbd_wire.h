@@ -52,6 +52,7 @@ enum nbd_transmission_flag {
     NBD_FLAG_SEND_WRITE_ZEROES = 1 << 6,
     NBD_FLAG_SEND_DF = 1 << 7,
     NBD_FLAG_CAN_MULTI_CONN = 1 << 8,
+    NBD_FLAG_SEND_CACHE = 1 << 10,
     NBD_FLAG_SEND_FAST_ZERO = 1 << 11,
 };
 
@@ -61,6 +62,7 @@ enum nbd_command {
     NBD_CMD_DISC = 2,
     NBD_CMD_FLUSH = 3,
     NBD_CMD_TRIM = 4,
+    NBD_CMD_CACHE = 5,
     NBD_CMD_WRITE_ZEROES = 6,
     NBD_CMD_BLOCK_STATUS = 7,
 };

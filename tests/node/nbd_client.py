@@ -6,9 +6,9 @@ import struct
 MAGIC, OPTION, REPLY = 0x4e42444d41474943, 0x49484156454f5054, 0x3e889045565a9
 REQUEST, SIMPLE, STRUCTURED = 0x25609513, 0x67446698, 0x668e33ef
 EXPORT_NAME, ABORT, LIST, STARTTLS, INFO, GO, STRUCTURE, SET_CONTEXT = 1, 2, 3, 5, 6, 7, 8, 10
-ACK, SERVER, INFORMATION = 1, 2, 3
+ACK, SERVER, INFORMATION, CONTEXT = 1, 2, 3, 4
 UNSUPPORTED, INVALID, UNKNOWN, TOO_BIG = (1 << 31 | code for code in (1, 3, 6, 9))
-READ, WRITE, DISCONNECT, FLUSH, TRIM, ZEROES, STATUS = 0, 1, 2, 3, 4, 6, 7
+READ, WRITE, DISCONNECT, FLUSH, TRIM, CACHE, ZEROES, STATUS = 0, 1, 2, 3, 4, 5, 6, 7
 EPERM, EINVAL, ENOSPC, EOVERFLOW = 1, 22, 28, 75
 
 
@@ -55,6 +55,16 @@ class Client:
         assert (magic, option) == (REPLY, number)
         return kind, self.take(length)
 
+    def set_context(self, *queries, name=b''):
+        """The types of the replies."""
+        self.option(SET_CONTEXT, struct.pack('>I', len(name)) + name +
+                    struct.pack('>I', len(queries)) +
+                    b''.join(struct.pack('>I', len(query)) + query for query in queries))
+        kinds = []
+        while not kinds or kinds[-1] == CONTEXT:
+            kinds.append(self.reply(SET_CONTEXT)[0])
+        return kinds
+
     def go(self, name=b'', structured=False):
         if structured:
             self.option(STRUCTURE)
@@ -65,6 +75,8 @@ class Client:
             if kind != INFORMATION:
                 assert kind == ACK, (hex(kind), data)
                 return self
+            if data[:2] == b'\0\0':
+                self.size, self.flags = struct.unpack('>QH', data[2:])
 
     def request(self, command, offset=0, length=0, flags=0, cookie=7, data=b''):
         self.put(struct.pack('>IHHQQI', REQUEST, flags, command, cookie, offset, length) + data)

@@ -2,14 +2,15 @@
 """The NBD TTS against clients that do not keep to the protocol, and those that do so oddly."""
 
 import contextlib
+import select
 import signal
 import struct
 
-from nbd_client import (ABORT, ACK, DISCONNECT, EINVAL, ENOSPC, EOVERFLOW, EPERM, EXPORT_NAME, GO,
-                        INFO, INVALID, LIST, OPTION, READ, REQUEST, SERVER, SET_CONTEXT, SIMPLE,
-                        STARTTLS, STATUS, STRUCTURE, TOO_BIG, TRIM, UNKNOWN, UNSUPPORTED, WRITE,
-                        ZEROES, Client)
-from serving import Node, case, main, until
+from nbd_client import (ABORT, ACK, CACHE, CONTEXT, DISCONNECT, EINVAL, ENOSPC, EOVERFLOW, EPERM,
+                        EXPORT_NAME, GO, INFO, INVALID, LIST, OPTION, READ, REQUEST, SERVER,
+                        SET_CONTEXT, SIMPLE, STARTTLS, STATUS, STRUCTURE, TOO_BIG, TRIM, UNKNOWN,
+                        UNSUPPORTED, WRITE, ZEROES, Client)
+from serving import Node, case, folder, main, until
 
 
 def still_serves(node):
@@ -96,12 +97,91 @@ def requests_without_sense_are_answered_and_no_more(node):
                 (READ, 1 << 20, 1, 0, b'', EINVAL), (READ, (1 << 64) - 1, 2, 0, b'', EINVAL),
                 (READ, 0, 0, 0, b'', EINVAL), (READ, 0, (32 << 20) + 1, 0, b'', EOVERFLOW),
                 (WRITE, 1 << 20, 5, 0, b'12345', ENOSPC), (WRITE, 0, 5, 1 << 9, b'12345', EINVAL),
-                (TRIM, 0, 2 << 20, 0, b'', ENOSPC), (99, 0, 0, 0, b'', EINVAL),
-                (STATUS, 0, 512, 0, b'', EINVAL), (5, 0, 512, 0, b'', EINVAL)):
+                (ZEROES, 1 << 20, 5, 0, b'', ENOSPC),
+                (TRIM, 0, 2 << 20, 0, b'', EINVAL), (99, 0, 0, 0, b'', EINVAL),
+                (CACHE, 1 << 20, 1, 0, b'', EINVAL), (CACHE, 0, 0, 0, b'', EINVAL),
+                (STATUS, 0, 512, 0, b'', EINVAL)):
             client.request(command, offset, length, flags, data=data)
             assert client.answer()[0] == error, (command, offset, length)
         client.request(READ, 0, 512)
         assert client.answer(512)[0] == 0
+
+
+@on_node
+def a_refused_write_is_answered_behind_its_data(node):
+    with Client(node).go() as client:
+        for length in ((32 << 20) + 1, 48 << 20):
+            client.request(WRITE, 0, length)
+            client.put(bytes(length - 1))
+            assert not select.select([client.socket], [], [], 0.2)[0]
+            client.put(b'x')
+            assert client.answer() == (EOVERFLOW, b'')
+    with Node('--read-only', 'ram:1M') as other, Client(other).go() as client:
+        client.request(WRITE, 0, 1 << 20)
+        client.put(bytes((1 << 20) - 1))
+        assert not select.select([client.socket], [], [], 0.2)[0]
+        client.put(b'x')
+        assert client.answer() == (EPERM, b'')
+
+
+@on_node
+def a_context_is_had_by_its_whole_name_alone(node):
+    with Client(node) as client:
+        assert client.set_context(b'base:allocation') == [INVALID]
+        client.option(STRUCTURE)
+        assert client.reply(STRUCTURE)[0] == ACK
+        for query in (b'base:allocatiom', b'qemu:allocation', b'base:', b'base:allocation2', b''):
+            assert client.set_context(query) == [ACK], query
+        assert client.set_context(b'base:nothing', b'base:allocation') == [CONTEXT, ACK]
+        client.go()
+        client.request(STATUS, 0, 1 << 20)
+        assert client.chunk()[:2] == (1, 5)
+        for offset, length in ((1 << 20, 1), (0, (1 << 20) + 1)):
+            client.request(STATUS, offset, length)
+            flags, kind, payload = client.chunk()
+            assert (flags, kind, payload[:4]) == (1, 0x8001, struct.pack('>I', EINVAL))
+
+
+@on_node
+def a_choice_of_contexts_that_fails_leaves_none(node):
+    for spoil in (lambda client: client.set_context(b'base:allocation', name=b'no!'),
+                  lambda client: client.set_context(b'base:nothing'),
+                  lambda client: (client.option(SET_CONTEXT, b'x'), client.reply(SET_CONTEXT))):
+        with Client(node) as client:
+            client.option(STRUCTURE)
+            assert client.reply(STRUCTURE)[0] == ACK
+            assert client.set_context(b'base:allocation') == [CONTEXT, ACK]
+            spoil(client)
+            client.go()
+            client.request(STATUS, 0, 512)
+            flags, kind, payload = client.chunk()
+            assert (flags, kind, payload[:4]) == (1, 0x8001, struct.pack('>I', EINVAL))
+
+
+@case
+def a_cache_request_reads_ahead():
+    with Node('ram:64M') as node, Client(node).go() as client:
+        assert client.flags & 1 << 10
+        for offset, length in ((0, 4096), (1, 1), (0, 64 << 20)):
+            client.request(CACHE, offset, length)
+            assert client.answer() == (0, b'')
+        until(lambda: node.status()['pool_taken'] == 0)
+        assert node.status()['volumes'][0]['octets']['read'] == 4096 + 1 + (32 << 20)
+
+
+@case
+def an_empty_file_is_an_export():
+    with folder() as place:
+        path = place / 'empty'
+        path.write_bytes(b'')
+        with Node(path) as node:
+            with Client(node) as client:
+                client.option(LIST)
+                assert client.reply(LIST) == (SERVER, b'\0\0\0\5empty')
+            with Client(node).go(b'empty') as client:
+                assert client.size == 0
+                client.request(READ, 0, 1)
+                assert client.answer()[0] == EINVAL
 
 
 @on_node
