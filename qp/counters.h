@@ -17,6 +17,7 @@
     X(recv_errors, "receive work requests that failed")                            \
     X(rnr_stored, "messages that came before their receive and were stored")       \
     X(rnr_stalls, "times that the store was full and reading stopped")             \
+    X(held_requests, "requests that waited as Sends before them did")              \
     X(rnr_timeouts, "times that no receive was posted for too long")               \
     X(fence_waits, "times that a fenced work request had to wait")                 \
     X(ord_waits, "times that a read or atomic had to wait for the ORD limit")      \

@@ -120,6 +120,7 @@ struct peer_request {
     bool is_posted; // it is here; the doorbell may not have rung yet
     bool is_atomic;
     uint64_t end;                       // placed beyond a hole: position in the stream behind it
+    uint32_t send_msn;                  // delivered: of the Send behind it
     struct rdmap_atomic_request atomic; // as it came
     uint32_t length;                    // reads: octets
     uint32_t sent_len;                  // reads: of them put
@@ -190,6 +191,7 @@ struct qp {
     struct peer_request *peer_requests; // a ring
     uint32_t peer_request_capacity;
     uint32_t peer_request_head, peer_request_count;
+    uint32_t peer_request_held_count; // delivered behind those: they wait as Sends before them do
     uint32_t ird;
     bool serves_none; // see qp_serve_none
 
@@ -309,6 +311,8 @@ enum rdmap_refusal notice_deliver(struct qp *qp, const struct extension_message 
 enum rdmap_refusal responder_post(struct qp *qp, const struct rdmap_arrival *arrival);
 // The doorbell for the next slot: its request is processed.
 enum rdmap_refusal responder_deliver(struct qp *qp, const struct rdmap_arrival *arrival);
+// Those that waited for Sends before them, which have found their receives since.
+void responder_ring_held(struct qp *qp);
 void responder_forget(struct qp *qp);
 enum place_verdict responder_place_early(struct qp *qp, const struct rdmap_arrival *arrival,
                                          uint64_t end);

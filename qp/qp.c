@@ -170,7 +170,7 @@ struct qp_attributes qp_query(const struct qp *qp)
         .sq_count = wqe_ring_posted(&qp->sq) - wqe_ring_head(&qp->sq),
         .rq_count = rq_count(qp),
         .reads_outstanding = qp->request_count,
-        .reads_due = qp->peer_request_count,
+        .reads_due = qp->peer_request_count + qp->peer_request_held_count,
         .request_len = allotment_request_len(&qp->allotment),
         .answer_len = allotment_answer_len(&qp->allotment),
     };
@@ -202,7 +202,8 @@ bool qp_check(const struct qp *qp)
     }
     bool is_over = qp->stream_state == QP_STREAM_ERROR || qp->stream_state == QP_STREAM_IDLE;
     return check_queues(qp) && oneshot_check(qp) && count == qp->request_count &&
-           read_flow_check(&qp->reads) && qp->peer_request_count <= qp->peer_request_capacity &&
+           read_flow_check(&qp->reads) &&
+           qp->peer_request_count + qp->peer_request_held_count <= qp->peer_request_capacity &&
            qp->handed_position <= qp->put_position && qp->settled_position <= qp->handed_position &&
            !(is_over && qp->tx_source != TX_NONE) &&
            !(qp->tx_source == TX_RESPONSE && qp->peer_request_count == 0) &&

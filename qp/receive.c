@@ -3,6 +3,11 @@
 // wait.
 #include "qp/internal.h"
 
+static bool takes_back(const struct rdmap_arrival *a)
+{
+    return a->mark == ONESHOT_CLOSE || a->invalidates;
+}
+
 static void note_waiting(struct qp *qp)
 {
     if (qp->rnr_deadline == INSTANT_NEVER && qp->config.rnr_timeout_ns > 0) {
@@ -32,19 +37,25 @@ static bool claim(struct qp *qp, const struct rdmap_arrival *a)
     return qp->receive != NULL;
 }
 
+// It takes an STag back that requests before it may name, and those wait for Sends.
+static bool is_behind_held(const struct qp *qp, const struct rdmap_arrival *a)
+{
+    return qp->peer_request_held_count > 0 && a->is_last && takes_back(a);
+}
+
 bool receive_has_room(struct qp *qp, const struct rdmap_arrival *a)
 {
     if (rnr_store_is_empty(&qp->store) && claim(qp, a)) {
         return true;
     }
-    if (rnr_store_has_room(&qp->store, a->payload.len)) {
+    if (rnr_store_has_room(&qp->store, a->payload.len) && !is_behind_held(qp, a)) {
         return true;
     }
     if (!qp->is_stalled) {
         qp->is_stalled = true;
         qp->counters.rnr_stalls++;
-        TRACE(qp->config.trace, TRACE_QP, "qp %u stalls: no receive, and the store is full",
-              qp->config.qp_num);
+        TRACE(qp->config.trace, TRACE_QP, "qp %u stalls: no receive, and the store %s",
+              qp->config.qp_num, is_behind_held(qp, a) ? "holds requests back" : "is full");
     }
     note_waiting(qp);
     return false;
@@ -144,8 +155,7 @@ static enum rdmap_refusal invalidate(struct qp *qp, const struct rdmap_arrival *
 // What a message does to memory.
 static enum rdmap_refusal act(struct qp *qp, const struct rdmap_arrival *a)
 {
-    bool takes_back = a->mark == ONESHOT_CLOSE || a->invalidates;
-    if (takes_back && is_written_behind(qp, a)) {
+    if (takes_back(a) && is_written_behind(qp, a)) {
         return RDMAP_REFUSED_WRITTEN_BEHIND;
     }
     switch (a->mark) {
@@ -196,6 +206,7 @@ void receive_drain(struct qp *qp)
     bool has_moved = false;
     while (!rnr_store_is_empty(&qp->store) && drain_one(qp)) {
         has_moved = true;
+        responder_ring_held(qp);
     }
     // What stalled may be larger than the whole store: then an empty one is no room for it.
     bool has_room = rnr_store_is_empty(&qp->store) && (!qp->is_stalled || rq_has_posted(qp));

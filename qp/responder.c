@@ -1,9 +1,18 @@
-// The peer's requests: taken at delivery, in order, at most IRD at a time; answered in order.
+// The peer's requests: taken at delivery, in order, at most IRD at a time; answered in order. One
+// that stands behind a Send which waits for its receive waits with it: the doorbell for it rings
+// when the Send has been delivered (RFC 5040 section 5.5, RFC 7306 section 7).
+#include "base/serial.h"
 #include "qp/internal.h"
 
+static uint32_t taken_count(const struct qp *qp)
+{
+    return qp->peer_request_count + qp->peer_request_held_count;
+}
+
+// The slot of a request that is still to be delivered.
 static struct peer_request *slot_at(const struct qp *qp, uint32_t ahead)
 {
-    uint32_t index = qp->peer_request_head + qp->peer_request_count + ahead;
+    uint32_t index = qp->peer_request_head + taken_count(qp) + ahead;
     return &qp->peer_requests[index % qp->peer_request_capacity];
 }
 
@@ -40,7 +49,7 @@ static struct peer_request atomic_from(const struct rdmap_arrival *a)
 enum rdmap_refusal responder_post(struct qp *qp, const struct rdmap_arrival *a)
 {
     uint32_t ahead = ahead_of(qp, a);
-    if (qp->peer_request_count >= qp->ird || ahead >= qp->ird - qp->peer_request_count) {
+    if (taken_count(qp) >= qp->ird || ahead >= qp->ird - taken_count(qp)) {
         return RDMAP_REFUSED_IRD_EXCEEDED;
     }
     struct peer_request *slot = slot_at(qp, ahead);
@@ -84,20 +93,54 @@ static enum rdmap_refusal process_atomic(struct qp *qp, struct peer_request *r)
     return rdmap_atomic_execute(&qp->rdmap, &r->atomic, &r->original);
 }
 
-static enum rdmap_refusal ring_doorbell(struct qp *qp)
+static enum rdmap_refusal process(struct qp *qp, struct peer_request *r)
 {
-    struct peer_request *slot = slot_at(qp, 0);
-    CHECK(slot->is_posted);
-    enum rdmap_refusal refusal =
-        slot->is_atomic ? process_atomic(qp, slot) : process_read(qp, slot);
+    CHECK(r->is_posted);
+    enum rdmap_refusal refusal = r->is_atomic ? process_atomic(qp, r) : process_read(qp, r);
     qp->peer_request_count += refusal == RDMAP_ACCEPTED;
     return refusal;
+}
+
+// Have all Sends before it been delivered? Between weft ends a request may be the rest of a Read
+// that was posted before the Send, and which its program waits for: a Read does not wait there.
+static bool may_ring(const struct qp *qp, const struct peer_request *r)
+{
+    struct rdmap_arrival oldest;
+    bool is_rest = !r->is_atomic && qp->rdmap.extensions_agreed;
+    if (rnr_store_is_empty(&qp->store) || is_rest) {
+        return true;
+    }
+    rnr_store_peek(&qp->store, &oldest);
+    return !serial_before(oldest.msn, r->send_msn);
 }
 
 enum rdmap_refusal responder_deliver(struct qp *qp, const struct rdmap_arrival *a)
 {
     (void)a;
-    return ring_doorbell(qp);
+    struct peer_request *r = slot_at(qp, 0);
+    r->send_msn = qp->rdmap.rx[DDP_QN_SEND].msn;
+    if (qp->peer_request_held_count == 0 && may_ring(qp, r)) {
+        return process(qp, r);
+    }
+    qp->peer_request_held_count++;
+    qp->counters.held_requests++;
+    return RDMAP_ACCEPTED;
+}
+
+void responder_ring_held(struct qp *qp)
+{
+    while (qp->peer_request_held_count > 0 && qp_takes_input(qp)) {
+        uint32_t index = qp->peer_request_head + qp->peer_request_count;
+        struct peer_request *r = &qp->peer_requests[index % qp->peer_request_capacity];
+        if (!may_ring(qp, r)) {
+            return;
+        }
+        qp->peer_request_held_count--;
+        enum rdmap_refusal refusal = process(qp, r);
+        if (refusal != RDMAP_ACCEPTED) {
+            qp_refuse(qp, refusal, &r->offender);
+        }
+    }
 }
 
 void responder_forget(struct qp *qp)
@@ -105,7 +148,7 @@ void responder_forget(struct qp *qp)
     for (uint32_t i = 0; i < qp->peer_request_capacity; i++) {
         qp->peer_requests[i].is_posted = false;
     }
-    qp->peer_request_count = 0;
+    qp->peer_request_count = qp->peer_request_held_count = 0;
 }
 
 /* ---- beyond a hole --------------------------------------------------------------------------- */
@@ -129,7 +172,7 @@ uint64_t responder_next_end(const struct qp *qp, const struct release *release)
 {
     (void)release;
     const struct peer_request *slot = slot_at(qp, 0);
-    bool has_next = qp->peer_request_count < qp->ird && slot->is_posted;
+    bool has_next = taken_count(qp) < qp->ird && slot->is_posted;
     return has_next ? slot->end : RELEASE_NEVER;
 }
 
@@ -141,7 +184,7 @@ enum rdmap_refusal responder_release(struct qp *qp, struct release *release)
     qp->counters.doorbells +=
         done[RDMAP_HELD_ATOMIC_REQUESTS] + done[RDMAP_HELD_READ_REQUESTS] == 1;
     qp->counters.released_requests++;
-    return ring_doorbell(qp);
+    return process(qp, slot_at(qp, 0));
 }
 
 /* ---- answering ------------------------------------------------------------------------------- */

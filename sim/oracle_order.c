@@ -143,7 +143,7 @@ static void expect_placed_before(struct sim_side *side, struct sim_op *end, cons
 
 void sim_order_check_placement(struct sim_side *side)
 {
-    bool has_gap = false;
+    bool has_gap = false, has_request_gap = false;
     for (struct list_link *l = side->ops.next; l != &side->ops; l = l->next) {
         struct sim_op *op = op_of(l);
         size_t placed;
@@ -151,11 +151,17 @@ void sim_order_check_placement(struct sim_side *side)
             return;
         }
         bool may_not = is_atomic(op) || (is_write(op) && !has_holes(side));
-        if (has_gap && !op->is_placed && may_not && !sim_claims_are_untouched(&op->remote, 1)) {
+        bool is_behind_gap = has_gap || (has_request_gap && is_atomic(op));
+        if (is_behind_gap && !op->is_placed && may_not &&
+            !sim_claims_are_untouched(&op->remote, 1)) {
             FAIL(side, "wr %" PRIu64 " is being placed before one that was posted earlier",
                  op->wr_id);
         }
-        has_gap |= placed < op->len || (op->mistake != SIM_MISTAKE_NONE && !may_be_passed(op));
+        bool is_gap = placed < op->len || (op->mistake != SIM_MISTAKE_NONE && !may_be_passed(op));
+        // A request may wait with the Send before it, and Writes behind it do not.
+        bool is_request = is_atomic(op) || op->opcode == WQE_RDMA_READ;
+        has_request_gap |= is_gap && is_request;
+        has_gap |= is_gap && !is_request;
     }
 }
 

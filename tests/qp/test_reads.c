@@ -191,6 +191,7 @@ static void a_source_taken_back_between_two_requests_fails_the_read_once(void **
     struct pair *p = open_divided(0);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, 0);
     pair_post_op(p, &p->a, 2, WQE_SEND, WQE_SIGNALED, 0, 64, 0);
+    pair_post_receive(p, &p->b, 3, 0, 64);
     answer_one(p);
     assert_int_equal(mem_region_deregister(p->b.mem, p->b.stag), 0);
     pair_run(p);
