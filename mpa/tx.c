@@ -129,6 +129,13 @@ void mpa_tx_use_markers(struct mpa_tx *tx)
     tx->markers = true;
 }
 
+void mpa_tx_use_mulpdu(struct mpa_tx *tx, size_t mulpdu)
+{
+    CHECK(tx->position == 0);
+    CHECK(mulpdu <= mpa_tx_mulpdu_max(tx->markers));
+    tx->mulpdu = mulpdu;
+}
+
 static bool is_copied(const struct mpa_tx *tx, size_t payload_len, enum mpa_payload payload)
 {
     return tx->markers || payload == MPA_PAYLOAD_COPY || payload_len <= MPA_TX_COPY_BELOW;

@@ -92,7 +92,7 @@ struct mpa_tx {
 };
 
 // `mulpdu`: mpa_mulpdu(emss, markers) towards foreign peers; mpa_tx_mulpdu_max(markers) between
-// weft ends. It stays: where markers may be agreed on later, it is that with markers.
+// weft ends. Where markers may be agreed on later, it is that with markers.
 void mpa_tx_init(struct mpa_tx *tx, bool crc, bool markers, size_t mulpdu);
 
 // The longest ULPDU that MPA can carry; with markers the 16 bits of FPDUPTR limit it further.
@@ -100,6 +100,8 @@ size_t mpa_tx_mulpdu_max(bool markers);
 
 // Before the first FPDU: markers were agreed on after all, as `mulpdu` has it.
 void mpa_tx_use_markers(struct mpa_tx *tx);
+// Before the first FPDU: the peer is one that takes such ULPDUs.
+void mpa_tx_use_mulpdu(struct mpa_tx *tx, size_t mulpdu);
 
 enum mpa_payload {
     MPA_PAYLOAD_REFERENCE, // read where it is, by TCP, until the batch has been written

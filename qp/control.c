@@ -125,6 +125,13 @@ void qp_on_established(struct qp *qp, const struct qp_stream *stream, instant_ns
     qp_settle(qp);
 }
 
+void qp_use_mulpdu(struct qp *qp, uint32_t mulpdu)
+{
+    CHECK(qp->put_position == 0);
+    CHECK(mulpdu >= qp->rdmap.mulpdu);
+    qp->rdmap.mulpdu = mulpdu;
+}
+
 void qp_on_handed(struct qp *qp, uint64_t stream_position, instant_ns now)
 {
     qp->now = now;

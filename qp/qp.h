@@ -144,7 +144,7 @@ WEFT_EXPORT int qp_may_post(const struct qp *qp, enum wqe_opcode opcode);
 enum qp_rtr { QP_RTR_SEND = 1, QP_RTR_WRITE = 2, QP_RTR_READ = 4 };
 
 struct qp_stream {
-    uint32_t mulpdu; // octets in a ULPDU at most, at least QP_MULPDU_MIN, for the whole stream
+    uint32_t mulpdu; // octets in a ULPDU at most, at least QP_MULPDU_MIN
     uint16_t ird;    // requests of the peer that we hold at a time; at most config.ird_max counts
     uint16_t ord; // requests of ours that the peer holds at a time; at most config.ord_max counts
     bool is_initiator;
@@ -164,6 +164,9 @@ struct qp_stream {
 
 // Once per life, or again after QP_RESET.
 void qp_on_established(struct qp *qp, const struct qp_stream *stream, instant_ns now);
+
+// Before anything was put: ULPDUs may be longer than the stream said when it was established.
+void qp_use_mulpdu(struct qp *qp, uint32_t mulpdu);
 
 // One ULPDU, in order. ULPDU_STALL: the store for Sends without a receive is full; offer the same
 // one again when qp_is_stalled says no. ULPDU_STOP: the stream is over, nothing more is taken.

@@ -138,6 +138,8 @@ bool ep_is_blocked(const struct rnic_ep *ep);
 bool ep_is_cold(const struct rnic_ep *ep, instant_ns now);
 // The stream enters full operation: mpa_rx and mpa_tx as agreed. -ENOMEM.
 int ep_io_open(struct rnic_ep *ep);
+// The initiator took up what this end offered: it is weft. Nothing has been sent yet.
+void ep_io_on_confirmed(struct rnic_ep *ep);
 void ep_io_close(struct rnic_ep *ep); // drops what was not sent or not taken
 bool ep_input(struct rnic_ep *ep, instant_ns now);
 void ep_resume_input(struct rnic_ep *ep, instant_ns now);

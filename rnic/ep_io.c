@@ -404,6 +404,12 @@ bool ep_input(struct rnic_ep *ep, instant_ns now)
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
+// Between two weft ends the kernel's TCP may cut FPDUs, long ones, wherever it likes.
+static bool may_send_long(const struct rnic_ep *ep)
+{
+    return conn_agreement(&ep->conn)->extensions && !ep->stream->link->ops->has_segments;
+}
+
 int ep_io_open(struct rnic_ep *ep)
 {
     const struct mpa_agreement *agreed = conn_agreement(&ep->conn);
@@ -419,14 +425,26 @@ int ep_io_open(struct rnic_ep *ep)
         return -ENOMEM;
     }
     uint32_t emss = ep->stream->link->ops->emss(ep->stream);
-    // Between two weft ends the kernel's TCP may cut FPDUs, long ones, wherever it likes.
-    ep->has_records = !agreed->extensions || ep->stream->link->ops->has_segments;
+    // Whoever only was offered the extensions is not weft before its first FPDU says so.
+    ep->has_records = agreed->extensions_await_choices || !may_send_long(ep);
     mpa_rx_init(&ep->rx, agreed->crc, markers, mspan_of(ep->carry, MPA_RX_CARRY_LEN), port);
     // The queue pair is told the length now: it must be right if markers are agreed on later, too.
     bool may_mark = agreed->tx_markers || agreed->peer_marker_wish;
     mpa_tx_init(&ep->tx, agreed->crc, agreed->tx_markers,
                 ep->has_records ? mpa_mulpdu(emss, may_mark) : mpa_tx_mulpdu_max(may_mark));
     return 0;
+}
+
+void ep_io_on_confirmed(struct rnic_ep *ep)
+{
+    if (conn_agreement(&ep->conn)->tx_markers) {
+        mpa_tx_use_markers(&ep->tx); // it wished for them
+    }
+    if (may_send_long(ep)) {
+        ep->has_records = false;
+        mpa_tx_use_mulpdu(&ep->tx, mpa_tx_mulpdu_max(ep->tx.markers));
+        qp_use_mulpdu(ep->qp->qp, (uint32_t)ep->tx.mulpdu);
+    }
 }
 
 // What an ended connection counted stays in the device's totals.

@@ -36,9 +36,7 @@ static void on_qp_extension(void *ctx, const struct extension_message *message)
         ep_place_on_declined(qp->ep);
     } else {
         conn_confirm(&qp->ep->conn, message);
-        if (conn_agreement(&qp->ep->conn)->tx_markers) {
-            mpa_tx_use_markers(&qp->ep->tx); // it wished for them; nothing has been sent yet
-        }
+        ep_io_on_confirmed(qp->ep);
     }
 }
 
