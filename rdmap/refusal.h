@@ -36,7 +36,8 @@
     X(PLACED_APART, DDP_MO, "segments placed beyond a hole do not make up their message")         \
     X(WRITTEN_BEHIND, DDP_INVALID_STAG, "write behind the message that takes its STag back")      \
     X(INVALIDATE_INVALID_STAG, RDMAP_INVALID_STAG, "STag to invalidate names nothing")            \
-    X(INVALIDATE_STREAM, RDMAP_STREAM, "STag to invalidate belongs to another domain or stream")  \
+    X(INVALIDATE_STREAM, RDMAP_PROTECTION_INVALIDATE,                                             \
+      "STag to invalidate belongs to another domain or stream")                                   \
     X(INVALIDATE, RDMAP_PROTECTION_INVALIDATE, "STag may only be taken back by its owner")        \
     X(ONESHOT_BOTH, RDMAP_OPCODE, "Send that both advertises and closes")                         \
     X(ONESHOT_STAG_TAKEN, RDMAP_OPCODE, "one-shot mark on a Send whose STag field is taken")      \

@@ -379,7 +379,7 @@ static void an_invalidation_that_is_not_the_peers_to_ask(void **state)
     assert_int_equal(mem_pd_alloc(p->b.mem, &pd), 0);
     h.rsvdulp_stag = region(&p->b, pd, MEM_ACCESS_REMOTE_READ);
     c = craft_of(&h, NULL, 0);
-    expect_refusal(p, &c, RDMAP_REFUSED_INVALIDATE_STREAM, TERM_RDMAP_STREAM);
+    expect_refusal(p, &c, RDMAP_REFUSED_INVALIDATE_STREAM, TERM_RDMAP_PROTECTION_INVALIDATE);
 }
 
 static void a_send_longer_than_its_receive(void **state)
