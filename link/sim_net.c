@@ -137,7 +137,7 @@ void sim_connection_leave(struct sim_connection *c, unsigned side, bool abort)
     struct sim_pipe *in = &c->pipe[1 - side];
     struct sim_pipe *out = &c->pipe[side];
     c->end[side] = NULL;
-    bool unread = in->arrived > in->taken;
+    bool unread = in->arrived > in->taken || in->is_cut;
     if (abort || unread) {
         out->arrive_at_ns = INSTANT_NEVER;
         if (c->end[1 - side] != NULL && c->end[1 - side]->error == 0 && !c->is_silent) {
@@ -297,7 +297,7 @@ static void force_fin(struct sim_connection *c)
 {
     struct sim_pipe *p = &c->pipe[prng_below(&c->net->rng, 2)];
     p->sent = p->arrived + prng_below(&c->net->rng, (uint32_t)(p->sent - p->arrived) + 1);
-    p->is_shut = true;
+    p->is_shut = p->is_cut = true;
     if (!p->has_fin_arrived && p->arrive_at_ns == INSTANT_NEVER) {
         p->arrive_at_ns = sim_arrival(c->net);
     }

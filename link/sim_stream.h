@@ -32,6 +32,7 @@ struct sim_pipe {
     instant_ns
         arrive_at_ns; // when the next octets, or FIN, arrive; INSTANT_NEVER: none is under way
     bool is_shut;     // FIN follows the last octet
+    bool is_cut;      // ... by a fault: what its end has still to send goes nowhere
     bool has_fin_arrived;
 };
 

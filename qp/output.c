@@ -170,16 +170,21 @@ bool qp_output(struct qp *qp, struct ulpdu_sink *sink, instant_ns now)
     return is_turn_over(qp);
 }
 
-bool qp_has_output(const struct qp *qp)
+bool qp_owes_output(const struct qp *qp)
 {
     if (qp->tx_source != TX_NONE || qp->is_terminate_due) {
         return true;
     }
-    if (!qp_takes_input(qp) || !qp->may_send) {
-        return false;
-    }
     bool has_work = qp->sq_next != sq_limit(qp) && !qp->is_sq_blocked && qp->state != QP_RTR;
-    return has_work || read_flow_wants_take(&qp->reads) || qp->peer_request_count > 0 ||
-           qp->is_extension_due || notice_is_due(qp) ||
-           (qp->is_rtr_due && !qp->ready_task.is_pending);
+    return qp_takes_input(qp) && qp->may_send && (has_work || qp->peer_request_count > 0);
+}
+
+bool qp_has_output(const struct qp *qp)
+{
+    if (qp_owes_output(qp)) {
+        return true;
+    }
+    return qp_takes_input(qp) && qp->may_send &&
+           (read_flow_wants_take(&qp->reads) || qp->is_extension_due || notice_is_due(qp) ||
+            (qp->is_rtr_due && !qp->ready_task.is_pending));
 }

@@ -189,6 +189,8 @@ bool qp_wants_receive(const struct qp *qp); // Sends wait in the store, or stall
 // May say yes when qp_output then finds that a fence or ORD holds everything back; never no when
 // something could be put.
 bool qp_has_output(const struct qp *qp);
+// What must be put although the peer will say nothing more: not requests of ours.
+bool qp_owes_output(const struct qp *qp);
 // Puts ULPDUs until the sink has no room, nothing may leave now, or its turn is over: then true,
 // and other queue pairs' responses go first.
 bool qp_output(struct qp *qp, struct ulpdu_sink *sink, instant_ns now);

@@ -208,6 +208,7 @@ void ep_settle(struct rnic_ep *ep, instant_ns now)
     if (ep->qp != NULL) {
         rnic_qp_note_state(ep->qp, now);
     }
+    ep_read_on(ep, now);
     if (ep->state != EP_CLOSED) {
         note_deadline(ep);
     }

@@ -71,6 +71,7 @@ struct rnic_ep {
     bool is_meeting;        // two queue pairs met: nobody else knows it, so it ends with its stream
     bool wants_out;         // the link was asked for LINK_READY_OUT
     bool is_paused;         // reading stopped: the QP's store is full
+    bool has_fin;           // the peer's FIN has come, and waits until all has gone out
     bool is_turn_over;      // its responses have had their turn, others are next
     bool is_stopped;        // the QP takes nothing more: input is thrown away
     bool is_placing;        // the link places, recv gives no octets any more
@@ -144,6 +145,8 @@ void ep_io_close(struct rnic_ep *ep); // drops what was not sent or not taken
 bool ep_input(struct rnic_ep *ep, instant_ns now);
 void ep_resume_input(struct rnic_ep *ep, instant_ns now);
 bool ep_output(struct rnic_ep *ep, instant_ns now);
+// The peer's FIN, which was kept until all had gone out, is read again if it has.
+void ep_read_on(struct rnic_ep *ep, instant_ns now);
 // The stream ended: the peer's FIN (0), or an error.
 void ep_on_llp_end(struct rnic_ep *ep, int error, instant_ns now);
 void ep_want_out(struct rnic_ep *ep, bool wanted);

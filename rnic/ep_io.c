@@ -332,6 +332,21 @@ static bool outlives_peer(const struct rnic_ep *ep)
            !ep_has_output(ep) && qp_query(ep->qp->qp).reads_outstanding == 0;
 }
 
+// The peer has said all; what this side has to say still goes out (RFC 5040 section 5.2.1).
+static bool owes_output(const struct rnic_ep *ep)
+{
+    return ep->batch != NULL || qp_owes_output(ep->qp->qp);
+}
+
+void ep_read_on(struct rnic_ep *ep, instant_ns now)
+{
+    if (ep->has_fin && ep->state <= EP_CLOSING && !owes_output(ep)) {
+        ep->has_fin = false;
+        ep_resume_input(ep, now);
+        shard_run_again(&ep->rnic->shard, ep);
+    }
+}
+
 void ep_on_llp_end(struct rnic_ep *ep, int error, instant_ns now)
 {
     if (ep->state == EP_STARTING) {
@@ -339,6 +354,9 @@ void ep_on_llp_end(struct rnic_ep *ep, int error, instant_ns now)
         ep_settle(ep, now);
     } else if (error == 0 && (qp_wants_receive(ep->qp->qp) || outlives_peer(ep))) {
         // FIN stands behind Sends that still wait for a receive: it is read again after them.
+        pause_input(ep, true);
+    } else if (error == 0 && mpa_rx_is_between_fpdus(&ep->rx) && owes_output(ep)) {
+        ep->has_fin = true;
         pause_input(ep, true);
     } else if (error == 0 && mpa_rx_is_between_fpdus(&ep->rx)) {
         ep_close(ep, QP_CLOSE_PEER, false, now);
