@@ -137,6 +137,7 @@ void qp_on_handed(struct qp *qp, uint64_t stream_position, instant_ns now)
     qp->now = now;
     if (stream_position > qp->handed_position) {
         request_on_handed(qp, qp->handed_position, stream_position);
+        qp_restart_terminate(qp);
         qp->handed_position = stream_position;
         if (!qp->stream.settles_apart) {
             qp->settled_position = stream_position;

@@ -2,7 +2,15 @@
 #include "base/probe.h"
 #include "qp/internal.h"
 
-enum { TERMINATE_TIMEOUT_MS = 2000 }; // for ours to leave; then the stream is reset
+// A peer that takes nothing for so long does not get ours: the stream is reset.
+enum { TERMINATE_TIMEOUT_MS = 10000 };
+
+void qp_restart_terminate(struct qp *qp)
+{
+    if (qp->terminate_deadline != INSTANT_NEVER) {
+        qp->terminate_deadline = instant_after(qp->now, TERMINATE_TIMEOUT_MS * NS_PER_MS);
+    }
+}
 
 static enum qp_event event_of_cause(enum terminate_cause cause)
 {

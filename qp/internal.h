@@ -415,5 +415,6 @@ static inline uint64_t early_key(enum early_kind kind, uint32_t number)
 bool early_is_free(const struct qp *qp, uint64_t key, uint32_t from, uint32_t to, bool is_last);
 
 // error.c
+void qp_restart_terminate(struct qp *qp); // the peer takes what stands before it
 void qp_refuse(struct qp *qp, enum rdmap_refusal refusal, const struct rdmap_offender *offender);
 enum rdmap_refusal qp_deliver_terminate(struct qp *qp, const struct rdmap_arrival *arrival);

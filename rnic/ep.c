@@ -259,7 +259,9 @@ void ep_on_deadline(struct rnic_ep *ep, instant_ns now)
         return;
     }
     if (ep->state == EP_CLOSING && now >= ep->close_at_ns) {
-        ep_close(ep, QP_CLOSE_LOCAL, true, now);
+        // A Terminate may still wait for the peer's window: the link sends it without us.
+        bool has_terminated = ep->qp != NULL && qp_terminate_sent(ep->qp->qp) != NULL;
+        ep_close(ep, QP_CLOSE_LOCAL, !has_terminated, now);
         return;
     }
     if (now >= conn_next_deadline(&ep->conn)) {
