@@ -1,4 +1,6 @@
 // What ends a stream: refusing the peer, a Terminate of ours, a Terminate of the peer's.
+#include <string.h>
+
 #include "base/probe.h"
 #include "qp/internal.h"
 
@@ -136,9 +138,21 @@ static struct send_wqe *find_culprit(struct qp *qp, const struct terminate *t)
     return first;
 }
 
+// What is longer than any Terminate says nothing more.
+enum rdmap_refusal qp_place_terminate(struct qp *qp, const struct rdmap_arrival *a)
+{
+    if (a->mo < TERMINATE_MAX_LEN && a->payload.len > 0) {
+        struct span kept = span_first(a->payload, TERMINATE_MAX_LEN - a->mo);
+        memcpy(qp->terminate_octets + a->mo, kept.ptr, kept.len);
+    }
+    return RDMAP_ACCEPTED;
+}
+
 enum rdmap_refusal qp_deliver_terminate(struct qp *qp, const struct rdmap_arrival *a)
 {
-    struct rdmap_terminate_read read = rdmap_terminate_read(a->payload, qp->stream.peer_is_siw);
+    struct span message =
+        span_first(span_of(qp->terminate_octets, TERMINATE_MAX_LEN), a->mo + a->payload.len);
+    struct rdmap_terminate_read read = rdmap_terminate_read(message, qp->stream.peer_is_siw);
     const struct terminate *t = read.is_siw ? &read.siw : &read.rfc;
     char text[160];
     TRACE(qp->config.trace, TRACE_QP, "qp %u terminated by the peer: %s", qp->config.qp_num,

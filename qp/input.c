@@ -42,7 +42,7 @@ static const struct {
     [RDMAP_SEND_INV] = {receive_place, receive_deliver, true},
     [RDMAP_SEND_SE] = {receive_place, receive_deliver, true},
     [RDMAP_SEND_SE_INV] = {receive_place, receive_deliver, true},
-    [RDMAP_TERMINATE] = {.deliver = qp_deliver_terminate},
+    [RDMAP_TERMINATE] = {.place = qp_place_terminate, .deliver = qp_deliver_terminate},
     [RDMAP_IMMEDIATE] = {receive_place, receive_deliver, true},
     [RDMAP_IMMEDIATE_SE] = {receive_place, receive_deliver, true},
     [RDMAP_ATOMIC_REQUEST] = {.place = responder_post, .deliver = responder_deliver},

@@ -229,6 +229,7 @@ struct qp {
     bool has_failed_send; // a send has completed with an error: none after it is successful
     instant_ns terminate_deadline;
     struct terminate terminate_sent, terminate_received;
+    uint8_t terminate_octets[TERMINATE_MAX_LEN]; // of the peer's, which may come in segments
     bool has_terminate_sent, has_terminate_received;
 
     struct qp_counters counters;
@@ -417,4 +418,5 @@ bool early_is_free(const struct qp *qp, uint64_t key, uint32_t from, uint32_t to
 // error.c
 void qp_restart_terminate(struct qp *qp); // the peer takes what stands before it
 void qp_refuse(struct qp *qp, enum rdmap_refusal refusal, const struct rdmap_offender *offender);
+enum rdmap_refusal qp_place_terminate(struct qp *qp, const struct rdmap_arrival *arrival);
 enum rdmap_refusal qp_deliver_terminate(struct qp *qp, const struct rdmap_arrival *arrival);
