@@ -102,13 +102,19 @@ static enum rdmap_refusal check_operation(const struct rdmap_stream *stream,
     return RDMAP_ACCEPTED;
 }
 
+// The extension message has a queue of its own, which an RFC peer does not know.
+static uint32_t queue_count(const struct rdmap_stream *stream)
+{
+    return stream->extensions_may_come ? DDP_QN_COUNT : DDP_QN_EXTENSION;
+}
+
 enum rdmap_refusal rdmap_rx_check(const struct rdmap_stream *stream, struct span ulpdu,
                                   struct rdmap_arrival *ret)
 {
     struct ddp_segment *s = &ret->segment;
     enum ddp_verdict verdict = ddp_segment_parse(ulpdu, s);
     if (verdict == DDP_OK && !s->header.tagged) {
-        verdict = ddp_untagged_check(stream->rx, DDP_QN_COUNT, s);
+        verdict = ddp_untagged_check(stream->rx, queue_count(stream), s);
     }
     return verdict != DDP_OK ? rdmap_refusal_of_ddp(verdict) : check_operation(stream, ret);
 }
@@ -119,7 +125,7 @@ enum rdmap_refusal rdmap_rx_check_early(const struct rdmap_stream *stream, struc
     struct ddp_segment *s = &ret->segment;
     enum ddp_verdict verdict = ddp_segment_parse(ulpdu, s);
     if (verdict == DDP_OK && !s->header.tagged) {
-        verdict = ddp_untagged_check_early(stream->rx, DDP_QN_COUNT, s);
+        verdict = ddp_untagged_check_early(stream->rx, queue_count(stream), s);
     }
     return verdict != DDP_OK ? rdmap_refusal_of_ddp(verdict) : check_operation(stream, ret);
 }

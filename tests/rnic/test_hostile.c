@@ -149,7 +149,7 @@ static struct craft craft_any(uint8_t opcode)
 static void test_opcodes_without_a_meaning(void **state)
 {
     for (uint8_t opcode = 0; opcode < RDMAP_OPCODE_COUNT; opcode++) {
-        if (!rdmap_opcode_facts(opcode)->is_known || opcode == RDMAP_EXTENSION) { // not agreed
+        if (!rdmap_opcode_facts(opcode)->is_known) {
             struct craft c = craft_any(opcode);
             expect_refusal(&c, "refused.opcode", TERM_RDMAP_OPCODE);
         }
