@@ -68,12 +68,14 @@ static uint64_t key_of(const struct read_context *context)
 static bool is_free_of_early(const struct qp *qp, const struct read_context *context,
                              const struct rdmap_arrival *a)
 {
-    uint64_t to = a->to + a->payload.len;
+    // An empty segment ends what has come, whatever its offset says.
+    uint64_t from = a->payload.len > 0 ? a->to : context->arrived_len;
+    uint64_t to = from + a->payload.len;
     if (context->has_early_end && (a->is_last || to > context->early_len)) {
         return false;
     }
     return qp->early == NULL ||
-           early_is_free(qp, key_of(context), (uint32_t)a->to, (uint32_t)to, a->is_last);
+           early_is_free(qp, key_of(context), (uint32_t)from, (uint32_t)to, a->is_last);
 }
 
 static void note_first_octet(struct qp *qp, const struct read_context *context)

@@ -29,7 +29,7 @@
     X(RESPONSE_STAG, DDP_INVALID_STAG, "response to another STag than the oldest request's")      \
     X(RESPONSE_TO, DDP_BOUNDS, "response does not continue at its offset")                        \
     X(RESPONSE_LENGTH, DDP_BOUNDS, "response longer than its request")                            \
-    X(RESPONSE_LAST, RDMAP_OPERATION_UNSPECIFIED, "response ends early, or does not end")         \
+    X(RESPONSE_LAST, RDMAP_OPERATION_UNSPECIFIED, "response ends early")                          \
     X(RESPONSE_SHORT, RDMAP_OPERATION_UNSPECIFIED, "response cut to less than the allotment")     \
     X(RESPONSE_ID, RDMAP_OPERATION_UNSPECIFIED, "atomic response with another request's number")  \
     X(RESPONSE_TIMEOUT, RDMAP_CATASTROPHIC_STREAM, "an answer makes no progress for too long")    \

@@ -158,17 +158,17 @@ enum rdmap_refusal rdmap_place_response(struct rdmap_stream *stream, const struc
                                         const struct rdmap_expected_response *expected)
 {
     uint32_t left = expected->length - expected->arrived_len;
-    if (a->stag != expected->sink_stag) {
+    bool is_empty = a->payload.len == 0; // nothing is looked up for it (RFC 5041 section 5.2)
+    if (!is_empty && a->stag != expected->sink_stag) {
         return RDMAP_REFUSED_RESPONSE_STAG;
     }
-    if (a->to != expected->sink_to + expected->arrived_len) {
+    if (!is_empty && a->to != expected->sink_to + expected->arrived_len) {
         return RDMAP_REFUSED_RESPONSE_TO;
     }
     if (a->payload.len > left) {
         return RDMAP_REFUSED_RESPONSE_LENGTH;
     }
-    bool is_full = a->payload.len == left;
-    if (a->is_last ? !is_full && expected->least_len == expected->length : is_full) {
+    if (a->is_last && a->payload.len < left && expected->least_len == expected->length) {
         return RDMAP_REFUSED_RESPONSE_LAST;
     }
     if (a->is_last && expected->arrived_len + a->payload.len < expected->least_len) {

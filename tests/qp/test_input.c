@@ -309,7 +309,9 @@ static void a_response_that_does_not_fit_its_request(void **state)
     p = pair_open(NULL);
     r = asked(p);
     c = craft_tagged(RDMAP_READ_RESPONSE, r.sink_stag, r.sink_to, false, NULL, 64);
-    expect_refusal(p, &c, RDMAP_REFUSED_RESPONSE_LAST, TERM_RDMAP_OPERATION_UNSPECIFIED);
+    assert_int_equal(pair_inject(p, &p->b, c.octets, c.len), ULPDU_TAKEN); // its end may follow
+    c = craft_tagged(RDMAP_READ_RESPONSE, r.sink_stag, r.sink_to + 64, true, NULL, 1);
+    expect_refusal(p, &c, RDMAP_REFUSED_RESPONSE_LENGTH, TERM_DDP_BOUNDS);
 }
 
 static void a_read_response_does_not_answer_an_atomic(void **state)
