@@ -439,6 +439,26 @@ void conn_on_deadline(struct conn *conn, instant_ns now)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
+// What the peer's frame says, for the program (RFC 6581 section 9.1).
+static void fill_of_peer(const struct conn *conn, struct conn_event *ret)
+{
+    ret->ird = conn->peer.ird;
+    ret->ord = conn->peer.ord;
+    ret->private_data = conn->peer.private_data;
+}
+
+// A responder's program, and one whose peer's frame says nothing, hears of its own values.
+static void fill_agreed(const struct conn *conn, struct conn_event *ret)
+{
+    if (conn->config.is_initiator) {
+        fill_of_peer(conn, ret);
+    }
+    if (!conn->config.is_initiator || !conn->peer.enhanced) {
+        ret->ird = conn->agreement.ird;
+        ret->ord = conn->agreement.ord;
+    }
+}
+
 bool conn_next_event(struct conn *conn, struct conn_event *ret)
 {
     if (conn->event_mask == 0) {
@@ -449,18 +469,14 @@ bool conn_next_event(struct conn *conn, struct conn_event *ret)
     *ret = (struct conn_event){.type = type};
     switch (type) {
     case CONN_EVENT_REQUEST:
-        ret->ird = conn->peer.ird;
-        ret->ord = conn->peer.ord;
-        ret->private_data = conn->peer.private_data;
+        fill_of_peer(conn, ret);
         break;
     case CONN_EVENT_REPLY:
     case CONN_EVENT_ESTABLISHED:
-        ret->ird = conn->agreement.ird;
-        ret->ord = conn->agreement.ord;
-        ret->private_data = conn->config.is_initiator ? conn->peer.private_data : (struct span){0};
+        fill_agreed(conn, ret);
         break;
     case CONN_EVENT_REJECTED:
-        ret->private_data = conn->peer.private_data;
+        fill_of_peer(conn, ret);
         break;
     case CONN_EVENT_REJECT_SENT:
         break;

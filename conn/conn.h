@@ -109,8 +109,8 @@ enum conn_event_type {
 
 struct conn_event {
     enum conn_event_type type;
-    uint16_t ird; // REQUEST: as in the frame (0 without enhanced, 0x3fff: no negotiation wanted);
-    uint16_t ord; // REPLY, ESTABLISHED: ours, as agreed
+    uint16_t ird; // what the peer's frame says (0x3fff: no negotiation wanted; REQUEST, REJECTED: 0
+    uint16_t ord; // without enhanced). ESTABLISHED of the responder, or not enhanced: our own
     struct span
         private_data; // REQUEST, REPLY, REJECTED; ESTABLISHED of the initiator: the Reply's.
                       // Lies in the conn: valid until its next call

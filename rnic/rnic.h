@@ -223,7 +223,8 @@ struct rnic_ep_event {
     int status;                       // 0 or a negative errno
     struct rnic_ep *new_ep;           // CONNECT_REQUEST: the connection that asks
     struct rnic_ep_port *new_ep_port; // CONNECT_REQUEST: where its events go; empty: let go
-    uint16_t ird, ord; // what the peer offers to serve and to ask (requests), or what was agreed
+    uint16_t ird, ord; // what the peer offers to serve and to ask; ESTABLISHED of a responder, or
+                       // where the peer said nothing: our own
     uint16_t private_data_len;
     uint8_t private_data[RNIC_PRIVATE_DATA_MAX_LEN];
 };
