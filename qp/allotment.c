@@ -30,17 +30,22 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+static uint32_t of_other_node(uint32_t len)
+{
+    return len == 0 || len >= ALLOTMENT_PEER_MIN_LEN ? len : ALLOTMENT_PEER_MIN_LEN;
+}
+
 uint32_t allotment_request_len(const struct allotment *a)
 {
     if (!a->is_shared) {
         return a->wish_len;
     }
-    return a->peer_len == 0 ? a->told_len : smaller(a->told_len, a->peer_len);
+    return a->peer_len == 0 ? a->told_len : smaller(a->told_len, of_other_node(a->peer_len));
 }
 
 uint32_t allotment_answer_len(const struct allotment *a)
 {
-    return a->is_shared ? smaller(a->taken_len, a->peer_len) : 0;
+    return a->is_shared ? smaller(of_other_node(a->taken_len), a->peer_len) : 0;
 }
 
 bool allotment_may_name_rest(const struct allotment *a)

@@ -30,7 +30,11 @@
     X(PIPE, "pipe", "the measured rate and round trip")                    \
     X(PEER, "peer", "the peer's notice")
 
-enum { ALLOTMENT_PIPE_MAX_LEN = 16 << 20 }; // no pipe raises it beyond
+enum {
+    ALLOTMENT_PIPE_MAX_LEN = 16 << 20, // no pipe raises it beyond
+    ALLOTMENT_PEER_MIN_LEN = 256,      // a peer's smaller one counts as this, at both nodes: it
+                                       // must not have one request made for each octet
+};
 
 enum allotment_event {
 #define X(name, key, text) ALLOTMENT_##name,

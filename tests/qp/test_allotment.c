@@ -108,7 +108,7 @@ static void answers_follow_when_the_peer_has_taken_it(void **state)
     (void)state;
     for (unsigned i = 0; i < 2; i++) {
         struct nodes n = nodes_of(500, 1000);
-        uint32_t len = i == 0 ? 100 : 900;
+        uint32_t len = i == 0 ? 300 : 900;
         allotment_wish(&n.a, len, false);
         assert_int_equal(allotment_request_len(&n.a), 500); // not before the notice
         say(&n.a, &n.b);
@@ -125,14 +125,14 @@ static void one_notice_is_out_at_a_time(void **state)
 {
     (void)state;
     struct nodes n = nodes_of(500, 1000);
-    allotment_wish(&n.a, 100, false);
+    allotment_wish(&n.a, 300, false);
     say(&n.a, &n.b);
-    allotment_wish(&n.a, 200, false);
+    allotment_wish(&n.a, 400, false);
     assert_false(say(&n.a, &n.b));
     say(&n.b, &n.a);
     assert_true(say(&n.a, &n.b));
     say(&n.b, &n.a);
-    expect(&n, 200);
+    expect(&n, 400);
 }
 
 static void both_may_change_at_once(void **state)
@@ -140,17 +140,17 @@ static void both_may_change_at_once(void **state)
     (void)state;
     struct nodes n = nodes_of(500, 500);
     uint32_t len;
-    allotment_wish(&n.a, 300, false);
-    allotment_wish(&n.b, 200, false);
+    allotment_wish(&n.a, 400, false);
+    allotment_wish(&n.b, 300, false);
     assert_int_equal(allotment_next_word(&n.a, &len), ALLOTMENT_SAY_NOTICE);
     assert_int_equal(allotment_next_word(&n.b, &len), ALLOTMENT_SAY_NOTICE);
     allotment_said(&n.a, ALLOTMENT_SAY_NOTICE);
     allotment_said(&n.b, ALLOTMENT_SAY_NOTICE);
-    allotment_on_notice(&n.b, 300, ALLOTMENT_MEMORY);
-    allotment_on_notice(&n.a, 200, ALLOTMENT_MEMORY);
+    allotment_on_notice(&n.b, 400, ALLOTMENT_MEMORY);
+    allotment_on_notice(&n.a, 300, ALLOTMENT_MEMORY);
     while (say(&n.a, &n.b) || say(&n.b, &n.a)) {
     }
-    expect(&n, 200);
+    expect(&n, 300);
 }
 
 static void who_may_follows_a_peer_whose_pipe_holds_more(void **state)

@@ -94,10 +94,10 @@ static void one_ends_wish_lowers_it_for_both(void **state)
         struct pair *p = open_weft(ALLOTMENT, ALLOTMENT);
         struct end *who = i == 0 ? &p->a : &p->b;
         uint64_t before = qp_counters(who->qp)->allotment_changes;
-        qp_wish_allotment(who->qp, 100, false, ALLOTMENT_MEMORY, p->now);
+        qp_wish_allotment(who->qp, 300, false, ALLOTMENT_MEMORY, p->now);
         assert_true(qp_has_output(who->qp));
         pair_run(p);
-        expect_lengths(p, 100);
+        expect_lengths(p, 300);
         assert_int_equal(qp_counters(who->qp)->allotment_changes, before + 1);
         pair_expect_none(p->a.recv_cq); // it takes no receive
         pair_expect_none(p->b.recv_cq);

@@ -513,6 +513,36 @@ static void test_a_wish_for_markers_limits_what_is_sent(void **state)
     expect_nothing_left();
 }
 
+// A peer that gives one octet for a request would have one made for each.
+static void test_a_tiny_allotment_counts_as_the_least(void **state)
+{
+    const struct extension_message choices = {.kind = EXTENSION_CHOICES, .allotment_len = 1};
+    const size_t request_len = mpa_fpdu_len(DDP_UNTAGGED_HEADER_LEN + RDMAP_READ_REQUEST_LEN);
+    uint8_t octets[EXTENSION_MESSAGE_LEN], request[128];
+    struct attack a;
+    attack_begin_as(&a, MPA_FLAG_EXTENSIONS);
+    uint64_t before = device_count(&device, "refused.response_last");
+    extension_message_emit(&choices, octets);
+    struct craft c = craft_untagged(RDMAP_EXTENSION, 1, 0, true, octets, sizeof octets);
+    raw_send_fpdu(a.fd, c.octets, c.len);
+    end_post_send(&a.victim, WQE_RDMA_READ, RECV_OFFSET, 4096, &device, 0);
+    do { // notices of the allotment may stand before it
+        assert_true(raw_receive(a.fd, request, MPA_LENGTH_LEN));
+        size_t len = mpa_fpdu_len(get_be16(request));
+        assert_true(len <= sizeof request);
+        assert_true(raw_receive(a.fd, request + MPA_LENGTH_LEN, len - MPA_LENGTH_LEN));
+    } while (mpa_fpdu_len(get_be16(request)) != request_len);
+    const uint8_t *asked = request + MPA_LENGTH_LEN + DDP_UNTAGGED_HEADER_LEN;
+    c = craft_tagged(RDMAP_READ_RESPONSE, get_be32(asked), get_be64(asked + 4), true, NULL, 1);
+    raw_send_fpdu(a.fd, c.octets, c.len);
+    raw_finish(a.fd);
+    assert_int_equal(raw_read_end(a.fd, NULL), TERM_RDMAP_OPERATION_UNSPECIFIED);
+    assert_int_equal(device_count(&device, "refused.response_last"), before + 1);
+    assert_int_not_equal(device_poll(&device).status, 0);
+    attack_end(&a);
+    expect_nothing_left();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -535,6 +565,7 @@ int main(void)
         cmocka_unit_test(test_terminates_of_the_peer),
         cmocka_unit_test(test_responses_that_are_not_what_was_asked_for),
         cmocka_unit_test(test_a_wish_for_markers_limits_what_is_sent),
+        cmocka_unit_test(test_a_tiny_allotment_counts_as_the_least),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
