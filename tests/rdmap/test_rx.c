@@ -179,7 +179,7 @@ static void what_an_opcode_does_not_allow_is_refused(void **state)
 static void an_extension_comes_only_where_it_may(void **state)
 {
     struct craft c = craft_untagged(RDMAP_EXTENSION, 1, 0, true, NULL, EXTENSION_MESSAGE_LEN);
-    expect_refusal(c, RDMAP_REFUSED_OPCODE);
+    expect_refusal(c, RDMAP_REFUSED_DDP_QN); // an RFC peer knows no such queue
     f.stream.extensions_may_come = true;
     struct rdmap_arrival a = arrival(c);
     struct extension_message message;
@@ -274,7 +274,7 @@ static void a_read_response_continues_its_window(void **state)
         {&e, at - 1, true, 60, RDMAP_REFUSED_RESPONSE_TO},
         {&e, at + 1, true, 59, RDMAP_REFUSED_RESPONSE_TO},
         {&e, at, true, 61, RDMAP_REFUSED_RESPONSE_LENGTH},
-        {&e, at, false, 60, RDMAP_REFUSED_RESPONSE_LAST},
+        {&e, at, false, 60, RDMAP_ACCEPTED}, // its end may follow by itself
         {&e, at, true, 59, RDMAP_REFUSED_RESPONSE_LAST},
         {&cut, at, true, 20, RDMAP_ACCEPTED},
         {&cut, at, true, 19, RDMAP_REFUSED_RESPONSE_SHORT},
@@ -290,6 +290,18 @@ static void a_read_response_continues_its_window(void **state)
     }
     struct rdmap_arrival a = response(e.sink_stag + 1, at, true, 60);
     assert_int_equal(rdmap_place_response(&f.stream, &a, &e), RDMAP_REFUSED_RESPONSE_STAG);
+}
+
+static void a_read_response_of_no_octets_may_name_anything(void **state)
+{
+    const struct sge sge = {SINK, 100, f.stag};
+    struct rdmap_expected_response e = sink_open(&sge);
+    struct rdmap_arrival a = response(0x12345678, UINT64_MAX, false, 0);
+    assert_int_equal(rdmap_place_response(&f.stream, &a, &e), RDMAP_ACCEPTED);
+    a.is_last = true;
+    assert_int_equal(rdmap_place_response(&f.stream, &a, &e), RDMAP_REFUSED_RESPONSE_LAST);
+    e.arrived_len = e.length;
+    assert_int_equal(rdmap_place_response(&f.stream, &a, &e), RDMAP_ACCEPTED);
 }
 
 static void a_sink_whose_memory_is_gone_is_our_own_fault(void **state)
@@ -348,6 +360,7 @@ int main(void)
         TEST(a_send_is_told_the_length_of_the_write_before_it),
         TEST(between_weft_ends_the_message_says_it),
         TEST(a_read_response_continues_its_window),
+        TEST(a_read_response_of_no_octets_may_name_anything),
         TEST(a_sink_whose_memory_is_gone_is_our_own_fault),
         TEST(a_send_goes_into_its_receive_or_is_refused),
         TEST(a_write_goes_where_its_stag_lets_it),
