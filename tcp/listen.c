@@ -291,9 +291,13 @@ static void on_half_open_rst(struct tcp_listener *l, struct half_open *h,
 }
 
 // The SYN again: the SYN,ACK was lost.
-static void on_syn_again(struct tcp_listener *l, struct half_open *h, instant_ns now,
+static void on_syn_again(struct tcp_listener *l, struct half_open *h,
+                         const struct tcp_options *options, instant_ns now,
                          struct tcp_listen_answer *ret)
 {
+    if (!serial_before(options->ts_value, h->syn.options.ts_value)) { // RFC 7323 section 4.3
+        h->syn.options.ts_value = options->ts_value;
+    }
     struct tcp_header reply = syn_ack(l, h, now);
     l->counters.resent++;
     h->retries += h->retries == 0; // which of the two will be answered is not to be told
@@ -308,7 +312,7 @@ static void on_half_open(struct tcp_listener *l, struct half_open *h,
 {
     const struct tcp_header *s = &segment->header;
     if ((s->flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN && s->seq == h->syn.seq) {
-        on_syn_again(l, h, now, ret);
+        on_syn_again(l, h, &s->options, now, ret);
         return;
     }
     enum tcp_listen_refusal refusal = check_acceptable(l, h, segment);
