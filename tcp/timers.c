@@ -197,17 +197,22 @@ static void on_user_timer(struct tcb *tcb, instant_ns now)
     }
 }
 
+// A peer that lives may not be run for a while, on a machine that has other work.
+#define DOUBT_WAIT_MIN_NS (200 * NS_PER_MS)
+
 // One question more; the first may be answered within a time-out, the next within two, then four.
 static void ask_in_doubt(struct tcb *tcb, instant_ns now)
 {
     enum { DOUBT_QUESTIONS = 3 };
     struct tcp_rtt rtt = tcb->rtt; // as it was before anything was lost
     tcp_rtt_end_back_off(&rtt);
+    duration_ns wait = tcp_rtt_rto(&rtt);
+    wait = wait > DOUBT_WAIT_MIN_NS ? wait : DOUBT_WAIT_MIN_NS;
     if (tcb->keepalives >= DOUBT_QUESTIONS) {
         give_up(tcb);
         return;
     }
-    set(tcb, TCP_TIMER_KEEPALIVE, now + (tcp_rtt_rto(&rtt) << tcb->keepalives));
+    set(tcb, TCP_TIMER_KEEPALIVE, now + (wait << tcb->keepalives));
     tcb->keepalives++;
     tcb->due |= TCP_DUE_KEEPALIVE;
 }
