@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the kernel's TCP makes of a path that loses packets, for docs/tcp.md: Linux beside weft.
 
-    bench/linux_loss.py [--seconds S] [--loss P,...] [--rtt MS,...]
+    bench/linux_loss.py [--megabytes N] [--loss P,...] [--rtt MS,...]
 
 A guest under QEMU with Debian's kernel: two network namespaces, a veth pair between them, netem on
 both ends (1 Gbit/s, half the round trip each way, losses towards the receiver only), packets of
@@ -24,7 +24,6 @@ sys.path[:0] = [str(SOURCE / 'tests/siw'), str(SOURCE / 'tests/judges')]
 import vm  # noqa: E402  (found by the line above)
 
 PROGRAMS = ['ip', 'tc', 'iperf3']
-REAL_LIMIT_S = 540
 
 INIT = r'''#!/bin/busybox sh
 export PATH=/usr/bin:/usr/sbin:/bin:/sbin
@@ -48,10 +47,10 @@ ip netns exec peer ip address add 10.0.0.2/24 dev v1
 ip netns exec peer ip link set v1 up
 ip netns exec peer iperf3 -s -D
 sleep 1
-measure() { # RTT_US LOSS SECONDS
+measure() { # RTT_US LOSS MEGABYTES
     tc qdisc replace dev v0 root netem delay $(($1 / 2))us rate 1gbit loss $2% limit 2000
     ip netns exec peer tc qdisc replace dev v1 root netem delay $(($1 / 2))us limit 2000
-    echo "PATH $1 $2 $(iperf3 -c 10.0.0.2 -t $3 -f k | grep receiver)"
+    echo "PATH $1 $2 $(iperf3 -c 10.0.0.2 -n $3M -f k | grep receiver)"
 }
 @RUNS@
 echo END
@@ -67,7 +66,7 @@ def initramfs(path, runs):
     for folder in ('usr/bin', 'usr/sbin', 'usr/lib', 'usr/lib64', 'proc', 'sys', 'dev', 'tmp',
                    'run', 'var', 'etc'):
         archive.add(folder, vm.Archive.FOLDER)
-    lines = '\n'.join(f'measure {rtt_us} {loss} {seconds}' for rtt_us, loss, seconds in runs)
+    lines = '\n'.join(f'measure {rtt_us} {loss} {megabytes}' for rtt_us, loss, megabytes in runs)
     archive.add('init', vm.Archive.FILE, INIT.replace('@RUNS@', lines).encode())
     archive.add('usr/bin/busybox', vm.Archive.FILE,
                 pathlib.Path(vm.shutil.which('busybox')).read_bytes())
@@ -100,11 +99,11 @@ def numbers(text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n', maxsplit=1)[0])
-    parser.add_argument('--seconds', type=int, default=20, help='of virtual time for each path')
+    parser.add_argument('--megabytes', type=int, default=16, help='sent on each path')
     parser.add_argument('--loss', type=numbers, default='0,0.1,0.3,1,3,5,10', metavar='PERCENT,...')
     parser.add_argument('--rtt', type=numbers, default='0.1,1,20', metavar='MS,...')
     arguments = parser.parse_args()
-    runs = [(int(rtt * 1000), f'{loss:g}', arguments.seconds)
+    runs = [(int(rtt * 1000), f'{loss:g}', arguments.megabytes)
             for rtt in arguments.rtt for loss in arguments.loss]
     left = len(runs)
     with tempfile.TemporaryDirectory(prefix='weft-linux.') as scratch:
