@@ -74,11 +74,6 @@ struct host {
     struct host_unit units[NODE_UNIT_COUNT_MAX];
 };
 
-// Adds a volume, in the unit that the configuration says. As uma_volume_add.
-int host_volume_add(struct host *host, const struct volume_wish *wish);
-// The operator's reset event: volumes as the configuration file has them now, all probed anew. 0,
-// or a negative errno with the reason in `ret_why`.
-int host_rescan(struct host *host, struct why *ret_why);
 // One line on standard error.
 void host_say(void *ctx, const char *line);
 // The captive command has ended so, or the node cannot start: everything stops.
@@ -86,6 +81,27 @@ void host_end(struct host *host, int exit_status);
 
 // How clients reach the volume through the TTS of this index; empty if it does not listen.
 void host_uri(struct host *host, unsigned tts, const struct resource *row, char ret[HOST_URI_MAX]);
+
+// ---- start.c
+
+// What went wrong, with which object, why, and what to do.
+void host_say_failure(const char *what, const char *object, const char *why, const char *remedy);
+// What to do about a system that has not enough of something, by the negative errno.
+const char *host_remedy(int error);
+// Warns where the memory limit does not allow the pool.
+void host_pool_look(const struct host *host);
+// Announces the volumes, or says why there are none and ends; once, as soon as that is known.
+void host_check_started(struct host *host);
+
+// ---- volumes.c
+
+// Adds a volume, in the unit that the configuration says. As uma_volume_add.
+int host_volume_add(struct host *host, const struct volume_wish *wish);
+// All of the configuration's. 0, or a negative errno after saying why.
+int host_volumes_add(struct host *host);
+// The operator's reset event: volumes as the configuration file has them now, all probed anew. 0,
+// or a negative errno with the reason in `ret_why`.
+int host_rescan(struct host *host, struct why *ret_why);
 
 // ---- ttss.c
 

@@ -1,0 +1,167 @@
+// The node's start as its user sees it: what it serves and where, or why it does not, with what to
+// do about it.
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "node/host/agent.h"
+#include "node/host/memory_limit.h"
+#include "node/host/wish.h"
+
+enum { ADVICE_MAX = 128 };
+
+/* ---- what is wrong, and what to do ----------------------------------------------------------- */
+
+void host_say_failure(const char *what, const char *object, const char *why, const char *remedy)
+{
+    fprintf(stderr, "weft: %s: %s\n  why: %s\n  do:  %s\n", what, object, why, remedy);
+}
+
+// Of a system that has not enough of something.
+const char *host_remedy(int error)
+{
+    switch (-error) {
+    case EFBIG:
+        return "raise the limit on the size of files (ulimit -f), or give a smaller --pool";
+    case EMFILE:
+    case ENFILE:
+        return "raise the limit on open files (ulimit -n)";
+    case EAGAIN:
+        return "raise the limit on processes and threads (ulimit -u)";
+    default:
+        return "free some memory, or give a smaller --pool";
+    }
+}
+
+static const char *remedy_of_volume(int error)
+{
+    switch (-error) {
+    case ENOENT:
+    case ENXIO:
+        return "see whether the name is right; `truncate -s 1G FILE` makes a new file";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return "serve it with -r if it may only be read, or have it opened to this user";
+    case EBUSY:
+        return "end the other process, or be a client of it: see `weft status`";
+    case EMFILE:
+    case ENFILE:
+    case EAGAIN:
+    case ENOMEM:
+        return host_remedy(error);
+    default:
+        return "see `weft help serve` for what a URI may be";
+    }
+}
+
+// Of an address that was refused, or a system that has not enough of something.
+static void remedy_of_listener(int error, const char *option, char ret[ADVICE_MAX])
+{
+    if (error == -EAGAIN || error == -EMFILE || error == -ENFILE || error == -ENOMEM) {
+        snprintf(ret, ADVICE_MAX, "%s", host_remedy(error));
+    } else {
+        snprintf(ret, ADVICE_MAX,
+                 "choose another address with --%s=HOST:PORT, or port 0 for a free one", option);
+    }
+}
+
+// Under load the whole pool is touched, and the kernel kills whoever has more than it may have.
+void host_pool_look(const struct host *host)
+{
+    uint64_t limit = memory_limit(), len = host->config->pool_len;
+    if (len > limit / 2) {
+        char pool[WISH_SIZE_TEXT_MAX], most[WISH_SIZE_TEXT_MAX];
+        fprintf(stderr,
+                "weft: the pool of %s is large beside the memory limit of %s here: under load the "
+                "kernel may end this process; raise the limit, or give a smaller --pool\n",
+                wish_size_format(len, pool), wish_size_format(limit, most));
+    }
+}
+
+/* ---- it serves, or does not ------------------------------------------------------------------ */
+
+// Clients with blocks do not see what fills none.
+static void tell_of_tail(const struct host *host, const struct resource *row)
+{
+    const struct host_config *config = host->config;
+    bool has_blocks = config->nvme_tcp_listen[0] != '\0' || config->nvme_rdma_listen[0] != '\0';
+    uint64_t tail_len = row->profile.size % row->profile.block_size;
+    if (has_blocks && tail_len != 0) {
+        fprintf(stderr,
+                "weft: volume %s: NVMe hosts see whole blocks of %" PRIu32 " octets, not its last "
+                "%" PRIu64 "\n",
+                row->name, row->profile.block_size, tail_len);
+    }
+}
+
+// What a user needs to reach the volumes, on standard output.
+static void announce(struct host *host)
+{
+    const struct resource_table *table = uma_resources(host->uma);
+    for (size_t i = 0; i < table->count; i++) {
+        const struct resource *row = &table->rows[i];
+        char uri[HOST_URI_MAX], hint[HOST_URI_MAX], size[WISH_SIZE_TEXT_MAX], uuid[UUID_STR_LEN];
+        uuid_unparse_lower(row->identity.uuid, uuid);
+        printf("volume %s: %s octets, %s%s, uuid %s\n", row->name,
+               wish_size_format(row->profile.size, size), row->profile.driver,
+               (row->abilities & VOLUME_CAN_WRITE) != 0 ? "" : ", read-only", uuid);
+        tell_of_tail(host, row);
+        for (unsigned j = 0; j < host->tts_count; j++) {
+            host_uri(host, j, row, uri);
+            host->ttss[j].tts->hint(host->ttss[j].ctx, row, hint, sizeof hint);
+            printf("  %s\n  %s\n", uri, hint);
+        }
+    }
+    fflush(stdout);
+}
+
+// At the start a volume that cannot be opened, or an address that cannot be had, is the end; later
+// it is tried again.
+static bool has_failed(struct host *host)
+{
+    const struct resource_table *table = uma_resources(host->uma);
+    for (size_t i = 0; i < table->count; i++) {
+        if (table->rows[i].state == RESOURCE_FAILED) {
+            uint32_t volume = table->rows[i].volume;
+            host_say_failure("cannot serve", table->rows[i].name, uma_volume_why(host->uma, volume),
+                             remedy_of_volume(uma_volume_error(host->uma, volume)));
+            return true;
+        }
+    }
+    for (unsigned i = 0; i < host->tts_count; i++) {
+        const char *why = uma_tts_why(host->uma, i);
+        if (why != NULL) {
+            char advice[ADVICE_MAX];
+            remedy_of_listener(uma_tts_error(host->uma, i), host->ttss[i].option, advice);
+            host_say_failure("cannot listen", host->ttss[i].listen, why, advice);
+            return true;
+        }
+    }
+    return false;
+}
+
+void host_check_started(struct host *host)
+{
+    if (host->has_announced) {
+        return;
+    }
+    if (has_failed(host)) {
+        host->has_announced = true;
+        host_end(host, EXIT_FAILURE);
+    } else if (uma_has_started(host->uma)) {
+        host->has_announced = true;
+        if (!host->config->is_quiet) {
+            announce(host);
+        }
+        int error = host->config->captive != NULL ? host_captive_start(host) : 0;
+        if (error != 0) {
+            host_say_failure("cannot run", host->config->captive[0], strerror(-error),
+                             "give a command that can be run");
+            host_end(host, EXIT_FAILURE);
+        }
+    }
+}
