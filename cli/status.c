@@ -240,8 +240,8 @@ static void rescan_help(FILE *out)
     fputs("Usage: weft rescan [OPTION...] [PID]\n"
           "\n"
           "Has the running storage node look at its devices anew, and read its configuration file\n"
-          "again if it has one: volumes come and go, sizes change. Without PID there must be one\n"
-          "node of yours.\n"
+          "again if it has one: volumes come, go and change, sizes too. Prints what changed, when\n"
+          "that is done. Without PID there must be one node of yours.\n"
           "\n"
           "Options:\n"
           "  --add=[NAME=]URI  one more volume; the node must have been started with --allow-add\n"
@@ -250,6 +250,16 @@ static void rescan_help(FILE *out)
           "\n"
           "Exit status: 0; 1: the node refused, or there is none; 2: wrong command line.\n",
           out);
+}
+
+// What became of which volume.
+static void changes_print(struct json_object *changes)
+{
+    size_t count = changes != NULL ? json_object_array_length(changes) : 0;
+    for (size_t i = 0; i < count; i++) {
+        struct json_object *change = json_object_array_get_idx(changes, i);
+        printf("%s: %s\n", text_of(change, "volume"), text_of(change, "what"));
+    }
 }
 
 static int request_send(const struct process *node, const char *verb, const char *object)
@@ -267,6 +277,7 @@ static int request_send(const struct process *node, const char *verb, const char
         return EXIT_FAILED;
     }
     bool is_done = json_object_get_boolean(json_object_object_get(answer, "ok"));
+    changes_print(json_object_object_get(answer, "changes"));
     if (!is_done) {
         say_error("not done", *object != '\0' ? object : verb, "see weft status", "%s",
                   text_of(answer, "why"));

@@ -47,6 +47,7 @@ struct host_tts {
 struct host {
     const struct host_config *config;
     struct host_config in_file; // as last read; only its volumes count
+    struct host_config coming;  // volumes to be added when their names are free
     struct loop *loop;
     struct segment pool;
     struct uma *uma;
@@ -100,8 +101,14 @@ int host_volume_add(struct host *host, const struct volume_wish *wish);
 // All of the configuration's. 0, or a negative errno after saying why.
 int host_volumes_add(struct host *host);
 // The operator's reset event: volumes as the configuration file has them now, all probed anew. 0,
-// or a negative errno with the reason in `ret_why`.
-int host_rescan(struct host *host, struct why *ret_why);
+// or a negative errno with the reason in `ret_why`, and nothing changed. `note` hears what becomes
+// of which volume: "added", "removed", "opened anew", "other clients".
+typedef void host_note(void *ctx, const char *volume, const char *what);
+int host_rescan(struct host *host, host_note *note, void *ctx, struct why *ret_why);
+// At the end of a batch: those that come whose names have become free.
+void host_volumes_come(struct host *host);
+// Is everything done that was asked for?
+bool host_volumes_are_settled(const struct host *host);
 
 // ---- ttss.c
 

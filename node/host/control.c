@@ -22,6 +22,11 @@ enum { LINE_MAX_LEN = UNIT_URI_MAX + VOLUME_NAME_MAX + 16, ASKER_MAX = 16 };
 // RTAs have this long to send their counters before an answer.
 static const duration_ns counters_within_ns = 30 * NS_PER_MS;
 static const duration_ns ask_within_ns = 5 * NS_PER_S;
+// What a device takes longer for is answered as under way, before the asker gives up.
+static const duration_ns settle_within_ns = 3 * NS_PER_S;
+
+// What an asker waits for.
+enum asked { ASKED_NOTHING, ASKED_STATUS, ASKED_RESCAN, ASKED_ADD, ASKED_REMOVE };
 
 struct asker {
     struct host_control *control;
@@ -30,9 +35,12 @@ struct asker {
     size_t len;
     char line[LINE_MAX_LEN];
     instant_ns deadline;
-    bool wants_status;
-    struct json_object *answer; // on its way; NULL: none
-    const char *unsent;         // of its text
+    enum asked asked;
+    char volume[VOLUME_NAME_MAX]; // that was added or removed
+    struct json_object *changes;  // of a rescan so far
+    struct json_object *sizes;    // before it, by volume
+    struct json_object *answer;   // on its way; NULL: none
+    const char *unsent;           // of its text
 };
 
 struct host_control {
@@ -49,6 +57,8 @@ static void asker_end(struct asker *asker)
     loop_unwatch(asker->watch);
     close(asker->fd);
     json_object_put(asker->answer);
+    json_object_put(asker->changes);
+    json_object_put(asker->sizes);
     *asker = (struct asker){.control = asker->control, .fd = -1, .deadline = INSTANT_NEVER};
 }
 
@@ -73,12 +83,13 @@ static void answer(struct asker *asker, struct json_object *object)
 {
     asker->answer = object;
     asker->unsent = json_object_to_json_string_ext(object, JSON_C_TO_STRING_NOSLASHESCAPE);
-    asker->wants_status = false;
+    asker->asked = ASKED_NOTHING;
     asker->deadline = instant_after(loop_now(asker->control->host->loop), ask_within_ns);
     loop_watch_change(asker->watch, EPOLLOUT);
     answer_send(asker);
 }
 
+// Why it was not done, or NULL; with what has changed.
 static void answer_result(struct asker *asker, const char *why)
 {
     struct json_object *object = json_object_new_object();
@@ -86,8 +97,123 @@ static void answer_result(struct asker *asker, const char *why)
     if (why != NULL) {
         json_object_object_add(object, "why", json_object_new_string(why));
     }
+    if (asker->changes != NULL) {
+        json_object_object_add(object, "changes", asker->changes);
+        asker->changes = NULL;
+    }
     answer(asker, object);
 }
+
+/* ---- what was asked for is waited for -------------------------------------------------------- */
+
+static void await(struct asker *asker, enum asked asked, const char *volume)
+{
+    asker->asked = asked;
+    snprintf(asker->volume, sizeof asker->volume, "%s", volume);
+    asker->deadline = instant_after(loop_now(asker->control->host->loop), settle_within_ns);
+}
+
+static void note_change(void *ctx, const char *volume, const char *what)
+{
+    struct asker *asker = ctx;
+    struct json_object *change = json_object_new_object();
+    json_object_object_add(change, "volume", json_object_new_string(volume));
+    json_object_object_add(change, "what", json_object_new_string(what));
+    if (asker->changes == NULL) {
+        asker->changes = json_object_new_array();
+    }
+    json_object_array_add(asker->changes, change);
+}
+
+static const struct resource *row_of(const struct host *host, const char *volume)
+{
+    const struct resource_table *table = uma_resources(host->uma);
+    for (size_t i = 0; i < table->count; i++) {
+        if (strcmp(table->rows[i].name, volume) == 0) {
+            return &table->rows[i];
+        }
+    }
+    return NULL;
+}
+
+// What cannot be opened is not added.
+static void add_end(struct asker *asker, const struct resource *row)
+{
+    struct host *host = asker->control->host;
+    struct why why;
+    if (row == NULL || row->state != RESOURCE_FAILED) {
+        note_change(asker, asker->volume,
+                    row != NULL && row->state == RESOURCE_READY
+                        ? "added"
+                        : "added; it is still being opened");
+        answer_result(asker, NULL);
+        return;
+    }
+    why_say(&why, "%s", uma_volume_why(host->uma, row->volume));
+    uma_volume_remove(host->uma, asker->volume, loop_now(host->loop));
+    answer_result(asker, why.text);
+}
+
+static void sizes_compare(struct asker *asker)
+{
+    const struct resource_table *table = uma_resources(asker->control->host->uma);
+    for (size_t i = 0; i < table->count; i++) {
+        const struct resource *row = &table->rows[i];
+        struct json_object *before;
+        if (row->state == RESOURCE_READY &&
+            json_object_object_get_ex(asker->sizes, row->name, &before) &&
+            json_object_get_uint64(before) != row->profile.size) {
+            char size[WISH_SIZE_TEXT_MAX], what[64];
+            snprintf(what, sizeof what, "%s octets", wish_size_format(row->profile.size, size));
+            note_change(asker, row->name, what);
+        }
+    }
+}
+
+// A volume that cannot be opened makes the whole a failure, but not what was done.
+static void rescan_end(struct asker *asker)
+{
+    struct host *host = asker->control->host;
+    const struct resource_table *table = uma_resources(host->uma);
+    struct why why = {.text = ""};
+    sizes_compare(asker);
+    for (size_t i = 0; i < table->count; i++) {
+        if (table->rows[i].state == RESOURCE_FAILED && why.text[0] == '\0') {
+            why_say(&why, "volume %s: %s", table->rows[i].name,
+                    uma_volume_why(host->uma, table->rows[i].volume));
+        }
+    }
+    answer_result(asker, why.text[0] != '\0' ? why.text : NULL);
+}
+
+// Answers if what was asked for has come about, or in any case.
+static void outcome_look(struct asker *asker, bool is_late)
+{
+    struct host *host = asker->control->host;
+    const struct resource *row = row_of(host, asker->volume);
+    if (asker->asked == ASKED_ADD && (is_late || row == NULL || row->state != RESOURCE_NOT_READY)) {
+        add_end(asker, row);
+    } else if (asker->asked == ASKED_REMOVE &&
+               (is_late || !uma_has_volume(host->uma, asker->volume))) {
+        note_change(asker, asker->volume,
+                    is_late ? "going; its device has not answered yet" : "removed");
+        answer_result(asker, NULL);
+    } else if (asker->asked == ASKED_RESCAN && (is_late || host_volumes_are_settled(host))) {
+        rescan_end(asker);
+    }
+}
+
+static void on_batch_end(void *ctx, instant_ns now)
+{
+    struct host_control *control = ctx;
+    for (unsigned i = 0; i < ASKER_MAX; i++) {
+        if (control->askers[i].asked > ASKED_STATUS) {
+            outcome_look(&control->askers[i], false);
+        }
+    }
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void on_add(struct asker *asker, const char *text)
 {
@@ -102,26 +228,53 @@ static void on_add(struct asker *asker, const char *text)
         return;
     }
     int error = host_volume_add(asker->control->host, &wish);
-    answer_result(asker, error == 0         ? NULL
-                         : error == -EEXIST ? "there is a volume of this name"
-                                            : "there are too many volumes");
+    if (error == 0) {
+        await(asker, ASKED_ADD, wish.name);
+    } else {
+        answer_result(asker, error == -EEXIST ? "there is a volume of this name"
+                                              : "there are too many volumes");
+    }
+}
+
+static void on_remove(struct asker *asker, const char *volume)
+{
+    struct host *host = asker->control->host;
+    if (uma_volume_remove(host->uma, volume, loop_now(host->loop)) == 0) {
+        await(asker, ASKED_REMOVE, volume);
+    } else {
+        answer_result(asker, "there is no such volume");
+    }
+}
+
+static void on_rescan(struct asker *asker)
+{
+    struct host *host = asker->control->host;
+    const struct resource_table *table = uma_resources(host->uma);
+    struct why why;
+    asker->sizes = json_object_new_object();
+    for (size_t i = 0; i < table->count; i++) {
+        json_object_object_add(asker->sizes, table->rows[i].name,
+                               json_object_new_uint64(table->rows[i].profile.size));
+    }
+    if (host_rescan(host, note_change, asker, &why) == 0) {
+        await(asker, ASKED_RESCAN, "");
+    } else {
+        answer_result(asker, why.text);
+    }
 }
 
 static void on_line(struct asker *asker, instant_ns now)
 {
-    struct host *host = asker->control->host;
-    struct why why;
     if (strcmp(asker->line, "status") == 0) {
-        uma_ask_counters(host->uma);
-        asker->wants_status = true;
+        uma_ask_counters(asker->control->host->uma);
+        asker->asked = ASKED_STATUS;
         asker->deadline = instant_after(now, counters_within_ns);
     } else if (strcmp(asker->line, "rescan") == 0) {
-        answer_result(asker, host_rescan(host, &why) == 0 ? NULL : why.text);
+        on_rescan(asker);
     } else if (strncmp(asker->line, "add ", 4) == 0) {
         on_add(asker, asker->line + 4);
     } else if (strncmp(asker->line, "remove ", 7) == 0) {
-        int error = uma_volume_remove(host->uma, asker->line + 7, now);
-        answer_result(asker, error == 0 ? NULL : "there is no such volume");
+        on_remove(asker, asker->line + 7);
     } else {
         answer_result(asker, "there is no such request");
     }
@@ -143,7 +296,7 @@ static void on_asker(void *ctx, uint32_t events)
     char *end = memchr(asker->line, '\n', asker->len);
     if (got <= 0 || (end == NULL && asker->len == sizeof asker->line - 1)) {
         asker_end(asker);
-    } else if (end != NULL && !asker->wants_status) {
+    } else if (end != NULL && asker->asked == ASKED_NOTHING) {
         *end = '\0';
         on_line(asker, loop_now(asker->control->host->loop));
     }
@@ -198,8 +351,10 @@ static void on_deadline(void *ctx, instant_ns now)
         if (asker->deadline > now) {
             continue;
         }
-        if (asker->wants_status) {
+        if (asker->asked == ASKED_STATUS) {
             answer(asker, status_object(control->host));
+        } else if (asker->asked != ASKED_NOTHING) {
+            outcome_look(asker, true);
         } else {
             asker_end(asker);
         }
@@ -328,8 +483,10 @@ struct host_control *control_create(struct host *host)
         control->askers[i] =
             (struct asker){.control = control, .fd = -1, .deadline = INSTANT_NEVER};
     }
-    control->member = (struct loop_member){
-        .ctx = control, .next_deadline = next_deadline, .on_deadline = on_deadline};
+    control->member = (struct loop_member){.ctx = control,
+                                           .on_batch_end = on_batch_end,
+                                           .next_deadline = next_deadline,
+                                           .on_deadline = on_deadline};
     loop_join(host->loop, &control->member);
     return control;
 }

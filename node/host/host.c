@@ -86,14 +86,22 @@ static void before_on_deadline(void *ctx, instant_ns now)
 static void after_batch_end(void *ctx, instant_ns now)
 {
     struct host *host = ctx;
+    host_volumes_come(host);
     cta_flush(host->cta, now);
     host_check_started(host);
+}
+
+static void note_change(void *ctx, const char *volume, const char *what)
+{
+    char line[VOLUME_NAME_MAX + 64];
+    snprintf(line, sizeof line, "volume %s: %s", volume, what);
+    host_say(ctx, line);
 }
 
 static void rescan_by_signal(struct host *host)
 {
     struct why why;
-    if (host_rescan(host, &why) != 0) {
+    if (host_rescan(host, note_change, host, &why) != 0) {
         host_say(host, why.text);
     }
 }
@@ -234,6 +242,7 @@ static void host_teardown(struct host *host)
     segment_close(&host->pool);
     loop_destroy(host->loop);
     config_free(&host->in_file);
+    config_free(&host->coming);
 }
 
 int host_run(const struct host_config *config)

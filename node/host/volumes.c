@@ -43,10 +43,101 @@ static const struct volume_wish *wish_find(const struct host_config *config, con
     return NULL;
 }
 
-// What the file no longer has goes; what it has now comes.
-int host_rescan(struct host *host, struct why *ret_why)
+/* ---- what has changed ------------------------------------------------------------------------ */
+
+// Would it be opened in another way, or be another volume?
+static bool is_same_device(const struct volume_wish *a, const struct volume_wish *b)
 {
-    instant_ns now = loop_now(host->loop);
+    return strcmp(a->uri, b->uri) == 0 && strcmp(a->unit, b->unit) == 0 &&
+           a->read_only == b->read_only && a->has_uuid == b->has_uuid &&
+           a->has_nguid == b->has_nguid &&
+           memcmp(&a->identity, &b->identity, sizeof a->identity) == 0;
+}
+
+static bool is_same_list(const struct volume_wish *a, const struct volume_wish *b)
+{
+    bool is_same = a->allow_count == b->allow_count;
+    for (unsigned i = 0; is_same && i < a->allow_count; i++) {
+        is_same = strcmp(a->allow[i], b->allow[i]) == 0;
+    }
+    return is_same;
+}
+
+struct rescan {
+    struct host *host;
+    host_note *note;
+    void *ctx;
+};
+
+static void tell(const struct rescan *rescan, const struct volume_wish *wish, const char *what)
+{
+    rescan->note(rescan->ctx, wish->name, what);
+}
+
+// What an earlier rescan wanted of it counts no more.
+static void coming_drop(struct host_config *coming, const char *name)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < coming->volume_count; i++) {
+        if (strcmp(coming->volumes[i].name, name) != 0) {
+            coming->volumes[left++] = coming->volumes[i];
+        }
+    }
+    coming->volume_count = left;
+}
+
+static void volume_go(const struct rescan *rescan, const struct volume_wish *wish)
+{
+    struct host *host = rescan->host;
+    coming_drop(&host->coming, wish->name);
+    uma_volume_remove(host->uma, wish->name, loop_now(host->loop));
+    tell(rescan, wish, "removed");
+}
+
+static void volume_come(const struct rescan *rescan, const struct volume_wish *wish,
+                        const char *what)
+{
+    struct host_config *coming = &rescan->host->coming;
+    coming_drop(coming, wish->name);
+    tell(rescan, wish, config_volume_add(coming, wish) == 0 ? what : "not added: no memory");
+}
+
+static void volume_change(const struct rescan *rescan, const struct volume_wish *old,
+                          const struct volume_wish *fresh)
+{
+    struct host *host = rescan->host;
+    if (!is_same_device(old, fresh)) {
+        uma_volume_remove(host->uma, old->name, loop_now(host->loop));
+        volume_come(rescan, fresh, "opened anew");
+    } else if (!is_same_list(old, fresh)) {
+        uma_volume_allow(host->uma, fresh);
+        tell(rescan, fresh, "other clients");
+    }
+}
+
+// What the file no longer has goes; what it has now comes; what it has otherwise goes and comes.
+static void file_follow(const struct rescan *rescan, const struct host_config *fresh)
+{
+    const struct host_config *old = &rescan->host->in_file;
+    for (size_t i = 0; i < old->volume_count; i++) {
+        if (wish_find(fresh, old->volumes[i].name) == NULL) {
+            volume_go(rescan, &old->volumes[i]);
+        }
+    }
+    for (size_t i = 0; i < fresh->volume_count; i++) {
+        const struct volume_wish *wish = &fresh->volumes[i];
+        const struct volume_wish *before = wish_find(old, wish->name);
+        if (before == NULL) {
+            volume_come(rescan, wish, "added");
+        } else {
+            volume_change(rescan, before, wish);
+        }
+    }
+}
+
+int host_rescan(struct host *host, host_note *note, void *ctx, struct why *ret_why)
+{
+    const struct rescan rescan = {host, note, ctx};
     if (host->config->path != NULL) {
         struct host_config fresh = {0};
         int error = config_read(host->config->path, &fresh, ret_why);
@@ -54,20 +145,32 @@ int host_rescan(struct host *host, struct why *ret_why)
             config_free(&fresh);
             return error;
         }
-        for (size_t i = 0; i < host->in_file.volume_count; i++) {
-            const char *name = host->in_file.volumes[i].name;
-            if (wish_find(&fresh, name) == NULL) {
-                uma_volume_remove(host->uma, name, now);
-            }
-        }
-        for (size_t i = 0; i < fresh.volume_count; i++) {
-            if (wish_find(&host->in_file, fresh.volumes[i].name) == NULL) {
-                host_volume_add(host, &fresh.volumes[i]);
-            }
-        }
+        file_follow(&rescan, &fresh);
         config_free(&host->in_file);
         host->in_file = fresh;
+        host_volumes_come(host);
     }
-    uma_rescan(host->uma, now);
+    uma_rescan(host->uma, loop_now(host->loop));
     return 0;
+}
+
+void host_volumes_come(struct host *host)
+{
+    struct host_config *coming = &host->coming;
+    size_t left = 0;
+    for (size_t i = 0; i < coming->volume_count; i++) {
+        struct volume_wish *wish = &coming->volumes[i];
+        if (uma_has_volume(host->uma, wish->name)) {
+            coming->volumes[left++] = *wish;
+        } else if (host_volume_add(host, wish) != 0) {
+            host_say_failure("volume not added", wish->name, "there are too many volumes",
+                             "remove one");
+        }
+    }
+    coming->volume_count = left;
+}
+
+bool host_volumes_are_settled(const struct host *host)
+{
+    return host->coming.volume_count == 0 && uma_is_settled(host->uma);
 }

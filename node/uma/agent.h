@@ -64,7 +64,8 @@ struct volume {
     enum volume_state state;
     uint32_t number;
     uint32_t unit;
-    bool was_open; // opening it again waits for the fence
+    bool was_open;   // opening it again waits for the fence
+    bool is_probing; // its device is being asked anew
     bool has_profile;
     int keepsake;
     struct volume_wish wish;

@@ -123,6 +123,28 @@ int uma_volume_remove(struct uma *uma, const char *name, instant_ns now)
     return 0;
 }
 
+int uma_volume_allow(struct uma *uma, const struct volume_wish *wish)
+{
+    struct volume *v = volume_by_name(uma, wish->name);
+    if (v == NULL || v->state == VOLUME_LEAVING || v->state == VOLUME_CLOSING) {
+        return -ENOENT;
+    }
+    v->wish.allow_count = wish->allow_count;
+    memcpy(v->wish.allow, wish->allow, sizeof v->wish.allow);
+    return 0;
+}
+
+bool uma_has_volume(const struct uma *uma, const char *name)
+{
+    for (unsigned i = 0; i < NODE_VOLUME_COUNT_MAX; i++) {
+        const struct volume *v = &uma->volumes[i];
+        if (v->state != VOLUME_UNUSED && strcmp(v->wish.name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void uma_tts_add(struct uma *uma, const struct tts_for_uma *tts, void *tts_ctx)
 {
     if (uma->tts_count < UMA_TTS_COUNT_MAX) {
@@ -150,11 +172,24 @@ void uma_rescan(struct uma *uma, instant_ns now)
     for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
         struct unit *unit = &uma->units[v->unit];
         if (unit->state == UNIT_READY && v->state == VOLUME_OPEN) {
+            v->is_probing = true;
             unit_tell_volume(uma, unit, v);
         } else if (unit->state == UNIT_READY && v->state == VOLUME_FAILED) {
             volumes_open(uma, unit);
         }
     }
+}
+
+bool uma_is_settled(const struct uma *uma)
+{
+    for (unsigned i = 0; i < NODE_VOLUME_COUNT_MAX; i++) {
+        const struct volume *v = &uma->volumes[i];
+        bool is_as_it_is = v->state == VOLUME_OPEN && !v->is_probing;
+        if (!is_as_it_is && v->state != VOLUME_UNUSED && v->state != VOLUME_FAILED) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void uma_stop(struct uma *uma, instant_ns now)

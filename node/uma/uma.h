@@ -90,8 +90,16 @@ void uma_tts_add(struct uma *uma, const struct tts_for_uma *tts, void *tts_ctx);
 // The first reset event: units are started; the TTSs when every volume is ready or has failed.
 void uma_start(struct uma *uma, instant_ns now);
 
+// Other clients may use the volume from now on; who is connected stays. -ENOENT: no such volume.
+int uma_volume_allow(struct uma *uma, const struct volume_wish *wish);
+// Is there a volume of this name, one that is going included?
+bool uma_has_volume(const struct uma *uma, const char *name);
+
 // The operator's reset event: volumes are probed anew, failed ones opened again.
 void uma_rescan(struct uma *uma, instant_ns now);
+// Nothing that was asked of a device is unanswered: every volume is open and as its device is now,
+// has failed, or is gone.
+bool uma_is_settled(const struct uma *uma);
 
 // Connections are ended, units drained; on_stopped follows.
 void uma_stop(struct uma *uma, instant_ns now);

@@ -61,6 +61,7 @@ void volumes_lost(struct uma *uma, struct unit *unit)
             v->state = VOLUME_LEAVING;
         } else if (v->state != VOLUME_LEAVING) {
             v->state = VOLUME_NEW;
+            v->is_probing = false;
         }
     }
     resources_advertise(uma);
@@ -163,10 +164,11 @@ void volume_on_open(struct uma *uma, struct unit *unit, const struct unit_messag
 void volume_on_probe(struct uma *uma, struct unit *unit, const struct unit_message *answer)
 {
     struct volume *v = volume_answered(uma, unit, answer);
-    if (v == NULL || v->state != VOLUME_OPEN || answer->error != 0) {
+    if (v == NULL || v->state != VOLUME_OPEN) {
         return;
     }
-    if (memcmp(&v->profile, &answer->profile, sizeof v->profile) != 0) {
+    v->is_probing = false;
+    if (answer->error == 0 && memcmp(&v->profile, &answer->profile, sizeof v->profile) != 0) {
         v->profile = answer->profile;
         resources_advertise(uma);
     }

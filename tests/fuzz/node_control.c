@@ -35,11 +35,16 @@ int host_volume_add(struct host *h, const struct volume_wish *wish)
     return ++calls % 2 == 0 ? 0 : -EEXIST;
 }
 
-int host_rescan(struct host *h, struct why *ret_why)
+int host_rescan(struct host *h, host_note *note, void *ctx, struct why *ret_why)
 {
-    calls++;
+    note(ctx, "a", "removed");
     why_say(ret_why, "the file cannot be read");
-    return -ENOENT;
+    return ++calls % 2 == 0 ? 0 : -ENOENT;
+}
+
+bool host_volumes_are_settled(const struct host *h)
+{
+    return true;
 }
 
 void host_say(void *ctx, const char *line)
@@ -55,6 +60,22 @@ struct json_object *status_object(struct host *h)
 void uma_ask_counters(struct uma *uma)
 {
     calls++;
+}
+
+const struct resource_table *uma_resources(const struct uma *uma)
+{
+    static const struct resource_table table;
+    return &table;
+}
+
+bool uma_has_volume(const struct uma *uma, const char *name)
+{
+    return false;
+}
+
+const char *uma_volume_why(const struct uma *uma, uint32_t volume)
+{
+    return "";
 }
 
 int uma_volume_remove(struct uma *uma, const char *name, instant_ns now)

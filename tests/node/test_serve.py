@@ -244,11 +244,14 @@ def volumes_come_and_go_while_the_node_runs():
             node.process.send_signal(signal.SIGHUP)
             until(lambda: list(volumes(node)) in (['a', 'c'], ['c', 'a']))
             until(lambda: volumes(node)['c']['state'] == 'ready')
-            expect(weft('rescan', '--add=d=null:1M', '--remove=a', node.process.pid), 0)
-            until(lambda: sorted(volumes(node)) == ['c', 'd'])
+            expect(weft('rescan', '--add=d=null:1M', '--remove=a', node.process.pid), 0,
+                   'd: added\na: removed\n')
+            assert sorted(volumes(node)) == ['c', 'd'] and volumes(node)['d']['state'] == 'ready'
             expect_error(weft('rescan', '--remove=a', node.process.pid), 1, 'no such volume')
             expect_error(weft('rescan', '--add=d=ram:1M', node.process.pid), 1, 'of this name')
             expect_error(weft('rescan', '--add=floppy:', node.process.pid), 1, 'no driver')
+            expect_error(weft('rescan', '--add=e=/none', node.process.pid), 1, 'No such file')
+            until(lambda: sorted(volumes(node)) == ['c', 'd'])
             until(lambda: len(status(node)['rtas']) == 2)
 
 
@@ -262,7 +265,54 @@ def volumes_are_added_only_where_the_operator_allowed_it():
         file = pathlib.Path(place, 'node.ini')
         file.write_text('[node]\nallow-add = yes\n[volume a]\nuri = ram:1M\n')
         with Node(f'--config={file}') as node:
-            expect(weft('rescan', '--add=b=ram:1M', node.process.pid), 0)
+            expect(weft('rescan', '--add=b=ram:1M', node.process.pid), 0, 'b: added\n')
+
+
+@case
+def a_rescan_applies_what_changed_of_volumes_that_stay():
+    with folder() as place:
+        file, one = place / 'node.ini', place / 'one.img'
+        one.write_bytes(bytes(4096))
+        first = f'[volume a]\nuri = {one}\n[volume b]\nuri = ram:1M\n[volume c]\nuri = ram:1M\n'
+        file.write_text(first)
+        with Node(f'--config={file}') as node:
+            run('qemu-io', '-f', 'raw', '-c', 'write 0 512', node.uri('c'))
+            kept = node.uri('b')
+            expect(weft('rescan', node.process.pid), 0, '')
+            os.truncate(one, 8192)
+            file.write_text(first.replace('[volume c]\nuri = ram:1M', '[volume c]\nuri = ram:2M')
+                            .replace('[volume b]', '[volume b]\nread-only = yes')
+                            .replace('[volume a]', '[volume a]\nallow = 192.0.2.1'))
+            said = weft('rescan', node.process.pid)
+            expect(said, 0, None)
+            assert sorted(said.stdout.splitlines()) == [
+                'a: 8K octets', 'a: other clients', 'b: opened anew', 'c: 2M octets',
+                'c: opened anew'], said.stdout
+            now = volumes(node)
+            assert now['b']['read_only'] and now['c']['size'] == 2 << 20, now
+            refused = subprocess.run(['qemu-io', '-f', 'raw', '-c', 'write 0 512', kept],
+                                     capture_output=True, text=True, timeout=LIMIT)
+            assert refused.returncode != 0, refused
+            file.write_text('[volume a]\nuri = /nonexistent\n')
+            expect(weft('rescan', node.process.pid), 1, None, 'volume a', 'No such file')
+
+
+@case
+def a_device_that_does_not_let_go_is_told_as_under_way():
+    with folder() as place:
+        path = place / 'disk.img'
+        path.write_bytes(bytes(1 << 20))
+        with Node('--allow-add', f'a=delay+file:{path}?delay.read=10s', 'b=ram:1M') as node:
+            client = subprocess.Popen(['qemu-io', '-f', 'raw', '-c', 'read 0 512', node.uri('a')],
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                until(lambda: 1 in [rta['in_flight'] for rta in status(node)['rtas']])
+                expect(weft('rescan', '--remove=a', node.process.pid), 0,
+                       'a: going; its device has not answered yet\n')
+                expect(weft('rescan', '--remove=b', node.process.pid), 0, 'b: removed\n')
+            finally:
+                client.kill()
+                client.wait()
 
 
 @contextlib.contextmanager
@@ -336,8 +386,8 @@ def a_client_of_a_volume_that_goes_is_let_go():
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT)
         until(lambda: volumes(node)['a']['connections'] == 1)
-        expect(weft('rescan', '--remove=a', node.process.pid), 0)
-        until(lambda: list(volumes(node)) == ['b'] and status(node)['connections'] == 0)
+        expect(weft('rescan', '--remove=a', node.process.pid), 0, 'a: removed\n')
+        assert list(volumes(node)) == ['b'] and status(node)['connections'] == 0, status(node)
         said, _ = client.communicate('read 0 512\nquit\n', timeout=LIMIT)
         assert 'failed' in said, said
         run('qemu-io', '-f', 'raw', '-c', 'write 0 4k', node.uri('b'))
@@ -350,8 +400,8 @@ def a_new_size_is_seen_by_a_rescan():
         path.write_bytes(bytes(4096))
         with Node(path) as node:
             os.truncate(path, 8192)
-            expect(weft('rescan', node.process.pid), 0)
-            until(lambda: volumes(node)['disk.img']['size'] == 8192)
+            expect(weft('rescan', node.process.pid), 0, 'disk.img: 8K octets\n')
+            assert volumes(node)['disk.img']['size'] == 8192
 
 
 @case
