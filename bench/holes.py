@@ -45,7 +45,7 @@ def segment_cost():
 def path(placement, faults, buffer_len):
     """Each figure's median over the seeds."""
     runs = [measured('bench-paths', placement, f'{faults},seed={seed}', 'send', MESSAGE_LEN,
-                     MESSAGES, buffer_len) for seed in SEEDS]
+                     MESSAGES, buffer_len, 'udp') for seed in SEEDS]
     return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
 
 

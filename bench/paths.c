@@ -1,12 +1,13 @@
 // What a bad path costs one connection, and what placing beyond holes changes about it.
 //
-//     bench-paths PLACEMENT FAULTS OP LEN COUNT BUFFER
+//     bench-paths PLACEMENT FAULTS OP LEN COUNT BUFFER [LINK]
 //
 // Two devices over a simulated wire (link/wire.h): 10 Gbit/s, 50 us each way, packets of 1500
 // octets, a TCP window of 1 MiB and a buffer of BUFFER octets for what cannot be placed. PLACEMENT
 // is early, strict or off, FAULTS as in WEFT_FAULT ("" for none), OP write, send or read: COUNT
-// messages of LEN octets, DEPTH of them posted at a time. Time is virtual: it has no noise, and no
-// processor. Prints one line of JSON:
+// messages of LEN octets, DEPTH of them posted at a time. LINK is tap or udp, tap if it is not
+// said: what the TCP is told there (device_udp_tune); the packets are the same. Time is virtual: it
+// has no noise, and no processor. Prints one line of JSON:
 //
 //     octets_per_s                goodput, until the last message was delivered
 //     p50_us, p99_us, max_us      from post to delivery; of a Write, to that of the Send behind it,
@@ -14,6 +15,8 @@
 //     buffered_share              octets copied into TCP's buffer, per octet of the stream
 //     buffered_peak               most octets in that buffer at a time
 //     early_share                 octets placed beyond holes, per octet of the stream
+//     retransmits, spurious, recoveries, timeouts     of the sender
+//     overflows                   packets that the queue had no room for
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +24,7 @@
 #include "base/check.h"
 #include "bench/measure.h"
 #include "link/packet_stream.h"
+#include "link/udp.h"
 #include "link/wire.h"
 #include "rnic/create.h"
 #include "rnic/ep.h"
@@ -102,7 +106,7 @@ static void step(void)
     CHECK(w.now < PATIENCE_S * NS_PER_S);
 }
 
-static void wire_make(const char *faults, uint32_t buffer_len)
+static void wire_make(const char *link, const char *faults, uint32_t buffer_len)
 {
     struct wire_config config = {
         .clock = clock_of,
@@ -113,6 +117,9 @@ static void wire_make(const char *faults, uint32_t buffer_len)
         .linger_ns = NS_PER_S,
     };
     config.tcp.buffer_len = buffer_len;
+    if (strcmp(link, "udp") == 0) {
+        device_udp_tune(&config.tcp);
+    }
     CHECK(fault_config_parse(faults, &config.faults));
     config.faults.delay_ns += delay_ns;
     w.now = NS_PER_S;
@@ -278,21 +285,31 @@ static duration_ns run(struct work *work)
     return w.now - from_ns;
 }
 
+static const struct tcp_counters *counters_of(const struct side *side)
+{
+    struct tcp_info info;
+    tcp_get_info(packet_stream_of(side->ep->stream)->connection.tcb, &info);
+    return info.counters;
+}
+
 static void print(const struct work *work, duration_ns took_ns)
 {
-    // Of the end that the data came to.
-    const struct link_stream *stream = w.side[work->opcode == WQE_RDMA_READ ? 0 : 1].ep->stream;
-    struct tcp_info info;
-    tcp_get_info(packet_stream_of(stream)->connection.tcb, &info);
-    const struct tcp_counters *c = info.counters;
+    // Of the end that the data came from, and of the one that it came to.
+    unsigned to = work->opcode == WQE_RDMA_READ ? 0 : 1;
+    const struct tcp_counters *s = counters_of(&w.side[1 - to]), *c = counters_of(&w.side[to]);
     qsort(work->latency_us, work->count, sizeof work->latency_us[0], compare_double);
     printf("{\"octets_per_s\": %.0f, \"p50_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f, "
-           "\"buffered_share\": %.5f, \"buffered_peak\": %llu, \"early_share\": %.5f}\n",
+           "\"buffered_share\": %.5f, \"buffered_peak\": %llu, \"early_share\": %.5f, ",
            1e9 * (double)(work->count * work->len) / (double)took_ns,
            work->latency_us[work->count / 2], work->latency_us[work->count * 99 / 100],
            work->latency_us[work->count - 1], (double)c->octets_buffered / (double)c->octets_in,
            (unsigned long long)c->buffered_peak,
            (double)c->octets_placed_early / (double)c->octets_in);
+    printf("\"retransmits\": %llu, \"spurious\": %llu, \"recoveries\": %llu, \"timeouts\": %llu, "
+           "\"overflows\": %llu}\n",
+           (unsigned long long)s->retransmits, (unsigned long long)s->spurious_retransmits,
+           (unsigned long long)s->recoveries, (unsigned long long)s->timeouts,
+           (unsigned long long)wire_overflows(w.wire));
 }
 
 static uint32_t placement_of(const char *word)
@@ -315,8 +332,8 @@ static enum wqe_opcode opcode_of(const char *word)
 
 int main(int argc, char **argv)
 {
-    if (argc != 7) {
-        fprintf(stderr, "usage: bench-paths PLACEMENT FAULTS OP LEN COUNT BUFFER\n");
+    if (argc != 7 && argc != 8) {
+        fprintf(stderr, "usage: bench-paths PLACEMENT FAULTS OP LEN COUNT BUFFER [LINK]\n");
         return 2;
     }
     struct work work = {
@@ -331,7 +348,7 @@ int main(int argc, char **argv)
     work.latency_us = calloc(work.count, sizeof work.latency_us[0]);
     CHECK(work.posted_at_ns != NULL);
     CHECK(work.latency_us != NULL);
-    wire_make(argv[2], (uint32_t)strtoul(argv[6], NULL, 10));
+    wire_make(argc == 8 ? argv[7] : "tap", argv[2], (uint32_t)strtoul(argv[6], NULL, 10));
     for (unsigned i = 0; i < 2; i++) {
         device_make(&w.side[i], i, placement_of(argv[1]));
     }
