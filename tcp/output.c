@@ -4,6 +4,8 @@
 #include "tcp/agree.h"
 #include "tcp/internal.h"
 
+#define TCP_IDLE_MIN_NS (200 * NS_PER_MS)
+
 /* ---- headers --------------------------------------------------------------------------------- */
 
 static void put_timestamps(const struct tcb *tcb, struct tcp_header *h, instant_ns now)
@@ -362,10 +364,19 @@ static bool is_bare_fin_due(const struct tcb *tcb)
            tcb->snd.nxt == tcb->sendq.end && has_room_for_record(tcb, 0);
 }
 
+// RFC 5681 section 4.1: after a time-out's length without sending the path may have changed. A
+// time-out of less than what is usual says only that the peer answers at once.
+static bool was_idle(const struct tcb *tcb, instant_ns now)
+{
+    duration_ns rto = tcp_rtt_rto(&tcb->rtt);
+    return tcb->scoreboard.count == 0 &&
+           now - tcb->sent_at > (rto > TCP_IDLE_MIN_NS ? rto : TCP_IDLE_MIN_NS);
+}
+
 static bool send_all_new(struct tcb *tcb, const struct tcp_port *port, instant_ns now)
 {
     uint32_t len;
-    if (tcb->scoreboard.count == 0 && now - tcb->sent_at > tcp_rtt_rto(&tcb->rtt)) {
+    if (was_idle(tcb, now)) {
         tcp_cc_on_idle(&tcb->cc);
     }
     while ((len = tcp_next_segment_len(tcb)) > 0) {

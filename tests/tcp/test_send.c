@@ -309,6 +309,25 @@ static void idle_connection_begins_anew_with_the_initial_window(void **state)
     script_close(&s);
 }
 
+static void peer_that_answers_at_once(struct script *script)
+{
+    script->config.rto_min_ns = script->config.rto_slack_ns = 10 * NS_PER_MS;
+}
+
+static void short_timeouts_do_not_make_short_pauses_idle(void **state)
+{
+    (void)state;
+    script_open(&s, peer_that_answers_at_once);
+    user_send(&s, 10000, 0);
+    peer_ack(&s, 10001);
+    script_wait(&s, 190 * NS_PER_MS);
+    s.out_read = s.out_count;
+    user_send(&s, 30000, 0);
+    assert_int_equal(s.out_count - s.out_read, 20);
+    s.out_read = s.out_count;
+    script_close(&s);
+}
+
 static void smaller_path_cuts_what_is_outstanding_anew(void **state)
 {
     (void)state;
@@ -351,6 +370,7 @@ int main(void)
         cmocka_unit_test(segment_too_long_for_sack_blocks_is_joined_by_an_ack),
         cmocka_unit_test(window_grows_by_all_of_the_burst_that_filled_it),
         cmocka_unit_test(idle_connection_begins_anew_with_the_initial_window),
+        cmocka_unit_test(short_timeouts_do_not_make_short_pauses_idle),
         cmocka_unit_test(smaller_path_cuts_what_is_outstanding_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
