@@ -16,6 +16,14 @@
 #include "node/unit/runner.h"
 #include "node/unit/segment.h"
 
+// The standard error of a unit's process.
+struct host_unit_log {
+    int fd; // the reading end of a pipe; 0 or -1: none
+    struct loop_watch *watch;
+    size_t len; // of the line that has not ended
+    char line[256];
+};
+
 // The process of one unit, and what connects it.
 struct host_unit {
     struct host *host;
@@ -32,6 +40,7 @@ struct host_unit {
     struct loop_watch *channel_watch;
     struct loop_watch *bell_watch;
     struct runner *runner; // in the host's own process
+    struct host_unit_log log;
 };
 
 enum { HOST_TTS_COUNT_MAX = 4, HOST_URI_MAX = 512 };
@@ -61,6 +70,7 @@ struct host {
     struct host_control *control;
     struct host_metrics *metrics;
     struct strangers strangers;
+    struct strangers rtas;     // what they may say, by their names
     struct loop_member before; // the TTSs
     struct loop_member after;
     int signal_fd;
@@ -128,6 +138,13 @@ void host_units_receive(struct host *host, instant_ns now);
 bool host_units_sleep(struct host *host);
 void host_units_wake(struct host *host);
 void host_units_close(struct host *host);
+
+// ---- unit_log.c
+
+// The writing end of a pipe that is to be the process's standard error; -1: none to be had.
+int host_unit_log_open(struct host_unit *unit);
+// After the last word that has come.
+void host_unit_log_close(struct host_unit *unit);
 
 // ---- descriptor_limit.c
 

@@ -7,7 +7,7 @@
 #include "node/host/agent.h"
 
 enum {
-    OF_UNIT = 5,           // a process, its socket, its bus, two bells
+    OF_UNIT = 6,           // a process, its socket, its bus, two bells, its standard error
     OF_VOLUME = 1,         // a keepsake
     OF_VOLUME_IN_HOST = 4, // a device, its engine
     OF_NODE = 64,          // listeners, the first clients, a process that is being started

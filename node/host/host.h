@@ -4,6 +4,7 @@
 //     host.c      the agents put together; the loop; signals
 //     ttss.c      the target transport services
 //     units.c     processes of RTAs: the bus, the socket, the bells, the end
+//     unit_log.c  what they say on standard error
 //     identity.c  identities of volumes from their origins
 //     captive.c   the command that a captive node serves
 //     config.c    the configuration file

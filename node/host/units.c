@@ -109,6 +109,7 @@ static void unit_close(struct host_unit *unit)
     loop_unwatch(unit->channel_watch);
     loop_unwatch(unit->bell_watch);
     unit->exit_watch = unit->channel_watch = unit->bell_watch = NULL;
+    host_unit_log_close(unit);
     fd_close(unit->pidfd);
     fd_close(unit->channel);
     fd_close(unit->bell_rta);
@@ -253,7 +254,7 @@ static int raise_fd(int fd)
     return fcntl(fd, F_DUPFD_CLOEXEC, UNIT_FD_END);
 }
 
-static int spawn_with(struct host_unit *unit, const int sources[], pid_t *ret_pid)
+static int spawn_with(struct host_unit *unit, const int sources[], int log, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -267,6 +268,7 @@ static int spawn_with(struct host_unit *unit, const int sources[], pid_t *ret_pi
     // It has nothing to read from a terminal, and nothing to say to programs.
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, log, STDERR_FILENO);
     for (int i = 0; i < UNIT_FD_END - UNIT_FD_CHANNEL; i++) {
         posix_spawn_file_actions_adddup2(&actions, sources[i], UNIT_FD_CHANNEL + i);
     }
@@ -282,14 +284,16 @@ static int process_spawn(struct host_unit *unit, int channel, int bell_rta)
 {
     int sources[] = {raise_fd(channel), raise_fd(unit->host->pool.fd),
                      raise_fd(unit->bus_memory.fd), raise_fd(bell_rta), raise_fd(unit->bell_cta)};
-    bool has_all = true;
+    int log = host_unit_log_open(unit);
+    bool has_all = log >= 0;
     for (unsigned i = 0; i < sizeof sources / sizeof sources[0]; i++) {
         has_all &= sources[i] >= 0;
     }
-    int error = has_all ? spawn_with(unit, sources, &unit->pid) : -EMFILE;
+    int error = has_all ? spawn_with(unit, sources, log, &unit->pid) : -EMFILE;
     for (unsigned i = 0; i < sizeof sources / sizeof sources[0]; i++) {
         fd_close(sources[i]);
     }
+    fd_close(log);
     close(channel);
     close(bell_rta);
     if (error != 0) {

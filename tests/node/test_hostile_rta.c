@@ -128,6 +128,17 @@ static void act_bus(struct rta_process *p)
     pause();
 }
 
+// Forged lines on its standard error, and more than anybody reads.
+static void act_log(struct rta_process *p)
+{
+    static const char line[] = "x\nweft: forged\033[2J\n";
+    fcntl(STDERR_FILENO, F_SETFL, O_NONBLOCK);
+    for (;;) {
+        ssize_t written = write(STDERR_FILENO, line, sizeof line - 1);
+        (void)written;
+    }
+}
+
 static void act_silence(struct rta_process *p)
 {
     close(UNIT_FD_CHANNEL);
@@ -142,7 +153,7 @@ static const struct {
     {"no-memory", act_no_memory}, {"answers", act_answers},
     {"identity", act_exit},       {"texts", act_exit},
     {"flood", act_flood},         {"bus", act_bus},
-    {"silence", act_silence},
+    {"silence", act_silence},     {"log", act_log},
 };
 
 static void answer_open(struct rta_process *p, const struct unit_message *ask)
@@ -374,6 +385,7 @@ static void the_host_serves_on(const char *act, const char *said)
     assert_true(said == NULL || strstr(log, said) != NULL);
     assert_null(strstr(log, "\nweft: forged"));
     assert_null(strchr(log, '\033'));
+    assert_true(strlen(log) < LOG_MAX / 8);
     assert_in_range(descriptors_of(&node), 0, before + 8);
     assert_int_equal(waitpid(node.pid, NULL, WNOHANG), 0);
     int another = client_connect(&node, "good");
@@ -420,6 +432,11 @@ static void a_flood_of_messages_keeps_nobody_waiting(void **state)
     the_host_serves_on("flood", NULL);
 }
 
+static void what_it_says_is_said_in_its_name_and_seldom(void **state)
+{
+    the_host_serves_on("log", "weft: RTA log: forged?[2J");
+}
+
 static void a_bus_full_of_nonsense_is_refused(void **state)
 {
     the_host_serves_on("bus", "spoiled the bus");
@@ -443,6 +460,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_successor_that_takes_another_identity_is_refused),
         cmocka_unit_test(a_reason_forges_no_line_of_the_log),
         cmocka_unit_test(a_flood_of_messages_keeps_nobody_waiting),
+        cmocka_unit_test(what_it_says_is_said_in_its_name_and_seldom),
         cmocka_unit_test(a_bus_full_of_nonsense_is_refused),
         cmocka_unit_test(a_closed_socket_ends_the_process),
     };
