@@ -202,6 +202,7 @@ static void nothing_is_taken_behind_an_error(void **state)
     peer_expect_terminate(&s, 1, 1, 0x00);
     assert_int_equal(poll_one().status, IBV_WC_WR_FLUSH_ERR);
     assert_int_equal(program.memory[0], 1);
+    peer_finish(&s);
     stream_expect_event(&s, RDMA_CM_EVENT_DISCONNECTED);
     stream_close(&s);
 }
