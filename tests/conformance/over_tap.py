@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The conformance tests over weft's own TCP: the peer is a socket of the kernel behind a tap device.
+"""Conformance over weft's own TCP: the peer is a socket of the kernel behind a tap device.
 
 `udp` cannot be tried so: nobody but weft speaks TCP in UDP datagrams.
 """
