@@ -3,10 +3,13 @@
 do so oddly. What a real host makes of them is in test_kernel_host.py."""
 
 import contextlib
+import os
+import signal
 import struct
 import time
 
 import nvme_host as nvme
+from nbd_client import READ, WRITE, Client
 from nvme_host import Queue, in_capsule, rw, session, sgl, sqe, transport
 from serving import Nvme, case, folder, main, until, weft
 
@@ -85,6 +88,20 @@ def discovery_says_nothing_of_a_secure_channel(node):
     # libnvme 1.3 takes "not required" (2) for a wish for TLS, and connect-all never connects.
     with session(node.address, nvme.DISCOVERY, 0) as (admin,):
         assert admin.log(0x70, 2048).data[1024 + 3] == 4  # flow control may be off
+
+
+@on_node
+def smart_counts_what_a_host_has_moved(node):
+    with session(node.address, node.nqn) as (admin, queue):
+        for written in range(2):
+            assert queue.write(0, bytes(1 << 20)).status == 0
+        for read in range(3):
+            assert queue.read(0, 1000).status == 0
+        log = admin.log(2, 512).data
+        # Thousands of 512 octets, rounded up: 2097152 / 512000, 1536000 / 512000; then commands.
+        assert struct.unpack_from('<Q8xQ8xQ8xQ', log, 32) == (3, 5, 3, 2)
+        assert queue.read(0, 1).status == 0
+        assert struct.unpack_from('<Q', admin.log(2, 512).data, 32) == (4,)
 
 
 @on_node
@@ -484,6 +501,7 @@ def events_tell_of_what_has_changed():
                     admin.capsule(sqe(nvme.AER, 20 + number))
                 assert admin.ask(sqe(nvme.AER, 30)).status == AER_LIMIT
                 found.capsule(sqe(nvme.AER, 20))
+                generation, = struct.unpack_from('<Q', found.log(0x70, 1024).data)
                 with open(disk, 'r+b') as out:
                     out.truncate(2 << 20)
                 weft('rescan', node.process.pid)
@@ -497,10 +515,44 @@ def events_tell_of_what_has_changed():
                 weft('rescan', node.process.pid)
                 said = found.answer()
                 assert (said.status, said.result) == (0, 0x0070f002)
-                assert struct.unpack_from('<Q', found.log(0x70, 1024).data, 8) == (2,)
+                log = found.log(0x70, 1024).data  # the first volume's size does not count
+                assert struct.unpack_from('<QQ', log) == (generation + 1, 2)
+                assert found.log(0x70, 1024).data == log
                 config.write_text('[volume more]\nuri = ram:1M\n')  # the first one goes
                 weft('rescan', node.process.pid)
                 assert queue.is_ended() and admin.is_ended()
+
+
+def both_at_once(client, queue, turn):
+    """Writes of both protocols are under way together, half of 256 KiB each; each reads all."""
+    half = 128 << 10
+    first, second = (bytes([turn * 2 % 256 + which]) * half for which in range(2))
+    for cookie in range(4):
+        part = half // 4
+        client.request(WRITE, cookie * part, part, cookie=cookie, data=first[:part])
+        queue.capsule(rw(nvme.WRITE, (half + cookie * part) // 512, part // 512, transport(part),
+                         cid=cookie))
+    assert {queue.answer(second[:half // 4]).status for _ in range(4)} == {0}
+    said = {struct.unpack('>IIQ', client.take(16))[1:] for _ in range(4)}
+    assert said == {(0, cookie) for cookie in range(4)}
+    client.request(READ, 0, 2 * half)
+    queue.capsule(rw(nvme.READ, 0, 2 * half // 512, transport(2 * half)))
+    assert queue.answer().data == first + second
+    assert client.answer(2 * half) == (0, first + second)
+
+
+@case
+def two_protocols_move_the_data_of_one_volume_at_once():
+    with Nvme('ram:1M') as node, Client(node).go() as client:
+        with session(node.address, node.nqn, digests=3) as (_, queue):
+            for turn in range(60):
+                if turn == 30:
+                    os.kill(node.rtas()[0], signal.SIGKILL)
+                both_at_once(client, queue, turn)
+        found = node.status()
+        assert found['rtas'][0]['restarts'] == 1
+        octets = found['volumes'][0]['octets']
+        assert octets['write'] == 60 * (256 << 10) and octets['read'] == 60 * (512 << 10), octets
 
 
 @case

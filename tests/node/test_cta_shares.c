@@ -1,0 +1,381 @@
+// Shares of the pool and of the requests under way: who waits, for whom, and who does not.
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests/node/rig.h"
+
+enum { MIB = 1 << 20, KIB = 1 << 10, REQUEST_MAX = 300 };
+
+// A rig whose clients are slow: what they asked for is lent until the test says otherwise.
+static struct rig *slow_rig(void)
+{
+    struct rig *rig = rig_create();
+    rig_rta_start(rig);
+    rig->is_slow = true;
+    cta_for_uma.unit_ready(rig->cta, RIG_UNIT, rig->now);
+    return rig;
+}
+
+static uint32_t connect(struct rig *rig, uint32_t number, uint32_t volume, const char *host)
+{
+    struct route route = rig_route(rig, RIG_CONNECTION + number);
+    route.volume = volume;
+    snprintf(route.client.host, sizeof route.client.host, "%s", host);
+    cta_for_uma.route_add(rig->cta, &route);
+    assert_int_equal(rig->route_status, CONNECT_OK);
+    return route.connection;
+}
+
+// How many of `count` writes get a buffer.
+static unsigned write_some(struct rig *rig, struct service_request *writes, uint32_t connection,
+                           unsigned count, uint32_t len)
+{
+    unsigned before = rig->transfer_count;
+    for (unsigned i = 0; i < count; i++) {
+        writes[i] = rig_request(NODE_WRITE, 0, len);
+        writes[i].connection = connection;
+        rig_submit_request(rig, &writes[i]);
+    }
+    return rig->transfer_count - before;
+}
+
+// The client has not sent what it promised.
+static void give_up(struct rig *rig, unsigned transfer)
+{
+    cta_for_tts.transferred(rig->cta, rig->transfers[transfer], NODE_TRANSFER, rig->now);
+    cta_flush(rig->cta, rig->now);
+}
+
+static void give_up_all(struct rig *rig)
+{
+    for (unsigned i = 0; i < rig->transfer_count; i++) {
+        give_up(rig, i);
+    }
+    assert_int_equal(cta_pool_taken_len(rig->cta), 0);
+    rig_destroy(rig);
+}
+
+static void a_connection_has_a_sixteenth_of_the_pool(void **state)
+{
+    struct rig *rig = slow_rig();
+    struct service_request writes[8];
+    uint32_t connection = connect(rig, 1, 1, "");
+    assert_int_equal(write_some(rig, writes, connection, 8, MIB), 4);
+    assert_int_equal(cta_pool_taken_len(rig->cta), RIG_POOL_LEN / 16);
+    assert_int_equal(cta_volume_counters(rig->cta, 0)->waits, 4);
+    give_up(rig, 0);
+    assert_int_equal(rig->transfer_count, 5);
+    assert_ptr_equal(rig->transfers[4], &writes[4]);
+    rig->transfers[0] = &writes[5];
+    give_up(rig, 1);
+    give_up(rig, 2);
+    give_up(rig, 3);
+    assert_int_equal(rig->transfer_count, 8);
+    for (unsigned i = 4; i < 8; i++) {
+        give_up(rig, i);
+    }
+    assert_int_equal(rig->completed, 8);
+    rig_destroy(rig);
+}
+
+static void what_is_taken_counts_not_what_is_asked_for(void **state)
+{
+    struct rig *rig = slow_rig();
+    struct service_request writes[8];
+    uint32_t connection = connect(rig, 1, 1, "");
+    assert_int_equal(write_some(rig, writes, connection, 8, MIB + 1), 2);
+    give_up_all(rig);
+}
+
+static void a_client_has_a_quarter_and_each_connection_its_floor(void **state)
+{
+    struct rig *rig = slow_rig();
+    struct service_request writes[6][REQUEST_MAX];
+    for (unsigned i = 0; i < 4; i++) {
+        uint32_t connection = connect(rig, i + 1, i + 1, "here");
+        assert_int_equal(write_some(rig, writes[i], connection, 5, MIB), 4);
+    }
+    uint32_t fifth = connect(rig, 5, 5, "here");
+    assert_int_equal(write_some(rig, writes[4], fifth, 6, 64 * KIB), 4);
+    uint32_t other = connect(rig, 6, 6, "there");
+    assert_int_equal(write_some(rig, writes[5], other, 5, MIB), 4);
+    give_up_all(rig);
+}
+
+static void a_client_that_has_gone_has_its_share_again(void **state)
+{
+    struct rig *rig = slow_rig();
+    struct service_request writes[4];
+    for (unsigned turn = 0; turn < 3; turn++) {
+        rig->transfer_count = 0;
+        for (unsigned i = 0; i < 4; i++) {
+            uint32_t connection = connect(rig, i + 1, i + 1, "here");
+            assert_int_equal(write_some(rig, writes, connection, 4, MIB), 4);
+            for (unsigned j = 0; j < 4; j++) {
+                give_up(rig, i * 4 + j);
+            }
+            cta_for_uma.route_remove(rig->cta, connection);
+        }
+    }
+    rig->transfer_count = 0;
+    give_up_all(rig);
+}
+
+static void a_volume_has_three_eighths(void **state)
+{
+    struct rig *rig = slow_rig();
+    struct service_request writes[9][8];
+    static const char *const hosts[] = {"a", "a", "a", "a", "b", "b", "b", "b"};
+    unsigned lent = 0;
+    for (unsigned i = 0; i < 8; i++) {
+        lent += write_some(rig, writes[i], connect(rig, i + 1, 1, hosts[i]), 4, MIB);
+    }
+    assert_int_equal(lent, 24);
+    assert_int_equal(write_some(rig, writes[8], connect(rig, 9, 2, "b"), 4, MIB), 4);
+    give_up_all(rig);
+}
+
+static void requests_have_shares_as_the_pool_has(void **state)
+{
+    struct rig *rig = slow_rig();
+    static struct service_request flushes[5][REQUEST_MAX];
+    struct cta_unit_counters counters;
+    rig->holds = true;
+    for (unsigned c = 0; c < 5; c++) {
+        uint32_t connection = connect(rig, c + 1, RIG_VOLUME, c < 4 ? "here" : "there");
+        for (unsigned i = 0; i < 100; i++) {
+            flushes[c][i] = rig_request(NODE_FLUSH, 0, 0);
+            flushes[c][i].connection = connection;
+            rig_submit_request(rig, &flushes[c][i]);
+        }
+    }
+    assert_true(cta_unit_counters(rig->cta, RIG_UNIT, &counters));
+    // 64 of a connection, 192 of a client, four of each whatever others have, 256 of the volume.
+    assert_int_equal(counters.waiting + counters.in_flight, 192 + 4 + 60);
+    for (unsigned c = 0; c < 5; c++) {
+        cta_for_uma.route_fail(rig->cta, RIG_CONNECTION + c + 1, rig->now);
+    }
+    assert_int_equal(rig->completed, 500);
+    rig_destroy(rig);
+}
+
+static void an_oversized_request_keeps_only_its_like_waiting(void **state)
+{
+    struct rig *rig = slow_rig();
+    struct service_request oversized[2], large[4][8];
+    uint32_t one = connect(rig, 1, 1, "a"), two = connect(rig, 2, 2, "b");
+    assert_int_equal(write_some(rig, &oversized[0], one, 1, NODE_TRANSFER_MAX), 1);
+    assert_int_equal(write_some(rig, &oversized[1], two, 1, NODE_TRANSFER_MAX), 0);
+    cta_flush(rig->cta, rig->now);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(write_some(rig, large[i], connect(rig, i + 3, i + 3, "c"), 4, MIB), 4);
+    }
+    give_up(rig, 0);
+    assert_ptr_equal(rig->transfers[rig->transfer_count - 1], &oversized[1]);
+    rig->transfers[0] = rig->transfers[--rig->transfer_count];
+    give_up_all(rig);
+}
+
+static void an_eighth_is_for_small_requests(void **state)
+{
+    struct rig *rig = slow_rig();
+    static struct service_request writes[20][8], small[3][64];
+    char host[2] = "a";
+    unsigned lent = 0;
+    for (unsigned i = 0; i < 16; i++, host[0]++) {
+        lent += write_some(rig, writes[i], connect(rig, i + 1, i + 1, host), 4, MIB);
+    }
+    assert_int_equal(lent, 56);
+    cta_flush(rig->cta, rig->now);
+    for (unsigned i = 0; i < 2; i++, host[0]++) {
+        assert_int_equal(
+            write_some(rig, small[i], connect(rig, i + 17, i + 17, host), 64, 64 * KIB), 64);
+    }
+    assert_int_equal(cta_pool_taken_len(rig->cta), RIG_POOL_LEN);
+    uint32_t last = connect(rig, 19, 19, host);
+    assert_int_equal(write_some(rig, small[2], last, 1, 4 * KIB), 0);
+    // What comes back is for who waits, the small one first: nobody's size is before it.
+    give_up(rig, 56);
+    assert_ptr_equal(rig->transfers[rig->transfer_count - 1], &small[2][0]);
+    give_up(rig, 0);
+    assert_int_equal(rig->transfers[rig->transfer_count - 1]->data_len, MIB);
+    for (unsigned i = 1; i < rig->transfer_count; i++) {
+        if (i != 56) {
+            give_up(rig, i);
+        }
+    }
+    assert_int_equal(cta_pool_taken_len(rig->cta), 0);
+    rig_destroy(rig);
+}
+
+// New ones of the same size get behind it, others pass.
+static void who_waits_for_room_is_not_overtaken(void **state)
+{
+    struct rig *rig = slow_rig();
+    static struct service_request writes[20][8];
+    char host[2] = "a";
+    for (unsigned i = 0; i < 14; i++, host[0]++) {
+        write_some(rig, writes[i], connect(rig, i + 1, i + 1, host), 4, MIB);
+    }
+    uint32_t first = connect(rig, 15, 15, host);
+    assert_int_equal(write_some(rig, writes[15], first, 1, 4 * MIB), 0);
+    cta_flush(rig->cta, rig->now);
+    give_up(rig, 0); // 1 MiB: not enough for the first
+    host[0]++;
+    uint32_t second = connect(rig, 16, 16, host);
+    assert_int_equal(write_some(rig, writes[16], second, 1, MIB), 0);
+    assert_int_equal(write_some(rig, writes[17], second, 1, 64 * KIB), 0); // behind its own
+    host[0]++;
+    assert_int_equal(write_some(rig, writes[18], connect(rig, 17, 17, host), 1, 64 * KIB), 1);
+    for (unsigned i = 1; i < 4; i++) {
+        give_up(rig, i);
+    }
+    assert_ptr_equal(rig->transfers[rig->transfer_count - 1], &writes[15][0]);
+    give_up(rig, 4);
+    assert_ptr_equal(rig->transfers[rig->transfer_count - 2], &writes[16][0]);
+    assert_ptr_equal(rig->transfers[rig->transfer_count - 1], &writes[17][0]);
+    for (unsigned i = 5; i < rig->transfer_count; i++) {
+        give_up(rig, i);
+    }
+    rig_destroy(rig);
+}
+
+static void connections_that_wait_are_served_in_turn(void **state)
+{
+    struct rig *rig = slow_rig();
+    struct service_request block, a[4], b[4];
+    uint32_t one = connect(rig, 1, 1, ""), two = connect(rig, 2, 2, ""),
+             three = connect(rig, 3, 3, "");
+    write_some(rig, &block, one, 1, NODE_TRANSFER_MAX);
+    write_some(rig, a, two, 4, NODE_TRANSFER_MAX);
+    write_some(rig, b, three, 4, NODE_TRANSFER_MAX);
+    for (unsigned i = 0; i < 8; i++) {
+        give_up(rig, i);
+        assert_int_equal(rig->transfer_count, i + 2);
+        assert_ptr_equal(rig->transfers[i + 1], i % 2 == 0 ? &a[i / 2] : &b[i / 2]);
+    }
+    give_up(rig, 8);
+    rig_destroy(rig);
+}
+
+static void a_waiting_request_ends_at_its_deadline(void **state)
+{
+    struct rig *rig = slow_rig();
+    struct service_request block, late = rig_request(NODE_WRITE, 0, NODE_TRANSFER_MAX);
+    uint32_t one = connect(rig, 1, 1, ""), two = connect(rig, 2, 2, "");
+    write_some(rig, &block, one, 1, NODE_TRANSFER_MAX);
+    late.connection = two;
+    late.deadline = rig->now + NS_PER_S;
+    rig_submit_request(rig, &late);
+    assert_true(cta_next_deadline(rig->cta) <= late.deadline);
+    rig->now = late.deadline;
+    cta_on_deadline(rig->cta, rig->now);
+    assert_int_equal(rig->completed, 1);
+    assert_int_equal(rig->last_completion, NODE_TIMED_OUT);
+    give_up_all(rig);
+}
+
+static void a_frame_that_is_not_acknowledged_has_a_deadline(void **state)
+{
+    struct rig *rig = slow_rig();
+    struct service_request flush = rig_request(NODE_FLUSH, 0, 0);
+    struct cta_unit_counters counters;
+    struct frame frame;
+    rig_tell(rig, (struct unit_message){.kind = UNIT_CONNECTION_ADD,
+                                        .volume = RIG_VOLUME,
+                                        .connection = connect(rig, 0, RIG_VOLUME, "")});
+    cta_flush(rig->cta, rig->now);
+    assert_int_equal(cta_next_deadline(rig->cta), INSTANT_NEVER);
+    rig_submit_request(rig, &flush);
+    cta_flush(rig->cta, rig->now);
+    assert_true(fake_bus_receive(&rig->bus.rta, &frame)); // and lost
+    instant_ns at = cta_next_deadline(rig->cta);
+    assert_true(at > rig->now && at < rig->now + 10 * NS_PER_S);
+    for (; rig->bus.count[1] == 0; at = cta_next_deadline(rig->cta)) {
+        assert_true(at != INSTANT_NEVER);
+        rig->now = at;
+        cta_on_deadline(rig->cta, rig->now);
+    }
+    assert_true(cta_unit_counters(rig->cta, RIG_UNIT, &counters));
+    assert_int_equal(counters.retransmissions, 1);
+    rig_run(rig);
+    assert_int_equal(rig->completed, 1);
+    rig_destroy(rig);
+}
+
+static void what_was_answered_is_counted_for_its_volume(void **state)
+{
+    struct rig *rig = rig_ready();
+    struct service_request write = rig_request(NODE_WRITE, 4096, 8192);
+    struct service_request read = rig_request(NODE_READ, 0, 4096);
+    struct service_request beyond = rig_request(NODE_READ, RIG_VOLUME_LEN, 4096);
+    rig_submit_request(rig, &write);
+    rig_submit_request(rig, &read);
+    rig_submit_request(rig, &beyond);
+    rig->now += 1000;
+    rig_run(rig);
+    const struct cta_volume_counters *c = cta_volume_counters(rig->cta, 0);
+    assert_int_equal(c->volume, RIG_VOLUME);
+    assert_int_equal(c->connections, 1);
+    assert_int_equal(c->operations[NODE_WRITE], 1);
+    assert_int_equal(c->operations[NODE_READ], 2);
+    assert_int_equal(c->octets[NODE_WRITE], 8192);
+    assert_int_equal(c->octets[NODE_READ], 4096);
+    assert_int_equal(c->completions[NODE_OK], 2);
+    assert_int_equal(c->completions[NODE_RANGE], 1);
+    assert_int_equal(c->waits, 0);
+    assert_int_equal(c->latency_ns, 3 * 1000);
+    assert_null(cta_volume_counters(rig->cta, 1));
+    assert_null(cta_volume_counters(rig->cta, NODE_VOLUME_COUNT_MAX));
+    rig_destroy(rig);
+}
+
+static void counters_of_a_volume_go_with_its_last_connection(void **state)
+{
+    struct rig *rig = slow_rig();
+    uint32_t one = connect(rig, 1, 7, ""), two = connect(rig, 2, 7, "");
+    cta_for_uma.volume_remove(rig->cta, 7);
+    cta_for_uma.volume_remove(rig->cta, 8); // never had a connection
+    cta_for_uma.route_remove(rig->cta, one);
+    assert_int_equal(cta_volume_counters(rig->cta, 0)->volume, 7);
+    assert_int_equal(cta_volume_counters(rig->cta, 0)->connections, 1);
+    cta_for_uma.route_remove(rig->cta, two);
+    assert_null(cta_volume_counters(rig->cta, 0));
+    rig_destroy(rig);
+}
+
+static void a_volume_too_many_is_refused(void **state)
+{
+    struct rig *rig = slow_rig();
+    for (uint32_t i = 1; i <= NODE_VOLUME_COUNT_MAX; i++) {
+        connect(rig, i, i, "");
+    }
+    struct route route = rig_route(rig, RIG_CONNECTION + NODE_VOLUME_COUNT_MAX + 1);
+    route.volume = NODE_VOLUME_COUNT_MAX + 1;
+    cta_for_uma.route_add(rig->cta, &route);
+    assert_int_equal(rig->route_status, CONNECT_TOO_MANY);
+    rig_destroy(rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_connection_has_a_sixteenth_of_the_pool),
+        cmocka_unit_test(what_is_taken_counts_not_what_is_asked_for),
+        cmocka_unit_test(a_client_has_a_quarter_and_each_connection_its_floor),
+        cmocka_unit_test(a_client_that_has_gone_has_its_share_again),
+        cmocka_unit_test(a_volume_has_three_eighths),
+        cmocka_unit_test(requests_have_shares_as_the_pool_has),
+        cmocka_unit_test(an_oversized_request_keeps_only_its_like_waiting),
+        cmocka_unit_test(an_eighth_is_for_small_requests),
+        cmocka_unit_test(who_waits_for_room_is_not_overtaken),
+        cmocka_unit_test(connections_that_wait_are_served_in_turn),
+        cmocka_unit_test(a_waiting_request_ends_at_its_deadline),
+        cmocka_unit_test(a_frame_that_is_not_acknowledged_has_a_deadline),
+        cmocka_unit_test(what_was_answered_is_counted_for_its_volume),
+        cmocka_unit_test(counters_of_a_volume_go_with_its_last_connection),
+        cmocka_unit_test(a_volume_too_many_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
