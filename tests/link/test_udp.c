@@ -1,4 +1,5 @@
 // TCP of our own over UDP sockets, over loopback.
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -357,6 +358,47 @@ static void one_datagram_of_a_stranger_makes_one_leave(void **state)
     close(fd);
 }
 
+static size_t resident_len(void)
+{
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%*u %lu", &pages), 1);
+    fclose(f);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void handshake_of_a_stranger_takes_little_memory(void **state)
+{
+    (void)state;
+    enum { STRANGERS = 200, EACH_MAX = 16 << 10 };
+    int fd[STRANGERS];
+    size_t before = 0;
+    loop_listen(&l, the_link, AF_INET);
+    for (unsigned i = 0; i < STRANGERS; i++) {
+        uint16_t port;
+        before = i == 1 ? resident_len() : before; // the first finds room for the link itself
+        fd[i] = socket_of_stranger(&port);
+        stranger_sends_syn(fd[i], port);
+        look_until_segments(2 * i + 1);
+        struct tcp_header ack = {
+            .src_port = port, .seq = 1001, .ack = stranger_hears(fd[i]).seq + 1, .flags = TCP_ACK};
+        stranger_sends(fd[i], &ack);
+        look_until_segments(2 * i + 2);
+        assert_int_equal(the_link->ops->accept(l.listener, &l.passive), 0);
+        l.passive = NULL;
+    }
+    size_t each = (resident_len() - before) / (STRANGERS - 1);
+    for (unsigned i = 0; i < STRANGERS; i++) {
+        close(fd[i]);
+    }
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    assert_true(each <= EACH_MAX);
+#else
+    (void)each; // a sanitizer's shadow is resident too
+#endif
+}
+
 /* ---- a peer that may be gone ----------------------------------------------------------------- */
 
 // A peer written by hand, and the network about it.
@@ -502,6 +544,7 @@ int main(void)
         LINK_TEST(both_ends_send_segments_as_long_as_the_path_takes),
         LINK_TEST(octets_of_a_link_that_does_not_say_are_settled_at_once),
         LINK_TEST(answer_goes_to_where_the_datagram_came_from_or_nowhere),
+        LINK_TEST(handshake_of_a_stranger_takes_little_memory),
         LINK_TEST(forged_refusal_is_denied_by_the_peer),
         LINK_TEST(refusal_of_a_segment_that_was_not_sent_is_not_believed),
         LINK_TEST(refusal_is_confirmed_by_silence),
