@@ -333,6 +333,28 @@ static void what_the_link_takes_of_reneged_octets_is_what_was_sent(void **state)
     script_close(&s);
 }
 
+static void fin_behind_reneged_octets_goes_with_the_last_of_them(void **state)
+{
+    (void)state;
+    open_with(3, NULL);
+    tcp_close(s.tcb, s.now);
+    script_run(&s);
+    expect_flags(&s, TCP_FIN | TCP_ACK, 4001);
+    peer_sack(&s, 1001, 2001, 4002, 0, 0);
+    expect_data(&s, 1001, 1000);
+    peer_ack(&s, 2001);
+    script_wait(&s, 250 * NS_PER_MS);
+    expect_flags(&s, TCP_ACK, 2001);
+    peer_ack(&s, 3001);
+    struct script_segment *last = next_segment(&s);
+    assert_int_equal(last->header.seq - s.iss, 3001);
+    assert_int_equal(last->len, 1000);
+    assert_int_equal(last->header.flags, TCP_FIN | TCP_PSH | TCP_ACK);
+    peer_ack(&s, 4002);
+    assert_int_equal(tcp_get_state(s.tcb), TCP_STATE_FIN_WAIT_2);
+    script_close(&s);
+}
+
 static void recovery_that_was_not_needed_is_taken_back(void **state)
 {
     (void)state;
@@ -449,6 +471,7 @@ int main(void)
         cmocka_unit_test(patience_doubles_with_each_timeout),
         cmocka_unit_test(peer_that_reneges_gets_again_what_it_had_sacked),
         cmocka_unit_test(what_the_link_takes_of_reneged_octets_is_what_was_sent),
+        cmocka_unit_test(fin_behind_reneged_octets_goes_with_the_last_of_them),
         cmocka_unit_test(recovery_that_was_not_needed_is_taken_back),
         cmocka_unit_test(timeout_that_was_not_needed_is_taken_back),
         cmocka_unit_test(three_duplicate_acks_do_without_sack),
