@@ -32,6 +32,7 @@ enum ddp_verdict ddp_verdict_of_mem(enum mem_verdict verdict)
         [MEM_ACCESS] = DDP_REFUSED_ACCESS,
         [MEM_CANNOT_INVALIDATE] = DDP_REFUSED_LOCAL, // nobody asks that of a tagged segment
         [MEM_WINDOW_STATE] = DDP_REFUSED_LOCAL,
+        [MEM_UNMAPPED] = DDP_REFUSED_BOUNDS,
         [MEM_LOCAL_ELEMENT] = DDP_REFUSED_LOCAL,
     };
     return verdicts[verdict];

@@ -27,7 +27,7 @@ static int shape_check(struct mem_table *table, const struct shape *shape)
     if (!pd_is_live(table, shape->pd)) {
         return -EINVAL;
     }
-    if (shape->access & ~(uint32_t)MEM_ACCESS_ALL) {
+    if (shape->access & ~(uint32_t)(MEM_ACCESS_ALL | MEM_ACCESS_ON_DEMAND)) {
         return -EINVAL;
     }
     if ((shape->access & writing) && !(shape->access & MEM_ACCESS_LOCAL_WRITE)) {
@@ -40,7 +40,7 @@ static int shape_check(struct mem_table *table, const struct shape *shape)
         passes_end(shape->base_to, shape->length)) {
         return -EINVAL;
     }
-    if (table->probe.check == NULL) {
+    if (table->probe.check == NULL || (shape->access & MEM_ACCESS_ON_DEMAND)) {
         return 0;
     }
     struct mspan known;
@@ -151,4 +151,27 @@ int mem_region_deregister(struct mem_table *table, uint32_t stag)
     table->pds[region->pd].objects--;
     slot_release(table, region);
     return 0;
+}
+
+enum mem_verdict mem_region_prefetch(struct mem_table *table, uint32_t pd, const struct sge *sge,
+                                     bool write, bool mapped)
+{
+    const struct slot *region = slot_find(table, sge->lkey);
+    if (region == NULL) {
+        return MEM_INVALID_STAG;
+    }
+    if (region->pd != pd) {
+        return MEM_WRONG_PD;
+    }
+    if (region->kind != SLOT_REGION || !(region->access & MEM_ACCESS_ON_DEMAND)) {
+        return MEM_CANNOT_INVALIDATE;
+    }
+    if (write && !(region->access & MEM_ACCESS_LOCAL_WRITE)) {
+        return MEM_ACCESS;
+    }
+    enum mem_verdict verdict = range_check(region->base_to, region->length, sge->addr, sge->length);
+    if (verdict != MEM_OK || !mapped) {
+        return verdict;
+    }
+    return demand_check(table, region, slot_memory(region, sge->addr, sge->length), write);
 }

@@ -27,9 +27,15 @@ enum mem_verdict slot_admit(const struct slot *slot, struct mem_asker asker)
     return MEM_OK;
 }
 
-static struct mspan slot_memory(const struct slot *slot, uint64_t to, uint64_t len)
+enum mem_verdict demand_check(const struct mem_table *table, const struct slot *slot,
+                              struct mspan memory, bool writable)
 {
-    return mspan_of(slot->addr + (to - slot->base_to), (size_t)len);
+    struct mspan known;
+    if (!(slot->access & MEM_ACCESS_ON_DEMAND) || memory.len == 0 || table->probe.check == NULL) {
+        return MEM_OK;
+    }
+    int error = table->probe.check(table->probe.ctx, memory.ptr, memory.len, writable, &known);
+    return error == 0 ? MEM_OK : MEM_UNMAPPED;
 }
 
 static enum mem_verdict remote_check(const struct slot *slot, struct mem_asker asker, uint64_t to,
@@ -56,8 +62,10 @@ enum mem_verdict mem_resolve(struct mem_table *table, struct mem_asker asker, ui
     if (verdict == MEM_OK && slot->kind == SLOT_ONESHOT) {
         oneshot_cut(slot, to, len, ret_pieces, pieces_max, ret_count);
     } else if (verdict == MEM_OK) {
+        const uint32_t writing = MEM_ACCESS_REMOTE_WRITE | MEM_ACCESS_REMOTE_ATOMIC;
         ret_pieces[0] = slot_memory(slot, to, len);
         *ret_count = 1;
+        verdict = demand_check(table, slot, ret_pieces[0], (access_needed & writing) != 0);
     }
     return count_verdict(table, verdict);
 }
@@ -82,6 +90,7 @@ enum mem_verdict local_resolve(struct mem_table *table, uint32_t pd, const struc
     enum mem_verdict verdict = range_check(region->base_to, region->length, sge->addr, sge->length);
     if (verdict == MEM_OK) {
         *ret = slot_memory(region, sge->addr, sge->length);
+        verdict = demand_check(table, region, *ret, write);
     }
     return verdict;
 }

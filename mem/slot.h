@@ -130,6 +130,18 @@ bool pd_is_live(const struct mem_table *table, uint32_t pd);
 // Does [to, to + len) lie in `length` octets numbered from `base_to`? MEM_OK, _WRAP or _BOUNDS.
 enum mem_verdict range_check(uint64_t base_to, uint64_t length, uint64_t to, uint64_t len);
 
+// Octets of a region or open window, which is known to hold them. Not by pointer arithmetic: the
+// region may be the whole address space, from NULL on.
+static inline struct mspan slot_memory(const struct slot *slot, uint64_t to, uint64_t len)
+{
+    uintptr_t first = (uintptr_t)slot->addr + (uintptr_t)(to - slot->base_to);
+    return mspan_of((uint8_t *)first, (size_t)len);
+}
+
+// What a region or window on demand names: is it mapped, and writable if asked? Others: MEM_OK.
+enum mem_verdict demand_check(const struct mem_table *table, const struct slot *slot,
+                              struct mspan memory, bool writable);
+
 // Is the slot open to this asker: MEM_OK, _INVALID_STAG, _WRONG_PD, _WRONG_QP. NULL is allowed.
 enum mem_verdict slot_admit(const struct slot *slot, struct mem_asker asker);
 

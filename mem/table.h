@@ -37,6 +37,9 @@ enum mem_access {
     MEM_ACCESS_MW_BIND = 1 << 4,    // windows may be bound to the region
     MEM_ACCESS_ZERO_BASED = 1 << 5, // tagged offsets start at 0
     MEM_ACCESS_ALL = (1 << 6) - 1,
+    // Of regions alone: memory may come and go while it is registered, and is looked for at each
+    // access.
+    MEM_ACCESS_ON_DEMAND = 1 << 6,
 };
 
 enum mem_limits {
@@ -107,7 +110,8 @@ void mem_pd_release(struct mem_table *table, uint32_t pd);
 
 // Opens `length` octets at `addr`. Tagged offsets, and the addresses in local scatter/gather
 // elements, are numbered from `iova` (the address itself in ibv_reg_mr), or from 0 if
-// MEM_ACCESS_ZERO_BASED. The STag is the L_Key and the R_Key.
+// MEM_ACCESS_ZERO_BASED. The STag is the L_Key and the R_Key. With MEM_ACCESS_ON_DEMAND nothing
+// need be mapped: NULL and UINT64_MAX open the whole address space.
 // -EINVAL: no such domain; length 0; unknown access bits; remote write or atomic without local
 // write; addr or iova + length passes 2^64. -EFAULT from the probe. -ENOMEM: also at the
 // limit; -ENOSPC: table full.
@@ -141,6 +145,11 @@ int mem_region_reregister(struct mem_table *table, uint32_t stag,
 // After return no question is answered with this memory. -EINVAL: not a region; -EBUSY: windows are
 // bound to it.
 int mem_region_deregister(struct mem_table *table, uint32_t stag);
+
+// Could the domain's own queue pairs use this element of an on-demand region now: `write` into it,
+// and with `mapped` at once? MEM_CANNOT_INVALIDATE: no on-demand region.
+enum mem_verdict mem_region_prefetch(struct mem_table *table, uint32_t pd, const struct sge *sge,
+                                     bool write, bool mapped);
 
 // ---- memory windows
 

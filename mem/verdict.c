@@ -12,6 +12,7 @@ static const char *const verdict_names[MEM_VERDICT_COUNT] = {
     [MEM_ACCESS] = "access not granted",
     [MEM_CANNOT_INVALIDATE] = "STag cannot be invalidated",
     [MEM_WINDOW_STATE] = "window cannot be bound now",
+    [MEM_UNMAPPED] = "memory not mapped",
     [MEM_LOCAL_ELEMENT] = "local scatter element refused",
 };
 

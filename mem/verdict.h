@@ -14,6 +14,7 @@ enum mem_verdict {
     MEM_ACCESS,            // the object, or its class, does not grant this operation
     MEM_CANNOT_INVALIDATE, // names an object that only its owner may take back
     MEM_WINDOW_STATE,      // bind of a window that is bound already, or with the key it has now
+    MEM_UNMAPPED,          // on-demand region: the process has no such memory now
     MEM_LOCAL_ELEMENT,     // a sink's own scatter list is no longer usable: not the peer's error
     MEM_VERDICT_COUNT,
 };

@@ -88,9 +88,9 @@ static void window_open(struct slot *window, struct slot *region, uint32_t qp_nu
     window->relation = region->link;
     window->qp_num = qp_num;
     window->is_private = window->kind == SLOT_WINDOW_2;
-    window->access = (uint8_t)binding->access;
+    window->access = (uint8_t)(binding->access | (region->access & MEM_ACCESS_ON_DEMAND));
     window->base_to = binding->access & MEM_ACCESS_ZERO_BASED ? 0 : binding->addr;
-    window->addr = region->addr + (binding->addr - region->base_to);
+    window->addr = slot_memory(region, binding->addr, binding->length).ptr;
     window->length = binding->length;
     window->early_end = 0;
     window->is_open = true;

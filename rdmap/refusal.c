@@ -34,6 +34,7 @@ enum rdmap_refusal rdmap_refusal_of_request(enum mem_verdict verdict)
         [MEM_ACCESS] = RDMAP_REFUSED_REMOTE_ACCESS,
         [MEM_CANNOT_INVALIDATE] = RDMAP_REFUSED_REMOTE_ACCESS, // not an answer to a request
         [MEM_WINDOW_STATE] = RDMAP_REFUSED_REMOTE_ACCESS,
+        [MEM_UNMAPPED] = RDMAP_REFUSED_REMOTE_BOUNDS,
         [MEM_LOCAL_ELEMENT] = RDMAP_REFUSED_REMOTE_ACCESS,
     };
     return refusals[verdict];
@@ -51,6 +52,7 @@ enum rdmap_refusal rdmap_refusal_of_invalidate(enum mem_verdict verdict)
         [MEM_ACCESS] = RDMAP_REFUSED_INVALIDATE,
         [MEM_CANNOT_INVALIDATE] = RDMAP_REFUSED_INVALIDATE,
         [MEM_WINDOW_STATE] = RDMAP_REFUSED_INVALIDATE,
+        [MEM_UNMAPPED] = RDMAP_REFUSED_INVALIDATE,
         [MEM_LOCAL_ELEMENT] = RDMAP_REFUSED_INVALIDATE,
     };
     return refusals[verdict];
@@ -68,6 +70,7 @@ enum rdmap_refusal rdmap_refusal_of_close(enum mem_verdict verdict)
         [MEM_ACCESS] = RDMAP_REFUSED_CLOSE_NOT_ONESHOT,
         [MEM_CANNOT_INVALIDATE] = RDMAP_REFUSED_CLOSE_NOT_ONESHOT,
         [MEM_WINDOW_STATE] = RDMAP_REFUSED_CLOSE_NOT_ONESHOT,
+        [MEM_UNMAPPED] = RDMAP_REFUSED_CLOSE_NOT_ONESHOT,
         [MEM_LOCAL_ELEMENT] = RDMAP_REFUSED_CLOSE_NOT_ONESHOT,
     };
     return refusals[verdict];

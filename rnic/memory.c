@@ -95,6 +95,19 @@ int rnic_region_deregister(struct rnic *rnic, uint32_t stag)
     return rnic_leave(rnic, error);
 }
 
+int rnic_region_prefetch(struct rnic *rnic, uint32_t pd, const struct sge *sge, bool write,
+                         bool mapped)
+{
+    static const int errors[MEM_VERDICT_COUNT] = {
+        [MEM_INVALID_STAG] = -ENOENT,      [MEM_WRONG_PD] = -EPERM, [MEM_ACCESS] = -EPERM,
+        [MEM_CANNOT_INVALIDATE] = -EINVAL, [MEM_BOUNDS] = -EFAULT,  [MEM_WRAP] = -EFAULT,
+        [MEM_UNMAPPED] = -EFAULT,
+    };
+    rnic_enter(rnic);
+    enum mem_verdict verdict = mem_region_prefetch(rnic->mem, pd, sge, write, mapped);
+    return rnic_leave(rnic, errors[verdict]);
+}
+
 int rnic_window_alloc(struct rnic *rnic, uint32_t pd, unsigned type, uint32_t *ret_rkey)
 {
     rnic_enter(rnic);

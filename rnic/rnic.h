@@ -63,6 +63,11 @@ int rnic_region_reregister(struct rnic *rnic, uint32_t stag, unsigned flags, uin
 // When it returns no engine touches the memory. -EBUSY while windows are bound.
 int rnic_region_deregister(struct rnic *rnic, uint32_t stag);
 
+// Could an element of an on-demand region be used, by writing into it too, and `mapped`: now? As
+// ibv_advise_mr: -ENOENT, -EPERM, -EINVAL, -EFAULT.
+int rnic_region_prefetch(struct rnic *rnic, uint32_t pd, const struct sge *sge, bool write,
+                         bool mapped);
+
 int rnic_window_alloc(struct rnic *rnic, uint32_t pd, unsigned type, uint32_t *ret_rkey);
 int rnic_window_dealloc(struct rnic *rnic, uint32_t rkey);
 

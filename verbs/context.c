@@ -29,6 +29,7 @@ static const struct ibv_context_ops context_ops = {
 static void context_fill(struct front_context *front, struct ibv_device *device)
 {
     front->verbs = (struct verbs_context){
+        .advise_mr = front_advise_mr,
         .create_cq_ex = front_create_cq_ex,
         .create_qp_ex = front_create_qp_ex,
         .modify_cq = front_modify_cq,

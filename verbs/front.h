@@ -151,6 +151,10 @@ struct ibv_mw *front_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int front_dealloc_mw(struct ibv_mw *mw);
 int front_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 
+// pd_mr.c
+int front_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+                    struct ibv_sge *sg_list, uint32_t num_sge);
+
 // cq.c
 int front_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int front_req_notify_cq(struct ibv_cq *cq, int solicited_only);

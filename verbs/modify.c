@@ -13,12 +13,13 @@ enum {
     MASK_DESTINATION = IBV_QP_AV | IBV_QP_DEST_QPN,
     MASK_ABSENT = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP,
     QP_NUM_MAX = 0xffffff,
-    // Rights that a peer may be given. Those to flush came with rdma-core 45; nothing asks for it.
+    // Rights that a peer may be given, and some that programs hand on from their regions. Those to
+    // flush came with rdma-core 45; nothing asks for it.
     RIGHT_FLUSH_GLOBAL = 1 << 8,
     RIGHT_FLUSH_PERSISTENT = 1 << 9,
     RIGHTS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-             IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | RIGHT_FLUSH_GLOBAL |
-             RIGHT_FLUSH_PERSISTENT,
+             IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ON_DEMAND |
+             RIGHT_FLUSH_GLOBAL | RIGHT_FLUSH_PERSISTENT,
 };
 
 // InfiniBand's table for RC, as the kernel has it: what must come with a change of state, and what

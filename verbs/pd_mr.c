@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "verbs/front.h"
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
@@ -39,13 +40,14 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 
 /* ---- regions --------------------------------------------------------------------------------- */
 
-// What ibv_reg_mr(3) names and needs an RNIC with page faults or persistent memory.
+STATIC_CHECK((int)MEM_ACCESS_ON_DEMAND == (int)IBV_ACCESS_ON_DEMAND);
+
+// What ibv_reg_mr(3) names and needs an RNIC with persistent memory, beside a hint.
 enum {
-    ACCESS_ON_DEMAND = 1 << 6,
     ACCESS_HUGETLB = 1 << 7, // a hint
     ACCESS_FLUSH_GLOBAL = 1 << 8,
     ACCESS_FLUSH_PERSISTENT = 1 << 9,
-    ACCESS_ABSENT = ACCESS_ON_DEMAND | ACCESS_FLUSH_GLOBAL | ACCESS_FLUSH_PERSISTENT,
+    ACCESS_ABSENT = ACCESS_FLUSH_GLOBAL | ACCESS_FLUSH_PERSISTENT,
 };
 
 // Access rights as the STag table has them. 0, or EOPNOTSUPP.
@@ -162,5 +164,33 @@ int ibv_dereg_mr(struct ibv_mr *mr)
     }
     front_context_release(mr->context);
     free(mr);
+    return 0;
+}
+
+/* ---- advice ---------------------------------------------------------------------------------- */
+
+// No table of a device has to be filled before an access: what is left of a prefetch is to say
+// whether it could be done.
+int front_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+                    struct ibv_sge *sg_list, uint32_t num_sge)
+{
+    if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) {
+        return front_fail(EOPNOTSUPP);
+    }
+    if ((flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) != 0 || num_sge == 0) {
+        return front_fail(EINVAL);
+    }
+    if (!front_is_alive(pd->context)) {
+        return front_fail(EIO);
+    }
+    for (uint32_t i = 0; i < num_sge; i++) {
+        const struct sge sge = {sg_list[i].addr, sg_list[i].length, sg_list[i].lkey};
+        int error = rnic_region_prefetch(front_context_of(pd->context)->rnic, pd->handle, &sge,
+                                         advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
+                                         advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT);
+        if (error != 0) {
+            return front_fail(-error);
+        }
+    }
     return 0;
 }

@@ -74,6 +74,13 @@ int front_query_device_ex(struct ibv_context *context,
         return front_fail(EINVAL);
     }
     struct ibv_device_attr_ex full = {
+        // Nothing is pinned, so all memory is on demand; asking for it has each access look whether
+        // the memory is there.
+        .odp_caps = {.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
+                     .per_transport_caps = {.rc_odp_caps =
+                                                IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
+                                                IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
+                                                IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV}},
         .completion_timestamp_mask = UINT64_MAX,
         .hca_core_clock = CLOCK_KHZ,
         .cq_mod_caps = {.max_cq_count = UINT16_MAX, .max_cq_period = UINT16_MAX},

@@ -93,6 +93,7 @@ static void each_refusal_has_its_cause(void **state)
         [MEM_BOUNDS] = DDP_REFUSED_BOUNDS,
         [MEM_WRAP] = DDP_REFUSED_TO_WRAP,
         [MEM_ACCESS] = DDP_REFUSED_ACCESS,
+        [MEM_UNMAPPED] = DDP_REFUSED_BOUNDS,
         [MEM_LOCAL_ELEMENT] = DDP_REFUSED_LOCAL,
     };
     for (int v = 0; v < MEM_VERDICT_COUNT; v++) {

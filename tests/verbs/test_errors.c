@@ -43,7 +43,7 @@ static void regions(void **state)
     assert_refused(ibv_reg_mr(b->pd, b->buf, 64, IBV_ACCESS_REMOTE_ATOMIC), EINVAL);
     assert_refused(ibv_reg_mr(b->pd, b->buf, 0, IBV_ACCESS_LOCAL_WRITE), EINVAL);
     assert_refused(ibv_reg_mr(b->pd, b->buf, 64, 1 << 15), EINVAL);
-    assert_refused(ibv_reg_mr(b->pd, b->buf, 64, IBV_ACCESS_ON_DEMAND), EOPNOTSUPP);
+    assert_refused(ibv_reg_mr(b->pd, NULL, SIZE_MAX, IBV_ACCESS_LOCAL_WRITE), EFAULT);
     assert_refused(ibv_reg_mr(b->pd, readonly, 4096, IBV_ACCESS_LOCAL_WRITE), EFAULT);
     assert_refused(ibv_reg_mr(b->pd, (void *)16, 64, 0), EFAULT);
     assert_refused(ibv_reg_dmabuf_mr(b->pd, 0, 64, 0, 0, 0), EOPNOTSUPP);
