@@ -17,6 +17,7 @@ enum {
 struct cta_share {
     uint64_t held_len; // octets of the pool, oversized requests not counted
     uint32_t request_count;
+    uint32_t oversized_count; // of them
 };
 
 // A host from which connections come; `connections` 0: the slot is free.

@@ -50,16 +50,24 @@ static bool is_on_floor(const struct cta_share *share, uint64_t len)
            len <= CTA_FLOOR_LEN - share->held_len;
 }
 
+static bool is_oversized(const struct cta *cta, uint32_t len)
+{
+    return len > 0 && shares_size_of(cta, len) == CTA_OVERSIZED;
+}
+
 // Oversized requests have a part of the pool of their own, and do not count in the shares.
 static uint64_t counted_len(const struct cta *cta, uint32_t len)
 {
-    bool is_counted = len > 0 && shares_size_of(cta, len) != CTA_OVERSIZED;
-    return is_counted ? buffers_run_len(len) : 0;
+    return len > 0 && !is_oversized(cta, len) ? buffers_run_len(len) : 0;
 }
 
 bool shares_allow(const struct cta *cta, const struct cta_route *route, uint32_t len)
 {
     uint64_t counted = counted_len(cta, len);
+    // One at a time, so that who reads none of them does not have all that room.
+    if (is_oversized(cta, len) && route->share.oversized_count > 0) {
+        return false;
+    }
     if (is_on_floor(&route->share, counted)) {
         return true;
     }
@@ -107,19 +115,21 @@ void shares_release(struct cta *cta, struct node_buffer buffer)
     buffers_release(cta->buffers, buffer);
 }
 
-static void count(struct cta_share *share, uint64_t len, int sign)
+static void count(struct cta_share *share, uint64_t len, bool is_oversized, int sign)
 {
     share->request_count += sign > 0 ? 1U : -1U;
+    share->oversized_count += is_oversized ? (sign > 0 ? 1U : -1U) : 0;
     share->held_len += sign > 0 ? len : -len;
 }
 
 static void count_everywhere(const struct cta *cta, struct cta_route *route, uint32_t len, int sign)
 {
     uint64_t counted = counted_len(cta, len);
-    count(&route->share, counted, sign);
-    count(&route->volume->share, counted, sign);
+    bool is_over = is_oversized(cta, len);
+    count(&route->share, counted, is_over, sign);
+    count(&route->volume->share, counted, is_over, sign);
     if (route->client != NULL) {
-        count(&route->client->share, counted, sign);
+        count(&route->client->share, counted, is_over, sign);
     }
 }
 

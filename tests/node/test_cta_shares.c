@@ -177,6 +177,19 @@ static void an_oversized_request_keeps_only_its_like_waiting(void **state)
     give_up_all(rig);
 }
 
+static void a_connection_has_one_oversized_request_at_a_time(void **state)
+{
+    struct rig *rig = slow_rig();
+    struct service_request here[2], there;
+    uint32_t one = connect(rig, 1, 1, "a"), two = connect(rig, 2, 1, "a");
+    assert_int_equal(write_some(rig, here, one, 2, 8 * MIB), 1);
+    assert_int_equal(write_some(rig, &there, two, 1, 8 * MIB), 1);
+    give_up(rig, 0);
+    assert_ptr_equal(rig->transfers[rig->transfer_count - 1], &here[1]);
+    rig->transfers[0] = rig->transfers[--rig->transfer_count];
+    give_up_all(rig);
+}
+
 static void an_eighth_is_for_small_requests(void **state)
 {
     struct rig *rig = slow_rig();
@@ -368,6 +381,7 @@ int main(void)
         cmocka_unit_test(a_volume_has_three_eighths),
         cmocka_unit_test(requests_have_shares_as_the_pool_has),
         cmocka_unit_test(an_oversized_request_keeps_only_its_like_waiting),
+        cmocka_unit_test(a_connection_has_one_oversized_request_at_a_time),
         cmocka_unit_test(an_eighth_is_for_small_requests),
         cmocka_unit_test(who_waits_for_room_is_not_overtaken),
         cmocka_unit_test(connections_that_wait_are_served_in_turn),
