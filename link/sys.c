@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -181,13 +182,33 @@ static int timeout_ms(duration_ns timeout_ns)
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
-int sys_epoll_wait(int epoll_fd, struct epoll_event *ret, int max, duration_ns timeout_ns)
-{
 #ifdef SYS_epoll_pwait2
+// Kernels before 5.11 do not know the call, nor do filters and emulators of their time, which
+// answer EPERM too. Who has said so once is not asked again.
+static atomic_bool is_pwait2_refused;
+
+static long epoll_pwait2_if_known(int epoll_fd, struct epoll_event *ret, int max,
+                                  duration_ns timeout_ns)
+{
     struct timespec t = {.tv_sec = (time_t)(timeout_ns / NS_PER_S),
                          .tv_nsec = (long)(timeout_ns % NS_PER_S)};
     const struct timespec *limit = timeout_ns == INSTANT_NEVER ? NULL : &t;
+    if (atomic_load_explicit(&is_pwait2_refused, memory_order_relaxed)) {
+        return -ENOSYS;
+    }
     long count = CALL(SYS_epoll_pwait2, epoll_fd, ret, max, limit, NULL, 0);
+    if (count == -ENOSYS || count == -EPERM) {
+        atomic_store_explicit(&is_pwait2_refused, true, memory_order_relaxed);
+        return -ENOSYS;
+    }
+    return count;
+}
+#endif
+
+int sys_epoll_wait(int epoll_fd, struct epoll_event *ret, int max, duration_ns timeout_ns)
+{
+#ifdef SYS_epoll_pwait2
+    long count = epoll_pwait2_if_known(epoll_fd, ret, max, timeout_ns);
     if (count != -ENOSYS) {
         return (int)count;
     }
