@@ -13,9 +13,17 @@ void *compat_refuse(void)
     return NULL;
 }
 
-#define COMPAT(name, version)                                                               \
-    extern __typeof__(compat_refuse) compat_##name __attribute__((alias("compat_refuse"))); \
+// With link-time optimisation no assembly stands beside the symbols that it names: compilers that
+// have it take the version as an attribute.
+#if __has_attribute(symver)
+#define COMPAT(name, version)                      \
+    extern __typeof__(compat_refuse) compat_##name \
+        __attribute__((alias("compat_refuse"), symver(#name "@" version)));
+#else
+#define COMPAT(name, version)                                                                     \
+    extern __typeof__(compat_refuse) compat_##name __attribute__((alias("compat_refuse"), used)); \
     __asm__(".symver compat_" #name "," #name "@" version);
+#endif
 
 #define COMPAT_1_0(name) COMPAT(name, "IBVERBS_1.0")
 

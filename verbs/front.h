@@ -24,9 +24,6 @@
 
 #include "rnic/rnic.h"
 #include "verbs/event.h"
-#include "verbs/versions.h"
-
-VERSIONS_BOTH(VERSIONS_TODAY)
 
 enum {
     FRONT_PORT_NUM = 1,

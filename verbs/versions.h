@@ -1,6 +1,5 @@
 // The calls that exist at two versions: those of libibverbs 1.0, of before 2007 (compat.c), and
-// those of today, which programs are linked to. The linker takes one name at two versions only if
-// each definition says its own.
+// those of today, which programs are linked to (libibverbs.map).
 #pragma once
 
 #define VERSIONS_BOTH(X)    \
@@ -37,6 +36,3 @@
     X(ibv_query_srq)        \
     X(ibv_reg_mr)           \
     X(ibv_resize_cq)
-
-// For every file that defines one of them: what is defined here is of today.
-#define VERSIONS_TODAY(name) __asm__(".symver " #name "," #name "@@@IBVERBS_1.1");

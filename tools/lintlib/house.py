@@ -131,6 +131,12 @@ LIBRARIES = {
     'initiator/libweft-nvme.so.1': 'initiator/libweft-nvme.map',
 }
 
+# Names that a library exports at one version more than its script says, since a script can name
+# each but once: where they are listed, as X(name), and the version.
+SECOND_VERSIONS = {
+    'libibverbs.so.1': ('verbs/versions.h', 'IBVERBS_1.0'),
+}
+
 # What a commit's subject may begin with, besides a room.
 SUBJECT_PREFIXES = ('house', 'node', 'tests', 'judges', 'siw', 'fuzz', 'docs', 'man', 'tools',
                     'bench', 'include')

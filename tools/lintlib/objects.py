@@ -86,6 +86,15 @@ def _library_symbols(library):
     return symbols
 
 
+def _second_symbols(tree, library_name):
+    """{(symbol, version)} that the library exports beside what its version script names."""
+    path, version = house.SECOND_VERSIONS.get(library_name, (None, None))
+    if path is None or not (tree.root / path).is_file():
+        return set()
+    text = (tree.root / path).read_text()
+    return {(name, version) for name in re.findall(r'\bX\((\w+)\)', text)}
+
+
 def _line_in_script(text, name):
     for number, line in enumerate(text.splitlines(), 1):
         if re.search(rf'(?<!\w){re.escape(name)}(?!\w)', line):
@@ -105,7 +114,7 @@ def check_exports(tree):
             yield script_name, 1, f'{library} is not built, so its symbols are unproven: run make'
             continue
         text = script.read_text()
-        wanted = _script_symbols(text)
+        wanted = _script_symbols(text) | _second_symbols(tree, library_name)
         present = _library_symbols(library)
         for name, version in sorted(wanted - present):
             hint = 'name each symbol' if '*' in name else f'{library_name} does not define it'
