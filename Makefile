@@ -64,4 +64,4 @@ install: all
 	@DESTDIR=$(DESTDIR) meson install -C $(BUILD)
 
 clean:
-	rm -rf $(BUILD) build-asan build-tsan build-mutants
+	rm -rf $(BUILD) build-asan build-tsan build-clang build-clang-fuzz build-lto build-mutants

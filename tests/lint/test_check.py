@@ -39,6 +39,14 @@ CASES = [
      {'result': 'OK', 'stdout': '1..1\nnot ok 1 # SKIP a\n'}, (0, 1, [])),
 ]
 
+# What meson calls a test, and whether it may be run a second time.
+NAMES = [
+    ('weft:judges+nosan+foreign / judges/test_cm.py', True),
+    ('weft:foreign / a', True),
+    ('weft:node+nosan / node/test_foreign_rnic.py', False),
+    ('weft:cq / cq/foreign', False),
+]
+
 
 def load_check():
     loader = importlib.machinery.SourceFileLoader('check', str(CHECK))
@@ -57,7 +65,12 @@ def main():
         if not is_right:
             failed += 1
             print(f'# expected {expected}, got {(passed, failures, skips)}')
-    print(f'1..{len(CASES)}')
+    for number, (name, expected) in enumerate(NAMES, len(CASES) + 1):
+        is_right = check.may_run_twice({'name': name}) == expected
+        failed += not is_right
+        print(f'{"ok" if is_right else "not ok"} {number} - {name} '
+              f'{"may" if expected else "may not"} be run twice')
+    print(f'1..{len(CASES) + len(NAMES)}')
     return 1 if failed else 0
 
 
