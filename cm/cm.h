@@ -48,6 +48,7 @@ struct cm_device {
     struct ibv_pd *pd;         // the default of every id
     uint8_t max_rd_atom;
     uint32_t max_qp_wr;
+    struct cm_device *before; // left behind by an earlier fork
 };
 
 // The process's device, opened on first use; NULL with errno when there is none.

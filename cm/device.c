@@ -13,6 +13,7 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
 static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cm_device *device; // device_lock; NULL until first use in this process
+static struct cm_device *left;   // by forks: pointed to, so that it is no leak of the child's
 static atomic_uint generation;
 
 /* ---- fork ------------------------------------------------------------------------------------ */
@@ -26,7 +27,11 @@ static void after_fork_in_child(void)
     pthread_mutex_init(&cm_lock, NULL);
     pthread_cond_init(&changed, NULL);
     pthread_mutex_init(&device_lock, NULL);
-    device = NULL;
+    if (device != NULL) {
+        device->before = left;
+        left = device;
+        device = NULL;
+    }
     rs_after_fork();
 }
 

@@ -8,15 +8,24 @@
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
-static struct rs **table; // table_lock; by descriptor
-static int table_len;
+
+struct rs_table {
+    struct rs_table *before; // left behind by an earlier fork
+    int len;
+    struct rs *of[]; // by descriptor
+};
+static struct rs_table *table; // table_lock; NULL: no socket yet
+static struct rs_table *left;  // by forks: pointed to, so that it is no leak of the child's
 
 void rs_after_fork(void)
 {
     pthread_mutex_init(&table_lock, NULL);
     pthread_cond_init(&released, NULL);
-    table = NULL; // the parent's sockets are not the child's
-    table_len = 0;
+    if (table != NULL) {
+        table->before = left; // the parent's sockets are not the child's
+        left = table;
+        table = NULL;
+    }
 }
 
 /* ---- looking up ------------------------------------------------------------------------------ */
@@ -24,7 +33,7 @@ void rs_after_fork(void)
 struct rs *rs_lookup(int fd)
 {
     pthread_mutex_lock(&table_lock);
-    struct rs *rs = fd >= 0 && fd < table_len ? table[fd] : NULL;
+    struct rs *rs = table != NULL && fd >= 0 && fd < table->len ? table->of[fd] : NULL;
     if (rs != NULL) {
         rs->ref_count++;
     }
@@ -63,26 +72,27 @@ void rs_leave(struct rs *rs)
 // table_lock held.
 static bool table_grow(int fd)
 {
-    int len = table_len > 0 ? table_len : 64;
+    int len_before = table != NULL ? table->len : 0;
+    int len = len_before > 0 ? len_before : 64;
     while (len <= fd) {
         len *= 2;
     }
-    struct rs **grown = realloc(table, (size_t)len * sizeof *grown);
+    struct rs_table *grown = realloc(table, sizeof *grown + (size_t)len * sizeof *grown->of);
     if (grown == NULL) {
         return false;
     }
-    memset(grown + table_len, 0, (size_t)(len - table_len) * sizeof *grown);
+    memset(grown->of + len_before, 0, (size_t)(len - len_before) * sizeof *grown->of);
+    grown->len = len;
     table = grown;
-    table_len = len;
     return true;
 }
 
 static bool table_insert(struct rs *rs)
 {
     pthread_mutex_lock(&table_lock);
-    bool has_room = rs->fd < table_len || table_grow(rs->fd);
+    bool has_room = (table != NULL && rs->fd < table->len) || table_grow(rs->fd);
     if (has_room) {
-        table[rs->fd] = rs;
+        table->of[rs->fd] = rs;
     }
     pthread_mutex_unlock(&table_lock);
     return has_room;
@@ -123,7 +133,7 @@ int rs_open(struct rdma_event_channel *channel, struct rdma_cm_id *id,
 void rs_close(struct rs *rs)
 {
     pthread_mutex_lock(&table_lock);
-    table[rs->fd] = NULL;
+    table->of[rs->fd] = NULL;
     while (rs->ref_count > 0) {
         pthread_cond_wait(&released, &table_lock);
     }

@@ -28,10 +28,12 @@ struct process {
     struct mapping mapping;
     struct link *link;
     struct rnic *rnic;
+    struct process *before; // left behind by an earlier fork
 };
 
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct process *_Atomic process; // NULL: not up yet
+static struct process *left; // by forks: pointed to, so that it is no leak of the child's
 
 // How long a process that exits waits until what it posted has left.
 static const duration_ns exit_flush_ns = 1 * NS_PER_S;
@@ -107,6 +109,8 @@ static void after_fork_in_child(void)
     if (p != NULL) {
         rnic_abandon(p->rnic);
         control_abandon();
+        p->before = left;
+        left = p;
         atomic_store(&process, NULL);
     }
     pthread_mutex_unlock(&process_lock);

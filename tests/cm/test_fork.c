@@ -1,9 +1,11 @@
 // A child finds its parent's ids and channels dead but harmless, and can make its own.
 
 #include <errno.h>
+#include <rdma/rsocket.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -51,6 +53,32 @@ static bool own_objects_work(void *ctx)
     return true;
 }
 
+// The last words of a program that is checked for leaks are its exit status.
+static void test_a_child_that_exits_leaks_nothing(void **state)
+{
+    struct loopback l;
+    int status, fd = rsocket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    loopback_open(&l);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct loopback own;
+        loopback_open(&own);
+        loopback_close(&own);
+        pid = fork(); // a second device is left behind
+        if (pid == 0) {
+            exit(EXIT_SUCCESS);
+        }
+        waitpid(pid, &status, 0);
+        exit(status == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    loopback_close(&l);
+    rclose(fd);
+}
+
 static void test_the_parents_objects_are_dead_in_the_child(void **state)
 {
     struct loopback l;
@@ -85,6 +113,7 @@ int main(void)
         cmocka_unit_test(test_the_parents_objects_are_dead_in_the_child),
         cmocka_unit_test(test_the_child_can_destroy_them_and_the_parent_goes_on),
         cmocka_unit_test(test_the_child_can_have_its_own),
+        cmocka_unit_test(test_a_child_that_exits_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
