@@ -4,10 +4,16 @@
 
 #include "base/check.h"
 
-void conn_listener_init(struct conn_listener *l, int backlog, uint32_t half_open_max)
+void conn_gate_init(struct conn_gate *gate, uint32_t half_open_max)
 {
     CHECK(half_open_max > 0);
-    *l = (struct conn_listener){.half_open_max = half_open_max, .backlog = CONN_BACKLOG_MAX};
+    *gate = (struct conn_gate){.half_open_max = half_open_max};
+    list_init(&gate->half_open);
+}
+
+void conn_listener_init(struct conn_listener *l, int backlog, struct conn_gate *gate)
+{
+    *l = (struct conn_listener){.gate = gate, .backlog = CONN_BACKLOG_MAX};
     if (backlog > 0 && backlog < CONN_BACKLOG_MAX) {
         l->backlog = (uint32_t)backlog;
     }
@@ -21,10 +27,13 @@ void conn_listener_leave(struct conn_admission *a)
     if (l == NULL) {
         return;
     }
-    uint32_t *count = a->is_waiting ? &l->waiting_count : &l->half_open_count;
+    uint32_t *count = a->is_waiting ? &l->waiting_count : &l->gate->half_open_count;
     CHECK(*count > 0);
     (*count)--;
     list_remove(&a->link);
+    if (!a->is_waiting) {
+        list_remove(&a->gate_link);
+    }
     a->listener = NULL;
 }
 
@@ -44,12 +53,16 @@ struct conn_admission *conn_listener_admit(struct conn_listener *l, struct conn_
     a->listener = l;
     a->is_waiting = false;
     list_push_tail(&l->half_open, &a->link);
-    l->half_open_count++;
-    if (l->half_open_count <= l->half_open_max) {
+    list_push_tail(&l->gate->half_open, &a->gate_link);
+    l->gate->half_open_count++;
+    if (l->gate->half_open_count <= l->gate->half_open_max) {
         return NULL;
     }
-    l->counters.dropped++;
-    return leave_first(&l->half_open);
+    struct list_link *oldest_link = l->gate->half_open.next;
+    struct conn_admission *oldest = LIST_ENTRY(oldest_link, struct conn_admission, gate_link);
+    oldest->listener->counters.dropped++;
+    conn_listener_leave(oldest);
+    return oldest;
 }
 
 bool conn_listener_request(struct conn_admission *a)

@@ -1,9 +1,9 @@
 // What a listening place admits: a bound on connections that have not sent their Request yet, and a
 // bound on Requests that the application has not answered. A peer that opens connections and says
-// nothing (RFC 5042 section 6.4.2) costs at most the first bound; its oldest ones are dropped for
-// newer ones.
+// nothing (RFC 5042 section 6.4.2) costs at most the first bound, which all listeners of a device
+// share; the oldest are dropped for newer ones.
 //
-// No I/O, no allocation; one thread at a time per listener.
+// No I/O, no allocation; one thread at a time per gate.
 #pragma once
 
 #include <stdbool.h>
@@ -25,11 +25,17 @@ struct conn_listener_counters {
 #undef X
 };
 
-struct conn_listener {
+// The half-open connections of all listeners.
+struct conn_gate {
     struct list_link half_open; // oldest first
     uint32_t half_open_count;
     uint32_t half_open_max;
-    struct list_link waiting; // Requests before the application
+};
+
+struct conn_listener {
+    struct conn_gate *gate;
+    struct list_link half_open; // of this one
+    struct list_link waiting;   // Requests before the application
     uint32_t waiting_count;
     uint32_t backlog;
     struct conn_listener_counters counters;
@@ -37,16 +43,20 @@ struct conn_listener {
 
 // Embedded in whatever holds a connection that was accepted from TCP.
 struct conn_admission {
-    struct list_link link;
+    struct list_link link;          // in the listener's lists
+    struct list_link gate_link;     // while it is half-open
     struct conn_listener *listener; // NULL: in no list
     bool is_waiting;                // its Request is before the application
 };
 
-// `backlog`: of listen(); 0 and less mean the largest. `half_open_max`: at least 1.
-void conn_listener_init(struct conn_listener *l, int backlog, uint32_t half_open_max);
+// `half_open_max`: at least 1.
+void conn_gate_init(struct conn_gate *gate, uint32_t half_open_max);
 
-// A connection was accepted from TCP. Returns the oldest half-open one if there are now too many:
-// it has left the list, and the caller closes it. NULL otherwise.
+// `backlog`: of listen(); 0 and less mean the largest.
+void conn_listener_init(struct conn_listener *l, int backlog, struct conn_gate *gate);
+
+// A connection was accepted from TCP. Returns the oldest half-open one, of whatever listener, if
+// there are now too many: it has left the lists, and the caller closes it. NULL otherwise.
 struct conn_admission *conn_listener_admit(struct conn_listener *l, struct conn_admission *a);
 
 // Its Request is in. False: the backlog is full; it has left the lists, the caller closes it.

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 
 #include "host/clock.h"
 #include "host/control.h"
@@ -40,6 +41,16 @@ static const duration_ns exit_flush_ns = 1 * NS_PER_S;
 
 /* ---- bringing up ----------------------------------------------------------------------------- */
 
+// At most half of the descriptors that the process may have are for peers that say nothing.
+static uint32_t half_open_max(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / 2 >= UINT32_MAX) {
+        return 0;
+    }
+    return limit.rlim_cur < 2 ? 1 : (uint32_t)(limit.rlim_cur / 2);
+}
+
 static int device_create(struct process *p)
 {
     struct rnic_parts parts = {
@@ -48,6 +59,7 @@ static int device_create(struct process *p)
         .clock = host_clock,
         .trace = &p->trace.trace,
         .probe = {.check = mapping_probe, .ctx = &p->mapping},
+        .half_open_max = half_open_max(),
     };
     // The random pool is ready long before programs run; below 256 octets no read is short.
     if (getrandom(parts.stag_key, sizeof parts.stag_key, 0) < 0 ||

@@ -21,6 +21,7 @@ struct rnic_parts {
     struct mem_probe probe;         // asked at registration; check NULL: every buffer is believed
     uint8_t stag_key[RNIC_KEY_LEN]; // random: what makes STags unguessable
     uint32_t qp_num_first;          // random: the first QP number
+    uint32_t half_open_max;         // accepted connections without a Request; 0: the default
     bool is_simulated;              // no thread: drives only in rnic_step
 };
 

@@ -25,6 +25,7 @@ struct rnic_ep *ep_create(struct rnic *rnic, const struct rnic_ep_port *port)
     list_init(&ep->starved_link);
     list_init(&ep->all_link);
     list_init(&ep->admission.link);
+    list_init(&ep->admission.gate_link);
     list_push_tail(&rnic->shard.endpoints, &ep->all_link);
     return ep;
 }

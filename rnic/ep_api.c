@@ -51,7 +51,7 @@ int rnic_ep_listen(struct rnic_ep *ep, int backlog)
         error = ep->stream->link->ops->listen(ep->stream, backlog);
     }
     if (error == 0) {
-        conn_listener_init(&ep->listener, backlog, CONN_HALF_OPEN_MAX_DEFAULT);
+        conn_listener_init(&ep->listener, backlog, &ep->rnic->gate);
         ep->state = EP_LISTENING;
     }
     return rnic_leave(ep->rnic, error);

@@ -4,6 +4,7 @@
 
 #include "base/trace.h"
 #include "conn/conn.h"
+#include "conn/listener.h"
 #include "mem/table.h"
 #include "mpa/placer.h"
 #include "mpa/rx.h"
@@ -32,6 +33,7 @@ struct rnic {
     struct allotment_policy allotment;
     unsigned memory_short_by;    // enum rnic_memory_source, or-ed
     instant_ns reads_sampled_ns; // when the policy was asked last
+    struct conn_gate gate;
     struct conn_counters conn_counters;
     struct meeting_counters meeting_counters;
     struct mpa_rx_counters mpa_in_total; // of connections that have ended

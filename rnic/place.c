@@ -89,7 +89,7 @@ int place_listen(struct place *place)
     }
     int error = ep->stream->link->ops->listen(ep->stream, PLACE_INDEX_COUNT);
     if (error == 0) {
-        conn_listener_init(&ep->listener, PLACE_INDEX_COUNT, CONN_HALF_OPEN_MAX_DEFAULT);
+        conn_listener_init(&ep->listener, PLACE_INDEX_COUNT, &ep->rnic->gate);
         ep->state = EP_LISTENING;
     }
     return error;

@@ -53,6 +53,8 @@ int rnic_create(const struct rnic_parts *parts, struct rnic **ret)
     rnic->clock_ctx = parts->clock_ctx;
     rnic->qp_num_next = parts->qp_num_first % RNIC_QP_NUM_MAX;
     rnic->trace = parts->trace;
+    bool is_bounded = parts->half_open_max > 0 && parts->half_open_max < CONN_HALF_OPEN_MAX_DEFAULT;
+    conn_gate_init(&rnic->gate, is_bounded ? parts->half_open_max : CONN_HALF_OPEN_MAX_DEFAULT);
     list_init(&rnic->places);
     list_init(&rnic->meetings);
     int error = shard_init(&rnic->shard, rnic, parts->link);

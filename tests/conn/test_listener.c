@@ -6,15 +6,19 @@
 
 #include "conn/listener.h"
 
-static struct conn_listener l;
+static struct conn_gate gate;
+static struct conn_listener l, other;
 static struct conn_admission a[8];
 
 static void begin(int backlog, uint32_t half_open_max)
 {
-    conn_listener_init(&l, backlog, half_open_max);
+    conn_gate_init(&gate, half_open_max);
+    conn_listener_init(&l, backlog, &gate);
+    conn_listener_init(&other, backlog, &gate);
     for (int i = 0; i < 8; i++) {
         a[i] = (struct conn_admission){.listener = NULL};
         list_init(&a[i].link);
+        list_init(&a[i].gate_link);
     }
 }
 
@@ -26,9 +30,22 @@ static void oldest_half_open_connection_makes_room(void **state)
     assert_null(conn_listener_admit(&l, &a[1]));
     assert_ptr_equal(conn_listener_admit(&l, &a[2]), &a[0]);
     assert_ptr_equal(conn_listener_admit(&l, &a[3]), &a[1]);
-    assert_int_equal(l.half_open_count, 2);
+    assert_int_equal(gate.half_open_count, 2);
     assert_int_equal(l.counters.accepted, 4);
     assert_int_equal(l.counters.dropped, 2);
+}
+
+static void oldest_may_be_of_another_listener(void **state)
+{
+    (void)state;
+    begin(0, 2);
+    conn_listener_admit(&l, &a[0]);
+    conn_listener_admit(&l, &a[1]);
+    assert_ptr_equal(conn_listener_admit(&other, &a[2]), &a[0]);
+    assert_int_equal(l.counters.dropped, 1);
+    assert_int_equal(other.counters.dropped, 0);
+    assert_ptr_equal(conn_listener_drain(&l), &a[1]);
+    assert_null(conn_listener_drain(&l));
 }
 
 static void request_gives_its_half_open_place_back(void **state)
@@ -50,7 +67,7 @@ static void request_beyond_the_backlog_is_refused(void **state)
     assert_true(conn_listener_request(&a[0]));
     assert_false(conn_listener_request(&a[1]));
     assert_int_equal(l.counters.backlog_full, 1);
-    assert_int_equal(l.half_open_count + l.waiting_count, 1);
+    assert_int_equal(gate.half_open_count + l.waiting_count, 1);
 }
 
 static void answered_request_makes_room_in_the_backlog(void **state)
@@ -81,6 +98,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(oldest_half_open_connection_makes_room),
+        cmocka_unit_test(oldest_may_be_of_another_listener),
         cmocka_unit_test(request_gives_its_half_open_place_back),
         cmocka_unit_test(request_beyond_the_backlog_is_refused),
         cmocka_unit_test(answered_request_makes_room_in_the_backlog),
