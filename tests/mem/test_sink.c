@@ -63,6 +63,24 @@ static void thirty_two_elements_are_cut_at_every_boundary(void **state)
     }
 }
 
+// A table of no more slots: what is free may be reserved to the last one, and not one more.
+static void all_that_is_free_may_be_reserved(void **state)
+{
+    enum { CAPACITY = 2048 };
+    (void)state;
+    struct mem_table *table = fixture_table(CAPACITY, 1);
+    uint32_t count = 0;
+    while (mem_sinks_reserve(table, 1) == 0) {
+        count++;
+    }
+    mem_table_destroy(table);
+    assert_int_equal(count, CAPACITY);
+    table = fixture_table(CAPACITY, 1);
+    assert_int_equal(mem_sinks_reserve(table, count + 1), -ENOSPC);
+    assert_int_equal(mem_sinks_reserve(table, count), 0);
+    mem_table_destroy(table);
+}
+
 static void the_window_starts_anywhere_in_the_list(void **state)
 {
     struct fixture *f = *state;
@@ -206,6 +224,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         MEM_TEST(thirty_two_elements_are_cut_at_every_boundary),
+        MEM_TEST(all_that_is_free_may_be_reserved),
         MEM_TEST(the_window_starts_anywhere_in_the_list),
         MEM_TEST(empty_elements_are_passed_over),
         MEM_TEST(a_read_of_no_octets_has_a_sink_without_pieces),

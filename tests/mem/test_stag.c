@@ -137,10 +137,31 @@ static void another_key_gives_other_stags(void **state)
     assert_int_equal(equal, 0);
 }
 
+static void every_octet_of_the_key_counts(void **state)
+{
+    enum { STAG_COUNT = 16 };
+    for (unsigned i = 0; i < STAG_KEY_LEN; i++) {
+        uint8_t key[STAG_KEY_LEN] = {0};
+        struct stag_cipher plain, changed;
+        unsigned same = 0;
+        stag_cipher_init(&plain, key);
+        key[i] = 1;
+        stag_cipher_init(&changed, key);
+        for (uint32_t index = 0; index < STAG_COUNT; index++) {
+            uint32_t a = 0, b = 1;
+            stag_encode(&plain, index, 0, &a);
+            stag_encode(&changed, index, 0, &b);
+            same += a == b;
+        }
+        assert_true(same < 2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_stag_leads_back_to_its_index),
+        cmocka_unit_test(every_octet_of_the_key_counts),
         cmocka_unit_test(an_index_never_repeats_a_stag_within_its_generations),
         cmocka_unit_test(renewing_passes_through_every_stag_of_an_index),
         cmocka_unit_test(neither_low_nor_highest_values_are_given_out),

@@ -9,7 +9,7 @@ static void completions_appear_when_the_hole_closes(void **state)
 {
     (void)state;
     struct hole *h = hole_open(NULL);
-    hole_post_receives(h, 3, 400);
+    hole_post_receives(h, 4, 400);
     unsigned first = hole_send(h, &(struct hole_send){.len = 30});
     unsigned second = hole_send(h, &(struct hole_send){.len = 50, .solicited = true});
     hole_send(h, &(struct hole_send){.len = 70, .has_immediate = true, .immediate = 99});
@@ -22,6 +22,7 @@ static void completions_appear_when_the_hole_closes(void **state)
     assert_int_equal(hole_received(h, 1).byte_len, 50);
     assert_int_equal(hole_received(h, 2).imm_data, 99);
     assert_int_equal(hole_counters(h)->released_sends, 2);
+    assert_int_equal(qp_query(h->early.qp).rq_count, 1); // nothing has come for the fourth
     hole_close(h);
 }
 

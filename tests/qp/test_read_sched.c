@@ -141,6 +141,51 @@ static void a_read_alone_keeps_two_requests_out(void **state)
     close_all(f);
 }
 
+// Its round trip is that of the way, and its patience begins: with others out neither is so.
+static void a_request_knows_whether_it_was_alone(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(8, 0, 1);
+    struct read_flow *flow = &f->reader[0].flow;
+    f->now = 5 * NS_PER_MS;
+    post(f, 0, 0, READ_KIND_READ, 2 * ALLOTMENT);
+    assert_int_equal(issue(f, 0), 2);
+    assert_true(f->out[0]->is_alone);
+    assert_false(f->out[1]->is_alone);
+    assert_true(flow->patience.since_ns == 5 * NS_PER_MS);
+    answer_whole(f);
+    answer_whole(f);
+    f->now = 9 * NS_PER_MS;
+    post(f, 0, 1, READ_KIND_READ, 1);
+    assert_int_equal(issue(f, 0), 1);
+    assert_true(f->out[0]->is_alone);
+    assert_true(flow->patience.since_ns == 9 * NS_PER_MS);
+    f->now += NS_PER_MS;
+    post(f, 0, 2, READ_KIND_READ, 1);
+    assert_int_equal(issue(f, 0), 1);
+    assert_true(flow->patience.since_ns == 9 * NS_PER_MS);
+    answer_whole(f);
+    answer_whole(f);
+    close_all(f);
+}
+
+static void who_finds_no_context_waits_for_one(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(1, 0, 2);
+    struct read_context *context;
+    post(f, 0, 0, READ_KIND_READ, 1);
+    post(f, 1, 0, READ_KIND_READ, 1);
+    assert_int_equal(issue(f, 0), 1);
+    assert_int_equal(read_sched_take(&f->reader[1].flow, f->now, &context), READ_TAKE_WAIT);
+    assert_int_equal(f->reader[1].grant_count, 0);
+    answer_whole(f);
+    assert_int_equal(f->reader[1].grant_count, 1);
+    assert_int_equal(issue(f, 1), 1);
+    answer_whole(f);
+    close_all(f);
+}
+
 static void with_depth_1_a_request_is_made_when_the_one_before_is_answered(void **state)
 {
     (void)state;
@@ -409,6 +454,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_read_alone_keeps_two_requests_out),
+        cmocka_unit_test(a_request_knows_whether_it_was_alone),
+        cmocka_unit_test(who_finds_no_context_waits_for_one),
         cmocka_unit_test(with_depth_1_a_request_is_made_when_the_one_before_is_answered),
         cmocka_unit_test(a_filled_pipe_allows_more_requests),
         cmocka_unit_test(small_reads_pipeline_up_to_ord),

@@ -90,6 +90,22 @@ static void neighbour_options_must_end_where_the_message_ends(void **state)
     assert_int_equal(nd_message_parse(span_of(buf, ND_LEN), &got), ICMP_PARSE_OPTION);
 }
 
+// A nonce is as long as the address, and so is the address of the other direction.
+static void other_neighbour_options_are_no_address(void **state)
+{
+    (void)state;
+    static const uint8_t kinds[] = {1, 14, 0, 255};
+    struct nd_message m = advertisement(), got;
+    uint8_t buf[ND_LEN];
+    nd_message_emit(&m, 0, buf);
+    assert_int_equal(buf[ND_OFF_OPTIONS], 2); // RFC 4861: target; 1 is the source
+    for (unsigned i = 0; i < sizeof kinds; i++) {
+        buf[ND_OFF_OPTIONS] = kinds[i];
+        assert_int_equal(nd_message_parse(span_of(buf, ND_LEN), &got), ICMP_PARSE_OK);
+        assert_false(got.has_eth);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +113,7 @@ int main(void)
         cmocka_unit_test(messages_are_refused_that_end_early_or_changed),
         cmocka_unit_test(neighbour_messages_read_as_they_are_written),
         cmocka_unit_test(neighbour_options_must_end_where_the_message_ends),
+        cmocka_unit_test(other_neighbour_options_are_no_address),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,6 +131,18 @@ static void unknown_options_and_what_follows_the_end_are_passed_over(void **stat
     assert_int_equal(parse_option_octets(octets, sizeof octets), TCP_PARSE_OK);
 }
 
+// The first kind behind those whose lengths are known is 9.
+static void an_unknown_option_may_be_of_any_length(void **state)
+{
+    (void)state;
+    for (unsigned kind = TCP_OPTION_TIMESTAMPS + 1; kind <= UINT8_MAX; kind++) {
+        for (uint8_t len = 2; len <= 40; len++) {
+            uint8_t octets[40] = {(uint8_t)kind, len};
+            assert_int_equal(parse_option_octets(octets, (size_t)(len + 3) / 4 * 4), TCP_PARSE_OK);
+        }
+    }
+}
+
 static void cut_header_is_refused(void **state)
 {
     (void)state;
@@ -168,6 +180,7 @@ int main(void)
         cmocka_unit_test(parse_reads_what_emit_wrote),
         cmocka_unit_test(impossible_option_lengths_are_refused),
         cmocka_unit_test(unknown_options_and_what_follows_the_end_are_passed_over),
+        cmocka_unit_test(an_unknown_option_may_be_of_any_length),
         cmocka_unit_test(cut_header_is_refused),
         cmocka_unit_test(header_shorter_than_itself_is_refused),
         cmocka_unit_test(line_names_flags_and_options),
