@@ -16,7 +16,8 @@ static const struct resource rows[] = {
      .name = "a",
      .state = RESOURCE_READY,
      .abilities = VOLUME_ABILITY_ALL,
-     .profile = {.size = 1 << 20, .alignment = 1, .preferred = 4096, .driver = "ram"}}};
+     .profile = {
+         .size = 1 << 20, .block_size = 512, .alignment = 1, .preferred = 4096, .driver = "ram"}}};
 static const struct resource_table table = {.count = 1, .rows = rows};
 
 static const struct resource_table *resources(void *ctx)
@@ -65,6 +66,14 @@ static const struct uma_for_tts uma = {
     .resources = resources, .may_see = may_see, .connect = connect_now};
 static const struct cta_for_tts cta = {.submit = submit, .transferred = transferred};
 
+// What is to go out has been sent.
+static void out_drop(struct nbd_connection *c)
+{
+    free(c->out);
+    c->out = NULL;
+    c->out_len = c->out_sent = 0;
+}
+
 static void serve(struct nbd_connection *c)
 {
     enum nbd_verdict verdict = NBD_GOES_ON;
@@ -72,7 +81,9 @@ static void serve(struct nbd_connection *c)
         uint32_t before = c->in_at;
         verdict = c->state == NBD_TRANSMISSION ? nbd_transmit(c, 0) : nbd_negotiate(c);
         CHECK(c->in_at >= before && c->in_at <= c->in_len);
-        c->out_sent = c->out_len;
+        out_drop(c);
+        verdict = c->is_full ? NBD_GOES_ON : verdict;
+        c->is_full = false;
     }
     c->state = NBD_ENDING;
     nbd_abandon(c, 0);
@@ -88,11 +99,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     c->nbd = &nbd;
     c->fd = -1;
     list_init(&c->dirty_link);
-    nbd_transmission_init(c);
-    nbd_greet(c);
-    c->in_len = (uint32_t)(size < sizeof c->in ? size : sizeof c->in);
+    list_init(&c->free);
+    list_init(&c->replies);
+    CHECK(nbd_greet(c));
+    c->in = malloc(NBD_IN_LEN);
+    CHECK(c->in != NULL);
+    c->in_len = (uint32_t)(size < NBD_IN_LEN ? size : NBD_IN_LEN);
     memcpy(c->in, data, c->in_len);
     serve(c);
+    out_drop(c);
+    free(c->requests);
+    free(c->in);
     free(c);
     return 0;
 }
