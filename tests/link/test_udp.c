@@ -1,4 +1,5 @@
 // TCP of our own over UDP sockets, over loopback.
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -374,6 +375,7 @@ static void handshake_of_a_stranger_takes_little_memory(void **state)
     enum { STRANGERS = 200, EACH_MAX = 16 << 10 };
     int fd[STRANGERS];
     size_t before = 0;
+    mallopt(M_PERTURB, 0); // who runs the test may have asked for octets in all that is taken
     loop_listen(&l, the_link, AF_INET);
     for (unsigned i = 0; i < STRANGERS; i++) {
         uint16_t port;
