@@ -31,6 +31,7 @@ def cases():
                        iterations=count(10, 1000))
         yield perftest(bandwidth, 'both ways', '-b')
         yield perftest(bandwidth, 'four queue pairs', '-q', 4)
+        yield perftest(bandwidth, 'memory on demand', '--odp')
         yield perftest(latency, '64 octets', size=64)
         yield perftest(latency, '1 MiB', size=1 << 20, iterations=count(20, 1000))
         # Not for ib_write_*, which sleeps for nothing, nor for ib_send_bw: over iWARP it takes its
