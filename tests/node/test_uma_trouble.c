@@ -132,6 +132,10 @@ static void an_rta_that_was_killed_is_not_listened_to(void **state)
     uma_for_tts.connect(s->uma, &request);
     uma_on_message(s->uma, 0, &(struct unit_message){.kind = 99}, 7, s->now);
     expect(s, "route-add close-keepsake ");
+    struct uma_unit_status status;
+    hear(s, (struct unit_message){.kind = UNIT_STATUS, .counters = {.requests = 77}});
+    assert_true(uma_unit_status(s->uma, 0, &status));
+    assert_int_equal(status.counters.requests, 0);
     stage_destroy(s);
 }
 
