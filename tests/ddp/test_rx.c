@@ -76,6 +76,38 @@ static void an_offset_beyond_32_bits_is_never_due(void **state)
     assert_int_equal(ddp_untagged_check(&q, 1, &s), DDP_REFUSED_MO);
 }
 
+// The array goes on behind what the check is told of: nothing there may count.
+static void the_queue_behind_the_last_is_none(void **state)
+{
+    (void)state;
+    const struct ddp_untagged_queue q[4] = {{.msn = 1}, {.msn = 1}, {.msn = 1}, {.msn = 1}};
+    for (uint32_t qn = 0; qn < 4; qn++) {
+        struct ddp_segment s = segment(qn, 1, 0, true, 4);
+        enum ddp_verdict verdict = qn < 2 ? DDP_OK : DDP_REFUSED_QN;
+        assert_int_equal(ddp_untagged_check(q, 2, &s), verdict);
+        assert_int_equal(ddp_untagged_check_early(q, 2, &s), verdict);
+    }
+}
+
+static void a_segment_beyond_a_hole_is_not_behind_what_came(void **state)
+{
+    (void)state;
+    const struct ddp_untagged_queue q = {.msn = 5, .mo = 100};
+    static const struct {
+        uint32_t msn, mo;
+        enum ddp_verdict verdict;
+    } rows[] = {{4, 0, DDP_REFUSED_MSN_RANGE},
+                {5, 99, DDP_REFUSED_MO},
+                {5, 100, DDP_OK},
+                {5, 101, DDP_OK},
+                {6, 0, DDP_OK},
+                {5 + (1U << 31) - 1, 0, DDP_OK}};
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct ddp_segment s = segment(0, rows[i].msn, rows[i].mo, true, 4);
+        assert_int_equal(ddp_untagged_check_early(&q, 1, &s), rows[i].verdict);
+    }
+}
+
 static void each_refusal_has_its_cause(void **state)
 {
     (void)state;
@@ -110,6 +142,8 @@ int main(void)
         cmocka_unit_test(queues_advance_on_their_own),
         cmocka_unit_test(message_numbers_wrap),
         cmocka_unit_test(an_offset_beyond_32_bits_is_never_due),
+        cmocka_unit_test(the_queue_behind_the_last_is_none),
+        cmocka_unit_test(a_segment_beyond_a_hole_is_not_behind_what_came),
         cmocka_unit_test(each_refusal_has_its_cause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
