@@ -121,6 +121,30 @@ static void random_messages_match_a_plain_model(void **state)
     }
 }
 
+// What every other test here relies on.
+static void a_table_that_is_broken_is_seen(void **state)
+{
+    (void)state;
+    static const struct ddp_cover broken[][2] = {
+        {{1, 0, 10}, {1, 10, 20}}, // touch: they would have been joined
+        {{1, 0, 10}, {1, 5, 20}},  // overlap
+        {{1, 5, 5}, {1, 10, 20}},  // empty
+        {{1, 0, 10}, {2, 9, 8}},   // ends before it begins
+        {{2, 0, 10}, {1, 20, 30}}, // out of order
+    };
+    struct ddp_coverage table;
+    ddp_coverage_init(&table);
+    table.count = 2;
+    for (unsigned i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        memcpy(table.entry, broken[i], sizeof broken[i]);
+        assert_false(ddp_coverage_check(&table));
+    }
+    memcpy(table.entry, (struct ddp_cover[2]){{1, 0, 10}, {2, 0, 10}}, sizeof broken[0]);
+    assert_true(ddp_coverage_check(&table));
+    table.count = DDP_COVERAGE_MAX + 1;
+    assert_false(ddp_coverage_check(&table));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -130,6 +154,7 @@ int main(void)
         cmocka_unit_test_setup(delivered_octets_are_trimmed, setup),
         cmocka_unit_test_setup(nothing_takes_no_room, setup),
         cmocka_unit_test_setup(full_table_still_takes_what_touches, setup),
+        cmocka_unit_test(a_table_that_is_broken_is_seen),
         cmocka_unit_test(random_messages_match_a_plain_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
