@@ -200,7 +200,7 @@ void host_settings_read(struct host_settings *ret)
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         const struct weft_setting *shown = &settings[i].shown;
         setting_apply(&settings[i], shown->initial, ret);
-        const char *text = getenv(shown->name);
+        const char *text = secure_getenv(shown->name); // not of a set-uid program
         if (text != NULL && *text != '\0' && !setting_apply(&settings[i], text, ret)) {
             fprintf(stderr, "weft: cannot use %s=%s: it must be %s; the default is used instead\n",
                     shown->name, text, shown->values);

@@ -1,11 +1,14 @@
 #include "host/trace.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/list.h"
 #include "host/clock.h"
+#include "link/sys.h"
 
 static const char *const room_names[TRACE_ROOM_COUNT] = {
     [TRACE_MPA] = "mpa",   [TRACE_DDP] = "ddp",   [TRACE_RDMAP] = "rdmap", [TRACE_QP] = "qp",
@@ -62,10 +65,11 @@ void host_trace_init(struct host_trace *t, const struct host_settings *settings)
     t->trace.rooms = settings->trace_rooms | (settings->errors ? 1U << TRACE_ERROR : 0);
     t->file = stderr;
     if (settings->trace_path[0] != '\0') {
-        FILE *file = fopen(settings->trace_path, "ae");
+        int fd = sys_open_own(settings->trace_path, O_APPEND);
+        FILE *file = fd >= 0 ? fdopen(fd, "a") : NULL;
         if (file == NULL) {
-            fprintf(stderr, "weft: cannot open %s (WEFT_TRACE_FILE): %m; tracing to stderr\n",
-                    settings->trace_path);
+            fprintf(stderr, "weft: cannot open %s (WEFT_TRACE_FILE): %s; tracing to stderr\n",
+                    settings->trace_path, strerror(fd < 0 ? -fd : errno));
             return;
         }
         setvbuf(file, NULL, _IOLBF, 0);

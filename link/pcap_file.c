@@ -47,7 +47,7 @@ static void path_expand(const char *path, char *ret, size_t len)
 // pipe or device has neither lock nor length, and is taken as it is.
 static int open_locked(const char *path)
 {
-    int fd = sys_open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+    int fd = sys_open_own(path, 0);
     if (fd < 0) {
         return fd;
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "link/sys.h"
 #include "rnic/create.h"
 #include "rnic/ep.h"
 #include "rnic/farewell.h"
@@ -352,11 +353,14 @@ void stat_write_file(struct rnic *rnic, const char *path)
     } else {
         snprintf(name, sizeof name, "%s", path);
     }
-    FILE *out = fopen(name, "we");
+    int fd = sys_open_own(name, 0);
+    FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (out == NULL) {
-        fprintf(stderr, "weft: cannot write the counters to %s (WEFT_STATS_FILE): %m\n", name);
+        fprintf(stderr, "weft: cannot write the counters to %s (WEFT_STATS_FILE): %s\n", name,
+                strerror(fd < 0 ? -fd : errno));
         return;
     }
+    sys_ftruncate(fd, 0); // behind the look at whose it is; a pipe or device has no length
     stat_write(rnic, out);
     fclose(out);
 }

@@ -1,10 +1,12 @@
-// A program that calls exit() within a signal handler, as many do: whatever it was in the middle
-// of, its process ends.
+// How processes end. A program that calls exit() within a signal handler, as many do: whatever it
+// was in the middle of, its process ends. And the counters that a process leaves.
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -126,12 +128,67 @@ static void exit_in_a_signal_handler_leaves_whole_counters_or_none(void **state)
     rmdir(folder);
 }
 
+/* ---- the file of counters -------------------------------------------------------------------- */
+
+// A process of this user writes its counters to `path` and ends.
+static void counters_write(const char *path)
+{
+    int status;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("WEFT_STATS_FILE", path, 1);
+        ibv_close_device(bench_open());
+        exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void counters_are_for_the_users_eyes_only(void **state)
+{
+    char folder[] = "/tmp/weft-test-exit-XXXXXX", path[64];
+    struct stat at;
+    mode_t before = umask(0);
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/counters", folder);
+    counters_write(path);
+    umask(before);
+    assert_int_equal(stat(path, &at), 0);
+    assert_true(at.st_size > 0);
+    assert_int_equal(at.st_mode & 0777, 0600);
+    unlink(path);
+    rmdir(folder);
+}
+
+// Whoever may write to the folder of a file that will be written can lay such a trap.
+static void counters_go_to_no_file_with_a_second_name(void **state)
+{
+    char folder[] = "/tmp/weft-test-exit-XXXXXX", path[64], precious[64];
+    struct stat at;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/counters", folder);
+    snprintf(precious, sizeof precious, "%s/precious", folder);
+    int fd = open(precious, O_WRONLY | O_CREAT, 0600);
+    assert_int_equal(write(fd, "gold", 4), 4);
+    close(fd);
+    assert_int_equal(link(precious, path), 0);
+    counters_write(path);
+    assert_int_equal(stat(precious, &at), 0);
+    assert_int_equal(at.st_size, 4);
+    unlink(path);
+    unlink(precious);
+    rmdir(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(program_that_polls_may_exit_in_a_signal_handler),
         cmocka_unit_test(program_that_posts_and_polls_may_exit_in_a_signal_handler),
         cmocka_unit_test(exit_in_a_signal_handler_leaves_whole_counters_or_none),
+        cmocka_unit_test(counters_are_for_the_users_eyes_only),
+        cmocka_unit_test(counters_go_to_no_file_with_a_second_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
