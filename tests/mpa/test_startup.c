@@ -459,6 +459,22 @@ static void request_in_place_of_a_reply_is_the_wrong_role(void **state)
     assert_int_equal(run_reply(&p), MPA_STARTUP_WRONG_ROLE);
 }
 
+static void the_longest_private_data_are_emitted_and_read(void **state)
+{
+    (void)state;
+    static const uint8_t data[508] = {[507] = 7}; // 512 with the enhanced octets
+    struct pair p = pair_of(plain, plain);
+    p.initiator.private_data = p.responder.private_data = span_of(data, sizeof data);
+    assert_int_equal(run_request(&p), MPA_STARTUP_OK);
+    assert_int_equal(p.request_facts.private_data.len, sizeof data);
+    p.reply_len = mpa_startup_emit_reject(&p.right, &p.responder, p.reply);
+    assert_int_equal(run_reply(&p), MPA_STARTUP_REJECTED);
+    assert_int_equal(p.reply_facts.private_data.len, sizeof data);
+    assert_memory_equal(p.reply_facts.private_data.ptr, data, sizeof data);
+    assert_int_equal(run(&p), MPA_STARTUP_OK);
+    assert_int_equal(p.reply_facts.private_data.len, sizeof data);
+}
+
 static void private_data_that_does_not_fit_is_not_emitted(void **state)
 {
     (void)state;
@@ -735,6 +751,7 @@ int main(void)
         cmocka_unit_test(plain_reply_to_an_enhanced_request_is_refused),
         cmocka_unit_test(enhanced_reply_to_a_plain_request_is_refused),
         cmocka_unit_test(request_in_place_of_a_reply_is_the_wrong_role),
+        cmocka_unit_test(the_longest_private_data_are_emitted_and_read),
         cmocka_unit_test(private_data_that_does_not_fit_is_not_emitted),
         cmocka_unit_test(every_verdict_has_a_name_and_a_cause),
         cmocka_unit_test(extensions_are_agreed_when_both_want_them),

@@ -64,6 +64,7 @@ static void neighbour_messages_read_as_they_are_written(void **state)
         m.has_eth = i < 2;
         size_t len = nd_message_emit(&m, 99, buf);
         assert_int_equal(len, m.has_eth ? ND_LEN : ND_OFF_OPTIONS);
+        assert_int_equal(buf[4], 0x60); // RFC 4861 section 4.4: Router, Solicited, Override
         assert_int_equal(icmp_header_parse(span_of(buf, len), 99, &h, &body), ICMP_PARSE_OK);
         assert_int_equal(nd_message_parse(span_of(buf, len), &got), ICMP_PARSE_OK);
         assert_int_equal(got.type, m.type);
