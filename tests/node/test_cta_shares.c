@@ -91,7 +91,7 @@ static void what_is_taken_counts_not_what_is_asked_for(void **state)
 static void a_client_has_a_quarter_and_each_connection_its_floor(void **state)
 {
     struct rig *rig = slow_rig();
-    struct service_request writes[6][REQUEST_MAX];
+    static struct service_request writes[7][REQUEST_MAX];
     for (unsigned i = 0; i < 4; i++) {
         uint32_t connection = connect(rig, i + 1, i + 1, "here");
         assert_int_equal(write_some(rig, writes[i], connection, 5, MIB), 4);
@@ -100,6 +100,8 @@ static void a_client_has_a_quarter_and_each_connection_its_floor(void **state)
     assert_int_equal(write_some(rig, writes[4], fifth, 6, 64 * KIB), 4);
     uint32_t other = connect(rig, 6, 6, "there");
     assert_int_equal(write_some(rig, writes[5], other, 5, MIB), 4);
+    uint32_t sixth = connect(rig, 7, 7, "here");
+    assert_int_equal(write_some(rig, writes[6], sixth, 6, 4 * KIB), 4);
     give_up_all(rig);
 }
 
@@ -120,6 +122,17 @@ static void a_client_that_has_gone_has_its_share_again(void **state)
     }
     rig->transfer_count = 0;
     give_up_all(rig);
+}
+
+static void clients_that_have_gone_leave_their_places(void **state)
+{
+    struct rig *rig = slow_rig();
+    for (unsigned i = 0; i <= NODE_CONNECTION_COUNT_MAX; i++) {
+        char host[CLIENT_HOST_MAX];
+        snprintf(host, sizeof host, "host %u", i);
+        cta_for_uma.route_remove(rig->cta, connect(rig, 1, 1, host));
+    }
+    rig_destroy(rig);
 }
 
 static void a_volume_has_three_eighths(void **state)
@@ -190,6 +203,46 @@ static void a_connection_has_one_oversized_request_at_a_time(void **state)
     give_up_all(rig);
 }
 
+static void oversized_requests_have_half_of_the_pool(void **state)
+{
+    struct rig *rig = slow_rig();
+    struct service_request writes[6];
+    for (unsigned i = 0; i < 6; i++) {
+        uint32_t connection = connect(rig, i + 1, i + 1, "");
+        assert_int_equal(write_some(rig, &writes[i], connection, 1, 8 * MIB), i < 4);
+    }
+    give_up_all(rig);
+}
+
+static void an_oversized_request_that_waits_for_room_gets_it(void **state)
+{
+    struct rig *rig = slow_rig();
+    static struct service_request writes[14][4], oversized, late;
+    char host[2] = "a";
+    for (unsigned i = 0; i < 14; i++, host[0]++) {
+        write_some(rig, writes[i], connect(rig, i + 1, i + 1, host), 4, MIB);
+    }
+    assert_int_equal(rig->transfer_count, 56);
+    uint32_t one = connect(rig, 15, 15, "x"), two = connect(rig, 16, 16, "y");
+    assert_int_equal(write_some(rig, &oversized, one, 1, NODE_TRANSFER_MAX), 0);
+    cta_flush(rig->cta, rig->now);
+    give_up(rig, 0);
+    assert_int_equal(write_some(rig, &late, two, 1, MIB), 0); // others do not take what comes back
+    for (unsigned i = 1; i < 32; i++) {
+        assert_int_equal(rig->transfer_count, 56);
+        give_up(rig, i);
+    }
+    assert_ptr_equal(rig->transfers[56], &oversized);
+    give_up(rig, 56);
+    assert_ptr_equal(rig->transfers[57], &late);
+    for (unsigned i = 32; i < 58; i++) {
+        if (i != 56) {
+            give_up(rig, i);
+        }
+    }
+    rig_destroy(rig);
+}
+
 static void an_eighth_is_for_small_requests(void **state)
 {
     struct rig *rig = slow_rig();
@@ -206,15 +259,18 @@ static void an_eighth_is_for_small_requests(void **state)
             write_some(rig, small[i], connect(rig, i + 17, i + 17, host), 64, 64 * KIB), 64);
     }
     assert_int_equal(cta_pool_taken_len(rig->cta), RIG_POOL_LEN);
-    uint32_t last = connect(rig, 19, 19, host);
-    assert_int_equal(write_some(rig, small[2], last, 1, 4 * KIB), 0);
+    uint32_t last = connect(rig, 19, 19, host), behind = connect(rig, 20, 20, host);
+    assert_int_equal(write_some(rig, small[2], last, 1, 64 * KIB), 0);
+    assert_int_equal(write_some(rig, &small[2][1], behind, 1, 64 * KIB), 0);
     // What comes back is for who waits, the small one first: nobody's size is before it.
     give_up(rig, 56);
     assert_ptr_equal(rig->transfers[rig->transfer_count - 1], &small[2][0]);
+    give_up(rig, 57);
+    assert_ptr_equal(rig->transfers[rig->transfer_count - 1], &small[2][1]);
     give_up(rig, 0);
     assert_int_equal(rig->transfers[rig->transfer_count - 1]->data_len, MIB);
     for (unsigned i = 1; i < rig->transfer_count; i++) {
-        if (i != 56) {
+        if (i != 56 && i != 57) {
             give_up(rig, i);
         }
     }
@@ -378,10 +434,13 @@ int main(void)
         cmocka_unit_test(what_is_taken_counts_not_what_is_asked_for),
         cmocka_unit_test(a_client_has_a_quarter_and_each_connection_its_floor),
         cmocka_unit_test(a_client_that_has_gone_has_its_share_again),
+        cmocka_unit_test(clients_that_have_gone_leave_their_places),
         cmocka_unit_test(a_volume_has_three_eighths),
         cmocka_unit_test(requests_have_shares_as_the_pool_has),
         cmocka_unit_test(an_oversized_request_keeps_only_its_like_waiting),
         cmocka_unit_test(a_connection_has_one_oversized_request_at_a_time),
+        cmocka_unit_test(oversized_requests_have_half_of_the_pool),
+        cmocka_unit_test(an_oversized_request_that_waits_for_room_gets_it),
         cmocka_unit_test(an_eighth_is_for_small_requests),
         cmocka_unit_test(who_waits_for_room_is_not_overtaken),
         cmocka_unit_test(connections_that_wait_are_served_in_turn),
