@@ -142,16 +142,19 @@ static struct send_wqe *find_culprit(struct qp *qp, const struct terminate *t)
 enum rdmap_refusal qp_place_terminate(struct qp *qp, const struct rdmap_arrival *a)
 {
     if (a->mo < TERMINATE_MAX_LEN && a->payload.len > 0) {
-        struct span kept = span_first(a->payload, TERMINATE_MAX_LEN - a->mo);
-        memcpy(qp->terminate_octets + a->mo, kept.ptr, kept.len);
+        size_t room = TERMINATE_MAX_LEN - a->mo;
+        memcpy(qp->terminate_octets + a->mo, a->payload.ptr,
+               a->payload.len < room ? a->payload.len : room);
     }
     return RDMAP_ACCEPTED;
 }
 
 enum rdmap_refusal qp_deliver_terminate(struct qp *qp, const struct rdmap_arrival *a)
 {
+    size_t room = a->mo < TERMINATE_MAX_LEN ? TERMINATE_MAX_LEN - a->mo : 0;
+    bool is_whole = a->payload.len < room;
     struct span message =
-        span_first(span_of(qp->terminate_octets, TERMINATE_MAX_LEN), a->mo + a->payload.len);
+        span_of(qp->terminate_octets, is_whole ? a->mo + a->payload.len : TERMINATE_MAX_LEN);
     struct rdmap_terminate_read read = rdmap_terminate_read(message, qp->stream.peer_is_siw);
     const struct terminate *t = read.is_siw ? &read.siw : &read.rfc;
     char text[160];
