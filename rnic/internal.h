@@ -48,7 +48,8 @@ struct rnic {
     struct rnic_flush flush;
 
     // Guarded by the shard's lock.
-    struct rnic_qp **qps; // by the lower bits of the number
+    struct rnic_qp **qps;     // by the lower bits of the number
+    struct list_link all_qps; // those that there are: no walk over empty slots under the lock
     uint32_t qp_slot_count, qp_count, qp_num_next;
     uint32_t cq_count, srq_count;
     struct list_link places;   // of struct place

@@ -73,6 +73,7 @@ static bool qp_num_take(struct rnic *rnic, struct rnic_qp *qp, bool is_addressab
         qp->qp_num = qp_num_any(rnic);
     }
     rnic->qps[qp->qp_num % rnic->qp_slot_count] = qp;
+    list_push_tail(&rnic->all_qps, &qp->all_link);
     rnic->qp_count++;
     return true;
 }
@@ -80,6 +81,7 @@ static bool qp_num_take(struct rnic *rnic, struct rnic_qp *qp, bool is_addressab
 static void qp_num_free(struct rnic *rnic, struct rnic_qp *qp)
 {
     rnic->qps[qp->qp_num % rnic->qp_slot_count] = NULL;
+    list_remove(&qp->all_link);
     rnic->qp_count--;
     place_release(qp->place);
 }

@@ -12,11 +12,8 @@ static void spread(struct rnic *rnic, uint32_t old_len, enum allotment_event eve
     TRACE(rnic->trace, TRACE_RNIC, "read allotment %u -> %u: %s", old_len, len,
           allotment_event_name(event));
     read_sched_set_quantum(rnic->read_sched, len);
-    for (uint32_t i = 0; i < rnic->qp_slot_count; i++) {
-        struct rnic_qp *qp = rnic->qps[i];
-        if (qp == NULL) {
-            continue;
-        }
+    for (struct list_link *l = rnic->all_qps.next; l != &rnic->all_qps; l = l->next) {
+        struct rnic_qp *qp = LIST_ENTRY(l, struct rnic_qp, all_link);
         qp_wish_allotment(qp->qp, len, allotment_policy_may_follow(&rnic->allotment), event, now);
         if (qp->ep != NULL && qp_has_output(qp->qp)) {
             shard_run_again(&rnic->shard, qp->ep);

@@ -55,6 +55,7 @@ int rnic_create(const struct rnic_parts *parts, struct rnic **ret)
     rnic->trace = parts->trace;
     bool is_bounded = parts->half_open_max > 0 && parts->half_open_max < CONN_HALF_OPEN_MAX_DEFAULT;
     conn_gate_init(&rnic->gate, is_bounded ? parts->half_open_max : CONN_HALF_OPEN_MAX_DEFAULT);
+    list_init(&rnic->all_qps);
     list_init(&rnic->places);
     list_init(&rnic->meetings);
     int error = shard_init(&rnic->shard, rnic, parts->link);

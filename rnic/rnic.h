@@ -137,6 +137,7 @@ struct rnic_srq {
 
 struct rnic_qp {
     struct rnic *rnic;
+    struct list_link all_link; // in the RNIC's list of queue pairs
     struct qp *qp;
     pthread_mutex_t sq_lock; // one poster at a time, per queue
     pthread_mutex_t rq_lock;

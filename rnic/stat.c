@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -315,21 +316,31 @@ static void write_locked(struct rnic *rnic, FILE *out)
     }
     separator = "";
     fputs("],\"qps\":[", out);
-    for (uint32_t i = 0; i < rnic->qp_slot_count; i++) {
-        if (rnic->qps[i] != NULL) {
-            fputs(separator, out);
-            write_qp(&outer, rnic->qps[i]);
-            separator = ",";
-        }
+    for (struct list_link *l = rnic->all_qps.next; l != &rnic->all_qps; l = l->next) {
+        fputs(separator, out);
+        write_qp(&outer, LIST_ENTRY(l, struct rnic_qp, all_link));
+        separator = ",";
     }
     fputs("]}\n", out);
 }
 
+// The lock is held while the counters are looked at, never while a file or pipe takes them.
 void stat_write(struct rnic *rnic, FILE *out)
 {
+    char *text = NULL;
+    size_t text_len = 0;
+    FILE *memory = open_memstream(&text, &text_len);
+    if (memory == NULL) {
+        return;
+    }
     rnic_enter(rnic);
-    write_locked(rnic, out);
+    write_locked(rnic, memory);
     rnic_leave(rnic, 0);
+    fclose(memory);
+    if (text != NULL) {
+        fwrite(text, 1, text_len, out);
+    }
+    free(text);
 }
 
 void stat_write_reads(struct rnic *rnic, FILE *out)
