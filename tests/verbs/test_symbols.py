@@ -49,6 +49,13 @@ def unresolved(path):
             if 'undefined symbol' in line or 'not found' in line]
 
 
+def run_path(path):
+    """The folders in which the loader looks for what `path` needs."""
+    said = subprocess.run(['readelf', '-d', path], capture_output=True, text=True).stdout
+    found = re.search(r'\(RUNPATH\).*\[(.*)\]', said)
+    return found.group(1).split(':') if found else []
+
+
 def uses_ours(path):
     env = dict(os.environ, LD_LIBRARY_PATH=str(LIB_DIR))
     result = subprocess.run(['ldd', path], capture_output=True, text=True, env=env).stdout
@@ -69,7 +76,10 @@ def main():
     paths = [path for path in paths if uses_ours(path)]
     report(2, f'{len(paths)} installed programs and libraries resolve',
            sorted(sum(map(unresolved, paths), [])))
-    print('1..2')
+    relative = [f'{path}: {folder}' for path in (LIB_DIR.parent / 'weft', *LIB_DIR.glob('*.so.1'))
+                for folder in run_path(path) if not folder.startswith(('/', '$ORIGIN'))]
+    report(3, 'none of ours is looked for in a relative folder', relative)
+    print('1..3')
     sys.exit(1 if failures else 0)
 
 
