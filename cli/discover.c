@@ -101,7 +101,9 @@ static int discover_main(int argc, char **argv)
         if (array != NULL) {
             json_object_array_add(array, entry_json(e));
         } else {
-            printf("%-9s  %-4s  %s:%s  %s\n", e->kind, e->transport, e->host, e->port, e->nqn);
+            bool is_v6 = strchr(e->host, ':') != NULL; // written as other commands take it
+            printf("%-9s  %-4s  %s%s%s:%s  %s\n", e->kind, e->transport, is_v6 ? "[" : "", e->host,
+                   is_v6 ? "]" : "", e->port, e->nqn);
         }
     }
     if (array != NULL) {

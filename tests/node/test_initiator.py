@@ -6,7 +6,7 @@ import json
 import signal
 import threading
 
-from serving import (WEFT, Node, case, count, expect, folder, main, need, os, pathlib, run,
+from serving import (WEFT, Node, Skip, case, count, expect, folder, main, need, os, pathlib, run,
                      subprocess, until, weft)
 
 MEGABYTES = count(64, 1024)
@@ -15,8 +15,8 @@ MEGABYTES = count(64, 1024)
 class RdmaNode(Node):
     """A node that serves NVMe over RDMA besides; the URI of its first volume."""
 
-    def __init__(self, *words):
-        super().__init__('--nvme-rdma=127.0.0.1:0', *words)
+    def __init__(self, *words, host='127.0.0.1'):
+        super().__init__(f'--nvme-rdma={host}:0', *words)
 
     def __enter__(self):
         super().__enter__()
@@ -138,6 +138,16 @@ def info_and_ls_agree_with_the_node():
     assert shown['size'] == 32 << 20 and shown['controller']['oneshot'], shown
     assert [each['uuid'] for each in listed] == [shown['uuid']], listed
     assert any(each['nqn'] == shown['nqn'] for each in found), found
+
+
+@case
+def discover_writes_an_ipv6_address_in_brackets():
+    if not pathlib.Path('/proc/net/if_inet6').exists():
+        raise Skip('no IPv6')
+    with RdmaNode('data=ram:1M', host='[::1]') as node:
+        authority = node.nvme.split('/nqn')[0].removeprefix('nvme+rdma://')
+        said = weft('discover', authority).stdout
+    assert f'  {authority}  ' in said, (authority, said)
 
 
 @case
