@@ -42,7 +42,7 @@ static void serve_help(FILE *out)
           "  delay+file:disk.img?delay.write=10ms\n"
           "\n"
           "Options:\n"
-          "      --allow-add      weft rescan --add may add volumes\n"
+          "      --allow-add      volumes may come by weft rescan\n"
           "      --config=FILE    volumes and settings from a file, see weft-serve(1)\n"
           "      --metrics=HOST:PORT  counters for Prometheus, at /metrics\n"
           "  -r, --read-only      refuse writes\n"
