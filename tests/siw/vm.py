@@ -251,7 +251,7 @@ def write_initramfs(path, kernel, programs, extras):
     for link in ('bin', 'sbin', 'lib', 'lib64'):
         archive.add(link, Archive.LINK, f'usr/{link}'.encode())
     for folder in ('usr/bin', 'usr/sbin', 'usr/lib', 'usr/lib64', 'proc', 'sys', 'dev', 'tmp',
-                   'root', 'etc'):
+                   'run', 'root', 'etc'):
         archive.add(folder, Archive.FOLDER)
     archive.add('init', Archive.FILE, INIT.encode())
     archive.add('agent', Archive.FILE, AGENT.encode())
