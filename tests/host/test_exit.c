@@ -14,7 +14,7 @@
 #include "tests/verbs/pair.h"
 
 enum {
-    EXIT_STATUS = 23,
+    EXIT_STATUS = 41,
     CHILD_COUNT = 8,      // hardly any signal finds a program that polls outside of the device
     END_LIMIT_MS = 30000, // for a process that takes a second at most
 };
