@@ -193,19 +193,19 @@ static void connect_both(void)
 static void post_receive(uint64_t wr_id, uint32_t len)
 {
     struct side *b = &w.side[1];
-    struct recv_wqe *wqe = qp_rq_slot(b->qp->qp, 0);
+    struct recv_wqe *wqe = wq_receive_slot(b->qp->wq, 0);
     CHECK(wqe != NULL);
     wqe->wr_id = wr_id;
     wqe->sge_count = 1;
     wqe->sge[0] = (struct sge){(uintptr_t)b->buf + wr_id % DEPTH * len, len, b->stag};
-    qp_rq_commit(b->qp->qp, 1);
+    wq_receive_commit(b->qp->wq, 1);
     rnic_qp_ring_rq(b->qp);
 }
 
 static void post(enum wqe_opcode opcode, uint64_t wr_id, uint32_t len)
 {
     struct side *a = &w.side[0], *b = &w.side[1];
-    struct send_wqe *wqe = qp_sq_slot(a->qp->qp, 0);
+    struct send_wqe *wqe = wq_send_slot(a->qp->wq, 0);
     CHECK(wqe != NULL);
     *wqe = (struct send_wqe){.wr_id = wr_id,
                              .opcode = opcode,
@@ -215,7 +215,7 @@ static void post(enum wqe_opcode opcode, uint64_t wr_id, uint32_t len)
                              .sge_count = 1,
                              .length = len};
     wqe->sge[0] = (struct sge){(uintptr_t)a->buf + wr_id % DEPTH * len, len, a->stag};
-    qp_sq_commit(a->qp->qp, 1);
+    wq_send_commit(a->qp->wq, 1);
     rnic_qp_ring_sq(a->qp);
 }
 
@@ -260,7 +260,7 @@ static void post_more(struct work *work)
 {
     unsigned each = work->opcode == WQE_RDMA_WRITE ? 2 : 1;
     while (work->posted < work->count && work->posted - work->received < DEPTH / each &&
-           qp_sq_slot(w.side[0].qp->qp, each - 1) != NULL) {
+           wq_send_slot(w.side[0].qp->wq, each - 1) != NULL) {
         work->posted_at_ns[work->posted] = w.now;
         post(work->opcode, work->posted, work->len);
         if (work->opcode == WQE_RDMA_WRITE) {

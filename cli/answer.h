@@ -3,7 +3,7 @@
 
 #include <json-c/json.h>
 
-#include "cli/process.h"
+#include "control/ask.h"
 
 // Sends a request, one line with its end. 0 and the object; as process_ask, or -EBADMSG: what came
 // is no object.

@@ -10,8 +10,10 @@
 
 #include "cli/answer.h"
 #include "cli/say.h"
+#include "control/find.h"
+#include "text/quantity.h"
 
-enum { PID_TEXT_LEN = 48 };
+enum { PID_TEXT_LEN = 48, PID_MAX = 1 << 30 };
 
 /* ---- one process ----------------------------------------------------------------------------- */
 
@@ -29,17 +31,14 @@ static int process_add(const struct question *q, struct json_object *array,
 
 /* ---- which processes ------------------------------------------------------------------------- */
 
-static int own_add(const struct question *q, struct json_object *array, const struct process *all,
-                   size_t count)
+int asking_add(const struct question *q, struct json_object *array, const struct process *processes,
+               size_t count)
 {
     int result = EXIT_SUCCESS;
     for (size_t i = 0; i < count; i++) {
-        if (geteuid() != 0 && all[i].uid != geteuid()) {
-            continue;
-        }
-        int error = process_add(q, array, &all[i]);
+        int error = process_add(q, array, &processes[i]);
         if (error != 0 && error != -ECONNREFUSED) {
-            answer_say_failed(&all[i], q->what, error);
+            answer_say_failed(&processes[i], q->what, error);
             result = EXIT_FAILED;
         }
     }
@@ -62,17 +61,16 @@ static void say_unknown(const char *what, pid_t pid)
 static int pid_add(const struct question *q, struct json_object *array, pid_t pid,
                    const struct process *all, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (all[i].pid == pid) {
-            int error = process_add(q, array, &all[i]);
-            if (error != 0) {
-                answer_say_failed(&all[i], q->what, error);
-            }
-            return error == 0 ? EXIT_SUCCESS : EXIT_FAILED;
-        }
+    const struct process *process = processes_at(all, count, pid);
+    if (process == NULL) {
+        say_unknown(q->what, pid);
+        return EXIT_FAILED;
     }
-    say_unknown(q->what, pid);
-    return EXIT_FAILED;
+    int error = process_add(q, array, process);
+    if (error != 0) {
+        answer_say_failed(process, q->what, error);
+    }
+    return error == 0 ? EXIT_SUCCESS : EXIT_FAILED;
 }
 
 int asking_collect(const struct question *q, struct json_object *array, const pid_t *pids,
@@ -87,7 +85,7 @@ int asking_collect(const struct question *q, struct json_object *array, const pi
     }
     int result = EXIT_SUCCESS;
     if (pid_count == 0) {
-        result = own_add(q, array, all, count);
+        result = asking_add(q, array, all, processes_keep_own(all, count));
     }
     for (size_t i = 0; i < pid_count; i++) {
         if (pid_add(q, array, pids[i], all, count) != EXIT_SUCCESS) {
@@ -100,21 +98,14 @@ int asking_collect(const struct question *q, struct json_object *array, const pi
 
 /* ---- words of the command line --------------------------------------------------------------- */
 
-unsigned asking_number(const char *text, unsigned long most)
-{
-    char *end;
-    unsigned long number = strtoul(text, &end, 10);
-    bool is_number = *text >= '0' && *text <= '9' && *end == '\0' && number <= most;
-    return is_number ? (unsigned)number : 0;
-}
-
 int asking_pids(const char *command, char **words, size_t count, pid_t *ret_pids)
 {
     for (size_t i = 0; i < count; i++) {
-        ret_pids[i] = (pid_t)asking_number(words[i], 1 << 30);
-        if (ret_pids[i] == 0) {
+        uint64_t pid;
+        if (!text_number_parse(words[i], 1, PID_MAX, &pid)) {
             return say_usage(command, "%s is not a process id", words[i]);
         }
+        ret_pids[i] = (pid_t)pid;
     }
     return 0;
 }

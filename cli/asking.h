@@ -1,4 +1,4 @@
-// What the commands that ask programs with weft's device share: which programs, and what is said of
+// What the commands that ask running processes share: which ones, and what is said of
 // those that do not answer (answer.h has one of them).
 #pragma once
 
@@ -6,9 +6,10 @@
 #include <sys/types.h>
 
 struct json_object;
+struct process;
 
 struct question {
-    const char *request; // one line, for host/control.h
+    const char *request; // one line, for host/control.h or node/host/control.h
     const char *what;    // there is none of, when a process does not answer: "no counters"
 };
 
@@ -17,7 +18,9 @@ struct question {
 int asking_collect(const struct question *question, struct json_object *array, const pid_t *pids,
                    size_t pid_count);
 
-// A whole number from 1 to `most`, or 0.
-unsigned asking_number(const char *text, unsigned long most);
+// The same of these processes; who has ended meanwhile is passed over.
+int asking_add(const struct question *question, struct json_object *array,
+               const struct process *processes, size_t count);
+
 // 0 and a process id per word, or EXIT_USAGE after saying which word is none.
 int asking_pids(const char *command, char **words, size_t count, pid_t *ret_pids);

@@ -9,6 +9,7 @@
 #include "cli/copy.h"
 #include "cli/progress.h"
 #include "cli/say.h"
+#include "text/quantity.h"
 
 enum cp_option {
     OPTION_HELP = 'h',
@@ -60,9 +61,8 @@ struct cp {
 
 static int depth_read(struct cp *cp, const char *text)
 {
-    char *end;
-    unsigned long depth = strtoul(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end != '\0' || depth == 0 || depth > DEPTH_MOST) {
+    uint64_t depth;
+    if (!text_number_parse(text, 1, DEPTH_MOST, &depth)) {
         return say_usage("cp", "--depth=%s: it must be 1 to %d", text, DEPTH_MOST);
     }
     cp->wish.depth = (unsigned)depth;

@@ -11,7 +11,8 @@
 #include "cli/command.h"
 #include "cli/say.h"
 #include "cli/volume.h"
-#include "node/host/wish.h"
+#include "text/endpoint.h"
+#include "text/quantity.h"
 
 enum { OPTION_HELP = 'h', OPTION_JSON = 'j' };
 enum { NAMESPACE_LIST_MAX = 1024 };
@@ -101,9 +102,9 @@ static int discover_main(int argc, char **argv)
         if (array != NULL) {
             json_object_array_add(array, entry_json(e));
         } else {
-            bool is_v6 = strchr(e->host, ':') != NULL; // written as other commands take it
-            printf("%-9s  %-4s  %s%s%s:%s  %s\n", e->kind, e->transport, is_v6 ? "[" : "", e->host,
-                   is_v6 ? "]" : "", e->port, e->nqn);
+            char where[sizeof e->host + sizeof e->port + 3]; // written as other commands take it
+            text_endpoint_format(e->host, e->port, where, sizeof where);
+            printf("%-9s  %-4s  %s  %s\n", e->kind, e->transport, where, e->nqn);
         }
     }
     if (array != NULL) {
@@ -141,10 +142,10 @@ static void volume_print(const struct weft_nvme_address *address,
                          const struct weft_nvme_namespace *ns)
 {
     struct weft_nvme_address full = *address;
-    char uri[VOLUME_URI_MAX], uuid[VOLUME_UUID_MAX], size[WISH_SIZE_TEXT_MAX];
+    char uri[VOLUME_URI_MAX], uuid[VOLUME_UUID_MAX], size[TEXT_SIZE_MAX];
     full.nsid = ns->nsid;
     weft_nvme_address_format(&full, uri, sizeof uri);
-    printf("%8s  %-36s  %s%s\n", wish_size_format(ns->len, size), volume_uuid(ns, uuid), uri,
+    printf("%8s  %-36s  %s%s\n", text_size_format(ns->len, size), volume_uuid(ns, uuid), uri,
            ns->is_read_only ? "  read-only" : "");
 }
 
@@ -270,17 +271,17 @@ static void info_print(const struct volume *volume)
 {
     const struct weft_nvme_info *info = &volume->info;
     const struct weft_nvme_namespace *ns = &volume->ns;
-    char uuid[VOLUME_UUID_MAX], size[WISH_SIZE_TEXT_MAX], transfer[WISH_SIZE_TEXT_MAX];
+    char uuid[VOLUME_UUID_MAX], size[TEXT_SIZE_MAX], transfer[TEXT_SIZE_MAX];
     printf("namespace %u of %s\n", ns->nsid, info->nqn);
     printf("  size          %s, %" PRIu64 " octets in blocks of %u%s\n",
-           wish_size_format(ns->len, size), ns->len, ns->block_len,
+           text_size_format(ns->len, size), ns->len, ns->block_len,
            ns->is_read_only ? ", read-only" : "");
     printf("  uuid          %s\n", volume_uuid(ns, uuid));
     printf("controller %u\n", info->controller);
     printf("  model         %s, serial %s, firmware %s, NVMe %u.%u\n", info->model, info->serial,
            info->firmware, info->version >> 16, info->version >> 8 & 0xff);
     printf("  transfer      at most %s; data of up to %u octets in the capsule\n",
-           wish_size_format(info->transfer_max_len, transfer), info->in_capsule_len);
+           text_size_format(info->transfer_max_len, transfer), info->in_capsule_len);
     printf("  can           flush%s%s\n", info->can_trim ? ", trim" : "",
            info->can_write_zeroes ? ", write zeroes" : "");
     printf("  data          %s\n", info->is_oneshot ? "one-shot RDMA" : "keyed SGLs");

@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "node/host/wish.h"
+#include "text/quantity.h"
 
 enum { BAR_LEN = 30 };
 
@@ -31,7 +31,7 @@ void progress_begin(struct progress *progress, const char *word)
 void progress_show(struct progress *progress, uint64_t done, uint64_t all)
 {
     static const char full[] = "##############################";
-    char size[WISH_SIZE_TEXT_MAX];
+    char size[TEXT_SIZE_MAX];
     double now = now_s(), since = now - progress->started_at_s;
     if (now - progress->shown_at_s < every_s || all == 0 || !progress_is_wanted()) {
         return;
@@ -40,7 +40,7 @@ void progress_show(struct progress *progress, uint64_t done, uint64_t all)
     progress->shown_at_s = now;
     progress->is_shown = true;
     if (all == UINT64_MAX) {
-        fprintf(stderr, "\r%s %s, %.0f MB/s \033[K", progress->word, wish_size_format(done, size),
+        fprintf(stderr, "\r%s %s, %.0f MB/s \033[K", progress->word, text_size_format(done, size),
                 rate / 1e6);
         fflush(stderr);
         return;
@@ -49,7 +49,7 @@ void progress_show(struct progress *progress, uint64_t done, uint64_t all)
     double left_s = rate > 0 ? (double)(all - done) / rate : 0;
     int filled = (int)(share * BAR_LEN);
     fprintf(stderr, "\r%s [%.*s%*s] %3.0f %% of %s, %.0f MB/s, %.0f s left \033[K", progress->word,
-            filled, full, BAR_LEN - filled, "", 100 * share, wish_size_format(all, size),
+            filled, full, BAR_LEN - filled, "", 100 * share, text_size_format(all, size),
             rate / 1e6, left_s);
     fflush(stderr);
 }

@@ -11,6 +11,7 @@
 #include "cli/asking.h"
 #include "cli/command.h"
 #include "cli/say.h"
+#include "text/quantity.h"
 
 enum reads_option {
     OPTION_HELP = 'h',
@@ -19,7 +20,7 @@ enum reads_option {
     OPTION_MEMORY = 'm',
 };
 enum { REQUEST_LEN = 64 };
-#define ALLOTMENT_MAX "1073741824" // as WEFT_READ_ALLOTMENT
+enum { ALLOTMENT_MAX = 1 << 30 }; // as WEFT_READ_ALLOTMENT
 
 struct wishes {
     bool is_json, is_done; // is_done: the help was all
@@ -50,10 +51,10 @@ static void reads_help(FILE *out)
 
 static int allotment_wish(const char *text, struct wishes *ret)
 {
-    bool has_no_number = strcmp(text, "0") == 0 || strcmp(text, "auto") == 0;
-    if (!has_no_number && asking_number(text, strtoul(ALLOTMENT_MAX, NULL, 10)) == 0) {
-        return say_usage("reads",
-                         "--allotment=%s: it must be 0 to " ALLOTMENT_MAX " octets, or auto", text);
+    uint64_t octets;
+    if (strcmp(text, "auto") != 0 && !text_number_parse(text, 0, ALLOTMENT_MAX, &octets)) {
+        return say_usage("reads", "--allotment=%s: it must be 0 to %d octets, or auto", text,
+                         ALLOTMENT_MAX);
     }
     snprintf(ret->request, sizeof ret->request, "reads allotment %s\n", text);
     ret->is_command = true;

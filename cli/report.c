@@ -1,9 +1,10 @@
 #include "cli/report.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>
+
+#include "text/show.h"
 
 enum { VALUE_MAX_LEN = 128, LABEL_LEN = 16, SECTION_INDENT = 2, PART_INDENT = 4 };
 
@@ -21,7 +22,7 @@ static void text_copy(char ret[VALUE_MAX_LEN], const char *text, bool is_name)
     size_t len = 0;
     for (; text[len] != '\0' && len < VALUE_MAX_LEN - 1; len++) {
         char c = text[len];
-        ret[len] = isprint((unsigned char)c) ? c : '?';
+        ret[len] = text_ascii_char(c);
         if ((c == '_' || c == '.') && is_name) {
             ret[len] = ' ';
         }

@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/report.h"
 #include "cli/say.h"
+#include "text/quantity.h"
 
 enum stat_option { OPTION_HELP = 'h', OPTION_JSON = 'j', OPTION_WATCH = 'w' };
 enum { WIDTH_DEFAULT = 100, WIDTH_MIN = 40 };
@@ -20,7 +21,7 @@ static const struct question counters = {.request = "stat\n", .what = "no counte
 
 struct wishes {
     bool is_json;
-    unsigned watch_seconds; // 0: once
+    uint64_t watch_seconds; // 0: once
     bool is_done;           // the help was all
 };
 
@@ -107,8 +108,7 @@ static int options_read(int argc, char **argv, struct wishes *ret)
             ret->is_json = true;
             break;
         case OPTION_WATCH:
-            ret->watch_seconds = asking_number(optarg, 86400);
-            if (ret->watch_seconds == 0) {
+            if (!text_number_parse(optarg, 1, 86400, &ret->watch_seconds)) {
                 return say_usage("stat", "--watch=%s: it must be 1 to 86400 seconds", optarg);
             }
             break;
@@ -142,7 +142,7 @@ static int stat_main(int argc, char **argv)
         if (wishes.watch_seconds == 0 || fflush(stdout) != 0) {
             break;
         }
-        sleep(wishes.watch_seconds);
+        sleep((unsigned)wishes.watch_seconds);
         if (!wishes.is_json && !isatty(STDOUT_FILENO)) {
             putchar('\n');
         }

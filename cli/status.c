@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #include "cli/answer.h"
+#include "cli/asking.h"
 #include "cli/command.h"
 #include "cli/say.h"
-#include "node/host/wish.h"
+#include "control/find.h"
+#include "text/quantity.h"
 
 enum { OPTION_HELP = 'h', OPTION_JSON = 'j', OPTION_ADD = 256, OPTION_REMOVE };
 enum { REQUEST_MAX = 2048, SINCE_TEXT_MAX = 24 };
@@ -25,17 +27,20 @@ enum { REQUEST_MAX = 2048, SINCE_TEXT_MAX = 24 };
 static int nodes_find(pid_t pid, struct process **ret, size_t *ret_count)
 {
     struct process *all;
-    size_t count, kept = 0;
+    size_t count;
     int error = processes_find(PROCESS_NODE, &all, &count);
     if (error != 0) {
         say_error("no nodes", "the runtime folder", "see WEFT_RUNTIME_DIR in weft-status(1)", "%s",
                   strerror(-error));
         return EXIT_FAILED;
     }
-    for (size_t i = 0; i < count; i++) {
-        bool is_ours = geteuid() == 0 || all[i].uid == geteuid();
-        if (is_ours && (pid == 0 || all[i].pid == pid)) {
-            all[kept++] = all[i];
+    size_t kept = processes_keep_own(all, count);
+    if (pid != 0) {
+        const struct process *wanted = processes_at(all, kept, pid);
+        kept = 0;
+        if (wanted != NULL) {
+            all[0] = *wanted;
+            kept = 1;
         }
     }
     *ret = all;
@@ -51,14 +56,6 @@ static int nodes_find(pid_t pid, struct process **ret, size_t *ret_count)
     return 0;
 }
 
-static pid_t pid_parse(const char *text)
-{
-    char *end;
-    unsigned long number = strtoul(text, &end, 10);
-    bool is_number = *text >= '0' && *text <= '9' && *end == '\0' && number <= 1 << 30;
-    return is_number ? (pid_t)number : 0;
-}
-
 // 0, and the process id that the words name, or 0 for none; or EXIT_USAGE.
 static int pid_read(const char *command, int argc, char **argv, pid_t *ret)
 {
@@ -66,10 +63,7 @@ static int pid_read(const char *command, int argc, char **argv, pid_t *ret)
     if (argc - optind > 1) {
         return say_usage(command, "one process id at most");
     }
-    if (argc - optind == 1 && (*ret = pid_parse(argv[optind])) == 0) {
-        return say_usage(command, "%s is not a process id", argv[optind]);
-    }
-    return 0;
+    return asking_pids(command, argv + optind, (size_t)(argc - optind), ret);
 }
 
 /* ---- for people ------------------------------------------------------------------------------ */
@@ -100,16 +94,16 @@ static uint64_t sum_of(struct json_object *numbers)
 
 static void volumes_print(struct json_object *volumes)
 {
-    char size[WISH_SIZE_TEXT_MAX], moved[WISH_SIZE_TEXT_MAX];
+    char size[TEXT_SIZE_MAX], moved[TEXT_SIZE_MAX];
     printf("  %-20s %-9s %6s %-6s %8s %10s %8s  %s\n", "VOLUME", "STATE", "SIZE", "DRIVER",
            "CLIENTS", "REQUESTS", "MOVED", "URI");
     for (size_t i = 0; i < json_object_array_length(volumes); i++) {
         struct json_object *v = json_object_array_get_idx(volumes, i);
         printf("  %-20s %-9s %6s %-6s %8" PRIu64 " %10" PRIu64 " %8s  %s\n", text_of(v, "name"),
-               text_of(v, "state"), wish_size_format(number_of(v, "size"), size),
+               text_of(v, "state"), text_size_format(number_of(v, "size"), size),
                text_of(v, "driver"), number_of(v, "connections"),
                sum_of(json_object_object_get(v, "operations")),
-               wish_size_format(sum_of(json_object_object_get(v, "octets")), moved),
+               text_size_format(sum_of(json_object_object_get(v, "octets")), moved),
                text_of(v, "uri"));
         if (*text_of(v, "why") != '\0') {
             printf("      why: %s\n", text_of(v, "why"));
@@ -136,10 +130,10 @@ static void rtas_print(struct json_object *rtas)
 
 static void node_print(struct json_object *node)
 {
-    char pool[WISH_SIZE_TEXT_MAX], taken[WISH_SIZE_TEXT_MAX];
+    char pool[TEXT_SIZE_MAX], taken[TEXT_SIZE_MAX];
     printf("node %" PRIu64 ": %" PRIu64 " clients, pool %s of %s in use\n", number_of(node, "pid"),
-           number_of(node, "connections"), wish_size_format(number_of(node, "pool_taken"), taken),
-           wish_size_format(number_of(node, "pool"), pool));
+           number_of(node, "connections"), text_size_format(number_of(node, "pool_taken"), taken),
+           text_size_format(number_of(node, "pool"), pool));
     volumes_print(json_object_object_get(node, "volumes"));
     rtas_print(json_object_object_get(node, "rtas"));
 }
@@ -163,22 +157,6 @@ static void status_help(FILE *out)
         out);
 }
 
-static int nodes_ask(const struct process *nodes, size_t count, struct json_object *array)
-{
-    int result = EXIT_SUCCESS;
-    for (size_t i = 0; i < count; i++) {
-        struct json_object *object;
-        int error = answer_get(&nodes[i], "status\n", &object);
-        if (error == 0) {
-            json_object_array_add(array, object);
-        } else if (error != -ECONNREFUSED) {
-            answer_say_failed(&nodes[i], "no status", error);
-            result = EXIT_FAILED;
-        }
-    }
-    return result;
-}
-
 static int status_run(bool is_json, pid_t pid)
 {
     struct process *nodes;
@@ -189,7 +167,8 @@ static int status_run(bool is_json, pid_t pid)
         json_object_put(array);
         return result;
     }
-    result = nodes_ask(nodes, count, array);
+    const struct question question = {.request = "status\n", .what = "no status"};
+    result = asking_add(&question, array, nodes, count);
     if (is_json) {
         puts(json_object_to_json_string_ext(array, JSON_C_TO_STRING_PRETTY |
                                                        JSON_C_TO_STRING_SPACED |

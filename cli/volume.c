@@ -6,10 +6,15 @@
 #include <string.h>
 #include <uuid/uuid.h>
 
+#include "base/check.h"
+#include "base/why.h"
 #include "cli/say.h"
+#include "text/show.h"
 
 // A copy polls between reads and writes of files, which may take their time.
 enum { KEEP_ALIVE_MS = 60000 };
+
+STATIC_CHECK((int)WEFT_NVME_WHY_MAX <= (int)WHY_MAX); // the initiator writes its reasons into ours
 
 static const char scheme[] = "nvme+rdma://";
 
@@ -38,13 +43,13 @@ int volume_refuse_other(const char *command, const char *text)
 
 int volume_address(const char *command, const char *text, struct weft_nvme_address *ret)
 {
-    char why[WEFT_NVME_WHY_MAX];
+    struct why why;
     int result = volume_refuse_other(command, text);
     if (result != 0) {
         return result;
     }
-    if (weft_nvme_address_parse(text, ret, why) != 0) {
-        return say_usage(command, "%s: %s", text, why);
+    if (weft_nvme_address_parse(text, ret, why.text) != 0) {
+        return say_usage(command, "%s: %s", text, why.text);
     }
     return 0;
 }
@@ -94,10 +99,7 @@ const char *volume_uuid(const struct weft_nvme_namespace *ns, char ret[VOLUME_UU
 static void hex_add(struct json_object *to, const char *key, const uint8_t octets[16])
 {
     char text[33];
-    for (unsigned i = 0; i < 16; i++) {
-        snprintf(text + 2 * i, 3, "%02x", octets[i]);
-    }
-    json_object_object_add(to, key, json_object_new_string(text));
+    json_object_object_add(to, key, json_object_new_string(text_hex(octets, 16, text)));
 }
 
 struct json_object *volume_json(const struct weft_nvme_address *address,
@@ -125,36 +127,36 @@ struct json_object *volume_json(const struct weft_nvme_address *address,
 
 /* ---- connecting ------------------------------------------------------------------------------ */
 
-static int namespace_choose(struct volume *volume, char *ret_why)
+static int namespace_choose(struct volume *volume, struct why *ret_why)
 {
     uint32_t nsid = volume->address.nsid;
     if (nsid == 0) {
-        int count = weft_nvme_namespaces(volume->nvme, &nsid, 1, ret_why);
+        int count = weft_nvme_namespaces(volume->nvme, &nsid, 1, ret_why->text);
         if (count < 0) {
             return count;
         }
         if (count == 0) {
-            snprintf(ret_why, WEFT_NVME_WHY_MAX, "the subsystem has no namespace now");
+            why_say(ret_why, "the subsystem has no namespace now");
             return -ENOENT;
         }
     }
-    return weft_nvme_identify(volume->nvme, nsid, &volume->ns, ret_why);
+    return weft_nvme_identify(volume->nvme, nsid, &volume->ns, ret_why->text);
 }
 
 int volume_open(const struct weft_nvme_address *address, unsigned depth, struct volume *ret)
 {
-    char why[WEFT_NVME_WHY_MAX];
+    struct why why;
     const struct weft_nvme_attr attr = {
         .address = address, .depth = depth, .keep_alive_ms = KEEP_ALIVE_MS};
     *ret = (struct volume){.address = *address};
-    int error = weft_nvme_connect(&attr, &ret->nvme, why);
+    int error = weft_nvme_connect(&attr, &ret->nvme, why.text);
     if (error == 0) {
         weft_nvme_info(ret->nvme, &ret->info);
-        error = namespace_choose(ret, why);
+        error = namespace_choose(ret, &why);
     }
     if (error != 0) {
         volume_close(ret);
-        return volume_say_failed("cannot use the volume", address, error, why);
+        return volume_say_failed("cannot use the volume", address, error, why.text);
     }
     return 0;
 }
@@ -168,16 +170,16 @@ void volume_close(struct volume *volume)
 int volume_discover(const struct weft_nvme_address *address, struct weft_nvme_entry **ret,
                     size_t *ret_count)
 {
-    char why[WEFT_NVME_WHY_MAX];
+    struct why why;
     struct weft_nvme_address discovery = *address;
     const struct weft_nvme_attr attr = {.address = &discovery};
     struct weft_nvme *nvme = NULL;
     discovery.nqn[0] = '\0';
     discovery.nsid = 0;
-    int error = weft_nvme_connect(&attr, &nvme, why);
+    int error = weft_nvme_connect(&attr, &nvme, why.text);
     if (error == 0) {
-        error = weft_nvme_discover(nvme, ret, ret_count, why);
+        error = weft_nvme_discover(nvme, ret, ret_count, why.text);
     }
     weft_nvme_disconnect(nvme);
-    return error != 0 ? volume_say_failed("cannot discover", &discovery, error, why) : 0;
+    return error != 0 ? volume_say_failed("cannot discover", &discovery, error, why.text) : 0;
 }

@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "cm/cm.h"
 
 struct rdma_event_channel *rdma_create_event_channel(void)
@@ -32,52 +33,29 @@ struct rdma_event_channel *rdma_create_event_channel(void)
     return &channel->channel;
 }
 
-static struct cm_id *first_id(struct cm_channel *channel)
-{
-    pthread_mutex_lock(&cm_lock);
-    struct cm_id *c = NULL;
-    if (!list_is_empty(&channel->ids)) {
-        c = LIST_ENTRY(channel->ids.next, struct cm_id, channel_link);
-    }
-    pthread_mutex_unlock(&cm_lock);
-    return c;
-}
-
 // A program's event thread may be on its way back to rdma_get_cm_event while another thread
 // destroys the channel (rping ends that way). It shall find a channel on which nothing comes any
 // more, as if it had begun to wait earlier, and not memory of somebody else: the last few are
 // kept.
-static void bury(struct cm_channel *channel)
+void cm_channel_bury(struct cm_channel *channel)
 {
     enum { GRAVE_COUNT = 64 };
     static struct cm_channel *graves[GRAVE_COUNT];
     static unsigned next;
+    int fd = channel->channel.fd;
     atomic_store(&channel->is_destroyed, true);
-    pthread_mutex_lock(&cm_lock);
+    cm_lock();
     struct cm_channel *oldest = graves[next];
     graves[next] = channel;
     next = (next + 1) % GRAVE_COUNT;
-    pthread_mutex_unlock(&cm_lock);
+    cm_unlock();
     free(oldest);
-}
-
-// Ids that are left have nowhere to report to any more, so their connections end with the channel.
-void rdma_destroy_event_channel(struct rdma_event_channel *rdma_channel)
-{
-    struct cm_channel *channel = cm_channel_of(rdma_channel);
-    if (cm_channel_is_alive(channel)) {
-        struct cm_id *c;
-        while ((c = first_id(channel)) != NULL) {
-            cm_id_orphan(c);
-        }
-    }
-    int fd = channel->channel.fd;
-    bury(channel);
     close(fd);
 }
 
 void cm_channel_post(struct cm_channel *channel, struct cm_event *event)
 {
+    CHECK(cm_lock_is_held());
     list_push_tail(&channel->events, &event->link);
     // Cannot block: the count would have to reach 2^64 - 1.
     uint64_t one = 1;
@@ -86,6 +64,7 @@ void cm_channel_post(struct cm_channel *channel, struct cm_event *event)
 
 void cm_channel_withdraw(struct cm_channel *channel, struct cm_event *event)
 {
+    CHECK(cm_lock_is_held());
     list_remove(&event->link);
     // If it would block, a reader has the count already; it will find the queue shorter, and wait
     // again. The descriptor itself may be a blocking one: only this read is not to wait.

@@ -1,17 +1,21 @@
 // What the files of this room share: event channels, ids and events behind the structures that
 // programs see, the one device that all ids use, and the lock over them.
 //
+// From the bottom up:
+//
+//   state.c     which call is legal in which state, and what an event makes of it: two tables
+//   addr.c      socket addresses, ports       addrinfo.c  rdma_getaddrinfo
 //   device.c    the process's context and protection domain; the lock; life across fork
 //   channel.c   event channels: a queue of events behind a descriptor that can be polled
-//   event.c     events: from the RNIC's endpoints into a queue, out of it, acknowledged
-//   id.c        ids: created, migrated, destroyed
-//   state.c     which call is legal in which state, and what an event makes of it: two tables
-//   addr.c      bind, resolve, ports          addrinfo.c  rdma_getaddrinfo
+//   id.c        ids: created, shown to the program
+//   event.c     events: from the RNIC's endpoints into a queue, and acknowledged
+//   end.c       ids and channels destroyed; ids migrated
+//   deliver.c   events: out of a queue, to the program
+//   resolve.c   bind, resolve
 //   connect.c   listen, connect, accept, …    ep.c        endpoints for synchronous programs
 //   qp.c        queue pairs, SRQs             option.c, ece.c, multicast.c, strings.c
-//   rsocket.h   sockets over all of this
 //
-// Locking. `cm_lock` guards every queue, every count and every field that says so; it is taken
+// Locking. `cm_lock()` guards every queue, every count and every field that says so; it is taken
 // after the RNIC's own lock (an endpoint's event arrives under that), so no call into rnic/ or
 // libibverbs may be made while it is held.
 #pragma once
@@ -54,7 +58,11 @@ struct cm_device {
 // The process's device, opened on first use; NULL with errno when there is none.
 const struct cm_device *cm_device_open(void);
 
-extern pthread_mutex_t cm_lock;
+void cm_lock(void);
+void cm_unlock(void);
+// By this thread. What says "cm_lock held" checks it.
+bool cm_lock_is_held(void);
+
 // cm_lock held. Waits for a change: an event acknowledged, a pin taken out. No cancellation point,
 // since a thread that is cancelled in here would take the lock with it.
 void cm_wait(void);
@@ -95,6 +103,8 @@ static inline bool cm_channel_is_alive(const struct cm_channel *channel)
 void cm_channel_post(struct cm_channel *channel, struct cm_event *event);
 // cm_lock held. Takes an undelivered event back, and its count out of the descriptor.
 void cm_channel_withdraw(struct cm_channel *channel, struct cm_event *event);
+// Closes the channel, of which nothing is left; its memory stays readable for a while.
+void cm_channel_bury(struct cm_channel *channel);
 
 /* ---- ids (id.c) ------------------------------------------------------------------------------ */
 
@@ -169,9 +179,6 @@ int cm_id_use_device(struct cm_id *c);
 // Asks the RNIC for the addresses of the id's endpoint and shows them to the program.
 void cm_id_show_addresses(struct cm_id *c);
 
-// Ends the connection of an id whose channel goes away; the id itself stays the program's.
-void cm_id_orphan(struct cm_id *c);
-
 /* ---- states (state.c) ------------------------------------------------------------------------ */
 
 enum cm_call {
@@ -213,6 +220,8 @@ void cm_event_from_ep(void *ctx, struct rnic_ep *ep, const struct rnic_ep_event 
 // Puts an event without further contents into the id's queue. -1 with errno.
 int cm_event_post(struct cm_id *c, enum rdma_cm_event_type type, int status);
 
+/* ---- out (deliver.c) ------------------------------------------------------------------------- */
+
 // Synchronous ids: waits for the event that ends the call and makes it `id->event`; -1 with the
 // errno it carries. Asynchronous ones: 0 at once.
 int cm_event_complete(struct cm_id *c);
@@ -224,3 +233,5 @@ socklen_t cm_addr_len(const struct sockaddr *addr);
 bool cm_addr_is_any(const struct sockaddr *addr);
 // Copies an address; an IPv4 address in IPv6's clothes becomes an IPv4 one.
 void cm_addr_copy(struct sockaddr_storage *to, const struct sockaddr *from);
+in_port_t cm_addr_port(const struct sockaddr *addr);
+void cm_addr_set_port(struct sockaddr_storage *addr, in_port_t port);

@@ -247,10 +247,10 @@ static bool must_wait_for_end(struct cm_id *c, enum end_kind kind)
     if (!c->is_sync) {
         return false;
     }
-    pthread_mutex_lock(&cm_lock);
+    cm_lock();
     bool waits = kind == END_ORDERLY || !list_is_empty(&cm_channel_of(c->id.channel)->events);
     waits = waits && !c->is_end_told;
-    pthread_mutex_unlock(&cm_lock);
+    cm_unlock();
     return waits;
 }
 
@@ -263,9 +263,9 @@ int rdma_disconnect(struct rdma_cm_id *id)
     if (id->verbs == NULL) {
         return cm_fail(EINVAL);
     }
-    pthread_mutex_lock(&cm_lock);
+    cm_lock();
     enum end_kind kind = end_kinds[c->state];
-    pthread_mutex_unlock(&cm_lock);
+    cm_unlock();
     if (kind == END_REFUSED) {
         return cm_fail(EINVAL);
     }

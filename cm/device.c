@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "cm/cm.h"
-#include "cm/rsocket.h"
 #include "host/process.h"
 
-pthread_mutex_t cm_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static __thread bool is_locked_here;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
 static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -24,7 +25,8 @@ static atomic_uint generation;
 static void after_fork_in_child(void)
 {
     atomic_fetch_add(&generation, 1);
-    pthread_mutex_init(&cm_lock, NULL);
+    pthread_mutex_init(&lock, NULL);
+    is_locked_here = false;
     pthread_cond_init(&changed, NULL);
     pthread_mutex_init(&device_lock, NULL);
     if (device != NULL) {
@@ -32,7 +34,6 @@ static void after_fork_in_child(void)
         left = device;
         device = NULL;
     }
-    rs_after_fork();
 }
 
 static void hooks_install(void)
@@ -51,18 +52,37 @@ unsigned cm_generation(void)
     return atomic_load_explicit(&generation, memory_order_relaxed);
 }
 
-/* ---- waiting --------------------------------------------------------------------------------- */
+/* ---- the lock -------------------------------------------------------------------------------- */
+
+void cm_lock(void)
+{
+    pthread_mutex_lock(&lock);
+    is_locked_here = true;
+}
+
+void cm_unlock(void)
+{
+    is_locked_here = false;
+    pthread_mutex_unlock(&lock);
+}
+
+bool cm_lock_is_held(void)
+{
+    return is_locked_here;
+}
 
 void cm_wait(void)
 {
     int before;
+    CHECK(cm_lock_is_held());
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    pthread_cond_wait(&changed, &cm_lock);
+    pthread_cond_wait(&changed, &lock);
     pthread_setcancelstate(before, NULL);
 }
 
 void cm_signal(void)
 {
+    CHECK(cm_lock_is_held());
     pthread_cond_broadcast(&changed);
 }
 

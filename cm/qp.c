@@ -41,6 +41,18 @@ static void cqs_destroy(struct rdma_cm_id *id)
     errno = saved;
 }
 
+// No queue pair: its queues go, and `attr`, which may be tried again, names them no more.
+static void cqs_take_back(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
+{
+    if (attr->send_cq == id->send_cq) {
+        attr->send_cq = NULL;
+    }
+    if (attr->recv_cq == id->recv_cq) {
+        attr->recv_cq = NULL;
+    }
+    cqs_destroy(id);
+}
+
 // Creates the queues that neither the program nor the id has.
 static int cqs_complete(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
@@ -130,7 +142,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
         return -1;
     }
     if (cqs_complete(id, attr) != 0) {
-        cqs_destroy(id);
+        cqs_take_back(id, attr);
         return -1;
     }
     if (attr->srq == NULL) {
@@ -138,13 +150,13 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
     }
     struct ibv_qp *qp = ibv_create_qp_ex(id->verbs, attr);
     if (qp == NULL) {
-        cqs_destroy(id);
+        cqs_take_back(id, attr);
         return -1;
     }
     if (qp_prepare(cm_id_of(id), qp) != 0) {
         int saved = errno;
         ibv_destroy_qp(qp);
-        cqs_destroy(id);
+        cqs_take_back(id, attr);
         return cm_fail(saved);
     }
     id->pd = qp->pd;

@@ -60,21 +60,21 @@ int cm_id_claim(struct cm_id *c, enum cm_call call, enum cm_state *ret_before)
     if (!cm_id_is_alive(c)) {
         return cm_fail(EIO);
     }
-    pthread_mutex_lock(&cm_lock);
+    cm_lock();
     enum cm_state next = cm_state_after_call(c->state, call);
     *ret_before = c->state;
     if (next != CM_STATE_COUNT) {
         c->state = next;
     }
-    pthread_mutex_unlock(&cm_lock);
+    cm_unlock();
     return next != CM_STATE_COUNT ? 0 : cm_fail(EINVAL);
 }
 
 void cm_id_unclaim(struct cm_id *c, enum cm_call call, enum cm_state before)
 {
-    pthread_mutex_lock(&cm_lock);
+    cm_lock();
     if (c->state == cm_state_after_call(before, call)) {
         c->state = before;
     }
-    pthread_mutex_unlock(&cm_lock);
+    cm_unlock();
 }

@@ -166,6 +166,34 @@ int conn_connect(struct conn *conn, const struct conn_params *params)
     return 0;
 }
 
+// A start-up frame cannot say that no Read is served, so neither is it said here.
+static struct mpa_agreement agreement_with_itself(const struct conn_config *c,
+                                                  const struct conn_params *params)
+{
+    uint16_t ird = params->ird > 0 ? params->ird : 1;
+    return (struct mpa_agreement){
+        .revision = 2,
+        .enhanced = true,
+        .ird = ird,
+        .ord = params->ord < ird ? params->ord : ird,
+        .extensions = true,
+        .allotment_len = c->allotment_len,
+        .own_allotment_len = c->allotment_len,
+        .peer_allotment_len = c->allotment_len,
+    };
+}
+
+int conn_connect_to_itself(struct conn *conn, const struct conn_params *params)
+{
+    if (!move(conn, CONN_IN_CONNECT_ITSELF)) {
+        return -EISCONN;
+    }
+    conn->agreement = agreement_with_itself(&conn->config, params);
+    conn->has_agreement = true;
+    enter_established(conn);
+    return 0;
+}
+
 int conn_accept(struct conn *conn, const struct conn_params *params, instant_ns now)
 {
     if (conn_state_next(conn->state, CONN_IN_ACCEPT) == CONN_NO_STATE) {

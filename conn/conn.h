@@ -149,6 +149,9 @@ void conn_init(struct conn *conn, const struct conn_config *config, instant_ns n
 // Initiator: makes the Request, which goes out when TCP is up. -EINVAL: the private data does not
 // fit; -EISCONN: not idle any more.
 int conn_connect(struct conn *conn, const struct conn_params *params);
+// Initiator that is its own peer: it agrees with itself, without a frame, and ESTABLISHED follows.
+// -EISCONN: not idle any more.
+int conn_connect_to_itself(struct conn *conn, const struct conn_params *params);
 // Responder, after REQUEST. -EINVAL: the private data does not fit (nothing has changed);
 // -ENOTCONN: there is no Request to answer, or not any more.
 int conn_accept(struct conn *conn, const struct conn_params *params, instant_ns now);

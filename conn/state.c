@@ -11,6 +11,7 @@ static const unsigned char next_states[CONN_STATE_COUNT][CONN_INPUT_COUNT] = {
     [CONN_IDLE] =
         {
             [CONN_IN_CONNECT] = CONN_CONNECTING,
+            [CONN_IN_CONNECT_ITSELF] = CONN_ESTABLISHED,
             [CONN_IN_LLP_FAILED] = CONN_FAILED,
         },
     [CONN_CONNECTING] =
@@ -110,6 +111,7 @@ const char *conn_input_name(enum conn_input input)
 {
     static const char *const names[CONN_INPUT_COUNT] = {
         [CONN_IN_CONNECT] = "connect",
+        [CONN_IN_CONNECT_ITSELF] = "connect to itself",
         [CONN_IN_ACCEPT] = "accept",
         [CONN_IN_REJECT] = "reject",
         [CONN_IN_ESTABLISH] = "establish",

@@ -13,6 +13,7 @@
 //    |       | establish        | 20 ms             |       | first FPDU
 //   ESTABLISHED <---------------+                  ESTABLISHED
 //
+// An initiator that is its own peer goes from IDLE to ESTABLISHED: there is nobody to ask.
 // From every state that is not over: TCP ends, a frame is refused, or time runs out -> FAILED.
 #pragma once
 
@@ -37,6 +38,7 @@ enum conn_state {
 
 enum conn_input {
     CONN_IN_CONNECT,        // the application: connect
+    CONN_IN_CONNECT_ITSELF, // the application: this end is its own peer
     CONN_IN_ACCEPT,         // the application: accept
     CONN_IN_REJECT,         // the application: reject
     CONN_IN_ESTABLISH,      // the application: go on after the Reply

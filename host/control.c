@@ -3,17 +3,16 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "control/process.h"
 #include "host/clock.h"
 #include "host/pressure.h"
 #include "rnic/reads.h"
@@ -32,10 +31,9 @@ static struct control control = {.fd = -1, .pressure = {.fd = -1}};
 // Raw system calls, since a preloaded socket library may stand before libc's.
 static int control_listen(void)
 {
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    int name_len = snprintf(addr.sun_path + 1, sizeof addr.sun_path - 1, "weft.%u.%d",
-                            (unsigned)getuid(), (int)getpid());
-    socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)name_len);
+    const struct process self = {.uid = getuid(), .pid = getpid()};
+    struct sockaddr_un addr;
+    socklen_t len = process_address(&self, &addr);
     int fd = (int)syscall(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return -1;

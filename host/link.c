@@ -12,13 +12,6 @@
 #include "link/socket.h"
 #include "link/udp.h"
 
-bool host_link_is_known(const char *text)
-{
-    struct device_tap_config tap;
-    return strcmp(text, "socket") == 0 || strcmp(text, "udp") == 0 ||
-           device_tap_config_parse(text, &tap);
-}
-
 // A program is worth more than its capture: it goes on without.
 static void say_no_capture(const struct host_settings *settings, int error)
 {
@@ -38,7 +31,11 @@ static int socket_create(const struct host_settings *settings, struct trace *tra
         .rcvbuf_len = settings->rcvbuf_len,
         .trace = trace,
     };
-    return link_socket_create(&config, ret);
+    int error = link_socket_create(&config, ret);
+    if (error == 0 && settings->pcap_path[0] != '\0') {
+        say_no_capture(settings, link_pcap_wrap(*ret, settings->pcap_path, ret));
+    }
+    return error;
 }
 
 /* ---- our own TCP ----------------------------------------------------------------------------- */
@@ -69,7 +66,7 @@ static int fault_wrap(const struct host_settings *settings, struct device **devi
     return error;
 }
 
-static int packet_create(const struct host_settings *settings, struct device *device,
+static int packet_create(const struct host_settings *settings, struct device *device, bool is_udp,
                          struct trace *trace, struct link **ret)
 {
     if (settings->pcap_path[0] != '\0') { // before faults: what is lost does not cross the wire
@@ -79,7 +76,6 @@ static int packet_create(const struct host_settings *settings, struct device *de
     if (error != 0) {
         return error;
     }
-    bool is_udp = strcmp(settings->link, "udp") == 0;
     struct link_packet_config config = {
         .tcp = tcp_config_default,
         .clock = host_clock,
@@ -111,7 +107,7 @@ static int udp_create(const struct host_settings *settings, struct trace *trace,
         .trace = trace,
     };
     int error = device_udp_create(&config, &device);
-    return error != 0 ? error : packet_create(settings, device, trace, ret);
+    return error != 0 ? error : packet_create(settings, device, true, trace, ret);
 }
 
 static int tap_create(const struct host_settings *settings, struct trace *trace, struct link **ret)
@@ -132,22 +128,46 @@ static int tap_create(const struct host_settings *settings, struct trace *trace,
                 "for this user: ip tuntap add\n",
                 config.name, strerror(-error));
     }
-    return error != 0 ? error : packet_create(settings, device, trace, ret);
+    return error != 0 ? error : packet_create(settings, device, false, trace, ret);
 }
 
 /* ---- the link -------------------------------------------------------------------------------- */
 
+static bool is_tap(const char *text)
+{
+    struct device_tap_config config;
+    return device_tap_config_parse(text, &config);
+}
+
+// The values of WEFT_LINK: by name, or by what may follow it.
+static const struct link_kind {
+    const char *name;
+    bool (*is_named)(const char *text); // in place of `name`
+    int (*create)(const struct host_settings *settings, struct trace *trace, struct link **ret);
+} kinds[] = {
+    {"socket", NULL, socket_create},
+    {"udp", NULL, udp_create},
+    {NULL, is_tap, tap_create},
+};
+
+static const struct link_kind *kind_of(const char *text)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const struct link_kind *kind = &kinds[i];
+        if (kind->name != NULL ? strcmp(kind->name, text) == 0 : kind->is_named(text)) {
+            return kind;
+        }
+    }
+    return NULL;
+}
+
+bool host_link_is_known(const char *text)
+{
+    return kind_of(text) != NULL;
+}
+
 int host_link_create(const struct host_settings *settings, struct trace *trace, struct link **ret)
 {
-    if (strcmp(settings->link, "udp") == 0) {
-        return udp_create(settings, trace, ret);
-    }
-    if (strcmp(settings->link, "socket") != 0) {
-        return tap_create(settings, trace, ret);
-    }
-    int error = socket_create(settings, trace, ret);
-    if (error == 0 && settings->pcap_path[0] != '\0') {
-        say_no_capture(settings, link_pcap_wrap(*ret, settings->pcap_path, ret));
-    }
-    return error;
+    const struct link_kind *kind = kind_of(settings->link);
+    return kind != NULL ? kind->create(settings, trace, ret) : -EINVAL;
 }

@@ -16,7 +16,7 @@ int weft_reads_query(struct weft_reads *ret)
     if (rnic == NULL) {
         return error;
     }
-    struct rnic_reads reads = rnic_reads(rnic);
+    struct report_reads reads = rnic_reads(rnic);
     *ret = (struct weft_reads){
         .allotment = reads.allotment_len,
         .allotment_base = reads.allotment_base_len,

@@ -9,6 +9,7 @@
 #include "host/link.h"
 #include "host/trace.h"
 #include "link/fault_model.h"
+#include "text/quantity.h"
 
 enum kind {
     KIND_SWITCH,
@@ -30,10 +31,25 @@ struct setting {
     const char *const *words; // KIND_WORD: what may be said; the value is the place, NULL ends it
 };
 
+// What the field of a setting of each kind is; one of another type does not compile.
+#define FIELD_OF_KIND_SWITCH  bool
+#define FIELD_OF_KIND_COPY    bool
+#define FIELD_OF_KIND_WORD    uint32_t
+#define FIELD_OF_KIND_SECONDS duration_ns
+#define FIELD_OF_KIND_NUMBER  uint32_t
+#define FIELD_OF_KIND_ROOMS   uint32_t
+#define FIELD_OF_KIND_PATH    char *
+#define FIELD_OF_KIND_LINK    char *
+#define FIELD_OF_KIND_FAULT   char *
+
+#define OFFSET(what, field)                                      \
+    _Generic(((struct host_settings *)0)->field, FIELD_OF_##what \
+             : offsetof(struct host_settings, field))
+
 #define SETTING(env, what, field, lo, hi, arg, allowed, first, text)                    \
     {                                                                                   \
         .shown = {env, arg, allowed, first, text}, .kind = what, .low = lo, .high = hi, \
-        .offset = offsetof(struct host_settings, field),                                \
+        .offset = OFFSET(what, field),                                                  \
     }
 #define SWITCH(env, field, first, text) \
     SETTING(env, KIND_SWITCH, field, 0, 1, "SWITCH", "on or off", first, text)
@@ -50,7 +66,7 @@ struct setting {
 #define WORD(env, field, list, allowed, first, text)                                    \
     {                                                                                   \
         .shown = {env, "WORD", allowed, first, text}, .kind = KIND_WORD, .words = list, \
-        .offset = offsetof(struct host_settings, field),                                \
+        .offset = OFFSET(KIND_WORD, field),                                             \
     }
 
 // In the order of enum rnic_oneshot and enum rnic_oneshot_parts.
@@ -121,17 +137,6 @@ static bool switch_parse(const char *text, const char *on, const char *off, bool
     return true;
 }
 
-static bool number_parse(const struct setting *s, const char *text, uint64_t *ret)
-{
-    char *end;
-    uint64_t value = strtoull(text, &end, 10);
-    if (end == text || *end != '\0' || value < s->low || value > s->high) {
-        return false;
-    }
-    *ret = value;
-    return true;
-}
-
 static bool word_parse(const struct setting *s, const char *text, uint32_t *ret)
 {
     for (uint32_t i = 0; s->words[i] != NULL; i++) {
@@ -163,25 +168,25 @@ static bool setting_apply(const struct setting *s, const char *text, struct host
     uint64_t number;
     switch (s->kind) {
     case KIND_SWITCH:
-        return switch_parse(text, "on", "off", (bool *)field);
+        return switch_parse(text, "on", "off", (FIELD_OF_KIND_SWITCH *)field);
     case KIND_COPY:
-        return switch_parse(text, "copy", "reference", (bool *)field);
+        return switch_parse(text, "copy", "reference", (FIELD_OF_KIND_COPY *)field);
     case KIND_WORD:
-        return word_parse(s, text, (uint32_t *)field);
+        return word_parse(s, text, (FIELD_OF_KIND_WORD *)field);
     case KIND_SECONDS:
-        if (!number_parse(s, text, &number)) {
+        if (!text_number_parse(text, s->low, s->high, &number)) {
             return false;
         }
-        *(duration_ns *)field = number * NS_PER_S;
+        *(FIELD_OF_KIND_SECONDS *)field = number * NS_PER_S;
         return true;
     case KIND_NUMBER:
-        if (!number_parse(s, text, &number)) {
+        if (!text_number_parse(text, s->low, s->high, &number)) {
             return false;
         }
-        *(uint32_t *)field = (uint32_t)number;
+        *(FIELD_OF_KIND_NUMBER *)field = (FIELD_OF_KIND_NUMBER)number;
         return true;
     case KIND_ROOMS:
-        return host_trace_rooms_parse(text, (uint32_t *)field);
+        return host_trace_rooms_parse(text, (FIELD_OF_KIND_ROOMS *)field);
     case KIND_LINK:
     case KIND_FAULT:
     case KIND_PATH:

@@ -8,7 +8,7 @@
 #include "host/settings.h"
 
 // The names of enum trace_room in its order.
-#define HOST_TRACE_ROOMS "mpa, ddp, rdmap, qp, cq, mem, conn, link, rnic"
+#define HOST_TRACE_ROOMS "mpa, ddp, rdmap, qp, cq, mem, conn, tcp, link, rnic"
 
 struct host_trace {
     struct trace trace;

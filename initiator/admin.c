@@ -36,7 +36,7 @@ static void sgl_fill(uint8_t *sgl, const struct weft_nvme *nvme, uint32_t len)
 // Sends what is in the slot and waits for the answer. A command that is not answered in time ends
 // the connection, since its answer and its data may still come.
 static int run(struct initiator_slot *slot, const char *name, struct initiator_admin_answer *ret,
-               char *ret_why)
+               struct why *ret_why)
 {
     struct weft_nvme *nvme = slot->queue->nvme;
     instant_ns until = instant_after(initiator_clock(), nvme->attr.timeout_ms * NS_PER_MS);
@@ -59,15 +59,16 @@ static int run(struct initiator_slot *slot, const char *name, struct initiator_a
             initiator_sleep(nvme, (int)((until - now) / NS_PER_MS) + 1);
         }
     }
-    return ret->is_there ? 0
-                         : initiator_why(ret_why, nvme->lost_error, "%s: %s", name, nvme->lost_why);
+    return ret->is_there
+               ? 0
+               : initiator_why(ret_why, nvme->lost_error, "%s: %s", name, nvme->lost_why.text);
 }
 
 int initiator_admin_run(struct weft_nvme *nvme, const struct initiator_admin_command *command,
-                        struct initiator_admin_answer *ret, char *ret_why)
+                        struct initiator_admin_answer *ret, struct why *ret_why)
 {
     if (nvme->is_lost) {
-        return initiator_why(ret_why, -ENOTCONN, "%s: %s", command->name, nvme->lost_why);
+        return initiator_why(ret_why, -ENOTCONN, "%s: %s", command->name, nvme->lost_why.text);
     }
     struct initiator_slot *slot = initiator_queue_take(&nvme->admin);
     if (slot == NULL) {
@@ -85,7 +86,7 @@ int initiator_admin_run(struct weft_nvme *nvme, const struct initiator_admin_com
 }
 
 int initiator_admin_demand(struct weft_nvme *nvme, const struct initiator_admin_command *command,
-                           uint64_t *ret_result, char *ret_why)
+                           uint64_t *ret_result, struct why *ret_why)
 {
     struct initiator_admin_answer answer;
     int error = initiator_admin_run(nvme, command, &answer, ret_why);
@@ -118,7 +119,7 @@ static void connect_data_fill(const struct weft_nvme *nvme, uint8_t *data, bool 
 }
 
 // The result says which octet was wrong, and of what.
-static int say_invalid(const struct weft_nvme *nvme, uint64_t result, char *ret_why)
+static int say_invalid(const struct weft_nvme *nvme, uint64_t result, struct why *ret_why)
 {
     unsigned octet = (uint16_t)result;
     if ((result & NVME_CONNECT_IN_DATA) != 0 && octet == NVME_CONNECT_DATA_OFF_SUBNQN) {
@@ -134,7 +135,7 @@ static int say_invalid(const struct weft_nvme *nvme, uint64_t result, char *ret_
 }
 
 static int connect_check(struct initiator_queue *queue, const struct initiator_admin_answer *answer,
-                         char *ret_why)
+                         struct why *ret_why)
 {
     struct weft_nvme *nvme = queue->nvme;
     uint16_t status = answer->status & ~(NVME_STATUS_DNR | NVME_STATUS_MORE);
@@ -164,7 +165,7 @@ static int connect_check(struct initiator_queue *queue, const struct initiator_a
     return 0;
 }
 
-int initiator_admin_connect(struct initiator_queue *queue, char *ret_why)
+int initiator_admin_connect(struct initiator_queue *queue, struct why *ret_why)
 {
     struct weft_nvme *nvme = queue->nvme;
     struct initiator_admin_answer answer;
@@ -187,7 +188,7 @@ int initiator_admin_connect(struct initiator_queue *queue, char *ret_why)
 /* ---- properties ------------------------------------------------------------------------------ */
 
 static int property_get(struct weft_nvme *nvme, uint32_t property, const char *name, uint64_t *ret,
-                        char *ret_why)
+                        struct why *ret_why)
 {
     struct initiator_admin_command command = {.opcode = NVME_FABRICS,
                                               .fctype = NVME_FCTYPE_PROPERTY_GET,
@@ -197,7 +198,7 @@ static int property_get(struct weft_nvme *nvme, uint32_t property, const char *n
     return initiator_admin_demand(nvme, &command, ret, ret_why);
 }
 
-static int configure(struct weft_nvme *nvme, uint32_t value, char *ret_why)
+static int configure(struct weft_nvme *nvme, uint32_t value, struct why *ret_why)
 {
     uint32_t sizes = NVME_SQE_LEN_LOG2 << NVME_CC_IOSQES_SHIFT | NVME_CQE_LEN_LOG2
                                                                      << NVME_CC_IOCQES_SHIFT;
@@ -210,7 +211,8 @@ static int configure(struct weft_nvme *nvme, uint32_t value, char *ret_why)
 }
 
 // Polls CSTS until one of these bits is set.
-static int await_status(struct weft_nvme *nvme, uint32_t bits, duration_ns within, char *ret_why)
+static int await_status(struct weft_nvme *nvme, uint32_t bits, duration_ns within,
+                        struct why *ret_why)
 {
     instant_ns until = instant_after(initiator_clock(), within);
     for (;;) {
@@ -229,7 +231,7 @@ static int await_status(struct weft_nvme *nvme, uint32_t bits, duration_ns withi
     }
 }
 
-int initiator_admin_enable(struct weft_nvme *nvme, char *ret_why)
+int initiator_admin_enable(struct weft_nvme *nvme, struct why *ret_why)
 {
     uint64_t version = 0;
     int error =
@@ -250,8 +252,9 @@ int initiator_admin_enable(struct weft_nvme *nvme, char *ret_why)
 
 void initiator_admin_shut_down(struct weft_nvme *nvme)
 {
-    if (configure(nvme, 1 << NVME_CC_SHN_SHIFT, NULL) == 0) {
-        await_status(nvme, NVME_CSTS_SHST_DONE, NS_PER_S, NULL);
+    struct why unheard;
+    if (configure(nvme, 1 << NVME_CC_SHN_SHIFT, &unheard) == 0) {
+        await_status(nvme, NVME_CSTS_SHST_DONE, NS_PER_S, &unheard);
     }
 }
 

@@ -24,6 +24,7 @@
 #include "base/bytes.h"
 #include "base/list.h"
 #include "base/time.h"
+#include "base/why.h"
 #include "node/nvme/pages.h"
 #include "node/nvme/wire.h"
 
@@ -139,12 +140,17 @@ struct weft_nvme {
 
     bool is_lost;
     int lost_error;
-    char lost_why[WEFT_NVME_WHY_MAX];
+    struct why lost_why;
 };
 
-// Says why, where someone wants to know; gives `error` back.
-int initiator_why(char *ret_why, int error, const char *format, ...)
+/* ---- why.c ----------------------------------------------------------------------------------- */
+
+// Says why; gives `error` back.
+int initiator_why(struct why *ret_why, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+// What a public function ends with: the reason, if there is one, into the program's
+// WEFT_NVME_WHY_MAX octets or nowhere (NULL). Gives `result` back.
+int initiator_tell(char *ret, const struct why *why, int result);
 
 /* ---- controller.c ---------------------------------------------------------------------------- */
 
@@ -158,7 +164,7 @@ void initiator_lose(struct weft_nvme *nvme, int error, const char *format, ...)
 /* ---- meet.c ---------------------------------------------------------------------------------- */
 
 // Connects one queue. 0 or a negative errno with the reason.
-int initiator_queue_meet(struct initiator_queue *queue, char *ret_why);
+int initiator_queue_meet(struct initiator_queue *queue, struct why *ret_why);
 // Takes the connection's events. False: it has ended.
 bool initiator_on_cm_events(struct weft_nvme *nvme);
 
@@ -205,21 +211,21 @@ struct initiator_admin_command {
 
 // Blocks until it is answered. 0 and its answer, whatever the status; or a negative errno.
 int initiator_admin_run(struct weft_nvme *nvme, const struct initiator_admin_command *command,
-                        struct initiator_admin_answer *ret, char *ret_why);
+                        struct initiator_admin_answer *ret, struct why *ret_why);
 // The same where only success will do: else the status's errno, with the reason.
 int initiator_admin_demand(struct weft_nvme *nvme, const struct initiator_admin_command *command,
-                           uint64_t *ret_result, char *ret_why);
+                           uint64_t *ret_result, struct why *ret_why);
 // The fabrics command that makes a queue of the controller's one.
-int initiator_admin_connect(struct initiator_queue *queue, char *ret_why);
+int initiator_admin_connect(struct initiator_queue *queue, struct why *ret_why);
 // CC.EN and CSTS.RDY.
-int initiator_admin_enable(struct weft_nvme *nvme, char *ret_why);
+int initiator_admin_enable(struct weft_nvme *nvme, struct why *ret_why);
 void initiator_admin_shut_down(struct weft_nvme *nvme);
 // Sends one without waiting. False: no room.
 bool initiator_admin_keep_alive(struct weft_nvme *nvme);
 
 /* ---- identify.c ------------------------------------------------------------------------------ */
 
-int initiator_identify_controller(struct weft_nvme *nvme, char *ret_why);
+int initiator_identify_controller(struct weft_nvme *nvme, struct why *ret_why);
 const struct initiator_namespace_known *initiator_namespace_find(const struct weft_nvme *nvme,
                                                                  uint32_t nsid);
 

@@ -55,7 +55,7 @@ void initiator_lose(struct weft_nvme *nvme, int error, const char *format, ...)
     }
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(nvme->lost_why, sizeof nvme->lost_why, format, arguments);
+    why_say_args(&nvme->lost_why, format, arguments);
     va_end(arguments);
     nvme->is_lost = true;
     nvme->lost_error = error;
@@ -139,7 +139,7 @@ static bool set_nonblocking(int fd)
     return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
-static int descriptors_open(struct weft_nvme *nvme, char *ret_why)
+static int descriptors_open(struct weft_nvme *nvme, struct why *ret_why)
 {
     nvme->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     nvme->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -158,7 +158,7 @@ static int descriptors_open(struct weft_nvme *nvme, char *ret_why)
     return 0;
 }
 
-static int attr_take(struct weft_nvme *nvme, const struct weft_nvme_attr *attr, char *ret_why)
+static int attr_take(struct weft_nvme *nvme, const struct weft_nvme_attr *attr, struct why *ret_why)
 {
     struct weft_nvme_attr *own = &nvme->attr;
     *own = *attr;
@@ -180,7 +180,7 @@ static int attr_take(struct weft_nvme *nvme, const struct weft_nvme_attr *attr, 
     return 0;
 }
 
-static int admin_open(struct weft_nvme *nvme, char *ret_why)
+static int admin_open(struct weft_nvme *nvme, struct why *ret_why)
 {
     nvme->admin = (struct initiator_queue){
         .nvme = nvme, .depth = ADMIN_DEPTH, .limit = ADMIN_DEPTH, .capsule_len = NVME_SQE_LEN};
@@ -200,7 +200,7 @@ static int admin_open(struct weft_nvme *nvme, char *ret_why)
 }
 
 // Asks for I/O queues; gets as many as the target gives.
-static int queues_ask(struct weft_nvme *nvme, unsigned *ret_count, char *ret_why)
+static int queues_ask(struct weft_nvme *nvme, unsigned *ret_count, struct why *ret_why)
 {
     uint32_t wish = nvme->attr.queue_count - 1;
     uint64_t given;
@@ -227,7 +227,7 @@ static unsigned depth_choose(const struct weft_nvme *nvme, unsigned max_cmd)
     return max_cmd > 0 && max_cmd < depth ? max_cmd : depth;
 }
 
-static int queues_open(struct weft_nvme *nvme, char *ret_why)
+static int queues_open(struct weft_nvme *nvme, struct why *ret_why)
 {
     unsigned count;
     int error = queues_ask(nvme, &count, ret_why);
@@ -271,7 +271,8 @@ static void keep_alive_begin(struct weft_nvme *nvme)
     }
 }
 
-int weft_nvme_connect(const struct weft_nvme_attr *attr, struct weft_nvme **ret, char *ret_why)
+static int controller_open(const struct weft_nvme_attr *attr, struct weft_nvme **ret,
+                           struct why *ret_why)
 {
     struct weft_nvme *nvme = calloc(1, sizeof *nvme);
     if (nvme == NULL) {
@@ -297,6 +298,12 @@ int weft_nvme_connect(const struct weft_nvme_attr *attr, struct weft_nvme **ret,
     return 0;
 }
 
+int weft_nvme_connect(const struct weft_nvme_attr *attr, struct weft_nvme **ret, char *ret_why)
+{
+    struct why why = {""};
+    return initiator_tell(ret_why, &why, controller_open(attr, ret, &why));
+}
+
 void weft_nvme_info(const struct weft_nvme *nvme, struct weft_nvme_info *ret)
 {
     *ret = nvme->info;
@@ -309,7 +316,7 @@ void weft_nvme_counters(const struct weft_nvme *nvme, struct weft_nvme_counters 
 
 const char *weft_nvme_why(const struct weft_nvme *nvme)
 {
-    return nvme->is_lost ? nvme->lost_why : NULL;
+    return nvme->is_lost ? nvme->lost_why.text : NULL;
 }
 
 /* ---- progress -------------------------------------------------------------------------------- */

@@ -1,11 +1,11 @@
 // What Identify and Get Log Page say of a controller, its namespaces, and a target's subsystems.
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "initiator/agent.h"
+#include "text/show.h"
 
 enum {
     PAGE_LEN = 4096,
@@ -21,7 +21,7 @@ static void text_take(const uint8_t *at, size_t len, char *ret, size_t capacity)
 {
     size_t used = 0;
     while (used < len && used + 1 < capacity && at[used] != '\0') {
-        ret[used] = isprint(at[used]) ? (char)at[used] : '?';
+        ret[used] = text_ascii_char((char)at[used]);
         used++;
     }
     while (used > 0 && ret[used - 1] == ' ') {
@@ -33,7 +33,7 @@ static void text_take(const uint8_t *at, size_t len, char *ret, size_t capacity)
 /* ---- the controller -------------------------------------------------------------------------- */
 
 static int identify(struct weft_nvme *nvme, uint8_t cns, uint32_t nsid, const char *name,
-                    char *ret_why)
+                    struct why *ret_why)
 {
     const struct initiator_admin_command command = {.opcode = NVME_ADMIN_IDENTIFY,
                                                     .nsid = nsid,
@@ -63,7 +63,7 @@ static uint32_t in_capsule_len(const struct weft_nvme *nvme, const uint8_t *data
     return (uint32_t)(len < IN_CAPSULE_MAX ? len : IN_CAPSULE_MAX);
 }
 
-int initiator_identify_controller(struct weft_nvme *nvme, char *ret_why)
+int initiator_identify_controller(struct weft_nvme *nvme, struct why *ret_why)
 {
     struct weft_nvme_info *info = &nvme->info;
     const uint8_t *data = nvme->admin_data;
@@ -98,7 +98,8 @@ int initiator_identify_controller(struct weft_nvme *nvme, char *ret_why)
 
 /* ---- namespaces ------------------------------------------------------------------------------ */
 
-int weft_nvme_namespaces(struct weft_nvme *nvme, uint32_t *ret_nsids, size_t count, char *ret_why)
+static int namespaces_list(struct weft_nvme *nvme, uint32_t *ret_nsids, size_t count,
+                           struct why *ret_why)
 {
     size_t found = 0;
     uint32_t last = 0;
@@ -123,6 +124,12 @@ int weft_nvme_namespaces(struct weft_nvme *nvme, uint32_t *ret_nsids, size_t cou
     return (int)found;
 }
 
+int weft_nvme_namespaces(struct weft_nvme *nvme, uint32_t *ret_nsids, size_t count, char *ret_why)
+{
+    struct why why = {""};
+    return initiator_tell(ret_why, &why, namespaces_list(nvme, ret_nsids, count, &why));
+}
+
 const struct initiator_namespace_known *initiator_namespace_find(const struct weft_nvme *nvme,
                                                                  uint32_t nsid)
 {
@@ -135,7 +142,7 @@ const struct initiator_namespace_known *initiator_namespace_find(const struct we
 }
 
 static int namespace_keep(struct weft_nvme *nvme, const struct weft_nvme_namespace *ns,
-                          uint8_t shift, char *ret_why)
+                          uint8_t shift, struct why *ret_why)
 {
     struct initiator_namespace_known *known =
         (struct initiator_namespace_known *)initiator_namespace_find(nvme, ns->nsid);
@@ -174,8 +181,8 @@ static void descriptors_take(const uint8_t *data, struct weft_nvme_namespace *re
     }
 }
 
-int weft_nvme_identify(struct weft_nvme *nvme, uint32_t nsid, struct weft_nvme_namespace *ret,
-                       char *ret_why)
+static int namespace_identify(struct weft_nvme *nvme, uint32_t nsid,
+                              struct weft_nvme_namespace *ret, struct why *ret_why)
 {
     const uint8_t *data = nvme->admin_data;
     int error = identify(nvme, NVME_CNS_NAMESPACE, nsid, "Identify Namespace", ret_why);
@@ -208,10 +215,17 @@ int weft_nvme_identify(struct weft_nvme *nvme, uint32_t nsid, struct weft_nvme_n
     return namespace_keep(nvme, ret, shift, ret_why);
 }
 
+int weft_nvme_identify(struct weft_nvme *nvme, uint32_t nsid, struct weft_nvme_namespace *ret,
+                       char *ret_why)
+{
+    struct why why = {""};
+    return initiator_tell(ret_why, &why, namespace_identify(nvme, nsid, ret, &why));
+}
+
 /* ---- discovery ------------------------------------------------------------------------------- */
 
 // Octets [at, at + len) of the discovery log, into admin_data.
-static int log_read(struct weft_nvme *nvme, uint64_t at, uint32_t len, char *ret_why)
+static int log_read(struct weft_nvme *nvme, uint64_t at, uint32_t len, struct why *ret_why)
 {
     uint32_t dwords = len / 4 - 1;
     const struct initiator_admin_command command = {.opcode = NVME_ADMIN_GET_LOG_PAGE,
@@ -252,7 +266,7 @@ static void entry_take(const uint8_t *data, struct weft_nvme_entry *ret)
 
 // Generation and count of the log.
 static int header_read(struct weft_nvme *nvme, uint64_t *ret_generation, uint64_t *ret_count,
-                       char *ret_why)
+                       struct why *ret_why)
 {
     int error = log_read(nvme, 0, NVME_DISCOVERY_HEADER_LEN, ret_why);
     if (error != 0) {
@@ -270,7 +284,7 @@ static int header_read(struct weft_nvme *nvme, uint64_t *ret_generation, uint64_
 }
 
 static int entries_read(struct weft_nvme *nvme, struct weft_nvme_entry *entries, uint64_t count,
-                        char *ret_why)
+                        struct why *ret_why)
 {
     for (uint64_t i = 0; i < count; i++) {
         int error =
@@ -283,8 +297,8 @@ static int entries_read(struct weft_nvme *nvme, struct weft_nvme_entry *entries,
     return 0;
 }
 
-int weft_nvme_discover(struct weft_nvme *nvme, struct weft_nvme_entry **ret, size_t *ret_count,
-                       char *ret_why)
+static int log_take(struct weft_nvme *nvme, struct weft_nvme_entry **ret, size_t *ret_count,
+                    struct why *ret_why)
 {
     for (unsigned i = 0; i < DISCOVER_TRIES; i++) {
         uint64_t generation, after, count, count_after;
@@ -312,4 +326,11 @@ int weft_nvme_discover(struct weft_nvme *nvme, struct weft_nvme_entry **ret, siz
         }
     }
     return initiator_why(ret_why, -EAGAIN, "the discovery log changes faster than it can be read");
+}
+
+int weft_nvme_discover(struct weft_nvme *nvme, struct weft_nvme_entry **ret, size_t *ret_count,
+                       char *ret_why)
+{
+    struct why why = {""};
+    return initiator_tell(ret_why, &why, log_take(nvme, ret, ret_count, &why));
 }

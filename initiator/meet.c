@@ -31,7 +31,7 @@ static const char *const reject_names[] = {
 };
 
 static int say_rejected(const struct initiator_queue *queue, const struct meeting *meeting,
-                        char *ret_why)
+                        struct why *ret_why)
 {
     const struct weft_nvme_address *a = &queue->nvme->address;
     unsigned reason = 0;
@@ -48,7 +48,7 @@ static int say_rejected(const struct initiator_queue *queue, const struct meetin
 
 // What an event other than the wanted one means for the queue that waits.
 static int say_failed(const struct initiator_queue *queue, enum rdma_cm_event_type type,
-                      const struct meeting *meeting, char *ret_why)
+                      const struct meeting *meeting, struct why *ret_why)
 {
     const struct weft_nvme_address *a = &queue->nvme->address;
     int status = meeting->status < 0 ? -meeting->status : meeting->status;
@@ -101,7 +101,7 @@ static void meeting_fill(struct meeting *ret, const struct rdma_cm_event *event)
 
 // Waits for this event of the queue's. Another queue's means that the controller is gone.
 static int await(struct initiator_queue *queue, enum rdma_cm_event_type wanted, struct meeting *ret,
-                 char *ret_why)
+                 struct why *ret_why)
 {
     struct weft_nvme *nvme = queue->nvme;
     instant_ns until = instant_after(initiator_clock(), nvme->attr.timeout_ms * NS_PER_MS);
@@ -136,7 +136,7 @@ bool initiator_on_cm_events(struct weft_nvme *nvme)
 /* ---- meeting --------------------------------------------------------------------------------- */
 
 // Tries the host's addresses in turn.
-static int resolve(struct initiator_queue *queue, char *ret_why)
+static int resolve(struct initiator_queue *queue, struct why *ret_why)
 {
     const struct weft_nvme *nvme = queue->nvme;
     const struct weft_nvme_address *a = &nvme->address;
@@ -194,7 +194,7 @@ static bool may_oneshot(const struct initiator_queue *queue)
            (nvme->oneshot.agreed(queue->id->qp) & WEFT_ONESHOT_ADVERTISE) != 0;
 }
 
-int initiator_queue_meet(struct initiator_queue *queue, char *ret_why)
+int initiator_queue_meet(struct initiator_queue *queue, struct why *ret_why)
 {
     struct weft_nvme *nvme = queue->nvme;
     uint8_t data[NVME_RDMA_REQUEST_LEN];

@@ -1,7 +1,6 @@
 // Statuses: their names in the specification, and what errno says the same.
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "initiator/agent.h"
@@ -69,15 +68,4 @@ const char *weft_nvme_status_str(uint16_t status, char ret[32])
     }
     snprintf(ret, 32, "status 0x%03x", status);
     return ret;
-}
-
-int initiator_why(char *ret_why, int error, const char *format, ...)
-{
-    if (ret_why != NULL) {
-        va_list arguments;
-        va_start(arguments, format);
-        vsnprintf(ret_why, WEFT_NVME_WHY_MAX, format, arguments);
-        va_end(arguments);
-    }
-    return error;
 }

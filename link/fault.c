@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "link/forward.h"
 #include "net/cut.h"
 
 enum { HELD_MAX = 8192 }; // packets that wait; one more is lost
 
 struct fault_device {
-    struct device base;
-    struct device *inner;
+    struct device_forward forward;
     struct fault_model model;
     struct list_link held; // the earliest first
     unsigned held_count;
@@ -68,7 +68,8 @@ static void held_free(struct fault_device *f, struct held *h)
 static void release(struct fault_device *f, struct held *h, instant_ns now)
 {
     if (h->is_incoming) {
-        f->base.up.on_segment(f->base.up.ctx, h->channel, &h->flow, span_of(h->octets, h->len));
+        f->forward.base.up.on_segment(f->forward.base.up.ctx, h->channel, &h->flow,
+                                      span_of(h->octets, h->len));
         return;
     }
     struct iovec iov = {h->octets, h->len};
@@ -78,7 +79,7 @@ static void release(struct fault_device *f, struct held *h, instant_ns now)
                               .payload_len = (uint32_t)h->len,
                               .iov = &iov,
                               .iov_count = h->len > 0};
-    f->inner->ops->send(f->inner, h->channel, &h->flow, &batch, now);
+    f->forward.inner->ops->send(f->forward.inner, h->channel, &h->flow, &batch, now);
 }
 
 static void release_due(struct fault_device *f, instant_ns now)
@@ -120,7 +121,7 @@ static unsigned fault_send(struct device *d, struct channel *channel, const stru
     struct net_cut cut;
     struct net_piece piece;
     if ((f->model.config.sides & FAULT_SIDE_OUT) == 0) {
-        return f->inner->ops->send(f->inner, channel, flow, batch, now);
+        return f->forward.inner->ops->send(f->forward.inner, channel, flow, batch, now);
     }
     net_cut_init(&cut, batch);
     while (net_cut_next(&cut, 1, &piece)) {
@@ -129,7 +130,8 @@ static unsigned fault_send(struct device *d, struct channel *channel, const stru
         for (unsigned i = 0; i < fate.count; i++) {
             if (fate.delay_ns[i] > 0) {
                 hold_piece(f, channel, flow, &piece, instant_after(now, fate.delay_ns[i]));
-            } else if (f->inner->ops->send(f->inner, channel, flow, &one, now) == 0) {
+            } else if (f->forward.inner->ops->send(f->forward.inner, channel, flow, &one, now) ==
+                       0) {
                 return cut.next - 1;
             }
         }
@@ -148,7 +150,7 @@ static void on_segment(void *ctx, struct channel *via, const struct net_flow *fl
                        struct span octets)
 {
     struct fault_device *f = ctx;
-    struct device_up *up = &f->base.up;
+    struct device_up *up = &f->forward.base.up;
     if ((f->model.config.sides & FAULT_SIDE_IN) == 0) {
         up->on_segment(up->ctx, via, flow, octets);
         return;
@@ -169,35 +171,11 @@ static void on_segment(void *ctx, struct channel *via, const struct net_flow *fl
     }
 }
 
-static void on_readable(void *ctx, struct channel *channel)
-{
-    struct fault_device *f = ctx;
-    f->base.up.on_readable(f->base.up.ctx, channel);
-}
-
-static void on_room(void *ctx, struct channel *channel)
-{
-    struct fault_device *f = ctx;
-    f->base.up.on_room(f->base.up.ctx, channel);
-}
-
-static void on_path_mss(void *ctx, const struct net_flow *flow, uint32_t quoted_seq, uint16_t mss)
-{
-    struct fault_device *f = ctx;
-    f->base.up.on_path_mss(f->base.up.ctx, flow, quoted_seq, mss);
-}
-
-static void on_unreachable(void *ctx, const struct net_flow *flow, uint32_t quoted_seq, int error)
-{
-    struct fault_device *f = ctx;
-    f->base.up.on_unreachable(f->base.up.ctx, flow, quoted_seq, error);
-}
-
 static void fault_poll(struct device *d, instant_ns now)
 {
     struct fault_device *f = fault_of(d);
     f->now_ns = now;
-    f->inner->ops->poll(f->inner, now);
+    f->forward.inner->ops->poll(f->forward.inner, now);
     release_due(f, now);
 }
 
@@ -205,7 +183,7 @@ static bool fault_receive(struct device *d, struct channel *channel, size_t max_
 {
     struct fault_device *f = fault_of(d);
     f->now_ns = now;
-    bool has_more = f->inner->ops->receive(f->inner, channel, max_len, now);
+    bool has_more = f->forward.inner->ops->receive(f->forward.inner, channel, max_len, now);
     release_due(f, now);
     return has_more;
 }
@@ -213,34 +191,14 @@ static bool fault_receive(struct device *d, struct channel *channel, size_t max_
 static instant_ns fault_next_deadline(struct device *d)
 {
     struct fault_device *f = fault_of(d);
-    instant_ns at_ns = f->inner->ops->next_deadline(f->inner);
+    instant_ns at_ns = f->forward.inner->ops->next_deadline(f->forward.inner);
     if (!list_is_empty(&f->held)) {
         at_ns = instant_min(at_ns, LIST_ENTRY(f->held.next, struct held, link)->at_ns);
     }
     return at_ns;
 }
 
-/* ---- what is handed on ----------------------------------------------------------------------- */
-
-static int fault_open(struct device *d, struct net_flow *place, unsigned flags,
-                      struct channel **ret)
-{
-    struct device *inner = fault_of(d)->inner;
-    return inner->ops->open(inner, place, flags, ret);
-}
-
-static int fault_connect(struct device *d, struct channel *channel, struct net_flow *flow)
-{
-    struct device *inner = fault_of(d)->inner;
-    return inner->ops->connect(inner, channel, flow);
-}
-
-static int fault_accept(struct device *d, struct channel *listener, const struct net_flow *flow,
-                        struct channel **ret)
-{
-    struct device *inner = fault_of(d)->inner;
-    return inner->ops->accept(inner, listener, flow, ret);
-}
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 // What waits on the channel is lost with it.
 static void fault_close(struct device *d, struct channel *channel)
@@ -254,26 +212,7 @@ static void fault_close(struct device *d, struct channel *channel)
             held_free(f, h);
         }
     }
-    f->inner->ops->close(f->inner, channel);
-}
-
-static void fault_set_tos(struct device *d, struct channel *channel, uint8_t tos)
-{
-    struct device *inner = fault_of(d)->inner;
-    inner->ops->set_tos(inner, channel, tos);
-}
-
-static uint16_t fault_mss(struct device *d, struct channel *channel, const struct net_flow *flow)
-{
-    struct device *inner = fault_of(d)->inner;
-    return inner->ops->mss(inner, channel, flow);
-}
-
-static int fault_route(struct device *d, const struct net_addr *remote, uint32_t scope,
-                       struct net_addr *ret_local)
-{
-    struct device *inner = fault_of(d)->inner;
-    return inner->ops->route(inner, remote, scope, ret_local);
+    f->forward.inner->ops->close(f->forward.inner, channel);
 }
 
 static void fault_counters(const struct device *d, counter_each each, void *ctx)
@@ -282,25 +221,7 @@ static void fault_counters(const struct device *d, counter_each each, void *ctx)
 #define X(name, text) each(ctx, "faults." #name, f->model.counters.name);
     FAULT_COUNTERS(X)
 #undef X
-    f->inner->ops->counters(f->inner, each, ctx);
-}
-
-static void fault_wait(struct device *d, duration_ns timeout_ns)
-{
-    struct device *inner = fault_of(d)->inner;
-    inner->ops->wait(inner, timeout_ns);
-}
-
-static void fault_wake(struct device *d)
-{
-    struct device *inner = fault_of(d)->inner;
-    inner->ops->wake(inner);
-}
-
-static void fault_abandon(struct device *d)
-{
-    struct device *inner = fault_of(d)->inner;
-    inner->ops->abandon(inner);
+    f->forward.inner->ops->counters(f->forward.inner, each, ctx);
 }
 
 static void fault_destroy(struct device *d)
@@ -309,27 +230,18 @@ static void fault_destroy(struct device *d)
     while (!list_is_empty(&f->held)) {
         held_free(f, LIST_ENTRY(f->held.next, struct held, link));
     }
-    f->inner->ops->destroy(f->inner);
+    f->forward.inner->ops->destroy(f->forward.inner);
     free(f);
 }
 
 static const struct device_ops fault_ops = {
     .name = "fault",
-    .open = fault_open,
-    .connect = fault_connect,
-    .accept = fault_accept,
     .close = fault_close,
-    .set_tos = fault_set_tos,
-    .mss = fault_mss,
-    .route = fault_route,
     .send = fault_send,
     .poll = fault_poll,
     .receive = fault_receive,
     .counters = fault_counters,
     .next_deadline = fault_next_deadline,
-    .wait = fault_wait,
-    .wake = fault_wake,
-    .abandon = fault_abandon,
     .destroy = fault_destroy,
 };
 
@@ -339,18 +251,13 @@ int device_fault_wrap(struct device *inner, const struct fault_config *config, s
     if (f == NULL) {
         return -ENOMEM;
     }
-    f->base.ops = &fault_ops;
-    f->inner = inner;
     list_init(&f->held);
     fault_model_init(&f->model, config);
-    inner->up = (struct device_up){.on_octets = config->corrupt > 0 ? on_octets : NULL,
-                                   .on_segment = on_segment,
-                                   .on_readable = on_readable,
-                                   .on_room = on_room,
-                                   .on_path_mss = on_path_mss,
-                                   .on_unreachable = on_unreachable,
-                                   .ctx = f};
-    *ret = &f->base;
+    device_forward_init(&f->forward, &fault_ops,
+                        &(struct device_up){.on_octets = config->corrupt > 0 ? on_octets : NULL,
+                                            .on_segment = on_segment},
+                        inner);
+    *ret = &f->forward.base;
     return 0;
 }
 

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/quantity.h"
+
 enum { ITEM_MAX = 64 };
 static const duration_ns reorder_default_ns = 2 * NS_PER_MS;
 // A burst is of packets close together: one that is sent again much later meets another fate.
@@ -36,13 +38,6 @@ static bool duration_parse(const char *text, duration_ns *ret)
         }
     }
     return false;
-}
-
-static bool number_parse(const char *text, uint64_t low, uint64_t high, uint64_t *ret)
-{
-    char *end;
-    *ret = strtoull(text, &end, 10);
-    return end != text && *end == '\0' && *text != '-' && *ret >= low && *ret <= high;
 }
 
 static bool side_parse(const char *text, unsigned *ret)
@@ -84,12 +79,12 @@ static bool item_apply(const char *name, const char *value, struct fault_config 
     }
     if (strcmp(name, "burst") == 0) {
         uint64_t burst;
-        bool is_good = number_parse(value, 1, 1000, &burst);
+        bool is_good = text_number_parse(value, 1, 1000, &burst);
         c->burst = is_good ? (uint32_t)burst : 1;
         return is_good;
     }
     if (strcmp(name, "seed") == 0) {
-        return number_parse(value, 0, UINT64_MAX, &c->seed);
+        return text_number_parse(value, 0, UINT64_MAX, &c->seed);
     }
     return strcmp(name, "side") == 0 && side_parse(value, &c->sides);
 }

@@ -221,6 +221,17 @@ static void packet_destroy(struct link *link)
     free(l);
 }
 
+// Of the device below, and of the host.
+static void packet_packet_counters(const struct link *link, counter_each each, void *ctx)
+{
+    const struct packet_link *l = packet_link_of(link);
+    const struct net_counters *host = net_host_counters(l->host);
+    l->device->ops->counters(l->device, each, ctx);
+#define X(name, text) each(ctx, #name, host->name);
+    NET_COUNTERS(X)
+#undef X
+}
+
 static const struct link_ops packet_ops = {
     .name = "packet",
     .has_segments = true,

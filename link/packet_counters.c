@@ -1,4 +1,4 @@
-// What the packet link has counted: of connections, of its host, of the device below.
+// What the packet link has counted of connections.
 
 #include "link/packet_stream.h"
 
@@ -49,14 +49,4 @@ void packet_tcp_counters(const struct link *link, const struct link_stream *stre
     } else if (s->state == PACKET_STREAM_LISTENING) {
         tcp_listen_counters_each(tcp_listener_counters(s->listener.tcp), each, ctx);
     }
-}
-
-void packet_packet_counters(const struct link *link, counter_each each, void *ctx)
-{
-    const struct packet_link *l = packet_link_of(link);
-    const struct net_counters *host = net_host_counters(l->host);
-    l->device->ops->counters(l->device, each, ctx);
-#define X(name, text) each(ctx, #name, host->name);
-    NET_COUNTERS(X)
-#undef X
 }

@@ -117,7 +117,6 @@ int packet_set_tos(struct link_stream *stream, uint8_t tos);
 void packet_count_ended(struct packet_link *l, const struct packet_stream *s);
 void packet_tcp_counters(const struct link *link, const struct link_stream *stream,
                          counter_each each, void *ctx);
-void packet_packet_counters(const struct link *link, counter_each each, void *ctx);
 
 // packet_io.c
 

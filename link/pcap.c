@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "link/forward.h"
 #include "link/pcap_file.h"
 #include "link/pcap_flow.h"
 #include "link/rest.h"
@@ -10,9 +11,7 @@
 enum { FLOW_BUCKETS = 1024 };
 
 struct pcap_link {
-    struct link base;
-    struct link_ops ops; // less what the inner link has not
-    struct link *inner;
+    struct link_forward forward;
     struct list_link streams; // open ones
     struct rest rest;
     uint32_t serial;
@@ -21,9 +20,8 @@ struct pcap_link {
 };
 
 struct pcap_stream {
-    struct link_stream base;
-    struct list_link link; // in `streams`, or at rest
-    struct link_stream *inner;
+    struct link_forward_stream forward;
+    struct list_link link;  // in `streams`, or at rest
     struct pcap_flow *flow; // NULL: not connected, or not recorded
 };
 
@@ -39,7 +37,7 @@ static struct pcap_stream *pcap_stream_of(const struct link_stream *stream)
 
 static struct link_stream *inner_of(const struct link_stream *stream)
 {
-    return pcap_stream_of(stream)->inner;
+    return pcap_stream_of(stream)->forward.inner;
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */
@@ -50,7 +48,7 @@ static struct pcap_stream *stream_new(struct pcap_link *l, void *owner)
     struct pcap_stream *s =
         rested != NULL ? LIST_ENTRY(rested, struct pcap_stream, link) : malloc(sizeof *s);
     if (s != NULL) {
-        *s = (struct pcap_stream){.base = {.link = &l->base, .owner = owner}};
+        *s = (struct pcap_stream){.forward.base = {.link = &l->forward.base, .owner = owner}};
         list_push_tail(&l->streams, &s->link);
     }
     return s;
@@ -58,9 +56,9 @@ static struct pcap_stream *stream_new(struct pcap_link *l, void *owner)
 
 static void stream_rest(struct pcap_stream *s)
 {
-    s->base.owner = NULL;
+    s->forward.base.owner = NULL;
     list_remove(&s->link);
-    rest_put(&pcap_link_of(s->base.link)->rest, &s->link);
+    rest_put(&pcap_link_of(s->forward.base.link)->rest, &s->link);
 }
 
 /* ---- flows ----------------------------------------------------------------------------------- */
@@ -68,10 +66,11 @@ static void stream_rest(struct pcap_stream *s)
 // False: it is not connected, or of another family.
 static bool addresses_of(const struct pcap_stream *s, struct net_flow *ret)
 {
-    const struct link_ops *ops = s->inner->link->ops;
+    const struct link_ops *ops = s->forward.inner->link->ops;
     struct sockaddr_storage local, peer;
     *ret = (struct net_flow){0};
-    return ops->local_addr(s->inner, &local) == 0 && ops->peer_addr(s->inner, &peer) == 0 &&
+    return ops->local_addr(s->forward.inner, &local) == 0 &&
+           ops->peer_addr(s->forward.inner, &peer) == 0 &&
            net_addr_from_sockaddr((struct sockaddr *)&local, &ret->local, &ret->local_port, NULL) &&
            net_addr_from_sockaddr((struct sockaddr *)&peer, &ret->remote, &ret->remote_port, NULL);
 }
@@ -95,7 +94,7 @@ static bool is_recorded_by_other_end(const struct list_link *bucket,
 
 static void flow_begin(struct pcap_stream *s, enum pcap_side initiator)
 {
-    struct pcap_link *l = pcap_link_of(s->base.link);
+    struct pcap_link *l = pcap_link_of(s->forward.base.link);
     struct net_flow addresses;
     if (!addresses_of(s, &addresses)) {
         return;
@@ -116,7 +115,7 @@ static void flow_end(struct pcap_stream *s)
     if (s->flow != NULL) {
         pcap_flow_destroy(s->flow);
         s->flow = NULL;
-        pcap_file_flush(&pcap_link_of(s->base.link)->file);
+        pcap_file_flush(&pcap_link_of(s->forward.base.link)->file);
     }
 }
 
@@ -136,14 +135,14 @@ static int pcap_accept(struct link_stream *listener, struct link_stream **ret)
     if (s == NULL) {
         return -ENOMEM;
     }
-    int error = l->inner->ops->accept(inner_of(listener), &s->inner);
+    int error = l->forward.inner->ops->accept(inner_of(listener), &s->forward.inner);
     if (error != 0) {
         stream_rest(s);
         return error;
     }
-    s->inner->owner = s;
+    s->forward.inner->owner = s;
     flow_begin(s, PCAP_PEER);
-    *ret = &s->base;
+    *ret = &s->forward.base;
     return 0;
 }
 
@@ -159,7 +158,7 @@ static void flow_break(struct pcap_stream *s)
 static int pcap_connect_result(struct link_stream *stream)
 {
     struct pcap_stream *s = pcap_stream_of(stream);
-    int error = s->inner->link->ops->connect_result(s->inner);
+    int error = s->forward.inner->link->ops->connect_result(s->forward.inner);
     if (error == 0 && s->flow == NULL) {
         flow_begin(s, PCAP_LOCAL);
     } else if (error != 0 && error != -EINPROGRESS) {
@@ -171,7 +170,7 @@ static int pcap_connect_result(struct link_stream *stream)
 static ssize_t pcap_recv(struct link_stream *stream, struct mspan into)
 {
     struct pcap_stream *s = pcap_stream_of(stream);
-    ssize_t len = s->inner->link->ops->recv(s->inner, into);
+    ssize_t len = s->forward.inner->link->ops->recv(s->forward.inner, into);
     if (s->flow == NULL || len == -EAGAIN) {
         return len;
     }
@@ -189,7 +188,7 @@ static ssize_t pcap_recv(struct link_stream *stream, struct mspan into)
 static ssize_t pcap_send(struct link_stream *stream, const struct link_tx *tx)
 {
     struct pcap_stream *s = pcap_stream_of(stream);
-    ssize_t taken = s->inner->link->ops->send(s->inner, tx);
+    ssize_t taken = s->forward.inner->link->ops->send(s->forward.inner, tx);
     if (taken <= 0) {
         return taken;
     }
@@ -203,12 +202,6 @@ static ssize_t pcap_send(struct link_stream *stream, const struct link_tx *tx)
     return taken;
 }
 
-static uint64_t pcap_unsettled(struct link_stream *stream)
-{
-    struct link_stream *inner = inner_of(stream);
-    return inner->link->ops->unsettled(inner);
-}
-
 static int pcap_shutdown(struct link_stream *stream)
 {
     struct pcap_stream *s = pcap_stream_of(stream);
@@ -216,7 +209,7 @@ static int pcap_shutdown(struct link_stream *stream)
         pcap_flow_fin(s->flow, PCAP_LOCAL);
         pcap_file_flush(&pcap_link_of(stream->link)->file);
     }
-    return s->inner->link->ops->shutdown(s->inner);
+    return s->forward.inner->link->ops->shutdown(s->forward.inner);
 }
 
 static void pcap_close(struct link_stream *stream, bool abort)
@@ -228,11 +221,11 @@ static void pcap_close(struct link_stream *stream, bool abort)
         pcap_flow_fin(s->flow, PCAP_LOCAL);
     }
     flow_end(s);
-    s->inner->link->ops->close(s->inner, abort);
+    s->forward.inner->link->ops->close(s->forward.inner, abort);
     stream_rest(s);
 }
 
-/* ---- operations that are handed on ----------------------------------------------------------- */
+/* ---- streams and links that come and go ------------------------------------------------------ */
 
 static int pcap_bind(struct link *link, const struct sockaddr *addr, unsigned flags, void *owner,
                      struct link_stream **ret)
@@ -242,120 +235,13 @@ static int pcap_bind(struct link *link, const struct sockaddr *addr, unsigned fl
     if (s == NULL) {
         return -ENOMEM;
     }
-    int error = l->inner->ops->bind(l->inner, addr, flags, s, &s->inner);
+    int error = l->forward.inner->ops->bind(l->forward.inner, addr, flags, s, &s->forward.inner);
     if (error != 0) {
         stream_rest(s);
         return error;
     }
-    *ret = &s->base;
+    *ret = &s->forward.base;
     return 0;
-}
-
-static int pcap_listen(struct link_stream *stream, int backlog)
-{
-    struct link_stream *inner = inner_of(stream);
-    return inner->link->ops->listen(inner, backlog);
-}
-
-static int pcap_connect(struct link_stream *stream, const struct sockaddr *peer)
-{
-    struct link_stream *inner = inner_of(stream);
-    return inner->link->ops->connect(inner, peer);
-}
-
-static void pcap_want_out(struct link_stream *stream, bool wanted)
-{
-    struct link_stream *inner = inner_of(stream);
-    inner->link->ops->want_out(inner, wanted);
-}
-
-static void pcap_want_in(struct link_stream *stream, bool wanted)
-{
-    struct link_stream *inner = inner_of(stream);
-    inner->link->ops->want_in(inner, wanted);
-}
-
-static int pcap_local_addr(const struct link_stream *stream, struct sockaddr_storage *ret)
-{
-    struct link_stream *inner = inner_of(stream);
-    return inner->link->ops->local_addr(inner, ret);
-}
-
-static int pcap_peer_addr(const struct link_stream *stream, struct sockaddr_storage *ret)
-{
-    struct link_stream *inner = inner_of(stream);
-    return inner->link->ops->peer_addr(inner, ret);
-}
-
-static uint32_t pcap_emss(const struct link_stream *stream)
-{
-    struct link_stream *inner = inner_of(stream);
-    return inner->link->ops->emss(inner);
-}
-
-static int pcap_set_tos(struct link_stream *stream, uint8_t tos)
-{
-    struct link_stream *inner = inner_of(stream);
-    return inner->link->ops->set_tos(inner, tos);
-}
-
-static int pcap_route(struct link *link, const struct sockaddr *peer,
-                      struct sockaddr_storage *ret_src)
-{
-    struct link *inner = pcap_link_of(link)->inner;
-    return inner->ops->route(inner, peer, ret_src);
-}
-
-// The inner link's reports name its own streams; those that were closed since have no owner.
-static int pcap_poll(struct link *link, struct link_ready *ret, unsigned max)
-{
-    struct link *inner = pcap_link_of(link)->inner;
-    int count = inner->ops->poll(inner, ret, max);
-    int kept = 0;
-    for (int i = 0; i < count; i++) {
-        struct pcap_stream *s = ret[i].stream->owner;
-        if (s != NULL) {
-            ret[kept++] = (struct link_ready){&s->base, ret[i].what};
-        }
-    }
-    return count < 0 ? count : kept;
-}
-
-static instant_ns pcap_next_deadline(struct link *link)
-{
-    struct link *inner = pcap_link_of(link)->inner;
-    return inner->ops->next_deadline == NULL ? INSTANT_NEVER : inner->ops->next_deadline(inner);
-}
-
-static void pcap_tcp_counters(const struct link *link, const struct link_stream *stream,
-                              counter_each each, void *ctx)
-{
-    const struct link *inner = pcap_link_of(link)->inner;
-    inner->ops->tcp_counters(inner, stream == NULL ? NULL : inner_of(stream), each, ctx);
-}
-
-static void pcap_packet_counters(const struct link *link, counter_each each, void *ctx)
-{
-    const struct link *inner = pcap_link_of(link)->inner;
-    inner->ops->packet_counters(inner, each, ctx);
-}
-
-static bool pcap_is_busy(struct link *link)
-{
-    struct link *inner = pcap_link_of(link)->inner;
-    return inner->ops->is_busy(inner);
-}
-
-static void pcap_wait(struct link *link, duration_ns timeout_ns)
-{
-    struct link *inner = pcap_link_of(link)->inner;
-    inner->ops->wait(inner, timeout_ns);
-}
-
-static void pcap_wake(struct link *link)
-{
-    struct link *inner = pcap_link_of(link)->inner;
-    inner->ops->wake(inner);
 }
 
 static void pcap_abandon(struct link *link)
@@ -363,7 +249,7 @@ static void pcap_abandon(struct link *link)
     struct pcap_link *l = pcap_link_of(link);
     l->file.len = 0; // what stands there is the parent's to write
     pcap_file_close(&l->file);
-    l->inner->ops->abandon(l->inner);
+    l->forward.inner->ops->abandon(l->forward.inner);
 }
 
 static void pcap_destroy(struct link *link)
@@ -371,10 +257,10 @@ static void pcap_destroy(struct link *link)
     struct pcap_link *l = pcap_link_of(link);
     struct list_link *at;
     while (!list_is_empty(&l->streams)) {
-        pcap_close(&LIST_ENTRY(l->streams.next, struct pcap_stream, link)->base, true);
+        pcap_close(&LIST_ENTRY(l->streams.next, struct pcap_stream, link)->forward.base, true);
     }
     pcap_file_close(&l->file);
-    l->inner->ops->destroy(l->inner);
+    l->forward.inner->ops->destroy(l->forward.inner);
     while ((at = list_pop_head(&l->rest.streams)) != NULL) {
         free(LIST_ENTRY(at, struct pcap_stream, link));
     }
@@ -384,26 +270,12 @@ static void pcap_destroy(struct link *link)
 static const struct link_ops pcap_ops = {
     .name = "pcap",
     .bind = pcap_bind,
-    .listen = pcap_listen,
     .accept = pcap_accept,
-    .connect = pcap_connect,
     .connect_result = pcap_connect_result,
     .recv = pcap_recv,
     .send = pcap_send,
-    .want_out = pcap_want_out,
-    .want_in = pcap_want_in,
     .shutdown = pcap_shutdown,
     .close = pcap_close,
-    .local_addr = pcap_local_addr,
-    .peer_addr = pcap_peer_addr,
-    .emss = pcap_emss,
-    .set_tos = pcap_set_tos,
-    .route = pcap_route,
-    .poll = pcap_poll,
-    .next_deadline = pcap_next_deadline,
-    .is_busy = pcap_is_busy,
-    .wait = pcap_wait,
-    .wake = pcap_wake,
     .abandon = pcap_abandon,
     .destroy = pcap_destroy,
 };
@@ -420,21 +292,14 @@ int link_pcap_wrap(struct link *inner, const char *path, struct link **ret)
         free(l);
         return error;
     }
-    l->ops = pcap_ops;
-    l->ops.has_segments = inner->ops->has_segments;
-    l->ops.unsettled = inner->ops->unsettled != NULL ? pcap_unsettled : NULL;
-    l->ops.is_busy = inner->ops->is_busy != NULL ? pcap_is_busy : NULL;
-    l->ops.tcp_counters = inner->ops->tcp_counters != NULL ? pcap_tcp_counters : NULL;
-    l->ops.packet_counters = inner->ops->packet_counters != NULL ? pcap_packet_counters : NULL;
-    l->base.ops = &l->ops;
-    l->inner = inner;
+    link_forward_init(&l->forward, &pcap_ops, inner);
     l->serial = 0;
     list_init(&l->streams);
     rest_init(&l->rest);
     for (unsigned i = 0; i < FLOW_BUCKETS; i++) {
         list_init(&l->flows[i]);
     }
-    *ret = &l->base;
+    *ret = &l->forward.base;
     return 0;
 }
 

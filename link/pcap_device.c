@@ -5,14 +5,14 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "link/forward.h"
 #include "link/pcap.h"
 #include "link/pcap_file.h"
 #include "link/pcap_packet.h"
 #include "net/flows.h"
 
 struct pcap_device {
-    struct device base;
-    struct device *inner;
+    struct device_forward forward;
     struct net_flows flows; // of `ends`
     struct list_link ends;
     uint16_t id; // of the next IPv4 packet
@@ -82,7 +82,7 @@ static unsigned pcap_send(struct device *d, struct channel *channel, const struc
     struct pcap_device *p = pcap_of(d);
     struct net_cut cut;
     struct net_piece piece;
-    unsigned taken = p->inner->ops->send(p->inner, channel, flow, batch, now);
+    unsigned taken = p->forward.inner->ops->send(p->forward.inner, channel, flow, batch, now);
     net_cut_init(&cut, batch);
     for (unsigned i = 0; i < taken && net_cut_next(&cut, 1, &piece); i++) {
         uint8_t header[TCP_HEADER_MAX_LEN];
@@ -128,7 +128,7 @@ static void on_segment(void *ctx, struct channel *via, const struct net_flow *fl
 {
     struct pcap_device *p = ctx;
     record_arrival(p, flow, octets);
-    p->base.up.on_segment(p->base.up.ctx, via, flow, octets);
+    p->forward.base.up.on_segment(p->forward.base.up.ctx, via, flow, octets);
 }
 
 /* ---- operations that make and end what is recorded ------------------------------------------- */
@@ -136,7 +136,7 @@ static void on_segment(void *ctx, struct channel *via, const struct net_flow *fl
 static int pcap_connect(struct device *d, struct channel *channel, struct net_flow *flow)
 {
     struct pcap_device *p = pcap_of(d);
-    int error = p->inner->ops->connect(p->inner, channel, flow);
+    int error = p->forward.inner->ops->connect(p->forward.inner, channel, flow);
     if (error == 0) {
         end_add(p, channel, flow);
     }
@@ -147,7 +147,7 @@ static int pcap_accept(struct device *d, struct channel *listener, const struct 
                        struct channel **ret)
 {
     struct pcap_device *p = pcap_of(d);
-    int error = p->inner->ops->accept(p->inner, listener, flow, ret);
+    int error = p->forward.inner->ops->accept(p->forward.inner, listener, flow, ret);
     if (error == 0) {
         end_add(p, *ret, flow);
     }
@@ -164,7 +164,7 @@ static void pcap_close(struct device *d, struct channel *channel)
             break;
         }
     }
-    p->inner->ops->close(p->inner, channel);
+    p->forward.inner->ops->close(p->forward.inner, channel);
 }
 
 // Whoever is above may want octets before they are looked at; it says so after we were made.
@@ -174,7 +174,7 @@ static void pcap_poll(struct device *d, instant_ns now)
 {
     struct pcap_device *p = pcap_of(d);
     hand_wish_on(p);
-    p->inner->ops->poll(p->inner, now);
+    p->forward.inner->ops->poll(p->forward.inner, now);
     pcap_file_flush(&p->file);
 }
 
@@ -182,7 +182,7 @@ static bool pcap_receive(struct device *d, struct channel *channel, size_t max_l
 {
     struct pcap_device *p = pcap_of(d);
     hand_wish_on(p);
-    bool has_more = p->inner->ops->receive(p->inner, channel, max_len, now);
+    bool has_more = p->forward.inner->ops->receive(p->forward.inner, channel, max_len, now);
     pcap_file_flush(&p->file);
     return has_more;
 }
@@ -192,7 +192,7 @@ static void pcap_abandon(struct device *d)
     struct pcap_device *p = pcap_of(d);
     p->file.len = 0; // what stands there is the parent's to write
     pcap_file_close(&p->file);
-    p->inner->ops->abandon(p->inner);
+    p->forward.inner->ops->abandon(p->forward.inner);
 }
 
 static void pcap_destroy(struct device *d)
@@ -203,7 +203,7 @@ static void pcap_destroy(struct device *d)
     }
     net_flows_fini(&p->flows);
     pcap_file_close(&p->file);
-    p->inner->ops->destroy(p->inner);
+    p->forward.inner->ops->destroy(p->forward.inner);
     free(p);
 }
 
@@ -212,105 +212,24 @@ static void pcap_destroy(struct device *d)
 static void on_octets(void *ctx, struct mspan octets)
 {
     struct pcap_device *p = ctx;
-    p->base.up.on_octets(p->base.up.ctx, octets);
+    p->forward.base.up.on_octets(p->forward.base.up.ctx, octets);
 }
 
 static void hand_wish_on(struct pcap_device *p)
 {
-    p->inner->up.on_octets = p->base.up.on_octets != NULL ? on_octets : NULL;
-}
-
-static void on_readable(void *ctx, struct channel *channel)
-{
-    struct pcap_device *p = ctx;
-    p->base.up.on_readable(p->base.up.ctx, channel);
-}
-
-static void on_room(void *ctx, struct channel *channel)
-{
-    struct pcap_device *p = ctx;
-    p->base.up.on_room(p->base.up.ctx, channel);
-}
-
-static void on_path_mss(void *ctx, const struct net_flow *flow, uint32_t quoted_seq, uint16_t mss)
-{
-    struct pcap_device *p = ctx;
-    p->base.up.on_path_mss(p->base.up.ctx, flow, quoted_seq, mss);
-}
-
-static void on_unreachable(void *ctx, const struct net_flow *flow, uint32_t quoted_seq, int error)
-{
-    struct pcap_device *p = ctx;
-    p->base.up.on_unreachable(p->base.up.ctx, flow, quoted_seq, error);
-}
-
-static int pcap_open(struct device *d, struct net_flow *place, unsigned flags, struct channel **ret)
-{
-    struct device *inner = pcap_of(d)->inner;
-    return inner->ops->open(inner, place, flags, ret);
-}
-
-static void pcap_set_tos(struct device *d, struct channel *channel, uint8_t tos)
-{
-    struct device *inner = pcap_of(d)->inner;
-    inner->ops->set_tos(inner, channel, tos);
-}
-
-static uint16_t pcap_mss(struct device *d, struct channel *channel, const struct net_flow *flow)
-{
-    struct device *inner = pcap_of(d)->inner;
-    return inner->ops->mss(inner, channel, flow);
-}
-
-static int pcap_route(struct device *d, const struct net_addr *remote, uint32_t scope,
-                      struct net_addr *ret_local)
-{
-    struct device *inner = pcap_of(d)->inner;
-    return inner->ops->route(inner, remote, scope, ret_local);
-}
-
-static void pcap_counters(const struct device *d, counter_each each, void *ctx)
-{
-    const struct device *inner = pcap_of(d)->inner;
-    inner->ops->counters(inner, each, ctx);
-}
-
-static instant_ns pcap_next_deadline(struct device *d)
-{
-    struct device *inner = pcap_of(d)->inner;
-    return inner->ops->next_deadline(inner);
-}
-
-static void pcap_wait(struct device *d, duration_ns timeout_ns)
-{
-    struct device *inner = pcap_of(d)->inner;
-    inner->ops->wait(inner, timeout_ns);
-}
-
-static void pcap_wake(struct device *d)
-{
-    struct device *inner = pcap_of(d)->inner;
-    inner->ops->wake(inner);
+    p->forward.inner->up.on_octets = p->forward.base.up.on_octets != NULL ? on_octets : NULL;
 }
 
 /* ---- making it ------------------------------------------------------------------------------- */
 
 static const struct device_ops pcap_ops = {
     .name = "pcap",
-    .open = pcap_open,
     .connect = pcap_connect,
     .accept = pcap_accept,
     .close = pcap_close,
-    .set_tos = pcap_set_tos,
-    .mss = pcap_mss,
-    .route = pcap_route,
     .send = pcap_send,
     .poll = pcap_poll,
     .receive = pcap_receive,
-    .counters = pcap_counters,
-    .next_deadline = pcap_next_deadline,
-    .wait = pcap_wait,
-    .wake = pcap_wake,
     .abandon = pcap_abandon,
     .destroy = pcap_destroy,
 };
@@ -330,16 +249,10 @@ int device_pcap_wrap(struct device *inner, const char *path, struct device **ret
         free(p);
         return error;
     }
-    p->base = (struct device){.ops = &pcap_ops};
-    p->inner = inner;
+    device_forward_init(&p->forward, &pcap_ops, &(struct device_up){.on_segment = on_segment},
+                        inner);
     p->id = 0;
     list_init(&p->ends);
-    inner->up = (struct device_up){.on_segment = on_segment,
-                                   .on_readable = on_readable,
-                                   .on_room = on_room,
-                                   .on_path_mss = on_path_mss,
-                                   .on_unreachable = on_unreachable,
-                                   .ctx = p};
-    *ret = &p->base;
+    *ret = &p->forward.base;
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "link/tap.h"
+#include "text/quantity.h"
 
 enum { ITEM_MAX = 64 };
 
@@ -22,27 +23,19 @@ static bool addr_parse(const char *text, struct net_addr *ret)
     return false;
 }
 
-static bool number_parse(const char *text, unsigned long low, unsigned long high,
-                         unsigned long *ret)
-{
-    char *end;
-    *ret = strtoul(text, &end, 10);
-    return end != text && *end == '\0' && *text != '-' && *ret >= low && *ret <= high;
-}
-
 // "10.0.0.2/24"
 static bool own_addr_add(char *text, struct device_tap_config *c)
 {
     char *slash = strchr(text, '/');
     struct net_iface_addr *a = &c->addrs[c->addr_count];
-    unsigned long prefix_len;
+    uint64_t prefix_len;
     if (slash == NULL || c->addr_count == NET_IFACE_ADDR_MAX) {
         return false;
     }
     *slash = '\0';
     if (!addr_parse(text, &a->addr) || net_addr_is_any(&a->addr) ||
         net_addr_is_multicast(&a->addr) ||
-        !number_parse(slash + 1, 0, net_addr_is_ipv4(&a->addr) ? 32 : 128, &prefix_len)) {
+        !text_number_parse(slash + 1, 0, net_addr_is_ipv4(&a->addr) ? 32 : 128, &prefix_len)) {
         return false;
     }
     a->prefix_len = (uint8_t)prefix_len;
@@ -63,12 +56,12 @@ static bool gateway_set(const char *text, struct device_tap_config *c)
 static bool item_apply(char *item, struct device_tap_config *c)
 {
     static const char gateway[] = "gateway=", mtu[] = "mtu=";
-    unsigned long number;
+    uint64_t number;
     if (strncmp(item, gateway, sizeof gateway - 1) == 0) {
         return gateway_set(item + sizeof gateway - 1, c);
     }
     if (strncmp(item, mtu, sizeof mtu - 1) == 0) {
-        bool is_good = number_parse(item + sizeof mtu - 1, NET_MTU_MIN, NET_MTU_MAX, &number);
+        bool is_good = text_number_parse(item + sizeof mtu - 1, NET_MTU_MIN, NET_MTU_MAX, &number);
         c->mtu = (uint16_t)number;
         return is_good;
     }

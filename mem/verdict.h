@@ -1,5 +1,5 @@
 // What the STag table answers. A verdict knows no protocol: ddp/ and rdmap/ each map it to their
-// own Terminate codes, qp/ maps it to a completion status.
+// own Terminate codes, iwarp/ maps it to a completion status.
 #pragma once
 
 #include <stdint.h>

@@ -10,7 +10,7 @@ enum { MSS_UNSAID_IPV4 = 536, MSS_UNSAID_IPV6 = 1220 };
 struct net_host {
     struct net_config config;
     struct net_flows flows, listeners;
-    struct net_timers listener_timers, connection_timers;
+    struct deadlines listener_deadlines, connection_deadlines;
     struct list_link due;       // connections that net_output looks at
     struct list_link blocked;   // connections that the port has no room for
     instant_ns resets_since_ns; // reset_count counts from here, for a second
@@ -25,8 +25,6 @@ struct net_host *net_host_create(const struct net_config *config)
         return NULL;
     }
     host->config = *config;
-    net_timers_init(&host->listener_timers);
-    net_timers_init(&host->connection_timers);
     list_init(&host->due);
     list_init(&host->blocked);
     if (net_flows_init(&host->flows, config->secret) != 0 ||
@@ -39,10 +37,10 @@ struct net_host *net_host_create(const struct net_config *config)
 
 void net_host_destroy(struct net_host *host)
 {
+    CHECK(!deadlines_has_any(&host->listener_deadlines));
+    CHECK(!deadlines_has_any(&host->connection_deadlines));
     net_flows_fini(&host->flows);
     net_flows_fini(&host->listeners);
-    net_timers_fini(&host->listener_timers);
-    net_timers_fini(&host->connection_timers);
     free(host);
 }
 
@@ -80,13 +78,10 @@ int net_listener_create(struct net_host *host, struct net_listener *listener,
     if (listener_at(host, &listener->place.local, listener->place.local_port) != NULL) {
         return -EADDRINUSE;
     }
-    if (net_timers_resize(&host->listener_timers, host->listeners.count + 1) != 0) {
-        return -ENOMEM;
-    }
     tcp.connection.local_port = listener->place.local_port;
     memcpy(tcp.secret, host->config.secret, sizeof tcp.secret);
     listener->connection = tcp.connection;
-    listener->timer = (struct net_timer){0};
+    listener->deadline = (struct deadline){0};
     listener->tcp = tcp_listener_create(&tcp);
     if (listener->tcp == NULL) {
         return -ENOMEM;
@@ -100,7 +95,7 @@ int net_listener_create(struct net_host *host, struct net_listener *listener,
 
 void net_listener_destroy(struct net_host *host, struct net_listener *listener)
 {
-    net_timers_set(&host->listener_timers, &listener->timer, INSTANT_NEVER);
+    deadline_disarm(&host->listener_deadlines, &listener->deadline);
     net_flows_remove(&host->listeners, &listener->entry);
     tcp_listener_destroy(listener->tcp);
 }
@@ -124,9 +119,6 @@ int net_connection_create(struct net_host *host, struct net_connection *c,
     if (net_find(host, flow) != NULL) {
         return -EADDRINUSE;
     }
-    if (net_timers_resize(&host->connection_timers, host->flows.count + 1) != 0) {
-        return -ENOMEM;
-    }
     tcp.local_port = flow->local_port;
     tcp.remote_port = flow->remote_port;
     tcp.mss_unsaid = net_addr_is_ipv4(&flow->remote) ? MSS_UNSAID_IPV4 : MSS_UNSAID_IPV6;
@@ -144,7 +136,7 @@ void net_connection_destroy(struct net_host *host, struct net_connection *c)
     net_flows_remove(&host->flows, &c->entry);
     list_remove(&c->due_link);
     list_remove(&c->blocked_link);
-    net_timers_set(&host->connection_timers, &c->timer, INSTANT_NEVER);
+    deadline_disarm(&host->connection_deadlines, &c->deadline);
     tcp_destroy(c->tcb);
     c->tcb = NULL;
 }
@@ -238,7 +230,7 @@ static void listener_on_segment(struct net_host *host, struct net_listener *l,
     if (answer.has_handshake) {
         open_incoming(host, l, flow, via, &answer.handshake, segment, now);
     }
-    net_timers_set(&host->listener_timers, &l->timer, tcp_listener_next_deadline(l->tcp));
+    deadline_arm(&host->listener_deadlines, &l->deadline, tcp_listener_next_deadline(l->tcp));
 }
 
 void net_on_segment(struct net_host *host, const struct net_flow *from, void *via,
@@ -320,7 +312,7 @@ static void connection_settle(struct net_host *host, struct net_connection *c, i
         !tcp_output(c->tcb, &port, now)) {
         list_push_tail(&host->blocked, &c->blocked_link);
     }
-    net_timers_set(&host->connection_timers, &c->timer, tcp_next_deadline(c->tcb));
+    deadline_arm(&host->connection_deadlines, &c->deadline, tcp_next_deadline(c->tcb));
     unsigned events = tcp_take_events(c->tcb);
     if (events != 0) {
         host->config.port.on_events(host->config.port.ctx, c, events);
@@ -340,8 +332,8 @@ instant_ns net_next_deadline(const struct net_host *host)
     if (!list_is_empty(&host->due)) {
         return 0;
     }
-    return instant_min(net_timers_next_deadline(&host->listener_timers),
-                       net_timers_next_deadline(&host->connection_timers));
+    return instant_min(deadlines_next(&host->listener_deadlines),
+                       deadlines_next(&host->connection_deadlines));
 }
 
 static void listener_on_deadline(struct net_host *host, struct net_listener *l, instant_ns now)
@@ -352,28 +344,17 @@ static void listener_on_deadline(struct net_host *host, struct net_listener *l, 
         struct net_flow flow = net_flow_of_tuple(&tuple);
         host->config.port.reply(host->config.port.ctx, &flow, l->via, &reply);
     }
-    net_timers_set(&host->listener_timers, &l->timer, tcp_listener_next_deadline(l->tcp));
-}
-
-// The next one of `timers` that is due by now, stopped; or NULL.
-static struct net_timer *take_due(struct net_timers *timers, instant_ns now)
-{
-    struct net_timer *timer = net_timers_first(timers);
-    if (timer == NULL || timer->at_ns > now) {
-        return NULL;
-    }
-    net_timers_set(timers, timer, INSTANT_NEVER);
-    return timer;
+    deadline_arm(&host->listener_deadlines, &l->deadline, tcp_listener_next_deadline(l->tcp));
 }
 
 void net_on_deadline(struct net_host *host, instant_ns now)
 {
-    struct net_timer *timer;
-    while ((timer = take_due(&host->listener_timers, now)) != NULL) {
-        listener_on_deadline(host, LIST_ENTRY(timer, struct net_listener, timer), now);
+    struct deadline *d;
+    while ((d = deadlines_take_due(&host->listener_deadlines, now)) != NULL) {
+        listener_on_deadline(host, DEADLINE_ENTRY(d, struct net_listener, deadline), now);
     }
-    while ((timer = take_due(&host->connection_timers, now)) != NULL) {
-        struct net_connection *c = LIST_ENTRY(timer, struct net_connection, timer);
+    while ((d = deadlines_take_due(&host->connection_deadlines, now)) != NULL) {
+        struct net_connection *c = DEADLINE_ENTRY(d, struct net_connection, deadline);
         tcp_on_deadline(c->tcb, now);
         net_touch(host, c);
     }
@@ -386,9 +367,8 @@ const struct net_counters *net_host_counters(const struct net_host *host)
 
 void net_host_check(const struct net_host *host)
 {
-    net_timers_check(&host->listener_timers);
-    net_timers_check(&host->connection_timers);
-    CHECK(host->connection_timers.count <= host->flows.count);
+    deadlines_check(&host->listener_deadlines);
+    deadlines_check(&host->connection_deadlines);
     for (const struct list_link *l = host->due.next; l != &host->due; l = l->next) {
         tcp_check(LIST_ENTRY(l, const struct net_connection, due_link)->tcb);
     }

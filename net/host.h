@@ -19,12 +19,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/deadlines.h"
 #include "base/list.h"
 #include "base/siphash.h"
 #include "base/span.h"
 #include "base/time.h"
 #include "net/flows.h"
-#include "net/timers.h"
 #include "tcp/listen.h"
 #include "tcp/tcp.h"
 
@@ -37,7 +37,7 @@ struct net_connection {
     // Of the host.
     struct list_link due_link;     // waits for net_output
     struct list_link blocked_link; // the port took less than all
-    struct net_timer timer;
+    struct deadline deadline;
 };
 
 // Likewise. The user fills in the first block.
@@ -51,7 +51,7 @@ struct net_listener {
     struct tcp_listener *tcp;
     struct tcp_config connection;
     struct net_flow_entry entry; // its place, but for the scope
-    struct net_timer timer;
+    struct deadline deadline;
 };
 
 struct net_port {

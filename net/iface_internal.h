@@ -22,7 +22,13 @@ static inline uint64_t icmp_pseudo_sum(const struct net_flow *flow, size_t len)
                : net_flow_pseudo_sum(flow, IP_PROTOCOL_ICMPV6, (uint32_t)len);
 }
 
-// iface_out.c
+// iface_route.c
+
+// Who is to get frames to `remote`. False: there is no way there.
+bool iface_next_hop(const struct net_iface *iface, const struct net_addr *remote,
+                    struct net_addr *ret);
+
+// iface_frame.c
 
 enum { IFACE_HOPS = 64, IFACE_HEADERS_MAX = ETH_HEADER_LEN + IPV6_HEADER_LEN + TCP_HEADER_MAX_LEN };
 
@@ -56,9 +62,3 @@ void iface_on_neighbour_message(struct net_iface *iface, const struct ip_packet 
 
 void iface_on_icmp(struct net_iface *iface, const struct ip_packet *packet, instant_ns now,
                    struct net_arrival *ret);
-
-// iface.c
-
-// Who is to get frames to `remote`. False: there is no way there.
-bool iface_next_hop(const struct net_iface *iface, const struct net_addr *remote,
-                    struct net_addr *ret);

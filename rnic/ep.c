@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "rnic/farewell.h"
+#include "rnic/address.h"
 #include "rnic/internal.h"
-#include "rnic/meeting.h"
+#include "rnic/qp_meeting.h"
 
 // How long a stream may take to end after our FIN, when the program did nothing wrong.
 static const duration_ns close_wait_ns = 2 * NS_PER_S;
@@ -21,7 +21,6 @@ struct rnic_ep *ep_create(struct rnic *rnic, const struct rnic_ep_port *port)
         ep->port = *port;
     }
     list_init(&ep->run_link);
-    list_init(&ep->timed_link);
     list_init(&ep->starved_link);
     list_init(&ep->all_link);
     list_init(&ep->admission.link);
@@ -94,7 +93,8 @@ void ep_conn_init(struct rnic_ep *ep, bool is_initiator, instant_ns now)
     ep->is_initiator = is_initiator;
     ep->state = EP_STARTING;
     ep->moved_at_ns = now;
-    ep->connect_at_ns = ep->kept_until_ns = INSTANT_NEVER;
+    ep->kept_until_ns = INSTANT_NEVER;
+    conn_retry_init(&ep->retry);
     conn_init(&ep->conn, &conn_config, now);
 }
 
@@ -124,13 +124,38 @@ void ep_report(struct rnic_ep *ep, const struct rnic_ep_event *event)
     }
 }
 
+// Before the QP is told. Nothing is said of an orderly end, nor of a reset: that is how programs
+// end that do not disconnect.
+static void note_farewell(const struct rnic_ep *ep, enum qp_close_reason reason)
+{
+    struct farewell f = {.peer = address_unmapped(&ep->peer_addr)};
+    if (ep->qp == NULL || ep->peer_addr.ss_family == AF_UNSPEC) {
+        return;
+    }
+    const struct terminate *by_peer = qp_terminate_received(ep->qp->qp);
+    const struct terminate *by_us = qp_terminate_sent(ep->qp->qp);
+    f.qp_num = ep->qp->qp_num;
+    if (by_peer != NULL) {
+        f.kind = FAREWELL_BY_PEER;
+        f.terminate = *by_peer;
+    } else if (by_us != NULL) {
+        f.kind = FAREWELL_BY_US;
+        f.terminate = *by_us;
+    } else if (reason == QP_CLOSE_TIMEOUT) {
+        f.kind = FAREWELL_LOST;
+    } else {
+        return;
+    }
+    shard_note_farewell(&ep->rnic->shard, &f);
+}
+
 void ep_close(struct rnic_ep *ep, enum qp_close_reason reason, bool abort, instant_ns now)
 {
     if (ep->state == EP_CLOSED) {
         return;
     }
     ep_note_settled(ep, now);
-    farewell_say(ep, reason);
+    note_farewell(ep, reason);
     if (ep->state == EP_OPEN || ep->state == EP_CLOSING) {
         ep->rnic->closes[reason]++;
     }
@@ -182,9 +207,8 @@ static void close_as_wanted(struct rnic_ep *ep, instant_ns now)
 static void note_deadline(struct rnic_ep *ep)
 {
     instant_ns deadline_ns = INSTANT_NEVER;
-    list_remove(&ep->timed_link);
     if (ep->state == EP_STARTING || ep->state == EP_OPEN) {
-        deadline_ns = instant_min(conn_next_deadline(&ep->conn), ep->connect_at_ns);
+        deadline_ns = instant_min(conn_next_deadline(&ep->conn), ep->retry.again_at_ns);
         deadline_ns = instant_min(deadline_ns, ep->kept_until_ns);
     }
     if (ep->qp != NULL && ep->state >= EP_OPEN) {
@@ -193,10 +217,7 @@ static void note_deadline(struct rnic_ep *ep)
     if (ep->state == EP_CLOSING) {
         deadline_ns = instant_min(deadline_ns, ep->close_at_ns);
     }
-    if (deadline_ns != INSTANT_NEVER) {
-        list_push_tail(&ep->rnic->shard.timed, &ep->timed_link);
-        shard_note_deadline(&ep->rnic->shard, deadline_ns);
-    }
+    shard_arm(&ep->rnic->shard, ep, deadline_ns);
 }
 
 void ep_settle(struct rnic_ep *ep, instant_ns now)
@@ -251,12 +272,12 @@ bool ep_on_turn(struct rnic_ep *ep, instant_ns now)
 
 void ep_on_deadline(struct rnic_ep *ep, instant_ns now)
 {
-    if (ep->state == EP_STARTING && now >= ep->connect_at_ns) {
+    if (ep->state == EP_STARTING && conn_retry_take_due(&ep->retry, now)) {
         ep_connect_again(ep, now);
         return;
     }
     if (now >= ep->kept_until_ns) {
-        meeting_drop_kept(ep, now);
+        qp_meeting_drop_kept(ep, now);
         return;
     }
     if (ep->state == EP_CLOSING && now >= ep->close_at_ns) {

@@ -1,5 +1,5 @@
 // An endpoint: one stream of the link with all that stands on it. It joins the rooms and decides
-// nothing: conn/ says what start-up does next, mpa/ finds and frames FPDUs, qp/ does the rest.
+// nothing: conn/ says what start-up does next, mpa/ finds and frames FPDUs, iwarp/ does the rest.
 //
 //     link --recv--> staging --> conn (start-up frames)  --> events to the front
 //                            \-> mpa_rx --> qp_on_ulpdu  --> completions
@@ -9,15 +9,17 @@
 // Everything here runs under the shard's lock.
 #pragma once
 
+#include "base/deadlines.h"
 #include "base/list.h"
 #include "base/port_link.h"
 #include "conn/conn.h"
 #include "conn/listener.h"
+#include "conn/retry.h"
+#include "meet/request.h"
 #include "mpa/placer.h"
 #include "mpa/rx.h"
 #include "mpa/tx.h"
 #include "rnic/rnic.h"
-#include "wire/meeting.h"
 
 enum ep_state {
     EP_BOUND,     // has an address, perhaps
@@ -29,10 +31,11 @@ enum ep_state {
     EP_STATE_COUNT,
 };
 
-struct place;
+struct point;
 
 struct rnic_ep {
-    struct list_link all_link, run_link, timed_link, starved_link;
+    struct list_link all_link, run_link, starved_link;
+    struct deadline deadline;
     struct rnic *rnic;
     struct link_stream *stream; // NULL once closed
     enum ep_state state;
@@ -41,15 +44,14 @@ struct rnic_ep {
     struct sockaddr_storage peer_addr;  // where to, or from where: a broken stream does not tell it
     struct sockaddr_storage local_addr; // between two attempts to connect
     instant_ns kept_until_ns;           // its Request waits to be expected; INSTANT_NEVER: not so
-    instant_ns connect_at_ns;           // the next attempt; INSTANT_NEVER: none is due
-    instant_ns give_up_at_ns;           // refused until then is tried again; 0: not refused yet
+    struct conn_retry retry;            // active: attempts after a refused one
     uint8_t tos;
     struct conn conn;
     struct conn_listener listener;   // EP_LISTENING
     struct rnic_ep *listening_ep;    // passive: who accepted it, while that lives
     struct conn_admission admission; // passive: the place in its listener's lists
-    struct place *place;             // a place's listener; NULL: any other endpoint
-    struct meeting_request asking;   // passive, at a place: who asks for whom
+    struct point *point;             // whose port it has; NULL: any other endpoint
+    struct meeting_asker asking;     // passive, at a point: who asks for whom
     struct mpa_rx rx;
     struct mpa_tx tx;
     struct mpa_placer placer;  // is_placing
@@ -69,6 +71,7 @@ struct rnic_ep {
     bool is_established;    // ESTABLISHED was delivered, so DISCONNECTED is owed
     bool is_answered;       // the front knows how start-up ended
     bool is_meeting;        // two queue pairs met: nobody else knows it, so it ends with its stream
+    bool is_mirrored;       // its stream leads back to it: the queue pair is its own peer
     bool wants_out;         // the link was asked for LINK_READY_OUT
     bool is_paused;         // reading stopped: the QP's store is full
     bool has_fin;           // the peer's FIN has come, and waits until all has gone out
@@ -106,6 +109,10 @@ void ep_report(struct rnic_ep *ep, const struct rnic_ep_event *event);
 int ep_begin_connect(struct rnic_ep *ep, const struct sockaddr *dst, struct rnic_qp *qp,
                      const struct rnic_ep_params *params, instant_ns now);
 
+// The same on a stream that leads back: nobody is asked, it is in full operation at once.
+int ep_begin_with_itself(struct rnic_ep *ep, struct rnic_qp *qp,
+                         const struct rnic_ep_params *params, instant_ns now);
+
 // What the shard calls.
 void ep_on_ready(struct rnic_ep *ep, unsigned what, instant_ns now);
 bool ep_on_turn(struct rnic_ep *ep, instant_ns now); // reads and writes once; true if octets moved
@@ -122,7 +129,7 @@ void ep_close(struct rnic_ep *ep, enum qp_close_reason reason, bool abort, insta
 // To `peer_addr`, on the stream that is bound. What comes of it goes through conn/.
 void ep_connect(struct rnic_ep *ep, instant_ns now);
 void ep_on_connect_result(struct rnic_ep *ep, instant_ns now);
-void ep_connect_again(struct rnic_ep *ep, instant_ns now); // at connect_at_ns
+void ep_connect_again(struct rnic_ep *ep, instant_ns now); // as ep->retry says
 
 // ---- ep_startup.c: what conn/ wants done
 
@@ -150,6 +157,8 @@ void ep_read_on(struct rnic_ep *ep, instant_ns now);
 // The stream ended: the peer's FIN (0), or an error.
 void ep_on_llp_end(struct rnic_ep *ep, int error, instant_ns now);
 void ep_want_out(struct rnic_ep *ep, bool wanted);
+// What the link has taken is not settled yet.
+bool ep_settles_apart(const struct rnic_ep *ep);
 // Tells the QP what the link has settled; true if that was news.
 bool ep_note_settled(struct rnic_ep *ep, instant_ns now);
 

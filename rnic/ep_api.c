@@ -96,6 +96,22 @@ int ep_begin_connect(struct rnic_ep *ep, const struct sockaddr *dst, struct rnic
     return 0;
 }
 
+int ep_begin_with_itself(struct rnic_ep *ep, struct rnic_qp *qp,
+                         const struct rnic_ep_params *params, instant_ns now)
+{
+    const struct conn_params conn_params = conn_params_of(params);
+    ep_conn_init(ep, true, now);
+    ep->is_mirrored = true;
+    int error = ep_attach(ep, qp);
+    if (error == 0) {
+        error = conn_connect_to_itself(&ep->conn, &conn_params);
+    }
+    if (error == 0) {
+        ep_settle(ep, now);
+    }
+    return error;
+}
+
 int rnic_ep_connect(struct rnic_ep *ep, const struct sockaddr *dst, struct rnic_qp *qp,
                     const struct rnic_ep_params *params)
 {

@@ -1,30 +1,20 @@
-// TCP's part of the active side. A refused connection is tried again for a short while: programs
-// tell their port to the other side before they listen on it (qperf does), and two ends that are
-// quick, on one machine, meet in between.
+// TCP's part of the active side; which refusals are tried again says conn/retry.h.
 
 #include <errno.h>
 
 #include "rnic/ep.h"
 #include "rnic/internal.h"
 
-static const duration_ns refused_patience_ns = 50 * NS_PER_MS;
-static const duration_ns refused_pause_ns = 2 * NS_PER_MS;
-
-// Lets the refused stream go until the next attempt. False: it was refused for
-// long enough.
+// Lets the refused stream go until the next attempt. False: there is none.
 static bool try_again_later(struct rnic_ep *ep, instant_ns now)
 {
-    if (ep->give_up_at_ns == 0) {
-        ep->give_up_at_ns = instant_after(now, refused_patience_ns);
-    }
-    if (now >= ep->give_up_at_ns) {
+    if (!conn_retry_on_refused(&ep->retry, now)) {
         return false;
     }
     ep_want_out(ep, false);
     ep->stream->owner = NULL;
     ep->stream->link->ops->close(ep->stream, true);
     ep->stream = NULL;
-    ep->connect_at_ns = instant_after(now, refused_pause_ns);
     return true;
 }
 
@@ -66,7 +56,6 @@ void ep_on_connect_result(struct rnic_ep *ep, instant_ns now)
 void ep_connect_again(struct rnic_ep *ep, instant_ns now)
 {
     struct link *link = ep->rnic->shard.link;
-    ep->connect_at_ns = INSTANT_NEVER;
     bool has_address = ep->local_addr.ss_family != AF_UNSPEC;
     int error = link->ops->bind(link, has_address ? (struct sockaddr *)&ep->local_addr : NULL,
                                 LINK_BIND_REUSE, ep, &ep->stream);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/probe.h"
+#include "conn/ending.h"
 #include "rnic/ep.h"
 #include "rnic/internal.h"
 
@@ -140,18 +141,29 @@ static uint64_t handed_position(const struct rnic_ep *ep)
     return ep->tx.position - (ep->batch != NULL ? ep->batch->mpa.octets_left : 0);
 }
 
-bool ep_note_settled(struct rnic_ep *ep, instant_ns now)
+bool ep_settles_apart(const struct rnic_ep *ep)
 {
-    if (ep->stream == NULL || ep->stream->link->ops->unsettled == NULL) {
-        return false;
+    return ep->is_mirrored || ep->stream->link->ops->unsettled != NULL;
+}
+
+// Where the stream leads back: what has come in and was taken. Otherwise the link is asked.
+static uint64_t settled_position(const struct rnic_ep *ep)
+{
+    if (ep->is_mirrored) {
+        return ep->rx.counters.octets;
     }
     uint64_t unsettled = ep->stream->link->ops->unsettled(ep->stream);
-    if (ep->qp == NULL || ep->state < EP_OPEN) {
+    uint64_t handed = handed_position(ep);
+    return handed > unsettled ? handed - unsettled : 0;
+}
+
+bool ep_note_settled(struct rnic_ep *ep, instant_ns now)
+{
+    if (ep->stream == NULL || !ep_settles_apart(ep)) {
         return false;
     }
-    uint64_t handed = handed_position(ep);
-    uint64_t settled = handed > unsettled ? handed - unsettled : 0;
-    if (settled <= ep->settled_position) {
+    uint64_t settled = settled_position(ep); // asked for in any case: see link_ops
+    if (ep->qp == NULL || ep->state < EP_OPEN || settled <= ep->settled_position) {
         return false;
     }
     ep->settled_position = settled;
@@ -231,6 +243,9 @@ static enum ulpdu_answer on_ulpdu(void *ctx, struct span ulpdu)
     instant_ns now = ep->turn_at_ns;
     TRACE(ep->rnic->trace, TRACE_MPA, "qp %u in FPDU: ULPDU of %zu octets", ep->qp->qp_num,
           ulpdu.len);
+    if (ep->is_mirrored) {
+        ep_note_settled(ep, now); // what came before this one, which may end the stream
+    }
     enum ulpdu_answer answer = qp_on_ulpdu(ep->qp->qp, ulpdu, now);
     if (!ep->has_received) { // also when it must wait for a receive: it has come
         ep->has_received = true;
@@ -324,15 +339,7 @@ void ep_resume_input(struct rnic_ep *ep, instant_ns now)
     fpdus_on_input(ep, in, now);
 }
 
-// A queue pair connected as on InfiniBand does not notice its peer's end while it asks nothing of
-// it: the peer's program may have all it wanted, and destroy its own before ours has looked.
-static bool outlives_peer(const struct rnic_ep *ep)
-{
-    return ep->is_meeting && ep->state == EP_OPEN && mpa_rx_is_between_fpdus(&ep->rx) &&
-           !ep_has_output(ep) && qp_query(ep->qp->qp).reads_outstanding == 0;
-}
-
-// The peer has said all; what this side has to say still goes out (RFC 5040 section 5.2.1).
+// The peer has said all; what this side has to say still goes out (RFC 5040 section 6.2).
 static bool owes_output(const struct rnic_ep *ep)
 {
     return ep->batch != NULL || qp_owes_output(ep->qp->qp);
@@ -347,21 +354,41 @@ void ep_read_on(struct rnic_ep *ep, instant_ns now)
     }
 }
 
+static enum conn_end end_of(const struct rnic_ep *ep, int error)
+{
+    const struct conn_ending ending = {
+        .is_error = error != 0,
+        .is_cut = !mpa_rx_is_between_fpdus(&ep->rx),
+        .waits_for_receives = qp_wants_receive(ep->qp->qp),
+        .owes_output = owes_output(ep),
+        .is_meeting = ep->is_meeting,
+        .is_closing = ep->state != EP_OPEN,
+        .asks_for_nothing = !ep_has_output(ep) && qp_query(ep->qp->qp).reads_outstanding == 0,
+    };
+    return conn_end_of(&ending);
+}
+
 void ep_on_llp_end(struct rnic_ep *ep, int error, instant_ns now)
 {
     if (ep->state == EP_STARTING) {
         conn_on_llp_failed(&ep->conn, error, now);
         ep_settle(ep, now);
-    } else if (error == 0 && (qp_wants_receive(ep->qp->qp) || outlives_peer(ep))) {
-        // FIN stands behind Sends that still wait for a receive: it is read again after them.
-        pause_input(ep, true);
-    } else if (error == 0 && mpa_rx_is_between_fpdus(&ep->rx) && owes_output(ep)) {
+        return;
+    }
+    switch (end_of(ep, error)) {
+    case CONN_END_AFTER_OUTPUT:
         ep->has_fin = true;
         pause_input(ep, true);
-    } else if (error == 0 && mpa_rx_is_between_fpdus(&ep->rx)) {
+        break;
+    case CONN_END_NOT_SEEN:
+        pause_input(ep, true);
+        break;
+    case CONN_END_ORDERLY:
         ep_close(ep, QP_CLOSE_PEER, false, now);
-    } else {
+        break;
+    case CONN_END_BROKEN:
         ep_close(ep, close_reason_of(error), true, now);
+        break;
     }
 }
 

@@ -82,7 +82,7 @@ void ep_place_on_declined(struct rnic_ep *ep)
 void ep_place_begin(struct rnic_ep *ep)
 {
     bool is_due = ep->state == EP_OPEN && !ep->is_placing && !ep->is_paused && !ep->is_stopped;
-    if (!is_due || !ep_place_is_possible(ep->rnic)) {
+    if (!is_due || ep->stream->link->ops->set_place == NULL) {
         return;
     }
     struct place_port port = {.place = place, .on_advance = on_advance, .ctx = ep};

@@ -6,7 +6,7 @@
 #include "base/probe.h"
 #include "rnic/ep.h"
 #include "rnic/internal.h"
-#include "rnic/meeting.h"
+#include "rnic/qp_meeting.h"
 
 /* ---- events to the front --------------------------------------------------------------------- */
 
@@ -69,7 +69,8 @@ static int open_stream(struct rnic_ep *ep, instant_ns now)
         .may_send = ep->is_initiator,
         .silence_ns = agreed->extensions || agreed->rtr != MPA_RTR_NONE ? 0 : silence_ns,
         .peer_is_weft = agreed->extensions,
-        .settles_apart = ep->stream->link->ops->unsettled != NULL,
+        .settles_apart = ep_settles_apart(ep),
+        .is_own_peer = ep->is_mirrored,
         .peer_is_siw = agreed->peer_echoes,
         .rtr = agreed->rtr,
         .told_allotment_len = agreed->own_allotment_len,
@@ -99,13 +100,13 @@ static void on_request(struct rnic_ep *ep, const struct conn_event *from, instan
         .new_ep_port = &ep->port,
     };
     bool is_answerable =
-        listener != NULL && (listener->port.on_event != NULL || listener->place != NULL);
+        listener != NULL && (listener->port.on_event != NULL || listener->point != NULL);
     if (!is_answerable || !conn_listener_request(&ep->admission)) {
         ep_doom(ep, true, now);
         return;
     }
-    if (listener->place != NULL) {
-        meeting_on_request(ep, from->private_data, now);
+    if (listener->point != NULL) {
+        qp_meeting_on_request(ep, from->private_data, now);
         return;
     }
     event_fill(&event, from);

@@ -2,19 +2,20 @@
 // holds many, each on a link and a clock of its own and without a thread.
 #pragma once
 
+#include "base/deadlines.h"
 #include "base/trace.h"
 #include "conn/conn.h"
 #include "conn/listener.h"
+#include "meet/meeting.h"
 #include "mem/table.h"
 #include "mpa/placer.h"
 #include "mpa/rx.h"
 #include "mpa/tx.h"
-#include "qp/allotment_policy.h"
-#include "qp/read_sched.h"
 #include "rnic/config.h"
-#include "rnic/meeting.h"
 #include "rnic/rnic.h"
 #include "rnic/shard.h"
+#include "wq/allotment_policy.h"
+#include "wq/read_sched.h"
 
 enum { RNIC_QP_NUM_MAX = 1 << 24 };
 
@@ -52,8 +53,8 @@ struct rnic {
     struct list_link all_qps; // those that there are: no walk over empty slots under the lock
     uint32_t qp_slot_count, qp_count, qp_num_next;
     uint32_t cq_count, srq_count;
-    struct list_link places;   // of struct place
-    struct list_link meetings; // of struct meeting: those that wait for their peer
+    struct list_link points;            // of struct point
+    struct deadlines meeting_deadlines; // of struct qp_meeting
 };
 
 // The shard's lock around a call on the RNIC's objects; `rnic_leave` hands `result` through.

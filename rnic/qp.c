@@ -5,7 +5,8 @@
 
 #include "rnic/ep.h"
 #include "rnic/internal.h"
-#include "rnic/place.h"
+#include "rnic/point.h"
+#include "rnic/qp_meeting.h"
 
 /* ---- what the engine tells ------------------------------------------------------------------- */
 
@@ -68,8 +69,8 @@ static bool qp_num_take(struct rnic *rnic, struct rnic_qp *qp, bool is_addressab
     if (rnic->qp_count == rnic->qp_slot_count) {
         return false;
     }
-    qp->place = is_addressable ? place_take(rnic, &qp->qp_num) : NULL;
-    if (qp->place == NULL) {
+    qp->point = is_addressable ? point_take(rnic, &qp->qp_num) : NULL;
+    if (qp->point == NULL) {
         qp->qp_num = qp_num_any(rnic);
     }
     rnic->qps[qp->qp_num % rnic->qp_slot_count] = qp;
@@ -83,44 +84,47 @@ static void qp_num_free(struct rnic *rnic, struct rnic_qp *qp)
     rnic->qps[qp->qp_num % rnic->qp_slot_count] = NULL;
     list_remove(&qp->all_link);
     rnic->qp_count--;
-    place_release(qp->place);
+    point_release(qp->point);
 }
 
 static int engine_create(struct rnic_qp *qp, const struct rnic_qp_init *init)
 {
     struct rnic *rnic = qp->rnic;
     struct qp_config config = {
-        .qp_num = qp->qp_num,
-        .pd = init->pd,
-        .caps = {.max_send_wr = init->max_send_wr,
-                 .max_recv_wr = init->max_recv_wr,
-                 .max_send_sge = init->max_send_sge,
-                 .max_recv_sge = init->max_recv_sge,
-                 .max_inline_len = init->max_inline_len},
-        .send_cq = init->send_cq->cq,
-        .recv_cq = init->recv_cq->cq,
-        .srq = init->srq != NULL ? init->srq->srq : NULL,
-        .sq_sig_all = init->sq_sig_all,
-        .mem = rnic->mem,
-        .read_sched = rnic->read_sched,
+        .wq = {.qp_num = qp->qp_num,
+               .pd = init->pd,
+               .caps = {.max_send_wr = init->max_send_wr,
+                        .max_recv_wr = init->max_recv_wr,
+                        .max_send_sge = init->max_send_sge,
+                        .max_recv_sge = init->max_recv_sge,
+                        .max_inline_len = init->max_inline_len},
+               .send_cq = init->send_cq->cq,
+               .recv_cq = init->recv_cq->cq,
+               .srq = init->srq != NULL ? init->srq->srq : NULL,
+               .sq_sig_all = init->sq_sig_all,
+               .write_flush = rnic->config.write_flush,
+               .mem = rnic->mem,
+               .read_sched = rnic->read_sched,
+               .ord_max = rnic_limits.max_qp_rd_atom,
+               .read_timeout_ns = rnic->config.read_timeout_ns,
+               .trace = rnic->trace,
+               .on_runnable = on_qp_runnable,
+               .ctx = qp},
         .allotment_len = rnic->allotment.len,
         .response_turn_len = rnic->config.read_turn_len,
         .may_follow = allotment_policy_may_follow(&rnic->allotment),
-        .trace = rnic->trace,
-        .port = {.on_event = on_qp_event,
-                 .on_extension = on_qp_extension,
-                 .on_runnable = on_qp_runnable,
-                 .ctx = qp},
-        .write_flush = rnic->config.write_flush,
+        .port = {.on_event = on_qp_event, .on_extension = on_qp_extension, .ctx = qp},
         .tx_copy = rnic->config.tx_copy,
         .rnr_timeout_ns = rnic->config.rnr_timeout_ns,
-        .read_timeout_ns = rnic->config.read_timeout_ns,
         .rnr_store_len = rnic->config.rnr_store_len,
         .ird_max = rnic_limits.max_qp_rd_atom,
-        .ord_max = rnic_limits.max_qp_rd_atom,
         .places_early = rnic->config.placement != RNIC_PLACEMENT_OFF && ep_place_is_possible(rnic),
     };
-    return qp_create(&config, &qp->qp);
+    int error = qp_create(&config, &qp->qp);
+    if (error == 0) {
+        qp->wq = qp_wq(qp->qp);
+    }
+    return error;
 }
 
 static int qp_create_locked(struct rnic_qp *qp, const struct rnic_qp_init *init)
@@ -198,7 +202,7 @@ static void pollers_unlock(struct rnic_qp *qp)
 void rnic_qp_destroy(struct rnic_qp *qp)
 {
     struct rnic *rnic = qp->rnic;
-    uint32_t pd = qp_config_of(qp->qp)->pd;
+    uint32_t pd = qp->wq->config->pd;
     pollers_lock(qp);
     rnic_enter(rnic);
     qp_silence(qp->qp);
@@ -206,7 +210,7 @@ void rnic_qp_destroy(struct rnic_qp *qp)
     if (qp->ep != NULL) {
         ep_close(qp->ep, QP_CLOSE_LOCAL, ep_has_output(qp->ep), rnic_now(rnic));
     }
-    meeting_forget(qp, rnic_now(rnic));
+    qp_meeting_forget(qp, rnic_now(rnic));
     cq_purge(qp->send_cq->cq, qp->qp_num);
     cq_purge(qp->recv_cq->cq, qp->qp_num);
     mem_windows_release_qp(rnic->mem, qp->qp_num);
@@ -254,7 +258,7 @@ int rnic_qp_modify(struct rnic_qp *qp, enum qp_state to)
             ep_close(qp->ep, QP_CLOSE_LOCAL, true, now);
         }
         if (to == QP_RESET || to > QP_RTS) {
-            meeting_end(qp, now);
+            qp_meeting_end(qp, now);
         }
         rnic_qp_on_doorbell(qp, now);
     }
@@ -269,7 +273,7 @@ int rnic_qp_meet(struct rnic_qp *qp, const struct rnic_meeting *with)
 {
     struct rnic *rnic = qp->rnic;
     rnic_enter(rnic);
-    int error = rnic_is_alive(rnic) ? meeting_begin(qp, with, rnic_now(rnic)) : -EIO;
+    int error = rnic_is_alive(rnic) ? qp_meeting_begin(qp, with, rnic_now(rnic)) : -EIO;
     return rnic_leave(rnic, error);
 }
 
@@ -295,9 +299,9 @@ void rnic_qp_set_ord_max(struct rnic_qp *qp, uint32_t ord_max)
     rnic_leave(qp->rnic, 0);
 }
 
-struct qp_caps rnic_qp_caps(const struct rnic_qp *qp)
+struct wq_caps rnic_qp_caps(const struct rnic_qp *qp)
 {
-    return qp_caps(qp->qp);
+    return qp->wq->config->caps;
 }
 
 /* ---- one-shot RDMA --------------------------------------------------------------------------- */
@@ -305,7 +309,7 @@ struct qp_caps rnic_qp_caps(const struct rnic_qp *qp)
 int rnic_oneshot_create(struct rnic_qp *qp, const struct oneshot_config *config)
 {
     rnic_enter(qp->rnic);
-    int error = qp_oneshot_create(qp->qp, config);
+    int error = wq_oneshot_create(qp->wq, config);
     return rnic_leave(qp->rnic, error);
 }
 
@@ -318,7 +322,7 @@ int rnic_oneshot_probe(const struct rnic_qp *qp, const struct mem_list *list, bo
 int rnic_oneshot_revoke(struct rnic_qp *qp, uint32_t stag)
 {
     rnic_enter(qp->rnic);
-    int error = qp_oneshot_revoke(qp->qp, stag);
+    int error = wq_oneshot_revoke(qp->wq, stag);
     return rnic_leave(qp->rnic, error);
 }
 
@@ -328,7 +332,7 @@ void rnic_qp_on_doorbell(struct rnic_qp *qp, instant_ns now)
 {
     qp_on_receive_posted(qp->qp, now);
     qp_on_send_posted(qp->qp, now);
-    meeting_on_doorbell(qp, now);
+    qp_meeting_on_doorbell(qp, now);
     if (qp->ep == NULL) {
         rnic_qp_note_state(qp, now);
         return;

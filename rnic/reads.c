@@ -22,7 +22,7 @@ static void spread(struct rnic *rnic, uint32_t old_len, enum allotment_event eve
 }
 
 // A connection without a bound has the largest.
-static void in_force_note(struct rnic_reads *reads, uint32_t request_len)
+static void in_force_note(struct report_reads *reads, uint32_t request_len)
 {
     bool is_first = reads->connection_count++ == 0;
     if (is_first || request_len - 1 < reads->in_force_min_len - 1) {
@@ -33,7 +33,7 @@ static void in_force_note(struct rnic_reads *reads, uint32_t request_len)
     }
 }
 
-static void in_force_collect(const struct rnic *rnic, struct rnic_reads *reads)
+static void in_force_collect(const struct rnic *rnic, struct report_reads *reads)
 {
     const struct list_link *all = &rnic->shard.endpoints;
     for (const struct list_link *l = all->next; l != all; l = l->next) {
@@ -44,9 +44,9 @@ static void in_force_collect(const struct rnic *rnic, struct rnic_reads *reads)
     }
 }
 
-struct rnic_reads reads_query(const struct rnic *rnic)
+struct report_reads reads_query(const struct rnic *rnic)
 {
-    struct rnic_reads reads = {
+    struct report_reads reads = {
         .allotment_len = rnic->allotment.len,
         .allotment_base_len = rnic->allotment.base_len,
         .is_memory_short = rnic->allotment.is_memory_short,
@@ -62,10 +62,10 @@ struct rnic_reads reads_query(const struct rnic *rnic)
     return reads;
 }
 
-struct rnic_reads rnic_reads(struct rnic *rnic)
+struct report_reads rnic_reads(struct rnic *rnic)
 {
     rnic_enter(rnic);
-    struct rnic_reads reads = reads_query(rnic);
+    struct report_reads reads = reads_query(rnic);
     rnic_leave(rnic, 0);
     return reads;
 }

@@ -56,8 +56,7 @@ int rnic_create(const struct rnic_parts *parts, struct rnic **ret)
     bool is_bounded = parts->half_open_max > 0 && parts->half_open_max < CONN_HALF_OPEN_MAX_DEFAULT;
     conn_gate_init(&rnic->gate, is_bounded ? parts->half_open_max : CONN_HALF_OPEN_MAX_DEFAULT);
     list_init(&rnic->all_qps);
-    list_init(&rnic->places);
-    list_init(&rnic->meetings);
+    list_init(&rnic->points);
     int error = shard_init(&rnic->shard, rnic, parts->link);
     if (error != 0) {
         parts->link->ops->destroy(parts->link);

@@ -20,15 +20,15 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "cq/cq.h"
-#include "qp/oneshot.h"
-#include "qp/qp.h"
-#include "qp/srq.h"
-#include "qp/wqe.h"
+#include "iwarp/qp.h"
+#include "wq/oneshot.h"
+#include "wq/srq.h"
+#include "wq/wqe.h"
 
 struct rnic;
 struct rnic_ep;
-struct place;
-struct meeting;
+struct point;
+struct qp_meeting;
 
 /* ---- device --------------------------------------------------------------------------------- */
 
@@ -139,6 +139,7 @@ struct rnic_qp {
     struct rnic *rnic;
     struct list_link all_link; // in the RNIC's list of queue pairs
     struct qp *qp;
+    struct wq *wq;           // its work queues
     pthread_mutex_t sq_lock; // one poster at a time, per queue
     pthread_mutex_t rq_lock;
     struct rnic_cq *send_cq, *recv_cq;
@@ -146,9 +147,9 @@ struct rnic_qp {
     uint32_t qp_num;
     struct rnic_async_port async;
     // Guarded by the shard's lock.
-    struct rnic_ep *ep;      // its connection, once there is one
-    struct place *place;     // that its number names; NULL: none
-    struct meeting *meeting; // with the queue pair that rnic_qp_meet named; NULL: none
+    struct rnic_ep *ep;         // its connection, once there is one
+    struct point *point;        // that its number names; NULL: none
+    struct qp_meeting *meeting; // with the queue pair that rnic_qp_meet named; NULL: none
 
     atomic_bool wants_receive; // a message waits for a receive: posting one needs a doorbell
     atomic_bool is_rung;       // waits in the shard's doorbell list
@@ -167,8 +168,8 @@ struct rnic_qp_init {
 
 // Whom a queue pair is to be connected with where there is no connection manager.
 struct rnic_meeting {
-    struct in_addr own_addr;  // as the peer knows it
-    struct in_addr peer_addr; // and the number of the peer's queue pair
+    struct in6_addr own_addr;  // as the peer knows it; an IPv4 address is mapped
+    struct in6_addr peer_addr; // of the same family; and the number of the peer's queue pair
     uint32_t peer_qp_num;
     uint16_t ird; // how many reads and atomics of the peer are served at a time
 };
@@ -179,23 +180,22 @@ void rnic_qp_destroy(struct rnic_qp *qp);
 // The QP of that number, or NULL. It stays valid as long as the caller knows nobody destroys it.
 struct rnic_qp *rnic_qp_find(struct rnic *rnic, uint32_t qp_num);
 int rnic_qp_modify(struct rnic_qp *qp, enum qp_state to);
-// To RTR, and connects by itself when the peer has been told the same (rnic/meeting.h). Does not
-// wait. -EOPNOTSUPP: the queue pair is not addressable; -EINVAL: in no state for that, or its own
-// peer; -ENOMEM.
+// To RTR, and connects by itself when the peer has been told the same (meet/meeting.h). Does not
+// wait. -EOPNOTSUPP: the queue pair is not addressable; -EINVAL: in no state for that; -ENOMEM.
 int rnic_qp_meet(struct rnic_qp *qp, const struct rnic_meeting *with);
 enum qp_state rnic_qp_state(struct rnic_qp *qp);
 void rnic_qp_set_rights(struct rnic_qp *qp, uint32_t rights);   // qp_set_rights
 void rnic_qp_set_ord_max(struct rnic_qp *qp, uint32_t ord_max); // qp_set_ord_max
 // What its queues hold, which may be more than was asked for.
-struct qp_caps rnic_qp_caps(const struct rnic_qp *qp);
+struct wq_caps rnic_qp_caps(const struct rnic_qp *qp);
 
-// Posting: lock the queue, fill slots (qp_sq_slot and qp_sq_commit of qp/qp.h), unlock, ring.
+// Posting: lock the queue, fill slots (wq_send_slot and wq_send_commit of wq/post.h), unlock, ring.
 // The ring drives the RNIC in the caller's thread when nobody else is doing so; if somebody is,
 // that thread sees the doorbell before it lets go. Never blocks.
 void rnic_qp_ring_sq(struct rnic_qp *qp);
 void rnic_qp_ring_rq(struct rnic_qp *qp);
 
-// One-shot RDMA: qp/oneshot.h has the table and the rest of a post, which is as any other.
+// One-shot RDMA: wq/oneshot.h has the table and the rest of a post, which is as any other.
 int rnic_oneshot_create(struct rnic_qp *qp, const struct oneshot_config *config);
 // Is the list that a command is to open mapped, and writable if asked? 0, -EFAULT. Takes no lock.
 int rnic_oneshot_probe(const struct rnic_qp *qp, const struct mem_list *list, bool writable,

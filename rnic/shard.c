@@ -5,6 +5,7 @@
 
 #include "rnic/ep.h"
 #include "rnic/internal.h"
+#include "rnic/qp_meeting.h"
 #include "rnic/reads.h"
 
 enum {
@@ -20,6 +21,26 @@ static void bury_doomed(struct shard *shard)
     }
 }
 
+void shard_note_farewell(struct shard *shard, const struct farewell *farewell)
+{
+    struct farewell *f = malloc(sizeof *f);
+    if (f != NULL) {
+        *f = *farewell;
+        list_push_tail(&shard->farewells, &f->link);
+    }
+}
+
+// Behind letting go of the lock: who reads them may be slow.
+static void say_farewells(struct list_link *farewells, struct trace *trace)
+{
+    struct list_link *l;
+    while ((l = list_pop_head(farewells)) != NULL) {
+        struct farewell *f = LIST_ENTRY(l, struct farewell, link);
+        farewell_say(f, trace);
+        free(f);
+    }
+}
+
 int shard_init(struct shard *shard, struct rnic *rnic, struct link *link)
 {
     shard->staging = mspan_of(malloc(SHARD_STAGING_LEN), SHARD_STAGING_LEN);
@@ -32,11 +53,11 @@ int shard_init(struct shard *shard, struct rnic *rnic, struct link *link)
     list_init(&shard->endpoints);
     list_init(&shard->doomed);
     list_init(&shard->runnable);
-    list_init(&shard->timed);
     list_init(&shard->starved);
     list_init(&shard->moderated);
+    list_init(&shard->farewells);
     list_init(&shard->batches);
-    shard->deadline_ns = INSTANT_NEVER;
+    shard->noted_ns = INSTANT_NEVER;
     return 0;
 }
 
@@ -44,6 +65,7 @@ void shard_fini(struct shard *shard)
 {
     struct list_link *l;
     bury_doomed(shard);
+    say_farewells(&shard->farewells, shard->rnic->trace);
     while ((l = list_pop_head(&shard->batches)) != NULL) {
         batch_destroy(LIST_ENTRY(l, struct batch, idle_link));
     }
@@ -57,9 +79,8 @@ void shard_fini(struct shard *shard)
 instant_ns shard_next_deadline(const struct shard *shard)
 {
     const struct link_ops *ops = shard->link->ops;
-    return ops->next_deadline == NULL
-               ? shard->deadline_ns
-               : instant_min(shard->deadline_ns, ops->next_deadline(shard->link));
+    instant_ns at = instant_min(deadlines_next(&shard->deadlines), shard->noted_ns);
+    return ops->next_deadline == NULL ? at : instant_min(at, ops->next_deadline(shard->link));
 }
 
 /* ---- the lock -------------------------------------------------------------------------------- */
@@ -127,11 +148,14 @@ static bool is_rung_behind_us(struct shard *shard)
 
 void shard_unlock(struct shard *shard)
 {
+    struct list_link farewells;
     for (;;) {
         note_moderated(shard);
         bury_doomed(shard);
         shard_wake_before(shard, shard_next_deadline(shard)); // the link's may be nearer by now
+        list_move_all(&farewells, &shard->farewells);
         shard_let_go(shard);
+        say_farewells(&farewells, shard->rnic->trace);
         if (!is_rung_behind_us(shard) || !take_if_free(shard)) {
             return;
         }
@@ -245,17 +269,14 @@ static bool serve_runnable(struct shard *shard, instant_ns now)
 
 static void serve_deadlines(struct shard *shard, instant_ns now)
 {
-    if (now < shard->deadline_ns) {
-        return;
+    struct deadline *d;
+    while ((d = deadlines_take_due(&shard->deadlines, now)) != NULL) {
+        ep_on_deadline(DEADLINE_ENTRY(d, struct rnic_ep, deadline), now);
     }
-    struct list_link todo;
-    shard->deadline_ns = INSTANT_NEVER;
-    list_move_all(&todo, &shard->timed);
-    struct list_link *l;
-    while ((l = list_pop_head(&todo)) != NULL) {
-        ep_on_deadline(LIST_ENTRY(l, struct rnic_ep, timed_link), now);
+    if (now >= shard->noted_ns) {
+        shard->noted_ns = INSTANT_NEVER;
+        qp_meetings_on_deadline(shard->rnic, now);
     }
-    meetings_on_deadline(shard->rnic, now);
 }
 
 // Completion events that moderation holds back.
@@ -302,6 +323,12 @@ bool shard_drive(struct shard *shard, instant_ns now)
 
 /* ---- endpoints and batches ------------------------------------------------------------------- */
 
+void shard_arm(struct shard *shard, struct rnic_ep *ep, instant_ns at_ns)
+{
+    deadline_arm(&shard->deadlines, &ep->deadline, at_ns);
+    shard_wake_before(shard, at_ns);
+}
+
 void shard_run_again(struct shard *shard, struct rnic_ep *ep)
 {
     if (list_is_empty(&ep->run_link)) {
@@ -318,7 +345,7 @@ void shard_unlist(struct shard *shard, struct rnic_ep *ep)
         }
     }
     list_remove(&ep->run_link);
-    list_remove(&ep->timed_link);
+    deadline_disarm(&shard->deadlines, &ep->deadline);
     list_remove(&ep->starved_link);
 }
 

@@ -15,11 +15,13 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/deadlines.h"
 #include "base/list.h"
 #include "base/port_link.h"
 #include "base/span.h"
 #include "base/time.h"
 #include "base/trace.h"
+#include "report/farewell.h"
 
 struct rnic;
 struct rnic_ep;
@@ -44,10 +46,11 @@ struct shard {
     struct list_link endpoints; // all of them
     struct list_link doomed;    // those that are freed when the lock is let go
     struct list_link runnable;  // those that stopped at a bound, not for want of work
-    struct list_link timed;     // those with a deadline
     struct list_link starved;   // those whose QP waits for a receive to be posted
     struct list_link moderated; // CQs with moderation
-    instant_ns deadline_ns;     // not later than the earliest of them; the link has its own
+    struct list_link farewells; // to be said when the lock is let go
+    struct deadlines deadlines; // of endpoints; the link has its own
+    instant_ns noted_ns;        // not later than what else is to be done by itself
     struct rnic_ep *hot[SHARD_HOT_COUNT];
     unsigned hot_next;
     bool is_crowded; // more endpoints are busy than are hot: the link is asked in every pass
@@ -89,7 +92,9 @@ bool shard_drive(struct shard *shard, instant_ns now);
 
 // Lock held. The endpoint stopped at a bound and goes on in the next pass.
 void shard_run_again(struct shard *shard, struct rnic_ep *ep);
-// Lock held. There will be something to do at `deadline_ns`.
+// Lock held. The endpoint has something to do at `at_ns`; INSTANT_NEVER: nothing by itself.
+void shard_arm(struct shard *shard, struct rnic_ep *ep, instant_ns at_ns);
+// Lock held. There will be something else to do at `deadline_ns`.
 void shard_note_deadline(struct shard *shard, instant_ns deadline_ns);
 // Lock held. The earliest of the endpoints', completion queues' and the link's.
 instant_ns shard_next_deadline(const struct shard *shard);
@@ -97,6 +102,8 @@ instant_ns shard_next_deadline(const struct shard *shard);
 void shard_wake_before(struct shard *shard, instant_ns deadline_ns);
 // Lock held. Takes an endpoint whose stream is gone out of every list but that of all.
 void shard_unlist(struct shard *shard, struct rnic_ep *ep);
+// Lock held. It is said when the lock is let go; not at all if there is no memory.
+void shard_note_farewell(struct shard *shard, const struct farewell *farewell);
 // Lock held. Serves every QP that was rung.
 void shard_serve_doorbells(struct shard *shard, instant_ns now);
 

@@ -7,7 +7,7 @@
 
 struct rnic;
 
-// Takes the shard's lock while it reads.
+// Takes the shard's lock while it copies the counters, and writes behind that.
 void stat_write(struct rnic *rnic, FILE *out);
 // Of the device's reads alone.
 void stat_write_reads(struct rnic *rnic, FILE *out);

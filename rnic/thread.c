@@ -80,7 +80,7 @@ static void *thread_main(void *arg)
 
 void shard_note_deadline(struct shard *shard, instant_ns deadline_ns)
 {
-    shard->deadline_ns = instant_min(shard->deadline_ns, deadline_ns);
+    shard->noted_ns = instant_min(shard->noted_ns, deadline_ns);
     shard_wake_before(shard, deadline_ns);
 }
 

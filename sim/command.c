@@ -70,7 +70,7 @@ static void advertise(struct sim_side *side, struct sim_op *op, struct send_wqe 
 {
     struct sim *sim = side->pair->sim;
     struct sim_command *c = &side->command;
-    struct oneshot_command *command = qp_oneshot_slot(side->qp->qp);
+    struct oneshot_command *command = wq_oneshot_slot(side->qp->wq);
     uint64_t reference = (uint32_t)prng_next(&sim->rng);
     if (command == NULL) {
         sim_fail(sim, "pair %u.%u: no one-shot command is free, and none is outstanding",
@@ -90,7 +90,7 @@ static void advertise(struct sim_side *side, struct sim_op *op, struct send_wqe 
     fill_list(sim, c->block, command);
     command->reference = reference;
     wqe->imm_or_inv = command->stag;
-    qp_oneshot_commit(side->qp->qp, wqe);
+    wq_oneshot_commit(side->qp->wq, wqe);
     op->command = c;
     op->command_use = SIM_COMMAND_ADVERTISED;
 }

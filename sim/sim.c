@@ -1,10 +1,5 @@
 #include "sim/sim.h"
 
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "sim/oracle_order.h"
 #include "sim/traffic.h"
 #include "sim/trouble.h"
@@ -18,101 +13,12 @@ enum {
 };
 static const duration_ns idle_max_ns = 50 * NS_PER_MS;
 
-/* ---- failures and traces --------------------------------------------------------------------- */
-
-void sim_fail(struct sim *sim, const char *format, ...)
-{
-    if (sim->has_failed) {
-        return;
-    }
-    sim->has_failed = true;
-    int len = snprintf(sim->report, sizeof sim->report,
-                       "SEED=%" PRIu64 " step %" PRIu64 " at %" PRIu64 ".%09" PRIu64 " s: ",
-                       sim->params.seed, sim->step, sim->now_ns / NS_PER_S, sim->now_ns % NS_PER_S);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(sim->report + len, sizeof sim->report - (size_t)len, format, args);
-    va_end(args);
-    sim_trace(sim, "FAILED: %s", sim->report);
-}
-
-void sim_trace(const struct sim *sim, const char *format, ...)
-{
-    if (!sim->is_traced) {
-        return;
-    }
-    va_list args;
-    va_start(args, format);
-    fprintf(stderr, "%" PRIu64 ".%06" PRIu64 " ", sim->now_ns / NS_PER_S,
-            sim->now_ns % NS_PER_S / NS_PER_US);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    va_end(args);
-}
-
 static void on_device_trace(struct trace *trace, enum trace_room room, const char *line)
 {
     sim_trace(LIST_ENTRY(trace, struct sim, trace), "  %s", line);
 }
 
 /* ---- what the programs see ------------------------------------------------------------------- */
-
-static void take_completion(struct sim_node *node, struct rnic_cq *cq, struct cqe *cqe)
-{
-    struct sim *sim = node->sim;
-    enum sim_tampered tampered = sim_tamper_cqe(sim, cqe);
-    unsigned times = tampered == SIM_CQE_LOST ? 0 : tampered == SIM_CQE_TWICE ? 2 : 1;
-    sim->completions++;
-    sim->activity++;
-    for (unsigned i = 0; i < times && !sim->has_failed; i++) {
-        if (cq == node->send_cq) {
-            sim_order_on_send(node, cqe);
-        } else {
-            sim_order_on_recv(node, cqe);
-        }
-    }
-}
-
-static unsigned poll_cq(struct sim_node *node, struct rnic_cq *cq)
-{
-    struct cqe cqes[8];
-    int count = rnic_cq_poll(cq, cqes, 1 + prng_below(&node->sim->rng, 8));
-    if (count < 0) {
-        sim_fail(node->sim, "node %u: polling gives %d", node->index, count);
-        return 0;
-    }
-    if (count > 0 && cq == node->recv_cq && node->is_armed) {
-        node->is_armed = false;
-        if (node->cq_events != node->cq_events_at_arm + 1) {
-            sim_fail(node->sim, "node %u: %u events for completions that came after arming",
-                     node->index, node->cq_events - node->cq_events_at_arm);
-        }
-    }
-    for (int i = 0; i < count; i++) {
-        take_completion(node, cq, &cqes[i]);
-    }
-    return (unsigned)count;
-}
-
-static void node_drain(struct sim_node *node)
-{
-    while (poll_cq(node, node->send_cq) > 0 && !node->sim->has_failed) {
-    }
-    while (poll_cq(node, node->recv_cq) > 0 && !node->sim->has_failed) {
-    }
-    if (!node->is_armed && sim_draw(node->sim, 4)) {
-        node->is_armed = true;
-        node->cq_events_at_arm = node->cq_events;
-        rnic_cq_arm(node->recv_cq, false);
-    }
-}
-
-void sim_drain(struct sim *sim)
-{
-    for (unsigned i = 0; i < sim->params.nodes; i++) {
-        node_drain(&sim->node[i]);
-    }
-}
 
 static void read_mail(struct sim_node *node)
 {
@@ -129,7 +35,7 @@ static void programs_notice(struct sim *sim)
     for (unsigned i = 0; i < sim->params.nodes; i++) {
         read_mail(&sim->node[i]);
         if (!sim_draw(sim, 4)) { // some programs are slow to look
-            node_drain(&sim->node[i]);
+            sim_node_drain(&sim->node[i]);
         }
     }
     for (unsigned i = 0; i < sim->params.pairs; i++) {

@@ -3,8 +3,10 @@
 //
 //     params.c          what the seed draws first
 //     path.c            what carries the connections
-//     sim.c             the clock, the loop, failures
+//     report.c          failures, traces
+//     sim.c             the clock, the loop
 //     node.c            a NIC and what a program makes on it
+//     drain.c           completions, taken out
 //     pair.c            the life of one connection
 //     traffic.c         work requests
 //     trouble.c         faults and programs that go away
@@ -61,8 +63,9 @@ void sim_fail(struct sim *sim, const char *format, ...) __attribute__((format(pr
 void sim_trace(const struct sim *sim, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-// The programs take everything out of the completion queues.
+// The programs, or those of one node, take everything out of the completion queues.
 void sim_drain(struct sim *sim);
+void sim_node_drain(struct sim_node *node);
 
 // True once in `one_in` draws.
 static inline bool sim_draw(struct sim *sim, uint32_t one_in)

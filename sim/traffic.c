@@ -360,10 +360,10 @@ static void draw_mistake(struct sim_side *side, struct sim_op *op)
 
 static bool has_room(struct sim_side *side, struct send_wqe **ret)
 {
-    *ret = qp_sq_slot(side->qp->qp, 0);
-    if (*ret == NULL && side->sq_used < qp_caps(side->qp->qp).max_send_wr) {
+    *ret = wq_send_slot(side->qp->wq, 0);
+    if (*ret == NULL && side->sq_used < rnic_qp_caps(side->qp).max_send_wr) {
         sim_fail(side->pair->sim, "pair %u.%u: the send queue says full with %u of %u posted",
-                 side->pair->index, side->index, side->sq_used, qp_caps(side->qp->qp).max_send_wr);
+                 side->pair->index, side->index, side->sq_used, rnic_qp_caps(side->qp).max_send_wr);
     }
     return *ret != NULL;
 }
@@ -453,7 +453,7 @@ static void post(struct sim_side *side, struct sim_op *op, struct send_wqe *wqe)
     sim_trace(side->pair->sim, "pair %u.%u posts wr %llu: opcode %d, %u octets%s",
               side->pair->index, side->index, (unsigned long long)op->wr_id, op->opcode, op->len,
               op->mistake != SIM_MISTAKE_NONE ? ", a mistake" : "");
-    qp_sq_commit(side->qp->qp, 1);
+    wq_send_commit(side->qp->wq, 1);
     rnic_qp_ring_sq(side->qp);
 }
 
@@ -497,7 +497,7 @@ static struct recv_wqe *recv_slot(struct sim_side *side)
                       : side->recv_posted >= side->pair->sim->params.recvs) {
         return NULL; // or receives would take the memory of everybody else
     }
-    return side->has_srq ? srq_slot(side->node->srq->srq, 0) : qp_rq_slot(side->qp->qp, 0);
+    return side->has_srq ? srq_slot(side->node->srq->srq, 0) : wq_receive_slot(side->qp->wq, 0);
 }
 
 void sim_traffic_recv(struct sim_side *side, bool may_err)
@@ -540,7 +540,7 @@ void sim_traffic_recv(struct sim_side *side, bool may_err)
         rnic_srq_ring(side->node->srq);
     } else {
         side->recv_posted++;
-        qp_rq_commit(side->qp->qp, 1);
+        wq_receive_commit(side->qp->wq, 1);
         rnic_qp_ring_rq(side->qp);
     }
 }

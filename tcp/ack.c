@@ -15,12 +15,6 @@ struct ack {
     tcp_seq dsack_left, dsack_right;
 };
 
-static void on_delivered(void *ctx, const struct tcp_sent *sent)
-{
-    struct ack *a = ctx;
-    tcp_loss_on_delivered(&a->tcb->loss, &a->facts, sent);
-}
-
 /* ---- what it says ---------------------------------------------------------------------------- */
 
 // RFC 2883 section 4: the first block repeats what is acknowledged, or lies in the second.
@@ -285,14 +279,15 @@ void tcp_on_ack(struct tcb *tcb, const struct tcp_segment *segment, instant_ns n
     tcp_seq ack = tcp_seq_near(tcb->snd.una, h->ack);
     struct ack a = {
         .tcb = tcb,
-        .facts = {.now = now,
+        .facts = {.loss = &tcb->loss,
+                  .now = now,
                   .has_ts_echo = tcb->agreed.timestamps && h->options.has_timestamps,
                   .ts_echo = h->options.ts_echo,
                   .least_rtt_ns = tcp_rtt_least(&tcb->rtt)},
         .pipe = tcp_pipe(tcb),
         .is_duplicate = is_duplicate(tcb, segment, ack),
     };
-    struct tcp_delivery_port port = {.on_delivered = on_delivered, .ctx = &a};
+    struct tcp_delivery_port port = {.on_delivered = tcp_loss_on_delivered, .ctx = &a.facts};
     tcp_seq edge_before = tcb->snd.una + tcb->snd.wnd;
     tcb->counters.duplicate_acks += a.is_duplicate;
     if (ack >= tcb->snd.una) {

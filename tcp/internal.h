@@ -27,7 +27,7 @@ void tcp_note_pipe(struct tcb *tcb);
 // Losses that have come to light by waiting.
 void tcp_on_reorder_timer(struct tcb *tcb, instant_ns now);
 
-/* ---- timers.c ------------------------------------------------------------------------------- */
+/* ---- timers.c: what makes them wait; expiry.c: what they do ---------------------------------- */
 
 // Octets (or a SYN or FIN) were sent. `is_new`: not again.
 void tcp_timers_on_sent(struct tcb *tcb, bool is_new, instant_ns now);

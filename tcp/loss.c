@@ -46,9 +46,10 @@ static void sample_rtt(struct tcp_ack_facts *facts, const struct tcp_sent *sent)
     facts->has_rtt = true;
 }
 
-void tcp_loss_on_delivered(struct tcp_loss *loss, struct tcp_ack_facts *facts,
-                           const struct tcp_sent *sent)
+void tcp_loss_on_delivered(void *ctx, const struct tcp_sent *sent)
 {
+    struct tcp_ack_facts *facts = ctx;
+    struct tcp_loss *loss = facts->loss;
     struct tcp_rack *rack = &loss->rack;
     if (sent->was_retransmitted) { // Karn
         facts->has_resent = true;

@@ -45,6 +45,7 @@ struct tcp_loss {
 // What one ACK showed. The first four fields are told by the caller, the others gathered by
 // tcp_loss_on_delivered.
 struct tcp_ack_facts {
+    struct tcp_loss *loss;
     instant_ns now;
     bool has_ts_echo;
     uint32_t ts_echo;
@@ -61,9 +62,9 @@ struct tcp_ack_facts {
 
 void tcp_loss_init(struct tcp_loss *loss, tcp_seq una);
 
-// A segment was delivered: steps 2 and 3.
-void tcp_loss_on_delivered(struct tcp_loss *loss, struct tcp_ack_facts *facts,
-                           const struct tcp_sent *sent);
+// A segment was delivered: steps 2 and 3. The scoreboard says so (struct tcp_delivery_port); `ctx`
+// is the facts of the ACK.
+void tcp_loss_on_delivered(void *ctx, const struct tcp_sent *sent);
 
 // Step 4, once for each ACK. `has_ended_recovery`: with this ACK a recovery ended.
 void tcp_loss_adapt(struct tcp_loss *loss, bool has_dsack, bool has_ended_recovery, tcp_seq una,

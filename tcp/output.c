@@ -403,6 +403,9 @@ static bool send_loss_probe(struct tcb *tcb, const struct tcp_port *port, instan
     bool may_be_new = !tcb->snd.is_fin_sent && has_room_for_record(tcb, 0);
     unsigned hint = TCP_SENDQ_NO_HINT;
     uint32_t len = may_be_new ? new_segment_len(tcb, tcb->snd.nxt, 0, &hint) : 0;
+    if (len == 0 && last->condition == TCP_SENT_SACKED) {
+        return true; // that it arrived was heard after the timer and before this
+    }
     bool is_sent = len > 0 ? send_new(tcb, port, len, TCP_REASON_LOSS_PROBE, 1, now)
                            : resend(tcb, port, last, TCP_REASON_LOSS_PROBE, now);
     if (is_sent) {

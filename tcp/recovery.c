@@ -27,7 +27,6 @@ static void begin(struct tcp_recovery *rec, const struct tcp_cc *cc, tcp_seq una
         .undo_una = una,
         .undo_cwnd = cc->cwnd,
         .undo_ssthresh = cc->ssthresh,
-        .may_undo = true,
     };
     if (rec->phase == TCP_PHASE_OPEN) {
         *rec = fresh;
@@ -93,10 +92,9 @@ void tcp_recovery_on_resent(struct tcp_recovery *rec)
 bool tcp_recovery_on_dsack(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq left, tcp_seq right)
 {
     bool is_of_it = left >= rec->undo_una && right <= rec->point;
-    if (!rec->may_undo || !is_of_it || rec->undo_segments == 0 || --rec->undo_segments > 0) {
+    if (!is_of_it || rec->undo_segments == 0 || --rec->undo_segments > 0) {
         return false;
     }
-    rec->may_undo = false;
     rec->phase = TCP_PHASE_OPEN;
     tcp_cc_undo(cc, rec->undo_cwnd, rec->undo_ssthresh);
     return true;

@@ -28,7 +28,6 @@ struct tcp_recovery {
     tcp_seq undo_una; // SND.UNA at the beginning
     uint32_t undo_cwnd, undo_ssthresh;
     uint32_t undo_segments; // sent again, and not known to be unneeded
-    bool may_undo;
 };
 
 // A loss was found. / The retransmission timer ran out. [una, nxt) is outstanding; `load_len`

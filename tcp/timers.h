@@ -27,6 +27,23 @@ struct tcp_timers {
     enum tcp_send_timer send;       // what TCP_TIMER_SEND waits for
 };
 
+static inline void tcp_timers_set(struct tcp_timers *t, enum tcp_timer timer, instant_ns at)
+{
+    t->at[timer] = at;
+}
+
+static inline void tcp_timers_set_send(struct tcp_timers *t, enum tcp_send_timer what,
+                                       instant_ns at)
+{
+    t->send = what;
+    t->at[TCP_TIMER_SEND] = at;
+}
+
+static inline void tcp_timers_stop(struct tcp_timers *t, enum tcp_timer timer)
+{
+    t->at[timer] = INSTANT_NEVER;
+}
+
 static inline void tcp_timers_stop_all(struct tcp_timers *t)
 {
     for (unsigned i = 0; i < TCP_TIMER_COUNT; i++) {

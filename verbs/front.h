@@ -187,9 +187,9 @@ void front_wait_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond,
                              const uint32_t *completed, unsigned taken_count);
 
 // gid.c
-struct in_addr front_gid_addr(void); // of GID 0
-// False: it holds no IPv4 address.
-bool front_gid_parse(const union ibv_gid *gid, struct in_addr *ret);
+struct in6_addr front_gid_addr(void); // of GID 0; an IPv4 address is mapped
+// False: it holds no host's address, or one of another family than our own.
+bool front_gid_parse(const union ibv_gid *gid, const struct in6_addr *own, struct in6_addr *ret);
 
 // device.c
 extern struct ibv_device *const front_device;

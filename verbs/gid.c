@@ -1,4 +1,5 @@
-// The GID table: one entry, the host's IPv4 address mapped into IPv6 (::ffff:a.b.c.d).
+// The GID table: one entry, an address of the host. An IPv4 address stands in it mapped into IPv6
+// (::ffff:a.b.c.d).
 
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -9,61 +10,105 @@
 
 enum {
     GID_COUNT = 1,
-    GID_PREFIX_LEN = 12, // octets before the IPv4 address
+    IPV4_PREFIX_LEN = 12, // octets before the IPv4 address
 };
 
-static const struct ifaddrs *first_outward(const struct ifaddrs *list)
-{
-    for (; list != NULL; list = list->ifa_next) {
-        if (list->ifa_addr != NULL && list->ifa_addr->sa_family == AF_INET &&
-            (list->ifa_flags & IFF_UP) && !(list->ifa_flags & IFF_LOOPBACK)) {
-            return list;
-        }
-    }
-    return NULL;
-}
+/* ---- an address of the host ------------------------------------------------------------------ */
 
-static struct in_addr host_addr(unsigned *ret_ifindex)
+// The one of the highest rank, and of these the first.
+enum rank { RANK_NONE, RANK_IPV6_LOOPBACK, RANK_IPV4_LOOPBACK, RANK_IPV6, RANK_IPV4 };
+
+struct host_addr {
+    struct in6_addr addr;
+    const char *interface;
+};
+
+static struct in6_addr mapped(struct in_addr ipv4)
 {
-    struct in_addr addr = {.s_addr = htonl(INADDR_LOOPBACK)};
-    const char *name = "lo";
-    struct ifaddrs *list = NULL;
-    const struct ifaddrs *outward = getifaddrs(&list) == 0 ? first_outward(list) : NULL;
-    if (outward != NULL) {
-        addr = ((const struct sockaddr_in *)(const void *)outward->ifa_addr)->sin_addr;
-        name = outward->ifa_name;
-    }
-    *ret_ifindex = if_nametoindex(name);
-    freeifaddrs(list);
+    struct in6_addr addr = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
+    memcpy(addr.s6_addr + IPV4_PREFIX_LEN, &ipv4, sizeof ipv4);
     return addr;
 }
 
-struct in_addr front_gid_addr(void)
+// A link-local address says nothing without the name of an interface, which a GID cannot hold.
+static enum rank rank_of(const struct ifaddrs *ifa, struct in6_addr *ret)
+{
+    const bool is_loopback = (ifa->ifa_flags & IFF_LOOPBACK) != 0;
+    if (ifa->ifa_addr == NULL || !(ifa->ifa_flags & IFF_UP)) {
+        return RANK_NONE;
+    }
+    if (ifa->ifa_addr->sa_family == AF_INET) {
+        *ret = mapped(((const struct sockaddr_in *)(const void *)ifa->ifa_addr)->sin_addr);
+        return is_loopback ? RANK_IPV4_LOOPBACK : RANK_IPV4;
+    }
+    if (ifa->ifa_addr->sa_family == AF_INET6) {
+        *ret = ((const struct sockaddr_in6 *)(const void *)ifa->ifa_addr)->sin6_addr;
+        return IN6_IS_ADDR_LINKLOCAL(ret) ? RANK_NONE
+               : is_loopback              ? RANK_IPV6_LOOPBACK
+                                          : RANK_IPV6;
+    }
+    return RANK_NONE;
+}
+
+static struct host_addr best_of(const struct ifaddrs *list)
+{
+    struct host_addr best = {.addr = mapped((struct in_addr){htonl(INADDR_LOOPBACK)}),
+                             .interface = "lo"};
+    enum rank best_rank = RANK_NONE;
+    for (; list != NULL; list = list->ifa_next) {
+        struct in6_addr addr;
+        enum rank rank = rank_of(list, &addr);
+        if (rank > best_rank) {
+            best_rank = rank;
+            best = (struct host_addr){.addr = addr, .interface = list->ifa_name};
+        }
+    }
+    return best;
+}
+
+static struct in6_addr host_addr(unsigned *ret_ifindex)
+{
+    struct ifaddrs *list = NULL;
+    const struct host_addr best = best_of(getifaddrs(&list) == 0 ? list : NULL);
+    *ret_ifindex = if_nametoindex(best.interface);
+    freeifaddrs(list);
+    return best.addr;
+}
+
+/* ---- GIDs of programs ------------------------------------------------------------------------ */
+
+struct in6_addr front_gid_addr(void)
 {
     unsigned ifindex;
     return host_addr(&ifindex);
 }
 
-bool front_gid_parse(const union ibv_gid *gid, struct in_addr *ret)
+static bool is_of_a_host(const struct in6_addr *addr)
 {
-    static const uint8_t prefix[GID_PREFIX_LEN] = {[10] = 0xff, [11] = 0xff};
-    memcpy(ret, gid->raw + GID_PREFIX_LEN, sizeof *ret);
-    return memcmp(gid->raw, prefix, sizeof prefix) == 0 && ret->s_addr != 0;
+    static const struct in6_addr no_ipv4 = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
+    return !IN6_IS_ADDR_UNSPECIFIED(addr) && !IN6_IS_ADDR_MULTICAST(addr) &&
+           !IN6_IS_ADDR_LINKLOCAL(addr) && !IN6_ARE_ADDR_EQUAL(addr, &no_ipv4);
 }
+
+bool front_gid_parse(const union ibv_gid *gid, const struct in6_addr *own, struct in6_addr *ret)
+{
+    memcpy(ret, gid->raw, sizeof *ret);
+    return is_of_a_host(ret) && IN6_IS_ADDR_V4MAPPED(ret) == IN6_IS_ADDR_V4MAPPED(own);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static void gid_entry_fill(struct ibv_gid_entry *entry)
 {
     unsigned ifindex;
-    const struct in_addr addr = host_addr(&ifindex);
+    const struct in6_addr addr = host_addr(&ifindex);
     *entry = (struct ibv_gid_entry){
         .gid_index = 0,
         .port_num = FRONT_PORT_NUM,
         .gid_type = IBV_GID_TYPE_IB,
         .ndev_ifindex = ifindex,
     };
-    entry->gid.raw[10] = 0xff;
-    entry->gid.raw[11] = 0xff;
-    memcpy(entry->gid.raw + GID_PREFIX_LEN, &addr, sizeof addr);
+    memcpy(entry->gid.raw, &addr, sizeof addr);
 }
 
 // The structure as the program's header knew it, longer or shorter than ours.

@@ -94,10 +94,11 @@ static int values_check(const struct ibv_qp_attr *attr, int mask)
 
 static int destination_check(const struct ibv_qp_attr *attr)
 {
-    struct in_addr addr;
+    const struct in6_addr own = front_gid_addr();
+    struct in6_addr addr;
     return !attr->ah_attr.is_global || attr->ah_attr.port_num != FRONT_PORT_NUM ||
                    attr->ah_attr.grh.sgid_index != 0 || attr->dest_qp_num > QP_NUM_MAX ||
-                   !front_gid_parse(&attr->ah_attr.grh.dgid, &addr)
+                   !front_gid_parse(&attr->ah_attr.grh.dgid, &own, &addr)
                ? EINVAL
                : 0;
 }
@@ -153,8 +154,9 @@ static int meet(struct rnic_qp *qp, const struct ibv_qp_attr *attr, int mask)
         .ird = mask & IBV_QP_MAX_DEST_RD_ATOMIC ? attr->max_dest_rd_atomic
                                                 : (uint16_t)rnic_limits.max_qp_rd_atom,
     };
-    front_gid_parse(&attr->ah_attr.grh.dgid, &with.peer_addr);
-    return rnic_qp_meet(qp, &with);
+    return front_gid_parse(&attr->ah_attr.grh.dgid, &with.own_addr, &with.peer_addr)
+               ? rnic_qp_meet(qp, &with)
+               : -EINVAL; // the host's address has changed since it was looked at
 }
 
 int ibv_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask)

@@ -57,7 +57,7 @@ int front_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *
     uint32_t rkey = ibv_inc_rkey(mw->rkey);
     int error = ENOMEM;
     pthread_mutex_lock(&rnic_qp->sq_lock);
-    struct send_wqe *wqe = qp_sq_slot(rnic_qp->qp, 0);
+    struct send_wqe *wqe = wq_send_slot(rnic_qp->wq, 0);
     if (wqe != NULL) {
         wqe->wr_id = bind->wr_id;
         wqe->flags = bind->send_flags;
@@ -66,7 +66,7 @@ int front_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *
     }
     if (error == 0) {
         rkey = wqe->bind.mw_rkey;
-        qp_sq_commit(rnic_qp->qp, 1);
+        wq_send_commit(rnic_qp->wq, 1);
     }
     pthread_mutex_unlock(&rnic_qp->sq_lock);
     if (error != 0) {

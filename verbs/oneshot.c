@@ -52,7 +52,7 @@ int weft_oneshot_create(struct ibv_qp *ibv_qp, const struct weft_oneshot_attr *a
         .answer = field_of(&attr->answer),
     };
     pthread_mutex_lock(&qp->rnic_qp->sq_lock);
-    int error = qp_oneshot_config(qp->rnic_qp->qp) != NULL ? -EBUSY : 0;
+    int error = wq_oneshot_config(qp->rnic_qp->wq) != NULL ? -EBUSY : 0;
     if (error == 0) {
         // Whoever finds the table finds these.
         qp->oneshot.stag_offset = attr->stag_offset;
@@ -213,8 +213,8 @@ static int command_post(struct ibv_qp *ibv_qp, struct weft_oneshot_wr *wr,
                         struct mem_known *known)
 {
     struct front_qp *qp = front_of(ibv_qp);
-    struct send_wqe *wqe = qp_sq_slot(qp->rnic_qp->qp, ahead);
-    struct oneshot_command *command = qp_oneshot_slot(qp->rnic_qp->qp);
+    struct send_wqe *wqe = wq_send_slot(qp->rnic_qp->wq, ahead);
+    struct oneshot_command *command = wq_oneshot_slot(qp->rnic_qp->wq);
     if (wqe == NULL || command == NULL) {
         return ENOMEM;
     }
@@ -224,7 +224,7 @@ static int command_post(struct ibv_qp *ibv_qp, struct weft_oneshot_wr *wr,
     }
     if (error == 0) {
         wr->stag = command->stag;
-        qp_oneshot_commit(qp->rnic_qp->qp, wqe);
+        wq_oneshot_commit(qp->rnic_qp->wq, wqe);
     }
     return error;
 }
@@ -232,9 +232,9 @@ static int command_post(struct ibv_qp *ibv_qp, struct weft_oneshot_wr *wr,
 // What both posts ask for beforehand. NULL: an error, in *ret_error.
 static const struct oneshot_config *config_of(struct ibv_qp *ibv_qp, int *ret_error)
 {
-    const struct qp *qp = front_of(ibv_qp)->rnic_qp->qp;
-    const struct oneshot_config *config = qp_oneshot_config(qp);
-    bool is_known = qp_oneshot_agreed(qp) >= 0;
+    const struct rnic_qp *rnic_qp = front_of(ibv_qp)->rnic_qp;
+    const struct oneshot_config *config = wq_oneshot_config(rnic_qp->wq);
+    bool is_known = qp_oneshot_agreed(rnic_qp->qp) >= 0;
     *ret_error = !front_is_alive(ibv_qp->context) ? EIO
                  : config == NULL                 ? EINVAL
                  : !is_known                      ? ENOTCONN
@@ -247,7 +247,7 @@ static const struct oneshot_config *config_of(struct ibv_qp *ibv_qp, int *ret_er
 static int commit(struct rnic_qp *rnic_qp, unsigned count, int error)
 {
     if (count > 0) {
-        qp_sq_commit(rnic_qp->qp, count);
+        wq_send_commit(rnic_qp->wq, count);
     }
     pthread_mutex_unlock(&rnic_qp->sq_lock);
     if (count > 0) {
@@ -307,12 +307,12 @@ static int close_post(struct front_qp *qp, const struct weft_oneshot_close_wr *w
 {
     unsigned ahead = *count;
     for (const struct ibv_send_wr *before = wr->before; before != NULL; before = before->next) {
-        int error = front_send_fill(qp, qp_sq_slot(qp->rnic_qp->qp, ahead++), before);
+        int error = front_send_fill(qp, wq_send_slot(qp->rnic_qp->wq, ahead++), before);
         if (error != 0) {
             return error;
         }
     }
-    int error = close_fill(qp, qp_sq_slot(qp->rnic_qp->qp, ahead++), wr, config);
+    int error = close_fill(qp, wq_send_slot(qp->rnic_qp->wq, ahead++), wr, config);
     *count = error == 0 ? ahead : *count;
     return error;
 }

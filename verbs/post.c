@@ -182,7 +182,7 @@ int front_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_se
     }
     pthread_mutex_lock(&rnic_qp->sq_lock);
     for (; wr != NULL; wr = wr->next) {
-        error = front_send_fill(qp, qp_sq_slot(rnic_qp->qp, count), wr);
+        error = front_send_fill(qp, wq_send_slot(rnic_qp->wq, count), wr);
         if (error != 0) {
             *bad_wr = wr;
             break;
@@ -190,7 +190,7 @@ int front_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_se
         count++;
     }
     if (count > 0) {
-        qp_sq_commit(rnic_qp->qp, count);
+        wq_send_commit(rnic_qp->wq, count);
     }
     pthread_mutex_unlock(&rnic_qp->sq_lock);
     if (count > 0) {
@@ -229,7 +229,7 @@ int front_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_re
     }
     pthread_mutex_lock(&rnic_qp->rq_lock);
     for (; wr != NULL; wr = wr->next) {
-        error = recv_fill(qp_rq_slot(rnic_qp->qp, count), wr, qp->cap.max_recv_sge);
+        error = recv_fill(wq_receive_slot(rnic_qp->wq, count), wr, qp->cap.max_recv_sge);
         if (error != 0) {
             *bad_wr = wr;
             break;
@@ -237,7 +237,7 @@ int front_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_re
         count++;
     }
     if (count > 0) {
-        qp_rq_commit(rnic_qp->qp, count);
+        wq_receive_commit(rnic_qp->wq, count);
     }
     pthread_mutex_unlock(&rnic_qp->rq_lock);
     if (count > 0) {

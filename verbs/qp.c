@@ -98,7 +98,7 @@ static int device_qp_create(struct front_qp *qp)
     if (error != 0) {
         return -error;
     }
-    const struct qp_caps held = rnic_qp_caps(qp->rnic_qp);
+    const struct wq_caps held = rnic_qp_caps(qp->rnic_qp);
     qp->cap.max_send_wr = held.max_send_wr;
     qp->cap.max_recv_wr = qp->qp.srq != NULL ? 0 : held.max_recv_wr;
     qp->qp.qp_num = qp->rnic_qp->qp_num;

@@ -22,14 +22,10 @@ static void wr_refuse(struct front_qp *qp, int error)
 // The work request before is whole now.
 static void wr_close(struct front_qp *qp)
 {
-    if (qp->wr_current == NULL) {
-        return;
-    }
-    int error = front_send_check(qp, qp->wr_current);
+    int error = qp->wr_current != NULL ? front_send_check(qp, qp->wr_current) : 0;
     if (error != 0) {
         wr_refuse(qp, error);
     }
-    qp->wr_current = NULL;
 }
 
 // The next entry, or NULL behind an error.
@@ -40,7 +36,7 @@ static struct send_wqe *wr_open(struct ibv_qp_ex *ibv_qp, enum wqe_opcode opcode
     if (qp->wr_error != 0) {
         return NULL;
     }
-    struct send_wqe *wqe = qp_sq_slot(qp->rnic_qp->qp, qp->wr_count);
+    struct send_wqe *wqe = wq_send_slot(qp->rnic_qp->wq, qp->wr_count);
     if (wqe == NULL) {
         wr_refuse(qp, ENOMEM);
         return NULL;
@@ -222,7 +218,6 @@ static void wr_start(struct ibv_qp_ex *ibv_qp)
     }
     qp->wr_is_locked = is_alive;
     qp->wr_error = is_alive ? 0 : EIO;
-    qp->wr_current = NULL;
     qp->wr_count = 0;
 }
 
@@ -242,7 +237,7 @@ static int wr_complete(struct ibv_qp_ex *ibv_qp)
     const int error = qp->wr_error;
     const unsigned count = error == 0 ? qp->wr_count : 0;
     if (count > 0) {
-        qp_sq_commit(rnic_qp->qp, count);
+        wq_send_commit(rnic_qp->wq, count);
     }
     wr_unlock(qp);
     if (count > 0) {

@@ -1,6 +1,6 @@
 // What an initiator puts into the private data of its MPA Request where no connection manager
 // connects: which queue pair of the responder it asks for, and which one of its own asks. What a
-// meeting is stands in rnic/meeting.h.
+// meeting is stands in meet/meeting.h.
 //
 //   OFFSET SIZE FIELD
 //    0      4   magic "wqp\x01", the last octet a version

@@ -38,7 +38,7 @@ struct ata {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static int identify(struct ata *ata, char *ret_why)
+static int identify(struct ata *ata, struct why *ret_why)
 {
     uint8_t cdb[SCSI_CDB_LEN], data[ATA_BLOCK_LEN];
     uint32_t len;
@@ -47,10 +47,10 @@ static int identify(struct ata *ata, char *ret_why)
     ata_pass_through_emit(cdb, &registers, false);
     int error = scsi_ask(ata->transport, cdb, data, sizeof data, &len, ret_why);
     if (error == -EOPNOTSUPP) {
-        snprintf(ret_why, DDM_WHY_MAX, "the device takes no ATA commands");
+        why_say(ret_why, "the device takes no ATA commands");
     }
     if (error == 0 && (len < sizeof data || !ata_identity_parse(data, &ata->identity))) {
-        snprintf(ret_why, DDM_WHY_MAX, "no ATA disk with addresses of 48 bits");
+        why_say(ret_why, "no ATA disk with addresses of 48 bits");
         error = -EPROTO;
     }
     return error;
@@ -76,7 +76,7 @@ static void ata_close(struct ddm *ddm)
 }
 
 static int ata_open(const struct ddm_target *target, const struct ddm_host *host, struct ddm *next,
-                    struct ddm **ret, char *ret_why)
+                    struct ddm **ret, struct why *ret_why)
 {
     struct ata *ata = calloc(1, sizeof *ata);
     if (ata == NULL) {

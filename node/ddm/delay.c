@@ -9,13 +9,13 @@
 struct delay {
     struct ddm ddm;
     duration_ns by_operation[NODE_OPERATION_COUNT];
-    struct list_link held; // commands, in the order they came
+    struct list_link held; // commands in the order of their time, else in that they came
 };
 
 static const char *const keys[] = {"delay", "delay.read", "delay.write", "delay.flush", NULL};
 
 static int delay_open(const struct ddm_target *target, const struct ddm_host *host,
-                      struct ddm *next, struct ddm **ret, char *ret_why)
+                      struct ddm *next, struct ddm **ret, struct why *ret_why)
 {
     duration_ns all = 0, read, write, flush;
     int error = parameter_duration(target, "delay", &all, ret_why);
@@ -52,33 +52,37 @@ static int delay_submit(struct ddm *ddm, struct ddm_command *command)
     if (delay->by_operation[command->operation] == 0) {
         return filter_submit(ddm, command);
     }
-    list_push_tail(&delay->held, &command->link);
+    struct list_link *behind = delay->held.prev; // only other operations' may be later
+    while (behind != &delay->held &&
+           due(delay, LIST_ENTRY(behind, struct ddm_command, link)) > due(delay, command)) {
+        behind = behind->prev;
+    }
+    list_push_head(behind, &command->link);
     return 0;
+}
+
+static struct ddm_command *earliest(const struct delay *delay)
+{
+    const struct list_link *held = &delay->held;
+    return list_is_empty(held) ? NULL : LIST_ENTRY(held->next, struct ddm_command, link);
 }
 
 static instant_ns delay_next_deadline(struct ddm *ddm)
 {
     const struct delay *delay = (const struct delay *)ddm;
+    const struct ddm_command *first = earliest(delay);
     instant_ns at = filter_next_deadline(ddm);
-    for (const struct list_link *l = delay->held.next; l != &delay->held; l = l->next) {
-        at = instant_min(at, due(delay, LIST_ENTRY(l, struct ddm_command, link)));
-    }
-    return at;
+    return first != NULL ? instant_min(at, due(delay, first)) : at;
 }
 
 static void release(struct delay *delay, instant_ns now)
 {
-    struct list_link *following;
-    for (struct list_link *l = delay->held.next; l != &delay->held; l = following) {
-        struct ddm_command *command = LIST_ENTRY(l, struct ddm_command, link);
-        following = l->next;
-        if (due(delay, command) > now) {
-            continue;
-        }
-        list_remove(l);
+    struct ddm_command *command;
+    while ((command = earliest(delay)) != NULL && due(delay, command) <= now) {
+        list_remove(&command->link);
         int error = filter_submit(&delay->ddm, command);
         if (error == -EAGAIN) {
-            list_push_head(&delay->held, l);
+            list_push_head(&delay->held, &command->link);
             break;
         }
         if (error != 0) {

@@ -23,7 +23,7 @@ struct error {
 static const char *const keys[] = {"error",    "error.read", "error.write", "error.flush",
                                    "error.as", "error.file", "error.seed",  NULL};
 
-static int shares(const struct ddm_target *target, struct error *e, char *ret_why)
+static int shares(const struct ddm_target *target, struct error *e, struct why *ret_why)
 {
     uint32_t all, read, write, flush;
     bool is_specific = parameter_find(target, "error.read") != NULL ||
@@ -46,7 +46,7 @@ static int shares(const struct ddm_target *target, struct error *e, char *ret_wh
     return 0;
 }
 
-static int outcome(const struct ddm_target *target, struct error *e, char *ret_why)
+static int outcome(const struct ddm_target *target, struct error *e, struct why *ret_why)
 {
     static const char *const words[] = {"media", "retry", "no-space", "unsupported", NULL};
     static const enum node_completion outcomes[] = {NODE_MEDIA, NODE_RETRY, NODE_NO_SPACE,
@@ -69,7 +69,7 @@ static void error_close(struct ddm *ddm)
 }
 
 static int error_open(const struct ddm_target *target, const struct ddm_host *host,
-                      struct ddm *next, struct ddm **ret, char *ret_why)
+                      struct ddm *next, struct ddm **ret, struct why *ret_why)
 {
     struct ddm *ddm = filter_create(sizeof(struct error), &ddm_error, host, next);
     struct error *e = (struct error *)ddm;

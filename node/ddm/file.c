@@ -171,7 +171,7 @@ static void origin_set(struct file *file, const char *object)
 }
 
 static int file_open(const struct ddm_target *target, const struct ddm_host *host, struct ddm *next,
-                     struct ddm **ret, char *ret_why)
+                     struct ddm **ret, struct why *ret_why)
 {
     static const char *const switch_words[] = {"off", "on", NULL};
     static const char *const engine_words[] = {"auto", "io_uring", "threads", NULL};
@@ -193,7 +193,7 @@ static int file_open(const struct ddm_target *target, const struct ddm_host *hos
     }
     error = file_setup(file, target->object, engine, host);
     if (error != 0) {
-        snprintf(ret_why, DDM_WHY_MAX, "%.150s: %s", target->object, reason(error));
+        why_say(ret_why, "%.150s: %s", target->object, reason(error));
         file_close(&file->ddm);
         return error;
     }

@@ -26,13 +26,13 @@ static void log_close(struct ddm *ddm)
 }
 
 static int log_open(const struct ddm_target *target, const struct ddm_host *host, struct ddm *next,
-                    struct ddm **ret, char *ret_why)
+                    struct ddm **ret, struct why *ret_why)
 {
     const char *path = parameter_find(target, "log.file");
     FILE *out = path != NULL ? fopen(path, "ae") : stderr;
     if (out == NULL) {
         int error = -errno;
-        snprintf(ret_why, DDM_WHY_MAX, "log.file=%.100s: %s", path, strerror(-error));
+        why_say(ret_why, "log.file=%.100s: %s", path, strerror(-error));
         return error;
     }
     setvbuf(out, NULL, _IOLBF, 0);

@@ -23,7 +23,7 @@ struct lose {
 static const char *const keys[] = {"lose", "lose.late", "lose.seed", NULL};
 
 static int lose_open(const struct ddm_target *target, const struct ddm_host *host, struct ddm *next,
-                     struct ddm **ret, char *ret_why)
+                     struct ddm **ret, struct why *ret_why)
 {
     uint32_t share = 0, late_share = 0;
     uint64_t seed = 1;

@@ -14,7 +14,7 @@ struct null {
 };
 
 static int null_open(const struct ddm_target *target, const struct ddm_host *host, struct ddm *next,
-                     struct ddm **ret, char *ret_why)
+                     struct ddm **ret, struct why *ret_why)
 {
     uint64_t size;
     int error = parameter_size_parse(target->object, &size, ret_why);

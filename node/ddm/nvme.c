@@ -60,11 +60,13 @@ struct nvme {
     struct nvme_request *requests;
 };
 
+STATIC_CHECK((int)WEFT_NVME_WHY_MAX <= (int)WHY_MAX); // the initiator writes its reasons into ours
+
 static const char *const keys[] = {"depth", "patience", NULL};
 
 static void say(struct nvme *nvme, const char *what, const char *why)
 {
-    char line[DDM_WHY_MAX + WEFT_NVME_WHY_MAX];
+    char line[WHY_MAX + WEFT_NVME_NAME_MAX];
     snprintf(line, sizeof line, "%s: %s", what, why);
     nvme->ddm.host.say(nvme->ddm.host.ctx, line);
 }
@@ -81,20 +83,20 @@ static bool is_same(const struct nvme *nvme, const struct weft_nvme_namespace *f
 }
 
 static int namespace_choose(struct nvme *nvme, struct weft_nvme *controller,
-                            struct weft_nvme_namespace *ret, char *why)
+                            struct weft_nvme_namespace *ret, struct why *ret_why)
 {
     uint32_t nsid = nvme->address.nsid;
-    int count = nsid != 0 ? 1 : weft_nvme_namespaces(controller, &nsid, 1, why);
+    int count = nsid != 0 ? 1 : weft_nvme_namespaces(controller, &nsid, 1, ret_why->text);
     if (count < 0) {
         return count;
     }
     if (count == 0) {
-        snprintf(why, WEFT_NVME_WHY_MAX, "the subsystem has no namespace");
+        why_say(ret_why, "the subsystem has no namespace");
         return -ENOENT;
     }
-    int error = weft_nvme_identify(controller, nsid, ret, why);
+    int error = weft_nvme_identify(controller, nsid, ret, ret_why->text);
     if (error == 0 && !is_same(nvme, ret)) {
-        snprintf(why, WEFT_NVME_WHY_MAX, "there is another volume now");
+        why_say(ret_why, "there is another volume now");
         return -ESTALE;
     }
     return error;
@@ -108,7 +110,7 @@ static uint64_t range_max_of(const struct weft_nvme *controller, uint32_t nsid)
     return trim < zeroes ? trim : zeroes;
 }
 
-static int controller_open(struct nvme *nvme, char *why)
+static int controller_open(struct nvme *nvme, struct why *ret_why)
 {
     struct weft_nvme_namespace ns;
     struct weft_nvme *controller;
@@ -116,11 +118,11 @@ static int controller_open(struct nvme *nvme, char *why)
                                         .depth = nvme->depth,
                                         .keep_alive_ms = KEEP_ALIVE_MS,
                                         .timeout_ms = CONNECT_TIMEOUT_MS};
-    int error = weft_nvme_connect(&attr, &controller, why);
+    int error = weft_nvme_connect(&attr, &controller, ret_why->text);
     if (error != 0) {
         return error;
     }
-    error = namespace_choose(nvme, controller, &ns, why);
+    error = namespace_choose(nvme, controller, &ns, ret_why);
     struct epoll_event event = {.events = EPOLLIN};
     if (error == 0 &&
         epoll_ctl(nvme->epoll_fd, EPOLL_CTL_ADD, weft_nvme_fd(controller), &event) != 0) {
@@ -160,8 +162,8 @@ static void held_fail(struct nvme *nvme)
 
 static void reconnect(struct nvme *nvme, instant_ns now)
 {
-    char why[WEFT_NVME_WHY_MAX];
-    if (controller_open(nvme, why) == 0) {
+    struct why why;
+    if (controller_open(nvme, &why) == 0) {
         nvme->give_up_at = INSTANT_NEVER;
         say(nvme, nvme->address.nqn, "connected again");
         held_submit(nvme);
@@ -349,10 +351,10 @@ static void nvme_drain(struct ddm *ddm)
 static int nvme_probe(struct ddm *ddm, struct volume_profile *ret)
 {
     struct nvme *nvme = (struct nvme *)ddm;
-    char why[WEFT_NVME_WHY_MAX];
+    struct why why;
     struct weft_nvme_namespace ns = nvme->ns;
-    if (nvme->controller != NULL && weft_nvme_identify(nvme->controller, ns.nsid, &ns, why) == 0 &&
-        is_same(nvme, &ns)) {
+    if (nvme->controller != NULL &&
+        weft_nvme_identify(nvme->controller, ns.nsid, &ns, why.text) == 0 && is_same(nvme, &ns)) {
         nvme->ns = ns; // its size may have changed
     }
     const struct weft_nvme_info *info = &nvme->info;
@@ -387,17 +389,16 @@ static void nvme_close(struct ddm *ddm)
     free(nvme);
 }
 
-static int target_read(struct nvme *nvme, const struct ddm_target *target, char *ret_why)
+static int target_read(struct nvme *nvme, const struct ddm_target *target, struct why *ret_why)
 {
-    char uri[URI_LEN], why[WEFT_NVME_WHY_MAX];
+    char uri[URI_LEN];
     uint64_t depth = DEPTH_DEFAULT;
     snprintf(uri, sizeof uri, "nvme+rdma:%s", target->object);
-    if (weft_nvme_address_parse(uri, &nvme->address, why) != 0) {
-        snprintf(ret_why, DDM_WHY_MAX, "%.200s", why);
+    if (weft_nvme_address_parse(uri, &nvme->address, ret_why->text) != 0) {
         return -EINVAL;
     }
     if (nvme->address.nqn[0] == '\0') {
-        snprintf(ret_why, DDM_WHY_MAX, "it names no subsystem: //HOST[:PORT]/NQN[/NSID]");
+        why_say(ret_why, "it names no subsystem: //HOST[:PORT]/NQN[/NSID]");
         return -EINVAL;
     }
     nvme->patience = patience_default_ns;
@@ -406,7 +407,7 @@ static int target_read(struct nvme *nvme, const struct ddm_target *target, char 
         error = parameter_size(target, "depth", &depth, ret_why);
     }
     if (error == 0 && (depth == 0 || depth > WEFT_NVME_DEPTH_MAX)) {
-        snprintf(ret_why, DDM_WHY_MAX, "depth must be 1 to %d", WEFT_NVME_DEPTH_MAX);
+        why_say(ret_why, "depth must be 1 to %d", WEFT_NVME_DEPTH_MAX);
         return -EINVAL;
     }
     nvme->depth = (unsigned)depth;
@@ -427,9 +428,8 @@ static int memory_take(struct nvme *nvme)
 }
 
 static int nvme_open(const struct ddm_target *target, const struct ddm_host *host, struct ddm *next,
-                     struct ddm **ret, char *ret_why)
+                     struct ddm **ret, struct why *ret_why)
 {
-    char why[WEFT_NVME_WHY_MAX] = "no memory, or no descriptors";
     struct nvme *nvme = calloc(1, sizeof *nvme);
     if (nvme == NULL) {
         return -ENOMEM;
@@ -441,8 +441,8 @@ static int nvme_open(const struct ddm_target *target, const struct ddm_host *hos
     int error = target_read(nvme, target, ret_why);
     if (error == 0) {
         error = memory_take(nvme);
-        error = error == 0 ? controller_open(nvme, why) : error;
-        snprintf(ret_why, DDM_WHY_MAX, "%.250s", why);
+        why_say(ret_why, "no memory, or no descriptors");
+        error = error == 0 ? controller_open(nvme, ret_why) : error;
     }
     if (error != 0) {
         nvme_close(&nvme->ddm);

@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int fail(char *ret_why, const char *key, const char *value, const char *what)
+#include "text/quantity.h"
+
+static int fail(struct why *ret_why, const char *key, const char *value, const char *what)
 {
-    snprintf(ret_why, DDM_WHY_MAX, "%s=%.100s: it must be %s", key, value, what);
+    why_say(ret_why, "%s=%.100s: it must be %s", key, value, what);
     return -EINVAL;
 }
 
@@ -21,70 +23,39 @@ const char *parameter_find(const struct ddm_target *target, const char *key)
     return NULL;
 }
 
-// A number without sign, then a unit of the table: what it is worth.
-struct unit_of_measure {
-    const char *suffix;
-    uint64_t worth;
-};
-
-static bool measure(const char *text, const struct unit_of_measure *units, uint64_t *ret)
+int parameter_size_parse(const char *text, uint64_t *ret, struct why *ret_why)
 {
-    char *end;
-    errno = 0;
-    unsigned long long number = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || errno != 0) {
-        return false;
-    }
-    for (; units->suffix != NULL; units++) {
-        if (strcmp(end, units->suffix) == 0) {
-            return !__builtin_mul_overflow(number, units->worth, ret);
-        }
-    }
-    return false;
-}
-
-int parameter_size_parse(const char *text, uint64_t *ret, char *ret_why)
-{
-    static const struct unit_of_measure units[] = {
-        {"", 1},           {"K", 1ULL << 10}, {"M", 1ULL << 20}, {"G", 1ULL << 30},
-        {"T", 1ULL << 40}, {"P", 1ULL << 50}, {NULL, 0}};
-    if (!measure(text, units, ret) || *ret > INT64_MAX) {
+    if (!text_size_parse(text, ret)) {
         return fail(ret_why, "size", text, "a number of octets, with K, M, G, T or P");
     }
     return 0;
 }
 
-int parameter_size(const struct ddm_target *target, const char *key, uint64_t *ret, char *ret_why)
+int parameter_size(const struct ddm_target *target, const char *key, uint64_t *ret,
+                   struct why *ret_why)
 {
     const char *value = parameter_find(target, key);
     return value == NULL ? 0 : parameter_size_parse(value, ret, ret_why);
 }
 
-static bool duration_measure(const char *text, duration_ns *ret)
+int parameter_duration_parse(const char *text, duration_ns *ret, struct why *ret_why)
 {
-    static const struct unit_of_measure units[] = {{"", NS_PER_S},    {"s", NS_PER_S},
-                                                   {"ms", NS_PER_MS}, {"us", NS_PER_US},
-                                                   {"ns", 1},         {NULL, 0}};
-    return measure(text, units, ret);
-}
-
-int parameter_duration_parse(const char *text, duration_ns *ret, char *ret_why)
-{
-    bool is_good = duration_measure(text, ret);
+    bool is_good = text_duration_parse(text, ret);
     return is_good ? 0 : fail(ret_why, "duration", text, "one like 10ms or 2s");
 }
 
 int parameter_duration(const struct ddm_target *target, const char *key, duration_ns *ret,
-                       char *ret_why)
+                       struct why *ret_why)
 {
     const char *value = parameter_find(target, key);
-    if (value != NULL && !duration_measure(value, ret)) {
+    if (value != NULL && !text_duration_parse(value, ret)) {
         return fail(ret_why, key, value, "a duration like 10ms or 2s");
     }
     return 0;
 }
 
-int parameter_share(const struct ddm_target *target, const char *key, uint32_t *ret, char *ret_why)
+int parameter_share(const struct ddm_target *target, const char *key, uint32_t *ret,
+                    struct why *ret_why)
 {
     const char *value = parameter_find(target, key);
     if (value == NULL) {
@@ -102,10 +73,10 @@ int parameter_share(const struct ddm_target *target, const char *key, uint32_t *
 }
 
 int parameter_word(const struct ddm_target *target, const char *key, const char *const *words,
-                   unsigned *ret, char *ret_why)
+                   unsigned *ret, struct why *ret_why)
 {
     const char *value = parameter_find(target, key);
-    char list[DDM_WHY_MAX / 2] = "";
+    char list[WHY_MAX / 2] = "";
     for (unsigned i = 0; value != NULL && words[i] != NULL; i++) {
         if (strcmp(words[i], value) == 0) {
             *ret = i;

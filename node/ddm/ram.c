@@ -57,7 +57,7 @@ static void ram_close(struct ddm *ddm)
 }
 
 static int ram_open(const struct ddm_target *target, const struct ddm_host *host, struct ddm *next,
-                    struct ddm **ret, char *ret_why)
+                    struct ddm **ret, struct why *ret_why)
 {
     uint64_t size;
     int error = parameter_size_parse(target->object, &size, ret_why);
@@ -71,8 +71,7 @@ static int ram_open(const struct ddm_target *target, const struct ddm_host *host
     *ram = (struct ram){.ddm = {.driver = &ddm_ram, .host = *host}, .size = size, .fd = -1};
     error = memory_take(ram, host->keepsake);
     if (error != 0) {
-        snprintf(ret_why, DDM_WHY_MAX, "%llu octets of memory: %s", (unsigned long long)size,
-                 strerror(-error));
+        why_say(ret_why, "%llu octets of memory: %s", (unsigned long long)size, strerror(-error));
         ram_close(&ram->ddm);
         return error;
     }

@@ -39,14 +39,14 @@ static bool knows_parameter(const struct ddm_driver *driver, const char *key)
 }
 
 // 0, and the drivers of the chain, the outermost first.
-static int chain_find(const struct uri *uri, const struct ddm_driver **ret, char *ret_why)
+static int chain_find(const struct uri *uri, const struct ddm_driver **ret, struct why *ret_why)
 {
     for (unsigned i = 0; i < uri->scheme_count; i++) {
         bool is_last = i + 1 == uri->scheme_count;
         ret[i] = driver_find(uri->schemes[i]);
         if (ret[i] == NULL || ret[i]->is_filter == is_last) {
-            snprintf(ret_why, DDM_WHY_MAX, "there is no %s %.64s", is_last ? "driver" : "filter",
-                     uri->schemes[i]);
+            why_say(ret_why, "there is no %s %.64s", is_last ? "driver" : "filter",
+                    uri->schemes[i]);
             return -ENODEV;
         }
     }
@@ -56,14 +56,14 @@ static int chain_find(const struct uri *uri, const struct ddm_driver **ret, char
             is_known |= knows_parameter(ret[i], uri->parameters[p].key);
         }
         if (!is_known) {
-            snprintf(ret_why, DDM_WHY_MAX, "there is no parameter %.64s", uri->parameters[p].key);
+            why_say(ret_why, "there is no parameter %.64s", uri->parameters[p].key);
             return -EINVAL;
         }
     }
     return 0;
 }
 
-bool ddm_registry_knows(const char *text, char *ret_why)
+bool ddm_registry_knows(const char *text, struct why *ret_why)
 {
     struct uri uri;
     const struct ddm_driver *chain[URI_SCHEME_MAX];
@@ -71,7 +71,7 @@ bool ddm_registry_knows(const char *text, char *ret_why)
 }
 
 int ddm_registry_open(const char *text, const struct ddm_host *host, struct ddm **ret,
-                      char *ret_why)
+                      struct why *ret_why)
 {
     struct uri uri;
     const struct ddm_driver *chain[URI_SCHEME_MAX];

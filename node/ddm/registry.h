@@ -14,11 +14,10 @@
 // All drivers and filters, ended by NULL.
 const struct ddm_driver *const *ddm_registry(void);
 
-// Opens the chain: rta_parts.ddm_open. 0 or a negative errno with the reason in `ret_why`
-// (DDM_WHY_MAX octets).
+// Opens the chain: rta_parts.ddm_open. 0 or a negative errno with the reason in `ret_why`.
 int ddm_registry_open(const char *uri, const struct ddm_host *host, struct ddm **ret,
-                      char *ret_why);
+                      struct why *ret_why);
 
 // Is the scheme of the URI that of a driver, and are its filters filters? Opens nothing. False with
-// the reason in `ret_why` (DDM_WHY_MAX octets).
-bool ddm_registry_knows(const char *uri, char *ret_why);
+// the reason in `ret_why`.
+bool ddm_registry_knows(const char *uri, struct why *ret_why);

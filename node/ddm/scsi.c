@@ -81,7 +81,7 @@ void scsi_close(struct ddm *ddm)
 }
 
 int scsi_open(const struct ddm_driver *driver, struct scsi_transport *transport, struct ddm **ret,
-              char *ret_why)
+              struct why *ret_why)
 {
     struct scsi *scsi = calloc(1, sizeof *scsi);
     if (scsi == NULL) {
@@ -139,8 +139,8 @@ int scsi_probe(struct ddm *ddm, struct volume_profile *ret)
     struct scsi *scsi = (struct scsi *)ddm;
     struct scsi_facts *facts = &scsi->facts;
     struct scsi_capacity capacity;
-    char why[DDM_WHY_MAX];
-    int error = scsi_capacity_find(scsi->transport, &capacity, why);
+    struct why why;
+    int error = scsi_capacity_find(scsi->transport, &capacity, &why);
     if (error != 0) {
         return error;
     }
@@ -320,7 +320,7 @@ void scsi_drain(struct ddm *ddm)
 
 static int open_through(const struct scsi_transport_kind *kind, const struct ddm_driver *driver,
                         const struct ddm_target *target, const struct ddm_host *host,
-                        struct ddm **ret, char *ret_why)
+                        struct ddm **ret, struct why *ret_why)
 {
     struct scsi_transport *transport = NULL;
     int error = kind->open(target, host, &transport, ret_why);
@@ -328,13 +328,13 @@ static int open_through(const struct scsi_transport_kind *kind, const struct ddm
 }
 
 static int open_iscsi(const struct ddm_target *target, const struct ddm_host *host,
-                      struct ddm *next, struct ddm **ret, char *ret_why)
+                      struct ddm *next, struct ddm **ret, struct why *ret_why)
 {
     return open_through(&scsi_transport_iscsi, &ddm_iscsi, target, host, ret, ret_why);
 }
 
 static int open_sg(const struct ddm_target *target, const struct ddm_host *host, struct ddm *next,
-                   struct ddm **ret, char *ret_why)
+                   struct ddm **ret, struct why *ret_why)
 {
     return open_through(&scsi_transport_sg, &ddm_sg, target, host, ret, ret_why);
 }

@@ -6,7 +6,7 @@
 // As ddm_driver.open, with the transport open. The transport is the DDM's, and closed if opening
 // fails.
 int scsi_open(const struct ddm_driver *driver, struct scsi_transport *transport, struct ddm **ret,
-              char *ret_why);
+              struct why *ret_why);
 int scsi_probe(struct ddm *ddm, struct volume_profile *ret);
 int scsi_submit(struct ddm *ddm, struct ddm_command *command);
 void scsi_flush_queue(struct ddm *ddm);

@@ -37,14 +37,14 @@ static void on_end(void *ctx, struct scsi_job *job)
     }
 }
 
-static int unanswered(char *ret_why, int error)
+static int unanswered(struct why *ret_why, int error)
 {
-    snprintf(ret_why, DDM_WHY_MAX, "the device does not answer: %s", strerror(-error));
+    why_say(ret_why, "the device does not answer: %s", strerror(-error));
     return error;
 }
 
 // 0, -EAGAIN (ask again), or another negative errno.
-static int judge(const struct scsi_job *job, char *ret_why)
+static int judge(const struct scsi_job *job, struct why *ret_why)
 {
     struct scsi_failure sense = {0};
     if (job->error != 0) {
@@ -55,9 +55,8 @@ static int judge(const struct scsi_job *job, char *ret_why)
     }
     bool has_sense =
         job->status == SCSI_CHECK_CONDITION && scsi_sense_parse(job->sense, job->sense_len, &sense);
-    snprintf(ret_why, DDM_WHY_MAX,
-             "command %02xh ends with status %02xh, sense key %xh, code %02xh/%02xh", job->cdb[0],
-             job->status, sense.key, sense.asc, sense.ascq);
+    why_say(ret_why, "command %02xh ends with status %02xh, sense key %xh, code %02xh/%02xh",
+            job->cdb[0], job->status, sense.key, sense.asc, sense.ascq);
     if (has_sense && sense.key == SCSI_ILLEGAL_REQUEST) {
         return -EOPNOTSUPP;
     }
@@ -69,7 +68,7 @@ static int judge(const struct scsi_job *job, char *ret_why)
 }
 
 static int ask_once(struct scsi_transport *transport, const uint8_t cdb[SCSI_CDB_LEN], void *data,
-                    uint32_t data_len, uint32_t *ret_len, char *ret_why)
+                    uint32_t data_len, uint32_t *ret_len, struct why *ret_why)
 {
     struct question *question = calloc(1, sizeof *question);
     if (question == NULL || data_len > ANSWER_MAX) {
@@ -104,7 +103,7 @@ static int ask_once(struct scsi_transport *transport, const uint8_t cdb[SCSI_CDB
 }
 
 int scsi_ask(struct scsi_transport *transport, const uint8_t cdb[SCSI_CDB_LEN], void *data,
-             uint32_t data_len, uint32_t *ret_len, char *ret_why)
+             uint32_t data_len, uint32_t *ret_len, struct why *ret_why)
 {
     int error = -EAGAIN;
     for (unsigned i = 0; i < ASK_TRIES && error == -EAGAIN; i++) {
@@ -117,7 +116,7 @@ int scsi_ask(struct scsi_transport *transport, const uint8_t cdb[SCSI_CDB_LEN], 
 
 /* ---- what it is ------------------------------------------------------------------------------ */
 
-static int inquire(struct scsi_transport *transport, struct scsi_facts *ret, char *ret_why)
+static int inquire(struct scsi_transport *transport, struct scsi_facts *ret, struct why *ret_why)
 {
     uint8_t cdb[SCSI_CDB_LEN], data[96];
     uint32_t len;
@@ -127,26 +126,26 @@ static int inquire(struct scsi_transport *transport, struct scsi_facts *ret, cha
         return error;
     }
     if (!scsi_inquiry_parse(data, len, &ret->inquiry)) {
-        snprintf(ret_why, DDM_WHY_MAX, "%u octets are no inquiry data", len);
+        why_say(ret_why, "%u octets are no inquiry data", len);
         return -EPROTO;
     }
     if (ret->inquiry.peripheral != SCSI_DIRECT_ACCESS) {
-        snprintf(ret_why, DDM_WHY_MAX, "there is no disk (peripheral %02xh)",
-                 ret->inquiry.peripheral);
+        why_say(ret_why, "there is no disk (peripheral %02xh)", ret->inquiry.peripheral);
         return -ENODEV;
     }
     return 0;
 }
 
-int scsi_capacity_find(struct scsi_transport *transport, struct scsi_capacity *ret, char *ret_why)
+int scsi_capacity_find(struct scsi_transport *transport, struct scsi_capacity *ret,
+                       struct why *ret_why)
 {
     uint8_t cdb[SCSI_CDB_LEN], data[CAPACITY_LEN];
     uint32_t len;
     scsi_capacity_emit(cdb, sizeof data);
     int error = scsi_ask(transport, cdb, data, sizeof data, &len, ret_why);
     if (error == 0 && !scsi_capacity_parse(data, len, ret)) {
-        snprintf(ret_why, DDM_WHY_MAX, "blocks of %u octets cannot be served",
-                 len >= 12 ? get_be32(data + 8) : 0);
+        why_say(ret_why, "blocks of %u octets cannot be served",
+                len >= 12 ? get_be32(data + 8) : 0);
         error = -EPROTO;
     }
     return error;
@@ -159,9 +158,9 @@ static uint32_t page_read(struct scsi_transport *transport, uint8_t page, uint8_
 {
     uint8_t cdb[SCSI_CDB_LEN];
     uint32_t len = 0;
-    char why[DDM_WHY_MAX];
+    struct why why;
     scsi_vital_emit(cdb, page, ANSWER_MAX);
-    return scsi_ask(transport, cdb, data, ANSWER_MAX, &len, why) == 0 ? len : 0;
+    return scsi_ask(transport, cdb, data, ANSWER_MAX, &len, &why) == 0 ? len : 0;
 }
 
 static void pages_find(struct scsi_transport *transport, struct scsi_facts *ret)
@@ -192,9 +191,9 @@ static void mode_find(struct scsi_transport *transport, struct scsi_facts *ret)
     enum { CACHING_PAGE = 0x08 };
     uint8_t cdb[SCSI_CDB_LEN], data[MODE_LEN];
     uint32_t len = 0;
-    char why[DDM_WHY_MAX];
+    struct why why;
     scsi_mode_emit(cdb, CACHING_PAGE, sizeof data);
-    scsi_ask(transport, cdb, data, sizeof data, &len, why);
+    scsi_ask(transport, cdb, data, sizeof data, &len, &why);
     scsi_mode_parse(data, len, &ret->mode);
 }
 
@@ -202,13 +201,13 @@ static void operations_find(struct scsi_transport *transport, struct scsi_facts 
 {
     uint8_t cdb[SCSI_CDB_LEN], data[MODE_LEN];
     uint32_t len = 0;
-    char why[DDM_WHY_MAX];
+    struct why why;
     scsi_operation_emit(cdb, SCSI_WRITE_SAME_16, sizeof data);
-    scsi_ask(transport, cdb, data, sizeof data, &len, why);
+    scsi_ask(transport, cdb, data, sizeof data, &len, &why);
     scsi_operation_parse(data, len, &ret->can_write_same);
 }
 
-int scsi_facts_find(struct scsi_transport *transport, struct scsi_facts *ret, char *ret_why)
+int scsi_facts_find(struct scsi_transport *transport, struct scsi_facts *ret, struct why *ret_why)
 {
     *ret = (struct scsi_facts){0};
     int error = inquire(transport, ret, ret_why);

@@ -16,10 +16,11 @@ struct scsi_facts {
 // One command, waited for; a unit attention, or a device that is busy, is asked again. 0, or a
 // negative errno: no good answer; `ret_why` has what was said. `ret_len` may be NULL.
 int scsi_ask(struct scsi_transport *transport, const uint8_t cdb[SCSI_CDB_LEN], void *data,
-             uint32_t data_len, uint32_t *ret_len, char *ret_why);
+             uint32_t data_len, uint32_t *ret_len, struct why *ret_why);
 
-// 0, or a negative errno with the reason in `ret_why` (DDM_WHY_MAX octets): it cannot be used.
-int scsi_facts_find(struct scsi_transport *transport, struct scsi_facts *ret, char *ret_why);
+// 0, or a negative errno with the reason in `ret_why`: it cannot be used.
+int scsi_facts_find(struct scsi_transport *transport, struct scsi_facts *ret, struct why *ret_why);
 
 // Sizes change: the capacity anew.
-int scsi_capacity_find(struct scsi_transport *transport, struct scsi_capacity *ret, char *ret_why);
+int scsi_capacity_find(struct scsi_transport *transport, struct scsi_capacity *ret,
+                       struct why *ret_why);

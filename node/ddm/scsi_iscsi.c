@@ -78,7 +78,7 @@ struct iscsi {
     bool has_reset;   // it has been asked for
     instant_ns state_since_ns, again_at_ns;
     duration_ns again_in_ns;
-    char why[DDM_WHY_MAX];
+    struct why why;
 
     struct list_link out;     // jobs at the target, in order
     struct list_link waiting; // jobs for a session, or a slot
@@ -103,7 +103,7 @@ static void say(const struct iscsi *iscsi, const char *what, const char *why)
 static void fail(struct iscsi *iscsi, const char *why)
 {
     if (!iscsi->has_failed) {
-        snprintf(iscsi->why, sizeof iscsi->why, "%.*s", (int)strcspn(why, "\n"), why);
+        why_say(&iscsi->why, "%.*s", (int)strcspn(why, "\n"), why);
     }
     iscsi->has_failed = true;
 }
@@ -246,7 +246,7 @@ static void jobs_take_back(struct iscsi *iscsi)
 static void session_drop(struct iscsi *iscsi)
 {
     if (iscsi->state == SESSION_UP) {
-        say(iscsi, "is lost, commands wait: ", iscsi->why);
+        say(iscsi, "is lost, commands wait: ", iscsi->why.text);
     }
     if (iscsi->context != NULL) {
         iscsi_destroy_context(iscsi->context);
@@ -264,7 +264,7 @@ static void session_drop(struct iscsi *iscsi)
 
 static void session_up(struct iscsi *iscsi)
 {
-    if (iscsi->why[0] != '\0') {
+    if (why_is_said(&iscsi->why)) {
         say(iscsi, "is back", "");
     }
     iscsi->again_in_ns = again_first_ns;
@@ -509,7 +509,7 @@ static int lock(struct iscsi *iscsi)
     return errno == EADDRINUSE ? -EBUSY : -errno;
 }
 
-static int url_parse(struct iscsi *iscsi, const char *object, char *ret_why)
+static int url_parse(struct iscsi *iscsi, const char *object, struct why *ret_why)
 {
     char text[1024];
     struct iscsi_context *context = iscsi_create_context(iscsi->initiator);
@@ -519,7 +519,7 @@ static int url_parse(struct iscsi *iscsi, const char *object, char *ret_why)
     snprintf(text, sizeof text, "iscsi:%s", object);
     struct iscsi_url *url = iscsi_parse_full_url(context, text);
     if (url == NULL) {
-        snprintf(ret_why, DDM_WHY_MAX, "%.100s: not //HOST[:PORT]/TARGET/LUN", object);
+        why_say(ret_why, "%.100s: not //HOST[:PORT]/TARGET/LUN", object);
     } else {
         iscsi->url = *url;
         snprintf(iscsi->address, sizeof iscsi->address, "%s/%s/%d", url->portal, url->target,
@@ -550,12 +550,12 @@ static void transport_close(struct scsi_transport *transport)
     free(iscsi);
 }
 
-static int first_session(struct iscsi *iscsi, char *ret_why)
+static int first_session(struct iscsi *iscsi, struct why *ret_why)
 {
     int error = lock(iscsi);
     if (error != 0) {
-        snprintf(ret_why, DDM_WHY_MAX, "%.150s: %s", iscsi->address,
-                 error == -EBUSY ? "another process has it open through weft" : strerror(-error));
+        why_say(ret_why, "%.150s: %s", iscsi->address,
+                error == -EBUSY ? "another process has it open through weft" : strerror(-error));
         return error;
     }
     error = session_begin(iscsi);
@@ -567,8 +567,8 @@ static int first_session(struct iscsi *iscsi, char *ret_why)
     watch(iscsi);
     scsi_transport_wait(&iscsi->transport, &iscsi->has_settled, until_ns);
     if (iscsi->state != SESSION_UP) {
-        snprintf(ret_why, DDM_WHY_MAX, "%.100s: %.120s", iscsi->address,
-                 iscsi->why[0] != '\0' ? iscsi->why : "the target does not answer");
+        why_say(ret_why, "%.100s: %.120s", iscsi->address,
+                why_is_said(&iscsi->why) ? iscsi->why.text : "the target does not answer");
         return -ENOTCONN;
     }
     return 0;
@@ -598,7 +598,7 @@ static struct iscsi *create(const struct ddm_host *host)
 }
 
 static int transport_open(const struct ddm_target *target, const struct ddm_host *host,
-                          struct scsi_transport **ret, char *ret_why)
+                          struct scsi_transport **ret, struct why *ret_why)
 {
     struct iscsi *iscsi = create(host);
     if (iscsi == NULL) {

@@ -202,19 +202,20 @@ static uint32_t transfer_limit(int fd, bool is_block)
 }
 
 // Ends what a predecessor left at a generic device.
-static int reset(const struct sg *sg, const struct ddm_host *host, char *ret_why)
+static int reset(const struct sg *sg, const struct ddm_host *host, struct why *ret_why)
 {
     int how = SG_SCSI_RESET_DEVICE;
     if (!host->is_restart || ioctl(sg->fd, SG_SCSI_RESET, &how) == 0) {
         return 0;
     }
     int error = -errno;
-    snprintf(ret_why, DDM_WHY_MAX, "%.120s: an earlier process's commands cannot be ended: %s",
-             sg->path, strerror(-error));
+    why_say(ret_why, "%.120s: an earlier process's commands cannot be ended: %s", sg->path,
+            strerror(-error));
     return error;
 }
 
-static int device_open(struct sg *sg, const char *path, const struct ddm_host *host, char *ret_why)
+static int device_open(struct sg *sg, const char *path, const struct ddm_host *host,
+                       struct why *ret_why)
 {
     int flags = (host->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
     struct stat status;
@@ -222,15 +223,15 @@ static int device_open(struct sg *sg, const char *path, const struct ddm_host *h
     bool is_there = stat(path, &status) == 0;
     bool is_generic = is_there && S_ISCHR(status.st_mode) && major(status.st_rdev) == SG_MAJOR;
     if (is_there && !is_generic && !S_ISBLK(status.st_mode)) {
-        snprintf(ret_why, DDM_WHY_MAX, "%.150s: no SCSI device", path);
+        why_say(ret_why, "%.150s: no SCSI device", path);
         return -ENODEV;
     }
     is_generic = is_generic && !block_sibling(status.st_rdev, sg->path);
     sg->fd = open(sg->path, flags);
     int error = sg->fd < 0 ? -errno : lock_take(sg->fd, host, "sg");
     if (error != 0) {
-        snprintf(ret_why, DDM_WHY_MAX, "%.150s: %s", sg->path,
-                 error == -EBUSY ? "another process has it open through weft" : strerror(-error));
+        why_say(ret_why, "%.150s: %s", sg->path,
+                error == -EBUSY ? "another process has it open through weft" : strerror(-error));
         return error;
     }
     sg->transfer_max = transfer_limit(sg->fd, !is_generic);
@@ -282,7 +283,7 @@ static void transport_close(struct scsi_transport *transport)
 }
 
 static int transport_open(const struct ddm_target *target, const struct ddm_host *host,
-                          struct scsi_transport **ret, char *ret_why)
+                          struct scsi_transport **ret, struct why *ret_why)
 {
     struct sg *sg = calloc(1, sizeof *sg);
     if (sg == NULL) {

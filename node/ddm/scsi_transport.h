@@ -42,7 +42,7 @@ struct scsi_transport_kind {
     uint32_t depth; // jobs at a time; the driver counts
     // As ddm_driver.open. `parameters`: those of the URI that are the transport's.
     int (*open)(const struct ddm_target *target, const struct ddm_host *host,
-                struct scsi_transport **ret, char *ret_why);
+                struct scsi_transport **ret, struct why *ret_why);
     // Octets of data that one job may have.
     uint32_t (*transfer_max)(struct scsi_transport *transport);
     // What the device is called where it has no name of its own; at most VOLUME_ORIGIN_MAX octets.

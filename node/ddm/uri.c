@@ -1,30 +1,15 @@
 #include "node/ddm/uri.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static int fail(char *ret_why, const char *why, const char *text)
-{
-    snprintf(ret_why, DDM_WHY_MAX, "%s: %.100s", why, text);
-    return -EINVAL;
-}
+#include "text/percent.h"
 
-static void decode(char *text)
+static int fail(struct why *ret_why, const char *why, const char *text)
 {
-    char *out = text;
-    for (const char *in = text; *in != '\0';) {
-        if (in[0] == '%' && isxdigit((unsigned char)in[1]) && isxdigit((unsigned char)in[2])) {
-            char digits[] = {in[1], in[2], '\0'};
-            *out++ = (char)strtoul(digits, NULL, 16);
-            in += 3;
-        } else {
-            *out++ = *in++;
-        }
-    }
-    *out = '\0';
+    why_say(ret_why, "%s: %.100s", why, text);
+    return -EINVAL;
 }
 
 // A driver whose own name has a plus.
@@ -39,7 +24,7 @@ static char *compound_find(char *text)
     return is_there && (at == text || at[-1] == '+') ? at : NULL;
 }
 
-static int schemes_parse(char *text, struct uri *ret, char *ret_why)
+static int schemes_parse(char *text, struct uri *ret, struct why *ret_why)
 {
     char *rest = NULL, *last = compound_find(text);
     if (last == text) {
@@ -64,7 +49,7 @@ static int schemes_parse(char *text, struct uri *ret, char *ret_why)
     return ret->scheme_count > 0 ? 0 : fail(ret_why, "no driver", ret->object);
 }
 
-static int parameters_parse(char *text, struct uri *ret, char *ret_why)
+static int parameters_parse(char *text, struct uri *ret, struct why *ret_why)
 {
     char *rest = NULL;
     for (char *word = strtok_r(text, "&", &rest); word != NULL; word = strtok_r(NULL, "&", &rest)) {
@@ -76,14 +61,14 @@ static int parameters_parse(char *text, struct uri *ret, char *ret_why)
             return fail(ret_why, "too many parameters", word);
         }
         *value++ = '\0';
-        decode(value);
+        text_percent_decode(value);
         ret->parameters[ret->parameter_count++] =
             (struct ddm_parameter){.key = word, .value = value};
     }
     return 0;
 }
 
-int uri_parse(const char *text, struct uri *ret, char *ret_why)
+int uri_parse(const char *text, struct uri *ret, struct why *ret_why)
 {
     *ret = (struct uri){0};
     if (strlen(text) >= sizeof ret->text) {
@@ -104,6 +89,6 @@ int uri_parse(const char *text, struct uri *ret, char *ret_why)
     if (error == 0 && parameters != NULL) {
         error = parameters_parse(parameters, ret, ret_why);
     }
-    decode(object);
+    text_percent_decode(object);
     return error;
 }

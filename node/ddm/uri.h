@@ -15,5 +15,5 @@ struct uri {
     unsigned parameter_count;
 };
 
-// 0 or -EINVAL, with the reason in `ret_why` (DDM_WHY_MAX octets).
-int uri_parse(const char *text, struct uri *ret, char *ret_why);
+// 0 or -EINVAL, with the reason in `ret_why`.
+int uri_parse(const char *text, struct uri *ret, struct why *ret_why);

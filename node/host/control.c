@@ -1,6 +1,5 @@
 #include "node/host/control.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -8,14 +7,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "control/socket.h"
 #include "node/host/agent.h"
-#include "node/host/runtime.h"
 #include "node/host/status.h"
 #include "node/host/wish.h"
+#include "text/quantity.h"
 
 enum { LINE_MAX_LEN = UNIT_URI_MAX + VOLUME_NAME_MAX + 16, ASKER_MAX = 16 };
 
@@ -163,8 +161,8 @@ static void sizes_compare(struct asker *asker)
         if (row->state == RESOURCE_READY &&
             json_object_object_get_ex(asker->sizes, row->name, &before) &&
             json_object_get_uint64(before) != row->profile.size) {
-            char size[WISH_SIZE_TEXT_MAX], what[64];
-            snprintf(what, sizeof what, "%s octets", wish_size_format(row->profile.size, size));
+            char size[TEXT_SIZE_MAX], what[64];
+            snprintf(what, sizeof what, "%s octets", text_size_format(row->profile.size, size));
             note_change(asker, row->name, what);
         }
     }
@@ -363,100 +361,10 @@ static void on_deadline(void *ctx, instant_ns now)
 
 /* ---- the socket ------------------------------------------------------------------------------ */
 
-static struct sockaddr_un address_of(const char *path)
-{
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    snprintf(addr.sun_path, sizeof addr.sun_path, "%.*s", RUNTIME_PATH_MAX - 1, path);
-    return addr;
-}
-
-// Does somebody answer there? What a node left behind that was killed answers nobody.
-static bool is_answered(const char *path)
-{
-    struct sockaddr_un addr = address_of(path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool is_there =
-        fd >= 0 && (connect(fd, (struct sockaddr *)&addr, sizeof addr) == 0 || errno == EAGAIN);
-    if (fd >= 0) {
-        close(fd);
-    }
-    return is_there;
-}
-
-// Removes the sockets of nodes that were killed. A node listens before its socket has its name, so
-// that none is taken for dead that is only young.
-static void remains_remove(const char *folder)
-{
-    char path[RUNTIME_PATH_MAX];
-    DIR *names = opendir(folder);
-    for (struct dirent *entry; names != NULL && (entry = readdir(names)) != NULL;) {
-        pid_t pid = runtime_node_pid(entry->d_name);
-        if (pid != 0 && runtime_path(folder, RUNTIME_NODE, pid, path) == 0 && !is_answered(path)) {
-            unlink(path);
-        }
-    }
-    if (names != NULL) {
-        closedir(names);
-    }
-}
-
-// A socket that listens at `path`, for this user alone.
-static int listen_at(const char *path)
-{
-    struct sockaddr_un addr = address_of(path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) {
-        return -errno;
-    }
-    unlink(path);
-    if (bind(fd, (struct sockaddr *)&addr, sizeof addr) != 0 || chmod(path, 0600) != 0 ||
-        listen(fd, ASKER_MAX) != 0) {
-        int error = -errno;
-        close(fd);
-        return error;
-    }
-    return fd;
-}
-
-static int control_listen(struct host_control *control, struct why *ret_why)
-{
-    char folder[RUNTIME_PATH_MAX], young[RUNTIME_PATH_MAX];
-    int error = runtime_folder(folder);
-    if (error == 0) {
-        error = runtime_path(folder, RUNTIME_NODE, getpid(), control->path);
-    }
-    if (error == 0) {
-        error = runtime_path(folder, RUNTIME_YOUNG, getpid(), young);
-    }
-    if (error != 0) {
-        why_say(ret_why, "the path of the runtime folder is too long");
-        return error;
-    }
-    error = runtime_folder_make(folder, ret_why);
-    if (error != 0) {
-        return error;
-    }
-    remains_remove(folder);
-    if (is_answered(control->path)) {
-        why_say(ret_why, "%s: somebody else answers there", control->path);
-        return -EADDRINUSE;
-    }
-    int fd = listen_at(young);
-    if (fd < 0 || rename(young, control->path) != 0) {
-        error = fd < 0 ? fd : -errno;
-        why_say(ret_why, "%s: %s", control->path, strerror(-error));
-        unlink(young);
-    }
-    if (fd >= 0 && error != 0) {
-        close(fd);
-    }
-    return error == 0 ? fd : error;
-}
-
 static void socket_open(struct host_control *control)
 {
     struct why why;
-    control->fd = control_listen(control, &why);
+    control->fd = control_socket_listen(ASKER_MAX, control->path, &why);
     if (control->fd >= 0) {
         control->watch =
             loop_watch(control->host->loop, control->fd, EPOLLIN, on_listener, control);

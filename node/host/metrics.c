@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "node/host/agent.h"
-#include "node/tts/address.h"
+#include "node/stream/address.h"
 
 enum { CONNECTION_MAX = 16, CONNECTION_SECONDS = 10 };
 
@@ -189,11 +189,13 @@ static void on_deadline(void *ctx, instant_ns now)
 struct host_metrics *metrics_create(struct host *host, const char *listen, struct why *ret_why)
 {
     char path[2];
-    char why[ADDRESS_WHY_MAX];
-    int fd = address_listen(listen, path, sizeof path, why);
+    int fd = address_listen(listen, path, sizeof path, ret_why);
     struct host_metrics *metrics = fd >= 0 ? calloc(1, sizeof *metrics) : NULL;
     if (metrics == NULL) {
-        why_say(ret_why, "%s", fd < 0 ? why : "no memory");
+        if (fd >= 0) {
+            why_say(ret_why, "no memory");
+            close(fd);
+        }
         return NULL;
     }
     metrics->host = host;

@@ -9,7 +9,7 @@
 
 #include "node/host/agent.h"
 #include "node/host/memory_limit.h"
-#include "node/host/wish.h"
+#include "text/quantity.h"
 
 enum { ADVICE_MAX = 128 };
 
@@ -74,11 +74,11 @@ void host_pool_look(const struct host *host)
 {
     uint64_t limit = memory_limit(), len = host->config->pool_len;
     if (len > limit / 2) {
-        char pool[WISH_SIZE_TEXT_MAX], most[WISH_SIZE_TEXT_MAX];
+        char pool[TEXT_SIZE_MAX], most[TEXT_SIZE_MAX];
         fprintf(stderr,
                 "weft: the pool of %s is large beside the memory limit of %s here: under load the "
                 "kernel may end this process; raise the limit, or give a smaller --pool\n",
-                wish_size_format(len, pool), wish_size_format(limit, most));
+                text_size_format(len, pool), text_size_format(limit, most));
     }
 }
 
@@ -104,10 +104,10 @@ static void announce(struct host *host)
     const struct resource_table *table = uma_resources(host->uma);
     for (size_t i = 0; i < table->count; i++) {
         const struct resource *row = &table->rows[i];
-        char uri[HOST_URI_MAX], hint[HOST_URI_MAX], size[WISH_SIZE_TEXT_MAX], uuid[UUID_STR_LEN];
+        char uri[HOST_URI_MAX], hint[HOST_URI_MAX], size[TEXT_SIZE_MAX], uuid[UUID_STR_LEN];
         uuid_unparse_lower(row->identity.uuid, uuid);
         printf("volume %s: %s octets, %s%s, uuid %s\n", row->name,
-               wish_size_format(row->profile.size, size), row->profile.driver,
+               text_size_format(row->profile.size, size), row->profile.driver,
                (row->abilities & VOLUME_CAN_WRITE) != 0 ? "" : ", read-only", uuid);
         tell_of_tail(host, row);
         for (unsigned j = 0; j < host->tts_count; j++) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "node/host/agent.h"
+#include "text/show.h"
 
 enum { READ_LEN = 512, READ_BATCH = 16 };
 
@@ -38,7 +39,7 @@ static void take(struct host_unit *unit, char c)
     if (c == '\n') {
         line_end(unit);
     } else if (log->len < sizeof log->line - 1) {
-        log->line[log->len++] = (unsigned char)c < ' ' || c == 0x7f ? '?' : c;
+        log->line[log->len++] = text_tame_char(c);
     }
 }
 

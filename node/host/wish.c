@@ -2,15 +2,12 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "node/ddm/parameters.h"
 #include "node/ddm/registry.h"
 #include "node/ddm/uri.h"
-
-STATIC_CHECK((int)DDM_WHY_MAX <= (int)WHY_MAX); // drivers write their reasons into ours
 
 static bool is_name_char(char c)
 {
@@ -105,7 +102,7 @@ int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why
     if (error != 0) {
         return error;
     }
-    return ddm_registry_knows(ret->uri, ret_why->text) ? 0 : -EINVAL;
+    return ddm_registry_knows(ret->uri, ret_why) ? 0 : -EINVAL;
 }
 
 int wish_parse(const char *text, struct volume_wish *ret, struct why *ret_why)
@@ -122,7 +119,7 @@ int wish_parse(const char *text, struct volume_wish *ret, struct why *ret_why)
     if (error == 0 && has_name) {
         memcpy(ret->name, text, len);
         ret->name[len] = '\0';
-    } else if (error == 0 && (error = uri_parse(ret->uri, &uri, ret_why->text)) == 0) {
+    } else if (error == 0 && (error = uri_parse(ret->uri, &uri, ret_why)) == 0) {
         name_derive(&uri, ret->name);
     }
     return error;
@@ -149,22 +146,10 @@ void wish_name_settle(const struct volume_wish *others, size_t other_count,
     memcpy(wish->name, name, sizeof name);
 }
 
-const char *wish_size_format(uint64_t size, char ret[WISH_SIZE_TEXT_MAX])
-{
-    static const char units[] = " KMGTP";
-    unsigned unit = 0;
-    while (units[unit + 1] != '\0' && (size >= 10240 || (size > 0 && size % 1024 == 0))) {
-        size /= 1024;
-        unit++;
-    }
-    snprintf(ret, WISH_SIZE_TEXT_MAX, unit == 0 ? "%" PRIu64 : "%" PRIu64 "%c", size, units[unit]);
-    return ret;
-}
-
 int wish_pool_parse(const char *text, uint64_t *ret, struct why *ret_why)
 {
     uint64_t len, unit = NODE_TRANSFER_MAX;
-    int error = parameter_size_parse(text, &len, ret_why->text);
+    int error = parameter_size_parse(text, &len, ret_why);
     if (error == 0 && (len == 0 || len > UINT64_C(1) << 40)) {
         why_say(ret_why, "it must be 1 to 1T octets");
         return -EINVAL;
@@ -175,7 +160,7 @@ int wish_pool_parse(const char *text, uint64_t *ret, struct why *ret_why)
 
 int wish_patience_parse(const char *text, duration_ns *ret, struct why *ret_why)
 {
-    int error = parameter_duration_parse(text, ret, ret_why->text);
+    int error = parameter_duration_parse(text, ret, ret_why);
     if (error == 0 && *ret == 0) {
         why_say(ret_why, "it must be more than nothing");
         return -EINVAL;

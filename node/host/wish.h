@@ -20,11 +20,6 @@ void wish_name_settle(const struct volume_wish *others, size_t other_count,
 // A name that a volume may have: letters, digits, . _ -
 bool wish_name_is_good(const char *name);
 
-enum { WISH_SIZE_TEXT_MAX = 24 };
-
-// "16M", "10G": whole units where the size is a multiple, else as many digits as tell something.
-const char *wish_size_format(uint64_t size, char ret[WISH_SIZE_TEXT_MAX]);
-
 // How long a client may hold memory of the pool without getting on; not 0.
 int wish_patience_parse(const char *text, duration_ns *ret, struct why *ret_why);
 

@@ -26,6 +26,7 @@
 
 #include "base/check.h"
 #include "base/list.h"
+#include "base/why.h"
 #include "node/interface/request.h"
 #include "node/interface/volume.h"
 
@@ -33,7 +34,6 @@ enum ddm_limits {
     DDM_VERSION = 1,
     DDM_NATIVE_MAX = 64,
     DDM_STATUS_MAX = 256,
-    DDM_WHY_MAX = 256,
     DDM_END_MAX = 8, // filters before one driver, and the RTA
 };
 
@@ -148,10 +148,10 @@ struct ddm_driver {
     bool is_filter;
     bool may_lose; // a command may vanish, so one without an answer is submitted again
 
-    // 0, or a negative errno with a reason in `ret_why` (DDM_WHY_MAX octets). `next` is NULL but
+    // 0, or a negative errno with a reason in `ret_why`. `next` is NULL but
     // for filters, and stays the caller's when opening fails.
     int (*open)(const struct ddm_target *target, const struct ddm_host *host, struct ddm *next,
-                struct ddm **ret, char *ret_why);
+                struct ddm **ret, struct why *ret_why);
     // May be called again at any time: sizes change.
     int (*probe)(struct ddm *ddm, struct volume_profile *ret);
     // 0: taken. -EAGAIN: the device is full; again after something has completed.

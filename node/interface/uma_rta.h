@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/why.h"
 #include "node/interface/volume.h"
 
 enum { UMA_RTA_VERSION = 2, UNIT_URI_MAX = 1024, UNIT_WHY_MAX = 256 };
@@ -62,6 +63,18 @@ struct unit_message {
     };
     char why[UNIT_WHY_MAX]; // answers with an error: the reason, for people
 };
+
+// A reason into a message, shortened to the room there is, and out of one whose end nobody vouches
+// for.
+static inline void unit_message_put_why(struct unit_message *message, const struct why *why)
+{
+    snprintf(message->why, sizeof message->why, "%.*s", UNIT_WHY_MAX - 1, why->text);
+}
+
+static inline void unit_message_why(const struct unit_message *message, struct why *ret)
+{
+    why_say(ret, "%.*s", UNIT_WHY_MAX - 1, message->why);
+}
 
 // OPEN and its answer may carry one descriptor beside the message: a keepsake. What a device hands
 // over is kept by the UMA and given to its successor, so that a volume of memory outlives the

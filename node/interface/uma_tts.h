@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/why.h"
 #include "node/interface/request.h"
 #include "node/interface/volume.h"
 
@@ -76,8 +77,8 @@ struct uma_for_tts {
 struct tts_for_uma {
     const char *name;
     // The units are initialised: accept connections. 0, or a negative errno with the reason in
-    // `ret_why` (CLIENT_ADDRESS_MAX octets). Called again while that fails.
-    int (*start)(void *tts, char *ret_why);
+    // `ret_why`. Called again while that fails.
+    int (*start)(void *tts, struct why *ret_why);
     // The table has changed: advertise it in the protocol's own way.
     void (*advertise)(void *tts, const struct resource_table *table);
     void (*on_connected)(void *tts, struct connect_request *request);

@@ -119,7 +119,7 @@ struct nvme_target {
     struct nvme_controller controllers[NVME_CONTROLLER_COUNT_MAX];
 };
 
-// ---- target.c
+// ---- subsystem.c
 
 // The row of a volume that is to be seen, NULL: none. By its subsystem's name.
 const struct resource *nvme_resource_by_nqn(const struct nvme_target *target, const char *nqn);
@@ -146,7 +146,7 @@ void nvme_controller_end(struct nvme_controller *c, const char *why);
 void nvme_controller_end_io(struct nvme_controller *c, const char *why);
 void nvme_keep_alive_begin(struct nvme_controller *c, uint32_t kato_ms, instant_ns now);
 
-// ---- queue.c
+// ---- command.c
 
 // The command's response: good, with `result` set before; or an error, at octet `location` of the
 // SQE (NVME_ERROR_NO_LOCATION: none), which also goes into the error log.
@@ -166,8 +166,16 @@ void nvme_command_submit(struct nvme_command *command, enum node_operation opera
                          unsigned flags, uint64_t offset, uint64_t len, instant_ns now);
 // Without a response: the queue is closed.
 void nvme_command_drop(struct nvme_command *command);
+// It is free again.
+void nvme_command_end(struct nvme_command *command, instant_ns now);
 // Is `len` octets of data what the command's descriptor can move? Refuses it otherwise.
 bool nvme_command_can_move(struct nvme_command *command, uint32_t len);
+// The transport moves its data: from the host, or to it with a good response.
+void nvme_command_fetch(struct nvme_command *command);
+void nvme_command_deliver(struct nvme_command *command);
+
+// ---- queue.c
+
 // As the CTA calls it, with the target as context.
 extern const struct tts_for_cta nvme_for_cta;
 

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "node/nvme/agent.h"
+#include "text/show.h"
 
 enum {
     WZSL_LOG2 = 13, // Write Zeroes of 4096 octets times 2 to this
@@ -33,9 +34,7 @@ static void name_controller(const struct nvme_controller *c, uint8_t *page)
     const struct resource *row = c->is_discovery ? NULL : row_of(c);
     char serial[2 * VOLUME_UUID_LEN + 1] = "discovery", model[NVME_CTRL_MN_LEN + 1];
     if (row != NULL) {
-        for (unsigned i = 0; i < VOLUME_UUID_LEN; i++) {
-            snprintf(serial + 2 * i, 3, "%02x", row->identity.uuid[i]);
-        }
+        text_hex(row->identity.uuid, VOLUME_UUID_LEN, serial);
     }
     snprintf(model, sizeof model, "weft %.*s", NVME_CTRL_MN_LEN - 5,
              row != NULL ? row->name : "discovery");

@@ -1,13 +1,8 @@
-// The target: subsystems from the hardware resource table, listeners, and what the UMA says.
+// The target: its life, its listeners, and what the UMA says.
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/show.h"
 #include "node/nvme/agent.h"
-
-enum { LINE_MAX = 768, NAME_SHOWN_MAX = 256 };
 
 struct nvme_target *nvme_target_create(const struct nvme_target_parts *parts)
 {
@@ -49,67 +44,9 @@ unsigned nvme_target_controller_count(const struct nvme_target *target)
     return count;
 }
 
-/* ---- subsystems ------------------------------------------------------------------------------ */
-
-void nvme_subsystem_nqn(const struct resource *volume, char ret[NVME_NQN_MAX])
-{
-    const uint8_t *u = volume->identity.uuid;
-    snprintf(ret, NVME_NQN_MAX,
-             "nqn.2014-08.org.nvmexpress:uuid:%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
-             "%02x%02x%02x%02x%02x%02x",
-             u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
-             u[14], u[15]);
-}
-
-static const struct resource_table *table_of(const struct nvme_target *target)
-{
-    return target->parts.uma->resources(target->parts.uma_ctx);
-}
-
-const struct resource *nvme_resource_by_nqn(const struct nvme_target *target, const char *nqn)
-{
-    const struct resource_table *table = table_of(target);
-    char name[NVME_NQN_MAX];
-    for (size_t i = 0; i < table->count; i++) {
-        nvme_subsystem_nqn(&table->rows[i], name);
-        if (table->rows[i].state != RESOURCE_FAILED && strcmp(name, nqn) == 0) {
-            return &table->rows[i];
-        }
-    }
-    return NULL;
-}
-
-struct nvme_volume nvme_volume_of(const struct resource *row)
-{
-    return (struct nvme_volume){.number = row->volume,
-                                .abilities = row->abilities,
-                                .blocks = row->profile.size / row->profile.block_size,
-                                .block_len = row->profile.block_size};
-}
-
-bool nvme_may_see(const struct nvme_target *target, const struct resource *row,
-                  const struct client *client)
-{
-    return target->parts.uma->may_see(target->parts.uma_ctx, row->volume, client);
-}
-
-void nvme_say_refused(struct nvme_target *target, const struct client *client, const char *nqn,
-                      const char *why)
-{
-    char line[LINE_MAX], host[NAME_SHOWN_MAX], subsystem[NAME_SHOWN_MAX];
-    target->counters.refused++;
-    snprintf(line, sizeof line, "nvme: host %s at %s is refused %s: %s",
-             client->identity[0] != '\0' ? show_quoted(client->identity, host, sizeof host)
-                                         : "(no name)",
-             client->address,
-             nqn[0] != '\0' ? show_quoted(nqn, subsystem, sizeof subsystem) : "(no subsystem)",
-             why);
-    target->parts.say(target->parts.ctx, client->host, line);
-}
-
 /* ---- what the UMA calls ---------------------------------------------------------------------- */
 
-static int tts_start(void *ctx, char *ret_why)
+static int tts_start(void *ctx, struct why *ret_why)
 {
     return 0; // the transports listen
 }

@@ -73,7 +73,6 @@ struct io_volume *io_volume_add(struct io *io, uint32_t volume, struct ddm *ddm,
                             .is_read_only = is_read_only};
     list_init(&v->out);
     list_init(&v->ready);
-    list_init(&v->retry);
     return v;
 }
 
@@ -199,9 +198,8 @@ static void settle_one(struct io *io, struct io_command *c, instant_ns now)
         list_push_head(&v->ready, &t->link);
     } else if (completion == NODE_RETRY && now < t->retry_until_ns) {
         io->counters.retries++;
-        t->retry_at_ns = instant_after(now, t->retry_in_ns);
+        deadline_arm(&v->retry, &t->retry, instant_after(now, t->retry_in_ns));
         t->retry_in_ns *= 2;
-        list_push_tail(&v->retry, &t->link);
     } else {
         io->parts.on_done(io->parts.ctx, t, completion, detail);
     }
@@ -240,9 +238,7 @@ static instant_ns volume_deadline(struct io_volume *v)
 {
     const struct ddm_driver *driver = v->ddm->driver;
     instant_ns at = driver->next_deadline != NULL ? driver->next_deadline(v->ddm) : INSTANT_NEVER;
-    for (struct list_link *l = v->retry.next; l != &v->retry; l = l->next) {
-        at = instant_min(at, LIST_ENTRY(l, struct store_transaction, link)->retry_at_ns);
-    }
+    at = instant_min(at, deadlines_next(&v->retry));
     struct io_command *oldest = driver->may_lose ? oldest_out(v) : NULL;
     if (oldest != NULL) {
         at = instant_min(at, instant_after(oldest->command.submitted_at_ns, answer_within_ns));
@@ -261,13 +257,9 @@ instant_ns io_next_deadline(struct io *io)
 
 static void retry_due(struct io_volume *v, instant_ns now)
 {
-    struct list_link *next;
-    for (struct list_link *l = v->retry.next; l != &v->retry; l = next) {
-        next = l->next;
-        if (LIST_ENTRY(l, struct store_transaction, link)->retry_at_ns <= now) {
-            list_remove(l);
-            list_push_tail(&v->ready, l);
-        }
+    struct deadline *d;
+    while ((d = deadlines_take_due(&v->retry, now)) != NULL) {
+        list_push_tail(&v->ready, &DEADLINE_ENTRY(d, struct store_transaction, retry)->link);
     }
 }
 

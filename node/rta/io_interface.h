@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/deadlines.h"
 #include "base/list.h"
 #include "node/interface/rta_ddm.h"
 #include "node/rta/converter.h"
@@ -38,7 +39,7 @@ struct io_volume {
     uint32_t out_count;     // commands at the device
     struct list_link out;   // they, the oldest first
     struct list_link ready; // transactions that wait for a credit, in order
-    struct list_link retry; // transactions that wait for their time
+    struct deadlines retry; // transactions that wait for their time
 };
 
 struct io;

@@ -84,28 +84,27 @@ static bool format_find(const struct rta *rta, const struct ddm *ddm, const stru
 }
 
 static int device_add(struct rta *rta, struct ddm *ddm, const struct unit_message *ask,
-                      struct unit_message *answer)
+                      struct volume_profile *ret, struct why *ret_why)
 {
     const struct io_format *format;
-    memset(&answer->profile, 0, sizeof answer->profile);
-    int error = ddm->driver->probe(ddm, &answer->profile);
-    if (error != 0 || !volume_profile_is_sane(&answer->profile)) {
-        snprintf(answer->why, sizeof answer->why, "the device could not be probed");
+    *ret = (struct volume_profile){0};
+    int error = ddm->driver->probe(ddm, ret);
+    if (error != 0 || !volume_profile_is_sane(ret)) {
+        why_say(ret_why, "the device could not be probed");
         return error != 0 ? error : -EPROTO;
     }
-    if (ask->pin[0] != '\0' && strcmp(ask->pin, volume_profile_pin(&answer->profile)) != 0) {
-        snprintf(answer->why, sizeof answer->why,
-                 "another device is there now than the one that was first opened; to serve this "
-                 "one, remove the volume and add it anew");
+    if (ask->pin[0] != '\0' && strcmp(ask->pin, volume_profile_pin(ret)) != 0) {
+        why_say(ret_why,
+                "another device is there now than the one that was first opened; to serve this "
+                "one, remove the volume and add it anew");
         return -ESTALE;
     }
     if (!format_find(rta, ddm, &format)) {
-        snprintf(answer->why, sizeof answer->why, "unknown I/O format %.32s", ddm->driver->format);
+        why_say(ret_why, "unknown I/O format %.32s", ddm->driver->format);
         return -EPROTONOSUPPORT;
     }
-    if (io_volume_add(rta->io, ask->volume, ddm, format, &answer->profile, ask->read_only != 0) ==
-        NULL) {
-        snprintf(answer->why, sizeof answer->why, "too many volumes");
+    if (io_volume_add(rta->io, ask->volume, ddm, format, ret, ask->read_only != 0) == NULL) {
+        why_say(ret_why, "too many volumes");
         return -ENOSPC;
     }
     int fd = ddm->driver->poll_fd(ddm);
@@ -128,18 +127,20 @@ static void on_open(struct rta *rta, const struct unit_message *ask, int keepsak
                             .say = host_say,
                             .keep = on_keep};
     struct ddm *ddm = NULL;
+    struct why why = {""};
     rta->kept = -1;
     if (ask->volume == 0 || io_volume_find(rta->io, ask->volume) != NULL) {
         answer.error = -EEXIST;
     } else {
-        answer.error = rta->parts.ddm_open(ask->uri, &host, &ddm, answer.why);
+        answer.error = rta->parts.ddm_open(ask->uri, &host, &ddm, &why);
     }
     if (answer.error == 0) {
-        answer.error = device_add(rta, ddm, ask, &answer);
+        answer.error = device_add(rta, ddm, ask, &answer.profile, &why);
         if (answer.error != 0) {
             ddm->driver->close(ddm);
         }
     }
+    unit_message_put_why(&answer, &why);
     say(rta, &answer, answer.error == 0 ? rta->kept : -1);
 }
 

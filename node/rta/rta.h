@@ -31,7 +31,8 @@ struct rta_parts {
     uint64_t pool_len;
     const struct io_format *const *formats; // ended by NULL
     // Opens the chain of DDMs that a URI names. 0 or a negative errno with a reason.
-    int (*ddm_open)(const char *uri, const struct ddm_host *host, struct ddm **ret, char *ret_why);
+    int (*ddm_open)(const char *uri, const struct ddm_host *host, struct ddm **ret,
+                    struct why *ret_why);
     void *ctx; // of the rest
     // For DDMs that need it; the agent itself is told the time.
     instant_ns (*clock)(void *ctx);

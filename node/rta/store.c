@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "base/check.h"
+
 struct store {
     struct store_row rows[NODE_CONNECTION_COUNT_MAX];
     struct store_transaction transactions[NODE_TRANSACTION_COUNT_MAX];
@@ -86,6 +88,7 @@ struct store_transaction *store_begin(struct store *store, struct store_row *row
 void store_end(struct store *store, struct store_transaction *transaction)
 {
     struct store_row *row = transaction->row;
+    CHECK(!deadline_is_armed(&transaction->retry));
     list_remove(&transaction->link);
     transaction->state = STORE_FREE;
     store->count--;

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/deadlines.h"
 #include "base/list.h"
-#include "base/time.h"
 #include "node/interface/cta_rta.h"
 #include "node/interface/request.h"
 
@@ -36,9 +36,9 @@ struct store_transaction {
     uint64_t done_len;         // octets of the volume that commands have dealt with
     uint32_t answer_len;       // octets of the buffer that are the answer
     instant_ns retry_until_ns; // transient failures of the device are tried again until then
-    instant_ns retry_at_ns;
-    duration_ns retry_in_ns; // the next wait; doubles
-    struct list_link link;   // waiting at the I/O interface
+    struct deadline retry;     // given to the device again then
+    duration_ns retry_in_ns;   // the next wait; doubles
+    struct list_link link;     // waiting at the I/O interface
 };
 
 struct store;

@@ -1,12 +1,11 @@
-// One NBD client, for the files of the NBD TTS: its socket, what has come and what is to go.
+// One NBD client, for the files of the NBD TTS: where its stream is, and what is to go.
 #pragma once
 
 #include <stdbool.h>
 
+#include "node/stream/server.h"
 #include "node/tts/nbd.h"
 #include "node/tts/nbd_wire.h"
-#include "node/tts/progress.h"
-#include "node/tts/spare.h"
 
 enum nbd_limits {
     NBD_CONNECTION_MAX = 2048,
@@ -14,7 +13,6 @@ enum nbd_limits {
     NBD_REQUEST_MAX = 128,             // under way, of one client
     NBD_PUSH_MAX = 64 << 10, // a write up to this gets a buffer when all its data are there
     NBD_IN_LEN = NBD_REQUEST_LEN + NBD_PUSH_MAX,
-    NBD_FILL_AT_ONCE = 1 << 20,    // then others have their turn
     NBD_OUT_LEN = 32 << 10,        // of negotiation,
     NBD_ANSWER_MAX_LEN = 24 << 10, // of one option
     NBD_OPTION_MAX_LEN = 8 << 10,
@@ -54,13 +52,9 @@ struct nbd_request {
 };
 
 struct nbd_connection {
+    struct stream stream;
     struct nbd *nbd;
-    int fd;
     enum nbd_state state;
-    struct loop_watch *watch;
-    uint32_t watched;    // events
-    instant_ns deadline; // of the negotiation, or of the drain
-    struct progress receiving, sending;
 
     // Negotiation.
     bool no_zeroes;
@@ -92,43 +86,30 @@ struct nbd_connection {
     struct nbd_request *requests; // NBD_REQUEST_MAX
     struct list_link free;
     struct list_link replies;
-
-    uint8_t *in;            // NBD_IN_LEN octets; NULL: nothing has come
-    uint32_t in_at, in_len; // what has come and is not used: [in_at, in_len)
-
-    struct list_link link;       // all connections
-    struct list_link dirty_link; // those with something to send
 };
 
 struct nbd {
     struct nbd_parts parts;
-    struct loop_member member;
-    int listen_fd;
-    struct loop_watch *listen_watch;
-    char unix_path[128];
-    char authority[96]; // as clients reach it
-    bool is_stopping;
-    unsigned connection_count;
-    struct spare spare;
-    struct list_link connections;
-    struct list_link dirty;
-    struct nbd_counters counters;
+    struct stream_server server;
+    char authority[96];           // as clients reach it
+    struct nbd_counters counters; // but for those of the server
 };
 
-enum nbd_verdict {
-    NBD_GOES_ON,
-    NBD_NEEDS_MORE, // octets
-    NBD_STOPS,      // until something else has happened
-    NBD_MALFORMED,  // end the connection
-    NBD_LEAVES,     // the client wishes to end it
-};
+// The client does not keep to the protocol.
+static inline enum stream_verdict nbd_malformed(struct nbd_connection *c)
+{
+    c->nbd->counters.malformed++;
+    return STREAM_LEAVES;
+}
 
 // ---- nbd_handshake.c
 
 // False: no memory.
 bool nbd_greet(struct nbd_connection *c);
 // Takes what has come as far as it goes.
-enum nbd_verdict nbd_negotiate(struct nbd_connection *c);
+enum stream_verdict nbd_negotiate(struct nbd_connection *c);
+// Sends what is to go of it. 0, -EAGAIN, or another negative errno: the client is gone.
+int nbd_out_send(struct nbd_connection *c, instant_ns now);
 // The UMA has answered.
 void nbd_answer_connect(struct nbd_connection *c);
 
@@ -137,7 +118,10 @@ void nbd_answer_connect(struct nbd_connection *c);
 extern const struct tts_for_cta nbd_for_cta;
 // False: no memory.
 bool nbd_transmission_init(struct nbd_connection *c);
-enum nbd_verdict nbd_transmit(struct nbd_connection *c, instant_ns now);
+enum stream_verdict nbd_transmit(struct nbd_connection *c, instant_ns now);
+// Where data of a write are received straight into its buffer, and then they have been.
+uint8_t *nbd_direct(struct nbd_connection *c, uint32_t *ret_len);
+void nbd_received(struct nbd_connection *c, uint32_t len);
 // Sends replies. 0, -EAGAIN, or another negative errno: the client is gone.
 int nbd_reply(struct nbd_connection *c, instant_ns now);
 // The client is gone: transfers under way are over.
@@ -145,8 +129,6 @@ void nbd_abandon(struct nbd_connection *c, instant_ns now);
 
 // ---- nbd.c
 
-// Something is to be sent, or the state changed: looked at when the batch ends.
-void nbd_touch(struct nbd_connection *c);
 // Is there an export of this volume for the client?
 bool nbd_is_there(const struct nbd *nbd, const struct resource *row, const struct client *client);
 // The volume that a client means. NULL: none.

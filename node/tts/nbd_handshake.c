@@ -27,8 +27,28 @@ static uint8_t *out_take(struct nbd_connection *c, uint32_t len)
     }
     uint8_t *at = c->out + c->out_len;
     c->out_len += len;
-    nbd_touch(c);
+    stream_touch(&c->stream);
     return at;
+}
+
+int nbd_out_send(struct nbd_connection *c, instant_ns now)
+{
+    while (c->out_sent < c->out_len) {
+        struct iovec rest = {.iov_base = c->out + c->out_sent, .iov_len = c->out_len - c->out_sent};
+        ssize_t sent = stream_send(&c->stream, &rest, 1, now);
+        if (sent < 0) {
+            return (int)sent;
+        }
+        c->out_sent += (uint32_t)sent;
+    }
+    free(c->out);
+    c->out = NULL;
+    c->out_len = c->out_sent = 0;
+    if (c->is_full) {
+        c->is_full = false;
+        stream_touch(&c->stream);
+    }
+    return 0;
 }
 
 bool nbd_greet(struct nbd_connection *c)
@@ -58,21 +78,21 @@ static uint8_t *reply(struct nbd_connection *c, uint32_t option, uint32_t type, 
     return out + NBD_OPTION_REPLY_LEN;
 }
 
-static enum nbd_verdict answer(struct nbd_connection *c, uint32_t option, uint32_t type)
+static enum stream_verdict answer(struct nbd_connection *c, uint32_t option, uint32_t type)
 {
-    return reply(c, option, type, 0) != NULL ? NBD_GOES_ON : NBD_MALFORMED;
+    return reply(c, option, type, 0) != NULL ? STREAM_GOES_ON : nbd_malformed(c);
 }
 
-static enum nbd_verdict refuse(struct nbd_connection *c, uint32_t option, uint32_t type,
-                               const char *why)
+static enum stream_verdict refuse(struct nbd_connection *c, uint32_t option, uint32_t type,
+                                  const char *why)
 {
     uint32_t len = (uint32_t)strlen(why);
     uint8_t *out = reply(c, option, type, len);
     if (out == NULL) {
-        return NBD_MALFORMED;
+        return nbd_malformed(c);
     }
     memcpy(out, why, len);
-    return NBD_GOES_ON;
+    return STREAM_GOES_ON;
 }
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -169,15 +189,15 @@ static bool info_text(struct nbd_connection *c, uint32_t option, uint16_t info, 
     return out != NULL;
 }
 
-static enum nbd_verdict connect_volume(struct nbd_connection *c, uint32_t option,
-                                       const struct resource *volume)
+static enum stream_verdict connect_volume(struct nbd_connection *c, uint32_t option,
+                                          const struct resource *volume)
 {
     c->option = option;
     c->state = NBD_CONNECTING;
     snprintf(c->volume_name, sizeof c->volume_name, "%s", volume->name);
     c->connect.volume = volume->volume;
     c->nbd->parts.uma->connect(c->nbd->parts.uma_ctx, &c->connect);
-    return c->state == NBD_CONNECTING ? NBD_STOPS : NBD_GOES_ON;
+    return c->state == NBD_CONNECTING ? STREAM_STOPS : STREAM_GOES_ON;
 }
 
 static bool is_wished(uint16_t info, const uint8_t *wishes, unsigned count)
@@ -191,7 +211,7 @@ static bool is_wished(uint16_t info, const uint8_t *wishes, unsigned count)
 }
 
 // INFO and GO: the export's name, then which facts the client wants.
-static enum nbd_verdict on_info(struct nbd_connection *c, struct option option)
+static enum stream_verdict on_info(struct nbd_connection *c, struct option option)
 {
     char name[VOLUME_NAME_MAX];
     const uint8_t *count = name_take(&option, name) ? take(&option, 2) : NULL;
@@ -215,20 +235,20 @@ static enum nbd_verdict on_info(struct nbd_connection *c, struct option option)
         return connect_volume(c, option.number, volume);
     }
     has_room = has_room && info_export(c, option.number, volume);
-    return has_room ? answer(c, option.number, NBD_REP_ACK) : NBD_MALFORMED;
+    return has_room ? answer(c, option.number, NBD_REP_ACK) : nbd_malformed(c);
 }
 
-static enum nbd_verdict on_export_name(struct nbd_connection *c, struct option option)
+static enum stream_verdict on_export_name(struct nbd_connection *c, struct option option)
 {
     char name[VOLUME_NAME_MAX];
     bool is_possible = option.len < sizeof name;
     snprintf(name, sizeof name, "%.*s", is_possible ? (int)option.len : 1,
              is_possible ? (const char *)option.data : "/");
     const struct resource *volume = nbd_volume(c->nbd, name, &c->connect.client);
-    return volume != NULL ? connect_volume(c, NBD_OPT_EXPORT_NAME, volume) : NBD_LEAVES;
+    return volume != NULL ? connect_volume(c, NBD_OPT_EXPORT_NAME, volume) : STREAM_LEAVES;
 }
 
-static enum nbd_verdict on_list(struct nbd_connection *c, struct option option)
+static enum stream_verdict on_list(struct nbd_connection *c, struct option option)
 {
     const struct nbd_parts *parts = &c->nbd->parts;
     const struct resource_table *table = parts->uma->resources(parts->uma_ctx);
@@ -243,7 +263,7 @@ static enum nbd_verdict on_list(struct nbd_connection *c, struct option option)
         uint32_t len = (uint32_t)strlen(row->name);
         uint8_t *out = reply(c, option.number, NBD_REP_SERVER, 4 + len);
         if (out == NULL) {
-            return NBD_MALFORMED;
+            return nbd_malformed(c);
         }
         put_be32(out, len);
         memcpy(out + 4, row->name, len);
@@ -258,7 +278,7 @@ static bool is_our_context(const uint8_t *query, uint32_t len, bool is_listing)
     return is_it || (is_listing && len == 5 && memcmp(query, "base:", 5) == 0);
 }
 
-static enum nbd_verdict on_context(struct nbd_connection *c, struct option option)
+static enum stream_verdict on_context(struct nbd_connection *c, struct option option)
 {
     char name[VOLUME_NAME_MAX];
     bool is_listing = option.number == NBD_OPT_LIST_META_CONTEXT;
@@ -284,7 +304,7 @@ static enum nbd_verdict on_context(struct nbd_connection *c, struct option optio
     if (is_wanted) {
         uint8_t *out = reply(c, option.number, NBD_REP_CONTEXT, 4 + CONTEXT_NAME_LEN);
         if (out == NULL) {
-            return NBD_MALFORMED;
+            return nbd_malformed(c);
         }
         put_be32(out, is_listing ? 0 : CONTEXT_ID);
         memcpy(out + 4, context_name, CONTEXT_NAME_LEN);
@@ -293,14 +313,14 @@ static enum nbd_verdict on_context(struct nbd_connection *c, struct option optio
     return answer(c, option.number, NBD_REP_ACK);
 }
 
-static enum nbd_verdict on_option(struct nbd_connection *c, struct option option)
+static enum stream_verdict on_option(struct nbd_connection *c, struct option option)
 {
     switch (option.number) {
     case NBD_OPT_EXPORT_NAME:
         return on_export_name(c, option);
     case NBD_OPT_ABORT:
         answer(c, option.number, NBD_REP_ACK);
-        return NBD_LEAVES;
+        return STREAM_LEAVES;
     case NBD_OPT_LIST:
         return on_list(c, option);
     case NBD_OPT_INFO:
@@ -322,61 +342,61 @@ static enum nbd_verdict on_option(struct nbd_connection *c, struct option option
 
 /* ---- what comes in --------------------------------------------------------------------------- */
 
-static enum nbd_verdict take_client_flags(struct nbd_connection *c)
+static enum stream_verdict take_client_flags(struct nbd_connection *c)
 {
-    if (c->in_len - c->in_at < 4) {
-        return NBD_NEEDS_MORE;
+    if (c->stream.in_len - c->stream.in_at < 4) {
+        return STREAM_NEEDS_MORE;
     }
-    uint32_t flags = get_be32(c->in + c->in_at);
-    c->in_at += 4;
+    uint32_t flags = get_be32(c->stream.in + c->stream.in_at);
+    c->stream.in_at += 4;
     if ((flags & ~(uint32_t)(NBD_FLAG_FIXED_NEWSTYLE | NBD_FLAG_NO_ZEROES)) != 0) {
-        return NBD_MALFORMED;
+        return nbd_malformed(c);
     }
     c->no_zeroes = (flags & NBD_FLAG_NO_ZEROES) != 0;
     c->state = NBD_OPTIONS;
-    return NBD_GOES_ON;
+    return STREAM_GOES_ON;
 }
 
-static enum nbd_verdict take_option(struct nbd_connection *c)
+static enum stream_verdict take_option(struct nbd_connection *c)
 {
-    uint32_t there = c->in_len - c->in_at;
+    uint32_t there = c->stream.in_len - c->stream.in_at;
     if (there == 0) {
-        return NBD_NEEDS_MORE;
+        return STREAM_NEEDS_MORE;
     }
-    const uint8_t *at = c->in + c->in_at;
+    const uint8_t *at = c->stream.in + c->stream.in_at;
     if (c->option_skip > 0) {
         uint32_t part = there < c->option_skip ? there : c->option_skip;
-        c->in_at += part;
+        c->stream.in_at += part;
         c->option_skip -= part;
-        return NBD_GOES_ON;
+        return STREAM_GOES_ON;
     }
     if (there < NBD_OPTION_LEN) {
-        return NBD_NEEDS_MORE;
+        return STREAM_NEEDS_MORE;
     }
     struct option option = {.number = get_be32(at + NBD_OPTION_OFF_OPTION),
                             .data = at + NBD_OPTION_LEN,
                             .len = get_be32(at + NBD_OPTION_OFF_LENGTH)};
     if (get_be64(at) != NBD_OPTION_MAGIC) {
-        return NBD_MALFORMED;
+        return nbd_malformed(c);
     }
     if (NBD_OUT_LEN - c->out_len < NBD_ANSWER_MAX_LEN) {
         c->is_full = true;
-        return NBD_STOPS;
+        return STREAM_STOPS;
     }
     if (option.len > NBD_OPTION_MAX_LEN) {
-        c->in_at += NBD_OPTION_LEN;
+        c->stream.in_at += NBD_OPTION_LEN;
         c->option_skip = option.len;
-        return option.number == NBD_OPT_EXPORT_NAME ? NBD_MALFORMED
+        return option.number == NBD_OPT_EXPORT_NAME ? nbd_malformed(c)
                                                     : answer(c, option.number, NBD_REP_TOO_BIG);
     }
     if (there - NBD_OPTION_LEN < option.len) {
-        return NBD_NEEDS_MORE;
+        return STREAM_NEEDS_MORE;
     }
-    c->in_at += NBD_OPTION_LEN + option.len;
+    c->stream.in_at += NBD_OPTION_LEN + option.len;
     return on_option(c, option);
 }
 
-enum nbd_verdict nbd_negotiate(struct nbd_connection *c)
+enum stream_verdict nbd_negotiate(struct nbd_connection *c)
 {
     switch (c->state) {
     case NBD_CLIENT_FLAGS:
@@ -384,7 +404,7 @@ enum nbd_verdict nbd_negotiate(struct nbd_connection *c)
     case NBD_OPTIONS:
         return take_option(c);
     default:
-        return NBD_STOPS;
+        return STREAM_STOPS;
     }
 }
 

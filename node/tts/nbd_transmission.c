@@ -3,10 +3,8 @@
 // Data of a write stand in the stream behind the request. The stream is read no further until the
 // CTA has a buffer for them; then they go straight there.
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/bytes.h"
 #include "base/check.h"
@@ -42,7 +40,7 @@ static void request_free(struct nbd_request *r)
     CHECK(c->under_way > 0);
     c->under_way--;
     list_push_head(&c->free, &r->link);
-    nbd_touch(c);
+    stream_touch(&c->stream);
 }
 
 static void reply_queue(struct nbd_request *r)
@@ -50,7 +48,7 @@ static void reply_queue(struct nbd_request *r)
     struct nbd_connection *c = r->connection;
     r->sent = 0;
     list_push_tail(&c->replies, &r->link);
-    nbd_touch(c);
+    stream_touch(&c->stream);
 }
 
 static void header_simple(struct nbd_request *r, uint32_t error)
@@ -173,7 +171,7 @@ static void on_transfer(void *ctx, struct service_request *service, instant_ns n
         CHECK(c->writing == r);
         c->may_fill = true;
         c->filled = 0;
-        nbd_touch(c);
+        stream_touch(&c->stream);
         return;
     }
     if (is_gone) {
@@ -290,32 +288,33 @@ static void request_submit(struct nbd_connection *c, struct nbd_request *r, uint
     parts->cta->submit(parts->cta_ctx, &r->service, now);
 }
 
-static enum nbd_verdict take_request(struct nbd_connection *c, instant_ns now)
+static enum stream_verdict take_request(struct nbd_connection *c, instant_ns now)
 {
-    if (c->in_len - c->in_at < NBD_REQUEST_LEN) {
-        return NBD_NEEDS_MORE;
+    if (c->stream.in_len - c->stream.in_at < NBD_REQUEST_LEN) {
+        return STREAM_NEEDS_MORE;
     }
-    const uint8_t *at = c->in + c->in_at;
+    const uint8_t *at = c->stream.in + c->stream.in_at;
     if (get_be32(at) != NBD_REQUEST_MAGIC) {
-        return NBD_MALFORMED;
+        return nbd_malformed(c);
     }
     if (get_be16(at + NBD_REQUEST_OFF_COMMAND) == NBD_CMD_DISC) {
-        return NBD_LEAVES;
+        return STREAM_LEAVES;
     }
     uint32_t length = get_be32(at + NBD_REQUEST_OFF_LENGTH);
     bool is_write = get_be16(at + NBD_REQUEST_OFF_COMMAND) == NBD_CMD_WRITE;
-    if (is_write && length <= NBD_PUSH_MAX && c->in_len - c->in_at < NBD_REQUEST_LEN + length) {
-        return NBD_NEEDS_MORE;
+    if (is_write && length <= NBD_PUSH_MAX &&
+        c->stream.in_len - c->stream.in_at < NBD_REQUEST_LEN + length) {
+        return STREAM_NEEDS_MORE;
     }
     struct list_link *l = list_pop_head(&c->free);
     if (l == NULL) {
-        return NBD_STOPS;
+        return STREAM_STOPS;
     }
     struct nbd_request *r = LIST_ENTRY(l, struct nbd_request, link);
     r->flags = get_be16(at + NBD_REQUEST_OFF_FLAGS);
     r->command = get_be16(at + NBD_REQUEST_OFF_COMMAND);
     r->cookie = get_be64(at + NBD_REQUEST_OFF_COOKIE);
-    c->in_at += NBD_REQUEST_LEN;
+    c->stream.in_at += NBD_REQUEST_LEN;
     c->under_way++;
     c->nbd->counters.requests++;
     uint32_t error = request_error(c, r, length);
@@ -324,24 +323,24 @@ static enum nbd_verdict take_request(struct nbd_connection *c, instant_ns now)
     } else {
         request_submit(c, r, get_be64(at + NBD_REQUEST_OFF_OFFSET), length, now);
     }
-    return NBD_GOES_ON;
+    return STREAM_GOES_ON;
 }
 
 /* ---- data of writes -------------------------------------------------------------------------- */
 
-static enum nbd_verdict drop_data(struct nbd_connection *c)
+static enum stream_verdict drop_data(struct nbd_connection *c)
 {
-    uint64_t there = c->in_len - c->in_at;
+    uint64_t there = c->stream.in_len - c->stream.in_at;
     uint64_t part = there < c->skip ? there : c->skip;
-    c->in_at += (uint32_t)part;
+    c->stream.in_at += (uint32_t)part;
     c->skip -= part;
     if (c->skip > 0) {
-        return NBD_NEEDS_MORE;
+        return STREAM_NEEDS_MORE;
     }
     struct nbd_request *refused = c->refused;
     c->refused = NULL;
     answer_error(refused, c->refused_error);
-    return NBD_GOES_ON;
+    return STREAM_GOES_ON;
 }
 
 static void data_filled(struct nbd_connection *c, instant_ns now)
@@ -352,46 +351,48 @@ static void data_filled(struct nbd_connection *c, instant_ns now)
     transferred(r, NODE_OK, now);
 }
 
-static void fill_note(struct nbd_connection *c, uint64_t len, instant_ns now)
-{
-    c->filled += len;
-    progress_note(&c->receiving, len, c->nbd->parts.patience_ns, now);
-}
-
 // What has been read with the request goes first, the rest comes straight from the socket.
-static enum nbd_verdict fill_data(struct nbd_connection *c, instant_ns now)
+static enum stream_verdict fill_data(struct nbd_connection *c, instant_ns now)
 {
     struct nbd_request *r = c->writing;
     uint8_t *to = r->service.data;
     uint64_t wanted = r->service.data_len;
-    uint64_t there = c->in_len - c->in_at;
+    uint64_t there = c->stream.in_len - c->stream.in_at;
     uint64_t part = there < wanted - c->filled ? there : wanted - c->filled;
     if (part > 0) {
-        memcpy(to + c->filled, c->in + c->in_at, part);
+        memcpy(to + c->filled, c->stream.in + c->stream.in_at, part);
     }
-    c->in_at += (uint32_t)part;
-    fill_note(c, part, now);
-    for (uint64_t left = NBD_FILL_AT_ONCE; c->filled < wanted;) {
-        uint64_t most = wanted - c->filled < left ? wanted - c->filled : left;
-        ssize_t got = most > 0 ? recv(c->fd, to + c->filled, most, 0) : -1;
-        if (got <= 0) {
-            bool is_later = most == 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
-            return is_later ? NBD_STOPS : NBD_LEAVES;
-        }
-        left -= (uint64_t)got;
-        fill_note(c, (uint64_t)got, now);
+    c->stream.in_at += (uint32_t)part;
+    c->filled += part;
+    if (c->filled < wanted) {
+        return STREAM_NEEDS_MORE;
     }
     data_filled(c, now);
-    return NBD_GOES_ON;
+    return STREAM_GOES_ON;
 }
 
-enum nbd_verdict nbd_transmit(struct nbd_connection *c, instant_ns now)
+uint8_t *nbd_direct(struct nbd_connection *c, uint32_t *ret_len)
+{
+    if (c->writing == NULL || !c->may_fill) {
+        return NULL;
+    }
+    const struct service_request *service = &c->writing->service;
+    *ret_len = (uint32_t)(service->data_len - c->filled);
+    return (uint8_t *)service->data + c->filled;
+}
+
+void nbd_received(struct nbd_connection *c, uint32_t len)
+{
+    c->filled += len;
+}
+
+enum stream_verdict nbd_transmit(struct nbd_connection *c, instant_ns now)
 {
     if (c->skip > 0) {
         return drop_data(c);
     }
     if (c->writing != NULL) {
-        return c->may_fill ? fill_data(c, now) : NBD_STOPS;
+        return c->may_fill ? fill_data(c, now) : STREAM_STOPS;
     }
     return take_request(c, now);
 }
@@ -440,12 +441,10 @@ int nbd_reply(struct nbd_connection *c, instant_ns now)
 {
     struct iovec iov[REPLY_BATCH_MAX];
     while (!list_is_empty(&c->replies)) {
-        struct msghdr header = {.msg_iov = iov, .msg_iovlen = replies_gather(c, iov)};
-        ssize_t sent = sendmsg(c->fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t sent = stream_send(&c->stream, iov, replies_gather(c, iov), now);
         if (sent < 0) {
-            return errno == EINTR ? -EAGAIN : -errno;
+            return (int)sent;
         }
-        progress_note(&c->sending, (uint64_t)sent, c->nbd->parts.patience_ns, now);
         replies_advance(c, (size_t)sent, now);
     }
     return 0;

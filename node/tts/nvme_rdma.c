@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "node/tts/nvme_rdma_queue.h"
+#include "text/endpoint.h"
 
 enum { BACKLOG = 128, LINE_MAX = 384, URI_MAX = 384 };
 
@@ -26,8 +27,8 @@ void nvme_rdma_touch(struct nvme_rdma_queue *q)
 void nvme_rdma_say(const struct nvme_rdma *rdma, struct rdma_cm_id *id, const char *what,
                    const char *why)
 {
-    char line[LINE_MAX], client[CLIENT_ADDRESS_MAX], host[CLIENT_HOST_MAX];
-    address_format(rdma_get_peer_addr(id), client, sizeof client);
+    char line[LINE_MAX], client[TEXT_ADDRESS_MAX], host[CLIENT_HOST_MAX];
+    text_address_format(rdma_get_peer_addr(id), client);
     address_host(rdma_get_peer_addr(id), host, sizeof host);
     snprintf(line, sizeof line, "nvme-rdma: %s: %s: %s", client, what, why);
     rdma->parts.say(rdma->parts.ctx, host, line);
@@ -87,7 +88,7 @@ static void reject(struct nvme_rdma *rdma, struct rdma_cm_id *id,
 static bool on_connect_request(struct nvme_rdma *rdma, const struct rdma_cm_event *event)
 {
     struct nvme_rdma_wish wish;
-    char why[NVME_RDMA_WHY_MAX] = "no memory";
+    struct why why = {"no memory"};
     enum nvme_rdma_reject_status status = wish_parse(&event->param.conn, &wish);
     rdma->counters.accepted += status == 0;
     if (status != 0) {
@@ -98,8 +99,8 @@ static bool on_connect_request(struct nvme_rdma *rdma, const struct rdma_cm_even
         reject(rdma, event->id, NVME_RDMA_NO_RESOURCES, "there are too many connections");
         return false;
     }
-    if (nvme_rdma_queue_create(rdma, event->id, &wish, why) == NULL) {
-        reject(rdma, event->id, NVME_RDMA_NO_RESOURCES, why);
+    if (nvme_rdma_queue_create(rdma, event->id, &wish, &why) == NULL) {
+        reject(rdma, event->id, NVME_RDMA_NO_RESOURCES, why.text);
         return false;
     }
     return true;
@@ -162,11 +163,10 @@ static void listener_close(struct nvme_rdma *rdma)
     }
 }
 
-static int listen_fail(struct nvme_rdma *rdma, char *ret_why, const char *what)
+static int listen_fail(struct nvme_rdma *rdma, struct why *ret_why, const char *what)
 {
     int error = errno;
-    snprintf(ret_why, CLIENT_ADDRESS_MAX, "%.48s: %s: %s", rdma->parts.listen, what,
-             strerror(error));
+    why_say(ret_why, "%.48s: %s: %s", rdma->parts.listen, what, strerror(error));
     listener_close(rdma);
     return -error;
 }
@@ -203,7 +203,7 @@ static void tell_hosts(struct nvme_rdma *rdma)
     nvme_target_listener_add(rdma->parts.target, &listener);
 }
 
-static int tts_start(void *ctx, char *ret_why)
+static int tts_start(void *ctx, struct why *ret_why)
 {
     struct nvme_rdma *rdma = ctx;
     struct sockaddr_storage addr;
@@ -245,10 +245,10 @@ static void tts_stop(void *ctx)
 static void tts_uri(void *ctx, const struct resource *volume, char *ret, size_t capacity)
 {
     const struct nvme_rdma *rdma = ctx;
-    char nqn[NVME_NQN_MAX];
+    char nqn[NVME_NQN_MAX], endpoint[TEXT_ADDRESS_MAX];
     nvme_subsystem_nqn(volume, nqn);
-    snprintf(ret, capacity, rdma->end.is_6 ? "nvme+rdma://[%s]:%s/%s" : "nvme+rdma://%s:%s/%s",
-             rdma->end.host, rdma->end.port, nqn);
+    text_endpoint_format(rdma->end.host, rdma->end.port, endpoint, sizeof endpoint);
+    snprintf(ret, capacity, "nvme+rdma://%s/%s", endpoint, nqn);
 }
 
 // For weft's own client, and for the kernel's.
@@ -278,13 +278,13 @@ static bool update(struct nvme_rdma_queue *q, instant_ns now)
 {
     bool is_at_work = q->state == QUEUE_ACCEPTING || q->state == QUEUE_UP;
     bool has_more = is_at_work && !nvme_rdma_queue_run(q, now);
-    if (is_at_work && q->why[0] != '\0') {
+    if (is_at_work && why_is_said(&q->why)) {
         nvme_rdma_queue_leave(q, now);
     }
     if (q->state == QUEUE_LEAVING) {
         nvme_rdma_take(q, now);
     }
-    bool is_time = q->state == QUEUE_LEAVING && q->deadline <= now;
+    bool is_time = q->state == QUEUE_LEAVING && !deadline_is_armed(&q->deadline);
     if ((q->is_disconnected || is_time) && q->state != QUEUE_ENDED) {
         nvme_rdma_queue_sever(q, now);
     }
@@ -316,29 +316,20 @@ static bool may_sleep(void *ctx)
 
 static instant_ns next_deadline(void *ctx)
 {
-    struct nvme_rdma *rdma = ctx;
-    instant_ns at = INSTANT_NEVER;
-    for (struct list_link *l = rdma->queues.next; l != &rdma->queues; l = l->next) {
-        at = instant_min(at, LIST_ENTRY(l, struct nvme_rdma_queue, link)->deadline);
-    }
-    return at;
+    const struct nvme_rdma *rdma = ctx;
+    return deadlines_next(&rdma->deadlines);
 }
 
 // A connection on which no Connect has succeeded by now will have none.
 static void on_deadline(void *ctx, instant_ns now)
 {
     struct nvme_rdma *rdma = ctx;
-    for (struct list_link *l = rdma->queues.next; l != &rdma->queues; l = l->next) {
-        struct nvme_rdma_queue *q = LIST_ENTRY(l, struct nvme_rdma_queue, link);
-        if (q->deadline > now) {
-            continue;
-        }
+    struct deadline *d;
+    while ((d = deadlines_take_due(&rdma->deadlines, now)) != NULL) {
+        struct nvme_rdma_queue *q = DEADLINE_ENTRY(d, struct nvme_rdma_queue, deadline);
         if (q->state == QUEUE_LEAVING) {
             nvme_rdma_touch(q);
-        } else if (nvme_queue_is_connected(q->nvme)) {
-            q->deadline = INSTANT_NEVER;
-        } else {
-            q->deadline = INSTANT_NEVER;
+        } else if (!nvme_queue_is_connected(q->nvme)) {
             rdma->counters.stalled++;
             nvme_rdma_queue_fail(q, "no Connect command came");
         }

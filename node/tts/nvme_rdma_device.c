@@ -42,7 +42,7 @@ static unsigned sink_access_of(const struct nvme_rdma_device *device)
     return IBV_ACCESS_LOCAL_WRITE | (is_foreign_iwarp ? (unsigned)IBV_ACCESS_REMOTE_WRITE : 0);
 }
 
-static bool device_open(struct nvme_rdma_device *device, char *ret_why)
+static bool device_open(struct nvme_rdma_device *device, struct why *ret_why)
 {
     const struct nvme_rdma_parts *parts = &device->rdma->parts;
     struct ibv_device_attr attr;
@@ -67,7 +67,7 @@ static bool device_open(struct nvme_rdma_device *device, char *ret_why)
             loop_watch(parts->loop, device->completions->fd, EPOLLIN, on_completions, device);
     }
     if (device->watch == NULL) {
-        snprintf(ret_why, NVME_RDMA_WHY_MAX, "%s: %s", what, strerror(errno));
+        why_say(ret_why, "%s: %s", what, strerror(errno));
     }
     return device->watch != NULL;
 }
@@ -89,7 +89,7 @@ void nvme_rdma_device_destroy(struct nvme_rdma_device *device)
 }
 
 struct nvme_rdma_device *nvme_rdma_device_find(struct nvme_rdma *rdma, struct ibv_context *verbs,
-                                               char *ret_why)
+                                               struct why *ret_why)
 {
     for (struct list_link *l = rdma->devices.next; l != &rdma->devices; l = l->next) {
         struct nvme_rdma_device *device = LIST_ENTRY(l, struct nvme_rdma_device, link);
@@ -99,7 +99,7 @@ struct nvme_rdma_device *nvme_rdma_device_find(struct nvme_rdma *rdma, struct ib
     }
     struct nvme_rdma_device *device = calloc(1, sizeof *device);
     if (device == NULL) {
-        snprintf(ret_why, NVME_RDMA_WHY_MAX, "no memory");
+        why_say(ret_why, "no memory");
         return NULL;
     }
     *device = (struct nvme_rdma_device){.rdma = rdma, .verbs = verbs};

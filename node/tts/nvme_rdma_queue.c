@@ -82,10 +82,10 @@ static bool nvme_create(struct nvme_rdma_queue *q, const struct nvme_rdma_wish *
                                      .command_count = q->slot_count,
                                      .qid = wish->qid,
                                      .scratch = q->scratch};
-    struct address_end own = {.host = ""};
+    struct address_end own;
     address_end_of(rdma_get_local_addr(q->id), &own);
     snprintf(parts.local_address, sizeof parts.local_address, "%s", own.host);
-    address_format(rdma_get_peer_addr(q->id), parts.host_address, sizeof parts.host_address);
+    text_address_format(rdma_get_peer_addr(q->id), parts.host_address);
     address_host(rdma_get_peer_addr(q->id), parts.host, sizeof parts.host);
     q->nvme = nvme_queue_create(&parts);
     return q->nvme != NULL;
@@ -126,7 +126,7 @@ static void parts_destroy(struct nvme_rdma_queue *q)
     free(q->memory);
 }
 
-static bool build(struct nvme_rdma_queue *q, const struct nvme_rdma_wish *wish, char *ret_why)
+static bool build(struct nvme_rdma_queue *q, const struct nvme_rdma_wish *wish, struct why *ret_why)
 {
     const char *what = NULL;
     if (!memory_create(q, wish)) {
@@ -137,16 +137,17 @@ static bool build(struct nvme_rdma_queue *q, const struct nvme_rdma_wish *wish, 
         what = "no memory for its commands";
     } else {
         nvme_rdma_receives_post(q);
-        what = q->why[0] != '\0' || !accept_client(q, wish) ? "it cannot be accepted" : NULL;
+        what = why_is_said(&q->why) || !accept_client(q, wish) ? "it cannot be accepted" : NULL;
     }
     if (what != NULL) {
-        snprintf(ret_why, NVME_RDMA_WHY_MAX, "%s: %s", what, strerror(errno));
+        why_say(ret_why, "%s: %s", what, strerror(errno));
     }
     return what == NULL;
 }
 
 struct nvme_rdma_queue *nvme_rdma_queue_create(struct nvme_rdma *rdma, struct rdma_cm_id *id,
-                                               const struct nvme_rdma_wish *wish, char *ret_why)
+                                               const struct nvme_rdma_wish *wish,
+                                               struct why *ret_why)
 {
     struct nvme_rdma_device *device = nvme_rdma_device_find(rdma, id->verbs, ret_why);
     struct nvme_rdma_queue *q = device != NULL ? calloc(1, sizeof *q) : NULL;
@@ -168,7 +169,8 @@ struct nvme_rdma_queue *nvme_rdma_queue_create(struct nvme_rdma *rdma, struct rd
         return NULL;
     }
     id->context = q;
-    q->deadline = instant_after(loop_now(rdma->parts.loop), connect_within_ns);
+    deadline_arm(&rdma->deadlines, &q->deadline,
+                 instant_after(loop_now(rdma->parts.loop), connect_within_ns));
     list_push_tail(&rdma->queues, &q->link);
     rdma->queue_count++;
     nvme_rdma_touch(q);
@@ -212,7 +214,7 @@ bool nvme_rdma_queue_run(struct nvme_rdma_queue *q, instant_ns now)
         bool has_moved = nvme_rdma_take(q, now) > 0;
         nvme_rdma_retry(q, now);
         has_moved |= nvme_rdma_send(q, now);
-        if (q->why[0] != '\0' || q->is_disconnected || (!has_moved && !arm(q))) {
+        if (why_is_said(&q->why) || q->is_disconnected || (!has_moved && !arm(q))) {
             return true;
         }
     }
@@ -223,15 +225,15 @@ bool nvme_rdma_queue_run(struct nvme_rdma_queue *q, instant_ns now)
 
 void nvme_rdma_queue_end(struct nvme_rdma_queue *q, const char *why)
 {
-    if (q->why[0] == '\0') {
-        snprintf(q->why, sizeof q->why, "%s", why);
+    if (!why_is_said(&q->why)) {
+        why_say(&q->why, "%s", why);
     }
     nvme_rdma_touch(q);
 }
 
 void nvme_rdma_queue_fail(struct nvme_rdma_queue *q, const char *why)
 {
-    if (q->why[0] == '\0') {
+    if (!why_is_said(&q->why)) {
         nvme_rdma_say(q->rdma, q->id, "the connection ends", why);
     }
     nvme_rdma_queue_end(q, why);
@@ -241,7 +243,7 @@ void nvme_rdma_queue_leave(struct nvme_rdma_queue *q, instant_ns now)
 {
     nvme_rdma_send(q, now);
     q->state = QUEUE_LEAVING;
-    q->deadline = instant_after(now, leave_within_ns);
+    deadline_arm(&q->rdma->deadlines, &q->deadline, instant_after(now, leave_within_ns));
     nvme_queue_close(q->nvme, now);
     rdma_disconnect(q->id);
 }
@@ -250,7 +252,7 @@ void nvme_rdma_queue_sever(struct nvme_rdma_queue *q, instant_ns now)
 {
     bool is_closed = q->state == QUEUE_LEAVING;
     q->state = QUEUE_ENDED;
-    q->deadline = INSTANT_NEVER;
+    deadline_disarm(&q->rdma->deadlines, &q->deadline);
     rdma_destroy_qp(q->id); // from here on nothing of the host's reaches our memory
     if (!is_closed) {
         nvme_queue_close(q->nvme, now);

@@ -25,7 +25,8 @@
 #include <weft/manager.h>
 #include <weft/oneshot.h>
 
-#include "node/tts/address.h"
+#include "base/deadlines.h"
+#include "node/stream/address.h"
 #include "node/tts/nvme_rdma.h"
 
 enum nvme_rdma_limits {
@@ -35,7 +36,6 @@ enum nvme_rdma_limits {
     NVME_RDMA_SLOTS_PER_COMMAND = 2,
     NVME_RDMA_DESCRIPTORS_PER_SLOT = 2, // a Write and the response behind it
     NVME_RDMA_POLL_BATCH = 32,
-    NVME_RDMA_WHY_MAX = 96,
 };
 
 // An RNIC that connections have come over, for as long as the TTS is there.
@@ -85,9 +85,9 @@ struct nvme_rdma_queue {
     struct nvme_rdma_device *device;
     struct rdma_cm_id *id;
     enum nvme_rdma_state state;
-    char why[NVME_RDMA_WHY_MAX]; // it shall end: because of this; empty: it shall not
-    bool is_disconnected;        // the connection manager has said so
-    instant_ns deadline;
+    struct why why;           // it shall end: because of this; empty: it shall not
+    bool is_disconnected;     // the connection manager has said so
+    struct deadline deadline; // of the Connect, or of leaving
     struct nvme_queue *nvme;
 
     struct ibv_cq *recv_cq; // armed always
@@ -124,6 +124,7 @@ struct nvme_rdma {
     struct list_link devices;
     struct list_link queues;
     struct list_link dirty;
+    struct deadlines deadlines;
     struct nvme_rdma_counters counters;
 };
 
@@ -144,10 +145,9 @@ void nvme_rdma_say(const struct nvme_rdma *rdma, struct rdma_cm_id *id, const ch
 
 // ---- nvme_rdma_device.c
 
-// The device that `verbs` is, registered with at the first connection. NULL with `ret_why`
-// (NVME_RDMA_WHY_MAX octets).
+// The device that `verbs` is, registered with at the first connection. NULL with `ret_why`.
 struct nvme_rdma_device *nvme_rdma_device_find(struct nvme_rdma *rdma, struct ibv_context *verbs,
-                                               char *ret_why);
+                                               struct why *ret_why);
 void nvme_rdma_device_destroy(struct nvme_rdma_device *device);
 
 // ---- nvme_rdma_queue.c
@@ -155,7 +155,8 @@ void nvme_rdma_device_destroy(struct nvme_rdma_device *device);
 // Makes the queue pair on `id`, posts all receives and accepts. NULL with `ret_why`; then the id is
 // still the caller's, to be rejected.
 struct nvme_rdma_queue *nvme_rdma_queue_create(struct nvme_rdma *rdma, struct rdma_cm_id *id,
-                                               const struct nvme_rdma_wish *wish, char *ret_why);
+                                               const struct nvme_rdma_wish *wish,
+                                               struct why *ret_why);
 // It shall end; at the end of the batch it does. The first reason holds.
 void nvme_rdma_queue_end(struct nvme_rdma_queue *q, const char *why);
 // The same for a reason that the operator is told.

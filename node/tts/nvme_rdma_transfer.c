@@ -84,7 +84,7 @@ static void on_bad_completion(struct nvme_rdma_queue *q, enum ibv_wc_status stat
         nvme_rdma_touch(q);
         return;
     }
-    q->rdma->counters.broken += q->why[0] == '\0';
+    q->rdma->counters.broken += !why_is_said(&q->why);
     nvme_rdma_queue_fail(q, ibv_wc_status_str(status));
 }
 

@@ -1,17 +1,16 @@
-// One NVMe/TCP connection, for the files of that TTS: its socket, the PDU that is coming, the PDUs
+// One NVMe/TCP connection, for the files of that TTS: its stream, the PDU that is coming, the PDUs
 // that are to go.
 //
-//     nvme_tcp.c          the listener, sockets, lives of connections
+//     nvme_tcp.c          lives of connections
 //     nvme_tcp_receive.c  PDUs from the host: headers, checks, data on their way into place
 //     nvme_tcp_send.c     PDUs to the host; what the controllers ask for
 #pragma once
 
 #include <stdbool.h>
 
+#include "node/stream/server.h"
 #include "node/tts/nvme_tcp.h"
 #include "node/tts/nvme_tcp_wire.h"
-#include "node/tts/progress.h"
-#include "node/tts/spare.h"
 
 enum nvme_tcp_limits {
     NVME_TCP_CONNECTION_MAX = 2560,
@@ -78,25 +77,16 @@ struct nvme_tcp_incoming {
 };
 
 struct nvme_tcp_connection {
+    struct stream stream; // silent until the Connect, or the end of leaving
     struct nvme_tcp *tcp;
-    char host[CLIENT_HOST_MAX];
-    int fd;
     enum nvme_tcp_state state;
-    struct loop_watch *watch;
-    uint32_t watched;    // events
-    instant_ns deadline; // of the Connect, or of leaving
     instant_ns connect_by;
-    struct progress receiving, sending;
-    bool is_dropped; // the controllers want it gone
-    bool is_full;    // a capsule waits for room
+    bool is_full; // a capsule waits for room
     bool has_header_digest, has_data_digest;
     uint32_t align;       // of data that the host receives
     uint32_t asked_count; // commands whose data are awaited
 
     struct nvme_tcp_incoming incoming;
-    uint8_t *in;            // NVME_TCP_IN_LEN octets; NULL: nothing has come
-    uint32_t in_at, in_len; // what has come and is not used: [in_at, in_len)
-
     struct list_link outs;
     struct nvme_tcp_out control; // ICResp, C2HTermReq
     struct list_link free;
@@ -105,34 +95,19 @@ struct nvme_tcp_connection {
     struct nvme_tcp_command *commands; // NVME_TCP_COMMAND_COUNT
     uint8_t *staging;                  // NVME_TCP_IN_CAPSULE_MAX octets for each command
     uint8_t *scratch;
-
-    struct list_link link;       // all connections
-    struct list_link dirty_link; // those to look at
 };
 
 struct nvme_tcp {
     struct nvme_tcp_parts parts;
-    struct loop_member member;
-    int listen_fd;
-    struct loop_watch *listen_watch;
+    struct stream_server server;
     char host[NVME_ADDRESS_MAX], port[8]; // as clients reach it
-    unsigned connection_count;
-    struct spare spare;
-    struct list_link connections;
-    struct list_link dirty;
-    struct nvme_tcp_counters counters;
-};
-
-enum nvme_tcp_verdict {
-    NVME_TCP_GOES_ON,
-    NVME_TCP_NEEDS_MORE, // octets
-    NVME_TCP_STOPS,      // until something else has happened
+    struct nvme_tcp_counters counters;    // but for those of the server
 };
 
 // ---- nvme_tcp_receive.c
 
 // Takes what has come as far as it goes, one step.
-enum nvme_tcp_verdict nvme_tcp_take(struct nvme_tcp_connection *c, instant_ns now);
+enum stream_verdict nvme_tcp_take(struct nvme_tcp_connection *c, instant_ns now);
 // Where data may be received straight into place: `*ret_len` octets; NULL: nowhere now.
 uint8_t *nvme_tcp_direct(const struct nvme_tcp_connection *c, uint32_t *ret_len);
 // So many have been.
@@ -160,5 +135,5 @@ void nvme_tcp_abandon(struct nvme_tcp_connection *c, instant_ns now);
 
 // The host has said ICReq: the connection becomes a queue. False: no memory.
 bool nvme_tcp_open(struct nvme_tcp_connection *c);
-// Something is to be sent, or the state changed: looked at when the batch ends.
-void nvme_tcp_touch(struct nvme_tcp_connection *c);
+// Nothing is read any more; when all is sent the connection ends.
+void nvme_tcp_leave(struct nvme_tcp_connection *c);

@@ -17,12 +17,12 @@ struct header {
 
 enum { NO_FIELD = UINT32_MAX };
 
-static enum nvme_tcp_verdict fatal(struct nvme_tcp_connection *c, const struct header *h,
-                                   enum nvme_tcp_fatal fes, uint32_t fei)
+static enum stream_verdict fatal(struct nvme_tcp_connection *c, const struct header *h,
+                                 enum nvme_tcp_fatal fes, uint32_t fei)
 {
-    uint32_t there = c->in_len - c->in_at;
+    uint32_t there = c->stream.in_len - c->stream.in_at;
     nvme_tcp_send_term(c, h->at, there < h->len ? there : h->len, fes, fei);
-    return NVME_TCP_STOPS;
+    return STREAM_STOPS;
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
@@ -77,19 +77,19 @@ static void data_over(struct nvme_tcp_connection *c, bool is_bad, instant_ns now
     }
 }
 
-static enum nvme_tcp_verdict digest_take(struct nvme_tcp_connection *c, instant_ns now)
+static enum stream_verdict digest_take(struct nvme_tcp_connection *c, instant_ns now)
 {
     struct nvme_tcp_incoming *incoming = &c->incoming;
     bool is_bad = false;
     if (incoming->has_digest) {
-        if (c->in_len - c->in_at < NVME_TCP_DIGEST_LEN) {
-            return NVME_TCP_NEEDS_MORE;
+        if (c->stream.in_len - c->stream.in_at < NVME_TCP_DIGEST_LEN) {
+            return STREAM_NEEDS_MORE;
         }
-        is_bad = crc32c_get(c->in + c->in_at) != crc32c_final(incoming->crc);
-        c->in_at += NVME_TCP_DIGEST_LEN;
+        is_bad = crc32c_get(c->stream.in + c->stream.in_at) != crc32c_final(incoming->crc);
+        c->stream.in_at += NVME_TCP_DIGEST_LEN;
     }
     data_over(c, is_bad, now);
-    return NVME_TCP_GOES_ON;
+    return STREAM_GOES_ON;
 }
 
 // `len` octets have come, and are at `from`, or in place already (NULL).
@@ -109,16 +109,16 @@ static void data_advance(struct nvme_tcp_incoming *incoming, const uint8_t *from
     incoming->to_len -= part;
 }
 
-static enum nvme_tcp_verdict data_take(struct nvme_tcp_connection *c, instant_ns now)
+static enum stream_verdict data_take(struct nvme_tcp_connection *c, instant_ns now)
 {
     struct nvme_tcp_incoming *incoming = &c->incoming;
-    uint32_t there = c->in_len - c->in_at;
+    uint32_t there = c->stream.in_len - c->stream.in_at;
     uint32_t part = there < incoming->left ? there : incoming->left;
     if (part > 0) {
-        data_advance(incoming, c->in + c->in_at, part);
-        c->in_at += part;
+        data_advance(incoming, c->stream.in + c->stream.in_at, part);
+        c->stream.in_at += part;
     }
-    return incoming->left > 0 ? NVME_TCP_NEEDS_MORE : digest_take(c, now);
+    return incoming->left > 0 ? STREAM_NEEDS_MORE : digest_take(c, now);
 }
 
 uint8_t *nvme_tcp_direct(const struct nvme_tcp_connection *c, uint32_t *ret_len)
@@ -126,7 +126,7 @@ uint8_t *nvme_tcp_direct(const struct nvme_tcp_connection *c, uint32_t *ret_len)
     const struct nvme_tcp_incoming *incoming = &c->incoming;
     bool is_in_place = incoming->is_on && incoming->skip == 0 && incoming->to_len > 0;
     *ret_len = incoming->to_len;
-    return is_in_place && c->in_at == c->in_len ? incoming->to : NULL;
+    return is_in_place ? incoming->to : NULL;
 }
 
 void nvme_tcp_received(struct nvme_tcp_connection *c, uint32_t len)
@@ -136,8 +136,8 @@ void nvme_tcp_received(struct nvme_tcp_connection *c, uint32_t len)
 
 /* ---- ICReq ----------------------------------------------------------------------------------- */
 
-static enum nvme_tcp_verdict take_ic_req(struct nvme_tcp_connection *c, const struct header *h,
-                                         instant_ns now)
+static enum stream_verdict take_ic_req(struct nvme_tcp_connection *c, const struct header *h,
+                                       instant_ns now)
 {
     uint8_t align = h->at[NVME_TCP_IC_OFF_PDA];
     uint8_t digests = h->at[NVME_TCP_IC_OFF_DIGEST];
@@ -151,16 +151,16 @@ static enum nvme_tcp_verdict take_ic_req(struct nvme_tcp_connection *c, const st
         return fatal(c, h, NVME_TCP_INVALID_FIELD, NVME_TCP_IC_OFF_PDA);
     }
     if (!nvme_tcp_open(c)) {
-        c->state = NVME_TCP_LEAVING;
-        return NVME_TCP_STOPS;
+        nvme_tcp_leave(c);
+        return STREAM_STOPS;
     }
     c->align = 4 * (align + 1U);
     c->has_header_digest = (digests & NVME_TCP_IC_HDGST) != 0;
     c->has_data_digest = (digests & NVME_TCP_IC_DDGST) != 0;
     c->state = NVME_TCP_OPEN;
     nvme_tcp_send_ic_resp(c);
-    c->in_at += NVME_TCP_IC_LEN;
-    return NVME_TCP_GOES_ON;
+    c->stream.in_at += NVME_TCP_IC_LEN;
+    return STREAM_GOES_ON;
 }
 
 /* ---- capsules -------------------------------------------------------------------------------- */
@@ -182,14 +182,14 @@ static void capsule_data_aim(struct nvme_tcp_connection *c, struct nvme_tcp_comm
     }
 }
 
-static enum nvme_tcp_verdict take_capsule(struct nvme_tcp_connection *c, const struct header *h,
-                                          instant_ns now)
+static enum stream_verdict take_capsule(struct nvme_tcp_connection *c, const struct header *h,
+                                        instant_ns now)
 {
     if (h->data_len > NVME_TCP_IN_CAPSULE_MAX) {
         return fatal(c, h, NVME_TCP_LIMIT_EXCEEDED, 0);
     }
     if (c->is_full || list_is_empty(&c->free)) {
-        return NVME_TCP_STOPS;
+        return STREAM_STOPS;
     }
     struct nvme_tcp_command *t = LIST_ENTRY(c->free.next, struct nvme_tcp_command, link);
     const uint8_t *sqe = h->at + NVME_TCP_OFF_CAPSULE;
@@ -203,16 +203,16 @@ static enum nvme_tcp_verdict take_capsule(struct nvme_tcp_connection *c, const s
         list_push_head(&c->free, &t->link);
         c->incoming.is_on = false;
         c->is_full = true;
-        return NVME_TCP_STOPS;
+        return STREAM_STOPS;
     }
     c->tcp->counters.octets_in_capsules += h->data_len;
-    c->in_at += h->data_offset;
+    c->stream.in_at += h->data_offset;
     if (h->data_len > 0) {
         capsule_data_aim(c, t);
     } else {
         c->incoming.is_on = false;
     }
-    return NVME_TCP_GOES_ON;
+    return STREAM_GOES_ON;
 }
 
 /* ---- H2CData --------------------------------------------------------------------------------- */
@@ -249,8 +249,8 @@ static enum nvme_tcp_fatal data_fault(const struct nvme_tcp_connection *c, const
     return NVME_TCP_NO_FAULT;
 }
 
-static enum nvme_tcp_verdict take_data(struct nvme_tcp_connection *c, const struct header *h,
-                                       instant_ns now)
+static enum stream_verdict take_data(struct nvme_tcp_connection *c, const struct header *h,
+                                     instant_ns now)
 {
     uint32_t fei;
     enum nvme_tcp_fatal fault = data_fault(c, h, &fei);
@@ -262,24 +262,23 @@ static enum nvme_tcp_verdict take_data(struct nvme_tcp_connection *c, const stru
     c->incoming.to = (uint8_t *)t->command->data + t->filled;
     c->incoming.to_len = h->data_len;
     t->filled += h->data_len;
-    c->in_at += h->data_offset;
-    return NVME_TCP_GOES_ON;
+    c->stream.in_at += h->data_offset;
+    return STREAM_GOES_ON;
 }
 
-static enum nvme_tcp_verdict take_term(struct nvme_tcp_connection *c, const struct header *h,
-                                       instant_ns now)
+static enum stream_verdict take_term(struct nvme_tcp_connection *c, const struct header *h,
+                                     instant_ns now)
 {
     c->tcp->counters.malformed++; // so the host thinks
-    c->state = NVME_TCP_LEAVING;
-    nvme_tcp_touch(c);
-    return NVME_TCP_STOPS;
+    nvme_tcp_leave(c);
+    return STREAM_STOPS;
 }
 
 /* ---- headers --------------------------------------------------------------------------------- */
 
 static const struct type_facts {
-    enum nvme_tcp_verdict (*take)(struct nvme_tcp_connection *c, const struct header *h,
-                                  instant_ns now);
+    enum stream_verdict (*take)(struct nvme_tcp_connection *c, const struct header *h,
+                                instant_ns now);
     uint8_t header_len;
     bool has_digests;
     bool has_data;
@@ -340,13 +339,13 @@ static uint32_t flags_fault(const struct nvme_tcp_connection *c, const struct he
     return is_right ? NO_FIELD : NVME_TCP_OFF_FLAGS;
 }
 
-static enum nvme_tcp_verdict take_header(struct nvme_tcp_connection *c, instant_ns now)
+static enum stream_verdict take_header(struct nvme_tcp_connection *c, instant_ns now)
 {
-    uint32_t there = c->in_len - c->in_at;
+    uint32_t there = c->stream.in_len - c->stream.in_at;
     if (there < NVME_TCP_COMMON_LEN) {
-        return NVME_TCP_NEEDS_MORE;
+        return STREAM_NEEDS_MORE;
     }
-    const uint8_t *at = c->in + c->in_at;
+    const uint8_t *at = c->stream.in + c->stream.in_at;
     struct header h = {.at = at,
                        .type = at[NVME_TCP_OFF_TYPE],
                        .flags = at[NVME_TCP_OFF_FLAGS],
@@ -366,7 +365,7 @@ static enum nvme_tcp_verdict take_header(struct nvme_tcp_connection *c, instant_
     }
     uint32_t needed = h.data_offset > h.len + h.digest_len ? h.data_offset : h.len + h.digest_len;
     if (there < needed) {
-        return NVME_TCP_NEEDS_MORE;
+        return STREAM_NEEDS_MORE;
     }
     if (h.digest_len > 0) {
         uint32_t digest = crc32c(at, h.len);
@@ -378,10 +377,10 @@ static enum nvme_tcp_verdict take_header(struct nvme_tcp_connection *c, instant_
     return facts->take(c, &h, now);
 }
 
-enum nvme_tcp_verdict nvme_tcp_take(struct nvme_tcp_connection *c, instant_ns now)
+enum stream_verdict nvme_tcp_take(struct nvme_tcp_connection *c, instant_ns now)
 {
     if (c->state == NVME_TCP_LEAVING || c->state == NVME_TCP_ENDED) {
-        return NVME_TCP_STOPS;
+        return STREAM_STOPS;
     }
     return c->incoming.is_on ? data_take(c, now) : take_header(c, now);
 }

@@ -1,10 +1,7 @@
 // NVMe/TCP: PDUs to the host, in the order in which they were asked for.
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 
 #include "base/bytes.h"
 #include "node/tts/nvme_tcp_connection.h"
@@ -50,7 +47,7 @@ static void out_queue(struct nvme_tcp_connection *c, struct nvme_tcp_out *out)
 {
     out->sent = 0;
     list_push_tail(&c->outs, &out->link);
-    nvme_tcp_touch(c);
+    stream_touch(&c->stream);
 }
 
 static uint32_t emit_response(struct nvme_tcp_command *t, uint8_t *at)
@@ -83,8 +80,7 @@ void nvme_tcp_send_term(struct nvme_tcp_connection *c, const uint8_t *header, ui
                          ? header_len
                          : NVME_TCP_TERM_MAX_LEN - NVME_TCP_TERM_HLEN;
     c->tcp->counters.malformed++;
-    c->state = NVME_TCP_LEAVING;
-    nvme_tcp_touch(c);
+    nvme_tcp_leave(c);
     if (out->link.next != &out->link) {
         return; // the ICResp is not out: the host has not listened
     }
@@ -178,16 +174,14 @@ static void on_respond(void *connection, struct nvme_command *command)
 
 static void on_close(void *connection, const char *why)
 {
-    struct nvme_tcp_connection *c = connection;
-    c->is_dropped = true;
-    nvme_tcp_touch(c);
+    nvme_tcp_leave(connection);
 }
 
 static void on_wake(void *connection)
 {
     struct nvme_tcp_connection *c = connection;
     c->is_full = false;
-    nvme_tcp_touch(c);
+    stream_touch(&c->stream);
 }
 
 const struct nvme_transport nvme_tcp_transport = {
@@ -303,12 +297,10 @@ int nvme_tcp_flush(struct nvme_tcp_connection *c, instant_ns now)
 {
     struct iovec iov[IOV_MAX_OUT];
     while (!list_is_empty(&c->outs)) {
-        struct msghdr header = {.msg_iov = iov, .msg_iovlen = gather(c, iov)};
-        ssize_t sent = sendmsg(c->fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t sent = stream_send(&c->stream, iov, gather(c, iov), now);
         if (sent < 0) {
-            return errno == EINTR ? -EAGAIN : -errno;
+            return (int)sent;
         }
-        progress_note(&c->sending, (uint64_t)sent, c->tcp->parts.patience_ns, now);
         advance(c, (uint64_t)sent, now);
     }
     return 0;

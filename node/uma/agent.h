@@ -73,7 +73,7 @@ struct volume {
     struct volume_identity identity;
     struct list_link unsaid; // in a list of the unit
     int error;               // of the last attempt to open it, with the reason
-    char why[UNIT_WHY_MAX];
+    struct why why;
 };
 
 enum connection_state {
@@ -102,7 +102,7 @@ struct uma_tts {
     void *ctx;
     bool has_started;
     int error;
-    char why[CLIENT_ADDRESS_MAX];
+    struct why why;
 };
 
 struct uma {
@@ -127,6 +127,14 @@ struct uma {
     struct resource rows[NODE_VOLUME_COUNT_MAX];
 };
 
+// ---- tables.c
+
+uint32_t unit_number(const struct uma *uma, const struct unit *unit);
+void unit_say(struct uma *uma, const struct unit *unit, const char *what);
+struct volume *volume_next(struct uma *uma, const struct volume *volume); // in use; NULL: first
+struct volume *volume_by_number(struct uma *uma, uint32_t number);
+struct volume *volume_by_name(struct uma *uma, const char *name);
+
 // ---- unit_manager.c
 
 // The state that follows; UNIT_STATE_COUNT: the event means nothing there.
@@ -134,8 +142,6 @@ enum unit_state unit_next_state(enum unit_state state, enum unit_event event);
 void unit_on_event(struct uma *uma, struct unit *unit, enum unit_event event);
 // The unit of that name, made if need be; NULL: too many.
 struct unit *unit_of_name(struct uma *uma, const char *name);
-void unit_say(struct uma *uma, const struct unit *unit, const char *what);
-uint32_t unit_number(const struct uma *uma, const struct unit *unit);
 void unit_on_hello(struct uma *uma, struct unit *unit, const struct unit_message *message);
 // Has every open that was asked for been answered, every connection been told?
 void unit_check_progress(struct uma *uma, struct unit *unit);
@@ -153,16 +159,13 @@ void unit_tell_status(struct uma *uma, struct unit *unit);
 void unit_tell_drain(struct uma *uma, struct unit *unit);
 // The socket takes more.
 void unit_on_writable(struct uma *uma, struct unit *unit);
-// It has been blocked for too long.
-void unit_on_deaf(struct uma *uma, struct unit *unit);
+// It has been blocked for as long as one waits. False: there is a reason, so it is waited on.
+bool unit_is_deaf(struct uma *uma, struct unit *unit);
 // Nothing is to be told any more: the process is gone.
 void unit_telling_reset(struct unit *unit);
 
 // ---- unit_initialize.c
 
-struct volume *volume_next(struct uma *uma, const struct volume *volume); // in use; NULL: first
-struct volume *volume_by_number(struct uma *uma, uint32_t number);
-struct volume *volume_by_name(struct uma *uma, const char *name);
 // Asks the unit's process to open what is to be opened.
 void volumes_open(struct uma *uma, struct unit *unit);
 // The same, and to close what it could not close.

@@ -138,7 +138,7 @@ bool uma_has_volume(const struct uma *uma, const char *name)
 {
     for (unsigned i = 0; i < NODE_VOLUME_COUNT_MAX; i++) {
         const struct volume *v = &uma->volumes[i];
-        if (v->state != VOLUME_UNUSED && strcmp(v->wish.name, name) == 0) {
+        if (v->state != VOLUME_UNUSED && strcmp(name, v->wish.name) == 0) {
             return true;
         }
     }
@@ -292,24 +292,14 @@ void uma_on_deadline(struct uma *uma, instant_ns now)
         if (unit->is_used && unit->timer_ns <= now) {
             unit_on_event(uma, unit, UNIT_ON_TIMER);
         }
-        if (unit->is_used && unit->hear_by_ns <= now) {
-            unit_on_deaf(uma, unit);
+        if (unit->is_used && unit->hear_by_ns <= now && unit_is_deaf(uma, unit)) {
+            on_unit_broken(uma, i, "does not read what it is told");
         }
     }
     if (uma->tts_retry_ns <= now) {
         uma->tts_retry_ns = INSTANT_NEVER;
         resources_check_started(uma);
     }
-}
-
-bool uma_has_started(const struct uma *uma)
-{
-    for (unsigned i = 0; i < uma->tts_count; i++) {
-        if (!uma->ttss[i].has_started) {
-            return false;
-        }
-    }
-    return uma->is_started;
 }
 
 /* ---- status ---------------------------------------------------------------------------------- */
@@ -348,7 +338,7 @@ static const struct volume *volume_const(const struct uma *uma, uint32_t number)
 const char *uma_volume_why(const struct uma *uma, uint32_t volume)
 {
     const struct volume *v = volume_const(uma, volume);
-    return v != NULL ? v->why : "";
+    return v != NULL ? v->why.text : "";
 }
 
 int uma_volume_error(const struct uma *uma, uint32_t volume)
@@ -365,8 +355,8 @@ uint32_t uma_volume_unit(const struct uma *uma, uint32_t volume)
 
 const char *uma_tts_why(const struct uma *uma, size_t index)
 {
-    bool has_failed = index < uma->tts_count && uma->ttss[index].why[0] != '\0';
-    return has_failed ? uma->ttss[index].why : NULL;
+    bool has_failed = index < uma->tts_count && why_is_said(&uma->ttss[index].why);
+    return has_failed ? uma->ttss[index].why.text : NULL;
 }
 
 int uma_tts_error(const struct uma *uma, size_t index)

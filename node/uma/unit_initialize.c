@@ -7,31 +7,6 @@
 
 #include "node/uma/agent.h"
 
-struct volume *volume_next(struct uma *uma, const struct volume *volume)
-{
-    size_t i = volume == NULL ? 0 : (size_t)(volume - uma->volumes) + 1;
-    while (i < NODE_VOLUME_COUNT_MAX && uma->volumes[i].state == VOLUME_UNUSED) {
-        i++;
-    }
-    return i < NODE_VOLUME_COUNT_MAX ? &uma->volumes[i] : NULL;
-}
-
-struct volume *volume_by_number(struct uma *uma, uint32_t number)
-{
-    struct volume *v = NULL;
-    while ((v = volume_next(uma, v)) != NULL && v->number != number) {
-    }
-    return v;
-}
-
-struct volume *volume_by_name(struct uma *uma, const char *name)
-{
-    struct volume *v = NULL;
-    while ((v = volume_next(uma, v)) != NULL && strcmp(v->wish.name, name) != 0) {
-    }
-    return v;
-}
-
 /* ---- opening --------------------------------------------------------------------------------- */
 
 void volumes_open(struct uma *uma, struct unit *unit)
@@ -95,15 +70,15 @@ static struct volume *volume_answered(struct uma *uma, struct unit *unit,
 // Before the node has started it is the host that says why it does not.
 static void volume_failed(struct uma *uma, struct volume *v, const struct unit_message *answer)
 {
-    char why[UNIT_WHY_MAX], line[UNIT_WHY_MAX + VOLUME_NAME_MAX + 32];
-    snprintf(why, sizeof why, "%.*s", (int)strnlen(answer->why, sizeof answer->why - 1),
-             answer->why);
-    bool is_news = strcmp(v->why, why) != 0;
+    struct why why;
+    char line[WHY_MAX + VOLUME_NAME_MAX + 32];
+    unit_message_why(answer, &why);
+    bool is_news = strcmp(v->why.text, why.text) != 0;
     v->state = VOLUME_FAILED;
     v->error = answer->error;
-    memcpy(v->why, why, sizeof why);
+    v->why = why;
     if (is_news && uma_has_started(uma)) {
-        snprintf(line, sizeof line, "volume %s: not opened: %s", v->wish.name, why);
+        snprintf(line, sizeof line, "volume %s: not opened: %s", v->wish.name, why.text);
         uma->parts.say(uma->parts.ctx, line);
     }
 }
@@ -126,7 +101,7 @@ static void volume_opened(struct uma *uma, struct volume *v, const struct volume
         identity_settle(uma, v, profile);
     }
     v->state = VOLUME_OPEN;
-    v->why[0] = '\0';
+    v->why = (struct why){""};
     v->profile = *profile;
     v->has_profile = v->was_open = true;
 }
@@ -292,12 +267,12 @@ void resources_check_started(struct uma *uma)
     for (unsigned i = 0; i < uma->tts_count; i++) {
         struct uma_tts *tts = &uma->ttss[i];
         if (!tts->has_started) {
-            tts->error = tts->tts->start(tts->ctx, tts->why);
+            tts->error = tts->tts->start(tts->ctx, &tts->why);
             tts->has_started = tts->error == 0;
             if (!tts->has_started) {
                 uma->tts_retry_ns = instant_after(uma->now, NS_PER_S);
             } else {
-                tts->why[0] = '\0';
+                tts->why = (struct why){""};
             }
         }
     }

@@ -41,11 +41,6 @@ enum unit_state unit_next_state(enum unit_state state, enum unit_event event)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-uint32_t unit_number(const struct uma *uma, const struct unit *unit)
-{
-    return (uint32_t)(unit - uma->units);
-}
-
 struct unit *unit_of_name(struct uma *uma, const char *name)
 {
     struct unit *unused = NULL;
@@ -74,13 +69,6 @@ struct unit *unit_of_name(struct uma *uma, const char *name)
     }
     uma->unit_end = uma->unit_end > number ? uma->unit_end : number + 1;
     return unused;
-}
-
-void unit_say(struct uma *uma, const struct unit *unit, const char *what)
-{
-    char line[UNIT_WHY_MAX + VOLUME_NAME_MAX + 32];
-    snprintf(line, sizeof line, "RTA %s: %s", unit->name, what);
-    uma->parts.say(uma->parts.ctx, line);
 }
 
 /* ---- what entering a state does -------------------------------------------------------------- */

@@ -134,15 +134,11 @@ static bool is_opening(struct uma *uma, const struct unit *unit)
     return false;
 }
 
-void unit_on_deaf(struct uma *uma, struct unit *unit)
+bool unit_is_deaf(struct uma *uma, struct unit *unit)
 {
-    if (is_opening(uma, unit)) {
-        unit->hear_by_ns = instant_after(uma->now, hear_within_ns);
-        return;
-    }
-    unit->hear_by_ns = INSTANT_NEVER;
-    unit_say(uma, unit, "does not read what it is told");
-    unit_on_event(uma, unit, UNIT_ON_BROKEN);
+    bool is_excused = is_opening(uma, unit);
+    unit->hear_by_ns = is_excused ? instant_after(uma->now, hear_within_ns) : INSTANT_NEVER;
+    return !is_excused;
 }
 
 void unit_telling_reset(struct unit *unit)

@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "text/show.h"
+
 enum { RECEIVE_FD_MAX = 4 }; // of one message; the kernel closes the rest
 
 // What is sent has one descriptor; what comes may have more, whatever is allowed.
@@ -68,15 +70,6 @@ static int descriptors_in(struct msghdr *header, int *ret)
     return count > 1 ? -EPROTO : 0;
 }
 
-// The texts of another process end within the message, and steer no terminal.
-static void text_tame(char *text, size_t capacity)
-{
-    text[capacity - 1] = '\0';
-    for (char *c = text; *c != '\0'; c++) {
-        *c = (unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c;
-    }
-}
-
 int channel_receive(int fd, struct unit_message *ret, int *ret_keepsake)
 {
     union ancillary ancillary;
@@ -104,6 +97,7 @@ int channel_receive(int fd, struct unit_message *ret, int *ret_keepsake)
         }
         return -EPROTO;
     }
+    // A text of another process ends within the message, and steers no terminal.
     text_tame(ret->why, sizeof ret->why);
     if (ret->kind == UNIT_OPEN) {
         ret->uri[sizeof ret->uri - 1] = '\0';

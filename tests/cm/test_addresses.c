@@ -118,26 +118,37 @@ static void test_both_families_reach_an_ipv6_wildcard(void **state)
     end_close(&listener);
 }
 
+static bool is_free_for_ipv4(uint16_t port)
+{
+    struct end v4 = {.channel = rdma_create_event_channel()};
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = port};
+    assert_int_equal(rdma_create_id(v4.channel, &v4.id, NULL, RDMA_PS_TCP), 0);
+    bool is_free =
+        rdma_bind_addr(v4.id, (struct sockaddr *)&any) == 0 && rdma_listen(v4.id, 0) == 0;
+    end_close(&v4);
+    return is_free;
+}
+
+// Somebody else of this machine may have the port over IPv4: then another is tried.
 static void test_afonly_leaves_the_other_family_its_port(void **state)
 {
-    struct end v6 = {.channel = rdma_create_event_channel()}, v4 = v6;
-    struct sockaddr_in6 any6 = {.sin6_family = AF_INET6};
-    struct sockaddr_in any4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6};
+    bool is_left = false;
     int on = 1;
     if (!has_ipv6()) {
         skip();
     }
-    assert_int_equal(rdma_create_id(v6.channel, &v6.id, NULL, RDMA_PS_TCP), 0);
-    assert_int_equal(rdma_set_option(v6.id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof on),
-                     0);
-    assert_int_equal(rdma_bind_addr(v6.id, (struct sockaddr *)&any6), 0);
-    assert_int_equal(rdma_listen(v6.id, 0), 0);
-    assert_int_equal(rdma_create_id(v4.channel, &v4.id, NULL, RDMA_PS_TCP), 0);
-    any4.sin_port = rdma_get_src_port(v6.id);
-    assert_int_equal(rdma_bind_addr(v4.id, (struct sockaddr *)&any4), 0);
-    assert_int_equal(rdma_listen(v4.id, 0), 0);
-    assert_int_equal(rdma_destroy_id(v4.id), 0);
-    end_close(&v6);
+    for (unsigned i = 0; i < 8 && !is_left; i++) {
+        struct end v6 = {.channel = rdma_create_event_channel()};
+        assert_int_equal(rdma_create_id(v6.channel, &v6.id, NULL, RDMA_PS_TCP), 0);
+        assert_int_equal(
+            rdma_set_option(v6.id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof on), 0);
+        assert_int_equal(rdma_bind_addr(v6.id, (struct sockaddr *)&any), 0);
+        assert_int_equal(rdma_listen(v6.id, 0), 0);
+        is_left = is_free_for_ipv4(rdma_get_src_port(v6.id));
+        end_close(&v6);
+    }
+    assert_true(is_left);
 }
 
 int main(void)

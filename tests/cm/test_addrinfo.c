@@ -98,6 +98,38 @@ static void test_numeric_hosts_are_not_looked_up(void **state)
     rdma_freeaddrinfo(res);
 }
 
+// What a hint says of the queue pair or the port space, the answer says of both.
+static void test_queue_pair_and_port_space_agree(void **state)
+{
+    static const struct {
+        int qp_type, port_space; // hints; 0: none
+        int expected_qp_type, expected_space;
+    } rows[] = {
+        {IBV_QPT_RC, 0, IBV_QPT_RC, RDMA_PS_TCP},
+        {IBV_QPT_UC, 0, IBV_QPT_UC, RDMA_PS_TCP},
+        {IBV_QPT_XRC_SEND, 0, IBV_QPT_XRC_SEND, RDMA_PS_TCP},
+        {IBV_QPT_XRC_RECV, 0, IBV_QPT_XRC_RECV, RDMA_PS_TCP},
+        {IBV_QPT_UD, 0, IBV_QPT_UD, RDMA_PS_UDP},
+        {0, RDMA_PS_TCP, IBV_QPT_RC, RDMA_PS_TCP},
+        {0, RDMA_PS_UDP, IBV_QPT_UD, RDMA_PS_UDP},
+        {0, RDMA_PS_IPOIB, IBV_QPT_UD, RDMA_PS_IPOIB},
+        {IBV_QPT_RC, RDMA_PS_IB, IBV_QPT_RC, RDMA_PS_IB},
+        {IBV_QPT_UD, RDMA_PS_IB, IBV_QPT_UD, RDMA_PS_IB},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct rdma_addrinfo *res,
+            hints = {.ai_qp_type = rows[i].qp_type, .ai_port_space = rows[i].port_space};
+        assert_int_equal(rdma_getaddrinfo("127.0.0.1", "7", &hints, &res), 0);
+        assert_int_equal(res->ai_qp_type, rows[i].expected_qp_type);
+        assert_int_equal(res->ai_port_space, rows[i].expected_space);
+        assert_int_equal(res->ai_family, AF_INET);
+        assert_int_equal(res->ai_flags, 0);
+        rdma_freeaddrinfo(res);
+    }
+    struct rdma_addrinfo *res, wrong = {.ai_qp_type = IBV_QPT_RC, .ai_port_space = RDMA_PS_UDP};
+    assert_int_not_equal(rdma_getaddrinfo("127.0.0.1", "7", &wrong, &res), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,6 +140,7 @@ int main(void)
         cmocka_unit_test(test_the_hints_source_goes_along),
         cmocka_unit_test(test_hints_alone_are_their_own_answer),
         cmocka_unit_test(test_numeric_hosts_are_not_looked_up),
+        cmocka_unit_test(test_queue_pair_and_port_space_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -319,7 +319,7 @@ static void an_orderly_end_is_one_for_the_peer(void **state)
     stream_close(&s);
 }
 
-// 5.2.1 (and RFC 5041 section 6.2.1): the peer has said all; what weft has to say still goes out.
+// 6.2 (and RFC 5041 section 6.2.1): the peer has said all; what weft has to say still goes out.
 static void a_half_close_does_not_cut_what_is_still_to_be_sent(void **state)
 {
     enum { WRITE_COUNT = 32, WRITE_LEN = 256 * 1024 };
@@ -371,7 +371,7 @@ static void a_read_that_a_half_close_leaves_unanswered_is_flushed(void **state)
     stream_close(&s);
 }
 
-/* ---- 4.8, 5.2.3: Terminate ------------------------------------------------------------------- */
+/* ---- 4.8, 5.4, 6.2.1: Terminate -------------------------------------------------------------- */
 
 // 4.8: the segment's length, its DDP header and, for a Read Request, its RDMAP header come with it.
 static void a_terminate_quotes_what_it_is_about(void **state)

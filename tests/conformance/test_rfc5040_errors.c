@@ -18,7 +18,7 @@ static void read_from(uint32_t stag, uint64_t to, uint32_t len)
     read_request(&out, 1, &r);
 }
 
-/* ---- memory: 5040 section 7.1, 5041 section 7.2 ---------------------------------------------- */
+/* ---- memory: 5040 section 7.2, 5041 section 7.2 ---------------------------------------------- */
 
 static void an_stag_that_names_nothing(void **state)
 {

@@ -56,7 +56,7 @@ static void fetch_add_adds_and_returns_what_was_there(void **state)
     stream_close(&s);
 }
 
-// 5.2.1: each bit of the mask ends a field; the carry does not leave it.
+// 5.1.1: each bit of the mask ends a field; the carry does not leave it.
 static void fetch_add_adds_in_fields(void **state)
 {
     struct stream s;

@@ -57,6 +57,23 @@ static void accept_establishes_both_ends(void **state)
     assert_int_equal(p.counters.replies_received, 1);
 }
 
+static void initiator_that_is_its_own_peer_asks_nobody(void **state)
+{
+    (void)state;
+    struct conn_params params = params_of("", 3, 7);
+    pair_init(&p, NULL, NULL);
+    assert_int_equal(conn_connect_to_itself(&p.initiator, &params), 0);
+    assert_int_equal(event_of(&p.initiator).type, CONN_EVENT_ESTABLISHED);
+    assert_int_equal(conn_output(&p.initiator).len, 0);
+    assert_int_equal(conn_next_deadline(&p.initiator), INSTANT_NEVER);
+    const struct mpa_agreement *agreed = conn_agreement(&p.initiator);
+    assert_true(agreed->extensions);
+    assert_int_equal(agreed->ird, 3);
+    assert_int_equal(agreed->ord, 3); // no more than it serves
+    assert_int_equal(conn_connect_to_itself(&p.initiator, &params), -EISCONN);
+    assert_int_equal(conn_connect_to_itself(&p.responder, &params), -EISCONN);
+}
+
 static void peer_to_peer_waits_for_the_indication(void **state)
 {
     (void)state;
@@ -461,6 +478,7 @@ int main(void)
         cmocka_unit_test(request_waits_until_tcp_is_up),
         cmocka_unit_test(responder_learns_what_the_request_says),
         cmocka_unit_test(accept_establishes_both_ends),
+        cmocka_unit_test(initiator_that_is_its_own_peer_asks_nobody),
         cmocka_unit_test(peer_to_peer_waits_for_the_indication),
         cmocka_unit_test(application_may_ask_for_the_reply_first),
         cmocka_unit_test(reject_reaches_the_initiator_with_its_private_data),

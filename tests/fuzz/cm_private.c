@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "cm/rsocket.h"
+#include "rsocket/rsocket.h"
 #include "wire/meeting.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

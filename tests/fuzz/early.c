@@ -15,9 +15,9 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "iwarp/internal.h"
 #include "mpa/placer.h"
 #include "mpa/tx.h"
-#include "qp/internal.h"
 #include "tcp/receive.h"
 #include "wire/ddp.h"
 
@@ -130,21 +130,21 @@ static uint64_t buffer_at(unsigned index)
 static void post_all(void)
 {
     for (unsigned i = 0; i < RECEIVES; i++) {
-        struct recv_wqe *wqe = qp_rq_slot(s.qp, 0);
+        struct recv_wqe *wqe = wq_receive_slot(qp_wq(s.qp), 0);
         wqe->wr_id = i;
         wqe->sge_count = 1;
         wqe->sge[0] = (struct sge){buffer_at(i), BUFFER_LEN, s.stag};
-        qp_rq_commit(s.qp, 1);
+        wq_receive_commit(qp_wq(s.qp), 1);
     }
     for (unsigned i = 0; i < READS; i++) {
-        struct send_wqe *wqe = qp_sq_slot(s.qp, 0);
+        struct send_wqe *wqe = wq_send_slot(qp_wq(s.qp), 0);
         *wqe = (struct send_wqe){.wr_id = RECEIVES + i,
                                  .opcode = WQE_RDMA_READ,
                                  .flags = WQE_SIGNALED,
                                  .sge_count = 1,
                                  .length = 200};
         wqe->sge[0] = (struct sge){buffer_at(RECEIVES + i), 200, s.stag};
-        qp_sq_commit(s.qp, 1);
+        wq_send_commit(qp_wq(s.qp), 1);
         qp_on_send_posted(s.qp, 1);
     }
     output();
@@ -155,15 +155,18 @@ static void qp_make(void)
     s.cq = cq_create(64, (struct cq_port){0});
     CHECK(s.cq != NULL);
     struct qp_config config = {
-        .qp_num = QP_NUM,
-        .pd = s.pd,
-        .caps = {.max_send_wr = 8, .max_recv_wr = RECEIVES, .max_send_sge = 1, .max_recv_sge = 1},
-        .send_cq = s.cq,
-        .recv_cq = s.cq,
-        .mem = s.mem,
+        .wq = {.qp_num = QP_NUM,
+               .pd = s.pd,
+               .caps = {.max_send_wr = 8,
+                        .max_recv_wr = RECEIVES,
+                        .max_send_sge = 1,
+                        .max_recv_sge = 1},
+               .send_cq = s.cq,
+               .recv_cq = s.cq,
+               .mem = s.mem,
+               .ord_max = 4},
         .rnr_store_len = 4096,
         .ird_max = 4,
-        .ord_max = 4,
         .places_early = true,
     };
     struct qp_stream stream = {.mulpdu = 1024,

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 // In place of the queue to the target: identify.c alone is linked. An answer may be short.
 int initiator_admin_demand(struct weft_nvme *nvme, const struct initiator_admin_command *command,
-                           uint64_t *ret_result, char *ret_why)
+                           uint64_t *ret_result, struct why *ret_why)
 {
     CHECK(command->data_len > 0 && command->data_len <= NVME_IDENTIFY_LEN && command->name != NULL);
     if (answers_len == 0) {
@@ -30,11 +30,6 @@ int initiator_admin_demand(struct weft_nvme *nvme, const struct initiator_admin_
     memcpy(nvme->admin_data, answers + answers_at, len);
     answers_at = (answers_at + len) % answers_len;
     return 0;
-}
-
-int initiator_why(char *ret_why, int error, const char *format, ...)
-{
-    return error;
 }
 
 static bool is_text(const char *text, size_t capacity)
@@ -90,7 +85,8 @@ static void list(struct weft_nvme *nvme)
 
 static void controller(struct weft_nvme *nvme)
 {
-    if (initiator_identify_controller(nvme, NULL) == 0) {
+    struct why why;
+    if (initiator_identify_controller(nvme, &why) == 0) {
         CHECK(is_text(nvme->info.nqn, sizeof nvme->info.nqn));
         CHECK(is_text(nvme->info.model, sizeof nvme->info.model));
         CHECK(nvme->info.transfer_max_len > 0);

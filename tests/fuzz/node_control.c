@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "control/runtime.h"
 #include "node/host/agent.h"
 #include "node/host/control.h"
-#include "node/host/runtime.h"
 #include "node/host/status.h"
 #include "node/host/wish.h"
 

@@ -76,13 +76,13 @@ static void out_drop(struct nbd_connection *c)
 
 static void serve(struct nbd_connection *c)
 {
-    enum nbd_verdict verdict = NBD_GOES_ON;
-    while (verdict == NBD_GOES_ON) {
-        uint32_t before = c->in_at;
+    enum stream_verdict verdict = STREAM_GOES_ON;
+    while (verdict == STREAM_GOES_ON) {
+        uint32_t before = c->stream.in_at;
         verdict = c->state == NBD_TRANSMISSION ? nbd_transmit(c, 0) : nbd_negotiate(c);
-        CHECK(c->in_at >= before && c->in_at <= c->in_len);
+        CHECK(c->stream.in_at >= before && c->stream.in_at <= c->stream.in_len);
         out_drop(c);
-        verdict = c->is_full ? NBD_GOES_ON : verdict;
+        verdict = c->is_full ? STREAM_GOES_ON : verdict;
         c->is_full = false;
     }
     c->state = NBD_ENDING;
@@ -95,21 +95,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct nbd nbd = {.parts = {.uma = &uma, .cta = &cta}};
     struct nbd_connection *c = calloc(1, sizeof *c);
     CHECK(c != NULL);
-    list_init(&nbd.dirty);
+    list_init(&nbd.server.dirty);
     c->nbd = &nbd;
-    c->fd = -1;
-    list_init(&c->dirty_link);
+    c->stream.server = &nbd.server;
+    c->stream.fd = -1;
+    list_init(&c->stream.dirty_link);
     list_init(&c->free);
     list_init(&c->replies);
     CHECK(nbd_greet(c));
-    c->in = malloc(NBD_IN_LEN);
-    CHECK(c->in != NULL);
-    c->in_len = (uint32_t)(size < NBD_IN_LEN ? size : NBD_IN_LEN);
-    memcpy(c->in, data, c->in_len);
+    c->stream.in = malloc(NBD_IN_LEN);
+    CHECK(c->stream.in != NULL);
+    c->stream.in_len = (uint32_t)(size < NBD_IN_LEN ? size : NBD_IN_LEN);
+    memcpy(c->stream.in, data, c->stream.in_len);
     serve(c);
     out_drop(c);
     free(c->requests);
-    free(c->in);
+    free(c->stream.in);
     free(c);
     return 0;
 }

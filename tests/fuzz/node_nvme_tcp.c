@@ -21,11 +21,11 @@ static void drain(int fd)
 
 static void serve(struct nvme_tcp_connection *c, int far_end)
 {
-    enum nvme_tcp_verdict verdict = NVME_TCP_GOES_ON;
-    while (verdict == NVME_TCP_GOES_ON) {
-        uint32_t before = c->in_at;
+    enum stream_verdict verdict = STREAM_GOES_ON;
+    while (verdict == STREAM_GOES_ON) {
+        uint32_t before = c->stream.in_at;
         verdict = nvme_tcp_take(c, 1);
-        CHECK(c->in_at >= before && c->in_at <= c->in_len);
+        CHECK(c->stream.in_at >= before && c->stream.in_at <= c->stream.in_len);
         while (nvme_tcp_flush(c, 1) != 0) {
             drain(far_end);
         }
@@ -39,13 +39,14 @@ static struct nvme_tcp_connection *begin(struct nvme_tcp *tcp, int fd)
     struct nvme_tcp_connection *c = calloc(1, sizeof *c);
     CHECK(c != NULL);
     c->tcp = tcp;
-    c->fd = fd;
-    c->in = malloc(NVME_TCP_IN_LEN);
-    CHECK(c->in != NULL);
+    c->stream.server = &tcp->server;
+    c->stream.fd = fd;
+    c->stream.in = malloc(NVME_TCP_IN_LEN);
+    CHECK(c->stream.in != NULL);
     list_init(&c->outs);
     list_init(&c->free);
     list_init(&c->control.link);
-    list_init(&c->dirty_link);
+    list_init(&c->stream.dirty_link);
     return c;
 }
 
@@ -58,7 +59,7 @@ static void end(struct nvme_tcp_connection *c)
     nvme_tcp_abandon(c, 2);
     CHECK(c->queue == NULL || nvme_queue_is_over(c->queue));
     nvme_queue_destroy(c->queue);
-    free(c->in);
+    free(c->stream.in);
     free(c->commands);
     free(c->scratch);
     free(c->staging);
@@ -73,10 +74,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(loop != NULL);
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
     struct nvme_tcp tcp = {.parts = {.loop = loop, .target = nvme_node_target()}};
-    list_init(&tcp.dirty);
+    list_init(&tcp.server.dirty);
     struct nvme_tcp_connection *c = begin(&tcp, fds[0]);
-    c->in_len = (uint32_t)(size < NVME_TCP_IN_LEN ? size : NVME_TCP_IN_LEN);
-    memcpy(c->in, data, c->in_len);
+    c->stream.in_len = (uint32_t)(size < NVME_TCP_IN_LEN ? size : NVME_TCP_IN_LEN);
+    memcpy(c->stream.in, data, c->stream.in_len);
     serve(c, fds[1]);
     end(c);
     CHECK(nvme_target_controller_count(tcp.parts.target) == 0);

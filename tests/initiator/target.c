@@ -49,6 +49,7 @@ struct target {
     uint64_t log_generation;
     uint32_t cc;
     struct target_counters counters;
+    struct target_seen seen[TARGET_SEEN_MAX];
     pthread_t thread;
     atomic_bool is_stopping;
 };
@@ -176,6 +177,22 @@ static void answer(struct target *t, struct target_queue *q, const struct comman
 
 /* ---- admin commands -------------------------------------------------------------------------- */
 
+// What a test wants otherwise.
+static void edit(const struct target *t, enum target_page page, uint8_t *octets)
+{
+    for (unsigned i = 0; i < t->wish.edit_count; i++) {
+        const struct target_edit *e = &t->wish.edits[i];
+        if (e->page == page) {
+            octets[e->offset] = e->value;
+        }
+    }
+}
+
+static struct target_seen *seen_of(struct target *t, unsigned queue)
+{
+    return &t->seen[queue < TARGET_SEEN_MAX ? queue : TARGET_SEEN_MAX - 1];
+}
+
 static void text_put(uint8_t *at, const char *text)
 {
     memcpy(at, text, strlen(text));
@@ -185,11 +202,17 @@ static void admit(struct target *t, struct target_queue *q, struct command *c)
 {
     get(t, q, c, scratch_of(q), NVME_CONNECT_DATA_LEN);
     const char *nqn = (const char *)scratch_of(q) + NVME_CONNECT_DATA_OFF_SUBNQN;
+    struct target_seen *seen = seen_of(t, q->number);
+    memcpy(seen->connect, c->sqe, sizeof seen->connect);
+    memcpy(seen->connect_data, scratch_of(q), sizeof seen->connect_data);
     t->is_discovery = strcmp(nqn, NVME_DISCOVERY_NQN) == 0;
     t->counters.connects++;
     c->status = t->wish.connect_status;
     c->result = t->wish.connect_status != 0 || t->wish.connect_result != 0 ? t->wish.connect_result
                                                                            : CONTROLLER;
+    if (q->number > 0 && t->wish.other_controller != 0) {
+        c->result = t->wish.other_controller;
+    }
     if (!t->is_discovery && strcmp(nqn, TARGET_NQN) != 0) {
         c->status = NVME_CONNECT_INVALID | NVME_STATUS_DNR;
         c->result = NVME_CONNECT_IN_DATA | NVME_CONNECT_DATA_OFF_SUBNQN;
@@ -204,13 +227,16 @@ static void fabrics(struct target *t, struct target_queue *q, struct command *c)
         admit(t, q, c);
     } else if (type == NVME_FCTYPE_PROPERTY_SET) {
         t->cc = get_le32(c->sqe + NVME_PROPERTY_OFF_VALUE);
+        memcpy(t->seen[0].property, c->sqe, sizeof t->seen[0].property);
     } else if (property == NVME_PROPERTY_CAP) {
         c->result = 127 | NVME_CAP_CQR | UINT64_C(4) << NVME_CAP_TO_SHIFT | NVME_CAP_CSS_NVM;
+        c->result = t->wish.capabilities != 0 ? t->wish.capabilities : c->result;
     } else if (property == NVME_PROPERTY_VS) {
         c->result = NVME_VERSION_1_4;
     } else if (property == NVME_PROPERTY_CSTS) {
         bool is_shut = (t->cc >> NVME_CC_SHN_SHIFT & 3) != 0;
         c->result = (t->cc & NVME_CC_EN) | (is_shut ? NVME_CSTS_SHST_DONE : 0);
+        c->result = t->wish.status != 0 ? t->wish.status : c->result;
     }
 }
 
@@ -230,6 +256,7 @@ static void controller_fill(const struct target *t, uint8_t *data)
     put_le32(data + NVME_CTRL_OFF_SGLS, NVME_SGLS_SUPPORTED | NVME_SGLS_KEYED | NVME_SGLS_OFFSET);
     put_le32(data + NVME_CTRL_OFF_IOCCSZ, capsule_len / 16);
     put_le32(data + NVME_CTRL_OFF_IORCSZ, 1);
+    edit(t, TARGET_CONTROLLER, data);
 }
 
 static void namespace_fill(const struct target *t, uint8_t *data)
@@ -238,6 +265,7 @@ static void namespace_fill(const struct target *t, uint8_t *data)
     put_le64(data + NVME_NS_OFF_NCAP, TARGET_DISK_LEN / TARGET_BLOCK_LEN);
     data[NVME_NS_OFF_LBAF + NVME_NS_LBAF_OFF_LBADS] = 9;
     data[NVME_NS_OFF_NSATTR] = t->wish.is_read_only ? NVME_NSATTR_WRITE_PROTECTED : 0;
+    edit(t, TARGET_NAMESPACE, data);
 }
 
 static void identify(struct target *t, struct target_queue *q, struct command *c)
@@ -262,6 +290,7 @@ static void identify(struct target *t, struct target_queue *q, struct command *c
         data[NVME_DESCRIPTOR_OFF_NIDT] = NVME_NIDT_UUID;
         data[NVME_DESCRIPTOR_OFF_NIDL] = 16;
         memset(data + NVME_DESCRIPTOR_OFF_NID, 0x44, 16);
+        edit(t, TARGET_DESCRIPTORS, data);
         break;
     default:
         c->status = NVME_INVALID_FIELD | NVME_STATUS_DNR;
@@ -278,13 +307,15 @@ static void discovery_log(struct target *t, struct target_queue *q, struct comma
     t->log_generation += t->wish.restless_log && at == 0;
     if (at == 0) {
         put_le64(data + NVME_DISCOVERY_OFF_GENCTR, t->log_generation);
-        put_le64(data + NVME_DISCOVERY_OFF_NUMREC, 1);
+        put_le64(data + NVME_DISCOVERY_OFF_NUMREC, t->wish.log_len != 0 ? t->wish.log_len : 1);
+        edit(t, TARGET_LOG_HEADER, data);
     } else {
         data[NVME_ENTRY_OFF_TRTYPE] = NVME_TRTYPE_RDMA;
         data[NVME_ENTRY_OFF_SUBTYPE] = NVME_SUBTYPE_NVM;
         text_put(data + NVME_ENTRY_OFF_TRSVCID, t->port);
         text_put(data + NVME_ENTRY_OFF_SUBNQN, TARGET_NQN);
         text_put(data + NVME_ENTRY_OFF_TRADDR, "127.0.0.1");
+        edit(t, TARGET_LOG_ENTRY, data);
     }
     put(t, q, c, data, NVME_ENTRY_LEN);
 }
@@ -304,6 +335,8 @@ static bool admin(struct target *t, struct target_queue *q, struct command *c)
         return true;
     case NVME_ADMIN_SET_FEATURES:
         c->result = get_le32(c->sqe + NVME_SQE_OFF_CDW11);
+        c->result = t->wish.granted != 0 ? t->wish.granted : c->result;
+        memcpy(t->seen[0].features, c->sqe, sizeof t->seen[0].features);
         return true;
     case NVME_ADMIN_KEEP_ALIVE:
         t->counters.keep_alives++;
@@ -474,7 +507,9 @@ static void on_request(struct target *t, struct rdma_cm_id *id, const struct rdm
     CHECK(t->queue_count < QUEUE_MAX);
     *q = (struct target_queue){.id = id, .number = get_le16(wish + NVME_RDMA_REQUEST_OFF_QID)};
     queue_open(t, q);
+    memcpy(seen_of(t, q->number)->request, wish, NVME_RDMA_REQUEST_LEN);
     put_le16(data + NVME_RDMA_ACCEPT_OFF_CRQSIZE, DEPTH);
+    edit(t, TARGET_ACCEPTANCE, data);
     struct rdma_conn_param param = {
         .private_data = data, .private_data_len = sizeof data, .initiator_depth = 16};
     CHECK(rdma_accept(id, &param) == 0);
@@ -560,4 +595,9 @@ uint8_t *target_disk(struct target *t)
 const struct target_counters *target_counters(const struct target *t)
 {
     return &t->counters;
+}
+
+const struct target_seen *target_seen(const struct target *t, unsigned queue)
+{
+    return &t->seen[queue];
 }

@@ -16,12 +16,37 @@ enum {
 
 #define TARGET_NQN "nqn.2014-08.org.nvmexpress:uuid:00000000-1111-2222-3333-444444444444"
 
+// What a target answers with, and may be made to answer with otherwise, an octet at a time.
+enum target_page {
+    TARGET_CONTROLLER, // Identify
+    TARGET_NAMESPACE,
+    TARGET_DESCRIPTORS,
+    TARGET_LOG_HEADER, // of the discovery log
+    TARGET_LOG_ENTRY,
+    TARGET_ACCEPTANCE, // private data
+};
+
+struct target_edit {
+    enum target_page page;
+    uint16_t offset;
+    uint8_t value;
+};
+
+enum { TARGET_EDIT_MAX = 8 };
+
 // How it is to behave; all zero: well.
 struct target_wish {
-    uint16_t reject;         // reason of a rejection of every connection
-    uint16_t connect_status; // of every Connect,
-    uint64_t connect_result; // with this result
-    uint16_t io_status;      // of every I/O command
+    unsigned edit_count;
+    struct target_edit edits[TARGET_EDIT_MAX];
+    uint64_t capabilities;     // CAP; 0: its own
+    uint32_t status;           // CSTS; 0: its own
+    uint32_t granted;          // result of Set Features; 0: what was asked for
+    uint16_t other_controller; // that Connects of I/O queues name; 0: the same
+    uint16_t log_len;          // entries of the discovery log, all alike; 0: 1
+    uint16_t reject;           // reason of a rejection of every connection
+    uint16_t connect_status;   // of every Connect,
+    uint64_t connect_result;   // with this result
+    uint16_t io_status;        // of every I/O command
     bool has_no_capsule_room;
     bool has_no_oneshot;
     bool is_read_only;
@@ -43,6 +68,15 @@ void target_stop(struct target *target);
 
 const char *target_port(const struct target *target);
 uint8_t *target_disk(struct target *target);
+
+// What it was told, as it came: by a queue, and by the last Set Features and Property Set.
+enum { TARGET_SEEN_MAX = 3 };
+
+struct target_seen {
+    uint8_t request[32], connect[64], connect_data[1024];
+    uint8_t features[64], property[64];
+};
+const struct target_seen *target_seen(const struct target *target, unsigned queue);
 
 struct target_counters {
     atomic_uint connects, io, advertised, in_capsules, keep_alives, trims, zeroes, flushes, fuas;

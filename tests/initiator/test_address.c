@@ -64,6 +64,23 @@ static void wrong_ones_are_refused(void **state)
     expect_refusal(long_name, "longer than");
 }
 
+static void a_reason_is_as_long_as_the_caller_has_room(void **state)
+{
+    char text[2 * WEFT_NVME_WHY_MAX], room[WEFT_NVME_WHY_MAX + 1];
+    memset(text, 'x', sizeof text - 1);
+    memcpy(text, "h/n/", 4);
+    text[sizeof text - 1] = '\0';
+    memset(room, '#', sizeof room);
+    assert_int_equal(weft_nvme_address_parse(text, &address, room), -EINVAL);
+    assert_int_equal(strlen(room), WEFT_NVME_WHY_MAX - 1);
+    assert_int_equal(room[WEFT_NVME_WHY_MAX], '#');
+}
+
+static void nobody_needs_a_reason(void **state)
+{
+    assert_int_equal(weft_nvme_address_parse("h:", &address, NULL), -EINVAL);
+}
+
 static void what_was_taken_apart_is_put_together(void **state)
 {
     static const char *const texts[] = {"nvme+rdma://192.0.2.1:4421/nqn.x/3",
@@ -83,6 +100,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_ones_are_taken_apart),
         cmocka_unit_test(wrong_ones_are_refused),
+        cmocka_unit_test(a_reason_is_as_long_as_the_caller_has_room),
+        cmocka_unit_test(nobody_needs_a_reason),
         cmocka_unit_test(what_was_taken_apart_is_put_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -386,11 +386,11 @@ def descendants(ancestor):
     return found
 
 
-def weft_side(addr='127.0.0.1', options=(), link='socket'):
+def weft_side(addr='127.0.0.1', options=(), link='socket', unprivileged=True):
     """Programs under `weft run`; ends the script with a skip where weft is not built."""
     if not os.access(WEFT, os.X_OK):
         skip_all(f'{WEFT} is not built')
-    return Local(addr, [WEFT, 'run', f'--link={link}', *options])
+    return Local(addr, [WEFT, 'run', f'--link={link}', *options], unprivileged)
 
 
 # --- checks that several scripts use ----------------------------------------------------------

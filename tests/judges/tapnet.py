@@ -21,19 +21,25 @@ class NotHere(Exception):
     """This machine cannot do what the script needs; the message says why."""
 
 
-def enter_namespace():
-    """Starts this script over in namespaces of its own; returns in there."""
+TAP_PROBE = ('ip', 'tuntap', 'add', 'dev', 'probe', 'mode', 'tap')
+
+
+def enter_namespace(*probe_words):
+    """Starts this script over in namespaces of its own; returns in there.
+
+    probe_words: a command that must work there, without any that makes a tap device.
+    """
     if 'WEFT_OWN_NAMESPACE' in os.environ:
         return
     words = ['unshare', '--net', '--pid', '--fork', '--kill-child', '--mount-proc']
     if os.geteuid() != 0:
         words += ['--user', '--map-root-user']
-    if not os.path.exists('/dev/net/tun'):
+    if not probe_words and not os.path.exists('/dev/net/tun'):
         raise NotHere('no /dev/net/tun')
-    probe = subprocess.run([*words, 'ip', 'tuntap', 'add', 'dev', 'probe', 'mode', 'tap'],
-                           stderr=subprocess.PIPE, text=True)
+    probe_words = probe_words or TAP_PROBE
+    probe = subprocess.run([*words, *probe_words], stderr=subprocess.PIPE, text=True)
     if probe.returncode:
-        raise NotHere(f'no network namespace with a tap device: {probe.stderr.strip()}')
+        raise NotHere(f'no network namespace with such a device: {probe.stderr.strip()}')
     os.environ['WEFT_OWN_NAMESPACE'] = '1'
     os.execvp(words[0], [*words, sys.executable, *sys.argv])
 

@@ -1,6 +1,11 @@
 // What every link does, whatever carries it.
 #include "tests/link/contract.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 struct loop l;
 struct link *the_link;
 
@@ -51,6 +56,47 @@ void stream_of_many_elements_is_taken_whole(void **state)
     assert_memory_equal(octets, got, sizeof got);
 }
 
+static ssize_t send_octets(struct link_stream *stream, uint8_t *octets, size_t len)
+{
+    struct iovec iov = {octets, len};
+    struct link_tx tx = {.iov = &iov, .iov_count = 1};
+    return the_link->ops->send(stream, &tx);
+}
+
+void stream_that_is_full_goes_on_when_it_is_read(void **state)
+{
+    (void)state;
+    enum { LEN = 32 << 20 };
+    uint8_t *octets = malloc(LEN), got[65536];
+    size_t out = 0, in = 0;
+    ssize_t taken;
+    for (size_t i = 0; i < LEN; i++) {
+        octets[i] = (uint8_t)(i * 2654435761U >> 21);
+    }
+    loop_open(&l, the_link, AF_INET);
+    the_link->ops->want_in(l.passive, false);
+    while ((taken = send_octets(l.active, octets + out, LEN - out)) > 0) {
+        out += (size_t)taken;
+    }
+    assert_int_equal(taken, -EAGAIN);
+    assert_true(out < LEN);
+    the_link->ops->want_in(l.passive, true);
+    the_link->ops->want_out(l.active, true);
+    while (in < out) {
+        ready_of(the_link, l.passive);
+        the_link->ops->recv(l.active, mspan_of(got, 1)); // what is read there tells of room
+        taken = the_link->ops->recv(l.passive, mspan_of(got, sizeof got));
+        assert_true(taken == -EAGAIN || (taken > 0 && (size_t)taken <= out - in));
+        assert_true(taken < 0 || memcmp(got, octets + in, (size_t)taken) == 0);
+        in += taken > 0 ? (size_t)taken : 0;
+    }
+    while ((ready_of(the_link, l.active) & LINK_READY_OUT) == 0) {
+        the_link->ops->recv(l.active, mspan_of(got, 1));
+    }
+    assert_int_equal(send_octets(l.active, octets, 4), 4);
+    free(octets);
+}
+
 /* ---- readiness ------------------------------------------------------------------------------- */
 
 void idle_streams_are_never_ready(void **state)
@@ -82,6 +128,20 @@ void room_is_reported_only_when_wanted(void **state)
     assert_int_equal(ready_of(the_link, l.active), LINK_READY_OUT);
     the_link->ops->want_out(l.active, false);
     assert_quiet(the_link);
+}
+
+void no_more_is_reported_than_asked_for(void **state)
+{
+    (void)state;
+    struct link_ready ready[2] = {{0}};
+    loop_open(&l, the_link, AF_INET);
+    the_link->ops->want_out(l.active, true);
+    the_link->ops->want_out(l.passive, true);
+    assert_true(ready_of(the_link, l.active) & LINK_READY_OUT);
+    assert_int_equal(the_link->ops->poll(the_link, ready, 1), 1);
+    assert_null(ready[1].stream);
+    assert_int_equal(the_link->ops->poll(the_link, ready, 2), 2);
+    assert_true(ready[0].stream != ready[1].stream);
 }
 
 void fin_is_reported_once(void **state)
@@ -124,6 +184,18 @@ void reset_is_named_and_then_silent(void **state)
     assert_quiet(the_link);
 }
 
+void broken_stream_takes_nothing_more(void **state)
+{
+    (void)state;
+    char got[4];
+    loop_open(&l, the_link, AF_INET);
+    the_link->ops->close(l.active, true);
+    assert_true(ready_of(the_link, l.passive) != 0);
+    assert_int_equal(the_link->ops->recv(l.passive, mspan_of(got, 4)), -ECONNRESET);
+    assert_true(send_text(l.passive, "lost") < 0);
+    assert_true(the_link->ops->shutdown(l.passive) < 0);
+}
+
 void reset_behind_a_fin_is_named_too(void **state)
 {
     (void)state;
@@ -161,6 +233,35 @@ void wake_ends_a_wait(void **state)
     assert_quiet(the_link);
 }
 
+void octets_end_a_wait(void **state)
+{
+    (void)state;
+    char got[4];
+    ssize_t taken = -EAGAIN;
+    loop_open(&l, the_link, AF_INET);
+    assert_quiet(the_link);
+    send_text(l.active, "up");
+    for (unsigned turn = 0; turn < 100 && taken == -EAGAIN; turn++) {
+        the_link->ops->wait(the_link, INSTANT_NEVER);
+        taken = recv_some(l.passive, got, sizeof got);
+    }
+    assert_int_equal(taken, 2);
+}
+
+void abandoned_link_holds_no_descriptor(void **state)
+{
+    (void)state;
+    int status = -1;
+    loop_open(&l, the_link, AF_INET);
+    pid_t child = fork();
+    if (child == 0) {
+        the_link->ops->abandon(the_link);
+        _exit((int)descriptors_more());
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 void closed_stream_has_no_owner_where_a_report_may_still_name_it(void **state)
 {
     (void)state;
@@ -178,6 +279,26 @@ void closed_stream_has_no_owner_where_a_report_may_still_name_it(void **state)
 }
 
 /* ---- connecting ------------------------------------------------------------------------------ */
+
+// In a program that was started without standard input.
+void descriptor_0_is_as_good_as_any(void **state)
+{
+    (void)state;
+    struct sockaddr_storage addr = loopback(AF_INET), from;
+    int input = dup(0);
+    close(0);
+    int routed = the_link->ops->route(the_link, addr_of(&addr), &from);
+    int bound = the_link->ops->bind(the_link, addr_of(&addr), 0, NULL, &l.listener);
+    int closed = fcntl(0, F_GETFD); // it has been taken
+    if (bound == 0) {
+        the_link->ops->close(l.listener, false);
+    }
+    dup2(input, 0);
+    close(input);
+    assert_int_equal(routed, 0);
+    assert_int_equal(bound, 0);
+    assert_true(closed >= 0);
+}
 
 void refused_connection_is_named(void **state)
 {
@@ -208,15 +329,70 @@ void error_of_a_stream_that_is_not_read_can_be_asked_for(void **state)
     assert_quiet(the_link);
 }
 
+static void ends_know_their_addresses(int family, socklen_t len)
+{
+    struct sockaddr_storage listening, near, far;
+    loop_open(&l, the_link, family);
+    the_link->ops->local_addr(l.listener, &listening);
+    assert_int_equal(the_link->ops->local_addr(l.active, &near), 0);
+    assert_int_equal(the_link->ops->peer_addr(l.passive, &far), 0);
+    assert_int_equal(near.ss_family, family);
+    assert_memory_equal(&near, &far, len);
+    assert_int_equal(the_link->ops->peer_addr(l.active, &far), 0);
+    assert_memory_equal(&far, &listening, len);
+    assert_int_equal(the_link->ops->local_addr(l.passive, &near), 0);
+    assert_memory_equal(&near, &listening, len);
+    assert_true(the_link->ops->emss(l.active) >= 536);
+}
+
 void connected_stream_knows_its_addresses_and_segment_size(void **state)
 {
     (void)state;
-    struct sockaddr_storage a, b;
+    ends_know_their_addresses(AF_INET, sizeof(struct sockaddr_in));
+    ends_know_their_addresses(AF_INET6, sizeof(struct sockaddr_in6));
+}
+
+void bound_stream_knows_its_address_and_no_peer(void **state)
+{
+    (void)state;
+    struct sockaddr_storage addr = loopback(AF_INET), got = {0};
+    assert_int_equal(the_link->ops->bind(the_link, addr_of(&addr), 0, NULL, &l.active), 0);
+    assert_int_equal(the_link->ops->local_addr(l.active, &got), 0);
+    assert_int_equal(got.ss_family, AF_INET);
+    assert_int_equal(((struct sockaddr_in *)&got)->sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+    assert_true(((struct sockaddr_in *)&got)->sin_port != 0);
+    assert_int_equal(the_link->ops->peer_addr(l.active, &got), -ENOTCONN);
+}
+
+void calls_out_of_turn_are_refused(void **state)
+{
+    (void)state;
+    struct link_stream *nowhere;
+    struct sockaddr_storage addr;
     loop_open(&l, the_link, AF_INET);
-    assert_int_equal(the_link->ops->local_addr(l.active, &a), 0);
-    assert_int_equal(the_link->ops->peer_addr(l.passive, &b), 0);
-    assert_memory_equal(&a, &b, sizeof(struct sockaddr_in));
-    assert_true(the_link->ops->emss(l.active) >= 536);
+    the_link->ops->local_addr(l.listener, &addr);
+    assert_int_equal(the_link->ops->connect(l.active, addr_of(&addr)), -EISCONN);
+    assert_int_equal(the_link->ops->connect(l.listener, addr_of(&addr)), -EISCONN);
+    assert_int_equal(the_link->ops->bind(the_link, NULL, 0, NULL, &nowhere), 0);
+    assert_int_equal(the_link->ops->listen(nowhere, 1), -EINVAL);
+    assert_int_equal(the_link->ops->local_addr(nowhere, &addr), -ENOTCONN);
+    assert_int_equal(the_link->ops->peer_addr(nowhere, &addr), -ENOTCONN);
+    assert_true(the_link->ops->emss(nowhere) <= 536); // that of any path
+    assert_true(the_link->ops->shutdown(nowhere) < 0);
+    assert_true(send_text(nowhere, "x") < 0);
+}
+
+void address_of_an_unknown_family_is_refused(void **state)
+{
+    (void)state;
+    struct sockaddr_storage addr = {.ss_family = AF_UNIX}, at = loopback(AF_INET);
+    struct link_stream *s = NULL;
+    assert_int_equal(the_link->ops->bind(the_link, addr_of(&addr), 0, NULL, &s), -EAFNOSUPPORT);
+    assert_null(s);
+    assert_int_equal(the_link->ops->bind(the_link, NULL, 0, NULL, &s), 0);
+    assert_int_equal(the_link->ops->connect(s, addr_of(&addr)), -EAFNOSUPPORT);
+    assert_int_equal(the_link->ops->bind(the_link, addr_of(&at), 0, NULL, &s), 0);
+    assert_int_equal(the_link->ops->connect(s, addr_of(&addr)), -EAFNOSUPPORT);
 }
 
 void route_names_the_address_to_leave_from(void **state)
@@ -231,6 +407,37 @@ void route_names_the_address_to_leave_from(void **state)
 }
 
 /* ---- listening ------------------------------------------------------------------------------- */
+
+void listener_of_no_given_length_holds_several(void **state)
+{
+    (void)state;
+    enum { COUNT = 5 };
+    struct link_stream *active[COUNT], *passive;
+    struct sockaddr_storage addr = loopback(AF_INET);
+    assert_int_equal(the_link->ops->bind(the_link, addr_of(&addr), 0, NULL, &l.listener), 0);
+    assert_int_equal(the_link->ops->listen(l.listener, 0), 0);
+    the_link->ops->local_addr(l.listener, &addr);
+    for (unsigned i = 0; i < COUNT; i++) {
+        the_link->ops->bind(the_link, NULL, 0, NULL, &active[i]);
+        assert_int_equal(the_link->ops->connect(active[i], addr_of(&addr)), -EINPROGRESS);
+        assert_true(ready_of(the_link, active[i]) & LINK_READY_OUT);
+        assert_int_equal(the_link->ops->connect_result(active[i]), 0);
+    }
+    for (unsigned i = 0; i < COUNT; i++) {
+        assert_true(ready_of(the_link, l.listener) & LINK_READY_IN);
+        assert_int_equal(the_link->ops->accept(l.listener, &passive), 0);
+    }
+}
+
+void nobody_waits_to_be_accepted_any_more(void **state)
+{
+    (void)state;
+    struct link_stream *other = NULL;
+    loop_open(&l, the_link, AF_INET);
+    assert_null(l.passive->owner);
+    assert_int_equal(the_link->ops->accept(l.listener, &other), -EAGAIN);
+    assert_null(other);
+}
 
 void bound_port_is_not_shared(void **state)
 {
@@ -258,6 +465,8 @@ void port_with_nothing_but_ended_connections_is_free(void **state)
     the_link->ops->close(l.active, false);
     the_link->ops->close(l.listener, false);
     assert_int_equal(the_link->ops->bind(the_link, addr_of(&addr), 0, NULL, &next), 0);
+    assert_int_equal(the_link->ops->bind(the_link, addr_of(&addr), 0, NULL, &l.listener),
+                     -EADDRINUSE);
     assert_int_equal(the_link->ops->listen(next, 1), 0);
 }
 

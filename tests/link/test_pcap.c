@@ -1,18 +1,20 @@
 // The capture of scripted connections over the socket link, read back packet by packet; with tshark
-// on this machine, read by it too.
+// on this machine, read by it too. And all that a link does, through it.
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "link/pcap.h"
 #include "link/socket.h"
 #include "tests/link/capture.h"
-#include "tests/link/loop.h"
+#include "tests/link/contract.h"
 #include "tests/link/mpa_stream.h"
 
-static struct loop l;
-static struct link *the_link;
 static struct mpa_stream there, back;
 static char path[64];
 
@@ -21,6 +23,7 @@ static int begin(void **state)
     (void)state;
     struct link_socket_config config = {0};
     struct link *inner;
+    descriptors_note();
     snprintf(path, sizeof path, "/tmp/weft-test-pcap-%d", (int)getpid());
     int error = link_socket_create(&config, &inner);
     return error != 0 ? error : link_pcap_wrap(inner, path, &the_link);
@@ -32,6 +35,7 @@ static int end(void **state)
     if (the_link != NULL) {
         the_link->ops->destroy(the_link);
     }
+    descriptors_check();
     return unlink(path);
 }
 
@@ -161,6 +165,95 @@ static void record_is_in_the_file_when_the_call_returns(void **state)
     }
     assert_int_equal(p.payload.len, there.len);
     assert_false(packet_next(&at, &p));
+}
+
+static unsigned packets_recorded(void)
+{
+    struct packet p;
+    size_t at = CAPTURE_BEGIN;
+    unsigned count = 0;
+    capture_read(path);
+    while (packet_next(&at, &p)) {
+        count++;
+    }
+    return count;
+}
+
+static void handshake_and_ends_are_in_the_file_when_the_call_returns(void **state)
+{
+    (void)state;
+    char got[4];
+    assert_int_equal(packets_recorded(), 0);
+    loop_open(&l, the_link, AF_INET);
+    assert_int_equal(packets_recorded(), 3);
+    the_link->ops->shutdown(l.passive);
+    assert_int_equal(packets_recorded(), 4);
+    assert_int_equal(recv_some(l.active, got, sizeof got), 0);
+    the_link->ops->shutdown(l.active);
+    assert_int_equal(recv_some(l.passive, got, sizeof got), 0);
+    assert_int_equal(packets_recorded(), 5);
+    the_link->ops->close(l.passive, true);
+    assert_int_equal(packets_recorded(), 6);
+}
+
+static void recording_that_finds_no_room_ends_and_the_connection_goes_on(void **state)
+{
+    (void)state;
+    enum { ROOM = 100 }; // less than a handshake takes
+    struct rlimit before, little = {.rlim_cur = ROOM};
+    char got[8];
+    getrlimit(RLIMIT_FSIZE, &before);
+    little.rlim_max = before.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &little);
+    loop_open(&l, the_link, AF_INET);
+    ssize_t sent = send_text(l.active, "octets"), taken = recv_some(l.passive, got, sizeof got);
+    int error = link_pcap_flush(the_link);
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_int_equal(error, -EFBIG);
+    assert_int_equal(sent, 6);
+    assert_int_equal(taken, 6);
+    send_text(l.active, "more");
+    assert_int_equal(recv_some(l.passive, got, sizeof got), 4);
+    struct stat at;
+    assert_int_equal(stat(path, &at), 0);
+    assert_int_equal(at.st_size, ROOM); // nothing was added when there was room again
+}
+
+// Its name may stand in a folder that others write to.
+static void file_of_two_names_is_refused_and_left_as_it_is(void **state)
+{
+    (void)state;
+    struct link *wrapped;
+    char one[96], two[112];
+    snprintf(one, sizeof one, "%s-one", path);
+    snprintf(two, sizeof two, "%s-two", path);
+    int fd = open(one, O_WRONLY | O_CREAT, 0600);
+    assert_int_equal(write(fd, "kept", 4), 4);
+    close(fd);
+    assert_int_equal(link(one, two), 0);
+    unsigned before = descriptors_more();
+    assert_int_equal(link_pcap_wrap(the_link, two, &wrapped), -EPERM);
+    assert_int_equal(descriptors_more(), before);
+    struct stat at;
+    assert_int_equal(stat(one, &at), 0);
+    assert_int_equal(at.st_size, 4);
+    unlink(one);
+    unlink(two);
+}
+
+static void file_is_for_its_user_s_eyes_and_begins_anew(void **state)
+{
+    (void)state;
+    struct stat at;
+    assert_int_equal(stat(path, &at), 0);
+    assert_int_equal(at.st_mode & 0777, 0600);
+    loop_open(&l, the_link, AF_INET);
+    assert_int_equal(packets_recorded(), 3);
+    finish();
+    descriptors_check();
+    begin(NULL);
+    assert_int_equal(packets_recorded(), 0);
 }
 
 static void reset_is_recorded(void **state)
@@ -336,11 +429,16 @@ static void tshark_finds_every_fpdu_good_with_markers(void **state)
 
 int main(void)
 {
+#define X(name) LINK_TEST(name),
     const struct CMUnitTest tests[] = {
-        LINK_TEST(connection_is_recorded_once_and_unit_by_unit),
+        CONTRACT_TESTS(X) LINK_TEST(connection_is_recorded_once_and_unit_by_unit),
         LINK_TEST(ipv6_is_recorded_too),
         LINK_TEST(markers_do_not_hide_where_units_end),
         LINK_TEST(record_is_in_the_file_when_the_call_returns),
+        LINK_TEST(handshake_and_ends_are_in_the_file_when_the_call_returns),
+        LINK_TEST(recording_that_finds_no_room_ends_and_the_connection_goes_on),
+        LINK_TEST(file_of_two_names_is_refused_and_left_as_it_is),
+        LINK_TEST(file_is_for_its_user_s_eyes_and_begins_anew),
         LINK_TEST(reset_is_recorded),
         LINK_TEST(second_writer_takes_a_name_of_its_own),
         LINK_TEST(process_id_stands_in_the_name),

@@ -25,6 +25,7 @@ static int make_link(const char *faults)
     struct device *device;
     struct device_udp_config udp = {0};
     struct fault_config bad;
+    descriptors_note();
     struct link_packet_config config = {.tcp = tcp_config_default,
                                         .clock = real_clock,
                                         .secret = "sixteen octets!",
@@ -54,6 +55,7 @@ static int end(void **state)
 {
     (void)state;
     the_link->ops->destroy(the_link);
+    descriptors_check();
     return unlink(path);
 }
 

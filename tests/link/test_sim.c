@@ -251,6 +251,187 @@ static void readiness_lasts_until_it_is_answered(void **state)
     assert_int_equal(w->link[1]->ops->poll(w->link[1], ready, 4), 0);
 }
 
+/* ---- places ---------------------------------------------------------------------------------- */
+
+static int bind_at(struct link *link, struct sockaddr_in addr, struct link_stream **ret)
+{
+    return link->ops->bind(link, (struct sockaddr *)&addr, 0, NULL, ret);
+}
+
+static void ports_are_not_shared_and_addresses_are_ours(void **state)
+{
+    struct world *w = *state;
+    struct link_stream *s;
+    struct sockaddr_storage v6 = {.ss_family = AF_INET6};
+    assert_int_equal(bind_at(w->link[1], addr_of(1, PORT), &s), -EADDRINUSE);
+    assert_int_equal(bind_at(w->link[0], addr_of(1, PORT), &s), -EADDRNOTAVAIL);
+    assert_int_equal(bind_at(w->link[0], addr_of(0, PORT), &s), 0); // another host's port
+    assert_int_equal(w->link[0]->ops->bind(w->link[0], (struct sockaddr *)&v6, 0, NULL, &s),
+                     -EAFNOSUPPORT);
+}
+
+static void free_ports_are_drawn(void **state)
+{
+    struct world *w = *state;
+    struct link_stream *s[3];
+    struct sockaddr_storage at[3];
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(bind_at(w->link[0], addr_of(0, 0), &s[i]), 0);
+        assert_int_equal(w->link[0]->ops->local_addr(s[i], &at[i]), 0);
+        assert_true(((struct sockaddr_in *)&at[i])->sin_port != 0);
+        for (unsigned k = 0; k < i; k++) {
+            assert_true(((struct sockaddr_in *)&at[i])->sin_port !=
+                        ((struct sockaddr_in *)&at[k])->sin_port);
+        }
+    }
+}
+
+static void ends_know_their_addresses(void **state)
+{
+    struct world *w = *state;
+    struct sockaddr_storage near, far;
+    const struct sockaddr_in listening = addr_of(1, PORT);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(w->link[i]->ops->local_addr(w->end[i], &near), 0);
+        assert_int_equal(w->link[1 - i]->ops->peer_addr(w->end[1 - i], &far), 0);
+        assert_memory_equal(&near, &far, sizeof near);
+    }
+    assert_memory_equal(&near, &listening, sizeof listening);
+    assert_int_equal(w->link[0]->ops->emss(w->end[0]), 1460);
+    assert_int_equal(w->link[1]->ops->peer_addr(w->listener, &far), -ENOTCONN);
+}
+
+static void route_leaves_from_the_host_itself(void **state)
+{
+    struct world *w = *state;
+    struct sockaddr_in to = addr_of(1, PORT), own = addr_of(0, 0);
+    struct sockaddr_in far = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0b000001)};
+    struct sockaddr_storage from, v6 = {.ss_family = AF_INET6};
+    const struct link_ops *ops = w->link[0]->ops;
+    assert_int_equal(ops->route(w->link[0], (struct sockaddr *)&to, &from), 0);
+    assert_memory_equal(&from, &own, sizeof own);
+    assert_int_equal(ops->route(w->link[0], (struct sockaddr *)&far, &from), -ENETUNREACH);
+    assert_int_equal(ops->route(w->link[0], (struct sockaddr *)&v6, &from), -EAFNOSUPPORT);
+}
+
+static void listener_holds_as_many_as_it_was_told(void **state)
+{
+    struct world *w = *state;
+    struct link_stream *s;
+    unsigned refused = 0;
+    for (unsigned i = 0; i < 5; i++) { // one more than its backlog
+        connect_to(w, addr_of(1, PORT));
+        while (world_step(w)) {
+        }
+        refused += w->link[0]->ops->connect_result(w->end[0]) == -ECONNREFUSED;
+    }
+    assert_int_equal(refused, 1);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(w->link[1]->ops->accept(w->listener, &s), 0);
+    }
+    assert_int_equal(w->link[1]->ops->accept(w->listener, &s), -EAGAIN);
+}
+
+/* ---- calls out of turn ----------------------------------------------------------------------- */
+
+static void stream_that_is_not_connected_moves_nothing(void **state)
+{
+    struct world *w = *state;
+    char in[4];
+    assert_int_equal(send_octets(w->listener, "x", 1), -ENOTCONN);
+    assert_int_equal(recv_octets(w->listener, in, sizeof in), -ENOTCONN);
+    assert_int_equal(w->link[1]->ops->shutdown(w->listener), -ENOTCONN);
+    connect_to(w, addr_of(1, PORT));
+    assert_int_equal(w->link[0]->ops->connect_result(w->end[0]), -EINPROGRESS);
+    assert_int_equal(send_octets(w->end[0], "x", 1), -EAGAIN);
+}
+
+static void connected_stream_has_nothing_to_read_and_may_be_shut(void **state)
+{
+    struct world *w = *state;
+    char in[4];
+    assert_int_equal(recv_octets(w->end[1], in, sizeof in), -EAGAIN);
+    assert_int_equal(w->link[0]->ops->shutdown(w->end[0]), 0);
+    assert_int_equal(w->link[0]->ops->shutdown(w->end[0]), 0);
+    while (world_step(w)) {
+    }
+    assert_int_equal(recv_octets(w->end[1], in, sizeof in), 0);
+}
+
+/* ---- more of what may happen ----------------------------------------------------------------- */
+
+static void a_stall_is_over_before_the_peer_timeout(void **state)
+{
+    struct world *w = *state;
+    char in[4];
+    send_octets(w->end[0], "late", 4);
+    strike(w, SIM_FAULT_STALL);
+    instant_ns before = w->now_ns;
+    while (world_step(w)) {
+    }
+    assert_true(w->now_ns > before + 1000 && w->now_ns < before + 10 * NS_PER_S);
+    size_t got = 0;
+    for (ssize_t n; (n = recv_octets(w->end[1], in + got, sizeof in - got)) > 0;) {
+        got += (size_t)n;
+    }
+    assert_int_equal(got, 4);
+    assert_memory_equal(in, "late", 4);
+}
+
+static void a_direction_that_is_struck_ends(void **state)
+{
+    struct world *w = *state;
+    char in[4];
+    strike(w, SIM_FAULT_FIN);
+    while (world_step(w)) {
+    }
+    ssize_t first = recv_octets(w->end[0], in, sizeof in);
+    ssize_t second = recv_octets(w->end[1], in, sizeof in);
+    assert_true((first == 0 && second == -EAGAIN) || (first == -EAGAIN && second == 0));
+}
+
+static void a_strike_hits_no_other_connection(void **state)
+{
+    struct world *w = *state;
+    struct link_stream *first = w->end[0], *other;
+    char in[4];
+    connect_to(w, addr_of(1, PORT));
+    while (world_step(w)) {
+    }
+    assert_int_equal(w->link[1]->ops->accept(w->listener, &other), 0);
+    strike(w, SIM_FAULT_RESET); // the second
+    while (world_step(w)) {
+    }
+    assert_int_equal(recv_octets(other, in, sizeof in), -ECONNRESET);
+    assert_int_equal(recv_octets(first, in, sizeof in), -EAGAIN);
+    assert_int_equal(send_octets(first, "x", 1), 1);
+}
+
+static void an_octet_behind_start_up_may_be_corrupted_once(void **state)
+{
+    struct world *w = *state;
+    struct sockaddr_storage end;
+    static uint8_t octets[SIM_CORRUPT_FIRST + 500], in[sizeof octets];
+    size_t got = 0;
+    unsigned changed = 0;
+    w->link[0]->ops->local_addr(w->end[0], &end);
+    for (size_t sent = 0; sent < sizeof octets;) {
+        ssize_t n = send_octets(w->end[0], octets + sent, sizeof octets - sent);
+        sent += n > 0 ? (size_t)n : 0;
+    }
+    assert_true(sim_net_strike(w->net, SIM_FAULT_CORRUPT, (struct sockaddr_in *)&end));
+    while (got < sizeof in) {
+        world_step(w);
+        ssize_t n = recv_octets(w->end[1], in + got, sizeof in - got);
+        got += n > 0 ? (size_t)n : 0;
+    }
+    for (size_t i = 0; i < sizeof in; i++) {
+        changed += in[i] != 0;
+        assert_true(in[i] == 0 || i >= SIM_CORRUPT_FIRST);
+    }
+    assert_int_equal(changed, 1);
+}
+
 int main(void)
 {
 #define ON(state, test) cmocka_unit_test_setup_teardown(test, state, teardown)
@@ -266,6 +447,17 @@ int main(void)
         ON(setup_connected, closing_with_unread_octets_resets_the_connection),
         ON(setup_connected, a_corrupted_octet_is_never_one_of_start_up),
         ON(setup_connected, readiness_lasts_until_it_is_answered),
+        ON(setup, ports_are_not_shared_and_addresses_are_ours),
+        ON(setup, free_ports_are_drawn),
+        ON(setup_connected, ends_know_their_addresses),
+        ON(setup, route_leaves_from_the_host_itself),
+        ON(setup, listener_holds_as_many_as_it_was_told),
+        ON(setup, stream_that_is_not_connected_moves_nothing),
+        ON(setup_connected, connected_stream_has_nothing_to_read_and_may_be_shut),
+        ON(setup_connected, a_stall_is_over_before_the_peer_timeout),
+        ON(setup_connected, a_direction_that_is_struck_ends),
+        ON(setup_connected, a_strike_hits_no_other_connection),
+        ON(setup_connected, an_octet_behind_start_up_may_be_corrupted_once),
     };
     return cmocka_run_group_tests_name("link/sim", tests, NULL, NULL);
 }

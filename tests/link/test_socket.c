@@ -14,6 +14,7 @@ static int begin(void **state)
 {
     (void)state;
     struct link_socket_config config = {.peer_timeout_ns = 10 * NS_PER_S};
+    descriptors_note();
     return link_socket_create(&config, &the_link);
 }
 
@@ -21,6 +22,7 @@ static int end(void **state)
 {
     (void)state;
     the_link->ops->destroy(the_link);
+    descriptors_check();
     return 0;
 }
 
@@ -139,7 +141,51 @@ static void tos_is_kept_for_a_socket_that_comes_later(void **state)
     assert_int_equal(option_of(l.active, IPPROTO_IP, IP_TOS), 0x48);
 }
 
+static void buffers_are_as_long_as_was_asked_for(void **state)
+{
+    (void)state;
+    const struct link_socket_config config = {.sndbuf_len = 30000, .rcvbuf_len = 40000};
+    struct link *other;
+    struct loop own;
+    assert_int_equal(link_socket_create(&config, &other), 0);
+    loop_open(&own, other, AF_INET);
+    struct link_stream *ends[] = {own.active, own.passive};
+    for (unsigned i = 0; i < 2; i++) { // the kernel takes twice as much, for itself
+        assert_int_equal(option_of(ends[i], SOL_SOCKET, SO_SNDBUF), 60000);
+        assert_int_equal(option_of(ends[i], SOL_SOCKET, SO_RCVBUF), 80000);
+    }
+    other->ops->destroy(other);
+}
+
+static void links_have_a_name(void **state)
+{
+    (void)state;
+    assert_string_equal(the_link->ops->name, "socket");
+    assert_false(the_link->ops->has_segments);
+}
+
+static void tos_of_both_families_reaches_the_socket(void **state)
+{
+    (void)state;
+    loop_open(&l, the_link, AF_INET6);
+    assert_int_equal(the_link->ops->set_tos(l.active, 0x48), 0);
+    assert_int_equal(option_of(l.active, IPPROTO_IPV6, IPV6_TCLASS), 0x48);
+    assert_int_equal(option_of(l.active, IPPROTO_IP, IP_TOS), 0x48); // of a mapped address
+}
+
 /* ---- listening ------------------------------------------------------------------------------- */
+
+static unsigned ready_of_now(const struct link_stream *stream)
+{
+    struct link_ready ready[8];
+    int count = the_link->ops->poll(the_link, ready, 8);
+    for (int i = 0; i < count; i++) {
+        if (ready[i].stream == stream) {
+            return ready[i].what;
+        }
+    }
+    return 0;
+}
 
 static void listener_without_descriptors_refuses_and_is_silent(void **state)
 {
@@ -168,6 +214,30 @@ static void listener_without_descriptors_refuses_and_is_silent(void **state)
     assert_true(ready_of(the_link, l.active) & LINK_READY_ERR);
     assert_int_equal(the_link->ops->recv(l.active, mspan_of(got, 4)), -ECONNRESET);
     assert_quiet(the_link);
+}
+
+static void listener_that_could_not_even_refuse_goes_on_when_a_stream_is_closed(void **state)
+{
+    (void)state;
+    struct rlimit before, none;
+    struct sockaddr_storage addr;
+    struct link_stream *other;
+    loop_open(&l, the_link, AF_INET);
+    the_link->ops->local_addr(l.listener, &addr);
+    the_link->ops->bind(the_link, NULL, 0, NULL, &other);
+    the_link->ops->connect(other, addr_of(&addr));
+    assert_true(ready_of(the_link, l.listener) & LINK_READY_IN);
+    getrlimit(RLIMIT_NOFILE, &before);
+    none = before;
+    none.rlim_cur = 0;
+    setrlimit(RLIMIT_NOFILE, &none);
+    int error = the_link->ops->accept(l.listener, &l.active);
+    setrlimit(RLIMIT_NOFILE, &before);
+    assert_int_equal(error, -EMFILE);
+    assert_int_equal(ready_of_now(l.listener), 0); // it rests
+    the_link->ops->close(l.passive, true);
+    assert_true(ready_of(the_link, l.listener) & LINK_READY_IN);
+    assert_int_equal(the_link->ops->accept(l.listener, &l.passive), 0);
 }
 
 /* ---- the process ----------------------------------------------------------------------------- */
@@ -230,6 +300,10 @@ int main(void)
         LINK_TEST(record_ends_a_segment),
         LINK_TEST(options_reach_both_ends),
         LINK_TEST(tos_is_kept_for_a_socket_that_comes_later),
+        LINK_TEST(tos_of_both_families_reaches_the_socket),
+        LINK_TEST(buffers_are_as_long_as_was_asked_for),
+        LINK_TEST(links_have_a_name),
+        LINK_TEST(listener_that_could_not_even_refuse_goes_on_when_a_stream_is_closed),
         LINK_TEST(listener_without_descriptors_refuses_and_is_silent),
         LINK_TEST(child_lets_go_without_touching_the_connection),
         LINK_TEST(close_reaches_the_peer_though_a_child_holds_the_socket),

@@ -27,10 +27,11 @@ static instant_ns clock_of_link(void *ctx)
     return real_clock(ctx) + clock_ahead_ns;
 }
 
+static struct device_udp_config udp; // zeroes unless a test says otherwise
+
 static int make_settling_link(bool settles_when_acknowledged, struct link **ret)
 {
     struct device *device;
-    struct device_udp_config udp = {0};
     struct link_packet_config config = {.tcp = tcp_config_default,
                                         .clock = clock_of_link,
                                         .secret = "sixteen octets!",
@@ -51,6 +52,8 @@ static int begin(void **state)
 {
     (void)state;
     l = (struct loop){0};
+    udp = (struct device_udp_config){0};
+    descriptors_note();
     return make_link(&the_link);
 }
 
@@ -58,6 +61,7 @@ static int end(void **state)
 {
     (void)state;
     the_link->ops->destroy(the_link);
+    descriptors_check();
     return 0;
 }
 
@@ -253,6 +257,52 @@ static void octets_of_a_link_that_does_not_say_are_settled_at_once(void **state)
     assert_int_equal(the_link->ops->unsettled(l.active), 0);
 }
 
+/* ---- trains and records ---------------------------------------------------------------------- */
+
+enum { RECORDS = 60, RECORD_LEN = 1000 };
+
+// Reads until `len` octets have come, which are those that were sent.
+static void expect_octets(const uint8_t *octets, size_t len)
+{
+    uint8_t got[4096];
+    for (size_t in = 0; in < len;) {
+        ssize_t taken = recv_some(l.passive, got, sizeof got);
+        the_link->ops->recv(l.active, mspan_of(got + sizeof got - 1, 1)); // its window opens
+        assert_true(taken == -EAGAIN || (taken > 0 && (size_t)taken <= len - in));
+        assert_true(taken < 0 || memcmp(got, octets + in, (size_t)taken) == 0);
+        in += taken > 0 ? (size_t)taken : 0;
+    }
+}
+
+static void records_cross_and_what_carried_them_is_counted(void **state)
+{
+    (void)state;
+    static uint8_t octets[RECORDS * RECORD_LEN];
+    struct iovec iov[2 * RECORDS];
+    uint16_t ends[RECORDS];
+    for (unsigned i = 0; i < RECORDS; i++) {
+        memset(octets + i * RECORD_LEN, (int)i, RECORD_LEN);
+        iov[2 * i] = (struct iovec){octets + i * RECORD_LEN, 20};
+        iov[2 * i + 1] = (struct iovec){octets + i * RECORD_LEN + 20, RECORD_LEN - 20};
+        ends[i] = (uint16_t)(2 * i + 2);
+    }
+    const struct link_tx tx = {iov, 2 * RECORDS, ends, RECORDS};
+    loop_open(&l, the_link, AF_INET);
+    assert_int_equal(the_link->ops->send(l.active, &tx), RECORDS * RECORD_LEN);
+    expect_octets(octets, sizeof octets);
+    assert_in_range(packets_counted(the_link, "trains_out"), 4,
+                    packets_counted(the_link, "packets_out"));
+    assert_in_range(packets_counted(the_link, "trains_in"), 4,
+                    packets_counted(the_link, "packets_in"));
+    assert_int_equal(packets_counted(the_link, "not_sent"), 0);
+}
+
+static void links_have_a_name(void **state)
+{
+    (void)state;
+    assert_string_equal(the_link->ops->name, "packet");
+}
+
 /* ---- strangers ------------------------------------------------------------------------------- */
 
 static int socket_of_stranger(uint16_t *ret_port)
@@ -401,6 +451,159 @@ static void handshake_of_a_stranger_takes_little_memory(void **state)
 #endif
 }
 
+// l.passive is connected with `fd`, a stranger who says no more.
+static void stranger_connects(int fd, uint16_t port)
+{
+    stranger_sends_syn(fd, port);
+    look_until_segments(1);
+    struct tcp_header ack = {
+        .src_port = port, .seq = 1001, .ack = stranger_hears(fd).seq + 1, .flags = TCP_ACK};
+    stranger_sends(fd, &ack);
+    look_until_segments(2);
+    assert_int_equal(the_link->ops->accept(l.listener, &l.passive), 0);
+}
+
+static void closed_stream_that_nobody_answers_is_reset_in_time(void **state)
+{
+    (void)state;
+    struct link_ready ready[4];
+    uint16_t port;
+    int fd = socket_of_stranger(&port);
+    loop_listen(&l, the_link, AF_INET);
+    stranger_connects(fd, port);
+    assert_false(the_link->ops->is_busy(the_link));
+    the_link->ops->close(l.passive, false);
+    assert_int_equal(stranger_hears(fd).flags & TCP_FIN, TCP_FIN);
+    assert_true(the_link->ops->is_busy(the_link));
+    clock_ahead_ns += 9 * NS_PER_S;
+    the_link->ops->poll(the_link, ready, 4);
+    assert_true(the_link->ops->is_busy(the_link));
+    clock_ahead_ns += 2 * NS_PER_S;
+    the_link->ops->poll(the_link, ready, 4);
+    assert_false(the_link->ops->is_busy(the_link));
+    while ((stranger_hears(fd).flags & TCP_RST) == 0) { // behind what was sent again
+    }
+    close(fd);
+}
+
+static int tos_heard(int fd)
+{
+    uint8_t octets[200];
+    _Alignas(struct cmsghdr) uint8_t control[100];
+    struct iovec iov = {octets, sizeof octets};
+    struct msghdr msg = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    assert_true(recvmsg(fd, &msg, 0) > 0);
+    for (struct cmsghdr *at = CMSG_FIRSTHDR(&msg); at != NULL; at = CMSG_NXTHDR(&msg, at)) {
+        if (at->cmsg_level == IPPROTO_IP && at->cmsg_type == IP_TOS) {
+            return *CMSG_DATA(at);
+        }
+    }
+    return -1;
+}
+
+static void tos_of_a_listener_is_that_of_its_connections(void **state)
+{
+    (void)state;
+    uint16_t port;
+    int fd = socket_of_stranger(&port);
+    loop_listen(&l, the_link, AF_INET);
+    assert_int_equal(the_link->ops->set_tos(l.listener, 0x48), 0);
+    stranger_connects(fd, port);
+    setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &(int){1}, sizeof(int));
+    send_text(l.passive, "x");
+    assert_int_equal(tos_heard(fd), 0x48);
+    assert_int_equal(the_link->ops->set_tos(l.passive, 0x28), 0);
+    send_text(l.passive, "y");
+    assert_int_equal(tos_heard(fd), 0x28);
+    close(fd);
+}
+
+static void tos_is_kept_for_a_socket_that_comes_later(void **state)
+{
+    (void)state;
+    uint16_t port;
+    int fd = socket_of_stranger(&port);
+    struct sockaddr_storage addr = loopback(AF_INET);
+    ((struct sockaddr_in *)&addr)->sin_port = htons(port);
+    setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &(int){1}, sizeof(int));
+    assert_int_equal(the_link->ops->bind(the_link, NULL, 0, NULL, &l.active), 0);
+    assert_int_equal(the_link->ops->set_tos(l.active, 0x48), 0);
+    assert_int_equal(the_link->ops->connect(l.active, addr_of(&addr)), -EINPROGRESS);
+    assert_int_equal(tos_heard(fd), 0x48);
+    close(fd);
+}
+
+static void answer_leaves_from_the_address_that_was_asked(void **state)
+{
+    (void)state;
+    struct sockaddr_storage any = {.ss_family = AF_INET}, addr = loopback(AF_INET), at;
+    assert_int_equal(the_link->ops->bind(the_link, addr_of(&any), 0, NULL, &l.listener), 0);
+    assert_int_equal(the_link->ops->listen(l.listener, 1), 0);
+    the_link->ops->local_addr(l.listener, &any);
+    ((struct sockaddr_in *)&addr)->sin_port = ((struct sockaddr_in *)&any)->sin_port;
+    ((struct sockaddr_in *)&addr)->sin_addr.s_addr = htonl(INADDR_LOOPBACK + 5);
+    the_link->ops->bind(the_link, NULL, 0, NULL, &l.active);
+    assert_int_equal(the_link->ops->connect(l.active, addr_of(&addr)), -EINPROGRESS);
+    assert_true(ready_of(the_link, l.listener) & LINK_READY_IN);
+    assert_int_equal(the_link->ops->accept(l.listener, &l.passive), 0);
+    the_link->ops->local_addr(l.passive, &at);
+    assert_memory_equal(&at, &addr, sizeof(struct sockaddr_in));
+    assert_true(ready_of(the_link, l.active) & LINK_READY_OUT);
+    assert_int_equal(the_link->ops->connect_result(l.active), 0);
+}
+
+static void checksum_that_is_there_must_be_right(void **state)
+{
+    (void)state;
+    uint16_t port;
+    int fd = socket_of_stranger(&port);
+    struct sockaddr_storage to;
+    struct tcp_header syn = {.src_port = port, .seq = 1000, .flags = TCP_SYN, .window = 1000};
+    uint8_t octets[TCP_HEADER_MAX_LEN];
+    loop_listen(&l, the_link, AF_INET);
+    the_link->ops->local_addr(l.listener, &to);
+    syn.dst_port = ntohs(((struct sockaddr_in *)&to)->sin_port);
+    size_t len = tcp_header_emit(&syn, octets);
+    put_be16(octets + TCP_OFF_CHECKSUM, 0x1234);
+    sendto(fd, octets, len, 0, addr_of(&to), sizeof(struct sockaddr_in));
+    look_until_segments(1);
+    assert_int_equal(packets_counted(the_link, "bad_checksums"), 1);
+    assert_int_equal(packets_counted(the_link, "packets_out"), 0);
+    close(fd);
+}
+
+static void checksums_are_computed_where_they_are_wanted(void **state)
+{
+    (void)state;
+    static uint8_t octets[3001];
+    uint8_t heard[200];
+    struct link *summing;
+    struct loop own = {0};
+    uint16_t port;
+    int fd = socket_of_stranger(&port);
+    struct sockaddr_storage addr = loopback(AF_INET);
+    udp.checksums = true;
+    assert_int_equal(make_link(&summing), 0);
+    loop_open(&own, summing, AF_INET6);
+    struct iovec iov = {octets, sizeof octets};
+    struct link_tx tx = {.iov = &iov, .iov_count = 1};
+    assert_int_equal(summing->ops->send(own.active, &tx), sizeof octets);
+    for (size_t in = 0; in < sizeof octets;) { // the other end looks at each
+        ssize_t taken = recv_some(own.passive, octets, sizeof octets);
+        assert_true(taken > 0);
+        in += (size_t)taken;
+    }
+    assert_int_equal(packets_counted(summing, "bad_checksums"), 0);
+    ((struct sockaddr_in *)&addr)->sin_port = htons(port);
+    summing->ops->bind(summing, NULL, 0, NULL, &own.active);
+    summing->ops->connect(own.active, addr_of(&addr));
+    assert_true(recv(fd, heard, sizeof heard, 0) >= TCP_HEADER_LEN);
+    assert_true(get_be16(heard + TCP_OFF_CHECKSUM) != 0);
+    close(fd);
+    summing->ops->destroy(summing);
+}
+
 /* ---- a peer that may be gone ----------------------------------------------------------------- */
 
 // A peer written by hand, and the network about it.
@@ -456,12 +659,12 @@ static void forge_refusal(struct hand *h, uint32_t seq)
         .src_port = h->heard.src_port, .dst_port = h->heard.dst_port, .seq = seq};
     struct icmp_header icmp = {.type = ICMP_UNREACHABLE, .code = ICMP_PORT_UNREACHABLE};
     memcpy(ip.dst, addr, sizeof addr);
-    uint8_t *udp = quoted + ipv4_header_emit(&ip, quoted);
-    put_be16(udp, tcp.src_port);
-    put_be16(udp + 2, tcp.dst_port);
-    put_be16(udp + 4, UDP_LEN + TCP_HEADER_LEN);
-    put_be16(udp + 6, 0);
-    tcp_header_emit(&tcp, udp + UDP_LEN);
+    uint8_t *datagram = quoted + ipv4_header_emit(&ip, quoted);
+    put_be16(datagram, tcp.src_port);
+    put_be16(datagram + 2, tcp.dst_port);
+    put_be16(datagram + 4, UDP_LEN + TCP_HEADER_LEN);
+    put_be16(datagram + 6, 0);
+    tcp_header_emit(&tcp, datagram + UDP_LEN);
     icmp_header_emit(&icmp, span_of(quoted, QUOTED), 0, message);
     memcpy(message + ICMP_HEADER_LEN, quoted, QUOTED);
     uint64_t before = packets_counted(the_link, "icmp_errors");
@@ -545,6 +748,14 @@ int main(void)
         LINK_TEST(datagrams_are_counted_on_both_sides),
         LINK_TEST(both_ends_send_segments_as_long_as_the_path_takes),
         LINK_TEST(octets_of_a_link_that_does_not_say_are_settled_at_once),
+        LINK_TEST(records_cross_and_what_carried_them_is_counted),
+        LINK_TEST(links_have_a_name),
+        LINK_TEST(closed_stream_that_nobody_answers_is_reset_in_time),
+        LINK_TEST(tos_of_a_listener_is_that_of_its_connections),
+        LINK_TEST(tos_is_kept_for_a_socket_that_comes_later),
+        LINK_TEST(answer_leaves_from_the_address_that_was_asked),
+        LINK_TEST(checksum_that_is_there_must_be_right),
+        LINK_TEST(checksums_are_computed_where_they_are_wanted),
         LINK_TEST(answer_goes_to_where_the_datagram_came_from_or_nowhere),
         LINK_TEST(handshake_of_a_stranger_takes_little_memory),
         LINK_TEST(forged_refusal_is_denied_by_the_peer),

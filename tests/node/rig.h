@@ -197,7 +197,7 @@ static const struct ddm_driver rig_lossy_driver = {.version = DDM_VERSION,
 static struct rig *rig_opening;
 
 static inline int rig_open(const char *uri, const struct ddm_host *host, struct ddm **ret,
-                           char *ret_why)
+                           struct why *ret_why)
 {
     struct rig_device *device = calloc(1, sizeof *device);
     device->rig = rig_opening;

@@ -28,7 +28,7 @@ enum { BLOCK = 4096, POOL_LEN = 4 << 20, FILE_LEN = 1 << 20 };
 struct desk {
     uint8_t *pool;
     int kept;
-    char why[DDM_WHY_MAX];
+    struct why why;
     char said[256];
     char path[64];
     unsigned ended;
@@ -97,7 +97,7 @@ static struct ddm *open_uri(struct desk *desk, const char *format)
     const char *mark = strchr(format, '@'); // the file's path
     snprintf(uri, sizeof uri, "%.*s%s%s", mark != NULL ? (int)(mark - format) : 0, format,
              mark != NULL ? desk->path : "", mark != NULL ? mark + 1 : format);
-    assert_int_equal(ddm_registry_open(uri, &host, &ddm, desk->why), 0);
+    assert_int_equal(ddm_registry_open(uri, &host, &ddm, &desk->why), 0);
     return ddm;
 }
 
@@ -249,8 +249,8 @@ static void the_device_is_served_once(void **state)
     struct desk *desk = *state;
     struct ddm *first = open_uri(desk, given), *second = NULL;
     struct ddm_host host = host_of(desk);
-    assert_int_equal(ddm_registry_open(given, &host, &second, desk->why), -EBUSY);
-    assert_non_null(strstr(desk->why, "another process"));
+    assert_int_equal(ddm_registry_open(given, &host, &second, &desk->why), -EBUSY);
+    assert_non_null(strstr(desk->why.text, "another process"));
     first->driver->close(first);
 }
 
@@ -299,8 +299,8 @@ static void exercise_if_possible(struct desk *desk, const char *parameters)
     struct ddm_host host = host_of(desk);
     char uri[256];
     snprintf(uri, sizeof uri, "file:%s?%s", desk->path, parameters);
-    if (ddm_registry_open(uri, &host, &ddm, desk->why) != 0) {
-        print_message("SKIP: %s: %s\n", parameters, desk->why);
+    if (ddm_registry_open(uri, &host, &ddm, &desk->why) != 0) {
+        print_message("SKIP: %s: %s\n", parameters, desk->why.text);
         skip();
     }
     exercise(desk, ddm);
@@ -400,8 +400,8 @@ static void a_file_is_served_once(void **state)
     struct ddm_host host = host_of(desk);
     char uri[128];
     snprintf(uri, sizeof uri, "file:%s", desk->path);
-    assert_int_equal(ddm_registry_open(uri, &host, &second, desk->why), -EBUSY);
-    assert_non_null(strstr(desk->why, "another process"));
+    assert_int_equal(ddm_registry_open(uri, &host, &second, &desk->why), -EBUSY);
+    assert_non_null(strstr(desk->why.text, "another process"));
     first->driver->close(first);
     second = open_uri(desk, "file:@");
     second->driver->close(second);
@@ -444,7 +444,7 @@ static void ram_outlives_its_process(void **state)
     struct ddm_host host = host_of(desk);
     host.keepsake = desk->kept;
     desk->kept = -1;
-    assert_int_equal(ddm_registry_open("ram:1M", &host, &second, desk->why), 0);
+    assert_int_equal(ddm_registry_open("ram:1M", &host, &second, &desk->why), 0);
     expect_pattern(desk, second, BLOCK, BLOCK, 9);
     second->driver->close(second);
 }
@@ -460,6 +460,40 @@ static void filters_do_what_they_say(void **state)
     instant_ns before = desk_clock(NULL);
     assert_int_equal(simple(desk, ddm, NODE_READ, 0, BLOCK, 0), NODE_OK);
     assert_true(desk_clock(NULL) - before >= 30 * NS_PER_MS);
+    ddm->driver->close(ddm);
+}
+
+// On a clock that the test moves: a read waits 30 ms, a write 10.
+static void delayed_commands_go_on_in_the_order_of_their_time(void **state)
+{
+    enum { COUNT = 40 };
+    struct desk *desk = *state;
+    struct ddm *ddm = open_uri(desk, "delay+ram:1M?delay.read=30ms&delay.write=10ms");
+    static struct ddm_command commands[COUNT];
+    instant_ns due[COUNT], now = 0;
+    desk->ended = 0;
+    for (unsigned i = 0; i < COUNT; i++) {
+        unsigned operation = i % 2 == 0 ? NODE_READ : NODE_WRITE;
+        commands[i] = (struct ddm_command){.operation = (uint8_t)operation,
+                                           .len = BLOCK,
+                                           .data = desk->pool,
+                                           .data_len = BLOCK,
+                                           .submitted_at_ns = i * NS_PER_MS};
+        due[i] = (i + (operation == NODE_READ ? 30 : 10)) * NS_PER_MS;
+        ddm_command_expect(&commands[i], on_end, desk);
+        assert_int_equal(ddm->driver->submit(ddm, &commands[i]), 0);
+    }
+    while (desk->ended < COUNT) {
+        unsigned is_due = 0;
+        now = ddm->driver->next_deadline(ddm);
+        for (unsigned i = 0; i < COUNT; i++) {
+            is_due += due[i] <= now;
+        }
+        ddm->driver->poll(ddm, now - 1);
+        assert_int_equal(desk->ended, is_due - 1);
+        ddm->driver->poll(ddm, now);
+        assert_int_equal(desk->ended, is_due);
+    }
     ddm->driver->close(ddm);
 }
 
@@ -494,12 +528,12 @@ static void what_cannot_be_opened_says_why(void **state)
     for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct ddm_host host = host_of(desk);
         struct ddm *ddm = NULL;
-        int error = ddm_registry_open(table[i].uri, &host, &ddm, desk->why);
+        int error = ddm_registry_open(table[i].uri, &host, &ddm, &desk->why);
         if (table[i].error == -EISDIR && error == -EISDIR) {
             continue;
         }
         assert_int_equal(error, table[i].error);
-        assert_non_null(strstr(desk->why, table[i].why));
+        assert_non_null(strstr(desk->why.text, table[i].why));
     }
 }
 
@@ -538,6 +572,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_full_disk_is_no_space, desk_setup, desk_teardown),
         cmocka_unit_test_setup_teardown(ram_outlives_its_process, desk_setup, desk_teardown),
         cmocka_unit_test_setup_teardown(filters_do_what_they_say, desk_setup, desk_teardown),
+        cmocka_unit_test_setup_teardown(delayed_commands_go_on_in_the_order_of_their_time,
+                                        desk_setup, desk_teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_opened_says_why, desk_setup, desk_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

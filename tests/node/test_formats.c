@@ -284,6 +284,22 @@ static void pages_that_are_cut_short_say_nothing(void **state)
     assert_false(scsi_pages_have(octets, 4, 0));
 }
 
+static void limits_are_taken_as_far_as_the_page_goes(void **state)
+{
+    uint8_t octets[64];
+    struct scsi_limits limits;
+    for (unsigned i = 0; i < sizeof octets; i++) {
+        octets[i] = (uint8_t)i;
+    }
+    for (uint32_t len = 16; len <= sizeof octets; len++) {
+        assert_true(scsi_limits_parse(octets, len, &limits));
+        assert_int_equal(limits.transfer_max, 0x08090a0b);
+        assert_int_equal(limits.transfer_best, 0x0c0d0e0f);
+        assert_int_equal(limits.unmap_max, len >= 24 ? 0x14151617 : 0);
+        assert_int_equal(limits.write_same_max, len >= 44 ? 0x2425262728292a2b : 0);
+    }
+}
+
 /* ---- ATA ------------------------------------------------------------------------------------- */
 
 static void ata_commands_are_carried_as_the_standard_has_it(void **state)
@@ -433,6 +449,7 @@ int main(void)
         cmocka_unit_test(a_capacity_that_cannot_be_is_refused),
         cmocka_unit_test(the_best_name_of_a_unit_is_taken),
         cmocka_unit_test(pages_that_are_cut_short_say_nothing),
+        cmocka_unit_test(limits_are_taken_as_far_as_the_page_goes),
         cmocka_unit_test(ata_commands_are_carried_as_the_standard_has_it),
         cmocka_unit_test(addresses_of_48_bits_are_in_their_places),
         cmocka_unit_test(a_trim_has_as_many_entries_as_it_needs),

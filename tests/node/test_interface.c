@@ -118,6 +118,23 @@ static void a_command_ends_from_the_inside_out(void **state)
     assert_int_equal(command.completion, NODE_MEDIA);
 }
 
+// Of a message that a stranger wrote nobody knows that its text ends.
+static void a_reason_crosses_as_far_as_a_message_has_room(void **state)
+{
+    struct unit_message message;
+    struct why sent, got;
+    memset(&message, 0xff, sizeof message);
+    memset(&sent, 'r', sizeof sent);
+    sent.text[WHY_MAX - 1] = '\0';
+    unit_message_put_why(&message, &sent);
+    unit_message_why(&message, &got);
+    assert_int_equal(strlen(message.why), UNIT_WHY_MAX - 1);
+    assert_string_equal(got.text, message.why);
+    memset(message.why, 's', sizeof message.why);
+    unit_message_why(&message, &got);
+    assert_int_equal(strlen(got.text), UNIT_WHY_MAX - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +146,7 @@ int main(void)
         cmocka_unit_test(an_impossible_profile_is_not),
         cmocka_unit_test(a_volume_is_found_by_name_and_number),
         cmocka_unit_test(a_command_ends_from_the_inside_out),
+        cmocka_unit_test(a_reason_crosses_as_far_as_a_message_has_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

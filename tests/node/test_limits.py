@@ -5,12 +5,10 @@ import contextlib
 import pathlib
 import re
 import resource
-import socket
-import time
 import urllib.request
 
 import nvme_host as nvme
-from nbd_client import READ, Client
+from nbd_client import READ, Client, is_ended, silent_nbd
 from nvme_host import Queue, session
 from serving import Nvme, Skip, case, folder, free_port, main, until, weft
 
@@ -24,20 +22,6 @@ def need_descriptors(number):
     if hard != resource.RLIM_INFINITY and hard < number:
         raise Skip(f'{number} descriptors are needed, {hard} may be had')
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, number), hard))
-
-
-def silent_nbd(node):
-    client = socket.socket(socket.AF_UNIX)
-    client.connect(str(node.socket))
-    client.settimeout(20)
-    return client
-
-
-def is_ended(client):
-    try:
-        return client.recv(100) == b''
-    except ConnectionResetError:
-        return True
 
 
 def resident(node):
@@ -96,21 +80,6 @@ def as_many_as_the_limits_allow_are_served():
         for _, *queues in hosts:
             assert all(queue.read(0, 1).status == 0 for queue in queues)
         assert all(client.answer(512)[0] == 0 for client in clients)
-
-
-@case
-def who_does_not_connect_has_ten_seconds():
-    with Nvme('ram:1M') as node, Queue(node.address) as queue, silent_nbd(node) as client:
-        began = time.monotonic()
-        with contextlib.suppress(AssertionError, OSError):
-            while time.monotonic() < began + 25:  # each of them is refused
-                assert queue.connect('nqn.2026-11.test:nosuch').status == BAD_PARAMETER
-                time.sleep(0.2)
-        assert 8 < time.monotonic() - began < 20, time.monotonic() - began
-        client.recv(100)
-        assert is_ended(client)
-        until(lambda: (node.status()['nbd']['stalled'], node.status()['nvme_tcp']['stalled']) ==
-              (1, 1))
 
 
 @case

@@ -277,15 +277,6 @@ def what_is_under_way_is_answered_when_the_node_stops():
 
 
 @case
-def who_does_not_end_his_write_does_not_keep_the_node():
-    with Node('ram:1M') as node, Client(node).go() as client:
-        client.request(WRITE, 0, 128 << 10, data=bytes(1000))
-        until(lambda: node.status()['pool_taken'])
-        node.process.send_signal(signal.SIGTERM)
-        assert node.process.wait(20) == 0 and client.is_ended()
-
-
-@case
 def a_read_only_volume_says_so_to_each_change():
     with Node('--read-only', 'ram:1M') as node, Client(node).go() as client:
         for command, data in ((WRITE, b'x' * 512), (ZEROES, b''), (TRIM, b'')):

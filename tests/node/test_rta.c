@@ -210,6 +210,31 @@ static void not_now_is_tried_again(void **state)
     rig_destroy(rig);
 }
 
+static void each_of_many_requests_is_tried_again_in_its_turn(void **state)
+{
+    enum { COUNT = 20 };
+    struct rig *rig = rig_create();
+    struct played p = play_on(rig);
+    struct frame f[COUNT];
+    rig->device_says = NODE_RETRY;
+    rig->device_says_count = COUNT;
+    for (unsigned i = 0; i < COUNT; i++) {
+        rig->now += 100 * NS_PER_US;
+        f[i] = request(&p, NODE_READ, i * BLOCK, BLOCK);
+        assert_int_equal(answer_to(&p, &f[i]).kind, 0);
+    }
+    for (unsigned i = 0; i < COUNT; i++) {
+        struct frame answer;
+        do {
+            rig->now = rta_next_deadline(rig->rta); // of a try, or of a ring
+            assert_true(rta_on_deadline(rig->rta, rig->now));
+        } while (!fake_bus_receive(&rig->bus.cta, &answer));
+        assert_int_equal(answer.kind, FRAME_RESULT);
+        assert_int_equal(answer.transaction, f[i].transaction);
+    }
+    rig_destroy(rig);
+}
+
 static void not_now_for_too_long_is_an_answer(void **state)
 {
     struct rig *rig = rig_create();
@@ -351,6 +376,7 @@ int main(void)
         cmocka_unit_test(a_division_ends_with_the_first_failure),
         cmocka_unit_test(a_full_device_makes_requests_wait_in_order),
         cmocka_unit_test(not_now_is_tried_again),
+        cmocka_unit_test(each_of_many_requests_is_tried_again_in_its_turn),
         cmocka_unit_test(not_now_for_too_long_is_an_answer),
         cmocka_unit_test(what_a_device_loses_is_given_to_it_again),
         cmocka_unit_test(a_read_only_volume_is_not_changed),

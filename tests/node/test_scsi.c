@@ -263,8 +263,8 @@ static int disk_teardown(void **state)
 static struct ddm *open_disk(struct disk *disk, struct volume_profile *profile)
 {
     struct ddm *ddm = NULL;
-    char why[DDM_WHY_MAX];
-    assert_int_equal(scsi_open(&ddm_iscsi, &disk->transport, &ddm, why), 0);
+    struct why why;
+    assert_int_equal(scsi_open(&ddm_iscsi, &disk->transport, &ddm, &why), 0);
     assert_int_equal(scsi_probe(ddm, profile), 0);
     assert_true(volume_profile_is_sane(profile));
     disk->trace[0] = '\0';
@@ -428,9 +428,9 @@ static void unit_attention_and_busy_are_asked_again_when_opening(void **state)
 static void expect_refused(struct disk *disk, int error, const char *words)
 {
     struct ddm *ddm = NULL;
-    char why[DDM_WHY_MAX] = "";
-    assert_int_equal(scsi_open(&ddm_iscsi, &disk->transport, &ddm, why), error);
-    assert_non_null(strstr(why, words));
+    struct why why = {""};
+    assert_int_equal(scsi_open(&ddm_iscsi, &disk->transport, &ddm, &why), error);
+    assert_non_null(strstr(why.text, words));
     assert_false(disk->is_open);
 }
 

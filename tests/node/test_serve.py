@@ -1,27 +1,19 @@
 #!/usr/bin/env python3
-"""weft serve, status and rescan: the command line, the configuration file, faults, metrics."""
+"""weft serve: the command line, the configuration file, what is wrong with them; bad devices."""
 
-import contextlib
-import json
 import os
 import re
 import resource
 import signal
 import socket
-import stat
-import urllib.request
 
 from serving import (LIMIT, WEFT, Node, Skip, captive, case, expect, expect_error, folder,
-                     free_port, main, need, pathlib, run, subprocess, until, weft)
+                     main, need, pathlib, run, subprocess, until, weft)
 from cgroups import memory_group
 
 
-def status(node):
-    return json.loads(weft('status', '--json', node.process.pid).stdout)[0]
-
-
 def volumes(node):
-    return {volume['name']: volume for volume in status(node)['volumes']}
+    return {volume['name']: volume for volume in node.status()['volumes']}
 
 
 @case
@@ -81,6 +73,7 @@ def an_address_that_cannot_be_is_told_at_once():
                           ('127.0.0.1:65536', 'no such port')):
         expect_error(weft('serve', f'--nvme-rdma={address}', 'ram:1M'), 1, said, '--nvme-rdma=')
     expect_error(weft('serve', '--nbd=127.0.0.1:65536', 'ram:1M'), 1, 'no such port', '--nbd=')
+    expect_error(weft('serve', '--nbd=::1:10809', 'ram:1M'), 1, 'stands in brackets', '--nbd=')
 
 
 @case
@@ -193,7 +186,7 @@ def a_configuration_file_says_it_all():
                         'rta = both\n; a comment\n[volume two]\nuri = null:1M\nread-only = yes\n'
                         'rta = both\n')
         with Node(f'--config={file}') as node:
-            found = status(node)
+            found = node.status()
             one, two = found['volumes']
             assert (one['name'], one['uuid'], one['read_only']) == ('one', uuid, False), one
             assert (two['name'], two['read_only']) == ('two', True), two
@@ -206,6 +199,9 @@ def mistakes_in_a_configuration_file_have_a_line():
     for text, said in (('[volume a]\nuri = floppy:\n', ':2: '),
                        ('[node]\ncolour = red\n', 'colour'),
                        ('[disk]\nuri = ram:1M\n', ':2: '), ('[volume a]\nuuid = 1\n', 'not a UUID'),
+                       ('[volume a]\nnguid = 12\n', 'not 32 hexadecimal digits'),
+                       (f'[volume a]\nnguid = {"12" * 17}\n', 'not 32 hexadecimal digits'),
+                       (f'[volume a]\nnguid = {"12" * 15}xy\n', 'not 32 hexadecimal digits'),
                        ('[volume a]\nread-only = perhaps\n', 'neither yes nor no'),
                        ('[volume a]\nuri = ram:1M\n[volume b/c]\nuri = ram:1M\n', ':4: '),
                        ('[volume a]\nread-only = yes\n', 'it has no uri'),
@@ -218,193 +214,6 @@ def mistakes_in_a_configuration_file_have_a_line():
 
 
 @case
-def a_long_mistake_under_a_long_path_is_told_whole_by_a_rescan():
-    with folder() as place:
-        deep = pathlib.Path(place, 'd' * 150)
-        deep.mkdir()
-        file = pathlib.Path(deep, 'node.ini')
-        file.write_text('[volume a]\nuri = ram:1M\n')
-        with Node(f'--config={file}') as node:
-            file.write_text('[volume a]\nuri = ram:1M?' + 'x' * 150 + '\n')
-            for _ in range(3):
-                told = weft('rescan', node.process.pid)
-                expect_error(told, 1, f'{file}:2: ', 'x' * 100)
-            node.process.send_signal(signal.SIGHUP)
-            until(lambda: 'x' * 100 in node.said())
-            assert list(volumes(node)) == ['a']
-
-
-@case
-def volumes_come_and_go_while_the_node_runs():
-    with folder() as place:
-        file = pathlib.Path(place, 'node.ini')
-        file.write_text('[volume a]\nuri = ram:1M\n[volume b]\nuri = ram:1M\n')
-        with Node('--allow-add', f'--config={file}') as node:
-            file.write_text('[volume a]\nuri = ram:1M\n[volume c]\nuri = ram:1M\n')
-            node.process.send_signal(signal.SIGHUP)
-            until(lambda: list(volumes(node)) in (['a', 'c'], ['c', 'a']))
-            until(lambda: volumes(node)['c']['state'] == 'ready')
-            expect(weft('rescan', '--add=d=null:1M', '--remove=a', node.process.pid), 0,
-                   'd: added\na: removed\n')
-            assert sorted(volumes(node)) == ['c', 'd'] and volumes(node)['d']['state'] == 'ready'
-            expect_error(weft('rescan', '--remove=a', node.process.pid), 1, 'no such volume')
-            expect_error(weft('rescan', '--add=d=ram:1M', node.process.pid), 1, 'of this name')
-            expect_error(weft('rescan', '--add=floppy:', node.process.pid), 1, 'no driver')
-            expect_error(weft('rescan', '--add=e=/none', node.process.pid), 1, 'No such file')
-            until(lambda: sorted(volumes(node)) == ['c', 'd'])
-            until(lambda: len(status(node)['rtas']) == 2)
-
-
-@case
-def volumes_are_added_only_where_the_operator_allowed_it():
-    with Node('ram:1M') as node:
-        expect_error(weft('rescan', '--add=loot=file:/etc/passwd', node.process.pid), 1,
-                     'takes no volumes from outside', '--allow-add')
-        assert list(volumes(node)) == ['ram']
-    with folder() as place:
-        file = pathlib.Path(place, 'node.ini')
-        file.write_text('[node]\nallow-add = yes\n[volume a]\nuri = ram:1M\n')
-        with Node(f'--config={file}') as node:
-            expect(weft('rescan', '--add=b=ram:1M', node.process.pid), 0, 'b: added\n')
-
-
-@case
-def a_rescan_applies_what_changed_of_volumes_that_stay():
-    with folder() as place:
-        file, one = place / 'node.ini', place / 'one.img'
-        one.write_bytes(bytes(4096))
-        first = f'[volume a]\nuri = {one}\n[volume b]\nuri = ram:1M\n[volume c]\nuri = ram:1M\n'
-        file.write_text(first)
-        with Node(f'--config={file}') as node:
-            run('qemu-io', '-f', 'raw', '-c', 'write 0 512', node.uri('c'))
-            kept = node.uri('b')
-            expect(weft('rescan', node.process.pid), 0, '')
-            os.truncate(one, 8192)
-            file.write_text(first.replace('[volume c]\nuri = ram:1M', '[volume c]\nuri = ram:2M')
-                            .replace('[volume b]', '[volume b]\nread-only = yes')
-                            .replace('[volume a]', '[volume a]\nallow = 192.0.2.1'))
-            said = weft('rescan', node.process.pid)
-            expect(said, 0, None)
-            assert sorted(said.stdout.splitlines()) == [
-                'a: 8K octets', 'a: other clients', 'b: opened anew', 'c: 2M octets',
-                'c: opened anew'], said.stdout
-            now = volumes(node)
-            assert now['b']['read_only'] and now['c']['size'] == 2 << 20, now
-            refused = subprocess.run(['qemu-io', '-f', 'raw', '-c', 'write 0 512', kept],
-                                     capture_output=True, text=True, timeout=LIMIT)
-            assert refused.returncode != 0, refused
-            file.write_text('[volume a]\nuri = /nonexistent\n')
-            expect(weft('rescan', node.process.pid), 1, None, 'volume a', 'No such file')
-
-
-@case
-def a_device_that_does_not_let_go_is_told_as_under_way():
-    with folder() as place:
-        path = place / 'disk.img'
-        path.write_bytes(bytes(1 << 20))
-        with Node('--allow-add', f'a=delay+file:{path}?delay.read=10s', 'b=ram:1M') as node:
-            client = subprocess.Popen(['qemu-io', '-f', 'raw', '-c', 'read 0 512', node.uri('a')],
-                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            try:
-                until(lambda: 1 in [rta['in_flight'] for rta in status(node)['rtas']])
-                expect(weft('rescan', '--remove=a', node.process.pid), 0,
-                       'a: going; its device has not answered yet\n')
-                expect(weft('rescan', '--remove=b', node.process.pid), 0, 'b: removed\n')
-            finally:
-                client.kill()
-                client.wait()
-
-
-@contextlib.contextmanager
-def runtime_folder():
-    """A runtime folder of its own, and the environment that names it."""
-    with folder() as place:
-        yield pathlib.Path(place, 'run'), {'WEFT_RUNTIME_DIR': str(place / 'run')}
-
-
-def nodes_seen(env):
-    return [node['pid'] for node in json.loads(weft('status', '--json', env=env).stdout)]
-
-
-@case
-def the_control_socket_is_for_its_own_user():
-    with runtime_folder() as (place, env):
-        with Node('ram:1M', env={**os.environ, **env}) as node:
-            path = place / f'node.{node.process.pid}'
-            assert stat.S_ISSOCK(path.stat().st_mode)
-            assert stat.S_IMODE(path.stat().st_mode) == 0o600, oct(path.stat().st_mode)
-            assert stat.S_IMODE(place.stat().st_mode) == 0o700, oct(place.stat().st_mode)
-            assert f'@weft-node.{os.getuid()}.{node.process.pid}' not in \
-                pathlib.Path('/proc/net/unix').read_text()
-            assert node.process.pid in nodes_seen(env)
-            assert node.process.pid not in nodes_seen({'WEFT_RUNTIME_DIR': '/nonexistent'})
-        assert os.listdir(place) == []
-
-
-@case
-def what_a_killed_node_leaves_behind_is_seen_by_nobody_and_removed():
-    with runtime_folder() as (place, env):
-        with Node('ram:1M', env={**os.environ, **env}) as node:
-            node.process.kill()
-            node.process.wait()
-            assert os.listdir(place) == [f'node.{node.process.pid}']
-            assert node.process.pid not in nodes_seen(env)
-        with Node('ram:1M', env={**os.environ, **env}) as node:
-            assert os.listdir(place) == [f'node.{node.process.pid}']
-
-
-@case
-def a_node_whose_name_is_taken_says_so():
-    with runtime_folder() as (place, env):
-        place.mkdir(mode=0o700)
-
-        def take():  # in the process that will be the node's, which keeps it open
-            taker = socket.socket(socket.AF_UNIX)
-            taker.bind(f'{place}/node.{os.getpid()}')
-            taker.listen()
-            os.dup2(taker.fileno(), 100)
-        with Node('ram:1M', env={**os.environ, **env}, preexec_fn=take, close_fds=False) as node:
-            until(lambda: 'somebody else answers there' in node.said())
-            assert 'will not find this node' in node.said(), node.said()
-
-
-@case
-def a_runtime_folder_that_others_may_write_to_is_not_used():
-    with runtime_folder() as (place, env):
-        place.mkdir()
-        place.chmod(0o777)
-        with Node('ram:1M', env={**os.environ, **env}) as node:
-            until(lambda: 'that others may not write to' in node.said())
-            assert os.listdir(place) == []
-
-
-@case
-def a_client_of_a_volume_that_goes_is_let_go():
-    need('qemu-io')
-    with Node('a=ram:1M', 'b=ram:1M') as node:
-        client = subprocess.Popen(['qemu-io', '-f', 'raw', node.uri('a')], text=True,
-                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT)
-        until(lambda: volumes(node)['a']['connections'] == 1)
-        expect(weft('rescan', '--remove=a', node.process.pid), 0, 'a: removed\n')
-        assert list(volumes(node)) == ['b'] and status(node)['connections'] == 0, status(node)
-        said, _ = client.communicate('read 0 512\nquit\n', timeout=LIMIT)
-        assert 'failed' in said, said
-        run('qemu-io', '-f', 'raw', '-c', 'write 0 4k', node.uri('b'))
-
-
-@case
-def a_new_size_is_seen_by_a_rescan():
-    with folder() as place:
-        path = pathlib.Path(place, 'disk.img')
-        path.write_bytes(bytes(4096))
-        with Node(path) as node:
-            os.truncate(path, 8192)
-            expect(weft('rescan', node.process.pid), 0, 'disk.img: 8K octets\n')
-            assert volumes(node)['disk.img']['size'] == 8192
-
-
-@case
 def a_backing_file_that_shrinks_is_an_error_and_no_end():
     need('qemu-io')
     with folder() as place:
@@ -414,7 +223,7 @@ def a_backing_file_that_shrinks_is_an_error_and_no_end():
             os.truncate(path, 4096)
             run('qemu-io', '-f', 'raw', '-c', 'read 512k 4k', node.uri(), status=1)
             run('qemu-io', '-f', 'raw', '-c', 'read 0 4k', node.uri())
-            assert status(node)['rtas'][0]['restarts'] == 0
+            assert node.status()['rtas'][0]['restarts'] == 0
 
 
 @case
@@ -434,27 +243,6 @@ def a_device_that_fails_fails_requests_only():
 
 
 @case
-def a_slow_device_keeps_nobody_else_waiting():
-    need('qemu-io')
-    with Node('slow=delay+ram:1M?delay.read=5s', 'fast=ram:1M') as node:
-        slow = subprocess.Popen(['qemu-io', '-f', 'raw', '-c', 'read 0 4k', node.uri('slow')],
-                                stdout=subprocess.DEVNULL)
-        until(lambda: [rta['in_flight'] for rta in status(node)['rtas']] == [1, 0])
-        run('qemu-io', '-f', 'raw', '-c', 'write 0 4k', '-c', 'read 0 4k', node.uri('fast'))
-        assert slow.poll() is None, 'the fast volume was no faster'
-        assert slow.wait(LIMIT) == 0
-
-
-@case
-def a_device_that_loses_commands_is_asked_again():
-    need('qemu-io')
-    with Node('a=lose+ram:1M?lose=20%&lose.late=20%') as node:
-        words = [word for at in range(0, 64) for word in ('-c', f'aio_write -P 3 {at * 4}k 4k')]
-        run('qemu-io', '-f', 'raw', *words, '-c', 'aio_flush', '-c', 'read -P 3 0 256k', node.uri())
-        assert status(node)['rtas'][0]['resubmissions'] > 0
-
-
-@case
 def a_client_that_is_stopped_amid_a_read_blocks_nobody():
     need('qemu-io')
     with Node('ram:64M', '--pool=64M') as node:
@@ -463,33 +251,8 @@ def a_client_that_is_stopped_amid_a_read_blocks_nobody():
             stuck.sendall(b'\0\0\0\3IHAVEOPT' + b'\0\0\0\1' + b'\0\0\0\0')  # EXPORT_NAME ""
             request = b'\x25\x60\x95\x13\0\0\0\0' + bytes(16) + (16 << 20).to_bytes(4, 'big')
             stuck.sendall(request * 8)
-            until(lambda: status(node)['pool_taken'] > 0)
+            until(lambda: node.status()['pool_taken'] > 0)
             run('qemu-io', '-f', 'raw', '-c', 'write 0 16M', '-c', 'read 0 16M', node.uri())
-
-
-@case
-def metrics_are_there_for_prometheus():
-    need('qemu-io')
-    port = free_port()
-    with Node('ram:1M', f'--metrics=127.0.0.1:{port}') as node:
-        run('qemu-io', '-f', 'raw', '-c', 'write 0 64k', node.uri())
-        with urllib.request.urlopen(f'http://127.0.0.1:{port}/metrics', timeout=LIMIT) as answer:
-            text = answer.read().decode()
-        assert 'weft_volume_octets_total{volume="ram",operation="write"} 65536\n' in text, text
-        assert 'weft_rta_up{rta="ram"} 1\n' in text, text
-        for line in text.splitlines():
-            assert line.startswith('# ') or re.fullmatch(r'weft_\w+(\{[^}]*\})? [\d.]+', line), line
-
-
-@case
-def status_tells_people_and_programs():
-    with Node('ram:1M') as node:
-        text = weft('status', node.process.pid).stdout
-        assert re.search(r'\n  ram +ready +1M ram ', text), text
-        assert re.search(r'\n  RTA .*\n  ram +ready ', text), text
-        found = status(node)
-        assert found['volumes'][0]['uri'] == node.uri('ram'), found
-    expect_error(weft('status', node.process.pid), 1, 'no weft serve of yours')
 
 
 @case
@@ -498,7 +261,7 @@ def a_device_that_never_answers_does_not_keep_it_from_ending():
     with Node('a=delay+ram:1M?delay=1000s') as node:
         client = subprocess.Popen(['qemu-io', '-f', 'raw', '-c', 'read 0 4k', node.uri()],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        until(lambda: status(node)['rtas'][0]['in_flight'] > 0)
+        until(lambda: node.status()['rtas'][0]['in_flight'] > 0)
         node.process.send_signal(signal.SIGTERM)
         node.process.send_signal(signal.SIGINT)  # asked twice
         node.process.wait(LIMIT)

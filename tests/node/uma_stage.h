@@ -145,11 +145,11 @@ static inline void part_on_stopped(void *ctx)
     note(ctx, "stopped ");
 }
 
-static inline int tts_start(void *ctx, char *ret_why)
+static inline int tts_start(void *ctx, struct why *ret_why)
 {
     struct stage *s = ctx;
     note(s, "tts-start ");
-    snprintf(ret_why, CLIENT_ADDRESS_MAX, "in use");
+    why_say(ret_why, "in use");
     return s->tts_error;
 }
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "rdmap/early.h"
-#include "tests/qp/craft.h"
+#include "tests/iwarp/craft.h"
 
 enum { LEN = 4096 };
 

@@ -9,7 +9,7 @@
 
 #include "base/bytes.h"
 #include "rdmap/rx.h"
-#include "tests/qp/craft.h"
+#include "tests/iwarp/craft.h"
 
 enum { LEN = 4096, SINK = 0x100 };
 

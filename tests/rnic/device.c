@@ -31,10 +31,24 @@ struct rnic_config device_config(void)
 
 void device_open(struct device *d, const struct rnic_config *config, duration_ns peer_timeout_ns)
 {
+    device_open_traced(d, config, peer_timeout_ns, NULL);
+}
+
+void device_open_traced(struct device *d, const struct rnic_config *config,
+                        duration_ns peer_timeout_ns, struct trace *trace)
+{
     const struct link_socket_config link_config = {.peer_timeout_ns = peer_timeout_ns};
+    struct link *link;
+    assert_int_equal(link_socket_create(&link_config, &link), 0);
+    device_open_over(d, config, link, trace);
+}
+
+void device_open_over(struct device *d, const struct rnic_config *config, struct link *link,
+                      struct trace *trace)
+{
     const struct cq_port quiet = {0};
-    struct rnic_parts parts = {.config = *config, .clock = host_clock};
-    assert_int_equal(link_socket_create(&link_config, &parts.link), 0);
+    struct rnic_parts parts = {
+        .config = *config, .clock = host_clock, .trace = trace, .link = link};
     assert_int_equal(getrandom(parts.stag_key, sizeof parts.stag_key, 0), sizeof parts.stag_key);
     assert_int_equal(rnic_create(&parts, &d->rnic), 0);
     d->buf = calloc(1, DEVICE_BUF_LEN);
@@ -137,7 +151,7 @@ static void mailbox_init(struct mailbox *m)
     pthread_cond_init(&m->cond, NULL);
 }
 
-static struct rnic_ep_port port_of(struct end *e)
+struct rnic_ep_port end_port(struct end *e)
 {
     return (struct rnic_ep_port){.on_event = on_event, .ctx = &e->mailbox};
 }
@@ -242,7 +256,7 @@ void end_listen_at(struct end *listener, struct device *device, struct sockaddr_
     memset(listener, 0, sizeof *listener);
     listener->device = device;
     mailbox_init(&listener->mailbox);
-    const struct rnic_ep_port port = port_of(listener);
+    const struct rnic_ep_port port = end_port(listener);
     assert_int_equal(
         rnic_ep_bind(device->rnic, (const struct sockaddr *)at, 0, &port, &listener->ep), 0);
     assert_int_equal(rnic_ep_listen(listener->ep, 0), 0);
@@ -252,17 +266,22 @@ void end_listen_at(struct end *listener, struct device *device, struct sockaddr_
 
 static const struct rnic_ep_params params = {.ird = 2, .ord = 2};
 
+void end_bind(struct end *e)
+{
+    const struct rnic_ep_port port = end_port(e);
+    assert_int_equal(rnic_ep_bind(e->device->rnic, NULL, 0, &port, &e->ep), 0);
+}
+
 void end_connect(struct end *e, const struct sockaddr_in *to)
 {
-    const struct rnic_ep_port port = port_of(e);
-    assert_int_equal(rnic_ep_bind(e->device->rnic, NULL, 0, &port, &e->ep), 0);
+    end_bind(e);
     assert_int_equal(rnic_ep_connect(e->ep, (const struct sockaddr *)to, e->qp, &params), 0);
 }
 
 void end_take_request(struct end *e, struct end *listener)
 {
     e->ep = end_take(listener, RNIC_EP_CONNECT_REQUEST).new_ep;
-    const struct rnic_ep_port port = port_of(e);
+    const struct rnic_ep_port port = end_port(e);
     rnic_ep_set_port(e->ep, &port);
 }
 
@@ -286,13 +305,13 @@ void ends_connect(struct end *active, struct end *passive, struct end *listener,
 void end_post_recv(struct end *e, uint64_t wr_id, uint32_t offset, uint32_t len)
 {
     pthread_mutex_lock(&e->qp->rq_lock);
-    struct recv_wqe *wqe = qp_rq_slot(e->qp->qp, 0);
+    struct recv_wqe *wqe = wq_receive_slot(e->qp->wq, 0);
     assert_non_null(wqe);
     wqe->wr_id = wr_id;
     wqe->sge_count = 1;
     wqe->sge[0] = (struct sge){
         .addr = (uintptr_t)e->device->buf + offset, .length = len, .lkey = e->device->stag};
-    qp_rq_commit(e->qp->qp, 1);
+    wq_receive_commit(e->qp->wq, 1);
     pthread_mutex_unlock(&e->qp->rq_lock);
     rnic_qp_ring_rq(e->qp);
 }
@@ -301,7 +320,7 @@ void end_post_send(struct end *e, enum wqe_opcode opcode, uint32_t offset, uint3
                    const struct device *remote, uint32_t remote_offset)
 {
     pthread_mutex_lock(&e->qp->sq_lock);
-    struct send_wqe *wqe = qp_sq_slot(e->qp->qp, 0);
+    struct send_wqe *wqe = wq_send_slot(e->qp->wq, 0);
     assert_non_null(wqe);
     wqe->wr_id = opcode;
     wqe->opcode = opcode;
@@ -313,7 +332,7 @@ void end_post_send(struct end *e, enum wqe_opcode opcode, uint32_t offset, uint3
     wqe->length = len;
     wqe->sge[0] = (struct sge){
         .addr = (uintptr_t)e->device->buf + offset, .length = len, .lkey = e->device->stag};
-    qp_sq_commit(e->qp->qp, 1);
+    wq_send_commit(e->qp->wq, 1);
     pthread_mutex_unlock(&e->qp->sq_lock);
     rnic_qp_ring_sq(e->qp);
 }

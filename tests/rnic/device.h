@@ -49,6 +49,10 @@ struct end {
 // The defaults of weft(7), but that start-up may take as long as a test waits for it.
 struct rnic_config device_config(void);
 void device_open(struct device *d, const struct rnic_config *config, duration_ns peer_timeout_ns);
+void device_open_traced(struct device *d, const struct rnic_config *config,
+                        duration_ns peer_timeout_ns, struct trace *trace);
+void device_open_over(struct device *d, const struct rnic_config *config, struct link *link,
+                      struct trace *trace); // the link is the device's
 // The test has destroyed its ends: nothing may be left but what device_open made.
 void device_close(struct device *d);
 
@@ -60,10 +64,12 @@ struct rnic_qp *device_qp(struct device *d);
 struct rnic_ep_event end_take(struct end *e, enum rnic_ep_event_type type);
 struct rnic_ep_event end_take_any(struct end *e, struct rnic_ep **ret_ep);
 bool end_has_event(struct end *e);
+struct rnic_ep_port end_port(struct end *e); // to its mailbox
 
 // A listener on a free port of 127.0.0.1; its requests are in its mailbox.
 void end_listen(struct end *listener, struct device *device, struct sockaddr_in *ret_addr);
 void end_listen_at(struct end *listener, struct device *device, struct sockaddr_in *at); // in, out
+void end_bind(struct end *e); // to any address; its events come to its mailbox
 void end_connect(struct end *e, const struct sockaddr_in *to);
 // Takes the listener's next request; `e` answers it from now on.
 void end_take_request(struct end *e, struct end *listener);

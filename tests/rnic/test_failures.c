@@ -285,24 +285,24 @@ static int both_connect(struct scenario *s)
 
 static void recv_post(struct scenario *s)
 {
-    struct recv_wqe *wqe = qp_rq_slot(s->passive.qp->qp, 0);
+    struct recv_wqe *wqe = wq_receive_slot(s->passive.qp->wq, 0);
     wqe->wr_id = 0;
     wqe->sge_count = 1;
     wqe->sge[0] = (struct sge){(uintptr_t)s->buf, BUF_LEN / 2, s->stag};
-    qp_rq_commit(s->passive.qp->qp, 1);
+    wq_receive_commit(s->passive.qp->wq, 1);
     rnic_qp_ring_rq(s->passive.qp);
 }
 
 static void send_post(struct scenario *s)
 {
-    struct send_wqe *wqe = qp_sq_slot(s->active.qp->qp, 0);
+    struct send_wqe *wqe = wq_send_slot(s->active.qp->wq, 0);
     wqe->wr_id = 0;
     wqe->opcode = WQE_SEND;
     wqe->flags = WQE_SIGNALED;
     wqe->sge_count = 1;
     wqe->length = BUF_LEN / 2;
     wqe->sge[0] = (struct sge){(uintptr_t)s->buf + BUF_LEN / 2, BUF_LEN / 2, s->stag};
-    qp_sq_commit(s->active.qp->qp, 1);
+    wq_send_commit(s->active.qp->wq, 1);
     rnic_qp_ring_sq(s->active.qp);
 }
 

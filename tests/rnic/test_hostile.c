@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "tests/qp/craft.h"
+#include "tests/iwarp/craft.h"
 #include "tests/rnic/bystander.h"
 #include "tests/rnic/device.h"
 #include "tests/rnic/raw.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rnic/place.h"
+#include "meet/point.h"
 #include "tests/rnic/device.h"
 #include "tests/rnic/raw.h"
 #include "wire/meeting.h"
@@ -15,6 +15,11 @@ static const uint32_t retry_exceeded = 12, flushed = 5; // IBV_WC_*
 
 static struct device device;
 static struct end first, second; // the first one connects: its number is the lower one
+
+// 127.0.0.1, as it stands in a GID.
+static const struct in6_addr ipv4_here = {
+    .s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}};
+static struct in6_addr here;
 
 static void device_up(duration_ns patience_ns)
 {
@@ -32,8 +37,25 @@ static void device_up(duration_ns patience_ns)
 
 static int setup(void **state)
 {
+    here = ipv4_here;
     device_up(20 * NS_PER_S);
     return 0;
+}
+
+static int setup_ipv6(void **state)
+{
+    here = in6addr_loopback;
+    device_up(20 * NS_PER_S);
+    return 0;
+}
+
+static bool has_ipv6(void)
+{
+    const struct sockaddr_in6 at = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool has = fd >= 0 && bind(fd, (const struct sockaddr *)&at, sizeof at) == 0;
+    close(fd);
+    return has;
 }
 
 static int teardown(void **state)
@@ -46,7 +68,6 @@ static int teardown(void **state)
 
 static struct rnic_meeting meeting_with(uint32_t qp_num)
 {
-    const struct in_addr here = {htonl(INADDR_LOOPBACK)};
     return (struct rnic_meeting){
         .own_addr = here, .peer_addr = here, .peer_qp_num = qp_num, .ird = 4};
 }
@@ -86,8 +107,8 @@ static void expect_met(void)
 
 static void test_number_names_a_port_of_this_host(void **state)
 {
-    uint16_t port = place_port_of(first.qp->qp_num);
-    assert_int_equal(port, place_port_of(second.qp->qp_num));
+    uint16_t port = meeting_port_of(first.qp->qp_num);
+    assert_int_equal(port, meeting_port_of(second.qp->qp_num));
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
     assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), -1);
@@ -97,14 +118,14 @@ static void test_number_names_a_port_of_this_host(void **state)
 
 static void test_more_queue_pairs_than_one_port_names(void **state)
 {
-    static struct rnic_qp *qps[PLACE_INDEX_COUNT];
+    static struct rnic_qp *qps[MEETING_POINT_NUMBERS];
     const struct rnic_qp_init init = {
         .pd = device.pd, .send_cq = device.cq, .recv_cq = device.cq, .is_addressable = true};
-    for (unsigned i = 0; i < PLACE_INDEX_COUNT; i++) {
+    for (unsigned i = 0; i < MEETING_POINT_NUMBERS; i++) {
         assert_int_equal(rnic_qp_create(device.rnic, &init, &qps[i]), 0);
     }
     assert_int_equal(rnic_live(device.rnic).endpoints, 2); // two ports
-    for (unsigned i = 0; i < PLACE_INDEX_COUNT; i++) {
+    for (unsigned i = 0; i < MEETING_POINT_NUMBERS; i++) {
         rnic_qp_destroy(qps[i]);
     }
     assert_int_equal(rnic_live(device.rnic).endpoints, 1);
@@ -122,6 +143,30 @@ static void test_who_connects_is_told_first(void **state)
     tell(&first, &second);
     tell(&second, &first);
     expect_met();
+}
+
+static void test_addresses_may_be_of_ipv6(void **state)
+{
+    if (!has_ipv6()) {
+        printf("SKIP: no IPv6 loopback address here\n");
+        skip();
+    }
+    tell(&second, &first);
+    tell(&first, &second);
+    expect_met();
+}
+
+static void test_peer_of_another_address_is_refused(void **state)
+{
+    if (!has_ipv6()) {
+        printf("SKIP: no IPv6 loopback address here\n");
+        skip();
+    }
+    tell(&second, &first); // at ::1
+    here = ipv4_here;
+    tell(&first, &second);
+    assert_true(device_waits_for_count(&device, "refused_other_peer", 1));
+    assert_int_equal(device_count(&device, "met"), 0);
 }
 
 static void test_request_that_comes_early_is_kept(void **state)
@@ -199,6 +244,36 @@ static void test_end_of_the_peer_is_not_noticed_by_who_asks_nothing(void **state
     assert_int_equal(rnic_qp_state(second.qp), QP_ERR);
 }
 
+static atomic_uint said_count;
+
+static void emit(struct trace *trace, enum trace_room room, const char *line)
+{
+    assert_int_equal(room, TRACE_ERROR);
+    assert_non_null(strstr(line, "peer 127.0.0.1:"));
+    assert_false(shard_is_held(&device.rnic->shard));
+    rnic_live(device.rnic); // would wait for the lock for ever
+    said_count++;
+}
+
+static void test_farewell_is_said_when_no_lock_is_held(void **state)
+{
+    struct trace trace = {.rooms = 1U << TRACE_ERROR, .emit = emit};
+    said_count = 0;
+    device.rnic->trace = &trace;
+    tell(&second, &first);
+    tell(&first, &second);
+    expect_met();
+    end_post_send(&first, WQE_RDMA_READ, 0, MESSAGE_LEN, &device, DEVICE_BUF_LEN); // beyond it
+    assert_int_not_equal(device_poll(&device).status, 0);
+    for (unsigned i = 0; i < 1000 && said_count < 2; i++) {
+        pause_ms(10);
+    }
+    assert_int_equal(said_count, 2); // one of each end
+    assert_int_equal(rnic_qp_modify(first.qp, QP_RESET), 0);
+    assert_int_equal(rnic_qp_modify(second.qp, QP_RESET), 0);
+    device.rnic->trace = NULL;
+}
+
 static void test_work_that_waits_in_vain_fails(void **state)
 {
     teardown(NULL);
@@ -241,7 +316,6 @@ static void test_wrong_calls_are_refused(void **state)
     end_init(&plain, &device);
     assert_int_equal(meet(&plain, second.qp->qp_num), -EOPNOTSUPP);
     end_fini(&plain);
-    assert_int_equal(meet(&first, first.qp->qp_num), -EINVAL);
     assert_int_equal(meet(&first, second.qp->qp_num), 0);
     assert_int_equal(meet(&first, second.qp->qp_num), -EINVAL);
     assert_int_equal(rnic_qp_modify(second.qp, QP_ERR), 0);
@@ -260,7 +334,7 @@ static void expect_refusal(const void *private_data, size_t len, const char *cou
         .private_data = span_of(private_data, len),
     };
     const struct sockaddr_in at = {.sin_family = AF_INET,
-                                   .sin_port = htons(place_port_of(second.qp->qp_num)),
+                                   .sin_port = htons(meeting_port_of(second.qp->qp_num)),
                                    .sin_addr = {htonl(INADDR_LOOPBACK)}};
     uint8_t octets[MPA_STARTUP_MAX_LEN];
     uint64_t before = device_count(&device, counter);
@@ -291,7 +365,7 @@ static void test_strangers_are_refused_by_name(void **state)
     expect_refusal_of(number, first.qp->qp_num ^ 0x80, "refused_other_peer");
     tell(&first, &second);
     expect_met();
-    expect_refusal_of(number, first.qp->qp_num, "refused_other_peer"); // they have met
+    expect_refusal_of(number, first.qp->qp_num, "refused_not_expected"); // they have met
     assert_int_equal(rnic_qp_modify(second.qp, QP_ERR), 0);
     expect_refusal_of(number, first.qp->qp_num, "refused_not_expected");
 }
@@ -337,11 +411,15 @@ int main(void)
         CASE(test_more_queue_pairs_than_one_port_names),
         CASE(test_who_listens_is_told_first),
         CASE(test_who_connects_is_told_first),
+        cmocka_unit_test_setup_teardown(test_addresses_may_be_of_ipv6, setup_ipv6, teardown),
+        cmocka_unit_test_setup_teardown(test_peer_of_another_address_is_refused, setup_ipv6,
+                                        teardown),
         CASE(test_request_that_comes_early_is_kept),
         CASE(test_what_is_posted_before_waits),
         CASE(test_reads_are_agreed_on),
         CASE(test_queue_pairs_meet_again_after_a_reset),
         CASE(test_end_of_the_peer_is_not_noticed_by_who_asks_nothing),
+        CASE(test_farewell_is_said_when_no_lock_is_held),
         CASE(test_work_that_waits_in_vain_fails),
         CASE(test_destroying_one_that_waits_leaves_nothing),
         CASE(test_error_state_ends_the_waiting),

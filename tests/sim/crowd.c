@@ -209,7 +209,7 @@ void crowd_read(struct crowd *c, unsigned i, uint32_t len)
     e->from = prng_below(&c->prng, CROWD_SOURCE_LEN - len + 1);
     e->posted_ns = c->now_ns;
     memset(place_of(c, i), FENCE, CROWD_PLACE_LEN);
-    struct send_wqe *wqe = qp_sq_slot(e->qp->qp, 0);
+    struct send_wqe *wqe = wq_send_slot(e->qp->wq, 0);
     wqe->wr_id = i;
     wqe->opcode = WQE_RDMA_READ;
     wqe->flags = WQE_SIGNALED;
@@ -220,7 +220,7 @@ void crowd_read(struct crowd *c, unsigned i, uint32_t len)
     wqe->sge_count = 2;
     wqe->sge[0] = (struct sge){(uintptr_t)place_of(c, i), first, c->nic[0].stag};
     wqe->sge[1] = (struct sge){(uintptr_t)place_of(c, i) + first, len - first, c->nic[0].stag};
-    qp_sq_commit(e->qp->qp, 1);
+    wq_send_commit(e->qp->wq, 1);
     rnic_qp_ring_sq(e->qp);
 }
 

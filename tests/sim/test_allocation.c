@@ -141,7 +141,7 @@ static int connect_begin(void)
 static void post_read(void)
 {
     struct end *e = &life.end[0];
-    struct send_wqe *wqe = qp_sq_slot(e->qp->qp, 0);
+    struct send_wqe *wqe = wq_send_slot(e->qp->wq, 0);
     wqe->wr_id = 1;
     wqe->opcode = WQE_RDMA_READ;
     wqe->flags = WQE_SIGNALED;
@@ -150,7 +150,7 @@ static void post_read(void)
     wqe->length = MEMORY_LEN;
     wqe->sge_count = 1;
     wqe->sge[0] = (struct sge){.addr = 0, .length = MEMORY_LEN, .lkey = e->stag};
-    qp_sq_commit(e->qp->qp, 1);
+    wq_send_commit(e->qp->wq, 1);
     rnic_qp_ring_sq(e->qp);
 }
 

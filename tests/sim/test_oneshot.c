@@ -18,8 +18,8 @@
 #include "base/prng.h"
 #include "examples/initiator.h"
 #include "examples/target.h"
+#include "iwarp/internal.h"
 #include "link/sim.h"
-#include "qp/internal.h"
 #include "rnic/create.h"
 #include "rnic/internal.h"
 
@@ -85,14 +85,14 @@ static uint32_t draw(uint32_t bound)
 
 static void ring(struct node *n)
 {
-    qp_sq_commit(n->qp->qp, 1);
+    wq_send_commit(n->qp->wq, 1);
     rnic_qp_ring_sq(n->qp);
 }
 
 static struct send_wqe *send_slot(struct node *n, uint64_t wr_id, enum wqe_opcode opcode,
                                   uint32_t flags)
 {
-    struct send_wqe *wqe = qp_sq_slot(n->qp->qp, 0);
+    struct send_wqe *wqe = wq_send_slot(n->qp->wq, 0);
     assert_non_null(wqe);
     wqe->wr_id = wr_id;
     wqe->opcode = opcode;
@@ -103,19 +103,19 @@ static struct send_wqe *send_slot(struct node *n, uint64_t wr_id, enum wqe_opcod
 
 static void post_receive(struct node *n, uint64_t index)
 {
-    struct recv_wqe *wqe = qp_rq_slot(n->qp->qp, 0);
+    struct recv_wqe *wqe = wq_receive_slot(n->qp->wq, 0);
     assert_non_null(wqe);
     wqe->wr_id = index;
     wqe->sge_count = 1;
     wqe->sge[0] = (struct sge){index * MESSAGE_LEN, MESSAGE_LEN, n->stag};
-    qp_rq_commit(n->qp->qp, 1);
+    wq_receive_commit(n->qp->wq, 1);
     rnic_qp_ring_rq(n->qp);
 }
 
 static void submit(void *ctx, struct initiator_command *c)
 {
     struct node *n = &w.initiator_node;
-    struct oneshot_command *command = qp_oneshot_slot(n->qp->qp);
+    struct oneshot_command *command = wq_oneshot_slot(n->qp->wq);
     struct send_wqe *wqe = send_slot(n, c->cmd_sn, WQE_SEND, WQE_INLINE);
     bool is_in_header = qp_oneshot_agreed(n->qp->qp) & EXTENSION_ONESHOT_ADVERTISE;
     uint32_t big_endian;
@@ -133,7 +133,7 @@ static void submit(void *ctx, struct initiator_command *c)
     memcpy(wqe->inline_data + ISCSI_PDU_LEN, &big_endian, sizeof big_endian);
     wqe->length = is_in_header ? ISCSI_PDU_LEN : MESSAGE_LEN;
     memcpy(w.sent[c->cmd_sn], c->pdu, ISCSI_PDU_LEN);
-    qp_oneshot_commit(n->qp->qp, wqe);
+    wq_oneshot_commit(n->qp->wq, wqe);
     ring(n);
 }
 
@@ -184,7 +184,7 @@ static void on_failure(struct node *n)
 {
     assert_true(w.is_to_break);
     w.has_failed = true;
-    assert_int_equal(n->qp->qp->oneshot_open_count, 0);
+    assert_int_equal(n->qp->wq->oneshot_open_count, 0);
 }
 
 static void initiator_on_completion(const struct cqe *cqe)
@@ -252,7 +252,7 @@ static void on_ep_event(void *ctx, struct rnic_ep *ep, const struct rnic_ep_even
     n->is_established |= event->type == RNIC_EP_ESTABLISHED;
     if (event->type == RNIC_EP_DISCONNECTED) {
         n->has_ended = true;
-        assert_int_equal(n->qp->qp->oneshot_open_count, 0);
+        assert_int_equal(n->qp->wq->oneshot_open_count, 0);
     }
 }
 
@@ -469,9 +469,9 @@ static void check_counters(void)
     const struct qp_counters *t = qp_counters(w.target_node.qp->qp);
     int agreed = qp_oneshot_agreed(w.initiator_node.qp->qp);
     assert_int_equal(agreed, qp_oneshot_agreed(w.target_node.qp->qp));
-    assert_int_equal(i->oneshot_advertised, COMMANDS);
-    assert_int_equal(i->oneshot_closed, COMMANDS);
-    assert_int_equal(i->oneshot_detached, 0);
+    assert_int_equal(i->wq.oneshot_advertised, COMMANDS);
+    assert_int_equal(i->wq.oneshot_closed, COMMANDS);
+    assert_int_equal(i->wq.oneshot_detached, 0);
     assert_int_equal(t->oneshot_answered, COMMANDS);
     assert_int_equal(t->oneshot_received, agreed & EXTENSION_ONESHOT_ADVERTISE ? COMMANDS : 0);
     assert_int_equal(t->out[RDMAP_SEND_INV].messages,
@@ -493,7 +493,7 @@ static void run_seed(uint64_t seed)
         assert_false(w.has_failed);
         check_counters();
     }
-    assert_int_equal(w.initiator_node.qp->qp->oneshot_open_count, 0);
+    assert_int_equal(w.initiator_node.qp->wq->oneshot_open_count, 0);
     world_close();
 }
 

@@ -23,6 +23,7 @@ static enum place_verdict on_place(void *ctx, const struct place_offer *offer,
         assert_int_equal(offer->position, s->handed);
     }
     if (verdict != PLACE_PLACED) {
+        s->seen.stalls += verdict == PLACE_BUFFER && offer->order != PLACE_BEYOND_HOLE;
         return verdict;
     }
     for (size_t i = 0; i < answer->len; i++) {
@@ -37,8 +38,11 @@ static enum place_verdict on_place(void *ctx, const struct place_offer *offer,
     if (offer->order == PLACE_BEYOND_HOLE) {
         answer->counts.n[0] = 1;
         answer->counts.n[1] = (uint32_t)answer->len;
+        s->seen.octets_placed_early += answer->len;
     } else {
         s->handed += answer->len;
+        s->placed_in_order += offer->order == PLACE_IN_ORDER ? answer->len : 0;
+        s->placed_from_buffer += offer->order == PLACE_FROM_BUFFER ? answer->len : 0;
     }
     return verdict;
 }
@@ -49,6 +53,7 @@ static bool on_advance(void *ctx, uint64_t position, uint64_t end,
     struct script *s = ctx;
     assert_int_equal(position, s->handed);
     if (!s->advance) {
+        s->seen.stalls++;
         return false;
     }
     for (uint64_t p = position; p < end; p++) {
@@ -76,6 +81,25 @@ static void check_payload(const struct script *s, const struct tcp_batch *batch)
     assert_int_equal(total, batch->payload_len);
 }
 
+static void count_sent(struct script *s, const struct script_segment *out)
+{
+    struct tcp_counters *c = &s->seen;
+    tcp_seq end = out->position + out->len;
+    bool is_again = out->reason == TCP_REASON_RETRANSMIT ||
+                    (out->reason == TCP_REASON_LOSS_PROBE && end <= s->sent_end);
+    c->segments_out++;
+    c->retransmits += is_again;
+    c->octets_retransmitted += is_again ? out->len : 0;
+    c->loss_probes += out->reason == TCP_REASON_LOSS_PROBE;
+    c->window_probes += out->reason == TCP_REASON_WINDOW_PROBE;
+    c->keepalives += out->reason == TCP_REASON_KEEPALIVE;
+    c->challenge_acks += out->reason == TCP_REASON_CHALLENGE_ACK;
+    if (out->len > 0 && end > s->sent_end) {
+        c->octets_out += end - s->sent_end;
+        s->sent_end = end;
+    }
+}
+
 static unsigned on_send(void *ctx, const struct tcp_batch *batch)
 {
     struct script *s = ctx;
@@ -94,6 +118,7 @@ static unsigned on_send(void *ctx, const struct tcp_batch *batch)
         if (i + 1 < batch->segment_count) {
             out->header.flags &= (uint8_t) ~(TCP_FIN | TCP_PSH);
         }
+        count_sent(s, out);
     }
     s->out_room -= taken;
     return taken;
@@ -148,7 +173,33 @@ void script_open(struct script *s, void (*change)(struct script *s))
 void script_close(struct script *s)
 {
     expect_nothing(s);
+    script_check_counters(s);
     tcp_destroy(s->tcb);
+}
+
+void script_check_counters(const struct script *s)
+{
+    const struct tcp_counters *is = &s->tcb->counters, *seen = &s->seen;
+    assert_int_equal(is->segments_in, seen->segments_in);
+    assert_int_equal(is->segments_out, seen->segments_out);
+    assert_int_equal(is->octets_out, seen->octets_out);
+    assert_int_equal(is->octets_placed_early, seen->octets_placed_early);
+    assert_int_equal(is->octets_in,
+                     s->placed_in_order + is->octets_placed_early + is->octets_buffered);
+    assert_int_equal(is->octets_buffered, s->placed_from_buffer + s->tcb->rcv.buffered_len);
+    assert_int_equal(is->stalls, seen->stalls);
+    assert_int_equal(is->retransmits, seen->retransmits);
+    assert_int_equal(is->octets_retransmitted, seen->octets_retransmitted);
+    assert_int_equal(is->loss_probes, seen->loss_probes);
+    assert_int_equal(is->window_probes, seen->window_probes);
+    assert_int_equal(is->keepalives, seen->keepalives);
+    assert_int_equal(is->challenge_acks, seen->challenge_acks);
+    assert_int_equal(is->buffered_peak, seen->buffered_peak);
+    assert_int_equal(is->ranges_peak, seen->ranges_peak);
+    for (unsigned i = TCP_TAKEN + 1; i < TCP_REFUSAL_COUNT; i++) {
+        // A segment with a bad SACK block is taken all the same.
+        assert_true(i == TCP_REFUSED_BAD_SACK || is->refusals[i] == seen->refusals[i]);
+    }
 }
 
 void script_run(struct script *s)
@@ -159,6 +210,11 @@ void script_run(struct script *s)
     assert_true(is_all || s->out_room == 0);
     assert_true(!is_all || !tcp_wants_output(s->tcb, s->now));
     s->events |= tcp_take_events(s->tcb);
+    const struct tcp_receive *r = &s->tcb->rcv;
+    s->seen.ranges_peak =
+        s->seen.ranges_peak > r->ranges.count ? s->seen.ranges_peak : r->ranges.count;
+    s->seen.buffered_peak =
+        s->seen.buffered_peak > r->buffered_len ? s->seen.buffered_peak : r->buffered_len;
 }
 
 void script_wait(struct script *s, duration_ns duration)
@@ -192,6 +248,15 @@ void user_send(struct script *s, uint32_t len, unsigned records)
     script_run(s);
 }
 
+enum tcp_refusal peer_segment_as_is(struct script *s, const struct tcp_segment *segment)
+{
+    enum tcp_refusal refusal = tcp_on_segment(s->tcb, segment, s->now);
+    s->seen.segments_in++;
+    s->seen.refusals[refusal]++;
+    script_run(s);
+    return refusal;
+}
+
 enum tcp_refusal peer_segment(struct script *s, uint8_t flags, uint32_t seq, uint32_t ack,
                               uint32_t len, const struct tcp_options *options)
 {
@@ -211,9 +276,8 @@ enum tcp_refusal peer_segment(struct script *s, uint8_t flags, uint32_t seq, uin
     for (uint32_t i = 0; i < len; i++) {
         octets[i] = script_octet((uint64_t)seq - 1 + i);
     }
-    enum tcp_refusal refusal = tcp_on_segment(s->tcb, &segment, s->now);
+    enum tcp_refusal refusal = peer_segment_as_is(s, &segment);
     free(octets);
-    script_run(s);
     return refusal;
 }
 

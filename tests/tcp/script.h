@@ -63,6 +63,11 @@ struct script {
     uint8_t is_placed[SCRIPT_STREAM_MAX];
     struct place_counts released; // all so far
     unsigned advances;
+
+    struct tcp_counters seen;    // what the counters must say: counted here, from outside
+    uint64_t placed_in_order;    // octets
+    uint64_t placed_from_buffer; // likewise
+    tcp_seq sent_end;            // of our stream
 };
 
 uint8_t script_octet(uint64_t position);
@@ -79,12 +84,16 @@ void script_wait(struct script *s, duration_ns duration);
 // tcp_output if it is wanted, tcp_check, events.
 void script_run(struct script *s);
 
+// The connection's counters say what went through this script.
+void script_check_counters(const struct script *s);
+
 // Octets of the user, as `records` equal records if that is not 0.
 void user_send(struct script *s, uint32_t len, unsigned records);
 
 // The peer sends.
 enum tcp_refusal peer_segment(struct script *s, uint8_t flags, uint32_t seq, uint32_t ack,
                               uint32_t len, const struct tcp_options *options);
+enum tcp_refusal peer_segment_as_is(struct script *s, const struct tcp_segment *segment);
 void peer_data(struct script *s, uint32_t seq, uint32_t len);
 void peer_ack(struct script *s, uint32_t ack);
 // ... with up to two SACK blocks (0, 0: none).

@@ -156,6 +156,7 @@ static void other_segments_are_refused_by_name(void **state)
     struct tcp_options old = {.has_timestamps = true, .ts_value = 899};
     arrives(1, TCP_ACK, IRS + 1, iss + 1, &old);
     expect_challenge(TCP_LISTEN_REFUSED_OLD_TIMESTAMP);
+    assert_int_equal(tcp_listener_counters(listener)->challenge_acks, 3);
 }
 
 static void reset_ends_a_handshake_only_at_the_right_number(void **state)
@@ -183,6 +184,8 @@ static void syn_again_gets_the_same_answer(void **state)
     arrives(1, TCP_ACK, IRS + 1, iss + 1, &later);
     assert_true(answer.has_handshake);
     assert_int_equal(answer.handshake.rtt_ns, 0); // which one was answered is not known
+    assert_int_equal(tcp_listener_counters(listener)->syns, 1);
+    assert_int_equal(tcp_listener_counters(listener)->resent, 1);
 }
 
 static void answer_is_sent_again_and_then_given_up(void **state)
@@ -202,6 +205,7 @@ static void answer_is_sent_again_and_then_given_up(void **state)
     }
     now += 4 * NS_PER_S;
     assert_false(tcp_listener_on_deadline(listener, now, &to, &reply));
+    assert_int_equal(tcp_listener_counters(listener)->resent, 2);
     assert_int_equal(tcp_listener_counters(listener)->expired, 1);
     assert_int_equal(tcp_listener_next_deadline(listener), INSTANT_NEVER);
 }
@@ -213,6 +217,7 @@ static void flood_of_syns_takes_no_more_than_the_queue_and_lets_the_newest_in(vo
         arrives(peer, TCP_SYN, IRS, 0, &all);
         assert_true(answer.has_reply);
     }
+    assert_int_equal(tcp_listener_counters(listener)->syns, 1000);
     assert_int_equal(tcp_listener_counters(listener)->evicted, 1000 - HALF_OPEN_MAX);
     arrives(999, TCP_ACK, IRS + 1, answer.reply.seq + 1, &later);
     assert_true(answer.has_handshake);

@@ -215,8 +215,7 @@ static void octets_with_the_syn_ack_are_taken(void **state)
                            .options = s.peer};
     uint8_t octets[3] = {script_octet(0), script_octet(1), script_octet(2)};
     struct tcp_segment segment = {h, span_of(octets, 3)};
-    tcp_on_segment(s.tcb, &segment, s.now);
-    script_run(&s);
+    peer_segment_as_is(&s, &segment);
     assert_int_equal(s.handed, 3);
     expect_ack(&s, 4);
     script_close(&s);

@@ -209,6 +209,22 @@ static void probe_comes_after_a_second_where_no_round_trip_was_measured(void **s
     script_close(&s);
 }
 
+// A link that reads hears the time before what has arrived, and sends after both.
+static void probe_that_a_sack_overtakes_does_not_leave(void **state)
+{
+    (void)state;
+    open_with(5, NULL);
+    s.now = tcp_next_deadline(s.tcb);
+    tcp_on_deadline(s.tcb, s.now);
+    peer_sack(&s, 1001, 3001, 6001, 0, 0); // the last, and as long as three segments
+    assert_int_equal(s.tcb->counters.loss_probes, 0);
+    expect_data(&s, 1001, 1000);
+    skip_all();
+    peer_ack(&s, 6001);
+    assert_int_equal(s.tcb->recovery.phase, TCP_PHASE_OPEN);
+    script_close(&s);
+}
+
 static void loss_that_the_probe_repaired_counts_for_congestion(void **state)
 {
     (void)state;
@@ -464,6 +480,7 @@ int main(void)
         cmocka_unit_test(reno_halves),
         cmocka_unit_test(probe_at_the_tail_asks_after_two_round_trips),
         cmocka_unit_test(probe_comes_after_a_second_where_no_round_trip_was_measured),
+        cmocka_unit_test(probe_that_a_sack_overtakes_does_not_leave),
         cmocka_unit_test(loss_that_the_probe_repaired_counts_for_congestion),
         cmocka_unit_test(probe_that_was_not_needed_changes_nothing),
         cmocka_unit_test(timeout_sends_the_first_again_and_begins_with_one_segment),

@@ -226,6 +226,23 @@ static void keepalive_is_off_by_default(void **state)
     script_close(&s);
 }
 
+static void peer_in_doubt_is_asked_at_once_and_believed(void **state)
+{
+    (void)state;
+    script_open(&s, NULL);
+    tcp_doubt(s.tcb, s.now);
+    script_run(&s);
+    assert_int_equal(next_segment(&s)->reason, TCP_REASON_KEEPALIVE);
+    tcp_doubt(s.tcb, s.now); // is asked already
+    script_run(&s);
+    expect_nothing(&s);
+    peer_ack(&s, 1);
+    script_wait(&s, 30 * NS_PER_S);
+    expect_nothing(&s);
+    assert_int_equal(tcp_get_state(s.tcb), TCP_STATE_ESTABLISHED);
+    script_close(&s);
+}
+
 static void keepalive_probe_of_the_peer_is_answered(void **state)
 {
     (void)state;
@@ -251,6 +268,7 @@ int main(void)
         cmocka_unit_test(silence_is_probed_and_then_ends_the_connection),
         cmocka_unit_test(peer_that_answers_is_left_alone),
         cmocka_unit_test(keepalive_is_off_by_default),
+        cmocka_unit_test(peer_in_doubt_is_asked_at_once_and_believed),
         cmocka_unit_test(keepalive_probe_of_the_peer_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,13 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/verbs/bench.h"
 
@@ -81,6 +86,34 @@ static void closing_gives_the_descriptors_back(void **state)
     assert_int_equal(entry_count("/proc/self/fd"), fd_count);
 }
 
+// Each of the descriptors that an open device has may be one too many.
+static void opening_without_descriptors_is_refused_by_name(void **state)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct rlimit limit, least;
+    assert_int_equal(ibv_close_device(bench_open()), 0); // the device itself stays up
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    int free_fd = dup(STDERR_FILENO), refused = 0;
+    close(free_fd);
+    struct ibv_context *context = NULL;
+    for (rlim_t more = 0; context == NULL; more++) {
+        least = (struct rlimit){.rlim_cur = (rlim_t)free_fd + more, .rlim_max = limit.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &least), 0);
+        errno = 0;
+        context = ibv_open_device(list[0]);
+        int error = errno;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        assert_true(context != NULL || error == EMFILE);
+        refused += context == NULL;
+    }
+    assert_true(refused >= 2);
+    assert_int_equal(ibv_close_device(context), 0);
+    ibv_free_device_list(list);
+    int again = dup(STDERR_FILENO);
+    assert_int_equal(again, free_fd); // nothing was left behind
+    close(again);
+}
+
 // Garbage collectors do it in this order: Python's, for pyverbs.
 static void objects_may_be_destroyed_behind_the_device(void **state)
 {
@@ -152,13 +185,23 @@ static void port_is_active_ethernet(void **state)
     assert_int_equal(ibv_close_device(context), 0);
 }
 
+static bool may_bind(const union ibv_gid *gid)
+{
+    struct sockaddr_in6 at = {.sin6_family = AF_INET6};
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    memcpy(&at.sin6_addr, gid->raw, sizeof at.sin6_addr);
+    bool may = bind(fd, (const struct sockaddr *)&at, sizeof at) == 0;
+    close(fd);
+    return may;
+}
+
 static void gid_is_an_address_of_this_host(void **state)
 {
     struct ibv_context *context = bench_open();
     union ibv_gid gid;
     struct ibv_gid_entry entry;
     assert_int_equal(ibv_query_gid(context, 1, 0, &gid), 0);
-    assert_true(IN6_IS_ADDR_V4MAPPED((struct in6_addr *)gid.raw));
+    assert_true(may_bind(&gid));
     assert_int_equal(ibv_query_gid_ex(context, 1, 0, &entry, 0), 0);
     assert_memory_equal(&entry.gid, &gid, sizeof gid);
     assert_true(entry.ndev_ifindex > 0);
@@ -194,6 +237,7 @@ int main(void)
         cmocka_unit_test(guid_is_local_and_stays),
         cmocka_unit_test(context_is_extended_and_has_real_descriptors),
         cmocka_unit_test(closing_gives_the_descriptors_back),
+        cmocka_unit_test(opening_without_descriptors_is_refused_by_name),
         cmocka_unit_test(objects_may_be_destroyed_behind_the_device),
         cmocka_unit_test(attributes_are_sane),
         cmocka_unit_test(shorter_attributes_stay_within_their_length),

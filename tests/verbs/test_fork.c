@@ -65,6 +65,39 @@ static int old_objects_answer_eio(struct bench *b)
     return 0;
 }
 
+static struct ibv_srq *shared; // of the parent
+static struct ibv_mw *window;
+
+static int other_old_objects_answer_eio(struct bench *b)
+{
+    struct ibv_recv_wr recv = {0}, *bad_recv;
+    struct ibv_srq_init_attr srq_init = {.attr = {.max_wr = 1}};
+    struct ibv_srq_attr srq_attr = {.srq_limit = 1};
+    struct ibv_modify_cq_attr moderation = {.attr_mask = IBV_CQ_ATTR_MODERATE};
+    struct ibv_cq_init_attr_ex cq_init = {.cqe = 1};
+    struct ibv_mw_bind bind = {.bind_info = {.mr = b->mr}};
+    struct ibv_async_event event;
+    struct ibv_sge sge = bench_sge(b, 0, 8);
+    HOLD(1, ibv_post_srq_recv(shared, &recv, &bad_recv) == EIO && bad_recv == &recv)
+    HOLD(2, ibv_modify_srq(shared, &srq_attr, IBV_SRQ_LIMIT) == EIO)
+    HOLD(3, ibv_query_srq(shared, &srq_attr) == EIO)
+    HOLD(4, ibv_create_srq(b->pd, &srq_init) == NULL && errno == EIO)
+    HOLD(5, ibv_resize_cq(b->cq, 5) == EIO)
+    HOLD(6, ibv_modify_cq(b->cq, &moderation) == EIO)
+    HOLD(7, ibv_create_comp_channel(b->context) == NULL && errno == EIO)
+    HOLD(8, ibv_create_cq_ex(b->context, &cq_init) == NULL && errno == EIO)
+    HOLD(9, ibv_alloc_mw(b->pd, IBV_MW_TYPE_1) == NULL && errno == EIO)
+    HOLD(10, ibv_bind_mw(b->qp, window, &bind) == EIO)
+    HOLD(11, ibv_rereg_mr(b->mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0) ==
+                     IBV_REREG_MR_ERR_INPUT &&
+                 errno == EIO)
+    HOLD(12, ibv_advise_mr(b->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1) == EIO)
+    HOLD(13, ibv_get_async_event(b->context, &event) == -1 && errno == EIO)
+    HOLD(14, ibv_dealloc_mw(window) == 0)
+    HOLD(15, ibv_destroy_srq(shared) == 0)
+    return 0;
+}
+
 // Another thread of the parent may hold a queue's lock when the fork happens.
 static int old_extended_queue_pair_answers_eio(struct bench *b)
 {
@@ -102,6 +135,18 @@ static int new_objects_work(struct bench *b)
 static void objects_of_the_parent_answer_eio(void **state)
 {
     in_child(old_objects_answer_eio);
+}
+
+static void further_objects_of_the_parent_answer_eio(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_srq_init_attr init = {.attr = {.max_wr = 1}};
+    shared = ibv_create_srq(b->pd, &init);
+    window = ibv_alloc_mw(b->pd, IBV_MW_TYPE_1);
+    assert_true(shared != NULL && window != NULL);
+    in_child(other_old_objects_answer_eio);
+    assert_int_equal(ibv_dealloc_mw(window), 0);
+    assert_int_equal(ibv_destroy_srq(shared), 0);
 }
 
 static void objects_of_the_parent_are_destroyed_in_the_child(void **state)
@@ -181,6 +226,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(objects_of_the_parent_answer_eio),
+        CASE(further_objects_of_the_parent_answer_eio),
         CASE(objects_of_the_parent_are_destroyed_in_the_child),
         CASE(lock_that_the_fork_caught_does_not_matter),
         CASE(thread_that_polls_does_not_hold_the_child_up),

@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <poll.h>
 
+#include <weft/oneshot.h>
+
 #include "tests/verbs/pair.h"
 
 enum { LEN = 1024 };
@@ -212,6 +214,81 @@ static void window_of_type_2_is_invalidated_locally(void **state)
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
+/* ---- extended completion queue --------------------------------------------------------------- */
+
+static struct ibv_cq_ex *extended;
+
+// The completions of `b` come to an extended queue.
+static int setup_extended(void **state)
+{
+    struct ibv_cq_init_attr_ex init = {.cqe = 16, .wc_flags = IBV_WC_STANDARD_FLAGS};
+    pair_init(&pair);
+    assert_int_equal(ibv_destroy_qp(pair.b.qp), 0);
+    extended = ibv_create_cq_ex(pair.b.context, &init);
+    assert_non_null(extended);
+    struct ibv_qp_init_attr attr = bench_qp_attr(ibv_cq_ex_to_cq(extended));
+    pair.b.qp = ibv_create_qp(pair.b.pd, &attr);
+    assert_non_null(pair.b.qp);
+    pair_connect(&pair);
+    *state = &pair;
+    return 0;
+}
+
+static int teardown_extended(void **state)
+{
+    struct pair *p = *state;
+    assert_int_equal(ibv_destroy_qp(p->b.qp), 0);
+    p->b.qp = NULL;
+    assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(extended)), 0);
+    pair_fini(p);
+    return 0;
+}
+
+static void every_part_of_a_completion_is_read(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_poll_cq_attr poll_attr = {0};
+    pair_post_recv(&p->b, 31, 0, LEN);
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_IMM, .imm_data = htonl(0x12345678)};
+    pair_post_send(&p->a, wr, bench_sge(&p->a, 0, 100));
+    while (ibv_start_poll(extended, &poll_attr) == ENOENT) {
+    }
+    assert_int_equal(extended->wr_id, 31);
+    assert_int_equal(extended->status, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_wc_read_opcode(extended), IBV_WC_RECV);
+    assert_int_equal(ibv_wc_read_byte_len(extended), 100);
+    assert_int_equal(ibv_wc_read_imm_data(extended), htonl(0x12345678));
+    assert_int_equal(ibv_wc_read_wc_flags(extended), IBV_WC_WITH_IMM);
+    assert_int_equal(ibv_wc_read_qp_num(extended), p->b.qp->qp_num);
+    assert_int_equal(ibv_wc_read_vendor_err(extended), 0);
+    assert_int_equal(ibv_wc_read_src_qp(extended), 0);
+    assert_int_equal(ibv_wc_read_slid(extended), 0);
+    assert_int_equal(ibv_wc_read_sl(extended), 0);
+    assert_int_equal(ibv_wc_read_dlid_path_bits(extended), 0);
+    ibv_end_poll(extended);
+}
+
+// Why a completion failed, in the device's own words, however it is read.
+static void failed_completion_says_why_in_both_ways(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_poll_cq_attr poll_attr = {0};
+    pair_post_recv(&p->b, 31, 0, 4);
+    struct ibv_sge sge = bench_sge(&p->a, 0, 100);
+    struct ibv_send_wr *bad,
+        wr = {
+            .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED, .sg_list = &sge, .num_sge = 1};
+    assert_int_equal(ibv_post_send(p->a.qp, &wr, &bad), 0);
+    while (ibv_start_poll(extended, &poll_attr) == ENOENT) {
+    }
+    assert_int_equal(extended->status, IBV_WC_LOC_LEN_ERR);
+    struct ibv_wc wc;
+    assert_int_equal(weft_cq_ex_read_wc(extended, &wc), 0);
+    assert_int_equal(wc.status, IBV_WC_LOC_LEN_ERR);
+    assert_int_equal(wc.vendor_err, ibv_wc_read_vendor_err(extended));
+    ibv_end_poll(extended);
+}
+
 /* ---- shared receive queue -------------------------------------------------------------------- */
 
 static struct ibv_srq *shared;
@@ -372,8 +449,9 @@ static void destroying_a_connected_queue_pair_overruns_no_queue(void **state)
     }
 }
 
-#define CASE(name)        cmocka_unit_test_setup_teardown(name, setup, teardown)
-#define CASE_SHARED(name) cmocka_unit_test_setup_teardown(name, setup_shared, teardown_shared)
+#define CASE(name)          cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE_EXTENDED(name) cmocka_unit_test_setup_teardown(name, setup_extended, teardown_extended)
+#define CASE_SHARED(name)   cmocka_unit_test_setup_teardown(name, setup_shared, teardown_shared)
 
 int main(void)
 {
@@ -388,6 +466,8 @@ int main(void)
         CASE(window_of_type_1_admits_and_moves),
         CASE(window_of_type_2_is_invalidated_by_the_peer),
         CASE(window_of_type_2_is_invalidated_locally),
+        CASE_EXTENDED(every_part_of_a_completion_is_read),
+        CASE_EXTENDED(failed_completion_says_why_in_both_ways),
         CASE_SHARED(shared_queue_feeds_its_queue_pair),
         CASE_SHARED(receive_may_be_posted_late),
         CASE(wrong_key_ends_the_connection),

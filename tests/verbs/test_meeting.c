@@ -1,19 +1,14 @@
 // Queue pairs that are connected by ibv_modify_qp, as programs for InfiniBand do it.
 #include <errno.h>
+#include <netinet/in.h>
+#include <stdbool.h>
 #include <string.h>
 
-#include "tests/verbs/bench.h"
+#include "tests/verbs/meet.h"
 
 static struct bench bench;
 static struct ibv_qp *peer;
 static union ibv_gid gid;
-
-enum {
-    MASK_RTR = IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN | IBV_QP_PATH_MTU | IBV_QP_RQ_PSN |
-               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-    MASK_RTS = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-               IBV_QP_MAX_QP_RD_ATOMIC,
-};
 
 static int setup(void **state)
 {
@@ -32,44 +27,9 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct ibv_qp_attr rtr_to(uint32_t qp_num)
-{
-    return (struct ibv_qp_attr){
-        .qp_state = IBV_QPS_RTR,
-        .path_mtu = IBV_MTU_1024,
-        .max_dest_rd_atomic = 1,
-        .min_rnr_timer = 12,
-        .dest_qp_num = qp_num,
-        .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = gid, .hop_limit = 1}},
-    };
-}
-
-// How many Reads and atomics a queue pair has outstanding, and serves.
-struct depths {
-    uint8_t asked, served;
-};
-
-static void connect_with(struct ibv_qp *qp, uint32_t qp_num, unsigned access, struct depths depths)
-{
-    struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access};
-    struct ibv_qp_attr rtr = rtr_to(qp_num);
-    struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,
-                              .timeout = 14,
-                              .retry_cnt = 7,
-                              .rnr_retry = 7,
-                              .max_rd_atomic = depths.asked};
-    rtr.max_dest_rd_atomic = depths.served;
-    assert_int_equal(
-        ibv_modify_qp(qp, &init,
-                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-        0);
-    assert_int_equal(ibv_modify_qp(qp, &rtr, MASK_RTR), 0);
-    assert_int_equal(ibv_modify_qp(qp, &rts, MASK_RTS), 0);
-}
-
 static void connect_to(struct ibv_qp *qp, uint32_t qp_num, unsigned access)
 {
-    connect_with(qp, qp_num, access, (struct depths){1, 1});
+    meet_connect(qp, &gid, qp_num, access, (struct meet_depths){1, 1});
 }
 
 static void post(struct ibv_qp *qp, enum ibv_wr_opcode opcode)
@@ -108,40 +68,40 @@ static void rights_are_those_of_the_queue_pair(void **state)
     assert_int_equal(bench_poll(bench.cq).status, IBV_WC_REM_ACCESS_ERR);
 }
 
-enum { EVERYTHING = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
-
-static enum ibv_wc_status read_between(struct depths mine, struct depths peers)
+static enum ibv_wc_status read_between(struct meet_depths mine, struct meet_depths peers)
 {
-    connect_with(bench.qp, peer->qp_num, EVERYTHING, mine);
-    connect_with(peer, bench.qp->qp_num, EVERYTHING, peers);
+    meet_connect(bench.qp, &gid, peer->qp_num, MEET_EVERYTHING, mine);
+    meet_connect(peer, &gid, bench.qp->qp_num, MEET_EVERYTHING, peers);
     post(bench.qp, IBV_WR_RDMA_READ);
     return bench_poll(bench.cq).status;
 }
 
 static void queue_pair_that_may_have_no_read_outstanding_refuses_one(void **state)
 {
-    assert_int_equal(read_between((struct depths){0, 1}, (struct depths){1, 1}),
+    assert_int_equal(read_between((struct meet_depths){0, 1}, (struct meet_depths){1, 1}),
                      IBV_WC_LOC_QP_OP_ERR);
 }
 
 static void peer_that_serves_no_read_refuses_one(void **state)
 {
-    assert_int_equal(read_between((struct depths){1, 1}, (struct depths){1, 0}),
+    assert_int_equal(read_between((struct meet_depths){1, 1}, (struct meet_depths){1, 0}),
                      IBV_WC_REM_INV_REQ_ERR);
 }
 
 static void depths_of_the_other_direction_do_not_matter(void **state)
 {
-    assert_int_equal(read_between((struct depths){1, 0}, (struct depths){0, 1}), IBV_WC_SUCCESS);
+    assert_int_equal(read_between((struct meet_depths){1, 0}, (struct meet_depths){0, 1}),
+                     IBV_WC_SUCCESS);
 }
 
 static void reset_forgets_how_many_reads_were_allowed(void **state)
 {
-    assert_int_equal(read_between((struct depths){0, 1}, (struct depths){1, 1}),
+    assert_int_equal(read_between((struct meet_depths){0, 1}, (struct meet_depths){1, 1}),
                      IBV_WC_LOC_QP_OP_ERR);
     assert_int_equal(bench_modify(bench.qp, IBV_QPS_RESET), 0);
     assert_int_equal(bench_modify(peer, IBV_QPS_RESET), 0);
-    assert_int_equal(read_between((struct depths){1, 1}, (struct depths){1, 1}), IBV_WC_SUCCESS);
+    assert_int_equal(read_between((struct meet_depths){1, 1}, (struct meet_depths){1, 1}),
+                     IBV_WC_SUCCESS);
 }
 
 static void atomic_on_octets_that_are_not_aligned_is_an_invalid_request(void **state)
@@ -154,8 +114,8 @@ static void atomic_on_octets_that_are_not_aligned_is_an_invalid_request(void **s
                              .wr.atomic = {.rkey = bench.mr->rkey}},
                        *bad;
     wr.wr.atomic.remote_addr = ((uintptr_t)bench.buf + 64) / 8 * 8 + 4;
-    connect_to(bench.qp, peer->qp_num, EVERYTHING);
-    connect_to(peer, bench.qp->qp_num, EVERYTHING);
+    connect_to(bench.qp, peer->qp_num, MEET_EVERYTHING);
+    connect_to(peer, bench.qp->qp_num, MEET_EVERYTHING);
     assert_int_equal(ibv_post_send(bench.qp, &wr, &bad), 0);
     assert_int_equal(bench_poll(bench.cq).status, IBV_WC_REM_INV_REQ_ERR);
 }
@@ -170,32 +130,42 @@ static void destination_is_told_again(void **state)
     assert_memory_equal(&attr.ah_attr.grh.dgid, &gid, sizeof gid);
 }
 
+static union ibv_gid gid_of_other_family(void)
+{
+    bool is_ipv4 = IN6_IS_ADDR_V4MAPPED((struct in6_addr *)gid.raw);
+    return is_ipv4 ? (union ibv_gid){.raw = {0xfd, [15] = 1}}
+                   : (union ibv_gid){.raw = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 1}};
+}
+
 static void destinations_that_cannot_be_are_refused(void **state)
 {
-    struct ibv_qp_attr good = rtr_to(peer->qp_num), attr;
+    struct ibv_qp_attr good = meet_rtr_to(&gid, peer->qp_num), attr;
     assert_int_equal(bench_modify(bench.qp, IBV_QPS_INIT), 0);
-    assert_int_equal(ibv_modify_qp(bench.qp, &good, MASK_RTR & ~IBV_QP_AV), EINVAL);
-    assert_int_equal(ibv_modify_qp(bench.qp, &good, MASK_RTR & ~IBV_QP_DEST_QPN), EINVAL);
-    assert_int_equal(ibv_modify_qp(bench.qp, &good, MASK_RTR & ~IBV_QP_STATE), EINVAL);
+    assert_int_equal(ibv_modify_qp(bench.qp, &good, MEET_MASK_RTR & ~IBV_QP_AV), EINVAL);
+    assert_int_equal(ibv_modify_qp(bench.qp, &good, MEET_MASK_RTR & ~IBV_QP_DEST_QPN), EINVAL);
+    assert_int_equal(ibv_modify_qp(bench.qp, &good, MEET_MASK_RTR & ~IBV_QP_STATE), EINVAL);
     attr = good;
     attr.ah_attr.is_global = 0; // a LID
-    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MASK_RTR), EINVAL);
+    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MEET_MASK_RTR), EINVAL);
     attr = good;
     attr.ah_attr.port_num = 2;
-    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MASK_RTR), EINVAL);
+    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MEET_MASK_RTR), EINVAL);
     attr = good;
     attr.ah_attr.grh.sgid_index = 1;
-    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MASK_RTR), EINVAL);
+    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MEET_MASK_RTR), EINVAL);
     attr = good;
-    attr.ah_attr.grh.dgid.raw[0] = 0xfe; // no IPv4 address in it
-    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MASK_RTR), EINVAL);
+    attr.ah_attr.grh.dgid.raw[0] = 0xff; // of a group
+    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MEET_MASK_RTR), EINVAL);
+    attr.ah_attr.grh.dgid = (union ibv_gid){.raw = {0xfe, 0x80, [15] = 1}}; // of some link
+    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MEET_MASK_RTR), EINVAL);
+    attr.ah_attr.grh.dgid = (union ibv_gid){0};
+    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MEET_MASK_RTR), EINVAL);
+    attr.ah_attr.grh.dgid = gid_of_other_family();
+    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MEET_MASK_RTR), EINVAL);
     attr = good;
     attr.dest_qp_num = 1 << 24;
-    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MASK_RTR), EINVAL);
-    attr = good;
-    attr.dest_qp_num = bench.qp->qp_num;
-    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MASK_RTR), EINVAL);
-    assert_int_equal(ibv_modify_qp(bench.qp, &good, MASK_RTR), 0);
+    assert_int_equal(ibv_modify_qp(bench.qp, &attr, MEET_MASK_RTR), EINVAL);
+    assert_int_equal(ibv_modify_qp(bench.qp, &good, MEET_MASK_RTR), 0);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -307,6 +307,32 @@ static void a_present_reference_is_compared_and_not_written(void **state)
     assert_memory_equal(p->b.buf + ANSWER_AT, p->a.buf, BODY_LEN); // to the octet
 }
 
+static void an_answer_with_its_reference_present_is_not_written_to(void **state)
+{
+    struct pair *p = *state;
+    struct weft_oneshot_attr present = attr;
+    present.answer = (struct weft_oneshot_field){
+        .offset = 2, .length = 2, .flags = WEFT_ONESHOT_PRESENT | WEFT_ONESHOT_LITTLE_ENDIAN};
+    reopen_with_inline(p, &present);
+    struct weft_oneshot_wr wr = command_of(p);
+    uint64_t number;
+    wr.reference = 0x1234;
+    pair_post_recv(&p->b, 8, ANSWER_AT, 256);
+    pair_post_recv(&p->a, 7, ANSWER_AT, 256);
+    struct weft_oneshot_close_wr answer = close_of(p, post(p, wr));
+    bench_poll(p->b.cq);
+    answer.reference = 0x1234;
+    p->b.buf[BODY_AT + 2] = 0x34;
+    p->b.buf[BODY_AT + 3] = 0x13;
+    assert_int_equal(close_by(p, answer), EINVAL); // the answer says 0x1334
+    p->b.buf[BODY_AT + 3] = 0x12;
+    assert_int_equal(close_by(p, answer), 0);
+    struct ibv_wc wc = bench_poll(p->a.cq);
+    assert_true(weft_wc_reference(&wc, &number));
+    assert_int_equal(number, 0x1234);
+    assert_memory_equal(p->a.buf + ANSWER_AT, p->b.buf + BODY_AT, BODY_LEN);
+}
+
 static void an_inline_body_is_not_written_to(void **state)
 {
     struct pair *p = *state;
@@ -566,6 +592,7 @@ int main(void)
         CASE(a_write_and_its_close_leave_with_one_call),
         CASE(of_a_list_all_up_to_the_wrong_one_are_posted),
         CASE(a_present_reference_is_compared_and_not_written),
+        CASE(an_answer_with_its_reference_present_is_not_written_to),
         CASE(an_inline_body_is_not_written_to),
         CASE(memory_that_is_not_there_is_refused),
         CASE(a_command_that_cannot_be_right_is_refused),

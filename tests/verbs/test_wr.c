@@ -23,9 +23,10 @@ static struct ibv_qp *create_extended(struct bench *b, uint64_t ops)
 static int setup(void **state)
 {
     const uint64_t ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
-                         IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
-                         IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_BIND_MW |
-                         IBV_QP_EX_WITH_LOCAL_INV;
+                         IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE |
+                         IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
+                         IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+                         IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
     pair_init(&pair);
     assert_int_equal(ibv_destroy_qp(pair.a.qp), 0);
     pair.a.qp = create_extended(&pair.a, ops);
@@ -123,6 +124,93 @@ static void window_is_bound_and_invalidated(void **state)
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
+static void write_with_immediate_is_told_and_placed(void **state)
+{
+    struct pair *p = *state;
+    memcpy(p->a.buf, "0123456789abcdef", 16);
+    pair_post_recv(&p->b, 5, 64, 64);
+    struct ibv_qp_ex *qp = start(p, 1);
+    ibv_wr_rdma_write_imm(qp, p->b.mr->rkey, (uintptr_t)p->b.buf, htonl(99));
+    ibv_wr_set_sge(qp, p->a.mr->lkey, (uintptr_t)p->a.buf, 16);
+    assert_int_equal(ibv_wr_complete(qp), 0);
+    struct ibv_wc wc = bench_poll(p->b.cq);
+    assert_int_equal(wc.wr_id, 5);
+    assert_int_equal(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+    assert_int_equal(ntohl(wc.imm_data), 99);
+    assert_memory_equal(p->b.buf, "0123456789abcdef", 16);
+    assert_int_equal(bench_poll(p->a.cq).opcode, IBV_WC_RDMA_WRITE);
+}
+
+static void compare_and_swap_changes_what_is_equal(void **state)
+{
+    struct pair *p = *state;
+    uint64_t word = 0x0102030405060708;
+    memcpy(p->b.buf, &word, 8);
+    struct ibv_qp_ex *qp = start(p, 1);
+    ibv_wr_atomic_cmp_swp(qp, p->b.mr->rkey, (uintptr_t)p->b.buf, word + 1, 1);
+    ibv_wr_set_sge(qp, p->a.mr->lkey, (uintptr_t)p->a.buf, 8);
+    ibv_wr_atomic_cmp_swp(qp, p->b.mr->rkey, (uintptr_t)p->b.buf, word, 7);
+    ibv_wr_set_sge(qp, p->a.mr->lkey, (uintptr_t)p->a.buf + 8, 8);
+    assert_int_equal(ibv_wr_complete(qp), 0);
+    assert_int_equal(bench_poll(p->a.cq).opcode, IBV_WC_COMP_SWAP);
+    assert_int_equal(bench_poll(p->a.cq).opcode, IBV_WC_COMP_SWAP);
+    assert_memory_equal(p->a.buf, &word, 8);
+    assert_memory_equal(p->a.buf + 8, &word, 8);
+    word = 7;
+    assert_memory_equal(p->b.buf, &word, 8);
+}
+
+static void send_invalidates_a_window_of_the_peer(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_mw *mw = ibv_alloc_mw(p->b.pd, IBV_MW_TYPE_2);
+    struct ibv_send_wr bind = {.opcode = IBV_WR_BIND_MW};
+    bind.bind_mw.mw = mw;
+    bind.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+    bind.bind_mw.bind_info = (struct ibv_mw_bind_info){.mr = p->b.mr,
+                                                       .addr = (uintptr_t)p->b.buf,
+                                                       .length = 64,
+                                                       .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    pair_post_send(&p->b, bind, (struct ibv_sge){0});
+    pair_post_recv(&p->b, 5, 64, 64);
+    struct ibv_qp_ex *qp = start(p, 1);
+    qp->wr_flags |= IBV_SEND_INLINE; // the payload's setter says whether it is
+    ibv_wr_send_inv(qp, bind.bind_mw.rkey);
+    ibv_wr_set_inline_data(qp, (void *)"gone", 5);
+    assert_int_equal(ibv_wr_complete(qp), 0);
+    struct ibv_wc wc = bench_poll(p->b.cq);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_true(wc.wc_flags & IBV_WC_WITH_INV);
+    assert_int_equal(wc.invalidated_rkey, bind.bind_mw.rkey);
+    assert_int_equal(wc.byte_len, 5);
+    assert_string_equal((char *)p->b.buf + 64, "gone");
+    assert_int_equal(bench_poll(p->a.cq).wr_id, 1);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
+static void plain_queue_pair_is_no_extended_one(void **state)
+{
+    struct pair *p = *state;
+    assert_null(ibv_qp_to_qp_ex(p->b.qp));
+    assert_null(create_extended(&p->a, 1ULL << 40));
+    assert_int_equal(errno, EOPNOTSUPP);
+}
+
+static void window_of_a_region_of_another_domain_is_refused(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_pd *other = ibv_alloc_pd(p->a.context);
+    struct ibv_mw *mw = ibv_alloc_mw(other, IBV_MW_TYPE_2);
+    const struct ibv_mw_bind_info info = {.mr = p->a.mr, .addr = (uintptr_t)p->a.buf, .length = 8};
+    struct ibv_qp_ex *qp = start(p, 1);
+    ibv_wr_bind_mw(qp, mw, mw->rkey, &info);
+    assert_int_equal(ibv_wr_complete(qp), EPERM);
+    struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_BIND_MW, .bind_mw = {mw, mw->rkey, info}};
+    assert_int_equal(ibv_post_send(p->a.qp, &wr, &bad), EPERM);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+    assert_int_equal(ibv_dealloc_pd(other), 0);
+}
+
 // Behind `qp`: nothing was posted, and the next sequence is posted as if nothing had been.
 static void expect_nothing_posted(struct pair *p)
 {
@@ -200,6 +288,11 @@ int main(void)
         CASE(request_without_payload_has_none),
         CASE(read_and_atomic_bring_results),
         CASE(window_is_bound_and_invalidated),
+        CASE(write_with_immediate_is_told_and_placed),
+        CASE(compare_and_swap_changes_what_is_equal),
+        CASE(send_invalidates_a_window_of_the_peer),
+        CASE(plain_queue_pair_is_no_extended_one),
+        CASE(window_of_a_region_of_another_domain_is_refused),
         CASE(aborted_sequence_posts_nothing),
         CASE(one_wrong_request_refuses_all),
         CASE(too_much_inline_data_is_refused),

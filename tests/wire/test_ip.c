@@ -78,6 +78,19 @@ static void sum_agrees_with_adding_word_by_word(void **state)
     }
 }
 
+// The words 0a00 0001 0a00 0002 0006 0014, and those of fe80::1 and fe80::2.
+static void pseudo_header_counts_both_addresses_protocol_and_length(void **state)
+{
+    (void)state;
+    const struct ipv4_header v4 = {
+        .protocol = IP_PROTOCOL_TCP, .src = {10, 0, 0, 1}, .dst = {10, 0, 0, 2}};
+    const struct ipv6_header v6 = {.next_header = IP_PROTOCOL_TCP,
+                                   .src = {0xfe, 0x80, [15] = 1},
+                                   .dst = {0xfe, 0x80, [15] = 2}};
+    assert_int_equal(inet_sum_fold(inet_sum_ipv4(&v4, 20)), 0xffff & ~0x141d);
+    assert_int_equal(inet_sum_fold(inet_sum_ipv6(&v6, 20)), 0xffff & ~0xfd1e);
+}
+
 /* ---- parsing --------------------------------------------------------------------------------- */
 
 enum { BODY_LEN = 5, PAD_LEN = 3, ROOM = 200 };
@@ -313,6 +326,7 @@ int main(void)
         cmocka_unit_test(sum_is_as_in_rfc_1071),
         cmocka_unit_test(last_odd_octet_counts_as_the_upper_half_of_a_word),
         cmocka_unit_test(sum_agrees_with_adding_word_by_word),
+        cmocka_unit_test(pseudo_header_counts_both_addresses_protocol_and_length),
         cmocka_unit_test(ipv4_body_is_what_the_header_says),
         cmocka_unit_test(ipv4_that_ends_early_is_too_short),
         cmocka_unit_test(ipv4_header_may_not_contradict_itself),

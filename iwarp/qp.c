@@ -1,0 +1,140 @@
+#include "iwarp/qp.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "iwarp/internal.h"
+
+static uint32_t at_least(uint32_t value, uint32_t min)
+{
+    return value > min ? value : min;
+}
+
+static void parts_fini(struct qp *qp)
+{
+    rnr_store_fini(&qp->store);
+    early_fini(qp);
+    free(qp->peer_requests);
+    wq_fini(&qp->wq);
+    free(qp);
+}
+
+int qp_create(const struct qp_config *config, struct qp **ret)
+{
+    struct qp *qp = aligned_alloc(CACHE_LINE_LEN, sizeof *qp);
+    if (qp == NULL) {
+        return -ENOMEM;
+    }
+    memset(qp, 0, sizeof *qp);
+    qp->config = *config;
+    qp->state = QP_RESET;
+    qp->ord_max = config->wq.ord_max;
+    qp->rnr_deadline = INSTANT_NEVER;
+    qp->terminate_deadline = qp->silence_deadline = INSTANT_NEVER;
+    qp->peer_request_capacity = at_least(config->ird_max, 1);
+    qp->peer_requests = calloc(qp->peer_request_capacity, sizeof *qp->peer_requests);
+    int result = wq_init(&qp->wq, &qp->config.wq, &qp->counters.wq);
+    if (result == 0 && qp->peer_requests == NULL) {
+        result = -ENOMEM;
+    }
+    allotment_init(&qp->allotment, qp->config.allotment_len, qp->config.may_follow);
+    qp->wq.reads.allotment_len = qp->config.allotment_len;
+    if (result == 0) {
+        result = rnr_store_init(&qp->store, config->rnr_store_len);
+    }
+    if (result == 0 && config->places_early) {
+        result = early_init(qp);
+    }
+    if (result < 0) {
+        parts_fini(qp);
+        return result;
+    }
+    *ret = qp;
+    return 0;
+}
+
+void qp_destroy(struct qp *qp)
+{
+    if (qp == NULL) {
+        return;
+    }
+    response_forget_all(qp);
+    receive_forget(qp);
+    parts_fini(qp);
+}
+
+uint32_t qp_num(const struct qp *qp)
+{
+    return qp->config.wq.qp_num;
+}
+
+struct wq *qp_wq(struct qp *qp)
+{
+    return &qp->wq;
+}
+
+enum qp_state qp_state(const struct qp *qp)
+{
+    return qp->state;
+}
+
+enum qp_stream_state qp_stream_state(const struct qp *qp)
+{
+    return qp->stream_state;
+}
+
+const struct qp_counters *qp_counters(const struct qp *qp)
+{
+    return &qp->counters;
+}
+
+struct qp_attributes qp_query(const struct qp *qp)
+{
+    return (struct qp_attributes){
+        .state = qp->state,
+        .ird = (uint16_t)qp->ird,
+        .ord = (uint16_t)qp->wq.ord,
+        .mulpdu = qp->rdmap.mulpdu,
+        .sq_count = wq_send_count(&qp->wq),
+        .rq_count = wq_receive_count(&qp->wq),
+        .reads_outstanding = qp->wq.request_count,
+        .reads_due = qp->peer_request_count + qp->peer_request_held_count,
+        .request_len = allotment_request_len(&qp->allotment),
+        .answer_len = allotment_answer_len(&qp->allotment),
+    };
+}
+
+static bool check_requests(const struct qp *qp)
+{
+    for (const struct list_link *l = qp->wq.requests.next; l != &qp->wq.requests; l = l->next) {
+        const struct read_context *context = LIST_ENTRY(l, struct read_context, link);
+        bool has_sink = context->length > 0 && context->task->kind == READ_KIND_READ;
+        if (read_answer_of(context)->is_open != has_sink) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool qp_check(const struct qp *qp)
+{
+    bool is_over = qp->stream_state == QP_STREAM_ERROR || qp->stream_state == QP_STREAM_IDLE;
+    return wq_check(&qp->wq, qp->receive != NULL ? 1 : 0) && check_requests(qp) &&
+           qp->peer_request_count + qp->peer_request_held_count <= qp->peer_request_capacity &&
+           qp->wq.released_mark <= qp->put_position && !(is_over && qp->tx_source != TX_NONE) &&
+           !(qp->tx_source == TX_RESPONSE && qp->peer_request_count == 0);
+}
+
+const char *qp_format(const struct qp *qp, char *buf, size_t len)
+{
+    struct qp_attributes a = qp_query(qp);
+    snprintf(buf, len,
+             "qp %u %s stream %s sq %u rq %u reads %u/%u due %u/%u put %llu handed %llu%s%s",
+             qp->config.wq.qp_num, qp_state_name(a.state), qp_stream_state_name(qp->stream_state),
+             a.sq_count, a.rq_count, a.reads_outstanding, a.ord, a.reads_due, a.ird,
+             (unsigned long long)qp->put_position, (unsigned long long)qp->wq.released_mark,
+             qp->wq.is_sq_blocked ? " blocked" : "", qp->is_stalled ? " stalled" : "");
+    return buf;
+}

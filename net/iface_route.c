@@ -1,0 +1,68 @@
+// An interface's addresses, and which way is to others.
+
+#include "net/iface_internal.h"
+
+bool net_iface_has_addr(const struct net_iface *iface, const struct net_addr *addr)
+{
+    for (unsigned i = 0; i < iface->config.addr_count; i++) {
+        if (net_addr_equal(&iface->config.addrs[i].addr, addr)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct net_addr *gateway_for(const struct net_iface *iface,
+                                          const struct net_addr *remote)
+{
+    const struct net_addr *gateway =
+        net_addr_is_ipv4(remote) ? &iface->config.gateway_ipv4 : &iface->config.gateway_ipv6;
+    return net_addr_is_any(gateway) ? NULL : gateway;
+}
+
+// The address of ours whose network `remote` is in; of several the smallest. NULL: in none.
+static const struct net_addr *on_link_source(const struct net_iface *iface,
+                                             const struct net_addr *remote)
+{
+    const struct net_iface_addr *best = NULL;
+    for (unsigned i = 0; i < iface->config.addr_count; i++) {
+        const struct net_iface_addr *a = &iface->config.addrs[i];
+        if (net_addr_has_prefix(remote, &a->addr, a->prefix_len) &&
+            (best == NULL || a->prefix_len > best->prefix_len)) {
+            best = a;
+        }
+    }
+    return best == NULL ? NULL : &best->addr;
+}
+
+bool iface_next_hop(const struct net_iface *iface, const struct net_addr *remote,
+                    struct net_addr *ret)
+{
+    const struct net_addr *gateway = gateway_for(iface, remote);
+    bool is_on_link = on_link_source(iface, remote) != NULL;
+    if (is_on_link || gateway != NULL) {
+        *ret = is_on_link ? *remote : *gateway;
+    }
+    return is_on_link || gateway != NULL;
+}
+
+bool net_iface_route(const struct net_iface *iface, const struct net_addr *remote,
+                     struct net_addr *ret_local)
+{
+    struct net_addr hop;
+    if (net_addr_is_any(remote) || net_addr_is_multicast(remote) ||
+        net_iface_has_addr(iface, remote) || !iface_next_hop(iface, remote, &hop)) {
+        return false;
+    }
+    const struct net_addr *source = on_link_source(iface, &hop);
+    if (source != NULL) {
+        *ret_local = *source;
+    }
+    return source != NULL;
+}
+
+uint16_t net_iface_mss(const struct net_iface *iface, const struct net_addr *remote)
+{
+    unsigned ip_len = net_addr_is_ipv4(remote) ? IPV4_HEADER_LEN : IPV6_HEADER_LEN;
+    return (uint16_t)(iface->config.mtu - ip_len - TCP_HEADER_LEN);
+}

@@ -1,0 +1,255 @@
+#include "node/stream/address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "text/endpoint.h"
+#include "text/quantity.h"
+
+enum { BACKLOG = 128 };
+
+static int fail(struct why *ret_why, const char *text, int error, const char *why)
+{
+    why_say(ret_why, "%.64s: %s", text, why);
+    return error;
+}
+
+/* ---- Unix ------------------------------------------------------------------------------------ */
+
+static int is_abandoned(const struct sockaddr_un *addr)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int result = fd >= 0 && connect(fd, (const struct sockaddr *)addr, sizeof *addr) != 0 &&
+                 errno == ECONNREFUSED;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return result;
+}
+
+static int listen_unix(const char *path, char *ret_path, size_t capacity, struct why *ret_why)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof addr.sun_path || strlen(path) >= capacity) {
+        return fail(ret_why, path, -ENAMETOOLONG, strerror(ENAMETOOLONG));
+    }
+    memcpy(addr.sun_path, path, strlen(path) + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return fail(ret_why, path, -errno, strerror(errno));
+    }
+    int result = bind(fd, (struct sockaddr *)&addr, sizeof addr);
+    if (result != 0 && errno == EADDRINUSE && is_abandoned(&addr)) {
+        unlink(path);
+        result = bind(fd, (struct sockaddr *)&addr, sizeof addr);
+    }
+    if (result != 0 || listen(fd, BACKLOG) != 0) {
+        int error = -errno;
+        close(fd);
+        return fail(ret_why, path, error, strerror(-error));
+    }
+    snprintf(ret_path, capacity, "%s", path);
+    return fd;
+}
+
+/* ---- IP -------------------------------------------------------------------------------------- */
+
+// A host and a port for the resolver, each with its end.
+struct parts {
+    char host[256], port[32];
+    bool has_port;
+};
+
+// The resolver takes numbers beyond 16 bits too, and drops what exceeds them.
+static bool port_exists(const char *port)
+{
+    uint64_t number;
+    bool is_number = *port != '\0' && strspn(port, "0123456789") == strlen(port);
+    return !is_number || text_number_parse(port, 0, UINT16_MAX, &number);
+}
+
+static enum text_endpoint_verdict parts_take(const char *text, struct parts *ret)
+{
+    struct text_endpoint e;
+    enum text_endpoint_verdict verdict = text_endpoint_split(text, strlen(text), &e);
+    ret->has_port = e.port != NULL;
+    snprintf(ret->host, sizeof ret->host, "%.*s", (int)e.host_len, e.host);
+    snprintf(ret->port, sizeof ret->port, "%.*s", (int)e.port_len, ret->has_port ? e.port : "");
+    return verdict;
+}
+
+// 0 and an address to free, of a socket that listens; no host stands for every address.
+static int resolve(const char *text, const struct parts *parts, struct addrinfo **ret,
+                   struct why *ret_why)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    if (!port_exists(parts->port)) {
+        return fail(ret_why, text, -EINVAL, "no such port");
+    }
+    int error = getaddrinfo(*parts->host != '\0' ? parts->host : NULL, parts->port, &hints, ret);
+    return error != 0 ? fail(ret_why, text, -EADDRNOTAVAIL, gai_strerror(error)) : 0;
+}
+
+static int listen_at(const struct addrinfo *info)
+{
+    int one = 1;
+    int fd = socket(info->ai_family, info->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -errno;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
+        int error = -errno;
+        close(fd);
+        return error;
+    }
+    return fd;
+}
+
+int address_listen(const char *text, char *ret_path, size_t path_capacity, struct why *ret_why)
+{
+    static const char unix_prefix[] = "unix:";
+    struct parts parts;
+    struct addrinfo *info;
+    *ret_path = '\0';
+    if (strncmp(text, unix_prefix, sizeof unix_prefix - 1) == 0) {
+        return listen_unix(text + sizeof unix_prefix - 1, ret_path, path_capacity, ret_why);
+    }
+    enum text_endpoint_verdict verdict =
+        strlen(text) < sizeof parts.host ? parts_take(text, &parts) : TEXT_ENDPOINT_BRACKET;
+    if (verdict == TEXT_ENDPOINT_BARE_6) {
+        return fail(ret_why, text, -EINVAL, "an IPv6 number stands in brackets: [NUMBER]:PORT");
+    }
+    if (verdict != TEXT_ENDPOINT_OK || !parts.has_port) {
+        return fail(ret_why, text, -EINVAL, "not HOST:PORT or unix:PATH");
+    }
+    int error = resolve(text, &parts, &info, ret_why);
+    if (error != 0) {
+        return error;
+    }
+    int fd = listen_at(info);
+    freeaddrinfo(info);
+    return fd < 0 ? fail(ret_why, text, fd, strerror(-fd)) : fd;
+}
+
+int address_resolve(const char *text, const char *port, struct sockaddr_storage *ret,
+                    struct why *ret_why)
+{
+    struct parts parts;
+    struct addrinfo *info;
+    if (*text == '\0' || strlen(text) >= sizeof parts.host ||
+        parts_take(text, &parts) == TEXT_ENDPOINT_BRACKET) {
+        return fail(ret_why, text, -EINVAL, "not HOST or HOST:PORT");
+    }
+    if (!parts.has_port) { // a bare IPv6 number is a host too: no port is asked for
+        snprintf(parts.port, sizeof parts.port, "%s", port);
+    }
+    int error = resolve(text, &parts, &info, ret_why);
+    if (error == 0) {
+        memcpy(ret, info->ai_addr, info->ai_addrlen);
+        freeaddrinfo(info);
+    }
+    return error;
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+static bool is_wildcard(const struct sockaddr *addr)
+{
+    const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+    return addr->sa_family == AF_INET ? in->sin_addr.s_addr == INADDR_ANY
+                                      : IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr);
+}
+
+bool address_end_of(const struct sockaddr *addr, struct address_end *ret)
+{
+    *ret = (struct address_end){.host = ""};
+    if (addr == NULL || (addr->sa_family != AF_INET && addr->sa_family != AF_INET6)) {
+        return false;
+    }
+    text_address_host(addr, ret->host);
+    ret->is_6 = addr->sa_family == AF_INET6;
+    ret->is_wildcard = is_wildcard(addr);
+    if (ret->is_wildcard) {
+        snprintf(ret->host, sizeof ret->host, ret->is_6 ? "::1" : "127.0.0.1");
+    }
+    snprintf(ret->port, sizeof ret->port, "%u", text_address_port(addr));
+    return true;
+}
+
+bool address_of_own_end(int fd, struct address_end *ret)
+{
+    struct sockaddr_storage addr = {0};
+    socklen_t len = sizeof addr;
+    return getsockname(fd, (struct sockaddr *)&addr, &len) == 0 &&
+           address_end_of((const struct sockaddr *)&addr, ret);
+}
+
+void address_of_listener(int fd, char *ret, size_t capacity)
+{
+    struct address_end end;
+    *ret = '\0';
+    if (address_of_own_end(fd, &end)) {
+        text_endpoint_format(end.host, end.port, ret, capacity);
+    }
+}
+
+void address_of_peer(int fd, char ret[TEXT_ADDRESS_MAX])
+{
+    struct sockaddr_storage addr = {0};
+    socklen_t len = sizeof addr;
+    struct ucred peer;
+    socklen_t peer_len = sizeof peer;
+    bool is_there = getpeername(fd, (struct sockaddr *)&addr, &len) == 0;
+    if (is_there && addr.ss_family == AF_UNIX &&
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_len) == 0) {
+        snprintf(ret, TEXT_ADDRESS_MAX, "unix, process %d", (int)peer.pid);
+    } else {
+        text_address_format(is_there ? (const struct sockaddr *)&addr : NULL, ret);
+    }
+}
+
+static void host_of_6(const struct sockaddr_in6 *in6, char *ret, size_t capacity)
+{
+    struct in6_addr network = in6->sin6_addr;
+    char text[INET6_ADDRSTRLEN];
+    if (IN6_IS_ADDR_V4MAPPED(&network)) {
+        inet_ntop(AF_INET, &network.s6_addr[12], text, sizeof text);
+        snprintf(ret, capacity, "%s", text);
+        return;
+    }
+    memset(&network.s6_addr[8], 0, 8);
+    inet_ntop(AF_INET6, &network, text, sizeof text);
+    snprintf(ret, capacity, "%s/64", text);
+}
+
+void address_host(const struct sockaddr *addr, char *ret, size_t capacity)
+{
+    char host[TEXT_ADDRESS_MAX];
+    if (addr != NULL && addr->sa_family == AF_UNIX) {
+        snprintf(ret, capacity, "unix");
+    } else if (addr != NULL && addr->sa_family == AF_INET6) {
+        host_of_6((const struct sockaddr_in6 *)addr, ret, capacity);
+    } else {
+        text_address_host(addr, host);
+        snprintf(ret, capacity, "%s", host);
+    }
+}
+
+void address_host_of_peer(int fd, char *ret, size_t capacity)
+{
+    struct sockaddr_storage addr = {0};
+    socklen_t len = sizeof addr;
+    bool is_there = getpeername(fd, (struct sockaddr *)&addr, &len) == 0;
+    address_host(is_there ? (const struct sockaddr *)&addr : NULL, ret, capacity);
+}

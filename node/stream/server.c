@@ -1,0 +1,143 @@
+#include "node/stream/server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "node/stream/address.h"
+
+enum { ACCEPT_BATCH = 16, LINE_MAX = 512, REASON_MAX = 128 };
+
+/* ---- accepting ------------------------------------------------------------------------------- */
+
+// Why one more stream from this host cannot be had; false: it can.
+static bool is_beyond_limits(const struct stream_server *server, const char *host,
+                             char ret_why[REASON_MAX])
+{
+    const struct stream_protocol *p = server->protocol;
+    unsigned count = 0;
+    for (const struct list_link *l = server->streams.next; l != &server->streams; l = l->next) {
+        count += strcmp(LIST_ENTRY(l, struct stream, link)->host, host) == 0;
+    }
+    if (server->stream_count >= p->stream_max) {
+        snprintf(ret_why, REASON_MAX, "the node has as many %s connections as it can", p->title);
+        return true;
+    }
+    snprintf(ret_why, REASON_MAX, "too many connections come from there");
+    return count >= p->stream_of_host_max;
+}
+
+static void refuse(struct stream_server *server, int fd, const char *host, const char *why)
+{
+    const struct stream_protocol *p = server->protocol;
+    char line[LINE_MAX], address[TEXT_ADDRESS_MAX];
+    address_of_peer(fd, address);
+    snprintf(line, sizeof line, "%s: a %s at %s is refused: %s", p->name, p->peer, address, why);
+    server->parts.say(server->parts.say_ctx, host, line);
+    server->counters.refused++;
+    close(fd);
+}
+
+static void on_listener(void *ctx, uint32_t events)
+{
+    struct stream_server *server = ctx;
+    for (unsigned i = 0; i < ACCEPT_BATCH; i++) {
+        int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0) {
+            return;
+        }
+        char host[CLIENT_HOST_MAX], why[REASON_MAX];
+        address_host_of_peer(fd, host, sizeof host);
+        server->counters.accepted++;
+        if (is_beyond_limits(server, host, why)) {
+            refuse(server, fd, host, why);
+        } else {
+            stream_open(server, fd, host, loop_now(server->parts.loop));
+        }
+    }
+}
+
+int stream_server_listen(struct stream_server *server, struct why *ret_why)
+{
+    server->listen_fd =
+        address_listen(server->parts.listen, server->unix_path, sizeof server->unix_path, ret_why);
+    if (server->listen_fd < 0) {
+        int error = server->listen_fd;
+        server->listen_fd = -1;
+        return error;
+    }
+    server->listen_watch =
+        loop_watch(server->parts.loop, server->listen_fd, EPOLLIN, on_listener, server);
+    if (server->listen_watch == NULL) {
+        stream_server_close(server);
+        why_say(ret_why, "%s", strerror(ENOMEM));
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+void stream_server_close(struct stream_server *server)
+{
+    if (server->listen_fd < 0) {
+        return;
+    }
+    loop_unwatch(server->listen_watch);
+    server->listen_watch = NULL;
+    close(server->listen_fd);
+    server->listen_fd = -1;
+    if (server->unix_path[0] != '\0') {
+        unlink(server->unix_path);
+    }
+}
+
+/* ---- a member of the loop -------------------------------------------------------------------- */
+
+static void on_batch_end(void *ctx, instant_ns now)
+{
+    struct stream_server *server = ctx;
+    for (struct list_link *l; (l = list_pop_head(&server->dirty)) != NULL;) {
+        stream_update(LIST_ENTRY(l, struct stream, dirty_link), now);
+    }
+}
+
+static instant_ns next_deadline(void *ctx)
+{
+    const struct stream_server *server = ctx;
+    return deadlines_next(&server->deadlines);
+}
+
+static void on_deadline(void *ctx, instant_ns now)
+{
+    struct stream_server *server = ctx;
+    struct deadline *d;
+    while ((d = deadlines_take_due(&server->deadlines, now)) != NULL) {
+        server->counters.stalled++;
+        stream_abort(DEADLINE_ENTRY(d, struct stream, deadline), now);
+    }
+}
+
+void stream_server_init(struct stream_server *server, const struct stream_protocol *protocol,
+                        const struct stream_server_parts *parts)
+{
+    *server = (struct stream_server){.protocol = protocol, .parts = *parts, .listen_fd = -1};
+    list_init(&server->streams);
+    list_init(&server->dirty);
+    server->member = (struct loop_member){.ctx = server,
+                                          .on_batch_end = on_batch_end,
+                                          .next_deadline = next_deadline,
+                                          .on_deadline = on_deadline};
+    loop_join(parts->loop, &server->member);
+}
+
+void stream_server_fini(struct stream_server *server)
+{
+    stream_server_close(server);
+    while (!list_is_empty(&server->streams)) {
+        stream_destroy(LIST_ENTRY(server->streams.next, struct stream, link));
+    }
+    spare_fini(&server->spare);
+    loop_leave(server->parts.loop, &server->member);
+}

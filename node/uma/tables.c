@@ -1,0 +1,53 @@
+// What stands in the UMA's tables, for whoever looks: volumes, units, TTSs.
+
+#include <stdio.h>
+#include <string.h>
+
+#include "node/uma/agent.h"
+
+uint32_t unit_number(const struct uma *uma, const struct unit *unit)
+{
+    return (uint32_t)(unit - uma->units);
+}
+
+void unit_say(struct uma *uma, const struct unit *unit, const char *what)
+{
+    char line[WHY_MAX + VOLUME_NAME_MAX + 32];
+    snprintf(line, sizeof line, "RTA %s: %s", unit->name, what);
+    uma->parts.say(uma->parts.ctx, line);
+}
+
+struct volume *volume_next(struct uma *uma, const struct volume *volume)
+{
+    size_t i = volume == NULL ? 0 : (size_t)(volume - uma->volumes) + 1;
+    while (i < NODE_VOLUME_COUNT_MAX && uma->volumes[i].state == VOLUME_UNUSED) {
+        i++;
+    }
+    return i < NODE_VOLUME_COUNT_MAX ? &uma->volumes[i] : NULL;
+}
+
+struct volume *volume_by_number(struct uma *uma, uint32_t number)
+{
+    struct volume *v = NULL;
+    while ((v = volume_next(uma, v)) != NULL && v->number != number) {
+    }
+    return v;
+}
+
+struct volume *volume_by_name(struct uma *uma, const char *name)
+{
+    struct volume *v = NULL;
+    while ((v = volume_next(uma, v)) != NULL && strcmp(v->wish.name, name) != 0) {
+    }
+    return v;
+}
+
+bool uma_has_started(const struct uma *uma)
+{
+    for (unsigned i = 0; i < uma->tts_count; i++) {
+        if (!uma->ttss[i].has_started) {
+            return false;
+        }
+    }
+    return uma->is_started;
+}

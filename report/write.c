@@ -1,0 +1,238 @@
+// The report as JSON: what each part of it is called.
+#include "report/json.h"
+#include "report/report.h"
+#include "text/address.h"
+
+/* ---- the parts ------------------------------------------------------------------------------- */
+
+static void write_mpa(struct json *o, const struct report_endpoint *ep)
+{
+    struct json rx = json_open(o, "mpa_in");
+#define X(name, text) json_number(&rx, #name, ep->mpa_in.name);
+    MPA_RX_COUNTERS(X)
+#undef X
+    json_close(&rx);
+    if (ep->is_placing) {
+        struct json early = json_open(o, "mpa_early");
+#define X(name, text) json_number(&early, #name, ep->mpa_early.name);
+        MPA_PLACER_COUNTERS(X)
+#undef X
+        json_close(&early);
+    }
+    struct json tx = json_open(o, "mpa_out");
+#define X(name, text) json_number(&tx, #name, ep->mpa_out.name);
+    MPA_TX_COUNTERS(X)
+#undef X
+    json_close(&tx);
+}
+
+static void write_pairs(struct json *o, const char *name, const struct report *r,
+                        const struct report_pairs *pairs)
+{
+    if (!pairs->has_any) {
+        return;
+    }
+    struct json counters = json_open(o, name);
+    for (uint32_t i = pairs->first; i < pairs->first + pairs->count; i++) {
+        json_number(&counters, r->pairs[i].name, r->pairs[i].value);
+    }
+    json_close(&counters);
+}
+
+static void write_address(struct json *o, const char *name, const struct sockaddr_storage *addr)
+{
+    char text[TEXT_ADDRESS_MAX];
+    if (addr->ss_family != AF_UNSPEC) {
+        json_text(o, name, text_address_format((const struct sockaddr *)addr, text));
+    }
+}
+
+static void write_endpoint(struct json *parent, const struct report *r,
+                           const struct report_endpoint *ep)
+{
+    struct json o = json_open(parent, NULL);
+    json_text(&o, "state", ep->state);
+    write_address(&o, "local", &ep->local);
+    write_address(&o, "peer", &ep->peer);
+    if (ep->role != NULL) {
+        json_text(&o, "role", ep->role);
+        json_text(&o, "startup", ep->startup);
+    }
+    if (ep->has_qp) {
+        json_number(&o, "qp_num", ep->qp_num);
+    }
+    if (ep->is_listening) {
+        struct json admissions = json_open(&o, "admissions");
+#define X(name, text) json_number(&admissions, #name, ep->admissions.name);
+        CONN_LISTENER_COUNTERS(X)
+#undef X
+        json_close(&admissions);
+    }
+    write_mpa(&o, ep);
+    write_pairs(&o, "tcp", r, &ep->tcp);
+    json_close(&o);
+}
+
+// What the connection agreed on.
+static const char *oneshot_name(int agreed)
+{
+    if (agreed <= 0) {
+        return "none";
+    }
+    const bool is_flags = (agreed & EXTENSION_ONESHOT_FLAGS) != 0;
+    switch (agreed & EXTENSION_ONESHOT_PARTS) {
+    case EXTENSION_ONESHOT_ADVERTISE:
+        return is_flags ? "flags advertise" : "opcode advertise";
+    case EXTENSION_ONESHOT_CLOSE:
+        return is_flags ? "flags close" : "opcode close";
+    default:
+        return is_flags ? "flags" : "opcode";
+    }
+}
+
+static void write_qp(struct json *parent, const struct report_qp *qp)
+{
+    const struct qp_attributes *attributes = &qp->attributes;
+    struct json o = json_open(parent, NULL);
+    json_number(&o, "qp_num", qp->qp_num);
+    json_text(&o, "state", qp_state_name(attributes->state));
+    json_text(&o, "stream", qp_stream_state_name(qp->stream_state));
+    json_number(&o, "ird", attributes->ird);
+    json_number(&o, "ord", attributes->ord);
+    json_number(&o, "mulpdu", attributes->mulpdu);
+    json_text(&o, "oneshot", oneshot_name(qp->oneshot));
+    json_number(&o, "read_request_len", attributes->request_len);
+    json_number(&o, "read_answer_len", attributes->answer_len);
+    json_number(&o, "sq_count", attributes->sq_count);
+    json_number(&o, "rq_count", attributes->rq_count);
+    struct json counters = json_open(&o, "counters");
+    qp_counters_each(&qp->counters, json_if_counted, &counters);
+    json_close(&counters);
+    json_close(&o);
+}
+
+static const char *const close_names[QP_CLOSE_REASON_COUNT] = {
+    [QP_CLOSE_PEER] = "by_peer",
+    [QP_CLOSE_RESET] = "by_reset",
+    [QP_CLOSE_TIMEOUT] = "by_timeout",
+    [QP_CLOSE_LOCAL] = "here",
+};
+
+static void write_reads(struct json *parent, const struct report_reads *reads)
+{
+    struct json o = json_open(parent, "reads");
+    json_number(&o, "allotment", reads->allotment_len);
+    json_number(&o, "allotment_base", reads->allotment_base_len);
+    json_number(&o, "connections", reads->connection_count);
+    json_number(&o, "in_force_min", reads->in_force_min_len);
+    json_number(&o, "in_force_max", reads->in_force_max_len);
+    json_number(&o, "memory_short", reads->is_memory_short);
+    json_number(&o, "contexts", reads->context_count);
+    json_number(&o, "contexts_in_use", reads->contexts_in_use);
+    json_number(&o, "waiting", reads->waiting_count);
+#define X(name, text) json_number(&o, #name, reads->counters.name);
+    READ_SCHED_COUNTERS(X)
+#undef X
+    struct json changes = json_open(&o, "allotment_changes");
+    for (unsigned i = 0; i < ALLOTMENT_EVENT_COUNT; i++) {
+        json_if_counted(&changes, allotment_event_name((enum allotment_event)i), reads->changes[i]);
+    }
+    json_close(&changes);
+    json_close(&o);
+}
+
+static void write_device(struct json *o, const struct report *r)
+{
+    const struct report_device *d = &r->device;
+    json_number(o, "qps", d->qp_count);
+    json_number(o, "cqs", d->cq_count);
+    json_number(o, "srqs", d->srq_count);
+    json_number(o, "pds", d->live.pds);
+    json_number(o, "regions", d->live.regions);
+    json_number(o, "windows", d->live.windows);
+    json_number(o, "oneshots", d->live.oneshots);
+    json_number(o, "sinks", d->live.sinks);
+    write_reads(o, &d->reads);
+    struct json closed_in = json_open(o, "mpa_in_total");
+#define X(name, text) json_number(&closed_in, #name, d->mpa_in_total.name);
+    MPA_RX_COUNTERS(X)
+#undef X
+    json_close(&closed_in);
+    struct json closed_early = json_open(o, "mpa_early_total");
+#define X(name, text) json_number(&closed_early, #name, d->mpa_early_total.name);
+    MPA_PLACER_COUNTERS(X)
+#undef X
+    json_close(&closed_early);
+    struct json closed_out = json_open(o, "mpa_out_total");
+#define X(name, text) json_number(&closed_out, #name, d->mpa_out_total.name);
+    MPA_TX_COUNTERS(X)
+#undef X
+    json_close(&closed_out);
+    struct json closed_qps = json_open(o, "qps_total");
+    qp_counters_each(&d->qps_total, json_if_counted, &closed_qps);
+    json_close(&closed_qps);
+    write_pairs(o, "tcp_total", r, &d->tcp_total);
+    write_pairs(o, "packets", r, &d->packets);
+    struct json startup = json_open(o, "startup");
+#define X(name, text) json_number(&startup, #name, d->startup.name);
+    CONN_COUNTERS(X)
+#undef X
+    for (unsigned i = 1; i < CONN_FAILURE_COUNT; i++) {
+        json_if_counted(&startup, conn_failure_name((enum conn_failure)i), d->startup.refusals[i]);
+    }
+    json_close(&startup);
+    struct json meetings = json_open(o, "meetings");
+#define X(name, text) json_if_counted(&meetings, #name, d->meetings.name);
+    MEETING_COUNTERS(X)
+#undef X
+    json_close(&meetings);
+    struct json closes = json_open(o, "closes");
+    for (unsigned i = 0; i < QP_CLOSE_REASON_COUNT; i++) {
+        json_number(&closes, close_names[i], d->closes[i]);
+    }
+    json_close(&closes);
+    struct json verdicts = json_open(o, "memory_refusals");
+    for (unsigned i = 1; i < MEM_VERDICT_COUNT; i++) {
+        json_if_counted(&verdicts, mem_verdict_name((enum mem_verdict)i), d->memory_refusals[i]);
+    }
+    json_close(&verdicts);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static void write_process(struct json *o, const struct report *r)
+{
+    json_number(o, "pid", r->pid);
+    json_foreign_text(o, "program", r->program);
+}
+
+void report_write(const struct report *r, FILE *out)
+{
+    struct json outer = {.out = out};
+    struct json o = json_open(&outer, NULL);
+    write_process(&o, r);
+    struct json device = json_open(&o, "weft0");
+    write_device(&device, r);
+    json_close(&device);
+    fputs(",\"connections\":[", out);
+    for (uint32_t i = 0; i < r->endpoint_count; i++) {
+        fputs(i > 0 ? "," : "", out);
+        write_endpoint(&outer, r, &r->endpoints[i]);
+    }
+    fputs("],\"qps\":[", out);
+    for (uint32_t i = 0; i < r->qp_count; i++) {
+        fputs(i > 0 ? "," : "", out);
+        write_qp(&outer, &r->qps[i]);
+    }
+    fputs("]}\n", out);
+}
+
+void report_write_reads(const struct report *r, FILE *out)
+{
+    struct json outer = {.out = out};
+    struct json o = json_open(&outer, NULL);
+    write_process(&o, r);
+    write_reads(&o, &r->device.reads);
+    json_close(&o);
+    fputc('\n', out);
+}

@@ -1,0 +1,169 @@
+#include "rnic/snapshot.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "rnic/address.h"
+#include "rnic/ep.h"
+#include "rnic/internal.h"
+#include "rnic/reads.h"
+
+/* ---- what a link counts ---------------------------------------------------------------------- */
+
+// Of a stream's connection, or with NULL of all that were closed. Nothing of the kernel's TCP.
+static struct report_pairs tcp_pairs(struct report *r, const struct link *link,
+                                     const struct link_stream *stream)
+{
+    const uint32_t first = report_next_pair(r);
+    if (link->ops->tcp_counters == NULL) {
+        return (struct report_pairs){0};
+    }
+    link->ops->tcp_counters(link, stream, report_add_pair, r);
+    return (struct report_pairs){true, first, report_next_pair(r) - first};
+}
+
+static struct report_pairs packet_pairs(struct report *r, const struct link *link)
+{
+    const uint32_t first = report_next_pair(r);
+    if (link->ops->packet_counters == NULL) {
+        return (struct report_pairs){0};
+    }
+    link->ops->packet_counters(link, report_add_pair, r);
+    return (struct report_pairs){true, first, report_next_pair(r) - first};
+}
+
+/* ---- the parts ------------------------------------------------------------------------------- */
+
+static const char *const state_names[EP_STATE_COUNT] = {
+    [EP_BOUND] = "bound", [EP_LISTENING] = "listening", [EP_STARTING] = "starting",
+    [EP_OPEN] = "open",   [EP_CLOSING] = "closing",     [EP_CLOSED] = "closed",
+};
+
+static void addresses_copy(const struct rnic_ep *ep, struct report_endpoint *to)
+{
+    const struct link_ops *ops = ep->stream->link->ops;
+    struct sockaddr_storage addr;
+    if (ops->local_addr(ep->stream, &addr) == 0) {
+        to->local = address_unmapped(&addr);
+    }
+    if (ep->state >= EP_STARTING && ops->peer_addr(ep->stream, &addr) == 0) {
+        to->peer = address_unmapped(&addr);
+    }
+}
+
+static void endpoint_copy(struct report *r, const struct rnic_ep *ep)
+{
+    struct report_pairs tcp = {0};
+    if (ep->stream != NULL) {
+        tcp = tcp_pairs(r, ep->stream->link, ep->stream); // counted where there is no room, too
+    }
+    struct report_endpoint *to = report_add_endpoint(r);
+    if (to == NULL) {
+        return;
+    }
+    *to = (struct report_endpoint){
+        .state = state_names[ep->state],
+        .has_qp = ep->qp != NULL,
+        .qp_num = ep->qp != NULL ? ep->qp->qp_num : 0,
+        .is_listening = ep->state == EP_LISTENING,
+        .is_placing = ep->is_placing,
+        .mpa_in = ep->rx.counters,
+        .mpa_early = ep->placer.counters,
+        .mpa_out = ep->tx.counters,
+        .tcp = tcp,
+    };
+    if (ep->state >= EP_STARTING) {
+        to->role = ep->is_initiator ? "initiator" : "responder";
+        to->startup = conn_state_name(ep->conn.state);
+    }
+    if (to->is_listening) {
+        to->admissions = ep->listener.counters;
+    }
+    if (ep->stream != NULL) {
+        addresses_copy(ep, to);
+    }
+}
+
+static void qp_copy(struct report *r, const struct rnic_qp *qp)
+{
+    struct report_qp *to = report_add_qp(r);
+    if (to != NULL) {
+        *to = (struct report_qp){
+            .qp_num = qp->qp_num,
+            .stream_state = qp_stream_state(qp->qp),
+            .attributes = qp_query(qp->qp),
+            .oneshot = qp_oneshot_agreed(qp->qp),
+            .counters = *qp_counters(qp->qp),
+        };
+    }
+}
+
+static void device_copy(struct report *r, const struct rnic *rnic)
+{
+    const struct link *link = rnic->shard.link;
+    r->device = (struct report_device){
+        .qp_count = rnic->qp_count,
+        .cq_count = rnic->cq_count,
+        .srq_count = rnic->srq_count,
+        .live = mem_table_live(rnic->mem),
+        .reads = reads_query(rnic),
+        .mpa_in_total = rnic->mpa_in_total,
+        .mpa_early_total = rnic->mpa_early_total,
+        .mpa_out_total = rnic->mpa_out_total,
+        .qps_total = rnic->qps_total,
+        .startup = rnic->conn_counters,
+        .meetings = rnic->meeting_counters,
+    };
+    r->device.tcp_total = tcp_pairs(r, link, NULL);
+    r->device.packets = packet_pairs(r, link);
+    for (unsigned i = 0; i < QP_CLOSE_REASON_COUNT; i++) {
+        r->device.closes[i] = rnic->closes[i];
+    }
+    for (unsigned i = 0; i < MEM_VERDICT_COUNT; i++) {
+        r->device.memory_refusals[i] = mem_table_verdict_count(rnic->mem, (enum mem_verdict)i);
+    }
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static void copy_locked(struct report *r, const struct rnic *rnic)
+{
+    const struct list_link *l;
+    report_begin(r);
+    device_copy(r, rnic);
+    for (l = rnic->shard.endpoints.next; l != &rnic->shard.endpoints; l = l->next) {
+        endpoint_copy(r, LIST_ENTRY(l, const struct rnic_ep, all_link));
+    }
+    for (l = rnic->all_qps.next; l != &rnic->all_qps; l = l->next) {
+        qp_copy(r, LIST_ENTRY(l, const struct rnic_qp, all_link));
+    }
+}
+
+static void process_note(struct report *r)
+{
+    r->pid = (uint32_t)getpid();
+    r->program = program_invocation_short_name;
+}
+
+int snapshot_take(struct rnic *rnic, struct report *ret)
+{
+    report_init(ret);
+    do {
+        if (report_make_room(ret) != 0) {
+            report_fini(ret);
+            return -ENOMEM;
+        }
+        rnic_enter(rnic);
+        copy_locked(ret, rnic);
+        rnic_leave(rnic, 0);
+    } while (!report_is_whole(ret));
+    process_note(ret);
+    return 0;
+}
+
+void snapshot_take_reads(struct rnic *rnic, struct report *ret)
+{
+    report_init(ret);
+    ret->device.reads = rnic_reads(rnic);
+    process_note(ret);
+}

@@ -1,0 +1,309 @@
+// Sockets come and go: bind, listen, connect, accept, shutdown, close.
+
+#include <poll.h>
+#include <string.h>
+
+#include "rsocket/rsocket.h"
+
+enum { RESOLVE_TIMEOUT_MS = 2000, END_TIMEOUT_MS = 3000 };
+
+static const struct rs_options default_options = {
+    .send_ring_len = 1 << 17,
+    .recv_ring_len = 1 << 17,
+    .inline_len = 64,
+    .sq_size = 384,
+    .rq_size = 384,
+    .keep_idle_s = 7200,
+};
+
+int rsocket(int domain, int type, int protocol)
+{
+    if ((domain != AF_INET && domain != AF_INET6) || (type & ~SOCK_CLOEXEC) != SOCK_STREAM ||
+        (protocol != 0 && protocol != IPPROTO_TCP)) {
+        return rs_fail(ENOTSUP); // datagrams need UD queue pairs, which iWARP has not
+    }
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    struct rdma_cm_id *id;
+    if (channel == NULL) {
+        return -1;
+    }
+    if (rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) != 0) {
+        rdma_destroy_event_channel(channel);
+        return -1;
+    }
+    id->route.addr.src_addr.sa_family = (sa_family_t)domain; // for rgetsockname
+    struct rs *rs;
+    return rs_open(channel, id, &default_options, &rs) == 0 ? rs->fd : -1;
+}
+
+int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
+{
+    struct rs *rs = rs_enter(socket);
+    if (rs == NULL) {
+        return -1;
+    }
+    int result = addrlen < rs_addr_len(addr)
+                     ? rs_fail(EINVAL)
+                     : rdma_bind_addr(rs->id, (struct sockaddr *)(uintptr_t)addr);
+    if (result == 0) {
+        rs_move(rs, RS_ON_BIND);
+    }
+    rs_leave(rs);
+    return result;
+}
+
+int rlisten(int socket, int backlog)
+{
+    struct rs *rs = rs_enter(socket);
+    if (rs == NULL) {
+        return -1;
+    }
+    int result = rs->state == RS_LISTENING ? 0 : rdma_listen(rs->id, backlog);
+    if (result == 0) {
+        rs_move(rs, RS_ON_LISTEN);
+    }
+    rs_leave(rs);
+    return result;
+}
+
+/* ---- connecting ------------------------------------------------------------------------------ */
+
+static int connect_begin(struct rs *rs, struct sockaddr *addr)
+{
+    uint8_t octets[RS_HELLO_LEN];
+    // For the peer's ready-to-receive indication an iWARP device may have to read once.
+    struct rdma_conn_param param = {.private_data = octets,
+                                    .private_data_len = sizeof octets,
+                                    .initiator_depth = 1,
+                                    .responder_resources = 1};
+    if (rdma_resolve_addr(rs->id, NULL, addr, RESOLVE_TIMEOUT_MS) != 0 ||
+        rdma_resolve_route(rs->id, RESOLVE_TIMEOUT_MS) != 0 || rs_stream_open(rs) != 0) {
+        return -1;
+    }
+    struct rs_hello hello = rs_stream_hello(rs);
+    rs_hello_emit(&hello, octets);
+    return rdma_connect(rs->id, &param);
+}
+
+static int connect_locked(struct rs *rs, const struct sockaddr *addr)
+{
+    if (rs->state == RS_CONNECTING) {
+        return rs_fail(EALREADY);
+    }
+    if (rs->state != RS_NEW && rs->state != RS_BOUND) {
+        return rs_fail(rs->state == RS_LISTENING ? EINVAL : EISCONN);
+    }
+    if (connect_begin(rs, (struct sockaddr *)(uintptr_t)addr) != 0) {
+        rs_failed(rs, errno);
+        return -1;
+    }
+    rs_move(rs, RS_ON_CONNECT);
+    if (rs_await_connected(rs, rs_is_nonblocking(rs, 0)) == 0) {
+        return 0;
+    }
+    return errno == EAGAIN ? rs_fail(EINPROGRESS) : -1;
+}
+
+int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
+{
+    struct rs *rs = rs_enter(socket);
+    if (rs == NULL) {
+        return -1;
+    }
+    int result = addrlen < rs_addr_len(addr) ? rs_fail(EINVAL) : connect_locked(rs, addr);
+    rs_leave(rs);
+    return result;
+}
+
+/* ---- accepting ------------------------------------------------------------------------------- */
+
+static bool has_request(const struct rs *rs)
+{
+    struct pollfd request = {.fd = rs->fd, .events = POLLIN};
+    return poll(&request, 1, 0) == 1;
+}
+
+static int answer(struct rs *rs, const struct rdma_conn_param *asked)
+{
+    uint8_t octets[RS_HELLO_LEN];
+    struct rdma_conn_param param = {.private_data = octets,
+                                    .private_data_len = sizeof octets,
+                                    .initiator_depth = asked->initiator_depth > 0,
+                                    .responder_resources = asked->responder_resources > 0};
+    if (rs_stream_open(rs) != 0) {
+        return -1;
+    }
+    struct rs_hello hello = rs_stream_hello(rs);
+    rs_hello_emit(&hello, octets);
+    if (rdma_accept(rs->id, &param) != 0) {
+        return -1;
+    }
+    rs_move(rs, RS_ON_ANSWER);
+    return 0;
+}
+
+// A socket of its own for the connection that asks, inheriting the listener's options; -1: none,
+// and the peer was turned away.
+static int accept_request(const struct rs *listener, const struct rdma_cm_event *event)
+{
+    struct rdma_cm_id *id = event->id;
+    struct rs_hello peer;
+    struct rdma_event_channel *channel = NULL;
+    int error =
+        rs_hello_parse(event->param.conn.private_data, event->param.conn.private_data_len, &peer);
+    if (error == 0) {
+        channel = rdma_create_event_channel();
+        error = channel == NULL || rdma_migrate_id(id, channel) != 0 ? errno : 0;
+    }
+    if (error != 0) {
+        rdma_reject(id, NULL, 0);
+        rdma_destroy_id(id);
+        if (channel != NULL) {
+            rdma_destroy_event_channel(channel);
+        }
+        return rs_fail(error);
+    }
+    struct rs *rs;
+    if (rs_open(channel, id, &listener->options, &rs) != 0) {
+        return -1;
+    }
+    rs->peer = peer;
+    if (answer(rs, &event->param.conn) != 0) {
+        error = errno;
+        rs_close(rs);
+        return rs_fail(error);
+    }
+    return rs->fd;
+}
+
+static int accept_locked(struct rs *listener)
+{
+    for (;;) {
+        struct rdma_cm_event *event;
+        if (rs_wait_until(listener, rs_is_nonblocking(listener, 0), has_request) != 0) {
+            return -1;
+        }
+        if (rdma_get_cm_event(listener->channel, &event) != 0) {
+            continue; // it was withdrawn
+        }
+        int fd = accept_request(listener, event);
+        rdma_ack_cm_event(event);
+        if (fd >= 0) {
+            return fd;
+        }
+    }
+}
+
+int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
+{
+    struct rs *listener = rs_enter(socket);
+    if (listener == NULL) {
+        return -1;
+    }
+    int fd = listener->state == RS_LISTENING ? accept_locked(listener) : rs_fail(EINVAL);
+    rs_leave(listener);
+    if (fd >= 0 && addr != NULL && addrlen != NULL) {
+        rgetpeername(fd, addr, addrlen);
+    }
+    return fd;
+}
+
+/* ---- ending ---------------------------------------------------------------------------------- */
+
+static bool may_control_or_over(const struct rs *rs)
+{
+    return rs->state != RS_CONNECTED || rs_stream_may_control(rs);
+}
+
+static bool is_idle_or_over(const struct rs *rs)
+{
+    return rs->state == RS_BROKEN || rs_stream_is_idle(rs);
+}
+
+// Says so to the peer, behind all data. After DISCONNECT nothing flows any more.
+static int say(struct rs *rs, enum rs_control control)
+{
+    if (rs_wait_until(rs, false, may_control_or_over) != 0) {
+        return -1;
+    }
+    if (rs->state != RS_CONNECTED) {
+        return 0;
+    }
+    int result = rs_stream_send_control(rs, control);
+    if (result == 0 && control == RS_CONTROL_DISCONNECT) {
+        result = rs_wait_until(rs, false, is_idle_or_over);
+        rs_move(rs, RS_ON_GOODBYE);
+    }
+    return result;
+}
+
+static int shutdown_locked(struct rs *rs, int how)
+{
+    if (rs->state != RS_CONNECTED) {
+        return rs->state == RS_DISCONNECTED ? 0 : rs_fail(ENOTCONN);
+    }
+    if (how != SHUT_WR) {
+        rs->may_read = false;
+    }
+    if (how == SHUT_RD && rs->may_write) {
+        return 0; // the peer need not know
+    }
+    rs->may_write = false;
+    int result = say(rs, rs->may_read ? RS_CONTROL_SHUTDOWN : RS_CONTROL_DISCONNECT);
+    rs_wake(rs);
+    return result;
+}
+
+int rshutdown(int socket, int how)
+{
+    struct rs *rs = rs_enter(socket);
+    if (rs == NULL) {
+        return -1;
+    }
+    int result = how == SHUT_RD || how == SHUT_WR || how == SHUT_RDWR ? shutdown_locked(rs, how)
+                                                                      : rs_fail(EINVAL);
+    rs_leave(rs);
+    return result;
+}
+
+// TCP's orderly end: the QP must not be destroyed before it, since that would cut off what is still
+// under way.
+static void disconnect(struct rs *rs)
+{
+    struct pollfd event_waits = {.fd = rs->fd, .events = POLLIN};
+    struct rdma_cm_event *event;
+    if (rdma_disconnect(rs->id) != 0) {
+        return;
+    }
+    while (poll(&event_waits, 1, END_TIMEOUT_MS) == 1 &&
+           rdma_get_cm_event(rs->channel, &event) == 0) {
+        enum rdma_cm_event_type type = event->event;
+        rdma_ack_cm_event(event);
+        if (type == RDMA_CM_EVENT_DISCONNECTED) {
+            return;
+        }
+    }
+}
+
+int rclose(int socket)
+{
+    struct rs *rs = rs_enter(socket);
+    if (rs == NULL) {
+        return -1;
+    }
+    if (rs_is_starting(rs)) {
+        rs_progress(rs);
+    }
+    if (rs->state == RS_CONNECTED) {
+        shutdown_locked(rs, SHUT_RDWR);
+    }
+    if (rs->state == RS_DISCONNECTED) {
+        rs_wait_until(rs, false, is_idle_or_over);
+        disconnect(rs);
+    }
+    rs->is_closing = true;
+    rs_wake(rs);
+    rs_leave(rs);
+    rs_close(rs);
+    return 0;
+}

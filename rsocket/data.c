@@ -1,0 +1,166 @@
+// Sending and receiving: the calls of sockets over the stream.
+
+#include <limits.h>
+
+#include "rsocket/rsocket.h"
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+// How many octets were sent; -1 with errno when none could be.
+static ssize_t send_all(struct rs *rs, struct rs_source *source, bool is_nonblocking)
+{
+    size_t total = source->left;
+    // Transfers grow, so that the first is under way while the next one is copied.
+    size_t limit = RS_SEND_LOW_WATER;
+    while (source->left > 0) {
+        if (rs_await_sendable(rs, is_nonblocking) != 0 || rs_stream_send(rs, source, limit) < 0) {
+            return source->left < total ? (ssize_t)(total - source->left) : -1;
+        }
+        limit = limit < RS_TRANSFER_MAX ? 2 * limit : limit;
+    }
+    return (ssize_t)total;
+}
+
+static ssize_t send_parts(int socket, const struct iovec *parts, size_t count, int flags)
+{
+    struct rs *rs = rs_enter(socket);
+    if (rs == NULL) {
+        return -1;
+    }
+    bool is_nonblocking = rs_is_nonblocking(rs, flags);
+    struct rs_source source = {.part = parts};
+    for (size_t i = 0; i < count; i++) {
+        source.left += parts[i].iov_len;
+    }
+    ssize_t sent = -1;
+    if (rs_await_connected(rs, is_nonblocking) == 0 && rs_iomap_flush(rs, is_nonblocking) == 0) {
+        sent = send_all(rs, &source, is_nonblocking);
+    }
+    rs_leave(rs);
+    return sent;
+}
+
+ssize_t rsend(int socket, const void *buf, size_t len, int flags)
+{
+    struct iovec part = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
+    return send_parts(socket, &part, 1, flags);
+}
+
+ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
+                const struct sockaddr *dest_addr, socklen_t addrlen)
+{
+    return dest_addr != NULL || addrlen != 0 ? rs_fail(EISCONN) : rsend(socket, buf, len, flags);
+}
+
+ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
+{
+    if (msg->msg_control != NULL && msg->msg_controllen > 0) {
+        return rs_fail(ENOTSUP);
+    }
+    return send_parts(socket, msg->msg_iov, msg->msg_iovlen, flags);
+}
+
+ssize_t rwrite(int socket, const void *buf, size_t count)
+{
+    return rsend(socket, buf, count, 0);
+}
+
+ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
+{
+    return iovcnt < 0 || iovcnt > IOV_MAX ? rs_fail(EINVAL)
+                                          : send_parts(socket, iov, (size_t)iovcnt, 0);
+}
+
+/* ---- receiving ------------------------------------------------------------------------------- */
+
+static bool has_data_or_over(const struct rs *rs)
+{
+    return rs->rx.ready_len > 0 || rs->state != RS_CONNECTED || !rs->may_read;
+}
+
+// What has arrived, waiting for the first of it; 0 at the end of the stream.
+static ssize_t receive_part(struct rs *rs, const struct iovec *part, bool is_nonblocking, int flags)
+{
+    uint8_t *to = part->iov_base;
+    bool is_peek = (flags & MSG_PEEK) != 0;
+    bool wants_all = (flags & MSG_WAITALL) != 0 && !is_peek;
+    size_t done = 0;
+    do {
+        if (rs_wait_until(rs, is_nonblocking, has_data_or_over) != 0) {
+            return done > 0 ? (ssize_t)done : -1;
+        }
+        size_t count = rs_stream_read(rs, to + done, part->iov_len - done, is_peek);
+        if (count == 0 && rs->state == RS_BROKEN && done == 0) {
+            return rs_fail(rs->error != 0 ? rs->error : ECONNRESET);
+        }
+        done += count;
+        wants_all = wants_all && count > 0;
+    } while (wants_all && done < part->iov_len);
+    return (ssize_t)done;
+}
+
+static ssize_t receive_parts(int socket, const struct iovec *iov, size_t count, int flags)
+{
+    struct rs *rs = rs_enter(socket);
+    if (rs == NULL) {
+        return -1;
+    }
+    bool is_nonblocking = rs_is_nonblocking(rs, flags);
+    ssize_t done = rs_await_connected(rs, is_nonblocking);
+    for (size_t i = 0; i < count && done >= 0; i++) {
+        if (iov[i].iov_len == 0) {
+            continue;
+        }
+        // Only the first part is worth waiting for.
+        bool waits = done == 0 || (flags & MSG_WAITALL) != 0;
+        ssize_t got = receive_part(rs, &iov[i], is_nonblocking || !waits, flags);
+        if (got < 0) {
+            done = done > 0 ? done : -1;
+            break;
+        }
+        done += got;
+        if ((size_t)got < iov[i].iov_len || (flags & MSG_PEEK) != 0) {
+            break;
+        }
+    }
+    if (done > 0) {
+        rs_progress(rs); // room was made: the peer is to learn of it
+    }
+    rs_leave(rs);
+    return done;
+}
+
+ssize_t rrecv(int socket, void *buf, size_t len, int flags)
+{
+    struct iovec part = {.iov_base = buf, .iov_len = len};
+    return receive_parts(socket, &part, 1, flags);
+}
+
+ssize_t rrecvfrom(int socket, void *buf, size_t len, int flags, struct sockaddr *src_addr,
+                  socklen_t *addrlen)
+{
+    ssize_t got = rrecv(socket, buf, len, flags);
+    if (got >= 0 && src_addr != NULL && addrlen != NULL) {
+        rgetpeername(socket, src_addr, addrlen);
+    }
+    return got;
+}
+
+ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
+{
+    if (msg->msg_control != NULL && msg->msg_controllen > 0) {
+        return rs_fail(ENOTSUP);
+    }
+    return receive_parts(socket, msg->msg_iov, msg->msg_iovlen, flags);
+}
+
+ssize_t rread(int socket, void *buf, size_t count)
+{
+    return rrecv(socket, buf, count, 0);
+}
+
+ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
+{
+    return iovcnt < 0 || iovcnt > IOV_MAX ? rs_fail(EINVAL)
+                                          : receive_parts(socket, iov, (size_t)iovcnt, 0);
+}

@@ -1,0 +1,290 @@
+// Options and rfcntl. Many options of TCP have no meaning here and are only kept.
+
+#include <netinet/tcp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "rsocket/rsocket.h"
+
+/* ---- flags ----------------------------------------------------------------------------------- */
+
+int rfcntl(int socket, int cmd, ...)
+{
+    struct rs *rs = rs_enter(socket);
+    va_list args;
+    if (rs == NULL) {
+        return -1;
+    }
+    int result = 0;
+    va_start(args, cmd);
+    switch (cmd) {
+    case F_GETFL:
+        result = rs->flags;
+        break;
+    case F_SETFL:
+        rs->flags = va_arg(args, int);
+        break;
+    default:
+        result = rs_fail(ENOTSUP);
+        break;
+    }
+    va_end(args);
+    rs_leave(rs);
+    return result;
+}
+
+/* ---- setting --------------------------------------------------------------------------------- */
+
+static void bit_set(uint32_t *bits, int option, bool is_on)
+{
+    uint32_t bit = 1U << option;
+    *bits = is_on ? *bits | bit : *bits & ~bit;
+}
+
+// Sockets double what is asked for, and show the double.
+static uint32_t ring_len_fit(int asked)
+{
+    const uint32_t least = 2 * RS_SEND_LOW_WATER, most = 1U << 30;
+    uint64_t len = asked > 0 ? 2 * (uint64_t)asked : 0;
+    len &= ~(uint64_t)1;
+    return len < least ? least : len > most ? most : (uint32_t)len;
+}
+
+static int set_socket_option(struct rs *rs, int name, const void *value, int number)
+{
+    bool is_open = rs->tx.ring != NULL;
+    switch (name) {
+    case SO_REUSEADDR:
+        if (rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &number,
+                            sizeof number) != 0) {
+            return -1;
+        }
+        break;
+    case SO_RCVBUF:
+        rs->options.recv_ring_len = is_open ? rs->options.recv_ring_len : ring_len_fit(number);
+        return 0;
+    case SO_SNDBUF:
+        rs->options.send_ring_len = is_open ? rs->options.send_ring_len : ring_len_fit(number);
+        return 0;
+    case SO_LINGER:
+        number = ((const struct linger *)value)->l_onoff;
+        break;
+    case SO_KEEPALIVE: // a silent peer is found in any case
+    case SO_OOBINLINE:
+        break;
+    default:
+        return rs_fail(ENOTSUP);
+    }
+    bit_set(&rs->options.so, name, number != 0);
+    return 0;
+}
+
+static int set_tcp_option(struct rs *rs, int name, int number)
+{
+    switch (name) {
+    case TCP_KEEPIDLE:
+        if (number <= 0) {
+            return rs_fail(EINVAL);
+        }
+        rs->options.keep_idle_s = number;
+        return 0;
+    case TCP_NODELAY:
+    case TCP_KEEPCNT:
+    case TCP_KEEPINTVL:
+    case TCP_MAXSEG:
+        bit_set(&rs->options.tcp, name, number != 0);
+        return 0;
+    default:
+        return rs_fail(ENOTSUP);
+    }
+}
+
+static int set_rdma_option(struct rs *rs, int name, int number)
+{
+    if (rs->state != RS_NEW && rs->state != RS_BOUND && rs->state != RS_LISTENING) {
+        return rs_fail(EINVAL);
+    }
+    uint32_t wanted = number > 0 ? (uint32_t)number : 0;
+    uint16_t size = (uint16_t)(wanted < RS_QP_SIZE_MAX ? wanted : RS_QP_SIZE_MAX);
+    switch (name) {
+    case RDMA_SQSIZE:
+        rs->options.sq_size = size;
+        return 0;
+    case RDMA_RQSIZE:
+        rs->options.rq_size = size;
+        return 0;
+    case RDMA_INLINE:
+        rs->options.inline_len = wanted < RS_INLINE_MAX ? wanted : RS_INLINE_MAX;
+        return 0;
+    case RDMA_IOMAPSIZE:
+        rs->options.iomap_count = rs_iomap_count_fit(wanted);
+        return 0;
+    default:
+        return rs_fail(ENOTSUP);
+    }
+}
+
+static int set_locked(struct rs *rs, int level, int name, const void *value, socklen_t len)
+{
+    int number = 0;
+    bool is_linger = level == SOL_SOCKET && name == SO_LINGER;
+    if (value == NULL || len < (is_linger ? sizeof(struct linger) : sizeof number)) {
+        return rs_fail(EINVAL);
+    }
+    memcpy(&number, value, sizeof number);
+    switch (level) {
+    case SOL_SOCKET:
+        return set_socket_option(rs, name, value, number);
+    case IPPROTO_TCP:
+        return set_tcp_option(rs, name, number);
+    case IPPROTO_IPV6:
+        if (name != IPV6_V6ONLY) {
+            return rs_fail(ENOTSUP);
+        }
+        bit_set(&rs->options.ipv6, name, number != 0);
+        return rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &number,
+                               sizeof number);
+    case SOL_RDMA:
+        return set_rdma_option(rs, name, number);
+    default:
+        return rs_fail(ENOTSUP);
+    }
+}
+
+int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_t optlen)
+{
+    struct rs *rs = rs_enter(socket);
+    if (rs == NULL) {
+        return -1;
+    }
+    int result = set_locked(rs, level, optname, optval, optlen);
+    rs_leave(rs);
+    return result;
+}
+
+/* ---- getting --------------------------------------------------------------------------------- */
+
+static int bit_get(uint32_t bits, int option)
+{
+    return (bits >> option & 1) != 0;
+}
+
+// SO_ERROR tells an error once.
+static int take_error(struct rs *rs)
+{
+    int error = rs->error;
+    rs->error = 0;
+    return error;
+}
+
+static int get_socket_option(struct rs *rs, int name, int *ret)
+{
+    switch (name) {
+    case SO_REUSEADDR:
+    case SO_KEEPALIVE:
+    case SO_OOBINLINE:
+    case SO_LINGER:
+        *ret = bit_get(rs->options.so, name);
+        return 0;
+    case SO_RCVBUF:
+        *ret = (int)rs->options.recv_ring_len;
+        return 0;
+    case SO_SNDBUF:
+        *ret = (int)rs->options.send_ring_len;
+        return 0;
+    case SO_ERROR:
+        rs_progress(rs);
+        *ret = take_error(rs);
+        return 0;
+    case SO_TYPE:
+        *ret = SOCK_STREAM;
+        return 0;
+    case SO_ACCEPTCONN:
+        *ret = rs->state == RS_LISTENING;
+        return 0;
+    default:
+        return rs_fail(ENOTSUP);
+    }
+}
+
+static int get_tcp_option(const struct rs *rs, int name, int *ret)
+{
+    enum { SEGMENT_LEN = 2048 }; // the usual MTU of rsockets; nothing depends on it
+    switch (name) {
+    case TCP_KEEPCNT:
+    case TCP_KEEPINTVL:
+        *ret = 1;
+        return 0;
+    case TCP_KEEPIDLE:
+        *ret = rs->options.keep_idle_s;
+        return 0;
+    case TCP_NODELAY:
+        *ret = bit_get(rs->options.tcp, name);
+        return 0;
+    case TCP_MAXSEG:
+        *ret = SEGMENT_LEN;
+        return 0;
+    default:
+        return rs_fail(ENOTSUP);
+    }
+}
+
+static int get_rdma_option(const struct rs *rs, int name, int *ret)
+{
+    switch (name) {
+    case RDMA_SQSIZE:
+        *ret = rs->options.sq_size;
+        return 0;
+    case RDMA_RQSIZE:
+        *ret = rs->options.rq_size;
+        return 0;
+    case RDMA_INLINE:
+        *ret = (int)rs->options.inline_len;
+        return 0;
+    case RDMA_IOMAPSIZE:
+        *ret = rs->options.iomap_count;
+        return 0;
+    default:
+        return rs_fail(ENOTSUP);
+    }
+}
+
+static int get_number(struct rs *rs, int level, int name, int *ret)
+{
+    switch (level) {
+    case SOL_SOCKET:
+        return get_socket_option(rs, name, ret);
+    case IPPROTO_TCP:
+        return get_tcp_option(rs, name, ret);
+    case IPPROTO_IPV6:
+        *ret = bit_get(rs->options.ipv6, IPV6_V6ONLY);
+        return name == IPV6_V6ONLY ? 0 : rs_fail(ENOTSUP);
+    case SOL_RDMA:
+        return get_rdma_option(rs, name, ret);
+    default:
+        return rs_fail(ENOTSUP);
+    }
+}
+
+int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *optlen)
+{
+    struct rs *rs = rs_enter(socket);
+    if (rs == NULL) {
+        return -1;
+    }
+    int number = 0;
+    int result = get_number(rs, level, optname, &number);
+    rs_leave(rs);
+    if (result != 0) {
+        return -1;
+    }
+    struct linger linger = {.l_onoff = number};
+    bool is_linger = level == SOL_SOCKET && optname == SO_LINGER;
+    socklen_t len = is_linger ? sizeof linger : sizeof number;
+    if (*optlen < len) {
+        return rs_fail(EINVAL);
+    }
+    memcpy(optval, is_linger ? (const void *)&linger : (const void *)&number, len);
+    *optlen = len;
+    return 0;
+}

@@ -1,0 +1,479 @@
+// Waiting for sockets. A thread that sleeps does so in poll(), on the descriptors that the kernel
+// knows and on one of its own: what one thread takes from a socket's descriptors may be what
+// another one waits for, so who moves a socket on wakes all that sleep for it.
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rsocket/rsocket.h"
+
+struct sleeper {
+    struct list_link link; // in the socket's waiters
+    int wake_fd;
+};
+
+// How long a call looks before it sleeps.
+static const int64_t spin_ns = 10 * 1000;
+
+/* ---- a descriptor for each thread ------------------------------------------------------------ */
+
+static pthread_key_t wake_key;
+
+// In the key: the descriptor and the generation of the process, since a child must not use its
+// parent's.
+struct wake {
+    int fd;
+    unsigned generation;
+};
+
+static void wake_free(void *value)
+{
+    struct wake *wake = value;
+    close(wake->fd);
+    free(wake);
+}
+
+static void wake_key_create(void)
+{
+    pthread_key_create(&wake_key, wake_free);
+}
+
+// -1 with errno.
+static int wake_fd(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, wake_key_create);
+    struct wake *wake = pthread_getspecific(wake_key);
+    if (wake != NULL && wake->generation == rs_generation()) {
+        return wake->fd;
+    }
+    struct wake *fresh = malloc(sizeof *fresh);
+    int fd = fresh != NULL ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+    if (fd < 0) {
+        free(fresh);
+        return -1;
+    }
+    if (wake != NULL) {
+        wake_free(wake);
+    }
+    *fresh = (struct wake){.fd = fd, .generation = rs_generation()};
+    pthread_setspecific(wake_key, fresh);
+    return fd;
+}
+
+static void wake_drain(int fd)
+{
+    uint64_t count;
+    (void)!read(fd, &count, sizeof count);
+}
+
+void rs_wake(struct rs *rs)
+{
+    uint64_t one = 1;
+    for (struct list_link *l = rs->waiters.next; l != &rs->waiters; l = l->next) {
+        (void)!write(LIST_ENTRY(l, struct sleeper, link)->wake_fd, &one, sizeof one);
+    }
+}
+
+/* ---- one socket ------------------------------------------------------------------------------ */
+
+// Its data flow, or have flowed, so that the CQ tells what happens.
+static bool has_stream(const struct rs *rs)
+{
+    return rs->state == RS_CONNECTED || rs->state == RS_DISCONNECTED || rs->state == RS_BROKEN;
+}
+
+bool rs_progress(struct rs *rs)
+{
+    bool moved = false;
+    if (rs_is_starting(rs)) {
+        moved = rs_startup_progress(rs);
+    }
+    if (has_stream(rs)) {
+        moved = rs_stream_progress(rs) || moved;
+    }
+    if (moved) {
+        rs_wake(rs);
+    }
+    return moved;
+}
+
+// Lock held. Arranges that something becomes readable when the socket moves; the descriptor, or -1:
+// it has moved already.
+static int sleep_begin(struct rs *rs, struct sleeper *sleeper, int fd)
+{
+    sleeper->wake_fd = fd;
+    list_push_tail(&rs->waiters, &sleeper->link);
+    if (has_stream(rs) && rs_stream_arm(rs) && rs_progress(rs)) {
+        return -1;
+    }
+    return has_stream(rs) ? rs->id->recv_cq_channel->fd : rs->fd;
+}
+
+// Lock held.
+static void sleep_end(struct rs *rs, struct sleeper *sleeper)
+{
+    list_remove(&sleeper->link);
+    if (has_stream(rs) && rs->is_armed) {
+        rs_stream_take_event(rs);
+        if (!rs->is_armed) {
+            rs_wake(rs); // who sleeps on the same event must arm anew: we may not come back to it
+        }
+    }
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static bool spin_until(struct rs *rs, bool (*is_met)(const struct rs *rs))
+{
+    int64_t until_ns = now_ns() + spin_ns;
+    do {
+        rs_progress(rs);
+        if (is_met(rs)) {
+            return true;
+        }
+    } while (has_stream(rs) && now_ns() < until_ns);
+    return false;
+}
+
+// Lock held; let go of meanwhile. -1 with errno.
+static int sleep_once(struct rs *rs)
+{
+    int own = wake_fd();
+    if (own < 0) {
+        return -1;
+    }
+    struct sleeper sleeper;
+    int result = 0;
+    int fd = sleep_begin(rs, &sleeper, own);
+    if (fd >= 0) {
+        struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = own, .events = POLLIN}};
+        pthread_mutex_unlock(&rs->lock);
+        result = poll(fds, 2, -1) < 0 ? -1 : 0;
+        pthread_mutex_lock(&rs->lock);
+    }
+    wake_drain(own);
+    int saved = errno;
+    sleep_end(rs, &sleeper);
+    errno = saved;
+    return result;
+}
+
+int rs_wait_until(struct rs *rs, bool is_nonblocking, bool (*is_met)(const struct rs *rs))
+{
+    for (;;) {
+        rs_progress(rs);
+        if (is_met(rs)) {
+            return 0;
+        }
+        if (rs->is_closing) {
+            return rs_fail(EBADF);
+        }
+        if (is_nonblocking) {
+            return rs_fail(EAGAIN);
+        }
+        if (spin_until(rs, is_met)) {
+            return 0;
+        }
+        if (sleep_once(rs) != 0) {
+            return -1;
+        }
+    }
+}
+
+/* ---- what calls wait for --------------------------------------------------------------------- */
+
+static bool is_not_starting(const struct rs *rs)
+{
+    return !rs_is_starting(rs);
+}
+
+int rs_await_connected(struct rs *rs, bool is_nonblocking)
+{
+    if (rs_is_starting(rs) && rs_wait_until(rs, is_nonblocking, is_not_starting) != 0) {
+        return -1;
+    }
+    switch (rs->state) {
+    case RS_CONNECTED:
+    case RS_DISCONNECTED:
+    case RS_BROKEN:
+        return 0;
+    case RS_FAILED:
+        return rs_fail(rs->error != 0 ? rs->error : ENOTCONN);
+    default:
+        return rs_fail(ENOTCONN);
+    }
+}
+
+static bool may_send_or_over(const struct rs *rs)
+{
+    return rs->state != RS_CONNECTED || !rs->may_write || rs_stream_may_send(rs);
+}
+
+int rs_await_sendable(struct rs *rs, bool is_nonblocking)
+{
+    if (rs_stream_may_send(rs)) {
+        return 0;
+    }
+    if (rs_wait_until(rs, is_nonblocking, may_send_or_over) != 0) {
+        return -1;
+    }
+    return rs_stream_may_send(rs) ? 0 : rs_fail(rs->may_write ? ECONNRESET : EPIPE);
+}
+
+/* ---- many ------------------------------------------------------------------------------------ */
+
+static short stream_events(const struct rs *rs)
+{
+    bool is_open = rs->state == RS_CONNECTED;
+    short events = 0;
+    if (rs->rx.ready_len > 0 || !is_open || !rs->may_read) {
+        events |= POLLIN;
+    }
+    if (rs_stream_may_send(rs)) {
+        events |= POLLOUT;
+    }
+    if (!is_open) {
+        events |= rs->state == RS_DISCONNECTED ? POLLHUP : POLLERR;
+    }
+    return events;
+}
+
+// Lock held. What poll() would say of the socket.
+static short events_of(struct rs *rs)
+{
+    if (rs->is_closing) {
+        return POLLNVAL;
+    }
+    if (rs->state == RS_LISTENING) {
+        struct pollfd request = {.fd = rs->fd, .events = POLLIN};
+        return poll(&request, 1, 0) == 1 ? POLLIN : 0;
+    }
+    rs_progress(rs);
+    if (rs->state == RS_FAILED) {
+        return POLLIN | POLLOUT | POLLERR;
+    }
+    return has_stream(rs) ? stream_events(rs) : 0;
+}
+
+// One element of rpoll's list.
+struct watched {
+    struct rs *rs; // NULL: a descriptor of the kernel's
+    struct sleeper sleeper;
+};
+
+struct watch {
+    struct pollfd *fds; // the program's
+    nfds_t count;
+    struct watched *watched;
+    struct pollfd *kernel_fds; // the same in the kernel's terms, and our own
+};
+
+static short wanted(const struct pollfd *fd, short events)
+{
+    return events & (fd->events | POLLERR | POLLHUP | POLLNVAL);
+}
+
+// How many of the program's descriptors have something to tell now; -1 with errno.
+static int watch_check(struct watch *w)
+{
+    int ready = 0;
+    for (nfds_t i = 0; i < w->count; i++) {
+        w->kernel_fds[i] = w->fds[i];
+        if (w->watched[i].rs != NULL) {
+            w->kernel_fds[i].fd = -1;
+        }
+    }
+    if (poll(w->kernel_fds, w->count, 0) < 0) {
+        return -1;
+    }
+    for (nfds_t i = 0; i < w->count; i++) {
+        struct rs *rs = w->watched[i].rs;
+        w->fds[i].revents = w->kernel_fds[i].revents;
+        if (rs != NULL) {
+            pthread_mutex_lock(&rs->lock);
+            w->fds[i].revents = wanted(&w->fds[i], events_of(rs));
+            pthread_mutex_unlock(&rs->lock);
+        }
+        ready += w->fds[i].revents != 0;
+    }
+    return ready;
+}
+
+// False: something has moved meanwhile, so that there is no need to sleep.
+static bool watch_begin(struct watch *w, int own)
+{
+    bool is_quiet = true;
+    w->kernel_fds[w->count] = (struct pollfd){.fd = own, .events = POLLIN};
+    for (nfds_t i = 0; i < w->count; i++) {
+        struct rs *rs = w->watched[i].rs;
+        if (rs == NULL) {
+            continue;
+        }
+        pthread_mutex_lock(&rs->lock);
+        int fd = sleep_begin(rs, &w->watched[i].sleeper, own);
+        // Something may have moved it between the check and now, and found nobody to wake.
+        is_quiet = is_quiet && fd >= 0 && wanted(&w->fds[i], events_of(rs)) == 0;
+        pthread_mutex_unlock(&rs->lock);
+        w->kernel_fds[i] = (struct pollfd){.fd = fd, .events = POLLIN};
+    }
+    return is_quiet;
+}
+
+static void watch_end(struct watch *w)
+{
+    for (nfds_t i = 0; i < w->count; i++) {
+        struct rs *rs = w->watched[i].rs;
+        if (rs != NULL) {
+            pthread_mutex_lock(&rs->lock);
+            sleep_end(rs, &w->watched[i].sleeper);
+            pthread_mutex_unlock(&rs->lock);
+        }
+    }
+}
+
+static int left_ms(int timeout_ms, int64_t start_ns)
+{
+    if (timeout_ms < 0) {
+        return -1;
+    }
+    int64_t left = timeout_ms - (now_ns() - start_ns) / 1000000;
+    return left > 0 ? (int)left : 0;
+}
+
+static int watch_wait(struct watch *w, int timeout_ms)
+{
+    int64_t start_ns = now_ns();
+    for (;;) {
+        int ready = watch_check(w);
+        int left = left_ms(timeout_ms, start_ns);
+        if (ready != 0 || left == 0) {
+            return ready;
+        }
+        int own = wake_fd();
+        if (own < 0) {
+            return -1;
+        }
+        int result = watch_begin(w, own) ? poll(w->kernel_fds, w->count + 1, left) : 0;
+        int saved = errno;
+        wake_drain(own);
+        watch_end(w);
+        if (result < 0) {
+            return rs_fail(saved);
+        }
+    }
+}
+
+int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
+{
+    enum { FEW = 8 };
+    struct watched few_watched[FEW];
+    struct pollfd few_fds[FEW + 1];
+    struct watch w = {.fds = fds, .count = nfds, .watched = few_watched, .kernel_fds = few_fds};
+    void *memory = NULL;
+    if (nfds > FEW) {
+        size_t watched_len = nfds * sizeof *w.watched;
+        memory =
+            nfds < SIZE_MAX / 256 ? malloc(watched_len + (nfds + 1) * sizeof *w.kernel_fds) : NULL;
+        if (memory == NULL) {
+            return rs_fail(ENOMEM);
+        }
+        w.watched = memory;
+        w.kernel_fds = (struct pollfd *)((char *)memory + watched_len);
+    }
+    for (nfds_t i = 0; i < nfds; i++) {
+        w.watched[i].rs = rs_lookup(fds[i].fd);
+    }
+    int result = watch_wait(&w, timeout);
+    int saved = errno;
+    for (nfds_t i = 0; i < nfds; i++) {
+        if (w.watched[i].rs != NULL) {
+            rs_release(w.watched[i].rs);
+        }
+    }
+    free(memory);
+    errno = saved;
+    return result;
+}
+
+/* ---- rselect --------------------------------------------------------------------------------- */
+
+// The sets that select() has, and what poll() calls them.
+static const struct {
+    short asked, answered;
+} set_events[] = {
+    {POLLIN, POLLIN | POLLHUP | POLLERR},
+    {POLLOUT, POLLOUT | POLLERR},
+    {0, POLLPRI | POLLERR | POLLNVAL},
+};
+
+static nfds_t sets_to_poll(int nfds, fd_set *const sets[3], struct pollfd *fds)
+{
+    nfds_t count = 0;
+    for (int fd = 0; fd < nfds; fd++) {
+        bool is_asked = false;
+        fds[count] = (struct pollfd){.fd = fd};
+        for (unsigned s = 0; s < 3; s++) {
+            if (sets[s] != NULL && FD_ISSET(fd, sets[s])) {
+                fds[count].events |= set_events[s].asked;
+                is_asked = true;
+            }
+        }
+        count += is_asked;
+    }
+    return count;
+}
+
+static int poll_to_sets(const struct pollfd *fds, nfds_t count, fd_set *const sets[3],
+                        fd_set *const asked[3])
+{
+    int found = 0;
+    for (nfds_t i = 0; i < count; i++) {
+        for (unsigned s = 0; s < 3; s++) {
+            if (sets[s] != NULL && FD_ISSET(fds[i].fd, asked[s]) &&
+                (fds[i].revents & set_events[s].answered) != 0) {
+                FD_SET(fds[i].fd, sets[s]);
+                found++;
+            }
+        }
+    }
+    return found;
+}
+
+int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, struct timeval *timeout)
+{
+    fd_set *const sets[3] = {readfds, writefds, exceptfds};
+    fd_set copies[3];
+    fd_set *const asked[3] = {&copies[0], &copies[1], &copies[2]};
+    if (nfds < 0 || nfds > FD_SETSIZE) {
+        return rs_fail(EINVAL);
+    }
+    struct pollfd *fds = calloc((size_t)nfds + 1, sizeof *fds);
+    if (fds == NULL) {
+        return rs_fail(ENOMEM);
+    }
+    nfds_t count = sets_to_poll(nfds, sets, fds);
+    int timeout_ms =
+        timeout == NULL ? -1 : (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000);
+    int result = rpoll(fds, count, timeout_ms);
+    for (unsigned s = 0; s < 3 && result >= 0; s++) {
+        if (sets[s] != NULL) {
+            copies[s] = *sets[s];
+            FD_ZERO(sets[s]);
+        }
+    }
+    if (result > 0) {
+        result = poll_to_sets(fds, count, sets, asked);
+    }
+    free(fds);
+    return result;
+}

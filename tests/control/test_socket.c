@@ -1,0 +1,123 @@
+// The control socket of a node, in a runtime folder of the test's own: who sees it, who may enter,
+// and what becomes of those that the dead have left.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "control/find.h"
+#include "control/socket.h"
+
+static char folder[64], path[RUNTIME_PATH_MAX];
+static struct why why;
+
+static int setup(void **state)
+{
+    snprintf(folder, sizeof folder, "/tmp/weft-control-XXXXXX");
+    return mkdtemp(folder) != NULL ? setenv("WEFT_RUNTIME_DIR", folder, 1) : -1;
+}
+
+static int teardown(void **state)
+{
+    unlink(path);
+    return rmdir(folder); // nothing else may be left there
+}
+
+// Leaves a socket of a process that was killed; there is none of this number.
+static void remains_make(char ret[RUNTIME_PATH_MAX])
+{
+    struct process dead = {.pid = INT32_MAX};
+    struct sockaddr_un addr;
+    assert_int_equal(runtime_path(folder, RUNTIME_NODE, dead.pid, dead.path), 0);
+    socklen_t len = process_address(&dead, &addr);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&addr, len), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    close(fd);
+    memcpy(ret, dead.path, sizeof dead.path);
+}
+
+static void a_node_is_found_where_it_listens(void **state)
+{
+    struct process *found;
+    size_t count;
+    int fd = control_socket_listen(1, path, &why);
+    assert_true(fd >= 0);
+    assert_int_equal(processes_find(PROCESS_NODE, &found, &count), 0);
+    const struct process *self = processes_at(found, count, getpid());
+    assert_non_null(self);
+    assert_null(processes_at(found, count, getpid() + 1));
+    assert_string_equal(self->path, path);
+    assert_int_equal(self->uid, geteuid());
+    assert_true(process_is_alive(self));
+    free(found);
+    close(fd);
+}
+
+static void its_socket_is_its_users_alone(void **state)
+{
+    struct stat status;
+    int fd = control_socket_listen(1, path, &why);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+    close(fd);
+}
+
+static void what_the_dead_left_is_removed(void **state)
+{
+    char left[RUNTIME_PATH_MAX];
+    remains_make(left);
+    int fd = control_socket_listen(1, path, &why);
+    assert_true(fd >= 0);
+    assert_int_equal(access(left, F_OK), -1);
+    close(fd);
+}
+
+static void the_dead_are_not_found(void **state)
+{
+    char left[RUNTIME_PATH_MAX];
+    struct process *found;
+    size_t count;
+    remains_make(left);
+    assert_int_equal(processes_find(PROCESS_NODE, &found, &count), 0);
+    assert_null(processes_at(found, count, INT32_MAX));
+    free(found);
+    unlink(left);
+}
+
+static void a_name_that_is_answered_is_not_taken(void **state)
+{
+    char again[RUNTIME_PATH_MAX];
+    int fd = control_socket_listen(1, path, &why);
+    assert_int_equal(control_socket_listen(1, again, &why), -EADDRINUSE);
+    assert_non_null(strstr(why.text, "somebody else answers there"));
+    close(fd);
+}
+
+static void a_folder_that_others_may_write_to_is_refused(void **state)
+{
+    assert_int_equal(chmod(folder, 0777), 0);
+    assert_int_equal(control_socket_listen(1, path, &why), -EPERM);
+    assert_non_null(strstr(why.text, "others may not write to"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_node_is_found_where_it_listens, setup, teardown),
+        cmocka_unit_test_setup_teardown(its_socket_is_its_users_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_the_dead_left_is_removed, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_dead_are_not_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_name_that_is_answered_is_not_taken, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_folder_that_others_may_write_to_is_refused, setup,
+                                        teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,6 @@
+// No descriptor is left over: noted before a link is made, checked after it is destroyed.
+#pragma once
+
+void descriptors_note(void);
+unsigned descriptors_more(void); // than when it was noted
+void descriptors_check(void);    // there are no more

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""What a node counts, as `weft status --json` and /metrics tell it: every number, and no other."""
+
+import re
+import urllib.request
+
+from nbd_client import FLUSH, READ, TRIM, WRITE, ZEROES, Client
+from serving import Node, case, free_port, main, os, signal, until, weft
+
+OPERATIONS = 'read', 'write', 'flush', 'trim', 'write zeroes', 'extents', 'profile'
+COMPLETIONS = ('ok', 'retry', 'malformed', 'range', 'unsupported', 'read only', 'no space', 'media',
+               'transfer', 'timed out', 'no volume', 'internal')
+RTA = ('name state pid since_ms restarts requests results in_flight waiting replays '
+       'retransmissions duplicates violations lent refusals resubmissions turns').split()
+RDMA = ('connections accepted rejected broken stalled malformed_capsules capsules in_capsule '
+        'fetched delivered oneshots invalidates descriptors bad_transfers').split()
+TCP = ('accepted refused malformed stalled digest_errors octets_in_capsules octets_asked '
+       'octets_sent').split()
+NVME = 'sessions controllers queues refused commands errors expired transfers_bad'.split()
+
+
+def of(names, **numbers):
+    """Zero but for some."""
+    return {name: numbers.get(name.replace(' ', '_'), 0) for name in names}
+
+
+def some_of_each(node, client):
+    for command, length, data in ((WRITE, 4096, bytes(4096)), (TRIM, 512, b''), (ZEROES, 1024, b''),
+                                  (READ, 512, b''), (READ, 512, b'')):
+        client.request(command, 0, length, data=data)
+        assert client.answer(length if command == READ else 0)[0] == 0
+    os.kill(node.rtas()[0], signal.SIGKILL)
+    client.request(FLUSH)
+    assert client.answer()[0] == 0
+    client.request(READ, 1 << 20, 1)  # beyond the end
+    assert client.answer()[0] != 0
+
+
+DONE = of(OPERATIONS, read=3, write=1, flush=1, trim=1, write_zeroes=1)
+MOVED = of(OPERATIONS, read=1024, write=4096, trim=512, write_zeroes=1024)
+ENDED = of(COMPLETIONS, ok=6, range=1)
+
+
+@case
+def status_tells_every_number():
+    with Node('ram:1M') as node, Client(node).go() as client:
+        some_of_each(node, client)
+        found = until(lambda: node.status() if node.status()['rtas'][0]['state'] == 'ready'
+                      else None)
+        volume, = found['volumes']
+        told = {name: volume.pop(name) for name in ('uuid', 'uri', 'uris', 'latency_ns', 'waits')}
+        assert told['uris'] == [told['uri']] == [node.uri('ram')] and told['latency_ns'] > 0, told
+        assert volume == {
+            'name': 'ram', 'state': 'ready', 'why': '', 'rta': 'ram', 'driver': 'ram',
+            'size': 1 << 20, 'block_size': 512, 'read_only': False, 'connections': 1,
+            'operations': DONE, 'octets': MOVED, 'completions': ENDED}, volume
+        rta, = found['rtas']
+        assert list(rta) == RTA and [rta['pid']] == node.rtas(), rta
+        assert {name: rta[name] for name in ('name', 'state', 'restarts', 'requests', 'results',
+                                             'in_flight', 'refusals', 'violations')} == {
+            'name': 'ram', 'state': 'ready', 'restarts': 1, 'requests': 7, 'results': 7,
+            'in_flight': 0, 'refusals': 1, 'violations': 0}, rta
+        assert rta['turns'] > 0 and rta['since_ms'] < 60000, rta
+        assert found['nbd'] == {'accepted': 1, 'established': 1, 'refused': 0, 'malformed': 0,
+                                'stalled': 0, 'requests': 7, 'errors': 1}, found['nbd']
+        assert (found['pid'], found['connections'], found['pool'], found['pool_taken']) == \
+            (node.process.pid, 1, 64 << 20, 0), found
+
+
+def metrics(port):
+    with urllib.request.urlopen(f'http://127.0.0.1:{port}/metrics', timeout=60) as answer:
+        text = answer.read().decode()
+    kinds = dict(re.findall(r'^# TYPE (\w+) (\w+)$', text, re.M))
+    helped = re.findall(r'^# HELP (\w+) \S', text, re.M)
+    assert list(kinds) == helped, (kinds, helped)
+    rows = dict(line.rsplit(' ', 1) for line in text.splitlines() if line[0] != '#')
+    assert {row.partition('{')[0] for row in rows} == set(kinds), (rows, kinds)
+    return kinds, rows
+
+
+@case
+def metrics_tell_the_same():
+    port = free_port()
+    with Node('ram:1M', f'--metrics=127.0.0.1:{port}') as node, Client(node).go() as client:
+        some_of_each(node, client)
+        until(lambda: node.status()['rtas'][0]['state'] == 'ready')
+        kinds, rows = metrics(port)
+    assert {kind for kind in kinds.values()} == {'counter', 'gauge'}
+    assert all((kind == 'counter') == name.endswith('_total') for name, kind in kinds.items())
+    wanted = {'weft_rta_up{rta="ram"}': 1, 'weft_rta_restarts_total{rta="ram"}': 1,
+              'weft_rta_in_flight{rta="ram"}': 0, 'weft_rta_retransmissions_total{rta="ram"}': 0,
+              'weft_volume_connections{volume="ram"}': 1, 'weft_pool_octets': 64 << 20,
+              'weft_pool_taken_octets': 0}
+    for label, name, numbers in (('operation', 'operations', DONE), ('operation', 'octets', MOVED),
+                                 ('completion', 'completions', ENDED)):
+        for what, number in numbers.items():
+            wanted[f'weft_volume_{name}_total{{volume="ram",{label}="{what}"}}'] = number
+    latency = rows.pop('weft_volume_latency_seconds_total{volume="ram"}')
+    replays = rows.pop('weft_rta_replays_total{rta="ram"}')
+    assert 0 < float(latency) < 60 and replays in ('0', '1'), (latency, replays)
+    assert rows == {row: str(number) for row, number in wanted.items()}, rows
+
+
+@case
+def each_protocol_has_its_numbers():
+    with Node('--nvme-rdma=127.0.0.1:0', '--nvme-tcp=127.0.0.1:0', 'ram:1M') as node:
+        found = node.status()
+        assert list(found['nvme_rdma']) == RDMA and not any(found['nvme_rdma'].values()), found
+        assert found['nvme_tcp'] == of(TCP) and found['nvme'] == of(NVME), found
+        uri, = (uri for uri in found['volumes'][0]['uris'] if 'rdma' in uri)
+        assert weft('info', uri).returncode == 0
+        assert weft('info', uri.replace('uuid:', 'uuid:0')).returncode == 1
+        found = until(lambda: node.status() if node.status()['nvme_rdma']['connections'] == 0
+                      else None)
+        rdma, nvme = found['nvme_rdma'], found['nvme']
+        assert (rdma['accepted'], rdma['rejected'], rdma['fetched']) == (3, 0, 3 * 1024), rdma
+        assert rdma['capsules'] == nvme['commands'] and rdma['delivered'] % 4096 == 0, found
+        assert nvme == of(NVME, controllers=1, queues=2, refused=1, errors=1,
+                          commands=nvme['commands']), nvme
+        assert re.search(r' at 127\.0\.0\.1:\d+ is refused "nqn\.', node.said()), node.said()
+
+
+main()

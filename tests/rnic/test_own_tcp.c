@@ -1,0 +1,118 @@
+// A device over TCP of its own, on a path that loses and reorders: what is placed beyond holes,
+// what is counted, and how its connections end.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/rnic/device.h"
+#include "tests/rnic/udp_link.h"
+
+enum { HALF_LEN = DEVICE_BUF_LEN / 2, ROUNDS = 20, WRITES = 16 };
+
+static struct device device;
+static struct sockaddr_in addr;
+static struct end listener, active, passive;
+
+static void open_with(const char *fault)
+{
+    const struct rnic_config config = device_config();
+    device_open_over(&device, &config, udp_link(fault), NULL);
+    end_listen(&listener, &device, &addr);
+    end_init(&active, &device);
+    end_init(&passive, &device);
+    ends_connect(&active, &passive, &listener, &addr);
+}
+
+static int teardown(void **state)
+{
+    end_fini(&active);
+    end_fini(&passive);
+    end_fini(&listener);
+    device_close(&device);
+    return 0;
+}
+
+static void fill(uint32_t round)
+{
+    for (uint32_t i = 0; i < HALF_LEN; i++) {
+        device.buf[i] = (uint8_t)(i * 13 + round);
+    }
+}
+
+static void expect_success(void)
+{
+    assert_int_equal(device_poll(&device).status, CQE_STATUS_SUCCESS);
+}
+
+static void work_comes_through_a_bad_path_octet_for_octet(void **state)
+{
+    open_with("loss=3%,reorder=5%,duplicate=1%,seed=7");
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        fill(round);
+        for (uint32_t i = 0; i < WRITES; i++) { // one behind the other: a lost one leaves a hole
+            end_post_send(&active, WQE_RDMA_WRITE, 0, HALF_LEN, &device, HALF_LEN);
+        }
+        for (uint32_t i = 0; i < WRITES; i++) {
+            expect_success();
+        }
+        end_post_send(&active, WQE_RDMA_READ, HALF_LEN, 8, &device, 0); // behind the Write
+        expect_success();
+        assert_memory_equal(device.buf + HALF_LEN, device.buf, HALF_LEN);
+        end_post_recv(&passive, round, HALF_LEN, HALF_LEN);
+        end_post_send(&active, WQE_SEND, 0, HALF_LEN, NULL, 0);
+        expect_success();
+        expect_success();
+        assert_memory_equal(device.buf + HALF_LEN, device.buf, HALF_LEN);
+    }
+    assert_true(device_count(&device, "early_fpdus") > 0);
+    assert_true(device_count(&device, "advances") > 0);
+    assert_int_equal(device_count(&device, "misplaced"), 0);
+    assert_true(device_count(&device, "retransmits") > 0);
+}
+
+static void connections_end_in_their_order(void **state)
+{
+    open_with("");
+    end_post_recv(&passive, 1, HALF_LEN, 64);
+    end_post_send(&active, WQE_SEND, 0, 64, NULL, 0);
+    assert_int_equal(rnic_ep_disconnect(active.ep), 0); // what was posted leaves before
+    expect_success();
+    expect_success();
+    end_take(&active, RNIC_EP_DISCONNECTED);
+    end_take(&passive, RNIC_EP_DISCONNECTED);
+    assert_int_equal(device_count(&device, "by_timeout"), 0);
+    assert_int_equal(device_count(&device, "by_reset"), 0);
+}
+
+static struct cqe completion_of(enum wc_opcode opcode)
+{
+    struct cqe cqe;
+    do {
+        cqe = device_poll(&device);
+    } while (cqe.opcode != opcode);
+    return cqe;
+}
+
+// Before a process ends: what was posted leaves, and the peer has acknowledged its end. Both ends
+// are this process's here, so the other one's FIN may pass the acknowledgement: then the Send is
+// flushed.
+static void flush_sends_what_was_posted_and_ends(void **state)
+{
+    open_with("");
+    end_post_recv(&passive, 1, HALF_LEN, HALF_LEN);
+    fill(1);
+    end_post_send(&active, WQE_SEND, 0, HALF_LEN, NULL, 0);
+    assert_true(rnic_flush(device.rnic, NS_PER_S, 5 * NS_PER_S));
+    assert_int_equal(completion_of(WC_RECV).status, CQE_STATUS_SUCCESS);
+    assert_memory_equal(device.buf + HALF_LEN, device.buf, HALF_LEN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(work_comes_through_a_bad_path_octet_for_octet, teardown),
+        cmocka_unit_test_teardown(connections_end_in_their_order, teardown),
+        cmocka_unit_test_teardown(flush_sends_what_was_posted_and_ends, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,509 @@
+// Sockets over RDMA behave as sockets do.
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <rdma/rsocket.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+struct pair {
+    int listener, active, passive;
+};
+
+static int listener_open(struct sockaddr_in *ret_addr)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof *ret_addr;
+    int fd = rsocket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(rbind(fd, (struct sockaddr *)&any, sizeof any), 0);
+    assert_int_equal(rlisten(fd, 8), 0);
+    assert_int_equal(rgetsockname(fd, (struct sockaddr *)ret_addr, &len), 0);
+    assert_int_not_equal(ret_addr->sin_port, 0);
+    return fd;
+}
+
+struct connecting {
+    int fd;
+    struct sockaddr_in addr;
+    int result;
+};
+
+static void *connect_main(void *ctx)
+{
+    struct connecting *c = ctx;
+    c->result = rconnect(c->fd, (struct sockaddr *)&c->addr, sizeof c->addr);
+    return NULL;
+}
+
+// `buffer_len` 0: the default of both rings.
+static void pair_open_with(struct pair *p, int buffer_len, int iomap_count)
+{
+    struct connecting c;
+    pthread_t thread;
+    p->listener = listener_open(&c.addr);
+    c.fd = p->active = rsocket(AF_INET, SOCK_STREAM, 0);
+    const int fds[] = {p->listener, p->active};
+    for (unsigned i = 0; i < 2; i++) {
+        if (buffer_len > 0) {
+            rsetsockopt(fds[i], SOL_SOCKET, SO_RCVBUF, &buffer_len, sizeof buffer_len);
+            rsetsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &buffer_len, sizeof buffer_len);
+        }
+        rsetsockopt(fds[i], SOL_RDMA, RDMA_IOMAPSIZE, &iomap_count, sizeof iomap_count);
+    }
+    assert_int_equal(pthread_create(&thread, NULL, connect_main, &c), 0);
+    p->passive = raccept(p->listener, NULL, NULL);
+    pthread_join(thread, NULL);
+    assert_true(p->passive >= 0);
+    assert_int_equal(c.result, 0);
+}
+
+static void pair_open(struct pair *p)
+{
+    pair_open_with(p, 0, 0);
+}
+
+static void *close_main(void *ctx)
+{
+    rclose(*(int *)ctx);
+    return NULL;
+}
+
+// Both at once, as two programs would.
+static void pair_close(struct pair *p)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, close_main, &p->active), 0);
+    rclose(p->passive);
+    pthread_join(thread, NULL);
+    rclose(p->listener);
+}
+
+static void test_octets_arrive_in_both_directions(void **state)
+{
+    struct pair p;
+    char buf[16];
+    pair_open(&p);
+    assert_int_equal(rsend(p.active, "question", 9, 0), 9);
+    assert_int_equal(rrecv(p.passive, buf, sizeof buf, 0), 9);
+    assert_string_equal(buf, "question");
+    assert_int_equal(rwrite(p.passive, "answer", 7), 7);
+    assert_int_equal(rread(p.active, buf, sizeof buf), 7);
+    assert_string_equal(buf, "answer");
+    pair_close(&p);
+}
+
+static void test_names(void **state)
+{
+    struct pair p;
+    struct sockaddr_in a, b;
+    socklen_t len = sizeof a;
+    pair_open(&p);
+    assert_int_equal(rgetpeername(p.passive, (struct sockaddr *)&a, &len), 0);
+    assert_int_equal(rgetsockname(p.active, (struct sockaddr *)&b, &len), 0);
+    assert_int_equal(a.sin_port, b.sin_port);
+    assert_int_equal(a.sin_addr.s_addr, b.sin_addr.s_addr);
+    assert_int_equal(rgetpeername(p.listener, (struct sockaddr *)&a, &len), -1);
+    assert_int_equal(errno, ENOTCONN);
+    pair_close(&p);
+}
+
+static void test_peek_leaves_what_it_shows(void **state)
+{
+    struct pair p;
+    char buf[8];
+    pair_open(&p);
+    assert_int_equal(rsend(p.active, "again", 6, 0), 6);
+    assert_int_equal(rrecv(p.passive, buf, sizeof buf, MSG_PEEK), 6);
+    assert_int_equal(rrecv(p.passive, buf, sizeof buf, 0), 6);
+    assert_string_equal(buf, "again");
+    assert_int_equal(rrecv(p.passive, buf, sizeof buf, MSG_DONTWAIT), -1);
+    assert_int_equal(errno, EAGAIN);
+    pair_close(&p);
+}
+
+static void test_vectors(void **state)
+{
+    struct pair p;
+    char a[4] = "abc", b[8] = "defghij", c[2], d[16];
+    const struct iovec out[] = {{a, 3}, {b, 7}};
+    const struct iovec in[] = {{c, 2}, {d, sizeof d}};
+    pair_open(&p);
+    assert_int_equal(rwritev(p.active, out, 2), 10);
+    assert_int_equal(rreadv(p.passive, in, 2), 10);
+    assert_memory_equal(c, "ab", 2);
+    assert_memory_equal(d, "cdefghij", 8);
+    pair_close(&p);
+}
+
+static void test_waitall_waits_for_all(void **state)
+{
+    struct pair p;
+    char buf[4096], sent[4096] = {1};
+    pair_open(&p);
+    assert_int_equal(rsend(p.active, sent, 1, 0), 1);
+    assert_int_equal(rsend(p.active, sent + 1, sizeof sent - 1, 0), sizeof sent - 1);
+    assert_int_equal(rrecv(p.passive, buf, sizeof buf, MSG_WAITALL), sizeof buf);
+    assert_memory_equal(buf, sent, sizeof sent);
+    pair_close(&p);
+}
+
+enum { STREAM_LEN = 3 << 20 };
+
+struct stream {
+    int fd;
+    bool is_good;
+};
+
+static uint8_t octet_at(size_t i)
+{
+    return (uint8_t)(i * 7 + (i >> 9));
+}
+
+static void *stream_send(void *ctx)
+{
+    struct stream *s = ctx;
+    uint8_t buf[5003]; // no divisor of anything
+    size_t done = 0;
+    s->is_good = true;
+    while (done < STREAM_LEN && s->is_good) {
+        size_t len = STREAM_LEN - done < sizeof buf ? STREAM_LEN - done : sizeof buf;
+        for (size_t i = 0; i < len; i++) {
+            buf[i] = octet_at(done + i);
+        }
+        s->is_good = rsend(s->fd, buf, len, 0) == (ssize_t)len;
+        done += len;
+    }
+    return NULL;
+}
+
+static void *stream_receive(void *ctx)
+{
+    struct stream *s = ctx;
+    uint8_t buf[7001];
+    size_t done = 0;
+    s->is_good = true;
+    while (done < STREAM_LEN && s->is_good) {
+        ssize_t len = rrecv(s->fd, buf, sizeof buf, 0);
+        s->is_good = len > 0;
+        for (ssize_t i = 0; i < len; i++) {
+            s->is_good = s->is_good && buf[i] == octet_at(done + (size_t)i);
+        }
+        done += len > 0 ? (size_t)len : 0;
+    }
+    return NULL;
+}
+
+// Rings far smaller than the stream, so that places, credits and both ends of the rings come by
+// often; both directions at once, with a thread for each side of each socket.
+static void test_long_streams_in_both_directions(void **state)
+{
+    struct pair p;
+    pthread_t threads[4];
+    pair_open_with(&p, 6000, 0);
+    struct stream streams[4] = {
+        {.fd = p.active}, {.fd = p.passive}, {.fd = p.active}, {.fd = p.passive}};
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, i < 2 ? stream_send : stream_receive, &streams[i]),
+            0);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+        assert_true(streams[i].is_good);
+    }
+    pair_close(&p);
+}
+
+static void test_a_peer_that_does_not_read_stops_the_sender(void **state)
+{
+    struct pair p;
+    uint8_t buf[8192] = {0};
+    size_t sent = 0, received = 0;
+    ssize_t len;
+    pair_open_with(&p, 16384, 0);
+    while ((len = rsend(p.active, buf, sizeof buf, MSG_DONTWAIT)) > 0) {
+        sent += (size_t)len;
+        assert_true(sent <= 4 * 32768);
+    }
+    assert_int_equal(errno, EAGAIN);
+    while (received < sent) {
+        len = rrecv(p.passive, buf, sizeof buf, 0);
+        assert_true(len > 0);
+        received += (size_t)len;
+    }
+    assert_true(rsend(p.active, buf, 1, 0) == 1); // the room came back
+    pair_close(&p);
+}
+
+static void test_a_half_closed_stream_still_answers(void **state)
+{
+    struct pair p;
+    char buf[8];
+    pair_open(&p);
+    assert_int_equal(rsend(p.active, "last", 5, 0), 5);
+    assert_int_equal(rshutdown(p.active, SHUT_WR), 0);
+    assert_int_equal(rrecv(p.passive, buf, sizeof buf, 0), 5);
+    assert_int_equal(rrecv(p.passive, buf, sizeof buf, 0), 0);
+    assert_int_equal(rsend(p.passive, "reply", 6, 0), 6);
+    assert_int_equal(rrecv(p.active, buf, sizeof buf, 0), 6);
+    assert_int_equal(rsend(p.active, "x", 1, 0), -1);
+    assert_int_equal(errno, EPIPE);
+    pair_close(&p);
+}
+
+static void test_what_was_sent_before_the_close_arrives(void **state)
+{
+    struct pair p;
+    pthread_t thread;
+    uint8_t buf[60000], sent[60000];
+    memset(sent, 0x5a, sizeof sent);
+    pair_open(&p);
+    assert_int_equal(rsend(p.active, sent, sizeof sent, 0), sizeof sent);
+    assert_int_equal(pthread_create(&thread, NULL, close_main, &p.active), 0);
+    assert_int_equal(rrecv(p.passive, buf, sizeof buf, MSG_WAITALL), sizeof buf);
+    assert_memory_equal(buf, sent, sizeof sent);
+    assert_int_equal(rrecv(p.passive, buf, sizeof buf, 0), 0);
+    assert_int_equal(rsend(p.passive, buf, 1, 0), -1);
+    rclose(p.passive);
+    pthread_join(thread, NULL);
+    rclose(p.listener);
+}
+
+static void test_connecting_without_waiting(void **state)
+{
+    struct sockaddr_in addr;
+    int listener = listener_open(&addr);
+    int active = rsocket(AF_INET, SOCK_STREAM, 0);
+    struct pollfd fds[] = {{.fd = listener, .events = POLLIN}, {.fd = active, .events = POLLOUT}};
+    int error = -1;
+    socklen_t len = sizeof error;
+    assert_int_equal(rfcntl(active, F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(rfcntl(active, F_GETFL), O_NONBLOCK);
+    assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
+    assert_int_equal(errno, EINPROGRESS);
+    assert_int_equal(rpoll(&fds[0], 1, 5000), 1);
+    int passive = raccept(listener, NULL, NULL);
+    assert_true(passive >= 0);
+    assert_int_equal(rpoll(&fds[1], 1, 5000), 1);
+    assert_int_equal(fds[1].revents, POLLOUT);
+    assert_int_equal(rgetsockopt(active, SOL_SOCKET, SO_ERROR, &error, &len), 0);
+    assert_int_equal(error, 0);
+    struct pair p = {listener, active, passive};
+    pair_close(&p);
+}
+
+static void test_nobody_listens(void **state)
+{
+    struct sockaddr_in addr;
+    rclose(listener_open(&addr));
+    int active = rsocket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
+    assert_int_equal(errno, ECONNREFUSED);
+    rclose(active);
+}
+
+static void *send_later(void *ctx)
+{
+    rsend(*(int *)ctx, "x", 1, 0);
+    return NULL;
+}
+
+static void test_rpoll_wakes_for_data_and_times_out_without(void **state)
+{
+    struct pair p;
+    pthread_t thread;
+    char octet;
+    pair_open(&p);
+    struct pollfd fd = {.fd = p.passive, .events = POLLIN};
+    assert_int_equal(rpoll(&fd, 1, 20), 0);
+    assert_int_equal(pthread_create(&thread, NULL, send_later, &p.active), 0);
+    assert_int_equal(rpoll(&fd, 1, 5000), 1);
+    assert_int_equal(fd.revents, POLLIN);
+    pthread_join(thread, NULL);
+    assert_int_equal(rrecv(p.passive, &octet, 1, 0), 1);
+    fd.events = POLLIN | POLLOUT;
+    assert_int_equal(rpoll(&fd, 1, 0), 1);
+    assert_int_equal(fd.revents, POLLOUT);
+    pair_close(&p);
+}
+
+static void test_rpoll_takes_other_descriptors_too(void **state)
+{
+    struct pair p;
+    int pipe_fds[2];
+    pair_open(&p);
+    assert_int_equal(pipe(pipe_fds), 0);
+    struct pollfd fds[] = {{.fd = p.passive, .events = POLLIN},
+                           {.fd = pipe_fds[0], .events = POLLIN}};
+    assert_int_equal(write(pipe_fds[1], "x", 1), 1);
+    assert_int_equal(rpoll(fds, 2, 5000), 1);
+    assert_int_equal(fds[0].revents, 0);
+    assert_int_equal(fds[1].revents, POLLIN);
+    close(pipe_fds[0]);
+    close(pipe_fds[1]);
+    pair_close(&p);
+}
+
+static void test_rselect(void **state)
+{
+    struct pair p;
+    fd_set readable, writable;
+    struct timeval timeout = {.tv_sec = 5};
+    pair_open(&p);
+    assert_int_equal(rsend(p.active, "x", 1, 0), 1);
+    FD_ZERO(&readable);
+    FD_ZERO(&writable);
+    FD_SET(p.passive, &readable);
+    FD_SET(p.listener, &readable);
+    assert_int_equal(rselect(p.active + p.passive + 1, &readable, &writable, NULL, &timeout), 1);
+    assert_true(FD_ISSET(p.passive, &readable));
+    assert_false(FD_ISSET(p.listener, &readable));
+    pair_close(&p);
+}
+
+static void test_mapped_memory_is_written_directly(void **state)
+{
+    struct pair p;
+    char memory[64] = {0}, octet;
+    pair_open_with(&p, 0, 4);
+    assert_int_equal(riomap(p.passive, memory, sizeof memory, PROT_WRITE, 0, 1000), 1000);
+    assert_int_equal(rsend(p.passive, "m", 1, 0), 1); // the mapping goes along
+    assert_int_equal(rrecv(p.active, &octet, 1, 0), 1);
+    assert_int_equal(riowrite(p.active, "direct", 7, 1010, 0), 7);
+    assert_int_equal(rsend(p.active, "w", 1, 0), 1);
+    assert_int_equal(rrecv(p.passive, &octet, 1, 0), 1);
+    assert_int_equal(octet, 'w');
+    assert_string_equal(memory + 10, "direct");
+    assert_int_equal(riowrite(p.active, "x", 1, 1064, 0), 0); // behind the mapping
+    assert_int_equal(riounmap(p.passive, memory, sizeof memory), 0);
+    assert_int_equal(riounmap(p.passive, memory, sizeof memory), -1);
+    assert_int_equal(errno, EINVAL);
+    pair_close(&p);
+}
+
+static void test_refusals(void **state)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET};
+    char octet;
+    int fd = rsocket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(rsocket(AF_INET, SOCK_DGRAM, 0), -1);
+    assert_int_equal(errno, ENOTSUP);
+    assert_int_equal(rsocket(AF_UNIX, SOCK_STREAM, 0), -1);
+    assert_int_equal(errno, ENOTSUP);
+    assert_int_equal(rsend(fd, &octet, 1, 0), -1);
+    assert_int_equal(errno, ENOTCONN);
+    assert_int_equal(raccept(fd, NULL, NULL), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(rsendto(fd, &octet, 1, 0, (struct sockaddr *)&addr, sizeof addr), -1);
+    assert_int_equal(errno, EISCONN);
+    rclose(fd);
+    assert_int_equal(rrecv(fd, &octet, 1, 0), -1);
+    assert_int_equal(errno, EBADF);
+    assert_int_equal(rclose(fd), -1);
+    assert_int_equal(errno, EBADF);
+}
+
+static void test_options_read_back(void **state)
+{
+    static const struct {
+        int level, name, set, get;
+    } rows[] = {
+        {SOL_SOCKET, SO_REUSEADDR, 1, 1},     {SOL_SOCKET, SO_KEEPALIVE, 1, 1},
+        {SOL_SOCKET, SO_RCVBUF, 8192, 16384}, {SOL_SOCKET, SO_SNDBUF, 8192, 16384},
+        {IPPROTO_TCP, TCP_NODELAY, 1, 1},     {IPPROTO_TCP, TCP_KEEPIDLE, 5, 5},
+        {SOL_RDMA, RDMA_SQSIZE, 100, 100},    {SOL_RDMA, RDMA_RQSIZE, 200, 200},
+        {SOL_RDMA, RDMA_INLINE, 32, 32},      {SOL_RDMA, RDMA_IOMAPSIZE, 9, 9},
+    };
+    int fd = rsocket(AF_INET, SOCK_STREAM, 0);
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int value = rows[i].set;
+        socklen_t len = sizeof value;
+        assert_int_equal(rsetsockopt(fd, rows[i].level, rows[i].name, &value, len), 0);
+        value = -1;
+        assert_int_equal(rgetsockopt(fd, rows[i].level, rows[i].name, &value, &len), 0);
+        assert_int_equal(value, rows[i].get);
+    }
+    rclose(fd);
+}
+
+static void test_a_size_beyond_the_devices_is_made_to_fit(void **state)
+{
+    int wanted = 65535;
+    socklen_t len = sizeof wanted;
+    struct connecting c;
+    pthread_t thread;
+    int listener = listener_open(&c.addr);
+    c.fd = rsocket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(rsetsockopt(c.fd, SOL_RDMA, RDMA_SQSIZE, &wanted, len), 0);
+    assert_int_equal(rsetsockopt(c.fd, SOL_RDMA, RDMA_RQSIZE, &wanted, len), 0);
+    pthread_create(&thread, NULL, connect_main, &c);
+    struct pollfd asked = {.fd = listener, .events = POLLIN};
+    assert_int_equal(rpoll(&asked, 1, 10000), 1);
+    int passive = raccept(listener, NULL, NULL);
+    pthread_join(thread, NULL);
+    assert_int_equal(c.result, 0);
+    assert_int_equal(rgetsockopt(c.fd, SOL_RDMA, RDMA_SQSIZE, &wanted, &len), 0);
+    assert_in_range(wanted, 16, 65534);
+    rclose(passive);
+    rclose(c.fd);
+    rclose(listener);
+}
+
+static void test_a_parents_sockets_are_not_the_childs(void **state)
+{
+    char octet = 'x';
+    struct pair p;
+    int status;
+    pair_open(&p);
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(20);
+        bool is_gone = rsend(p.active, &octet, 1, 0) == -1 && errno == EBADF;
+        int own = rsocket(AF_INET, SOCK_STREAM, 0);
+        _exit(is_gone && own >= 0 && rclose(own) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(rsend(p.active, &octet, 1, 0), 1);
+    assert_int_equal(rrecv(p.passive, &octet, 1, 0), 1);
+    pair_close(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_octets_arrive_in_both_directions),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_peek_leaves_what_it_shows),
+        cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_waitall_waits_for_all),
+        cmocka_unit_test(test_long_streams_in_both_directions),
+        cmocka_unit_test(test_a_peer_that_does_not_read_stops_the_sender),
+        cmocka_unit_test(test_a_half_closed_stream_still_answers),
+        cmocka_unit_test(test_what_was_sent_before_the_close_arrives),
+        cmocka_unit_test(test_connecting_without_waiting),
+        cmocka_unit_test(test_nobody_listens),
+        cmocka_unit_test(test_rpoll_wakes_for_data_and_times_out_without),
+        cmocka_unit_test(test_rpoll_takes_other_descriptors_too),
+        cmocka_unit_test(test_rselect),
+        cmocka_unit_test(test_mapped_memory_is_written_directly),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_options_read_back),
+        cmocka_unit_test(test_a_size_beyond_the_devices_is_made_to_fit),
+        cmocka_unit_test(test_a_parents_sockets_are_not_the_childs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

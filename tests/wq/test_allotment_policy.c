@@ -1,0 +1,174 @@
+// Which allotment a device wishes, event by event.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "wq/allotment_policy.h"
+
+enum { BASE = 256 * 1024 };
+
+static struct allotment_policy policy(uint32_t base_len)
+{
+    struct allotment_policy p;
+    allotment_policy_init(&p, base_len);
+    return p;
+}
+
+static bool sample(struct allotment_policy *p, uint32_t waiting, uint64_t pipe_len,
+                   enum allotment_event *ret)
+{
+    const struct allotment_sample s = {
+        .waiting_count = waiting, .context_count = 4, .pipe_len = pipe_len};
+    return allotment_policy_on_sample(p, &s, ret);
+}
+
+static void an_operators_command_holds(void **state)
+{
+    (void)state;
+    struct allotment_policy p = policy(BASE);
+    assert_true(allotment_policy_on_operator(&p, 1000));
+    assert_int_equal(p.len, 1000);
+    assert_false(allotment_policy_on_operator(&p, 1000));
+    assert_true(allotment_policy_on_operator(&p, 0));
+    assert_int_equal(p.len, 0);
+    assert_int_equal(p.changes[ALLOTMENT_OPERATOR], 2);
+}
+
+static void short_memory_lowers_it_until_there_is_enough(void **state)
+{
+    (void)state;
+    struct allotment_policy p = policy(BASE);
+    assert_true(allotment_policy_on_memory(&p, true));
+    assert_int_equal(p.len, BASE / 4);
+    assert_true(allotment_policy_on_memory(&p, false));
+    assert_int_equal(p.len, BASE);
+    assert_int_equal(p.changes[ALLOTMENT_MEMORY], 2);
+}
+
+static void waiting_readers_lower_it_at_once(void **state)
+{
+    (void)state;
+    struct allotment_policy p = policy(BASE);
+    enum allotment_event why;
+    assert_false(sample(&p, 15, 0, &why));
+    assert_true(sample(&p, 16, 0, &why));
+    assert_int_equal(why, ALLOTMENT_WAITING);
+    assert_int_equal(p.len, BASE / 2);
+    assert_true(sample(&p, 64, 0, &why));
+    assert_int_equal(p.len, BASE / 4);
+    assert_false(allotment_policy_is_at_rest(&p));
+}
+
+static void it_rises_when_nobody_has_waited_for_a_while(void **state)
+{
+    (void)state;
+    struct allotment_policy p = policy(BASE);
+    enum allotment_event why;
+    sample(&p, 16, 0, &why);
+    for (unsigned i = 1; i < ALLOTMENT_CALM_COUNT; i++) {
+        assert_false(sample(&p, 0, 0, &why));
+    }
+    assert_false(sample(&p, 16, 0, &why)); // not calm yet: it begins anew
+    for (unsigned i = 1; i < ALLOTMENT_CALM_COUNT; i++) {
+        assert_false(sample(&p, 0, 0, &why));
+    }
+    assert_true(sample(&p, 0, 0, &why));
+    assert_int_equal(p.len, BASE);
+    assert_true(allotment_policy_is_at_rest(&p));
+}
+
+static void a_long_pipe_raises_it(void **state)
+{
+    (void)state;
+    struct allotment_policy p = policy(BASE);
+    enum allotment_event why;
+    assert_false(sample(&p, 0, BASE, &why));
+    assert_false(sample(&p, 0, 3 * BASE, &why)); // one sample alone says little
+    assert_true(sample(&p, 0, 3 * BASE, &why));
+    assert_int_equal(why, ALLOTMENT_PIPE);
+    assert_int_equal(p.len, 4 * BASE);
+    assert_false(sample(&p, 0, UINT64_MAX, &why));
+    assert_true(sample(&p, 0, UINT64_MAX, &why));
+    assert_int_equal(p.len, ALLOTMENT_PIPE_MAX_LEN);
+}
+
+static void short_memory_counts_more_than_a_long_pipe(void **state)
+{
+    (void)state;
+    struct allotment_policy p = policy(BASE);
+    enum allotment_event why;
+    sample(&p, 0, 3 * BASE, &why);
+    sample(&p, 0, 3 * BASE, &why);
+    assert_true(allotment_policy_on_memory(&p, true));
+    assert_int_equal(p.len, BASE / 4);
+}
+
+static void no_pipe_raises_what_an_operator_commanded(void **state)
+{
+    (void)state;
+    struct allotment_policy p = policy(BASE);
+    enum allotment_event why;
+    assert_true(allotment_policy_may_follow(&p));
+    allotment_policy_on_operator(&p, 1000);
+    assert_false(sample(&p, 0, 3 * BASE, &why));
+    assert_false(sample(&p, 0, 3 * BASE, &why));
+    assert_int_equal(p.len, 1000);
+    assert_false(allotment_policy_may_follow(&p));
+}
+
+static void it_is_not_bent_below_the_floor(void **state)
+{
+    (void)state;
+    enum allotment_event why;
+    struct allotment_policy p = policy(2 * ALLOTMENT_FLOOR_LEN);
+    sample(&p, 64, 0, &why);
+    allotment_policy_on_memory(&p, true);
+    assert_int_equal(p.len, ALLOTMENT_FLOOR_LEN);
+    p = policy(100);
+    assert_false(sample(&p, 64, 0, &why));
+    assert_int_equal(p.len, 100);
+}
+
+static void undivided_stays_undivided(void **state)
+{
+    (void)state;
+    struct allotment_policy p = policy(0);
+    enum allotment_event why;
+    assert_false(sample(&p, 64, 3 * BASE, &why));
+    assert_false(allotment_policy_on_memory(&p, true));
+    assert_int_equal(p.len, 0);
+}
+
+static void a_command_taken_back_leaves_the_setting_to_the_pipe(void **state)
+{
+    struct allotment_policy p;
+    enum allotment_event event;
+    const struct allotment_sample far = {.context_count = 1, .pipe_len = 1 << 20};
+    allotment_policy_init(&p, 65536);
+    allotment_policy_on_operator(&p, 4096);
+    assert_true(allotment_policy_on_release(&p, 65536));
+    assert_int_equal(p.len, 65536);
+    allotment_policy_on_sample(&p, &far, &event);
+    assert_true(allotment_policy_on_sample(&p, &far, &event));
+    assert_int_equal(event, ALLOTMENT_PIPE);
+    assert_int_equal(p.len, 1 << 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_operators_command_holds),
+        cmocka_unit_test(short_memory_lowers_it_until_there_is_enough),
+        cmocka_unit_test(waiting_readers_lower_it_at_once),
+        cmocka_unit_test(it_rises_when_nobody_has_waited_for_a_while),
+        cmocka_unit_test(a_long_pipe_raises_it),
+        cmocka_unit_test(short_memory_counts_more_than_a_long_pipe),
+        cmocka_unit_test(a_command_taken_back_leaves_the_setting_to_the_pipe),
+        cmocka_unit_test(no_pipe_raises_what_an_operator_commanded),
+        cmocka_unit_test(it_is_not_bent_below_the_floor),
+        cmocka_unit_test(undivided_stays_undivided),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

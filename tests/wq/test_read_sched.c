@@ -1,0 +1,475 @@
+// The scheduler alone: tasks, flows and contexts, with a test in the place of peers.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "wq/read_sched.h"
+
+enum { ALLOTMENT = 64 * 1024, FLOW_MAX = 1000, OUT_MAX = 256 };
+
+struct reader {
+    struct read_flow flow;
+    struct read_task task[8];
+    unsigned grant_count;
+    uint64_t octets; // that were asked for
+};
+
+// Requests on their way, oldest first.
+struct fixture {
+    struct read_sched *sched;
+    struct reader reader[FLOW_MAX];
+    unsigned reader_count;
+    struct read_context *out[OUT_MAX];
+    struct reader *whose[OUT_MAX];
+    unsigned out_count;
+    instant_ns now;
+};
+
+static void on_granted(void *ctx)
+{
+    ((struct reader *)ctx)->grant_count++;
+}
+
+static struct fixture *open_with(uint32_t contexts, uint32_t depth, unsigned readers)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    f->sched = read_sched_create(contexts, depth);
+    read_sched_set_quantum(f->sched, ALLOTMENT);
+    f->reader_count = readers;
+    for (unsigned i = 0; i < readers; i++) {
+        struct read_flow *flow = &f->reader[i].flow;
+        read_flow_init(flow, f->sched, on_granted, &f->reader[i]);
+        flow->context_max = 16;
+        flow->allotment_len = ALLOTMENT;
+    }
+    return f;
+}
+
+static void close_all(struct fixture *f)
+{
+    while (f->out_count > 0) {
+        f->out_count--;
+        read_sched_abandon(&f->whose[f->out_count]->flow, f->out[f->out_count], f->now);
+    }
+    for (unsigned i = 0; i < f->reader_count; i++) {
+        read_flow_forget(&f->reader[i].flow, f->now);
+    }
+    assert_true(read_sched_check(f->sched));
+    assert_int_equal(read_sched_in_use(f->sched), 0);
+    read_sched_destroy(f->sched);
+    free(f);
+}
+
+static void post(struct fixture *f, unsigned reader, unsigned task, enum read_kind kind,
+                 uint64_t len)
+{
+    struct reader *r = &f->reader[reader];
+    r->task[task] = (struct read_task){.kind = kind, .initial_len = len, .remote_addr = 1000};
+    read_flow_post(&r->flow, &r->task[task]);
+}
+
+// Issues every request that the reader may issue now; their number.
+static unsigned issue(struct fixture *f, unsigned reader)
+{
+    struct reader *r = &f->reader[reader];
+    struct read_context *context;
+    unsigned count = 0;
+    while (read_sched_take(&r->flow, f->now, &context) == READ_TAKE_CONTEXT) {
+        read_sched_issued(&r->flow, context, f->now);
+        r->octets += context->length;
+        f->whose[f->out_count] = r;
+        f->out[f->out_count++] = context;
+        count++;
+    }
+    return count;
+}
+
+static void issue_all(struct fixture *f)
+{
+    for (unsigned i = 0; i < f->reader_count; i++) {
+        issue(f, i);
+    }
+}
+
+// The oldest request is answered with `len` octets of its window.
+static struct reader *answer(struct fixture *f, uint32_t len)
+{
+    assert_true(f->out_count > 0);
+    struct read_context *context = f->out[0];
+    struct reader *r = f->whose[0];
+    f->out_count--;
+    memmove(&f->out[0], &f->out[1], f->out_count * sizeof f->out[0]);
+    memmove(&f->whose[0], &f->whose[1], f->out_count * sizeof f->whose[0]);
+    f->now += NS_PER_US;
+    context->arrived_len = len < context->length ? len : context->length;
+    read_sched_answer(&r->flow, context, f->now);
+    assert_true(read_flow_check(&r->flow));
+    assert_true(read_sched_check(f->sched));
+    return r;
+}
+
+static struct reader *answer_whole(struct fixture *f)
+{
+    return answer(f, UINT32_MAX);
+}
+
+static uint64_t count_of(const struct fixture *f, size_t offset)
+{
+    return *(const uint64_t *)(const void *)((const char *)read_sched_counters(f->sched) + offset);
+}
+#define COUNT(f, name) count_of(f, offsetof(struct read_sched_counters, name))
+
+static void a_read_alone_keeps_two_requests_out(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(8, 0, 1);
+    post(f, 0, 0, READ_KIND_READ, 5 * ALLOTMENT + 1);
+    assert_int_equal(issue(f, 0), 2);
+    for (unsigned left = 6; left > 0; left--) {
+        answer_whole(f);
+        issue(f, 0);
+        assert_int_equal(f->out_count, left > 2 ? 2 : left - 1);
+    }
+    assert_false(f->reader[0].task[0].is_pending);
+    assert_int_equal(COUNT(f, first_requests), 1);
+    assert_int_equal(COUNT(f, subsidiary_requests), 5);
+    assert_int_equal(COUNT(f, preemptions), 0);
+    close_all(f);
+}
+
+// Its round trip is that of the way, and its patience begins: with others out neither is so.
+static void a_request_knows_whether_it_was_alone(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(8, 0, 1);
+    struct read_flow *flow = &f->reader[0].flow;
+    f->now = 5 * NS_PER_MS;
+    post(f, 0, 0, READ_KIND_READ, 2 * ALLOTMENT);
+    assert_int_equal(issue(f, 0), 2);
+    assert_true(f->out[0]->is_alone);
+    assert_false(f->out[1]->is_alone);
+    assert_true(flow->patience.since_ns == 5 * NS_PER_MS);
+    answer_whole(f);
+    answer_whole(f);
+    f->now = 9 * NS_PER_MS;
+    post(f, 0, 1, READ_KIND_READ, 1);
+    assert_int_equal(issue(f, 0), 1);
+    assert_true(f->out[0]->is_alone);
+    assert_true(flow->patience.since_ns == 9 * NS_PER_MS);
+    f->now += NS_PER_MS;
+    post(f, 0, 2, READ_KIND_READ, 1);
+    assert_int_equal(issue(f, 0), 1);
+    assert_true(flow->patience.since_ns == 9 * NS_PER_MS);
+    answer_whole(f);
+    answer_whole(f);
+    close_all(f);
+}
+
+static void who_finds_no_context_waits_for_one(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(1, 0, 2);
+    struct read_context *context;
+    post(f, 0, 0, READ_KIND_READ, 1);
+    post(f, 1, 0, READ_KIND_READ, 1);
+    assert_int_equal(issue(f, 0), 1);
+    assert_int_equal(read_sched_take(&f->reader[1].flow, f->now, &context), READ_TAKE_WAIT);
+    assert_int_equal(f->reader[1].grant_count, 0);
+    assert_int_equal(COUNT(f, waits), 1);
+    answer_whole(f);
+    assert_int_equal(f->reader[1].grant_count, 1);
+    assert_int_equal(issue(f, 1), 1);
+    answer_whole(f);
+    close_all(f);
+}
+
+static void with_depth_1_a_request_is_made_when_the_one_before_is_answered(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(8, 1, 1);
+    post(f, 0, 0, READ_KIND_READ, 3 * ALLOTMENT);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(issue(f, 0), 1);
+        assert_int_equal(f->out[0]->offset, i * ALLOTMENT);
+        assert_int_equal(f->out[0]->remote_addr, 1000 + i * ALLOTMENT);
+        answer_whole(f);
+    }
+    assert_false(f->reader[0].task[0].is_pending);
+    close_all(f);
+}
+
+static void a_filled_pipe_allows_more_requests(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(8, 0, 1);
+    f->reader[0].flow.pace.pipe_len = 5 * ALLOTMENT;
+    post(f, 0, 0, READ_KIND_READ, 100 * ALLOTMENT);
+    assert_int_equal(issue(f, 0), 5);
+    close_all(f);
+}
+
+static void small_reads_pipeline_up_to_ord(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(8, 1, 1);
+    f->reader[0].flow.context_max = 3;
+    for (unsigned i = 0; i < 5; i++) {
+        post(f, 0, i, READ_KIND_READ, 100);
+    }
+    struct read_context *context;
+    assert_int_equal(issue(f, 0), 3);
+    assert_int_equal(read_sched_take(&f->reader[0].flow, f->now, &context), READ_TAKE_ORD);
+    answer_whole(f);
+    assert_int_equal(issue(f, 0), 1);
+    close_all(f);
+}
+
+static void a_task_begins_when_all_of_the_one_before_was_asked_for(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(8, 0, 1);
+    post(f, 0, 0, READ_KIND_READ, 3 * ALLOTMENT);
+    post(f, 0, 1, READ_KIND_ATOMIC, 8);
+    assert_int_equal(issue(f, 0), 2);
+    answer_whole(f);
+    assert_int_equal(issue(f, 0), 2);
+    assert_ptr_equal(f->out[1]->task, &f->reader[0].task[0]);
+    assert_ptr_equal(f->out[2]->task, &f->reader[0].task[1]);
+    close_all(f);
+}
+
+// The source's claim 4: taken at a boundary, used for a request of another type from another
+// queue, and the read goes on later.
+static void preemption_reactivation_continuation(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(1, 1, 2);
+    post(f, 0, 0, READ_KIND_READ, 2 * ALLOTMENT);
+    issue(f, 0);
+    struct read_context *only = f->out[0];
+    post(f, 1, 0, READ_KIND_ATOMIC, 8);
+    assert_int_equal(issue(f, 1), 0);
+    answer_whole(f); // the boundary: the read is not finished
+    assert_int_equal(f->reader[1].grant_count, 1);
+    assert_int_equal(issue(f, 0), 0);
+    assert_int_equal(issue(f, 1), 1);
+    assert_ptr_equal(f->out[0], only);
+    assert_int_equal(COUNT(f, preemptions), 1);
+    assert_int_equal(COUNT(f, reactivations), 1);
+    assert_int_equal(COUNT(f, continuations), 0);
+    answer_whole(f);
+    assert_int_equal(issue(f, 0), 1);
+    assert_ptr_equal(f->out[0], only);
+    assert_int_equal(f->out[0]->offset, ALLOTMENT);
+    assert_int_equal(COUNT(f, continuations), 1);
+    answer_whole(f);
+    assert_false(f->reader[0].task[0].is_pending);
+    assert_false(f->reader[1].task[0].is_pending);
+    assert_int_equal(COUNT(f, preemptions), 1);
+    close_all(f);
+}
+
+static void while_others_wait_a_read_has_one_request_out(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(2, 0, 2);
+    post(f, 0, 0, READ_KIND_READ, 100 * ALLOTMENT);
+    assert_int_equal(issue(f, 0), 2);
+    post(f, 1, 0, READ_KIND_READ, 100 * ALLOTMENT);
+    assert_int_equal(issue(f, 1), 0);
+    answer_whole(f);
+    issue_all(f);
+    assert_int_equal(f->reader[0].flow.context_count, 1);
+    assert_int_equal(f->reader[1].flow.context_count, 1);
+    assert_int_equal(COUNT(f, depth_reductions), 1);
+    close_all(f);
+}
+
+// Of the flows before it each spends one quantum; who comes later waits behind it.
+static void a_flow_waits_for_one_quantum_of_each_flow_before_it(void **state)
+{
+    (void)state;
+    enum { READERS = 1000, CONTEXTS = 4 };
+    struct fixture *f = open_with(CONTEXTS, 0, READERS);
+    for (unsigned i = 0; i < READERS; i++) {
+        bool is_small = i % 3 == 0;
+        for (unsigned k = 0; k < (is_small ? 8U : 1U); k++) {
+            post(f, i, k, READ_KIND_READ, is_small ? ALLOTMENT / 16 : 100 * ALLOTMENT);
+        }
+    }
+    issue_all(f);
+    uint64_t octets[READERS], spent = 0;
+    for (unsigned i = 0; i < READERS; i++) {
+        octets[i] = f->reader[i].octets;
+    }
+    // All have joined: every one of them has its first context after a quantum of the others each.
+    for (unsigned waiting = READERS - CONTEXTS; waiting > 0;) {
+        struct reader *r = answer_whole(f);
+        issue_all(f);
+        waiting = 0;
+        spent = 0;
+        for (unsigned i = 0; i < READERS; i++) {
+            waiting += f->reader[i].octets == 0;
+            spent += f->reader[i].octets - octets[i];
+            assert_true(f->reader[i].octets - octets[i] <= 3 * ALLOTMENT);
+        }
+        assert_non_null(r);
+        assert_true(spent <= (uint64_t)(READERS + CONTEXTS) * ALLOTMENT);
+    }
+    close_all(f);
+}
+
+static void octets_are_shared_evenly_whatever_the_sizes(void **state)
+{
+    (void)state;
+    enum { READERS = 8, ROUNDS = 4000 };
+    struct fixture *f = open_with(2, 0, READERS);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (unsigned i = 0; i < READERS; i++) {
+            for (unsigned k = 0; k < 8; k++) {
+                if (!f->reader[i].task[k].is_pending) {
+                    post(f, i, k, READ_KIND_READ, (uint64_t)ALLOTMENT << i >> 4);
+                }
+            }
+        }
+        issue_all(f);
+        answer_whole(f);
+        issue_all(f);
+    }
+    uint64_t least = UINT64_MAX, most = 0;
+    for (unsigned i = 0; i < READERS; i++) {
+        least = f->reader[i].octets < least ? f->reader[i].octets : least;
+        most = f->reader[i].octets > most ? f->reader[i].octets : most;
+    }
+    assert_true(most < least + least / 20);
+    close_all(f);
+}
+
+static void requests_of_no_octets_are_not_free(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(1, 0, 3);
+    read_sched_set_quantum(f->sched, 2 * READ_COST_MIN_LEN);
+    post(f, 0, 0, READ_KIND_READ, 1);
+    issue(f, 0);
+    for (unsigned k = 0; k < 8; k++) {
+        post(f, 1, k, READ_KIND_FLUSH, 0);
+    }
+    issue(f, 1);
+    post(f, 2, 0, READ_KIND_READ, 1);
+    issue(f, 2);
+    for (unsigned i = 0; i < 3; i++) { // two flushes, then it is the other's turn
+        answer_whole(f);
+        issue_all(f);
+    }
+    assert_ptr_equal(f->whose[0], &f->reader[2]);
+    close_all(f);
+}
+
+static void a_short_answer_is_carried_on_with_the_same_context(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(4, 0, 1);
+    post(f, 0, 0, READ_KIND_READ, 3 * ALLOTMENT);
+    f->reader[0].flow.may_name_rest = true;
+    assert_int_equal(issue(f, 0), 2);
+    struct read_context *first = f->out[0];
+    assert_int_equal(first->named_len, 3 * ALLOTMENT);
+    assert_int_equal(f->out[1]->named_len, 2 * ALLOTMENT);
+    answer(f, 1000);
+    assert_int_equal(issue(f, 0), 1);
+    assert_ptr_equal(f->out[1], first);
+    assert_int_equal(first->offset, 1000);
+    assert_int_equal(first->length, ALLOTMENT - 1000);
+    assert_int_equal(first->named_len, ALLOTMENT - 1000); // what follows is asked for already
+    assert_int_equal(COUNT(f, partial_answers), 1);
+    while (f->out_count > 0) {
+        answer_whole(f);
+        issue(f, 0);
+    }
+    assert_false(f->reader[0].task[0].is_pending);
+    assert_int_equal(f->reader[0].octets, 3 * ALLOTMENT + ALLOTMENT - 1000);
+    close_all(f);
+}
+
+static void a_granted_window_is_named_by_the_allotment_of_its_issue(void **state)
+{
+    (void)state;
+    static const struct {
+        bool may_name_rest;
+        uint32_t allotment_len, named_len;
+    } cases[] = {
+        {true, ALLOTMENT, 3 * ALLOTMENT},
+        {true, ALLOTMENT / 2, 3 * ALLOTMENT}, // the answer is shorter than the window
+        {true, ALLOTMENT * 2, ALLOTMENT},     // ... would be longer
+        {false, 0, ALLOTMENT},                // ... would be whole
+    };
+    for (unsigned i = 0; i < 4; i++) {
+        struct fixture *f = open_with(1, 0, 2);
+        f->reader[1].flow.may_name_rest = true;
+        post(f, 0, 0, READ_KIND_READ, 100);
+        post(f, 1, 0, READ_KIND_READ, 3 * ALLOTMENT);
+        issue_all(f);
+        answer_whole(f); // grants it to the other
+        f->reader[1].flow.may_name_rest = cases[i].may_name_rest;
+        f->reader[1].flow.allotment_len = cases[i].allotment_len;
+        issue(f, 1);
+        assert_int_equal(f->out[0]->length, ALLOTMENT);
+        assert_int_equal(f->out[0]->named_len, cases[i].named_len);
+        close_all(f);
+    }
+}
+
+static void who_stops_gives_back_what_it_was_granted(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(1, 0, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        post(f, i, 0, READ_KIND_READ, 100);
+        issue(f, i);
+    }
+    answer_whole(f);
+    assert_int_equal(f->reader[1].grant_count, 1);
+    read_flow_stop(&f->reader[1].flow, f->now);
+    assert_int_equal(f->reader[2].grant_count, 1);
+    assert_int_equal(issue(f, 2), 1);
+    close_all(f);
+}
+
+static void start_ups_own_request_does_not_count_against_ord(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(1, 0, 1);
+    f->reader[0].flow.context_max = 0;
+    post(f, 0, 0, READ_KIND_READY, 0);
+    assert_int_equal(issue(f, 0), 1);
+    answer_whole(f);
+    close_all(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_read_alone_keeps_two_requests_out),
+        cmocka_unit_test(a_request_knows_whether_it_was_alone),
+        cmocka_unit_test(who_finds_no_context_waits_for_one),
+        cmocka_unit_test(with_depth_1_a_request_is_made_when_the_one_before_is_answered),
+        cmocka_unit_test(a_filled_pipe_allows_more_requests),
+        cmocka_unit_test(small_reads_pipeline_up_to_ord),
+        cmocka_unit_test(a_task_begins_when_all_of_the_one_before_was_asked_for),
+        cmocka_unit_test(preemption_reactivation_continuation),
+        cmocka_unit_test(while_others_wait_a_read_has_one_request_out),
+        cmocka_unit_test(a_flow_waits_for_one_quantum_of_each_flow_before_it),
+        cmocka_unit_test(octets_are_shared_evenly_whatever_the_sizes),
+        cmocka_unit_test(requests_of_no_octets_are_not_free),
+        cmocka_unit_test(a_short_answer_is_carried_on_with_the_same_context),
+        cmocka_unit_test(a_granted_window_is_named_by_the_allotment_of_its_issue),
+        cmocka_unit_test(who_stops_gives_back_what_it_was_granted),
+        cmocka_unit_test(start_ups_own_request_does_not_count_against_ord),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,22 @@
+// Texts that strangers chose, made fit for people's eyes: none can end its line, move a cursor or
+// pass for another. And octets in hexadecimal.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+// As much of `text` as there is room for, between quotation marks. What is not printable ASCII, a
+// quotation mark or a backslash stands there as \xNN.
+const char *text_quote(const char *text, char *ret, size_t capacity);
+
+// The octet, or '?' where it is a control character. Octets beyond ASCII stay: UTF-8 has them.
+char text_tame_char(char c);
+
+// The same of a text in place, which ends within `capacity` octets after that.
+void text_tame(char *text, size_t capacity);
+
+// The octet, or '?' where it is not printable ASCII.
+char text_ascii_char(char c);
+
+// Two digits per octet and a terminator: 2 * len + 1 octets.
+const char *text_hex(const uint8_t *octets, size_t len, char *ret);

@@ -1,0 +1,55 @@
+// The allotment that a device wishes, and the events that change it. The base is the setting, or
+// what an operator commanded last; what the device feels bends it:
+//
+//     memory is short            a quarter of the base
+//     readers wait               half of it when 4 wait per context, a quarter when 16 do
+//     the pipe holds more than   what fills it, up to ALLOTMENT_PIPE_MAX_LEN,
+//     the requests that may be   if nothing of the above holds, and the base
+//     out at that length         is no command
+//
+// Down at once; up only after the reason has been gone for ALLOTMENT_CALM_COUNT samples, so that
+// the value does not swing. A base of 0 (undivided) is not bent. Numbers in, a number out.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wq/allotment.h"
+
+enum {
+    ALLOTMENT_FLOOR_LEN = 4096, // not bent below it, if the base is above
+    ALLOTMENT_CALM_COUNT = 10,
+};
+
+struct allotment_sample {
+    uint32_t waiting_count; // flows that wait for a context
+    uint32_t context_count; // that the device has
+    uint64_t pipe_len;      // octets that each request must fetch to fill its pipe; the largest
+};
+
+struct allotment_policy {
+    uint32_t base_len;
+    uint32_t len;      // what is wished now
+    bool is_commanded; // by an operator: no pipe raises it
+    bool is_memory_short;
+    unsigned crowd_shift;   // how often the base is halved for the readers that wait
+    uint32_t pipe_len;      // what fills the pipe; 0: the base does
+    uint32_t pipe_seen_len; // ... by the last sample: one alone says little
+    unsigned crowd_calm_count, pipe_calm_count; // samples that asked for less
+    uint64_t changes[ALLOTMENT_EVENT_COUNT];    // by event
+};
+
+void allotment_policy_init(struct allotment_policy *p, uint32_t base_len);
+
+// Each returns whether `len` changed.
+bool allotment_policy_on_operator(struct allotment_policy *p, uint32_t base_len);
+// The operator's command no longer holds: the setting is the base again.
+bool allotment_policy_on_release(struct allotment_policy *p, uint32_t base_len);
+bool allotment_policy_on_memory(struct allotment_policy *p, bool is_short);
+// `*ret_event` is why.
+bool allotment_policy_on_sample(struct allotment_policy *p, const struct allotment_sample *sample,
+                                enum allotment_event *ret_event);
+// Will more than `len` do, if a peer's pipe holds more?
+bool allotment_policy_may_follow(const struct allotment_policy *p);
+// Would calm samples change it?
+bool allotment_policy_is_at_rest(const struct allotment_policy *p);
