@@ -26,6 +26,15 @@ struct place_counts {
     uint32_t n[PLACE_CLASS_COUNT];
 };
 
+// What is placed beyond holes: a wish of the device's owner, and what comes of it for a stream.
+enum placement {
+    PLACEMENT_EARLY,  // beyond holes, wherever an FPDU can be told; the peer is one that begins
+                      // segments with FPDUs, and lets nobody else choose where they begin
+    PLACEMENT_STRICT, // beyond holes where a marker tells, nowhere else
+    PLACEMENT_OFF,    // in order only
+    PLACEMENT_COUNT,
+};
+
 enum place_order {
     PLACE_IN_ORDER,    // nothing is missing before: placing is delivering
     PLACE_BEYOND_HOLE, // something is missing before

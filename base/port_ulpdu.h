@@ -8,6 +8,8 @@
 #include "base/port_place.h"
 #include "base/span.h"
 
+enum { MULPDU_MIN = 128 }; // RFC 5044 section 4.5: however short the peer's segments are
+
 enum ulpdu_answer {
     ULPDU_TAKEN, // done with its octets; the next one may come
     ULPDU_STALL, // not taken, nothing done: the same ULPDU is offered again later

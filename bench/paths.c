@@ -314,8 +314,8 @@ static void print(const struct work *work, duration_ns took_ns)
 
 static uint32_t placement_of(const char *word)
 {
-    for (uint32_t i = 0; i < MPA_PLACEMENT_COUNT; i++) {
-        if (strcmp(mpa_placement_name((enum mpa_placement)i), word) == 0) {
+    for (uint32_t i = 0; i < PLACEMENT_COUNT; i++) {
+        if (strcmp(mpa_placement_name((enum placement)i), word) == 0) {
             return i;
         }
     }

@@ -73,7 +73,7 @@ struct setting {
 static const char *const oneshot_words[] = {"off", "flags", "opcode", NULL};
 static const char *const oneshot_part_words[] = {"both", "advertise", "close", NULL};
 
-// In the order of enum rnic_placement.
+// In the order of enum placement.
 static const char *const placement_words[] = {"early", "strict", "off", NULL};
 
 static const struct setting settings[] = {

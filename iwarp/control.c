@@ -12,7 +12,7 @@ void qp_on_established(struct qp *qp, const struct qp_stream *stream, instant_ns
 {
     struct mem_asker asker = {
         .pd = qp->config.wq.pd, .qp_num = qp->config.wq.qp_num, .denied = qp->denied};
-    CHECK(stream->mulpdu >= QP_MULPDU_MIN);
+    CHECK(stream->mulpdu >= MULPDU_MIN);
     qp->wq.now = now;
     qp->is_llp_open = true;
     qp->put_position = 0;

@@ -2,12 +2,6 @@
 #include "base/check.h"
 #include "iwarp/internal.h"
 
-STATIC_CHECK((int)ALLOTMENT_OPERATOR == (int)EXTENSION_WHY_OPERATOR);
-STATIC_CHECK((int)ALLOTMENT_WAITING == (int)EXTENSION_WHY_WAITING);
-STATIC_CHECK((int)ALLOTMENT_MEMORY == (int)EXTENSION_WHY_MEMORY);
-STATIC_CHECK((int)ALLOTMENT_PIPE == (int)EXTENSION_WHY_PIPE);
-STATIC_CHECK((int)ALLOTMENT_PEER == (int)EXTENSION_WHY_PEER);
-
 // The reads follow what holds now.
 static void follow(struct qp *qp, enum allotment_event event)
 {

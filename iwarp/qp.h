@@ -43,8 +43,6 @@
 
 struct qp;
 
-enum { QP_MULPDU_MIN = 128 }; // RFC 5044 section 4.5: however short the peer's segments are
-
 // Asynchronous events (IBV_EVENT_*). SRQ_LIMIT goes through the srq's own port.
 enum qp_event {
     QP_EVENT_FATAL,            // the stream failed: ours, or the peer's Terminate
@@ -113,7 +111,7 @@ WEFT_EXPORT int qp_oneshot_agreed(const struct qp *qp);
 enum qp_rtr { QP_RTR_SEND = 1, QP_RTR_WRITE = 2, QP_RTR_READ = 4 };
 
 struct qp_stream {
-    uint32_t mulpdu; // octets in a ULPDU at most, at least QP_MULPDU_MIN
+    uint32_t mulpdu; // octets in a ULPDU at most, at least MULPDU_MIN
     uint16_t ird;    // requests of the peer that we hold at a time; at most config.ird_max counts
     uint16_t ord; // requests of ours that the peer holds at a time; at most config.ord_max counts
     bool is_initiator;

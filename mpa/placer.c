@@ -31,8 +31,8 @@ static bool do_lengths_lead_to(struct mpa_framing framing, const struct piece *p
 // Without a marker that tells: is the start of this segment the start of an FPDU?
 static bool is_likely_start(const struct mpa_placer *placer, const struct piece *p, size_t end)
 {
-    return placer->placement == MPA_PLACEMENT_EARLY && placer->rx->framing.crc &&
-           p->is_segment_start && (end < p->octets.len || p->is_segment_end) &&
+    return placer->placement == PLACEMENT_EARLY && placer->rx->framing.crc && p->is_segment_start &&
+           (end < p->octets.len || p->is_segment_end) &&
            do_lengths_lead_to(placer->rx->framing, p, end);
 }
 
@@ -106,7 +106,7 @@ static enum place_verdict place_beyond_hole(struct mpa_placer *placer,
         .is_segment_start = offer->is_segment_start,
         .is_segment_end = offer->is_segment_end,
     };
-    if (placer->placement == MPA_PLACEMENT_OFF || placer->rx->is_framing_open ||
+    if (placer->placement == PLACEMENT_OFF || placer->rx->is_framing_open ||
         (!placer->rx->framing.markers && !placer->rx->framing.crc)) {
         return buffer(placer);
     }
@@ -176,7 +176,7 @@ static bool advance(void *ctx, uint64_t position, uint64_t end, const struct pla
 
 // ---- the door ----
 
-void mpa_placer_init(struct mpa_placer *placer, struct mpa_rx *rx, enum mpa_placement placement,
+void mpa_placer_init(struct mpa_placer *placer, struct mpa_rx *rx, enum placement placement,
                      uint64_t position, struct mspan scratch)
 {
     CHECK(scratch.len >= MPA_ULPDU_MAX_LEN);
@@ -201,18 +201,18 @@ void mpa_placer_check(const struct mpa_placer *placer)
 {
     const struct mpa_placer_counters *c = &placer->counters;
     mpa_rx_check(placer->rx);
-    CHECK(placer->placement < MPA_PLACEMENT_COUNT);
+    CHECK(placer->placement < PLACEMENT_COUNT);
     CHECK(c->early_octets >= c->early_fpdus * mpa_fpdu_len(0));
-    CHECK(placer->placement != MPA_PLACEMENT_OFF || c->early_fpdus == 0);
+    CHECK(placer->placement != PLACEMENT_OFF || c->early_fpdus == 0);
     CHECK(c->misplaced <= 1);
 }
 
-const char *mpa_placement_name(enum mpa_placement placement)
+const char *mpa_placement_name(enum placement placement)
 {
-    static const char *const names[MPA_PLACEMENT_COUNT] = {
-        [MPA_PLACEMENT_EARLY] = "early",
-        [MPA_PLACEMENT_STRICT] = "strict",
-        [MPA_PLACEMENT_OFF] = "off",
+    static const char *const names[PLACEMENT_COUNT] = {
+        [PLACEMENT_EARLY] = "early",
+        [PLACEMENT_STRICT] = "strict",
+        [PLACEMENT_OFF] = "off",
     };
     return names[placement];
 }

@@ -25,14 +25,7 @@
 #include "base/span.h"
 #include "mpa/rx.h"
 
-enum mpa_placement {
-    MPA_PLACEMENT_EARLY,  // beyond holes, wherever an FPDU can be told; the peer is one that begins
-                          // segments with FPDUs, and lets nobody else choose where they begin
-    MPA_PLACEMENT_STRICT, // beyond holes where a marker tells, nowhere else
-    MPA_PLACEMENT_OFF,    // in order only
-    MPA_PLACEMENT_COUNT,
-};
-const char *mpa_placement_name(enum mpa_placement placement); // "early" ...
+const char *mpa_placement_name(enum placement placement); // "early" ...
 
 #define MPA_PLACER_COUNTERS(X)                                                        \
     X(early_fpdus, "FPDUs placed beyond a hole")                                      \
@@ -52,7 +45,7 @@ struct mpa_placer_counters {
 
 struct mpa_placer {
     struct mpa_rx *rx;
-    enum mpa_placement placement;
+    enum placement placement;
     uint64_t base;     // position of the full operation phase's first octet in the stream
     uint64_t boundary; // in that phase: here the last FPDU placed early, or refused, ends
     uint8_t *scratch;  // for ULPDUs that markers part
@@ -61,7 +54,7 @@ struct mpa_placer {
 
 // `rx` is in full operation: `position` is that of the next octet in TCP's stream. `scratch` has
 // room for MPA_ULPDU_MAX_LEN octets and may be shared, it is used during a call only.
-void mpa_placer_init(struct mpa_placer *placer, struct mpa_rx *rx, enum mpa_placement placement,
+void mpa_placer_init(struct mpa_placer *placer, struct mpa_rx *rx, enum placement placement,
                      uint64_t position, struct mspan scratch);
 
 // The functions of the port; `ctx` is the placer. Whether the stream has ended with an error is to

@@ -1,12 +1,5 @@
 #include "rdmap/refusal.h"
 
-#include "base/check.h"
-
-// rdmap_refusal_of_ddp relies on it.
-#define X(name, cause, text) STATIC_CHECK((int)RDMAP_REFUSED_DDP_##name == (int)DDP_REFUSED_##name);
-DDP_REFUSALS(X)
-#undef X
-
 static const struct rdmap_refusal_facts facts_of_refusal[RDMAP_REFUSAL_COUNT] = {
     [RDMAP_ACCEPTED] = {"none", "accepted", TERM_NONE},
 #define X(name, cause, text) [RDMAP_REFUSED_DDP_##name] = {"DDP_" #name, text, TERM_##cause},

@@ -55,7 +55,7 @@
 
 enum rdmap_refusal {
     RDMAP_ACCEPTED,
-#define X(name, cause, text) RDMAP_REFUSED_DDP_##name,
+#define X(name, cause, text) RDMAP_REFUSED_DDP_##name = DDP_REFUSED_##name,
     DDP_REFUSALS(X)
 #undef X
 #define X(name, cause, text) RDMAP_REFUSED_##name,
@@ -75,7 +75,7 @@ const struct rdmap_refusal_facts *rdmap_refusal_facts(enum rdmap_refusal refusal
 
 static inline enum rdmap_refusal rdmap_refusal_of_ddp(enum ddp_verdict verdict)
 {
-    return (enum rdmap_refusal)verdict; // the same order, asserted in refusal.c
+    return (enum rdmap_refusal)verdict; // DDP's refusals are RDMAP's
 }
 
 // What the STag table's answer means for the memory that a Read or atomic request names.

@@ -4,16 +4,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/port_place.h"
 #include "base/time.h"
 
 // How an STag is to stand in the header of a Send (wire/oneshot.h), and which of its meanings is
 // wanted. Both ends must want the same encoding.
 enum rnic_oneshot { RNIC_ONESHOT_OFF, RNIC_ONESHOT_FLAGS, RNIC_ONESHOT_OPCODE };
 enum rnic_oneshot_parts { RNIC_ONESHOT_BOTH, RNIC_ONESHOT_ADVERTISE, RNIC_ONESHOT_CLOSE };
-
-// Whether octets beyond a hole of the stream go to their place at once, where the link can do that:
-// wherever an FPDU can be told, only where a marker tells it, or never.
-enum rnic_placement { RNIC_PLACEMENT_EARLY, RNIC_PLACEMENT_STRICT, RNIC_PLACEMENT_OFF };
 
 struct rnic_config {
     bool crc;                    // ask for the MPA CRC; the peer may insist on it
@@ -24,7 +21,7 @@ struct rnic_config {
     uint32_t oneshot_parts;      // enum rnic_oneshot_parts
     bool write_flush;            // a signalled Write completes behind a zero-length Read
     bool tx_copy;                // copy what Sends and Writes carry before the CRC is taken
-    uint32_t placement;          // enum rnic_placement
+    uint32_t placement;          // enum placement, where the link can do that
     uint32_t mpa_revision;       // 1 or 2
     uint32_t rnr_store_len;      // octets per QP for Sends without a receive
     uint32_t read_contexts;      // requests of all QPs that may be out at a time, at least 1

@@ -2,13 +2,8 @@
 // too. The link's port is not allowed to call back into the stream, so what has come of it (an
 // error, a QP that takes no more) is looked at afterwards.
 
-#include "base/check.h"
 #include "rnic/ep.h"
 #include "rnic/internal.h"
-
-STATIC_CHECK((int)RNIC_PLACEMENT_EARLY == (int)MPA_PLACEMENT_EARLY);
-STATIC_CHECK((int)RNIC_PLACEMENT_STRICT == (int)MPA_PLACEMENT_STRICT);
-STATIC_CHECK((int)RNIC_PLACEMENT_OFF == (int)MPA_PLACEMENT_OFF);
 
 /* ---- the port -------------------------------------------------------------------------------- */
 
@@ -64,11 +59,11 @@ bool ep_place_is_possible(const struct rnic *rnic)
 // A weft end begins every segment with an FPDU. Elsewhere a segment may begin wherever TCP cut the
 // stream, also with octets that a third party had the peer send, made up as an FPDU: only a marker
 // tells there.
-static enum mpa_placement placement_of(const struct rnic_ep *ep)
+static enum placement placement_of(const struct rnic_ep *ep)
 {
-    enum mpa_placement wish = (enum mpa_placement)ep->rnic->config.placement;
+    enum placement wish = (enum placement)ep->rnic->config.placement;
     bool is_weft = conn_agreement(&ep->conn)->extensions && !ep->is_offer_declined;
-    return wish == MPA_PLACEMENT_EARLY && !is_weft ? MPA_PLACEMENT_STRICT : wish;
+    return wish == PLACEMENT_EARLY && !is_weft ? PLACEMENT_STRICT : wish;
 }
 
 void ep_place_on_declined(struct rnic_ep *ep)

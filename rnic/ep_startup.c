@@ -52,8 +52,6 @@ static const duration_ns silence_ns = 100 * NS_PER_MS;
 
 /* ---- the stream becomes the QP's ------------------------------------------------------------- */
 
-STATIC_CHECK((int)QP_MULPDU_MIN == (int)MPA_MULPDU_MIN);
-
 static int open_stream(struct rnic_ep *ep, instant_ns now)
 {
     const struct mpa_agreement *agreed = conn_agreement(&ep->conn);

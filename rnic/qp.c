@@ -118,7 +118,7 @@ static int engine_create(struct rnic_qp *qp, const struct rnic_qp_init *init)
         .rnr_timeout_ns = rnic->config.rnr_timeout_ns,
         .rnr_store_len = rnic->config.rnr_store_len,
         .ird_max = rnic_limits.max_qp_rd_atom,
-        .places_early = rnic->config.placement != RNIC_PLACEMENT_OFF && ep_place_is_possible(rnic),
+        .places_early = rnic->config.placement != PLACEMENT_OFF && ep_place_is_possible(rnic),
     };
     int error = qp_create(&config, &qp->qp);
     if (error == 0) {

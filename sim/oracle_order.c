@@ -60,7 +60,7 @@ static bool changes_window(const struct sim_op *op)
 static bool has_holes(const struct sim_side *side)
 {
     const struct sim_params *p = &side->pair->sim->params;
-    return p->has_packets && p->placement != RNIC_PLACEMENT_OFF;
+    return p->has_packets && p->placement != PLACEMENT_OFF;
 }
 
 /* ---- the peer's memory ----------------------------------------------------------------------- */

@@ -94,7 +94,7 @@ static void draw_packets(struct sim_params *p, struct prng *rng)
     p->packet_window_len = draw_log(rng, 8 * 1024, 1024 * 1024);
     p->packet_buffer_len = draw_bool(rng, 3) ? 4096 : p->packet_window_len;
     p->packet_range_max = draw_log(rng, 4, 256);
-    p->placement = prng_below(rng, 4) % 3; // RNIC_PLACEMENT_EARLY twice as often
+    p->placement = prng_below(rng, 4) % 3; // PLACEMENT_EARLY twice as often
 }
 
 void sim_params_draw(struct sim_params *ret, uint64_t seed)

@@ -25,7 +25,7 @@ struct sim_params {
     bool has_packets;
     uint32_t packet_loss, packet_reorder, packet_duplicate; // millionths
     uint32_t packet_mtu, packet_window_len, packet_buffer_len, packet_range_max;
-    uint32_t placement; // enum rnic_placement
+    uint32_t placement; // enum placement
     // The devices.
     bool crc[SIM_NODE_MAX], markers[SIM_NODE_MAX], extensions[SIM_NODE_MAX];
     bool peer_to_peer, write_flush, tx_copy;

@@ -4,10 +4,11 @@
 
 #include <stdint.h>
 
+#include "base/siphash.h"
 #include "base/span.h"
 #include "base/time.h"
 
-enum { TCP_SECRET_LEN = 16, TCP_TUPLE_MAX = 40 };
+enum { TCP_SECRET_LEN = SIPHASH_KEY_LEN, TCP_TUPLE_MAX = 40 };
 
 // Addresses and ports of a connection, as whoever owns addresses writes them: the same octets for
 // the same connection, nothing else of it is known here. Unused octets are zero.

@@ -17,7 +17,7 @@
 //    1      1   kind: 1 choices (the initiator's first FPDU), 2 allotment changed,
 //                 3 allotment taken: the answer to kind 2, with its value
 //    2      1   the one-shot encoding chosen, one bit, and the parts; or 0; kind 1 only
-//    3      1   why: EXTENSION_WHY_; kind 2 only
+//    3      1   why: enum allotment_event, or a number that says nothing; kind 2 only
 //    4      4   read allotment, octets; 0: none
 //    8      8   reserved, 0
 #pragma once
@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/allotment_event.h" // what `why` says
 #include "base/check.h"
 #include "base/span.h"
 
@@ -101,20 +102,10 @@ enum extension_kind {
     EXTENSION_TAKEN = 3,     // ... and what its sender asks for from here on follows it
 };
 
-// Why a wish changed. Numbers that are not here say nothing.
-enum extension_why {
-    EXTENSION_WHY_UNSAID,
-    EXTENSION_WHY_OPERATOR, // a command, or a call of the program
-    EXTENSION_WHY_WAITING,  // readers wait for contexts, or no longer do
-    EXTENSION_WHY_MEMORY,   // memory is short, or no longer
-    EXTENSION_WHY_PIPE,     // the way to the peer holds more, or less: it may follow
-    EXTENSION_WHY_PEER,     // the wish follows the peer's
-};
-
 struct extension_message {
     enum extension_kind kind;
     uint8_t encoding;       // EXTENSION_CHOICES: a right set of EXTENSION_ONESHOT_ bits
-    uint8_t why;            // EXTENSION_ALLOTMENT: enum extension_why
+    uint8_t why;            // EXTENSION_ALLOTMENT: enum allotment_event, or a number unknown
     uint32_t allotment_len; // octets, 0: none
 };
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/bytes.h"
+#include "base/port_ulpdu.h"
 
 static const uint8_t keys[][MPA_KEY_LEN + 1] = {
     [MPA_REQUEST] = "MPA ID Req Frame",
@@ -154,8 +155,8 @@ size_t mpa_mulpdu(size_t emss, bool markers)
     if (markers) {
         overhead += MPA_MARKER_LEN * ((emss + MPA_MARKER_INTERVAL - 1) / MPA_MARKER_INTERVAL);
     }
-    if (emss < overhead + MPA_MULPDU_MIN) {
-        return MPA_MULPDU_MIN;
+    if (emss < overhead + MULPDU_MIN) {
+        return MULPDU_MIN;
     }
     size_t mulpdu = emss - overhead;
     return mulpdu < MPA_ULPDU_MAX_LEN ? mulpdu : MPA_ULPDU_MAX_LEN;

@@ -112,7 +112,6 @@ enum {
     MPA_MARKER_LEN = 4,
     MPA_MARKER_OFF_FPDUPTR = 2, // behind 16 reserved bits
     MPA_FPDUPTR_MASK = 0xfffc,  // receivers take the two lowest bits as zero (section 4.2)
-    MPA_MULPDU_MIN = 128,       // RFC 5044 section 4.5
 };
 
 static inline size_t mpa_pad_len(size_t ulpdu_len)

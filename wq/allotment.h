@@ -21,14 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Why an allotment changes.
-#define ALLOTMENT_EVENTS(X)                                                \
-    X(AGREED, "agreed", "the connection was made")                         \
-    X(OPERATOR, "operator", "a command, or a call of the program")         \
-    X(WAITING, "waiting", "the number of readers that wait for a context") \
-    X(MEMORY, "memory", "memory became short, or enough")                  \
-    X(PIPE, "pipe", "the measured rate and round trip")                    \
-    X(PEER, "peer", "the peer's notice")
+#include "base/allotment_event.h"
 
 enum {
     ALLOTMENT_PIPE_MAX_LEN = 16 << 20, // no pipe raises it beyond
@@ -36,12 +29,6 @@ enum {
                                        // must not have one request made for each octet
 };
 
-enum allotment_event {
-#define X(name, key, text) ALLOTMENT_##name,
-    ALLOTMENT_EVENTS(X)
-#undef X
-        ALLOTMENT_EVENT_COUNT,
-};
 const char *allotment_event_name(enum allotment_event event); // "operator"
 
 struct allotment {

@@ -291,7 +291,7 @@ static void world_make(bool markers)
     post_all();
     mpa_rx_init(&s.rx, true, markers ? MPA_RX_MARKERS : MPA_RX_MARKERS_NONE,
                 mspan_of(carry, sizeof carry), port);
-    mpa_placer_init(&s.placer, &s.rx, MPA_PLACEMENT_EARLY, 0, mspan_of(scratch, sizeof scratch));
+    mpa_placer_init(&s.placer, &s.rx, PLACEMENT_EARLY, 0, mspan_of(scratch, sizeof scratch));
     config.place = mpa_placer_port(&s.placer);
     config.window_len = config.buffer_len = WIRE_MAX;
     tcp_receive_init(&s.tcp, &config, &s.tcp_counters, &(struct carve){.block = tcp_memory});

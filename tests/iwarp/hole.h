@@ -72,7 +72,7 @@ struct hole_options {
     uint32_t allotment; // of both ends; 0: Reads are undivided
     uint8_t oneshot;    // EXTENSION_ONESHOT_ bits that are agreed
     uint32_t first_msn; // of all queues; 0: 1
-    enum mpa_placement placement;
+    enum placement placement;
     bool tcp; // the receive side of tcp/ in place of the plain ledger; its sequence numbers wrap
 };
 

@@ -682,7 +682,7 @@ static void nothing_is_placed_before_the_first_message_has_come(void **state)
     (void)state;
     struct hole *h = hole_open(NULL);
     unsigned first = hole_write(h, h->early.stag, hole_write_to(0), 60);
-    mpa_placer_init(&h->placer, &h->early.rx, MPA_PLACEMENT_EARLY, 0,
+    mpa_placer_init(&h->placer, &h->early.rx, PLACEMENT_EARLY, 0,
                     mspan_of(h->scratch, sizeof h->scratch));
     ledger_init(&h->ledger, mpa_placer_port(&h->placer), 0, h->wire, h->wire_len);
     hole_arrive(h, first, h->count);
@@ -731,7 +731,7 @@ static void wrong_crc_beyond_a_hole_does_not_end_the_stream(void **state)
 static void off_places_nothing_early(void **state)
 {
     (void)state;
-    struct hole_options options = {.placement = MPA_PLACEMENT_OFF};
+    struct hole_options options = {.placement = PLACEMENT_OFF};
     struct hole *h = hole_open(&options);
     hole_post_receives(h, 2, 300);
     unsigned first = hole_send(h, &(struct hole_send){.len = 10});

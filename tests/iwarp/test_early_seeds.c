@@ -93,7 +93,7 @@ static void open_run(struct run *r)
         .ird = (uint16_t)(1 + below(r, 16)),
         .first_msn = below(r, 4) == 0 ? UINT32_MAX - below(r, 5) : 0,
         .tcp = below(r, 2),
-        .placement = below(r, 6) == 0 ? MPA_PLACEMENT_STRICT : MPA_PLACEMENT_EARLY,
+        .placement = below(r, 6) == 0 ? PLACEMENT_STRICT : PLACEMENT_EARLY,
     };
     r->h = hole_open(&options);
     r->read_count = below(r, 8);

@@ -102,7 +102,7 @@ static void make_stream(const uint16_t *ulpdu_len, unsigned count, bool markers)
     assert_int_equal(iov_count, 1);
 }
 
-static void begin_framed(enum mpa_placement placement, bool crc, bool markers)
+static void begin_framed(enum placement placement, bool crc, bool markers)
 {
     struct ulpdu_port port = {on_ulpdu, on_early_ulpdu, on_advance, NULL};
     memset(&above, 0, sizeof above);
@@ -113,7 +113,7 @@ static void begin_framed(enum mpa_placement placement, bool crc, bool markers)
     ledger_init(&ledger, mpa_placer_port(&placer), BASE, stream.wire, stream.len);
 }
 
-static void begin(enum mpa_placement placement, bool markers)
+static void begin(enum placement placement, bool markers)
 {
     begin_framed(placement, true, markers);
 }
@@ -160,7 +160,7 @@ static void aligned_segment_beyond_a_hole_is_placed_at_once(void **state)
     (void)state;
     for (int markers = 0; markers < 2; markers++) {
         make_stream(four, 4, markers);
-        begin(MPA_PLACEMENT_EARLY, markers);
+        begin(PLACEMENT_EARLY, markers);
         arrive(1, 2);
         arrive(3, 4);
         assert_int_equal(above.early[1], 1);
@@ -182,7 +182,7 @@ static void chain_of_fpdus_in_one_segment_is_placed(void **state)
 {
     (void)state;
     make_stream(four, 4, false);
-    begin(MPA_PLACEMENT_EARLY, false);
+    begin(PLACEMENT_EARLY, false);
     arrive(1, 4);
     assert_int_equal(placer.counters.early_fpdus, 3);
     arrive(0, 1);
@@ -194,7 +194,7 @@ static void segment_that_begins_inside_an_fpdu_waits_without_markers(void **stat
 {
     (void)state;
     make_stream(four, 4, false);
-    begin(MPA_PLACEMENT_EARLY, false);
+    begin(PLACEMENT_EARLY, false);
     ledger_arrive(&ledger, stream.start[1] + 4, stream.len - stream.start[1] - 4);
     assert_int_equal(placer.counters.early_fpdus, 0);
     assert_int_equal(placer.counters.early_buffered, 1);
@@ -207,7 +207,7 @@ static void segment_that_ends_inside_an_fpdu_waits_without_markers(void **state)
 {
     (void)state;
     make_stream(four, 4, false);
-    begin(MPA_PLACEMENT_EARLY, false);
+    begin(PLACEMENT_EARLY, false);
     ledger_arrive(&ledger, stream.start[1], stream.start[3] + 8 - stream.start[1]);
     assert_int_equal(placer.counters.early_fpdus, 0);
     arrive(0, 1);
@@ -222,7 +222,7 @@ static void markers_find_a_whole_fpdu_inside_any_segment(void **state)
     (void)state;
     static const uint16_t lens[] = {300, 500, 900, 700};
     make_stream(lens, 4, true);
-    for (int placement = MPA_PLACEMENT_EARLY; placement <= MPA_PLACEMENT_STRICT; placement++) {
+    for (int placement = PLACEMENT_EARLY; placement <= PLACEMENT_STRICT; placement++) {
         begin(placement, true);
         size_t from = stream.start[1] + 40, to = stream.start[3] + 80;
         ledger_arrive(&ledger, from, to - from);
@@ -242,7 +242,7 @@ static void strict_places_only_what_a_marker_tells(void **state)
     (void)state;
     static const uint16_t lens[] = {100, 100, 700, 100};
     make_stream(lens, 4, true);
-    begin(MPA_PLACEMENT_STRICT, true);
+    begin(PLACEMENT_STRICT, true);
     arrive(1, 2);
     assert_int_equal(placer.counters.early_fpdus, 0);
     arrive(2, 3);
@@ -252,13 +252,13 @@ static void strict_places_only_what_a_marker_tells(void **state)
     expect_all_once();
     end();
 
-    begin(MPA_PLACEMENT_EARLY, true);
+    begin(PLACEMENT_EARLY, true);
     arrive(1, 2);
     assert_int_equal(above.early[1], 1);
     end();
 
     make_stream(lens, 4, false);
-    begin(MPA_PLACEMENT_STRICT, false);
+    begin(PLACEMENT_STRICT, false);
     arrive(2, 3);
     assert_int_equal(placer.counters.early_fpdus, 0);
     end();
@@ -268,7 +268,7 @@ static void off_places_nothing_beyond_a_hole(void **state)
 {
     (void)state;
     make_stream(four, 4, true);
-    begin(MPA_PLACEMENT_OFF, true);
+    begin(PLACEMENT_OFF, true);
     arrive(3, 4);
     arrive(1, 3);
     assert_int_equal(placer.counters.early_fpdus, 0);
@@ -281,13 +281,13 @@ static void without_crc_only_markers_are_believed(void **state)
 {
     (void)state;
     make_stream(four, 4, false);
-    begin_framed(MPA_PLACEMENT_EARLY, false, false);
+    begin_framed(PLACEMENT_EARLY, false, false);
     arrive(1, 2);
     assert_int_equal(placer.counters.early_fpdus, 0);
     end();
 
     make_stream(four, 4, true);
-    begin_framed(MPA_PLACEMENT_EARLY, false, true);
+    begin_framed(PLACEMENT_EARLY, false, true);
     arrive(3, 4);
     assert_int_equal(placer.counters.early_fpdus, 1);
     arrive(0, 3);
@@ -299,7 +299,7 @@ static void nothing_is_placed_early_before_the_framing_is_known(void **state)
 {
     (void)state;
     make_stream(four, 4, true);
-    begin(MPA_PLACEMENT_EARLY, true);
+    begin(PLACEMENT_EARLY, true);
     rx.is_framing_open = true;
     rx.framing.markers = false;
     arrive(1, 2);
@@ -319,7 +319,7 @@ static void wrong_crc_beyond_a_hole_is_repaired_by_the_peer(void **state)
     for (int markers = 0; markers < 2; markers++) {
         uint8_t bad[4096];
         make_stream(four, 4, markers);
-        begin(MPA_PLACEMENT_EARLY, markers);
+        begin(PLACEMENT_EARLY, markers);
         size_t at = stream.start[1], len = stream.len - at;
         memcpy(bad, stream.wire + at, len);
         bad[stream.start[2] + 20 - at] ^= 1; // the second FPDU of the three
@@ -340,7 +340,7 @@ static void wrong_crc_in_order_ends_the_stream(void **state)
     (void)state;
     uint8_t bad[4096];
     make_stream(four, 4, false);
-    begin(MPA_PLACEMENT_EARLY, false);
+    begin(PLACEMENT_EARLY, false);
     arrive(2, 3);
     memcpy(bad, stream.wire, stream.start[2]);
     bad[20] ^= 1;
@@ -361,7 +361,7 @@ static void wrong_marker_is_met_in_order(void **state)
     stream.wire[at] ^= 1;
     crc32c_put(stream.wire + end_of_2 - 4,
                crc32c(stream.wire + stream.start[2], end_of_2 - 4 - stream.start[2]));
-    begin(MPA_PLACEMENT_EARLY, true);
+    begin(PLACEMENT_EARLY, true);
     arrive(2, 3);
     assert_int_equal(placer.counters.early_fpdus, 0);
     assert_int_equal(rx.verdict, MPA_RX_OK);
@@ -383,7 +383,7 @@ static void false_fpdu_ends_the_stream_when_octets_in_order_reach_it(void **stat
     crc32c_put(inner + mpa_fpdu_len(90) - 4, crc32c(inner, mpa_fpdu_len(90) - 4));
     uint8_t *outer = stream.wire + stream.start[1];
     crc32c_put(outer + mpa_fpdu_len(500) - 4, crc32c(outer, mpa_fpdu_len(500) - 4));
-    begin(MPA_PLACEMENT_EARLY, false);
+    begin(PLACEMENT_EARLY, false);
     size_t at = (size_t)(inner - stream.wire), true_end = stream.start[3];
     stream.start[3] = at + mpa_fpdu_len(90);
     ledger_arrive(&ledger, at, mpa_fpdu_len(90));
@@ -400,7 +400,7 @@ static void unwanted_ulpdu_comes_again_in_order(void **state)
 {
     (void)state;
     make_stream(four, 4, false);
-    begin(MPA_PLACEMENT_EARLY, false);
+    begin(PLACEMENT_EARLY, false);
     above.early_verdict = PLACE_BUFFER;
     arrive(1, 3);
     assert_int_equal(placer.counters.early_unwanted, 2);
@@ -416,7 +416,7 @@ static void dropped_ulpdu_comes_again_from_the_peer(void **state)
 {
     (void)state;
     make_stream(four, 4, false);
-    begin(MPA_PLACEMENT_EARLY, false);
+    begin(PLACEMENT_EARLY, false);
     above.early_verdict = PLACE_DROP;
     arrive(1, 3);
     assert_int_equal(placer.counters.early_dropped, 2);
@@ -433,7 +433,7 @@ static void nothing_passes_a_ulpdu_that_stalled(void **state)
 {
     (void)state;
     make_stream(four, 4, false);
-    begin(MPA_PLACEMENT_EARLY, false);
+    begin(PLACEMENT_EARLY, false);
     arrive(2, 3);
     above.stall_count = 4;
     arrive(0, 2); // the first stalls: 1 is not offered, 2 not delivered
@@ -451,7 +451,7 @@ static void refused_advance_is_asked_again(void **state)
 {
     (void)state;
     make_stream(four, 4, false);
-    begin(MPA_PLACEMENT_EARLY, false);
+    begin(PLACEMENT_EARLY, false);
     above.is_advance_refused = true;
     arrive(1, 3);
     arrive(0, 1);
@@ -467,7 +467,7 @@ static void refused_advance_is_asked_again(void **state)
 static void permute(unsigned *order, unsigned n, bool markers)
 {
     if (n == 1) {
-        begin(MPA_PLACEMENT_EARLY, markers);
+        begin(PLACEMENT_EARLY, markers);
         for (unsigned i = 0; i < 8; i++) {
             arrive(order[i], order[i] + 1);
         }
@@ -508,7 +508,7 @@ static void any_cuts_in_any_order_give_every_ulpdu_once(void **state)
             lens[i] = (uint16_t)(14 + prng_below(&prng, prng_below(&prng, 4) == 0 ? 3000 : 200));
         }
         make_stream(lens, 30, markers);
-        begin(prng_below(&prng, 3) == 0 ? MPA_PLACEMENT_STRICT : MPA_PLACEMENT_EARLY, markers);
+        begin(prng_below(&prng, 3) == 0 ? PLACEMENT_STRICT : PLACEMENT_EARLY, markers);
         for (unsigned i = 0; i < 400 && ledger.handed < stream.len; i++) {
             unsigned fpdu = prng_below(&prng, 30);
             bool is_aligned = prng_below(&prng, 4) != 0;
@@ -533,11 +533,11 @@ static void start_up_frames_stand_before_the_first_fpdu(void **state)
     (void)state;
     static const uint16_t lens[] = {600, 600, 600};
     make_stream(lens, 3, true);
-    begin(MPA_PLACEMENT_EARLY, true);
+    begin(PLACEMENT_EARLY, true);
     // What the link had handed up before, with the frame, counts as consumed.
     size_t consumed;
     mpa_rx_on_input(&rx, span_of(stream.wire, 100), &consumed);
-    mpa_placer_init(&placer, &rx, MPA_PLACEMENT_EARLY, BASE + STARTUP_LEN + 100,
+    mpa_placer_init(&placer, &rx, PLACEMENT_EARLY, BASE + STARTUP_LEN + 100,
                     mspan_of(scratch, sizeof scratch));
     ledger_fini(&ledger);
     ledger_init(&ledger, mpa_placer_port(&placer), BASE + STARTUP_LEN + 100, stream.wire + 100,

@@ -330,7 +330,7 @@ static void longest_ulpdu_with_markers_keeps_fpduptr_in_16_bits(void **state)
 static void markers_agreed_on_late_leave_the_mulpdu(void **state)
 {
     (void)state;
-    static const size_t lens[] = {MPA_MULPDU_MIN, 1442};
+    static const size_t lens[] = {MULPDU_MIN, 1442};
     for (unsigned i = 0; i < 2; i++) {
         struct mpa_tx tx;
         mpa_tx_init(&tx, true, false, lens[i]);

@@ -114,7 +114,7 @@ static void notices_of_the_allotment_are_read_and_written(void **state)
         uint8_t out[EXTENSION_MESSAGE_LEN];
         assert_int_equal(extension_message_parse(span_of(golden[i], 16), &m), EXTENSION_MESSAGE_OK);
         assert_int_equal(m.kind, kinds[i]);
-        assert_int_equal(m.why, i == 0 ? EXTENSION_WHY_PIPE : 0);
+        assert_int_equal(m.why, i == 0 ? ALLOTMENT_PIPE : 0);
         assert_int_equal(m.allotment_len, 262144);
         assert_int_equal(extension_message_emit(&m, out), sizeof out);
         assert_memory_equal(out, golden[i], sizeof out);

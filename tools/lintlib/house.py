@@ -164,6 +164,9 @@ ANSWERS = re.compile(r'(^|_)(is|has|may|can|holds|overlaps)(_|$)|'
                      r'_(check|len|count|max|min|at|of|last|start|pipe|deadline)$|'
                      r'^(find|memcmp|strlen|sizeof|atomic_load|atomic_load_explicit)$')
 
+# Two vocabularies may be the same only where one of them is somebody else's: the ABI's.
+MAY_BE_MIRRORED = re.compile(r'^(IBV|RDMA)_')
+
 # Reasons are written into a struct why. Only functions that other programs call, who do not have
 # base/why.h, are given octets for them.
 REASON_AS_OCTETS = re.compile(r'(?<!const )\bchar \*(\w+_)?why\b')

@@ -1,9 +1,9 @@
-"""shape, leftovers, calls, effects: what can be seen by looking at one file."""
+"""shape, leftovers, calls, effects, mirrors: what can be seen by looking at one file."""
 
 import re
 
 from . import house
-from .tree import functions
+from .tree import functions, without_comments
 
 
 def check_shape(tree):
@@ -136,6 +136,21 @@ def check_reasons(tree):
                 yield source.path, source.line_of(match.start()), (
                     f'{match.group()}: how long it may be nobody checks; give reasons as '
                     'struct why of base/why.h')
+
+
+_MIRROR = re.compile(r'\bSTATIC_CHECK\s*\(\s*(?:\(int\)\s*)?([A-Z][\w#]*)\s*==\s*'
+                     r'(?:\(int\)\s*)?([A-Z][\w#]*)\s*\)')
+
+
+def check_mirrors(tree):
+    for source in tree.c_files:
+        if source.room not in house.ROOMS:
+            continue
+        for match in _MIRROR.finditer(without_comments(source.text)):
+            if not any(house.MAY_BE_MIRRORED.match(name) for name in match.groups()):
+                yield source.path, source.line_of(match.start()), (
+                    f'{match.group(1)} and {match.group(2)} are one thing with two names: give it '
+                    'one, in the lowest room that says it, or in base/')
 
 
 def check_neutral(tree):
