@@ -53,12 +53,9 @@ struct nvme_rdma_device {
     struct list_link link;
 };
 
-enum nvme_rdma_slot_state { SLOT_POSTED, SLOT_COMMAND, SLOT_FETCHING, SLOT_ANSWERING };
-
 // A receive, and the command that came in it.
 struct nvme_rdma_slot {
     struct nvme_rdma_queue *queue;
-    enum nvme_rdma_slot_state state;
     uint8_t *capsule;
     uint8_t *cqe;
     uint32_t in_capsule_len;      // octets that have come behind the SQE

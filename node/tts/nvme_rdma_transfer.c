@@ -30,7 +30,6 @@ static void give_back(struct nvme_rdma_slot *slot, enum nvme_status status, inst
 
 static void slot_free(struct nvme_rdma_slot *slot)
 {
-    slot->state = SLOT_POSTED;
     list_push_tail(&slot->queue->idle, &slot->link);
 }
 
@@ -106,7 +105,6 @@ static void on_fetched(struct weft_rdma_request *request)
     struct nvme_rdma_slot *slot = request->context;
     struct nvme_rdma_queue *q = slot->queue;
     enum nvme_status status = outcome_of(slot);
-    slot->state = SLOT_COMMAND;
     q->rdma->counters.fetched_len += status == NVME_OK ? slot->buffer.len : 0;
     give_back(slot, status, now_of(q));
 }
@@ -194,10 +192,8 @@ static void transport_fetch(void *connection, struct nvme_command *command)
     request_fill(slot, IBV_WR_RDMA_READ);
     slot->request.trailer = NULL;
     slot->request.on_complete = on_fetched;
-    slot->state = SLOT_FETCHING;
     q->has_fetches = true;
     if (!request_submit(slot)) {
-        slot->state = SLOT_COMMAND;
         give_back(slot, NVME_TRANSIENT_TRANSPORT_ERROR, now_of(q));
     }
     nvme_rdma_touch(q);
@@ -210,7 +206,6 @@ static void transport_deliver(void *connection, struct nvme_command *command)
     if (is_too_late(slot)) {
         return;
     }
-    slot->state = SLOT_ANSWERING;
     list_push_tail(command->data_len > 0 ? &q->delivering : &q->responding, &slot->link);
     nvme_rdma_touch(q);
 }
@@ -222,7 +217,6 @@ static void transport_respond(void *connection, struct nvme_command *command)
     if (is_too_late(slot)) {
         return;
     }
-    slot->state = SLOT_ANSWERING;
     list_push_tail(&q->responding, &slot->link);
     nvme_rdma_touch(q);
 }
@@ -370,7 +364,6 @@ static void on_capsule(struct nvme_rdma_queue *q, const struct ibv_wc *wc, insta
         return;
     }
     q->rdma->counters.capsules++;
-    slot->state = SLOT_COMMAND;
     slot->in_capsule_len = wc->byte_len - NVME_SQE_LEN;
     slot->is_advertised =
         q->device->has_oneshot && q->device->oneshot.wc_advertised(wc, &slot->stag);
