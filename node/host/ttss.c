@@ -68,6 +68,7 @@ static int nvme_rdma_add(struct host *host)
         .listen = host->config->nvme_rdma_listen,
         .target = host->nvme,
         .pool = {.ptr = host->pool.ptr, .len = host->pool.len, .fd = host->pool.fd},
+        .patience_ns = patience_of(host),
         .say = say_of_stranger,
         .ctx = host,
     };

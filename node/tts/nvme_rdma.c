@@ -278,6 +278,9 @@ static bool update(struct nvme_rdma_queue *q, instant_ns now)
 {
     bool is_at_work = q->state == QUEUE_ACCEPTING || q->state == QUEUE_UP;
     bool has_more = is_at_work && !nvme_rdma_queue_run(q, now);
+    if (is_at_work && !has_more && !why_is_said(&q->why)) {
+        nvme_rdma_queue_await(q, now);
+    }
     if (is_at_work && why_is_said(&q->why)) {
         nvme_rdma_queue_leave(q, now);
     }
@@ -320,19 +323,13 @@ static instant_ns next_deadline(void *ctx)
     return deadlines_next(&rdma->deadlines);
 }
 
-// A connection on which no Connect has succeeded by now will have none.
+// Completions that have come meanwhile are looked at before anybody is judged.
 static void on_deadline(void *ctx, instant_ns now)
 {
     struct nvme_rdma *rdma = ctx;
     struct deadline *d;
     while ((d = deadlines_take_due(&rdma->deadlines, now)) != NULL) {
-        struct nvme_rdma_queue *q = DEADLINE_ENTRY(d, struct nvme_rdma_queue, deadline);
-        if (q->state == QUEUE_LEAVING) {
-            nvme_rdma_touch(q);
-        } else if (!nvme_queue_is_connected(q->nvme)) {
-            rdma->counters.stalled++;
-            nvme_rdma_queue_fail(q, "no Connect command came");
-        }
+        nvme_rdma_touch(DEADLINE_ENTRY(d, struct nvme_rdma_queue, deadline));
     }
 }
 

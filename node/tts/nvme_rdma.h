@@ -13,7 +13,7 @@ struct nvme_rdma_counters {
     uint64_t accepted;
     uint64_t rejected;  // connection requests: private data, limits, no memory
     uint64_t broken;    // connections ended by an error of RDMA's: bad STags, lengths
-    uint64_t stalled;   // connections ended because no Connect came
+    uint64_t stalled;   // connections ended because no Connect came, or their data did not move
     uint64_t malformed; // connections ended because of a capsule that is none
     uint64_t capsules;
     uint64_t in_capsule_len; // octets of data that came with their commands
@@ -30,6 +30,7 @@ struct nvme_rdma_parts {
     const char *listen; // "HOST[:PORT]" or "[HOST][:PORT]"; PORT 4420 if none; 0: one that is free
     struct nvme_target *target;
     struct node_pool pool;
+    duration_ns patience_ns; // with hosts that hold memory (progress.h)
     // One line for the operator about a stranger from this host; as in struct nvme_target_parts.
     void (*say)(void *ctx, const char *host, const char *line);
     void *ctx;

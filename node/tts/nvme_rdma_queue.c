@@ -169,8 +169,7 @@ struct nvme_rdma_queue *nvme_rdma_queue_create(struct nvme_rdma *rdma, struct rd
         return NULL;
     }
     id->context = q;
-    deadline_arm(&rdma->deadlines, &q->deadline,
-                 instant_after(loop_now(rdma->parts.loop), connect_within_ns));
+    q->connect_until = instant_after(loop_now(rdma->parts.loop), connect_within_ns);
     list_push_tail(&rdma->queues, &q->link);
     rdma->queue_count++;
     nvme_rdma_touch(q);
@@ -219,6 +218,22 @@ bool nvme_rdma_queue_run(struct nvme_rdma_queue *q, instant_ns now)
         }
     }
     return false;
+}
+
+void nvme_rdma_queue_await(struct nvme_rdma_queue *q, instant_ns now)
+{
+    struct nvme_rdma *rdma = q->rdma;
+    bool is_connected = nvme_queue_is_connected(q->nvme);
+    instant_ns connect_until = is_connected ? INSTANT_NEVER : q->connect_until;
+    progress_await(&q->moving, q->transfer_count > 0, rdma->parts.patience_ns, now);
+    instant_ns until = instant_min(connect_until, progress_deadline(&q->moving));
+    if (until > now) {
+        deadline_arm(&rdma->deadlines, &q->deadline, until);
+        return;
+    }
+    rdma->counters.stalled++;
+    nvme_rdma_queue_fail(q, connect_until <= now ? "no Connect has succeeded in time"
+                                                 : "its data did not move for too long (patience)");
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

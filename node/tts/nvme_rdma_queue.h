@@ -27,6 +27,7 @@
 
 #include "base/deadlines.h"
 #include "node/stream/address.h"
+#include "node/stream/progress.h"
 #include "node/tts/nvme_rdma.h"
 
 enum nvme_rdma_limits {
@@ -84,7 +85,9 @@ struct nvme_rdma_queue {
     enum nvme_rdma_state state;
     struct why why;           // it shall end: because of this; empty: it shall not
     bool is_disconnected;     // the connection manager has said so
-    struct deadline deadline; // of the Connect, or of leaving
+    instant_ns connect_until; // a Connect has succeeded by then
+    struct progress moving;   // data, for which the pool has lent memory
+    struct deadline deadline; // of these, or of leaving
     struct nvme_queue *nvme;
 
     struct ibv_cq *recv_cq; // armed always
@@ -158,6 +161,8 @@ struct nvme_rdma_queue *nvme_rdma_queue_create(struct nvme_rdma *rdma, struct rd
 void nvme_rdma_queue_end(struct nvme_rdma_queue *q, const char *why);
 // The same for a reason that the operator is told.
 void nvme_rdma_queue_fail(struct nvme_rdma_queue *q, const char *why);
+// Waits for the Connect and for data under way; ends it if they have been waited for too long.
+void nvme_rdma_queue_await(struct nvme_rdma_queue *q, instant_ns now);
 // Ends it in order: what was posted leaves first.
 void nvme_rdma_queue_leave(struct nvme_rdma_queue *q, instant_ns now);
 // The connection is over: whatever is under way on it ends now.

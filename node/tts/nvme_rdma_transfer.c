@@ -93,6 +93,7 @@ static enum nvme_status outcome_of(struct nvme_rdma_slot *slot)
     struct nvme_rdma_queue *q = slot->queue;
     q->transfer_count--;
     if (slot->request.result.outcome == WEFT_RDMA_SUCCESS) {
+        progress_note(&q->moving, slot->buffer.len, q->rdma->parts.patience_ns, now_of(q));
         return NVME_OK;
     }
     q->rdma->counters.bad_transfers++;

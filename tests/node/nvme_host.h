@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -39,6 +40,7 @@ extern char **environ;
 struct node {
     pid_t pid;
     int output;
+    int log; // what it says to the operator
     uint16_t port;
     char nqn[NVME_NQN_MAX]; // of its first volume
 };
@@ -65,16 +67,21 @@ static inline void node_read_uri(struct node *node)
     assert_int_equal(sscanf(uri + strlen(scheme), "%hu/%223s", &node->port, node->nqn), 2);
 }
 
-static inline void node_start(struct node *node, const char *volume)
+// `option`: of `weft serve`, or NULL.
+static inline void node_start_with(struct node *node, const char *volume, const char *option)
 {
     char weft[HOST_LINE_LEN];
     int pipes[2];
     posix_spawn_file_actions_t actions;
     node_weft(weft);
-    char *const argv[] = {weft, "serve", "--nvme-rdma=127.0.0.1:0", (char *)volume, NULL};
+    char *const argv[] = {weft,           "serve",        "--nvme-rdma=127.0.0.1:0",
+                          (char *)volume, (char *)option, NULL};
     assert_int_equal(pipe(pipes), 0);
+    node->log = memfd_create("log", MFD_CLOEXEC);
+    assert_true(node->log >= 0);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, node->log, STDERR_FILENO);
     posix_spawn_file_actions_addclose(&actions, pipes[0]);
     int error = posix_spawn(&node->pid, weft, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
@@ -85,6 +92,21 @@ static inline void node_start(struct node *node, const char *volume)
         fail_msg("%s: %s", weft, strerror(error));
     }
     node_read_uri(node);
+}
+
+static inline void node_start(struct node *node, const char *volume)
+{
+    node_start_with(node, volume, NULL);
+}
+
+// What it has said so far.
+static inline const char *node_said(const struct node *node)
+{
+    static char text[1 << 16];
+    ssize_t len = pread(node->log, text, sizeof text - 1, 0);
+    assert_true(len >= 0);
+    text[len] = '\0';
+    return text;
 }
 
 // It ends in order, however badly it was treated. One that was never started has no process: to
@@ -99,6 +121,8 @@ static inline void node_stop(struct node *node)
     assert_int_equal(waitpid(node->pid, &status, 0), node->pid);
     node->pid = 0;
     close(node->output);
+    fputs(node_said(node), stderr);
+    close(node->log);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
@@ -361,10 +385,10 @@ static inline uint16_t host_run(struct host *host, uint32_t capsule_len, uint8_t
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 
-static inline uint16_t host_connect(struct host *host, const char *nqn, uint16_t qid,
-                                    uint16_t sqsize, uint16_t cntlid)
+// A Connect in the making.
+static inline void host_connect_fill(struct host *host, const char *nqn, uint16_t qid,
+                                     uint16_t sqsize, uint16_t cntlid)
 {
-    uint8_t cqe[NVME_CQE_LEN];
     uint8_t *sqe = host_sqe(host, NVME_FABRICS);
     sqe[NVME_SQE_OFF_FCTYPE] = NVME_FCTYPE_CONNECT;
     put_le16(sqe + NVME_CONNECT_OFF_QID, qid);
@@ -377,6 +401,13 @@ static inline uint16_t host_connect(struct host *host, const char *nqn, uint16_t
     snprintf((char *)host->data + NVME_CONNECT_DATA_OFF_SUBNQN, NVME_NQN_LEN, "%s", nqn);
     snprintf((char *)host->data + NVME_CONNECT_DATA_OFF_HOSTNQN, NVME_NQN_LEN,
              "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-000000000007");
+}
+
+static inline uint16_t host_connect(struct host *host, const char *nqn, uint16_t qid,
+                                    uint16_t sqsize, uint16_t cntlid)
+{
+    uint8_t cqe[NVME_CQE_LEN];
+    host_connect_fill(host, nqn, qid, sqsize, cntlid);
     assert_int_equal(host_run(host, NVME_SQE_LEN, cqe), NVME_OK);
     return get_le16(cqe + NVME_CQE_OFF_RESULT);
 }
