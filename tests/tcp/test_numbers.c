@@ -4,12 +4,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "tcp/acceptable.h"
 #include "tcp/cc.h"
 #include "tcp/recovery.h"
 #include "tcp/rtt.h"
+#include "tcp/tcp.h"
 
 enum { MSS = 1000 };
 
@@ -319,6 +321,48 @@ static void recovery_is_taken_back_only_if_all_of_it_was_needless(void **state)
     assert_int_equal(cc.cwnd, 10 * MSS);
 }
 
+/* ---- what a connection is unless told otherwise ---------------------------------------------- */
+
+static void defaults_are_what_the_rfcs_ask_for(void **state)
+{
+    (void)state;
+    const struct tcp_config *c = &tcp_config_default;
+    assert_int_equal(c->mss, 1500 - 40);                        // RFC 6691, over Ethernet
+    assert_int_equal(c->mss_unsaid, 536);                       // RFC 9293 MUST-15
+    assert_int_equal(c->wishes, TCP_WISH_ALL);                  // RFC 7323, RFC 2018
+    assert_false(c->nagle);                                     // which RDMA has no use for
+    assert_in_range(c->delayed_ack_ns, 1, 500 * NS_PER_MS - 1); // MUST-40
+    assert_true(c->connect_timeout_ns >= 180 * NS_PER_S);       // MUST-23
+    assert_true(c->user_timeout_ns >= 100 * NS_PER_S);          // SHOULD-11
+    assert_false(c->user_timeout_when_shut);                    // MUST-36
+    assert_int_equal(c->keepalive_idle_ns, 0);                  // MUST-25: off
+    assert_true(c->keepalive_count > 1);                        // MUST-29: one may get lost
+    assert_true(c->time_wait_ns >= 60 * NS_PER_S);
+    assert_int_equal(c->challenge_max, 10); // RFC 5961 section 7
+    assert_int_equal(c->cc, TCP_CC_CUBIC);
+}
+
+static void every_reason_and_refusal_has_a_name_of_its_own(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < TCP_REASON_COUNT; i++) {
+        assert_true(strlen(tcp_reason_name(i)) > 1);
+        for (unsigned k = 0; k < i; k++) {
+            assert_string_not_equal(tcp_reason_name(i), tcp_reason_name(k));
+        }
+    }
+    for (unsigned i = 0; i < TCP_REFUSAL_COUNT; i++) {
+        assert_true(strlen(tcp_refusal_name(i)) > 1);
+        for (unsigned k = 0; k < i; k++) {
+            assert_string_not_equal(tcp_refusal_name(i), tcp_refusal_name(k));
+        }
+    }
+    assert_string_equal(tcp_refusal_name(TCP_REFUSED_BAD_SACK), "BAD_SACK");
+    assert_string_equal(tcp_refusal_name(TCP_REFUSAL_COUNT), "?");
+    assert_string_equal(tcp_reason_name(TCP_REASON_RESET), "reset");
+    assert_string_equal(tcp_reason_name(TCP_REASON_COUNT), "?");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +386,8 @@ int main(void)
         cmocka_unit_test(recovery_sends_in_proportion_to_what_arrives),
         cmocka_unit_test(what_arrives_is_replaced_even_where_more_was_sent_before),
         cmocka_unit_test(recovery_is_taken_back_only_if_all_of_it_was_needless),
+        cmocka_unit_test(defaults_are_what_the_rfcs_ask_for),
+        cmocka_unit_test(every_reason_and_refusal_has_a_name_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

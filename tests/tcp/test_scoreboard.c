@@ -38,6 +38,11 @@ static void expect_same(const struct tcp_scoreboard *sb)
     if (lost != NULL) {
         assert_int_equal(lost->seq, first_lost * LEN); // the lowest
     }
+    // SACKed neighbours are one record, or a long row of them would leave no room for others.
+    for (unsigned i = 1; i < sb->count; i++) {
+        assert_false(tcp_scoreboard_at(sb, i - 1)->condition == TCP_SENT_SACKED &&
+                     tcp_scoreboard_at(sb, i)->condition == TCP_SENT_SACKED);
+    }
 }
 
 static void send(struct tcp_scoreboard *sb)
