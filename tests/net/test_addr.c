@@ -21,7 +21,7 @@ static void ipv4_addresses_go_through_both_families(void **state)
     for (unsigned i = 0; i < 2; i++) {
         struct net_addr a = v4(10, 1, 2, 3), back;
         struct sockaddr_storage s;
-        uint16_t port;
+        uint16_t port = 0;
         net_addr_to_sockaddr(&a, 7471, 0, families[i], &s);
         assert_int_equal(s.ss_family, families[i]);
         assert_true(net_addr_from_sockaddr((struct sockaddr *)&s, &back, &port, NULL));
@@ -29,6 +29,22 @@ static void ipv4_addresses_go_through_both_families(void **state)
         assert_true(net_addr_is_ipv4(&back));
         assert_int_equal(port, 7471);
     }
+}
+
+static void ipv6_addresses_keep_address_port_and_scope(void **state)
+{
+    (void)state;
+    struct net_addr a = {{0xfe, 0x80, [15] = 7}}, back;
+    struct sockaddr_storage s;
+    uint16_t port = 0;
+    uint32_t scope = 0;
+    net_addr_to_sockaddr(&a, 7471, 4, AF_INET, &s); // which cannot hold it
+    assert_int_equal(s.ss_family, AF_INET6);
+    assert_true(net_addr_from_sockaddr((struct sockaddr *)&s, &back, &port, &scope));
+    assert_true(net_addr_equal(&a, &back));
+    assert_false(net_addr_is_ipv4(&back));
+    assert_int_equal(port, 7471);
+    assert_int_equal(scope, 4);
 }
 
 static void scope_is_kept_for_link_local_addresses_only(void **state)
@@ -94,14 +110,45 @@ static void flow_turned_twice_and_through_a_tuple_is_itself(void **state)
     assert_string_equal(net_flow_format(&f, text), "10.0.0.1:7471 > 10.0.0.2:40000");
 }
 
+static void flow_of_ipv6_is_shown_in_brackets(void **state)
+{
+    (void)state;
+    struct net_flow f = {.local = {{0x20, 1, 0x0d, 0xb8, [15] = 1}},
+                         .remote = {{0xfe, 0x80, [14] = 0x12, [15] = 0x34}},
+                         .local_port = 7471,
+                         .remote_port = 40000};
+    char text[NET_FLOW_TEXT_LEN];
+    assert_string_equal(net_flow_format(&f, text),
+                        "[2001:db8:0:0:0:0:0:1]:7471 > [fe80:0:0:0:0:0:0:1234]:40000");
+}
+
+// RFC 9293 section 3.1: both addresses, the protocol and the length, and nothing else.
+static void pseudo_header_is_summed_up(void **state)
+{
+    (void)state;
+    struct net_flow f = {.local = v4(10, 1, 2, 3), .remote = v4(192, 168, 4, 5), .local_port = 9};
+    uint8_t header[40] = {10, 1, 2, 3, 192, 168, 4, 5, 0, 6, 0, 20};
+    assert_int_equal(inet_sum_fold(net_flow_pseudo_sum(&f, 6, 20)),
+                     inet_sum_fold(inet_sum_add(0, span_of(header, 12))));
+    struct net_flow g = {.local = {{0x20, 1, [15] = 1}}, .remote = {{0x20, 2, [15] = 7}}};
+    memcpy(header, g.local.octets, IPV6_ADDR_LEN);
+    memcpy(header + 16, g.remote.octets, IPV6_ADDR_LEN);
+    memcpy(header + 32, (const uint8_t[]){0, 1, 0, 20, 0, 0, 0, 6}, 8);
+    assert_int_equal(inet_sum_fold(net_flow_pseudo_sum(&g, 6, 0x10014)),
+                     inet_sum_fold(inet_sum_add(0, span_of(header, 40))));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ipv4_addresses_go_through_both_families),
+        cmocka_unit_test(ipv6_addresses_keep_address_port_and_scope),
         cmocka_unit_test(scope_is_kept_for_link_local_addresses_only),
         cmocka_unit_test(wildcards_and_groups_are_known),
         cmocka_unit_test(prefixes_are_compared_to_the_bit),
         cmocka_unit_test(flow_turned_twice_and_through_a_tuple_is_itself),
+        cmocka_unit_test(flow_of_ipv6_is_shown_in_brackets),
+        cmocka_unit_test(pseudo_header_is_summed_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,6 +76,13 @@ static void make(bool has_ethernet, bool offloads)
     }
 }
 
+static void fresh_interface_has_nothing_to_wait_for(void **state)
+{
+    (void)state;
+    make(true, false);
+    assert_int_equal(net_iface_next_deadline(&end[0]), INSTANT_NEVER);
+}
+
 static struct net_arrival arrival;
 
 static enum net_arrival_kind give(struct net_iface *to, const struct frame *f)
@@ -458,6 +465,7 @@ static void messages_about_nothing_of_ours_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fresh_interface_has_nothing_to_wait_for),
         cmocka_unit_test(segments_cross_in_ipv4),
         cmocka_unit_test(segments_cross_in_ipv6),
         cmocka_unit_test(device_that_cuts_gets_one_large_packet),
