@@ -339,10 +339,18 @@ void ep_resume_input(struct rnic_ep *ep, instant_ns now)
     fpdus_on_input(ep, in, now);
 }
 
-// The peer has said all; what this side has to say still goes out (RFC 5040 section 6.2).
+// The acknowledgement of what was handed to the link is still to come: a FIN that left the peer
+// before our octets reached it does not bring it.
+static bool awaits_settlement(const struct rnic_ep *ep)
+{
+    return !ep->is_mirrored && ep_settles_apart(ep) && ep->settled_position < handed_position(ep);
+}
+
+// The peer has said all; what this side has to say still goes out (RFC 5040 section 6.2), and the
+// program hears whether it came.
 static bool owes_output(const struct rnic_ep *ep)
 {
-    return ep->batch != NULL || qp_owes_output(ep->qp->qp);
+    return ep->batch != NULL || qp_owes_output(ep->qp->qp) || awaits_settlement(ep);
 }
 
 void ep_read_on(struct rnic_ep *ep, instant_ns now)
@@ -375,6 +383,7 @@ void ep_on_llp_end(struct rnic_ep *ep, int error, instant_ns now)
         ep_settle(ep, now);
         return;
     }
+    ep_note_settled(ep, now); // the FIN itself may acknowledge
     switch (end_of(ep, error)) {
     case CONN_END_AFTER_OUTPUT:
         ep->has_fin = true;
