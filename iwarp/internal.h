@@ -38,6 +38,7 @@
 #include "rdmap/stream.h"
 #include "rdmap/tx.h"
 #include "wire/extension.h"
+#include "wq/scatter.h"
 #include "wq/wq.h"
 
 // Whose message is being put.
@@ -131,7 +132,7 @@ struct qp {
     // Input.
     bool is_first_arrival_due; // nothing has arrived yet
     struct recv_wqe *receive;  // claimed by the message in progress
-    struct ddp_buffer receive_buffer;
+    struct scatter receive_scatter;
     struct rnr_store store;
     bool is_stalled;
     instant_ns rnr_deadline;
@@ -242,6 +243,9 @@ static inline struct recv_wqe **receive_early_at(const struct qp *qp, uint32_t m
 }
 struct recv_wqe *receive_take_early(struct qp *qp, uint32_t msn); // it is claimed now; NULL: none
 struct recv_wqe *receive_pop_early(struct qp *qp); // any that is touched, for flushing; NULL: none
+// The payload of a Send into a receive's list. DDP_TOO_LONG or RECEIVE_LOCAL.
+enum rdmap_refusal receive_scatter(struct qp *qp, struct scatter *scatter,
+                                   const struct rdmap_arrival *arrival);
 bool receive_is_free_of_early(const struct qp *qp, const struct rdmap_arrival *arrival);
 enum place_verdict receive_place_early(struct qp *qp, const struct rdmap_arrival *arrival,
                                        uint64_t end);

@@ -25,7 +25,7 @@ void receive_claim(struct qp *qp, uint32_t msn)
         }
         recv_early_of(qp->receive)->is_touched = false;
     }
-    ddp_buffer_init(&qp->receive_buffer, qp->receive->sge, qp->receive->sge_count);
+    scatter_init(&qp->receive_scatter, qp->receive->sge, qp->receive->sge_count);
 }
 
 // A receive for the message of this arrival, if it has none yet. False: none is posted.
@@ -93,8 +93,7 @@ static enum rdmap_refusal place(struct qp *qp, const struct rdmap_arrival *a)
     if (receive_is_immediate(a)) {
         return RDMAP_ACCEPTED; // it has no place in memory
     }
-    enum rdmap_refusal refusal =
-        rdmap_place_send(&qp->rdmap, wq_receive_pd(&qp->wq), &qp->receive_buffer, a);
+    enum rdmap_refusal refusal = receive_scatter(qp, &qp->receive_scatter, a);
     if (refusal != RDMAP_ACCEPTED) {
         bool is_local = refusal == RDMAP_REFUSED_RECEIVE_LOCAL;
         qp->counters.wq.recv_errors++;

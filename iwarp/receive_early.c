@@ -105,14 +105,25 @@ bool receive_is_free_of_early(const struct qp *qp, const struct rdmap_arrival *a
     return !early->is_touched || is_free(qp, early, a);
 }
 
+enum rdmap_refusal receive_scatter(struct qp *qp, struct scatter *scatter,
+                                   const struct rdmap_arrival *a)
+{
+    static const enum rdmap_refusal refusal_of[] = {
+        [SCATTER_OK] = RDMAP_ACCEPTED,
+        [SCATTER_TOO_LONG] = RDMAP_REFUSED_DDP_TOO_LONG,
+        [SCATTER_LOCAL] = RDMAP_REFUSED_RECEIVE_LOCAL,
+    };
+    return refusal_of[wq_receive_place(&qp->wq, scatter, a->mo, a->payload)];
+}
+
 static enum rdmap_refusal place(struct qp *qp, struct recv_wqe *wqe, const struct rdmap_arrival *a)
 {
     if (receive_is_immediate(a)) {
         return RDMAP_ACCEPTED;
     }
-    struct ddp_buffer buffer;
-    ddp_buffer_init(&buffer, wqe->sge, wqe->sge_count);
-    return rdmap_place_send(&qp->rdmap, wq_receive_pd(&qp->wq), &buffer, a);
+    struct scatter scatter;
+    scatter_init(&scatter, wqe->sge, wqe->sge_count);
+    return receive_scatter(qp, &scatter, a);
 }
 
 // What is kept of a segment in its receive; of the last one all that the completion needs.

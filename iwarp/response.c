@@ -97,21 +97,18 @@ enum rdmap_refusal response_deliver_read(struct qp *qp, const struct rdmap_arriv
 }
 
 // The value before the operation, in the byte order of this machine, into the work request's list.
-static enum rdmap_refusal place_original(struct qp *qp, const struct send_wqe *wqe,
+static enum rdmap_refusal place_original(struct qp *qp, const struct read_context *context,
                                          uint64_t original)
 {
-    struct ddp_buffer buffer;
-    ddp_buffer_init(&buffer, wqe->sge, wqe->sge_count);
     struct span value = span_of(&original, sizeof original);
-    enum ddp_verdict verdict =
-        ddp_place_untagged(qp->config.wq.mem, qp->config.wq.pd, &buffer, 0, value);
-    return verdict == DDP_OK ? RDMAP_ACCEPTED : RDMAP_REFUSED_SINK_LOCAL;
+    return wq_answer_place(&qp->wq, context, 0, value) == SCATTER_OK ? RDMAP_ACCEPTED
+                                                                     : RDMAP_REFUSED_SINK_LOCAL;
 }
 
 static enum rdmap_refusal deliver_original(struct qp *qp, struct read_context *context,
                                            uint64_t original)
 {
-    enum rdmap_refusal refusal = place_original(qp, context->task->cookie, original);
+    enum rdmap_refusal refusal = place_original(qp, context, original);
     if (refusal == RDMAP_ACCEPTED) {
         context->arrived_len = context->length;
         complete(qp, context);

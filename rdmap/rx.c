@@ -179,14 +179,6 @@ enum rdmap_refusal rdmap_place_response(struct rdmap_stream *stream, const struc
     return verdict == DDP_REFUSED_LOCAL ? RDMAP_REFUSED_SINK_LOCAL : rdmap_refusal_of_ddp(verdict);
 }
 
-enum rdmap_refusal rdmap_place_send(struct rdmap_stream *stream, uint32_t pd,
-                                    struct ddp_buffer *buffer, const struct rdmap_arrival *a)
-{
-    enum ddp_verdict verdict = ddp_place_untagged(stream->mem, pd, buffer, a->mo, a->payload);
-    return verdict == DDP_REFUSED_LOCAL ? RDMAP_REFUSED_RECEIVE_LOCAL
-                                        : rdmap_refusal_of_ddp(verdict);
-}
-
 enum rdmap_refusal rdmap_request_memory(const struct rdmap_stream *stream, uint32_t stag,
                                         uint64_t to, uint64_t len, struct mspan *ret_pieces,
                                         unsigned *ret_count)

@@ -64,11 +64,6 @@ enum rdmap_refusal rdmap_place_response(struct rdmap_stream *stream,
                                         const struct rdmap_arrival *arrival,
                                         const struct rdmap_expected_response *expected);
 
-// A Send, into a receive's buffer whose local keys are of domain `pd`. DDP_TOO_LONG or
-// RECEIVE_LOCAL.
-enum rdmap_refusal rdmap_place_send(struct rdmap_stream *stream, uint32_t pd,
-                                    struct ddp_buffer *buffer, const struct rdmap_arrival *arrival);
-
 // ---- what requests ask for
 
 // The memory that a Read Request names, to be read; `len` > 0. At most SGE_COUNT_MAX pieces, which

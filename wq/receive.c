@@ -38,3 +38,9 @@ uint32_t wq_receive_pd(const struct wq *wq)
 {
     return wq->config->srq != NULL ? srq_pd(wq->config->srq) : wq->config->pd;
 }
+
+enum scatter_verdict wq_receive_place(const struct wq *wq, struct scatter *scatter, uint64_t offset,
+                                      struct span payload)
+{
+    return scatter_place(wq->config->mem, wq_receive_pd(wq), scatter, offset, payload);
+}

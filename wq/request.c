@@ -26,6 +26,16 @@ void wq_request_put(struct wq *wq, struct read_context *context, uint64_t mark)
     read_sched_issued(&wq->reads, context, wq->now);
 }
 
+enum scatter_verdict wq_answer_place(const struct wq *wq, const struct read_context *context,
+                                     uint64_t offset, struct span payload)
+{
+    const struct send_wqe *wqe = context->task->cookie;
+    struct scatter scatter;
+    scatter_init(&scatter, wqe->sge, wqe->sge_count);
+    return scatter_place(wq->config->mem, wq->config->pd, &scatter, context->offset + offset,
+                         payload);
+}
+
 void wq_request_fail(struct wq *wq, struct read_context *context, enum wc_status status)
 {
     wq_send_fail(context->task->cookie, status);

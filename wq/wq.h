@@ -4,8 +4,9 @@
 //             wq_message_octets       the payload of a message, at any offset, until it is settled
 //             wq_part_put, wq_message_put, wq_request_put
 //   after     wq_on_released, wq_on_settled
-//             wq_request_answered, wq_request_fail, wq_read_timeout
-//   in        wq_receive_claim, wq_receive_peek, wq_complete_receive, wq_receive_free
+//             wq_answer_place, wq_request_answered, wq_request_fail, wq_read_timeout
+//   in        wq_receive_claim, wq_receive_peek, wq_receive_place, wq_complete_receive,
+//             wq_receive_free
 //   one-shot  wq/oneshot.h
 //   the end   wq_fail, wq_send_fail, wq_close, wq_flush_sends, wq_flush_receives, wq_reset
 //
@@ -14,6 +15,7 @@
 //     request.c   read contexts on their way out and back
 //     gather.c    payload by handle and offset
 //     receive.c   where receives come from: a ring of its own, or an SRQ
+//     scatter.c   placement into the list of a work request
 //     complete.c  completions and flushing
 //     oneshot.c   the command table of one-shot RDMA
 //
@@ -37,6 +39,7 @@
 #include "wq/post.h"
 #include "wq/read_sched.h"
 #include "wq/ring.h"
+#include "wq/scatter.h"
 #include "wq/srq.h"
 #include "wq/status.h"
 
@@ -179,6 +182,10 @@ static inline struct read_context *wq_request_oldest(const struct wq *wq)
 
 // All of the answer is there: context->arrived_len octets of it.
 void wq_request_answered(struct wq *wq, struct read_context *context);
+// Octets at `offset` of an answer, into the list of the work request; for who has no other name for
+// its window (mem_sink_open).
+enum scatter_verdict wq_answer_place(const struct wq *wq, const struct read_context *context,
+                                     uint64_t offset, struct span payload);
 // The request that wq_next gave cannot be made: its work request fails.
 void wq_request_fail(struct wq *wq, struct read_context *context, enum wc_status status);
 // Nothing more is asked for, and no answer is waited for.
@@ -200,6 +207,9 @@ struct recv_wqe *wq_receive_claim(struct wq *wq);
 struct recv_wqe *wq_receive_peek(const struct wq *wq, uint32_t ahead);
 // Unused. By who polls; the engine only gives back receives of an SRQ, or keeps who polls out.
 void wq_receive_free(struct wq *wq, struct recv_wqe *wqe);
+// Octets at `offset` of a message, into the list of the receive that it has claimed.
+enum scatter_verdict wq_receive_place(const struct wq *wq, struct scatter *scatter, uint64_t offset,
+                                      struct span payload);
 uint32_t wq_receive_pd(const struct wq *wq); // the domain of its local keys
 
 // The completion of a receive whose `message` is filled in, or of one without a message.

@@ -55,20 +55,6 @@ static void expect(const struct fixture *f, size_t at, size_t from, size_t len)
     }
 }
 
-static void octets_land_at_any_alignment_and_length(void **state)
-{
-    struct fixture *f = *state;
-    for (size_t at = 0; at < 9; at++) {
-        for (size_t len = 0; len < 40; len++) {
-            for (size_t from = 0; from < 3; from++) {
-                memset(f->buffer, 0, BUFFER_LEN);
-                ddp_place_octets(f->buffer + at, span_of(f->payload + from, len));
-                expect(f, at, from, len);
-            }
-        }
-    }
-}
-
 static void a_tagged_segment_lands_at_its_offset(void **state)
 {
     struct fixture *f = *state;
@@ -115,55 +101,15 @@ static void a_sink_scatters(void **state)
     assert_int_equal(mem_sink_close(f->mem, sink), 0);
 }
 
-// Segments in order, out of order, across elements of any length.
-static void an_untagged_buffer_takes_segments_anywhere(void **state)
-{
-    struct fixture *f = *state;
-    const struct sge list[] = {{0x10000 + 8, 0, f->stag},
-                               {0x10000 + 8, 7, f->stag},
-                               {0, 0, 0},
-                               {0x10000 + 15, 1, f->stag},
-                               {0x10000 + 16, 84, f->stag}};
-    struct ddp_buffer b;
-    ddp_buffer_init(&b, list, 5);
-    assert_int_equal(b.length, 92);
-    static const size_t order[] = {0, 10, 20, 60, 30, 0, 80, 40, 50, 70};
-    for (unsigned i = 0; i < 10; i++) {
-        assert_int_equal(
-            ddp_place_untagged(f->mem, f->pd, &b, order[i], span_of(f->payload + order[i], 10)),
-            DDP_OK);
-    }
-    expect(f, 8, 0, 90);
-    assert_int_equal(ddp_place_untagged(f->mem, f->pd, &b, 90, span_of(f->payload + 90, 3)),
-                     DDP_REFUSED_TOO_LONG);
-    assert_int_equal(ddp_place_untagged(f->mem, f->pd, &b, 93, span_of(f->payload, 0)),
-                     DDP_REFUSED_TOO_LONG);
-    assert_int_equal(ddp_place_untagged(f->mem, f->pd, &b, 92, span_of(f->payload, 0)), DDP_OK);
-    expect(f, 8, 0, 90);
-}
-
-static void a_local_key_that_is_gone_is_our_fault(void **state)
-{
-    struct fixture *f = *state;
-    const struct sge list[] = {{0x10000, 8, f->stag ^ 1}};
-    struct ddp_buffer b;
-    ddp_buffer_init(&b, list, 1);
-    assert_int_equal(ddp_place_untagged(f->mem, f->pd, &b, 0, span_of(f->payload, 8)),
-                     DDP_REFUSED_LOCAL);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(octets_land_at_any_alignment_and_length),
         TEST(a_tagged_segment_lands_at_its_offset),
         TEST(what_is_refused_is_not_placed),
         TEST(an_empty_segment_asks_nothing),
         TEST(a_sink_scatters),
-        TEST(an_untagged_buffer_takes_segments_anywhere),
-        TEST(a_local_key_that_is_gone_is_our_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

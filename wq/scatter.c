@@ -1,0 +1,59 @@
+#include "wq/scatter.h"
+
+#include "base/place.h"
+
+void scatter_init(struct scatter *scatter, const struct sge *list, uint32_t count)
+{
+    *scatter = (struct scatter){
+        .list = list,
+        .count = count,
+        .length = sge_total_len(list, count),
+    };
+}
+
+// Moves the cursor to offset `offset`, which is inside the list or at its end.
+static void seek(struct scatter *scatter, uint64_t offset)
+{
+    if (offset < scatter->offset) {
+        scatter->index = 0;
+        scatter->element_len = 0;
+        scatter->offset = 0;
+    }
+    while (scatter->offset < offset) {
+        uint64_t left = scatter->list[scatter->index].length - scatter->element_len;
+        uint64_t step = offset - scatter->offset < left ? offset - scatter->offset : left;
+        scatter->offset += step;
+        scatter->element_len += step;
+        if (step == left) {
+            scatter->index++;
+            scatter->element_len = 0;
+        }
+    }
+}
+
+enum scatter_verdict scatter_place(struct mem_table *mem, uint32_t pd, struct scatter *scatter,
+                                   uint64_t offset, struct span payload)
+{
+    if (offset > scatter->length || payload.len > scatter->length - offset) {
+        return SCATTER_TOO_LONG;
+    }
+    seek(scatter, offset);
+    while (payload.len > 0) {
+        const struct sge *element = &scatter->list[scatter->index];
+        uint64_t left = element->length - scatter->element_len;
+        if (left == 0) { // an element of no octets
+            scatter->index++;
+            scatter->element_len = 0;
+            continue;
+        }
+        struct mspan place;
+        if (mem_resolve_sge(mem, pd, element, true, &place) != MEM_OK) {
+            return SCATTER_LOCAL;
+        }
+        size_t len = payload.len < left ? payload.len : (size_t)left;
+        place_octets(place.ptr + scatter->element_len, span_first(payload, len));
+        payload = span_skip(payload, len);
+        seek(scatter, scatter->offset + len);
+    }
+    return SCATTER_OK;
+}
