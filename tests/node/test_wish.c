@@ -1,0 +1,239 @@
+// What an operator writes of volumes, sizes and times, on a command line or in a file.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "node/host/wish.h"
+
+enum { TEXT_MAX = 2 * UNIT_URI_MAX };
+
+static void expect_fails(int error, const struct why *why, const char *said)
+{
+    assert_int_equal(error, -EINVAL);
+    if (strstr(why->text, said) == NULL) {
+        fail_msg("'%s' is not in '%s'", said, why->text);
+    }
+}
+
+// `len` times the character, behind what stands there.
+static void append(char text[TEXT_MAX], char c, size_t len)
+{
+    size_t at = strlen(text);
+    memset(text + at, c, len);
+    text[at + len] = '\0';
+}
+
+static void append_text(char text[TEXT_MAX], const char *more)
+{
+    size_t at = strlen(text);
+    snprintf(text + at, TEXT_MAX - at, "%s", more);
+}
+
+/* ---- volumes --------------------------------------------------------------------------------- */
+
+static void a_volume_is_a_uri_with_or_without_a_name(void **state)
+{
+    static const struct {
+        const char *text, *name, *uri;
+    } table[] = {
+        {"ram:1M", "ram", "ram:1M"},
+        {"data=ram:1M", "data", "ram:1M"},
+        {"a.b_c-9=ram:1M", "a.b_c-9", "ram:1M"},
+        {"delay+ram:1M", "ram", "delay+ram:1M"},
+        {"/srv/my disk.img", "my_disk.img", "file:/srv/my disk.img"},
+        {"file:/srv/a", "a", "file:/srv/a"},
+        {"disk.img", "disk.img", "file:disk.img"},
+        {"/srv/", "volume", "file:/srv/"},
+        {"x=/srv/a", "x", "file:/srv/a"},
+        {"a b=c", "a_b_c", "file:a b=c"}, // what is no name belongs to the path
+        {"=x", "_x", "file:=x"},
+        {":x", "_x", "file::x"},
+        {"/:x", "_x", "file:/:x"},
+        {"./ram:1M", "ram_1M", "file:./ram:1M"},
+        {"/srv/%61", "a", "file:/srv/%61"},
+    };
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct volume_wish wish;
+        struct why why = {""};
+        assert_int_equal(wish_parse(table[i].text, &wish, &why), 0);
+        assert_string_equal(wish.name, table[i].name);
+        assert_string_equal(wish.uri, table[i].uri);
+        assert_int_equal(wish.allow_count, 0);
+    }
+}
+
+static void what_no_driver_knows_is_no_volume(void **state)
+{
+    static const struct {
+        const char *text, *said;
+    } table[] = {{"floppy:a", "there is no driver floppy"},
+                 {"a=floppy:a", "there is no driver floppy"},
+                 {"delay:1M", "there is no driver delay"},
+                 {"ram+ram:1M", "there is no filter ram"},
+                 {"ram:1M?colour=red", "there is no parameter colour"},
+                 {"ram:1M?size", "a parameter is KEY=VALUE"}};
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct volume_wish wish;
+        struct why why = {""};
+        expect_fails(wish_parse(table[i].text, &wish, &why), &why, table[i].said);
+    }
+}
+
+static void a_uri_is_as_long_as_a_unit_can_be_told(void **state)
+{
+    struct volume_wish wish;
+    struct why why = {""};
+    char text[TEXT_MAX] = "/";
+    append(text, 'x', UNIT_URI_MAX - 1 - strlen("file:/"));
+    assert_int_equal(wish_parse(text, &wish, &why), 0);
+    assert_int_equal(strlen(wish.uri), UNIT_URI_MAX - 1);
+    append(text, 'x', 1);
+    expect_fails(wish_parse(text, &wish, &why), &why, "the URI is too long");
+}
+
+static void a_name_is_as_long_as_names_are(void **state)
+{
+    struct volume_wish wish;
+    struct why why = {""};
+    char text[TEXT_MAX] = "";
+    append(text, 'n', VOLUME_NAME_MAX - 1);
+    assert_true(wish_name_is_good(text));
+    append_text(text, "=ram:1M");
+    assert_int_equal(wish_parse(text, &wish, &why), 0);
+    assert_int_equal(strlen(wish.name), VOLUME_NAME_MAX - 1);
+    assert_string_equal(wish.uri, "ram:1M");
+    char longer[TEXT_MAX] = "n";
+    append_text(longer, text);
+    assert_int_equal(wish_parse(longer, &wish, &why), 0); // so it is a path
+    assert_memory_equal(wish.uri, "file:nn", 7);
+    longer[VOLUME_NAME_MAX] = '\0';
+    assert_false(wish_name_is_good(longer));
+    assert_false(wish_name_is_good(""));
+    assert_false(wish_name_is_good("a b"));
+    assert_false(wish_name_is_good("a/"));
+}
+
+static void a_name_that_is_taken_gets_a_number(void **state)
+{
+    static const struct volume_wish others[] = {
+        {.name = "disk"}, {.name = "disk-2"}, {.name = "a"}};
+    struct volume_wish wish = {.name = "disk"};
+    wish_name_settle(others, 3, &wish);
+    assert_string_equal(wish.name, "disk-3");
+    wish = (struct volume_wish){.name = "b"};
+    wish_name_settle(others, 3, &wish);
+    assert_string_equal(wish.name, "b");
+    wish = (struct volume_wish){.name = "a"};
+    wish_name_settle(others, 2, &wish);
+    assert_string_equal(wish.name, "a");
+}
+
+/* ---- who may use it -------------------------------------------------------------------------- */
+
+// The driver hears nothing of it.
+static void clients_are_taken_out_of_the_uri(void **state)
+{
+    static const struct {
+        const char *text, *uri, *first, *second;
+        unsigned count;
+    } table[] = {
+        {"ram:1M?allow=a", "ram:1M", "a", "", 1},
+        {"ram:1M?allow=a&allow=nqn.2026-11.test:b", "ram:1M", "a", "nqn.2026-11.test:b", 2},
+        {"delay+ram:1M?allow=a&delay.read=1s&allow=b&delay.write=2s",
+         "delay+ram:1M?delay.read=1s&delay.write=2s", "a", "b", 2},
+        {"delay+ram:1M?delay.read=1s&allow=a", "delay+ram:1M?delay.read=1s", "a", "", 1},
+        {"ram:1M?allow=", "ram:1M", "", "", 1},
+        {"/srv/allow=a", "file:/srv/allow=a", "", "", 0},
+    };
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct volume_wish wish;
+        struct why why = {""};
+        assert_int_equal(wish_parse(table[i].text, &wish, &why), 0);
+        assert_string_equal(wish.uri, table[i].uri);
+        assert_int_equal(wish.allow_count, table[i].count);
+        assert_string_equal(wish.allow[0], table[i].first);
+        assert_string_equal(wish.allow[1], table[i].second);
+    }
+}
+
+static void clients_are_so_many_and_their_names_so_long(void **state)
+{
+    struct volume_wish wish;
+    struct why why = {""};
+    char text[TEXT_MAX] = "ram:1M?allow=0";
+    for (unsigned i = 1; i < UMA_ALLOW_COUNT_MAX; i++) {
+        append_text(text, "&allow=x");
+    }
+    assert_int_equal(wish_parse(text, &wish, &why), 0);
+    assert_int_equal(wish.allow_count, UMA_ALLOW_COUNT_MAX);
+    assert_string_equal(wish.allow[UMA_ALLOW_COUNT_MAX - 1], "x");
+    append_text(text, "&allow=last");
+    expect_fails(wish_parse(text, &wish, &why), &why, "too many clients allowed");
+    assert_non_null(strstr(why.text, "last"));
+    snprintf(text, sizeof text, "ram:1M?allow=");
+    append(text, 'y', CLIENT_IDENTITY_MAX - 1);
+    assert_int_equal(wish_parse(text, &wish, &why), 0);
+    assert_int_equal(strlen(wish.allow[0]), CLIENT_IDENTITY_MAX - 1);
+    append(text, 'y', 1);
+    expect_fails(wish_parse(text, &wish, &why), &why, "too long a name: yyy");
+    assert_int_equal(strlen(strchr(why.text, ':')), strlen(": ") + 64); // no more is shown of it
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static void a_pool_is_rounded_up_to_the_longest_requests(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t len;
+    } table[] = {{"1", NODE_TRANSFER_MAX},
+                 {"32M", NODE_TRANSFER_MAX},
+                 {"33554433", 2 * NODE_TRANSFER_MAX},
+                 {"100M", 4 * UINT64_C(32) << 20},
+                 {"1T", UINT64_C(1) << 40}};
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct why why = {""};
+        uint64_t len = 0;
+        assert_int_equal(wish_pool_parse(table[i].text, &len, &why), 0);
+        assert_int_equal(len, table[i].len);
+    }
+    static const char *const bad[] = {"0", "1099511627777", "2T", "-1", "much", ""};
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct why why = {""};
+        uint64_t len = 0;
+        assert_int_equal(wish_pool_parse(bad[i], &len, &why), -EINVAL);
+        assert_true(why_is_said(&why));
+    }
+}
+
+static void patience_is_more_than_nothing(void **state)
+{
+    struct why why = {""};
+    duration_ns patience = 0;
+    assert_int_equal(wish_patience_parse("1ms", &patience, &why), 0);
+    assert_int_equal(patience, NS_PER_MS);
+    assert_int_equal(wish_patience_parse("30s", &patience, &why), 0);
+    assert_int_equal(patience, 30 * NS_PER_S);
+    expect_fails(wish_patience_parse("0s", &patience, &why), &why, "more than nothing");
+    assert_int_equal(wish_patience_parse("long", &patience, &why), -EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_volume_is_a_uri_with_or_without_a_name),
+        cmocka_unit_test(what_no_driver_knows_is_no_volume),
+        cmocka_unit_test(a_uri_is_as_long_as_a_unit_can_be_told),
+        cmocka_unit_test(a_name_is_as_long_as_names_are),
+        cmocka_unit_test(a_name_that_is_taken_gets_a_number),
+        cmocka_unit_test(clients_are_taken_out_of_the_uri),
+        cmocka_unit_test(clients_are_so_many_and_their_names_so_long),
+        cmocka_unit_test(a_pool_is_rounded_up_to_the_longest_requests),
+        cmocka_unit_test(patience_is_more_than_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
