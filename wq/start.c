@@ -113,7 +113,6 @@ static enum start_answer start_atomic(struct wq *wq, struct send_wqe *wqe)
     if (!is_list_usable(wq, wqe, true)) {
         return fail(wq, WC_LOC_PROT_ERR);
     }
-    wqe->progress.phase = SEND_STARTED;
     post_task(wq, wqe, READ_KIND_ATOMIC, ATOMIC_LEN);
     return START_WAITING;
 }
@@ -220,7 +219,6 @@ enum transport_next wq_next(struct wq *wq, struct transport_work *ret)
 void wq_part_put(struct wq *wq)
 {
     struct send_wqe *wqe = wq_send_at(wq, wq->sq_next);
-    wqe->progress.phase = SEND_STARTED;
     wqe->progress.message_count++;
 }
 

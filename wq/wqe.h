@@ -46,10 +46,9 @@ struct wqe_bind {
 };
 
 enum send_phase {
-    SEND_QUEUED,  // not looked at yet
-    SEND_STARTED, // some of its messages have left
-    SEND_SENT,    // waits for the transport to take what was put, or for its requests' answers
-    SEND_DONE,    // its completion is due as soon as all before it are complete
+    SEND_QUEUED, // not all of its messages have left
+    SEND_SENT,   // waits for the transport to take what was put, or for its requests' answers
+    SEND_DONE,   // its completion is due as soon as all before it are complete
 };
 
 // The engine's.
