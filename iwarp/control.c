@@ -198,7 +198,6 @@ int qp_modify(struct qp *qp, enum qp_state to, instant_ns now)
         reset(qp);
         qp->state = QP_RESET;
     } else if (to == QP_ERR) {
-        qp->state = QP_ERR;
         qp_stream_on(qp, QP_STREAM_ON_FAIL);
     } else if (to == QP_SQD) {
         qp_stream_on(qp, QP_STREAM_ON_CLOSE);
