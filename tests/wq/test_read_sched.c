@@ -212,6 +212,21 @@ static void a_filled_pipe_allows_more_requests(void **state)
     close_all(f);
 }
 
+// What was delivered since a request was issued is what the pipe held, not all that ever came.
+static void the_pipe_is_measured_from_the_issue_of_each_request(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(8, 1, 1);
+    struct read_flow *flow = &f->reader[0].flow;
+    flow->pace.rtt_ns = NS_PER_US; // as long as an answer takes here
+    flow->pace.delivered_len = 1000ULL * ALLOTMENT;
+    post(f, 0, 0, READ_KIND_READ, ALLOTMENT);
+    assert_int_equal(issue(f, 0), 1);
+    answer_whole(f);
+    assert_int_equal(flow->pace.pipe_len, 2 * ALLOTMENT);
+    close_all(f);
+}
+
 static void small_reads_pipeline_up_to_ord(void **state)
 {
     (void)state;
@@ -459,6 +474,7 @@ int main(void)
         cmocka_unit_test(who_finds_no_context_waits_for_one),
         cmocka_unit_test(with_depth_1_a_request_is_made_when_the_one_before_is_answered),
         cmocka_unit_test(a_filled_pipe_allows_more_requests),
+        cmocka_unit_test(the_pipe_is_measured_from_the_issue_of_each_request),
         cmocka_unit_test(small_reads_pipeline_up_to_ord),
         cmocka_unit_test(a_task_begins_when_all_of_the_one_before_was_asked_for),
         cmocka_unit_test(preemption_reactivation_continuation),
