@@ -270,7 +270,9 @@ static void reset_forgets_everything_and_starts_anew(void **state)
     pair_post_receive(p, &p->a, 70, 0, 64);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, 64, 0);
     pair_output(p, &p->a);
+    assert_int_equal(mem_table_live(p->a.mem).sinks, 1);
     assert_int_equal(qp_modify(p->a.qp, QP_RESET, p->now), 0);
+    assert_int_equal(mem_table_live(p->a.mem).sinks, 0); // where an answer might be placed
     assert_int_equal(qp_query(p->a.qp).sq_count, 0);
     assert_int_equal(qp_query(p->a.qp).rq_count, 0);
     assert_true(wants_close(&p->a, &abort));
@@ -399,6 +401,7 @@ static void a_cq_that_overflows_ends_its_queue_pair(void **state)
     assert_true(cq_has_overflowed(p->a.send_cq));
     assert_int_equal(qp_state(p->a.qp), QP_ERR);
     assert_true(qp_counters(p->a.qp)->wq.cq_overruns > 0);
+    assert_int_equal(p->a.event_count[QP_EVENT_FATAL], 1); // no completion can tell
     pair_close(p);
 }
 

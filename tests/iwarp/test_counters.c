@@ -56,8 +56,41 @@ static void every_counter_has_a_name_of_its_own(void **state)
     assert_int_equal(value_of(&names, "terminate_out.mpa_crc"), 9);
 }
 
+// All that crosses the wire is counted by what it is, in both directions.
+static void every_operation_is_counted_both_ways(void **state)
+{
+    (void)state;
+    static const char *const directions[] = {"in", "out"};
+    static struct names names;
+    struct qp_counters counters = {.rnr_stalls = 0};
+    for (uint8_t i = 0; i < RDMAP_OPCODE_COUNT; i++) {
+        counters.in[i] = (struct qp_message_counter){.messages = 1 + i, .octets = 101 + i};
+        counters.out[i] = (struct qp_message_counter){.messages = 201 + i, .octets = 301 + i};
+    }
+    names.count = 0;
+    qp_counters_each(&counters, take, &names);
+    unsigned known = 0;
+    for (uint8_t i = 0; i < RDMAP_OPCODE_COUNT; i++) {
+        for (unsigned k = 0; k < 2 && rdmap_opcode_facts(i)->is_known; k++) {
+            unsigned found = 0;
+            for (unsigned n = 0; n < names.count; n++) {
+                bool is_of_it = strncmp(names.name[n], directions[k], strlen(directions[k])) == 0;
+                found += is_of_it && (names.value[n] == 200U * k + 1 + i ||
+                                      names.value[n] == 200U * k + 101 + i);
+            }
+            assert_int_equal(found, 2);
+            known++;
+        }
+    }
+    assert_true(known > 20);
+    assert_int_equal(value_of(&names, "in.rdma_write.messages"), 1 + RDMAP_WRITE);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_counter_has_a_name_of_its_own)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_counter_has_a_name_of_its_own),
+        cmocka_unit_test(every_operation_is_counted_both_ways),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,12 +73,31 @@ static void room_ends_at_the_bound(void **state)
     rnr_store_fini(&store);
 }
 
+// So that of a long store only the beginning is ever touched, where few Sends wait at a time.
+static void an_empty_store_begins_at_its_front_again(void **state)
+{
+    (void)state;
+    struct rnr_store store;
+    struct rdmap_arrival a, first, second;
+    uint8_t octets[100] = {0};
+    assert_int_equal(rnr_store_init(&store, 2000), 0);
+    a = arrival(octets, sizeof octets, 1);
+    rnr_store_push(&store, &a);
+    rnr_store_peek(&store, &first);
+    rnr_store_pop(&store);
+    rnr_store_push(&store, &a);
+    rnr_store_peek(&store, &second);
+    assert_ptr_equal(first.payload.ptr, second.payload.ptr);
+    rnr_store_fini(&store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_keeps_order_and_octets),
         cmocka_unit_test(a_store_of_nothing_has_no_room),
         cmocka_unit_test(room_ends_at_the_bound),
+        cmocka_unit_test(an_empty_store_begins_at_its_front_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
