@@ -172,6 +172,7 @@ static void refuse(struct cq *cq)
 
 bool cq_push(struct cq *cq, const struct cqe *cqe)
 {
+    CHECK(guard_is_held(&cq->port.guard));
     uint64_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
     if (cq_has_overflowed(cq) || !has_room(cq, tail)) {
         refuse(cq);
@@ -244,6 +245,7 @@ void cq_arm(struct cq *cq, bool solicited_only)
 
 void cq_moderate(struct cq *cq, uint32_t count, duration_ns period_ns)
 {
+    CHECK(guard_is_held(&cq->port.guard));
     cq->moderation_count = count;
     cq->moderation_ns = period_ns;
     if (cq->held > 0 && (!is_moderated(cq) || cq->held >= count)) {
@@ -253,11 +255,13 @@ void cq_moderate(struct cq *cq, uint32_t count, duration_ns period_ns)
 
 instant_ns cq_next_deadline(const struct cq *cq)
 {
+    CHECK(guard_is_held(&cq->port.guard));
     return cq->deadline;
 }
 
 void cq_on_deadline(struct cq *cq, instant_ns now)
 {
+    CHECK(guard_is_held(&cq->port.guard));
     if (cq->held > 0 && now >= cq->deadline) {
         event_raise(cq);
     }
@@ -265,6 +269,7 @@ void cq_on_deadline(struct cq *cq, instant_ns now)
 
 int cq_resize(struct cq *cq, uint32_t capacity)
 {
+    CHECK(guard_is_held(&cq->port.guard));
     uint64_t head = atomic_load(&cq->head);
     uint64_t tail = atomic_load(&cq->tail);
     if (capacity == 0 || capacity > CQ_CAPACITY_MAX || capacity < tail - head) {
@@ -286,6 +291,7 @@ int cq_resize(struct cq *cq, uint32_t capacity)
 
 uint32_t cq_purge(struct cq *cq, uint32_t qp_num)
 {
+    CHECK(guard_is_held(&cq->port.guard));
     uint64_t head = atomic_load(&cq->head);
     uint64_t keep = atomic_load(&cq->tail);
     // From the newest to the oldest: what stays moves up over what goes.
@@ -304,6 +310,7 @@ uint32_t cq_purge(struct cq *cq, uint32_t qp_num)
 
 void cq_detach(struct cq *cq, uint32_t qp_num)
 {
+    CHECK(guard_is_held(&cq->port.guard));
     uint64_t tail = atomic_load(&cq->tail);
     for (uint64_t index = atomic_load(&cq->head); index < tail; index++) {
         if (ring_at(cq, index)->qp_num == qp_num) {

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/guard.h"
 #include "base/time.h"
 #include "cq/cqe.h"
 
@@ -22,6 +23,7 @@ struct cq_port {
     void (*on_event)(void *ctx);   // inside cq_push or cq_on_deadline, at most once per arming
     void (*on_overrun)(void *ctx); // inside the first cq_push that is refused
     void *ctx;
+    struct guard guard; // checked by what is marked P or X
 };
 
 struct cq;

@@ -25,7 +25,9 @@ int rnic_cq_create(struct rnic *rnic, uint32_t cqe_count, const struct cq_port *
     if (cq == NULL) {
         return -ENOMEM;
     }
-    cq->cq = cq_create(cqe_count, *port);
+    struct cq_port guarded = *port;
+    guarded.guard = shard_guard(&rnic->shard);
+    cq->cq = cq_create(cqe_count, guarded);
     if (cq->cq == NULL) {
         free(cq);
         return -ENOMEM;

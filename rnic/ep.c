@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "rnic/address.h"
 #include "rnic/internal.h"
 #include "rnic/qp_meeting.h"
@@ -12,6 +13,7 @@ static const duration_ns close_wait_ns = 2 * NS_PER_S;
 
 struct rnic_ep *ep_create(struct rnic *rnic, const struct rnic_ep_port *port)
 {
+    CHECK(shard_is_held(&rnic->shard));
     struct rnic_ep *ep = calloc(1, sizeof *ep);
     if (ep == NULL) {
         return NULL;
@@ -43,6 +45,7 @@ static void listener_drain(struct rnic_ep *ep, instant_ns now)
 
 void ep_doom(struct rnic_ep *ep, bool abort, instant_ns now)
 {
+    CHECK(shard_is_held(&ep->rnic->shard));
     ep->port = (struct rnic_ep_port){0};
     ep->listening_ep = NULL;
     if (ep->state == EP_LISTENING) {
@@ -100,6 +103,7 @@ void ep_conn_init(struct rnic_ep *ep, bool is_initiator, instant_ns now)
 
 int ep_attach(struct rnic_ep *ep, struct rnic_qp *qp)
 {
+    CHECK(shard_is_held(&ep->rnic->shard));
     bool is_free = ep->qp == NULL && qp->ep == NULL && qp->rnic == ep->rnic;
     if (!is_free || qp_stream_state(qp->qp) != QP_STREAM_IDLE) {
         return -EINVAL;
@@ -119,6 +123,7 @@ void ep_detach(struct rnic_ep *ep)
 
 void ep_report(struct rnic_ep *ep, const struct rnic_ep_event *event)
 {
+    CHECK(shard_is_held(&ep->rnic->shard));
     if (ep->port.on_event != NULL) {
         ep->port.on_event(ep->port.ctx, ep, event);
     }
@@ -151,6 +156,7 @@ static void note_farewell(const struct rnic_ep *ep, enum qp_close_reason reason)
 
 void ep_close(struct rnic_ep *ep, enum qp_close_reason reason, bool abort, instant_ns now)
 {
+    CHECK(shard_is_held(&ep->rnic->shard));
     if (ep->state == EP_CLOSED) {
         return;
     }
@@ -222,6 +228,7 @@ static void note_deadline(struct rnic_ep *ep)
 
 void ep_settle(struct rnic_ep *ep, instant_ns now)
 {
+    CHECK(shard_is_held(&ep->rnic->shard));
     if (ep->state == EP_STARTING || (ep->state == EP_OPEN && !ep->is_established)) {
         ep_startup(ep, now);
     }
@@ -240,6 +247,7 @@ void ep_settle(struct rnic_ep *ep, instant_ns now)
 
 void ep_on_ready(struct rnic_ep *ep, unsigned what, instant_ns now)
 {
+    CHECK(shard_is_held(&ep->rnic->shard));
     if (ep->state == EP_LISTENING) {
         ep_on_incoming(ep, now);
         return;
@@ -258,6 +266,7 @@ void ep_on_ready(struct rnic_ep *ep, unsigned what, instant_ns now)
 
 bool ep_on_turn(struct rnic_ep *ep, instant_ns now)
 {
+    CHECK(shard_is_held(&ep->rnic->shard));
     if (ep->state < EP_STARTING || ep->state == EP_CLOSED) {
         return false;
     }
@@ -272,6 +281,7 @@ bool ep_on_turn(struct rnic_ep *ep, instant_ns now)
 
 void ep_on_deadline(struct rnic_ep *ep, instant_ns now)
 {
+    CHECK(shard_is_held(&ep->rnic->shard));
     if (ep->state == EP_STARTING && conn_retry_take_due(&ep->retry, now)) {
         ep_connect_again(ep, now);
         return;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "rnic/ep.h"
 #include "rnic/internal.h"
 
@@ -76,6 +77,7 @@ static struct conn_params conn_params_of(const struct rnic_ep_params *params)
 int ep_begin_connect(struct rnic_ep *ep, const struct sockaddr *dst, struct rnic_qp *qp,
                      const struct rnic_ep_params *params, instant_ns now)
 {
+    CHECK(shard_is_held(&ep->rnic->shard));
     struct conn_params conn_params = conn_params_of(params);
     if (ep->state != EP_BOUND) {
         return -EINVAL;
@@ -99,6 +101,7 @@ int ep_begin_connect(struct rnic_ep *ep, const struct sockaddr *dst, struct rnic
 int ep_begin_with_itself(struct rnic_ep *ep, struct rnic_qp *qp,
                          const struct rnic_ep_params *params, instant_ns now)
 {
+    CHECK(shard_is_held(&ep->rnic->shard));
     const struct conn_params conn_params = conn_params_of(params);
     ep_conn_init(ep, true, now);
     ep->is_mirrored = true;

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "rnic/address.h"
 #include "rnic/ep.h"
 #include "rnic/internal.h"
@@ -77,6 +78,7 @@ static struct point *point_take_new(struct rnic *rnic, unsigned tries, uint32_t 
 
 struct point *point_take(struct rnic *rnic, uint32_t *ret_qp_num)
 {
+    CHECK(shard_is_held(&rnic->shard));
     for (struct list_link *l = rnic->points.next; l != &rnic->points; l = l->next) {
         struct point *point = LIST_ENTRY(l, struct point, link);
         if (number_take(rnic, point, ret_qp_num)) {
@@ -95,6 +97,7 @@ void point_release(struct point *point)
 
 int point_listen(struct point *point)
 {
+    CHECK(shard_is_held(&point->ep->rnic->shard));
     struct rnic_ep *ep = point->ep;
     if (ep->state == EP_LISTENING) {
         return 0;

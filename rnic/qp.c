@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "rnic/ep.h"
 #include "rnic/internal.h"
 #include "rnic/point.h"
@@ -63,9 +64,9 @@ static uint32_t qp_num_any(struct rnic *rnic)
     }
 }
 
-// Lock held.
 static bool qp_num_take(struct rnic *rnic, struct rnic_qp *qp, bool is_addressable)
 {
+    CHECK(shard_is_held(&rnic->shard));
     if (rnic->qp_count == rnic->qp_slot_count) {
         return false;
     }
@@ -109,7 +110,8 @@ static int engine_create(struct rnic_qp *qp, const struct rnic_qp_init *init)
                .read_timeout_ns = rnic->config.read_timeout_ns,
                .trace = rnic->trace,
                .on_runnable = on_qp_runnable,
-               .ctx = qp},
+               .ctx = qp,
+               .guard = shard_guard(&rnic->shard)},
         .allotment_len = rnic->allotment.len,
         .response_turn_len = rnic->config.read_turn_len,
         .may_follow = allotment_policy_may_follow(&rnic->allotment),
@@ -330,6 +332,7 @@ int rnic_oneshot_revoke(struct rnic_qp *qp, uint32_t stag)
 
 void rnic_qp_on_doorbell(struct rnic_qp *qp, instant_ns now)
 {
+    CHECK(shard_is_held(&qp->rnic->shard));
     qp_on_receive_posted(qp->qp, now);
     qp_on_send_posted(qp->qp, now);
     qp_meeting_on_doorbell(qp, now);
@@ -350,6 +353,7 @@ void rnic_qp_on_doorbell(struct rnic_qp *qp, instant_ns now)
 // exchange the flag: whoever comes second sees all that the first did before.
 void rnic_qp_note_state(struct rnic_qp *qp, instant_ns now)
 {
+    CHECK(shard_is_held(&qp->rnic->shard));
     bool waits = qp_wants_receive(qp->qp) || qp_stream_state(qp->qp) == QP_STREAM_ERROR;
     struct rnic_ep *ep = qp->ep;
     if (waits == atomic_load_explicit(&qp->wants_receive, memory_order_relaxed)) {

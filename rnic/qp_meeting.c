@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "link/mirror.h"
 #include "meet/request.h"
 #include "rnic/address.h"
@@ -159,6 +160,7 @@ static void answer(struct rnic_ep *ep, struct rnic_qp *qp, instant_ns now)
 
 void qp_meeting_on_request(struct rnic_ep *ep, struct span private_data, instant_ns now)
 {
+    CHECK(shard_is_held(&ep->rnic->shard));
     struct sockaddr_storage from;
     if (meeting_request_parse(private_data, &ep->asking.request) != MEETING_OK) {
         meeting_count_answer(&ep->rnic->meeting_counters, MEETING_REFUSED_MALFORMED);
@@ -173,6 +175,7 @@ void qp_meeting_on_request(struct rnic_ep *ep, struct span private_data, instant
 
 void qp_meeting_drop_kept(struct rnic_ep *ep, instant_ns now)
 {
+    CHECK(shard_is_held(&ep->rnic->shard));
     ep->rnic->meeting_counters.kept_in_vain++;
     ep_doom(ep, true, now);
 }
@@ -247,6 +250,7 @@ static void carry_out(struct qp_meeting *m, instant_ns now)
 
 void qp_meetings_on_deadline(struct rnic *rnic, instant_ns now)
 {
+    CHECK(shard_is_held(&rnic->shard));
     struct deadline *d;
     while ((d = deadlines_take_due(&rnic->meeting_deadlines, now)) != NULL) {
         carry_out(DEADLINE_ENTRY(d, struct qp_meeting, deadline), now);
@@ -258,6 +262,7 @@ void qp_meetings_on_deadline(struct rnic *rnic, instant_ns now)
 
 int qp_meeting_begin(struct rnic_qp *qp, const struct rnic_meeting *with, instant_ns now)
 {
+    CHECK(shard_is_held(&qp->rnic->shard));
     const struct meeting_config config = {
         .own_addr = with->own_addr,
         .peer_addr = with->peer_addr,
@@ -290,6 +295,7 @@ int qp_meeting_begin(struct rnic_qp *qp, const struct rnic_meeting *with, instan
 
 void qp_meeting_end(struct rnic_qp *qp, instant_ns now)
 {
+    CHECK(shard_is_held(&qp->rnic->shard));
     if (qp->meeting == NULL) {
         return;
     }
@@ -302,6 +308,7 @@ void qp_meeting_end(struct rnic_qp *qp, instant_ns now)
 
 void qp_meeting_forget(struct rnic_qp *qp, instant_ns now)
 {
+    CHECK(shard_is_held(&qp->rnic->shard));
     qp_meeting_end(qp, now);
     if (qp->point != NULL && qp->point->ep->state == EP_LISTENING) {
         answer_kept(qp->point, qp->qp_num, NULL, now);
@@ -310,6 +317,7 @@ void qp_meeting_forget(struct rnic_qp *qp, instant_ns now)
 
 void qp_meeting_on_doorbell(struct rnic_qp *qp, instant_ns now)
 {
+    CHECK(shard_is_held(&qp->rnic->shard));
     struct qp_meeting *m = qp->meeting;
     if (m != NULL && meeting_is_waiting(&m->meeting) && qp_query(qp->qp).sq_count > 0) {
         meeting_on_work(&m->meeting, now);

@@ -1,5 +1,6 @@
 #include "rnic/reads.h"
 
+#include "base/check.h"
 #include "rnic/ep.h"
 #include "rnic/internal.h"
 
@@ -46,6 +47,7 @@ static void in_force_collect(const struct rnic *rnic, struct report_reads *reads
 
 struct report_reads reads_query(const struct rnic *rnic)
 {
+    CHECK(shard_is_held(&rnic->shard));
     struct report_reads reads = {
         .allotment_len = rnic->allotment.len,
         .allotment_base_len = rnic->allotment.base_len,

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "rnic/ep.h"
 #include "rnic/internal.h"
 #include "rnic/qp_meeting.h"
@@ -23,6 +24,7 @@ static void bury_doomed(struct shard *shard)
 
 void shard_note_farewell(struct shard *shard, const struct farewell *farewell)
 {
+    CHECK(shard_is_held(shard));
     struct farewell *f = malloc(sizeof *f);
     if (f != NULL) {
         *f = *farewell;
@@ -78,6 +80,7 @@ void shard_fini(struct shard *shard)
 
 instant_ns shard_next_deadline(const struct shard *shard)
 {
+    CHECK(shard_is_held(shard));
     const struct link_ops *ops = shard->link->ops;
     instant_ns at = instant_min(deadlines_next(&shard->deadlines), shard->noted_ns);
     return ops->next_deadline == NULL ? at : instant_min(at, ops->next_deadline(shard->link));
@@ -96,7 +99,7 @@ static void note_moderated(struct shard *shard)
 
 static void note_holder(struct shard *shard)
 {
-    atomic_store_explicit(&shard->holder, pthread_self(), memory_order_relaxed);
+    atomic_store_explicit(&shard->holder, __builtin_thread_pointer(), memory_order_relaxed);
 }
 
 static bool take_if_free(struct shard *shard)
@@ -121,13 +124,18 @@ void shard_lock(struct shard *shard)
 
 void shard_let_go(struct shard *shard)
 {
-    atomic_store_explicit(&shard->holder, 0, memory_order_relaxed);
+    atomic_store_explicit(&shard->holder, NULL, memory_order_relaxed);
     pthread_mutex_unlock(&shard->lock);
 }
 
-bool shard_is_held(struct shard *shard)
+static bool is_held(const void *ctx)
 {
-    return atomic_load_explicit(&shard->holder, memory_order_relaxed) == pthread_self();
+    return shard_is_held(ctx);
+}
+
+struct guard shard_guard(const struct shard *shard)
+{
+    return (struct guard){.is_held = is_held, .ctx = shard};
 }
 
 // The lock for a driver: only if it is free and nobody waits for it.
@@ -179,6 +187,7 @@ static void doorbell_push(struct shard *shard, struct rnic_qp *qp)
 
 void shard_serve_doorbells(struct shard *shard, instant_ns now)
 {
+    CHECK(shard_is_held(shard));
     struct rnic_qp *qp = atomic_exchange_explicit(&shard->rung, NULL, memory_order_acquire);
     while (qp != NULL) {
         struct rnic_qp *next = atomic_load_explicit(&qp->rung_next, memory_order_relaxed);
@@ -300,6 +309,7 @@ static bool serve_rest(struct shard *shard, instant_ns now)
 
 bool shard_run(struct shard *shard, instant_ns now)
 {
+    CHECK(shard_is_held(shard));
     shard_serve_doorbells(shard, now);
     bool moved = serve_link(shard, now);
     return serve_rest(shard, now) || moved;
@@ -325,12 +335,14 @@ bool shard_drive(struct shard *shard, instant_ns now)
 
 void shard_arm(struct shard *shard, struct rnic_ep *ep, instant_ns at_ns)
 {
+    CHECK(shard_is_held(shard));
     deadline_arm(&shard->deadlines, &ep->deadline, at_ns);
     shard_wake_before(shard, at_ns);
 }
 
 void shard_run_again(struct shard *shard, struct rnic_ep *ep)
 {
+    CHECK(shard_is_held(shard));
     if (list_is_empty(&ep->run_link)) {
         list_push_tail(&shard->runnable, &ep->run_link);
         shard_wake_before(shard, 0);
@@ -339,6 +351,7 @@ void shard_run_again(struct shard *shard, struct rnic_ep *ep)
 
 void shard_unlist(struct shard *shard, struct rnic_ep *ep)
 {
+    CHECK(shard_is_held(shard));
     for (unsigned i = 0; i < SHARD_HOT_COUNT; i++) {
         if (shard->hot[i] == ep) {
             shard->hot[i] = NULL;
@@ -351,11 +364,13 @@ void shard_unlist(struct shard *shard, struct rnic_ep *ep)
 
 struct batch *shard_batch_borrow(struct shard *shard)
 {
+    CHECK(shard_is_held(shard));
     struct list_link *l = list_pop_head(&shard->batches);
     return l != NULL ? LIST_ENTRY(l, struct batch, idle_link) : batch_create();
 }
 
 void shard_batch_return(struct shard *shard, struct batch *batch)
 {
+    CHECK(shard_is_held(shard));
     list_push_head(&shard->batches, &batch->idle_link);
 }

@@ -6,6 +6,8 @@
 //     poll  -> shard_drive: a whole pass, if the lock is free
 //     other -> shard_lock / shard_unlock around a call on the objects
 //
+// What says "Lock held" ends the process without it.
+//
 // No doorbell is lost: who lets go of the lock looks at the doorbell list behind that, and takes
 // the lock again if something was rung meanwhile. No caller waits for a driver longer than one
 // pass: drivers that found the lock free stand back while somebody waits for it.
@@ -16,6 +18,7 @@
 #include <stdbool.h>
 
 #include "base/deadlines.h"
+#include "base/guard.h"
 #include "base/list.h"
 #include "base/port_link.h"
 #include "base/span.h"
@@ -36,7 +39,7 @@ enum {
 
 struct shard {
     pthread_mutex_t lock;
-    _Atomic pthread_t holder;     // who has the lock; 0: nobody
+    const void *_Atomic holder;   // the thread that has the lock; NULL: nobody
     atomic_uint waiter_count;     // threads that wait for the lock
     struct rnic_qp *_Atomic rung; // doorbell list: QPs with something posted, LIFO
     struct link *link;
@@ -77,8 +80,14 @@ void shard_lock(struct shard *shard);
 void shard_unlock(struct shard *shard);
 // Unlocks without serving anybody.
 void shard_let_go(struct shard *shard);
-// Has the calling thread the lock? Only a signal handler needs to ask.
-bool shard_is_held(struct shard *shard);
+// Has the calling thread the lock? What says "Lock held" checks it, a flush asks. Threads are told
+// apart by their thread pointers: that is no call.
+static inline bool shard_is_held(const struct shard *shard)
+{
+    return atomic_load_explicit(&shard->holder, memory_order_relaxed) == __builtin_thread_pointer();
+}
+// The same for the engine's objects, which know of no lock.
+struct guard shard_guard(const struct shard *shard);
 
 // Notes that `qp` has something posted and drives its output if the lock is free.
 void shard_ring(struct shard *shard, struct rnic_qp *qp);

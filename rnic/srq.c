@@ -28,6 +28,7 @@ int rnic_srq_create(struct rnic *rnic, uint32_t pd, uint32_t max_wr, uint32_t ma
         .max_wr = max_wr,
         .max_sge = max_sge,
         .port = {.on_limit_reached = on_limit_reached, .ctx = srq},
+        .guard = shard_guard(&rnic->shard),
     };
     rnic_enter(rnic);
     int error = !rnic_is_alive(rnic)                     ? -EIO

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <time.h>
 
+#include "base/check.h"
 #include "rnic/internal.h"
 #include "rnic/shard.h"
 
@@ -80,6 +81,7 @@ static void *thread_main(void *arg)
 
 void shard_note_deadline(struct shard *shard, instant_ns deadline_ns)
 {
+    CHECK(shard_is_held(shard));
     shard->noted_ns = instant_min(shard->noted_ns, deadline_ns);
     shard_wake_before(shard, deadline_ns);
 }

@@ -1,4 +1,5 @@
 // Completions: in posting order, each work request once. What was never carried out is flushed.
+#include "base/check.h"
 #include "base/probe.h"
 #include "wq/wq.h"
 
@@ -133,6 +134,7 @@ void wq_complete_sends(struct wq *wq)
 
 void wq_on_settled(struct wq *wq, uint64_t mark)
 {
+    CHECK(guard_is_held(&wq->config->guard));
     wq->settled_mark = mark;
     wq_complete_sends(wq);
 }
@@ -154,6 +156,7 @@ static void fetch_message(struct cqe_source *source, struct cqe *cqe)
 
 void wq_complete_receive(struct wq *wq, struct recv_wqe *wqe, uint32_t status, bool is_solicited)
 {
+    CHECK(guard_is_held(&wq->config->guard));
     struct cqe cqe = {
         .wr_id = wqe->wr_id,
         .status = status,
@@ -190,6 +193,7 @@ static void fail_or_flush(struct wq *wq, uint32_t index)
 
 void wq_flush_sends(struct wq *wq)
 {
+    CHECK(guard_is_held(&wq->config->guard));
     uint32_t posted = wqe_ring_posted(&wq->sq);
     for (uint32_t head = wqe_ring_head(&wq->sq); head != posted; head++) {
         const struct send_wqe *wqe = wq_send_at(wq, head);

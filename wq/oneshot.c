@@ -115,6 +115,7 @@ static struct oneshot_table *table_create(const struct oneshot_config *config)
 
 int wq_oneshot_create(struct wq *wq, const struct oneshot_config *config)
 {
+    CHECK(guard_is_held(&wq->config->guard));
     if (atomic_load_explicit(&wq->oneshot, memory_order_relaxed) != NULL) {
         return -EBUSY;
     }
@@ -261,6 +262,7 @@ void oneshot_detach_all(struct wq *wq)
 
 int wq_oneshot_revoke(struct wq *wq, uint32_t stag)
 {
+    CHECK(guard_is_held(&wq->config->guard));
     struct oneshot_command *command;
     if (oneshot_find(wq, stag, &command) != MEM_OK) {
         return -EINVAL;

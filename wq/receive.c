@@ -1,4 +1,5 @@
 // Where receives come from: a ring of its own, or an SRQ.
+#include "base/check.h"
 #include "wq/wq.h"
 
 bool wq_receive_is_posted(const struct wq *wq)
@@ -8,6 +9,7 @@ bool wq_receive_is_posted(const struct wq *wq)
 
 struct recv_wqe *wq_receive_claim(struct wq *wq)
 {
+    CHECK(guard_is_held(&wq->config->guard));
     if (wq->config->srq != NULL) {
         return srq_claim(wq->config->srq);
     }

@@ -138,6 +138,7 @@ static void check_limit(struct srq *srq)
 
 struct recv_wqe *srq_claim(struct srq *srq)
 {
+    CHECK(guard_is_held(&srq->config.guard));
     if (srq_posted_count(srq) == 0) {
         return NULL;
     }
@@ -162,6 +163,7 @@ void srq_free(struct srq *srq, struct recv_wqe *wqe)
 
 void srq_set_limit(struct srq *srq, uint32_t limit)
 {
+    CHECK(guard_is_held(&srq->config.guard));
     srq->limit = limit;
     check_limit(srq);
 }

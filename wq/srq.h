@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/export.h"
+#include "base/guard.h"
 #include "wq/wqe.h"
 
 struct srq;
@@ -26,6 +27,7 @@ struct srq_config {
     uint32_t max_wr;  // at least 1; rounded up to a power of two
     uint32_t max_sge; // 0..SGE_COUNT_MAX
     struct srq_port port;
+    struct guard guard; // checked by what is marked Engine
 };
 
 // -EINVAL: max_wr 0 or max_sge too large; -ENOMEM.

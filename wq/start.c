@@ -188,6 +188,7 @@ bool wq_has_work(const struct wq *wq)
 // Requests go before the send queue: they are short, and what they ask for keeps the pipe full.
 enum transport_next wq_next(struct wq *wq, struct transport_work *ret)
 {
+    CHECK(guard_is_held(&wq->config->guard));
     if (wq_next_request(wq, ret)) {
         return TRANSPORT_REQUEST;
     }

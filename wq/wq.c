@@ -81,6 +81,7 @@ void wq_begin(struct wq *wq)
 
 void wq_reset(struct wq *wq)
 {
+    CHECK(guard_is_held(&wq->config->guard));
     uint32_t posted = wqe_ring_posted(&wq->sq);
     oneshot_detach_all(wq);
     for (uint32_t i = wqe_ring_head(&wq->sq); i != posted; i++) {
@@ -101,6 +102,7 @@ void wq_reset(struct wq *wq)
 
 void wq_close(struct wq *wq)
 {
+    CHECK(guard_is_held(&wq->config->guard));
     wq->is_closed = true;
     wq->sq_end = wqe_ring_posted(&wq->sq);
 }

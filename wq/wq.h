@@ -27,6 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/guard.h"
 #include "base/list.h"
 #include "base/port_transport.h"
 #include "base/span.h"
@@ -68,6 +69,7 @@ struct wq_config {
     // A read context came free: there is output, outside of any call on these queues.
     void (*on_runnable)(void *ctx);
     void *ctx;
+    struct guard guard; // of the caller who serialises all that is below
 };
 
 // How far the payload of the message asked for last was followed.
