@@ -304,6 +304,7 @@ static void discovery_log(struct target *t, struct target_queue *q, struct comma
     uint8_t *data = scratch_of(q);
     uint64_t at = get_le64(c->sqe + NVME_GET_LOG_OFF_LPO);
     memset(data, 0, NVME_ENTRY_LEN);
+    c->status = t->wish.log_status;
     t->log_generation += t->wish.restless_log && at == 0;
     if (at == 0) {
         put_le64(data + NVME_DISCOVERY_OFF_GENCTR, t->log_generation);
@@ -317,7 +318,9 @@ static void discovery_log(struct target *t, struct target_queue *q, struct comma
         text_put(data + NVME_ENTRY_OFF_TRADDR, "127.0.0.1");
         edit(t, TARGET_LOG_ENTRY, data);
     }
-    put(t, q, c, data, NVME_ENTRY_LEN);
+    if (c->status == NVME_OK) {
+        put(t, q, c, data, NVME_ENTRY_LEN);
+    }
 }
 
 // False: there is no answer.
@@ -369,6 +372,8 @@ static void rw(struct target *t, struct target_queue *q, struct command *c, uint
 static void io(struct target *t, struct target_queue *q, struct command *c)
 {
     uint8_t opcode = c->sqe[NVME_SQE_OFF_OPCODE];
+    struct target_seen *seen = seen_of(t, q->number);
+    memcpy(seen->io, c->sqe, sizeof seen->io);
     if (t->wish.io_status != 0) {
         c->status = t->wish.io_status;
     } else if (opcode == NVME_IO_FLUSH) {
@@ -376,6 +381,7 @@ static void io(struct target *t, struct target_queue *q, struct command *c)
     } else if (opcode == NVME_IO_DATASET_MANAGEMENT) {
         uint8_t *range = scratch_of(q);
         get(t, q, c, range, NVME_DSM_RANGE_LEN);
+        memcpy(seen->range, range, sizeof seen->range);
         memset(t->disk + get_le64(range + NVME_DSM_RANGE_OFF_SLBA) * TARGET_BLOCK_LEN, 0,
                (size_t)get_le32(range + NVME_DSM_RANGE_OFF_NLB) * TARGET_BLOCK_LEN);
         t->counters.trims++;

@@ -43,6 +43,7 @@ struct target_wish {
     uint32_t granted;          // result of Set Features; 0: what was asked for
     uint16_t other_controller; // that Connects of I/O queues name; 0: the same
     uint16_t log_len;          // entries of the discovery log, all alike; 0: 1
+    uint16_t log_status;       // of every look at it
     uint16_t reject;           // reason of a rejection of every connection
     uint16_t connect_status;   // of every Connect,
     uint64_t connect_result;   // with this result
@@ -69,12 +70,13 @@ void target_stop(struct target *target);
 const char *target_port(const struct target *target);
 uint8_t *target_disk(struct target *target);
 
-// What it was told, as it came: by a queue, and by the last Set Features and Property Set.
+// What it was told, as it came: by a queue, and by the last Set Features, Property Set and I/O.
 enum { TARGET_SEEN_MAX = 3 };
 
 struct target_seen {
     uint8_t request[32], connect[64], connect_data[1024];
-    uint8_t features[64], property[64];
+    uint8_t features[64], property[64], io[64];
+    uint8_t range[16]; // of a Dataset Management
 };
 const struct target_seen *target_seen(const struct target *target, unsigned queue);
 

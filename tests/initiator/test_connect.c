@@ -99,6 +99,20 @@ static void a_log_that_never_rests_is_given_up(void **state)
     target_stop(target);
 }
 
+static void a_log_that_cannot_be_read_is_told(void **state)
+{
+    const struct target_wish wish = {.log_status = NVME_INVALID_LOG_PAGE | NVME_STATUS_DNR};
+    struct target *target = target_start(&wish);
+    struct weft_nvme *nvme;
+    struct weft_nvme_entry *entries;
+    size_t count;
+    assert_int_equal(connect_to(target, "", &nvme), 0);
+    assert_int_equal(weft_nvme_discover(nvme, &entries, &count, why), -ENOENT);
+    assert_non_null(strstr(why, "Invalid Log Page"));
+    weft_nvme_disconnect(nvme);
+    target_stop(target);
+}
+
 static void a_rejection_names_its_reason(void **state)
 {
     const struct target_wish wish = {.reject = NVME_RDMA_NO_RESOURCES};
@@ -176,6 +190,7 @@ int main(void)
         cmocka_unit_test(a_subsystem_tells_what_it_is),
         cmocka_unit_test(discovery_lists_subsystems),
         cmocka_unit_test(a_log_that_never_rests_is_given_up),
+        cmocka_unit_test(a_log_that_cannot_be_read_is_told),
         cmocka_unit_test(a_rejection_names_its_reason),
         cmocka_unit_test(refused_connects_say_why),
         cmocka_unit_test(a_controller_that_calls_itself_another_is_refused),
