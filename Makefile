@@ -6,14 +6,14 @@ DESTDIR ?=
 PREFIX ?= /usr/local
 # bench: one group, or empty for all of them.
 BENCH  ?=
-# cost: another build directory, to hold this one against.
+# cost, pairs: another build directory, to hold this one against.
 AGAINST ?=
 # mutants: rooms (parted by commas, or empty for all), what is drawn, and how many.
 ROOM   ?=
 SEED   ?= 1
 N      ?= 100
 
-.PHONY: all demo check bench cost lint soak mutants install clean help
+.PHONY: all demo check bench cost pairs lint soak mutants install clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -27,6 +27,7 @@ help:
 	@echo 'make check      install the packages needed, build, run every test (also sanitized)'
 	@echo 'make bench      measure; BENCH=group for one group; writes $(BUILD)/bench.json'
 	@echo 'make cost       count the instructions of an operation (needs valgrind); AGAINST=DIR'
+	@echo 'make pairs      time it beside another build, in turn; AGAINST=DIR'
 	@echo 'make lint       prove the rules of the house from sources and objects'
 	@echo 'make soak       every test with full counts, and those too long for make check'
 	@echo 'make mutants    change the code and see whether tests notice; ROOM=mem,tcp SEED=1 N=100'
@@ -51,6 +52,9 @@ bench: all
 
 cost: all
 	@tools/cost --build $(BUILD) $(if $(AGAINST),--against $(AGAINST))
+
+pairs: all
+	@tools/pairs --build $(BUILD) --against '$(AGAINST)'
 
 lint: all
 	@tools/lint --build $(BUILD)
