@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ MUTANTS = ROOT / 'tools' / 'mutants'
 sys.path.insert(0, str(ROOT / 'tools'))
 
 from lintlib.tree import Source  # noqa: E402
+from mutantlib.coverage import Probes  # noqa: E402
 from mutantlib.sites import sites_of  # noqa: E402
 
 # What it is about, C, and every change of it: "what stands there -> what comes instead".
@@ -46,6 +48,37 @@ CASES = [
     ('comments and prototypes are left alone', '// a < b\nint f(int a);\nextern int a;\n', []),
 ]
 
+# Where control may arrive, and what else runs only then: a probe's index behind each place.
+PROBED = '''CHECKED(sizeof((struct s){0}));
+int f(int a)
+{ P0
+    struct s b = {
+        .c = {1, 2},
+    };
+    if (a) { P1 // yes
+        g((struct s){
+            .c = {3, 4},
+        });
+    } else if (h(a)) { P2
+        goto out;
+    } P3
+    do { P4
+        switch (a) { P5
+        case 1: P6
+        default: { P7
+            break;
+        } P8
+        } P9
+    } while (--a);
+    k();
+out: P10
+    return a;
+}
+'''
+# What a change there needs a test to have passed.
+BEHIND = {'.c = {1': 0, 'if (a)': 0, '.c = {3': 1, 'h(a)': 0, 'goto': 2, 'switch': 4, 'break': 7,
+          '--a': 3, 'k()': 3, 'return': 10}
+
 # A project of two rooms; `base` has a fault that only the test of the room above can see.
 CODE = '''#include <stdbool.h>
 bool is_over(int value)
@@ -56,7 +89,11 @@ bool is_over(int value)
     return value > 3;
 }
 '''
-TEST = '''#include <stdbool.h>
+TEST = '''#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 bool is_over(int value);
 int main(void)
 {
@@ -71,15 +108,26 @@ foreach room : ['base', 'mem']
 endforeach
 '''
 
-# Which tests there are, and for each verdict whether a mutant has it; who kills.
+# Which tests there are, and for each verdict whether a mutant has it; who kills, or what is said of
+# survivors.
 TREES = [
     ('a good test kills', {'base': STRONG, 'mem': 'true'}, {'killed', 'equivalent'}, {'base/a'}),
-    ('what no test sees survives', {'base': 'true', 'mem': 'true'}, {'survived', 'equivalent'},
-     set()),
+    ('what no test executes is unreached', {'base': 'true', 'mem': 'true'},
+     {'survived', 'equivalent'}, {'unreached'}),
+    ('what is executed and not looked at survives too', {'base': 'is_over(4) | 1', 'mem': 'true'},
+     {'survived', 'equivalent'}, {'met 1'}),
     ('tests of rooms above kill too', {'base': 'true', 'mem': STRONG}, {'killed', 'equivalent'},
      {'mem/a'}),
-    ('a test that fails unmutated is left out', {'base': 'false', 'mem': 'true'},
-     {'survived', 'equivalent'}, set()),
+    ('what a process did before it was killed counts',
+     {'base': '(fork() ? wait(0) > 0 : (is_over(4), raise(SIGKILL)))', 'mem': 'true'},
+     {'survived', 'equivalent'}, {'met 1'}),
+    ('a test that fails unmutated is left out', {'base': 'is_over(4) & 0', 'mem': 'true'},
+     {'survived', 'equivalent'}, {'unreached'}),
+    ('a test that skips is left out', {'base': 'is_over(4) ? exit(77), 1 : 0', 'mem': 'true'},
+     {'survived', 'equivalent'}, {'unreached'}),
+    ('a test that fails once only does not kill',
+     {'base': 'is_over(4) || system("mkdir once 2>&-")', 'mem': 'true'},
+     {'survived', 'equivalent'}, {'met 1'}),
 ]
 
 
@@ -96,6 +144,20 @@ def changes_of(text):
         write(root, {'mem/a.c': text})
         return sorted(f'{text[site.start:site.end]} -> {site.replacement}'
                       for site in sites_of(Source(root, pathlib.Path('mem/a.c'))))
+
+
+def probes_wrong():
+    """What is wrong with the probes of PROBED, or ''."""
+    plain = re.sub(r' P\d+', '', PROBED)
+    with tempfile.TemporaryDirectory(prefix='weft-mutants-') as name:
+        root = pathlib.Path(name)
+        write(root, {'mem/a.c': plain})
+        probes = Probes(root, ['mem'])
+    text = re.sub(r' weft_seen\[(\d+)\] = 1;', r' P\1', probes.text_of('mem/a.c'))
+    if text != PROBED:
+        return text
+    masks = {word: probes.mask_of('mem/a.c', plain.index(word), []) for word in BEHIND}
+    return '' if masks == {word: 1 << probe for word, probe in BEHIND.items()} else str(masks)
 
 
 def mutants(root, *words):
@@ -126,6 +188,7 @@ def results():
     is_same = drawn[0] == drawn[1] and drawn[0].count('@@') >= 18
     yield 'a seed draws the same again', '' if is_same else drawn[0]
     yield 'another seed draws others', '' if drawn[0] != drawn[2] else drawn[0]
+    yield 'probes stand where control may arrive', probes_wrong()
     for name, expressions, verdicts, killers in TREES:
         with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
             found = judge_tree(pathlib.Path(folder), expressions)

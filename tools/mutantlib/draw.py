@@ -4,6 +4,7 @@ import difflib
 import random
 
 from lintlib import house
+from lintlib.tree import functions
 
 from . import sites
 
@@ -17,7 +18,10 @@ class Mutant:
         self.number = number
         self.path = source.path
         self.room = source.room
+        self.start = site.start
         self.line = source.line_of(site.start)
+        self.function = next((function.name for function in functions(source)
+                              if function.start < site.start < function.end), None)
         self.operator = site.operator
         self.text = site.apply(source.text)
         self.diff = ''.join(difflib.unified_diff(

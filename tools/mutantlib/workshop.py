@@ -21,13 +21,16 @@ class Broken(Exception):
 class Workshop:
     """`folder` holds src (the copy), build, and what is remembered of earlier runs."""
 
+    flags = COMPILER_FLAGS
+
     def __init__(self, root, folder, jobs, say):
         self.root = root
         self.source = folder / 'src'
         self.build = folder / 'build'
         self.jobs = jobs
         self.say = say
-        self.changed = None  # path and text of the file that is mutated now
+        self.mutant = None  # what is in the copy now
+        self.changed = None  # path and text of the file that it changed
         self.copy()
         self.configure()
         self.objects = self._objects()
@@ -40,21 +43,34 @@ class Workshop:
         wanted = set(self._user_files())
         digests = {}
         for path in sorted(wanted):
-            content = (self.root / path).read_bytes()
+            content = self.content_of(path)
             digests[str(path)] = hashlib.sha256(content).hexdigest()
             ours = self.source / path
             if not ours.is_file() or ours.read_bytes() != content:
                 ours.parent.mkdir(parents=True, exist_ok=True)
                 ours.unlink(missing_ok=True)
-                shutil.copy(self.root / path, ours)
+                ours.write_bytes(content)
+                shutil.copymode(self.root / path, ours)
         for folder, _, names in os.walk(self.source):
             for name in names:
                 path = pathlib.Path(folder, name)
                 if path.relative_to(self.source) not in wanted:
                     path.unlink()
+        self.digests = digests
         self.tree_id = _digest_of(digests)
         self.code_id = _digest_of({path: digest for path, digest in digests.items()
                                    if path.split('/')[0] not in NO_CODE})
+
+    def content_of(self, path):
+        """What a file of the user's tree is like in the copy."""
+        return (self.root / path).read_bytes()
+
+    def id_of(self, test):
+        """Of a test's own files, what its folder shares, and how it is called."""
+        files = [path for path in self.digests if path.split('/')[0] == 'tests'
+                 and not path.endswith('.build') and is_file_of(path, test)]
+        words = [word.replace(str(self.build), '') for word in test.command]
+        return _digest_of([words, {path: self.digests[path] for path in files}])
 
     def _user_files(self):
         for folder, folders, names in os.walk(self.root):
@@ -75,11 +91,14 @@ class Workshop:
         else:
             # Without debug information: then objects differ only if what they do differs.
             self._run('meson', 'setup', self.build, self.source, '-Dtests=enabled',
-                      '-Ddebug=false', '-Dwerror=false', f'-Dc_args={COMPILER_FLAGS}')
+                      '-Ddebug=false', '-Dwerror=false', f'-Dc_args={self.flags}')
 
     def _run(self, *words):
+        environment = dict(os.environ)
+        if shutil.which('ld.lld'):  # links are most of what a mutant costs
+            environment.setdefault('CC_LD', 'lld')
         result = subprocess.run([str(word) for word in words], capture_output=True, text=True,
-                                errors='replace', cwd=self.source)
+                                errors='replace', cwd=self.source, env=environment)
         if result.returncode != 0:
             raise Broken(f'{" ".join(map(str, words))}\n{result.stdout[-3000:]}{result.stderr}')
         return result.stdout
@@ -128,7 +147,10 @@ class Workshop:
     # --- one mutant
 
     def mutate(self, mutant):
+        if self.mutant is mutant:
+            return
         self.restore()
+        self.mutant = mutant
         path = self.source / mutant.path
         self.changed = path, path.read_text()
         path.write_text(mutant.text)
@@ -137,7 +159,12 @@ class Workshop:
         if self.changed:
             path, text = self.changed
             path.write_text(text)
-            self.changed = None
+            self.mutant = self.changed = None
+
+    def users_of(self, header):
+        """The sources that a header is included by."""
+        objects = set(self.headers.get(str(header), []))
+        return [path for path, made in self.objects.items() if objects.intersection(made)]
 
     def objects_of(self, mutant):
         path = str(mutant.path)
@@ -157,6 +184,17 @@ class Workshop:
 
     def tests(self):
         return json.loads(self._run('meson', 'introspect', self.build, '--tests'))
+
+
+def is_file_of(path, test):
+    """Whether a file below tests/ may change what a test does: others' own files do not."""
+    parts = path.split('/')
+    if len(parts) == 2:
+        return True
+    if parts[1] != test.folder:
+        return False
+    own = test.name.split('/', 1)[1].split('@')[0]
+    return not parts[-1].startswith('test_') or parts[-1] in (own, f'test_{own}.c')
 
 
 def _digest(path):

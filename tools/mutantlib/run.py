@@ -1,0 +1,153 @@
+"""Runs tests: some at a time, each in a scratch folder, a session and (if possible) a namespace."""
+
+import os
+import re
+import resource
+import signal
+import subprocess
+import tempfile
+import time
+
+DATA_MAX = 8 << 30
+FILE_MAX = 4 << 30
+LIMIT_FACTOR, LIMIT_LEAST_S = 8, 15
+# They read the sources, which a mutant is to differ in.
+NO_TESTS = ('lint',)
+_RESULT = re.compile(rb'^(?:not )?ok\b.*$', re.M)
+
+
+class Test:
+    def __init__(self, facts, program, build):
+        self.name = facts['name']
+        self.folder = self.name.split('/')[0]
+        self.command = facts['cmd']
+        self.environment = facts['env']
+        self.is_alone = not facts['is_parallel']
+        self.build = build
+        self.program = program  # the target to build; None: everything that is no test
+        self.seconds = None     # how long it takes unmutated; None: not known
+        self.seen = None        # the probes that it passes, as bits; None: not known
+        self.kills = 0
+
+    @property
+    def limit(self):
+        return max(LIMIT_LEAST_S, LIMIT_FACTOR * self.seconds)
+
+    @property
+    def rank(self):
+        return -self.kills, self.seconds
+
+
+def confinement():
+    """What keeps a mutant's kill(-1) and its orphans to itself: a PID namespace; None: no such."""
+    tried = ['unshare', '--pid', '--fork', '--kill-child', '--mount-proc']
+    if os.geteuid() != 0:
+        tried[1:1] = ['--user', '--map-current-user']
+    try:
+        works = subprocess.run([*tried, 'true'], capture_output=True).returncode == 0
+    except OSError:
+        works = False
+    return tried if works else None
+
+
+def is_soak(facts):
+    return any(suite.split(':')[-1] == 'soak' for suite in facts['suite'])
+
+
+class Runner:
+    """How the tests of a workshop, mutated or with probes, are found and run."""
+
+    def __init__(self, jobs):
+        self.jobs = jobs
+        self.confined = confinement()
+        self.everything_else = []  # targets that are no tests
+
+    def tests_of(self, workshop):
+        targets = workshop.targets()
+        programs = {str(workshop.build.resolve() / file): file for _, file in targets}
+        self.everything_else = [file for name, file in targets
+                                if not name.startswith(('test_', 'replay_', 'fuzz_', 'bench-'))]
+        return [Test(facts, programs.get(facts['cmd'][0]), workshop.build)
+                for facts in workshop.tests()
+                if facts['name'].split('/')[0] not in NO_TESTS and not is_soak(facts)]
+
+    def targets_of(self, tests):
+        targets = [test.program for test in tests if test.program]
+        if len(targets) < len(tests) or any(test.folder in ('node', 'initiator') for test in tests):
+            targets += self.everything_else
+        return targets
+
+    def outcomes(self, tests, limit_of, environment_of=lambda _: {}):
+        """(test, how, seconds) of each as it ends; who has heard enough closes this."""
+        waiting = list(tests)
+        running = []
+        try:
+            while waiting or running:
+                while waiting and len(running) < self.jobs:
+                    is_alone = waiting[0].is_alone or any(run.test.is_alone for run in running)
+                    if is_alone and running:
+                        break
+                    test = waiting.pop(0)
+                    running.append(Running(test, self.confined, limit_of(test),
+                                           environment_of(test)))
+                time.sleep(0.005)
+                for run in list(running):
+                    how = run.ended()
+                    if how is not None:
+                        running.remove(run)
+                        yield run.test, how, time.monotonic() - run.began
+        finally:
+            for run in running:
+                run.stop()
+
+
+class Running:
+    """One test that runs."""
+
+    def __init__(self, test, confined, limit_s, environment):
+        self.test = test
+        self.began = time.monotonic()
+        self.deadline = self.began + limit_s
+        self.scratch = tempfile.TemporaryDirectory(prefix='weft-mutant-',
+                                                   ignore_cleanup_errors=True)
+        self.output = tempfile.TemporaryFile()
+        environment = {**os.environ, **test.environment, **environment,
+                       'TMPDIR': self.scratch.name}
+        self.process = subprocess.Popen(
+            [*(confined or []), *test.command], env=environment, start_new_session=True,
+            cwd=test.build, stdin=subprocess.DEVNULL,
+            stdout=self.output, stderr=subprocess.DEVNULL, preexec_fn=bounded)
+
+    def ended(self):
+        """None while it runs; 'passed', 'skipped', 'failed' or 'time'."""
+        status = self.process.poll()
+        if status is None and time.monotonic() < self.deadline:
+            return None
+        self.stop()
+        if status is None:
+            return 'time'
+        if status not in (0, 77):
+            return 'failed'
+        return 'skipped' if status == 77 or self.has_skipped_all() else 'passed'
+
+    def has_skipped_all(self):
+        self.output.seek(0)
+        results = _RESULT.findall(self.output.read())
+        return bool(results) and all(b'# skip' in result.lower() for result in results)
+
+    def stop(self):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        self.scratch.cleanup()
+
+
+def bounded():
+    """No mutant takes the machine's memory or disk with it."""
+    for limit, value in ((resource.RLIMIT_DATA, DATA_MAX), (resource.RLIMIT_FSIZE, FILE_MAX),
+                         (resource.RLIMIT_CORE, 0)):
+        hard = resource.getrlimit(limit)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(limit, (value, value))
