@@ -105,6 +105,7 @@ void mapping_fini(struct mapping *mapping)
 {
     if (mapping->maps_fd >= 0) {
         close(mapping->maps_fd);
+        mapping->maps_fd = -1;
     }
 }
 

@@ -121,6 +121,7 @@ static void after_fork_in_child(void)
     if (p != NULL) {
         rnic_abandon(p->rnic);
         control_abandon();
+        mapping_fini(&p->mapping); // it shows the parent's memory
         p->before = left;
         left = p;
         atomic_store(&process, NULL);
