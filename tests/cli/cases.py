@@ -48,8 +48,8 @@ def weft(*words, env=None, program=WEFT, limit=60, **options):
                    if not name.startswith('WEFT_')}
     environment.update(env or {})
     return subprocess.run([str(program), *map(str, words)], env=environment, text=True,
-                          stdin=subprocess.DEVNULL, timeout=limit,
-                          **{'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE, **options})
+                          timeout=limit, **{'stdin': subprocess.DEVNULL, 'stdout': subprocess.PIPE,
+                                            'stderr': subprocess.PIPE, **options})
 
 
 def expect(result, status, stdout='', *said):
