@@ -70,6 +70,20 @@ CASES = [
      {'cq/a.c': 'void f(void)\n{\n    g();\n}\n', 'cq/b.c': 'void h(void)\n{\n}\n',
       'cq/c.h': 'static inline void g(void)\n{\n    h();\n}\n\n'
                 'static inline void i(void)\n{\n    f();\n}\n'}, None),
+    ('a wrapper that hands on through its port is in a circle with the one behind it', 'cycles',
+     {'base/port_p.h': 'struct p_ops {\n    void (*go)(void);\n};\n\n'
+                       'static inline void p_go(const struct p_ops *p)\n{\n    p->go();\n}\n',
+      'cq/a.c': 'static void go(void)\n{\n    p_go(q);\n}\n\n'
+                'static const struct p_ops a = {\n    .go = go,\n};\n',
+      'cq/b.c': 'static void go(void)\n{\n    p_go(q);\n}\n\n'
+                'static const struct p_ops b = {\n    .go = go,\n};\n'},
+     '2 files call each other in a circle, at most 1 in cq/: a.c b.c;'),
+    ('a field of the same name in a table of another struct is nobody\'s in a port', 'cycles',
+     {'base/port_p.h': 'struct p_ops {\n    void (*go)(void);\n};\n\n'
+                       'static inline void p_go(const struct p_ops *p)\n{\n    p->go();\n}\n',
+      'cq/a.c': 'static void go(void)\n{\n    f();\n}\n\n'
+                'static const struct q_ops a = {\n    .go = go,\n};\n',
+      'cq/b.c': 'void f(void)\n{\n    p_go(q);\n}\n'}, None),
     ('circles within two rooms are not one', 'cycles',
      {'cq/a.c': 'void f(void)\n{\n    g();\n}\n', 'mpa/b.c': 'void g(void)\n{\n    f();\n}\n'},
      None),

@@ -1,7 +1,9 @@
 """cycles: files of one room that call each other in a circle, ports of the room's own included.
 
 A call is a name followed by `(`. What stands in a table of functions (`.send = wire_send`) is
-called by whoever calls a field of that name. Functions handed over as arguments are not followed.
+called by whoever calls a field of that name; an inline function in the header that declares the
+table's struct calls what stands in tables of that struct, and in no other. Ports of base/ belong to
+each room. Functions handed over as arguments are not followed.
 """
 
 import pathlib
@@ -13,6 +15,11 @@ from .tree import functions
 _CALL = re.compile(r'(?<![\w.>])([A-Za-z_]\w*)\s*\(')
 _CALL_OF_FIELD = re.compile(r'(?:\.|->)\s*([A-Za-z_]\w*)\s*\)?\s*\(')
 _FIELD_SET = re.compile(r'(?:\.|->)\s*([A-Za-z_]\w*)\s*=(?!=)\s*&?([A-Za-z_]\w*)\s*[,;})]')
+_DECLARED = re.compile(r'\bstruct\s+(\w+)\s*\{([^}]*)\}')
+_DECLARED_FIELD = re.compile(r'\(\s*\*\s*(\w+)\s*\)\s*\(')
+_FIELD_NAMED = re.compile(r'\.(\w+)\s*=(?!=)')
+_WORD = re.compile(r'\w+')
+_TABLE_BEGINS = re.compile(r'\bstruct\s+(\w+)\s*(?:\w+\s*=\s*|\)\s*)\{')
 _LINE = re.compile(r'^', re.M)
 _IS_STATIC = re.compile(r'\bstatic\b')
 
@@ -21,13 +28,17 @@ class Room:
     """Who calls whom in one room. A node is a .c file, or one inline function of a header: who
     calls one of these does not call its neighbours."""
 
-    def __init__(self, sources):
-        self.sources = sources
+    def __init__(self, sources, ports=()):
+        sources = [*sources, *ports]
         self.bodies = []  # (node, source, name, where its text begins and ends)
         self.own = {}     # source -> {name: node}: what only this file sees
         self.shared = {}  # name -> node: what the whole room sees
-        self.fields = {}  # field -> nodes of the functions that it may hold
+        self.fields = {}  # field -> {(struct or None: not known, node of what it may hold)}
+        self.ports = set()  # headers that declare tables: who goes through them is in the circle
+        self.struct_of = {}  # header -> {field: struct that is declared there}
+        self.words_of = {}   # struct -> words of its declaration
         for source in sources:
+            self._find_structs(source)
             self._find_functions(source)
         for source in sources:
             self._find_fields(source)
@@ -43,11 +54,32 @@ class Room:
             (own if is_static else self.shared)[function.name] = node
             self.bodies.append((node, source, function.start, function.end))
 
+    def _find_structs(self, source):
+        if source.path.suffix != '.h':
+            return
+        for struct, body in _DECLARED.findall(source.code):
+            self.words_of[struct] = set(_WORD.findall(body))
+            for field in _DECLARED_FIELD.findall(body):
+                self.struct_of.setdefault(source.path, {})[field] = struct
+                self.ports.add(source.path)
+
     def _find_fields(self, source):
-        for field, name in _FIELD_SET.findall(source.code):
+        tables = list(_tables(source.code))
+        for match in _FIELD_SET.finditer(source.code):
+            field, name = match.groups()
             node = self._node_of(source, name)
             if node:
-                self.fields.setdefault(field, set()).add(node)
+                around = [table for table in tables if table[1] <= match.start() < table[2]]
+                struct, named = (around[-1][0], around[-1][3]) if around else (None, {field})
+                self.fields.setdefault(field, set()).add((struct, frozenset(named), node))
+
+    def _held(self, source, field):
+        """What a call of a field may reach: where the struct of the one or of the other is not
+        known, what has no field that the struct has not."""
+        wanted = self.struct_of.get(source.path, {}).get(field)
+        return {node for struct, named, node in self.fields.get(field, ())
+                if wanted is None or struct == wanted or
+                (struct is None and named <= self.words_of[wanted])}
 
     def _node_of(self, source, name):
         return self.own[source].get(name) or self.shared.get(name)
@@ -62,10 +94,24 @@ class Room:
                 if called and called != node:
                     edges.setdefault(called, (source, match.start(1)))
             for match in _CALL_OF_FIELD.finditer(source.code, start, end):
-                for called in self.fields.get(match.group(1), ()):
+                for called in self._held(source, match.group(1)):
                     if called != node:
                         edges.setdefault(called, (source, match.start(1)))
         return graph
+
+
+def _tables(code):
+    """(struct or None, begin, end, names of its fields) of what stands in braces behind a `=` or a
+    `(struct name)`, the outer before the inner."""
+    structs = {match.end() - 1: match.group(1) for match in _TABLE_BEGINS.finditer(code)}
+    for match in re.finditer(r'(=\s*|\(\s*struct\s+\w+\s*\)\s*)\{', code):
+        begin = match.end()
+        depth, at, flat = 1, begin, []
+        while depth and at < len(code):
+            depth += {'{': 1, '}': -1}.get(code[at], 0)
+            flat.append(code[at] if depth == 1 else ' ')
+            at += 1
+        yield structs.get(begin - 1), begin, at, set(_FIELD_NAMED.findall(''.join(flat)))
 
 
 _TABLE = 'tools/lintlib/house.py'
@@ -88,7 +134,7 @@ def _reachable(graph, begin):
     return found
 
 
-def _components(graph):
+def _components(graph, ports=()):
     """Sets of nodes each of which reaches all of its set, the largest first."""
     reached = {node: _reachable(graph, node) for node in graph}
     components = []
@@ -96,11 +142,12 @@ def _components(graph):
         if not any(node in component for component in components):
             components.append({other for other in reached[node]
                                if node in reached.get(other, ())} | {node})
-    return sorted(components, key=lambda nodes: -len(_files(nodes)))
+    return sorted(components, key=lambda nodes: -len(_files(nodes, ports)))
 
 
-def _files(nodes):
-    return sorted({node[0] if isinstance(node, tuple) else node for node in nodes}, key=str)
+def _files(nodes, ports=()):
+    return sorted({node[0] if isinstance(node, tuple) else node for node in nodes} - set(ports),
+                  key=str)
 
 
 def _calls_within(graph, component):
@@ -111,11 +158,11 @@ def _calls_within(graph, component):
                 yield source, source.line_of(offset), called
 
 
-def _check_room(room, graph):
+def _check_room(room, graph, ports):
     allowed = house.CYCLES.get(room, 1)
     largest = 1
-    for component in _components(graph):
-        files = _files(component)
+    for component in _components(graph, ports):
+        files = _files(component, ports)
         largest = max(largest, len(files))
         if len(files) > allowed:
             source, line, called = next(_calls_within(graph, component))
@@ -133,5 +180,7 @@ def check(tree):
     for source in tree.c_files:
         if source.room in house.ROOMS:
             rooms.setdefault(source.room, []).append(source)
-    for room, sources in sorted(rooms.items()):
-        yield from _check_room(room, Room(sources).graph())
+    ports = [source for source in rooms.get('base', ()) if source.path.name.startswith('port_')]
+    for name, sources in sorted(rooms.items()):
+        room = Room(sources, () if name == 'base' else ports)
+        yield from _check_room(name, room.graph(), room.ports)

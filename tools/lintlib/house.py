@@ -71,7 +71,7 @@ CYCLES = {
     'cli': 2,
     'examples': 2,
     'initiator': 6,
-    'link': 11,
+    'link': 3,
     'mem': 2,
     'node/cta': 3,
     'node/ddm': 12,
@@ -80,7 +80,7 @@ CYCLES = {
     'node/tts': 4,
     'node/uma': 3,
     'node/unit': 2,
-    'rnic': 15,
+    'rnic': 14,
     'tcp': 2,
 }
 
