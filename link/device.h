@@ -3,7 +3,8 @@
 // Wrappers (faults, captures) stand between the two and are devices as well.
 //
 // A *channel* is what a stream has of its device: a socket, or just its port. Everything runs in
-// the thread that drives the link; `wait` and `wake` alone may be called beside.
+// the thread that drives the link; `wait` and `wake` alone may be called beside. A device calls
+// nobody above it: what it has come by is asked for, event by event.
 #pragma once
 
 #include <stdbool.h>
@@ -17,29 +18,35 @@
 #include "tcp/tcp.h"
 
 struct device;
+struct fault_model;
 
 // A device embeds this first. `owner` is whatever the user wants to find again.
 struct channel {
     void *owner;
 };
 
-// What a device calls, from within `poll` and `receive` alone.
-struct device_up {
-    // What has arrived, before anything is looked at. NULL: nobody cares.
-    void (*on_octets)(void *ctx, struct mspan octets);
-    // `octets`: TCP header and payload, nothing wrong with them as far as the device can tell. The
-    // ports of the flow need not be filled in.
-    void (*on_segment)(void *ctx, struct channel *via, const struct net_flow *flow,
-                       struct span octets);
-    // Something waits to be read with `receive`; NULL: on no channel in particular.
-    void (*on_readable)(void *ctx, struct channel *channel);
-    // There is room again for what `send` did not take; NULL: on every channel.
-    void (*on_room)(void *ctx, struct channel *channel);
-    // The network speaks of a segment of `flow` with this sequence number: so many octets behind a
-    // TCP header fit its path; or it cannot be reached, a negative errno.
-    void (*on_path_mss)(void *ctx, const struct net_flow *flow, uint32_t quoted_seq, uint16_t mss);
-    void (*on_unreachable)(void *ctx, const struct net_flow *flow, uint32_t quoted_seq, int error);
-    void *ctx;
+// What a device has come by.
+enum device_event_kind {
+    // `octets` have arrived: TCP header and payload, nothing wrong with them as far as the device
+    // can tell. The ports of the flow need not be filled in. They stay until the next `next`.
+    DEVICE_EVENT_SEGMENT,
+    DEVICE_EVENT_READABLE, // something waits to be read with `receive`
+    DEVICE_EVENT_MORE,     // as much was read as `receive` asked for, and more may be there
+    DEVICE_EVENT_ROOM,     // there is room again for what `send` did not take
+    // The network speaks of a segment of the flow with the quoted sequence number: so many octets
+    // behind a TCP header fit its path; or it cannot be reached, a negative errno.
+    DEVICE_EVENT_PATH_MSS,
+    DEVICE_EVENT_UNREACHABLE,
+};
+
+struct device_event {
+    enum device_event_kind kind;
+    struct channel *channel; // NULL: none in particular; ROOM: all of them
+    struct net_flow flow;
+    struct span octets;
+    uint32_t quoted_seq;
+    uint16_t mss;
+    int error;
 };
 
 struct device_ops {
@@ -64,11 +71,16 @@ struct device_ops {
     // Returns how many segments were taken, from the first on; fewer than all: on_room follows.
     unsigned (*send)(struct device *d, struct channel *channel, const struct net_flow *flow,
                      const struct tcp_batch *batch, instant_ns now);
-    // Looks what is ready and what is due.
-    void (*poll)(struct device *d, instant_ns now);
-    // Reads what has arrived, at most about `max_len` octets. NULL: on no channel in particular.
-    // False: nothing more is there.
-    bool (*receive)(struct device *d, struct channel *channel, size_t max_len, instant_ns now);
+    // Looks what is ready and what is due. False: nothing; else `next` tells of it.
+    bool (*poll)(struct device *d, instant_ns now);
+    // Reads what has arrived, at most about `max_len` octets: `next` tells of it. NULL: on no
+    // channel in particular.
+    void (*receive)(struct device *d, struct channel *channel, size_t max_len);
+    // What has come by the calls above, one after the other; false: that was all. Whoever called
+    // one of them asks until then.
+    bool (*next)(struct device *d, instant_ns now, struct device_event *ret);
+    // What arrives is changed by this model before anything is looked at.
+    void (*corrupt)(struct device *d, struct fault_model *model);
 
     // What became of packets, those of the devices behind it included.
     void (*counters)(const struct device *d, counter_each each, void *ctx);
@@ -80,8 +92,105 @@ struct device_ops {
     void (*destroy)(struct device *d);
 };
 
-// A device embeds this first. Whoever uses it sets `up`.
+// A device embeds this first.
 struct device {
     const struct device_ops *ops;
-    struct device_up up;
 };
+
+/* ---- calls, as above ------------------------------------------------------------------------- */
+
+static inline int device_open(struct device *d, struct net_flow *place, unsigned flags,
+                              struct channel **ret)
+{
+    return d->ops->open(d, place, flags, ret);
+}
+
+static inline int device_connect(struct device *d, struct channel *channel, struct net_flow *flow)
+{
+    return d->ops->connect(d, channel, flow);
+}
+
+static inline int device_accept(struct device *d, struct channel *listener,
+                                const struct net_flow *flow, struct channel **ret)
+{
+    return d->ops->accept(d, listener, flow, ret);
+}
+
+static inline void device_close(struct device *d, struct channel *channel)
+{
+    d->ops->close(d, channel);
+}
+
+static inline void device_set_tos(struct device *d, struct channel *channel, uint8_t tos)
+{
+    d->ops->set_tos(d, channel, tos);
+}
+
+static inline uint16_t device_mss(struct device *d, struct channel *channel,
+                                  const struct net_flow *flow)
+{
+    return d->ops->mss(d, channel, flow);
+}
+
+static inline int device_route(struct device *d, const struct net_addr *remote, uint32_t scope,
+                               struct net_addr *ret_local)
+{
+    return d->ops->route(d, remote, scope, ret_local);
+}
+
+static inline unsigned device_send(struct device *d, struct channel *channel,
+                                   const struct net_flow *flow, const struct tcp_batch *batch,
+                                   instant_ns now)
+{
+    return d->ops->send(d, channel, flow, batch, now);
+}
+
+static inline bool device_poll(struct device *d, instant_ns now)
+{
+    return d->ops->poll(d, now);
+}
+
+static inline void device_receive(struct device *d, struct channel *channel, size_t max_len)
+{
+    d->ops->receive(d, channel, max_len);
+}
+
+static inline bool device_next(struct device *d, instant_ns now, struct device_event *ret)
+{
+    return d->ops->next(d, now, ret);
+}
+
+static inline void device_corrupt(struct device *d, struct fault_model *model)
+{
+    d->ops->corrupt(d, model);
+}
+
+static inline void device_counters(const struct device *d, counter_each each, void *ctx)
+{
+    d->ops->counters(d, each, ctx);
+}
+
+static inline instant_ns device_next_deadline(struct device *d)
+{
+    return d->ops->next_deadline(d);
+}
+
+static inline void device_wait(struct device *d, duration_ns timeout_ns)
+{
+    d->ops->wait(d, timeout_ns);
+}
+
+static inline void device_wake(struct device *d)
+{
+    d->ops->wake(d);
+}
+
+static inline void device_abandon(struct device *d)
+{
+    d->ops->abandon(d);
+}
+
+static inline void device_destroy(struct device *d)
+{
+    d->ops->destroy(d);
+}

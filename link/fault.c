@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/list.h"
-#include "link/forward.h"
+#include "link/device_forward.h"
 #include "net/cut.h"
 
 enum { HELD_MAX = 8192 }; // packets that wait; one more is lost
@@ -15,7 +15,9 @@ struct fault_device {
     struct fault_model model;
     struct list_link held; // the earliest first
     unsigned held_count;
-    instant_ns now_ns; // of the present look
+    struct held *handed_up;    // by the last `next`
+    struct device_event again; // what that handed up comes so many times more
+    unsigned again_count;
 };
 
 // A packet that waits for its time.
@@ -65,13 +67,8 @@ static void held_free(struct fault_device *f, struct held *h)
     free(h);
 }
 
-static void release(struct fault_device *f, struct held *h, instant_ns now)
+static void release_out(struct fault_device *f, struct held *h, instant_ns now)
 {
-    if (h->is_incoming) {
-        f->forward.base.up.on_segment(f->forward.base.up.ctx, h->channel, &h->flow,
-                                      span_of(h->octets, h->len));
-        return;
-    }
     struct iovec iov = {h->octets, h->len};
     struct tcp_batch batch = {.header = h->header,
                               .segment_count = 1,
@@ -79,21 +76,36 @@ static void release(struct fault_device *f, struct held *h, instant_ns now)
                               .payload_len = (uint32_t)h->len,
                               .iov = &iov,
                               .iov_count = h->len > 0};
-    f->forward.inner->ops->send(f->forward.inner, h->channel, &h->flow, &batch, now);
+    device_send(f->forward.inner, h->channel, &h->flow, &batch, now);
+    free(h);
 }
 
-static void release_due(struct fault_device *f, instant_ns now)
+static void release_in(struct fault_device *f, struct held *h, struct device_event *ret)
+{
+    *ret = (struct device_event){.kind = DEVICE_EVENT_SEGMENT,
+                                 .channel = h->channel,
+                                 .flow = h->flow,
+                                 .octets = span_of(h->octets, h->len)};
+    f->handed_up = h;
+}
+
+// False: nothing more is due that comes in.
+static bool release_due(struct fault_device *f, instant_ns now, struct device_event *ret)
 {
     while (!list_is_empty(&f->held)) {
         struct held *h = LIST_ENTRY(f->held.next, struct held, link);
         if (h->at_ns > now) {
-            return;
+            return false;
         }
-        list_remove(&h->link); // handing it up may close its channel
+        list_remove(&h->link);
         f->held_count--;
-        release(f, h, now);
-        free(h);
+        if (h->is_incoming) {
+            release_in(f, h, ret);
+            return true;
+        }
+        release_out(f, h, now);
     }
+    return false;
 }
 
 /* ---- out ------------------------------------------------------------------------------------- */
@@ -121,7 +133,7 @@ static unsigned fault_send(struct device *d, struct channel *channel, const stru
     struct net_cut cut;
     struct net_piece piece;
     if ((f->model.config.sides & FAULT_SIDE_OUT) == 0) {
-        return f->forward.inner->ops->send(f->forward.inner, channel, flow, batch, now);
+        return device_send(f->forward.inner, channel, flow, batch, now);
     }
     net_cut_init(&cut, batch);
     while (net_cut_next(&cut, 1, &piece)) {
@@ -130,8 +142,7 @@ static unsigned fault_send(struct device *d, struct channel *channel, const stru
         for (unsigned i = 0; i < fate.count; i++) {
             if (fate.delay_ns[i] > 0) {
                 hold_piece(f, channel, flow, &piece, instant_after(now, fate.delay_ns[i]));
-            } else if (f->forward.inner->ops->send(f->forward.inner, channel, flow, &one, now) ==
-                       0) {
+            } else if (device_send(f->forward.inner, channel, flow, &one, now) == 0) {
                 return cut.next - 1;
             }
         }
@@ -141,57 +152,66 @@ static unsigned fault_send(struct device *d, struct channel *channel, const stru
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
-static void on_octets(void *ctx, struct mspan octets)
+static void hold_arrival(struct fault_device *f, const struct device_event *e, instant_ns at_ns)
 {
-    fault_model_corrupt(&((struct fault_device *)ctx)->model, octets);
+    struct held *h = held_new(f, e->channel, &e->flow, e->octets.len, at_ns);
+    if (h != NULL) {
+        h->is_incoming = true;
+        memcpy(h->octets, e->octets.ptr, e->octets.len);
+        hold(f, h);
+    }
 }
 
-static void on_segment(void *ctx, struct channel *via, const struct net_flow *flow,
-                       struct span octets)
+// False: none of it is handed up now.
+static bool suffer(struct fault_device *f, const struct device_event *e, instant_ns now)
 {
-    struct fault_device *f = ctx;
-    struct device_up *up = &f->forward.base.up;
-    if ((f->model.config.sides & FAULT_SIDE_IN) == 0) {
-        up->on_segment(up->ctx, via, flow, octets);
-        return;
-    }
-    struct fault_fate fate = fault_model_draw(&f->model, f->now_ns);
+    struct fault_fate fate = fault_model_draw(&f->model, now);
+    unsigned count_now = 0;
     for (unsigned i = 0; i < fate.count; i++) {
         if (fate.delay_ns[i] == 0) {
-            up->on_segment(up->ctx, via, flow, octets);
-            continue;
-        }
-        struct held *h =
-            held_new(f, via, flow, octets.len, instant_after(f->now_ns, fate.delay_ns[i]));
-        if (h != NULL) {
-            h->is_incoming = true;
-            memcpy(h->octets, octets.ptr, octets.len);
-            hold(f, h);
+            count_now++;
+        } else {
+            hold_arrival(f, e, instant_after(now, fate.delay_ns[i]));
         }
     }
+    if (count_now > 1) {
+        f->again = *e;
+        f->again_count = count_now - 1;
+    }
+    return count_now > 0;
 }
 
-static void fault_poll(struct device *d, instant_ns now)
+static bool fault_next(struct device *d, instant_ns now, struct device_event *ret)
 {
     struct fault_device *f = fault_of(d);
-    f->now_ns = now;
-    f->forward.inner->ops->poll(f->forward.inner, now);
-    release_due(f, now);
+    free(f->handed_up);
+    f->handed_up = NULL;
+    if (f->again_count > 0) {
+        f->again_count--;
+        *ret = f->again;
+        return true;
+    }
+    while (device_next(f->forward.inner, now, ret)) {
+        bool may_suffer =
+            ret->kind == DEVICE_EVENT_SEGMENT && (f->model.config.sides & FAULT_SIDE_IN) != 0;
+        if (!may_suffer || suffer(f, ret, now)) {
+            return true;
+        }
+    }
+    return release_due(f, now, ret);
 }
 
-static bool fault_receive(struct device *d, struct channel *channel, size_t max_len, instant_ns now)
+static bool fault_poll(struct device *d, instant_ns now)
 {
     struct fault_device *f = fault_of(d);
-    f->now_ns = now;
-    bool has_more = f->forward.inner->ops->receive(f->forward.inner, channel, max_len, now);
-    release_due(f, now);
-    return has_more;
+    bool has_news = device_poll(f->forward.inner, now);
+    return has_news || !list_is_empty(&f->held);
 }
 
 static instant_ns fault_next_deadline(struct device *d)
 {
     struct fault_device *f = fault_of(d);
-    instant_ns at_ns = f->forward.inner->ops->next_deadline(f->forward.inner);
+    instant_ns at_ns = device_next_deadline(f->forward.inner);
     if (!list_is_empty(&f->held)) {
         at_ns = instant_min(at_ns, LIST_ENTRY(f->held.next, struct held, link)->at_ns);
     }
@@ -212,7 +232,8 @@ static void fault_close(struct device *d, struct channel *channel)
             held_free(f, h);
         }
     }
-    f->forward.inner->ops->close(f->forward.inner, channel);
+    f->again_count = f->again.channel == channel ? 0 : f->again_count;
+    device_close(f->forward.inner, channel);
 }
 
 static void fault_counters(const struct device *d, counter_each each, void *ctx)
@@ -221,7 +242,7 @@ static void fault_counters(const struct device *d, counter_each each, void *ctx)
 #define X(name, text) each(ctx, "faults." #name, f->model.counters.name);
     FAULT_COUNTERS(X)
 #undef X
-    f->forward.inner->ops->counters(f->forward.inner, each, ctx);
+    device_counters(f->forward.inner, each, ctx);
 }
 
 static void fault_destroy(struct device *d)
@@ -230,18 +251,30 @@ static void fault_destroy(struct device *d)
     while (!list_is_empty(&f->held)) {
         held_free(f, LIST_ENTRY(f->held.next, struct held, link));
     }
-    f->forward.inner->ops->destroy(f->forward.inner);
+    free(f->handed_up);
+    device_destroy(f->forward.inner);
     free(f);
 }
 
 static const struct device_ops fault_ops = {
     .name = "fault",
+    .open = device_forward_open,
+    .connect = device_forward_connect,
+    .accept = device_forward_accept,
     .close = fault_close,
+    .set_tos = device_forward_set_tos,
+    .mss = device_forward_mss,
+    .route = device_forward_route,
     .send = fault_send,
     .poll = fault_poll,
-    .receive = fault_receive,
+    .receive = device_forward_receive,
+    .next = fault_next,
+    .corrupt = device_forward_corrupt,
     .counters = fault_counters,
     .next_deadline = fault_next_deadline,
+    .wait = device_forward_wait,
+    .wake = device_forward_wake,
+    .abandon = device_forward_abandon,
     .destroy = fault_destroy,
 };
 
@@ -253,10 +286,10 @@ int device_fault_wrap(struct device *inner, const struct fault_config *config, s
     }
     list_init(&f->held);
     fault_model_init(&f->model, config);
-    device_forward_init(&f->forward, &fault_ops,
-                        &(struct device_up){.on_octets = config->corrupt > 0 ? on_octets : NULL,
-                                            .on_segment = on_segment},
-                        inner);
+    f->forward = (struct device_forward){.base.ops = &fault_ops, .inner = inner};
+    if (config->corrupt > 0) { // before anything is looked at, which the inner device does
+        device_corrupt(inner, &f->model);
+    }
     *ret = &f->forward.base;
     return 0;
 }

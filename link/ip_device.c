@@ -44,13 +44,20 @@ static struct ip_channel *ip_channel_of(const struct channel *c)
 void ip_device_init(struct ip_device *d, const struct device_ops *ops,
                     const struct net_iface_config *config, uint64_t seed)
 {
-    d->base.ops = ops;
+    *d = (struct ip_device){.base.ops = ops};
     net_iface_init(&d->iface, config);
     prng_init(&d->rng, seed);
     list_init(&d->channels);
     list_init(&d->looped);
-    d->looped_len = 0;
-    d->is_unreachable = false;
+    list_init(&d->looped_due);
+}
+
+static void looped_free(struct list_link *looped)
+{
+    struct list_link *l;
+    while ((l = list_pop_head(looped)) != NULL) {
+        free(LIST_ENTRY(l, struct looped, link));
+    }
 }
 
 void ip_device_fini(struct ip_device *d)
@@ -59,9 +66,9 @@ void ip_device_fini(struct ip_device *d)
     while ((l = list_pop_head(&d->channels)) != NULL) {
         free(LIST_ENTRY(l, struct ip_channel, link));
     }
-    while ((l = list_pop_head(&d->looped)) != NULL) {
-        free(LIST_ENTRY(l, struct looped, link));
-    }
+    looped_free(&d->looped);
+    looped_free(&d->looped_due);
+    free(d->handed_up);
 }
 
 /* ---- ports ----------------------------------------------------------------------------------- */
@@ -169,13 +176,19 @@ int ip_device_accept(struct device *device, struct channel *listener, const stru
     return 0;
 }
 
-void ip_device_close(struct device *device, struct channel *channel)
+static void forget_channel(struct list_link *looped, const struct channel *channel)
 {
-    struct ip_device *d = ip_device_of(device);
-    for (struct list_link *l = d->looped.next; l != &d->looped; l = l->next) {
+    for (struct list_link *l = looped->next; l != looped; l = l->next) {
         struct looped *one = LIST_ENTRY(l, struct looped, link);
         one->via = one->via == channel ? NULL : one->via;
     }
+}
+
+void ip_device_close(struct device *device, struct channel *channel)
+{
+    struct ip_device *d = ip_device_of(device);
+    forget_channel(&d->looped, channel);
+    forget_channel(&d->looped_due, channel);
     list_remove(&ip_channel_of(channel)->link);
     free(ip_channel_of(channel));
 }
@@ -243,20 +256,23 @@ static unsigned loop_batch(struct ip_device *d, struct channel *channel,
 }
 
 // What was there when the look began: an answer waits for the next.
-static void deliver_looped(struct ip_device *d)
+static bool next_looped(struct ip_device *d, struct device_event *ret)
 {
-    struct list_link now_due, *l;
-    if (list_is_empty(&d->looped)) {
-        return;
+    struct list_link *l = list_pop_head(&d->looped_due);
+    free(d->handed_up);
+    d->handed_up = NULL;
+    if (l == NULL) {
+        d->news &= ~(unsigned)IP_DEVICE_LOOPED;
+        return false;
     }
-    list_move_all(&now_due, &d->looped);
-    d->looped_len = 0;
-    while ((l = list_pop_head(&now_due)) != NULL) {
-        struct looped *one = LIST_ENTRY(l, struct looped, link);
-        d->base.up.on_segment(d->base.up.ctx, one->via, &one->flow, span_of(one->octets, one->len));
-        free(one);
-    }
-    d->base.up.on_room(d->base.up.ctx, NULL);
+    struct looped *one = LIST_ENTRY(l, struct looped, link);
+    *ret = (struct device_event){.kind = DEVICE_EVENT_SEGMENT,
+                                 .channel = one->via,
+                                 .flow = one->flow,
+                                 .octets = span_of(one->octets, one->len)};
+    d->handed_up = one;
+    d->news |= IP_DEVICE_ROOM;
+    return true;
 }
 
 /* ---- frames ---------------------------------------------------------------------------------- */
@@ -271,51 +287,84 @@ unsigned ip_device_send(struct device *device, struct channel *channel, const st
         return loop_batch(d, channel, flow, batch);
     }
     if (net_iface_send(&d->iface, flow, tos, batch, now, &count) == NET_SENT_UNREACHABLE) {
-        d->is_unreachable = true;
+        d->news |= IP_DEVICE_UNREACHABLE;
         d->unreachable_flow = *flow;
         d->unreachable_seq = batch->header.seq;
     }
     return count;
 }
 
-void ip_device_input(struct ip_device *d, struct mspan frame, bool is_checked, instant_ns now)
+void ip_device_corrupt(struct device *device, struct fault_model *model)
 {
-    const struct device_up *up = &d->base.up;
+    ip_device_of(device)->faults = model;
+}
+
+bool ip_device_on_frame(struct ip_device *d, struct mspan frame, bool is_checked, instant_ns now,
+                        struct device_event *ret)
+{
+    static const enum device_event_kind kinds[] = {
+        [NET_ARRIVAL_SEGMENT] = DEVICE_EVENT_SEGMENT,
+        [NET_ARRIVAL_PATH_MSS] = DEVICE_EVENT_PATH_MSS,
+        [NET_ARRIVAL_UNREACHABLE] = DEVICE_EVENT_UNREACHABLE,
+        [NET_ARRIVAL_ROOM] = DEVICE_EVENT_ROOM,
+    };
     struct net_arrival a;
-    if (up->on_octets != NULL) {
-        up->on_octets(up->ctx, frame);
+    if (d->faults != NULL) {
+        fault_model_corrupt(d->faults, frame);
         is_checked = false;
     }
     net_iface_on_frame(&d->iface, mspan_read(frame), is_checked, now, &a);
-    switch (a.kind) {
-    case NET_ARRIVAL_SEGMENT:
-        up->on_segment(up->ctx, NULL, &a.flow, a.segment);
-        break;
-    case NET_ARRIVAL_PATH_MSS:
-        up->on_path_mss(up->ctx, &a.flow, a.quoted_seq, a.mss);
-        break;
-    case NET_ARRIVAL_UNREACHABLE:
-        up->on_unreachable(up->ctx, &a.flow, a.quoted_seq, a.error);
-        break;
-    case NET_ARRIVAL_ROOM:
-        up->on_room(up->ctx, NULL);
-        break;
-    case NET_ARRIVAL_NOTHING:
-        break;
+    if (a.kind == NET_ARRIVAL_NOTHING) {
+        return false;
     }
+    *ret = (struct device_event){.kind = kinds[a.kind],
+                                 .flow = a.flow,
+                                 .octets = a.segment,
+                                 .quoted_seq = a.quoted_seq,
+                                 .mss = a.mss,
+                                 .error = a.error};
+    return true;
 }
 
 void ip_device_poll(struct ip_device *d, instant_ns now)
 {
-    deliver_looped(d);
-    if (d->is_unreachable) {
-        d->is_unreachable = false;
-        d->base.up.on_unreachable(d->base.up.ctx, &d->unreachable_flow, d->unreachable_seq,
-                                  -EHOSTUNREACH);
+    CHECK(list_is_empty(&d->looped_due)); // all of the last look was asked for
+    if (!list_is_empty(&d->looped)) {
+        list_move_all(&d->looped_due, &d->looped);
+        d->looped_len = 0;
+        d->news |= IP_DEVICE_LOOPED;
     }
     if (now >= net_iface_next_deadline(&d->iface) && net_iface_on_deadline(&d->iface, now)) {
-        d->base.up.on_room(d->base.up.ctx, NULL);
+        d->news |= IP_DEVICE_ROOM;
     }
+}
+
+// Is it to be told? It is told now.
+static bool take_news(struct ip_device *d, enum ip_device_news what)
+{
+    bool is_news = (d->news & what) != 0;
+    d->news &= ~(unsigned)what;
+    return is_news;
+}
+
+bool ip_device_tell(struct ip_device *d, struct device_event *ret)
+{
+    if ((d->news & IP_DEVICE_LOOPED) != 0 && next_looped(d, ret)) {
+        return true;
+    }
+    *ret = (struct device_event){.kind = DEVICE_EVENT_ROOM};
+    if (take_news(d, IP_DEVICE_UNREACHABLE)) {
+        ret->kind = DEVICE_EVENT_UNREACHABLE;
+        ret->flow = d->unreachable_flow;
+        ret->quoted_seq = d->unreachable_seq;
+        ret->error = -EHOSTUNREACH;
+        return true;
+    }
+    if (take_news(d, IP_DEVICE_ROOM)) {
+        return true;
+    }
+    ret->kind = DEVICE_EVENT_READABLE;
+    return take_news(d, IP_DEVICE_READABLE);
 }
 
 void ip_device_counters(const struct device *device, counter_each each, void *ctx)
@@ -328,6 +377,6 @@ void ip_device_counters(const struct device *device, counter_each each, void *ct
 
 instant_ns ip_device_next_deadline(const struct ip_device *d)
 {
-    bool is_due = d->is_unreachable || !list_is_empty(&d->looped);
+    bool is_due = d->news != 0 || !list_is_empty(&d->looped);
     return is_due ? 0 : net_iface_next_deadline(&d->iface);
 }

@@ -1,9 +1,8 @@
-// What wrappers hand on. A wrapper stands before a link or a device and is one itself; its table
-// names the operations that it cares for, and those that it leaves out go to the one behind it.
+// What a wrapper of links hands on. It stands before a link and is one itself; its table names the
+// operations that it cares for, and those that it leaves out go to the one behind it.
 #pragma once
 
 #include "base/port_link.h"
-#include "link/device.h"
 
 // A wrapper of links embeds this first, and the other first in its streams. The owner of an inner
 // stream is the wrapper's.
@@ -22,15 +21,3 @@ struct link_forward_stream {
 // connect_result, recv, send, shutdown, close, abandon, destroy. Placing is never handed on: it
 // would go past the wrapper.
 void link_forward_init(struct link_forward *f, const struct link_ops *own, struct link *inner);
-
-// A wrapper of devices embeds this first.
-struct device_forward {
-    struct device base;
-    struct device_ops ops;
-    struct device *inner;
-};
-
-// `own` has at least close, destroy and what moves segments: send, poll, receive. `up`, whose ctx
-// will be `f`, has on_segment, and on_octets if they are wanted.
-void device_forward_init(struct device_forward *f, const struct device_ops *own,
-                         const struct device_up *up, struct device *inner);

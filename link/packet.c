@@ -14,7 +14,7 @@ static unsigned host_send(void *ctx, struct net_connection *c, const struct tcp_
 {
     struct packet_link *l = ctx;
     struct packet_stream *s = LIST_ENTRY(c, struct packet_stream, connection);
-    return l->device->ops->send(l->device, s->channel, &c->entry.flow, batch, packet_now(l));
+    return device_send(l->device, s->channel, &c->entry.flow, batch, packet_now(l));
 }
 
 static void host_reply(void *ctx, const struct net_flow *flow, void *via,
@@ -22,73 +22,10 @@ static void host_reply(void *ctx, const struct net_flow *flow, void *via,
 {
     struct packet_link *l = ctx;
     struct tcp_batch batch = {.header = *h, .segment_count = 1};
-    l->device->ops->send(l->device, via, flow, &batch, packet_now(l));
-}
-
-/* ---- what the device tells ------------------------------------------------------------------- */
-
-static void on_segment(void *ctx, struct channel *via, const struct net_flow *flow,
-                       struct span octets)
-{
-    struct packet_link *l = ctx;
-    net_on_segment(l->host, flow, via, octets, packet_now(l));
-}
-
-// Octets for a stream whose user wants them are left where they are until it calls recv: they are
-// copied once then. Everything else is TCP's to see now.
-static void on_readable(void *ctx, struct channel *channel)
-{
-    struct packet_link *l = ctx;
-    struct packet_stream *s = channel == NULL ? NULL : channel->owner;
-    if (s != NULL && s->state == PACKET_STREAM_CONNECTED && s->listening == NULL && s->wants_in) {
-        s->is_readable = true;
-        packet_note_ready(s);
-        return;
-    }
-    l->device->ops->receive(l->device, channel, SIZE_MAX, packet_now(l));
-}
-
-static void on_room(void *ctx, struct channel *channel)
-{
-    struct packet_link *l = ctx;
-    if (channel != NULL) {
-        struct packet_stream *s = channel->owner;
-        if (packet_has_connection(s)) {
-            net_unblock(l->host, &s->connection);
-        }
-        return;
-    }
-    net_unblock_all(l->host);
-}
-
-static void on_path_mss(void *ctx, const struct net_flow *flow, uint32_t quoted_seq, uint16_t mss)
-{
-    struct packet_link *l = ctx;
-    net_on_path_mss(l->host, flow, quoted_seq, mss, packet_now(l));
-}
-
-static void on_unreachable(void *ctx, const struct net_flow *flow, uint32_t quoted_seq, int error)
-{
-    struct packet_link *l = ctx;
-    bool is_refusal = error == -ECONNREFUSED && l->config.refusal_is_reset;
-    struct net_connection *c = net_find(l->host, flow);
-    if (is_refusal && c != NULL && tcp_get_state(c->tcb) != TCP_STATE_SYN_SENT) {
-        error = -ECONNRESET;
-    }
-    c = net_on_unreachable(l->host, flow, quoted_seq, error);
-    if (is_refusal && c != NULL) { // anybody can say so: the peer itself is asked
-        tcp_doubt(c->tcb, packet_now(l));
-    }
+    device_send(l->device, via, flow, &batch, packet_now(l));
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
-
-void packet_note_ready(struct packet_stream *s)
-{
-    if (list_is_empty(&s->ready_link)) {
-        list_push_tail(&packet_link_of(s->base.link)->ready, &s->ready_link);
-    }
-}
 
 static void serve_lingering(struct packet_link *l, instant_ns now)
 {
@@ -108,41 +45,23 @@ static void serve_lingering(struct packet_link *l, instant_ns now)
     }
 }
 
-static int collect_ready(struct packet_link *l, struct link_ready *ret, unsigned max)
-{
-    unsigned count = 0;
-    struct list_link reported, *at;
-    list_init(&reported);
-    while (count < max && (at = list_pop_head(&l->ready)) != NULL) {
-        struct packet_stream *s = LIST_ENTRY(at, struct packet_stream, ready_link);
-        unsigned what = packet_ready_what(s);
-        if (what != 0) {
-            ret[count++] = (struct link_ready){&s->base, what};
-            list_push_tail(&reported, at); // is reported until it has nothing more
-        }
-    }
-    while ((at = list_pop_head(&reported)) != NULL) {
-        list_push_tail(&l->ready, at);
-    }
-    return (int)count;
-}
-
 static int packet_poll(struct link *link, struct link_ready *ret, unsigned max)
 {
     struct packet_link *l = packet_link_of(link);
     instant_ns now = packet_now(l);
-    l->device->ops->poll(l->device, now);
+    if (device_poll(l->device, now)) {
+        packet_take_events(l, now);
+    }
     net_on_deadline(l->host, now);
     serve_lingering(l, now);
     net_output(l->host, now);
-    return collect_ready(l, ret, max);
+    return list_is_empty(&l->ready) ? 0 : packet_collect_ready(l, ret, max);
 }
 
 static instant_ns packet_next_deadline(struct link *link)
 {
     struct packet_link *l = packet_link_of(link);
-    instant_ns at_ns =
-        instant_min(net_next_deadline(l->host), l->device->ops->next_deadline(l->device));
+    instant_ns at_ns = instant_min(net_next_deadline(l->host), device_next_deadline(l->device));
     if (!list_is_empty(&l->lingering)) {
         struct packet_stream *s = LIST_ENTRY(l->lingering.next, struct packet_stream, link);
         at_ns = instant_min(at_ns, s->linger_until_ns);
@@ -153,13 +72,13 @@ static instant_ns packet_next_deadline(struct link *link)
 static void packet_wait(struct link *link, duration_ns timeout_ns)
 {
     struct device *d = packet_link_of(link)->device;
-    d->ops->wait(d, timeout_ns);
+    device_wait(d, timeout_ns);
 }
 
 static void packet_wake(struct link *link)
 {
     struct device *d = packet_link_of(link)->device;
-    d->ops->wake(d);
+    device_wake(d);
 }
 
 static bool packet_is_busy(struct link *link)
@@ -188,7 +107,7 @@ static int packet_route(struct link *link, const struct sockaddr *peer,
     if (!net_addr_from_sockaddr(peer, &remote, &port, &scope)) {
         return -EAFNOSUPPORT;
     }
-    int error = l->device->ops->route(l->device, &remote, scope, &local);
+    int error = device_route(l->device, &remote, scope, &local);
     if (error == 0) {
         net_addr_to_sockaddr(&local, 0, scope, peer->sa_family, ret_src);
     }
@@ -198,7 +117,7 @@ static int packet_route(struct link *link, const struct sockaddr *peer,
 static void packet_abandon(struct link *link)
 {
     struct device *d = packet_link_of(link)->device;
-    d->ops->abandon(d);
+    device_abandon(d);
 }
 
 static void packet_destroy(struct link *link)
@@ -217,7 +136,7 @@ static void packet_destroy(struct link *link)
     if (l->host != NULL) {
         net_host_destroy(l->host);
     }
-    l->device->ops->destroy(l->device);
+    device_destroy(l->device);
     free(l);
 }
 
@@ -226,7 +145,7 @@ static void packet_packet_counters(const struct link *link, counter_each each, v
 {
     const struct packet_link *l = packet_link_of(link);
     const struct net_counters *host = net_host_counters(l->host);
-    l->device->ops->counters(l->device, each, ctx);
+    device_counters(l->device, each, ctx);
 #define X(name, text) each(ctx, #name, host->name);
     NET_COUNTERS(X)
 #undef X
@@ -281,7 +200,7 @@ int link_packet_create(const struct link_packet_config *config, struct device *d
     struct net_host *host = l == NULL ? NULL : net_host_create(&net);
     if (host == NULL) {
         free(l);
-        device->ops->destroy(device);
+        device_destroy(device);
         return -ENOMEM;
     }
     l->base.ops = &packet_ops;
@@ -292,12 +211,6 @@ int link_packet_create(const struct link_packet_config *config, struct device *d
     list_init(&l->ready);
     list_init(&l->lingering);
     rest_init(&l->rest);
-    device->up = (struct device_up){.on_segment = on_segment,
-                                    .on_readable = on_readable,
-                                    .on_room = on_room,
-                                    .on_path_mss = on_path_mss,
-                                    .on_unreachable = on_unreachable,
-                                    .ctx = l};
     *ret = &l->base;
     return 0;
 }

@@ -3,6 +3,8 @@
 //   packet.c           the link: what it is made of, looking, time
 //   packet_stream.c    streams: bound, listening, connected, closed and lingering
 //   packet_io.c        octets
+//   packet_events.c    what the device has come by
+//   packet_ready.c     which streams are ready, and for what
 //   packet_counters.c  what was counted
 //
 // What a user of the link can rely on beyond base/port_link.h:

@@ -5,9 +5,6 @@
 
 #include "link/packet_stream.h"
 
-// A sender that found no room is told of room when this part of it is free again.
-enum { ROOM_PART = 3 };
-
 /* ---- receiving ------------------------------------------------------------------------------- */
 
 // To who calls recv: in order only, as much as there is room for.
@@ -104,7 +101,9 @@ ssize_t packet_recv(struct link_stream *stream, struct mspan into)
         s->is_port_told = s->port.place != NULL;
     }
     if (s->into.len > 0) {
-        s->is_readable = l->device->ops->receive(l->device, s->channel, s->into.len, now);
+        s->is_readable = false;
+        device_receive(l->device, s->channel, s->into.len);
+        packet_take_events(l, now);
     }
     size_t got = s->port.place != NULL ? s->offered_len : into.len - s->into.len;
     s->into = mspan_of(NULL, 0);
@@ -240,42 +239,4 @@ void packet_want_in(struct link_stream *stream, bool wanted)
 {
     packet_stream_of(stream)->wants_in = wanted;
     packet_note_ready(packet_stream_of(stream));
-}
-
-static bool has_room(const struct packet_stream *s)
-{
-    uint32_t enough = packet_link_of(s->base.link)->config.tcp.send_len / ROOM_PART;
-    return tcp_send_room(s->connection.tcb, 1, 0) >= enough;
-}
-
-// What is stalled waits for recv, or, once a port has it, for resume.
-static bool has_input(const struct packet_stream *s)
-{
-    bool is_for_recv = s->is_stalled && (s->port.place == NULL || !s->is_port_told);
-    return s->is_readable || is_for_recv || (s->has_fin && !s->is_fin_told);
-}
-
-static bool wants_settled(const struct packet_stream *s)
-{
-    return s->has_settled && s->listening == NULL &&
-           packet_link_of(s->base.link)->config.settles_when_acknowledged;
-}
-
-unsigned packet_ready_what(const struct packet_stream *s)
-{
-    unsigned what = 0;
-    switch (s->state) {
-    case PACKET_STREAM_LISTENING:
-        return list_is_empty(&s->waiting) ? 0 : LINK_READY_IN;
-    case PACKET_STREAM_BROKEN:
-        what |= s->wants_in && s->has_fin && !s->is_fin_told ? LINK_READY_IN : 0;
-        return what | (s->is_error_named ? 0 : LINK_READY_ERR);
-    case PACKET_STREAM_CONNECTED:
-        what |= s->wants_in && has_input(s) ? LINK_READY_IN : 0;
-        what |= s->wants_out && has_room(s) ? LINK_READY_OUT : 0;
-        what |= wants_settled(s) ? LINK_READY_SETTLED : 0;
-        return what;
-    default:
-        return 0;
-    }
 }

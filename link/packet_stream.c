@@ -31,7 +31,7 @@ static void stream_rest(struct packet_stream *s)
 {
     struct packet_link *l = packet_link_of(s->base.link);
     if (s->channel != NULL) {
-        l->device->ops->close(l->device, s->channel);
+        device_close(l->device, s->channel);
         s->channel = NULL;
     }
     s->base.owner = NULL;
@@ -88,7 +88,7 @@ int packet_set_tos(struct link_stream *stream, uint8_t tos)
     struct packet_link *l = packet_link_of(stream->link);
     s->tos = tos;
     if (s->channel != NULL) {
-        l->device->ops->set_tos(l->device, s->channel, tos);
+        device_set_tos(l->device, s->channel, tos);
     }
     return 0;
 }
@@ -101,7 +101,7 @@ static void channel_set(struct packet_stream *s, struct channel *channel)
     s->channel = channel;
     channel->owner = s;
     if (s->tos != 0) {
-        l->device->ops->set_tos(l->device, channel, s->tos);
+        device_set_tos(l->device, channel, s->tos);
     }
 }
 
@@ -111,7 +111,7 @@ static int stream_open(struct packet_stream *s, const struct sockaddr *addr, uns
     struct channel *channel;
     int error = place_parse(addr, &s->flow);
     if (error == 0) {
-        error = l->device->ops->open(l->device, &s->flow, flags, &channel);
+        error = device_open(l->device, &s->flow, flags, &channel);
     }
     if (error == 0) {
         channel_set(s, channel);
@@ -142,7 +142,7 @@ static uint16_t listener_mss(void *ctx, const struct tcp_tuple *tuple)
     struct packet_stream *s = ctx;
     struct packet_link *l = packet_link_of(s->base.link);
     struct net_flow flow = net_flow_of_tuple(tuple);
-    return l->device->ops->mss(l->device, s->channel, &flow);
+    return device_mss(l->device, s->channel, &flow);
 }
 
 int packet_listen(struct link_stream *stream, int backlog)
@@ -164,7 +164,7 @@ int packet_listen(struct link_stream *stream, int backlog)
         config.half_open_max =
             (uint16_t)(s->listener.backlog < UINT16_MAX ? s->listener.backlog : UINT16_MAX);
     }
-    config.connection.mss = l->device->ops->mss(l->device, s->channel, &s->flow);
+    config.connection.mss = device_mss(l->device, s->channel, &s->flow);
     config.path_mss = listener_mss;
     config.path_ctx = s;
     config.connection.place = packet_place_port(NULL); // each connection gets its own
@@ -182,7 +182,7 @@ static int connection_make(struct packet_stream *s, const struct tcp_config *con
     struct packet_link *l = packet_link_of(s->base.link);
     struct tcp_config tcp = *config;
     struct tcp_tuple tuple = net_flow_tuple(&s->flow);
-    tcp.mss = l->device->ops->mss(l->device, s->channel, &s->flow);
+    tcp.mss = device_mss(l->device, s->channel, &s->flow);
     tcp.place = packet_place_port(s);
     tcp.timestamp_offset = (uint32_t)siphash(l->config.secret, span_of(&tuple, sizeof tuple));
     return net_connection_create(l->host, &s->connection, &s->flow, &tcp);
@@ -202,7 +202,7 @@ struct net_connection *packet_on_incoming(void *ctx, struct net_listener *listen
     s->flow = *flow;
     s->family = from->family;
     s->tos = from->tos;
-    int error = l->device->ops->accept(l->device, from->channel, flow, &channel);
+    int error = device_accept(l->device, from->channel, flow, &channel);
     if (error == 0) {
         channel_set(s, channel);
         error = connection_make(s, config);
@@ -263,7 +263,7 @@ int packet_connect(struct link_stream *stream, const struct sockaddr *peer)
         return error;
     }
     flow.scope = scope != 0 ? scope : flow.scope;
-    error = l->device->ops->connect(l->device, s->channel, &flow);
+    error = device_connect(l->device, s->channel, &flow);
     if (error != 0) {
         return error;
     }

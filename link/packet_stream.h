@@ -81,10 +81,17 @@ static inline bool packet_has_connection(const struct packet_stream *s)
            s->state == PACKET_STREAM_LINGERING;
 }
 
-// packet.c
+// packet_ready.c
 
 // The stream may be worth a report.
 void packet_note_ready(struct packet_stream *s);
+// Fills `ret` with those that are, and returns how many there are.
+int packet_collect_ready(struct packet_link *l, struct link_ready *ret, unsigned max);
+
+// packet_events.c
+
+// All that the device has come by.
+void packet_take_events(struct packet_link *l, instant_ns now);
 
 // packet_stream.c
 
@@ -131,7 +138,5 @@ void packet_want_out(struct link_stream *stream, bool wanted);
 void packet_want_in(struct link_stream *stream, bool wanted);
 int packet_shutdown(struct link_stream *stream);
 uint32_t packet_emss(const struct link_stream *stream);
-// What the stream is ready for: enum link_ready_what.
-unsigned packet_ready_what(const struct packet_stream *s);
 // Has less than all that was given to it been acknowledged?
 bool packet_is_unacknowledged(const struct packet_stream *s);

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "link/forward.h"
+#include "link/link_forward.h"
 #include "link/pcap_file.h"
 #include "link/pcap_flow.h"
 #include "link/rest.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "link/forward.h"
+#include "link/device_forward.h"
 #include "link/pcap.h"
 #include "link/pcap_file.h"
 #include "link/pcap_packet.h"
@@ -82,7 +82,7 @@ static unsigned pcap_send(struct device *d, struct channel *channel, const struc
     struct pcap_device *p = pcap_of(d);
     struct net_cut cut;
     struct net_piece piece;
-    unsigned taken = p->forward.inner->ops->send(p->forward.inner, channel, flow, batch, now);
+    unsigned taken = device_send(p->forward.inner, channel, flow, batch, now);
     net_cut_init(&cut, batch);
     for (unsigned i = 0; i < taken && net_cut_next(&cut, 1, &piece); i++) {
         uint8_t header[TCP_HEADER_MAX_LEN];
@@ -123,12 +123,16 @@ static void record_arrival(struct pcap_device *p, const struct net_flow *from, s
     pcap_packet_put(&p->file, &turned, p->id++, mspan_of(header, len), &piece);
 }
 
-static void on_segment(void *ctx, struct channel *via, const struct net_flow *flow,
-                       struct span octets)
+static bool pcap_next(struct device *d, instant_ns now, struct device_event *ret)
 {
-    struct pcap_device *p = ctx;
-    record_arrival(p, flow, octets);
-    p->forward.base.up.on_segment(p->forward.base.up.ctx, via, flow, octets);
+    struct pcap_device *p = pcap_of(d);
+    bool is_event = device_next(p->forward.inner, now, ret);
+    if (!is_event) {
+        pcap_file_flush(&p->file);
+    } else if (ret->kind == DEVICE_EVENT_SEGMENT) {
+        record_arrival(p, &ret->flow, ret->octets);
+    }
+    return is_event;
 }
 
 /* ---- operations that make and end what is recorded ------------------------------------------- */
@@ -136,7 +140,7 @@ static void on_segment(void *ctx, struct channel *via, const struct net_flow *fl
 static int pcap_connect(struct device *d, struct channel *channel, struct net_flow *flow)
 {
     struct pcap_device *p = pcap_of(d);
-    int error = p->forward.inner->ops->connect(p->forward.inner, channel, flow);
+    int error = device_connect(p->forward.inner, channel, flow);
     if (error == 0) {
         end_add(p, channel, flow);
     }
@@ -147,7 +151,7 @@ static int pcap_accept(struct device *d, struct channel *listener, const struct 
                        struct channel **ret)
 {
     struct pcap_device *p = pcap_of(d);
-    int error = p->forward.inner->ops->accept(p->forward.inner, listener, flow, ret);
+    int error = device_accept(p->forward.inner, listener, flow, ret);
     if (error == 0) {
         end_add(p, *ret, flow);
     }
@@ -164,27 +168,7 @@ static void pcap_close(struct device *d, struct channel *channel)
             break;
         }
     }
-    p->forward.inner->ops->close(p->forward.inner, channel);
-}
-
-// Whoever is above may want octets before they are looked at; it says so after we were made.
-static void hand_wish_on(struct pcap_device *p);
-
-static void pcap_poll(struct device *d, instant_ns now)
-{
-    struct pcap_device *p = pcap_of(d);
-    hand_wish_on(p);
-    p->forward.inner->ops->poll(p->forward.inner, now);
-    pcap_file_flush(&p->file);
-}
-
-static bool pcap_receive(struct device *d, struct channel *channel, size_t max_len, instant_ns now)
-{
-    struct pcap_device *p = pcap_of(d);
-    hand_wish_on(p);
-    bool has_more = p->forward.inner->ops->receive(p->forward.inner, channel, max_len, now);
-    pcap_file_flush(&p->file);
-    return has_more;
+    device_close(p->forward.inner, channel);
 }
 
 static void pcap_abandon(struct device *d)
@@ -192,7 +176,7 @@ static void pcap_abandon(struct device *d)
     struct pcap_device *p = pcap_of(d);
     p->file.len = 0; // what stands there is the parent's to write
     pcap_file_close(&p->file);
-    p->forward.inner->ops->abandon(p->forward.inner);
+    device_abandon(p->forward.inner);
 }
 
 static void pcap_destroy(struct device *d)
@@ -203,33 +187,30 @@ static void pcap_destroy(struct device *d)
     }
     net_flows_fini(&p->flows);
     pcap_file_close(&p->file);
-    p->forward.inner->ops->destroy(p->forward.inner);
+    device_destroy(p->forward.inner);
     free(p);
-}
-
-/* ---- what is handed on ----------------------------------------------------------------------- */
-
-static void on_octets(void *ctx, struct mspan octets)
-{
-    struct pcap_device *p = ctx;
-    p->forward.base.up.on_octets(p->forward.base.up.ctx, octets);
-}
-
-static void hand_wish_on(struct pcap_device *p)
-{
-    p->forward.inner->up.on_octets = p->forward.base.up.on_octets != NULL ? on_octets : NULL;
 }
 
 /* ---- making it ------------------------------------------------------------------------------- */
 
 static const struct device_ops pcap_ops = {
     .name = "pcap",
+    .open = device_forward_open,
     .connect = pcap_connect,
     .accept = pcap_accept,
     .close = pcap_close,
+    .set_tos = device_forward_set_tos,
+    .mss = device_forward_mss,
+    .route = device_forward_route,
     .send = pcap_send,
-    .poll = pcap_poll,
-    .receive = pcap_receive,
+    .poll = device_forward_poll,
+    .receive = device_forward_receive,
+    .next = pcap_next,
+    .corrupt = device_forward_corrupt,
+    .counters = device_forward_counters,
+    .next_deadline = device_forward_next_deadline,
+    .wait = device_forward_wait,
+    .wake = device_forward_wake,
     .abandon = pcap_abandon,
     .destroy = pcap_destroy,
 };
@@ -249,8 +230,7 @@ int device_pcap_wrap(struct device *inner, const char *path, struct device **ret
         free(p);
         return error;
     }
-    device_forward_init(&p->forward, &pcap_ops, &(struct device_up){.on_segment = on_segment},
-                        inner);
+    p->forward = (struct device_forward){.base.ops = &pcap_ops, .inner = inner};
     p->id = 0;
     list_init(&p->ends);
     *ret = &p->forward.base;

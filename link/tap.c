@@ -29,6 +29,7 @@ struct tap_device {
     int epoll_fd;
     int wake_fd; // eventfd
     bool wants_out;
+    unsigned reads_left; // of those that were asked for
     uint8_t buffer[FRAME_MAX];
 };
 
@@ -89,22 +90,37 @@ static bool is_checked(const struct virtio_net_hdr *h)
     return (h->flags & (VIRTIO_NET_HDR_F_NEEDS_CSUM | VIRTIO_NET_HDR_F_DATA_VALID)) != 0;
 }
 
-static bool tap_receive(struct device *d, struct channel *channel, size_t max_len, instant_ns now)
+static void tap_receive(struct device *d, struct channel *channel, size_t max_len)
 {
-    struct tap_device *t = tap_of(d);
-    for (unsigned i = 0; i < READS_MAX; i++) {
-        struct virtio_net_hdr h;
-        struct iovec iov[] = {{&h, sizeof h}, {t->buffer, sizeof t->buffer}};
-        ssize_t len = sys_readv(t->fd, iov, 2);
-        if (len < (ssize_t)sizeof h) {
-            return false;
-        }
-        ip_device_input(&t->ip, mspan_of(t->buffer, (size_t)len - sizeof h), is_checked(&h), now);
-    }
-    return false; // the rest is reported again
+    tap_of(d)->reads_left = READS_MAX; // the rest is reported again
 }
 
-static void tap_poll(struct device *d, instant_ns now)
+static bool read_frame(struct tap_device *t, instant_ns now, struct device_event *ret)
+{
+    struct virtio_net_hdr h;
+    struct iovec iov[] = {{&h, sizeof h}, {t->buffer, sizeof t->buffer}};
+    ssize_t len = sys_readv(t->fd, iov, 2);
+    if (len < (ssize_t)sizeof h) {
+        t->reads_left = 0;
+        return false;
+    }
+    t->reads_left--;
+    return ip_device_on_frame(&t->ip, mspan_of(t->buffer, (size_t)len - sizeof h), is_checked(&h),
+                              now, ret);
+}
+
+static bool tap_next(struct device *d, instant_ns now, struct device_event *ret)
+{
+    struct tap_device *t = tap_of(d);
+    while (t->reads_left > 0) {
+        if (read_frame(t, now, ret)) {
+            return true;
+        }
+    }
+    return ip_device_next(&t->ip, ret);
+}
+
+static bool tap_poll(struct device *d, instant_ns now)
 {
     struct tap_device *t = tap_of(d);
     struct epoll_event events[2];
@@ -116,12 +132,13 @@ static void tap_poll(struct device *d, instant_ns now)
         }
         if ((events[i].events & EPOLLOUT) != 0) {
             watch(t, false);
-            d->up.on_room(d->up.ctx, NULL);
+            t->ip.news |= IP_DEVICE_ROOM;
         }
         if ((events[i].events & EPOLLIN) != 0) {
-            d->up.on_readable(d->up.ctx, NULL);
+            t->ip.news |= IP_DEVICE_READABLE;
         }
     }
+    return t->ip.news != 0;
 }
 
 /* ---- the device ------------------------------------------------------------------------------ */
@@ -185,6 +202,8 @@ static const struct device_ops tap_ops = {
     .send = ip_device_send,
     .poll = tap_poll,
     .receive = tap_receive,
+    .next = tap_next,
+    .corrupt = ip_device_corrupt,
     .counters = ip_device_counters,
     .next_deadline = tap_next_deadline,
     .wait = tap_wait,

@@ -7,15 +7,9 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "link/sys.h"
 #include "link/udp_channel.h"
 
-enum {
-    BUFFER_LEN_DEFAULT = 4 << 20,
-    UDP_HEADER_LEN = 8,
-    MTU_DEFAULT = 1500,
-    MSS_MAX = TCP_BATCH_LEN_MAX,
-};
+enum { BUFFER_LEN_DEFAULT = 4 << 20 };
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
@@ -48,13 +42,6 @@ static void options_apply(const struct udp_device *d, int fd, int family)
     }
 }
 
-int udp_watch(struct udp_device *d, struct udp_channel *c, bool wants_out)
-{
-    struct epoll_event event = {.events = EPOLLIN | (wants_out ? EPOLLOUT : 0), .data.ptr = c};
-    c->wants_out = wants_out;
-    return sys_epoll_ctl(d->epoll_fd, EPOLL_CTL_MOD, c->fd, &event);
-}
-
 static void udp_close(struct device *device, struct channel *channel)
 {
     struct udp_device *d = udp_device_of(device);
@@ -65,6 +52,7 @@ static void udp_close(struct device *device, struct channel *channel)
         c->fd = -1;
     }
     c->base.owner = NULL;
+    udp_input_forget(&d->in, c);
     list_remove(&c->link);
     rest_put(&d->rest, &c->link);
 }
@@ -212,23 +200,6 @@ static void udp_set_tos(struct device *device, struct channel *channel, uint8_t 
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
-uint32_t udp_path_mtu(const struct udp_channel *c)
-{
-    int mtu = MTU_DEFAULT;
-    bool is_ipv4 = net_addr_is_ipv4(&c->place.remote);
-    sys_getsockopt_int(c->fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, is_ipv4 ? IP_MTU : IPV6_MTU,
-                       &mtu);
-    return (uint32_t)mtu;
-}
-
-uint16_t udp_mss_of_mtu(uint32_t mtu, const struct net_flow *flow)
-{
-    uint32_t headers = UDP_HEADER_LEN + TCP_HEADER_LEN +
-                       (net_addr_is_ipv4(&flow->remote) ? IPV4_HEADER_LEN : IPV6_HEADER_LEN);
-    uint32_t mss = mtu > headers + TCP_MSS_MIN ? mtu - headers : TCP_MSS_MIN;
-    return (uint16_t)(mss < MSS_MAX ? mss : MSS_MAX);
-}
-
 // A socket of its own asks the routing table: connecting it sends nothing. Of the flow the remote
 // end alone is looked at; the local address is filled in, and the octets of an IP packet on the
 // path, as far as they are known.
@@ -245,7 +216,7 @@ static int path_ask(struct net_flow *flow, uint32_t *ret_mtu)
     if (error == 0) {
         error = place_read(&probe, flow);
     }
-    *ret_mtu = error == 0 ? udp_path_mtu(&probe) : MTU_DEFAULT;
+    *ret_mtu = error == 0 ? udp_path_mtu(&probe) : UDP_MTU_DEFAULT;
     sys_close(probe.fd);
     return error;
 }
@@ -255,7 +226,7 @@ static uint16_t udp_mss(struct device *device, struct channel *channel, const st
 {
     struct udp_channel *c = udp_channel_of(channel);
     struct net_flow asked = *flow;
-    uint32_t mtu = MTU_DEFAULT;
+    uint32_t mtu = UDP_MTU_DEFAULT;
     if (c->is_connected) {
         mtu = udp_path_mtu(c);
     } else if (!net_addr_is_any(&flow->remote)) {
@@ -273,6 +244,11 @@ static int udp_route(struct device *device, const struct net_addr *remote, uint3
     int error = path_ask(&flow, &mtu);
     *ret_local = flow.local;
     return error;
+}
+
+static void udp_corrupt(struct device *device, struct fault_model *model)
+{
+    udp_device_of(device)->faults = model;
 }
 
 /* ---- the device ------------------------------------------------------------------------------ */
@@ -339,7 +315,7 @@ static void udp_destroy(struct device *device)
     }
     close_fd(&d->epoll_fd);
     close_fd(&d->wake_fd);
-    free(d->buffers);
+    free(d->in.buffers);
     free(d);
 }
 
@@ -355,6 +331,8 @@ static const struct device_ops udp_ops = {
     .send = udp_send,
     .poll = udp_poll,
     .receive = udp_receive,
+    .next = udp_next,
+    .corrupt = udp_corrupt,
     .counters = udp_counters_each,
     .next_deadline = udp_next_deadline,
     .wait = udp_wait,
@@ -383,11 +361,11 @@ int device_udp_create(const struct device_udp_config *config, struct device **re
     rest_init(&d->rest);
     d->epoll_fd = sys_epoll_create(EPOLL_CLOEXEC);
     d->wake_fd = sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    d->buffers = malloc((size_t)UDP_BATCH * UDP_DATAGRAM_MAX);
+    d->in.buffers = malloc((size_t)UDP_BATCH * UDP_DATAGRAM_MAX);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
     int error = d->epoll_fd < 0  ? d->epoll_fd
                 : d->wake_fd < 0 ? d->wake_fd
-                : d->buffers == NULL
+                : d->in.buffers == NULL
                     ? -ENOMEM
                     : sys_epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, d->wake_fd, &event);
     if (error != 0) {

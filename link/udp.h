@@ -1,6 +1,7 @@
 // A device of UDP sockets: TCP segments of our own in datagrams, so that no privilege is needed.
 //
 //   udp.c          the device, and channels: bound, connected, those of a listener's connections
+//   udp_path.c     what fits its path
 //   udp_io.c       datagrams out and in, and what ICMP says of them
 //
 // The ports of UDP are the ports of TCP. A datagram is one segment, header and payload; its own

@@ -2,12 +2,16 @@
 #pragma once
 
 #include "base/list.h"
+#include "link/fault_model.h"
 #include "link/rest.h"
+#include "link/sys.h"
 #include "link/udp.h"
 
 enum {
     UDP_BATCH = 4,               // datagrams, or trains of them, in one system call
     UDP_DATAGRAM_MAX = 64 << 10, // octets; a train that comes together is no longer
+    UDP_REPORTS_MAX = 64,        // of epoll, at a look
+    UDP_MTU_DEFAULT = 1500,
 };
 
 #define UDP_COUNTERS(X)                                                 \
@@ -27,6 +31,28 @@ struct udp_counters {
 #undef X
 };
 
+// What a datagram, or a train of them, came with.
+struct udp_arrival {
+    struct net_flow flow; // ports filled in
+    size_t datagram_len;  // of each but the last
+    struct mspan left;    // of its octets: not handed up yet
+};
+
+// Where the device is with handing up: in the order of the fields, from below to above, what is
+// nearest to its end goes first.
+struct udp_input {
+    struct epoll_event reports[UDP_REPORTS_MAX]; // of the present look
+    unsigned report_count, report_at;
+    struct udp_channel *errors_of; // whose ICMP messages are read, when its datagrams have been,
+    unsigned errors_left;          // so many at most
+    struct udp_channel *reading;   // whose datagrams are; NULL: nobody's
+    size_t reads_left;             // messages
+    bool is_drained;               // the last system call found less than it asked for
+    struct udp_arrival arrivals[UDP_BATCH];
+    unsigned arrival_count, arrival_at;
+    uint8_t *buffers; // UDP_BATCH of UDP_DATAGRAM_MAX octets
+};
+
 struct udp_device {
     struct device base;
     struct device_udp_config config;
@@ -35,8 +61,9 @@ struct udp_device {
     struct list_link channels;
     struct rest rest;
     bool has_gso;
+    struct fault_model *faults; // changes what arrives; NULL: nobody does
     struct udp_counters counters;
-    uint8_t *buffers; // UDP_BATCH of UDP_DATAGRAM_MAX octets
+    struct udp_input in;
     // What a system call found out beside its result, told when it is safe to.
     struct {
         struct net_flow flow;
@@ -72,7 +99,14 @@ static inline socklen_t udp_sockaddr_len(int family)
 }
 
 // Which events of the socket the device hears of.
-int udp_watch(struct udp_device *d, struct udp_channel *c, bool wants_out);
+static inline int udp_watch(struct udp_device *d, struct udp_channel *c, bool wants_out)
+{
+    struct epoll_event event = {.events = EPOLLIN | (wants_out ? EPOLLOUT : 0), .data.ptr = c};
+    c->wants_out = wants_out;
+    return sys_epoll_ctl(d->epoll_fd, EPOLL_CTL_MOD, c->fd, &event);
+}
+
+// udp_path.c
 
 // Octets of an IP packet on a connected channel's path; on no path in particular the usual.
 uint32_t udp_path_mtu(const struct udp_channel *c);
@@ -81,5 +115,8 @@ uint16_t udp_mss_of_mtu(uint32_t mtu, const struct net_flow *flow);
 // udp_io.c, as in struct device_ops
 unsigned udp_send(struct device *d, struct channel *channel, const struct net_flow *flow,
                   const struct tcp_batch *batch, instant_ns now);
-bool udp_receive(struct device *d, struct channel *channel, size_t max_len, instant_ns now);
-void udp_poll(struct device *d, instant_ns now);
+bool udp_poll(struct device *d, instant_ns now);
+void udp_receive(struct device *d, struct channel *channel, size_t max_len);
+bool udp_next(struct device *d, instant_ns now, struct device_event *ret);
+// The channel is closed: nothing more of it is handed up.
+void udp_input_forget(struct udp_input *in, const struct udp_channel *c);

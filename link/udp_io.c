@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "link/sys.h"
 #include "link/udp_channel.h"
 #include "net/cut.h"
 
@@ -19,7 +18,6 @@
 enum {
     TRAIN_SEGMENTS_MAX = 64, // of the kernel: UDP_MAX_SEGMENTS
     TRAIN_LEN_MAX = 65000,   // octets, headers included
-    POLL_MAX = 64,           // reports in one system call
     READS_MAX = 32,          // datagrams, or trains, of one channel at a look
     ERRORS_MAX = 16,         // ICMP messages of one channel at a look
     CONTROL_LEN = 256,
@@ -198,16 +196,11 @@ unsigned udp_send(struct device *device, struct channel *channel, const struct n
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
-// What a datagram, or a train of them, came with.
-struct arrival {
-    struct net_flow flow; // ports filled in
-    size_t datagram_len;  // of each but the last
-};
-
 static void arrival_read(const struct udp_channel *c, struct msghdr *msg, size_t len,
-                         struct arrival *ret)
+                         struct udp_arrival *ret)
 {
-    *ret = (struct arrival){.flow = c->place, .datagram_len = len};
+    *ret = (struct udp_arrival){
+        .flow = c->place, .datagram_len = len, .left = mspan_of(msg->msg_iov->iov_base, len)};
     net_addr_from_sockaddr(msg->msg_name, &ret->flow.remote, &ret->flow.remote_port,
                            &ret->flow.scope);
     for (struct cmsghdr *at = CMSG_FIRSTHDR(msg); at != NULL; at = CMSG_NXTHDR(msg, at)) {
@@ -246,34 +239,56 @@ static bool is_from_its_port(const struct net_flow *flow, struct span octets)
             get_be16(octets.ptr + TCP_OFF_DST_PORT) == flow->local_port);
 }
 
-static void hand_up_one(struct udp_device *d, struct udp_channel *c, const struct net_flow *flow,
-                        struct span datagram)
+// The next datagram of what one message brought.
+static struct mspan datagram_take(struct udp_device *d, struct udp_arrival *a)
+{
+    size_t len = a->left.len < a->datagram_len ? a->left.len : a->datagram_len;
+    struct mspan datagram = mspan_of(a->left.ptr, len);
+    a->left = mspan_of(a->left.ptr + len, a->left.len - len);
+    d->counters.packets_in++;
+    if (d->faults != NULL) {
+        fault_model_corrupt(d->faults, datagram);
+    }
+    return datagram;
+}
+
+static bool is_datagram_good(struct udp_device *d, const struct net_flow *flow,
+                             struct span datagram)
 {
     if (!is_segment_good(flow, datagram)) {
         d->counters.bad_checksums++;
         TRACE(d->config.trace, TRACE_LINK, "datagram of %zu octets: wrong checksum", datagram.len);
-    } else if (!is_from_its_port(flow, datagram)) {
+        return false;
+    }
+    if (!is_from_its_port(flow, datagram)) {
         d->counters.bad_ports++;
         TRACE(d->config.trace, TRACE_LINK, "datagram of %zu octets: ports of another",
               datagram.len);
-    } else {
-        d->base.up.on_segment(d->base.up.ctx, &c->base, flow, datagram);
+        return false;
     }
+    return true;
 }
 
-static void hand_up(struct udp_device *d, struct udp_channel *c, const struct arrival *arrival,
-                    struct mspan octets)
+// Of what was read; false: nothing is left of that.
+static bool next_datagram(struct udp_device *d, struct device_event *ret)
 {
-    while (octets.len > 0) {
-        size_t len = octets.len < arrival->datagram_len ? octets.len : arrival->datagram_len;
-        struct span datagram = span_of(octets.ptr, len);
-        d->counters.packets_in++;
-        if (d->base.up.on_octets != NULL) {
-            d->base.up.on_octets(d->base.up.ctx, mspan_of(octets.ptr, len));
+    struct udp_input *in = &d->in;
+    while (in->arrival_at < in->arrival_count) {
+        struct udp_arrival *a = &in->arrivals[in->arrival_at];
+        if (a->left.len == 0) {
+            in->arrival_at++;
+            continue;
         }
-        hand_up_one(d, c, &arrival->flow, datagram);
-        octets = mspan_of(octets.ptr + len, octets.len - len);
+        struct span datagram = mspan_read(datagram_take(d, a));
+        if (is_datagram_good(d, &a->flow, datagram)) {
+            *ret = (struct device_event){.kind = DEVICE_EVENT_SEGMENT,
+                                         .channel = &in->reading->base,
+                                         .flow = a->flow,
+                                         .octets = datagram};
+            return true;
+        }
     }
+    return false;
 }
 
 // One system call. How many messages came, or a negative errno.
@@ -284,7 +299,7 @@ static int read_some(struct udp_device *d, struct udp_channel *c, unsigned count
     struct control control[UDP_BATCH];
     struct sockaddr_storage from[UDP_BATCH];
     for (unsigned i = 0; i < count; i++) {
-        iov[i] = (struct iovec){d->buffers + (size_t)i * UDP_DATAGRAM_MAX, UDP_DATAGRAM_MAX};
+        iov[i] = (struct iovec){d->in.buffers + (size_t)i * UDP_DATAGRAM_MAX, UDP_DATAGRAM_MAX};
         msgs[i].msg_hdr = (struct msghdr){.msg_name = &from[i],
                                           .msg_namelen = sizeof from[i],
                                           .msg_iov = &iov[i],
@@ -294,29 +309,62 @@ static int read_some(struct udp_device *d, struct udp_channel *c, unsigned count
     }
     int got = sys_recvmmsg(c->fd, msgs, count, MSG_DONTWAIT);
     for (int i = 0; i < got; i++) {
-        struct arrival arrival;
         d->counters.trains_in++;
-        arrival_read(c, &msgs[i].msg_hdr, msgs[i].msg_len, &arrival);
-        hand_up(d, c, &arrival, mspan_of(iov[i].iov_base, msgs[i].msg_len));
+        arrival_read(c, &msgs[i].msg_hdr, msgs[i].msg_len, &d->in.arrivals[i]);
     }
     return got;
 }
 
-bool udp_receive(struct device *device, struct channel *channel, size_t max_len, instant_ns now)
+static void reading_end(struct udp_input *in)
 {
-    struct udp_device *d = udp_device_of(device);
-    struct udp_channel *c = udp_channel_of(channel);
-    size_t left = max_len / UDP_DATAGRAM_MAX;
-    left = left > READS_MAX ? READS_MAX : left < 1 ? 1 : left;
-    while (left > 0 && c->fd >= 0) { // what is handed up may close it
-        unsigned count = left < UDP_BATCH ? (unsigned)left : UDP_BATCH;
-        int got = read_some(d, c, count);
-        if (got < (int)count && got != -ECONNREFUSED) { // that of an earlier datagram
-            return false;
-        }
-        left -= count;
+    in->reading = NULL;
+    in->reads_left = in->arrival_count = in->arrival_at = 0;
+}
+
+// Reads on; true: as much as was wanted was read, and more may be there.
+static bool read_on(struct udp_device *d, struct device_event *ret)
+{
+    struct udp_input *in = &d->in;
+    struct udp_channel *c = in->reading;
+    unsigned count = in->reads_left < UDP_BATCH ? (unsigned)in->reads_left : UDP_BATCH;
+    if (in->is_drained) {
+        reading_end(in);
+        return false;
     }
-    return true;
+    if (count == 0) {
+        in->errors_of = NULL; // what came before them first
+        reading_end(in);
+        *ret = (struct device_event){.kind = DEVICE_EVENT_MORE, .channel = &c->base};
+        return true;
+    }
+    int got = read_some(d, c, count);
+    in->arrival_at = 0;
+    in->arrival_count = got > 0 ? (unsigned)got : 0;
+    in->reads_left -= count;
+    if (got < (int)count && got != -ECONNREFUSED) { // that of an earlier datagram
+        in->is_drained = true;
+    }
+    return false;
+}
+
+void udp_receive(struct device *device, struct channel *channel, size_t max_len)
+{
+    struct udp_input *in = &udp_device_of(device)->in;
+    size_t reads = max_len / UDP_DATAGRAM_MAX;
+    reading_end(in);
+    in->reading = udp_channel_of(channel);
+    in->reads_left = reads > READS_MAX ? READS_MAX : reads < 1 ? 1 : reads;
+    in->is_drained = false;
+}
+
+void udp_input_forget(struct udp_input *in, const struct udp_channel *c)
+{
+    if (in->reading == c) {
+        reading_end(in);
+    }
+    if (in->errors_of == c) {
+        in->errors_of = NULL;
+    }
 }
 
 /* ---- what the network says ------------------------------------------------------------------- */
@@ -337,82 +385,118 @@ static bool error_read(struct msghdr *msg, int *ret_error, uint32_t *ret_mtu)
     return false;
 }
 
-static void tell(struct udp_device *d, const struct net_flow *flow, uint32_t seq, int error,
-                 uint32_t mtu)
+// False: it is nobody's business.
+static bool tell(const struct net_flow *flow, uint32_t seq, int error, uint32_t mtu,
+                 struct device_event *ret)
 {
-    const struct device_up *up = &d->base.up;
+    *ret = (struct device_event){.flow = *flow, .quoted_seq = seq};
     if (mtu != 0) {
-        up->on_path_mss(up->ctx, flow, seq, udp_mss_of_mtu(mtu, flow));
-    } else if (error != -EMSGSIZE) {
-        up->on_unreachable(up->ctx, flow, seq, error);
+        ret->kind = DEVICE_EVENT_PATH_MSS;
+        ret->mss = udp_mss_of_mtu(mtu, flow);
+    } else {
+        ret->kind = DEVICE_EVENT_UNREACHABLE;
+        ret->error = error;
     }
+    return mtu != 0 || error != -EMSGSIZE;
 }
 
-// Each message quotes the datagram that it is about: its segment's sequence number is there.
-static void read_errors(struct udp_device *d, struct udp_channel *c)
+// Each message quotes the datagram that it is about: its segment's sequence number is there. False:
+// nothing to tell.
+static bool next_error(struct udp_device *d, struct device_event *ret)
 {
-    for (unsigned i = 0; i < ERRORS_MAX && c->fd >= 0; i++) {
-        uint8_t quoted[TCP_HEADER_LEN];
-        struct control control;
-        struct sockaddr_storage to;
-        struct iovec iov = {quoted, sizeof quoted};
-        struct msghdr msg = {.msg_name = &to,
-                             .msg_namelen = sizeof to,
-                             .msg_iov = &iov,
-                             .msg_iovlen = 1,
-                             .msg_control = control.octets,
-                             .msg_controllen = sizeof control};
-        ssize_t len = sys_recvmsg(c->fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT);
-        int error;
-        uint32_t mtu;
-        if (len < 0) {
-            return;
-        }
-        d->counters.icmp_errors++;
-        if (c->is_connected && len >= TCP_OFF_ACK && error_read(&msg, &error, &mtu)) {
-            tell(d, &c->place, get_be32(quoted + TCP_OFF_SEQ), error, mtu);
-        }
+    struct udp_channel *c = d->in.errors_of;
+    uint8_t quoted[TCP_HEADER_LEN];
+    struct control control;
+    struct sockaddr_storage to;
+    struct iovec iov = {quoted, sizeof quoted};
+    struct msghdr msg = {.msg_name = &to,
+                         .msg_namelen = sizeof to,
+                         .msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.octets,
+                         .msg_controllen = sizeof control};
+    ssize_t len =
+        d->in.errors_left == 0 ? -EAGAIN : sys_recvmsg(c->fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT);
+    int error;
+    uint32_t mtu;
+    if (len < 0) {
+        d->in.errors_of = NULL;
+        return false;
     }
+    d->in.errors_left--;
+    d->counters.icmp_errors++;
+    return c->is_connected && len >= TCP_OFF_ACK && error_read(&msg, &error, &mtu) &&
+           tell(&c->place, get_be32(quoted + TCP_OFF_SEQ), error, mtu, ret);
+}
+
+static bool next_trouble(struct udp_device *d, struct device_event *ret)
+{
+    int error = d->trouble.error;
+    d->trouble.error = 0;
+    return error != 0 && tell(&d->trouble.flow, d->trouble.seq, error, d->trouble.mtu, ret);
+}
+
+/* ---- the look -------------------------------------------------------------------------------- */
+
+bool udp_poll(struct device *device, instant_ns now)
+{
+    struct udp_device *d = udp_device_of(device);
+    int count = sys_epoll_wait(d->epoll_fd, d->in.reports, UDP_REPORTS_MAX, 0);
+    d->in.report_count = count < 0 ? 0 : (unsigned)count;
+    d->in.report_at = 0;
+    return count > 0 || d->trouble.error != 0;
 }
 
 // A peer that is gone said something before: that comes first.
-static void heed_errors(struct udp_device *d, struct udp_channel *c, instant_ns now)
+static void heed_errors(struct udp_device *d, struct udp_channel *c)
 {
-    if (!udp_receive(&d->base, &c->base, SIZE_MAX, now)) {
-        read_errors(d, c);
-    }
+    udp_receive(&d->base, &c->base, SIZE_MAX);
+    d->in.errors_of = c;
+    d->in.errors_left = ERRORS_MAX;
 }
 
-static void tell_trouble(struct udp_device *d)
+// One thing that a report says. False: nothing for those above, or not yet.
+static bool next_report(struct udp_device *d, struct device_event *ret)
 {
-    if (d->trouble.error != 0) {
-        int error = d->trouble.error;
-        d->trouble.error = 0;
-        tell(d, &d->trouble.flow, d->trouble.seq, error, d->trouble.mtu);
+    struct epoll_event *report = &d->in.reports[d->in.report_at];
+    struct udp_channel *c = report->data.ptr;
+    uint32_t says = c == NULL || c->fd < 0 ? 0 : report->events; // a wake; or closed since
+    *ret = (struct device_event){.channel = c == NULL ? NULL : &c->base};
+    if ((says & EPOLLERR) != 0) {
+        report->events &= ~(uint32_t)EPOLLERR;
+        heed_errors(d, c);
+        return false;
     }
+    if ((says & EPOLLOUT) != 0 && c->wants_out) {
+        report->events &= ~(uint32_t)EPOLLOUT;
+        udp_watch(d, c, false);
+        ret->kind = DEVICE_EVENT_ROOM;
+        return true;
+    }
+    d->in.report_at++;
+    ret->kind = DEVICE_EVENT_READABLE;
+    return (says & EPOLLIN) != 0;
 }
 
-void udp_poll(struct device *device, instant_ns now)
+bool udp_next(struct device *device, instant_ns now, struct device_event *ret)
 {
     struct udp_device *d = udp_device_of(device);
-    const struct device_up *up = &d->base.up;
-    struct epoll_event events[POLL_MAX];
-    tell_trouble(d);
-    int count = sys_epoll_wait(d->epoll_fd, events, POLL_MAX, 0);
-    for (int i = 0; i < count; i++) {
-        struct udp_channel *c = events[i].data.ptr;
-        if (c == NULL || c->fd < 0) {
-            continue; // a wake; or closed on behalf of an earlier report
+    struct udp_input *in = &d->in;
+    for (;;) {
+        bool is_event;
+        if (d->trouble.error != 0) {
+            is_event = next_trouble(d, ret);
+        } else if (in->reading != NULL) {
+            is_event = next_datagram(d, ret) || read_on(d, ret);
+        } else if (in->errors_of != NULL) {
+            is_event = next_error(d, ret);
+        } else if (in->report_at < in->report_count) {
+            is_event = next_report(d, ret);
+        } else {
+            return false;
         }
-        if ((events[i].events & EPOLLERR) != 0) {
-            heed_errors(d, c, now);
-        }
-        if ((events[i].events & EPOLLOUT) != 0 && c->wants_out) {
-            udp_watch(d, c, false);
-            up->on_room(up->ctx, &c->base);
-        }
-        if ((events[i].events & EPOLLIN) != 0 && c->fd >= 0) {
-            up->on_readable(up->ctx, &c->base);
+        if (is_event) {
+            return true;
         }
     }
 }

@@ -5,7 +5,6 @@
 
 #include "base/list.h"
 #include "link/ip_device.h"
-#include "link/packet.h"
 
 enum { PREFIX_LEN = 8 };
 
@@ -22,7 +21,9 @@ struct wire_end {
     struct wire *wire;
     struct list_link link; // in the wire's
     struct list_link arrived;
-    instant_ns free_at_ns; // when what it has sent will have left
+    bool is_read;             // what has arrived is asked for
+    struct packet *handed_up; // by the last `next`
+    instant_ns free_at_ns;    // when what it has sent will have left
 };
 
 struct packet {
@@ -189,24 +190,44 @@ static bool wire_send(void *ctx, const struct net_frame *frame)
 
 /* ---- an end ---------------------------------------------------------------------------------- */
 
-static bool end_receive(struct device *d, struct channel *channel, size_t max_len, instant_ns now)
+static void end_receive(struct device *d, struct channel *channel, size_t max_len)
 {
-    struct wire_end *e = end_of(d);
+    end_of(d)->is_read = true;
+}
+
+static bool next_arrived(struct wire_end *e, instant_ns now, struct device_event *ret)
+{
     struct list_link *l;
     while ((l = list_pop_head(&e->arrived)) != NULL) {
-        struct packet *p = LIST_ENTRY(l, struct packet, link);
-        ip_device_input(&e->ip, mspan_of(p->octets, p->len), false, now);
+        struct packet *p = e->handed_up = LIST_ENTRY(l, struct packet, link);
+        if (ip_device_on_frame(&e->ip, mspan_of(p->octets, p->len), false, now, ret)) {
+            return true;
+        }
         free(p);
+        e->handed_up = NULL;
     }
+    e->is_read = false;
     return false;
 }
 
-static void end_poll(struct device *d, instant_ns now)
+static bool end_next(struct device *d, instant_ns now, struct device_event *ret)
 {
-    ip_device_poll(&end_of(d)->ip, now);
-    if (!list_is_empty(&end_of(d)->arrived)) {
-        d->up.on_readable(d->up.ctx, NULL);
+    struct wire_end *e = end_of(d);
+    if (e->handed_up != NULL) {
+        free(e->handed_up);
+        e->handed_up = NULL;
     }
+    return (e->is_read && next_arrived(e, now, ret)) || ip_device_next(&e->ip, ret);
+}
+
+static bool end_poll(struct device *d, instant_ns now)
+{
+    struct wire_end *e = end_of(d);
+    ip_device_poll(&e->ip, now);
+    if (!list_is_empty(&e->arrived)) {
+        e->ip.news |= IP_DEVICE_READABLE;
+    }
+    return e->ip.news != 0;
 }
 
 static instant_ns end_next_deadline(struct device *d)
@@ -239,6 +260,7 @@ static void end_destroy(struct device *d)
         }
     }
     packets_free(&e->arrived);
+    free(e->handed_up);
     list_remove(&e->link);
     ip_device_fini(&e->ip);
     free(e);
@@ -256,6 +278,8 @@ static const struct device_ops end_ops = {
     .send = ip_device_send,
     .poll = end_poll,
     .receive = end_receive,
+    .next = end_next,
+    .corrupt = ip_device_corrupt,
     .counters = ip_device_counters,
     .next_deadline = end_next_deadline,
     .wait = end_wait,
@@ -264,17 +288,11 @@ static const struct device_ops end_ops = {
     .destroy = end_destroy,
 };
 
-struct link *wire_attach(struct wire *w, const struct in_addr *addrs, unsigned count)
+struct device *wire_end_create(struct wire *w, const struct in_addr *addrs, unsigned count)
 {
     struct wire_end *e = calloc(1, sizeof *e);
     struct net_iface_config config = {
         .addr_count = count, .mtu = w->config.mtu, .port = {.send = wire_send, .ctx = e}};
-    struct link_packet_config packet = {.tcp = w->config.tcp,
-                                        .clock = w->config.clock,
-                                        .clock_ctx = w->config.clock_ctx,
-                                        .linger_ns = w->config.linger_ns,
-                                        .trace = w->config.trace};
-    struct link *link;
     if (e == NULL) {
         return NULL;
     }
@@ -286,8 +304,17 @@ struct link *wire_attach(struct wire *w, const struct in_addr *addrs, unsigned c
     list_init(&e->arrived);
     list_push_tail(&w->ends, &e->link);
     ip_device_init(&e->ip, &end_ops, &config, prng_next(&w->model.rng));
-    for (unsigned i = 0; i < sizeof packet.secret; i++) {
-        packet.secret[i] = (uint8_t)prng_next(&w->model.rng);
+    return &e->ip.base;
+}
+
+void wire_draw(struct wire *w, struct mspan ret)
+{
+    for (size_t i = 0; i < ret.len; i++) {
+        ret.ptr[i] = (uint8_t)prng_next(&w->model.rng);
     }
-    return link_packet_create(&packet, &e->ip.base, &link) == 0 ? link : NULL;
+}
+
+const struct wire_config *wire_config_of(const struct wire *w)
+{
+    return &w->config;
 }

@@ -8,9 +8,11 @@
 #include <netinet/in.h>
 
 #include "base/port_link.h"
+#include "base/span.h"
 #include "link/fault_model.h"
 #include "tcp/tcp.h"
 
+struct device;
 struct wire;
 
 enum { WIRE_ADDR_MAX = 4 };
@@ -34,6 +36,12 @@ void wire_destroy(struct wire *wire);
 
 // A link with these IPv4 addresses, 1..WIRE_ADDR_MAX, of one network 10.0.0.0/8. NULL: no memory.
 struct link *wire_attach(struct wire *wire, const struct in_addr *addrs, unsigned count);
+
+// What such a link is made of: its end of the wire, octets drawn from the wire's seed, and what the
+// wire was made with.
+struct device *wire_end_create(struct wire *wire, const struct in_addr *addrs, unsigned count);
+void wire_draw(struct wire *wire, struct mspan ret);
+const struct wire_config *wire_config_of(const struct wire *wire);
 
 // When a packet will arrive; INSTANT_NEVER: none is under way.
 instant_ns wire_next_event(const struct wire *wire);

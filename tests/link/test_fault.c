@@ -114,6 +114,7 @@ static struct device inner;
 static unsigned sent_count;
 static uint32_t sent_seq[16];
 static bool has_room;
+static unsigned waiting_count; // segments that it will hand up
 
 static unsigned inner_send(struct device *d, struct channel *channel, const struct net_flow *flow,
                            const struct tcp_batch *batch, instant_ns now)
@@ -130,8 +131,9 @@ static unsigned inner_send(struct device *d, struct channel *channel, const stru
     return 1;
 }
 
-static void inner_poll(struct device *d, instant_ns now)
+static bool inner_poll(struct device *d, instant_ns now)
 {
+    return waiting_count > 0;
 }
 
 static instant_ns inner_next_deadline(struct device *d)
@@ -147,12 +149,41 @@ static void inner_destroy(struct device *d)
 {
 }
 
-static unsigned arrived_count;
+static struct fault_model *corrupting; // what was asked for
 
-static void on_segment(void *ctx, struct channel *via, const struct net_flow *flow,
-                       struct span octets)
+static void inner_corrupt(struct device *d, struct fault_model *model)
 {
-    arrived_count++;
+    corrupting = model;
+}
+
+static struct channel channel;
+static const struct net_flow flow = {.local_port = 1, .remote_port = 2};
+
+static bool inner_next(struct device *d, instant_ns now, struct device_event *ret)
+{
+    *ret = (struct device_event){
+        .kind = DEVICE_EVENT_SEGMENT, .channel = &channel, .flow = flow, .octets = span_of("x", 1)};
+    return waiting_count > 0 && waiting_count--;
+}
+
+// How many segments come up.
+static unsigned take(struct device *d, instant_ns now)
+{
+    struct device_event e;
+    unsigned count = 0;
+    while (device_next(d, now, &e)) {
+        assert_int_equal(e.kind, DEVICE_EVENT_SEGMENT);
+        assert_ptr_equal(e.channel, &channel);
+        assert_int_equal(e.flow.remote_port, 2);
+        assert_memory_equal(e.octets.ptr, "x", 1);
+        count++;
+    }
+    return count;
+}
+
+static unsigned look(struct device *d, instant_ns now)
+{
+    return device_poll(d, now) ? take(d, now) : 0;
 }
 
 static struct device *make(const char *text)
@@ -160,6 +191,8 @@ static struct device *make(const char *text)
     static const struct device_ops ops = {
         .send = inner_send,
         .poll = inner_poll,
+        .next = inner_next,
+        .corrupt = inner_corrupt,
         .next_deadline = inner_next_deadline,
         .close = inner_close,
         .destroy = inner_destroy,
@@ -169,14 +202,11 @@ static struct device *make(const char *text)
     assert_true(fault_config_parse(text, &c));
     inner = (struct device){.ops = &ops};
     has_room = true;
-    sent_count = arrived_count = 0;
+    sent_count = waiting_count = 0;
+    corrupting = NULL;
     assert_int_equal(device_fault_wrap(&inner, &c, &d), 0);
-    d->up.on_segment = on_segment;
     return d;
 }
-
-static struct channel channel;
-static const struct net_flow flow = {.local_port = 1, .remote_port = 2};
 
 // Seven segments of one octet each.
 static unsigned send_seven(struct device *d, instant_ns now)
@@ -225,9 +255,9 @@ static void delayed_segments_leave_in_their_order_when_it_is_time(void **state)
     assert_int_equal(send_seven(d, 5), 7);
     assert_int_equal(sent_count, 0);
     assert_int_equal(d->ops->next_deadline(d), 5 + NS_PER_MS);
-    d->ops->poll(d, 4 + NS_PER_MS);
+    look(d, 4 + NS_PER_MS);
     assert_int_equal(sent_count, 0);
-    d->ops->poll(d, 5 + NS_PER_MS);
+    look(d, 5 + NS_PER_MS);
     assert_int_equal(sent_count, 7);
     for (unsigned i = 0; i < 7; i++) {
         assert_int_equal(sent_seq[i], i);
@@ -243,7 +273,7 @@ static void late_segments_are_overtaken(void **state)
     assert_int_equal(send_seven(d, 0), 7);
     unsigned at_once = sent_count;
     assert_true(at_once > 0 && at_once < 7);
-    d->ops->poll(d, NS_PER_S);
+    look(d, NS_PER_S);
     assert_int_equal(sent_count, 7);
     d->ops->destroy(d);
 }
@@ -263,7 +293,7 @@ static void what_waits_goes_with_its_channel(void **state)
     struct device *d = make("delay=1ms");
     send_seven(d, 0);
     d->ops->close(d, &channel);
-    d->ops->poll(d, NS_PER_S);
+    look(d, NS_PER_S);
     assert_int_equal(sent_count, 0);
     d->ops->destroy(d);
 }
@@ -278,9 +308,9 @@ static void side_says_whose_path_is_bad(void **state)
     for (unsigned i = 0; i < 2; i++) {
         struct device *d = make(cases[i].text);
         send_seven(d, 0);
-        inner.up.on_segment(inner.up.ctx, &channel, &flow, span_of("x", 1));
+        waiting_count = 1;
+        assert_int_equal(look(d, 0), cases[i].arrived);
         assert_int_equal(sent_count, cases[i].sent);
-        assert_int_equal(arrived_count, cases[i].arrived);
         d->ops->destroy(d);
     }
 }
@@ -289,11 +319,30 @@ static void arriving_segments_are_held_up_too(void **state)
 {
     (void)state;
     struct device *d = make("delay=1ms,side=in");
-    d->ops->poll(d, 10);
-    inner.up.on_segment(inner.up.ctx, &channel, &flow, span_of("x", 1));
-    assert_int_equal(arrived_count, 0);
-    d->ops->poll(d, 10 + NS_PER_MS);
-    assert_int_equal(arrived_count, 1);
+    waiting_count = 2;
+    assert_int_equal(look(d, 10), 0);
+    assert_int_equal(look(d, 9 + NS_PER_MS), 0);
+    assert_int_equal(look(d, 10 + NS_PER_MS), 2);
+    d->ops->destroy(d);
+}
+
+static void arriving_segments_come_twice(void **state)
+{
+    struct device *d = make("duplicate=100%,side=in");
+    waiting_count = 3;
+    assert_int_equal(look(d, 0), 6);
+    assert_int_equal(look(d, 0), 0);
+    d->ops->destroy(d);
+}
+
+static void second_copy_goes_with_its_channel(void **state)
+{
+    struct device *d = make("duplicate=100%,side=in");
+    struct device_event e;
+    waiting_count = 1;
+    assert_true(device_next(d, 0, &e));
+    device_close(d, &channel);
+    assert_false(device_next(d, 0, &e));
     d->ops->destroy(d);
 }
 
@@ -303,11 +352,19 @@ static void one_bit_of_what_arrives_changes(void **state)
     struct device *d = make("corrupt=100%");
     uint8_t octets[64] = {0};
     unsigned bits = 0;
-    inner.up.on_octets(inner.up.ctx, mspan_of(octets, sizeof octets));
+    assert_non_null(corrupting);
+    fault_model_corrupt(corrupting, mspan_of(octets, sizeof octets));
     for (size_t i = 0; i < sizeof octets; i++) {
         bits += (unsigned)__builtin_popcount(octets[i]);
     }
     assert_int_equal(bits, 1);
+    d->ops->destroy(d);
+}
+
+static void nothing_is_changed_where_nobody_asked_for_it(void **state)
+{
+    struct device *d = make("loss=1%");
+    assert_null(corrupting);
     d->ops->destroy(d);
 }
 
@@ -329,7 +386,10 @@ int main(void)
         cmocka_unit_test(what_waits_goes_with_its_channel),
         cmocka_unit_test(side_says_whose_path_is_bad),
         cmocka_unit_test(arriving_segments_are_held_up_too),
+        cmocka_unit_test(arriving_segments_come_twice),
+        cmocka_unit_test(second_copy_goes_with_its_channel),
         cmocka_unit_test(one_bit_of_what_arrives_changes),
+        cmocka_unit_test(nothing_is_changed_where_nobody_asked_for_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,6 +69,22 @@ static int on_route(struct device *d, const struct net_addr *remote, uint32_t sc
     return note(d, "route", remote, scope);
 }
 
+static bool on_poll(struct device *d, instant_ns now)
+{
+    note(d, "poll", NULL, now);
+    return true;
+}
+
+static void on_receive(struct device *d, struct channel *c, size_t max_len)
+{
+    note(d, "receive", c, max_len);
+}
+
+static void on_corrupt(struct device *d, struct fault_model *model)
+{
+    note(d, "corrupt", model, 0);
+}
+
 static void on_wait(struct device *d, duration_ns timeout_ns)
 {
     note(d, "wait", NULL, timeout_ns);
@@ -89,6 +105,19 @@ static void on_destroy(struct device *d)
     note(d, "destroy", NULL, 0);
 }
 
+static const struct device_event *events; // what the inner device has come by
+static unsigned event_count;
+
+static bool on_next(struct device *d, instant_ns now, struct device_event *ret)
+{
+    if (event_count == 0) {
+        return false;
+    }
+    event_count--;
+    *ret = *events++;
+    return true;
+}
+
 static const struct device_ops inner_ops = {.name = "inner",
                                             .open = on_open,
                                             .connect = on_connect,
@@ -96,6 +125,10 @@ static const struct device_ops inner_ops = {.name = "inner",
                                             .set_tos = on_set_tos,
                                             .mss = on_mss,
                                             .route = on_route,
+                                            .poll = on_poll,
+                                            .receive = on_receive,
+                                            .next = on_next,
+                                            .corrupt = on_corrupt,
                                             .wait = on_wait,
                                             .wake = on_wake,
                                             .abandon = on_abandon,
@@ -159,50 +192,38 @@ static void sleeping_waking_and_letting_go_are_handed_on(void **state)
     expect("abandon", NULL, 0);
 }
 
+static void looks_are_handed_on(void **state)
+{
+    struct fault_model model;
+    assert_true(device_poll(wrapped, 5 * NS_PER_S));
+    expect("poll", NULL, 5 * NS_PER_S);
+    device_receive(wrapped, &channel, 4711);
+    expect("receive", &channel, 4711);
+    device_corrupt(wrapped, &model);
+    expect("corrupt", &model, 0);
+}
+
 /* ---- what the device tells ------------------------------------------------------------------- */
 
-static struct told {
-    const void *whom;
-    uint64_t number;
-    int what;
-} told;
-
-static void readable(void *ctx, struct channel *c)
+static void what_the_device_has_come_by_reaches_the_user(void **state)
 {
-    told = (struct told){.whom = ctx, .what = 1, .number = c == &channel};
-}
-
-static void room(void *ctx, struct channel *c)
-{
-    told = (struct told){.whom = ctx, .what = 2, .number = c == &channel};
-}
-
-static void path_mss(void *ctx, const struct net_flow *f, uint32_t quoted_seq, uint16_t mss)
-{
-    told = (struct told){.whom = f, .what = mss, .number = quoted_seq};
-}
-
-static void unreachable(void *ctx, const struct net_flow *f, uint32_t quoted_seq, int error)
-{
-    told = (struct told){.whom = f, .what = error, .number = quoted_seq};
-}
-
-static void what_the_device_tells_reaches_the_user(void **state)
-{
-    const struct device_up *up = &inner.device.up;
-    wrapped->up = (struct device_up){.on_readable = readable,
-                                     .on_room = room,
-                                     .on_path_mss = path_mss,
-                                     .on_unreachable = unreachable,
-                                     .ctx = &told};
-    up->on_readable(up->ctx, &channel);
-    assert_true(told.whom == &told && told.what == 1 && told.number == 1);
-    up->on_room(up->ctx, &channel);
-    assert_true(told.whom == &told && told.what == 2 && told.number == 1);
-    up->on_path_mss(up->ctx, &flow, 99, MSS);
-    assert_true(told.whom == &flow && told.what == MSS && told.number == 99);
-    up->on_unreachable(up->ctx, &flow, 98, -EHOSTUNREACH);
-    assert_true(told.whom == &flow && told.what == -EHOSTUNREACH && told.number == 98);
+    static const struct device_event told[] = {
+        {.kind = DEVICE_EVENT_SEGMENT, .channel = &channel, .octets = {(const uint8_t *)"x", 1}},
+        {.kind = DEVICE_EVENT_READABLE, .channel = &channel},
+        {.kind = DEVICE_EVENT_MORE, .channel = &channel},
+        {.kind = DEVICE_EVENT_ROOM},
+        {.kind = DEVICE_EVENT_PATH_MSS, .quoted_seq = 99, .mss = MSS},
+        {.kind = DEVICE_EVENT_UNREACHABLE, .quoted_seq = 98, .error = -EHOSTUNREACH},
+    };
+    struct device_event got;
+    events = told;
+    event_count = sizeof told / sizeof told[0];
+    for (unsigned i = 0; i < sizeof told / sizeof told[0]; i++) {
+        memset(&got, 0xff, sizeof got);
+        assert_true(device_next(wrapped, 0, &got));
+        assert_memory_equal(&got, &told[i], sizeof got);
+    }
+    assert_false(device_next(wrapped, 0, &got));
 }
 
 int main(void)
@@ -212,7 +233,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_asks_for_facts_is_handed_on, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sleeping_waking_and_letting_go_are_handed_on, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(what_the_device_tells_reaches_the_user, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(looks_are_handed_on, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_the_device_has_come_by_reaches_the_user, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
