@@ -18,7 +18,11 @@
 // A message has a handle. Its payload is asked for by wq_message_octets, at any offset, as often as
 // a transport likes, from when wq_next gave it until it is settled: who must send again asks again.
 // A cursor is kept, so that who goes straight on is not made to look for the place. The answer may
-// be that the memory is not usable (any more): then wq_fail.
+// be that the memory is not usable (any more): then wq_fail, or wq_send_fail once it has been put.
+//
+// To whom it goes is the transport's business: with a peer, once for all; with datagrams, in an
+// address that the poster leaves in the entry (wq_config.address_len, wq_send_address). When it may
+// go is the transport's too: after wq_hold nothing begins before some time.
 //
 // A transport may need several messages for one work request: wq_part_put after each but the last,
 // wq_message_put after that. How to say it in headers is its own business: entries and read
@@ -37,25 +41,31 @@
 //
 // **What arrives.** The transport decides when a message takes a receive, and what happens if there
 // is none: wq_receive_claim answers NULL, and the transport stores, stalls, has the peer try again
-// or drops. A claimed receive is the transport's, to place into, until wq_complete_receive or
-// wq_receive_free. Memory that the peer names (to be read, written, changed by atomics, taken back)
-// is looked up in mem/, whose verdicts each transport maps to what it says to its peer. In which
-// order the peer's requests are answered, and what is kept to answer them again, is the
-// transport's.
+// or drops. A claimed receive is the transport's, to place into at any offset (wq_receive_place),
+// until wq_complete_receive or wq_receive_free. Memory that the peer names (to be read, written,
+// changed by atomics, taken back) is looked up in mem/, whose verdicts each transport maps to what
+// it says to its peer. In which order the peer's requests are answered, and what is kept to answer
+// them again, is the transport's.
 //
 // **What was asked.** Read contexts come from the scheduler with a window, an order and the names
 // of the remote memory. The transport sends the request, places the answer into the list of the
-// work request, and says how many octets came.
+// work request (wq_answer_place, or a sink of mem/ that the peer names), and says how many octets
+// came. Answers may end in any order; a context is out until its own has.
 //
 // **The end.** The states of a queue pair, and their table, are the transport's. It says when
 // nothing may begin any more (wq_close) and, when nothing that it put is read any more, flushes:
-// wq_flush_sends, wq_flush_receives.
+// wq_flush_sends, wq_flush_receives. Where a failure stops the send queue alone, it goes on after
+// wq_resume.
 //
 // A transport may do all of this in one call, the poster's own: put, release and settle at once.
 //
-// Not crossed yet, for want of a transport that needs it: an address per work request, which the
-// poster would leave in a tail of the entry, and a time before which nothing more may leave. The
-// device calls its one transport by name (iwarp/qp.h).
+// tests/transport/ has transports that need what iwarp/ does not: one that loses packets and sends
+// again from the program's memory, one with an address per work request, one that does all in the
+// poster's call. They and iwarp/ run the same programs.
+//
+// Not crossed yet: the device calls its one transport by name (iwarp/qp.h), the fronts post no
+// address, and a completion says from whom a datagram came only in the number that goes with it
+// (recv_message.reference).
 #pragma once
 
 #include <stdbool.h>

@@ -181,7 +181,7 @@ bool qp_owes_output(const struct qp *qp)
     if (qp->tx_source != TX_NONE || qp->is_terminate_due) {
         return true;
     }
-    bool has_work = wq_has_work(&qp->wq) && qp->state != QP_RTR;
+    bool has_work = wq_has_entry(&qp->wq) && qp->state != QP_RTR;
     return qp_takes_input(qp) && qp->may_send && (has_work || qp->peer_request_count > 0);
 }
 

@@ -34,9 +34,10 @@ static enum start_answer fail(struct wq *wq, enum wc_status status)
     return START_FAILED;
 }
 
+// What is asked of the peer already ends by its answer.
 static bool is_refused(const struct wq *wq, const struct send_wqe *wqe)
 {
-    return (wq->facts.refused & 1U << wqe->opcode) != 0;
+    return (wq->facts.refused & 1U << wqe->opcode) != 0 && !wqe->progress.task.is_pending;
 }
 
 static bool is_list_usable(const struct wq *wq, const struct send_wqe *wqe, bool write)
@@ -61,9 +62,6 @@ static bool is_payload_usable(const struct wq *wq, const struct send_wqe *wqe)
 // A Send or a Write, of which a transport may have put a part already.
 static enum start_answer start_message(struct wq *wq, struct send_wqe *wqe)
 {
-    if (is_refused(wq, wqe)) {
-        return fail(wq, WC_LOC_QP_OP_ERR);
-    }
     if (wqe->progress.message_count == 0 && !is_payload_usable(wq, wqe)) {
         return fail(wq, WC_LOC_PROT_ERR);
     }
@@ -104,7 +102,7 @@ static enum start_answer start_atomic(struct wq *wq, struct send_wqe *wqe)
     if (wqe->progress.task.is_pending) {
         return START_WAITING;
     }
-    if (wq->ord == 0 || is_refused(wq, wqe)) {
+    if (wq->ord == 0) {
         return fail(wq, WC_LOC_QP_OP_ERR);
     }
     if (wqe->length < ATOMIC_LEN) {
@@ -175,20 +173,39 @@ static bool begin(struct wq *wq, struct send_wqe *wqe)
     return true;
 }
 
+static enum start_answer start(struct wq *wq, struct send_wqe *wqe)
+{
+    if (wqe->length > WQ_MESSAGE_MAX_LEN) {
+        return fail(wq, WC_LOC_LEN_ERR);
+    }
+    if (is_refused(wq, wqe)) {
+        return fail(wq, WC_LOC_QP_OP_ERR);
+    }
+    return facts_of_opcode[wqe->opcode].start(wq, wqe);
+}
+
 static uint32_t send_end(const struct wq *wq)
 {
     return wq->is_closed ? wq->sq_end : wqe_ring_posted(&wq->sq);
 }
 
-bool wq_has_work(const struct wq *wq)
+bool wq_has_entry(const struct wq *wq)
 {
     return wq->sq_next != send_end(wq) && !wq->is_sq_blocked;
+}
+
+bool wq_has_work(const struct wq *wq)
+{
+    return !wq_is_held(wq) && (wq_has_entry(wq) || read_flow_wants_take(&wq->reads));
 }
 
 // Requests go before the send queue: they are short, and what they ask for keeps the pipe full.
 enum transport_next wq_next(struct wq *wq, struct transport_work *ret)
 {
     CHECK(guard_is_held(&wq->config->guard));
+    if (wq_is_held(wq)) {
+        return TRANSPORT_NOTHING;
+    }
     if (wq_next_request(wq, ret)) {
         return TRANSPORT_REQUEST;
     }
@@ -198,9 +215,7 @@ enum transport_next wq_next(struct wq *wq, struct transport_work *ret)
             wq->is_sq_blocked = true;
             return TRANSPORT_NOTHING;
         }
-        enum start_answer answer = wqe->length > WQ_MESSAGE_MAX_LEN
-                                       ? fail(wq, WC_LOC_LEN_ERR)
-                                       : facts_of_opcode[wqe->opcode].start(wq, wqe);
+        enum start_answer answer = start(wq, wqe);
         if (answer == START_MESSAGE) {
             *ret = (struct transport_work){.handle = wq->sq_next, .wqe = wqe};
             return TRANSPORT_MESSAGE;

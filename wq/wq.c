@@ -18,13 +18,19 @@ static uint32_t at_least(uint32_t value, uint32_t min)
     return value > min ? value : min;
 }
 
+static size_t align_up(size_t len)
+{
+    return (len + _Alignof(uint64_t) - 1) / _Alignof(uint64_t) * _Alignof(uint64_t);
+}
+
 static int queues_init(struct wq *wq)
 {
     struct wq_caps *caps = &wq->config->caps;
     size_t list_len = caps->max_send_sge * sizeof(struct sge);
     size_t payload_len = list_len > caps->max_inline_len ? list_len : caps->max_inline_len;
+    wq->address_at = (uint32_t)align_up(sizeof(struct send_wqe) + payload_len);
     int result = wqe_ring_init(&wq->sq, at_least(caps->max_send_wr, 1),
-                               sizeof(struct send_wqe) + payload_len);
+                               wq->address_at + wq->config->address_len);
     if (result < 0) {
         return result;
     }
@@ -77,6 +83,13 @@ void wq_begin(struct wq *wq)
 {
     wq->released_mark = 0;
     wq->settled_mark = 0;
+    wq->not_before = 0;
+}
+
+void wq_resume(struct wq *wq)
+{
+    CHECK(wq_send_count(wq) == 0);
+    wq->is_closed = wq->has_failed_send = false;
 }
 
 void wq_reset(struct wq *wq)

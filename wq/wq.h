@@ -1,6 +1,8 @@
 // Work queues as their transport sees them (base/port_transport.h says who owns what until when).
 //
 //   out       wq_next                 what leaves next: a message, or a request of a read
+//             wq_hold                 ... nothing before some time
+//             wq_send_address         to whom
 //             wq_message_octets       the payload of a message, at any offset, until it is settled
 //             wq_part_put, wq_message_put, wq_request_put
 //   after     wq_on_released, wq_on_settled
@@ -8,7 +10,8 @@
 //   in        wq_receive_claim, wq_receive_peek, wq_receive_place, wq_complete_receive,
 //             wq_receive_free
 //   one-shot  wq/oneshot.h
-//   the end   wq_fail, wq_send_fail, wq_close, wq_flush_sends, wq_flush_receives, wq_reset
+//   the end   wq_fail, wq_send_fail, wq_close, wq_flush_sends, wq_flush_receives, wq_resume,
+//             wq_reset
 //
 //     wq.c        creation, invariants, what the program's side calls
 //     start.c     order, fences, what can be done at once
@@ -60,7 +63,8 @@ struct wq_config {
     struct cq *send_cq, *recv_cq;
     struct srq *srq; // NULL: a receive queue of its own
     bool sq_sig_all;
-    bool write_flush; // a signalled Write completes behind a zero-length Read
+    bool write_flush;     // a signalled Write completes behind a zero-length Read
+    uint32_t address_len; // octets of each send entry that say to whom it goes; 0: to the peer
     struct mem_table *mem;
     struct read_sched *read_sched; // the device's; NULL: one of its own, with ord_max contexts
     uint32_t ord_max;              // reads and atomics outstanding at most
@@ -89,10 +93,12 @@ struct wq {
     // Send queue: [head, sq_next) has left and waits; sq_next is being worked on.
     struct wqe_ring sq;
     uint32_t sq_next;
-    uint32_t sq_end;    // is_closed: what is posted from here on stays
-    bool is_closed;     // see wq_close
-    bool is_sq_begun;   // sq_next was looked at: its progress holds
-    bool is_sq_blocked; // sq_next waits for earlier reads to complete, or to be asked for
+    uint32_t address_at;   // where entries have it
+    uint32_t sq_end;       // is_closed: what is posted from here on stays
+    bool is_closed;        // see wq_close
+    bool is_sq_begun;      // sq_next was looked at: its progress holds
+    bool is_sq_blocked;    // sq_next waits for earlier reads to complete, or to be asked for
+    instant_ns not_before; // see wq_hold
     struct message_cursor cursor;
     uint64_t released_mark, settled_mark;
 
@@ -142,6 +148,13 @@ static inline uint32_t wq_send_head(const struct wq *wq)
     return wqe_ring_head(&wq->sq);
 }
 
+// What the poster has told the transport of the entry, config.address_len octets. Nobody here looks
+// into it.
+static inline void *wq_send_address(const struct wq *wq, struct send_wqe *wqe)
+{
+    return (uint8_t *)wqe + wq->address_at;
+}
+
 // Behind the last work request that was looked at: the progress of those before it holds.
 static inline uint32_t wq_begun_end(const struct wq *wq)
 {
@@ -156,6 +169,24 @@ enum transport_next wq_next(struct wq *wq, struct transport_work *ret);
 bool wq_next_request(struct wq *wq, struct transport_work *ret);
 // May wq_next find something? Never no when it would.
 bool wq_has_work(const struct wq *wq);
+bool wq_has_entry(const struct wq *wq); // ... of the send queue: requests of reads left aside
+
+// Nothing leaves before `until`: the peer has no receive yet, or a rate asks for it. wq_next and
+// wq_has_work know; what is to be sent again the transport holds back by itself.
+static inline void wq_hold(struct wq *wq, instant_ns until)
+{
+    wq->not_before = until;
+}
+
+static inline bool wq_is_held(const struct wq *wq)
+{
+    return wq->now < wq->not_before;
+}
+
+static inline instant_ns wq_hold_deadline(const struct wq *wq) // INSTANT_NEVER: it is not held
+{
+    return wq_is_held(wq) ? wq->not_before : INSTANT_NEVER;
+}
 
 // The octets [offset, offset + len) of a message's payload, len > 0, in at most SGE_COUNT_MAX
 // pieces; 0: the memory is not usable.
@@ -245,6 +276,9 @@ void wq_flush_sends(struct wq *wq);
 void wq_flush_receive(struct wq *wq, struct recv_wqe *wqe);
 void wq_flush_receives(struct wq *wq); // of the own ring
 
+// After wq_close: what is posted from here on is begun, and what failed before says nothing of it.
+// All that was posted before has completed.
+void wq_resume(struct wq *wq);
 // A new connection; marks begin at 0.
 void wq_begin(struct wq *wq);
 // Back to empty queues, without completions. The receive CQ's poller is kept out.

@@ -1,5 +1,4 @@
-// Work queues by the calls that a transport makes. None that there is asks for octets again, or
-// releases and settles apart at its own pace, as others will.
+// Work queues by the calls that a transport makes; tests/transport/ has whole transports.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -222,6 +221,139 @@ static void an_operation_that_the_transport_refuses_fails_before_it_leaves(void 
     queues_close(q);
 }
 
+static void one_that_needs_no_peer_is_refused_too(void **state)
+{
+    static const enum wqe_opcode opcodes[] = {WQE_RDMA_READ, WQE_BIND_MW, WQE_LOCAL_INV};
+    for (unsigned i = 0; i < 3; i++) {
+        struct queues *q = queues_open();
+        struct transport_work work;
+        struct cqe cqe;
+        wq_set_ord(&q->wq, 1);
+        q->wq.facts.refused = 1U << opcodes[i];
+        *wq_send_slot(&q->wq, 0) = (struct send_wqe){.opcode = opcodes[i]};
+        wq_send_commit(&q->wq, 1);
+        assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_FAILED);
+        wq_complete_sends(&q->wq);
+        assert_true(cq_poll(q->cq, &cqe, 1) == 1);
+        assert_int_equal(cqe.status, WC_LOC_QP_OP_ERR);
+        queues_close(q);
+    }
+}
+
+/* ---- what leaves, and when ------------------------------------------------------------------- */
+
+static void post_read(struct queues *q, uint32_t len)
+{
+    struct send_wqe *wqe = wq_send_slot(&q->wq, 0);
+    *wqe = (struct send_wqe){.opcode = WQE_RDMA_READ, .sge_count = 1, .length = len};
+    wqe->sge[0] = (struct sge){(uintptr_t)q->memory, len, q->lkey};
+    wq_send_commit(&q->wq, 1);
+}
+
+static void nothing_leaves_while_it_is_held(void **state)
+{
+    const uint32_t lengths[PIECE_COUNT] = {10, 20, 30, 40, 50};
+    struct queues *q = queues_open();
+    struct transport_work work;
+    wq_set_ord(&q->wq, 1);
+    post_read(q, 100);
+    post_write(q, 1, lengths);
+    q->wq.now = 1000;
+    assert_int_equal(wq_hold_deadline(&q->wq), INSTANT_NEVER);
+    wq_hold(&q->wq, 1500);
+    assert_int_equal(wq_hold_deadline(&q->wq), 1500);
+    q->wq.now = 1499;
+    assert_false(wq_has_work(&q->wq));
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_NOTHING);
+    q->wq.now = 1500;
+    assert_int_equal(wq_hold_deadline(&q->wq), INSTANT_NEVER);
+    assert_true(wq_has_work(&q->wq));
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_REQUEST);
+    wq_request_fail(&q->wq, work.context, WC_GENERAL_ERR);
+    wq_hold(&q->wq, 9999);
+    wq_begin(&q->wq); // that was another connection
+    start(q);
+    wq_requests_forget(&q->wq);
+    queues_close(q);
+}
+
+static void requests_that_may_leave_are_work_behind_the_last_entry(void **state)
+{
+    struct queues *q = queues_open();
+    struct transport_work work;
+    wq_set_ord(&q->wq, 1);
+    q->wq.reads.allotment_len = 60;
+    post_read(q, 100);
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_REQUEST);
+    wq_request_put(&q->wq, work.context, 1);
+    assert_false(wq_has_work(&q->wq)); // one at a time
+    work.context->arrived_len = work.context->length;
+    wq_request_answered(&q->wq, work.context);
+    assert_false(wq_has_entry(&q->wq));
+    assert_true(wq_has_work(&q->wq));
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_REQUEST);
+    assert_int_equal(work.context->length, 40);
+    wq_request_fail(&q->wq, work.context, WC_GENERAL_ERR);
+    wq_requests_forget(&q->wq);
+    queues_close(q);
+}
+
+static void an_entry_has_room_for_an_address_behind_its_payload(void **state)
+{
+    struct queues *q = queues_open();
+    struct wq_config config = q->config;
+    struct wq wq = {0};
+    // Up to three octets before a line of the cache, so that it has no room by accident.
+    const uint32_t len = 2 * CACHE_LINE_LEN - sizeof(struct send_wqe) % CACHE_LINE_LEN - 3;
+    config.caps = (struct wq_caps){.max_send_wr = 4, .max_send_sge = 1, .max_inline_len = len};
+    config.address_len = 24;
+    assert_int_equal(wq_init(&wq, &config, &q->counters), 0);
+    for (unsigned i = 0; i < 4; i++) {
+        struct send_wqe *wqe = wq_send_slot(&wq, i);
+        memset(wq_send_address(&wq, wqe), 0x11 * (int)i, 24);
+        *wqe = (struct send_wqe){.opcode = WQE_SEND, .flags = WQE_INLINE, .length = len};
+        memset(wqe->inline_data, 0xff, len);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        uint8_t expected[24];
+        memset(expected, 0x11 * (int)i, 24);
+        const uint64_t *address = wq_send_address(&wq, wq_send_slot(&wq, i));
+        assert_int_equal((uintptr_t)address % sizeof *address, 0);
+        assert_memory_equal(address, expected, 24);
+    }
+    wq_fini(&wq);
+    queues_close(q);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void a_send_queue_may_go_on_after_an_error(void **state)
+{
+    const uint32_t lengths[PIECE_COUNT] = {10, 20, 30, 40, 50};
+    struct queues *q = queues_open();
+    struct transport_work work;
+    struct cqe cqe;
+    post_write(q, 1, lengths);
+    start(q);
+    wq_fail(&q->wq, WC_LOC_LEN_ERR);
+    wq_close(&q->wq);
+    wq_flush_sends(&q->wq);
+    assert_true(cq_poll(q->cq, &cqe, 1) == 1);
+    post_write(q, 2, lengths);
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_NOTHING);
+    wq_flush_sends(&q->wq);
+    assert_true(cq_poll(q->cq, &cqe, 1) == 1);
+    assert_int_equal(cqe.status, WC_WR_FLUSH_ERR);
+    wq_resume(&q->wq);
+    post_write(q, 3, lengths);
+    start(q);
+    wq_message_put(&q->wq, 1);
+    wq_on_released(&q->wq, 1, 150);
+    wq_on_settled(&q->wq, 1);
+    assert_int_equal(completions(q), 1);
+    queues_close(q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +363,11 @@ int main(void)
         cmocka_unit_test(memory_is_read_until_released_and_completed_when_settled),
         cmocka_unit_test(a_transport_may_carry_out_and_settle_in_one_call),
         cmocka_unit_test(an_operation_that_the_transport_refuses_fails_before_it_leaves),
+        cmocka_unit_test(one_that_needs_no_peer_is_refused_too),
+        cmocka_unit_test(nothing_leaves_while_it_is_held),
+        cmocka_unit_test(requests_that_may_leave_are_work_behind_the_last_entry),
+        cmocka_unit_test(an_entry_has_room_for_an_address_behind_its_payload),
+        cmocka_unit_test(a_send_queue_may_go_on_after_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
