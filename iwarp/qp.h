@@ -30,7 +30,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/export.h"
 #include "base/port_ulpdu.h"
 #include "base/span.h"
 #include "base/time.h"
@@ -99,11 +98,11 @@ const struct qp_counters *qp_counters(const struct qp *qp);
 // (in the four octets where Send with Invalidate has its STag, announced by a DDP header bit).
 // Before the stream is established everything may be posted; it then fails with
 // IBV_WC_LOC_QP_OP_ERR if the peer turns out to be another.
-WEFT_EXPORT int qp_may_post(const struct qp *qp, enum wqe_opcode opcode);
+int qp_may_post(const struct qp *qp, enum wqe_opcode opcode);
 
 // What the connection agreed on: EXTENSION_ONESHOT_ bits, 0: the STag travels in the body, and Send
 // with Invalidate closes. -ENOTCONN: there is none yet, or it is not known yet.
-WEFT_EXPORT int qp_oneshot_agreed(const struct qp *qp);
+int qp_oneshot_agreed(const struct qp *qp);
 
 // ---- the engine's side
 

@@ -315,6 +315,21 @@ int rnic_oneshot_create(struct rnic_qp *qp, const struct oneshot_config *config)
     return rnic_leave(qp->rnic, error);
 }
 
+const struct oneshot_config *rnic_oneshot_config(const struct rnic_qp *qp)
+{
+    return wq_oneshot_config(qp->wq);
+}
+
+struct rnic_oneshot_agreed rnic_oneshot_agreed(const struct rnic_qp *qp)
+{
+    const int agreed = qp_oneshot_agreed(qp->qp);
+    return (struct rnic_oneshot_agreed){
+        .is_known = agreed >= 0,
+        .has_advertise = agreed >= 0 && (agreed & EXTENSION_ONESHOT_ADVERTISE) != 0,
+        .has_close = agreed >= 0 && (agreed & EXTENSION_ONESHOT_CLOSE) != 0,
+    };
+}
+
 int rnic_oneshot_probe(const struct rnic_qp *qp, const struct mem_list *list, bool writable,
                        struct mem_known *known)
 {
@@ -379,6 +394,11 @@ void rnic_qp_note_state(struct rnic_qp *qp, instant_ns now)
             }
         }
     }
+}
+
+int rnic_qp_may_post(const struct rnic_qp *qp, enum wqe_opcode opcode)
+{
+    return qp_may_post(qp->qp, opcode);
 }
 
 void rnic_qp_ring_sq(struct rnic_qp *qp)

@@ -189,14 +189,22 @@ void rnic_qp_set_ord_max(struct rnic_qp *qp, uint32_t ord_max); // qp_set_ord_ma
 // What its queues hold, which may be more than was asked for.
 struct wq_caps rnic_qp_caps(const struct rnic_qp *qp);
 
-// Posting: lock the queue, fill slots (wq_send_slot and wq_send_commit of wq/post.h), unlock, ring.
-// The ring drives the RNIC in the caller's thread when nobody else is doing so; if somebody is,
-// that thread sees the doorbell before it lets go. Never blocks.
+// Posting: rnic/post.h. May work requests of this kind be posted now? As qp_may_post has it.
+int rnic_qp_may_post(const struct rnic_qp *qp, enum wqe_opcode opcode);
+// For who fills entries without a cursor, one thread alone.
 void rnic_qp_ring_sq(struct rnic_qp *qp);
 void rnic_qp_ring_rq(struct rnic_qp *qp);
 
-// One-shot RDMA: wq/oneshot.h has the table and the rest of a post, which is as any other.
+// One-shot RDMA: wq/oneshot.h has the table; a post is as any other.
 int rnic_oneshot_create(struct rnic_qp *qp, const struct oneshot_config *config);
+// NULL before that, then the same while the queue pair lives.
+const struct oneshot_config *rnic_oneshot_config(const struct rnic_qp *qp);
+// What the connection agreed on; where a part is missing, the message has to say it.
+struct rnic_oneshot_agreed {
+    bool is_known; // there is a connection, and the peer's choice is in
+    bool has_advertise, has_close;
+};
+struct rnic_oneshot_agreed rnic_oneshot_agreed(const struct rnic_qp *qp);
 // Is the list that a command is to open mapped, and writable if asked? 0, -EFAULT. Takes no lock.
 int rnic_oneshot_probe(const struct rnic_qp *qp, const struct mem_list *list, bool writable,
                        struct mem_known *known);

@@ -151,7 +151,7 @@ static uint64_t ahead_measure(const struct rnic *rnic)
 static uint64_t wallclock_ahead_ns(struct front_cq *cq)
 {
     const uint64_t error_ns = NS_PER_MS; // of a measured value, and more
-    const struct rnic *rnic = cq->rnic_cq->rnic;
+    const struct rnic *rnic = front_context_of(cq->cq.context)->rnic;
     const struct ahead now = ahead_look(rnic);
     if (cq->wallclock_ahead_ns + error_ns < now.min_ns ||
         cq->wallclock_ahead_ns > now.max_ns + error_ns) {

@@ -22,6 +22,7 @@
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
 
+#include "rnic/post.h"
 #include "rnic/rnic.h"
 #include "verbs/event.h"
 
@@ -115,17 +116,16 @@ struct front_qp {
         uint32_t stag_offset;
         bool request_is_present, answer_is_present;
     } oneshot;
-    // Between wr_start and wr_complete; guarded by rnic_qp->sq_lock.
-    struct send_wqe *wr_current; // the work request being built, or NULL
-    unsigned wr_count;
-    int wr_error;      // the first error, positive; nothing is built any more
-    bool wr_is_locked; // not behind a fork, which may have caught the lock taken
+    // Between wr_start and wr_complete; who has the cursor has all of it.
+    struct rnic_sq_cursor cursor; // without a queue behind a fork, which may have caught it taken
+    struct send_wqe *wr_current;  // the work request being built, or NULL
+    int wr_error;                 // the first error, positive; nothing is built any more
 };
 
 // post.c. May this work request, filled but for its elements' contents, be posted? 0 or a positive
 // errno, as ibv_post_send(3) has it.
 int front_send_check(const struct front_qp *qp, const struct send_wqe *wqe);
-// A work request into its slot; NULL: the queue is full. 0 or a positive errno. Poster's lock held.
+// A work request into the slot of a cursor; NULL: the queue is full. 0 or a positive errno.
 int front_send_fill(const struct front_qp *qp, struct send_wqe *wqe, const struct ibv_send_wr *wr);
 // As IBV_WR_BIND_MW has it; allows windows of `type` only. 0 or a positive errno. The window's key
 // will be wqe->bind.mw_rkey; whoever posts writes it to mw->rkey.

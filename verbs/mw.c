@@ -50,29 +50,23 @@ int front_dealloc_mw(struct ibv_mw *mw)
 int front_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
     struct front_qp *qp = (struct front_qp *)ibv_qp;
-    struct rnic_qp *rnic_qp = qp->rnic_qp;
+    struct rnic_sq_cursor cursor;
     if (!front_is_alive(ibv_qp->context)) {
         return front_fail(EIO);
     }
-    uint32_t rkey = ibv_inc_rkey(mw->rkey);
     int error = ENOMEM;
-    pthread_mutex_lock(&rnic_qp->sq_lock);
-    struct send_wqe *wqe = wq_send_slot(rnic_qp->wq, 0);
+    rnic_sq_begin(&cursor, qp->rnic_qp);
+    struct send_wqe *wqe = rnic_sq_slot(&cursor);
     if (wqe != NULL) {
         wqe->wr_id = bind->wr_id;
         wqe->flags = bind->send_flags;
-        error = front_bind_fill(wqe, mw, rkey, &bind->bind_info, IBV_MW_TYPE_1);
+        error = front_bind_fill(wqe, mw, ibv_inc_rkey(mw->rkey), &bind->bind_info, IBV_MW_TYPE_1);
         error = error != 0 ? error : front_send_check(qp, wqe);
     }
     if (error == 0) {
-        rkey = wqe->bind.mw_rkey;
-        wq_send_commit(rnic_qp->wq, 1);
+        mw->rkey = wqe->bind.mw_rkey;
+        rnic_sq_commit(&cursor);
     }
-    pthread_mutex_unlock(&rnic_qp->sq_lock);
-    if (error != 0) {
-        return front_fail(error);
-    }
-    mw->rkey = rkey;
-    rnic_qp_ring_sq(rnic_qp);
-    return 0;
+    rnic_sq_end(&cursor);
+    return error != 0 ? front_fail(error) : 0;
 }

@@ -51,8 +51,8 @@ int weft_oneshot_create(struct ibv_qp *ibv_qp, const struct weft_oneshot_attr *a
         .request = field_of(&attr->request),
         .answer = field_of(&attr->answer),
     };
-    pthread_mutex_lock(&qp->rnic_qp->sq_lock);
-    int error = wq_oneshot_config(qp->rnic_qp->wq) != NULL ? -EBUSY : 0;
+    pthread_mutex_lock(&ibv_qp->mutex);
+    int error = rnic_oneshot_config(qp->rnic_qp) != NULL ? -EBUSY : 0;
     if (error == 0) {
         // Whoever finds the table finds these.
         qp->oneshot.stag_offset = attr->stag_offset;
@@ -60,19 +60,19 @@ int weft_oneshot_create(struct ibv_qp *ibv_qp, const struct weft_oneshot_attr *a
         qp->oneshot.answer_is_present = (attr->answer.flags & WEFT_ONESHOT_PRESENT) != 0;
         error = rnic_oneshot_create(qp->rnic_qp, &config);
     }
-    pthread_mutex_unlock(&qp->rnic_qp->sq_lock);
+    pthread_mutex_unlock(&ibv_qp->mutex);
     return error != 0 ? front_fail(-error) : 0;
 }
 
 int weft_oneshot_agreed(struct ibv_qp *qp)
 {
-    int agreed = qp_oneshot_agreed(front_of(qp)->rnic_qp->qp);
-    if (agreed < 0) {
-        errno = -agreed;
+    const struct rnic_oneshot_agreed agreed = rnic_oneshot_agreed(front_of(qp)->rnic_qp);
+    if (!agreed.is_known) {
+        errno = ENOTCONN;
         return -1;
     }
-    return (agreed & EXTENSION_ONESHOT_ADVERTISE ? WEFT_ONESHOT_ADVERTISE : 0) |
-           (agreed & EXTENSION_ONESHOT_CLOSE ? WEFT_ONESHOT_CLOSE : 0);
+    return (agreed.has_advertise ? WEFT_ONESHOT_ADVERTISE : 0) |
+           (agreed.has_close ? WEFT_ONESHOT_CLOSE : 0);
 }
 
 /* ---- the message ----------------------------------------------------------------------------- */
@@ -127,7 +127,7 @@ static int reference_fill(const struct oneshot_field *field, bool is_present, ui
 static int stag_fill(const struct front_qp *qp, uint8_t *message, size_t message_len, uint32_t stag)
 {
     uint32_t offset = qp->oneshot.stag_offset;
-    if (qp_oneshot_agreed(qp->rnic_qp->qp) & EXTENSION_ONESHOT_ADVERTISE) {
+    if (rnic_oneshot_agreed(qp->rnic_qp).has_advertise) {
         return 0; // the header has it
     }
     if (offset == WEFT_ONESHOT_NOWHERE) {
@@ -207,14 +207,14 @@ static int receives_post(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr)
                                : front_post_recv(ibv_qp, wr, &bad);
 }
 
-// Poster's lock held. Fills the slot `ahead` of those that are committed, and takes the command.
-static int command_post(struct ibv_qp *ibv_qp, struct weft_oneshot_wr *wr,
-                        const struct oneshot_config *config, unsigned ahead,
+// Fills the next slot, and takes the command.
+static int command_post(struct ibv_qp *ibv_qp, struct rnic_sq_cursor *cursor,
+                        struct weft_oneshot_wr *wr, const struct oneshot_config *config,
                         struct mem_known *known)
 {
     struct front_qp *qp = front_of(ibv_qp);
-    struct send_wqe *wqe = wq_send_slot(qp->rnic_qp->wq, ahead);
-    struct oneshot_command *command = wq_oneshot_slot(qp->rnic_qp->wq);
+    struct send_wqe *wqe = rnic_sq_slot(cursor);
+    struct oneshot_command *command = rnic_sq_command(cursor);
     if (wqe == NULL || command == NULL) {
         return ENOMEM;
     }
@@ -224,7 +224,7 @@ static int command_post(struct ibv_qp *ibv_qp, struct weft_oneshot_wr *wr,
     }
     if (error == 0) {
         wr->stag = command->stag;
-        wq_oneshot_commit(qp->rnic_qp->wq, wqe);
+        rnic_sq_take_command(cursor, wqe);
     }
     return error;
 }
@@ -233,8 +233,8 @@ static int command_post(struct ibv_qp *ibv_qp, struct weft_oneshot_wr *wr,
 static const struct oneshot_config *config_of(struct ibv_qp *ibv_qp, int *ret_error)
 {
     const struct rnic_qp *rnic_qp = front_of(ibv_qp)->rnic_qp;
-    const struct oneshot_config *config = wq_oneshot_config(rnic_qp->wq);
-    bool is_known = qp_oneshot_agreed(rnic_qp->qp) >= 0;
+    const struct oneshot_config *config = rnic_oneshot_config(rnic_qp);
+    bool is_known = rnic_oneshot_agreed(rnic_qp).is_known;
     *ret_error = !front_is_alive(ibv_qp->context) ? EIO
                  : config == NULL                 ? EINVAL
                  : !is_known                      ? ENOTCONN
@@ -242,39 +242,27 @@ static const struct oneshot_config *config_of(struct ibv_qp *ibv_qp, int *ret_er
     return *ret_error == 0 ? config : NULL;
 }
 
-// Poster's lock held, and given back: commits the slots that were filled. `error` is that of the
-// next one; what the post answers.
-static int commit(struct rnic_qp *rnic_qp, unsigned count, int error)
-{
-    if (count > 0) {
-        wq_send_commit(rnic_qp->wq, count);
-    }
-    pthread_mutex_unlock(&rnic_qp->sq_lock);
-    if (count > 0) {
-        rnic_qp_ring_sq(rnic_qp);
-    }
-    return error != 0 ? front_fail(error) : 0;
-}
-
 int weft_oneshot_post(struct ibv_qp *ibv_qp, struct weft_oneshot_wr *wr,
                       struct weft_oneshot_wr **bad_wr)
 {
-    struct rnic_qp *rnic_qp = front_of(ibv_qp)->rnic_qp;
+    struct rnic_sq_cursor cursor;
     struct mem_known known = {0};
-    unsigned count = 0;
     int error;
     const struct oneshot_config *config = config_of(ibv_qp, &error);
     *bad_wr = wr;
     if (config == NULL) {
         return front_fail(error);
     }
-    pthread_mutex_lock(&rnic_qp->sq_lock);
+    rnic_sq_begin(&cursor, front_of(ibv_qp)->rnic_qp);
     for (; wr != NULL && error == 0; wr = wr->next) {
         *bad_wr = wr;
-        error = command_post(ibv_qp, wr, config, count, &known);
-        count += error == 0;
+        error = command_post(ibv_qp, &cursor, wr, config, &known);
+        if (error == 0) {
+            rnic_sq_commit(&cursor);
+        }
     }
-    return commit(rnic_qp, count, error);
+    rnic_sq_end(&cursor);
+    return error != 0 ? front_fail(error) : 0;
 }
 
 /* ---- closing --------------------------------------------------------------------------------- */
@@ -300,40 +288,40 @@ static int close_fill(struct front_qp *qp, struct send_wqe *wqe,
     return error;
 }
 
-// Poster's lock held. What goes before it, and the close: all of it or nothing, in the slots from
-// `*count` on, which moves behind them.
-static int close_post(struct front_qp *qp, const struct weft_oneshot_close_wr *wr,
-                      const struct oneshot_config *config, unsigned *count)
+// What goes before it, and the close: all of it or nothing.
+static int close_post(struct front_qp *qp, struct rnic_sq_cursor *cursor,
+                      const struct weft_oneshot_close_wr *wr, const struct oneshot_config *config)
 {
-    unsigned ahead = *count;
     for (const struct ibv_send_wr *before = wr->before; before != NULL; before = before->next) {
-        int error = front_send_fill(qp, wq_send_slot(qp->rnic_qp->wq, ahead++), before);
+        int error = front_send_fill(qp, rnic_sq_slot(cursor), before);
         if (error != 0) {
             return error;
         }
     }
-    int error = close_fill(qp, wq_send_slot(qp->rnic_qp->wq, ahead++), wr, config);
-    *count = error == 0 ? ahead : *count;
+    int error = close_fill(qp, rnic_sq_slot(cursor), wr, config);
+    if (error == 0) {
+        rnic_sq_commit(cursor);
+    }
     return error;
 }
 
 int weft_oneshot_close(struct ibv_qp *ibv_qp, struct weft_oneshot_close_wr *wr,
                        struct weft_oneshot_close_wr **bad_wr)
 {
-    struct rnic_qp *rnic_qp = front_of(ibv_qp)->rnic_qp;
-    unsigned count = 0;
+    struct rnic_sq_cursor cursor;
     int error;
     const struct oneshot_config *config = config_of(ibv_qp, &error);
     *bad_wr = wr;
     if (config == NULL) {
         return front_fail(error);
     }
-    pthread_mutex_lock(&rnic_qp->sq_lock);
+    rnic_sq_begin(&cursor, front_of(ibv_qp)->rnic_qp);
     for (; wr != NULL && error == 0; wr = wr->next) {
         *bad_wr = wr;
-        error = close_post(front_of(ibv_qp), wr, config, &count);
+        error = close_post(front_of(ibv_qp), &cursor, wr, config);
     }
-    return commit(rnic_qp, count, error);
+    rnic_sq_end(&cursor);
+    return error != 0 ? front_fail(error) : 0;
 }
 
 int weft_oneshot_revoke(struct ibv_qp *qp, uint32_t stag)
@@ -399,9 +387,8 @@ int weft_oneshot_request(struct ibv_qp *ibv_qp, const struct ibv_wc *wc, const v
         return front_fail(error);
     }
     uint32_t offset = qp->oneshot.stag_offset;
-    if ((qp_oneshot_agreed(qp->rnic_qp->qp) & EXTENSION_ONESHOT_ADVERTISE) != 0 ||
-        offset == WEFT_ONESHOT_NOWHERE || wc->byte_len < STAG_LEN ||
-        offset > wc->byte_len - STAG_LEN ||
+    if (rnic_oneshot_agreed(qp->rnic_qp).has_advertise || offset == WEFT_ONESHOT_NOWHERE ||
+        wc->byte_len < STAG_LEN || offset > wc->byte_len - STAG_LEN ||
         !oneshot_field_read(&config->request, octets, wc->byte_len, ret_reference)) {
         return front_fail(ENOENT);
     }

@@ -54,7 +54,7 @@ int front_send_check(const struct front_qp *qp, const struct send_wqe *wqe)
         (operations[wqe->opcode].is_atomic && wqe->length != ATOMIC_LEN)) {
         return EINVAL;
     }
-    return -qp_may_post(qp->rnic_qp->qp, wqe->opcode);
+    return -rnic_qp_may_post(qp->rnic_qp, wqe->opcode);
 }
 
 // A key is the window's own index, which stays, and an octet that the program chooses. Of a wanted
@@ -173,29 +173,22 @@ int front_send_fill(const struct front_qp *qp, struct send_wqe *wqe, const struc
 int front_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
     struct front_qp *qp = (struct front_qp *)ibv_qp;
-    struct rnic_qp *rnic_qp = qp->rnic_qp;
+    struct rnic_sq_cursor cursor;
     int error = 0;
-    unsigned count = 0;
     if (!front_is_alive(ibv_qp->context)) {
         *bad_wr = wr;
         return front_fail(EIO);
     }
-    pthread_mutex_lock(&rnic_qp->sq_lock);
+    rnic_sq_begin(&cursor, qp->rnic_qp);
     for (; wr != NULL; wr = wr->next) {
-        error = front_send_fill(qp, wq_send_slot(rnic_qp->wq, count), wr);
+        error = front_send_fill(qp, rnic_sq_slot(&cursor), wr);
         if (error != 0) {
             *bad_wr = wr;
             break;
         }
-        count++;
+        rnic_sq_commit(&cursor);
     }
-    if (count > 0) {
-        wq_send_commit(rnic_qp->wq, count);
-    }
-    pthread_mutex_unlock(&rnic_qp->sq_lock);
-    if (count > 0) {
-        rnic_qp_ring_sq(rnic_qp);
-    }
+    rnic_sq_end(&cursor);
     return error != 0 ? front_fail(error) : 0;
 }
 
@@ -217,61 +210,44 @@ static int recv_fill(struct recv_wqe *wqe, const struct ibv_recv_wr *wr, uint32_
     return 0;
 }
 
-int front_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+// Fills and posts the list, and gives the queue back.
+static int recv_post(struct rnic_rq_cursor *cursor, uint32_t max_sge, struct ibv_recv_wr *wr,
+                     struct ibv_recv_wr **bad_wr)
 {
-    struct front_qp *qp = (struct front_qp *)ibv_qp;
-    struct rnic_qp *rnic_qp = qp->rnic_qp;
     int error = 0;
-    unsigned count = 0;
-    if (!front_is_alive(ibv_qp->context) || ibv_qp->srq != NULL) {
-        *bad_wr = wr;
-        return front_fail(ibv_qp->srq != NULL ? EINVAL : EIO);
-    }
-    pthread_mutex_lock(&rnic_qp->rq_lock);
     for (; wr != NULL; wr = wr->next) {
-        error = recv_fill(wq_receive_slot(rnic_qp->wq, count), wr, qp->cap.max_recv_sge);
+        error = recv_fill(rnic_rq_slot(cursor), wr, max_sge);
         if (error != 0) {
             *bad_wr = wr;
             break;
         }
-        count++;
+        rnic_rq_commit(cursor);
     }
-    if (count > 0) {
-        wq_receive_commit(rnic_qp->wq, count);
-    }
-    pthread_mutex_unlock(&rnic_qp->rq_lock);
-    if (count > 0) {
-        rnic_qp_ring_rq(rnic_qp);
-    }
+    rnic_rq_end(cursor);
     return error != 0 ? front_fail(error) : 0;
+}
+
+int front_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+    struct front_qp *qp = (struct front_qp *)ibv_qp;
+    struct rnic_rq_cursor cursor;
+    if (!front_is_alive(ibv_qp->context) || ibv_qp->srq != NULL) {
+        *bad_wr = wr;
+        return front_fail(ibv_qp->srq != NULL ? EINVAL : EIO);
+    }
+    rnic_rq_begin(&cursor, qp->rnic_qp);
+    return recv_post(&cursor, qp->cap.max_recv_sge, wr, bad_wr);
 }
 
 int front_post_srq_recv(struct ibv_srq *ibv_srq, struct ibv_recv_wr *wr,
                         struct ibv_recv_wr **bad_wr)
 {
     struct front_srq *srq = (struct front_srq *)ibv_srq;
-    struct rnic_srq *rnic_srq = srq->rnic_srq;
-    int error = 0;
-    unsigned count = 0;
+    struct rnic_rq_cursor cursor;
     if (!front_is_alive(ibv_srq->context)) {
         *bad_wr = wr;
         return front_fail(EIO);
     }
-    pthread_mutex_lock(&rnic_srq->lock);
-    for (; wr != NULL; wr = wr->next) {
-        error = recv_fill(srq_slot(rnic_srq->srq, count), wr, srq->max_sge);
-        if (error != 0) {
-            *bad_wr = wr;
-            break;
-        }
-        count++;
-    }
-    if (count > 0) {
-        srq_commit(rnic_srq->srq, count);
-    }
-    pthread_mutex_unlock(&rnic_srq->lock);
-    if (count > 0) {
-        rnic_srq_ring(rnic_srq);
-    }
-    return error != 0 ? front_fail(error) : 0;
+    rnic_srq_begin(&cursor, srq->rnic_srq);
+    return recv_post(&cursor, srq->max_sge, wr, bad_wr);
 }

@@ -36,12 +36,11 @@ static struct send_wqe *wr_open(struct ibv_qp_ex *ibv_qp, enum wqe_opcode opcode
     if (qp->wr_error != 0) {
         return NULL;
     }
-    struct send_wqe *wqe = wq_send_slot(qp->rnic_qp->wq, qp->wr_count);
+    struct send_wqe *wqe = rnic_sq_slot(&qp->cursor);
     if (wqe == NULL) {
         wr_refuse(qp, ENOMEM);
         return NULL;
     }
-    qp->wr_count++;
     qp->wr_current = wqe;
     wqe->wr_id = ibv_qp->wr_id;
     wqe->opcode = opcode;
@@ -212,44 +211,34 @@ static void wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 static void wr_start(struct ibv_qp_ex *ibv_qp)
 {
     struct front_qp *qp = front_of(ibv_qp);
-    const bool is_alive = front_is_alive(qp->qp.context);
-    if (is_alive) {
-        pthread_mutex_lock(&qp->rnic_qp->sq_lock);
-    }
-    qp->wr_is_locked = is_alive;
-    qp->wr_error = is_alive ? 0 : EIO;
-    qp->wr_count = 0;
-}
-
-static void wr_unlock(struct front_qp *qp)
-{
-    qp->wr_current = NULL;
-    if (qp->wr_is_locked) {
-        pthread_mutex_unlock(&qp->rnic_qp->sq_lock);
+    if (front_is_alive(qp->qp.context)) {
+        rnic_sq_begin(&qp->cursor, qp->rnic_qp);
+        qp->wr_error = 0;
+    } else {
+        qp->cursor = (struct rnic_sq_cursor){0};
+        qp->wr_error = EIO;
     }
 }
 
 static int wr_complete(struct ibv_qp_ex *ibv_qp)
 {
     struct front_qp *qp = front_of(ibv_qp);
-    struct rnic_qp *rnic_qp = qp->rnic_qp;
     wr_close(qp);
     const int error = qp->wr_error;
-    const unsigned count = error == 0 ? qp->wr_count : 0;
-    if (count > 0) {
-        wq_send_commit(rnic_qp->wq, count);
+    if (error == 0) {
+        rnic_sq_commit(&qp->cursor);
     }
-    wr_unlock(qp);
-    if (count > 0) {
-        rnic_qp_ring_sq(rnic_qp);
-    }
+    qp->wr_current = NULL;
+    rnic_sq_end(&qp->cursor);
     return error != 0 ? front_fail(error) : 0;
 }
 
 // Entries that were not committed are free.
 static void wr_abort(struct ibv_qp_ex *ibv_qp)
 {
-    wr_unlock(front_of(ibv_qp));
+    struct front_qp *qp = front_of(ibv_qp);
+    qp->wr_current = NULL;
+    rnic_sq_end(&qp->cursor);
 }
 
 int front_qp_ex_init(struct front_qp *qp, uint64_t send_ops_flags)

@@ -52,12 +52,12 @@ struct oneshot_command {
 // -ENOMEM, -ENOSPC. A queue pair without one still receives advertised STags.
 int wq_oneshot_create(struct wq *wq, const struct oneshot_config *config);
 // NULL before wq_oneshot_create, then the same while the queue pair lives.
-WEFT_EXPORT const struct oneshot_config *wq_oneshot_config(const struct wq *wq);
+const struct oneshot_config *wq_oneshot_config(const struct wq *wq);
 
 // A free command to fill in, or NULL: all are outstanding. The same until wq_oneshot_commit.
-WEFT_EXPORT struct oneshot_command *wq_oneshot_slot(struct wq *wq);
+struct oneshot_command *wq_oneshot_slot(struct wq *wq);
 // The command belongs to this work request, a Send; its slot is committed next.
-WEFT_EXPORT void wq_oneshot_commit(struct wq *wq, struct send_wqe *wqe);
+void wq_oneshot_commit(struct wq *wq, struct send_wqe *wqe);
 
 // Takes a region back that the peer did not close: the memory is detached at once. -EINVAL: not an
 // open region of this queue pair.

@@ -4,15 +4,12 @@
 // until then. A slot is free again once its work request, and all before it, are complete.
 #pragma once
 
-#include <stdint.h>
-
-#include "base/export.h"
 #include "wq/wqe.h"
 
 struct wq;
 
 // The slot `ahead` places behind those already committed, to be filled; NULL: the queue is full.
-WEFT_EXPORT struct send_wqe *wq_send_slot(struct wq *wq, unsigned ahead);
-WEFT_EXPORT void wq_send_commit(struct wq *wq, unsigned count);
-WEFT_EXPORT struct recv_wqe *wq_receive_slot(struct wq *wq, unsigned ahead);
-WEFT_EXPORT void wq_receive_commit(struct wq *wq, unsigned count);
+struct send_wqe *wq_send_slot(struct wq *wq, unsigned ahead);
+void wq_send_commit(struct wq *wq, unsigned count);
+struct recv_wqe *wq_receive_slot(struct wq *wq, unsigned ahead);
+void wq_receive_commit(struct wq *wq, unsigned count);

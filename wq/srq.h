@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/export.h"
 #include "base/guard.h"
 #include "wq/wqe.h"
 
@@ -39,9 +38,9 @@ uint32_t srq_max_wr(const struct srq *srq);
 uint32_t srq_pd(const struct srq *srq);
 
 // Program. The free slot `ahead` places behind the ones already committed, or NULL: none is free.
-WEFT_EXPORT struct recv_wqe *srq_slot(struct srq *srq, unsigned ahead);
+struct recv_wqe *srq_slot(struct srq *srq, unsigned ahead);
 // Program. Posts the first `count` slots that srq_slot gave, in that order.
-WEFT_EXPORT void srq_commit(struct srq *srq, unsigned count);
+void srq_commit(struct srq *srq, unsigned count);
 
 // Engine. Posted entries that no queue pair has claimed.
 uint32_t srq_posted_count(const struct srq *srq);

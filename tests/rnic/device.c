@@ -8,6 +8,7 @@
 
 #include "host/clock.h"
 #include "link/socket.h"
+#include "rnic/post.h"
 #include "rnic/stat.h"
 
 /* ---- devices --------------------------------------------------------------------------------- */
@@ -304,23 +305,24 @@ void ends_connect(struct end *active, struct end *passive, struct end *listener,
 
 void end_post_recv(struct end *e, uint64_t wr_id, uint32_t offset, uint32_t len)
 {
-    pthread_mutex_lock(&e->qp->rq_lock);
-    struct recv_wqe *wqe = wq_receive_slot(e->qp->wq, 0);
+    struct rnic_rq_cursor cursor;
+    rnic_rq_begin(&cursor, e->qp);
+    struct recv_wqe *wqe = rnic_rq_slot(&cursor);
     assert_non_null(wqe);
     wqe->wr_id = wr_id;
     wqe->sge_count = 1;
     wqe->sge[0] = (struct sge){
         .addr = (uintptr_t)e->device->buf + offset, .length = len, .lkey = e->device->stag};
-    wq_receive_commit(e->qp->wq, 1);
-    pthread_mutex_unlock(&e->qp->rq_lock);
-    rnic_qp_ring_rq(e->qp);
+    rnic_rq_commit(&cursor);
+    rnic_rq_end(&cursor);
 }
 
 void end_post_send(struct end *e, enum wqe_opcode opcode, uint32_t offset, uint32_t len,
                    const struct device *remote, uint32_t remote_offset)
 {
-    pthread_mutex_lock(&e->qp->sq_lock);
-    struct send_wqe *wqe = wq_send_slot(e->qp->wq, 0);
+    struct rnic_sq_cursor cursor;
+    rnic_sq_begin(&cursor, e->qp);
+    struct send_wqe *wqe = rnic_sq_slot(&cursor);
     assert_non_null(wqe);
     wqe->wr_id = opcode;
     wqe->opcode = opcode;
@@ -332,9 +334,8 @@ void end_post_send(struct end *e, enum wqe_opcode opcode, uint32_t offset, uint3
     wqe->length = len;
     wqe->sge[0] = (struct sge){
         .addr = (uintptr_t)e->device->buf + offset, .length = len, .lkey = e->device->stag};
-    wq_send_commit(e->qp->wq, 1);
-    pthread_mutex_unlock(&e->qp->sq_lock);
-    rnic_qp_ring_sq(e->qp);
+    rnic_sq_commit(&cursor);
+    rnic_sq_end(&cursor);
 }
 
 struct cqe device_poll(struct device *d)

@@ -9,6 +9,7 @@
 
 #include "rnic/ep.h"
 #include "rnic/point.h"
+#include "rnic/post.h"
 #include "rnic/qp_meeting.h"
 #include "rnic/reads.h"
 #include "tests/rnic/device.h"
@@ -233,8 +234,31 @@ static void knock_wq_oneshot_revoke(struct house *h)
     wq_oneshot_revoke(h->end.qp->wq, 0);
 }
 
+static void knock_sq_slot(struct house *h)
+{
+    struct rnic_sq_cursor cursor;
+    rnic_sq_begin(&cursor, h->end.qp);
+    rnic_sq_end(&cursor);
+    rnic_sq_slot(&cursor);
+}
+
+static void knock_rq_slot(struct house *h)
+{
+    struct rnic_rq_cursor cursor;
+    rnic_srq_begin(&cursor, h->srq);
+    rnic_rq_end(&cursor);
+    rnic_rq_slot(&cursor);
+}
+
+static void knock_sq_command(struct house *h)
+{
+    struct rnic_sq_cursor cursor = {0};
+    rnic_sq_command(&cursor);
+}
+
 static const char by_shard[] = "does not hold: shard_is_held(";
 static const char by_guard[] = "does not hold: guard_is_held(";
+static const char by_cursor[] = "does not hold: cursor->qp != NULL";
 
 static const struct {
     const char *file, *words; // of the CHECK that ends it
@@ -282,6 +306,9 @@ static const struct {
     {"wq/wq.c", by_guard, knock_wq_reset},
     {"wq/oneshot.c", by_guard, knock_wq_oneshot_create},
     {"wq/oneshot.c", by_guard, knock_wq_oneshot_revoke},
+    {"rnic/post.c", by_cursor, knock_sq_slot},
+    {"rnic/post.c", by_cursor, knock_rq_slot},
+    {"rnic/post.c", by_cursor, knock_sq_command},
 };
 
 /* ---- children: the device is opened in them, so that none is ever forked --------------------- */
