@@ -50,6 +50,9 @@ static void accept_establishes_both_ends(void **state)
     assert_int_equal(initiator.ird, 4);
     assert_int_equal(initiator.ord, 2); // the responder's, not its own
     assert_memory_equal(initiator.private_data.ptr, "welcome", 7);
+    assert_int_equal(responder.ird, 4); // what was agreed: it heard what was asked for before
+    assert_int_equal(responder.ord, 2);
+    assert_int_equal(responder.private_data.len, 0);
     assert_int_equal(p.counters.established, 2);
     assert_int_equal(p.counters.requests_sent, 1);
     assert_int_equal(p.counters.requests_received, 1);
