@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 struct loop l;
@@ -231,6 +232,13 @@ void wake_ends_a_wait(void **state)
     assert_int_equal(the_link->ops->poll(the_link, ready, 1), 0);
     the_link->ops->wait(the_link, INSTANT_NEVER);
     assert_quiet(the_link);
+    // The sleep did: the next one is one.
+    struct timespec before, after;
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    the_link->ops->wait(the_link, 50 * NS_PER_MS);
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    assert_true(
+        (after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000 >= 40);
 }
 
 void octets_end_a_wait(void **state)
@@ -290,6 +298,9 @@ void descriptor_0_is_as_good_as_any(void **state)
     int routed = the_link->ops->route(the_link, addr_of(&addr), &from);
     int bound = the_link->ops->bind(the_link, addr_of(&addr), 0, NULL, &l.listener);
     int closed = fcntl(0, F_GETFD); // it has been taken
+    int listening = bound == 0 ? the_link->ops->listen(l.listener, 1) : bound;
+    int named = bound == 0 ? the_link->ops->local_addr(l.listener, &from) : bound;
+    int marked = bound == 0 ? the_link->ops->set_tos(l.listener, 0x48) : bound;
     if (bound == 0) {
         the_link->ops->close(l.listener, false);
     }
@@ -298,6 +309,9 @@ void descriptor_0_is_as_good_as_any(void **state)
     assert_int_equal(routed, 0);
     assert_int_equal(bound, 0);
     assert_true(closed >= 0);
+    assert_int_equal(listening, 0);
+    assert_int_equal(named, 0);
+    assert_int_equal(marked, 0);
 }
 
 void refused_connection_is_named(void **state)

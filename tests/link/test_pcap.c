@@ -242,6 +242,38 @@ static void file_of_two_names_is_refused_and_left_as_it_is(void **state)
     unlink(two);
 }
 
+// Whoever made the link chose the file: oneself may, as /dev/stdout does, somebody else may not.
+static void links_of_others_are_not_followed(void **state)
+{
+    (void)state;
+    struct link *inner, *wrapped;
+    char folder[96], file[112], name[112]; // in /tmp itself the kernel may refuse them too
+    struct stat at;
+    snprintf(folder, sizeof folder, "%s-folder", path);
+    snprintf(file, sizeof file, "%s/file", folder);
+    snprintf(name, sizeof name, "%s/name", folder);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    int fd = open(file, O_WRONLY | O_CREAT, 0600);
+    assert_int_equal(write(fd, "kept", 4), 4);
+    close(fd);
+    assert_int_equal(symlink(file, name), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(lchown(name, 65534, 65534), 0);
+        assert_int_equal(link_pcap_wrap(the_link, name, &wrapped), -ELOOP);
+        assert_int_equal(stat(file, &at), 0);
+        assert_int_equal(at.st_size, 4);
+        assert_int_equal(lchown(name, 0, 0), 0);
+    }
+    assert_int_equal(link_socket_create(&(struct link_socket_config){0}, &inner), 0);
+    assert_int_equal(link_pcap_wrap(inner, name, &wrapped), 0);
+    assert_int_equal(stat(file, &at), 0);
+    assert_true(at.st_size > 4); // begun anew
+    wrapped->ops->destroy(wrapped);
+    unlink(name);
+    unlink(file);
+    rmdir(folder);
+}
+
 static void file_is_for_its_user_s_eyes_and_begins_anew(void **state)
 {
     (void)state;
@@ -438,6 +470,7 @@ int main(void)
         LINK_TEST(handshake_and_ends_are_in_the_file_when_the_call_returns),
         LINK_TEST(recording_that_finds_no_room_ends_and_the_connection_goes_on),
         LINK_TEST(file_of_two_names_is_refused_and_left_as_it_is),
+        LINK_TEST(links_of_others_are_not_followed),
         LINK_TEST(file_is_for_its_user_s_eyes_and_begins_anew),
         LINK_TEST(reset_is_recorded),
         LINK_TEST(second_writer_takes_a_name_of_its_own),

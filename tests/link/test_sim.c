@@ -195,9 +195,13 @@ static void silence_is_found_after_the_peer_timeout(void **state)
 {
     struct world *w = *state;
     char in[8];
+    send_octets(w->end[0], "a", 1); // on their way: they are lost, both
+    send_octets(w->end[1], "b", 1);
     strike(w, SIM_FAULT_SILENCE);
     send_octets(w->end[0], "a", 1);
-    world_step(w);
+    instant_ns begin_ns = w->now_ns;
+    world_step(w); // nothing is due before
+    assert_int_equal(w->now_ns, begin_ns + 10 * NS_PER_S);
     assert_int_equal(recv_octets(w->end[1], in, sizeof in), -ETIMEDOUT);
     assert_int_equal(recv_octets(w->end[0], in, sizeof in), -ETIMEDOUT);
 }

@@ -6,64 +6,12 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "link/packet.h"
 #include "link/udp.h"
 #include "tests/link/contract.h"
 #include "tests/link/counted.h"
+#include "tests/link/stranger.h"
 #include "wire/icmp.h"
 #include "wire/tcp.h"
-
-static instant_ns real_clock(void *ctx)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
-}
-
-static instant_ns clock_ahead_ns; // of the real one
-
-static instant_ns clock_of_link(void *ctx)
-{
-    return real_clock(ctx) + clock_ahead_ns;
-}
-
-static struct device_udp_config udp; // zeroes unless a test says otherwise
-
-static int make_settling_link(bool settles_when_acknowledged, struct link **ret)
-{
-    struct device *device;
-    struct link_packet_config config = {.tcp = tcp_config_default,
-                                        .clock = clock_of_link,
-                                        .secret = "sixteen octets!",
-                                        .linger_ns = 10 * NS_PER_S,
-                                        .settles_when_acknowledged = settles_when_acknowledged,
-                                        .refusal_is_reset = true,
-                                        .answers_once = true};
-    int error = device_udp_create(&udp, &device);
-    return error != 0 ? error : link_packet_create(&config, device, ret);
-}
-
-static int make_link(struct link **ret)
-{
-    return make_settling_link(false, ret);
-}
-
-static int begin(void **state)
-{
-    (void)state;
-    l = (struct loop){0};
-    udp = (struct device_udp_config){0};
-    descriptors_note();
-    return make_link(&the_link);
-}
-
-static int end(void **state)
-{
-    (void)state;
-    the_link->ops->destroy(the_link);
-    descriptors_check();
-    return 0;
-}
 
 /* ---- placing --------------------------------------------------------------------------------- */
 
@@ -166,7 +114,7 @@ static void port_is_not_shared_with_another_process_either(void **state)
     struct link_stream *stream;
     struct sockaddr_storage addr;
     loop_open(&l, the_link, AF_INET); // the listener has a connection
-    assert_int_equal(make_link(&other), 0);
+    assert_int_equal(udp_link_make(&other), 0);
     the_link->ops->local_addr(l.listener, &addr);
     assert_int_equal(other->ops->bind(other, addr_of(&addr), LINK_BIND_REUSE, NULL, &stream),
                      -EADDRINUSE);
@@ -180,7 +128,7 @@ static void peer_that_vanished_is_found_when_something_is_sent(void **state)
     struct link_stream *lost, *listener;
     struct sockaddr_storage addr = loopback(AF_INET);
     char got[4];
-    assert_int_equal(make_link(&other), 0);
+    assert_int_equal(udp_link_make(&other), 0);
     assert_int_equal(other->ops->bind(other, addr_of(&addr), 0, NULL, &listener), 0);
     assert_int_equal(other->ops->listen(listener, 1), 0);
     other->ops->local_addr(listener, &addr);
@@ -234,7 +182,7 @@ static void octets_are_settled_when_they_are_acknowledged(void **state)
     struct loop own = {0};
     unsigned what = 0;
     char got[4];
-    assert_int_equal(make_settling_link(true, &settling), 0);
+    assert_int_equal(udp_link_make_settling(true, &settling), 0);
     loop_open(&own, settling, AF_INET);
     send_text(own.active, "abc");
     assert_int_equal(settling->ops->unsettled(own.active), 3);
@@ -257,44 +205,11 @@ static void octets_of_a_link_that_does_not_say_are_settled_at_once(void **state)
     assert_int_equal(the_link->ops->unsettled(l.active), 0);
 }
 
-/* ---- trains and records ---------------------------------------------------------------------- */
-
-enum { RECORDS = 60, RECORD_LEN = 1000 };
-
-// Reads until `len` octets have come, which are those that were sent.
-static void expect_octets(const uint8_t *octets, size_t len)
-{
-    uint8_t got[4096];
-    for (size_t in = 0; in < len;) {
-        ssize_t taken = recv_some(l.passive, got, sizeof got);
-        the_link->ops->recv(l.active, mspan_of(got + sizeof got - 1, 1)); // its window opens
-        assert_true(taken == -EAGAIN || (taken > 0 && (size_t)taken <= len - in));
-        assert_true(taken < 0 || memcmp(got, octets + in, (size_t)taken) == 0);
-        in += taken > 0 ? (size_t)taken : 0;
-    }
-}
-
-static void records_cross_and_what_carried_them_is_counted(void **state)
+static void link_without_connections_waits_for_nothing(void **state)
 {
     (void)state;
-    static uint8_t octets[RECORDS * RECORD_LEN];
-    struct iovec iov[2 * RECORDS];
-    uint16_t ends[RECORDS];
-    for (unsigned i = 0; i < RECORDS; i++) {
-        memset(octets + i * RECORD_LEN, (int)i, RECORD_LEN);
-        iov[2 * i] = (struct iovec){octets + i * RECORD_LEN, 20};
-        iov[2 * i + 1] = (struct iovec){octets + i * RECORD_LEN + 20, RECORD_LEN - 20};
-        ends[i] = (uint16_t)(2 * i + 2);
-    }
-    const struct link_tx tx = {iov, 2 * RECORDS, ends, RECORDS};
-    loop_open(&l, the_link, AF_INET);
-    assert_int_equal(the_link->ops->send(l.active, &tx), RECORDS * RECORD_LEN);
-    expect_octets(octets, sizeof octets);
-    assert_in_range(packets_counted(the_link, "trains_out"), 4,
-                    packets_counted(the_link, "packets_out"));
-    assert_in_range(packets_counted(the_link, "trains_in"), 4,
-                    packets_counted(the_link, "packets_in"));
-    assert_int_equal(packets_counted(the_link, "not_sent"), 0);
+    loop_listen(&l, the_link, AF_INET);
+    assert_int_equal(the_link->ops->next_deadline(the_link), INSTANT_NEVER);
 }
 
 static void links_have_a_name(void **state)
@@ -305,88 +220,20 @@ static void links_have_a_name(void **state)
 
 /* ---- strangers ------------------------------------------------------------------------------- */
 
-static int socket_of_stranger(uint16_t *ret_port)
-{
-    struct sockaddr_storage addr = loopback(AF_INET);
-    socklen_t len = sizeof(struct sockaddr_in);
-    int fd = socket(AF_INET, SOCK_DGRAM, 0);
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, addr_of(&addr), len), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
-    *ret_port = ntohs(((struct sockaddr_in *)&addr)->sin_port);
-    return fd;
-}
-
-// A segment in a datagram to the listener's port, written by hand.
-static void stranger_sends(int fd, const struct tcp_header *h)
-{
-    struct sockaddr_storage to;
-    struct tcp_header whole = *h;
-    uint8_t octets[TCP_HEADER_MAX_LEN];
-    assert_int_equal(the_link->ops->local_addr(l.listener, &to), 0);
-    whole.dst_port = ntohs(((struct sockaddr_in *)&to)->sin_port);
-    whole.window = 1000;
-    size_t len = tcp_header_emit(&whole, octets);
-    assert_int_equal(sendto(fd, octets, len, 0, addr_of(&to), sizeof(struct sockaddr_in)), len);
-}
-
-static void stranger_sends_syn(int fd, uint16_t src_port)
-{
-    struct tcp_header syn = {
-        .src_port = src_port, .seq = 1000, .flags = TCP_SYN, .options = {.mss = 1000}};
-    stranger_sends(fd, &syn);
-}
-
-static struct tcp_header stranger_hears(int fd)
-{
-    uint8_t octets[200];
-    struct tcp_header h;
-    size_t header_len;
-    ssize_t len = recv(fd, octets, sizeof octets, 0);
-    assert_true(len > 0);
-    assert_int_equal(tcp_header_parse(span_of(octets, (size_t)len), &h, &header_len), 0);
-    return h;
-}
-
-// How many datagrams wait in this socket; they are taken.
-static unsigned datagrams_in(int fd)
-{
-    uint8_t octets[100];
-    unsigned count = 0;
-    while (recv(fd, octets, sizeof octets, MSG_DONTWAIT) >= 0) {
-        count++;
-    }
-    return count;
-}
-
-static void look_until_segments(uint64_t count)
-{
-    struct link_ready ready[4];
-    for (unsigned turn = 0; turn < 200 && packets_counted(the_link, "packets_in") < count; turn++) {
-        the_link->ops->wait(the_link, 100 * NS_PER_MS);
-        the_link->ops->poll(the_link, ready, 4);
-        if (l.passive != NULL) { // a stream's are left to who reads it
-            uint8_t octet;
-            assert_int_equal(the_link->ops->recv(l.passive, mspan_of(&octet, 1)), -EAGAIN);
-        }
-    }
-    assert_int_equal(packets_counted(the_link, "packets_in"), count);
-}
-
 static void answer_goes_to_where_the_datagram_came_from_or_nowhere(void **state)
 {
     (void)state;
     uint16_t port, victim_port;
-    int fd = socket_of_stranger(&port), victim_fd = socket_of_stranger(&victim_port);
+    int fd = stranger_socket(&port), victim_fd = stranger_socket(&victim_port);
     loop_listen(&l, the_link, AF_INET);
     stranger_sends_syn(fd, victim_port);
-    look_until_segments(1);
+    stranger_was_heard(1);
     assert_int_equal(packets_counted(the_link, "bad_ports"), 1);
     assert_int_equal(packets_counted(the_link, "packets_out"), 0);
     stranger_sends_syn(fd, port);
-    look_until_segments(2);
-    assert_int_equal(datagrams_in(fd), 1);
-    assert_int_equal(datagrams_in(victim_fd), 0);
+    stranger_was_heard(2);
+    assert_int_equal(stranger_datagrams(fd), 1);
+    assert_int_equal(stranger_datagrams(victim_fd), 0);
     close(fd);
     close(victim_fd);
 }
@@ -396,15 +243,15 @@ static void one_datagram_of_a_stranger_makes_one_leave(void **state)
     (void)state;
     struct link_ready ready[4];
     uint16_t port;
-    int fd = socket_of_stranger(&port);
+    int fd = stranger_socket(&port);
     loop_listen(&l, the_link, AF_INET);
     stranger_sends_syn(fd, port);
-    look_until_segments(1);
+    stranger_was_heard(1);
     for (unsigned second = 0; second < 300; second++) {
-        clock_ahead_ns += NS_PER_S;
+        udp_link_ahead_ns += NS_PER_S;
         the_link->ops->poll(the_link, ready, 4);
     }
-    assert_int_equal(datagrams_in(fd), 1);
+    assert_int_equal(stranger_datagrams(fd), 1);
     assert_int_equal(packets_counted(the_link, "packets_out"), 1);
     close(fd);
 }
@@ -430,13 +277,13 @@ static void handshake_of_a_stranger_takes_little_memory(void **state)
     for (unsigned i = 0; i < STRANGERS; i++) {
         uint16_t port;
         before = i == 1 ? resident_len() : before; // the first finds room for the link itself
-        fd[i] = socket_of_stranger(&port);
+        fd[i] = stranger_socket(&port);
         stranger_sends_syn(fd[i], port);
-        look_until_segments(2 * i + 1);
+        stranger_was_heard(2 * i + 1);
         struct tcp_header ack = {
             .src_port = port, .seq = 1001, .ack = stranger_hears(fd[i]).seq + 1, .flags = TCP_ACK};
         stranger_sends(fd[i], &ack);
-        look_until_segments(2 * i + 2);
+        stranger_was_heard(2 * i + 2);
         assert_int_equal(the_link->ops->accept(l.listener, &l.passive), 0);
         l.passive = NULL;
     }
@@ -451,34 +298,22 @@ static void handshake_of_a_stranger_takes_little_memory(void **state)
 #endif
 }
 
-// l.passive is connected with `fd`, a stranger who says no more.
-static void stranger_connects(int fd, uint16_t port)
-{
-    stranger_sends_syn(fd, port);
-    look_until_segments(1);
-    struct tcp_header ack = {
-        .src_port = port, .seq = 1001, .ack = stranger_hears(fd).seq + 1, .flags = TCP_ACK};
-    stranger_sends(fd, &ack);
-    look_until_segments(2);
-    assert_int_equal(the_link->ops->accept(l.listener, &l.passive), 0);
-}
-
 static void closed_stream_that_nobody_answers_is_reset_in_time(void **state)
 {
     (void)state;
     struct link_ready ready[4];
     uint16_t port;
-    int fd = socket_of_stranger(&port);
+    int fd = stranger_socket(&port);
     loop_listen(&l, the_link, AF_INET);
     stranger_connects(fd, port);
     assert_false(the_link->ops->is_busy(the_link));
     the_link->ops->close(l.passive, false);
     assert_int_equal(stranger_hears(fd).flags & TCP_FIN, TCP_FIN);
     assert_true(the_link->ops->is_busy(the_link));
-    clock_ahead_ns += 9 * NS_PER_S;
+    udp_link_ahead_ns += 9 * NS_PER_S;
     the_link->ops->poll(the_link, ready, 4);
     assert_true(the_link->ops->is_busy(the_link));
-    clock_ahead_ns += 2 * NS_PER_S;
+    udp_link_ahead_ns += 2 * NS_PER_S;
     the_link->ops->poll(the_link, ready, 4);
     assert_false(the_link->ops->is_busy(the_link));
     while ((stranger_hears(fd).flags & TCP_RST) == 0) { // behind what was sent again
@@ -506,7 +341,7 @@ static void tos_of_a_listener_is_that_of_its_connections(void **state)
 {
     (void)state;
     uint16_t port;
-    int fd = socket_of_stranger(&port);
+    int fd = stranger_socket(&port);
     loop_listen(&l, the_link, AF_INET);
     assert_int_equal(the_link->ops->set_tos(l.listener, 0x48), 0);
     stranger_connects(fd, port);
@@ -523,7 +358,7 @@ static void tos_is_kept_for_a_socket_that_comes_later(void **state)
 {
     (void)state;
     uint16_t port;
-    int fd = socket_of_stranger(&port);
+    int fd = stranger_socket(&port);
     struct sockaddr_storage addr = loopback(AF_INET);
     ((struct sockaddr_in *)&addr)->sin_port = htons(port);
     setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &(int){1}, sizeof(int));
@@ -557,7 +392,7 @@ static void checksum_that_is_there_must_be_right(void **state)
 {
     (void)state;
     uint16_t port;
-    int fd = socket_of_stranger(&port);
+    int fd = stranger_socket(&port);
     struct sockaddr_storage to;
     struct tcp_header syn = {.src_port = port, .seq = 1000, .flags = TCP_SYN, .window = 1000};
     uint8_t octets[TCP_HEADER_MAX_LEN];
@@ -567,7 +402,7 @@ static void checksum_that_is_there_must_be_right(void **state)
     size_t len = tcp_header_emit(&syn, octets);
     put_be16(octets + TCP_OFF_CHECKSUM, 0x1234);
     sendto(fd, octets, len, 0, addr_of(&to), sizeof(struct sockaddr_in));
-    look_until_segments(1);
+    stranger_was_heard(1);
     assert_int_equal(packets_counted(the_link, "bad_checksums"), 1);
     assert_int_equal(packets_counted(the_link, "packets_out"), 0);
     close(fd);
@@ -581,10 +416,10 @@ static void checksums_are_computed_where_they_are_wanted(void **state)
     struct link *summing;
     struct loop own = {0};
     uint16_t port;
-    int fd = socket_of_stranger(&port);
+    int fd = stranger_socket(&port);
     struct sockaddr_storage addr = loopback(AF_INET);
-    udp.checksums = true;
-    assert_int_equal(make_link(&summing), 0);
+    udp_link_config.checksums = true;
+    assert_int_equal(udp_link_make(&summing), 0);
     loop_open(&own, summing, AF_INET6);
     struct iovec iov = {octets, sizeof octets};
     struct link_tx tx = {.iov = &iov, .iov_count = 1};
@@ -628,12 +463,12 @@ static bool hand_open(struct hand *h)
         print_message("SKIP: no raw socket: %s\n", strerror(errno));
         return false;
     }
-    h->fd = socket_of_stranger(&h->port);
+    h->fd = stranger_socket(&h->port);
     loop_listen(&l, the_link, AF_INET);
     stranger_sends_syn(h->fd, h->port);
-    look_until_segments(1);
+    stranger_was_heard(1);
     hand_acks(h, stranger_hears(h->fd).seq + 1);
-    look_until_segments(2);
+    stranger_was_heard(2);
     assert_int_equal(the_link->ops->accept(l.listener, &l.passive), 0);
     send_text(l.passive, "anybody?");
     h->heard = stranger_hears(h->fd);
@@ -692,10 +527,10 @@ static void forged_refusal_is_denied_by_the_peer(void **state)
     assert_int_equal(the_link->ops->recv(l.passive, mspan_of(got, sizeof got)), -EAGAIN);
     assert_int_equal(stranger_hears(h.fd).seq, h.heard.seq - 1); // it is asked
     hand_acks(&h, h.heard.seq + 8);
-    look_until_segments(3);
+    stranger_was_heard(3);
     struct link_ready ready[4];
     for (unsigned second = 0; second < 60; second++) {
-        clock_ahead_ns += NS_PER_S;
+        udp_link_ahead_ns += NS_PER_S;
         the_link->ops->poll(the_link, ready, 4);
     }
     assert_int_equal(the_link->ops->recv(l.passive, mspan_of(got, sizeof got)), -EAGAIN);
@@ -727,7 +562,7 @@ static void refusal_is_confirmed_by_silence(void **state)
     forge_refusal(&h, h.heard.seq);
     for (unsigned turn = 0; turn < 100 && error == -EAGAIN; turn++) {
         struct link_ready ready[4];
-        clock_ahead_ns += 100 * NS_PER_MS;
+        udp_link_ahead_ns += 100 * NS_PER_MS;
         the_link->ops->poll(the_link, ready, 4);
         error = the_link->ops->recv(l.passive, mspan_of(got, sizeof got));
     }
@@ -737,7 +572,7 @@ static void refusal_is_confirmed_by_silence(void **state)
 
 int main(void)
 {
-#define LINK_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define LINK_TEST(name) cmocka_unit_test_setup_teardown(name, udp_link_begin, udp_link_end)
 #define X(name)         LINK_TEST(name),
     const struct CMUnitTest tests[] = {
         CONTRACT_TESTS(X) LINK_TEST(octets_go_to_the_port_once_there_is_one),
@@ -748,7 +583,7 @@ int main(void)
         LINK_TEST(datagrams_are_counted_on_both_sides),
         LINK_TEST(both_ends_send_segments_as_long_as_the_path_takes),
         LINK_TEST(octets_of_a_link_that_does_not_say_are_settled_at_once),
-        LINK_TEST(records_cross_and_what_carried_them_is_counted),
+        LINK_TEST(link_without_connections_waits_for_nothing),
         LINK_TEST(links_have_a_name),
         LINK_TEST(closed_stream_that_nobody_answers_is_reset_in_time),
         LINK_TEST(tos_of_a_listener_is_that_of_its_connections),

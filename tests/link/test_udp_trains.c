@@ -1,0 +1,186 @@
+// Segments of one call: trains of them, out and in, and where the kernel takes none.
+#include <netinet/udp.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/link/contract.h"
+#include "tests/link/counted.h"
+#include "tests/link/stranger.h"
+
+enum { RECORDS = 60, RECORD_LEN = 1000 };
+
+// Reads until `len` octets have come, which are those that were sent.
+static void expect_octets(const uint8_t *octets, size_t len)
+{
+    uint8_t got[4096];
+    for (size_t in = 0; in < len;) {
+        ssize_t taken = recv_some(l.passive, got, sizeof got);
+        the_link->ops->recv(l.active, mspan_of(got + sizeof got - 1, 1)); // its window opens
+        assert_true(taken == -EAGAIN || (taken > 0 && (size_t)taken <= len - in));
+        assert_true(taken < 0 || memcmp(got, octets + in, (size_t)taken) == 0);
+        in += taken > 0 ? (size_t)taken : 0;
+    }
+}
+
+static uint8_t records[RECORDS * RECORD_LEN];
+
+// Octets of l.active in records, each of two elements.
+static void send_records(void)
+{
+    struct iovec iov[2 * RECORDS];
+    uint16_t ends[RECORDS];
+    for (unsigned i = 0; i < RECORDS; i++) {
+        memset(records + i * RECORD_LEN, (int)i, RECORD_LEN);
+        iov[2 * i] = (struct iovec){records + i * RECORD_LEN, 20};
+        iov[2 * i + 1] = (struct iovec){records + i * RECORD_LEN + 20, RECORD_LEN - 20};
+        ends[i] = (uint16_t)(2 * i + 2);
+    }
+    const struct link_tx tx = {iov, 2 * RECORDS, ends, RECORDS};
+    assert_int_equal(the_link->ops->send(l.active, &tx), RECORDS * RECORD_LEN);
+}
+
+static void records_cross_and_what_carried_them_is_counted(void **state)
+{
+    (void)state;
+    loop_open(&l, the_link, AF_INET);
+    send_records();
+    expect_octets(records, sizeof records);
+    assert_in_range(packets_counted(the_link, "trains_out"), 4,
+                    packets_counted(the_link, "packets_out"));
+    assert_in_range(packets_counted(the_link, "trains_in"), 4,
+                    packets_counted(the_link, "packets_in"));
+    assert_int_equal(packets_counted(the_link, "not_sent"), 0);
+}
+
+static void segments_alike_leave_in_one_call(void **state)
+{
+    (void)state;
+    static uint8_t octets[2500]; // of the stranger's segments: two, and a shorter one
+    static const size_t lens[] = {1000, 1000, 500};
+    struct iovec iov = {octets, sizeof octets};
+    const struct link_tx tx = {.iov = &iov, .iov_count = 1};
+    uint8_t heard[2000];
+    uint16_t port;
+    int fd = stranger_socket(&port);
+    for (size_t i = 0; i < sizeof octets; i++) {
+        octets[i] = (uint8_t)(i % 251);
+    }
+    loop_listen(&l, the_link, AF_INET);
+    stranger_window = 20000;
+    uint32_t seq = stranger_connects(fd, port);
+    stranger_window = 1000;
+    uint64_t trains = packets_counted(the_link, "trains_out");
+    uint64_t packets = packets_counted(the_link, "packets_out");
+    assert_int_equal(the_link->ops->send(l.passive, &tx), sizeof octets);
+    for (size_t i = 0, at = 0; i < 3; at += lens[i++]) {
+        struct tcp_header h;
+        size_t header_len;
+        ssize_t len = recv(fd, heard, sizeof heard, 0);
+        assert_int_equal(tcp_header_parse(span_of(heard, (size_t)len), &h, &header_len), 0);
+        assert_int_equal(h.seq, seq + at);
+        assert_int_equal((size_t)len - header_len, lens[i]);
+        assert_memory_equal(heard + header_len, octets + at, lens[i]);
+    }
+    assert_int_equal(packets_counted(the_link, "trains_out") - trains, 1);
+    assert_int_equal(packets_counted(the_link, "packets_out") - packets, 3);
+    close(fd);
+}
+
+// Three segments in one call, the last shorter: each is told apart again.
+static void segments_that_come_together_are_told_apart(void **state)
+{
+    (void)state;
+    enum { LEN = 500, LAST_LEN = 300, EACH = TCP_HEADER_LEN + LEN };
+    uint8_t train[3 * EACH], got[3 * LEN];
+    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(uint16_t))] = {0};
+    struct sockaddr_storage to;
+    uint16_t port, each = EACH;
+    int fd = stranger_socket(&port);
+    loop_listen(&l, the_link, AF_INET);
+    uint32_t ack = stranger_connects(fd, port);
+    assert_int_equal(the_link->ops->local_addr(l.listener, &to), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        struct tcp_header h = {.src_port = port,
+                               .dst_port = ntohs(((struct sockaddr_in *)&to)->sin_port),
+                               .seq = 1001 + i * LEN,
+                               .ack = ack,
+                               .flags = TCP_ACK,
+                               .window = 1000};
+        assert_int_equal(tcp_header_emit(&h, train + i * EACH), TCP_HEADER_LEN);
+        memset(train + i * EACH + TCP_HEADER_LEN, (int)('a' + i), LEN);
+    }
+    struct iovec iov = {train, sizeof train - LEN + LAST_LEN};
+    struct msghdr msg = {.msg_name = &to,
+                         .msg_namelen = sizeof(struct sockaddr_in),
+                         .msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control,
+                         .msg_controllen = sizeof control};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&msg);
+    header->cmsg_level = IPPROTO_UDP;
+    header->cmsg_type = UDP_SEGMENT;
+    header->cmsg_len = CMSG_LEN(sizeof each);
+    memcpy(CMSG_DATA(header), &each, sizeof each);
+    uint64_t trains = packets_counted(the_link, "trains_in");
+    uint64_t packets = packets_counted(the_link, "packets_in");
+    assert_int_equal(sendmsg(fd, &msg, 0), iov.iov_len);
+    size_t in = 0;
+    while (in < 2 * LEN + LAST_LEN) {
+        ssize_t len = recv_some(l.passive, got + in, sizeof got - in);
+        assert_true(len > 0);
+        in += (size_t)len;
+    }
+    assert_int_equal(in, 2 * LEN + LAST_LEN);
+    for (size_t i = 0; i < in; i++) {
+        assert_int_equal(got[i], 'a' + i / LEN);
+    }
+    assert_int_equal(packets_counted(the_link, "trains_in") - trains, 1);
+    assert_int_equal(packets_counted(the_link, "packets_in") - packets, 3);
+    close(fd);
+}
+
+// A kernel that takes no trains: its sockets send without checksums, with which it refuses them.
+static void refuse_trains(void)
+{
+    for (int fd = 0; fd < 1024; fd++) {
+        int type = 0;
+        socklen_t len = sizeof type;
+        if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_DGRAM) {
+            setsockopt(fd, SOL_SOCKET, SO_NO_CHECK, &(int){1}, sizeof(int));
+        }
+    }
+}
+
+// What was in the train TCP will send again; whatever leaves from then on is in a call of its own.
+static void trains_that_the_kernel_refuses_leave_one_by_one(void **state)
+{
+    (void)state;
+    static uint8_t octets[3000]; // of the stranger's segments: three
+    struct iovec iov = {octets, sizeof octets};
+    const struct link_tx tx = {.iov = &iov, .iov_count = 1};
+    uint16_t port;
+    int fd = stranger_socket(&port);
+    loop_listen(&l, the_link, AF_INET);
+    stranger_window = 20000;
+    stranger_connects(fd, port);
+    stranger_window = 1000;
+    refuse_trains();
+    assert_int_equal(the_link->ops->send(l.passive, &tx), sizeof octets);
+    assert_int_equal(stranger_datagrams(fd), 0);
+    assert_int_equal(the_link->ops->send(l.passive, &tx), sizeof octets);
+    assert_int_equal(stranger_datagrams(fd), 3);
+    assert_int_equal(packets_counted(the_link, "not_sent"), 0); // none was lost for good
+    close(fd);
+}
+
+int main(void)
+{
+#define LINK_TEST(name) cmocka_unit_test_setup_teardown(name, udp_link_begin, udp_link_end)
+    const struct CMUnitTest tests[] = {
+        LINK_TEST(records_cross_and_what_carried_them_is_counted),
+        LINK_TEST(segments_alike_leave_in_one_call),
+        LINK_TEST(segments_that_come_together_are_told_apart),
+        LINK_TEST(trains_that_the_kernel_refuses_leave_one_by_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
