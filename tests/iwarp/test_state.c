@@ -1,14 +1,6 @@
-// The state tables, every pair of them, against a golden file. GOLDEN=write makes it anew.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
+// The state tables, every pair of them, against a golden file.
 #include "iwarp/state.h"
+#include "tests/golden.h"
 
 enum { TEXT_MAX = 16384 };
 
@@ -40,23 +32,9 @@ static void write_tables(char *text)
 
 static void the_tables_are_the_golden_ones(void **state)
 {
-    (void)state;
-    static char text[TEXT_MAX], golden[TEXT_MAX];
-    char path[512];
-    const char *root = getenv("WEFT_SOURCE_DIR");
-    snprintf(path, sizeof path, "%s/tests/iwarp/golden/states.txt", root != NULL ? root : ".");
+    static char text[TEXT_MAX];
     write_tables(text);
-    const char *wish = getenv("GOLDEN");
-    FILE *file = fopen(path, wish != NULL && strcmp(wish, "write") == 0 ? "w+" : "r");
-    assert_non_null(file);
-    if (wish != NULL && strcmp(wish, "write") == 0) {
-        fputs(text, file);
-        rewind(file);
-    }
-    size_t len = fread(golden, 1, sizeof golden - 1, file);
-    golden[len] = '\0';
-    fclose(file);
-    assert_string_equal(text, golden);
+    golden_compare("iwarp/golden/states.txt", text);
 }
 
 static void what_is_over_stays_over_until_a_reset(void **state)
