@@ -1,6 +1,7 @@
 // A link with a TCP of our own (tcp/, net/) over a device that moves segments.
 //
 //   packet.c           the link: what it is made of, looking, time
+//   packet_state.h     the life of a stream, as a table
 //   packet_stream.c    streams: bound, listening, connected, closed and lingering
 //   packet_io.c        octets
 //   packet_events.c    what the device has come by

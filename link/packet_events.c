@@ -9,7 +9,7 @@
 static void on_readable(struct packet_link *l, struct channel *channel)
 {
     struct packet_stream *s = channel == NULL ? NULL : channel->owner;
-    if (s != NULL && s->state == PACKET_STREAM_CONNECTED && s->listening == NULL && s->wants_in) {
+    if (s != NULL && s->state == PACKET_STREAM_CONNECTED && s->wants_in) {
         s->is_readable = true;
         packet_note_ready(s);
         return;

@@ -27,8 +27,7 @@ static bool has_input(const struct packet_stream *s)
 
 static bool wants_settled(const struct packet_stream *s)
 {
-    return s->has_settled && s->listening == NULL &&
-           packet_link_of(s->base.link)->config.settles_when_acknowledged;
+    return s->has_settled && packet_link_of(s->base.link)->config.settles_when_acknowledged;
 }
 
 static unsigned ready_what(const struct packet_stream *s)

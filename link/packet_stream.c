@@ -43,11 +43,10 @@ static void stream_rest(struct packet_stream *s)
 void packet_connection_end(struct packet_stream *s)
 {
     struct packet_link *l = packet_link_of(s->base.link);
-    bool is_lingering = s->state == PACKET_STREAM_LINGERING;
     packet_count_ended(l, s);
     net_connection_destroy(l->host, &s->connection);
-    s->state = PACKET_STREAM_BROKEN;
-    if (is_lingering) {
+    packet_stream_move(s, PACKET_STREAM_ON_OVER);
+    if (s->state == PACKET_STREAM_RESTING) {
         l->lingering_count--;
         stream_rest(s);
     }
@@ -130,6 +129,7 @@ int packet_bind(struct link *link, const struct sockaddr *addr, unsigned flags, 
     }
     int error = addr == NULL ? 0 : stream_open(s, addr, flags);
     if (error != 0) {
+        packet_stream_move(s, PACKET_STREAM_ON_CLOSE);
         stream_rest(s);
         return error;
     }
@@ -149,7 +149,7 @@ int packet_listen(struct link_stream *stream, int backlog)
 {
     struct packet_stream *s = packet_stream_of(stream);
     struct packet_link *l = packet_link_of(stream->link);
-    if (s->state != PACKET_STREAM_BOUND || s->channel == NULL) {
+    if (!packet_stream_may(s->state, PACKET_STREAM_ON_LISTEN) || s->channel == NULL) {
         return -EINVAL;
     }
     s->listener.place = s->flow;
@@ -170,7 +170,7 @@ int packet_listen(struct link_stream *stream, int backlog)
     config.connection.place = packet_place_port(NULL); // each connection gets its own
     int error = net_listener_create(l->host, &s->listener, &config);
     if (error == 0) {
-        s->state = PACKET_STREAM_LISTENING;
+        packet_stream_move(s, PACKET_STREAM_ON_LISTEN);
     }
     return error;
 }
@@ -210,12 +210,12 @@ struct net_connection *packet_on_incoming(void *ctx, struct net_listener *listen
     if (error != 0) {
         TRACE(l->config.trace, TRACE_LINK, "incoming connection refused: %s",
               strerrorname_np(-error));
+        packet_stream_move(s, PACKET_STREAM_ON_CLOSE);
         stream_rest(s);
         return NULL;
     }
-    s->state = PACKET_STREAM_CONNECTED;
+    packet_stream_move(s, PACKET_STREAM_ON_INCOMING);
     s->is_up = true;
-    s->listening = from;
     list_push_tail(&from->waiting, &s->waiting_link);
     listener->waiting_count++;
     packet_note_ready(from);
@@ -230,7 +230,7 @@ int packet_accept(struct link_stream *listener, struct link_stream **ret)
         return -EAGAIN;
     }
     struct packet_stream *s = LIST_ENTRY(waiting, struct packet_stream, waiting_link);
-    s->listening = NULL;
+    packet_stream_move(s, PACKET_STREAM_ON_ACCEPT);
     from->listener.waiting_count--;
     packet_note_ready(s);
     *ret = &s->base;
@@ -250,7 +250,7 @@ int packet_connect(struct link_stream *stream, const struct sockaddr *peer)
 {
     struct packet_stream *s = packet_stream_of(stream);
     struct packet_link *l = packet_link_of(stream->link);
-    if (s->state != PACKET_STREAM_BOUND) {
+    if (!packet_stream_may(s->state, PACKET_STREAM_ON_CONNECT)) {
         return -EISCONN;
     }
     int error = s->channel == NULL ? open_any(s, peer->sa_family) : 0;
@@ -273,7 +273,7 @@ int packet_connect(struct link_stream *stream, const struct sockaddr *peer)
         return error;
     }
     instant_ns now = packet_now(l);
-    s->state = PACKET_STREAM_CONNECTING;
+    packet_stream_move(s, PACKET_STREAM_ON_CONNECT);
     s->wants_out = true;
     tcp_connect(s->connection.tcb, net_iss(l->host, &s->connection, now), now);
     net_touch(l->host, &s->connection);
@@ -316,7 +316,7 @@ void packet_on_events(void *ctx, struct net_connection *c, unsigned events)
 {
     struct packet_stream *s = LIST_ENTRY(c, struct packet_stream, connection);
     if ((events & TCP_EVENT_ESTABLISHED) != 0 && s->state == PACKET_STREAM_CONNECTING) {
-        s->state = PACKET_STREAM_CONNECTED;
+        packet_stream_move(s, PACKET_STREAM_ON_ESTABLISHED);
     }
     if ((events & TCP_EVENT_FIN) != 0) {
         s->has_fin = true;
@@ -336,9 +336,7 @@ static void listener_close(struct packet_stream *s)
 {
     struct list_link *i;
     while ((i = list_pop_head(&s->waiting)) != NULL) {
-        struct packet_stream *waiting = LIST_ENTRY(i, struct packet_stream, waiting_link);
-        waiting->listening = NULL;
-        packet_close(&waiting->base, true);
+        packet_close(&LIST_ENTRY(i, struct packet_stream, waiting_link)->base, true);
     }
     net_listener_destroy(packet_link_of(s->base.link)->host, &s->listener);
 }
@@ -347,7 +345,6 @@ static void listener_close(struct packet_stream *s)
 static void linger(struct packet_stream *s, instant_ns now)
 {
     struct packet_link *l = packet_link_of(s->base.link);
-    s->state = PACKET_STREAM_LINGERING;
     s->base.owner = NULL;
     s->linger_until_ns = instant_after(now, l->config.linger_ns);
     list_remove(&s->ready_link);
@@ -372,7 +369,8 @@ void packet_close(struct link_stream *stream, bool abort)
     if (s->state == PACKET_STREAM_LISTENING) {
         listener_close(s);
     }
-    if (!packet_has_connection(s)) {
+    packet_stream_move(s, PACKET_STREAM_ON_CLOSE);
+    if (s->state == PACKET_STREAM_RESTING) {
         stream_rest(s);
         return;
     }

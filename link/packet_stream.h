@@ -3,8 +3,10 @@
 
 #include <stdbool.h>
 
+#include "base/check.h"
 #include "base/list.h"
 #include "link/packet.h"
+#include "link/packet_state.h"
 #include "link/rest.h"
 #include "net/host.h"
 
@@ -21,15 +23,6 @@ struct packet_link {
     struct rest rest;
 };
 
-enum packet_stream_state {
-    PACKET_STREAM_BOUND,
-    PACKET_STREAM_LISTENING,
-    PACKET_STREAM_CONNECTING,
-    PACKET_STREAM_CONNECTED,
-    PACKET_STREAM_BROKEN, // `error` says why; there is no connection any more
-    PACKET_STREAM_LINGERING,
-};
-
 struct packet_stream {
     struct link_stream base;
     struct list_link link; // in `streams` or `lingering` of the link, or at rest
@@ -38,14 +31,13 @@ struct packet_stream {
     int family;              // in which addresses are told; AF_UNSPEC: none is known yet
     struct channel *channel; // NULL: none yet
     struct net_flow flow;
-    struct net_connection connection; // CONNECTING, CONNECTED, LINGERING
+    struct net_connection connection; // from CONNECTING to LINGERING
     struct net_listener listener;     // LISTENING
     struct list_link waiting;         // LISTENING: connections to be accepted
     struct list_link waiting_link;
-    struct packet_stream *listening; // who has it in `waiting`
     instant_ns linger_until_ns;
     uint8_t tos;
-    int error;           // negative errno: it is broken
+    int error;           // negative errno: why it is BROKEN
     bool is_error_named; // to the user
     bool wants_in, wants_out;
     bool is_up;       // connected, and connect_result has said so
@@ -77,8 +69,14 @@ static inline instant_ns packet_now(const struct packet_link *l)
 
 static inline bool packet_has_connection(const struct packet_stream *s)
 {
-    return s->state == PACKET_STREAM_CONNECTING || s->state == PACKET_STREAM_CONNECTED ||
-           s->state == PACKET_STREAM_LINGERING;
+    return s->state >= PACKET_STREAM_CONNECTING && s->state <= PACKET_STREAM_LINGERING;
+}
+
+// What happens to it may happen in its state (link/packet_state.h).
+static inline void packet_stream_move(struct packet_stream *s, enum packet_stream_event event)
+{
+    CHECK(packet_stream_may(s->state, event));
+    s->state = packet_stream_after(s->state, event);
 }
 
 // packet_ready.c

@@ -121,6 +121,39 @@ static void port_is_not_shared_with_another_process_either(void **state)
     other->ops->destroy(other);
 }
 
+// The stream that is reported as broken, within 20 seconds.
+static struct link_stream *broken_one(struct link *link)
+{
+    struct link_ready ready[4];
+    for (int turn = 0; turn < 200; turn++) {
+        int count = link->ops->poll(link, ready, 4);
+        for (int i = 0; i < count; i++) {
+            if ((ready[i].what & LINK_READY_ERR) != 0) {
+                return ready[i].stream;
+            }
+        }
+        link->ops->wait(link, 100 * NS_PER_MS);
+    }
+    return NULL;
+}
+
+static void connection_that_broke_while_it_waited_is_accepted_as_what_it_is(void **state)
+{
+    struct sockaddr_storage addr;
+    char got[4];
+    loop_listen(&l, the_link, AF_INET);
+    the_link->ops->local_addr(l.listener, &addr);
+    assert_int_equal(the_link->ops->bind(the_link, NULL, 0, NULL, &l.active), 0);
+    assert_int_equal(the_link->ops->connect(l.active, addr_of(&addr)), -EINPROGRESS);
+    assert_true(ready_of(the_link, l.listener) & LINK_READY_IN);
+    the_link->ops->close(l.active, true);
+    struct link_stream *broken = broken_one(the_link);
+    assert_int_equal(the_link->ops->accept(l.listener, &l.passive), 0);
+    assert_ptr_equal(l.passive, broken);
+    assert_int_equal(the_link->ops->recv(l.passive, mspan_of((uint8_t *)got, 4)), -ECONNRESET);
+    the_link->ops->close(l.passive, true);
+}
+
 static void peer_that_vanished_is_found_when_something_is_sent(void **state)
 {
     (void)state;
@@ -579,6 +612,7 @@ int main(void)
         LINK_TEST(octets_that_waited_are_offered_to_the_port),
         LINK_TEST(stalled_port_goes_on_when_it_says_so),
         LINK_TEST(port_is_not_shared_with_another_process_either),
+        LINK_TEST(connection_that_broke_while_it_waited_is_accepted_as_what_it_is),
         LINK_TEST(peer_that_vanished_is_found_when_something_is_sent),
         LINK_TEST(datagrams_are_counted_on_both_sides),
         LINK_TEST(both_ends_send_segments_as_long_as_the_path_takes),
