@@ -19,6 +19,7 @@
 #include "mpa/placer.h"
 #include "mpa/rx.h"
 #include "mpa/tx.h"
+#include "rnic/batch.h"
 #include "rnic/rnic.h"
 
 enum ep_state {
@@ -82,14 +83,6 @@ struct rnic_ep {
     bool is_offer_declined; // see ep_place_on_declined
     bool has_placed;        // it did so beside our calls; nobody has looked yet
 };
-
-// A batch with its arena behind it, borrowed from the shard while there is output.
-struct batch {
-    struct list_link idle_link;
-    struct mpa_batch mpa;
-};
-struct batch *batch_create(void); // NULL: no memory
-void batch_destroy(struct batch *batch);
 
 // ---- ep.c: the life of an endpoint
 

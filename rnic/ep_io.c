@@ -11,29 +11,11 @@
 #include "rnic/internal.h"
 
 enum {
-    EP_READS_PER_TURN = 2,         // staging buffers read before other endpoints have their turn
-    EP_WRITES_PER_TURN = 4,        // batches, likewise
-    BATCH_OCTETS_MAX = 512 * 1024, // in one batch: the CRC's pass leaves them in the L2 cache
-    BATCH_COPY_MAX = 128 * 1024,   // ... once so much of it is copied: the peer takes the next
-                                   // while this one is made, and both stay near to the core
-    BATCH_ARENA_LEN = BATCH_COPY_MAX + 2 * (MPA_FPDU_MAX_LEN + 1024),
+    EP_READS_PER_TURN = 2,  // staging buffers read before other endpoints have their turn
+    EP_WRITES_PER_TURN = 4, // batches, likewise
 };
 // An endpoint that got nothing for so long is no longer read without asking the link.
 static const duration_ns cold_after_ns = 1 * NS_PER_MS;
-
-struct batch *batch_create(void)
-{
-    struct batch *batch = malloc(sizeof *batch + BATCH_ARENA_LEN);
-    if (batch != NULL) {
-        list_init(&batch->idle_link);
-    }
-    return batch;
-}
-
-void batch_destroy(struct batch *batch)
-{
-    free(batch);
-}
 
 bool ep_has_output(const struct rnic_ep *ep)
 {

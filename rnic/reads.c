@@ -6,9 +6,9 @@
 
 static const duration_ns sample_period_ns = 100 * NS_PER_MS;
 
-// Every queue pair takes the new wish, and tells its peer.
-static void spread(struct rnic *rnic, uint32_t old_len, enum allotment_event event, instant_ns now)
+void reads_spread(struct rnic *rnic, uint32_t old_len, enum allotment_event event, instant_ns now)
 {
+    CHECK(shard_is_held(&rnic->shard));
     uint32_t len = rnic->allotment.len;
     TRACE(rnic->trace, TRACE_RNIC, "read allotment %u -> %u: %s", old_len, len,
           allotment_event_name(event));
@@ -64,46 +64,6 @@ struct report_reads reads_query(const struct rnic *rnic)
     return reads;
 }
 
-struct report_reads rnic_reads(struct rnic *rnic)
-{
-    rnic_enter(rnic);
-    struct report_reads reads = reads_query(rnic);
-    rnic_leave(rnic, 0);
-    return reads;
-}
-
-void rnic_reads_set_allotment(struct rnic *rnic, uint32_t allotment_len)
-{
-    rnic_enter(rnic);
-    uint32_t old_len = rnic->allotment.len;
-    if (allotment_policy_on_operator(&rnic->allotment, allotment_len)) {
-        spread(rnic, old_len, ALLOTMENT_OPERATOR, rnic_now(rnic));
-    }
-    rnic_leave(rnic, 0);
-}
-
-void rnic_reads_release_allotment(struct rnic *rnic)
-{
-    rnic_enter(rnic);
-    uint32_t old_len = rnic->allotment.len;
-    if (allotment_policy_on_release(&rnic->allotment, rnic->config.read_allotment_len)) {
-        spread(rnic, old_len, ALLOTMENT_OPERATOR, rnic_now(rnic));
-    }
-    rnic_leave(rnic, 0);
-}
-
-void rnic_reads_set_memory(struct rnic *rnic, enum rnic_memory_source source, bool is_short)
-{
-    rnic_enter(rnic);
-    uint32_t old_len = rnic->allotment.len;
-    rnic->memory_short_by &= ~(unsigned)source;
-    rnic->memory_short_by |= is_short ? source : 0;
-    if (allotment_policy_on_memory(&rnic->allotment, rnic->memory_short_by != 0)) {
-        spread(rnic, old_len, ALLOTMENT_MEMORY, rnic_now(rnic));
-    }
-    rnic_leave(rnic, 0);
-}
-
 void reads_on_pass(struct rnic *rnic, instant_ns now)
 {
     instant_ns due_ns = instant_after(rnic->reads_sampled_ns, sample_period_ns);
@@ -118,7 +78,7 @@ void reads_on_pass(struct rnic *rnic, instant_ns now)
         rnic->reads_sampled_ns = now;
         due_ns = instant_after(now, sample_period_ns);
         if (allotment_policy_on_sample(&rnic->allotment, &sample, &event)) {
-            spread(rnic, old_len, event, now);
+            reads_spread(rnic, old_len, event, now);
         }
     }
     if (!allotment_policy_is_at_rest(&rnic->allotment)) { // what bends it may be over by then

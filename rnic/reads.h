@@ -27,5 +27,7 @@ void rnic_reads_set_memory(struct rnic *rnic, enum rnic_memory_source source, bo
 
 // Lock held, once a pass: looks from time to time who waits and how full the pipes are.
 void reads_on_pass(struct rnic *rnic, instant_ns now);
+// Lock held. Every queue pair takes the wish of the device's policy, and tells its peer.
+void reads_spread(struct rnic *rnic, uint32_t old_len, enum allotment_event event, instant_ns now);
 // Lock held.
 struct report_reads reads_query(const struct rnic *rnic);

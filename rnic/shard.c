@@ -22,16 +22,6 @@ static void bury_doomed(struct shard *shard)
     }
 }
 
-void shard_note_farewell(struct shard *shard, const struct farewell *farewell)
-{
-    CHECK(shard_is_held(shard));
-    struct farewell *f = malloc(sizeof *f);
-    if (f != NULL) {
-        *f = *farewell;
-        list_push_tail(&shard->farewells, &f->link);
-    }
-}
-
 // Behind letting go of the lock: who reads them may be slow.
 static void say_farewells(struct list_link *farewells, struct trace *trace)
 {
@@ -74,16 +64,6 @@ void shard_fini(struct shard *shard)
     shard->link->ops->destroy(shard->link);
     pthread_mutex_destroy(&shard->lock);
     free(shard->staging.ptr);
-}
-
-/* ---- time ------------------------------------------------------------------------------------ */
-
-instant_ns shard_next_deadline(const struct shard *shard)
-{
-    CHECK(shard_is_held(shard));
-    const struct link_ops *ops = shard->link->ops;
-    instant_ns at = instant_min(deadlines_next(&shard->deadlines), shard->noted_ns);
-    return ops->next_deadline == NULL ? at : instant_min(at, ops->next_deadline(shard->link));
 }
 
 /* ---- the lock -------------------------------------------------------------------------------- */
@@ -329,48 +309,4 @@ bool shard_drive(struct shard *shard, instant_ns now)
     serve_rest(shard, now);
     shard_unlock(shard);
     return true;
-}
-
-/* ---- endpoints and batches ------------------------------------------------------------------- */
-
-void shard_arm(struct shard *shard, struct rnic_ep *ep, instant_ns at_ns)
-{
-    CHECK(shard_is_held(shard));
-    deadline_arm(&shard->deadlines, &ep->deadline, at_ns);
-    shard_wake_before(shard, at_ns);
-}
-
-void shard_run_again(struct shard *shard, struct rnic_ep *ep)
-{
-    CHECK(shard_is_held(shard));
-    if (list_is_empty(&ep->run_link)) {
-        list_push_tail(&shard->runnable, &ep->run_link);
-        shard_wake_before(shard, 0);
-    }
-}
-
-void shard_unlist(struct shard *shard, struct rnic_ep *ep)
-{
-    CHECK(shard_is_held(shard));
-    for (unsigned i = 0; i < SHARD_HOT_COUNT; i++) {
-        if (shard->hot[i] == ep) {
-            shard->hot[i] = NULL;
-        }
-    }
-    list_remove(&ep->run_link);
-    deadline_disarm(&shard->deadlines, &ep->deadline);
-    list_remove(&ep->starved_link);
-}
-
-struct batch *shard_batch_borrow(struct shard *shard)
-{
-    CHECK(shard_is_held(shard));
-    struct list_link *l = list_pop_head(&shard->batches);
-    return l != NULL ? LIST_ENTRY(l, struct batch, idle_link) : batch_create();
-}
-
-void shard_batch_return(struct shard *shard, struct batch *batch)
-{
-    CHECK(shard_is_held(shard));
-    list_push_head(&shard->batches, &batch->idle_link);
 }

@@ -99,23 +99,22 @@ bool shard_run(struct shard *shard, instant_ns now);
 // the spinning program a system call per turn.
 bool shard_drive(struct shard *shard, instant_ns now);
 
-// Lock held. The endpoint stopped at a bound and goes on in the next pass.
-void shard_run_again(struct shard *shard, struct rnic_ep *ep);
-// Lock held. The endpoint has something to do at `at_ns`; INSTANT_NEVER: nothing by itself.
-void shard_arm(struct shard *shard, struct rnic_ep *ep, instant_ns at_ns);
-// Lock held. There will be something else to do at `deadline_ns`.
-void shard_note_deadline(struct shard *shard, instant_ns deadline_ns);
-// Lock held. The earliest of the endpoints', completion queues' and the link's.
-instant_ns shard_next_deadline(const struct shard *shard);
-// Wakes the thread if it would sleep beyond `deadline_ns`.
-void shard_wake_before(struct shard *shard, instant_ns deadline_ns);
-// Lock held. Takes an endpoint whose stream is gone out of every list but that of all.
-void shard_unlist(struct shard *shard, struct rnic_ep *ep);
-// Lock held. It is said when the lock is let go; not at all if there is no memory.
-void shard_note_farewell(struct shard *shard, const struct farewell *farewell);
 // Lock held. Serves every QP that was rung.
 void shard_serve_doorbells(struct shard *shard, instant_ns now);
 
-// Lock held. A batch to gather into, or NULL when there is no memory; and back.
-struct batch *shard_batch_borrow(struct shard *shard);
-void shard_batch_return(struct shard *shard, struct batch *batch);
+// ---- agenda.c: what is still to be done. Lock held.
+
+// The endpoint stopped at a bound and goes on in the next pass.
+void shard_run_again(struct shard *shard, struct rnic_ep *ep);
+// The endpoint has something to do at `at_ns`; INSTANT_NEVER: nothing by itself.
+void shard_arm(struct shard *shard, struct rnic_ep *ep, instant_ns at_ns);
+// There will be something else to do at `deadline_ns`.
+void shard_note_deadline(struct shard *shard, instant_ns deadline_ns);
+// The earliest of the endpoints', completion queues' and the link's.
+instant_ns shard_next_deadline(const struct shard *shard);
+// Wakes the thread if it would sleep beyond `deadline_ns`.
+void shard_wake_before(struct shard *shard, instant_ns deadline_ns);
+// Takes an endpoint whose stream is gone out of every list but that of all.
+void shard_unlist(struct shard *shard, struct rnic_ep *ep);
+// It is said when the lock is let go; not at all if there is no memory.
+void shard_note_farewell(struct shard *shard, const struct farewell *farewell);

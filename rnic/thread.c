@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <time.h>
 
-#include "base/check.h"
 #include "rnic/internal.h"
 #include "rnic/shard.h"
 
@@ -77,20 +76,6 @@ static void *thread_main(void *arg)
         rnic_flush_in_thread(shard->rnic);
     }
     return NULL;
-}
-
-void shard_note_deadline(struct shard *shard, instant_ns deadline_ns)
-{
-    CHECK(shard_is_held(shard));
-    shard->noted_ns = instant_min(shard->noted_ns, deadline_ns);
-    shard_wake_before(shard, deadline_ns);
-}
-
-void shard_wake_before(struct shard *shard, instant_ns deadline_ns)
-{
-    if (deadline_ns < atomic_load_explicit(&shard->asleep_until_ns, memory_order_seq_cst)) {
-        shard->link->ops->wake(shard->link);
-    }
 }
 
 int shard_thread_start(struct shard *shard)

@@ -80,7 +80,7 @@ CYCLES = {
     'node/tts': 4,
     'node/uma': 3,
     'node/unit': 2,
-    'rnic': 14,
+    'rnic': 10,
     'tcp': 2,
 }
 

@@ -1,0 +1,75 @@
+// What a shard has still to do: endpoints and instants that anybody may put down, for a pass to
+// find. Nothing here does any of it.
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "rnic/ep.h"
+#include "rnic/shard.h"
+
+/* ---- instants -------------------------------------------------------------------------------- */
+
+void shard_wake_before(struct shard *shard, instant_ns deadline_ns)
+{
+    if (deadline_ns < atomic_load_explicit(&shard->asleep_until_ns, memory_order_seq_cst)) {
+        shard->link->ops->wake(shard->link);
+    }
+}
+
+void shard_note_deadline(struct shard *shard, instant_ns deadline_ns)
+{
+    CHECK(shard_is_held(shard));
+    shard->noted_ns = instant_min(shard->noted_ns, deadline_ns);
+    shard_wake_before(shard, deadline_ns);
+}
+
+void shard_arm(struct shard *shard, struct rnic_ep *ep, instant_ns at_ns)
+{
+    CHECK(shard_is_held(shard));
+    deadline_arm(&shard->deadlines, &ep->deadline, at_ns);
+    shard_wake_before(shard, at_ns);
+}
+
+instant_ns shard_next_deadline(const struct shard *shard)
+{
+    CHECK(shard_is_held(shard));
+    const struct link_ops *ops = shard->link->ops;
+    instant_ns at = instant_min(deadlines_next(&shard->deadlines), shard->noted_ns);
+    return ops->next_deadline == NULL ? at : instant_min(at, ops->next_deadline(shard->link));
+}
+
+/* ---- endpoints ------------------------------------------------------------------------------- */
+
+void shard_run_again(struct shard *shard, struct rnic_ep *ep)
+{
+    CHECK(shard_is_held(shard));
+    if (list_is_empty(&ep->run_link)) {
+        list_push_tail(&shard->runnable, &ep->run_link);
+        shard_wake_before(shard, 0);
+    }
+}
+
+void shard_unlist(struct shard *shard, struct rnic_ep *ep)
+{
+    CHECK(shard_is_held(shard));
+    for (unsigned i = 0; i < SHARD_HOT_COUNT; i++) {
+        if (shard->hot[i] == ep) {
+            shard->hot[i] = NULL;
+        }
+    }
+    list_remove(&ep->run_link);
+    deadline_disarm(&shard->deadlines, &ep->deadline);
+    list_remove(&ep->starved_link);
+}
+
+/* ---- words of farewell ----------------------------------------------------------------------- */
+
+void shard_note_farewell(struct shard *shard, const struct farewell *farewell)
+{
+    CHECK(shard_is_held(shard));
+    struct farewell *f = malloc(sizeof *f);
+    if (f != NULL) {
+        *f = *farewell;
+        list_push_tail(&shard->farewells, &f->link);
+    }
+}

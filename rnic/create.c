@@ -1,0 +1,87 @@
+#include "rnic/create.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "rnic/internal.h"
+
+static int tables_create(struct rnic *rnic, const struct rnic_parts *parts)
+{
+    rnic->mem = mem_table_create(parts->stag_key, MEM_CAPACITY_MAX, parts->probe);
+    rnic->qp_slot_count = rnic_limits.max_qp;
+    rnic->qps = calloc(rnic->qp_slot_count, sizeof *rnic->qps);
+    rnic->read_sched = read_sched_create(parts->config.read_contexts, parts->config.read_depth);
+    if (rnic->mem == NULL || rnic->qps == NULL || rnic->read_sched == NULL) {
+        return -ENOMEM;
+    }
+    mem_table_limit(rnic->mem, rnic_limits.max_mr, rnic_limits.max_mw);
+    read_sched_set_quantum(rnic->read_sched, parts->config.read_allotment_len);
+    allotment_policy_init(&rnic->allotment, parts->config.read_allotment_len);
+    return mem_sinks_reserve(rnic->mem, parts->config.read_contexts);
+}
+
+int rnic_create(const struct rnic_parts *parts, struct rnic **ret)
+{
+    struct rnic *rnic = calloc(1, sizeof *rnic);
+    if (rnic == NULL) {
+        parts->link->ops->destroy(parts->link);
+        return -ENOMEM;
+    }
+    rnic->config = parts->config;
+    rnic->clock = parts->clock;
+    rnic->clock_ctx = parts->clock_ctx;
+    rnic->qp_num_next = parts->qp_num_first % RNIC_QP_NUM_MAX;
+    rnic->trace = parts->trace;
+    bool is_bounded = parts->half_open_max > 0 && parts->half_open_max < CONN_HALF_OPEN_MAX_DEFAULT;
+    conn_gate_init(&rnic->gate, is_bounded ? parts->half_open_max : CONN_HALF_OPEN_MAX_DEFAULT);
+    list_init(&rnic->all_qps);
+    list_init(&rnic->points);
+    int error = shard_init(&rnic->shard, rnic, parts->link);
+    if (error != 0) {
+        parts->link->ops->destroy(parts->link);
+        free(rnic);
+        return error;
+    }
+    error = tables_create(rnic, parts);
+    if (error == 0 && !parts->is_simulated) {
+        error = shard_thread_start(&rnic->shard);
+    }
+    if (error != 0) {
+        rnic_destroy(rnic);
+        return error;
+    }
+    *ret = rnic;
+    return 0;
+}
+
+void rnic_destroy(struct rnic *rnic)
+{
+    shard_thread_stop(&rnic->shard);
+    shard_fini(&rnic->shard);
+    read_sched_destroy(rnic->read_sched);
+    mem_table_destroy(rnic->mem);
+    free(rnic->qps);
+    free(rnic);
+}
+
+/* ---- around a fork --------------------------------------------------------------------------- */
+
+void rnic_hold(struct rnic *rnic)
+{
+    shard_lock(&rnic->shard);
+}
+
+void rnic_resume(struct rnic *rnic)
+{
+    shard_unlock(&rnic->shard);
+}
+
+void rnic_abandon(struct rnic *rnic)
+{
+    atomic_store(&rnic->is_orphan, true);
+    rnic->shard.has_thread = false;
+    atomic_store(&rnic->shard.rung, NULL); // what other threads of the parent had rung
+    atomic_store(&rnic->shard.waiter_count, 0);
+    rnic->shard.link->ops->abandon(rnic->shard.link);
+    shard_let_go(&rnic->shard); // this thread holds it; nobody is left to be served
+}
