@@ -43,9 +43,17 @@ instant_ns shard_next_deadline(const struct shard *shard)
 void shard_run_again(struct shard *shard, struct rnic_ep *ep)
 {
     CHECK(shard_is_held(shard));
-    if (list_is_empty(&ep->run_link)) {
+    if (ep->state != EP_CLOSED && list_is_empty(&ep->run_link)) {
         list_push_tail(&shard->runnable, &ep->run_link);
         shard_wake_before(shard, 0);
+    }
+}
+
+void shard_settle_later(struct shard *shard, struct rnic_ep *ep)
+{
+    CHECK(shard_is_held(shard));
+    if (ep->state != EP_CLOSED && list_is_empty(&ep->due_link)) {
+        list_push_tail(&shard->due, &ep->due_link);
     }
 }
 
@@ -58,6 +66,7 @@ void shard_unlist(struct shard *shard, struct rnic_ep *ep)
         }
     }
     list_remove(&ep->run_link);
+    list_remove(&ep->due_link);
     deadline_disarm(&shard->deadlines, &ep->deadline);
     list_remove(&ep->starved_link);
 }

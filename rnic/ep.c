@@ -6,10 +6,6 @@
 #include "base/check.h"
 #include "rnic/address.h"
 #include "rnic/internal.h"
-#include "rnic/qp_meeting.h"
-
-// How long a stream may take to end after our FIN, when the program did nothing wrong.
-static const duration_ns close_wait_ns = 2 * NS_PER_S;
 
 struct rnic_ep *ep_create(struct rnic *rnic, const struct rnic_ep_port *port)
 {
@@ -23,6 +19,7 @@ struct rnic_ep *ep_create(struct rnic *rnic, const struct rnic_ep_port *port)
         ep->port = *port;
     }
     list_init(&ep->run_link);
+    list_init(&ep->due_link);
     list_init(&ep->starved_link);
     list_init(&ep->all_link);
     list_init(&ep->admission.link);
@@ -154,6 +151,40 @@ static void note_farewell(const struct rnic_ep *ep, enum qp_close_reason reason)
     shard_note_farewell(&ep->rnic->shard, &f);
 }
 
+// What an ended connection counted stays in the device's totals.
+static void totals_add(struct rnic *rnic, const struct rnic_ep *ep)
+{
+#define X(name, text) rnic->mpa_in_total.name += ep->rx.counters.name;
+    MPA_RX_COUNTERS(X)
+#undef X
+#define X(name, text) rnic->mpa_early_total.name += ep->placer.counters.name;
+    MPA_PLACER_COUNTERS(X)
+#undef X
+#define X(name, text) rnic->mpa_out_total.name += ep->tx.counters.name;
+    MPA_TX_COUNTERS(X)
+#undef X
+}
+
+void ep_drop_batch(struct rnic_ep *ep)
+{
+    if (ep->batch != NULL) {
+        shard_batch_return(&ep->rnic->shard, ep->batch);
+        ep->batch = NULL;
+    }
+}
+
+// Drops what was not sent or not taken.
+static void io_close(struct rnic_ep *ep)
+{
+    totals_add(ep->rnic, ep);
+    ep_drop_batch(ep);
+    free(ep->carry);
+    free(ep->backlog.ptr);
+    ep->carry = NULL;
+    ep->backlog = mspan_of(NULL, 0);
+    ep->backlog_len = 0;
+}
+
 void ep_close(struct rnic_ep *ep, enum qp_close_reason reason, bool abort, instant_ns now)
 {
     CHECK(shard_is_held(&ep->rnic->shard));
@@ -172,7 +203,7 @@ void ep_close(struct rnic_ep *ep, enum qp_close_reason reason, bool abort, insta
         ep->stream->link->ops->close(ep->stream, abort);
         ep->stream = NULL;
     }
-    ep_io_close(ep);
+    io_close(ep);
     struct rnic_qp *qp = ep->qp;
     if (qp != NULL) {
         TRACE(ep->rnic->trace, TRACE_RNIC, "qp %u: stream closed: %s", qp->qp_num,
@@ -192,115 +223,21 @@ void ep_close(struct rnic_ep *ep, enum qp_close_reason reason, bool abort, insta
     }
 }
 
-/* ---- settling -------------------------------------------------------------------------------- */
-
-// The QP is done with the stream: a Terminate has left, or what was posted before the orderly end.
-static void close_as_wanted(struct rnic_ep *ep, instant_ns now)
+static enum qp_close_reason close_reason_of(int error)
 {
-    bool abort = false;
-    if (ep->qp == NULL || ep->state != EP_OPEN || !qp_wants_close(ep->qp->qp, &abort)) {
-        return;
-    }
-    if (abort) {
-        ep_close(ep, QP_CLOSE_LOCAL, true, now);
-        return;
-    }
-    ep->state = EP_CLOSING;
-    ep->close_at_ns = instant_after(now, close_wait_ns);
-    ep->stream->link->ops->shutdown(ep->stream);
-}
-
-static void note_deadline(struct rnic_ep *ep)
-{
-    instant_ns deadline_ns = INSTANT_NEVER;
-    if (ep->state == EP_STARTING || ep->state == EP_OPEN) {
-        deadline_ns = instant_min(conn_next_deadline(&ep->conn), ep->retry.again_at_ns);
-        deadline_ns = instant_min(deadline_ns, ep->kept_until_ns);
-    }
-    if (ep->qp != NULL && ep->state >= EP_OPEN) {
-        deadline_ns = instant_min(deadline_ns, qp_next_deadline(ep->qp->qp));
-    }
-    if (ep->state == EP_CLOSING) {
-        deadline_ns = instant_min(deadline_ns, ep->close_at_ns);
-    }
-    shard_arm(&ep->rnic->shard, ep, deadline_ns);
-}
-
-void ep_settle(struct rnic_ep *ep, instant_ns now)
-{
-    CHECK(shard_is_held(&ep->rnic->shard));
-    if (ep->state == EP_STARTING || (ep->state == EP_OPEN && !ep->is_established)) {
-        ep_startup(ep, now);
-    }
-    ep_output(ep, now);
-    close_as_wanted(ep, now);
-    if (ep->qp != NULL) {
-        rnic_qp_note_state(ep->qp, now);
-    }
-    ep_read_on(ep, now);
-    if (ep->state != EP_CLOSED) {
-        note_deadline(ep);
+    switch (error) {
+    case -ETIMEDOUT:
+    case -EHOSTUNREACH: // the kernel gave up as well, and names the last it heard of the way there
+    case -ENETUNREACH:
+    case -EHOSTDOWN:
+    case -ENETDOWN:
+        return QP_CLOSE_TIMEOUT;
+    default:
+        return QP_CLOSE_RESET;
     }
 }
 
-/* ---- what the shard calls -------------------------------------------------------------------- */
-
-void ep_on_ready(struct rnic_ep *ep, unsigned what, instant_ns now)
+void ep_break(struct rnic_ep *ep, int error, instant_ns now)
 {
-    CHECK(shard_is_held(&ep->rnic->shard));
-    if (ep->state == EP_LISTENING) {
-        ep_on_incoming(ep, now);
-        return;
-    }
-    if (ep->state == EP_STARTING && ep->conn.state == CONN_CONNECTING) {
-        ep_on_connect_result(ep, now);
-        return;
-    }
-    if ((what & LINK_READY_ERR) != 0 && ep->is_paused) {
-        // Reading is what usually finds the error; nobody reads now.
-        ep_on_llp_end(ep, ep->stream->link->ops->connect_result(ep->stream), now);
-        return;
-    }
-    ep_on_turn(ep, now);
-}
-
-bool ep_on_turn(struct rnic_ep *ep, instant_ns now)
-{
-    CHECK(shard_is_held(&ep->rnic->shard));
-    if (ep->state < EP_STARTING || ep->state == EP_CLOSED) {
-        return false;
-    }
-    bool moved = ep_input(ep, now);
-    moved = ep_note_settled(ep, now) || moved;
-    if (moved || ep->wants_out || ep->batch != NULL || ep->state == EP_STARTING ||
-        (ep->qp != NULL && qp_has_output(ep->qp->qp))) {
-        ep_settle(ep, now);
-    }
-    return moved;
-}
-
-void ep_on_deadline(struct rnic_ep *ep, instant_ns now)
-{
-    CHECK(shard_is_held(&ep->rnic->shard));
-    if (ep->state == EP_STARTING && conn_retry_take_due(&ep->retry, now)) {
-        ep_connect_again(ep, now);
-        return;
-    }
-    if (now >= ep->kept_until_ns) {
-        qp_meeting_drop_kept(ep, now);
-        return;
-    }
-    if (ep->state == EP_CLOSING && now >= ep->close_at_ns) {
-        // A Terminate may still wait for the peer's window: the link sends it without us.
-        bool has_terminated = ep->qp != NULL && qp_terminate_sent(ep->qp->qp) != NULL;
-        ep_close(ep, QP_CLOSE_LOCAL, !has_terminated, now);
-        return;
-    }
-    if (now >= conn_next_deadline(&ep->conn)) {
-        conn_on_deadline(&ep->conn, now);
-    }
-    if (ep->qp != NULL && now >= qp_next_deadline(ep->qp->qp)) {
-        qp_on_deadline(ep->qp->qp, now);
-    }
-    ep_settle(ep, now);
+    ep_close(ep, close_reason_of(error), true, now);
 }

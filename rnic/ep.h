@@ -35,7 +35,7 @@ enum ep_state {
 struct point;
 
 struct rnic_ep {
-    struct list_link all_link, run_link, starved_link;
+    struct list_link all_link, run_link, due_link, starved_link;
     struct deadline deadline;
     struct rnic *rnic;
     struct link_stream *stream; // NULL once closed
@@ -75,6 +75,7 @@ struct rnic_ep {
     bool is_mirrored;       // its stream leads back to it: the queue pair is its own peer
     bool wants_out;         // the link was asked for LINK_READY_OUT
     bool is_paused;         // reading stopped: the QP's store is full
+    bool may_resume;        // ... but it waits no longer: the next turn reads on
     bool has_fin;           // the peer's FIN has come, and waits until all has gone out
     bool is_turn_over;      // its responses have had their turn, others are next
     bool is_stopped;        // the QP takes nothing more: input is thrown away
@@ -83,6 +84,56 @@ struct rnic_ep {
     bool is_offer_declined; // see ep_place_on_declined
     bool has_placed;        // it did so beside our calls; nobody has looked yet
 };
+
+// Calls go down this list; what stands above calls what stands below, never the other way.
+
+// ---- ep_turn.c: what the shard calls
+
+void ep_on_ready(struct rnic_ep *ep, unsigned what, instant_ns now);
+bool ep_on_turn(struct rnic_ep *ep, instant_ns now); // reads and writes once; true if octets moved
+void ep_on_deadline(struct rnic_ep *ep, instant_ns now);
+// Its QP's doorbell was served.
+void ep_on_doorbell(struct rnic_ep *ep, instant_ns now);
+// After anything that may have moved start-up or the QP on: writes what is due, tells the front
+// what has happened, closes if that is due, notes the next deadline. Called here, and by the shard
+// for those that were put down (shard_settle_later).
+void ep_settle(struct rnic_ep *ep, instant_ns now);
+
+// ---- ep_connect.c: TCP's part of the active side
+
+struct conn_params ep_conn_params(const struct rnic_ep_params *params);
+// In EP_BOUND, with its address: start-up begins. -EINVAL, also as ep_attach has it.
+int ep_begin_connect(struct rnic_ep *ep, const struct sockaddr *dst, struct rnic_qp *qp,
+                     const struct rnic_ep_params *params, instant_ns now);
+// The same on a stream that leads back: nobody is asked, it is in full operation at once.
+int ep_begin_with_itself(struct rnic_ep *ep, struct rnic_qp *qp,
+                         const struct rnic_ep_params *params, instant_ns now);
+void ep_on_connect_result(struct rnic_ep *ep, instant_ns now);
+void ep_connect_again(struct rnic_ep *ep, instant_ns now); // as ep->retry says
+
+// ---- ep_input.c: octets from the link, and their end
+
+// It got nothing for so long that it is no longer worth reading without asking the link.
+bool ep_is_cold(const struct rnic_ep *ep, instant_ns now);
+bool ep_input(struct rnic_ep *ep, instant_ns now);
+void ep_resume_input(struct rnic_ep *ep, instant_ns now);
+// The peer's FIN, which was kept until all had gone out, is read again if it has.
+void ep_read_on(struct rnic_ep *ep, instant_ns now);
+// The stream ended: the peer's FIN (0), or an error.
+void ep_on_llp_end(struct rnic_ep *ep, int error, instant_ns now);
+
+// ---- ep_startup.c: what conn/ wants
+
+void ep_startup(struct rnic_ep *ep, instant_ns now);
+
+// ---- ep_output.c: octets to the link
+
+// Octets of the QP have not reached the link: closing now cannot be an orderly end. What the link
+// has taken still goes out before FIN.
+bool ep_has_output(const struct rnic_ep *ep);
+bool ep_is_blocked(const struct rnic_ep *ep);
+bool ep_output(struct rnic_ep *ep, instant_ns now);
+void ep_want_out(struct rnic_ep *ep, bool wanted);
 
 // ---- ep.c: the life of an endpoint
 
@@ -97,63 +148,18 @@ void ep_conn_init(struct rnic_ep *ep, bool is_initiator, instant_ns now);
 int ep_attach(struct rnic_ep *ep, struct rnic_qp *qp);
 void ep_detach(struct rnic_ep *ep); // harmless when it has no QP
 void ep_report(struct rnic_ep *ep, const struct rnic_ep_event *event);
-
-// In EP_BOUND, with its address: start-up begins. -EINVAL, also as ep_attach has it.
-int ep_begin_connect(struct rnic_ep *ep, const struct sockaddr *dst, struct rnic_qp *qp,
-                     const struct rnic_ep_params *params, instant_ns now);
-
-// The same on a stream that leads back: nobody is asked, it is in full operation at once.
-int ep_begin_with_itself(struct rnic_ep *ep, struct rnic_qp *qp,
-                         const struct rnic_ep_params *params, instant_ns now);
-
-// What the shard calls.
-void ep_on_ready(struct rnic_ep *ep, unsigned what, instant_ns now);
-bool ep_on_turn(struct rnic_ep *ep, instant_ns now); // reads and writes once; true if octets moved
-void ep_on_deadline(struct rnic_ep *ep, instant_ns now);
-
-// After anything that may have moved start-up or the QP on: writes what is due, tells the front
-// what has happened, closes if that is due, notes the next deadline.
-void ep_settle(struct rnic_ep *ep, instant_ns now);
 // Ends the stream and tells the QP and the front. Nothing happens the second time.
 void ep_close(struct rnic_ep *ep, enum qp_close_reason reason, bool abort, instant_ns now);
+// ... since the link said so.
+void ep_break(struct rnic_ep *ep, int error, instant_ns now);
+void ep_drop_batch(struct rnic_ep *ep); // harmless when it has none
 
-// ---- ep_connect.c: TCP's part of the active side
+// ---- ep_mpa.c: MPA in full operation
 
-// To `peer_addr`, on the stream that is bound. What comes of it goes through conn/.
-void ep_connect(struct rnic_ep *ep, instant_ns now);
-void ep_on_connect_result(struct rnic_ep *ep, instant_ns now);
-void ep_connect_again(struct rnic_ep *ep, instant_ns now); // as ep->retry says
-
-// ---- ep_startup.c: what conn/ wants done
-
-void ep_startup(struct rnic_ep *ep, instant_ns now);
-void ep_on_incoming(struct rnic_ep *listener, instant_ns now);
-
-// ---- ep_io.c: octets
-
-// Octets of the QP have not reached the link: closing now cannot be an orderly end. What the link
-// has taken still goes out before FIN.
-bool ep_has_output(const struct rnic_ep *ep);
-bool ep_is_blocked(const struct rnic_ep *ep);
-// It got nothing for so long that it is no longer worth reading without asking the link.
-bool ep_is_cold(const struct rnic_ep *ep, instant_ns now);
-// The stream enters full operation: mpa_rx and mpa_tx as agreed. -ENOMEM.
-int ep_io_open(struct rnic_ep *ep);
+// The stream enters it: mpa_rx and mpa_tx as agreed. -ENOMEM.
+int ep_mpa_open(struct rnic_ep *ep);
 // The initiator took up what this end offered: it is weft. Nothing has been sent yet.
-void ep_io_on_confirmed(struct rnic_ep *ep);
-void ep_io_close(struct rnic_ep *ep); // drops what was not sent or not taken
-bool ep_input(struct rnic_ep *ep, instant_ns now);
-void ep_resume_input(struct rnic_ep *ep, instant_ns now);
-bool ep_output(struct rnic_ep *ep, instant_ns now);
-// The peer's FIN, which was kept until all had gone out, is read again if it has.
-void ep_read_on(struct rnic_ep *ep, instant_ns now);
-// The stream ended: the peer's FIN (0), or an error.
-void ep_on_llp_end(struct rnic_ep *ep, int error, instant_ns now);
-void ep_want_out(struct rnic_ep *ep, bool wanted);
-// What the link has taken is not settled yet.
-bool ep_settles_apart(const struct rnic_ep *ep);
-// Tells the QP what the link has settled; true if that was news.
-bool ep_note_settled(struct rnic_ep *ep, instant_ns now);
+void ep_mpa_on_confirmed(struct rnic_ep *ep);
 
 // ---- ep_place.c: octets that the link places
 
@@ -169,3 +175,14 @@ void ep_place_resume(struct rnic_ep *ep, instant_ns now);
 enum place_verdict ep_on_early_ulpdu(void *ctx, struct span ulpdu, uint64_t end,
                                      struct place_counts *counts);
 bool ep_on_advance(void *ctx, uint64_t end, const struct place_counts *counts);
+
+// ---- ep_settled.c: what has come of what was handed to the link
+
+// What the link has taken is not settled yet.
+bool ep_settles_apart(const struct rnic_ep *ep);
+// How much of what MPA has framed the link has.
+uint64_t ep_handed_position(const struct rnic_ep *ep);
+// Tells the QP what the link has settled; true if that was news.
+bool ep_note_settled(struct rnic_ep *ep, instant_ns now);
+// The acknowledgement of what was handed to the link is still to come.
+bool ep_awaits_settlement(const struct rnic_ep *ep);

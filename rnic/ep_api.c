@@ -65,56 +65,6 @@ static int params_check(const struct rnic_ep_params *params)
                : 0;
 }
 
-static struct conn_params conn_params_of(const struct rnic_ep_params *params)
-{
-    return (struct conn_params){
-        .private_data = span_of(params->private_data, params->private_data_len),
-        .ird = params->ird,
-        .ord = params->ord,
-    };
-}
-
-int ep_begin_connect(struct rnic_ep *ep, const struct sockaddr *dst, struct rnic_qp *qp,
-                     const struct rnic_ep_params *params, instant_ns now)
-{
-    CHECK(shard_is_held(&ep->rnic->shard));
-    struct conn_params conn_params = conn_params_of(params);
-    if (ep->state != EP_BOUND) {
-        return -EINVAL;
-    }
-    ep_conn_init(ep, true, now);
-    conn_params.wants_reply = qp == NULL;
-    int error = conn_connect(&ep->conn, &conn_params);
-    if (error == 0 && qp != NULL) {
-        error = ep_attach(ep, qp);
-    }
-    if (error != 0) {
-        ep->state = EP_BOUND;
-        return error;
-    }
-    memcpy(&ep->peer_addr, dst,
-           dst->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
-    ep_connect(ep, now);
-    return 0;
-}
-
-int ep_begin_with_itself(struct rnic_ep *ep, struct rnic_qp *qp,
-                         const struct rnic_ep_params *params, instant_ns now)
-{
-    CHECK(shard_is_held(&ep->rnic->shard));
-    const struct conn_params conn_params = conn_params_of(params);
-    ep_conn_init(ep, true, now);
-    ep->is_mirrored = true;
-    int error = ep_attach(ep, qp);
-    if (error == 0) {
-        error = conn_connect_to_itself(&ep->conn, &conn_params);
-    }
-    if (error == 0) {
-        ep_settle(ep, now);
-    }
-    return error;
-}
-
 int rnic_ep_connect(struct rnic_ep *ep, const struct sockaddr *dst, struct rnic_qp *qp,
                     const struct rnic_ep_params *params)
 {
@@ -141,7 +91,7 @@ int rnic_ep_establish(struct rnic_ep *ep, struct rnic_qp *qp)
         if (error != 0) {
             ep_detach(ep);
         }
-        ep_settle(ep, now);
+        shard_settle_later(&ep->rnic->shard, ep);
     }
     return rnic_leave(ep->rnic, error);
 }
@@ -149,7 +99,7 @@ int rnic_ep_establish(struct rnic_ep *ep, struct rnic_qp *qp)
 static int accept_locked(struct rnic_ep *ep, struct rnic_qp *qp,
                          const struct rnic_ep_params *params, instant_ns now)
 {
-    struct conn_params conn_params = conn_params_of(params);
+    struct conn_params conn_params = ep_conn_params(params);
     if (ep->state == EP_CLOSED) {
         return -ECONNRESET;
     }
@@ -166,7 +116,7 @@ static int accept_locked(struct rnic_ep *ep, struct rnic_qp *qp,
         return error;
     }
     conn_listener_leave(&ep->admission);
-    ep_settle(ep, now);
+    shard_settle_later(&ep->rnic->shard, ep);
     return 0;
 }
 
@@ -193,7 +143,7 @@ int rnic_ep_reject(struct rnic_ep *ep, const void *private_data, uint16_t privat
     }
     if (error == 0) {
         conn_listener_leave(&ep->admission);
-        ep_settle(ep, now);
+        shard_settle_later(&ep->rnic->shard, ep);
     }
     return rnic_leave(ep->rnic, error);
 }
@@ -204,7 +154,7 @@ int rnic_ep_disconnect(struct rnic_ep *ep)
     int error = ep_enter(ep);
     if (error == 0 && ep->state == EP_OPEN && ep->qp != NULL) {
         qp_modify(ep->qp->qp, QP_SQD, now);
-        ep_settle(ep, now);
+        shard_settle_later(&ep->rnic->shard, ep);
     } else if (error == 0 && ep->state < EP_CLOSING) {
         error = -EINVAL;
     }

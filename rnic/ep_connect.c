@@ -1,7 +1,9 @@
 // TCP's part of the active side; which refusals are tried again says conn/retry.h.
 
 #include <errno.h>
+#include <string.h>
 
+#include "base/check.h"
 #include "rnic/ep.h"
 #include "rnic/internal.h"
 
@@ -28,11 +30,11 @@ static void on_outcome(struct rnic_ep *ep, int error, instant_ns now)
     } else if (error != -ECONNREFUSED || !try_again_later(ep, now)) {
         conn_on_llp_failed(&ep->conn, error, now);
     }
-    ep_settle(ep, now);
+    ep_startup(ep, now);
 }
 
 // From the address that the stream has now: a port that only connecting gives it is given anew.
-void ep_connect(struct rnic_ep *ep, instant_ns now)
+static void connect_stream(struct rnic_ep *ep, instant_ns now)
 {
     const struct sockaddr *peer = (const struct sockaddr *)&ep->peer_addr;
     if (ep->stream->link->ops->local_addr(ep->stream, &ep->local_addr) != 0) {
@@ -62,11 +64,63 @@ void ep_connect_again(struct rnic_ep *ep, instant_ns now)
     if (error != 0) {
         ep->stream = NULL;
         conn_on_llp_failed(&ep->conn, error, now);
-        ep_settle(ep, now);
         return;
     }
     if (ep->tos != 0) {
         link->ops->set_tos(ep->stream, ep->tos);
     }
-    ep_connect(ep, now);
+    connect_stream(ep, now);
+}
+
+/* ---- beginnings ------------------------------------------------------------------------------ */
+
+struct conn_params ep_conn_params(const struct rnic_ep_params *params)
+{
+    return (struct conn_params){
+        .private_data = span_of(params->private_data, params->private_data_len),
+        .ird = params->ird,
+        .ord = params->ord,
+    };
+}
+
+int ep_begin_connect(struct rnic_ep *ep, const struct sockaddr *dst, struct rnic_qp *qp,
+                     const struct rnic_ep_params *params, instant_ns now)
+{
+    CHECK(shard_is_held(&ep->rnic->shard));
+    struct conn_params conn_params = ep_conn_params(params);
+    if (ep->state != EP_BOUND) {
+        return -EINVAL;
+    }
+    ep_conn_init(ep, true, now);
+    conn_params.wants_reply = qp == NULL;
+    int error = conn_connect(&ep->conn, &conn_params);
+    if (error == 0 && qp != NULL) {
+        error = ep_attach(ep, qp);
+    }
+    if (error != 0) {
+        ep->state = EP_BOUND;
+        return error;
+    }
+    memcpy(&ep->peer_addr, dst,
+           dst->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
+    connect_stream(ep, now);
+    shard_settle_later(&ep->rnic->shard, ep);
+    return 0;
+}
+
+int ep_begin_with_itself(struct rnic_ep *ep, struct rnic_qp *qp,
+                         const struct rnic_ep_params *params, instant_ns now)
+{
+    CHECK(shard_is_held(&ep->rnic->shard));
+    const struct conn_params conn_params = ep_conn_params(params);
+    ep_conn_init(ep, true, now);
+    ep->is_mirrored = true;
+    int error = ep_attach(ep, qp);
+    if (error == 0) {
+        error = conn_connect_to_itself(&ep->conn, &conn_params);
+    }
+    if (error == 0) {
+        shard_settle_later(&ep->rnic->shard, ep);
+    }
+    return error;
 }

@@ -49,7 +49,7 @@ bool ep_on_advance(void *ctx, uint64_t end, const struct place_counts *counts)
     return qp_on_advance(ep->qp->qp, end, counts, ep->turn_at_ns);
 }
 
-/* ---- what rnic/ep_io.c calls ----------------------------------------------------------------- */
+/* ---- what stands above calls ----------------------------------------------------------------- */
 
 bool ep_place_is_possible(const struct rnic *rnic)
 {

@@ -55,7 +55,7 @@ static const duration_ns silence_ns = 100 * NS_PER_MS;
 static int open_stream(struct rnic_ep *ep, instant_ns now)
 {
     const struct mpa_agreement *agreed = conn_agreement(&ep->conn);
-    int error = ep_io_open(ep);
+    int error = ep_mpa_open(ep);
     if (error != 0) {
         return error;
     }
@@ -234,40 +234,4 @@ void ep_startup(struct rnic_ep *ep, instant_ns now)
         on_conn_event(ep, &event, now);
     }
     open_if_due(ep, now);
-}
-
-/* ---- incoming connections -------------------------------------------------------------------- */
-
-static bool incoming_admit(struct rnic_ep *listener, instant_ns now)
-{
-    struct link_stream *stream;
-    int error = listener->stream->link->ops->accept(listener->stream, &stream);
-    if (error != 0) {
-        return false; // none waits; or no descriptors are left, and the link has reset it
-    }
-    struct rnic_ep *ep = ep_create(listener->rnic, NULL);
-    if (ep == NULL) {
-        stream->link->ops->close(stream, true);
-        return true;
-    }
-    ep->stream = stream;
-    stream->owner = ep;
-    ep->listening_ep = listener;
-    ep_conn_init(ep, false, now);
-    struct conn_admission *oldest = conn_listener_admit(&listener->listener, &ep->admission);
-    if (oldest != NULL) {
-        ep_doom(LIST_ENTRY(oldest, struct rnic_ep, admission), true, now);
-    }
-    ep_on_turn(ep, now); // the Request has often come with the connection
-    return true;
-}
-
-void ep_on_incoming(struct rnic_ep *listener, instant_ns now)
-{
-    enum { INCOMING_PER_TURN = 16 };
-    for (unsigned i = 0; i < INCOMING_PER_TURN; i++) {
-        if (!incoming_admit(listener, now)) {
-            return;
-        }
-    }
 }

@@ -69,10 +69,15 @@ static inline int rnic_leave(struct rnic *rnic, int result)
     return result;
 }
 
-// Lock held. The QP's doorbell was served: receives were posted, sends wait.
+// Lock held. The QP's doorbell was served: receives were posted, sends wait. (qp_doorbell.c)
 void rnic_qp_on_doorbell(struct rnic_qp *qp, instant_ns now);
 // Lock held. After anything that may have made the QP wait for receives, or stop doing so.
+// (qp_waits.c)
 void rnic_qp_note_state(struct rnic_qp *qp, instant_ns now);
+// Lock held. What the engine tells of a queue pair, `ctx`. (qp_port.c)
+void qp_port_on_event(void *ctx, enum qp_event event);
+void qp_port_on_extension(void *ctx, const struct extension_message *message);
+void qp_port_on_runnable(void *ctx);
 // Behind posting a receive: does somebody wait for it? Written as an exchange (false for false, or
 // a look), so that it has its place among those of who begins to wait.
 static inline bool rnic_is_receive_wanted(atomic_bool *flag)

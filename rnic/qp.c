@@ -9,47 +9,6 @@
 #include "rnic/point.h"
 #include "rnic/qp_meeting.h"
 
-/* ---- what the engine tells ------------------------------------------------------------------- */
-
-static const enum rnic_async_event async_of[QP_EVENT_COUNT] = {
-    [QP_EVENT_FATAL] = RNIC_EVENT_QP_FATAL,
-    [QP_EVENT_REQ_ERR] = RNIC_EVENT_QP_REQ_ERR,
-    [QP_EVENT_ACCESS_ERR] = RNIC_EVENT_QP_ACCESS_ERR,
-    [QP_EVENT_SQ_DRAINED] = RNIC_EVENT_SQ_DRAINED,
-    [QP_EVENT_LAST_WQE_REACHED] = RNIC_EVENT_QP_LAST_WQE_REACHED,
-    [QP_EVENT_COMM_EST] = RNIC_EVENT_COMM_EST,
-};
-
-static void on_qp_event(void *ctx, enum qp_event event)
-{
-    struct rnic_qp *qp = ctx;
-    if (qp->async.on_event != NULL) {
-        qp->async.on_event(qp->async.ctx, async_of[event]);
-    }
-}
-
-static void on_qp_extension(void *ctx, const struct extension_message *message)
-{
-    struct rnic_qp *qp = ctx;
-    if (qp->ep == NULL || qp->ep->is_initiator) {
-        return;
-    }
-    if (message == NULL) {
-        ep_place_on_declined(qp->ep);
-    } else {
-        conn_confirm(&qp->ep->conn, message);
-        ep_io_on_confirmed(qp->ep);
-    }
-}
-
-static void on_qp_runnable(void *ctx)
-{
-    struct rnic_qp *qp = ctx;
-    if (qp->ep != NULL) {
-        shard_run_again(&qp->rnic->shard, qp->ep);
-    }
-}
-
 /* ---- creation -------------------------------------------------------------------------------- */
 
 // A number that nobody has; numbers come back as late as possible.
@@ -109,13 +68,13 @@ static int engine_create(struct rnic_qp *qp, const struct rnic_qp_init *init)
                .ord_max = rnic_limits.max_qp_rd_atom,
                .read_timeout_ns = rnic->config.read_timeout_ns,
                .trace = rnic->trace,
-               .on_runnable = on_qp_runnable,
+               .on_runnable = qp_port_on_runnable,
                .ctx = qp,
                .guard = shard_guard(&rnic->shard)},
         .allotment_len = rnic->allotment.len,
         .response_turn_len = rnic->config.read_turn_len,
         .may_follow = allotment_policy_may_follow(&rnic->allotment),
-        .port = {.on_event = on_qp_event, .on_extension = on_qp_extension, .ctx = qp},
+        .port = {.on_event = qp_port_on_event, .on_extension = qp_port_on_extension, .ctx = qp},
         .tx_copy = rnic->config.tx_copy,
         .rnr_timeout_ns = rnic->config.rnr_timeout_ns,
         .rnr_store_len = rnic->config.rnr_store_len,
@@ -344,57 +303,6 @@ int rnic_oneshot_revoke(struct rnic_qp *qp, uint32_t stag)
 }
 
 /* ---- doorbells ------------------------------------------------------------------------------- */
-
-void rnic_qp_on_doorbell(struct rnic_qp *qp, instant_ns now)
-{
-    CHECK(shard_is_held(&qp->rnic->shard));
-    qp_on_receive_posted(qp->qp, now);
-    qp_on_send_posted(qp->qp, now);
-    qp_meeting_on_doorbell(qp, now);
-    if (qp->ep == NULL) {
-        rnic_qp_note_state(qp, now);
-        return;
-    }
-    if (!qp_is_stalled(qp->qp)) {
-        ep_resume_input(qp->ep, now);
-    }
-    if (qp->ep != NULL) {
-        ep_settle(qp->ep, now);
-    }
-}
-
-// A receive that is posted in the usual way needs no doorbell: the engine finds it when a message
-// comes. Only who waits for one sets the flag, and looks again behind it. Poster and waiter both
-// exchange the flag: whoever comes second sees all that the first did before.
-void rnic_qp_note_state(struct rnic_qp *qp, instant_ns now)
-{
-    CHECK(shard_is_held(&qp->rnic->shard));
-    bool waits = qp_wants_receive(qp->qp) || qp_stream_state(qp->qp) == QP_STREAM_ERROR;
-    struct rnic_ep *ep = qp->ep;
-    if (waits == atomic_load_explicit(&qp->wants_receive, memory_order_relaxed)) {
-        return;
-    }
-    atomic_exchange_explicit(&qp->wants_receive, waits, memory_order_acq_rel);
-    if (ep != NULL && qp->srq != NULL) {
-        list_remove(&ep->starved_link);
-        if (waits) {
-            list_push_tail(&qp->rnic->shard.starved, &ep->starved_link);
-        }
-    }
-    if (waits) {
-        if (qp->srq != NULL) {
-            atomic_exchange_explicit(&qp->srq->wants_receive, true, memory_order_acq_rel);
-        }
-        qp_on_receive_posted(qp->qp, now);
-        if (ep != NULL && ep->is_paused && !qp_is_stalled(qp->qp)) {
-            // A receive came before the flag was up: no doorbell will ring for it.
-            ep_resume_input(ep, now);
-            if (ep->state != EP_CLOSED) {
-                shard_run_again(&qp->rnic->shard, ep);
-            }
-        }
-    }
-}
 
 int rnic_qp_may_post(const struct rnic_qp *qp, enum wqe_opcode opcode)
 {

@@ -11,37 +11,6 @@
 #include "rnic/internal.h"
 #include "rnic/point.h"
 
-static void note_deadline(struct qp_meeting *m)
-{
-    struct rnic *rnic = m->qp->rnic;
-    deadline_arm(&rnic->meeting_deadlines, &m->deadline, meeting_next_deadline(&m->meeting));
-    shard_note_deadline(&rnic->shard, deadlines_next(&rnic->meeting_deadlines));
-}
-
-/* ---- what becomes of a connection ------------------------------------------------------------ */
-
-static void on_ep_event(void *ctx, struct rnic_ep *ep, const struct rnic_ep_event *event)
-{
-    struct rnic_qp *qp = ctx;
-    struct qp_meeting *m = qp->meeting;
-    if (m == NULL) {
-        return;
-    }
-    if (event->type == RNIC_EP_ESTABLISHED) {
-        meeting_on_established(&m->meeting);
-    } else if (qp_stream_state(qp->qp) != QP_STREAM_IDLE) {
-        meeting_on_broken(&m->meeting);
-    } else {
-        meeting_on_failed(&m->meeting, rnic_now(qp->rnic));
-    }
-    note_deadline(m);
-}
-
-static struct rnic_ep_port port_of(struct rnic_qp *qp)
-{
-    return (struct rnic_ep_port){.on_event = on_ep_event, .ctx = qp};
-}
-
 /* ---- the active end -------------------------------------------------------------------------- */
 
 static int connect_once(struct qp_meeting *m, instant_ns now)
@@ -49,7 +18,7 @@ static int connect_once(struct qp_meeting *m, instant_ns now)
     struct rnic_qp *qp = m->qp;
     struct link *link = qp->rnic->shard.link;
     const struct meeting_config *with = &m->meeting.config;
-    const struct rnic_ep_port port = port_of(qp);
+    const struct rnic_ep_port port = qp_meeting_port(qp);
     const struct sockaddr_storage from = address_of_octets(&with->own_addr, 0);
     const struct sockaddr_storage to =
         address_of_octets(&with->peer_addr, meeting_port_of(with->peer_qp_num));
@@ -88,7 +57,7 @@ static void on_mirror_ready(void *ctx)
 static int connect_to_itself(struct qp_meeting *m, instant_ns now)
 {
     struct rnic_qp *qp = m->qp;
-    const struct rnic_ep_port port = port_of(qp);
+    const struct rnic_ep_port port = qp_meeting_port(qp);
     const struct rnic_ep_params params = {.ird = m->ird,
                                           .ord = (uint16_t)rnic_limits.max_qp_rd_atom};
     struct rnic_ep *ep = ep_create(qp->rnic, &port);
@@ -112,94 +81,12 @@ static int connect_to_itself(struct qp_meeting *m, instant_ns now)
 
 /* ---- the passive end ------------------------------------------------------------------------- */
 
-static bool accept_request(struct rnic_ep *ep, struct rnic_qp *qp, instant_ns now)
-{
-    const struct conn_params params = {.ird = qp->meeting->ird,
-                                       .ord = (uint16_t)rnic_limits.max_qp_rd_atom};
-    if (ep_attach(ep, qp) != 0 || conn_accept(&ep->conn, &params, now) != 0) {
-        return false;
-    }
-    conn_listener_leave(&ep->admission);
-    ep->port = port_of(qp);
-    ep->listening_ep = NULL;
-    ep->kept_until_ns = INSTANT_NEVER;
-    ep->is_answered = true;
-    ep->is_meeting = true;
-    shard_run_again(&qp->rnic->shard, ep); // writes the Reply
-    return true;
-}
-
-// The queue pair that the endpoint asks for, if it is of the point that was asked.
-static struct rnic_qp *asked_qp(const struct rnic_ep *ep)
-{
-    uint32_t num = ep->asking.request.to_qp_num;
-    struct rnic_qp *qp = ep->rnic->qps[num % ep->rnic->qp_slot_count];
-    bool is_here = qp != NULL && qp->qp_num == num && qp->point == ep->listening_ep->point;
-    return is_here ? qp : NULL;
-}
-
-static void answer(struct rnic_ep *ep, struct rnic_qp *qp, instant_ns now)
-{
-    struct qp_meeting *m = qp != NULL ? qp->meeting : NULL;
-    const struct meeting_asked asked = {
-        .is_here = qp != NULL,
-        .may_be_told = qp != NULL && qp_state(qp->qp) <= QP_INIT,
-        .of_it = m != NULL ? &m->meeting : NULL,
-    };
-    enum meeting_answer answer = meeting_answer_to(&ep->asking, &asked);
-    meeting_count_answer(&ep->rnic->meeting_counters, answer);
-    if (answer == MEETING_KEPT) {
-        ep->kept_until_ns = instant_after(now, ep->rnic->config.mpa_timeout_ns);
-    } else if (answer != MEETING_ACCEPTED) {
-        ep_doom(ep, true, now);
-    } else if (!accept_request(ep, qp, now)) {
-        meeting_on_failed(&m->meeting, now);
-        ep_doom(ep, true, now);
-    }
-}
-
-void qp_meeting_on_request(struct rnic_ep *ep, struct span private_data, instant_ns now)
-{
-    CHECK(shard_is_held(&ep->rnic->shard));
-    struct sockaddr_storage from;
-    if (meeting_request_parse(private_data, &ep->asking.request) != MEETING_OK) {
-        meeting_count_answer(&ep->rnic->meeting_counters, MEETING_REFUSED_MALFORMED);
-        ep_doom(ep, true, now);
-    } else if (ep->stream->link->ops->peer_addr(ep->stream, &from) != 0) {
-        ep_doom(ep, true, now); // it is gone
-    } else {
-        ep->asking.addr = address_octets(&from);
-        answer(ep, asked_qp(ep), now);
-    }
-}
-
-void qp_meeting_drop_kept(struct rnic_ep *ep, instant_ns now)
-{
-    CHECK(shard_is_held(&ep->rnic->shard));
-    ep->rnic->meeting_counters.kept_in_vain++;
-    ep_doom(ep, true, now);
-}
-
-// Requests for the number that came before its queue pair was told of any. `qp` NULL: it goes.
-static void answer_kept(struct point *point, uint32_t qp_num, struct rnic_qp *qp, instant_ns now)
-{
-    struct list_link *waiting = &point->ep->listener.waiting, *next;
-    for (struct list_link *l = waiting->next; l != waiting; l = next) {
-        struct conn_admission *admission = LIST_ENTRY(l, struct conn_admission, link);
-        struct rnic_ep *ep = LIST_ENTRY(admission, struct rnic_ep, admission);
-        next = l->next;
-        if (ep->asking.request.to_qp_num == qp_num) {
-            answer(ep, qp, now);
-        }
-    }
-}
-
 static int expect_request(struct qp_meeting *m, instant_ns now)
 {
     struct rnic_qp *qp = m->qp;
     int error = point_listen(qp->point);
     if (error == 0) {
-        answer_kept(qp->point, qp->qp_num, qp, now);
+        qp_meeting_answer_kept(qp->point, qp->qp_num, qp, now);
     }
     return error;
 }
@@ -245,7 +132,7 @@ static void carry_out(struct qp_meeting *m, instant_ns now)
             meeting_on_not_now(&m->meeting, now);
         }
     }
-    note_deadline(m);
+    qp_meeting_note_deadline(m);
 }
 
 void qp_meetings_on_deadline(struct rnic *rnic, instant_ns now)
@@ -311,7 +198,7 @@ void qp_meeting_forget(struct rnic_qp *qp, instant_ns now)
     CHECK(shard_is_held(&qp->rnic->shard));
     qp_meeting_end(qp, now);
     if (qp->point != NULL && qp->point->ep->state == EP_LISTENING) {
-        answer_kept(qp->point, qp->qp_num, NULL, now);
+        qp_meeting_answer_kept(qp->point, qp->qp_num, NULL, now);
     }
 }
 
@@ -321,6 +208,6 @@ void qp_meeting_on_doorbell(struct rnic_qp *qp, instant_ns now)
     struct qp_meeting *m = qp->meeting;
     if (m != NULL && meeting_is_waiting(&m->meeting) && qp_query(qp->qp).sq_count > 0) {
         meeting_on_work(&m->meeting, now);
-        note_deadline(m);
+        qp_meeting_note_deadline(m);
     }
 }

@@ -44,6 +44,7 @@ int shard_init(struct shard *shard, struct rnic *rnic, struct link *link)
     shard->link = link;
     list_init(&shard->endpoints);
     list_init(&shard->doomed);
+    list_init(&shard->due);
     list_init(&shard->runnable);
     list_init(&shard->starved);
     list_init(&shard->moderated);
@@ -134,10 +135,22 @@ static bool is_rung_behind_us(struct shard *shard)
                                                     memory_order_acquire);
 }
 
+// What follows from what doors and meetings have done with endpoints. Settling one may move others.
+static void settle_due(struct shard *shard, instant_ns now)
+{
+    struct list_link *l;
+    while ((l = list_pop_head(&shard->due)) != NULL) {
+        ep_settle(LIST_ENTRY(l, struct rnic_ep, due_link), now);
+    }
+}
+
 void shard_unlock(struct shard *shard)
 {
     struct list_link farewells;
     for (;;) {
+        if (!list_is_empty(&shard->due)) {
+            settle_due(shard, rnic_now(shard->rnic));
+        }
         note_moderated(shard);
         bury_doomed(shard);
         shard_wake_before(shard, shard_next_deadline(shard)); // the link's may be nearer by now
@@ -282,6 +295,7 @@ static bool serve_rest(struct shard *shard, instant_ns now)
 {
     bool moved = serve_runnable(shard, now);
     serve_deadlines(shard, now);
+    settle_due(shard, now);
     serve_moderated(shard, now);
     reads_on_pass(shard->rnic, now);
     return moved;

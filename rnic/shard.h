@@ -48,6 +48,7 @@ struct shard {
     // Everything below is guarded by the lock.
     struct list_link endpoints; // all of them
     struct list_link doomed;    // those that are freed when the lock is let go
+    struct list_link due;       // those that a door has moved: settled before the lock is let go
     struct list_link runnable;  // those that stopped at a bound, not for want of work
     struct list_link starved;   // those whose QP waits for a receive to be posted
     struct list_link moderated; // CQs with moderation
@@ -106,6 +107,8 @@ void shard_serve_doorbells(struct shard *shard, instant_ns now);
 
 // The endpoint stopped at a bound and goes on in the next pass.
 void shard_run_again(struct shard *shard, struct rnic_ep *ep);
+// Something has moved the endpoint on; what follows is settled before the lock is let go.
+void shard_settle_later(struct shard *shard, struct rnic_ep *ep);
 // The endpoint has something to do at `at_ns`; INSTANT_NEVER: nothing by itself.
 void shard_arm(struct shard *shard, struct rnic_ep *ep, instant_ns at_ns);
 // There will be something else to do at `deadline_ns`.

@@ -52,6 +52,11 @@ static void knock_shard_run_again(struct house *h)
     shard_run_again(h->shard, h->end.ep);
 }
 
+static void knock_shard_settle_later(struct house *h)
+{
+    shard_settle_later(h->shard, h->end.ep);
+}
+
 static void knock_shard_unlist(struct house *h)
 {
     shard_unlist(h->shard, h->end.ep);
@@ -146,6 +151,11 @@ static void knock_ep_on_turn(struct house *h)
 static void knock_ep_on_deadline(struct house *h)
 {
     ep_on_deadline(h->end.ep, 0);
+}
+
+static void knock_ep_on_doorbell(struct house *h)
+{
+    ep_on_doorbell(h->end.ep, 0);
 }
 
 static void knock_cq_push(struct house *h)
@@ -270,11 +280,12 @@ static const struct {
     {"rnic/agenda.c", by_shard, knock_shard_note_deadline},
     {"rnic/agenda.c", by_shard, knock_shard_arm},
     {"rnic/agenda.c", by_shard, knock_shard_run_again},
+    {"rnic/agenda.c", by_shard, knock_shard_settle_later},
     {"rnic/agenda.c", by_shard, knock_shard_unlist},
     {"rnic/agenda.c", by_shard, knock_shard_note_farewell},
     {"rnic/batch.c", by_shard, knock_shard_batch_borrow},
-    {"rnic/qp.c", by_shard, knock_qp_on_doorbell},
-    {"rnic/qp.c", by_shard, knock_qp_note_state},
+    {"rnic/qp_doorbell.c", by_shard, knock_qp_on_doorbell},
+    {"rnic/qp_waits.c", by_shard, knock_qp_note_state},
     {"rnic/qp_meeting.c", by_shard, knock_meeting_on_doorbell},
     {"rnic/qp_meeting.c", by_shard, knock_meeting_end},
     {"rnic/qp_meeting.c", by_shard, knock_meeting_forget},
@@ -284,11 +295,12 @@ static const struct {
     {"rnic/ep.c", by_shard, knock_ep_create},
     {"rnic/ep.c", by_shard, knock_ep_doom},
     {"rnic/ep.c", by_shard, knock_ep_attach},
-    {"rnic/ep.c", by_shard, knock_ep_settle},
+    {"rnic/ep_turn.c", by_shard, knock_ep_settle},
     {"rnic/ep.c", by_shard, knock_ep_close},
-    {"rnic/ep.c", by_shard, knock_ep_on_ready},
-    {"rnic/ep.c", by_shard, knock_ep_on_turn},
-    {"rnic/ep.c", by_shard, knock_ep_on_deadline},
+    {"rnic/ep_turn.c", by_shard, knock_ep_on_ready},
+    {"rnic/ep_turn.c", by_shard, knock_ep_on_turn},
+    {"rnic/ep_turn.c", by_shard, knock_ep_on_deadline},
+    {"rnic/ep_turn.c", by_shard, knock_ep_on_doorbell},
     {"cq/cq.c", by_guard, knock_cq_push},
     {"cq/cq.c", by_guard, knock_cq_moderate},
     {"cq/cq.c", by_guard, knock_cq_next_deadline},

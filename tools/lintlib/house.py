@@ -80,7 +80,6 @@ CYCLES = {
     'node/tts': 4,
     'node/uma': 3,
     'node/unit': 2,
-    'rnic': 10,
     'tcp': 2,
 }
 

@@ -1,0 +1,17 @@
+#include "base/check.h"
+#include "rnic/ep.h"
+#include "rnic/internal.h"
+#include "rnic/qp_meeting.h"
+
+void rnic_qp_on_doorbell(struct rnic_qp *qp, instant_ns now)
+{
+    CHECK(shard_is_held(&qp->rnic->shard));
+    qp_on_receive_posted(qp->qp, now);
+    qp_on_send_posted(qp->qp, now);
+    qp_meeting_on_doorbell(qp, now);
+    if (qp->ep == NULL) {
+        rnic_qp_note_state(qp, now);
+        return;
+    }
+    ep_on_doorbell(qp->ep, now);
+}

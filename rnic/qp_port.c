@@ -1,0 +1,43 @@
+// What the engine tells of a queue pair: events go to the front, the rest to its endpoint.
+
+#include "rnic/ep.h"
+#include "rnic/internal.h"
+
+static const enum rnic_async_event async_of[QP_EVENT_COUNT] = {
+    [QP_EVENT_FATAL] = RNIC_EVENT_QP_FATAL,
+    [QP_EVENT_REQ_ERR] = RNIC_EVENT_QP_REQ_ERR,
+    [QP_EVENT_ACCESS_ERR] = RNIC_EVENT_QP_ACCESS_ERR,
+    [QP_EVENT_SQ_DRAINED] = RNIC_EVENT_SQ_DRAINED,
+    [QP_EVENT_LAST_WQE_REACHED] = RNIC_EVENT_QP_LAST_WQE_REACHED,
+    [QP_EVENT_COMM_EST] = RNIC_EVENT_COMM_EST,
+};
+
+void qp_port_on_event(void *ctx, enum qp_event event)
+{
+    struct rnic_qp *qp = ctx;
+    if (qp->async.on_event != NULL) {
+        qp->async.on_event(qp->async.ctx, async_of[event]);
+    }
+}
+
+void qp_port_on_extension(void *ctx, const struct extension_message *message)
+{
+    struct rnic_qp *qp = ctx;
+    if (qp->ep == NULL || qp->ep->is_initiator) {
+        return;
+    }
+    if (message == NULL) {
+        ep_place_on_declined(qp->ep);
+    } else {
+        conn_confirm(&qp->ep->conn, message);
+        ep_mpa_on_confirmed(qp->ep);
+    }
+}
+
+void qp_port_on_runnable(void *ctx)
+{
+    struct rnic_qp *qp = ctx;
+    if (qp->ep != NULL) {
+        shard_run_again(&qp->rnic->shard, qp->ep);
+    }
+}
