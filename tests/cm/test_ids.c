@@ -401,6 +401,28 @@ static void test_an_endpoints_private_data_have_its_prefix(void **state)
     end_close(&listener);
 }
 
+static void test_a_prefix_is_sent_without_data_of_the_programs(void **state)
+{
+    struct end listener;
+    struct rdma_conn_param none = {0};
+    struct rdma_conn_param *const params[] = {NULL, &none};
+    listener_open(&listener);
+    for (unsigned i = 0; i < 2; i++) {
+        struct rdma_event_channel *channel = rdma_create_event_channel();
+        struct rdma_cm_id *active;
+        assert_int_equal(connect_with_prefix(listener.id, 3, params[i], &active, channel), 0);
+        struct rdma_cm_event *event = event_expect(listener.channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+        struct end passive = {.id = event->id};
+        assert_int_equal(event->param.conn.private_data_len, 3);
+        assert_memory_equal(event->param.conn.private_data, "ppp", 3);
+        rdma_ack_cm_event(event);
+        end_close(&passive);
+        rdma_destroy_ep(active);
+        rdma_destroy_event_channel(channel);
+    }
+    end_close(&listener);
+}
+
 static void test_a_prefix_that_leaves_no_room_is_refused(void **state)
 {
     struct end listener;
@@ -505,6 +527,7 @@ int main(void)
         CASE(test_a_shared_receive_queue_is_the_ids),
         CASE(test_depths_are_told_to_the_other_side),
         CASE(test_an_endpoints_private_data_have_its_prefix),
+        CASE(test_a_prefix_is_sent_without_data_of_the_programs),
         CASE(test_a_prefix_that_leaves_no_room_is_refused),
         CASE(test_an_endpoint_that_cannot_be_leaves_nothing),
         CASE(test_a_listening_endpoint_keeps_what_its_qps_are_made_of),

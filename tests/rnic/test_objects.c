@@ -286,6 +286,41 @@ static void receive_in_a_shared_queue_goes_to_who_waits_there(void **state)
     assert_int_equal(rnic_srq_destroy(srq[1]), 0);
 }
 
+// Who waited for a receive and is gone gets none: it is for the next.
+static void receive_is_not_kept_for_who_is_gone(void **state)
+{
+    const struct rnic_async_port deaf = {0};
+    struct rnic_srq *srq;
+    struct sockaddr_in addr;
+    struct end listener, active[3], passive[3];
+    end_listen(&listener, &device, &addr);
+    assert_int_equal(rnic_srq_create(device.rnic, device.pd, 4, 1, &deaf, &srq), 0);
+    for (int i = 0; i < 3; i++) {
+        end_init(&active[i], &device);
+        end_init(&passive[i], &device);
+        rnic_qp_destroy(passive[i].qp);
+        passive[i].qp = qp_of(srq, NULL);
+        ends_connect(&active[i], &passive[i], &listener, &addr);
+        end_post_send(&active[i], WQE_SEND, (uint32_t)(1024 + i), 1, NULL, 0);
+        assert_int_equal(device_poll(&device).wr_id, WQE_SEND);
+        pause_ms(5); // it waits for a receive by now, mostly
+    }
+    end_fini(&passive[0]); // the queue pair first
+    rnic_ep_destroy(passive[1].ep);
+    passive[1].ep = NULL;
+    end_fini(&active[0]);
+    end_fini(&active[1]);
+    srq_post(srq, 5, 0);
+    struct cqe cqe = device_poll(&device);
+    assert_int_equal(cqe.wr_id, 5);
+    assert_int_equal(cqe.qp_num, passive[2].qp->qp_num);
+    end_fini(&passive[1]);
+    end_fini(&active[2]);
+    end_fini(&passive[2]);
+    end_fini(&listener);
+    assert_int_equal(rnic_srq_destroy(srq), 0);
+}
+
 static void shared_queue_below_its_limit_tells_once(void **state)
 {
     struct heard heard = {0};
@@ -441,6 +476,7 @@ int main(void)
         CASE(shared_queues_are_counted_and_stay_while_in_use),
         CASE(shared_queue_of_no_domain_leaves_nothing),
         CASE(receive_in_a_shared_queue_goes_to_who_waits_there),
+        CASE(receive_is_not_kept_for_who_is_gone),
         CASE(shared_queue_below_its_limit_tells_once),
         CASE(region_keeps_or_changes_its_key_as_it_is_reregistered),
         CASE(windows_are_counted),

@@ -235,6 +235,36 @@ static void what_was_closed_is_counted_by_reason(void **state)
     assert_string_equal(lines, ""); // an orderly end is no news
 }
 
+// Counters of a device only grow: what went away with its work is in the sums.
+static void what_a_queue_pair_did_is_counted_when_it_is_gone(void **state)
+{
+    static const char *const names[] = {"send_completions", "recv_completions"};
+    uint64_t before[2];
+    ends_connect(&active, &passive, &listener, &addr);
+    end_post_recv(&passive, 1, 0, 64);
+    end_post_send(&active, WQE_SEND, 1024, 8, NULL, 0);
+    device_poll(&device);
+    device_poll(&device);
+    assert_int_equal(rnic_ep_disconnect(active.ep), 0);
+    end_take(&active, RNIC_EP_DISCONNECTED);
+    end_take(&passive, RNIC_EP_DISCONNECTED);
+    for (unsigned i = 0; i < 2; i++) {
+        before[i] = device_count(&device, names[i]);
+        assert_true(before[i] > 0);
+    }
+    end_fini(&active);
+    end_fini(&passive);
+    end_init(&active, &device);
+    end_init(&passive, &device);
+    for (unsigned i = 0; i < 2; i++) {
+        if (device_count(&device, names[i]) != before[i]) {
+            fail_msg("%s: %llu, before %llu", names[i],
+                     (unsigned long long)device_count(&device, names[i]),
+                     (unsigned long long)before[i]);
+        }
+    }
+}
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static void counters_go_to_a_file_of_the_process(void **state)
@@ -320,6 +350,7 @@ int main(void)
         CASE(every_counter_is_told),
         CASE(connection_and_its_queue_pair_are_told),
         CASE(what_was_closed_is_counted_by_reason),
+        CASE(what_a_queue_pair_did_is_counted_when_it_is_gone),
         CASE(counters_go_to_a_file_of_the_process),
         CASE(write_out_of_bounds_is_named_at_both_ends),
         CASE(send_that_is_too_long_is_named),

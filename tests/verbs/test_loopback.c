@@ -289,6 +289,29 @@ static void failed_completion_says_why_in_both_ways(void **state)
     ibv_end_poll(extended);
 }
 
+// What the peer's Terminate says is more than the status can.
+static void what_the_peer_said_of_a_failure_is_in_vendor_err(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_poll_cq_attr poll_attr = {0};
+    struct ibv_sge sge = bench_sge(&p->b, 0, 8);
+    struct ibv_send_wr *bad,
+        wr = {.opcode = IBV_WR_RDMA_READ,
+              .send_flags = IBV_SEND_SIGNALED,
+              .sg_list = &sge,
+              .num_sge = 1,
+              .wr.rdma = {.remote_addr = (uintptr_t)p->a.buf, .rkey = p->a.mr->rkey ^ 0x5a5a5a00}};
+    struct ibv_wc wc;
+    assert_int_equal(ibv_post_send(p->b.qp, &wr, &bad), 0);
+    while (ibv_start_poll(extended, &poll_attr) == ENOENT) {
+    }
+    assert_int_equal(extended->status, IBV_WC_REM_ACCESS_ERR);
+    assert_int_not_equal(ibv_wc_read_vendor_err(extended), 0);
+    assert_int_equal(weft_cq_ex_read_wc(extended, &wc), 0);
+    assert_int_equal(wc.vendor_err, ibv_wc_read_vendor_err(extended));
+    ibv_end_poll(extended);
+}
+
 /* ---- shared receive queue -------------------------------------------------------------------- */
 
 static struct ibv_srq *shared;
@@ -468,6 +491,7 @@ int main(void)
         CASE(window_of_type_2_is_invalidated_locally),
         CASE_EXTENDED(every_part_of_a_completion_is_read),
         CASE_EXTENDED(failed_completion_says_why_in_both_ways),
+        CASE_EXTENDED(what_the_peer_said_of_a_failure_is_in_vendor_err),
         CASE_SHARED(shared_queue_feeds_its_queue_pair),
         CASE_SHARED(receive_may_be_posted_late),
         CASE(wrong_key_ends_the_connection),

@@ -166,6 +166,18 @@ static void window_of_type_1_moves_while_it_is_bound(void **state)
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
+static void refused_bind_of_type_1_leaves_the_key_told(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_mw *mw = ibv_alloc_mw(p->b.pd, IBV_MW_TYPE_1);
+    const uint32_t rkey = mw->rkey;
+    struct ibv_mw_bind wanted = {.send_flags = 1 << 20, // no such flag
+                                 .bind_info = bind_of(&p->b, mw, 0).bind_mw.bind_info};
+    assert_int_equal(ibv_bind_mw(p->b.qp, mw, &wanted), EINVAL);
+    assert_int_equal(mw->rkey, rkey);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -177,6 +189,7 @@ int main(void)
         CASE(key_before_is_dead_once_another_is_bound),
         CASE(refused_request_leaves_the_key_told),
         CASE(window_of_type_1_moves_while_it_is_bound),
+        CASE(refused_bind_of_type_1_leaves_the_key_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
