@@ -1,0 +1,351 @@
+// How work requests and receives end: completed, failed or flushed, each told once and counted as
+// what it was.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "wq/wq.h"
+
+enum { MEMORY_LEN = 4096, QP_NUM = 5, RECEIVES = 4 };
+
+struct queues {
+    struct mem_table *mem;
+    uint32_t pd, lkey;
+    _Alignas(64) uint8_t memory[MEMORY_LEN];
+    struct cq *send_cq, *recv_cq;
+    struct srq *srq;
+    struct wq_config config;
+    struct wq_counters counters;
+    struct wq wq;
+};
+
+static struct queues *open_queues(bool has_srq)
+{
+    struct queues *q = aligned_alloc(64, (sizeof *q + 63) / 64 * 64);
+    memset(q, 0, sizeof *q);
+    uint8_t key[STAG_KEY_LEN] = {7};
+    q->mem = mem_table_create(key, 64, (struct mem_probe){0});
+    assert_int_equal(mem_pd_alloc(q->mem, &q->pd), 0);
+    assert_int_equal(mem_region_register(q->mem, q->pd, q->memory, MEMORY_LEN, (uintptr_t)q->memory,
+                                         MEM_ACCESS_LOCAL_WRITE, &q->lkey),
+                     0);
+    q->send_cq = cq_create(64, (struct cq_port){0});
+    q->recv_cq = cq_create(64, (struct cq_port){0});
+    if (has_srq) {
+        struct srq_config srq = {.pd = q->pd, .max_wr = RECEIVES, .max_sge = 1};
+        assert_int_equal(srq_create(&srq, &q->srq), 0);
+    }
+    q->config = (struct wq_config){
+        .qp_num = QP_NUM,
+        .pd = q->pd,
+        .caps = {.max_send_wr = 16, .max_recv_wr = RECEIVES, .max_send_sge = 2, .max_recv_sge = 1},
+        .send_cq = q->send_cq,
+        .recv_cq = q->recv_cq,
+        .srq = q->srq,
+        .mem = q->mem,
+        .ord_max = 2,
+    };
+    assert_int_equal(wq_init(&q->wq, &q->config, &q->counters), 0);
+    wq_begin(&q->wq);
+    wq_set_ord(&q->wq, 2);
+    return q;
+}
+
+static void close_queues(struct queues *q)
+{
+    assert_true(wq_check(&q->wq, 0));
+    wq_requests_forget(&q->wq);
+    wq_fini(&q->wq);
+    srq_destroy(q->srq);
+    cq_destroy(q->send_cq);
+    cq_destroy(q->recv_cq);
+    mem_table_destroy(q->mem);
+    free(q);
+}
+
+static void post(struct queues *q, uint64_t wr_id, enum wqe_opcode opcode, uint32_t flags)
+{
+    struct send_wqe *wqe = wq_send_slot(&q->wq, 0);
+    *wqe = (struct send_wqe){
+        .wr_id = wr_id, .opcode = opcode, .flags = flags, .sge_count = 1, .length = 64};
+    wqe->sge[0] = (struct sge){(uintptr_t)q->memory, 64, q->lkey};
+    wq_send_commit(&q->wq, 1);
+}
+
+static void put_message(struct queues *q, uint64_t mark)
+{
+    struct transport_work work;
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_MESSAGE);
+    wq_message_put(&q->wq, mark);
+}
+
+static struct read_context *put_request(struct queues *q, uint64_t mark)
+{
+    struct transport_work work;
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_REQUEST);
+    wq_request_put(&q->wq, work.context, mark);
+    return work.context;
+}
+
+static void post_receive(struct queues *q, uint64_t wr_id)
+{
+    struct recv_wqe *wqe = q->srq != NULL ? srq_slot(q->srq, 0) : wq_receive_slot(&q->wq, 0);
+    assert_non_null(wqe);
+    wqe->wr_id = wr_id;
+    wqe->sge_count = 0;
+    if (q->srq != NULL) {
+        srq_commit(q->srq, 1);
+    } else {
+        wq_receive_commit(&q->wq, 1);
+    }
+}
+
+static void expect(struct cq *cq, uint64_t wr_id, uint32_t status)
+{
+    struct cqe cqe;
+    assert_int_equal(cq_poll(cq, &cqe, 1), 1);
+    assert_int_equal(cqe.wr_id, wr_id);
+    assert_int_equal(cqe.status, status);
+    assert_int_equal(cqe.qp_num, QP_NUM);
+}
+
+static void expect_none(struct cq *cq)
+{
+    struct cqe cqe;
+    assert_int_equal(cq_poll(cq, &cqe, 1), 0);
+}
+
+/* ---- sends ----------------------------------------------------------------------------------- */
+
+static void what_succeeds_is_told_if_it_is_signalled_and_counted_in_any_case(void **state)
+{
+    (void)state;
+    struct queues *q = open_queues(false);
+    post(q, 1, WQE_SEND, 0);
+    post(q, 2, WQE_SEND, WQE_SIGNALED);
+    put_message(q, 10);
+    put_message(q, 20);
+    wq_on_released(&q->wq, 20, 20);
+    wq_on_settled(&q->wq, 10);
+    expect_none(q->send_cq);
+    assert_int_equal(q->counters.send_completions, 1);
+    wq_on_settled(&q->wq, 20);
+    expect(q->send_cq, 2, WC_SUCCESS);
+    expect_none(q->send_cq);
+    assert_int_equal(q->counters.send_completions, 2);
+    close_queues(q);
+}
+
+static void completions_name_their_operation_and_their_octets(void **state)
+{
+    (void)state;
+    struct queues *q = open_queues(false);
+    struct cqe cqe;
+    post(q, 1, WQE_SEND, WQE_SIGNALED);
+    post(q, 2, WQE_RDMA_WRITE, WQE_SIGNALED);
+    post(q, 3, WQE_RDMA_READ, WQE_SIGNALED);
+    put_message(q, 10);
+    put_message(q, 20);
+    struct read_context *context = put_request(q, 20);
+    context->arrived_len = 64;
+    wq_on_released(&q->wq, 20, 20);
+    wq_on_settled(&q->wq, 20);
+    assert_int_equal(q->wq.request_count, 1);
+    wq_request_answered(&q->wq, context);
+    assert_int_equal(q->wq.request_count, 0);
+    assert_null(wq_request_oldest(&q->wq));
+    static const uint32_t opcodes[] = {WC_SEND, WC_RDMA_WRITE, WC_RDMA_READ};
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(cq_poll(q->send_cq, &cqe, 1), 1);
+        assert_int_equal(cqe.opcode, opcodes[i]);
+        assert_int_equal(cqe.byte_len, 64);
+        assert_int_equal(cqe.vendor_err, 0);
+    }
+    close_queues(q);
+}
+
+static void what_was_not_carried_out_is_flushed_aloud_and_in_order(void **state)
+{
+    (void)state;
+    struct queues *q = open_queues(false);
+    post(q, 1, WQE_SEND, WQE_SIGNALED);
+    post(q, 2, WQE_SEND, 0);
+    post(q, 3, WQE_SEND, 0);
+    put_message(q, 10);
+    put_message(q, 20);
+    wq_on_released(&q->wq, 20, 20);
+    wq_on_settled(&q->wq, 10);
+    q->wq.peer_fault = 0x123;
+    wq_flush_sends(&q->wq);
+    expect(q->send_cq, 1, WC_SUCCESS);
+    struct cqe cqe;
+    assert_int_equal(cq_poll(q->send_cq, &cqe, 1), 1);
+    assert_int_equal(cqe.wr_id, 2);
+    assert_int_equal(cqe.status, WC_WR_FLUSH_ERR);
+    assert_int_equal(cqe.byte_len, 0);
+    assert_int_equal(cqe.vendor_err, 0x123); // what the peer said
+    expect(q->send_cq, 3, WC_WR_FLUSH_ERR);
+    assert_int_equal(wq_send_count(&q->wq), 0);
+    assert_int_equal(q->counters.send_flushed, 2);
+    assert_int_equal(q->counters.send_completions, 1);
+    close_queues(q);
+}
+
+// A peer that was never there fails the first, as a device does that has tried often enough.
+static void without_a_peer_the_first_fails_and_the_rest_is_flushed(void **state)
+{
+    (void)state;
+    struct queues *q = open_queues(false);
+    for (unsigned i = 1; i <= 3; i++) {
+        post(q, i, WQE_SEND, 0);
+    }
+    q->wq.has_no_peer = true;
+    wq_flush_sends(&q->wq);
+    expect(q->send_cq, 1, WC_RETRY_EXC_ERR);
+    expect(q->send_cq, 2, WC_WR_FLUSH_ERR);
+    expect(q->send_cq, 3, WC_WR_FLUSH_ERR);
+    assert_int_equal(q->counters.send_errors, 1);
+    assert_int_equal(q->counters.send_flushed, 2);
+    close_queues(q);
+}
+
+static void a_queue_pair_that_is_silent_completes_nothing(void **state)
+{
+    (void)state;
+    struct queues *q = open_queues(false);
+    post(q, 1, WQE_SEND, WQE_SIGNALED);
+    post_receive(q, 70);
+    q->wq.is_silent = true;
+    wq_flush_sends(&q->wq);
+    wq_flush_receives(&q->wq);
+    expect_none(q->send_cq);
+    expect_none(q->recv_cq);
+    assert_false(q->wq.has_overrun); // none was lost
+    close_queues(q);
+}
+
+static void there_is_work_until_all_has_left(void **state)
+{
+    (void)state;
+    struct queues *q = open_queues(false);
+    assert_false(wq_has_work(&q->wq));
+    post(q, 1, WQE_SEND, 0);
+    assert_true(wq_has_work(&q->wq));
+    assert_int_equal(wq_send_count(&q->wq), 1);
+    put_message(q, 10);
+    assert_false(wq_has_work(&q->wq));
+    assert_int_equal(wq_send_count(&q->wq), 1); // until it is settled
+    close_queues(q);
+}
+
+// Marks of the life before are none of the next.
+static void a_new_connection_begins_its_marks_anew(void **state)
+{
+    (void)state;
+    struct queues *q = open_queues(false);
+    post(q, 1, WQE_SEND, 0);
+    put_message(q, 1000);
+    wq_on_released(&q->wq, 1000, 1000);
+    wq_on_settled(&q->wq, 1000);
+    wq_reset(&q->wq);
+    wq_begin(&q->wq);
+    post(q, 2, WQE_SEND, WQE_SIGNALED);
+    put_message(q, 10);
+    assert_true(wq_reads_from(&q->wq, q->lkey));
+    wq_complete_sends(&q->wq);
+    expect_none(q->send_cq);
+    wq_on_released(&q->wq, 10, 10);
+    assert_false(wq_reads_from(&q->wq, q->lkey));
+    wq_on_settled(&q->wq, 10);
+    expect(q->send_cq, 2, WC_SUCCESS);
+    close_queues(q);
+}
+
+/* ---- receives -------------------------------------------------------------------------------- */
+
+static void receives_are_claimed_in_order_and_free_when_they_are_polled(void **state)
+{
+    (void)state;
+    for (unsigned k = 0; k < 2; k++) {
+        struct queues *q = open_queues(k == 1);
+        for (unsigned i = 0; i < RECEIVES; i++) {
+            post_receive(q, 70 + i);
+        }
+        assert_int_equal(wq_receive_count(&q->wq), RECEIVES);
+        for (unsigned i = 0; i < RECEIVES; i++) {
+            struct recv_wqe *wqe = wq_receive_claim(&q->wq);
+            assert_int_equal(wqe->wr_id, 70 + i);
+            assert_int_equal(wq_receive_count(&q->wq), RECEIVES - 1 - i);
+            wqe->message = (struct recv_message){.opcode = WC_RECV, .byte_len = 9};
+            wq_complete_receive(&q->wq, wqe, WC_SUCCESS, false);
+        }
+        assert_null(wq_receive_claim(&q->wq));
+        for (unsigned i = 0; i < RECEIVES; i++) {
+            struct recv_wqe *full =
+                q->srq != NULL ? srq_slot(q->srq, i) : wq_receive_slot(&q->wq, i);
+            assert_null(full); // not before the completions are polled
+            expect(q->recv_cq, 70 + i, WC_SUCCESS);
+        }
+        post_receive(q, 99);
+        assert_int_equal(wq_receive_count(&q->wq), 1);
+        close_queues(q);
+    }
+}
+
+// Those of a shared queue stay for the others.
+static void receives_of_its_own_are_flushed_with_it(void **state)
+{
+    (void)state;
+    for (unsigned k = 0; k < 2; k++) {
+        struct queues *q = open_queues(k == 1);
+        post_receive(q, 70);
+        post_receive(q, 71);
+        wq_flush_receives(&q->wq);
+        if (k == 0) {
+            expect(q->recv_cq, 70, WC_WR_FLUSH_ERR);
+            expect(q->recv_cq, 71, WC_WR_FLUSH_ERR);
+        }
+        expect_none(q->recv_cq);
+        assert_int_equal(q->counters.recv_flushed, k == 0 ? 2 : 0);
+        assert_int_equal(wq_receive_count(&q->wq), k == 0 ? 0 : 2);
+        close_queues(q);
+    }
+}
+
+/* ---- fields of messages ---------------------------------------------------------------------- */
+
+static void a_reference_may_end_with_its_message(void **state)
+{
+    (void)state;
+    static const uint8_t message[] = {0xff, 0xff, 0x12, 0x34};
+    struct oneshot_field field = {.offset = 2, .len = 2};
+    uint64_t reference = 0;
+    assert_true(oneshot_field_read(&field, message, 4, &reference));
+    assert_int_equal(reference, 0x1234);
+    field.is_little_endian = true;
+    assert_true(oneshot_field_read(&field, message, 4, &reference));
+    assert_int_equal(reference, 0x3412);
+    assert_false(oneshot_field_read(&field, message, 3, &reference));
+    assert_false(oneshot_field_read(&field, message, 1, &reference)); // it begins behind the end
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_succeeds_is_told_if_it_is_signalled_and_counted_in_any_case),
+        cmocka_unit_test(completions_name_their_operation_and_their_octets),
+        cmocka_unit_test(what_was_not_carried_out_is_flushed_aloud_and_in_order),
+        cmocka_unit_test(without_a_peer_the_first_fails_and_the_rest_is_flushed),
+        cmocka_unit_test(a_queue_pair_that_is_silent_completes_nothing),
+        cmocka_unit_test(there_is_work_until_all_has_left),
+        cmocka_unit_test(a_new_connection_begins_its_marks_anew),
+        cmocka_unit_test(receives_are_claimed_in_order_and_free_when_they_are_polled),
+        cmocka_unit_test(receives_of_its_own_are_flushed_with_it),
+        cmocka_unit_test(a_reference_may_end_with_its_message),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
