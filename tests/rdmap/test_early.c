@@ -221,6 +221,12 @@ static void write_goes_on_where_its_early_octets_end(void **state)
 {
     (void)state;
     struct place_counts counts = {0};
+    f.stream.is_write_open = false;
+    f.stream.written_len = 99; // of one that has ended
+    counts.n[RDMAP_HELD_WRITE_OCTETS] = 20;
+    rdmap_rx_advance(&f.stream, &counts, 0);
+    assert_int_equal(f.stream.written_len, 20);
+    assert_true(f.stream.is_write_open);
     f.stream.is_write_open = true;
     f.stream.written_len = 10;
     counts.n[RDMAP_HELD_WRITE_OCTETS] = 50;
