@@ -293,6 +293,59 @@ static void reset_forgets_everything_and_starts_anew(void **state)
     pair_close(p);
 }
 
+// A request of the life before leaves no trace in the slot where the next one's first will stand.
+static void reset_forgets_what_the_peer_asked_for(void **state)
+{
+    (void)state;
+    struct pair *p = pair_open(NULL);
+    pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, 64, 0);
+    pair_output(p, &p->a);
+    pair_hand(p, &p->a);
+    assert_true(pair_deliver(p, &p->a));
+    assert_int_equal(qp_query(p->b.qp).reads_due, 1);
+    struct end *ends[] = {&p->a, &p->b};
+    for (unsigned i = 0; i < 2; i++) {
+        qp_on_llp_closed(ends[i]->qp, QP_CLOSE_RESET, p->now);
+        assert_int_equal(qp_modify(ends[i]->qp, QP_RESET, p->now), 0);
+        assert_int_equal(qp_modify(ends[i]->qp, QP_INIT, p->now), 0);
+        assert_int_equal(qp_query(ends[i]->qp).reads_due, 0);
+        ends[i]->position = 0;
+    }
+    pair_poll_count(p->a.send_cq);
+    pair_connect(p);
+    pair_fill(&p->b, 0, 64, 3);
+    pair_post_op(p, &p->a, 2, WQE_RDMA_READ, WQE_SIGNALED, 100, 64, 0);
+    pair_run(p);
+    pair_expect(p->a.send_cq, 2, WC_SUCCESS);
+    pair_expect_filled(&p->a, 100, 64, 3);
+    pair_close(p);
+}
+
+// What a user reads in a trace or a report.
+static void ends_states_and_events_have_names_of_their_own(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < QP_CLOSE_REASON_COUNT; i++) {
+        assert_non_null(strchr(qp_close_reason_name(i), ' '));
+        for (unsigned k = 0; k < i; k++) {
+            assert_string_not_equal(qp_close_reason_name(i), qp_close_reason_name(k));
+        }
+    }
+    for (unsigned i = 0; i < QP_EVENT_COUNT; i++) {
+        assert_true(strlen(qp_event_name(i)) > 4);
+        for (unsigned k = 0; k < i; k++) {
+            assert_string_not_equal(qp_event_name(i), qp_event_name(k));
+        }
+    }
+    for (unsigned i = 0; i < QP_STREAM_STATE_COUNT; i++) {
+        assert_true(strlen(qp_stream_state_name(i)) > 3);
+    }
+    for (unsigned i = 0; i < QP_STREAM_EVENT_COUNT; i++) {
+        assert_true(strlen(qp_stream_event_name(i)) > 3);
+    }
+    assert_string_equal(qp_close_reason_name(QP_CLOSE_PEER), "the peer closed");
+}
+
 static void in_rtr_only_answers_leave(void **state)
 {
     (void)state;
@@ -319,12 +372,15 @@ static void a_terminate_that_cannot_leave_becomes_a_reset(void **state)
     struct pair *p = pair_open(NULL);
     bool abort;
     p->a.room = 0;
+    pair_post_receive(p, &p->a, 70, 0, 64);
     qp_on_stream_error(p->a.qp, TERM_MPA_CRC, p->now);
     pair_output(p, &p->a);
     assert_false(wants_close(&p->a, &abort));
     instant_ns deadline = qp_next_deadline(p->a.qp);
     assert_true(deadline > p->now && deadline != INSTANT_NEVER);
+    pair_expect_none(p->a.recv_cq);
     qp_on_deadline(p->a.qp, deadline);
+    pair_expect(p->a.recv_cq, 70, WC_WR_FLUSH_ERR); // the program hears at once
     assert_true(wants_close(&p->a, &abort));
     assert_int_equal(qp_next_deadline(p->a.qp), INSTANT_NEVER);
     assert_false(qp_has_output(p->a.qp));
@@ -365,6 +421,7 @@ static void a_reset_gives_all_rights_again(void **state)
     (void)state;
     struct pair *p = pair_open(&(struct pair_options){.is_unconnected = true});
     qp_set_rights(p->b.qp, 0);
+    qp_serve_none(p->b.qp);
     assert_int_equal(qp_modify(p->b.qp, QP_RESET, p->now), 0);
     assert_int_equal(qp_modify(p->b.qp, QP_INIT, p->now), 0);
     pair_connect(p);
@@ -446,6 +503,8 @@ int main(void)
         cmocka_unit_test(what_was_handed_before_the_end_has_succeeded_up_to_the_first_failure),
         cmocka_unit_test(work_requests_complete_when_they_are_settled),
         cmocka_unit_test(reset_forgets_everything_and_starts_anew),
+        cmocka_unit_test(reset_forgets_what_the_peer_asked_for),
+        cmocka_unit_test(ends_states_and_events_have_names_of_their_own),
         cmocka_unit_test(in_rtr_only_answers_leave),
         cmocka_unit_test(a_terminate_that_cannot_leave_becomes_a_reset),
         cmocka_unit_test(a_peer_that_is_not_there_fails_the_oldest_work_request),

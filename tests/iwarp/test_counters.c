@@ -86,11 +86,32 @@ static void every_operation_is_counted_both_ways(void **state)
     assert_int_equal(value_of(&names, "in.rdma_write.messages"), 1 + RDMAP_WRITE);
 }
 
+// What a queue pair that goes has counted, each of it, is kept in the sum.
+static void what_several_counted_is_added(void **state)
+{
+    (void)state;
+    enum { COUNT = sizeof(struct qp_counters) / sizeof(uint64_t) };
+    union {
+        struct qp_counters counters;
+        uint64_t value[COUNT];
+    } one, total = {.value = {0}};
+    for (unsigned i = 0; i < COUNT; i++) {
+        one.value[i] = i + 1;
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        qp_counters_add(&total.counters, &one.counters);
+    }
+    for (unsigned i = 0; i < COUNT; i++) {
+        assert_int_equal(total.value[i], 3 * (i + 1));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_counter_has_a_name_of_its_own),
         cmocka_unit_test(every_operation_is_counted_both_ways),
+        cmocka_unit_test(what_several_counted_is_added),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
