@@ -28,6 +28,13 @@ struct rnic_ep *ep_create(struct rnic *rnic, const struct rnic_ep_port *port)
     return ep;
 }
 
+void ep_move(struct rnic_ep *ep, enum ep_input input)
+{
+    enum ep_state next = ep_state_next(ep->state, input);
+    CHECK(next != EP_NO_STATE);
+    ep->state = next;
+}
+
 static void listener_drain(struct rnic_ep *ep, instant_ns now)
 {
     struct conn_admission *a;
@@ -91,7 +98,6 @@ void ep_conn_init(struct rnic_ep *ep, bool is_initiator, instant_ns now)
         .counters = &ep->rnic->conn_counters,
     };
     ep->is_initiator = is_initiator;
-    ep->state = EP_STARTING;
     ep->moved_at_ns = now;
     ep->kept_until_ns = INSTANT_NEVER;
     conn_retry_init(&ep->retry);
@@ -196,7 +202,7 @@ void ep_close(struct rnic_ep *ep, enum qp_close_reason reason, bool abort, insta
     if (ep->state == EP_OPEN || ep->state == EP_CLOSING) {
         ep->rnic->closes[reason]++;
     }
-    ep->state = EP_CLOSED;
+    ep_move(ep, EP_IN_CLOSE);
     conn_listener_leave(&ep->admission);
     if (ep->stream != NULL) {
         ep->stream->owner = NULL;

@@ -20,17 +20,8 @@
 #include "mpa/rx.h"
 #include "mpa/tx.h"
 #include "rnic/batch.h"
+#include "rnic/ep_state.h"
 #include "rnic/rnic.h"
-
-enum ep_state {
-    EP_BOUND,     // has an address, perhaps
-    EP_LISTENING, // accepts connections
-    EP_STARTING,  // TCP connects, then MPA start-up; until conn/ says established or failed
-    EP_OPEN,      // full operation phase: FPDUs
-    EP_CLOSING,   // FIN sent; waits for the peer's
-    EP_CLOSED,    // the stream is gone
-    EP_STATE_COUNT,
-};
 
 struct point;
 
@@ -142,6 +133,9 @@ struct rnic_ep *ep_create(struct rnic *rnic, const struct rnic_ep_port *port);
 // Closes it, and nobody knows it any more: no event of it comes, and it is freed when the lock is
 // let go. From anywhere, passes over the endpoints included.
 void ep_doom(struct rnic_ep *ep, bool abort, instant_ns now);
+// Its input belongs to its state, or the process ends.
+void ep_move(struct rnic_ep *ep, enum ep_input input);
+// Before EP_IN_START.
 void ep_conn_init(struct rnic_ep *ep, bool is_initiator, instant_ns now);
 // The QP is this connection's from here on. -EINVAL: one of them has its partner already, the QP
 // is in no state to begin, or of another device (a parent process's).

@@ -53,7 +53,7 @@ int rnic_ep_listen(struct rnic_ep *ep, int backlog)
     }
     if (error == 0) {
         conn_listener_init(&ep->listener, backlog, &ep->rnic->gate);
-        ep->state = EP_LISTENING;
+        ep_move(ep, EP_IN_LISTEN);
     }
     return rnic_leave(ep->rnic, error);
 }

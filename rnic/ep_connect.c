@@ -98,9 +98,9 @@ int ep_begin_connect(struct rnic_ep *ep, const struct sockaddr *dst, struct rnic
         error = ep_attach(ep, qp);
     }
     if (error != 0) {
-        ep->state = EP_BOUND;
         return error;
     }
+    ep_move(ep, EP_IN_START);
     memcpy(&ep->peer_addr, dst,
            dst->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
     connect_stream(ep, now);
@@ -120,6 +120,7 @@ int ep_begin_with_itself(struct rnic_ep *ep, struct rnic_qp *qp,
         error = conn_connect_to_itself(&ep->conn, &conn_params);
     }
     if (error == 0) {
+        ep_move(ep, EP_IN_START);
         shard_settle_later(&ep->rnic->shard, ep);
     }
     return error;

@@ -81,7 +81,7 @@ static int open_stream(struct rnic_ep *ep, instant_ns now)
     }
     PROBE4(established, ep->qp->qp_num, ep->is_initiator, agreed->crc, stream.mulpdu);
     ep->stream->link->ops->peer_addr(ep->stream, &ep->peer_addr);
-    ep->state = EP_OPEN;
+    ep_move(ep, EP_IN_OPEN);
     qp_on_established(ep->qp->qp, &stream, now);
     rnic_qp_note_state(ep->qp, now);
     return 0;

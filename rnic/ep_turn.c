@@ -23,7 +23,7 @@ static void close_as_wanted(struct rnic_ep *ep, instant_ns now)
         ep_close(ep, QP_CLOSE_LOCAL, true, now);
         return;
     }
-    ep->state = EP_CLOSING;
+    ep_move(ep, EP_IN_SHUTDOWN);
     ep->close_at_ns = instant_after(now, close_wait_ns);
     ep->stream->link->ops->shutdown(ep->stream);
 }
@@ -117,6 +117,7 @@ static bool incoming_admit(struct rnic_ep *listener, instant_ns now)
     stream->owner = ep;
     ep->listening_ep = listener;
     ep_conn_init(ep, false, now);
+    ep_move(ep, EP_IN_START);
     struct conn_admission *oldest = conn_listener_admit(&listener->listener, &ep->admission);
     if (oldest != NULL) {
         ep_doom(LIST_ENTRY(oldest, struct rnic_ep, admission), true, now);

@@ -105,7 +105,7 @@ int point_listen(struct point *point)
     int error = ep->stream->link->ops->listen(ep->stream, MEETING_POINT_NUMBERS);
     if (error == 0) {
         conn_listener_init(&ep->listener, MEETING_POINT_NUMBERS, &ep->rnic->gate);
-        ep->state = EP_LISTENING;
+        ep_move(ep, EP_IN_LISTEN);
     }
     return error;
 }

@@ -34,11 +34,6 @@ static struct report_pairs packet_pairs(struct report *r, const struct link *lin
 
 /* ---- the parts ------------------------------------------------------------------------------- */
 
-static const char *const state_names[EP_STATE_COUNT] = {
-    [EP_BOUND] = "bound", [EP_LISTENING] = "listening", [EP_STARTING] = "starting",
-    [EP_OPEN] = "open",   [EP_CLOSING] = "closing",     [EP_CLOSED] = "closed",
-};
-
 static void addresses_copy(const struct rnic_ep *ep, struct report_endpoint *to)
 {
     const struct link_ops *ops = ep->stream->link->ops;
@@ -62,7 +57,7 @@ static void endpoint_copy(struct report *r, const struct rnic_ep *ep)
         return;
     }
     *to = (struct report_endpoint){
-        .state = state_names[ep->state],
+        .state = ep_state_name(ep->state),
         .has_qp = ep->qp != NULL,
         .qp_num = ep->qp != NULL ? ep->qp->qp_num : 0,
         .is_listening = ep->state == EP_LISTENING,
