@@ -22,8 +22,8 @@ struct rnic_ep *ep_create(struct rnic *rnic, const struct rnic_ep_port *port)
     list_init(&ep->due_link);
     list_init(&ep->starved_link);
     list_init(&ep->all_link);
-    list_init(&ep->admission.link);
-    list_init(&ep->admission.gate_link);
+    list_init(&ep->startup.admission.link);
+    list_init(&ep->startup.admission.gate_link);
     list_push_tail(&rnic->shard.endpoints, &ep->all_link);
     return ep;
 }
@@ -39,9 +39,9 @@ static void listener_drain(struct rnic_ep *ep, instant_ns now)
 {
     struct conn_admission *a;
     while ((a = conn_listener_drain(&ep->listener)) != NULL) {
-        struct rnic_ep *waiting = LIST_ENTRY(a, struct rnic_ep, admission);
-        waiting->listening_ep = NULL;
-        if (!waiting->is_answered) { // otherwise the front has it, and answers for it
+        struct rnic_ep *waiting = LIST_ENTRY(a, struct rnic_ep, startup.admission);
+        waiting->startup.listening_ep = NULL;
+        if (!waiting->startup.is_answered) { // otherwise the front has it, and answers for it
             ep_doom(waiting, true, now);
         }
     }
@@ -51,7 +51,7 @@ void ep_doom(struct rnic_ep *ep, bool abort, instant_ns now)
 {
     CHECK(shard_is_held(&ep->rnic->shard));
     ep->port = (struct rnic_ep_port){0};
-    ep->listening_ep = NULL;
+    ep->startup.listening_ep = NULL;
     if (ep->state == EP_LISTENING) {
         listener_drain(ep, now);
     }
@@ -98,10 +98,10 @@ void ep_conn_init(struct rnic_ep *ep, bool is_initiator, instant_ns now)
         .counters = &ep->rnic->conn_counters,
     };
     ep->is_initiator = is_initiator;
-    ep->moved_at_ns = now;
-    ep->kept_until_ns = INSTANT_NEVER;
-    conn_retry_init(&ep->retry);
-    conn_init(&ep->conn, &conn_config, now);
+    ep->in.moved_at_ns = now;
+    ep->startup.kept_until_ns = INSTANT_NEVER;
+    conn_retry_init(&ep->startup.retry);
+    conn_init(&ep->startup.conn, &conn_config, now);
 }
 
 int ep_attach(struct rnic_ep *ep, struct rnic_qp *qp)
@@ -160,22 +160,22 @@ static void note_farewell(const struct rnic_ep *ep, enum qp_close_reason reason)
 // What an ended connection counted stays in the device's totals.
 static void totals_add(struct rnic *rnic, const struct rnic_ep *ep)
 {
-#define X(name, text) rnic->mpa_in_total.name += ep->rx.counters.name;
+#define X(name, text) rnic->mpa_in_total.name += ep->in.rx.counters.name;
     MPA_RX_COUNTERS(X)
 #undef X
-#define X(name, text) rnic->mpa_early_total.name += ep->placer.counters.name;
+#define X(name, text) rnic->mpa_early_total.name += ep->in.placer.counters.name;
     MPA_PLACER_COUNTERS(X)
 #undef X
-#define X(name, text) rnic->mpa_out_total.name += ep->tx.counters.name;
+#define X(name, text) rnic->mpa_out_total.name += ep->out.tx.counters.name;
     MPA_TX_COUNTERS(X)
 #undef X
 }
 
 void ep_drop_batch(struct rnic_ep *ep)
 {
-    if (ep->batch != NULL) {
-        shard_batch_return(&ep->rnic->shard, ep->batch);
-        ep->batch = NULL;
+    if (ep->out.batch != NULL) {
+        shard_batch_return(&ep->rnic->shard, ep->out.batch);
+        ep->out.batch = NULL;
     }
 }
 
@@ -184,11 +184,11 @@ static void io_close(struct rnic_ep *ep)
 {
     totals_add(ep->rnic, ep);
     ep_drop_batch(ep);
-    free(ep->carry);
-    free(ep->backlog.ptr);
-    ep->carry = NULL;
-    ep->backlog = mspan_of(NULL, 0);
-    ep->backlog_len = 0;
+    free(ep->in.carry);
+    free(ep->in.backlog.ptr);
+    ep->in.carry = NULL;
+    ep->in.backlog = mspan_of(NULL, 0);
+    ep->in.backlog_len = 0;
 }
 
 void ep_close(struct rnic_ep *ep, enum qp_close_reason reason, bool abort, instant_ns now)
@@ -203,7 +203,7 @@ void ep_close(struct rnic_ep *ep, enum qp_close_reason reason, bool abort, insta
         ep->rnic->closes[reason]++;
     }
     ep_move(ep, EP_IN_CLOSE);
-    conn_listener_leave(&ep->admission);
+    conn_listener_leave(&ep->startup.admission);
     if (ep->stream != NULL) {
         ep->stream->owner = NULL;
         ep->stream->link->ops->close(ep->stream, abort);

@@ -25,55 +25,73 @@
 
 struct point;
 
+// EP_STARTING: from the first call or connection until the front knows how it ended. Of
+// ep_connect.c, ep_startup.c and, at a point, qp_meeting_answer.c; what was agreed is read as long
+// as it lives.
+struct ep_startup {
+    struct conn conn;
+    struct conn_retry retry;            // active: attempts after a refused one
+    struct sockaddr_storage local_addr; // active: between two attempts to connect
+    struct rnic_ep *listening_ep;       // passive: who accepted it, while that lives
+    struct conn_admission admission;    // passive: the place in its listener's lists
+    struct meeting_asker asking;        // passive, at a point: who asks for whom
+    instant_ns kept_until_ns;           // ... and waits to be expected; INSTANT_NEVER: does not
+    bool is_answered;                   // the front knows how start-up ended
+};
+
+// EP_OPEN and EP_CLOSING: what comes. Of ep_input.c, ep_mpa.c and ep_place.c.
+struct ep_in {
+    struct mpa_rx rx;
+    uint8_t *carry;            // for it: an FPDU in pieces
+    struct mpa_placer placer;  // is_placing
+    struct place_port placing; // its port
+    struct mspan backlog;      // room for octets that a stalled QP did not take
+    size_t backlog_len;        // octets in it
+    uint64_t received_len;     // octets that recv has given so far
+    instant_ns turn_at_ns;     // the present turn, for callbacks
+    instant_ns moved_at_ns;    // when octets came last
+    bool has_received;         // the peer's first FPDU is in
+    bool is_paused;            // reading stopped: the QP's store is full
+    bool may_resume;           // ... but it waits no longer: the next turn reads on
+    bool is_stopped;           // the QP takes nothing more: input is thrown away
+    bool has_fin;              // the peer's FIN has come, and waits until all has gone out
+    bool is_placing;           // the link places, recv gives no octets any more
+    bool is_in_link;           // it does so in a call of ours
+    bool has_placed;           // it did so beside our calls; nobody has looked yet
+    bool is_offer_declined;    // see ep_place_on_declined
+};
+
+// EP_OPEN and EP_CLOSING: what goes. Of ep_output.c and ep_settled.c.
+struct ep_out {
+    struct mpa_tx tx;
+    struct batch *batch;       // what the link has not taken yet; NULL: nothing
+    uint64_t settled_position; // of what the QP put, as it was told
+    bool has_records;          // one FPDU per segment: so the link has it, or the peer is not weft
+    bool wants_out;            // the link was asked for LINK_READY_OUT
+    bool is_turn_over;         // its responses have had their turn, others are next
+};
+
 struct rnic_ep {
     struct list_link all_link, run_link, due_link, starved_link;
     struct deadline deadline;
     struct rnic *rnic;
     struct link_stream *stream; // NULL once closed
     enum ep_state state;
-    struct rnic_ep_port port;           // where events go; on_event NULL: nowhere
-    struct rnic_qp *qp;                 // NULL until connected or accepted, and after the end
-    struct sockaddr_storage peer_addr;  // where to, or from where: a broken stream does not tell it
-    struct sockaddr_storage local_addr; // between two attempts to connect
-    instant_ns kept_until_ns;           // its Request waits to be expected; INSTANT_NEVER: not so
-    struct conn_retry retry;            // active: attempts after a refused one
+    struct rnic_ep_port port;          // where events go; on_event NULL: nowhere
+    struct rnic_qp *qp;                // NULL until connected or accepted, and after the end
+    struct sockaddr_storage peer_addr; // where to, or from where: a broken stream does not tell it
+    struct point *point;               // whose port it has; NULL: any other endpoint
     uint8_t tos;
-    struct conn conn;
-    struct conn_listener listener;   // EP_LISTENING
-    struct rnic_ep *listening_ep;    // passive: who accepted it, while that lives
-    struct conn_admission admission; // passive: the place in its listener's lists
-    struct point *point;             // whose port it has; NULL: any other endpoint
-    struct meeting_asker asking;     // passive, at a point: who asks for whom
-    struct mpa_rx rx;
-    struct mpa_tx tx;
-    struct mpa_placer placer;  // is_placing
-    struct place_port placing; // its port
-    struct batch *batch;       // what the link has not taken yet; NULL: nothing
-    uint8_t *carry;            // for mpa_rx: an FPDU in pieces
-    struct mspan backlog;      // room for octets that a stalled QP did not take
-    size_t backlog_len;        // octets in it
-    uint64_t received_len;     // octets that recv has given so far
-    uint64_t settled_position; // of what the QP put, as it was told
-    instant_ns turn_at_ns;     // the present turn, for callbacks
-    instant_ns moved_at_ns;    // when octets came last
-    instant_ns close_at_ns;    // EP_CLOSING: the peer's FIN is awaited until then
     bool is_initiator;
-    bool has_records;       // one FPDU per segment: so the link has it, or the peer is not weft
-    bool has_received;      // the peer's first FPDU is in
-    bool is_established;    // ESTABLISHED was delivered, so DISCONNECTED is owed
-    bool is_answered;       // the front knows how start-up ended
-    bool is_meeting;        // two queue pairs met: nobody else knows it, so it ends with its stream
-    bool is_mirrored;       // its stream leads back to it: the queue pair is its own peer
-    bool wants_out;         // the link was asked for LINK_READY_OUT
-    bool is_paused;         // reading stopped: the QP's store is full
-    bool may_resume;        // ... but it waits no longer: the next turn reads on
-    bool has_fin;           // the peer's FIN has come, and waits until all has gone out
-    bool is_turn_over;      // its responses have had their turn, others are next
-    bool is_stopped;        // the QP takes nothing more: input is thrown away
-    bool is_placing;        // the link places, recv gives no octets any more
-    bool is_in_link;        // it does so in a call of ours
-    bool is_offer_declined; // see ep_place_on_declined
-    bool has_placed;        // it did so beside our calls; nobody has looked yet
+    bool is_meeting;     // two queue pairs met: nobody else knows it, so it ends with its stream
+    bool is_mirrored;    // its stream leads back to it: the queue pair is its own peer
+    bool is_established; // ESTABLISHED was delivered, so DISCONNECTED is owed
+
+    struct conn_listener listener; // EP_LISTENING
+    struct ep_startup startup;
+    struct ep_in in;
+    struct ep_out out;
+    instant_ns close_at_ns; // EP_CLOSING: the peer's FIN is awaited until then
 };
 
 // Calls go down this list; what stands above calls what stands below, never the other way.
@@ -100,7 +118,7 @@ int ep_begin_connect(struct rnic_ep *ep, const struct sockaddr *dst, struct rnic
 int ep_begin_with_itself(struct rnic_ep *ep, struct rnic_qp *qp,
                          const struct rnic_ep_params *params, instant_ns now);
 void ep_on_connect_result(struct rnic_ep *ep, instant_ns now);
-void ep_connect_again(struct rnic_ep *ep, instant_ns now); // as ep->retry says
+void ep_connect_again(struct rnic_ep *ep, instant_ns now); // as ep->startup.retry says
 
 // ---- ep_input.c: octets from the link, and their end
 

@@ -87,7 +87,7 @@ int rnic_ep_establish(struct rnic_ep *ep, struct rnic_qp *qp)
         error = ep_attach(ep, qp);
     }
     if (error == 0) {
-        error = conn_establish(&ep->conn, now);
+        error = conn_establish(&ep->startup.conn, now);
         if (error != 0) {
             ep_detach(ep);
         }
@@ -110,12 +110,12 @@ static int accept_locked(struct rnic_ep *ep, struct rnic_qp *qp,
     if (error != 0) {
         return error;
     }
-    error = conn_accept(&ep->conn, &conn_params, now);
+    error = conn_accept(&ep->startup.conn, &conn_params, now);
     if (error != 0) {
         ep_detach(ep);
         return error;
     }
-    conn_listener_leave(&ep->admission);
+    conn_listener_leave(&ep->startup.admission);
     shard_settle_later(&ep->rnic->shard, ep);
     return 0;
 }
@@ -139,10 +139,10 @@ int rnic_ep_reject(struct rnic_ep *ep, const void *private_data, uint16_t privat
     instant_ns now = rnic_now(ep->rnic);
     int error = ep_enter(ep);
     if (error == 0) {
-        error = ep->state == EP_STARTING ? conn_reject(&ep->conn, &params, now) : -EINVAL;
+        error = ep->state == EP_STARTING ? conn_reject(&ep->startup.conn, &params, now) : -EINVAL;
     }
     if (error == 0) {
-        conn_listener_leave(&ep->admission);
+        conn_listener_leave(&ep->startup.admission);
         shard_settle_later(&ep->rnic->shard, ep);
     }
     return rnic_leave(ep->rnic, error);

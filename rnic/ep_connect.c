@@ -10,7 +10,7 @@
 // Lets the refused stream go until the next attempt. False: there is none.
 static bool try_again_later(struct rnic_ep *ep, instant_ns now)
 {
-    if (!conn_retry_on_refused(&ep->retry, now)) {
+    if (!conn_retry_on_refused(&ep->startup.retry, now)) {
         return false;
     }
     ep_want_out(ep, false);
@@ -26,9 +26,9 @@ static void on_outcome(struct rnic_ep *ep, int error, instant_ns now)
         ep_want_out(ep, true);
     } else if (error == 0) {
         ep_want_out(ep, false);
-        conn_on_llp_connected(&ep->conn, now);
+        conn_on_llp_connected(&ep->startup.conn, now);
     } else if (error != -ECONNREFUSED || !try_again_later(ep, now)) {
-        conn_on_llp_failed(&ep->conn, error, now);
+        conn_on_llp_failed(&ep->startup.conn, error, now);
     }
     ep_startup(ep, now);
 }
@@ -37,8 +37,8 @@ static void on_outcome(struct rnic_ep *ep, int error, instant_ns now)
 static void connect_stream(struct rnic_ep *ep, instant_ns now)
 {
     const struct sockaddr *peer = (const struct sockaddr *)&ep->peer_addr;
-    if (ep->stream->link->ops->local_addr(ep->stream, &ep->local_addr) != 0) {
-        ep->local_addr.ss_family = AF_UNSPEC; // none at all yet
+    if (ep->stream->link->ops->local_addr(ep->stream, &ep->startup.local_addr) != 0) {
+        ep->startup.local_addr.ss_family = AF_UNSPEC; // none at all yet
     }
     int error = ep->stream->link->ops->connect(ep->stream, peer);
     if (error == -EINPROGRESS) {
@@ -58,12 +58,13 @@ void ep_on_connect_result(struct rnic_ep *ep, instant_ns now)
 void ep_connect_again(struct rnic_ep *ep, instant_ns now)
 {
     struct link *link = ep->rnic->shard.link;
-    bool has_address = ep->local_addr.ss_family != AF_UNSPEC;
-    int error = link->ops->bind(link, has_address ? (struct sockaddr *)&ep->local_addr : NULL,
-                                LINK_BIND_REUSE, ep, &ep->stream);
+    bool has_address = ep->startup.local_addr.ss_family != AF_UNSPEC;
+    int error =
+        link->ops->bind(link, has_address ? (struct sockaddr *)&ep->startup.local_addr : NULL,
+                        LINK_BIND_REUSE, ep, &ep->stream);
     if (error != 0) {
         ep->stream = NULL;
-        conn_on_llp_failed(&ep->conn, error, now);
+        conn_on_llp_failed(&ep->startup.conn, error, now);
         return;
     }
     if (ep->tos != 0) {
@@ -93,7 +94,7 @@ int ep_begin_connect(struct rnic_ep *ep, const struct sockaddr *dst, struct rnic
     }
     ep_conn_init(ep, true, now);
     conn_params.wants_reply = qp == NULL;
-    int error = conn_connect(&ep->conn, &conn_params);
+    int error = conn_connect(&ep->startup.conn, &conn_params);
     if (error == 0 && qp != NULL) {
         error = ep_attach(ep, qp);
     }
@@ -117,7 +118,7 @@ int ep_begin_with_itself(struct rnic_ep *ep, struct rnic_qp *qp,
     ep->is_mirrored = true;
     int error = ep_attach(ep, qp);
     if (error == 0) {
-        error = conn_connect_to_itself(&ep->conn, &conn_params);
+        error = conn_connect_to_itself(&ep->startup.conn, &conn_params);
     }
     if (error == 0) {
         ep_move(ep, EP_IN_START);

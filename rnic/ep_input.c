@@ -16,7 +16,7 @@ static const duration_ns cold_after_ns = 1 * NS_PER_MS;
 
 bool ep_is_cold(const struct rnic_ep *ep, instant_ns now)
 {
-    return now > instant_after(ep->moved_at_ns, cold_after_ns);
+    return now > instant_after(ep->in.moved_at_ns, cold_after_ns);
 }
 
 // Octets that a stalled QP did not take wait here, and reading stops: the window closes.
@@ -25,22 +25,22 @@ static bool backlog_keep(struct rnic_ep *ep, struct span left)
     if (left.len == 0) {
         return true;
     }
-    if (ep->backlog.len < left.len) {
-        uint8_t *grown = realloc(ep->backlog.ptr, left.len);
+    if (ep->in.backlog.len < left.len) {
+        uint8_t *grown = realloc(ep->in.backlog.ptr, left.len);
         if (grown == NULL) {
             return false;
         }
-        ep->backlog = mspan_of(grown, left.len);
+        ep->in.backlog = mspan_of(grown, left.len);
     }
-    memmove(ep->backlog.ptr, left.ptr, left.len);
-    ep->backlog_len = left.len;
+    memmove(ep->in.backlog.ptr, left.ptr, left.len);
+    ep->in.backlog_len = left.len;
     return true;
 }
 
 static void pause_input(struct rnic_ep *ep, bool paused)
 {
-    if (ep->is_paused != paused) {
-        ep->is_paused = paused;
+    if (ep->in.is_paused != paused) {
+        ep->in.is_paused = paused;
         ep->stream->link->ops->want_in(ep->stream, !paused);
     }
 }
@@ -49,8 +49,8 @@ static void pause_input(struct rnic_ep *ep, bool paused)
 static void fpdus_on_input(struct rnic_ep *ep, struct span in, instant_ns now)
 {
     size_t consumed = 0;
-    ep->turn_at_ns = now;
-    enum mpa_rx_verdict verdict = mpa_rx_on_input(&ep->rx, in, &consumed);
+    ep->in.turn_at_ns = now;
+    enum mpa_rx_verdict verdict = mpa_rx_on_input(&ep->in.rx, in, &consumed);
     switch (verdict) {
     case MPA_RX_OK:
         pause_input(ep, false);
@@ -62,12 +62,12 @@ static void fpdus_on_input(struct rnic_ep *ep, struct span in, instant_ns now)
         }
         break;
     case MPA_RX_STOPPED:
-        ep->is_stopped = true;
+        ep->in.is_stopped = true;
         break;
     default:
         TRACE(ep->rnic->trace, TRACE_MPA, "qp %u refuses the stream: %s", ep->qp->qp_num,
               mpa_rx_verdict_name(verdict));
-        ep->is_stopped = true;
+        ep->in.is_stopped = true;
         qp_on_stream_error(ep->qp->qp, mpa_rx_verdict_cause(verdict), now);
         break;
     }
@@ -76,14 +76,14 @@ static void fpdus_on_input(struct rnic_ep *ep, struct span in, instant_ns now)
 static void stream_on_input(struct rnic_ep *ep, struct span in, instant_ns now)
 {
     if (ep->state == EP_STARTING) {
-        size_t consumed = conn_on_input(&ep->conn, in, now);
+        size_t consumed = conn_on_input(&ep->startup.conn, in, now);
         in = span_skip(in, consumed);
-        if (in.len > 0 && !ep->is_initiator && conn_agreement(&ep->conn) == NULL) {
-            conn_on_first_fpdu(&ep->conn, now); // before any Reply: a refusal with a name
+        if (in.len > 0 && !ep->is_initiator && conn_agreement(&ep->startup.conn) == NULL) {
+            conn_on_first_fpdu(&ep->startup.conn, now); // before any Reply: a refusal with a name
         }
         ep_startup(ep, now);
     }
-    if (in.len > 0 && (ep->state == EP_OPEN || ep->state == EP_CLOSING) && !ep->is_stopped) {
+    if (in.len > 0 && (ep->state == EP_OPEN || ep->state == EP_CLOSING) && !ep->in.is_stopped) {
         fpdus_on_input(ep, in, now);
     }
 }
@@ -91,16 +91,16 @@ static void stream_on_input(struct rnic_ep *ep, struct span in, instant_ns now)
 // The QP may take again what it did not take before.
 void ep_resume_input(struct rnic_ep *ep, instant_ns now)
 {
-    if (!ep->is_paused || ep->state == EP_CLOSED) {
+    if (!ep->in.is_paused || ep->state == EP_CLOSED) {
         return;
     }
-    if (ep->is_placing) {
+    if (ep->in.is_placing) {
         ep_place_resume(ep, now);
         pause_input(ep, ep_place_settle(ep, now));
         return;
     }
-    struct span in = span_of(ep->backlog.ptr, ep->backlog_len);
-    ep->backlog_len = 0;
+    struct span in = span_of(ep->in.backlog.ptr, ep->in.backlog_len);
+    ep->in.backlog_len = 0;
     fpdus_on_input(ep, in, now);
 }
 
@@ -108,13 +108,13 @@ void ep_resume_input(struct rnic_ep *ep, instant_ns now)
 // program hears whether it came.
 static bool owes_output(const struct rnic_ep *ep)
 {
-    return ep->batch != NULL || qp_owes_output(ep->qp->qp) || ep_awaits_settlement(ep);
+    return ep->out.batch != NULL || qp_owes_output(ep->qp->qp) || ep_awaits_settlement(ep);
 }
 
 void ep_read_on(struct rnic_ep *ep, instant_ns now)
 {
-    if (ep->has_fin && ep->state <= EP_CLOSING && !owes_output(ep)) {
-        ep->has_fin = false;
+    if (ep->in.has_fin && ep->state <= EP_CLOSING && !owes_output(ep)) {
+        ep->in.has_fin = false;
         ep_resume_input(ep, now);
         shard_run_again(&ep->rnic->shard, ep);
     }
@@ -124,7 +124,7 @@ static enum conn_end end_of(const struct rnic_ep *ep, int error)
 {
     const struct conn_ending ending = {
         .is_error = error != 0,
-        .is_cut = !mpa_rx_is_between_fpdus(&ep->rx),
+        .is_cut = !mpa_rx_is_between_fpdus(&ep->in.rx),
         .waits_for_receives = qp_wants_receive(ep->qp->qp),
         .owes_output = owes_output(ep),
         .is_meeting = ep->is_meeting,
@@ -137,13 +137,13 @@ static enum conn_end end_of(const struct rnic_ep *ep, int error)
 void ep_on_llp_end(struct rnic_ep *ep, int error, instant_ns now)
 {
     if (ep->state == EP_STARTING) {
-        conn_on_llp_failed(&ep->conn, error, now);
+        conn_on_llp_failed(&ep->startup.conn, error, now);
         return;
     }
     ep_note_settled(ep, now); // the FIN itself may acknowledge
     switch (end_of(ep, error)) {
     case CONN_END_AFTER_OUTPUT:
-        ep->has_fin = true;
+        ep->in.has_fin = true;
         pause_input(ep, true);
         break;
     case CONN_END_NOT_SEEN:
@@ -164,11 +164,11 @@ static enum input_step input_once(struct rnic_ep *ep, instant_ns now)
 {
     struct mspan staging = ep->rnic->shard.staging;
     ep_place_begin(ep);
-    ep->turn_at_ns = now;
-    ep->is_in_link = true;
+    ep->in.turn_at_ns = now;
+    ep->in.is_in_link = true;
     ssize_t got = ep->stream->link->ops->recv(ep->stream, staging);
-    ep->is_in_link = false;
-    if (ep->is_placing) {
+    ep->in.is_in_link = false;
+    if (ep->in.is_placing) {
         pause_input(ep, ep_place_settle(ep, now));
     }
     if (got == -EAGAIN) {
@@ -178,9 +178,9 @@ static enum input_step input_once(struct rnic_ep *ep, instant_ns now)
         ep_on_llp_end(ep, (int)got, now);
         return INPUT_NOTHING;
     }
-    ep->moved_at_ns = now;
-    if (!ep->is_placing) {
-        ep->received_len += (uint64_t)got;
+    ep->in.moved_at_ns = now;
+    if (!ep->in.is_placing) {
+        ep->in.received_len += (uint64_t)got;
         stream_on_input(ep, span_of(staging.ptr, (size_t)got), now);
     }
     return (size_t)got >= staging.len ? INPUT_FULL : INPUT_SOME;
@@ -189,15 +189,15 @@ static enum input_step input_once(struct rnic_ep *ep, instant_ns now)
 static bool may_read(const struct rnic_ep *ep)
 {
     return ep->state >= EP_STARTING && ep->state <= EP_CLOSING && ep->stream != NULL &&
-           !ep->is_paused;
+           !ep->in.is_paused;
 }
 
 bool ep_input(struct rnic_ep *ep, instant_ns now)
 {
-    bool moved = ep->has_placed;
-    if (ep->has_placed && ep->state <= EP_CLOSING) {
-        ep->has_placed = false;
-        ep->moved_at_ns = now;
+    bool moved = ep->in.has_placed;
+    if (ep->in.has_placed && ep->state <= EP_CLOSING) {
+        ep->in.has_placed = false;
+        ep->in.moved_at_ns = now;
         pause_input(ep, ep_place_settle(ep, now));
     }
     for (unsigned i = 0; i < EP_READS_PER_TURN && may_read(ep); i++) {

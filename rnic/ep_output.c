@@ -13,22 +13,22 @@ enum {
 
 bool ep_has_output(const struct rnic_ep *ep)
 {
-    return ep->batch != NULL ||
+    return ep->out.batch != NULL ||
            (ep->state == EP_OPEN && ep->qp != NULL && qp_has_output(ep->qp->qp));
 }
 
 bool ep_is_blocked(const struct rnic_ep *ep)
 {
-    return ep->wants_out;
+    return ep->out.wants_out;
 }
 
 static bool sink_has_room(void *ctx, size_t ulpdu_len, unsigned piece_count)
 {
     struct rnic_ep *ep = ctx;
-    struct mpa_batch *b = &ep->batch->mpa;
+    struct mpa_batch *b = &ep->out.batch->mpa;
     return (mpa_batch_is_empty(b) ||
             (b->octets_left + ulpdu_len <= BATCH_OCTETS_MAX && b->arena_len < BATCH_COPY_MAX)) &&
-           mpa_tx_has_room(&ep->tx, b, ulpdu_len, piece_count, MPA_PAYLOAD_COPY);
+           mpa_tx_has_room(&ep->out.tx, b, ulpdu_len, piece_count, MPA_PAYLOAD_COPY);
 }
 
 static uint64_t sink_put(void *ctx, struct span header, const struct span *pieces,
@@ -36,19 +36,19 @@ static uint64_t sink_put(void *ctx, struct span header, const struct span *piece
 {
     struct rnic_ep *ep = ctx;
     TRACE(ep->rnic->trace, TRACE_MPA, "qp %u out FPDU at %llu: %zu octets of header, %u pieces",
-          ep->qp->qp_num, (unsigned long long)ep->tx.position, header.len, piece_count);
-    return mpa_tx_put(&ep->tx, &ep->batch->mpa, header, pieces, piece_count,
+          ep->qp->qp_num, (unsigned long long)ep->out.tx.position, header.len, piece_count);
+    return mpa_tx_put(&ep->out.tx, &ep->out.batch->mpa, header, pieces, piece_count,
                       copy_payload ? MPA_PAYLOAD_COPY : MPA_PAYLOAD_REFERENCE);
 }
 
 static bool batch_borrow(struct rnic_ep *ep)
 {
-    ep->batch = shard_batch_borrow(&ep->rnic->shard);
-    if (ep->batch == NULL) {
+    ep->out.batch = shard_batch_borrow(&ep->rnic->shard);
+    if (ep->out.batch == NULL) {
         return false;
     }
-    struct mspan arena = mspan_of((uint8_t *)(ep->batch + 1), BATCH_ARENA_LEN);
-    mpa_batch_init(&ep->batch->mpa, arena, ep->has_records);
+    struct mspan arena = mspan_of((uint8_t *)(ep->out.batch + 1), BATCH_ARENA_LEN);
+    mpa_batch_init(&ep->out.batch->mpa, arena, ep->out.has_records);
     return true;
 }
 
@@ -64,7 +64,7 @@ static unsigned records_left(const struct mpa_batch *b, uint16_t *ret_ends)
 
 static ssize_t batch_send(struct rnic_ep *ep)
 {
-    struct mpa_batch *b = &ep->batch->mpa;
+    struct mpa_batch *b = &ep->out.batch->mpa;
     uint16_t ends[MPA_BATCH_IOV_MAX];
     struct link_tx tx = {0};
     tx.iov = mpa_batch_iov(b, &tx.iov_count);
@@ -77,8 +77,8 @@ static ssize_t batch_send(struct rnic_ep *ep)
 
 void ep_want_out(struct rnic_ep *ep, bool wanted)
 {
-    if (ep->wants_out != wanted) {
-        ep->wants_out = wanted;
+    if (ep->out.wants_out != wanted) {
+        ep->out.wants_out = wanted;
         ep->stream->link->ops->want_out(ep->stream, wanted);
     }
 }
@@ -86,7 +86,7 @@ void ep_want_out(struct rnic_ep *ep, bool wanted)
 // Writes what the batch holds. False: the link has no room, or the stream broke.
 static bool batch_flush(struct rnic_ep *ep, instant_ns now)
 {
-    while (!mpa_batch_is_empty(&ep->batch->mpa)) {
+    while (!mpa_batch_is_empty(&ep->out.batch->mpa)) {
         ssize_t taken = batch_send(ep);
         if (taken == -EAGAIN) {
             ep_want_out(ep, true);
@@ -96,8 +96,8 @@ static bool batch_flush(struct rnic_ep *ep, instant_ns now)
             ep_break(ep, (int)taken, now);
             return false;
         }
-        PROBE3(batch_sent, ep->qp->qp_num, taken, ep->tx.counters.fpdus);
-        mpa_batch_advance(&ep->batch->mpa, (size_t)taken);
+        PROBE3(batch_sent, ep->qp->qp_num, taken, ep->out.tx.counters.fpdus);
+        mpa_batch_advance(&ep->out.batch->mpa, (size_t)taken);
         qp_on_handed(ep->qp->qp, ep_handed_position(ep), now);
         ep_note_settled(ep, now);
     }
@@ -108,7 +108,7 @@ static bool batch_flush(struct rnic_ep *ep, instant_ns now)
 static bool output_once(struct rnic_ep *ep, instant_ns now)
 {
     struct ulpdu_sink sink = {.ctx = ep, .has_room = sink_has_room, .put = sink_put};
-    if (ep->batch == NULL) {
+    if (ep->out.batch == NULL) {
         if (!qp_has_output(ep->qp->qp)) {
             return false;
         }
@@ -117,10 +117,10 @@ static bool output_once(struct rnic_ep *ep, instant_ns now)
             return false;
         }
     }
-    if (mpa_batch_is_empty(&ep->batch->mpa)) {
-        ep->is_turn_over = qp_output(ep->qp->qp, &sink, now);
+    if (mpa_batch_is_empty(&ep->out.batch->mpa)) {
+        ep->out.is_turn_over = qp_output(ep->qp->qp, &sink, now);
     }
-    return !mpa_batch_is_empty(&ep->batch->mpa) && batch_flush(ep, now);
+    return !mpa_batch_is_empty(&ep->out.batch->mpa) && batch_flush(ep, now);
 }
 
 bool ep_output(struct rnic_ep *ep, instant_ns now)
@@ -133,11 +133,11 @@ bool ep_output(struct rnic_ep *ep, instant_ns now)
     unsigned writes_max = ep->rnic->config.read_turn_len > 0 ? EP_WRITES_PER_TURN : UINT_MAX;
     for (unsigned i = 0; i < writes_max && output_once(ep, now); i++) {
         moved = true;
-        if (ep->is_turn_over && !list_is_empty(&shard->runnable)) {
+        if (ep->out.is_turn_over && !list_is_empty(&shard->runnable)) {
             break;
         }
     }
-    if (ep->batch != NULL && mpa_batch_is_empty(&ep->batch->mpa)) {
+    if (ep->out.batch != NULL && mpa_batch_is_empty(&ep->out.batch->mpa)) {
         ep_drop_batch(ep);
         ep_want_out(ep, false);
         if (qp_has_output(ep->qp->qp)) {

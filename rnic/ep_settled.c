@@ -6,7 +6,7 @@
 
 uint64_t ep_handed_position(const struct rnic_ep *ep)
 {
-    return ep->tx.position - (ep->batch != NULL ? ep->batch->mpa.octets_left : 0);
+    return ep->out.tx.position - (ep->out.batch != NULL ? ep->out.batch->mpa.octets_left : 0);
 }
 
 bool ep_settles_apart(const struct rnic_ep *ep)
@@ -18,7 +18,7 @@ bool ep_settles_apart(const struct rnic_ep *ep)
 static uint64_t settled_position(const struct rnic_ep *ep)
 {
     if (ep->is_mirrored) {
-        return ep->rx.counters.octets;
+        return ep->in.rx.counters.octets;
     }
     uint64_t unsettled = ep->stream->link->ops->unsettled(ep->stream);
     uint64_t handed = ep_handed_position(ep);
@@ -31,10 +31,10 @@ bool ep_note_settled(struct rnic_ep *ep, instant_ns now)
         return false;
     }
     uint64_t settled = settled_position(ep); // asked for in any case: see link_ops
-    if (ep->qp == NULL || ep->state < EP_OPEN || settled <= ep->settled_position) {
+    if (ep->qp == NULL || ep->state < EP_OPEN || settled <= ep->out.settled_position) {
         return false;
     }
-    ep->settled_position = settled;
+    ep->out.settled_position = settled;
     qp_on_settled(ep->qp->qp, settled, now);
     return true;
 }
@@ -43,5 +43,5 @@ bool ep_note_settled(struct rnic_ep *ep, instant_ns now)
 bool ep_awaits_settlement(const struct rnic_ep *ep)
 {
     return !ep->is_mirrored && ep_settles_apart(ep) &&
-           ep->settled_position < ep_handed_position(ep);
+           ep->out.settled_position < ep_handed_position(ep);
 }

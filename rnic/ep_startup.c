@@ -54,13 +54,13 @@ static const duration_ns silence_ns = 100 * NS_PER_MS;
 
 static int open_stream(struct rnic_ep *ep, instant_ns now)
 {
-    const struct mpa_agreement *agreed = conn_agreement(&ep->conn);
+    const struct mpa_agreement *agreed = conn_agreement(&ep->startup.conn);
     int error = ep_mpa_open(ep);
     if (error != 0) {
         return error;
     }
     struct qp_stream stream = {
-        .mulpdu = (uint32_t)ep->tx.mulpdu,
+        .mulpdu = (uint32_t)ep->out.tx.mulpdu,
         .ird = agreed->ird,
         .ord = agreed->ord,
         .is_initiator = ep->is_initiator,
@@ -91,7 +91,7 @@ static int open_stream(struct rnic_ep *ep, instant_ns now)
 
 static void on_request(struct rnic_ep *ep, const struct conn_event *from, instant_ns now)
 {
-    struct rnic_ep *listener = ep->listening_ep;
+    struct rnic_ep *listener = ep->startup.listening_ep;
     struct rnic_ep_event event = {
         .type = RNIC_EP_CONNECT_REQUEST,
         .new_ep = ep,
@@ -99,7 +99,7 @@ static void on_request(struct rnic_ep *ep, const struct conn_event *from, instan
     };
     bool is_answerable =
         listener != NULL && (listener->port.on_event != NULL || listener->point != NULL);
-    if (!is_answerable || !conn_listener_request(&ep->admission)) {
+    if (!is_answerable || !conn_listener_request(&ep->startup.admission)) {
         ep_doom(ep, true, now);
         return;
     }
@@ -108,12 +108,13 @@ static void on_request(struct rnic_ep *ep, const struct conn_event *from, instan
         return;
     }
     event_fill(&event, from);
-    if (!ep->conn.peer.enhanced) { // revision 1 says nothing of depths: whatever this device has
+    if (!ep->startup.conn.peer
+             .enhanced) { // revision 1 says nothing of depths: whatever this device has
         event.ird = event.ord = (uint16_t)rnic_limits.max_qp_rd_atom;
     }
-    ep->is_answered = true;
+    ep->startup.is_answered = true;
     ep_report(listener, &event);
-    ep->listening_ep = NULL;
+    ep->startup.listening_ep = NULL;
     if (ep->port.on_event == NULL) { // the front has no memory for it
         ep_doom(ep, true, now);
     }
@@ -123,7 +124,7 @@ static void on_established(struct rnic_ep *ep, const struct conn_event *from)
 {
     struct rnic_ep_event event = {.type = RNIC_EP_ESTABLISHED};
     event_fill(&event, from);
-    ep->is_answered = true;
+    ep->startup.is_answered = true;
     ep->is_established = true;
     ep_report(ep, &event);
 }
@@ -133,7 +134,7 @@ static void on_rejected(struct rnic_ep *ep, const struct conn_event *from, insta
     struct rnic_ep_event event = {.type = RNIC_EP_REJECTED};
     event_fill(&event, from);
     event.status = -ECONNREFUSED;
-    ep->is_answered = true;
+    ep->startup.is_answered = true;
     ep_close(ep, QP_CLOSE_PEER, false, now);
     ep_report(ep, &event);
 }
@@ -145,13 +146,13 @@ static void on_failed(struct rnic_ep *ep, const struct conn_event *from, instant
     bool was_open = ep->state == EP_OPEN;
     TRACE(ep->rnic->trace, TRACE_CONN, "start-up failed: %s", from->text);
     event_fill(&event, from);
-    if (from->cause != TERM_NONE && ep->qp != NULL && conn_agreement(&ep->conn) != NULL &&
+    if (from->cause != TERM_NONE && ep->qp != NULL && conn_agreement(&ep->startup.conn) != NULL &&
         (was_open || open_stream(ep, now) == 0)) {
         qp_on_stream_error(ep->qp->qp, from->cause, now);
         ep_output(ep, now);
     }
-    bool is_unknown = ep->listening_ep != NULL && !ep->is_answered;
-    ep->is_answered = true;
+    bool is_unknown = ep->startup.listening_ep != NULL && !ep->startup.is_answered;
+    ep->startup.is_answered = true;
     ep_close(ep, QP_CLOSE_RESET, false, now);
     if (is_unknown) {
         ep_doom(ep, true, now);
@@ -165,8 +166,8 @@ static void open_if_due(struct rnic_ep *ep, instant_ns now)
 {
     const struct conn_event no_memory = {
         .type = CONN_EVENT_FAILED, .status = -ENOMEM, .text = "no memory for the stream"};
-    bool is_due =
-        conn_is_established(&ep->conn) || (!ep->is_initiator && ep->conn.state == CONN_WAIT_RTR);
+    bool is_due = conn_is_established(&ep->startup.conn) ||
+                  (!ep->is_initiator && ep->startup.conn.state == CONN_WAIT_RTR);
     if (ep->state == EP_STARTING && is_due && ep->qp != NULL && open_stream(ep, now) != 0) {
         on_failed(ep, &no_memory, now);
     }
@@ -207,7 +208,7 @@ static void on_conn_event(struct rnic_ep *ep, const struct conn_event *event, in
 static void frame_write(struct rnic_ep *ep, instant_ns now)
 {
     struct span out;
-    while (ep->stream != NULL && (out = conn_output(&ep->conn)).len > 0) {
+    while (ep->stream != NULL && (out = conn_output(&ep->startup.conn)).len > 0) {
         struct iovec iov = {.iov_base = (void *)(uintptr_t)out.ptr, .iov_len = out.len};
         struct link_tx tx = {.iov = &iov, .iov_count = 1};
         ssize_t taken = ep->stream->link->ops->send(ep->stream, &tx);
@@ -216,21 +217,21 @@ static void frame_write(struct rnic_ep *ep, instant_ns now)
             return;
         }
         if (taken < 0) {
-            conn_on_llp_failed(&ep->conn, (int)taken, now);
+            conn_on_llp_failed(&ep->startup.conn, (int)taken, now);
             return;
         }
         ep_want_out(ep, false);
-        conn_on_output(&ep->conn, (size_t)taken, now);
+        conn_on_output(&ep->startup.conn, (size_t)taken, now);
     }
 }
 
 void ep_startup(struct rnic_ep *ep, instant_ns now)
 {
     struct conn_event event;
-    if (ep->conn.state != CONN_CONNECTING) {
+    if (ep->startup.conn.state != CONN_CONNECTING) {
         frame_write(ep, now);
     }
-    while (ep->state != EP_CLOSED && conn_next_event(&ep->conn, &event)) {
+    while (ep->state != EP_CLOSED && conn_next_event(&ep->startup.conn, &event)) {
         on_conn_event(ep, &event, now);
     }
     open_if_due(ep, now);

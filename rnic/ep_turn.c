@@ -32,8 +32,9 @@ static void note_deadline(struct rnic_ep *ep)
 {
     instant_ns deadline_ns = INSTANT_NEVER;
     if (ep->state == EP_STARTING || ep->state == EP_OPEN) {
-        deadline_ns = instant_min(conn_next_deadline(&ep->conn), ep->retry.again_at_ns);
-        deadline_ns = instant_min(deadline_ns, ep->kept_until_ns);
+        deadline_ns =
+            instant_min(conn_next_deadline(&ep->startup.conn), ep->startup.retry.again_at_ns);
+        deadline_ns = instant_min(deadline_ns, ep->startup.kept_until_ns);
     }
     if (ep->qp != NULL && ep->state >= EP_OPEN) {
         deadline_ns = instant_min(deadline_ns, qp_next_deadline(ep->qp->qp));
@@ -66,8 +67,8 @@ void ep_settle(struct rnic_ep *ep, instant_ns now)
 // The queue pair may take again what it did not take before.
 static bool resume_if_due(struct rnic_ep *ep, instant_ns now)
 {
-    bool is_due = ep->may_resume;
-    ep->may_resume = false;
+    bool is_due = ep->in.may_resume;
+    ep->in.may_resume = false;
     if (is_due && ep->qp != NULL) {
         ep_resume_input(ep, now);
     }
@@ -83,7 +84,7 @@ bool ep_on_turn(struct rnic_ep *ep, instant_ns now)
     bool moved = resume_if_due(ep, now);
     moved = ep_input(ep, now) || moved;
     moved = ep_note_settled(ep, now) || moved;
-    if (moved || ep->wants_out || ep->batch != NULL || ep->state == EP_STARTING ||
+    if (moved || ep->out.wants_out || ep->out.batch != NULL || ep->state == EP_STARTING ||
         (ep->qp != NULL && qp_has_output(ep->qp->qp))) {
         ep_settle(ep, now);
     }
@@ -115,12 +116,13 @@ static bool incoming_admit(struct rnic_ep *listener, instant_ns now)
     }
     ep->stream = stream;
     stream->owner = ep;
-    ep->listening_ep = listener;
+    ep->startup.listening_ep = listener;
     ep_conn_init(ep, false, now);
     ep_move(ep, EP_IN_START);
-    struct conn_admission *oldest = conn_listener_admit(&listener->listener, &ep->admission);
+    struct conn_admission *oldest =
+        conn_listener_admit(&listener->listener, &ep->startup.admission);
     if (oldest != NULL) {
-        ep_doom(LIST_ENTRY(oldest, struct rnic_ep, admission), true, now);
+        ep_doom(LIST_ENTRY(oldest, struct rnic_ep, startup.admission), true, now);
     }
     ep_on_turn(ep, now); // the Request has often come with the connection
     return true;
@@ -145,12 +147,12 @@ void ep_on_ready(struct rnic_ep *ep, unsigned what, instant_ns now)
         on_incoming(ep, now);
         return;
     }
-    if (ep->state == EP_STARTING && ep->conn.state == CONN_CONNECTING) {
+    if (ep->state == EP_STARTING && ep->startup.conn.state == CONN_CONNECTING) {
         ep_on_connect_result(ep, now);
         ep_settle(ep, now);
         return;
     }
-    if ((what & LINK_READY_ERR) != 0 && ep->is_paused) {
+    if ((what & LINK_READY_ERR) != 0 && ep->in.is_paused) {
         // Reading is what usually finds the error; nobody reads now.
         ep_on_llp_end(ep, ep->stream->link->ops->connect_result(ep->stream), now);
         ep_settle(ep, now);
@@ -162,12 +164,12 @@ void ep_on_ready(struct rnic_ep *ep, unsigned what, instant_ns now)
 void ep_on_deadline(struct rnic_ep *ep, instant_ns now)
 {
     CHECK(shard_is_held(&ep->rnic->shard));
-    if (ep->state == EP_STARTING && conn_retry_take_due(&ep->retry, now)) {
+    if (ep->state == EP_STARTING && conn_retry_take_due(&ep->startup.retry, now)) {
         ep_connect_again(ep, now);
         ep_settle(ep, now);
         return;
     }
-    if (now >= ep->kept_until_ns) {
+    if (now >= ep->startup.kept_until_ns) {
         qp_meeting_drop_kept(ep, now);
         return;
     }
@@ -177,8 +179,8 @@ void ep_on_deadline(struct rnic_ep *ep, instant_ns now)
         ep_close(ep, QP_CLOSE_LOCAL, !has_terminated, now);
         return;
     }
-    if (now >= conn_next_deadline(&ep->conn)) {
-        conn_on_deadline(&ep->conn, now);
+    if (now >= conn_next_deadline(&ep->startup.conn)) {
+        conn_on_deadline(&ep->startup.conn, now);
     }
     if (ep->qp != NULL && now >= qp_next_deadline(ep->qp->qp)) {
         qp_on_deadline(ep->qp->qp, now);

@@ -55,7 +55,7 @@ static void region_release(struct rnic *rnic, uint32_t stag)
     while (l != &rnic->shard.endpoints) {
         struct rnic_ep *ep = LIST_ENTRY(l, struct rnic_ep, all_link);
         l = l->next;
-        if (ep->batch != NULL && ep->qp != NULL && wq_reads_from(ep->qp->wq, stag)) {
+        if (ep->out.batch != NULL && ep->qp != NULL && wq_reads_from(ep->qp->wq, stag)) {
             ep_close(ep, QP_CLOSE_LOCAL, true, rnic_now(rnic));
         }
     }

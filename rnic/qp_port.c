@@ -29,7 +29,7 @@ void qp_port_on_extension(void *ctx, const struct extension_message *message)
     if (message == NULL) {
         ep_place_on_declined(qp->ep);
     } else {
-        conn_confirm(&qp->ep->conn, message);
+        conn_confirm(&qp->ep->startup.conn, message);
         ep_mpa_on_confirmed(qp->ep);
     }
 }

@@ -27,9 +27,9 @@ void rnic_qp_note_state(struct rnic_qp *qp, instant_ns now)
             atomic_exchange_explicit(&qp->srq->wants_receive, true, memory_order_acq_rel);
         }
         qp_on_receive_posted(qp->qp, now);
-        if (ep != NULL && ep->is_paused && !qp_is_stalled(qp->qp)) {
+        if (ep != NULL && ep->in.is_paused && !qp_is_stalled(qp->qp)) {
             // A receive came before the flag was up: no doorbell will ring for it.
-            ep->may_resume = true;
+            ep->in.may_resume = true;
             shard_run_again(&qp->rnic->shard, ep);
         }
     }

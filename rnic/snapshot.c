@@ -61,15 +61,15 @@ static void endpoint_copy(struct report *r, const struct rnic_ep *ep)
         .has_qp = ep->qp != NULL,
         .qp_num = ep->qp != NULL ? ep->qp->qp_num : 0,
         .is_listening = ep->state == EP_LISTENING,
-        .is_placing = ep->is_placing,
-        .mpa_in = ep->rx.counters,
-        .mpa_early = ep->placer.counters,
-        .mpa_out = ep->tx.counters,
+        .is_placing = ep->in.is_placing,
+        .mpa_in = ep->in.rx.counters,
+        .mpa_early = ep->in.placer.counters,
+        .mpa_out = ep->out.tx.counters,
         .tcp = tcp,
     };
     if (ep->state >= EP_STARTING) {
         to->role = ep->is_initiator ? "initiator" : "responder";
-        to->startup = conn_state_name(ep->conn.state);
+        to->startup = conn_state_name(ep->startup.conn.state);
     }
     if (to->is_listening) {
         to->admissions = ep->listener.counters;

@@ -108,7 +108,7 @@ static void ends_close(struct ends *p)
 static bool is_paused(struct end *e)
 {
     rnic_enter(e->device->rnic);
-    bool is_paused = e->ep->is_paused;
+    bool is_paused = e->ep->in.is_paused;
     rnic_leave(e->device->rnic, 0);
     return is_paused;
 }

@@ -28,9 +28,9 @@ static struct placed read_over_a_bad_path(bool extensions, bool markers)
         }
     }
     assert_int_equal(c->end[0][0].completed, READS); // its octets were compared
-    struct placed placed = {c->end[0][0].ep->placer.counters.early_fpdus,
-                            c->end[1][0].ep->placer.counters.early_fpdus};
-    uint64_t buffered = c->end[0][0].ep->placer.counters.early_buffered;
+    struct placed placed = {c->end[0][0].ep->in.placer.counters.early_fpdus,
+                            c->end[1][0].ep->in.placer.counters.early_fpdus};
+    uint64_t buffered = c->end[0][0].ep->in.placer.counters.early_buffered;
     assert_true(placed.at_initiator > 0 || buffered > 0);
     crowd_close(c);
     return placed;
