@@ -69,7 +69,8 @@ struct transport {
     void (*close)(struct end *end);
 };
 
-extern const struct transport transport_direct, transport_datagram, transport_lossy;
+extern const struct transport transport_direct, transport_datagram, transport_lossy,
+    transport_stream;
 
 struct world_options {
     bool has_srq;
