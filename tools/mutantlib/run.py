@@ -39,10 +39,13 @@ class Test:
 
 
 def confinement():
-    """What keeps a mutant's kill(-1) and its orphans to itself: a PID namespace; None: no such."""
-    tried = ['unshare', '--pid', '--fork', '--kill-child', '--mount-proc']
+    """What keeps a mutant's kill(-1), its orphans and its sockets to itself: namespaces, in which
+    process ids are small, so that two tests would name their control sockets alike if they shared
+    the network. None: no such."""
+    apart = ['--pid', '--fork', '--kill-child', '--mount-proc']
     if os.geteuid() != 0:
-        tried[1:1] = ['--user', '--map-current-user']
+        apart[:0] = ['--user', '--map-current-user']
+    tried = ['unshare', '--net', *apart, 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh']
     try:
         works = subprocess.run([*tried, 'true'], capture_output=True).returncode == 0
     except OSError:
