@@ -41,16 +41,17 @@ class Test:
 def confinement():
     """What keeps a mutant's kill(-1), its orphans and its sockets to itself: namespaces, in which
     process ids are small, so that two tests would name their control sockets alike if they shared
-    the network. None: no such."""
-    apart = ['--pid', '--fork', '--kill-child', '--mount-proc']
-    if os.geteuid() != 0:
-        apart[:0] = ['--user', '--map-current-user']
-    tried = ['unshare', '--net', *apart, 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh']
-    try:
-        works = subprocess.run([*tried, 'true'], capture_output=True).returncode == 0
-    except OSError:
-        works = False
-    return tried if works else None
+    the network or /run. None: no such."""
+    pids = ['--pid', '--fork', '--kill-child', '--mount-proc']
+    apart = 'ip link set lo up && mount -t tmpfs none /run && exec "$@"'
+    for tried in (['unshare', '--net', *pids, 'sh', '-c', apart, 'sh'], ['unshare', *pids],
+                  ['unshare', '--user', '--map-current-user', *pids]):
+        try:
+            if subprocess.run([*tried, 'true'], capture_output=True).returncode == 0:
+                return tried
+        except OSError:
+            return None
+    return None
 
 
 def is_soak(facts):

@@ -36,6 +36,11 @@ def rooms_above(room):
     return order
 
 
+def executes(test, mask):
+    """Whether a test is known to execute what stands behind the probes of `mask`."""
+    return mask is None or (test.seen is not None and test.seen & mask != 0)
+
+
 class Trial:
     """The tests, what is known of them, and how a mutant fares before them."""
 
@@ -73,7 +78,7 @@ class Trial:
         """Those of a group that may see a change behind the probes of `mask`, best first."""
         is_stray = mask is not None and mask & self.coverage.stray
         return sorted((test for test in group if test.seconds is not None and
-                       (mask is None or test.seen is None or test.seen & mask or
+                       (test.seen is None or executes(test, mask) or
                         (is_stray and not test.program))), key=lambda test: test.rank)
 
     # --- unmutated
@@ -141,7 +146,8 @@ class Trial:
                 return 'stillborn', None, {}
             if not workshop.differs(mutant):
                 return 'equivalent', None, {}
-        return 'survived', f'met {len(met)}' if met else 'unreached', met
+        count = sum(test.name in met and executes(test, mask) for test in self.tests)
+        return 'survived', f'met {count}' if count else 'unreached', met
 
     def meet(self, batch, met):
         """Who kills, and how; those that pass or skip are noted as met, or not."""
