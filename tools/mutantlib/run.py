@@ -112,8 +112,8 @@ class Running:
         self.test = test
         self.began = time.monotonic()
         self.deadline = self.began + limit_s
-        self.scratch = tempfile.TemporaryDirectory(prefix='weft-mutant-',
-                                                   ignore_cleanup_errors=True)
+        self.scratch = tempfile.TemporaryDirectory(prefix='m-', ignore_cleanup_errors=True)
+        os.chmod(self.scratch.name, 0o755)  # some tests go on as another user
         self.output = tempfile.TemporaryFile()
         environment = {**os.environ, **test.environment, **environment,
                        'TMPDIR': self.scratch.name}
