@@ -64,6 +64,70 @@ static void fill(void)
     *report_add_qp(&report) = (struct report_qp){.qp_num = 101};
 }
 
+// Another number for each counter of a struct that has nothing but counters.
+static void number(void *counters, size_t len)
+{
+    static uint64_t next;
+    uint64_t *at = counters;
+    for (size_t i = 0; i < len / sizeof *at; i++) {
+        at[i] = ++next;
+    }
+}
+
+#define NUMBER(counters) number(&(counters), sizeof(counters))
+
+// Every number there is differs from all others, so that none can stand in another's place.
+static void fill_with_numbers(void)
+{
+    struct report_device *d = &report.device;
+    report_begin(&report);
+    report.pid = 43;
+    report.program = "numbers";
+    d->qp_count = 1001;
+    d->cq_count = 1002;
+    d->srq_count = 1003;
+    d->live = (struct mem_live){
+        .pds = 1004, .regions = 1005, .windows = 1006, .oneshots = 1007, .sinks = 1008};
+    d->reads = (struct report_reads){.allotment_len = 1009,
+                                     .allotment_base_len = 1010,
+                                     .is_memory_short = true,
+                                     .in_force_min_len = 1011,
+                                     .in_force_max_len = 1012,
+                                     .connection_count = 1013,
+                                     .context_count = 1014,
+                                     .contexts_in_use = 1015,
+                                     .waiting_count = 1016};
+    NUMBER(d->reads.changes);
+    NUMBER(d->reads.counters);
+    NUMBER(d->mpa_in_total);
+    NUMBER(d->mpa_early_total);
+    NUMBER(d->mpa_out_total);
+    NUMBER(d->qps_total);
+    d->tcp_total = two_pairs("segments", "resets");
+    NUMBER(d->startup);
+    NUMBER(d->meetings);
+    NUMBER(d->closes);
+    NUMBER(d->memory_refusals);
+    struct report_endpoint *e = report_add_endpoint(&report);
+    e->state = "open";
+    e->is_listening = e->is_placing = true;
+    NUMBER(e->admissions);
+    NUMBER(e->mpa_in);
+    NUMBER(e->mpa_early);
+    NUMBER(e->mpa_out);
+    struct report_qp *qp = report_add_qp(&report);
+    *qp = (struct report_qp){.qp_num = 1017,
+                             .attributes = {.state = QP_RTS,
+                                            .ird = 1018,
+                                            .ord = 1019,
+                                            .mulpdu = 1020,
+                                            .request_len = 1021,
+                                            .answer_len = 1022,
+                                            .sq_count = 1023,
+                                            .rq_count = 1024}};
+    NUMBER(qp->counters);
+}
+
 // A line for each member, for who reads the golden file.
 static char *written(void (*write)(const struct report *r, FILE *out))
 {
@@ -87,6 +151,43 @@ static void report_is_written_as_it_is_written_down(void **state)
 {
     fill();
     golden_compare("report/golden/report.txt", written(report_write));
+}
+
+static void every_number_has_its_own_name(void **state)
+{
+    fill_with_numbers();
+    golden_compare("report/golden/numbers.txt", written(report_write));
+}
+
+static void what_was_agreed_on_one_shot_is_named(void **state)
+{
+    enum {
+        FLAGS = EXTENSION_ONESHOT_FLAGS,
+        OPCODE = EXTENSION_ONESHOT_OPCODE,
+        ADVERTISE = EXTENSION_ONESHOT_ADVERTISE,
+        CLOSE = EXTENSION_ONESHOT_CLOSE,
+    };
+    static const struct {
+        int agreed;
+        const char *name;
+    } rows[] = {
+        {0, "none"},
+        {-1, "none"}, // not said yet
+        {FLAGS | ADVERTISE | CLOSE, "flags"},
+        {OPCODE | ADVERTISE | CLOSE, "opcode"},
+        {FLAGS | ADVERTISE, "flags advertise"},
+        {OPCODE | ADVERTISE, "opcode advertise"},
+        {FLAGS | CLOSE, "flags close"},
+        {OPCODE | CLOSE, "opcode close"},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char part[64];
+        report_begin(&report);
+        report.program = "example";
+        *report_add_qp(&report) = (struct report_qp){.qp_num = 1, .oneshot = rows[i].agreed};
+        snprintf(part, sizeof part, "\"oneshot\":\"%s\",", rows[i].name);
+        assert_non_null(strstr(written(report_write), part));
+    }
 }
 
 static void reads_are_written_alone(void **state)
@@ -138,6 +239,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(report_is_written_as_it_is_written_down),
+        CASE(every_number_has_its_own_name),
+        CASE(what_was_agreed_on_one_shot_is_named),
         CASE(reads_are_written_alone),
         CASE(report_that_is_not_whole_has_room_the_next_time),
         CASE(each_list_alone_makes_a_report_less_than_whole),
