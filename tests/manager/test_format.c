@@ -64,6 +64,20 @@ static void remote_ranges_that_do_not_touch_are_apart(void **state)
     assert_null(at.element);
 }
 
+static void what_follows_in_the_same_element_continues(void **state)
+{
+    struct chain chain = {0};
+    chain_add(&chain, 5000, 0x1000, 1500);
+    struct weft_rdma_position at = position_at_start(chain.elements);
+    struct sheet sheet;
+    const struct descriptor *descriptor = sheet_format(&sheet, &at, roomy);
+    expect_remote(descriptor, 5000, 1000);
+    assert_int_equal(at.element_offset, 1000);
+    assert_true(descriptor_continues_at(descriptor, &at));
+    struct weft_rdma_position start = position_at_start(chain.elements);
+    assert_false(descriptor_continues_at(descriptor, &start));
+}
+
 static void another_rkey_is_another_range(void **state)
 {
     struct chain chain = {0};
@@ -188,6 +202,7 @@ int main(void)
         cmocka_unit_test(figure_7),
         cmocka_unit_test(figure_8),
         cmocka_unit_test(remote_ranges_that_do_not_touch_are_apart),
+        cmocka_unit_test(what_follows_in_the_same_element_continues),
         cmocka_unit_test(another_rkey_is_another_range),
         cmocka_unit_test(buffers_that_touch_share_a_segment),
         cmocka_unit_test(buffers_of_different_regions_share_no_segment),

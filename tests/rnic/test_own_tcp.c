@@ -13,14 +13,19 @@ static struct device device;
 static struct sockaddr_in addr;
 static struct end listener, active, passive;
 
-static void open_with(const char *fault)
+static void open_as(const struct rnic_config *config, const char *fault)
 {
-    const struct rnic_config config = device_config();
-    device_open_over(&device, &config, udp_link(fault), NULL);
+    device_open_over(&device, config, udp_link(fault), NULL);
     end_listen(&listener, &device, &addr);
     end_init(&active, &device);
     end_init(&passive, &device);
     ends_connect(&active, &passive, &listener, &addr);
+}
+
+static void open_with(const char *fault)
+{
+    const struct rnic_config config = device_config();
+    open_as(&config, fault);
 }
 
 static int teardown(void **state)
@@ -108,6 +113,30 @@ static void a_send_succeeds_though_both_ends_end_at_once(void **state)
     assert_int_equal(device_count(&device, "by_reset"), 0);
 }
 
+// Without a store for them Sends wait in TCP, which goes on when there is a receive: nothing more
+// comes from the peer then that would wake it.
+static void sends_without_a_receive_wait_in_tcp(void **state)
+{
+    enum { SENDS = 4 };
+    struct rnic_config config = device_config();
+    config.rnr_store_len = 0;
+    open_as(&config, "");
+    for (uint32_t round = 0; round < 3; round++) {
+        fill(round);
+        for (uint32_t i = 0; i < SENDS; i++) {
+            end_post_send(&active, WQE_SEND, 0, HALF_LEN, NULL, 0);
+        }
+        assert_true(device_waits_for_count(&device, "rnr_stalls", round + 1));
+        pause_ms(20); // all of them have come
+        for (uint32_t i = 0; i < SENDS; i++) {
+            end_post_recv(&passive, i, HALF_LEN, HALF_LEN);
+        }
+        for (uint32_t i = 0; i < SENDS; i++) {
+            expect_the_send_and_its_receive();
+        }
+    }
+}
+
 // Before a process ends: what was posted leaves, and the peer has acknowledged its end. Both ends
 // are this process's here.
 static void flush_sends_what_was_posted_and_ends(void **state)
@@ -126,6 +155,7 @@ int main(void)
         cmocka_unit_test_teardown(work_comes_through_a_bad_path_octet_for_octet, teardown),
         cmocka_unit_test_teardown(connections_end_in_their_order, teardown),
         cmocka_unit_test_teardown(a_send_succeeds_though_both_ends_end_at_once, teardown),
+        cmocka_unit_test_teardown(sends_without_a_receive_wait_in_tcp, teardown),
         cmocka_unit_test_teardown(flush_sends_what_was_posted_and_ends, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
