@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""weft status and weft rescan: what they ask a node for (played by this script), and what they show
+of its answers."""
+
+import contextlib
+import json
+import os
+import socket
+import threading
+
+from cases import case, expect, expect_error, main, scratch, weft
+
+PID = os.getpid()
+VOLUME = {'name': 'a', 'state': 'ready', 'size': 3 << 20, 'driver': 'file', 'connections': 2,
+          'operations': {'read': 40, 'write': 2}, 'octets': {'read': 1 << 20, 'write': 2 << 20},
+          'uri': 'nbd://h/a'}
+RTA = {'name': 'a', 'state': 'ready', 'pid': 77, 'since_ms': 12345, 'restarts': 6,
+       'in_flight': 7, 'replays': 8, 'retransmissions': 9}
+ANSWER = {'pid': PID, 'connections': 5, 'pool': 64 << 20, 'pool_taken': 1 << 20,
+          'volumes': [VOLUME], 'rtas': [RTA]}
+
+
+@contextlib.contextmanager
+def nodes(answer, *pids):
+    """Nodes with these process ids in a runtime folder of their own; yields what they were asked
+    for and the environment in which commands see them."""
+    requests = []
+
+    def serve(listener):
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = listener.accept()
+                with peer:
+                    request = peer.recv(4096).decode()
+                    if request:  # else somebody looked whether there is a node
+                        requests.append(request)
+                        peer.sendall(json.dumps(answer).encode() + b'\n')
+
+    with scratch() as folder, contextlib.ExitStack() as open_ones:
+        os.chmod(folder, 0o700)
+        servers = []
+        for pid in pids:
+            listener = open_ones.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(f'{folder}/node.{pid}')
+            listener.listen()
+            servers.append((listener, threading.Thread(target=serve, args=(listener,),
+                                                       daemon=True)))
+            servers[-1][1].start()
+        try:
+            yield requests, {'WEFT_RUNTIME_DIR': folder}
+        finally:
+            for listener, server in servers:
+                with contextlib.suppress(OSError):
+                    listener.shutdown(socket.SHUT_RDWR)
+                server.join()
+
+
+# --- status ---------------------------------------------------------------------------------------
+
+
+@case
+def every_column_has_its_number():
+    with nodes(ANSWER, PID) as (requests, env):
+        result = weft('status', PID, env=env)
+    expect(result, 0, None)
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert result.stdout.startswith(f'node {PID}: 5 clients, pool 1M of 64M in use\n'), lines
+    assert lines[2] == ['a', 'ready', '3M', 'file', '2', '42', '3M', 'nbd://h/a'], lines
+    assert lines[4] == ['a', 'ready', '77', '12.3s', '6', '7', '8', '9'], lines
+    assert len(lines) == 5 and requests == ['status\n'], (lines, requests)
+
+
+@case
+def a_volume_that_is_not_there_says_why():
+    volume = {**VOLUME, 'state': 'failed', 'why': 'the file is gone'}
+    with nodes({**ANSWER, 'volumes': [volume, VOLUME]}, PID) as (_, env):
+        lines = weft('status', PID, env=env).stdout.splitlines()
+    assert lines[3] == '      why: the file is gone', lines
+    assert lines[4].split()[0] == 'a' and lines[5].split()[0] == 'RTA', lines
+
+
+@case
+def all_nodes_are_asked_unless_one_is_named():
+    with nodes(ANSWER, 50, 40) as (requests, env):
+        result = weft('status', '--json', env=env)
+        expect(result, 0, None)
+        assert json.loads(result.stdout) == [ANSWER, ANSWER] and len(requests) == 2, requests
+        requests.clear()
+        assert json.loads(weft('status', '-j', 40, env=env).stdout) == [ANSWER]
+        assert weft('status', env=env).stdout.count('VOLUME') == 2
+        expect_error(weft('status', 41, env=env), 1, 'no node: process 41')
+
+
+@case
+def no_node_is_said_plainly():
+    with nodes(ANSWER) as (_, env):
+        expect(weft('status', env=env), 0, 'No storage node of yours runs now. Start one with: '
+               'weft serve FILE\n')
+        result = weft('status', '-j', env=env)
+        expect(result, 0, None)
+        assert json.loads(result.stdout) == [], result.stdout
+
+
+@case
+def a_node_that_answers_nonsense_is_named():
+    with nodes([1], 40) as (_, env):
+        result = weft('status', env=env)
+    expect(result, 1, '', 'no status: process 40', "not an object of weft's JSON")
+
+
+# --- rescan ---------------------------------------------------------------------------------------
+
+
+@case
+def rescan_tells_what_changed():
+    answer = {'ok': True, 'changes': [{'volume': 'a', 'what': 'grown'},
+                                      {'volume': 'b', 'what': 'gone'}]}
+    with nodes(answer, PID) as (requests, env):
+        expect(weft('rescan', env=env), 0, 'a: grown\nb: gone\n')
+        expect(weft('rescan', PID, env=env), 0, 'a: grown\nb: gone\n')
+    assert requests == ['rescan\n'] * 2, requests
+
+
+@case
+def changes_are_sent_in_their_order():
+    with nodes({'ok': True}, PID) as (requests, env):
+        expect(weft('rescan', '--add=x=ram:1M', '--remove', 'y', '--add=z', PID, env=env), 0)
+    assert requests == ['add x=ram:1M\n', 'remove y\n', 'add z\n'], requests
+
+
+@case
+def a_refusal_ends_it():
+    with nodes({'ok': False, 'why': 'it is in use'}, PID) as (requests, env):
+        result = weft('rescan', '--remove=a', '--remove=b', PID, env=env)
+        expect_error(result, 1, 'not done: a', 'it is in use')
+        expect_error(weft('rescan', PID, env=env), 1, 'not done: rescan', 'it is in use')
+    assert requests == ['remove a\n', 'rescan\n'], requests
+
+
+@case
+def which_node_must_be_plain():
+    for pids, said in (((), '0 nodes of yours'), ((40, 50), '2 nodes of yours')):
+        with nodes({'ok': True}, *pids) as (requests, env):
+            expect_error(weft('rescan', env=env), 1, 'no node: weft rescan', said)
+        assert requests == [], requests
+
+
+@case
+def wrong_command_lines():
+    with nodes({'ok': True}, PID) as (requests, env):
+        for words, said in ((['status', '--colour'], 'no option --colour'),
+                            (['status', 'x'], 'x is not a process id'),
+                            (['status', 1, 2], 'one process id at most'),
+                            (['rescan', '--colour'], 'no option --colour'),
+                            (['rescan', '--add'], '--add needs a value'),
+                            (['rescan', 0], '0 is not a process id'),
+                            (['rescan', (1 << 30) + 1], 'is not a process id'),
+                            (['rescan', 1, 2], 'one process id at most'),
+                            (['rescan', '--add=' + 'x' * 2043], 'too long, or of several lines'),
+                            (['rescan', '--add=x\nremove y'], 'too long, or of several lines')):
+            expect(weft(*words, env=env), 2, '', said)
+        expect(weft('rescan', '--add=' + 'x' * 2042, env=env), 0)
+    assert requests == ['add ' + 'x' * 2042 + '\n'], [len(request) for request in requests]
+
+
+if __name__ == '__main__':
+    main()
