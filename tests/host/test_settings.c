@@ -232,6 +232,31 @@ static void trace_lines_go_to_their_file(void **state)
     assert_int_equal(trace.trace.rooms, 0);
 }
 
+// A daemon that has closed its standard input: the next descriptor is 0.
+static void trace_may_have_the_first_descriptor(void **state)
+{
+    char path[] = "/tmp/weft-test-trace-XXXXXX";
+    struct host_trace trace = {0};
+    struct stat st;
+    close(mkstemp(path));
+    struct host_settings settings = settings_with("WEFT_TRACE", "all");
+    snprintf(settings.trace_path, sizeof settings.trace_path, "%s", path);
+    int input = dup(STDIN_FILENO);
+    close(STDIN_FILENO);
+    host_trace_init(&trace, &settings);
+    bool is_opened = trace.file != stderr;
+    if (is_opened) {
+        trace_line(&trace.trace, TRACE_TCP, "line");
+        fclose(trace.file);
+    }
+    dup2(input, STDIN_FILENO);
+    close(input);
+    assert_true(is_opened);
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(st.st_size > 0);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +265,7 @@ int main(void)
         cmocka_unit_test(paths_and_links_are_taken_as_they_are),
         cmocka_unit_test(table_tells_of_every_variable),
         cmocka_unit_test(trace_lines_go_to_their_file),
+        cmocka_unit_test(trace_may_have_the_first_descriptor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
