@@ -253,6 +253,17 @@ static void all_ones_leave_both_sides_as_they_are(void **state)
     assert_int_equal(p.right_agreed.ord, 9);
 }
 
+// ... though the responder names numbers of its own.
+static void initiator_that_negotiates_nothing_keeps_what_it_has(void **state)
+{
+    (void)state;
+    struct pair p = pair_of(plain, plain);
+    p.initiator.leave_ird_ord = true;
+    assert_int_equal(reply_by_hand(&p, 0x5002, "\0\1\0\x10", 4), MPA_STARTUP_OK);
+    assert_int_equal(p.left_agreed.ird, 4);
+    assert_int_equal(p.left_agreed.ord, 4);
+}
+
 static void all_ones_in_the_reply_leave_the_initiator_as_it_is(void **state)
 {
     (void)state;
@@ -733,6 +744,7 @@ int main(void)
         cmocka_unit_test(initiator_raises_its_ird_to_the_responder_ord),
         cmocka_unit_test(responder_ord_beyond_our_resources_is_insufficient_ird),
         cmocka_unit_test(all_ones_leave_both_sides_as_they_are),
+        cmocka_unit_test(initiator_that_negotiates_nothing_keeps_what_it_has),
         cmocka_unit_test(all_ones_in_the_reply_leave_the_initiator_as_it_is),
         cmocka_unit_test(numbers_beyond_14_bits_are_cut_to_the_largest),
         cmocka_unit_test(reply_names_the_rtr_kinds_in_common),
