@@ -289,6 +289,19 @@ void closed_stream_has_no_owner_where_a_report_may_still_name_it(void **state)
 /* ---- connecting ------------------------------------------------------------------------------ */
 
 // In a program that was started without standard input.
+// A shell that the program starts would keep connections open that have ended here.
+void programs_that_are_started_inherit_no_descriptor(void **state)
+{
+    (void)state;
+    loop_open(&l, the_link, AF_INET);
+    unsigned count = descriptors_inherited();
+    the_link->ops->close(l.active, true);
+    the_link->ops->close(l.passive, true);
+    the_link->ops->close(l.listener, true);
+    l = (struct loop){0};
+    assert_int_equal(descriptors_inherited(), count);
+}
+
 void descriptor_0_is_as_good_as_any(void **state)
 {
     (void)state;

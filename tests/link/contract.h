@@ -27,6 +27,7 @@ extern struct link *the_link;
     X(octets_end_a_wait)                                           \
     X(abandoned_link_holds_no_descriptor)                          \
     X(closed_stream_has_no_owner_where_a_report_may_still_name_it) \
+    X(programs_that_are_started_inherit_no_descriptor)             \
     X(descriptor_0_is_as_good_as_any)                              \
     X(refused_connection_is_named)                                 \
     X(error_of_a_stream_that_is_not_read_can_be_asked_for)         \

@@ -1,6 +1,7 @@
 #include "tests/link/descriptors.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +19,16 @@ static unsigned descriptors(void)
         count++;
     }
     closedir(dir);
+    return count;
+}
+
+unsigned descriptors_inherited(void)
+{
+    unsigned count = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        int flags = fcntl(fd, F_GETFD);
+        count += flags >= 0 && (flags & FD_CLOEXEC) == 0;
+    }
     return count;
 }
 

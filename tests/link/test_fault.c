@@ -107,6 +107,36 @@ static void everything_may_be_lost(void **state)
     }
 }
 
+static void delays_vary_upwards_from_what_was_asked_for(void **state)
+{
+    (void)state;
+    struct fault_model m = model_of("delay=10ms,jitter=2ms");
+    duration_ns least = INSTANT_NEVER, most = 0;
+    for (unsigned i = 0; i < DRAWS; i++) {
+        struct fault_fate fate = fault_model_draw(&m, i);
+        assert_int_equal(fate.count, 1);
+        least = fate.delay_ns[0] < least ? fate.delay_ns[0] : least;
+        most = fate.delay_ns[0] > most ? fate.delay_ns[0] : most;
+    }
+    assert_in_range(least, 10 * NS_PER_MS, 10 * NS_PER_MS + NS_PER_MS / 10);
+    assert_in_range(most, 12 * NS_PER_MS - NS_PER_MS / 10, 12 * NS_PER_MS);
+}
+
+static void what_is_reordered_is_later_by_a_part_of_its_delay(void **state)
+{
+    (void)state;
+    struct fault_model m = model_of("delay=10ms,reorder=100%,reorder-delay=1s,duplicate=100%");
+    for (unsigned i = 0; i < 1000; i++) {
+        struct fault_fate fate = fault_model_draw(&m, i);
+        assert_int_equal(fate.count, 2); // each by itself
+        for (unsigned k = 0; k < 2; k++) {
+            assert_in_range(fate.delay_ns[k], 10 * NS_PER_MS + 1, NS_PER_S + 10 * NS_PER_MS + 1);
+        }
+        assert_int_not_equal(fate.delay_ns[0], fate.delay_ns[1]);
+    }
+    assert_int_equal(m.counters.reordered, 2000);
+}
+
 /* ---- the device ------------------------------------------------------------------------------ */
 
 // The inner device: it notes what is sent, and gives what a test lets arrive.
@@ -377,6 +407,8 @@ int main(void)
         cmocka_unit_test(bursts_have_their_length_and_keep_the_share),
         cmocka_unit_test(burst_does_not_outlast_a_pause),
         cmocka_unit_test(everything_may_be_lost),
+        cmocka_unit_test(delays_vary_upwards_from_what_was_asked_for),
+        cmocka_unit_test(what_is_reordered_is_later_by_a_part_of_its_delay),
         cmocka_unit_test(segments_pass_where_nothing_is_wrong),
         cmocka_unit_test(lost_segments_count_as_sent),
         cmocka_unit_test(duplicates_are_sent_twice),
