@@ -169,20 +169,38 @@ static void test_peer_of_another_address_is_refused(void **state)
     assert_int_equal(device_count(&device, "met"), 0);
 }
 
-static void test_request_that_comes_early_is_kept(void **state)
+// The first one's Request is there before the second is told of it: its port listens for others.
+static void ask_early(struct end others[2])
 {
-    struct end other[2];
     for (unsigned i = 0; i < 2; i++) {
-        end_init_addressable(&other[i], &device);
+        end_init_addressable(&others[i], &device);
     }
-    bool is_first = other[0].qp->qp_num < other[1].qp->qp_num;
-    tell(&other[is_first], &other[!is_first]); // so that their port listens
+    bool is_first = others[0].qp->qp_num < others[1].qp->qp_num;
+    tell(&others[is_first], &others[!is_first]);
     tell(&first, &second);
     assert_true(device_waits_for_count(&device, "kept", 1));
+}
+
+static void test_request_that_comes_early_is_kept(void **state)
+{
+    struct end others[2];
+    ask_early(others);
     tell(&second, &first);
     expect_met();
-    end_fini(&other[0]);
-    end_fini(&other[1]);
+    end_fini(&others[0]);
+    end_fini(&others[1]);
+}
+
+// To be in RTR is enough to be sent to: no later call makes it answer.
+static void test_kept_request_is_answered_in_rtr(void **state)
+{
+    struct end others[2];
+    ask_early(others);
+    assert_int_equal(meet(&second, first.qp->qp_num), 0);
+    assert_int_equal(rnic_qp_state(second.qp), QP_RTR);
+    assert_true(device_waits_for_count(&device, "met", 2));
+    end_fini(&others[0]);
+    end_fini(&others[1]);
 }
 
 static void test_what_is_posted_before_waits(void **state)
@@ -415,6 +433,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_peer_of_another_address_is_refused, setup_ipv6,
                                         teardown),
         CASE(test_request_that_comes_early_is_kept),
+        CASE(test_kept_request_is_answered_in_rtr),
         CASE(test_what_is_posted_before_waits),
         CASE(test_reads_are_agreed_on),
         CASE(test_queue_pairs_meet_again_after_a_reset),
