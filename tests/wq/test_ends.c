@@ -265,6 +265,48 @@ static void a_new_connection_begins_its_marks_anew(void **state)
     close_queues(q);
 }
 
+struct source_case {
+    const char *what;
+    enum wqe_opcode opcode;
+    uint32_t flags, len;
+    bool copies; // the transport takes the octets at once
+    bool is_read;
+};
+
+// Until it is taken, the memory that a message is put from must stay as it is.
+static void memory_is_read_by_what_is_put_by_reference(void **state)
+{
+    (void)state;
+    static const struct source_case cases[] = {
+        {"a Send", WQE_SEND, 0, 64, false, true},
+        {"a Send with immediate data", WQE_SEND_WITH_IMM, 0, 64, false, true},
+        {"a Send that invalidates", WQE_SEND_WITH_INV, 0, 64, false, true},
+        {"a Write", WQE_RDMA_WRITE, 0, 64, false, true},
+        {"a Write with immediate data", WQE_RDMA_WRITE_WITH_IMM, 0, 64, false, true},
+        {"an empty list", WQE_SEND, 0, 0, false, false},
+        {"octets of the work request itself", WQE_SEND, WQE_INLINE, 64, false, false},
+        {"a transport that copies", WQE_SEND, 0, 64, true, false},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct queues *q = open_queues(false);
+        q->wq.facts.copies = cases[i].copies;
+        post(q, 1, cases[i].opcode, cases[i].flags);
+        struct send_wqe *wqe = wq_send_at(&q->wq, q->wq.sq_next);
+        wqe->length = cases[i].len;
+        if ((cases[i].flags & WQE_INLINE) == 0) {
+            wqe->sge[0].length = cases[i].len;
+        }
+        put_message(q, 10);
+        if (wq_reads_from(&q->wq, q->lkey) != cases[i].is_read) {
+            fail_msg("%s", cases[i].what);
+        }
+        wq_on_released(&q->wq, 10, 10);
+        assert_false(wq_reads_from(&q->wq, q->lkey));
+        wq_on_settled(&q->wq, 10);
+        close_queues(q);
+    }
+}
+
 /* ---- receives -------------------------------------------------------------------------------- */
 
 static void receives_are_claimed_in_order_and_free_when_they_are_polled(void **state)
@@ -343,6 +385,7 @@ int main(void)
         cmocka_unit_test(a_queue_pair_that_is_silent_completes_nothing),
         cmocka_unit_test(there_is_work_until_all_has_left),
         cmocka_unit_test(a_new_connection_begins_its_marks_anew),
+        cmocka_unit_test(memory_is_read_by_what_is_put_by_reference),
         cmocka_unit_test(receives_are_claimed_in_order_and_free_when_they_are_polled),
         cmocka_unit_test(receives_of_its_own_are_flushed_with_it),
         cmocka_unit_test(a_reference_may_end_with_its_message),

@@ -466,6 +466,50 @@ static void start_ups_own_request_does_not_count_against_ord(void **state)
     close_all(f);
 }
 
+// Requests that fetch so much would fill the pipe with as many as may be out; asked for once.
+static void what_fills_a_pipe_is_told_to_who_asks(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(4, 1, 1);
+    struct read_flow *flow = &f->reader[0].flow;
+    flow->context_max = 2;
+    flow->pace.rtt_ns = NS_PER_US; // as long as an answer takes here
+    post(f, 0, 0, READ_KIND_READ, ALLOTMENT);
+    assert_int_equal(issue(f, 0), 1);
+    assert_int_equal(read_sched_take_pipe(f->sched), 0);
+    answer_whole(f);
+    assert_int_equal(flow->pace.pipe_len, 2 * ALLOTMENT);
+    assert_int_equal(read_sched_take_pipe(f->sched), ALLOTMENT);
+    assert_int_equal(read_sched_take_pipe(f->sched), 0);
+    close_all(f);
+}
+
+static void the_checks_see_damage(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(8, 1, 1);
+    struct reader *r = &f->reader[0];
+    post(f, 0, 0, READ_KIND_READ, 10 * ALLOTMENT);
+    post(f, 0, 1, READ_KIND_READ, 10 * ALLOTMENT);
+    assert_true(read_flow_check(&r->flow));
+    r->task[1].request_count = 1; // before the first has all it wants
+    assert_false(read_flow_check(&r->flow));
+    r->task[1].request_count = 0;
+    r->task[1].is_pending = false;
+    assert_false(read_flow_check(&r->flow));
+    r->task[1].is_pending = true;
+    r->task[0].completed_len = 11 * ALLOTMENT; // more than there is
+    assert_false(read_flow_check(&r->flow));
+    r->task[0].completed_len = 0;
+    assert_true(read_flow_check(&r->flow));
+    struct list_link granted;
+    list_push_tail(&r->flow.granted, &granted); // by nobody
+    assert_false(read_flow_check(&r->flow));
+    list_remove(&granted);
+    assert_true(read_sched_check(f->sched));
+    close_all(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -486,6 +530,8 @@ int main(void)
         cmocka_unit_test(a_granted_window_is_named_by_the_allotment_of_its_issue),
         cmocka_unit_test(who_stops_gives_back_what_it_was_granted),
         cmocka_unit_test(start_ups_own_request_does_not_count_against_ord),
+        cmocka_unit_test(what_fills_a_pipe_is_told_to_who_asks),
+        cmocka_unit_test(the_checks_see_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
