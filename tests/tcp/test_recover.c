@@ -464,6 +464,39 @@ static void sack_of_part_of_a_segment_does_not_count(void **state)
     script_close(&s);
 }
 
+// A lost segment counts in the window as what it is long, not as a full one.
+static void two_short_losses_are_repaired_at_once(void **state)
+{
+    (void)state;
+    script_open(&s, NULL);
+    for (unsigned i = 0; i < 10; i++) {
+        user_send(&s, 300, 1);
+    }
+    s.out_read = s.out_count;
+    peer_sack(&s, 1, 601, 1501, 0, 0); // the window: one full segment more
+    expect_data(&s, 1, 300);
+    expect_data(&s, 301, 300);
+    script_close(&s);
+}
+
+// All was acknowledged between the timer and its probe: the link is not full for that.
+static void probe_that_is_not_needed_any_more_holds_nothing_up(void **state)
+{
+    (void)state;
+    script_open(&s, NULL);
+    user_send(&s, 1500, 0);
+    s.out_read = s.out_count;
+    s.now = tcp_next_deadline(s.tcb);
+    tcp_on_deadline(s.tcb, s.now);
+    assert_true(tcp_wants_output(s.tcb, s.now)); // the probe
+    peer_ack(&s, 1501);
+    expect_nothing(&s);
+    assert_int_equal(s.tcb->counters.loss_probes, 0);
+    user_send(&s, 500, 0);
+    expect_data(&s, 1501, 500);
+    script_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -495,6 +528,8 @@ int main(void)
         cmocka_unit_test(duplicate_acks_let_new_octets_go),
         cmocka_unit_test(duplicate_acks_do_not_make_the_window_grow),
         cmocka_unit_test(sack_of_part_of_a_segment_does_not_count),
+        cmocka_unit_test(two_short_losses_are_repaired_at_once),
+        cmocka_unit_test(probe_that_is_not_needed_any_more_holds_nothing_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
