@@ -277,6 +277,17 @@ static void octets_cross_whatever_the_path_does(void **state)
     }
 }
 
+static void changed_octets_are_noticed_and_sent_again(void **state)
+{
+    (void)state;
+    struct world w;
+    world_make(&w, "delay=1ms,corrupt=20%,seed=1", 0, 0);
+    world_connect(&w, 1);
+    transfer(&w, 400000);
+    assert_true(packets_counted(w.link[1], "bad_checksums") > 0);
+    world_end(&w);
+}
+
 static void same_seed_gives_the_same_run(void **state)
 {
     (void)state;
@@ -479,6 +490,7 @@ int main(void)
         cmocka_unit_test(rate_is_the_wire_s),
         cmocka_unit_test(short_queue_overflows_and_tcp_fits_itself_in),
         cmocka_unit_test(octets_cross_whatever_the_path_does),
+        cmocka_unit_test(changed_octets_are_noticed_and_sent_again),
         cmocka_unit_test(same_seed_gives_the_same_run),
         cmocka_unit_test(connection_ends_in_order_though_packets_are_lost),
         cmocka_unit_test(silent_peer_is_found_in_time),
