@@ -50,7 +50,11 @@ static void a_node_is_found_where_it_listens(void **state)
     size_t count;
     int fd = control_socket_listen(1, path, &why);
     assert_true(fd >= 0);
+    int next = dup(fd); // the lowest that is free
+    close(next);
     assert_int_equal(processes_find(PROCESS_NODE, &found, &count), 0);
+    assert_int_equal(dup(fd), next); // looking leaves none open
+    close(next);
     const struct process *self = processes_at(found, count, getpid());
     assert_non_null(self);
     assert_null(processes_at(found, count, getpid() + 1));

@@ -321,6 +321,28 @@ static void reset_forgets_what_the_peer_asked_for(void **state)
     pair_close(p);
 }
 
+// The receive of a message that is cut by a reset goes back to the queue that others share.
+static void reset_gives_back_the_receive_of_a_message_under_way(void **state)
+{
+    (void)state;
+    struct pair *p = pair_open(&(struct pair_options){.mulpdu = 200, .srq_wr = 4});
+    for (unsigned i = 0; i < 4; i++) {
+        pair_post_receive(p, &p->b, 70 + i, 0, 1000);
+    }
+    assert_null(srq_slot(p->b.srq, 0));
+    pair_post_op(p, &p->a, 1, WQE_SEND, WQE_SIGNALED, 0, 1000, 0);
+    pair_output(p, &p->a);
+    pair_hand(p, &p->a);
+    assert_true(pair_deliver(p, &p->a)); // the first of several segments
+    assert_int_equal(srq_posted_count(p->b.srq), 3);
+    assert_null(srq_slot(p->b.srq, 0));
+    assert_int_equal(qp_modify(p->b.qp, QP_RESET, p->now), 0);
+    assert_non_null(srq_slot(p->b.srq, 0));
+    pair_drop_batch(&p->a);
+    qp_on_llp_closed(p->a.qp, QP_CLOSE_RESET, p->now);
+    pair_close(p);
+}
+
 // What a user reads in a trace or a report.
 static void ends_states_and_events_have_names_of_their_own(void **state)
 {
@@ -504,6 +526,7 @@ int main(void)
         cmocka_unit_test(work_requests_complete_when_they_are_settled),
         cmocka_unit_test(reset_forgets_everything_and_starts_anew),
         cmocka_unit_test(reset_forgets_what_the_peer_asked_for),
+        cmocka_unit_test(reset_gives_back_the_receive_of_a_message_under_way),
         cmocka_unit_test(ends_states_and_events_have_names_of_their_own),
         cmocka_unit_test(in_rtr_only_answers_leave),
         cmocka_unit_test(a_terminate_that_cannot_leave_becomes_a_reset),

@@ -64,11 +64,35 @@ static void table_that_cannot_grow_says_so_and_keeps_what_it_has(void **state)
     assert_int_equal(memory_blocks, before);
 }
 
+static void domains_that_cannot_be_noted_are_refused(void **state)
+{
+    (void)state;
+    enum { DOMAINS = 300 };
+    struct mem_table *table = mem_table_create(key, FIXTURE_CAPACITY, (struct mem_probe){0});
+    uint32_t pd[DOMAINS];
+    unsigned refused = 0;
+    for (unsigned i = 0; i < DOMAINS; i++) {
+        memory_fail_at(1);
+        int error = mem_pd_alloc(table, &pd[i]);
+        memory_fail_at(0);
+        if (error != 0) {
+            assert_int_equal(error, -ENOMEM);
+            assert_int_equal(mem_table_live(table).pds, i);
+            assert_int_equal(mem_pd_alloc(table, &pd[i]), 0);
+            refused++;
+        }
+        assert_true(i == 0 || pd[i] != pd[i - 1]);
+    }
+    assert_true(refused > 0);
+    mem_table_destroy(table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table_is_made_whole_or_not_at_all),
         cmocka_unit_test(table_that_cannot_grow_says_so_and_keeps_what_it_has),
+        cmocka_unit_test(domains_that_cannot_be_noted_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -189,6 +189,20 @@ static void what_is_sent_again_outside_takes_nothing_back(void **state)
     assert_int_equal(cc.cwnd, WINDOW / 2);
 }
 
+// A path that takes other segments: what is counted in segments counts in those.
+static void segments_of_another_length_are_counted_as_they_are(void **state)
+{
+    (void)state;
+    begin();
+    tcp_cc_on_mss(&cc, 600);
+    assert_int_equal(cc.cwnd, WINDOW);
+    tcp_recovery_on_timeout(&rec, &cc, 0, 600);
+    assert_int_equal(cc.cwnd, 600);
+    assert_int_equal(cc.ssthresh, 1200); // two
+    tcp_cc_on_mss(&cc, 700);
+    assert_int_equal(cc.cwnd, 700); // one may leave
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +214,7 @@ int main(void)
         cmocka_unit_test(a_timeout_in_a_recovery_counts_from_its_aim),
         cmocka_unit_test(what_all_arrived_twice_is_taken_back),
         cmocka_unit_test(what_is_taken_back_is_the_window_before_the_first),
+        cmocka_unit_test(segments_of_another_length_are_counted_as_they_are),
         cmocka_unit_test(what_is_sent_again_outside_takes_nothing_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
