@@ -191,6 +191,8 @@ void nvme_io_execute(struct nvme_command *command, instant_ns now);
 void nvme_on_connected(struct nvme_queue *queue);
 // Connects that waited for former queues of their hosts may go on.
 void nvme_connect_pending(struct nvme_target *target);
+// The data of its Connect did not come: the queue may ask again.
+void nvme_connect_forget(struct nvme_queue *queue);
 
 // ---- io.c
 

@@ -278,6 +278,13 @@ static void on_connect_data(struct nvme_command *command, instant_ns now)
     }
 }
 
+void nvme_connect_forget(struct nvme_queue *queue)
+{
+    if (queue->state == NVME_QUEUE_CONNECTING) {
+        queue->state = NVME_QUEUE_NEW;
+    }
+}
+
 static void on_connect_scratch(struct nvme_command *command, instant_ns now)
 {
     nvme_scratch_fetch(command, on_connect_data);

@@ -169,6 +169,7 @@ static void scratch_fetched(struct nvme_command *command, enum nvme_status statu
     if (command->queue->is_closed) {
         nvme_command_drop(command);
     } else if (status != NVME_OK) {
+        nvme_connect_forget(command->queue);
         nvme_command_fail(command, status, NVME_ERROR_NO_LOCATION);
     } else {
         command->on_fetched(command, now);
