@@ -305,6 +305,7 @@ static void discovery_log(struct target *t, struct target_queue *q, struct comma
     uint64_t at = get_le64(c->sqe + NVME_GET_LOG_OFF_LPO);
     memset(data, 0, NVME_ENTRY_LEN);
     c->status = t->wish.log_status;
+    t->counters.logs++;
     t->log_generation += t->wish.restless_log && at == 0;
     if (at == 0) {
         put_le64(data + NVME_DISCOVERY_OFF_GENCTR, t->log_generation);

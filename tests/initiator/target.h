@@ -82,5 +82,6 @@ const struct target_seen *target_seen(const struct target *target, unsigned queu
 
 struct target_counters {
     atomic_uint connects, io, advertised, in_capsules, keep_alives, trims, zeroes, flushes, fuas;
+    atomic_uint logs; // looks at the discovery log
 };
 const struct target_counters *target_counters(const struct target *target);

@@ -70,6 +70,26 @@ static void a_command_says_its_blocks_and_its_flags(void **state)
     scene_close(&s);
 }
 
+// Of a write that goes along, and of one that is fetched.
+static void a_command_says_where_its_data_are(void **state)
+{
+    const struct target_wish wish = {0};
+    struct scene s;
+    scene_open(&s, &wish, WEFT_NVME_NO_ONESHOT, 1);
+    const uint8_t *sgl = target_seen(s.target, 1)->io + NVME_SQE_OFF_SGL1;
+    assert_int_equal(ask(&s, WEFT_NVME_WRITE, 0, 0, TARGET_IN_CAPSULE_LEN), 0);
+    assert_int_equal(get_le64(sgl + NVME_SGL_OFF_ADDRESS), 0);
+    assert_int_equal(get_le32(sgl + NVME_SGL_OFF_LENGTH), TARGET_IN_CAPSULE_LEN);
+    assert_int_equal(sgl[NVME_SGL_OFF_ID], NVME_SGL_IN_CAPSULE);
+    assert_int_equal(ask(&s, WEFT_NVME_WRITE, 0, 0, TARGET_IN_CAPSULE_LEN + BLOCK), 0);
+    assert_int_equal(get_le64(sgl + NVME_SGL_OFF_ADDRESS), (uintptr_t)s.data);
+    assert_int_equal(get_le32(sgl + NVME_SGL_OFF_LENGTH) & 0xffffff, TARGET_IN_CAPSULE_LEN + BLOCK);
+    assert_int_equal(sgl[NVME_SGL_OFF_ID], NVME_SGL_KEYED);
+    assert_int_equal(ask(&s, WEFT_NVME_FLUSH, 0, 0, 0), 0); // nowhere
+    assert_int_equal(get_le32(sgl + NVME_SGL_OFF_LENGTH), 0);
+    scene_close(&s);
+}
+
 static void a_trim_says_one_range(void **state)
 {
     for (unsigned i = 0; i < 2; i++) { // with the command, and fetched
@@ -380,6 +400,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_command_says_its_blocks_and_its_flags),
+        cmocka_unit_test(a_command_says_where_its_data_are),
         cmocka_unit_test(a_trim_says_one_range),
         cmocka_unit_test(the_longest_ranges_are_told_whole),
         cmocka_unit_test(a_range_ends_with_the_namespace),

@@ -68,14 +68,16 @@ static void a_subsystem_tells_what_it_is(void **state)
 
 static void discovery_lists_subsystems(void **state)
 {
-    const struct target_wish wish = {0};
+    const struct target_wish wish = {.log_len = 3};
     struct target *target = target_start(&wish);
     struct weft_nvme *nvme;
     struct weft_nvme_entry *entries;
     size_t count;
     assert_int_equal(connect_to(target, "", &nvme), 0);
     assert_int_equal(weft_nvme_discover(nvme, &entries, &count, why), 0);
-    assert_int_equal(count, 1);
+    assert_int_equal(count, 3);
+    assert_int_equal(target_counters(target)->logs, 3 + 2); // the header before and after
+    assert_string_equal(entries[2].nqn, TARGET_NQN);
     assert_string_equal(entries[0].transport, "rdma");
     assert_string_equal(entries[0].kind, "nvme");
     assert_string_equal(entries[0].host, "127.0.0.1");

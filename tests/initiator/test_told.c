@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <cmocka.h>
 
 #include <weft/nvme.h>
@@ -122,6 +123,34 @@ static void a_host_without_a_name_has_one_that_stays(void **state)
     assert_memory_equal(data[0], data[1], sizeof data[0]);
     assert_memory_equal(name, "nqn.", 4);
     assert_memory_not_equal(data[0], none, sizeof none);
+}
+
+// What it is called on the wire, and its number: a name without a number has always the same one.
+static void a_name_without_a_number_has_one_of_its_own(void **state)
+{
+    static const char *const names[] = {HOST_NQN, HOST_NQN "-2", HOST_NQN};
+    const struct target_wish wish = {0};
+    static const uint8_t none[NVME_HOSTID_LEN];
+    uint8_t ids[3][NVME_HOSTID_LEN];
+    for (unsigned i = 0; i < 3; i++) {
+        const struct weft_nvme_attr attr = {.host_nqn = names[i], .depth = 4};
+        assert_int_equal(begin_as(&wish, TARGET_NQN, attr), 0);
+        const uint8_t *data = target_seen(target, 0)->connect_data;
+        memcpy(ids[i], data + NVME_CONNECT_DATA_OFF_HOSTID, sizeof ids[i]);
+        assert_string_equal(data + NVME_CONNECT_DATA_OFF_HOSTNQN, names[i]);
+        end();
+    }
+    assert_memory_not_equal(ids[0], none, sizeof none);
+    assert_memory_not_equal(ids[0], ids[1], sizeof none);
+    assert_memory_equal(ids[0], ids[2], sizeof none);
+}
+
+static void the_shortest_name_is_one(void **state)
+{
+    const struct target_wish wish = {0};
+    assert_int_equal(begin_as(&wish, "x", (struct weft_nvme_attr){.depth = 4}), -ENOENT);
+    assert_string_equal(target_seen(target, 0)->connect_data + NVME_CONNECT_DATA_OFF_SUBNQN, "x");
+    end();
 }
 
 static void a_discovery_controller_has_no_queues_and_promises_nothing(void **state)
@@ -570,12 +599,24 @@ DONE(rdma_resolve_addr,
 DONE(rdma_resolve_route, (struct rdma_cm_id * id, int timeout_ms), id, timeout_ms)
 DONE(rdma_connect, (struct rdma_cm_id * id, struct rdma_conn_param *param), id, param)
 
+// An event becomes another one on its way to the host.
+static __thread struct mistake {
+    enum rdma_cm_event_type at, becomes;
+    int status;
+} mistake;
+static __thread bool has_mistake;
+
 // A connection request brings an identifier.
 int __real_rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **ret);
 int __wrap_rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **ret);
 int __wrap_rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **ret)
 {
     int error = __real_rdma_get_cm_event(channel, ret);
+    if (error == 0 && has_mistake && (*ret)->event == mistake.at) {
+        (*ret)->event = mistake.becomes;
+        (*ret)->status = mistake.status;
+        has_mistake = false;
+    }
     if (error == 0 && (*ret)->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
         atomic_fetch_add(&objects, 1);
     }
@@ -613,6 +654,93 @@ static void a_call_that_fails_is_told_and_leaves_nothing(void **state)
     end();
 }
 
+static void what_the_connection_manager_says_is_told(void **state)
+{
+    static const struct {
+        struct mistake mistake;
+        int error;
+        const char *said;
+    } cases[] = {
+        {{RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_ADDR_ERROR, -ENETUNREACH},
+         -EHOSTUNREACH,
+         "no way to 127.0.0.1: Network is unreachable"},
+        {{RDMA_CM_EVENT_ROUTE_RESOLVED, RDMA_CM_EVENT_ROUTE_ERROR, EHOSTDOWN},
+         -EHOSTUNREACH,
+         "no way to 127.0.0.1: Host is down"},
+        {{RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT},
+         -ETIMEDOUT,
+         "does not answer as an RDMA target"},
+        {{RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO},
+         -ECONNREFUSED,
+         "does not answer as an RDMA target"},
+        {{RDMA_CM_EVENT_ROUTE_RESOLVED, RDMA_CM_EVENT_DEVICE_REMOVAL, 0},
+         -ECONNRESET,
+         "ended the connection of queue 0 (RDMA_CM_EVENT_DEVICE_REMOVAL)"},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct target_wish wish = {0};
+        mistake = cases[i].mistake;
+        has_mistake = true;
+        assert_int_equal(begin(&wish), cases[i].error);
+        assert_false(has_mistake);
+        expect_said(cases[i].said);
+        end();
+    }
+}
+
+static void a_host_without_descriptors_says_so(void **state)
+{
+    const struct target_wish wish = {0};
+    struct weft_nvme_address address = {.host = "127.0.0.1", .nqn = TARGET_NQN};
+    const struct weft_nvme_attr attr = {.address = &address};
+    struct rlimit limit, none;
+    target = target_start(&wish);
+    memcpy(address.port, target_port(target), strlen(target_port(target)));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = limit;
+    none.rlim_cur = 3; // all of which are taken
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    int error = weft_nvme_connect(&attr, &nvme, why);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(error, -EMFILE);
+    expect_said("no descriptors");
+    target_stop(target);
+}
+
+// It takes no room of the queue, either.
+static void memory_that_cannot_be_registered_is_refused(void **state)
+{
+    enum { TRIES = 9 }; // more than the queue is deep
+    const struct target_wish wish = {.has_no_capsule_room = true};
+    struct weft_nvme_namespace ns;
+    uint8_t *data = calloc(1, 1024);
+    const struct iovec pieces[] = {{data, 512}, {data + 512, 512}};
+    unsigned done = 0;
+    struct weft_nvme_io io = {.operation = WEFT_NVME_READ,
+                              .nsid = 1,
+                              .memory = pieces,
+                              .on_complete = on_complete,
+                              .context = &done};
+    assert_int_equal(begin(&wish), 0);
+    assert_int_equal(weft_nvme_identify(nvme, 1, &ns, why), 0);
+    fails_at = 1;
+    assert_int_equal(weft_nvme_lend(nvme, data, 1024), -ENOMEM);
+    for (unsigned i = 0; i < 2 * TRIES; i++) { // one piece as it is, two by a copy
+        io.memory_count = 1 + i % 2;
+        io.len = 512 * io.memory_count;
+        fails_at = 1;
+        assert_int_equal(weft_nvme_submit(nvme, &io), -ENOMEM);
+        assert_int_equal(fails_at, 0);
+    }
+    assert_int_equal(weft_nvme_submit(nvme, &io), 0);
+    while (done == 0) {
+        assert_true(weft_nvme_wait(nvme, 1000) >= 0);
+    }
+    assert_int_equal(io.error, 0);
+    end();
+    free(data);
+}
+
 static void what_was_lent_and_copied_is_given_back(void **state)
 {
     const struct target_wish wish = {.has_no_capsule_room = true};
@@ -645,6 +773,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_host_says_who_it_is_and_what_it_wants),
         TEST(a_host_without_a_name_has_one_that_stays),
+        TEST(a_name_without_a_number_has_one_of_its_own),
+        TEST(the_shortest_name_is_one),
         TEST(a_discovery_controller_has_no_queues_and_promises_nothing),
         TEST(more_than_there_may_be_is_refused),
         TEST(what_cannot_be_is_refused_in_words),
@@ -659,6 +789,9 @@ int main(void)
         TEST(logs_that_cannot_be_are_refused),
         TEST(statuses_have_a_name_and_an_errno),
         TEST(a_call_that_fails_is_told_and_leaves_nothing),
+        TEST(what_the_connection_manager_says_is_told),
+        TEST(a_host_without_descriptors_says_so),
+        TEST(memory_that_cannot_be_registered_is_refused),
         TEST(what_was_lent_and_copied_is_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
