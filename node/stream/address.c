@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -25,11 +26,16 @@ static int fail(struct why *ret_why, const char *text, int error, const char *wh
 
 /* ---- Unix ------------------------------------------------------------------------------------ */
 
-static int is_abandoned(const struct sockaddr_un *addr)
+// A file that is no socket refuses connections, too, and is somebody's.
+static bool is_abandoned(const struct sockaddr_un *addr)
 {
+    struct stat found;
+    if (lstat(addr->sun_path, &found) != 0 || !S_ISSOCK(found.st_mode)) {
+        return false;
+    }
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int result = fd >= 0 && connect(fd, (const struct sockaddr *)addr, sizeof *addr) != 0 &&
-                 errno == ECONNREFUSED;
+    bool result = fd >= 0 && connect(fd, (const struct sockaddr *)addr, sizeof *addr) != 0 &&
+                  errno == ECONNREFUSED;
     if (fd >= 0) {
         close(fd);
     }
