@@ -25,7 +25,8 @@ struct stage {
     bool was_restart;
     bool has_room; // messages are counted against `room`
     unsigned room;
-    int tts_error;
+    int tts_error, spawn_error;
+    char line[256]; // that was said last
     unsigned advertised;
     struct connect_request *connected;
 };
@@ -94,7 +95,7 @@ static const struct cta_for_uma fake_cta = {
 static inline int part_spawn(void *ctx, uint32_t unit)
 {
     note(ctx, "spawn ");
-    return 0;
+    return ((struct stage *)ctx)->spawn_error;
 }
 
 static inline void part_kill(void *ctx, uint32_t unit)
@@ -138,6 +139,8 @@ static inline void part_identify(void *ctx, const struct volume_profile *profile
 
 static inline void part_say(void *ctx, const char *line)
 {
+    struct stage *s = ctx;
+    snprintf(s->line, sizeof s->line, "%s", line);
 }
 
 static inline void part_on_stopped(void *ctx)
