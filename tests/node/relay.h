@@ -10,31 +10,31 @@
 
 #include "tests/node/nvme_host.h"
 
-enum { RELAY_LEN = 1 << 16, RELAY_LOOK_MS = 5 };
+enum { RELAY_LEN = 1 << 16, RELAY_SLICE_LEN = 1 << 20, RELAY_LOOK_MS = 5 };
 
 struct relay {
     int listener, host, node;
     uint16_t port;        // where the host connects to
     uint16_t node_port;   // where that leads
     atomic_bool holds;    // what the node sends stays in the network
-    atomic_uint pause_us; // behind RELAY_LEN octets to the node
+    atomic_uint pause_us; // behind RELAY_SLICE_LEN octets to the node
     atomic_bool ends;
     pthread_t thread;
 };
 
-// False: an end has gone.
-static inline bool relay_carry(int from, int to)
+// How many octets; 0: an end has gone.
+static inline size_t relay_carry(int from, int to)
 {
     static __thread uint8_t octets[RELAY_LEN];
     ssize_t got = recv(from, octets, sizeof octets, 0);
     for (ssize_t sent = 0; sent < got;) {
         ssize_t part = send(to, octets + sent, (size_t)(got - sent), MSG_NOSIGNAL);
         if (part <= 0) {
-            return false;
+            return 0;
         }
         sent += part;
     }
-    return got > 0;
+    return got > 0 ? (size_t)got : 0;
 }
 
 static inline bool relay_connect(struct relay *relay)
@@ -53,13 +53,21 @@ static inline void *relay_run(void *ctx)
 {
     struct relay *relay = ctx;
     bool lives = relay_connect(relay);
+    size_t carried = 0;
     while (lives && !relay->ends) {
         struct pollfd fds[] = {{.fd = relay->host, .events = POLLIN},
                                {.fd = relay->holds ? -1 : relay->node, .events = POLLIN}};
         poll(fds, 2, RELAY_LOOK_MS);
-        usleep(fds[0].revents != 0 ? relay->pause_us : 0);
-        lives = (fds[0].revents == 0 || relay_carry(relay->host, relay->node)) &&
-                (fds[1].revents == 0 || relay_carry(relay->node, relay->host));
+        if (fds[0].revents != 0) {
+            size_t len = relay_carry(relay->host, relay->node);
+            lives = len > 0;
+            carried += len;
+        }
+        if (carried >= RELAY_SLICE_LEN) {
+            carried -= RELAY_SLICE_LEN;
+            usleep(relay->pause_us);
+        }
+        lives &= fds[1].revents == 0 || relay_carry(relay->node, relay->host) > 0;
     }
     shutdown(relay->host, SHUT_RDWR);
     shutdown(relay->node, SHUT_RDWR);
