@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""The control socket of a node, against askers that are silent, many, or talk nonsense."""
+
+import contextlib
+import json
+import socket
+import time
+
+from serving import LIMIT, Node, case, folder, main, os
+
+ASKERS, PATIENCE = 16, 5
+
+
+class Controlled(Node):
+    """A node whose control socket stands in a folder of its own."""
+
+    def __init__(self, *words):
+        self.run = folder()
+        self.runtime = self.run.__enter__() / 'run'
+        super().__init__(*words, env={**os.environ, 'WEFT_RUNTIME_DIR': str(self.runtime)})
+
+    def __exit__(self, *what):
+        super().__exit__(*what)
+        self.run.__exit__(*what)
+
+    @contextlib.contextmanager
+    def asker(self):
+        with socket.socket(socket.AF_UNIX) as one:
+            one.settimeout(LIMIT)
+            one.connect(str(self.runtime / f'node.{self.process.pid}'))
+            yield one
+
+    def ask(self, request):
+        with self.asker() as one:
+            one.sendall(request)
+            return answer(one)
+
+
+def answer(one):
+    """All that comes until the node closes; None: nothing."""
+    octets = b''
+    with contextlib.suppress(ConnectionResetError):
+        while part := one.recv(65536):
+            octets += part
+    return json.loads(octets) if octets else None
+
+
+@case
+def nonsense_is_answered_in_words():
+    with Controlled('ram:1M') as node:
+        for request, why in ((b'nonsense\n', 'there is no such request'),
+                             (b'\n', 'there is no such request'),
+                             (b'statuses\n', 'there is no such request'),
+                             (b'remove nosuch\n', 'there is no such volume'),
+                             (b'add a=ram:1M\n', 'this node takes no volumes from outside: '
+                                                 'start it with --allow-add')):
+            assert node.ask(request) == {'ok': False, 'why': why}, request
+        assert node.ask(b'status\nremove ram\n')['volumes'][0]['name'] == 'ram'  # one request
+        assert node.ask(b'status\n')['volumes'][0]['name'] == 'ram'
+
+
+@case
+def a_request_may_come_in_pieces_and_ends_somewhere():
+    with Controlled('ram:1M') as node:
+        with node.asker() as one:
+            for octet in b'status\n':
+                one.sendall(bytes([octet]))
+                time.sleep(0.01)
+            assert answer(one)['pid'] == node.process.pid
+        with node.asker() as one:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                one.sendall(b'x' * 4096)
+            assert answer(one) is None
+        with node.asker() as one:
+            one.sendall(b'stat')
+            one.shutdown(socket.SHUT_WR)
+            assert answer(one) is None
+        assert node.ask(b'status\n')['pid'] == node.process.pid
+
+
+@case
+def silent_askers_are_so_many_and_leave_in_the_end():
+    with Controlled('ram:1M') as node, contextlib.ExitStack() as stack:
+        began = time.monotonic()
+        silent = [stack.enter_context(node.asker()) for _ in range(ASKERS)]
+        with node.asker() as beyond:
+            assert answer(beyond) is None
+        assert time.monotonic() - began < PATIENCE
+        assert [answer(one) for one in silent] == [None] * ASKERS
+        assert time.monotonic() - began >= PATIENCE - 1
+        assert node.ask(b'status\n')['pid'] == node.process.pid
+
+
+main()
