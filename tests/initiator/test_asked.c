@@ -120,6 +120,26 @@ static void the_longest_ranges_are_told_whole(void **state)
     scene_close(&s);
 }
 
+// 2^55 - 1 blocks of 512 octets, which is the most that 64 bits count in octets.
+static void the_largest_namespace_is_known_to_its_end(void **state)
+{
+    const struct target_wish wish = {.io_status = NVME_INTERNAL_ERROR,
+                                     EDITS({TARGET_NAMESPACE, NVME_NS_OFF_NSZE, 0xff},
+                                           {TARGET_NAMESPACE, NVME_NS_OFF_NSZE + 1, 0xff},
+                                           {TARGET_NAMESPACE, NVME_NS_OFF_NSZE + 2, 0xff},
+                                           {TARGET_NAMESPACE, NVME_NS_OFF_NSZE + 3, 0xff},
+                                           {TARGET_NAMESPACE, NVME_NS_OFF_NSZE + 4, 0xff},
+                                           {TARGET_NAMESPACE, NVME_NS_OFF_NSZE + 5, 0xff},
+                                           {TARGET_NAMESPACE, NVME_NS_OFF_NSZE + 6, 0x7f})};
+    const uint64_t last = (UINT64_C(1) << 55) - 2;
+    struct scene s;
+    scene_open(&s, &wish, WEFT_NVME_NO_ONESHOT, 1);
+    assert_int_equal(ask(&s, WEFT_NVME_READ, 0, last * BLOCK, BLOCK), -EIO);
+    assert_int_equal(get_le64(target_seen(s.target, 1)->io + NVME_RW_OFF_SLBA), last);
+    assert_int_equal(ask(&s, WEFT_NVME_READ, 0, last * BLOCK, 2 * BLOCK), -EINVAL);
+    scene_close(&s);
+}
+
 /* ---- limits ---------------------------------------------------------------------------------- */
 
 static void a_range_ends_with_the_namespace(void **state)
@@ -403,6 +423,7 @@ int main(void)
         cmocka_unit_test(a_command_says_where_its_data_are),
         cmocka_unit_test(a_trim_says_one_range),
         cmocka_unit_test(the_longest_ranges_are_told_whole),
+        cmocka_unit_test(the_largest_namespace_is_known_to_its_end),
         cmocka_unit_test(a_range_ends_with_the_namespace),
         cmocka_unit_test(a_command_names_so_much_and_no_more),
         cmocka_unit_test(data_are_as_long_as_the_controller_takes),

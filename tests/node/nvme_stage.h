@@ -28,6 +28,7 @@ enum {
 struct answer {
     uint16_t cid, status; // without DNR and MORE
     bool is_final;
+    uint16_t sqhd;
     uint64_t result;
 };
 
@@ -43,6 +44,8 @@ struct line {
     uint16_t cid;
     struct answer answers[STAGE_ANSWER_MAX];
     unsigned answer_count, delivered;
+    bool holds; // what is delivered stays here
+    struct nvme_command *held;
     char closed[64]; // why it shall end
 };
 
@@ -138,6 +141,7 @@ static inline void line_note(struct line *line, struct nvme_command *command)
         (struct answer){.cid = get_le16(cqe + NVME_CQE_OFF_CID),
                         .status = status & (uint16_t) ~(NVME_STATUS_DNR | NVME_STATUS_MORE),
                         .is_final = (status & NVME_STATUS_DNR) != 0,
+                        .sqhd = get_le16(cqe + NVME_CQE_OFF_SQHD),
                         .result = get_le64(cqe + NVME_CQE_OFF_RESULT)};
 }
 
@@ -152,6 +156,20 @@ static inline void line_deliver(void *connection, struct nvme_command *command)
 {
     struct line *line = connection;
     line->delivered += command->data_len;
+    if (line->holds) {
+        assert_null(line->held);
+        line->held = command;
+        return;
+    }
+    line_note(line, command);
+    nvme_command_done(command, NVME_OK, line->stage->now);
+}
+
+// What was held is delivered.
+static inline void line_release(struct line *line)
+{
+    struct nvme_command *command = line->held;
+    line->held = NULL;
     line_note(line, command);
     nvme_command_done(command, NVME_OK, line->stage->now);
 }

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""The control socket of a node, against askers that are silent, many, or talk nonsense."""
+"""The control socket of a node, against askers that are slow, silent, many, or talk nonsense."""
 
 import contextlib
 import json
 import socket
+import threading
 import time
 
+from nbd_client import Client
 from serving import LIMIT, Node, case, folder, main, os
 
 ASKERS, PATIENCE = 16, 5
+SOCKET_HOLDS = 220000
 
 
 class Controlled(Node):
@@ -24,8 +27,10 @@ class Controlled(Node):
         self.run.__exit__(*what)
 
     @contextlib.contextmanager
-    def asker(self):
+    def asker(self, room=None):
         with socket.socket(socket.AF_UNIX) as one:
+            if room:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
             one.settimeout(LIMIT)
             one.connect(str(self.runtime / f'node.{self.process.pid}'))
             yield one
@@ -36,11 +41,11 @@ class Controlled(Node):
             return answer(one)
 
 
-def answer(one):
+def answer(one, piece=65536):
     """All that comes until the node closes; None: nothing."""
     octets = b''
     with contextlib.suppress(ConnectionResetError):
-        while part := one.recv(65536):
+        while part := one.recv(piece):
             octets += part
     return json.loads(octets) if octets else None
 
@@ -76,6 +81,24 @@ def a_request_may_come_in_pieces_and_ends_somewhere():
             one.shutdown(socket.SHUT_WR)
             assert answer(one) is None
         assert node.ask(b'status\n')['pid'] == node.process.pid
+
+
+@case
+def an_asker_that_is_slow_gets_all_of_it():
+    """The answer is longer than a socket holds; others are answered meanwhile."""
+    names = [f'{number}'.rjust(60, 'v') for number in range(256)]
+    with Controlled('--rta=one', '--nvme-tcp=127.0.0.1:0',
+                    *(f'{name}=null:1M' for name in names)) as node:
+        threading.Thread(target=node.process.stdout.read, daemon=True).start()  # it says much
+        for name in names:  # has counters from then on
+            Client(node).go(name.encode()).socket.close()
+        with node.asker(room=4096) as slow:
+            slow.sendall(b'status\n')
+            time.sleep(0.5)
+            assert len(node.ask(b'status\n')['volumes']) == 256
+            found = answer(slow, 4096)
+        assert len(json.dumps(found, separators=(',', ':'))) > SOCKET_HOLDS
+        assert [volume['name'] for volume in found['volumes']] == names
 
 
 @case

@@ -143,6 +143,43 @@ static void a_connect_that_waits_ends_with_its_connection(void **state)
     stage_destroy(s);
 }
 
+static void a_number_is_not_given_to_another_host_soon(void **state)
+{
+    struct stage *s = stage_create(ALL);
+    for (unsigned i = 0; i < 2 * NVME_CONTROLLER_COUNT_MAX; i++) {
+        struct line *line = line_open(s);
+        struct answer answer = line_connect(line, STAGE_HOST, 0, NVME_CNTLID_DYNAMIC, 0);
+        assert_int_equal(answer.result, 1 + i % NVME_CONTROLLER_COUNT_MAX);
+        line_end(line);
+    }
+    stage_destroy(s);
+}
+
+// Of one address; the queue that was refused may have the next place.
+static void controllers_of_an_address_are_so_many(void **state)
+{
+    static struct line *lines[NVME_CONTROLLER_OF_HOST_MAX];
+    struct stage *s = stage_create(ALL);
+    for (unsigned i = 0; i < NVME_CONTROLLER_OF_HOST_MAX; i++) {
+        lines[i] = line_open(s);
+        assert_int_equal(line_connect(lines[i], STAGE_HOST, 0, NVME_CNTLID_DYNAMIC, 0).status,
+                         NVME_OK);
+    }
+    struct line *beyond = line_open(s);
+    struct answer answer = line_connect(beyond, STAGE_HOST, 0, NVME_CNTLID_DYNAMIC, 0);
+    assert_int_equal(answer.status, NVME_CONNECT_BUSY);
+    assert_false(answer.is_final);
+    assert_non_null(strstr(s->said, "too many controllers are of its address"));
+    line_end(lines[7]);
+    answer = line_connect(beyond, STAGE_HOST, 0, NVME_CNTLID_DYNAMIC, 0);
+    assert_int_equal(answer.status, NVME_OK);
+    lines[7] = beyond;
+    for (unsigned i = 0; i < NVME_CONTROLLER_OF_HOST_MAX; i++) {
+        line_end(lines[i]);
+    }
+    stage_destroy(s);
+}
+
 /* ---- statuses -------------------------------------------------------------------------------- */
 
 static void each_completion_has_its_status(void **state)
@@ -198,6 +235,55 @@ static void data_that_did_not_come_have_the_transports_status(void **state)
     stage_complete(s, request, NODE_OK);
     assert_int_equal(line_answer(session.io).status, NVME_OK);
     session_leave(&session);
+    stage_destroy(s);
+}
+
+// The head of the host's queue: each response frees one entry of it.
+static void each_response_moves_the_head_by_one(void **state)
+{
+    struct stage *s = stage_create(ALL);
+    struct session session = session_on(s, STAGE_HOST);
+    uint16_t head = line_answer(session.io).sqhd;
+    for (unsigned i = 1; i <= 3 * STAGE_DEPTH; i++) {
+        session.io->answer_count = 0;
+        io_send(session.io, NVME_IO_READ, STAGE_BLOCKS, 1, 0); // beyond the end
+        assert_int_equal(line_answer(session.io).status, NVME_LBA_OUT_OF_RANGE);
+        assert_int_equal(line_answer(session.io).sqhd, (head + i) % STAGE_DEPTH);
+    }
+    session_leave(&session);
+    stage_destroy(s);
+}
+
+static void identify_send(struct line *line, uint8_t cns)
+{
+    uint8_t sqe[NVME_SQE_LEN];
+    sqe_fill(line, sqe, NVME_ADMIN_IDENTIFY, NVME_IDENTIFY_LEN);
+    sqe[NVME_IDENTIFY_OFF_CNS] = cns;
+    line_send(line, sqe);
+}
+
+// There is one place for such data on a queue: they come one after the other, whole.
+static void pages_that_are_asked_for_at_once_come_one_by_one(void **state)
+{
+    struct stage *s = stage_create(ALL);
+    uint16_t cntlid;
+    struct line *admin = admin_open(s, STAGE_HOST, 0, &cntlid);
+    unsigned answered = admin->answer_count;
+    uint16_t first = admin->cid + 1;
+    admin->holds = true;
+    for (unsigned i = 0; i < 3; i++) {
+        identify_send(admin, i == 1 ? NVME_CNS_NAMESPACE : NVME_CNS_CONTROLLER);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(admin->answer_count, answered + i);
+        assert_int_equal(admin->delivered, (i + 1) * NVME_IDENTIFY_LEN);
+        bool is_namespace = get_le64(admin->scratch + NVME_NS_OFF_NSZE) == STAGE_BLOCKS;
+        assert_int_equal(is_namespace, i == 1);
+        line_release(admin);
+        assert_int_equal(line_answer(admin).cid, first + i);
+    }
+    assert_null(admin->held);
+    line_end(admin);
     stage_destroy(s);
 }
 
@@ -372,8 +458,12 @@ int main(void)
         cmocka_unit_test(a_connect_whose_data_did_not_come_may_be_repeated),
         cmocka_unit_test(a_host_that_comes_back_waits_for_the_end_of_its_former_session),
         cmocka_unit_test(a_connect_that_waits_ends_with_its_connection),
+        cmocka_unit_test(a_number_is_not_given_to_another_host_soon),
+        cmocka_unit_test(controllers_of_an_address_are_so_many),
         cmocka_unit_test(each_completion_has_its_status),
         cmocka_unit_test(data_that_did_not_come_have_the_transports_status),
+        cmocka_unit_test(each_response_moves_the_head_by_one),
+        cmocka_unit_test(pages_that_are_asked_for_at_once_come_one_by_one),
         cmocka_unit_test(a_write_that_shall_be_stable_is_so_on_every_volume),
         cmocka_unit_test(ranges_are_trimmed_one_after_the_other),
         cmocka_unit_test(a_host_is_given_up_after_twice_its_promise),
