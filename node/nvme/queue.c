@@ -138,7 +138,6 @@ bool nvme_queue_on_capsule(struct nvme_queue *queue, const uint8_t *sqe, uint32_
     command->result = 0;
     command->transfer_status = NVME_OK;
     command->stage = NVME_WAITING;
-    command->on_fetched = NULL;
     command->flushes_behind = false;
     memcpy(command->sqe, sqe, NVME_SQE_LEN);
     queue->under_way++;

@@ -130,7 +130,6 @@ static bool issue(struct io *io, struct io_volume *v, struct store_transaction *
     c->command.submitted_at_ns = now;
     list_push_tail(&v->out, &c->link);
     v->out_count++;
-    io->counters.commands++;
     enum node_completion completion = converter_command(&v->profile, v->format, t, &c->command);
     ddm_command_expect(&c->command, on_end, NULL);
     if (completion != NODE_OK) {
@@ -142,7 +141,6 @@ static bool issue(struct io *io, struct io_volume *v, struct store_transaction *
     if (error == -EAGAIN) {
         v->is_full = true;
         v->out_count--;
-        io->counters.commands--;
         command_free(io, c);
         return false;
     }
@@ -160,7 +158,6 @@ void io_submit(struct io *io, struct store_transaction *t, instant_ns now)
     t->retry_until_ns = instant_min(instant_after(now, retry_for_ns), t->request.deadline);
     t->retry_in_ns = retry_first_ns;
     if (!list_is_empty(&v->ready) || !issue(io, v, t, now)) {
-        io->counters.waits++;
         list_push_tail(&v->ready, &t->link);
     }
 }

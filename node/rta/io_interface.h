@@ -21,8 +21,6 @@
 #include "node/rta/store.h"
 
 struct io_counters {
-    uint64_t commands;
-    uint64_t waits;         // had to wait for a credit
     uint64_t retries;       // the device said: not now
     uint64_t resubmissions; // the device said nothing
     uint64_t duplicates;    // and then said it twice
