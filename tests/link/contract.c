@@ -327,6 +327,31 @@ void descriptor_0_is_as_good_as_any(void **state)
     assert_int_equal(marked, 0);
 }
 
+// It is the one that was bound which connects.
+void stream_at_descriptor_0_connects_from_where_it_is_bound(void **state)
+{
+    (void)state;
+    struct sockaddr_storage addr = loopback(AF_INET), bound_at = {0}, connected_at = {0}, peer;
+    loop_listen(&l, the_link, AF_INET);
+    assert_int_equal(the_link->ops->local_addr(l.listener, &peer), 0);
+    int input = dup(0);
+    close(0);
+    int bound = the_link->ops->bind(the_link, addr_of(&addr), 0, NULL, &l.active);
+    int named = bound == 0 ? the_link->ops->local_addr(l.active, &bound_at) : bound;
+    int connected = bound == 0 ? the_link->ops->connect(l.active, addr_of(&peer)) : bound;
+    int named_again = bound == 0 ? the_link->ops->local_addr(l.active, &connected_at) : bound;
+    if (bound == 0) {
+        the_link->ops->close(l.active, true);
+        l.active = NULL;
+    }
+    dup2(input, 0);
+    close(input);
+    assert_int_equal(named, 0);
+    assert_int_equal(connected, -EINPROGRESS);
+    assert_int_equal(named_again, 0);
+    assert_memory_equal(&bound_at, &connected_at, sizeof(struct sockaddr_in));
+}
+
 void refused_connection_is_named(void **state)
 {
     (void)state;
