@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "node/format/ata.h"
 #include "node/format/scsi.h"
+#include "node/rta/converter.h"
 #include "node/rta/formats.h"
 
 enum { ALL = VOLUME_CAN_WRITE | VOLUME_CAN_FUA | VOLUME_CAN_TRIM | VOLUME_CAN_ZERO_FAST };
@@ -47,6 +48,38 @@ static void expect_octets(const uint8_t *octets, uint32_t len, const char *wante
         snprintf(text + 3 * i, 4, i + 1 < len ? "%02x " : "%02x", octets[i]);
     }
     assert_string_equal(text, wanted);
+}
+
+// What stood there is another command's: nothing of it may pass for what this device said.
+static void a_command_is_made_anew_in_the_place_of_another(void **state)
+{
+    static uint8_t data[8192];
+    const struct io_format *const formats[] = {&io_format_scsi, &io_format_ata, NULL};
+    const struct volume_profile profile = profile_of(512);
+    for (unsigned i = 0; i < 3; i++) {
+        struct store_transaction transaction = {.request = {.operation = NODE_READ,
+                                                            .offset = 4096,
+                                                            .len = sizeof data,
+                                                            .buffer_len = sizeof data},
+                                                .done_len = 512,
+                                                .data = data};
+        struct ddm_command command;
+        memset(&command, 0xa5, sizeof command);
+        assert_int_equal(converter_command(&profile, formats[i], &transaction, &command), NODE_OK);
+        assert_int_equal(command.offset, 4096 + 512);
+        assert_int_equal(command.len, sizeof data - 512);
+        assert_ptr_equal(command.data, data + 512);
+        assert_int_equal(command.data_len, sizeof data - 512);
+        assert_int_equal(command.status_len, 0);
+        assert_int_equal(command.transport_error, 0);
+        assert_int_equal(command.answer_len, 0);
+        assert_int_equal(command.detail, 0);
+        assert_int_equal(command.end_count, 0);
+        assert_true((command.native_len > 0) == (formats[i] != NULL));
+        command.completion = NODE_OK; // as of a filter that answers in the stead of the device
+        assert_false(converter_result(&profile, formats[i], &transaction, &command));
+        assert_int_equal(transaction.done_len, sizeof data);
+    }
 }
 
 /* ---- SCSI ------------------------------------------------------------------------------------ */
@@ -437,6 +470,7 @@ static void a_disk_is_what_its_identity_says(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_command_is_made_anew_in_the_place_of_another),
         cmocka_unit_test(scsi_commands_are_those_of_the_standard),
         cmocka_unit_test(zeroes_are_written_where_the_device_cannot_repeat_a_block),
         cmocka_unit_test(what_a_format_has_not_is_refused),
