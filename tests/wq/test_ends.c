@@ -319,12 +319,14 @@ static void receives_are_claimed_in_order_and_free_when_they_are_polled(void **s
         }
         assert_int_equal(wq_receive_count(&q->wq), RECEIVES);
         for (unsigned i = 0; i < RECEIVES; i++) {
+            assert_true(wq_receive_is_posted(&q->wq));
             struct recv_wqe *wqe = wq_receive_claim(&q->wq);
             assert_int_equal(wqe->wr_id, 70 + i);
             assert_int_equal(wq_receive_count(&q->wq), RECEIVES - 1 - i);
             wqe->message = (struct recv_message){.opcode = WC_RECV, .byte_len = 9};
             wq_complete_receive(&q->wq, wqe, WC_SUCCESS, false);
         }
+        assert_false(wq_receive_is_posted(&q->wq));
         assert_null(wq_receive_claim(&q->wq));
         for (unsigned i = 0; i < RECEIVES; i++) {
             struct recv_wqe *full =
