@@ -95,6 +95,20 @@ static void what_was_taken_apart_is_put_together(void **state)
     }
 }
 
+static void a_text_is_cut_where_the_room_ends(void **state)
+{
+    static const char whole[] = "nvme+rdma://host:77/nqn.a/1234";
+    char text[sizeof whole + 1];
+    assert_int_equal(weft_nvme_address_parse(whole, &address, NULL), 0);
+    for (size_t room = 1; room <= sizeof whole; room++) {
+        memset(text, '#', sizeof text);
+        weft_nvme_address_format(&address, text, room);
+        assert_int_equal(strlen(text), room - 1);
+        assert_memory_equal(text, whole, room - 1);
+        assert_int_equal(text[room], '#');
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -103,6 +117,7 @@ int main(void)
         cmocka_unit_test(a_reason_is_as_long_as_the_caller_has_room),
         cmocka_unit_test(nobody_needs_a_reason),
         cmocka_unit_test(what_was_taken_apart_is_put_together),
+        cmocka_unit_test(a_text_is_cut_where_the_room_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
