@@ -1,6 +1,7 @@
-// The link port: how octets reach a peer. A back end (socket, sim, later udp and tap) implements
-// `link_ops`; rnic/ drives it and knows no file descriptor. A stream is one TCP connection, or the
-// bound and listening place of one. Nothing here blocks, except `wait` up to its time-out.
+// The link port: how octets reach a peer. A back end (link/) implements all of `link_ops`, and what
+// it has not is a fact of the link; rnic/ drives it and knows no file descriptor. A stream is one
+// TCP connection, or the bound and listening place of one. Nothing here blocks, except `wait` up to
+// its time-out.
 //
 // Threads: all calls on one link are serialised by the shard that owns it; `wait` and `wake` alone
 // may run beside the others. Failures are negative errno values.
@@ -18,9 +19,20 @@
 
 struct link_ops;
 
+enum link_facts {
+    // A record is a segment, whoever the peer is: FPDUs are worth cutting to fit.
+    LINK_HAS_SEGMENTS = 1,
+    // Octets beyond a hole are known: `set_place` and `resume` are for it alone.
+    LINK_HAS_PLACES = 2,
+    // Connections are of this process, and end with it: `unsettled` and `is_busy` say what the peer
+    // may still lack. Elsewhere they answer that it is nothing.
+    LINK_IS_OF_PROCESS = 4,
+};
+
 // A back end embeds this first in a struct of its own.
 struct link {
     const struct link_ops *ops;
+    unsigned facts; // enum link_facts
 };
 
 // A back end embeds this first; `owner` is whatever the user of the stream wants to find again.
@@ -58,8 +70,6 @@ struct link_tx {
 
 struct link_ops {
     const char *name;
-    // A record is a segment, whoever the peer is: FPDUs are worth cutting to fit.
-    bool has_segments;
 
     // Takes a local address (port 0: any free one) without listening yet. NULL address: none.
     int (*bind)(struct link *link, const struct sockaddr *addr, unsigned flags, void *owner,
@@ -76,15 +86,14 @@ struct link_ops {
     // From now on octets go to `port` when they arrive, in order or beyond a hole: `recv` lets the
     // link read what has come, writes nothing and returns how many octets the port was offered.
     // Their positions count from the beginning of the stream, what recv gave before included. The
-    // port may call nothing of this stream but `unsettled`. NULL: octets come in order only.
+    // port may call nothing of this stream but `unsettled`.
     void (*set_place)(struct link_stream *stream, const struct place_port *port);
     // The port may go on after it said PLACE_BUFFER in order, or not now to on_advance.
     void (*resume)(struct link_stream *stream);
     // Octets taken (possibly fewer than given), -EAGAIN, or another negative errno.
     ssize_t (*send)(struct link_stream *stream, const struct link_tx *tx);
     // Of the octets taken, how many nobody but this process sends again: they are not acknowledged.
-    // What changes about that is reported, LINK_READY_SETTLED, until it is asked for. NULL: none,
-    // ever.
+    // What changes about that is reported, LINK_READY_SETTLED, until it is asked for.
     uint64_t (*unsettled)(struct link_stream *stream);
     // Asks for LINK_READY_OUT when there is room again; false withdraws the wish.
     void (*want_out)(struct link_stream *stream, bool wanted);
@@ -105,7 +114,7 @@ struct link_ops {
 
     // Looks, fills `ret` and returns how many are ready. What is due in the link happens first.
     int (*poll)(struct link *link, struct link_ready *ret, unsigned max);
-    // When `poll` is due even if nothing arrives. NULL: never.
+    // When `poll` is due even if nothing arrives.
     instant_ns (*next_deadline)(struct link *link);
     // Sleeps until `poll` may find something, or for `timeout_ns` (INSTANT_NEVER: no limit). Beside
     // other calls: see Threads above.
@@ -113,15 +122,160 @@ struct link_ops {
     // Makes a `wait` under way, or the next one, return at once. From any thread or signal handler.
     void (*wake)(struct link *link);
     // What our own TCP has counted: for the connection (or listener) of `stream`, which is the
-    // link's, or NULL: for all connections that were closed. NULL: TCP is the kernel's.
+    // link's, or NULL: for all connections that were closed. Nothing of the kernel's TCP.
     void (*tcp_counters)(const struct link *link, const struct link_stream *stream,
                          counter_each each, void *ctx);
     // Likewise what became of packets.
     void (*packet_counters)(const struct link *link, counter_each each, void *ctx);
     // Octets or a FIN that were taken are not acknowledged yet, and nobody but this process sends
-    // them again: it had better not exit now. NULL: never.
+    // them again: it had better not exit now.
     bool (*is_busy)(struct link *link);
     // Closes descriptors only, touching no connection: the child of a fork lets go of its parent's.
     void (*abandon)(struct link *link);
     void (*destroy)(struct link *link);
 };
+
+/* ---- calls, as above ------------------------------------------------------------------------- */
+
+static inline int link_bind(struct link *link, const struct sockaddr *addr, unsigned flags,
+                            void *owner, struct link_stream **ret)
+{
+    return link->ops->bind(link, addr, flags, owner, ret);
+}
+
+static inline int link_listen(struct link_stream *stream, int backlog)
+{
+    return stream->link->ops->listen(stream, backlog);
+}
+
+static inline int link_accept(struct link_stream *listener, struct link_stream **ret)
+{
+    return listener->link->ops->accept(listener, ret);
+}
+
+static inline int link_connect(struct link_stream *stream, const struct sockaddr *peer)
+{
+    return stream->link->ops->connect(stream, peer);
+}
+
+static inline int link_connect_result(struct link_stream *stream)
+{
+    return stream->link->ops->connect_result(stream);
+}
+
+static inline ssize_t link_recv(struct link_stream *stream, struct mspan into)
+{
+    return stream->link->ops->recv(stream, into);
+}
+
+static inline void link_set_place(struct link_stream *stream, const struct place_port *port)
+{
+    stream->link->ops->set_place(stream, port);
+}
+
+static inline void link_resume(struct link_stream *stream)
+{
+    stream->link->ops->resume(stream);
+}
+
+static inline ssize_t link_send(struct link_stream *stream, const struct link_tx *tx)
+{
+    return stream->link->ops->send(stream, tx);
+}
+
+static inline uint64_t link_unsettled(struct link_stream *stream)
+{
+    return stream->link->ops->unsettled(stream);
+}
+
+static inline void link_want_out(struct link_stream *stream, bool wanted)
+{
+    stream->link->ops->want_out(stream, wanted);
+}
+
+static inline void link_want_in(struct link_stream *stream, bool wanted)
+{
+    stream->link->ops->want_in(stream, wanted);
+}
+
+static inline int link_shutdown(struct link_stream *stream)
+{
+    return stream->link->ops->shutdown(stream);
+}
+
+static inline void link_close(struct link_stream *stream, bool abort)
+{
+    stream->link->ops->close(stream, abort);
+}
+
+static inline int link_local_addr(const struct link_stream *stream, struct sockaddr_storage *ret)
+{
+    return stream->link->ops->local_addr(stream, ret);
+}
+
+static inline int link_peer_addr(const struct link_stream *stream, struct sockaddr_storage *ret)
+{
+    return stream->link->ops->peer_addr(stream, ret);
+}
+
+static inline uint32_t link_emss(const struct link_stream *stream)
+{
+    return stream->link->ops->emss(stream);
+}
+
+static inline int link_set_tos(struct link_stream *stream, uint8_t tos)
+{
+    return stream->link->ops->set_tos(stream, tos);
+}
+
+static inline int link_route(struct link *link, const struct sockaddr *peer,
+                             struct sockaddr_storage *ret_src)
+{
+    return link->ops->route(link, peer, ret_src);
+}
+
+static inline int link_poll(struct link *link, struct link_ready *ret, unsigned max)
+{
+    return link->ops->poll(link, ret, max);
+}
+
+static inline instant_ns link_next_deadline(struct link *link)
+{
+    return link->ops->next_deadline(link);
+}
+
+static inline void link_wait(struct link *link, duration_ns timeout_ns)
+{
+    link->ops->wait(link, timeout_ns);
+}
+
+static inline void link_wake(struct link *link)
+{
+    link->ops->wake(link);
+}
+
+static inline void link_tcp_counters(const struct link *link, const struct link_stream *stream,
+                                     counter_each each, void *ctx)
+{
+    link->ops->tcp_counters(link, stream, each, ctx);
+}
+
+static inline void link_packet_counters(const struct link *link, counter_each each, void *ctx)
+{
+    link->ops->packet_counters(link, each, ctx);
+}
+
+static inline bool link_is_busy(struct link *link)
+{
+    return link->ops->is_busy(link);
+}
+
+static inline void link_abandon(struct link *link)
+{
+    link->ops->abandon(link);
+}
+
+static inline void link_destroy(struct link *link)
+{
+    link->ops->destroy(link);
+}

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "link/link_none.h"
+
 // Positions count from the beginning of the stream; an octet's place in the ring is its position
 // modulo the length.
 struct mirror {
@@ -137,7 +139,10 @@ static int mirror_set_tos(struct link_stream *stream, uint8_t tos)
 static const struct link_ops mirror_ops = {
     .name = "mirror",
     .recv = mirror_recv,
+    .set_place = link_none_set_place,
+    .resume = link_none_resume,
     .send = mirror_send,
+    .unsettled = link_none_unsettled,
     .want_out = mirror_want_out,
     .want_in = mirror_want_in,
     .shutdown = mirror_shutdown,

@@ -153,7 +153,6 @@ static void packet_packet_counters(const struct link *link, counter_each each, v
 
 static const struct link_ops packet_ops = {
     .name = "packet",
-    .has_segments = true,
     .bind = packet_bind,
     .listen = packet_listen,
     .accept = packet_accept,
@@ -204,6 +203,7 @@ int link_packet_create(const struct link_packet_config *config, struct device *d
         return -ENOMEM;
     }
     l->base.ops = &packet_ops;
+    l->base.facts = LINK_HAS_SEGMENTS | LINK_HAS_PLACES | LINK_IS_OF_PROCESS;
     l->config = *config;
     l->host = host;
     l->device = device;

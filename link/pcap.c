@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "link/link_forward.h"
+#include "link/link_none.h"
 #include "link/pcap_file.h"
 #include "link/pcap_flow.h"
 #include "link/rest.h"
@@ -66,11 +67,10 @@ static void stream_rest(struct pcap_stream *s)
 // False: it is not connected, or of another family.
 static bool addresses_of(const struct pcap_stream *s, struct net_flow *ret)
 {
-    const struct link_ops *ops = s->forward.inner->link->ops;
     struct sockaddr_storage local, peer;
     *ret = (struct net_flow){0};
-    return ops->local_addr(s->forward.inner, &local) == 0 &&
-           ops->peer_addr(s->forward.inner, &peer) == 0 &&
+    return link_local_addr(s->forward.inner, &local) == 0 &&
+           link_peer_addr(s->forward.inner, &peer) == 0 &&
            net_addr_from_sockaddr((struct sockaddr *)&local, &ret->local, &ret->local_port, NULL) &&
            net_addr_from_sockaddr((struct sockaddr *)&peer, &ret->remote, &ret->remote_port, NULL);
 }
@@ -135,7 +135,7 @@ static int pcap_accept(struct link_stream *listener, struct link_stream **ret)
     if (s == NULL) {
         return -ENOMEM;
     }
-    int error = l->forward.inner->ops->accept(inner_of(listener), &s->forward.inner);
+    int error = link_accept(inner_of(listener), &s->forward.inner);
     if (error != 0) {
         stream_rest(s);
         return error;
@@ -158,7 +158,7 @@ static void flow_break(struct pcap_stream *s)
 static int pcap_connect_result(struct link_stream *stream)
 {
     struct pcap_stream *s = pcap_stream_of(stream);
-    int error = s->forward.inner->link->ops->connect_result(s->forward.inner);
+    int error = link_connect_result(s->forward.inner);
     if (error == 0 && s->flow == NULL) {
         flow_begin(s, PCAP_LOCAL);
     } else if (error != 0 && error != -EINPROGRESS) {
@@ -170,7 +170,7 @@ static int pcap_connect_result(struct link_stream *stream)
 static ssize_t pcap_recv(struct link_stream *stream, struct mspan into)
 {
     struct pcap_stream *s = pcap_stream_of(stream);
-    ssize_t len = s->forward.inner->link->ops->recv(s->forward.inner, into);
+    ssize_t len = link_recv(s->forward.inner, into);
     if (s->flow == NULL || len == -EAGAIN) {
         return len;
     }
@@ -188,7 +188,7 @@ static ssize_t pcap_recv(struct link_stream *stream, struct mspan into)
 static ssize_t pcap_send(struct link_stream *stream, const struct link_tx *tx)
 {
     struct pcap_stream *s = pcap_stream_of(stream);
-    ssize_t taken = s->forward.inner->link->ops->send(s->forward.inner, tx);
+    ssize_t taken = link_send(s->forward.inner, tx);
     if (taken <= 0) {
         return taken;
     }
@@ -209,7 +209,7 @@ static int pcap_shutdown(struct link_stream *stream)
         pcap_flow_fin(s->flow, PCAP_LOCAL);
         pcap_file_flush(&pcap_link_of(stream->link)->file);
     }
-    return s->forward.inner->link->ops->shutdown(s->forward.inner);
+    return link_shutdown(s->forward.inner);
 }
 
 static void pcap_close(struct link_stream *stream, bool abort)
@@ -221,7 +221,7 @@ static void pcap_close(struct link_stream *stream, bool abort)
         pcap_flow_fin(s->flow, PCAP_LOCAL);
     }
     flow_end(s);
-    s->forward.inner->link->ops->close(s->forward.inner, abort);
+    link_close(s->forward.inner, abort);
     stream_rest(s);
 }
 
@@ -235,7 +235,7 @@ static int pcap_bind(struct link *link, const struct sockaddr *addr, unsigned fl
     if (s == NULL) {
         return -ENOMEM;
     }
-    int error = l->forward.inner->ops->bind(l->forward.inner, addr, flags, s, &s->forward.inner);
+    int error = link_bind(l->forward.inner, addr, flags, s, &s->forward.inner);
     if (error != 0) {
         stream_rest(s);
         return error;
@@ -249,7 +249,7 @@ static void pcap_abandon(struct link *link)
     struct pcap_link *l = pcap_link_of(link);
     l->file.len = 0; // what stands there is the parent's to write
     pcap_file_close(&l->file);
-    l->forward.inner->ops->abandon(l->forward.inner);
+    link_abandon(l->forward.inner);
 }
 
 static void pcap_destroy(struct link *link)
@@ -260,7 +260,7 @@ static void pcap_destroy(struct link *link)
         pcap_close(&LIST_ENTRY(l->streams.next, struct pcap_stream, link)->forward.base, true);
     }
     pcap_file_close(&l->file);
-    l->forward.inner->ops->destroy(l->forward.inner);
+    link_destroy(l->forward.inner);
     while ((at = list_pop_head(&l->rest.streams)) != NULL) {
         free(LIST_ENTRY(at, struct pcap_stream, link));
     }
@@ -270,12 +270,31 @@ static void pcap_destroy(struct link *link)
 static const struct link_ops pcap_ops = {
     .name = "pcap",
     .bind = pcap_bind,
+    .listen = link_forward_listen,
     .accept = pcap_accept,
+    .connect = link_forward_connect,
     .connect_result = pcap_connect_result,
     .recv = pcap_recv,
+    .set_place = link_none_set_place,
+    .resume = link_none_resume,
     .send = pcap_send,
+    .unsettled = link_forward_unsettled,
+    .want_out = link_forward_want_out,
+    .want_in = link_forward_want_in,
     .shutdown = pcap_shutdown,
     .close = pcap_close,
+    .local_addr = link_forward_local_addr,
+    .peer_addr = link_forward_peer_addr,
+    .emss = link_forward_emss,
+    .set_tos = link_forward_set_tos,
+    .route = link_forward_route,
+    .poll = link_forward_poll,
+    .next_deadline = link_forward_next_deadline,
+    .wait = link_forward_wait,
+    .wake = link_forward_wake,
+    .tcp_counters = link_forward_tcp_counters,
+    .packet_counters = link_forward_packet_counters,
+    .is_busy = link_forward_is_busy,
     .abandon = pcap_abandon,
     .destroy = pcap_destroy,
 };

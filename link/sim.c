@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "link/link_none.h"
 #include "link/sim_stream.h"
 
 enum { SHORT_SEND_ONE_IN = 8 }; // sends that are taken in part though there is room
@@ -434,7 +435,10 @@ static const struct link_ops sim_ops = {
     .connect = sim_connect,
     .connect_result = sim_connect_result,
     .recv = sim_recv,
+    .set_place = link_none_set_place,
+    .resume = link_none_resume,
     .send = sim_send,
+    .unsettled = link_none_unsettled,
     .want_out = sim_want_out,
     .want_in = sim_want_in,
     .shutdown = sim_shutdown,
@@ -445,8 +449,12 @@ static const struct link_ops sim_ops = {
     .set_tos = sim_set_tos,
     .route = sim_route,
     .poll = sim_poll,
+    .next_deadline = link_none_next_deadline,
     .wait = sim_wait,
     .wake = sim_wake,
+    .tcp_counters = link_none_tcp_counters,
+    .packet_counters = link_none_packet_counters,
+    .is_busy = link_none_is_busy,
     .abandon = sim_abandon,
     .destroy = sim_destroy,
 };

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "link/link_none.h"
 #include "link/socket_stream.h"
 #include "link/sys.h"
 
@@ -470,7 +471,10 @@ static const struct link_ops socket_ops = {
     .connect = socket_connect,
     .connect_result = socket_connect_result,
     .recv = socket_recv,
+    .set_place = link_none_set_place,
+    .resume = link_none_resume,
     .send = socket_send,
+    .unsettled = link_none_unsettled,
     .want_out = socket_want_out,
     .want_in = socket_want_in,
     .shutdown = socket_shutdown,
@@ -481,8 +485,12 @@ static const struct link_ops socket_ops = {
     .set_tos = socket_set_tos,
     .route = socket_route,
     .poll = socket_poll,
+    .next_deadline = link_none_next_deadline,
     .wait = socket_wait,
     .wake = socket_wake,
+    .tcp_counters = link_none_tcp_counters,
+    .packet_counters = link_none_packet_counters,
+    .is_busy = link_none_is_busy,
     .abandon = socket_abandon,
     .destroy = socket_destroy,
 };

@@ -33,9 +33,8 @@ void shard_arm(struct shard *shard, struct rnic_ep *ep, instant_ns at_ns)
 instant_ns shard_next_deadline(const struct shard *shard)
 {
     CHECK(shard_is_held(shard));
-    const struct link_ops *ops = shard->link->ops;
     instant_ns at = instant_min(deadlines_next(&shard->deadlines), shard->noted_ns);
-    return ops->next_deadline == NULL ? at : instant_min(at, ops->next_deadline(shard->link));
+    return instant_min(at, link_next_deadline(shard->link));
 }
 
 /* ---- endpoints ------------------------------------------------------------------------------- */

@@ -26,7 +26,8 @@ static enum ulpdu_answer on_ulpdu(void *ctx, struct span ulpdu)
 // Between two weft ends the kernel's TCP may cut FPDUs, long ones, wherever it likes.
 static bool may_send_long(const struct rnic_ep *ep)
 {
-    return conn_agreement(&ep->startup.conn)->extensions && !ep->stream->link->ops->has_segments;
+    return conn_agreement(&ep->startup.conn)->extensions &&
+           (ep->stream->link->facts & LINK_HAS_SEGMENTS) == 0;
 }
 
 int ep_mpa_open(struct rnic_ep *ep)

@@ -53,7 +53,7 @@ bool ep_on_advance(void *ctx, uint64_t end, const struct place_counts *counts)
 
 bool ep_place_is_possible(const struct rnic *rnic)
 {
-    return rnic->shard.link->ops->set_place != NULL;
+    return (rnic->shard.link->facts & LINK_HAS_PLACES) != 0;
 }
 
 // A weft end begins every segment with an FPDU. Elsewhere a segment may begin wherever TCP cut the
@@ -78,7 +78,7 @@ void ep_place_begin(struct rnic_ep *ep)
 {
     bool is_due =
         ep->state == EP_OPEN && !ep->in.is_placing && !ep->in.is_paused && !ep->in.is_stopped;
-    if (!is_due || ep->stream->link->ops->set_place == NULL) {
+    if (!is_due || (ep->stream->link->facts & LINK_HAS_PLACES) == 0) {
         return;
     }
     struct place_port port = {.place = place, .on_advance = on_advance, .ctx = ep};
@@ -86,7 +86,7 @@ void ep_place_begin(struct rnic_ep *ep)
                     ep->rnic->shard.staging);
     ep->in.placing = mpa_placer_port(&ep->in.placer);
     ep->in.is_placing = true;
-    ep->stream->link->ops->set_place(ep->stream, &port);
+    link_set_place(ep->stream, &port);
 }
 
 bool ep_place_settle(struct rnic_ep *ep, instant_ns now)
@@ -111,7 +111,7 @@ void ep_place_resume(struct rnic_ep *ep, instant_ns now)
     mpa_rx_on_input(&ep->in.rx, span_of(NULL, 0), &consumed);
     if (!ep->in.rx.is_held) {
         ep->in.is_in_link = true;
-        ep->stream->link->ops->resume(ep->stream);
+        link_resume(ep->stream);
         ep->in.is_in_link = false;
     }
 }

@@ -11,7 +11,7 @@ uint64_t ep_handed_position(const struct rnic_ep *ep)
 
 bool ep_settles_apart(const struct rnic_ep *ep)
 {
-    return ep->is_mirrored || ep->stream->link->ops->unsettled != NULL;
+    return ep->is_mirrored || (ep->stream->link->facts & LINK_IS_OF_PROCESS) != 0;
 }
 
 // Where the stream leads back: what has come in and was taken. Otherwise the link is asked.
@@ -20,7 +20,7 @@ static uint64_t settled_position(const struct rnic_ep *ep)
     if (ep->is_mirrored) {
         return ep->in.rx.counters.octets;
     }
-    uint64_t unsettled = ep->stream->link->ops->unsettled(ep->stream);
+    uint64_t unsettled = link_unsettled(ep->stream);
     uint64_t handed = ep_handed_position(ep);
     return handed > unsettled ? handed - unsettled : 0;
 }

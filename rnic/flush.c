@@ -26,7 +26,7 @@ static void step_while(struct rnic *rnic, bool (*is_busy)(struct rnic *), instan
 static bool is_link_busy(struct rnic *rnic)
 {
     rnic_enter(rnic);
-    bool is_busy = rnic->shard.link->ops->is_busy(rnic->shard.link);
+    bool is_busy = link_is_busy(rnic->shard.link);
     rnic_leave(rnic, 0);
     return is_busy;
 }
@@ -49,7 +49,7 @@ void rnic_flush_in_thread(struct rnic *rnic)
 {
     const struct rnic_flush *flush = &rnic->flush;
     step_while(rnic, rnic_has_output, instant_after(rnic_now(rnic), flush->handing_ns));
-    if (rnic->shard.link->ops->is_busy != NULL) {
+    if ((rnic->shard.link->facts & LINK_IS_OF_PROCESS) != 0) {
         shutdown_all(rnic);
         step_while(rnic, is_link_busy, instant_after(rnic_now(rnic), flush->acking_ns));
     }

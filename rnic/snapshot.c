@@ -10,26 +10,27 @@
 
 /* ---- what a link counts ---------------------------------------------------------------------- */
 
+static struct report_pairs pairs_since(const struct report *r, const struct link *link,
+                                       uint32_t first)
+{
+    const bool has_any = (link->facts & LINK_IS_OF_PROCESS) != 0;
+    return (struct report_pairs){has_any, first, report_next_pair(r) - first};
+}
+
 // Of a stream's connection, or with NULL of all that were closed. Nothing of the kernel's TCP.
 static struct report_pairs tcp_pairs(struct report *r, const struct link *link,
                                      const struct link_stream *stream)
 {
     const uint32_t first = report_next_pair(r);
-    if (link->ops->tcp_counters == NULL) {
-        return (struct report_pairs){0};
-    }
-    link->ops->tcp_counters(link, stream, report_add_pair, r);
-    return (struct report_pairs){true, first, report_next_pair(r) - first};
+    link_tcp_counters(link, stream, report_add_pair, r);
+    return pairs_since(r, link, first);
 }
 
 static struct report_pairs packet_pairs(struct report *r, const struct link *link)
 {
     const uint32_t first = report_next_pair(r);
-    if (link->ops->packet_counters == NULL) {
-        return (struct report_pairs){0};
-    }
-    link->ops->packet_counters(link, report_add_pair, r);
-    return (struct report_pairs){true, first, report_next_pair(r) - first};
+    link_packet_counters(link, report_add_pair, r);
+    return pairs_since(r, link, first);
 }
 
 /* ---- the parts ------------------------------------------------------------------------------- */

@@ -10,6 +10,16 @@
 struct loop l;
 struct link *the_link;
 
+// Nobody asks whether there is one.
+void every_operation_is_there(void **state)
+{
+    void *operations[sizeof(struct link_ops) / sizeof(void *)];
+    memcpy(operations, the_link->ops, sizeof operations);
+    for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
+        assert_non_null(operations[i]);
+    }
+}
+
 /* ---- octets ---------------------------------------------------------------------------------- */
 
 static void octets_cross(int family)

@@ -9,6 +9,7 @@ extern struct loop l;
 extern struct link *the_link;
 
 #define CONTRACT_TESTS(X)                                          \
+    X(every_operation_is_there)                                    \
     X(octets_cross_over_ipv4)                                      \
     X(octets_cross_over_ipv6)                                      \
     X(stream_of_many_elements_is_taken_whole)                      \

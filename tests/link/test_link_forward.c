@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "link/link_forward.h"
+#include "link/link_none.h"
 
 enum { ANSWER = -77, EMSS = 1234, UNSETTLED = 4321, DEADLINE_NS = 5000 };
 
@@ -133,7 +134,6 @@ static bool on_is_busy(struct link *l)
 
 static const struct link_ops inner_ops = {
     .name = "inner",
-    .has_segments = true,
     .listen = on_listen,
     .connect = on_connect,
     .unsettled = on_unsettled,
@@ -153,11 +153,30 @@ static const struct link_ops inner_ops = {
     .is_busy = on_is_busy,
 };
 
-static const struct link_ops own_ops = {.name = "wrapper"};
+static const struct link_ops own_ops = {
+    .name = "wrapper",
+    .listen = link_forward_listen,
+    .connect = link_forward_connect,
+    .unsettled = link_forward_unsettled,
+    .want_out = link_forward_want_out,
+    .want_in = link_forward_want_in,
+    .local_addr = link_forward_local_addr,
+    .peer_addr = link_forward_peer_addr,
+    .emss = link_forward_emss,
+    .set_tos = link_forward_set_tos,
+    .route = link_forward_route,
+    .poll = link_forward_poll,
+    .next_deadline = link_forward_next_deadline,
+    .wait = link_forward_wait,
+    .wake = link_forward_wake,
+    .tcp_counters = link_forward_tcp_counters,
+    .packet_counters = link_forward_packet_counters,
+    .is_busy = link_forward_is_busy,
+};
 
-static void make(const struct link_ops *of_inner)
+static void make(unsigned facts)
 {
-    inner = (struct inner){.link.ops = of_inner};
+    inner = (struct inner){.link = {&inner_ops, facts}};
     wrapper = (struct link_forward){.inner = NULL};
     link_forward_init(&wrapper, &own_ops, &inner.link);
     inner_stream = (struct link_stream){&inner.link, &stream};
@@ -192,7 +211,7 @@ static void expect_of_link(const char *called, const void *argument, uint64_t nu
 static void what_is_asked_of_a_stream_is_handed_on(void **state)
 {
     (void)state;
-    make(&inner_ops);
+    make(0);
     struct link_stream *s = &stream.base;
     const struct sockaddr *peer = (const struct sockaddr *)&addr;
     assert_int_equal(ops()->listen(s, 5), ANSWER);
@@ -218,9 +237,8 @@ static void what_is_asked_of_a_stream_is_handed_on(void **state)
 static void what_is_asked_of_a_link_is_handed_on(void **state)
 {
     (void)state;
-    make(&inner_ops);
+    make(0);
     struct link *l = &wrapper.base;
-    assert_true(ops()->has_segments);
     assert_string_equal(ops()->name, "wrapper");
     assert_int_equal(ops()->route(l, (const struct sockaddr *)&addr, &addr), ANSWER);
     expect_of_link("route", &addr, true);
@@ -245,7 +263,7 @@ static void what_is_ready_is_named_by_the_wrappers_streams(void **state)
 {
     (void)state;
     struct link_ready ready[4];
-    make(&inner_ops);
+    make(0);
     ready_count = 2;
     assert_int_equal(ops()->poll(&wrapper.base, ready, 4), 1);
     expect_of_link("poll", ready, 4);
@@ -255,18 +273,22 @@ static void what_is_ready_is_named_by_the_wrappers_streams(void **state)
     assert_int_equal(ops()->poll(&wrapper.base, ready, 4), ANSWER);
 }
 
-static void what_the_link_has_not_the_wrapper_has_not(void **state)
+// Octets that were placed would go past the wrapper.
+static void facts_of_the_link_are_the_wrappers_but_for_placing(void **state)
 {
-    (void)state;
-    static const struct link_ops poor = {.name = "poor", .poll = on_poll};
-    make(&poor);
-    assert_false(ops()->has_segments);
-    assert_null(ops()->unsettled);
-    assert_null(ops()->next_deadline);
-    assert_null(ops()->tcp_counters);
-    assert_null(ops()->packet_counters);
-    assert_null(ops()->is_busy);
-    assert_null(ops()->set_place); // which would go past it
+    make(LINK_HAS_SEGMENTS | LINK_HAS_PLACES);
+    assert_int_equal(wrapper.base.facts, LINK_HAS_SEGMENTS);
+    make(LINK_IS_OF_PROCESS);
+    assert_int_equal(wrapper.base.facts, LINK_IS_OF_PROCESS);
+}
+
+static void what_a_link_has_not_is_answered_by_nothing(void **state)
+{
+    assert_int_equal(link_none_unsettled(&stream.base), 0);
+    assert_int_equal(link_none_next_deadline(&wrapper.base), INSTANT_NEVER);
+    assert_false(link_none_is_busy(&wrapper.base));
+    link_none_tcp_counters(&wrapper.base, NULL, NULL, NULL); // counts nothing
+    link_none_packet_counters(&wrapper.base, NULL, NULL);
 }
 
 int main(void)
@@ -275,7 +297,8 @@ int main(void)
         cmocka_unit_test(what_is_asked_of_a_stream_is_handed_on),
         cmocka_unit_test(what_is_asked_of_a_link_is_handed_on),
         cmocka_unit_test(what_is_ready_is_named_by_the_wrappers_streams),
-        cmocka_unit_test(what_the_link_has_not_the_wrapper_has_not),
+        cmocka_unit_test(facts_of_the_link_are_the_wrappers_but_for_placing),
+        cmocka_unit_test(what_a_link_has_not_is_answered_by_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -368,14 +368,13 @@ static void leave(struct link *link)
 static void what_the_inner_link_says_of_itself_is_handed_on(void **state)
 {
     (void)state;
-    const struct link_ops ops = {.has_segments = true, .is_busy = yes, .destroy = leave};
-    struct link inner = {.ops = &ops}, *wrapped;
-    assert_false(the_link->ops->has_segments);
-    assert_null(the_link->ops->is_busy);
+    const struct link_ops ops = {.is_busy = yes, .destroy = leave};
+    struct link inner = {&ops, LINK_HAS_SEGMENTS | LINK_HAS_PLACES | LINK_IS_OF_PROCESS}, *wrapped;
+    assert_int_equal(the_link->facts, 0);
+    assert_false(link_is_busy(the_link));
     assert_int_equal(link_pcap_wrap(&inner, "/tmp/weft-test-%p-pcap-inner", &wrapped), 0);
-    assert_true(wrapped->ops->has_segments);
-    assert_non_null(wrapped->ops->is_busy);
-    assert_true(wrapped->ops->is_busy(wrapped));
+    assert_int_equal(wrapped->facts, LINK_HAS_SEGMENTS | LINK_IS_OF_PROCESS); // none is placed
+    assert_true(link_is_busy(wrapped));
     wrapped->ops->destroy(wrapped);
     char made[64];
     snprintf(made, sizeof made, "/tmp/weft-test-%d-pcap-inner", (int)getpid());

@@ -161,7 +161,7 @@ static void links_have_a_name(void **state)
 {
     (void)state;
     assert_string_equal(the_link->ops->name, "socket");
-    assert_false(the_link->ops->has_segments);
+    assert_int_equal(the_link->facts, 0);
 }
 
 static void tos_of_both_families_reaches_the_socket(void **state)

@@ -1,0 +1,38 @@
+#include "link/link_none.h"
+
+#include "base/check.h"
+
+// Who asks has not looked at the facts of the link.
+void link_none_set_place(struct link_stream *stream, const struct place_port *port)
+{
+    CHECK((stream->link->facts & LINK_HAS_PLACES) != 0);
+}
+
+void link_none_resume(struct link_stream *stream)
+{
+    CHECK((stream->link->facts & LINK_HAS_PLACES) != 0);
+}
+
+uint64_t link_none_unsettled(struct link_stream *stream)
+{
+    return 0;
+}
+
+instant_ns link_none_next_deadline(struct link *link)
+{
+    return INSTANT_NEVER;
+}
+
+void link_none_tcp_counters(const struct link *link, const struct link_stream *stream,
+                            counter_each each, void *ctx)
+{
+}
+
+void link_none_packet_counters(const struct link *link, counter_each each, void *ctx)
+{
+}
+
+bool link_none_is_busy(struct link *link)
+{
+    return false;
+}
