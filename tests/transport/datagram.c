@@ -178,6 +178,13 @@ static void give_up(struct end *end)
     peer_flush(&datagram_of(end)->in);
 }
 
+static void connect_ends(struct world *world)
+{
+    for (unsigned i = 0; i < END_COUNT; i++) {
+        wq_begin(world->ends[i].wq);
+    }
+}
+
 static void go_on(struct end *end)
 {
     datagram_of(end)->is_stopped = false;
@@ -195,5 +202,6 @@ const struct transport transport_datagram = {
     .step = step,
     .give_up = give_up,
     .go_on = go_on,
+    .connect = connect_ends,
     .close = end_fini,
 };

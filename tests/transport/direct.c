@@ -184,7 +184,22 @@ static void open_end(struct end *end)
     end_init(end, d, &d->wq, &d->counters);
     d->wq.facts = (struct transport_facts){.whole_len = UINT64_MAX, .copies = true};
     d->in.end = end;
-    wq_set_ord(&d->wq, end->config.ord_max);
+}
+
+static void reset(struct end *end)
+{
+    struct direct *d = direct_of(end);
+    d->is_over = false;
+    d->mark = 0;
+    end_reset(end, &d->in);
+}
+
+static void connect_ends(struct world *world)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        wq_begin(world->ends[i].wq);
+        wq_set_ord(world->ends[i].wq, world->ends[i].config.ord_max);
+    }
 }
 
 const struct transport transport_direct = {
@@ -196,5 +211,7 @@ const struct transport transport_direct = {
     .on_receive_posted = on_receive_posted,
     .step = step,
     .give_up = give_up,
+    .reset = reset,
+    .connect = connect_ends,
     .close = end_fini,
 };

@@ -340,10 +340,27 @@ static void open_end(struct end *end)
     struct lossy *l = aligned_alloc(CACHE_LINE_LEN, sizeof *l);
     memset(l, 0, sizeof *l);
     l->end = l->in.end = end;
-    l->retry_at = INSTANT_NEVER;
     end_init(end, l, &l->wq, &l->counters);
     l->wq.facts = (struct transport_facts){.whole_len = CELL_LEN};
-    wq_set_ord(&l->wq, end->config.ord_max);
+}
+
+static void reset(struct end *end)
+{
+    end_reset(end, &lossy_of(end)->in);
+}
+
+static void connect_ends(struct world *world)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct lossy *l = lossy_of(&world->ends[i]);
+        l->is_over = l->has_told_gap = false;
+        l->head = l->count = l->retry_count = l->replay_count = 0;
+        l->next_psn = l->send_psn = l->sent_psn = l->acked_psn = l->expected_psn = 0;
+        l->fault = WC_SUCCESS;
+        l->retry_at = INSTANT_NEVER;
+        wq_begin(&l->wq);
+        wq_set_ord(&l->wq, l->end->config.ord_max);
+    }
 }
 
 static void give_up(struct end *end)
@@ -360,5 +377,7 @@ const struct transport transport_lossy = {
     .on_receive_posted = on_receive_posted,
     .step = step,
     .give_up = give_up,
+    .reset = reset,
+    .connect = connect_ends,
     .close = end_fini,
 };

@@ -218,10 +218,23 @@ static void open_end(struct end *end)
     s->sink = (struct ulpdu_sink){has_room, put, s};
     assert_int_equal(qp_create(&config, &s->qp), 0);
     end->wq = qp_wq(s->qp);
-    if (end == &end->world->ends[1]) {
-        connect_end(s, false);
-        connect_end(stream_of(end->peer), true);
-    }
+}
+
+static void reset(struct end *end)
+{
+    struct stream *s = stream_of(end);
+    drop(&s->way);
+    close_stream(s, QP_CLOSE_LOCAL);
+    assert_int_equal(qp_modify(s->qp, QP_RESET, end->world->now), 0);
+    assert_int_equal(qp_modify(s->qp, QP_INIT, end->world->now), 0);
+    s->is_closed = false;
+    s->position = 0;
+}
+
+static void connect_ends(struct world *world)
+{
+    connect_end(stream_of(&world->ends[1]), false);
+    connect_end(stream_of(&world->ends[0]), true);
 }
 
 static void give_up(struct end *end)
@@ -249,5 +262,7 @@ const struct transport transport_stream = {
     .on_receive_posted = on_receive_posted,
     .step = step,
     .give_up = give_up,
+    .reset = reset,
+    .connect = connect_ends,
     .close = close_end,
 };

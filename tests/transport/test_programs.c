@@ -489,6 +489,58 @@ static void what_a_transport_does_not_carry_is_refused(struct world *w)
     }
 }
 
+// Whatever was under way: nothing of it comes in again.
+static void a_queue_pair_that_was_reset_connects_again(struct world *w)
+{
+    struct end *a = &w->ends[0], *b = &w->ends[1];
+    for (unsigned round = 0; round < 10; round++) {
+        for (unsigned i = 0; i < 4; i++) {
+            end_post_receive(b, 90, 0, LEN);
+            end_post_op(a, 90, WQE_RDMA_READ, WQE_SIGNALED, SINK, LEN, REMOTE);
+            end_post_op(a, 90, WQE_RDMA_WRITE, WQE_FENCE, 0, LEN, REMOTE);
+            end_post_op(a, 90, WQE_SEND, 0, 0, LEN, REMOTE);
+        }
+        for (unsigned i = 0; i < 5 * round; i++) {
+            w->transport->step(w);
+        }
+        if (round % 2 == 1) {
+            w->transport->give_up(a);
+            w->transport->give_up(b);
+        }
+        world_reconnect(w);
+        end_fill(a, 0, LEN, (uint8_t)round);
+        end_post_receive(b, 7, 0, LEN);
+        end_post_op(a, 1, WQE_RDMA_WRITE, WQE_SIGNALED, 0, LEN, REMOTE);
+        end_post_op(a, 2, WQE_RDMA_READ, WQE_SIGNALED, SINK, LEN, REMOTE);
+        end_post_op(a, 3, WQE_SEND, WQE_SIGNALED, 0, LEN, 0);
+        world_run(w);
+        for (unsigned i = 1; i <= 3; i++) {
+            end_expect(a->send_cq, i, WC_SUCCESS);
+        }
+        end_expect(b->recv_cq, 7, WC_SUCCESS);
+        end_expect_filled(a, SINK, LEN, (uint8_t)round);
+        expect_received(b, 0, LEN, LEN, (uint8_t)round);
+    }
+}
+
+static void a_queue_pair_may_be_its_own_peer(struct world *w)
+{
+    struct end *a = &w->ends[0];
+    a->peer = a;
+    end_fill(a, 0, LEN, 5);
+    end_post_receive(a, 7, 4096, LEN);
+    end_post_op(a, 1, WQE_SEND, WQE_SIGNALED, 0, LEN, 0);
+    end_post_op(a, 2, WQE_RDMA_WRITE, WQE_SIGNALED, 0, LEN, REMOTE);
+    end_post_op(a, 3, WQE_RDMA_READ, WQE_SIGNALED, SINK, LEN, REMOTE);
+    world_run(w);
+    for (unsigned i = 1; i <= 3; i++) {
+        end_expect(a->send_cq, i, WC_SUCCESS);
+    }
+    end_expect(a->recv_cq, 7, WC_SUCCESS);
+    expect_received(a, 4096, LEN, LEN, 5);
+    end_expect_filled(a, SINK, LEN, 5);
+}
+
 /* ---- a net that loses ------------------------------------------------------------------------ */
 
 // All of it happens, or this transport proves nothing.
@@ -634,6 +686,10 @@ static const struct program {
     PROGRAM(what_is_posted_when_the_connection_ends_is_flushed, OP(SEND) | OP(RDMA_READ),
             TRAIT_ANSWERED),
     PROGRAM(what_a_transport_does_not_carry_is_refused, 0),
+    PROGRAM(a_queue_pair_that_was_reset_connects_again, OP(SEND) | OP(RDMA_WRITE) | OP(RDMA_READ),
+            TRAIT_CONNECTED),
+    PROGRAM(a_queue_pair_may_be_its_own_peer, OP(SEND) | OP(RDMA_WRITE) | OP(RDMA_READ),
+            TRAIT_ANSWERED),
     PROGRAM(each_datagram_goes_where_its_work_request_says, OP(SEND), TRAIT_DATAGRAM),
     PROGRAM(a_datagram_that_finds_no_receive_is_dropped, OP(SEND), TRAIT_DATAGRAM),
     PROGRAM(an_error_stops_the_send_queue_until_it_goes_on, OP(SEND), TRAIT_DATAGRAM),

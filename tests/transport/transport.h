@@ -30,6 +30,7 @@
 enum { END_COUNT = 3, END_MEMORY_LEN = 1 << 16, END_QUEUE_LEN = 64 };
 
 struct world;
+struct inbound;
 
 // One queue pair with its device.
 struct end {
@@ -66,6 +67,8 @@ struct transport {
     bool (*step)(struct world *world); // something moves, perhaps time; false: nothing will
     void (*give_up)(struct end *end);  // the program gives the connection up
     void (*go_on)(struct end *end);    // datagrams: after an error of the send queue
+    void (*reset)(struct end *end);    // whatever is under way: empty again
+    void (*connect)(struct world *world);
     void (*close)(struct end *end);
 };
 
@@ -96,8 +99,9 @@ struct world {
 };
 
 struct world *world_open(const struct transport *transport, const struct world_options *options);
-void world_run(struct world *world);   // until nothing moves any more
-void world_close(struct world *world); // invariants, and everything has been given back
+void world_reconnect(struct world *world); // what was posted is forgotten, polled or not
+void world_run(struct world *world);       // until nothing moves any more
+void world_close(struct world *world);     // invariants, and everything has been given back
 
 static inline bool transport_can(const struct transport *t, uint32_t opcodes, uint32_t traits)
 {
@@ -133,6 +137,9 @@ void end_expect_filled(const struct end *end, size_t offset, size_t len, uint8_t
 // Its half of the end, zeroed, whose queues are made.
 void end_init(struct end *end, void *transport, struct wq *wq, struct wq_counters *counters);
 void end_fini(struct end *end);
+
+// From whatever is under way to empty queues.
+void end_reset(struct end *end, struct inbound *in);
 
 /* ---- net.c ----------------------------------------------------------------------------------- */
 

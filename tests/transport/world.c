@@ -58,7 +58,24 @@ struct world *world_open(const struct transport *transport, const struct world_o
     for (unsigned i = 0; i < count; i++) {
         open_end(w, i);
     }
+    w->transport->connect(w);
     return w;
+}
+
+void world_reconnect(struct world *w)
+{
+    net_clear(w);
+    for (unsigned i = 0; i < 2; i++) {
+        struct end *end = &w->ends[i];
+        w->transport->reset(end);
+        cq_purge(end->send_cq, end->config.qp_num);
+        cq_purge(end->recv_cq, end->config.qp_num);
+        while (end->srq != NULL && srq_posted_count(end->srq) > 0) {
+            srq_free(end->srq, srq_claim(end->srq));
+        }
+        assert_true(wq_check(end->wq, 0));
+    }
+    w->transport->connect(w);
 }
 
 void world_run(struct world *w)
@@ -93,7 +110,16 @@ void end_init(struct end *end, void *transport, struct wq *wq, struct wq_counter
     end->wq = wq;
     assert_int_equal(wq_init(wq, &end->config, counters), 0);
     wq->reads.allotment_len = end->world->options.allotment_len;
-    wq_begin(wq);
+}
+
+void end_reset(struct end *end, struct inbound *in)
+{
+    wq_requests_forget(end->wq);
+    if (in->receive != NULL && end->srq != NULL) {
+        wq_receive_free(end->wq, in->receive);
+    }
+    in->receive = NULL;
+    wq_reset(end->wq);
 }
 
 void end_fini(struct end *end)
