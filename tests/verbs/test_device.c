@@ -170,6 +170,28 @@ static void shorter_attributes_stay_within_their_length(void **state)
     assert_int_equal(ibv_close_device(context), 0);
 }
 
+// A program whose header is newer than ours: what we know nothing of is zero.
+static void longer_attributes_are_zero_behind_ours(void **state)
+{
+    enum { MORE_LEN = 64 };
+    struct ibv_context *context = bench_open();
+    struct verbs_context *verbs = verbs_get_ctx(context);
+    union {
+        struct ibv_device_attr_ex device;
+        struct ibv_port_attr port;
+        uint8_t octets[sizeof(struct ibv_device_attr_ex) + MORE_LEN];
+    } attr;
+    const uint8_t zeroes[MORE_LEN] = {0};
+    memset(&attr, 0xee, sizeof attr);
+    assert_int_equal(
+        verbs->query_device_ex(context, NULL, &attr.device, sizeof attr.device + MORE_LEN), 0);
+    assert_memory_equal(attr.octets + sizeof attr.device, zeroes, MORE_LEN);
+    memset(&attr, 0xee, sizeof attr);
+    assert_int_equal(verbs->query_port(context, 1, &attr.port, sizeof attr.port + MORE_LEN), 0);
+    assert_memory_equal(attr.octets + sizeof attr.port, zeroes, MORE_LEN);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
 static void port_is_active_ethernet(void **state)
 {
     struct ibv_context *context = bench_open();
@@ -241,6 +263,7 @@ int main(void)
         cmocka_unit_test(objects_may_be_destroyed_behind_the_device),
         cmocka_unit_test(attributes_are_sane),
         cmocka_unit_test(shorter_attributes_stay_within_their_length),
+        cmocka_unit_test(longer_attributes_are_zero_behind_ours),
         cmocka_unit_test(port_is_active_ethernet),
         cmocka_unit_test(gid_is_an_address_of_this_host),
         cmocka_unit_test(gids_and_pkeys_beyond_the_first_are_refused),
