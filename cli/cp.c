@@ -7,8 +7,10 @@
 
 #include "cli/command.h"
 #include "cli/copy.h"
+#include "cli/place.h"
 #include "cli/progress.h"
 #include "cli/say.h"
+#include "cli/volume.h"
 #include "text/quantity.h"
 
 enum cp_option {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "wire/terminate.h"
 
 #define COUNT(conn, name)                      \
     do {                                       \

@@ -19,6 +19,7 @@
 #include "base/trace.h"
 #include "conn/state.h"
 #include "mpa/startup.h"
+#include "wire/mpa.h"
 
 // Stock siw installs its receive callback after it has sent the Reply; a first FPDU that comes
 // within about a millisecond stays unread until the next segment. 20 ms have always been enough.

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "control/runtime.h"
+
 enum { SOCKET_IS_LISTENING = 0x10000 }; // __SO_ACCEPTCON in the flags of /proc/net/unix
 
 /* ---- devices --------------------------------------------------------------------------------- */

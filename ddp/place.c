@@ -1,6 +1,8 @@
 #include "ddp/place.h"
 
 #include "base/place.h"
+#include "base/sge.h"
+#include "mem/verdict.h"
 
 // As far as the pieces go; what is left of the payload.
 static struct span place_pieces(const struct mspan *pieces, unsigned count, struct span payload)

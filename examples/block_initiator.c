@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "examples/initiator.h"
+#include "examples/iscsi.h"
 #include "examples/side.h"
 
 // wr_id of work requests that somebody waits for.

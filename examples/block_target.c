@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "examples/iscsi.h"
 #include "examples/side.h"
 #include "examples/target.h"
 

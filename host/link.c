@@ -5,8 +5,10 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/time.h"
 #include "host/clock.h"
 #include "link/fault.h"
+#include "link/fault_model.h"
 #include "link/packet.h"
 #include "link/pcap.h"
 #include "link/socket.h"

@@ -12,6 +12,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 
+#include "base/time.h"
 #include "host/clock.h"
 #include "host/control.h"
 #include "host/link.h"

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/list.h"
+#include "base/time.h"
 #include "host/clock.h"
 #include "link/sys.h"
 

@@ -2,6 +2,10 @@
 
 #include <stddef.h>
 
+#include "base/list.h"
+#include "manager/format.h"
+#include "manager/progress.h"
+
 static bool has_more(const struct progress *progress)
 {
     return progress->current.element != NULL || progress->is_trailer_due;

@@ -5,8 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "base/list.h"
 #include "manager/limits.h"
+#include "manager/progress.h"
 #include "manager/refuse.h"
+#include "manager/slots.h"
+#include "manager/turns.h"
 
 enum { QUANTUM_LEN_DEFAULT = 1 << 20 };
 

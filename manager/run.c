@@ -1,7 +1,11 @@
 // Progress: from completions to callbacks to further descriptors.
 #include <errno.h>
 
+#include "base/list.h"
 #include "manager/manager.h"
+#include "manager/progress.h"
+#include "manager/slots.h"
+#include "manager/turns.h"
 
 // How many descriptors are formed before they are posted: enough for a long chain, few enough that
 // the device has the first ones early.

@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/check.h"
+#include "base/list.h"
+
 int slots_init(struct slots *slots, uint32_t count, uint32_t segment_count,
                uint32_t signal_interval)
 {

@@ -1,5 +1,7 @@
 #include "manager/turns.h"
 
+#include "base/list.h"
+
 void turns_init(struct turns *turns, uint64_t quantum_len)
 {
     list_init(&turns->waiting);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "meet/state.h"
 
 static bool is_expected(const struct meeting *m, const struct meeting_asker *asker)
 {

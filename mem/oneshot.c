@@ -2,7 +2,9 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/span.h"
 #include "mem/slot.h"
+#include "mem/verdict.h"
 
 int mem_oneshot_alloc(struct mem_table *table, struct mem_asker asker, uint32_t *ret_stag)
 {

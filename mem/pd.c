@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "mem/slot.h"
+#include "mem/table.h"
 
 enum { PD_FIRST_COUNT = 16 };
 

@@ -2,7 +2,10 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/sge.h"
 #include "mem/slot.h"
+#include "mem/table.h"
+#include "mem/verdict.h"
 
 STATIC_CHECK(SGE_COUNT_MAX <= UINT8_MAX);
 

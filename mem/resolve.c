@@ -1,6 +1,9 @@
 // From an STag and a range to memory: the checks that every placement and every read go through.
 #include "base/check.h"
+#include "base/span.h"
 #include "mem/slot.h"
+#include "mem/table.h"
+#include "mem/verdict.h"
 
 enum mem_verdict range_check(uint64_t base_to, uint64_t length, uint64_t to, uint64_t len)
 {

@@ -2,7 +2,10 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/sge.h"
+#include "base/span.h"
 #include "mem/slot.h"
+#include "mem/verdict.h"
 
 int mem_sinks_reserve(struct mem_table *table, uint32_t count)
 {

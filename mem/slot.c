@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "mem/stag.h"
 
 void slot_queue_push(struct mem_table *table, struct slot_queue *queue, uint32_t index)
 {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include "base/check.h"
+#include "base/span.h"
 #include "mem/table.h"
+#include "mem/verdict.h"
 
 enum {
     SLOT_CHUNK_COUNT = 1024, // slots taken from the heap at a time

@@ -3,6 +3,8 @@
 
 #include "base/check.h"
 #include "mem/slot.h"
+#include "mem/table.h"
+#include "mem/verdict.h"
 
 int mem_window_alloc(struct mem_table *table, enum mem_window_type type, uint32_t pd,
                      uint32_t *ret_stag)

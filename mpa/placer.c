@@ -1,6 +1,8 @@
 #include "mpa/placer.h"
 
 #include "base/check.h"
+#include "mpa/fpdu.h"
+#include "wire/mpa.h"
 
 // A piece of the stream beyond a hole.
 struct piece {

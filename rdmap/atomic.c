@@ -1,5 +1,9 @@
 #include "base/check.h"
+#include "mem/table.h"
+#include "mem/verdict.h"
+#include "rdmap/refusal.h"
 #include "rdmap/rx.h"
+#include "wire/rdmap.h"
 
 enum { ATOMIC_LEN = 8 };
 

@@ -1,5 +1,11 @@
 #include "rdmap/early.h"
 
+#include "base/check.h"
+#include "mem/table.h"
+#include "rdmap/refusal.h"
+#include "wire/ddp.h"
+#include "wire/rdmap.h"
+
 const char *rdmap_held_name(enum rdmap_held held)
 {
     static const char *const names[RDMAP_HELD_COUNT] = {

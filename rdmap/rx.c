@@ -2,6 +2,10 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/sge.h"
+#include "ddp/verdict.h"
+#include "mem/table.h"
+#include "wire/ddp.h"
 
 static bool is_opcode_allowed(const struct rdmap_stream *stream, uint8_t opcode)
 {

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "wire/ddp.h"
 #include "wire/rdmap.h"
 
 static void take_header(struct rdmap_offender *offender, const uint8_t *ddp_header, size_t len,

@@ -5,6 +5,8 @@
 
 #include "base/span.h"
 #include "ddp/rx.h"
+#include "wire/ddp.h"
+#include "wire/rdmap.h"
 #include "wire/terminate.h"
 
 // The start of the segment that was at fault, kept for a Terminate that names it.

@@ -13,6 +13,7 @@
 
 #include "ddp/tx.h"
 #include "rdmap/stream.h"
+#include "wire/ddp.h"
 #include "wire/extension.h"
 #include "wire/oneshot.h"
 #include "wire/rdmap.h"

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "base/span.h"
 #include "text/address.h"
 #include "wire/ddp.h"
 #include "wire/rdmap.h"

@@ -19,6 +19,7 @@
 #include "iwarp/qp.h"
 #include "meet/meeting.h"
 #include "mem/table.h"
+#include "mem/verdict.h"
 #include "mpa/placer.h"
 #include "mpa/rx.h"
 #include "mpa/tx.h"

@@ -1,7 +1,20 @@
 // The report as JSON: what each part of it is called.
+#include "conn/conn.h"
+#include "conn/listener.h"
+#include "iwarp/counters.h"
+#include "iwarp/qp.h"
+#include "iwarp/state.h"
+#include "meet/meeting.h"
+#include "mem/verdict.h"
+#include "mpa/placer.h"
+#include "mpa/rx.h"
+#include "mpa/tx.h"
 #include "report/json.h"
 #include "report/report.h"
 #include "text/address.h"
+#include "wire/extension.h"
+#include "wq/allotment.h"
+#include "wq/read_sched.h"
 
 /* ---- the parts ------------------------------------------------------------------------------- */
 

@@ -1,4 +1,5 @@
-// The RNIC as the fronts see it: a device, its objects, and how it makes progress.
+// The RNIC as the fronts see it: a device, its objects, and how it makes progress. What it includes
+// is what they see of the engine.
 //
 //   device    limits, clock; the process's one RNIC is in host/process.h
 //   memory    protection domains, regions, windows
@@ -20,7 +21,10 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "cq/cq.h"
+#include "cq/cqe.h"
 #include "iwarp/qp.h"
+#include "iwarp/state.h"
+#include "mem/table.h"
 #include "wq/oneshot.h"
 #include "wq/srq.h"
 #include "wq/wqe.h"

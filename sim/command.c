@@ -2,6 +2,12 @@
 
 #include <string.h>
 
+#include "base/prng.h"
+#include "base/span.h"
+#include "rnic/config.h"
+#include "sim/node.h"
+#include "sim/oracle_memory.h"
+#include "sim/pair.h"
 #include "sim/sim.h"
 
 enum { ELEMENT_MAX = 16, COMMAND_MAX = 2 };

@@ -1,6 +1,9 @@
 // The programs take completions, as they came or as they are tampered with, to the oracle of order.
+#include "base/prng.h"
+#include "rnic/rnic.h"
 #include "sim/oracle_order.h"
 #include "sim/sim.h"
+#include "sim/tamper.h"
 
 static void take_completion(struct sim_node *node, struct rnic_cq *cq, struct cqe *cqe)
 {

@@ -5,7 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/prng.h"
+#include "sim/pair.h"
+#include "sim/params.h"
+#include "sim/path.h"
 #include "sim/sim.h"
+#include "sim/tamper.h"
 
 enum {
     ACCESS_LOCAL_WRITE = 1, // values of IBV_ACCESS_*

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/port_place.h"
+#include "sim/command.h"
+#include "sim/oracle_memory.h"
 #include "sim/sim.h"
 
 // Values of enum ibv_wc_status, ibv_wc_opcode.

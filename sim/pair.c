@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/prng.h"
 #include "sim/oracle_order.h"
 #include "sim/sim.h"
 #include "sim/traffic.h"

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/time.h"
 #include "sim/sim.h"
 
 void sim_fail(struct sim *sim, const char *format, ...)

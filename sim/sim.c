@@ -1,5 +1,8 @@
 #include "sim/sim.h"
 
+#include "base/list.h"
+#include "base/time.h"
+#include "rnic/create.h"
 #include "sim/oracle_order.h"
 #include "sim/traffic.h"
 #include "sim/trouble.h"

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/prng.h"
+#include "base/time.h"
 #include "base/trace.h"
 #include "sim/node.h"
 #include "sim/pair.h"

@@ -1,5 +1,6 @@
 #include "sim/tamper.h"
 
+#include "sim/node.h"
 #include "sim/sim.h"
 
 bool sim_tamper_is(const struct sim *sim, enum sim_tamper_kind kind)

@@ -4,6 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+#include "base/prng.h"
+#include "rnic/rnic.h"
+#include "sim/command.h"
+#include "sim/node.h"
+#include "sim/oracle_memory.h"
+#include "sim/params.h"
 #include "sim/sim.h"
 
 enum { ATOMIC_LEN = 8, WINDOW_KEY_MASK = 0xff, WINDOW_RIGHTS = 2 | 4 | 8 };

@@ -3,8 +3,17 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/prng.h"
+#include "base/time.h"
+#include "link/sim.h"
 #include "rnic/reads.h"
+#include "rnic/rnic.h"
+#include "sim/command.h"
+#include "sim/node.h"
+#include "sim/oracle_memory.h"
 #include "sim/oracle_order.h"
+#include "sim/pair.h"
+#include "sim/path.h"
 #include "sim/sim.h"
 
 static bool is_due(struct sim *sim, uint32_t per_1024)

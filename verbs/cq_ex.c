@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include "base/time.h"
 #include "verbs/front.h"
 
 enum {

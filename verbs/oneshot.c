@@ -6,6 +6,7 @@
 #include <weft/oneshot.h>
 
 #include "base/check.h"
+#include "base/span.h"
 #include "verbs/front.h"
 
 // Rights are handed on as they are.

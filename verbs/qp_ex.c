@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/sge.h"
 #include "verbs/front.h"
 
 static struct front_qp *front_of(struct ibv_qp_ex *qp)

@@ -2,9 +2,12 @@
 #pragma once
 
 #include "base/list.h"
+#include "base/time.h"
 #include "node/bus/residual.h"
 #include "node/cta/buffers.h"
 #include "node/cta/cta.h"
+#include "node/interface/request.h"
+#include "node/interface/uma_tts.h"
 
 enum {
     CTA_UNIT_DEPTH = 512, // transactions at one unit, and the window of its residual message store

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "node/cta/agent.h"
+#include "node/interface/request.h"
 
 struct cta *cta_create(const struct cta_parts *parts)
 {

@@ -25,6 +25,7 @@
 
 #include "base/time.h"
 #include "node/interface/cta_tts.h"
+#include "node/interface/request.h"
 #include "node/interface/uma_cta.h"
 
 struct cta;

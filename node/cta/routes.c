@@ -2,7 +2,10 @@
 
 #include <string.h>
 
+#include "base/check.h"
 #include "node/cta/agent.h"
+#include "node/interface/request.h"
+#include "node/interface/uma_tts.h"
 
 static struct cta_route *slot(struct cta *cta, uint32_t connection)
 {

@@ -1,6 +1,10 @@
 // The RTA interface manager of the CTA: units, frames to and from them, and replay.
 
+#include "base/check.h"
+#include "base/time.h"
 #include "node/cta/agent.h"
+#include "node/interface/cta_rta.h"
+#include "node/interface/request.h"
 
 static void on_ack(void *ctx, const struct frame *frame);
 

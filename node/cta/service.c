@@ -2,7 +2,11 @@
 
 #include <string.h>
 
+#include "base/check.h"
+#include "base/time.h"
 #include "node/cta/agent.h"
+#include "node/interface/cta_rta.h"
+#include "node/interface/request.h"
 
 static const duration_ns deadline_tick_ns = 50 * NS_PER_MS;
 

@@ -10,8 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+#include "base/time.h"
 #include "node/ddm/drivers.h"
 #include "node/ddm/scsi_facts.h"
+#include "node/ddm/scsi_transport.h"
+#include "node/format/scsi.h"
+#include "node/interface/request.h"
+#include "node/interface/rta_ddm.h"
+#include "node/interface/volume.h"
 
 // The kernel has one such command at a disk at a time; the next ones wait in its queue.
 enum { ATA_DEPTH = 8 };

@@ -2,9 +2,13 @@
 
 #include <errno.h>
 
+#include "base/list.h"
+#include "base/time.h"
 #include "node/ddm/drivers.h"
 #include "node/ddm/filter.h"
 #include "node/ddm/parameters.h"
+#include "node/interface/request.h"
+#include "node/interface/rta_ddm.h"
 
 struct delay {
     struct ddm ddm;

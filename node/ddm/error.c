@@ -9,6 +9,8 @@
 #include "node/ddm/drivers.h"
 #include "node/ddm/filter.h"
 #include "node/ddm/parameters.h"
+#include "node/interface/request.h"
+#include "node/interface/rta_ddm.h"
 
 enum { ALL = 1000000 };
 

@@ -18,9 +18,13 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/list.h"
+#include "base/time.h"
 #include "node/ddm/drivers.h"
 #include "node/ddm/lock.h"
 #include "node/ddm/parameters.h"
+#include "node/interface/request.h"
+#include "node/interface/volume.h"
 
 enum {
     FILE_DEPTH = 128,

@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "node/ddm/file.h"
 
 enum { THREAD_COUNT = 8 };

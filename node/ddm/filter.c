@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "base/time.h"
+
 int filter_probe(struct ddm *ddm, struct volume_profile *ret)
 {
     return ddm->next->driver->probe(ddm->next, ret);

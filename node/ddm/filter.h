@@ -1,6 +1,7 @@
 // What filters do by default: the same as the DDM that they stand before.
 #pragma once
 
+#include "base/time.h"
 #include "node/interface/rta_ddm.h"
 
 int filter_probe(struct ddm *ddm, struct volume_profile *ret);

@@ -5,9 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/time.h"
 #include "node/ddm/drivers.h"
 #include "node/ddm/filter.h"
 #include "node/ddm/parameters.h"
+#include "node/interface/request.h"
+#include "node/interface/rta_ddm.h"
 
 struct log {
     struct ddm ddm;

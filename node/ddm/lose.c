@@ -3,10 +3,13 @@
 
 #include <errno.h>
 
+#include "base/list.h"
 #include "base/prng.h"
+#include "base/time.h"
 #include "node/ddm/drivers.h"
 #include "node/ddm/filter.h"
 #include "node/ddm/parameters.h"
+#include "node/interface/rta_ddm.h"
 
 enum { ALL = 1000000 };
 

@@ -5,8 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/time.h"
 #include "node/ddm/drivers.h"
 #include "node/ddm/parameters.h"
+#include "node/interface/request.h"
+#include "node/interface/rta_ddm.h"
+#include "node/interface/volume.h"
 
 struct null {
     struct ddm ddm;

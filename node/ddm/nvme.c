@@ -17,8 +17,14 @@
 
 #include <weft/nvme.h>
 
+#include "base/list.h"
+#include "base/time.h"
+#include "base/why.h"
 #include "node/ddm/drivers.h"
 #include "node/ddm/parameters.h"
+#include "node/interface/request.h"
+#include "node/interface/rta_ddm.h"
+#include "node/interface/volume.h"
 
 enum {
     DEPTH_DEFAULT = 128,

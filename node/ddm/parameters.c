@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/time.h"
+#include "base/why.h"
 #include "text/quantity.h"
 
 static int fail(struct why *ret_why, const char *key, const char *value, const char *what)

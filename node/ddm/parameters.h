@@ -2,6 +2,7 @@
 // in `ret_why`; a key that is not there leaves `ret` as it is.
 #pragma once
 
+#include "base/time.h"
 #include "node/interface/rta_ddm.h"
 
 // NULL: not there.

@@ -11,8 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/time.h"
 #include "node/ddm/drivers.h"
 #include "node/ddm/parameters.h"
+#include "node/interface/request.h"
+#include "node/interface/rta_ddm.h"
+#include "node/interface/volume.h"
 
 enum { PAGE_LEN = 4096, ZERO_LEN_MIN = 64 << 10 };
 

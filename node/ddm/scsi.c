@@ -12,8 +12,14 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/list.h"
+#include "base/time.h"
 #include "node/ddm/drivers.h"
 #include "node/ddm/scsi_facts.h"
+#include "node/format/scsi.h"
+#include "node/interface/request.h"
+#include "node/interface/rta_ddm.h"
+#include "node/interface/volume.h"
 
 enum {
     SCSI_DEPTH_MAX = 128,

@@ -1,6 +1,7 @@
 // Two drivers of one kind: a logical unit of SCSI, reached through a transport.
 #pragma once
 
+#include "base/time.h"
 #include "node/ddm/scsi_transport.h"
 
 // As ddm_driver.open, with the transport open. The transport is the DDM's, and closed if opening

@@ -7,6 +7,9 @@
 #include <time.h>
 
 #include "base/bytes.h"
+#include "base/list.h"
+#include "base/time.h"
+#include "node/format/scsi.h"
 
 enum {
     ASK_TRIES = 20,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "node/ddm/scsi_transport.h"
+#include "node/format/scsi.h"
 
 struct scsi_facts {
     struct scsi_inquiry inquiry;

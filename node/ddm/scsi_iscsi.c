@@ -9,6 +9,8 @@
 // Two processes with the same ISID would end each other's session again and again. So each holds a
 // local socket whose name says who the logical unit is.
 
+#include "node/format/scsi.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <iscsi/iscsi.h>
@@ -24,6 +26,9 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/list.h"
+#include "base/time.h"
+#include "base/why.h"
 #include "node/ddm/parameters.h"
 #include "node/ddm/scsi_transport.h"
 

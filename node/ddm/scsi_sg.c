@@ -22,8 +22,12 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/list.h"
+#include "base/time.h"
 #include "node/ddm/lock.h"
 #include "node/ddm/scsi_transport.h"
+#include "node/format/scsi.h"
+#include "node/interface/volume.h"
 
 enum {
     SG_THREAD_COUNT = 8,

@@ -3,6 +3,8 @@
 #include <limits.h>
 #include <poll.h>
 
+#include "base/time.h"
+
 static int milliseconds_until(instant_ns at, instant_ns now)
 {
     duration_ns left = at > now ? at - now : 0;

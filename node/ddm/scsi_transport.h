@@ -6,6 +6,7 @@
 // before the device can no longer act on it.
 #pragma once
 
+#include "base/time.h"
 #include "node/format/scsi.h"
 #include "node/interface/rta_ddm.h"
 

@@ -3,11 +3,13 @@
 
 #include <sys/types.h>
 
+#include "base/time.h"
 #include "base/why.h"
 #include "node/bus/ring.h"
 #include "node/cta/cta.h"
 #include "node/host/host.h"
 #include "node/host/strangers.h"
+#include "node/interface/request.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
 #include "node/tts/nbd.h"

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "node/host/agent.h"
+#include "node/loop/loop.h"
+#include "node/uma/uma.h"
 
 extern char **environ;
 

@@ -8,6 +8,9 @@
 #include <uuid/uuid.h>
 
 #include "node/host/wish.h"
+#include "node/interface/uma_tts.h"
+#include "node/interface/volume.h"
+#include "node/uma/uma.h"
 
 struct reading {
     struct host_config *config;

@@ -9,10 +9,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/time.h"
+#include "base/why.h"
+#include "control/runtime.h"
 #include "control/socket.h"
 #include "node/host/agent.h"
 #include "node/host/status.h"
 #include "node/host/wish.h"
+#include "node/interface/uma_rta.h"
+#include "node/interface/volume.h"
+#include "node/loop/loop.h"
+#include "node/uma/uma.h"
 #include "text/quantity.h"
 
 enum { LINE_MAX_LEN = UNIT_URI_MAX + VOLUME_NAME_MAX + 16, ASKER_MAX = 16 };

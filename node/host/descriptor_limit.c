@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "node/host/agent.h"
+#include "node/host/host.h"
 
 enum {
     OF_UNIT = 6,           // a process, its socket, its bus, two bells, its standard error

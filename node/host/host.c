@@ -9,10 +9,16 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/time.h"
+#include "node/cta/cta.h"
 #include "node/host/agent.h"
 #include "node/host/config.h"
 #include "node/host/control.h"
 #include "node/host/metrics.h"
+#include "node/interface/volume.h"
+#include "node/loop/loop.h"
+#include "node/nvme/controller.h"
+#include "node/unit/segment.h"
 
 static const duration_ns stop_within_ns = 10 * NS_PER_S;
 

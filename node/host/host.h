@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/time.h"
 #include "node/uma/uma.h"
 
 enum host_limits { HOST_LISTEN_MAX = 128 };

@@ -7,6 +7,7 @@
 #include <uuid/uuid.h>
 
 #include "node/host/agent.h"
+#include "node/interface/volume.h"
 
 enum { MACHINE_MAX = 256 };
 

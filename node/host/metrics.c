@@ -8,8 +8,14 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/time.h"
+#include "node/cta/cta.h"
 #include "node/host/agent.h"
+#include "node/interface/request.h"
+#include "node/interface/volume.h"
+#include "node/loop/loop.h"
 #include "node/stream/address.h"
+#include "node/uma/uma.h"
 
 enum { CONNECTION_MAX = 16, CONNECTION_SECONDS = 10 };
 

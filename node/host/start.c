@@ -9,6 +9,8 @@
 
 #include "node/host/agent.h"
 #include "node/host/memory_limit.h"
+#include "node/interface/volume.h"
+#include "node/uma/uma.h"
 #include "text/quantity.h"
 
 enum { ADVICE_MAX = 128 };

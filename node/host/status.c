@@ -4,7 +4,17 @@
 #include <unistd.h>
 #include <uuid/uuid.h>
 
+#include "base/time.h"
+#include "node/cta/cta.h"
 #include "node/host/agent.h"
+#include "node/interface/request.h"
+#include "node/interface/volume.h"
+#include "node/loop/loop.h"
+#include "node/nvme/controller.h"
+#include "node/tts/nbd.h"
+#include "node/tts/nvme_rdma.h"
+#include "node/tts/nvme_tcp.h"
+#include "node/uma/uma.h"
 
 static void put_number(struct json_object *object, const char *key, uint64_t number)
 {

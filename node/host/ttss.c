@@ -3,7 +3,17 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/check.h"
+#include "base/time.h"
+#include "node/cta/cta.h"
 #include "node/host/agent.h"
+#include "node/host/strangers.h"
+#include "node/loop/loop.h"
+#include "node/nvme/controller.h"
+#include "node/tts/nbd.h"
+#include "node/tts/nvme_rdma.h"
+#include "node/tts/nvme_tcp.h"
+#include "node/uma/uma.h"
 
 static const duration_ns patience_default_ns = 30 * NS_PER_S;
 

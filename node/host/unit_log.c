@@ -10,6 +10,10 @@
 #include <unistd.h>
 
 #include "node/host/agent.h"
+#include "node/host/strangers.h"
+#include "node/interface/volume.h"
+#include "node/loop/loop.h"
+#include "node/uma/uma.h"
 #include "text/show.h"
 
 enum { READ_LEN = 512, READ_BATCH = 16 };

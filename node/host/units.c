@@ -13,9 +13,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/time.h"
+#include "node/bus/ring.h"
+#include "node/cta/cta.h"
 #include "node/host/agent.h"
+#include "node/host/host.h"
+#include "node/loop/loop.h"
+#include "node/uma/uma.h"
 #include "node/unit/channel.h"
 #include "node/unit/process.h"
+#include "node/unit/runner.h"
+#include "node/unit/segment.h"
 
 enum { MESSAGE_BATCH = 64 }; // of one unit, before others have their turn
 

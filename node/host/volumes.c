@@ -5,6 +5,9 @@
 
 #include "node/host/agent.h"
 #include "node/host/config.h"
+#include "node/host/host.h"
+#include "node/loop/loop.h"
+#include "node/uma/uma.h"
 
 int host_volume_add(struct host *host, const struct volume_wish *wish)
 {

@@ -5,9 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/time.h"
 #include "node/ddm/parameters.h"
 #include "node/ddm/registry.h"
 #include "node/ddm/uri.h"
+#include "node/interface/request.h"
+#include "node/interface/uma_tts.h"
+#include "node/interface/volume.h"
 
 static bool is_name_char(char c)
 {

@@ -1,6 +1,7 @@
 // What an operator writes: volumes, sizes. For command lines and configuration files alike.
 #pragma once
 
+#include "base/time.h"
 #include "base/why.h"
 #include "node/uma/uma.h"
 

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/check.h"
+#include "base/time.h"
 #include "node/interface/request.h"
 
 enum { FRAME_LEN = 64, NODE_TRANSACTION_SLOT_BITS = 12 };

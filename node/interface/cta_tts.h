@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/time.h"
 #include "node/interface/request.h"
 
 // The TTS owns it and leaves it alone from submit until complete, or its own transferred of a read.

@@ -26,6 +26,7 @@
 
 #include "base/check.h"
 #include "base/list.h"
+#include "base/time.h"
 #include "base/why.h"
 #include "node/interface/request.h"
 #include "node/interface/volume.h"

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/time.h"
 #include "node/interface/cta_rta.h"
 #include "node/interface/cta_tts.h"
 #include "node/interface/request.h"

@@ -3,7 +3,12 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/list.h"
+#include "base/time.h"
+#include "node/interface/volume.h"
 #include "node/nvme/agent.h"
+#include "node/nvme/controller.h"
+#include "node/nvme/wire.h"
 
 /* ---- async events ---------------------------------------------------------------------------- */
 

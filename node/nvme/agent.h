@@ -11,7 +11,9 @@
 #pragma once
 
 #include "base/check.h"
+#include "base/time.h"
 #include "node/nvme/controller.h"
+#include "node/nvme/wire.h"
 
 enum {
     NVME_EVENT_REQUEST_MAX = 4,   // of a controller

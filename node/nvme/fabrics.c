@@ -3,7 +3,13 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/list.h"
+#include "base/time.h"
+#include "node/interface/uma_tts.h"
 #include "node/nvme/agent.h"
+#include "node/nvme/controller.h"
+#include "node/nvme/pages.h"
+#include "node/nvme/wire.h"
 
 /* ---- Connect --------------------------------------------------------------------------------- */
 

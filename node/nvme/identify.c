@@ -4,7 +4,13 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/time.h"
+#include "node/interface/volume.h"
 #include "node/nvme/agent.h"
+#include "node/nvme/controller.h"
+#include "node/nvme/pages.h"
+#include "node/nvme/sgl.h"
+#include "node/nvme/wire.h"
 #include "text/show.h"
 
 enum {

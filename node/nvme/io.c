@@ -3,7 +3,13 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/time.h"
+#include "node/interface/request.h"
+#include "node/interface/volume.h"
 #include "node/nvme/agent.h"
+#include "node/nvme/controller.h"
+#include "node/nvme/pages.h"
+#include "node/nvme/wire.h"
 
 static void fail(struct nvme_command *command, unsigned status, unsigned location)
 {

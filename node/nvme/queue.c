@@ -5,7 +5,15 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "base/time.h"
+#include "node/interface/request.h"
 #include "node/nvme/agent.h"
+#include "node/nvme/controller.h"
+#include "node/nvme/pages.h"
+#include "node/nvme/sgl.h"
+#include "node/nvme/wire.h"
 
 /* ---- a queue's life -------------------------------------------------------------------------- */
 

@@ -2,7 +2,11 @@
 
 #include <string.h>
 
+#include "base/check.h"
+#include "base/list.h"
+#include "base/time.h"
 #include "node/nvme/agent.h"
+#include "node/nvme/controller.h"
 
 // Nothing heard for this many times what the host has promised: networks, and hosts, may be slow.
 enum { KEEP_ALIVE_PATIENCE = 2 };

@@ -2,7 +2,13 @@
 
 #include <stdlib.h>
 
+#include "base/check.h"
+#include "base/list.h"
+#include "base/time.h"
+#include "node/interface/volume.h"
 #include "node/nvme/agent.h"
+#include "node/nvme/controller.h"
+#include "node/nvme/wire.h"
 
 struct nvme_target *nvme_target_create(const struct nvme_target_parts *parts)
 {

@@ -1,6 +1,7 @@
 // The inside of an RTA, for its files.
 #pragma once
 
+#include "base/time.h"
 #include "node/bus/residual.h"
 #include "node/rta/dma.h"
 #include "node/rta/io_interface.h"

@@ -1,6 +1,8 @@
 #include "node/rta/converter.h"
 
 #include "base/check.h"
+#include "node/interface/request.h"
+#include "node/interface/volume.h"
 
 /* ---- what may be asked ----------------------------------------------------------------------- */
 

@@ -2,7 +2,10 @@
 
 #include <string.h>
 
+#include "node/interface/cta_rta.h"
+#include "node/interface/request.h"
 #include "node/rta/agent.h"
+#include "node/rta/converter.h"
 
 // Frames that the CTA has acknowledged need no more of us.
 static void on_ack(void *ctx, const struct frame *frame)

@@ -1,5 +1,6 @@
 #include "node/rta/dma.h"
 
+#include "base/check.h"
 #include "node/interface/request.h"
 
 void dma_init(struct dma *dma, void *pool, uint64_t pool_len)

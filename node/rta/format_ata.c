@@ -2,6 +2,7 @@
 // a completion.
 
 #include "node/format/ata.h"
+#include "node/interface/request.h"
 #include "node/rta/formats.h"
 
 /* ---- requests to commands -------------------------------------------------------------------- */

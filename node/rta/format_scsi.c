@@ -5,6 +5,8 @@
 
 #include "base/bytes.h"
 #include "node/format/scsi.h"
+#include "node/interface/request.h"
+#include "node/interface/volume.h"
 #include "node/rta/formats.h"
 
 /* ---- requests to commands -------------------------------------------------------------------- */

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 
+#include "node/interface/request.h"
+
 enum node_completion io_format_unanswered(int error)
 {
     switch (-error) {

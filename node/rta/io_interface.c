@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/time.h"
+#include "node/interface/request.h"
+
 enum { COMMAND_COUNT = 1024 };
 
 static const duration_ns answer_within_ns = 1 * NS_PER_S; // of drivers that may lose commands

@@ -16,6 +16,7 @@
 
 #include "base/deadlines.h"
 #include "base/list.h"
+#include "base/time.h"
 #include "node/interface/rta_ddm.h"
 #include "node/rta/converter.h"
 #include "node/rta/store.h"

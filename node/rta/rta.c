@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/interface/volume.h"
 #include "node/rta/agent.h"
 
 struct rta *rta_create(const struct rta_parts *parts)

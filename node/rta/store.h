@@ -10,6 +10,7 @@
 
 #include "base/deadlines.h"
 #include "base/list.h"
+#include "base/time.h"
 #include "node/interface/cta_rta.h"
 #include "node/interface/request.h"
 

@@ -8,6 +8,7 @@
 
 #include "base/deadlines.h"
 #include "base/list.h"
+#include "base/time.h"
 #include "base/why.h"
 #include "node/loop/loop.h"
 #include "node/stream/spare.h"

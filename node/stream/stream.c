@@ -9,7 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/time.h"
 #include "node/stream/server.h"
+#include "node/stream/spare.h"
 
 enum {
     READ_AT_ONCE = 1 << 20, // then others have their turn

@@ -17,6 +17,7 @@
 
 #include "base/deadlines.h"
 #include "base/list.h"
+#include "base/time.h"
 #include "node/interface/uma_tts.h"
 #include "node/loop/loop.h"
 #include "node/stream/progress.h"

@@ -7,7 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+#include "base/time.h"
+#include "node/interface/volume.h"
 #include "node/stream/address.h"
+#include "node/stream/server.h"
+#include "node/stream/stream.h"
 #include "node/tts/nbd_connection.h"
 
 enum { URI_MAX = 512 };

@@ -3,6 +3,7 @@
 // volume, by its name; the empty name is the first volume.
 #pragma once
 
+#include "base/time.h"
 #include "node/interface/cta_tts.h"
 #include "node/interface/uma_tts.h"
 #include "node/loop/loop.h"

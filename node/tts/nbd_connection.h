@@ -3,7 +3,10 @@
 
 #include <stdbool.h>
 
+#include "base/time.h"
+#include "node/interface/volume.h"
 #include "node/stream/server.h"
+#include "node/stream/stream.h"
 #include "node/tts/nbd.h"
 #include "node/tts/nbd_wire.h"
 

@@ -7,7 +7,13 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/time.h"
+#include "node/interface/request.h"
+#include "node/interface/uma_tts.h"
+#include "node/interface/volume.h"
+#include "node/stream/stream.h"
 #include "node/tts/nbd_connection.h"
+#include "node/tts/nbd_wire.h"
 
 static const char context_name[] = "base:allocation";
 enum { CONTEXT_ID = 1, CONTEXT_NAME_LEN = sizeof context_name - 1 };

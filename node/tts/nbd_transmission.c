@@ -8,7 +8,13 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/list.h"
+#include "base/time.h"
+#include "node/interface/request.h"
+#include "node/interface/volume.h"
+#include "node/stream/stream.h"
 #include "node/tts/nbd_connection.h"
+#include "node/tts/nbd_wire.h"
 
 enum { REPLY_BATCH_MAX = 64, ERROR_PAYLOAD_LEN = 6, DATA_CHUNK_LEN = 8, DESCRIPTOR_LEN = 8 };
 

@@ -10,7 +10,16 @@
 #include <sys/epoll.h>
 
 #include "base/bytes.h"
+#include "base/deadlines.h"
+#include "base/list.h"
+#include "base/time.h"
+#include "base/why.h"
+#include "node/interface/uma_tts.h"
+#include "node/nvme/pages.h"
+#include "node/nvme/wire.h"
+#include "node/stream/address.h"
 #include "node/tts/nvme_rdma_queue.h"
+#include "text/address.h"
 #include "text/endpoint.h"
 
 enum { BACKLOG = 128, LINE_MAX = 384, URI_MAX = 384 };

@@ -4,6 +4,7 @@
 // docs/nvme-rdma.md has what goes over the wire.
 #pragma once
 
+#include "base/time.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
 

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "base/list.h"
+#include "node/loop/loop.h"
 #include "node/tts/nvme_rdma_queue.h"
 
 // A completion queue that was armed has something: it is the context of the event.

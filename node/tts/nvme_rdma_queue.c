@@ -8,6 +8,14 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/list.h"
+#include "base/span.h"
+#include "base/time.h"
+#include "base/why.h"
+#include "node/loop/loop.h"
+#include "node/nvme/controller.h"
+#include "node/nvme/wire.h"
+#include "text/address.h"
 
 enum { ROUND_MAX = 8 }; // batches of completions, before other queues have their turn
 

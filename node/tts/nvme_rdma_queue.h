@@ -26,6 +26,8 @@
 #include <weft/oneshot.h>
 
 #include "base/deadlines.h"
+#include "base/time.h"
+#include "node/nvme/wire.h"
 #include "node/stream/address.h"
 #include "node/stream/progress.h"
 #include "node/tts/nvme_rdma.h"

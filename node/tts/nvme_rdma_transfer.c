@@ -8,6 +8,15 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/list.h"
+#include "base/time.h"
+#include "base/why.h"
+#include "node/loop/loop.h"
+#include "node/nvme/controller.h"
+#include "node/nvme/pages.h"
+#include "node/nvme/sgl.h"
+#include "node/nvme/wire.h"
+#include "node/stream/progress.h"
 #include "node/tts/nvme_rdma_queue.h"
 
 static instant_ns now_of(const struct nvme_rdma_queue *q)

@@ -7,8 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+#include "base/span.h"
+#include "base/time.h"
+#include "node/nvme/pages.h"
+#include "node/nvme/wire.h"
 #include "node/stream/address.h"
+#include "node/stream/server.h"
+#include "node/stream/stream.h"
 #include "node/tts/nvme_tcp_connection.h"
+#include "node/tts/nvme_tcp_wire.h"
+#include "text/address.h"
 #include "text/endpoint.h"
 
 static const duration_ns leave_ns = 5 * NS_PER_S;

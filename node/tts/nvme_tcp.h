@@ -3,6 +3,7 @@
 // capsule, or asked for by R2T and received straight into the pool; data of reads sent from it.
 #pragma once
 
+#include "base/time.h"
 #include "node/interface/uma_tts.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"

@@ -8,6 +8,8 @@
 
 #include <stdbool.h>
 
+#include "base/time.h"
+#include "node/nvme/controller.h"
 #include "node/stream/server.h"
 #include "node/tts/nvme_tcp.h"
 #include "node/tts/nvme_tcp_wire.h"

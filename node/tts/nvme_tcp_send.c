@@ -4,7 +4,16 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/list.h"
+#include "base/time.h"
+#include "node/loop/loop.h"
+#include "node/nvme/controller.h"
+#include "node/nvme/pages.h"
+#include "node/nvme/sgl.h"
+#include "node/nvme/wire.h"
+#include "node/stream/stream.h"
 #include "node/tts/nvme_tcp_connection.h"
+#include "node/tts/nvme_tcp_wire.h"
 #include "wire/crc32c.h"
 
 enum { IOV_MAX_OUT = 96, IOV_OF_ONE = 3 };

@@ -2,6 +2,9 @@
 #pragma once
 
 #include "base/list.h"
+#include "base/time.h"
+#include "node/interface/request.h"
+#include "node/interface/volume.h"
 #include "node/uma/uma.h"
 
 enum unit_state {

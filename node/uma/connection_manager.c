@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "node/interface/request.h"
+#include "node/interface/uma_tts.h"
 #include "node/uma/agent.h"
 
 static struct connection *find(struct uma *uma, uint32_t number)

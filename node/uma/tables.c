@@ -3,6 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/why.h"
+#include "node/interface/request.h"
+#include "node/interface/volume.h"
 #include "node/uma/agent.h"
 
 uint32_t unit_number(const struct uma *uma, const struct unit *unit)

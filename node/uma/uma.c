@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/why.h"
+#include "node/interface/request.h"
 #include "node/uma/agent.h"
 
 struct uma *uma_create(const struct uma_parts *parts)

@@ -30,6 +30,7 @@
 #include "node/interface/uma_cta.h"
 #include "node/interface/uma_rta.h"
 #include "node/interface/uma_tts.h"
+#include "node/interface/volume.h"
 
 struct uma;
 

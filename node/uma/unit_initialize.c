@@ -5,6 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/time.h"
+#include "base/why.h"
+#include "node/interface/uma_rta.h"
+#include "node/interface/volume.h"
 #include "node/uma/agent.h"
 
 /* ---- opening --------------------------------------------------------------------------------- */

@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/time.h"
+#include "node/interface/request.h"
+#include "node/interface/uma_rta.h"
 #include "node/uma/agent.h"
 
 static const duration_ns backoff_first_ns = 100 * NS_PER_MS;

@@ -6,6 +6,9 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/time.h"
+#include "node/interface/uma_rta.h"
+#include "node/interface/volume.h"
 #include "node/uma/agent.h"
 
 // A process that takes nothing for so long while there is something to say is no use. One that

@@ -7,7 +7,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "node/loop/loop.h"
 #include "node/unit/runner.h"
+#include "node/unit/segment.h"
 
 static void on_end(void *ctx)
 {

@@ -7,7 +7,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/time.h"
 #include "node/ddm/registry.h"
+#include "node/interface/request.h"
 #include "node/rta/formats.h"
 #include "node/rta/rta.h"
 #include "node/unit/channel.h"

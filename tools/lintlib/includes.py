@@ -9,7 +9,7 @@ from .tree import room_of, without_comments
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+(?:"([^"]+)"|<([^>]+)>)', re.M)
 
 
-def _includes(source):
+def includes_of(source):
     """(line, path, is_quoted) of every include line."""
     for match in _INCLUDE.finditer(without_comments(source.text)):
         quoted, angle = match.groups()
@@ -84,7 +84,7 @@ def _graph_of_headers(tree):
     for source in tree.c_files:
         if source.path.suffix == '.h':
             key = '/'.join(source.path.parts[1:] if source.room == 'include' else source.path.parts)
-            graph[key] = [path for _, path, _ in _includes(source)]
+            graph[key] = [path for _, path, _ in includes_of(source)]
     return graph
 
 
@@ -93,7 +93,7 @@ def check(tree):
         if source.room not in house.ROOMS and source.room not in ('tests', 'include', 'bench'):
             yield source.path, 1, (f'{source.room or "the root"}/ is not a room: give it a line in '
                                    'ROOMS of tools/lintlib/house.py')
-        for line, path, is_quoted in _includes(source):
+        for line, path, is_quoted in includes_of(source):
             problem = (_check_quoted(tree, source, path) if is_quoted
                        else _check_angle(tree, source, path))
             if problem:
