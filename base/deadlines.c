@@ -91,12 +91,9 @@ void deadline_arm(struct deadlines *all, struct deadline *d, instant_ns at_ns)
     }
 }
 
-struct deadline *deadlines_take_due(struct deadlines *all, instant_ns now)
+struct deadline *deadlines_take_first(struct deadlines *all)
 {
     struct deadline *first = all->first;
-    if (first == NULL || first->at_ns > now) {
-        return NULL;
-    }
     deadline_disarm(all, first);
     return first;
 }

@@ -56,7 +56,15 @@ static inline instant_ns deadlines_next(const struct deadlines *all)
 void deadline_arm(struct deadlines *all, struct deadline *d, instant_ns at_ns);
 // Harmless when it is not armed.
 void deadline_disarm(struct deadlines *all, struct deadline *d);
+// Disarms and returns the earliest, of at least one.
+struct deadline *deadlines_take_first(struct deadlines *all);
+
 // Disarms and returns the earliest of those whose instant has come, or NULL. Who is served is armed
-// again for later than `now`, else a loop meets it again.
-struct deadline *deadlines_take_due(struct deadlines *all, instant_ns now);
+// again for later than `now`, else a loop meets it again. It is asked in every pass of those who
+// keep deadlines, and mostly in vain.
+static inline struct deadline *deadlines_take_due(struct deadlines *all, instant_ns now)
+{
+    return deadlines_has_any(all) && all->first->at_ns <= now ? deadlines_take_first(all) : NULL;
+}
+
 void deadlines_check(const struct deadlines *all);
