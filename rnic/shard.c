@@ -22,7 +22,6 @@ static void bury_doomed(struct shard *shard)
     }
 }
 
-// Behind letting go of the lock: who reads them may be slow.
 static void say_farewells(struct list_link *farewells, struct trace *trace)
 {
     struct list_link *l;
@@ -109,14 +108,9 @@ void shard_let_go(struct shard *shard)
     pthread_mutex_unlock(&shard->lock);
 }
 
-static bool is_held(const void *ctx)
-{
-    return shard_is_held(ctx);
-}
-
 struct guard shard_guard(const struct shard *shard)
 {
-    return (struct guard){.is_held = is_held, .ctx = shard};
+    return (struct guard){.holder = &shard->holder};
 }
 
 // The lock for a driver: only if it is free and nobody waits for it.
@@ -144,19 +138,52 @@ static void settle_due(struct shard *shard, instant_ns now)
     }
 }
 
-void shard_unlock(struct shard *shard)
+// What doors leave behind for who lets go of the lock: mostly nothing, so what does it stays out of
+// the way.
+static bool has_left_work(const struct shard *shard)
+{
+    return !list_is_empty(&shard->due) || !list_is_empty(&shard->moderated) ||
+           !list_is_empty(&shard->doomed);
+}
+
+static __attribute__((noinline)) void do_left_work(struct shard *shard)
+{
+    if (!list_is_empty(&shard->due)) {
+        settle_due(shard, rnic_now(shard->rnic));
+    }
+    note_moderated(shard);
+    bury_doomed(shard);
+}
+
+// Farewells are said behind the lock: who reads them may be slow.
+static __attribute__((noinline)) void let_go_and_say(struct shard *shard)
 {
     struct list_link farewells;
+    list_move_all(&farewells, &shard->farewells);
+    shard_let_go(shard);
+    say_farewells(&farewells, shard->rnic->trace);
+}
+
+// It falls asleep by the lock alone, so it is not asleep before we let go if it is not now.
+static bool is_thread_asleep(const struct shard *shard)
+{
+    return atomic_load_explicit(&shard->asleep_until_ns, memory_order_seq_cst) != 0;
+}
+
+void shard_unlock(struct shard *shard)
+{
     for (;;) {
-        if (!list_is_empty(&shard->due)) {
-            settle_due(shard, rnic_now(shard->rnic));
+        if (has_left_work(shard)) {
+            do_left_work(shard);
         }
-        note_moderated(shard);
-        bury_doomed(shard);
-        shard_wake_before(shard, shard_next_deadline(shard)); // the link's may be nearer by now
-        list_move_all(&farewells, &shard->farewells);
-        shard_let_go(shard);
-        say_farewells(&farewells, shard->rnic->trace);
+        if (is_thread_asleep(shard)) { // the link's deadline may be nearer by now
+            shard_wake_before(shard, shard_next_deadline(shard));
+        }
+        if (list_is_empty(&shard->farewells)) {
+            shard_let_go(shard);
+        } else {
+            let_go_and_say(shard);
+        }
         if (!is_rung_behind_us(shard) || !take_if_free(shard)) {
             return;
         }
