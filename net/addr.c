@@ -48,11 +48,6 @@ bool net_addr_is_link_local(const struct net_addr *a)
     return a->octets[0] == 0xfe && (a->octets[1] & 0xc0) == 0x80;
 }
 
-bool net_addr_equal(const struct net_addr *a, const struct net_addr *b)
-{
-    return memcmp(a->octets, b->octets, IPV6_ADDR_LEN) == 0;
-}
-
 bool net_addr_has_prefix(const struct net_addr *a, const struct net_addr *prefix, unsigned len)
 {
     if (net_addr_is_ipv4(a) != net_addr_is_ipv4(prefix)) {

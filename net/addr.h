@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "tcp/isn.h"
@@ -30,7 +31,10 @@ bool net_addr_is_ipv4(const struct net_addr *a);
 bool net_addr_is_any(const struct net_addr *a);        // of either family, or all zero
 bool net_addr_is_multicast(const struct net_addr *a);  // or IPv4's limited broadcast
 bool net_addr_is_link_local(const struct net_addr *a); // IPv6's: it needs a scope
-bool net_addr_equal(const struct net_addr *a, const struct net_addr *b);
+static inline bool net_addr_equal(const struct net_addr *a, const struct net_addr *b)
+{
+    return memcmp(a->octets, b->octets, IPV6_ADDR_LEN) == 0;
+}
 // Whether the first `len` bits are the same; of IPv4 addresses the bits behind ::ffff count.
 bool net_addr_has_prefix(const struct net_addr *a, const struct net_addr *prefix, unsigned len);
 static inline const uint8_t *net_addr_ipv4(const struct net_addr *a)

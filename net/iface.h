@@ -116,7 +116,16 @@ enum net_sent {
 enum net_sent net_iface_send(struct net_iface *iface, const struct net_flow *flow, uint8_t tos,
                              const struct tcp_batch *batch, instant_ns now, unsigned *ret_count);
 
-bool net_iface_has_addr(const struct net_iface *iface, const struct net_addr *addr);
+// Of every packet, in both directions.
+static inline bool net_iface_has_addr(const struct net_iface *iface, const struct net_addr *addr)
+{
+    for (unsigned i = 0; i < iface->config.addr_count; i++) {
+        if (net_addr_equal(&iface->config.addrs[i].addr, addr)) {
+            return true;
+        }
+    }
+    return false;
+}
 // The address that a packet to `remote` leaves from. False: there is no way, or it is our own.
 bool net_iface_route(const struct net_iface *iface, const struct net_addr *remote,
                      struct net_addr *ret_local);

@@ -2,16 +2,6 @@
 
 #include "net/iface_internal.h"
 
-bool net_iface_has_addr(const struct net_iface *iface, const struct net_addr *addr)
-{
-    for (unsigned i = 0; i < iface->config.addr_count; i++) {
-        if (net_addr_equal(&iface->config.addrs[i].addr, addr)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static const struct net_addr *gateway_for(const struct net_iface *iface,
                                           const struct net_addr *remote)
 {
