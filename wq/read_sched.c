@@ -412,7 +412,8 @@ bool read_flow_check(const struct read_flow *flow)
             return false;
         }
     }
-    return granted_count <= flow->context_count;
+    bool is_idle = read_flow_is_idle(flow);
+    return granted_count <= flow->context_count && !(is_idle && granted_count > 0);
 }
 
 bool read_sched_check(const struct read_sched *sched)

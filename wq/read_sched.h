@@ -93,6 +93,11 @@ void read_flow_init(struct read_flow *flow, struct read_sched *sched, void (*on_
 // Every field of the task that says what is wanted has been filled: kind, remote_key, remote_addr,
 // initial_len, cookie.
 void read_flow_post(struct read_flow *flow, struct read_task *task);
+// No task is there: a queue pair that reads nothing asks no more than this.
+static inline bool read_flow_is_idle(const struct read_flow *flow)
+{
+    return flow->pending_count == 0;
+}
 // Is read_sched_take worth calling? Never false when it would give a context.
 bool read_flow_wants_take(const struct read_flow *flow);
 // It issues nothing more: leaves the ring, gives back what was granted.

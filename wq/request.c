@@ -8,6 +8,9 @@
 bool wq_next_request(struct wq *wq, struct transport_work *ret)
 {
     struct read_context *context;
+    if (read_flow_is_idle(&wq->reads)) {
+        return false;
+    }
     enum read_take answer = read_sched_take(&wq->reads, wq->now, &context);
     wq->counters->ord_waits += answer == READ_TAKE_ORD;
     wq->counters->context_waits += answer == READ_TAKE_WAIT;
