@@ -114,7 +114,7 @@ def check(tree):
         for path, line, name, owner in problems if len(problems) > allowed else ():
             among = f' (one of {len(problems)} in {room}/, at most {allowed})' if allowed else ''
             yield path, line, f'{name} is of {owner}: include it here{among}'
-        if allowed and len(problems) <= allowed - min(allowed, house.BY_WAY_SLACK):
+        if len(problems) < allowed:
             yield 'tools/lintlib/house.py', _line_of_row(room), (
                 f'{room}/ uses {len(problems)} headers by way of others, its row says {allowed}: '
                 'lower it')
