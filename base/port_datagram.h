@@ -1,0 +1,217 @@
+// The datagram port: how packets reach a peer where there is no stream between (RoCEv2's, each in a
+// UDP datagram). A back end (link/) implements `datagram_link_ops`; rnic/ drives it; roce/ makes
+// packets and takes them, and sees of all this a path, a sink and what arrived.
+//
+//     roce/ --datagram_sink--> staging of the back end --flush--> datagrams
+//     roce/ <--struct datagram_rx-- receive <-------------------- datagrams
+//
+// What crosses is what stands between the UDP header and the ICRC: BTH up to and with the pad. The
+// ICRC covers the IP header, identification included, so the back end alone can make it; it checks
+// what arrives where it can know that header, and says so where it cannot.
+//
+// A queue pair's number leads a packet to the process that has it: the back end says which numbers
+// are this process's (`qp_num_first`, `qp_num_count`), and no others may be given away.
+//
+// Threads: all calls on one link are serialised by the shard that owns it; `wait` and `wake` alone
+// may run beside the others. Failures are negative errno values.
+#pragma once
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/counter.h"
+#include "base/span.h"
+#include "base/time.h"
+
+// One way of packets, as the sender has it. An IPv4 address is mapped (::ffff:a.b.c.d).
+struct datagram_path {
+    struct in6_addr local, remote;
+    uint32_t scope_id;     // of link-local addresses; 0: none
+    uint32_t flow_label;   // IPv6
+    uint16_t source_port;  // 0xc000 to 0xffff: the same for all of a queue pair
+    uint8_t traffic_class; // TOS: DSCP, and ECN in the lowest two bits
+    uint8_t hop_limit;     // TTL; 0: as the system has it
+};
+
+enum { DATAGRAM_LEN_MAX = 4096 + 128 }; // BTH to pad: the largest path MTU, and headers
+
+// A packet that is to leave: the head, then the payload, then `pad_len` octets of zero. All is
+// copied before `put` returns, and the ICRC is that of the copy.
+struct datagram_tx {
+    const struct datagram_path *path;
+    struct span head; // BTH and what extends it
+    const struct span *pieces;
+    unsigned piece_count; // 0: no payload
+    unsigned pad_len;     // 0..3
+};
+
+// Where packets go. False: no room now; nothing was taken, and what comes behind has to wait too.
+struct datagram_sink {
+    bool (*put)(void *ctx, const struct datagram_tx *tx);
+    void *ctx;
+};
+
+// A packet that arrived. The octets stay until the next `receive`.
+struct datagram_rx {
+    struct in6_addr local, remote; // where it was sent to, and from
+    uint32_t scope_id;
+    uint32_t flow_label;
+    uint16_t source_port;
+    uint8_t traffic_class;
+    uint8_t hop_limit;
+    bool is_checked;    // its ICRC was right; false: the IP header could not be known
+    struct span octets; // BTH to pad, at least a BTH long
+};
+
+struct datagram_link_ops;
+
+// A back end embeds this first in a struct of its own.
+struct datagram_link {
+    const struct datagram_link_ops *ops;
+    uint32_t qp_num_first, qp_num_count; // numbers for this process's queue pairs
+};
+
+struct datagram_link_ops {
+    const char *name;
+
+    // Packets to this address of the host are received from now on; opened as often as it is
+    // closed. -EADDRINUSE: somebody who does not share has the port; -EADDRNOTAVAIL.
+    int (*open)(struct datagram_link *link, const struct in6_addr *local, uint32_t scope_id);
+    void (*close)(struct datagram_link *link, const struct in6_addr *local, uint32_t scope_id);
+    // Which local address a packet to `remote` would leave from. -ENETUNREACH and the like.
+    int (*route)(struct datagram_link *link, const struct in6_addr *remote, uint32_t scope_id,
+                 struct in6_addr *ret_local);
+    // The longest packet, BTH to ICRC, that leaves on this path in one datagram.
+    uint32_t (*len_max)(struct datagram_link *link, const struct datagram_path *path);
+    // Copies and datagrams of a multicast group at an address that is open.
+    int (*join)(struct datagram_link *link, const struct in6_addr *group,
+                const struct in6_addr *local, uint32_t scope_id);
+    void (*leave)(struct datagram_link *link, const struct in6_addr *group,
+                  const struct in6_addr *local, uint32_t scope_id);
+
+    // As datagram_sink has it. Packets leave in the order in which they were put; those of one path
+    // that follow each other share system calls.
+    bool (*put)(struct datagram_link *link, const struct datagram_tx *tx);
+    // Sends what was put. False: not all of it could leave; `poll` says DATAGRAM_READY_ROOM.
+    bool (*flush)(struct datagram_link *link);
+
+    // What of enum datagram_ready there is; what is due in the link happens first.
+    unsigned (*poll)(struct datagram_link *link, instant_ns now);
+    // Takes up to `max` packets that have arrived; returns how many.
+    unsigned (*receive)(struct datagram_link *link, struct datagram_rx *ret, unsigned max,
+                        instant_ns now);
+    // Octets that may be on their way to this process at a time without being dropped: the
+    // receive buffer that all of its queue pairs share.
+    uint64_t (*receive_buffer_len)(const struct datagram_link *link);
+
+    instant_ns (*next_deadline)(struct datagram_link *link);
+    // Sleeps until `poll` may find something, or for `timeout_ns` (INSTANT_NEVER: no limit).
+    void (*wait)(struct datagram_link *link, duration_ns timeout_ns);
+    // Makes a `wait` under way, or the next one, return at once. From any thread or signal handler.
+    void (*wake)(struct datagram_link *link);
+    void (*counters)(const struct datagram_link *link, counter_each each, void *ctx);
+    // Closes descriptors, tells nobody: the child of a fork.
+    void (*abandon)(struct datagram_link *link);
+    void (*destroy)(struct datagram_link *link);
+};
+
+enum datagram_ready {
+    DATAGRAM_READY_IN = 1,   // packets have arrived
+    DATAGRAM_READY_ROOM = 2, // there is room again for what did not leave
+};
+
+/* ---- calls, as above ------------------------------------------------------------------------- */
+
+static inline int datagram_open(struct datagram_link *link, const struct in6_addr *local,
+                                uint32_t scope_id)
+{
+    return link->ops->open(link, local, scope_id);
+}
+
+static inline void datagram_close(struct datagram_link *link, const struct in6_addr *local,
+                                  uint32_t scope_id)
+{
+    link->ops->close(link, local, scope_id);
+}
+
+static inline int datagram_route(struct datagram_link *link, const struct in6_addr *remote,
+                                 uint32_t scope_id, struct in6_addr *ret_local)
+{
+    return link->ops->route(link, remote, scope_id, ret_local);
+}
+
+static inline uint32_t datagram_len_max(struct datagram_link *link,
+                                        const struct datagram_path *path)
+{
+    return link->ops->len_max(link, path);
+}
+
+static inline int datagram_join(struct datagram_link *link, const struct in6_addr *group,
+                                const struct in6_addr *local, uint32_t scope_id)
+{
+    return link->ops->join(link, group, local, scope_id);
+}
+
+static inline void datagram_leave(struct datagram_link *link, const struct in6_addr *group,
+                                  const struct in6_addr *local, uint32_t scope_id)
+{
+    link->ops->leave(link, group, local, scope_id);
+}
+
+static inline bool datagram_put(struct datagram_link *link, const struct datagram_tx *tx)
+{
+    return link->ops->put(link, tx);
+}
+
+static inline bool datagram_flush(struct datagram_link *link)
+{
+    return link->ops->flush(link);
+}
+
+static inline unsigned datagram_poll(struct datagram_link *link, instant_ns now)
+{
+    return link->ops->poll(link, now);
+}
+
+static inline unsigned datagram_receive(struct datagram_link *link, struct datagram_rx *ret,
+                                        unsigned max, instant_ns now)
+{
+    return link->ops->receive(link, ret, max, now);
+}
+
+static inline uint64_t datagram_receive_buffer_len(const struct datagram_link *link)
+{
+    return link->ops->receive_buffer_len(link);
+}
+
+static inline instant_ns datagram_next_deadline(struct datagram_link *link)
+{
+    return link->ops->next_deadline(link);
+}
+
+static inline void datagram_wait(struct datagram_link *link, duration_ns timeout_ns)
+{
+    link->ops->wait(link, timeout_ns);
+}
+
+static inline void datagram_wake(struct datagram_link *link)
+{
+    link->ops->wake(link);
+}
+
+static inline void datagram_counters(const struct datagram_link *link, counter_each each, void *ctx)
+{
+    link->ops->counters(link, each, ctx);
+}
+
+static inline void datagram_abandon(struct datagram_link *link)
+{
+    link->ops->abandon(link);
+}
+
+static inline void datagram_destroy(struct datagram_link *link)
+{
+    link->ops->destroy(link);
+}
