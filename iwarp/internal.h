@@ -30,6 +30,7 @@
 
 #include "base/check.h"
 #include "base/list.h"
+#include "base/qp_state.h"
 #include "iwarp/qp.h"
 #include "iwarp/rnr_store.h"
 #include "iwarp/tail.h"

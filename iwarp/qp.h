@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 #include "base/port_ulpdu.h"
+#include "base/qp_state.h"
 #include "base/span.h"
 #include "base/time.h"
 #include "iwarp/counters.h"
@@ -41,18 +42,6 @@
 #include "wq/wq.h"
 
 struct qp;
-
-// Asynchronous events (IBV_EVENT_*). SRQ_LIMIT goes through the srq's own port.
-enum qp_event {
-    QP_EVENT_FATAL,            // the stream failed: ours, or the peer's Terminate
-    QP_EVENT_REQ_ERR,          // the peer sent what is not allowed here
-    QP_EVENT_ACCESS_ERR,       // the peer touched what it may not touch
-    QP_EVENT_SQ_DRAINED,       // SQD: everything posted before has left and is complete
-    QP_EVENT_LAST_WQE_REACHED, // on an SRQ: no more entries of it will be consumed
-    QP_EVENT_COMM_EST,         // a message arrived in RTR
-    QP_EVENT_COUNT,
-};
-const char *qp_event_name(enum qp_event event);
 
 // Called inside engine-side functions; must not call back into the queue pair. NULL: not wanted.
 struct qp_port {

@@ -17,15 +17,6 @@ bool qp_state_may_modify(enum qp_state from, enum qp_state to)
     return from < QP_STATE_COUNT && to < QP_STATE_COUNT && may_modify[from][to];
 }
 
-const char *qp_state_name(enum qp_state state)
-{
-    static const char *const names[QP_STATE_COUNT] = {
-        [QP_RESET] = "RESET", [QP_INIT] = "INIT", [QP_RTR] = "RTR", [QP_RTS] = "RTS",
-        [QP_SQD] = "SQD",     [QP_SQE] = "SQE",   [QP_ERR] = "ERR",
-    };
-    return state < QP_STATE_COUNT ? names[state] : "?";
-}
-
 #define IDLE      QP_STREAM_IDLE
 #define OPEN      QP_STREAM_OPEN
 #define CLOSING   QP_STREAM_CLOSING

@@ -19,20 +19,10 @@
 
 #include <stdbool.h>
 
-enum qp_state {
-    QP_RESET = 0,
-    QP_INIT = 1,
-    QP_RTR = 2,
-    QP_RTS = 3,
-    QP_SQD = 4,
-    QP_SQE = 5,
-    QP_ERR = 6,
-    QP_STATE_COUNT,
-};
+#include "base/qp_state.h"
 
 // May the program ask for this change? The pair (from, from) is allowed where it does nothing.
 bool qp_state_may_modify(enum qp_state from, enum qp_state to);
-const char *qp_state_name(enum qp_state state);
 
 enum qp_stream_state {
     QP_STREAM_IDLE,      // no stream yet; posts wait

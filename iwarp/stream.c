@@ -1,19 +1,6 @@
 // The stream's state, what the program sees of it, and the events that it hears.
 #include "iwarp/internal.h"
 
-const char *qp_event_name(enum qp_event event)
-{
-    static const char *const names[QP_EVENT_COUNT] = {
-        [QP_EVENT_FATAL] = "fatal",
-        [QP_EVENT_REQ_ERR] = "request error",
-        [QP_EVENT_ACCESS_ERR] = "access error",
-        [QP_EVENT_SQ_DRAINED] = "send queue drained",
-        [QP_EVENT_LAST_WQE_REACHED] = "last work queue entry reached",
-        [QP_EVENT_COMM_EST] = "communication established",
-    };
-    return names[event];
-}
-
 void qp_raise(struct qp *qp, enum qp_event event)
 {
     if (qp->wq.is_silent) {

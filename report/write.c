@@ -1,4 +1,5 @@
 // The report as JSON: what each part of it is called.
+#include "base/qp_state.h"
 #include "conn/conn.h"
 #include "conn/listener.h"
 #include "iwarp/counters.h"

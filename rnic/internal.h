@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/deadlines.h"
+#include "base/qp_state.h"
 #include "base/trace.h"
 #include "conn/conn.h"
 #include "conn/listener.h"

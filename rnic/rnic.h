@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 
 #include "base/list.h"
+#include "base/qp_state.h"
 #include "base/time.h"
 #include "cq/cq.h"
 #include "cq/cqe.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/prng.h"
+#include "base/qp_state.h"
 #include "sim/oracle_order.h"
 #include "sim/sim.h"
 #include "sim/traffic.h"

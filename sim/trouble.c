@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/prng.h"
+#include "base/qp_state.h"
 #include "base/time.h"
 #include "link/sim.h"
 #include "rnic/reads.h"

@@ -5,6 +5,7 @@
 // an InfiniBand connection (time-outs, retries, sequence numbers) mean nothing to TCP; they are
 // kept and told again by ibv_query_qp.
 
+#include "base/qp_state.h"
 #include "verbs/front.h"
 
 enum {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/qp_state.h"
 #include "verbs/front.h"
 
 // States are asked for and told as they are.

@@ -95,7 +95,7 @@ CONTENTS_PAGES = set('''
 BY_WAY = {
     'cli': 1,
     'host': 1,
-    'iwarp': 111,
+    'iwarp': 110,
     'link': 114,
     'net': 48,
     'rnic': 59,
