@@ -12,9 +12,10 @@ enum { CQE_LEN = 64 }; // one cache line, so that producer and consumer never sh
 
 enum { CQE_STATUS_SUCCESS = 0 }; // IBV_WC_SUCCESS; anything else counts as solicited
 
-// What else a completion says. The first two are IBV_WC_*, the others are no flags of the verbs:
+// What else a completion says. The first three are IBV_WC_*, the others are no flags of the verbs:
 // <weft/oneshot.h> has functions that read them.
 enum wc_flags {
+    WC_GRH = 1 << 0, // of a datagram: 40 octets that say from where stand before the payload
     WC_WITH_IMM = 1 << 1,
     WC_WITH_INV = 1 << 3,
     WC_ADVERTISED = 1 << 24, // inv_rkey is an STag that the peer advertises
@@ -44,9 +45,12 @@ struct cqe {
         uint32_t inv_rkey; // host order (IBV_WC_WITH_INV, WC_ADVERTISED)
     };
     uint32_t qp_num;
-    uint32_t wc_flags;         // enum wc_flags
-    bool solicited;            // the peer asked for an event (Send with Solicited Event)
-    uint64_t reference;        // WC_REFERENCE: the number that a one-shot message carries
+    uint32_t wc_flags; // enum wc_flags
+    bool solicited;    // the peer asked for an event (Send with Solicited Event)
+    union {
+        uint64_t reference; // WC_REFERENCE: the number that a one-shot message carries
+        uint64_t src_qp;    // WC_GRH: the queue pair that the datagram came from
+    };
     struct cqe_source *source; // NULL: all is here
 };
 

@@ -98,7 +98,7 @@ struct recv_message {
     uint32_t byte_len;
     uint32_t wc_flags;
     uint32_t imm_or_inv;
-    uint64_t reference;
+    uint64_t reference; // or src_qp, as in struct cqe
 };
 
 enum { RECV_TAIL_WORDS = 6 };
