@@ -21,7 +21,7 @@ static const bool may_modify[QP_STATE_COUNT][QP_STATE_COUNT] = {
 bool roce_state_may_modify(enum roce_service service, enum qp_state from, enum qp_state to)
 {
     bool is_known = from < QP_STATE_COUNT && to < QP_STATE_COUNT;
-    bool is_strange = service == ROCE_RC && from == QP_SQE && to == QP_RTS;
+    bool is_strange = service == ROCE_SERVICE_RC && from == QP_SQE && to == QP_RTS;
     return is_known && !is_strange && may_modify[from][to];
 }
 
@@ -40,7 +40,7 @@ const struct roce_state_facts *roce_state_facts(enum qp_state state)
 
 enum qp_state roce_state_after_failed_send(enum roce_service service, enum qp_state state)
 {
-    if (service == ROCE_RC || state == QP_ERR) {
+    if (service == ROCE_SERVICE_RC || state == QP_ERR) {
         return QP_ERR;
     }
     return QP_SQE;

@@ -13,9 +13,9 @@
 #include "base/qp_state.h"
 
 enum roce_service {
-    ROCE_RC,
-    ROCE_UC,
-    ROCE_UD,
+    ROCE_SERVICE_RC,
+    ROCE_SERVICE_UC,
+    ROCE_SERVICE_UD,
     ROCE_SERVICE_COUNT,
 };
 const char *roce_service_name(enum roce_service service); // "RC"

@@ -25,7 +25,7 @@ static void the_tables_are_the_golden_ones(void **state)
 {
     static char text[TEXT_MAX];
     size_t at = 0;
-    for (enum roce_service s = ROCE_RC; s < ROCE_SERVICE_COUNT; s++) {
+    for (enum roce_service s = ROCE_SERVICE_RC; s < ROCE_SERVICE_COUNT; s++) {
         at = add_changes(text, at, s);
     }
     for (enum qp_state s = QP_RESET; s < QP_STATE_COUNT; s++) {
@@ -41,8 +41,8 @@ static void the_tables_are_the_golden_ones(void **state)
 
 static void what_is_no_state_leads_nowhere(void **state)
 {
-    assert_false(roce_state_may_modify(ROCE_RC, QP_STATE_COUNT, QP_RESET));
-    assert_false(roce_state_may_modify(ROCE_RC, QP_RESET, QP_STATE_COUNT));
+    assert_false(roce_state_may_modify(ROCE_SERVICE_RC, QP_STATE_COUNT, QP_RESET));
+    assert_false(roce_state_may_modify(ROCE_SERVICE_RC, QP_RESET, QP_STATE_COUNT));
     assert_string_equal(qp_state_name(QP_STATE_COUNT), "?");
     assert_string_equal(roce_service_name(ROCE_SERVICE_COUNT), "?");
 }
