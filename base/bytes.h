@@ -13,6 +13,11 @@ static inline uint16_t get_be16(const uint8_t *p)
     return be16toh(v);
 }
 
+static inline uint32_t get_be24(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
+}
+
 static inline uint32_t get_be32(const uint8_t *p)
 {
     uint32_t v;
@@ -31,6 +36,14 @@ static inline void put_be16(uint8_t *p, uint16_t v)
 {
     v = htobe16(v);
     memcpy(p, &v, sizeof v);
+}
+
+// Writes the lower 24 bits of `v`.
+static inline void put_be24(uint8_t *p, uint32_t v)
+{
+    p[0] = (uint8_t)(v >> 16);
+    p[1] = (uint8_t)(v >> 8);
+    p[2] = (uint8_t)v;
 }
 
 static inline void put_be32(uint8_t *p, uint32_t v)
