@@ -80,6 +80,22 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
     return front_null(EOPNOTSUPP);
 }
 
+// Handles of DMA, and descriptors of device memory: since rdma-core 60.
+struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr)
+{
+    return front_null(EOPNOTSUPP);
+}
+
+int ibv_dealloc_dmah(struct ibv_dmah *dmah)
+{
+    return front_fail(EOPNOTSUPP);
+}
+
+int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
+{
+    return -front_fail(EOPNOTSUPP);
+}
+
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
     return front_fail(EOPNOTSUPP);

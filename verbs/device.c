@@ -1,48 +1,62 @@
-// The one device of a process. Nothing here opens a descriptor or starts a thread: libraries that
-// link libibverbs list devices in processes that never use one.
+// The devices of a process, one per wire. Nothing here opens a descriptor or starts a thread:
+// libraries that link libibverbs list devices in processes that never use one.
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/device_wire.h"
 #include "verbs/front.h"
+#include "view/place.h"
+#include "view/tree.h"
 
-enum { PRIVATE_TAIL_LEN = 256 };
+static struct front_device devices[DEVICE_WIRE_COUNT];
 
-// Provider libraries of the system (libmlx5, libefa) tell their own devices by a pointer behind the
-// public structure, so there is zeroed room behind it.
-static struct {
-    struct ibv_device device;
-    uint64_t private_tail[PRIVATE_TAIL_LEN / sizeof(uint64_t)];
-} the_device = {
-    .device =
-        {
-            .node_type = IBV_NODE_RNIC,
-            .transport_type = IBV_TRANSPORT_IWARP,
-            .name = "weft0",
-            .dev_name = "weft0",
-            .dev_path = "/sys/class/infiniband_verbs/weft0",
-            .ibdev_path = "/sys/class/infiniband/weft0",
-        },
-};
+unsigned front_wires(void)
+{
+    return 1U << DEVICE_WIRE_IWARP;
+}
 
-struct ibv_device *const front_device = &the_device.device;
+static void device_fill(struct front_device *front, enum device_wire wire)
+{
+    const struct identity *identity = identity_of(wire);
+    front->wire = wire;
+    front->identity = identity;
+    front->device.node_type = identity->node_type;
+    front->device.transport_type = identity->transport;
+    snprintf(front->device.name, sizeof front->device.name, "%s", identity->name);
+    snprintf(front->device.dev_name, sizeof front->device.dev_name, "%s", identity->name);
+    tree_verbs_path(place_root(), identity, front->device.dev_path);
+    tree_device_path(place_root(), identity, front->device.ibdev_path);
+}
+
+static void devices_fill(void)
+{
+    for (enum device_wire wire = 0; wire < DEVICE_WIRE_COUNT; wire++) {
+        device_fill(&devices[wire], wire);
+    }
+}
 
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
-    struct ibv_device **list = calloc(2, sizeof *list);
+    static pthread_once_t fill_once = PTHREAD_ONCE_INIT;
+    pthread_once(&fill_once, devices_fill);
+    struct ibv_device **list = calloc(DEVICE_WIRE_COUNT + 1, sizeof *list);
+    int count = 0;
+    for (enum device_wire wire = 0; list != NULL && wire < DEVICE_WIRE_COUNT; wire++) {
+        if (front_wires() & (1U << wire)) {
+            list[count++] = &devices[wire].device;
+        }
+    }
     if (num_devices != NULL) {
-        *num_devices = list != NULL;
+        *num_devices = count;
     }
-    if (list == NULL) {
-        return front_null(ENOMEM);
-    }
-    list[0] = front_device;
-    return list;
+    return list != NULL ? list : front_null(ENOMEM);
 }
 
 void ibv_free_device_list(struct ibv_device **list)
@@ -57,32 +71,12 @@ const char *ibv_get_device_name(struct ibv_device *device)
 
 int ibv_get_device_index(struct ibv_device *device)
 {
-    return 0;
+    return (int)front_device_of(device)->wire;
 }
 
-// FNV-1a, 64 bits.
-static uint64_t hash_text(const char *text)
-{
-    uint64_t hash = 0xcbf29ce484222325;
-    for (; *text != '\0'; text++) {
-        hash = (hash ^ (uint8_t)*text) * 0x100000001b3;
-    }
-    return hash;
-}
-
-// An EUI-64 that is the same in every process of a host and across its restarts. It is ours to
-// choose, so it bears the local bit (0x02) and not the group bit (0x01) of its first octet.
 __be64 ibv_get_device_guid(struct ibv_device *device)
 {
-    char text[128] = "weft ";
-    size_t prefix_len = strlen(text);
-    if (ibv_read_sysfs_file("/etc", "machine-id", text + prefix_len, sizeof text - prefix_len) <=
-        0) {
-        gethostname(text + prefix_len, sizeof text - prefix_len - 1);
-    }
-    uint64_t guid = hash_text(text);
-    guid = (guid & ~(3ULL << 56)) | 2ULL << 56;
-    return htobe64(guid);
+    return htobe64(identity_guid(front_device_of(device)->identity));
 }
 
 /* ---- what librdmacm and ibv_devinfo of the system read --------------------------------------- */

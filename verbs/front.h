@@ -2,7 +2,7 @@
 // that one cast leads from the one to the other. Names here are `front_*`: `verbs_*` and `ibv_*`
 // are the ABI's own.
 //
-//   device.c     the device, its list and GUID         qp.c      create, destroy, query
+//   device.c     the devices, their list and GUIDs     qp.c      create, destroy, query
 //   context.c    open, close, the table of operations  modify.c  states and attributes
 //   query.c      device, port, P_Key                   post.c    ibv_post_*
 //   gid.c        the GID table                         qp_ex.c   ibv_wr_*
@@ -10,7 +10,7 @@
 //   mw.c         windows                               event.c   descriptors that count events
 //   oneshot.c    one-shot RDMA, <weft/oneshot.h>
 //   cq.c cq_ex.c completion queues                     channel.c completion and async events
-//   strings.c rates.c fork.c absent.c private.c        what needs no object
+//   strings.c rates.c fork.c newer.c absent.c private.c       what needs no object
 //
 // Errors: functions that return a pointer answer NULL and set errno; those that return int answer a
 // positive errno and set it too, unless the manual pages say -1. In the child of a fork, calls on
@@ -25,11 +25,32 @@
 #include "rnic/post.h"
 #include "rnic/rnic.h"
 #include "verbs/event.h"
+#include "view/identity.h"
 
 enum {
     FRONT_PORT_NUM = 1,
     FRONT_COMP_VECTOR_COUNT = 1,
+    FRONT_PRIVATE_TAIL_LEN = 256,
 };
+
+// Provider libraries of the system (libmlx5, libefa) tell their own devices by a pointer behind the
+// public structure, so there is zeroed room behind it.
+struct front_device {
+    struct ibv_device device;
+    uint64_t private_tail[FRONT_PRIVATE_TAIL_LEN / sizeof(uint64_t)];
+    const struct identity *identity; // what it says of itself
+    enum device_wire wire;
+};
+
+static inline const struct front_device *front_device_of(const struct ibv_device *device)
+{
+    return (const struct front_device *)device;
+}
+
+static inline const struct identity *front_identity_of(const struct ibv_context *context)
+{
+    return front_device_of(context->device)->identity;
+}
 
 struct front_context {
     struct verbs_context verbs; // holds the ibv_context, as its last member
@@ -187,12 +208,12 @@ void front_wait_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond,
                              const uint32_t *completed, unsigned taken_count);
 
 // gid.c
-struct in6_addr front_gid_addr(void); // of GID 0; an IPv4 address is mapped
+struct in6_addr front_gid_addr(void); // of GID 0 (view/address.h)
 // False: it holds no host's address, or one of another family than our own.
 bool front_gid_parse(const union ibv_gid *gid, const struct in6_addr *own, struct in6_addr *ret);
 
-// device.c
-extern struct ibv_device *const front_device;
+// device.c. The wires whose devices are listed, one bit each.
+unsigned front_wires(void);
 
 /* ---- exported, and known to rdma-core's own programs alone ----------------------------------- */
 
@@ -204,3 +225,15 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
 int ibv_dontfork_range(void *base, size_t size);
 int ibv_dofork_range(void *base, size_t size);
 const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
+
+/* ---- exported, and not in older headers ------------------------------------------------------ */
+
+struct ibv_dmah;
+struct ibv_dmah_init_attr;
+struct mr_init_attr;
+
+struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct mr_init_attr *attr);
+struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr);
+int ibv_dealloc_dmah(struct ibv_dmah *dmah);
+int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm);
+int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed);

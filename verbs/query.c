@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "verbs/front.h"
+#include "view/address.h"
 
 #ifndef WEFT_VERSION
 #define WEFT_VERSION "0"
@@ -15,10 +16,7 @@ enum {
     // none.
     VENDOR_ID = 0x027766,
     VENDOR_PART_ID = 0x7766,
-    PORT_PHYSICAL_STATE_LINK_UP = 5,
-    PORT_WIDTH_4X = 2,
-    PORT_SPEED_25_GBPS = 32, // of one lane
-    CLOCK_KHZ = 1000000,     // completion timestamps are nanoseconds
+    CLOCK_KHZ = 1000000, // completion timestamps are nanoseconds
 };
 
 static int clamp_int(uint64_t value)
@@ -29,6 +27,7 @@ static int clamp_int(uint64_t value)
 static void device_attr_fill(struct ibv_context *context, struct ibv_device_attr *attr)
 {
     const struct rnic_limits *limits = &rnic_limits;
+    const struct identity *identity = front_identity_of(context);
     __be64 guid = ibv_get_device_guid(context->device);
     *attr = (struct ibv_device_attr){
         .fw_ver = WEFT_VERSION,
@@ -44,7 +43,7 @@ static void device_attr_fill(struct ibv_context *context, struct ibv_device_attr
         .max_qp_wr = clamp_int(limits->max_qp_wr),
         .device_cap_flags = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
                             IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_SYS_IMAGE_GUID |
-                            IBV_DEVICE_CURR_QP_STATE_MOD,
+                            IBV_DEVICE_CURR_QP_STATE_MOD | identity->device_cap_flags,
         .max_sge = clamp_int(limits->max_sge),
         .max_sge_rd = clamp_int(limits->max_sge_rd),
         .max_cq = clamp_int(limits->max_cq),
@@ -54,9 +53,10 @@ static void device_attr_fill(struct ibv_context *context, struct ibv_device_attr
         .max_qp_rd_atom = clamp_int(limits->max_qp_rd_atom),
         .max_res_rd_atom = clamp_int((uint64_t)limits->max_qp_rd_atom * limits->max_qp),
         .max_qp_init_rd_atom = clamp_int(limits->max_qp_rd_atom),
-        // RFC 7306; between peers that speak it.
+        // On iWARP by RFC 7306; between peers that speak it.
         .atomic_cap = IBV_ATOMIC_HCA,
         .max_mw = clamp_int(limits->max_mw),
+        .max_ah = clamp_int(identity->max_ah),
         .max_srq = clamp_int(limits->max_srq),
         .max_srq_wr = clamp_int(limits->max_srq_wr),
         .max_srq_sge = clamp_int(limits->max_sge),
@@ -105,18 +105,21 @@ int front_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_p
     if (port_num != FRONT_PORT_NUM) {
         return front_fail(EINVAL);
     }
+    const struct identity *identity = front_identity_of(context);
+    struct view_address own;
+    view_address_find(&own);
     const struct ibv_port_attr full = {
         .state = IBV_PORT_ACTIVE,
         .max_mtu = IBV_MTU_4096,
-        .active_mtu = IBV_MTU_4096,
+        .active_mtu = identity_active_mtu(identity, view_interface_mtu(own.interface)),
         .gid_tbl_len = 1,
-        .port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
+        .port_cap_flags = identity->port_cap_flags,
         .max_msg_sz = rnic_limits.max_msg_len,
         .pkey_tbl_len = 1,
         .max_vl_num = 1,
-        .active_width = PORT_WIDTH_4X,
-        .active_speed = PORT_SPEED_25_GBPS,
-        .phys_state = PORT_PHYSICAL_STATE_LINK_UP,
+        .active_width = IDENTITY_PORT_WIDTH_4X,
+        .active_speed = IDENTITY_PORT_SPEED_25_GBPS,
+        .phys_state = IDENTITY_PORT_LINK_UP,
         .link_layer = IBV_LINK_LAYER_ETHERNET,
     };
     memset(attr, 0, attr_len);
@@ -146,9 +149,7 @@ int front_query_rt_values(struct ibv_context *context, struct ibv_values_ex *val
     return 0;
 }
 
-/* ---- P_Keys: iWARP has none, so there is the one that stands for all ------------------------- */
-
-enum { DEFAULT_PKEY = 0xffff };
+/* ---- P_Keys: there is no subnet that has others than the one that stands for all ------------- */
 
 int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
@@ -156,13 +157,13 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __b
         errno = EINVAL;
         return -1;
     }
-    *pkey = htobe16(DEFAULT_PKEY);
+    *pkey = htobe16(IDENTITY_PKEY);
     return 0;
 }
 
 int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
 {
-    if (port_num != FRONT_PORT_NUM || pkey != htobe16(DEFAULT_PKEY)) {
+    if (port_num != FRONT_PORT_NUM || pkey != htobe16(IDENTITY_PKEY)) {
         errno = EINVAL;
         return -1;
     }

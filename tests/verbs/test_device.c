@@ -66,6 +66,22 @@ static void guid_is_local_and_stays(void **state)
     ibv_free_device_list(list);
 }
 
+static void files_of_the_device_are_there_while_it_is_open(void **state)
+{
+    struct ibv_context *context = bench_open();
+    char path[512], line[64] = "";
+    assert_non_null(strstr(context->device->ibdev_path, "/virtual/"));
+    snprintf(path, sizeof path, "%s/node_type", context->device->ibdev_path);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(line, sizeof line, file));
+    assert_string_equal(line, "4: RNIC\n");
+    fclose(file);
+    snprintf(path, sizeof path, "%s/ibdev", context->device->dev_path);
+    assert_int_equal(access(path, R_OK), 0);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
 static void context_is_extended_and_has_real_descriptors(void **state)
 {
     struct ibv_context *context = bench_open();
@@ -207,6 +223,55 @@ static void port_is_active_ethernet(void **state)
     assert_int_equal(ibv_close_device(context), 0);
 }
 
+// Programs of newer headers ask for it; older ones do not know its name.
+int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed);
+
+static void port_speed_is_that_of_its_lanes(void **state)
+{
+    struct ibv_context *context = bench_open();
+    struct ibv_port_attr attr;
+    uint64_t speed;
+    const unsigned lanes = 4, per_lane = 250; // units of 100 Mb/s
+    assert_int_equal(ibv_query_port(context, 1, &attr), 0);
+    assert_int_equal(attr.active_width, 2); // 4X
+    assert_int_equal(attr.active_speed, 32);
+    assert_int_equal(ibv_query_port_speed(context, 1, &speed), 0);
+    assert_int_equal(speed, lanes * per_lane);
+    assert_int_equal(ibv_query_port_speed(context, 2, &speed), EINVAL);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
+// As rdma-core 60 has it, up to the members that it understands here.
+struct reg_mr_ex_attr {
+    size_t length;
+    int access;
+    uint64_t comp_mask, iova;
+    void *addr;
+    int fd;
+    uint64_t fd_offset;
+    void *dmah;
+};
+struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct reg_mr_ex_attr *attr);
+
+static void regions_are_registered_by_attributes(void **state)
+{
+    static struct bench b;
+    bench_init(&b);
+    struct reg_mr_ex_attr attr = {.length = 64, .comp_mask = 2, .addr = b.buf, .iova = 4096};
+    struct ibv_mr *mr = ibv_reg_mr_ex(b.pd, &attr);
+    assert_non_null(mr);
+    assert_ptr_equal(mr->addr, b.buf);
+    assert_int_equal(mr->length, 64);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    attr.comp_mask = 1;
+    assert_null(ibv_reg_mr_ex(b.pd, &attr));
+    assert_int_equal(errno, EINVAL);
+    attr.comp_mask = 2 | 4; // of a file
+    assert_null(ibv_reg_mr_ex(b.pd, &attr));
+    assert_int_equal(errno, EOPNOTSUPP);
+    bench_fini(&b);
+}
+
 static bool may_bind(const union ibv_gid *gid)
 {
     struct sockaddr_in6 at = {.sin6_family = AF_INET6};
@@ -257,6 +322,7 @@ int main(void)
         cmocka_unit_test(device_is_an_rnic_of_iwarp),
         cmocka_unit_test(room_behind_the_device_is_zero),
         cmocka_unit_test(guid_is_local_and_stays),
+        cmocka_unit_test(files_of_the_device_are_there_while_it_is_open),
         cmocka_unit_test(context_is_extended_and_has_real_descriptors),
         cmocka_unit_test(closing_gives_the_descriptors_back),
         cmocka_unit_test(opening_without_descriptors_is_refused_by_name),
@@ -265,6 +331,8 @@ int main(void)
         cmocka_unit_test(shorter_attributes_stay_within_their_length),
         cmocka_unit_test(longer_attributes_are_zero_behind_ours),
         cmocka_unit_test(port_is_active_ethernet),
+        cmocka_unit_test(port_speed_is_that_of_its_lanes),
+        cmocka_unit_test(regions_are_registered_by_attributes),
         cmocka_unit_test(gid_is_an_address_of_this_host),
         cmocka_unit_test(gids_and_pkeys_beyond_the_first_are_refused),
     };

@@ -1,0 +1,99 @@
+#include "view/identity.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TYPE(name) (1U << IBV_QPT_##name)
+
+static const struct identity identities[DEVICE_WIRE_COUNT] = {
+    [DEVICE_WIRE_IWARP] =
+        {
+            .name = "weft0",
+            .guid_seed = "weft ",
+            .node_type = IBV_NODE_RNIC,
+            .node_type_text = "4: RNIC",
+            .transport = IBV_TRANSPORT_IWARP,
+            .port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
+            // Types of 0 stand for InfiniBand, RoCE v1 and, as the kernel's iWARP drivers have it,
+            // iWARP.
+            .gid_type = IBV_GID_TYPE_IB,
+            .gid_type_sysfs = 0,
+            .gid_type_text = "IB/RoCE v1",
+            .qp_types = TYPE(RC),
+        },
+    [DEVICE_WIRE_ROCE] =
+        {
+            .name = "weft_roce0",
+            .guid_seed = "weft roce ",
+            .node_type = IBV_NODE_CA,
+            .node_type_text = "1: CA",
+            .transport = IBV_TRANSPORT_IB,
+            .device_cap_flags = IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_RC_RNR_NAK_GEN,
+            .port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
+            .gid_type = IBV_GID_TYPE_ROCE_V2,
+            .gid_type_sysfs = 1,
+            .gid_type_text = "RoCE v2",
+            .qp_types = TYPE(RC) | TYPE(UD),
+            .max_ah = 1 << 16,
+            // IPv6, UDP, BTH, AtomicETH or RETH with Immediate, ICRC: 96 leave room for all.
+            .header_len = 96,
+        },
+};
+
+const struct identity *identity_of(enum device_wire wire)
+{
+    return &identities[wire];
+}
+
+/* ---- GUID ------------------------------------------------------------------------------------ */
+
+// FNV-1a, 64 bits.
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        hash = (hash ^ (uint8_t)*text) * 0x100000001b3;
+    }
+    return hash;
+}
+
+// The host's own number, or its name.
+static void machine_name(char *ret, size_t capacity)
+{
+    const int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd >= 0 ? read(fd, ret, capacity - 1) : -1;
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (len <= 0) {
+        gethostname(ret, capacity - 1);
+        len = (ssize_t)capacity - 1;
+    }
+    ret[len] = '\0';
+    ret[strcspn(ret, "\n")] = '\0';
+}
+
+// It is ours to choose, so it bears the local bit (0x02) and not the group bit (0x01) of its first
+// octet.
+uint64_t identity_guid(const struct identity *identity)
+{
+    char machine[128];
+    machine_name(machine, sizeof machine);
+    const uint64_t guid = hash_text(hash_text(0xcbf29ce484222325, identity->guid_seed), machine);
+    return (guid & ~(3ULL << 56)) | 2ULL << 56;
+}
+
+/* ---- MTU ------------------------------------------------------------------------------------- */
+
+enum ibv_mtu identity_active_mtu(const struct identity *identity, unsigned interface_mtu)
+{
+    if (identity->header_len == 0) {
+        return IBV_MTU_4096;
+    }
+    enum ibv_mtu mtu = IBV_MTU_256;
+    while (mtu < IBV_MTU_4096 && (256U << mtu) + identity->header_len <= interface_mtu) {
+        mtu++;
+    }
+    return mtu;
+}
