@@ -63,9 +63,9 @@
 // again from the program's memory, one with an address per work request, one that does all in the
 // poster's call. They and iwarp/ run the same programs.
 //
-// Not crossed yet: the device calls its one transport by name (iwarp/qp.h), the fronts post no
-// address, and a completion says from whom a datagram came only in the number that goes with it
-// (recv_message.reference).
+// What the device asks of a transport stands in base/transport.h.
+//
+// Not crossed yet: the fronts post no address.
 #pragma once
 
 #include <stdbool.h>

@@ -44,3 +44,12 @@ struct ulpdu_sink {
                     bool copy_payload);
     void *ctx;
 };
+
+// How a stream ended, as what stands on it is told.
+enum qp_close_reason {
+    QP_CLOSE_PEER,    // the peer's FIN, between two FPDUs
+    QP_CLOSE_RESET,   // the peer's reset, or an end inside an FPDU
+    QP_CLOSE_TIMEOUT, // the peer has been silent for too long
+    QP_CLOSE_LOCAL,   // this side closed or aborted
+    QP_CLOSE_REASON_COUNT,
+};

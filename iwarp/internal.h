@@ -1,5 +1,6 @@
 // What the files of this room share: the queue pair itself and the functions between its parts.
 //
+//     transport.c  what the device asks of every transport
 //     qp.c         creation, attributes, invariants, format
 //     control.c    established, modify, closing, deadlines: what is asked for, what has been sent
 //     output.c     which message is next, and its segments
@@ -96,6 +97,7 @@ struct release {
 #define RELEASE_NEVER UINT64_MAX // behind every position
 
 struct qp {
+    struct transport transport;
     struct wq wq; // the program's half
     struct qp_config config;
     enum qp_state state;

@@ -28,6 +28,7 @@ int qp_create(const struct qp_config *config, struct qp **ret)
         return -ENOMEM;
     }
     memset(qp, 0, sizeof *qp);
+    qp->transport.ops = &iwarp_transport_ops;
     qp->config = *config;
     qp->state = QP_RESET;
     qp->ord_max = config->wq.ord_max;
@@ -75,7 +76,7 @@ struct wq *qp_wq(struct qp *qp)
     return &qp->wq;
 }
 
-enum qp_state qp_state(const struct qp *qp)
+enum qp_state qp_state_of(const struct qp *qp)
 {
     return qp->state;
 }
@@ -94,9 +95,10 @@ struct qp_attributes qp_query(const struct qp *qp)
 {
     return (struct qp_attributes){
         .state = qp->state,
+        .phase = qp_stream_state_name(qp->stream_state),
         .ird = (uint16_t)qp->ird,
         .ord = (uint16_t)qp->wq.ord,
-        .mulpdu = qp->rdmap.mulpdu,
+        .segment_len = qp->rdmap.mulpdu,
         .sq_count = wq_send_count(&qp->wq),
         .rq_count = wq_receive_count(&qp->wq),
         .reads_outstanding = qp->wq.request_count,

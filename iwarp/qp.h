@@ -34,6 +34,7 @@
 #include "base/qp_state.h"
 #include "base/span.h"
 #include "base/time.h"
+#include "base/transport.h"
 #include "iwarp/counters.h"
 #include "iwarp/state.h"
 #include "rdmap/terminate.h"
@@ -73,9 +74,20 @@ void qp_silence(struct qp *qp);
 // Drops everything without completions: what is batched must be gone, the CQs purged by the caller.
 void qp_destroy(struct qp *qp);
 
+// The queue pair as the device has it (iwarp/transport.c), and back.
+extern const struct transport_ops iwarp_transport_ops;
+static inline struct transport *qp_transport(struct qp *qp)
+{
+    return (struct transport *)qp; // it stands first
+}
+static inline struct qp *qp_of_transport(struct transport *t)
+{
+    return (struct qp *)t;
+}
+
 uint32_t qp_num(const struct qp *qp);
 struct wq *qp_wq(struct qp *qp); // its work queues
-enum qp_state qp_state(const struct qp *qp);
+enum qp_state qp_state_of(const struct qp *qp);
 enum qp_stream_state qp_stream_state(const struct qp *qp);
 const struct qp_counters *qp_counters(const struct qp *qp);
 
@@ -163,13 +175,6 @@ void qp_on_settled(struct qp *qp, uint64_t stream_position, instant_ns now);
 void qp_wish_allotment(struct qp *qp, uint32_t allotment_len, bool may_follow,
                        enum allotment_event event, instant_ns now);
 
-enum qp_close_reason {
-    QP_CLOSE_PEER,    // the peer's FIN, between two FPDUs
-    QP_CLOSE_RESET,   // the peer's reset, or an end inside an FPDU
-    QP_CLOSE_TIMEOUT, // the peer has been silent for too long
-    QP_CLOSE_LOCAL,   // this side closed or aborted, as qp_wants_close asked
-    QP_CLOSE_REASON_COUNT,
-};
 const char *qp_close_reason_name(enum qp_close_reason reason);
 
 // The stream is gone and nothing that was put is referenced any more: both queues are flushed.
@@ -206,15 +211,6 @@ void qp_on_deadline(struct qp *qp, instant_ns now);
 const struct terminate *qp_terminate_sent(const struct qp *qp);
 const struct terminate *qp_terminate_received(const struct qp *qp);
 
-struct qp_attributes {
-    enum qp_state state;
-    uint16_t ird, ord; // of the stream; 0 before
-    uint32_t mulpdu;
-    uint32_t sq_count;                     // posted and not complete
-    uint32_t rq_count;                     // posted and not consumed
-    uint32_t reads_outstanding, reads_due; // ours, the peer's
-    uint32_t request_len, answer_len;      // octets that one may hold at most; 0: no bound
-};
 struct qp_attributes qp_query(const struct qp *qp);
 
 // Verifies the invariants; false when one is broken.

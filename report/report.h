@@ -13,9 +13,10 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
+#include "base/port_ulpdu.h"
+#include "base/transport.h"
 #include "conn/conn.h"
 #include "conn/listener.h"
-#include "iwarp/counters.h"
 #include "iwarp/qp.h"
 #include "meet/meeting.h"
 #include "mem/table.h"
@@ -26,7 +27,10 @@
 #include "wq/allotment.h"
 #include "wq/read_sched.h"
 
-enum { REPORT_NAME_LEN = 56 };
+enum {
+    REPORT_NAME_LEN = 56,
+    REPORT_TRANSPORT_MAX = 4, // transports that a device has
+};
 
 // A counter of a link's; the names are the link's own.
 struct report_pair {
@@ -53,12 +57,18 @@ struct report_endpoint {
     struct report_pairs tcp;
 };
 
+// Counters of a transport's, a copy that lies in the report.
+struct report_counters {
+    const struct transport_ops *ops; // whose; NULL: none
+    uint32_t first;                  // where it begins
+};
+
 struct report_qp {
     uint32_t qp_num;
-    enum qp_stream_state stream_state;
+    const struct transport_ops *ops;
     struct qp_attributes attributes;
     int oneshot; // as agreed: EXTENSION_ONESHOT_ bits
-    struct qp_counters counters;
+    struct report_counters counters;
 };
 
 // The reads of a device as a whole: its allotment, which events change while it runs, and what its
@@ -81,7 +91,9 @@ struct report_device {
     struct mpa_rx_counters mpa_in_total; // of connections that have ended
     struct mpa_placer_counters mpa_early_total;
     struct mpa_tx_counters mpa_out_total;
-    struct qp_counters qps_total; // of queue pairs that were destroyed
+    // Of queue pairs that were destroyed, by transport.
+    struct report_counters totals[REPORT_TRANSPORT_MAX];
+    unsigned total_count;
     struct report_pairs tcp_total, packets;
     struct conn_counters startup;
     struct meeting_counters meetings;
@@ -97,8 +109,9 @@ struct report {
     struct report_endpoint *endpoints;
     struct report_qp *qps;
     struct report_pair *pairs;
-    uint32_t endpoint_max, qp_max, pair_max;
-    uint32_t endpoint_count, qp_count, pair_count;
+    uint64_t *words; // of counters
+    uint32_t endpoint_max, qp_max, pair_max, word_max;
+    uint32_t endpoint_count, qp_count, pair_count, word_count;
 };
 
 void report_init(struct report *r);
@@ -109,6 +122,8 @@ void report_fini(struct report *r);
 void report_begin(struct report *r);
 struct report_endpoint *report_add_endpoint(struct report *r); // all zero; NULL: no room
 struct report_qp *report_add_qp(struct report *r);
+struct report_counters report_add_counters(struct report *r, const struct transport_ops *ops,
+                                           const void *counters);
 // A counter_each of the report, and what is called between its calls.
 void report_add_pair(void *report, const char *name, uint64_t value);
 static inline uint32_t report_next_pair(const struct report *r)

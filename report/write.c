@@ -1,10 +1,10 @@
 // The report as JSON: what each part of it is called.
+#include "base/port_ulpdu.h"
 #include "base/qp_state.h"
+#include "base/transport.h"
 #include "conn/conn.h"
 #include "conn/listener.h"
-#include "iwarp/counters.h"
 #include "iwarp/qp.h"
-#include "iwarp/state.h"
 #include "meet/meeting.h"
 #include "mem/verdict.h"
 #include "mpa/placer.h"
@@ -104,24 +104,34 @@ static const char *oneshot_name(int agreed)
     }
 }
 
-static void write_qp(struct json *parent, const struct report_qp *qp)
+static void write_counters(struct json *o, const char *name, const struct report *r,
+                           const struct report_counters *from)
+{
+    struct json counters = json_open(o, name);
+    from->ops->counters_each(r->words + from->first, json_if_counted, &counters);
+    json_close(&counters);
+}
+
+static void write_qp(struct json *parent, const struct report *r, const struct report_qp *qp)
 {
     const struct qp_attributes *attributes = &qp->attributes;
     struct json o = json_open(parent, NULL);
     json_number(&o, "qp_num", qp->qp_num);
     json_text(&o, "state", qp_state_name(attributes->state));
-    json_text(&o, "stream", qp_stream_state_name(qp->stream_state));
+    if (attributes->phase != NULL) {
+        json_text(&o, "stream", attributes->phase);
+    }
     json_number(&o, "ird", attributes->ird);
     json_number(&o, "ord", attributes->ord);
-    json_number(&o, "mulpdu", attributes->mulpdu);
-    json_text(&o, "oneshot", oneshot_name(qp->oneshot));
+    json_number(&o, qp->ops->segment_name, attributes->segment_len);
+    if (qp->ops->oneshot_agreed != NULL) {
+        json_text(&o, "oneshot", oneshot_name(qp->oneshot));
+    }
     json_number(&o, "read_request_len", attributes->request_len);
     json_number(&o, "read_answer_len", attributes->answer_len);
     json_number(&o, "sq_count", attributes->sq_count);
     json_number(&o, "rq_count", attributes->rq_count);
-    struct json counters = json_open(&o, "counters");
-    qp_counters_each(&qp->counters, json_if_counted, &counters);
-    json_close(&counters);
+    write_counters(&o, "counters", r, &qp->counters);
     json_close(&o);
 }
 
@@ -182,9 +192,9 @@ static void write_device(struct json *o, const struct report *r)
     MPA_TX_COUNTERS(X)
 #undef X
     json_close(&closed_out);
-    struct json closed_qps = json_open(o, "qps_total");
-    qp_counters_each(&d->qps_total, json_if_counted, &closed_qps);
-    json_close(&closed_qps);
+    for (unsigned i = 0; i < d->total_count; i++) {
+        write_counters(o, d->totals[i].ops->total_name, r, &d->totals[i]);
+    }
     write_pairs(o, "tcp_total", r, &d->tcp_total);
     write_pairs(o, "packets", r, &d->packets);
     struct json startup = json_open(o, "startup");
@@ -236,7 +246,7 @@ void report_write(const struct report *r, FILE *out)
     fputs("],\"qps\":[", out);
     for (uint32_t i = 0; i < r->qp_count; i++) {
         fputs(i > 0 ? "," : "", out);
-        write_qp(&outer, &r->qps[i]);
+        write_qp(&outer, r, &r->qps[i]);
     }
     fputs("]}\n", out);
 }

@@ -4,7 +4,12 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/deadlines.h"
+#include "base/list.h"
+#include "base/port_link.h"
+#include "base/time.h"
 #include "rnic/ep.h"
+#include "rnic/ep_state.h"
 #include "rnic/shard.h"
 
 /* ---- instants -------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 
 #include "base/list.h"
 #include "mpa/tx.h"
+#include "wire/mpa.h"
 
 struct shard;
 

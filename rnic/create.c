@@ -14,6 +14,10 @@ static int tables_create(struct rnic *rnic, const struct rnic_parts *parts)
     if (rnic->mem == NULL || rnic->qps == NULL || rnic->read_sched == NULL) {
         return -ENOMEM;
     }
+    int error = qp_totals_init(rnic);
+    if (error != 0) {
+        return error;
+    }
     mem_table_limit(rnic->mem, rnic_limits.max_mr, rnic_limits.max_mw);
     read_sched_set_quantum(rnic->read_sched, parts->config.read_allotment_len);
     allotment_policy_init(&rnic->allotment, parts->config.read_allotment_len);
@@ -60,6 +64,9 @@ void rnic_destroy(struct rnic *rnic)
     shard_fini(&rnic->shard);
     read_sched_destroy(rnic->read_sched);
     mem_table_destroy(rnic->mem);
+    for (unsigned i = 0; i < rnic->total_count; i++) {
+        free(rnic->totals[i].counters);
+    }
     free(rnic->qps);
     free(rnic);
 }

@@ -4,8 +4,13 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/span.h"
+#include "iwarp/state.h"
+#include "mpa/startup.h"
+#include "report/farewell.h"
 #include "rnic/address.h"
 #include "rnic/internal.h"
+#include "wire/extension.h"
 
 struct rnic_ep *ep_create(struct rnic *rnic, const struct rnic_ep_port *port)
 {
@@ -108,7 +113,7 @@ int ep_attach(struct rnic_ep *ep, struct rnic_qp *qp)
 {
     CHECK(shard_is_held(&ep->rnic->shard));
     bool is_free = ep->qp == NULL && qp->ep == NULL && qp->rnic == ep->rnic;
-    if (!is_free || qp_stream_state(qp->qp) != QP_STREAM_IDLE) {
+    if (!is_free || qp_stream_state(stream_qp(qp)) != QP_STREAM_IDLE) {
         return -EINVAL;
     }
     ep->qp = qp;
@@ -140,8 +145,8 @@ static void note_farewell(const struct rnic_ep *ep, enum qp_close_reason reason)
     if (ep->qp == NULL || ep->peer_addr.ss_family == AF_UNSPEC) {
         return;
     }
-    const struct terminate *by_peer = qp_terminate_received(ep->qp->qp);
-    const struct terminate *by_us = qp_terminate_sent(ep->qp->qp);
+    const struct terminate *by_peer = qp_terminate_received(stream_qp(ep->qp));
+    const struct terminate *by_us = qp_terminate_sent(stream_qp(ep->qp));
     f.qp_num = ep->qp->qp_num;
     if (by_peer != NULL) {
         f.kind = FAREWELL_BY_PEER;
@@ -214,7 +219,7 @@ void ep_close(struct rnic_ep *ep, enum qp_close_reason reason, bool abort, insta
     if (qp != NULL) {
         TRACE(ep->rnic->trace, TRACE_RNIC, "qp %u: stream closed: %s", qp->qp_num,
               qp_close_reason_name(reason));
-        qp_on_llp_closed(qp->qp, reason, now);
+        qp_on_llp_closed(stream_qp(qp), reason, now);
         rnic_qp_note_state(qp, now);
         ep_detach(ep);
     }

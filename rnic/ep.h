@@ -15,6 +15,7 @@
 #include "conn/conn.h"
 #include "conn/listener.h"
 #include "conn/retry.h"
+#include "iwarp/qp.h"
 #include "meet/request.h"
 #include "mpa/placer.h"
 #include "mpa/rx.h"
@@ -94,6 +95,20 @@ struct rnic_ep {
     instant_ns close_at_ns; // EP_CLOSING: the peer's FIN is awaited until then
 };
 
+// The queue pair's transport, where a stream carries it.
+static inline struct qp *stream_qp(const struct rnic_qp *qp)
+{
+    return qp_of_transport(qp->transport);
+}
+
+// Its input was paused for want of a receive, and there is one now: no doorbell rings for it. True:
+// it is to run again.
+static inline bool ep_may_resume(struct rnic_ep *ep)
+{
+    ep->in.may_resume |= ep->in.is_paused && !qp_is_stalled(stream_qp(ep->qp));
+    return ep->in.may_resume;
+}
+
 // Calls go down this list; what stands above calls what stands below, never the other way.
 
 // ---- ep_turn.c: what the shard calls
@@ -172,6 +187,10 @@ void ep_drop_batch(struct rnic_ep *ep); // harmless when it has none
 int ep_mpa_open(struct rnic_ep *ep);
 // The initiator took up what this end offered: it is weft. Nothing has been sent yet.
 void ep_mpa_on_confirmed(struct rnic_ep *ep);
+
+// ---- ep_extension.c: as qp_port has it; `ctx` is the struct rnic_qp
+
+void ep_on_extension(void *ctx, const struct extension_message *message);
 
 // ---- ep_place.c: octets that the link places
 

@@ -4,7 +4,10 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/span.h"
+#include "iwarp/qp.h"
 #include "rnic/ep.h"
+#include "rnic/ep_state.h"
 #include "rnic/internal.h"
 
 // The lock, and what a call on an endpoint of a parent process gets.
@@ -153,7 +156,7 @@ int rnic_ep_disconnect(struct rnic_ep *ep)
     instant_ns now = rnic_now(ep->rnic);
     int error = ep_enter(ep);
     if (error == 0 && ep->state == EP_OPEN && ep->qp != NULL) {
-        qp_modify(ep->qp->qp, QP_SQD, now);
+        qp_modify(stream_qp(ep->qp), QP_SQD, now);
         shard_settle_later(&ep->rnic->shard, ep);
     } else if (error == 0 && ep->state < EP_CLOSING) {
         error = -EINVAL;

@@ -4,7 +4,11 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/port_link.h"
+#include "base/span.h"
+#include "conn/retry.h"
 #include "rnic/ep.h"
+#include "rnic/ep_state.h"
 #include "rnic/internal.h"
 
 // Lets the refused stream go until the next attempt. False: there is none.

@@ -4,8 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/span.h"
 #include "conn/ending.h"
+#include "iwarp/qp.h"
 #include "rnic/ep.h"
+#include "rnic/ep_state.h"
 #include "rnic/internal.h"
 
 enum {
@@ -68,7 +71,7 @@ static void fpdus_on_input(struct rnic_ep *ep, struct span in, instant_ns now)
         TRACE(ep->rnic->trace, TRACE_MPA, "qp %u refuses the stream: %s", ep->qp->qp_num,
               mpa_rx_verdict_name(verdict));
         ep->in.is_stopped = true;
-        qp_on_stream_error(ep->qp->qp, mpa_rx_verdict_cause(verdict), now);
+        qp_on_stream_error(stream_qp(ep->qp), mpa_rx_verdict_cause(verdict), now);
         break;
     }
 }
@@ -108,7 +111,7 @@ void ep_resume_input(struct rnic_ep *ep, instant_ns now)
 // program hears whether it came.
 static bool owes_output(const struct rnic_ep *ep)
 {
-    return ep->out.batch != NULL || qp_owes_output(ep->qp->qp) || ep_awaits_settlement(ep);
+    return ep->out.batch != NULL || qp_owes_output(stream_qp(ep->qp)) || ep_awaits_settlement(ep);
 }
 
 void ep_read_on(struct rnic_ep *ep, instant_ns now)
@@ -125,11 +128,12 @@ static enum conn_end end_of(const struct rnic_ep *ep, int error)
     const struct conn_ending ending = {
         .is_error = error != 0,
         .is_cut = !mpa_rx_is_between_fpdus(&ep->in.rx),
-        .waits_for_receives = qp_wants_receive(ep->qp->qp),
+        .waits_for_receives = qp_wants_receive(stream_qp(ep->qp)),
         .owes_output = owes_output(ep),
         .is_meeting = ep->is_meeting,
         .is_closing = ep->state != EP_OPEN,
-        .asks_for_nothing = !ep_has_output(ep) && qp_query(ep->qp->qp).reads_outstanding == 0,
+        .asks_for_nothing =
+            !ep_has_output(ep) && qp_query(stream_qp(ep->qp)).reads_outstanding == 0,
     };
     return conn_end_of(&ending);
 }

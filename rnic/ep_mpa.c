@@ -3,8 +3,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/port_link.h"
+#include "base/span.h"
+#include "iwarp/qp.h"
 #include "rnic/ep.h"
 #include "rnic/internal.h"
+#include "wire/mpa.h"
 
 static enum ulpdu_answer on_ulpdu(void *ctx, struct span ulpdu)
 {
@@ -15,7 +19,7 @@ static enum ulpdu_answer on_ulpdu(void *ctx, struct span ulpdu)
     if (ep->is_mirrored) {
         ep_note_settled(ep, now); // what came before this one, which may end the stream
     }
-    enum ulpdu_answer answer = qp_on_ulpdu(ep->qp->qp, ulpdu, now);
+    enum ulpdu_answer answer = qp_on_ulpdu(stream_qp(ep->qp), ulpdu, now);
     if (!ep->in.has_received) { // also when it must wait for a receive: it has come
         ep->in.has_received = true;
         conn_on_first_fpdu(&ep->startup.conn, now);
@@ -63,6 +67,6 @@ void ep_mpa_on_confirmed(struct rnic_ep *ep)
     if (may_send_long(ep)) {
         ep->out.has_records = false;
         mpa_tx_use_mulpdu(&ep->out.tx, mpa_tx_mulpdu_max(ep->out.tx.markers));
-        qp_use_mulpdu(ep->qp->qp, (uint32_t)ep->out.tx.mulpdu);
+        qp_use_mulpdu(stream_qp(ep->qp), (uint32_t)ep->out.tx.mulpdu);
     }
 }

@@ -4,7 +4,11 @@
 #include <limits.h>
 
 #include "base/probe.h"
+#include "base/span.h"
+#include "iwarp/qp.h"
+#include "rnic/batch.h"
 #include "rnic/ep.h"
+#include "rnic/ep_state.h"
 #include "rnic/internal.h"
 
 enum {
@@ -14,7 +18,7 @@ enum {
 bool ep_has_output(const struct rnic_ep *ep)
 {
     return ep->out.batch != NULL ||
-           (ep->state == EP_OPEN && ep->qp != NULL && qp_has_output(ep->qp->qp));
+           (ep->state == EP_OPEN && ep->qp != NULL && qp_has_output(stream_qp(ep->qp)));
 }
 
 bool ep_is_blocked(const struct rnic_ep *ep)
@@ -98,7 +102,7 @@ static bool batch_flush(struct rnic_ep *ep, instant_ns now)
         }
         PROBE3(batch_sent, ep->qp->qp_num, taken, ep->out.tx.counters.fpdus);
         mpa_batch_advance(&ep->out.batch->mpa, (size_t)taken);
-        qp_on_handed(ep->qp->qp, ep_handed_position(ep), now);
+        qp_on_handed(stream_qp(ep->qp), ep_handed_position(ep), now);
         ep_note_settled(ep, now);
     }
     return true;
@@ -109,7 +113,7 @@ static bool output_once(struct rnic_ep *ep, instant_ns now)
 {
     struct ulpdu_sink sink = {.ctx = ep, .has_room = sink_has_room, .put = sink_put};
     if (ep->out.batch == NULL) {
-        if (!qp_has_output(ep->qp->qp)) {
+        if (!qp_has_output(stream_qp(ep->qp))) {
             return false;
         }
         if (!batch_borrow(ep)) {
@@ -118,7 +122,7 @@ static bool output_once(struct rnic_ep *ep, instant_ns now)
         }
     }
     if (mpa_batch_is_empty(&ep->out.batch->mpa)) {
-        ep->out.is_turn_over = qp_output(ep->qp->qp, &sink, now);
+        ep->out.is_turn_over = qp_output(stream_qp(ep->qp), &sink, now);
     }
     return !mpa_batch_is_empty(&ep->out.batch->mpa) && batch_flush(ep, now);
 }
@@ -140,7 +144,7 @@ bool ep_output(struct rnic_ep *ep, instant_ns now)
     if (ep->out.batch != NULL && mpa_batch_is_empty(&ep->out.batch->mpa)) {
         ep_drop_batch(ep);
         ep_want_out(ep, false);
-        if (qp_has_output(ep->qp->qp)) {
+        if (qp_has_output(stream_qp(ep->qp))) {
             shard_run_again(&ep->rnic->shard, ep);
         }
     }

@@ -2,7 +2,12 @@
 // too. The link's port is not allowed to call back into the stream, so what has come of it (an
 // error, a QP that takes no more) is looked at afterwards.
 
+#include "base/port_link.h"
+#include "base/port_place.h"
+#include "base/span.h"
+#include "iwarp/qp.h"
 #include "rnic/ep.h"
+#include "rnic/ep_state.h"
 #include "rnic/internal.h"
 
 /* ---- the port -------------------------------------------------------------------------------- */
@@ -40,13 +45,13 @@ enum place_verdict ep_on_early_ulpdu(void *ctx, struct span ulpdu, uint64_t end,
                                      struct place_counts *counts)
 {
     struct rnic_ep *ep = ctx;
-    return qp_on_early_ulpdu(ep->qp->qp, ulpdu, end, counts, ep->in.turn_at_ns);
+    return qp_on_early_ulpdu(stream_qp(ep->qp), ulpdu, end, counts, ep->in.turn_at_ns);
 }
 
 bool ep_on_advance(void *ctx, uint64_t end, const struct place_counts *counts)
 {
     struct rnic_ep *ep = ctx;
-    return qp_on_advance(ep->qp->qp, end, counts, ep->in.turn_at_ns);
+    return qp_on_advance(stream_qp(ep->qp), end, counts, ep->in.turn_at_ns);
 }
 
 /* ---- what stands above calls ----------------------------------------------------------------- */
@@ -93,12 +98,12 @@ bool ep_place_settle(struct rnic_ep *ep, instant_ns now)
 {
     enum mpa_rx_verdict verdict = ep->in.rx.verdict;
     if (verdict == MPA_RX_OK) {
-        return ep->in.rx.is_held || qp_is_stalled(ep->qp->qp);
+        return ep->in.rx.is_held || qp_is_stalled(stream_qp(ep->qp));
     }
     if (!ep->in.is_stopped) {
         ep->in.is_stopped = true;
         if (verdict != MPA_RX_STOPPED) {
-            qp_on_stream_error(ep->qp->qp, mpa_rx_verdict_cause(verdict), now);
+            qp_on_stream_error(stream_qp(ep->qp), mpa_rx_verdict_cause(verdict), now);
         }
     }
     return false;

@@ -1,7 +1,10 @@
 // What of the queue pair's octets the link has, and what of them has come: marks, told upwards.
 
 #include "base/check.h"
+#include "base/port_link.h"
+#include "iwarp/qp.h"
 #include "rnic/ep.h"
+#include "rnic/ep_state.h"
 #include "rnic/internal.h"
 
 uint64_t ep_handed_position(const struct rnic_ep *ep)
@@ -35,7 +38,7 @@ bool ep_note_settled(struct rnic_ep *ep, instant_ns now)
         return false;
     }
     ep->out.settled_position = settled;
-    qp_on_settled(ep->qp->qp, settled, now);
+    qp_on_settled(stream_qp(ep->qp), settled, now);
     return true;
 }
 

@@ -4,9 +4,14 @@
 #include <string.h>
 
 #include "base/probe.h"
+#include "conn/state.h"
+#include "iwarp/qp.h"
+#include "mpa/startup.h"
 #include "rnic/ep.h"
+#include "rnic/ep_state.h"
 #include "rnic/internal.h"
 #include "rnic/qp_meeting.h"
+#include "wire/terminate.h"
 
 /* ---- events to the front --------------------------------------------------------------------- */
 
@@ -82,7 +87,7 @@ static int open_stream(struct rnic_ep *ep, instant_ns now)
     PROBE4(established, ep->qp->qp_num, ep->is_initiator, agreed->crc, stream.mulpdu);
     ep->stream->link->ops->peer_addr(ep->stream, &ep->peer_addr);
     ep_move(ep, EP_IN_OPEN);
-    qp_on_established(ep->qp->qp, &stream, now);
+    qp_on_established(stream_qp(ep->qp), &stream, now);
     rnic_qp_note_state(ep->qp, now);
     return 0;
 }
@@ -148,7 +153,7 @@ static void on_failed(struct rnic_ep *ep, const struct conn_event *from, instant
     event_fill(&event, from);
     if (from->cause != TERM_NONE && ep->qp != NULL && conn_agreement(&ep->startup.conn) != NULL &&
         (was_open || open_stream(ep, now) == 0)) {
-        qp_on_stream_error(ep->qp->qp, from->cause, now);
+        qp_on_stream_error(stream_qp(ep->qp), from->cause, now);
         ep_output(ep, now);
     }
     bool is_unknown = ep->startup.listening_ep != NULL && !ep->startup.is_answered;

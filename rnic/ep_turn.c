@@ -3,7 +3,12 @@
 // (shard_settle_later).
 
 #include "base/check.h"
+#include "base/port_link.h"
+#include "conn/retry.h"
+#include "conn/state.h"
+#include "iwarp/qp.h"
 #include "rnic/ep.h"
+#include "rnic/ep_state.h"
 #include "rnic/internal.h"
 #include "rnic/qp_meeting.h"
 
@@ -16,7 +21,7 @@ static const duration_ns close_wait_ns = 2 * NS_PER_S;
 static void close_as_wanted(struct rnic_ep *ep, instant_ns now)
 {
     bool abort = false;
-    if (ep->qp == NULL || ep->state != EP_OPEN || !qp_wants_close(ep->qp->qp, &abort)) {
+    if (ep->qp == NULL || ep->state != EP_OPEN || !qp_wants_close(stream_qp(ep->qp), &abort)) {
         return;
     }
     if (abort) {
@@ -37,7 +42,7 @@ static void note_deadline(struct rnic_ep *ep)
         deadline_ns = instant_min(deadline_ns, ep->startup.kept_until_ns);
     }
     if (ep->qp != NULL && ep->state >= EP_OPEN) {
-        deadline_ns = instant_min(deadline_ns, qp_next_deadline(ep->qp->qp));
+        deadline_ns = instant_min(deadline_ns, qp_next_deadline(stream_qp(ep->qp)));
     }
     if (ep->state == EP_CLOSING) {
         deadline_ns = instant_min(deadline_ns, ep->close_at_ns);
@@ -85,7 +90,7 @@ bool ep_on_turn(struct rnic_ep *ep, instant_ns now)
     moved = ep_input(ep, now) || moved;
     moved = ep_note_settled(ep, now) || moved;
     if (moved || ep->out.wants_out || ep->out.batch != NULL || ep->state == EP_STARTING ||
-        (ep->qp != NULL && qp_has_output(ep->qp->qp))) {
+        (ep->qp != NULL && qp_has_output(stream_qp(ep->qp)))) {
         ep_settle(ep, now);
     }
     return moved;
@@ -94,7 +99,7 @@ bool ep_on_turn(struct rnic_ep *ep, instant_ns now)
 void ep_on_doorbell(struct rnic_ep *ep, instant_ns now)
 {
     CHECK(shard_is_held(&ep->rnic->shard));
-    if (!qp_is_stalled(ep->qp->qp)) {
+    if (!qp_is_stalled(stream_qp(ep->qp))) {
         ep_resume_input(ep, now);
     }
     ep_settle(ep, now);
@@ -175,15 +180,15 @@ void ep_on_deadline(struct rnic_ep *ep, instant_ns now)
     }
     if (ep->state == EP_CLOSING && now >= ep->close_at_ns) {
         // A Terminate may still wait for the peer's window: the link sends it without us.
-        bool has_terminated = ep->qp != NULL && qp_terminate_sent(ep->qp->qp) != NULL;
+        bool has_terminated = ep->qp != NULL && qp_terminate_sent(stream_qp(ep->qp)) != NULL;
         ep_close(ep, QP_CLOSE_LOCAL, !has_terminated, now);
         return;
     }
     if (now >= conn_next_deadline(&ep->startup.conn)) {
         conn_on_deadline(&ep->startup.conn, now);
     }
-    if (ep->qp != NULL && now >= qp_next_deadline(ep->qp->qp)) {
-        qp_on_deadline(ep->qp->qp, now);
+    if (ep->qp != NULL && now >= qp_next_deadline(stream_qp(ep->qp))) {
+        qp_on_deadline(stream_qp(ep->qp), now);
     }
     ep_settle(ep, now);
 }

@@ -5,6 +5,7 @@
 
 #include <time.h>
 
+#include "base/port_link.h"
 #include "rnic/create.h"
 #include "rnic/ep.h"
 #include "rnic/internal.h"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/deadlines.h"
+#include "base/port_ulpdu.h"
 #include "base/qp_state.h"
 #include "base/trace.h"
 #include "conn/conn.h"
@@ -18,7 +19,16 @@
 #include "wq/allotment_policy.h"
 #include "wq/read_sched.h"
 
-enum { RNIC_QP_NUM_MAX = 1 << 24 };
+enum {
+    RNIC_QP_NUM_MAX = 1 << 24,
+    RNIC_TRANSPORT_MAX = 4, // transports that a device has
+};
+
+// What all queue pairs of a transport have counted that are gone.
+struct qp_total {
+    const struct transport_ops *ops;
+    void *counters;
+};
 
 // What a process that exits asks of the background thread; written before it is told to end.
 struct rnic_flush {
@@ -41,7 +51,8 @@ struct rnic {
     struct mpa_rx_counters mpa_in_total; // of connections that have ended
     struct mpa_placer_counters mpa_early_total;
     struct mpa_tx_counters mpa_out_total;
-    struct qp_counters qps_total;           // of queue pairs that were destroyed
+    struct qp_total totals[RNIC_TRANSPORT_MAX]; // of queue pairs that were destroyed
+    unsigned total_count;
     uint64_t closes[QP_CLOSE_REASON_COUNT]; // streams in full operation that ended
     struct trace *trace;
     instant_ns (*clock)(void *ctx);
@@ -75,9 +86,13 @@ void rnic_qp_on_doorbell(struct rnic_qp *qp, instant_ns now);
 // Lock held. After anything that may have made the QP wait for receives, or stop doing so.
 // (qp_waits.c)
 void rnic_qp_note_state(struct rnic_qp *qp, instant_ns now);
+// Lock held. The engine's half of a new queue pair, which has its number. -EINVAL, -ENOMEM.
+// (qp_create.c)
+int qp_create_engine(struct rnic_qp *qp, const struct rnic_qp_init *init);
+// Those of the transports that this device has: -ENOMEM. (qp_create.c)
+int qp_totals_init(struct rnic *rnic);
 // Lock held. What the engine tells of a queue pair, `ctx`. (qp_port.c)
 void qp_port_on_event(void *ctx, enum qp_event event);
-void qp_port_on_extension(void *ctx, const struct extension_message *message);
 void qp_port_on_runnable(void *ctx);
 // Behind posting a receive: does somebody wait for it? Written as an exchange (false for false, or
 // a look), so that it has its place among those of who begins to wait.

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/probe.h"
+#include "mem/verdict.h"
 #include "rnic/ep.h"
 #include "rnic/internal.h"
 

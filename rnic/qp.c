@@ -8,6 +8,7 @@
 #include "rnic/internal.h"
 #include "rnic/point.h"
 #include "rnic/qp_meeting.h"
+#include "wire/extension.h"
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
@@ -47,47 +48,6 @@ static void qp_num_free(struct rnic *rnic, struct rnic_qp *qp)
     point_release(qp->point);
 }
 
-static int engine_create(struct rnic_qp *qp, const struct rnic_qp_init *init)
-{
-    struct rnic *rnic = qp->rnic;
-    struct qp_config config = {
-        .wq = {.qp_num = qp->qp_num,
-               .pd = init->pd,
-               .caps = {.max_send_wr = init->max_send_wr,
-                        .max_recv_wr = init->max_recv_wr,
-                        .max_send_sge = init->max_send_sge,
-                        .max_recv_sge = init->max_recv_sge,
-                        .max_inline_len = init->max_inline_len},
-               .send_cq = init->send_cq->cq,
-               .recv_cq = init->recv_cq->cq,
-               .srq = init->srq != NULL ? init->srq->srq : NULL,
-               .sq_sig_all = init->sq_sig_all,
-               .write_flush = rnic->config.write_flush,
-               .mem = rnic->mem,
-               .read_sched = rnic->read_sched,
-               .ord_max = rnic_limits.max_qp_rd_atom,
-               .read_timeout_ns = rnic->config.read_timeout_ns,
-               .trace = rnic->trace,
-               .on_runnable = qp_port_on_runnable,
-               .ctx = qp,
-               .guard = shard_guard(&rnic->shard)},
-        .allotment_len = rnic->allotment.len,
-        .response_turn_len = rnic->config.read_turn_len,
-        .may_follow = allotment_policy_may_follow(&rnic->allotment),
-        .port = {.on_event = qp_port_on_event, .on_extension = qp_port_on_extension, .ctx = qp},
-        .tx_copy = rnic->config.tx_copy,
-        .rnr_timeout_ns = rnic->config.rnr_timeout_ns,
-        .rnr_store_len = rnic->config.rnr_store_len,
-        .ird_max = rnic_limits.max_qp_rd_atom,
-        .places_early = rnic->config.placement != PLACEMENT_OFF && ep_place_is_possible(rnic),
-    };
-    int error = qp_create(&config, &qp->qp);
-    if (error == 0) {
-        qp->wq = qp_wq(qp->qp);
-    }
-    return error;
-}
-
 static int qp_create_locked(struct rnic_qp *qp, const struct rnic_qp_init *init)
 {
     struct rnic *rnic = qp->rnic;
@@ -99,7 +59,7 @@ static int qp_create_locked(struct rnic_qp *qp, const struct rnic_qp_init *init)
         mem_pd_release(rnic->mem, init->pd);
         return -ENOMEM;
     }
-    error = engine_create(qp, init);
+    error = qp_create_engine(qp, init);
     if (error != 0) {
         qp_num_free(rnic, qp);
         mem_pd_release(rnic->mem, init->pd);
@@ -160,13 +120,23 @@ static void pollers_unlock(struct rnic_qp *qp)
     }
 }
 
+static void total_add(struct rnic *rnic, const struct transport *gone)
+{
+    for (unsigned i = 0; i < rnic->total_count; i++) {
+        if (rnic->totals[i].ops == gone->ops) {
+            gone->ops->counters_add(rnic->totals[i].counters, gone->ops->counters(gone));
+        }
+    }
+}
+
 void rnic_qp_destroy(struct rnic_qp *qp)
 {
     struct rnic *rnic = qp->rnic;
     uint32_t pd = qp->wq->config->pd;
     pollers_lock(qp);
     rnic_enter(rnic);
-    qp_silence(qp->qp);
+    const struct transport_ops *ops = qp->transport->ops;
+    ops->silence(qp->transport);
     shard_serve_doorbells(&rnic->shard, rnic_now(rnic)); // it may wait in the list
     if (qp->ep != NULL) {
         ep_close(qp->ep, QP_CLOSE_LOCAL, ep_has_output(qp->ep), rnic_now(rnic));
@@ -175,8 +145,8 @@ void rnic_qp_destroy(struct rnic_qp *qp)
     cq_purge(qp->send_cq->cq, qp->qp_num);
     cq_purge(qp->recv_cq->cq, qp->qp_num);
     mem_windows_release_qp(rnic->mem, qp->qp_num);
-    qp_counters_add(&rnic->qps_total, qp_counters(qp->qp));
-    qp_destroy(qp->qp);
+    total_add(rnic, qp->transport);
+    ops->destroy(qp->transport);
     qp_num_free(rnic, qp);
     mem_pd_release(rnic->mem, pd);
     rnic_leave(rnic, 0);
@@ -204,21 +174,22 @@ struct rnic_qp *rnic_qp_find(struct rnic *rnic, uint32_t qp_num)
     return qp;
 }
 
-int rnic_qp_modify(struct rnic_qp *qp, enum qp_state to)
+int rnic_qp_change(struct rnic_qp *qp, const struct qp_change *change)
 {
     struct rnic *rnic = qp->rnic;
-    bool is_reset = to == QP_RESET;
+    const bool is_move = (change->mask & QP_CHANGE_STATE) != 0;
+    const bool is_reset = is_move && change->state == QP_RESET;
     if (is_reset) {
         pollers_lock(qp);
     }
     rnic_enter(rnic);
     instant_ns now = rnic_now(rnic);
-    int error = rnic_is_alive(rnic) ? qp_modify(qp->qp, to, now) : -EIO;
-    if (error == 0) {
-        if (qp->ep != NULL && to == QP_RESET) {
+    int error = rnic_is_alive(rnic) ? qp->transport->ops->modify(qp->transport, change, now) : -EIO;
+    if (error == 0 && is_move) {
+        if (qp->ep != NULL && is_reset) {
             ep_close(qp->ep, QP_CLOSE_LOCAL, true, now);
         }
-        if (to == QP_RESET || to > QP_RTS) {
+        if (is_reset || change->state > QP_RTS) {
             qp_meeting_end(qp, now);
         }
         rnic_qp_on_doorbell(qp, now);
@@ -228,6 +199,12 @@ int rnic_qp_modify(struct rnic_qp *qp, enum qp_state to)
         pollers_unlock(qp);
     }
     return error;
+}
+
+int rnic_qp_modify(struct rnic_qp *qp, enum qp_state to)
+{
+    const struct qp_change change = {.mask = QP_CHANGE_STATE, .state = to};
+    return rnic_qp_change(qp, &change);
 }
 
 int rnic_qp_meet(struct rnic_qp *qp, const struct rnic_meeting *with)
@@ -241,23 +218,9 @@ int rnic_qp_meet(struct rnic_qp *qp, const struct rnic_meeting *with)
 enum qp_state rnic_qp_state(struct rnic_qp *qp)
 {
     rnic_enter(qp->rnic);
-    enum qp_state state = qp_state(qp->qp);
+    enum qp_state state = qp->transport->ops->state(qp->transport);
     rnic_leave(qp->rnic, 0);
     return state;
-}
-
-void rnic_qp_set_rights(struct rnic_qp *qp, uint32_t rights)
-{
-    rnic_enter(qp->rnic);
-    qp_set_rights(qp->qp, rights);
-    rnic_leave(qp->rnic, 0);
-}
-
-void rnic_qp_set_ord_max(struct rnic_qp *qp, uint32_t ord_max)
-{
-    rnic_enter(qp->rnic);
-    qp_set_ord_max(qp->qp, ord_max);
-    rnic_leave(qp->rnic, 0);
 }
 
 struct wq_caps rnic_qp_caps(const struct rnic_qp *qp)
@@ -281,7 +244,8 @@ const struct oneshot_config *rnic_oneshot_config(const struct rnic_qp *qp)
 
 struct rnic_oneshot_agreed rnic_oneshot_agreed(const struct rnic_qp *qp)
 {
-    const int agreed = qp_oneshot_agreed(qp->qp);
+    const struct transport_ops *ops = qp->transport->ops;
+    const int agreed = ops->oneshot_agreed != NULL ? ops->oneshot_agreed(qp->transport) : -ENOTCONN;
     return (struct rnic_oneshot_agreed){
         .is_known = agreed >= 0,
         .has_advertise = agreed >= 0 && (agreed & EXTENSION_ONESHOT_ADVERTISE) != 0,
@@ -306,7 +270,7 @@ int rnic_oneshot_revoke(struct rnic_qp *qp, uint32_t stag)
 
 int rnic_qp_may_post(const struct rnic_qp *qp, enum wqe_opcode opcode)
 {
-    return qp_may_post(qp->qp, opcode);
+    return qp->transport->ops->may_post(qp->transport, opcode);
 }
 
 void rnic_qp_ring_sq(struct rnic_qp *qp)

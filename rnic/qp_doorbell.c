@@ -6,8 +6,9 @@
 void rnic_qp_on_doorbell(struct rnic_qp *qp, instant_ns now)
 {
     CHECK(shard_is_held(&qp->rnic->shard));
-    qp_on_receive_posted(qp->qp, now);
-    qp_on_send_posted(qp->qp, now);
+    const struct transport_ops *ops = qp->transport->ops;
+    ops->on_receive_posted(qp->transport, now);
+    ops->on_send_posted(qp->transport, now);
     qp_meeting_on_doorbell(qp, now);
     if (qp->ep == NULL) {
         rnic_qp_note_state(qp, now);

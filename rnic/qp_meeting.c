@@ -4,12 +4,18 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "iwarp/qp.h"
+#include "iwarp/state.h"
 #include "link/mirror.h"
+#include "meet/point.h"
 #include "meet/request.h"
+#include "meet/state.h"
 #include "rnic/address.h"
 #include "rnic/ep.h"
+#include "rnic/ep_state.h"
 #include "rnic/internal.h"
 #include "rnic/point.h"
+#include "wire/meeting.h"
 
 /* ---- the active end -------------------------------------------------------------------------- */
 
@@ -121,7 +127,7 @@ static void carry_out(struct qp_meeting *m, instant_ns now)
     while ((action = meeting_next(&m->meeting, now)) != MEETING_DO_NOTHING) {
         if (action == MEETING_DO_GIVE_UP) {
             qp_meeting_end(qp, now);
-            qp_on_no_peer(qp->qp, now);
+            qp_on_no_peer(stream_qp(qp), now);
             rnic_qp_note_state(qp, now);
             return;
         }
@@ -161,7 +167,8 @@ int qp_meeting_begin(struct rnic_qp *qp, const struct rnic_meeting *with, instan
     if (qp->point == NULL) {
         return -EOPNOTSUPP;
     }
-    if (qp->meeting != NULL || qp->ep != NULL || !qp_state_may_modify(qp_state(qp->qp), QP_RTR)) {
+    if (qp->meeting != NULL || qp->ep != NULL ||
+        !qp_state_may_modify(qp_state_of(stream_qp(qp)), QP_RTR)) {
         return -EINVAL;
     }
     struct qp_meeting *m = calloc(1, sizeof *m);
@@ -173,9 +180,9 @@ int qp_meeting_begin(struct rnic_qp *qp, const struct rnic_meeting *with, instan
     meeting_init(&m->meeting, &config, now);
     qp->meeting = m;
     if (with->ird == 0) {
-        qp_serve_none(qp->qp);
+        qp_serve_none(stream_qp(qp));
     }
-    qp_modify(qp->qp, QP_RTR, now);
+    qp_modify(stream_qp(qp), QP_RTR, now);
     carry_out(m, now);
     return 0;
 }
@@ -206,7 +213,7 @@ void qp_meeting_on_doorbell(struct rnic_qp *qp, instant_ns now)
 {
     CHECK(shard_is_held(&qp->rnic->shard));
     struct qp_meeting *m = qp->meeting;
-    if (m != NULL && meeting_is_waiting(&m->meeting) && qp_query(qp->qp).sq_count > 0) {
+    if (m != NULL && meeting_is_waiting(&m->meeting) && qp_query(stream_qp(qp)).sq_count > 0) {
         meeting_on_work(&m->meeting, now);
         qp_meeting_note_deadline(m);
     }

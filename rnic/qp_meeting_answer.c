@@ -3,12 +3,14 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "iwarp/qp.h"
 #include "meet/request.h"
 #include "rnic/address.h"
 #include "rnic/ep.h"
 #include "rnic/internal.h"
 #include "rnic/point.h"
 #include "rnic/qp_meeting.h"
+#include "wire/meeting.h"
 
 static bool accept_request(struct rnic_ep *ep, struct rnic_qp *qp, instant_ns now)
 {
@@ -41,7 +43,7 @@ static void answer(struct rnic_ep *ep, struct rnic_qp *qp, instant_ns now)
     struct qp_meeting *m = qp != NULL ? qp->meeting : NULL;
     const struct meeting_asked asked = {
         .is_here = qp != NULL,
-        .may_be_told = qp != NULL && qp_state(qp->qp) <= QP_INIT,
+        .may_be_told = qp != NULL && qp_state_of(stream_qp(qp)) <= QP_INIT,
         .of_it = m != NULL ? &m->meeting : NULL,
     };
     enum meeting_answer answer = meeting_answer_to(&ep->startup.asking, &asked);

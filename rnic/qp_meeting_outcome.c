@@ -1,6 +1,9 @@
 // What has come of a connection that two queue pairs meet on: meet/ is told, and says when it goes
 // on.
 
+#include "iwarp/qp.h"
+#include "iwarp/state.h"
+#include "rnic/ep.h"
 #include "rnic/internal.h"
 #include "rnic/qp_meeting.h"
 
@@ -20,7 +23,7 @@ static void on_ep_event(void *ctx, struct rnic_ep *ep, const struct rnic_ep_even
     }
     if (event->type == RNIC_EP_ESTABLISHED) {
         meeting_on_established(&m->meeting);
-    } else if (qp_stream_state(qp->qp) != QP_STREAM_IDLE) {
+    } else if (qp_stream_state(stream_qp(qp)) != QP_STREAM_IDLE) {
         meeting_on_broken(&m->meeting);
     } else {
         meeting_on_failed(&m->meeting, rnic_now(qp->rnic));

@@ -20,20 +20,6 @@ void qp_port_on_event(void *ctx, enum qp_event event)
     }
 }
 
-void qp_port_on_extension(void *ctx, const struct extension_message *message)
-{
-    struct rnic_qp *qp = ctx;
-    if (qp->ep == NULL || qp->ep->is_initiator) {
-        return;
-    }
-    if (message == NULL) {
-        ep_place_on_declined(qp->ep);
-    } else {
-        conn_confirm(&qp->ep->startup.conn, message);
-        ep_mpa_on_confirmed(qp->ep);
-    }
-}
-
 void qp_port_on_runnable(void *ctx)
 {
     struct rnic_qp *qp = ctx;

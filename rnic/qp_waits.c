@@ -10,7 +10,8 @@
 void rnic_qp_note_state(struct rnic_qp *qp, instant_ns now)
 {
     CHECK(shard_is_held(&qp->rnic->shard));
-    bool waits = qp_wants_receive(qp->qp) || qp_stream_state(qp->qp) == QP_STREAM_ERROR;
+    const struct transport_ops *ops = qp->transport->ops;
+    bool waits = ops->wants_receive(qp->transport);
     struct rnic_ep *ep = qp->ep;
     if (waits == atomic_load_explicit(&qp->wants_receive, memory_order_relaxed)) {
         return;
@@ -26,10 +27,8 @@ void rnic_qp_note_state(struct rnic_qp *qp, instant_ns now)
         if (qp->srq != NULL) {
             atomic_exchange_explicit(&qp->srq->wants_receive, true, memory_order_acq_rel);
         }
-        qp_on_receive_posted(qp->qp, now);
-        if (ep != NULL && ep->in.is_paused && !qp_is_stalled(qp->qp)) {
-            // A receive came before the flag was up: no doorbell will ring for it.
-            ep->in.may_resume = true;
+        ops->on_receive_posted(qp->transport, now);
+        if (ep != NULL && ep_may_resume(ep)) { // a receive came before the flag was up
             shard_run_again(&qp->rnic->shard, ep);
         }
     }

@@ -2,7 +2,9 @@
 
 #include "base/check.h"
 #include "rnic/ep.h"
+#include "rnic/ep_state.h"
 #include "rnic/internal.h"
+#include "wq/allotment.h"
 
 static const duration_ns sample_period_ns = 100 * NS_PER_MS;
 
@@ -15,8 +17,12 @@ void reads_spread(struct rnic *rnic, uint32_t old_len, enum allotment_event even
     read_sched_set_quantum(rnic->read_sched, len);
     for (struct list_link *l = rnic->all_qps.next; l != &rnic->all_qps; l = l->next) {
         struct rnic_qp *qp = LIST_ENTRY(l, struct rnic_qp, all_link);
-        qp_wish_allotment(qp->qp, len, allotment_policy_may_follow(&rnic->allotment), event, now);
-        if (qp->ep != NULL && qp_has_output(qp->qp)) {
+        const struct transport_ops *ops = qp->transport->ops;
+        if (ops->wish_allotment != NULL) {
+            ops->wish_allotment(qp->transport, len, allotment_policy_may_follow(&rnic->allotment),
+                                event, now);
+        }
+        if (qp->ep != NULL && ops->has_output(qp->transport)) {
             shard_run_again(&rnic->shard, qp->ep);
         }
     }
@@ -40,7 +46,7 @@ static void in_force_collect(const struct rnic *rnic, struct report_reads *reads
     for (const struct list_link *l = all->next; l != all; l = l->next) {
         const struct rnic_ep *ep = LIST_ENTRY(l, const struct rnic_ep, all_link);
         if (ep->state == EP_OPEN && ep->qp != NULL) {
-            in_force_note(reads, qp_query(ep->qp->qp).request_len);
+            in_force_note(reads, ep->qp->transport->ops->query(ep->qp->transport).request_len);
         }
     }
 }

@@ -1,5 +1,6 @@
 #include "rnic/rnic.h"
 
+#include "base/sge.h"
 #include "rnic/create.h"
 #include "rnic/ep.h"
 #include "rnic/internal.h"

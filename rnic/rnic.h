@@ -21,13 +21,13 @@
 #include "base/list.h"
 #include "base/qp_state.h"
 #include "base/time.h"
+#include "base/transport.h"
 #include "cq/cq.h"
 #include "cq/cqe.h"
-#include "iwarp/qp.h"
-#include "iwarp/state.h"
 #include "mem/table.h"
 #include "wq/oneshot.h"
 #include "wq/srq.h"
+#include "wq/wq.h"
 #include "wq/wqe.h"
 
 struct rnic;
@@ -143,7 +143,7 @@ struct rnic_srq {
 struct rnic_qp {
     struct rnic *rnic;
     struct list_link all_link; // in the RNIC's list of queue pairs
-    struct qp *qp;
+    struct transport *transport;
     struct wq *wq;           // its work queues
     pthread_mutex_t sq_lock; // one poster at a time, per queue
     pthread_mutex_t rq_lock;
@@ -185,16 +185,17 @@ void rnic_qp_destroy(struct rnic_qp *qp);
 // The QP of that number, or NULL. It stays valid as long as the caller knows nobody destroys it.
 struct rnic_qp *rnic_qp_find(struct rnic *rnic, uint32_t qp_num);
 int rnic_qp_modify(struct rnic_qp *qp, enum qp_state to);
+// ... and what else the mask says. -EINVAL: the transport's table of states forbids it, and nothing
+// has changed.
+int rnic_qp_change(struct rnic_qp *qp, const struct qp_change *change);
 // To RTR, and connects by itself when the peer has been told the same (meet/meeting.h). Does not
 // wait. -EOPNOTSUPP: the queue pair is not addressable; -EINVAL: in no state for that; -ENOMEM.
 int rnic_qp_meet(struct rnic_qp *qp, const struct rnic_meeting *with);
 enum qp_state rnic_qp_state(struct rnic_qp *qp);
-void rnic_qp_set_rights(struct rnic_qp *qp, uint32_t rights);   // qp_set_rights
-void rnic_qp_set_ord_max(struct rnic_qp *qp, uint32_t ord_max); // qp_set_ord_max
 // What its queues hold, which may be more than was asked for.
 struct wq_caps rnic_qp_caps(const struct rnic_qp *qp);
 
-// Posting: rnic/post.h. May work requests of this kind be posted now? As qp_may_post has it.
+// Posting: rnic/post.h. May work requests of this kind be posted now? 0, -EOPNOTSUPP.
 int rnic_qp_may_post(const struct rnic_qp *qp, enum wqe_opcode opcode);
 // For who fills entries without a cursor, one thread alone.
 void rnic_qp_ring_sq(struct rnic_qp *qp);

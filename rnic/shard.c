@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "rnic/batch.h"
 #include "rnic/ep.h"
 #include "rnic/internal.h"
 #include "rnic/qp_meeting.h"

@@ -3,8 +3,12 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "base/port_link.h"
+#include "conn/state.h"
+#include "mem/verdict.h"
 #include "rnic/address.h"
 #include "rnic/ep.h"
+#include "rnic/ep_state.h"
 #include "rnic/internal.h"
 #include "rnic/reads.h"
 
@@ -82,14 +86,17 @@ static void endpoint_copy(struct report *r, const struct rnic_ep *ep)
 
 static void qp_copy(struct report *r, const struct rnic_qp *qp)
 {
+    const struct transport_ops *ops = qp->transport->ops;
+    const struct report_counters counters =
+        report_add_counters(r, ops, ops->counters(qp->transport)); // also where there is no room
     struct report_qp *to = report_add_qp(r);
     if (to != NULL) {
         *to = (struct report_qp){
             .qp_num = qp->qp_num,
-            .stream_state = qp_stream_state(qp->qp),
-            .attributes = qp_query(qp->qp),
-            .oneshot = qp_oneshot_agreed(qp->qp),
-            .counters = *qp_counters(qp->qp),
+            .ops = ops,
+            .attributes = ops->query(qp->transport),
+            .oneshot = ops->oneshot_agreed != NULL ? ops->oneshot_agreed(qp->transport) : 0,
+            .counters = counters,
         };
     }
 }
@@ -106,10 +113,13 @@ static void device_copy(struct report *r, const struct rnic *rnic)
         .mpa_in_total = rnic->mpa_in_total,
         .mpa_early_total = rnic->mpa_early_total,
         .mpa_out_total = rnic->mpa_out_total,
-        .qps_total = rnic->qps_total,
         .startup = rnic->conn_counters,
         .meetings = rnic->meeting_counters,
     };
+    r->device.total_count = rnic->total_count;
+    for (unsigned i = 0; i < rnic->total_count; i++) {
+        r->device.totals[i] = report_add_counters(r, rnic->totals[i].ops, rnic->totals[i].counters);
+    }
     r->device.tcp_total = tcp_pairs(r, link, NULL);
     r->device.packets = packet_pairs(r, link);
     for (unsigned i = 0; i < QP_CLOSE_REASON_COUNT; i++) {

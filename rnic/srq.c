@@ -97,7 +97,7 @@ static void serve_starved(struct rnic_srq *srq, instant_ns now)
             continue;
         }
         rnic_qp_on_doorbell(ep->qp, now);
-        is_wanted |= ep->qp != NULL && qp_wants_receive(ep->qp->qp);
+        is_wanted |= ep->qp != NULL && ep->qp->transport->ops->wants_receive(ep->qp->transport);
     }
     // Only now, and only to false: who posts meanwhile rings, and waits for the lock.
     if (!is_wanted) {

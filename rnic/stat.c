@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "link/sys.h"
+#include "report/report.h"
 #include "rnic/snapshot.h"
 
 void stat_write(struct rnic *rnic, FILE *out)

@@ -37,7 +37,7 @@ bool sim_command_may_forbid(const struct sim_side *side, enum wqe_opcode opcode)
     bool is_of_rfc_7306 = opcode == WQE_RDMA_WRITE_WITH_IMM || opcode == WQE_ATOMIC_CMP_AND_SWP ||
                           opcode == WQE_ATOMIC_FETCH_AND_ADD;
     return is_of_rfc_7306 && side->pair->sim->params.oneshot == RNIC_ONESHOT_OPCODE &&
-           qp_oneshot_agreed(side->qp->qp) < 0;
+           !rnic_oneshot_agreed(side->qp).is_known;
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
@@ -117,14 +117,13 @@ static void close_command(struct sim_side *side, struct sim_op *op, struct send_
 void sim_command_draw(struct sim_side *side, struct sim_op *op, struct send_wqe *wqe)
 {
     const struct sim_command *theirs = &sim_side_peer(side)->command;
-    int agreed = qp_oneshot_agreed(side->qp->qp);
+    const struct rnic_oneshot_agreed agreed = rnic_oneshot_agreed(side->qp);
     if (sim_draw(side->pair->sim, 4)) {
         return;
     }
     if (theirs->state == SIM_COMMAND_OPEN && theirs->users == 0) {
         close_command(side, op, wqe);
-    } else if (side->command.state == SIM_COMMAND_FREE && agreed > 0 &&
-               (agreed & EXTENSION_ONESHOT_ADVERTISE) != 0) {
+    } else if (side->command.state == SIM_COMMAND_FREE && agreed.has_advertise) {
         advertise(side, op, wqe);
     }
 }

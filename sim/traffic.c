@@ -440,7 +440,7 @@ static void wqe_fill(struct sim_side *side, struct sim_op *op, struct send_wqe *
 
 static bool may_post(struct sim_side *side, enum wqe_opcode opcode)
 {
-    int answer = qp_may_post(side->qp->qp, opcode);
+    int answer = rnic_qp_may_post(side->qp, opcode);
     const bool *extensions = side->pair->sim->params.extensions;
     bool is_foreign =
         !extensions[side->node->index] || !extensions[sim_side_peer(side)->node->index];

@@ -160,6 +160,27 @@ static int meet(struct rnic_qp *qp, const struct ibv_qp_attr *attr, int mask)
                : -EINVAL; // the host's address has changed since it was looked at
 }
 
+static int change(struct rnic_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    struct qp_change change = {
+        .mask = (uint32_t)mask & (QP_CHANGE_STATE | QP_CHANGE_RIGHTS),
+        .state = (enum qp_state)attr->qp_state,
+        .rights = attr->qp_access_flags,
+        .max_rd_atomic = attr->max_rd_atomic,
+    };
+    if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS) {
+        change.mask |= (uint32_t)mask & QP_CHANGE_MAX_RD_ATOMIC;
+    }
+    if ((mask & IBV_QP_STATE) && (mask & IBV_QP_DEST_QPN)) {
+        int error = meet(qp, attr, mask);
+        change.mask &= ~(uint32_t)QP_CHANGE_STATE;
+        if (error != 0) {
+            return error;
+        }
+    }
+    return rnic_qp_change(qp, &change);
+}
+
 int ibv_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask)
 {
     struct front_qp *qp = (struct front_qp *)ibv_qp;
@@ -170,20 +191,9 @@ int ibv_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask
     if (error != 0) {
         return front_fail(error);
     }
-    if ((attr_mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS &&
-        (attr_mask & IBV_QP_MAX_QP_RD_ATOMIC)) {
-        rnic_qp_set_ord_max(qp->rnic_qp, attr->max_rd_atomic);
-    }
-    if (attr_mask & IBV_QP_STATE) {
-        error = attr_mask & IBV_QP_DEST_QPN
-                    ? meet(qp->rnic_qp, attr, attr_mask)
-                    : rnic_qp_modify(qp->rnic_qp, (enum qp_state)attr->qp_state);
-        if (error != 0) {
-            return front_fail(-error);
-        }
-    }
-    if (attr_mask & IBV_QP_ACCESS_FLAGS) {
-        rnic_qp_set_rights(qp->rnic_qp, attr->qp_access_flags);
+    error = change(qp->rnic_qp, attr, attr_mask);
+    if (error != 0) {
+        return front_fail(-error);
     }
     pthread_mutex_lock(&ibv_qp->mutex);
     attr_keep(&qp->attr, attr, attr_mask);

@@ -60,7 +60,7 @@ static uint64_t put(void *ctx, struct span header, const struct span *pieces, un
         u->pieces[i] = pieces[i];
         u->len += pieces[i].len;
     }
-    assert_true(u->len <= qp_query(e->qp).mulpdu);
+    assert_true(u->len <= qp_query(e->qp).segment_len);
     if (copy_payload) {
         unit_flatten(u);
     }

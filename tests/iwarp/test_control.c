@@ -13,12 +13,12 @@ static void work_waits_for_the_stream(void **state)
 {
     (void)state;
     struct pair *p = pair_open(&(struct pair_options){.is_unconnected = true});
-    assert_int_equal(qp_state(p->a.qp), QP_RESET);
+    assert_int_equal(qp_state_of(p->a.qp), QP_RESET);
     pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 64, 0);
     assert_false(qp_has_output(p->a.qp));
     assert_false(pair_output(p, &p->a));
     pair_connect(p);
-    assert_int_equal(qp_state(p->a.qp), QP_RTS);
+    assert_int_equal(qp_state_of(p->a.qp), QP_RTS);
     assert_true(qp_has_output(p->a.qp));
     pair_run(p);
     pair_expect(p->a.send_cq, 1, WC_SUCCESS);
@@ -97,7 +97,7 @@ static void an_orderly_end_lets_everything_out(void **state)
     pair_post_op(p, &p->a, 2, WQE_RDMA_READ, WQE_SIGNALED, 0, 64, 0);
     assert_int_equal(qp_modify(p->a.qp, QP_SQD, p->now), 0);
     pair_post_op(p, &p->a, 3, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 64, 0); // too late
-    assert_int_equal(qp_state(p->a.qp), QP_SQD);
+    assert_int_equal(qp_state_of(p->a.qp), QP_SQD);
     pair_output(p, &p->a);
     assert_false(wants_close(&p->a, &abort));
     pair_run(p);
@@ -112,8 +112,8 @@ static void an_orderly_end_lets_everything_out(void **state)
     assert_false(wants_close(&p->a, &abort));
     pair_expect(p->a.send_cq, 3, WC_WR_FLUSH_ERR);
     pair_expect(p->a.recv_cq, 70, WC_WR_FLUSH_ERR);
-    assert_int_equal(qp_state(p->a.qp), QP_ERR);
-    assert_int_equal(qp_state(p->b.qp), QP_ERR);
+    assert_int_equal(qp_state_of(p->a.qp), QP_ERR);
+    assert_int_equal(qp_state_of(p->b.qp), QP_ERR);
     pair_close(p);
 }
 
@@ -177,7 +177,7 @@ static void a_stream_that_comes_too_late_is_to_be_closed(void **state)
     bool abort;
     assert_int_equal(qp_modify(p->a.qp, QP_ERR, p->now), 0);
     pair_connect(p);
-    assert_int_equal(qp_state(p->a.qp), QP_ERR);
+    assert_int_equal(qp_state_of(p->a.qp), QP_ERR);
     assert_true(wants_close(&p->a, &abort));
     pair_close(p);
 }
@@ -282,7 +282,7 @@ static void reset_forgets_everything_and_starts_anew(void **state)
     qp_on_llp_closed(p->a.qp, QP_CLOSE_LOCAL, p->now);
     pair_expect_none(p->a.send_cq);
     pair_expect_none(p->a.recv_cq);
-    assert_int_equal(qp_state(p->a.qp), QP_RESET);
+    assert_int_equal(qp_state_of(p->a.qp), QP_RESET);
     assert_int_equal(qp_modify(p->a.qp, QP_INIT, p->now), 0);
     assert_int_equal(qp_modify(p->b.qp, QP_RESET, p->now), 0);
     assert_int_equal(qp_modify(p->b.qp, QP_INIT, p->now), 0);
@@ -375,7 +375,7 @@ static void in_rtr_only_answers_leave(void **state)
     assert_int_equal(qp_modify(p->b.qp, QP_INIT, p->now), 0);
     assert_int_equal(qp_modify(p->b.qp, QP_RTR, p->now), 0);
     pair_connect(p);
-    assert_int_equal(qp_state(p->b.qp), QP_RTR);
+    assert_int_equal(qp_state_of(p->b.qp), QP_RTR);
     pair_post_op(p, &p->b, 1, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 64, 0);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, 64, 0);
     pair_run(p);
@@ -417,7 +417,7 @@ static void a_peer_that_is_not_there_fails_the_oldest_work_request(void **state)
     pair_post_op(p, &p->a, 2, WQE_SEND, 0, 0, 64, 0);
     pair_post_receive(p, &p->a, 3, 0, 64);
     qp_on_no_peer(p->a.qp, p->now);
-    assert_int_equal(qp_state(p->a.qp), QP_ERR);
+    assert_int_equal(qp_state_of(p->a.qp), QP_ERR);
     pair_expect(p->a.send_cq, 1, WC_RETRY_EXC_ERR);
     pair_expect(p->a.send_cq, 2, WC_WR_FLUSH_ERR);
     pair_expect(p->a.recv_cq, 3, WC_WR_FLUSH_ERR);
@@ -434,7 +434,7 @@ static void a_queue_pair_gives_the_rights_that_it_was_told_to_give(void **state)
     pair_expect(p->a.send_cq, 1, WC_SUCCESS);
     pair_post_op(p, &p->a, 2, WQE_RDMA_WRITE, 0, 0, 64, 0);
     pair_run(p);
-    assert_int_equal(qp_state(p->b.qp), QP_ERR);
+    assert_int_equal(qp_state_of(p->b.qp), QP_ERR);
     pair_close(p);
 }
 
@@ -460,7 +460,7 @@ static void forbidden_changes_are_refused(void **state)
     assert_int_equal(qp_modify(p->a.qp, QP_INIT, p->now), -EINVAL);
     assert_int_equal(qp_modify(p->a.qp, QP_SQE, p->now), -EINVAL);
     assert_int_equal(qp_modify(p->a.qp, (enum qp_state)77, p->now), -EINVAL);
-    assert_int_equal(qp_state(p->a.qp), QP_RTS);
+    assert_int_equal(qp_state_of(p->a.qp), QP_RTS);
     pair_close(p);
 }
 
@@ -478,7 +478,7 @@ static void a_cq_that_overflows_ends_its_queue_pair(void **state)
         }
     }
     assert_true(cq_has_overflowed(p->a.send_cq));
-    assert_int_equal(qp_state(p->a.qp), QP_ERR);
+    assert_int_equal(qp_state_of(p->a.qp), QP_ERR);
     assert_true(qp_counters(p->a.qp)->wq.cq_overruns > 0);
     assert_int_equal(p->a.event_count[QP_EVENT_FATAL], 1); // no completion can tell
     pair_close(p);

@@ -16,7 +16,7 @@ static void expect_refusal(struct pair *p, const struct craft *c, enum rdmap_ref
     assert_int_equal(pair_inject(p, b, c->octets, c->len), ULPDU_STOP);
     assert_int_equal(qp_counters(b->qp)->refusals[refusal], 1);
     assert_int_equal(rdmap_refusal_facts(refusal)->cause, cause);
-    assert_int_equal(qp_state(b->qp), QP_ERR);
+    assert_int_equal(qp_state_of(b->qp), QP_ERR);
     assert_int_equal(pair_inject(p, b, c->octets, c->len), ULPDU_STOP); // nothing more is taken
     assert_int_equal(qp_counters(b->qp)->refusals[refusal], 1);
     pair_expect_terminate(p, b, cause);

@@ -9,7 +9,7 @@ static void expect_refused(struct pair *p, enum rdmap_refusal refusal, enum term
     pair_run(p);
     assert_int_equal(qp_counters(p->a.qp)->refusals[refusal], 1);
     assert_int_equal(qp_counters(p->a.qp)->terminates_out[cause], 1);
-    assert_int_equal(qp_state(p->a.qp), QP_ERR);
+    assert_int_equal(qp_state_of(p->a.qp), QP_ERR);
     pair_close(p);
 }
 
@@ -202,7 +202,7 @@ static void an_answer_that_does_not_close_leaves_the_region_open(void **state)
     assert_int_equal(pair_poll(p->a.recv_cq).wc_flags, 0);
     post_access(p, &p->b, WQE_RDMA_WRITE, stag, 0, 100); // it may still be written to
     pair_run(p);
-    assert_int_equal(qp_state(p->a.qp), QP_RTS);
+    assert_int_equal(qp_state_of(p->a.qp), QP_RTS);
     assert_int_equal(wq_oneshot_revoke(qp_wq(p->a.qp), stag), 0); // until the program takes it back
     assert_int_equal(wq_oneshot_revoke(qp_wq(p->a.qp), stag), -EINVAL);
     assert_int_equal(qp_counters(p->a.qp)->wq.oneshot_revoked, 1);

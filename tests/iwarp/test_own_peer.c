@@ -47,7 +47,7 @@ static void nothing_is_told_to_oneself(void **state)
 {
     (void)state;
     struct pair *p = open_own();
-    assert_int_equal(qp_state(p->a.qp), QP_RTS);
+    assert_int_equal(qp_state_of(p->a.qp), QP_RTS);
     assert_false(qp_has_output(p->a.qp));
     assert_false(pair_output(p, &p->a));
     pair_close(p);
@@ -79,7 +79,7 @@ static void octets_and_messages_come_back(void **state)
 static void expect_over(struct pair *p)
 {
     bool abort;
-    assert_int_equal(qp_state(p->a.qp), QP_ERR);
+    assert_int_equal(qp_state_of(p->a.qp), QP_ERR);
     assert_int_equal(qp_stream_state(p->a.qp), QP_STREAM_ERROR);
     assert_false(qp_has_output(p->a.qp));
     assert_true(qp_wants_close(p->a.qp, &abort));

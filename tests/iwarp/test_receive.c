@@ -107,9 +107,9 @@ static void without_a_receive_for_too_long_the_stream_ends(void **state)
     instant_ns deadline = qp_next_deadline(p->b.qp);
     assert_true(deadline > p->now && deadline <= p->now + 5000);
     qp_on_deadline(p->b.qp, deadline - 1);
-    assert_int_equal(qp_state(p->b.qp), QP_RTS);
+    assert_int_equal(qp_state_of(p->b.qp), QP_RTS);
     qp_on_deadline(p->b.qp, deadline);
-    assert_int_equal(qp_state(p->b.qp), QP_ERR);
+    assert_int_equal(qp_state_of(p->b.qp), QP_ERR);
     assert_int_equal(qp_counters(p->b.qp)->refusals[RDMAP_REFUSED_NO_RECEIVE], 1);
     struct terminate t = pair_terminate_of(p, &p->b);
     assert_int_equal(terminate_cause_find(t.layer, t.etype, t.code), TERM_DDP_NO_BUFFER);
@@ -357,7 +357,7 @@ static void a_full_cq_frees_no_receive_that_waits_to_be_polled(void **state)
     }
     pair_run(p);
     assert_true(cq_has_overflowed(p->b.recv_cq));
-    assert_int_equal(qp_state(p->b.qp), QP_ERR);
+    assert_int_equal(qp_state_of(p->b.qp), QP_ERR);
     assert_null(wq_receive_slot(qp_wq(p->b.qp), 0));
     for (unsigned i = 0; i < 2; i++) {
         struct cqe cqe = pair_poll(p->b.recv_cq);

@@ -361,8 +361,8 @@ static void memory_deregistered_under_a_long_write_ends_the_stream(void **state)
     assert_int_equal(mem_region_deregister(p->a.mem, p->a.stag), 0);
     pair_run(p);
     pair_expect(p->a.send_cq, 1, WC_LOC_PROT_ERR);
-    assert_int_equal(qp_state(p->a.qp), QP_ERR);
-    assert_int_equal(qp_state(p->b.qp), QP_ERR);
+    assert_int_equal(qp_state_of(p->a.qp), QP_ERR);
+    assert_int_equal(qp_state_of(p->b.qp), QP_ERR);
     pair_close(p);
 }
 
@@ -444,7 +444,7 @@ static void a_bind_that_is_refused_fails(void **state)
     pair_post(p, &p->a);
     pair_run(p);
     pair_expect(p->a.send_cq, 1, WC_MW_BIND_ERR);
-    assert_int_equal(qp_state(p->a.qp), QP_ERR);
+    assert_int_equal(qp_state_of(p->a.qp), QP_ERR);
     pair_close(p);
 }
 

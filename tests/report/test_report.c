@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <netinet/in.h>
 
+#include "iwarp/counters.h"
+#include "iwarp/qp.h"
 #include "report/report.h"
 #include "tests/golden.h"
 
@@ -37,6 +39,22 @@ static struct report_pairs two_pairs(const char *first, const char *second)
     return pairs;
 }
 
+static struct report_qp qp_of(uint32_t qp_num, const struct qp_counters *counters)
+{
+    return (struct report_qp){
+        .qp_num = qp_num,
+        .ops = &iwarp_transport_ops,
+        .attributes = {.phase = "IDLE"},
+        .counters = report_add_counters(&report, &iwarp_transport_ops, counters),
+    };
+}
+
+static void device_totals(const struct qp_counters *counters)
+{
+    report.device.total_count = 1;
+    report.device.totals[0] = report_add_counters(&report, &iwarp_transport_ops, counters);
+}
+
 static void fill(void)
 {
     report_begin(&report);
@@ -58,10 +76,13 @@ static void fill(void)
                                      .local = ipv4(0x0a000001, 1000),
                                      .peer = ipv4(0x0a000002, 2000),
                                      .tcp = two_pairs("segments", "refused.some")};
-    struct report_qp *qp = report_add_qp(&report);
-    *qp = (struct report_qp){.qp_num = 100, .attributes = {.state = QP_RTS, .ird = 4, .ord = 5}};
-    qp->counters.wq.send_completions = 9;
-    *report_add_qp(&report) = (struct report_qp){.qp_num = 101};
+    const struct qp_counters counters = {.wq = {.send_completions = 9}};
+    *report_add_qp(&report) = qp_of(100, &counters);
+    report.qps[0].attributes.state = QP_RTS;
+    report.qps[0].attributes.ird = 4;
+    report.qps[0].attributes.ord = 5;
+    *report_add_qp(&report) = qp_of(101, &(struct qp_counters){0});
+    device_totals(&(struct qp_counters){0});
 }
 
 // Another number for each counter of a struct that has nothing but counters.
@@ -102,7 +123,9 @@ static void fill_with_numbers(void)
     NUMBER(d->mpa_in_total);
     NUMBER(d->mpa_early_total);
     NUMBER(d->mpa_out_total);
-    NUMBER(d->qps_total);
+    struct qp_counters totals;
+    NUMBER(totals);
+    device_totals(&totals);
     d->tcp_total = two_pairs("segments", "resets");
     NUMBER(d->startup);
     NUMBER(d->meetings);
@@ -115,17 +138,19 @@ static void fill_with_numbers(void)
     NUMBER(e->mpa_in);
     NUMBER(e->mpa_early);
     NUMBER(e->mpa_out);
+    struct qp_counters counters;
+    NUMBER(counters);
     struct report_qp *qp = report_add_qp(&report);
-    *qp = (struct report_qp){.qp_num = 1017,
-                             .attributes = {.state = QP_RTS,
+    *qp = qp_of(1017, &counters);
+    qp->attributes = (struct qp_attributes){.state = QP_RTS,
+                                            .phase = "IDLE",
                                             .ird = 1018,
                                             .ord = 1019,
-                                            .mulpdu = 1020,
+                                            .segment_len = 1020,
                                             .request_len = 1021,
                                             .answer_len = 1022,
                                             .sq_count = 1023,
-                                            .rq_count = 1024}};
-    NUMBER(qp->counters);
+                                            .rq_count = 1024};
 }
 
 // A line for each member, for who reads the golden file.
@@ -184,7 +209,9 @@ static void what_was_agreed_on_one_shot_is_named(void **state)
         char part[64];
         report_begin(&report);
         report.program = "example";
-        *report_add_qp(&report) = (struct report_qp){.qp_num = 1, .oneshot = rows[i].agreed};
+        struct report_qp *qp = report_add_qp(&report);
+        *qp = qp_of(1, &(struct qp_counters){0});
+        qp->oneshot = rows[i].agreed;
         snprintf(part, sizeof part, "\"oneshot\":\"%s\",", rows[i].name);
         assert_non_null(strstr(written(report_write), part));
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "iwarp/qp.h"
 #include "meet/point.h"
 #include "tests/rnic/device.h"
 #include "tests/rnic/raw.h"
@@ -224,8 +225,8 @@ static void test_reads_are_agreed_on(void **state)
     for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(device_poll(&device).status, 0);
     }
-    assert_int_equal(qp_query(first.qp->qp).ird, 4);
-    assert_int_equal(qp_query(first.qp->qp).ord, 4);
+    assert_int_equal(qp_query(qp_of_transport(first.qp->transport)).ird, 4);
+    assert_int_equal(qp_query(qp_of_transport(first.qp->transport)).ord, 4);
 }
 
 static void test_queue_pairs_meet_again_after_a_reset(void **state)

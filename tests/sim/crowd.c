@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "iwarp/qp.h"
+
 enum {
     PORT = 7,
     ORD = 8,
@@ -276,5 +278,5 @@ bool crowd_step(struct crowd *c)
 
 uint32_t crowd_request_len(const struct crowd *c, unsigned side, unsigned i)
 {
-    return qp_query(c->end[side][i].qp->qp).request_len;
+    return qp_query(qp_of_transport(c->end[side][i].qp->transport)).request_len;
 }

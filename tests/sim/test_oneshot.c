@@ -117,7 +117,8 @@ static void submit(void *ctx, struct initiator_command *c)
     struct node *n = &w.initiator_node;
     struct oneshot_command *command = wq_oneshot_slot(n->qp->wq);
     struct send_wqe *wqe = send_slot(n, c->cmd_sn, WQE_SEND, WQE_INLINE);
-    bool is_in_header = qp_oneshot_agreed(n->qp->qp) & EXTENSION_ONESHOT_ADVERTISE;
+    bool is_in_header =
+        qp_oneshot_agreed(qp_of_transport(n->qp->transport)) & EXTENSION_ONESHOT_ADVERTISE;
     uint32_t big_endian;
     assert_non_null(command);
     for (unsigned i = 0; i < c->memory_count; i++) {
@@ -210,7 +211,7 @@ static void target_on_command_message(const struct cqe *cqe)
     struct iscsi_command command;
     assert_true(iscsi_command_parse(message, cqe->byte_len, &command));
     assert_memory_equal(message, w.sent[command.cmd_sn], ISCSI_PDU_LEN);
-    if (qp_oneshot_agreed(n->qp->qp) & EXTENSION_ONESHOT_ADVERTISE) {
+    if (qp_oneshot_agreed(qp_of_transport(n->qp->transport)) & EXTENSION_ONESHOT_ADVERTISE) {
         assert_int_equal(cqe->wc_flags, WC_ADVERTISED | WC_REFERENCE);
         assert_int_equal(cqe->byte_len, ISCSI_PDU_LEN);
         assert_true(cqe->reference == command.cmd_sn);
@@ -326,7 +327,7 @@ static void node_open(struct node *n, unsigned host, uint32_t oneshot, size_t di
 
 static void node_close(struct node *n)
 {
-    assert_true(qp_check(n->qp->qp));
+    assert_true(qp_check(qp_of_transport(n->qp->transport)));
     if (n->ep != NULL) {
         rnic_ep_destroy(n->ep);
     }
@@ -465,10 +466,10 @@ static void run(void)
 // What the counters of both ends must agree on when nothing broke.
 static void check_counters(void)
 {
-    const struct qp_counters *i = qp_counters(w.initiator_node.qp->qp);
-    const struct qp_counters *t = qp_counters(w.target_node.qp->qp);
-    int agreed = qp_oneshot_agreed(w.initiator_node.qp->qp);
-    assert_int_equal(agreed, qp_oneshot_agreed(w.target_node.qp->qp));
+    const struct qp_counters *i = qp_counters(qp_of_transport(w.initiator_node.qp->transport));
+    const struct qp_counters *t = qp_counters(qp_of_transport(w.target_node.qp->transport));
+    int agreed = qp_oneshot_agreed(qp_of_transport(w.initiator_node.qp->transport));
+    assert_int_equal(agreed, qp_oneshot_agreed(qp_of_transport(w.target_node.qp->transport)));
     assert_int_equal(i->wq.oneshot_advertised, COMMANDS);
     assert_int_equal(i->wq.oneshot_closed, COMMANDS);
     assert_int_equal(i->wq.oneshot_detached, 0);

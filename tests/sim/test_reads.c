@@ -2,6 +2,7 @@
 // changes the allotment, seen at both nodes.
 #include <stdlib.h>
 
+#include "iwarp/qp.h"
 #include "tests/sim/crowd.h"
 
 enum { ALLOTMENT = 4096 };
@@ -174,7 +175,8 @@ static void an_operators_command_changes_it_at_both_nodes(void **state)
         rnic_reads_set_allotment(c->nic[side].rnic, 1000);
         expect_both(c, 1000);
         assert_int_equal(change_count(c, side, ALLOTMENT_OPERATOR), 1);
-        assert_int_equal(qp_counters(c->end[1 - side][0].qp->qp)->allotment_changes, 1);
+        struct qp *told = qp_of_transport(c->end[1 - side][0].qp->transport);
+        assert_int_equal(qp_counters(told)->allotment_changes, 1);
         crowd_close(c);
     }
 }

@@ -191,7 +191,7 @@ static void go_on(struct end *end)
     wq_resume(end->wq);
 }
 
-const struct transport transport_datagram = {
+const struct test_transport transport_datagram = {
     .name = "datagram",
     .carries = 1U << WQE_SEND | 1U << WQE_SEND_WITH_IMM,
     .traits = TRAIT_DATAGRAM | TRAIT_GUARDS,

@@ -202,7 +202,7 @@ static void connect_ends(struct world *world)
     }
 }
 
-const struct transport transport_direct = {
+const struct test_transport transport_direct = {
     .name = "direct",
     .carries = (1U << WQE_OPCODE_COUNT) - 1,
     .traits = TRAIT_CONNECTED | TRAIT_ANSWERED,

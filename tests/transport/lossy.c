@@ -368,7 +368,7 @@ static void give_up(struct end *end)
     lossy_flush(lossy_of(end));
 }
 
-const struct transport transport_lossy = {
+const struct test_transport transport_lossy = {
     .name = "lossy",
     .carries = (1U << WQE_OPCODE_COUNT) - 1,
     .traits = TRAIT_CONNECTED | TRAIT_ANSWERED | TRAIT_GUARDS | TRAIT_LOSSY,

@@ -253,7 +253,7 @@ static void close_end(struct end *end)
     free(s);
 }
 
-const struct transport transport_stream = {
+const struct test_transport transport_stream = {
     .name = "stream",
     .carries = (1U << WQE_OPCODE_COUNT) - 1,
     .traits = TRAIT_CONNECTED | TRAIT_GUARDS,

@@ -5,8 +5,8 @@
 
 #include "tests/transport/transport.h"
 
-static const struct transport *const transports[] = {&transport_direct, &transport_datagram,
-                                                     &transport_lossy, &transport_stream};
+static const struct test_transport *const transports[] = {&transport_direct, &transport_datagram,
+                                                          &transport_lossy, &transport_stream};
 
 enum { LEN = 3000, REMOTE = 16384, SINK = 32768 };
 
@@ -700,7 +700,7 @@ static const struct program {
 
 struct trial {
     char name[128];
-    const struct transport *transport;
+    const struct test_transport *transport;
     const struct program *program;
     bool has_srq;
 };

@@ -56,7 +56,7 @@ enum transport_trait {
     TRAIT_ANSWERED = 1 << 3,  // success says that the peer has placed it
 };
 
-struct transport {
+struct test_transport {
     const char *name;
     uint32_t carries; // one bit per opcode
     uint32_t traits;
@@ -72,7 +72,7 @@ struct transport {
     void (*close)(struct end *end);
 };
 
-extern const struct transport transport_direct, transport_datagram, transport_lossy,
+extern const struct test_transport transport_direct, transport_datagram, transport_lossy,
     transport_stream;
 
 struct world_options {
@@ -84,7 +84,7 @@ struct world_options {
 };
 
 struct world {
-    const struct transport *transport;
+    const struct test_transport *transport;
     struct world_options options;
     struct prng prng;
     instant_ns now;
@@ -98,12 +98,13 @@ struct world {
     } trouble;
 };
 
-struct world *world_open(const struct transport *transport, const struct world_options *options);
+struct world *world_open(const struct test_transport *transport,
+                         const struct world_options *options);
 void world_reconnect(struct world *world); // what was posted is forgotten, polled or not
 void world_run(struct world *world);       // until nothing moves any more
 void world_close(struct world *world);     // invariants, and everything has been given back
 
-static inline bool transport_can(const struct transport *t, uint32_t opcodes, uint32_t traits)
+static inline bool transport_can(const struct test_transport *t, uint32_t opcodes, uint32_t traits)
 {
     return (t->carries & opcodes) == opcodes && (t->traits & traits) == traits;
 }

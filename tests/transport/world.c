@@ -47,7 +47,8 @@ static void open_end(struct world *w, unsigned index)
     w->transport->open(end);
 }
 
-struct world *world_open(const struct transport *transport, const struct world_options *options)
+struct world *world_open(const struct test_transport *transport,
+                         const struct world_options *options)
 {
     struct world *w = calloc(1, sizeof *w);
     w->transport = transport;

@@ -31,7 +31,10 @@ def _check_quoted(tree, source, path):
         return None
     allowed, why = house.ROOMS[source.room]
     if room in house.ROOMS and room in allowed.split():
-        return None
+        files, why = house.ONLY_IN.get((source.room, room), (None, None))
+        if files is None or files.match(str(source.path)):
+            return None
+        return f'"{path}": of {source.room}/ only some files may include {room}/: {why}'
     return f'"{path}": {source.room}/ may include {_listed(allowed)} only: {why}'
 
 
