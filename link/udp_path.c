@@ -3,8 +3,9 @@
 #include <netinet/in.h>
 
 #include "link/udp_channel.h"
+#include "wire/udp.h"
 
-enum { UDP_HEADER_LEN = 8, MSS_MAX = TCP_BATCH_LEN_MAX };
+enum { MSS_MAX = TCP_BATCH_LEN_MAX };
 
 uint32_t udp_path_mtu(const struct udp_channel *c)
 {

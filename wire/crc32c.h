@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "wire/isal.h"
 
 enum { CRC32C_LEN = 4 };
 
@@ -20,27 +21,11 @@ static inline uint32_t crc32c_init(void)
     return 0xffffffffU;
 }
 
-// ISA-L 2.30 returns from its vector code with the upper halves of the vector registers in use;
-// every SSE instruction after that is slow, here and in the whole program (measured: 110 ns more
-// per FPDU of 1400 octets). It takes vectors from 256 octets on.
-enum { CRC32C_VECTOR_LEN = 256 };
-
-static inline void crc32c_leave_vectors(size_t len)
-{
-#if defined(__x86_64__)
-    if (len >= CRC32C_VECTOR_LEN && __builtin_cpu_supports("avx")) {
-        __asm__ volatile("vzeroupper" ::: "memory");
-    }
-#else
-    (void)len;
-#endif
-}
-
 // Carries `state` on over `len` octets (at most 2^31 - 1, far above any FPDU). No alignment needed.
 static inline uint32_t crc32c_update(uint32_t state, const void *octets, size_t len)
 {
     state = crc32_iscsi((unsigned char *)octets, (int)len, state);
-    crc32c_leave_vectors(len);
+    isal_leave_vectors(len);
     return state;
 }
 

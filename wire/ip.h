@@ -49,6 +49,7 @@ STATIC_CHECK(IPV6_OFF_DST + IPV6_ADDR_LEN == IPV6_HEADER_LEN);
 enum ip_protocol {
     IP_PROTOCOL_ICMP = 1,
     IP_PROTOCOL_TCP = 6,
+    IP_PROTOCOL_UDP = 17,
     IP_PROTOCOL_ICMPV6 = 58,
 };
 enum { IP_EXTENSIONS_MAX = 8 }; // extension headers of one packet

@@ -230,6 +230,25 @@ static void packet_is_too_short_inside_its_headers(void **state)
     each_known_opcode(packet_is_too_short_inside_its_headers_by);
 }
 
+#define IS_TOO_SHORT_BELOW(len_, parse, header)                                \
+    for (size_t cut = 0; cut <= (len_); cut++) {                               \
+        header h;                                                              \
+        assert_int_equal(parse(span_of(octets, cut), &h),                      \
+                         cut < (len_) ? ROCE_PARSE_TOO_SHORT : ROCE_PARSE_OK); \
+    }
+
+static void each_header_alone_may_be_too_short(void **state)
+{
+    (void)state;
+    const uint8_t octets[ATOMICETH_LEN] = {0};
+    IS_TOO_SHORT_BELOW(RETH_LEN, reth_parse, struct reth);
+    IS_TOO_SHORT_BELOW(ATOMICETH_LEN, atomiceth_parse, struct atomiceth);
+    IS_TOO_SHORT_BELOW(ATOMICACKETH_LEN, atomicacketh_parse, struct atomicacketh);
+    IS_TOO_SHORT_BELOW(DETH_LEN, deth_parse, struct deth);
+    IS_TOO_SHORT_BELOW(IMMDT_LEN, immdt_parse, struct immdt);
+    IS_TOO_SHORT_BELOW(IETH_LEN, ieth_parse, struct ieth);
+}
+
 static void reserved_opcodes_are_refused_with_their_bth(void **state)
 {
     (void)state;
@@ -302,6 +321,7 @@ int main(void)
         cmocka_unit_test(notification_is_the_captured_one),
         cmocka_unit_test(packet_is_emitted_as_it_was_read),
         cmocka_unit_test(packet_is_too_short_inside_its_headers),
+        cmocka_unit_test(each_header_alone_may_be_too_short),
         cmocka_unit_test(reserved_opcodes_are_refused_with_their_bth),
         cmocka_unit_test(pad_longer_than_the_payload_is_refused),
         cmocka_unit_test(packet_that_is_not_padded_is_refused),
