@@ -17,6 +17,7 @@
 enum run_option {
     OPTION_HELP = 'h',
     OPTION_QUIET = 'q',
+    OPTION_VIEW = 'v',
     OPTION_SET = 256,
     OPTION_STATS,
     OPTION_SETTING
@@ -33,6 +34,8 @@ static void run_help(FILE *out)
         "Options:\n"
         "  --set NAME=VALUE         a setting by the name of its variable, WEFT_ may be left out\n"
         "  --stats=FILE             the counters at exit, like WEFT_STATS_FILE\n"
+        "  --view=preload|off       show PROGRAM the devices in /sys/class/infiniband and\n"
+        "                           /dev/infiniband too, by a preloaded library; off by default\n"
         "  -q, --quiet              do not name functions that are not supported\n"
         "  -h, --help               this text\n"
         "\n"
@@ -68,21 +71,38 @@ static int option_apply(int option, char **argv)
     }
 }
 
+// What stands between a program and paths of /sys and /dev.
+enum view { VIEW_OFF, VIEW_PRELOAD };
+
 struct wishes {
     bool is_quiet;
+    enum view view;
     bool is_done; // the help was all
 };
+
+static int view_choose(const char *text, enum view *ret)
+{
+    static const char *const words[] = {[VIEW_OFF] = "off", [VIEW_PRELOAD] = "preload"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *ret = (enum view)i;
+            return 0;
+        }
+    }
+    return say_usage("run", "cannot use --view=%s: it must be preload or off", text);
+}
 
 // 0 with optind at the program; or an exit status.
 static int options_read(int argc, char **argv, struct wishes *ret)
 {
-    struct option options[SETTING_COUNT_MAX + 5] = {
+    struct option options[SETTING_COUNT_MAX + 6] = {
         {"help", no_argument, NULL, OPTION_HELP},
         {"quiet", no_argument, NULL, OPTION_QUIET},
         {"set", required_argument, NULL, OPTION_SET},
         {"stats", required_argument, NULL, OPTION_STATS},
+        {"view", required_argument, NULL, OPTION_VIEW},
     };
-    setting_options(options + 4, OPTION_SETTING);
+    setting_options(options + 5, OPTION_SETTING);
     *ret = (struct wishes){0};
     optind = 1;
     for (int option; (option = getopt_long(argc, argv, "+:hq", options, NULL)) != -1;) {
@@ -95,7 +115,8 @@ static int options_read(int argc, char **argv, struct wishes *ret)
             ret->is_quiet = true;
             continue;
         }
-        int result = option_apply(option, argv);
+        int result =
+            option == OPTION_VIEW ? view_choose(optarg, &ret->view) : option_apply(option, argv);
         if (result != 0) {
             return result;
         }
@@ -143,18 +164,26 @@ static int library_dir_find(char ret_dir[PATH_MAX])
     return EXIT_BROKEN;
 }
 
-static int environment_set(const char *library_dir)
+// Puts `first` before what the variable lists already.
+static int list_prepend(const char *variable, const char *first)
 {
-    const char *before = getenv("LD_LIBRARY_PATH");
-    char *path = NULL;
+    const char *before = getenv(variable);
+    char *list = NULL;
     bool has_more = before != NULL && *before != '\0';
-    if (asprintf(&path, "%s%s%s", library_dir, has_more ? ":" : "", has_more ? before : "") < 0 ||
-        setenv("LD_LIBRARY_PATH", path, 1) != 0) {
-        say_error("environment not set", "LD_LIBRARY_PATH", "free some memory", "%m");
+    if (asprintf(&list, "%s%s%s", first, has_more ? ":" : "", has_more ? before : "") < 0 ||
+        setenv(variable, list, 1) != 0) {
+        say_error("environment not set", variable, "free some memory", "%m");
         return EXIT_BROKEN;
     }
-    free(path);
+    free(list);
     return 0;
+}
+
+// The preloaded library is looked for where the others are: it reaches what they reach.
+static int environment_set(const char *library_dir, enum view view)
+{
+    int result = list_prepend("LD_LIBRARY_PATH", library_dir);
+    return result != 0 || view == VIEW_OFF ? result : list_prepend("LD_PRELOAD", "libweft-view.so");
 }
 
 static int run_main(int argc, char **argv)
@@ -169,7 +198,7 @@ static int run_main(int argc, char **argv)
     if ((result = library_dir_find(library_dir)) != 0 ||
         (result = program_find(argv[0], path)) != 0 ||
         (result = program_check(path, library_dir, wishes.is_quiet)) != 0 ||
-        (result = environment_set(library_dir)) != 0) {
+        (result = environment_set(library_dir, wishes.view)) != 0) {
         return result;
     }
     execv(path, argv);

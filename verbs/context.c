@@ -8,6 +8,7 @@
 #include "host/process.h"
 #include "verbs/front.h"
 #include "view/place.h"
+#include "view/wires.h"
 
 // The calls that existed before the extended context; with one of those they are never used.
 static int compat_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
@@ -53,7 +54,7 @@ static void context_fill(struct front_context *front, struct ibv_device *device)
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
     int error;
-    place_make(front_wires()); // programs can do without
+    place_make(view_wires()); // programs can do without
     struct rnic *rnic = host_rnic(&error);
     if (rnic == NULL) {
         return front_null(-error);

@@ -14,13 +14,9 @@
 #include "verbs/front.h"
 #include "view/place.h"
 #include "view/tree.h"
+#include "view/wires.h"
 
 static struct front_device devices[DEVICE_WIRE_COUNT];
-
-unsigned front_wires(void)
-{
-    return 1U << DEVICE_WIRE_IWARP;
-}
 
 static void device_fill(struct front_device *front, enum device_wire wire)
 {
@@ -49,7 +45,7 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
     struct ibv_device **list = calloc(DEVICE_WIRE_COUNT + 1, sizeof *list);
     int count = 0;
     for (enum device_wire wire = 0; list != NULL && wire < DEVICE_WIRE_COUNT; wire++) {
-        if (front_wires() & (1U << wire)) {
+        if (view_wires() & (1U << wire)) {
             list[count++] = &devices[wire].device;
         }
     }

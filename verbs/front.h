@@ -212,9 +212,6 @@ struct in6_addr front_gid_addr(void); // of GID 0 (view/address.h)
 // False: it holds no host's address, or one of another family than our own.
 bool front_gid_parse(const union ibv_gid *gid, const struct in6_addr *own, struct in6_addr *ret);
 
-// device.c. The wires whose devices are listed, one bit each.
-unsigned front_wires(void);
-
 /* ---- exported, and known to rdma-core's own programs alone ----------------------------------- */
 
 const char *ibv_get_sysfs_path(void);

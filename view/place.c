@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char folder[PLACE_PATH_MAX], root[PLACE_PATH_MAX];
 static bool is_known, is_tried;
+static atomic_bool is_there;
 static int root_fd = -1; // locked, shared, by who uses the tree
 
 /* ---- where ----------------------------------------------------------------------------------- */
@@ -145,13 +147,16 @@ static bool make_first(unsigned wires)
 
 bool place_make(unsigned wires)
 {
+    if (atomic_load(&is_there)) {
+        return true;
+    }
     pthread_mutex_lock(&lock);
     find();
     if (!is_tried) {
         is_tried = true;
         make_first(wires);
     }
-    const bool is_there = root_fd >= 0;
+    atomic_store(&is_there, root_fd >= 0);
     pthread_mutex_unlock(&lock);
     return is_there;
 }

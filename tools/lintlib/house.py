@@ -206,6 +206,7 @@ LIBRARIES = {
     'libweft.so.1': 'rnic/libweft.map',
     'libibverbs.so.1': 'verbs/libibverbs.map',
     'librdmacm.so.1': 'cm/librdmacm.map',
+    'libweft-view.so': 'view/libweft-view.map',
     'manager/libweft-manager.so.1': 'manager/libweft-manager.map',
     'initiator/libweft-nvme.so.1': 'initiator/libweft-nvme.map',
 }

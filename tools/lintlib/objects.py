@@ -64,10 +64,10 @@ def check_globals(tree):
 
 
 def _script_symbols(text):
-    """{(symbol, version)} that a version script exports."""
+    """{(symbol, version)} that a version script exports; '' in a script without versions."""
     text = re.sub(r'/\*.*?\*/|#[^\n]*', ' ', text, flags=re.S)
     symbols = set()
-    for version, body in re.findall(r'(\w[\w.]*)\s*\{(.*?)\}', text, flags=re.S):
+    for version, body in re.findall(r'((?:\w[\w.]*)?)\s*\{(.*?)\}', text, flags=re.S):
         exported = re.search(r'global\s*:(.*?)(?:local\s*:|$)', body, flags=re.S)
         if exported:
             symbols |= {(name.strip(), version)
