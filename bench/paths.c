@@ -6,8 +6,8 @@
 // octets, a TCP window of 1 MiB and a buffer of BUFFER octets for what cannot be placed. PLACEMENT
 // is early, strict or off, FAULTS as in WEFT_FAULT ("" for none), OP write, send or read: COUNT
 // messages of LEN octets, DEPTH of them posted at a time. LINK is tap or udp, tap if it is not
-// said: what the TCP is told there (device_udp_tune); the packets are the same. Time is virtual: it
-// has no noise, and no processor. Prints one line of JSON:
+// said: what the TCP is told there (link_packet_tune); the packets are the same. Time is virtual:
+// it has no noise, and no processor. Prints one line of JSON:
 //
 //     octets_per_s                goodput, until the last message was delivered
 //     p50_us, p99_us, max_us      from post to delivery; of a Write, to that of the Send behind it,
@@ -23,8 +23,8 @@
 
 #include "base/check.h"
 #include "bench/measure.h"
+#include "link/packet.h"
 #include "link/packet_stream.h"
-#include "link/udp.h"
 #include "link/wire.h"
 #include "rnic/create.h"
 #include "rnic/ep.h"
@@ -118,7 +118,7 @@ static void wire_make(const char *link, const char *faults, uint32_t buffer_len)
     };
     config.tcp.buffer_len = buffer_len;
     if (strcmp(link, "udp") == 0) {
-        device_udp_tune(&config.tcp);
+        link_packet_tune(&config.tcp);
     }
     CHECK(fault_config_parse(faults, &config.faults));
     config.faults.delay_ns += delay_ns;

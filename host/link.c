@@ -10,6 +10,7 @@
 #include "link/fault.h"
 #include "link/fault_model.h"
 #include "link/packet.h"
+#include "link/packet_cut.h"
 #include "link/pcap.h"
 #include "link/socket.h"
 #include "link/udp.h"
@@ -90,7 +91,7 @@ static int packet_create(const struct host_settings *settings, struct device *de
     config.tcp.trace = trace;
     patience_set(&config.tcp, settings->peer_timeout_ns);
     if (is_udp) {
-        device_udp_tune(&config.tcp);
+        link_packet_tune(&config.tcp);
     }
     if (getrandom(config.secret, sizeof config.secret, 0) < 0) {
         device->ops->destroy(device);
@@ -106,6 +107,7 @@ static int udp_create(const struct host_settings *settings, struct trace *trace,
         .sndbuf_len = settings->sndbuf_len,
         .rcvbuf_len = settings->rcvbuf_len,
         .checksums = settings->fault[0] != '\0', // what is changed on purpose is to be found out
+        .transport = &packet_transport,
         .trace = trace,
     };
     int error = device_udp_create(&config, &device);

@@ -1,6 +1,7 @@
-// What a link with a TCP of our own stands on: a device that moves segments. The packet link
-// (link/packet.h) is above it, and is the same for all: UDP sockets, a tap device, a simulated net.
-// Wrappers (faults, captures) stand between the two and are devices as well.
+// What a link with a transport of our own stands on: a device that moves segments (net/segment.h),
+// whosever they are. The packet link (link/packet.h) is above it, and is the same for all: UDP
+// sockets, a tap device, a simulated net. Wrappers (faults, captures) stand between the two and are
+// devices as well.
 //
 // A *channel* is what a stream has of its device: a socket, or just its port. Everything runs in
 // the thread that drives the link; `wait` and `wake` alone may be called beside. A device calls
@@ -15,7 +16,7 @@
 #include "base/span.h"
 #include "base/time.h"
 #include "net/addr.h"
-#include "tcp/tcp.h"
+#include "net/segment.h"
 
 struct device;
 struct fault_model;
@@ -27,15 +28,16 @@ struct channel {
 
 // What a device has come by.
 enum device_event_kind {
-    // `octets` have arrived: TCP header and payload, nothing wrong with them as far as the device
-    // can tell. The ports of the flow need not be filled in. They stay until the next `next`.
+    // `octets` have arrived: header and payload, nothing wrong with them as far as the device can
+    // tell. The ports of the flow need not be filled in. They stay until the next `next`.
     DEVICE_EVENT_SEGMENT,
     DEVICE_EVENT_READABLE, // something waits to be read with `receive`
     DEVICE_EVENT_MORE,     // as much was read as `receive` asked for, and more may be there
     DEVICE_EVENT_ROOM,     // there is room again for what `send` did not take
-    // The network speaks of a segment of the flow with the quoted sequence number: so many octets
-    // behind a TCP header fit its path; or it cannot be reached, a negative errno.
-    DEVICE_EVENT_PATH_MSS,
+    // The network speaks of a segment of the flow, the beginning of which it quotes, NET_QUOTED_LEN
+    // octets or more, until the next `next`: segments of so many octets fit its path; or it cannot
+    // be reached, a negative errno.
+    DEVICE_EVENT_PATH,
     DEVICE_EVENT_UNREACHABLE,
 };
 
@@ -44,8 +46,8 @@ struct device_event {
     struct channel *channel; // NULL: none in particular; ROOM: all of them
     struct net_flow flow;
     struct span octets;
-    uint32_t quoted_seq;
-    uint16_t mss;
+    struct span quoted;
+    uint32_t segment_len_max;
     int error;
 };
 
@@ -63,14 +65,16 @@ struct device_ops {
     void (*close)(struct device *d, struct channel *channel);
     void (*set_tos)(struct device *d, struct channel *channel, uint8_t tos);
 
-    // Octets behind a TCP header without options that a segment of this flow may have.
-    uint16_t (*mss)(struct device *d, struct channel *channel, const struct net_flow *flow);
+    // Octets, header and payload, of the longest segment that fits the path of this flow: what is
+    // left of a packet behind the headers of those below.
+    uint32_t (*segment_len_max)(struct device *d, struct channel *channel,
+                                const struct net_flow *flow);
     int (*route)(struct device *d, const struct net_addr *remote, uint32_t scope,
                  struct net_addr *ret_local);
 
     // Returns how many segments were taken, from the first on; fewer than all: on_room follows.
     unsigned (*send)(struct device *d, struct channel *channel, const struct net_flow *flow,
-                     const struct tcp_batch *batch, instant_ns now);
+                     const struct net_segments *segments, instant_ns now);
     // Looks what is ready and what is due. False: nothing; else `next` tells of it.
     bool (*poll)(struct device *d, instant_ns now);
     // Reads what has arrived, at most about `max_len` octets: `next` tells of it. NULL: on no
@@ -95,6 +99,7 @@ struct device_ops {
 // A device embeds this first.
 struct device {
     const struct device_ops *ops;
+    bool takes_runs; // cuts a run of segments alike itself (struct net_segment)
 };
 
 /* ---- calls, as above ------------------------------------------------------------------------- */
@@ -126,10 +131,10 @@ static inline void device_set_tos(struct device *d, struct channel *channel, uin
     d->ops->set_tos(d, channel, tos);
 }
 
-static inline uint16_t device_mss(struct device *d, struct channel *channel,
-                                  const struct net_flow *flow)
+static inline uint32_t device_segment_len_max(struct device *d, struct channel *channel,
+                                              const struct net_flow *flow)
 {
-    return d->ops->mss(d, channel, flow);
+    return d->ops->segment_len_max(d, channel, flow);
 }
 
 static inline int device_route(struct device *d, const struct net_addr *remote, uint32_t scope,
@@ -139,10 +144,10 @@ static inline int device_route(struct device *d, const struct net_addr *remote, 
 }
 
 static inline unsigned device_send(struct device *d, struct channel *channel,
-                                   const struct net_flow *flow, const struct tcp_batch *batch,
+                                   const struct net_flow *flow, const struct net_segments *segments,
                                    instant_ns now)
 {
-    return d->ops->send(d, channel, flow, batch, now);
+    return d->ops->send(d, channel, flow, segments, now);
 }
 
 static inline bool device_poll(struct device *d, instant_ns now)

@@ -27,9 +27,10 @@ void device_forward_set_tos(struct device *d, struct channel *channel, uint8_t t
     device_set_tos(inner_of(d), channel, tos);
 }
 
-uint16_t device_forward_mss(struct device *d, struct channel *channel, const struct net_flow *flow)
+uint32_t device_forward_segment_len_max(struct device *d, struct channel *channel,
+                                        const struct net_flow *flow)
 {
-    return device_mss(inner_of(d), channel, flow);
+    return device_segment_len_max(inner_of(d), channel, flow);
 }
 
 int device_forward_route(struct device *d, const struct net_addr *remote, uint32_t scope,

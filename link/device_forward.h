@@ -16,7 +16,8 @@ int device_forward_connect(struct device *d, struct channel *channel, struct net
 int device_forward_accept(struct device *d, struct channel *listener, const struct net_flow *flow,
                           struct channel **ret);
 void device_forward_set_tos(struct device *d, struct channel *channel, uint8_t tos);
-uint16_t device_forward_mss(struct device *d, struct channel *channel, const struct net_flow *flow);
+uint32_t device_forward_segment_len_max(struct device *d, struct channel *channel,
+                                        const struct net_flow *flow);
 int device_forward_route(struct device *d, const struct net_addr *remote, uint32_t scope,
                          struct net_addr *ret_local);
 bool device_forward_poll(struct device *d, instant_ns now);

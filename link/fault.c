@@ -6,7 +6,6 @@
 
 #include "base/list.h"
 #include "link/device_forward.h"
-#include "net/cut.h"
 
 enum { HELD_MAX = 8192 }; // packets that wait; one more is lost
 
@@ -27,9 +26,10 @@ struct held {
     struct channel *channel;
     struct net_flow flow;
     bool is_incoming;
-    struct tcp_header header; // of one that goes out
+    const struct net_transport *transport; // of one that goes out
+    size_t header_len;                     // likewise
     size_t len;
-    uint8_t octets[]; // its payload; of one that comes in, all
+    uint8_t octets[]; // NET_HEADROOM, then all its own
 };
 
 static struct fault_device *fault_of(const struct device *d)
@@ -53,7 +53,7 @@ static void hold(struct fault_device *f, struct held *h)
 static struct held *held_new(struct fault_device *f, struct channel *channel,
                              const struct net_flow *flow, size_t len, instant_ns at_ns)
 {
-    struct held *h = f->held_count < HELD_MAX ? malloc(sizeof *h + len) : NULL;
+    struct held *h = f->held_count < HELD_MAX ? malloc(sizeof *h + NET_HEADROOM + len) : NULL;
     if (h != NULL) {
         *h = (struct held){.at_ns = at_ns, .channel = channel, .flow = *flow, .len = len};
     }
@@ -69,14 +69,16 @@ static void held_free(struct fault_device *f, struct held *h)
 
 static void release_out(struct fault_device *f, struct held *h, instant_ns now)
 {
-    struct iovec iov = {h->octets, h->len};
-    struct tcp_batch batch = {.header = h->header,
-                              .segment_count = 1,
-                              .segment_len = (uint32_t)h->len,
-                              .payload_len = (uint32_t)h->len,
-                              .iov = &iov,
-                              .iov_count = h->len > 0};
-    device_send(f->forward.inner, h->channel, &h->flow, &batch, now);
+    uint8_t *octets = h->octets + NET_HEADROOM;
+    size_t payload_len = h->len - h->header_len;
+    struct iovec iov[] = {{octets, h->header_len}, {octets + h->header_len, payload_len}};
+    struct net_segment segment = {.iov = iov,
+                                  .iov_count = payload_len > 0 ? 2 : 1,
+                                  .len = (uint32_t)h->len,
+                                  .part_count = 1,
+                                  .part_len = (uint32_t)payload_len};
+    struct net_segments one = {h->transport, &segment, 1};
+    device_send(f->forward.inner, h->channel, &h->flow, &one, now);
     free(h);
 }
 
@@ -85,7 +87,7 @@ static void release_in(struct fault_device *f, struct held *h, struct device_eve
     *ret = (struct device_event){.kind = DEVICE_EVENT_SEGMENT,
                                  .channel = h->channel,
                                  .flow = h->flow,
-                                 .octets = span_of(h->octets, h->len)};
+                                 .octets = span_of(h->octets + NET_HEADROOM, h->len)};
     f->handed_up = h;
 }
 
@@ -110,44 +112,38 @@ static bool release_due(struct fault_device *f, instant_ns now, struct device_ev
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-static void hold_piece(struct fault_device *f, struct channel *channel, const struct net_flow *flow,
-                       const struct net_piece *piece, instant_ns at_ns)
+static void hold_segment(struct fault_device *f, struct channel *channel,
+                         const struct net_flow *flow, const struct net_segments *one,
+                         instant_ns at_ns)
 {
-    struct held *h = held_new(f, channel, flow, piece->payload_len, at_ns);
-    size_t at = 0;
-    if (h == NULL) {
-        return;
+    struct held *h = held_new(f, channel, flow, one->at->len, at_ns);
+    if (h != NULL) {
+        h->transport = one->transport;
+        h->header_len = net_segment_header(one->at).len;
+        net_segment_copy(one->at, h->octets + NET_HEADROOM);
+        hold(f, h);
     }
-    h->header = piece->header;
-    for (unsigned i = 0; i < piece->iov_count; i++) {
-        memcpy(h->octets + at, piece->iov[i].iov_base, piece->iov[i].iov_len);
-        at += piece->iov[i].iov_len;
-    }
-    hold(f, h);
 }
 
 static unsigned fault_send(struct device *d, struct channel *channel, const struct net_flow *flow,
-                           const struct tcp_batch *batch, instant_ns now)
+                           const struct net_segments *segments, instant_ns now)
 {
     struct fault_device *f = fault_of(d);
-    struct net_cut cut;
-    struct net_piece piece;
     if ((f->model.config.sides & FAULT_SIDE_OUT) == 0) {
-        return device_send(f->forward.inner, channel, flow, batch, now);
+        return device_send(f->forward.inner, channel, flow, segments, now);
     }
-    net_cut_init(&cut, batch);
-    while (net_cut_next(&cut, 1, &piece)) {
+    for (unsigned i = 0; i < segments->count; i++) {
         struct fault_fate fate = fault_model_draw(&f->model, now);
-        struct tcp_batch one = net_piece_batch(&piece, batch);
-        for (unsigned i = 0; i < fate.count; i++) {
-            if (fate.delay_ns[i] > 0) {
-                hold_piece(f, channel, flow, &piece, instant_after(now, fate.delay_ns[i]));
+        struct net_segments one = {segments->transport, &segments->at[i], 1};
+        for (unsigned k = 0; k < fate.count; k++) {
+            if (fate.delay_ns[k] > 0) {
+                hold_segment(f, channel, flow, &one, instant_after(now, fate.delay_ns[k]));
             } else if (device_send(f->forward.inner, channel, flow, &one, now) == 0) {
-                return cut.next - 1;
+                return i;
             }
         }
     }
-    return batch->segment_count;
+    return segments->count;
 }
 
 /* ---- in -------------------------------------------------------------------------------------- */
@@ -157,7 +153,7 @@ static void hold_arrival(struct fault_device *f, const struct device_event *e, i
     struct held *h = held_new(f, e->channel, &e->flow, e->octets.len, at_ns);
     if (h != NULL) {
         h->is_incoming = true;
-        memcpy(h->octets, e->octets.ptr, e->octets.len);
+        memcpy(h->octets + NET_HEADROOM, e->octets.ptr, e->octets.len);
         hold(f, h);
     }
 }
@@ -263,7 +259,7 @@ static const struct device_ops fault_ops = {
     .accept = device_forward_accept,
     .close = fault_close,
     .set_tos = device_forward_set_tos,
-    .mss = device_forward_mss,
+    .segment_len_max = device_forward_segment_len_max,
     .route = device_forward_route,
     .send = fault_send,
     .poll = fault_poll,
@@ -287,6 +283,8 @@ int device_fault_wrap(struct device *inner, const struct fault_config *config, s
     list_init(&f->held);
     fault_model_init(&f->model, config);
     f->forward = (struct device_forward){.base.ops = &fault_ops, .inner = inner};
+    // Each segment meets its own fate.
+    f->forward.base.takes_runs = inner->takes_runs && (config->sides & FAULT_SIDE_OUT) == 0;
     if (config->corrupt > 0) { // before anything is looked at, which the inner device does
         device_corrupt(inner, &f->model);
     }

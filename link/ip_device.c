@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/cut.h"
-
 enum {
     PORT_FIRST = 32768, // drawn from here on
     PORT_COUNT = 28232,
@@ -44,7 +42,7 @@ static struct ip_channel *ip_channel_of(const struct channel *c)
 void ip_device_init(struct ip_device *d, const struct device_ops *ops,
                     const struct net_iface_config *config, uint64_t seed)
 {
-    *d = (struct ip_device){.base.ops = ops};
+    *d = (struct ip_device){.base = {.ops = ops, .takes_runs = config->offloads}};
     net_iface_init(&d->iface, config);
     prng_init(&d->rng, seed);
     list_init(&d->channels);
@@ -200,10 +198,12 @@ void ip_device_set_tos(struct device *device, struct channel *channel, uint8_t t
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
-uint16_t ip_device_mss(struct device *device, struct channel *channel, const struct net_flow *flow)
+uint32_t ip_device_segment_len_max(struct device *device, struct channel *channel,
+                                   const struct net_flow *flow)
 {
     bool is_known = !net_addr_is_any(&flow->remote);
-    return net_iface_mss(&ip_device_of(device)->iface, is_known ? &flow->remote : &flow->local);
+    return net_iface_segment_len_max(&ip_device_of(device)->iface,
+                                     is_known ? &flow->remote : &flow->local);
 }
 
 int ip_device_route(struct device *device, const struct net_addr *remote, uint32_t scope,
@@ -219,40 +219,31 @@ int ip_device_route(struct device *device, const struct net_addr *remote, uint32
 
 /* ---- to ourselves ---------------------------------------------------------------------------- */
 
-static bool loop_piece(struct ip_device *d, struct channel *channel, const struct net_flow *flow,
-                       const struct net_piece *piece)
+static bool loop_segment(struct ip_device *d, struct channel *channel, const struct net_flow *flow,
+                         const struct net_segment *segment)
 {
-    size_t len = TCP_HEADER_LEN + tcp_options_len(&piece->header.options) + piece->payload_len;
-    if (d->looped_len + len > LOOPED_LEN_MAX) {
+    if (d->looped_len + segment->len > LOOPED_LEN_MAX) {
         return false;
     }
-    struct looped *one = malloc(sizeof *one + len);
+    struct looped *one = malloc(sizeof *one + segment->len);
     if (one == NULL) {
         return true; // lost
     }
-    *one = (struct looped){.via = channel, .flow = net_flow_turned(flow), .len = len};
-    size_t at = tcp_header_emit(&piece->header, one->octets);
-    for (unsigned i = 0; i < piece->iov_count; i++) {
-        memcpy(one->octets + at, piece->iov[i].iov_base, piece->iov[i].iov_len);
-        at += piece->iov[i].iov_len;
-    }
+    *one = (struct looped){.via = channel, .flow = net_flow_turned(flow), .len = segment->len};
+    net_segment_copy(segment, one->octets);
     list_push_tail(&d->looped, &one->link);
-    d->looped_len += len;
+    d->looped_len += segment->len;
     return true;
 }
 
-static unsigned loop_batch(struct ip_device *d, struct channel *channel,
-                           const struct net_flow *flow, const struct tcp_batch *batch)
+static unsigned loop_segments(struct ip_device *d, struct channel *channel,
+                              const struct net_flow *flow, const struct net_segments *segments)
 {
-    struct net_cut cut;
-    struct net_piece piece;
-    net_cut_init(&cut, batch);
-    while (net_cut_next(&cut, 1, &piece)) {
-        if (!loop_piece(d, channel, flow, &piece)) {
-            return cut.next - 1;
-        }
+    unsigned i = 0;
+    while (i < segments->count && loop_segment(d, channel, flow, &segments->at[i])) {
+        i++;
     }
-    return batch->segment_count;
+    return i;
 }
 
 // What was there when the look began: an answer waits for the next.
@@ -278,18 +269,18 @@ static bool next_looped(struct ip_device *d, struct device_event *ret)
 /* ---- frames ---------------------------------------------------------------------------------- */
 
 unsigned ip_device_send(struct device *device, struct channel *channel, const struct net_flow *flow,
-                        const struct tcp_batch *batch, instant_ns now)
+                        const struct net_segments *segments, instant_ns now)
 {
     struct ip_device *d = ip_device_of(device);
     uint8_t tos = channel == NULL ? 0 : ip_channel_of(channel)->tos;
     unsigned count;
     if (net_iface_has_addr(&d->iface, &flow->remote)) {
-        return loop_batch(d, channel, flow, batch);
+        return loop_segments(d, channel, flow, segments);
     }
-    if (net_iface_send(&d->iface, flow, tos, batch, now, &count) == NET_SENT_UNREACHABLE) {
+    if (net_iface_send(&d->iface, flow, tos, segments, now, &count) == NET_SENT_UNREACHABLE) {
         d->news |= IP_DEVICE_UNREACHABLE;
         d->unreachable_flow = *flow;
-        d->unreachable_seq = batch->header.seq;
+        memcpy(d->unreachable_quoted, net_segment_header(&segments->at[0]).ptr, NET_QUOTED_LEN);
     }
     return count;
 }
@@ -304,7 +295,7 @@ bool ip_device_on_frame(struct ip_device *d, struct mspan frame, bool is_checked
 {
     static const enum device_event_kind kinds[] = {
         [NET_ARRIVAL_SEGMENT] = DEVICE_EVENT_SEGMENT,
-        [NET_ARRIVAL_PATH_MSS] = DEVICE_EVENT_PATH_MSS,
+        [NET_ARRIVAL_PATH] = DEVICE_EVENT_PATH,
         [NET_ARRIVAL_UNREACHABLE] = DEVICE_EVENT_UNREACHABLE,
         [NET_ARRIVAL_ROOM] = DEVICE_EVENT_ROOM,
     };
@@ -320,8 +311,8 @@ bool ip_device_on_frame(struct ip_device *d, struct mspan frame, bool is_checked
     *ret = (struct device_event){.kind = kinds[a.kind],
                                  .flow = a.flow,
                                  .octets = a.segment,
-                                 .quoted_seq = a.quoted_seq,
-                                 .mss = a.mss,
+                                 .quoted = a.quoted,
+                                 .segment_len_max = a.segment_len_max,
                                  .error = a.error};
     return true;
 }
@@ -356,7 +347,7 @@ bool ip_device_tell(struct ip_device *d, struct device_event *ret)
     if (take_news(d, IP_DEVICE_UNREACHABLE)) {
         ret->kind = DEVICE_EVENT_UNREACHABLE;
         ret->flow = d->unreachable_flow;
-        ret->quoted_seq = d->unreachable_seq;
+        ret->quoted = span_of(d->unreachable_quoted, NET_QUOTED_LEN);
         ret->error = -EHOSTUNREACH;
         return true;
     }

@@ -33,7 +33,7 @@ struct ip_device {
     struct fault_model *faults;       // changes what arrives; NULL: nobody does
     unsigned news;                    // enum ip_device_news: what is to be told
     struct net_flow unreachable_flow; // UNREACHABLE: the segment of this flow ...
-    uint32_t unreachable_seq;         // ... with this number
+    uint8_t unreachable_quoted[NET_QUOTED_LEN]; // ... that begins so
 };
 
 // `ops`: those below, and the device's own. `config`: its frame port is the device's.
@@ -63,9 +63,10 @@ int ip_device_accept(struct device *device, struct channel *listener, const stru
                      struct channel **ret);
 void ip_device_close(struct device *device, struct channel *channel);
 void ip_device_set_tos(struct device *device, struct channel *channel, uint8_t tos);
-uint16_t ip_device_mss(struct device *device, struct channel *channel, const struct net_flow *flow);
+uint32_t ip_device_segment_len_max(struct device *device, struct channel *channel,
+                                   const struct net_flow *flow);
 int ip_device_route(struct device *device, const struct net_addr *remote, uint32_t scope,
                     struct net_addr *ret_local);
 void ip_device_corrupt(struct device *device, struct fault_model *model);
 unsigned ip_device_send(struct device *device, struct channel *channel, const struct net_flow *flow,
-                        const struct tcp_batch *batch, instant_ns now);
+                        const struct net_segments *segments, instant_ns now);

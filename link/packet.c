@@ -14,7 +14,9 @@ static unsigned host_send(void *ctx, struct net_connection *c, const struct tcp_
 {
     struct packet_link *l = ctx;
     struct packet_stream *s = LIST_ENTRY(c, struct packet_stream, connection);
-    return device_send(l->device, s->channel, &c->entry.flow, batch, packet_now(l));
+    const struct net_segments *segments = packet_cut(&l->cut, batch, l->device->takes_runs);
+    unsigned taken = device_send(l->device, s->channel, &c->entry.flow, segments, packet_now(l));
+    return packet_cut_taken(&l->cut, taken);
 }
 
 static void host_reply(void *ctx, const struct net_flow *flow, void *via,
@@ -22,7 +24,8 @@ static void host_reply(void *ctx, const struct net_flow *flow, void *via,
 {
     struct packet_link *l = ctx;
     struct tcp_batch batch = {.header = *h, .segment_count = 1};
-    device_send(l->device, via, flow, &batch, packet_now(l));
+    const struct net_segments *segments = packet_cut(&l->cut, &batch, false);
+    device_send(l->device, via, flow, segments, packet_now(l));
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
@@ -182,6 +185,13 @@ static const struct link_ops packet_ops = {
     .abandon = packet_abandon,
     .destroy = packet_destroy,
 };
+
+void link_packet_tune(struct tcp_config *tcp)
+{
+    tcp->delayed_ack_ns = 1;
+    // Longer than most pauses of a thread that is not run.
+    tcp->rto_min_ns = tcp->rto_slack_ns = 10 * NS_PER_MS;
+}
 
 int link_packet_create(const struct link_packet_config *config, struct device *device,
                        struct link **ret)

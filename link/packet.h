@@ -5,6 +5,7 @@
 //   packet_stream.c    streams: bound, listening, connected, closed and lingering
 //   packet_io.c        octets
 //   packet_events.c    what the device has come by
+//   packet_cut.c       segments, as a device moves them, of what TCP sends
 //   packet_ready.c     which streams are ready, and for what
 //   packet_counters.c  what was counted
 //
@@ -21,6 +22,7 @@
 #include "base/time.h"
 #include "base/trace.h"
 #include "link/device.h"
+#include "tcp/tcp.h"
 
 struct link_packet_config {
     struct tcp_config tcp; // of every connection; ports, mss and place port are filled in
@@ -39,6 +41,11 @@ struct link_packet_config {
     bool answers_once;
     struct trace *trace; // may be NULL
 };
+
+// What TCP is told where the peer is weft: it acknowledges at its next look, so that what the
+// program answers meanwhile carries it, and work requests complete when they are acknowledged; and
+// so a time-out need not wait for a peer that waits.
+void link_packet_tune(struct tcp_config *tcp);
 
 // The device is the link's from now on; on failure too, it is destroyed. -ENOMEM.
 int link_packet_create(const struct link_packet_config *config, struct device *device,

@@ -137,12 +137,16 @@ int packet_bind(struct link *link, const struct sockaddr *addr, unsigned flags, 
     return 0;
 }
 
+static uint16_t path_mss(const struct packet_stream *s, const struct net_flow *flow)
+{
+    struct packet_link *l = packet_link_of(s->base.link);
+    return packet_mss(device_segment_len_max(l->device, s->channel, flow));
+}
+
 static uint16_t listener_mss(void *ctx, const struct tcp_tuple *tuple)
 {
-    struct packet_stream *s = ctx;
-    struct packet_link *l = packet_link_of(s->base.link);
     struct net_flow flow = net_flow_of_tuple(tuple);
-    return device_mss(l->device, s->channel, &flow);
+    return path_mss(ctx, &flow);
 }
 
 int packet_listen(struct link_stream *stream, int backlog)
@@ -164,7 +168,7 @@ int packet_listen(struct link_stream *stream, int backlog)
         config.half_open_max =
             (uint16_t)(s->listener.backlog < UINT16_MAX ? s->listener.backlog : UINT16_MAX);
     }
-    config.connection.mss = device_mss(l->device, s->channel, &s->flow);
+    config.connection.mss = path_mss(s, &s->flow);
     config.path_mss = listener_mss;
     config.path_ctx = s;
     config.connection.place = packet_place_port(NULL); // each connection gets its own
@@ -182,7 +186,7 @@ static int connection_make(struct packet_stream *s, const struct tcp_config *con
     struct packet_link *l = packet_link_of(s->base.link);
     struct tcp_config tcp = *config;
     struct tcp_tuple tuple = net_flow_tuple(&s->flow);
-    tcp.mss = device_mss(l->device, s->channel, &s->flow);
+    tcp.mss = path_mss(s, &s->flow);
     tcp.place = packet_place_port(s);
     tcp.timestamp_offset = (uint32_t)siphash(l->config.secret, span_of(&tuple, sizeof tuple));
     return net_connection_create(l->host, &s->connection, &s->flow, &tcp);

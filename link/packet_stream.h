@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "link/packet.h"
+#include "link/packet_cut.h"
 #include "link/packet_state.h"
 #include "link/rest.h"
 #include "net/host.h"
@@ -21,6 +22,7 @@ struct packet_link {
     unsigned lingering_count;
     struct tcp_counters ended; // of connections that are gone
     struct rest rest;
+    struct packet_cut cut; // what is being sent
 };
 
 struct packet_stream {

@@ -77,17 +77,12 @@ static bool is_recorded(struct pcap_device *p, const struct net_flow *flow)
 /* ---- recording ------------------------------------------------------------------------------- */
 
 static unsigned pcap_send(struct device *d, struct channel *channel, const struct net_flow *flow,
-                          const struct tcp_batch *batch, instant_ns now)
+                          const struct net_segments *segments, instant_ns now)
 {
     struct pcap_device *p = pcap_of(d);
-    struct net_cut cut;
-    struct net_piece piece;
-    unsigned taken = device_send(p->forward.inner, channel, flow, batch, now);
-    net_cut_init(&cut, batch);
-    for (unsigned i = 0; i < taken && net_cut_next(&cut, 1, &piece); i++) {
-        uint8_t header[TCP_HEADER_MAX_LEN];
-        size_t len = tcp_header_emit(&piece.header, header);
-        pcap_packet_put(&p->file, flow, p->id++, mspan_of(header, len), &piece);
+    unsigned taken = device_send(p->forward.inner, channel, flow, segments, now);
+    for (unsigned i = 0; i < taken; i++) {
+        pcap_packet_put(&p->file, flow, p->id++, &segments->at[i]);
     }
     pcap_file_flush(&p->file);
     return taken;
@@ -104,8 +99,6 @@ static size_t header_len_of(struct span octets)
 static void record_arrival(struct pcap_device *p, const struct net_flow *from, struct span octets)
 {
     struct net_flow flow = *from, turned;
-    struct net_piece piece;
-    uint8_t header[TCP_HEADER_MAX_LEN];
     size_t len = header_len_of(octets);
     if (len == 0 || octets.len - len > PCAP_SEGMENT_MAX) {
         return;
@@ -116,11 +109,10 @@ static void record_arrival(struct pcap_device *p, const struct net_flow *from, s
         return;
     }
     turned = net_flow_turned(&flow);
-    memcpy(header, octets.ptr, len);
-    piece.payload_len = octets.len - len;
-    piece.iov[0] = (struct iovec){(void *)(octets.ptr + len), piece.payload_len};
-    piece.iov_count = 1;
-    pcap_packet_put(&p->file, &turned, p->id++, mspan_of(header, len), &piece);
+    struct iovec iov[] = {{(void *)octets.ptr, len},
+                          {(void *)(octets.ptr + len), octets.len - len}};
+    struct net_segment segment = {.iov = iov, .iov_count = 2, .len = (uint32_t)octets.len};
+    pcap_packet_put(&p->file, &turned, p->id++, &segment);
 }
 
 static bool pcap_next(struct device *d, instant_ns now, struct device_event *ret)
@@ -200,7 +192,7 @@ static const struct device_ops pcap_ops = {
     .accept = pcap_accept,
     .close = pcap_close,
     .set_tos = device_forward_set_tos,
-    .mss = device_forward_mss,
+    .segment_len_max = device_forward_segment_len_max,
     .route = device_forward_route,
     .send = pcap_send,
     .poll = device_forward_poll,
@@ -230,6 +222,7 @@ int device_pcap_wrap(struct device *inner, const char *path, struct device **ret
         free(p);
         return error;
     }
+    // Whole segments only, not runs of them, are what is recorded.
     p->forward = (struct device_forward){.base.ops = &pcap_ops, .inner = inner};
     p->id = 0;
     list_init(&p->ends);

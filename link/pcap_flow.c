@@ -20,8 +20,7 @@ static void put_segment(struct pcap_flow *flow, enum pcap_side from, uint8_t fla
 {
     uint8_t header[TCP_HEADER_MAX_LEN];
     struct pcap_direction *d = &flow->direction[from];
-    struct net_piece piece;
-    piece.header = (struct tcp_header){
+    struct tcp_header h = {
         .src_port = d->flow.local_port,
         .dst_port = d->flow.remote_port,
         .seq = d->seq,
@@ -30,11 +29,10 @@ static void put_segment(struct pcap_flow *flow, enum pcap_side from, uint8_t fla
         .window = UINT16_MAX,
         .options.mss = (flags & TCP_SYN) != 0 ? MSS : 0,
     };
-    piece.payload_len = payload.len;
-    piece.iov[0] = (struct iovec){(void *)payload.ptr, payload.len};
-    piece.iov_count = 1;
-    size_t len = tcp_header_emit(&piece.header, header);
-    pcap_packet_put(flow->file, &d->flow, d->id++, mspan_of(header, len), &piece);
+    size_t len = tcp_header_emit(&h, header);
+    struct iovec iov[] = {{header, len}, {(void *)payload.ptr, payload.len}};
+    struct net_segment segment = {.iov = iov, .iov_count = 2, .len = (uint32_t)(len + payload.len)};
+    pcap_packet_put(flow->file, &d->flow, d->id++, &segment);
     d->seq += (uint32_t)payload.len + ((flags & (TCP_SYN | TCP_FIN)) != 0);
 }
 

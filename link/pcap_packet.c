@@ -27,16 +27,18 @@ static size_t ip_emit(const struct net_flow *flow, uint16_t id, size_t len, uint
 }
 
 void pcap_packet_put(struct pcap_file *f, const struct net_flow *flow, uint16_t id,
-                     struct mspan header, const struct net_piece *piece)
+                     const struct net_segment *segment)
 {
-    uint8_t ip[PCAP_IP_HEADER_MAX];
-    struct iovec iov[TCP_BATCH_IOV_MAX + 2];
-    size_t len = header.len + piece->payload_len;
-    uint64_t sum = net_flow_pseudo_sum(flow, IP_PROTOCOL_TCP, (uint32_t)len);
-    put_be16(header.ptr + TCP_OFF_CHECKSUM, 0);
-    put_be16(header.ptr + TCP_OFF_CHECKSUM, net_piece_checksum(piece, mspan_read(header), sum));
-    iov[0] = (struct iovec){ip, ip_emit(flow, id, len, ip)};
-    iov[1] = (struct iovec){header.ptr, header.len};
-    memcpy(iov + 2, piece->iov, piece->iov_count * sizeof *piece->iov);
-    pcap_file_put(f, iov, 2 + piece->iov_count);
+    uint8_t ip[PCAP_IP_HEADER_MAX], header[TCP_HEADER_MAX_LEN];
+    struct iovec iov[1 + NET_SEGMENT_IOV_MAX];
+    struct net_segment recorded = {
+        .iov = iov + 1, .iov_count = segment->iov_count, .len = segment->len};
+    memcpy(iov + 1, segment->iov, segment->iov_count * sizeof *iov);
+    memcpy(header, iov[1].iov_base, iov[1].iov_len);
+    iov[1].iov_base = header; // the segment's own is still to be sent
+    uint64_t sum = net_flow_pseudo_sum(flow, IP_PROTOCOL_TCP, segment->len);
+    put_be16(header + TCP_OFF_CHECKSUM, 0);
+    put_be16(header + TCP_OFF_CHECKSUM, net_segment_checksum(&recorded, sum));
+    iov[0] = (struct iovec){ip, ip_emit(flow, id, segment->len, ip)};
+    pcap_file_put(f, iov, 1 + segment->iov_count);
 }

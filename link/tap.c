@@ -19,7 +19,7 @@ enum {
     FRAME_MAX = ETH_HEADER_LEN + NET_MTU_MAX,
     READS_MAX = 64, // packets at a look
     MTU_DEFAULT = 1500,
-    FRAME_IOV_MAX = TCP_BATCH_IOV_MAX + 8,
+    FRAME_IOV_MAX = NET_SEGMENT_IOV_MAX + 1,
 };
 
 struct tap_device {
@@ -65,13 +65,13 @@ static struct virtio_net_hdr offload_header(const struct net_frame *frame)
     return h;
 }
 
-// What the kernel does not take for another reason than room is lost: TCP sends it again.
+// What the kernel does not take for another reason than room is lost: it will be sent again.
 static bool tap_write(void *ctx, const struct net_frame *frame)
 {
     struct tap_device *t = ctx;
     struct virtio_net_hdr h = offload_header(frame);
     struct iovec iov[FRAME_IOV_MAX] = {{&h, sizeof h}};
-    CHECK(frame->iov_count < FRAME_IOV_MAX);
+    CHECK(frame->iov_count <= NET_SEGMENT_IOV_MAX);
     memcpy(iov + 1, frame->iov, frame->iov_count * sizeof *iov);
     ssize_t error = sys_writev(t->fd, iov, frame->iov_count + 1);
     if (error == -EAGAIN) {
@@ -197,7 +197,7 @@ static const struct device_ops tap_ops = {
     .accept = ip_device_accept,
     .close = ip_device_close,
     .set_tos = ip_device_set_tos,
-    .mss = ip_device_mss,
+    .segment_len_max = ip_device_segment_len_max,
     .route = ip_device_route,
     .send = ip_device_send,
     .poll = tap_poll,

@@ -222,7 +222,8 @@ static int path_ask(struct net_flow *flow, uint32_t *ret_mtu)
 }
 
 // A listener's socket is on no path, those who ask are.
-static uint16_t udp_mss(struct device *device, struct channel *channel, const struct net_flow *flow)
+static uint32_t udp_segment_len_max(struct device *device, struct channel *channel,
+                                    const struct net_flow *flow)
 {
     struct udp_channel *c = udp_channel_of(channel);
     struct net_flow asked = *flow;
@@ -232,7 +233,7 @@ static uint16_t udp_mss(struct device *device, struct channel *channel, const st
     } else if (!net_addr_is_any(&flow->remote)) {
         path_ask(&asked, &mtu); // on failure it is the usual
     }
-    return udp_mss_of_mtu(mtu, flow);
+    return udp_segment_len_of_mtu(mtu, flow);
 }
 
 static int udp_route(struct device *device, const struct net_addr *remote, uint32_t scope,
@@ -326,7 +327,7 @@ static const struct device_ops udp_ops = {
     .accept = udp_accept,
     .close = udp_close,
     .set_tos = udp_set_tos,
-    .mss = udp_mss,
+    .segment_len_max = udp_segment_len_max,
     .route = udp_route,
     .send = udp_send,
     .poll = udp_poll,
@@ -340,13 +341,6 @@ static const struct device_ops udp_ops = {
     .abandon = udp_abandon,
     .destroy = udp_destroy,
 };
-
-void device_udp_tune(struct tcp_config *tcp)
-{
-    tcp->delayed_ack_ns = 1;
-    // Longer than most pauses of a thread that is not run.
-    tcp->rto_min_ns = tcp->rto_slack_ns = 10 * NS_PER_MS;
-}
 
 int device_udp_create(const struct device_udp_config *config, struct device **ret)
 {

@@ -19,7 +19,7 @@ enum {
     X(packets_out, "datagrams sent")                                    \
     X(trains_in, "messages received, each a datagram or several alike") \
     X(trains_out, "messages sent, likewise")                            \
-    X(bad_checksums, "datagrams whose TCP checksum was wrong")          \
+    X(bad_checksums, "datagrams whose segment's checksum was wrong")    \
     X(bad_ports, "datagrams whose segment has other ports than they")   \
     X(waits, "times that the socket had no room")                       \
     X(not_sent, "datagrams that the system would not send")             \
@@ -43,11 +43,12 @@ struct udp_arrival {
 struct udp_input {
     struct epoll_event reports[UDP_REPORTS_MAX]; // of the present look
     unsigned report_count, report_at;
-    struct udp_channel *errors_of; // whose ICMP messages are read, when its datagrams have been,
-    unsigned errors_left;          // so many at most
-    struct udp_channel *reading;   // whose datagrams are; NULL: nobody's
-    size_t reads_left;             // messages
-    bool is_drained;               // the last system call found less than it asked for
+    struct udp_channel *errors_of;  // whose ICMP messages are read, when its datagrams have been,
+    unsigned errors_left;           // so many at most
+    struct udp_channel *reading;    // whose datagrams are; NULL: nobody's
+    size_t reads_left;              // messages
+    bool is_drained;                // the last system call found less than it asked for
+    uint8_t quoted[NET_QUOTED_LEN]; // by the ICMP message that is told
     struct udp_arrival arrivals[UDP_BATCH];
     unsigned arrival_count, arrival_at;
     uint8_t *buffers; // UDP_BATCH of UDP_DATAGRAM_MAX octets
@@ -67,7 +68,7 @@ struct udp_device {
     // What a system call found out beside its result, told when it is safe to.
     struct {
         struct net_flow flow;
-        uint32_t seq;
+        uint8_t quoted[NET_QUOTED_LEN];
         uint32_t mtu;
         int error; // 0: nothing
     } trouble;
@@ -110,11 +111,12 @@ static inline int udp_watch(struct udp_device *d, struct udp_channel *c, bool wa
 
 // Octets of an IP packet on a connected channel's path; on no path in particular the usual.
 uint32_t udp_path_mtu(const struct udp_channel *c);
-uint16_t udp_mss_of_mtu(uint32_t mtu, const struct net_flow *flow);
+// Octets of a segment that a packet of `mtu` octets has room for.
+uint32_t udp_segment_len_of_mtu(uint32_t mtu, const struct net_flow *flow);
 
 // udp_io.c, as in struct device_ops
 unsigned udp_send(struct device *d, struct channel *channel, const struct net_flow *flow,
-                  const struct tcp_batch *batch, instant_ns now);
+                  const struct net_segments *segments, instant_ns now);
 bool udp_poll(struct device *d, instant_ns now);
 void udp_receive(struct device *d, struct channel *channel, size_t max_len);
 bool udp_next(struct device *d, instant_ns now, struct device_event *ret);

@@ -7,7 +7,6 @@
 
 #include "base/bytes.h"
 #include "link/udp_channel.h"
-#include "net/cut.h"
 
 // The second needs struct timespec, and does not say so.
 // clang-format off
@@ -62,61 +61,50 @@ static void control_add_source(struct msghdr *msg, const struct udp_channel *c,
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-// Several segments alike, as datagrams of one system call.
+// Several segments alike, as datagrams of one system call: all but the last are as long as the
+// first, and the last is no longer.
 struct train {
-    struct iovec iov[TRAIN_SEGMENTS_MAX + TCP_BATCH_IOV_MAX];
-    unsigned iov_count, segment_count;
-    uint8_t headers[TRAIN_SEGMENTS_MAX][TCP_HEADER_MAX_LEN];
-    size_t datagram_len; // of the first
-    uint32_t seq;        // likewise
+    const struct net_segment *at;
+    unsigned segment_count, iov_count;
 };
 
-static void train_add(struct train *t, const struct udp_device *d, const struct net_flow *flow,
-                      const struct net_piece *piece)
+static void checksums_put(const struct net_flow *flow, const struct net_segments *segments)
 {
-    uint8_t *header = t->headers[t->segment_count];
-    size_t len = tcp_header_emit(&piece->header, header);
-    if (d->config.checksums) {
-        uint32_t segment_len = (uint32_t)(len + piece->payload_len);
-        uint64_t sum = net_flow_pseudo_sum(flow, IP_PROTOCOL_TCP, segment_len);
-        uint16_t checksum = net_piece_checksum(piece, span_of(header, len), sum);
-        put_be16(header + TCP_OFF_CHECKSUM, checksum == 0 ? UINT16_MAX : checksum);
+    const struct net_transport *transport = segments->transport;
+    for (unsigned i = 0; i < segments->count; i++) {
+        const struct net_segment *s = &segments->at[i];
+        uint8_t *at = net_segment_header(s).ptr + transport->checksum_off;
+        put_be16(at, 0); // it may have been sent before
+        uint64_t sum = net_flow_pseudo_sum(flow, transport->protocol, s->len);
+        uint16_t checksum = net_segment_checksum(s, sum);
+        put_be16(at, checksum == 0 ? UINT16_MAX : checksum);
     }
-    if (t->segment_count++ == 0) {
-        t->datagram_len = len + piece->payload_len;
-        t->seq = piece->header.seq;
-    }
-    t->iov[t->iov_count++] = (struct iovec){header, len};
-    memcpy(t->iov + t->iov_count, piece->iov, piece->iov_count * sizeof *piece->iov);
-    t->iov_count += piece->iov_count;
 }
 
-// The segments of the next system call; false: there are none.
-static bool train_make(struct train *t, const struct udp_device *d, const struct net_flow *flow,
-                       struct net_cut *cut)
+// The segments of the next system call, from this on.
+static struct train train_make(const struct udp_device *d, const struct net_segments *segments,
+                               unsigned first)
 {
-    const struct tcp_batch *b = cut->batch;
-    size_t each = TCP_HEADER_LEN + tcp_options_len(&b->header.options) + b->segment_len;
-    struct net_piece piece;
-    t->iov_count = t->segment_count = 0;
+    const struct net_segment *at = &segments->at[first];
+    unsigned left = segments->count - first;
+    struct train t = {.at = at};
     do {
-        if (!net_cut_next(cut, 1, &piece)) {
-            break;
-        }
-        train_add(t, d, flow, &piece);
-    } while (d->has_gso && t->segment_count < TRAIN_SEGMENTS_MAX &&
-             (t->segment_count + 1) * each <= TRAIN_LEN_MAX);
-    return t->segment_count > 0;
+        t.iov_count += at[t.segment_count].iov_count;
+    } while (++t.segment_count < left && d->has_gso && t.segment_count < TRAIN_SEGMENTS_MAX &&
+             at[t.segment_count - 1].len == at->len && at[t.segment_count].len <= at->len &&
+             (t.segment_count + 1) * (size_t)at->len <= TRAIN_LEN_MAX);
+    return t;
 }
 
-static ssize_t train_send(const struct udp_channel *c, const struct net_flow *flow, struct train *t)
+static ssize_t train_send(const struct udp_channel *c, const struct net_flow *flow,
+                          const struct train *t)
 {
     struct control control;
     struct sockaddr_storage to;
     struct msghdr msg = {
-        .msg_iov = t->iov, .msg_iovlen = t->iov_count, .msg_control = control.octets};
+        .msg_iov = t->at->iov, .msg_iovlen = t->iov_count, .msg_control = control.octets};
     if (t->segment_count > 1) {
-        uint16_t len = (uint16_t)t->datagram_len;
+        uint16_t len = (uint16_t)t->at->len;
         memcpy(CMSG_DATA(control_add(&msg, IPPROTO_UDP, UDP_SEGMENT, sizeof len)), &len,
                sizeof len);
     }
@@ -150,7 +138,7 @@ static enum fate fate_of(int error)
 
 // Sends one train; false: there is no room.
 static bool train_dispatch(struct udp_device *d, struct udp_channel *c, const struct net_flow *flow,
-                           struct train *t)
+                           const struct train *t)
 {
     enum { TRIES = 3 };
     enum fate fate = FATE_AGAIN;
@@ -161,10 +149,10 @@ static bool train_dispatch(struct udp_device *d, struct udp_channel *c, const st
     }
     if (fate == FATE_NO_TRAINS) {
         TRACE(d->config.trace, TRACE_LINK, "no UDP_SEGMENT here: %s", strerrorname_np((int)-error));
-        d->has_gso = false; // TCP sends these again, each alone
+        d->has_gso = false; // these come again, each alone
     } else if (fate == FATE_LOST) {
         d->trouble.flow = *flow;
-        d->trouble.seq = t->seq;
+        memcpy(d->trouble.quoted, net_segment_header(t->at).ptr, NET_QUOTED_LEN);
         d->trouble.error = (int)error;
         d->trouble.mtu = error == -EMSGSIZE ? udp_path_mtu(c) : 0;
     }
@@ -176,15 +164,16 @@ static bool train_dispatch(struct udp_device *d, struct udp_channel *c, const st
 }
 
 unsigned udp_send(struct device *device, struct channel *channel, const struct net_flow *flow,
-                  const struct tcp_batch *batch, instant_ns now)
+                  const struct net_segments *segments, instant_ns now)
 {
     struct udp_device *d = udp_device_of(device);
     struct udp_channel *c = udp_channel_of(channel);
-    struct net_cut cut;
-    struct train train;
     unsigned taken = 0;
-    net_cut_init(&cut, batch);
-    while (train_make(&train, d, flow, &cut)) {
+    if (d->config.checksums) {
+        checksums_put(flow, segments);
+    }
+    while (taken < segments->count) {
+        struct train train = train_make(d, segments, taken);
         if (!train_dispatch(d, c, flow, &train)) {
             udp_watch(d, c, true);
             break;
@@ -221,22 +210,21 @@ static void arrival_read(const struct udp_channel *c, struct msghdr *msg, size_t
 }
 
 // A checksum of 0 is none.
-static bool is_segment_good(const struct net_flow *flow, struct span octets)
+static bool is_segment_good(const struct net_transport *transport, const struct net_flow *flow,
+                            struct span octets)
 {
-    if (octets.len < TCP_HEADER_LEN || get_be16(octets.ptr + TCP_OFF_CHECKSUM) == 0) {
-        return true;
-    }
-    struct net_flow turned = net_flow_turned(flow);
-    return tcp_checksum_is_good(
-        octets, net_flow_pseudo_sum(&turned, IP_PROTOCOL_TCP, (uint32_t)octets.len));
+    return octets.len < transport->header_len ||
+           get_be16(octets.ptr + transport->checksum_off) == 0 ||
+           net_segment_is_good(transport, flow, octets);
 }
 
-// TCP's ports are UDP's: who writes others into the segment wants the answer sent to somebody else.
-static bool is_from_its_port(const struct net_flow *flow, struct span octets)
+// A segment's ports, its header's first fields, are UDP's: who writes others into it wants the
+// answer sent to somebody else.
+static bool is_from_its_port(const struct net_transport *transport, const struct net_flow *flow,
+                             struct span octets)
 {
-    return octets.len < TCP_HEADER_LEN ||
-           (get_be16(octets.ptr + TCP_OFF_SRC_PORT) == flow->remote_port &&
-            get_be16(octets.ptr + TCP_OFF_DST_PORT) == flow->local_port);
+    return octets.len < transport->header_len || (get_be16(octets.ptr) == flow->remote_port &&
+                                                  get_be16(octets.ptr + 2) == flow->local_port);
 }
 
 // The next datagram of what one message brought.
@@ -255,12 +243,12 @@ static struct mspan datagram_take(struct udp_device *d, struct udp_arrival *a)
 static bool is_datagram_good(struct udp_device *d, const struct net_flow *flow,
                              struct span datagram)
 {
-    if (!is_segment_good(flow, datagram)) {
+    if (!is_segment_good(d->config.transport, flow, datagram)) {
         d->counters.bad_checksums++;
         TRACE(d->config.trace, TRACE_LINK, "datagram of %zu octets: wrong checksum", datagram.len);
         return false;
     }
-    if (!is_from_its_port(flow, datagram)) {
+    if (!is_from_its_port(d->config.transport, flow, datagram)) {
         d->counters.bad_ports++;
         TRACE(d->config.trace, TRACE_LINK, "datagram of %zu octets: ports of another",
               datagram.len);
@@ -386,13 +374,13 @@ static bool error_read(struct msghdr *msg, int *ret_error, uint32_t *ret_mtu)
 }
 
 // False: it is nobody's business.
-static bool tell(const struct net_flow *flow, uint32_t seq, int error, uint32_t mtu,
+static bool tell(const struct net_flow *flow, const uint8_t *quoted, int error, uint32_t mtu,
                  struct device_event *ret)
 {
-    *ret = (struct device_event){.flow = *flow, .quoted_seq = seq};
+    *ret = (struct device_event){.flow = *flow, .quoted = span_of(quoted, NET_QUOTED_LEN)};
     if (mtu != 0) {
-        ret->kind = DEVICE_EVENT_PATH_MSS;
-        ret->mss = udp_mss_of_mtu(mtu, flow);
+        ret->kind = DEVICE_EVENT_PATH;
+        ret->segment_len_max = udp_segment_len_of_mtu(mtu, flow);
     } else {
         ret->kind = DEVICE_EVENT_UNREACHABLE;
         ret->error = error;
@@ -400,15 +388,14 @@ static bool tell(const struct net_flow *flow, uint32_t seq, int error, uint32_t 
     return mtu != 0 || error != -EMSGSIZE;
 }
 
-// Each message quotes the datagram that it is about: its segment's sequence number is there. False:
+// Each message quotes the datagram that it is about: the beginning of its segment is there. False:
 // nothing to tell.
 static bool next_error(struct udp_device *d, struct device_event *ret)
 {
     struct udp_channel *c = d->in.errors_of;
-    uint8_t quoted[TCP_HEADER_LEN];
     struct control control;
     struct sockaddr_storage to;
-    struct iovec iov = {quoted, sizeof quoted};
+    struct iovec iov = {d->in.quoted, sizeof d->in.quoted};
     struct msghdr msg = {.msg_name = &to,
                          .msg_namelen = sizeof to,
                          .msg_iov = &iov,
@@ -425,15 +412,15 @@ static bool next_error(struct udp_device *d, struct device_event *ret)
     }
     d->in.errors_left--;
     d->counters.icmp_errors++;
-    return c->is_connected && len >= TCP_OFF_ACK && error_read(&msg, &error, &mtu) &&
-           tell(&c->place, get_be32(quoted + TCP_OFF_SEQ), error, mtu, ret);
+    return c->is_connected && len >= NET_QUOTED_LEN && error_read(&msg, &error, &mtu) &&
+           tell(&c->place, d->in.quoted, error, mtu, ret);
 }
 
 static bool next_trouble(struct udp_device *d, struct device_event *ret)
 {
     int error = d->trouble.error;
     d->trouble.error = 0;
-    return error != 0 && tell(&d->trouble.flow, d->trouble.seq, error, d->trouble.mtu, ret);
+    return error != 0 && tell(&d->trouble.flow, d->trouble.quoted, error, d->trouble.mtu, ret);
 }
 
 /* ---- the look -------------------------------------------------------------------------------- */

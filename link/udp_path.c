@@ -5,7 +5,7 @@
 #include "link/udp_channel.h"
 #include "wire/udp.h"
 
-enum { MSS_MAX = TCP_BATCH_LEN_MAX };
+enum { SEGMENT_LEN_MAX = 64020 }; // of a train: see udp_io.c
 
 uint32_t udp_path_mtu(const struct udp_channel *c)
 {
@@ -16,10 +16,10 @@ uint32_t udp_path_mtu(const struct udp_channel *c)
     return (uint32_t)mtu;
 }
 
-uint16_t udp_mss_of_mtu(uint32_t mtu, const struct net_flow *flow)
+uint32_t udp_segment_len_of_mtu(uint32_t mtu, const struct net_flow *flow)
 {
-    uint32_t headers = UDP_HEADER_LEN + TCP_HEADER_LEN +
-                       (net_addr_is_ipv4(&flow->remote) ? IPV4_HEADER_LEN : IPV6_HEADER_LEN);
-    uint32_t mss = mtu > headers + TCP_MSS_MIN ? mtu - headers : TCP_MSS_MIN;
-    return (uint16_t)(mss < MSS_MAX ? mss : MSS_MAX);
+    uint32_t headers =
+        UDP_HEADER_LEN + (net_addr_is_ipv4(&flow->remote) ? IPV4_HEADER_LEN : IPV6_HEADER_LEN);
+    uint32_t len = mtu > headers ? mtu - headers : 0;
+    return len < SEGMENT_LEN_MAX ? len : SEGMENT_LEN_MAX;
 }

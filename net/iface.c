@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "net/iface_internal.h"
+#include "wire/tcp.h"
 
 void net_iface_init(struct net_iface *iface, const struct net_iface_config *config)
 {

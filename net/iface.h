@@ -3,7 +3,7 @@
 // echo requests, and understanding what ICMP says about its own segments.
 //
 //     net_iface_on_frame   one has arrived -> a TCP segment, news about one, or nothing for TCP
-//     net_iface_send       a batch of segments leaves, as packets or as one large one
+//     net_iface_send       segments leave, as packets or a run of them as one large one
 //     net_iface_route      which of the addresses a packet to somebody would leave from
 //
 // Refused by name and counted: fragments, source routes, packets for others or from impossible
@@ -17,7 +17,7 @@
 
 #include "net/addr.h"
 #include "net/neighbour.h"
-#include "tcp/tcp.h"
+#include "net/segment.h"
 #include "wire/eth.h"
 
 enum { NET_IFACE_ADDR_MAX = 8, NET_MTU_MIN = 576, NET_MTU_MAX = 65535 };
@@ -87,7 +87,7 @@ struct net_iface {
 enum net_arrival_kind {
     NET_ARRIVAL_NOTHING,     // nothing for TCP
     NET_ARRIVAL_SEGMENT,     // `segment`, on `flow` but for the ports
-    NET_ARRIVAL_PATH_MSS,    // ICMP: `mss` fits the path of `flow`
+    NET_ARRIVAL_PATH,        // ICMP: segments of `segment_len_max` octets fit the path of `flow`
     NET_ARRIVAL_UNREACHABLE, // ICMP: `error`, a negative errno, about `flow`
     NET_ARRIVAL_ROOM,        // somebody was found that segments wait for: sending may go on
 };
@@ -96,8 +96,8 @@ struct net_arrival {
     enum net_arrival_kind kind;
     struct net_flow flow;
     struct span segment;
-    uint32_t quoted_seq;
-    uint16_t mss;
+    struct span quoted;       // ICMP: what it quotes of a segment, NET_QUOTED_LEN octets or more
+    uint32_t segment_len_max; // header and payload
     int error;
 };
 
@@ -112,9 +112,11 @@ enum net_sent {
     NET_SENT_NO_ROOM,     // the device has none, or a neighbour is being asked: NET_ARRIVAL_ROOM
     NET_SENT_UNREACHABLE, // dropped
 };
-// `*ret_count`: how many of the batch's segments were taken, from the first on.
+// `*ret_count`: how many of the segments were taken, from the first on. Runs are for interfaces
+// with `offloads` alone.
 enum net_sent net_iface_send(struct net_iface *iface, const struct net_flow *flow, uint8_t tos,
-                             const struct tcp_batch *batch, instant_ns now, unsigned *ret_count);
+                             const struct net_segments *segments, instant_ns now,
+                             unsigned *ret_count);
 
 // Of every packet, in both directions.
 static inline bool net_iface_has_addr(const struct net_iface *iface, const struct net_addr *addr)
@@ -129,8 +131,8 @@ static inline bool net_iface_has_addr(const struct net_iface *iface, const struc
 // The address that a packet to `remote` leaves from. False: there is no way, or it is our own.
 bool net_iface_route(const struct net_iface *iface, const struct net_addr *remote,
                      struct net_addr *ret_local);
-// Octets behind a TCP header without options that fit a packet.
-uint16_t net_iface_mss(const struct net_iface *iface, const struct net_addr *remote);
+// Octets of a segment, header and payload, that fit a packet.
+uint32_t net_iface_segment_len_max(const struct net_iface *iface, const struct net_addr *remote);
 
 instant_ns net_iface_next_deadline(const struct net_iface *iface);
 // True: segments that waited for somebody may be sent again, to be dropped or to go on.

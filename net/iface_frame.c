@@ -27,17 +27,19 @@ static size_t emit_ipv4(const struct iface_headers *from, uint16_t id, uint8_t *
     return ipv4_header_emit(&h, buf);
 }
 
-size_t iface_headers_emit(struct net_iface *iface, const struct iface_headers *h, uint8_t *buf)
+size_t iface_headers_emit(struct net_iface *iface, const struct iface_headers *h, uint8_t *end)
 {
     bool is_ipv6 = !net_addr_is_ipv4(&h->flow->local);
-    size_t at = 0;
+    size_t len = is_ipv6 ? emit_ipv6(h, end - IPV6_HEADER_LEN)
+                         : emit_ipv4(h, iface->ipv4_id++, end - IPV4_HEADER_LEN);
     if (iface->config.has_ethernet) {
         struct eth_header eth = {.dst = *h->to,
                                  .src = iface->config.eth,
                                  .type = is_ipv6 ? ETH_TYPE_IPV6 : ETH_TYPE_IPV4};
-        at = eth_header_emit(&eth, buf);
+        len += ETH_HEADER_LEN;
+        eth_header_emit(&eth, end - len);
     }
-    return at + (is_ipv6 ? emit_ipv6(h, buf + at) : emit_ipv4(h, iface->ipv4_id++, buf + at));
+    return len;
 }
 
 void iface_send_frame(struct net_iface *iface, const struct iovec *iov, unsigned count,
@@ -57,9 +59,10 @@ void iface_send_message(struct net_iface *iface, const struct net_flow *flow, ui
                               .hops = hops,
                               .body_len = header.len + body.len,
                               .to = to};
-    size_t len = iface_headers_emit(iface, &h, headers);
+    uint8_t *end = headers + sizeof headers;
+    size_t len = iface_headers_emit(iface, &h, end);
     const struct iovec iov[] = {
-        {.iov_base = headers, .iov_len = len},
+        {.iov_base = end - len, .iov_len = len},
         {.iov_base = (void *)(uintptr_t)header.ptr, .iov_len = header.len},
         {.iov_base = (void *)(uintptr_t)body.ptr, .iov_len = body.len},
     };

@@ -10,10 +10,6 @@ enum { IPV4_MTU_MIN = NET_MTU_MIN, IPV6_MTU_MIN = 1280 };
 
 /* ---- about our segments ---------------------------------------------------------------------- */
 
-// What must be there of a quoted segment to recognise it: ports and sequence number (RFC 792 quotes
-// no more).
-enum { QUOTED_TCP_LEN = TCP_OFF_ACK };
-
 // The packet that a message quotes, as far as it must be there: its IP header, written by us and so
 // without options or extension headers, and the beginning of its segment.
 static bool quoted_segment(struct span quoted, bool is_ipv6, struct net_flow *ret_flow,
@@ -21,7 +17,7 @@ static bool quoted_segment(struct span quoted, bool is_ipv6, struct net_flow *re
 {
     size_t ip_len = is_ipv6 ? IPV6_HEADER_LEN : IPV4_HEADER_LEN;
     const uint8_t *p = quoted.ptr;
-    if (quoted.len < ip_len + QUOTED_TCP_LEN) {
+    if (quoted.len < ip_len + NET_QUOTED_LEN) {
         return false;
     }
     *ret_tcp = span_skip(quoted, ip_len);
@@ -88,14 +84,12 @@ static void on_icmp_error(struct net_iface *iface, const struct icmp_header *h, 
         iface->counters.bad_icmp++;
         return;
     }
-    ret->kind = mtu != 0 ? NET_ARRIVAL_PATH_MSS : NET_ARRIVAL_UNREACHABLE;
+    ret->kind = mtu != 0 ? NET_ARRIVAL_PATH : NET_ARRIVAL_UNREACHABLE;
     ret->error = error;
-    ret->mss =
-        mtu == 0 ? 0
-                 : (uint16_t)(mtu - (is_ipv6 ? IPV6_HEADER_LEN : IPV4_HEADER_LEN) - TCP_HEADER_LEN);
+    ret->segment_len_max = mtu == 0 ? 0 : mtu - (is_ipv6 ? IPV6_HEADER_LEN : IPV4_HEADER_LEN);
     ret->flow.local_port = get_be16(tcp.ptr + TCP_OFF_SRC_PORT);
     ret->flow.remote_port = get_be16(tcp.ptr + TCP_OFF_DST_PORT);
-    ret->quoted_seq = get_be32(tcp.ptr + TCP_OFF_SEQ);
+    ret->quoted = tcp;
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */

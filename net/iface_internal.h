@@ -30,7 +30,7 @@ bool iface_next_hop(const struct net_iface *iface, const struct net_addr *remote
 
 // iface_frame.c
 
-enum { IFACE_HOPS = 64, IFACE_HEADERS_MAX = ETH_HEADER_LEN + IPV6_HEADER_LEN + TCP_HEADER_MAX_LEN };
+enum { IFACE_HOPS = 64, IFACE_HEADERS_MAX = ETH_HEADER_LEN + IPV6_HEADER_LEN };
 
 // What stands in the headers of a packet, beside the interface's own.
 struct iface_headers {
@@ -40,8 +40,9 @@ struct iface_headers {
     const struct eth_addr *to; // with Ethernet
 };
 
-// Writes the Ethernet header, if there is to be one, and IP's. Returns their length.
-size_t iface_headers_emit(struct net_iface *iface, const struct iface_headers *h, uint8_t *buf);
+// Writes IP's header so that it ends at `end`, in front of it the Ethernet header, if there is to
+// be one. Returns the length of both, at most IFACE_HEADERS_MAX.
+size_t iface_headers_emit(struct net_iface *iface, const struct iface_headers *h, uint8_t *end);
 // Sends a message of our own that is not TCP: its header and what follows. It may be lost.
 void iface_send_message(struct net_iface *iface, const struct net_flow *flow, uint8_t hops,
                         struct span header, struct span body, const struct eth_addr *to);

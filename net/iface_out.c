@@ -1,48 +1,45 @@
-// The segments that leave an interface, one by one or many in one large packet.
-
-#include <limits.h>
-#include <string.h>
+// The segments that leave an interface, one by one or a run of them in one large packet.
 
 #include "base/bytes.h"
-#include "net/cut.h"
+#include "base/check.h"
 #include "net/iface_internal.h"
 
-// The checksum of the segment whose header is `tcp`, or what a device needs to complete it.
+STATIC_CHECK((int)IFACE_HEADERS_MAX <= (int)NET_HEADROOM);
+
+// The checksum of the segment, or what a device needs to complete it.
 static void checksum_put(const struct net_iface *iface, const struct net_flow *flow,
-                         const struct net_piece *piece, uint8_t *tcp, size_t tcp_len)
+                         const struct net_transport *transport, const struct net_segment *segment)
 {
-    size_t len = tcp_len + piece->payload_len;
-    uint64_t sum = net_flow_pseudo_sum(flow, IP_PROTOCOL_TCP, (uint32_t)len);
+    uint8_t *at = net_segment_header(segment).ptr + transport->checksum_off;
+    uint64_t sum = net_flow_pseudo_sum(flow, transport->protocol, segment->len);
     if (iface->config.offloads) {
-        put_be16(tcp + TCP_OFF_CHECKSUM, (uint16_t)~inet_sum_fold(sum));
+        put_be16(at, (uint16_t)~inet_sum_fold(sum));
         return;
     }
-    put_be16(tcp + TCP_OFF_CHECKSUM, net_piece_checksum(piece, span_of(tcp, tcp_len), sum));
+    put_be16(at, 0); // it may have been sent before
+    put_be16(at, net_segment_checksum(segment, sum));
 }
 
-// One segment, or several that the device cuts at `segment_len`. `h` lacks the length only.
-static bool send_piece(struct net_iface *iface, struct iface_headers *h,
-                       const struct net_piece *piece, uint32_t segment_len)
+// One segment, or a run that the device cuts. `h` lacks the length only.
+static bool send_segment(struct net_iface *iface, struct iface_headers *h,
+                         const struct net_transport *transport, const struct net_segment *segment)
 {
-    uint8_t headers[IFACE_HEADERS_MAX];
-    struct iovec iov[1 + TCP_BATCH_IOV_MAX];
-    size_t tcp_len = TCP_HEADER_LEN + tcp_options_len(&piece->header.options);
-    h->body_len = tcp_len + piece->payload_len;
-    size_t at = iface_headers_emit(iface, h, headers);
-    struct net_frame frame = {.iov = iov,
-                              .iov_count = 1 + piece->iov_count,
+    struct mspan header = net_segment_header(segment);
+    h->body_len = segment->len;
+    size_t at = iface_headers_emit(iface, h, header.ptr);
+    checksum_put(iface, h->flow, transport, segment);
+    struct net_frame frame = {.iov = segment->iov,
+                              .iov_count = segment->iov_count,
                               .is_ipv6 = !net_addr_is_ipv4(&h->flow->local)};
-    tcp_header_emit(&piece->header, headers + at);
-    checksum_put(iface, h->flow, piece, headers + at, tcp_len);
     if (iface->config.offloads) {
         frame.checksum_at = (uint16_t)at;
-        frame.checksum_off = TCP_OFF_CHECKSUM;
-        frame.segment_len = piece->segment_count > 1 ? (uint16_t)segment_len : 0;
-        frame.header_len = (uint16_t)(at + tcp_len);
+        frame.checksum_off = transport->checksum_off;
+        frame.segment_len = segment->part_count > 1 ? (uint16_t)segment->part_len : 0;
+        frame.header_len = (uint16_t)(at + header.len);
     }
-    iov[0] = (struct iovec){headers, at + tcp_len};
-    memcpy(iov + 1, piece->iov, piece->iov_count * sizeof *piece->iov);
+    segment->iov[0] = (struct iovec){header.ptr - at, at + header.len};
     bool is_sent = iface->config.port.send(iface->config.port.ctx, &frame);
+    segment->iov[0] = (struct iovec){header.ptr, header.len};
     iface->counters.frames_out += is_sent;
     return is_sent;
 }
@@ -70,28 +67,27 @@ static enum net_sent find_neighbour(struct net_iface *iface, const struct net_ad
 }
 
 enum net_sent net_iface_send(struct net_iface *iface, const struct net_flow *flow, uint8_t tos,
-                             const struct tcp_batch *batch, instant_ns now, unsigned *ret_count)
+                             const struct net_segments *segments, instant_ns now,
+                             unsigned *ret_count)
 {
+    const struct net_transport *transport = segments->transport;
     struct eth_addr to = {{0}};
-    struct net_cut cut;
-    struct net_piece piece;
     struct iface_headers h = {
-        .flow = flow, .tos = tos, .protocol = IP_PROTOCOL_TCP, .hops = IFACE_HOPS, .to = &to};
+        .flow = flow, .tos = tos, .protocol = transport->protocol, .hops = IFACE_HOPS, .to = &to};
     enum net_sent found = find_neighbour(iface, &flow->remote, now, &to);
     *ret_count = 0;
     if (found == NET_SENT_UNREACHABLE) {
-        iface->counters.unreachable += batch->segment_count;
-        *ret_count = batch->segment_count;
+        iface->counters.unreachable += segments->count;
+        *ret_count = segments->count;
     }
     if (found != NET_SENT) {
         return found;
     }
-    net_cut_init(&cut, batch);
-    while (net_cut_next(&cut, iface->config.offloads ? UINT_MAX : 1, &piece)) {
-        if (!send_piece(iface, &h, &piece, batch->segment_len)) {
+    while (*ret_count < segments->count) {
+        if (!send_segment(iface, &h, transport, &segments->at[*ret_count])) {
             return NET_SENT_NO_ROOM;
         }
-        *ret_count += piece.segment_count;
+        ++*ret_count;
     }
     return NET_SENT;
 }

@@ -51,8 +51,7 @@ bool net_iface_route(const struct net_iface *iface, const struct net_addr *remot
     return source != NULL;
 }
 
-uint16_t net_iface_mss(const struct net_iface *iface, const struct net_addr *remote)
+uint32_t net_iface_segment_len_max(const struct net_iface *iface, const struct net_addr *remote)
 {
-    unsigned ip_len = net_addr_is_ipv4(remote) ? IPV4_HEADER_LEN : IPV6_HEADER_LEN;
-    return (uint16_t)(iface->config.mtu - ip_len - TCP_HEADER_LEN);
+    return iface->config.mtu - (net_addr_is_ipv4(remote) ? IPV4_HEADER_LEN : IPV6_HEADER_LEN);
 }

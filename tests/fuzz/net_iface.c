@@ -12,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "link/packet_cut.h"
 #include "net/iface.h"
 #include "wire/icmp.h"
 
@@ -118,6 +119,10 @@ static void expect_sense(const struct net_arrival *a, struct span frame)
         CHECK(net_iface_has_addr(&iface, &a->flow.local));
     }
     CHECK(a->kind != NET_ARRIVAL_UNREACHABLE || a->error < 0);
+    if (a->kind == NET_ARRIVAL_UNREACHABLE || a->kind == NET_ARRIVAL_PATH) {
+        CHECK(a->quoted.ptr >= frame.ptr && a->quoted.len >= NET_QUOTED_LEN);
+        CHECK(a->quoted.ptr + a->quoted.len <= frame.ptr + frame.len);
+    }
 }
 
 // To a neighbour of either family, so that the frames find somebody who is asked for.
@@ -130,13 +135,15 @@ static void send_some(instant_ns now)
                               .payload_len = 6,
                               .iov = &iov,
                               .iov_count = 1};
+    static struct packet_cut cut;
+    const struct net_segments *segments = packet_cut(&cut, &batch, iface.config.offloads);
     for (unsigned i = 0; i < 2; i++) {
         struct net_flow flow = {.local = i == 0 ? v4(1) : v6(1),
                                 .remote = i == 0 ? v4(2) : v6(2),
                                 .local_port = 7471,
                                 .remote_port = 40000};
         unsigned count;
-        net_iface_send(&iface, &flow, 0, &batch, now, &count);
+        net_iface_send(&iface, &flow, 0, segments, now, &count);
         CHECK(count <= 1);
     }
 }

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "link/packet.h"
+#include "link/packet_cut.h"
 #include "tests/link/contract.h"
 #include "tests/link/counted.h"
 
@@ -20,7 +21,7 @@ static instant_ns clock_of_link(void *ctx)
     return real_clock(ctx) + udp_link_ahead_ns;
 }
 
-struct device_udp_config udp_link_config;
+struct device_udp_config udp_link_config = {.transport = &packet_transport};
 
 int udp_link_make_settling(bool settles_when_acknowledged, struct link **ret)
 {
@@ -45,7 +46,7 @@ int udp_link_begin(void **state)
 {
     (void)state;
     l = (struct loop){0};
-    udp_link_config = (struct device_udp_config){0};
+    udp_link_config = (struct device_udp_config){.transport = &packet_transport};
     descriptors_note();
     return udp_link_make(&the_link);
 }

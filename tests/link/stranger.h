@@ -9,7 +9,7 @@
 #include "link/udp.h"
 #include "wire/tcp.h"
 
-extern struct device_udp_config udp_link_config; // zeroes unless a test says otherwise
+extern struct device_udp_config udp_link_config; // the least unless a test says otherwise
 extern instant_ns udp_link_ahead_ns;             // of the real clock
 
 int udp_link_make(struct link **ret);

@@ -5,7 +5,9 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/bytes.h"
 #include "link/fault.h"
+#include "link/packet_cut.h"
 
 /* ---- what is said ---------------------------------------------------------------------------- */
 
@@ -147,17 +149,21 @@ static bool has_room;
 static unsigned waiting_count; // segments that it will hand up
 
 static unsigned inner_send(struct device *d, struct channel *channel, const struct net_flow *flow,
-                           const struct tcp_batch *batch, instant_ns now)
+                           const struct net_segments *segments, instant_ns now)
 {
     if (!has_room) {
         return 0;
     }
     assert_true(sent_count < 16);
-    assert_int_equal(batch->segment_count, 1);
-    if (batch->payload_len > 0) {
-        assert_memory_equal(batch->iov[0].iov_base, "payload" + batch->header.seq, 1);
-    }
-    sent_seq[sent_count++] = batch->header.seq;
+    assert_int_equal(segments->count, 1);
+    assert_ptr_equal(segments->transport, &packet_transport);
+    uint8_t *header = net_segment_header(segments->at).ptr;
+    uint32_t seq = get_be32(header + TCP_OFF_SEQ);
+    assert_int_equal(segments->at->len, TCP_HEADER_LEN + 1);
+    assert_int_equal(segments->at->iov_count, 2);
+    assert_memory_equal(segments->at->iov[1].iov_base, "payload" + seq, 1);
+    memset(header - NET_HEADROOM, 0xff, NET_HEADROOM);
+    sent_seq[sent_count++] = seq;
     return 1;
 }
 
@@ -244,7 +250,9 @@ static unsigned send_seven(struct device *d, instant_ns now)
     struct iovec iov = {(void *)"payload", 7};
     struct tcp_batch batch = {
         .segment_count = 7, .segment_len = 1, .payload_len = 7, .iov = &iov, .iov_count = 1};
-    return d->ops->send(d, &channel, &flow, &batch, now);
+    static struct packet_cut cut;
+    const struct net_segments *segments = packet_cut(&cut, &batch, d->takes_runs);
+    return d->ops->send(d, &channel, &flow, segments, now);
 }
 
 static void segments_pass_where_nothing_is_wrong(void **state)
@@ -257,6 +265,23 @@ static void segments_pass_where_nothing_is_wrong(void **state)
         assert_int_equal(sent_seq[i], i);
     }
     d->ops->destroy(d);
+}
+
+static void runs_stay_whole_only_where_nothing_happens_to_what_is_sent(void **state)
+{
+    (void)state;
+    struct fault_config c;
+    struct device *of_in, *of_both, *d = make("");
+    struct device cutting = {.ops = inner.ops, .takes_runs = true};
+    assert_true(fault_config_parse("loss=1%,side=in", &c));
+    assert_int_equal(device_fault_wrap(&cutting, &c, &of_in), 0);
+    assert_true(fault_config_parse("loss=1%,side=both", &c));
+    assert_int_equal(device_fault_wrap(&cutting, &c, &of_both), 0);
+    assert_true(of_in->takes_runs);
+    assert_false(of_both->takes_runs);
+    d->ops->destroy(d);
+    of_in->ops->destroy(of_in);
+    of_both->ops->destroy(of_both);
 }
 
 static void lost_segments_count_as_sent(void **state)
@@ -410,6 +435,7 @@ int main(void)
         cmocka_unit_test(delays_vary_upwards_from_what_was_asked_for),
         cmocka_unit_test(what_is_reordered_is_later_by_a_part_of_its_delay),
         cmocka_unit_test(segments_pass_where_nothing_is_wrong),
+        cmocka_unit_test(runs_stay_whole_only_where_nothing_happens_to_what_is_sent),
         cmocka_unit_test(lost_segments_count_as_sent),
         cmocka_unit_test(duplicates_are_sent_twice),
         cmocka_unit_test(delayed_segments_leave_in_their_order_when_it_is_time),

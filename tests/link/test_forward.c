@@ -11,7 +11,7 @@
 #include "link/fault.h"
 #include "link/fault_model.h"
 
-enum { ANSWER = -77, MSS = 1234, TOS = 0x28, SCOPE = 7 };
+enum { ANSWER = -77, LEN_MAX = 1234, TOS = 0x28, SCOPE = 7 };
 
 static struct inner {
     struct device device;
@@ -56,10 +56,10 @@ static void on_set_tos(struct device *d, struct channel *c, uint8_t tos)
     note(d, "set_tos", c, tos);
 }
 
-static uint16_t on_mss(struct device *d, struct channel *c, const struct net_flow *f)
+static uint32_t on_segment_len_max(struct device *d, struct channel *c, const struct net_flow *f)
 {
-    note(d, "mss", c, f == &flow);
-    return MSS;
+    note(d, "segment_len_max", c, f == &flow);
+    return LEN_MAX;
 }
 
 static int on_route(struct device *d, const struct net_addr *remote, uint32_t scope,
@@ -123,7 +123,7 @@ static const struct device_ops inner_ops = {.name = "inner",
                                             .connect = on_connect,
                                             .accept = on_accept,
                                             .set_tos = on_set_tos,
-                                            .mss = on_mss,
+                                            .segment_len_max = on_segment_len_max,
                                             .route = on_route,
                                             .poll = on_poll,
                                             .receive = on_receive,
@@ -173,8 +173,8 @@ static void what_asks_for_channels_is_handed_on(void **state)
 static void what_asks_for_facts_is_handed_on(void **state)
 {
     struct net_addr local = {{0}}, remote = {{1, 2, 3}};
-    assert_int_equal(wrapped->ops->mss(wrapped, &channel, &flow), MSS);
-    expect("mss", &channel, true);
+    assert_int_equal(wrapped->ops->segment_len_max(wrapped, &channel, &flow), LEN_MAX);
+    expect("segment_len_max", &channel, true);
     assert_int_equal(wrapped->ops->route(wrapped, &remote, SCOPE, &local), ANSWER);
     expect("route", &remote, SCOPE);
     assert_memory_equal(&local, &remote, sizeof local);
@@ -207,13 +207,14 @@ static void looks_are_handed_on(void **state)
 
 static void what_the_device_has_come_by_reaches_the_user(void **state)
 {
+    static const uint8_t quoted[8];
     static const struct device_event told[] = {
         {.kind = DEVICE_EVENT_SEGMENT, .channel = &channel, .octets = {(const uint8_t *)"x", 1}},
         {.kind = DEVICE_EVENT_READABLE, .channel = &channel},
         {.kind = DEVICE_EVENT_MORE, .channel = &channel},
         {.kind = DEVICE_EVENT_ROOM},
-        {.kind = DEVICE_EVENT_PATH_MSS, .quoted_seq = 99, .mss = MSS},
-        {.kind = DEVICE_EVENT_UNREACHABLE, .quoted_seq = 98, .error = -EHOSTUNREACH},
+        {.kind = DEVICE_EVENT_PATH, .quoted = {quoted, 8}, .segment_len_max = LEN_MAX},
+        {.kind = DEVICE_EVENT_UNREACHABLE, .quoted = {quoted, 8}, .error = -EHOSTUNREACH},
     };
     struct device_event got;
     events = told;

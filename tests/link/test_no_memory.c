@@ -8,6 +8,7 @@
 
 #include "link/fault.h"
 #include "link/packet.h"
+#include "link/packet_cut.h"
 #include "link/pcap.h"
 #include "link/sim.h"
 #include "link/socket.h"
@@ -60,7 +61,7 @@ static int packet_make(struct device *device, struct link **ret)
 
 static int udp_make(struct link **ret)
 {
-    static const struct device_udp_config udp;
+    static const struct device_udp_config udp = {.transport = &packet_transport};
     struct device *device;
     int error = device_udp_create(&udp, &device);
     return error != 0 ? error : packet_make(device, ret);
@@ -69,7 +70,7 @@ static int udp_make(struct link **ret)
 // Every segment is late, and so is held in memory.
 static int late_udp_make(struct link **ret)
 {
-    static const struct device_udp_config udp;
+    static const struct device_udp_config udp = {.transport = &packet_transport};
     struct fault_config late;
     struct device *device, *faulty;
     int error = device_udp_create(&udp, &device);
@@ -85,7 +86,7 @@ static int late_udp_make(struct link **ret)
 
 static int recorded_udp_make(struct link **ret)
 {
-    static const struct device_udp_config udp;
+    static const struct device_udp_config udp = {.transport = &packet_transport};
     struct device *device, *recorded;
     int error = device_udp_create(&udp, &device);
     if (error == 0) {

@@ -5,6 +5,7 @@
 
 #include "link/fault.h"
 #include "link/packet.h"
+#include "link/packet_cut.h"
 #include "link/pcap.h"
 #include "link/udp.h"
 #include "tests/link/capture.h"
@@ -23,7 +24,7 @@ static instant_ns real_clock(void *ctx)
 static int make_link(const char *faults)
 {
     struct device *device;
-    struct device_udp_config udp = {0};
+    struct device_udp_config udp = {.transport = &packet_transport};
     struct fault_config bad;
     descriptors_note();
     struct link_packet_config config = {.tcp = tcp_config_default,
@@ -170,7 +171,7 @@ static void octets_may_still_be_placed(void **state)
 static void file_that_cannot_be_made_is_refused(void **state)
 {
     (void)state;
-    struct device_udp_config udp = {0};
+    struct device_udp_config udp = {.transport = &packet_transport};
     struct device *device, *wrapped = NULL;
     assert_int_equal(device_udp_create(&udp, &device), 0);
     assert_int_equal(device_pcap_wrap(device, "/nowhere/file", &wrapped), -ENOENT);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "link/udp.h"
+#include "link/packet.h"
 #include "link/wire.h"
 #include "tests/link/counted.h"
 
@@ -351,7 +351,7 @@ static void lost_tail_between_weft_ends_is_repaired_in_milliseconds(void **state
     struct tcp_config tcp = tcp_config_default;
     struct fault_config all = faults_of("loss=100%"), none = faults_of("delay=50us");
     size_t got = 0;
-    device_udp_tune(&tcp);
+    link_packet_tune(&tcp);
     world_make_with(&w, "delay=50us", 0, 0, &tcp);
     world_connect(&w, 1);
     transfer(&w, 100); // a round trip is measured

@@ -1,6 +1,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
+#include "link/packet_cut.h"
 #include "tests/net/script.h"
 
 enum { LOOKS_MAX = 100000, BEGAN_S = 1000 };
@@ -34,8 +36,10 @@ static bool on_frame(void *ctx, const struct net_frame *frame)
 static unsigned on_send(void *ctx, struct net_connection *c, const struct tcp_batch *batch)
 {
     struct script_host *h = ctx;
+    static struct packet_cut cut;
+    const struct net_segments *segments = packet_cut(&cut, batch, false);
     unsigned count;
-    net_iface_send(&h->iface, &c->entry.flow, 0, batch, h->now_ns, &count);
+    net_iface_send(&h->iface, &c->entry.flow, 0, segments, h->now_ns, &count);
     return count;
 }
 
@@ -44,9 +48,11 @@ static void on_reply(void *ctx, const struct net_flow *flow, void *via,
 {
     struct script_host *h = ctx;
     struct tcp_batch batch = {.header = *header, .segment_count = 1};
+    static struct packet_cut cut;
+    const struct net_segments *segments = packet_cut(&cut, &batch, false);
     unsigned count;
     (void)via;
-    net_iface_send(&h->iface, flow, 0, &batch, h->now_ns, &count);
+    net_iface_send(&h->iface, flow, 0, segments, h->now_ns, &count);
 }
 
 /* ---- what the program is --------------------------------------------------------------------- */
@@ -93,7 +99,7 @@ static bool connection_make(struct script_host *h, struct script_connection *c,
                             const struct tcp_config *config)
 {
     struct tcp_config tcp = *config;
-    tcp.mss = net_iface_mss(&h->iface, &c->flow.remote);
+    tcp.mss = packet_mss(net_iface_segment_len_max(&h->iface, &c->flow.remote));
     tcp.place = (struct place_port){.place = on_place, .on_advance = on_advance, .ctx = c};
     c->handed = 0;
     c->read_max = UINT64_MAX;
@@ -281,11 +287,12 @@ void script_host_on_packet(struct script_host *h, const uint8_t *octets, size_t 
     case NET_ARRIVAL_SEGMENT:
         net_on_segment(h->host, &a.flow, NULL, a.segment, h->now_ns);
         break;
-    case NET_ARRIVAL_PATH_MSS:
-        net_on_path_mss(h->host, &a.flow, a.quoted_seq, a.mss, h->now_ns);
+    case NET_ARRIVAL_PATH:
+        net_on_path_mss(h->host, &a.flow, get_be32(a.quoted.ptr + TCP_OFF_SEQ),
+                        packet_mss(a.segment_len_max), h->now_ns);
         break;
     case NET_ARRIVAL_UNREACHABLE:
-        net_on_unreachable(h->host, &a.flow, a.quoted_seq, a.error);
+        net_on_unreachable(h->host, &a.flow, get_be32(a.quoted.ptr + TCP_OFF_SEQ), a.error);
         break;
     case NET_ARRIVAL_ROOM:
     case NET_ARRIVAL_NOTHING:
@@ -320,7 +327,8 @@ int script_host_listen(struct script_host *h, unsigned backlog, unsigned half_op
                                          .half_open_max = (uint16_t)half_open,
                                          .syn_ack_retries = retries,
                                          .answers_once = answers_once};
-    config.connection.mss = net_iface_mss(&h->iface, &h->connection[1].flow.remote);
+    config.connection.mss =
+        packet_mss(net_iface_segment_len_max(&h->iface, &h->connection[1].flow.remote));
     config.connection.place =
         (struct place_port){.place = on_place, .on_advance = on_advance, .ctx = h};
     h->listener = (struct net_listener){

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include "net/cut.h"
+#include "link/packet_cut.h"
 #include "net/host.h"
 
 enum { QUEUE_MAX = 64, SEGMENT_MAX = 2000, CONNECTIONS = 4, PORT = 7471, RESET_MAX = 3 };
@@ -45,36 +45,34 @@ static struct net_addr addr_of(unsigned index)
 /* ---- ports ----------------------------------------------------------------------------------- */
 
 static void put_out(struct end *e, const struct net_flow *flow, void *via,
-                    const struct net_piece *piece)
+                    const struct net_segment *segment)
 {
     struct octets *o = &e->out[e->out_count++];
     assert_true(e->out_count < QUEUE_MAX);
     o->flow = net_flow_turned(flow);
     o->flow.local_port = o->flow.remote_port = 0;
     o->via = via;
-    o->len = tcp_header_emit(&piece->header, o->octets);
-    for (unsigned i = 0; i < piece->iov_count; i++) {
-        memcpy(o->octets + o->len, piece->iov[i].iov_base, piece->iov[i].iov_len);
-        o->len += piece->iov[i].iov_len;
-    }
+    o->len = segment->len;
+    net_segment_copy(segment, o->octets);
 }
 
 static unsigned on_send(void *ctx, struct net_connection *c, const struct tcp_batch *batch)
 {
+    static struct packet_cut cut;
+    const struct net_segments *segments = packet_cut(&cut, batch, false);
     struct end *e = ctx;
-    struct net_cut cut;
-    struct net_piece piece;
-    net_cut_init(&cut, batch);
-    while (e->has_room && net_cut_next(&cut, 1, &piece)) {
-        put_out(e, &c->entry.flow, NULL, &piece);
+    unsigned i = 0;
+    while (e->has_room && i < segments->count) {
+        put_out(e, &c->entry.flow, NULL, &segments->at[i++]);
     }
-    return cut.next;
+    return i;
 }
 
 static void on_reply(void *ctx, const struct net_flow *flow, void *via, const struct tcp_header *h)
 {
-    struct net_piece piece = {.header = *h, .segment_count = 1};
-    put_out(ctx, flow, via, &piece);
+    static struct packet_cut cut;
+    struct tcp_batch batch = {.header = *h, .segment_count = 1};
+    put_out(ctx, flow, via, packet_cut(&cut, &batch, false)->at);
 }
 
 static void on_events(void *ctx, struct net_connection *c, unsigned events)

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/bytes.h"
+#include "link/packet_cut.h"
 #include "net/iface.h"
 #include "wire/icmp.h"
 
@@ -119,7 +120,9 @@ static enum net_sent send_octets(const struct net_flow *flow, size_t len, uint32
         .payload_len = (uint32_t)len,
         .iov = &iov,
         .iov_count = 1};
-    return net_iface_send(&end[0], flow, 0, &batch, 0, ret_count);
+    static struct packet_cut cut;
+    const struct net_segments *segments = packet_cut(&cut, &batch, end[0].config.offloads);
+    return net_iface_send(&end[0], flow, 0, segments, 0, ret_count);
 }
 
 /* ---- segments -------------------------------------------------------------------------------- */
@@ -424,7 +427,8 @@ static void message_about_a_segment_names_its_connection(void **state)
     assert_int_equal(complain(v4(1), v4(2), &h, IPV4_HEADER_LEN + 8), NET_ARRIVAL_UNREACHABLE);
     struct net_flow flow = flow_between(v4(1), v4(2));
     assert_memory_equal(&arrival.flow, &flow, sizeof flow);
-    assert_int_equal(arrival.quoted_seq, 5);
+    assert_int_equal(get_be32(arrival.quoted.ptr + TCP_OFF_SEQ), 5);
+    assert_int_equal(arrival.quoted.len, 8);
     assert_int_equal(arrival.error, -ECONNREFUSED);
     h = (struct icmp_header){.type = ICMPV6_UNREACHABLE, .code = ICMPV6_NO_ROUTE};
     assert_int_equal(complain(v6(1), v6(2), &h, IPV6_HEADER_LEN + 8), NET_ARRIVAL_UNREACHABLE);
@@ -437,17 +441,17 @@ static void smaller_mtu_of_a_path_is_told_within_bounds(void **state)
     struct icmp_header v4_says = {.type = ICMP_UNREACHABLE, .code = ICMP_FRAGMENTATION_NEEDED};
     struct icmp_header v6_says = {.type = ICMPV6_TOO_BIG};
     v4_says.rest = 1400;
-    assert_int_equal(complain(v4(1), v4(2), &v4_says, IPV4_HEADER_LEN + 8), NET_ARRIVAL_PATH_MSS);
-    assert_int_equal(arrival.mss, 1400 - IPV4_HEADER_LEN - TCP_HEADER_LEN);
+    assert_int_equal(complain(v4(1), v4(2), &v4_says, IPV4_HEADER_LEN + 8), NET_ARRIVAL_PATH);
+    assert_int_equal(arrival.segment_len_max, 1400 - IPV4_HEADER_LEN);
     v4_says.rest = 68;
     complain(v4(1), v4(2), &v4_says, IPV4_HEADER_LEN + 8);
-    assert_int_equal(arrival.mss, NET_MTU_MIN - IPV4_HEADER_LEN - TCP_HEADER_LEN);
+    assert_int_equal(arrival.segment_len_max, NET_MTU_MIN - IPV4_HEADER_LEN);
     v6_says.rest = 1300;
-    assert_int_equal(complain(v6(1), v6(2), &v6_says, IPV6_HEADER_LEN + 8), NET_ARRIVAL_PATH_MSS);
-    assert_int_equal(arrival.mss, 1300 - IPV6_HEADER_LEN - TCP_HEADER_LEN);
+    assert_int_equal(complain(v6(1), v6(2), &v6_says, IPV6_HEADER_LEN + 8), NET_ARRIVAL_PATH);
+    assert_int_equal(arrival.segment_len_max, 1300 - IPV6_HEADER_LEN);
     v6_says.rest = 100;
     complain(v6(1), v6(2), &v6_says, IPV6_HEADER_LEN + 8);
-    assert_int_equal(arrival.mss, 1280 - IPV6_HEADER_LEN - TCP_HEADER_LEN);
+    assert_int_equal(arrival.segment_len_max, 1280 - IPV6_HEADER_LEN);
 }
 
 static void messages_about_nothing_of_ours_are_refused(void **state)
