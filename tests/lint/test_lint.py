@@ -241,6 +241,13 @@ CASES = [
     ('other words that have the letters of one are none', 'neutral',
      {'wq/a.c': 'int compare, stag, addps;\n'}, None),
     ('a transport names its headers', 'neutral', {'iwarp/a.c': 'int first_msn, ulpdu;\n'}, None),
+    ('a device names no transport', 'neutral', {'link/udp_io.c': '\nint first_seq;\n'},
+     'link/udp_io.c:2: neutral: seq: udp_io.c moves segments'),
+    ('a device names no transport, not even in a comment', 'neutral',
+     {'link/device.h': '// as TCP says\n'}, 'link/device.h:1: neutral: TCP'),
+    ('the kernel has names of its own', 'neutral',
+     {'link/tap.c': 'int gso = GSO_TCPV4, message, sequence;\n'}, None),
+    ('a link names its transport', 'neutral', {'link/packet_io.c': 'int tcp, mss, seq;\n'}, None),
     ('work queues include no transport', 'includes',
      {'wq/a.c': '#include "rdmap/b.h"\n', 'rdmap/b.h': ''}, 'wq/a.c:1: includes: "rdmap/b.h"'),
 

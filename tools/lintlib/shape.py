@@ -153,12 +153,20 @@ def check_mirrors(tree):
                     'one, in the lowest room that says it, or in base/')
 
 
+def _foreign_words(source):
+    """(words, who does not use them, why) of this file."""
+    if source.room in house.FOREIGN_WORDS:
+        words, why = house.FOREIGN_WORDS[source.room]
+        yield words, f'{source.room}/', why
+    for files, words, why in house.FOREIGN_WORDS_OF_FILES:
+        if files.fullmatch(str(source.path)):
+            yield words, source.path.name, why
+
+
 def check_neutral(tree):
     for source in tree.c_files:
-        if source.room not in house.FOREIGN_WORDS:
-            continue
-        words, why = house.FOREIGN_WORDS[source.room]
-        for number, line in enumerate(source.lines, 1):
-            match = words.search(line)
-            if match:
-                yield source.path, number, f'{match.group()}: {source.room}/ {why}'
+        for words, who, why in _foreign_words(source):
+            for number, line in enumerate(source.lines, 1):
+                match = words.search(line)
+                if match:
+                    yield source.path, number, f'{match.group()}: {who} {why}'
