@@ -5,8 +5,8 @@
 
 #include "tests/transport/transport.h"
 
-static const struct test_transport *const transports[] = {&transport_direct, &transport_datagram,
-                                                          &transport_lossy, &transport_stream};
+static const struct test_transport *const transports[] = {
+    &transport_direct, &transport_datagram, &transport_lossy, &transport_stream, &transport_ud};
 
 enum { LEN = 3000, REMOTE = 16384, SINK = 32768 };
 
@@ -693,7 +693,8 @@ static const struct program {
     PROGRAM(each_datagram_goes_where_its_work_request_says, OP(SEND), TRAIT_DATAGRAM),
     PROGRAM(a_datagram_that_finds_no_receive_is_dropped, OP(SEND), TRAIT_DATAGRAM),
     PROGRAM(an_error_stops_the_send_queue_until_it_goes_on, OP(SEND), TRAIT_DATAGRAM),
-    PROGRAM(memory_that_went_before_it_was_read_is_a_local_error, OP(SEND), TRAIT_DATAGRAM),
+    PROGRAM(memory_that_went_before_it_was_read_is_a_local_error, OP(SEND),
+            TRAIT_DATAGRAM | TRAIT_GUARDS),
     PROGRAM(what_goes_wrong_on_the_way_is_mended, OP(SEND) | OP(RDMA_READ), TRAIT_LOSSY),
 #undef PROGRAM
 };

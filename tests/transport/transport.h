@@ -7,7 +7,8 @@
 //     direct.c     executes in the poster's call: put, released and settled at once
 //     datagram.c   many peers, an address per work request, done when sent
 //     lossy.c      packets get lost, repeated and out of order: goes back and sends again
-//     stream.c     the product's own, iwarp/, by the same tests
+//     stream.c     the product's own on a stream, iwarp/, by the same tests
+//     packets.c    the product's own on packets, of roce/, likewise
 //
 //     test_programs.c   what programs do, each over every transport that can carry it
 //     test_seeds.c      what they do at random, with an oracle of memory and of order
@@ -27,7 +28,12 @@
 #include "mem/table.h"
 #include "wq/wq.h"
 
-enum { END_COUNT = 3, END_MEMORY_LEN = 1 << 16, END_QUEUE_LEN = 64 };
+enum {
+    END_COUNT = 3,
+    END_MEMORY_LEN = 1 << 16,
+    END_QUEUE_LEN = 64,
+    END_HEAD = 60000, // where in its memory the heads of receives go
+};
 
 struct world;
 struct inbound;
@@ -60,7 +66,10 @@ struct test_transport {
     const char *name;
     uint32_t carries; // one bit per opcode
     uint32_t traits;
-    uint32_t address_len;          // octets of a work request that say to whom it goes
+    uint32_t address_len; // octets of a work request that say to whom it goes
+    // ... filled in for the end with this index; NULL: the index is all
+    void (*fill_address)(const struct end *end, uint32_t index, void *ret);
+    uint32_t receive_head_len;     // octets of a receive that stand before the payload
     void (*open)(struct end *end); // makes end->wq of end->config
     void (*on_send_posted)(struct end *end);
     void (*on_receive_posted)(struct end *end);
@@ -73,7 +82,7 @@ struct test_transport {
 };
 
 extern const struct test_transport transport_direct, transport_datagram, transport_lossy,
-    transport_stream;
+    transport_stream, transport_ud;
 
 struct world_options {
     bool has_srq;
@@ -127,7 +136,8 @@ void end_post_receive(struct end *end, uint64_t wr_id, size_t offset, uint32_t l
 
 void end_expect(struct cq *cq, uint64_t wr_id, uint32_t status); // the oldest completion
 void end_expect_none(struct cq *cq);
-struct cqe end_poll(struct cq *cq); // the test fails if there is none
+// The test fails if there is none. The length is that of the payload, whatever stood before it.
+struct cqe end_poll(struct cq *cq);
 
 // Octets that depend on their place and a seed, and the check for them.
 void end_fill(struct end *end, size_t offset, size_t len, uint8_t seed);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "tests/transport/transport.h"
+#include "wire/grh.h"
 
 enum { STEP_COUNT_MAX = 2000000, INLINE_LEN_MAX = 256, SGE_MAX = 8 };
 
@@ -134,7 +135,10 @@ void end_fini(struct end *end)
 
 void end_set_address(struct end *end, struct send_wqe *wqe, uint32_t index)
 {
-    if (end->config.address_len > 0) {
+    const struct test_transport *t = end->world->transport;
+    if (t->fill_address != NULL) {
+        t->fill_address(end, index, wq_send_address(end->wq, wqe));
+    } else if (end->config.address_len > 0) {
         memcpy(wq_send_address(end->wq, wqe), &index, sizeof index);
     }
 }
@@ -194,10 +198,13 @@ void end_post_receive(struct end *end, uint64_t wr_id, size_t offset, uint32_t l
 {
     struct recv_wqe *wqe = end->srq != NULL ? srq_slot(end->srq, 0) : wq_receive_slot(end->wq, 0);
     assert_non_null(wqe);
+    const uintptr_t memory = (uintptr_t)end->memory;
     wqe->wr_id = wr_id;
-    wqe->sge_count = 2; // what a message begins with lies behind what it ends with
-    wqe->sge[0] = (struct sge){(uintptr_t)end->memory + offset + len / 3, len - len / 3, end->key};
-    wqe->sge[1] = (struct sge){(uintptr_t)end->memory + offset, len / 3, end->key};
+    wqe->sge_count = 3; // what a message begins with lies behind what it ends with
+    wqe->sge[0] =
+        (struct sge){memory + END_HEAD, end->world->transport->receive_head_len, end->key};
+    wqe->sge[1] = (struct sge){memory + offset + len / 3, len - len / 3, end->key};
+    wqe->sge[2] = (struct sge){memory + offset, len / 3, end->key};
     if (end->srq != NULL) {
         srq_commit(end->srq, 1);
     } else {
@@ -210,6 +217,11 @@ struct cqe end_poll(struct cq *cq)
 {
     struct cqe cqe;
     assert_int_equal(cq_poll(cq, &cqe, 1), 1);
+    if ((cqe.wc_flags & WC_GRH) != 0) {
+        assert_true(cqe.byte_len >= GRH_LEN);
+        cqe.byte_len -= GRH_LEN;
+        cqe.wc_flags &= ~(uint32_t)WC_GRH;
+    }
     return cqe;
 }
 
