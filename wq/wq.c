@@ -88,8 +88,7 @@ void wq_begin(struct wq *wq)
 
 void wq_resume(struct wq *wq)
 {
-    const uint32_t head = wqe_ring_head(&wq->sq);
-    CHECK(head == wq->sq_next);
+    CHECK(wq_send_count(wq) == 0 || wq_is_drained(wq));
     wq->is_closed = wq->has_failed_send = false;
 }
 
