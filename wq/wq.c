@@ -88,7 +88,8 @@ void wq_begin(struct wq *wq)
 
 void wq_resume(struct wq *wq)
 {
-    CHECK(wq_send_count(wq) == 0 || wq_is_drained(wq));
+    const uint32_t head = wqe_ring_head(&wq->sq);
+    CHECK(head == wq->sq_next);
     wq->is_closed = wq->has_failed_send = false;
 }
 

@@ -277,7 +277,8 @@ void wq_flush_receive(struct wq *wq, struct recv_wqe *wqe);
 void wq_flush_receives(struct wq *wq); // of the own ring
 
 // After wq_close: what is posted from here on is begun, and what failed before says nothing of it.
-// All that was posted before wq_close has completed.
+// All that was begun has completed; what was posted behind wq_close has not begun, and the program
+// may be posting at this moment.
 void wq_resume(struct wq *wq);
 // A new connection; marks begin at 0.
 void wq_begin(struct wq *wq);

@@ -61,8 +61,8 @@ struct run {
     struct side sides[2];
 };
 
-static const struct test_transport *const transports[] = {&transport_direct, &transport_datagram,
-                                                          &transport_lossy, &transport_stream};
+static const struct test_transport *const transports[] = {
+    &transport_direct, &transport_datagram, &transport_lossy, &transport_rc, &transport_stream};
 
 enum { TRANSPORT_COUNT = sizeof transports / sizeof transports[0] };
 

@@ -9,6 +9,7 @@
 //     lossy.c      packets get lost, repeated and out of order: goes back and sends again
 //     stream.c     the product's own on a stream, iwarp/, by the same tests
 //     packets.c    the product's own on packets, of roce/, likewise
+//     rc.c         ... reliable connections, over a net that loses
 //
 //     test_programs.c   what programs do, each over every transport that can carry it
 //     test_seeds.c      what they do at random, with an oracle of memory and of order
@@ -82,7 +83,7 @@ struct test_transport {
 };
 
 extern const struct test_transport transport_direct, transport_datagram, transport_lossy,
-    transport_stream, transport_ud;
+    transport_stream, transport_rc, transport_ud;
 
 struct world_options {
     bool has_srq;

@@ -97,7 +97,8 @@ CYCLES = {
 # who may include no more. Every other file includes itself what it uses.
 CONTENTS_PAGES = set('''
     cm/cm.h initiator/agent.h iwarp/internal.h manager/manager.h node/cta/agent.h node/rta/agent.h
-    node/uma/agent.h rnic/internal.h rnic/rnic.h rsocket/rsocket.h verbs/front.h
+    node/uma/agent.h rnic/internal.h rnic/rnic.h roce/rc_internal.h rsocket/rsocket.h
+    verbs/front.h
 '''.split())
 
 # How many headers are used by way of others, file by file; a room without a row has none. The

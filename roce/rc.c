@@ -1,0 +1,249 @@
+#include "roce/rc.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "roce/rc_internal.h"
+#include "roce/state.h"
+#include "wq/ring.h"
+#include "wq/wqe.h"
+
+static uint32_t power_of_two(uint32_t at_least)
+{
+    uint32_t power = 1;
+    while (power < at_least) {
+        power *= 2;
+    }
+    return power;
+}
+
+static void parts_fini(struct rc *rc)
+{
+    free(rc->req.outs);
+    free(rc->resp.answers);
+    wq_fini(&rc->wq);
+    free(rc);
+}
+
+// As much as can be out: what stands in the send queue, and requests of Reads.
+static int rings_init(struct rc *rc)
+{
+    struct rc_requester *q = &rc->req;
+    struct rc_responder *r = &rc->resp;
+    q->capacity = power_of_two(rc->config.wq.caps.max_send_wr + rc->config.wq.ord_max);
+    q->outs = calloc(q->capacity, sizeof *q->outs);
+    r->capacity = rc->config.remembered_max > 0 ? rc->config.remembered_max : 1;
+    r->answers = calloc(r->capacity, sizeof *r->answers);
+    return q->outs == NULL || r->answers == NULL ? -ENOMEM : 0;
+}
+
+int rc_create(const struct rc_config *config, struct rc **ret)
+{
+    if (config->remembered_max > RC_REMEMBERED_MAX) {
+        return -EINVAL;
+    }
+    struct rc *rc = aligned_alloc(CACHE_LINE_LEN, sizeof *rc);
+    if (rc == NULL) {
+        return -ENOMEM;
+    }
+    memset(rc, 0, sizeof *rc);
+    rc->transport.ops = &rc_ops;
+    rc->config = *config;
+    rc->state = QP_RESET;
+    int result = wq_init(&rc->wq, &rc->config.wq, &rc->counters.wq);
+    result = result < 0 ? result : rings_init(rc);
+    if (result < 0) {
+        parts_fini(rc);
+        return result;
+    }
+    struct qp_change change = {.mask = QP_CHANGE_STATE, .state = QP_RESET};
+    result = rc_modify(&rc->transport, &change, 0);
+    CHECK(result == 0);
+    *ret = rc;
+    return 0;
+}
+
+struct transport *rc_transport(struct rc *rc)
+{
+    return &rc->transport;
+}
+
+struct wq *rc_wq(struct rc *rc)
+{
+    return &rc->wq;
+}
+
+const struct rc_counters *rc_counters(const struct rc *rc)
+{
+    return &rc->counters;
+}
+
+/* ---- the table of calls ---------------------------------------------------------------------- */
+
+static void silence(struct transport *t)
+{
+    rc_of(t)->wq.is_silent = true;
+}
+
+static void destroy(struct transport *t)
+{
+    struct rc *rc = rc_of(t);
+    rc_requester_end(rc);
+    rc_receive_forget(rc);
+    parts_fini(rc);
+}
+
+static enum qp_state state(const struct transport *t)
+{
+    return rc_of_const(t)->state;
+}
+
+static struct qp_attributes query(const struct transport *t)
+{
+    const struct rc *rc = rc_of_const(t);
+    return (struct qp_attributes){
+        .state = rc->state,
+        .ird = (uint16_t)rc->resp.limit,
+        .ord = (uint16_t)rc->wq.ord,
+        .segment_len = rc_pmtu(rc),
+        .sq_count = wq_send_count(&rc->wq),
+        .rq_count = wq_receive_count(&rc->wq),
+        .reads_outstanding = rc->wq.request_count,
+        .reads_due = rc->resp.pending_count,
+        .request_len = rc->wq.reads.allotment_len,
+    };
+}
+
+static int may_post(const struct transport *t, unsigned opcode)
+{
+    return opcode < WQE_OPCODE_COUNT ? 0 : -EOPNOTSUPP;
+}
+
+static void on_send_posted(struct transport *t, instant_ns now)
+{
+    struct rc *rc = rc_of(t);
+    rc->wq.now = now;
+    if (roce_state_facts(rc->state)->flushes_sends) {
+        wq_flush_sends(&rc->wq);
+    }
+    rc_settle(rc);
+}
+
+static void on_receive_posted(struct transport *t, instant_ns now)
+{
+    struct rc *rc = rc_of(t);
+    rc->wq.now = now;
+    if (roce_state_facts(rc->state)->flushes_receives) {
+        wq_flush_receives(&rc->wq);
+    }
+    rc_settle(rc);
+}
+
+static bool wants_receive(const struct transport *t)
+{
+    return roce_state_facts(rc_of_const(t)->state)->flushes_receives;
+}
+
+static const void *counters(const struct transport *t)
+{
+    return &rc_of_const(t)->counters;
+}
+
+static void counters_add(void *total, const void *counters)
+{
+    rc_counters_add(total, counters);
+}
+
+static void counters_each(const void *counters, counter_each each, void *ctx)
+{
+    rc_counters_each(counters, each, ctx);
+}
+
+/* ---- invariants, format ---------------------------------------------------------------------- */
+
+// What is out lies behind each other, from what is acknowledged to what begins next.
+static bool check_requester(const struct rc *rc)
+{
+    const struct rc_requester *q = &rc->req;
+    if (rc->state == QP_ERR) {
+        return q->count == 0;
+    }
+    uint64_t at = q->count > 0 ? rc_out_at(q, 0)->first : q->next_mark;
+    bool holds = at <= q->acked_mark && q->count <= q->capacity && q->send_index <= q->count;
+    for (uint32_t i = 0; i < q->count; i++) {
+        const struct rc_out *o = rc_out_at(q, i);
+        holds = holds && o->first == at && o->first < o->end;
+        holds = holds && (i > 0 || q->acked_mark < o->end);
+        holds =
+            holds && (i != q->send_index || (o->first <= q->send_mark && q->send_mark < o->end));
+        at = o->end;
+    }
+    return holds && at == q->next_mark && q->acked_mark <= q->send_mark &&
+           q->send_mark <= q->sent_mark && q->sent_mark <= q->next_mark &&
+           q->sent_mark - q->acked_mark < UINT64_C(1) << 22;
+}
+
+static bool check_responder(const struct rc *rc)
+{
+    const struct rc_responder *r = &rc->resp;
+    uint64_t before = 0;
+    uint32_t pending_count = 0;
+    bool holds = r->count <= r->capacity && r->count <= r->limit;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const struct rc_answer *a = rc_answer_at(r, i);
+        holds = holds && before <= a->first && a->first <= a->begin_mark &&
+                a->begin_mark <= a->send_mark && a->send_mark <= a->end &&
+                a->end <= r->expected_mark;
+        before = a->end;
+        pending_count += a->send_mark < a->end;
+    }
+    return holds && pending_count == r->pending_count && (r->in.receive == NULL || r->in.is_open);
+}
+
+static bool check(const struct transport *t)
+{
+    const struct rc *rc = rc_of_const(t);
+    return wq_check(&rc->wq, rc->resp.in.receive != NULL) && check_requester(rc) &&
+           check_responder(rc);
+}
+
+static const char *format(const struct transport *t, char *buf, size_t len)
+{
+    const struct rc *rc = rc_of_const(t);
+    const struct rc_requester *q = &rc->req;
+    snprintf(buf, len,
+             "qp %u rc %s: peer %u, path MTU %u, out %u (PSN %u acknowledged, %u next), "
+             "PSN %u expected, answers %u, sends %u, receives %u",
+             rc->config.wq.qp_num, qp_state_name(rc->state), rc->attributes.dest_qp_num,
+             rc_pmtu(rc), q->count, (unsigned)(q->acked_mark & PSN_MASK),
+             (unsigned)(q->send_mark & PSN_MASK), (unsigned)(rc->resp.expected_mark & PSN_MASK),
+             rc->resp.pending_count, wq_send_count(&rc->wq), wq_receive_count(&rc->wq));
+    return buf;
+}
+
+const struct transport_ops rc_ops = {
+    .name = "rc",
+    .segment_name = "path_mtu",
+    .silence = silence,
+    .destroy = destroy,
+    .state = state,
+    .modify = rc_modify,
+    .query = query,
+    .may_post = may_post,
+    .on_send_posted = on_send_posted,
+    .on_receive_posted = on_receive_posted,
+    .wants_receive = wants_receive,
+    .has_output = rc_has_output,
+    .output = rc_output,
+    .on_packet = rc_on_packet,
+    .next_deadline = rc_next_deadline,
+    .on_deadline = rc_on_deadline,
+    .counters_len = sizeof(struct rc_counters),
+    .counters = counters,
+    .counters_add = counters_add,
+    .counters_each = counters_each,
+    .check = check,
+    .format = format,
+};

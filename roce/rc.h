@@ -1,0 +1,44 @@
+// A queue pair of reliable connections (RC): the program's work queues on one side, packets of
+// RoCEv2 to one peer on the other.
+//
+//   program side   wq/post.h on rc_wq                    lock-free against the engine
+//   engine side    rc_ops (base/transport.h); serialised by the caller (a shard's lock)
+//
+// What is asked for leaves from the memory of its work request, again as often as the peer needs
+// it; what the peer asks for is answered from memory, again as often as it asks. Nothing here
+// locks, blocks, or allocates after rc_create. A packet is copied by the sink before it returns, so
+// that nothing that was put is referenced any more.
+//
+// Reads of one work request are divided into requests of `read_len` octets, as the read scheduler
+// hands out its contexts (wq/read_sched.h); to the peer each is a Read of its own.
+#pragma once
+
+#include <stdint.h>
+
+#include "base/transport.h"
+#include "roce/rc_counters.h"
+#include "wq/wq.h"
+
+struct rc;
+
+enum {
+    RC_REMEMBERED_MAX = 128, // Reads and atomics of the peer's that can be answered again
+    RC_TURN_PACKETS = 64,    // of answers, before others have their turn
+};
+
+struct rc_config {
+    struct wq_config wq; // on_runnable: has_output became true
+    struct qp_event_port port;
+    uint32_t read_len;       // octets that one Read of ours asks for at most; 0: as many as fit
+    uint32_t remembered_max; // most that max_dest_rd_atomic will be, up to RC_REMEMBERED_MAX
+};
+
+extern const struct transport_ops rc_ops;
+
+// -EINVAL: a capability out of range; -ENOMEM; what mem_sinks_reserve says. The PD is the caller's
+// to hold. The new queue pair is in QP_RESET and grants no rights.
+int rc_create(const struct rc_config *config, struct rc **ret);
+
+struct transport *rc_transport(struct rc *rc);
+struct wq *rc_wq(struct rc *rc);
+const struct rc_counters *rc_counters(const struct rc *rc);

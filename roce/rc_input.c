@@ -1,0 +1,86 @@
+// A packet's way: from whom it is, what it is, and whose. What it is not for is dropped, and
+// counted by the reason why.
+#include <string.h>
+
+#include "roce/rc_internal.h"
+#include "roce/state.h"
+#include "wire/bth.h"
+#include "wire/roce_verdict.h"
+
+static bool is_of_peer(const struct rc *rc, const struct datagram_rx *rx)
+{
+    const struct datagram_path *path = &rc->attributes.path;
+    return memcmp(&rx->remote, &path->remote, sizeof rx->remote) == 0 &&
+           memcmp(&rx->local, &path->local, sizeof rx->local) == 0;
+}
+
+// The uppermost bit says who is a full member of the partition.
+static bool is_of_partition(const struct bth *bth)
+{
+    return ((bth->pkey ^ BTH_PKEY_DEFAULT) & 0x7fff) == 0;
+}
+
+// A reserved opcode is refused by the responder, in the order of its PSN.
+static bool is_well_formed(enum roce_parse_verdict verdict)
+{
+    return verdict == ROCE_PARSE_OK || verdict == ROCE_PARSE_OPCODE;
+}
+
+static void tell_established(struct rc *rc)
+{
+    if (rc->state == QP_RTR && !rc->is_established_told) {
+        rc->is_established_told = true;
+        rc_raise(rc, QP_EVENT_COMM_EST);
+    }
+}
+
+static void take_request(struct rc *rc, const struct roce_packet *p)
+{
+    if (!roce_state_facts(rc->state)->takes_packets && rc->resp.refusal == RC_ACCEPTED) {
+        rc->counters.dropped_state++;
+        return;
+    }
+    rc_take_request(rc, p);
+    tell_established(rc);
+}
+
+static void take_answer(struct rc *rc, const struct roce_packet *p)
+{
+    if (!roce_state_facts(rc->state)->takes_answers) {
+        rc->counters.dropped_state++;
+        return;
+    }
+    rc_take_answer(rc, p);
+}
+
+static void take(struct rc *rc, const struct roce_packet *p)
+{
+    rc->counters.packets_in++;
+    rc->counters.octets_in += p->payload.len;
+    if (p->bth.opcode == ROCE_CNP) {
+        rc->counters.cnps_in++;
+    } else if ((p->bth.opcode & ROCE_TRANSPORT_MASK) != ROCE_RC) {
+        rc->counters.dropped_service++;
+    } else if (!is_of_partition(&p->bth)) {
+        rc->counters.dropped_partition++;
+    } else if (p->facts->is_response) {
+        take_answer(rc, p);
+    } else {
+        take_request(rc, p);
+    }
+}
+
+void rc_on_packet(struct transport *t, const struct datagram_rx *rx, instant_ns now)
+{
+    struct rc *rc = rc_of(t);
+    struct roce_packet p = {.payload = {.len = 0}};
+    rc->wq.now = now;
+    if (!is_of_peer(rc, rx)) {
+        rc->counters.dropped_address++;
+    } else if (!is_well_formed(roce_packet_parse(rx->octets, &p))) {
+        rc->counters.dropped_malformed++;
+    } else {
+        take(rc, &p);
+    }
+    rc_settle(rc);
+}

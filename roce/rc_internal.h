@@ -1,0 +1,248 @@
+// What the files of RC share: the queue pair itself and the functions between its parts.
+//
+//     rc.c            creation, the table of calls, invariants, format
+//     rc_modify.c     attributes and states
+//     rc_input.c      a packet's way to who it is for
+//     rc_output.c     answers, then requests, as long as there is room
+//     rc_timer.c      silence
+//
+//     rc_completer.c  what the peer answers to what is out
+//     rc_requester.c  what is out: order of PSNs, packets, sending again
+//     rc_responder.c  what the peer asks for: the checks, in their order, and what is done
+//     rc_answer.c     Reads and atomics that are remembered, and what leaves for them
+//     rc_receive.c    messages of the peer meet receives and memory
+//     rc_error.c      refusals, and the end
+//     rc_packet.c     one packet to the sink
+//
+// Calls go down this list. A mark is a PSN without its wrap; marks begin at MARK_FIRST, so that
+// those before a first PSN have one too.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/check.h"
+#include "base/port_datagram.h"
+#include "base/qp_state.h"
+#include "base/time.h"
+#include "base/transport.h"
+#include "roce/rc.h"
+#include "roce/rc_refusal.h"
+#include "roce/rc_window.h"
+#include "wire/psn.h"
+#include "wire/roce.h"
+#include "wq/scatter.h"
+#include "wq/wq.h"
+
+#define RC_MARK_FIRST (UINT64_C(1) << 24)
+#define RC_MARK_NONE  UINT64_MAX
+
+enum {
+    RC_READ_PACKETS_MAX = 1 << 20, // PSNs of one Read of ours: far below half of all
+    RC_ATOMIC_LEN = 8,
+};
+
+/* ---- requester ------------------------------------------------------------------------------- */
+
+// A message or a request that is out: it has its PSNs, and something of it may have left.
+struct rc_out {
+    uint64_t first, end;          // its marks; of a Read: those of its answer
+    uint32_t handle;              // a message's work request
+    struct read_context *context; // of a Read or atomic; NULL: a message
+};
+
+struct rc_requester {
+    struct rc_out *outs; // a ring, in the order of marks
+    uint32_t capacity, head, count;
+    uint32_t send_index;    // the one that send_mark is in; count: it is behind them all
+    uint64_t acked_mark;    // the peer is done with all before: it stands in the oldest of `outs`
+    uint64_t send_mark;     // of the packet that leaves next, again perhaps
+    uint64_t sent_mark;     // all before has left at least once
+    uint64_t next_mark;     // of what begins next
+    uint64_t asked_mark;    // the last packet that asked for an acknowledgement is before
+    uint64_t told_mark;     // gone back to it already, for what the peer said
+    uint64_t refused_mark;  // the peer refuses this for good, and still answers what is before
+    uint8_t refused_code;   // ... with this code
+    instant_ns retry_at;    // nothing may come for so long
+    instant_ns hold_until;  // the peer has no receive
+    uint32_t timeout_count; // in a row, without progress
+    uint32_t not_ready_count;
+    struct rc_window window;
+};
+
+static inline struct rc_out *rc_out_at(const struct rc_requester *q, uint32_t i)
+{
+    return &q->outs[(q->head + i) & (q->capacity - 1)];
+}
+
+/* ---- responder ------------------------------------------------------------------------------- */
+
+// A message of the peer's, from its first packet to its last.
+struct rc_inbound {
+    bool is_open;
+    enum roce_kind kind; // ROCE_KIND_SEND or ROCE_KIND_WRITE
+    uint64_t arrived_len;
+    uint64_t length;          // a Write's
+    uint64_t va;              // a Write's
+    uint32_t rkey;            // a Write's
+    struct recv_wqe *receive; // claimed; NULL: none
+    struct scatter scatter;
+};
+
+// A Read or an atomic of the peer's, from when it was taken until its place is needed.
+struct rc_answer {
+    uint64_t first, end; // marks of its packets
+    uint64_t begin_mark; // where the present run of them began
+    uint64_t send_mark;  // of the next that leaves; `end`: none
+    bool is_atomic;
+    bool is_again;  // it has been answered before
+    uint8_t opcode; // of the request
+    uint32_t rkey;
+    uint64_t va;
+    uint32_t length;   // a Read's
+    uint64_t original; // an atomic's: what the answer brings
+};
+
+// The one acknowledgement or refusal that is to leave; the latest says all that those before did.
+struct rc_word {
+    bool is_due;
+    uint8_t syndrome;
+    uint64_t mark;
+};
+
+struct rc_responder {
+    uint64_t expected_mark;
+    uint32_t msn;            // messages finished, 24 bits
+    bool has_told_hole;      // one refusal for each hole; also while no receive is posted
+    enum rc_refusal refusal; // it has refused the peer for good
+    struct rc_inbound in;
+    struct rc_answer *answers; // a ring, in the order of marks
+    uint32_t capacity, head, count;
+    uint32_t limit;         // Reads and atomics that the peer may have out
+    uint32_t pending_count; // answers of which something is to leave
+    struct rc_word word;
+};
+
+static inline struct rc_answer *rc_answer_at(const struct rc_responder *r, uint32_t i)
+{
+    return &r->answers[(r->head + i) % r->capacity];
+}
+
+/* ---- the queue pair -------------------------------------------------------------------------- */
+
+struct rc {
+    struct transport transport; // first
+    struct wq wq;               // the program's half
+    struct rc_config config;
+    enum qp_state state;
+    struct qp_change attributes; // as set last; its mask and states mean nothing
+    uint32_t denied;             // MEM_ACCESS_REMOTE_*: what it grants nobody
+    struct rc_requester req;
+    struct rc_responder resp;
+    bool is_established_told, is_drained_told, is_overrun_told, is_last_wqe_told;
+    struct rc_counters counters;
+};
+
+static inline struct rc *rc_of(struct transport *t)
+{
+    return (struct rc *)(void *)t;
+}
+
+static inline const struct rc *rc_of_const(const struct transport *t)
+{
+    return (const struct rc *)(const void *)t;
+}
+
+static inline uint32_t rc_pmtu(const struct rc *rc)
+{
+    return rc->attributes.path_mtu;
+}
+
+// How many packets so many octets are.
+static inline uint64_t rc_packet_count(const struct rc *rc, uint64_t len)
+{
+    return len == 0 ? 1 : (len + rc_pmtu(rc) - 1) / rc_pmtu(rc);
+}
+
+static inline struct mem_asker rc_asker(const struct rc *rc)
+{
+    return (struct mem_asker){
+        .pd = rc->config.wq.pd,
+        .qp_num = rc->config.wq.qp_num,
+        .denied = rc->denied,
+    };
+}
+
+/* ---- modify.c -------------------------------------------------------------------------------- */
+
+int rc_modify(struct transport *t, const struct qp_change *change, instant_ns now);
+
+/* ---- input.c, output.c, timer.c -------------------------------------------------------------- */
+
+void rc_on_packet(struct transport *t, const struct datagram_rx *rx, instant_ns now);
+bool rc_has_output(const struct transport *t);
+void rc_output(struct transport *t, const struct datagram_sink *sink, instant_ns now);
+instant_ns rc_next_deadline(const struct transport *t);
+void rc_on_deadline(struct transport *t, instant_ns now);
+
+/* ---- completer.c ----------------------------------------------------------------------------- */
+
+void rc_take_answer(struct rc *rc, const struct roce_packet *p);
+void rc_complete_timeout(struct rc *rc); // nothing came for too long
+
+/* ---- requester.c ----------------------------------------------------------------------------- */
+
+void rc_requester_begin(struct rc *rc, uint32_t psn); // a new connection
+void rc_requester_end(struct rc *rc);                 // nothing is out any more
+bool rc_requester_has_output(const struct rc *rc);
+void rc_requester_output(struct rc *rc, const struct datagram_sink *sink);
+// Back to what is not acknowledged.
+void rc_requester_go_back(struct rc *rc);
+// Something was acknowledged: what leaves next is behind it.
+void rc_requester_advanced(struct rc *rc);
+void rc_requester_arm(struct rc *rc); // the time for an answer begins anew
+
+/* ---- responder.c ----------------------------------------------------------------------------- */
+
+void rc_responder_begin(struct rc *rc, uint32_t psn);
+void rc_take_request(struct rc *rc, const struct roce_packet *p);
+
+/* ---- answer.c -------------------------------------------------------------------------------- */
+
+// Is there place to remember one more? False: the peer has more out than it may.
+bool rc_answer_has_room(const struct rc *rc);
+// Takes it; the answer is to leave.
+enum rc_refusal rc_answer_read(struct rc *rc, const struct roce_packet *p);
+enum rc_refusal rc_answer_atomic(struct rc *rc, const struct roce_packet *p);
+// A Read or atomic that was here before.
+void rc_answer_again(struct rc *rc, const struct roce_packet *p, uint64_t mark);
+// Puts answers, at most `*turn` packets. False: no room, or the turn is over.
+bool rc_answers_output(struct rc *rc, const struct datagram_sink *sink, unsigned *turn);
+
+/* ---- receive.c ------------------------------------------------------------------------------- */
+
+// May the message that begins with this packet have the memory that it names?
+enum rc_refusal rc_receive_check(struct rc *rc, const struct roce_packet *p);
+bool rc_receive_claim(struct rc *rc); // false: none is posted
+enum rc_refusal rc_receive_place(struct rc *rc, const struct roce_packet *p);
+enum rc_refusal rc_receive_end(struct rc *rc, const struct roce_packet *p);
+void rc_receive_forget(struct rc *rc); // the claimed receive goes back unused
+
+/* ---- error.c --------------------------------------------------------------------------------- */
+
+void rc_raise(struct rc *rc, enum qp_event event);
+// To ERR: everything that is posted is flushed. Once.
+void rc_fail(struct rc *rc);
+// The same, with the work request at fault.
+void rc_fail_send(struct rc *rc, struct send_wqe *wqe, enum wc_status status);
+// The packet with this mark is not done.
+void rc_refuse(struct rc *rc, enum rc_refusal refusal, uint64_t mark);
+// Last in each call from outside: what follows from what happened in it.
+void rc_settle(struct rc *rc);
+
+/* ---- packet.c -------------------------------------------------------------------------------- */
+
+// One packet to the peer: its opcode, PSN and headers have been filled in. False: no room.
+bool rc_packet_put(struct rc *rc, const struct datagram_sink *sink, struct roce_packet *p,
+                   const struct span *pieces, unsigned piece_count, size_t len);

@@ -1,0 +1,38 @@
+// What leaves: answers in the order of what was asked, then the one word that acknowledges or
+// refuses, then what the program wants.
+#include "roce/rc_internal.h"
+#include "wire/aeth.h"
+
+// It does not overtake answers to what was asked before.
+static void put_word(struct rc *rc, const struct datagram_sink *sink)
+{
+    struct rc_word *word = &rc->resp.word;
+    bool is_nak = word->syndrome != AETH_SYNDROME_ACK;
+    struct roce_packet p = {
+        .bth = {.opcode = ROCE_RC | ROCE_ACKNOWLEDGE, .psn = (uint32_t)word->mark & PSN_MASK},
+        .aeth = {.syndrome = word->syndrome, .msn = rc->resp.msn},
+    };
+    if (word->is_due && rc_packet_put(rc, sink, &p, NULL, 0, 0)) {
+        word->is_due = false;
+        rc->counters.naks_out += is_nak;
+        rc->counters.acks_out += !is_nak;
+    }
+}
+
+bool rc_has_output(const struct transport *t)
+{
+    const struct rc *rc = rc_of_const(t);
+    return rc->resp.pending_count > 0 || rc->resp.word.is_due || rc_requester_has_output(rc);
+}
+
+void rc_output(struct transport *t, const struct datagram_sink *sink, instant_ns now)
+{
+    struct rc *rc = rc_of(t);
+    unsigned turn = RC_TURN_PACKETS;
+    rc->wq.now = now;
+    if (rc_answers_output(rc, sink, &turn)) {
+        put_word(rc, sink);
+    }
+    rc_requester_output(rc, sink);
+    rc_settle(rc);
+}

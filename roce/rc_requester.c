@@ -1,0 +1,266 @@
+// What is out, in the order of its PSNs, and how it leaves: each packet is made from its mark
+// alone, so the same packet again is the same octets. A Read is asked for again from the first
+// packet of its answer that is missing.
+#include "base/port_transport.h"
+#include "base/sge.h"
+#include "roce/rc_internal.h"
+#include "roce/state.h"
+#include "wq/read_task.h"
+#include "wq/status.h"
+#include "wq/wqe.h"
+
+// What a work request's packets are called.
+static const struct {
+    uint8_t first, middle, last, only;
+} operations_of[WQE_OPCODE_COUNT] = {
+    [WQE_SEND] = {ROCE_SEND_FIRST, ROCE_SEND_MIDDLE, ROCE_SEND_LAST, ROCE_SEND_ONLY},
+    [WQE_SEND_WITH_IMM] = {ROCE_SEND_FIRST, ROCE_SEND_MIDDLE, ROCE_SEND_LAST_IMM,
+                           ROCE_SEND_ONLY_IMM},
+    [WQE_SEND_WITH_INV] = {ROCE_SEND_FIRST, ROCE_SEND_MIDDLE, ROCE_SEND_LAST_INV,
+                           ROCE_SEND_ONLY_INV},
+    [WQE_RDMA_WRITE] = {ROCE_WRITE_FIRST, ROCE_WRITE_MIDDLE, ROCE_WRITE_LAST, ROCE_WRITE_ONLY},
+    [WQE_RDMA_WRITE_WITH_IMM] = {ROCE_WRITE_FIRST, ROCE_WRITE_MIDDLE, ROCE_WRITE_LAST_IMM,
+                                 ROCE_WRITE_ONLY_IMM},
+};
+
+void rc_requester_begin(struct rc *rc, uint32_t psn)
+{
+    struct rc_requester *q = &rc->req;
+    uint64_t mark = RC_MARK_FIRST | psn;
+    *q = (struct rc_requester){
+        .outs = q->outs,
+        .capacity = q->capacity,
+        .acked_mark = mark,
+        .send_mark = mark,
+        .sent_mark = mark,
+        .next_mark = mark,
+        .asked_mark = mark,
+        .told_mark = RC_MARK_NONE,
+        .refused_mark = RC_MARK_NONE,
+        .retry_at = INSTANT_NEVER,
+    };
+    rc_window_init(&q->window);
+    wq_begin(&rc->wq);
+}
+
+void rc_requester_end(struct rc *rc)
+{
+    rc->req.count = rc->req.send_index = 0;
+    rc->req.retry_at = INSTANT_NEVER;
+    rc->req.hold_until = 0;
+    wq_requests_forget(&rc->wq);
+}
+
+/* ---- sending again --------------------------------------------------------------------------- */
+
+void rc_requester_arm(struct rc *rc)
+{
+    struct rc_requester *q = &rc->req;
+    bool waits = q->acked_mark < q->sent_mark && rc->attributes.timeout > 0;
+    duration_ns timeout_ns = UINT64_C(4096) << rc->attributes.timeout;
+    q->retry_at = waits ? instant_after(rc->wq.now, timeout_ns) : INSTANT_NEVER;
+}
+
+// The entry that send_mark is in.
+static void seek(struct rc_requester *q)
+{
+    while (q->send_index < q->count && rc_out_at(q, q->send_index)->end <= q->send_mark) {
+        q->send_index++;
+    }
+}
+
+void rc_requester_go_back(struct rc *rc)
+{
+    struct rc_requester *q = &rc->req;
+    q->send_mark = q->asked_mark = q->acked_mark;
+    q->send_index = 0;
+    q->retry_at = INSTANT_NEVER;
+    rc->counters.resumed_inside += q->count > 0 && rc_out_at(q, 0)->first < q->acked_mark;
+}
+
+void rc_requester_advanced(struct rc *rc)
+{
+    struct rc_requester *q = &rc->req;
+    q->send_mark = q->send_mark < q->acked_mark ? q->acked_mark : q->send_mark;
+    q->asked_mark = q->asked_mark < q->acked_mark ? q->acked_mark : q->asked_mark;
+    seek(q);
+}
+
+/* ---- packets --------------------------------------------------------------------------------- */
+
+enum put { PUT_DONE, PUT_NO_ROOM, PUT_FAILED };
+
+// The packets up to `end` have left.
+static void has_left(struct rc *rc, uint64_t end)
+{
+    struct rc_requester *q = &rc->req;
+    rc->counters.requests_again += q->send_mark < q->sent_mark;
+    q->send_mark = end;
+    q->sent_mark = q->sent_mark < end ? end : q->sent_mark;
+    seek(q);
+    if (q->retry_at == INSTANT_NEVER) {
+        rc_requester_arm(rc);
+    }
+}
+
+// The last packet of a message asks for an acknowledgement, and so many between that there always
+// is one of them in the window.
+static bool asks(const struct rc_requester *q, bool is_last)
+{
+    uint64_t behind = q->send_mark + 1;
+    return is_last || behind - q->asked_mark >= rc_window_ack_interval(&q->window) ||
+           behind - q->acked_mark >= q->window.packets;
+}
+
+static uint8_t operation_of(const struct send_wqe *wqe, bool is_first, bool is_last)
+{
+    return is_first
+               ? (is_last ? operations_of[wqe->opcode].only : operations_of[wqe->opcode].first)
+               : (is_last ? operations_of[wqe->opcode].last : operations_of[wqe->opcode].middle);
+}
+
+static enum put put_message_packet(struct rc *rc, const struct datagram_sink *sink,
+                                   const struct rc_out *o)
+{
+    struct rc_requester *q = &rc->req;
+    struct send_wqe *wqe = wq_send_at(&rc->wq, o->handle);
+    uint64_t offset = (q->send_mark - o->first) * rc_pmtu(rc);
+    uint64_t left = wqe->length - offset;
+    size_t len = left < rc_pmtu(rc) ? (size_t)left : rc_pmtu(rc);
+    bool is_last = q->send_mark + 1 == o->end;
+    struct roce_packet p = {
+        .bth = {.opcode = ROCE_RC | operation_of(wqe, offset == 0, is_last),
+                .solicited = is_last && (wqe->flags & WQE_SOLICITED) != 0,
+                .ack_req = asks(q, is_last),
+                .psn = (uint32_t)q->send_mark & PSN_MASK},
+        .reth = {.va = wqe->remote_addr, .rkey = wqe->rkey, .dma_len = (uint32_t)wqe->length},
+        .immdt = {wqe->imm_or_inv},
+        .ieth = {wqe->imm_or_inv},
+    };
+    struct span pieces[SGE_COUNT_MAX];
+    unsigned count = len > 0 ? wq_message_octets(&rc->wq, o->handle, offset, len, pieces) : 0;
+    if (len > 0 && count == 0) {
+        rc_fail_send(rc, wqe, WC_LOC_PROT_ERR);
+        return PUT_FAILED;
+    }
+    if (!rc_packet_put(rc, sink, &p, pieces, count, len)) {
+        return PUT_NO_ROOM;
+    }
+    q->asked_mark = p.bth.ack_req ? q->send_mark + 1 : q->asked_mark;
+    has_left(rc, q->send_mark + 1);
+    return PUT_DONE;
+}
+
+static void fill_read(const struct rc *rc, const struct rc_out *o, struct roce_packet *p)
+{
+    uint32_t done = (uint32_t)((rc->req.send_mark - o->first) * rc_pmtu(rc));
+    p->bth.opcode = ROCE_RC | ROCE_READ_REQUEST;
+    p->reth = (struct reth){
+        .va = o->context->remote_addr + done,
+        .rkey = o->context->remote_key,
+        .dma_len = o->context->length - done,
+    };
+}
+
+static void fill_atomic(const struct rc_out *o, struct roce_packet *p)
+{
+    const struct send_wqe *wqe = o->context->task->cookie;
+    bool is_swap = wqe->opcode == WQE_ATOMIC_CMP_AND_SWP;
+    p->bth.opcode = ROCE_RC | (is_swap ? ROCE_CMP_SWAP : ROCE_FETCH_ADD);
+    p->atomiceth = (struct atomiceth){
+        .va = wqe->remote_addr,
+        .rkey = wqe->rkey,
+        .swap_add = is_swap ? wqe->swap : wqe->compare_add,
+        .compare = is_swap ? wqe->compare_add : 0,
+    };
+}
+
+static enum put put_request(struct rc *rc, const struct datagram_sink *sink, const struct rc_out *o)
+{
+    struct roce_packet p = {
+        .bth = {.ack_req = true, .psn = (uint32_t)rc->req.send_mark & PSN_MASK},
+    };
+    if (o->context->task->kind == READ_KIND_ATOMIC) {
+        fill_atomic(o, &p);
+    } else {
+        fill_read(rc, o, &p);
+    }
+    if (!rc_packet_put(rc, sink, &p, NULL, 0, 0)) {
+        return PUT_NO_ROOM;
+    }
+    rc->req.asked_mark = o->end;
+    has_left(rc, o->end);
+    return PUT_DONE;
+}
+
+/* ---- what begins ----------------------------------------------------------------------------- */
+
+static void push(struct rc_requester *q, struct rc_out o, uint64_t packet_count)
+{
+    CHECK(q->count < q->capacity);
+    o.first = q->next_mark;
+    o.end = q->next_mark += packet_count;
+    *rc_out_at(q, q->count++) = o;
+}
+
+static bool begin_next(struct rc *rc)
+{
+    struct rc_requester *q = &rc->req;
+    struct transport_work work;
+    switch (wq_next(&rc->wq, &work)) {
+    case TRANSPORT_MESSAGE:
+        push(q, (struct rc_out){.handle = work.handle}, rc_packet_count(rc, work.wqe->length));
+        wq_message_put(&rc->wq, q->next_mark);
+        return true;
+    case TRANSPORT_REQUEST: {
+        bool is_atomic = work.context->task->kind == READ_KIND_ATOMIC;
+        wq_request_put(&rc->wq, work.context, q->next_mark);
+        push(q, (struct rc_out){.context = work.context},
+             is_atomic ? 1 : rc_packet_count(rc, work.context->length));
+        if (is_atomic) {
+            wq_message_put(&rc->wq, q->next_mark);
+        }
+        return true;
+    }
+    case TRANSPORT_FAILED:
+        rc_fail(rc);
+        break;
+    case TRANSPORT_NOTHING:
+        break;
+    }
+    return false;
+}
+
+/* ---- doors ----------------------------------------------------------------------------------- */
+
+static bool may_send(const struct rc *rc)
+{
+    const struct rc_requester *q = &rc->req;
+    return roce_state_facts(rc->state)->takes_answers && rc->wq.now >= q->hold_until &&
+           rc->wq.now >= q->window.not_before && q->send_mark < q->refused_mark &&
+           q->send_mark - q->acked_mark < q->window.packets;
+}
+
+bool rc_requester_has_output(const struct rc *rc)
+{
+    const struct rc_requester *q = &rc->req;
+    return may_send(rc) && (q->send_mark < q->next_mark || wq_has_work(&rc->wq));
+}
+
+void rc_requester_output(struct rc *rc, const struct datagram_sink *sink)
+{
+    struct rc_requester *q = &rc->req;
+    while (may_send(rc)) {
+        if (q->send_mark == q->next_mark && !begin_next(rc)) {
+            break;
+        }
+        const struct rc_out *o = rc_out_at(q, q->send_index);
+        CHECK(o->first <= q->send_mark && q->send_mark < o->end);
+        enum put put =
+            o->context != NULL ? put_request(rc, sink, o) : put_message_packet(rc, sink, o);
+        if (put != PUT_DONE) {
+            break;
+        }
+    }
+    wq_complete_sends(&rc->wq);
+}

@@ -1,0 +1,25 @@
+// What happens because nothing did.
+#include "roce/rc_internal.h"
+
+static instant_ns not_over(const struct rc *rc, instant_ns until)
+{
+    return rc->wq.now < until ? until : INSTANT_NEVER;
+}
+
+instant_ns rc_next_deadline(const struct transport *t)
+{
+    const struct rc *rc = rc_of_const(t);
+    instant_ns held = not_over(rc, rc->req.hold_until);
+    instant_ns paced = not_over(rc, rc->req.window.not_before);
+    return instant_min(rc->req.retry_at, instant_min(held, paced));
+}
+
+void rc_on_deadline(struct transport *t, instant_ns now)
+{
+    struct rc *rc = rc_of(t);
+    rc->wq.now = now;
+    if (rc->req.retry_at <= now) {
+        rc_complete_timeout(rc);
+    }
+    rc_settle(rc);
+}
