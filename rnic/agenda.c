@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/port_link.h"
 #include "base/time.h"
+#include "rnic/carrier.h"
 #include "rnic/ep.h"
 #include "rnic/ep_state.h"
 #include "rnic/shard.h"
@@ -17,7 +18,7 @@
 void shard_wake_before(struct shard *shard, instant_ns deadline_ns)
 {
     if (deadline_ns < atomic_load_explicit(&shard->asleep_until_ns, memory_order_seq_cst)) {
-        shard->link->ops->wake(shard->link);
+        shard->carrier->link->wake(shard);
     }
 }
 
@@ -39,7 +40,7 @@ instant_ns shard_next_deadline(const struct shard *shard)
 {
     CHECK(shard_is_held(shard));
     instant_ns at = instant_min(deadlines_next(&shard->deadlines), shard->noted_ns);
-    return instant_min(at, link_next_deadline(shard->link));
+    return instant_min(at, shard->carrier->link->link_deadline(shard));
 }
 
 /* ---- endpoints ------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "rnic/carrier.h"
 #include "rnic/internal.h"
 
 static int tables_create(struct rnic *rnic, const struct rnic_parts *parts)
@@ -40,7 +41,7 @@ int rnic_create(const struct rnic_parts *parts, struct rnic **ret)
     conn_gate_init(&rnic->gate, is_bounded ? parts->half_open_max : CONN_HALF_OPEN_MAX_DEFAULT);
     list_init(&rnic->all_qps);
     list_init(&rnic->points);
-    int error = shard_init(&rnic->shard, rnic, parts->link);
+    int error = shard_init(&rnic->shard, rnic, &stream_carrier, parts->link);
     if (error != 0) {
         parts->link->ops->destroy(parts->link);
         free(rnic);
@@ -89,6 +90,6 @@ void rnic_abandon(struct rnic *rnic)
     rnic->shard.has_thread = false;
     atomic_store(&rnic->shard.rung, NULL); // what other threads of the parent had rung
     atomic_store(&rnic->shard.waiter_count, 0);
-    rnic->shard.link->ops->abandon(rnic->shard.link);
+    rnic->shard.carrier->link->leave(&rnic->shard);
     shard_let_go(&rnic->shard); // this thread holds it; nobody is left to be served
 }

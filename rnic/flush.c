@@ -5,9 +5,8 @@
 
 #include <time.h>
 
-#include "base/port_link.h"
+#include "rnic/carrier.h"
 #include "rnic/create.h"
-#include "rnic/ep.h"
 #include "rnic/internal.h"
 
 /* ---- in the background thread ---------------------------------------------------------------- */
@@ -24,35 +23,28 @@ static void step_while(struct rnic *rnic, bool (*is_busy)(struct rnic *), instan
     }
 }
 
-static bool is_link_busy(struct rnic *rnic)
+static bool is_ending(struct rnic *rnic)
 {
     rnic_enter(rnic);
-    bool is_busy = link_is_busy(rnic->shard.link);
+    bool is_ending = rnic->shard.carrier->link->is_ending(&rnic->shard);
     rnic_leave(rnic, 0);
-    return is_busy;
+    return is_ending;
 }
 
-// What the kernel does for sockets when a process exits: every connection ends with FIN.
-static void shutdown_all(struct rnic *rnic)
+static bool end_all(struct rnic *rnic)
 {
     rnic_enter(rnic);
-    for (struct list_link *l = rnic->shard.endpoints.next; l != &rnic->shard.endpoints;
-         l = l->next) {
-        struct link_stream *stream = LIST_ENTRY(l, struct rnic_ep, all_link)->stream;
-        if (stream != NULL) {
-            stream->link->ops->shutdown(stream);
-        }
-    }
+    bool is_awaited = rnic->shard.carrier->end(&rnic->shard);
     rnic_leave(rnic, 0);
+    return is_awaited;
 }
 
 void rnic_flush_in_thread(struct rnic *rnic)
 {
     const struct rnic_flush *flush = &rnic->flush;
     step_while(rnic, rnic_has_output, instant_after(rnic_now(rnic), flush->handing_ns));
-    if ((rnic->shard.link->facts & LINK_IS_OF_PROCESS) != 0) {
-        shutdown_all(rnic);
-        step_while(rnic, is_link_busy, instant_after(rnic_now(rnic), flush->acking_ns));
+    if (end_all(rnic)) {
+        step_while(rnic, is_ending, instant_after(rnic_now(rnic), flush->acking_ns));
     }
 }
 
@@ -99,6 +91,6 @@ bool rnic_flush(struct rnic *rnic, duration_ns handing_ns, duration_ns acking_ns
     rnic->flush.acking_ns = acking_ns;
     rnic->flush.is_wanted = true;
     atomic_store_explicit(&shard->is_stopping, true, memory_order_release);
-    shard->link->ops->wake(shard->link);
+    shard->carrier->link->wake(shard);
     return wait_for_thread(rnic, handing_ns);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "rnic/carrier.h"
 #include "rnic/ep.h"
 #include "rnic/internal.h"
 #include "rnic/point.h"
@@ -138,10 +139,7 @@ void rnic_qp_destroy(struct rnic_qp *qp)
     const struct transport_ops *ops = qp->transport->ops;
     ops->silence(qp->transport);
     shard_serve_doorbells(&rnic->shard, rnic_now(rnic)); // it may wait in the list
-    if (qp->ep != NULL) {
-        ep_close(qp->ep, QP_CLOSE_LOCAL, ep_has_output(qp->ep), rnic_now(rnic));
-    }
-    qp_meeting_forget(qp, rnic_now(rnic));
+    rnic->shard.carrier->forget(qp, rnic_now(rnic));
     cq_purge(qp->send_cq->cq, qp->qp_num);
     cq_purge(qp->recv_cq->cq, qp->qp_num);
     mem_windows_release_qp(rnic->mem, qp->qp_num);
@@ -186,13 +184,8 @@ int rnic_qp_change(struct rnic_qp *qp, const struct qp_change *change)
     instant_ns now = rnic_now(rnic);
     int error = rnic_is_alive(rnic) ? qp->transport->ops->modify(qp->transport, change, now) : -EIO;
     if (error == 0 && is_move) {
-        if (qp->ep != NULL && is_reset) {
-            ep_close(qp->ep, QP_CLOSE_LOCAL, true, now);
-        }
-        if (is_reset || change->state > QP_RTS) {
-            qp_meeting_end(qp, now);
-        }
-        rnic_qp_on_doorbell(qp, now);
+        rnic->shard.carrier->on_moved(qp, change->state, now);
+        rnic->shard.carrier->serve_doorbell(qp, now);
     }
     rnic_leave(rnic, error);
     if (is_reset) {

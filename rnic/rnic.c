@@ -1,8 +1,8 @@
 #include "rnic/rnic.h"
 
 #include "base/sge.h"
+#include "rnic/carrier.h"
 #include "rnic/create.h"
-#include "rnic/ep.h"
 #include "rnic/internal.h"
 
 const struct rnic_limits rnic_limits = {
@@ -64,13 +64,8 @@ struct rnic_live rnic_live(struct rnic *rnic)
 
 bool rnic_has_output(struct rnic *rnic)
 {
-    bool has_output = false;
     rnic_enter(rnic);
-    for (struct list_link *l = rnic->shard.endpoints.next; l != &rnic->shard.endpoints;
-         l = l->next) {
-        struct rnic_ep *ep = LIST_ENTRY(l, struct rnic_ep, all_link);
-        has_output |= ep_has_output(ep);
-    }
+    bool has_output = rnic->shard.carrier->has_output(&rnic->shard);
     rnic_leave(rnic, 0);
     return has_output;
 }

@@ -4,24 +4,9 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "rnic/batch.h"
-#include "rnic/ep.h"
+#include "rnic/carrier.h"
 #include "rnic/internal.h"
-#include "rnic/qp_meeting.h"
 #include "rnic/reads.h"
-
-enum {
-    SHARD_LINK_TURNS = 32, // with hot endpoints the link itself is asked in every 32nd pass
-};
-
-// Outside of any pass: nobody holds on to an endpoint.
-static void bury_doomed(struct shard *shard)
-{
-    struct list_link *l;
-    while ((l = list_pop_head(&shard->doomed)) != NULL) {
-        free(LIST_ENTRY(l, struct rnic_ep, all_link));
-    }
-}
 
 static void say_farewells(struct list_link *farewells, struct trace *trace)
 {
@@ -33,7 +18,8 @@ static void say_farewells(struct list_link *farewells, struct trace *trace)
     }
 }
 
-int shard_init(struct shard *shard, struct rnic *rnic, struct link *link)
+int shard_init(struct shard *shard, struct rnic *rnic, const struct carrier_ops *carrier,
+               struct link *link)
 {
     shard->staging = mspan_of(malloc(SHARD_STAGING_LEN), SHARD_STAGING_LEN);
     if (shard->staging.ptr == NULL) {
@@ -41,6 +27,7 @@ int shard_init(struct shard *shard, struct rnic *rnic, struct link *link)
     }
     pthread_mutex_init(&shard->lock, NULL);
     shard->rnic = rnic;
+    shard->carrier = carrier;
     shard->link = link;
     list_init(&shard->endpoints);
     list_init(&shard->doomed);
@@ -56,13 +43,9 @@ int shard_init(struct shard *shard, struct rnic *rnic, struct link *link)
 
 void shard_fini(struct shard *shard)
 {
-    struct list_link *l;
-    bury_doomed(shard);
+    shard->carrier->tidy(shard);
     say_farewells(&shard->farewells, shard->rnic->trace);
-    while ((l = list_pop_head(&shard->batches)) != NULL) {
-        batch_destroy(LIST_ENTRY(l, struct batch, idle_link));
-    }
-    shard->link->ops->destroy(shard->link);
+    shard->carrier->link->close(shard);
     pthread_mutex_destroy(&shard->lock);
     free(shard->staging.ptr);
 }
@@ -130,15 +113,6 @@ static bool is_rung_behind_us(struct shard *shard)
                                                     memory_order_acquire);
 }
 
-// What follows from what doors and meetings have done with endpoints. Settling one may move others.
-static void settle_due(struct shard *shard, instant_ns now)
-{
-    struct list_link *l;
-    while ((l = list_pop_head(&shard->due)) != NULL) {
-        ep_settle(LIST_ENTRY(l, struct rnic_ep, due_link), now);
-    }
-}
-
 // What doors leave behind for who lets go of the lock: mostly nothing, so what does it stays out of
 // the way.
 static bool has_left_work(const struct shard *shard)
@@ -150,10 +124,10 @@ static bool has_left_work(const struct shard *shard)
 static __attribute__((noinline)) void do_left_work(struct shard *shard)
 {
     if (!list_is_empty(&shard->due)) {
-        settle_due(shard, rnic_now(shard->rnic));
+        shard->carrier->settle(shard, rnic_now(shard->rnic));
     }
     note_moderated(shard);
-    bury_doomed(shard);
+    shard->carrier->tidy(shard);
 }
 
 // Farewells are said behind the lock: who reads them may be slow.
@@ -214,7 +188,7 @@ void shard_serve_doorbells(struct shard *shard, instant_ns now)
         struct rnic_qp *next = atomic_load_explicit(&qp->rung_next, memory_order_relaxed);
         // An exchange, as the ringer's: what was posted before a bell that found this one is seen.
         atomic_exchange_explicit(&qp->is_rung, false, memory_order_acq_rel);
-        rnic_qp_on_doorbell(qp, now);
+        shard->carrier->serve_doorbell(qp, now);
         qp = next;
     }
 }
@@ -230,58 +204,6 @@ void shard_ring(struct shard *shard, struct rnic_qp *qp)
 
 /* ---- one pass -------------------------------------------------------------------------------- */
 
-static bool hot_contains(const struct shard *shard, const struct rnic_ep *ep)
-{
-    for (unsigned i = 0; i < SHARD_HOT_COUNT; i++) {
-        if (shard->hot[i] == ep) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool serve_link(struct shard *shard, instant_ns now)
-{
-    struct link_ready ready[SHARD_READY_MAX];
-    shard->is_crowded = false;
-    int count = shard->link->ops->poll(shard->link, ready, SHARD_READY_MAX);
-    for (int i = 0; i < count; i++) {
-        struct rnic_ep *ep = ready[i].stream->owner;
-        if (ep == NULL) {
-            continue; // closed by an earlier report of this batch
-        }
-        if ((ready[i].what & LINK_READY_IN) != 0 && !hot_contains(shard, ep)) {
-            struct rnic_ep **place = &shard->hot[shard->hot_next++ % SHARD_HOT_COUNT];
-            shard->is_crowded |= *place != NULL;
-            *place = ep;
-        }
-        ep_on_ready(ep, ready[i].what, now);
-    }
-    return count > 0;
-}
-
-// Reads the endpoints that were busy lately without asking the link which are readable.
-static bool serve_hot(struct shard *shard, instant_ns now, bool *ret_ask_link)
-{
-    bool moved = false;
-    bool any = false;
-    for (unsigned i = 0; i < SHARD_HOT_COUNT; i++) {
-        struct rnic_ep *ep = shard->hot[i];
-        if (ep == NULL) {
-            continue;
-        }
-        any = true;
-        *ret_ask_link |= ep_is_blocked(ep);
-        if (ep_on_turn(ep, now)) {
-            moved = true;
-        } else if (shard->hot[i] == ep && ep_is_cold(ep, now)) {
-            shard->hot[i] = NULL;
-        }
-    }
-    *ret_ask_link |= !any;
-    return moved;
-}
-
 static bool serve_runnable(struct shard *shard, instant_ns now)
 {
     struct list_link todo;
@@ -292,7 +214,7 @@ static bool serve_runnable(struct shard *shard, instant_ns now)
     list_move_all(&todo, &shard->runnable);
     struct list_link *l;
     while ((l = list_pop_head(&todo)) != NULL) {
-        ep_on_turn(LIST_ENTRY(l, struct rnic_ep, run_link), now);
+        shard->carrier->run(l, now);
     }
     return true;
 }
@@ -301,11 +223,11 @@ static void serve_deadlines(struct shard *shard, instant_ns now)
 {
     struct deadline *d;
     while ((d = deadlines_take_due(&shard->deadlines, now)) != NULL) {
-        ep_on_deadline(DEADLINE_ENTRY(d, struct rnic_ep, deadline), now);
+        shard->carrier->expire(d, now);
     }
     if (now >= shard->noted_ns) {
         shard->noted_ns = INSTANT_NEVER;
-        qp_meetings_on_deadline(shard->rnic, now);
+        shard->carrier->on_noted(shard, now);
     }
 }
 
@@ -323,7 +245,7 @@ static bool serve_rest(struct shard *shard, instant_ns now)
 {
     bool moved = serve_runnable(shard, now);
     serve_deadlines(shard, now);
-    settle_due(shard, now);
+    shard->carrier->settle(shard, now);
     serve_moderated(shard, now);
     reads_on_pass(shard->rnic, now);
     return moved;
@@ -333,7 +255,7 @@ bool shard_run(struct shard *shard, instant_ns now)
 {
     CHECK(shard_is_held(shard));
     shard_serve_doorbells(shard, now);
-    bool moved = serve_link(shard, now);
+    bool moved = shard->carrier->serve(shard, now);
     return serve_rest(shard, now) || moved;
 }
 
@@ -343,11 +265,7 @@ bool shard_drive(struct shard *shard, instant_ns now)
         return false;
     }
     shard_serve_doorbells(shard, now);
-    bool ask_link = shard->turn_count++ % SHARD_LINK_TURNS == 0 || shard->is_crowded;
-    serve_hot(shard, now, &ask_link);
-    if (ask_link) {
-        serve_link(shard, now);
-    }
+    shard->carrier->serve_busy(shard, now);
     serve_rest(shard, now);
     shard_unlock(shard);
     return true;

@@ -26,6 +26,7 @@
 #include "base/trace.h"
 #include "report/farewell.h"
 
+struct carrier_ops;
 struct rnic;
 struct rnic_ep;
 struct rnic_qp;
@@ -42,7 +43,8 @@ struct shard {
     const void *_Atomic holder;   // the thread that has the lock; NULL: nobody
     atomic_uint waiter_count;     // threads that wait for the lock
     struct rnic_qp *_Atomic rung; // doorbell list: QPs with something posted, LIFO
-    struct link *link;
+    const struct carrier_ops *carrier;
+    struct link *link; // of streams; NULL with another carrier
     struct rnic *rnic;
 
     // Everything below is guarded by the lock.
@@ -71,7 +73,8 @@ struct shard {
     _Atomic instant_ns asleep_until_ns; // the thread sleeps until then; 0: it is awake
 };
 
-int shard_init(struct shard *shard, struct rnic *rnic, struct link *link);
+int shard_init(struct shard *shard, struct rnic *rnic, const struct carrier_ops *carrier,
+               struct link *link);
 void shard_fini(struct shard *shard);
 int shard_thread_start(struct shard *shard);
 void shard_thread_stop(struct shard *shard);

@@ -7,6 +7,7 @@
 #include "conn/state.h"
 #include "mem/verdict.h"
 #include "rnic/address.h"
+#include "rnic/carrier.h"
 #include "rnic/ep.h"
 #include "rnic/ep_state.h"
 #include "rnic/internal.h"
@@ -14,11 +15,10 @@
 
 /* ---- what a link counts ---------------------------------------------------------------------- */
 
-static struct report_pairs pairs_since(const struct report *r, const struct link *link,
-                                       uint32_t first)
+static struct report_pairs pairs_since(const struct report *r, uint32_t first)
 {
-    const bool has_any = (link->facts & LINK_IS_OF_PROCESS) != 0;
-    return (struct report_pairs){has_any, first, report_next_pair(r) - first};
+    const uint32_t count = report_next_pair(r) - first;
+    return (struct report_pairs){count > 0, first, count};
 }
 
 // Of a stream's connection, or with NULL of all that were closed. Nothing of the kernel's TCP.
@@ -27,14 +27,14 @@ static struct report_pairs tcp_pairs(struct report *r, const struct link *link,
 {
     const uint32_t first = report_next_pair(r);
     link_tcp_counters(link, stream, report_add_pair, r);
-    return pairs_since(r, link, first);
+    return pairs_since(r, first);
 }
 
-static struct report_pairs packet_pairs(struct report *r, const struct link *link)
+static struct report_pairs packet_pairs(struct report *r, const struct shard *shard)
 {
     const uint32_t first = report_next_pair(r);
-    link_packet_counters(link, report_add_pair, r);
-    return pairs_since(r, link, first);
+    shard->carrier->link->tell_counters(shard, report_add_pair, r);
+    return pairs_since(r, first);
 }
 
 /* ---- the parts ------------------------------------------------------------------------------- */
@@ -120,8 +120,10 @@ static void device_copy(struct report *r, const struct rnic *rnic)
     for (unsigned i = 0; i < rnic->total_count; i++) {
         r->device.totals[i] = report_add_counters(r, rnic->totals[i].ops, rnic->totals[i].counters);
     }
-    r->device.tcp_total = tcp_pairs(r, link, NULL);
-    r->device.packets = packet_pairs(r, link);
+    if (link != NULL) {
+        r->device.tcp_total = tcp_pairs(r, link, NULL);
+    }
+    r->device.packets = packet_pairs(r, &rnic->shard);
     for (unsigned i = 0; i < QP_CLOSE_REASON_COUNT; i++) {
         r->device.closes[i] = rnic->closes[i];
     }

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <time.h>
 
+#include "rnic/carrier.h"
 #include "rnic/internal.h"
 #include "rnic/shard.h"
 
@@ -48,7 +49,7 @@ static void sleep_in_link(struct shard *shard, instant_ns deadline_ns)
         return;
     }
     duration_ns timeout_ns = deadline_ns == INSTANT_NEVER ? INSTANT_NEVER : deadline_ns - now;
-    shard->link->ops->wait(shard->link, timeout_ns);
+    shard->carrier->link->sleep(shard, timeout_ns);
 }
 
 static void *thread_main(void *arg)
@@ -100,7 +101,7 @@ void shard_thread_stop(struct shard *shard)
         return;
     }
     atomic_store_explicit(&shard->is_stopping, true, memory_order_release);
-    shard->link->ops->wake(shard->link);
+    shard->carrier->link->wake(shard);
     pthread_join(shard->thread, NULL);
     shard->has_thread = false;
 }

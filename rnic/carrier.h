@@ -1,0 +1,63 @@
+// How the queue pairs of a shard reach their peers: by streams (carrier_stream.c, and the endpoints
+// on them) or by packets (packet.h). The shard keeps the lists and the lock, a carrier knows what
+// stands in the lists. All but `wake` is called with the lock held, `sleep` without it.
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/counter.h"
+#include "base/deadlines.h"
+#include "base/list.h"
+#include "base/qp_state.h"
+#include "base/time.h"
+
+struct rnic_qp;
+struct shard;
+
+// What the link is asked, by anybody: nothing of it leads back up.
+struct carrier_link_ops {
+    // Frees the link, and what else the carrier has. No queue pair is left.
+    void (*close)(struct shard *shard);
+    // Leaves the link to the parent: the child of a fork.
+    void (*leave)(struct shard *shard);
+    instant_ns (*link_deadline)(const struct shard *shard);
+    void (*sleep)(struct shard *shard, duration_ns timeout_ns); // INSTANT_NEVER: no limit
+    void (*wake)(struct shard *shard);
+    bool (*is_ending)(const struct shard *shard); // see carrier_ops
+    void (*tell_counters)(const struct shard *shard, counter_each each, void *ctx);
+};
+
+// What a pass of the shard does.
+struct carrier_ops {
+    const struct carrier_link_ops *link;
+
+    // What the link has to say: all of it, and for who spins, what was busy lately. True: something
+    // moved.
+    bool (*serve)(struct shard *shard, instant_ns now);
+    bool (*serve_busy)(struct shard *shard, instant_ns now);
+    // An entry of shard->runnable, taken out.
+    void (*run)(struct list_link *entry, instant_ns now);
+    // All entries of shard->due, and those that come by it.
+    void (*settle)(struct shard *shard, instant_ns now);
+    // One of shard->deadlines, taken out.
+    void (*expire)(struct deadline *deadline, instant_ns now);
+    // What else has its time: once when the noted instant has come.
+    void (*on_noted)(struct shard *shard, instant_ns now);
+    // Outside of any pass: nobody holds on to anything.
+    void (*tidy)(struct shard *shard);
+
+    // A process exits. Is there anything that has not reached the link?
+    bool (*has_output)(const struct shard *shard);
+    // Everything has: the peers are told that it ends. True: it is to be waited for (is_ending).
+    bool (*end)(struct shard *shard);
+
+    // Something was posted to the queue pair.
+    void (*serve_doorbell)(struct rnic_qp *qp, instant_ns now);
+    // The program has moved it to this state.
+    void (*on_moved)(struct rnic_qp *qp, enum qp_state to, instant_ns now);
+    // It is about to be destroyed, and silent.
+    void (*forget)(struct rnic_qp *qp, instant_ns now);
+};
+
+extern const struct carrier_ops stream_carrier;
+extern const struct carrier_link_ops stream_carrier_link; // its link

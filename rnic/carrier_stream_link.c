@@ -1,0 +1,57 @@
+// Queue pairs on streams: what is asked of their link.
+
+#include "base/list.h"
+#include "base/port_link.h"
+#include "base/time.h"
+#include "rnic/batch.h"
+#include "rnic/carrier.h"
+#include "rnic/shard.h"
+
+static void close_all(struct shard *shard)
+{
+    struct list_link *l;
+    while ((l = list_pop_head(&shard->batches)) != NULL) {
+        batch_destroy(LIST_ENTRY(l, struct batch, idle_link));
+    }
+    shard->link->ops->destroy(shard->link);
+}
+
+static void leave_to_parent(struct shard *shard)
+{
+    shard->link->ops->abandon(shard->link);
+}
+
+static instant_ns deadline_of_link(const struct shard *shard)
+{
+    return link_next_deadline(shard->link);
+}
+
+static void sleep_in_link(struct shard *shard, duration_ns timeout_ns)
+{
+    shard->link->ops->wait(shard->link, timeout_ns);
+}
+
+static void wake_link(struct shard *shard)
+{
+    shard->link->ops->wake(shard->link);
+}
+
+static void tell_of_packets(const struct shard *shard, counter_each each, void *ctx)
+{
+    link_packet_counters(shard->link, each, ctx);
+}
+
+static bool is_link_busy(const struct shard *shard)
+{
+    return link_is_busy(shard->link);
+}
+
+const struct carrier_link_ops stream_carrier_link = {
+    .close = close_all,
+    .leave = leave_to_parent,
+    .link_deadline = deadline_of_link,
+    .sleep = sleep_in_link,
+    .wake = wake_link,
+    .is_ending = is_link_busy,
+    .tell_counters = tell_of_packets,
+};
