@@ -62,6 +62,7 @@ struct datagram_rx {
     uint8_t traffic_class;
     uint8_t hop_limit;
     bool is_checked;    // its ICRC was right; false: the IP header could not be known
+    bool is_shared;     // others of this host have it too: who does not know it does not answer
     struct span octets; // BTH to pad, at least a BTH long
 };
 
