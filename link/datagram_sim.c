@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "link/datagram_sim_end.h"
 #include "link/datagram_slot.h"
+#include "wire/icrc.h"
 
 enum { HOP_LIMIT_DEFAULT = 64 };
 
@@ -67,9 +68,7 @@ static int end_route(struct datagram_link *link, const struct in6_addr *remote, 
 static uint32_t end_len_max(struct datagram_link *link, const struct datagram_path *path)
 {
     uint32_t len = end_of(link)->net->config.mtu - datagram_sim_headers_len(&path->remote);
-    return len < DATAGRAM_LEN_MAX + DATAGRAM_SIM_ICRC_LEN
-               ? len
-               : DATAGRAM_LEN_MAX + DATAGRAM_SIM_ICRC_LEN;
+    return len < DATAGRAM_LEN_MAX + ICRC_LEN ? len : DATAGRAM_LEN_MAX + ICRC_LEN;
 }
 
 static struct datagram_membership *membership_find(struct datagram_sim *e,

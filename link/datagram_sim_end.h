@@ -7,13 +7,11 @@
 #include "base/time.h"
 #include "link/datagram_sim.h"
 #include "link/fault_model.h"
+#include "wire/icrc.h"
 #include "wire/ip.h"
+#include "wire/udp.h"
 
-enum {
-    DATAGRAM_SIM_GROUPS_MAX = 32, // memberships of a link
-    DATAGRAM_SIM_UDP_LEN = 8,
-    DATAGRAM_SIM_ICRC_LEN = 4,
-};
+enum { DATAGRAM_SIM_GROUPS_MAX = 32 }; // memberships of a link
 
 struct datagram_net {
     struct datagram_net_config config;
@@ -70,13 +68,13 @@ static inline bool datagram_sim_is_same(const struct in6_addr *a, const struct i
 
 static inline uint32_t datagram_sim_headers_len(const struct in6_addr *addr)
 {
-    return DATAGRAM_SIM_UDP_LEN + (IN6_IS_ADDR_V4MAPPED(addr) ? IPV4_HEADER_LEN : IPV6_HEADER_LEN);
+    return UDP_HEADER_LEN + (IN6_IS_ADDR_V4MAPPED(addr) ? IPV4_HEADER_LEN : IPV6_HEADER_LEN);
 }
 
 // Octets of the IP packet.
 static inline uint64_t datagram_sim_wire_len(const struct datagram_sim_packet *p)
 {
-    return datagram_sim_headers_len(&p->path.remote) + p->len + DATAGRAM_SIM_ICRC_LEN;
+    return datagram_sim_headers_len(&p->path.remote) + p->len + ICRC_LEN;
 }
 
 static inline duration_ns datagram_sim_time(uint64_t len, uint64_t rate)

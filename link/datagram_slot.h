@@ -3,33 +3,35 @@
 // no program.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/bytes.h"
 #include "base/port_datagram.h"
+#include "base/span.h"
+#include "wire/bth.h"
 
 enum {
-    DATAGRAM_SLOT_LEN = 1 << 16,      // numbers of a slot
-    DATAGRAM_QP_NUM_FIRST = 2,        // 0 and 1 are for management
-    DATAGRAM_OFF_DEST_QP = 5,         // in a packet: three octets, the first is the slot
-    DATAGRAM_LEN_MIN = 12,            // BTH
-    DATAGRAM_QP_NUM_GROUP = 0xffffff, // all queue pairs of a multicast group
+    DATAGRAM_SLOT_LEN = 1 << 16, // numbers of a slot
+    DATAGRAM_SLOT_SHIFT = 16,
+    DATAGRAM_QP_NUM_MASK = 0xffffff,
 };
 
+// Of a packet, a BTH at least.
 static inline uint32_t datagram_dest_qp(struct span octets)
 {
-    return get_be32(octets.ptr + DATAGRAM_OFF_DEST_QP - 1) & 0xffffff;
+    return get_be32(octets.ptr + BTH_OFF_DEST_QP - 1) & DATAGRAM_QP_NUM_MASK;
 }
 
 // The numbers that a program's queue pairs may have in `slot`, below 255.
 static inline void datagram_slot_take(struct datagram_link *link, unsigned slot)
 {
-    uint32_t skipped = slot == 0 ? DATAGRAM_QP_NUM_FIRST : 0;
+    uint32_t skipped = slot == 0 ? BTH_QP_GSI + 1 : 0;
     link->qp_num_first = slot * DATAGRAM_SLOT_LEN + skipped;
     link->qp_num_count = DATAGRAM_SLOT_LEN - skipped;
 }
 
 static inline bool datagram_slot_has(const struct datagram_link *link, uint32_t qp_num)
 {
-    return qp_num / DATAGRAM_SLOT_LEN == link->qp_num_first / DATAGRAM_SLOT_LEN;
+    return qp_num >> DATAGRAM_SLOT_SHIFT == link->qp_num_first >> DATAGRAM_SLOT_SHIFT;
 }

@@ -23,6 +23,8 @@ extern struct datagram_pair pair;
 
 // Of the program: lets time pass, until packets may have come to link[to].
 void pair_turn(unsigned to);
+// Of the program: datagram_open, while the other link goes on.
+int pair_open_at(unsigned i, const struct in6_addr *local);
 instant_ns pair_now(void);
 
 // A packet that has arrived, kept.

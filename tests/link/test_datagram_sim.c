@@ -27,6 +27,11 @@ void pair_turn(unsigned to)
     }
 }
 
+int pair_open_at(unsigned i, const struct in6_addr *local)
+{
+    return datagram_open(pair.link[i], local, 0);
+}
+
 instant_ns pair_now(void)
 {
     return now_ns;

@@ -1,0 +1,157 @@
+// Who has a UDP port, as the system lists it, and where it is free.
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/why.h"
+#include "link/datagram_door.h"
+#include "link/datagram_udp.h"
+#include "link/sys.h"
+
+enum { LINE_LEN = 512, WORDS_OF_IPV6 = 4, LOOPBACKS_MAX = 8 };
+
+/* ---- who has it ------------------------------------------------------------------------------ */
+
+// An address as the list has it: words in the order of the machine, in hexadecimal.
+static bool address_read(const char *text, size_t digits, struct in6_addr *ret)
+{
+    uint32_t words[WORDS_OF_IPV6] = {0};
+    for (size_t i = 0; i * 8 < digits; i++) {
+        if (sscanf(text + i * 8, "%8x", &words[i]) != 1) {
+            return false;
+        }
+    }
+    *ret = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
+    size_t len = digits / 2;
+    memcpy(ret->s6_addr + sizeof *ret - len, words, len);
+    return true;
+}
+
+static bool is_any(const struct in6_addr *addr)
+{
+    static const struct in6_addr none, ipv4 = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
+    return IN6_ARE_ADDR_EQUAL(addr, &none) || IN6_ARE_ADDR_EQUAL(addr, &ipv4);
+}
+
+// "  12: 0100007F:12B7 00000000:0000 07 00000000:00000000 00:00000000 00000000  1000 0 …"
+static bool line_is_of(const char *line, const struct in6_addr *addr, uint16_t port,
+                       unsigned *ret_uid)
+{
+    char local[2 * sizeof *addr + 1];
+    unsigned local_port;
+    struct in6_addr it;
+    if (sscanf(line, "%*d: %32[0-9A-F]:%4x %*s %*s %*s %*s %*s %u", local, &local_port, ret_uid) !=
+            3 ||
+        local_port != port || !address_read(local, strlen(local), &it)) {
+        return false;
+    }
+    return IN6_ARE_ADDR_EQUAL(&it, addr) || is_any(&it);
+}
+
+static bool list_has(const char *path, const struct in6_addr *addr, uint16_t port,
+                     unsigned *ret_uid)
+{
+    char line[LINE_LEN];
+    bool is_found = false;
+    FILE *list = fopen(path, "re");
+    while (list != NULL && !is_found && fgets(line, sizeof line, list) != NULL) {
+        is_found = line_is_of(line, addr, port, ret_uid);
+    }
+    if (list != NULL) {
+        fclose(list);
+    }
+    return is_found;
+}
+
+/* ---- where it is free ------------------------------------------------------------------------ */
+
+static bool is_free(const struct in6_addr *addr, uint16_t port)
+{
+    struct sockaddr_storage name;
+    int fd = datagram_socket(addr);
+    socklen_t len = datagram_sockaddr(addr, 0, port, &name);
+    bool it_is = fd >= 0 && sys_bind(fd, (const struct sockaddr *)&name, len) == 0;
+    if (fd >= 0) {
+        sys_close(fd);
+    }
+    return it_is;
+}
+
+static bool free_of_interfaces(uint16_t port, struct in6_addr *ret)
+{
+    struct ifaddrs *list = NULL;
+    bool is_found = false;
+    if (getifaddrs(&list) != 0) {
+        return false;
+    }
+    for (const struct ifaddrs *i = list; i != NULL && !is_found; i = i->ifa_next) {
+        if (i->ifa_addr != NULL && i->ifa_addr->sa_family == AF_INET) {
+            struct sockaddr_storage name = {0};
+            uint32_t scope_id;
+            uint16_t none;
+            memcpy(&name, i->ifa_addr, sizeof(struct sockaddr_in));
+            datagram_addr(&name, ret, &scope_id, &none);
+            is_found = is_free(ret, port);
+        }
+    }
+    freeifaddrs(list);
+    return is_found;
+}
+
+// All of 127.0.0.0/8 is of this host.
+static bool free_of_loopback(uint16_t port, struct in6_addr *ret)
+{
+    for (uint32_t i = 0; i < LOOPBACKS_MAX; i++) {
+        uint32_t addr = htonl(INADDR_LOOPBACK + i);
+        *ret = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
+        memcpy(ret->s6_addr + sizeof *ret - sizeof addr, &addr, sizeof addr);
+        if (is_free(ret, port)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- in words -------------------------------------------------------------------------------- */
+
+static const char *addr_format(const struct in6_addr *addr, char *buf, socklen_t len)
+{
+    bool is_ipv4 = IN6_IS_ADDR_V4MAPPED(addr);
+    const uint8_t *octets = addr->s6_addr + (is_ipv4 ? sizeof *addr - sizeof(struct in_addr) : 0);
+    return inet_ntop(is_ipv4 ? AF_INET : AF_INET6, octets, buf, len);
+}
+
+static const char *who_it_is(unsigned uid)
+{
+    if (uid == geteuid()) {
+        return ", which is you: a program that does not share it, or that does not answer";
+    }
+    return uid == 0 && access("/sys/module/rdma_rxe", F_OK) == 0 ? ", perhaps the kernel's rxe"
+                                                                 : "";
+}
+
+void datagram_udp_holder(const struct in6_addr *addr, uint16_t port, struct why *ret)
+{
+    char held[INET6_ADDRSTRLEN], other[INET6_ADDRSTRLEN], advice[INET6_ADDRSTRLEN + 32] = "";
+    struct in6_addr free_addr;
+    unsigned uid;
+    port = port != 0 ? port : DATAGRAM_UDP_PORT;
+    addr_format(addr, held, sizeof held);
+    if (free_of_interfaces(port, &free_addr) || free_of_loopback(port, &free_addr)) {
+        snprintf(advice, sizeof advice, "; %s is free",
+                 addr_format(&free_addr, other, sizeof other));
+    }
+    if (list_has("/proc/net/udp", addr, port, &uid) ||
+        list_has("/proc/net/udp6", addr, port, &uid)) {
+        why_say(ret, "UDP port %u at %s is held by user %u%s%s", port, held, uid, who_it_is(uid),
+                advice);
+    } else {
+        why_say(ret, "UDP port %u at %s is held by somebody that the system does not list%s", port,
+                held, advice);
+    }
+}

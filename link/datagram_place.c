@@ -1,0 +1,228 @@
+// The local addresses of the UDP datagram link.
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/list.h"
+#include "base/time.h"
+#include "link/datagram_door.h"
+#include "link/datagram_share.h"
+#include "link/datagram_udp_link.h"
+#include "link/sys.h"
+
+enum {
+    SNDBUF_DEFAULT = 4 << 20,
+    SOURCE_PORT_FIRST = 0xc000,
+    SOURCE_PORT_COUNT = 0x4000,
+};
+
+// How long other processes are waited for: each, and all.
+static const duration_ns answer_ns = 250 * NS_PER_MS, turn_ns = 5 * NS_PER_MS;
+enum { TURNS_MAX = 400, SILENT_MAX = 8 };
+
+/* ---- the sockets of an address --------------------------------------------------------------- */
+
+// What comes while something else is waited for: questions are answered, packets are lost.
+void datagram_message_answer(struct datagram_udp *d, const struct datagram_share_message *m)
+{
+    const struct datagram_place *place = datagram_place_find(d, &m->addr);
+    if (m->kind == DATAGRAM_SHARE_ASK) {
+        datagram_share_answer(&d->share, m, place != NULL ? place->fds : NULL,
+                              place != NULL ? DATAGRAM_DOOR_FDS : 0);
+    }
+    d->counters.not_ours += m->kind == DATAGRAM_SHARE_PACKET;
+    for (unsigned i = 0; i < m->fd_count; i++) {
+        sys_close(m->fds[i]);
+    }
+}
+
+// What the process in `slot` answers: 0 and its sockets, -ENOENT, or -ETIMEDOUT.
+static int answer_wait(struct datagram_udp *d, unsigned slot, const struct in6_addr *addr,
+                       int ret_fds[DATAGRAM_DOOR_FDS])
+{
+    struct datagram_share_message m;
+    int fds[DATAGRAM_SHARE_FDS];
+    do {
+        m.fds = fds;
+        datagram_share_receive(&d->share, answer_ns, &m);
+        bool is_it = m.from == slot && datagram_addr_is(&m.addr, addr);
+        if (m.kind == DATAGRAM_SHARE_GIVE && is_it && m.fd_count == DATAGRAM_DOOR_FDS) {
+            memcpy(ret_fds, fds, sizeof fds);
+            return 0;
+        }
+        if (m.kind == DATAGRAM_SHARE_NONE && is_it) {
+            return -ENOENT;
+        }
+        datagram_message_answer(d, &m);
+    } while (m.kind != DATAGRAM_SHARE_NOTHING);
+    return -ETIMEDOUT;
+}
+
+// Of another process of this user. -EADDRINUSE: none has the address open, or says so.
+static int sockets_ask_for(struct datagram_udp *d, const struct in6_addr *addr, uint32_t scope_id,
+                           int ret_fds[DATAGRAM_DOOR_FDS])
+{
+    unsigned silent = 0;
+    for (unsigned slot = 0; slot < DATAGRAM_SHARE_SLOTS && silent < SILENT_MAX; slot++) {
+        if (slot == d->share.slot || datagram_share_ask(&d->share, slot, addr, scope_id) != 0) {
+            continue;
+        }
+        int error = answer_wait(d, slot, addr, ret_fds);
+        if (error == 0) {
+            return 0;
+        }
+        silent += error == -ETIMEDOUT;
+    }
+    return -EADDRINUSE;
+}
+
+// Only one process at a time makes sockets, or asks for them: so they are made once. A descriptor
+// that says so, or a negative errno.
+static int lock_wait(struct datagram_udp *d)
+{
+    struct datagram_share_message m;
+    int fds[DATAGRAM_SHARE_FDS], fd = -EAGAIN;
+    for (unsigned turn = 0; turn < TURNS_MAX && fd == -EAGAIN; turn++) {
+        fd = datagram_share_lock(&d->share);
+        if (fd == -EAGAIN) {
+            m.fds = fds;
+            datagram_share_receive(&d->share, turn_ns, &m);
+            datagram_message_answer(d, &m);
+        }
+    }
+    return fd;
+}
+
+static int sockets_find(struct datagram_udp *d, const struct in6_addr *addr, uint32_t scope_id,
+                        int ret_fds[DATAGRAM_DOOR_FDS])
+{
+    int lock = lock_wait(d);
+    if (lock < 0) {
+        return lock;
+    }
+    int error = datagram_door_make(addr, scope_id, d->config.port, ret_fds);
+    if (error == 0) {
+        datagram_door_enter(ret_fds[DATAGRAM_DOOR_MANAGEMENT], d->config.rcvbuf_len);
+    } else if (error == -EADDRINUSE) {
+        error = sockets_ask_for(d, addr, scope_id, ret_fds);
+    }
+    sys_close(lock);
+    return error;
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+static void rcvbuf_note(struct datagram_udp *d, int fd)
+{
+    int len = 0;
+    if (sys_getsockopt_int(fd, SOL_SOCKET, SO_RCVBUF, &len) == 0 && len > 0 &&
+        (d->rcvbuf_len == 0 || (uint64_t)len < d->rcvbuf_len)) {
+        d->rcvbuf_len = (uint64_t)len;
+    }
+}
+
+// The socket that sends has a port of its own, so that the kernel joins nothing of two processes.
+static int sender_open(struct datagram_udp *d, struct datagram_place *place)
+{
+    struct sockaddr_storage name;
+    uint32_t len = d->config.sndbuf_len != 0 ? d->config.sndbuf_len : SNDBUF_DEFAULT;
+    unsigned first = (unsigned)getpid() * DATAGRAM_SHARE_SLOTS + d->share.slot;
+    int fd = datagram_socket(&place->local), error = -EADDRINUSE;
+    if (fd < 0) {
+        return fd;
+    }
+    for (unsigned i = 0; i < SOURCE_PORT_COUNT && error == -EADDRINUSE; i++) {
+        place->tx_port = (uint16_t)(SOURCE_PORT_FIRST + (first + i) % SOURCE_PORT_COUNT);
+        socklen_t name_len =
+            datagram_sockaddr(&place->local, place->scope_id, place->tx_port, &name);
+        error = sys_bind(fd, (const struct sockaddr *)&name, name_len);
+    }
+    if (sys_setsockopt_int(fd, SOL_SOCKET, SO_SNDBUFFORCE, (int)len) != 0) {
+        sys_setsockopt_int(fd, SOL_SOCKET, SO_SNDBUF, (int)len);
+    }
+    datagram_inlet_init(&place->room, DATAGRAM_INLET_ROOM, fd, &place->local);
+    return error;
+}
+
+void datagram_place_free(struct datagram_udp *d, struct datagram_place *place)
+{
+    datagram_stage_forget(d, place);
+    datagram_inlet_forget(d, &place->slot);
+    datagram_inlet_forget(d, &place->management);
+    datagram_inlet_forget(d, &place->room);
+    if (place->slot.fd >= 0) {
+        datagram_door_leave(place->slot.fd);
+    }
+    datagram_door_close(place->fds);
+    if (place->room.fd >= 0) {
+        sys_close(place->room.fd);
+    }
+    list_remove(&place->link);
+    free(place);
+}
+
+static int place_new(struct datagram_udp *d, const struct in6_addr *local, uint32_t scope_id,
+                     struct datagram_place **ret)
+{
+    struct datagram_place *place = calloc(1, sizeof *place);
+    if (place == NULL) {
+        return -ENOMEM;
+    }
+    place->local = *local;
+    place->scope_id = scope_id;
+    memset(place->fds, 0xff, sizeof place->fds); // none
+    datagram_inlet_init(&place->slot, DATAGRAM_INLET_SLOT, -1, local);
+    datagram_inlet_init(&place->management, DATAGRAM_INLET_MANAGEMENT, -1, local);
+    datagram_inlet_init(&place->room, DATAGRAM_INLET_ROOM, -1, local);
+    list_init(&place->link);
+    *ret = place;
+    return 0;
+}
+
+static int place_enter(struct datagram_udp *d, struct datagram_place *place)
+{
+    int error = sockets_find(d, &place->local, place->scope_id, place->fds);
+    if (error != 0) {
+        return error;
+    }
+    place->slot.fd = place->fds[d->share.slot];
+    place->management.fd = place->fds[DATAGRAM_DOOR_MANAGEMENT];
+    datagram_door_enter(place->slot.fd, d->config.rcvbuf_len);
+    rcvbuf_note(d, place->slot.fd);
+    error = sender_open(d, place);
+    if (error == 0) {
+        error = datagram_inlet_watch(d, &place->slot);
+    }
+    return error == 0 ? datagram_inlet_watch(d, &place->management) : error;
+}
+
+int datagram_udp_open(struct datagram_link *link, const struct in6_addr *local, uint32_t scope_id)
+{
+    struct datagram_udp *d = datagram_udp_of(link);
+    struct datagram_place *place = datagram_place_find(d, local);
+    int error = place != NULL ? 0 : place_new(d, local, scope_id, &place);
+    if (error != 0) {
+        return error;
+    }
+    if (place->opened == 0) {
+        error = place_enter(d, place);
+        if (error != 0) {
+            datagram_place_free(d, place);
+            return error;
+        }
+        list_push_tail(&d->places, &place->link);
+    }
+    place->opened++;
+    return 0;
+}
+
+void datagram_udp_close(struct datagram_link *link, const struct in6_addr *local, uint32_t scope_id)
+{
+    struct datagram_udp *d = datagram_udp_of(link);
+    struct datagram_place *place = datagram_place_find(d, local);
+    if (place != NULL && --place->opened == 0) {
+        datagram_place_free(d, place);
+    }
+}

@@ -1,0 +1,80 @@
+// Processes of one user that share a port at the addresses of this host.
+//
+// Each has a slot: an abstract Unix socket by its number ("weft-roce.<uid>.<port>.<slot>"), which
+// the kernel frees when the process ends, however it ends. By these sockets they ask each other for
+// the sockets of an address (link/datagram_door.h), and hand on what came to one and is another's.
+// Abstract names are of a network namespace, as ports are.
+//
+//     ASK  address              who has it open gives its sockets
+//     GIVE address, descriptors
+//     NONE address
+//     PACKET where from and to, octets
+//
+// What comes from another user is dropped: the kernel says from whom it is.
+#pragma once
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/port_datagram.h"
+#include "base/time.h"
+
+enum {
+    DATAGRAM_SHARE_SLOTS = 64,
+    DATAGRAM_SHARE_FDS = DATAGRAM_SHARE_SLOTS + 2, // that a message carries at most
+};
+
+struct datagram_share {
+    int fd; // -1: none
+    unsigned slot;
+    uid_t uid;
+    uint16_t port;
+    uint64_t strangers; // messages of other users, or that make no sense
+};
+
+enum datagram_share_kind {
+    DATAGRAM_SHARE_NOTHING, // no message is there
+    DATAGRAM_SHARE_DROPPED, // one was, and was dropped
+    DATAGRAM_SHARE_ASK,
+    DATAGRAM_SHARE_GIVE,
+    DATAGRAM_SHARE_NONE,
+    DATAGRAM_SHARE_PACKET,
+};
+
+struct datagram_share_message {
+    enum datagram_share_kind kind;
+    unsigned from;         // slot
+    struct in6_addr addr;  // ASK, GIVE, NONE
+    uint32_t scope_id;     // likewise
+    int *fds;              // GIVE: room for DATAGRAM_SHARE_FDS, they are the receiver's
+    unsigned fd_count;     // GIVE
+    struct datagram_rx rx; // PACKET: its octets lie in `buffer`
+    uint8_t buffer[DATAGRAM_LEN_MAX];
+};
+
+// Takes the first free slot. 0, -EUSERS: all are taken, or another negative errno.
+int datagram_share_init(struct datagram_share *s, uint16_t port);
+// The slot is free.
+void datagram_share_fini(struct datagram_share *s);
+
+// While a process has this, no other makes sockets of an address. -EAGAIN: another has it. The
+// descriptor is the caller's; closed, or with the process, it is let go.
+int datagram_share_lock(const struct datagram_share *s);
+
+// Asks the process in `slot`; -ECONNREFUSED: there is none.
+int datagram_share_ask(const struct datagram_share *s, unsigned slot, const struct in6_addr *addr,
+                       uint32_t scope_id);
+// Answers one that asked; `fd_count` 0: the address is not open here.
+void datagram_share_answer(const struct datagram_share *s,
+                           const struct datagram_share_message *asked, const int *fds,
+                           unsigned fd_count);
+// False: nobody has the slot, or does not read.
+bool datagram_share_hand_on(const struct datagram_share *s, unsigned slot,
+                            const struct datagram_rx *rx);
+
+// Takes a message, waiting for it so long; `ret->fds` is set by the caller, or NULL: then
+// descriptors that come are closed.
+void datagram_share_receive(struct datagram_share *s, duration_ns timeout_ns,
+                            struct datagram_share_message *ret);

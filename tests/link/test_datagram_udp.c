@@ -1,0 +1,423 @@
+// Packets over UDP sockets, between two links of one process that share the port.
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "link/datagram_udp.h"
+#include "tests/link/datagram_contract.h"
+#include "wire/icrc.h"
+
+enum { LINKS = 2, SHORT_NS = 10 * NS_PER_MS };
+
+static struct datagram_udp_config config;
+static struct got got[4];
+
+/* ---- two links ------------------------------------------------------------------------------- */
+
+void pair_turn(unsigned to)
+{
+    if ((datagram_poll(pair.link[to], 0) & DATAGRAM_READY_IN) == 0) {
+        datagram_wait(pair.link[to], SHORT_NS);
+    }
+}
+
+instant_ns pair_now(void)
+{
+    return 0;
+}
+
+static atomic_bool is_open;
+
+// As a process does that has nothing else to do.
+static void *serve(void *link)
+{
+    while (!atomic_load(&is_open)) {
+        struct datagram_rx rx;
+        datagram_poll(link, 0);
+        datagram_receive(link, &rx, 1, 0);
+        datagram_wait(link, NS_PER_MS);
+    }
+    return NULL;
+}
+
+int pair_open_at(unsigned i, const struct in6_addr *local)
+{
+    pthread_t other;
+    atomic_store(&is_open, false);
+    assert_int_equal(pthread_create(&other, NULL, serve, pair.link[1 - i]), 0);
+    int error = datagram_open(pair.link[i], local, 0);
+    atomic_store(&is_open, true);
+    pthread_join(other, NULL);
+    return error;
+}
+
+// A port that no other test of this machine has.
+static uint16_t port_of_this_process(void)
+{
+    return (uint16_t)(20000 + getpid() % 10000);
+}
+
+static int begin(void **state)
+{
+    config.port = port_of_this_process();
+    for (unsigned i = 0; i < LINKS; i++) {
+        pair.ipv4[i] = ipv4_mapped(INADDR_LOOPBACK + i);
+        pair.ipv6[i] = in6addr_loopback;
+        assert_int_equal(datagram_udp_create(&config, &pair.link[i]), 0);
+    }
+    return 0;
+}
+
+static int end(void **state)
+{
+    datagram_destroy(pair.link[0]);
+    datagram_destroy(pair.link[1]);
+    config = (struct datagram_udp_config){.port = 0};
+    return 0;
+}
+
+/* ---- a stranger ------------------------------------------------------------------------------ */
+
+// A socket that is none of weft's.
+struct stranger {
+    int fd;
+    struct in6_addr addr;
+    uint16_t port;
+};
+
+static const struct in6_addr *to_addr(const struct stranger *s)
+{
+    return IN6_IS_ADDR_V4MAPPED(&s->addr) ? &pair.ipv4[1] : &pair.ipv6[1];
+}
+
+static socklen_t name_of(const struct in6_addr *addr, uint16_t port, struct sockaddr_storage *ret)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in6 in6 = {
+        .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = *addr};
+    memcpy(&in.sin_addr, addr->s6_addr + 12, sizeof in.sin_addr);
+    bool is_ipv4 = IN6_IS_ADDR_V4MAPPED(addr);
+    memcpy(ret, is_ipv4 ? (void *)&in : (void *)&in6, is_ipv4 ? sizeof in : sizeof in6);
+    return is_ipv4 ? sizeof in : sizeof in6;
+}
+
+static struct stranger stranger_make(const struct in6_addr *addr)
+{
+    struct stranger s = {.addr = *addr};
+    struct sockaddr_storage name;
+    struct sockaddr_in6 got_name; // both families have the port at the same place
+    socklen_t len = name_of(addr, 0, &name);
+    s.fd = socket(name.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(s.fd, (struct sockaddr *)&name, len), 0);
+    len = sizeof got_name;
+    assert_int_equal(getsockname(s.fd, (struct sockaddr *)&got_name, &len), 0);
+    s.port = ntohs(got_name.sin6_port);
+    return s;
+}
+
+// BTH and payload, and the ICRC for an identification.
+static size_t stranger_packet(const struct stranger *s, uint32_t qp_num, uint16_t id, size_t len,
+                              uint8_t *ret)
+{
+    memset(ret, 0x5a, len);
+    pair_head(ret, 1, 1);
+    put_be32(ret + 4, qp_num);
+    struct icrc_outer outer = {.src = &s->addr,
+                               .dst = to_addr(s),
+                               .id = id,
+                               .fragment = ICRC_DF,
+                               .src_port = s->port,
+                               .dst_port = config.port,
+                               .udp_len = (uint16_t)(8 + len + ICRC_LEN)};
+    uint32_t state = icrc_begin(&outer, ret);
+    icrc_put(ret + len, icrc_update(state, ret + PAIR_HEAD_LEN, len - PAIR_HEAD_LEN));
+    return len + ICRC_LEN;
+}
+
+static void stranger_send(const struct stranger *s, const uint8_t *packet, size_t len)
+{
+    struct sockaddr_storage to;
+    socklen_t to_len = name_of(to_addr(s), config.port, &to);
+    assert_int_equal(sendto(s->fd, packet, len, 0, (struct sockaddr *)&to, to_len), len);
+}
+
+static uint8_t packet[8192];
+
+static unsigned stranger_gives(const struct in6_addr *from, uint16_t id, size_t changed)
+{
+    struct stranger s = stranger_make(from);
+    pair_open();
+    size_t len = stranger_packet(&s, pair.link[1]->qp_num_first, id, 112, packet);
+    packet[changed] ^= changed != 0;
+    stranger_send(&s, packet, len);
+    close(s.fd);
+    return pair_take(1, got, 2);
+}
+
+static void icrc_of_weft_is_checked(void **state)
+{
+    assert_int_equal(stranger_gives(&pair.ipv4[0], 0, 0), 1);
+    assert_true(got[0].rx.is_checked);
+    assert_int_equal(got[0].rx.octets.len, 112);
+    assert_int_equal(datagram_counted(pair.link[1], "icrc_unchecked"), 0);
+}
+
+static void identification_of_a_stranger_is_not_known(void **state)
+{
+    assert_int_equal(stranger_gives(&pair.ipv4[0], 0xbeef, 0), 1);
+    assert_false(got[0].rx.is_checked);
+    assert_int_equal(datagram_counted(pair.link[1], "icrc_unchecked"), 1);
+}
+
+static void wrong_icrc_is_dropped_over_ipv4(void **state)
+{
+    assert_int_equal(stranger_gives(&pair.ipv4[0], 0, 50), 0);
+    assert_int_equal(datagram_counted(pair.link[1], "icrc_wrong"), 1);
+}
+
+static void wrong_icrc_is_dropped_over_ipv6(void **state)
+{
+    assert_int_equal(stranger_gives(&pair.ipv6[0], 0, 50), 0);
+    assert_int_equal(datagram_counted(pair.link[1], "icrc_wrong"), 1);
+}
+
+static void nothing_is_dropped_where_nothing_is_checked(void **state)
+{
+    end(state);
+    config.is_unchecked = true;
+    begin(state);
+    assert_int_equal(stranger_gives(&pair.ipv4[0], 0, 50), 1);
+    assert_false(got[0].rx.is_checked);
+}
+
+static void packets_of_a_bad_length_are_dropped(void **state)
+{
+    struct stranger s = stranger_make(&pair.ipv4[0]);
+    pair_open();
+    stranger_packet(&s, pair.link[1]->qp_num_first, 0, 4400, packet);
+    static const size_t lens[] = {8, 12, 15, 17, 4232, 4396};
+    enum { COUNT = sizeof lens / sizeof lens[0] };
+    for (unsigned i = 0; i < COUNT; i++) {
+        stranger_send(&s, packet, lens[i]);
+    }
+    assert_int_equal(pair_take(1, got, 2), 0);
+    assert_int_equal(datagram_counted(pair.link[1], "bad_lengths"), COUNT);
+    close(s.fd);
+}
+
+// The filter would read beyond their end.
+static void packets_without_a_number_come_to_the_first_slot(void **state)
+{
+    struct stranger s = stranger_make(&pair.ipv6[0]); // the one address that both have
+    pair_open();
+    stranger_send(&s, packet, 1);
+    stranger_send(&s, packet, 7);
+    assert_int_equal(pair_take(0, got, 2), 0);
+    assert_int_equal(datagram_counted(pair.link[0], "bad_lengths"), 2);
+    close(s.fd);
+}
+
+static void numbers_of_no_slot_are_counted(void **state)
+{
+    struct stranger s = stranger_make(&pair.ipv4[0]);
+    pair_open();
+    for (unsigned i = 0; i < 40; i++) {
+        stranger_send(&s, packet, stranger_packet(&s, 0xff0000 + i, 0, 1024, packet));
+    }
+    assert_int_equal(pair_take(1, got, 2), 0);
+    assert_true(datagram_counted(pair.link[1], "no_slot") >= 30); // the socket holds a few
+    close(s.fd);
+}
+
+static void group_number_at_an_address_of_the_host_is_refused(void **state)
+{
+    struct stranger s = stranger_make(&pair.ipv4[0]);
+    uint64_t before;
+    pair_open();
+    before = datagram_counted(pair.link[1], "no_slot");
+    stranger_send(&s, packet, stranger_packet(&s, 0xffffff, 0, 64, packet));
+    stranger_send(&s, packet, stranger_packet(&s, 0, 0, 64, packet));
+    assert_int_equal(pair_take(1, got, 2), 0);
+    assert_true(datagram_counted(pair.link[1], "no_slot") >= before);
+    close(s.fd);
+}
+
+/* ---- bursts ---------------------------------------------------------------------------------- */
+
+static void equal_packets_leave_and_come_together(void **state)
+{
+    struct datagram_path path = pair_path(AF_INET);
+    pair_open();
+    for (unsigned i = 0; i < 40; i++) {
+        assert_true(pair_put(&path, i, span_of(packet, 1024)));
+    }
+    assert_true(datagram_flush(pair.link[0]));
+    unsigned count = 0;
+    while (count < 40) {
+        unsigned some = pair_take(1, got, 4);
+        assert_true(some > 0);
+        count += some;
+    }
+    assert_int_equal(datagram_counted(pair.link[0], "packets_out"), 40);
+    assert_int_equal(datagram_counted(pair.link[0], "trains_out"), 1);
+    assert_true(datagram_counted(pair.link[1], "trains_in") < 40);
+}
+
+static void bursts_can_be_forbidden(void **state)
+{
+    struct datagram_path path = pair_path(AF_INET);
+    end(state);
+    config.is_single = true;
+    begin(state);
+    pair_open();
+    for (unsigned i = 0; i < 3; i++) {
+        assert_true(pair_put(&path, i, span_of(packet, 1024)));
+    }
+    assert_true(datagram_flush(pair.link[0]));
+    assert_int_equal(pair_take(1, got, 4), 3);
+    assert_int_equal(datagram_counted(pair.link[0], "trains_out"), 3);
+    assert_true(got[0].rx.is_checked && got[1].rx.is_checked && got[2].rx.is_checked);
+}
+
+static void burst_is_of_one_queue_pair(void **state)
+{
+    struct datagram_path path = pair_path(AF_INET);
+    pair_open();
+    for (unsigned i = 0; i < 4; i++) {
+        uint8_t head[PAIR_HEAD_LEN];
+        pair_head(head, 1, i);
+        put_be32(head + 4, pair.link[1]->qp_num_first + i / 2);
+        struct datagram_tx tx = {.path = &path, .head = span_of(head, sizeof head)};
+        assert_true(datagram_put(pair.link[0], &tx));
+    }
+    datagram_flush(pair.link[0]);
+    assert_int_equal(pair_take(1, got, 4), 4);
+    assert_int_equal(datagram_counted(pair.link[0], "trains_out"), 2);
+}
+
+static void packet_longer_than_its_path_is_counted(void **state)
+{
+    struct datagram_path path = pair_path(AF_INET);
+    path.remote = ipv4_mapped(0xcb007101); // 203.0.113.1: not of this host
+    path.local = pair.ipv4[0];
+    pair_open();
+    assert_true(pair_put(&path, 0, span_of(packet, 8)));
+    assert_true(datagram_flush(pair.link[0])); // whether there is a way or not
+    assert_int_equal(datagram_counted(pair.link[0], "packets_out") +
+                         datagram_counted(pair.link[0], "not_sent"),
+                     1);
+}
+
+static void packet_from_an_address_that_is_not_open_is_lost(void **state)
+{
+    struct datagram_path path = pair_path(AF_INET);
+    assert_true(pair_put(&path, 0, span_of(packet, 8)));
+    assert_true(datagram_flush(pair.link[0]));
+    assert_int_equal(datagram_counted(pair.link[0], "not_open"), 1);
+}
+
+static void buffer_that_is_full_drops_and_counts(void **state)
+{
+    struct datagram_path path = pair_path(AF_INET);
+    end(state);
+    config.rcvbuf_len = 16384;
+    begin(state);
+    pair_open();
+    assert_in_range(datagram_receive_buffer_len(pair.link[1]), 8192, 65536);
+    for (unsigned i = 0; i < 100; i++) {
+        assert_true(pair_put(&path, i, span_of(packet, 4096)));
+    }
+    assert_true(datagram_flush(pair.link[0]));
+    unsigned count = 0, some;
+    while ((some = pair_take(1, got, 4)) > 0) {
+        count += some;
+    }
+    assert_true(count < 100);
+    assert_true(pair_put(&path, 0, span_of(packet, 8)));
+    datagram_flush(pair.link[0]);
+    assert_int_equal(pair_take(1, got, 4), 1); // the kernel tells with the next
+    assert_true(datagram_counted(pair.link[1], "buffer_overflows") > 0);
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+static void packets_end_a_wait_and_so_does_a_wake(void **state)
+{
+    struct datagram_path path = pair_path(AF_INET);
+    pair_open();
+    assert_true(pair_put(&path, 0, span_of(packet, 8)));
+    datagram_flush(pair.link[0]);
+    datagram_wait(pair.link[1], INSTANT_NEVER);
+    assert_int_equal(pair_take(1, got, 1), 1);
+    datagram_wake(pair.link[1]);
+    datagram_wait(pair.link[1], INSTANT_NEVER);
+}
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static void port_of_somebody_else_is_named(void **state)
+{
+    struct sockaddr_storage name;
+    struct in6_addr addr = ipv4_mapped(INADDR_LOOPBACK + 5);
+    socklen_t len = name_of(&addr, config.port, &name);
+    struct why why;
+    char expected[64];
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&name, len), 0);
+    assert_int_equal(datagram_open(pair.link[0], &addr, 0), -EADDRINUSE);
+    datagram_udp_holder(&addr, config.port, &why);
+    snprintf(expected, sizeof expected, "at 127.0.0.6 is held by user %u, which is you", geteuid());
+    assert_non_null(strstr(why.text, expected));
+    assert_non_null(strstr(why.text, " is free"));
+    assert_null(strstr(why.text, "127.0.0.6 is free"));
+    close(fd);
+    assert_int_equal(datagram_open(pair.link[0], &addr, 0), 0);
+}
+
+static void packet_of_management_comes_to_every_process(void **state)
+{
+    struct stranger s = stranger_make(&pair.ipv6[0]); // the one address that both have
+    pair_open();
+    stranger_send(&s, packet, stranger_packet(&s, 1, 0, 256 + 20, packet));
+    assert_int_equal(pair_take(0, got, 2), 1);
+    assert_true(got[0].rx.is_shared);
+    assert_int_equal(pair_take(1, got, 2), 1);
+    assert_true(got[0].rx.is_shared);
+    assert_int_equal(got[0].rx.source_port, s.port);
+    assert_int_equal(got[0].rx.octets.len, 276);
+    assert_int_equal(datagram_counted(pair.link[0], "handed_on"), 1);
+    assert_int_equal(datagram_counted(pair.link[1], "handed_in"), 1);
+    close(s.fd);
+}
+
+int main(void)
+{
+#define UDP_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define X(name)        UDP_TEST(name),
+    const struct CMUnitTest tests[] = {
+        DATAGRAM_CONTRACT_TESTS(X) UDP_TEST(icrc_of_weft_is_checked),
+        UDP_TEST(identification_of_a_stranger_is_not_known),
+        UDP_TEST(wrong_icrc_is_dropped_over_ipv4),
+        UDP_TEST(wrong_icrc_is_dropped_over_ipv6),
+        UDP_TEST(nothing_is_dropped_where_nothing_is_checked),
+        UDP_TEST(packets_of_a_bad_length_are_dropped),
+        UDP_TEST(packets_without_a_number_come_to_the_first_slot),
+        UDP_TEST(numbers_of_no_slot_are_counted),
+        UDP_TEST(group_number_at_an_address_of_the_host_is_refused),
+        UDP_TEST(equal_packets_leave_and_come_together),
+        UDP_TEST(bursts_can_be_forbidden),
+        UDP_TEST(burst_is_of_one_queue_pair),
+        UDP_TEST(packet_longer_than_its_path_is_counted),
+        UDP_TEST(packet_from_an_address_that_is_not_open_is_lost),
+        UDP_TEST(buffer_that_is_full_drops_and_counts),
+        UDP_TEST(packets_end_a_wait_and_so_does_a_wake),
+        UDP_TEST(port_of_somebody_else_is_named),
+        UDP_TEST(packet_of_management_comes_to_every_process),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
