@@ -1,0 +1,335 @@
+// What leaves: packets of every kind of message at each path MTU, their PSNs, what asks for an
+// acknowledgement, and what leaves again.
+#include "tests/roce/rc_end.h"
+#include "wire/psn.h"
+
+enum { PMTU = 256, WINDOW = 128, REMOTE_KEY = 0x1234 };
+
+static const uint64_t remote = 0x100000;
+
+/* ---- packets --------------------------------------------------------------------------------- */
+
+static const struct kind {
+    enum wqe_opcode opcode;
+    uint8_t first, middle, last, only;
+} kinds[] = {
+    {WQE_SEND, ROCE_SEND_FIRST, ROCE_SEND_MIDDLE, ROCE_SEND_LAST, ROCE_SEND_ONLY},
+    {WQE_SEND_WITH_IMM, ROCE_SEND_FIRST, ROCE_SEND_MIDDLE, ROCE_SEND_LAST_IMM, ROCE_SEND_ONLY_IMM},
+    {WQE_SEND_WITH_INV, ROCE_SEND_FIRST, ROCE_SEND_MIDDLE, ROCE_SEND_LAST_INV, ROCE_SEND_ONLY_INV},
+    {WQE_RDMA_WRITE, ROCE_WRITE_FIRST, ROCE_WRITE_MIDDLE, ROCE_WRITE_LAST, ROCE_WRITE_ONLY},
+    {WQE_RDMA_WRITE_WITH_IMM, ROCE_WRITE_FIRST, ROCE_WRITE_MIDDLE, ROCE_WRITE_LAST_IMM,
+     ROCE_WRITE_ONLY_IMM},
+};
+
+static void expect_headers(const struct roce_packet *p, uint32_t len)
+{
+    if (p->facts->headers & ROCE_HAS_RETH) {
+        assert_int_equal(p->reth.va, remote);
+        assert_int_equal(p->reth.rkey, REMOTE_KEY);
+        assert_int_equal(p->reth.dma_len, len);
+    }
+    if (p->facts->headers & ROCE_HAS_IMMDT) {
+        assert_int_equal(p->immdt.imm_data, 0xabcd);
+    }
+    if (p->facts->headers & ROCE_HAS_IETH) {
+        assert_int_equal(p->ieth.rkey, 0xabcd);
+    }
+}
+
+static void expect_message(struct rc_end *e, const struct kind *k, uint32_t pmtu, uint32_t len)
+{
+    uint32_t count = len == 0 ? 1 : (len + pmtu - 1) / pmtu;
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_first = i == 0, is_last = i == count - 1;
+        uint8_t operation = is_first  ? (is_last ? k->only : k->first)
+                            : is_last ? k->last
+                                      : k->middle;
+        const struct rc_end_packet *left = rc_end_left(e, operation, RC_END_PSN + i);
+        size_t part = is_last ? len - i * pmtu : pmtu;
+        assert_int_equal(left->p.payload.len, part);
+        assert_memory_equal(left->p.payload.ptr, e->memory + i * pmtu, part);
+        assert_true(!is_last || left->p.bth.ack_req);
+        assert_int_equal(left->p.bth.solicited, is_last);
+        expect_headers(&left->p, len);
+    }
+    rc_end_left_none(e);
+    rc_end_take_ack(e, RC_END_PSN + count - 1, AETH_SYNDROME_ACK);
+    rc_end_completed(e->send_cq, 1, WC_SUCCESS);
+}
+
+static void leave(const struct kind *k, uint32_t pmtu, uint32_t len)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = pmtu});
+    for (uint32_t i = 0; i < len; i++) {
+        e->memory[i] = (uint8_t)(i * 11 + (i >> 8));
+    }
+    struct send_wqe *wqe = rc_end_slot(e, 1, k->opcode);
+    wqe->flags = WQE_SOLICITED;
+    wqe->sge_count = 2;
+    wqe->sge[0] = (struct sge){rc_end_addr(e, 0), len / 3, e->key};
+    wqe->sge[1] = (struct sge){rc_end_addr(e, len / 3), len - len / 3, e->key};
+    wqe->length = len;
+    wqe->remote_addr = remote;
+    wqe->rkey = REMOTE_KEY;
+    wqe->imm_or_inv = 0xabcd;
+    rc_end_commit(e);
+    expect_message(e, k, pmtu, len);
+    rc_end_close(e);
+}
+
+static void messages_leave_in_packets_of_the_path_mtu(void **state)
+{
+    for (uint32_t pmtu = 256; pmtu <= 4096; pmtu *= 2) {
+        uint32_t lengths[] = {0,        1,        pmtu - 1,     pmtu,
+                              pmtu + 1, 2 * pmtu, 3 * pmtu - 1, 17 * pmtu + 5};
+        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+            for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+                leave(&kinds[k], pmtu, lengths[i]);
+            }
+        }
+    }
+}
+
+static void a_read_takes_a_psn_for_each_packet_of_its_answer(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+    rc_end_post(e, 1, WQE_RDMA_READ, 0, 20 * PMTU + 1, remote, REMOTE_KEY);
+    rc_end_post(e, 2, WQE_RDMA_READ, 0, 0, remote, REMOTE_KEY);
+    rc_end_post(e, 3, WQE_RDMA_WRITE, 0, 0, remote, REMOTE_KEY);
+    assert_int_equal(rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN)->p.reth.dma_len, 20 * PMTU + 1);
+    rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + 21);
+    rc_end_left(e, ROCE_WRITE_ONLY, RC_END_PSN + 22);
+    rc_end_close(e);
+}
+
+static void a_long_read_is_several_to_the_peer(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU, .read_len = 1000});
+    rc_end_post(e, 1, WQE_RDMA_READ, 0, 2500, remote, REMOTE_KEY);
+    const struct rc_end_packet *left = rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN);
+    assert_int_equal(left->p.reth.dma_len, 1000);
+    left = rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + 4);
+    assert_int_equal(left->p.reth.va, remote + 1000);
+    rc_end_close(e);
+}
+
+// Two to the power of 31 octets at the least path MTU are more PSNs than can be told apart.
+static void no_read_has_more_psns_than_can_be_told_apart(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+    struct send_wqe *wqe = rc_end_slot(e, 1, WQE_RDMA_READ);
+    wqe->sge_count = 0; // no list: it is never answered
+    wqe->length = 1ULL << 31;
+    wqe->rkey = REMOTE_KEY;
+    rc_end_commit(e);
+    const struct rc_end_packet *left = rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN);
+    assert_int_equal(left->p.reth.dma_len, (1U << 20) * PMTU);
+    rc_end_left_none(e); // the window is full of answers
+    rc_end_close(e);
+}
+
+/* ---- the window ------------------------------------------------------------------------------ */
+
+static void a_window_of_packets_leaves_and_asks_in_time(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+    rc_end_post(e, 1, WQE_RDMA_WRITE, 0, 200 * PMTU, remote, REMOTE_KEY);
+    assert_int_equal(e->count, WINDOW);
+    unsigned asked_count = 0;
+    for (uint32_t i = 0; i < WINDOW; i++) {
+        const struct rc_end_packet *left =
+            rc_end_left(e, i == 0 ? ROCE_WRITE_FIRST : ROCE_WRITE_MIDDLE, RC_END_PSN + i);
+        asked_count += left->p.bth.ack_req;
+        assert_true(i != WINDOW - 1 || left->p.bth.ack_req);
+    }
+    assert_int_equal(asked_count, 4);
+    rc_end_take_ack(e, RC_END_PSN + 9, AETH_SYNDROME_ACK);
+    assert_int_equal(e->count, 10);
+    rc_end_close(e);
+}
+
+static void what_the_sink_has_no_room_for_leaves_later(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+    e->has_no_room = true;
+    rc_end_post(e, 1, WQE_RDMA_WRITE, 0, 2 * PMTU, remote, REMOTE_KEY);
+    rc_end_left_none(e);
+    assert_true(e->t->ops->has_output(e->t));
+    e->has_no_room = false;
+    rc_end_output(e);
+    rc_end_left(e, ROCE_WRITE_FIRST, RC_END_PSN);
+    rc_end_left(e, ROCE_WRITE_LAST, RC_END_PSN + 1);
+    assert_false(e->t->ops->has_output(e->t));
+    rc_end_close(e);
+}
+
+/* ---- again ----------------------------------------------------------------------------------- */
+
+static void drop_all(struct rc_end *e)
+{
+    e->first = e->count = 0;
+}
+
+static void what_was_missed_leaves_again_and_all_behind_it(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+    rc_end_post(e, 1, WQE_SEND, 0, 20 * PMTU, 0, 0);
+    rc_end_post(e, 2, WQE_RDMA_WRITE, 0, 2 * PMTU, remote, REMOTE_KEY);
+    drop_all(e);
+    e->memory[18 * PMTU] = 9; // the memory is looked at again
+    rc_end_take_ack(e, RC_END_PSN + 18, 0x60);
+    assert_int_equal(rc_end_left(e, ROCE_SEND_MIDDLE, RC_END_PSN + 18)->p.payload.ptr[0], 9);
+    rc_end_left(e, ROCE_SEND_LAST, RC_END_PSN + 19);
+    rc_end_left(e, ROCE_WRITE_FIRST, RC_END_PSN + 20);
+    rc_end_left(e, ROCE_WRITE_LAST, RC_END_PSN + 21);
+    rc_end_left_none(e);
+    assert_int_equal(rc_end_counters(e)->requests_again, 4);
+    assert_int_equal(rc_end_counters(e)->resumed_inside, 1);
+    rc_end_take_ack(e, RC_END_PSN + 18, 0x60); // the net has it twice
+    rc_end_left_none(e);
+    rc_end_take_ack(e, RC_END_PSN + 21, AETH_SYNDROME_ACK);
+    rc_end_completed(e->send_cq, 1, WC_SUCCESS);
+    rc_end_completed(e->send_cq, 2, WC_SUCCESS);
+    rc_end_close(e);
+}
+
+static void answer_read(struct rc_end *e, uint8_t operation, uint32_t psn, size_t len)
+{
+    static const uint8_t octets[PMTU] = {1, 2, 3};
+    struct roce_packet p = rc_end_make(operation, psn);
+    p.aeth.syndrome = AETH_SYNDROME_ACK;
+    rc_end_take(e, &p, octets, len);
+}
+
+static void a_read_is_asked_for_again_from_what_is_missing(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+    rc_end_post(e, 1, WQE_RDMA_READ, 0, 1000, remote, REMOTE_KEY);
+    rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN);
+    answer_read(e, ROCE_READ_RESPONSE_FIRST, RC_END_PSN, PMTU);
+    answer_read(e, ROCE_READ_RESPONSE_MIDDLE, RC_END_PSN + 2, PMTU); // the second was lost
+    const struct rc_end_packet *left = rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + 1);
+    assert_int_equal(left->p.reth.va, remote + PMTU);
+    assert_int_equal(left->p.reth.dma_len, 1000 - PMTU);
+    answer_read(e, ROCE_READ_RESPONSE_LAST, RC_END_PSN + 3, 1000 - 3 * PMTU);
+    rc_end_left_none(e); // it has been asked for already
+    answer_read(e, ROCE_READ_RESPONSE_FIRST, RC_END_PSN + 1, PMTU);
+    answer_read(e, ROCE_READ_RESPONSE_MIDDLE, RC_END_PSN + 1, PMTU); // twice
+    answer_read(e, ROCE_READ_RESPONSE_MIDDLE, RC_END_PSN + 2, PMTU);
+    answer_read(e, ROCE_READ_RESPONSE_LAST, RC_END_PSN + 3, 1000 - 3 * PMTU);
+    rc_end_completed(e->send_cq, 1, WC_SUCCESS);
+    assert_int_equal(rc_end_counters(e)->answers_missed, 2);
+    assert_int_equal(rc_end_counters(e)->dropped_old_answer, 1);
+    rc_end_close(e);
+}
+
+// Who acknowledges what is behind a Read has answered it.
+static void an_acknowledgement_behind_a_read_says_that_its_answer_was_lost(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+    rc_end_post(e, 1, WQE_SEND, 0, 4, 0, 0);
+    rc_end_post(e, 2, WQE_RDMA_READ, 0, 4, remote, REMOTE_KEY);
+    rc_end_post(e, 3, WQE_SEND, 0, 4, 0, 0);
+    drop_all(e);
+    rc_end_take_ack(e, RC_END_PSN + 2, AETH_SYNDROME_ACK);
+    rc_end_completed(e->send_cq, 1, WC_SUCCESS);
+    rc_end_completed_none(e->send_cq);
+    rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + 1);
+    rc_end_left(e, ROCE_SEND_ONLY, RC_END_PSN + 2);
+    answer_read(e, ROCE_READ_RESPONSE_ONLY, RC_END_PSN + 1, 4);
+    rc_end_completed(e->send_cq, 2, WC_SUCCESS);
+    rc_end_completed_none(e->send_cq);
+    rc_end_take_ack(e, RC_END_PSN + 2, AETH_SYNDROME_ACK);
+    rc_end_completed(e->send_cq, 3, WC_SUCCESS);
+    rc_end_close(e);
+}
+
+// The answer to a Read acknowledges the messages before it.
+static void an_answer_acknowledges_what_stands_before_it(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+    rc_end_post(e, 1, WQE_SEND, 0, 3 * PMTU, 0, 0);
+    rc_end_post(e, 2, WQE_RDMA_READ, 0, 4, remote, REMOTE_KEY);
+    answer_read(e, ROCE_READ_RESPONSE_ONLY, RC_END_PSN + 3, 4);
+    rc_end_completed(e->send_cq, 1, WC_SUCCESS);
+    rc_end_completed(e->send_cq, 2, WC_SUCCESS);
+    rc_end_close(e);
+}
+
+static void a_fence_waits_for_the_answer(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+    rc_end_post(e, 1, WQE_RDMA_READ, 0, 4, remote, REMOTE_KEY);
+    rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN);
+    struct send_wqe *wqe = rc_end_slot(e, 2, WQE_SEND);
+    wqe->flags = WQE_FENCE;
+    rc_end_commit(e);
+    rc_end_left_none(e);
+    answer_read(e, ROCE_READ_RESPONSE_ONLY, RC_END_PSN, 4);
+    rc_end_left(e, ROCE_SEND_ONLY, RC_END_PSN + 1);
+    rc_end_close(e);
+}
+
+static void no_more_reads_are_out_than_the_peer_takes(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU, .max_rd_atomic = 2});
+    for (unsigned i = 0; i < 4; i++) {
+        rc_end_post(e, i, WQE_RDMA_READ, 0, 4, remote, REMOTE_KEY);
+    }
+    rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN);
+    rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + 1);
+    rc_end_left_none(e);
+    answer_read(e, ROCE_READ_RESPONSE_ONLY, RC_END_PSN, 4);
+    rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + 2);
+    rc_end_left_none(e);
+    rc_end_close(e);
+}
+
+/* ---- atomics --------------------------------------------------------------------------------- */
+
+static void an_atomic_brings_what_was_there(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+    struct send_wqe *wqe = rc_end_slot(e, 1, WQE_ATOMIC_CMP_AND_SWP);
+    wqe->sge_count = 1;
+    wqe->sge[0] = (struct sge){rc_end_addr(e, 64), 8, e->key};
+    wqe->length = 8;
+    wqe->remote_addr = remote;
+    wqe->rkey = REMOTE_KEY;
+    wqe->compare_add = 7;
+    wqe->swap = 8;
+    rc_end_commit(e);
+    const struct rc_end_packet *left = rc_end_left(e, ROCE_CMP_SWAP, RC_END_PSN);
+    assert_int_equal(left->p.atomiceth.compare, 7);
+    assert_int_equal(left->p.atomiceth.swap_add, 8);
+    assert_int_equal(left->p.atomiceth.va, remote);
+    struct roce_packet p = rc_end_make(ROCE_ATOMIC_ACKNOWLEDGE, RC_END_PSN);
+    p.aeth.syndrome = AETH_SYNDROME_ACK;
+    p.atomicacketh.original = 0x1122334455667788;
+    rc_end_take(e, &p, "", 0);
+    uint64_t word;
+    memcpy(&word, e->memory + 64, sizeof word);
+    assert_int_equal(word, 0x1122334455667788);
+    rc_end_completed(e->send_cq, 1, WC_SUCCESS);
+    rc_end_close(e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_leave_in_packets_of_the_path_mtu),
+        cmocka_unit_test(a_read_takes_a_psn_for_each_packet_of_its_answer),
+        cmocka_unit_test(a_long_read_is_several_to_the_peer),
+        cmocka_unit_test(no_read_has_more_psns_than_can_be_told_apart),
+        cmocka_unit_test(a_window_of_packets_leaves_and_asks_in_time),
+        cmocka_unit_test(what_the_sink_has_no_room_for_leaves_later),
+        cmocka_unit_test(what_was_missed_leaves_again_and_all_behind_it),
+        cmocka_unit_test(a_read_is_asked_for_again_from_what_is_missing),
+        cmocka_unit_test(an_acknowledgement_behind_a_read_says_that_its_answer_was_lost),
+        cmocka_unit_test(an_answer_acknowledges_what_stands_before_it),
+        cmocka_unit_test(a_fence_waits_for_the_answer),
+        cmocka_unit_test(no_more_reads_are_out_than_the_peer_takes),
+        cmocka_unit_test(an_atomic_brings_what_was_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
