@@ -32,13 +32,14 @@ enum link_facts {
 // A back end embeds this first in a struct of its own.
 struct link {
     const struct link_ops *ops;
-    unsigned facts; // enum link_facts
+    unsigned facts; // enum link_facts: what streams of it may have
 };
 
 // A back end embeds this first; `owner` is whatever the user of the stream wants to find again.
 struct link_stream {
     struct link *link;
     void *owner;
+    unsigned facts; // enum link_facts: what this one has, once it is connected
 };
 
 enum link_ready_what {
@@ -121,6 +122,9 @@ struct link_ops {
     void (*wait)(struct link *link, duration_ns timeout_ns);
     // Makes a `wait` under way, or the next one, return at once. From any thread or signal handler.
     void (*wake)(struct link *link);
+    // A descriptor of the link's that is readable while `wait` would not sleep, for who waits for
+    // several links. -EOPNOTSUPP: time is not real there.
+    int (*descriptor)(const struct link *link);
     // What our own TCP has counted: for the connection (or listener) of `stream`, which is the
     // link's, or NULL: for all connections that were closed. Nothing of the kernel's TCP.
     void (*tcp_counters)(const struct link *link, const struct link_stream *stream,
@@ -252,6 +256,11 @@ static inline void link_wait(struct link *link, duration_ns timeout_ns)
 static inline void link_wake(struct link *link)
 {
     link->ops->wake(link);
+}
+
+static inline int link_descriptor(const struct link *link)
+{
+    return link->ops->descriptor(link);
 }
 
 static inline void link_tcp_counters(const struct link *link, const struct link_stream *stream,

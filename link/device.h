@@ -92,6 +92,7 @@ struct device_ops {
     instant_ns (*next_deadline)(struct device *d);
     void (*wait)(struct device *d, duration_ns timeout_ns);
     void (*wake)(struct device *d);
+    int (*descriptor)(const struct device *d); // as that of a link (base/port_link.h)
     void (*abandon)(struct device *d); // closes descriptors, tells nobody: the child of a fork
     void (*destroy)(struct device *d);
 };
@@ -188,6 +189,11 @@ static inline void device_wait(struct device *d, duration_ns timeout_ns)
 static inline void device_wake(struct device *d)
 {
     d->ops->wake(d);
+}
+
+static inline int device_descriptor(const struct device *d)
+{
+    return d->ops->descriptor(d);
 }
 
 static inline void device_abandon(struct device *d)

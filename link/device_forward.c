@@ -59,6 +59,11 @@ void device_forward_wake(struct device *d)
     device_wake(inner_of(d));
 }
 
+int device_forward_descriptor(const struct device *d)
+{
+    return device_descriptor(inner_of(d));
+}
+
 void device_forward_abandon(struct device *d)
 {
     device_abandon(inner_of(d));

@@ -27,4 +27,5 @@ void device_forward_counters(const struct device *d, counter_each each, void *ct
 instant_ns device_forward_next_deadline(struct device *d);
 void device_forward_wait(struct device *d, duration_ns timeout_ns);
 void device_forward_wake(struct device *d);
+int device_forward_descriptor(const struct device *d);
 void device_forward_abandon(struct device *d);

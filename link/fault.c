@@ -270,6 +270,7 @@ static const struct device_ops fault_ops = {
     .next_deadline = fault_next_deadline,
     .wait = device_forward_wait,
     .wake = device_forward_wake,
+    .descriptor = device_forward_descriptor,
     .abandon = device_forward_abandon,
     .destroy = fault_destroy,
 };

@@ -65,18 +65,23 @@ int link_forward_route(struct link *link, const struct sockaddr *peer,
     return link_route(inner_link_of(link), peer, ret_src);
 }
 
-// The inner link's reports name its own streams; those that were closed since have no owner.
+// A stream that was closed has no owner.
+int link_forward_reports(struct link_ready *reports, int count)
+{
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        struct link_forward_stream *s = reports[i].stream->owner;
+        if (s != NULL) {
+            reports[kept++] = (struct link_ready){&s->base, reports[i].what};
+        }
+    }
+    return kept;
+}
+
 int link_forward_poll(struct link *link, struct link_ready *ret, unsigned max)
 {
     int count = link_poll(inner_link_of(link), ret, max);
-    int kept = 0;
-    for (int i = 0; i < count; i++) {
-        struct link_forward_stream *s = ret[i].stream->owner;
-        if (s != NULL) {
-            ret[kept++] = (struct link_ready){&s->base, ret[i].what};
-        }
-    }
-    return count < 0 ? count : kept;
+    return count < 0 ? count : link_forward_reports(ret, count);
 }
 
 instant_ns link_forward_next_deadline(struct link *link)
@@ -92,6 +97,11 @@ void link_forward_wait(struct link *link, duration_ns timeout_ns)
 void link_forward_wake(struct link *link)
 {
     link_wake(inner_link_of(link));
+}
+
+int link_forward_descriptor(const struct link *link)
+{
+    return link_descriptor(inner_link_of(link));
 }
 
 void link_forward_tcp_counters(const struct link *link, const struct link_stream *stream,

@@ -30,10 +30,14 @@ uint32_t link_forward_emss(const struct link_stream *stream);
 int link_forward_set_tos(struct link_stream *stream, uint8_t tos);
 int link_forward_route(struct link *link, const struct sockaddr *peer,
                        struct sockaddr_storage *ret_src);
+// Puts the wrapper's streams in place of those that reports of the inner link name, and leaves out
+// those that were closed since. Returns how many are left.
+int link_forward_reports(struct link_ready *reports, int count);
 int link_forward_poll(struct link *link, struct link_ready *ret, unsigned max);
 instant_ns link_forward_next_deadline(struct link *link);
 void link_forward_wait(struct link *link, duration_ns timeout_ns);
 void link_forward_wake(struct link *link);
+int link_forward_descriptor(const struct link *link);
 void link_forward_tcp_counters(const struct link *link, const struct link_stream *stream,
                                counter_each each, void *ctx);
 void link_forward_packet_counters(const struct link *link, counter_each each, void *ctx);

@@ -1,16 +1,18 @@
 #include "link/link_none.h"
 
+#include <errno.h>
+
 #include "base/check.h"
 
-// Who asks has not looked at the facts of the link.
+// Who asks has not looked at the facts of the stream.
 void link_none_set_place(struct link_stream *stream, const struct place_port *port)
 {
-    CHECK((stream->link->facts & LINK_HAS_PLACES) != 0);
+    CHECK((stream->facts & LINK_HAS_PLACES) != 0);
 }
 
 void link_none_resume(struct link_stream *stream)
 {
-    CHECK((stream->link->facts & LINK_HAS_PLACES) != 0);
+    CHECK((stream->facts & LINK_HAS_PLACES) != 0);
 }
 
 uint64_t link_none_unsettled(struct link_stream *stream)
@@ -21,6 +23,11 @@ uint64_t link_none_unsettled(struct link_stream *stream)
 instant_ns link_none_next_deadline(struct link *link)
 {
     return INSTANT_NEVER;
+}
+
+int link_none_descriptor(const struct link *link)
+{
+    return -EOPNOTSUPP;
 }
 
 void link_none_tcp_counters(const struct link *link, const struct link_stream *stream,

@@ -7,6 +7,7 @@ void link_none_set_place(struct link_stream *stream, const struct place_port *po
 void link_none_resume(struct link_stream *stream);
 uint64_t link_none_unsettled(struct link_stream *stream);
 instant_ns link_none_next_deadline(struct link *link);
+int link_none_descriptor(const struct link *link);
 void link_none_tcp_counters(const struct link *link, const struct link_stream *stream,
                             counter_each each, void *ctx);
 void link_none_packet_counters(const struct link *link, counter_each each, void *ctx);

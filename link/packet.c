@@ -84,6 +84,11 @@ static void packet_wake(struct link *link)
     device_wake(d);
 }
 
+static int packet_descriptor(const struct link *link)
+{
+    return device_descriptor(((const struct packet_link *)link)->device);
+}
+
 static bool packet_is_busy(struct link *link)
 {
     struct packet_link *l = packet_link_of(link);
@@ -179,6 +184,7 @@ static const struct link_ops packet_ops = {
     .next_deadline = packet_next_deadline,
     .wait = packet_wait,
     .wake = packet_wake,
+    .descriptor = packet_descriptor,
     .tcp_counters = packet_tcp_counters,
     .packet_counters = packet_packet_counters,
     .is_busy = packet_is_busy,

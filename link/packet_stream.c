@@ -19,7 +19,8 @@ struct packet_stream *packet_stream_new(struct packet_link *l, void *owner)
     if (s == NULL) {
         return NULL;
     }
-    *s = (struct packet_stream){.base = {.link = &l->base, .owner = owner}, .wants_in = true};
+    *s = (struct packet_stream){.base = {.link = &l->base, .owner = owner, .facts = l->base.facts},
+                                .wants_in = true};
     list_init(&s->ready_link);
     list_init(&s->waiting);
     list_init(&s->waiting_link);

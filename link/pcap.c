@@ -49,7 +49,9 @@ static struct pcap_stream *stream_new(struct pcap_link *l, void *owner)
     struct pcap_stream *s =
         rested != NULL ? LIST_ENTRY(rested, struct pcap_stream, link) : malloc(sizeof *s);
     if (s != NULL) {
-        *s = (struct pcap_stream){.forward.base = {.link = &l->forward.base, .owner = owner}};
+        *s = (struct pcap_stream){.forward.base = {.link = &l->forward.base,
+                                                   .owner = owner,
+                                                   .facts = l->forward.base.facts}};
         list_push_tail(&l->streams, &s->link);
     }
     return s;
@@ -292,6 +294,7 @@ static const struct link_ops pcap_ops = {
     .next_deadline = link_forward_next_deadline,
     .wait = link_forward_wait,
     .wake = link_forward_wake,
+    .descriptor = link_forward_descriptor,
     .tcp_counters = link_forward_tcp_counters,
     .packet_counters = link_forward_packet_counters,
     .is_busy = link_forward_is_busy,

@@ -203,6 +203,7 @@ static const struct device_ops pcap_ops = {
     .next_deadline = device_forward_next_deadline,
     .wait = device_forward_wait,
     .wake = device_forward_wake,
+    .descriptor = device_forward_descriptor,
     .abandon = pcap_abandon,
     .destroy = pcap_destroy,
 };

@@ -56,7 +56,7 @@ struct sim_stream *sim_stream_new(struct sim_link *l, void *owner)
     if (s == NULL) {
         return NULL;
     }
-    s->base = (struct link_stream){.link = &l->base, .owner = owner};
+    s->base = (struct link_stream){.link = &l->base, .owner = owner, .facts = l->base.facts};
     s->local.sin_family = AF_INET;
     s->wants_in = true;
     list_init(&s->waiting);
@@ -452,6 +452,7 @@ static const struct link_ops sim_ops = {
     .next_deadline = link_none_next_deadline,
     .wait = sim_wait,
     .wake = sim_wake,
+    .descriptor = link_none_descriptor,
     .tcp_counters = link_none_tcp_counters,
     .packet_counters = link_none_packet_counters,
     .is_busy = link_none_is_busy,

@@ -83,8 +83,10 @@ static struct socket_stream *stream_new(struct socket_link *l, void *owner)
     if (s == NULL) {
         return NULL;
     }
-    *s = (struct socket_stream){
-        .base = {.link = &l->base, .owner = owner}, .fd = -1, .tos = -1, .wants_in = true};
+    *s = (struct socket_stream){.base = {.link = &l->base, .owner = owner, .facts = l->base.facts},
+                                .fd = -1,
+                                .tos = -1,
+                                .wants_in = true};
     list_push_tail(&l->streams, &s->link);
     list_init(&s->starved_link);
     return s;
@@ -421,6 +423,11 @@ static int socket_set_tos(struct link_stream *stream, uint8_t tos)
 
 /* ---- the link -------------------------------------------------------------------------------- */
 
+static int socket_descriptor(const struct link *link)
+{
+    return ((const struct socket_link *)link)->epoll_fd;
+}
+
 static void close_fd(int *fd)
 {
     if (*fd >= 0) {
@@ -488,6 +495,7 @@ static const struct link_ops socket_ops = {
     .next_deadline = link_none_next_deadline,
     .wait = socket_wait,
     .wake = socket_wake,
+    .descriptor = socket_descriptor,
     .tcp_counters = link_none_tcp_counters,
     .packet_counters = link_none_packet_counters,
     .is_busy = link_none_is_busy,

@@ -167,6 +167,11 @@ static void tap_wake(struct device *d)
     sys_write(tap_of(d)->wake_fd, &once, sizeof once);
 }
 
+static int tap_descriptor(const struct device *d)
+{
+    return tap_of(d)->epoll_fd;
+}
+
 static void close_fd(int *fd)
 {
     if (*fd >= 0) {
@@ -208,6 +213,7 @@ static const struct device_ops tap_ops = {
     .next_deadline = tap_next_deadline,
     .wait = tap_wait,
     .wake = tap_wake,
+    .descriptor = tap_descriptor,
     .abandon = tap_abandon,
     .destroy = tap_destroy,
 };

@@ -286,6 +286,11 @@ static void udp_wake(struct device *device)
     sys_write(udp_device_of(device)->wake_fd, &once, sizeof once);
 }
 
+static int udp_descriptor(const struct device *device)
+{
+    return udp_device_of(device)->epoll_fd;
+}
+
 static void close_fd(int *fd)
 {
     if (*fd >= 0) {
@@ -338,6 +343,7 @@ static const struct device_ops udp_ops = {
     .next_deadline = udp_next_deadline,
     .wait = udp_wait,
     .wake = udp_wake,
+    .descriptor = udp_descriptor,
     .abandon = udp_abandon,
     .destroy = udp_destroy,
 };

@@ -1,5 +1,6 @@
 #include "link/wire.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -243,6 +244,11 @@ static void end_wake(struct device *d)
 {
 }
 
+static int end_descriptor(const struct device *d)
+{
+    return -EOPNOTSUPP;
+}
+
 static void end_abandon(struct device *d)
 {
 }
@@ -284,6 +290,7 @@ static const struct device_ops end_ops = {
     .next_deadline = end_next_deadline,
     .wait = end_wait,
     .wake = end_wake,
+    .descriptor = end_descriptor,
     .abandon = end_abandon,
     .destroy = end_destroy,
 };

@@ -31,7 +31,7 @@ static enum ulpdu_answer on_ulpdu(void *ctx, struct span ulpdu)
 static bool may_send_long(const struct rnic_ep *ep)
 {
     return conn_agreement(&ep->startup.conn)->extensions &&
-           (ep->stream->link->facts & LINK_HAS_SEGMENTS) == 0;
+           (ep->stream->facts & LINK_HAS_SEGMENTS) == 0;
 }
 
 int ep_mpa_open(struct rnic_ep *ep)

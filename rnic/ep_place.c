@@ -83,7 +83,7 @@ void ep_place_begin(struct rnic_ep *ep)
 {
     bool is_due =
         ep->state == EP_OPEN && !ep->in.is_placing && !ep->in.is_paused && !ep->in.is_stopped;
-    if (!is_due || (ep->stream->link->facts & LINK_HAS_PLACES) == 0) {
+    if (!is_due || (ep->stream->facts & LINK_HAS_PLACES) == 0) {
         return;
     }
     struct place_port port = {.place = place, .on_advance = on_advance, .ctx = ep};

@@ -14,7 +14,7 @@ uint64_t ep_handed_position(const struct rnic_ep *ep)
 
 bool ep_settles_apart(const struct rnic_ep *ep)
 {
-    return ep->is_mirrored || (ep->stream->link->facts & LINK_IS_OF_PROCESS) != 0;
+    return ep->is_mirrored || (ep->stream->facts & LINK_IS_OF_PROCESS) != 0;
 }
 
 // Where the stream leads back: what has come in and was taken. Otherwise the link is asked.

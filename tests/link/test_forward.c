@@ -95,6 +95,12 @@ static void on_wake(struct device *d)
     note(d, "wake", NULL, 0);
 }
 
+static int on_descriptor(const struct device *d)
+{
+    note((struct device *)d, "descriptor", NULL, 0);
+    return ANSWER;
+}
+
 static void on_abandon(struct device *d)
 {
     note(d, "abandon", NULL, 0);
@@ -131,6 +137,7 @@ static const struct device_ops inner_ops = {.name = "inner",
                                             .corrupt = on_corrupt,
                                             .wait = on_wait,
                                             .wake = on_wake,
+                                            .descriptor = on_descriptor,
                                             .abandon = on_abandon,
                                             .destroy = on_destroy};
 
@@ -188,6 +195,8 @@ static void sleeping_waking_and_letting_go_are_handed_on(void **state)
     expect("wait", NULL, NS_PER_S);
     wrapped->ops->wake(wrapped);
     expect("wake", NULL, 0);
+    assert_int_equal(wrapped->ops->descriptor(wrapped), ANSWER);
+    expect("descriptor", NULL, 0);
     wrapped->ops->abandon(wrapped);
     expect("abandon", NULL, 0);
 }

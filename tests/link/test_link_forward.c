@@ -115,6 +115,12 @@ static void on_wake(struct link *l)
     note("wake", l, NULL, 0);
 }
 
+static int on_descriptor(const struct link *l)
+{
+    note("descriptor", l, NULL, 0);
+    return 7;
+}
+
 static void on_tcp_counters(const struct link *l, const struct link_stream *s, counter_each each,
                             void *ctx)
 {
@@ -148,6 +154,7 @@ static const struct link_ops inner_ops = {
     .next_deadline = on_next_deadline,
     .wait = on_wait,
     .wake = on_wake,
+    .descriptor = on_descriptor,
     .tcp_counters = on_tcp_counters,
     .packet_counters = on_packet_counters,
     .is_busy = on_is_busy,
@@ -169,6 +176,7 @@ static const struct link_ops own_ops = {
     .next_deadline = link_forward_next_deadline,
     .wait = link_forward_wait,
     .wake = link_forward_wake,
+    .descriptor = link_forward_descriptor,
     .tcp_counters = link_forward_tcp_counters,
     .packet_counters = link_forward_packet_counters,
     .is_busy = link_forward_is_busy,
@@ -179,7 +187,7 @@ static void make(unsigned facts)
     inner = (struct inner){.link = {&inner_ops, facts}};
     wrapper = (struct link_forward){.inner = NULL};
     link_forward_init(&wrapper, &own_ops, &inner.link);
-    inner_stream = (struct link_stream){&inner.link, &stream};
+    inner_stream = (struct link_stream){.link = &inner.link, .owner = &stream};
     stream = (struct link_forward_stream){.base.link = &wrapper.base, .inner = &inner_stream};
     ready_count = 0;
 }
@@ -248,6 +256,8 @@ static void what_is_asked_of_a_link_is_handed_on(void **state)
     expect_of_link("wait", NULL, 99);
     ops()->wake(l);
     expect_of_link("wake", NULL, 0);
+    assert_int_equal(ops()->descriptor(l), 7);
+    expect_of_link("descriptor", NULL, 0);
     ops()->tcp_counters(l, &stream.base, NULL, &inner);
     expect_of_link("tcp_counters", &inner_stream, true);
     ops()->tcp_counters(l, NULL, NULL, &inner);
