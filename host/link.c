@@ -7,6 +7,7 @@
 
 #include "base/time.h"
 #include "host/clock.h"
+#include "link/compound.h"
 #include "link/fault.h"
 #include "link/fault_model.h"
 #include "link/packet.h"
@@ -135,13 +136,58 @@ static int tap_create(const struct host_settings *settings, struct trace *trace,
     return error != 0 ? error : packet_create(settings, device, false, trace, ret);
 }
 
-/* ---- the link -------------------------------------------------------------------------------- */
-
 static bool is_tap(const char *text)
 {
     struct device_tap_config config;
     return device_tap_config_parse(text, &config);
 }
+
+/* ---- by peer --------------------------------------------------------------------------------- */
+
+static bool is_compound(const char *text)
+{
+    struct link_compound_config config;
+    bool is_good = link_compound_config_parse(text, &config);
+    for (unsigned i = 0; is_good && i < config.member_count; i++) {
+        is_good = host_link_is_known(config.members[i].text);
+    }
+    return is_good;
+}
+
+static int member_create(const struct host_settings *settings, const char *text,
+                         struct trace *trace, struct link **ret)
+{
+    struct host_settings own = *settings;
+    snprintf(own.link, sizeof own.link, "%s", text);
+    int error = host_link_create(&own, trace, ret);
+    if (error != 0) {
+        fprintf(stderr, "weft: cannot bring up %s, which WEFT_LINK names: %s\n", text,
+                strerror(-error));
+    }
+    return error;
+}
+
+static int compound_create(const struct host_settings *settings, struct trace *trace,
+                           struct link **ret)
+{
+    struct link_compound_config config;
+    struct link *members[LINK_COMPOUND_MEMBER_MAX];
+    unsigned count = 0;
+    int error = link_compound_config_parse(settings->link, &config) ? 0 : -EINVAL;
+    while (error == 0 && count < config.member_count) {
+        error = member_create(settings, config.members[count].text, trace, &members[count]);
+        count += error == 0;
+    }
+    if (error == 0) {
+        error = link_compound_create(&config, members, ret);
+    }
+    while (error != 0 && count > 0) {
+        link_destroy(members[--count]);
+    }
+    return error;
+}
+
+/* ---- the link -------------------------------------------------------------------------------- */
 
 // The values of WEFT_LINK: by name, or by what may follow it.
 static const struct link_kind {
@@ -152,6 +198,7 @@ static const struct link_kind {
     {"socket", NULL, socket_create},
     {"udp", NULL, udp_create},
     {NULL, is_tap, tap_create},
+    {NULL, is_compound, compound_create},
 };
 
 static const struct link_kind *kind_of(const char *text)

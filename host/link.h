@@ -4,9 +4,10 @@
 #include "base/port_link.h"
 #include "base/trace.h"
 #include "host/settings.h"
+#include "link/compound.h"
 #include "link/tap.h"
 
-#define HOST_LINK_VALUES "socket, udp, " TAP_VALUES
+#define HOST_LINK_VALUES "socket, udp, " TAP_VALUES ", or by peer, " LINK_COMPOUND_VALUES
 
 // Whether `text` is a value of WEFT_LINK.
 bool host_link_is_known(const char *text);

@@ -1,6 +1,5 @@
 // What is said of a tap device, in text.
 
-#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,20 +7,6 @@
 #include "text/quantity.h"
 
 enum { ITEM_MAX = 64 };
-
-static bool addr_parse(const char *text, struct net_addr *ret)
-{
-    uint8_t octets[IPV6_ADDR_LEN];
-    if (inet_pton(AF_INET, text, octets) == 1) {
-        *ret = net_addr_from_ipv4(octets);
-        return true;
-    }
-    if (inet_pton(AF_INET6, text, octets) == 1) {
-        *ret = net_addr_from_ipv6(octets);
-        return true;
-    }
-    return false;
-}
 
 // "10.0.0.2/24"
 static bool own_addr_add(char *text, struct device_tap_config *c)
@@ -33,7 +18,7 @@ static bool own_addr_add(char *text, struct device_tap_config *c)
         return false;
     }
     *slash = '\0';
-    if (!addr_parse(text, &a->addr) || net_addr_is_any(&a->addr) ||
+    if (!net_addr_parse(text, &a->addr) || net_addr_is_any(&a->addr) ||
         net_addr_is_multicast(&a->addr) ||
         !text_number_parse(slash + 1, 0, net_addr_is_ipv4(&a->addr) ? 32 : 128, &prefix_len)) {
         return false;
@@ -46,7 +31,7 @@ static bool own_addr_add(char *text, struct device_tap_config *c)
 static bool gateway_set(const char *text, struct device_tap_config *c)
 {
     struct net_addr addr;
-    if (!addr_parse(text, &addr)) {
+    if (!net_addr_parse(text, &addr)) {
         return false;
     }
     *(net_addr_is_ipv4(&addr) ? &c->gateway_ipv4 : &c->gateway_ipv6) = addr;

@@ -1,5 +1,6 @@
 #include "net/addr.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,20 @@ struct net_addr net_addr_from_ipv6(const uint8_t octets[IPV6_ADDR_LEN])
     struct net_addr a;
     memcpy(a.octets, octets, IPV6_ADDR_LEN);
     return a;
+}
+
+bool net_addr_parse(const char *text, struct net_addr *ret)
+{
+    uint8_t octets[IPV6_ADDR_LEN];
+    if (inet_pton(AF_INET, text, octets) == 1) {
+        *ret = net_addr_from_ipv4(octets);
+        return true;
+    }
+    if (inet_pton(AF_INET6, text, octets) == 1) {
+        *ret = net_addr_from_ipv6(octets);
+        return true;
+    }
+    return false;
 }
 
 bool net_addr_is_ipv4(const struct net_addr *a)

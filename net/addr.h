@@ -27,6 +27,8 @@ enum { NET_FLOW_TEXT_LEN = 112 };
 
 struct net_addr net_addr_from_ipv4(const uint8_t octets[IPV4_ADDR_LEN]);
 struct net_addr net_addr_from_ipv6(const uint8_t octets[IPV6_ADDR_LEN]);
+// "10.0.0.1" or "fd00::1". False: it is neither.
+bool net_addr_parse(const char *text, struct net_addr *ret);
 bool net_addr_is_ipv4(const struct net_addr *a);
 bool net_addr_is_any(const struct net_addr *a);        // of either family, or all zero
 bool net_addr_is_multicast(const struct net_addr *a);  // or IPv4's limited broadcast

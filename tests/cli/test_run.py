@@ -389,6 +389,23 @@ def our_own_tcp_and_its_packets_are_counted():
 
 
 @case
+def peers_have_the_link_of_their_prefix():
+    with scratch() as folder:
+        for link in ('127.0.0.1=udp;*=socket', '127.0.0.0/8=socket; *=udp'):
+            for role, device in rping_pair(folder, f'--link={link}').items():
+                packets, is_udp = device['packets'], link.startswith('127.0.0.1=udp')
+                assert (packets['udp.packets_in'] > 0) == is_udp, (link, role, packets)
+                assert (device['tcp_total']['octets_in'] > 0) == is_udp, (link, role, device)
+
+
+@case
+def member_of_a_link_that_does_not_come_up_is_named():
+    member = 'tun:lo,10.9.9.9/24'
+    result = weft('run', f'--link=10.9.9.0/24={member};*=socket', 'rping', '-c', '-a', '127.0.0.1')
+    assert f'cannot bring up {member}, which WEFT_LINK names: ' in result.stderr, result
+
+
+@case
 def the_kernels_tcp_is_not_counted():
     with scratch() as folder:
         for device in rping_pair(folder, '--link=socket').values():

@@ -42,8 +42,8 @@ static void expect_works(const struct host_settings *settings)
 
 static void links_carry_octets(void **state)
 {
-    static const char *const links[] = {"socket", "udp"};
-    for (unsigned i = 0; i < 2; i++) {
+    static const char *const links[] = {"socket", "udp", "127.0.0.1=udp;*=socket"};
+    for (unsigned i = 0; i < 3; i++) {
         struct host_settings settings = settings_of(links[i], "", "");
         assert_true(host_link_is_known(links[i]));
         expect_works(&settings);
@@ -65,8 +65,8 @@ static void unknown_link_is_refused(void **state)
 
 static void traffic_is_captured_when_asked_for(void **state)
 {
-    static const char *const links[] = {"socket", "udp"};
-    for (unsigned i = 0; i < 2; i++) {
+    static const char *const links[] = {"socket", "udp", "127.0.0.1=udp"};
+    for (unsigned i = 0; i < 3; i++) {
         char path[] = "/tmp/weft-test-links-XXXXXX";
         struct stat at;
         close(mkstemp(path));

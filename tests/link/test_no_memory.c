@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "link/compound.h"
 #include "link/fault.h"
 #include "link/packet.h"
 #include "link/packet_cut.h"
@@ -98,8 +99,29 @@ static int recorded_udp_make(struct link **ret)
     return error != 0 ? error : packet_make(recorded, ret);
 }
 
+static int compound_make(struct link **ret)
+{
+    struct link_compound_config config;
+    struct link *members[2];
+    assert_true(link_compound_config_parse("127.0.0.1=udp;*=socket", &config));
+    int error = udp_make(&members[0]);
+    if (error != 0) {
+        return error;
+    }
+    error = socket_make(&members[1]);
+    if (error != 0) {
+        link_destroy(members[0]);
+        return error;
+    }
+    error = link_compound_create(&config, members, ret);
+    for (unsigned i = 0; error != 0 && i < 2; i++) {
+        link_destroy(members[i]);
+    }
+    return error;
+}
+
 static int (*const makers[])(struct link **ret) = {
-    socket_make, recorded_socket_make, udp_make, late_udp_make, recorded_udp_make,
+    socket_make, recorded_socket_make, udp_make, late_udp_make, recorded_udp_make, compound_make,
 };
 enum { KINDS = sizeof makers / sizeof makers[0] };
 
