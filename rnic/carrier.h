@@ -4,6 +4,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <sys/socket.h>
 
 #include "base/counter.h"
 #include "base/deadlines.h"
@@ -12,6 +13,7 @@
 #include "base/time.h"
 
 struct rnic_qp;
+struct rnic_qp_init;
 struct shard;
 
 // What the link is asked, by anybody: nothing of it leads back up.
@@ -24,12 +26,18 @@ struct carrier_link_ops {
     void (*sleep)(struct shard *shard, duration_ns timeout_ns); // INSTANT_NEVER: no limit
     void (*wake)(struct shard *shard);
     bool (*is_ending)(const struct shard *shard); // see carrier_ops
+    // Which local address reaches `dst`. Negative errno: no route.
+    int (*route)(struct shard *shard, const struct sockaddr *dst, struct sockaddr_storage *ret);
     void (*tell_counters)(const struct shard *shard, counter_each each, void *ctx);
 };
 
 // What a pass of the shard does.
 struct carrier_ops {
     const struct carrier_link_ops *link;
+
+    // The engine's half of a new queue pair, which has its number: `transport` and `wq`.
+    // -EOPNOTSUPP: none of its type is carried; -EINVAL: a capability out of range; -ENOMEM.
+    int (*create_qp)(struct rnic_qp *qp, const struct rnic_qp_init *init);
 
     // What the link has to say: all of it, and for who spins, what was busy lately. True: something
     // moved.
@@ -47,7 +55,7 @@ struct carrier_ops {
     void (*tidy)(struct shard *shard);
 
     // A process exits. Is there anything that has not reached the link?
-    bool (*has_output)(const struct shard *shard);
+    bool (*has_unsent)(const struct shard *shard);
     // Everything has: the peers are told that it ends. True: it is to be waited for (is_ending).
     bool (*end)(struct shard *shard);
 

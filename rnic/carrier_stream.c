@@ -153,6 +153,7 @@ static void forget(struct rnic_qp *qp, instant_ns now)
 
 const struct carrier_ops stream_carrier = {
     .link = &stream_carrier_link,
+    .create_qp = ep_create_qp,
     .serve = serve_link,
     .serve_busy = serve_hot,
     .run = run_ep,
@@ -160,7 +161,7 @@ const struct carrier_ops stream_carrier = {
     .expire = expire_ep,
     .on_noted = serve_meetings,
     .tidy = bury_doomed,
-    .has_output = any_has_output,
+    .has_unsent = any_has_output,
     .end = shutdown_all,
     .serve_doorbell = rnic_qp_on_doorbell,
     .on_moved = on_moved,

@@ -36,6 +36,11 @@ static void wake_link(struct shard *shard)
     shard->link->ops->wake(shard->link);
 }
 
+static int route(struct shard *shard, const struct sockaddr *dst, struct sockaddr_storage *ret)
+{
+    return shard->link->ops->route(shard->link, dst, ret);
+}
+
 static void tell_of_packets(const struct shard *shard, counter_each each, void *ctx)
 {
     link_packet_counters(shard->link, each, ctx);
@@ -52,6 +57,7 @@ const struct carrier_link_ops stream_carrier_link = {
     .link_deadline = deadline_of_link,
     .sleep = sleep_in_link,
     .wake = wake_link,
+    .route = route,
     .is_ending = is_link_busy,
     .tell_counters = tell_of_packets,
 };

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "rnic/carrier.h"
 #include "rnic/internal.h"
@@ -15,39 +16,77 @@ static int tables_create(struct rnic *rnic, const struct rnic_parts *parts)
     if (rnic->mem == NULL || rnic->qps == NULL || rnic->read_sched == NULL) {
         return -ENOMEM;
     }
-    int error = qp_totals_init(rnic);
-    if (error != 0) {
-        return error;
-    }
     mem_table_limit(rnic->mem, rnic_limits.max_mr, rnic_limits.max_mw);
     read_sched_set_quantum(rnic->read_sched, parts->config.read_allotment_len);
     allotment_policy_init(&rnic->allotment, parts->config.read_allotment_len);
     return mem_sinks_reserve(rnic->mem, parts->config.read_contexts);
 }
 
+static void give_up_link(const struct rnic_parts *parts)
+{
+    if (parts->link != NULL) {
+        parts->link->ops->destroy(parts->link);
+    } else {
+        datagram_destroy(parts->datagrams);
+    }
+}
+
+// With streams a number is only the device's; where packets name it, the link says which are ours.
+static void numbers_init(struct qp_numbers *numbers, const struct rnic_parts *parts)
+{
+    *numbers = (struct qp_numbers){.count = RNIC_QP_NUM_MAX,
+                                   .next = parts->qp_num_first % RNIC_QP_NUM_MAX};
+    if (parts->datagrams != NULL) {
+        numbers->is_shuffled = true;
+        numbers->first = parts->datagrams->qp_num_first;
+        numbers->count = parts->datagrams->qp_num_count;
+        memcpy(numbers->key, parts->stag_key, sizeof numbers->key);
+    }
+}
+
+// -EADDRNOTAVAIL and the like: none could be opened.
+static int addresses_open(struct rnic *rnic, const struct rnic_parts *parts)
+{
+    int first_error = parts->datagrams != NULL ? -EADDRNOTAVAIL : 0;
+    rnic->port.path_mtu = parts->port.path_mtu;
+    for (unsigned i = 0; i < parts->port.addr_count; i++) {
+        const struct rnic_addr *a = &parts->port.addrs[i];
+        int error = datagram_open(parts->datagrams, &a->addr, a->scope_id);
+        if (error == 0) {
+            rnic->port.addrs[rnic->port.addr_count++] = *a;
+        } else if (i == 0) {
+            first_error = error;
+        }
+    }
+    return rnic->port.addr_count > 0 ? 0 : first_error;
+}
+
 int rnic_create(const struct rnic_parts *parts, struct rnic **ret)
 {
     struct rnic *rnic = calloc(1, sizeof *rnic);
     if (rnic == NULL) {
-        parts->link->ops->destroy(parts->link);
+        give_up_link(parts);
         return -ENOMEM;
     }
     rnic->config = parts->config;
     rnic->clock = parts->clock;
     rnic->clock_ctx = parts->clock_ctx;
-    rnic->qp_num_next = parts->qp_num_first % RNIC_QP_NUM_MAX;
+    numbers_init(&rnic->numbers, parts);
     rnic->trace = parts->trace;
     bool is_bounded = parts->half_open_max > 0 && parts->half_open_max < CONN_HALF_OPEN_MAX_DEFAULT;
     conn_gate_init(&rnic->gate, is_bounded ? parts->half_open_max : CONN_HALF_OPEN_MAX_DEFAULT);
     list_init(&rnic->all_qps);
     list_init(&rnic->points);
-    int error = shard_init(&rnic->shard, rnic, &stream_carrier, parts->link);
+    int error = shard_init(&rnic->shard, rnic, parts->link, parts->datagrams);
     if (error != 0) {
-        parts->link->ops->destroy(parts->link);
+        give_up_link(parts);
         free(rnic);
         return error;
     }
     error = tables_create(rnic, parts);
+    if (error == 0) {
+        error = addresses_open(rnic, parts);
+    }
     if (error == 0 && !parts->is_simulated) {
         error = shard_thread_start(&rnic->shard);
     }

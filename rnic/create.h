@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 
+#include "base/port_datagram.h"
 #include "base/port_link.h"
 #include "base/time.h"
 #include "base/trace.h"
@@ -14,18 +15,21 @@ enum { RNIC_KEY_LEN = 16 };
 
 struct rnic_parts {
     struct rnic_config config;
-    struct link *link;              // owned by the RNIC from here on, also when creation fails
-    instant_ns (*clock)(void *ctx); // never goes back
+    // Owned by the RNIC from here on, also when creation fails; one of both.
+    struct link *link;               // of streams
+    struct datagram_link *datagrams; // of packets
+    struct rnic_port port;           // ... from where; addresses that cannot be had are left out
+    instant_ns (*clock)(void *ctx);  // never goes back
     void *clock_ctx;
     struct trace *trace;            // NULL: none
     struct mem_probe probe;         // asked at registration; check NULL: every buffer is believed
     uint8_t stag_key[RNIC_KEY_LEN]; // random: what makes STags unguessable
-    uint32_t qp_num_first;          // random: the first QP number
+    uint32_t qp_num_first;          // random: the first QP number, where the link gives none
     uint32_t half_open_max;         // accepted connections without a Request; 0: the default
     bool is_simulated;              // no thread: drives only in rnic_step
 };
 
-// -ENOMEM, or what starting the thread failed with.
+// -ENOMEM, what starting the thread failed with, or why none of the addresses can be had.
 int rnic_create(const struct rnic_parts *parts, struct rnic **ret);
 // Ends every connection by reset; every object of the RNIC has been destroyed before.
 void rnic_destroy(struct rnic *rnic);

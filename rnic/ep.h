@@ -188,6 +188,12 @@ int ep_mpa_open(struct rnic_ep *ep);
 // The initiator took up what this end offered: it is weft. Nothing has been sent yet.
 void ep_mpa_on_confirmed(struct rnic_ep *ep);
 
+// ---- ep_qp.c
+
+// The engine's half of a new queue pair. -EOPNOTSUPP: streams carry none of its type; -EINVAL,
+// -ENOMEM.
+int ep_create_qp(struct rnic_qp *qp, const struct rnic_qp_init *init);
+
 // ---- ep_extension.c: as qp_port has it; `ctx` is the struct rnic_qp
 
 void ep_on_extension(void *ctx, const struct extension_message *message);

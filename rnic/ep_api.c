@@ -19,9 +19,8 @@ static int ep_enter(struct rnic_ep *ep)
 
 int rnic_route(struct rnic *rnic, const struct sockaddr *dst, struct sockaddr_storage *ret_src)
 {
-    struct link *link = rnic->shard.link;
     rnic_enter(rnic);
-    return rnic_leave(rnic, link->ops->route(link, dst, ret_src));
+    return rnic_leave(rnic, rnic->shard.carrier->link->route(&rnic->shard, dst, ret_src));
 }
 
 int rnic_ep_bind(struct rnic *rnic, const struct sockaddr *addr, unsigned flags,
@@ -30,6 +29,9 @@ int rnic_ep_bind(struct rnic *rnic, const struct sockaddr *addr, unsigned flags,
     struct link *link = rnic->shard.link;
     if (!rnic_is_alive(rnic)) {
         return -EIO;
+    }
+    if (link == NULL) {
+        return -EOPNOTSUPP;
     }
     rnic_enter(rnic);
     struct rnic_ep *ep = ep_create(rnic, port);

@@ -14,6 +14,7 @@
 #include "mpa/rx.h"
 #include "mpa/tx.h"
 #include "rnic/config.h"
+#include "rnic/qp_number.h"
 #include "rnic/rnic.h"
 #include "rnic/shard.h"
 #include "wq/allotment_policy.h"
@@ -39,6 +40,7 @@ struct rnic_flush {
 
 struct rnic {
     struct rnic_config config;
+    struct rnic_port port;
     struct shard shard;
     struct mem_table *mem;
     struct read_sched *read_sched;
@@ -63,7 +65,8 @@ struct rnic {
     // Guarded by the shard's lock.
     struct rnic_qp **qps;     // by the lower bits of the number
     struct list_link all_qps; // those that there are: no walk over empty slots under the lock
-    uint32_t qp_slot_count, qp_count, qp_num_next;
+    uint32_t qp_slot_count, qp_count;
+    struct qp_numbers numbers;
     uint32_t cq_count, srq_count;
     struct list_link points;            // of struct point
     struct deadlines meeting_deadlines; // of struct qp_meeting
@@ -86,11 +89,18 @@ void rnic_qp_on_doorbell(struct rnic_qp *qp, instant_ns now);
 // Lock held. After anything that may have made the QP wait for receives, or stop doing so.
 // (qp_waits.c)
 void rnic_qp_note_state(struct rnic_qp *qp, instant_ns now);
-// Lock held. The engine's half of a new queue pair, which has its number. -EINVAL, -ENOMEM.
+// What a new queue pair of any transport is told of its work queues. (qp_create.c)
+struct wq_config qp_wq_config(struct rnic_qp *qp, const struct rnic_qp_init *init,
+                              void (*on_runnable)(void *ctx));
+// Lock held. Where queue pairs of this transport leave their counters; NULL: no memory.
 // (qp_create.c)
-int qp_create_engine(struct rnic_qp *qp, const struct rnic_qp_init *init);
-// Those of the transports that this device has: -ENOMEM. (qp_create.c)
-int qp_totals_init(struct rnic *rnic);
+void *qp_total_of(struct rnic *rnic, const struct transport_ops *ops);
+// Lock held. The queue pair of that number; NULL: none.
+static inline struct rnic_qp *rnic_qp_of(const struct rnic *rnic, uint32_t qp_num)
+{
+    struct rnic_qp *qp = rnic->qps[qp_num % rnic->qp_slot_count];
+    return qp != NULL && qp->qp_num == qp_num ? qp : NULL;
+}
 // Lock held. What the engine tells of a queue pair, `ctx`. (qp_port.c)
 void qp_port_on_event(void *ctx, enum qp_event event);
 void qp_port_on_runnable(void *ctx);

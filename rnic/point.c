@@ -80,6 +80,9 @@ static struct point *point_take_new(struct rnic *rnic, unsigned tries, uint32_t 
 struct point *point_take(struct rnic *rnic, uint32_t *ret_qp_num)
 {
     CHECK(shard_is_held(&rnic->shard));
+    if (rnic->shard.link == NULL) {
+        return NULL; // packets name numbers, no ports
+    }
     for (struct list_link *l = rnic->points.next; l != &rnic->points; l = l->next) {
         struct point *point = LIST_ENTRY(l, struct point, link);
         if (number_take(rnic, point, ret_qp_num)) {

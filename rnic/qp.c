@@ -17,7 +17,7 @@
 static uint32_t qp_num_any(struct rnic *rnic)
 {
     for (;;) {
-        uint32_t num = rnic->qp_num_next++ % RNIC_QP_NUM_MAX;
+        uint32_t num = qp_number_next(&rnic->numbers);
         // 0 and 1 are special in InfiniBand; programs know that.
         if (num > 1 && rnic->qps[num % rnic->qp_slot_count] == NULL) {
             return num;
@@ -60,7 +60,11 @@ static int qp_create_locked(struct rnic_qp *qp, const struct rnic_qp_init *init)
         mem_pd_release(rnic->mem, init->pd);
         return -ENOMEM;
     }
-    error = qp_create_engine(qp, init);
+    error = rnic->shard.carrier->create_qp(qp, init);
+    if (error == 0 && qp_total_of(rnic, qp->transport->ops) == NULL) {
+        qp->transport->ops->destroy(qp->transport);
+        error = -ENOMEM;
+    }
     if (error != 0) {
         qp_num_free(rnic, qp);
         mem_pd_release(rnic->mem, init->pd);
@@ -88,6 +92,8 @@ int rnic_qp_create(struct rnic *rnic, const struct rnic_qp_init *init, struct rn
     qp->recv_cq = init->recv_cq;
     qp->srq = init->srq;
     qp->async = init->async;
+    list_init(&qp->on_packets.due_link);
+    list_init(&qp->on_packets.run_link);
     rnic_enter(rnic);
     int error = rnic_leave(rnic, qp_create_locked(qp, init));
     if (error != 0) {
@@ -121,15 +127,6 @@ static void pollers_unlock(struct rnic_qp *qp)
     }
 }
 
-static void total_add(struct rnic *rnic, const struct transport *gone)
-{
-    for (unsigned i = 0; i < rnic->total_count; i++) {
-        if (rnic->totals[i].ops == gone->ops) {
-            gone->ops->counters_add(rnic->totals[i].counters, gone->ops->counters(gone));
-        }
-    }
-}
-
 void rnic_qp_destroy(struct rnic_qp *qp)
 {
     struct rnic *rnic = qp->rnic;
@@ -143,7 +140,7 @@ void rnic_qp_destroy(struct rnic_qp *qp)
     cq_purge(qp->send_cq->cq, qp->qp_num);
     cq_purge(qp->recv_cq->cq, qp->qp_num);
     mem_windows_release_qp(rnic->mem, qp->qp_num);
-    total_add(rnic, qp->transport);
+    ops->counters_add(qp_total_of(rnic, ops), ops->counters(qp->transport));
     ops->destroy(qp->transport);
     qp_num_free(rnic, qp);
     mem_pd_release(rnic->mem, pd);
@@ -164,10 +161,7 @@ void rnic_qp_destroy(struct rnic_qp *qp)
 struct rnic_qp *rnic_qp_find(struct rnic *rnic, uint32_t qp_num)
 {
     rnic_enter(rnic);
-    struct rnic_qp *qp = rnic->qps[qp_num % rnic->qp_slot_count];
-    if (qp != NULL && qp->qp_num != qp_num) {
-        qp = NULL;
-    }
+    struct rnic_qp *qp = rnic_qp_of(rnic, qp_num);
     rnic_leave(rnic, 0);
     return qp;
 }

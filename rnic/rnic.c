@@ -23,6 +23,11 @@ const struct rnic_limits rnic_limits = {
     .max_msg_len = 1U << 31,
 };
 
+const struct rnic_port *rnic_port(const struct rnic *rnic)
+{
+    return &rnic->port;
+}
+
 bool rnic_step(struct rnic *rnic)
 {
     rnic_enter(rnic);
@@ -65,7 +70,7 @@ struct rnic_live rnic_live(struct rnic *rnic)
 bool rnic_has_output(struct rnic *rnic)
 {
     rnic_enter(rnic);
-    bool has_output = rnic->shard.carrier->has_output(&rnic->shard);
+    bool has_output = rnic->shard.carrier->has_unsent(&rnic->shard);
     rnic_leave(rnic, 0);
     return has_output;
 }

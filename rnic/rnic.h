@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
+#include "base/deadlines.h"
 #include "base/list.h"
 #include "base/qp_state.h"
 #include "base/time.h"
@@ -53,6 +54,20 @@ bool rnic_is_alive(const struct rnic *rnic);
 
 // The clock that completions are stamped with (CLOCK_MONOTONIC).
 instant_ns rnic_now(const struct rnic *rnic);
+
+enum { RNIC_ADDR_MAX = 16 };
+
+// Of a device whose queue pairs are carried by packets: where they leave from.
+struct rnic_port {
+    struct rnic_addr {
+        struct in6_addr addr; // an IPv4 address is mapped
+        uint32_t scope_id;
+    } addrs[RNIC_ADDR_MAX];
+    unsigned addr_count; // 0: streams carry them
+    uint32_t path_mtu;   // octets of payload in a packet at most: 256, 512 … 4096
+};
+// The same while the device lives.
+const struct rnic_port *rnic_port(const struct rnic *rnic);
 
 /* ---- memory (thin calls on mem/, under the shard's lock) ------------------------------------- */
 
@@ -140,6 +155,13 @@ struct rnic_srq {
     atomic_bool wants_receive; // a message waits for a receive: posting one needs a doorbell
 };
 
+// Of a queue pair that packets carry: what it has still to do (rnic/packet.h).
+struct rnic_qp_on_packets {
+    struct list_link due_link, run_link;
+    struct deadline deadline;
+    unsigned group_count; // multicast groups that it is attached to
+};
+
 struct rnic_qp {
     struct rnic *rnic;
     struct list_link all_link; // in the RNIC's list of queue pairs
@@ -155,13 +177,18 @@ struct rnic_qp {
     struct rnic_ep *ep;         // its connection, once there is one
     struct point *point;        // that its number names; NULL: none
     struct qp_meeting *meeting; // with the queue pair that rnic_qp_meet named; NULL: none
+    struct rnic_qp_on_packets on_packets;
 
     atomic_bool wants_receive; // a message waits for a receive: posting one needs a doorbell
     atomic_bool is_rung;       // waits in the shard's doorbell list
     struct rnic_qp *_Atomic rung_next;
 };
 
+// What a queue pair offers; which of these there are is the device's: -EOPNOTSUPP.
+enum rnic_qp_type { RNIC_QP_RC, RNIC_QP_UC, RNIC_QP_UD };
+
 struct rnic_qp_init {
+    enum rnic_qp_type type;
     uint32_t pd;
     struct rnic_cq *send_cq, *recv_cq;
     struct rnic_srq *srq;

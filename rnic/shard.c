@@ -18,8 +18,8 @@ static void say_farewells(struct list_link *farewells, struct trace *trace)
     }
 }
 
-int shard_init(struct shard *shard, struct rnic *rnic, const struct carrier_ops *carrier,
-               struct link *link)
+int shard_init(struct shard *shard, struct rnic *rnic, struct link *link,
+               struct datagram_link *datagrams)
 {
     shard->staging = mspan_of(malloc(SHARD_STAGING_LEN), SHARD_STAGING_LEN);
     if (shard->staging.ptr == NULL) {
@@ -27,7 +27,9 @@ int shard_init(struct shard *shard, struct rnic *rnic, const struct carrier_ops 
     }
     pthread_mutex_init(&shard->lock, NULL);
     shard->rnic = rnic;
-    shard->carrier = carrier;
+    shard->carrier = link != NULL ? &stream_carrier : &packet_carrier;
+    shard->packets.link = datagrams;
+    list_init(&shard->packets.stopped);
     shard->link = link;
     list_init(&shard->endpoints);
     list_init(&shard->doomed);

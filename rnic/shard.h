@@ -25,6 +25,7 @@
 #include "base/time.h"
 #include "base/trace.h"
 #include "report/farewell.h"
+#include "rnic/packet.h"
 
 struct carrier_ops;
 struct rnic;
@@ -44,7 +45,8 @@ struct shard {
     atomic_uint waiter_count;     // threads that wait for the lock
     struct rnic_qp *_Atomic rung; // doorbell list: QPs with something posted, LIFO
     const struct carrier_ops *carrier;
-    struct link *link; // of streams; NULL with another carrier
+    struct link *link;          // of streams; NULL: packets
+    struct packet_side packets; // ... theirs
     struct rnic *rnic;
 
     // Everything below is guarded by the lock.
@@ -73,8 +75,9 @@ struct shard {
     _Atomic instant_ns asleep_until_ns; // the thread sleeps until then; 0: it is awake
 };
 
-int shard_init(struct shard *shard, struct rnic *rnic, const struct carrier_ops *carrier,
-               struct link *link);
+// In shard->carrier's place, with the link of one of them, which stays the caller's on failure.
+int shard_init(struct shard *shard, struct rnic *rnic, struct link *link,
+               struct datagram_link *datagrams);
 void shard_fini(struct shard *shard);
 int shard_thread_start(struct shard *shard);
 void shard_thread_stop(struct shard *shard);

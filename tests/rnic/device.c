@@ -47,11 +47,16 @@ void device_open_traced(struct device *d, const struct rnic_config *config,
 void device_open_over(struct device *d, const struct rnic_config *config, struct link *link,
                       struct trace *trace)
 {
-    const struct cq_port quiet = {0};
     struct rnic_parts parts = {
         .config = *config, .clock = host_clock, .trace = trace, .link = link};
     assert_int_equal(getrandom(parts.stag_key, sizeof parts.stag_key, 0), sizeof parts.stag_key);
-    assert_int_equal(rnic_create(&parts, &d->rnic), 0);
+    device_open_parts(d, &parts);
+}
+
+void device_open_parts(struct device *d, const struct rnic_parts *parts)
+{
+    const struct cq_port quiet = {0};
+    assert_int_equal(rnic_create(parts, &d->rnic), 0);
     d->buf = calloc(1, DEVICE_BUF_LEN);
     assert_non_null(d->buf);
     assert_int_equal(rnic_pd_alloc(d->rnic, &d->pd), 0);

@@ -26,7 +26,7 @@ ROOMS = {
                'values as text; whose they were, and under which lock, is behind it'),
     'link': ('net tcp text wire base',
              'carries octets, by the kernel\'s TCP or by ours over a device'),
-    'rnic': ('report meet conn iwarp wq cq rdmap ddp mpa mem link text wire base weft',
+    'rnic': ('report meet conn iwarp roce wq cq rdmap ddp mpa mem link text wire base weft',
              'the one room that wires'),
     'control': ('text base', 'how running processes are found and asked; not what they are asked'),
     'host': ('control rnic mem link text base weft',
@@ -66,8 +66,11 @@ ROOMS = {
 # Of a room that may include another, the files that do, and why no others.
 ONLY_IN = {
     ('rnic', 'iwarp'): (
-        re.compile(r'^rnic/(ep(_\w+)?|qp_meeting\w*|qp_create)\.[ch]$'),
+        re.compile(r'^rnic/(ep(_\w+)?|qp_meeting\w*)\.[ch]$'),
         'who has no stream asks transports by their table (base/transport.h)'),
+    ('rnic', 'roce'): (
+        re.compile(r'^rnic/(packet_create\.c|post\.h)$'),
+        'transports are asked by their table; a poster says to whom a datagram goes'),
 }
 
 # The sans-I/O rooms: no socket, clock, thread, random source or mutable global.

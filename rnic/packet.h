@@ -1,0 +1,78 @@
+// Queue pairs on packets: one link (base/port_datagram.h), and the queue pairs of the shard that
+// send and take packets over it. Everything here runs under the shard's lock.
+//
+//     link --receive--> packet_input --by number--> on_packet  of a transport
+//     link <--flush---- packet_settle <--output---- transports of the queue pairs that are due
+//
+// A queue pair that something has moved is due: before the lock is let go it puts what it has, and
+// all of it leaves in one flush. Who had its turn and has more runs again in the next pass; who met
+// a full link waits until there is room.
+#pragma once
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/port_datagram.h"
+#include "base/time.h"
+#include "rnic/carrier.h"
+#include "rnic/rnic.h"
+
+struct shard;
+
+#define PACKET_COUNTERS(X)                                              \
+    X(received, "packets that the link gave")                           \
+    X(unknown_qp, "packets for a queue pair that there is not")         \
+    X(no_group, "packets to a group that no queue pair is attached to") \
+    X(too_short, "packets shorter than their first header")             \
+    X(room_waits, "times that a queue pair found the link full")
+
+struct packet_counters {
+#define X(name, text) uint64_t name;
+    PACKET_COUNTERS(X)
+#undef X
+};
+
+struct packet_side {
+    struct datagram_link *link;
+    struct list_link stopped; // queue pairs that wait for room
+    bool is_full;             // the link took no more; until it has room
+    bool has_unsent;          // something was put since the last flush, or is left of it
+    uint64_t put_count;       // packets
+    struct packet_counters counters;
+};
+
+extern const struct carrier_ops packet_carrier;
+extern const struct carrier_link_ops packet_carrier_link;
+
+// ---- packet_create.c
+
+// As carrier_ops has it.
+int packet_create_qp(struct rnic_qp *qp, const struct rnic_qp_init *init);
+
+// ---- packet_input.c
+
+// Takes what has come, a bounded number of packets; true if there were any.
+bool packet_input(struct shard *shard, instant_ns now);
+
+// ---- packet_output.c
+
+// Puts and sends what all that are due have, and notes when they have something to do again.
+void packet_settle(struct shard *shard, instant_ns now);
+// The link has room again.
+void packet_on_room(struct shard *shard);
+
+// ---- packet_agenda.c
+
+// Something has moved the queue pair, `ctx` (as wq_config.on_runnable has it): it is settled before
+// the lock is let go.
+void packet_due(void *ctx);
+// It had its turn and has more.
+void packet_run_again(struct rnic_qp *qp);
+// It waits for room.
+void packet_stop(struct rnic_qp *qp);
+// When it has something to do by itself.
+void packet_arm(struct rnic_qp *qp);
+// Out of every list.
+void packet_unlist(struct rnic_qp *qp);

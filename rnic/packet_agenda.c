@@ -1,0 +1,46 @@
+// What queue pairs on packets have still to do: put down here, done elsewhere.
+
+#include "base/deadlines.h"
+#include "base/transport.h"
+#include "rnic/internal.h"
+#include "rnic/packet.h"
+#include "rnic/shard.h"
+
+void packet_due(void *ctx)
+{
+    struct rnic_qp *qp = ctx;
+    if (list_is_empty(&qp->on_packets.due_link)) {
+        list_push_tail(&qp->rnic->shard.due, &qp->on_packets.due_link);
+    }
+}
+
+void packet_run_again(struct rnic_qp *qp)
+{
+    struct shard *shard = &qp->rnic->shard;
+    if (list_is_empty(&qp->on_packets.run_link)) {
+        list_push_tail(&shard->runnable, &qp->on_packets.run_link);
+        shard_wake_before(shard, 0);
+    }
+}
+
+void packet_stop(struct rnic_qp *qp)
+{
+    if (list_is_empty(&qp->on_packets.run_link)) {
+        list_push_tail(&qp->rnic->shard.packets.stopped, &qp->on_packets.run_link);
+    }
+}
+
+void packet_arm(struct rnic_qp *qp)
+{
+    struct shard *shard = &qp->rnic->shard;
+    const instant_ns at_ns = qp->transport->ops->next_deadline(qp->transport);
+    deadline_arm(&shard->deadlines, &qp->on_packets.deadline, at_ns);
+    shard_wake_before(shard, at_ns);
+}
+
+void packet_unlist(struct rnic_qp *qp)
+{
+    list_remove(&qp->on_packets.due_link);
+    list_remove(&qp->on_packets.run_link);
+    deadline_disarm(&qp->rnic->shard.deadlines, &qp->on_packets.deadline);
+}

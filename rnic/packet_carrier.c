@@ -1,0 +1,89 @@
+// Queue pairs on packets: what the shard asks (rnic/carrier.h).
+
+#include "base/port_datagram.h"
+#include "base/transport.h"
+#include "rnic/internal.h"
+#include "rnic/packet.h"
+#include "rnic/shard.h"
+
+static bool serve(struct shard *shard, instant_ns now)
+{
+    const unsigned ready = datagram_poll(shard->packets.link, now);
+    if ((ready & DATAGRAM_READY_ROOM) != 0) {
+        packet_on_room(shard);
+    }
+    return (ready & DATAGRAM_READY_IN) != 0 && packet_input(shard, now);
+}
+
+static void run(struct list_link *entry, instant_ns now)
+{
+    packet_due(LIST_ENTRY(entry, struct rnic_qp, on_packets.run_link));
+}
+
+static void expire(struct deadline *deadline, instant_ns now)
+{
+    struct rnic_qp *qp = DEADLINE_ENTRY(deadline, struct rnic_qp, on_packets.deadline);
+    qp->transport->ops->on_deadline(qp->transport, now);
+    packet_due(qp);
+}
+
+static void on_noted(struct shard *shard, instant_ns now)
+{
+}
+
+static void tidy(struct shard *shard)
+{
+}
+
+static bool has_unsent(const struct shard *shard)
+{
+    const struct list_link *all = &shard->rnic->all_qps;
+    for (const struct list_link *l = all->next; l != all; l = l->next) {
+        const struct rnic_qp *qp = LIST_ENTRY(l, const struct rnic_qp, all_link);
+        if (qp->transport->ops->has_output(qp->transport)) {
+            return true;
+        }
+    }
+    return shard->packets.has_unsent;
+}
+
+// There is nothing to tell the peers: their queue pairs find out.
+static bool end(struct shard *shard)
+{
+    return false;
+}
+
+static void serve_doorbell(struct rnic_qp *qp, instant_ns now)
+{
+    const struct transport_ops *ops = qp->transport->ops;
+    ops->on_receive_posted(qp->transport, now);
+    ops->on_send_posted(qp->transport, now);
+    packet_due(qp);
+}
+
+static void on_moved(struct rnic_qp *qp, enum qp_state to, instant_ns now)
+{
+    packet_due(qp);
+}
+
+static void forget(struct rnic_qp *qp, instant_ns now)
+{
+    packet_unlist(qp);
+}
+
+const struct carrier_ops packet_carrier = {
+    .link = &packet_carrier_link,
+    .create_qp = packet_create_qp,
+    .serve = serve,
+    .serve_busy = serve,
+    .run = run,
+    .settle = packet_settle,
+    .expire = expire,
+    .on_noted = on_noted,
+    .tidy = tidy,
+    .has_unsent = has_unsent,
+    .end = end,
+    .serve_doorbell = serve_doorbell,
+    .on_moved = on_moved,
+    .forget = forget,
+};

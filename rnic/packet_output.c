@@ -1,0 +1,90 @@
+// Packets to the link: of each queue pair that is due, as long as the link has room; then they are
+// sent, all in one.
+
+#include "base/check.h"
+#include "base/port_datagram.h"
+#include "base/transport.h"
+#include "rnic/internal.h"
+#include "rnic/packet.h"
+#include "rnic/shard.h"
+
+enum {
+    PACKET_FLUSHES_PER_TURN = 4, // of one queue pair
+};
+
+static bool sink_put(void *ctx, const struct datagram_tx *tx)
+{
+    struct packet_side *p = ctx;
+    if (!datagram_put(p->link, tx)) {
+        p->is_full = true;
+        return false;
+    }
+    p->put_count++;
+    p->has_unsent = true;
+    return true;
+}
+
+static void flush(struct packet_side *p)
+{
+    if (p->has_unsent) {
+        p->has_unsent = p->is_full = !datagram_flush(p->link);
+    }
+}
+
+// Until it has no more, has had its turn, or the link has no room even after a flush.
+static void put_all(struct packet_side *p, struct rnic_qp *qp, instant_ns now)
+{
+    const struct datagram_sink sink = {.put = sink_put, .ctx = p};
+    const struct transport_ops *ops = qp->transport->ops;
+    for (unsigned i = 0; i < PACKET_FLUSHES_PER_TURN && !p->is_full; i++) {
+        ops->output(qp->transport, &sink, now);
+        if (!p->is_full) {
+            return;
+        }
+        flush(p);
+    }
+}
+
+static void settle_one(struct packet_side *p, struct rnic_qp *qp, instant_ns now)
+{
+    const struct transport_ops *ops = qp->transport->ops;
+    const uint64_t put_before = p->put_count;
+    if (ops->has_output(qp->transport)) {
+        put_all(p, qp, now);
+    }
+    if (ops->has_output(qp->transport)) {
+        if (p->is_full) {
+            p->counters.room_waits++;
+            packet_stop(qp);
+        } else if (p->put_count > put_before) { // otherwise something else holds it back
+            packet_run_again(qp);
+        }
+    }
+    rnic_qp_note_state(qp, now);
+    packet_arm(qp);
+}
+
+void packet_settle(struct shard *shard, instant_ns now)
+{
+    CHECK(shard_is_held(shard));
+    struct packet_side *p = &shard->packets;
+    struct list_link *l;
+    while ((l = list_pop_head(&shard->due)) != NULL) {
+        settle_one(p, LIST_ENTRY(l, struct rnic_qp, on_packets.due_link), now);
+    }
+    flush(p);
+    if (p->is_full) { // who sleeps in the link did not wait for room
+        shard_wake_before(shard, 0);
+    }
+}
+
+void packet_on_room(struct shard *shard)
+{
+    struct packet_side *p = &shard->packets;
+    struct list_link *l;
+    p->is_full = false;
+    flush(p);
+    while (!p->is_full && (l = list_pop_head(&p->stopped)) != NULL) {
+        packet_due(LIST_ENTRY(l, struct rnic_qp, on_packets.run_link));
+    }
+}
