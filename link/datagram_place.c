@@ -103,10 +103,16 @@ static int sockets_find(struct datagram_udp *d, const struct in6_addr *addr, uin
         return lock;
     }
     int error = datagram_door_make(addr, scope_id, d->config.port, ret_fds);
-    if (error == 0) {
-        datagram_door_enter(ret_fds[DATAGRAM_DOOR_MANAGEMENT], d->config.rcvbuf_len);
-    } else if (error == -EADDRINUSE) {
+    bool is_made = error == 0;
+    if (error == -EADDRINUSE) {
         error = sockets_ask_for(d, addr, scope_id, ret_fds);
+    }
+    if (error == -EADDRINUSE) { // who had it may have closed it meanwhile
+        error = datagram_door_make(addr, scope_id, d->config.port, ret_fds);
+        is_made = error == 0;
+    }
+    if (is_made) {
+        datagram_door_enter(ret_fds[DATAGRAM_DOOR_MANAGEMENT], d->config.rcvbuf_len);
     }
     sys_close(lock);
     return error;

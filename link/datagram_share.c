@@ -1,7 +1,6 @@
 #include "link/datagram_share.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -271,10 +270,9 @@ static void message_take(struct datagram_share *s, struct datagram_share_message
 void datagram_share_receive(struct datagram_share *s, duration_ns timeout_ns,
                             struct datagram_share_message *ret)
 {
-    struct pollfd it = {.fd = s->fd, .events = POLLIN};
     ret->kind = DATAGRAM_SHARE_NOTHING;
     ret->fd_count = 0;
-    if (timeout_ns == 0 || poll(&it, 1, (int)(timeout_ns / NS_PER_MS)) > 0) {
+    if (timeout_ns == 0 || sys_wait_in(s->fd, timeout_ns)) {
         message_take(s, ret);
     }
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -194,6 +195,14 @@ int sys_flock(int fd, int operation)
 int sys_ftruncate(int fd, uint64_t len)
 {
     return (int)CALL(SYS_ftruncate, fd, len);
+}
+
+bool sys_wait_in(int fd, duration_ns timeout_ns)
+{
+    struct pollfd it = {.fd = fd, .events = POLLIN};
+    struct timespec t = {.tv_sec = (time_t)(timeout_ns / NS_PER_S),
+                         .tv_nsec = (long)(timeout_ns % NS_PER_S)};
+    return CALL(SYS_ppoll, &it, 1, &t, NULL, 0) > 0;
 }
 
 int sys_epoll_create(int flags)

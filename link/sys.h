@@ -54,6 +54,9 @@ int sys_open_own(const char *path, int flags);
 int sys_flock(int fd, int operation);
 int sys_ftruncate(int fd, uint64_t len);
 
+// Whether there is something to read within `timeout_ns`.
+bool sys_wait_in(int fd, duration_ns timeout_ns);
+
 int sys_epoll_create(int flags);
 int sys_epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event);
 // Waits `timeout_ns` (INSTANT_NEVER: without end). Kernels before 5.11 round up to milliseconds.
