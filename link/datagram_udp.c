@@ -12,6 +12,7 @@
 #include "link/datagram_share.h"
 #include "link/datagram_slot.h"
 #include "link/datagram_udp_link.h"
+#include "link/fault_model.h"
 #include "link/sys.h"
 #include "wire/icrc.h"
 #include "wire/icrc_id.h"
@@ -154,6 +155,7 @@ static void udp_counters_each(const struct datagram_link *link, counter_each eac
         sunk += datagram_door_sunk(place->fds[DATAGRAM_DOOR_SINK]);
     }
     each(ctx, "no_slot", sunk);
+    each(ctx, "corrupted", d->faults.counters.corrupted);
     each(ctx, "strangers", d->share.strangers);
 }
 
@@ -258,6 +260,7 @@ int datagram_udp_create(const struct datagram_udp_config *config, struct datagra
     list_init(&d->groups);
     list_init(&d->in.ready);
     icrc_ids_init(&d->ids);
+    fault_model_init(&d->faults, &config->corrupt);
     int error = udp_begin(d);
     if (error != 0) {
         udp_destroy(&d->base);

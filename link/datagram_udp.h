@@ -21,6 +21,7 @@
 #include "base/port_datagram.h"
 #include "base/trace.h"
 #include "base/why.h"
+#include "link/fault_model.h"
 
 enum { DATAGRAM_UDP_PORT = 4791 };
 
@@ -28,6 +29,7 @@ struct datagram_udp_config {
     uint16_t port;                   // 0: DATAGRAM_UDP_PORT
     uint32_t sndbuf_len, rcvbuf_len; // octets; 0: 4 MiB, as far as the system lets us
     bool is_unchecked;               // no ICRC is looked at
+    struct fault_config corrupt;     // changes what arrives, before its ICRC is looked at
     bool is_single;                  // each packet in a system call's message of its own
     struct trace *trace;             // may be NULL
 };

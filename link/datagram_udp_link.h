@@ -11,6 +11,7 @@
 #include "link/datagram_door.h"
 #include "link/datagram_share.h"
 #include "link/datagram_udp.h"
+#include "link/fault_model.h"
 #include "wire/icrc.h"
 #include "wire/icrc_id.h"
 
@@ -113,7 +114,7 @@ struct datagram_stage {
 struct datagram_arrival {
     enum datagram_inlet_kind kind;
     struct datagram_rx rx; // what all have in common
-    struct span left;      // packets, ICRCs included
+    struct mspan left;     // packets, ICRCs included
     size_t segment_len;
     unsigned index; // of the next packet
 };
@@ -140,6 +141,7 @@ struct datagram_udp {
     struct datagram_stage stage;
     struct datagram_input in;
     struct datagram_inlet share_inlet, wake_inlet;
+    struct fault_model faults; // of which it does what changes octets
     struct datagram_udp_counters counters;
 };
 

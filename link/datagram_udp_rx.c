@@ -12,6 +12,7 @@
 #include "link/datagram_share.h"
 #include "link/datagram_slot.h"
 #include "link/datagram_udp_link.h"
+#include "link/fault_model.h"
 #include "link/sys.h"
 #include "wire/bth.h"
 #include "wire/icrc.h"
@@ -62,7 +63,7 @@ static void arrival_read(struct datagram_udp *d, struct datagram_inlet *inlet, s
     *ret = (struct datagram_arrival){
         .kind = inlet->kind,
         .rx = {.local = inlet->local, .is_shared = inlet->kind == DATAGRAM_INLET_GROUP},
-        .left = span_of(msg->msg_iov->iov_base, len),
+        .left = mspan_of(msg->msg_iov->iov_base, len),
         .segment_len = len};
     datagram_addr(msg->msg_name, &ret->rx.remote, &ret->rx.scope_id, &ret->rx.source_port);
     for (struct cmsghdr *at = CMSG_FIRSTHDR(msg); at != NULL; at = CMSG_NXTHDR(msg, at)) {
@@ -188,9 +189,10 @@ static bool is_ours(struct datagram_udp *d, enum datagram_inlet_kind kind, struc
 static bool packet_take(struct datagram_udp *d, struct datagram_arrival *a, struct datagram_rx *ret)
 {
     size_t len = a->left.len < a->segment_len ? a->left.len : a->segment_len;
-    struct span packet = span_first(a->left, len);
+    struct span packet = span_of(a->left.ptr, len);
     unsigned index = a->index++;
-    a->left = span_skip(a->left, len);
+    fault_model_corrupt(&d->faults, mspan_of(a->left.ptr, len));
+    a->left = mspan_of(a->left.ptr + len, a->left.len - len);
     if (!is_length_good(len)) {
         d->counters.bad_lengths++;
         return false;
