@@ -18,7 +18,8 @@ ROOMS = {
     'wq': ('mem cq base', 'knows operations, memory and completions, and no transport'),
     'iwarp': ('wq rdmap mem cq wire base',
            'work queues over one RDMAP stream; of wire the extension message'),
-    'roce': ('wq mem cq wire base',
+    'congestion': ('base', 'numbers in, a window and a pace out: no packet, no connection'),
+    'roce': ('wq mem cq congestion wire base',
              'work queues over RoCEv2 packets; who carries them is behind the datagram port'),
     'conn': ('mpa wire base', 'start-up is MPA; no work request exists yet'),
     'meet': ('wire base', 'who connects to whom, when again, and who is let in; no stream yet'),
@@ -75,8 +76,8 @@ ONLY_IN = {
 
 # The sans-I/O rooms: no socket, clock, thread, random source or mutable global.
 ENGINE_ROOMS = ('base', 'text', 'wire', 'tcp', 'net', 'mem', 'mpa', 'ddp', 'rdmap', 'cq', 'wq',
-                'iwarp', 'roce', 'conn', 'meet', 'node/interface', 'node/format', 'node/bus',
-                'node/cta', 'node/uma', 'node/rta', 'node/nvme', 'manager')
+                'iwarp', 'congestion', 'roce', 'conn', 'meet', 'node/interface', 'node/format',
+                'node/bus', 'node/cta', 'node/uma', 'node/rta', 'node/nvme', 'manager')
 
 # How many files of a room may call each other in a circle; a room without a row has no circle. The
 # numbers only fall: a room that is better than its row has the row lowered, or taken out.

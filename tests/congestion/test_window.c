@@ -1,0 +1,408 @@
+// The window by itself: numbers in, window and pace out. A round trip is 100 us where nothing else
+// is said.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "congestion/cnp.h"
+#include "congestion/window.h"
+
+#define RTT_NS (100 * NS_PER_US)
+#define US     NS_PER_US
+
+struct bench {
+    struct congestion c;
+    instant_ns now;
+};
+
+static struct bench begin(void)
+{
+    const struct congestion_config config = {0};
+    struct bench b = {.now = NS_PER_S};
+    congestion_init(&b.c, &config);
+    return b;
+}
+
+// A window's worth was acknowledged, and took `rtt_ns`; the next begins a little later.
+static void round_trip(struct bench *b, duration_ns rtt_ns)
+{
+    b->now += 2 * rtt_ns;
+    congestion_on_rtt(&b->c, rtt_ns, b->now);
+    congestion_on_ack(&b->c, congestion_window(&b->c), true);
+}
+
+// In avoidance, with a window of 40 and a round trip of 100 us.
+static struct bench avoiding(void)
+{
+    struct bench b = begin();
+    round_trip(&b, RTT_NS);
+    round_trip(&b, RTT_NS);
+    b.c.phase = CONGESTION_AVOIDANCE;
+    b.c.window = 40;
+    return b;
+}
+
+static void assert_window(const struct bench *b, double expected)
+{
+    assert_true(b->c.window > expected - 0.01 && b->c.window < expected + 0.01);
+}
+
+/* ---- growing --------------------------------------------------------------------------------- */
+
+static void window_begins_with_ten_packets(void **state)
+{
+    (void)state;
+    struct bench b = begin();
+    assert_int_equal(congestion_window(&b.c), 10);
+    assert_int_equal(congestion_not_before(&b.c), 0);
+}
+
+static void slow_start_doubles_per_round_trip_up_to_the_largest(void **state)
+{
+    (void)state;
+    struct bench b = begin();
+    static const uint32_t windows[] = {20, 40, 80, 128, 128};
+    for (unsigned i = 0; i < 5; i++) {
+        round_trip(&b, RTT_NS);
+        assert_in_range(congestion_window(&b.c), windows[i] - 1, windows[i]);
+    }
+}
+
+static void window_grows_by_one_packet_per_round_trip(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    for (unsigned i = 1; i <= 10; i++) {
+        round_trip(&b, RTT_NS + 40 * US);
+        assert_in_range(congestion_window(&b.c), 40 + i - 1, 40 + i);
+    }
+}
+
+static void sender_that_is_not_limited_does_not_grow(void **state)
+{
+    (void)state;
+    struct bench b = begin();
+    congestion_on_ack(&b.c, 10, false);
+    assert_window(&b, 10);
+}
+
+static void settings_are_obeyed(void **state)
+{
+    (void)state;
+    const struct congestion_config config = {.target_ns = 10 * US, .window_max = 12};
+    struct bench b = {.now = NS_PER_S};
+    congestion_init(&b.c, &config);
+    round_trip(&b, RTT_NS);
+    assert_int_equal(congestion_window(&b.c), 12);
+    round_trip(&b, RTT_NS + 5 * US);
+    assert_int_equal(congestion_window(&b.c), 12);
+    round_trip(&b, RTT_NS + 20 * US);
+    assert_int_equal(congestion_window(&b.c), 10);
+}
+
+/* ---- delay ----------------------------------------------------------------------------------- */
+
+static void slow_start_ends_when_packets_wait_long(void **state)
+{
+    (void)state;
+    struct bench b = begin();
+    round_trip(&b, RTT_NS);
+    round_trip(&b, RTT_NS + 90 * US);
+    assert_int_equal(b.c.phase, CONGESTION_SLOW_START);
+    round_trip(&b, RTT_NS + 110 * US);
+    assert_int_equal(b.c.phase, CONGESTION_AVOIDANCE);
+}
+
+static void cut_by_delay_is_what_empties_the_queue(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    round_trip(&b, RTT_NS + 60 * US);
+    assert_window(&b, 40 * 100.0 / 160);
+}
+
+static void cut_by_delay_leaves_half(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    round_trip(&b, RTT_NS * 9);
+    assert_window(&b, 20);
+}
+
+static void one_delayed_answer_is_no_queue(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    round_trip(&b, RTT_NS);
+    b.now += RTT_NS / 2;
+    congestion_on_rtt(&b.c, RTT_NS, b.now);
+    b.now += 40 * RTT_NS;
+    double window = b.c.window;
+    congestion_on_rtt(&b.c, 41 * RTT_NS, b.now);
+    assert_true(b.c.window >= window);
+}
+
+static void queue_that_was_emptied_is_cut_again_later(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    for (unsigned cuts = 1; cuts <= 6; cuts++) {
+        double before = b.c.window;
+        round_trip(&b, RTT_NS + 60 * US);
+        assert_true(b.c.window < before * 0.7);
+        b.c.window = 40;
+        for (unsigned i = 0; i < 4; i++) {
+            round_trip(&b, RTT_NS);
+        }
+        assert_int_equal(b.c.phase, CONGESTION_AVOIDANCE);
+    }
+}
+
+// Goes on until the phase is another; returns whether it came to that.
+static bool stands_until(struct bench *b, enum congestion_phase phase)
+{
+    for (unsigned i = 0; i < 12 && b->c.phase != phase; i++) {
+        round_trip(b, RTT_NS + 80 * US);
+    }
+    return b->c.phase == phase;
+}
+
+static void queue_that_stands_is_somebody_elses(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    assert_true(stands_until(&b, CONGESTION_COMPETING));
+    assert_in_range(congestion_window(&b.c), 40, 42); // what was cut is back
+    double window = b.c.window;
+    round_trip(&b, RTT_NS + 80 * US);
+    assert_true(b.c.window > window);
+}
+
+static void competition_ends_when_the_queue_is_empty(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    assert_true(stands_until(&b, CONGESTION_COMPETING));
+    round_trip(&b, RTT_NS + 20 * US);
+    assert_int_equal(b.c.phase, CONGESTION_COMPETING);
+    round_trip(&b, RTT_NS + 5 * US);
+    assert_int_equal(b.c.phase, CONGESTION_AVOIDANCE);
+}
+
+static void competition_ends_after_eight_losses(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    assert_true(stands_until(&b, CONGESTION_COMPETING));
+    for (unsigned losses = 1; losses <= 8; losses++) {
+        assert_int_equal(b.c.phase, CONGESTION_COMPETING);
+        b.now += 3 * RTT_NS;
+        congestion_on_loss(&b.c, b.now);
+    }
+    assert_int_equal(b.c.phase, CONGESTION_AVOIDANCE);
+}
+
+static void way_that_became_longer_is_noticed(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    for (unsigned i = 0; i < 3; i++) {
+        b.now += 11 * NS_PER_S;
+        round_trip(&b, RTT_NS * 2);
+    }
+    b.c.phase = CONGESTION_AVOIDANCE;
+    b.c.rounds_to_judge = 0;
+    double window = b.c.window;
+    round_trip(&b, RTT_NS * 2 + 40 * US);
+    assert_true(b.c.window > window);
+}
+
+/* ---- loss, time-outs, notifications ---------------------------------------------------------- */
+
+static void loss_leaves_seven_tenths_once_per_round_trip(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    congestion_on_loss(&b.c, b.now);
+    assert_window(&b, 28);
+    congestion_on_loss(&b.c, b.now + RTT_NS / 2);
+    assert_window(&b, 28);
+    congestion_on_loss(&b.c, b.now + 2 * RTT_NS);
+    assert_window(&b, 28 * 0.7);
+}
+
+static void loss_ends_slow_start(void **state)
+{
+    (void)state;
+    struct bench b = begin();
+    congestion_on_loss(&b.c, b.now);
+    assert_window(&b, 7);
+    assert_int_equal(b.c.phase, CONGESTION_AVOIDANCE);
+}
+
+static void notification_leaves_eight_tenths_once_per_round_trip(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    congestion_on_cnp(&b.c, b.now);
+    congestion_on_cnp(&b.c, b.now + 50 * US);
+    assert_window(&b, 32);
+}
+
+static void time_out_leaves_one_packet_and_slow_start_to_half(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    congestion_on_timeout(&b.c, b.now);
+    assert_window(&b, 1);
+    for (unsigned i = 0; i < 4; i++) {
+        round_trip(&b, RTT_NS);
+    }
+    assert_in_range(congestion_window(&b.c), 10, 16);
+    while (b.c.phase == CONGESTION_SLOW_START) {
+        round_trip(&b, RTT_NS);
+    }
+    assert_window(&b, 20);
+}
+
+static void time_outs_double_until_something_is_acknowledged(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(congestion_timeout(&b.c, 1000), 1000 << (i < 6 ? i : 6));
+        congestion_on_timeout(&b.c, b.now);
+    }
+    congestion_on_ack(&b.c, 1, true);
+    assert_int_equal(congestion_timeout(&b.c, 1000), 1000);
+}
+
+static void window_never_vanishes(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    for (unsigned i = 0; i < 100; i++) {
+        b.now += 2 * RTT_NS;
+        congestion_on_loss(&b.c, b.now);
+        assert_true(congestion_window(&b.c) >= 1);
+    }
+    assert_true(b.c.window >= 0.125);
+}
+
+/* ---- pace ------------------------------------------------------------------------------------ */
+
+// Sends as soon as it is allowed to, for so long; returns how many packets.
+static uint32_t send_for(struct bench *b, duration_ns how_long)
+{
+    uint32_t packets = 0;
+    instant_ns end = b->now + how_long;
+    for (;;) {
+        instant_ns at = congestion_not_before(&b->c);
+        b->now = at > b->now ? at : b->now;
+        if (b->now >= end) {
+            b->now = end;
+            return packets;
+        }
+        congestion_on_sent(&b->c, 1, b->now);
+        packets++;
+    }
+}
+
+static void packets_are_spread_over_the_round_trip(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    send_for(&b, RTT_NS);
+    assert_in_range(send_for(&b, 100 * RTT_NS), 124 * 40, 126 * 40); // 5/4 of a window each
+    assert_in_range(send_for(&b, RTT_NS / 4), 40 / 4, 40 / 4 + 5);
+}
+
+static void what_was_due_leaves_together_up_to_a_burst(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    send_for(&b, RTT_NS);
+    b.now += 10 * RTT_NS;
+    assert_in_range(send_for(&b, 1), 10, 10); // a quarter of the window
+}
+
+static void window_below_one_is_held_to_by_waiting(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    b.c.window = 0.25;
+    assert_int_equal(congestion_window(&b.c), 1);
+    send_for(&b, RTT_NS * 4);
+    assert_in_range(send_for(&b, 100 * RTT_NS), 24, 26);
+}
+
+static void nothing_is_paced_before_a_round_trip_is_known(void **state)
+{
+    (void)state;
+    struct bench b = begin();
+    for (unsigned i = 0; i < 10; i++) {
+        assert_true(congestion_not_before(&b.c) <= b.now);
+        congestion_on_sent(&b.c, 1, b.now);
+    }
+}
+
+static void acknowledgements_are_asked_for_four_times_in_a_window(void **state)
+{
+    (void)state;
+    struct bench b = begin();
+    static const struct {
+        double window;
+        uint32_t interval;
+    } rows[] = {{0.2, 1}, {1, 1}, {7.9, 1}, {8, 2}, {40, 10}, {64, 16}, {128, 16}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        b.c.window = rows[i].window;
+        assert_int_equal(congestion_ack_interval(&b.c), rows[i].interval);
+    }
+}
+
+static void notifications_leave_at_most_once_in_fifty_microseconds(void **state)
+{
+    (void)state;
+    struct cnp_pace pace = {0};
+    assert_true(cnp_pace_take(&pace, 0));
+    assert_false(cnp_pace_take(&pace, 1));
+    assert_false(cnp_pace_take(&pace, 50 * US - 1));
+    assert_true(cnp_pace_take(&pace, 50 * US));
+    assert_false(cnp_pace_take(&pace, 51 * US));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(window_begins_with_ten_packets),
+        cmocka_unit_test(slow_start_doubles_per_round_trip_up_to_the_largest),
+        cmocka_unit_test(window_grows_by_one_packet_per_round_trip),
+        cmocka_unit_test(sender_that_is_not_limited_does_not_grow),
+        cmocka_unit_test(settings_are_obeyed),
+        cmocka_unit_test(slow_start_ends_when_packets_wait_long),
+        cmocka_unit_test(cut_by_delay_is_what_empties_the_queue),
+        cmocka_unit_test(cut_by_delay_leaves_half),
+        cmocka_unit_test(one_delayed_answer_is_no_queue),
+        cmocka_unit_test(queue_that_was_emptied_is_cut_again_later),
+        cmocka_unit_test(queue_that_stands_is_somebody_elses),
+        cmocka_unit_test(competition_ends_when_the_queue_is_empty),
+        cmocka_unit_test(competition_ends_after_eight_losses),
+        cmocka_unit_test(way_that_became_longer_is_noticed),
+        cmocka_unit_test(loss_leaves_seven_tenths_once_per_round_trip),
+        cmocka_unit_test(loss_ends_slow_start),
+        cmocka_unit_test(notification_leaves_eight_tenths_once_per_round_trip),
+        cmocka_unit_test(time_out_leaves_one_packet_and_slow_start_to_half),
+        cmocka_unit_test(time_outs_double_until_something_is_acknowledged),
+        cmocka_unit_test(window_never_vanishes),
+        cmocka_unit_test(packets_are_spread_over_the_round_trip),
+        cmocka_unit_test(what_was_due_leaves_together_up_to_a_burst),
+        cmocka_unit_test(window_below_one_is_held_to_by_waiting),
+        cmocka_unit_test(nothing_is_paced_before_a_round_trip_is_known),
+        cmocka_unit_test(acknowledgements_are_asked_for_four_times_in_a_window),
+        cmocka_unit_test(notifications_leave_at_most_once_in_fifty_microseconds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
