@@ -91,7 +91,7 @@ static void destroy(struct transport *t)
 {
     struct rc *rc = rc_of(t);
     rc_requester_end(rc);
-    rc_receive_forget(rc);
+    inbound_forget(&rc->resp.in, &rc->wq);
     parts_fini(rc);
 }
 

@@ -6,6 +6,7 @@
 #include "roce/rc_internal.h"
 #include "wire/aeth.h"
 #include "wq/read_task.h"
+#include "wq/scatter.h"
 #include "wq/status.h"
 
 /* ---- progress -------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 // What ends a connection: the peer that is refused, work requests that fail, the program.
 #include "base/trace.h"
+#include "roce/inbound.h"
 #include "roce/rc_internal.h"
 #include "roce/state.h"
 #include "wire/aeth.h"
@@ -19,13 +20,9 @@ void rc_raise(struct rc *rc, enum qp_event event)
 // Nothing that has left is read any more: whoever carries packets has copies.
 static void flush(struct rc *rc)
 {
-    struct rc_inbound *in = &rc->resp.in;
     wq_requests_forget(&rc->wq);
     wq_flush_sends(&rc->wq);
-    if (in->receive != NULL) {
-        wq_flush_receive(&rc->wq, in->receive);
-    }
-    *in = (struct rc_inbound){.is_open = false};
+    inbound_flush(&rc->resp.in, &rc->wq);
     wq_flush_receives(&rc->wq);
     if (rc->config.wq.srq != NULL && !rc->is_last_wqe_told) {
         rc->is_last_wqe_told = true;

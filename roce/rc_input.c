@@ -1,24 +1,9 @@
 // A packet's way: from whom it is, what it is, and whose. What it is not for is dropped, and
 // counted by the reason why.
-#include <string.h>
-
+#include "roce/packet.h"
 #include "roce/rc_internal.h"
 #include "roce/state.h"
-#include "wire/bth.h"
 #include "wire/roce_verdict.h"
-
-static bool is_of_peer(const struct rc *rc, const struct datagram_rx *rx)
-{
-    const struct datagram_path *path = &rc->attributes.path;
-    return memcmp(&rx->remote, &path->remote, sizeof rx->remote) == 0 &&
-           memcmp(&rx->local, &path->local, sizeof rx->local) == 0;
-}
-
-// The uppermost bit says who is a full member of the partition.
-static bool is_of_partition(const struct bth *bth)
-{
-    return ((bth->pkey ^ BTH_PKEY_DEFAULT) & 0x7fff) == 0;
-}
 
 // A reserved opcode is refused by the responder, in the order of its PSN.
 static bool is_well_formed(enum roce_parse_verdict verdict)
@@ -61,7 +46,7 @@ static void take(struct rc *rc, const struct roce_packet *p)
         rc->counters.cnps_in++;
     } else if ((p->bth.opcode & ROCE_TRANSPORT_MASK) != ROCE_RC) {
         rc->counters.dropped_service++;
-    } else if (!is_of_partition(&p->bth)) {
+    } else if (!roce_packet_is_of_partition(&p->bth)) {
         rc->counters.dropped_partition++;
     } else if (p->facts->is_response) {
         take_answer(rc, p);
@@ -75,7 +60,7 @@ void rc_on_packet(struct transport *t, const struct datagram_rx *rx, instant_ns 
     struct rc *rc = rc_of(t);
     struct roce_packet p = {.payload = {.len = 0}};
     rc->wq.now = now;
-    if (!is_of_peer(rc, rx)) {
+    if (!roce_packet_is_of_path(rx, &rc->attributes.path)) {
         rc->counters.dropped_address++;
     } else if (!is_well_formed(roce_packet_parse(rx->octets, &p))) {
         rc->counters.dropped_malformed++;

@@ -14,6 +14,8 @@
 //     rc_error.c      refusals, and the end
 //     rc_packet.c     one packet to the sink
 //
+// Shared with the unreliable services: inbound.h (a message of several packets), packet.h.
+//
 // Calls go down this list. A mark is a PSN without its wrap; marks begin at MARK_FIRST, so that
 // those before a first PSN have one too.
 #pragma once
@@ -27,12 +29,12 @@
 #include "base/qp_state.h"
 #include "base/time.h"
 #include "base/transport.h"
+#include "roce/inbound.h"
 #include "roce/rc.h"
 #include "roce/rc_refusal.h"
 #include "roce/rc_window.h"
 #include "wire/psn.h"
 #include "wire/roce.h"
-#include "wq/scatter.h"
 #include "wq/wq.h"
 
 #define RC_MARK_FIRST (UINT64_C(1) << 24)
@@ -78,18 +80,6 @@ static inline struct rc_out *rc_out_at(const struct rc_requester *q, uint32_t i)
 
 /* ---- responder ------------------------------------------------------------------------------- */
 
-// A message of the peer's, from its first packet to its last.
-struct rc_inbound {
-    bool is_open;
-    enum roce_kind kind; // ROCE_KIND_SEND or ROCE_KIND_WRITE
-    uint64_t arrived_len;
-    uint64_t length;          // a Write's
-    uint64_t va;              // a Write's
-    uint32_t rkey;            // a Write's
-    struct recv_wqe *receive; // claimed; NULL: none
-    struct scatter scatter;
-};
-
 // A Read or an atomic of the peer's, from when it was taken until its place is needed.
 struct rc_answer {
     uint64_t first, end; // marks of its packets
@@ -113,10 +103,10 @@ struct rc_word {
 
 struct rc_responder {
     uint64_t expected_mark;
-    uint32_t msn;            // messages finished, 24 bits
-    bool has_told_hole;      // one refusal for each hole; also while no receive is posted
-    enum rc_refusal refusal; // it has refused the peer for good
-    struct rc_inbound in;
+    uint32_t msn;              // messages finished, 24 bits
+    bool has_told_hole;        // one refusal for each hole; also while no receive is posted
+    enum rc_refusal refusal;   // it has refused the peer for good
+    struct inbound in;         // the message that is arriving
     struct rc_answer *answers; // a ring, in the order of marks
     uint32_t capacity, head, count;
     uint32_t limit;         // Reads and atomics that the peer may have out
@@ -224,10 +214,8 @@ bool rc_answers_output(struct rc *rc, const struct datagram_sink *sink, unsigned
 
 // May the message that begins with this packet have the memory that it names?
 enum rc_refusal rc_receive_check(struct rc *rc, const struct roce_packet *p);
-bool rc_receive_claim(struct rc *rc); // false: none is posted
 enum rc_refusal rc_receive_place(struct rc *rc, const struct roce_packet *p);
 enum rc_refusal rc_receive_end(struct rc *rc, const struct roce_packet *p);
-void rc_receive_forget(struct rc *rc); // the claimed receive goes back unused
 
 /* ---- error.c --------------------------------------------------------------------------------- */
 

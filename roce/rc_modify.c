@@ -5,6 +5,8 @@
 #include "base/trace.h"
 #include "mem/table.h"
 #include "roce/address.h"
+#include "roce/inbound.h"
+#include "roce/packet.h"
 #include "roce/rc_internal.h"
 #include "roce/state.h"
 
@@ -13,7 +15,6 @@ enum {
     RETRY_MAX = 7,
     RNR_TIMER_MAX = 31,
     PMTU_MIN = 256,
-    PMTU_MAX = 4096,
     RIGHTS = MEM_ACCESS_REMOTE_READ | MEM_ACCESS_REMOTE_WRITE | MEM_ACCESS_REMOTE_ATOMIC,
 };
 
@@ -25,11 +26,6 @@ static bool is_changed(const struct qp_change *change, uint32_t what)
 static bool at_most(const struct qp_change *change, uint32_t what, uint32_t value, uint32_t max)
 {
     return !is_changed(change, what) || value <= max;
-}
-
-static bool is_pmtu(uint32_t pmtu)
-{
-    return pmtu >= PMTU_MIN && pmtu <= PMTU_MAX && (pmtu & (pmtu - 1)) == 0;
 }
 
 static bool are_values_possible(const struct rc *rc, const struct qp_change *c)
@@ -44,7 +40,7 @@ static bool are_values_possible(const struct rc *rc, const struct qp_change *c)
            at_most(c, QP_CHANGE_MAX_RD_ATOMIC, c->max_rd_atomic, rc->config.wq.ord_max) &&
            at_most(c, QP_CHANGE_MAX_DEST_RD_ATOMIC, c->max_dest_rd_atomic,
                    rc->config.remembered_max) &&
-           (!is_changed(c, QP_CHANGE_PATH_MTU) || is_pmtu(c->path_mtu));
+           (!is_changed(c, QP_CHANGE_PATH_MTU) || roce_is_path_mtu(c->path_mtu));
 }
 
 // A send queue goes on from SQD once what was posted before has completed.
@@ -101,7 +97,7 @@ static void take_attributes(struct rc *rc, const struct qp_change *c)
 static void reset(struct rc *rc)
 {
     rc_requester_end(rc);
-    rc_receive_forget(rc);
+    inbound_forget(&rc->resp.in, &rc->wq);
     wq_reset(&rc->wq);
     rc->attributes = (struct qp_change){.path_mtu = PMTU_MIN};
     rc->denied = RIGHTS;

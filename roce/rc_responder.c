@@ -2,10 +2,9 @@
 // was here before is answered as before; what comes behind a hole is not taken, and of each hole
 // the peer is told once.
 #include "mem/table.h"
+#include "roce/inbound.h"
 #include "roce/rc_internal.h"
 #include "wire/aeth.h"
-
-static const uint64_t message_len_max = UINT64_C(1) << 31;
 
 void rc_responder_begin(struct rc *rc, uint32_t psn)
 {
@@ -28,9 +27,7 @@ static enum rc_refusal check_opcode(struct rc *rc, const struct roce_packet *p)
 // A message's packets follow each other, and nothing comes between.
 static enum rc_refusal check_order(struct rc *rc, const struct roce_packet *p)
 {
-    const struct rc_inbound *in = &rc->resp.in;
-    bool fits = p->facts->begins ? !in->is_open : in->is_open && in->kind == p->facts->kind;
-    return fits ? RC_ACCEPTED : RC_REFUSED_ORDER;
+    return inbound_is_in_order(&rc->resp.in, p) ? RC_ACCEPTED : RC_REFUSED_ORDER;
 }
 
 static enum rc_refusal check_rights(struct rc *rc, const struct roce_packet *p)
@@ -52,25 +49,14 @@ static enum rc_refusal check_room(struct rc *rc, const struct roce_packet *p)
 
 static enum rc_refusal check_length(struct rc *rc, const struct roce_packet *p)
 {
-    const struct rc_inbound *in = &rc->resp.in;
-    if (!roce_payload_fits(p->facts, p->payload.len, rc_pmtu(rc))) {
-        return RC_REFUSED_LENGTH;
-    }
-    bool has_reth = (p->facts->headers & ROCE_HAS_RETH) != 0;
-    uint64_t arrived_len = (p->facts->begins ? 0 : in->arrived_len) + p->payload.len;
-    uint64_t length = has_reth ? p->reth.dma_len : in->length;
-    bool fits = length <= message_len_max;
-    if (p->facts->kind == ROCE_KIND_WRITE) {
-        fits = fits && (p->facts->ends ? arrived_len == length : arrived_len < length);
-    } else if (p->facts->kind == ROCE_KIND_SEND) {
-        fits = arrived_len <= message_len_max;
-    }
+    bool fits = inbound_fits(&rc->resp.in, p, rc_pmtu(rc));
     return fits ? RC_ACCEPTED : RC_REFUSED_LENGTH;
 }
 
 static enum rc_refusal check_receive(struct rc *rc, const struct roce_packet *p)
 {
-    return p->facts->claims_receive && !rc_receive_claim(rc) ? RC_REFUSED_NOT_READY : RC_ACCEPTED;
+    return p->facts->claims_receive && !inbound_claim(&rc->resp.in, &rc->wq) ? RC_REFUSED_NOT_READY
+                                                                             : RC_ACCEPTED;
 }
 
 static enum rc_refusal (*const checks[])(struct rc *rc, const struct roce_packet *p) = {

@@ -8,6 +8,7 @@
 
 #include "base/time.h"
 #include "roce/address.h"
+#include "roce/packet.h"
 #include "roce/state.h"
 #include "roce/ud_internal.h"
 #include "roce/unreliable.h"
@@ -107,7 +108,7 @@ static const struct transport_ops ud_transport_ops = {
 
 int ud_create(const struct ud_config *config, struct ud **ret)
 {
-    if (!roce_is_mtu(config->port_mtu)) {
+    if (!roce_is_path_mtu(config->port_mtu)) {
         return -EINVAL;
     }
     struct ud *ud = aligned_alloc(CACHE_LINE_LEN, sizeof *ud);

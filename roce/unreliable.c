@@ -25,15 +25,8 @@ int unreliable_init(struct unreliable *u, enum roce_service service, uint32_t ca
 
 void unreliable_fini(struct unreliable *u)
 {
-    if (u->receive != NULL && u->config.srq != NULL) {
-        wq_receive_free(&u->wq, u->receive);
-    }
+    inbound_forget(&u->in, &u->wq);
     wq_fini(&u->wq);
-}
-
-bool roce_is_mtu(uint32_t mtu)
-{
-    return mtu >= 256 && mtu <= 4096 && (mtu & (mtu - 1)) == 0;
 }
 
 /* ---- states ---------------------------------------------------------------------------------- */
@@ -53,12 +46,9 @@ static void raise_event(const struct unreliable *u, enum qp_event event)
 static void enter_err(struct unreliable *u)
 {
     u->is_message_open = false;
-    if (u->receive != NULL) {
-        wq_flush_receive(&u->wq, u->receive);
-        u->receive = NULL;
-    }
     wq_close(&u->wq);
     wq_flush_sends(&u->wq);
+    inbound_flush(&u->in, &u->wq);
     wq_flush_receives(&u->wq);
     if (u->config.srq != NULL) {
         raise_event(u, QP_EVENT_LAST_WQE_REACHED);
@@ -68,10 +58,7 @@ static void enter_err(struct unreliable *u)
 static void enter_reset(struct unreliable *u)
 {
     u->is_message_open = false;
-    if (u->receive != NULL && u->config.srq != NULL) {
-        wq_receive_free(&u->wq, u->receive);
-    }
-    u->receive = NULL;
+    inbound_forget(&u->in, &u->wq);
     wq_reset(&u->wq);
     wq_begin(&u->wq);
     u->packet_count = 0;
@@ -238,7 +225,7 @@ void unreliable_counters_each(const void *counters, counter_each each, void *ctx
 bool unreliable_check(const struct unreliable *u)
 {
     bool may_be_open = u->state == QP_RTS || u->state == QP_SQD;
-    return wq_check(&u->wq, u->receive != NULL ? 1 : 0) && u->unsettled_len == 0 &&
+    return wq_check(&u->wq, u->in.receive != NULL ? 1 : 0) && u->unsettled_len == 0 &&
            u->wq.settled_mark == u->packet_count && !(u->is_message_open && !may_be_open);
 }
 

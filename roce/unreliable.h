@@ -22,6 +22,7 @@
 #include "base/qp_state.h"
 #include "base/time.h"
 #include "base/transport.h"
+#include "roce/inbound.h"
 #include "roce/state.h"
 #include "roce/unreliable_counters.h"
 #include "wire/roce.h"
@@ -54,7 +55,7 @@ struct unreliable {
     bool is_message_open;     // a part of the message at the head of the send queue has left
     enum unreliable_put last; // in this turn
 
-    struct recv_wqe *receive; // claimed by the message that is arriving; NULL: none
+    struct inbound in; // the message that is arriving; a datagram is whole when it comes
     struct unreliable_counters counters;
 };
 
@@ -66,9 +67,6 @@ struct unreliable {
 int unreliable_init(struct unreliable *u, enum roce_service service, uint32_t carries,
                     const struct wq_config *config, struct qp_event_port events);
 void unreliable_fini(struct unreliable *u);
-
-// A path MTU: 256, 512 … 4096.
-bool roce_is_mtu(uint32_t mtu);
 
 static inline struct unreliable *unreliable_of(struct transport *t)
 {

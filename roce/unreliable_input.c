@@ -1,6 +1,7 @@
 // What is looked at in any packet, how receives end, and what is counted.
 #include "base/time.h"
 #include "base/trace.h"
+#include "roce/packet.h"
 #include "roce/state.h"
 #include "roce/unreliable.h"
 #include "roce/unreliable_counters.h"
@@ -10,14 +11,6 @@
 #include "wq/scatter.h"
 #include "wq/status.h"
 #include "wq/wq.h"
-
-// Of RoCE's one partition, whose full member this is: limited members may speak with it
-// (InfiniBand Architecture volume 1, section 10.9.3).
-static bool is_pkey_ours(uint16_t pkey)
-{
-    const uint16_t index = 0x7fff;
-    return (pkey & index) == (BTH_PKEY_DEFAULT & index);
-}
 
 static uint8_t transport_of(enum roce_service service)
 {
@@ -37,7 +30,7 @@ enum unreliable_refusal unreliable_on_packet(struct unreliable *u, struct span o
     if ((ret->bth.opcode & ROCE_TRANSPORT_MASK) != transport_of(u->service)) {
         return UNRELIABLE_REFUSED_SERVICE;
     }
-    return is_pkey_ours(ret->bth.pkey) ? UNRELIABLE_ACCEPTED : UNRELIABLE_REFUSED_PKEY;
+    return roce_packet_is_of_partition(&ret->bth) ? UNRELIABLE_ACCEPTED : UNRELIABLE_REFUSED_PKEY;
 }
 
 void unreliable_settle_packet(struct unreliable *u, const struct roce_packet *packet,

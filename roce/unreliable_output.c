@@ -4,6 +4,7 @@
 #include "base/sge.h"
 #include "base/span.h"
 #include "base/time.h"
+#include "roce/packet.h"
 #include "roce/unreliable.h"
 #include "wire/bth.h"
 #include "wire/psn.h"
@@ -42,17 +43,6 @@ void unreliable_fail(struct unreliable *u, enum wc_status status)
     u->last = UNRELIABLE_PUT_FAILED;
 }
 
-static void fill_in(const struct unreliable *u, const struct send_wqe *wqe, uint32_t len,
-                    struct roce_packet *packet)
-{
-    const struct roce_opcode_facts *facts = roce_opcode_facts(packet->bth.opcode);
-    packet->bth.solicited = facts->ends && (wqe->flags & WQE_SOLICITED) != 0;
-    packet->bth.mig_req = true; // as hardware has it
-    packet->bth.pad_len = roce_pad_len(len);
-    packet->bth.pkey = BTH_PKEY_DEFAULT;
-    packet->bth.psn = u->psn;
-}
-
 static void follow_put(struct unreliable *u, bool ends, uint32_t len)
 {
     u->psn = psn_add(u->psn, 1);
@@ -76,7 +66,6 @@ void unreliable_put_packet(struct unreliable *u, const struct transport_work *wo
                            const struct datagram_path *path, const struct datagram_sink *sink)
 {
     struct span pieces[SGE_COUNT_MAX];
-    uint8_t head[ROCE_HEAD_MAX_LEN];
     unsigned count = 0;
     if (len > 0) {
         count = wq_message_octets(&u->wq, work->handle, offset, len, pieces);
@@ -85,16 +74,11 @@ void unreliable_put_packet(struct unreliable *u, const struct transport_work *wo
             return;
         }
     }
-    fill_in(u, work->wqe, len, packet);
-    struct datagram_tx tx = {
-        .path = path,
-        .head = span_of(head, roce_head_emit(packet, head)),
-        .pieces = pieces,
-        .piece_count = count,
-        .pad_len = packet->bth.pad_len,
-    };
-    if (sink->put(sink->ctx, &tx)) {
-        follow_put(u, roce_opcode_facts(packet->bth.opcode)->ends, len);
+    const bool ends = roce_opcode_facts(packet->bth.opcode)->ends;
+    packet->bth.solicited = ends && (work->wqe->flags & WQE_SOLICITED) != 0;
+    packet->bth.psn = u->psn;
+    if (roce_packet_put(sink, path, packet, pieces, count, len)) {
+        follow_put(u, ends, len);
     } else {
         u->counters.sink_full++;
         u->last = UNRELIABLE_PUT_FULL;
