@@ -214,8 +214,7 @@ static const char *format(const struct transport *t, char *buf, size_t len)
     const struct rc *rc = rc_of_const(t);
     const struct rc_requester *q = &rc->req;
     snprintf(buf, len,
-             "qp %u rc %s: peer %u, path MTU %u, out %u (PSN %u acknowledged, %u next), "
-             "PSN %u expected, answers %u, sends %u, receives %u",
+             "qp %u rc %s: peer %u pmtu %u, out %u psn %u..%u, epsn %u answers %u, sq %u rq %u",
              rc->config.wq.qp_num, qp_state_name(rc->state), rc->attributes.dest_qp_num,
              rc_pmtu(rc), q->count, (unsigned)(q->acked_mark & PSN_MASK),
              (unsigned)(q->send_mark & PSN_MASK), (unsigned)(rc->resp.expected_mark & PSN_MASK),
