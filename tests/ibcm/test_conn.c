@@ -1,0 +1,401 @@
+// Connections made, refused and ended, over a net that loses nothing.
+#include "tests/ibcm/net.h"
+
+static struct net net;
+#define A (&net.hosts[0])
+#define B (&net.hosts[1])
+
+static int set_up(void **state)
+{
+    net_init(&net, 1);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    net_fini(&net);
+    return 0;
+}
+
+static void a_connection_is_established_at_both_ends(void **state)
+{
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(A->count[IBCM_EVENT_CONNECT_RESPONSE], 1);
+    assert_int_equal(A->count[IBCM_EVENT_ESTABLISHED], 1);
+    assert_int_equal(B->count[IBCM_EVENT_CONNECT_REQUEST], 1);
+    assert_int_equal(B->count[IBCM_EVENT_ESTABLISHED], 1);
+    assert_int_equal(net.sent[IBCM_REQ], 1);
+    assert_int_equal(net.sent[IBCM_REP], 1);
+    assert_int_equal(net.sent[IBCM_RTU], 1);
+}
+
+static void each_end_learns_what_its_queue_pair_needs(void **state)
+{
+    A->params.responder_resources = 16;
+    A->params.initiator_depth = 3;
+    A->params.rnr_retry_count = 1;
+    B->params.responder_resources = 9;
+    B->params.initiator_depth = 5;
+    B->params.rnr_retry_count = 2;
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(A->agreement.dest_qp_num, B->params.qp_num);
+    assert_int_equal(B->agreement.dest_qp_num, A->params.qp_num);
+    assert_int_equal(A->agreement.sq_psn, B->agreement.rq_psn);
+    assert_int_equal(B->agreement.sq_psn, A->agreement.rq_psn);
+    assert_int_equal(A->agreement.path_mtu, 3);
+    assert_int_equal(B->agreement.path_mtu, 3);
+    assert_int_equal(A->agreement.max_rd_atomic, 3);
+    assert_int_equal(B->agreement.max_dest_rd_atomic, 3);
+    assert_int_equal(B->agreement.max_rd_atomic, 5);
+    assert_int_equal(A->agreement.max_dest_rd_atomic, 5);
+    assert_int_equal(A->agreement.rnr_retry_count, 2);
+    assert_int_equal(B->agreement.rnr_retry_count, 1);
+    assert_int_equal(B->agreement.retry_count, A->agreement.retry_count);
+    assert_int_equal(B->agreement.ack_timeout, A->agreement.ack_timeout);
+}
+
+static void psns_begin_anywhere(void **state)
+{
+    struct ibcm_conn *one = net_connect(&net, 0, 1);
+    struct ibcm_conn *other = net_connect(&net, 0, 2);
+    assert_int_not_equal(ibcm_conn_agreement(one).sq_psn, ibcm_conn_agreement(other).sq_psn);
+    assert_true(ibcm_conn_agreement(one).sq_psn <= 0xffffff);
+}
+
+static void programs_hear_each_other_in_full_length(void **state)
+{
+    B->answer = NET_WAITS;
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(B->data_len, IBCM_CONNECT_DATA_MAX);
+    assert_memory_equal(B->data, "hello\0\0", 7);
+    assert_int_equal(B->peer.source_port, 40000);
+    B->params.private_data = span_of("welcome", 7);
+    assert_int_equal(ibcm_accept(B->ibcm, B->conn, &B->params, net.now), 0);
+    net_exchange(&net);
+    assert_int_equal(A->data_len, IBCM_ACCEPT_DATA_MAX);
+    assert_memory_equal(A->data, "welcome\0", 8);
+}
+
+static void more_than_a_message_holds_is_refused_at_once(void **state)
+{
+    static const uint8_t data[256];
+    const struct ibcm_target target = net_target(A, B);
+    int error = 0;
+    A->params.private_data = span_of(data, IBCM_CONNECT_DATA_MAX + 1);
+    assert_null(ibcm_connect(A->ibcm, &target, &A->params, A, net.now, &error));
+    assert_int_equal(error, -EINVAL);
+    assert_null(ibcm_resolve(A->ibcm, &target, span_of(data, IBCM_RESOLVE_DATA_MAX + 1), A, net.now,
+                             &error));
+    assert_int_equal(error, -EINVAL);
+    A->params.private_data = span_of(data, IBCM_CONNECT_DATA_MAX);
+    B->answer = NET_WAITS;
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    B->params.private_data = span_of(data, IBCM_ACCEPT_DATA_MAX + 1);
+    assert_int_equal(ibcm_accept(B->ibcm, B->conn, &B->params, net.now), -EINVAL);
+    assert_int_equal(ibcm_reject(B->ibcm, B->conn, IBCM_REASON_CONSUMER,
+                                 span_of(data, IBCM_REJECT_DATA_MAX + 1), net.now),
+                     -EINVAL);
+    B->params.private_data = span_of(data, IBCM_ACCEPT_DATA_MAX);
+    assert_int_equal(ibcm_accept(B->ibcm, B->conn, &B->params, net.now), 0);
+    net_exchange(&net);
+    assert_int_equal(A->count[IBCM_EVENT_ESTABLISHED], 1);
+}
+
+static void a_path_mtu_that_the_device_does_not_have_is_refused_at_once(void **state)
+{
+    const struct ibcm_target target = net_target(A, B);
+    int error = 0;
+    A->params.path_mtu = 6;
+    assert_null(ibcm_connect(A->ibcm, &target, &A->params, A, net.now, &error));
+    assert_int_equal(error, -EINVAL);
+}
+
+static void a_rejection_carries_its_reason_and_words(void **state)
+{
+    B->answer = NET_REJECTS;
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(A->last, IBCM_EVENT_REJECTED);
+    assert_int_equal(A->reason, IBCM_REASON_CONSUMER);
+    assert_int_equal(A->data_len, IBCM_REJECT_DATA_MAX);
+    assert_memory_equal(A->data, "no\0", 3);
+    assert_int_equal(ibcm_conn_state(A->conn), IBCM_OVER);
+}
+
+static void a_response_can_be_rejected(void **state)
+{
+    A->waits_to_establish = true;
+    struct ibcm_conn *conn = net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(ibcm_reject(A->ibcm, conn, IBCM_REASON_CONSUMER, span_of("no", 2), net.now),
+                     0);
+    net_exchange(&net);
+    assert_int_equal(B->last, IBCM_EVENT_REJECTED);
+    assert_int_equal(B->reason, IBCM_REASON_CONSUMER);
+}
+
+static void where_nobody_listens_the_answer_is_invalid_service_id(void **state)
+{
+    ibcm_unlisten(B->ibcm, &B->listener, net.now);
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(A->last, IBCM_EVENT_REJECTED);
+    assert_int_equal(A->reason, IBCM_REASON_INVALID_SERVICE_ID);
+    assert_int_equal(net_refusals(B, IBCM_REFUSAL_NO_LISTENER), 1);
+}
+
+static void the_listener_at_the_very_address_goes_first(void **state)
+{
+    struct ibcm_listener exact;
+    struct ibcm_event e;
+    const struct in6_addr elsewhere = net_address(77);
+    assert_int_equal(ibcm_listen(B->ibcm, &exact, IP_CM_PS_TCP, NET_PORT, &elsewhere, 0, NULL), 0);
+    struct ibcm_listener here;
+    assert_int_equal(ibcm_listen(B->ibcm, &here, IP_CM_PS_TCP, NET_PORT, &B->address, 0, &here), 0);
+    struct ibcm_listener again;
+    assert_int_equal(ibcm_listen(B->ibcm, &again, IP_CM_PS_TCP, NET_PORT, &B->address, 0, &again),
+                     -EADDRINUSE);
+    net_connect(&net, 0, 1);
+    net.now += NS_PER_MS;
+    const struct net_packet p = net.last[IBCM_REQ];
+    ibcm_on_mad(B->ibcm, &p.ends, span_of(p.mad, MAD_LEN), false, net.now);
+    assert_true(ibcm_next_event(B->ibcm, &e));
+    assert_ptr_equal(e.ctx, &here);
+    assert_int_equal(e.port, NET_PORT);
+}
+
+static void a_listener_that_goes_away_refuses_whom_nobody_was_told_of(void **state)
+{
+    net_connect(&net, 0, 1);
+    const struct net_packet p = net.last[IBCM_REQ];
+    struct ibcm_event e;
+    ibcm_on_mad(B->ibcm, &p.ends, span_of(p.mad, MAD_LEN), false, net.now);
+    ibcm_unlisten(B->ibcm, &B->listener, net.now);
+    assert_false(ibcm_next_event(B->ibcm, &e));
+    net_exchange(&net);
+    assert_int_equal(A->last, IBCM_EVENT_REJECTED);
+    assert_int_equal(A->reason, IBCM_REASON_INVALID_SERVICE_ID);
+}
+
+static void the_first_packet_of_data_stands_for_the_rtu(void **state)
+{
+    net.lost_kind = IBCM_RTU;
+    net.lost_count = 1;
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(B->count[IBCM_EVENT_ESTABLISHED], 0);
+    ibcm_on_communication(B->ibcm, B->conn, net.now);
+    net_settle(&net);
+    assert_int_equal(B->count[IBCM_EVENT_ESTABLISHED], 1);
+    net_run_for(&net, 60 * NS_PER_S);
+    assert_int_equal(net.sent[IBCM_REP], 1);
+    assert_int_equal(B->count[IBCM_EVENT_ESTABLISHED], 1);
+}
+
+static void either_end_can_end_it(void **state)
+{
+    for (unsigned who = 0; who < 2; who++) {
+        net_connect(&net, 0, 1);
+        net_exchange(&net);
+        ibcm_disconnect(net.hosts[who].ibcm, net.hosts[who].conn, net.now);
+        net_exchange(&net);
+        for (unsigned i = 0; i < 2; i++) {
+            assert_int_equal(net.hosts[i].last, IBCM_EVENT_DISCONNECTED);
+            assert_int_equal(ibcm_conn_state(net.hosts[i].conn), IBCM_TIMEWAIT);
+        }
+        net_run_for(&net, 5 * NS_PER_S);
+        for (unsigned i = 0; i < 2; i++) {
+            assert_int_equal(net.hosts[i].last, IBCM_EVENT_TIMEWAIT_EXIT);
+            ibcm_drop(net.hosts[i].ibcm, net.hosts[i].conn, net.now);
+        }
+    }
+    assert_int_equal(net.sent[IBCM_DREQ], 2);
+    assert_int_equal(net.sent[IBCM_DREP], 2);
+}
+
+static void both_ends_can_end_it_at_once(void **state)
+{
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    ibcm_disconnect(A->ibcm, A->conn, net.now);
+    ibcm_disconnect(B->ibcm, B->conn, net.now);
+    net_exchange(&net);
+    assert_int_equal(A->count[IBCM_EVENT_DISCONNECTED], 1);
+    assert_int_equal(B->count[IBCM_EVENT_DISCONNECTED], 1);
+}
+
+static void the_number_stays_out_of_use_in_timewait(void **state)
+{
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_false(ibcm_has_qp_num(A->ibcm, A->params.qp_num));
+    ibcm_disconnect(A->ibcm, A->conn, net.now);
+    net_exchange(&net);
+    ibcm_drop(A->ibcm, A->conn, net.now);
+    assert_true(ibcm_has_qp_num(A->ibcm, A->params.qp_num));
+    assert_false(ibcm_has_qp_num(A->ibcm, A->params.qp_num + 1));
+    net_run_for(&net, 5 * NS_PER_S);
+    assert_false(ibcm_has_qp_num(A->ibcm, A->params.qp_num));
+}
+
+static void who_lets_go_before_the_answer_tells_the_peer(void **state)
+{
+    B->answer = NET_WAITS;
+    struct ibcm_conn *conn = net_connect(&net, 0, 1);
+    net_exchange(&net);
+    ibcm_drop(A->ibcm, conn, net.now);
+    net_exchange(&net);
+    assert_int_equal(B->last, IBCM_EVENT_REJECTED);
+    assert_int_equal(B->reason, IBCM_REASON_TIMEOUT);
+    assert_int_equal(ibcm_accept(B->ibcm, B->conn, &B->params, net.now), -ENOTCONN);
+    ibcm_drop(B->ibcm, B->conn, net.now);
+}
+
+static void who_lets_go_of_a_request_refuses_it(void **state)
+{
+    B->answer = NET_WAITS;
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    ibcm_drop(B->ibcm, B->conn, net.now);
+    net_exchange(&net);
+    assert_int_equal(A->last, IBCM_EVENT_REJECTED);
+    assert_int_equal(A->reason, IBCM_REASON_CONSUMER);
+}
+
+static void a_slow_owner_asks_for_time_and_gets_it(void **state)
+{
+    B->answer = NET_WAITS;
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(ibcm_delay(B->ibcm, B->conn, net.now), 0);
+    net_run_for(&net, 60 * NS_PER_S);
+    assert_int_equal(net.sent[IBCM_REQ], 1);
+    assert_int_equal(ibcm_conn_state(A->conn), IBCM_MRA_REQ_RCVD);
+    assert_int_equal(ibcm_accept(B->ibcm, B->conn, &B->params, net.now), 0);
+    net_exchange(&net);
+    assert_int_equal(A->count[IBCM_EVENT_ESTABLISHED], 1);
+    assert_int_equal(B->count[IBCM_EVENT_ESTABLISHED], 1);
+}
+
+static void a_request_that_comes_again_asks_for_time_by_itself(void **state)
+{
+    B->answer = NET_WAITS;
+    net_connect(&net, 0, 1);
+    net_run_for(&net, 60 * NS_PER_S);
+    assert_int_equal(net.sent[IBCM_REQ], 2);
+    assert_int_equal(net.sent[IBCM_MRA], 1);
+    assert_int_equal(B->count[IBCM_EVENT_CONNECT_REQUEST], 1);
+}
+
+static void a_peer_that_asks_for_time_for_ever_gets_an_end(void **state)
+{
+    B->answer = NET_WAITS;
+    net_connect(&net, 0, 1);
+    net_run_for(&net, 3600 * NS_PER_S);
+    assert_int_equal(A->last, IBCM_EVENT_UNREACHABLE);
+    assert_int_equal(net.sent[IBCM_REQ], 16);
+}
+
+static void a_silent_peer_is_unreachable_after_all_retries(void **state)
+{
+    net.loss = 100;
+    net_connect(&net, 0, 1);
+    net_run_for(&net, 20 * NS_PER_S);
+    assert_int_equal(A->count[IBCM_EVENT_UNREACHABLE], 0);
+    net_run_for(&net, 20 * NS_PER_S);
+    assert_int_equal(A->count[IBCM_EVENT_UNREACHABLE], 1);
+    assert_int_equal(net.sent[IBCM_REQ], 16);
+    assert_int_equal(ibcm_counters(A->ibcm)->repeats, 15);
+}
+
+static void a_connection_leads_to_the_own_address_too(void **state)
+{
+    struct ibcm_params other = net_params(0x20001);
+    A->answer = NET_WAITS;
+    net_connect(&net, 0, 0);
+    net_exchange(&net);
+    assert_int_equal(A->last, IBCM_EVENT_CONNECT_REQUEST);
+    assert_int_equal(ibcm_accept(A->ibcm, A->conn, &other, net.now), 0);
+    net_exchange(&net);
+    assert_int_equal(A->count[IBCM_EVENT_ESTABLISHED], 2);
+}
+
+static void a_port_of_datagrams_is_resolved(void **state)
+{
+    net_resolve(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(B->count[IBCM_EVENT_CONNECT_REQUEST], 1);
+    assert_int_equal(A->last, IBCM_EVENT_ESTABLISHED);
+    assert_int_equal(A->peer.qp_num, B->params.qp_num);
+    assert_int_equal(A->peer.qkey, IP_CM_QKEY);
+    assert_int_equal(A->data_len, IBCM_ANSWER_DATA_MAX);
+    assert_memory_equal(A->data, "hello", 5);
+    assert_memory_equal(B->data, "who\0", 4);
+    assert_int_equal(B->data_len, IBCM_RESOLVE_DATA_MAX);
+}
+
+static void a_port_of_datagrams_is_refused_with_a_status(void **state)
+{
+    B->answer = NET_REJECTS;
+    net_resolve(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(A->last, IBCM_EVENT_REJECTED);
+    assert_int_equal(A->reason, IBCM_SIDR_REJECTED);
+    ibcm_unlisten(B->ibcm, &B->datagrams, net.now);
+    net_resolve(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(A->count[IBCM_EVENT_REJECTED], 2);
+    assert_int_equal(A->reason, IBCM_SIDR_UNSUPPORTED);
+}
+
+static void what_nobody_holds_is_given_back(void **state)
+{
+    // More than there is room for at a time.
+    for (unsigned i = 0; i < 200; i++) {
+        A->drops_at_end = B->drops_at_end = true;
+        net_connect(&net, 0, 1);
+        net_exchange(&net);
+        ibcm_disconnect(A->ibcm, A->conn, net.now);
+        net_run_for(&net, 5 * NS_PER_S);
+    }
+    assert_int_equal(A->count[IBCM_EVENT_DISCONNECTED], 200);
+    assert_int_equal(B->count[IBCM_EVENT_DISCONNECTED], 200);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_connection_is_established_at_both_ends),
+        TEST(each_end_learns_what_its_queue_pair_needs),
+        TEST(psns_begin_anywhere),
+        TEST(programs_hear_each_other_in_full_length),
+        TEST(more_than_a_message_holds_is_refused_at_once),
+        TEST(a_path_mtu_that_the_device_does_not_have_is_refused_at_once),
+        TEST(a_rejection_carries_its_reason_and_words),
+        TEST(a_response_can_be_rejected),
+        TEST(where_nobody_listens_the_answer_is_invalid_service_id),
+        TEST(the_listener_at_the_very_address_goes_first),
+        TEST(a_listener_that_goes_away_refuses_whom_nobody_was_told_of),
+        TEST(the_first_packet_of_data_stands_for_the_rtu),
+        TEST(either_end_can_end_it),
+        TEST(both_ends_can_end_it_at_once),
+        TEST(the_number_stays_out_of_use_in_timewait),
+        TEST(who_lets_go_before_the_answer_tells_the_peer),
+        TEST(who_lets_go_of_a_request_refuses_it),
+        TEST(a_slow_owner_asks_for_time_and_gets_it),
+        TEST(a_request_that_comes_again_asks_for_time_by_itself),
+        TEST(a_peer_that_asks_for_time_for_ever_gets_an_end),
+        TEST(a_silent_peer_is_unreachable_after_all_retries),
+        TEST(a_connection_leads_to_the_own_address_too),
+        TEST(a_port_of_datagrams_is_resolved),
+        TEST(a_port_of_datagrams_is_refused_with_a_status),
+        TEST(what_nobody_holds_is_given_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
