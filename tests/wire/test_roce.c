@@ -10,44 +10,14 @@
 
 #include "base/bytes.h"
 #include "tests/golden.h"
+#include "tests/wire/roce_samples.h"
 #include "wire/roce.h"
-
-enum { PACKET_MAX_LEN = ROCE_HEAD_MAX_LEN + 8 };
 
 // Captured: a congestion notification of a ConnectX-4 Lx, and a UC SEND ONLY of 18 octets.
 static const uint8_t captured_cnp[CNP_LEN] = {0x81, 0x00, 0xff, 0xff, 0x40, 0x00, 0x01, 0x18};
 static const uint8_t captured_uc[BTH_LEN + 20] = {
     0x24, 0x60, 0xff, 0xff, 0x00, 0x00, 0x00, 0xd3, 0x00, 0xcf, 0x17, 0x10, 0x46, 0x30, 0x81, 0x8b,
     0xe2, 0x89, 0x35, 0xd9, 0x0e, 0x9a, 0x95, 0x50, 0x54, 0x01, 0xbe, 0x88, 0x5e, 0x50, 0x00, 0x00};
-
-static struct roce_packet packet_of(uint8_t opcode)
-{
-    return (struct roce_packet){
-        .bth = {.opcode = opcode, .pkey = BTH_PKEY_DEFAULT, .dest_qp = 0x112233, .psn = 0x445566},
-        .deth = {.qkey = 0xd1d2d3d4, .src_qp = 0xd5d6d7},
-        .reth = {.va = 0x0102030405060708, .rkey = 0xe1e2e3e4, .dma_len = 0xe5e6},
-        .atomiceth = {.va = 0x1112131415161718,
-                      .rkey = 0xa1a2a3a4,
-                      .swap_add = 0xb1b2b3b4b5b6b7b8,
-                      .compare = 0xc1c2c3c4c5c6c7c8},
-        .aeth = {.syndrome = AETH_SYNDROME_ACK, .msn = 0xf1f2f3},
-        .atomicacketh = {.original = 0x2122232425262728},
-        .immdt = {.imm_data = htobe32(0x31323334)},
-        .ieth = {.rkey = 0x41424344},
-    };
-}
-
-// A packet of this opcode, with five octets of payload where it may have some. Returns its length.
-static size_t build(uint8_t opcode, uint8_t *buf)
-{
-    struct roce_packet p = packet_of(opcode);
-    size_t payload_len = roce_opcode_facts(opcode)->payload == ROCE_PAYLOAD_NONE ? 0 : 5;
-    p.bth.pad_len = roce_pad_len(payload_len);
-    size_t len = roce_head_emit(&p, buf);
-    memset(buf + len, 0x5a, payload_len);
-    memset(buf + len + payload_len, 0, p.bth.pad_len);
-    return len + payload_len + p.bth.pad_len;
-}
 
 static void each_known_opcode(void (*body)(uint8_t opcode))
 {
@@ -156,10 +126,10 @@ static void packet_of_each_opcode_is_the_golden_one(void **state)
         if (!roce_opcode_facts((uint8_t)opcode)->is_known) {
             continue;
         }
-        uint8_t octets[PACKET_MAX_LEN];
+        uint8_t octets[SAMPLE_MAX_LEN];
         char line[400];
         struct roce_packet p;
-        size_t len = build((uint8_t)opcode, octets);
+        size_t len = roce_sample_emit((uint8_t)opcode, octets);
         assert_int_equal(roce_packet_parse(span_of(octets, len), &p), ROCE_PARSE_OK);
         roce_packet_format(&p, line, sizeof line);
         wrap(line);
@@ -200,9 +170,9 @@ static void notification_is_the_captured_one(void **state)
 
 static void packet_is_emitted_as_it_was_read_by(uint8_t opcode)
 {
-    uint8_t octets[PACKET_MAX_LEN], out[ROCE_HEAD_MAX_LEN];
+    uint8_t octets[SAMPLE_MAX_LEN], out[ROCE_HEAD_MAX_LEN];
     struct roce_packet p;
-    size_t len = build(opcode, octets);
+    size_t len = roce_sample_emit(opcode, octets);
     assert_int_equal(roce_packet_parse(span_of(octets, len), &p), ROCE_PARSE_OK);
     assert_int_equal(roce_head_emit(&p, out), p.facts->header_len);
     assert_memory_equal(out, octets, p.facts->header_len);
@@ -216,9 +186,9 @@ static void packet_is_emitted_as_it_was_read(void **state)
 
 static void packet_is_too_short_inside_its_headers_by(uint8_t opcode)
 {
-    uint8_t octets[PACKET_MAX_LEN];
+    uint8_t octets[SAMPLE_MAX_LEN];
     struct roce_packet p;
-    build(opcode, octets);
+    roce_sample_emit(opcode, octets);
     for (size_t cut = 0; cut < roce_opcode_facts(opcode)->header_len; cut++) {
         assert_int_equal(roce_packet_parse(span_of(octets, cut), &p), ROCE_PARSE_TOO_SHORT);
     }
@@ -296,10 +266,10 @@ static void other_versions_are_refused(void **state)
 static void line_of_a_packet_is_cut_to_its_room(void **state)
 {
     (void)state;
-    uint8_t octets[PACKET_MAX_LEN];
+    uint8_t octets[SAMPLE_MAX_LEN];
     char whole[400], line[400];
     struct roce_packet p;
-    size_t len = build(ROCE_RC | ROCE_WRITE_ONLY_IMM, octets);
+    size_t len = roce_sample_emit(ROCE_RC | ROCE_WRITE_ONLY_IMM, octets);
     assert_int_equal(roce_packet_parse(span_of(octets, len), &p), ROCE_PARSE_OK);
     size_t whole_len = strlen(roce_packet_format(&p, whole, sizeof whole));
     for (size_t room = 1; room <= whole_len + 1; room++) {
