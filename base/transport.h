@@ -13,6 +13,7 @@
 // and nothing is called back but where events go.
 #pragma once
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -124,6 +125,11 @@ struct transport_ops {
     void (*output)(struct transport *t, const struct datagram_sink *sink, instant_ns now);
     // ... A packet for this queue pair: its BTH names the number, nothing else has been looked at.
     void (*on_packet)(struct transport *t, const struct datagram_rx *rx, instant_ns now);
+
+    // ... Packets to a multicast group are for this queue pair too, as often as it is attached; an
+    // IPv4 address is mapped. -EINVAL: not a group, not attached; -ENOMEM. NULL: it takes none.
+    int (*attach)(struct transport *t, const struct in6_addr *group);
+    int (*detach)(struct transport *t, const struct in6_addr *group);
 
     instant_ns (*next_deadline)(const struct transport *t); // INSTANT_NEVER: none
     void (*on_deadline)(struct transport *t, instant_ns now);

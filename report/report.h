@@ -85,6 +85,7 @@ struct report_reads {
 };
 
 struct report_device {
+    bool has_streams; // false: packets carry its queue pairs
     uint32_t qp_count, cq_count, srq_count;
     struct mem_live live;
     struct report_reads reads;

@@ -165,18 +165,8 @@ static void write_reads(struct json *parent, const struct report_reads *reads)
     json_close(&o);
 }
 
-static void write_device(struct json *o, const struct report *r)
+static void write_mpa_totals(struct json *o, const struct report_device *d)
 {
-    const struct report_device *d = &r->device;
-    json_number(o, "qps", d->qp_count);
-    json_number(o, "cqs", d->cq_count);
-    json_number(o, "srqs", d->srq_count);
-    json_number(o, "pds", d->live.pds);
-    json_number(o, "regions", d->live.regions);
-    json_number(o, "windows", d->live.windows);
-    json_number(o, "oneshots", d->live.oneshots);
-    json_number(o, "sinks", d->live.sinks);
-    write_reads(o, &d->reads);
     struct json closed_in = json_open(o, "mpa_in_total");
 #define X(name, text) json_number(&closed_in, #name, d->mpa_in_total.name);
     MPA_RX_COUNTERS(X)
@@ -192,11 +182,10 @@ static void write_device(struct json *o, const struct report *r)
     MPA_TX_COUNTERS(X)
 #undef X
     json_close(&closed_out);
-    for (unsigned i = 0; i < d->total_count; i++) {
-        write_counters(o, d->totals[i].ops->total_name, r, &d->totals[i]);
-    }
-    write_pairs(o, "tcp_total", r, &d->tcp_total);
-    write_pairs(o, "packets", r, &d->packets);
+}
+
+static void write_startup(struct json *o, const struct report_device *d)
+{
     struct json startup = json_open(o, "startup");
 #define X(name, text) json_number(&startup, #name, d->startup.name);
     CONN_COUNTERS(X)
@@ -215,6 +204,31 @@ static void write_device(struct json *o, const struct report *r)
         json_number(&closes, close_names[i], d->closes[i]);
     }
     json_close(&closes);
+}
+
+static void write_device(struct json *o, const struct report *r)
+{
+    const struct report_device *d = &r->device;
+    json_number(o, "qps", d->qp_count);
+    json_number(o, "cqs", d->cq_count);
+    json_number(o, "srqs", d->srq_count);
+    json_number(o, "pds", d->live.pds);
+    json_number(o, "regions", d->live.regions);
+    json_number(o, "windows", d->live.windows);
+    json_number(o, "oneshots", d->live.oneshots);
+    json_number(o, "sinks", d->live.sinks);
+    write_reads(o, &d->reads);
+    if (d->has_streams) {
+        write_mpa_totals(o, d);
+    }
+    for (unsigned i = 0; i < d->total_count; i++) {
+        write_counters(o, d->totals[i].ops->total_name, r, &d->totals[i]);
+    }
+    write_pairs(o, "tcp_total", r, &d->tcp_total);
+    write_pairs(o, "packets", r, &d->packets);
+    if (d->has_streams) {
+        write_startup(o, d);
+    }
     struct json verdicts = json_open(o, "memory_refusals");
     for (unsigned i = 1; i < MEM_VERDICT_COUNT; i++) {
         json_if_counted(&verdicts, mem_verdict_name((enum mem_verdict)i), d->memory_refusals[i]);

@@ -37,6 +37,7 @@ struct packet_counters {
 struct packet_side {
     struct datagram_link *link;
     struct list_link stopped; // queue pairs that wait for room
+    struct list_link members; // of multicast groups: struct packet_membership
     bool is_full;             // the link took no more; until it has room
     bool has_unsent;          // something was put since the last flush, or is left of it
     uint64_t put_count;       // packets

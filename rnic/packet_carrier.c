@@ -4,6 +4,7 @@
 #include "base/transport.h"
 #include "rnic/internal.h"
 #include "rnic/packet.h"
+#include "rnic/packet_group.h"
 #include "rnic/shard.h"
 
 static bool serve(struct shard *shard, instant_ns now)
@@ -68,6 +69,7 @@ static void on_moved(struct rnic_qp *qp, enum qp_state to, instant_ns now)
 
 static void forget(struct rnic_qp *qp, instant_ns now)
 {
+    packet_group_forget(qp);
     packet_unlist(qp);
 }
 

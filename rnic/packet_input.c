@@ -5,6 +5,7 @@
 #include "link/datagram_slot.h"
 #include "rnic/internal.h"
 #include "rnic/packet.h"
+#include "rnic/packet_group.h"
 #include "wire/bth.h"
 
 enum {
@@ -18,18 +19,18 @@ static void take(struct rnic_qp *qp, const struct datagram_rx *rx, instant_ns no
     packet_due(qp);
 }
 
-// To each queue pair that might be attached to the group: its transport knows whether it is.
-static void take_all(struct rnic *rnic, const struct datagram_rx *rx, instant_ns now)
+// To each queue pair that has the group.
+static void take_all(struct packet_side *p, const struct datagram_rx *rx, instant_ns now)
 {
-    unsigned count = 0;
-    for (struct list_link *l = rnic->all_qps.next; l != &rnic->all_qps; l = l->next) {
-        struct rnic_qp *qp = LIST_ENTRY(l, struct rnic_qp, all_link);
-        if (qp->on_packets.group_count > 0) {
-            take(qp, rx, now);
-            count++;
+    bool is_anyones = false;
+    for (struct list_link *l = p->members.next; l != &p->members; l = l->next) {
+        struct packet_membership *m = LIST_ENTRY(l, struct packet_membership, link);
+        if (IN6_ARE_ADDR_EQUAL(&m->group, &rx->local)) {
+            take(m->qp, rx, now);
+            is_anyones = true;
         }
     }
-    rnic->shard.packets.counters.no_group += count == 0;
+    p->counters.no_group += !is_anyones;
 }
 
 static void dispatch(struct rnic *rnic, const struct datagram_rx *rx, instant_ns now)
@@ -42,7 +43,7 @@ static void dispatch(struct rnic *rnic, const struct datagram_rx *rx, instant_ns
     }
     const uint32_t num = datagram_dest_qp(rx->octets);
     if (num == BTH_QP_MULTICAST) {
-        take_all(rnic, rx, now);
+        take_all(&rnic->shard.packets, rx, now);
         return;
     }
     struct rnic_qp *qp = rnic_qp_of(rnic, num);

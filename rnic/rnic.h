@@ -159,7 +159,6 @@ struct rnic_srq {
 struct rnic_qp_on_packets {
     struct list_link due_link, run_link;
     struct deadline deadline;
-    unsigned group_count; // multicast groups that it is attached to
 };
 
 struct rnic_qp {
@@ -221,6 +220,11 @@ int rnic_qp_meet(struct rnic_qp *qp, const struct rnic_meeting *with);
 enum qp_state rnic_qp_state(struct rnic_qp *qp);
 // What its queues hold, which may be more than was asked for.
 struct wq_caps rnic_qp_caps(const struct rnic_qp *qp);
+// What comes to this multicast group, an IPv4 one mapped, is for the queue pair too: as often as it
+// is attached, or until it is destroyed. -EINVAL: not of datagrams, not a group, or not attached;
+// -ENOMEM; why the link cannot join.
+int rnic_qp_attach(struct rnic_qp *qp, const struct in6_addr *group);
+int rnic_qp_detach(struct rnic_qp *qp, const struct in6_addr *group);
 
 // Posting: rnic/post.h. May work requests of this kind be posted now? 0, -EOPNOTSUPP.
 int rnic_qp_may_post(const struct rnic_qp *qp, enum wqe_opcode opcode);

@@ -30,6 +30,7 @@ int shard_init(struct shard *shard, struct rnic *rnic, struct link *link,
     shard->carrier = link != NULL ? &stream_carrier : &packet_carrier;
     shard->packets.link = datagrams;
     list_init(&shard->packets.stopped);
+    list_init(&shard->packets.members);
     shard->link = link;
     list_init(&shard->endpoints);
     list_init(&shard->doomed);

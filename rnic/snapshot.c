@@ -105,6 +105,7 @@ static void device_copy(struct report *r, const struct rnic *rnic)
 {
     const struct link *link = rnic->shard.link;
     r->device = (struct report_device){
+        .has_streams = link != NULL,
         .qp_count = rnic->qp_count,
         .cq_count = rnic->cq_count,
         .srq_count = rnic->srq_count,

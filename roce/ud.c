@@ -77,6 +77,16 @@ static int modify(struct transport *t, const struct qp_change *change, instant_n
     return result;
 }
 
+static int attach(struct transport *t, const struct in6_addr *group)
+{
+    return ud_attach(ud_of(t), group);
+}
+
+static int detach(struct transport *t, const struct in6_addr *group)
+{
+    return ud_detach(ud_of(t), group);
+}
+
 static bool check(const struct transport *t)
 {
     const struct ud *ud = (const struct ud *)t;
@@ -102,6 +112,8 @@ static const struct transport_ops ud_transport_ops = {
     .modify = modify,
     .output = output,
     .on_packet = ud_on_packet,
+    .attach = attach,
+    .detach = detach,
     .check = check,
     .format = format,
 };

@@ -60,6 +60,7 @@ static void fill(void)
     report_begin(&report);
     report.pid = 42;
     report.program = "exa\"mple\n";
+    report.device.has_streams = true;
     report.device.qp_count = 2;
     report.device.startup.refusals[CONN_FAILURE_BAD_KEY] = 3;
     report.device.meetings.kept = 4;
@@ -104,6 +105,7 @@ static void fill_with_numbers(void)
     report_begin(&report);
     report.pid = 43;
     report.program = "numbers";
+    d->has_streams = true;
     d->qp_count = 1001;
     d->cq_count = 1002;
     d->srq_count = 1003;
@@ -217,6 +219,18 @@ static void what_was_agreed_on_one_shot_is_named(void **state)
     }
 }
 
+static void device_over_packets_says_nothing_of_streams(void **state)
+{
+    report_begin(&report);
+    report.program = "example";
+    report.device = (struct report_device){0};
+    const char *text = written(report_write);
+    assert_null(strstr(text, "mpa_"));
+    assert_null(strstr(text, "\"startup\""));
+    assert_null(strstr(text, "\"closes\""));
+    assert_non_null(strstr(text, "\"memory_refusals\""));
+}
+
 static void reads_are_written_alone(void **state)
 {
     report.pid = 42;
@@ -268,6 +282,7 @@ int main(void)
         CASE(report_is_written_as_it_is_written_down),
         CASE(every_number_has_its_own_name),
         CASE(what_was_agreed_on_one_shot_is_named),
+        CASE(device_over_packets_says_nothing_of_streams),
         CASE(reads_are_written_alone),
         CASE(report_that_is_not_whole_has_room_the_next_time),
         CASE(each_list_alone_makes_a_report_less_than_whole),

@@ -339,6 +339,60 @@ static void a_device_goes_with_packets_on_their_way_to_it(void **state)
     close_pair();
 }
 
+static struct in6_addr group_of(uint8_t last)
+{
+    return (struct in6_addr){
+        .s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 239, [13] = 1, [15] = last}};
+}
+
+static void post_to_group(unsigned i, uint8_t last, uint32_t offset, uint32_t len)
+{
+    struct rnic_sq_cursor cursor;
+    struct send_wqe *wqe = fill(&cursor, i, WQE_SEND, offset, len);
+    *rnic_sq_address(&cursor, wqe) =
+        (struct roce_address){.path = {.local = addr_of(i), .remote = group_of(last)},
+                              .qpn = ROCE_QPN_MULTICAST,
+                              .qkey = QKEY};
+    rnic_sq_commit(&cursor);
+    rnic_sq_end(&cursor);
+}
+
+static void a_group_reaches_who_is_attached_as_long_as_it_is(void **state)
+{
+    const struct in6_addr group = group_of(1), not_one = addr_of(1);
+    open_pair(RNIC_QP_UD, &clean);
+    assert_int_equal(rnic_qp_attach(w.qps[1], &not_one), -EINVAL);
+    assert_int_equal(rnic_qp_attach(w.qps[1], &group), 0);
+    assert_int_equal(rnic_qp_attach(w.qps[1], &group), 0); // it comes once all the same
+    assert_int_equal(rnic_qp_detach(w.qps[1], &group), 0);
+    post_recv(1, 0, GRH_LEN + MTU);
+    post_recv(1, 8192, GRH_LEN + MTU);
+    post_to_group(0, 2, 0, 90);
+    post_to_group(0, 1, 0, 100);
+    assert_int_equal(completion_of(1).byte_len, GRH_LEN + 100);
+    assert_int_equal(rnic_qp_detach(w.qps[1], &group), 0);
+    assert_int_equal(rnic_qp_detach(w.qps[1], &group), -EINVAL);
+    post_to_group(0, 1, 0, 110);
+    post_datagram(0, w.qps[1]->qp_num, 0, 120);
+    assert_int_equal(completion_of(1).byte_len, GRH_LEN + 120);
+    close_pair();
+}
+
+static void a_queue_pair_that_goes_leaves_its_groups(void **state)
+{
+    const struct in6_addr group = group_of(1);
+    open_pair(RNIC_QP_UD, &clean);
+    struct rnic_qp *other = qp_create_of(&w.devices[1], RNIC_QP_UD);
+    assert_int_equal(rnic_qp_attach(w.qps[1], &group), 0);
+    assert_int_equal(rnic_qp_attach(other, &group), 0);
+    rnic_qp_destroy(other);
+    post_recv(1, 0, GRH_LEN + MTU);
+    post_to_group(0, 1, 0, 100);
+    assert_int_equal(completion_of(1).byte_len, GRH_LEN + 100);
+    assert_int_equal(rnic_qp_detach(w.qps[1], &group), 0);
+    close_pair();
+}
+
 static void streams_are_not_to_be_had(void **state)
 {
     const struct sockaddr_in any = {.sin_family = AF_INET};
@@ -402,6 +456,8 @@ int main(void)
         cmocka_unit_test(numbers_are_those_that_the_link_has),
         cmocka_unit_test(more_than_the_link_takes_at_a_time_leaves_when_there_is_room),
         cmocka_unit_test(a_device_goes_with_packets_on_their_way_to_it),
+        cmocka_unit_test(a_group_reaches_who_is_attached_as_long_as_it_is),
+        cmocka_unit_test(a_queue_pair_that_goes_leaves_its_groups),
         cmocka_unit_test(streams_are_not_to_be_had),
         cmocka_unit_test(a_send_of_many_packets_arrives_whole),
         cmocka_unit_test(what_is_lost_comes_again),

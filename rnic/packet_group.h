@@ -1,0 +1,22 @@
+// Multicast groups of queue pairs that packets carry: one membership each, however often it was
+// attached.
+#pragma once
+
+#include <netinet/in.h>
+
+#include "base/list.h"
+
+struct rnic_qp;
+
+struct packet_membership {
+    struct list_link link; // in packet_side.members
+    struct rnic_qp *qp;
+    struct in6_addr group;
+    unsigned count; // times that it was attached
+};
+
+// Lock held; as rnic_qp_attach and rnic_qp_detach, of a transport that takes groups.
+int packet_group_attach(struct rnic_qp *qp, const struct in6_addr *group);
+int packet_group_detach(struct rnic_qp *qp, const struct in6_addr *group);
+// It is about to be destroyed.
+void packet_group_forget(struct rnic_qp *qp);

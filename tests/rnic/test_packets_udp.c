@@ -1,0 +1,144 @@
+// Devices whose queue pairs are carried by packets, over UDP sockets on loopback, with threads.
+#include <string.h>
+
+#include "host/clock.h"
+#include "link/datagram_udp.h"
+#include "rnic/post.h"
+#include "tests/rnic/device.h"
+#include "wq/status.h"
+
+enum { PORT = 34791, MTU = 4096, DEPTH = 64, MESSAGE_LEN = 60000, MESSAGE_COUNT = 200 };
+
+static struct device devices[2];
+static struct rnic_qp *qps[2];
+
+static struct in6_addr loopback(void)
+{
+    return (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}};
+}
+
+static void device_open_udp(struct device *d, uint8_t key)
+{
+    const struct datagram_udp_config config = {.port = PORT};
+    struct rnic_parts parts = {
+        .config = device_config(),
+        .clock = host_clock,
+        .port = {.addrs = {{.addr = loopback()}}, .addr_count = 1, .path_mtu = MTU},
+    };
+    memset(parts.stag_key, key, sizeof parts.stag_key);
+    assert_int_equal(datagram_udp_create(&config, &parts.datagrams), 0);
+    device_open_parts(d, &parts);
+}
+
+static void qp_open(unsigned i)
+{
+    const struct rnic_qp_init init = {.type = RNIC_QP_RC,
+                                      .pd = devices[i].pd,
+                                      .send_cq = devices[i].cq,
+                                      .recv_cq = devices[i].cq,
+                                      .max_send_wr = DEPTH,
+                                      .max_recv_wr = DEPTH,
+                                      .max_send_sge = 1,
+                                      .max_recv_sge = 1};
+    assert_int_equal(rnic_qp_create(devices[i].rnic, &init, &qps[i]), 0);
+}
+
+static void qp_connect(unsigned i)
+{
+    const struct qp_change to_init = {.mask = QP_CHANGE_STATE | QP_CHANGE_RIGHTS,
+                                      .state = QP_INIT,
+                                      .rights = MEM_ACCESS_REMOTE_WRITE};
+    const struct qp_change to_rtr = {.mask = QP_CHANGE_STATE | QP_CHANGE_PATH | QP_CHANGE_PATH_MTU |
+                                             QP_CHANGE_DEST_QP_NUM | QP_CHANGE_RQ_PSN |
+                                             QP_CHANGE_MAX_DEST_RD_ATOMIC | QP_CHANGE_MIN_RNR_TIMER,
+                                     .state = QP_RTR,
+                                     .path = {.local = loopback(), .remote = loopback()},
+                                     .path_mtu = MTU,
+                                     .dest_qp_num = qps[1 - i]->qp_num,
+                                     .min_rnr_timer = 12};
+    const struct qp_change to_rts = {.mask = QP_CHANGE_STATE | QP_CHANGE_TIMEOUT |
+                                             QP_CHANGE_RETRY_COUNT | QP_CHANGE_RNR_RETRY_COUNT |
+                                             QP_CHANGE_SQ_PSN | QP_CHANGE_MAX_RD_ATOMIC,
+                                     .state = QP_RTS,
+                                     .timeout = 14,
+                                     .retry_count = 7,
+                                     .rnr_retry_count = 7};
+    assert_int_equal(rnic_qp_change(qps[i], &to_init), 0);
+    assert_int_equal(rnic_qp_change(qps[i], &to_rtr), 0);
+    assert_int_equal(rnic_qp_change(qps[i], &to_rts), 0);
+}
+
+static void post_write(uint8_t value)
+{
+    struct rnic_sq_cursor cursor;
+    rnic_sq_begin(&cursor, qps[0]);
+    struct send_wqe *wqe = rnic_sq_slot(&cursor);
+    assert_non_null(wqe);
+    wqe->wr_id = value;
+    wqe->opcode = WQE_RDMA_WRITE;
+    wqe->flags = WQE_SIGNALED;
+    wqe->rkey = devices[1].stag;
+    wqe->remote_addr = (uintptr_t)devices[1].buf;
+    wqe->sge_count = 1;
+    wqe->length = MESSAGE_LEN;
+    wqe->sge[0] = (struct sge){
+        .addr = (uintptr_t)devices[0].buf, .length = MESSAGE_LEN, .lkey = devices[0].stag};
+    rnic_sq_commit(&cursor);
+    rnic_sq_end(&cursor);
+}
+
+static int setup(void **state)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        device_open_udp(&devices[i], (uint8_t)(i + 1));
+        qp_open(i);
+    }
+    qp_connect(0);
+    qp_connect(1);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        rnic_qp_destroy(qps[i]);
+        device_close(&devices[i]);
+    }
+    return 0;
+}
+
+static void a_target_that_makes_no_call_is_written_to(void **state)
+{
+    for (unsigned i = 0; i < MESSAGE_COUNT; i++) {
+        memset(devices[0].buf, (int)(i + 1), MESSAGE_LEN);
+        post_write((uint8_t)i);
+        const struct cqe cqe = device_poll(&devices[0]);
+        assert_int_equal(cqe.status, WC_SUCCESS);
+        assert_int_equal(cqe.wr_id, (uint8_t)i);
+        assert_memory_equal(devices[1].buf, devices[0].buf, MESSAGE_LEN);
+    }
+}
+
+// More than the link holds: the poster's thread stops, and the device's goes on when there is room.
+static void what_is_posted_at_once_leaves_without_a_call(void **state)
+{
+    memset(devices[0].buf, 0x5a, MESSAGE_LEN);
+    for (unsigned i = 0; i < DEPTH; i++) {
+        post_write((uint8_t)i);
+    }
+    assert_true(device_waits_for_count(&devices[0], "send_completions", DEPTH));
+    for (unsigned i = 0; i < DEPTH; i++) {
+        assert_int_equal(device_poll(&devices[0]).status, WC_SUCCESS);
+    }
+    assert_memory_equal(devices[1].buf, devices[0].buf, MESSAGE_LEN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_target_that_makes_no_call_is_written_to, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_posted_at_once_leaves_without_a_call, setup,
+                                        teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
