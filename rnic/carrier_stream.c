@@ -30,7 +30,7 @@ static bool serve_link(struct shard *shard, instant_ns now)
 {
     struct link_ready ready[SHARD_READY_MAX];
     shard->is_crowded = false;
-    int count = shard->link->ops->poll(shard->link, ready, SHARD_READY_MAX);
+    int count = link_poll(shard->link, ready, SHARD_READY_MAX);
     for (int i = 0; i < count; i++) {
         struct rnic_ep *ep = ready[i].stream->owner;
         if (ep == NULL) {
@@ -125,7 +125,7 @@ static bool shutdown_all(struct shard *shard)
     for (struct list_link *l = shard->endpoints.next; l != &shard->endpoints; l = l->next) {
         struct link_stream *stream = LIST_ENTRY(l, struct rnic_ep, all_link)->stream;
         if (stream != NULL) {
-            stream->link->ops->shutdown(stream);
+            link_shutdown(stream);
         }
     }
     return true;

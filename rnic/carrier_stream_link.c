@@ -13,12 +13,12 @@ static void close_all(struct shard *shard)
     while ((l = list_pop_head(&shard->batches)) != NULL) {
         batch_destroy(LIST_ENTRY(l, struct batch, idle_link));
     }
-    shard->link->ops->destroy(shard->link);
+    link_destroy(shard->link);
 }
 
 static void leave_to_parent(struct shard *shard)
 {
-    shard->link->ops->abandon(shard->link);
+    link_abandon(shard->link);
 }
 
 static instant_ns deadline_of_link(const struct shard *shard)
@@ -28,17 +28,17 @@ static instant_ns deadline_of_link(const struct shard *shard)
 
 static void sleep_in_link(struct shard *shard, duration_ns timeout_ns)
 {
-    shard->link->ops->wait(shard->link, timeout_ns);
+    link_wait(shard->link, timeout_ns);
 }
 
 static void wake_link(struct shard *shard)
 {
-    shard->link->ops->wake(shard->link);
+    link_wake(shard->link);
 }
 
 static int route(struct shard *shard, const struct sockaddr *dst, struct sockaddr_storage *ret)
 {
-    return shard->link->ops->route(shard->link, dst, ret);
+    return link_route(shard->link, dst, ret);
 }
 
 static void tell_of_packets(const struct shard *shard, counter_each each, void *ctx)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/port_link.h"
 #include "base/span.h"
 #include "iwarp/qp.h"
 #include "rnic/ep.h"
@@ -38,7 +39,7 @@ int rnic_ep_bind(struct rnic *rnic, const struct sockaddr *addr, unsigned flags,
     if (ep == NULL) {
         return rnic_leave(rnic, -ENOMEM);
     }
-    int error = link->ops->bind(link, addr, flags, ep, &ep->stream);
+    int error = link_bind(link, addr, flags, ep, &ep->stream);
     if (error != 0) {
         ep_doom(ep, false, rnic_now(rnic));
         return rnic_leave(rnic, error);
@@ -54,7 +55,7 @@ int rnic_ep_listen(struct rnic_ep *ep, int backlog)
         error = -EINVAL;
     }
     if (error == 0) {
-        error = ep->stream->link->ops->listen(ep->stream, backlog);
+        error = link_listen(ep->stream, backlog);
     }
     if (error == 0) {
         conn_listener_init(&ep->listener, backlog, &ep->rnic->gate);
@@ -185,7 +186,7 @@ int rnic_ep_set_tos(struct rnic_ep *ep, uint8_t tos)
 {
     int error = ep_enter(ep);
     if (error == 0) {
-        error = ep->stream != NULL ? ep->stream->link->ops->set_tos(ep->stream, tos) : -ENOTCONN;
+        error = ep->stream != NULL ? link_set_tos(ep->stream, tos) : -ENOTCONN;
         ep->tos = tos;
     }
     return rnic_leave(ep->rnic, error);
@@ -195,7 +196,7 @@ int rnic_ep_local_addr(struct rnic_ep *ep, struct sockaddr_storage *ret)
 {
     int error = ep_enter(ep);
     if (error == 0) {
-        error = ep->stream != NULL ? ep->stream->link->ops->local_addr(ep->stream, ret) : -ENOTCONN;
+        error = ep->stream != NULL ? link_local_addr(ep->stream, ret) : -ENOTCONN;
     }
     return rnic_leave(ep->rnic, error);
 }
@@ -204,7 +205,7 @@ int rnic_ep_peer_addr(struct rnic_ep *ep, struct sockaddr_storage *ret)
 {
     int error = ep_enter(ep);
     if (error == 0) {
-        error = ep->stream != NULL ? ep->stream->link->ops->peer_addr(ep->stream, ret) : -ENOTCONN;
+        error = ep->stream != NULL ? link_peer_addr(ep->stream, ret) : -ENOTCONN;
     }
     return rnic_leave(ep->rnic, error);
 }

@@ -19,7 +19,7 @@ static bool try_again_later(struct rnic_ep *ep, instant_ns now)
     }
     ep_want_out(ep, false);
     ep->stream->owner = NULL;
-    ep->stream->link->ops->close(ep->stream, true);
+    link_close(ep->stream, true);
     ep->stream = NULL;
     return true;
 }
@@ -41,38 +41,37 @@ static void on_outcome(struct rnic_ep *ep, int error, instant_ns now)
 static void connect_stream(struct rnic_ep *ep, instant_ns now)
 {
     const struct sockaddr *peer = (const struct sockaddr *)&ep->peer_addr;
-    if (ep->stream->link->ops->local_addr(ep->stream, &ep->startup.local_addr) != 0) {
+    if (link_local_addr(ep->stream, &ep->startup.local_addr) != 0) {
         ep->startup.local_addr.ss_family = AF_UNSPEC; // none at all yet
     }
-    int error = ep->stream->link->ops->connect(ep->stream, peer);
+    int error = link_connect(ep->stream, peer);
     if (error == -EINPROGRESS) {
         // On one machine TCP is up already. Asked now, the Request leaves before the program can
         // begin another connection, and a listener sees them in the order in which they were
         // begun.
-        error = ep->stream->link->ops->connect_result(ep->stream);
+        error = link_connect_result(ep->stream);
     }
     on_outcome(ep, error, now);
 }
 
 void ep_on_connect_result(struct rnic_ep *ep, instant_ns now)
 {
-    on_outcome(ep, ep->stream->link->ops->connect_result(ep->stream), now);
+    on_outcome(ep, link_connect_result(ep->stream), now);
 }
 
 void ep_connect_again(struct rnic_ep *ep, instant_ns now)
 {
     struct link *link = ep->rnic->shard.link;
     bool has_address = ep->startup.local_addr.ss_family != AF_UNSPEC;
-    int error =
-        link->ops->bind(link, has_address ? (struct sockaddr *)&ep->startup.local_addr : NULL,
-                        LINK_BIND_REUSE, ep, &ep->stream);
+    int error = link_bind(link, has_address ? (struct sockaddr *)&ep->startup.local_addr : NULL,
+                          LINK_BIND_REUSE, ep, &ep->stream);
     if (error != 0) {
         ep->stream = NULL;
         conn_on_llp_failed(&ep->startup.conn, error, now);
         return;
     }
     if (ep->tos != 0) {
-        link->ops->set_tos(ep->stream, ep->tos);
+        link_set_tos(ep->stream, ep->tos);
     }
     connect_stream(ep, now);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/port_link.h"
 #include "base/span.h"
 #include "conn/ending.h"
 #include "iwarp/qp.h"
@@ -44,7 +45,7 @@ static void pause_input(struct rnic_ep *ep, bool paused)
 {
     if (ep->in.is_paused != paused) {
         ep->in.is_paused = paused;
-        ep->stream->link->ops->want_in(ep->stream, !paused);
+        link_want_in(ep->stream, !paused);
     }
 }
 
@@ -170,7 +171,7 @@ static enum input_step input_once(struct rnic_ep *ep, instant_ns now)
     ep_place_begin(ep);
     ep->in.turn_at_ns = now;
     ep->in.is_in_link = true;
-    ssize_t got = ep->stream->link->ops->recv(ep->stream, staging);
+    ssize_t got = link_recv(ep->stream, staging);
     ep->in.is_in_link = false;
     if (ep->in.is_placing) {
         pause_input(ep, ep_place_settle(ep, now));

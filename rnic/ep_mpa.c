@@ -48,7 +48,7 @@ int ep_mpa_open(struct rnic_ep *ep)
     if (ep->in.carry == NULL) {
         return -ENOMEM;
     }
-    uint32_t emss = ep->stream->link->ops->emss(ep->stream);
+    uint32_t emss = link_emss(ep->stream);
     // Whoever only was offered the extensions is not weft before its first FPDU says so.
     ep->out.has_records = agreed->extensions_await_choices || !may_send_long(ep);
     mpa_rx_init(&ep->in.rx, agreed->crc, markers, mspan_of(ep->in.carry, MPA_RX_CARRY_LEN), port);

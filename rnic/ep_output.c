@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "base/port_link.h"
 #include "base/probe.h"
 #include "base/span.h"
 #include "iwarp/qp.h"
@@ -76,14 +77,14 @@ static ssize_t batch_send(struct rnic_ep *ep)
         tx.record_count = records_left(b, ends);
         tx.record_ends = ends;
     }
-    return ep->stream->link->ops->send(ep->stream, &tx);
+    return link_send(ep->stream, &tx);
 }
 
 void ep_want_out(struct rnic_ep *ep, bool wanted)
 {
     if (ep->out.wants_out != wanted) {
         ep->out.wants_out = wanted;
-        ep->stream->link->ops->want_out(ep->stream, wanted);
+        link_want_out(ep->stream, wanted);
     }
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/port_link.h"
 #include "base/probe.h"
 #include "conn/state.h"
 #include "iwarp/qp.h"
@@ -85,7 +86,7 @@ static int open_stream(struct rnic_ep *ep, instant_ns now)
         stream.oneshot_offered = agreed->encodings;
     }
     PROBE4(established, ep->qp->qp_num, ep->is_initiator, agreed->crc, stream.mulpdu);
-    ep->stream->link->ops->peer_addr(ep->stream, &ep->peer_addr);
+    link_peer_addr(ep->stream, &ep->peer_addr);
     ep_move(ep, EP_IN_OPEN);
     qp_on_established(stream_qp(ep->qp), &stream, now);
     rnic_qp_note_state(ep->qp, now);
@@ -216,7 +217,7 @@ static void frame_write(struct rnic_ep *ep, instant_ns now)
     while (ep->stream != NULL && (out = conn_output(&ep->startup.conn)).len > 0) {
         struct iovec iov = {.iov_base = (void *)(uintptr_t)out.ptr, .iov_len = out.len};
         struct link_tx tx = {.iov = &iov, .iov_count = 1};
-        ssize_t taken = ep->stream->link->ops->send(ep->stream, &tx);
+        ssize_t taken = link_send(ep->stream, &tx);
         if (taken == -EAGAIN) {
             ep_want_out(ep, true);
             return;

@@ -30,7 +30,7 @@ static void close_as_wanted(struct rnic_ep *ep, instant_ns now)
     }
     ep_move(ep, EP_IN_SHUTDOWN);
     ep->close_at_ns = instant_after(now, close_wait_ns);
-    ep->stream->link->ops->shutdown(ep->stream);
+    link_shutdown(ep->stream);
 }
 
 static void note_deadline(struct rnic_ep *ep)
@@ -110,13 +110,13 @@ void ep_on_doorbell(struct rnic_ep *ep, instant_ns now)
 static bool incoming_admit(struct rnic_ep *listener, instant_ns now)
 {
     struct link_stream *stream;
-    int error = listener->stream->link->ops->accept(listener->stream, &stream);
+    int error = link_accept(listener->stream, &stream);
     if (error != 0) {
         return false; // none waits; or no descriptors are left, and the link has reset it
     }
     struct rnic_ep *ep = ep_create(listener->rnic, NULL);
     if (ep == NULL) {
-        stream->link->ops->close(stream, true);
+        link_close(stream, true);
         return true;
     }
     ep->stream = stream;
@@ -159,7 +159,7 @@ void ep_on_ready(struct rnic_ep *ep, unsigned what, instant_ns now)
     }
     if ((what & LINK_READY_ERR) != 0 && ep->in.is_paused) {
         // Reading is what usually finds the error; nobody reads now.
-        ep_on_llp_end(ep, ep->stream->link->ops->connect_result(ep->stream), now);
+        ep_on_llp_end(ep, link_connect_result(ep->stream), now);
         ep_settle(ep, now);
         return;
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/port_link.h"
 #include "iwarp/qp.h"
 #include "iwarp/state.h"
 #include "link/mirror.h"
@@ -42,7 +43,7 @@ static int connect_once(struct qp_meeting *m, instant_ns now)
         return -ENOMEM;
     }
     ep->is_meeting = true;
-    int error = link->ops->bind(link, (const struct sockaddr *)&from, 0, ep, &ep->stream);
+    int error = link_bind(link, (const struct sockaddr *)&from, 0, ep, &ep->stream);
     if (error == 0) {
         error = ep_begin_connect(ep, (const struct sockaddr *)&to, qp, &params, now);
     }

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/port_link.h"
 #include "iwarp/qp.h"
 #include "meet/request.h"
 #include "rnic/address.h"
@@ -65,7 +66,7 @@ void qp_meeting_on_request(struct rnic_ep *ep, struct span private_data, instant
     if (meeting_request_parse(private_data, &ep->startup.asking.request) != MEETING_OK) {
         meeting_count_answer(&ep->rnic->meeting_counters, MEETING_REFUSED_MALFORMED);
         ep_doom(ep, true, now);
-    } else if (ep->stream->link->ops->peer_addr(ep->stream, &from) != 0) {
+    } else if (link_peer_addr(ep->stream, &from) != 0) {
         ep_doom(ep, true, now); // it is gone
     } else {
         ep->startup.asking.addr = address_octets(&from);
