@@ -64,6 +64,37 @@ static void what_makes_no_sense_is_refused(void **state)
     assert_false(host_link_is_known("10.1.0.0/16=udp;*=pigeons"));
 }
 
+static int member_for(const struct link_compound_config *c, int family, const char *peer)
+{
+    struct sockaddr_storage addr = {.ss_family = (sa_family_t)family};
+    void *at = family == AF_INET ? (void *)&((struct sockaddr_in *)&addr)->sin_addr
+                                 : (void *)&((struct sockaddr_in6 *)&addr)->sin6_addr;
+    assert_int_equal(inet_pton(family, peer, at), 1);
+    return link_compound_member_for(c, (const struct sockaddr *)&addr);
+}
+
+// Wherever it stands among the others.
+static void longest_prefix_of_a_peer_has_it(void **state)
+{
+    (void)state;
+    const struct sockaddr unknown = {.sa_family = AF_UNIX};
+    struct link_compound_config c;
+    assert_true(link_compound_config_parse(
+        "10.1.0.0/16=b;10.1.2.0/24=c;*=a;10.0.0.0/8=b;fe80::/10=c;::/0=d;10.1.2.3=d", &c));
+    enum { B, C, A, D }; // in the order of their coming
+    assert_int_equal(member_for(&c, AF_INET, "10.1.2.3"), D);
+    assert_int_equal(member_for(&c, AF_INET, "10.1.2.4"), C);
+    assert_int_equal(member_for(&c, AF_INET, "10.1.3.4"), B);
+    assert_int_equal(member_for(&c, AF_INET, "11.1.2.3"), A); // no IPv6 prefix is for it
+    assert_int_equal(member_for(&c, AF_INET6, "::ffff:10.1.2.3"), D);
+    assert_int_equal(member_for(&c, AF_INET6, "fe80::1"), C);
+    assert_int_equal(member_for(&c, AF_INET6, "fd00::1"), D);
+    assert_int_equal(link_compound_member_for(&c, &unknown), -EAFNOSUPPORT);
+    assert_true(link_compound_config_parse("10.0.0.0/8=a", &c));
+    assert_int_equal(member_for(&c, AF_INET, "11.0.0.1"), -ENETUNREACH);
+    assert_int_equal(member_for(&c, AF_INET6, "fd00::1"), -ENETUNREACH);
+}
+
 /* ---- links ----------------------------------------------------------------------------------- */
 
 static struct link *link_of(const char *text)
@@ -233,6 +264,29 @@ static void port_that_one_member_has_not_is_refused(void **state)
     link_destroy(plain);
 }
 
+// Both have something to report all the time, and there is room for one report.
+static void members_are_looked_at_in_turn(void **state)
+{
+    (void)state;
+    struct link_stream *by_socket[2], *by_udp[2];
+    struct link_ready ready[1];
+    unsigned seen[2] = {0};
+    l.listener = bound_at(the_link, "0.0.0.0");
+    assert_int_equal(link_listen(l.listener, 8), 0);
+    connect_at("127.0.0.1", l.listener, by_socket);
+    connect_at("127.0.0.2", l.listener, by_udp);
+    link_want_out(by_socket[0], true);
+    link_want_out(by_udp[0], true);
+    for (unsigned i = 0; i < 20; i++) {
+        if (link_poll(the_link, ready, 1) == 1) {
+            seen[0] += ready[0].stream == by_socket[0];
+            seen[1] += ready[0].stream == by_udp[0];
+        }
+    }
+    assert_in_range(seen[0], 8, 12);
+    assert_in_range(seen[1], 8, 12);
+}
+
 static void peer_that_no_prefix_has_is_not_reached(void **state)
 {
     (void)state;
@@ -341,11 +395,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prefixes_and_their_links_are_read),
         cmocka_unit_test(what_makes_no_sense_is_refused),
+        cmocka_unit_test(longest_prefix_of_a_peer_has_it),
         CONTRACT_TESTS(X) CONTRACT_TESTS(Y)
             TEST_OF(process_speaks_with_one_peer_by_socket_and_with_another_by_udp, begin_both),
         TEST_OF(what_streams_count_is_asked_of_who_carries_them, begin_both),
         TEST_OF(port_is_taken_on_all_members_until_one_carries, begin_both),
         TEST_OF(port_that_one_member_has_not_is_refused, begin_both),
+        TEST_OF(members_are_looked_at_in_turn, begin_both),
         TEST_OF(peer_that_no_prefix_has_is_not_reached, begin_both),
         TEST_OF(tos_is_told_to_whoever_will_carry_it, begin_both),
         cmocka_unit_test(address_that_a_member_has_not_is_left_to_the_others),

@@ -139,6 +139,89 @@ static void segments_that_come_together_are_told_apart(void **state)
     close(fd);
 }
 
+// Three segments of no transport that exists: a header of ports and checksum, and some octets.
+enum { PLAIN_HEADER_LEN = 8, PLAIN_CHECKSUM_OFF = 6, PLAIN_COUNT = 3 };
+static const struct net_transport plain = {
+    .protocol = 253, .checksum_off = PLAIN_CHECKSUM_OFF, .header_len = PLAIN_HEADER_LEN};
+
+struct plain_segments {
+    struct net_segment at[PLAIN_COUNT];
+    struct iovec iov[2 * PLAIN_COUNT];
+    uint8_t headers[PLAIN_COUNT][NET_HEADROOM + PLAIN_HEADER_LEN];
+};
+
+static struct net_segments plain_make(struct plain_segments *p, const uint32_t lens[PLAIN_COUNT])
+{
+    *p = (struct plain_segments){.at = {{NULL}}};
+    for (unsigned i = 0; i < PLAIN_COUNT; i++) {
+        struct iovec *iov = &p->iov[2 * i];
+        iov[0] = (struct iovec){p->headers[i] + NET_HEADROOM, PLAIN_HEADER_LEN};
+        iov[1] = (struct iovec){records, lens[i]};
+        p->at[i] = (struct net_segment){
+            .iov = iov, .iov_count = 2, .len = PLAIN_HEADER_LEN + lens[i], .part_count = 1};
+    }
+    return (struct net_segments){&plain, p->at, PLAIN_COUNT};
+}
+
+// Through a device of their own, to the stranger.
+static void plain_send(bool checksums, int times, const uint32_t lens[PLAIN_COUNT], uint16_t port)
+{
+    const struct device_udp_config config = {.transport = &plain, .checksums = checksums};
+    const uint8_t loopback_octets[] = {127, 0, 0, 1};
+    struct net_flow flow = {.local = net_addr_from_ipv4(loopback_octets),
+                            .remote = net_addr_from_ipv4(loopback_octets)};
+    struct plain_segments p;
+    struct net_segments segments = plain_make(&p, lens);
+    struct device *device;
+    struct channel *channel;
+    assert_int_equal(device_udp_create(&config, &device), 0);
+    assert_int_equal(device_open(device, &flow, 0, &channel), 0);
+    flow.remote_port = port;
+    assert_int_equal(device_connect(device, channel, &flow), 0);
+    while (times-- > 0) {
+        assert_int_equal(device_send(device, channel, &flow, &segments, 0), PLAIN_COUNT);
+    }
+    device_close(device, channel);
+    device_destroy(device);
+}
+
+// A train's are alike but for the last: what follows a shorter one leaves in a call of its own.
+static void segments_of_any_lengths_are_datagrams_of_these_lengths(void **state)
+{
+    (void)state;
+    static const uint32_t lens[][PLAIN_COUNT] = {
+        {100, 100, 100}, {100, 100, 50}, {100, 50, 100}, {50, 100, 100}, {50, 50, 100}};
+    uint8_t heard[200];
+    uint16_t port;
+    int fd = stranger_socket(&port);
+    for (unsigned k = 0; k < sizeof lens / sizeof lens[0]; k++) {
+        plain_send(false, 1, lens[k], port);
+        for (unsigned i = 0; i < PLAIN_COUNT; i++) {
+            assert_int_equal(recv(fd, heard, sizeof heard, 0), PLAIN_HEADER_LEN + lens[k][i]);
+        }
+    }
+    close(fd);
+}
+
+static void segment_that_is_sent_again_has_its_checksum_again(void **state)
+{
+    (void)state;
+    static const uint32_t lens[PLAIN_COUNT] = {10, 11, 12};
+    uint8_t heard[2 * PLAIN_COUNT][64];
+    uint16_t port;
+    int fd = stranger_socket(&port);
+    plain_send(true, 2, lens, port);
+    for (unsigned i = 0; i < 2 * PLAIN_COUNT; i++) {
+        assert_int_equal(recv(fd, heard[i], sizeof heard[i], 0),
+                         PLAIN_HEADER_LEN + lens[i % PLAIN_COUNT]);
+        assert_true(heard[i][PLAIN_CHECKSUM_OFF] != 0 || heard[i][PLAIN_CHECKSUM_OFF + 1] != 0);
+    }
+    for (unsigned i = 0; i < PLAIN_COUNT; i++) {
+        assert_memory_equal(heard[i], heard[PLAIN_COUNT + i], PLAIN_HEADER_LEN + lens[i]);
+    }
+    close(fd);
+}
+
 // A kernel that takes no trains: its sockets send without checksums, with which it refuses them.
 static void refuse_trains(void)
 {
@@ -181,6 +264,8 @@ int main(void)
         LINK_TEST(segments_alike_leave_in_one_call),
         LINK_TEST(segments_that_come_together_are_told_apart),
         LINK_TEST(trains_that_the_kernel_refuses_leave_one_by_one),
+        cmocka_unit_test(segments_of_any_lengths_are_datagrams_of_these_lengths),
+        cmocka_unit_test(segment_that_is_sent_again_has_its_checksum_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,20 @@ static void ipv4_addresses_go_through_both_families(void **state)
     }
 }
 
+static void addresses_of_both_families_are_read(void **state)
+{
+    (void)state;
+    struct net_addr a, of_ipv4 = v4(10, 1, 2, 3), of_ipv6 = {{0xfe, 0x80, [15] = 7}};
+    assert_true(net_addr_parse("10.1.2.3", &a));
+    assert_true(net_addr_equal(&a, &of_ipv4));
+    assert_true(net_addr_parse("fe80::7", &a));
+    assert_true(net_addr_equal(&a, &of_ipv6));
+    static const char *const wrong[] = {"", "10.1.2", "10.1.2.3/8", "fe80::7%eth0", "host"};
+    for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_false(net_addr_parse(wrong[i], &a));
+    }
+}
+
 static void ipv6_addresses_keep_address_port_and_scope(void **state)
 {
     (void)state;
@@ -142,6 +156,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ipv4_addresses_go_through_both_families),
+        cmocka_unit_test(addresses_of_both_families_are_read),
         cmocka_unit_test(ipv6_addresses_keep_address_port_and_scope),
         cmocka_unit_test(scope_is_kept_for_link_local_addresses_only),
         cmocka_unit_test(wildcards_and_groups_are_known),
