@@ -23,6 +23,9 @@ void datagram_inlet_init(struct datagram_inlet *inlet, enum datagram_inlet_kind 
 void datagram_inlet_forget(struct datagram_udp *d, struct datagram_inlet *inlet)
 {
     list_remove(&inlet->ready);
+    if (d->in.last == inlet) {
+        d->in.last = NULL;
+    }
     for (unsigned i = d->in.at; i < d->in.count; i++) {
         if (datagram_addr_is(&d->in.arrivals[i].rx.local, &inlet->local)) {
             d->in.arrivals[i].left.len = 0;

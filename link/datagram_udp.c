@@ -97,15 +97,29 @@ static bool has_input(const struct datagram_udp *d)
     return d->in.at < d->in.count || !list_is_empty(&d->in.ready);
 }
 
+// A look at everything, which must not be long ago.
+static void look_around(struct datagram_udp *d)
+{
+    struct epoll_event events[DATAGRAM_REPORTS_MAX];
+    atomic_store_explicit(&d->has_waited, false, memory_order_relaxed);
+    int count = sys_epoll_wait(d->epoll_fd, events, DATAGRAM_REPORTS_MAX, 0);
+    for (int i = 0; i < count; i++) {
+        on_report(d, events[i].data.ptr);
+    }
+    d->polls = 0;
+}
+
+// Who spins finds the next packet where the last one was, in one system call; who has waited finds
+// what ended that.
 static unsigned udp_poll(struct datagram_link *link, instant_ns now)
 {
     struct datagram_udp *d = datagram_udp_of(link);
-    struct epoll_event events[DATAGRAM_REPORTS_MAX];
-    bool must_look = !has_input(d) || d->stage.is_blocked || d->polls++ >= POLLS_MAX;
-    int count = must_look ? sys_epoll_wait(d->epoll_fd, events, DATAGRAM_REPORTS_MAX, 0) : 0;
-    d->polls = must_look ? 0 : d->polls;
-    for (int i = 0; i < count; i++) {
-        on_report(d, events[i].data.ptr);
+    if (!has_input(d)) {
+        datagram_udp_look(d);
+    }
+    bool has_waited = atomic_load_explicit(&d->has_waited, memory_order_relaxed);
+    if (d->in.last == NULL || d->stage.is_blocked || has_waited || d->polls++ >= POLLS_MAX) {
+        look_around(d);
     }
     bool is_room = d->stage.was_full && !d->stage.is_blocked;
     d->stage.was_full = d->stage.was_full && !is_room;
@@ -122,6 +136,7 @@ static void udp_wait(struct datagram_link *link, duration_ns timeout_ns)
     struct datagram_udp *d = datagram_udp_of(link);
     struct epoll_event events[2]; // one more: behind a socket that is ready, a wake may stand
     int count = sys_epoll_wait(d->epoll_fd, events, 2, timeout_ns);
+    atomic_store_explicit(&d->has_waited, true, memory_order_relaxed);
     for (int i = 0; i < count; i++) {
         if (events[i].data.ptr == &d->wake_inlet) {
             wake_take(d);
@@ -228,7 +243,7 @@ static int udp_begin(struct datagram_udp *d)
     d->epoll_fd = sys_epoll_create(EPOLL_CLOEXEC);
     d->wake_fd = sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     d->stage.octets = malloc(DATAGRAM_STAGE_LEN);
-    d->in.buffers = malloc((size_t)DATAGRAM_MESSAGES_MAX * DATAGRAM_MESSAGE_LEN);
+    d->in.buffers = malloc((size_t)2 * DATAGRAM_MESSAGES_MAX * DATAGRAM_MESSAGE_LEN);
     if (d->epoll_fd < 0 || d->wake_fd < 0) {
         return d->epoll_fd < 0 ? d->epoll_fd : d->wake_fd;
     }
@@ -255,6 +270,7 @@ int datagram_udp_create(const struct datagram_udp_config *config, struct datagra
     d->config = *config;
     d->config.port = config->port != 0 ? config->port : DATAGRAM_UDP_PORT;
     d->has_gso = !config->is_single;
+    d->in.wanted = DATAGRAM_MESSAGES_MAX;
     d->share.fd = -1;
     list_init(&d->places);
     list_init(&d->groups);

@@ -1,6 +1,7 @@
 // What the files of the UDP datagram link share.
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,7 +21,7 @@ enum {
     DATAGRAM_TRAIN_PACKETS_MAX = 64, // of the kernel: UDP_MAX_SEGMENTS
     DATAGRAM_TRAIN_LEN_MAX = 65000,  // octets
     DATAGRAM_STAGE_LEN = 512 << 10,  // octets
-    DATAGRAM_MESSAGES_MAX = 8,       // datagrams, or trains, in one system call
+    DATAGRAM_MESSAGES_MAX = 4,       // datagrams, or trains, in one system call
     DATAGRAM_MESSAGE_LEN = 64 << 10, // octets; none that comes together is longer
     DATAGRAM_REPORTS_MAX = 16,       // of epoll, at a look
 };
@@ -120,7 +121,10 @@ struct datagram_arrival {
 };
 
 struct datagram_input {
-    uint8_t *buffers; // DATAGRAM_MESSAGES_MAX of DATAGRAM_MESSAGE_LEN octets
+    uint8_t *buffers; // twice DATAGRAM_MESSAGES_MAX of DATAGRAM_MESSAGE_LEN octets
+    unsigned half;    // of which what was read last stands in, and may have been handed up
+    unsigned wanted;  // messages, with the next call: one, which is quick, where there was none
+    struct datagram_inlet *last; // that had something; NULL: none is known
     struct datagram_arrival arrivals[DATAGRAM_MESSAGES_MAX];
     unsigned count, at;
     struct list_link ready; // inlets
@@ -135,8 +139,9 @@ struct datagram_udp {
     struct list_link places, groups;
     int epoll_fd, wake_fd;
     bool has_gso;
-    unsigned polls;      // without a look at what else there is
-    uint64_t rcvbuf_len; // the least of its sockets
+    unsigned polls;         // since the last look at everything
+    atomic_bool has_waited; // since then
+    uint64_t rcvbuf_len;    // the least of its sockets
     struct icrc_ids ids;
     struct datagram_stage stage;
     struct datagram_input in;
@@ -199,5 +204,7 @@ void datagram_udp_on_room(struct datagram_udp *d, struct datagram_inlet *room);
 void datagram_stage_forget(struct datagram_udp *d, const struct datagram_place *place);
 
 // datagram_udp_rx.c
+// Reads where something was last, if nothing is known to be anywhere.
+void datagram_udp_look(struct datagram_udp *d);
 unsigned datagram_udp_receive(struct datagram_link *link, struct datagram_rx *ret, unsigned max,
                               instant_ns now);

@@ -19,7 +19,11 @@
 #include "wire/icrc_id.h"
 #include "wire/udp.h"
 
-enum { CONTROL_LEN = 256, ASKS_MAX = 16 };
+enum {
+    CONTROL_LEN = 256,
+    ASKS_MAX = 16,
+    INPUT_HALF_LEN = DATAGRAM_MESSAGES_MAX * DATAGRAM_MESSAGE_LEN,
+};
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
@@ -71,7 +75,8 @@ static void arrival_read(struct datagram_udp *d, struct datagram_inlet *inlet, s
     }
 }
 
-// One system call. False: less was there than was asked for.
+// One system call, into the half that nothing was handed up from. False: less was there than was
+// asked for.
 static bool read_some(struct datagram_udp *d, struct datagram_inlet *inlet)
 {
     struct datagram_input *in = &d->in;
@@ -79,9 +84,9 @@ static bool read_some(struct datagram_udp *d, struct datagram_inlet *inlet)
     struct iovec iov[DATAGRAM_MESSAGES_MAX];
     struct control control[DATAGRAM_MESSAGES_MAX];
     struct sockaddr_storage from[DATAGRAM_MESSAGES_MAX];
-    for (unsigned i = 0; i < DATAGRAM_MESSAGES_MAX; i++) {
-        iov[i] =
-            (struct iovec){in->buffers + (size_t)i * DATAGRAM_MESSAGE_LEN, DATAGRAM_MESSAGE_LEN};
+    uint8_t *buffer = in->buffers + (in->half == 0 ? INPUT_HALF_LEN : 0);
+    for (unsigned i = 0; i < in->wanted; i++) {
+        iov[i] = (struct iovec){buffer + (size_t)i * DATAGRAM_MESSAGE_LEN, DATAGRAM_MESSAGE_LEN};
         msgs[i].msg_hdr = (struct msghdr){.msg_name = &from[i],
                                           .msg_namelen = sizeof from[i],
                                           .msg_iov = &iov[i],
@@ -89,9 +94,15 @@ static bool read_some(struct datagram_udp *d, struct datagram_inlet *inlet)
                                           .msg_control = control[i].octets,
                                           .msg_controllen = sizeof control[i]};
     }
-    int got = sys_recvmmsg(inlet->fd, msgs, DATAGRAM_MESSAGES_MAX, MSG_DONTWAIT);
+    int got = sys_recvmmsg(inlet->fd, msgs, in->wanted, MSG_DONTWAIT);
     in->at = 0;
     in->count = got > 0 ? (unsigned)got : 0;
+    in->wanted = in->count > 0 ? DATAGRAM_MESSAGES_MAX : 1;
+    if (got <= 0) {
+        return false;
+    }
+    in->half = 1 - in->half;
+    in->last = inlet;
     for (unsigned i = 0; i < in->count; i++) {
         d->counters.trains_in++;
         arrival_read(d, inlet, &msgs[i].msg_hdr, msgs[i].msg_len, &in->arrivals[i]);
@@ -276,6 +287,14 @@ static void inlet_read(struct datagram_udp *d)
         LIST_ENTRY(list_pop_head(&d->in.ready), struct datagram_inlet, ready);
     bool has_more = inlet->kind == DATAGRAM_INLET_SHARE ? messages_read(d) : read_some(d, inlet);
     if (has_more) {
+        list_push_tail(&d->in.ready, &inlet->ready);
+    }
+}
+
+void datagram_udp_look(struct datagram_udp *d)
+{
+    struct datagram_inlet *inlet = d->in.last;
+    if (inlet != NULL && read_some(d, inlet)) {
         list_push_tail(&d->in.ready, &inlet->ready);
     }
 }
