@@ -5,6 +5,7 @@
 #include "rnic/internal.h"
 #include "rnic/packet.h"
 #include "roce/rc.h"
+#include "roce/uc.h"
 #include "roce/ud.h"
 
 static int create_rc(struct rnic_qp *qp, const struct wq_config *wq)
@@ -20,6 +21,21 @@ static int create_rc(struct rnic_qp *qp, const struct wq_config *wq)
     if (error == 0) {
         qp->transport = rc_transport(rc);
         qp->wq = rc_wq(rc);
+    }
+    return error;
+}
+
+static int create_uc(struct rnic_qp *qp, const struct wq_config *wq)
+{
+    const struct uc_config config = {
+        .wq = *wq,
+        .events = {.on_event = qp_port_on_event, .ctx = qp},
+    };
+    struct uc *uc;
+    int error = uc_create(&config, &uc);
+    if (error == 0) {
+        qp->transport = uc_transport(uc);
+        qp->wq = uc_wq(uc);
     }
     return error;
 }
@@ -47,9 +63,10 @@ int packet_create_qp(struct rnic_qp *qp, const struct rnic_qp_init *init)
     switch (init->type) {
     case RNIC_QP_RC:
         return create_rc(qp, &wq);
+    case RNIC_QP_UC:
+        return create_uc(qp, &wq);
     case RNIC_QP_UD:
         return create_ud(qp, &wq);
-    default:
-        return -EOPNOTSUPP;
     }
+    return -EOPNOTSUPP;
 }

@@ -3,25 +3,12 @@
 // packet of its answer that is missing.
 #include "base/port_transport.h"
 #include "base/sge.h"
+#include "roce/packet.h"
 #include "roce/rc_internal.h"
 #include "roce/state.h"
 #include "wq/read_task.h"
 #include "wq/status.h"
 #include "wq/wqe.h"
-
-// What a work request's packets are called.
-static const struct {
-    uint8_t first, middle, last, only;
-} operations_of[WQE_OPCODE_COUNT] = {
-    [WQE_SEND] = {ROCE_SEND_FIRST, ROCE_SEND_MIDDLE, ROCE_SEND_LAST, ROCE_SEND_ONLY},
-    [WQE_SEND_WITH_IMM] = {ROCE_SEND_FIRST, ROCE_SEND_MIDDLE, ROCE_SEND_LAST_IMM,
-                           ROCE_SEND_ONLY_IMM},
-    [WQE_SEND_WITH_INV] = {ROCE_SEND_FIRST, ROCE_SEND_MIDDLE, ROCE_SEND_LAST_INV,
-                           ROCE_SEND_ONLY_INV},
-    [WQE_RDMA_WRITE] = {ROCE_WRITE_FIRST, ROCE_WRITE_MIDDLE, ROCE_WRITE_LAST, ROCE_WRITE_ONLY},
-    [WQE_RDMA_WRITE_WITH_IMM] = {ROCE_WRITE_FIRST, ROCE_WRITE_MIDDLE, ROCE_WRITE_LAST_IMM,
-                                 ROCE_WRITE_ONLY_IMM},
-};
 
 void rc_requester_begin(struct rc *rc, uint32_t psn)
 {
@@ -112,31 +99,17 @@ static bool asks(const struct rc_requester *q, bool is_last)
            behind - q->acked_mark >= q->window.packets;
 }
 
-static uint8_t operation_of(const struct send_wqe *wqe, bool is_first, bool is_last)
-{
-    return is_first
-               ? (is_last ? operations_of[wqe->opcode].only : operations_of[wqe->opcode].first)
-               : (is_last ? operations_of[wqe->opcode].last : operations_of[wqe->opcode].middle);
-}
-
 static enum put put_message_packet(struct rc *rc, const struct datagram_sink *sink,
                                    const struct rc_out *o)
 {
     struct rc_requester *q = &rc->req;
     struct send_wqe *wqe = wq_send_at(&rc->wq, o->handle);
     uint64_t offset = (q->send_mark - o->first) * rc_pmtu(rc);
-    uint64_t left = wqe->length - offset;
-    size_t len = left < rc_pmtu(rc) ? (size_t)left : rc_pmtu(rc);
     bool is_last = q->send_mark + 1 == o->end;
-    struct roce_packet p = {
-        .bth = {.opcode = ROCE_RC | operation_of(wqe, offset == 0, is_last),
-                .solicited = is_last && (wqe->flags & WQE_SOLICITED) != 0,
-                .ack_req = asks(q, is_last),
-                .psn = (uint32_t)q->send_mark & PSN_MASK},
-        .reth = {.va = wqe->remote_addr, .rkey = wqe->rkey, .dma_len = (uint32_t)wqe->length},
-        .immdt = {wqe->imm_or_inv},
-        .ieth = {wqe->imm_or_inv},
-    };
+    struct roce_packet p;
+    size_t len = roce_packet_of_message(wqe, ROCE_RC, offset, rc_pmtu(rc), &p);
+    p.bth.ack_req = asks(q, is_last);
+    p.bth.psn = (uint32_t)q->send_mark & PSN_MASK;
     struct span pieces[SGE_COUNT_MAX];
     unsigned count = len > 0 ? wq_message_octets(&rc->wq, o->handle, offset, len, pieces) : 0;
     if (len > 0 && count == 0) {

@@ -26,6 +26,7 @@ static struct roce_packet packet_to(const struct ud *ud, const struct roce_addre
     const bool is_own_qkey = (to->qkey & ROCE_QKEY_CONTROLLED) != 0;
     return (struct roce_packet){
         .bth = {.opcode = ROCE_UD | (has_imm ? ROCE_SEND_ONLY_IMM : ROCE_SEND_ONLY),
+                .solicited = (wqe->flags & WQE_SOLICITED) != 0,
                 .dest_qp = to->qpn},
         .deth = {.qkey = is_own_qkey ? ud->qkey : to->qkey, .src_qp = ud->u.config.qp_num},
         .immdt = {wqe->imm_or_inv},

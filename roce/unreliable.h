@@ -119,7 +119,7 @@ static inline bool unreliable_may_send(const struct unreliable *u)
 void unreliable_begin_turn(struct unreliable *u, instant_ns now);
 bool unreliable_next(struct unreliable *u, struct transport_work *ret);
 // The octets [offset, offset + len) of the message leave, behind the headers in `packet`: its
-// opcode, and all that differs between services. The rest of the BTH is filled in here.
+// opcode, solicited, destination, and what follows the BTH.
 void unreliable_put_packet(struct unreliable *u, const struct transport_work *work,
                            struct roce_packet *packet, uint64_t offset, uint32_t len,
                            const struct datagram_path *path, const struct datagram_sink *sink);

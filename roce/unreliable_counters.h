@@ -14,8 +14,8 @@
     X(multicast_in, "datagrams that came to a group")                            \
     X(sink_full, "times that the link had no room for a packet")                 \
     X(sq_errors, "times that a work request that failed stopped the send queue") \
-    X(gaps, "times that packets were missing before the one that came")          \
-    X(cut_messages, "messages that began and whose end never came")
+    X(gaps, "messages that began behind packets that were lost")                 \
+    X(cut_messages, "messages that were dropped when a part of them was here")
 
 // Why a packet was dropped.
 #define UNRELIABLE_REFUSALS(X)                                                              \

@@ -75,7 +75,6 @@ void unreliable_put_packet(struct unreliable *u, const struct transport_work *wo
         }
     }
     const bool ends = roce_opcode_facts(packet->bth.opcode)->ends;
-    packet->bth.solicited = ends && (work->wqe->flags & WQE_SOLICITED) != 0;
     packet->bth.psn = u->psn;
     if (roce_packet_put(sink, path, packet, pieces, count, len)) {
         follow_put(u, ends, len);

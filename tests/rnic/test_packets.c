@@ -448,6 +448,24 @@ static void a_peer_that_is_gone_is_given_up(void **state)
     close_pair();
 }
 
+/* ---- unreliable connections ------------------------------------------------------------------ */
+
+static void an_unreliable_connection_carries_sends_and_writes(void **state)
+{
+    open_pair(RNIC_QP_UC, &clean);
+    fill_octets(w.devices[0].buf, 20000);
+    post_recv(1, 0, 20000);
+    post_to_peer(0, WQE_SEND, 0, 20000, 0);
+    assert_int_equal(completion_of(0).status, WC_SUCCESS);
+    assert_int_equal(completion_of(1).byte_len, 20000);
+    assert_memory_equal(w.devices[1].buf, w.devices[0].buf, 20000);
+    post_to_peer(0, WQE_RDMA_WRITE, 0, 100, 20000);
+    assert_int_equal(completion_of(0).status, WC_SUCCESS);
+    run_until_quiet();
+    assert_memory_equal(w.devices[1].buf + 20000, w.devices[0].buf, 100);
+    close_pair();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -462,6 +480,7 @@ int main(void)
         cmocka_unit_test(a_send_of_many_packets_arrives_whole),
         cmocka_unit_test(what_is_lost_comes_again),
         cmocka_unit_test(a_peer_that_is_gone_is_given_up),
+        cmocka_unit_test(an_unreliable_connection_carries_sends_and_writes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "roce/address.h"
+#include "roce/uc.h"
 #include "roce/ud.h"
 
 enum { QKEY = 0x11111111, SQ_PSN = 0xfffffe };
@@ -257,5 +258,61 @@ const struct test_transport transport_ud = {
     .go_on = go_on,
     .reset = reset,
     .connect = connect_ud,
+    .close = close_end,
+};
+
+/* ---- unreliable connections ------------------------------------------------------------------ */
+
+static void open_uc(struct end *end)
+{
+    struct packets *p = open_end(end);
+    struct uc_config config = {.wq = end->config, .events = {on_event, p}};
+    struct uc *uc;
+    assert_int_equal(uc_create(&config, &uc), 0);
+    p->t = uc_transport(uc);
+    end->wq = uc_wq(uc);
+}
+
+static void connect_uc_end(struct end *end)
+{
+    struct world *w = end->world;
+    struct qp_change to_init = {
+        .mask = QP_CHANGE_STATE | QP_CHANGE_RIGHTS, .state = QP_INIT, .rights = MEM_ACCESS_ALL};
+    struct qp_change to_rtr = {
+        .mask = QP_CHANGE_STATE | QP_CHANGE_PATH | QP_CHANGE_PATH_MTU | QP_CHANGE_DEST_QP_NUM |
+                QP_CHANGE_RQ_PSN,
+        .state = QP_RTR,
+        .path = {.local = packets_address((unsigned)(end - w->ends)),
+                 .remote = packets_address((unsigned)(end->peer - w->ends)),
+                 .hop_limit = 64},
+        .path_mtu = PACKETS_UC_MTU,
+        .dest_qp_num = end->peer->config.qp_num,
+        .rq_psn = SQ_PSN,
+    };
+    struct qp_change to_rts = {
+        .mask = QP_CHANGE_STATE | QP_CHANGE_SQ_PSN, .state = QP_RTS, .sq_psn = SQ_PSN};
+    packets_change(end, &to_init);
+    packets_change(end, &to_rtr);
+    packets_change(end, &to_rts);
+}
+
+static void connect_uc(struct world *world)
+{
+    connect_uc_end(&world->ends[0]);
+    connect_uc_end(&world->ends[1]);
+}
+
+const struct test_transport transport_uc = {
+    .name = "uc",
+    .carries = 1U << WQE_SEND | 1U << WQE_SEND_WITH_IMM | 1U << WQE_RDMA_WRITE |
+               1U << WQE_RDMA_WRITE_WITH_IMM,
+    .open = open_uc,
+    .on_send_posted = on_send_posted,
+    .on_receive_posted = on_receive_posted,
+    .step = step,
+    .give_up = give_up,
+    .go_on = go_on,
+    .reset = reset,
+    .connect = connect_uc,
     .close = close_end,
 };

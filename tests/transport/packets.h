@@ -6,7 +6,11 @@
 #include "base/transport.h"
 #include "tests/transport/transport.h"
 
-enum { PACKETS_ROOM = 4, PACKETS_MTU = 2048 };
+enum {
+    PACKETS_ROOM = 4,
+    PACKETS_MTU = 2048,   // of datagrams
+    PACKETS_UC_MTU = 512, // of connections
+};
 
 // A packet on its way, or one that a test makes up.
 struct carried {

@@ -5,9 +5,9 @@
 
 #include "tests/transport/transport.h"
 
-static const struct test_transport *const transports[] = {&transport_direct, &transport_datagram,
-                                                          &transport_lossy,  &transport_stream,
-                                                          &transport_rc,     &transport_ud};
+static const struct test_transport *const transports[] = {
+    &transport_direct, &transport_datagram, &transport_lossy, &transport_stream,
+    &transport_rc,     &transport_uc,       &transport_ud};
 
 enum { LEN = 3000, REMOTE = 16384, SINK = 32768 };
 

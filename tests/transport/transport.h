@@ -83,7 +83,7 @@ struct test_transport {
 };
 
 extern const struct test_transport transport_direct, transport_datagram, transport_lossy,
-    transport_stream, transport_rc, transport_ud;
+    transport_stream, transport_rc, transport_uc, transport_ud;
 
 struct world_options {
     bool has_srq;
