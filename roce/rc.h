@@ -9,8 +9,10 @@
 // locks, blocks, or allocates after rc_create. A packet is copied by the sink before it returns, so
 // that nothing that was put is referenced any more.
 //
-// Reads of one work request are divided into requests of `read_len` octets, as the read scheduler
-// hands out its contexts (wq/read_sched.h); to the peer each is a Read of its own.
+// How much may be on its way, and how fast, says congestion/window.h; the answers to Reads count.
+// Reads of one work request are divided into requests that each take half of the window, at most
+// `read_len` octets, as the read scheduler hands out its contexts (wq/read_sched.h); to the peer
+// each is a Read of its own.
 #pragma once
 
 #include <stdint.h>
@@ -29,7 +31,7 @@ enum {
 struct rc_config {
     struct wq_config wq; // on_runnable: has_output became true
     struct qp_event_port port;
-    uint32_t read_len;       // octets that one Read of ours asks for at most; 0: as many as fit
+    uint32_t read_len;       // octets that one Read of ours asks for at most; 0: any
     uint32_t remembered_max; // most that max_dest_rd_atomic will be, up to RC_REMEMBERED_MAX
 };
 

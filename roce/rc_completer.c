@@ -31,7 +31,7 @@ static void on_progress(struct rc *rc, uint64_t before)
     }
     q->timeout_count = q->not_ready_count = 0;
     q->hold_until = 0;
-    rc_requester_advanced(rc);
+    rc_requester_advanced(rc, q->acked_mark - before);
     rc_requester_arm(rc);
     wq_on_released(&rc->wq, q->acked_mark, (q->acked_mark - before) * rc_pmtu(rc));
     wq_on_settled(&rc->wq, q->acked_mark);
@@ -59,6 +59,7 @@ static void go_back_once(struct rc *rc)
     struct rc_requester *q = &rc->req;
     if (q->told_mark != q->acked_mark) {
         q->told_mark = q->acked_mark;
+        congestion_on_loss(&q->congestion, rc->wq.now);
         rc_requester_go_back(rc);
     }
 }
@@ -273,5 +274,6 @@ void rc_complete_timeout(struct rc *rc)
         return;
     }
     q->told_mark = RC_MARK_NONE;
+    congestion_on_timeout(&q->congestion, rc->wq.now);
     rc_requester_go_back(rc);
 }

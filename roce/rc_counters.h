@@ -35,7 +35,9 @@
     X(dropped_hole, "packets behind a hole that the peer has been told of")             \
     X(dropped_old_answer, "answers to what is answered already")                        \
     X(dropped_strange_answer, "answers to what was never sent, or of no known kind")    \
-    X(cnps_in, "congestion notifications")                                              \
+    X(marked_in, "packets that met congestion on their way")                            \
+    X(cnps_out, "congestion notifications put")                                         \
+    X(cnps_in, "congestion notifications that came")                                    \
     X(invalidations, "keys taken back by the peer")
 
 struct rc_counters {

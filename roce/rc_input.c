@@ -38,12 +38,22 @@ static void take_answer(struct rc *rc, const struct roce_packet *p)
     rc_take_answer(rc, p);
 }
 
+// The peer is told that its packets meet congestion, now and then.
+static void note_mark(struct rc *rc, const struct datagram_rx *rx)
+{
+    if ((rx->traffic_class & ECN_MASK) == ECN_CE) {
+        rc->counters.marked_in++;
+        rc->resp.is_cnp_due |= cnp_pace_take(&rc->resp.cnp_pace, rc->wq.now);
+    }
+}
+
 static void take(struct rc *rc, const struct roce_packet *p)
 {
     rc->counters.packets_in++;
     rc->counters.octets_in += p->payload.len;
     if (p->bth.opcode == ROCE_CNP) {
         rc->counters.cnps_in++;
+        congestion_on_cnp(&rc->req.congestion, rc->wq.now);
     } else if ((p->bth.opcode & ROCE_TRANSPORT_MASK) != ROCE_RC) {
         rc->counters.dropped_service++;
     } else if (!roce_packet_is_of_partition(&p->bth)) {
@@ -65,6 +75,7 @@ void rc_on_packet(struct transport *t, const struct datagram_rx *rx, instant_ns 
     } else if (!is_well_formed(roce_packet_parse(rx->octets, &p))) {
         rc->counters.dropped_malformed++;
     } else {
+        note_mark(rc, rx);
         take(rc, &p);
     }
     rc_settle(rc);

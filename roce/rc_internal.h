@@ -29,10 +29,11 @@
 #include "base/qp_state.h"
 #include "base/time.h"
 #include "base/transport.h"
+#include "congestion/cnp.h"
+#include "congestion/window.h"
 #include "roce/inbound.h"
 #include "roce/rc.h"
 #include "roce/rc_refusal.h"
-#include "roce/rc_window.h"
 #include "wire/psn.h"
 #include "wire/roce.h"
 #include "wq/wq.h"
@@ -41,8 +42,12 @@
 #define RC_MARK_NONE  UINT64_MAX
 
 enum {
-    RC_READ_PACKETS_MAX = 1 << 20, // PSNs of one Read of ours: far below half of all
+    RC_READ_PACKETS_MIN = 16, // that one Read of ours may bring, whatever the window
     RC_ATOMIC_LEN = 8,
+    // Of the traffic class (RFC 3168): who sends heeds marks, who is on the way has set one.
+    ECN_MASK = 3,
+    ECN_ECT0 = 2,
+    ECN_CE = 3,
 };
 
 /* ---- requester ------------------------------------------------------------------------------- */
@@ -52,6 +57,12 @@ struct rc_out {
     uint64_t first, end;          // its marks; of a Read: those of its answer
     uint32_t handle;              // a message's work request
     struct read_context *context; // of a Read or atomic; NULL: a message
+};
+
+// A packet that was sent once and that tells how long a round trip takes.
+struct rc_probe {
+    uint64_t end; // it is acknowledged when this mark is reached; RC_MARK_NONE: no packet
+    instant_ns sent_at;
 };
 
 struct rc_requester {
@@ -70,7 +81,9 @@ struct rc_requester {
     instant_ns hold_until;  // the peer has no receive
     uint32_t timeout_count; // in a row, without progress
     uint32_t not_ready_count;
-    struct rc_window window;
+    struct congestion congestion;
+    struct rc_probe probe;
+    bool is_held_back; // by window or pace, of what could have left
 };
 
 static inline struct rc_out *rc_out_at(const struct rc_requester *q, uint32_t i)
@@ -112,6 +125,8 @@ struct rc_responder {
     uint32_t limit;         // Reads and atomics that the peer may have out
     uint32_t pending_count; // answers of which something is to leave
     struct rc_word word;
+    struct cnp_pace cnp_pace;
+    bool is_cnp_due; // packets came marked
 };
 
 static inline struct rc_answer *rc_answer_at(const struct rc_responder *r, uint32_t i)
@@ -186,11 +201,12 @@ void rc_complete_timeout(struct rc *rc); // nothing came for too long
 void rc_requester_begin(struct rc *rc, uint32_t psn); // a new connection
 void rc_requester_end(struct rc *rc);                 // nothing is out any more
 bool rc_requester_has_output(const struct rc *rc);
+instant_ns rc_requester_paced_until(const struct rc *rc); // INSTANT_NEVER: it is not held back
 void rc_requester_output(struct rc *rc, const struct datagram_sink *sink);
-// Back to what is not acknowledged.
+// Back to what is not acknowledged. A loss is told to congestion/ before.
 void rc_requester_go_back(struct rc *rc);
-// Something was acknowledged: what leaves next is behind it.
-void rc_requester_advanced(struct rc *rc);
+// So many packets more were acknowledged: what leaves next is behind them.
+void rc_requester_advanced(struct rc *rc, uint64_t packet_count);
 void rc_requester_arm(struct rc *rc); // the time for an answer begins anew
 
 /* ---- responder.c ----------------------------------------------------------------------------- */

@@ -61,6 +61,7 @@ static void take_path(struct rc *rc, const struct qp_change *c)
     struct qp_change *a = &rc->attributes;
     if (is_changed(c, QP_CHANGE_PATH)) {
         a->path = c->path;
+        a->path.traffic_class = (uint8_t)((c->path.traffic_class & ~ECN_MASK) | ECN_ECT0);
     }
     a->dest_qp_num = is_changed(c, QP_CHANGE_DEST_QP_NUM) ? c->dest_qp_num : a->dest_qp_num;
     if (a->path.source_port == 0) {
@@ -108,19 +109,10 @@ static void reset(struct rc *rc)
     wq_set_ord(&rc->wq, 0);
 }
 
-// No Read of ours has so many PSNs that an old one could be taken for a new one.
-static uint32_t read_len(const struct rc *rc)
-{
-    uint32_t most = RC_READ_PACKETS_MAX * rc_pmtu(rc);
-    most = most < UINT32_C(1) << 31 ? most : UINT32_C(1) << 31;
-    return rc->config.read_len == 0 || rc->config.read_len > most ? most : rc->config.read_len;
-}
-
 static void begin_receiving(struct rc *rc)
 {
     rc_responder_begin(rc, rc->attributes.rq_psn);
     rc->wq.facts.whole_len = rc_pmtu(rc);
-    rc->wq.reads.allotment_len = read_len(rc);
 }
 
 static void begin_sending(struct rc *rc)

@@ -1,5 +1,5 @@
-// What leaves: answers in the order of what was asked, then the one word that acknowledges or
-// refuses, then what the program wants.
+// What leaves: that packets came marked, answers in the order of what was asked, the one word that
+// acknowledges or refuses, and then what the program wants.
 #include "roce/rc_internal.h"
 #include "wire/aeth.h"
 
@@ -19,10 +19,20 @@ static void put_word(struct rc *rc, const struct datagram_sink *sink)
     }
 }
 
+static void put_notification(struct rc *rc, const struct datagram_sink *sink)
+{
+    struct roce_packet p = {.bth = {.opcode = ROCE_CNP, .becn = true}};
+    if (rc->resp.is_cnp_due && rc_packet_put(rc, sink, &p, NULL, 0, 0)) {
+        rc->resp.is_cnp_due = false;
+        rc->counters.cnps_out++;
+    }
+}
+
 bool rc_has_output(const struct transport *t)
 {
     const struct rc *rc = rc_of_const(t);
-    return rc->resp.pending_count > 0 || rc->resp.word.is_due || rc_requester_has_output(rc);
+    return rc->resp.pending_count > 0 || rc->resp.word.is_due || rc->resp.is_cnp_due ||
+           rc_requester_has_output(rc);
 }
 
 void rc_output(struct transport *t, const struct datagram_sink *sink, instant_ns now)
@@ -30,6 +40,7 @@ void rc_output(struct transport *t, const struct datagram_sink *sink, instant_ns
     struct rc *rc = rc_of(t);
     unsigned turn = RC_TURN_PACKETS;
     rc->wq.now = now;
+    put_notification(rc, sink);
     if (rc_answers_output(rc, sink, &turn)) {
         put_word(rc, sink);
     }

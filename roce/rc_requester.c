@@ -25,8 +25,9 @@ void rc_requester_begin(struct rc *rc, uint32_t psn)
         .told_mark = RC_MARK_NONE,
         .refused_mark = RC_MARK_NONE,
         .retry_at = INSTANT_NEVER,
+        .probe = {.end = RC_MARK_NONE},
     };
-    rc_window_init(&q->window);
+    congestion_init(&q->congestion, &(struct congestion_config){.window_max = 0});
     wq_begin(&rc->wq);
 }
 
@@ -40,12 +41,16 @@ void rc_requester_end(struct rc *rc)
 
 /* ---- sending again --------------------------------------------------------------------------- */
 
+// InfiniBand lets a device wait for up to four times the time-out: so far it is doubled while
+// nothing comes.
 void rc_requester_arm(struct rc *rc)
 {
     struct rc_requester *q = &rc->req;
     bool waits = q->acked_mark < q->sent_mark && rc->attributes.timeout > 0;
     duration_ns timeout_ns = UINT64_C(4096) << rc->attributes.timeout;
-    q->retry_at = waits ? instant_after(rc->wq.now, timeout_ns) : INSTANT_NEVER;
+    duration_ns patience_ns = congestion_timeout(&q->congestion, timeout_ns);
+    patience_ns = patience_ns < 4 * timeout_ns ? patience_ns : 4 * timeout_ns;
+    q->retry_at = waits ? instant_after(rc->wq.now, patience_ns) : INSTANT_NEVER;
 }
 
 // The entry that send_mark is in.
@@ -62,12 +67,24 @@ void rc_requester_go_back(struct rc *rc)
     q->send_mark = q->asked_mark = q->acked_mark;
     q->send_index = 0;
     q->retry_at = INSTANT_NEVER;
+    q->probe.end = RC_MARK_NONE;
     rc->counters.resumed_inside += q->count > 0 && rc_out_at(q, 0)->first < q->acked_mark;
 }
 
-void rc_requester_advanced(struct rc *rc)
+static void learn(struct rc *rc, uint64_t packet_count)
 {
     struct rc_requester *q = &rc->req;
+    if (q->probe.end <= q->acked_mark) {
+        congestion_on_rtt(&q->congestion, rc->wq.now - q->probe.sent_at, rc->wq.now);
+        q->probe.end = RC_MARK_NONE;
+    }
+    congestion_on_ack(&q->congestion, (uint32_t)packet_count, q->is_held_back);
+}
+
+void rc_requester_advanced(struct rc *rc, uint64_t packet_count)
+{
+    struct rc_requester *q = &rc->req;
+    learn(rc, packet_count);
     q->send_mark = q->send_mark < q->acked_mark ? q->acked_mark : q->send_mark;
     q->asked_mark = q->asked_mark < q->acked_mark ? q->acked_mark : q->asked_mark;
     seek(q);
@@ -77,10 +94,14 @@ void rc_requester_advanced(struct rc *rc)
 
 enum put { PUT_DONE, PUT_NO_ROOM, PUT_FAILED };
 
-// The packets up to `end` have left.
+// One packet has left; what it is about has PSNs up to `end`.
 static void has_left(struct rc *rc, uint64_t end)
 {
     struct rc_requester *q = &rc->req;
+    if (q->probe.end == RC_MARK_NONE && q->send_mark >= q->sent_mark && q->asked_mark == end) {
+        q->probe = (struct rc_probe){q->send_mark + 1, rc->wq.now};
+    }
+    congestion_on_sent(&q->congestion, 1, rc->wq.now);
     rc->counters.requests_again += q->send_mark < q->sent_mark;
     q->send_mark = end;
     q->sent_mark = q->sent_mark < end ? end : q->sent_mark;
@@ -95,8 +116,8 @@ static void has_left(struct rc *rc, uint64_t end)
 static bool asks(const struct rc_requester *q, bool is_last)
 {
     uint64_t behind = q->send_mark + 1;
-    return is_last || behind - q->asked_mark >= rc_window_ack_interval(&q->window) ||
-           behind - q->acked_mark >= q->window.packets;
+    return is_last || behind - q->asked_mark >= congestion_ack_interval(&q->congestion) ||
+           behind - q->acked_mark >= congestion_window(&q->congestion);
 }
 
 static enum put put_message_packet(struct rc *rc, const struct datagram_sink *sink,
@@ -176,10 +197,19 @@ static void push(struct rc_requester *q, struct rc_out o, uint64_t packet_count)
     *rc_out_at(q, q->count++) = o;
 }
 
+// A Read's answer takes from the window too: so each asks for half of it.
+static uint32_t read_len(const struct rc *rc)
+{
+    uint32_t half = congestion_window(&rc->req.congestion) / 2;
+    uint32_t most = (half > RC_READ_PACKETS_MIN ? half : RC_READ_PACKETS_MIN) * rc_pmtu(rc);
+    return rc->config.read_len == 0 || rc->config.read_len > most ? most : rc->config.read_len;
+}
+
 static bool begin_next(struct rc *rc)
 {
     struct rc_requester *q = &rc->req;
     struct transport_work work;
+    rc->wq.reads.allotment_len = read_len(rc);
     switch (wq_next(&rc->wq, &work)) {
     case TRANSPORT_MESSAGE:
         push(q, (struct rc_out){.handle = work.handle}, rc_packet_count(rc, work.wqe->length));
@@ -206,18 +236,41 @@ static bool begin_next(struct rc *rc)
 
 /* ---- doors ----------------------------------------------------------------------------------- */
 
-static bool may_send(const struct rc *rc)
+static bool has_more(const struct rc *rc)
+{
+    return rc->req.send_mark < rc->req.next_mark || wq_has_work(&rc->wq);
+}
+
+// May it, whatever the network bears?
+static bool is_permitted(const struct rc *rc)
 {
     const struct rc_requester *q = &rc->req;
     return roce_state_facts(rc->state)->takes_answers && rc->wq.now >= q->hold_until &&
-           rc->wq.now >= q->window.not_before && q->send_mark < q->refused_mark &&
-           q->send_mark - q->acked_mark < q->window.packets;
+           q->send_mark < q->refused_mark;
+}
+
+static bool has_window(const struct rc_requester *q)
+{
+    return q->send_mark - q->acked_mark < congestion_window(&q->congestion);
+}
+
+static bool may_send(const struct rc *rc)
+{
+    const struct rc_requester *q = &rc->req;
+    return is_permitted(rc) && has_window(q) && rc->wq.now >= congestion_not_before(&q->congestion);
 }
 
 bool rc_requester_has_output(const struct rc *rc)
 {
+    return may_send(rc) && has_more(rc);
+}
+
+instant_ns rc_requester_paced_until(const struct rc *rc)
+{
     const struct rc_requester *q = &rc->req;
-    return may_send(rc) && (q->send_mark < q->next_mark || wq_has_work(&rc->wq));
+    instant_ns until = congestion_not_before(&q->congestion);
+    bool waits = rc->wq.now < until && is_permitted(rc) && has_window(q) && has_more(rc);
+    return waits ? until : INSTANT_NEVER;
 }
 
 void rc_requester_output(struct rc *rc, const struct datagram_sink *sink)
@@ -235,5 +288,6 @@ void rc_requester_output(struct rc *rc, const struct datagram_sink *sink)
             break;
         }
     }
+    q->is_held_back = is_permitted(rc) && !may_send(rc) && has_more(rc);
     wq_complete_sends(&rc->wq);
 }

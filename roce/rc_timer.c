@@ -10,8 +10,7 @@ instant_ns rc_next_deadline(const struct transport *t)
 {
     const struct rc *rc = rc_of_const(t);
     instant_ns held = not_over(rc, rc->req.hold_until);
-    instant_ns paced = not_over(rc, rc->req.window.not_before);
-    return instant_min(rc->req.retry_at, instant_min(held, paced));
+    return instant_min(rc->req.retry_at, instant_min(held, rc_requester_paced_until(rc)));
 }
 
 void rc_on_deadline(struct transport *t, instant_ns now)

@@ -552,7 +552,7 @@ static void what_goes_wrong_on_the_way_is_mended(struct world *w)
         post_atomic(a, i, WQE_ATOMIC_FETCH_AND_ADD, SINK, 1, 0);
         end_post_op(a, i, WQE_RDMA_READ, WQE_SIGNALED, SINK, LEN, REMOTE);
         end_post_op(a, i, WQE_SEND, WQE_SIGNALED, 0, LEN, 0);
-        for (unsigned k = 0; k < 20; k++) {
+        for (unsigned k = 0; k < 100; k++) {
             w->transport->step(w);
         }
         end_post_receive(b, i, 0, LEN);
