@@ -161,7 +161,7 @@ static unsigned inner_send(struct device *d, struct channel *channel, const stru
     uint32_t seq = get_be32(header + TCP_OFF_SEQ);
     assert_int_equal(segments->at->len, TCP_HEADER_LEN + 1);
     assert_int_equal(segments->at->iov_count, 2);
-    assert_memory_equal(segments->at->iov[1].iov_base, "payload" + seq, 1);
+    assert_memory_equal(segments->at->iov[1].iov_base, &"payload"[seq], 1);
     memset(header - NET_HEADROOM, 0xff, NET_HEADROOM);
     sent_seq[sent_count++] = seq;
     return 1;
