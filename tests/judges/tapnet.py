@@ -54,9 +54,12 @@ def ip(*words):
 
 
 class TapSide(Local):
-    """Programs under weft with the device weftN: host 10.78.N.2, this machine being 10.78.N.1."""
+    """Programs under weft with the device weftN: host 10.78.N.2, this machine being 10.78.N.1.
 
-    def __init__(self, number, scratch=None, options=()):
+    by_peer: they have the machine's own sockets too, for all other peers.
+    """
+
+    def __init__(self, number, scratch=None, options=(), by_peer=False):
         if not os.access(WEFT, os.X_OK):
             skip_all(f'{WEFT} is not built')
         device, net = f'weft{number}', f'10.78.{number}'
@@ -65,6 +68,7 @@ class TapSide(Local):
         ip('address', 'add', f'{net}.1/24', 'dev', device)
         ip('link', 'set', device, 'up')
         link = f'tap:{device},{net}.2/24,gateway={net}.1'
+        link = f'10.78.0.0/16={link};*=socket' if by_peer else link
         # Root of these namespaces only; there is nobody else in them.
         super().__init__(f'{net}.2', [WEFT, 'run', f'--link={link}', *options],
                          unprivileged=False, scratch=scratch)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Judges over weft's own TCP as real IP packets: two processes, a tap device for each."""
+"""Judges over weft's own TCP as real IP packets: two processes, a tap device for each, alone and
+beside the kernel's TCP for other peers."""
 
 import sys
 
@@ -34,6 +35,12 @@ def cases():
     yield perftest('ib_write_lat', 64)
 
 
+def cases_by_peer():
+    yield rping('beside sockets, a good path')
+    yield rping('beside sockets, a bad path', BAD_PATH)
+    yield perftest('ib_write_bw', 4096)
+
+
 def main():
     options = judge.argument_parser(__doc__).parse_args()
     try:
@@ -44,6 +51,9 @@ def main():
     with tapnet.TapSide(0) as server, tapnet.TapSide(1) as client:
         tapnet.route_between_all()
         for case in judge.chosen(options, cases):
+            judge.run_case(tap, case, server, client)
+    with tapnet.TapSide(2, by_peer=True) as server, tapnet.TapSide(3, by_peer=True) as client:
+        for case in judge.chosen(options, cases_by_peer):
             judge.run_case(tap, case, server, client)
     sys.exit(tap.finish())
 
