@@ -20,7 +20,7 @@ enum {
 
 // How long other processes are waited for: each, and all.
 static const duration_ns answer_ns = 250 * NS_PER_MS, turn_ns = 5 * NS_PER_MS;
-enum { TURNS_MAX = 400, SILENT_MAX = 8 };
+enum { TURNS_MAX = 2000, SILENT_MAX = 8 };
 
 /* ---- the sockets of an address --------------------------------------------------------------- */
 
@@ -38,7 +38,8 @@ void datagram_message_answer(struct datagram_udp *d, const struct datagram_share
     }
 }
 
-// What the process in `slot` answers: 0 and its sockets, -ENOENT, or -ETIMEDOUT.
+// What comes of a question to `slot`: 0 and the sockets, -ENOENT: it has none, -ETIMEDOUT: it is
+// silent, or -EMFILE. Who was silent before may have found the time by now.
 static int answer_wait(struct datagram_udp *d, unsigned slot, const struct in6_addr *addr,
                        int ret_fds[DATAGRAM_DOOR_FDS])
 {
@@ -47,39 +48,56 @@ static int answer_wait(struct datagram_udp *d, unsigned slot, const struct in6_a
     do {
         m.fds = fds;
         datagram_share_receive(&d->share, answer_ns, &m);
-        bool is_it = m.from == slot && datagram_addr_is(&m.addr, addr);
-        if (m.kind == DATAGRAM_SHARE_GIVE && is_it && m.fd_count == DATAGRAM_DOOR_FDS) {
+        bool is_about_it = m.kind != DATAGRAM_SHARE_NOTHING && datagram_addr_is(&m.addr, addr);
+        if (m.kind == DATAGRAM_SHARE_GIVE && is_about_it && m.fd_count == DATAGRAM_DOOR_FDS) {
             memcpy(ret_fds, fds, sizeof fds);
             return 0;
         }
-        if (m.kind == DATAGRAM_SHARE_NONE && is_it) {
+        datagram_message_answer(d, &m);
+        if (m.kind == DATAGRAM_SHARE_GIVE && is_about_it) {
+            return -EMFILE; // the system gave us as many as there is room for
+        }
+        if (m.kind == DATAGRAM_SHARE_NONE && is_about_it && m.from == slot) {
             return -ENOENT;
         }
-        datagram_message_answer(d, &m);
     } while (m.kind != DATAGRAM_SHARE_NOTHING);
     return -ETIMEDOUT;
 }
 
-// Of another process of this user. -EADDRINUSE: none has the address open, or says so.
-static int sockets_ask_for(struct datagram_udp *d, const struct in6_addr *addr, uint32_t scope_id,
-                           int ret_fds[DATAGRAM_DOOR_FDS])
+// Every other process is asked once; of those that are silent `ret_silent` are more. -ENOENT: none
+// has the address open, or says so.
+static int all_ask(struct datagram_udp *d, const struct in6_addr *addr, uint32_t scope_id,
+                   int ret_fds[DATAGRAM_DOOR_FDS], unsigned *ret_silent)
 {
-    unsigned silent = 0;
-    for (unsigned slot = 0; slot < DATAGRAM_SHARE_SLOTS && silent < SILENT_MAX; slot++) {
+    int error = -ENOENT;
+    for (unsigned slot = 0; slot < DATAGRAM_SHARE_SLOTS && *ret_silent < SILENT_MAX; slot++) {
         if (slot == d->share.slot || datagram_share_ask(&d->share, slot, addr, scope_id) != 0) {
             continue;
         }
-        int error = answer_wait(d, slot, addr, ret_fds);
-        if (error == 0) {
-            return 0;
+        error = answer_wait(d, slot, addr, ret_fds);
+        if (error == 0 || error == -EMFILE) {
+            return error;
         }
-        silent += error == -ETIMEDOUT;
+        *ret_silent += error == -ETIMEDOUT;
     }
-    return -EADDRINUSE;
+    return -ENOENT;
+}
+
+// Of another process of this user; who is silent is asked again.
+static int sockets_ask_for(struct datagram_udp *d, const struct in6_addr *addr, uint32_t scope_id,
+                           int ret_fds[DATAGRAM_DOOR_FDS])
+{
+    unsigned silent = 0, before;
+    int error;
+    do {
+        before = silent;
+        error = all_ask(d, addr, scope_id, ret_fds, &silent);
+    } while (error == -ENOENT && silent > before && silent < SILENT_MAX);
+    return error == -ENOENT ? -EADDRINUSE : error;
 }
 
 // Only one process at a time makes sockets, or asks for them: so they are made once. A descriptor
-// that says so, or a negative errno.
+// that says so, or a negative errno; -EADDRINUSE: it is somebody's all the time.
 static int lock_wait(struct datagram_udp *d)
 {
     struct datagram_share_message m;
@@ -92,7 +110,7 @@ static int lock_wait(struct datagram_udp *d)
             datagram_message_answer(d, &m);
         }
     }
-    return fd;
+    return fd == -EAGAIN ? -EADDRINUSE : fd;
 }
 
 static int sockets_find(struct datagram_udp *d, const struct in6_addr *addr, uint32_t scope_id,

@@ -1,6 +1,7 @@
 // Processes that share the port of RoCE at an address: packets come to whom they are for, whoever
 // dies, stops or is another user.
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <setjmp.h>
@@ -12,11 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "base/bytes.h"
+#include "base/prng.h"
 #include "link/datagram_udp.h"
 #include "wire/icrc.h"
 
@@ -480,6 +483,98 @@ static void slots_end_and_that_is_named(void **state)
     }
 }
 
+/* ---- bad messages ---------------------------------------------------------------------------- */
+
+static unsigned open_descriptors(void)
+{
+    unsigned count = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        count += fcntl(fd, F_GETFD) >= 0;
+    }
+    return count;
+}
+
+// Of this user, in the name of a slot: what is sent is drawn, often behind a good beginning, and
+// descriptors come with some of it.
+static void send_nonsense(struct prng *rng, int fd, const struct sockaddr_un *to, socklen_t to_len)
+{
+    static const uint32_t magic = 0x77656601; // as link/datagram_share.c has it
+    uint8_t octets[5000];
+    union {
+        struct cmsghdr header;
+        uint8_t octets[CMSG_SPACE(2 * sizeof(int))];
+    } control = {.header = {.cmsg_level = SOL_SOCKET,
+                            .cmsg_type = SCM_RIGHTS,
+                            .cmsg_len = CMSG_LEN(2 * sizeof(int))}};
+    const int fds[] = {fd, fd};
+    struct iovec iov = {octets, prng_below(rng, 3) == 0 ? prng_below(rng, 100)
+                                                        : prng_below(rng, sizeof octets)};
+    struct msghdr msg = {
+        .msg_name = (void *)to, .msg_namelen = to_len, .msg_iov = &iov, .msg_iovlen = 1};
+    for (size_t i = 0; i < sizeof octets; i++) {
+        octets[i] = (uint8_t)prng_next(rng);
+    }
+    if (prng_below(rng, 4) != 0) {
+        const uint32_t kind = prng_below(rng, 8);
+        memcpy(octets, &magic, sizeof magic);
+        memcpy(octets + sizeof magic, &kind, sizeof kind);
+    }
+    if (prng_below(rng, 4) == 0) {
+        memcpy(CMSG_DATA(&control.header), fds, sizeof fds);
+        msg.msg_control = &control;
+        msg.msg_controllen = sizeof control;
+    }
+    sendmsg(fd, &msg, MSG_DONTWAIT);
+}
+
+static socklen_t slot_address(unsigned slot, struct sockaddr_un *ret)
+{
+    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int len = snprintf(ret->sun_path + 1, sizeof ret->sun_path - 1, "weft-roce.%u.%u.%u", geteuid(),
+                       port, slot);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
+// It is not said that nothing is handed up: a process of this user may hand on what it likes.
+static void nonsense_of_another_process_does_no_harm(void **state)
+{
+    struct datagram_udp_config config = {.port = port};
+    struct datagram_link *link;
+    struct datagram_rx rx[8];
+    struct sockaddr_un name, to;
+    struct prng rng;
+    prng_init(&rng, 11);
+    assert_int_equal(datagram_udp_create(&config, &link), 0);
+    assert_int_equal(datagram_open(link, &here, 0), 0);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    socklen_t len = slot_address(5, &name);
+    assert_int_equal(bind(fd, (struct sockaddr *)&name, len), 0);
+    len = slot_address(0, &to);
+    unsigned before = open_descriptors();
+    for (unsigned i = 0; i < 5000; i++) {
+        send_nonsense(&rng, fd, &to, len);
+        while ((datagram_poll(link, 0) & DATAGRAM_READY_IN) != 0) {
+            unsigned count = datagram_receive(link, rx, 8, 0);
+            for (unsigned k = 0; k < count; k++) {
+                assert_in_range(rx[k].octets.len, HEAD_LEN, DATAGRAM_LEN_MAX);
+            }
+        }
+        datagram_wait(link, 0);
+    }
+    assert_int_equal(open_descriptors(), before);
+    link_of_worker = link;
+    send_packets(&(struct order){.qp_num = link->qp_num_first, .count = 1});
+    unsigned count = 0;
+    for (unsigned i = 0; i < 100 && count == 0; i++) {
+        datagram_wait(link, 10 * NS_PER_MS);
+        datagram_poll(link, 0);
+        count = datagram_receive(link, rx, 8, 0);
+    }
+    assert_int_equal(count, 1);
+    close(fd);
+    datagram_destroy(link);
+}
+
 int main(void)
 {
 #define SHARE_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -497,6 +592,7 @@ int main(void)
         SHARE_TEST(another_user_may_have_another_address),
         SHARE_TEST(message_of_another_user_is_dropped),
         SHARE_TEST(slots_end_and_that_is_named),
+        SHARE_TEST(nonsense_of_another_process_does_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include "base/bytes.h"
 #include "link/datagram_udp.h"
 #include "tests/link/datagram_contract.h"
+#include "tests/link/descriptors.h"
 #include "wire/icrc.h"
 
 enum { LINKS = 2, SHORT_NS = 10 * NS_PER_MS };
@@ -395,6 +397,62 @@ static void packet_of_management_comes_to_every_process(void **state)
     close(s.fd);
 }
 
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+static void abandoned_link_of_packets_holds_no_descriptor(void **state)
+{
+    struct in6_addr group = ipv4_mapped(0xefff1207);
+    datagram_destroy(pair.link[0]);
+    descriptors_note();
+    unsigned inherited = descriptors_inherited();
+    assert_int_equal(datagram_udp_create(&config, &pair.link[0]), 0);
+    assert_int_equal(datagram_open(pair.link[0], &pair.ipv4[0], 0), 0);
+    assert_int_equal(datagram_join(pair.link[0], &group, &pair.ipv4[0], 0), 0);
+    assert_int_equal(descriptors_inherited(), inherited);
+    assert_true(descriptors_more() > 0);
+    datagram_abandon(pair.link[0]);
+    descriptors_check();
+}
+
+static void address_that_is_closed_leaves_no_descriptor(void **state)
+{
+    descriptors_note();
+    assert_int_equal(datagram_open(pair.link[0], &pair.ipv4[0], 0), 0);
+    datagram_close(pair.link[0], &pair.ipv4[0], 0);
+    descriptors_check();
+}
+
+static void what_another_process_gave_is_closed_too(void **state)
+{
+    assert_int_equal(pair_open_at(0, &pair.ipv6[0]), 0);
+    descriptors_note();
+    assert_int_equal(pair_open_at(1, &pair.ipv6[1]), 0);
+    datagram_close(pair.link[1], &pair.ipv6[1], 0);
+    descriptors_check();
+}
+
+static void too_few_descriptors_are_named_and_none_is_kept(void **state)
+{
+    struct rlimit before, few;
+    assert_int_equal(pair_open_at(0, &pair.ipv6[0]), 0);
+    descriptors_note();
+    getrlimit(RLIMIT_NOFILE, &before);
+    few = before;
+    int next = dup(0);
+    close(next);
+    for (unsigned more = 0; more < 66; more += 13) {
+        few.rlim_cur = (rlim_t)next + more;
+        setrlimit(RLIMIT_NOFILE, &few);
+        int of_another = pair_open_at(1, &pair.ipv6[1]);
+        int new = datagram_open(pair.link[1], &pair.ipv4[1], 0);
+        setrlimit(RLIMIT_NOFILE, &before);
+        assert_int_equal(of_another, -EMFILE);
+        assert_int_equal(new, -EMFILE);
+        descriptors_check();
+    }
+    assert_int_equal(pair_open_at(1, &pair.ipv6[1]), 0);
+}
+
 int main(void)
 {
 #define UDP_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -418,6 +476,10 @@ int main(void)
         UDP_TEST(packets_end_a_wait_and_so_does_a_wake),
         UDP_TEST(port_of_somebody_else_is_named),
         UDP_TEST(packet_of_management_comes_to_every_process),
+        UDP_TEST(abandoned_link_of_packets_holds_no_descriptor),
+        UDP_TEST(address_that_is_closed_leaves_no_descriptor),
+        UDP_TEST(what_another_process_gave_is_closed_too),
+        UDP_TEST(too_few_descriptors_are_named_and_none_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
