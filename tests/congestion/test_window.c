@@ -21,7 +21,7 @@ struct bench {
 static struct bench begin(void)
 {
     const struct congestion_config config = {0};
-    struct bench b = {.now = NS_PER_S};
+    struct bench b = {.now = 100 * NS_PER_S};
     congestion_init(&b.c, &config);
     return b;
 }
@@ -81,6 +81,18 @@ static void window_grows_by_one_packet_per_round_trip(void **state)
     }
 }
 
+static void window_of_one_packet_and_less_grows_by_one(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    b.c.window = 1;
+    round_trip(&b, RTT_NS);
+    assert_window(&b, 2);
+    b.c.window = 0.25;
+    round_trip(&b, RTT_NS);
+    assert_window(&b, 1.25);
+}
+
 static void sender_that_is_not_limited_does_not_grow(void **state)
 {
     (void)state;
@@ -93,7 +105,7 @@ static void settings_are_obeyed(void **state)
 {
     (void)state;
     const struct congestion_config config = {.target_ns = 10 * US, .window_max = 12};
-    struct bench b = {.now = NS_PER_S};
+    struct bench b = {.now = 100 * NS_PER_S};
     congestion_init(&b.c, &config);
     round_trip(&b, RTT_NS);
     assert_int_equal(congestion_window(&b.c), 12);
@@ -161,48 +173,131 @@ static void queue_that_was_emptied_is_cut_again_later(void **state)
     }
 }
 
-// Goes on until the phase is another; returns whether it came to that.
-static bool stands_until(struct bench *b, enum congestion_phase phase)
+// So many round trips in which packets wait so long.
+static void stand(struct bench *b, unsigned rounds, duration_ns waited_ns)
 {
-    for (unsigned i = 0; i < 12 && b->c.phase != phase; i++) {
-        round_trip(b, RTT_NS + 80 * US);
+    for (unsigned i = 0; i < rounds; i++) {
+        round_trip(b, RTT_NS + waited_ns);
     }
-    return b->c.phase == phase;
+}
+
+// A cut, three round trips for it to work, and that twice.
+enum { ROUNDS_OF_CUT = 4, ROUNDS_TO_COMPETE = 2 * ROUNDS_OF_CUT };
+
+static struct bench competing(void)
+{
+    struct bench b = avoiding();
+    stand(&b, ROUNDS_TO_COMPETE, 80 * US);
+    assert_int_equal(b.c.phase, CONGESTION_COMPETING);
+    return b;
 }
 
 static void queue_that_stands_is_somebody_elses(void **state)
 {
     (void)state;
     struct bench b = avoiding();
-    assert_true(stands_until(&b, CONGESTION_COMPETING));
-    assert_in_range(congestion_window(&b.c), 40, 42); // what was cut is back
+    stand(&b, ROUNDS_TO_COMPETE - 1, 80 * US);
+    assert_int_equal(b.c.phase, CONGESTION_AVOIDANCE);
+    assert_true(b.c.window < 40 * 0.6);
+    stand(&b, 1, 80 * US);
+    assert_int_equal(b.c.phase, CONGESTION_COMPETING);
+    assert_in_range(congestion_window(&b.c), 40, 41); // what was cut is back
     double window = b.c.window;
-    round_trip(&b, RTT_NS + 80 * US);
+    stand(&b, 1, 80 * US);
     assert_true(b.c.window > window);
+}
+
+static void half_the_target_is_as_good_as_empty(void **state)
+{
+    (void)state;
+    struct bench b = avoiding(), other = b;
+    for (unsigned i = 0; i < 4; i++) {
+        stand(&b, 1, 60 * US);
+        stand(&b, ROUNDS_OF_CUT - 1, 25 * US);
+        assert_int_equal(b.c.phase, CONGESTION_AVOIDANCE);
+    }
+    stand(&other, 1, 60 * US);
+    stand(&other, ROUNDS_OF_CUT - 1, 26 * US);
+    stand(&other, 1, 60 * US);
+    stand(&other, ROUNDS_OF_CUT - 1, 26 * US);
+    assert_int_equal(other.c.phase, CONGESTION_COMPETING);
+}
+
+static void cuts_in_vain_count_only_in_a_row(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    for (unsigned i = 0; i < 3; i++) {
+        stand(&b, ROUNDS_OF_CUT, 80 * US);
+        assert_int_equal(b.c.phase, CONGESTION_AVOIDANCE);
+        stand(&b, 1, 80 * US);
+        stand(&b, ROUNDS_OF_CUT - 1, 0);
+        assert_int_equal(b.c.phase, CONGESTION_AVOIDANCE);
+    }
+}
+
+// What else is wrong makes a cut that is being judged mean nothing.
+static void loss_and_time_outs_end_the_judging(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    stand(&b, 2, 80 * US);
+    congestion_on_loss(&b.c, b.now);
+    stand(&b, ROUNDS_TO_COMPETE - 1, 80 * US);
+    assert_int_equal(b.c.phase, CONGESTION_AVOIDANCE);
+    b = avoiding();
+    stand(&b, 2, 80 * US);
+    congestion_on_timeout(&b.c, b.now);
+    b.c.phase = CONGESTION_AVOIDANCE;
+    stand(&b, ROUNDS_TO_COMPETE - 1, 80 * US);
+    assert_int_equal(b.c.phase, CONGESTION_AVOIDANCE);
 }
 
 static void competition_ends_when_the_queue_is_empty(void **state)
 {
     (void)state;
-    struct bench b = avoiding();
-    assert_true(stands_until(&b, CONGESTION_COMPETING));
-    round_trip(&b, RTT_NS + 20 * US);
+    struct bench b = competing();
+    stand(&b, 1, 13 * US); // a quarter of the target
     assert_int_equal(b.c.phase, CONGESTION_COMPETING);
-    round_trip(&b, RTT_NS + 5 * US);
+    stand(&b, 1, 12 * US);
     assert_int_equal(b.c.phase, CONGESTION_AVOIDANCE);
+    stand(&b, ROUNDS_TO_COMPETE - 1, 80 * US); // and begins as it did
+    assert_int_equal(b.c.phase, CONGESTION_AVOIDANCE);
+    stand(&b, 1, 80 * US);
+    assert_int_equal(b.c.phase, CONGESTION_COMPETING);
 }
 
 static void competition_ends_after_eight_losses(void **state)
 {
     (void)state;
-    struct bench b = avoiding();
-    assert_true(stands_until(&b, CONGESTION_COMPETING));
+    struct bench b = competing();
     for (unsigned losses = 1; losses <= 8; losses++) {
         assert_int_equal(b.c.phase, CONGESTION_COMPETING);
         b.now += 3 * RTT_NS;
         congestion_on_loss(&b.c, b.now);
+        congestion_on_loss(&b.c, b.now); // of the same round trip: one loss
     }
     assert_int_equal(b.c.phase, CONGESTION_AVOIDANCE);
+}
+
+static void shorter_round_trip_is_the_shortest_from_then_on(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    round_trip(&b, RTT_NS / 2);
+    b.c.window = 40;
+    round_trip(&b, RTT_NS + 10 * US);
+    round_trip(&b, RTT_NS + 10 * US);
+    assert_true(b.c.window < 40);
+}
+
+static void shortest_is_remembered_for_ten_seconds_at_least(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    b.now += 11 * NS_PER_S;
+    stand(&b, ROUNDS_TO_COMPETE, 80 * US);
+    assert_int_equal(b.c.phase, CONGESTION_COMPETING);
 }
 
 static void way_that_became_longer_is_noticed(void **state)
@@ -268,6 +363,21 @@ static void time_out_leaves_one_packet_and_slow_start_to_half(void **state)
     assert_window(&b, 20);
 }
 
+static void time_out_of_one_packet_leaves_it_that(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    b.c.window = 1;
+    congestion_on_timeout(&b.c, b.now);
+    assert_window(&b, 1);
+    congestion_on_ack(&b.c, 1, true);
+    assert_window(&b, 1); // half of it, at least one, is where slow start ends
+    assert_int_equal(b.c.phase, CONGESTION_AVOIDANCE);
+    b.c.window = 0.5;
+    congestion_on_timeout(&b.c, b.now);
+    assert_window(&b, 0.5);
+}
+
 static void time_outs_double_until_something_is_acknowledged(void **state)
 {
     (void)state;
@@ -289,7 +399,7 @@ static void window_never_vanishes(void **state)
         congestion_on_loss(&b.c, b.now);
         assert_true(congestion_window(&b.c) >= 1);
     }
-    assert_true(b.c.window >= 0.125);
+    assert_true(b.c.window == 0.125);
 }
 
 /* ---- pace ------------------------------------------------------------------------------------ */
@@ -316,8 +426,29 @@ static void packets_are_spread_over_the_round_trip(void **state)
     (void)state;
     struct bench b = avoiding();
     send_for(&b, RTT_NS);
-    assert_in_range(send_for(&b, 100 * RTT_NS), 124 * 40, 126 * 40); // 5/4 of a window each
+    assert_in_range(send_for(&b, 100 * RTT_NS), 124 * 40 + 20,
+                    125 * 40 + 20); // 5/4 of a window each
     assert_in_range(send_for(&b, RTT_NS / 4), 40 / 4, 40 / 4 + 5);
+}
+
+static void slow_start_is_paced_at_two_windows(void **state)
+{
+    (void)state;
+    struct bench b = begin();
+    round_trip(&b, RTT_NS);
+    send_for(&b, RTT_NS);
+    assert_in_range(send_for(&b, 100 * RTT_NS), 199 * 20, 200 * 20);
+}
+
+static void pace_follows_the_round_trip(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    b.c.phase = CONGESTION_COMPETING; // so that the window stays what it is
+    b.c.config.window_max = 40;
+    stand(&b, 60, RTT_NS);
+    send_for(&b, RTT_NS);
+    assert_in_range(send_for(&b, 100 * RTT_NS), 62 * 40, 63 * 40); // half of before
 }
 
 static void what_was_due_leaves_together_up_to_a_burst(void **state)
@@ -380,6 +511,7 @@ int main(void)
         cmocka_unit_test(window_begins_with_ten_packets),
         cmocka_unit_test(slow_start_doubles_per_round_trip_up_to_the_largest),
         cmocka_unit_test(window_grows_by_one_packet_per_round_trip),
+        cmocka_unit_test(window_of_one_packet_and_less_grows_by_one),
         cmocka_unit_test(sender_that_is_not_limited_does_not_grow),
         cmocka_unit_test(settings_are_obeyed),
         cmocka_unit_test(slow_start_ends_when_packets_wait_long),
@@ -388,16 +520,24 @@ int main(void)
         cmocka_unit_test(one_delayed_answer_is_no_queue),
         cmocka_unit_test(queue_that_was_emptied_is_cut_again_later),
         cmocka_unit_test(queue_that_stands_is_somebody_elses),
+        cmocka_unit_test(half_the_target_is_as_good_as_empty),
+        cmocka_unit_test(cuts_in_vain_count_only_in_a_row),
+        cmocka_unit_test(loss_and_time_outs_end_the_judging),
         cmocka_unit_test(competition_ends_when_the_queue_is_empty),
         cmocka_unit_test(competition_ends_after_eight_losses),
+        cmocka_unit_test(shorter_round_trip_is_the_shortest_from_then_on),
+        cmocka_unit_test(shortest_is_remembered_for_ten_seconds_at_least),
         cmocka_unit_test(way_that_became_longer_is_noticed),
         cmocka_unit_test(loss_leaves_seven_tenths_once_per_round_trip),
         cmocka_unit_test(loss_ends_slow_start),
         cmocka_unit_test(notification_leaves_eight_tenths_once_per_round_trip),
         cmocka_unit_test(time_out_leaves_one_packet_and_slow_start_to_half),
+        cmocka_unit_test(time_out_of_one_packet_leaves_it_that),
         cmocka_unit_test(time_outs_double_until_something_is_acknowledged),
         cmocka_unit_test(window_never_vanishes),
         cmocka_unit_test(packets_are_spread_over_the_round_trip),
+        cmocka_unit_test(slow_start_is_paced_at_two_windows),
+        cmocka_unit_test(pace_follows_the_round_trip),
         cmocka_unit_test(what_was_due_leaves_together_up_to_a_burst),
         cmocka_unit_test(window_below_one_is_held_to_by_waiting),
         cmocka_unit_test(nothing_is_paced_before_a_round_trip_is_known),

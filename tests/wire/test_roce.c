@@ -277,7 +277,9 @@ static void line_of_a_packet_is_cut_to_its_room(void **state)
         roce_packet_format(&p, line, room);
         assert_int_equal(strlen(line), room - 1);
         assert_memory_equal(line, whole, room - 1);
-        assert_int_equal(line[room], 'x');
+        for (size_t i = room; i < sizeof line; i++) {
+            assert_int_equal(line[i], 'x');
+        }
     }
 }
 
