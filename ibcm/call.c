@@ -165,6 +165,16 @@ enum ibcm_state ibcm_conn_state(const struct ibcm_conn *conn)
     return conn->state;
 }
 
+struct ibcm_ends ibcm_conn_ends(const struct ibcm_conn *conn)
+{
+    return conn->ends;
+}
+
+bool ibcm_conn_is_datagram(const struct ibcm_conn *conn)
+{
+    return conn->is_datagram;
+}
+
 struct ibcm_agreement ibcm_conn_agreement(const struct ibcm_conn *conn)
 {
     const struct ibcm_params *ours = &conn->ours;

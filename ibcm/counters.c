@@ -21,20 +21,20 @@ const char *ibcm_refusal_name(enum ibcm_refusal refusal)
 void ibcm_counters_tell(const struct ibcm *ibcm, counter_each each, void *ctx)
 {
     const struct ibcm_counters *c = &ibcm->counters;
-#define X(name, text) each(ctx, #name, c->name);
+#define X(name, text) counter_tell(each, ctx, "cm.", #name, "", c->name);
     IBCM_COUNTERS(X)
 #undef X
     for (unsigned kind = 0; kind < IBCM_KIND_COUNT; kind++) {
         const char *name = ibcm_kind_name((enum ibcm_kind)kind);
-        counter_tell(each, ctx, "sent.", name, "", c->sent[kind]);
-        counter_tell(each, ctx, "received.", name, "", c->received[kind]);
+        counter_tell(each, ctx, "cm.sent.", name, "", c->sent[kind]);
+        counter_tell(each, ctx, "cm.received.", name, "", c->received[kind]);
     }
     for (unsigned v = IBCM_PARSE_OK + 1; v < IBCM_PARSE_VERDICT_COUNT; v++) {
-        counter_tell(each, ctx, "malformed.", ibcm_parse_verdict_name((enum ibcm_parse_verdict)v),
-                     "", c->malformed[v]);
+        counter_tell(each, ctx, "cm.malformed.",
+                     ibcm_parse_verdict_name((enum ibcm_parse_verdict)v), "", c->malformed[v]);
     }
     for (unsigned r = 0; r < IBCM_REFUSAL_COUNT; r++) {
-        counter_tell(each, ctx, "refused.", ibcm_refusal_name((enum ibcm_refusal)r), "",
+        counter_tell(each, ctx, "cm.refused.", ibcm_refusal_name((enum ibcm_refusal)r), "",
                      c->refusals[r]);
     }
 }

@@ -274,4 +274,6 @@ void ibcm_drop(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now);
 
 void ibcm_conn_set_ctx(struct ibcm_conn *conn, void *ctx);
 enum ibcm_state ibcm_conn_state(const struct ibcm_conn *conn);
+struct ibcm_ends ibcm_conn_ends(const struct ibcm_conn *conn);
+bool ibcm_conn_is_datagram(const struct ibcm_conn *conn);
 struct ibcm_agreement ibcm_conn_agreement(const struct ibcm_conn *conn);

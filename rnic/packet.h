@@ -17,6 +17,7 @@
 #include "base/port_datagram.h"
 #include "base/time.h"
 #include "rnic/carrier.h"
+#include "rnic/packet_cm.h"
 #include "rnic/rnic.h"
 
 struct shard;
@@ -41,6 +42,7 @@ struct packet_side {
     bool is_full;             // the link took no more; until it has room
     bool has_unsent;          // something was put since the last flush, or is left of it
     uint64_t put_count;       // packets
+    struct packet_cm cm;
     struct packet_counters counters;
 };
 

@@ -2,8 +2,10 @@
 
 #include "base/port_datagram.h"
 #include "base/transport.h"
+#include "ibcm/ibcm.h"
 #include "rnic/internal.h"
 #include "rnic/packet.h"
+#include "rnic/packet_cm.h"
 #include "rnic/packet_group.h"
 #include "rnic/shard.h"
 
@@ -13,7 +15,11 @@ static bool serve(struct shard *shard, instant_ns now)
     if ((ready & DATAGRAM_READY_ROOM) != 0) {
         packet_on_room(shard);
     }
-    return (ready & DATAGRAM_READY_IN) != 0 && packet_input(shard, now);
+    if ((ready & DATAGRAM_READY_IN) == 0 || !packet_input(shard, now)) {
+        return false;
+    }
+    packet_conns_settle(shard, now);
+    return true;
 }
 
 static void run(struct list_link *entry, instant_ns now)
@@ -30,6 +36,8 @@ static void expire(struct deadline *deadline, instant_ns now)
 
 static void on_noted(struct shard *shard, instant_ns now)
 {
+    ibcm_on_deadline(shard->packets.cm.ibcm, now);
+    packet_conns_settle(shard, now);
 }
 
 static void tidy(struct shard *shard)
@@ -69,6 +77,7 @@ static void on_moved(struct rnic_qp *qp, enum qp_state to, instant_ns now)
 
 static void forget(struct rnic_qp *qp, instant_ns now)
 {
+    packet_conn_forget(qp);
     packet_group_forget(qp);
     packet_unlist(qp);
 }

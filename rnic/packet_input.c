@@ -5,6 +5,7 @@
 #include "link/datagram_slot.h"
 #include "rnic/internal.h"
 #include "rnic/packet.h"
+#include "rnic/packet_cm.h"
 #include "rnic/packet_group.h"
 #include "wire/bth.h"
 
@@ -42,6 +43,10 @@ static void dispatch(struct rnic *rnic, const struct datagram_rx *rx, instant_ns
         return;
     }
     const uint32_t num = datagram_dest_qp(rx->octets);
+    if (num == BTH_QP_GSI) {
+        packet_cm_on_packet(&rnic->shard, rx, now);
+        return;
+    }
     if (num == BTH_QP_MULTICAST) {
         take_all(&rnic->shard.packets, rx, now);
         return;
@@ -52,6 +57,9 @@ static void dispatch(struct rnic *rnic, const struct datagram_rx *rx, instant_ns
         return;
     }
     take(qp, rx, now);
+    if (qp->on_packets.conn != NULL) {
+        packet_conn_on_packet(qp->on_packets.conn, rx, now);
+    }
 }
 
 bool packet_input(struct shard *shard, instant_ns now)

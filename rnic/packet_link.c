@@ -5,13 +5,16 @@
 
 #include "base/port_datagram.h"
 #include "base/time.h"
+#include "ibcm/ibcm.h"
 #include "rnic/address.h"
 #include "rnic/carrier.h"
 #include "rnic/packet.h"
+#include "rnic/packet_cm.h"
 #include "rnic/shard.h"
 
 static void close_link(struct shard *shard)
 {
+    packet_cm_fini(&shard->packets.cm);
     datagram_destroy(shard->packets.link);
 }
 
@@ -62,6 +65,8 @@ static void tell_counters(const struct shard *shard, counter_each each, void *ct
 #define X(name, text) each(ctx, #name, p->counters.name);
     PACKET_COUNTERS(X)
 #undef X
+    each(ctx, "not_management", p->cm.not_management);
+    ibcm_counters_tell(p->cm.ibcm, each, ctx);
     datagram_counters(p->link, each, ctx);
 }
 

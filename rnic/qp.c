@@ -7,6 +7,7 @@
 #include "rnic/carrier.h"
 #include "rnic/ep.h"
 #include "rnic/internal.h"
+#include "rnic/packet_cm.h"
 #include "rnic/point.h"
 #include "rnic/qp_meeting.h"
 #include "wire/extension.h"
@@ -19,7 +20,8 @@ static uint32_t qp_num_any(struct rnic *rnic)
     for (;;) {
         uint32_t num = qp_number_next(&rnic->numbers);
         // 0 and 1 are special in InfiniBand; programs know that.
-        if (num > 1 && rnic->qps[num % rnic->qp_slot_count] == NULL) {
+        if (num > 1 && rnic->qps[num % rnic->qp_slot_count] == NULL &&
+            !packet_cm_has_qp_num(&rnic->shard.packets.cm, num)) {
             return num;
         }
     }

@@ -33,6 +33,7 @@
 
 struct rnic;
 struct rnic_ep;
+struct rnic_conn;
 struct point;
 struct qp_meeting;
 
@@ -159,6 +160,7 @@ struct rnic_srq {
 struct rnic_qp_on_packets {
     struct list_link due_link, run_link;
     struct deadline deadline;
+    struct rnic_conn *conn; // by the connection manager; NULL: none
 };
 
 struct rnic_qp {

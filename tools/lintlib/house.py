@@ -29,7 +29,7 @@ ROOMS = {
                'values as text; whose they were, and under which lock, is behind it'),
     'link': ('net tcp text wire base',
              'carries octets, by the kernel\'s TCP or by ours over a device'),
-    'rnic': ('report meet conn iwarp roce wq cq rdmap ddp mpa mem link text wire base weft',
+    'rnic': ('report meet ibcm conn iwarp roce wq cq rdmap ddp mpa mem link text wire base weft',
              'the one room that wires'),
     'control': ('text base', 'how running processes are found and asked; not what they are asked'),
     'host': ('control rnic mem link text base weft',
@@ -104,7 +104,7 @@ CYCLES = {
 # who may include no more. Every other file includes itself what it uses.
 CONTENTS_PAGES = set('''
     cm/cm.h ibcm/internal.h initiator/agent.h iwarp/internal.h manager/manager.h node/cta/agent.h
-    node/rta/agent.h node/uma/agent.h rnic/internal.h rnic/rnic.h roce/rc_internal.h
+    node/rta/agent.h node/uma/agent.h rnic/connect.h rnic/internal.h rnic/rnic.h roce/rc_internal.h
     rsocket/rsocket.h verbs/front.h wire/ibcm.h
 '''.split())
 

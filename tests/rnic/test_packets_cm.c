@@ -1,0 +1,409 @@
+// Queue pairs on packets, connected by the connection manager: two devices, a net of virtual time.
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "link/datagram_sim.h"
+#include "rnic/connect.h"
+#include "rnic/post.h"
+#include "tests/rnic/device.h"
+#include "wq/status.h"
+
+enum { DEPTH = 8, MTU = 1024, PORT = 7471 };
+
+// Nothing is waited for that may not come: virtual time ends first.
+#define PATIENCE_NS (60 * NS_PER_S)
+
+struct side {
+    struct device device;
+    struct rnic_qp *qp;
+    struct rnic_conn *listening, *conn;
+    bool rejects; // requests
+    unsigned count[IBCM_EVENT_COUNT];
+    unsigned reason;
+    struct ibcm_peer peer;
+    char data[8]; // what the peer said
+};
+
+struct world {
+    instant_ns now;
+    struct datagram_net *net;
+    struct side ends[2];
+};
+
+static struct world w;
+
+static instant_ns clock_of(void *ctx)
+{
+    return ((struct world *)ctx)->now;
+}
+
+/* ---- devices on a net ------------------------------------------------------------------------ */
+
+static struct in6_addr addr_of(unsigned i)
+{
+    struct in6_addr addr = {.s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 10}};
+    addr.s6_addr[15] = (uint8_t)(1 + i);
+    return addr;
+}
+
+static void open_device(unsigned i)
+{
+    const struct in6_addr addr = addr_of(i);
+    struct rnic_parts parts = {
+        .config = device_config(),
+        .datagrams = datagram_net_attach(w.net, &addr, 1),
+        .port = {.addrs = {{.addr = addr}}, .addr_count = 1, .path_mtu = MTU},
+        .clock = clock_of,
+        .clock_ctx = &w,
+        .is_simulated = true,
+    };
+    assert_non_null(parts.datagrams);
+    memset(parts.stag_key, (int)(i + 1), sizeof parts.stag_key);
+    device_open_parts(&w.ends[i].device, &parts);
+}
+
+static struct rnic_qp *qp_create_of(unsigned i, enum rnic_qp_type type)
+{
+    struct device *d = &w.ends[i].device;
+    const struct rnic_qp_init init = {.type = type,
+                                      .pd = d->pd,
+                                      .send_cq = d->cq,
+                                      .recv_cq = d->cq,
+                                      .max_send_wr = DEPTH,
+                                      .max_recv_wr = DEPTH,
+                                      .max_send_sge = 1,
+                                      .max_recv_sge = 1};
+    const struct qp_change to_init = {.mask = QP_CHANGE_STATE, .state = QP_INIT};
+    struct rnic_qp *qp;
+    assert_int_equal(rnic_qp_create(d->rnic, &init, &qp), 0);
+    assert_int_equal(rnic_qp_change(qp, &to_init), 0);
+    return qp;
+}
+
+static int set_up(void **state)
+{
+    const struct datagram_net_config config = {.clock = clock_of, .clock_ctx = &w};
+    w = (struct world){.now = NS_PER_S};
+    w.net = datagram_net_create(&config);
+    assert_non_null(w.net);
+    for (unsigned i = 0; i < 2; i++) {
+        open_device(i);
+        w.ends[i].qp = qp_create_of(i, RNIC_QP_RC);
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct side *end = &w.ends[i];
+        if (end->conn != NULL) {
+            rnic_conn_destroy(end->conn);
+        }
+        if (end->listening != NULL) {
+            rnic_conn_destroy(end->listening);
+        }
+        rnic_qp_destroy(end->qp);
+        device_close(&end->device);
+    }
+    datagram_net_destroy(w.net);
+    return 0;
+}
+
+/* ---- virtual time ---------------------------------------------------------------------------- */
+
+static bool step_all(void)
+{
+    bool moved = datagram_net_advance(w.net);
+    for (unsigned i = 0; i < 2; i++) {
+        moved |= rnic_step(w.ends[i].device.rnic);
+    }
+    return moved;
+}
+
+// Until `until`, or nothing happens by itself any more.
+static void run_until(instant_ns until)
+{
+    for (;;) {
+        while (step_all()) {
+        }
+        instant_ns next = datagram_net_next_event(w.net);
+        for (unsigned i = 0; i < 2; i++) {
+            next = instant_min(next, rnic_next_deadline(w.ends[i].device.rnic));
+        }
+        if (next > until) {
+            break;
+        }
+        w.now = next > w.now ? next : w.now;
+    }
+}
+
+static void run(void)
+{
+    run_until(w.now + NS_PER_S / 2);
+}
+
+/* ---- owners ---------------------------------------------------------------------------------- */
+
+static void on_event(void *ctx, const struct rnic_conn_event *event)
+{
+    struct side *end = ctx;
+    end->count[event->what->type]++;
+    end->reason = event->what->reason;
+    end->peer = *event->what->peer;
+    memcpy(end->data, event->what->private_data.ptr,
+           event->what->private_data.len < sizeof end->data ? event->what->private_data.len
+                                                            : sizeof end->data);
+    if (event->new_conn != NULL && !end->rejects) {
+        *event->new_conn_port = (struct rnic_conn_port){on_event, end};
+        end->conn = event->new_conn;
+    }
+}
+
+static struct ibcm_params params_of(const char *says)
+{
+    return (struct ibcm_params){.responder_resources = 4,
+                                .initiator_depth = 4,
+                                .retry_count = 7,
+                                .rnr_retry_count = 7,
+                                .private_data = span_of(says, strlen(says))};
+}
+
+static void listen_at(unsigned i, enum ip_cm_port_space ps)
+{
+    const struct rnic_conn_port events = {on_event, &w.ends[i]};
+    assert_int_equal(rnic_conn_listen(w.ends[i].device.rnic, ps, PORT, &in6addr_any, 0, &events,
+                                      &w.ends[i].listening),
+                     0);
+}
+
+static struct ibcm_target target_of(enum ip_cm_port_space ps)
+{
+    return (struct ibcm_target){
+        .ends = {.local = addr_of(0), .remote = addr_of(1)}, .ps = ps, .port = PORT};
+}
+
+static void connect_to_peer(struct rnic_qp *qp)
+{
+    struct side *end = &w.ends[0];
+    const struct ibcm_target target = target_of(IP_CM_PS_TCP);
+    const struct rnic_conn_port events = {on_event, end};
+    struct ibcm_params params = params_of("hello");
+    params.qp_num = end->qp->qp_num;
+    assert_int_equal(rnic_conn_connect(end->device.rnic, &target, qp, &params, &events, &end->conn),
+                     0);
+    run();
+}
+
+static void accept_peer(void)
+{
+    const struct ibcm_params params = params_of("welcome");
+    assert_int_equal(w.ends[1].count[IBCM_EVENT_CONNECT_REQUEST], 1);
+    assert_int_equal(rnic_conn_accept(w.ends[1].conn, w.ends[1].qp, &params), 0);
+    run();
+}
+
+static void connect_both(void)
+{
+    listen_at(1, IP_CM_PS_TCP);
+    connect_to_peer(w.ends[0].qp);
+    accept_peer();
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+static void post_recv(unsigned i)
+{
+    struct rnic_rq_cursor cursor;
+    struct device *d = &w.ends[i].device;
+    rnic_rq_begin(&cursor, w.ends[i].qp);
+    struct recv_wqe *wqe = rnic_rq_slot(&cursor);
+    assert_non_null(wqe);
+    wqe->wr_id = 1;
+    wqe->sge_count = 1;
+    wqe->sge[0] = (struct sge){.addr = (uintptr_t)d->buf + 8192, .length = 4096, .lkey = d->stag};
+    rnic_rq_commit(&cursor);
+    rnic_rq_end(&cursor);
+}
+
+static void post_send(unsigned i, uint32_t len)
+{
+    struct rnic_sq_cursor cursor;
+    struct device *d = &w.ends[i].device;
+    rnic_sq_begin(&cursor, w.ends[i].qp);
+    struct send_wqe *wqe = rnic_sq_slot(&cursor);
+    assert_non_null(wqe);
+    wqe->wr_id = 2;
+    wqe->opcode = WQE_SEND;
+    wqe->flags = WQE_SIGNALED;
+    wqe->imm_or_inv = 0;
+    wqe->sge_count = 1;
+    wqe->length = len;
+    wqe->sge[0] = (struct sge){.addr = (uintptr_t)d->buf, .length = len, .lkey = d->stag};
+    rnic_sq_commit(&cursor);
+    rnic_sq_end(&cursor);
+}
+
+static struct cqe completion_of(unsigned i)
+{
+    struct cqe cqe;
+    run();
+    assert_int_equal(rnic_cq_poll(w.ends[i].device.cq, &cqe, 1), 1);
+    return cqe;
+}
+
+static void connected_queue_pairs_carry_data(void **state)
+{
+    post_recv(0);
+    post_recv(1);
+    connect_both();
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(w.ends[i].count[IBCM_EVENT_ESTABLISHED], 1);
+        assert_int_equal(rnic_qp_state(w.ends[i].qp), QP_RTS);
+    }
+    assert_memory_equal(w.ends[1].data, "hello", 6);
+    assert_memory_equal(w.ends[0].data, "welcome", 8);
+    for (unsigned i = 0; i < 2; i++) {
+        memset(w.ends[i].device.buf, 'a' + (int)i, 3000);
+        post_send(i, 3000); // three packets
+        assert_int_equal(completion_of(i).status, WC_SUCCESS);
+        const struct cqe received = completion_of(1 - i);
+        assert_int_equal(received.byte_len, 3000);
+        assert_int_equal(((uint8_t *)w.ends[1 - i].device.buf)[8192 + 2999], 'a' + (int)i);
+    }
+}
+
+static void a_disconnect_flushes_both_ends_and_keeps_the_number(void **state)
+{
+    post_recv(0);
+    post_recv(1);
+    connect_both();
+    const uint32_t num = w.ends[0].qp->qp_num;
+    assert_int_equal(rnic_conn_disconnect(w.ends[0].conn), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(completion_of(i).status, WC_WR_FLUSH_ERR);
+        assert_int_equal(rnic_qp_state(w.ends[i].qp), QP_ERR);
+        assert_int_equal(w.ends[i].count[IBCM_EVENT_DISCONNECTED], 1);
+    }
+    run_until(w.now + PATIENCE_NS);
+    assert_int_equal(w.ends[0].count[IBCM_EVENT_TIMEWAIT_EXIT], 1);
+    assert_int_equal(w.ends[0].qp->qp_num, num);
+}
+
+static void a_port_that_nobody_has_is_refused(void **state)
+{
+    connect_to_peer(w.ends[0].qp);
+    assert_int_equal(w.ends[0].count[IBCM_EVENT_REJECTED], 1);
+    assert_int_equal(w.ends[0].reason, IBCM_REASON_INVALID_SERVICE_ID);
+    assert_int_equal(rnic_qp_state(w.ends[0].qp), QP_ERR);
+}
+
+static void a_request_that_its_owner_does_not_take_is_refused(void **state)
+{
+    w.ends[1].rejects = true;
+    listen_at(1, IP_CM_PS_TCP);
+    connect_to_peer(w.ends[0].qp);
+    assert_int_equal(w.ends[0].reason, IBCM_REASON_CONSUMER);
+}
+
+static void a_request_is_rejected_with_words(void **state)
+{
+    listen_at(1, IP_CM_PS_TCP);
+    connect_to_peer(w.ends[0].qp);
+    assert_int_equal(rnic_conn_reject(w.ends[1].conn, IBCM_REASON_CONSUMER, span_of("no", 2)), 0);
+    run();
+    assert_int_equal(w.ends[0].count[IBCM_EVENT_REJECTED], 1);
+    assert_int_equal(w.ends[0].reason, IBCM_REASON_CONSUMER);
+    assert_memory_equal(w.ends[0].data, "no", 3);
+}
+
+static void a_queue_pair_of_the_programs_own_is_established_by_it(void **state)
+{
+    listen_at(1, IP_CM_PS_TCP);
+    connect_to_peer(NULL);
+    accept_peer();
+    assert_int_equal(w.ends[0].count[IBCM_EVENT_CONNECT_RESPONSE], 1);
+    assert_int_equal(rnic_conn_agreement(w.ends[0].conn).dest_qp_num, w.ends[1].qp->qp_num);
+    assert_int_equal(rnic_conn_establish(w.ends[0].conn), 0);
+    run();
+    assert_int_equal(w.ends[1].count[IBCM_EVENT_ESTABLISHED], 1);
+    assert_int_equal(rnic_qp_state(w.ends[0].qp), QP_INIT); // ours to move, and left alone
+}
+
+static void a_queue_pair_has_one_connection_and_begins_it_in_init(void **state)
+{
+    const struct ibcm_target target = target_of(IP_CM_PS_TCP);
+    const struct rnic_conn_port events = {on_event, &w.ends[0]};
+    const struct ibcm_params params = params_of("");
+    struct rnic_conn *other;
+    connect_both();
+    assert_int_equal(
+        rnic_conn_connect(w.ends[0].device.rnic, &target, w.ends[0].qp, &params, &events, &other),
+        -EINVAL);
+    assert_int_equal(
+        rnic_conn_connect(w.ends[0].device.rnic, &target, w.ends[1].qp, &params, &events, &other),
+        -EINVAL);
+}
+
+static void a_queue_pair_may_go_before_its_connection(void **state)
+{
+    connect_both();
+    rnic_qp_destroy(w.ends[0].qp);
+    assert_int_equal(rnic_conn_disconnect(w.ends[0].conn), 0);
+    run();
+    assert_int_equal(w.ends[1].count[IBCM_EVENT_DISCONNECTED], 1);
+    w.ends[0].qp = qp_create_of(0, RNIC_QP_RC);
+}
+
+static void a_port_of_datagrams_is_resolved(void **state)
+{
+    const struct ibcm_target target = target_of(IP_CM_PS_UDP);
+    const struct rnic_conn_port events = {on_event, &w.ends[0]};
+    struct ibcm_params params = params_of("here");
+    params.qkey = IP_CM_QKEY;
+    listen_at(1, IP_CM_PS_UDP);
+    assert_int_equal(rnic_conn_resolve(w.ends[0].device.rnic, &target, span_of("who", 3), &events,
+                                       &w.ends[0].conn),
+                     0);
+    run();
+    assert_int_equal(rnic_conn_accept(w.ends[1].conn, w.ends[1].qp, &params), 0);
+    run();
+    assert_int_equal(w.ends[0].count[IBCM_EVENT_ESTABLISHED], 1);
+    assert_int_equal(w.ends[0].peer.qp_num, w.ends[1].qp->qp_num);
+    assert_int_equal(w.ends[0].peer.qkey, IP_CM_QKEY);
+    assert_memory_equal(w.ends[0].data, "here", 5);
+}
+
+static void a_peer_that_is_gone_is_unreachable(void **state)
+{
+    struct ibcm_target target = target_of(IP_CM_PS_TCP);
+    const struct rnic_conn_port events = {on_event, &w.ends[0]};
+    const struct ibcm_params params = params_of("");
+    target.ends.remote = addr_of(7);
+    assert_int_equal(rnic_conn_connect(w.ends[0].device.rnic, &target, w.ends[0].qp, &params,
+                                       &events, &w.ends[0].conn),
+                     0);
+    run_until(w.now + PATIENCE_NS);
+    assert_int_equal(w.ends[0].count[IBCM_EVENT_UNREACHABLE], 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(connected_queue_pairs_carry_data),
+        TEST(a_disconnect_flushes_both_ends_and_keeps_the_number),
+        TEST(a_port_that_nobody_has_is_refused),
+        TEST(a_request_that_its_owner_does_not_take_is_refused),
+        TEST(a_request_is_rejected_with_words),
+        TEST(a_queue_pair_of_the_programs_own_is_established_by_it),
+        TEST(a_queue_pair_has_one_connection_and_begins_it_in_init),
+        TEST(a_queue_pair_may_go_before_its_connection),
+        TEST(a_port_of_datagrams_is_resolved),
+        TEST(a_peer_that_is_gone_is_unreachable),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
