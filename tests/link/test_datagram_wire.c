@@ -63,10 +63,35 @@ static bool run_ip(const char *words)
            waitpid(pid, &status, 0) == pid && status == 0;
 }
 
+static void write_file(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd >= 0 && write(fd, text, strlen(text)) < 0) {
+        why_not = "no user namespace";
+    }
+    close(fd);
+}
+
+// A network of this process's own, with the right to make devices in it.
+static bool has_network_of_its_own(void)
+{
+    char map[64];
+    snprintf(map, sizeof map, "0 %u 1", geteuid());
+    if (geteuid() == 0) {
+        return unshare(CLONE_NEWNET) == 0;
+    }
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
+        return false;
+    }
+    write_file("/proc/self/setgroups", "deny");
+    write_file("/proc/self/uid_map", map);
+    return why_not == NULL;
+}
+
 static void enter_namespace(void)
 {
     struct ifreq request = {.ifr_name = "weft0", .ifr_flags = IFF_TUN | IFF_NO_PI};
-    if (unshare(CLONE_NEWNET) != 0) {
+    if (!has_network_of_its_own()) {
         why_not = "no network namespace";
         return;
     }
@@ -320,6 +345,29 @@ static void group_has_its_packets_and_nobody_else(void **state)
     datagram_leave(the_link, &group, &here, 0);
 }
 
+static void group_of_ipv6_is_joined_at_the_interface_of_the_address(void **state)
+{
+    struct datagram_rx rx;
+    struct in6_addr group = {.s6_addr = {0xff, 0x18, [15] = 7}};
+    struct datagram_path path = {.local = here6, .remote = group, .hop_limit = 3};
+    uint8_t head[PAIR_HEAD_LEN] = {0x64};
+    skip_unless_possible();
+    put_be32(head + 4, BTH_QP_MULTICAST);
+    struct datagram_tx tx = {.path = &path, .head = span_of(head, sizeof head)};
+    assert_true(datagram_put(the_link, &tx));
+    assert_true(datagram_flush(the_link));
+    assert_int_equal(take(&rx), 0); // not joined
+    assert_int_equal(datagram_join(the_link, &group, &here6, 0), 0);
+    assert_true(datagram_put(the_link, &tx));
+    assert_true(datagram_flush(the_link));
+    assert_int_equal(take(&rx), 1);
+    assert_true(rx.is_checked);
+    assert_int_equal(rx.hop_limit, 3);
+    assert_memory_equal(&rx.local, &group, sizeof group);
+    assert_memory_equal(&rx.remote, &here6, sizeof here6);
+    datagram_leave(the_link, &group, &here6, 0);
+}
+
 static void question_to_management_of_one_process_is_its_own(void **state)
 {
     struct datagram_rx rx;
@@ -343,6 +391,7 @@ int main(void)
         WIRE_TEST(packet_with_identification_0_is_checked),
         WIRE_TEST(damaged_packet_of_a_card_is_dropped),
         WIRE_TEST(group_has_its_packets_and_nobody_else),
+        WIRE_TEST(group_of_ipv6_is_joined_at_the_interface_of_the_address),
         WIRE_TEST(question_to_management_of_one_process_is_its_own),
     };
     enter_namespace();
