@@ -124,7 +124,7 @@ static int may_post(const struct transport *t, unsigned opcode)
 static void on_send_posted(struct transport *t, instant_ns now)
 {
     struct rc *rc = rc_of(t);
-    rc->wq.now = now;
+    rc_at(rc, now);
     if (roce_state_facts(rc->state)->flushes_sends) {
         wq_flush_sends(&rc->wq);
     }
@@ -134,7 +134,7 @@ static void on_send_posted(struct transport *t, instant_ns now)
 static void on_receive_posted(struct transport *t, instant_ns now)
 {
     struct rc *rc = rc_of(t);
-    rc->wq.now = now;
+    rc_at(rc, now);
     if (roce_state_facts(rc->state)->flushes_receives) {
         wq_flush_receives(&rc->wq);
     }

@@ -69,7 +69,7 @@ void rc_on_packet(struct transport *t, const struct datagram_rx *rx, instant_ns 
 {
     struct rc *rc = rc_of(t);
     struct roce_packet p = {.payload = {.len = 0}};
-    rc->wq.now = now;
+    rc_at(rc, now);
     if (!roce_packet_is_of_path(rx, &rc->attributes.path)) {
         rc->counters.dropped_address++;
     } else if (!is_well_formed(roce_packet_parse(rx->octets, &p))) {

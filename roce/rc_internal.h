@@ -159,6 +159,13 @@ static inline const struct rc *rc_of_const(const struct transport *t)
     return (const struct rc *)(const void *)t;
 }
 
+// The call that is served comes at this time. Who waited for its turn looked at the clock before
+// those who were served meanwhile: time does not go back here.
+static inline void rc_at(struct rc *rc, instant_ns now)
+{
+    rc->wq.now = rc->wq.now < now ? now : rc->wq.now;
+}
+
 static inline uint32_t rc_pmtu(const struct rc *rc)
 {
     return rc->attributes.path_mtu;

@@ -157,7 +157,7 @@ static void change_state(struct rc *rc, enum qp_state to)
 int rc_modify(struct transport *t, const struct qp_change *change, instant_ns now)
 {
     struct rc *rc = rc_of(t);
-    rc->wq.now = now;
+    rc_at(rc, now);
     if (!is_change_possible(rc, change)) {
         return -EINVAL;
     }

@@ -39,7 +39,7 @@ void rc_output(struct transport *t, const struct datagram_sink *sink, instant_ns
 {
     struct rc *rc = rc_of(t);
     unsigned turn = RC_TURN_PACKETS;
-    rc->wq.now = now;
+    rc_at(rc, now);
     put_notification(rc, sink);
     if (rc_answers_output(rc, sink, &turn)) {
         put_word(rc, sink);

@@ -75,7 +75,9 @@ static void learn(struct rc *rc, uint64_t packet_count)
 {
     struct rc_requester *q = &rc->req;
     if (q->probe.end <= q->acked_mark) {
-        congestion_on_rtt(&q->congestion, rc->wq.now - q->probe.sent_at, rc->wq.now);
+        if (q->probe.sent_at < rc->wq.now) { // or the clock was looked at too early: see rc_at
+            congestion_on_rtt(&q->congestion, rc->wq.now - q->probe.sent_at, rc->wq.now);
+        }
         q->probe.end = RC_MARK_NONE;
     }
     congestion_on_ack(&q->congestion, (uint32_t)packet_count, q->is_held_back);

@@ -16,7 +16,7 @@ instant_ns rc_next_deadline(const struct transport *t)
 void rc_on_deadline(struct transport *t, instant_ns now)
 {
     struct rc *rc = rc_of(t);
-    rc->wq.now = now;
+    rc_at(rc, now);
     if (rc->req.retry_at <= now) {
         rc_complete_timeout(rc);
     }

@@ -187,6 +187,22 @@ static void packets_leave_at_a_pace(void **state)
     rc_end_close(e);
 }
 
+// A thread that waited for its turn has an older time than those before it: no round trip is
+// measured backwards, by which a pace would never end.
+static void time_does_not_go_back(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+    e->now += 1000;
+    rc_end_post(e, 1, WQE_RDMA_WRITE, 0, 4, remote, REMOTE_KEY);
+    e->now -= 900;
+    rc_end_take_ack(e, RC_END_PSN, AETH_SYNDROME_ACK);
+    e->now += 2000;
+    e->first = e->count = 0;
+    rc_end_post(e, 2, WQE_RDMA_WRITE, 0, 50 * PMTU, remote, REMOTE_KEY);
+    assert_int_equal(e->count, WINDOW);
+    rc_end_close(e);
+}
+
 /* ---- marks of the network -------------------------------------------------------------------- */
 
 static void take_marked(struct rc_end *e, uint8_t traffic_class)
@@ -411,6 +427,7 @@ int main(void)
         cmocka_unit_test(a_window_of_packets_leaves_and_asks_in_time),
         cmocka_unit_test(a_hole_makes_the_window_smaller),
         cmocka_unit_test(packets_leave_at_a_pace),
+        cmocka_unit_test(time_does_not_go_back),
         cmocka_unit_test(a_marked_packet_is_told_to_the_peer),
         cmocka_unit_test(who_is_told_of_marks_sends_less),
         cmocka_unit_test(what_the_sink_has_no_room_for_leaves_later),
