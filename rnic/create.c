@@ -41,6 +41,7 @@ static void numbers_init(struct qp_numbers *numbers, const struct rnic_parts *pa
         numbers->is_shuffled = true;
         numbers->first = parts->datagrams->qp_num_first;
         numbers->count = parts->datagrams->qp_num_count;
+        numbers->next %= numbers->count;
         memcpy(numbers->key, parts->stag_key, sizeof numbers->key);
     }
 }
