@@ -42,6 +42,35 @@ int answer_get(const struct process *process, const char *request, struct json_o
     return *ret != NULL ? 0 : -EBADMSG;
 }
 
+// One object of an answer into the array.
+static int object_add(const char *text, size_t len, struct json_object *array)
+{
+    struct json_object *object = answer_parse(text, len);
+    if (object == NULL) {
+        return -EBADMSG;
+    }
+    return json_object_array_add(array, object) == 0 ? 0 : -ENOMEM;
+}
+
+int answers_get(const struct process *process, const char *request, struct json_object *array)
+{
+    char *text;
+    size_t len;
+    int error = process_ask(process, request, &text, &len);
+    if (error != 0) {
+        return error;
+    }
+    const char *end = text + len;
+    for (const char *line = text; error == 0 && line < end;) {
+        const char *line_end = memchr(line, '\n', (size_t)(end - line));
+        line_end = line_end != NULL ? line_end : end;
+        error = object_add(line, (size_t)(line_end - line), array);
+        line = line_end + 1;
+    }
+    free(text);
+    return error;
+}
+
 void answer_say_failed(const struct process *process, const char *what, int error)
 {
     char object[PID_TEXT_LEN];

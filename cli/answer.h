@@ -9,5 +9,8 @@
 // is no object.
 int answer_get(const struct process *process, const char *request, struct json_object **ret);
 
+// The same of an answer with an object per line; each goes to the end of the array.
+int answers_get(const struct process *process, const char *request, struct json_object *array);
+
 // Says why there was no answer; `what` is what there is not therefore.
 void answer_say_failed(const struct process *process, const char *what, int error);

@@ -17,18 +17,6 @@ enum { PID_TEXT_LEN = 48, PID_MAX = 1 << 30 };
 
 /* ---- one process ----------------------------------------------------------------------------- */
 
-// 0, and the object is in the array; or a negative errno.
-static int process_add(const struct question *q, struct json_object *array,
-                       const struct process *process)
-{
-    struct json_object *object;
-    int error = answer_get(process, q->request, &object);
-    if (error != 0) {
-        return error;
-    }
-    return json_object_array_add(array, object) == 0 ? 0 : -ENOMEM;
-}
-
 /* ---- which processes ------------------------------------------------------------------------- */
 
 int asking_add(const struct question *q, struct json_object *array, const struct process *processes,
@@ -36,7 +24,7 @@ int asking_add(const struct question *q, struct json_object *array, const struct
 {
     int result = EXIT_SUCCESS;
     for (size_t i = 0; i < count; i++) {
-        int error = process_add(q, array, &processes[i]);
+        int error = answers_get(&processes[i], q->request, array);
         if (error != 0 && error != -ECONNREFUSED) {
             answer_say_failed(&processes[i], q->what, error);
             result = EXIT_FAILED;
@@ -66,7 +54,7 @@ static int pid_add(const struct question *q, struct json_object *array, pid_t pi
         say_unknown(q->what, pid);
         return EXIT_FAILED;
     }
-    int error = process_add(q, array, process);
+    int error = answers_get(process, q->request, array);
     if (error != 0) {
         answer_say_failed(process, q->what, error);
     }

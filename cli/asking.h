@@ -13,8 +13,9 @@ struct question {
     const char *what;    // there is none of, when a process does not answer: "no counters"
 };
 
-// Asks these processes, or all of the caller's when `pid_count` is 0, and adds an object per
-// process to the JSON array. EXIT_SUCCESS, or EXIT_FAILED after saying what is wrong with some.
+// Asks these processes, or all of the caller's when `pid_count` is 0, and adds what they answer, an
+// object or more of each, to the JSON array. EXIT_SUCCESS, or EXIT_FAILED after saying what is
+// wrong with some.
 int asking_collect(const struct question *question, struct json_object *array, const pid_t *pids,
                    size_t pid_count);
 

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/device_wire.h"
 #include "text/show.h"
 
 enum { VALUE_MAX_LEN = 128, LABEL_LEN = 16, SECTION_INDENT = 2, PART_INDENT = 4 };
@@ -242,13 +243,18 @@ static void each_print(FILE *out, unsigned width, struct json_object *process, c
 void report_print(FILE *out, struct json_object *process, unsigned width)
 {
     static const char *const none[] = {NULL};
+    static const char *const devices[] = {DEVICE_NAME_IWARP, DEVICE_NAME_ROCE};
     char program[VALUE_MAX_LEN];
     struct json_object *device;
     text_copy(program, text_of(process, "program", "?"), false);
     fprintf(out, "%s, process %s\n", program, text_of(process, "pid", "?"));
-    if (json_object_object_get_ex(process, "weft0", &device) &&
-        json_object_is_type(device, json_type_object)) {
-        section_print(out, width, "device weft0", device, none);
+    for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++) {
+        if (json_object_object_get_ex(process, devices[i], &device) &&
+            json_object_is_type(device, json_type_object)) {
+            char label[VALUE_MAX_LEN];
+            snprintf(label, sizeof label, "device %s", devices[i]);
+            section_print(out, width, label, device, none);
+        }
     }
     each_print(out, width, process, "connections", connection_print);
     each_print(out, width, process, "qps", qp_print);

@@ -35,7 +35,8 @@ static void run_help(FILE *out)
         "  --set NAME=VALUE         a setting by the name of its variable, WEFT_ may be left out\n"
         "  --stats=FILE             the counters at exit, like WEFT_STATS_FILE\n"
         "  --view=preload|off       show PROGRAM the devices in /sys/class/infiniband and\n"
-        "                           /dev/infiniband too, by a preloaded library; off by default\n"
+        "                           /dev/infiniband too, by a preloaded library: by itself with\n"
+        "                           --wire=roce\n"
         "  -q, --quiet              do not name functions that are not supported\n"
         "  -h, --help               this text\n"
         "\n"
@@ -72,7 +73,7 @@ static int option_apply(int option, char **argv)
 }
 
 // What stands between a program and paths of /sys and /dev.
-enum view { VIEW_OFF, VIEW_PRELOAD };
+enum view { VIEW_BY_WIRE, VIEW_OFF, VIEW_PRELOAD };
 
 struct wishes {
     bool is_quiet;
@@ -82,12 +83,9 @@ struct wishes {
 
 static int view_choose(const char *text, enum view *ret)
 {
-    static const char *const words[] = {[VIEW_OFF] = "off", [VIEW_PRELOAD] = "preload"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strcmp(text, words[i]) == 0) {
-            *ret = (enum view)i;
-            return 0;
-        }
+    if (strcmp(text, "off") == 0 || strcmp(text, "preload") == 0) {
+        *ret = *text == 'p' ? VIEW_PRELOAD : VIEW_OFF;
+        return 0;
     }
     return say_usage("run", "cannot use --view=%s: it must be preload or off", text);
 }
@@ -179,11 +177,15 @@ static int list_prepend(const char *variable, const char *first)
     return 0;
 }
 
-// The preloaded library is looked for where the others are: it reaches what they reach.
+// The preloaded library is looked for where the others are: it reaches what they reach. Programs
+// for InfiniBand look at files before they look at a device: who wants that device alone has them.
 static int environment_set(const char *library_dir, enum view view)
 {
+    const char *wire = getenv("WEFT_WIRE");
+    const bool is_roce = wire != NULL && strcmp(wire, "roce") == 0;
+    const bool has_view = view == VIEW_PRELOAD || (view == VIEW_BY_WIRE && is_roce);
     int result = list_prepend("LD_LIBRARY_PATH", library_dir);
-    return result != 0 || view == VIEW_OFF ? result : list_prepend("LD_PRELOAD", "libweft-view.so");
+    return result != 0 || !has_view ? result : list_prepend("LD_PRELOAD", "libweft-view.so");
 }
 
 static int run_main(int argc, char **argv)

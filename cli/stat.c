@@ -33,7 +33,7 @@ static void stat_help(FILE *out)
           "with the process ids PID. Root sees everybody's.\n"
           "\n"
           "Options:\n"
-          "  -j, --json           a JSON array with an object per process, zeroes included\n"
+          "  -j, --json           a JSON array with an object per process and device, with zeroes\n"
           "  -w, --watch=SECONDS  again and again; with --json one array per line\n"
           "  -h, --help           this text\n"
           "\n"

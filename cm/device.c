@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/device_wire.h"
 #include "cm/cm.h"
 #include "host/process.h"
 
@@ -88,7 +89,8 @@ void cm_signal(void)
 
 /* ---- device ---------------------------------------------------------------------------------- */
 
-static struct ibv_context *first_device_open(void)
+// Connections are made on streams.
+static struct ibv_context *stream_device_open(void)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
     if (list == NULL) {
@@ -97,8 +99,10 @@ static struct ibv_context *first_device_open(void)
     }
     struct ibv_context *verbs = NULL;
     errno = ENODEV;
-    if (list[0] != NULL) {
-        verbs = ibv_open_device(list[0]);
+    for (struct ibv_device **at = list; *at != NULL && verbs == NULL; at++) {
+        if ((*at)->transport_type == IBV_TRANSPORT_IWARP) {
+            verbs = ibv_open_device(*at);
+        }
     }
     ibv_free_device_list(list);
     return verbs;
@@ -107,14 +111,11 @@ static struct ibv_context *first_device_open(void)
 static int device_fill(struct cm_device *d)
 {
     int error;
-    d->rnic = host_rnic(&error);
-    if (d->rnic == NULL) {
-        return cm_fail(-error);
-    }
-    d->verbs = first_device_open();
+    d->verbs = stream_device_open();
     if (d->verbs == NULL) {
         return -1;
     }
+    d->rnic = host_rnic(DEVICE_WIRE_IWARP, NULL, &error); // which is up
     d->pd = ibv_alloc_pd(d->verbs);
     if (d->pd == NULL) {
         int saved = errno;

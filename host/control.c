@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@
 enum { REQUEST_MAX_LEN = 64, CONTROL_STACK_LEN = 128 * 1024, CONTROL_BACKLOG = 8 };
 
 struct control {
-    struct rnic *rnic;
+    struct rnic *_Atomic *rnics; // DEVICE_WIRE_COUNT, NULL where one is not up
     int fd;
     struct pressure pressure;
 };
@@ -53,28 +54,55 @@ static bool peer_is_allowed(int fd)
            (peer.uid == getuid() || peer.uid == 0);
 }
 
-// Carries out a request and writes the answer. Nothing is written for what is no request.
-static void serve(struct rnic *rnic, const char *request, FILE *out)
+// The devices that are up, in the order of their wires; gives back how many.
+static unsigned devices_up(const struct control *own, struct rnic *ret[DEVICE_WIRE_COUNT])
+{
+    unsigned count = 0;
+    for (unsigned wire = 0; wire < DEVICE_WIRE_COUNT; wire++) {
+        ret[count] = atomic_load(&own->rnics[wire]);
+        count += ret[count] != NULL;
+    }
+    return count;
+}
+
+// False: it is no command.
+static bool reads_command(struct rnic *rnic, const char *request)
 {
     unsigned octets;
     char memory[8];
-    if (strcmp(request, "stat\n") == 0) {
-        stat_write(rnic, out);
-        return;
-    }
     if (strcmp(request, "reads allotment auto\n") == 0) {
         rnic_reads_release_allotment(rnic);
     } else if (sscanf(request, "reads allotment %10u", &octets) == 1) {
         rnic_reads_set_allotment(rnic, octets);
     } else if (sscanf(request, "reads memory %7s", memory) == 1) {
         rnic_reads_set_memory(rnic, RNIC_MEMORY_TOLD, strcmp(memory, "short") == 0);
-    } else if (strcmp(request, "reads\n") != 0) {
-        return;
+    } else {
+        return strcmp(request, "reads\n") == 0;
     }
-    stat_write_reads(rnic, out);
+    return true;
 }
 
-static void answer(struct rnic *rnic, int fd)
+// Carries out a request and writes the answer; of reads, that of the first device. Nothing is
+// written for what is no request.
+static void serve(const struct control *own, const char *request, FILE *out)
+{
+    struct rnic *rnics[DEVICE_WIRE_COUNT];
+    const unsigned count = devices_up(own, rnics);
+    const bool is_stat = strcmp(request, "stat\n") == 0;
+    bool is_reads = false;
+    for (unsigned i = 0; i < count; i++) {
+        if (is_stat) {
+            stat_write(rnics[i], out);
+        } else {
+            is_reads = reads_command(rnics[i], request);
+        }
+    }
+    if (is_reads) {
+        stat_write_reads(rnics[0], out);
+    }
+}
+
+static void answer(const struct control *own, int fd)
 {
     // A client that says nothing, or does not read, holds only this thread, and not for long.
     struct timeval limit = {.tv_sec = 2};
@@ -91,7 +119,7 @@ static void answer(struct rnic *rnic, int fd)
     if (out == NULL) {
         return;
     }
-    serve(rnic, request, out);
+    serve(own, request, out);
     fclose(out);
     for (size_t sent = 0; sent < text_len;) {
         long n = syscall(SYS_sendto, fd, text + sent, text_len - sent, MSG_NOSIGNAL, NULL, 0);
@@ -112,9 +140,18 @@ static void accept_one(struct control *own)
         return;
     }
     if (peer_is_allowed(fd)) {
-        answer(own->rnic, fd);
+        answer(own, fd);
     }
     syscall(SYS_close, fd);
+}
+
+static void pressure_tell(const struct control *own)
+{
+    struct rnic *rnics[DEVICE_WIRE_COUNT];
+    const unsigned count = devices_up(own, rnics);
+    for (unsigned i = 0; i < count; i++) {
+        rnic_reads_set_memory(rnics[i], RNIC_MEMORY_SENSED, own->pressure.is_short);
+    }
 }
 
 static void *control_main(void *arg)
@@ -125,7 +162,7 @@ static void *control_main(void *arg)
                                {.fd = own->pressure.fd, .events = POLLPRI}};
         syscall(SYS_poll, fds, 2, pressure_timeout_ms(&own->pressure, host_clock(NULL)));
         if (pressure_look(&own->pressure, fds[1].revents, host_clock(NULL))) {
-            rnic_reads_set_memory(own->rnic, RNIC_MEMORY_SENSED, own->pressure.is_short);
+            pressure_tell(own);
         }
         if ((fds[0].revents & POLLIN) != 0) {
             accept_one(own);
@@ -134,12 +171,12 @@ static void *control_main(void *arg)
     return NULL;
 }
 
-void control_start(struct rnic *rnic, bool senses_pressure)
+void control_start(struct rnic *_Atomic rnics[DEVICE_WIRE_COUNT], bool senses_pressure)
 {
     pthread_t thread;
     pthread_attr_t attr;
     sigset_t all, before;
-    control.rnic = rnic;
+    control.rnics = rnics;
     control.fd = control_listen();
     if (senses_pressure) {
         pressure_open(&control.pressure);

@@ -4,7 +4,7 @@
 // file system; it answers its own user and root. A request is one line, the answer is JSON until
 // the end of the stream:
 //
-//     stat                          the counters (rnic/stat.h)
+//     stat                          the counters (rnic/stat.h), an object and line per device
 //     reads                         how Reads are divided: that part of the same
 //     reads allotment OCTETS        changes it, then the same
 //     reads memory short|enough     likewise
@@ -12,10 +12,12 @@
 
 #include <stdbool.h>
 
+#include "base/device_wire.h"
+
 struct rnic;
 
-// Starts the thread that answers. Failure is not an error of the RNIC: the process is only not
-// seen.
-void control_start(struct rnic *rnic, bool senses_pressure);
+// Starts the thread that answers for the RNICs that are up by then or later. Failure is not an
+// error of theirs: the process is only not seen.
+void control_start(struct rnic *_Atomic rnics[DEVICE_WIRE_COUNT], bool senses_pressure);
 // In the child of a fork: lets go of what the parent has open.
 void control_abandon(void);

@@ -1,9 +1,11 @@
-// The one RNIC of a process.
+// The RNICs of a process, one per wire, which share nothing.
 #pragma once
 
+#include "base/device_wire.h"
 #include "rnic/rnic.h"
 
-// Brought up on first use (a thread, an epoll set, the control socket); NULL with *ret_error a
-// negative errno when the environment refuses. The child of a fork gets one of its own: objects of
-// the parent's answer -EIO there and may still be destroyed. From any thread.
-struct rnic *host_rnic(int *ret_error);
+// Brought up on first use (a thread, a link; with the first of them the control socket); NULL with
+// *ret_error a negative errno when the environment refuses. The child of a fork gets its own:
+// objects of the parent's answer -EIO there and may still be destroyed. From any thread.
+// `port`: what carries queue pairs by packets starts with it; NULL with streams.
+struct rnic *host_rnic(enum device_wire wire, const struct rnic_port *port, int *ret_error);

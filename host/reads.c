@@ -5,6 +5,7 @@
 
 #include <weft/reads.h>
 
+#include "base/device_wire.h"
 #include "host/process.h"
 
 #define ALLOTMENT_MAX_LEN (1U << 30)
@@ -12,7 +13,7 @@
 int weft_reads_query(struct weft_reads *ret)
 {
     int error;
-    struct rnic *rnic = host_rnic(&error);
+    struct rnic *rnic = host_rnic(DEVICE_WIRE_IWARP, NULL, &error);
     if (rnic == NULL) {
         return error;
     }
@@ -33,7 +34,7 @@ int weft_reads_set_allotment(uint32_t octets)
     if (octets > ALLOTMENT_MAX_LEN) {
         return -EINVAL;
     }
-    struct rnic *rnic = host_rnic(&error);
+    struct rnic *rnic = host_rnic(DEVICE_WIRE_IWARP, NULL, &error);
     if (rnic != NULL) {
         rnic_reads_set_allotment(rnic, octets);
     }
@@ -43,7 +44,7 @@ int weft_reads_set_allotment(uint32_t octets)
 int weft_reads_release_allotment(void)
 {
     int error;
-    struct rnic *rnic = host_rnic(&error);
+    struct rnic *rnic = host_rnic(DEVICE_WIRE_IWARP, NULL, &error);
     if (rnic != NULL) {
         rnic_reads_release_allotment(rnic);
     }
@@ -53,7 +54,7 @@ int weft_reads_release_allotment(void)
 int weft_reads_set_memory_short(bool is_short)
 {
     int error;
-    struct rnic *rnic = host_rnic(&error);
+    struct rnic *rnic = host_rnic(DEVICE_WIRE_IWARP, NULL, &error);
     if (rnic != NULL) {
         rnic_reads_set_memory(rnic, RNIC_MEMORY_TOLD, is_short);
     }

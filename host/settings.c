@@ -6,6 +6,7 @@
 
 #include <weft/settings.h>
 
+#include "base/device_wire.h"
 #include "host/link.h"
 #include "host/trace.h"
 #include "link/fault_model.h"
@@ -21,6 +22,7 @@ enum kind {
     KIND_PATH,
     KIND_LINK,
     KIND_FAULT,
+    KIND_WIRES,
 };
 
 struct setting {
@@ -41,6 +43,7 @@ struct setting {
 #define FIELD_OF_KIND_PATH    char *
 #define FIELD_OF_KIND_LINK    char *
 #define FIELD_OF_KIND_FAULT   char *
+#define FIELD_OF_KIND_WIRES   uint32_t
 
 #define OFFSET(what, field)                                      \
     _Generic(((struct host_settings *)0)->field, FIELD_OF_##what \
@@ -77,6 +80,8 @@ static const char *const oneshot_part_words[] = {"both", "advertise", "close", N
 static const char *const placement_words[] = {"early", "strict", "off", NULL};
 
 static const struct setting settings[] = {
+    SETTING("WEFT_WIRE", KIND_WIRES, wires, 0, 0, "WIRE", DEVICE_WIRES_VALUES, "both",
+            "which devices there are: weft0 (iWARP), weft_roce0 (RoCEv2)"),
     SETTING("WEFT_LINK", KIND_LINK, link, 0, sizeof((struct host_settings *)0)->link, "LINK",
             HOST_LINK_VALUES, "socket", "what carries the connections"),
     SETTING("WEFT_FAULT", KIND_FAULT, fault, 0, sizeof((struct host_settings *)0)->fault, "FAULTS",
@@ -187,6 +192,8 @@ static bool setting_apply(const struct setting *s, const char *text, struct host
         return true;
     case KIND_ROOMS:
         return host_trace_rooms_parse(text, (FIELD_OF_KIND_ROOMS *)field);
+    case KIND_WIRES:
+        return device_wires_parse(text, (FIELD_OF_KIND_WIRES *)field);
     case KIND_LINK:
     case KIND_FAULT:
     case KIND_PATH:

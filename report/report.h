@@ -86,6 +86,7 @@ struct report_reads {
 
 struct report_device {
     bool has_streams; // false: packets carry its queue pairs
+    const char *name;
     uint32_t qp_count, cq_count, srq_count;
     struct mem_live live;
     struct report_reads reads;

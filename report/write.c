@@ -249,7 +249,7 @@ void report_write(const struct report *r, FILE *out)
     struct json outer = {.out = out};
     struct json o = json_open(&outer, NULL);
     write_process(&o, r);
-    struct json device = json_open(&o, "weft0");
+    struct json device = json_open(&o, r->device.name);
     write_device(&device, r);
     json_close(&device);
     fputs(",\"connections\":[", out);

@@ -71,6 +71,7 @@ int rnic_create(const struct rnic_parts *parts, struct rnic **ret)
         return -ENOMEM;
     }
     rnic->config = parts->config;
+    rnic->name = parts->name != NULL ? parts->name : "weft0";
     rnic->clock = parts->clock;
     rnic->clock_ctx = parts->clock_ctx;
     numbers_init(&rnic->numbers, parts);

@@ -14,6 +14,7 @@
 enum { RNIC_KEY_LEN = 16 };
 
 struct rnic_parts {
+    const char *name; // in what it tells of itself; NULL: "weft0"
     struct rnic_config config;
     // Owned by the RNIC from here on, also when creation fails; one of both.
     struct link *link;               // of streams

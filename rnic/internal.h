@@ -57,6 +57,7 @@ struct rnic {
     unsigned total_count;
     uint64_t closes[QP_CLOSE_REASON_COUNT]; // streams in full operation that ended
     struct trace *trace;
+    const char *name;
     instant_ns (*clock)(void *ctx);
     void *clock_ctx;
     atomic_bool is_orphan; // left behind by a fork

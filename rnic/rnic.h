@@ -26,6 +26,7 @@
 #include "cq/cq.h"
 #include "cq/cqe.h"
 #include "mem/table.h"
+#include "wire/grh.h"
 #include "wq/oneshot.h"
 #include "wq/srq.h"
 #include "wq/wq.h"

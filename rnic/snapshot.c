@@ -166,6 +166,7 @@ int snapshot_take(struct rnic *rnic, struct report *ret)
         copy_locked(ret, rnic);
         rnic_leave(rnic, 0);
     } while (!report_is_whole(ret));
+    ret->device.name = rnic->name;
     process_note(ret);
     return 0;
 }
@@ -173,6 +174,7 @@ int snapshot_take(struct rnic *rnic, struct report *ret)
 void snapshot_take_reads(struct rnic *rnic, struct report *ret)
 {
     report_init(ret);
+    ret->device.name = rnic->name;
     ret->device.reads = rnic_reads(rnic);
     process_note(ret);
 }

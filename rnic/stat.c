@@ -24,7 +24,7 @@ void stat_write_reads(struct rnic *rnic, FILE *out)
     report_write_reads(&report, out);
 }
 
-void stat_write_file(struct rnic *rnic, const char *path)
+void stat_write_file(struct rnic *const *rnics, unsigned count, const char *path)
 {
     char name[512] = "";
     const char *mark = strstr(path, "%p");
@@ -41,6 +41,8 @@ void stat_write_file(struct rnic *rnic, const char *path)
         return;
     }
     sys_ftruncate(fd, 0); // behind the look at whose it is; a pipe or device has no length
-    stat_write(rnic, out);
+    for (unsigned i = 0; i < count; i++) {
+        stat_write(rnics[i], out);
+    }
     fclose(out);
 }

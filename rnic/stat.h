@@ -11,5 +11,6 @@ struct rnic;
 void stat_write(struct rnic *rnic, FILE *out);
 // Of the device's reads alone.
 void stat_write_reads(struct rnic *rnic, FILE *out);
-// To a file of that name ("%p" in it is the process id); a failure is named on stderr.
-void stat_write_file(struct rnic *rnic, const char *path);
+// Of so many devices, one object behind the other, to a file of that name ("%p" in it is the
+// process id); a failure is named on stderr.
+void stat_write_file(struct rnic *const *rnics, unsigned count, const char *path);

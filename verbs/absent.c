@@ -3,29 +3,6 @@
 
 #include "verbs/front.h"
 
-struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
-{
-    return front_null(EOPNOTSUPP);
-}
-
-struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
-                                     uint8_t port_num)
-{
-    return front_null(EOPNOTSUPP);
-}
-
-int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
-                        struct ibv_grh *grh, struct ibv_ah_attr *ah_attr)
-{
-    errno = EOPNOTSUPP;
-    return -1;
-}
-
-int ibv_destroy_ah(struct ibv_ah *ah)
-{
-    return front_fail(EOPNOTSUPP);
-}
-
 int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
                                 uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
 {

@@ -7,6 +7,7 @@
 
 #include "host/process.h"
 #include "verbs/front.h"
+#include "view/address.h"
 #include "view/place.h"
 #include "view/wires.h"
 
@@ -51,11 +52,29 @@ static void context_fill(struct front_context *front, struct ibv_device *device)
     pthread_mutex_init(&front->verbs.context.mutex, NULL);
 }
 
+static struct rnic *rnic_of(struct ibv_device *device, int *ret_error)
+{
+    const struct front_device *front = front_device_of(device);
+    struct view_address own;
+    if (front->identity->has_streams) {
+        return host_rnic(front->wire, NULL, ret_error);
+    }
+    view_address_find(&own);
+    const enum ibv_mtu mtu =
+        identity_active_mtu(front->identity, view_interface_mtu(own.interface));
+    const struct rnic_port port = {
+        .addrs = {{.addr = own.addr}},
+        .addr_count = 1,
+        .path_mtu = FRONT_MTU_LEN(mtu),
+    };
+    return host_rnic(front->wire, &port, ret_error);
+}
+
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
     int error;
     place_make(view_wires()); // programs can do without
-    struct rnic *rnic = host_rnic(&error);
+    struct rnic *rnic = rnic_of(device, &error);
     if (rnic == NULL) {
         return front_null(-error);
     }

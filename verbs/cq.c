@@ -6,6 +6,7 @@
 #include "verbs/front.h"
 
 // An entry is handed on as it is.
+STATIC_CHECK((int)WC_GRH == (int)IBV_WC_GRH);
 STATIC_CHECK((int)CQE_STATUS_SUCCESS == (int)IBV_WC_SUCCESS);
 STATIC_CHECK(sizeof(((struct cqe *)0)->status) == sizeof(enum ibv_wc_status));
 STATIC_CHECK(sizeof(((struct cqe *)0)->opcode) == sizeof(enum ibv_wc_opcode));
@@ -153,6 +154,9 @@ void front_wc_fill(struct ibv_wc *wc, const struct cqe *cqe)
         .qp_num = cqe->qp_num,
         .wc_flags = cqe->wc_flags,
     };
+    if (cqe->wc_flags & WC_GRH) {
+        wc->src_qp = (uint32_t)cqe->src_qp;
+    }
     if (cqe->wc_flags & WC_REFERENCE) {
         wc->vendor_err = (uint32_t)(cqe->reference >> 32);
         wc->src_qp = (uint32_t)cqe->reference;

@@ -99,6 +99,12 @@ static unsigned int read_wc_flags(struct ibv_cq_ex *cq)
     return front_of(cq)->current->wc_flags;
 }
 
+static uint32_t read_src_qp(struct ibv_cq_ex *cq)
+{
+    const struct cqe *cqe = front_of(cq)->current;
+    return cqe->wc_flags & WC_GRH ? (uint32_t)cqe->src_qp : 0;
+}
+
 // Addresses of an InfiniBand subnet: 0, as in ibv_wc.
 static uint32_t read_zero(struct ibv_cq_ex *cq)
 {
@@ -176,7 +182,7 @@ static void functions_set(struct ibv_cq_ex *cq)
     cq->read_byte_len = read_byte_len;
     cq->read_imm_data = read_imm_data;
     cq->read_qp_num = read_qp_num;
-    cq->read_src_qp = read_zero;
+    cq->read_src_qp = read_src_qp;
     cq->read_wc_flags = read_wc_flags;
     cq->read_slid = read_zero;
     cq->read_sl = read_zero_octet;

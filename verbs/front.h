@@ -22,6 +22,7 @@
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
 
+#include "base/port_datagram.h"
 #include "rnic/post.h"
 #include "rnic/rnic.h"
 #include "verbs/event.h"
@@ -32,6 +33,9 @@ enum {
     FRONT_COMP_VECTOR_COUNT = 1,
     FRONT_PRIVATE_TAIL_LEN = 256,
 };
+
+// In octets.
+#define FRONT_MTU_LEN(mtu) (128U << (mtu))
 
 // Provider libraries of the system (libmlx5, libefa) tell their own devices by a pointer behind the
 // public structure, so there is zeroed room behind it.
@@ -140,8 +144,18 @@ struct front_qp {
     // Between wr_start and wr_complete; who has the cursor has all of it.
     struct rnic_sq_cursor cursor; // without a queue behind a fork, which may have caught it taken
     struct send_wqe *wr_current;  // the work request being built, or NULL
+    bool has_wr_address;          // of it: wr_set_ud_addr was called
     int wr_error;                 // the first error, positive; nothing is built any more
 };
+
+struct front_ah {
+    struct ibv_ah ah;
+    struct datagram_path path;
+};
+
+// ah.c. To whom a datagram of this queue pair goes, into an entry of its send queue. 0 or EINVAL.
+int front_address_fill(const struct front_qp *qp, struct send_wqe *wqe, const struct ibv_ah *ah,
+                       uint32_t remote_qpn, uint32_t remote_qkey);
 
 // post.c. May this work request, filled but for its elements' contents, be posted? 0 or a positive
 // errno, as ibv_post_send(3) has it.
@@ -207,10 +221,14 @@ unsigned front_srq_events_withdraw(struct front_srq *srq);
 void front_wait_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond,
                              const uint32_t *completed, unsigned taken_count);
 
-// gid.c
-struct in6_addr front_gid_addr(void); // of GID 0 (view/address.h)
+// gid.c. GID 0: an address of the host, or the one that the open device has its packets from.
+struct in6_addr front_gid_addr(const struct ibv_context *context);
 // False: it holds no host's address, or one of another family than our own.
 bool front_gid_parse(const union ibv_gid *gid, const struct in6_addr *own, struct in6_addr *ret);
+// The way that an address vector describes. 0, or EINVAL: it has no GID of ours to leave from, or
+// none of a host's to go to.
+int front_path_fill(const struct ibv_context *context, const struct ibv_ah_attr *attr,
+                    struct datagram_path *ret);
 
 /* ---- exported, and known to rdma-core's own programs alone ----------------------------------- */
 

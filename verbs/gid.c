@@ -4,17 +4,28 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "base/port_datagram.h"
 #include "verbs/front.h"
 #include "view/address.h"
 
-enum { GID_COUNT = 1 };
+enum { GID_COUNT = 1, FLOW_LABEL_MAX = 0xfffff };
 
 /* ---- GIDs of programs ------------------------------------------------------------------------ */
 
-struct in6_addr front_gid_addr(void)
+static void own_find(const struct ibv_context *context, struct view_address *ret)
+{
+    const struct rnic_port *port = rnic_port(front_context_of((struct ibv_context *)context)->rnic);
+    if (port->addr_count > 0) {
+        view_address_of(&port->addrs[0].addr, ret);
+    } else {
+        view_address_find(ret);
+    }
+}
+
+struct in6_addr front_gid_addr(const struct ibv_context *context)
 {
     struct view_address own;
-    view_address_find(&own);
+    own_find(context, &own);
     return own.addr;
 }
 
@@ -31,16 +42,32 @@ bool front_gid_parse(const union ibv_gid *gid, const struct in6_addr *own, struc
     return is_of_a_host(ret) && IN6_IS_ADDR_V4MAPPED(ret) == IN6_IS_ADDR_V4MAPPED(own);
 }
 
+int front_path_fill(const struct ibv_context *context, const struct ibv_ah_attr *attr,
+                    struct datagram_path *ret)
+{
+    *ret = (struct datagram_path){
+        .local = front_gid_addr(context),
+        .flow_label = attr->grh.flow_label & FLOW_LABEL_MAX,
+        .traffic_class = attr->grh.traffic_class,
+        .hop_limit = attr->grh.hop_limit,
+    };
+    return attr->is_global && attr->port_num == FRONT_PORT_NUM &&
+                   attr->grh.sgid_index < GID_COUNT &&
+                   front_gid_parse(&attr->grh.dgid, &ret->local, &ret->remote)
+               ? 0
+               : EINVAL;
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static void gid_entry_fill(const struct identity *identity, struct ibv_gid_entry *entry)
+static void gid_entry_fill(const struct ibv_context *context, struct ibv_gid_entry *entry)
 {
     struct view_address own;
-    view_address_find(&own);
+    own_find(context, &own);
     *entry = (struct ibv_gid_entry){
         .gid_index = 0,
         .port_num = FRONT_PORT_NUM,
-        .gid_type = identity->gid_type,
+        .gid_type = front_identity_of(context)->gid_type,
         .ndev_ifindex = if_nametoindex(own.interface),
     };
     memcpy(entry->gid.raw, &own.addr, sizeof own.addr);
@@ -50,7 +77,7 @@ static void gid_entry_fill(const struct identity *identity, struct ibv_gid_entry
 static void gid_entry_copy(const struct ibv_context *context, void *to, size_t to_len)
 {
     struct ibv_gid_entry entry;
-    gid_entry_fill(front_identity_of(context), &entry);
+    gid_entry_fill(context, &entry);
     memset(to, 0, to_len);
     memcpy(to, &entry, to_len < sizeof entry ? to_len : sizeof entry);
 }

@@ -1,12 +1,17 @@
-// ibv_modify_qp: which attributes may come with which state, and what is done with them.
+// ibv_modify_qp: what is done with attributes that the table of changes (verbs/transition.h) lets
+// through.
 //
 // RTR with a destination (GID and queue pair number) is how programs connect that know no
-// connection manager: the device connects the two by itself (rnic_qp_meet). The other attributes of
-// an InfiniBand connection (time-outs, retries, sequence numbers) mean nothing to TCP; they are
-// kept and told again by ibv_query_qp.
+// connection manager. On a stream the device connects the two by itself (rnic_qp_meet), and the
+// other attributes of an InfiniBand connection (time-outs, retries, sequence numbers) mean nothing:
+// they are kept and told again by ibv_query_qp. Transports of packets are told all of them.
 
+#include "base/check.h"
+#include "base/port_datagram.h"
 #include "base/qp_state.h"
+#include "base/transport.h"
 #include "verbs/front.h"
+#include "verbs/transition.h"
 
 enum {
     // IBV_QP_RATE_LIMIT and all beyond are unknown here.
@@ -23,59 +28,25 @@ enum {
              RIGHT_FLUSH_GLOBAL | RIGHT_FLUSH_PERSISTENT,
 };
 
-// InfiniBand's table for RC, as the kernel has it: what must come with a change of state, and what
-// may. There is no way from SQD to RTS: it is the end of an iWARP stream.
-enum {
-    INIT_ATTRS = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-    RTR_ATTRS = MASK_DESTINATION | IBV_QP_PATH_MTU | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                IBV_QP_MIN_RNR_TIMER,
-    RTS_ATTRS = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                IBV_QP_MAX_QP_RD_ATOMIC,
-    SQD_ATTRS = IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ACCESS_FLAGS |
-                IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER,
-    STATE_COUNT = IBV_QPS_ERR + 1,
-};
+// Attributes are handed on as they are.
+STATIC_CHECK((int)QP_CHANGE_STATE == (int)IBV_QP_STATE);
+STATIC_CHECK((int)QP_CHANGE_CURRENT == (int)IBV_QP_CUR_STATE);
+STATIC_CHECK((int)QP_CHANGE_TELLS_DRAINED == (int)IBV_QP_EN_SQD_ASYNC_NOTIFY);
+STATIC_CHECK((int)QP_CHANGE_RIGHTS == (int)IBV_QP_ACCESS_FLAGS);
+STATIC_CHECK((int)QP_CHANGE_QKEY == (int)IBV_QP_QKEY);
+STATIC_CHECK((int)QP_CHANGE_PATH == (int)IBV_QP_AV);
+STATIC_CHECK((int)QP_CHANGE_PATH_MTU == (int)IBV_QP_PATH_MTU);
+STATIC_CHECK((int)QP_CHANGE_TIMEOUT == (int)IBV_QP_TIMEOUT);
+STATIC_CHECK((int)QP_CHANGE_RETRY_COUNT == (int)IBV_QP_RETRY_CNT);
+STATIC_CHECK((int)QP_CHANGE_RNR_RETRY_COUNT == (int)IBV_QP_RNR_RETRY);
+STATIC_CHECK((int)QP_CHANGE_RQ_PSN == (int)IBV_QP_RQ_PSN);
+STATIC_CHECK((int)QP_CHANGE_MAX_RD_ATOMIC == (int)IBV_QP_MAX_QP_RD_ATOMIC);
+STATIC_CHECK((int)QP_CHANGE_MIN_RNR_TIMER == (int)IBV_QP_MIN_RNR_TIMER);
+STATIC_CHECK((int)QP_CHANGE_SQ_PSN == (int)IBV_QP_SQ_PSN);
+STATIC_CHECK((int)QP_CHANGE_MAX_DEST_RD_ATOMIC == (int)IBV_QP_MAX_DEST_RD_ATOMIC);
+STATIC_CHECK((int)QP_CHANGE_DEST_QP_NUM == (int)IBV_QP_DEST_QPN);
 
-static const struct transition {
-    bool is_present;
-    int required, optional;
-} transitions[STATE_COUNT][STATE_COUNT] = {
-    [IBV_QPS_RESET] = {[IBV_QPS_RESET] = {true, 0, 0}, [IBV_QPS_INIT] = {true, INIT_ATTRS, 0}},
-    [IBV_QPS_INIT] = {[IBV_QPS_RESET] = {true, 0, 0},
-                      [IBV_QPS_INIT] = {true, 0, INIT_ATTRS},
-                      [IBV_QPS_RTR] = {true, RTR_ATTRS, IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
-                      [IBV_QPS_ERR] = {true, 0, 0}},
-    [IBV_QPS_RTR] = {[IBV_QPS_RESET] = {true, 0, 0},
-                     [IBV_QPS_RTS] = {true, RTS_ATTRS,
-                                      IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS |
-                                          IBV_QP_MIN_RNR_TIMER},
-                     [IBV_QPS_ERR] = {true, 0, 0}},
-    [IBV_QPS_RTS] = {[IBV_QPS_RESET] = {true, 0, 0},
-                     [IBV_QPS_RTS] = {true, 0,
-                                      IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS |
-                                          IBV_QP_MIN_RNR_TIMER},
-                     [IBV_QPS_SQD] = {true, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
-                     [IBV_QPS_ERR] = {true, 0, 0}},
-    [IBV_QPS_SQD] = {[IBV_QPS_RESET] = {true, 0, 0},
-                     [IBV_QPS_SQD] = {true, 0, SQD_ATTRS},
-                     [IBV_QPS_ERR] = {true, 0, 0}},
-    [IBV_QPS_SQE] = {[IBV_QPS_RESET] = {true, 0, 0}, [IBV_QPS_ERR] = {true, 0, 0}},
-    [IBV_QPS_ERR] = {[IBV_QPS_RESET] = {true, 0, 0}, [IBV_QPS_ERR] = {true, 0, 0}},
-};
-
-static int state_check(enum ibv_qp_state from, const struct ibv_qp_attr *attr, int mask)
-{
-    if ((unsigned)attr->qp_state >= STATE_COUNT) {
-        return EINVAL;
-    }
-    const struct transition *t = &transitions[from][attr->qp_state];
-    const int allowed = IBV_QP_STATE | t->required | t->optional;
-    return !t->is_present || (mask & t->required) != t->required || (mask & ~allowed) != 0 ||
-                   ((mask & IBV_QP_CUR_STATE) && attr->cur_qp_state != from)
-               ? EINVAL
-               : 0;
-}
+/* ---- what may be asked for ------------------------------------------------------------------- */
 
 // Values that the device cannot have.
 static int values_check(const struct ibv_qp_attr *attr, int mask)
@@ -93,34 +64,42 @@ static int values_check(const struct ibv_qp_attr *attr, int mask)
     return 0;
 }
 
-static int destination_check(const struct ibv_qp_attr *attr)
+static int destination_check(const struct ibv_context *context, const struct ibv_qp_attr *attr,
+                             int mask)
 {
-    const struct in6_addr own = front_gid_addr();
-    struct in6_addr addr;
-    return !attr->ah_attr.is_global || attr->ah_attr.port_num != FRONT_PORT_NUM ||
-                   attr->ah_attr.grh.sgid_index != 0 || attr->dest_qp_num > QP_NUM_MAX ||
-                   !front_gid_parse(&attr->ah_attr.grh.dgid, &own, &addr)
+    struct datagram_path path;
+    return (mask & IBV_QP_DEST_QPN && attr->dest_qp_num > QP_NUM_MAX) ||
+                   (mask & IBV_QP_AV && front_path_fill(context, &attr->ah_attr, &path) != 0)
                ? EINVAL
                : 0;
 }
 
-// Without a state the attributes are kept, whatever the state.
-static int modify_check(enum ibv_qp_state from, const struct ibv_qp_attr *attr, int mask)
+// On a stream attributes without a state are kept, whatever the state.
+static int table_check(const struct front_qp *qp, enum ibv_qp_state from,
+                       const struct ibv_qp_attr *attr, int mask)
+{
+    const bool is_stream = front_identity_of(qp->qp.context)->has_streams;
+    if (is_stream && !(mask & IBV_QP_STATE)) {
+        return mask & (MASK_DESTINATION | IBV_QP_QKEY) ? EINVAL : 0;
+    }
+    if ((mask & IBV_QP_CUR_STATE) && attr->cur_qp_state != from) {
+        return EINVAL;
+    }
+    return transition_check(is_stream, qp->qp.qp_type, from,
+                            mask & IBV_QP_STATE ? attr->qp_state : from, mask);
+}
+
+static int modify_check(const struct front_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
     if (mask & ~MASK_KNOWN || mask & MASK_ABSENT) {
         return EOPNOTSUPP;
     }
-    if (mask & IBV_QP_QKEY) { // of datagrams
-        return EINVAL;
-    }
-    int error = mask & IBV_QP_STATE       ? state_check(from, attr, mask)
-                : mask & MASK_DESTINATION ? EINVAL
-                                          : 0;
-    if (error == 0 && mask & IBV_QP_DEST_QPN) {
-        error = destination_check(attr);
-    }
+    int error = table_check(qp, (enum ibv_qp_state)rnic_qp_state(qp->rnic_qp), attr, mask);
+    error = error != 0 ? error : destination_check(qp->qp.context, attr, mask);
     return error != 0 ? error : values_check(attr, mask);
 }
+
+/* ---- what is done ---------------------------------------------------------------------------- */
 
 // The QP's mutex held.
 static void attr_keep(struct ibv_qp_attr *kept, const struct ibv_qp_attr *attr, int mask)
@@ -132,6 +111,7 @@ static void attr_keep(struct ibv_qp_attr *kept, const struct ibv_qp_attr *attr, 
     KEEP(IBV_QP_ACCESS_FLAGS, qp_access_flags)
     KEEP(IBV_QP_PKEY_INDEX, pkey_index)
     KEEP(IBV_QP_PORT, port_num)
+    KEEP(IBV_QP_QKEY, qkey)
     KEEP(IBV_QP_PATH_MTU, path_mtu)
     KEEP(IBV_QP_TIMEOUT, timeout)
     KEEP(IBV_QP_RETRY_CNT, retry_cnt)
@@ -147,20 +127,23 @@ static void attr_keep(struct ibv_qp_attr *kept, const struct ibv_qp_attr *attr, 
 #undef KEEP
 }
 
-static int meet(struct rnic_qp *qp, const struct ibv_qp_attr *attr, int mask)
+static int meet(struct front_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-    struct rnic_meeting with = {
-        .own_addr = front_gid_addr(),
+    struct datagram_path path;
+    if (front_path_fill(qp->qp.context, &attr->ah_attr, &path) != 0) {
+        return -EINVAL; // the host's address has changed since it was looked at
+    }
+    const struct rnic_meeting with = {
+        .own_addr = path.local,
+        .peer_addr = path.remote,
         .peer_qp_num = attr->dest_qp_num,
         .ird = mask & IBV_QP_MAX_DEST_RD_ATOMIC ? attr->max_dest_rd_atomic
                                                 : (uint16_t)rnic_limits.max_qp_rd_atom,
     };
-    return front_gid_parse(&attr->ah_attr.grh.dgid, &with.own_addr, &with.peer_addr)
-               ? rnic_qp_meet(qp, &with)
-               : -EINVAL; // the host's address has changed since it was looked at
+    return rnic_qp_meet(qp->rnic_qp, &with);
 }
 
-static int change(struct rnic_qp *qp, const struct ibv_qp_attr *attr, int mask)
+static int change_stream(struct front_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
     struct qp_change change = {
         .mask = (uint32_t)mask & (QP_CHANGE_STATE | QP_CHANGE_RIGHTS),
@@ -178,7 +161,34 @@ static int change(struct rnic_qp *qp, const struct ibv_qp_attr *attr, int mask)
             return error;
         }
     }
-    return rnic_qp_change(qp, &change);
+    return rnic_qp_change(qp->rnic_qp, &change);
+}
+
+static int change_packets(struct front_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    const int neutral = IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+    struct qp_change change = {
+        .mask = (uint32_t)(mask & ~neutral),
+        .state = (enum qp_state)attr->qp_state,
+        .current = (enum qp_state)attr->cur_qp_state,
+        .rights = attr->qp_access_flags,
+        .qkey = attr->qkey,
+        .path_mtu = mask & IBV_QP_PATH_MTU ? FRONT_MTU_LEN(attr->path_mtu) : 0,
+        .dest_qp_num = attr->dest_qp_num,
+        .rq_psn = attr->rq_psn,
+        .sq_psn = attr->sq_psn,
+        .max_rd_atomic = attr->max_rd_atomic,
+        .max_dest_rd_atomic = attr->max_dest_rd_atomic,
+        .timeout = attr->timeout,
+        .retry_count = attr->retry_cnt,
+        .rnr_retry_count = attr->rnr_retry,
+        .min_rnr_timer = attr->min_rnr_timer,
+        .tells_drained = attr->en_sqd_async_notify != 0,
+    };
+    if (mask & IBV_QP_AV && front_path_fill(qp->qp.context, &attr->ah_attr, &change.path) != 0) {
+        return -EINVAL;
+    }
+    return rnic_qp_change(qp->rnic_qp, &change);
 }
 
 int ibv_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask)
@@ -187,11 +197,12 @@ int ibv_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask
     if (!front_is_alive(ibv_qp->context)) {
         return front_fail(EIO);
     }
-    int error = modify_check((enum ibv_qp_state)rnic_qp_state(qp->rnic_qp), attr, attr_mask);
+    int error = modify_check(qp, attr, attr_mask);
     if (error != 0) {
         return front_fail(error);
     }
-    error = change(qp->rnic_qp, attr, attr_mask);
+    error = front_identity_of(ibv_qp->context)->has_streams ? change_stream(qp, attr, attr_mask)
+                                                            : change_packets(qp, attr, attr_mask);
     if (error != 0) {
         return front_fail(-error);
     }

@@ -128,8 +128,13 @@ static int payload_fill(const struct front_qp *qp, struct send_wqe *wqe,
     return 0;
 }
 
-static void remote_fill(struct send_wqe *wqe, const struct ibv_send_wr *wr)
+static int remote_fill(const struct front_qp *qp, struct send_wqe *wqe,
+                       const struct ibv_send_wr *wr)
 {
+    if (qp->qp.qp_type == IBV_QPT_UD) {
+        return front_address_fill(qp, wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
+                                  wr->wr.ud.remote_qkey);
+    }
     if (operations[wqe->opcode].is_atomic) {
         wqe->remote_addr = wr->wr.atomic.remote_addr;
         wqe->rkey = wr->wr.atomic.rkey;
@@ -139,6 +144,7 @@ static void remote_fill(struct send_wqe *wqe, const struct ibv_send_wr *wr)
         wqe->remote_addr = wr->wr.rdma.remote_addr;
         wqe->rkey = wr->wr.rdma.rkey;
     }
+    return 0;
 }
 
 int front_send_fill(const struct front_qp *qp, struct send_wqe *wqe, const struct ibv_send_wr *wr)
@@ -160,8 +166,8 @@ int front_send_fill(const struct front_qp *qp, struct send_wqe *wqe, const struc
         error = front_bind_fill(wqe, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info,
                                 IBV_MW_TYPE_2);
     } else if (operations[wqe->opcode].has_payload) {
-        remote_fill(wqe, wr);
-        error = payload_fill(qp, wqe, wr);
+        error = remote_fill(qp, wqe, wr);
+        error = error != 0 ? error : payload_fill(qp, wqe, wr);
     }
     error = error != 0 ? error : front_send_check(qp, wqe);
     if (error == 0 && wqe->opcode == WQE_BIND_MW) {

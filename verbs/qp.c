@@ -1,4 +1,4 @@
-// Queue pairs: create, query, destroy. RC is the one type that iWARP has.
+// Queue pairs: create, query, destroy. Which types a device has its identity says.
 
 #include <stdlib.h>
 
@@ -26,9 +26,14 @@ static int caps_check(const struct ibv_qp_cap *cap)
     return 0;
 }
 
+static bool has_type(const struct ibv_context *context, enum ibv_qp_type type)
+{
+    return (unsigned)type < 32 && (front_identity_of(context)->qp_types & 1U << type) != 0;
+}
+
 static int init_attr_check(const struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 {
-    if (attr->qp_type != IBV_QPT_RC) {
+    if (!has_type(pd->context, attr->qp_type)) {
         return EOPNOTSUPP;
     }
     if (attr->send_cq == NULL || attr->recv_cq == NULL || attr->send_cq->context != pd->context ||
@@ -81,7 +86,10 @@ static void qp_fill(struct front_qp *qp, struct ibv_pd *pd, const struct ibv_qp_
 static int device_qp_create(struct front_qp *qp)
 {
     const struct front_srq *srq = (const struct front_srq *)qp->qp.srq;
+    static const enum rnic_qp_type types[] = {
+        [IBV_QPT_RC] = RNIC_QP_RC, [IBV_QPT_UC] = RNIC_QP_UC, [IBV_QPT_UD] = RNIC_QP_UD};
     const struct rnic_qp_init init = {
+        .type = types[qp->qp.qp_type],
         .pd = qp->qp.pd->handle,
         .send_cq = ((struct front_cq *)qp->qp.send_cq)->rnic_cq,
         .recv_cq = ((struct front_cq *)qp->qp.recv_cq)->rnic_cq,
@@ -92,7 +100,7 @@ static int device_qp_create(struct front_qp *qp)
         .max_recv_sge = qp->cap.max_recv_sge,
         .max_inline_len = qp->cap.max_inline_data,
         .sq_sig_all = qp->sq_sig_all,
-        .is_addressable = true,
+        .is_addressable = front_identity_of(qp->qp.context)->has_streams,
         .async = {.on_event = front_qp_on_event, .ctx = qp},
     };
     int error = rnic_qp_create(front_context_of(qp->qp.context)->rnic, &init, &qp->rnic_qp);
@@ -152,7 +160,7 @@ struct ibv_qp *front_create_qp_ex(struct ibv_context *context, struct ibv_qp_ini
 {
     const uint32_t present =
         IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    if ((attr->comp_mask & ~present) != 0 || attr->qp_type != IBV_QPT_RC ||
+    if ((attr->comp_mask & ~present) != 0 || !has_type(context, attr->qp_type) ||
         ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags != 0)) {
         return front_null(EOPNOTSUPP);
     }

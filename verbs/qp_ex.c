@@ -24,6 +24,9 @@ static void wr_refuse(struct front_qp *qp, int error)
 static void wr_close(struct front_qp *qp)
 {
     int error = qp->wr_current != NULL ? front_send_check(qp, qp->wr_current) : 0;
+    if (qp->wr_current != NULL && qp->qp.qp_type == IBV_QPT_UD && !qp->has_wr_address) {
+        error = EINVAL;
+    }
     if (error != 0) {
         wr_refuse(qp, error);
     }
@@ -43,6 +46,7 @@ static struct send_wqe *wr_open(struct ibv_qp_ex *ibv_qp, enum wqe_opcode opcode
         return NULL;
     }
     qp->wr_current = wqe;
+    qp->has_wr_address = false;
     wqe->wr_id = ibv_qp->wr_id;
     wqe->opcode = opcode;
     wqe->flags = ibv_qp->wr_flags & ~(unsigned)IBV_SEND_INLINE; // the setter of the payload says it
@@ -150,6 +154,22 @@ static void wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey,
     }
 }
 
+/* ---- to whom --------------------------------------------------------------------------------- */
+
+static void wr_set_ud_addr(struct ibv_qp_ex *ibv_qp, struct ibv_ah *ah, uint32_t remote_qpn,
+                           uint32_t remote_qkey)
+{
+    struct front_qp *qp = front_of(ibv_qp);
+    if (qp->wr_current == NULL) {
+        return;
+    }
+    int error = front_address_fill(qp, qp->wr_current, ah, remote_qpn, remote_qkey);
+    if (error != 0) {
+        wr_refuse(qp, error);
+    }
+    qp->has_wr_address = true;
+}
+
 /* ---- payload --------------------------------------------------------------------------------- */
 
 static void wr_set_sge_list(struct ibv_qp_ex *ibv_qp, size_t num_sge, const struct ibv_sge *sg_list)
@@ -242,17 +262,29 @@ static void wr_abort(struct ibv_qp_ex *ibv_qp)
     rnic_sq_end(&qp->cursor);
 }
 
+// IBV_QP_EX_WITH_*
+static uint64_t operations_of(enum ibv_qp_type type)
+{
+    const uint64_t sends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+    const uint64_t writes = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+    switch (type) {
+    case IBV_QPT_UD:
+        return sends;
+    case IBV_QPT_UC:
+        return sends | writes;
+    default:
+        return sends | writes | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+               IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |
+               IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
+    }
+}
+
 int front_qp_ex_init(struct front_qp *qp, uint64_t send_ops_flags)
 {
-    const uint64_t present = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-                             IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
-                             IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-                             IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |
-                             IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
-    struct ibv_qp_ex *ex = &qp->qp_ex;
-    if ((send_ops_flags & ~present) != 0) {
+    if ((send_ops_flags & ~operations_of(qp->qp.qp_type)) != 0) {
         return EOPNOTSUPP;
     }
+    struct ibv_qp_ex *ex = &qp->qp_ex;
     ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
     ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
     ex->wr_bind_mw = wr_bind_mw;
@@ -267,6 +299,7 @@ int front_qp_ex_init(struct front_qp *qp, uint64_t send_ops_flags)
     ex->wr_set_inline_data_list = wr_set_inline_data_list;
     ex->wr_set_sge = wr_set_sge;
     ex->wr_set_sge_list = wr_set_sge_list;
+    ex->wr_set_ud_addr = wr_set_ud_addr;
     ex->wr_start = wr_start;
     ex->wr_complete = wr_complete;
     ex->wr_abort = wr_abort;

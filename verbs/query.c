@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "verbs/front.h"
-#include "view/address.h"
 
 #ifndef WEFT_VERSION
 #define WEFT_VERSION "0"
@@ -99,6 +98,15 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
     return 0;
 }
 
+static enum ibv_mtu mtu_of(uint32_t len)
+{
+    enum ibv_mtu mtu = IBV_MTU_256;
+    while (FRONT_MTU_LEN(mtu) < len) {
+        mtu++;
+    }
+    return mtu;
+}
+
 int front_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
                      size_t attr_len)
 {
@@ -106,12 +114,11 @@ int front_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_p
         return front_fail(EINVAL);
     }
     const struct identity *identity = front_identity_of(context);
-    struct view_address own;
-    view_address_find(&own);
+    const struct rnic_port *port = rnic_port(front_context_of(context)->rnic);
     const struct ibv_port_attr full = {
         .state = IBV_PORT_ACTIVE,
         .max_mtu = IBV_MTU_4096,
-        .active_mtu = identity_active_mtu(identity, view_interface_mtu(own.interface)),
+        .active_mtu = port->addr_count > 0 ? mtu_of(port->path_mtu) : IBV_MTU_4096,
         .gid_tbl_len = 1,
         .port_cap_flags = identity->port_cap_flags,
         .max_msg_sz = rnic_limits.max_msg_len,

@@ -58,6 +58,23 @@ void view_address_find(struct view_address *ret)
     freeifaddrs(list);
 }
 
+void view_address_of(const struct in6_addr *addr, struct view_address *ret)
+{
+    struct ifaddrs *list = NULL;
+    *ret = (struct view_address){.addr = *addr};
+    if (getifaddrs(&list) != 0) {
+        return;
+    }
+    for (const struct ifaddrs *ifa = list; ifa != NULL && ret->interface[0] == '\0';
+         ifa = ifa->ifa_next) {
+        struct in6_addr it;
+        if (rank_of(ifa, &it) != RANK_NONE && IN6_ARE_ADDR_EQUAL(&it, addr)) {
+            snprintf(ret->interface, sizeof ret->interface, "%s", ifa->ifa_name);
+        }
+    }
+    freeifaddrs(list);
+}
+
 unsigned view_interface_mtu(const char *interface)
 {
     char path[64 + IF_NAMESIZE];

@@ -10,7 +10,7 @@
 static const struct identity identities[DEVICE_WIRE_COUNT] = {
     [DEVICE_WIRE_IWARP] =
         {
-            .name = "weft0",
+            .name = DEVICE_NAME_IWARP,
             .guid_seed = "weft ",
             .node_type = IBV_NODE_RNIC,
             .node_type_text = "4: RNIC",
@@ -21,11 +21,12 @@ static const struct identity identities[DEVICE_WIRE_COUNT] = {
             .gid_type = IBV_GID_TYPE_IB,
             .gid_type_sysfs = 0,
             .gid_type_text = "IB/RoCE v1",
+            .has_streams = true,
             .qp_types = TYPE(RC),
         },
     [DEVICE_WIRE_ROCE] =
         {
-            .name = "weft_roce0",
+            .name = DEVICE_NAME_ROCE,
             .guid_seed = "weft roce ",
             .node_type = IBV_NODE_CA,
             .node_type_text = "1: CA",

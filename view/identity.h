@@ -3,6 +3,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/device_wire.h"
@@ -26,6 +27,8 @@ struct identity {
     enum ibv_gid_type gid_type;
     int gid_type_sysfs; // what ibv_query_gid_type says
     const char *gid_type_text;
+    bool has_streams;    // the device connects queue pairs by itself; what InfiniBand says of a
+                         // connection beyond the peer's address and number is only kept
     uint32_t qp_types;   // one bit per enum ibv_qp_type
     uint32_t max_ah;     // 0: no address handles
     uint32_t header_len; // what headers take of a network interface's MTU; 0: a stream's segments

@@ -1,8 +1,16 @@
 #include "view/wires.h"
 
+#include <stdlib.h>
+
 #include "base/device_wire.h"
 
+// A value that cannot be understood is named when a device comes up (host/settings.h).
 unsigned view_wires(void)
 {
-    return 1U << DEVICE_WIRE_IWARP;
+    unsigned wires;
+    const char *text = secure_getenv("WEFT_WIRE");
+    if (text == NULL || !device_wires_parse(text, &wires)) {
+        device_wires_parse("both", &wires);
+    }
+    return wires;
 }

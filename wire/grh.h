@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/check.h"
+#include "base/export.h"
 #include "base/port_datagram.h"
 #include "wire/ip.h"
 
@@ -33,7 +34,7 @@ struct grh {
 };
 
 // Reads GRH_LEN octets. False: neither an IPv4 header with a right checksum at its place, nor IPv6.
-bool grh_parse(const uint8_t *octets, struct grh *ret);
+WEFT_EXPORT bool grh_parse(const uint8_t *octets, struct grh *ret);
 
 // Writes the GRH_LEN octets that precede the payload of this packet. Its IP header is made anew:
 // the identification is 0, IPv4's checksum is right.

@@ -247,18 +247,18 @@ def an_old_search_path_without_them_is_not_refused():
 @case
 def unsupported_functions_are_named_in_one_line():
     with scratch() as folder:
-        program = compiled(folder, 'program', caller('ibv_create_ah', 'ibv_fork_init'), '-libverbs')
+        program = compiled(folder, 'program', caller('ibv_import_pd', 'ibv_fork_init'), '-libverbs')
         result = weft('run', program)
         expect(result, 0, '')
         assert result.stderr == ('weft: note: program may call functions that only answer '
-                                 'EOPNOTSUPP here: ibv_create_ah\n'), result.stderr
+                                 'EOPNOTSUPP here: ibv_import_pd\n'), result.stderr
         assert weft('run', '--quiet', program).stderr == ''
 
 
 @case
 def unsupported_functions_of_libraries_are_not_named():
     with scratch() as folder:
-        middle = compiled(folder, 'libmiddle.so', caller('ibv_create_ah').replace('main', 'middle'),
+        middle = compiled(folder, 'libmiddle.so', caller('ibv_import_pd').replace('main', 'middle'),
                           '-shared', '-fPIC', '-libverbs')
         source = 'int middle(void);\nint main(void) { return middle(); }'
         program = compiled(folder, 'program', source, middle)

@@ -7,7 +7,7 @@ import re
 
 from cases import BUILD, SOURCE, case, main
 
-NAMED = re.findall(r'^    "(\w+)",$', (SOURCE / 'cli/unsupported.c').read_text(), re.M)
+NAMED = re.findall(r'"(ibv_\w+)"', (SOURCE / 'cli/unsupported.c').read_text())
 
 
 def bodies(source):

@@ -50,7 +50,7 @@ def nothing_is_left_behind():
     with scratch() as folder:
         run = weft('run', '--view=preload', 'ls', '/sys/class/infiniband',
                    env={'WEFT_RUNTIME_DIR': folder})
-        expect(run, 0, 'weft0\n')
+        expect(run, 0, 'weft0\nweft_roce0\n')
         assert not os.listdir(folder), os.listdir(folder)
         run = weft('run', '--view=preload', 'ibv_devinfo', env={'WEFT_RUNTIME_DIR': folder})
         expect(run, 0, None)
@@ -68,7 +68,7 @@ def programs_that_look_elsewhere_make_nothing():
 @case
 def programs_that_it_starts_see_it_too():
     script = 'cat /sys/class/infiniband/weft0/ports/1/link_layer; ls /dev/infiniband'
-    expect(weft('run', '--view=preload', 'sh', '-c', script), 0, 'Ethernet\nweft0\n')
+    expect(weft('run', '--view=preload', 'sh', '-c', script), 0, 'Ethernet\nweft0\nweft_roce0\n')
 
 
 @case

@@ -70,7 +70,7 @@ static int device_is_refused(void)
 {
     for (int i = 0; i < 2; i++) { // the second time is like the first: nothing is half made
         int error = 0;
-        if (host_rnic(&error) != NULL) {
+        if (host_rnic(DEVICE_WIRE_IWARP, NULL, &error) != NULL) {
             return 1;
         }
         if (error != -environment->error) {
@@ -107,12 +107,13 @@ static int device_works_alone(void)
 {
     int error;
     setenv("WEFT_READ_PRESSURE", "off", 1);
-    struct rnic *rnic = host_rnic(&error);
+    struct rnic *rnic = host_rnic(DEVICE_WIRE_IWARP, NULL, &error);
     if (rnic == NULL) {
         return 1;
     }
     unsigned more = descriptors_more();
-    if (host_rnic(&error) != rnic || error != 0 || descriptors_more() != more) {
+    if (host_rnic(DEVICE_WIRE_IWARP, NULL, &error) != rnic || error != 0 ||
+        descriptors_more() != more) {
         return 2;
     }
     return rnic_live(rnic).qps == 0 ? 0 : 3;

@@ -61,7 +61,7 @@ static struct rnic *rnic;
 static int setup(void **state)
 {
     int error;
-    rnic = host_rnic(&error);
+    rnic = host_rnic(DEVICE_WIRE_IWARP, NULL, &error);
     return rnic == NULL;
 }
 

@@ -22,7 +22,7 @@ static int setup(void **state)
 {
     int error;
     descriptors_note();
-    rnic = host_rnic(&error);
+    rnic = host_rnic(DEVICE_WIRE_IWARP, NULL, &error);
     return rnic == NULL;
 }
 
@@ -80,9 +80,9 @@ static void child_lets_go_of_the_parents_device(void **state)
 static int has_its_own_device(void)
 {
     int error;
-    struct rnic *own = host_rnic(&error);
+    struct rnic *own = host_rnic(DEVICE_WIRE_IWARP, NULL, &error);
     HOLD(1, own != NULL && own != rnic)
-    HOLD(2, host_rnic(&error) == own && rnic_is_alive(own))
+    HOLD(2, host_rnic(DEVICE_WIRE_IWARP, NULL, &error) == own && rnic_is_alive(own))
     HOLD(3, answers(getpid()))
     HOLD(4, rnic_live(own).qps == 0)
     return 0;
@@ -105,7 +105,7 @@ static void parent_goes_on(void **state)
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(status_of(parents_device_is_left_behind), 0);
         assert_true(rnic_is_alive(rnic));
-        assert_ptr_equal(host_rnic(&error), rnic);
+        assert_ptr_equal(host_rnic(DEVICE_WIRE_IWARP, NULL, &error), rnic);
         assert_int_equal(rnic_live(rnic).qps, 0);
         assert_true(answers(getpid()));
     }

@@ -61,6 +61,7 @@ static void fill(void)
     report.pid = 42;
     report.program = "exa\"mple\n";
     report.device.has_streams = true;
+    report.device.name = "weft0";
     report.device.qp_count = 2;
     report.device.startup.refusals[CONN_FAILURE_BAD_KEY] = 3;
     report.device.meetings.kept = 4;
@@ -106,6 +107,7 @@ static void fill_with_numbers(void)
     report.pid = 43;
     report.program = "numbers";
     d->has_streams = true;
+    report.device.name = "weft0";
     d->qp_count = 1001;
     d->cq_count = 1002;
     d->srq_count = 1003;

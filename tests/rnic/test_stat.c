@@ -274,14 +274,14 @@ static void counters_go_to_a_file_of_the_process(void **state)
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/a%%pb", dir);
     snprintf(expected, sizeof expected, "%s/a%db", dir, (int)getpid());
-    stat_write_file(device.rnic, path);
+    stat_write_file(&device.rnic, 1, path);
     assert_int_equal(stat(expected, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
     assert_true(st.st_size > 100);
     FILE *file = fopen(expected, "a");
     fputs("more", file);
     fclose(file);
-    stat_write_file(device.rnic, expected); // what was in it is gone
+    stat_write_file(&device.rnic, 1, expected); // what was in it is gone
     file = fopen(expected, "r");
     assert_non_null(file);
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
@@ -289,7 +289,7 @@ static void counters_go_to_a_file_of_the_process(void **state)
     expect_json();
     unlink(expected);
     rmdir(dir);
-    stat_write_file(device.rnic, expected); // no such folder: said on stderr, and that is all
+    stat_write_file(&device.rnic, 1, expected); // no such folder: said on stderr, and that is all
 }
 
 /* ---- bad ends -------------------------------------------------------------------------------- */

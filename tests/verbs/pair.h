@@ -60,7 +60,7 @@ static inline void pair_connect(struct pair *p)
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     struct sockaddr_storage addr;
     int error;
-    p->rnic = host_rnic(&error);
+    p->rnic = host_rnic(DEVICE_WIRE_IWARP, NULL, &error);
     assert_non_null(p->rnic);
     assert_int_equal(rnic_ep_bind(p->rnic, (struct sockaddr *)&any, 0, &port, &p->listener), 0);
     assert_int_equal(rnic_ep_listen(p->listener, 1), 0);

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""The RoCE device: queue pairs of datagrams and of reliable connections that are told GIDs and
+numbers over TCP, and programs that look at the device before they use it."""
+
+import judge
+from judge import Case, count, perftest_check, says
+
+ROCE = {'WEFT_WIRE': 'roce'}
+
+
+def alone(program, wanted, *words):
+    return Case(f'{program}: {wanted}', [program, *words], check=says(wanted), env=ROCE)
+
+
+def pingpong(program, what, *options):
+    words = [program, '-g', 0, '-p', '{port}', '-n', count(200, 10000), *options]
+    return Case(f'{program}: {what}', [*words, '{addr}'], words,
+                says(r'^\d+ iters in [\d.]+ seconds'), env=ROCE)
+
+
+def perftest(program, size, *options):
+    words = [program, '-F', '-p', '{port}', '-n', count(100, 5000), *options]
+    if 'atomic' not in program:
+        words += ['-s', size]
+    name = ' '.join([program, *map(str, options)])
+    return Case(f'{name}: {size} octets', [*words, '{addr}'], words, perftest_check([size]),
+                env=ROCE)
+
+
+CASES = [
+    alone('ibv_devices', 'weft_roce0'),
+    alone('ibv_devinfo', r'transport:\s+InfiniBand', '-v'),
+    alone('ibv_devinfo', r'GID\[ *0\]:.*RoCE v2', '-v'),
+    pingpong('ibv_ud_pingpong', 'polling'),
+    pingpong('ibv_ud_pingpong', 'sleeping on completions', '-e'),
+    pingpong('ibv_rc_pingpong', 'polling'),
+    pingpong('ibv_srq_pingpong', '16 queue pairs on a shared receive queue'),
+    perftest('ib_send_bw', 1024, '-c', 'UD'),
+    perftest('ib_send_lat', 64, '-c', 'UD'),
+    perftest('ib_send_bw', 65536),
+    perftest('ib_write_bw', 65536),
+    perftest('ib_write_lat', 64),
+    perftest('ib_read_bw', 65536),
+    perftest('ib_read_lat', 64),
+    perftest('ib_atomic_bw', 8),
+    perftest('ib_atomic_lat', 8),
+]
+
+if __name__ == '__main__':
+    judge.run_cases(__doc__, lambda: CASES)

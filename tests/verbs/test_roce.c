@@ -1,0 +1,295 @@
+// The RoCE device as a program sees it: what it says of itself, address handles, datagrams.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+
+#include "tests/verbs/roce.h"
+
+static struct bench bench;
+static struct ibv_ah *ah; // to ourselves
+
+static int setup(void **state)
+{
+    roce_init(&bench);
+    struct ibv_ah_attr attr = roce_ah_attr(bench.context);
+    ah = ibv_create_ah(bench.pd, &attr);
+    return ah == NULL;
+}
+
+static int teardown(void **state)
+{
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    bench_fini(&bench);
+    return 0;
+}
+
+/* ---- what it says of itself ------------------------------------------------------------------ */
+
+static void device_is_a_channel_adapter_on_ethernet(void **state)
+{
+    struct ibv_port_attr port;
+    struct ibv_gid_entry gid;
+    __be16 pkey;
+    assert_int_equal(bench.context->device->node_type, IBV_NODE_CA);
+    assert_int_equal(bench.context->device->transport_type, IBV_TRANSPORT_IB);
+    assert_int_equal(ibv_query_port(bench.context, 1, &port), 0);
+    assert_int_equal(port.state, IBV_PORT_ACTIVE);
+    assert_int_equal(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+    assert_int_equal(port.gid_tbl_len, 1);
+    assert_int_equal(port.lid, 0);
+    assert_in_range(port.active_mtu, IBV_MTU_256, IBV_MTU_4096);
+    assert_int_equal(ibv_query_gid_ex(bench.context, 1, 0, &gid, 0), 0);
+    assert_int_equal(gid.gid_type, IBV_GID_TYPE_ROCE_V2);
+    assert_true(gid.ndev_ifindex > 0);
+    assert_int_equal(ibv_query_pkey(bench.context, 1, 0, &pkey), 0);
+    assert_int_equal(pkey, 0xffff);
+}
+
+static void file_of_the_gid_says_its_type(void **state)
+{
+    char path[512], line[32] = "";
+    snprintf(path, sizeof path, "%s/ports/1/gid_attrs/types/0", bench.context->device->ibdev_path);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(line, sizeof line, file));
+    fclose(file);
+    assert_string_equal(line, "RoCE v2\n");
+}
+
+static void iwarp_device_stays_beside_it(void **state)
+{
+    struct ibv_context *iwarp = bench_open();
+    struct ibv_pd *pd = ibv_alloc_pd(iwarp);
+    struct ibv_ah_attr attr = roce_ah_attr(bench.context);
+    assert_non_null(pd);
+    assert_int_equal(iwarp->device->transport_type, IBV_TRANSPORT_IWARP);
+    assert_null(ibv_create_ah(pd, &attr));
+    assert_int_equal(errno, EOPNOTSUPP);
+    struct ibv_qp_init_attr init = bench_qp_attr(bench.cq); // of the other device
+    assert_null(ibv_create_qp(pd, &init));
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    assert_int_equal(ibv_close_device(iwarp), 0);
+}
+
+/* ---- address handles ------------------------------------------------------------------------- */
+
+static void address_that_leads_nowhere_is_refused(void **state)
+{
+    const struct ibv_ah_attr good = roce_ah_attr(bench.context);
+    struct ibv_ah_attr bad[] = {good, good, good, good, good};
+    bad[0].is_global = 0;
+    bad[1].port_num = 2;
+    bad[2].grh.sgid_index = 1;
+    memset(bad[3].grh.dgid.raw, 0, sizeof bad[3].grh.dgid.raw);
+    bad[4].grh.dgid.raw[0] = 0xfe;
+    bad[4].grh.dgid.raw[1] = 0x80;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        errno = 0;
+        assert_null(ibv_create_ah(bench.pd, &bad[i]));
+        assert_int_equal(errno, EINVAL);
+    }
+}
+
+static void handle_of_another_domain_is_refused(void **state)
+{
+    struct ibv_pd *other = ibv_alloc_pd(bench.context);
+    struct ibv_ah_attr attr = roce_ah_attr(bench.context);
+    struct ibv_ah *foreign = ibv_create_ah(other, &attr);
+    struct ibv_qp *qp = roce_ud_ready(&bench);
+    assert_non_null(foreign);
+    assert_int_equal(roce_ud_send(&bench, qp, foreign, qp->qp_num, ROCE_QKEY, 8), EINVAL);
+    assert_int_equal(roce_ud_send(&bench, qp, NULL, qp->qp_num, ROCE_QKEY, 8), EINVAL);
+    assert_int_equal(roce_ud_send(&bench, qp, ah, 1 << 24, ROCE_QKEY, 8), EINVAL);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_ah(foreign), 0);
+    assert_int_equal(ibv_dealloc_pd(other), 0);
+}
+
+/* ---- datagrams ------------------------------------------------------------------------------- */
+
+// The send and the receive of one datagram, in whatever order they complete.
+static struct ibv_wc exchanged(void)
+{
+    struct ibv_wc recv = {0};
+    for (int i = 0; i < 2; i++) {
+        struct ibv_wc wc = bench_poll(bench.cq);
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        if (wc.opcode == IBV_WC_RECV) {
+            recv = wc;
+        }
+    }
+    assert_int_equal(recv.opcode, IBV_WC_RECV);
+    return recv;
+}
+
+static void datagram_arrives_behind_40_octets_that_say_from_where(void **state)
+{
+    struct ibv_qp *a = roce_ud_ready(&bench), *b = roce_ud_ready(&bench);
+    memset(bench.buf, 0, sizeof bench.buf);
+    memset(bench.buf, 0x5a, 100);
+    roce_post_recv(&bench, b, 1, 1024, 256);
+    assert_int_equal(roce_ud_send(&bench, a, ah, b->qp_num, ROCE_QKEY, 100), 0);
+    struct ibv_wc wc = exchanged();
+    assert_int_equal(wc.byte_len, ROCE_GRH_LEN + 100);
+    assert_true((wc.wc_flags & IBV_WC_GRH) != 0);
+    assert_int_equal(wc.src_qp, a->qp_num);
+    assert_int_equal(wc.qp_num, b->qp_num);
+    assert_int_equal(wc.pkey_index, 0);
+    assert_int_equal(wc.slid, 0);
+    assert_memory_equal(bench.buf + 1024 + ROCE_GRH_LEN, bench.buf, 100);
+    assert_int_equal(bench.buf[1024 + ROCE_GRH_LEN + 100], 0);
+    assert_int_equal(ibv_destroy_qp(a), 0);
+    assert_int_equal(ibv_destroy_qp(b), 0);
+}
+
+static void answer_finds_its_way_by_the_completion(void **state)
+{
+    struct ibv_qp *a = roce_ud_ready(&bench), *b = roce_ud_ready(&bench);
+    struct ibv_ah_attr attr;
+    const struct ibv_ah_attr own = roce_ah_attr(bench.context);
+    roce_post_recv(&bench, b, 1, 1024, 256);
+    assert_int_equal(roce_ud_send(&bench, a, ah, b->qp_num, ROCE_QKEY, 8), 0);
+    struct ibv_wc wc = exchanged();
+    struct ibv_grh *grh = (struct ibv_grh *)(bench.buf + 1024);
+    assert_int_equal(ibv_init_ah_from_wc(bench.context, 1, &wc, grh, &attr), 0);
+    assert_memory_equal(&attr.grh.dgid, &own.grh.dgid, sizeof own.grh.dgid);
+    assert_int_equal(attr.is_global, 1);
+    struct ibv_ah *back = ibv_create_ah_from_wc(bench.pd, &wc, grh, 1);
+    assert_non_null(back);
+    roce_post_recv(&bench, a, 2, 2048, 256);
+    assert_int_equal(roce_ud_send(&bench, b, back, wc.src_qp, ROCE_QKEY, 8), 0);
+    assert_int_equal(exchanged().src_qp, b->qp_num);
+    assert_int_equal(ibv_destroy_ah(back), 0);
+    // Octets that are no header, and a completion that has none.
+    memset(grh, 0x77, sizeof *grh);
+    assert_int_equal(ibv_init_ah_from_wc(bench.context, 1, &wc, grh, &attr), -1);
+    wc.wc_flags = 0;
+    assert_null(ibv_create_ah_from_wc(bench.pd, &wc, grh, 1));
+    assert_int_equal(ibv_destroy_qp(a), 0);
+    assert_int_equal(ibv_destroy_qp(b), 0);
+}
+
+static void datagram_with_another_qkey_is_dropped(void **state)
+{
+    struct ibv_qp *a = roce_ud_ready(&bench), *b = roce_ud_ready(&bench);
+    roce_post_recv(&bench, b, 1, 1024, 256);
+    assert_int_equal(roce_ud_send(&bench, a, ah, b->qp_num, ROCE_QKEY + 1, 8), 0);
+    struct ibv_wc wc = bench_poll(bench.cq);
+    assert_int_equal(wc.opcode, IBV_WC_SEND);
+    // What is sent behind it arrives: the one before did not take the receive.
+    assert_int_equal(roce_ud_send(&bench, a, ah, b->qp_num, ROCE_QKEY, 16), 0);
+    assert_int_equal(exchanged().byte_len, ROCE_GRH_LEN + 16);
+    assert_int_equal(ibv_destroy_qp(a), 0);
+    assert_int_equal(ibv_destroy_qp(b), 0);
+}
+
+static void extended_queue_pair_says_to_whom(void **state)
+{
+    struct ibv_qp_init_attr_ex attr = {
+        .send_cq = bench.cq,
+        .recv_cq = bench.cq,
+        .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+        .qp_type = IBV_QPT_UD,
+        .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+        .pd = bench.pd,
+        .send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM,
+    };
+    struct ibv_qp *a = ibv_create_qp_ex(bench.context, &attr), *b = roce_ud_ready(&bench);
+    assert_non_null(a);
+    for (enum ibv_qp_state next = IBV_QPS_INIT; next <= IBV_QPS_RTS; next++) {
+        assert_int_equal(roce_ud_modify(a, next), 0);
+    }
+    struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(a);
+    roce_post_recv(&bench, b, 1, 1024, 256);
+    ibv_wr_start(ex);
+    ex->wr_id = 3;
+    ex->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_send_imm(ex, htonl(0x1234));
+    ibv_wr_set_ud_addr(ex, ah, b->qp_num, ROCE_QKEY);
+    ibv_wr_set_sge(ex, bench.mr->lkey, (uintptr_t)bench.buf, 32);
+    assert_int_equal(ibv_wr_complete(ex), 0);
+    struct ibv_wc wc = exchanged();
+    assert_int_equal(wc.byte_len, ROCE_GRH_LEN + 32);
+    assert_true((wc.wc_flags & IBV_WC_WITH_IMM) != 0);
+    assert_int_equal(ntohl(wc.imm_data), 0x1234);
+    ibv_wr_start(ex); // to nobody
+    ibv_wr_send(ex);
+    ibv_wr_set_sge(ex, bench.mr->lkey, (uintptr_t)bench.buf, 32);
+    assert_int_equal(ibv_wr_complete(ex), EINVAL);
+    attr.send_ops_flags = IBV_QP_EX_WITH_RDMA_READ;
+    assert_null(ibv_create_qp_ex(bench.context, &attr));
+    assert_int_equal(errno, EOPNOTSUPP);
+    assert_int_equal(ibv_destroy_qp(a), 0);
+    assert_int_equal(ibv_destroy_qp(b), 0);
+}
+
+static void other_operations_than_sends_are_refused(void **state)
+{
+    struct ibv_qp *qp = roce_ud_ready(&bench);
+    struct ibv_sge sge = bench_sge(&bench, 0, 8);
+    struct ibv_send_wr wr = {.sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_RDMA_WRITE,
+                             .wr.ud = {.ah = ah, .remote_qpn = qp->qp_num}},
+                       *bad;
+    assert_int_not_equal(ibv_post_send(qp, &wr, &bad), 0);
+    assert_ptr_equal(bad, &wr);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+/* ---- attributes ------------------------------------------------------------------------------ */
+
+static void attributes_of_datagrams_are_told_again(void **state)
+{
+    struct ibv_qp *qp = roce_ud_ready(&bench);
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE | IBV_QP_QKEY, &init), 0);
+    assert_int_equal(attr.qp_state, IBV_QPS_RTS);
+    assert_int_equal(attr.qkey, ROCE_QKEY);
+    assert_int_equal(attr.sq_psn, 0xfffffe);
+    assert_int_equal(init.qp_type, IBV_QPT_UD);
+    attr.qkey = 5;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_QKEY), 0); // in RTS without a state
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_AV), EINVAL);
+    assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_QKEY, &init), 0);
+    assert_int_equal(attr.qkey, 5);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+// To RTS and back for each kind of queue pair, through the table of test_transition.
+static void attributes_that_are_missing_are_refused(void **state)
+{
+    struct ibv_qp *qp = roce_qp_create(&bench, IBV_QPT_UD);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT),
+                     EINVAL);
+    assert_int_equal(
+        ibv_modify_qp(qp, &attr,
+                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+        EINVAL);
+    assert_int_equal(roce_ud_modify(qp, IBV_QPS_INIT), 0);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(device_is_a_channel_adapter_on_ethernet),
+        CASE(file_of_the_gid_says_its_type),
+        CASE(iwarp_device_stays_beside_it),
+        CASE(address_that_leads_nowhere_is_refused),
+        CASE(handle_of_another_domain_is_refused),
+        CASE(datagram_arrives_behind_40_octets_that_say_from_where),
+        CASE(answer_finds_its_way_by_the_completion),
+        CASE(datagram_with_another_qkey_is_dropped),
+        CASE(extended_queue_pair_says_to_whom),
+        CASE(other_operations_than_sends_are_refused),
+        CASE(attributes_of_datagrams_are_told_again),
+        CASE(attributes_that_are_missing_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
