@@ -140,7 +140,6 @@ void inbound_fail(struct inbound *in, struct wq *wq, enum wc_status status)
     wq->counters->recv_errors++;
     wq_complete_receive_without(wq, in->receive, status);
     in->receive = NULL;
-    in->is_open = false;
 }
 
 void inbound_flush(struct inbound *in, struct wq *wq)

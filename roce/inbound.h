@@ -49,7 +49,7 @@ enum inbound_verdict inbound_place(struct inbound *in, struct wq *wq, struct mem
 // The last packet has been placed: a receive that it needs completes.
 void inbound_end(struct inbound *in, struct wq *wq, const struct roce_packet *p);
 
-// The receive completes with an error, and the message is dropped.
+// The receive completes with an error. The message is the caller's to drop.
 void inbound_fail(struct inbound *in, struct wq *wq, enum wc_status status);
 // Everything ends: the receive is flushed ...
 void inbound_flush(struct inbound *in, struct wq *wq);
