@@ -226,7 +226,8 @@ bool unreliable_check(const struct unreliable *u)
 {
     bool may_be_open = u->state == QP_RTS || u->state == QP_SQD;
     return wq_check(&u->wq, u->in.receive != NULL ? 1 : 0) && u->unsettled_len == 0 &&
-           u->wq.settled_mark == u->packet_count && !(u->is_message_open && !may_be_open);
+           u->wq.settled_mark == u->packet_count && u->psn <= PSN_MASK &&
+           !(u->is_message_open && !may_be_open);
 }
 
 const char *unreliable_format(const struct unreliable *u, char *buf, size_t len)

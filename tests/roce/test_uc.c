@@ -1,6 +1,7 @@
 // Unreliable connections: messages as packets, and what becomes of those of which some are lost.
 #include <errno.h>
 
+#include "roce/address.h"
 #include "roce/uc.h"
 #include "tests/transport/packets.h"
 #include "wire/psn.h"
@@ -198,6 +199,37 @@ static void in_sqd_a_message_that_has_begun_is_sent_to_its_end(void **state)
     world_close(w);
 }
 
+static void a_message_that_was_cut_by_an_error_is_not_gone_on_with(void **state)
+{
+    (void)state;
+    struct world *w = open_world(false);
+    struct end *a = &w->ends[0];
+    set_room(a, 1);
+    end_post_op(a, 1, WQE_SEND, WQE_SIGNALED, 0, 2 * MTU, 0);
+    packets_modify(a, QP_ERR);
+    end_expect(a->send_cq, 1, WC_WR_FLUSH_ERR);
+    world_reconnect(w);
+    set_room(a, 4);
+    end_post_op(a, 2, WQE_SEND, 0, 0, 2 * MTU, 0);
+    struct carried c = packets_take(a);
+    assert_int_equal(parse(&c).bth.opcode, ROCE_UC | ROCE_SEND_FIRST);
+    assert_int_equal(parse(&c).bth.psn, PSN_FIRST);
+    world_close(w);
+}
+
+static void a_connection_has_one_source_port(void **state)
+{
+    (void)state;
+    struct world *w = open_world(false);
+    struct end *a = &w->ends[0];
+    struct message_packets m = put(a, WQE_SEND, 2 * MTU);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(m.packets[i].path.source_port,
+                         roce_source_port(0, a->config.qp_num, a->peer->config.qp_num));
+    }
+    world_close(w);
+}
+
 /* ---- what is lost ---------------------------------------------------------------------------- */
 
 static void a_message_with_a_hole_is_dropped_and_its_receive_used_again(void **state)
@@ -227,6 +259,36 @@ static void a_message_with_a_hole_is_dropped_and_its_receive_used_again(void **s
         assert_int_equal(packets_counter(b, "refused.psn"), 2 - lost);
         world_close(w);
     }
+}
+
+static void what_comes_late_does_not_mend_a_hole(void **state)
+{
+    (void)state;
+    struct world *w = open_world(false);
+    struct end *a = &w->ends[0], *b = &w->ends[1];
+    end_post_receive(b, 7, 0, 3 * MTU);
+    struct message_packets m = put(a, WQE_SEND, 3 * MTU);
+    packets_arrive(b, &m.packets[0]);
+    packets_arrive(b, &m.packets[2]);
+    packets_arrive(b, &m.packets[1]);
+    packets_arrive(b, &m.packets[2]);
+    end_expect_none(b->recv_cq);
+    assert_int_equal(packets_counter(b, "packets_in"), 1);
+    world_close(w);
+}
+
+static void a_write_does_not_go_on_with_a_send(void **state)
+{
+    (void)state;
+    struct world *w = open_world(false);
+    struct end *a = &w->ends[0], *b = &w->ends[1];
+    end_post_receive(b, 7, 0, 3 * MTU);
+    struct message_packets m = put(a, WQE_SEND, 2 * MTU);
+    m.packets[1].octets[BTH_OFF_OPCODE] = ROCE_UC | ROCE_WRITE_LAST;
+    arrive_all(b, &m);
+    end_expect_none(b->recv_cq);
+    assert_int_equal(packets_counter(b, "refused.sequence"), 1);
+    world_close(w);
 }
 
 static void a_message_that_begins_within_another_takes_its_place(void **state)
@@ -316,6 +378,12 @@ static void spoil_write_length(struct end *b, struct carried *c)
     c->octets[BTH_LEN + RETH_OFF_DMA_LEN + 3] ^= 1;
 }
 
+// The first packet has all that there is, and is not the last.
+static void spoil_write_end(struct end *b, struct carried *c)
+{
+    c->octets[BTH_OFF_OPCODE] = ROCE_UC | ROCE_WRITE_FIRST;
+}
+
 static void spoil_psn(struct end *b, struct carried *c)
 {
     c->octets[BTH_OFF_OPCODE] = ROCE_UC | ROCE_SEND_LAST;
@@ -360,6 +428,7 @@ static void a_packet_that_may_not_be_taken_is_dropped_with_a_reason(void **state
         {"refused.address", spoil_destination, WQE_SEND, MTU},
         {"refused.length", spoil_payload, WQE_SEND, 2 * MTU}, // of a first packet
         {"refused.length", spoil_write_length, WQE_RDMA_WRITE, MTU},
+        {"refused.length", spoil_write_end, WQE_RDMA_WRITE, MTU},
         {"refused.psn", spoil_psn, WQE_SEND, MTU},
         {"refused.sequence", spoil_place, WQE_SEND, MTU},
         {"refused.access", spoil_key, WQE_RDMA_WRITE, MTU},
@@ -428,6 +497,7 @@ static void one_of_an_srq_that_is_too_short_completes_with_an_error(void **state
     struct message_packets m = put(a, WQE_SEND, 2 * MTU);
     arrive_all(b, &m);
     end_expect(b->recv_cq, 7, WC_LOC_LEN_ERR);
+    assert_int_equal(packets_counter(b, "cut_messages"), 1);
     m = put(a, WQE_SEND, 2 * MTU);
     arrive_all(b, &m);
     end_expect(b->recv_cq, 8, WC_SUCCESS);
@@ -531,6 +601,27 @@ static void reset_gives_the_receive_back_and_forgets_the_peer(void **state)
     world_close(w);
 }
 
+static void who_has_said_nothing_grants_nothing(void **state)
+{
+    (void)state;
+    struct world *w = open_world(false);
+    struct end *a = &w->ends[0], *b = &w->ends[1];
+    struct message_packets m = put(a, WQE_RDMA_WRITE, MTU);
+    struct qp_change change = {
+        .mask = QP_CHANGE_STATE | QP_CHANGE_PATH | QP_CHANGE_PATH_MTU | QP_CHANGE_RQ_PSN,
+        .state = QP_RTR,
+        .path = {.local = packets_address(1), .remote = packets_address(0)},
+        .path_mtu = MTU,
+        .rq_psn = PSN_FIRST,
+    };
+    packets_modify(b, QP_RESET);
+    packets_modify(b, QP_INIT);
+    packets_change(b, &change);
+    arrive_all(b, &m);
+    assert_int_equal(packets_counter(b, "refused.access"), 1);
+    world_close(w);
+}
+
 static void attributes_that_cannot_be_are_refused(void **state)
 {
     (void)state;
@@ -573,7 +664,11 @@ int main(void)
         cmocka_unit_test(the_rest_of_a_message_waits_for_room),
         cmocka_unit_test(memory_that_goes_within_a_message_stops_the_send_queue),
         cmocka_unit_test(in_sqd_a_message_that_has_begun_is_sent_to_its_end),
+        cmocka_unit_test(a_message_that_was_cut_by_an_error_is_not_gone_on_with),
+        cmocka_unit_test(a_connection_has_one_source_port),
         cmocka_unit_test(a_message_with_a_hole_is_dropped_and_its_receive_used_again),
+        cmocka_unit_test(what_comes_late_does_not_mend_a_hole),
+        cmocka_unit_test(a_write_does_not_go_on_with_a_send),
         cmocka_unit_test(a_message_that_begins_within_another_takes_its_place),
         cmocka_unit_test(a_write_goes_beside_a_receive_that_is_kept),
         cmocka_unit_test(a_packet_that_may_not_be_taken_is_dropped_with_a_reason),
@@ -586,6 +681,7 @@ int main(void)
         cmocka_unit_test(a_write_whose_immediate_finds_no_receive_is_placed_and_not_told),
         cmocka_unit_test(err_flushes_the_receive_of_a_message_that_is_arriving),
         cmocka_unit_test(reset_gives_the_receive_back_and_forgets_the_peer),
+        cmocka_unit_test(who_has_said_nothing_grants_nothing),
         cmocka_unit_test(attributes_that_cannot_be_are_refused),
         cmocka_unit_test(a_capability_out_of_range_is_refused),
     };

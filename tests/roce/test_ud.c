@@ -267,7 +267,10 @@ static void in_sqd_nothing_leaves_until_rts(void **state)
     give_room(a, 4);
     post_send(a, 2, 10);
     assert_int_equal(packets_of(a)->count, 0);
+    assert_false(packets_of(a)->t->ops->has_output(packets_of(a)->t));
     end_expect_none(a->send_cq);
+    packets_modify(a, QP_SQD); // it is told once
+    assert_int_equal(packets_of(a)->events[QP_EVENT_SQ_DRAINED], 1);
     packets_modify(a, QP_RTS);
     give_room(a, 4);
     end_expect(a->send_cq, 1, WC_SUCCESS);

@@ -272,6 +272,22 @@ static void memory_that_is_not_ours_ends_the_queue_pair(void **state)
     world_close(w);
 }
 
+static void a_full_completion_queue_ends_the_queue_pair(void **state)
+{
+    (void)state;
+    struct world *w = open_world(false);
+    struct end *b = &w->ends[1];
+    struct carried c = make_packet(w);
+    for (unsigned i = 0; i < cq_capacity(b->recv_cq); i++) { // somebody else's
+        cq_push(b->recv_cq, &(struct cqe){.qp_num = 99});
+    }
+    end_post_receive(b, 7, 0, 100);
+    packets_arrive(b, &c);
+    assert_int_equal(packets_of(b)->t->ops->state(packets_of(b)->t), QP_ERR);
+    assert_int_equal(packets_of(b)->events[QP_EVENT_FATAL], 1);
+    world_close(w);
+}
+
 static void a_limited_member_of_the_partition_may_speak(void **state)
 {
     (void)state;
@@ -398,6 +414,24 @@ static void it_is_detached_as_often_as_it_was_attached(void **state)
     world_close(w);
 }
 
+static void a_group_in_the_place_of_another_begins_anew(void **state)
+{
+    (void)state;
+    struct world *w = open_world(false);
+    struct ud *ud = ud_of_end(&w->ends[0]);
+    const struct in6_addr one = {.s6_addr = {0xff, 0x0e, [15] = 1}};
+    const struct in6_addr two = {.s6_addr = {0xff, 0x0e, [15] = 2}};
+    const struct in6_addr three = {.s6_addr = {0xff, 0x0e, [15] = 3}};
+    assert_int_equal(ud_attach(ud, &one), 0);
+    assert_int_equal(ud_attach(ud, &two), 0);
+    assert_int_equal(ud_detach(ud, &one), 0);
+    assert_int_equal(ud_attach(ud, &three), 0);
+    assert_int_equal(ud_detach(ud, &three), 0);
+    assert_false(ud_is_attached(ud, &three));
+    assert_true(ud_is_attached(ud, &two));
+    world_close(w);
+}
+
 static void groups_are_so_many_at_most(void **state)
 {
     (void)state;
@@ -445,12 +479,14 @@ int main(void)
         cmocka_unit_test(without_a_receive_it_is_dropped),
         cmocka_unit_test(a_receive_of_an_srq_that_is_too_short_completes_with_an_error),
         cmocka_unit_test(memory_that_is_not_ours_ends_the_queue_pair),
+        cmocka_unit_test(a_full_completion_queue_ends_the_queue_pair),
         cmocka_unit_test(a_limited_member_of_the_partition_may_speak),
         cmocka_unit_test(it_takes_packets_wherever_it_may),
         cmocka_unit_test(the_qkey_may_change),
         cmocka_unit_test(all_that_are_attached_get_a_copy),
         cmocka_unit_test(a_copy_needs_the_qkey_too),
         cmocka_unit_test(it_is_detached_as_often_as_it_was_attached),
+        cmocka_unit_test(a_group_in_the_place_of_another_begins_anew),
         cmocka_unit_test(groups_are_so_many_at_most),
         cmocka_unit_test(an_address_that_is_no_group_is_refused),
     };

@@ -136,6 +136,7 @@ void packets_change(struct end *end, const struct qp_change *change)
 {
     struct transport *t = packets_of(end)->t;
     assert_int_equal(t->ops->modify(t, change, end->world->now), 0);
+    assert_true(t->ops->check(t));
 }
 
 void packets_modify(struct end *end, enum qp_state to)
