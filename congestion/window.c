@@ -203,6 +203,9 @@ static void on_round(struct congestion *c, duration_ns rtt_ns, instant_ns now)
 
 void congestion_on_rtt(struct congestion *c, duration_ns sample_ns, instant_ns now)
 {
+    if (sample_ns == 0 || sample_ns > now) {
+        return; // the difference of instants of which the later is the smaller
+    }
     note_shortest(c, sample_ns, now);
     c->round_ns = sample_ns < c->round_ns ? sample_ns : c->round_ns;
     if (now - c->round_began >= c->srtt_ns) {

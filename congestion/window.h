@@ -80,7 +80,8 @@ void congestion_on_sent(struct congestion *c, uint32_t packets, instant_ns now);
 // So many packets are newly acknowledged. `is_limited`: window or pace held the sender back;
 // otherwise the window does not grow.
 void congestion_on_ack(struct congestion *c, uint32_t packets, bool is_limited);
-// A packet that was sent once was acknowledged this long after it left.
+// A packet that was sent once was acknowledged this long after it left. What no clock can have
+// measured (0, or longer than there has been time) is passed over.
 void congestion_on_rtt(struct congestion *c, duration_ns sample_ns, instant_ns now);
 // Packets are missing at the peer. Counts once per round trip.
 void congestion_on_loss(struct congestion *c, instant_ns now);

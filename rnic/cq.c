@@ -101,8 +101,10 @@ static void note_empty_poll(struct rnic_cq *cq, instant_ns now)
 // Poll lock held. Nothing is in the queue: makes progress in the caller's thread.
 static void drive_for(struct rnic_cq *cq)
 {
-    instant_ns now = rnic_now(cq->rnic);
-    shard_drive(&cq->rnic->shard, now);
+    instant_ns now;
+    if (!shard_drive(&cq->rnic->shard, &now)) {
+        now = rnic_now(cq->rnic);
+    }
     note_empty_poll(cq, now);
 }
 

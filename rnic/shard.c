@@ -262,11 +262,12 @@ bool shard_run(struct shard *shard, instant_ns now)
     return serve_rest(shard, now) || moved;
 }
 
-bool shard_drive(struct shard *shard, instant_ns now)
+bool shard_drive(struct shard *shard, instant_ns *ret_now)
 {
     if (!shard_trylock(shard)) {
         return false;
     }
+    instant_ns now = *ret_now = rnic_now(shard->rnic);
     shard_serve_doorbells(shard, now);
     shard->carrier->serve_busy(shard, now);
     serve_rest(shard, now);

@@ -103,8 +103,9 @@ void shard_ring(struct shard *shard, struct rnic_qp *qp);
 bool shard_run(struct shard *shard, instant_ns now);
 // For a program's thread that polls: a pass if the lock is free, false if somebody else is at it.
 // It reads the endpoints that were busy lately and asks the link only now and then: that saves
-// the spinning program a system call per turn.
-bool shard_drive(struct shard *shard, instant_ns now);
+// the spinning program a system call per turn. `*ret_now`: when, read under the lock, so that time
+// never goes back for who is behind it.
+bool shard_drive(struct shard *shard, instant_ns *ret_now);
 
 // Lock held. Serves every QP that was rung.
 void shard_serve_doorbells(struct shard *shard, instant_ns now);

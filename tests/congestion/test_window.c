@@ -291,6 +291,16 @@ static void shorter_round_trip_is_the_shortest_from_then_on(void **state)
     assert_true(b.c.window < 40);
 }
 
+static void clock_that_went_back_measures_nothing(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    const struct congestion before = b.c;
+    congestion_on_rtt(&b.c, 0, b.now);
+    congestion_on_rtt(&b.c, (duration_ns)0 - 5 * US, b.now);
+    assert_memory_equal(&b.c, &before, sizeof before);
+}
+
 static void shortest_is_remembered_for_ten_seconds_at_least(void **state)
 {
     (void)state;
@@ -526,6 +536,7 @@ int main(void)
         cmocka_unit_test(competition_ends_when_the_queue_is_empty),
         cmocka_unit_test(competition_ends_after_eight_losses),
         cmocka_unit_test(shorter_round_trip_is_the_shortest_from_then_on),
+        cmocka_unit_test(clock_that_went_back_measures_nothing),
         cmocka_unit_test(shortest_is_remembered_for_ten_seconds_at_least),
         cmocka_unit_test(way_that_became_longer_is_noticed),
         cmocka_unit_test(loss_leaves_seven_tenths_once_per_round_trip),

@@ -1,12 +1,15 @@
 // What is to be called with the shard's lock held stops the process without it: each door of the
 // room, and those of the engine's objects that a device guards.
 
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "host/clock.h"
+#include "link/socket.h"
 #include "rnic/ep.h"
 #include "rnic/point.h"
 #include "rnic/post.h"
@@ -441,9 +444,52 @@ static void with_the_lock_doors_are_open(void **state)
     assert_int_equal(WEXITSTATUS(child.status), 0);
 }
 
+// ---- time ----
+
+struct watch {
+    struct rnic *_Atomic rnic;
+    pthread_t poller;
+    unsigned with, without; // readings of the poller's, with the lock and without
+};
+
+static instant_ns watched_clock(void *ctx)
+{
+    struct watch *w = ctx;
+    if (w->rnic != NULL && pthread_equal(pthread_self(), w->poller)) {
+        bool is_held = shard_is_held(&w->rnic->shard);
+        w->with += is_held;
+        w->without += !is_held;
+    }
+    return host_clock(NULL);
+}
+
+// An instant from before the lock may be older than what was done under it meanwhile: for who is
+// behind the lock, time would go back. Where the lock is somebody else's, nothing is done.
+static void who_polls_reads_the_clock_behind_the_lock(void **state)
+{
+    enum { POLLS = 1000 };
+    const struct link_socket_config link_config = {.peer_timeout_ns = NS_PER_S};
+    struct watch watch = {.poller = pthread_self()};
+    struct rnic_parts parts = {
+        .config = device_config(), .clock = watched_clock, .clock_ctx = &watch};
+    struct device d;
+    assert_int_equal(link_socket_create(&link_config, &parts.link), 0);
+    device_open_parts(&d, &parts);
+    watch.rnic = d.rnic;
+    for (unsigned i = 0; i < POLLS; i++) {
+        struct cqe cqe;
+        assert_int_equal(rnic_cq_poll(d.cq, &cqe, 1), 0);
+    }
+    watch.rnic = NULL;
+    assert_true(watch.with > POLLS / 2);
+    assert_true(watch.without < POLLS / 2);
+    device_close(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_polls_reads_the_clock_behind_the_lock),
         cmocka_unit_test(every_door_without_the_lock_stops_the_process),
         cmocka_unit_test(the_lock_of_another_thread_opens_no_door),
         cmocka_unit_test(with_the_lock_doors_are_open),
