@@ -101,6 +101,9 @@ int unreliable_modify(struct unreliable *u, const struct qp_change *change, inst
 {
     const bool moves = (change->mask & QP_CHANGE_STATE) != 0;
     u->wq.now = now;
+    if ((change->mask & QP_CHANGE_CURRENT) != 0 && change->current != u->state) {
+        return -EINVAL;
+    }
     if (moves && !roce_state_may_modify(u->service, u->state, change->state)) {
         return -EINVAL;
     }

@@ -102,7 +102,8 @@ void unreliable_counters_each(const void *counters, counter_each each, void *ctx
     .counters_each = unreliable_counters_each
 
 // What of the tables each service has something to add to.
-// 0, -EINVAL: state, PSN, whether to tell that the send queue is drained.
+// State, PSN, whether to tell that the send queue is drained. 0; -EINVAL: the table forbids it, or
+// the state is not the one that the program takes it for.
 int unreliable_modify(struct unreliable *u, const struct qp_change *change, instant_ns now);
 bool unreliable_check(const struct unreliable *u);
 const char *unreliable_format(const struct unreliable *u, char *buf, size_t len);

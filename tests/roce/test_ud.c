@@ -253,6 +253,21 @@ static void in_sqe_sends_are_flushed_until_rts(void **state)
     world_close(w);
 }
 
+static void a_state_that_is_taken_for_another_does_not_change(void **state)
+{
+    (void)state;
+    struct world *w = open_world();
+    struct transport *t = packets_of(&w->ends[0])->t;
+    struct qp_change change = {
+        .mask = QP_CHANGE_STATE | QP_CHANGE_CURRENT, .state = QP_SQD, .current = QP_SQE};
+    assert_int_equal(t->ops->modify(t, &change, w->now), -EINVAL);
+    assert_int_equal(state_of(&w->ends[0]), QP_RTS);
+    change.current = QP_RTS;
+    assert_int_equal(t->ops->modify(t, &change, w->now), 0);
+    assert_int_equal(state_of(&w->ends[0]), QP_SQD);
+    world_close(w);
+}
+
 static void in_sqd_nothing_leaves_until_rts(void **state)
 {
     (void)state;
@@ -446,6 +461,7 @@ int main(void)
         cmocka_unit_test(memory_that_went_before_there_was_room_is_a_local_error),
         cmocka_unit_test(what_left_before_a_failure_was_successful),
         cmocka_unit_test(in_sqe_sends_are_flushed_until_rts),
+        cmocka_unit_test(a_state_that_is_taken_for_another_does_not_change),
         cmocka_unit_test(in_sqd_nothing_leaves_until_rts),
         cmocka_unit_test(who_did_not_ask_is_not_told_that_the_queue_is_drained),
         cmocka_unit_test(before_rts_nothing_leaves),
