@@ -159,8 +159,8 @@ void datagram_share_answer(const struct datagram_share *s,
     message_send(s, asked->from, &header, span_of(NULL, 0), fds, fd_count);
 }
 
-bool datagram_share_hand_on(const struct datagram_share *s, unsigned slot,
-                            const struct datagram_rx *rx)
+int datagram_share_hand_on(const struct datagram_share *s, unsigned slot,
+                           const struct datagram_rx *rx)
 {
     struct share_header header = {.magic = SHARE_MAGIC,
                                   .kind = DATAGRAM_SHARE_PACKET,
@@ -173,7 +173,7 @@ bool datagram_share_hand_on(const struct datagram_share *s, unsigned slot,
                                   .hop_limit = rx->hop_limit,
                                   .is_checked = rx->is_checked,
                                   .is_shared = rx->is_shared};
-    return message_send(s, slot, &header, rx->octets, NULL, 0) == 0;
+    return message_send(s, slot, &header, rx->octets, NULL, 0);
 }
 
 // What came beside the octets: descriptors, and from which user.

@@ -70,9 +70,9 @@ int datagram_share_ask(const struct datagram_share *s, unsigned slot, const stru
 void datagram_share_answer(const struct datagram_share *s,
                            const struct datagram_share_message *asked, const int *fds,
                            unsigned fd_count);
-// False: nobody has the slot, or does not read.
-bool datagram_share_hand_on(const struct datagram_share *s, unsigned slot,
-                            const struct datagram_rx *rx);
+// 0; -ECONNREFUSED: nobody has the slot; -EAGAIN or another: who has it does not read.
+int datagram_share_hand_on(const struct datagram_share *s, unsigned slot,
+                           const struct datagram_rx *rx);
 
 // Takes a message, waiting for it so long; `ret->fds` is set by the caller, or NULL: then
 // descriptors that come are closed.

@@ -127,7 +127,10 @@ struct datagram_input {
     struct datagram_inlet *last; // that had something; NULL: none is known
     struct datagram_arrival arrivals[DATAGRAM_MESSAGES_MAX];
     unsigned count, at;
-    struct list_link ready; // inlets
+    struct list_link ready;     // inlets
+    instant_ns now_ns;          // of this `receive`
+    uint64_t others;            // a bit for each slot that another process was found in,
+    instant_ns others_until_ns; // which is believed until then
     struct datagram_share_message message;
     bool has_message; // a packet that another process gave, not handed up yet
 };

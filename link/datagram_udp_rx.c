@@ -4,6 +4,7 @@
 #include <netinet/udp.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/list.h"
 #include "base/port_datagram.h"
 #include "base/span.h"
@@ -24,6 +25,8 @@ enum {
     ASKS_MAX = 16,
     INPUT_HALF_LEN = DATAGRAM_MESSAGES_MAX * DATAGRAM_MESSAGE_LEN,
 };
+static const duration_ns others_ns = 10 * NS_PER_MS; // how long other processes are known
+STATIC_CHECK(DATAGRAM_SHARE_SLOTS == 64);
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
@@ -149,27 +152,38 @@ static bool is_length_good(size_t len)
     return len >= BTH_LEN + ICRC_LEN && len <= DATAGRAM_LEN_MAX + ICRC_LEN && len % 4 == 0;
 }
 
-// Who is first to read a socket of all has what comes to it, and gives the others a copy.
+static void count_handed_on(struct datagram_udp *d, int error)
+{
+    d->counters.handed_on += error == 0;
+    d->counters.handed_on_lost += error != 0 && error != -ECONNREFUSED;
+}
+
+// Who is first to read a socket of all has what comes to it, and gives the others a copy. All slots
+// are tried now and then, and meanwhile those that were found: a flood costs no more than that.
 static void hand_to_all(struct datagram_udp *d, struct datagram_rx *rx)
 {
-    unsigned copies = 0;
+    struct datagram_input *in = &d->in;
+    bool is_search = in->now_ns >= in->others_until_ns;
+    uint64_t tried = is_search ? UINT64_MAX : in->others;
+    in->others = 0;
+    in->others_until_ns = is_search ? instant_after(in->now_ns, others_ns) : in->others_until_ns;
     rx->is_shared = true;
     for (unsigned slot = 0; slot < DATAGRAM_SHARE_SLOTS; slot++) {
-        copies += slot != d->share.slot && datagram_share_hand_on(&d->share, slot, rx);
+        if (slot != d->share.slot && (tried >> slot & 1) != 0) {
+            int error = datagram_share_hand_on(&d->share, slot, rx);
+            in->others |= (uint64_t)(error != -ECONNREFUSED) << slot;
+            count_handed_on(d, error);
+        }
     }
-    rx->is_shared = copies > 0;
-    d->counters.handed_on += copies;
+    rx->is_shared = in->others != 0;
 }
 
 static void hand_on(struct datagram_udp *d, unsigned slot, const struct datagram_rx *rx)
 {
-    if (slot < DATAGRAM_SHARE_SLOTS && datagram_share_hand_on(&d->share, slot, rx)) {
-        d->counters.handed_on++;
-    } else if (slot < DATAGRAM_SHARE_SLOTS) {
-        d->counters.handed_on_lost++;
-    } else {
-        d->counters.not_ours++;
-    }
+    int error =
+        slot < DATAGRAM_SHARE_SLOTS ? datagram_share_hand_on(&d->share, slot, rx) : -ECONNREFUSED;
+    d->counters.not_ours += error == -ECONNREFUSED;
+    count_handed_on(d, error);
 }
 
 // False: the packet is nothing for this process. What came together was steered by its first
@@ -303,6 +317,7 @@ unsigned datagram_udp_receive(struct datagram_link *link, struct datagram_rx *re
                               instant_ns now)
 {
     struct datagram_udp *d = datagram_udp_of(link);
+    d->in.now_ns = now;
     unsigned count = packets_take(d, ret, max);
     // Reading puts others in the place of what is given out: once a call.
     while (count == 0 && max > 0 && !list_is_empty(&d->in.ready)) {

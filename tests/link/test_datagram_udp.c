@@ -428,6 +428,52 @@ static void packet_of_management_comes_to_every_process(void **state)
     close(s.fd);
 }
 
+// All are looked for now and then: until then a packet costs no search.
+static void process_that_is_new_is_found_in_time(void **state)
+{
+    struct stranger s = stranger_make(&pair.ipv6[0]);
+    assert_int_equal(pair_open_at(0, &pair.ipv6[0]), 0);
+    datagram_destroy(pair.link[1]);
+    for (unsigned turn = 0; turn < 3; turn++) {
+        struct datagram_rx rx;
+        instant_ns now = turn * 6 * NS_PER_MS;
+        stranger_send(&s, packet, stranger_packet(&s, 1, 0, 256 + 20, packet));
+        unsigned count = 0;
+        for (unsigned i = 0; i < 100 && count == 0; i++) {
+            datagram_wait(pair.link[0], SHORT_NS);
+            datagram_poll(pair.link[0], now);
+            count = datagram_receive(pair.link[0], &rx, 1, now);
+        }
+        assert_int_equal(count, 1);
+        assert_int_equal(rx.is_shared, turn == 2);
+        if (turn == 0) {
+            assert_int_equal(datagram_udp_create(&config, &pair.link[1]), 0);
+        }
+    }
+    close(s.fd);
+}
+
+// It may know what this one does not: silence is right, refusal would not be.
+static void process_that_does_not_read_counts_all_the_same(void **state)
+{
+    struct stranger s = stranger_make(&pair.ipv6[0]);
+    pair_open();
+    for (unsigned i = 0; i < 1000; i++) {
+        struct datagram_rx rx;
+        stranger_send(&s, packet, stranger_packet(&s, 1, 0, 256 + 20, packet));
+        unsigned count = 0;
+        for (unsigned turn = 0; turn < 100 && count == 0; turn++) {
+            datagram_wait(pair.link[0], SHORT_NS);
+            datagram_poll(pair.link[0], 0);
+            count = datagram_receive(pair.link[0], &rx, 1, 0);
+        }
+        assert_int_equal(count, 1);
+        assert_true(rx.is_shared);
+    }
+    assert_true(datagram_counted(pair.link[0], "handed_on_lost") > 0);
+    close(s.fd);
+}
+
 /* ---- descriptors ----------------------------------------------------------------------------- */
 
 static void abandoned_link_of_packets_holds_no_descriptor(void **state)
@@ -508,6 +554,8 @@ int main(void)
         UDP_TEST(packets_end_a_wait_and_so_does_a_wake),
         UDP_TEST(port_of_somebody_else_is_named),
         UDP_TEST(packet_of_management_comes_to_every_process),
+        UDP_TEST(process_that_is_new_is_found_in_time),
+        UDP_TEST(process_that_does_not_read_counts_all_the_same),
         UDP_TEST(abandoned_link_of_packets_holds_no_descriptor),
         UDP_TEST(address_that_is_closed_leaves_no_descriptor),
         UDP_TEST(what_another_process_gave_is_closed_too),
