@@ -6,22 +6,54 @@
 
 #include "base/device_wire.h"
 #include "base/why.h"
+#include "link/datagram_fault.h"
+#include "link/datagram_pcap.h"
 #include "link/datagram_udp.h"
+#include "link/fault_model.h"
+
+// As of links of streams (host/link.c): before faults, since what is lost does not cross the wire.
+static void capture_wrap(const struct host_settings *settings, struct datagram_link **link)
+{
+    int error = settings->pcap_path[0] == '\0'
+                    ? 0
+                    : datagram_pcap_wrap(*link, settings->pcap_path, DATAGRAM_UDP_PORT, link);
+    if (error != 0) {
+        fprintf(stderr,
+                "weft: cannot capture into %s (WEFT_PCAP): %s; going on without a capture\n",
+                settings->pcap_path, strerror(-error));
+    }
+}
+
+static int fault_wrap(const struct fault_config *faults, struct datagram_link **link)
+{
+    int error = fault_config_is_none(faults) ? 0 : datagram_fault_wrap(*link, faults, link);
+    if (error != 0) {
+        datagram_destroy(*link);
+    }
+    return error;
+}
 
 int host_datagram_link_create(const struct host_settings *settings, struct trace *trace,
                               struct datagram_link **ret)
 {
-    const struct datagram_udp_config config = {
+    struct datagram_udp_config config = {
         .sndbuf_len = settings->sndbuf_len,
         .rcvbuf_len = settings->rcvbuf_len,
         .trace = trace,
     };
+    if (!fault_config_parse(settings->fault, &config.corrupt)) {
+        config.corrupt = (struct fault_config){0};
+    }
     int error = datagram_udp_create(&config, ret);
     if (error == -EUSERS) {
         fprintf(stderr, "weft: cannot open " DEVICE_NAME_ROCE ": as many processes of this user "
                         "have it open as can share its port\n");
     }
-    return error;
+    if (error != 0) {
+        return error;
+    }
+    capture_wrap(settings, ret);
+    return fault_wrap(&config.corrupt, ret);
 }
 
 void host_port_say_refused(const struct rnic_port *port, int error)

@@ -1,0 +1,111 @@
+// What the settings of a process make of the link that carries packets of RoCE.
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/bytes.h"
+#include "host/datagram.h"
+
+enum { HEAD_LEN = 12, MANY = 100, TURNS = 50, CAPTURE_HEADER_LEN = 24 };
+
+static struct host_settings settings;
+static struct datagram_link *the_link;
+static const struct in6_addr here = {.s6_addr = {[10] = 0xff, [11] = 0xff, 127, 0, 0, 77}};
+
+static int begin(void **state)
+{
+    settings = (struct host_settings){.fault = ""};
+    return 0;
+}
+
+static int end(void **state)
+{
+    datagram_destroy(the_link);
+    return 0;
+}
+
+static void make(void)
+{
+    assert_int_equal(host_datagram_link_create(&settings, NULL, &the_link), 0);
+    assert_int_equal(datagram_open(the_link, &here, 0), 0);
+}
+
+// How many packets to itself come back.
+static unsigned cross(unsigned count)
+{
+    struct datagram_path path = {.local = here, .remote = here};
+    uint8_t head[HEAD_LEN] = {0x64};
+    struct datagram_rx rx[8];
+    unsigned got = 0;
+    put_be32(head + 4, the_link->qp_num_first);
+    struct datagram_tx tx = {.path = &path, .head = span_of(head, sizeof head)};
+    for (unsigned i = 0; i < count; i++) {
+        assert_true(datagram_put(the_link, &tx));
+    }
+    assert_true(datagram_flush(the_link));
+    for (unsigned turn = 0; turn < TURNS && got < count; turn++) {
+        datagram_wait(the_link, 10 * NS_PER_MS);
+        datagram_poll(the_link, 0);
+        got += datagram_receive(the_link, rx, 8, 0);
+    }
+    return got;
+}
+
+static void packets_cross_whole_where_nothing_is_set(void **state)
+{
+    make();
+    assert_int_equal(cross(1), 1);
+}
+
+static void packets_are_lost_as_the_setting_says(void **state)
+{
+    snprintf(settings.fault, sizeof settings.fault, "loss=100%%");
+    make();
+    assert_int_equal(cross(1), 0);
+}
+
+static void packets_are_changed_as_the_setting_says(void **state)
+{
+    snprintf(settings.fault, sizeof settings.fault, "corrupt=100%%");
+    make();
+    assert_true(cross(MANY) < MANY / 2);
+}
+
+static void packets_are_recorded_where_the_setting_says(void **state)
+{
+    struct stat file;
+    snprintf(settings.pcap_path, sizeof settings.pcap_path, "/tmp/weft-test-host-%d",
+             (int)getpid());
+    make();
+    assert_int_equal(cross(1), 1);
+    assert_int_equal(stat(settings.pcap_path, &file), 0);
+    assert_true(file.st_size > CAPTURE_HEADER_LEN + 2 * HEAD_LEN);
+    unlink(settings.pcap_path);
+}
+
+static void capture_that_cannot_be_is_gone_without(void **state)
+{
+    snprintf(settings.pcap_path, sizeof settings.pcap_path, "/nowhere/at/all");
+    make();
+    assert_int_equal(cross(1), 1);
+}
+
+int main(void)
+{
+#define HOST_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    const struct CMUnitTest tests[] = {
+        HOST_TEST(packets_cross_whole_where_nothing_is_set),
+        HOST_TEST(packets_are_lost_as_the_setting_says),
+        HOST_TEST(packets_are_changed_as_the_setting_says),
+        HOST_TEST(packets_are_recorded_where_the_setting_says),
+        HOST_TEST(capture_that_cannot_be_is_gone_without),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
