@@ -5,10 +5,16 @@
 
 // In step with verbs/absent.c: tests/cli/test_unsupported.py compares them and calls each.
 static const char *const functions[] = {
-    "ibv_alloc_dmah",   "ibv_attach_mcast",        "ibv_dealloc_dmah",
-    "ibv_detach_mcast", "ibv_dm_export_dmabuf_fd", "ibv_import_device",
-    "ibv_import_dm",    "ibv_import_mr",           "ibv_import_pd",
-    "ibv_query_ece",    "ibv_reg_dmabuf_mr",       "ibv_resolve_eth_l2_from_gid",
+    "ibv_alloc_dmah",
+    "ibv_dealloc_dmah",
+    "ibv_dm_export_dmabuf_fd",
+    "ibv_import_device",
+    "ibv_import_dm",
+    "ibv_import_mr",
+    "ibv_import_pd",
+    "ibv_query_ece",
+    "ibv_reg_dmabuf_mr",
+    "ibv_resolve_eth_l2_from_gid",
     "ibv_set_ece",
 };
 

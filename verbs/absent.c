@@ -1,5 +1,5 @@
-// What an iWARP device does not have: address handles and multicast groups (there are no
-// datagrams), imported objects, DMA buffers, device memory, enhanced connection establishment.
+// What no device here has: imported objects, DMA buffers, device memory, enhanced connection
+// establishment, link-layer addresses of peers.
 
 #include "verbs/front.h"
 
@@ -7,16 +7,6 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr 
                                 uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
 {
     return -front_fail(EOPNOTSUPP);
-}
-
-int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-    return front_fail(EOPNOTSUPP);
-}
-
-int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-    return front_fail(EOPNOTSUPP);
 }
 
 struct ibv_context *ibv_import_device(int cmd_fd)

@@ -27,7 +27,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     if (identity->max_ah == 0) {
         return front_null(EOPNOTSUPP);
     }
-    int error = front_path_fill(pd->context, attr, &path);
+    int error = front_datagram_path_fill(pd->context, attr, &path);
     if (error != 0) {
         return front_null(error);
     }

@@ -7,6 +7,7 @@
 //   query.c      device, port, P_Key                   post.c    ibv_post_*
 //   gid.c        the GID table                         qp_ex.c   ibv_wr_*
 //   pd_mr.c      domains, regions                      srq.c     shared receive queues
+//   ah.c mcast.c address handles, multicast groups
 //   mw.c         windows                               event.c   descriptors that count events
 //   oneshot.c    one-shot RDMA, <weft/oneshot.h>
 //   cq.c cq_ex.c completion queues                     channel.c completion and async events
@@ -225,10 +226,15 @@ void front_wait_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond,
 struct in6_addr front_gid_addr(const struct ibv_context *context);
 // False: it holds no host's address, or one of another family than our own.
 bool front_gid_parse(const union ibv_gid *gid, const struct in6_addr *own, struct in6_addr *ret);
+// False: it holds no multicast group, or one of another family.
+bool front_gid_group(const union ibv_gid *gid, const struct in6_addr *own, struct in6_addr *ret);
 // The way that an address vector describes. 0, or EINVAL: it has no GID of ours to leave from, or
 // none of a host's to go to.
 int front_path_fill(const struct ibv_context *context, const struct ibv_ah_attr *attr,
                     struct datagram_path *ret);
+// ... of a datagram, which may go to a group.
+int front_datagram_path_fill(const struct ibv_context *context, const struct ibv_ah_attr *attr,
+                             struct datagram_path *ret);
 
 /* ---- exported, and known to rdma-core's own programs alone ----------------------------------- */
 

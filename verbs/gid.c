@@ -8,7 +8,7 @@
 #include "verbs/front.h"
 #include "view/address.h"
 
-enum { GID_COUNT = 1, FLOW_LABEL_MAX = 0xfffff };
+enum { GID_COUNT = 1, FLOW_LABEL_MAX = 0xfffff, IPV4_AT = 12 };
 
 /* ---- GIDs of programs ------------------------------------------------------------------------ */
 
@@ -42,8 +42,24 @@ bool front_gid_parse(const union ibv_gid *gid, const struct in6_addr *own, struc
     return is_of_a_host(ret) && IN6_IS_ADDR_V4MAPPED(ret) == IN6_IS_ADDR_V4MAPPED(own);
 }
 
-int front_path_fill(const struct ibv_context *context, const struct ibv_ah_attr *attr,
-                    struct datagram_path *ret)
+// An IPv4 group stands in a GID mapped like an address, or as the scoped IPv6 group
+// ffXX::ffff:a.b.c.d, which programs make of it.
+bool front_gid_group(const union ibv_gid *gid, const struct in6_addr *own, struct in6_addr *ret)
+{
+    const uint8_t *ipv4 = gid->raw + IPV4_AT;
+    const bool has_ipv4 = gid->raw[10] == 0xff && gid->raw[11] == 0xff && (ipv4[0] & 0xf0) == 0xe0;
+    memcpy(ret, gid->raw, sizeof *ret);
+    if (!IN6_IS_ADDR_V4MAPPED(own)) {
+        return IN6_IS_ADDR_MULTICAST(ret);
+    }
+    if (IN6_IS_ADDR_MULTICAST(ret)) {
+        memset(ret, 0, IPV4_AT - 2);
+    }
+    return has_ipv4 && IN6_IS_ADDR_V4MAPPED(ret);
+}
+
+static bool way_fill(const struct ibv_context *context, const struct ibv_ah_attr *attr,
+                     struct datagram_path *ret)
 {
     *ret = (struct datagram_path){
         .local = front_gid_addr(context),
@@ -51,9 +67,24 @@ int front_path_fill(const struct ibv_context *context, const struct ibv_ah_attr 
         .traffic_class = attr->grh.traffic_class,
         .hop_limit = attr->grh.hop_limit,
     };
-    return attr->is_global && attr->port_num == FRONT_PORT_NUM &&
-                   attr->grh.sgid_index < GID_COUNT &&
+    return attr->is_global && attr->port_num == FRONT_PORT_NUM && attr->grh.sgid_index < GID_COUNT;
+}
+
+int front_path_fill(const struct ibv_context *context, const struct ibv_ah_attr *attr,
+                    struct datagram_path *ret)
+{
+    return way_fill(context, attr, ret) &&
                    front_gid_parse(&attr->grh.dgid, &ret->local, &ret->remote)
+               ? 0
+               : EINVAL;
+}
+
+int front_datagram_path_fill(const struct ibv_context *context, const struct ibv_ah_attr *attr,
+                             struct datagram_path *ret)
+{
+    return way_fill(context, attr, ret) &&
+                   (front_gid_group(&attr->grh.dgid, &ret->local, &ret->remote) ||
+                    front_gid_parse(&attr->grh.dgid, &ret->local, &ret->remote))
                ? 0
                : EINVAL;
 }

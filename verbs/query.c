@@ -55,6 +55,9 @@ static void device_attr_fill(struct ibv_context *context, struct ibv_device_attr
         // On iWARP by RFC 7306; between peers that speak it.
         .atomic_cap = IBV_ATOMIC_HCA,
         .max_mw = clamp_int(limits->max_mw),
+        .max_mcast_grp = clamp_int(identity->max_groups),
+        .max_mcast_qp_attach = clamp_int(identity->max_groups > 0 ? limits->max_qp : 0),
+        .max_total_mcast_qp_attach = clamp_int((uint64_t)identity->max_groups * limits->max_qp),
         .max_ah = clamp_int(identity->max_ah),
         .max_srq = clamp_int(limits->max_srq),
         .max_srq_wr = clamp_int(limits->max_srq_wr),

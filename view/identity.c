@@ -36,8 +36,9 @@ static const struct identity identities[DEVICE_WIRE_COUNT] = {
             .gid_type = IBV_GID_TYPE_ROCE_V2,
             .gid_type_sysfs = 1,
             .gid_type_text = "RoCE v2",
-            .qp_types = TYPE(RC) | TYPE(UD),
+            .qp_types = TYPE(RC) | TYPE(UC) | TYPE(UD),
             .max_ah = 1 << 16,
+            .max_groups = 16, // Linux lets a socket have 20 (igmp_max_memberships)
             // IPv6, UDP, BTH, AtomicETH or RETH with Immediate, ICRC: 96 leave room for all.
             .header_len = 96,
         },

@@ -31,6 +31,7 @@ struct identity {
                          // connection beyond the peer's address and number is only kept
     uint32_t qp_types;   // one bit per enum ibv_qp_type
     uint32_t max_ah;     // 0: no address handles
+    uint32_t max_groups; // multicast groups at a time; 0: no multicast
     uint32_t header_len; // what headers take of a network interface's MTU; 0: a stream's segments
                          // are not the port's business
 };

@@ -238,6 +238,48 @@ static void other_operations_than_sends_are_refused(void **state)
     assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+/* ---- multicast ------------------------------------------------------------------------------- */
+
+// 239.7.7.N, as programs write IPv4 groups into GIDs.
+static union ibv_gid group_gid(uint8_t n)
+{
+    return (union ibv_gid){
+        .raw = {0xff, 0x0e, [10] = 0xff, [11] = 0xff, [12] = 239, [13] = 7, [14] = 7, [15] = n}};
+}
+
+static void datagram_to_a_group_is_for_those_attached(void **state)
+{
+    struct ibv_qp *a = roce_ud_ready(&bench), *b = roce_ud_ready(&bench);
+    struct ibv_ah_attr attr = roce_ah_attr(bench.context);
+    const union ibv_gid group = group_gid(1);
+    attr.grh.dgid = group;
+    struct ibv_ah *to_group = ibv_create_ah(bench.pd, &attr);
+    assert_non_null(to_group);
+    assert_int_equal(ibv_attach_mcast(b, &group, 0), 0);
+    roce_post_recv(&bench, b, 1, 1024, 256);
+    assert_int_equal(roce_ud_send(&bench, a, to_group, 0xffffff, ROCE_QKEY, 24), 0);
+    struct ibv_wc wc = exchanged();
+    assert_int_equal(wc.byte_len, ROCE_GRH_LEN + 24);
+    assert_int_equal(wc.src_qp, a->qp_num);
+    assert_int_equal(ibv_detach_mcast(b, &group, 0), 0);
+    assert_int_equal(ibv_detach_mcast(b, &group, 0), EINVAL);
+    assert_int_equal(ibv_destroy_ah(to_group), 0);
+    assert_int_equal(ibv_destroy_qp(a), 0);
+    assert_int_equal(ibv_destroy_qp(b), 0);
+}
+
+static void address_that_is_no_group_is_not_attached(void **state)
+{
+    struct ibv_qp *qp = roce_ud_ready(&bench);
+    struct ibv_qp *rc = roce_qp_create(&bench, IBV_QPT_RC);
+    const struct ibv_ah_attr attr = roce_ah_attr(bench.context);
+    const union ibv_gid group = group_gid(2);
+    assert_int_equal(ibv_attach_mcast(qp, &attr.grh.dgid, 0), EINVAL);
+    assert_int_equal(ibv_attach_mcast(rc, &group, 0), EINVAL);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_qp(rc), 0);
+}
+
 /* ---- attributes ------------------------------------------------------------------------------ */
 
 static void attributes_of_datagrams_are_told_again(void **state)
@@ -288,6 +330,8 @@ int main(void)
         CASE(datagram_with_another_qkey_is_dropped),
         CASE(extended_queue_pair_says_to_whom),
         CASE(other_operations_than_sends_are_refused),
+        CASE(datagram_to_a_group_is_for_those_attached),
+        CASE(address_that_is_no_group_is_not_attached),
         CASE(attributes_of_datagrams_are_told_again),
         CASE(attributes_that_are_missing_are_refused),
     };
