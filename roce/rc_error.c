@@ -24,8 +24,7 @@ static void flush(struct rc *rc)
     wq_flush_sends(&rc->wq);
     inbound_flush(&rc->resp.in, &rc->wq);
     wq_flush_receives(&rc->wq);
-    if (rc->config.wq.srq != NULL && !rc->is_last_wqe_told) {
-        rc->is_last_wqe_told = true;
+    if (rc->config.wq.srq != NULL) {
         rc_raise(rc, QP_EVENT_LAST_WQE_REACHED);
     }
 }

@@ -145,7 +145,7 @@ struct rc {
     uint32_t denied;             // MEM_ACCESS_REMOTE_*: what it grants nobody
     struct rc_requester req;
     struct rc_responder resp;
-    bool is_established_told, is_drained_told, is_overrun_told, is_last_wqe_told;
+    bool is_established_told, is_drained_told, is_overrun_told;
     struct rc_counters counters;
 };
 

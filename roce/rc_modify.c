@@ -102,8 +102,7 @@ static void reset(struct rc *rc)
     wq_reset(&rc->wq);
     rc->attributes = (struct qp_change){.path_mtu = PMTU_MIN};
     rc->denied = RIGHTS;
-    rc->is_established_told = rc->is_drained_told = false;
-    rc->is_overrun_told = rc->is_last_wqe_told = false;
+    rc->is_established_told = rc->is_drained_told = rc->is_overrun_told = false;
     rc_responder_begin(rc, 0);
     rc_requester_begin(rc, 0);
     wq_set_ord(&rc->wq, 0);

@@ -113,8 +113,8 @@ static void has_left(struct rc *rc, uint64_t end)
     }
 }
 
-// The last packet of a message asks for an acknowledgement, and so many between that there always
-// is one of them in the window.
+// The last packet of a message asks for an acknowledgement, the one that fills the window, and so
+// many between that the window moves on evenly.
 static bool asks(const struct rc_requester *q, bool is_last)
 {
     uint64_t behind = q->send_mark + 1;

@@ -136,6 +136,42 @@ static void an_atomic_is_done_once_however_often_it_comes(void **state)
     rc_end_close(e);
 }
 
+// Another place or key than the atomic that had the PSN.
+static void what_was_no_such_atomic_is_not_answered(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+    struct roce_packet p = add_of(e, RC_END_PSN, AT);
+    rc_end_take(e, &p, octets, 0);
+    left_atomic(e, RC_END_PSN, 0);
+    p.atomiceth.va += 8;
+    rc_end_take(e, &p, octets, 0);
+    p = add_of(e, RC_END_PSN, AT);
+    p.atomiceth.rkey ^= 1;
+    rc_end_take(e, &p, octets, 0);
+    rc_end_left_none(e);
+    assert_int_equal(rc_end_counters(e)->answers_forgotten, 2);
+    rc_end_close(e);
+}
+
+// A peer that asks again for what it had, by a packet that the net kept, may ask for new things.
+static void an_answer_that_leaves_again_gives_its_place_away(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.max_dest_rd_atomic = 1});
+    struct roce_packet p = add_of(e, RC_END_PSN, AT);
+    rc_end_take(e, &p, octets, 0);
+    left_atomic(e, RC_END_PSN, 0);
+    e->has_no_room = true;
+    rc_end_take(e, &p, octets, 0);
+    p = add_of(e, RC_END_PSN + 1, AT);
+    rc_end_take(e, &p, octets, 0);
+    e->has_no_room = false;
+    rc_end_output(e);
+    left_atomic(e, RC_END_PSN + 1, 3);
+    rc_end_left_none(e);
+    assert_int_equal(rc_end_state(e), QP_RTS);
+    rc_end_close(e);
+}
+
 static void a_swap_is_done_if_it_finds_what_it_expects(void **state)
 {
     struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
@@ -207,6 +243,23 @@ static void a_duplicate_does_not_silence_what_is_missing(void **state)
     e->has_no_room = false;
     rc_end_output(e);
     rc_end_left_ack(e, RC_END_PSN + 1, 0x60);
+    rc_end_left_none(e);
+    rc_end_close(e);
+}
+
+// The packet came before it was said that it is missing.
+static void a_hole_that_has_closed_is_not_told_any_more(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+    struct roce_packet p = rc_end_make(ROCE_WRITE_ONLY, RC_END_PSN + 1);
+    e->has_no_room = true;
+    rc_end_take(e, &p, octets, 0);
+    p.bth.psn = RC_END_PSN;
+    p.bth.ack_req = true;
+    rc_end_take(e, &p, octets, 0);
+    e->has_no_room = false;
+    rc_end_output(e);
+    rc_end_left_ack(e, RC_END_PSN, AETH_SYNDROME_ACK);
     rc_end_left_none(e);
     rc_end_close(e);
 }
@@ -308,6 +361,25 @@ static void a_read_whose_key_goes_while_it_is_answered_is_refused(void **state)
     rc_end_close(e);
 }
 
+// The answer may have been lost, and the peer waits for it before it looks at the refusal.
+static void what_was_taken_before_a_refusal_is_answered_again(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+    struct roce_packet p = add_of(e, RC_END_PSN, AT), wrong = add_of(e, RC_END_PSN + 1, AT + 4);
+    rc_end_take(e, &p, octets, 0);
+    left_atomic(e, RC_END_PSN, 0);
+    rc_end_take(e, &wrong, octets, 0);
+    rc_end_left_ack(e, RC_END_PSN + 1, 0x61);
+    rc_end_take(e, &p, octets, 0);
+    left_atomic(e, RC_END_PSN, 0);
+    rc_end_left_none(e);
+    rc_end_take(e, &wrong, octets, 0);
+    rc_end_left_ack(e, RC_END_PSN + 1, 0x61);
+    assert_int_equal(rc_end_state(e), QP_ERR);
+    assert_int_equal(word_at(e, AT), 3);
+    rc_end_close(e);
+}
+
 // Nothing more can be written through a key once the Send that takes it back was taken.
 static void a_write_through_a_key_that_went_is_refused(void **state)
 {
@@ -330,13 +402,17 @@ int main(void)
         cmocka_unit_test(a_read_is_answered_again_from_where_the_peer_asks),
         cmocka_unit_test(what_is_no_part_of_a_read_is_not_answered),
         cmocka_unit_test(an_atomic_is_done_once_however_often_it_comes),
+        cmocka_unit_test(what_was_no_such_atomic_is_not_answered),
+        cmocka_unit_test(an_answer_that_leaves_again_gives_its_place_away),
         cmocka_unit_test(a_swap_is_done_if_it_finds_what_it_expects),
         cmocka_unit_test(the_oldest_answer_is_forgotten_for_a_new_one),
         cmocka_unit_test(a_write_that_was_here_is_acknowledged_and_not_done),
         cmocka_unit_test(a_duplicate_does_not_silence_what_is_missing),
+        cmocka_unit_test(a_hole_that_has_closed_is_not_told_any_more),
         cmocka_unit_test(answers_have_turns_and_an_order),
         cmocka_unit_test(a_read_whose_key_was_taken_back_is_not_answered_again),
         cmocka_unit_test(a_read_whose_key_goes_while_it_is_answered_is_refused),
+        cmocka_unit_test(what_was_taken_before_a_refusal_is_answered_again),
         cmocka_unit_test(a_write_through_a_key_that_went_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
