@@ -1,5 +1,6 @@
 #include "tests/roce/rc_end.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "wire/psn.h"
@@ -13,6 +14,13 @@ static void on_event(void *ctx, enum qp_event event)
 {
     struct rc_end *e = ctx;
     e->events[event]++;
+}
+
+static int probe(void *ctx, void *addr, size_t len, bool writable, struct mspan *ret_known)
+{
+    const struct rc_end *e = ctx;
+    *ret_known = mspan_of(addr, len);
+    return e->has_no_memory ? -EFAULT : 0;
 }
 
 static uint32_t or_else(uint32_t value, uint32_t otherwise)
@@ -80,7 +88,7 @@ struct rc_end *rc_end_open(const struct rc_end_options *o)
     struct rc_end *e = calloc(1, sizeof *e);
     uint8_t key[STAG_KEY_LEN] = {9};
     e->now = 1000;
-    e->mem = mem_table_create(key, 1024, (struct mem_probe){0});
+    e->mem = mem_table_create(key, 1024, (struct mem_probe){probe, e});
     assert_int_equal(mem_pd_alloc(e->mem, &e->pd), 0);
     e->memory = aligned_alloc(4096, RC_END_MEMORY_LEN);
     memset(e->memory, 0, RC_END_MEMORY_LEN);

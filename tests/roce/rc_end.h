@@ -54,7 +54,8 @@ struct rc_end {
     uint32_t events[QP_EVENT_COUNT];
     struct rc_end_packet *packets;
     unsigned first, count;
-    bool has_no_room; // of the sink
+    bool has_no_room;   // of the sink
+    bool has_no_memory; // of regions on demand
 };
 
 extern const struct in6_addr rc_end_local, rc_end_remote;

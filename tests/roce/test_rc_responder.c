@@ -187,6 +187,18 @@ static uint32_t atomic_beyond_the_region(struct rc_end *e)
     return RC_END_PSN;
 }
 
+static uint32_t write_to_memory_that_is_not_there(struct rc_end *e)
+{
+    struct roce_packet p = write_packet(e, ROCE_WRITE_ONLY, RC_END_PSN, 10);
+    uint32_t access = MEM_ACCESS_LOCAL_WRITE | MEM_ACCESS_REMOTE_WRITE | MEM_ACCESS_ON_DEMAND;
+    assert_int_equal(mem_region_register(e->mem, e->pd, e->memory, RC_END_MEMORY_LEN,
+                                         (uintptr_t)e->memory, access, &p.reth.rkey),
+                     0);
+    e->has_no_memory = true;
+    rc_end_take(e, &p, octets, 10);
+    return RC_END_PSN;
+}
+
 static uint32_t atomic_that_is_not_aligned(struct rc_end *e)
 {
     struct roce_packet p = atomic_packet(e, RC_END_PSN, LOCAL + 4);
@@ -276,6 +288,7 @@ static const struct refused {
     REFUSED(write_beyond_the_region, RC_REFUSED_ACCESS, 0x62, QP_EVENT_ACCESS_ERR),
     REFUSED(read_beyond_the_region, RC_REFUSED_ACCESS, 0x62, QP_EVENT_ACCESS_ERR),
     REFUSED(atomic_beyond_the_region, RC_REFUSED_ACCESS, 0x62, QP_EVENT_ACCESS_ERR),
+    REFUSED(write_to_memory_that_is_not_there, RC_REFUSED_UNMAPPED, 0x63, QP_EVENT_FATAL),
     REFUSED(atomic_that_is_not_aligned, RC_REFUSED_ALIGNMENT, 0x61, QP_EVENT_REQ_ERR),
     REFUSED(send_with_a_key_that_nobody_may_take_back, RC_REFUSED_INVALIDATE, 0x62,
             QP_EVENT_ACCESS_ERR),
