@@ -393,18 +393,6 @@ static void a_queue_pair_that_goes_leaves_its_groups(void **state)
     close_pair();
 }
 
-static void streams_are_not_to_be_had(void **state)
-{
-    const struct sockaddr_in any = {.sin_family = AF_INET};
-    const struct rnic_ep_port port = {0};
-    struct rnic_ep *ep;
-    open_pair(RNIC_QP_UD, &clean);
-    assert_int_equal(rnic_ep_bind(w.devices[0].rnic, (const struct sockaddr *)&any, 0, &port, &ep),
-                     -EOPNOTSUPP);
-    assert_int_equal(rnic_port(w.devices[0].rnic)->addr_count, 1);
-    close_pair();
-}
-
 /* ---- reliable connections -------------------------------------------------------------------- */
 
 static void a_send_of_many_packets_arrives_whole(void **state)
@@ -476,7 +464,6 @@ int main(void)
         cmocka_unit_test(a_device_goes_with_packets_on_their_way_to_it),
         cmocka_unit_test(a_group_reaches_who_is_attached_as_long_as_it_is),
         cmocka_unit_test(a_queue_pair_that_goes_leaves_its_groups),
-        cmocka_unit_test(streams_are_not_to_be_had),
         cmocka_unit_test(a_send_of_many_packets_arrives_whole),
         cmocka_unit_test(what_is_lost_comes_again),
         cmocka_unit_test(a_peer_that_is_gone_is_given_up),
