@@ -70,3 +70,20 @@ __be16 rdma_get_dst_port(struct rdma_cm_id *id)
 {
     return cm_addr_port(&id->route.addr.dst_addr);
 }
+
+struct in6_addr cm_addr_octets(const struct sockaddr *addr)
+{
+    struct in6_addr octets = {.s6_addr = {[10] = 0xff, 0xff}};
+    if (addr->sa_family == AF_INET6) {
+        return ((const struct sockaddr_in6 *)addr)->sin6_addr;
+    }
+    memcpy(&octets.s6_addr[12], &((const struct sockaddr_in *)addr)->sin_addr, 4);
+    return cm_addr_is_any(addr) ? in6addr_any : octets;
+}
+
+void cm_addr_of_octets(struct sockaddr_storage *ret, const struct in6_addr *octets, uint16_t port)
+{
+    const struct sockaddr_in6 sin6 = {
+        .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = *octets};
+    cm_addr_copy(ret, (const struct sockaddr *)&sin6);
+}

@@ -1,14 +1,17 @@
 // What the files of this room share: event channels, ids and events behind the structures that
-// programs see, the one device that all ids use, and the lock over them.
+// programs see, the devices that ids use, and the lock over them.
 //
 // From the bottom up:
 //
 //   state.c     which call is legal in which state, and what an event makes of it: two tables
 //   addr.c      socket addresses, ports       addrinfo.c  rdma_getaddrinfo
-//   device.c    the process's context and protection domain; the lock; life across fork
+//   device.c    the process's contexts and protection domains; the lock; life across fork
 //   channel.c   event channels: a queue of events behind a descriptor that can be polled
-//   id.c        ids: created, shown to the program
+//   id.c        ids: created
 //   event.c     events: from the RNIC's endpoints into a queue, and acknowledged
+//   stream.c    how ids connect where streams carry queue pairs: endpoints of the RNIC
+//   packet.c    ... where packets do: InfiniBand's connection manager
+//   choose.c    which of the devices an id uses; what it shows to the program
 //   end.c       ids and channels destroyed; ids migrated
 //   deliver.c   events: out of a queue, to the program
 //   resolve.c   bind, resolve
@@ -26,7 +29,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/device_wire.h"
 #include "base/list.h"
+#include "rnic/connect.h"
 #include "rnic/rnic.h"
 
 /* ---- errors ---------------------------------------------------------------------------------- */
@@ -46,8 +51,11 @@ static inline int cm_result(int negative_errno)
 
 /* ---- device, lock, fork (device.c) ----------------------------------------------------------- */
 
+struct cm_way;
+
 struct cm_device {
     struct rnic *rnic;
+    const struct cm_way *way;
     struct ibv_context *verbs; // never closed: programs compare the pointers of all ids
     struct ibv_pd *pd;         // the default of every id
     uint8_t max_rd_atom;
@@ -55,8 +63,8 @@ struct cm_device {
     struct cm_device *before; // left behind by an earlier fork
 };
 
-// The process's device, opened on first use; NULL with errno when there is none.
-const struct cm_device *cm_device_open(void);
+// The process's device on this wire, opened on first use; NULL with errno when there is none.
+const struct cm_device *cm_device_open(enum device_wire wire);
 
 void cm_lock(void);
 void cm_unlock(void);
@@ -135,15 +143,17 @@ enum { CM_PRIVATE_DATA_MAX_LEN = 255 }; // a uint8_t counts it in the program's 
 struct cm_id {
     struct rdma_cm_id id; // first: what the program holds
     unsigned generation;
-    struct list_link channel_link; // cm_lock
-    struct rnic_ep *ep;            // NULL until it has an address
-    enum cm_state state;           // cm_lock
-    bool is_sync;                  // the channel is the id's own, calls wait for their events
-    bool is_closing;               // cm_lock; being destroyed: nothing new is delivered
-    bool is_end_told;              // cm_lock; DISCONNECTED was delivered
-    unsigned pin_count;            // cm_lock; a delivery looks at the id's endpoint
-    unsigned unacked_count;        // cm_lock; events delivered and not acknowledged
-    struct cm_id *listener;        // cm_lock; until its CONNECT_REQUEST was delivered
+    struct list_link channel_link;  // cm_lock
+    const struct cm_device *device; // NULL until an address, or a call, has chosen one
+    struct rnic_ep *ep;             // with streams: NULL until it has an address
+    struct cm_packet *packet;       // with packets: likewise
+    enum cm_state state;            // cm_lock
+    bool is_sync;                   // the channel is the id's own, calls wait for their events
+    bool is_closing;                // cm_lock; being destroyed: nothing new is delivered
+    bool is_end_told;               // cm_lock; DISCONNECTED was delivered
+    unsigned pin_count;             // cm_lock; a delivery looks at the id's endpoint
+    unsigned unacked_count;         // cm_lock; events delivered and not acknowledged
+    struct cm_id *listener;         // cm_lock; until its CONNECT_REQUEST was delivered
 
     struct cm_options options;
     uint8_t initiator_depth, responder_resources;
@@ -214,11 +224,61 @@ struct cm_event {
     uint8_t private_data[CM_PRIVATE_DATA_MAX_LEN + 1];
 };
 
-// An endpoint's port (struct rnic_ep_port); `ctx` is the id. Under the RNIC's lock.
-void cm_event_from_ep(void *ctx, struct rnic_ep *ep, const struct rnic_ep_event *ep_event);
+// A new event without contents; NULL: no memory.
+struct cm_event *cm_event_new(struct cm_id *owner, enum rdma_cm_event_type type, int status);
+// Under the RNIC's lock. Puts it into the queue of `c`, if the program is to be told there; frees
+// it otherwise. At CONNECT_REQUEST a new id is made, and `adopt` gives it the connection that asks.
+void cm_event_tell(struct cm_id *c, struct cm_event *event,
+                   void (*adopt)(struct cm_id *c, const void *from), const void *from);
 
 // Puts an event without further contents into the id's queue. -1 with errno.
 int cm_event_post(struct cm_id *c, enum rdma_cm_event_type type, int status);
+
+/* ---- devices and ways (choose.c, stream.c, packet.c) ----------------------------------------- */
+
+// What the program says with connect and accept.
+struct cm_params {
+    uint8_t data[CM_PRIVATE_DATA_MAX_LEN];
+    uint16_t data_len;
+    uint8_t responder_resources, initiator_depth;
+    uint8_t retry_count, rnr_retry_count;
+    bool has_flow_control, has_srq;
+    uint32_t qp_num; // of the program's own queue pair
+};
+
+// 0 or a negative errno, from any thread.
+struct cm_way {
+    bool has_datagrams;
+    // Takes the address, NULL: any, when connecting; the id's options count.
+    int (*bind)(struct cm_id *c, const struct sockaddr *addr);
+    int (*listen)(struct cm_id *c, int backlog);
+    // `qp` NULL: the program's own.
+    int (*connect)(struct cm_id *c, struct rnic_qp *qp, const struct cm_params *params);
+    int (*establish)(struct cm_id *c);
+    int (*accept)(struct cm_id *c, struct rnic_qp *qp, const struct cm_params *params);
+    int (*reject)(struct cm_id *c, const void *data, uint16_t data_len);
+    int (*disconnect)(struct cm_id *c);
+    void (*destroy)(struct cm_id *c); // harmless when there is nothing
+    int (*set_tos)(struct cm_id *c, uint8_t tos);
+    int (*local_addr)(struct cm_id *c, struct sockaddr_storage *ret);
+    int (*peer_addr)(struct cm_id *c, struct sockaddr_storage *ret);
+};
+
+extern const struct cm_way cm_stream_way, cm_packet_way;
+
+// Whether it has taken an address, or was made with one.
+static inline bool cm_id_has_address(const struct cm_id *c)
+{
+    return c->ep != NULL || c->packet != NULL;
+}
+
+// The id's device, chosen now if it was not before: streams, or packets where there are no streams.
+// Ids of datagrams use packets where `local` (NULL: any) is an address of that device. NULL with
+// errno.
+const struct cm_device *cm_device_choose(struct cm_id *c, const struct sockaddr *local);
+// ... by the way to `dst`, which it also tells. 0, or -1 with errno.
+int cm_device_route(struct cm_id *c, const struct sockaddr *dst, struct sockaddr_storage *ret_src);
+const struct cm_device *cm_device_of(struct cm_id *c);
 
 /* ---- out (deliver.c) ------------------------------------------------------------------------- */
 
@@ -235,3 +295,6 @@ bool cm_addr_is_any(const struct sockaddr *addr);
 void cm_addr_copy(struct sockaddr_storage *to, const struct sockaddr *from);
 in_port_t cm_addr_port(const struct sockaddr *addr);
 void cm_addr_set_port(struct sockaddr_storage *addr, in_port_t port);
+// As sixteen octets, an IPv4 address mapped; and back.
+struct in6_addr cm_addr_octets(const struct sockaddr *addr);
+void cm_addr_of_octets(struct sockaddr_storage *ret, const struct in6_addr *octets, uint16_t port);

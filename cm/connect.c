@@ -6,6 +6,8 @@
 
 #include "cm/cm.h"
 
+enum { RETRY_MAX = 7 };
+
 /* ---- parameters ------------------------------------------------------------------------------ */
 
 // Depths: 0xFF stands for the device's maximum, and so does a missing param.
@@ -54,35 +56,48 @@ static int join_private_data(const struct cm_id *c, const struct rdma_conn_param
 }
 
 // The RNIC's QP for the id's own or for the number that the program gave.
-static struct rnic_qp *qp_of(const struct cm_id *c, const struct cm_device *device)
+static struct rnic_qp *qp_of(const struct cm_id *c)
 {
-    return rnic_qp_find(device->rnic, c->id.qp != NULL ? c->id.qp->qp_num : c->qp_num);
+    return rnic_qp_find(c->device->rnic, c->id.qp != NULL ? c->id.qp->qp_num : c->qp_num);
 }
 
-// What the program says, in `data` too, which `ret` refers to; the queue pair's number is noted.
-static int fill_params(struct cm_id *c, const struct rdma_conn_param *param, uint8_t *data,
-                       struct rnic_ep_params *ret)
+// What the program says; the queue pair's number is noted.
+static int fill_params(struct cm_id *c, const struct rdma_conn_param *param, struct cm_params *ret)
 {
-    *ret = (struct rnic_ep_params){.private_data = data};
-    if (join_private_data(c, param, data, &ret->private_data_len) != 0) {
+    *ret = (struct cm_params){.retry_count = RETRY_MAX, .rnr_retry_count = RETRY_MAX};
+    if (join_private_data(c, param, ret->data, &ret->data_len) != 0) {
         return -1;
     }
-    c->qp_num = param != NULL ? param->qp_num : 0;
+    if (param != NULL) {
+        ret->retry_count = param->retry_count < RETRY_MAX ? param->retry_count : RETRY_MAX;
+        ret->rnr_retry_count =
+            param->rnr_retry_count < RETRY_MAX ? param->rnr_retry_count : RETRY_MAX;
+        ret->has_flow_control = param->flow_control != 0;
+        ret->has_srq = c->id.qp != NULL ? c->id.qp->srq != NULL : param->srq != 0;
+        ret->qp_num = param->qp_num;
+    }
+    c->qp_num = ret->qp_num;
     return 0;
 }
 
 // How many requests may be outstanding each way. Without a wish of the program's: the most.
 static void choose_depths(struct cm_id *c, const struct rdma_conn_param *param,
-                          uint8_t initiator_most, uint8_t responder_most,
-                          struct rnic_ep_params *params)
+                          uint8_t initiator_most, uint8_t responder_most, struct cm_params *params)
 {
     uint8_t unsaid = UINT8_MAX;
     c->initiator_depth =
         depth_wanted(param != NULL ? param->initiator_depth : unsaid, initiator_most);
     c->responder_resources =
         depth_wanted(param != NULL ? param->responder_resources : unsaid, responder_most);
-    params->ord = c->initiator_depth;
-    params->ird = c->responder_resources;
+    params->initiator_depth = c->initiator_depth;
+    params->responder_resources = c->responder_resources;
+}
+
+// Datagrams, where the device has none.
+static int check_service(const struct cm_id *c, const struct cm_device *device)
+{
+    bool is_datagram = c->id.qp_type == IBV_QPT_UD;
+    return is_datagram && !device->way->has_datagrams ? cm_fail(EOPNOTSUPP) : 0;
 }
 
 /* ---- listening ------------------------------------------------------------------------------- */
@@ -90,20 +105,21 @@ static void choose_depths(struct cm_id *c, const struct rdma_conn_param *param,
 int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
     struct cm_id *c = cm_id_of(id);
-    if (id->qp_type == IBV_QPT_UD) {
-        return cm_fail(EOPNOTSUPP);
-    }
-    if (c->ep == NULL && c->state == CM_IDLE) {
+    if (!cm_id_has_address(c) && c->state == CM_IDLE) {
         struct sockaddr_in any = {.sin_family = AF_INET};
         if (rdma_bind_addr(id, (struct sockaddr *)&any) != 0) {
             return -1;
         }
     }
+    const struct cm_device *device = cm_device_of(c);
+    if (device == NULL || check_service(c, device) != 0) {
+        return -1;
+    }
     enum cm_state before;
     if (cm_id_claim(c, CM_CALL_LISTEN, &before) != 0) {
         return -1;
     }
-    int error = rnic_ep_listen(c->ep, backlog);
+    int error = device->way->listen(c, backlog);
     if (error != 0) {
         cm_id_unclaim(c, CM_CALL_LISTEN, before);
     }
@@ -112,37 +128,36 @@ int rdma_listen(struct rdma_cm_id *id, int backlog)
 
 /* ---- connecting ------------------------------------------------------------------------------ */
 
-static int connect_ep(struct cm_id *c, const struct rdma_conn_param *param,
+static int connect_id(struct cm_id *c, const struct rdma_conn_param *param,
                       const struct cm_device *device)
 {
-    uint8_t data[CM_PRIVATE_DATA_MAX_LEN];
-    struct rnic_ep_params params;
-    if (fill_params(c, param, data, &params) != 0) {
+    struct cm_params params;
+    if (fill_params(c, param, &params) != 0) {
         return -1;
     }
     struct rnic_qp *qp = NULL;
-    if (c->id.qp != NULL && (qp = qp_of(c, device)) == NULL) {
+    if (c->id.qp != NULL && (qp = qp_of(c)) == NULL) {
         return cm_fail(EINVAL);
     }
     choose_depths(c, param, device->max_rd_atom, device->max_rd_atom, &params);
-    return cm_result(rnic_ep_connect(c->ep, &c->id.route.addr.dst_addr, qp, &params));
+    return cm_result(device->way->connect(c, qp, &params));
 }
 
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
     struct cm_id *c = cm_id_of(id);
-    const struct cm_device *device = cm_device_open();
+    const struct cm_device *device = cm_device_of(c);
     if (device == NULL || check_params(c, param, device) != 0) {
         return -1;
     }
-    if (id->qp_type == IBV_QPT_UD) {
-        return cm_fail(EOPNOTSUPP);
+    if (check_service(c, device) != 0) {
+        return -1;
     }
     enum cm_state before;
     if (cm_id_claim(c, CM_CALL_CONNECT, &before) != 0) {
         return -1;
     }
-    if (connect_ep(c, param, device) != 0) {
+    if (connect_id(c, param, device) != 0) {
         cm_id_unclaim(c, CM_CALL_CONNECT, before);
         return -1;
     }
@@ -156,13 +171,12 @@ int rdma_establish(struct rdma_cm_id *id)
     if (id->qp != NULL) {
         return cm_fail(EINVAL);
     }
-    const struct cm_device *device = cm_device_open();
+    const struct cm_device *device = cm_device_of(c);
     enum cm_state before;
     if (device == NULL || cm_id_claim(c, CM_CALL_ESTABLISH, &before) != 0) {
         return -1;
     }
-    struct rnic_qp *qp = qp_of(c, device);
-    int result = qp == NULL ? cm_fail(EINVAL) : cm_result(rnic_ep_establish(c->ep, qp));
+    int result = cm_result(device->way->establish(c));
     if (result != 0) {
         cm_id_unclaim(c, CM_CALL_ESTABLISH, before);
     }
@@ -171,28 +185,32 @@ int rdma_establish(struct rdma_cm_id *id)
 
 /* ---- answering ------------------------------------------------------------------------------- */
 
-static int accept_ep(struct cm_id *c, const struct rdma_conn_param *param,
+static int accept_id(struct cm_id *c, const struct rdma_conn_param *param,
                      const struct cm_device *device)
 {
-    uint8_t data[CM_PRIVATE_DATA_MAX_LEN];
-    struct rnic_ep_params params;
-    if (fill_params(c, param, data, &params) != 0) {
+    struct cm_params params;
+    if (fill_params(c, param, &params) != 0) {
         return -1;
-    }
-    struct rnic_qp *qp = qp_of(c, device);
-    if (qp == NULL) {
-        return cm_fail(EINVAL);
     }
     // At most what both the peer and the device can do.
     choose_depths(c, param, smaller_of(c->initiator_depth, device->max_rd_atom),
                   smaller_of(c->responder_resources, device->max_rd_atom), &params);
-    return cm_result(rnic_ep_accept(c->ep, qp, &params));
+    return cm_result(device->way->accept(c, qp_of(c), &params));
+}
+
+// Who resolves a port of datagrams is answered, and that is all: nothing is established.
+static int accept_is_over(struct cm_id *c)
+{
+    cm_lock();
+    c->state = c->state == CM_ACCEPTING ? CM_ESTABLISHED : c->state;
+    cm_unlock();
+    return 0;
 }
 
 int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
     struct cm_id *c = cm_id_of(id);
-    const struct cm_device *device = cm_device_open();
+    const struct cm_device *device = cm_device_of(c);
     if (device == NULL || check_params(c, param, device) != 0) {
         return -1;
     }
@@ -200,11 +218,11 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
     if (cm_id_claim(c, CM_CALL_ACCEPT, &before) != 0) {
         return -1;
     }
-    if (accept_ep(c, param, device) != 0) {
+    if (accept_id(c, param, device) != 0) {
         cm_id_unclaim(c, CM_CALL_ACCEPT, before);
         return -1;
     }
-    return cm_event_complete(c);
+    return id->qp_type == IBV_QPT_UD ? accept_is_over(c) : cm_event_complete(c);
 }
 
 int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
@@ -215,7 +233,7 @@ int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private
         return -1;
     }
     uint16_t len = private_data != NULL ? private_data_len : 0;
-    int result = cm_result(rnic_ep_reject(c->ep, private_data, len));
+    int result = cm_result(c->device->way->reject(c, private_data, len));
     if (result != 0) {
         cm_id_unclaim(c, CM_CALL_REJECT, before);
     }
@@ -270,7 +288,7 @@ int rdma_disconnect(struct rdma_cm_id *id)
         return cm_fail(EINVAL);
     }
     if (kind == END_ORDERLY) {
-        int error = rnic_ep_disconnect(c->ep);
+        int error = c->device->way->disconnect(c);
         if (error != 0) {
             return cm_result(error);
         }

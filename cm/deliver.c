@@ -43,7 +43,7 @@ static int prepare_request(struct cm_id *listener, struct cm_id *c)
     }
     cm_id_show_addresses(c);
     if (c->options.has_tos) {
-        rnic_ep_set_tos(c->ep, c->options.tos);
+        c->device->way->set_tos(c, c->options.tos);
     }
     return listener->is_sync ? rdma_migrate_id(&c->id, NULL) : 0;
 }

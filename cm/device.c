@@ -1,5 +1,4 @@
-// The one device that all ids of a process share, the lock of this room, and what a fork does to
-// both.
+// The devices that the ids of a process share, the lock of this room, and what a fork does to both.
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +13,9 @@ static __thread bool is_locked_here;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
 static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct cm_device *device; // device_lock; NULL until first use in this process
-static struct cm_device *left;   // by forks: pointed to, so that it is no leak of the child's
+// device_lock; NULL until first use in this process
+static struct cm_device *devices[DEVICE_WIRE_COUNT];
+static struct cm_device *left; // by forks: pointed to, so that it is no leak of the child's
 static atomic_uint generation;
 
 /* ---- fork ------------------------------------------------------------------------------------ */
@@ -30,10 +30,12 @@ static void after_fork_in_child(void)
     is_locked_here = false;
     pthread_cond_init(&changed, NULL);
     pthread_mutex_init(&device_lock, NULL);
-    if (device != NULL) {
-        device->before = left;
-        left = device;
-        device = NULL;
+    for (unsigned wire = 0; wire < DEVICE_WIRE_COUNT; wire++) {
+        if (devices[wire] != NULL) {
+            devices[wire]->before = left;
+            left = devices[wire];
+            devices[wire] = NULL;
+        }
     }
 }
 
@@ -89,9 +91,9 @@ void cm_signal(void)
 
 /* ---- device ---------------------------------------------------------------------------------- */
 
-// Connections are made on streams.
-static struct ibv_context *stream_device_open(void)
+static struct ibv_context *verbs_open(enum device_wire wire)
 {
+    static const char *const names[DEVICE_WIRE_COUNT] = {DEVICE_NAME_IWARP, DEVICE_NAME_ROCE};
     struct ibv_device **list = ibv_get_device_list(NULL);
     if (list == NULL) {
         errno = ENODEV;
@@ -100,7 +102,7 @@ static struct ibv_context *stream_device_open(void)
     struct ibv_context *verbs = NULL;
     errno = ENODEV;
     for (struct ibv_device **at = list; *at != NULL && verbs == NULL; at++) {
-        if ((*at)->transport_type == IBV_TRANSPORT_IWARP) {
+        if (strcmp(ibv_get_device_name(*at), names[wire]) == 0) {
             verbs = ibv_open_device(*at);
         }
     }
@@ -108,14 +110,15 @@ static struct ibv_context *stream_device_open(void)
     return verbs;
 }
 
-static int device_fill(struct cm_device *d)
+static int device_fill(struct cm_device *d, enum device_wire wire)
 {
     int error;
-    d->verbs = stream_device_open();
+    d->verbs = verbs_open(wire);
     if (d->verbs == NULL) {
         return -1;
     }
-    d->rnic = host_rnic(DEVICE_WIRE_IWARP, NULL, &error); // which is up
+    d->rnic = host_rnic(wire, NULL, &error); // which is up
+    d->way = rnic_port(d->rnic)->addr_count > 0 ? &cm_packet_way : &cm_stream_way;
     d->pd = ibv_alloc_pd(d->verbs);
     if (d->pd == NULL) {
         int saved = errno;
@@ -127,32 +130,40 @@ static int device_fill(struct cm_device *d)
     return 0;
 }
 
-const struct cm_device *cm_device_open(void)
+const struct cm_device *cm_device_open(enum device_wire wire)
 {
     cm_fork_prepare();
     pthread_mutex_lock(&device_lock);
-    if (device == NULL) {
+    if (devices[wire] == NULL) {
         struct cm_device *d = calloc(1, sizeof *d);
-        if (d != NULL && device_fill(d) == 0) {
-            device = d;
+        if (d != NULL && device_fill(d, wire) == 0) {
+            devices[wire] = d;
         } else {
             free(d);
         }
     }
-    const struct cm_device *result = device;
+    const struct cm_device *result = devices[wire];
     pthread_mutex_unlock(&device_lock);
     return result;
 }
 
+// That of streams, or that of packets where there is no other, and what ids have opened beside it.
 struct ibv_context **rdma_get_devices(int *num_devices)
 {
-    const struct cm_device *d = cm_device_open();
-    struct ibv_context **list = d != NULL ? calloc(2, sizeof *list) : NULL;
-    if (list != NULL) {
-        list[0] = d->verbs;
+    struct ibv_context **list = NULL;
+    int count = 0;
+    if (cm_device_open(DEVICE_WIRE_IWARP) != NULL || cm_device_open(DEVICE_WIRE_ROCE) != NULL) {
+        list = calloc(DEVICE_WIRE_COUNT + 1, sizeof *list);
     }
+    pthread_mutex_lock(&device_lock);
+    for (unsigned wire = 0; wire < DEVICE_WIRE_COUNT && list != NULL; wire++) {
+        if (devices[wire] != NULL) {
+            list[count++] = devices[wire]->verbs;
+        }
+    }
+    pthread_mutex_unlock(&device_lock);
     if (num_devices != NULL) {
-        *num_devices = list != NULL ? 1 : 0;
+        *num_devices = count;
     }
     return list;
 }

@@ -32,9 +32,8 @@ static void id_end(struct cm_id *c)
         cm_wait();
     }
     cm_unlock();
-    if (c->ep != NULL) {
-        rnic_ep_destroy(c->ep);
-        c->ep = NULL;
+    if (c->device != NULL) {
+        c->device->way->destroy(c);
     }
     struct list_link withdrawn;
     list_init(&withdrawn);

@@ -1,7 +1,6 @@
-// Ids: created, put on a channel, given what programs look at.
+// Ids: created, and put on a channel.
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "cm/cm.h"
@@ -60,38 +59,11 @@ int cm_id_create(struct rdma_event_channel *channel, void *context, enum rdma_po
     return 0;
 }
 
-// Datagram port spaces exist here, so that a program meets its refusal where an iWARP device gives
-// it: when it creates the QP.
+// Datagram port spaces exist on any device, so that a program meets its refusal where an iWARP
+// device gives it: when it creates the QP.
 int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
                    enum rdma_port_space ps)
 {
     bool is_datagram = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB;
     return cm_id_create(channel, context, ps, is_datagram ? IBV_QPT_UD : IBV_QPT_RC, id);
-}
-
-int cm_id_use_device(struct cm_id *c)
-{
-    const struct cm_device *device = cm_device_open();
-    if (device == NULL) {
-        return -1;
-    }
-    if (c->id.verbs == NULL) {
-        c->id.verbs = device->verbs;
-        c->id.pd = device->pd;
-        c->id.port_num = 1;
-        c->id.route.addr.addr.ibaddr.pkey = 0xffff; // the only one there is
-        ibv_query_gid(device->verbs, 1, 0, &c->id.route.addr.addr.ibaddr.sgid);
-    }
-    return 0;
-}
-
-void cm_id_show_addresses(struct cm_id *c)
-{
-    struct sockaddr_storage addr;
-    if (rnic_ep_local_addr(c->ep, &addr) == 0) {
-        cm_addr_copy(&c->id.route.addr.src_storage, (const struct sockaddr *)&addr);
-    }
-    if (rnic_ep_peer_addr(c->ep, &addr) == 0) {
-        cm_addr_copy(&c->id.route.addr.dst_storage, (const struct sockaddr *)&addr);
-    }
 }

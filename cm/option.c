@@ -31,7 +31,7 @@ static int set_tos(struct cm_id *c, const void *value, size_t len)
         return cm_fail(EINVAL);
     }
     c->options.has_tos = true;
-    return c->ep != NULL ? cm_result(rnic_ep_set_tos(c->ep, c->options.tos)) : 0;
+    return cm_id_has_address(c) ? cm_result(c->device->way->set_tos(c, c->options.tos)) : 0;
 }
 
 // TCP knows no such time; it is kept so that ibv_query_qp shows what was asked for.
@@ -52,7 +52,7 @@ static int set_ack_timeout(struct cm_id *c, const void *value, size_t len)
 static int set_switch(struct cm_id *c, bool *option, const void *value, size_t len)
 {
     bool wanted;
-    if (!switch_read(value, len, &wanted) || (c->ep != NULL && wanted != *option)) {
+    if (!switch_read(value, len, &wanted) || (cm_id_has_address(c) && wanted != *option)) {
         return cm_fail(EINVAL);
     }
     *option = wanted;

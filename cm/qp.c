@@ -99,6 +99,18 @@ int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *attr
     return 0;
 }
 
+// A queue pair of datagrams needs nobody to be ready.
+static int datagrams_begin(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+    attr->qkey = RDMA_UDP_QKEY;
+    int error = ibv_modify_qp(qp, attr, (mask & ~IBV_QP_ACCESS_FLAGS) | IBV_QP_QKEY);
+    attr->qp_state = IBV_QPS_RTR;
+    error = error == 0 ? ibv_modify_qp(qp, attr, IBV_QP_STATE) : error;
+    attr->qp_state = IBV_QPS_RTS;
+    attr->sq_psn = 0;
+    return error == 0 ? ibv_modify_qp(qp, attr, IBV_QP_STATE | IBV_QP_SQ_PSN) : error;
+}
+
 // To INIT, so that receives can be posted, and with the options that a QP shows.
 static int qp_prepare(struct cm_id *c, struct ibv_qp *qp)
 {
@@ -107,7 +119,8 @@ static int qp_prepare(struct cm_id *c, struct ibv_qp *qp)
     if (rdma_init_qp_attr(&c->id, &attr, &mask) != 0) {
         return -1;
     }
-    int error = ibv_modify_qp(qp, &attr, mask);
+    int error = qp->qp_type == IBV_QPT_UD ? datagrams_begin(qp, &attr, mask)
+                                          : ibv_modify_qp(qp, &attr, mask);
     if (error != 0) {
         return cm_fail(error);
     }

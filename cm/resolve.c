@@ -11,19 +11,16 @@
 // Takes the address (NULL: any, when connecting) and shows it with the port that it got.
 static int endpoint_bind(struct cm_id *c, const struct sockaddr *addr)
 {
-    const struct cm_device *device = cm_device_open();
+    const struct cm_device *device = cm_device_choose(c, addr);
     if (device == NULL) {
         return -1;
     }
-    unsigned flags = (c->options.reuse_addr ? RNIC_EP_REUSE_ADDR : 0) |
-                     (c->options.v6_only ? RNIC_EP_V6_ONLY : 0);
-    struct rnic_ep_port port = {.on_event = cm_event_from_ep, .ctx = c};
-    int error = rnic_ep_bind(device->rnic, addr, flags, &port, &c->ep);
+    int error = device->way->bind(c, addr);
     if (error != 0) {
         return cm_result(error);
     }
     if (c->options.has_tos) {
-        rnic_ep_set_tos(c->ep, c->options.tos);
+        device->way->set_tos(c, c->options.tos);
     }
     if (addr != NULL) {
         cm_id_show_addresses(c);
@@ -62,19 +59,15 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 static int resolve(struct cm_id *c, enum cm_state before, const struct sockaddr *src,
                    const struct sockaddr *dst)
 {
-    const struct cm_device *device = cm_device_open();
-    if (device == NULL) {
-        return -1;
-    }
     struct sockaddr_storage route_src;
-    int error = rnic_route(device->rnic, dst, &route_src);
-    if (error != 0) {
-        return cm_result(error);
+    if (cm_device_route(c, dst, &route_src) != 0) {
+        return -1;
     }
     // Without an address of the program's choice the port, too, is left to the moment of
     // connecting.
     bool is_chosen = src != NULL && (!cm_addr_is_any(src) || cm_addr_port(src) != 0);
-    if (before == CM_IDLE && c->ep == NULL && endpoint_bind(c, is_chosen ? src : NULL) != 0) {
+    if (before == CM_IDLE && !cm_id_has_address(c) &&
+        endpoint_bind(c, is_chosen ? src : NULL) != 0) {
         return -1;
     }
     struct sockaddr_storage *shown = &c->id.route.addr.src_storage;

@@ -17,7 +17,10 @@
 
 #include "base/span.h"
 #include "ibcm/ibcm.h"
+#include "ibcm/state.h"
 #include "rnic/rnic.h"
+#include "wire/ibcm_rej.h"
+#include "wire/ibcm_sidr.h"
 #include "wire/ip_cm.h"
 
 struct rnic_conn;

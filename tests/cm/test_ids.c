@@ -118,14 +118,14 @@ static void test_a_mapped_address_is_shown_as_it_is_reached(void **state)
     end_close(&listener);
 }
 
-static void test_the_devices_are_the_one_that_ids_use(void **state)
+static void test_the_first_device_is_the_one_that_connections_use(void **state)
 {
     struct end fresh = fresh_id(RDMA_PS_TCP);
     struct sockaddr_in addr = loopback_addr(0);
     int count = 0;
     struct ibv_context **list = rdma_get_devices(&count);
-    assert_int_equal(count, 1);
-    assert_null(list[1]);
+    assert_in_range(count, 1, 2); // that of datagrams, if an id has opened it before
+    assert_null(list[count]);
     assert_int_equal(rdma_bind_addr(fresh.id, (struct sockaddr *)&addr), 0);
     assert_ptr_equal(list[0], fresh.id->verbs);
     rdma_free_devices(list);
@@ -517,7 +517,7 @@ int main(void)
         CASE(test_a_listener_without_an_address_takes_any),
         CASE(test_datagrams_neither_listen_nor_connect),
         CASE(test_a_mapped_address_is_shown_as_it_is_reached),
-        CASE(test_the_devices_are_the_one_that_ids_use),
+        CASE(test_the_first_device_is_the_one_that_connections_use),
         CASE(test_switches_stand_once_there_is_an_address),
         CASE(test_an_ack_timeout_is_an_option_of_connections),
         CASE(test_attributes_for_a_qp_of_the_programs_own),

@@ -1,0 +1,287 @@
+// How ids connect where packets carry queue pairs: by InfiniBand's connection manager. A port is
+// held by a socket of the system's, so that two programs of a host cannot have the same one.
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cm/cm.h"
+
+struct cm_packet {
+    struct rnic_conn *conn; // NULL until it listens or connects
+    int port_fd;            // -1: none
+    struct sockaddr_storage local, peer;
+};
+
+static const enum rdma_cm_event_type program_types[IBCM_EVENT_COUNT] = {
+    [IBCM_EVENT_CONNECT_REQUEST] = RDMA_CM_EVENT_CONNECT_REQUEST,
+    [IBCM_EVENT_CONNECT_RESPONSE] = RDMA_CM_EVENT_CONNECT_RESPONSE,
+    [IBCM_EVENT_ESTABLISHED] = RDMA_CM_EVENT_ESTABLISHED,
+    [IBCM_EVENT_REJECTED] = RDMA_CM_EVENT_REJECTED,
+    [IBCM_EVENT_UNREACHABLE] = RDMA_CM_EVENT_UNREACHABLE,
+    [IBCM_EVENT_DISCONNECTED] = RDMA_CM_EVENT_DISCONNECTED,
+    [IBCM_EVENT_TIMEWAIT_EXIT] = RDMA_CM_EVENT_TIMEWAIT_EXIT,
+};
+
+static struct cm_packet *packet_new(void)
+{
+    struct cm_packet *packet = calloc(1, sizeof *packet);
+    if (packet != NULL) {
+        packet->port_fd = -1;
+    }
+    return packet;
+}
+
+static enum ip_cm_port_space port_space(const struct cm_id *c)
+{
+    return c->id.qp_type == IBV_QPT_UD ? IP_CM_PS_UDP : IP_CM_PS_TCP;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static uint8_t keep_data(struct cm_event *event, struct span data)
+{
+    memcpy(event->private_data, data.ptr, data.len);
+    return (uint8_t)data.len;
+}
+
+static void copy_conn(struct cm_event *event, const struct ibcm_event *e)
+{
+    struct rdma_conn_param *param = &event->event.param.conn;
+    param->private_data_len = keep_data(event, e->private_data);
+    param->private_data = param->private_data_len > 0 ? event->private_data : NULL;
+    param->responder_resources = e->peer->initiator_depth;
+    param->initiator_depth = e->peer->responder_resources;
+    param->flow_control = e->peer->has_flow_control;
+    param->rnr_retry_count = e->peer->rnr_retry_count;
+    param->srq = e->peer->has_srq;
+    param->qp_num = e->peer->qp_num;
+}
+
+static void copy_datagram(struct cm_event *event, const struct ibcm_event *e)
+{
+    struct rdma_ud_param *param = &event->event.param.ud;
+    param->private_data_len = keep_data(event, e->private_data);
+    param->private_data = param->private_data_len > 0 ? event->private_data : NULL;
+    param->qp_num = e->peer->qp_num;
+    param->qkey = e->peer->qkey;
+    param->ah_attr.is_global = 1;
+    param->ah_attr.port_num = 1;
+    param->ah_attr.grh.hop_limit = 64;
+    memcpy(&param->ah_attr.grh.dgid, &e->ends.remote, sizeof param->ah_attr.grh.dgid);
+}
+
+// A refused datagram service is an address that cannot be reached, with SIDR's status.
+static enum rdma_cm_event_type type_of(const struct ibcm_event *e)
+{
+    return e->is_datagram && e->type == IBCM_EVENT_REJECTED ? RDMA_CM_EVENT_UNREACHABLE
+                                                            : program_types[e->type];
+}
+
+static int status_of(const struct ibcm_event *e)
+{
+    if (e->type == IBCM_EVENT_REJECTED) {
+        return (int)e->reason;
+    }
+    return e->type == IBCM_EVENT_UNREACHABLE ? -ETIMEDOUT : 0;
+}
+
+static void on_event(void *ctx, const struct rnic_conn_event *from);
+
+// Without memory the connection is let go, and refused.
+static void adopt(struct cm_id *c, const void *from)
+{
+    const struct rnic_conn_event *event = from;
+    const struct ibcm_event *e = event->what;
+    c->packet = packet_new();
+    if (c->packet == NULL) {
+        return;
+    }
+    c->packet->conn = event->new_conn;
+    cm_addr_of_octets(&c->packet->local, &e->ends.local, e->port);
+    cm_addr_of_octets(&c->packet->peer, &e->ends.remote, e->peer->source_port);
+    *event->new_conn_port = (struct rnic_conn_port){.on_event = on_event, .ctx = c};
+}
+
+// A connection's port; `ctx` is the id.
+static void on_event(void *ctx, const struct rnic_conn_event *from)
+{
+    struct cm_id *c = ctx;
+    const struct ibcm_event *e = from->what;
+    if (!cm_id_is_alive(c)) {
+        return;
+    }
+    struct cm_event *event = cm_event_new(c, type_of(e), status_of(e));
+    if (event == NULL) {
+        return;
+    }
+    if (e->is_datagram) {
+        copy_datagram(event, e);
+    } else {
+        copy_conn(event, e);
+    }
+    cm_event_tell(c, event, adopt, from);
+}
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static int port_hold(struct cm_id *c, const struct sockaddr *addr, int *ret_fd)
+{
+    const int type = c->id.qp_type == IBV_QPT_UD ? SOCK_DGRAM : SOCK_STREAM;
+    const int reuse = c->options.reuse_addr, only = c->options.v6_only;
+    const int fd = socket(addr->sa_family, type | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return -errno;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
+    if (addr->sa_family == AF_INET6) {
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
+    }
+    if (bind(fd, addr, cm_addr_len(addr)) != 0) {
+        const int error = -errno;
+        close(fd);
+        return error;
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+// Connecting, a port is only shown: nobody connects to it.
+static int bind_packet(struct cm_id *c, const struct sockaddr *addr)
+{
+    struct cm_packet *packet = packet_new();
+    if (packet == NULL) {
+        return -ENOMEM;
+    }
+    int error = addr != NULL ? port_hold(c, addr, &packet->port_fd) : 0;
+    if (error != 0) {
+        free(packet);
+        return error;
+    }
+    if (addr != NULL) {
+        socklen_t len = sizeof packet->local;
+        getsockname(packet->port_fd, (struct sockaddr *)&packet->local, &len);
+    }
+    c->packet = packet;
+    return 0;
+}
+
+static int local_addr(struct cm_id *c, struct sockaddr_storage *ret)
+{
+    *ret = c->packet->local;
+    return ret->ss_family != AF_UNSPEC ? 0 : -EINVAL;
+}
+
+static int peer_addr(struct cm_id *c, struct sockaddr_storage *ret)
+{
+    *ret = c->packet->peer;
+    return ret->ss_family != AF_UNSPEC ? 0 : -ENOTCONN;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static int listen_packet(struct cm_id *c, int backlog)
+{
+    const struct sockaddr *local = (const struct sockaddr *)&c->packet->local;
+    const struct in6_addr octets = cm_addr_octets(local);
+    const struct rnic_conn_port events = {.on_event = on_event, .ctx = c};
+    return rnic_conn_listen(c->device->rnic, port_space(c), ntohs(cm_addr_port(local)), &octets,
+                            backlog, &events, &c->packet->conn);
+}
+
+static struct ibcm_params params_of(const struct cm_id *c, const struct cm_params *params)
+{
+    return (struct ibcm_params){
+        .qp_num = params->qp_num,
+        .qkey = IP_CM_QKEY,
+        .responder_resources = params->responder_resources,
+        .initiator_depth = params->initiator_depth,
+        .retry_count = params->retry_count,
+        .rnr_retry_count = params->rnr_retry_count,
+        .has_flow_control = params->has_flow_control,
+        .has_srq = params->has_srq,
+        .ack_timeout = c->options.has_ack_timeout ? c->options.ack_timeout : 0,
+        .traffic_class = c->options.has_tos ? c->options.tos : 0,
+        .private_data = span_of(params->data, params->data_len),
+    };
+}
+
+static int connect_packet(struct cm_id *c, struct rnic_qp *qp, const struct cm_params *params)
+{
+    const struct rdma_addr *addr = &c->id.route.addr;
+    const struct rnic_conn_port events = {.on_event = on_event, .ctx = c};
+    const struct ibcm_params said = params_of(c, params);
+    const struct ibcm_target target = {
+        .ends = {.local = cm_addr_octets(&addr->src_addr),
+                 .remote = cm_addr_octets(&addr->dst_addr)},
+        .ps = port_space(c),
+        .port = ntohs(cm_addr_port(&addr->dst_addr)),
+        .source_port = ntohs(cm_addr_port(&addr->src_addr)),
+    };
+    if (c->id.qp_type == IBV_QPT_UD) {
+        return rnic_conn_resolve(c->device->rnic, &target, said.private_data, &events,
+                                 &c->packet->conn);
+    }
+    return rnic_conn_connect(c->device->rnic, &target, qp, &said, &events, &c->packet->conn);
+}
+
+static int establish_packet(struct cm_id *c)
+{
+    return rnic_conn_establish(c->packet->conn);
+}
+
+static int accept_packet(struct cm_id *c, struct rnic_qp *qp, const struct cm_params *params)
+{
+    const struct ibcm_params said = params_of(c, params);
+    return rnic_conn_accept(c->packet->conn, qp, &said);
+}
+
+static int reject_packet(struct cm_id *c, const void *data, uint16_t data_len)
+{
+    const unsigned reason =
+        c->id.qp_type == IBV_QPT_UD ? (unsigned)IBCM_SIDR_REJECTED : (unsigned)IBCM_REASON_CONSUMER;
+    return rnic_conn_reject(c->packet->conn, reason, span_of(data, data_len));
+}
+
+static int disconnect_packet(struct cm_id *c)
+{
+    return c->id.qp_type == IBV_QPT_UD ? -EINVAL : rnic_conn_disconnect(c->packet->conn);
+}
+
+static void destroy_packet(struct cm_id *c)
+{
+    struct cm_packet *packet = c->packet;
+    if (packet == NULL) {
+        return;
+    }
+    if (packet->conn != NULL) {
+        rnic_conn_destroy(packet->conn);
+    }
+    if (packet->port_fd >= 0) {
+        close(packet->port_fd);
+    }
+    c->packet = NULL;
+    free(packet);
+}
+
+// Taken when it connects; who is asked answers as the peer asked.
+static int set_tos(struct cm_id *c, uint8_t tos)
+{
+    return 0;
+}
+
+const struct cm_way cm_packet_way = {
+    .has_datagrams = true,
+    .bind = bind_packet,
+    .listen = listen_packet,
+    .connect = connect_packet,
+    .establish = establish_packet,
+    .accept = accept_packet,
+    .reject = reject_packet,
+    .disconnect = disconnect_packet,
+    .destroy = destroy_packet,
+    .set_tos = set_tos,
+    .local_addr = local_addr,
+    .peer_addr = peer_addr,
+};
