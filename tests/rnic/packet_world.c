@@ -6,7 +6,7 @@
 #include "rnic/post.h"
 #include "wq/status.h"
 
-enum { DEPTH = 32, QKEY = WORLD_QKEY, MTU = WORLD_MTU };
+enum { QKEY = WORLD_QKEY, MTU = WORLD_MTU };
 
 // Nothing is waited for that may not come: virtual time ends first.
 #define PATIENCE_NS (60 * NS_PER_S)
@@ -63,8 +63,8 @@ struct rnic_qp *world_qp(struct device *d, enum rnic_qp_type type)
                                       .pd = d->pd,
                                       .send_cq = d->cq,
                                       .recv_cq = d->cq,
-                                      .max_send_wr = DEPTH,
-                                      .max_recv_wr = DEPTH,
+                                      .max_send_wr = WORLD_QUEUE_LEN,
+                                      .max_recv_wr = WORLD_QUEUE_LEN,
                                       .max_send_sge = 1,
                                       .max_recv_sge = 1};
     struct rnic_qp *qp;

@@ -7,7 +7,7 @@
 #include "link/datagram_sim.h"
 #include "tests/rnic/device.h"
 
-enum { WORLD_MTU = 1024, WORLD_QKEY = 0x11111111, WORLD_DEPTH = 32 };
+enum { WORLD_MTU = 1024, WORLD_QKEY = 0x11111111, WORLD_QUEUE_LEN = 128 };
 
 struct world {
     instant_ns now;

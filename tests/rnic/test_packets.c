@@ -11,18 +11,22 @@
 #include "wire/grh.h"
 #include "wq/status.h"
 
-enum { DEPTH = WORLD_DEPTH, MTU = WORLD_MTU, QKEY = WORLD_QKEY, BUF_LEN = 64 * 1024 };
+enum { DEPTH = 32, MTU = WORLD_MTU, QKEY = WORLD_QKEY, BUF_LEN = 64 * 1024 };
 
 /* ---- posting --------------------------------------------------------------------------------- */
+
+static struct roce_address address_to(unsigned i, uint32_t to_qp_num)
+{
+    return (struct roce_address){.path = {.local = world_addr(i), .remote = world_addr(1 - i)},
+                                 .qpn = to_qp_num,
+                                 .qkey = QKEY};
+}
 
 static void post_datagram(unsigned i, uint32_t to_qp_num, uint32_t offset, uint32_t len)
 {
     struct rnic_sq_cursor cursor;
     struct send_wqe *wqe = world_slot(&cursor, i, WQE_SEND, offset, len);
-    *rnic_sq_address(&cursor, wqe) =
-        (struct roce_address){.path = {.local = world_addr(i), .remote = world_addr(1 - i)},
-                              .qpn = to_qp_num,
-                              .qkey = QKEY};
+    *rnic_sq_address(&cursor, wqe) = address_to(i, to_qp_num);
     rnic_sq_commit(&cursor);
     rnic_sq_end(&cursor);
 }
@@ -89,6 +93,33 @@ static void more_than_the_link_takes_at_a_time_leaves_when_there_is_room(void **
     }
     world_run();
     assert_true(device_count(&w.devices[0], "room_waits") > 0);
+    world_close();
+}
+
+// More than a queue pair puts before others have their turn, by one doorbell: nothing else happens
+// that could make it go on.
+static void who_has_had_a_turn_goes_on_in_the_next_pass(void **state)
+{
+    enum { COUNT = 100, LEN = 8 };
+    struct rnic_sq_cursor cursor;
+    world_open_pair(RNIC_QP_UD, &clean);
+    for (unsigned i = 0; i < COUNT; i++) {
+        world_post_recv(1, 0, GRH_LEN + LEN);
+    }
+    rnic_sq_begin(&cursor, w.qps[0]);
+    for (unsigned i = 0; i < COUNT; i++) {
+        struct send_wqe *wqe = rnic_sq_slot(&cursor);
+        assert_non_null(wqe);
+        wqe->opcode = WQE_SEND;
+        wqe->flags = WQE_INLINE;
+        wqe->length = 0;
+        *rnic_sq_address(&cursor, wqe) = address_to(0, w.qps[1]->qp_num);
+    }
+    rnic_sq_commit(&cursor);
+    rnic_sq_end(&cursor);
+    for (unsigned i = 0; i < COUNT; i++) {
+        assert_int_equal(world_completion(1).byte_len, GRH_LEN);
+    }
     world_close();
 }
 
@@ -227,6 +258,7 @@ int main(void)
         cmocka_unit_test(a_datagram_to_a_number_that_nobody_has_is_counted),
         cmocka_unit_test(numbers_are_those_that_the_link_has),
         cmocka_unit_test(more_than_the_link_takes_at_a_time_leaves_when_there_is_room),
+        cmocka_unit_test(who_has_had_a_turn_goes_on_in_the_next_pass),
         cmocka_unit_test(a_device_goes_with_packets_on_their_way_to_it),
         cmocka_unit_test(a_group_reaches_who_is_attached_as_long_as_it_is),
         cmocka_unit_test(a_queue_pair_that_goes_leaves_its_groups),
