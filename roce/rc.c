@@ -224,6 +224,7 @@ static const char *format(const struct transport *t, char *buf, size_t len)
 
 const struct transport_ops rc_ops = {
     .name = "rc",
+    .total_name = "rc_total",
     .segment_name = "path_mtu",
     .silence = silence,
     .destroy = destroy,
