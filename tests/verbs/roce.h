@@ -1,11 +1,24 @@
 // The RoCE device with one of each object, and a queue pair of datagrams that is ready to send.
 #pragma once
 
+#include <errno.h>
 #include <unistd.h>
 
 #include "tests/verbs/bench.h"
 
 enum { ROCE_QKEY = 0x11111111, ROCE_GRH_LEN = 40 };
+
+// Another user of this host may have the port for a while: a test of another room is one.
+static inline struct ibv_context *roce_open_patiently(struct ibv_device *device)
+{
+    const int attempts_max = 200;
+    struct ibv_context *context = ibv_open_device(device);
+    for (int i = 0; context == NULL && errno == EADDRINUSE && i < attempts_max; i++) {
+        usleep(50000);
+        context = ibv_open_device(device);
+    }
+    return context;
+}
 
 static inline struct ibv_context *roce_open(void)
 {
@@ -14,7 +27,7 @@ static inline struct ibv_context *roce_open(void)
     assert_non_null(list);
     for (struct ibv_device **at = list; *at != NULL && context == NULL; at++) {
         if ((*at)->transport_type == IBV_TRANSPORT_IB) {
-            context = ibv_open_device(*at);
+            context = roce_open_patiently(*at);
         }
     }
     ibv_free_device_list(list);
