@@ -4,6 +4,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 enum { IPV4_PREFIX_LEN = 12 }; // octets before the IPv4 address
 
@@ -75,17 +78,16 @@ void view_address_of(const struct in6_addr *addr, struct view_address *ret)
     freeifaddrs(list);
 }
 
+// By ioctl: /sys may show the interfaces of another network namespace than the caller's.
 unsigned view_interface_mtu(const char *interface)
 {
-    char path[64 + IF_NAMESIZE];
-    unsigned mtu = 0;
-    snprintf(path, sizeof path, "/sys/class/net/%s/mtu", interface);
-    FILE *file = fopen(path, "re");
-    if (file != NULL) {
-        if (fscanf(file, "%u", &mtu) != 1) {
-            mtu = 0;
-        }
-        fclose(file);
+    struct ifreq request = {.ifr_mtu = 0};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return 0;
     }
-    return mtu;
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", interface);
+    int error = ioctl(fd, SIOCGIFMTU, &request);
+    close(fd);
+    return error == 0 && request.ifr_mtu > 0 ? (unsigned)request.ifr_mtu : 0;
 }
