@@ -193,6 +193,7 @@ static void texts_are_the_golden_ones(void **state)
             f->syndrome, f->is_fatal ? "fatal" : "-",
             f->event == QP_EVENT_COUNT ? "no event" : qp_event_name(f->event), f->text);
     }
+    assert_string_equal(e->t->ops->total_name, "rc_total");
     struct rc_counters total = {.packets_in = 1};
     e->t->ops->counters_add(&total, e->t->ops->counters(e->t));
     e->t->ops->counters_each(&total, add_line, &text);
