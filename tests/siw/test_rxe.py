@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""weft's RoCE device and the Linux kernel's rxe on one wire, each as client and as server.
+
+    test_rxe.py
+        --only WORD      only the cases with this in their names
+        --repeat N       each of them N times
+
+weft is on this machine; rxe is in a virtual machine (vm.py), and each is server once and client
+once in every case. Programs tell each other GIDs and numbers over TCP. One boot serves all cases.
+
+rxe drops what has a wrong ICRC without a word, and then does not count it. So behind each case, and
+where the path is whole, rxe has to have taken as many packets as weft put, and weft to have found
+every ICRC of rxe's right.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import signal
+import sys
+import tempfile
+import time
+
+import vm
+import judge
+import tapnet
+from judge import BUILD, WEFT, Case, Local, Tap, count, run_case, says, skip_all
+
+FIRST_PSN = BUILD / 'tests/siw/first-psn.so'  # programs that have it begin at 0xfffff0
+PROGRAMS = ['rdma', 'ibv_rc_pingpong', 'ibv_uc_pingpong', 'ibv_ud_pingpong', 'ib_send_bw',
+            'ib_send_lat', 'ib_write_bw', 'ib_write_lat', 'ib_read_bw', 'ib_read_lat',
+            'ib_atomic_bw', 'ib_atomic_lat', FIRST_PSN]
+# Room for 4096 octets and their headers: every path MTU can be asked for.
+INTERFACE_MTU = 4200
+PATH_MTUS = (256, 512, 1024, 2048, 4096)
+PORT = '/sys/class/infiniband/rxe0/ports/1'
+BAD_PATH = 'loss=1%,reorder=1%,seed=7'
+TIMEOUT = ['-u', 10]  # 4.2 ms: what is lost is sent again soon
+CASE_LIMIT_S = count(30, 300)
+END_LIMIT_S = 10  # of a program whose peer is gone
+
+
+@dataclasses.dataclass
+class Sides:
+    weft: Local
+    rxe: vm.Guest
+    rxe_gid: int  # index of the GID that is the guest's IPv4 address
+
+
+@dataclasses.dataclass
+class Meeting:
+    """A case, who serves in it, and what its counters are to say."""
+
+    case: Case
+    weft_serves: bool
+    is_whole: bool = True  # the path
+    is_short: bool = False  # the server of receives
+
+    @property
+    def name(self):
+        return self.case.name
+
+
+# --- the cases ---------------------------------------------------------------------------------
+
+
+def who(weft_serves):
+    return 'rxe as client, weft as server' if weft_serves else 'weft as client, rxe as server'
+
+
+def meetings(rxe_gid):
+    """Every case, both ways round."""
+    for weft_serves in (False, True):
+        for what, program, options, near_wrap in whole_paths():
+            case = case_of(weft_serves, rxe_gid, what, program, options)
+            if near_wrap:
+                case.env['LD_PRELOAD'] = str(FIRST_PSN)
+            yield Meeting(case, weft_serves)
+        yield Meeting(case_of(weft_serves, rxe_gid, 'fewer receives than Sends', 'ib_send_bw',
+                              ['-s', 4096, '-n', 100, '-r', 1]), weft_serves, is_short=True)
+        for what, program, options in bad_paths():
+            case = case_of(weft_serves, rxe_gid, what, program, options)
+            case.env['WEFT_FAULT'] = BAD_PATH
+            yield Meeting(case, weft_serves, is_whole=False)
+
+
+def whole_paths():
+    """(what it is, program, its options, whether PSNs begin near their end)"""
+    for mtu in PATH_MTUS:
+        yield (f'every octet, path MTU {mtu}', 'ibv_rc_pingpong',
+               ['-c', '-n', 20, '-m', mtu, '-s', 10000], False)
+    yield 'one octet, PSNs wrap', 'ibv_rc_pingpong', ['-c', '-n', 100, '-s', 1], True
+    yield ('many packets, PSNs wrap', 'ibv_rc_pingpong',
+           ['-c', '-n', 10, '-s', 100001, '-m', 256], True)
+    for program in 'ibv_uc_pingpong', 'ibv_ud_pingpong':
+        yield 'every octet', program, ['-c', '-n', 50, '-s', 2048], False
+    yield '1000001 octets', 'ib_write_bw', ['-s', 1000001, '-n', 5], False
+    for verb in ('send', 'write', 'read'):
+        program = f'ib_{verb}_bw'
+        for mtu in (256, 4096):
+            yield (f'path MTU {mtu}, PSNs wrap', program, ['-s', 65536, '-n', 20, '-m', mtu],
+                   True)
+        yield '64 octets', f'ib_{verb}_lat', ['-s', 64, '-n', 50], False
+    for operation in ('CMP_AND_SWAP', 'FETCH_AND_ADD'):
+        yield operation, 'ib_atomic_bw', ['-n', 100, '-A', operation], True
+    yield 'FETCH_AND_ADD', 'ib_atomic_lat', ['-n', 50, '-A', 'FETCH_AND_ADD'], False
+    yield 'UD', 'ib_send_lat', ['-c', 'UD', '-s', 1024, '-n', 50], False
+
+
+def bad_paths():
+    yield 'loss and reordering', 'ibv_rc_pingpong', ['-c', '-n', 100, '-s', 20000]
+    for verb in ('send', 'write', 'read'):
+        yield ('loss and reordering', f'ib_{verb}_bw',
+               ['-s', 65536, '-n', 20, '-m', 1024, *TIMEOUT])
+    yield 'loss and reordering', 'ib_atomic_bw', ['-n', 200, *TIMEOUT]
+
+
+def case_of(weft_serves, rxe_gid, what, program, options):
+    """The emulated processor's clock is not to be relied on: there is to be a figure, no more."""
+    words, gid, wanted = [program, '-F', '-p', '{port}', *options], '-x', r'^ *\d+ +\d+ +[\d.]+'
+    if program.startswith('ibv_'):
+        words, gid, wanted = [program, '-p', '{port}', *options], '-g', r'^\d+ iters in [\d.]+ sec'
+    server, client = (0, rxe_gid) if weft_serves else (rxe_gid, 0)
+    return Case(f'{who(weft_serves)}: {program}, {what}', [*words, gid, client, '{addr}'],
+                [*words, gid, server], says(wanted), limit=CASE_LIMIT_S,
+                env={'WEFT_WIRE': 'roce'})
+
+
+# --- what both ends counted --------------------------------------------------------------------
+
+
+def rxe_counters(guest):
+    text = guest.run(['sh', '-c', f'cd {PORT}/hw_counters && grep . *'])
+    return {name: int(value) for name, value in re.findall(r'^(\w+):(\d+)$', text, re.M)}
+
+
+def counter_faults(meeting, rxe, weft):
+    """`rxe`: what its counters rose by; `weft`: those of the process."""
+    packets = weft['packets']
+    faults = [f'weft counts {packets[name]} {name}'
+              for name in ('icrc_wrong', 'bad_lengths', 'too_short') if packets[name]]
+    if meeting.is_whole and rxe['rcvd_pkts'] != packets['packets_out']:
+        faults.append(f'weft put {packets["packets_out"]} packets, rxe took {rxe["rcvd_pkts"]}')
+    if meeting.is_short and not (weft['rc_total'].get('refused.not_ready') if meeting.weft_serves
+                                 else rxe['send_rnr_err']):
+        faults.append('the server never said that it was not ready')
+    return faults
+
+
+# --- a peer that is killed ---------------------------------------------------------------------
+
+
+def survivor_faults(sides, weft_serves):
+    """What is wrong with the client whose server is killed in the middle of its Writes.
+
+    rxe never ends of seven retries, which is what perftest asks for (rxe_completer() in
+    rxe_comp.c): there the client has to go on asking, and the next process of weft to serve others.
+    """
+    server_side, client_side = ((sides.weft, sides.rxe) if weft_serves
+                                else (sides.rxe, sides.weft))
+    case = case_of(weft_serves, sides.rxe_gid, '', 'ib_write_bw', ['-D', 60, *TIMEOUT])
+    port = judge.free_port()
+    with contextlib.ExitStack() as started:
+        def start(side, template):
+            process = side.start([str(word).format(addr=server_side.addr, port=port)
+                                  for word in template], case.env, CASE_LIMIT_S)
+            started.callback(process.stop)
+            return process
+
+        server = start(server_side, case.server)
+        faults = judge.wait_for_listener(server, server_side, port,
+                                         time.monotonic() + CASE_LIMIT_S)
+        if faults:
+            return faults
+        before = rxe_counters(sides.rxe)
+        client = start(client_side, case.client)
+        if not rises(sides.rxe, before, 'rcvd_pkts', 'sent_pkts'):
+            return ['nothing was written', *client.output().splitlines()]
+        kill(server)
+        if weft_serves:
+            return faults_beside_one_that_asks(sides)
+        status = client.wait(END_LIMIT_S)
+        said = client.output()
+        if not status or status < 0 or 'status 12' not in said:
+            return [f'the client ended with {status}, not for want of answers',
+                    *said.splitlines()]
+    return []
+
+
+def faults_beside_one_that_asks(sides):
+    if not rises(sides.rxe, rxe_counters(sides.rxe), 'completer_retry_err'):
+        return ['rxe does not ask again']
+    case = case_of(True, sides.rxe_gid, '', 'ib_write_bw', ['-s', 65536, '-n', 20])
+    faults, outcome = judge.run_pair(case, sides.weft, sides.rxe)
+    return faults or list(filter(None, [case.check(outcome)]))
+
+
+def rises(guest, before, *names):
+    """Waits until each of these counters of rxe is a good deal more."""
+    deadline = time.monotonic() + CASE_LIMIT_S
+    while time.monotonic() < deadline:
+        now = rxe_counters(guest)
+        if min(now[name] - before[name] for name in names) > 10:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def kill(process):
+    if isinstance(process, vm.GuestProcess):
+        process.poll()
+        number = process.received.partition(b'\n')[0].decode()
+        # The program is the child of `timeout`, whose number that is.
+        vm.GuestProcess(process.addr, ['sh', '-c', f'kill -9 {number} $(pidof ib_write_bw)'], {},
+                        5).wait(5)
+    else:
+        os.killpg(process.process.pid, signal.SIGKILL)
+
+
+# --- the run -----------------------------------------------------------------------------------
+
+
+def hold(tap, sides, number, meeting):
+    """One meeting, and behind it a look at the counters of both ends."""
+    server, client = sides.rxe, sides.weft
+    if meeting.weft_serves:
+        server, client = client, server
+    stats = sides.weft.scratch / f'stats.{number}'
+    meeting.case.env['WEFT_STATS_FILE'] = str(stats)
+    before = rxe_counters(sides.rxe)
+    if not run_case(tap, meeting.case, server, client):
+        return
+    after = rxe_counters(sides.rxe)
+    rose = {name: after[name] - before[name] for name in after}
+    tap.report(f'{meeting.name}: the counters',
+               counter_faults(meeting, rose, json.loads(stats.read_text())['weft_roce0']))
+
+
+def rxe_started(guest):
+    """Makes rxe the guest's device; the index of its GID of the guest's IPv4 address."""
+    guest.run(['ip', 'link', 'set', 'eth0', 'mtu', INTERFACE_MTU])
+    guest.use_device('rxe')
+    wanted = '0000:0000:0000:0000:0000:ffff:' + '{:02x}{:02x}:{:02x}{:02x}'.format(
+        *map(int, guest.addr.split('.')))
+    gids = guest.run(['sh', '-c', f'cat {PORT}/gids/0 {PORT}/gids/1 {PORT}/gids/2'])
+    return gids.split().index(wanted)
+
+
+def main():
+    options = judge.argument_parser(__doc__).parse_args()
+    if not os.access(WEFT, os.X_OK):
+        skip_all(f'{WEFT} is not built')
+    try:
+        vm.kernel_files()
+        tapnet.enter_namespace()
+    except tapnet.NotHere as why:
+        skip_all(str(why))
+    tap = Tap()
+    with tempfile.TemporaryDirectory(prefix='weft-rxe.') as folder:
+        guest = vm.Guest(pathlib.Path(folder), PROGRAMS)
+        tapnet.ip('link', 'set', 'tap0', 'mtu', str(INTERFACE_MTU))
+        gid = rxe_started(guest)
+        with Local(guest.host_addr, [WEFT, 'run']) as weft:
+            sides = Sides(weft, guest, gid)
+            for number, meeting in enumerate(judge.chosen(options, lambda: meetings(gid))):
+                hold(tap, sides, number, meeting)
+            for weft_serves in (False, True):
+                name = f'{who(weft_serves)}: the server is killed'
+                if options.only in name:
+                    tap.report(name, survivor_faults(sides, weft_serves))
+        guest.end()
+    sys.exit(tap.finish())
+
+
+if __name__ == '__main__':
+    main()
