@@ -1,12 +1,15 @@
 // Devices whose queue pairs are carried by packets, over a net on virtual time.
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "link/datagram_sim.h"
 #include "rnic/packet.h"
 #include "rnic/post.h"
+#include "rnic/stat.h"
 #include "roce/address.h"
+#include "tests/rnic/json.h"
 #include "tests/rnic/packet_world.h"
 #include "wire/grh.h"
 #include "wq/status.h"
@@ -190,6 +193,23 @@ static void a_queue_pair_that_goes_leaves_its_groups(void **state)
     world_close();
 }
 
+/* ---- what it tells of itself ----------------------------------------------------------------- */
+
+static void what_a_device_tells_is_json_whatever_carries_its_queue_pairs(void **state)
+{
+    static const enum rnic_qp_type types[] = {RNIC_QP_RC, RNIC_QP_UC, RNIC_QP_UD};
+    for (unsigned i = 0; i < sizeof types / sizeof types[0]; i++) {
+        char text[1 << 14] = "";
+        world_open_pair(types[i], &clean);
+        FILE *out = fmemopen(text, sizeof text, "w");
+        assert_non_null(out);
+        stat_write(w.devices[0].rnic, out);
+        fclose(out);
+        json_expect(text);
+        world_close();
+    }
+}
+
 /* ---- reliable connections -------------------------------------------------------------------- */
 
 static void a_send_of_many_packets_arrives_whole(void **state)
@@ -263,6 +283,7 @@ int main(void)
         cmocka_unit_test(a_group_reaches_who_is_attached_as_long_as_it_is),
         cmocka_unit_test(a_queue_pair_that_goes_leaves_its_groups),
         cmocka_unit_test(a_send_of_many_packets_arrives_whole),
+        cmocka_unit_test(what_a_device_tells_is_json_whatever_carries_its_queue_pairs),
         cmocka_unit_test(what_is_lost_comes_again),
         cmocka_unit_test(a_peer_that_is_gone_is_given_up),
         cmocka_unit_test(an_unreliable_connection_carries_sends_and_writes),
