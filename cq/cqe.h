@@ -48,8 +48,11 @@ struct cqe {
     uint32_t wc_flags; // enum wc_flags
     bool solicited;    // the peer asked for an event (Send with Solicited Event)
     union {
-        uint64_t reference; // WC_REFERENCE: the number that a one-shot message carries
-        uint64_t src_qp;    // WC_GRH: the queue pair that the datagram came from
+        uint64_t reference;  // WC_REFERENCE: the number that a one-shot message carries
+        struct {             // WC_GRH
+            uint32_t src_qp; // the queue pair that the datagram came from
+            uint32_t sl;     // its service level, as its transport has it
+        };
     };
     struct cqe_source *source; // NULL: all is here
 };

@@ -1,4 +1,6 @@
 // Packets become receives: checked, in the order of enum unreliable_refusal, placed, completed.
+#include <netinet/in.h>
+
 #include "base/sge.h"
 #include "base/span.h"
 #include "base/time.h"
@@ -67,7 +69,13 @@ static enum unreliable_refusal place(struct ud *ud, struct recv_wqe *wqe,
                : unreliable_place(&ud->u, wqe, &scatter, GRH_LEN, payload);
 }
 
-static void complete(struct ud *ud, struct recv_wqe *wqe, const struct roce_packet *packet)
+// What cards say of a datagram in its completion's service level, which RoCE has no other use for:
+// bit 3, that there is a UDP header, and in the lowest which IP is before it. Annex A17 asks for
+// such a flag; UCX takes it to know where the GRH has the destination.
+enum { SL_UDP_IPV6 = 0x8 | 0x1, SL_UDP_IPV4 = 0x8 | 0x2 };
+
+static void complete(struct ud *ud, struct recv_wqe *wqe, const struct datagram_rx *rx,
+                     const struct roce_packet *packet)
 {
     const bool has_imm = (packet->facts->headers & ROCE_HAS_IMMDT) != 0;
     wqe->message = (struct recv_message){
@@ -75,7 +83,8 @@ static void complete(struct ud *ud, struct recv_wqe *wqe, const struct roce_pack
         .byte_len = GRH_LEN + (uint32_t)packet->payload.len,
         .wc_flags = WC_GRH | (has_imm ? WC_WITH_IMM : 0),
         .imm_or_inv = has_imm ? packet->immdt.imm_data : 0,
-        .reference = packet->deth.src_qp,
+        .src_qp = packet->deth.src_qp,
+        .sl = IN6_IS_ADDR_V4MAPPED(&rx->local) ? SL_UDP_IPV4 : SL_UDP_IPV6,
     };
     unreliable_complete_receive(&ud->u, wqe, packet->bth.solicited);
 }
@@ -93,7 +102,7 @@ static enum unreliable_refusal receive(struct ud *ud, const struct datagram_rx *
     }
     if (refusal == UNRELIABLE_ACCEPTED) {
         ud->u.counters.multicast_in += packet->bth.dest_qp == ROCE_QPN_MULTICAST;
-        complete(ud, wqe, packet);
+        complete(ud, wqe, rx, packet);
     }
     return refusal;
 }

@@ -155,7 +155,8 @@ void front_wc_fill(struct ibv_wc *wc, const struct cqe *cqe)
         .wc_flags = cqe->wc_flags,
     };
     if (cqe->wc_flags & WC_GRH) {
-        wc->src_qp = (uint32_t)cqe->src_qp;
+        wc->src_qp = cqe->src_qp;
+        wc->sl = (uint8_t)cqe->sl;
     }
     if (cqe->wc_flags & WC_REFERENCE) {
         wc->vendor_err = (uint32_t)(cqe->reference >> 32);

@@ -102,7 +102,13 @@ static unsigned int read_wc_flags(struct ibv_cq_ex *cq)
 static uint32_t read_src_qp(struct ibv_cq_ex *cq)
 {
     const struct cqe *cqe = front_of(cq)->current;
-    return cqe->wc_flags & WC_GRH ? (uint32_t)cqe->src_qp : 0;
+    return cqe->wc_flags & WC_GRH ? cqe->src_qp : 0;
+}
+
+static uint8_t read_sl(struct ibv_cq_ex *cq)
+{
+    const struct cqe *cqe = front_of(cq)->current;
+    return cqe->wc_flags & WC_GRH ? (uint8_t)cqe->sl : 0;
 }
 
 // Addresses of an InfiniBand subnet: 0, as in ibv_wc.
@@ -185,7 +191,7 @@ static void functions_set(struct ibv_cq_ex *cq)
     cq->read_src_qp = read_src_qp;
     cq->read_wc_flags = read_wc_flags;
     cq->read_slid = read_zero;
-    cq->read_sl = read_zero_octet;
+    cq->read_sl = read_sl;
     cq->read_dlid_path_bits = read_zero_octet;
     cq->read_completion_ts = read_completion_ts;
     cq->read_completion_wallclock_ns = read_completion_wallclock_ns;

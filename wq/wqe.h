@@ -98,7 +98,12 @@ struct recv_message {
     uint32_t byte_len;
     uint32_t wc_flags;
     uint32_t imm_or_inv;
-    uint64_t reference; // or src_qp, as in struct cqe
+    union { // as in struct cqe
+        uint64_t reference;
+        struct {
+            uint32_t src_qp, sl;
+        };
+    };
 };
 
 enum { RECV_TAIL_WORDS = 6 };

@@ -69,6 +69,7 @@ static void an_ipv6_header_fills_them(void **state)
     end_post_receive(b, 7, 0, 100);
     packets_arrive(b, &c);
     assert_memory_equal(b->memory + END_HEAD, expected, GRH_LEN);
+    assert_int_equal(poll(b->recv_cq).sl, 0x8 | 0x1); // a UDP header, IPv6 before it
     world_close(w);
 }
 
@@ -87,6 +88,7 @@ static void a_completion_says_from_whom_it_came(void **state)
     assert_int_equal(cqe.byte_len, GRH_LEN + PAYLOAD_LEN);
     assert_int_equal(cqe.wc_flags, WC_GRH);
     assert_int_equal(cqe.src_qp, a->config.qp_num);
+    assert_int_equal(cqe.sl, 0x8 | 0x2); // a UDP header, IPv4 before it
     struct grh grh;
     struct in6_addr from = packets_address(0);
     assert_true(grh_parse(b->memory + END_HEAD, &grh));

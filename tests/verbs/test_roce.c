@@ -137,6 +137,7 @@ static void datagram_arrives_behind_40_octets_that_say_from_where(void **state)
     assert_int_equal(wc.qp_num, b->qp_num);
     assert_int_equal(wc.pkey_index, 0);
     assert_int_equal(wc.slid, 0);
+    assert_int_equal(wc.sl, 0x8 | 0x2); // a UDP header, IPv4 before it
     assert_memory_equal(bench.buf + 1024 + ROCE_GRH_LEN, bench.buf, 100);
     assert_int_equal(bench.buf[1024 + ROCE_GRH_LEN + 100], 0);
     assert_int_equal(ibv_destroy_qp(a), 0);
