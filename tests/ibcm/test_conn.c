@@ -312,6 +312,44 @@ static void a_silent_peer_is_unreachable_after_all_retries(void **state)
     assert_int_equal(ibcm_counters(A->ibcm)->repeats, 15);
 }
 
+static void each_message_has_all_its_tries(void **state)
+{
+    net.lost_kind = IBCM_REQ;
+    net.lost_count = 14;
+    net_connect(&net, 0, 1);
+    net_run_for(&net, 60 * NS_PER_S);
+    assert_int_equal(A->count[IBCM_EVENT_ESTABLISHED], 1);
+    net.loss = 100;
+    ibcm_disconnect(A->ibcm, A->conn, net.now);
+    net_run_for(&net, 60 * NS_PER_S);
+    assert_int_equal(net.sent[IBCM_DREQ], 16);
+    assert_int_equal(A->count[IBCM_EVENT_DISCONNECTED], 1);
+}
+
+static void an_acceptance_asks_for_no_more_than_was_offered(void **state)
+{
+    A->params.responder_resources = 3;
+    A->params.initiator_depth = 2;
+    B->params.responder_resources = B->params.initiator_depth = 100;
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(A->peer.initiator_depth, 3);
+    assert_int_equal(A->peer.responder_resources, 2);
+}
+
+// B answers with a queue pair that A has a connection with: B has forgotten that one.
+static void a_response_from_a_queue_pair_begun_anew_ends_its_old_connection(void **state)
+{
+    struct ibcm_conn *old = net_connect(&net, 0, 1);
+    net_exchange(&net);
+    A->params.qp_num++;
+    struct ibcm_conn *conn = net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(A->count[IBCM_EVENT_DISCONNECTED], 1);
+    assert_int_equal(ibcm_conn_state(old), IBCM_TIMEWAIT);
+    assert_int_equal(ibcm_conn_state(conn), IBCM_ESTABLISHED);
+}
+
 static void a_connection_leads_to_the_own_address_too(void **state)
 {
     struct ibcm_params other = net_params(0x20001);
@@ -392,6 +430,9 @@ int main(void)
         TEST(a_request_that_comes_again_asks_for_time_by_itself),
         TEST(a_peer_that_asks_for_time_for_ever_gets_an_end),
         TEST(a_silent_peer_is_unreachable_after_all_retries),
+        TEST(each_message_has_all_its_tries),
+        TEST(an_acceptance_asks_for_no_more_than_was_offered),
+        TEST(a_response_from_a_queue_pair_begun_anew_ends_its_old_connection),
         TEST(a_connection_leads_to_the_own_address_too),
         TEST(a_port_of_datagrams_is_resolved),
         TEST(a_port_of_datagrams_is_refused_with_a_status),

@@ -320,6 +320,30 @@ static void what_is_no_message_is_counted_by_what_is_wrong(void **state)
     assert_int_equal(ibcm_counters(B->ibcm)->malformed[IBCM_PARSE_BASE_VERSION], 1);
 }
 
+static void a_peer_that_asks_for_hours_by_mra_gets_a_minute(void **state)
+{
+    B->answer = NET_WAITS;
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    net.lost_kind = IBCM_MRA;
+    net.lost_count = 1;
+    assert_int_equal(ibcm_delay(B->ibcm, B->conn, net.now), 0);
+    struct ibcm_message m = last(IBCM_MRA);
+    m.mra.service_timeout = IBCM_TIME_MAX;
+    deliver(&m);
+    assert_int_equal(ibcm_conn_state(A->conn), IBCM_MRA_REQ_RCVD);
+    assert_in_range(ibcm_next_deadline(A->ibcm) - net.now, 60 * NS_PER_S, 80 * NS_PER_S);
+}
+
+static void a_peer_that_wants_hours_to_answer_gets_seconds(void **state)
+{
+    struct ibcm_message m = req_of_a();
+    m.req.local_timeout = IBCM_TIME_MAX;
+    deliver(&m);
+    assert_int_equal(ibcm_conn_state(B->conn), IBCM_REP_SENT);
+    assert_in_range(ibcm_next_deadline(B->ibcm) - net.now, 8 * NS_PER_S, 10 * NS_PER_S);
+}
+
 static void answers_to_nobody_are_so_many_in_a_second(void **state)
 {
     enum { MAX = 1000 };
@@ -383,6 +407,8 @@ int main(void)
         TEST(an_mra_must_speak_of_what_was_said),
         TEST(a_sidr_rep_for_another_service_is_refused),
         TEST(what_is_no_message_is_counted_by_what_is_wrong),
+        TEST(a_peer_that_asks_for_hours_by_mra_gets_a_minute),
+        TEST(a_peer_that_wants_hours_to_answer_gets_seconds),
         TEST(answers_to_nobody_are_so_many_in_a_second),
         TEST(every_counter_is_told_in_one_word),
     };
