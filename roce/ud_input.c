@@ -47,9 +47,7 @@ static enum unreliable_refusal claim(struct ud *ud, uint64_t len, struct recv_wq
     return UNRELIABLE_ACCEPTED;
 }
 
-// All of it or nothing: the GRH alone is not placed where the payload does not fit. What says
-// nothing before an IPv4 header stays as it was in the receive, as cards have it: UCX 1.13 writes
-// an octet there and knows by it, when the packet has come, that it is IPv4.
+// All of it or nothing: the GRH alone is not placed where the payload does not fit.
 static enum unreliable_refusal place(struct ud *ud, struct recv_wqe *wqe,
                                      const struct datagram_rx *rx, struct span payload)
 {
@@ -61,9 +59,8 @@ static enum unreliable_refusal place(struct ud *ud, struct recv_wqe *wqe,
         return UNRELIABLE_REFUSED_TOO_LONG;
     }
     grh_emit(rx, grh);
-    const size_t at = IN6_IS_ADDR_V4MAPPED(&rx->remote) ? GRH_OFF_IPV4 : 0;
     enum unreliable_refusal refusal =
-        unreliable_place(&ud->u, wqe, &scatter, at, span_of(grh + at, sizeof grh - at));
+        unreliable_place(&ud->u, wqe, &scatter, 0, span_of(grh, sizeof grh));
     return refusal != UNRELIABLE_ACCEPTED
                ? refusal
                : unreliable_place(&ud->u, wqe, &scatter, GRH_LEN, payload);

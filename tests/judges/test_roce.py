@@ -27,6 +27,13 @@ def perftest(program, size, *options):
                 env=ROCE)
 
 
+def ucx(test, transports):
+    words = ['ucx_perftest', '-p', '{port}']
+    client = [*words, '{addr}', '-t', test, '-s', 4096, '-n', count(100, 10000)]
+    return Case(f'ucx_perftest: {test} over {transports}', client, words, says(r'^Final: +\d+'),
+                env={**ROCE, 'UCX_TLS': f'{transports},self', 'UCX_NET_DEVICES': 'weft_roce0:1'})
+
+
 CASES = [
     alone('ibv_devices', 'weft_roce0'),
     alone('ibv_devinfo', r'transport:\s+InfiniBand', '-v'),
@@ -47,6 +54,8 @@ CASES = [
     perftest('ib_read_lat', 64),
     perftest('ib_atomic_bw', 8),
     perftest('ib_atomic_lat', 8),
+    ucx('tag_lat', 'ud_v'),
+    ucx('tag_bw', 'rc_v,ud_v'),
 ]
 
 if __name__ == '__main__':

@@ -36,12 +36,12 @@ static struct cqe poll(struct cq *cq)
 
 /* ---- the octets in front --------------------------------------------------------------------- */
 
-static void an_ipv4_header_stands_in_the_second_half_and_nothing_in_the_first(void **state)
+static void an_ipv4_header_stands_in_the_second_half(void **state)
 {
     (void)state;
     static const uint8_t expected[GRH_LEN] = {
-        0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5,
-        0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0x45, 0x28, 0x00, 0x40, 0x00, 0x00, 0x40, 0x00,
+        0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,
+        0,    0,    0,    0,    0,    0,    0x45, 0x28, 0x00, 0x40, 0x00, 0x00, 0x40, 0x00,
         0x40, 0x11, 0x26, 0x83, 0x0a, 0x00, 0x00, 0x01, 0x0a, 0x00, 0x00, 0x02};
     struct world *w = open_world(false);
     struct end *b = &w->ends[1];
@@ -473,7 +473,7 @@ static void an_address_that_is_no_group_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_ipv4_header_stands_in_the_second_half_and_nothing_in_the_first),
+        cmocka_unit_test(an_ipv4_header_stands_in_the_second_half),
         cmocka_unit_test(an_ipv6_header_fills_them),
         cmocka_unit_test(a_completion_says_from_whom_it_came),
         cmocka_unit_test(the_header_may_lie_in_several_elements),
