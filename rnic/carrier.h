@@ -12,10 +12,6 @@
 #include "base/qp_state.h"
 #include "base/time.h"
 
-struct rnic;
-struct rnic_ep;
-struct rnic_ep_params;
-struct rnic_ep_port;
 struct rnic_qp;
 struct rnic_qp_init;
 struct shard;
@@ -35,27 +31,9 @@ struct carrier_link_ops {
     void (*tell_counters)(const struct shard *shard, counter_each each, void *ctx);
 };
 
-// What the fronts ask of endpoints, as rnic/rnic.h has it; each takes the lock itself.
-struct carrier_ep_ops {
-    int (*ep_bind)(struct rnic *rnic, const struct sockaddr *addr, unsigned flags,
-                   const struct rnic_ep_port *port, struct rnic_ep **ret);
-    int (*ep_listen)(struct rnic_ep *ep, int backlog);
-    int (*ep_connect)(struct rnic_ep *ep, const struct sockaddr *dst, struct rnic_qp *qp,
-                      const struct rnic_ep_params *params);
-    int (*ep_establish)(struct rnic_ep *ep, struct rnic_qp *qp);
-    int (*ep_accept)(struct rnic_ep *ep, struct rnic_qp *qp, const struct rnic_ep_params *params);
-    int (*ep_reject)(struct rnic_ep *ep, const void *private_data, uint16_t private_data_len);
-    int (*ep_disconnect)(struct rnic_ep *ep);
-    void (*ep_destroy)(struct rnic_ep *ep);
-    int (*ep_set_tos)(struct rnic_ep *ep, uint8_t tos);
-    int (*ep_local_addr)(struct rnic_ep *ep, struct sockaddr_storage *ret);
-    int (*ep_peer_addr)(struct rnic_ep *ep, struct sockaddr_storage *ret);
-};
-
 // What a pass of the shard does.
 struct carrier_ops {
     const struct carrier_link_ops *link;
-    const struct carrier_ep_ops *endpoints;
 
     // The engine's half of a new queue pair, which has its number: `transport` and `wq`.
     // -EOPNOTSUPP: none of its type is carried; -EINVAL: a capability out of range; -ENOMEM.
@@ -91,4 +69,3 @@ struct carrier_ops {
 
 extern const struct carrier_ops stream_carrier;
 extern const struct carrier_link_ops stream_carrier_link; // its link
-extern const struct carrier_ep_ops stream_carrier_ep;

@@ -153,7 +153,6 @@ static void forget(struct rnic_qp *qp, instant_ns now)
 
 const struct carrier_ops stream_carrier = {
     .link = &stream_carrier_link,
-    .endpoints = &stream_carrier_ep,
     .create_qp = ep_create_qp,
     .serve = serve_link,
     .serve_busy = serve_hot,

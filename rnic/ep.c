@@ -33,6 +33,13 @@ struct rnic_ep *ep_create(struct rnic *rnic, const struct rnic_ep_port *port)
     return ep;
 }
 
+void ep_move(struct rnic_ep *ep, enum ep_input input)
+{
+    enum ep_state next = ep_state_next(ep->state, input);
+    CHECK(next != EP_NO_STATE);
+    ep->state = next;
+}
+
 static void listener_drain(struct rnic_ep *ep, instant_ns now)
 {
     struct conn_admission *a;

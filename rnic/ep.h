@@ -9,7 +9,6 @@
 // Everything here runs under the shard's lock.
 #pragma once
 
-#include "base/check.h"
 #include "base/deadlines.h"
 #include "base/list.h"
 #include "base/port_link.h"
@@ -102,14 +101,6 @@ static inline struct qp *stream_qp(const struct rnic_qp *qp)
     return qp_of_transport(qp->transport);
 }
 
-// Its input belongs to its state, or the process ends.
-static inline void ep_move(struct rnic_ep *ep, enum ep_input input)
-{
-    enum ep_state next = ep_state_next(ep->state, input);
-    CHECK(next != EP_NO_STATE);
-    ep->state = next;
-}
-
 // Its input was paused for want of a receive, and there is one now: no doorbell rings for it. True:
 // it is to run again.
 static inline bool ep_may_resume(struct rnic_ep *ep)
@@ -175,6 +166,8 @@ struct rnic_ep *ep_create(struct rnic *rnic, const struct rnic_ep_port *port);
 // Closes it, and nobody knows it any more: no event of it comes, and it is freed when the lock is
 // let go. From anywhere, passes over the endpoints included.
 void ep_doom(struct rnic_ep *ep, bool abort, instant_ns now);
+// Its input belongs to its state, or the process ends.
+void ep_move(struct rnic_ep *ep, enum ep_input input);
 // Before EP_IN_START.
 void ep_conn_init(struct rnic_ep *ep, bool is_initiator, instant_ns now);
 // The QP is this connection's from here on. -EINVAL: one of them has its partner already, the QP

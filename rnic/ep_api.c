@@ -1,5 +1,4 @@
-// What the fronts ask of endpoints on streams: checks and the lock here, the work in ep.c and
-// ep_startup.c.
+// What the fronts ask of endpoints: checks and the lock here, the work in ep.c and ep_startup.c.
 
 #include <errno.h>
 #include <string.h>
@@ -8,7 +7,6 @@
 #include "base/port_link.h"
 #include "base/span.h"
 #include "iwarp/qp.h"
-#include "rnic/carrier.h"
 #include "rnic/ep.h"
 #include "rnic/ep_state.h"
 #include "rnic/internal.h"
@@ -20,12 +18,21 @@ static int ep_enter(struct rnic_ep *ep)
     return rnic_is_alive(ep->rnic) ? 0 : -EIO;
 }
 
-static int bind_to(struct rnic *rnic, const struct sockaddr *addr, unsigned flags,
-                   const struct rnic_ep_port *port, struct rnic_ep **ret)
+int rnic_route(struct rnic *rnic, const struct sockaddr *dst, struct sockaddr_storage *ret_src)
+{
+    rnic_enter(rnic);
+    return rnic_leave(rnic, rnic->shard.carrier->link->route(&rnic->shard, dst, ret_src));
+}
+
+int rnic_ep_bind(struct rnic *rnic, const struct sockaddr *addr, unsigned flags,
+                 const struct rnic_ep_port *port, struct rnic_ep **ret)
 {
     struct link *link = rnic->shard.link;
     if (!rnic_is_alive(rnic)) {
         return -EIO;
+    }
+    if (link == NULL) {
+        return -EOPNOTSUPP;
     }
     rnic_enter(rnic);
     struct rnic_ep *ep = ep_create(rnic, port);
@@ -41,7 +48,7 @@ static int bind_to(struct rnic *rnic, const struct sockaddr *addr, unsigned flag
     return rnic_leave(rnic, 0);
 }
 
-static int listen_at(struct rnic_ep *ep, int backlog)
+int rnic_ep_listen(struct rnic_ep *ep, int backlog)
 {
     int error = ep_enter(ep);
     if (error == 0 && ep->state != EP_BOUND) {
@@ -64,8 +71,8 @@ static int params_check(const struct rnic_ep_params *params)
                : 0;
 }
 
-static int connect_to(struct rnic_ep *ep, const struct sockaddr *dst, struct rnic_qp *qp,
-                      const struct rnic_ep_params *params)
+int rnic_ep_connect(struct rnic_ep *ep, const struct sockaddr *dst, struct rnic_qp *qp,
+                    const struct rnic_ep_params *params)
 {
     int error = params_check(params);
     if (error != 0) {
@@ -78,7 +85,7 @@ static int connect_to(struct rnic_ep *ep, const struct sockaddr *dst, struct rni
     return rnic_leave(ep->rnic, error);
 }
 
-static int establish(struct rnic_ep *ep, struct rnic_qp *qp)
+int rnic_ep_establish(struct rnic_ep *ep, struct rnic_qp *qp)
 {
     instant_ns now = rnic_now(ep->rnic);
     int error = ep_enter(ep);
@@ -119,7 +126,7 @@ static int accept_locked(struct rnic_ep *ep, struct rnic_qp *qp,
     return 0;
 }
 
-static int accept_with(struct rnic_ep *ep, struct rnic_qp *qp, const struct rnic_ep_params *params)
+int rnic_ep_accept(struct rnic_ep *ep, struct rnic_qp *qp, const struct rnic_ep_params *params)
 {
     int error = params_check(params);
     if (error != 0) {
@@ -132,7 +139,7 @@ static int accept_with(struct rnic_ep *ep, struct rnic_qp *qp, const struct rnic
     return rnic_leave(ep->rnic, error);
 }
 
-static int reject(struct rnic_ep *ep, const void *private_data, uint16_t private_data_len)
+int rnic_ep_reject(struct rnic_ep *ep, const void *private_data, uint16_t private_data_len)
 {
     struct conn_params params = {.private_data = span_of(private_data, private_data_len)};
     instant_ns now = rnic_now(ep->rnic);
@@ -147,7 +154,7 @@ static int reject(struct rnic_ep *ep, const void *private_data, uint16_t private
     return rnic_leave(ep->rnic, error);
 }
 
-static int disconnect(struct rnic_ep *ep)
+int rnic_ep_disconnect(struct rnic_ep *ep)
 {
     instant_ns now = rnic_now(ep->rnic);
     int error = ep_enter(ep);
@@ -160,7 +167,7 @@ static int disconnect(struct rnic_ep *ep)
     return rnic_leave(ep->rnic, error);
 }
 
-static void destroy(struct rnic_ep *ep)
+void rnic_ep_destroy(struct rnic_ep *ep)
 {
     struct rnic *rnic = ep->rnic;
     rnic_enter(rnic);
@@ -168,7 +175,14 @@ static void destroy(struct rnic_ep *ep)
     rnic_leave(rnic, 0);
 }
 
-static int set_tos(struct rnic_ep *ep, uint8_t tos)
+void rnic_ep_set_port(struct rnic_ep *ep, const struct rnic_ep_port *port)
+{
+    rnic_enter(ep->rnic);
+    ep->port = *port;
+    rnic_leave(ep->rnic, 0);
+}
+
+int rnic_ep_set_tos(struct rnic_ep *ep, uint8_t tos)
 {
     int error = ep_enter(ep);
     if (error == 0) {
@@ -178,7 +192,7 @@ static int set_tos(struct rnic_ep *ep, uint8_t tos)
     return rnic_leave(ep->rnic, error);
 }
 
-static int local_addr(struct rnic_ep *ep, struct sockaddr_storage *ret)
+int rnic_ep_local_addr(struct rnic_ep *ep, struct sockaddr_storage *ret)
 {
     int error = ep_enter(ep);
     if (error == 0) {
@@ -187,7 +201,7 @@ static int local_addr(struct rnic_ep *ep, struct sockaddr_storage *ret)
     return rnic_leave(ep->rnic, error);
 }
 
-static int peer_addr(struct rnic_ep *ep, struct sockaddr_storage *ret)
+int rnic_ep_peer_addr(struct rnic_ep *ep, struct sockaddr_storage *ret)
 {
     int error = ep_enter(ep);
     if (error == 0) {
@@ -195,17 +209,3 @@ static int peer_addr(struct rnic_ep *ep, struct sockaddr_storage *ret)
     }
     return rnic_leave(ep->rnic, error);
 }
-
-const struct carrier_ep_ops stream_carrier_ep = {
-    .ep_bind = bind_to,
-    .ep_listen = listen_at,
-    .ep_connect = connect_to,
-    .ep_establish = establish,
-    .ep_accept = accept_with,
-    .ep_reject = reject,
-    .ep_disconnect = disconnect,
-    .ep_destroy = destroy,
-    .ep_set_tos = set_tos,
-    .ep_local_addr = local_addr,
-    .ep_peer_addr = peer_addr,
-};

@@ -43,14 +43,11 @@ struct packet_side {
     bool has_unsent;          // something was put since the last flush, or is left of it
     uint64_t put_count;       // packets
     struct packet_cm cm;
-    struct list_link endpoints; // struct packet_ep
-    unsigned port_next;         // of those that who binds to none is given
     struct packet_counters counters;
 };
 
 extern const struct carrier_ops packet_carrier;
 extern const struct carrier_link_ops packet_carrier_link;
-extern const struct carrier_ep_ops packet_carrier_ep;
 
 // ---- packet_create.c
 

@@ -84,7 +84,6 @@ static void forget(struct rnic_qp *qp, instant_ns now)
 
 const struct carrier_ops packet_carrier = {
     .link = &packet_carrier_link,
-    .endpoints = &packet_carrier_ep,
     .create_qp = packet_create_qp,
     .serve = serve,
     .serve_busy = serve,

@@ -31,7 +31,6 @@ int shard_init(struct shard *shard, struct rnic *rnic, struct link *link,
     shard->packets.link = datagrams;
     list_init(&shard->packets.stopped);
     list_init(&shard->packets.members);
-    list_init(&shard->packets.endpoints);
     shard->link = link;
     list_init(&shard->endpoints);
     list_init(&shard->doomed);
