@@ -108,6 +108,41 @@ def scripts_run_and_find_the_libraries():
                f'hello {LIBRARY_DIR}\n')
 
 
+# --- two devices ----------------------------------------------------------------------------------
+
+DEVICES_OF = {'both': ['weft0', 'weft_roce0'], 'iwarp': ['weft0'], 'roce': ['weft_roce0']}
+
+
+@case
+def the_wire_says_which_devices_are_listed():
+    for wire, devices in DEVICES_OF.items():
+        listed = weft('run', f'--wire={wire}', 'ibv_devices').stdout.split('\n')[2:]
+        assert [line.split()[0] for line in listed if line] == devices, listed
+    expect(weft('run', '--wire=infiniband', 'ibv_devices'), 2, '', 'both, iwarp or roce')
+    result = weft('run', 'ibv_devinfo', '-d', 'weft0', env={'WEFT_WIRE': 'infiniband'})
+    expect(result, 0, None, 'cannot use WEFT_WIRE=infiniband', 'both, iwarp or roce')
+
+
+@case
+def counters_at_exit_are_those_of_each_device_that_was_up():
+    with scratch() as folder:
+        for wire, devices in DEVICES_OF.items():
+            path = pathlib.Path(folder) / wire
+            expect(weft('run', f'--wire={wire}', f'--stats={path}', 'ibv_devinfo'), 0, None)
+            told = [json.loads(line) for line in path.read_text().splitlines()]
+            assert [device for device in devices if device not in told[devices.index(device)]] == []
+            assert len(told) == len(devices), told
+
+
+@case
+def who_wants_the_roce_device_alone_has_its_files():
+    show = ['sh', '-c', 'echo $LD_PRELOAD']
+    expect(weft('run', '--wire=roce', *show), 0, 'libweft-view.so\n')
+    expect(weft('run', *show, env={'WEFT_WIRE': 'roce'}), 0, 'libweft-view.so\n')
+    expect(weft('run', '--wire=roce', '--view=off', *show), 0, '\n')
+    expect(weft('run', '--wire=both', *show), 0, '\n')
+
+
 # --- what is not there, or cannot run -------------------------------------------------------------
 
 
