@@ -595,7 +595,7 @@ static void each_datagram_goes_where_its_work_request_says(struct world *w)
         end_expect(a->send_cq, i, WC_SUCCESS);
         struct cqe cqe = end_poll(w->ends[i % END_COUNT].recv_cq);
         assert_int_equal(cqe.byte_len, 100 * (i % END_COUNT) + 1);
-        assert_int_equal(cqe.reference, a->config.qp_num); // from whom
+        assert_int_equal(cqe.src_qp, a->config.qp_num); // from whom
     }
 }
 
