@@ -1,5 +1,5 @@
-// The port between work queues (wq/) and the transport that carries them out (iwarp/). This page
-// says what crosses; wq/wq.h has the calls.
+// The port between work queues (wq/) and the transport that carries them out (iwarp/, roce/). This
+// page says what crosses; wq/wq.h has the calls.
 //
 //     program ──posts──▶ work queues ◀──asks, places, completes── transport ◀──▶ the peer
 //
@@ -59,13 +59,11 @@
 //
 // A transport may do all of this in one call, the poster's own: put, release and settle at once.
 //
-// tests/transport/ has transports that need what iwarp/ does not: one that loses packets and sends
-// again from the program's memory, one with an address per work request, one that does all in the
-// poster's call. They and iwarp/ run the same programs.
+// tests/transport/ has transports that the product has not: one that sends again in other cuts, one
+// with an address per work request and nothing else, one that does all in the poster's call. They,
+// iwarp/ and those of roce/ run the same programs.
 //
 // What the device asks of a transport stands in base/transport.h.
-//
-// Not crossed yet: the fronts post no address.
 #pragma once
 
 #include <stdbool.h>
