@@ -218,11 +218,16 @@ void congestion_on_rtt(struct congestion *c, duration_ns sample_ns, instant_ns n
 
 /* ---- pace ------------------------------------------------------------------------------------ */
 
-// Between two packets. Below a window of one, a packet takes more than a round trip.
+// Between two packets. Below a window of one, a packet takes more than a round trip. Else a window
+// leaves in the shortest one: what the others take longer is a queue, which the window is there to
+// empty, or a host that has not had its turn, after which there is nothing to wait for.
 static duration_ns interval(const struct congestion *c)
 {
+    if (c->window < 1) {
+        return (duration_ns)((double)c->srtt_ns / c->window);
+    }
     double pace = c->phase == CONGESTION_SLOW_START ? pace_slow_start : pace_else;
-    return (duration_ns)((double)c->srtt_ns / (c->window * (c->window < 1 ? 1 : pace)));
+    return (duration_ns)((double)shortest(c) / (c->window * pace));
 }
 
 void congestion_on_sent(struct congestion *c, uint32_t packets, instant_ns now)
