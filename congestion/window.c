@@ -1,6 +1,7 @@
 #include "congestion/window.h"
 
 #define SLOW_START_DELAY_NS (100 * NS_PER_US) // slow start ends at such a wait in queues
+#define PACE_GRAIN_NS       (5 * NS_PER_US)   // it takes longer than that to wait
 #define EPOCH_NS            (10 * NS_PER_S)   // a way that became longer is noticed after two
 
 enum {
@@ -233,6 +234,7 @@ static duration_ns interval(const struct congestion *c)
 void congestion_on_sent(struct congestion *c, uint32_t packets, instant_ns now)
 {
     duration_ns each = interval(c), burst = each * (congestion_ack_interval(c) - 1);
+    burst = burst > PACE_GRAIN_NS ? burst : PACE_GRAIN_NS;
     instant_ns earliest = now > burst ? now - burst : 0; // what was not used before is lost
     c->not_before = (c->not_before > earliest ? c->not_before : earliest) + packets * each;
 }

@@ -472,6 +472,19 @@ static void what_was_due_leaves_together_up_to_a_burst(void **state)
     assert_in_range(send_for(&b, 1), 10, 10); // a quarter of the window
 }
 
+// A window of 10 in 10 us: 12.5 packets.
+static void what_is_due_within_five_microseconds_leaves_together(void **state)
+{
+    (void)state;
+    struct bench b = begin();
+    round_trip(&b, 10 * US);
+    b.c.phase = CONGESTION_AVOIDANCE;
+    b.c.window = 10;
+    send_for(&b, RTT_NS);
+    b.now += RTT_NS;
+    assert_in_range(send_for(&b, 1), 7, 7);
+}
+
 static void window_below_one_is_held_to_by_waiting(void **state)
 {
     (void)state;
@@ -552,6 +565,7 @@ int main(void)
         cmocka_unit_test(slow_start_is_paced_at_two_windows),
         cmocka_unit_test(pace_follows_the_shortest_round_trip),
         cmocka_unit_test(what_was_due_leaves_together_up_to_a_burst),
+        cmocka_unit_test(what_is_due_within_five_microseconds_leaves_together),
         cmocka_unit_test(window_below_one_is_held_to_by_waiting),
         cmocka_unit_test(nothing_is_paced_before_a_round_trip_is_known),
         cmocka_unit_test(acknowledgements_are_asked_for_four_times_in_a_window),
