@@ -12,8 +12,8 @@ def alone(program, wanted, *words):
     return Case(f'{program}: {wanted}', [program, *words], check=says(wanted), env=ROCE)
 
 
-def pingpong(program, what, *options):
-    words = [program, '-g', 0, '-p', '{port}', '-n', count(200, 10000), *options]
+def pingpong(program, what, *options, iters=count(200, 10000)):
+    words = [program, '-g', 0, '-p', '{port}', '-n', iters, *options]
     return Case(f'{program}: {what}', [*words, '{addr}'], words,
                 says(r'^\d+ iters in [\d.]+ seconds'), env=ROCE)
 
@@ -42,6 +42,8 @@ CASES = [
     pingpong('ibv_ud_pingpong', 'polling'),
     pingpong('ibv_ud_pingpong', 'sleeping on completions', '-e'),
     pingpong('ibv_rc_pingpong', 'polling'),
+    pingpong('ibv_rc_pingpong', 'a thousand packets each way', '-c', '-s', 1000000,
+             iters=count(50, 1000)),
     pingpong('ibv_uc_pingpong', 'polling'),
     pingpong('ibv_srq_pingpong', '16 queue pairs on a shared receive queue'),
     perftest('ib_send_bw', 1024, '-c', 'UD'),
