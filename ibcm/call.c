@@ -182,8 +182,8 @@ struct ibcm_agreement ibcm_conn_agreement(const struct ibcm_conn *conn)
     return (struct ibcm_agreement){
         .path_mtu = ours->path_mtu,
         .dest_qp_num = theirs->qp_num,
-        .sq_psn = conn->starting_psn,
-        .rq_psn = theirs->starting_psn,
+        .sq_psn = theirs->starting_psn,
+        .rq_psn = conn->starting_psn,
         .max_rd_atomic = smaller_of(ours->initiator_depth, theirs->responder_resources),
         .max_dest_rd_atomic = smaller_of(ours->responder_resources, theirs->initiator_depth),
         .retry_count = conn->retry_count,

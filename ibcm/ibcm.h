@@ -206,7 +206,7 @@ struct ibcm_target {
 struct ibcm_peer {
     uint32_t qp_num;
     uint32_t qkey;
-    uint32_t starting_psn;
+    uint32_t starting_psn; // at which we begin to send
     uint8_t responder_resources, initiator_depth;
     uint8_t rnr_retry_count;
     bool has_flow_control, has_srq;

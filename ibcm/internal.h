@@ -41,7 +41,7 @@ struct ibcm_conn {
     uint16_t source_port; // of ours
     struct ibcm_params ours;
     struct ibcm_peer theirs;
-    uint32_t starting_psn; // ours
+    uint32_t starting_psn; // at which the peer begins to send
     uint8_t retry_count;   // of the queue pairs, as the REQ says
     unsigned reason;       // of REJECTED, and of the REJ or SIDR_REP that we send
 

@@ -50,7 +50,7 @@ struct ibcm_rep {
     uint32_t local_id, remote_id;
     uint32_t qkey;
     uint32_t qp_num;             // 24 bits
-    uint32_t starting_psn;       // 24 bits: of its first packet
+    uint32_t starting_psn;       // 24 bits: of the first packet that it expects
     uint8_t responder_resources; // at most the initiator depth of the REQ
     uint8_t initiator_depth;     // at most the responder resources of the REQ
     uint8_t target_ack_delay;    // 5 bits, ibcm_time_ns

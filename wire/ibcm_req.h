@@ -102,7 +102,7 @@ struct ibcm_req {
     uint8_t remote_timeout;        // for the answer to this, 5 bits
     enum ibcm_transport transport; // 2 bits
     bool has_flow_control;
-    uint32_t starting_psn; // 24 bits: of its first packet
+    uint32_t starting_psn; // 24 bits: of the first packet that it expects
     uint8_t local_timeout; // for its answer to a REP, 5 bits
     uint8_t retry_count;   // 3 bits
     uint16_t pkey;

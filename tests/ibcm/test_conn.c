@@ -60,8 +60,24 @@ static void psns_begin_anywhere(void **state)
 {
     struct ibcm_conn *one = net_connect(&net, 0, 1);
     struct ibcm_conn *other = net_connect(&net, 0, 2);
-    assert_int_not_equal(ibcm_conn_agreement(one).sq_psn, ibcm_conn_agreement(other).sq_psn);
-    assert_true(ibcm_conn_agreement(one).sq_psn <= 0xffffff);
+    assert_int_not_equal(ibcm_conn_agreement(one).rq_psn, ibcm_conn_agreement(other).rq_psn);
+    assert_true(ibcm_conn_agreement(one).rq_psn <= 0xffffff);
+}
+
+static struct ibcm_message last_message(enum ibcm_kind kind)
+{
+    struct ibcm_message m;
+    const struct span mad = span_of(net.last[kind].mad, MAD_LEN);
+    assert_int_equal(ibcm_message_parse(mad, &m), IBCM_PARSE_OK);
+    return m;
+}
+
+static void a_message_says_where_its_receiver_begins_to_send(void **state)
+{
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(B->agreement.sq_psn, last_message(IBCM_REQ).req.starting_psn);
+    assert_int_equal(A->agreement.sq_psn, last_message(IBCM_REP).rep.starting_psn);
 }
 
 static void programs_hear_each_other_in_full_length(void **state)
@@ -412,6 +428,7 @@ int main(void)
         TEST(a_connection_is_established_at_both_ends),
         TEST(each_end_learns_what_its_queue_pair_needs),
         TEST(psns_begin_anywhere),
+        TEST(a_message_says_where_its_receiver_begins_to_send),
         TEST(programs_hear_each_other_in_full_length),
         TEST(more_than_a_message_holds_is_refused_at_once),
         TEST(a_path_mtu_that_the_device_does_not_have_is_refused_at_once),
