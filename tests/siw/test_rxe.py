@@ -32,7 +32,7 @@ from judge import BUILD, WEFT, Case, Local, Tap, count, run_case, says, skip_all
 FIRST_PSN = BUILD / 'tests/siw/first-psn.so'  # programs that have it begin at 0xfffff0
 PROGRAMS = ['rdma', 'ibv_rc_pingpong', 'ibv_uc_pingpong', 'ibv_ud_pingpong', 'ib_send_bw',
             'ib_send_lat', 'ib_write_bw', 'ib_write_lat', 'ib_read_bw', 'ib_read_lat',
-            'ib_atomic_bw', 'ib_atomic_lat', FIRST_PSN]
+            'ib_atomic_bw', 'ib_atomic_lat', 'rping', 'udaddy', FIRST_PSN]
 # Room for 4096 octets and their headers: every path MTU can be asked for.
 INTERFACE_MTU = 4200
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
@@ -41,6 +41,8 @@ BAD_PATH = 'loss=1%,reorder=1%,seed=7'
 TIMEOUT = ['-u', 10]  # 4.2 ms: what is lost is sent again soon
 CASE_LIMIT_S = count(30, 300)
 END_LIMIT_S = 10  # of a program whose peer is gone
+ROCE_PORT = 4791
+REFUSED = 'RDMA_CM_EVENT_REJECTED'
 
 
 @dataclasses.dataclass
@@ -48,6 +50,20 @@ class Sides:
     weft: Local
     rxe: vm.Guest
     rxe_gid: int  # index of the GID that is the guest's IPv4 address
+
+
+class ByManager:
+    """A side whose servers listen by rdma_cm, and not at TCP's ports."""
+
+    def __init__(self, side):
+        self.side = side
+        self.addr, self.has, self.start = side.addr, side.has, side.start
+
+    def listens(self, _):
+        """weft: from its device's socket to the listener it is not far; see REFUSED."""
+        if isinstance(self.side, vm.Guest):
+            return 'state LISTEN' in self.side.run(['rdma', 'resource', 'show', 'cm_id'])
+        return self.side.listens(ROCE_PORT)
 
 
 @dataclasses.dataclass
@@ -58,6 +74,7 @@ class Meeting:
     weft_serves: bool
     is_whole: bool = True  # the path
     is_short: bool = False  # the server of receives
+    by_manager: bool = False
 
     @property
     def name(self):
@@ -85,6 +102,8 @@ def meetings(rxe_gid):
             case = case_of(weft_serves, rxe_gid, what, program, options)
             case.env['WEFT_FAULT'] = BAD_PATH
             yield Meeting(case, weft_serves, is_whole=False)
+        for case in managed(weft_serves):
+            yield Meeting(case, weft_serves, by_manager=True)
 
 
 def whole_paths():
@@ -116,6 +135,23 @@ def bad_paths():
         yield ('loss and reordering', f'ib_{verb}_bw',
                ['-s', 65536, '-n', 20, '-m', 1024, *TIMEOUT])
     yield 'loss and reordering', 'ib_atomic_bw', ['-n', 200, *TIMEOUT]
+
+
+def managed(weft_serves):
+    """What connects by rdma_cm: requests carry addresses and ports, and no GID is named."""
+    rping = ['rping', '-a', '{addr}', '-p', '{port}', '-C', 20, '-V']
+    udaddy = ['udaddy', '-c', 4, '-C', 20]
+    pairs = [
+        ('64 octets', [*rping, '-c'], [*rping, '-s']),
+        ('65000 octets', [*rping, '-S', 65000, '-c'], [*rping, '-S', 65000, '-s']),
+        ('four at a time', [*udaddy, '-s', '{addr}'], [*udaddy, '-b', '{addr}']),
+    ]
+    for verb in 'send', 'write', 'read':
+        words = [f'ib_{verb}_bw', '-R', '-F', '-p', '{port}', '-s', 65536, '-n', 20]
+        pairs.append(('65536 octets', [*words, '{addr}'], words))
+    for what, client, server in pairs:
+        yield Case(f'{who(weft_serves)}: rdma_cm, {client[0]}, {what}', client, server,
+                   limit=CASE_LIMIT_S, env={'WEFT_WIRE': 'roce'}, race=REFUSED)
 
 
 def case_of(weft_serves, rxe_gid, what, program, options):
@@ -228,6 +264,8 @@ def hold(tap, sides, number, meeting):
     server, client = sides.rxe, sides.weft
     if meeting.weft_serves:
         server, client = client, server
+    if meeting.by_manager:
+        server = ByManager(server)
     stats = sides.weft.scratch / f'stats.{number}'
     meeting.case.env['WEFT_STATS_FILE'] = str(stats)
     before = rxe_counters(sides.rxe)
