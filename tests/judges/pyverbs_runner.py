@@ -5,12 +5,14 @@
     pyverbs_runner.py FOLDER DEVICE ADDR --list          print their names
 
 The test files are untouched. One function of their base class is replaced: it looks up the
-device's address in /sys/class/infiniband, which only a kernel driver can fill; here it is ADDR.
+device's address in /sys/class/infiniband, which only a kernel driver can fill; here it is ADDR, or,
+for the word `gid`, the address that the device's first GID stands for.
 
 Output: `run TEST` before a test, `end TEST OUTCOME REASON` after it; OUTCOME is pass, skip, fail or
 error. A test that ends the process, or is ended by its alarm, has no second line.
 """
 
+import ipaddress
 import signal
 import sys
 import unittest
@@ -42,6 +44,13 @@ class OneLineResult(unittest.TestResult):
         self.tell(test, 'error', f'{err[0].__name__}: {err[1]}')
 
 
+def address_of_gid(device):
+    from pyverbs.device import Context
+    with Context(name=device) as context:
+        gid = ipaddress.IPv6Address(context.query_gid(port_num=1, index=0).gid)
+    return str(gid.ipv4_mapped or gid)
+
+
 def main():
     folder, device, addr, *wanted = sys.argv[1:]
     sys.path[:0] = [folder, f'{folder}/tests']
@@ -54,7 +63,8 @@ def main():
     from tests.base import RDMATestCase
 
     def address_of(self, dev, port, idx):
-        self.args.append([dev, port, idx, addr, None])
+        own = address_of_gid(dev) if addr == 'gid' else addr
+        self.args.append([dev, port, idx, own, None])
     RDMATestCase._get_ip_mac = address_of
 
     suite = {}

@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """A judge of the verbs themselves: rdma-core's pyverbs tests, as Debian ships them.
 
-Every test's outcome is compared with pyverbs-expected.txt, and what differs in either direction is
-a failure: a test that should pass and does not, and one that passes though its line says it cannot.
-Of versions of rdma-core that the file does not know, it is only asked that no test crashes.
+Every test's outcome is compared with pyverbs-expected.txt, or pyverbs-expected-roce.txt, and what
+differs in either direction is a failure: a test that should pass and does not, one that passes
+though its line says it cannot, and one that is to pass, by its full name, and is not there. Of
+versions of rdma-core that the files do not know, it is only asked that no test crashes.
 
     test_pyverbs.py [WORD ...]     only the tests with one of these words in their names
     test_pyverbs.py --print ...    print the outcomes in the form of the expectations; judge nothing
     test_pyverbs.py --link LINK    over this link of weft
+    test_pyverbs.py --wire roce    on the RoCE device
 """
 
 import argparse
+import dataclasses
 import fnmatch
 import gzip
 import os
@@ -24,13 +27,28 @@ import judge
 PACKAGED = pathlib.Path('/usr/share/doc/rdma-core/tests')
 PYTHON = '/usr/bin/python3'
 RUNNER = pathlib.Path(__file__).with_name('pyverbs_runner.py')
-EXPECTED = pathlib.Path(__file__).with_name('pyverbs-expected.txt')
-EXPECTED_OF = ('44', '50', '56')  # the versions of rdma-core whose tests the expectations are about
-DEVICE, ADDR = 'weft0', '127.0.0.1'
 LIMIT_S = 600
-# Two tests look at the other end's memory as soon as their own Write has completed, which iWARP
-# does not promise.
-ENV = {'WEFT_WRITE_FLUSH': 'on'}
+
+
+@dataclasses.dataclass
+class Device:
+    """What the tests run on, and what is expected of it."""
+
+    name: str
+    addr: str  # as pyverbs_runner.py takes it
+    expected: str
+    expected_of: tuple  # the versions of rdma-core whose tests the expectations are about
+    env: dict
+
+
+DEVICES = {
+    # Two tests look at the other end's memory as soon as their own Write has completed, which iWARP
+    # does not promise.
+    'iwarp': Device('weft0', '127.0.0.1', 'pyverbs-expected.txt', ('44', '50', '56'),
+                    {'WEFT_WRITE_FLUSH': 'on'}),
+    'roce': Device('weft_roce0', 'gid', 'pyverbs-expected-roce.txt', ('44',),
+                   {'WEFT_WIRE': 'roce'}),
+}
 
 
 def unpack(folder):
@@ -46,9 +64,10 @@ def unpack(folder):
         path.chmod(0o755)
 
 
-def run_once(side, names):
+def run_once(side, device, names):
     """({test: (outcome, reason)}, the tests not reached) of one process."""
-    process = side.start([PYTHON, RUNNER, side.scratch, DEVICE, ADDR, *names], ENV, LIMIT_S)
+    process = side.start([PYTHON, RUNNER, side.scratch, device.name, device.addr, *names],
+                         device.env, LIMIT_S)
     status = process.wait(LIMIT_S)
     process.stop()
     outcomes, running = {}, None
@@ -64,9 +83,10 @@ def run_once(side, names):
     return outcomes, [name for name in names if name not in outcomes]
 
 
-def run_all(side, words):
+def run_all(side, device, words):
     """The outcome of every test; a test that ends the process costs no other one."""
-    listing = side.start([PYTHON, RUNNER, side.scratch, DEVICE, ADDR, '--list'], {}, 60)
+    listing = side.start([PYTHON, RUNNER, side.scratch, device.name, device.addr, '--list'],
+                         device.env, 60)
     listing.wait(60)
     names = [line for line in listing.output().splitlines() if line.startswith('tests.')]
     if not names:
@@ -74,24 +94,31 @@ def run_all(side, words):
     left = [name for name in names if not words or any(word in name for word in words)]
     outcomes = {}
     while left:
-        more, left = run_once(side, left)
+        more, left = run_once(side, device, left)
         outcomes.update(more)
         if not more:
             break
     return outcomes, ''
 
 
-def read_expectations():
+def read_expectations(device):
     """[(pattern, outcomes)], the first match counts; what matches none must pass."""
-    if packaged_version() not in EXPECTED_OF:
+    if packaged_version() not in device.expected_of:
         return [('*', 'pass/skip/fail/error')]
-    lines = (line.partition('#')[0].split() for line in EXPECTED.read_text().splitlines())
+    text = pathlib.Path(__file__).with_name(device.expected).read_text()
+    lines = (line.partition('#')[0].split() for line in text.splitlines())
     return [tuple(line) for line in lines if line]
 
 
 def expectation_for(test, expectations):
     return next((outcomes for pattern, outcomes in expectations
                  if fnmatch.fnmatchcase(test, pattern)), 'pass')
+
+
+def not_there(outcomes, expectations):
+    """The tests that are said to pass, by their full names, and that were not run."""
+    return [pattern for pattern, expected in expectations
+            if expected == 'pass' and '*' not in pattern and pattern not in outcomes]
 
 
 def packaged_version():
@@ -105,28 +132,32 @@ def main():
     parser.add_argument('words', nargs='*', metavar='WORD')
     parser.add_argument('--print', action='store_true')
     parser.add_argument('--link', default='socket')
+    parser.add_argument('--wire', choices=DEVICES, default='iwarp')
     options = parser.parse_args()
+    device = DEVICES[options.wire]
     if not PACKAGED.is_dir():
         judge.skip_all(f'no {PACKAGED} (package rdma-core)')
     if not any(pathlib.Path('/usr/lib/python3').glob('dist-packages/pyverbs/__init__.py')):
         judge.skip_all('no pyverbs (package python3-pyverbs)')
     tap = judge.Tap()
-    with judge.weft_side(ADDR, link=options.link) as side:
+    with judge.weft_side(link=options.link) as side:
         unpack(side.scratch)
         if not os.access(RUNNER, os.R_OK):
             judge.skip_all(f'{RUNNER} cannot be read')
-        outcomes, trouble = run_all(side, options.words)
+        outcomes, trouble = run_all(side, device, options.words)
     if options.print:
         for test, (outcome, reason) in outcomes.items():
             print(f'{test} {outcome} # {reason}')
         return
     if trouble or not outcomes:
         tap.report('the tests can be loaded', [trouble or 'there are none'])
-    expectations = read_expectations()
+    expectations = read_expectations(device)
     for test, (outcome, reason) in outcomes.items():
         expected = expectation_for(test, expectations)
         fault = f'{outcome} ({reason}), expected: {expected}'
         tap.report(f'{test}: {expected}', [] if outcome in expected.split('/') else [fault])
+    if not options.words:
+        tap.report('all that should pass are there', not_there(outcomes, expectations))
     sys.exit(tap.finish())
 
 
