@@ -226,9 +226,13 @@ static int connect_packet(struct cm_id *c, struct rnic_qp *qp, const struct cm_p
     return rnic_conn_connect(c->device->rnic, &target, qp, &said, &events, &c->packet->conn);
 }
 
+// A queue pair in INIT gets ready with its connection, as on streams. What the program has moved
+// on, or has never begun since it only wants the number, is its own affair.
 static int establish_packet(struct cm_id *c)
 {
-    return rnic_conn_establish(c->packet->conn);
+    struct rnic_qp *qp = rnic_qp_find(c->device->rnic, c->qp_num);
+    const bool is_begun = qp == NULL || rnic_qp_state(qp) != QP_INIT;
+    return rnic_conn_establish(c->packet->conn, is_begun ? NULL : qp);
 }
 
 static int accept_packet(struct cm_id *c, struct rnic_qp *qp, const struct cm_params *params)

@@ -87,7 +87,7 @@ int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *attr
         break;
     case IBV_QPS_RTR:
     case IBV_QPS_RTS:
-        // An iWARP QP gets ready with its connection and by nothing else: no change of state here.
+        // A QP gets ready with its connection and by nothing else: no change of state here.
         *attr_mask = IBV_QP_ACCESS_FLAGS | IBV_QP_PORT;
         break;
     default:

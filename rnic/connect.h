@@ -56,7 +56,9 @@ int rnic_conn_resolve(struct rnic *rnic, const struct ibcm_target *target, struc
 // no state to begin one.
 int rnic_conn_accept(struct rnic_conn *conn, struct rnic_qp *qp, const struct ibcm_params *params);
 int rnic_conn_reject(struct rnic_conn *conn, unsigned reason, struct span private_data);
-int rnic_conn_establish(struct rnic_conn *conn);
+// `qp` NULL: the program has made its queue pair ready itself. Otherwise -EINVAL as above, and what
+// it is to be given may not fit it.
+int rnic_conn_establish(struct rnic_conn *conn, struct rnic_qp *qp);
 // What is posted comes back flushed; DISCONNECTED follows.
 int rnic_conn_disconnect(struct rnic_conn *conn);
 // No event of it is told any more once this returns. What the peer has to hear it hears.

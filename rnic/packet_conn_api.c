@@ -154,11 +154,27 @@ int rnic_conn_reject(struct rnic_conn *conn, unsigned reason, struct span privat
     return leave(conn->rnic, error);
 }
 
-int rnic_conn_establish(struct rnic_conn *conn)
+// The queue pair first: the peer may send as soon as it has heard.
+static int establish_locked(struct rnic_conn *conn, struct rnic_qp *qp, instant_ns now)
+{
+    int error = qp != NULL ? packet_conn_attach(conn, qp) : 0;
+    if (error == 0 && qp != NULL) {
+        error = packet_conn_begin(conn, now);
+    }
+    if (error == 0) {
+        error = ibcm_establish(ibcm_of(conn->rnic), conn->cm, now);
+    }
+    if (error != 0) {
+        packet_conn_detach(conn);
+    }
+    return error;
+}
+
+int rnic_conn_establish(struct rnic_conn *conn, struct rnic_qp *qp)
 {
     int error = enter(conn->rnic);
     if (error == 0) {
-        error = ibcm_establish(ibcm_of(conn->rnic), conn->cm, rnic_now(conn->rnic));
+        error = establish_locked(conn, qp, rnic_now(conn->rnic));
     }
     return leave(conn->rnic, error);
 }

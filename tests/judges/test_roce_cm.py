@@ -82,6 +82,7 @@ def main():
         'ucmatose, many connections': ucmatose(addr, '-c', '20'),
         'rping': rping(addr),
         'rping, 65535 octets': rping(addr, '-S', '65535'),
+        'rping, queue pairs of its own': rping(addr, '-q'),
     }
     missing = [name for name in ('udaddy', 'ucmatose', 'rping') if shutil.which(name) is None]
     if missing:
