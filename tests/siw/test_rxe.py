@@ -42,6 +42,8 @@ TIMEOUT = ['-u', 10]  # 4.2 ms: what is lost is sent again soon
 CASE_LIMIT_S = count(30, 300)
 END_LIMIT_S = 10  # of a program whose peer is gone
 ROCE_PORT = 4791
+# A race that nobody can win for the program: between its device's socket and its listener, or, of
+# perftest, between its two listeners (judge.PERFTEST_RACE).
 REFUSED = 'RDMA_CM_EVENT_REJECTED'
 
 
@@ -144,6 +146,7 @@ def managed(weft_serves):
     pairs = [
         ('64 octets', [*rping, '-c'], [*rping, '-s']),
         ('65000 octets', [*rping, '-S', 65000, '-c'], [*rping, '-S', 65000, '-s']),
+        ('queue pairs of its own', [*rping, '-q', '-c'], [*rping, '-q', '-s']),
         ('four at a time', [*udaddy, '-s', '{addr}'], [*udaddy, '-b', '{addr}']),
     ]
     for verb in 'send', 'write', 'read':
@@ -268,7 +271,15 @@ def hold(tap, sides, number, meeting):
         server = ByManager(server)
     stats = sides.weft.scratch / f'stats.{number}'
     meeting.case.env['WEFT_STATS_FILE'] = str(stats)
-    before = rxe_counters(sides.rxe)
+    before = {}
+
+    @contextlib.contextmanager
+    def counted(_):
+        """Around each try, since the counters of weft are those of the last."""
+        before.update(rxe_counters(sides.rxe))
+        yield
+
+    meeting.case.around = counted
     if not run_case(tap, meeting.case, server, client):
         return
     after = rxe_counters(sides.rxe)

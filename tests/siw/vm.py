@@ -25,6 +25,7 @@ import re
 import select
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -391,7 +392,7 @@ class GuestProcess:
         if not status:
             return 255
         status = int(status[1])
-        return 128 - status if status > 128 else status
+        return 128 - status if 128 < status <= 128 + signal.SIGRTMAX else status
 
     def poll(self):
         return self.wait(0)
