@@ -46,10 +46,17 @@ static const struct {
     [WQE_BIND_MW] = {.is_present = true},
 };
 
+// InfiniBand refuses work in RESET. A stream's RESET is the idle state of iWARP, which takes it.
+static bool refuses_work(const struct front_qp *qp)
+{
+    return qp->qp.state == IBV_QPS_RESET && !front_identity_of(qp->qp.context)->has_streams;
+}
+
 int front_send_check(const struct front_qp *qp, const struct send_wqe *wqe)
 {
-    if ((unsigned)wqe->opcode >= WQE_OPCODE_COUNT || !operations[wqe->opcode].is_present ||
-        (wqe->flags & ~(uint32_t)FLAGS_KNOWN) != 0 || wqe->length > rnic_limits.max_msg_len ||
+    if (refuses_work(qp) || (unsigned)wqe->opcode >= WQE_OPCODE_COUNT ||
+        !operations[wqe->opcode].is_present || (wqe->flags & ~(uint32_t)FLAGS_KNOWN) != 0 ||
+        wqe->length > rnic_limits.max_msg_len ||
         ((wqe->flags & WQE_INLINE) && !operations[wqe->opcode].may_inline) ||
         (operations[wqe->opcode].is_atomic && wqe->length != ATOMIC_LEN)) {
         return EINVAL;
@@ -240,6 +247,10 @@ int front_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_re
     if (!front_is_alive(ibv_qp->context) || ibv_qp->srq != NULL) {
         *bad_wr = wr;
         return front_fail(ibv_qp->srq != NULL ? EINVAL : EIO);
+    }
+    if (refuses_work(qp)) {
+        *bad_wr = wr;
+        return front_fail(EINVAL);
     }
     rnic_rq_begin(&cursor, qp->rnic_qp);
     return recv_post(&cursor, qp->cap.max_recv_sge, wr, bad_wr);

@@ -239,6 +239,20 @@ static void other_operations_than_sends_are_refused(void **state)
     assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+static void work_posted_in_reset_is_refused(void **state)
+{
+    struct ibv_qp *qp = roce_ud_ready(&bench);
+    struct ibv_sge sge = bench_sge(&bench, 0, 8);
+    struct ibv_recv_wr receive = {.sg_list = &sge, .num_sge = 1}, *bad;
+    assert_int_equal(bench_modify(qp, IBV_QPS_RESET), 0);
+    assert_int_equal(roce_ud_send(&bench, qp, ah, qp->qp_num, ROCE_QKEY, 8), EINVAL);
+    assert_int_equal(ibv_post_recv(qp, &receive, &bad), EINVAL);
+    assert_ptr_equal(bad, &receive);
+    assert_int_equal(roce_ud_modify(qp, IBV_QPS_INIT), 0);
+    assert_int_equal(ibv_post_recv(qp, &receive, &bad), 0);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 /* ---- multicast ------------------------------------------------------------------------------- */
 
 // 239.7.7.N, as programs write IPv4 groups into GIDs.
@@ -331,6 +345,7 @@ int main(void)
         CASE(datagram_with_another_qkey_is_dropped),
         CASE(extended_queue_pair_says_to_whom),
         CASE(other_operations_than_sends_are_refused),
+        CASE(work_posted_in_reset_is_refused),
         CASE(datagram_to_a_group_is_for_those_attached),
         CASE(address_that_is_no_group_is_not_attached),
         CASE(attributes_of_datagrams_are_told_again),
