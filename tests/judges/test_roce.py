@@ -34,6 +34,13 @@ def ucx(test, transports):
                 env={**ROCE, 'UCX_TLS': f'{transports},self', 'UCX_NET_DEVICES': 'weft_roce0:1'})
 
 
+def fabric(provider, endpoint, last):
+    words = ['fi_pingpong', '-p', provider, '-e', endpoint, '-d', 'weft_roce0-dgram', '-c',
+             '-I', count(20, 1000)]
+    return Case(f'fi_pingpong: {endpoint} over {provider}', [*words, '-P', '{port}', '{addr}'],
+                [*words, '-B', '{port}'], says(rf'^{last} '), env=ROCE)
+
+
 CASES = [
     alone('ibv_devices', 'weft_roce0'),
     alone('ibv_devinfo', r'transport:\s+InfiniBand', '-v'),
@@ -58,6 +65,8 @@ CASES = [
     perftest('ib_atomic_lat', 8),
     ucx('tag_lat', 'ud_v'),
     ucx('tag_bw', 'rc_v,ud_v'),
+    fabric('verbs', 'dgram', '1k'),
+    fabric('verbs;ofi_rxd', 'rdm', '1m'),
 ]
 
 if __name__ == '__main__':
