@@ -433,11 +433,12 @@ static void process_that_is_new_is_found_in_time(void **state)
 {
     struct stranger s = stranger_make(&pair.ipv6[0]);
     assert_int_equal(pair_open_at(0, &pair.ipv6[0]), 0);
+    size_t len = stranger_packet(&s, 1, 0, 256 + 20, packet);
     datagram_destroy(pair.link[1]);
     for (unsigned turn = 0; turn < 3; turn++) {
         struct datagram_rx rx;
         instant_ns now = turn * 6 * NS_PER_MS;
-        stranger_send(&s, packet, stranger_packet(&s, 1, 0, 256 + 20, packet));
+        stranger_send(&s, packet, len);
         unsigned count = 0;
         for (unsigned i = 0; i < 100 && count == 0; i++) {
             datagram_wait(pair.link[0], SHORT_NS);
