@@ -59,6 +59,12 @@ int packet_create_qp(struct rnic_qp *qp, const struct rnic_qp_init *init);
 // Takes what has come, a bounded number of packets; true if there were any.
 bool packet_input(struct shard *shard, instant_ns now);
 
+// ---- packet_put.c
+
+// As datagram_sink has it; `ctx` is the packet_side. What the link took leaves with the next
+// packet_settle.
+bool packet_put(void *ctx, const struct datagram_tx *tx);
+
 // ---- packet_output.c
 
 // Puts and sends what all that are due have, and notes when they have something to do again.
@@ -71,6 +77,8 @@ void packet_on_room(struct shard *shard);
 // Something has moved the queue pair, `ctx` (as wq_config.on_runnable has it): it is settled before
 // the lock is let go.
 void packet_due(void *ctx);
+// Something was posted to it, or what was posted before may go now.
+void packet_posted(struct rnic_qp *qp, instant_ns now);
 // It had its turn and has more.
 void packet_run_again(struct rnic_qp *qp);
 // It waits for room.

@@ -14,6 +14,14 @@ void packet_due(void *ctx)
     }
 }
 
+void packet_posted(struct rnic_qp *qp, instant_ns now)
+{
+    const struct transport_ops *ops = qp->transport->ops;
+    ops->on_receive_posted(qp->transport, now);
+    ops->on_send_posted(qp->transport, now);
+    packet_due(qp);
+}
+
 void packet_run_again(struct rnic_qp *qp)
 {
     struct shard *shard = &qp->rnic->shard;

@@ -62,14 +62,6 @@ static bool end(struct shard *shard)
     return false;
 }
 
-static void serve_doorbell(struct rnic_qp *qp, instant_ns now)
-{
-    const struct transport_ops *ops = qp->transport->ops;
-    ops->on_receive_posted(qp->transport, now);
-    ops->on_send_posted(qp->transport, now);
-    packet_due(qp);
-}
-
 static void on_moved(struct rnic_qp *qp, enum qp_state to, instant_ns now)
 {
     packet_due(qp);
@@ -94,7 +86,7 @@ const struct carrier_ops packet_carrier = {
     .tidy = tidy,
     .has_unsent = has_unsent,
     .end = end,
-    .serve_doorbell = serve_doorbell,
+    .serve_doorbell = packet_posted,
     .on_moved = on_moved,
     .forget = forget,
 };

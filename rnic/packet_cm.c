@@ -13,12 +13,13 @@
 #include "rnic/shard.h"
 #include "wire/bth.h"
 #include "wire/mad.h"
+#include "wire/psn.h"
 #include "wire/roce.h"
 #include "wire/roce_verdict.h"
 
-enum { SOURCE_PORT = 0xc000, PSN_MASK = 0xffffff };
+enum { SOURCE_PORT = 0xc000 };
 
-static bool sink_put(void *ctx, const struct ibcm_ends *ends, const uint8_t *mad)
+static bool put_mad(void *ctx, const struct ibcm_ends *ends, const uint8_t *mad)
 {
     struct packet_side *p = ctx;
     const struct roce_packet head = {
@@ -43,17 +44,10 @@ static bool sink_put(void *ctx, const struct ibcm_ends *ends, const uint8_t *mad
         .pieces = &payload,
         .piece_count = 1,
     };
-    if (!datagram_put(p->link, &tx)) {
-        p->is_full = true;
-        return false;
-    }
-    p->put_count++;
-    p->has_unsent = true;
-    return true;
+    return packet_put(p, &tx);
 }
 
-// 1 for 256 octets, 2 for 512 …
-static uint8_t mtu_code(uint32_t path_mtu)
+uint8_t packet_mtu_code(uint32_t path_mtu)
 {
     uint8_t code = 1;
     while (path_mtu > PACKET_MTU_MIN) {
@@ -76,8 +70,8 @@ int packet_cm_init(struct shard *shard, const uint8_t *key)
     put_be64(config.key + 8, draw(key, "ibcm, the other"));
     config.ca_guid = draw(key, "ca guid");
     config.id_slot = (uint8_t)(p->link->qp_num_first / DATAGRAM_SLOT_LEN);
-    config.path_mtu_max = mtu_code(shard->rnic->port.path_mtu);
-    config.sink = (struct ibcm_sink){.put = sink_put, .ctx = p};
+    config.path_mtu_max = packet_mtu_code(shard->rnic->port.path_mtu);
+    config.sink = (struct ibcm_sink){.put = put_mad, .ctx = p};
     config.trace = shard->rnic->trace;
     p->cm.ibcm = ibcm_create(&config);
     return p->cm.ibcm != NULL ? 0 : -ENOMEM;

@@ -14,7 +14,7 @@
 
 struct shard;
 
-enum { PACKET_MTU_MIN = 256 }; // octets: path MTUs are codes from 1 on
+enum { PACKET_MTU_MIN = 256 }; // octets
 
 struct packet_cm {
     struct ibcm *ibcm;
@@ -58,4 +58,6 @@ int packet_cm_init(struct shard *shard, const uint8_t *key);
 void packet_cm_fini(struct packet_cm *cm); // harmless when it was not made
 // A connection that has ended still keeps this number from being given away.
 bool packet_cm_has_qp_num(const struct packet_cm *cm, uint32_t qp_num);
+// A path MTU as messages have it: 1 for 256 octets, 2 for 512 …
+uint8_t packet_mtu_code(uint32_t path_mtu);
 void packet_cm_on_packet(struct shard *shard, const struct datagram_rx *rx, instant_ns now);

@@ -20,10 +20,8 @@ static int move(struct rnic_qp *qp, const struct qp_change *change, instant_ns n
 {
     const struct transport_ops *ops = qp->transport->ops;
     int error = ops->modify(qp->transport, change, now);
-    if (error == 0) { // what was posted before may go now, or comes back
-        ops->on_receive_posted(qp->transport, now);
-        ops->on_send_posted(qp->transport, now);
-        packet_due(qp);
+    if (error == 0) {
+        packet_posted(qp, now); // what was posted before may go now, or comes back
     }
     return error;
 }

@@ -31,6 +31,30 @@ static int leave(struct rnic *rnic, int result)
     return rnic_leave(rnic, result);
 }
 
+// The lock, and a connection. NULL: no use, `*ret_error` says why; conn_end takes that too.
+static struct rnic_conn *conn_begin(struct rnic *rnic, const struct rnic_conn_port *events,
+                                    int *ret_error)
+{
+    *ret_error = enter(rnic);
+    if (*ret_error != 0) {
+        return NULL;
+    }
+    struct rnic_conn *conn = packet_conn_create(rnic, events);
+    *ret_error = conn != NULL ? 0 : -ENOMEM;
+    return conn;
+}
+
+// It is the caller's now, or after an error nobody's.
+static int conn_end(struct rnic *rnic, struct rnic_conn *conn, int error, struct rnic_conn **ret)
+{
+    if (error == 0) {
+        *ret = conn;
+    } else if (conn != NULL) {
+        packet_conn_free(conn);
+    }
+    return leave(rnic, error);
+}
+
 static struct ibcm *ibcm_of(const struct rnic *rnic)
 {
     return rnic->shard.packets.cm.ibcm;
@@ -40,24 +64,13 @@ int rnic_conn_listen(struct rnic *rnic, enum ip_cm_port_space ps, uint16_t port,
                      const struct in6_addr *local, int backlog, const struct rnic_conn_port *events,
                      struct rnic_conn **ret)
 {
-    int error = enter(rnic);
-    struct rnic_conn *conn = error == 0 ? packet_conn_create(rnic, events) : NULL;
-    if (conn == NULL) {
-        return leave(rnic, error != 0 ? error : -ENOMEM);
+    int error;
+    struct rnic_conn *conn = conn_begin(rnic, events, &error);
+    if (conn != NULL) {
+        error = ibcm_listen(ibcm_of(rnic), &conn->listener, ps, port, local, backlog, conn);
+        conn->is_listening = error == 0;
     }
-    error = ibcm_listen(ibcm_of(rnic), &conn->listener, ps, port, local, backlog, conn);
-    if (error != 0) {
-        packet_conn_free(conn);
-        return leave(rnic, error);
-    }
-    conn->is_listening = true;
-    *ret = conn;
-    return leave(rnic, 0);
-}
-
-static uint8_t mtu_code_max(const struct rnic *rnic)
-{
-    return (uint8_t)(__builtin_ctz(rnic->port.path_mtu) - __builtin_ctz(PACKET_MTU_MIN) + 1);
+    return conn_end(rnic, conn, error, ret);
 }
 
 static int connect_locked(struct rnic_conn *conn, const struct ibcm_target *target,
@@ -70,7 +83,7 @@ static int connect_locked(struct rnic_conn *conn, const struct ibcm_target *targ
         return error;
     }
     ours.qp_num = qp != NULL ? qp->qp_num : params->qp_num;
-    ours.path_mtu = params->path_mtu != 0 ? params->path_mtu : mtu_code_max(rnic);
+    ours.path_mtu = params->path_mtu != 0 ? params->path_mtu : packet_mtu_code(rnic->port.path_mtu);
     conn->cm = ibcm_connect(ibcm_of(rnic), target, &ours, conn, rnic_now(rnic), &error);
     return error;
 }
@@ -79,35 +92,23 @@ int rnic_conn_connect(struct rnic *rnic, const struct ibcm_target *target, struc
                       const struct ibcm_params *params, const struct rnic_conn_port *events,
                       struct rnic_conn **ret)
 {
-    int error = enter(rnic);
-    struct rnic_conn *conn = error == 0 ? packet_conn_create(rnic, events) : NULL;
-    if (conn == NULL) {
-        return leave(rnic, error != 0 ? error : -ENOMEM);
+    int error;
+    struct rnic_conn *conn = conn_begin(rnic, events, &error);
+    if (conn != NULL) {
+        error = connect_locked(conn, target, qp, params);
     }
-    error = connect_locked(conn, target, qp, params);
-    if (error != 0) {
-        packet_conn_free(conn);
-        return leave(rnic, error);
-    }
-    *ret = conn;
-    return leave(rnic, 0);
+    return conn_end(rnic, conn, error, ret);
 }
 
 int rnic_conn_resolve(struct rnic *rnic, const struct ibcm_target *target, struct span private_data,
                       const struct rnic_conn_port *events, struct rnic_conn **ret)
 {
-    int error = enter(rnic);
-    struct rnic_conn *conn = error == 0 ? packet_conn_create(rnic, events) : NULL;
-    if (conn == NULL) {
-        return leave(rnic, error != 0 ? error : -ENOMEM);
+    int error;
+    struct rnic_conn *conn = conn_begin(rnic, events, &error);
+    if (conn != NULL) {
+        conn->cm = ibcm_resolve(ibcm_of(rnic), target, private_data, conn, rnic_now(rnic), &error);
     }
-    conn->cm = ibcm_resolve(ibcm_of(rnic), target, private_data, conn, rnic_now(rnic), &error);
-    if (conn->cm == NULL) {
-        packet_conn_free(conn);
-        return leave(rnic, error);
-    }
-    *ret = conn;
-    return leave(rnic, 0);
+    return conn_end(rnic, conn, error, ret);
 }
 
 static int accept_locked(struct rnic_conn *conn, struct rnic_qp *qp,

@@ -12,18 +12,6 @@ enum {
     PACKET_FLUSHES_PER_TURN = 4, // of one queue pair
 };
 
-static bool sink_put(void *ctx, const struct datagram_tx *tx)
-{
-    struct packet_side *p = ctx;
-    if (!datagram_put(p->link, tx)) {
-        p->is_full = true;
-        return false;
-    }
-    p->put_count++;
-    p->has_unsent = true;
-    return true;
-}
-
 static void flush(struct packet_side *p)
 {
     if (p->has_unsent) {
@@ -34,7 +22,7 @@ static void flush(struct packet_side *p)
 // Until it has no more, has had its turn, or the link has no room even after a flush.
 static void put_all(struct packet_side *p, struct rnic_qp *qp, instant_ns now)
 {
-    const struct datagram_sink sink = {.put = sink_put, .ctx = p};
+    const struct datagram_sink sink = {.put = packet_put, .ctx = p};
     const struct transport_ops *ops = qp->transport->ops;
     for (unsigned i = 0; i < PACKET_FLUSHES_PER_TURN && !p->is_full; i++) {
         ops->output(qp->transport, &sink, now);
