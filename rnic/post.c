@@ -22,11 +22,10 @@ struct send_wqe *rnic_sq_slot(struct rnic_sq_cursor *cursor)
     return wqe;
 }
 
-struct roce_address *rnic_sq_address(struct rnic_sq_cursor *cursor, struct send_wqe *wqe)
+struct roce_address *rnic_sq_address(const struct rnic_qp *qp, struct send_wqe *wqe)
 {
-    CHECK(cursor->qp != NULL);
-    CHECK(cursor->qp->transport->ops->address_len == sizeof(struct roce_address));
-    return wq_send_address(cursor->qp->wq, wqe);
+    CHECK(qp->transport->ops->address_len == sizeof(struct roce_address));
+    return wq_send_address(qp->wq, wqe);
 }
 
 struct oneshot_command *rnic_sq_command(struct rnic_sq_cursor *cursor)

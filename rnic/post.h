@@ -25,8 +25,8 @@ struct rnic_sq_cursor {
 
 void rnic_sq_begin(struct rnic_sq_cursor *cursor, struct rnic_qp *qp);
 struct send_wqe *rnic_sq_slot(struct rnic_sq_cursor *cursor);
-// Where the entry says to whom it goes, on a queue pair of datagrams; filled as all of it.
-struct roce_address *rnic_sq_address(struct rnic_sq_cursor *cursor, struct send_wqe *wqe);
+// Where an entry says to whom it goes, on a queue pair of datagrams; filled as all of it.
+struct roce_address *rnic_sq_address(const struct rnic_qp *qp, struct send_wqe *wqe);
 // A free command of the queue's one-shot table, the same until it is taken; NULL: there is none.
 struct oneshot_command *rnic_sq_command(struct rnic_sq_cursor *cursor);
 // It goes with this entry, which must be committed then.

@@ -60,8 +60,7 @@ int front_address_fill(const struct front_qp *qp, struct send_wqe *wqe, const st
     if (ah == NULL || ah->pd != qp->qp.pd || remote_qpn > QP_NUM_MAX) {
         return EINVAL;
     }
-    struct roce_address *address = wq_send_address(qp->rnic_qp->wq, wqe);
-    *address = (struct roce_address){
+    *rnic_sq_address(qp->rnic_qp, wqe) = (struct roce_address){
         .path = ((const struct front_ah *)ah)->path,
         .qpn = remote_qpn,
         .qkey = remote_qkey,

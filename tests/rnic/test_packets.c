@@ -29,7 +29,7 @@ static void post_datagram(unsigned i, uint32_t to_qp_num, uint32_t offset, uint3
 {
     struct rnic_sq_cursor cursor;
     struct send_wqe *wqe = world_slot(&cursor, i, WQE_SEND, offset, len);
-    *rnic_sq_address(&cursor, wqe) = address_to(i, to_qp_num);
+    *rnic_sq_address(cursor.qp, wqe) = address_to(i, to_qp_num);
     rnic_sq_commit(&cursor);
     rnic_sq_end(&cursor);
 }
@@ -116,7 +116,7 @@ static void who_has_had_a_turn_goes_on_in_the_next_pass(void **state)
         wqe->opcode = WQE_SEND;
         wqe->flags = WQE_INLINE;
         wqe->length = 0;
-        *rnic_sq_address(&cursor, wqe) = address_to(0, w.qps[1]->qp_num);
+        *rnic_sq_address(cursor.qp, wqe) = address_to(0, w.qps[1]->qp_num);
     }
     rnic_sq_commit(&cursor);
     rnic_sq_end(&cursor);
@@ -149,7 +149,7 @@ static void post_to_group(unsigned i, uint8_t last, uint32_t offset, uint32_t le
 {
     struct rnic_sq_cursor cursor;
     struct send_wqe *wqe = world_slot(&cursor, i, WQE_SEND, offset, len);
-    *rnic_sq_address(&cursor, wqe) =
+    *rnic_sq_address(cursor.qp, wqe) =
         (struct roce_address){.path = {.local = world_addr(i), .remote = group_of(last)},
                               .qpn = ROCE_QPN_MULTICAST,
                               .qkey = QKEY};
