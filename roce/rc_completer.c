@@ -30,6 +30,7 @@ static void on_progress(struct rc *rc, uint64_t before)
         return;
     }
     q->timeout_count = q->not_ready_count = 0;
+    q->tail.count = 0;
     q->hold_until = 0;
     rc_requester_advanced(rc, q->acked_mark - before);
     rc_requester_arm(rc);
@@ -276,4 +277,16 @@ void rc_complete_timeout(struct rc *rc)
     q->told_mark = RC_MARK_NONE;
     congestion_on_timeout(&q->congestion, rc->wq.now);
     rc_requester_go_back(rc);
+}
+
+void rc_complete_tail(struct rc *rc)
+{
+    struct rc_tail *t = &rc->req.tail;
+    t->at = INSTANT_NEVER;
+    if (t->is_alone) {
+        rc->counters.tail_losses++;
+        go_back_once(rc);
+    } else {
+        t->is_due = true;
+    }
 }

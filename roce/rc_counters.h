@@ -19,6 +19,8 @@
     X(answers_missed, "times that an answer of the peer's was missing before another")  \
     X(not_ready_in, "times that the peer had no receive")                               \
     X(timeouts, "times that nothing came for too long")                                 \
+    X(tail_probes, "packets put again since nothing came for two round trips")          \
+    X(tail_losses, "times that such a packet, and nothing behind it, was acknowledged") \
     X(refused_by_peer, "requests of ours that the peer refused for good")               \
     X(acks_out, "acknowledgements put")                                                 \
     X(naks_out, "refusals put, for want of packets or receives or for good")            \

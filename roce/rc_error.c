@@ -42,6 +42,7 @@ void rc_fail(struct rc *rc)
     q->count = q->send_index = 0;
     q->retry_at = INSTANT_NEVER;
     q->hold_until = 0;
+    rc_tail_stop(&q->tail);
     wq_close(&rc->wq);
     flush(rc);
 }

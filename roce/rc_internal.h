@@ -7,7 +7,9 @@
 //     rc_timer.c      silence
 //
 //     rc_completer.c  what the peer answers to what is out
-//     rc_requester.c  what is out: order of PSNs, packets, sending again
+//     rc_requester.c  what is out: order of PSNs, window, sending again
+//     rc_request.c    the packet that a mark stands for
+//     rc_tail.c       when to ask again, since the last packets of a flight may be lost
 //     rc_responder.c  what the peer asks for: the checks, in their order, and what is done
 //     rc_answer.c     Reads and atomics that are remembered, and what leaves for them
 //     rc_receive.c    messages of the peer meet receives and memory
@@ -65,6 +67,15 @@ struct rc_probe {
     instant_ns sent_at;
 };
 
+// The tail-loss probe (RFC 8985, section 7).
+struct rc_tail {
+    instant_ns at;  // when nothing has come until then
+    uint32_t count; // that have left, since something was acknowledged
+    bool is_due;
+    bool is_alone; // the last was acknowledged, and nothing behind it
+    uint64_t mark; // of the last; RC_MARK_NONE: nothing has left, or something came since
+};
+
 struct rc_requester {
     struct rc_out *outs; // a ring, in the order of marks
     uint32_t capacity, head, count;
@@ -83,6 +94,7 @@ struct rc_requester {
     uint32_t not_ready_count;
     struct congestion congestion;
     struct rc_probe probe;
+    struct rc_tail tail;
     bool is_held_back; // by window or pace, of what could have left
 };
 
@@ -202,6 +214,7 @@ void rc_on_deadline(struct transport *t, instant_ns now);
 
 void rc_take_answer(struct rc *rc, const struct roce_packet *p);
 void rc_complete_timeout(struct rc *rc); // nothing came for too long
+void rc_complete_tail(struct rc *rc);    // the time of rc_tail is over
 
 /* ---- requester.c ----------------------------------------------------------------------------- */
 
@@ -215,6 +228,21 @@ void rc_requester_go_back(struct rc *rc);
 // So many packets more were acknowledged: what leaves next is behind them.
 void rc_requester_advanced(struct rc *rc, uint64_t packet_count);
 void rc_requester_arm(struct rc *rc); // the time for an answer begins anew
+
+/* ---- request.c ------------------------------------------------------------------------------- */
+
+enum rc_put { RC_PUT_DONE, RC_PUT_NO_ROOM, RC_PUT_FAILED };
+
+// Puts the packet of `o` at this mark. A Read is asked for from there to its end. RC_PUT_FAILED:
+// its memory is not usable, and the queue pair is over.
+enum rc_put rc_request_put(struct rc *rc, const struct datagram_sink *sink, const struct rc_out *o,
+                           uint64_t mark, bool is_asking);
+
+/* ---- tail.c ---------------------------------------------------------------------------------- */
+
+void rc_tail_arm(struct rc *rc); // something has left, or was acknowledged
+void rc_tail_stop(struct rc_tail *t);
+void rc_tail_has_left(struct rc *rc); // the packet at acked_mark, once more
 
 /* ---- responder.c ----------------------------------------------------------------------------- */
 

@@ -1,9 +1,5 @@
-// What is out, in the order of its PSNs, and how it leaves: each packet is made from its mark
-// alone, so the same packet again is the same octets. A Read is asked for again from the first
-// packet of its answer that is missing.
+// What is out, in the order of its PSNs, and when it leaves, and leaves again.
 #include "base/port_transport.h"
-#include "base/sge.h"
-#include "roce/packet.h"
 #include "roce/rc_internal.h"
 #include "roce/state.h"
 #include "wq/read_task.h"
@@ -26,6 +22,7 @@ void rc_requester_begin(struct rc *rc, uint32_t psn)
         .refused_mark = RC_MARK_NONE,
         .retry_at = INSTANT_NEVER,
         .probe = {.end = RC_MARK_NONE},
+        .tail = {.at = INSTANT_NEVER, .mark = RC_MARK_NONE},
     };
     congestion_init(&q->congestion, &(struct congestion_config){.window_max = 0});
     wq_begin(&rc->wq);
@@ -36,6 +33,7 @@ void rc_requester_end(struct rc *rc)
     rc->req.count = rc->req.send_index = 0;
     rc->req.retry_at = INSTANT_NEVER;
     rc->req.hold_until = 0;
+    rc_tail_stop(&rc->req.tail);
     wq_requests_forget(&rc->wq);
 }
 
@@ -51,6 +49,7 @@ void rc_requester_arm(struct rc *rc)
     duration_ns patience_ns = congestion_timeout(&q->congestion, timeout_ns);
     patience_ns = patience_ns < 4 * timeout_ns ? patience_ns : 4 * timeout_ns;
     q->retry_at = waits ? instant_after(rc->wq.now, patience_ns) : INSTANT_NEVER;
+    rc_tail_arm(rc);
 }
 
 // The entry that send_mark is in.
@@ -68,6 +67,7 @@ void rc_requester_go_back(struct rc *rc)
     q->send_index = 0;
     q->retry_at = INSTANT_NEVER;
     q->probe.end = RC_MARK_NONE;
+    rc_tail_stop(&q->tail);
     rc->counters.resumed_inside += q->count > 0 && rc_out_at(q, 0)->first < q->acked_mark;
 }
 
@@ -93,8 +93,6 @@ void rc_requester_advanced(struct rc *rc, uint64_t packet_count)
 }
 
 /* ---- packets --------------------------------------------------------------------------------- */
-
-enum put { PUT_DONE, PUT_NO_ROOM, PUT_FAILED };
 
 // One packet has left; what it is about has PSNs up to `end`.
 static void has_left(struct rc *rc, uint64_t end)
@@ -122,71 +120,39 @@ static bool asks(const struct rc_requester *q, bool is_last)
            behind - q->acked_mark >= congestion_window(&q->congestion);
 }
 
-static enum put put_message_packet(struct rc *rc, const struct datagram_sink *sink,
-                                   const struct rc_out *o)
+// What send_mark stands at.
+static enum rc_put put_next(struct rc *rc, const struct datagram_sink *sink)
 {
     struct rc_requester *q = &rc->req;
-    struct send_wqe *wqe = wq_send_at(&rc->wq, o->handle);
-    uint64_t offset = (q->send_mark - o->first) * rc_pmtu(rc);
-    bool is_last = q->send_mark + 1 == o->end;
-    struct roce_packet p;
-    size_t len = roce_packet_of_message(wqe, ROCE_RC, offset, rc_pmtu(rc), &p);
-    p.bth.ack_req = asks(q, is_last);
-    p.bth.psn = (uint32_t)q->send_mark & PSN_MASK;
-    struct span pieces[SGE_COUNT_MAX];
-    unsigned count = len > 0 ? wq_message_octets(&rc->wq, o->handle, offset, len, pieces) : 0;
-    if (len > 0 && count == 0) {
-        rc_fail_send(rc, wqe, WC_LOC_PROT_ERR);
-        return PUT_FAILED;
+    const struct rc_out o = *rc_out_at(q, q->send_index);
+    CHECK(o.first <= q->send_mark && q->send_mark < o.end);
+    uint64_t end = o.context != NULL ? o.end : q->send_mark + 1;
+    bool is_asking = o.context != NULL || asks(q, end == o.end);
+    enum rc_put put = rc_request_put(rc, sink, &o, q->send_mark, is_asking);
+    if (put == RC_PUT_DONE) {
+        q->asked_mark = is_asking ? end : q->asked_mark;
+        has_left(rc, end);
     }
-    if (!rc_packet_put(rc, sink, &p, pieces, count, len)) {
-        return PUT_NO_ROOM;
-    }
-    q->asked_mark = p.bth.ack_req ? q->send_mark + 1 : q->asked_mark;
-    has_left(rc, q->send_mark + 1);
-    return PUT_DONE;
+    return put;
 }
 
-static void fill_read(const struct rc *rc, const struct rc_out *o, struct roce_packet *p)
+// The oldest that is not acknowledged. What was sent twice does not tell how long a round trip
+// takes; the answer to a Read that comes twice takes from the window twice, and counts as a loss.
+static void put_tail(struct rc *rc, const struct datagram_sink *sink)
 {
-    uint32_t done = (uint32_t)((rc->req.send_mark - o->first) * rc_pmtu(rc));
-    p->bth.opcode = ROCE_RC | ROCE_READ_REQUEST;
-    p->reth = (struct reth){
-        .va = o->context->remote_addr + done,
-        .rkey = o->context->remote_key,
-        .dma_len = o->context->length - done,
-    };
-}
-
-static void fill_atomic(const struct rc_out *o, struct roce_packet *p)
-{
-    const struct send_wqe *wqe = o->context->task->cookie;
-    bool is_swap = wqe->opcode == WQE_ATOMIC_CMP_AND_SWP;
-    p->bth.opcode = ROCE_RC | (is_swap ? ROCE_CMP_SWAP : ROCE_FETCH_ADD);
-    p->atomiceth = (struct atomiceth){
-        .va = wqe->remote_addr,
-        .rkey = wqe->rkey,
-        .swap_add = is_swap ? wqe->swap : wqe->compare_add,
-        .compare = is_swap ? wqe->compare_add : 0,
-    };
-}
-
-static enum put put_request(struct rc *rc, const struct datagram_sink *sink, const struct rc_out *o)
-{
-    struct roce_packet p = {
-        .bth = {.ack_req = true, .psn = (uint32_t)rc->req.send_mark & PSN_MASK},
-    };
-    if (o->context->task->kind == READ_KIND_ATOMIC) {
-        fill_atomic(o, &p);
-    } else {
-        fill_read(rc, o, &p);
+    struct rc_requester *q = &rc->req;
+    const struct rc_out o = *rc_out_at(q, 0);
+    if (rc_request_put(rc, sink, &o, q->acked_mark, true) != RC_PUT_DONE) {
+        return;
     }
-    if (!rc_packet_put(rc, sink, &p, NULL, 0, 0)) {
-        return PUT_NO_ROOM;
+    if (o.context != NULL) {
+        congestion_on_loss(&q->congestion, rc->wq.now);
     }
-    rc->req.asked_mark = o->end;
-    has_left(rc, o->end);
-    return PUT_DONE;
+    congestion_on_sent(&q->congestion, 1, rc->wq.now);
+    q->probe.end = RC_MARK_NONE;
+    rc->counters.requests_again++;
+    rc->counters.tail_probes++;
+    rc_tail_has_left(rc);
 }
 
 /* ---- what begins ----------------------------------------------------------------------------- */
@@ -262,9 +228,14 @@ static bool may_send(const struct rc *rc)
     return is_permitted(rc) && has_window(q) && rc->wq.now >= congestion_not_before(&q->congestion);
 }
 
+static bool is_tail_due(const struct rc *rc)
+{
+    return rc->req.tail.is_due && is_permitted(rc);
+}
+
 bool rc_requester_has_output(const struct rc *rc)
 {
-    return may_send(rc) && has_more(rc);
+    return is_tail_due(rc) || (may_send(rc) && has_more(rc));
 }
 
 instant_ns rc_requester_paced_until(const struct rc *rc)
@@ -278,15 +249,14 @@ instant_ns rc_requester_paced_until(const struct rc *rc)
 void rc_requester_output(struct rc *rc, const struct datagram_sink *sink)
 {
     struct rc_requester *q = &rc->req;
+    if (is_tail_due(rc)) {
+        put_tail(rc, sink);
+    }
     while (may_send(rc)) {
         if (q->send_mark == q->next_mark && !begin_next(rc)) {
             break;
         }
-        const struct rc_out *o = rc_out_at(q, q->send_index);
-        CHECK(o->first <= q->send_mark && q->send_mark < o->end);
-        enum put put =
-            o->context != NULL ? put_request(rc, sink, o) : put_message_packet(rc, sink, o);
-        if (put != PUT_DONE) {
+        if (put_next(rc, sink) != RC_PUT_DONE) {
             break;
         }
     }

@@ -10,7 +10,8 @@ instant_ns rc_next_deadline(const struct transport *t)
 {
     const struct rc *rc = rc_of_const(t);
     instant_ns held = not_over(rc, rc->req.hold_until);
-    return instant_min(rc->req.retry_at, instant_min(held, rc_requester_paced_until(rc)));
+    instant_ns silent = instant_min(rc->req.retry_at, rc->req.tail.at);
+    return instant_min(silent, instant_min(held, rc_requester_paced_until(rc)));
 }
 
 void rc_on_deadline(struct transport *t, instant_ns now)
@@ -19,6 +20,9 @@ void rc_on_deadline(struct transport *t, instant_ns now)
     rc_at(rc, now);
     if (rc->req.retry_at <= now) {
         rc_complete_timeout(rc);
+    }
+    if (rc->req.tail.at <= now) {
+        rc_complete_tail(rc);
     }
     rc_settle(rc);
 }

@@ -1,0 +1,73 @@
+// How what is out leaves: each packet is made from its mark alone, so the same packet again is the
+// same octets. A Read is asked for again from the first packet of its answer that is missing.
+#include "base/sge.h"
+#include "base/span.h"
+#include "roce/packet.h"
+#include "roce/rc_internal.h"
+#include "wq/read_task.h"
+#include "wq/status.h"
+#include "wq/wqe.h"
+
+static enum rc_put put_message(struct rc *rc, const struct datagram_sink *sink,
+                               const struct rc_out *o, uint64_t mark, bool is_asking)
+{
+    struct send_wqe *wqe = wq_send_at(&rc->wq, o->handle);
+    uint64_t offset = (mark - o->first) * rc_pmtu(rc);
+    struct roce_packet p;
+    size_t len = roce_packet_of_message(wqe, ROCE_RC, offset, rc_pmtu(rc), &p);
+    p.bth.ack_req = is_asking;
+    p.bth.psn = (uint32_t)mark & PSN_MASK;
+    struct span pieces[SGE_COUNT_MAX];
+    unsigned count = len > 0 ? wq_message_octets(&rc->wq, o->handle, offset, len, pieces) : 0;
+    if (len > 0 && count == 0) {
+        rc_fail_send(rc, wqe, WC_LOC_PROT_ERR);
+        return RC_PUT_FAILED;
+    }
+    return rc_packet_put(rc, sink, &p, pieces, count, len) ? RC_PUT_DONE : RC_PUT_NO_ROOM;
+}
+
+static void fill_read(const struct rc *rc, const struct rc_out *o, uint64_t mark,
+                      struct roce_packet *p)
+{
+    uint32_t done = (uint32_t)((mark - o->first) * rc_pmtu(rc));
+    p->bth.opcode = ROCE_RC | ROCE_READ_REQUEST;
+    p->reth = (struct reth){
+        .va = o->context->remote_addr + done,
+        .rkey = o->context->remote_key,
+        .dma_len = o->context->length - done,
+    };
+}
+
+static void fill_atomic(const struct rc_out *o, struct roce_packet *p)
+{
+    const struct send_wqe *wqe = o->context->task->cookie;
+    bool is_swap = wqe->opcode == WQE_ATOMIC_CMP_AND_SWP;
+    p->bth.opcode = ROCE_RC | (is_swap ? ROCE_CMP_SWAP : ROCE_FETCH_ADD);
+    p->atomiceth = (struct atomiceth){
+        .va = wqe->remote_addr,
+        .rkey = wqe->rkey,
+        .swap_add = is_swap ? wqe->swap : wqe->compare_add,
+        .compare = is_swap ? wqe->compare_add : 0,
+    };
+}
+
+static enum rc_put put_request(struct rc *rc, const struct datagram_sink *sink,
+                               const struct rc_out *o, uint64_t mark)
+{
+    struct roce_packet p = {
+        .bth = {.ack_req = true, .psn = (uint32_t)mark & PSN_MASK},
+    };
+    if (o->context->task->kind == READ_KIND_ATOMIC) {
+        fill_atomic(o, &p);
+    } else {
+        fill_read(rc, o, mark, &p);
+    }
+    return rc_packet_put(rc, sink, &p, NULL, 0, 0) ? RC_PUT_DONE : RC_PUT_NO_ROOM;
+}
+
+enum rc_put rc_request_put(struct rc *rc, const struct datagram_sink *sink, const struct rc_out *o,
+                           uint64_t mark, bool is_asking)
+{
+    return o->context != NULL ? put_request(rc, sink, o, mark)
+                              : put_message(rc, sink, o, mark, is_asking);
+}
