@@ -27,6 +27,14 @@ bool cm_addr_is_any(const struct sockaddr *addr)
     return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)addr)->sin6_addr);
 }
 
+bool cm_addr_is_loopback(const struct sockaddr *addr)
+{
+    if (addr->sa_family == AF_INET) {
+        return ntohl(((const struct sockaddr_in *)addr)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    }
+    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)addr)->sin6_addr);
+}
+
 void cm_addr_copy(struct sockaddr_storage *to, const struct sockaddr *from)
 {
     const struct sockaddr_in6 *sin6 = (const struct sockaddr_in6 *)from;

@@ -1,6 +1,6 @@
 // Which device an id uses, and what it shows of it. Connections take streams, unless there is none
-// (WEFT_WIRE=roce): then packets. Datagrams take packets, where the address is one of that
-// device's: elsewhere they meet their refusal where an iWARP device gives it.
+// (WEFT_WIRE=roce): then packets. Datagrams take packets, where the address is one of that device's
+// or stands for it: elsewhere they meet their refusal where an iWARP device gives it.
 
 #include <string.h>
 
@@ -18,10 +18,18 @@ static bool has_address(const struct cm_device *d, const struct sockaddr *addr)
     return false;
 }
 
+// To Linux's rdma_cm a loopback address is that of no net, and stands for the devices there are. So
+// it is here where packets come to the device's own addresses alone.
+static bool stands_for_device(const struct cm_device *d, const struct sockaddr *addr)
+{
+    return rnic_port(d->rnic)->addr_count > 0 && cm_addr_is_loopback(addr) && !has_address(d, addr);
+}
+
 static const struct cm_device *device_for_datagrams(const struct sockaddr *local)
 {
     const struct cm_device *d = cm_device_open(DEVICE_WIRE_ROCE);
-    bool fits = d != NULL && (local == NULL || cm_addr_is_any(local) || has_address(d, local));
+    bool fits = d != NULL && (local == NULL || cm_addr_is_any(local) || has_address(d, local) ||
+                              stands_for_device(d, local));
     return fits ? d : NULL;
 }
 
@@ -44,17 +52,44 @@ const struct cm_device *cm_device_of(struct cm_id *c)
     return cm_device_choose(c, NULL);
 }
 
-int cm_device_route(struct cm_id *c, const struct sockaddr *dst, struct sockaddr_storage *ret_src)
+void cm_device_local(const struct cm_device *device, struct sockaddr_storage *addr)
+{
+    if (stands_for_device(device, (const struct sockaddr *)addr)) {
+        const struct sockaddr_storage any = {.ss_family = addr->ss_family};
+        const in_port_t port = cm_addr_port((const struct sockaddr *)addr);
+        *addr = any;
+        cm_addr_set_port(addr, port);
+    }
+}
+
+static int route_by(const struct cm_device *d, struct sockaddr_storage *dst,
+                    struct sockaddr_storage *ret_src)
+{
+    const struct rnic_port *port = rnic_port(d->rnic);
+    bool is_own = stands_for_device(d, (const struct sockaddr *)dst);
+    for (unsigned i = 0; is_own && i < port->addr_count; i++) {
+        struct sockaddr_storage own;
+        cm_addr_of_octets(&own, &port->addrs[i].addr,
+                          ntohs(cm_addr_port((const struct sockaddr *)dst)));
+        if (own.ss_family == dst->ss_family) {
+            *dst = own;
+            break;
+        }
+    }
+    return rnic_route(d->rnic, (const struct sockaddr *)dst, ret_src);
+}
+
+int cm_device_route(struct cm_id *c, struct sockaddr_storage *dst, struct sockaddr_storage *ret_src)
 {
     if (c->device == NULL && c->id.qp_type == IBV_QPT_UD) {
         const struct cm_device *d = device_for_datagrams(NULL);
-        if (d != NULL && rnic_route(d->rnic, dst, ret_src) == 0 &&
+        if (d != NULL && route_by(d, dst, ret_src) == 0 &&
             cm_device_choose(c, (const struct sockaddr *)ret_src) == d) {
             return 0;
         }
     }
     const struct cm_device *d = cm_device_of(c);
-    return d != NULL ? cm_result(rnic_route(d->rnic, dst, ret_src)) : -1;
+    return d != NULL ? cm_result(route_by(d, dst, ret_src)) : -1;
 }
 
 int cm_id_use_device(struct cm_id *c)

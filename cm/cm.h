@@ -276,8 +276,12 @@ static inline bool cm_id_has_address(const struct cm_id *c)
 // Ids of datagrams use packets where `local` (NULL: any) is an address of that device. NULL with
 // errno.
 const struct cm_device *cm_device_choose(struct cm_id *c, const struct sockaddr *local);
-// ... by the way to `dst`, which it also tells. 0, or -1 with errno.
-int cm_device_route(struct cm_id *c, const struct sockaddr *dst, struct sockaddr_storage *ret_src);
+// ... by the way to `dst`, which it also tells. A loopback address that is none of the device's, of
+// packets, becomes the device's own. 0, or -1 with errno.
+int cm_device_route(struct cm_id *c, struct sockaddr_storage *dst,
+                    struct sockaddr_storage *ret_src);
+// Who binds such an address is found at all of the device's: `addr` becomes the wildcard.
+void cm_device_local(const struct cm_device *device, struct sockaddr_storage *addr);
 const struct cm_device *cm_device_of(struct cm_id *c);
 
 /* ---- out (deliver.c) ------------------------------------------------------------------------- */
@@ -291,6 +295,7 @@ int cm_event_complete(struct cm_id *c);
 // Length of an IPv4 or IPv6 address; 0 for anything else, NULL included.
 socklen_t cm_addr_len(const struct sockaddr *addr);
 bool cm_addr_is_any(const struct sockaddr *addr);
+bool cm_addr_is_loopback(const struct sockaddr *addr);
 // Copies an address; an IPv4 address in IPv6's clothes becomes an IPv4 one.
 void cm_addr_copy(struct sockaddr_storage *to, const struct sockaddr *from);
 in_port_t cm_addr_port(const struct sockaddr *addr);

@@ -15,7 +15,12 @@ static int endpoint_bind(struct cm_id *c, const struct sockaddr *addr)
     if (device == NULL) {
         return -1;
     }
-    int error = device->way->bind(c, addr);
+    struct sockaddr_storage local = {0};
+    if (addr != NULL) {
+        memcpy(&local, addr, cm_addr_len(addr));
+        cm_device_local(device, &local);
+    }
+    int error = device->way->bind(c, addr != NULL ? (struct sockaddr *)&local : NULL);
     if (error != 0) {
         return cm_result(error);
     }
@@ -34,7 +39,7 @@ static int bind_and_use(struct cm_id *c, const struct sockaddr *addr)
         return -1;
     }
     // A wildcard address is no device's: `verbs` stays NULL, as programs expect of it.
-    return cm_addr_is_any(addr) ? 0 : cm_id_use_device(c);
+    return cm_addr_is_any(&c->id.route.addr.src_addr) ? 0 : cm_id_use_device(c);
 }
 
 int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
@@ -59,8 +64,9 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 static int resolve(struct cm_id *c, enum cm_state before, const struct sockaddr *src,
                    const struct sockaddr *dst)
 {
-    struct sockaddr_storage route_src;
-    if (cm_device_route(c, dst, &route_src) != 0) {
+    struct sockaddr_storage to = {0}, route_src;
+    memcpy(&to, dst, cm_addr_len(dst));
+    if (cm_device_route(c, &to, &route_src) != 0) {
         return -1;
     }
     // Without an address of the program's choice the port, too, is left to the moment of
@@ -76,8 +82,7 @@ static int resolve(struct cm_id *c, enum cm_state before, const struct sockaddr 
         cm_addr_copy(shown, (const struct sockaddr *)&route_src);
         cm_addr_set_port(shown, port);
     }
-    memset(&c->id.route.addr.dst_storage, 0, sizeof c->id.route.addr.dst_storage);
-    memcpy(&c->id.route.addr.dst_storage, dst, cm_addr_len(dst));
+    c->id.route.addr.dst_storage = to;
     return cm_id_use_device(c);
 }
 

@@ -301,6 +301,7 @@ static void test_shared_receive_queues(void **state)
 
 int main(void)
 {
+    setenv("WEFT_WIRE", "iwarp", 1); // the other one has datagrams
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls_out_of_order_are_einval),
         cmocka_unit_test(test_arguments_that_are_not_there_are_einval),

@@ -511,6 +511,7 @@ static void test_a_request_without_its_qp_is_turned_away(void **state)
 
 int main(void)
 {
+    setenv("WEFT_WIRE", "iwarp", 1); // the other one has datagrams
     const struct CMUnitTest tests[] = {
         CASE(test_a_fresh_id_shows_what_it_was_made_of),
         CASE(test_an_id_with_an_address_shows_its_device),

@@ -263,6 +263,18 @@ def is_free(port):
     return True
 
 
+def own_address():
+    """Which address a packet to elsewhere would leave from, None for none but those of loopback;
+    nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(('192.0.2.1', 9))
+        except OSError:
+            return None
+        addr = probe.getsockname()[0]
+    return None if addr.startswith('127.') else addr
+
+
 def listening_ports(proc_net):
     """Ports in state LISTEN, from the text of /proc/net/tcp or tcp6; of udp or udp6, all that take
     datagrams from anybody."""

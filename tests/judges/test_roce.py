@@ -3,7 +3,7 @@
 numbers over TCP, and programs that look at the device before they use it."""
 
 import judge
-from judge import Case, count, perftest_check, says
+from judge import Case, count, own_address, perftest_check, says
 
 ROCE = {'WEFT_WIRE': 'roce'}
 
@@ -34,11 +34,18 @@ def ucx(test, transports):
                 env={**ROCE, 'UCX_TLS': f'{transports},self', 'UCX_NET_DEVICES': 'weft_roce0:1'})
 
 
+def no_interface():
+    return '' if own_address() else 'libfabric asks for no loopback address, and there is no other'
+
+
 def fabric(provider, endpoint, last):
-    words = ['fi_pingpong', '-p', provider, '-e', endpoint, '-d', 'weft_roce0-dgram', '-c',
-             '-I', count(20, 1000)]
+    """Every octet is compared (-c). Connected endpoints belong to addresses of interfaces."""
+    is_connected = endpoint == 'msg' or 'rxm' in provider
+    words = ['fi_pingpong', '-p', provider, '-e', endpoint, '-c', '-I', count(20, 1000),
+             '-d', 'weft_roce0' if is_connected else 'weft_roce0-dgram']
     return Case(f'fi_pingpong: {endpoint} over {provider}', [*words, '-P', '{port}', '{addr}'],
-                [*words, '-B', '{port}'], says(rf'^{last} '), env=ROCE)
+                [*words, '-B', '{port}'], says(rf'^{last} '), env=ROCE,
+                cannot_run=no_interface if is_connected else lambda: '')
 
 
 CASES = [
@@ -67,6 +74,8 @@ CASES = [
     ucx('tag_bw', 'rc_v,ud_v'),
     fabric('verbs', 'dgram', '1k'),
     fabric('verbs;ofi_rxd', 'rdm', '1m'),
+    fabric('verbs', 'msg', '1m'),
+    fabric('verbs;ofi_rxm', 'rdm', '1m'),
 ]
 
 if __name__ == '__main__':

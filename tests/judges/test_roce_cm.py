@@ -7,23 +7,14 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
 
+from judge import own_address
+
 BUILD = pathlib.Path(os.environ.get('WEFT_BUILD_DIR', 'build'))
 PATIENCE_S = 30
-
-
-def own_address():
-    """Which address a packet to elsewhere would leave from; none is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-        try:
-            s.connect(('192.0.2.1', 9))
-        except OSError:
-            return None
-        return s.getsockname()[0]
 
 
 def udaddy(addr, *options):
@@ -72,7 +63,7 @@ def run(wire, server_words, client_words):
 
 def main():
     addr = own_address()
-    if addr is None or addr.startswith('127.'):
+    if addr is None:
         print('SKIP: this host has no address of its own')
         return 77
     cases = {
@@ -84,6 +75,9 @@ def main():
         'rping, 65535 octets': rping(addr, '-S', '65535'),
         'rping, queue pairs of its own': rping(addr, '-q'),
     }
+    # What the device listens at and sends to are addresses of its own; this one stands for them.
+    cases['udaddy at 127.0.0.1'] = udaddy('127.0.0.1')
+    cases['rping at 127.0.0.1'] = rping('127.0.0.1')
     missing = [name for name in ('udaddy', 'ucmatose', 'rping') if shutil.which(name) is None]
     if missing:
         print(f'SKIP: no program {missing[0]}')
