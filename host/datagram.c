@@ -14,9 +14,10 @@
 // As of links of streams (host/link.c): before faults, since what is lost does not cross the wire.
 static void capture_wrap(const struct host_settings *settings, struct datagram_link **link)
 {
-    int error = settings->pcap_path[0] == '\0'
-                    ? 0
-                    : datagram_pcap_wrap(*link, settings->pcap_path, DATAGRAM_UDP_PORT, link);
+    int error =
+        settings->pcap_path[0] == '\0'
+            ? 0
+            : datagram_pcap_wrap(*link, settings->pcap_path, (uint16_t)settings->roce_port, link);
     if (error != 0) {
         fprintf(stderr,
                 "weft: cannot capture into %s (WEFT_PCAP): %s; going on without a capture\n",
@@ -37,6 +38,7 @@ int host_datagram_link_create(const struct host_settings *settings, struct trace
                               struct datagram_link **ret)
 {
     struct datagram_udp_config config = {
+        .port = (uint16_t)settings->roce_port,
         .sndbuf_len = settings->sndbuf_len,
         .rcvbuf_len = settings->rcvbuf_len,
         .trace = trace,
@@ -56,12 +58,15 @@ int host_datagram_link_create(const struct host_settings *settings, struct trace
     return fault_wrap(&config.corrupt, ret);
 }
 
-void host_port_say_refused(const struct rnic_port *port, int error)
+void host_port_say_refused(const struct host_settings *settings, const struct rnic_port *port,
+                           int error)
 {
     struct why why = {.text = ""};
+    const char *advice = "";
     if (error == -EADDRINUSE && port->addr_count > 0) {
-        datagram_udp_holder(&port->addrs[0].addr, 0, &why);
+        datagram_udp_holder(&port->addrs[0].addr, (uint16_t)settings->roce_port, &why);
+        advice = "; or let both ends have another port, by WEFT_ROCE_PORT";
     }
-    fprintf(stderr, "weft: cannot open " DEVICE_NAME_ROCE ": %s\n",
-            why_is_said(&why) ? why.text : strerror(-error));
+    fprintf(stderr, "weft: cannot open " DEVICE_NAME_ROCE ": %s%s\n",
+            why_is_said(&why) ? why.text : strerror(-error), advice);
 }

@@ -11,4 +11,5 @@ int host_datagram_link_create(const struct host_settings *settings, struct trace
                               struct datagram_link **ret);
 
 // No packets can come to this port (rnic_create's error): why, on stderr.
-void host_port_say_refused(const struct rnic_port *port, int error);
+void host_port_say_refused(const struct host_settings *settings, const struct rnic_port *port,
+                           int error);

@@ -105,7 +105,7 @@ static int device_create(struct process *p, enum device_wire wire, const struct 
     }
     error = rnic_create(&parts, ret);
     if (error != 0 && port != NULL) {
-        host_port_say_refused(port, error);
+        host_port_say_refused(&p->settings, port, error);
     }
     return error;
 }

@@ -84,6 +84,8 @@ static const struct setting settings[] = {
             "which devices there are: weft0 (iWARP), weft_roce0 (RoCEv2)"),
     SETTING("WEFT_LINK", KIND_LINK, link, 0, sizeof((struct host_settings *)0)->link, "LINK",
             HOST_LINK_VALUES, "socket", "what carries the connections"),
+    NUMBER("WEFT_ROCE_PORT", roce_port, 1024, 49151, "4791",
+           "the UDP port of RoCEv2's packets; both ends have the same one"),
     SETTING("WEFT_FAULT", KIND_FAULT, fault, 0, sizeof((struct host_settings *)0)->fault, "FAULTS",
             FAULT_VALUES, "", "make the path bad, on links with weft's own TCP"),
     SWITCH("WEFT_CRC", rnic.crc, "on", "ask for a CRC in every FPDU; a peer that wants it gets it"),

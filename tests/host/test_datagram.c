@@ -21,7 +21,7 @@ static const struct in6_addr here = {.s6_addr = {[10] = 0xff, [11] = 0xff, 127, 
 
 static int begin(void **state)
 {
-    settings = (struct host_settings){.fault = ""};
+    settings = (struct host_settings){.roce_port = 21000 + (uint32_t)getpid() % 1000};
     return 0;
 }
 
@@ -97,11 +97,35 @@ static void capture_that_cannot_be_is_gone_without(void **state)
     assert_int_equal(cross(1), 1);
 }
 
+// A socket that is none of weft's, at the address and this port. -1: somebody has it.
+static int take(uint32_t port)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    memcpy(&name.sin_addr, here.s6_addr + 12, sizeof name.sin_addr);
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (bind(fd, (struct sockaddr *)&name, sizeof name) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static void packets_have_the_port_that_the_setting_says(void **state)
+{
+    int other = take(settings.roce_port + 1);
+    assert_true(other >= 0);
+    make();
+    assert_int_equal(take(settings.roce_port), -1);
+    assert_int_equal(cross(1), 1);
+    close(other);
+}
+
 int main(void)
 {
 #define HOST_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
         HOST_TEST(packets_cross_whole_where_nothing_is_set),
+        HOST_TEST(packets_have_the_port_that_the_setting_says),
         HOST_TEST(packets_are_lost_as_the_setting_says),
         HOST_TEST(packets_are_changed_as_the_setting_says),
         HOST_TEST(packets_are_recorded_where_the_setting_says),
