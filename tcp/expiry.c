@@ -28,6 +28,7 @@ static void on_rto(struct tcb *tcb, instant_ns now)
             tcp_scoreboard_forget_sacks(sb); // RFC 2018 section 8: it has reneged
         }
         tcb->loss.dup_acks = 0;
+        tcb->due &= ~(unsigned)TCP_DUE_LOSS_PROBE;
         tcp_loss_forget_probe(&tcb->loss);
         tcp_loss_on_timeout(&tcb->loss, sb, true, &tcb->rtt, now);
         tcp_recovery_on_timeout(&tcb->recovery, &tcb->cc, tcb->snd.una, tcb->snd.nxt);

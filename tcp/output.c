@@ -392,29 +392,29 @@ static bool send_all_new(struct tcb *tcb, const struct tcp_port *port, instant_n
 
 /* ---- probes ---------------------------------------------------------------------------------- */
 
-// RFC 8985 section 7.3: new octets if there are any and the peer has room, else the last again.
+// RFC 8985 section 7.3: new octets if there are any and the peer has room, else the last again. A
+// link without room makes it wait: until the time-out nothing else would bring the loss to light.
 static bool send_loss_probe(struct tcb *tcb, const struct tcp_port *port, instant_ns now)
 {
     struct tcp_sent *last = tcp_scoreboard_last(&tcb->scoreboard);
-    tcb->due &= ~(unsigned)TCP_DUE_LOSS_PROBE;
-    if (last == NULL) {
-        return true;
-    }
-    bool may_be_new = !tcb->snd.is_fin_sent && has_room_for_record(tcb, 0);
+    bool may_be_new = last != NULL && !tcb->snd.is_fin_sent && has_room_for_record(tcb, 0);
     unsigned hint = TCP_SENDQ_NO_HINT;
     uint32_t len = may_be_new ? new_segment_len(tcb, tcb->snd.nxt, 0, &hint) : 0;
-    if (len == 0 && last->condition == TCP_SENT_SACKED) {
+    if (last == NULL || (len == 0 && last->condition == TCP_SENT_SACKED)) {
+        tcb->due &= ~(unsigned)TCP_DUE_LOSS_PROBE;
         return true; // that it arrived was heard after the timer and before this
     }
     bool is_sent = len > 0 ? send_new(tcb, port, len, TCP_REASON_LOSS_PROBE, 1, now)
                            : resend(tcb, port, last, TCP_REASON_LOSS_PROBE, now);
-    if (is_sent) {
-        tcb->counters.loss_probes++;
-        tcp_loss_on_probe_sent(&tcb->loss, tcb->snd.nxt, tcb->scoreboard.transmissions, len == 0);
-        tcb->timers.send = TCP_SEND_RTO;
-        tcb->timers.at[TCP_TIMER_SEND] = tcb->rto_at;
+    if (!is_sent) {
+        return false;
     }
-    return is_sent;
+    tcb->due &= ~(unsigned)TCP_DUE_LOSS_PROBE;
+    tcb->counters.loss_probes++;
+    tcp_loss_on_probe_sent(&tcb->loss, tcb->snd.nxt, tcb->scoreboard.transmissions, len == 0);
+    tcb->timers.send = TCP_SEND_RTO;
+    tcb->timers.at[TCP_TIMER_SEND] = tcb->rto_at;
+    return true;
 }
 
 // An old sequence number, which the peer must answer with where it is and what it takes.

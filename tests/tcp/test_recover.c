@@ -189,6 +189,20 @@ static void probe_at_the_tail_asks_after_two_round_trips(void **state)
     script_close(&s);
 }
 
+static void probe_that_finds_no_room_leaves_when_there_is_some(void **state)
+{
+    (void)state;
+    open_with(2, NULL);
+    s.out_room = 0; // the link is busy
+    script_wait(&s, 11 * NS_PER_MS);
+    expect_nothing(&s);
+    s.out_room = UINT32_MAX;
+    script_run(&s);
+    assert_int_equal(next_segment(&s)->reason, TCP_REASON_LOSS_PROBE);
+    assert_int_equal(s.tcb->counters.loss_probes, 1);
+    script_close(&s);
+}
+
 static void probe_comes_after_a_second_where_no_round_trip_was_measured(void **state)
 {
     (void)state;
@@ -512,6 +526,7 @@ int main(void)
         cmocka_unit_test(window_shrinks_in_proportion_and_ends_at_seven_tenths),
         cmocka_unit_test(reno_halves),
         cmocka_unit_test(probe_at_the_tail_asks_after_two_round_trips),
+        cmocka_unit_test(probe_that_finds_no_room_leaves_when_there_is_some),
         cmocka_unit_test(probe_comes_after_a_second_where_no_round_trip_was_measured),
         cmocka_unit_test(probe_that_a_sack_overtakes_does_not_leave),
         cmocka_unit_test(loss_that_the_probe_repaired_counts_for_congestion),
