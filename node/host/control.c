@@ -318,7 +318,7 @@ static bool may_ask(int fd)
 static void on_listener(void *ctx, uint32_t events)
 {
     struct host_control *control = ctx;
-    int fd = accept4(control->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = loop_accept(control->watch);
     struct asker *asker = NULL;
     for (unsigned i = 0; i < ASKER_MAX && asker == NULL; i++) {
         asker = control->askers[i].fd < 0 ? &control->askers[i] : NULL;

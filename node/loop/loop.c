@@ -3,18 +3,23 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { EVENTS_MAX = 64 };
+
+static const duration_ns accept_again_after_ns = 100 * NS_PER_MS;
 
 struct loop_watch {
     struct loop *loop;
     int fd;
     void (*on_ready)(void *ctx, uint32_t events);
     void *ctx;
-    bool is_dead; // freed at the end of the turn: events of it may be in hand
-    struct list_link link;
+    uint32_t events;
+    instant_ns rests_until; // while it is in `resting`
+    bool is_dead;           // freed at the end of the turn: events of it may be in hand
+    struct list_link link;  // of `resting` or `dead`
 };
 
 struct loop {
@@ -23,6 +28,7 @@ struct loop {
     instant_ns now;
     struct list_link members;
     struct list_link *next_member; // of the round under way: a member may leave meanwhile
+    struct list_link resting;
     struct list_link dead;
 };
 
@@ -46,6 +52,7 @@ struct loop *loop_create(void)
     }
     loop->now = loop_clock();
     list_init(&loop->members);
+    list_init(&loop->resting);
     list_init(&loop->dead);
     return loop;
 }
@@ -118,7 +125,8 @@ struct loop_watch *loop_watch(struct loop *loop, int fd, uint32_t events,
     if (watch == NULL) {
         return NULL;
     }
-    *watch = (struct loop_watch){.loop = loop, .fd = fd, .on_ready = on_ready, .ctx = ctx};
+    *watch = (struct loop_watch){
+        .loop = loop, .fd = fd, .on_ready = on_ready, .ctx = ctx, .events = events};
     list_init(&watch->link);
     struct epoll_event event = {.events = events, .data.ptr = watch};
     if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
@@ -128,10 +136,18 @@ struct loop_watch *loop_watch(struct loop *loop, int fd, uint32_t events,
     return watch;
 }
 
-void loop_watch_change(struct loop_watch *watch, uint32_t events)
+static void look_for(struct loop_watch *watch, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.ptr = watch};
     epoll_ctl(watch->loop->epoll_fd, EPOLL_CTL_MOD, watch->fd, &event);
+}
+
+void loop_watch_change(struct loop_watch *watch, uint32_t events)
+{
+    watch->events = events;
+    if (list_is_empty(&watch->link)) {
+        look_for(watch, events);
+    }
 }
 
 void loop_unwatch(struct loop_watch *watch)
@@ -139,7 +155,52 @@ void loop_unwatch(struct loop_watch *watch)
     if (watch != NULL) {
         epoll_ctl(watch->loop->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
         watch->is_dead = true;
+        list_remove(&watch->link);
         list_push_tail(&watch->loop->dead, &watch->link);
+    }
+}
+
+/* ---- what cannot be taken now ---------------------------------------------------------------- */
+
+static void rest(struct loop_watch *watch)
+{
+    look_for(watch, 0);
+    watch->rests_until = instant_after(watch->loop->now, accept_again_after_ns);
+    list_push_tail(&watch->loop->resting, &watch->link);
+}
+
+static bool is_shortage(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+int loop_accept(struct loop_watch *watch)
+{
+    int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && is_shortage(errno) && list_is_empty(&watch->link)) {
+        rest(watch);
+    }
+    return fd;
+}
+
+static instant_ns rest_ends_at(const struct loop *loop)
+{
+    instant_ns at = INSTANT_NEVER;
+    for (const struct list_link *l = loop->resting.next; l != &loop->resting; l = l->next) {
+        at = instant_min(at, LIST_ENTRY(l, struct loop_watch, link)->rests_until);
+    }
+    return at;
+}
+
+static void end_rests(struct loop *loop)
+{
+    for (struct list_link *l = loop->resting.next, *next; l != &loop->resting; l = next) {
+        struct loop_watch *watch = LIST_ENTRY(l, struct loop_watch, link);
+        next = l->next;
+        if (watch->rests_until <= loop->now) {
+            list_remove(&watch->link);
+            look_for(watch, watch->events);
+        }
     }
 }
 
@@ -169,7 +230,7 @@ static int wait_for_events(struct loop *loop, struct epoll_event *events, instan
 // What the batch produced, and until when there is nothing to do.
 static instant_ns batch_end(struct loop *loop)
 {
-    instant_ns until = INSTANT_NEVER;
+    instant_ns until = rest_ends_at(loop);
     bool may_sleep = true;
     for (struct loop_member *m = member_first(loop); (m = member_next(loop)) != NULL;) {
         if (m->on_batch_end != NULL) {
@@ -230,6 +291,7 @@ int loop_run(struct loop *loop)
         dispatch(loop, events, count);
         if (until <= loop->now) {
             meet_deadlines(loop);
+            end_rests(loop);
         }
     }
     return 0;

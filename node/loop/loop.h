@@ -9,6 +9,7 @@
 //     every member: on_wake
 //     every readable or writable descriptor: its function
 //     every member whose deadline has passed: on_deadline
+//     every descriptor that has rested: looked at again
 #pragma once
 
 #include <stdbool.h>
@@ -43,6 +44,10 @@ void loop_leave(struct loop *loop, struct loop_member *member);
 struct loop_watch *loop_watch(struct loop *loop, int fd, uint32_t events,
                               void (*on_ready)(void *ctx, uint32_t events), void *ctx);
 void loop_watch_change(struct loop_watch *watch, uint32_t events);
+// A connection of a listening socket that is watched, non-blocking, or -1: there is none now. Where
+// descriptors or memory are short it stays in the backlog, and the watch rests for a moment, since
+// it would be told of in every turn.
+int loop_accept(struct loop_watch *watch);
 // After this its function is not called again. Before the descriptor is closed. NULL is allowed.
 void loop_unwatch(struct loop_watch *watch);
 

@@ -48,7 +48,7 @@ static void on_listener(void *ctx, uint32_t events)
 {
     struct stream_server *server = ctx;
     for (unsigned i = 0; i < ACCEPT_BATCH; i++) {
-        int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = loop_accept(server->listen_watch);
         if (fd < 0) {
             return;
         }

@@ -2,9 +2,11 @@
 """How many clients there may be, what they cost, and how long they may be silent."""
 
 import contextlib
+import os
 import pathlib
 import re
 import resource
+import time
 import urllib.request
 
 import nvme_host as nvme
@@ -28,6 +30,12 @@ def resident(node):
     """Octets of memory that the node has."""
     text = pathlib.Path(f'/proc/{node.process.pid}/status').read_text()
     return int(re.search(r'VmRSS:\s+(\d+)', text).group(1)) << 10
+
+
+def processor_time(process):
+    """Seconds that it has used so far."""
+    fields = pathlib.Path(f'/proc/{process}/stat').read_text().rpartition(')')[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
 
 
 @case
@@ -80,6 +88,29 @@ def as_many_as_the_limits_allow_are_served():
         for _, *queues in hosts:
             assert all(queue.read(0, 1).status == 0 for queue in queues)
         assert all(client.answer(512)[0] == 0 for client in clients)
+
+
+@case
+def a_node_without_descriptors_waits_until_it_has_some():
+    with Nvme('ram:1M') as node, Client(node).go() as served:
+        process = node.process.pid
+        before = resource.prlimit(process, resource.RLIMIT_NOFILE)
+        in_use = {int(one.name) for one in pathlib.Path(f'/proc/{process}/fd').iterdir()}
+        first_free = min(set(range(len(in_use) + 1)) - in_use)
+        resource.prlimit(process, resource.RLIMIT_NOFILE, (first_free, before[1]))
+        with silent_nbd(node) as waiting:
+            spent, of_a_spinner = processor_time(process), time.process_time()
+            until_then = time.monotonic() + 1
+            while time.monotonic() < until_then:
+                pass
+            spent = processor_time(process) - spent
+            of_a_spinner = time.process_time() - of_a_spinner
+            assert spent < of_a_spinner / 4, f'{spent} s, and {of_a_spinner} s has who spins'
+            served.request(READ, 0, 512)
+            assert served.answer(512)[0] == 0
+            resource.prlimit(process, resource.RLIMIT_NOFILE, before)
+            waiting.settimeout(10)
+            assert waiting.recv(8) == b'NBDMAGIC'
 
 
 @case
