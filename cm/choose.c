@@ -1,6 +1,7 @@
 // Which device an id uses, and what it shows of it. Connections take streams, unless there is none
-// (WEFT_WIRE=roce): then packets. Datagrams take packets, where the address is one of that device's
-// or stands for it: elsewhere they meet their refusal where an iWARP device gives it.
+// (WEFT_WIRE=roce): then packets. Who listens on streams listens on packets too, where the address
+// is one of that device's. Datagrams take packets, where it is or stands for that device: elsewhere
+// they meet their refusal where an iWARP device gives it.
 
 #include <string.h>
 
@@ -31,6 +32,16 @@ static const struct cm_device *device_for_datagrams(const struct sockaddr *local
     bool fits = d != NULL && (local == NULL || cm_addr_is_any(local) || has_address(d, local) ||
                               stands_for_device(d, local));
     return fits ? d : NULL;
+}
+
+// What stands for a device on this wire is one of this host alone on the other.
+const struct cm_device *cm_device_beside(const struct cm_id *c, const struct sockaddr *local)
+{
+    if (c->device->way != &cm_stream_way || c->is_tied) {
+        return NULL;
+    }
+    const struct cm_device *d = cm_device_try(DEVICE_WIRE_ROCE);
+    return d != NULL && (cm_addr_is_any(local) || has_address(d, local)) ? d : NULL;
 }
 
 const struct cm_device *cm_device_choose(struct cm_id *c, const struct sockaddr *local)

@@ -65,6 +65,9 @@ struct cm_device {
 
 // The process's device on this wire, opened on first use; NULL with errno when there is none.
 const struct cm_device *cm_device_open(enum device_wire wire);
+// Likewise, for who can do without: once it could not be had it is not asked for again, since each
+// time says why on standard error.
+const struct cm_device *cm_device_try(enum device_wire wire);
 
 void cm_lock(void);
 void cm_unlock(void);
@@ -145,12 +148,14 @@ struct cm_id {
     unsigned generation;
     struct list_link channel_link;  // cm_lock
     const struct cm_device *device; // NULL until an address, or a call, has chosen one
-    struct rnic_ep *ep;             // with streams: NULL until it has an address
-    struct cm_packet *packet;       // with packets: likewise
+    const struct cm_device *beside; // of a listener: where requests come too; NULL: nowhere else
+    struct rnic_ep *ep;             // on streams: NULL until it has an address
+    struct cm_packet *packet;       // on packets: likewise
     enum cm_state state;            // cm_lock
     bool is_sync;                   // the channel is the id's own, calls wait for their events
     bool is_closing;                // cm_lock; being destroyed: nothing new is delivered
     bool is_end_told;               // cm_lock; DISCONNECTED was delivered
+    bool is_tied;                   // objects of the device are given to what it accepts
     unsigned pin_count;             // cm_lock; a delivery looks at the id's endpoint
     unsigned unacked_count;         // cm_lock; events delivered and not acknowledged
     struct cm_id *listener;         // cm_lock; until its CONNECT_REQUEST was delivered
@@ -227,7 +232,8 @@ struct cm_event {
 // A new event without contents; NULL: no memory.
 struct cm_event *cm_event_new(struct cm_id *owner, enum rdma_cm_event_type type, int status);
 // Under the RNIC's lock. Puts it into the queue of `c`, if the program is to be told there; frees
-// it otherwise. At CONNECT_REQUEST a new id is made, and `adopt` gives it the connection that asks.
+// it otherwise. At CONNECT_REQUEST a new id is made, and `adopt` gives it the connection that asks
+// and its device.
 void cm_event_tell(struct cm_id *c, struct cm_event *event,
                    void (*adopt)(struct cm_id *c, const void *from), const void *from);
 
@@ -249,8 +255,9 @@ struct cm_params {
 // 0 or a negative errno, from any thread.
 struct cm_way {
     bool has_datagrams;
-    // Takes the address, NULL: any, when connecting; the id's options count.
-    int (*bind)(struct cm_id *c, const struct sockaddr *addr);
+    // Takes the address, NULL: any, when connecting; the id's options count. An id may have one on
+    // streams and then, to listen, the same on packets.
+    int (*bind)(struct cm_id *c, const struct cm_device *device, const struct sockaddr *addr);
     int (*listen)(struct cm_id *c, int backlog);
     // `qp` NULL: the program's own.
     int (*connect)(struct cm_id *c, struct rnic_qp *qp, const struct cm_params *params);
@@ -276,8 +283,10 @@ static inline bool cm_id_has_address(const struct cm_id *c)
 // Ids of datagrams use packets where `local` (NULL: any) is an address of that device. NULL with
 // errno.
 const struct cm_device *cm_device_choose(struct cm_id *c, const struct sockaddr *local);
-// ... by the way to `dst`, which it also tells. A loopback address that is none of the device's, of
-// packets, becomes the device's own. 0, or -1 with errno.
+// The other device on which an id with that address can listen too; NULL: none.
+const struct cm_device *cm_device_beside(const struct cm_id *c, const struct sockaddr *local);
+// As cm_device_choose, by the way to `dst`, which it also tells. A loopback address that is none of
+// the device's, of packets, becomes the device's own. 0, or -1 with errno.
 int cm_device_route(struct cm_id *c, struct sockaddr_storage *dst,
                     struct sockaddr_storage *ret_src);
 // Who binds such an address is found at all of the device's: `addr` becomes the wildcard.

@@ -102,6 +102,26 @@ static int check_service(const struct cm_id *c, const struct cm_device *device)
 
 /* ---- listening ------------------------------------------------------------------------------- */
 
+// Peers come by the wire that they choose. Where the other cannot be had, who listens on this one
+// is not kept from it.
+static void listen_beside(struct cm_id *c, int backlog)
+{
+    struct sockaddr_storage local;
+    if (c->device->way->local_addr(c, &local) != 0) {
+        return;
+    }
+    const struct sockaddr *addr = (const struct sockaddr *)&local;
+    const struct cm_device *beside = cm_device_beside(c, addr);
+    if (beside == NULL || beside->way->bind(c, beside, addr) != 0) {
+        return;
+    }
+    c->beside = beside;
+    if (beside->way->listen(c, backlog) != 0) {
+        beside->way->destroy(c);
+        c->beside = NULL;
+    }
+}
+
 int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
     struct cm_id *c = cm_id_of(id);
@@ -122,8 +142,10 @@ int rdma_listen(struct rdma_cm_id *id, int backlog)
     int error = device->way->listen(c, backlog);
     if (error != 0) {
         cm_id_unclaim(c, CM_CALL_LISTEN, before);
+        return cm_result(error);
     }
-    return cm_result(error);
+    listen_beside(c, backlog);
+    return 0;
 }
 
 /* ---- connecting ------------------------------------------------------------------------------ */

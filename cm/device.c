@@ -147,21 +147,29 @@ const struct cm_device *cm_device_open(enum device_wire wire)
     return result;
 }
 
-// That of streams, or that of packets where there is no other, and what ids have opened beside it.
+const struct cm_device *cm_device_try(enum device_wire wire)
+{
+    static atomic_bool is_absent[DEVICE_WIRE_COUNT];
+    const struct cm_device *d = atomic_load(&is_absent[wire]) ? NULL : cm_device_open(wire);
+    atomic_store(&is_absent[wire], d == NULL);
+    return d;
+}
+
+// Those that connections may come by, which listeners hand to programs.
 struct ibv_context **rdma_get_devices(int *num_devices)
 {
-    struct ibv_context **list = NULL;
+    struct ibv_context **list = calloc(DEVICE_WIRE_COUNT + 1, sizeof *list);
     int count = 0;
-    if (cm_device_open(DEVICE_WIRE_IWARP) != NULL || cm_device_open(DEVICE_WIRE_ROCE) != NULL) {
-        list = calloc(DEVICE_WIRE_COUNT + 1, sizeof *list);
-    }
-    pthread_mutex_lock(&device_lock);
     for (unsigned wire = 0; wire < DEVICE_WIRE_COUNT && list != NULL; wire++) {
-        if (devices[wire] != NULL) {
-            list[count++] = devices[wire]->verbs;
+        const struct cm_device *d = cm_device_try(wire);
+        if (d != NULL) {
+            list[count++] = d->verbs;
         }
     }
-    pthread_mutex_unlock(&device_lock);
+    if (count == 0) {
+        free(list);
+        list = NULL;
+    }
     if (num_devices != NULL) {
         *num_devices = count;
     }

@@ -35,6 +35,9 @@ static void id_end(struct cm_id *c)
     if (c->device != NULL) {
         c->device->way->destroy(c);
     }
+    if (c->beside != NULL) {
+        c->beside->way->destroy(c);
+    }
     struct list_link withdrawn;
     list_init(&withdrawn);
     cm_lock();

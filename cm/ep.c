@@ -8,6 +8,12 @@
 
 enum { RESOLVE_TIMEOUT_MS = 2000 };
 
+// Those of the program, which are of one device.
+static bool has_objects(const struct ibv_qp_init_attr *attr)
+{
+    return attr != NULL && (attr->send_cq != NULL || attr->recv_cq != NULL || attr->srq != NULL);
+}
+
 static int passive_ep(struct rdma_cm_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
                       const struct ibv_qp_init_attr *attr)
 {
@@ -17,6 +23,7 @@ static int passive_ep(struct rdma_cm_id *id, const struct rdma_addrinfo *res, st
     if (pd != NULL) {
         id->pd = pd;
     }
+    cm_id_of(id)->is_tied = pd != NULL || has_objects(attr);
     if (attr == NULL) {
         return 0;
     }
@@ -97,6 +104,12 @@ static int request_error(const struct rdma_cm_event *event)
     return event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? 0 : EINVAL;
 }
 
+// The listener's default is of the wire on which it first listened.
+static struct ibv_pd *domain_for(const struct rdma_cm_id *listen, const struct rdma_cm_id *id)
+{
+    return listen->pd != NULL && listen->pd->context == id->verbs ? listen->pd : NULL;
+}
+
 int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **ret)
 {
     struct cm_id *listener = cm_id_of(listen);
@@ -118,7 +131,7 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **ret)
     }
     if (listener->qp_init_attr != NULL) {
         struct ibv_qp_init_attr attr = *listener->qp_init_attr;
-        if (rdma_create_qp(event->id, listen->pd, &attr) != 0) {
+        if (rdma_create_qp(event->id, domain_for(listen, event->id), &attr) != 0) {
             // The program never learns of the id, so the peer is turned away here.
             error = errno;
             rdma_destroy_id(event->id);

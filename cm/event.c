@@ -30,7 +30,6 @@ static bool take_request(struct cm_id *listener, struct cm_event *event,
     }
     c->state = CM_REQUESTED;
     c->listener = listener;
-    c->device = listener->device;
     c->options = listener->options;
     if (listener->id.qp_type != IBV_QPT_UD) {
         c->initiator_depth = event->event.param.conn.initiator_depth;

@@ -9,6 +9,7 @@
 #include "cm/cm.h"
 
 struct cm_packet {
+    const struct cm_device *device;
     struct rnic_conn *conn; // NULL until it listens or connects
     int port_fd;            // -1: none
     struct sockaddr_storage local, peer;
@@ -24,10 +25,11 @@ static const enum rdma_cm_event_type program_types[IBCM_EVENT_COUNT] = {
     [IBCM_EVENT_TIMEWAIT_EXIT] = RDMA_CM_EVENT_TIMEWAIT_EXIT,
 };
 
-static struct cm_packet *packet_new(void)
+static struct cm_packet *packet_new(const struct cm_device *device)
 {
     struct cm_packet *packet = calloc(1, sizeof *packet);
     if (packet != NULL) {
+        packet->device = device;
         packet->port_fd = -1;
     }
     return packet;
@@ -35,6 +37,9 @@ static struct cm_packet *packet_new(void)
 
 static enum ip_cm_port_space port_space(const struct cm_id *c)
 {
+    if (c->id.ps == RDMA_PS_IB) {
+        return IP_CM_PS_IB;
+    }
     return c->id.qp_type == IBV_QPT_UD ? IP_CM_PS_UDP : IP_CM_PS_TCP;
 }
 
@@ -94,7 +99,8 @@ static void adopt(struct cm_id *c, const void *from)
 {
     const struct rnic_conn_event *event = from;
     const struct ibcm_event *e = event->what;
-    c->packet = packet_new();
+    c->device = c->listener->packet->device;
+    c->packet = packet_new(c->device);
     if (c->packet == NULL) {
         return;
     }
@@ -147,21 +153,31 @@ static int port_hold(struct cm_id *c, const struct sockaddr *addr, int *ret_fd)
     return 0;
 }
 
-// Connecting, a port is only shown: nobody connects to it.
-static int bind_packet(struct cm_id *c, const struct sockaddr *addr)
+static int port_take(struct cm_id *c, struct cm_packet *packet, const struct sockaddr *addr)
 {
-    struct cm_packet *packet = packet_new();
+    int error = port_hold(c, addr, &packet->port_fd);
+    if (error == 0) {
+        socklen_t len = sizeof packet->local;
+        getsockname(packet->port_fd, (struct sockaddr *)&packet->local, &len);
+    }
+    return error;
+}
+
+// Connecting, a port is only shown: nobody connects to it. Who has it on streams has it here too.
+static int bind_packet(struct cm_id *c, const struct cm_device *device, const struct sockaddr *addr)
+{
+    struct cm_packet *packet = packet_new(device);
     if (packet == NULL) {
         return -ENOMEM;
     }
-    int error = addr != NULL ? port_hold(c, addr, &packet->port_fd) : 0;
-    if (error != 0) {
-        free(packet);
-        return error;
-    }
-    if (addr != NULL) {
-        socklen_t len = sizeof packet->local;
-        getsockname(packet->port_fd, (struct sockaddr *)&packet->local, &len);
+    if (addr != NULL && c->ep != NULL) {
+        cm_addr_copy(&packet->local, addr);
+    } else if (addr != NULL) {
+        int error = port_take(c, packet, addr);
+        if (error != 0) {
+            free(packet);
+            return error;
+        }
     }
     c->packet = packet;
     return 0;
@@ -186,8 +202,8 @@ static int listen_packet(struct cm_id *c, int backlog)
     const struct sockaddr *local = (const struct sockaddr *)&c->packet->local;
     const struct in6_addr octets = cm_addr_octets(local);
     const struct rnic_conn_port events = {.on_event = on_event, .ctx = c};
-    return rnic_conn_listen(c->device->rnic, port_space(c), ntohs(cm_addr_port(local)), &octets,
-                            backlog, &events, &c->packet->conn);
+    return rnic_conn_listen(c->packet->device->rnic, port_space(c), ntohs(cm_addr_port(local)),
+                            &octets, backlog, &events, &c->packet->conn);
 }
 
 static struct ibcm_params params_of(const struct cm_id *c, const struct cm_params *params)

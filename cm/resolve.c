@@ -20,7 +20,7 @@ static int endpoint_bind(struct cm_id *c, const struct sockaddr *addr)
         memcpy(&local, addr, cm_addr_len(addr));
         cm_device_local(device, &local);
     }
-    int error = device->way->bind(c, addr != NULL ? (struct sockaddr *)&local : NULL);
+    int error = device->way->bind(c, device, addr != NULL ? (struct sockaddr *)&local : NULL);
     if (error != 0) {
         return cm_result(error);
     }

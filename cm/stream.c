@@ -39,6 +39,7 @@ static void on_event(void *ctx, struct rnic_ep *ep, const struct rnic_ep_event *
 static void adopt(struct cm_id *c, const void *from)
 {
     const struct rnic_ep_event *ep_event = from;
+    c->device = c->listener->device;
     c->ep = ep_event->new_ep;
     *ep_event->new_ep_port = (struct rnic_ep_port){.on_event = on_event, .ctx = c};
 }
@@ -60,12 +61,12 @@ static void on_event(void *ctx, struct rnic_ep *ep, const struct rnic_ep_event *
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static int bind_ep(struct cm_id *c, const struct sockaddr *addr)
+static int bind_ep(struct cm_id *c, const struct cm_device *device, const struct sockaddr *addr)
 {
     const unsigned flags = (c->options.reuse_addr ? RNIC_EP_REUSE_ADDR : 0) |
                            (c->options.v6_only ? RNIC_EP_V6_ONLY : 0);
     const struct rnic_ep_port port = {.on_event = on_event, .ctx = c};
-    return rnic_ep_bind(c->device->rnic, addr, flags, &port, &c->ep);
+    return rnic_ep_bind(device->rnic, addr, flags, &port, &c->ep);
 }
 
 static int listen_ep(struct cm_id *c, int backlog)

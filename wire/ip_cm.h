@@ -32,6 +32,7 @@ STATIC_CHECK(IP_CM_OFF_DESTINATION + 16 == IP_CM_HEADER_LEN);
 enum ip_cm_port_space {
     IP_CM_PS_TCP = 0x0106,
     IP_CM_PS_UDP = 0x0111,
+    IP_CM_PS_IB = 0x013f,
 };
 
 #define IP_CM_QKEY 0x01234567U // of queue pairs of the UDP port space
