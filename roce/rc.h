@@ -15,6 +15,7 @@
 // each is a Read of its own.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/transport.h"
@@ -33,6 +34,7 @@ struct rc_config {
     struct qp_event_port port;
     uint32_t read_len;       // octets that one Read of ours asks for at most; 0: any
     uint32_t remembered_max; // most that max_dest_rd_atomic will be, up to RC_REMEMBERED_MAX
+    bool is_plain;           // InfiniBand's RC and nothing else, towards weft ends too
 };
 
 extern const struct transport_ops rc_ops;

@@ -11,6 +11,7 @@
 #define RC_COUNTERS(X)                                                                  \
     X(packets_out, "packets put, answers and repeated ones too")                        \
     X(packets_in, "packets that came from the peer, well-formed")                       \
+    X(peers_known, "peers that turned out to be weft ends too")                         \
     X(octets_out, "octets of payload in them, going out")                               \
     X(octets_in, "octets of payload in them, coming in")                                \
     X(requests_again, "packets of requests put again")                                  \

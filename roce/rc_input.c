@@ -58,10 +58,9 @@ static void take(struct rc *rc, const struct roce_packet *p)
         rc->counters.dropped_service++;
     } else if (!roce_packet_is_of_partition(&p->bth)) {
         rc->counters.dropped_partition++;
-    } else if (p->facts->is_response) {
-        take_answer(rc, p);
     } else {
-        take_request(rc, p);
+        rc_greeting_take(rc, p);
+        (p->facts->is_response ? take_answer : take_request)(rc, p);
     }
 }
 

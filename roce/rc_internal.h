@@ -15,6 +15,7 @@
 //     rc_receive.c    messages of the peer meet receives and memory
 //     rc_error.c      refusals, and the end
 //     rc_packet.c     one packet to the sink
+//     rc_greeting.c   whether the peer is a weft end too
 //
 // Shared with the unreliable services: inbound.h (a message of several packets), packet.h.
 //
@@ -146,6 +147,16 @@ static inline struct rc_answer *rc_answer_at(const struct rc_responder *r, uint3
     return &r->answers[(r->head + i) % r->capacity];
 }
 
+/* ---- greeting -------------------------------------------------------------------------------- */
+
+// Whether the peer is a weft end too.
+struct rc_greeting {
+    bool is_known;      // it is, for as long as this connection lasts
+    uint32_t heard;     // greetings in a row
+    uint32_t put_count; // packets that were greeted
+    uint64_t newest[2]; // marks of the last that were heard: of requests, of answers
+};
+
 /* ---- the queue pair -------------------------------------------------------------------------- */
 
 struct rc {
@@ -157,6 +168,7 @@ struct rc {
     uint32_t denied;             // MEM_ACCESS_REMOTE_*: what it grants nobody
     struct rc_requester req;
     struct rc_responder resp;
+    struct rc_greeting greeting;
     bool is_established_told, is_drained_told, is_overrun_told;
     struct rc_counters counters;
 };
@@ -285,3 +297,10 @@ void rc_settle(struct rc *rc);
 // One packet to the peer: its opcode, PSN and headers have been filled in. False: no room.
 bool rc_packet_put(struct rc *rc, const struct datagram_sink *sink, struct roce_packet *p,
                    const struct span *pieces, unsigned piece_count, size_t len);
+
+/* ---- greeting.c ------------------------------------------------------------------------------ */
+
+void rc_greeting_begin(struct rc *rc); // a new connection
+// What a packet that leaves is greeted with; 0: nothing.
+uint8_t rc_greeting_of(struct rc *rc, const struct bth *bth);
+void rc_greeting_take(struct rc *rc, const struct roce_packet *p);

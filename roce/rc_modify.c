@@ -111,6 +111,7 @@ static void reset(struct rc *rc)
 static void begin_receiving(struct rc *rc)
 {
     rc_responder_begin(rc, rc->attributes.rq_psn);
+    rc_greeting_begin(rc);
     rc->wq.facts.whole_len = rc_pmtu(rc);
 }
 

@@ -24,6 +24,7 @@ enum roce_parse_verdict bth_parse(struct span packet, struct bth *ret)
         .becn = (p[BTH_OFF_ECN] & BTH_BECN) != 0,
         .dest_qp = get_be24(p + BTH_OFF_DEST_QP),
         .ack_req = (p[BTH_OFF_ACK_REQ] & BTH_ACK_REQ) != 0,
+        .greeting = p[BTH_OFF_ACK_REQ] & BTH_GREETING_MASK,
         .psn = get_be24(p + BTH_OFF_PSN),
     };
     return ROCE_PARSE_OK;
@@ -37,7 +38,8 @@ size_t bth_emit(const struct bth *h, uint8_t *buf)
     put_be16(buf + BTH_OFF_PKEY, h->pkey);
     buf[BTH_OFF_ECN] = (uint8_t)((h->fecn ? BTH_FECN : 0) | (h->becn ? BTH_BECN : 0));
     put_be24(buf + BTH_OFF_DEST_QP, h->dest_qp);
-    buf[BTH_OFF_ACK_REQ] = h->ack_req ? BTH_ACK_REQ : 0;
+    buf[BTH_OFF_ACK_REQ] =
+        (uint8_t)((h->ack_req ? BTH_ACK_REQ : 0) | (h->greeting & BTH_GREETING_MASK));
     put_be24(buf + BTH_OFF_PSN, h->psn);
     return BTH_LEN;
 }

@@ -7,7 +7,7 @@
 //    2      2   P_Key
 //    4      1   FECN, BECN, reserved (6 bits)
 //    5      3   destination QP
-//    8      1   AckReq, reserved (7 bits)
+//    8      1   AckReq, reserved (7 bits): 0, or a greeting (wire/greeting.h)
 //    9      3   PSN
 #pragma once
 
@@ -41,6 +41,7 @@ enum {
     BTH_FECN = 0x80,
     BTH_BECN = 0x40,
     BTH_ACK_REQ = 0x80,
+    BTH_GREETING_MASK = 0x7f,
 };
 
 enum {
@@ -59,11 +60,12 @@ struct bth {
     bool becn;        // a packet of the other direction did
     uint32_t dest_qp; // 24 bits
     bool ack_req;     // AckReq: the responder is to acknowledge
+    uint8_t greeting; // 7 bits, which InfiniBand reserves; 0: none
     uint32_t psn;     // 24 bits; wire/psn.h
 };
 
-// Reads the header at the start of `packet`; reserved bits are passed over. Answers OK, TOO_SHORT,
-// or TVER. `*ret` is complete on OK, otherwise untouched.
+// Reads the header at the start of `packet`; other reserved bits are passed over. Answers OK,
+// TOO_SHORT, or TVER. `*ret` is complete on OK, otherwise untouched.
 enum roce_parse_verdict bth_parse(struct span packet, struct bth *ret);
 
 // Writes BTH_LEN octets and returns that number.

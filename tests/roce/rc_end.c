@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "wire/greeting.h"
 #include "wire/psn.h"
 
 enum { SGE_MAX = 4, QUEUE_LEN = 256, INLINE_MAX = 64 };
@@ -31,7 +32,7 @@ static uint32_t or_else(uint32_t value, uint32_t otherwise)
 static void create(struct rc_end *e, const struct rc_end_options *o)
 {
     struct rc_config config = {
-        .wq = {.qp_num = 5,
+        .wq = {.qp_num = RC_END_NUMBER,
                .pd = e->pd,
                .caps = {QUEUE_LEN, QUEUE_LEN, SGE_MAX, SGE_MAX, INLINE_MAX},
                .send_cq = e->send_cq,
@@ -43,6 +44,7 @@ static void create(struct rc_end *e, const struct rc_end_options *o)
         .port = {on_event, e},
         .read_len = o->read_len,
         .remembered_max = 16,
+        .is_plain = o->is_plain,
     };
     assert_int_equal(rc_create(&config, &e->rc), 0);
     e->t = rc_transport(e->rc);
@@ -185,6 +187,9 @@ void rc_end_take(struct rc_end *e, const struct roce_packet *p, const void *payl
 {
     struct rc_end_packet packet = {.p = *p};
     packet.p.bth.pad_len = roce_pad_len(len);
+    if (e->is_weft_peer) {
+        packet.p.bth.greeting = greeting_of(&packet.p.bth, RC_END_PEER);
+    }
     packet.len = roce_head_emit(&packet.p, packet.octets);
     append(&packet, span_of(payload, len));
     append(&packet, span_of((uint8_t[4]){0}, packet.p.bth.pad_len));

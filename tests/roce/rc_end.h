@@ -22,7 +22,8 @@ enum {
     RC_END_MEMORY_LEN = 1 << 17,
     RC_END_PACKETS = 1024, // that have left and were not taken
     RC_END_PSN = 0xfffff0, // the first in both directions
-    RC_END_PEER = 77,      // the peer's number
+    RC_END_NUMBER = 5,
+    RC_END_PEER = 77, // the peer's number
 };
 
 struct rc_end_options {
@@ -32,6 +33,7 @@ struct rc_end_options {
     uint8_t timeout, retry_count, rnr_retry_count, min_rnr_timer;
     uint32_t read_len;
     bool has_no_rights, has_srq;
+    bool is_plain;
     enum qp_state state; // to come to; QP_RESET: RTS
 };
 
@@ -56,6 +58,7 @@ struct rc_end {
     unsigned first, count;
     bool has_no_room;   // of the sink
     bool has_no_memory; // of regions on demand
+    bool is_weft_peer;  // what it takes is greeted
 };
 
 extern const struct in6_addr rc_end_local, rc_end_remote;

@@ -51,9 +51,10 @@ static void every_field_has_its_place(void **state)
                           .fecn = true,
                           .dest_qp = 0xa1b2c3,
                           .ack_req = true,
+                          .greeting = 0x15,
                           .psn = 0xd4e5f6};
     const uint8_t expected[BTH_LEN] = {0x05, 0xb0, 0x80, 0x01, 0x80, 0xa1,
-                                       0xb2, 0xc3, 0x80, 0xd4, 0xe5, 0xf6};
+                                       0xb2, 0xc3, 0x95, 0xd4, 0xe5, 0xf6};
     uint8_t out[BTH_LEN];
     bth_emit(&h, out);
     assert_memory_equal(out, expected, BTH_LEN);
@@ -61,6 +62,7 @@ static void every_field_has_its_place(void **state)
     assert_true(back.solicited && back.fecn && back.ack_req);
     assert_false(back.mig_req || back.becn);
     assert_int_equal(back.dest_qp, h.dest_qp);
+    assert_int_equal(back.greeting, h.greeting);
     assert_int_equal(back.psn, h.psn);
 }
 
