@@ -45,6 +45,7 @@ struct datagram_tx {
     const struct span *pieces;
     unsigned piece_count; // 0: no payload
     unsigned pad_len;     // 0..3
+    bool is_sent_once;    // nobody sends it again if it is lost
 };
 
 // Where packets go. False: no room now; nothing was taken, and what comes behind has to wait too.
@@ -92,6 +93,10 @@ struct datagram_link_ops {
     void (*leave)(struct datagram_link *link, const struct in6_addr *group,
                   const struct in6_addr *local, uint32_t scope_id);
 
+    // Would it fit into its receiver's buffer, as far as this host knows? To be asked before `put`,
+    // of what nobody sends again. True also if nobody knows, or if the receiver has taken nothing
+    // for long.
+    bool (*has_room)(struct datagram_link *link, const struct datagram_tx *tx);
     // As datagram_sink has it. Packets leave in the order in which they were put; those of one path
     // that follow each other share system calls.
     bool (*put)(struct datagram_link *link, const struct datagram_tx *tx);
@@ -159,6 +164,11 @@ static inline void datagram_leave(struct datagram_link *link, const struct in6_a
                                   const struct in6_addr *local, uint32_t scope_id)
 {
     link->ops->leave(link, group, local, scope_id);
+}
+
+static inline bool datagram_has_room(struct datagram_link *link, const struct datagram_tx *tx)
+{
+    return link->ops->has_room(link, tx);
 }
 
 static inline bool datagram_put(struct datagram_link *link, const struct datagram_tx *tx)

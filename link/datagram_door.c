@@ -16,8 +16,9 @@
 
 enum {
     RCVBUF_DEFAULT = 4 << 20,
-    RCVBUF_OF_NOBODY = 1, // the least that the kernel allows
-    DRAIN_MAX = 1 << 14,  // datagrams that are thrown away
+    RCVBUF_OF_NOBODY = 1,   // the least that the kernel allows
+    RCVBUF_LEFT_MAX = 4096, // ... and makes more of
+    DRAIN_MAX = 1 << 14,    // datagrams that are thrown away
     IPV4_OFF_IN_MAPPED = 12,
 };
 
@@ -198,6 +199,18 @@ void datagram_door_enter(int fd, uint32_t rcvbuf_len)
 void datagram_door_leave(int fd)
 {
     sys_setsockopt_int(fd, SOL_SOCKET, SO_RCVBUF, RCVBUF_OF_NOBODY);
+}
+
+bool datagram_door_fill(int fd, uint32_t *ret_taken, uint32_t *ret_most)
+{
+    uint32_t info[SK_MEMINFO_VARS] = {0};
+    socklen_t len = sizeof info;
+    if (sys_getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len) != 0) {
+        return false;
+    }
+    *ret_taken = info[SK_MEMINFO_RMEM_ALLOC];
+    *ret_most = info[SK_MEMINFO_RCVBUF];
+    return *ret_most > RCVBUF_LEFT_MAX;
 }
 
 uint64_t datagram_door_sunk(int sink_fd)

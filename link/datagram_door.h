@@ -43,5 +43,8 @@ void datagram_door_enter(int fd, uint32_t rcvbuf_len);
 // And from now on not any more: it holds little.
 void datagram_door_leave(int fd);
 
+// Octets that are in the buffer of a socket, as the kernel counts them, and how many it holds.
+// False: nobody reads there, or it does not tell.
+bool datagram_door_fill(int fd, uint32_t *ret_taken, uint32_t *ret_most);
 // Drops at the socket for numbers of no slot.
 uint64_t datagram_door_sunk(int sink_fd);

@@ -241,6 +241,7 @@ static const struct datagram_link_ops datagram_fault_ops = {
     .len_max = datagram_forward_len_max,
     .join = datagram_forward_join,
     .leave = datagram_forward_leave,
+    .has_room = datagram_forward_has_room,
     .put = fault_put,
     .flush = datagram_forward_flush,
     .poll = fault_poll,

@@ -49,6 +49,11 @@ void datagram_forward_leave(struct datagram_link *link, const struct in6_addr *g
     datagram_leave(inner_of(link), group, local, scope_id);
 }
 
+bool datagram_forward_has_room(struct datagram_link *link, const struct datagram_tx *tx)
+{
+    return datagram_has_room(inner_of(link), tx);
+}
+
 bool datagram_forward_flush(struct datagram_link *link)
 {
     return datagram_flush(inner_of(link));

@@ -26,6 +26,7 @@ int datagram_forward_join(struct datagram_link *link, const struct in6_addr *gro
                           const struct in6_addr *local, uint32_t scope_id);
 void datagram_forward_leave(struct datagram_link *link, const struct in6_addr *group,
                             const struct in6_addr *local, uint32_t scope_id);
+bool datagram_forward_has_room(struct datagram_link *link, const struct datagram_tx *tx);
 bool datagram_forward_flush(struct datagram_link *link);
 unsigned datagram_forward_poll(struct datagram_link *link, instant_ns now);
 uint64_t datagram_forward_receive_buffer_len(const struct datagram_link *link);

@@ -185,6 +185,7 @@ static const struct datagram_link_ops datagram_pcap_ops = {
     .len_max = datagram_forward_len_max,
     .join = datagram_forward_join,
     .leave = datagram_forward_leave,
+    .has_room = datagram_forward_has_room,
     .put = pcap_put,
     .flush = pcap_flush,
     .poll = datagram_forward_poll,

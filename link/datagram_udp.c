@@ -114,6 +114,7 @@ static void look_around(struct datagram_udp *d)
 static unsigned udp_poll(struct datagram_link *link, instant_ns now)
 {
     struct datagram_udp *d = datagram_udp_of(link);
+    d->polled_ns = now;
     if (!has_input(d)) {
         datagram_udp_look(d);
     }
@@ -226,6 +227,7 @@ static const struct datagram_link_ops datagram_udp_ops = {
     .len_max = udp_len_max,
     .join = datagram_udp_join,
     .leave = datagram_udp_leave,
+    .has_room = datagram_udp_has_room,
     .put = datagram_udp_put,
     .flush = datagram_udp_flush,
     .poll = udp_poll,

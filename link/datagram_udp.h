@@ -3,6 +3,7 @@
 //   datagram_udp.c       the link: paths, waiting
 //   datagram_udp_tx.c    staging, and out: bursts of equal packets in one system call
 //   datagram_udp_rx.c    in: what came together is parted, checked, and handed on
+//   datagram_room.c      whether a receiver on this host has room
 //   datagram_place.c     local addresses, and who else has them open
 //   datagram_group.c     multicast groups
 //   datagram_inlet.c     descriptors that are waited for

@@ -69,6 +69,14 @@ struct datagram_inlet {
     uint32_t dropped;      // by the system, as it said last
 };
 
+// What is known of the receive buffer of a process, this one or another that has the address open.
+struct datagram_room {
+    uint32_t left;       // octets that may be put without another look
+    uint32_t taken;      // ... that were in it at the last
+    instant_ns taken_ns; // since when it is as many
+    uint32_t looks;      // ... that found as many
+};
+
 // A local address that is open.
 struct datagram_place {
     struct list_link link;
@@ -79,6 +87,7 @@ struct datagram_place {
     struct datagram_inlet slot, management, room; // the last is what sends
     uint16_t tx_port;
     bool wants_room;
+    struct datagram_room rooms[DATAGRAM_SHARE_SLOTS]; // of who receives here
 };
 
 // A group that was joined at a local address.
@@ -144,6 +153,7 @@ struct datagram_udp {
     bool has_gso;
     unsigned polls;         // since the last look at everything
     atomic_bool has_waited; // since then
+    instant_ns polled_ns;   // the last time
     uint64_t rcvbuf_len;    // the least of its sockets
     struct icrc_ids ids;
     struct datagram_stage stage;
@@ -205,6 +215,9 @@ bool datagram_udp_flush(struct datagram_link *link);
 void datagram_udp_on_room(struct datagram_udp *d, struct datagram_inlet *room);
 // The place is closed: what is staged for it is lost.
 void datagram_stage_forget(struct datagram_udp *d, const struct datagram_place *place);
+
+// datagram_room.c, likewise
+bool datagram_udp_has_room(struct datagram_link *link, const struct datagram_tx *tx);
 
 // datagram_udp_rx.c
 // Reads where something was last, if nothing is known to be anywhere.

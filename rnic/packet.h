@@ -27,7 +27,8 @@ struct shard;
     X(unknown_qp, "packets for a queue pair that there is not")         \
     X(no_group, "packets to a group that no queue pair is attached to") \
     X(too_short, "packets shorter than their first header")             \
-    X(room_waits, "times that a queue pair found the link full")
+    X(room_waits, "times that a queue pair found the link full")        \
+    X(receiver_waits, "times that what is sent once found its receiver's buffer full")
 
 struct packet_counters {
 #define X(name, text) uint64_t name;
@@ -40,6 +41,7 @@ struct packet_side {
     struct list_link stopped; // queue pairs that wait for room
     struct list_link members; // of multicast groups: struct packet_membership
     bool is_full;             // the link took no more; until it has room
+    bool is_receiver_full;    // of the queue pair whose turn it is; others go on
     bool has_unsent;          // something was put since the last flush, or is left of it
     uint64_t put_count;       // packets
     struct packet_cm cm;
@@ -83,7 +85,7 @@ void packet_posted(struct rnic_qp *qp, instant_ns now);
 void packet_run_again(struct rnic_qp *qp);
 // It waits for room.
 void packet_stop(struct rnic_qp *qp);
-// When it has something to do by itself.
-void packet_arm(struct rnic_qp *qp);
+// When it has something to do by itself, not later than `latest_ns`.
+void packet_arm(struct rnic_qp *qp, instant_ns latest_ns);
 // Out of every list.
 void packet_unlist(struct rnic_qp *qp);

@@ -38,10 +38,11 @@ void packet_stop(struct rnic_qp *qp)
     }
 }
 
-void packet_arm(struct rnic_qp *qp)
+void packet_arm(struct rnic_qp *qp, instant_ns latest_ns)
 {
     struct shard *shard = &qp->rnic->shard;
-    const instant_ns at_ns = qp->transport->ops->next_deadline(qp->transport);
+    const instant_ns due_ns = qp->transport->ops->next_deadline(qp->transport);
+    const instant_ns at_ns = instant_min(due_ns, latest_ns);
     deadline_arm(&shard->deadlines, &qp->on_packets.deadline, at_ns);
     shard_wake_before(shard, at_ns);
 }

@@ -12,6 +12,8 @@ enum {
     PACKET_FLUSHES_PER_TURN = 4, // of one queue pair
 };
 
+static const duration_ns receiver_wait_ns = 50 * NS_PER_US; // who reads takes in 50 KB meanwhile
+
 static void flush(struct packet_side *p)
 {
     if (p->has_unsent) {
@@ -37,6 +39,8 @@ static void settle_one(struct packet_side *p, struct rnic_qp *qp, instant_ns now
 {
     const struct transport_ops *ops = qp->transport->ops;
     const uint64_t put_before = p->put_count;
+    instant_ns again_ns = INSTANT_NEVER;
+    p->is_receiver_full = false;
     if (ops->has_output(qp->transport)) {
         put_all(p, qp, now);
     }
@@ -44,12 +48,15 @@ static void settle_one(struct packet_side *p, struct rnic_qp *qp, instant_ns now
         if (p->is_full) {
             p->counters.room_waits++;
             packet_stop(qp);
+        } else if (p->is_receiver_full) { // nobody tells when it has read
+            p->counters.receiver_waits++;
+            again_ns = instant_after(now, receiver_wait_ns);
         } else if (p->put_count > put_before) { // otherwise something else holds it back
             packet_run_again(qp);
         }
     }
     rnic_qp_note_state(qp, now);
-    packet_arm(qp);
+    packet_arm(qp, again_ns);
 }
 
 void packet_settle(struct shard *shard, instant_ns now)

@@ -6,6 +6,10 @@
 bool packet_put(void *ctx, const struct datagram_tx *tx)
 {
     struct packet_side *p = ctx;
+    if (tx->is_sent_once && !datagram_has_room(p->link, tx)) {
+        p->is_receiver_full = true;
+        return false;
+    }
     if (!datagram_put(p->link, tx)) {
         p->is_full = true;
         return false;

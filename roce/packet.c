@@ -16,6 +16,7 @@ bool roce_packet_put(const struct datagram_sink *sink, const struct datagram_pat
         .pieces = pieces,
         .piece_count = piece_count,
         .pad_len = packet->bth.pad_len,
+        .is_sent_once = (packet->bth.opcode & ROCE_TRANSPORT_MASK) != ROCE_RC,
     };
     return sink->put(sink->ctx, &tx);
 }

@@ -18,8 +18,8 @@ def pingpong(program, what, *options, iters=count(200, 10000)):
                 says(r'^\d+ iters in [\d.]+ seconds'), env=ROCE)
 
 
-def perftest(program, size, *options):
-    words = [program, '-F', '-p', '{port}', '-n', count(100, 5000), *options]
+def perftest(program, size, *options, iters=count(100, 5000)):
+    words = [program, '-F', '-p', '{port}', '-n', iters, *options]
     if 'atomic' not in program:
         words += ['-s', size]
     name = ' '.join([program, *map(str, options)])
@@ -63,6 +63,8 @@ CASES = [
     perftest('ib_send_bw', 1024, '-c', 'UD'),
     perftest('ib_send_lat', 64, '-c', 'UD'),
     perftest('ib_write_bw', 4096, '-c', 'UC'),
+    perftest('ib_write_bw', 65536, '-c', 'UC', iters=1000),
+    perftest('ib_send_bw', 65536, '-c', 'UC', iters=1000), # 62 MB, of which none may be lost
     perftest('ib_send_bw', 65536),
     perftest('ib_write_bw', 65536),
     perftest('ib_write_lat', 64),

@@ -377,6 +377,73 @@ static void buffer_holds_as_much_as_it_says(void **state)
     }
 }
 
+/* ---- receivers of this host ------------------------------------------------------------------ */
+
+static bool has_room(const struct datagram_path *path, size_t len)
+{
+    uint8_t head[PAIR_HEAD_LEN];
+    pair_head(head, 1, 0);
+    const struct span payload = span_of(packet, len);
+    const struct datagram_tx tx = {
+        .path = path, .head = span_of(head, sizeof head), .pieces = &payload, .piece_count = 1};
+    return datagram_has_room(pair.link[0], &tx);
+}
+
+// Puts packets until the receiver's buffer is said to be full, or so many.
+static unsigned put_while_there_is_room(const struct datagram_path *path, size_t len, unsigned most)
+{
+    unsigned count = 0;
+    while (count < most && has_room(path, len)) {
+        assert_true(pair_put(path, count++, span_of(packet, len)));
+    }
+    assert_true(datagram_flush(pair.link[0]));
+    return count;
+}
+
+static void open_with_the_old_buffer(void)
+{
+    end(NULL);
+    config.rcvbuf_len = OLD_BUFFER_LEN / 2; // the kernel doubles it
+    begin(NULL);
+    pair_open();
+}
+
+static void receiver_at_an_address_of_ours_has_room_until_it_is_full(void **state)
+{
+    struct datagram_path path = pair_path(AF_INET6); // the one address that both have
+    open_with_the_old_buffer();
+    for (size_t len = 64; len <= 4096; len *= 4) {
+        unsigned sent = put_while_there_is_room(&path, len, 10000), count = 0, some;
+        assert_in_range(sent, 8, 9999);
+        while ((some = pair_take(1, got, 4)) > 0) {
+            count += some;
+        }
+        assert_int_equal(count, sent);
+    }
+    assert_true(has_room(&path, 4096));
+    assert_int_equal(datagram_counted(pair.link[1], "buffer_overflows"), 0);
+}
+
+static void receiver_that_takes_nothing_is_not_waited_for_for_ever(void **state)
+{
+    struct datagram_path path = pair_path(AF_INET6);
+    open_with_the_old_buffer();
+    assert_in_range(put_while_there_is_room(&path, 4096, 10000), 8, 9999);
+    for (unsigned i = 0; i < 10000; i++) {
+        datagram_poll(pair.link[0], NS_PER_MS);
+        assert_false(has_room(&path, 4096));
+    }
+    datagram_poll(pair.link[0], NS_PER_S);
+    assert_true(has_room(&path, 4096));
+}
+
+static void receiver_at_another_address_is_not_known(void **state)
+{
+    struct datagram_path path = pair_path(AF_INET);
+    open_with_the_old_buffer();
+    assert_int_equal(put_while_there_is_room(&path, 4096, 100), 100);
+}
+
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 static void packets_end_a_wait_and_so_does_a_wake(void **state)
@@ -552,6 +619,9 @@ int main(void)
         UDP_TEST(packet_from_an_address_that_is_not_open_is_lost),
         UDP_TEST(buffer_that_is_full_drops_and_counts),
         UDP_TEST(buffer_holds_as_much_as_it_says),
+        UDP_TEST(receiver_at_an_address_of_ours_has_room_until_it_is_full),
+        UDP_TEST(receiver_that_takes_nothing_is_not_waited_for_for_ever),
+        UDP_TEST(receiver_at_another_address_is_not_known),
         UDP_TEST(packets_end_a_wait_and_so_does_a_wake),
         UDP_TEST(port_of_somebody_else_is_named),
         UDP_TEST(packet_of_management_comes_to_every_process),

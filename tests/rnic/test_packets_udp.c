@@ -11,6 +11,8 @@ enum { PORT = 34791, MTU = 4096, DEPTH = 64, MESSAGE_LEN = 60000, MESSAGE_COUNT 
 
 static struct device devices[2];
 static struct rnic_qp *qps[2];
+static enum rnic_qp_type qp_type;
+static uint32_t rcvbuf_len; // 0: as large as the system lets us
 
 static struct in6_addr loopback(void)
 {
@@ -19,7 +21,7 @@ static struct in6_addr loopback(void)
 
 static void device_open_udp(struct device *d, uint8_t key)
 {
-    const struct datagram_udp_config config = {.port = PORT};
+    const struct datagram_udp_config config = {.port = PORT, .rcvbuf_len = rcvbuf_len};
     struct rnic_parts parts = {
         .config = device_config(),
         .clock = host_clock,
@@ -32,7 +34,7 @@ static void device_open_udp(struct device *d, uint8_t key)
 
 static void qp_open(unsigned i)
 {
-    const struct rnic_qp_init init = {.type = RNIC_QP_RC,
+    const struct rnic_qp_init init = {.type = qp_type,
                                       .pd = devices[i].pd,
                                       .send_cq = devices[i].cq,
                                       .recv_cq = devices[i].cq,
@@ -87,8 +89,10 @@ static void post_write(uint8_t value)
     rnic_sq_end(&cursor);
 }
 
-static int setup(void **state)
+static int open_both(enum rnic_qp_type type, uint32_t buffer_len)
 {
+    qp_type = type;
+    rcvbuf_len = buffer_len;
     for (unsigned i = 0; i < 2; i++) {
         device_open_udp(&devices[i], (uint8_t)(i + 1));
         qp_open(i);
@@ -96,6 +100,16 @@ static int setup(void **state)
     qp_connect(0);
     qp_connect(1);
     return 0;
+}
+
+static int setup(void **state)
+{
+    return open_both(RNIC_QP_RC, 0);
+}
+
+static int setup_unreliable(void **state)
+{
+    return open_both(RNIC_QP_UC, 16384); // a few packets
 }
 
 static int teardown(void **state)
@@ -133,12 +147,29 @@ static void what_is_posted_at_once_leaves_without_a_call(void **state)
     assert_memory_equal(devices[1].buf, devices[0].buf, MESSAGE_LEN);
 }
 
+// A sender is much faster than who reads at the other end.
+static void what_is_sent_once_waits_until_its_receiver_has_room(void **state)
+{
+    for (unsigned i = 0; i < DEPTH; i++) {
+        post_write((uint8_t)i);
+    }
+    for (unsigned i = 0; i < DEPTH; i++) {
+        assert_int_equal(device_poll(&devices[0]).status, WC_SUCCESS);
+    }
+    const unsigned packets = DEPTH * ((MESSAGE_LEN + MTU - 1) / MTU);
+    assert_true(device_waits_for_count(&devices[1], "received", packets));
+    assert_int_equal(device_count(&devices[1], "buffer_overflows"), 0);
+    assert_true(device_count(&devices[0], "receiver_waits") > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_target_that_makes_no_call_is_written_to, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_posted_at_once_leaves_without_a_call, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(what_is_sent_once_waits_until_its_receiver_has_room,
+                                        setup_unreliable, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
