@@ -41,6 +41,7 @@ int host_datagram_link_create(const struct host_settings *settings, struct trace
         .port = (uint16_t)settings->roce_port,
         .sndbuf_len = settings->sndbuf_len,
         .rcvbuf_len = settings->rcvbuf_len,
+        .is_unchecked = !settings->rnic.crc,
         .trace = trace,
     };
     if (!fault_config_parse(settings->fault, &config.corrupt)) {

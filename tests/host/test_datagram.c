@@ -21,7 +21,8 @@ static const struct in6_addr here = {.s6_addr = {[10] = 0xff, [11] = 0xff, 127, 
 
 static int begin(void **state)
 {
-    settings = (struct host_settings){.roce_port = 21000 + (uint32_t)getpid() % 1000};
+    settings =
+        (struct host_settings){.roce_port = 21000 + (uint32_t)getpid() % 1000, .rnic.crc = true};
     return 0;
 }
 
@@ -78,6 +79,14 @@ static void packets_are_changed_as_the_setting_says(void **state)
     assert_true(cross(MANY) < MANY / 2);
 }
 
+static void icrcs_are_not_looked_at_if_the_setting_says_so(void **state)
+{
+    snprintf(settings.fault, sizeof settings.fault, "corrupt=100%%");
+    settings.rnic.crc = false;
+    make();
+    assert_true(cross(MANY) > MANY / 2); // but for those whose queue pair was changed
+}
+
 static void packets_are_recorded_where_the_setting_says(void **state)
 {
     struct stat file;
@@ -128,6 +137,7 @@ int main(void)
         HOST_TEST(packets_have_the_port_that_the_setting_says),
         HOST_TEST(packets_are_lost_as_the_setting_says),
         HOST_TEST(packets_are_changed_as_the_setting_says),
+        HOST_TEST(icrcs_are_not_looked_at_if_the_setting_says_so),
         HOST_TEST(packets_are_recorded_where_the_setting_says),
         HOST_TEST(capture_that_cannot_be_is_gone_without),
     };
