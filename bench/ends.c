@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { READS_OUTSTANDING = 64, RESOLVE_LIMIT_MS = 2000 };
+enum { READS_OUTSTANDING = 64, RESOLVE_LIMIT_MS = 2000, RETRIES = 7 /* RNR: for ever */ };
 
 void fail(const char *what)
 {
@@ -78,7 +78,8 @@ void end_accept(struct end *end)
     struct rdma_conn_param param = {.private_data = &own,
                                     .private_data_len = sizeof own,
                                     .responder_resources = READS_OUTSTANDING,
-                                    .initiator_depth = READS_OUTSTANDING};
+                                    .initiator_depth = READS_OUTSTANDING,
+                                    .rnr_retry_count = RETRIES};
     if (rdma_accept(end->id, &param) != 0) {
         fail("rdma_accept");
     }
@@ -105,7 +106,9 @@ void end_connect(struct end *end, int port_fd)
     expect(end, RDMA_CM_EVENT_ROUTE_RESOLVED);
     end_prepare(end);
     struct rdma_conn_param param = {.responder_resources = READS_OUTSTANDING,
-                                    .initiator_depth = READS_OUTSTANDING};
+                                    .initiator_depth = READS_OUTSTANDING,
+                                    .retry_count = RETRIES,
+                                    .rnr_retry_count = RETRIES};
     if (rdma_connect(end->id, &param) != 0) {
         fail("rdma_connect");
     }
