@@ -123,8 +123,8 @@ static int member_make(const struct in6_addr *addr, uint32_t scope_id, uint16_t 
 }
 
 // The filter sees the datagram from BTH on, and answers with a place in the group. What is too
-// short for it goes to the first, which counts it.
-static int filter_attach(int fd)
+// short for it goes to the first, which counts it. It replaces the one before.
+static int filter_attach(const struct datagram_door *door)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, BTH_OFF_DEST_QP - 1),
@@ -132,39 +132,68 @@ static int filter_attach(int fd)
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, BTH_QP_GSI, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, DATAGRAM_DOOR_MANAGEMENT),
         BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, DATAGRAM_SLOT_SHIFT),
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, DATAGRAM_SHARE_SLOTS, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, door->count - DATAGRAM_DOOR_SLOTS, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, DATAGRAM_DOOR_SINK),
+        BPF_STMT(BPF_ALU | BPF_ADD | BPF_K, DATAGRAM_DOOR_SLOTS),
         BPF_STMT(BPF_RET | BPF_A, 0),
     };
     struct sock_fprog program = {.len = sizeof code / sizeof code[0], .filter = code};
-    return sys_setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program);
+    return sys_setsockopt(door->fds[0], SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program,
+                          sizeof program);
 }
 
-int datagram_door_make(const struct in6_addr *addr, uint32_t scope_id, uint16_t port,
-                       int ret_fds[DATAGRAM_DOOR_FDS])
+// Those from place `kept` on, the last first: so none takes the place of another.
+static void close_from(struct datagram_door *door, unsigned kept)
 {
-    int error = ask_for_it_alone(addr, scope_id, port);
-    for (unsigned i = 0; i < DATAGRAM_DOOR_FDS; i++) {
-        ret_fds[i] = error == 0 ? member_make(addr, scope_id, port) : -1;
-        error = ret_fds[i] < 0 && error == 0 ? ret_fds[i] : error;
+    while (door->count > kept) {
+        sys_close(door->fds[--door->count]);
     }
-    if (error == 0) {
-        error = filter_attach(ret_fds[0]);
+}
+
+int datagram_door_extend(struct datagram_door *door, const struct in6_addr *addr, uint32_t scope_id,
+                         uint16_t port, unsigned slot)
+{
+    const unsigned before = door->count, wanted = DATAGRAM_DOOR_SLOTS + slot + 1;
+    int error = 0;
+    while (door->count < wanted && error == 0) {
+        int fd = member_make(addr, scope_id, port);
+        if (fd >= 0) {
+            door->fds[door->count++] = fd;
+        } else {
+            error = fd;
+        }
+    }
+    if (error == 0 && door->count > before) {
+        error = filter_attach(door);
     }
     if (error != 0) {
-        datagram_door_close(ret_fds);
+        close_from(door, before);
     }
     return error;
 }
 
-void datagram_door_close(int fds[DATAGRAM_DOOR_FDS])
+int datagram_door_make(struct datagram_door *door, const struct in6_addr *addr, uint32_t scope_id,
+                       uint16_t port, unsigned slot)
 {
-    for (unsigned i = 0; i < DATAGRAM_DOOR_FDS; i++) {
-        if (fds[i] >= 0) {
+    int error = ask_for_it_alone(addr, scope_id, port);
+    return error == 0 ? datagram_door_extend(door, addr, scope_id, port, slot) : error;
+}
+
+void datagram_door_take(struct datagram_door *door, unsigned first, const int *fds, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        bool is_next = first <= door->count && door->count - first == i;
+        if (is_next && door->count < DATAGRAM_DOOR_FDS) {
+            door->fds[door->count++] = fds[i];
+        } else {
             sys_close(fds[i]);
         }
-        fds[i] = -1;
     }
+}
+
+void datagram_door_close(struct datagram_door *door)
+{
+    close_from(door, 0);
 }
 
 /* ---- reading at one -------------------------------------------------------------------------- */

@@ -1,23 +1,34 @@
 // The sockets of a local address that processes of one user share.
 //
-// One per slot (link/datagram_slot.h), in that order; behind them one for what belongs to
-// management, which all processes read, and one for numbers of no slot, which nobody reads. They
-// are one reuseport group, in which a filter finds the socket by the destination QP of the packet:
-// a classic program, which takes no privilege. The kernel counts sockets in the order of their
-// binding, and puts the last in the place of one that is closed. So all are made at once, and
-// every process has all of them: no place changes while one of the processes lives.
+// One for what belongs to management, which all processes read, one for numbers of no slot, which
+// nobody reads, and one per slot (link/datagram_slot.h), in that order, as far as slots are taken.
+// They are one reuseport group, in which a filter finds the socket by the destination QP of the
+// packet: a classic program, which takes no privilege.
+//
+// The kernel counts sockets in the order of their binding, and puts the last in the place of one
+// that is closed. So no place may change while one of the processes lives: each has the first so
+// many sockets, and none without those before it; who makes more has all that there are, and gives
+// them to the others. Whoever dies, what is closed are the last ones, or nothing.
 #pragma once
 
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
 #include "link/datagram_share.h"
 
 enum {
-    DATAGRAM_DOOR_MANAGEMENT = DATAGRAM_SHARE_SLOTS,
+    DATAGRAM_DOOR_MANAGEMENT,
     DATAGRAM_DOOR_SINK,
-    DATAGRAM_DOOR_FDS,
+    DATAGRAM_DOOR_SLOTS, // the first of them
+    DATAGRAM_DOOR_FDS = DATAGRAM_DOOR_SLOTS + DATAGRAM_SHARE_SLOTS,
+};
+
+// The first `count` sockets of an address. All zero: none.
+struct datagram_door {
+    unsigned count;
+    int fds[DATAGRAM_DOOR_FDS];
 };
 
 // An address as a socket takes it: of the family that it is of. Returns its length.
@@ -31,11 +42,26 @@ void datagram_addr(const struct sockaddr_storage *from, struct in6_addr *ret,
 // not at all. A negative errno.
 int datagram_socket(const struct in6_addr *addr);
 
-// Makes the sockets of an address. -EADDRINUSE: somebody has the port, who does not share it;
-// -EADDRNOTAVAIL; other negative errnos.
-int datagram_door_make(const struct in6_addr *addr, uint32_t scope_id, uint16_t port,
-                       int ret_fds[DATAGRAM_DOOR_FDS]);
-void datagram_door_close(int fds[DATAGRAM_DOOR_FDS]);
+// Makes the sockets of an address, for slots up to and with `slot`. -EADDRINUSE: somebody has the
+// port, who does not share it; -EADDRNOTAVAIL; other negative errnos.
+int datagram_door_make(struct datagram_door *door, const struct in6_addr *addr, uint32_t scope_id,
+                       uint16_t port, unsigned slot);
+// Makes those that are missing up to and with that of `slot`, behind all that there are.
+int datagram_door_extend(struct datagram_door *door, const struct in6_addr *addr, uint32_t scope_id,
+                         uint16_t port, unsigned slot);
+// Takes over sockets that stand from place `first` on; those that it has already, or that do not
+// follow, are closed.
+void datagram_door_take(struct datagram_door *door, unsigned first, const int *fds, unsigned count);
+static inline bool datagram_door_has_slot(const struct datagram_door *door, uint32_t slot)
+{
+    return slot < DATAGRAM_SHARE_SLOTS && DATAGRAM_DOOR_SLOTS + slot < door->count;
+}
+// The socket of a slot, which the door has.
+static inline int datagram_door_slot_fd(const struct datagram_door *door, unsigned slot)
+{
+    return door->fds[DATAGRAM_DOOR_SLOTS + slot];
+}
+void datagram_door_close(struct datagram_door *door);
 
 // A process reads at this socket from now on: its buffer grows, it tells what it can, and what came
 // before is thrown away.

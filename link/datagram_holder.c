@@ -1,5 +1,7 @@
 // Who has a UDP port, as the system lists it, and where it is free.
 
+#include "link/datagram_holder.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -38,34 +40,65 @@ static bool is_any(const struct in6_addr *addr)
     return IN6_ARE_ADDR_EQUAL(addr, &none) || IN6_ARE_ADDR_EQUAL(addr, &ipv4);
 }
 
+struct holder {
+    struct in6_addr addr;
+    unsigned port, uid;
+};
+
 // "  12: 0100007F:12B7 00000000:0000 07 00000000:00000000 00:00000000 00000000  1000 0 …"
-static bool line_is_of(const char *line, const struct in6_addr *addr, uint16_t port,
-                       unsigned *ret_uid)
+static bool line_read(const char *line, struct holder *ret)
 {
-    char local[2 * sizeof *addr + 1];
-    unsigned local_port;
-    struct in6_addr it;
-    if (sscanf(line, "%*d: %32[0-9A-F]:%4x %*s %*s %*s %*s %*s %u", local, &local_port, ret_uid) !=
-            3 ||
-        local_port != port || !address_read(local, strlen(local), &it)) {
-        return false;
-    }
-    return IN6_ARE_ADDR_EQUAL(&it, addr) || is_any(&it);
+    char local[2 * sizeof ret->addr + 1];
+    return sscanf(line, "%*d: %32[0-9A-F]:%4x %*s %*s %*s %*s %*s %u", local, &ret->port,
+                  &ret->uid) == 3 &&
+           address_read(local, strlen(local), &ret->addr);
 }
 
-static bool list_has(const char *path, const struct in6_addr *addr, uint16_t port,
-                     unsigned *ret_uid)
+// Each socket of a list.
+static void list_each(const char *path, void (*each)(void *ctx, const struct holder *it), void *ctx)
 {
     char line[LINE_LEN];
-    bool is_found = false;
+    struct holder it;
     FILE *list = fopen(path, "re");
-    while (list != NULL && !is_found && fgets(line, sizeof line, list) != NULL) {
-        is_found = line_is_of(line, addr, port, ret_uid);
+    while (list != NULL && fgets(line, sizeof line, list) != NULL) {
+        if (line_read(line, &it)) {
+            each(ctx, &it);
+        }
     }
     if (list != NULL) {
         fclose(list);
     }
-    return is_found;
+}
+
+static void all_each(void (*each)(void *ctx, const struct holder *it), void *ctx)
+{
+    list_each("/proc/net/udp", each, ctx);
+    list_each("/proc/net/udp6", each, ctx);
+}
+
+struct search {
+    const struct in6_addr *addr;
+    unsigned port, uid, exact;
+    bool is_found;
+};
+
+static void look_at(void *ctx, const struct holder *it)
+{
+    struct search *s = ctx;
+    const bool is_exact = IN6_ARE_ADDR_EQUAL(&it->addr, s->addr);
+    if (it->port != s->port || (!is_exact && !is_any(&it->addr))) {
+        return;
+    }
+    s->exact += is_exact;
+    s->uid = s->is_found ? s->uid : it->uid;
+    s->is_found = true;
+}
+
+unsigned datagram_port_sockets(const struct in6_addr *addr, uint16_t port)
+{
+    struct search s = {.addr = addr, .port = port};
+    all_each(look_at, &s);
+    return s.exact;
 }
 
 /* ---- where it is free ------------------------------------------------------------------------ */
@@ -139,17 +172,18 @@ void datagram_udp_holder(const struct in6_addr *addr, uint16_t port, struct why 
 {
     char held[INET6_ADDRSTRLEN], other[INET6_ADDRSTRLEN], advice[INET6_ADDRSTRLEN + 32] = "";
     struct in6_addr free_addr;
-    unsigned uid;
+    struct search s = {.addr = addr};
     port = port != 0 ? port : DATAGRAM_UDP_PORT;
     addr_format(addr, held, sizeof held);
     if (free_of_interfaces(port, &free_addr) || free_of_loopback(port, &free_addr)) {
         snprintf(advice, sizeof advice, "; %s is free",
                  addr_format(&free_addr, other, sizeof other));
     }
-    if (list_has("/proc/net/udp", addr, port, &uid) ||
-        list_has("/proc/net/udp6", addr, port, &uid)) {
-        why_say(ret, "UDP port %u at %s is held by user %u%s%s", port, held, uid, who_it_is(uid),
-                advice);
+    s.port = port;
+    all_each(look_at, &s);
+    if (s.is_found) {
+        why_say(ret, "UDP port %u at %s is held by user %u%s%s", port, held, s.uid,
+                who_it_is(s.uid), advice);
     } else {
         why_say(ret, "UDP port %u at %s is held by somebody that the system does not list%s", port,
                 held, advice);

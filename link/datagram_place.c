@@ -2,12 +2,12 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/list.h"
 #include "base/time.h"
 #include "link/datagram_door.h"
+#include "link/datagram_holder.h"
 #include "link/datagram_share.h"
 #include "link/datagram_udp_link.h"
 #include "link/sys.h"
@@ -24,39 +24,66 @@ enum { TURNS_MAX = 2000, SILENT_MAX = 8 };
 
 /* ---- the sockets of an address --------------------------------------------------------------- */
 
-// What comes while something else is waited for: questions are answered, packets are lost.
-void datagram_message_answer(struct datagram_udp *d, const struct datagram_share_message *m)
+static void fds_close(const int *fds, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        sys_close(fds[i]);
+    }
+}
+
+// What another process has made behind those that we have.
+static void more_take(struct datagram_udp *d, const struct datagram_share_message *m)
+{
+    struct datagram_place *place = datagram_place_find(d, &m->addr);
+    if (place != NULL) {
+        datagram_door_take(&place->door, m->first, m->fds, m->fd_count);
+    } else {
+        fds_close(m->fds, m->fd_count);
+    }
+}
+
+static void question_answer(struct datagram_udp *d, const struct datagram_share_message *m)
 {
     const struct datagram_place *place = datagram_place_find(d, &m->addr);
+    const unsigned has = place != NULL ? place->door.count : 0;
+    const unsigned first = m->first < has ? m->first : has;
+    datagram_share_give(&d->share, m->from, &m->addr, m->scope_id, first,
+                        first < has ? place->door.fds + first : NULL, has - first);
+}
+
+// What comes while something else is waited for: packets are lost.
+void datagram_message_answer(struct datagram_udp *d, const struct datagram_share_message *m)
+{
     if (m->kind == DATAGRAM_SHARE_ASK) {
-        datagram_share_answer(&d->share, m, place != NULL ? place->fds : NULL,
-                              place != NULL ? DATAGRAM_DOOR_FDS : 0);
+        question_answer(d, m);
+    } else if (m->kind == DATAGRAM_SHARE_GIVE) {
+        more_take(d, m);
     }
     d->counters.not_ours += m->kind == DATAGRAM_SHARE_PACKET;
-    for (unsigned i = 0; i < m->fd_count; i++) {
-        sys_close(m->fds[i]);
-    }
 }
 
 // What comes of a question to `slot`: 0 and the sockets, -ENOENT: it has none, -ETIMEDOUT: it is
 // silent, or -EMFILE. Who was silent before may have found the time by now.
-static int answer_wait(struct datagram_udp *d, unsigned slot, const struct in6_addr *addr,
-                       int ret_fds[DATAGRAM_DOOR_FDS])
+static int answer_wait(struct datagram_udp *d, unsigned slot, struct datagram_place *place)
 {
     struct datagram_share_message m;
     int fds[DATAGRAM_SHARE_FDS];
     do {
         m.fds = fds;
         datagram_share_receive(&d->share, answer_ns, &m);
-        bool is_about_it = m.kind != DATAGRAM_SHARE_NOTHING && datagram_addr_is(&m.addr, addr);
-        if (m.kind == DATAGRAM_SHARE_GIVE && is_about_it && m.fd_count == DATAGRAM_DOOR_FDS) {
-            memcpy(ret_fds, fds, sizeof fds);
-            return 0;
+        bool is_about_it =
+            m.kind != DATAGRAM_SHARE_NOTHING && datagram_addr_is(&m.addr, &place->local);
+        if (m.kind == DATAGRAM_SHARE_GIVE && is_about_it) {
+            datagram_door_take(&place->door, m.first, m.fds, m.fd_count);
+            if (m.fd_count < m.count) {
+                return -EMFILE; // the system gave us as many as there is room for
+            }
+            if (m.from == slot) {
+                return 0;
+            }
+            continue;
         }
         datagram_message_answer(d, &m);
-        if (m.kind == DATAGRAM_SHARE_GIVE && is_about_it) {
-            return -EMFILE; // the system gave us as many as there is room for
-        }
         if (m.kind == DATAGRAM_SHARE_NONE && is_about_it && m.from == slot) {
             return -ENOENT;
         }
@@ -64,34 +91,39 @@ static int answer_wait(struct datagram_udp *d, unsigned slot, const struct in6_a
     return -ETIMEDOUT;
 }
 
-// Every other process is asked once; of those that are silent `ret_silent` are more. -ENOENT: none
-// has the address open, or says so.
-static int all_ask(struct datagram_udp *d, const struct in6_addr *addr, uint32_t scope_id,
-                   int ret_fds[DATAGRAM_DOOR_FDS], unsigned *ret_silent)
+// Do we have all that there are, as the system lists them? Where it does not, so it is believed.
+static bool is_whole(const struct datagram_udp *d, const struct datagram_place *place)
 {
-    int error = -ENOENT;
-    for (unsigned slot = 0; slot < DATAGRAM_SHARE_SLOTS && *ret_silent < SILENT_MAX; slot++) {
-        if (slot == d->share.slot || datagram_share_ask(&d->share, slot, addr, scope_id) != 0) {
+    const unsigned listed = datagram_port_sockets(&place->local, d->config.port);
+    return place->door.count > 0 && (listed == 0 || listed == place->door.count);
+}
+
+// The other processes are asked, who made the last socket first, until we have all; of those that
+// are silent `ret_silent` are more. -ENOENT: not all came.
+static int all_ask(struct datagram_udp *d, struct datagram_place *place, unsigned *ret_silent)
+{
+    for (unsigned slot = DATAGRAM_SHARE_SLOTS; slot-- > 0 && *ret_silent < SILENT_MAX;) {
+        if (slot == d->share.slot || datagram_share_ask(&d->share, slot, &place->local,
+                                                        place->scope_id, place->door.count) != 0) {
             continue;
         }
-        error = answer_wait(d, slot, addr, ret_fds);
-        if (error == 0 || error == -EMFILE) {
+        int error = answer_wait(d, slot, place);
+        if (error == -EMFILE || (error == 0 && is_whole(d, place))) {
             return error;
         }
         *ret_silent += error == -ETIMEDOUT;
     }
-    return -ENOENT;
+    return is_whole(d, place) ? 0 : -ENOENT;
 }
 
-// Of another process of this user; who is silent is asked again.
-static int sockets_ask_for(struct datagram_udp *d, const struct in6_addr *addr, uint32_t scope_id,
-                           int ret_fds[DATAGRAM_DOOR_FDS])
+// Of other processes of this user; who is silent is asked again.
+static int sockets_ask_for(struct datagram_udp *d, struct datagram_place *place)
 {
     unsigned silent = 0, before;
     int error;
     do {
         before = silent;
-        error = all_ask(d, addr, scope_id, ret_fds, &silent);
+        error = all_ask(d, place, &silent);
     } while (error == -ENOENT && silent > before && silent < SILENT_MAX);
     return error == -ENOENT ? -EADDRINUSE : error;
 }
@@ -113,24 +145,54 @@ static int lock_wait(struct datagram_udp *d)
     return fd == -EAGAIN ? -EADDRINUSE : fd;
 }
 
-static int sockets_find(struct datagram_udp *d, const struct in6_addr *addr, uint32_t scope_id,
-                        int ret_fds[DATAGRAM_DOOR_FDS])
+// Who has no room for a message now, or is stopped, has fewer sockets than there are: that is seen
+// before it would matter (is_whole).
+static void all_give(struct datagram_udp *d, const struct datagram_place *place, unsigned first)
+{
+    for (unsigned slot = 0; slot < DATAGRAM_SHARE_SLOTS; slot++) {
+        if (slot != d->share.slot) {
+            datagram_share_give(&d->share, slot, &place->local, place->scope_id, first,
+                                place->door.fds + first, place->door.count - first);
+        }
+    }
+}
+
+static int sockets_make(struct datagram_udp *d, struct datagram_place *place)
+{
+    int error = datagram_door_make(&place->door, &place->local, place->scope_id, d->config.port,
+                                   d->share.slot);
+    if (error == 0) {
+        datagram_door_enter(place->door.fds[DATAGRAM_DOOR_MANAGEMENT], d->config.rcvbuf_len);
+    }
+    return error;
+}
+
+// As far as our own slot.
+static int sockets_extend(struct datagram_udp *d, struct datagram_place *place)
+{
+    const unsigned before = place->door.count;
+    int error = datagram_door_extend(&place->door, &place->local, place->scope_id, d->config.port,
+                                     d->share.slot);
+    if (error == 0 && place->door.count > before) {
+        all_give(d, place, before);
+    }
+    return error;
+}
+
+static int sockets_find(struct datagram_udp *d, struct datagram_place *place)
 {
     int lock = lock_wait(d);
     if (lock < 0) {
         return lock;
     }
-    int error = datagram_door_make(addr, scope_id, d->config.port, ret_fds);
-    bool is_made = error == 0;
+    int error = sockets_make(d, place);
     if (error == -EADDRINUSE) {
-        error = sockets_ask_for(d, addr, scope_id, ret_fds);
-    }
-    if (error == -EADDRINUSE) { // who had it may have closed it meanwhile
-        error = datagram_door_make(addr, scope_id, d->config.port, ret_fds);
-        is_made = error == 0;
-    }
-    if (is_made) {
-        datagram_door_enter(ret_fds[DATAGRAM_DOOR_MANAGEMENT], d->config.rcvbuf_len);
+        error = sockets_ask_for(d, place);
+        if (error == 0) {
+            error = sockets_extend(d, place);
+        } else if (error == -EADDRINUSE && place->door.count == 0) {
+            error = sockets_make(d, place); // who had it may have closed it meanwhile
+        }
     }
     sys_close(lock);
     return error;
@@ -179,7 +241,7 @@ void datagram_place_free(struct datagram_udp *d, struct datagram_place *place)
     if (place->slot.fd >= 0) {
         datagram_door_leave(place->slot.fd);
     }
-    datagram_door_close(place->fds);
+    datagram_door_close(&place->door);
     if (place->room.fd >= 0) {
         sys_close(place->room.fd);
     }
@@ -196,7 +258,6 @@ static int place_new(struct datagram_udp *d, const struct in6_addr *local, uint3
     }
     place->local = *local;
     place->scope_id = scope_id;
-    memset(place->fds, 0xff, sizeof place->fds); // none
     datagram_inlet_init(&place->slot, DATAGRAM_INLET_SLOT, -1, local);
     datagram_inlet_init(&place->management, DATAGRAM_INLET_MANAGEMENT, -1, local);
     datagram_inlet_init(&place->room, DATAGRAM_INLET_ROOM, -1, local);
@@ -207,12 +268,12 @@ static int place_new(struct datagram_udp *d, const struct in6_addr *local, uint3
 
 static int place_enter(struct datagram_udp *d, struct datagram_place *place)
 {
-    int error = sockets_find(d, &place->local, place->scope_id, place->fds);
+    int error = sockets_find(d, place);
     if (error != 0) {
         return error;
     }
-    place->slot.fd = place->fds[d->share.slot];
-    place->management.fd = place->fds[DATAGRAM_DOOR_MANAGEMENT];
+    place->slot.fd = datagram_door_slot_fd(&place->door, d->share.slot);
+    place->management.fd = place->door.fds[DATAGRAM_DOOR_MANAGEMENT];
     datagram_door_enter(place->slot.fd, d->config.rcvbuf_len);
     rcvbuf_note(d, place->slot.fd);
     error = sender_open(d, place);

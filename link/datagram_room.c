@@ -1,5 +1,5 @@
 // Whether a receiver on this host has room. All who have an address open have the sockets of all
-// its slots (datagram_place.c), and the kernel tells of each how full it is. Nothing else holds
+// its slots (link/datagram_door.h), and the kernel tells of each how full it is. Nothing else holds
 // back a sender over loopback: there a datagram counts to its socket only until the call returns.
 //
 // The kernel is asked again when a part of what it said was free has been put: there may be other
@@ -66,12 +66,12 @@ bool datagram_udp_has_room(struct datagram_link *link, const struct datagram_tx 
     struct datagram_udp *d = datagram_udp_of(link);
     struct datagram_place *place = datagram_place_find(d, &tx->path->remote);
     uint32_t qp_num = datagram_dest_qp(tx->head), slot = qp_num >> DATAGRAM_SLOT_SHIFT;
-    if (place == NULL || qp_num <= BTH_QP_GSI || slot >= DATAGRAM_SHARE_SLOTS) {
+    if (place == NULL || qp_num <= BTH_QP_GSI || !datagram_door_has_slot(&place->door, slot)) {
         return true; // nobody knows
     }
     struct datagram_room *room = &place->rooms[slot];
     uint32_t cost = cost_of(tx);
-    if (room->left < cost && !look(d, place->fds[slot], room, cost)) {
+    if (room->left < cost && !look(d, datagram_door_slot_fd(&place->door, slot), room, cost)) {
         return true; // it is lost
     }
     if (room->left < cost) {

@@ -18,12 +18,13 @@ struct share_header {
     uint32_t kind;
     struct in6_addr local, remote; // ASK, GIVE, NONE: `local` alone
     uint32_t scope_id;
+    uint32_t first, count; // ASK, GIVE
     uint32_t flow_label;
     uint16_t source_port;
     uint8_t traffic_class, hop_limit;
     uint8_t is_checked, is_shared;
 };
-enum { SHARE_MAGIC = 0x77656601 };
+enum { SHARE_MAGIC = 0x77656602 };
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -141,22 +142,26 @@ static int message_send(const struct datagram_share *s, unsigned slot,
 }
 
 int datagram_share_ask(const struct datagram_share *s, unsigned slot, const struct in6_addr *addr,
-                       uint32_t scope_id)
+                       uint32_t scope_id, unsigned has)
 {
-    struct share_header header = {
-        .magic = SHARE_MAGIC, .kind = DATAGRAM_SHARE_ASK, .local = *addr, .scope_id = scope_id};
+    struct share_header header = {.magic = SHARE_MAGIC,
+                                  .kind = DATAGRAM_SHARE_ASK,
+                                  .local = *addr,
+                                  .scope_id = scope_id,
+                                  .first = has};
     return message_send(s, slot, &header, span_of(NULL, 0), NULL, 0);
 }
 
-void datagram_share_answer(const struct datagram_share *s,
-                           const struct datagram_share_message *asked, const int *fds,
-                           unsigned fd_count)
+int datagram_share_give(const struct datagram_share *s, unsigned slot, const struct in6_addr *addr,
+                        uint32_t scope_id, unsigned first, const int *fds, unsigned count)
 {
     struct share_header header = {.magic = SHARE_MAGIC,
-                                  .kind = fd_count > 0 ? DATAGRAM_SHARE_GIVE : DATAGRAM_SHARE_NONE,
-                                  .local = asked->addr,
-                                  .scope_id = asked->scope_id};
-    message_send(s, asked->from, &header, span_of(NULL, 0), fds, fd_count);
+                                  .kind = count > 0 ? DATAGRAM_SHARE_GIVE : DATAGRAM_SHARE_NONE,
+                                  .local = *addr,
+                                  .scope_id = scope_id,
+                                  .first = first,
+                                  .count = count};
+    return message_send(s, slot, &header, span_of(NULL, 0), fds, count);
 }
 
 int datagram_share_hand_on(const struct datagram_share *s, unsigned slot,
@@ -217,6 +222,8 @@ static bool message_read(const struct share_header *header, size_t len,
     ret->kind = header->kind;
     ret->addr = header->local;
     ret->scope_id = header->scope_id;
+    ret->first = header->first;
+    ret->count = header->count;
     ret->rx = (struct datagram_rx){.local = header->local,
                                    .remote = header->remote,
                                    .scope_id = header->scope_id,

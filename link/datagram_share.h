@@ -5,8 +5,8 @@
 // the sockets of an address (link/datagram_door.h), and hand on what came to one and is another's.
 // Abstract names are of a network namespace, as ports are.
 //
-//     ASK  address              who has it open gives its sockets
-//     GIVE address, descriptors
+//     ASK  address, how many    who has more of its sockets gives the others
+//     GIVE address, descriptors asked for, or made since
 //     NONE address
 //     PACKET where from and to, octets
 //
@@ -23,7 +23,7 @@
 
 enum {
     DATAGRAM_SHARE_SLOTS = 64,
-    DATAGRAM_SHARE_FDS = DATAGRAM_SHARE_SLOTS + 2, // that a message carries at most
+    DATAGRAM_SHARE_FDS = DATAGRAM_SHARE_SLOTS + 2, // of an address, at most
 };
 
 struct datagram_share {
@@ -48,8 +48,10 @@ struct datagram_share_message {
     unsigned from;         // slot
     struct in6_addr addr;  // ASK, GIVE, NONE
     uint32_t scope_id;     // likewise
+    unsigned first;        // ASK: how many it has; GIVE: the place of the first descriptor
+    unsigned count;        // GIVE: how many were sent
     int *fds;              // GIVE: room for DATAGRAM_SHARE_FDS, they are the receiver's
-    unsigned fd_count;     // GIVE
+    unsigned fd_count;     // GIVE: how many came: fewer, where the process may have no more
     struct datagram_rx rx; // PACKET: its octets lie in `buffer`
     uint8_t buffer[DATAGRAM_LEN_MAX];
 };
@@ -63,13 +65,13 @@ void datagram_share_fini(struct datagram_share *s);
 // descriptor is the caller's; closed, or with the process, it is let go.
 int datagram_share_lock(const struct datagram_share *s);
 
-// Asks the process in `slot`; -ECONNREFUSED: there is none.
+// Asks the process in `slot` for what it has beyond the first `has`; -ECONNREFUSED: there is none.
 int datagram_share_ask(const struct datagram_share *s, unsigned slot, const struct in6_addr *addr,
-                       uint32_t scope_id);
-// Answers one that asked; `fd_count` 0: the address is not open here.
-void datagram_share_answer(const struct datagram_share *s,
-                           const struct datagram_share_message *asked, const int *fds,
-                           unsigned fd_count);
+                       uint32_t scope_id, unsigned has);
+// Gives the process in `slot` sockets of an address, from place `first` on; `count` 0: there are
+// none here. 0 or a negative errno, as datagram_share_hand_on.
+int datagram_share_give(const struct datagram_share *s, unsigned slot, const struct in6_addr *addr,
+                        uint32_t scope_id, unsigned first, const int *fds, unsigned count);
 // 0; -ECONNREFUSED: nobody has the slot; -EAGAIN or another: who has it does not read.
 int datagram_share_hand_on(const struct datagram_share *s, unsigned slot,
                            const struct datagram_rx *rx);

@@ -170,7 +170,7 @@ static void udp_counters_each(const struct datagram_link *link, counter_each eac
 #undef X
     for (struct list_link *l = d->places.next; l != &d->places; l = l->next) {
         const struct datagram_place *place = LIST_ENTRY(l, struct datagram_place, link);
-        sunk += datagram_door_sunk(place->fds[DATAGRAM_DOOR_SINK]);
+        sunk += datagram_door_sunk(place->door.fds[DATAGRAM_DOOR_SINK]);
     }
     each(ctx, "no_slot", sunk);
     each(ctx, "corrupted", d->faults.counters.corrupted);
@@ -190,7 +190,7 @@ static void udp_abandon(struct datagram_link *link)
     struct datagram_udp *d = datagram_udp_of(link);
     for (struct list_link *l = d->places.next; l != &d->places; l = l->next) {
         struct datagram_place *place = LIST_ENTRY(l, struct datagram_place, link);
-        datagram_door_close(place->fds);
+        datagram_door_close(&place->door);
         place->slot.fd = place->management.fd = -1;
         close_fd(&place->room.fd);
     }

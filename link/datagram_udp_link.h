@@ -83,7 +83,7 @@ struct datagram_place {
     struct in6_addr local;
     uint32_t scope_id;
     unsigned opened; // how often
-    int fds[DATAGRAM_DOOR_FDS];
+    struct datagram_door door;
     struct datagram_inlet slot, management, room; // the last is what sends
     uint16_t tx_port;
     bool wants_room;
@@ -198,7 +198,8 @@ int datagram_udp_open(struct datagram_link *link, const struct in6_addr *local, 
 void datagram_udp_close(struct datagram_link *link, const struct in6_addr *local,
                         uint32_t scope_id);
 void datagram_place_free(struct datagram_udp *d, struct datagram_place *place);
-// Gives another process the sockets that it asks for. Packets are lost, descriptors closed.
+// Gives another process the sockets that it asks for, and takes what one has made. Packets are
+// lost.
 void datagram_message_answer(struct datagram_udp *d, const struct datagram_share_message *m);
 
 // datagram_group.c, likewise

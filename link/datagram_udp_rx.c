@@ -276,10 +276,11 @@ static bool message_take(struct datagram_udp *d, struct datagram_rx *ret)
 static bool messages_read(struct datagram_udp *d)
 {
     struct datagram_share_message *m = &d->in.message;
-    m->fds = NULL;
+    int fds[DATAGRAM_SHARE_FDS];
     m->kind = DATAGRAM_SHARE_DROPPED;
     d->in.has_message = false;
     for (unsigned i = 0; i < ASKS_MAX && !d->in.has_message; i++) {
+        m->fds = fds;
         datagram_share_receive(&d->share, 0, m);
         if (m->kind == DATAGRAM_SHARE_NOTHING) {
             return false;

@@ -27,7 +27,7 @@
 #define UDP_SEGMENT 103
 #endif
 
-enum { WORKERS = 8, HEAD_LEN = 12, PACKETS = 200, NOBODY = 65534, LINKS_MAX = 64 };
+enum { WORKERS = 8, HEAD_LEN = 12, PACKETS = 200, NOBODY = 65534, LINKS_MAX = 64, MANAGEMENT = 1 };
 
 static uint16_t port;
 static struct in6_addr here = {.s6_addr = {[10] = 0xff, [11] = 0xff, 127, 0, 0, 1}};
@@ -372,6 +372,39 @@ static void sockets_outlive_every_process(void **state)
     assert_true(comes_to(&workers[0], PACKETS));
 }
 
+// Slots are taken and left at random, with and without a word; whoever is there hears from all.
+static void processes_come_and_go_and_packets_find_them(void **state)
+{
+    enum { STEPS = 60, FEW = 20 };
+    int64_t expected[WORKERS] = {0};
+    struct prng rng;
+    prng_init(&rng, 7);
+    for (unsigned step = 0; step < STEPS; step++) {
+        const unsigned it = (unsigned)prng_below(&rng, WORKERS);
+        if (workers[it].pid != 0) {
+            worker_end(&workers[it], prng_below(&rng, 2) == 0 ? SIGKILL : 0);
+        } else {
+            worker_start(&workers[it], 0);
+            assert_int_equal(open_at(&workers[it], 1), 0);
+            expected[it] = 0;
+        }
+        for (unsigned from = 0; from < WORKERS; from++) {
+            for (unsigned to = 0; to < WORKERS; to++) {
+                if (workers[from].pid != 0 && workers[to].pid != 0) {
+                    send_to(&workers[from], number_of(&workers[to]), FEW);
+                    expected[to] += FEW;
+                }
+            }
+        }
+        for (unsigned i = 0; i < WORKERS; i++) {
+            if (workers[i].pid != 0) {
+                assert_true(comes_to(&workers[i], expected[i]));
+                assert_int_equal(counter_of(&workers[i], "handed_on"), 0);
+            }
+        }
+    }
+}
+
 /* ---- who stops ------------------------------------------------------------------------------- */
 
 static void stopped_process_is_passed_by(void **state)
@@ -396,6 +429,50 @@ static void address_of_a_stopped_process_alone_is_in_use(void **state)
     assert_int_equal(open_at(&workers[1], 2), 0);
     assert_int_equal(kill(workers[0].pid, SIGCONT), 0);
     assert_int_equal(open_at(&workers[1], 1), 0);
+}
+
+// Others go on as if it were not there: also with what is for all, of which it takes no more.
+static void stopped_process_holds_up_nobody(void **state)
+{
+    start_all(3);
+    assert_int_equal(kill(workers[0].pid, SIGSTOP), 0);
+    for (unsigned i = 0; i < 5; i++) {
+        send_to(&workers[1], MANAGEMENT, 1);
+        send_to(&workers[2], number_of(&workers[1]), PACKETS);
+        send_to(&workers[1], number_of(&workers[2]), PACKETS);
+    }
+    assert_true(comes_to(&workers[1], 5 * PACKETS + 5));
+    assert_true(comes_to(&workers[2], 5 * PACKETS + 5));
+    assert_int_equal(kill(workers[0].pid, SIGCONT), 0);
+    send_to(&workers[1], number_of(&workers[0]), PACKETS);
+    assert_true(comes_to(&workers[0], PACKETS + 5));
+}
+
+// It did not get what was made while it could not read. Who came to share with it alone would have
+// one place too few, and packets would go astray.
+static void process_that_lacks_a_socket_gives_no_wrong_ones(void **state)
+{
+    start_all(2);
+    assert_int_equal(kill(workers[1].pid, SIGSTOP), 0);
+    send_to(&workers[0], MANAGEMENT, 600); // more copies than it keeps
+    assert_true(comes_to(&workers[0], 600));
+    assert_true(counter_of(&workers[0], "handed_on_lost") > 0);
+    worker_start(&workers[2], 0);
+    assert_int_equal(open_at(&workers[2], 1), 0);
+    worker_end(&workers[0], SIGKILL);
+    assert_int_equal(kill(workers[1].pid, SIGCONT), 0);
+    assert_int_equal(kill(workers[2].pid, SIGSTOP), 0);
+    worker_start(&workers[0], 0);
+    assert_int_equal(open_at(&workers[0], 1), -EADDRINUSE);
+    assert_int_equal(kill(workers[2].pid, SIGCONT), 0);
+    assert_int_equal(open_at(&workers[0], 1), 0);
+    worker_start(&workers[3], 0);
+    assert_int_equal(open_at(&workers[3], 1), 0);
+    const int64_t before = received_by(&workers[2]);
+    send_to(&workers[3], number_of(&workers[2]), PACKETS);
+    assert_true(comes_to(&workers[2], before + PACKETS));
+    send_to(&workers[2], number_of(&workers[3]), PACKETS);
+    assert_true(comes_to(&workers[3], PACKETS));
 }
 
 static void processes_that_begin_at_once_share(void **state)
@@ -498,7 +575,7 @@ static unsigned open_descriptors(void)
 // descriptors come with some of it.
 static void send_nonsense(struct prng *rng, int fd, const struct sockaddr_un *to, socklen_t to_len)
 {
-    static const uint32_t magic = 0x77656601; // as link/datagram_share.c has it
+    static const uint32_t magic = 0x77656602; // as link/datagram_share.c has it
     uint8_t octets[5000];
     union {
         struct cmsghdr header;
@@ -588,6 +665,9 @@ int main(void)
         SHARE_TEST(sockets_outlive_every_process),
         SHARE_TEST(stopped_process_is_passed_by),
         SHARE_TEST(address_of_a_stopped_process_alone_is_in_use),
+        SHARE_TEST(processes_come_and_go_and_packets_find_them),
+        SHARE_TEST(stopped_process_holds_up_nobody),
+        SHARE_TEST(process_that_lacks_a_socket_gives_no_wrong_ones),
         SHARE_TEST(processes_that_begin_at_once_share),
         SHARE_TEST(another_user_may_have_another_address),
         SHARE_TEST(message_of_another_user_is_dropped),
