@@ -259,6 +259,9 @@ struct cm_way {
     // streams and then, to listen, the same on packets.
     int (*bind)(struct cm_id *c, const struct cm_device *device, const struct sockaddr *addr);
     int (*listen)(struct cm_id *c, int backlog);
+    // What a queue pair of the program's own needs for attr->qp_state, RTR or RTS. -EINVAL: there
+    // is no peer.
+    int (*init_qp_attr)(struct cm_id *c, struct ibv_qp_attr *attr, int *ret_mask);
     // `qp` NULL: the program's own.
     int (*connect)(struct cm_id *c, struct rnic_qp *qp, const struct cm_params *params);
     int (*establish)(struct cm_id *c);

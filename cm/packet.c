@@ -8,6 +8,8 @@
 
 #include "cm/cm.h"
 
+enum { HOP_LIMIT = 64 };
+
 struct cm_packet {
     const struct cm_device *device;
     struct rnic_conn *conn; // NULL until it listens or connects
@@ -64,6 +66,13 @@ static void copy_conn(struct cm_event *event, const struct ibcm_event *e)
     param->qp_num = e->peer->qp_num;
 }
 
+static struct ibv_ah_attr ah_attr_to(const struct in6_addr *remote)
+{
+    struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
+    memcpy(&attr.grh.dgid, remote, sizeof attr.grh.dgid);
+    return attr;
+}
+
 static void copy_datagram(struct cm_event *event, const struct ibcm_event *e)
 {
     struct rdma_ud_param *param = &event->event.param.ud;
@@ -71,10 +80,8 @@ static void copy_datagram(struct cm_event *event, const struct ibcm_event *e)
     param->private_data = param->private_data_len > 0 ? event->private_data : NULL;
     param->qp_num = e->peer->qp_num;
     param->qkey = e->peer->qkey;
-    param->ah_attr.is_global = 1;
-    param->ah_attr.port_num = 1;
-    param->ah_attr.grh.hop_limit = 64;
-    memcpy(&param->ah_attr.grh.dgid, &e->ends.remote, sizeof param->ah_attr.grh.dgid);
+    param->ah_attr = ah_attr_to(&e->ends.remote);
+    param->ah_attr.grh.hop_limit = HOP_LIMIT;
 }
 
 // A refused datagram service is an address that cannot be reached, with SIDR's status.
@@ -242,19 +249,62 @@ static int connect_packet(struct cm_id *c, struct rnic_qp *qp, const struct cm_p
     return rnic_conn_connect(c->device->rnic, &target, qp, &said, &events, &c->packet->conn);
 }
 
-// A queue pair in INIT gets ready with its connection, as on streams. What the program has moved
-// on, or has never begun since it only wants the number, is its own affair.
-static int establish_packet(struct cm_id *c)
+/* ---- queue pairs of the program's own -------------------------------------------------------- */
+
+static int attr_to_receive(struct ibv_qp_attr *attr, const struct ibcm_agreement *a,
+                           const struct ibcm_ends *ends)
 {
-    struct rnic_qp *qp = rnic_qp_find(c->device->rnic, c->qp_num);
-    const bool is_begun = qp == NULL || rnic_qp_state(qp) != QP_INIT;
-    return rnic_conn_establish(c->packet->conn, is_begun ? NULL : qp);
+    attr->path_mtu = (enum ibv_mtu)a->path_mtu;
+    attr->dest_qp_num = a->dest_qp_num;
+    attr->rq_psn = a->rq_psn;
+    attr->max_dest_rd_atomic = a->max_dest_rd_atomic;
+    attr->min_rnr_timer = RNIC_CONN_MIN_RNR_TIMER;
+    attr->ah_attr = ah_attr_to(&ends->remote);
+    attr->ah_attr.grh.flow_label = a->flow_label;
+    attr->ah_attr.grh.hop_limit = a->hop_limit != 0 ? a->hop_limit : HOP_LIMIT;
+    attr->ah_attr.grh.traffic_class = a->traffic_class;
+    return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+           IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 }
 
+static int attr_to_send(struct ibv_qp_attr *attr, const struct ibcm_agreement *a)
+{
+    attr->sq_psn = a->sq_psn;
+    attr->max_rd_atomic = a->max_rd_atomic;
+    attr->timeout = a->ack_timeout;
+    attr->retry_cnt = a->retry_count;
+    attr->rnr_retry = a->rnr_retry_count;
+    return IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_TIMEOUT |
+           IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
+}
+
+// As Linux's ib_cm has it (cm_init_qp_rtr_attr and cm_init_qp_rts_attr in cm.c).
+static int init_qp_attr(struct cm_id *c, struct ibv_qp_attr *attr, int *ret_mask)
+{
+    struct ibcm_agreement a;
+    struct ibcm_ends ends;
+    if (c->packet == NULL || c->packet->conn == NULL) {
+        return -EINVAL;
+    }
+    int error = rnic_conn_agreement(c->packet->conn, &a, &ends);
+    if (error == 0) {
+        *ret_mask = attr->qp_state == IBV_QPS_RTR ? attr_to_receive(attr, &a, &ends)
+                                                  : attr_to_send(attr, &a);
+    }
+    return error;
+}
+
+static int establish_packet(struct cm_id *c)
+{
+    return rnic_conn_establish(c->packet->conn);
+}
+
+// A queue pair that the program has made itself it moves itself too.
 static int accept_packet(struct cm_id *c, struct rnic_qp *qp, const struct cm_params *params)
 {
     const struct ibcm_params said = params_of(c, params);
-    return rnic_conn_accept(c->packet->conn, qp, &said);
+    return qp != NULL ? rnic_conn_accept(c->packet->conn, c->id.qp != NULL ? qp : NULL, &said)
+                      : -EINVAL;
 }
 
 static int reject_packet(struct cm_id *c, const void *data, uint16_t data_len)
@@ -295,6 +345,7 @@ const struct cm_way cm_packet_way = {
     .has_datagrams = true,
     .bind = bind_packet,
     .listen = listen_packet,
+    .init_qp_attr = init_qp_attr,
     .connect = connect_packet,
     .establish = establish_packet,
     .accept = accept_packet,

@@ -75,35 +75,42 @@ static int cqs_complete(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 
 /* ---- queue pairs ----------------------------------------------------------------------------- */
 
+static int init_attr_first(const struct rdma_cm_id *id, int *ret_mask)
+{
+    *ret_mask = IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX;
+    *ret_mask |= id->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
+    return 0;
+}
+
 int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *attr_mask)
 {
+    struct cm_id *c = cm_id_of(id);
     if (id->verbs == NULL) {
         return cm_fail(EINVAL);
     }
+    attr->pkey_index = 0;
+    attr->port_num = id->port_num;
+    attr->qkey = RDMA_UDP_QKEY;
+    attr->qp_access_flags =
+        IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     switch (attr->qp_state) {
     case IBV_QPS_INIT:
-        *attr_mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PORT | IBV_QP_PKEY_INDEX;
-        attr->pkey_index = 0;
-        break;
+        return init_attr_first(id, attr_mask);
     case IBV_QPS_RTR:
     case IBV_QPS_RTS:
-        // A QP gets ready with its connection and by nothing else: no change of state here.
-        *attr_mask = IBV_QP_ACCESS_FLAGS | IBV_QP_PORT;
-        break;
+        // A queue pair of datagrams is given what it needs with INIT.
+        return id->qp_type == IBV_QPT_UD
+                   ? init_attr_first(id, attr_mask)
+                   : cm_result(c->device->way->init_qp_attr(c, attr, attr_mask));
     default:
         return cm_fail(EINVAL);
     }
-    attr->qp_access_flags =
-        IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-    attr->port_num = id->port_num;
-    return 0;
 }
 
 // A queue pair of datagrams needs nobody to be ready.
 static int datagrams_begin(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-    attr->qkey = RDMA_UDP_QKEY;
-    int error = ibv_modify_qp(qp, attr, (mask & ~IBV_QP_ACCESS_FLAGS) | IBV_QP_QKEY);
+    int error = ibv_modify_qp(qp, attr, mask);
     attr->qp_state = IBV_QPS_RTR;
     error = error == 0 ? ibv_modify_qp(qp, attr, IBV_QP_STATE) : error;
     attr->qp_state = IBV_QPS_RTS;

@@ -74,6 +74,13 @@ static int listen_ep(struct cm_id *c, int backlog)
     return rnic_ep_listen(c->ep, backlog);
 }
 
+// It gets ready with its connection and by nothing else: no change of state here.
+static int init_qp_attr(struct cm_id *c, struct ibv_qp_attr *attr, int *ret_mask)
+{
+    *ret_mask = IBV_QP_ACCESS_FLAGS | IBV_QP_PORT;
+    return 0;
+}
+
 static struct rnic_ep_params ep_params(const struct cm_params *params)
 {
     return (struct rnic_ep_params){
@@ -138,6 +145,7 @@ static int peer_addr(struct cm_id *c, struct sockaddr_storage *ret)
 const struct cm_way cm_stream_way = {
     .bind = bind_ep,
     .listen = listen_ep,
+    .init_qp_attr = init_qp_attr,
     .connect = connect_ep,
     .establish = establish_ep,
     .accept = accept_ep,

@@ -105,7 +105,6 @@ int ibcm_accept(struct ibcm *ibcm, struct ibcm_conn *conn, const struct ibcm_par
     }
     const struct ibcm_said said = {.private_data = params->private_data};
     conn->ours = agree(conn, params);
-    conn->starting_psn = (uint32_t)ibcm_draw(ibcm) & 0xffffff;
     ibcm_step(ibcm, conn, IBCM_IN_ACCEPT, &said, now);
     return 0;
 }
@@ -173,6 +172,11 @@ struct ibcm_ends ibcm_conn_ends(const struct ibcm_conn *conn)
 bool ibcm_conn_is_datagram(const struct ibcm_conn *conn)
 {
     return conn->is_datagram;
+}
+
+bool ibcm_conn_is_agreed(const struct ibcm_conn *conn)
+{
+    return ibcm_state_facts(conn->state)->has_peer_qp;
 }
 
 struct ibcm_agreement ibcm_conn_agreement(const struct ibcm_conn *conn)

@@ -214,7 +214,8 @@ struct ibcm_peer {
     uint16_t source_port; // of a request
 };
 
-// What the queue pair is to be given, when CONNECT_RESPONSE was told, or ibcm_accept called.
+// What the queue pair is to be given, from CONNECT_RESPONSE, or CONNECT_REQUEST on; ibcm_accept may
+// lower the depths.
 struct ibcm_agreement {
     uint8_t path_mtu;
     uint32_t dest_qp_num;
@@ -276,4 +277,5 @@ void ibcm_conn_set_ctx(struct ibcm_conn *conn, void *ctx);
 enum ibcm_state ibcm_conn_state(const struct ibcm_conn *conn);
 struct ibcm_ends ibcm_conn_ends(const struct ibcm_conn *conn);
 bool ibcm_conn_is_datagram(const struct ibcm_conn *conn);
+bool ibcm_conn_is_agreed(const struct ibcm_conn *conn); // the peer's queue pair is known
 struct ibcm_agreement ibcm_conn_agreement(const struct ibcm_conn *conn);

@@ -189,6 +189,8 @@ static void refuse_req(struct ibcm *ibcm, const struct arrival *a, enum ibcm_ref
 }
 
 // What the REQ says of the peer, and of the connection.
+// Until the owner says less, our end is as the peer's allows it: who makes a queue pair ready
+// before accepting has to know.
 static void learn(struct ibcm *ibcm, struct ibcm_conn *conn, const struct ibcm_req *req)
 {
     uint8_t patience =
@@ -203,11 +205,14 @@ static void learn(struct ibcm *ibcm, struct ibcm_conn *conn, const struct ibcm_r
     conn->theirs.has_srq = req->has_srq;
     conn->theirs.ca_guid = req->ca_guid;
     conn->ours.transport = req->transport;
+    conn->ours.responder_resources = req->initiator_depth;
+    conn->ours.initiator_depth = req->responder_resources;
     conn->ours.path_mtu = req->path_mtu;
     conn->ours.ack_timeout = req->primary.local_ack_timeout;
     conn->ours.traffic_class = req->primary.traffic_class;
     conn->ours.hop_limit = req->primary.hop_limit;
     conn->ours.flow_label = req->primary.flow_label;
+    conn->starting_psn = (uint32_t)ibcm_draw(ibcm) & 0xffffff;
     conn->retry_count = req->retry_count;
     conn->tries_max = req->max_cm_retries;
     conn->response_ns = 2 * ibcm_time_ns(ibcm->config.packet_lifetime) +

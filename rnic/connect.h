@@ -26,6 +26,8 @@
 struct rnic_conn;
 struct rnic_conn_port;
 
+enum { RNIC_CONN_MIN_RNR_TIMER = 12 }; // 0.64 ms: 0 would be the longest, 655 ms
+
 struct rnic_conn_event {
     const struct ibcm_event *what;        // type, peer, private data …: valid during the call
     struct rnic_conn *conn;               // a listener's at CONNECT_REQUEST
@@ -56,13 +58,13 @@ int rnic_conn_resolve(struct rnic *rnic, const struct ibcm_target *target, struc
 // no state to begin one.
 int rnic_conn_accept(struct rnic_conn *conn, struct rnic_qp *qp, const struct ibcm_params *params);
 int rnic_conn_reject(struct rnic_conn *conn, unsigned reason, struct span private_data);
-// `qp` NULL: the program has made its queue pair ready itself. Otherwise -EINVAL as above, and what
-// it is to be given may not fit it.
-int rnic_conn_establish(struct rnic_conn *conn, struct rnic_qp *qp);
+// The program has made its queue pair ready itself.
+int rnic_conn_establish(struct rnic_conn *conn);
 // What is posted comes back flushed; DISCONNECTED follows.
 int rnic_conn_disconnect(struct rnic_conn *conn);
 // No event of it is told any more once this returns. What the peer has to hear it hears.
 void rnic_conn_destroy(struct rnic_conn *conn);
 
-// For a queue pair of the program's own.
-struct ibcm_agreement rnic_conn_agreement(struct rnic_conn *conn);
+// For a queue pair of the program's own. -EINVAL: the peer's is not known, or not any more.
+int rnic_conn_agreement(struct rnic_conn *conn, struct ibcm_agreement *ret,
+                        struct ibcm_ends *ret_ends);

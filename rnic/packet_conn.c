@@ -7,12 +7,11 @@
 #include "base/transport.h"
 #include "ibcm/ibcm.h"
 #include "ibcm/state.h"
+#include "rnic/connect.h"
 #include "rnic/internal.h"
 #include "rnic/packet.h"
 #include "rnic/packet_cm.h"
 #include "rnic/shard.h"
-
-enum { MIN_RNR_TIMER = 12 }; // 0.64 ms: 0 would be the longest, 655 ms
 
 /* ---- queue pairs ----------------------------------------------------------------------------- */
 
@@ -45,7 +44,7 @@ int packet_conn_begin(const struct rnic_conn *conn, instant_ns now)
         .dest_qp_num = a.dest_qp_num,
         .rq_psn = a.rq_psn,
         .max_dest_rd_atomic = a.max_dest_rd_atomic,
-        .min_rnr_timer = MIN_RNR_TIMER,
+        .min_rnr_timer = RNIC_CONN_MIN_RNR_TIMER,
     };
     const struct qp_change to_send = {
         .mask = QP_CHANGE_STATE | QP_CHANGE_TIMEOUT | QP_CHANGE_RETRY_COUNT |

@@ -155,27 +155,11 @@ int rnic_conn_reject(struct rnic_conn *conn, unsigned reason, struct span privat
     return leave(conn->rnic, error);
 }
 
-// The queue pair first: the peer may send as soon as it has heard.
-static int establish_locked(struct rnic_conn *conn, struct rnic_qp *qp, instant_ns now)
-{
-    int error = qp != NULL ? packet_conn_attach(conn, qp) : 0;
-    if (error == 0 && qp != NULL) {
-        error = packet_conn_begin(conn, now);
-    }
-    if (error == 0) {
-        error = ibcm_establish(ibcm_of(conn->rnic), conn->cm, now);
-    }
-    if (error != 0) {
-        packet_conn_detach(conn);
-    }
-    return error;
-}
-
-int rnic_conn_establish(struct rnic_conn *conn, struct rnic_qp *qp)
+int rnic_conn_establish(struct rnic_conn *conn)
 {
     int error = enter(conn->rnic);
     if (error == 0) {
-        error = establish_locked(conn, qp, rnic_now(conn->rnic));
+        error = ibcm_establish(ibcm_of(conn->rnic), conn->cm, rnic_now(conn->rnic));
     }
     return leave(conn->rnic, error);
 }
@@ -204,10 +188,16 @@ void rnic_conn_destroy(struct rnic_conn *conn)
     leave(rnic, error);
 }
 
-struct ibcm_agreement rnic_conn_agreement(struct rnic_conn *conn)
+int rnic_conn_agreement(struct rnic_conn *conn, struct ibcm_agreement *ret,
+                        struct ibcm_ends *ret_ends)
 {
-    rnic_enter(conn->rnic);
-    const struct ibcm_agreement agreement = ibcm_conn_agreement(conn->cm);
-    rnic_leave(conn->rnic, 0);
-    return agreement;
+    int error = enter(conn->rnic);
+    if (error == 0 && (conn->is_listening || !ibcm_conn_is_agreed(conn->cm))) {
+        error = -EINVAL;
+    }
+    if (error == 0) {
+        *ret = ibcm_conn_agreement(conn->cm);
+        *ret_ends = ibcm_conn_ends(conn->cm);
+    }
+    return rnic_leave(conn->rnic, error);
 }

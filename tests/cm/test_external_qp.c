@@ -7,61 +7,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "tests/cm/external.h"
 #include "tests/cm/loopback.h"
-
-struct external {
-    struct ibv_cq *cq;
-    struct ibv_qp *qp;
-};
-
-static void modify(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state to)
-{
-    struct ibv_qp_attr attr = {.qp_state = to};
-    int mask;
-    assert_int_equal(rdma_init_qp_attr(id, &attr, &mask), 0);
-    assert_int_equal(ibv_modify_qp(qp, &attr, mask), 0);
-}
-
-static void external_open(struct external *e, struct rdma_cm_id *id)
-{
-    e->cq = ibv_create_cq(id->verbs, 4, NULL, NULL, 0);
-    assert_non_null(e->cq);
-    struct ibv_qp_init_attr attr = {
-        .qp_type = IBV_QPT_RC,
-        .send_cq = e->cq,
-        .recv_cq = e->cq,
-        .cap = {.max_send_wr = 2, .max_recv_wr = 2, .max_send_sge = 1, .max_recv_sge = 1},
-    };
-    e->qp = ibv_create_qp(id->pd, &attr);
-    assert_non_null(e->qp);
-    modify(id, e->qp, IBV_QPS_INIT);
-}
-
-static void external_close(struct external *e)
-{
-    assert_int_equal(ibv_destroy_qp(e->qp), 0);
-    assert_int_equal(ibv_destroy_cq(e->cq), 0);
-}
-
-static void get_ready(struct rdma_cm_id *id, struct external *e)
-{
-    modify(id, e->qp, IBV_QPS_RTR);
-    modify(id, e->qp, IBV_QPS_RTS);
-}
-
-static void send_one(struct external *from, struct external *to)
-{
-    struct ibv_recv_wr recv = {.wr_id = 1}, *bad_recv;
-    struct ibv_send_wr send = {.wr_id = 2, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED},
-                       *bad_send;
-    struct ibv_wc wc;
-    assert_int_equal(ibv_post_recv(to->qp, &recv, &bad_recv), 0);
-    assert_int_equal(ibv_post_send(from->qp, &send, &bad_send), 0);
-    while (ibv_poll_cq(to->cq, 1, &wc) == 0) {
-    }
-    assert_int_equal(wc.wr_id, 1);
-    assert_int_equal(wc.status, IBV_WC_SUCCESS);
-}
 
 static void test_the_answer_is_taken_with_establish(void **state)
 {
@@ -85,15 +32,15 @@ static void test_the_answer_is_taken_with_establish(void **state)
     l.passive = event->id;
     rdma_ack_cm_event(event);
     external_open(&passive, l.passive);
-    get_ready(l.passive, &passive);
+    external_ready(l.passive, &passive);
     param.qp_num = passive.qp->qp_num;
     assert_int_equal(rdma_accept(l.passive, &param), 0);
 
     assert_int_equal(event_take(l.active.channel, RDMA_CM_EVENT_CONNECT_RESPONSE), 0);
-    get_ready(l.active.id, &active);
+    external_ready(l.active.id, &active);
     assert_int_equal(rdma_establish(l.active.id), 0);
     assert_int_equal(event_take(l.listener.channel, RDMA_CM_EVENT_ESTABLISHED), 0);
-    send_one(&active, &passive);
+    external_send(&active, &passive);
     assert_false(event_waits(l.active.channel));
 
     assert_int_equal(rdma_disconnect(l.active.id), 0);

@@ -78,8 +78,7 @@ static int peer_result(pid_t pid)
 
 static struct sockaddr_in own_addr; // where the RoCE device is
 
-// The device stays up with the process, so that no other user takes its port between two tests.
-static int roce_take(void **state)
+static int roce_ask(void **state)
 {
     union ibv_gid gid;
     struct ibv_context *context = roce_open();
@@ -186,5 +185,6 @@ int main(int argc, char **argv)
         return peer(argv[1], argv[2]);
     }
     unsetenv("WEFT_WIRE");
-    return cmocka_run_group_tests(tests, roce_take, NULL);
+    roce_port_of_own();
+    return cmocka_run_group_tests(tests, roce_ask, NULL);
 }

@@ -321,41 +321,18 @@ static void a_request_is_rejected_with_words(void **state)
 
 static void a_queue_pair_of_the_programs_own_is_established_by_it(void **state)
 {
+    struct ibcm_agreement agreed;
+    struct ibcm_ends ends;
     listen_at(1, IP_CM_PS_TCP);
     connect_to_peer(NULL);
     accept_peer();
     assert_int_equal(w.ends[0].count[IBCM_EVENT_CONNECT_RESPONSE], 1);
-    assert_int_equal(rnic_conn_agreement(w.ends[0].conn).dest_qp_num, w.ends[1].qp->qp_num);
-    assert_int_equal(rnic_conn_establish(w.ends[0].conn, NULL), 0);
+    assert_int_equal(rnic_conn_agreement(w.ends[0].conn, &agreed, &ends), 0);
+    assert_int_equal(agreed.dest_qp_num, w.ends[1].qp->qp_num);
+    assert_int_equal(rnic_conn_establish(w.ends[0].conn), 0);
     run();
     assert_int_equal(w.ends[1].count[IBCM_EVENT_ESTABLISHED], 1);
     assert_int_equal(rnic_qp_state(w.ends[0].qp), QP_INIT); // ours to move, and left alone
-}
-
-static void a_queue_pair_that_comes_with_establish_is_made_ready(void **state)
-{
-    listen_at(1, IP_CM_PS_TCP);
-    connect_to_peer(NULL);
-    accept_peer();
-    post_recv(1);
-    assert_int_equal(rnic_conn_establish(w.ends[0].conn, w.ends[0].qp), 0);
-    assert_int_equal(rnic_qp_state(w.ends[0].qp), QP_RTS);
-    post_send(0, 3000);
-    assert_int_equal(completion_of(0).status, WC_SUCCESS);
-    assert_int_equal(rnic_conn_disconnect(w.ends[0].conn), 0);
-    assert_int_equal(rnic_qp_state(w.ends[0].qp), QP_ERR);
-}
-
-static void a_queue_pair_that_cannot_be_made_ready_establishes_nothing(void **state)
-{
-    const struct qp_change to_error = {.mask = QP_CHANGE_STATE, .state = QP_ERR};
-    listen_at(1, IP_CM_PS_TCP);
-    connect_to_peer(NULL);
-    accept_peer();
-    assert_int_equal(rnic_qp_change(w.ends[0].qp, &to_error), 0);
-    assert_int_equal(rnic_conn_establish(w.ends[0].conn, w.ends[0].qp), -EINVAL);
-    run();
-    assert_int_equal(w.ends[1].count[IBCM_EVENT_ESTABLISHED], 0);
 }
 
 static void a_queue_pair_has_one_connection_and_begins_it_in_init(void **state)
@@ -426,8 +403,6 @@ int main(void)
         TEST(a_request_that_its_owner_does_not_take_is_refused),
         TEST(a_request_is_rejected_with_words),
         TEST(a_queue_pair_of_the_programs_own_is_established_by_it),
-        TEST(a_queue_pair_that_comes_with_establish_is_made_ready),
-        TEST(a_queue_pair_that_cannot_be_made_ready_establishes_nothing),
         TEST(a_queue_pair_has_one_connection_and_begins_it_in_init),
         TEST(a_queue_pair_may_go_before_its_connection),
         TEST(a_port_of_datagrams_is_resolved),

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "tests/verbs/bench.h"
@@ -18,6 +20,14 @@ static inline struct ibv_context *roce_open_patiently(struct ibv_device *device)
         context = ibv_open_device(device);
     }
     return context;
+}
+
+// A port of the test's own, so that no other user has it.
+static inline void roce_port_of_own(void)
+{
+    char port[8];
+    snprintf(port, sizeof port, "%d", 20000 + (int)getpid() % 20000);
+    setenv("WEFT_ROCE_PORT", port, 1);
 }
 
 static inline struct ibv_context *roce_open(void)
