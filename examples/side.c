@@ -62,7 +62,10 @@ static void oneshot_prepare(struct side *side)
     };
     side->has_oneshot = weft_oneshot_find(&side->oneshot);
     if (side->has_oneshot && side->oneshot.create(side->id->qp, &attr) != 0) {
-        side_die("weft_oneshot_create");
+        if (errno != EOPNOTSUPP) {
+            side_die("weft_oneshot_create");
+        }
+        side->has_oneshot = false; // the RoCE device
     }
 }
 

@@ -190,8 +190,9 @@ static void request_fill(const struct initiator_queue *queue, uint8_t data[NVME_
 static bool may_oneshot(const struct initiator_queue *queue)
 {
     const struct weft_nvme *nvme = queue->nvme;
-    return nvme->has_oneshot && queue->number > 0 &&
-           (nvme->oneshot.agreed(queue->id->qp) & WEFT_ONESHOT_ADVERTISE) != 0;
+    const bool may_agree = nvme->has_oneshot && queue->number > 0;
+    const int agreed = may_agree ? nvme->oneshot.agreed(queue->id->qp) : 0;
+    return agreed > 0 && (agreed & WEFT_ONESHOT_ADVERTISE) != 0;
 }
 
 int initiator_queue_meet(struct initiator_queue *queue, struct why *ret_why)

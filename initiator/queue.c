@@ -80,7 +80,7 @@ static int memory_take(struct initiator_queue *queue)
     return 0;
 }
 
-// Both ends find a command by its CID.
+// Both ends find a command by its CID. Where the device has no one-shot RDMA, none is agreed on.
 static int oneshot_prepare(struct initiator_queue *queue)
 {
     const struct weft_nvme *nvme = queue->nvme;
@@ -92,7 +92,8 @@ static int oneshot_prepare(struct initiator_queue *queue)
         .answer = {.offset = NVME_CQE_OFF_CID, .length = sizeof(uint16_t), .flags = flags},
         .stag_offset = WEFT_ONESHOT_NOWHERE,
     };
-    return -nvme->oneshot.create(queue->id->qp, &attr);
+    const int error = nvme->oneshot.create(queue->id->qp, &attr);
+    return error != EOPNOTSUPP ? -error : 0;
 }
 
 int initiator_queue_create(struct initiator_queue *queue)

@@ -222,7 +222,8 @@ struct wq_caps rnic_qp_caps(const struct rnic_qp *qp)
 int rnic_oneshot_create(struct rnic_qp *qp, const struct oneshot_config *config)
 {
     rnic_enter(qp->rnic);
-    int error = wq_oneshot_create(qp->wq, config);
+    bool has_oneshot = qp->transport->ops->oneshot_agreed != NULL;
+    int error = has_oneshot ? wq_oneshot_create(qp->wq, config) : -EOPNOTSUPP;
     return rnic_leave(qp->rnic, error);
 }
 

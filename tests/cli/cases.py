@@ -1,5 +1,9 @@
-"""What the scripts about the weft command share: cases as functions, and running weft."""
+"""What the scripts about the weft command share: cases as functions, and running weft.
 
+        --wire WIRE    all programs on this wire (WEFT_WIRE), in a network of their own
+"""
+
+import argparse
 import os
 import pathlib
 import subprocess
@@ -11,8 +15,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'judges'))
 
 from judge import (BUILD, SOURCE, WEFT, Tap, free_port, nobody_may_run,  # noqa: E402,F401
                    skip_all)
+import tapnet  # noqa: E402
 
 _CASES = []
+_WIRE = {}  # what programs are told of it
 
 
 class Skip(Exception):
@@ -25,9 +31,29 @@ def case(function):
     return function
 
 
+def wire():
+    """That of all programs here."""
+    return _WIRE.get('WEFT_WIRE', 'iwarp')
+
+
+def use_wire(name):
+    """On RoCE the processes of a host share an address, so strangers there would take part."""
+    try:
+        tapnet.enter_namespace('ip', 'link', 'set', 'lo', 'up')
+    except tapnet.NotHere as why:
+        skip_all(str(why))
+    tapnet.ip('link', 'set', 'lo', 'up')
+    _WIRE['WEFT_WIRE'] = os.environ['WEFT_WIRE'] = name
+
+
 def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--wire')
+    options = parser.parse_args()
     if not os.access(WEFT, os.X_OK):
         skip_all(f'{WEFT} is not built')
+    if options.wire:
+        use_wire(options.wire)
     tap = Tap()
     for function in _CASES:
         name = function.__name__.replace('_', ' ')
@@ -43,10 +69,10 @@ def main():
 
 
 def weft(*words, env=None, program=WEFT, limit=60, **options):
-    """Runs weft; the environment without any WEFT_ variable, and with `env` on top."""
+    """Runs weft; the environment without any WEFT_ variable but the wire, and with `env` on top."""
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith('WEFT_')}
-    environment.update(env or {})
+    environment.update({**_WIRE, **(env or {})})
     return subprocess.run([str(program), *map(str, words)], env=environment, text=True,
                           timeout=limit, **{'stdin': subprocess.DEVNULL, 'stdout': subprocess.PIPE,
                                             'stderr': subprocess.PIPE, **options})
@@ -86,4 +112,4 @@ def settings():
 
 
 __all__ = ['BUILD', 'SOURCE', 'WEFT', 'Skip', 'case', 'expect', 'expect_error', 'free_port', 'main',
-           'scratch', 'settings', 'weft']
+           'scratch', 'settings', 'weft', 'wire']

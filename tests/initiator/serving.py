@@ -8,7 +8,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'cli'))
 
-from cases import BUILD, Skip, case, expect, expect_error, main, scratch, weft  # noqa: E402
+from cases import BUILD, Skip, case, expect, expect_error, main, scratch, weft, wire  # noqa: E402
 
 NQN = 'nqn.2014-08.org.nvmexpress:uuid:00000000-1111-2222-3333-444444444444'
 SIZE = 8 << 20
@@ -33,4 +33,4 @@ def uri(port):
 
 
 __all__ = ['BUILD', 'NQN', 'SIZE', 'Skip', 'case', 'expect', 'expect_error', 'main', 'scratch',
-           'target', 'uri', 'weft']
+           'target', 'uri', 'weft', 'wire']

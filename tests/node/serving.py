@@ -16,7 +16,7 @@ sys.dont_write_bytecode = True
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / 'cli'), str(TESTS / 'judges')]
 
-from cases import WEFT, Skip, case, expect, expect_error, main, weft  # noqa: E402,F401
+from cases import WEFT, Skip, case, expect, expect_error, main, weft, wire  # noqa: E402,F401
 from judge import count, free_port  # noqa: E402,F401
 
 LIMIT = 60

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include <weft/oneshot.h>
+
 #include "tests/verbs/roce.h"
 
 static struct bench bench;
@@ -239,6 +241,21 @@ static void other_operations_than_sends_are_refused(void **state)
     assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+// So a program registers memory instead, and does not wait for an agreement.
+static void one_shot_commands_are_refused_before_the_first(void **state)
+{
+    const struct weft_oneshot_attr attr = {.max_commands = 1,
+                                           .max_memory = 1,
+                                           .request = {.offset = 0, .length = 2},
+                                           .answer = {.offset = 0, .length = 2},
+                                           .stag_offset = WEFT_ONESHOT_NOWHERE};
+    struct ibv_qp *qp = roce_qp_create(&bench, IBV_QPT_RC);
+    assert_non_null(qp);
+    assert_int_equal(weft_oneshot_create(qp, &attr), EOPNOTSUPP);
+    assert_int_equal(weft_oneshot_agreed(qp), -1);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 static void work_posted_in_reset_is_refused(void **state)
 {
     struct ibv_qp *qp = roce_ud_ready(&bench);
@@ -345,6 +362,7 @@ int main(void)
         CASE(datagram_with_another_qkey_is_dropped),
         CASE(extended_queue_pair_says_to_whom),
         CASE(other_operations_than_sends_are_refused),
+        CASE(one_shot_commands_are_refused_before_the_first),
         CASE(work_posted_in_reset_is_refused),
         CASE(datagram_to_a_group_is_for_those_attached),
         CASE(address_that_is_no_group_is_not_attached),
