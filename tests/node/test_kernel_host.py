@@ -3,6 +3,7 @@
 
     test_kernel_host.py --transport tcp     nvme_tcp
     test_kernel_host.py --transport rdma    nvme_rdma over siw
+        --device rxe     ... over rxe, the cases that the device has a part in
         --only WORD      only the cases with this in their names
         --keep FOLDER    leave the console, the capture and what the node said there
 
@@ -268,6 +269,10 @@ CASES = [a_host_finds_the_volumes_that_it_may_use, a_host_connects_to_all_that_i
          zeroes_are_written_as_such, a_flush_goes_to_the_device,
          a_reset_under_load_loses_nothing, a_node_that_is_started_again_goes_on,
          what_else_may_be_agreed, hosts_come_and_go]
+# Those in which the RNIC has a part: with another one beneath, the rest is the same.
+CASES_OF_DEVICES = [a_host_finds_the_volumes_that_it_may_use, a_volume_is_a_block_device,
+                    what_fio_writes_it_reads, a_reset_under_load_loses_nothing,
+                    a_node_that_is_started_again_goes_on, hosts_come_and_go]
 
 
 # --- the run -----------------------------------------------------------------------------------
@@ -277,6 +282,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--transport', choices=('tcp', 'rdma'), default='tcp')
+    parser.add_argument('--device', choices=vm.DEVICES, default='siw')
     parser.add_argument('--only', default='')
     parser.add_argument('--keep', type=pathlib.Path)
     return parser.parse_args()
@@ -293,8 +299,8 @@ def scratch_folder(keep):
                                 ignore=shutil.ignore_patterns('initramfs', 'disk.img', 'nbd'))
 
 
-def run_cases(tap, host, node, only):
-    for case in CASES:
+def run_cases(tap, host, node, cases, only):
+    for case in cases:
         name = case.__name__.replace('_', ' ')
         if only and only not in name and case is not a_volume_is_a_block_device:
             continue
@@ -323,9 +329,12 @@ def main():
     tap = Tap()
     with scratch_folder(options.keep) as scratch:
         guest = vm.Guest(scratch, ['rdma', *PROGRAMS], extras=['nvme'])
+        if options.device != 'siw':
+            guest.use_device(options.device)
         node = Node(options.transport, scratch)
         try:
-            run_cases(tap, Host(guest, options.transport), node, options.only)
+            cases = CASES if options.device == 'siw' else CASES_OF_DEVICES
+            run_cases(tap, Host(guest, options.transport), node, cases, options.only)
         finally:
             node.end()
             guest.end()
