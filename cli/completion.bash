@@ -1,6 +1,6 @@
 # Completion of weft(1) for bash. Options come from the --help of the command itself.
 
-_weft_commands='run stat reads serve status rescan discover ls info cp attach help'
+_weft_commands='run env stat reads serve status rescan discover ls info cp attach help'
 
 _weft_options() {
     "$1" help "$2" 2>/dev/null | grep -Eo -- '(^|[ ,])--[a-z][a-z-]*=?' | tr -d ' ,' | sort -u
@@ -26,6 +26,9 @@ _weft_value() {
     --tx) compgen -W 'copy reference' -- "$2" ;;
     --mpa-revision) compgen -W '1 2' -- "$2" ;;
     --trace) compgen -W 'all mpa ddp rdmap qp cq mem conn tcp link rnic' -- "$2" ;;
+    --format) compgen -W 'shell github dotenv json' -- "$2" ;;
+    --wire) compgen -W 'iwarp roce' -- "$2" ;;
+    --view) compgen -W 'preload off' -- "$2" ;;
     --memory) compgen -W 'short enough' -- "$2" ;;
     --pcap | --stats | --*-file) compgen -f -- "$2" ;;
     --crc | --markers | --extensions | --peer-to-peer | --write-flush)
@@ -120,6 +123,15 @@ _weft() {
             [[ ${COMPREPLY[*]} == *= ]] && compopt -o nospace 2>/dev/null
         elif [[ $word != = && $before != = ]]; then
             _weft_words compgen -W "$(_weft_nodes)" -- "$word"
+        fi
+        ;;
+    *:env)
+        if [[ $word == = || $before == = ]]; then
+            [[ $word == = ]] || before=${COMP_WORDS[COMP_CWORD - 2]}
+            _weft_words _weft_value "$before" "${word#=}"
+        else
+            _weft_words compgen -W "$(_weft_options "${COMP_WORDS[@]:0:2}")" -- "$word"
+            [[ ${COMPREPLY[*]} == *= ]] && compopt -o nospace 2>/dev/null
         fi
         ;;
     *:stat | *:reads)

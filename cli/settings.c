@@ -21,11 +21,11 @@ void setting_option_name(const char *variable, char ret_option[SETTING_OPTION_MA
     ret_option[len] = '\0';
 }
 
-int setting_set(size_t index, const char *value)
+int setting_set(const char *command, size_t index, const char *value)
 {
     const struct weft_setting *setting = weft_setting_at(index);
     if (!weft_setting_accepts(setting, value)) {
-        return say_usage("run", "cannot use %s=%s: it must be %s", setting->name, value,
+        return say_usage(command, "cannot use %s=%s: it must be %s", setting->name, value,
                          setting->values);
     }
     if (setenv(setting->name, value, 1) != 0) {
@@ -43,25 +43,25 @@ static bool is_name_of(const char *name, const char *variable)
            strcmp(name, option) == 0;
 }
 
-int setting_assign_to(const char *name, const char *value)
+int setting_assign_to(const char *command, const char *name, const char *value)
 {
     const struct weft_setting *setting;
     for (size_t i = 0; (setting = weft_setting_at(i)) != NULL; i++) {
         if (is_name_of(name, setting->name)) {
-            return setting_set(i, value);
+            return setting_set(command, i, value);
         }
     }
-    return say_usage("run", "there is no setting %s; `weft help environment` lists them", name);
+    return say_usage(command, "there is no setting %s; `weft help environment` lists them", name);
 }
 
-int setting_assign(const char *text)
+int setting_assign(const char *command, const char *text)
 {
     const char *equals = strchr(text, '=');
     char *name = equals != NULL ? strndup(text, (size_t)(equals - text)) : NULL;
     if (name == NULL) {
-        return say_usage("run", "--set %s: it must be NAME=VALUE", text);
+        return say_usage(command, "--set %s: it must be NAME=VALUE", text);
     }
-    int result = setting_assign_to(name, equals + 1);
+    int result = setting_assign_to(command, name, equals + 1);
     free(name);
     return result;
 }
@@ -96,7 +96,7 @@ void settings_print(FILE *out)
     char option[SETTING_OPTION_MAX_LEN];
     const struct weft_setting *setting;
     fputs("Variables that weft reads when a program first uses the device; each is an option of\n"
-          "`weft run` too. weft(7) says more.\n",
+          "`weft run` and `weft env` too. weft(7) says more.\n",
           out);
     for (size_t i = 0; (setting = weft_setting_at(i)) != NULL; i++) {
         setting_option_name(setting->name, option);
