@@ -8,6 +8,7 @@
 #include "sim/node.h"
 #include "sim/oracle_memory.h"
 #include "sim/pair.h"
+#include "sim/params.h"
 #include "sim/sim.h"
 
 enum { ELEMENT_MAX = 16, COMMAND_MAX = 2 };
@@ -22,6 +23,9 @@ static const struct oneshot_config config = {
 
 int sim_command_make(struct sim_side *side)
 {
+    if (side->node->sim->params.wire == SIM_WIRE_ROCE) {
+        return 0; // one-shot RDMA is of streams
+    }
     int error = rnic_oneshot_create(side->qp, &config);
     side->command.state = error == 0 ? SIM_COMMAND_FREE : SIM_COMMAND_NONE;
     return error;
@@ -117,10 +121,10 @@ static void close_command(struct sim_side *side, struct sim_op *op, struct send_
 void sim_command_draw(struct sim_side *side, struct sim_op *op, struct send_wqe *wqe)
 {
     const struct sim_command *theirs = &sim_side_peer(side)->command;
-    const struct rnic_oneshot_agreed agreed = rnic_oneshot_agreed(side->qp);
-    if (sim_draw(side->pair->sim, 4)) {
+    if (side->command.state == SIM_COMMAND_NONE || sim_draw(side->pair->sim, 4)) {
         return;
     }
+    const struct rnic_oneshot_agreed agreed = rnic_oneshot_agreed(side->qp);
     if (theirs->state == SIM_COMMAND_OPEN && theirs->users == 0) {
         close_command(side, op, wqe);
     } else if (side->command.state == SIM_COMMAND_FREE && agreed.has_advertise) {
@@ -143,7 +147,7 @@ void sim_command_name(struct sim_side *side, struct sim_op *op, struct send_wqe 
 
 /* ---- at the other end ------------------------------------------------------------------------ */
 
-uint32_t sim_command_flags(const struct sim_op *op)
+uint32_t sim_command_flags(const struct sim_side *side, const struct sim_op *op)
 {
     static const uint32_t flags[] = {
         [SIM_COMMAND_NOT_USED] = 0,
@@ -151,8 +155,9 @@ uint32_t sim_command_flags(const struct sim_op *op)
         [SIM_COMMAND_CLOSED] = WC_WITH_INV | WC_CLOSED | WC_REFERENCE,
     };
     // What invalidates may close, and is read for a reference.
-    bool has_reference =
-        op->opcode == WQE_SEND_WITH_INV && op->len >= config.answer.offset + config.answer.len;
+    bool has_reference = side->command.state != SIM_COMMAND_NONE &&
+                         op->opcode == WQE_SEND_WITH_INV &&
+                         op->len >= config.answer.offset + config.answer.len;
     return flags[op->command_use] | (has_reference ? WC_REFERENCE : 0);
 }
 

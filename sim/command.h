@@ -45,7 +45,8 @@ bool sim_command_may_forbid(const struct sim_side *side, enum wqe_opcode opcode)
 // Is the block lent, or may it be?
 bool sim_command_is_on(const struct sim_side *side, const struct sim_block *block);
 
-// What the completion of the peer's receive says of it beside its length: flags, STag, reference.
-uint32_t sim_command_flags(const struct sim_op *op);
+// What the completion of the receive at `side` says of it beside its length: flags, STag,
+// reference.
+uint32_t sim_command_flags(const struct sim_side *side, const struct sim_op *op);
 bool sim_command_is_told(const struct sim_op *op, const struct cqe *cqe);
 void sim_command_on_delivered(struct sim *sim, struct sim_op *op);

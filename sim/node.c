@@ -16,68 +16,8 @@ enum {
     ACCESS_LOCAL_WRITE = 1, // values of IBV_ACCESS_*
     ACCESS_ALL = 1 | 2 | 4 | 8 | 16,
     SRQ_LEN = 64,
-    LISTEN_BACKLOG = 16,
     HOST_FIRST = 0x0a000001, // 10.0.0.1
 };
-
-/* ---- the mailbox ----------------------------------------------------------------------------- */
-
-static void mailbox_put(struct sim_node *node, struct rnic_ep *ep, struct sim_side *side,
-                        const struct rnic_ep_event *event)
-{
-    if (node->letter_count == SIM_MAILBOX_LEN) {
-        sim_fail(node->sim, "node %u: more events than anybody has asked for", node->index);
-        return;
-    }
-    node->mailbox[node->letter_count++] =
-        (struct sim_letter){.ep = ep, .side = side, .event = *event};
-}
-
-static void on_side_event(void *ctx, struct rnic_ep *ep, const struct rnic_ep_event *event)
-{
-    struct sim_side *side = ctx;
-    mailbox_put(side->node, ep, side, event);
-}
-
-struct rnic_ep_port sim_node_port_of(struct sim_side *side)
-{
-    return (struct rnic_ep_port){.on_event = on_side_event, .ctx = side};
-}
-
-// The side that a request is for, or NULL: its connection is not the present one of the pair.
-static struct sim_side *request_side(struct sim_node *node, const struct rnic_ep_event *event)
-{
-    struct sim_greeting greeting;
-    if (event->private_data_len != sizeof greeting) {
-        sim_fail(node->sim, "node %u: a request came with %u octets of private data", node->index,
-                 event->private_data_len);
-        return NULL;
-    }
-    memcpy(&greeting, event->private_data, sizeof greeting);
-    if (greeting.pair >= node->sim->params.pairs) {
-        sim_fail(node->sim, "node %u: a request came with other private data", node->index);
-        return NULL;
-    }
-    struct sim_pair *pair = &node->sim->pair[greeting.pair];
-    return greeting.generation == pair->generation && pair->phase == SIM_PHASE_CONNECTING
-               ? &pair->side[1]
-               : NULL;
-}
-
-static void on_listener_event(void *ctx, struct rnic_ep *ep, const struct rnic_ep_event *event)
-{
-    struct sim_node *node = ctx;
-    if (event->type != RNIC_EP_CONNECT_REQUEST) {
-        sim_fail(node->sim, "node %u: event %d on a listener", node->index, event->type);
-        return;
-    }
-    struct sim_side *side = request_side(node, event);
-    if (side == NULL) {
-        return; // nobody takes it: the device lets it go
-    }
-    *event->new_ep_port = sim_node_port_of(side);
-    mailbox_put(node, event->new_ep, side, event);
-}
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
@@ -112,7 +52,6 @@ static bool rnic_make(struct sim_node *node)
                 .mpa_timeout_ns = 10 * NS_PER_S,
                 .rnr_store_len = p->rnr_store_len,
             },
-        .link = sim_path_attach(&sim->path, &node->addr),
         .clock = sim_clock,
         .clock_ctx = sim,
         .trace = &sim->trace,
@@ -121,7 +60,8 @@ static bool rnic_make(struct sim_node *node)
     };
     uint64_t key[2] = {prng_next(&sim->rng), prng_next(&sim->rng)};
     memcpy(parts.stag_key, key, sizeof parts.stag_key);
-    return parts.link != NULL && rnic_create(&parts, &node->rnic) == 0;
+    return sim_path_attach(&sim->path, &node->addr, &parts) &&
+           rnic_create(&parts, &node->rnic) == 0;
 }
 
 static void on_cq_event(void *ctx)
@@ -184,20 +124,6 @@ static bool queues_make(struct sim_node *node)
                                            &(struct rnic_async_port){0}, &node->srq) == 0);
 }
 
-struct sockaddr_in sim_node_addr(const struct sim_node *node, uint16_t port)
-{
-    return (struct sockaddr_in){
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = node->addr};
-}
-
-static bool listener_make(struct sim_node *node)
-{
-    struct sockaddr_in addr = sim_node_addr(node, SIM_NODE_PORT);
-    struct rnic_ep_port port = {.on_event = on_listener_event, .ctx = node};
-    return rnic_ep_bind(node->rnic, (struct sockaddr *)&addr, 0, &port, &node->listener) == 0 &&
-           rnic_ep_listen(node->listener, LISTEN_BACKLOG) == 0;
-}
-
 bool sim_node_init(struct sim_node *node, struct sim *sim, unsigned index)
 {
     *node = (struct sim_node){.sim = sim, .index = index};
@@ -206,7 +132,7 @@ bool sim_node_init(struct sim_node *node, struct sim *sim, unsigned index)
     node->mailbox = calloc(SIM_MAILBOX_LEN, sizeof *node->mailbox);
     if (node->mailbox == NULL || !rnic_make(node) || rnic_pd_alloc(node->rnic, &node->pd) != 0 ||
         rnic_pd_alloc(node->rnic, &node->foreign_pd) != 0 || !blocks_make(node) ||
-        !queues_make(node) || !listener_make(node)) {
+        !queues_make(node) || sim_ep_listen(node) != 0) {
         sim_fail(sim, "node %u: cannot be made", index);
         return false;
     }
@@ -247,9 +173,7 @@ static void check_live(struct sim_node *node)
 
 static void objects_fini(struct sim_node *node)
 {
-    if (node->listener != NULL) {
-        rnic_ep_destroy(node->listener);
-    }
+    sim_ep_destroy(node, &node->listener);
     if (node->srq != NULL) {
         expect(node, rnic_srq_destroy(node->srq), "destroying the SRQ");
     }

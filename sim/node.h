@@ -8,6 +8,7 @@
 #include "base/trace.h"
 #include "rnic/create.h"
 #include "rnic/rnic.h"
+#include "sim/ep.h"
 #include "sim/oracle_memory.h"
 
 struct sim;
@@ -25,9 +26,9 @@ enum {
     SIM_CQ_LEN = 4096,
 };
 
-// What a callback put away: an endpoint's event and whom it is for. NULL: nobody any more.
+// What a callback put away: an event and whom it is for. No end: nobody any more.
 struct sim_letter {
-    struct rnic_ep *ep;
+    struct sim_ep ep;
     struct sim_side *side;
     struct rnic_ep_event event;
 };
@@ -42,7 +43,7 @@ struct sim_node {
     struct rnic_cq *send_cq, *recv_cq;
     struct rnic_srq *srq;       // NULL: none
     struct list_link srq_recvs; // sim_recv: posted to it and not complete, oldest first
-    struct rnic_ep *listener;
+    struct sim_ep listener;
     struct sim_letter *mailbox;
     unsigned letter_count;
     // Arming of recv_cq: a completion that comes after it must raise one event.
@@ -58,9 +59,12 @@ void sim_node_fini(struct sim_node *node);
 
 // Registers a block anew after its memory moved. False: the simulation has failed.
 bool sim_node_register(struct sim_node *node, struct sim_block *block);
-// The address of the node's listener, or of a port where nobody listens.
-struct sockaddr_in sim_node_addr(const struct sim_node *node, uint16_t port);
-// Where events of a side's endpoint go.
-struct rnic_ep_port sim_node_port_of(struct sim_side *side);
 // All blocks of the node are as they ought to be; otherwise the simulation has failed.
 void sim_node_check_memory(struct sim_node *node);
+
+// The address of the node's listener, or of a port where nobody listens.
+static inline struct sockaddr_in sim_node_addr(const struct sim_node *node, uint16_t port)
+{
+    return (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = node->addr};
+}

@@ -7,6 +7,7 @@
 #include "base/port_place.h"
 #include "sim/command.h"
 #include "sim/oracle_memory.h"
+#include "sim/params.h"
 #include "sim/sim.h"
 
 // Values of enum ibv_wc_status, ibv_wc_opcode.
@@ -63,7 +64,13 @@ static bool changes_window(const struct sim_op *op)
 static bool has_holes(const struct sim_side *side)
 {
     const struct sim_params *p = &side->pair->sim->params;
-    return p->has_packets && p->placement != PLACEMENT_OFF;
+    return p->wire == SIM_WIRE_IWARP && p->has_packets && p->placement != PLACEMENT_OFF;
+}
+
+// What is successful has been acknowledged by the peer, which has done it and all before it.
+static bool is_acknowledged(const struct sim_side *side)
+{
+    return side->pair->sim->params.wire == SIM_WIRE_ROCE;
 }
 
 /* ---- the peer's memory ----------------------------------------------------------------------- */
@@ -209,9 +216,9 @@ static void op_complete(struct sim_side *side, struct sim_op *op, uint32_t statu
     if (is_success && op->mistake != SIM_MISTAKE_NONE && is_answered(op)) {
         FAIL(side, "wr %" PRIu64 " was wrong and completes with success", op->wr_id);
     }
-    if (is_success && (is_answered(op) || is_flushed_write)) {
+    if (is_success && (is_answered(op) || is_flushed_write || is_acknowledged(side))) {
         expect_placed_before(side, op, "a later answer is back");
-        if (op->mistake == SIM_MISTAKE_NONE) {
+        if (op->mistake == SIM_MISTAKE_NONE || !is_answered(op)) {
             expect_placed(side, op, "its answer is back");
         }
     }
@@ -219,16 +226,24 @@ static void op_complete(struct sim_side *side, struct sim_op *op, uint32_t statu
         op->is_placed = true;
     }
     op->is_complete = true;
+    op->is_acknowledged = is_success && is_acknowledged(side);
     side->sq_used--;
     op_free_if_over(op);
+}
+
+// With packets a refused connection has its queue pair flushed before the program has heard of it.
+static bool may_fail(const struct sim_side *side)
+{
+    const struct sim_pair *pair = side->pair;
+    return pair->is_disturbed || pair->phase == SIM_PHASE_CLOSING ||
+           (pair->phase == SIM_PHASE_CONNECTING && pair->fate != SIM_FATE_ACCEPTED);
 }
 
 static void check_status(struct sim_side *side, const struct sim_op *op, uint32_t status)
 {
     if (status >= STATUS_COUNT) {
         FAIL(side, "wr %" PRIu64 " completes with the unknown status %u", op->wr_id, status);
-    } else if (status != STATUS_SUCCESS && !side->pair->is_disturbed &&
-               side->pair->phase != SIM_PHASE_CLOSING) {
+    } else if (status != STATUS_SUCCESS && !may_fail(side)) {
         FAIL(side,
              "wr %" PRIu64 " (opcode %d) completes with status %u, and nothing was done to it",
              op->wr_id, op->opcode, status);
@@ -330,8 +345,8 @@ static void check_shape(struct sim_side *side, const struct sim_op *op, const st
     bool has_immediate = op->opcode == WQE_SEND_WITH_IMM || op->opcode == WQE_RDMA_WRITE_WITH_IMM;
     bool invalidates = op->opcode == WQE_SEND_WITH_INV;
     uint32_t opcode = op->opcode == WQE_RDMA_WRITE_WITH_IMM ? OPCODE_RECV_WITH_IMM : OPCODE_RECV;
-    uint32_t flags =
-        (has_immediate ? WC_WITH_IMM : 0) | (invalidates ? WC_WITH_INV : 0) | sim_command_flags(op);
+    uint32_t flags = (has_immediate ? WC_WITH_IMM : 0) | (invalidates ? WC_WITH_INV : 0) |
+                     sim_command_flags(side, op);
     if (cqe->opcode != opcode || cqe->wc_flags != flags || cqe->byte_len != op->len) {
         FAIL(side,
              "wr %" PRIu64 " is received with opcode %u flags %u length %u, was sent with opcode "
@@ -457,7 +472,7 @@ void sim_order_on_recv(struct sim_node *node, const struct cqe *cqe)
     }
     if (cqe->status == STATUS_SUCCESS) {
         deliver(side, recv, cqe);
-    } else if (!side->pair->is_disturbed && side->pair->phase != SIM_PHASE_CLOSING) {
+    } else if (!may_fail(side)) {
         FAIL(side, "receive %" PRIu64 " completes with status %u, and nothing was done to it",
              number, cqe->status);
     } else {
@@ -480,12 +495,23 @@ bool sim_order_is_quiet(const struct sim_side *side)
     return side->ops_left == 0;
 }
 
+// Is what it has received known to the last?
+static bool keeps_books(const struct sim_side *side)
+{
+    return side->qp != NULL && !side->has_lost_receives;
+}
+
 void sim_order_check_end(struct sim_side *side)
 {
+    const struct sim_side *peer = sim_side_peer(side);
     for (struct list_link *l = side->ops.next; l != &side->ops; l = l->next) {
         struct sim_op *op = op_of(l);
         if (!op->is_complete && op->is_signaled) {
             FAIL(side, "wr %" PRIu64 " (opcode %d) has never completed", op->wr_id, op->opcode);
+            return;
+        }
+        if (op->is_acknowledged && is_message(op) && !op->is_delivered && keeps_books(peer)) {
+            FAIL(side, "wr %" PRIu64 " was successful, and its message never received", op->wr_id);
             return;
         }
     }

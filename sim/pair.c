@@ -7,14 +7,18 @@
 
 #include "base/prng.h"
 #include "base/qp_state.h"
+#include "sim/ep.h"
+#include "sim/ep_conn.h"
 #include "sim/oracle_order.h"
 #include "sim/sim.h"
 #include "sim/traffic.h"
 
 // So long a phase may last when nothing was done to its connection; when something was, the
-// program ends it then. MPA start-up has 10 s each way, a silent peer is found after 10 s.
+// program ends it then. MPA start-up has 10 s each way, a silent peer is found after 10 s. With
+// InfiniBand's manager a peer that has asked for time (MRA) is waited for for 69 s, and what was
+// lost meanwhile is sent again then.
 static const duration_ns phase_limits_ns[] = {
-    [SIM_PHASE_CONNECTING] = 45 * NS_PER_S,
+    [SIM_PHASE_CONNECTING] = 100 * NS_PER_S,
     [SIM_PHASE_OPEN] = 120 * NS_PER_S,
     [SIM_PHASE_DRAINING] = 30 * NS_PER_S,
     [SIM_PHASE_CLOSING] = 30 * NS_PER_S,
@@ -92,6 +96,9 @@ static bool side_make_qp(struct sim_side *side)
     int error = rnic_qp_create(node->rnic, &init, &side->qp);
     if (error == 0) {
         side->qp_num = side->qp->qp_num;
+        error = p->wire == SIM_WIRE_ROCE ? sim_conn_prepare(side) : 0;
+    }
+    if (error == 0) {
         error = rnic_window_alloc(node->rnic, node->pd, 2, &side->window.rkey);
     }
     if (error == 0) {
@@ -111,17 +118,13 @@ static bool side_make_qp(struct sim_side *side)
 
 void sim_side_destroy_ep(struct sim_side *side)
 {
-    if (side->ep == NULL) {
+    if (sim_ep_is_none(&side->ep)) {
         return;
     }
-    rnic_ep_destroy(side->ep);
-    for (unsigned i = 0; i < side->node->letter_count; i++) {
-        struct sim_letter *letter = &side->node->mailbox[i];
-        if (letter->ep == side->ep) {
-            letter->ep = NULL;
-        }
+    if (side->ep.stream == NULL && side->qp != NULL) {
+        rnic_qp_modify(side->qp, QP_ERR); // with a stream it goes there by itself
     }
-    side->ep = NULL;
+    sim_ep_destroy(side->node, &side->ep);
     side->has_ended = true;
 }
 
@@ -158,7 +161,7 @@ void sim_side_reset_qp(struct sim_side *side)
     }
     sim_drain(side->pair->sim); // what had completed before is still there
     forget_posts(side);
-    side->has_seen_failure = true;
+    side->has_seen_failure = side->has_lost_receives = true;
 }
 
 static void side_end(struct sim_side *side)
@@ -197,21 +200,38 @@ static struct sockaddr_in destination(const struct sim_pair *pair, const struct 
     return dst;
 }
 
-static struct rnic_ep_params params_of(const struct sim_pair *pair,
-                                       const struct sim_greeting *greeting)
+// Whoever goes by numbers has its queue pair from the beginning, and is told of it later.
+static void connect_to(struct sim_pair *pair, const struct sim_node *to)
 {
-    return (struct rnic_ep_params){
-        .private_data = greeting,
-        .private_data_len = sizeof *greeting,
-        .ird = (uint16_t)pair->sim->params.reads,
-        .ord = (uint16_t)pair->sim->params.reads,
-    };
+    struct sim *sim = pair->sim;
+    struct sim_side *side = &pair->side[0];
+    struct sockaddr_in dst = destination(pair, to);
+    struct sim_greeting greeting = greeting_of(pair, 1);
+    pair->is_qp_late = sim_draw(sim, 4);
+    bool has_qp = !pair->is_qp_late || sim->params.wire == SIM_WIRE_ROCE;
+    if (has_qp && !side_make_qp(side)) {
+        return;
+    }
+    int error = sim_ep_connect(side, &dst, pair->is_qp_late, &greeting);
+    if (error != 0) {
+        sim_fail(sim, "pair %u: connecting gives %d", pair->index, error);
+    }
+}
+
+static void introduce(struct sim_pair *pair)
+{
+    if (!side_make_qp(&pair->side[0]) || !side_make_qp(&pair->side[1])) {
+        return;
+    }
+    int error = sim_conn_introduce(&pair->side[0], &pair->side[1]);
+    if (error != 0) {
+        sim_fail(pair->sim, "pair %u: connecting by hand gives %d", pair->index, error);
+    }
 }
 
 void sim_pair_open(struct sim_pair *pair)
 {
     struct sim *sim = pair->sim;
-    struct sim_side *side = &pair->side[0];
     struct sim_node *from = &sim->node[prng_below(&sim->rng, sim->params.nodes)];
     struct sim_node *to = &sim->node[prng_below(&sim->rng, sim->params.nodes)];
     pair->generation++;
@@ -220,23 +240,16 @@ void sim_pair_open(struct sim_pair *pair)
     if (prng_below(&sim->rng, 1024) < sim->params.refusals) {
         pair->fate = (enum sim_fate)(1 + prng_below(&sim->rng, SIM_FATE_COUNT - 1));
     }
+    if (pair->fate == SIM_FATE_UNROUTABLE && sim->params.wire == SIM_WIRE_ROCE) {
+        pair->fate = SIM_FATE_DARK; // the net of datagrams has a way to everybody
+    }
     side_begin(&pair->side[0], from);
     side_begin(&pair->side[1], to);
     enter(pair, SIM_PHASE_CONNECTING);
-    struct sockaddr_in dst = destination(pair, to);
-    struct rnic_ep_port port = sim_node_port_of(side);
-    struct sim_greeting greeting = greeting_of(pair, 1);
-    struct rnic_ep_params params = params_of(pair, &greeting);
-    pair->is_qp_late = sim_draw(sim, 4);
-    if (!pair->is_qp_late && !side_make_qp(side)) {
-        return;
-    }
-    int error = rnic_ep_bind(from->rnic, NULL, 0, &port, &side->ep);
-    if (error == 0) {
-        error = rnic_ep_connect(side->ep, (struct sockaddr *)&dst, side->qp, &params);
-    }
-    if (error != 0) {
-        sim_fail(sim, "pair %u: connecting gives %d", pair->index, error);
+    if (sim->params.roce.by_hand > 0 && prng_below(&sim->rng, 1024) < sim->params.roce.by_hand) {
+        introduce(pair);
+    } else {
+        connect_to(pair, to);
     }
 }
 
@@ -244,11 +257,10 @@ static void accept_request(struct sim_pair *pair)
 {
     struct sim_side *side = &pair->side[1];
     struct sim_greeting greeting = greeting_of(pair, 2);
-    struct rnic_ep_params params = params_of(pair, &greeting);
     if (!side_make_qp(side)) {
         return;
     }
-    int error = rnic_ep_accept(side->ep, side->qp, &params);
+    int error = sim_ep_accept(side, &greeting);
     if (error != 0) {
         if (!pair->is_disturbed) {
             sim_fail(pair->sim, "pair %u: accepting gives %d", pair->index, error);
@@ -270,7 +282,7 @@ void sim_pair_answer(struct sim_pair *pair)
         return;
     }
     if (pair->fate == SIM_FATE_REJECTED) {
-        int error = rnic_ep_reject(side->ep, &greeting, sizeof greeting);
+        int error = sim_ep_reject(side, &greeting);
         if (error != 0 && !pair->is_disturbed) {
             sim_fail(pair->sim, "pair %u: rejecting gives %d", pair->index, error);
         }
@@ -298,8 +310,9 @@ static void on_request(struct sim_node *node, const struct sim_letter *letter)
     struct sim_side *side = letter->side;
     memcpy(&greeting, letter->event.private_data, sizeof greeting);
     if (greeting.generation != side->pair->generation || side->node != node ||
-        side->pair->phase != SIM_PHASE_CONNECTING || side->ep != NULL) {
-        rnic_ep_destroy(letter->ep); // the program has given it up
+        side->pair->phase != SIM_PHASE_CONNECTING || !sim_ep_is_none(&side->ep)) {
+        struct sim_ep ep = letter->ep; // the program has given it up
+        sim_ep_destroy(node, &ep);
         return;
     }
     check_greeting(side, &letter->event, 1);
@@ -324,12 +337,14 @@ static void on_established(struct sim_side *side, const struct rnic_ep_event *ev
 static void on_reply(struct sim_side *side, const struct rnic_ep_event *event)
 {
     struct sim_pair *pair = side->pair;
-    if (!pair->is_qp_late || side->qp != NULL) {
+    bool has_given = side->qp != NULL && side->ep.conn == NULL;
+    if (!pair->is_qp_late || has_given) {
         sim_fail(pair->sim, "pair %u.%u: a reply that nobody waits for", pair->index, side->index);
         return;
     }
     check_greeting(side, event, 2);
-    int error = side_make_qp(side) ? rnic_ep_establish(side->ep, side->qp) : 0;
+    bool has_qp = side->qp != NULL || side_make_qp(side);
+    int error = has_qp ? sim_ep_establish(side) : 0;
     if (error != 0 && !pair->is_disturbed) {
         sim_fail(pair->sim, "pair %u.%u: establishing gives %d", pair->index, side->index, error);
     }
@@ -364,6 +379,9 @@ static void on_failed(struct sim_side *side, const struct rnic_ep_event *event)
 static void on_disconnected(struct sim_side *side)
 {
     struct sim_pair *pair = side->pair;
+    if (side->ep.stream == NULL && side->qp != NULL) {
+        rnic_qp_modify(side->qp, QP_ERR); // one of the program's own goes nowhere by itself
+    }
     if (!side->is_established || side->has_ended) {
         sim_fail(pair->sim, "pair %u.%u: disconnected %s", pair->index, side->index,
                  side->has_ended ? "a second time" : "before it was established");
@@ -377,14 +395,14 @@ static void on_disconnected(struct sim_side *side)
 void sim_pair_on_letter(struct sim_node *node, const struct sim_letter *letter)
 {
     struct sim_side *side = letter->side;
-    if (letter->ep == NULL) {
+    if (sim_ep_is_none(&letter->ep)) {
         return;
     }
     if (letter->event.type == RNIC_EP_CONNECT_REQUEST) {
         on_request(node, letter);
         return;
     }
-    if (side == NULL || letter->ep != side->ep) {
+    if (side == NULL || !sim_ep_is_same(&letter->ep, &side->ep)) {
         return; // of a connection that was given up before the program saw it
     }
     sim_trace(node->sim, "pair %u.%u event %d status %d", side->pair->index, side->index,
@@ -413,7 +431,7 @@ void sim_pair_kill(struct sim_pair *pair)
     for (unsigned i = 0; i < 2; i++) {
         struct sim_side *side = &pair->side[i];
         if (sim_side_is_live(side)) {
-            rnic_qp_modify(side->qp, QP_ERR);
+            sim_ep_break(side);
         } else if (!side->has_ended) {
             sim_side_destroy_ep(side);
             side->has_ended = true;
@@ -428,7 +446,7 @@ void sim_pair_disconnect(struct sim_pair *pair)
     if (!sim_side_is_live(side)) {
         return;
     }
-    int error = rnic_ep_disconnect(side->ep);
+    int error = sim_ep_disconnect(side);
     if (error != 0 && !pair->is_disturbed) {
         sim_fail(pair->sim, "pair %u.%u: disconnecting gives %d", pair->index, side->index, error);
     }
@@ -463,7 +481,7 @@ void sim_pair_abandon(struct sim_pair *pair)
 
 static bool has_ended(const struct sim_side *side)
 {
-    return side->has_ended || side->ep == NULL;
+    return side->has_ended || sim_ep_is_none(&side->ep);
 }
 
 static void on_limit(struct sim_pair *pair)
@@ -486,7 +504,7 @@ static void on_limit(struct sim_pair *pair)
 void sim_pair_settle(struct sim_pair *pair)
 {
     struct sim_side *a = &pair->side[0], *b = &pair->side[1];
-    bool is_over = has_ended(a) || (b->ep != NULL && b->has_ended);
+    bool is_over = has_ended(a) || (!sim_ep_is_none(&b->ep) && b->has_ended);
     switch (pair->phase) {
     case SIM_PHASE_NONE:
         return;

@@ -6,6 +6,7 @@
 #include "base/time.h"
 #include "rnic/rnic.h"
 #include "sim/command.h"
+#include "sim/ep.h"
 #include "sim/node.h"
 #include "sim/oracle_memory.h"
 #include "sim/params.h"
@@ -30,9 +31,10 @@ struct sim_op {
     enum wqe_opcode opcode;
     enum sim_mistake mistake;
     bool is_signaled;
-    bool is_complete;  // its completion came, or that of a later one
-    bool is_placed;    // nothing of it is on its way to the peer's memory any more
-    bool is_delivered; // messages: the peer's receive completed
+    bool is_complete;     // its completion came, or that of a later one
+    bool is_acknowledged; // ... with success, by the peer's word
+    bool is_placed;       // nothing of it is on its way to the peer's memory any more
+    bool is_delivered;    // messages: the peer's receive completed
     uint32_t immediate;
     uint32_t len;       // of `content`
     uint8_t *content;   // what travels: to the peer, or (reads, atomics) from it
@@ -66,14 +68,15 @@ struct sim_side {
     struct sim_pair *pair;
     unsigned index; // 0: who connects
     struct sim_node *node;
-    struct rnic_ep *ep;
+    struct sim_ep ep;
     struct rnic_qp *qp;
     uint32_t qp_num; // also when the queue pair is gone
     bool has_srq;
-    bool is_established;   // the event came
-    bool has_ended;        // DISCONNECTED, or connecting failed
-    bool has_seen_failure; // a completion said so: the program posts only now and then
-    bool has_failed_send;  // a send completed with an error: no later one is successful
+    bool is_established;    // the event came
+    bool has_ended;         // DISCONNECTED, or connecting failed
+    bool has_seen_failure;  // a completion said so: the program posts only now and then
+    bool has_lost_receives; // they were forgotten with a reset: what came is not known
+    bool has_failed_send;   // a send completed with an error: no later one is successful
     uint16_t ird, ord;
     uint32_t ops_left;
     struct list_link ops, recvs;
@@ -113,7 +116,7 @@ struct sim_pair {
     bool is_disturbed;   // something was done to it that may fail its work
     bool is_killed;      // the program has put both queue pairs into the error state
     bool is_starved;     // ... receives are withheld for good
-    bool is_qp_late;     // side 0 makes its queue pair when the peer has accepted
+    bool is_qp_late;     // side 0 gives it its queue pair when the peer has accepted
     bool has_request;    // side 1 has an endpoint that waits for the program's answer
     struct sim_side side[2];
 };

@@ -6,6 +6,7 @@
 enum {
     RECEIVE_OCTETS = 64 * 1024, // that the receives of one queue take, about
     BULK_ONE_IN = 32,
+    ROCE_MESSAGE_MAX = 128 * 1024,
 };
 
 static bool draw_bool(struct prng *rng, uint32_t one_in)
@@ -97,12 +98,52 @@ static void draw_packets(struct sim_params *p, struct prng *rng)
     p->placement = prng_below(rng, 4) % 3; // PLACEMENT_EARLY twice as often
 }
 
-void sim_params_draw(struct sim_params *ret, uint64_t seed)
+// Whoever waits for an acknowledgement waits no less than the way there and back takes at its
+// worst, half of it now and then: then packets come twice that nobody has lost.
+static uint8_t draw_timeout(const struct sim_params *p, struct prng *rng)
+{
+    const struct sim_roce_params *r = &p->roce;
+    duration_ns queued_ns =
+        r->rate == 0 ? 0 : (uint64_t)(r->queue_len + r->send_buffer_len) * NS_PER_S / r->rate;
+    duration_ns trip_ns = 3 * p->delay_max_ns + 2 * queued_ns;
+    uint8_t timeout = 4;
+    while (UINT64_C(4096) << timeout < trip_ns) {
+        timeout++;
+    }
+    return (uint8_t)(timeout + prng_below(rng, 4) - 1);
+}
+
+static void draw_roce(struct sim_params *p, struct prng *rng)
+{
+    struct sim_roce_params *r = &p->roce;
+    r->has_ipv6 = draw_bool(rng, 2);
+    r->by_hand = draw_bool(rng, 3) ? 0 : draw_log(rng, 100, 1024);
+    r->path_mtu = 256U << prng_below(rng, 5);
+    r->corrupt = draw_bool(rng, 2) ? 0 : draw_log(rng, 100, 10000);
+    if (draw_bool(rng, 2)) {
+        r->rate = draw_log(rng, 50 * 1000 * 1000, 2000 * 1000 * 1000);
+        r->queue_len = draw_log(rng, 32 * 1024, 512 * 1024);
+        r->mark_len = draw_bool(rng, 2) ? 0 : r->queue_len / 4;
+        r->send_buffer_len = draw_log(rng, 16 * 1024, 256 * 1024);
+    }
+    r->receive_buffer_len = draw_bool(rng, 2) ? 0 : draw_log(rng, 32 * 1024, 512 * 1024);
+    r->timeout = draw_timeout(p, rng);
+    r->min_rnr_timer = (uint8_t)(1 + prng_below(rng, 20));
+    if (p->message_max_len > ROCE_MESSAGE_MAX) { // in as many packets as it takes
+        p->message_max_len = ROCE_MESSAGE_MAX;
+        p->block_len = 8 * ROCE_MESSAGE_MAX;
+    }
+    // Of streams alone.
+    p->oneshot = p->oneshot_parts = 0;
+    p->write_flush = false;
+}
+
+void sim_params_draw(struct sim_params *ret, uint64_t seed, enum sim_wire wire)
 {
     struct prng rng;
     prng_init(&rng, seed);
     prng_next(&rng); // small seeds have little to say in their first number
-    *ret = (struct sim_params){.seed = seed};
+    *ret = (struct sim_params){.seed = seed, .wire = wire};
     draw_house(ret, &rng);
     draw_net(ret, &rng);
     draw_devices(ret, &rng);
@@ -126,11 +167,23 @@ void sim_params_draw(struct sim_params *ret, uint64_t seed)
         ret->refusals = draw_log(&rng, 1, 400);
     }
     draw_packets(ret, &rng);
+    if (wire == SIM_WIRE_ROCE) {
+        draw_roce(ret, &rng);
+    }
+}
+
+static void print_roce(const struct sim_roce_params *r, char *into, size_t len)
+{
+    snprintf(into, len,
+             "  roce: IPv%u by hand %u path_mtu %u corrupt %u rate %" PRIu64
+             " queue %u mark %u send_buffer %u receive_buffer %u timeout %u rnr_timer %u\n",
+             r->has_ipv6 ? 6 : 4, r->by_hand, r->path_mtu, r->corrupt, r->rate, r->queue_len,
+             r->mark_len, r->send_buffer_len, r->receive_buffer_len, r->timeout, r->min_rnr_timer);
 }
 
 void sim_params_print(const struct sim_params *p, char *into, size_t len)
 {
-    snprintf(
+    int used = snprintf(
         into, len,
         "SEED=%" PRIu64 "\n"
         "  nodes %u pairs %u connections %u ops %u block %u message %u think %" PRIu64 " ns\n"
@@ -152,4 +205,7 @@ void sim_params_print(const struct sim_params *p, char *into, size_t len)
         p->read_depth, p->read_turn_len, p->retunes, p->sq_len, p->rq_len, p->sge_max,
         p->inline_max_len, p->reads, p->sq_sig_all, p->use_srq, p->faults, p->mistakes, p->turmoil,
         p->refusals);
+    if (p->wire == SIM_WIRE_ROCE && used > 0 && (size_t)used < len) {
+        print_roce(&p->roce, into + used, len - (size_t)used);
+    }
 }

@@ -10,8 +10,22 @@
 
 enum { SIM_NODE_MAX = 3, SIM_PAIR_MAX = 4, SIM_SGE_MAX = 16, SIM_SRQ_POSTED_MAX = 16 };
 
+enum sim_wire { SIM_WIRE_IWARP, SIM_WIRE_ROCE };
+
+// What a seed draws beside all else where the wire is RoCEv2.
+struct sim_roce_params {
+    bool has_ipv6;
+    uint32_t by_hand;  // connections without a manager, of 1024
+    uint32_t path_mtu; // of the devices; by hand it may be less
+    uint32_t corrupt;  // millionths
+    uint64_t rate;     // octets in a second into and out of each node; 0: no limit
+    uint32_t queue_len, mark_len, send_buffer_len, receive_buffer_len; // 0: no limit
+    uint8_t timeout, min_rnr_timer;
+};
+
 struct sim_params {
     uint64_t seed;
+    enum sim_wire wire;
     // The house.
     uint32_t nodes, pairs; // pairs: connections at a time
     uint32_t connections;  // in all
@@ -37,6 +51,7 @@ struct sim_params {
     uint32_t sq_len, rq_len, sge_max, inline_max_len, reads; // reads: IRD and ORD
     uint32_t recvs; // posted at a time on one queue at most
     bool sq_sig_all, use_srq;
+    struct sim_roce_params roce;
     // What goes wrong, per 1024 looks of a program: 0 in half of the seeds.
     uint32_t faults;   // of the net
     uint32_t mistakes; // wrong work requests of programs
@@ -44,6 +59,6 @@ struct sim_params {
     uint32_t refusals; // connections that are not to be, per 1024
 };
 
-void sim_params_draw(struct sim_params *ret, uint64_t seed);
+void sim_params_draw(struct sim_params *ret, uint64_t seed, enum sim_wire wire);
 // Several lines.
 void sim_params_print(const struct sim_params *p, char *into, size_t len);

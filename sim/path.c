@@ -1,5 +1,9 @@
 #include "sim/path.h"
 
+#include <string.h>
+
+#include "rnic/create.h"
+
 static const duration_ns peer_timeout_ns = 10 * NS_PER_S;
 
 static bool net_make(struct sim_path *path, const struct sim_params *p, uint64_t seed,
@@ -46,10 +50,40 @@ static bool wire_make(struct sim_path *path, const struct sim_params *p, uint64_
     return path->wire != NULL;
 }
 
+static bool datagrams_make(struct sim_path *path, const struct sim_params *p, uint64_t seed,
+                           instant_ns (*clock)(void *ctx), void *clock_ctx)
+{
+    const struct sim_roce_params *r = &p->roce;
+    struct datagram_net_config config = {
+        .clock = clock,
+        .clock_ctx = clock_ctx,
+        .faults = {.loss = p->packet_loss,
+                   .burst = 1,
+                   .reorder = p->packet_reorder,
+                   .duplicate = p->packet_duplicate,
+                   .corrupt = r->corrupt,
+                   .delay_ns = p->delay_max_ns / 4,
+                   .jitter_ns = p->packet_reorder > 0 ? p->delay_max_ns / 8 : 0,
+                   .reorder_ns = p->delay_max_ns,
+                   .seed = seed},
+        .rate = r->rate,
+        .queue_len = r->queue_len,
+        .mark_len = r->mark_len,
+        .send_rate = r->rate,
+        .send_buffer_len = r->send_buffer_len,
+        .receive_buffer_len = r->receive_buffer_len,
+    };
+    path->datagrams = datagram_net_create(&config);
+    return path->datagrams != NULL;
+}
+
 bool sim_path_make(struct sim_path *path, const struct sim_params *params, uint64_t seed,
                    instant_ns (*clock)(void *ctx), void *clock_ctx)
 {
-    *path = (struct sim_path){0};
+    *path = (struct sim_path){.path_mtu = params->roce.path_mtu, .has_ipv6 = params->roce.has_ipv6};
+    if (params->wire == SIM_WIRE_ROCE) {
+        return datagrams_make(path, params, seed, clock, clock_ctx);
+    }
     return params->has_packets ? wire_make(path, params, seed, clock, clock_ctx)
                                : net_make(path, params, seed, clock, clock_ctx);
 }
@@ -58,21 +92,53 @@ void sim_path_end(struct sim_path *path)
 {
     sim_net_destroy(path->net);
     wire_destroy(path->wire);
+    datagram_net_destroy(path->datagrams);
 }
 
-struct link *sim_path_attach(struct sim_path *path, const struct in_addr *addr)
+struct in6_addr sim_path_addr(const struct sim_path *path, const struct in_addr *addr)
 {
-    return path->wire != NULL ? wire_attach(path->wire, addr, 1)
-                              : sim_net_attach(path->net, addr, 1);
+    static const struct in6_addr prefixes[] = {
+        {.s6_addr = {[10] = 0xff, [11] = 0xff}},
+        {.s6_addr = {0xfd}},
+    };
+    struct in6_addr ret = prefixes[path->has_ipv6];
+    memcpy(&ret.s6_addr[12], addr, sizeof *addr);
+    return ret;
+}
+
+static bool attach_datagrams(struct sim_path *path, const struct in_addr *addr,
+                             struct rnic_parts *parts)
+{
+    const struct in6_addr addr6 = sim_path_addr(path, addr);
+    parts->datagrams = datagram_net_attach(path->datagrams, &addr6, 1);
+    parts->port =
+        (struct rnic_port){.addrs = {{.addr = addr6}}, .addr_count = 1, .path_mtu = path->path_mtu};
+    return parts->datagrams != NULL;
+}
+
+bool sim_path_attach(struct sim_path *path, const struct in_addr *addr, struct rnic_parts *parts)
+{
+    if (path->datagrams != NULL) {
+        return attach_datagrams(path, addr, parts);
+    }
+    parts->link =
+        path->wire != NULL ? wire_attach(path->wire, addr, 1) : sim_net_attach(path->net, addr, 1);
+    return parts->link != NULL;
 }
 
 instant_ns sim_path_next_event(const struct sim_path *path)
 {
+    if (path->datagrams != NULL) {
+        return datagram_net_next_event(path->datagrams);
+    }
     return path->wire != NULL ? wire_next_event(path->wire) : sim_net_next_event(path->net);
 }
 
 bool sim_path_advance(struct sim_path *path)
 {
+    if (path->datagrams != NULL) {
+        return datagram_net_advance(path->datagrams);
+    }
     return path->wire != NULL ? wire_advance(path->wire) : sim_net_advance(path->net);
 }
 

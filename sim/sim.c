@@ -136,6 +136,13 @@ static void check_memory(struct sim *sim)
     }
 }
 
+// With packets a step is a packet, and there are the more of them the more memory there is.
+static uint32_t check_steps(const struct sim *sim)
+{
+    const struct sim_params *p = &sim->params;
+    return MEMORY_CHECK_STEPS + (p->wire == SIM_WIRE_ROCE ? p->block_len / 1024 : 0);
+}
+
 static instant_ns next_instant(const struct sim *sim)
 {
     instant_ns at_ns = sim->program_at_ns;
@@ -168,7 +175,7 @@ static void loop(struct sim *sim)
         if (sim->now_ns >= sim->program_at_ns) {
             programs_act(sim);
         }
-        if (sim->step % MEMORY_CHECK_STEPS == 0) {
+        if (sim->step % check_steps(sim) == 0) {
             check_memory(sim);
         }
         instant_ns at_ns = next_instant(sim);
@@ -238,9 +245,10 @@ bool sim_run_params(struct sim *sim, const struct sim_params *params, bool is_tr
     return !sim->has_failed;
 }
 
-bool sim_run(struct sim *sim, uint64_t seed, bool is_traced, const struct sim_tamper *tamper)
+bool sim_run(struct sim *sim, uint64_t seed, enum sim_wire wire, bool is_traced,
+             const struct sim_tamper *tamper)
 {
     struct sim_params params;
-    sim_params_draw(&params, seed);
+    sim_params_draw(&params, seed, wire);
     return sim_run_params(sim, &params, is_traced, tamper);
 }

@@ -5,6 +5,8 @@
 //     path.c            what carries the connections
 //     report.c          failures, traces
 //     sim.c             the clock, the loop
+//     mailbox.c         events, until a program looks
+//     ep.c, ep_conn.c   ends of connections: streams, packets
 //     node.c            a NIC and what a program makes on it
 //     drain.c           completions, taken out
 //     pair.c            the life of one connection
@@ -54,7 +56,8 @@ struct sim {
 };
 
 // Runs the seed to its end. False: `sim->report` says what differs. The simulation is gone then.
-bool sim_run(struct sim *sim, uint64_t seed, bool is_traced, const struct sim_tamper *tamper);
+bool sim_run(struct sim *sim, uint64_t seed, enum sim_wire wire, bool is_traced,
+             const struct sim_tamper *tamper);
 // As above with these parameters.
 bool sim_run_params(struct sim *sim, const struct sim_params *params, bool is_traced,
                     const struct sim_tamper *tamper);

@@ -441,9 +441,10 @@ static void wqe_fill(struct sim_side *side, struct sim_op *op, struct send_wqe *
 static bool may_post(struct sim_side *side, enum wqe_opcode opcode)
 {
     int answer = rnic_qp_may_post(side->qp, opcode);
-    const bool *extensions = side->pair->sim->params.extensions;
-    bool is_foreign =
-        !extensions[side->node->index] || !extensions[sim_side_peer(side)->node->index];
+    const struct sim_params *p = &side->pair->sim->params;
+    const bool *extensions = p->extensions;
+    bool is_foreign = p->wire == SIM_WIRE_IWARP && (!extensions[side->node->index] ||
+                                                    !extensions[sim_side_peer(side)->node->index]);
     if (answer == 0 && is_foreign && opcode == WQE_SEND_WITH_IMM) {
         sim_fail(side->pair->sim, "pair %u.%u: Send with Immediate is allowed towards an RFC peer",
                  side->pair->index, side->index);

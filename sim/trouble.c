@@ -30,8 +30,8 @@ static void strike(struct sim *sim, struct sim_pair *pair)
     enum sim_fault fault = (enum sim_fault)prng_below(&sim->rng, SIM_FAULT_COUNT);
     bool has_crc =
         sim->params.crc[pair->side[0].node->index] || sim->params.crc[pair->side[1].node->index];
-    if (pair->side[0].ep == NULL || (fault == SIM_FAULT_CORRUPT && !has_crc) ||
-        rnic_ep_local_addr(pair->side[0].ep, &end) != 0 ||
+    if (pair->side[0].ep.stream == NULL || (fault == SIM_FAULT_CORRUPT && !has_crc) ||
+        rnic_ep_local_addr(pair->side[0].ep.stream, &end) != 0 ||
         !sim_path_strike(&sim->path, fault, (struct sockaddr_in *)&end)) {
         return;
     }

@@ -66,14 +66,13 @@ static void nic_open(struct crowd *c, unsigned side, const struct rnic_config *c
     struct in_addr addr = addr_of(side).sin_addr;
     struct rnic_parts parts = {
         .config = *config,
-        .link = sim_path_attach(&c->path, &addr),
         .clock = crowd_clock,
         .clock_ctx = c,
         .stag_key = {(uint8_t)(side + 1)},
         .is_simulated = true,
     };
     const struct cq_port port = {.on_event = on_cq_event};
-    assert_non_null(parts.link);
+    assert_true(sim_path_attach(&c->path, &addr, &parts));
     assert_int_equal(rnic_create(&parts, &nic->rnic), 0);
     assert_int_equal(rnic_pd_alloc(nic->rnic, &nic->pd), 0);
     nic->crowd = c;

@@ -13,10 +13,10 @@
 static struct sim sim;
 
 // A calm run with enough of everything in it.
-static struct sim_params calm(void)
+static struct sim_params calm_on(enum sim_wire wire)
 {
     struct sim_params params;
-    sim_params_draw(&params, 1);
+    sim_params_draw(&params, 1, wire);
     params.faults = params.mistakes = params.turmoil = params.refusals = 0;
     params.pairs = params.connections = 2;
     params.ops = 80;
@@ -25,18 +25,34 @@ static struct sim_params calm(void)
     for (unsigned i = 0; i < params.nodes; i++) {
         params.extensions[i] = true;
     }
-    params.oneshot = RNIC_ONESHOT_FLAGS;
-    params.oneshot_parts = RNIC_ONESHOT_BOTH;
+    if (wire == SIM_WIRE_IWARP) {
+        params.oneshot = RNIC_ONESHOT_FLAGS;
+        params.oneshot_parts = RNIC_ONESHOT_BOTH;
+    }
     return params;
 }
 
-static void expect_found(enum sim_tamper_kind kind, uint64_t at, const char *text)
+static struct sim_params calm(void)
 {
-    struct sim_params params = calm();
+    return calm_on(SIM_WIRE_IWARP);
+}
+
+static void expect_found_on(enum sim_wire wire, enum sim_tamper_kind kind, uint64_t at,
+                            const char *text)
+{
+    struct sim_params params = calm_on(wire);
     struct sim_tamper tamper = {.kind = kind, .at = at};
     assert_false(sim_run_params(&sim, &params, false, &tamper));
     if (strstr(sim.report, text) == NULL) {
         fail_msg("the report is: %s", sim.report);
+    }
+}
+
+static void expect_found(enum sim_tamper_kind kind, uint64_t at, const char *text)
+{
+    expect_found_on(SIM_WIRE_IWARP, kind, at, text);
+    if (kind != SIM_TAMPER_REFERENCE) { // of one-shot RDMA
+        expect_found_on(SIM_WIRE_ROCE, kind, at, text);
     }
 }
 
@@ -69,9 +85,11 @@ static void a_lost_completion_is_found(void **state)
 
 static void the_last_completion_lost_is_found(void **state)
 {
-    struct sim_params params = calm();
-    sim_run_params(&sim, &params, false, NULL);
-    expect_found(SIM_TAMPER_LOSE, sim.completions - 1, "never completed");
+    for (enum sim_wire wire = SIM_WIRE_IWARP; wire <= SIM_WIRE_ROCE; wire++) {
+        struct sim_params params = calm_on(wire);
+        sim_run_params(&sim, &params, false, NULL);
+        expect_found_on(wire, SIM_TAMPER_LOSE, sim.completions - 1, "never completed");
+    }
 }
 
 static void a_repeated_completion_is_found(void **state)
@@ -110,13 +128,14 @@ static void an_object_that_is_not_given_back_is_found(void **state)
 
 static void work_that_never_ends_is_found(void **state)
 {
-    expect_found(SIM_TAMPER_STOP, 0, "still connecting");
+    expect_found_on(SIM_WIRE_IWARP, SIM_TAMPER_STOP, 0, "still connecting");
+    expect_found_on(SIM_WIRE_ROCE, SIM_TAMPER_STOP, 0, "nothing was done to it");
 }
 
 static void a_run_is_the_same_every_time(void **state)
 {
     struct sim_params params;
-    sim_params_draw(&params, 24);
+    sim_params_draw(&params, 24, SIM_WIRE_IWARP);
     sim_run_params(&sim, &params, false, NULL);
     uint64_t steps = sim.step, completions = sim.completions;
     instant_ns end_ns = sim.now_ns;
