@@ -119,7 +119,8 @@ static unsigned udp_poll(struct datagram_link *link, instant_ns now)
         datagram_udp_look(d);
     }
     bool has_waited = atomic_load_explicit(&d->has_waited, memory_order_relaxed);
-    if (d->in.last == NULL || d->stage.is_blocked || has_waited || d->polls++ >= POLLS_MAX) {
+    bool is_explained = !has_waited || has_input(d); // what ended the waiting was found
+    if (d->in.last == NULL || d->stage.is_blocked || !is_explained || d->polls++ >= POLLS_MAX) {
         look_around(d);
     }
     bool is_room = d->stage.was_full && !d->stage.is_blocked;

@@ -79,6 +79,8 @@ void packet_on_room(struct shard *shard);
 // Something has moved the queue pair, `ctx` (as wq_config.on_runnable has it): it is settled before
 // the lock is let go.
 void packet_due(void *ctx);
+// As carrier_ops has it.
+bool packet_may_gather(struct rnic_qp *qp);
 // Something was posted to it, or what was posted before may go now.
 void packet_posted(struct rnic_qp *qp, instant_ns now);
 // It had its turn and has more.

@@ -5,6 +5,9 @@
 #include "rnic/internal.h"
 #include "rnic/packet.h"
 #include "rnic/shard.h"
+#include "wq/wq.h"
+
+enum { PACKET_GATHER_MAX = 16 }; // posts that leave together, and that have to be out before
 
 void packet_due(void *ctx)
 {
@@ -14,8 +17,19 @@ void packet_due(void *ctx)
     }
 }
 
+// A packet alone costs its receiver as much as a burst. While so much is out that the peer is busy
+// with it, what is posted loses nothing by waiting for company: until there is a burst of it, or
+// until the program finds nothing to poll.
+bool packet_may_gather(struct rnic_qp *qp)
+{
+    const unsigned gathered =
+        atomic_fetch_add_explicit(&qp->on_packets.gathered, 1, memory_order_relaxed) + 1;
+    return gathered < PACKET_GATHER_MAX && wq_send_count(qp->wq) - gathered >= PACKET_GATHER_MAX;
+}
+
 void packet_posted(struct rnic_qp *qp, instant_ns now)
 {
+    atomic_store_explicit(&qp->on_packets.gathered, 0, memory_order_relaxed);
     const struct transport_ops *ops = qp->transport->ops;
     ops->on_receive_posted(qp->transport, now);
     ops->on_send_posted(qp->transport, now);

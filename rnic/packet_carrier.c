@@ -86,6 +86,7 @@ const struct carrier_ops packet_carrier = {
     .tidy = tidy,
     .has_unsent = has_unsent,
     .end = end,
+    .may_gather = packet_may_gather,
     .serve_doorbell = packet_posted,
     .on_moved = on_moved,
     .forget = forget,

@@ -162,6 +162,7 @@ struct rnic_qp_on_packets {
     struct list_link due_link, run_link;
     struct deadline deadline;
     struct rnic_conn *conn; // by the connection manager; NULL: none
+    atomic_uint gathered;   // posts since they were last looked at
 };
 
 struct rnic_qp {

@@ -196,10 +196,19 @@ void shard_serve_doorbells(struct shard *shard, instant_ns now)
     }
 }
 
+// The bell is left for the program's next poll; if none comes, for the thread, which looks whether
+// the polling has ended. A simulation has no thread.
+static bool may_wait_for_poll(const struct shard *shard, struct rnic_qp *qp)
+{
+    return shard->carrier->may_gather != NULL && shard->has_thread &&
+           atomic_load_explicit(&shard->is_polled, memory_order_relaxed) &&
+           shard->carrier->may_gather(qp);
+}
+
 void shard_ring(struct shard *shard, struct rnic_qp *qp)
 {
     doorbell_push(shard, qp);
-    if (shard_trylock(shard)) {
+    if (!may_wait_for_poll(shard, qp) && shard_trylock(shard)) {
         shard_serve_doorbells(shard, rnic_now(shard->rnic));
         shard_unlock(shard);
     }

@@ -147,6 +147,47 @@ static void what_is_posted_at_once_leaves_without_a_call(void **state)
     assert_memory_equal(devices[1].buf, devices[0].buf, MESSAGE_LEN);
 }
 
+// The program polls hard, as far as its device knows: the thread, asleep so far, stands back.
+static void pretend_to_poll(struct rnic *rnic)
+{
+    struct shard *shard = &rnic->shard;
+    instant_ns end = host_clock(NULL) + DEVICE_PATIENCE_NS;
+    while (atomic_load(&shard->asleep_until_ns) == 0 && host_clock(NULL) < end) {
+    }
+    rnic_enter(rnic);
+    atomic_store(&shard->polled_at_ns, end);
+    atomic_store(&shard->is_polled, true);
+    rnic_leave(rnic, 0);
+}
+
+static bool is_rung(void)
+{
+    return atomic_load(&devices[0].rnic->shard.rung) != NULL;
+}
+
+// As many as make a burst are out, and the peer has not been heard: others wait to be a burst too.
+static void what_is_posted_behind_a_burst_leaves_as_one(void **state)
+{
+    enum { BURST = 16 };
+    pretend_to_poll(devices[0].rnic);
+    rnic_enter(devices[1].rnic);
+    for (unsigned i = 0; i < BURST; i++) {
+        post_write((uint8_t)i);
+        assert_false(is_rung());
+    }
+    for (unsigned i = 1; i < BURST; i++) {
+        post_write((uint8_t)(BURST + i));
+        assert_true(is_rung());
+    }
+    post_write(0);
+    assert_false(is_rung());
+    post_write(0);
+    assert_true(is_rung());
+    rnic_leave(devices[1].rnic, 0);
+    atomic_store(&devices[0].rnic->shard.is_polled, false); // the thread looks after it
+    assert_true(device_waits_for_count(&devices[0], "send_completions", 2 * BURST + 1));
+}
+
 // A sender is much faster than who reads at the other end.
 static void what_is_sent_once_waits_until_its_receiver_has_room(void **state)
 {
@@ -167,6 +208,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_target_that_makes_no_call_is_written_to, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_posted_at_once_leaves_without_a_call, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_is_posted_behind_a_burst_leaves_as_one, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(what_is_sent_once_waits_until_its_receiver_has_room,
                                         setup_unreliable, teardown),
