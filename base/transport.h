@@ -106,6 +106,9 @@ struct transport_ops {
     // CQ's poller is kept out.
     int (*modify)(struct transport *t, const struct qp_change *change, instant_ns now);
     struct qp_attributes (*query)(const struct transport *t);
+    // What it has been told since RESET, by whomever: `mask` says what. NULL: it does not keep it,
+    // or nobody but the program tells it anything.
+    void (*told)(const struct transport *t, struct qp_change *ret);
 
     // 0, or -EOPNOTSUPP: this `enum wqe_opcode` cannot be carried. From any thread.
     int (*may_post)(const struct transport *t, unsigned opcode);

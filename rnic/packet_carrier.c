@@ -1,7 +1,9 @@
 // Queue pairs on packets: what the shard asks (rnic/carrier.h).
 
 #include "base/port_datagram.h"
+#include "base/qp_state.h"
 #include "base/transport.h"
+#include "cq/cq.h"
 #include "ibcm/ibcm.h"
 #include "rnic/internal.h"
 #include "rnic/packet.h"
@@ -62,8 +64,13 @@ static bool end(struct shard *shard)
     return false;
 }
 
+// Who uses the queue pair again is not to find what became of it before.
 static void on_moved(struct rnic_qp *qp, enum qp_state to, instant_ns now)
 {
+    if (to == QP_RESET) {
+        cq_purge(qp->send_cq->cq, qp->qp_num);
+        cq_purge(qp->recv_cq->cq, qp->qp_num);
+    }
     packet_due(qp);
 }
 

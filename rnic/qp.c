@@ -212,6 +212,18 @@ enum qp_state rnic_qp_state(struct rnic_qp *qp)
     return state;
 }
 
+bool rnic_qp_told(struct rnic_qp *qp, struct qp_change *ret)
+{
+    const struct transport_ops *ops = qp->transport->ops;
+    if (ops->told == NULL) {
+        return false;
+    }
+    rnic_enter(qp->rnic);
+    ops->told(qp->transport, ret);
+    rnic_leave(qp->rnic, 0);
+    return true;
+}
+
 struct wq_caps rnic_qp_caps(const struct rnic_qp *qp)
 {
     return qp->wq->config->caps;

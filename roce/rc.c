@@ -116,6 +116,13 @@ static struct qp_attributes query(const struct transport *t)
     };
 }
 
+// The packets carry ECT whatever the program says.
+static void told(const struct transport *t, struct qp_change *ret)
+{
+    *ret = rc_of_const(t)->attributes;
+    ret->path.traffic_class &= (uint8_t)~ECN_MASK;
+}
+
 static int may_post(const struct transport *t, unsigned opcode)
 {
     return opcode < WQE_OPCODE_COUNT ? 0 : -EOPNOTSUPP;
@@ -231,6 +238,7 @@ const struct transport_ops rc_ops = {
     .state = state,
     .modify = rc_modify,
     .query = query,
+    .told = told,
     .may_post = may_post,
     .on_send_posted = on_send_posted,
     .on_receive_posted = on_receive_posted,

@@ -164,7 +164,7 @@ struct rc {
     struct wq wq;               // the program's half
     struct rc_config config;
     enum qp_state state;
-    struct qp_change attributes; // as set last; its mask and states mean nothing
+    struct qp_change attributes; // as set last; its mask: since RESET; its states mean nothing
     uint32_t denied;             // MEM_ACCESS_REMOTE_*: what it grants nobody
     struct rc_requester req;
     struct rc_responder resp;

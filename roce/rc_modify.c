@@ -89,6 +89,7 @@ static void take_attributes(struct rc *rc, const struct qp_change *c)
     if (is_changed(c, QP_CHANGE_PATH | QP_CHANGE_DEST_QP_NUM)) {
         take_path(rc, c);
     }
+    a->mask |= c->mask;
     rc->denied = RIGHTS & ~a->rights;
     wq_set_ord(&rc->wq, a->max_rd_atomic);
 }

@@ -175,6 +175,8 @@ int front_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_
 int front_query_device_ex(struct ibv_context *context,
                           const struct ibv_query_device_ex_input *input,
                           struct ibv_device_attr_ex *attr, size_t attr_len);
+// The smallest that has room for so many octets.
+enum ibv_mtu front_mtu_of(uint32_t len);
 int front_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
                      size_t attr_len);
 int front_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values);

@@ -1,9 +1,12 @@
 // Queue pairs: create, query, destroy. Which types a device has its identity says.
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
+#include "base/port_datagram.h"
 #include "base/qp_state.h"
+#include "base/transport.h"
 #include "verbs/front.h"
 
 // States are asked for and told as they are.
@@ -207,6 +210,39 @@ int ibv_destroy_qp(struct ibv_qp *ibv_qp)
     return 0;
 }
 
+static void path_tell(const struct datagram_path *path, struct ibv_ah_attr *attr)
+{
+    memcpy(attr->grh.dgid.raw, &path->remote, sizeof attr->grh.dgid.raw);
+    attr->grh.flow_label = path->flow_label;
+    attr->grh.traffic_class = path->traffic_class;
+    attr->grh.hop_limit = path->hop_limit;
+    attr->is_global = 1;
+    attr->port_num = FRONT_PORT_NUM;
+}
+
+// What was set behind the program's back: by the connection manager.
+static void attr_follow(struct ibv_qp_attr *attr, const struct qp_change *told)
+{
+#define FOLLOW(bit, field, value)       \
+    if (told->mask & (uint32_t)(bit)) { \
+        attr->field = (value);          \
+    }
+    FOLLOW(IBV_QP_PATH_MTU, path_mtu, front_mtu_of(told->path_mtu))
+    FOLLOW(IBV_QP_TIMEOUT, timeout, told->timeout)
+    FOLLOW(IBV_QP_RETRY_CNT, retry_cnt, told->retry_count)
+    FOLLOW(IBV_QP_RNR_RETRY, rnr_retry, told->rnr_retry_count)
+    FOLLOW(IBV_QP_RQ_PSN, rq_psn, told->rq_psn)
+    FOLLOW(IBV_QP_SQ_PSN, sq_psn, told->sq_psn)
+    FOLLOW(IBV_QP_MIN_RNR_TIMER, min_rnr_timer, told->min_rnr_timer)
+    FOLLOW(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic, (uint8_t)told->max_rd_atomic)
+    FOLLOW(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic, (uint8_t)told->max_dest_rd_atomic)
+    FOLLOW(IBV_QP_DEST_QPN, dest_qp_num, told->dest_qp_num)
+#undef FOLLOW
+    if (told->mask & (uint32_t)IBV_QP_AV) {
+        path_tell(&told->path, &attr->ah_attr);
+    }
+}
+
 // Everything is answered whatever `attr_mask` asks for. ibv_qp.state follows a stream that came or
 // went only when the program looks.
 int ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask,
@@ -217,9 +253,13 @@ int ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask,
         return front_fail(EIO);
     }
     const enum ibv_qp_state state = (enum ibv_qp_state)rnic_qp_state(qp->rnic_qp);
+    struct qp_change told;
     pthread_mutex_lock(&ibv_qp->mutex);
     *attr = qp->attr;
     pthread_mutex_unlock(&ibv_qp->mutex);
+    if (rnic_qp_told(qp->rnic_qp, &told)) {
+        attr_follow(attr, &told);
+    }
     attr->qp_state = state;
     attr->cur_qp_state = state;
     attr->cap = qp->cap;

@@ -101,7 +101,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
     return 0;
 }
 
-static enum ibv_mtu mtu_of(uint32_t len)
+enum ibv_mtu front_mtu_of(uint32_t len)
 {
     enum ibv_mtu mtu = IBV_MTU_256;
     while (FRONT_MTU_LEN(mtu) < len) {
@@ -121,7 +121,7 @@ int front_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_p
     const struct ibv_port_attr full = {
         .state = IBV_PORT_ACTIVE,
         .max_mtu = IBV_MTU_4096,
-        .active_mtu = port->addr_count > 0 ? mtu_of(port->path_mtu) : IBV_MTU_4096,
+        .active_mtu = port->addr_count > 0 ? front_mtu_of(port->path_mtu) : IBV_MTU_4096,
         .gid_tbl_len = 1,
         .port_cap_flags = identity->port_cap_flags,
         .max_msg_sz = rnic_limits.max_msg_len,

@@ -141,12 +141,44 @@ static void test_nothing_is_told_where_there_is_no_peer(void **state)
     ours_close(&o);
 }
 
+/* ---- those of ids ---------------------------------------------------------------------------- */
+
+static struct ibv_qp_attr told(struct rdma_cm_id *id)
+{
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    assert_int_equal(ibv_query_qp(id->qp, &attr, RTR_MASK | RTS_MASK, &init), 0);
+    return attr;
+}
+
+static void test_a_query_tells_what_the_connection_has_set(void **state)
+{
+    struct loopback l;
+    union ibv_gid own;
+    loopback_open(&l);
+    const struct ibv_qp_attr active = told(l.active.id), passive = told(l.passive);
+    assert_int_equal(active.qp_state, IBV_QPS_RTS);
+    assert_int_equal(active.dest_qp_num, l.passive->qp->qp_num);
+    assert_int_equal(passive.dest_qp_num, l.active.id->qp->qp_num);
+    assert_int_equal(active.sq_psn, passive.rq_psn);
+    assert_int_equal(passive.sq_psn, active.rq_psn);
+    assert_int_not_equal(active.rq_psn, passive.rq_psn);
+    assert_int_equal(active.path_mtu, passive.path_mtu);
+    assert_int_equal(active.retry_cnt, 7);
+    assert_int_equal(active.max_rd_atomic, passive.max_dest_rd_atomic);
+    assert_int_equal(ibv_query_gid(l.passive->verbs, 1, 0, &own), 0);
+    assert_memory_equal(active.ah_attr.grh.dgid.raw, own.raw, sizeof own.raw);
+    assert_true(active.ah_attr.is_global);
+    loopback_close(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_both_ends_are_told_what_they_agreed_on),
         cmocka_unit_test(test_a_program_that_moves_its_queue_pairs_sends_over_them),
         cmocka_unit_test(test_nothing_is_told_where_there_is_no_peer),
+        cmocka_unit_test(test_a_query_tells_what_the_connection_has_set),
     };
     setenv("WEFT_WIRE", "roce", 1);
     roce_port_of_own();

@@ -332,6 +332,24 @@ static void attributes_of_datagrams_are_told_again(void **state)
     assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+static void reset_takes_back_what_was_not_polled(void **state)
+{
+    struct ibv_qp *qp = roce_ud_ready(&bench), *other = roce_ud_ready(&bench);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    struct ibv_wc wc;
+    roce_post_recv(&bench, qp, 1, 0, 64);
+    roce_post_recv(&bench, other, 2, 0, 64);
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    assert_int_equal(ibv_modify_qp(other, &attr, IBV_QP_STATE), 0);
+    attr.qp_state = IBV_QPS_RESET;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    assert_int_equal(ibv_poll_cq(bench.cq, 1, &wc), 1); // another queue pair's stays
+    assert_int_equal(wc.wr_id, 2);
+    assert_int_equal(ibv_poll_cq(bench.cq, 1, &wc), 0);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_qp(other), 0);
+}
+
 // To RTS and back for each kind of queue pair, through the table of test_transition.
 static void attributes_that_are_missing_are_refused(void **state)
 {
@@ -367,6 +385,7 @@ int main(void)
         CASE(datagram_to_a_group_is_for_those_attached),
         CASE(address_that_is_no_group_is_not_attached),
         CASE(attributes_of_datagrams_are_told_again),
+        CASE(reset_takes_back_what_was_not_polled),
         CASE(attributes_that_are_missing_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
