@@ -130,7 +130,8 @@ enum cm_state {
     CM_REQUESTED,  // passive: asks to be accepted or rejected
     CM_ACCEPTING,  // passive: until established
     CM_ESTABLISHED,
-    CM_CLOSED, // failed, rejected, or ended
+    CM_DISCONNECTED, // was established, or nearly, and has ended
+    CM_CLOSED,       // failed, or rejected
     CM_STATE_COUNT,
 };
 

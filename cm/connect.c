@@ -279,6 +279,7 @@ enum end_kind {
 static const enum end_kind end_kinds[CM_STATE_COUNT] = {
     [CM_CONNECTING] = END_ORDERLY,  [CM_REPLIED] = END_ORDERLY, [CM_ACCEPTING] = END_ORDERLY,
     [CM_ESTABLISHED] = END_ORDERLY, [CM_REQUESTED] = END_OVER,  [CM_CLOSED] = END_OVER,
+    [CM_DISCONNECTED] = END_OVER,
 };
 
 // A synchronous call waits for DISCONNECTED, unless that has been seen or cannot come.

@@ -6,7 +6,8 @@
 //             -connect-> CONNECTING -CONNECT_RESPONSE-> REPLIED -establish-> ESTABLISHED
 //   passive   IDLE -bind-> BOUND -listen-> LISTENING
 //   new id    REQUESTED -accept-> ACCEPTING -ESTABLISHED-> ESTABLISHED
-//   the end   -reject, REJECTED, UNREACHABLE, CONNECT_ERROR, DISCONNECTED-> CLOSED
+//   the end   -DISCONNECTED-> DISCONNECTED -TIMEWAIT_EXIT-> CLOSED
+//             -reject, REJECTED, UNREACHABLE, CONNECT_ERROR-> CLOSED
 //
 // What ends a connection, and the options, have rules of their own.
 
@@ -39,8 +40,10 @@ static const uint8_t after_event[EVENT_COUNT][CM_STATE_COUNT] = {
                                      [CM_REPLIED] = CM_CLOSED,
                                      [CM_ACCEPTING] = CM_CLOSED,
                                      [CM_ESTABLISHED] = CM_CLOSED},
-    [RDMA_CM_EVENT_DISCONNECTED] =
-        {[CM_REPLIED] = CM_CLOSED, [CM_ACCEPTING] = CM_CLOSED, [CM_ESTABLISHED] = CM_CLOSED},
+    [RDMA_CM_EVENT_DISCONNECTED] = {[CM_REPLIED] = CM_DISCONNECTED,
+                                    [CM_ACCEPTING] = CM_DISCONNECTED,
+                                    [CM_ESTABLISHED] = CM_DISCONNECTED},
+    [RDMA_CM_EVENT_TIMEWAIT_EXIT] = {[CM_DISCONNECTED] = CM_CLOSED},
 };
 
 enum cm_state cm_state_after_call(enum cm_state state, enum cm_call call)

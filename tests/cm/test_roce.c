@@ -172,6 +172,21 @@ static void test_a_query_tells_what_the_connection_has_set(void **state)
     loopback_close(&l);
 }
 
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void test_both_ends_hear_that_their_numbers_may_be_used_again(void **state)
+{
+    struct loopback l;
+    loopback_open(&l);
+    assert_int_equal(rdma_disconnect(l.active.id), 0);
+    event_take(l.active.channel, RDMA_CM_EVENT_DISCONNECTED);
+    event_take(l.listener.channel, RDMA_CM_EVENT_DISCONNECTED);
+    assert_int_equal(event_take(l.active.channel, RDMA_CM_EVENT_TIMEWAIT_EXIT), 0);
+    assert_int_equal(event_take(l.listener.channel, RDMA_CM_EVENT_TIMEWAIT_EXIT), 0);
+    assert_int_equal(rdma_disconnect(l.active.id), 0); // as before
+    loopback_close(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +194,7 @@ int main(void)
         cmocka_unit_test(test_a_program_that_moves_its_queue_pairs_sends_over_them),
         cmocka_unit_test(test_nothing_is_told_where_there_is_no_peer),
         cmocka_unit_test(test_a_query_tells_what_the_connection_has_set),
+        cmocka_unit_test(test_both_ends_hear_that_their_numbers_may_be_used_again),
     };
     setenv("WEFT_WIRE", "roce", 1);
     roce_port_of_own();

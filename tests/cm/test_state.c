@@ -33,6 +33,7 @@ static const char *const state_names[CM_STATE_COUNT + 1] = {
     [CM_REQUESTED] = "requested",
     [CM_ACCEPTING] = "accepting",
     [CM_ESTABLISHED] = "established",
+    [CM_DISCONNECTED] = "disconnected",
     [CM_CLOSED] = "closed",
     [CM_STATE_COUNT] = "-",
 };
@@ -59,7 +60,9 @@ static const char *const event_rows[EVENT_COUNT] = {
     [RDMA_CM_EVENT_UNREACHABLE] = "connecting>closed",
     [RDMA_CM_EVENT_CONNECT_ERROR] =
         "connecting>closed replied>closed accepting>closed established>closed",
-    [RDMA_CM_EVENT_DISCONNECTED] = "replied>closed accepting>closed established>closed",
+    [RDMA_CM_EVENT_DISCONNECTED] =
+        "replied>disconnected accepting>disconnected established>disconnected",
+    [RDMA_CM_EVENT_TIMEWAIT_EXIT] = "disconnected>closed",
 };
 
 // The row of the table in the same words.
