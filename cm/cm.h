@@ -12,11 +12,12 @@
 //   stream.c    how ids connect where streams carry queue pairs: endpoints of the RNIC
 //   packet.c    ... where packets do: InfiniBand's connection manager
 //   choose.c    which of the devices an id uses; what it shows to the program
+//   multicast.c groups joined and left
 //   end.c       ids and channels destroyed; ids migrated
 //   deliver.c   events: out of a queue, to the program
 //   resolve.c   bind, resolve
 //   connect.c   listen, connect, accept, …    ep.c        endpoints for synchronous programs
-//   qp.c        queue pairs, SRQs             option.c, ece.c, multicast.c, strings.c
+//   qp.c        queue pairs, SRQs             option.c, ece.c, strings.c
 //
 // Locking. `cm_lock()` guards every queue, every count and every field that says so; it is taken
 // after the RNIC's own lock (an endpoint's event arrives under that), so no call into rnic/ or
@@ -142,6 +143,14 @@ struct cm_options {
     uint8_t tos, ack_timeout;
 };
 
+// A multicast group that an id has joined.
+struct cm_group {
+    struct list_link link;
+    struct sockaddr_storage addr;
+    union ibv_gid gid;
+    struct ibv_qp *qp; // attached to it; NULL: none
+};
+
 enum { CM_PRIVATE_DATA_MAX_LEN = 255 }; // a uint8_t counts it in the program's structures
 
 struct cm_id {
@@ -168,6 +177,7 @@ struct cm_id {
     uint8_t prefix[CM_PRIVATE_DATA_MAX_LEN];
     struct ibv_qp_init_attr *qp_init_attr; // of endpoints that listen: for rdma_get_request
     struct ibv_ece local_ece, remote_ece;
+    struct list_link groups; // struct cm_group
 };
 
 static inline struct cm_id *cm_id_of(struct rdma_cm_id *id)
@@ -238,7 +248,9 @@ struct cm_event *cm_event_new(struct cm_id *owner, enum rdma_cm_event_type type,
 void cm_event_tell(struct cm_id *c, struct cm_event *event,
                    void (*adopt)(struct cm_id *c, const void *from), const void *from);
 
-// Puts an event without further contents into the id's queue. -1 with errno.
+// Puts it into the id's queue, or frees it: -1 with errno.
+int cm_event_put(struct cm_id *c, struct cm_event *event);
+// Likewise, one without further contents.
 int cm_event_post(struct cm_id *c, enum rdma_cm_event_type type, int status);
 
 /* ---- devices and ways (choose.c, stream.c, packet.c) ----------------------------------------- */

@@ -73,12 +73,8 @@ void cm_event_tell(struct cm_id *c, struct cm_event *event,
     }
 }
 
-int cm_event_post(struct cm_id *c, enum rdma_cm_event_type type, int status)
+int cm_event_put(struct cm_id *c, struct cm_event *event)
 {
-    struct cm_event *event = cm_event_new(c, type, status);
-    if (event == NULL) {
-        return cm_fail(ENOMEM);
-    }
     cm_lock();
     bool has_channel = c->id.channel != NULL;
     if (has_channel) {
@@ -90,6 +86,12 @@ int cm_event_post(struct cm_id *c, enum rdma_cm_event_type type, int status)
         return cm_fail(EBADF);
     }
     return 0;
+}
+
+int cm_event_post(struct cm_id *c, enum rdma_cm_event_type type, int status)
+{
+    struct cm_event *event = cm_event_new(c, type, status);
+    return event != NULL ? cm_event_put(c, event) : cm_fail(ENOMEM);
 }
 
 /* ---- given back ------------------------------------------------------------------------------ */

@@ -23,6 +23,7 @@ struct cm_id *cm_id_alloc(struct rdma_event_channel *channel, void *context,
     c->id.ps = ps;
     c->id.qp_type = qp_type;
     list_init(&c->channel_link);
+    list_init(&c->groups);
     return c;
 }
 

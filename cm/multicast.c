@@ -1,21 +1,101 @@
-// Multicast groups: iWARP runs over TCP and has none. Arguments are checked as everywhere, then the
-// call is refused with the errno of an iWARP device.
+// Multicast groups: joined where the device has datagrams, as Linux's rdma_cm does it for RoCE
+// (cma_iboe_join_multicast in cma.c). Nobody is asked: the event that says to whom to send follows
+// at once, and the system tells the network. iWARP runs over TCP and has no groups: arguments are
+// checked as everywhere, then the call is refused with the errno of an iWARP device.
+
+#include <stdlib.h>
+#include <string.h>
 
 #include "cm/cm.h"
 
-static int refuse(const struct rdma_cm_id *id, const struct sockaddr *addr)
+enum { QP_NUM_GROUP = 0xffffff, HOP_LIMIT = 64 };
+
+/* ---- joining --------------------------------------------------------------------------------- */
+
+static bool may_join(const struct cm_id *c)
 {
-    return cm_fail(cm_addr_len(addr) == 0 || id->verbs == NULL ? EINVAL : ENOSYS);
+    return c->id.qp_type == IBV_QPT_UD &&
+           (c->state == CM_BOUND || c->state == CM_ADDR_RESOLVED || c->state == CM_ROUTE_RESOLVED);
+}
+
+static int check(struct cm_id *c, const struct sockaddr *addr)
+{
+    if (!cm_id_is_alive(c)) {
+        return cm_fail(EIO);
+    }
+    if (cm_addr_len(addr) == 0 || c->id.verbs == NULL) {
+        return cm_fail(EINVAL);
+    }
+    if (!c->device->way->has_datagrams) {
+        return cm_fail(ENOSYS);
+    }
+    return may_join(c) ? 0 : cm_fail(EINVAL);
+}
+
+static int attach(struct cm_id *c, struct cm_group *group)
+{
+    int error = ibv_attach_mcast(c->id.qp, &group->gid, 0);
+    group->qp = error == 0 ? c->id.qp : NULL;
+    return error == 0 ? 0 : cm_fail(error);
+}
+
+static struct cm_event *joined_event(struct cm_id *c, const struct cm_group *group, void *context)
+{
+    struct cm_event *event = cm_event_new(c, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+    if (event != NULL) {
+        event->event.param.ud = (struct rdma_ud_param){
+            .private_data = context,
+            .ah_attr = {.grh = {.dgid = group->gid,
+                                .hop_limit = HOP_LIMIT,
+                                .traffic_class = c->options.has_tos ? c->options.tos : 0},
+                        .is_global = 1,
+                        .port_num = c->id.port_num},
+            .qp_num = QP_NUM_GROUP,
+            .qkey = RDMA_UDP_QKEY,
+        };
+    }
+    return event;
+}
+
+static void group_drop(struct cm_group *group)
+{
+    list_remove(&group->link);
+    free(group);
+}
+
+// The queue pair that the id has now receives what comes to the group; who only sends needs none.
+static int join(struct cm_id *c, const struct sockaddr *addr, bool receives, void *context)
+{
+    struct cm_group *group = calloc(1, sizeof *group);
+    if (group == NULL) {
+        return cm_fail(ENOMEM);
+    }
+    const struct in6_addr octets = cm_addr_octets(addr);
+    cm_addr_copy(&group->addr, addr);
+    memcpy(group->gid.raw, &octets, sizeof group->gid.raw);
+    list_push_tail(&c->groups, &group->link);
+    if (receives && c->id.qp != NULL && attach(c, group) != 0) {
+        group_drop(group);
+        return -1;
+    }
+    struct cm_event *event = joined_event(c, group, context);
+    if (event == NULL || cm_event_put(c, event) != 0) {
+        rdma_leave_multicast(&c->id, (struct sockaddr *)&group->addr);
+        return cm_fail(event == NULL ? ENOMEM : EBADF);
+    }
+    return cm_event_complete(c);
 }
 
 int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
 {
-    return refuse(id, addr);
+    struct cm_id *c = cm_id_of(id);
+    return check(c, addr) == 0 ? join(c, addr, true, context) : -1;
 }
 
 int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr,
                            void *context)
 {
+    struct cm_id *c = cm_id_of(id);
     if (attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED) {
         return cm_fail(ENOTSUP);
     }
@@ -23,10 +103,38 @@ int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex
     if ((attr->comp_mask & needed) != needed || attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED) {
         return cm_fail(EINVAL);
     }
-    return refuse(id, attr->addr);
+    const bool receives = attr->join_flags == RDMA_MC_JOIN_FLAG_FULLMEMBER;
+    return check(c, attr->addr) == 0 ? join(c, attr->addr, receives, context) : -1;
 }
 
+/* ---- leaving --------------------------------------------------------------------------------- */
+
+static struct cm_group *find(struct cm_id *c, const struct sockaddr *addr)
+{
+    struct sockaddr_storage wanted;
+    cm_addr_copy(&wanted, addr);
+    for (struct list_link *l = c->groups.next; l != &c->groups; l = l->next) {
+        struct cm_group *group = LIST_ENTRY(l, struct cm_group, link);
+        if (memcmp(&group->addr, &wanted, sizeof wanted) == 0) {
+            return group;
+        }
+    }
+    return NULL;
+}
+
+// A queue pair that is gone has left its groups.
 int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 {
-    return cm_fail(cm_addr_len(addr) == 0 ? EINVAL : EADDRNOTAVAIL); // never joined
+    struct cm_id *c = cm_id_of(id);
+    if (cm_addr_len(addr) == 0) {
+        return cm_fail(EINVAL);
+    }
+    struct cm_group *group = find(c, addr);
+    if (group == NULL) {
+        return cm_fail(EADDRNOTAVAIL);
+    }
+    int error =
+        group->qp != NULL && group->qp == id->qp ? ibv_detach_mcast(group->qp, &group->gid, 0) : 0;
+    group_drop(group);
+    return error == 0 ? 0 : cm_fail(error);
 }

@@ -1,5 +1,6 @@
 // What ids on the RoCE device have that those on streams have not.
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -187,6 +188,134 @@ static void test_both_ends_hear_that_their_numbers_may_be_used_again(void **stat
     loopback_close(&l);
 }
 
+/* ---- multicast ------------------------------------------------------------------------------- */
+
+enum { GRH_LEN = 40, MESSAGE_LEN = 16 };
+
+struct member {
+    struct end end;
+    struct ibv_mr *mr;
+    struct ibv_ah *ah; // to the group
+    uint8_t buffer[GRH_LEN + MESSAGE_LEN];
+};
+
+static struct sockaddr_in group_addr(void)
+{
+    return (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(0xef4d0b01)};
+}
+
+// An id of datagrams that knows the way to the group, with a queue pair and a receive.
+static void member_open(struct member *m)
+{
+    struct sockaddr_in group = group_addr();
+    struct ibv_qp_init_attr attr = {
+        .qp_type = IBV_QPT_UD,
+        .cap = {.max_send_wr = 2, .max_recv_wr = 2, .max_send_sge = 1, .max_recv_sge = 1},
+    };
+    memset(m, 0, sizeof *m);
+    m->end.channel = rdma_create_event_channel();
+    assert_int_equal(rdma_create_id(m->end.channel, &m->end.id, NULL, RDMA_PS_UDP), 0);
+    if (rdma_resolve_addr(m->end.id, NULL, (struct sockaddr *)&group, 1000) != 0) {
+        assert_int_equal(errno, ENETUNREACH);
+        print_message("SKIP: this host has no route to multicast groups\n");
+        skip();
+    }
+    assert_int_equal(event_take(m->end.channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+    assert_int_equal(rdma_create_qp(m->end.id, NULL, &attr), 0);
+    m->mr = ibv_reg_mr(m->end.id->pd, m->buffer, sizeof m->buffer, IBV_ACCESS_LOCAL_WRITE);
+    assert_non_null(m->mr);
+    struct ibv_sge sge = {(uintptr_t)m->buffer, sizeof m->buffer, m->mr->lkey};
+    struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+    assert_int_equal(ibv_post_recv(m->end.id->qp, &wr, &bad), 0);
+}
+
+static void member_close(struct member *m)
+{
+    if (m->ah != NULL) {
+        assert_int_equal(ibv_destroy_ah(m->ah), 0);
+    }
+    ibv_dereg_mr(m->mr);
+    end_close(&m->end);
+}
+
+static void member_join(struct member *m, uint32_t flags)
+{
+    struct sockaddr_in group = group_addr();
+    struct rdma_cm_join_mc_attr_ex attr = {.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS |
+                                                        RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
+                                           .join_flags = flags,
+                                           .addr = (struct sockaddr *)&group};
+    static const uint8_t gid[16] = {[10] = 0xff, 0xff, 0xef, 0x4d, 0x0b, 0x01};
+    assert_int_equal(rdma_join_multicast_ex(m->end.id, &attr, m), 0);
+    struct rdma_cm_event *event = event_expect(m->end.channel, RDMA_CM_EVENT_MULTICAST_JOIN);
+    assert_ptr_equal(event->param.ud.private_data, m);
+    assert_int_equal(event->param.ud.qp_num, 0xffffff);
+    assert_int_equal(event->param.ud.qkey, RDMA_UDP_QKEY);
+    assert_memory_equal(event->param.ud.ah_attr.grh.dgid.raw, gid, sizeof gid);
+    m->ah = ibv_create_ah(m->end.id->pd, &event->param.ud.ah_attr);
+    assert_non_null(m->ah);
+    rdma_ack_cm_event(event);
+}
+
+static void member_say(struct member *m, const char *word)
+{
+    struct ibv_sge sge = {(uintptr_t)m->buffer + GRH_LEN, MESSAGE_LEN, m->mr->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_SEND,
+                             .wr.ud = {m->ah, 0xffffff, RDMA_UDP_QKEY}},
+                       *bad;
+    memset(m->buffer, 0, sizeof m->buffer);
+    memcpy(m->buffer + GRH_LEN, word, strlen(word));
+    assert_int_equal(ibv_post_send(m->end.id->qp, &wr, &bad), 0);
+}
+
+static void member_hear(struct member *m, const char *word)
+{
+    struct ibv_wc wc;
+    while (ibv_poll_cq(m->end.id->recv_cq, 1, &wc) == 0) {
+    }
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_string_equal((const char *)m->buffer + GRH_LEN, word);
+}
+
+static void test_a_group_is_heard_by_those_that_joined_it_to_receive(void **state)
+{
+    struct member speaker, listener, gone;
+    struct sockaddr_in group = group_addr();
+    struct ibv_wc wc;
+    member_open(&speaker);
+    member_open(&listener);
+    member_open(&gone);
+    member_join(&speaker, RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER);
+    member_join(&gone, RDMA_MC_JOIN_FLAG_FULLMEMBER);
+    member_join(&listener, RDMA_MC_JOIN_FLAG_FULLMEMBER);
+    assert_int_equal(rdma_leave_multicast(gone.end.id, (struct sockaddr *)&group), 0);
+    member_say(&speaker, "to all");
+    member_hear(&listener, "to all");
+    assert_int_equal(ibv_poll_cq(gone.end.id->recv_cq, 1, &wc), 0);
+    assert_int_equal(ibv_poll_cq(speaker.end.id->recv_cq, 1, &wc), 0);
+    member_close(&gone);
+    member_close(&listener);
+    member_close(&speaker);
+}
+
+static void test_groups_are_for_ids_of_datagrams_with_a_device(void **state)
+{
+    struct sockaddr_in group = group_addr();
+    struct end fresh = {.channel = rdma_create_event_channel()}, stream = {0};
+    assert_int_equal(rdma_create_id(fresh.channel, &fresh.id, NULL, RDMA_PS_UDP), 0);
+    assert_int_equal(rdma_join_multicast(fresh.id, (struct sockaddr *)&group, NULL), -1);
+    assert_int_equal(errno, EINVAL);
+    active_resolve(&stream, htons(1));
+    assert_int_equal(rdma_join_multicast(stream.id, (struct sockaddr *)&group, NULL), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(rdma_leave_multicast(stream.id, (struct sockaddr *)&group), -1);
+    assert_int_equal(errno, EADDRNOTAVAIL); // not joined
+    end_close(&fresh);
+    end_close(&stream);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +324,8 @@ int main(void)
         cmocka_unit_test(test_nothing_is_told_where_there_is_no_peer),
         cmocka_unit_test(test_a_query_tells_what_the_connection_has_set),
         cmocka_unit_test(test_both_ends_hear_that_their_numbers_may_be_used_again),
+        cmocka_unit_test(test_a_group_is_heard_by_those_that_joined_it_to_receive),
+        cmocka_unit_test(test_groups_are_for_ids_of_datagrams_with_a_device),
     };
     setenv("WEFT_WIRE", "roce", 1);
     roce_port_of_own();
