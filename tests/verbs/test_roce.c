@@ -388,5 +388,6 @@ int main(void)
         CASE(reset_takes_back_what_was_not_polled),
         CASE(attributes_that_are_missing_are_refused),
     };
+    roce_port_of_own();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
