@@ -6,6 +6,7 @@
 
 #include "rnic/carrier.h"
 #include "rnic/internal.h"
+#include "rnic/packet.h"
 #include "rnic/packet_cm.h"
 
 static int tables_create(struct rnic *rnic, const struct rnic_parts *parts)
@@ -92,6 +93,9 @@ int rnic_create(const struct rnic_parts *parts, struct rnic **ret)
     }
     if (error == 0 && parts->datagrams != NULL) {
         error = packet_cm_init(&rnic->shard, parts->stag_key);
+    }
+    if (error == 0 && parts->datagrams != NULL) {
+        error = packet_store_init(&rnic->shard.packets);
     }
     if (error == 0 && !parts->is_simulated) {
         error = shard_thread_start(&rnic->shard);

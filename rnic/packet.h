@@ -20,6 +20,7 @@
 #include "rnic/packet_cm.h"
 #include "rnic/rnic.h"
 
+struct rc_store;
 struct shard;
 
 #define PACKET_COUNTERS(X)                                              \
@@ -45,11 +46,17 @@ struct packet_side {
     bool has_unsent;          // something was put since the last flush, or is left of it
     uint64_t put_count;       // packets
     struct packet_cm cm;
+    struct rc_store *store; // for packets that came too early
     struct packet_counters counters;
 };
 
 extern const struct carrier_ops packet_carrier;
 extern const struct carrier_link_ops packet_carrier_link;
+
+// ---- packet_store.c
+
+int packet_store_init(struct packet_side *p);  // -ENOMEM
+void packet_store_fini(struct packet_side *p); // harmless when it was not made
 
 // ---- packet_create.c
 

@@ -15,6 +15,7 @@
 static void close_link(struct shard *shard)
 {
     packet_cm_fini(&shard->packets.cm);
+    packet_store_fini(&shard->packets);
     datagram_destroy(shard->packets.link);
 }
 

@@ -22,7 +22,9 @@ static uint32_t power_of_two(uint32_t at_least)
 static void parts_fini(struct rc *rc)
 {
     free(rc->req.outs);
+    free(rc->req.repeat.sent);
     free(rc->resp.answers);
+    free(rc->resp.held.packets);
     wq_fini(&rc->wq);
     free(rc);
 }
@@ -36,7 +38,11 @@ static int rings_init(struct rc *rc)
     q->outs = calloc(q->capacity, sizeof *q->outs);
     r->capacity = rc->config.remembered_max > 0 ? rc->config.remembered_max : 1;
     r->answers = calloc(r->capacity, sizeof *r->answers);
-    return q->outs == NULL || r->answers == NULL ? -ENOMEM : 0;
+    q->repeat.sent = calloc(RC_HELD_MAX, sizeof *q->repeat.sent);
+    r->held.packets = calloc(RC_HELD_MAX, sizeof *r->held.packets);
+    bool has_all =
+        q->outs != NULL && q->repeat.sent != NULL && r->answers != NULL && r->held.packets != NULL;
+    return has_all ? 0 : -ENOMEM;
 }
 
 int rc_create(const struct rc_config *config, struct rc **ret)
@@ -91,6 +97,7 @@ static void destroy(struct transport *t)
 {
     struct rc *rc = rc_of(t);
     rc_requester_end(rc);
+    rc_held_clear(rc);
     inbound_forget(&rc->resp.in, &rc->wq);
     parts_fini(rc);
 }
@@ -192,6 +199,34 @@ static bool check_requester(const struct rc *rc)
            q->sent_mark - q->acked_mark < UINT64_C(1) << 22;
 }
 
+static bool check_repeat(const struct rc *rc)
+{
+    const struct rc_repeat *r = &rc->req.repeat;
+    uint32_t here_count = 0, lost_count = 0;
+    uint64_t lost_span = 0;
+    for (unsigned i = 0; i < RC_HELD_MAX; i++) {
+        const struct rc_sent *s = &r->sent[i];
+        here_count += s->is_here;
+        lost_count += s->is_lost;
+        lost_span += s->is_lost ? s->span : 0;
+    }
+    return here_count == r->here_count && lost_count == r->lost_count && lost_span == r->lost_span;
+}
+
+static bool check_held(const struct rc *rc)
+{
+    const struct rc_held *h = &rc->resp.held;
+    uint32_t count = 0;
+    for (unsigned i = 0; i < RC_HELD_MAX; i++) {
+        uint64_t mark = h->packets[i].mark;
+        count += mark != 0;
+        if (mark != 0 && (mark < rc->resp.expected_mark || mark >= h->end)) {
+            return false;
+        }
+    }
+    return count == h->count;
+}
+
 static bool check_responder(const struct rc *rc)
 {
     const struct rc_responder *r = &rc->resp;
@@ -213,7 +248,7 @@ static bool check(const struct transport *t)
 {
     const struct rc *rc = rc_of_const(t);
     return wq_check(&rc->wq, rc->resp.in.receive != NULL) && check_requester(rc) &&
-           check_responder(rc);
+           check_repeat(rc) && check_responder(rc) && check_held(rc);
 }
 
 static const char *format(const struct transport *t, char *buf, size_t len)

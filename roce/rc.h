@@ -23,6 +23,7 @@
 #include "wq/wq.h"
 
 struct rc;
+struct rc_store; // roce/rc_store.h
 
 enum {
     RC_REMEMBERED_MAX = 128, // Reads and atomics of the peer's that can be answered again
@@ -34,6 +35,7 @@ struct rc_config {
     struct qp_event_port port;
     uint32_t read_len;       // octets that one Read of ours asks for at most; 0: any
     uint32_t remembered_max; // most that max_dest_rd_atomic will be, up to RC_REMEMBERED_MAX
+    struct rc_store *store;  // for what comes beyond a hole; NULL: payload is not kept
     bool is_plain;           // InfiniBand's RC and nothing else, towards weft ends too
 };
 

@@ -65,10 +65,19 @@ static void go_back_once(struct rc *rc)
     }
 }
 
+// Of a weft end Reads and atomics are asked for again, and no message is, since it has them, or
+// says what it has not.
 static void on_answer_missed(struct rc *rc)
 {
+    struct rc_requester *q = &rc->req;
     rc->counters.answers_missed++;
-    go_back_once(rc);
+    if (!rc->greeting.is_known) {
+        go_back_once(rc);
+    } else if (q->told_mark != q->acked_mark) {
+        q->told_mark = q->acked_mark;
+        q->probe.end = RC_MARK_NONE;
+        rc_repeat_requests(rc);
+    }
 }
 
 /* ---- acknowledgements ------------------------------------------------------------------------ */
@@ -108,6 +117,17 @@ static void on_sequence_nak(struct rc *rc, uint64_t mark)
     if (rc->req.acked_mark <= mark) {
         go_back_once(rc);
     }
+}
+
+// A weft end has all that is before, and says what it has of what is behind.
+static void on_sack(struct rc *rc, uint64_t mark, const struct sack *sack)
+{
+    rc->counters.sacks_in++;
+    rc->req.probe.end = RC_MARK_NONE;
+    if (!advance(rc, mark)) {
+        on_answer_missed(rc);
+    }
+    rc_repeat_on_sack(rc, mark, sack);
 }
 
 // What the peer had taken before it still answers, if it is as we are: that is asked for first.
@@ -234,9 +254,15 @@ static void follow_refusal(struct rc *rc)
     }
 }
 
+static bool is_sack(const struct rc *rc, const struct roce_packet *p, struct sack *ret)
+{
+    return rc_greeting_is_right(rc, p) && sack_parse(p->payload, ret) == SACK_OK;
+}
+
 void rc_take_answer(struct rc *rc, const struct roce_packet *p)
 {
     struct rc_requester *q = &rc->req;
+    struct sack sack;
     uint64_t mark = psn_extend(q->acked_mark, p->bth.psn);
     bool is_hole = p->facts->kind == ROCE_KIND_ACK &&
                    p->aeth.syndrome == aeth_syndrome_nak(AETH_NAK_PSN_SEQUENCE);
@@ -244,6 +270,8 @@ void rc_take_answer(struct rc *rc, const struct roce_packet *p)
         rc->counters.dropped_old_answer++;
     } else if (mark >= q->sent_mark + (is_hole ? 1 : 0)) {
         rc->counters.dropped_strange_answer++;
+    } else if (is_hole && p->payload.len > 0 && is_sack(rc, p, &sack)) {
+        on_sack(rc, mark, &sack);
     } else if (p->facts->kind == ROCE_KIND_ACK) {
         on_acknowledge(rc, &p->aeth, mark);
     } else {

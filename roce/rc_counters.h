@@ -36,6 +36,12 @@
     X(dropped_partition, "packets with another P_Key")                                  \
     X(dropped_state, "packets for which it is not in the right state")                  \
     X(dropped_hole, "packets behind a hole that the peer has been told of")             \
+    X(held, "packets kept beyond a hole")                                               \
+    X(held_again, "packets beyond a hole that were kept already")                       \
+    X(held_none, "packets beyond a hole that could not be kept")                        \
+    X(sacks_out, "refusals put that said what had come beyond a hole")                  \
+    X(sacks_in, "refusals that said what the peer has beyond a hole")                   \
+    X(repeated_alone, "packets put again alone, since the peer has those behind")       \
     X(dropped_old_answer, "answers to what is answered already")                        \
     X(dropped_strange_answer, "answers to what was never sent, or of no known kind")    \
     X(marked_in, "packets that met congestion on their way")                            \

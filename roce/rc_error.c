@@ -43,6 +43,7 @@ void rc_fail(struct rc *rc)
     q->retry_at = INSTANT_NEVER;
     q->hold_until = 0;
     rc_tail_stop(&q->tail);
+    rc_held_clear(rc);
     wq_close(&rc->wq);
     flush(rc);
 }
@@ -64,6 +65,7 @@ void rc_refuse(struct rc *rc, enum rc_refusal refusal, uint64_t mark)
     const struct rc_refusal_facts *facts = rc_refusal_facts(refusal);
     rc->counters.refusals[refusal]++;
     rc->resp.has_told_hole = true;
+    rc->resp.is_unready = refusal == RC_REFUSED_NOT_READY;
     rc->resp.word = (struct rc_word){true, syndrome_of(rc, refusal), mark};
     if (!facts->is_fatal) {
         return;

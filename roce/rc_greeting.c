@@ -34,13 +34,19 @@ static uint64_t mark_of(const struct rc *rc, const struct roce_packet *p)
     return psn_extend(near, p->bth.psn);
 }
 
+bool rc_greeting_is_right(const struct rc *rc, const struct roce_packet *p)
+{
+    return !rc->config.is_plain &&
+           p->bth.greeting == greeting_of(&p->bth, rc->attributes.dest_qp_num);
+}
+
 void rc_greeting_take(struct rc *rc, const struct roce_packet *p)
 {
     struct rc_greeting *g = &rc->greeting;
     if (g->is_known || rc->config.is_plain) {
         return;
     }
-    if (p->bth.greeting != greeting_of(&p->bth, rc->attributes.dest_qp_num)) {
+    if (!rc_greeting_is_right(rc, p)) {
         g->heard = 0;
         return;
     }

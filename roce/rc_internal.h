@@ -8,10 +8,12 @@
 //
 //     rc_completer.c  what the peer answers to what is out
 //     rc_requester.c  what is out: order of PSNs, window, sending again
+//     rc_repeat.c     what has arrived beyond a hole, and what therefore leaves again alone
 //     rc_request.c    the packet that a mark stands for
 //     rc_tail.c       when to ask again, since the last packets of a flight may be lost
 //     rc_responder.c  what the peer asks for: the checks, in their order, and what is done
 //     rc_answer.c     Reads and atomics that are remembered, and what leaves for them
+//     rc_held.c       packets beyond a hole, kept until it has closed
 //     rc_receive.c    messages of the peer meet receives and memory
 //     rc_error.c      refusals, and the end
 //     rc_packet.c     one packet to the sink
@@ -39,12 +41,14 @@
 #include "roce/rc_refusal.h"
 #include "wire/psn.h"
 #include "wire/roce.h"
+#include "wire/sack.h"
 #include "wq/wq.h"
 
 #define RC_MARK_FIRST (UINT64_C(1) << 24)
 #define RC_MARK_NONE  UINT64_MAX
 
 enum {
+    RC_HELD_MAX = 256,        // packets beyond a hole that are kept, and known to be
     RC_READ_PACKETS_MIN = 16, // that one Read of ours may bring, whatever the window
     RC_ATOMIC_LEN = 8,
     // Of the traffic class (RFC 3168): who sends heeds marks, who is on the way has set one.
@@ -77,6 +81,27 @@ struct rc_tail {
     uint64_t mark; // of the last; RC_MARK_NONE: nothing has left, or something came since
 };
 
+// A packet that has left: of a message each, of a Read or atomic the request.
+struct rc_sent {
+    uint64_t mark;
+    instant_ns sent_at; // the last time
+    uint32_t order;     // in which it left then
+    uint32_t span;      // PSNs that it has: of a Read as many as are asked for
+    bool is_again;
+    bool is_here; // beyond a hole: the peer says so
+    bool is_lost; // is to leave again
+};
+
+// Selective repeat, towards weft ends.
+struct rc_repeat {
+    struct rc_sent *sent; // RC_HELD_MAX, by mark
+    uint32_t order;       // of what left last
+    uint32_t newest;      // of what is known to have arrived, the one that left last
+    uint32_t here_count, lost_count;
+    uint64_t lost_span; // PSNs that those have which are lost
+    uint64_t here_end;  // all of them are before
+};
+
 struct rc_requester {
     struct rc_out *outs; // a ring, in the order of marks
     uint32_t capacity, head, count;
@@ -96,12 +121,21 @@ struct rc_requester {
     struct congestion congestion;
     struct rc_probe probe;
     struct rc_tail tail;
+    struct rc_repeat repeat;
     bool is_held_back; // by window or pace, of what could have left
 };
 
 static inline struct rc_out *rc_out_at(const struct rc_requester *q, uint32_t i)
 {
     return &q->outs[(q->head + i) & (q->capacity - 1)];
+}
+
+// Packets that the network has, as far as is known; of Reads, those of their answers.
+static inline uint64_t rc_in_flight(const struct rc_requester *q)
+{
+    uint64_t out = q->send_mark - q->acked_mark;
+    uint64_t not_in = q->repeat.here_count + q->repeat.lost_span;
+    return out > not_in ? out - not_in : 0;
 }
 
 /* ---- responder ------------------------------------------------------------------------------- */
@@ -127,12 +161,27 @@ struct rc_word {
     uint64_t mark;
 };
 
+// A packet beyond a hole.
+struct rc_held_packet {
+    uint64_t mark;             // 0: none
+    struct roce_packet packet; // its payload is in `block`
+    uint8_t *block;            // of the device's store; NULL: it has no payload
+};
+
+struct rc_held {
+    struct rc_held_packet *packets; // RC_HELD_MAX, by mark
+    uint32_t count;
+    uint64_t end; // all are before
+};
+
 struct rc_responder {
     uint64_t expected_mark;
-    uint32_t msn;              // messages finished, 24 bits
-    bool has_told_hole;        // one refusal for each hole; also while no receive is posted
-    enum rc_refusal refusal;   // it has refused the peer for good
-    struct inbound in;         // the message that is arriving
+    uint32_t msn;            // messages finished, 24 bits
+    bool has_told_hole;      // one refusal for each hole; also while no receive is posted
+    bool is_unready;         // it is for want of a receive
+    enum rc_refusal refusal; // it has refused the peer for good
+    struct inbound in;       // the message that is arriving
+    struct rc_held held;
     struct rc_answer *answers; // a ring, in the order of marks
     uint32_t capacity, head, count;
     uint32_t limit;         // Reads and atomics that the peer may have out
@@ -241,6 +290,17 @@ void rc_requester_go_back(struct rc *rc);
 void rc_requester_advanced(struct rc *rc, uint64_t packet_count);
 void rc_requester_arm(struct rc *rc); // the time for an answer begins anew
 
+/* ---- repeat.c -------------------------------------------------------------------------------- */
+
+void rc_repeat_clear(struct rc_repeat *r);
+void rc_repeat_has_left(struct rc *rc, uint64_t mark, uint64_t end);
+// All between `before` and acked_mark has been acknowledged.
+void rc_repeat_passed(struct rc *rc, uint64_t before);
+void rc_repeat_on_sack(struct rc *rc, uint64_t missing_mark, const struct sack *sack);
+// Answers are lost: all that were asked for are asked for again.
+void rc_repeat_requests(struct rc *rc);
+uint64_t rc_repeat_next(const struct rc_requester *q); // to leave again; RC_MARK_NONE: nothing
+
 /* ---- request.c ------------------------------------------------------------------------------- */
 
 enum rc_put { RC_PUT_DONE, RC_PUT_NO_ROOM, RC_PUT_FAILED };
@@ -273,6 +333,16 @@ void rc_answer_again(struct rc *rc, const struct roce_packet *p, uint64_t mark);
 // Puts answers, at most `*turn` packets. False: no room, or the turn is over.
 bool rc_answers_output(struct rc *rc, const struct datagram_sink *sink, unsigned *turn);
 
+/* ---- held.c ---------------------------------------------------------------------------------- */
+
+// Keeps a packet beyond a hole. False: it cannot.
+bool rc_held_put(struct rc *rc, const struct roce_packet *p, uint64_t mark);
+// NULL: it is not kept.
+const struct roce_packet *rc_held_at(const struct rc *rc, uint64_t mark);
+void rc_held_pass(struct rc *rc, uint64_t before); // what was due since then is done
+void rc_held_clear(struct rc *rc);
+void rc_held_tell(const struct rc *rc, struct sack *ret);
+
 /* ---- receive.c ------------------------------------------------------------------------------- */
 
 // May the message that begins with this packet have the memory that it names?
@@ -304,3 +374,4 @@ void rc_greeting_begin(struct rc *rc); // a new connection
 // What a packet that leaves is greeted with; 0: nothing.
 uint8_t rc_greeting_of(struct rc *rc, const struct bth *bth);
 void rc_greeting_take(struct rc *rc, const struct roce_packet *p);
+bool rc_greeting_is_right(const struct rc *rc, const struct roce_packet *p);

@@ -1,21 +1,37 @@
 // What leaves: that packets came marked, answers in the order of what was asked, the one word that
 // acknowledges or refuses, and then what the program wants.
+#include "base/span.h"
 #include "roce/rc_internal.h"
 #include "wire/aeth.h"
+#include "wire/sack.h"
+
+// What has come beyond a hole, if the peer understands that.
+static size_t arrivals(const struct rc *rc, uint8_t *buf)
+{
+    struct sack sack;
+    rc_held_tell(rc, &sack);
+    return sack.bit_count > 0 ? sack_emit(&sack, buf) : 0;
+}
 
 // It does not overtake answers to what was asked before.
 static void put_word(struct rc *rc, const struct datagram_sink *sink)
 {
     struct rc_word *word = &rc->resp.word;
     bool is_nak = word->syndrome != AETH_SYNDROME_ACK;
+    bool is_hole = word->syndrome == aeth_syndrome_nak(AETH_NAK_PSN_SEQUENCE);
+    uint8_t octets[SACK_LEN_MAX];
     struct roce_packet p = {
         .bth = {.opcode = ROCE_RC | ROCE_ACKNOWLEDGE, .psn = (uint32_t)word->mark & PSN_MASK},
         .aeth = {.syndrome = word->syndrome, .msn = rc->resp.msn},
     };
-    if (word->is_due && rc_packet_put(rc, sink, &p, NULL, 0, 0)) {
+    bool is_held = is_hole && word->mark == rc->resp.expected_mark && rc->resp.held.count > 0;
+    size_t len = word->is_due && is_held ? arrivals(rc, octets) : 0;
+    struct span piece = span_of(octets, len);
+    if (word->is_due && rc_packet_put(rc, sink, &p, &piece, len > 0 ? 1 : 0, len)) {
         word->is_due = false;
         rc->counters.naks_out += is_nak;
         rc->counters.acks_out += !is_nak;
+        rc->counters.sacks_out += len > 0;
     }
 }
 

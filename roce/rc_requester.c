@@ -23,7 +23,9 @@ void rc_requester_begin(struct rc *rc, uint32_t psn)
         .retry_at = INSTANT_NEVER,
         .probe = {.end = RC_MARK_NONE},
         .tail = {.at = INSTANT_NEVER, .mark = RC_MARK_NONE},
+        .repeat = {.sent = q->repeat.sent},
     };
+    rc_repeat_clear(&q->repeat);
     congestion_init(&q->congestion, &(struct congestion_config){.window_max = 0});
     wq_begin(&rc->wq);
 }
@@ -68,6 +70,7 @@ void rc_requester_go_back(struct rc *rc)
     q->retry_at = INSTANT_NEVER;
     q->probe.end = RC_MARK_NONE;
     rc_tail_stop(&q->tail);
+    rc_repeat_clear(&q->repeat);
     rc->counters.resumed_inside += q->count > 0 && rc_out_at(q, 0)->first < q->acked_mark;
 }
 
@@ -87,6 +90,7 @@ void rc_requester_advanced(struct rc *rc, uint64_t packet_count)
 {
     struct rc_requester *q = &rc->req;
     learn(rc, packet_count);
+    rc_repeat_passed(rc, q->acked_mark - packet_count);
     q->send_mark = q->send_mark < q->acked_mark ? q->acked_mark : q->send_mark;
     q->asked_mark = q->asked_mark < q->acked_mark ? q->acked_mark : q->asked_mark;
     seek(q);
@@ -98,11 +102,14 @@ void rc_requester_advanced(struct rc *rc, uint64_t packet_count)
 static void has_left(struct rc *rc, uint64_t end)
 {
     struct rc_requester *q = &rc->req;
-    if (q->probe.end == RC_MARK_NONE && q->send_mark >= q->sent_mark && q->asked_mark == end) {
+    bool has_hole = q->repeat.here_count + q->repeat.lost_count > 0; // which has to close first
+    if (q->probe.end == RC_MARK_NONE && q->send_mark >= q->sent_mark && q->asked_mark == end &&
+        !has_hole) {
         q->probe = (struct rc_probe){q->send_mark + 1, rc->wq.now};
     }
     congestion_on_sent(&q->congestion, 1, rc->wq.now);
     rc->counters.requests_again += q->send_mark < q->sent_mark;
+    rc_repeat_has_left(rc, q->send_mark, end);
     q->send_mark = end;
     q->sent_mark = q->sent_mark < end ? end : q->sent_mark;
     seek(q);
@@ -117,7 +124,7 @@ static bool asks(const struct rc_requester *q, bool is_last)
 {
     uint64_t behind = q->send_mark + 1;
     return is_last || behind - q->asked_mark >= congestion_ack_interval(&q->congestion) ||
-           behind - q->acked_mark >= congestion_window(&q->congestion);
+           rc_in_flight(q) + 1 >= congestion_window(&q->congestion);
 }
 
 // What send_mark stands at.
@@ -136,8 +143,40 @@ static enum rc_put put_next(struct rc *rc, const struct datagram_sink *sink)
     return put;
 }
 
-// The oldest that is not acknowledged. What was sent twice does not tell how long a round trip
-// takes; the answer to a Read that comes twice takes from the window twice, and counts as a loss.
+// What was sent twice does not tell how long a round trip takes.
+static void has_left_again(struct rc *rc, const struct rc_out *o, uint64_t mark)
+{
+    struct rc_requester *q = &rc->req;
+    congestion_on_sent(&q->congestion, 1, rc->wq.now);
+    rc_repeat_has_left(rc, mark, o->context != NULL ? o->end : mark + 1);
+    q->probe.end = RC_MARK_NONE;
+    rc->counters.requests_again++;
+}
+
+// That of what is out.
+static struct rc_out out_of(const struct rc_requester *q, uint64_t mark)
+{
+    uint32_t i = 0;
+    while (rc_out_at(q, i)->end <= mark) {
+        i++;
+    }
+    return *rc_out_at(q, i);
+}
+
+// One that is lost, alone.
+static enum rc_put put_lost(struct rc *rc, const struct datagram_sink *sink, uint64_t mark)
+{
+    const struct rc_out o = out_of(&rc->req, mark);
+    enum rc_put put = rc_request_put(rc, sink, &o, mark, true);
+    if (put == RC_PUT_DONE) {
+        has_left_again(rc, &o, mark);
+        rc->counters.repeated_alone++;
+    }
+    return put;
+}
+
+// The oldest that is not acknowledged. The answer to a Read that comes twice takes from the window
+// twice, and counts as a loss.
 static void put_tail(struct rc *rc, const struct datagram_sink *sink)
 {
     struct rc_requester *q = &rc->req;
@@ -148,9 +187,7 @@ static void put_tail(struct rc *rc, const struct datagram_sink *sink)
     if (o.context != NULL) {
         congestion_on_loss(&q->congestion, rc->wq.now);
     }
-    congestion_on_sent(&q->congestion, 1, rc->wq.now);
-    q->probe.end = RC_MARK_NONE;
-    rc->counters.requests_again++;
+    has_left_again(rc, &o, q->acked_mark);
     rc->counters.tail_probes++;
     rc_tail_has_left(rc);
 }
@@ -206,7 +243,8 @@ static bool begin_next(struct rc *rc)
 
 static bool has_more(const struct rc *rc)
 {
-    return rc->req.send_mark < rc->req.next_mark || wq_has_work(&rc->wq);
+    return rc->req.send_mark < rc->req.next_mark || rc->req.repeat.lost_count > 0 ||
+           wq_has_work(&rc->wq);
 }
 
 // May it, whatever the network bears?
@@ -217,9 +255,11 @@ static bool is_permitted(const struct rc *rc)
            q->send_mark < q->refused_mark;
 }
 
+// Behind a hole no more than what the peer can say of it.
 static bool has_window(const struct rc_requester *q)
 {
-    return q->send_mark - q->acked_mark < congestion_window(&q->congestion);
+    bool is_told = q->repeat.here_count == 0 || q->send_mark - q->acked_mark < RC_HELD_MAX;
+    return is_told && rc_in_flight(q) < congestion_window(&q->congestion);
 }
 
 static bool may_send(const struct rc *rc)
@@ -253,6 +293,13 @@ void rc_requester_output(struct rc *rc, const struct datagram_sink *sink)
         put_tail(rc, sink);
     }
     while (may_send(rc)) {
+        uint64_t lost_mark = rc_repeat_next(q);
+        if (lost_mark != RC_MARK_NONE) {
+            if (put_lost(rc, sink, lost_mark) != RC_PUT_DONE) {
+                break;
+            }
+            continue;
+        }
         if (q->send_mark == q->next_mark && !begin_next(rc)) {
             break;
         }

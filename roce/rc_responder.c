@@ -9,9 +9,11 @@
 void rc_responder_begin(struct rc *rc, uint32_t psn)
 {
     struct rc_responder *r = &rc->resp;
+    rc_held_clear(rc);
     *r = (struct rc_responder){
         .answers = r->answers,
         .capacity = r->capacity,
+        .held = {.packets = r->held.packets},
         .limit = rc->attributes.max_dest_rd_atomic,
         .expected_mark = RC_MARK_FIRST | psn,
     };
@@ -99,6 +101,32 @@ static void acknowledge(struct rc_responder *r)
     }
 }
 
+// A weft end is told again whenever something comes, since it is told what; but first of all that
+// there is no receive, if that is so.
+static void tell_hole(struct rc *rc)
+{
+    struct rc_responder *r = &rc->resp;
+    if (!r->has_told_hole) {
+        rc_refuse(rc, RC_REFUSED_SEQUENCE, r->expected_mark);
+    } else if (!r->is_unready) {
+        r->word =
+            (struct rc_word){true, aeth_syndrome_nak(AETH_NAK_PSN_SEQUENCE), r->expected_mark};
+    }
+}
+
+static void tell_hole_again(struct rc *rc)
+{
+    if (rc->resp.held.count > 0) {
+        tell_hole(rc);
+    }
+}
+
+// Of a hole that has closed before that has left: it would have the peer go back.
+static bool is_telling_hole(const struct rc_responder *r)
+{
+    return r->word.is_due && r->word.syndrome == aeth_syndrome_nak(AETH_NAK_PSN_SEQUENCE);
+}
+
 static void take_due(struct rc *rc, const struct roce_packet *p)
 {
     struct rc_responder *r = &rc->resp;
@@ -111,10 +139,25 @@ static void take_due(struct rc *rc, const struct roce_packet *p)
     bool is_read = p->facts->kind == ROCE_KIND_READ;
     r->expected_mark += is_read ? rc_packet_count(rc, p->reth.dma_len) : 1;
     r->msn = (r->msn + (p->facts->ends ? 1 : 0)) & PSN_MASK;
-    r->has_told_hole = false;
-    if (p->bth.ack_req && !is_read && p->facts->kind != ROCE_KIND_ATOMIC) {
+    r->has_told_hole = r->is_unready = false;
+    bool is_asked = p->bth.ack_req && !is_read && p->facts->kind != ROCE_KIND_ATOMIC;
+    if (is_asked || is_telling_hole(r)) {
         acknowledge(r);
     }
+}
+
+// With what was kept behind it, up to the next hole, of which the peer is told at once.
+static void take_due_and_held(struct rc *rc, const struct roce_packet *p)
+{
+    struct rc_responder *r = &rc->resp;
+    uint64_t before;
+    do {
+        before = r->expected_mark;
+        take_due(rc, p);
+        rc_held_pass(rc, before);
+        p = rc_held_at(rc, r->expected_mark);
+    } while (p != NULL && r->expected_mark != before);
+    tell_hole_again(rc);
 }
 
 static void take_duplicate(struct rc *rc, const struct roce_packet *p, uint64_t mark)
@@ -124,12 +167,15 @@ static void take_duplicate(struct rc *rc, const struct roce_packet *p, uint64_t 
     } else {
         rc->counters.duplicates++;
         acknowledge(&rc->resp);
+        tell_hole_again(rc);
     }
 }
 
-static void take_behind_hole(struct rc *rc)
+static void take_behind_hole(struct rc *rc, const struct roce_packet *p, uint64_t mark)
 {
-    if (rc->resp.has_told_hole) {
+    if (rc->greeting.is_known && rc_held_put(rc, p, mark)) {
+        tell_hole(rc);
+    } else if (rc->resp.has_told_hole) {
         rc->counters.dropped_hole++;
     } else {
         rc_refuse(rc, RC_REFUSED_SEQUENCE, rc->resp.expected_mark);
@@ -153,8 +199,8 @@ void rc_take_request(struct rc *rc, const struct roce_packet *p)
     } else if (mark < r->expected_mark) {
         take_duplicate(rc, p, mark);
     } else if (mark > r->expected_mark) {
-        take_behind_hole(rc);
+        take_behind_hole(rc, p, mark);
     } else {
-        take_due(rc, p);
+        take_due_and_held(rc, p);
     }
 }

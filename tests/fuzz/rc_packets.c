@@ -2,7 +2,7 @@
 // is due, right and wrong keys, places and lengths; a program that posts beside it, time that
 // passes, a sink that has no room.
 //
-//     octet 0            the state that it begins in
+//     octet 0            the state that it begins in, and whether the peer is a weft end
 //     five octets each   an opcode, or an action of the program | PSN from what is due | key and
 //                        place | length | syndrome, immediate, which message
 //
@@ -15,6 +15,9 @@
 
 #include "base/check.h"
 #include "roce/rc_internal.h"
+#include "roce/rc_store.h"
+#include "wire/greeting.h"
+#include "wire/sack.h"
 #include "wq/post.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -25,6 +28,8 @@ enum {
     PMTU = 256,
     PSN = 0xfffff8,
     QP_NUM = 5,
+    PEER_NUM = 9,
+    BLOCKS = 6, // for what comes beyond a hole: soon there are none
     // What the parts of memory are filled with, and what comes.
     CLOSED = 0xcc,
     WRITABLE = 0xee,
@@ -41,6 +46,7 @@ static struct mem_table *mem;
 static uint32_t pd;
 static struct cq *cq;
 static struct rc *rc;
+static struct rc_store *store;
 static struct transport *transport;
 static instant_ns now;
 static bool has_no_room;
@@ -91,7 +97,9 @@ static bool put(void *ctx, const struct datagram_tx *tx)
     CHECK(p.facts->is_known && tx->head.len == p.facts->header_len);
     for (unsigned i = 0; i < tx->piece_count; i++) {
         uint8_t fill = p.facts->is_response ? READABLE : SOURCE;
-        CHECK(is_filled(tx->pieces[i].ptr, tx->pieces[i].len, fill, fill));
+        CHECK(p.facts->kind != ROCE_KIND_ACK || rc->greeting.is_known);
+        CHECK(p.facts->kind == ROCE_KIND_ACK ||
+              is_filled(tx->pieces[i].ptr, tx->pieces[i].len, fill, fill));
     }
     return true;
 }
@@ -123,6 +131,18 @@ static uint32_t length_of(uint8_t octet)
     return octet < 24 ? lengths[octet / 2] : octet;
 }
 
+// As a weft end has it: what an acknowledgement says beside, for all that the step is, and greeted.
+static size_t add_sack(const uint8_t *step, uint8_t *octets)
+{
+    struct sack sack = {.bit_count = 0};
+    for (unsigned i = 0; i < 16; i++) {
+        if ((step[2] << 8 | step[3]) >> i & 1) {
+            sack_set(&sack, i * (step[3] % 3 + 1));
+        }
+    }
+    return sack.bit_count > 0 ? sack_emit(&sack, octets) : 0;
+}
+
 static void take_packet(const uint8_t *step)
 {
     static const uint8_t fresh[PMTU + 8] = {[0 ... PMTU + 7] = FRESH};
@@ -145,8 +165,14 @@ static void take_packet(const uint8_t *step)
         .ieth = {key_of(step[2])},
         .atomicacketh = {0x1111111111111111},
     };
+    if (rc->greeting.is_known) {
+        p.bth.greeting = greeting_of(&p.bth, PEER_NUM);
+    }
     size_t head_len = facts->is_known ? roce_head_emit(&p, octets) : bth_emit(&p.bth, octets);
     memcpy(octets + head_len, fresh, payload_len);
+    if (step[0] == (ROCE_RC | ROCE_ACKNOWLEDGE) && rc->greeting.is_known) {
+        payload_len = add_sack(step, octets + head_len);
+    }
     struct datagram_rx rx = {
         .local = ours,
         .remote = theirs,
@@ -265,6 +291,7 @@ static void open_queue_pair(void)
                .mem = mem,
                .ord_max = 4},
         .remembered_max = 4,
+        .store = store,
     };
     CHECK(rc_create(&config, &rc) == 0);
     transport = rc_transport(rc);
@@ -277,7 +304,7 @@ static void come_to(uint8_t octet)
         .rights = MEM_ACCESS_REMOTE_READ | MEM_ACCESS_REMOTE_WRITE | MEM_ACCESS_REMOTE_ATOMIC,
         .path = {.local = ours, .remote = theirs},
         .path_mtu = PMTU,
-        .dest_qp_num = 9,
+        .dest_qp_num = PEER_NUM,
         .rq_psn = PSN,
         .sq_psn = PSN,
         .max_rd_atomic = 4,
@@ -302,12 +329,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     has_no_room = false;
     open_memory();
     cq = cq_create(64, (struct cq_port){0});
+    store = rc_store_create(BLOCKS);
     open_queue_pair();
     come_to(data[0]);
+    rc->greeting.is_known = (data[0] & 4) != 0;
     for (size_t at = 1; at + STEP_LEN <= size && at < 400 * STEP_LEN; at += STEP_LEN) {
         step_on(data + at);
     }
     transport->ops->destroy(transport);
+    rc_store_destroy(store);
     cq_destroy(cq);
     mem_table_destroy(mem);
     return 0;

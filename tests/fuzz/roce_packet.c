@@ -13,7 +13,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void mask_reserved(const struct roce_opcode_facts *facts, uint8_t *head)
 {
     head[BTH_OFF_ECN] &= BTH_FECN | BTH_BECN;
-    head[BTH_OFF_ACK_REQ] &= BTH_ACK_REQ;
     if (facts->headers & ROCE_HAS_DETH) {
         head[BTH_LEN + DETH_OFF_RESERVED] = 0;
     }

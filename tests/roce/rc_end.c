@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "roce/rc_store.h"
 #include "wire/greeting.h"
 #include "wire/psn.h"
+#include "wire/sack.h"
 
 enum { SGE_MAX = 4, QUEUE_LEN = 256, INLINE_MAX = 64 };
 
@@ -44,6 +46,7 @@ static void create(struct rc_end *e, const struct rc_end_options *o)
         .port = {on_event, e},
         .read_len = o->read_len,
         .remembered_max = 16,
+        .store = e->store,
         .is_plain = o->is_plain,
     };
     assert_int_equal(rc_create(&config, &e->rc), 0);
@@ -104,6 +107,8 @@ struct rc_end *rc_end_open(const struct rc_end_options *o)
         struct srq_config config = {.pd = e->pd, .max_wr = QUEUE_LEN, .max_sge = SGE_MAX};
         assert_int_equal(srq_create(&config, &e->srq), 0);
     }
+    e->store = rc_store_create(or_else(o->blocks, 64));
+    assert_non_null(e->store);
     e->packets = calloc(RC_END_PACKETS, sizeof *e->packets);
     create(e, o);
     enum qp_state to = o->state == QP_RESET ? QP_RTS : o->state;
@@ -119,6 +124,7 @@ void rc_end_close(struct rc_end *e)
     assert_true(e->t->ops->check(e->t));
     e->t->ops->silence(e->t);
     e->t->ops->destroy(e->t);
+    rc_store_destroy(e->store);
     srq_destroy(e->srq);
     assert_true(mem_table_check(e->mem));
     mem_table_destroy(e->mem);
@@ -203,6 +209,31 @@ void rc_end_take_ack(struct rc_end *e, uint32_t psn, uint8_t syndrome)
     rc_end_take(e, &p, "", 0);
 }
 
+void rc_end_meet(struct rc_end *e)
+{
+    e->is_weft_peer = true;
+    for (uint32_t i = 0; i < RC_END_GREETINGS; i++) {
+        struct roce_packet p = rc_end_make(ROCE_WRITE_ONLY, RC_END_PSN + i);
+        rc_end_take(e, &p, "", 0);
+    }
+    assert_int_equal(rc_end_counters(e)->peers_known, 1);
+    rc_end_left_none(e);
+}
+
+void rc_end_take_sack(struct rc_end *e, uint32_t psn, uint64_t here)
+{
+    struct sack sack = {.bit_count = 0};
+    uint8_t octets[SACK_LEN_MAX];
+    for (uint32_t i = 0; i < 64; i++) {
+        if (here >> i & 1) {
+            sack_set(&sack, i);
+        }
+    }
+    struct roce_packet p = rc_end_make(ROCE_ACKNOWLEDGE, psn);
+    p.aeth.syndrome = aeth_syndrome_nak(AETH_NAK_PSN_SEQUENCE);
+    rc_end_take(e, &p, octets, sack_emit(&sack, octets));
+}
+
 void rc_end_wait(struct rc_end *e, instant_ns until)
 {
     for (instant_ns at; (at = e->t->ops->next_deadline(e->t)) <= until;) {
@@ -229,6 +260,17 @@ void rc_end_left_ack(struct rc_end *e, uint32_t psn, uint8_t syndrome)
 {
     const struct rc_end_packet *packet = rc_end_left(e, ROCE_ACKNOWLEDGE, psn);
     assert_int_equal(packet->p.aeth.syndrome, syndrome);
+}
+
+void rc_end_left_sack(struct rc_end *e, uint32_t psn, uint64_t here)
+{
+    const struct rc_end_packet *packet = rc_end_left(e, ROCE_ACKNOWLEDGE, psn);
+    struct sack sack;
+    assert_int_equal(packet->p.aeth.syndrome, aeth_syndrome_nak(AETH_NAK_PSN_SEQUENCE));
+    assert_int_equal(sack_parse(packet->p.payload, &sack), SACK_OK);
+    for (uint32_t i = 0; i < 64; i++) {
+        assert_int_equal(sack_has(&sack, i), here >> i & 1);
+    }
 }
 
 void rc_end_left_none(const struct rc_end *e)

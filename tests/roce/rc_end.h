@@ -34,6 +34,7 @@ struct rc_end_options {
     uint32_t read_len;
     bool has_no_rights, has_srq;
     bool is_plain;
+    uint32_t blocks;     // for what comes beyond a hole; 0: 64
     enum qp_state state; // to come to; QP_RESET: RTS
 };
 
@@ -50,6 +51,7 @@ struct rc_end {
     uint8_t *memory;
     struct cq *send_cq, *recv_cq;
     struct srq *srq;
+    struct rc_store *store;
     struct rc *rc;
     struct transport *t;
     instant_ns now;
@@ -74,14 +76,21 @@ struct roce_packet rc_end_make(uint8_t operation, uint32_t psn);
 // It arrives, and what follows leaves.
 void rc_end_take(struct rc_end *e, const struct roce_packet *p, const void *payload, size_t len);
 void rc_end_take_octets(struct rc_end *e, struct span octets);
+// The peer turns out to be a weft end: by so many requests, which are the first.
+enum { RC_END_GREETINGS = 8 };
+void rc_end_meet(struct rc_end *e);
 // An acknowledgement arrives.
 void rc_end_take_ack(struct rc_end *e, uint32_t psn, uint8_t syndrome);
+// One that says what the peer has beyond the one that it misses: bit by bit, from the lowest.
+void rc_end_take_sack(struct rc_end *e, uint32_t psn, uint64_t here);
 void rc_end_output(struct rc_end *e);
 void rc_end_wait(struct rc_end *e, instant_ns until); // deadlines in between come
 
 // The oldest packet that has left; the test fails if there is none, or it is another operation.
 const struct rc_end_packet *rc_end_left(struct rc_end *e, uint8_t operation, uint32_t psn);
 void rc_end_left_ack(struct rc_end *e, uint32_t psn, uint8_t syndrome);
+// A refusal for a missing packet that says so.
+void rc_end_left_sack(struct rc_end *e, uint32_t psn, uint64_t here);
 void rc_end_left_none(const struct rc_end *e);
 
 // Packets of either go to the other until there are none.

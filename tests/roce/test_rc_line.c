@@ -13,6 +13,7 @@
 #include "link/datagram_slot.h"
 #include "mem/table.h"
 #include "roce/rc.h"
+#include "roce/rc_store.h"
 #include "wire/roce.h"
 #include "wq/post.h"
 #include "wq/wq.h"
@@ -48,6 +49,7 @@ static struct line {
     uint32_t pd, key;
     uint8_t *memory;
     struct side near[FLOWS], far[FLOWS];
+    struct rc_store *store;
     uint64_t completed[FLOWS]; // messages
 } line;
 
@@ -64,7 +66,7 @@ static struct in6_addr address_of(unsigned link)
 
 /* ---- queue pairs ----------------------------------------------------------------------------- */
 
-static void create(struct side *s, unsigned link, unsigned number)
+static void create(struct side *s, unsigned link, unsigned number, bool is_plain)
 {
     s->link = line.links[link];
     s->qp_num = s->link->qp_num_first + 16 + number;
@@ -79,6 +81,8 @@ static void create(struct side *s, unsigned link, unsigned number)
                .mem = line.mem,
                .ord_max = 16},
         .remembered_max = 16,
+        .store = line.store,
+        .is_plain = is_plain,
     };
     assert_int_equal(rc_create(&config, &s->rc), 0);
     s->t = rc_transport(s->rc);
@@ -103,21 +107,31 @@ static void connect_side(struct side *s, const struct side *peer, unsigned from,
     }
 }
 
-static void open_line(uint32_t mark_len)
+struct line_options {
+    uint32_t mark_len;
+    unsigned loss; // of 1,000
+    bool is_plain; // one end of each connection, as a stranger would be
+};
+
+static void open_line(struct line_options o)
 {
     uint8_t key[STAG_KEY_LEN] = {3};
     line = (struct line){.now = NS_PER_S};
     struct datagram_net_config config = {
         .clock = clock_of,
-        .faults = {.burst = 1, .delay_ns = RTT_US / 2 * NS_PER_US, .seed = 1},
+        .faults = {.loss = o.loss * (FAULT_ONE / 1000),
+                   .burst = 1,
+                   .delay_ns = RTT_US / 2 * NS_PER_US,
+                   .seed = 1},
         .rate = RATE,
         .queue_len = QUEUE_LEN,
-        .mark_len = mark_len,
+        .mark_len = o.mark_len,
     };
     line.net = datagram_net_create(&config);
     line.mem = mem_table_create(key, 1024, (struct mem_probe){0});
     assert_int_equal(mem_pd_alloc(line.mem, &line.pd), 0);
     line.memory = calloc(1, MEMORY_LEN);
+    line.store = rc_store_create(RC_STORE_BLOCKS);
     assert_int_equal(mem_region_register(line.mem, line.pd, line.memory, MEMORY_LEN, 0,
                                          MEM_ACCESS_LOCAL_WRITE | MEM_ACCESS_REMOTE_READ |
                                              MEM_ACCESS_REMOTE_WRITE,
@@ -129,8 +143,8 @@ static void open_line(uint32_t mark_len)
         assert_int_equal(datagram_open(line.links[i], &address, 0), 0);
     }
     for (unsigned i = 0; i < FLOWS; i++) {
-        create(&line.near[i], i, 0);
-        create(&line.far[i], FLOWS, i);
+        create(&line.near[i], i, 0, false);
+        create(&line.far[i], FLOWS, i, o.is_plain);
         connect_side(&line.near[i], &line.far[i], i, FLOWS);
         connect_side(&line.far[i], &line.near[i], FLOWS, i);
     }
@@ -155,6 +169,7 @@ static void close_line(void)
     }
     datagram_net_destroy(line.net);
     mem_table_destroy(line.mem);
+    rc_store_destroy(line.store);
     free(line.memory);
 }
 
@@ -290,7 +305,7 @@ static struct outcome measure(struct side *sides, enum wqe_opcode opcode)
 
 static void writes_share_the_line(void **state)
 {
-    open_line(0);
+    open_line((struct line_options){0});
     struct outcome o = measure(line.near, WQE_RDMA_WRITE);
     assert_true(o.goodput > 0.8);
     assert_true(o.jain > 0.9);
@@ -300,7 +315,7 @@ static void writes_share_the_line(void **state)
 // Their answers are what fills it.
 static void reads_share_the_line(void **state)
 {
-    open_line(0);
+    open_line((struct line_options){0});
     struct outcome o = measure(line.far, WQE_RDMA_READ);
     assert_true(o.goodput > 0.85);
     assert_true(o.jain > 0.9);
@@ -309,12 +324,30 @@ static void reads_share_the_line(void **state)
 
 static void marks_keep_the_queue_from_being_full(void **state)
 {
-    open_line(QUEUE_LEN / 4);
+    open_line((struct line_options){.mark_len = QUEUE_LEN / 4});
     struct outcome o = measure(line.near, WQE_RDMA_WRITE);
     assert_true(o.goodput > 0.8);
     assert_true(datagram_net_marks(line.net) > 0);
     assert_int_equal(datagram_net_overflows(line.net), 0);
     close_line();
+}
+
+static double goodput_of_writes(unsigned loss, bool is_plain)
+{
+    open_line((struct line_options){.loss = loss, .is_plain = is_plain});
+    struct outcome o = measure(line.near, WQE_RDMA_WRITE);
+    close_line();
+    return o.goodput;
+}
+
+// Between weft ends only what is lost leaves again.
+static void losses_cost_strangers_more(void **state)
+{
+    double to_stranger = goodput_of_writes(10, true), to_weft = goodput_of_writes(10, false);
+    assert_true(to_weft > 0.92);
+    assert_true(to_weft > 1.1 * to_stranger);
+    to_stranger = goodput_of_writes(50, true), to_weft = goodput_of_writes(50, false);
+    assert_true(to_weft > 1.5 * to_stranger);
 }
 
 int main(void)
@@ -323,6 +356,7 @@ int main(void)
         cmocka_unit_test(writes_share_the_line),
         cmocka_unit_test(reads_share_the_line),
         cmocka_unit_test(marks_keep_the_queue_from_being_full),
+        cmocka_unit_test(losses_cost_strangers_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/transport.h"
+#include "roce/rc_store.h"
 #include "tests/transport/transport.h"
 
 enum {
@@ -12,7 +13,12 @@ enum {
     REPEAT = 60,
     PSN_FIRST = 0xffffe0,
     REMEMBERED = 4, // as many as an end has out
+    BLOCKS = 64,
+    BLOCKS_FEW = 2,
 };
+
+// For what comes beyond a hole.
+static struct rc_store *stores[2];
 
 static const struct in6_addr address = {.s6_addr = {[10] = 0xff, 0xff, 127, 0, 0, 1}};
 
@@ -121,12 +127,25 @@ static void on_receive_posted(struct end *end)
     transport_of(end)->ops->on_receive_posted(transport_of(end), end->world->now);
 }
 
+static unsigned index_of(const struct end *end)
+{
+    return end == &end->world->ends[1];
+}
+
+// In half of the seeds both are weft ends, otherwise one of them is as a stranger would be. In some
+// there is hardly room for what comes beyond a hole.
 static void open_end(struct end *end)
 {
+    uint64_t seed = end->world->options.seed;
+    unsigned index = index_of(end);
+    stores[index] = rc_store_create(seed % 5 == 0 ? BLOCKS_FEW : BLOCKS);
+    assert_non_null(stores[index]);
     struct rc_config config = {
         .wq = end->config,
         .read_len = end->world->options.allotment_len,
         .remembered_max = REMEMBERED,
+        .store = stores[index],
+        .is_plain = seed % 4 == 1 + index,
     };
     struct rc *rc;
     assert_int_equal(rc_create(&config, &rc), 0);
@@ -192,6 +211,7 @@ static void close_end(struct end *end)
     struct transport *t = transport_of(end);
     assert_true(t->ops->check(t));
     t->ops->destroy(t);
+    rc_store_destroy(stores[index_of(end)]);
 }
 
 const struct test_transport transport_rc = {

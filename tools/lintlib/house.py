@@ -72,7 +72,7 @@ ONLY_IN = {
         re.compile(r'^rnic/(ep(_\w+)?|qp_meeting\w*)\.[ch]$'),
         'who has no stream asks transports by their table (base/transport.h)'),
     ('rnic', 'roce'): (
-        re.compile(r'^rnic/(packet_create\.c|post\.h)$'),
+        re.compile(r'^rnic/(packet_create\.c|packet_store\.c|post\.h)$'),
         'transports are asked by their table; a poster says to whom a datagram goes'),
 }
 

@@ -1,0 +1,165 @@
+// What a weft end says has arrived beyond a hole, and what is therefore lost and leaves again
+// alone. In the manner of RFC 6675: a packet is lost when three that left later have arrived, or
+// the last that left at all; by the order in which they left, the last time, so that what left
+// again and was lost again is found too.
+#include <string.h>
+
+#include "roce/rc_internal.h"
+#include "wire/sack.h"
+
+enum { LATER_ONES = 3 };
+
+static struct rc_sent *slot_at(const struct rc_repeat *r, uint64_t mark)
+{
+    return &r->sent[mark & (RC_HELD_MAX - 1)];
+}
+
+// NULL: nothing is known of it.
+static struct rc_sent *find(const struct rc_repeat *r, uint64_t mark)
+{
+    struct rc_sent *s = slot_at(r, mark);
+    return s->mark == mark ? s : NULL;
+}
+
+static void set_lost(struct rc_repeat *r, struct rc_sent *s, bool is_lost)
+{
+    if (s->is_lost != is_lost) {
+        r->lost_count += is_lost ? 1U : UINT32_MAX;
+        r->lost_span += is_lost ? s->span : -(uint64_t)s->span;
+        s->is_lost = is_lost;
+    }
+}
+
+static void set_here(struct rc_repeat *r, struct rc_sent *s, bool is_here)
+{
+    if (s->is_here != is_here) {
+        r->here_count += is_here ? 1U : UINT32_MAX;
+        s->is_here = is_here;
+    }
+}
+
+static void forget(struct rc_repeat *r, struct rc_sent *s)
+{
+    set_lost(r, s, false);
+    set_here(r, s, false);
+}
+
+void rc_repeat_clear(struct rc_repeat *r)
+{
+    memset(r->sent, 0, RC_HELD_MAX * sizeof *r->sent);
+    r->here_count = r->lost_count = 0;
+    r->lost_span = 0;
+    r->here_end = 0;
+}
+
+void rc_repeat_has_left(struct rc *rc, uint64_t mark, uint64_t end)
+{
+    struct rc_repeat *r = &rc->req.repeat;
+    struct rc_sent *s = slot_at(r, mark);
+    bool is_again = s->mark == mark;
+    forget(r, s);
+    *s = (struct rc_sent){
+        .mark = mark,
+        .sent_at = rc->wq.now,
+        .order = ++r->order,
+        .span = (uint32_t)(end - mark),
+        .is_again = is_again,
+    };
+}
+
+/* ---- what has arrived ------------------------------------------------------------------------ */
+
+// What left twice within a round trip may have arrived by its first way, and tells nothing of what
+// left between.
+static void learn_order(struct rc *rc, const struct rc_sent *s)
+{
+    struct rc_repeat *r = &rc->req.repeat;
+    bool is_sure = !s->is_again || rc->wq.now - s->sent_at >= rc->req.congestion.least_ns;
+    if (is_sure && s->order > r->newest) {
+        r->newest = s->order;
+    }
+}
+
+void rc_repeat_passed(struct rc *rc, uint64_t before)
+{
+    struct rc_repeat *r = &rc->req.repeat;
+    for (uint64_t mark = before; mark < rc->req.acked_mark; mark++) {
+        if (r->here_count + r->lost_count == 0 || mark - before >= RC_HELD_MAX) {
+            return;
+        }
+        struct rc_sent *s = find(r, mark);
+        if (s != NULL) {
+            learn_order(rc, s);
+            forget(r, s);
+        }
+    }
+}
+
+static bool is_lost(const struct rc_repeat *r, const struct rc_sent *s)
+{
+    return !s->is_here && !s->is_lost &&
+           (s->order + LATER_ONES <= r->newest || r->newest == r->order);
+}
+
+static bool find_lost(struct rc *rc)
+{
+    struct rc_repeat *r = &rc->req.repeat;
+    uint32_t before = r->lost_count;
+    for (uint64_t mark = rc->req.acked_mark; mark < r->here_end; mark++) {
+        struct rc_sent *s = find(r, mark);
+        if (s != NULL && is_lost(r, s)) {
+            set_lost(r, s, true);
+        }
+    }
+    return r->lost_count > before;
+}
+
+void rc_repeat_on_sack(struct rc *rc, uint64_t missing_mark, const struct sack *sack)
+{
+    struct rc_repeat *r = &rc->req.repeat;
+    for (uint32_t i = 0; i < sack->bit_count; i++) {
+        uint64_t mark = missing_mark + 1 + i;
+        struct rc_sent *s = sack_has(sack, i) && mark < rc->req.sent_mark ? find(r, mark) : NULL;
+        if (s != NULL && mark >= rc->req.acked_mark) {
+            learn_order(rc, s);
+            set_lost(r, s, false);
+            set_here(r, s, true);
+            r->here_end = r->here_end < mark + 1 ? mark + 1 : r->here_end;
+        }
+    }
+    if (find_lost(rc)) {
+        congestion_on_loss(&rc->req.congestion, rc->wq.now);
+    }
+}
+
+// What was answered behind one that is missing was not taken, so it is as lost.
+void rc_repeat_requests(struct rc *rc)
+{
+    struct rc_requester *q = &rc->req;
+    for (uint32_t i = 0; i < q->count && rc_out_at(q, i)->first < q->sent_mark; i++) {
+        const struct rc_out *o = rc_out_at(q, i);
+        uint64_t mark = o->first < q->acked_mark ? q->acked_mark : o->first;
+        if (o->context != NULL) {
+            struct rc_sent *s = slot_at(&q->repeat, mark);
+            forget(&q->repeat, s);
+            *s = (struct rc_sent){.mark = mark, .span = (uint32_t)(o->end - mark)};
+            set_lost(&q->repeat, s, true);
+            q->repeat.here_end = q->repeat.here_end < mark + 1 ? mark + 1 : q->repeat.here_end;
+        }
+    }
+    congestion_on_loss(&q->congestion, rc->wq.now);
+}
+
+/* ---- what leaves again ----------------------------------------------------------------------- */
+
+uint64_t rc_repeat_next(const struct rc_requester *q)
+{
+    const struct rc_repeat *r = &q->repeat;
+    for (uint64_t mark = q->acked_mark; r->lost_count > 0 && mark < r->here_end; mark++) {
+        const struct rc_sent *s = find(r, mark);
+        if (s != NULL && s->is_lost) {
+            return mark;
+        }
+    }
+    return RC_MARK_NONE;
+}
