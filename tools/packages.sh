@@ -24,7 +24,8 @@ demo="rdmacm-utils perftest"
 test="libcmocka-dev ibverbs-utils rdmacm-utils perftest qperf fio python3-pyverbs rdma-core
       tshark tcpdump iproute2 procps util-linux
       qemu-utils libnbd-bin nbdkit"
-test_optional="ucx-utils libfabric-bin clang clang-format-14 iperf3 git mandoc tgt"
+test_optional="ucx-utils libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev
+               clang clang-format-14 iperf3 git mandoc tgt"
 vm_optional="qemu-system-x86 busybox-static kmod xz-utils ibverbs-providers
              nvme-cli e2fsprogs fio"
 

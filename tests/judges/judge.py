@@ -126,6 +126,8 @@ class Case:
     cannot_run     why it cannot run on this machine, asked before; '' if it can
     race           what a program says when it lost a race against its own other half, which no
                    stack can win for it: the case is run again then, a few times
+    unheard        what a client says that asks before its server listens (regular expression): it
+                   is started again then (the kernel has no table of rdma_cm's listeners on RoCE)
     around         a context for the time in which the programs run, given the port
     """
 
@@ -140,6 +142,7 @@ class Case:
     absent: str = ''
     cannot_run: Callable[[], str] = lambda: ''
     race: str = ''
+    unheard: str = ''
     around: Callable[[int], contextlib.AbstractContextManager] = contextlib.nullcontext
 
 
@@ -199,15 +202,26 @@ def run_pair(case, server_side, client_side):
         if case.server:
             server = start(server_side, case.server)
             started.callback(server.stop)
-            faults += wait_for_listener(server, server_side, port, deadline)
+            if not case.unheard:
+                faults += wait_for_listener(server, server_side, port, deadline)
         if not faults:
             client = start(client_side, case.client)
             started.callback(client.stop)
-            faults += end_of('client', client, deadline)
+            ended = end_of('client', client, deadline)
+            while is_unheard(case, client, server):
+                client = start(client_side, case.client)
+                started.callback(client.stop)
+                ended = end_of('client', client, deadline)
+            faults += ended
             if server and not faults and not case.server_stays:
                 faults += end_of('server', server, deadline)
     return faults, Outcome(client.output() if client else '', server.output() if server else '',
                            port)
+
+
+def is_unheard(case, client, server):
+    return (case.unheard and server.poll() is None and client.poll() is not None
+            and re.search(case.unheard, client.output()))
 
 
 def wait_for_listener(server, side, port, deadline):
