@@ -235,7 +235,8 @@ void sim_pair_open(struct sim_pair *pair)
     struct sim_node *from = &sim->node[prng_below(&sim->rng, sim->params.nodes)];
     struct sim_node *to = &sim->node[prng_below(&sim->rng, sim->params.nodes)];
     pair->generation++;
-    pair->is_disturbed = pair->is_killed = pair->is_starved = pair->has_request = false;
+    pair->is_killed = pair->is_starved = pair->has_request = false;
+    pair->is_disturbed = sim->now_ns < sim->dark_until_ns;
     pair->fate = SIM_FATE_ACCEPTED;
     if (prng_below(&sim->rng, 1024) < sim->params.refusals) {
         pair->fate = (enum sim_fate)(1 + prng_below(&sim->rng, SIM_FATE_COUNT - 1));

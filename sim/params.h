@@ -21,6 +21,7 @@ struct sim_roce_params {
     uint64_t rate;     // octets in a second into and out of each node; 0: no limit
     uint32_t queue_len, mark_len, send_buffer_len, receive_buffer_len; // 0: no limit
     uint8_t timeout, min_rnr_timer;
+    uint32_t strangers; // per 1024 looks of a program, as below
 };
 
 struct sim_params {

@@ -73,6 +73,9 @@ static bool datagrams_make(struct sim_path *path, const struct sim_params *p, ui
         .send_buffer_len = r->send_buffer_len,
         .receive_buffer_len = r->receive_buffer_len,
     };
+    path->faults = config.faults;
+    path->clock = clock;
+    path->clock_ctx = clock_ctx;
     path->datagrams = datagram_net_create(&config);
     return path->datagrams != NULL;
 }
@@ -80,7 +83,9 @@ static bool datagrams_make(struct sim_path *path, const struct sim_params *p, ui
 bool sim_path_make(struct sim_path *path, const struct sim_params *params, uint64_t seed,
                    instant_ns (*clock)(void *ctx), void *clock_ctx)
 {
-    *path = (struct sim_path){.path_mtu = params->roce.path_mtu, .has_ipv6 = params->roce.has_ipv6};
+    *path = (struct sim_path){.path_mtu = params->roce.path_mtu,
+                              .has_ipv6 = params->roce.has_ipv6,
+                              .cut_until = INSTANT_NEVER};
     if (params->wire == SIM_WIRE_ROCE) {
         return datagrams_make(path, params, seed, clock, clock_ctx);
     }
@@ -129,14 +134,30 @@ bool sim_path_attach(struct sim_path *path, const struct in_addr *addr, struct r
 instant_ns sim_path_next_event(const struct sim_path *path)
 {
     if (path->datagrams != NULL) {
-        return datagram_net_next_event(path->datagrams);
+        return instant_min(path->cut_until, datagram_net_next_event(path->datagrams));
     }
     return path->wire != NULL ? wire_next_event(path->wire) : sim_net_next_event(path->net);
+}
+
+static void mend(struct sim_path *path)
+{
+    if (path->cut_until != INSTANT_NEVER && path->cut_until <= path->clock(path->clock_ctx)) {
+        path->cut_until = INSTANT_NEVER;
+        datagram_net_set_faults(path->datagrams, &path->faults);
+    }
+}
+
+void sim_path_cut(struct sim_path *path, duration_ns length_ns)
+{
+    const struct fault_config all_lost = {.loss = FAULT_ONE, .burst = 1};
+    path->cut_until = instant_after(path->clock(path->clock_ctx), length_ns);
+    datagram_net_set_faults(path->datagrams, &all_lost);
 }
 
 bool sim_path_advance(struct sim_path *path)
 {
     if (path->datagrams != NULL) {
+        mend(path);
         return datagram_net_advance(path->datagrams);
     }
     return path->wire != NULL ? wire_advance(path->wire) : sim_net_advance(path->net);

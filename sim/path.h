@@ -7,6 +7,7 @@
 
 #include "base/time.h"
 #include "link/datagram_sim.h"
+#include "link/fault_model.h"
 #include "link/sim.h"
 #include "link/wire.h"
 #include "sim/params.h"
@@ -19,6 +20,10 @@ struct sim_path {
     struct datagram_net *datagrams;
     uint32_t path_mtu; // of its devices
     bool has_ipv6;
+    struct fault_config faults; // of the net of datagrams, while nothing is cut
+    instant_ns (*clock)(void *ctx);
+    void *clock_ctx;
+    instant_ns cut_until; // INSTANT_NEVER: it is whole
 };
 
 // False: no memory.
@@ -34,3 +39,5 @@ instant_ns sim_path_next_event(const struct sim_path *path);
 bool sim_path_advance(struct sim_path *path);
 // Packets are not struck one by one: a wire is bad as a whole, from the beginning.
 bool sim_path_strike(struct sim_path *path, enum sim_fault fault, const struct sockaddr_in *end);
+// A net of datagrams carries nothing for so long.
+void sim_path_cut(struct sim_path *path, duration_ns length_ns);

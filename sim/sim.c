@@ -211,6 +211,7 @@ static void take_down(struct sim *sim, unsigned nodes_made)
         read_mail(&sim->node[i]);
         sim_node_fini(&sim->node[i]);
     }
+    sim_stranger_fini(sim);
     sim_path_end(&sim->path);
 }
 
@@ -231,7 +232,8 @@ bool sim_run_params(struct sim *sim, const struct sim_params *params, bool is_tr
         sim_pair_init(&sim->pair[i], sim, i);
     }
     unsigned nodes_made = 0;
-    if (!sim_path_make(&sim->path, params, prng_next(&sim->rng), clock_of_sim, sim)) {
+    if (!sim_path_make(&sim->path, params, prng_next(&sim->rng), clock_of_sim, sim) ||
+        !sim_stranger_init(sim)) {
         sim_fail(sim, "no memory for the net");
     }
     while (!sim->has_failed && nodes_made < params->nodes) {

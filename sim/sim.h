@@ -11,6 +11,7 @@
 //     drain.c           completions, taken out
 //     pair.c            the life of one connection
 //     traffic.c         work requests
+//     stranger.c        packets that nobody has asked for
 //     trouble.c         faults and programs that go away
 //     oracle_memory.c   shadow memory
 //     oracle_order.c    completions and deliveries
@@ -27,6 +28,7 @@
 #include "sim/pair.h"
 #include "sim/params.h"
 #include "sim/path.h"
+#include "sim/stranger.h"
 #include "sim/tamper.h"
 
 enum { SIM_REPORT_LEN = 512 };
@@ -38,6 +40,7 @@ struct sim {
     instant_ns now_ns;
     uint64_t step; // turns of the loop
     struct sim_path path;
+    struct sim_stranger stranger;
     struct sim_node node[SIM_NODE_MAX];
     struct sim_pair pair[SIM_PAIR_MAX];
     uint32_t connections_left;
@@ -46,6 +49,8 @@ struct sim {
     duration_ns idle_ns;      // how long they wait when nothing happens
     uint64_t activity;        // counts whatever happens
     struct sim_tamper tamper;
+    // The net of datagrams: cut no more before; cut until then for longer than anybody waits.
+    instant_ns whole_until_ns, dark_until_ns;
     struct trace trace; // what the devices say; silent unless the run is traced
     bool is_traced;
     bool has_failed;

@@ -1,6 +1,7 @@
 #include "sim/trouble.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/prng.h"
@@ -14,8 +15,10 @@
 #include "sim/oracle_memory.h"
 #include "sim/oracle_order.h"
 #include "sim/pair.h"
+#include "sim/params.h"
 #include "sim/path.h"
 #include "sim/sim.h"
+#include "sim/stranger.h"
 
 static bool is_due(struct sim *sim, uint32_t per_1024)
 {
@@ -42,6 +45,26 @@ static void strike(struct sim *sim, struct sim_pair *pair)
         pair->is_disturbed |= pair->phase == SIM_PHASE_CONNECTING;
     } else {
         pair->is_disturbed = true;
+    }
+}
+
+// For less long than queue pairs are patient, so that nothing fails by it; or for longer.
+static void cut(struct sim *sim)
+{
+    duration_ns timeout_ns = UINT64_C(4096) << sim->params.roce.timeout;
+    bool is_short = !sim_draw(sim, 4);
+    if (sim->now_ns < sim->whole_until_ns) {
+        return; // tries that failed in a row are counted
+    }
+    duration_ns length_ns =
+        is_short ? 1 + prng_below(&sim->rng, (uint32_t)(2 * timeout_ns)) : 8 * NS_PER_S;
+    sim_trace(sim, "the net is cut for %" PRIu64 " us", length_ns / NS_PER_US);
+    sim->whole_until_ns = instant_after(sim->now_ns, length_ns + 64 * timeout_ns);
+    sim->faults++;
+    sim_path_cut(&sim->path, length_ns);
+    sim->dark_until_ns = is_short ? sim->dark_until_ns : instant_after(sim->now_ns, length_ns);
+    for (unsigned i = 0; i < sim->params.pairs; i++) {
+        sim->pair[i].is_disturbed |= !is_short;
     }
 }
 
@@ -140,7 +163,14 @@ void sim_trouble(struct sim *sim)
     bool is_alive = pair->phase == SIM_PHASE_CONNECTING || pair->phase == SIM_PHASE_OPEN ||
                     pair->phase == SIM_PHASE_DRAINING;
     if (is_alive && is_due(sim, sim->params.faults)) {
-        strike(sim, pair);
+        if (sim->params.wire == SIM_WIRE_ROCE) {
+            cut(sim);
+        } else {
+            strike(sim, pair);
+        }
+    }
+    if (is_due(sim, sim->params.roce.strangers)) {
+        sim_stranger_act(sim);
     }
     if (is_alive && is_due(sim, sim->params.turmoil)) {
         if (sim_draw(sim, 3)) {

@@ -63,7 +63,7 @@ ROOMS = {
     'cli': ('node/host node/unit control text base weft abi',
             'what a command needs, any program must be able to have'),
     'examples': ('weft abi', 'what any program could do: public headers alone'),
-    'sim': ('rnic link base weft', 'drives whole devices from outside'),
+    'sim': ('rnic link wire base weft', 'drives whole devices from outside, and forges packets'),
 }
 
 # Of a room that may include another, the files that do, and why no others.
