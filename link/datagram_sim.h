@@ -53,6 +53,11 @@ instant_ns datagram_net_next_event(const struct datagram_net *net);
 // Every packet that is due by now moves; true if any did.
 bool datagram_net_advance(struct datagram_net *net);
 
+// A copy of a packet that is under way, the `which`th of them and around, as somebody on the line
+// has it: `octets` has room for DATAGRAM_LEN_MAX. Returns its length; 0: none is under way.
+size_t datagram_net_overhear(const struct datagram_net *net, uint32_t which, uint8_t *ret_octets,
+                             struct datagram_path *ret_path);
+
 // From now on packets meet this; the seed does not begin anew.
 void datagram_net_set_faults(struct datagram_net *net, const struct fault_config *faults);
 const struct fault_counters *datagram_net_counters(const struct datagram_net *net);

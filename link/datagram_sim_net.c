@@ -150,6 +150,22 @@ bool datagram_net_advance(struct datagram_net *net)
     return has_moved;
 }
 
+size_t datagram_net_overhear(const struct datagram_net *net, uint32_t which, uint8_t *ret_octets,
+                             struct datagram_path *ret_path)
+{
+    const struct list_link *at = net->under_way.next;
+    if (list_is_empty(&net->under_way)) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < which; i++) {
+        at = at->next == &net->under_way ? net->under_way.next : at->next;
+    }
+    const struct datagram_sim_packet *p = LIST_ENTRY(at, const struct datagram_sim_packet, link);
+    memcpy(ret_octets, p->octets, p->len);
+    *ret_path = p->path;
+    return p->len;
+}
+
 void datagram_net_set_faults(struct datagram_net *net, const struct fault_config *faults)
 {
     net->model.config = *faults;

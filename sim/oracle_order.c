@@ -151,9 +151,19 @@ static void expect_placed_before(struct sim_side *side, struct sim_op *end, cons
     }
 }
 
+// Is something of its answer not here yet?
+static bool awaits_answer(const struct sim_op *op)
+{
+    size_t placed = op->len;
+    if (is_answered(op) && !op->is_complete && op->mistake == SIM_MISTAKE_NONE) {
+        sim_claims_placed(op->local, op->local_count, op->content, op->len, true, &placed);
+    }
+    return placed < op->len;
+}
+
 void sim_order_check_placement(struct sim_side *side)
 {
-    bool has_gap = false, has_request_gap = false;
+    bool has_gap = false, has_request_gap = false, has_open_answer = false;
     for (struct list_link *l = side->ops.next; l != &side->ops; l = l->next) {
         struct sim_op *op = op_of(l);
         size_t placed;
@@ -167,6 +177,12 @@ void sim_order_check_placement(struct sim_side *side)
             FAIL(side, "wr %" PRIu64 " is being placed before one that was posted earlier",
                  op->wr_id);
         }
+        if (op->is_fenced && has_open_answer && !op->is_placed && (is_write(op) || is_atomic(op)) &&
+            !sim_claims_are_untouched(&op->remote, 1)) {
+            FAIL(side, "wr %" PRIu64 " has a fence, and is being placed before an answer is here",
+                 op->wr_id);
+        }
+        has_open_answer |= awaits_answer(op);
         bool is_gap = placed < op->len || (op->mistake != SIM_MISTAKE_NONE && !may_be_passed(op));
         // A request may wait with the Send before it, and Writes behind it do not.
         bool is_request = is_atomic(op) || op->opcode == WQE_RDMA_READ;

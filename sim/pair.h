@@ -30,7 +30,7 @@ struct sim_op {
     uint64_t wr_id;
     enum wqe_opcode opcode;
     enum sim_mistake mistake;
-    bool is_signaled;
+    bool is_signaled, is_fenced;
     bool is_complete;     // its completion came, or that of a later one
     bool is_acknowledged; // ... with success, by the peer's word
     bool is_placed;       // nothing of it is on its way to the peer's memory any more

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/port_datagram.h"
 #include "base/prng.h"
 #include "link/datagram_sim.h"
@@ -110,7 +111,28 @@ static void put(struct sim *sim, const struct roce_packet *packet, const struct 
     datagram_flush(sim->stranger.link);
 }
 
-void sim_stranger_act(struct sim *sim)
+// What somebody else has sent, changed, as what follows it, and from its own address.
+static void imitate(struct sim *sim)
+{
+    uint8_t octets[DATAGRAM_LEN_MAX];
+    struct datagram_path path;
+    size_t len =
+        datagram_net_overhear(sim->path.datagrams, prng_below(&sim->rng, 8), octets, &path);
+    if (len == 0) {
+        return;
+    }
+    uint32_t psn = get_be32(octets + BTH_OFF_PSN - 1);
+    put_be32(octets + BTH_OFF_PSN - 1,
+             (psn & ~(uint32_t)PSN_MASK) | ((psn + prng_below(&sim->rng, 3)) & PSN_MASK));
+    octets[len - 1 - prng_below(&sim->rng, (uint32_t)len - BTH_LEN + 1)] ^= 1;
+    path.local = own_addr(sim);
+    const struct datagram_tx tx = {.path = &path, .head = span_of(octets, len)};
+    sim_trace(sim, "a stranger imitates a packet to %06x", get_be32(octets + BTH_OFF_DEST_QP - 1));
+    datagram_put(sim->stranger.link, &tx);
+    datagram_flush(sim->stranger.link);
+}
+
+static void invent(struct sim *sim)
 {
     struct sim_side *side = draw_target(sim);
     struct roce_packet p = {0};
@@ -129,6 +151,15 @@ void sim_stranger_act(struct sim *sim)
     side->pair->is_disturbed |= is_spoofed;
     sim_trace(sim, "a stranger sends opcode %02x to pair %u.%u%s", p.bth.opcode, side->pair->index,
               side->index, is_spoofed ? " as its peer" : "");
-    sim->faults++;
     put(sim, &p, &path);
+}
+
+void sim_stranger_act(struct sim *sim)
+{
+    sim->faults++;
+    if (sim_draw(sim, 2)) {
+        imitate(sim);
+    } else {
+        invent(sim);
+    }
 }

@@ -422,6 +422,7 @@ static void wqe_fill(struct sim_side *side, struct sim_op *op, struct send_wqe *
     wqe->wr_id = op->wr_id;
     wqe->flags |= (op->is_signaled ? WQE_SIGNALED : 0) | (sim_draw(sim, 4) ? WQE_FENCE : 0) |
                   (sim_draw(sim, 4) ? WQE_SOLICITED : 0);
+    op->is_fenced = (wqe->flags & WQE_FENCE) != 0;
     op->is_signaled |= sim->params.sq_sig_all;
     if (facts[op->opcode].has_immediate) {
         op->immediate = (uint32_t)prng_next(&sim->rng);
