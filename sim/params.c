@@ -130,6 +130,7 @@ static void draw_roce(struct sim_params *p, struct prng *rng)
     r->timeout = draw_timeout(p, rng);
     r->min_rnr_timer = (uint8_t)(1 + prng_below(rng, 20));
     r->strangers = draw_bool(rng, 3) ? draw_log(rng, 1, 200) : 0;
+    r->flows = draw_bool(rng, 2) ? 0 : 1 + prng_below(rng, 3);
     if (p->message_max_len > ROCE_MESSAGE_MAX) { // in as many packets as it takes
         p->message_max_len = ROCE_MESSAGE_MAX;
         p->block_len = 8 * ROCE_MESSAGE_MAX;
@@ -175,13 +176,13 @@ void sim_params_draw(struct sim_params *ret, uint64_t seed, enum sim_wire wire)
 
 static void print_roce(const struct sim_roce_params *r, char *into, size_t len)
 {
-    snprintf(
-        into, len,
-        "  roce: IPv%u by hand %u path_mtu %u corrupt %u rate %" PRIu64
-        " queue %u mark %u send_buffer %u receive_buffer %u timeout %u rnr_timer %u strangers %u\n",
-        r->has_ipv6 ? 6 : 4, r->by_hand, r->path_mtu, r->corrupt, r->rate, r->queue_len,
-        r->mark_len, r->send_buffer_len, r->receive_buffer_len, r->timeout, r->min_rnr_timer,
-        r->strangers);
+    snprintf(into, len,
+             "  roce: IPv%u by hand %u path_mtu %u corrupt %u rate %" PRIu64
+             " queue %u mark %u send_buffer %u receive_buffer %u\n"
+             "  timeout %u rnr_timer %u flows %u strangers %u\n",
+             r->has_ipv6 ? 6 : 4, r->by_hand, r->path_mtu, r->corrupt, r->rate, r->queue_len,
+             r->mark_len, r->send_buffer_len, r->receive_buffer_len, r->timeout, r->min_rnr_timer,
+             r->flows, r->strangers);
 }
 
 void sim_params_print(const struct sim_params *p, char *into, size_t len)

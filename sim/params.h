@@ -18,9 +18,11 @@ struct sim_roce_params {
     uint32_t by_hand;  // connections without a manager, of 1024
     uint32_t path_mtu; // of the devices; by hand it may be less
     uint32_t corrupt;  // millionths
+    bool is_unchecked; // ... and nobody sees that a packet was changed; never drawn
     uint64_t rate;     // octets in a second into and out of each node; 0: no limit
     uint32_t queue_len, mark_len, send_buffer_len, receive_buffer_len; // 0: no limit
     uint8_t timeout, min_rnr_timer;
+    uint32_t flows;     // of the unreliable services, beside the connections
     uint32_t strangers; // per 1024 looks of a program, as below
 };
 

@@ -66,6 +66,7 @@ static bool datagrams_make(struct sim_path *path, const struct sim_params *p, ui
                    .jitter_ns = p->packet_reorder > 0 ? p->delay_max_ns / 8 : 0,
                    .reorder_ns = p->delay_max_ns,
                    .seed = seed},
+        .is_unchecked = r->is_unchecked,
         .rate = r->rate,
         .queue_len = r->queue_len,
         .mark_len = r->mark_len,
@@ -74,8 +75,6 @@ static bool datagrams_make(struct sim_path *path, const struct sim_params *p, ui
         .receive_buffer_len = r->receive_buffer_len,
     };
     path->faults = config.faults;
-    path->clock = clock;
-    path->clock_ctx = clock_ctx;
     path->datagrams = datagram_net_create(&config);
     return path->datagrams != NULL;
 }
@@ -139,25 +138,25 @@ instant_ns sim_path_next_event(const struct sim_path *path)
     return path->wire != NULL ? wire_next_event(path->wire) : sim_net_next_event(path->net);
 }
 
-static void mend(struct sim_path *path)
+static void mend(struct sim_path *path, instant_ns now)
 {
-    if (path->cut_until != INSTANT_NEVER && path->cut_until <= path->clock(path->clock_ctx)) {
+    if (path->cut_until <= now) {
         path->cut_until = INSTANT_NEVER;
         datagram_net_set_faults(path->datagrams, &path->faults);
     }
 }
 
-void sim_path_cut(struct sim_path *path, duration_ns length_ns)
+void sim_path_cut(struct sim_path *path, instant_ns until)
 {
     const struct fault_config all_lost = {.loss = FAULT_ONE, .burst = 1};
-    path->cut_until = instant_after(path->clock(path->clock_ctx), length_ns);
+    path->cut_until = until;
     datagram_net_set_faults(path->datagrams, &all_lost);
 }
 
-bool sim_path_advance(struct sim_path *path)
+bool sim_path_advance(struct sim_path *path, instant_ns now)
 {
     if (path->datagrams != NULL) {
-        mend(path);
+        mend(path, now);
         return datagram_net_advance(path->datagrams);
     }
     return path->wire != NULL ? wire_advance(path->wire) : sim_net_advance(path->net);

@@ -21,9 +21,7 @@ struct sim_path {
     uint32_t path_mtu; // of its devices
     bool has_ipv6;
     struct fault_config faults; // of the net of datagrams, while nothing is cut
-    instant_ns (*clock)(void *ctx);
-    void *clock_ctx;
-    instant_ns cut_until; // INSTANT_NEVER: it is whole
+    instant_ns cut_until;       // INSTANT_NEVER: it is whole
 };
 
 // False: no memory.
@@ -36,8 +34,8 @@ bool sim_path_attach(struct sim_path *path, const struct in_addr *addr, struct r
 struct in6_addr sim_path_addr(const struct sim_path *path, const struct in_addr *addr);
 // As in link/sim.h.
 instant_ns sim_path_next_event(const struct sim_path *path);
-bool sim_path_advance(struct sim_path *path);
+bool sim_path_advance(struct sim_path *path, instant_ns now);
 // Packets are not struck one by one: a wire is bad as a whole, from the beginning.
 bool sim_path_strike(struct sim_path *path, enum sim_fault fault, const struct sockaddr_in *end);
-// A net of datagrams carries nothing for so long.
-void sim_path_cut(struct sim_path *path, duration_ns length_ns);
+// A net of datagrams carries nothing until then.
+void sim_path_cut(struct sim_path *path, instant_ns until);

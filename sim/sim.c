@@ -3,6 +3,7 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "rnic/create.h"
+#include "sim/flow.h"
 #include "sim/oracle_order.h"
 #include "sim/traffic.h"
 #include "sim/trouble.h"
@@ -41,6 +42,7 @@ static void programs_notice(struct sim *sim)
             sim_node_drain(&sim->node[i]);
         }
     }
+    sim_flows_notice(sim);
     for (unsigned i = 0; i < sim->params.pairs; i++) {
         sim_pair_settle(&sim->pair[i]);
     }
@@ -97,6 +99,7 @@ static void programs_act(struct sim *sim)
     for (unsigned i = 0; i < sim->params.pairs && !sim->has_failed; i++) {
         pair_works(&sim->pair[i]);
     }
+    sim_flows_act(sim);
     sim_trouble(sim);
     if (sim->activity > 0 || sim->wr_id_next != wr_ids) {
         sim->idle_ns = sim->params.think_max_ns;
@@ -113,7 +116,8 @@ static void programs_act(struct sim *sim)
 static bool run_to_rest(struct sim *sim)
 {
     for (unsigned turn = 0; turn < REST_TURNS_MAX; turn++) {
-        bool moved = !sim_tamper_is(sim, SIM_TAMPER_STOP) && sim_path_advance(&sim->path);
+        bool moved =
+            !sim_tamper_is(sim, SIM_TAMPER_STOP) && sim_path_advance(&sim->path, sim->now_ns);
         for (unsigned i = 0; i < sim->params.nodes; i++) {
             moved |= rnic_step(sim->node[i].rnic);
         }
@@ -131,6 +135,7 @@ static void check_memory(struct sim *sim)
     for (unsigned i = 0; i < sim->params.nodes; i++) {
         sim_node_check_memory(&sim->node[i]);
     }
+    sim_flows_check_memory(sim);
     for (unsigned i = 0; i < 2 * sim->params.pairs; i++) {
         sim_order_check_placement(&sim->pair[i / 2].side[i % 2]);
     }
@@ -162,7 +167,7 @@ static bool is_over(const struct sim *sim)
             return false;
         }
     }
-    return sim->connections_left == 0;
+    return sim->connections_left == 0 && sim_flows_are_over(sim);
 }
 
 static void loop(struct sim *sim)
@@ -207,6 +212,7 @@ static void take_down(struct sim *sim, unsigned nodes_made)
             sim_pair_abandon(&sim->pair[i]);
         }
     }
+    sim_flows_fini(sim);
     for (unsigned i = 0; i < nodes_made; i++) {
         read_mail(&sim->node[i]);
         sim_node_fini(&sim->node[i]);
@@ -240,7 +246,7 @@ bool sim_run_params(struct sim *sim, const struct sim_params *params, bool is_tr
         sim_node_init(&sim->node[nodes_made], sim, nodes_made);
         nodes_made++;
     }
-    if (!sim->has_failed) {
+    if (!sim->has_failed && sim_flows_init(sim)) {
         loop(sim);
     }
     take_down(sim, nodes_made);

@@ -10,6 +10,7 @@
 //     node.c            a NIC and what a program makes on it
 //     drain.c           completions, taken out
 //     pair.c            the life of one connection
+//     flow.c            datagrams and unreliable connections, and their oracle
 //     traffic.c         work requests
 //     stranger.c        packets that nobody has asked for
 //     trouble.c         faults and programs that go away
@@ -24,6 +25,7 @@
 #include "base/prng.h"
 #include "base/time.h"
 #include "base/trace.h"
+#include "sim/flow.h"
 #include "sim/node.h"
 #include "sim/pair.h"
 #include "sim/params.h"
@@ -43,6 +45,7 @@ struct sim {
     struct sim_stranger stranger;
     struct sim_node node[SIM_NODE_MAX];
     struct sim_pair pair[SIM_PAIR_MAX];
+    struct sim_flow flow[SIM_FLOW_MAX];
     uint32_t connections_left;
     uint64_t wr_id_next;
     instant_ns program_at_ns; // when the programs look next

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/port_datagram.h"
 #include "base/prng.h"
+#include "base/span.h"
 #include "link/datagram_sim.h"
 #include "sim/node.h"
 #include "sim/oracle_memory.h"
@@ -13,15 +14,21 @@
 #include "sim/params.h"
 #include "sim/path.h"
 #include "sim/sim.h"
+#include "wire/bth.h"
 #include "wire/roce.h"
 
 enum { PAYLOAD_MAX = 4096, PSN_MASK = 0xffffff, QKEY = 0x11111111 };
 
 #define OWN_HOST 0x0a424242 // 10.66.66.66
 
+struct in_addr sim_stranger_addr(void)
+{
+    return (struct in_addr){.s_addr = htonl(OWN_HOST)};
+}
+
 static struct in6_addr own_addr(const struct sim *sim)
 {
-    const struct in_addr addr = {.s_addr = htonl(OWN_HOST)};
+    const struct in_addr addr = sim_stranger_addr();
     return sim_path_addr(&sim->path, &addr);
 }
 

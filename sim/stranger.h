@@ -4,6 +4,7 @@
 // key: work may fail, and no memory may change.
 #pragma once
 
+#include <netinet/in.h>
 #include <stdbool.h>
 
 struct datagram_link;
@@ -13,6 +14,7 @@ struct sim_stranger {
     struct datagram_link *link; // NULL: there is none
 };
 
+struct in_addr sim_stranger_addr(void);
 // If the wire has datagrams. False: no memory.
 bool sim_stranger_init(struct sim *sim);
 void sim_stranger_fini(struct sim *sim);

@@ -8,6 +8,11 @@ bool sim_tamper_is(const struct sim *sim, enum sim_tamper_kind kind)
     return sim->tamper.kind == kind;
 }
 
+bool sim_tamper_flow(const struct sim *sim, const struct cqe *cqe)
+{
+    return sim->tamper.kind == SIM_TAMPER_FLOW && sim->completions >= sim->tamper.at;
+}
+
 static void tamper_memory(struct sim *sim)
 {
     struct sim_block *block = &sim->node[0].block[SIM_BLOCK_PRIVATE];

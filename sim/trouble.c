@@ -61,7 +61,7 @@ static void cut(struct sim *sim)
     sim_trace(sim, "the net is cut for %" PRIu64 " us", length_ns / NS_PER_US);
     sim->whole_until_ns = instant_after(sim->now_ns, length_ns + 64 * timeout_ns);
     sim->faults++;
-    sim_path_cut(&sim->path, length_ns);
+    sim_path_cut(&sim->path, instant_after(sim->now_ns, length_ns));
     sim->dark_until_ns = is_short ? sim->dark_until_ns : instant_after(sim->now_ns, length_ns);
     for (unsigned i = 0; i < sim->params.pairs; i++) {
         sim->pair[i].is_disturbed |= !is_short;

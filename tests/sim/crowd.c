@@ -258,7 +258,7 @@ static void take_completion(struct crowd *c, const struct cqe *cqe)
 
 bool crowd_step(struct crowd *c)
 {
-    bool moved = sim_path_advance(&c->path);
+    bool moved = sim_path_advance(&c->path, c->now_ns);
     instant_ns at_ns = sim_path_next_event(&c->path);
     for (unsigned side = 0; side < 2; side++) {
         struct cqe cqe;

@@ -132,6 +132,25 @@ static void work_that_never_ends_is_found(void **state)
     expect_found_on(SIM_WIRE_ROCE, SIM_TAMPER_STOP, 0, "nothing was done to it");
 }
 
+// A device that does not check its ICRCs.
+static void octets_that_change_under_way_are_found(void **state)
+{
+    struct sim_params params = calm_on(SIM_WIRE_ROCE);
+    params.roce.corrupt = 20000;
+    params.roce.is_unchecked = true;
+    assert_false(sim_run_params(&sim, &params, false, NULL));
+    assert_non_null(strstr(sim.report, "other octets"));
+}
+
+static void a_completion_of_a_flow_that_comes_twice_is_found(void **state)
+{
+    struct sim_params params = calm_on(SIM_WIRE_ROCE);
+    struct sim_tamper tamper = {.kind = SIM_TAMPER_FLOW, .at = 20};
+    params.roce.flows = 2;
+    assert_false(sim_run_params(&sim, &params, false, &tamper));
+    assert_non_null(strstr(sim.report, "is due"));
+}
+
 static void a_run_is_the_same_every_time(void **state)
 {
     struct sim_params params;
@@ -240,6 +259,8 @@ int main(void)
         cmocka_unit_test(a_wrong_length_is_found),
         cmocka_unit_test(a_wrong_reference_is_found),
         cmocka_unit_test(an_object_that_is_not_given_back_is_found),
+        cmocka_unit_test(octets_that_change_under_way_are_found),
+        cmocka_unit_test(a_completion_of_a_flow_that_comes_twice_is_found),
         cmocka_unit_test(work_that_never_ends_is_found),
         ON_TARGET(a_prefix_of_what_was_sent_is_right),
         ON_TARGET(a_gap_in_what_was_placed_is_found),
