@@ -3,13 +3,16 @@
 processes of this host, at an address of its own. Datagrams take that wire by themselves,
 connections where it is the only one."""
 
+import atexit
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
+import typing
 
 from judge import own_address
 
@@ -17,24 +20,56 @@ BUILD = pathlib.Path(os.environ.get('WEFT_BUILD_DIR', 'build'))
 PATIENCE_S = 30
 
 
+class Case(typing.NamedTuple):
+    """Two programs: what the client has to say, and when the server has been served."""
+    server: list
+    client: list
+    wanted: str
+    wires: tuple = ('roce',)   # of the clients, one after the other
+    server_wire: str = 'roce'
+    server_ends: bool = True   # by itself; otherwise when all clients have been served
+    is_repeated: bool = False  # the client knows no server: it is run until that has ended
+    copy: tuple = ()           # two files that are to be the same
+
+
 def udaddy(addr, *options):
-    return (('both', ['udaddy', '-b', addr, *options], ['udaddy', '-s', addr, *options]),
-            r'return status 0')
+    return Case(['udaddy', '-b', addr, *options], ['udaddy', '-s', addr, *options],
+                r'return status 0', ('both',), 'both')
 
 
 def ucmatose(addr, *options):
-    return (('roce', ['ucmatose', '-b', addr, *options], ['ucmatose', '-s', addr, *options]),
-            r'return status 0')
+    return Case(['ucmatose', '-b', addr, *options], ['ucmatose', '-s', addr, *options],
+                r'return status 0')
 
 
 def rping(addr, *options):
     words = ['rping', '-a', addr, '-C', '20', '-V', *options]
-    return ('roce', [*words, '-s'], [*words, '-c', '-v']), r'rdma-ping-19'
+    return Case([*words, '-s'], [*words, '-c', '-v'], r'rdma-ping-19')
+
+
+def rping_of_both_wires(addr):
+    words = ['rping', '-a', addr, '-C', '20', '-V']
+    return Case([*words, '-s', '-P'], [*words, '-c', '-v'], r'rdma-ping-19',
+                ('roce', 'iwarp', 'roce'), 'both', server_ends=False)
+
+
+def mckey(addr):
+    words = ['mckey', '-m', '239.77.11.2', '-b', addr]
+    return Case(words, [*words, '-s'], r'return status 0', ('both',), 'both', is_repeated=True)
+
+
+def rcopy(addr, folder):
+    source, copy = pathlib.Path(folder, 'source'), pathlib.Path(folder, 'copy')
+    source.write_bytes(os.urandom(3000000))
+    return Case(['rcopy'], ['rcopy', source, f'{addr}:{copy}'], r'3000000 bytes in',
+                server_ends=False, copy=(source, copy))
 
 
 def start(wire, words):
+    # A port that no other user has.
+    environment = dict(os.environ, WEFT_ROCE_PORT=str(20000 + os.getpid() % 20000))
     return subprocess.Popen([BUILD / 'weft', 'run', f'--wire={wire}', *words], text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                            env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def client_says(wire, words):
@@ -46,19 +81,33 @@ def client_says(wire, words):
         return client.communicate()[0], 'no end'
 
 
-def run(wire, server_words, client_words):
-    """The client is refused until the server listens, and tries again."""
-    server = start(wire, server_words)
+def serve(case, wire, server):
+    """A client is refused until the server listens, and tries again."""
     end = time.monotonic() + PATIENCE_S
-    said, status = client_says(wire, client_words)
-    while status != 0 and server.poll() is None and time.monotonic() < end:
-        said, status = client_says(wire, client_words)
+    said, status = client_says(wire, case.client)
+    while (status != 0 or case.is_repeated) and server.poll() is None and time.monotonic() < end:
+        said, status = client_says(wire, case.client)
+    return said, status
+
+
+def run(case):
+    server = start(case.server_wire, case.server)
+    for wire in case.wires:
+        said, status = serve(case, wire, server)
+        if status != 0 or not re.search(case.wanted, said):
+            break
     try:
-        server.communicate(timeout=PATIENCE_S if status == 0 else 1)
+        server.communicate(timeout=PATIENCE_S if status == 0 and case.server_ends else 0)
     except subprocess.TimeoutExpired:
         server.kill()
         server.communicate()
     return said, status, server.returncode
+
+
+def is_good(case, said, status, server_status):
+    return (status == 0 and re.search(case.wanted, said)
+            and (server_status == 0 or not case.server_ends)
+            and (not case.copy or case.copy[0].read_bytes() == case.copy[1].read_bytes()))
 
 
 def main():
@@ -66,6 +115,8 @@ def main():
     if addr is None:
         print('SKIP: this host has no address of its own')
         return 77
+    folder = tempfile.mkdtemp(prefix='weft-judge.')
+    atexit.register(shutil.rmtree, folder)
     cases = {
         'udaddy': udaddy(addr),
         'udaddy, eight at a time': udaddy(addr, '-c', '8', '-C', '20'),
@@ -74,22 +125,26 @@ def main():
         'rping': rping(addr),
         'rping, 65535 octets': rping(addr, '-S', '65535'),
         'rping, queue pairs of its own': rping(addr, '-q'),
+        'rping, one server of both wires': rping_of_both_wires(addr),
+        'cmtime': Case(['cmtime', '-b', addr], ['cmtime', '-s', addr], r'disconnect',
+                       server_ends=False),
+        'mckey': mckey(addr),
+        'rstream': Case(['rstream', '-b', addr, '-S', '65536', '-C', '100'],
+                        ['rstream', '-s', addr, '-S', '65536', '-C', '100'], r'Gb/sec'),
+        'rcopy': rcopy(addr, folder),
     }
     # What the device listens at and sends to are addresses of its own; this one stands for them.
     cases['udaddy at 127.0.0.1'] = udaddy('127.0.0.1')
     cases['rping at 127.0.0.1'] = rping('127.0.0.1')
-    missing = [name for name in ('udaddy', 'ucmatose', 'rping') if shutil.which(name) is None]
+    missing = [case.server[0] for case in cases.values() if shutil.which(case.server[0]) is None]
     if missing:
         print(f'SKIP: no program {missing[0]}')
         return 77
     failed = 0
     print(f'1..{len(cases)}')
-    for number, (name, (words, wanted)) in enumerate(cases.items(), 1):
-        said, status, server_status = run(*words)
-        if 'is held by user' in said:
-            print(f'ok {number} - {name} # SKIP: another user has the port of RoCE')
-            continue
-        good = status == 0 and server_status == 0 and re.search(wanted, said)
+    for number, (name, case) in enumerate(cases.items(), 1):
+        said, status, server_status = run(case)
+        good = is_good(case, said, status, server_status)
         failed += not good
         print(f'{"ok" if good else "not ok"} {number} - {name}')
         if not good:
