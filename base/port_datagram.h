@@ -64,6 +64,7 @@ struct datagram_rx {
     uint8_t hop_limit;
     bool is_checked;    // its ICRC was right; false: the IP header could not be known
     bool is_shared;     // others of this host have it too: who does not know it does not answer
+    bool is_copy;       // ... and who was the first to have it answers for all, if anybody
     struct span octets; // BTH to pad, at least a BTH long
 };
 
@@ -97,6 +98,14 @@ struct datagram_link_ops {
     // of what nobody sends again. True also if nobody knows, or if the receiver has taken nothing
     // for long.
     bool (*has_room)(struct datagram_link *link, const struct datagram_tx *tx);
+    // This process has somebody for a service of connection managers at a local address
+    // (unspecified: any), and others that share the address can find out. -EADDRINUSE: one has
+    // too. NULL: processes do not find out about each other.
+    int (*serve)(struct datagram_link *link, uint64_t service, const struct in6_addr *local);
+    void (*unserve)(struct datagram_link *link, uint64_t service, const struct in6_addr *local);
+    // Has any process, at this address or at any? True also where it cannot be found out.
+    bool (*is_served)(struct datagram_link *link, uint64_t service, const struct in6_addr *local);
+
     // As datagram_sink has it. Packets leave in the order in which they were put; those of one path
     // that follow each other share system calls.
     bool (*put)(struct datagram_link *link, const struct datagram_tx *tx);
@@ -158,6 +167,26 @@ static inline int datagram_join(struct datagram_link *link, const struct in6_add
                                 const struct in6_addr *local, uint32_t scope_id)
 {
     return link->ops->join(link, group, local, scope_id);
+}
+
+static inline int datagram_serve(struct datagram_link *link, uint64_t service,
+                                 const struct in6_addr *local)
+{
+    return link->ops->serve != NULL ? link->ops->serve(link, service, local) : 0;
+}
+
+static inline void datagram_unserve(struct datagram_link *link, uint64_t service,
+                                    const struct in6_addr *local)
+{
+    if (link->ops->unserve != NULL) {
+        link->ops->unserve(link, service, local);
+    }
+}
+
+static inline bool datagram_is_served(struct datagram_link *link, uint64_t service,
+                                      const struct in6_addr *local)
+{
+    return link->ops->is_served != NULL && link->ops->is_served(link, service, local);
 }
 
 static inline void datagram_leave(struct datagram_link *link, const struct in6_addr *group,

@@ -101,6 +101,17 @@ struct ibcm_sink {
     void *ctx;
 };
 
+// Other processes of this host may have a message too, since they have the same address: who asks
+// for nobody here may ask for somebody there. The first that has it answers for all.
+enum ibcm_sharing { IBCM_SHARING_NONE, IBCM_SHARING_FIRST, IBCM_SHARING_COPY };
+
+// Has any of them a listener for the service at this address? NULL: that cannot be known, and so
+// may be.
+struct ibcm_others {
+    bool (*serve)(void *ctx, uint64_t service_id, const struct in6_addr *local);
+    void *ctx;
+};
+
 // Times are codes of 5 bits: ibcm_time_ns.
 struct ibcm_config {
     uint8_t key[SIPHASH_KEY_LEN]; // random: ids and PSNs are drawn with it
@@ -117,6 +128,7 @@ struct ibcm_config {
     uint32_t source_max;    // the same, of one address; newer ones are refused
     uint32_t answers_max;   // per second, to messages of nobody that is known
     struct ibcm_sink sink;
+    struct ibcm_others others;
     struct trace *trace; // may be NULL
 };
 
@@ -131,10 +143,9 @@ const struct ibcm_counters *ibcm_counters(const struct ibcm *ibcm);
 void ibcm_counters_tell(const struct ibcm *ibcm, counter_each each, void *ctx);
 const char *ibcm_refusal_name(enum ibcm_refusal refusal);
 
-// A MAD that came for queue pair 1, from `ends->remote` to `ends->local`. `is_shared`: other
-// processes of this host have it too, so that who asks for nobody here is not told so.
-void ibcm_on_mad(struct ibcm *ibcm, const struct ibcm_ends *ends, struct span mad, bool is_shared,
-                 instant_ns now);
+// A MAD that came for queue pair 1, from `ends->remote` to `ends->local`.
+void ibcm_on_mad(struct ibcm *ibcm, const struct ibcm_ends *ends, struct span mad,
+                 enum ibcm_sharing sharing, instant_ns now);
 
 instant_ns ibcm_next_deadline(const struct ibcm *ibcm);
 void ibcm_on_deadline(struct ibcm *ibcm, instant_ns now);

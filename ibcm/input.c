@@ -199,8 +199,8 @@ static void on_sidr_rep(struct ibcm *ibcm, const struct ibcm_letter *in)
 
 /* ---- the door -------------------------------------------------------------------------------- */
 
-void ibcm_on_mad(struct ibcm *ibcm, const struct ibcm_ends *ends, struct span mad, bool is_shared,
-                 instant_ns now)
+void ibcm_on_mad(struct ibcm *ibcm, const struct ibcm_ends *ends, struct span mad,
+                 enum ibcm_sharing sharing, instant_ns now)
 {
     struct ibcm_message m;
     char line[400];
@@ -211,7 +211,7 @@ void ibcm_on_mad(struct ibcm *ibcm, const struct ibcm_ends *ends, struct span ma
     }
     ibcm->counters.received[m.kind]++;
     TRACE(ibcm->config.trace, TRACE_CONN, "< %s", ibcm_message_format(&m, line, sizeof line));
-    const struct ibcm_letter in = {ends, &m, is_shared, now};
+    const struct ibcm_letter in = {ends, &m, sharing, now};
     switch (m.kind) {
     case IBCM_REQ:
         ibcm_on_req(ibcm, &in);

@@ -148,7 +148,7 @@ void ibcm_answer_sidr_rep(struct ibcm *ibcm, const struct ibcm_ends *ends, uint6
 struct ibcm_letter {
     const struct ibcm_ends *ends;
     const struct ibcm_message *m;
-    bool is_shared; // others of this host have it too
+    enum ibcm_sharing sharing;
     instant_ns now;
 };
 

@@ -54,6 +54,24 @@ bool datagram_forward_has_room(struct datagram_link *link, const struct datagram
     return datagram_has_room(inner_of(link), tx);
 }
 
+int datagram_forward_serve(struct datagram_link *link, uint64_t service,
+                           const struct in6_addr *local)
+{
+    return datagram_serve(inner_of(link), service, local);
+}
+
+void datagram_forward_unserve(struct datagram_link *link, uint64_t service,
+                              const struct in6_addr *local)
+{
+    datagram_unserve(inner_of(link), service, local);
+}
+
+bool datagram_forward_is_served(struct datagram_link *link, uint64_t service,
+                                const struct in6_addr *local)
+{
+    return datagram_is_served(inner_of(link), service, local);
+}
+
 bool datagram_forward_flush(struct datagram_link *link)
 {
     return datagram_flush(inner_of(link));

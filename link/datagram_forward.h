@@ -27,6 +27,12 @@ int datagram_forward_join(struct datagram_link *link, const struct in6_addr *gro
 void datagram_forward_leave(struct datagram_link *link, const struct in6_addr *group,
                             const struct in6_addr *local, uint32_t scope_id);
 bool datagram_forward_has_room(struct datagram_link *link, const struct datagram_tx *tx);
+int datagram_forward_serve(struct datagram_link *link, uint64_t service,
+                           const struct in6_addr *local);
+void datagram_forward_unserve(struct datagram_link *link, uint64_t service,
+                              const struct in6_addr *local);
+bool datagram_forward_is_served(struct datagram_link *link, uint64_t service,
+                                const struct in6_addr *local);
 bool datagram_forward_flush(struct datagram_link *link);
 unsigned datagram_forward_poll(struct datagram_link *link, instant_ns now);
 uint64_t datagram_forward_receive_buffer_len(const struct datagram_link *link);

@@ -1,5 +1,6 @@
 #include "link/datagram_share.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -111,6 +112,48 @@ int datagram_share_lock(const struct datagram_share *s)
         return error == -EADDRINUSE ? -EAGAIN : error;
     }
     return fd;
+}
+
+/* ---- services -------------------------------------------------------------------------------- */
+
+static socklen_t service_name(const struct datagram_share *s, uint64_t service,
+                              const struct in6_addr *local, struct sockaddr_un *ret)
+{
+    char what[16 + 1 + INET6_ADDRSTRLEN + sizeof "serves."], addr[INET6_ADDRSTRLEN];
+    inet_ntop(AF_INET6, local, addr, sizeof addr);
+    snprintf(what, sizeof what, "serves.%llx.%s", (unsigned long long)service, addr);
+    return name_make(s, what, ret);
+}
+
+int datagram_share_serve(const struct datagram_share *s, uint64_t service,
+                         const struct in6_addr *local)
+{
+    struct sockaddr_un name;
+    const socklen_t len = service_name(s, service, local, &name);
+    const int fd = sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return fd;
+    }
+    const int error = sys_bind(fd, (const struct sockaddr *)&name, len);
+    if (error != 0) {
+        sys_close(fd);
+        return error;
+    }
+    return fd;
+}
+
+bool datagram_share_is_served(const struct datagram_share *s, uint64_t service,
+                              const struct in6_addr *local)
+{
+    struct sockaddr_un name;
+    const socklen_t len = service_name(s, service, local, &name);
+    const int fd = sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return true;
+    }
+    const int error = sys_connect(fd, (const struct sockaddr *)&name, len);
+    sys_close(fd);
+    return error != -ECONNREFUSED;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -233,6 +276,7 @@ static bool message_read(const struct share_header *header, size_t len,
                                    .hop_limit = header->hop_limit,
                                    .is_checked = header->is_checked,
                                    .is_shared = header->is_shared,
+                                   .is_copy = true,
                                    .octets = span_of(ret->buffer, len)};
     return header->kind >= DATAGRAM_SHARE_ASK && header->kind <= DATAGRAM_SHARE_PACKET;
 }

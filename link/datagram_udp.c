@@ -198,6 +198,9 @@ static void udp_abandon(struct datagram_link *link)
     for (struct list_link *l = d->groups.next; l != &d->groups; l = l->next) {
         close_fd(&LIST_ENTRY(l, struct datagram_group, link)->inlet.fd);
     }
+    for (struct list_link *l = d->services.next; l != &d->services; l = l->next) {
+        close_fd(&LIST_ENTRY(l, struct datagram_service, link)->fd);
+    }
     datagram_share_fini(&d->share);
     close_fd(&d->epoll_fd);
     close_fd(&d->wake_fd);
@@ -208,6 +211,9 @@ static void udp_destroy(struct datagram_link *link)
     struct datagram_udp *d = datagram_udp_of(link);
     while (!list_is_empty(&d->groups)) {
         datagram_group_free(d, LIST_ENTRY(d->groups.next, struct datagram_group, link));
+    }
+    while (!list_is_empty(&d->services)) {
+        datagram_service_free(LIST_ENTRY(d->services.next, struct datagram_service, link));
     }
     while (!list_is_empty(&d->places)) {
         datagram_place_free(d, LIST_ENTRY(d->places.next, struct datagram_place, link));
@@ -228,6 +234,9 @@ static const struct datagram_link_ops datagram_udp_ops = {
     .len_max = udp_len_max,
     .join = datagram_udp_join,
     .leave = datagram_udp_leave,
+    .serve = datagram_udp_serve,
+    .unserve = datagram_udp_unserve,
+    .is_served = datagram_udp_is_served,
     .has_room = datagram_udp_has_room,
     .put = datagram_udp_put,
     .flush = datagram_udp_flush,
@@ -279,6 +288,7 @@ int datagram_udp_create(const struct datagram_udp_config *config, struct datagra
     d->share.fd = -1;
     list_init(&d->places);
     list_init(&d->groups);
+    list_init(&d->services);
     list_init(&d->in.ready);
     icrc_ids_init(&d->ids);
     fault_model_init(&d->faults, &config->corrupt);

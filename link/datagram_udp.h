@@ -6,6 +6,7 @@
 //   datagram_room.c      whether a receiver on this host has room
 //   datagram_place.c     local addresses, and who else has them open
 //   datagram_group.c     multicast groups
+//   datagram_serve.c     what is served here, for others to find out
 //   datagram_inlet.c     descriptors that are waited for
 //   datagram_door.c      the sockets of an address
 //   datagram_share.c     which process has which slot, and what processes say to each other

@@ -98,6 +98,14 @@ struct datagram_group {
     struct datagram_inlet inlet;
 };
 
+// What this process serves, as others can find out.
+struct datagram_service {
+    struct list_link link;
+    uint64_t service;
+    struct in6_addr local; // unspecified: any
+    int fd;
+};
+
 // Staged packets of one path that follow each other: each as long as the first, the last perhaps
 // shorter.
 struct datagram_train {
@@ -148,7 +156,7 @@ struct datagram_udp {
     struct datagram_link base;
     struct datagram_udp_config config;
     struct datagram_share share;
-    struct list_link places, groups;
+    struct list_link places, groups, services;
     int epoll_fd, wake_fd;
     bool has_gso;
     unsigned polls;         // since the last look at everything
@@ -208,6 +216,14 @@ int datagram_udp_join(struct datagram_link *link, const struct in6_addr *group,
 void datagram_udp_leave(struct datagram_link *link, const struct in6_addr *group,
                         const struct in6_addr *local, uint32_t scope_id);
 void datagram_group_free(struct datagram_udp *d, struct datagram_group *g);
+
+// datagram_serve.c, likewise
+int datagram_udp_serve(struct datagram_link *link, uint64_t service, const struct in6_addr *local);
+void datagram_udp_unserve(struct datagram_link *link, uint64_t service,
+                          const struct in6_addr *local);
+bool datagram_udp_is_served(struct datagram_link *link, uint64_t service,
+                            const struct in6_addr *local);
+void datagram_service_free(struct datagram_service *it);
 
 // datagram_udp_tx.c, as in struct datagram_link_ops
 bool datagram_udp_put(struct datagram_link *link, const struct datagram_tx *tx);

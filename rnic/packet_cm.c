@@ -47,6 +47,11 @@ static bool put_mad(void *ctx, const struct ibcm_ends *ends, const uint8_t *mad)
     return packet_put(p, &tx);
 }
 
+static bool others_serve(void *ctx, uint64_t service_id, const struct in6_addr *local)
+{
+    return datagram_is_served(((struct packet_side *)ctx)->link, service_id, local);
+}
+
 uint8_t packet_mtu_code(uint32_t path_mtu)
 {
     uint8_t code = 1;
@@ -72,6 +77,7 @@ int packet_cm_init(struct shard *shard, const uint8_t *key)
     config.id_slot = (uint8_t)(p->link->qp_num_first / DATAGRAM_SLOT_LEN);
     config.path_mtu_max = packet_mtu_code(shard->rnic->port.path_mtu);
     config.sink = (struct ibcm_sink){.put = put_mad, .ctx = p};
+    config.others = (struct ibcm_others){.serve = others_serve, .ctx = p};
     config.trace = shard->rnic->trace;
     p->cm.ibcm = ibcm_create(&config);
     return p->cm.ibcm != NULL ? 0 : -ENOMEM;
@@ -100,5 +106,6 @@ void packet_cm_on_packet(struct shard *shard, const struct datagram_rx *rx, inst
     }
     const struct ibcm_ends ends = {
         .local = rx->local, .remote = rx->remote, .scope_id = rx->scope_id};
-    ibcm_on_mad(cm->ibcm, &ends, packet.payload, rx->is_shared, now);
+    const enum ibcm_sharing sharing = rx->is_shared ? IBCM_SHARING_FIRST : IBCM_SHARING_NONE;
+    ibcm_on_mad(cm->ibcm, &ends, packet.payload, rx->is_copy ? IBCM_SHARING_COPY : sharing, now);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/port_datagram.h"
 #include "base/transport.h"
 #include "ibcm/ibcm.h"
 #include "rnic/internal.h"
@@ -60,6 +61,22 @@ static struct ibcm *ibcm_of(const struct rnic *rnic)
     return rnic->shard.packets.cm.ibcm;
 }
 
+static int listen_locked(struct rnic_conn *conn, enum ip_cm_port_space ps, uint16_t port,
+                         const struct in6_addr *local, int backlog)
+{
+    struct rnic *rnic = conn->rnic;
+    int error = ibcm_listen(ibcm_of(rnic), &conn->listener, ps, port, local, backlog, conn);
+    if (error != 0) {
+        return error;
+    }
+    error = datagram_serve(rnic->shard.packets.link, conn->listener.service_id, local);
+    if (error != 0) {
+        ibcm_unlisten(ibcm_of(rnic), &conn->listener, rnic_now(rnic));
+    }
+    conn->is_listening = error == 0;
+    return error;
+}
+
 int rnic_conn_listen(struct rnic *rnic, enum ip_cm_port_space ps, uint16_t port,
                      const struct in6_addr *local, int backlog, const struct rnic_conn_port *events,
                      struct rnic_conn **ret)
@@ -67,8 +84,7 @@ int rnic_conn_listen(struct rnic *rnic, enum ip_cm_port_space ps, uint16_t port,
     int error;
     struct rnic_conn *conn = conn_begin(rnic, events, &error);
     if (conn != NULL) {
-        error = ibcm_listen(ibcm_of(rnic), &conn->listener, ps, port, local, backlog, conn);
-        conn->is_listening = error == 0;
+        error = listen_locked(conn, ps, port, local, backlog);
     }
     return conn_end(rnic, conn, error, ret);
 }
@@ -180,6 +196,8 @@ void rnic_conn_destroy(struct rnic_conn *conn)
     struct rnic *rnic = conn->rnic;
     int error = enter(rnic);
     if (error == 0 && conn->is_listening) {
+        datagram_unserve(rnic->shard.packets.link, conn->listener.service_id,
+                         &conn->listener.local);
         ibcm_unlisten(ibcm_of(rnic), &conn->listener, rnic_now(rnic));
     } else if (error == 0) {
         ibcm_drop(ibcm_of(rnic), conn->cm, rnic_now(rnic));

@@ -142,7 +142,7 @@ static void test_a_listener_at_the_address_of_both_has_the_device_of_streams(voi
 
 /* ---- endpoints ------------------------------------------------------------------------------- */
 
-static struct rdma_cm_id *listening_ep(struct sockaddr_in at)
+static struct rdma_cm_id *listening_ep(struct sockaddr_in at, struct ibv_pd *pd)
 {
     struct ibv_qp_init_attr attr = {
         .cap = {.max_send_wr = 2, .max_recv_wr = 2, .max_send_sge = 1, .max_recv_sge = 1}};
@@ -152,7 +152,7 @@ static struct rdma_cm_id *listening_ep(struct sockaddr_in at)
                                 .ai_src_addr = (struct sockaddr *)&at,
                                 .ai_src_len = sizeof at};
     struct rdma_cm_id *id;
-    assert_int_equal(rdma_create_ep(&id, &res, NULL, &attr), 0);
+    assert_int_equal(rdma_create_ep(&id, &res, pd, &attr), 0);
     assert_int_equal(rdma_listen(id, 0), 0);
     return id;
 }
@@ -160,7 +160,7 @@ static struct rdma_cm_id *listening_ep(struct sockaddr_in at)
 static void test_an_endpoint_makes_queue_pairs_of_the_wire_that_is_asked_on(void **state)
 {
     struct sockaddr_in at = own_addr;
-    struct rdma_cm_id *listener = listening_ep(at), *id;
+    struct rdma_cm_id *listener = listening_ep(at, NULL), *id;
     at.sin_port = rdma_get_src_port(listener);
     for (unsigned i = 0; i < WIRE_COUNT; i++) {
         pid_t pid = peer_start(wires[i], at);
@@ -174,12 +174,26 @@ static void test_an_endpoint_makes_queue_pairs_of_the_wire_that_is_asked_on(void
     rdma_destroy_ep(listener);
 }
 
+static void test_an_endpoint_with_a_domain_listens_on_that_ones_wire_alone(void **state)
+{
+    struct end probe = listen_at(own_addr);
+    struct ibv_pd *pd = ibv_alloc_pd(probe.id->verbs);
+    struct sockaddr_in at = own_addr;
+    struct rdma_cm_id *listener = listening_ep(at, pd);
+    at.sin_port = rdma_get_src_port(listener);
+    assert_int_equal(peer_result(peer_start("roce", at)), ECONNREFUSED);
+    rdma_destroy_ep(listener);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    end_close(&probe);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_listener_at_any_address_serves_peers_of_both_wires),
         cmocka_unit_test(test_a_listener_at_the_address_of_both_has_the_device_of_streams),
         cmocka_unit_test(test_an_endpoint_makes_queue_pairs_of_the_wire_that_is_asked_on),
+        cmocka_unit_test(test_an_endpoint_with_a_domain_listens_on_that_ones_wire_alone),
     };
     if (argc == 3) {
         return peer(argv[1], argv[2]);

@@ -495,6 +495,26 @@ static void packet_of_management_comes_to_every_process(void **state)
     close(s.fd);
 }
 
+static void what_a_process_serves_the_others_find_out(void **state)
+{
+    static const struct in6_addr any, elsewhere = {.s6_addr = {0xfd, [15] = 9}};
+    const struct in6_addr *here = &pair.ipv6[0];
+    pair_open();
+    assert_false(datagram_is_served(pair.link[1], 7, here));
+    assert_int_equal(datagram_serve(pair.link[0], 7, here), 0);
+    assert_true(datagram_is_served(pair.link[1], 7, here));
+    assert_false(datagram_is_served(pair.link[1], 7, &elsewhere));
+    assert_false(datagram_is_served(pair.link[1], 8, here));
+    assert_int_equal(datagram_serve(pair.link[1], 7, here), -EADDRINUSE);
+    datagram_unserve(pair.link[0], 7, here);
+    assert_false(datagram_is_served(pair.link[1], 7, here));
+    assert_int_equal(datagram_serve(pair.link[0], 7, &any), 0);
+    assert_true(datagram_is_served(pair.link[1], 7, here));
+    datagram_destroy(pair.link[0]); // or the process ends, however it ends
+    assert_false(datagram_is_served(pair.link[1], 7, here));
+    assert_int_equal(datagram_udp_create(&config, &pair.link[0]), 0);
+}
+
 // All are looked for now and then: until then a packet costs no search.
 static void process_that_is_new_is_found_in_time(void **state)
 {
@@ -643,6 +663,7 @@ int main(void)
         UDP_TEST(packets_end_a_wait_and_so_does_a_wake),
         UDP_TEST(port_of_somebody_else_is_named),
         UDP_TEST(packet_of_management_comes_to_every_process),
+        UDP_TEST(what_a_process_serves_the_others_find_out),
         UDP_TEST(process_that_is_new_is_found_in_time),
         UDP_TEST(process_that_does_not_read_counts_all_the_same),
         UDP_TEST(abandoned_link_of_packets_holds_no_descriptor),
