@@ -34,7 +34,7 @@ static double larger(double a, double b)
 
 void congestion_init(struct congestion *c, const struct congestion_config *config)
 {
-    *c = (struct congestion){.config = *config, .round_ns = INSTANT_NEVER};
+    *c = (struct congestion){.config = *config, .limit = UINT32_MAX, .round_ns = INSTANT_NEVER};
     if (c->config.target_ns == 0) {
         c->config.target_ns = CONGESTION_TARGET_NS;
     }
@@ -76,6 +76,11 @@ void congestion_on_ack(struct congestion *c, uint32_t packets, bool is_limited)
     } else if (!c->is_above_target) {
         set_window(c, c->window + packets / larger(c->window, 1));
     }
+}
+
+void congestion_limit(struct congestion *c, uint32_t packets)
+{
+    c->limit = packets;
 }
 
 /* ---- shrinking ------------------------------------------------------------------------------- */
@@ -246,7 +251,8 @@ instant_ns congestion_not_before(const struct congestion *c)
 
 uint32_t congestion_window(const struct congestion *c)
 {
-    return c->window < 1 ? 1 : (uint32_t)c->window;
+    uint32_t window = c->window < 1 ? 1 : (uint32_t)c->window;
+    return window < c->limit ? window : c->limit;
 }
 
 uint32_t congestion_ack_interval(const struct congestion *c)

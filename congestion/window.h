@@ -1,7 +1,8 @@
 // How much a sender may have in the network, and how fast it may send: numbers in, a window and a
-// pace out. It knows no packet and no connection; what counts is packets, and time.
+// pace out. It knows no packet and no connection; what counts is packets, and time. What all of a
+// device may have together is congestion/share.h.
 //
-//     in   congestion_on_sent, _on_ack, _on_rtt, _on_loss, _on_timeout, _on_cnp
+//     in   congestion_on_sent, _on_ack, _on_rtt, _on_loss, _on_timeout, _on_cnp, congestion_limit
 //     out  congestion_window        packets that may be unacknowledged
 //          congestion_not_before    when the next may leave
 //          congestion_ack_interval  how many may leave until one asks for an acknowledgement
@@ -50,6 +51,7 @@ enum congestion_phase {
 struct congestion {
     struct congestion_config config;
     enum congestion_phase phase;
+    uint32_t limit;        // packets: what others leave of the receiver's buffer
     double window;         // packets; a fraction below one is held to by pacing
     double threshold;      // slow start ends here
     unsigned timeouts;     // since something was acknowledged
@@ -90,9 +92,13 @@ void congestion_on_timeout(struct congestion *c, instant_ns now);
 // A packet of ours was marked on its way. Counts once per round trip.
 void congestion_on_cnp(struct congestion *c, instant_ns now);
 
+// At most so many packets, 1 at least, whatever the network bears: the window is as it was when the
+// limit goes.
+void congestion_limit(struct congestion *c, uint32_t packets);
+
 /* ---- out ------------------------------------------------------------------------------------- */
 
-// At least 1, at most window_max.
+// At least 1, at most window_max and the limit.
 uint32_t congestion_window(const struct congestion *c);
 
 // Nothing leaves before. A window leaves a little faster than one per shortest round trip; below a

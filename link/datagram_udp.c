@@ -155,11 +155,12 @@ static void udp_wake(struct datagram_link *link)
 /* ---- the link -------------------------------------------------------------------------------- */
 
 // The kernel counts what it takes to keep a packet: little more than its length in a burst, 2,304
-// octets for one of 1 KiB that came alone, 832 for the shortest. This is right for packets of 1 KiB
+// octets for one of 1 KiB that came alone, 8,448 for one of 4 KiB, 832 for the shortest; and up to
+// a quarter of the buffer counts when it has been read already. This is right for packets of 1 KiB
 // and more; a shorter one is to be counted as that.
 static uint64_t udp_receive_buffer_len(const struct datagram_link *link)
 {
-    return datagram_udp_of(link)->rcvbuf_len * 2 / 5;
+    return datagram_udp_of(link)->rcvbuf_len / 3;
 }
 
 static void udp_counters_each(const struct datagram_link *link, counter_each each, void *ctx)

@@ -7,7 +7,6 @@
 #include "rnic/carrier.h"
 #include "rnic/internal.h"
 #include "rnic/packet.h"
-#include "rnic/packet_cm.h"
 
 static int tables_create(struct rnic *rnic, const struct rnic_parts *parts)
 {
@@ -92,7 +91,7 @@ int rnic_create(const struct rnic_parts *parts, struct rnic **ret)
         error = addresses_open(rnic, parts);
     }
     if (error == 0 && parts->datagrams != NULL) {
-        error = packet_cm_init(&rnic->shard, parts->stag_key);
+        error = packet_begin(&rnic->shard, parts->stag_key);
     }
     if (error == 0 && parts->datagrams != NULL) {
         error = packet_store_init(&rnic->shard.packets);

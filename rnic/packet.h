@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "base/port_datagram.h"
 #include "base/time.h"
+#include "congestion/share.h"
 #include "rnic/carrier.h"
 #include "rnic/packet_cm.h"
 #include "rnic/rnic.h"
@@ -46,7 +47,8 @@ struct packet_side {
     bool has_unsent;          // something was put since the last flush, or is left of it
     uint64_t put_count;       // packets
     struct packet_cm cm;
-    struct rc_store *store; // for packets that came too early
+    struct rc_store *store;        // for packets that came too early
+    struct congestion_share share; // of what its reliable connections have in the network
     struct packet_counters counters;
 };
 
@@ -57,6 +59,10 @@ extern const struct carrier_link_ops packet_carrier_link;
 
 int packet_store_init(struct packet_side *p);  // -ENOMEM
 void packet_store_fini(struct packet_side *p); // harmless when it was not made
+// ---- packet_link.c
+
+// The link's addresses are open: what hangs on them. A negative errno.
+int packet_begin(struct shard *shard, const uint8_t *key);
 
 // ---- packet_create.c
 

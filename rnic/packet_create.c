@@ -16,6 +16,7 @@ static int create_rc(struct rnic_qp *qp, const struct wq_config *wq)
         .read_len = qp->rnic->allotment.len,
         .remembered_max = RC_REMEMBERED_MAX,
         .store = qp->rnic->shard.packets.store,
+        .share = &qp->rnic->shard.packets.share,
     };
     struct rc *rc;
     int error = rc_create(&config, &rc);

@@ -5,12 +5,20 @@
 
 #include "base/port_datagram.h"
 #include "base/time.h"
+#include "congestion/share.h"
 #include "ibcm/ibcm.h"
 #include "rnic/address.h"
 #include "rnic/carrier.h"
 #include "rnic/packet.h"
 #include "rnic/packet_cm.h"
 #include "rnic/shard.h"
+
+int packet_begin(struct shard *shard, const uint8_t *key)
+{
+    struct packet_side *p = &shard->packets;
+    congestion_share_init(&p->share, datagram_receive_buffer_len(p->link));
+    return packet_cm_init(shard, key);
+}
 
 static void close_link(struct shard *shard)
 {

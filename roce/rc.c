@@ -58,6 +58,7 @@ int rc_create(const struct rc_config *config, struct rc **ret)
     rc->transport.ops = &rc_ops;
     rc->config = *config;
     rc->state = QP_RESET;
+    rc_share_init(rc);
     int result = wq_init(&rc->wq, &rc->config.wq, &rc->counters.wq);
     result = result < 0 ? result : rings_init(rc);
     if (result < 0) {
@@ -98,6 +99,7 @@ static void destroy(struct transport *t)
     struct rc *rc = rc_of(t);
     rc_requester_end(rc);
     rc_held_clear(rc);
+    rc_share_fini(rc);
     inbound_forget(&rc->resp.in, &rc->wq);
     parts_fini(rc);
 }

@@ -22,6 +22,7 @@
 #include "roce/rc_counters.h"
 #include "wq/wq.h"
 
+struct congestion_share;
 struct rc;
 struct rc_store; // roce/rc_store.h
 
@@ -33,10 +34,11 @@ enum {
 struct rc_config {
     struct wq_config wq; // on_runnable: has_output became true
     struct qp_event_port port;
-    uint32_t read_len;       // octets that one Read of ours asks for at most; 0: any
-    uint32_t remembered_max; // most that max_dest_rd_atomic will be, up to RC_REMEMBERED_MAX
-    struct rc_store *store;  // for what comes beyond a hole; NULL: payload is not kept
-    bool is_plain;           // InfiniBand's RC and nothing else, towards weft ends too
+    uint32_t read_len;              // octets that one Read of ours asks for at most; 0: any
+    uint32_t remembered_max;        // most that max_dest_rd_atomic will be, up to RC_REMEMBERED_MAX
+    struct rc_store *store;         // for what comes beyond a hole; NULL: payload is not kept
+    struct congestion_share *share; // the device's; NULL: its windows need not fit together
+    bool is_plain;                  // InfiniBand's RC and nothing else, towards weft ends too
 };
 
 extern const struct transport_ops rc_ops;

@@ -92,6 +92,7 @@ static void follow_overrun(struct rc *rc)
 void rc_settle(struct rc *rc)
 {
     follow_overrun(rc);
+    rc_share_follow(rc);
     if (rc->state == QP_SQD && !rc->is_drained_told && wq_is_drained(&rc->wq)) {
         rc->is_drained_told = true;
         if (rc->attributes.tells_drained) {

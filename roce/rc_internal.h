@@ -17,6 +17,7 @@
 //     rc_receive.c    messages of the peer meet receives and memory
 //     rc_error.c      refusals, and the end
 //     rc_packet.c     one packet to the sink
+//     rc_share.c      what it may have out, with all others of the device
 //     rc_greeting.c   whether the peer is a weft end too
 //
 // Shared with the unreliable services: inbound.h (a message of several packets), packet.h.
@@ -35,6 +36,7 @@
 #include "base/time.h"
 #include "base/transport.h"
 #include "congestion/cnp.h"
+#include "congestion/share.h"
 #include "congestion/window.h"
 #include "roce/inbound.h"
 #include "roce/rc.h"
@@ -218,6 +220,7 @@ struct rc {
     struct rc_requester req;
     struct rc_responder resp;
     struct rc_greeting greeting;
+    struct congestion_member member;
     bool is_established_told, is_drained_told, is_overrun_told;
     struct rc_counters counters;
 };
@@ -367,6 +370,20 @@ void rc_settle(struct rc *rc);
 // One packet to the peer: its opcode, PSN and headers have been filled in. False: no room.
 bool rc_packet_put(struct rc *rc, const struct datagram_sink *sink, struct roce_packet *p,
                    const struct span *pieces, unsigned piece_count, size_t len);
+
+/* ---- share.c --------------------------------------------------------------------------------- */
+
+void rc_share_init(struct rc *rc);
+void rc_share_fini(struct rc *rc);
+// May so many packets more be out? They are 0 to 2^23.
+bool rc_share_may(const struct rc *rc, uint64_t packets);
+// They are to leave, and may not yet; or nothing is.
+void rc_share_wait(struct rc *rc, uint64_t packets);
+void rc_share_leave(struct rc *rc);
+// The window's part of what the device may have out.
+void rc_share_limit(struct rc *rc);
+// What is out now.
+void rc_share_follow(struct rc *rc);
 
 /* ---- greeting.c ------------------------------------------------------------------------------ */
 

@@ -113,18 +113,20 @@ static void has_left(struct rc *rc, uint64_t end)
     q->send_mark = end;
     q->sent_mark = q->sent_mark < end ? end : q->sent_mark;
     seek(q);
+    rc_share_follow(rc);
     if (q->retry_at == INSTANT_NEVER) {
         rc_requester_arm(rc);
     }
 }
 
-// The last packet of a message asks for an acknowledgement, the one that fills the window, and so
-// many between that the window moves on evenly.
-static bool asks(const struct rc_requester *q, bool is_last)
+// The last packet of a message asks for an acknowledgement, the one that fills the window or the
+// device's room, and so many between that the window moves on evenly.
+static bool asks(const struct rc *rc, bool is_last)
 {
+    const struct rc_requester *q = &rc->req;
     uint64_t behind = q->send_mark + 1;
     return is_last || behind - q->asked_mark >= congestion_ack_interval(&q->congestion) ||
-           rc_in_flight(q) + 1 >= congestion_window(&q->congestion);
+           rc_in_flight(q) + 1 >= congestion_window(&q->congestion) || !rc_share_may(rc, 2);
 }
 
 // What send_mark stands at.
@@ -134,7 +136,7 @@ static enum rc_put put_next(struct rc *rc, const struct datagram_sink *sink)
     const struct rc_out o = *rc_out_at(q, q->send_index);
     CHECK(o.first <= q->send_mark && q->send_mark < o.end);
     uint64_t end = o.context != NULL ? o.end : q->send_mark + 1;
-    bool is_asking = o.context != NULL || asks(q, end == o.end);
+    bool is_asking = o.context != NULL || asks(rc, end == o.end);
     enum rc_put put = rc_request_put(rc, sink, &o, q->send_mark, is_asking);
     if (put == RC_PUT_DONE) {
         q->asked_mark = is_asking ? end : q->asked_mark;
@@ -151,6 +153,7 @@ static void has_left_again(struct rc *rc, const struct rc_out *o, uint64_t mark)
     rc_repeat_has_left(rc, mark, o->context != NULL ? o->end : mark + 1);
     q->probe.end = RC_MARK_NONE;
     rc->counters.requests_again++;
+    rc_share_follow(rc);
 }
 
 // That of what is out.
@@ -202,11 +205,13 @@ static void push(struct rc_requester *q, struct rc_out o, uint64_t packet_count)
     *rc_out_at(q, q->count++) = o;
 }
 
-// A Read's answer takes from the window too: so each asks for half of it.
+// A Read's answer takes from the window too: so each asks for half of it, or for a few packets as
+// far as others leave as much.
 static uint32_t read_len(const struct rc *rc)
 {
-    uint32_t half = congestion_window(&rc->req.congestion) / 2;
-    uint32_t most = (half > RC_READ_PACKETS_MIN ? half : RC_READ_PACKETS_MIN) * rc_pmtu(rc);
+    uint32_t half = congestion_window(&rc->req.congestion) / 2, limit = rc->req.congestion.limit;
+    uint32_t few = limit < RC_READ_PACKETS_MIN ? limit : RC_READ_PACKETS_MIN;
+    uint32_t most = (half > few ? half : few) * rc_pmtu(rc);
     return rc->config.read_len == 0 || rc->config.read_len > most ? most : rc->config.read_len;
 }
 
@@ -255,27 +260,54 @@ static bool is_permitted(const struct rc *rc)
            q->send_mark < q->refused_mark;
 }
 
-// Behind a hole no more than what the peer can say of it.
+// Behind a hole no more than what the peer can say of it. The limit may have shrunk below what is
+// out: if nothing of that asks for an acknowledgement, one more does.
 static bool has_window(const struct rc_requester *q)
 {
     bool is_told = q->repeat.here_count == 0 || q->send_mark - q->acked_mark < RC_HELD_MAX;
-    return is_told && rc_in_flight(q) < congestion_window(&q->congestion);
+    return is_told &&
+           (rc_in_flight(q) < congestion_window(&q->congestion) || q->asked_mark == q->acked_mark);
 }
 
-static bool may_send(const struct rc *rc)
+// May it, whatever others of the device have out?
+static bool may_alone(const struct rc *rc)
 {
     const struct rc_requester *q = &rc->req;
     return is_permitted(rc) && has_window(q) && rc->wq.now >= congestion_not_before(&q->congestion);
 }
 
-static bool is_tail_due(const struct rc *rc)
+// Packets that leave next, or come as an answer.
+static uint64_t next_count(const struct rc_requester *q)
 {
-    return rc->req.tail.is_due && is_permitted(rc);
+    uint64_t lost_mark = rc_repeat_next(q);
+    uint64_t mark = lost_mark != RC_MARK_NONE ? lost_mark : q->send_mark;
+    if (mark == q->next_mark) {
+        return 1; // it has not begun
+    }
+    const struct rc_out o =
+        lost_mark != RC_MARK_NONE ? out_of(q, mark) : *rc_out_at(q, q->send_index);
+    return o.context != NULL ? o.end - mark : 1;
 }
 
+static bool may_send(const struct rc *rc)
+{
+    return may_alone(rc) && rc_share_may(rc, next_count(&rc->req));
+}
+
+// What is sent twice takes twice of the device's room.
+static bool is_tail_due(const struct rc *rc)
+{
+    const struct rc_requester *q = &rc->req;
+    const struct rc_out *o = q->tail.is_due ? rc_out_at(q, 0) : NULL;
+    return o != NULL && is_permitted(rc) &&
+           rc_share_may(rc, o->context != NULL ? o->end - q->acked_mark : 1);
+}
+
+// Who does not stand in line and should, or does and should not, has to be called too.
 bool rc_requester_has_output(const struct rc *rc)
 {
-    return is_tail_due(rc) || (may_send(rc) && has_more(rc));
+    bool wants = may_alone(rc) && has_more(rc), waits = congestion_member_waits(&rc->member);
+    return is_tail_due(rc) || wants != waits || (wants && may_send(rc));
 }
 
 instant_ns rc_requester_paced_until(const struct rc *rc)
@@ -286,27 +318,38 @@ instant_ns rc_requester_paced_until(const struct rc *rc)
     return waits ? until : INSTANT_NEVER;
 }
 
+// Who could send but for the others waits for its turn.
+static void follow_share(struct rc *rc)
+{
+    uint64_t count = next_count(&rc->req);
+    if (may_alone(rc) && has_more(rc) && !rc_share_may(rc, count)) {
+        rc_share_wait(rc, count);
+    } else {
+        rc_share_leave(rc);
+    }
+}
+
+// False: nothing more.
+static bool send_one(struct rc *rc, const struct datagram_sink *sink)
+{
+    struct rc_requester *q = &rc->req;
+    uint64_t lost_mark = rc_repeat_next(q);
+    if (lost_mark != RC_MARK_NONE) {
+        return put_lost(rc, sink, lost_mark) == RC_PUT_DONE;
+    }
+    return q->send_mark == q->next_mark ? begin_next(rc) : put_next(rc, sink) == RC_PUT_DONE;
+}
+
 void rc_requester_output(struct rc *rc, const struct datagram_sink *sink)
 {
     struct rc_requester *q = &rc->req;
     if (is_tail_due(rc)) {
         put_tail(rc, sink);
     }
-    while (may_send(rc)) {
-        uint64_t lost_mark = rc_repeat_next(q);
-        if (lost_mark != RC_MARK_NONE) {
-            if (put_lost(rc, sink, lost_mark) != RC_PUT_DONE) {
-                break;
-            }
-            continue;
-        }
-        if (q->send_mark == q->next_mark && !begin_next(rc)) {
-            break;
-        }
-        if (put_next(rc, sink) != RC_PUT_DONE) {
-            break;
-        }
+    rc_share_limit(rc);
+    while (may_send(rc) && send_one(rc, sink)) {
     }
+    follow_share(rc);
     q->is_held_back = is_permitted(rc) && !may_send(rc) && has_more(rc);
     wq_complete_sends(&rc->wq);
 }

@@ -9,7 +9,8 @@ static instant_ns not_over(const struct rc *rc, instant_ns until)
 instant_ns rc_next_deadline(const struct transport *t)
 {
     const struct rc *rc = rc_of_const(t);
-    instant_ns held = not_over(rc, rc->req.hold_until);
+    instant_ns held = instant_min(not_over(rc, rc->req.hold_until),
+                                  not_over(rc, congestion_member_until(&rc->member)));
     instant_ns silent = instant_min(rc->req.retry_at, rc->req.tail.at);
     return instant_min(silent, instant_min(held, rc_requester_paced_until(rc)));
 }

@@ -8,9 +8,11 @@
 #include "wq/status.h"
 
 enum { PORT = 34791, MTU = 4096, DEPTH = 64, MESSAGE_LEN = 60000, MESSAGE_COUNT = 200 };
+enum { CROWD = 64, CROWD_DEPTH = 4, OLD_BUFFER_LEN = 212992 };
 
 static struct device devices[2];
-static struct rnic_qp *qps[2];
+static struct rnic_qp *qps[CROWD][2];
+static unsigned pair_count;
 static enum rnic_qp_type qp_type;
 static uint32_t rcvbuf_len; // 0: as large as the system lets us
 
@@ -32,7 +34,7 @@ static void device_open_udp(struct device *d, uint8_t key)
     device_open_parts(d, &parts);
 }
 
-static void qp_open(unsigned i)
+static void qp_open(unsigned pair, unsigned i)
 {
     const struct rnic_qp_init init = {.type = qp_type,
                                       .pd = devices[i].pd,
@@ -42,10 +44,10 @@ static void qp_open(unsigned i)
                                       .max_recv_wr = DEPTH,
                                       .max_send_sge = 1,
                                       .max_recv_sge = 1};
-    assert_int_equal(rnic_qp_create(devices[i].rnic, &init, &qps[i]), 0);
+    assert_int_equal(rnic_qp_create(devices[i].rnic, &init, &qps[pair][i]), 0);
 }
 
-static void qp_connect(unsigned i)
+static void qp_connect(unsigned pair, unsigned i)
 {
     const struct qp_change to_init = {.mask = QP_CHANGE_STATE | QP_CHANGE_RIGHTS,
                                       .state = QP_INIT,
@@ -56,7 +58,7 @@ static void qp_connect(unsigned i)
                                      .state = QP_RTR,
                                      .path = {.local = loopback(), .remote = loopback()},
                                      .path_mtu = MTU,
-                                     .dest_qp_num = qps[1 - i]->qp_num,
+                                     .dest_qp_num = qps[pair][1 - i]->qp_num,
                                      .min_rnr_timer = 12};
     const struct qp_change to_rts = {.mask = QP_CHANGE_STATE | QP_CHANGE_TIMEOUT |
                                              QP_CHANGE_RETRY_COUNT | QP_CHANGE_RNR_RETRY_COUNT |
@@ -65,15 +67,15 @@ static void qp_connect(unsigned i)
                                      .timeout = 14,
                                      .retry_count = 7,
                                      .rnr_retry_count = 7};
-    assert_int_equal(rnic_qp_change(qps[i], &to_init), 0);
-    assert_int_equal(rnic_qp_change(qps[i], &to_rtr), 0);
-    assert_int_equal(rnic_qp_change(qps[i], &to_rts), 0);
+    assert_int_equal(rnic_qp_change(qps[pair][i], &to_init), 0);
+    assert_int_equal(rnic_qp_change(qps[pair][i], &to_rtr), 0);
+    assert_int_equal(rnic_qp_change(qps[pair][i], &to_rts), 0);
 }
 
-static void post_write(uint8_t value)
+static void post_write(unsigned pair, uint8_t value)
 {
     struct rnic_sq_cursor cursor;
-    rnic_sq_begin(&cursor, qps[0]);
+    rnic_sq_begin(&cursor, qps[pair][0]);
     struct send_wqe *wqe = rnic_sq_slot(&cursor);
     assert_non_null(wqe);
     wqe->wr_id = value;
@@ -89,33 +91,43 @@ static void post_write(uint8_t value)
     rnic_sq_end(&cursor);
 }
 
-static int open_both(enum rnic_qp_type type, uint32_t buffer_len)
+static int open_pairs(unsigned count, enum rnic_qp_type type, uint32_t buffer_len)
 {
+    pair_count = count;
     qp_type = type;
     rcvbuf_len = buffer_len;
-    for (unsigned i = 0; i < 2; i++) {
-        device_open_udp(&devices[i], (uint8_t)(i + 1));
-        qp_open(i);
+    device_open_udp(&devices[0], 1);
+    device_open_udp(&devices[1], 2);
+    for (unsigned pair = 0; pair < count; pair++) {
+        qp_open(pair, 0);
+        qp_open(pair, 1);
+        qp_connect(pair, 0);
+        qp_connect(pair, 1);
     }
-    qp_connect(0);
-    qp_connect(1);
     return 0;
 }
 
 static int setup(void **state)
 {
-    return open_both(RNIC_QP_RC, 0);
+    return open_pairs(1, RNIC_QP_RC, 0);
 }
 
 static int setup_unreliable(void **state)
 {
-    return open_both(RNIC_QP_UC, 16384); // a few packets
+    return open_pairs(1, RNIC_QP_UC, 16384); // a few packets
+}
+
+static int setup_crowd(void **state)
+{
+    return open_pairs(CROWD, RNIC_QP_RC, OLD_BUFFER_LEN / 2); // the kernel doubles it
 }
 
 static int teardown(void **state)
 {
     for (unsigned i = 0; i < 2; i++) {
-        rnic_qp_destroy(qps[i]);
+        for (unsigned pair = 0; pair < pair_count; pair++) {
+            rnic_qp_destroy(qps[pair][i]);
+        }
         device_close(&devices[i]);
     }
     return 0;
@@ -125,7 +137,7 @@ static void a_target_that_makes_no_call_is_written_to(void **state)
 {
     for (unsigned i = 0; i < MESSAGE_COUNT; i++) {
         memset(devices[0].buf, (int)(i + 1), MESSAGE_LEN);
-        post_write((uint8_t)i);
+        post_write(0, (uint8_t)i);
         const struct cqe cqe = device_poll(&devices[0]);
         assert_int_equal(cqe.status, WC_SUCCESS);
         assert_int_equal(cqe.wr_id, (uint8_t)i);
@@ -138,7 +150,7 @@ static void what_is_posted_at_once_leaves_without_a_call(void **state)
 {
     memset(devices[0].buf, 0x5a, MESSAGE_LEN);
     for (unsigned i = 0; i < DEPTH; i++) {
-        post_write((uint8_t)i);
+        post_write(0, (uint8_t)i);
     }
     assert_true(device_waits_for_count(&devices[0], "send_completions", DEPTH));
     for (unsigned i = 0; i < DEPTH; i++) {
@@ -172,16 +184,16 @@ static void what_is_posted_behind_a_burst_leaves_as_one(void **state)
     pretend_to_poll(devices[0].rnic);
     rnic_enter(devices[1].rnic);
     for (unsigned i = 0; i < BURST; i++) {
-        post_write((uint8_t)i);
+        post_write(0, (uint8_t)i);
         assert_false(is_rung());
     }
     for (unsigned i = 1; i < BURST; i++) {
-        post_write((uint8_t)(BURST + i));
+        post_write(0, (uint8_t)(BURST + i));
         assert_true(is_rung());
     }
-    post_write(0);
+    post_write(0, 0);
     assert_false(is_rung());
-    post_write(0);
+    post_write(0, 0);
     assert_true(is_rung());
     rnic_leave(devices[1].rnic, 0);
     atomic_store(&devices[0].rnic->shard.is_polled, false); // the thread looks after it
@@ -192,7 +204,7 @@ static void what_is_posted_behind_a_burst_leaves_as_one(void **state)
 static void what_is_sent_once_waits_until_its_receiver_has_room(void **state)
 {
     for (unsigned i = 0; i < DEPTH; i++) {
-        post_write((uint8_t)i);
+        post_write(0, (uint8_t)i);
     }
     for (unsigned i = 0; i < DEPTH; i++) {
         assert_int_equal(device_poll(&devices[0]).status, WC_SUCCESS);
@@ -201,6 +213,20 @@ static void what_is_sent_once_waits_until_its_receiver_has_room(void **state)
     assert_true(device_waits_for_count(&devices[1], "received", packets));
     assert_int_equal(device_count(&devices[1], "buffer_overflows"), 0);
     assert_true(device_count(&devices[0], "receiver_waits") > 0);
+}
+
+// Fifty packets of 4 KiB fill the buffer, and each of sixty-four windows begins with ten.
+static void a_crowd_of_queue_pairs_fits_the_receive_buffer(void **state)
+{
+    for (unsigned i = 0; i < CROWD * CROWD_DEPTH; i++) {
+        post_write(i % CROWD, (uint8_t)i);
+    }
+    for (unsigned i = 0; i < CROWD * CROWD_DEPTH; i++) {
+        assert_int_equal(device_poll(&devices[0]).status, WC_SUCCESS);
+    }
+    const uint64_t lost = device_count(&devices[1], "buffer_overflows");
+    assert_true(lost * 1000 <= device_count(&devices[1], "received"));
+    assert_memory_equal(devices[1].buf, devices[0].buf, MESSAGE_LEN);
 }
 
 int main(void)
@@ -213,6 +239,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(what_is_sent_once_waits_until_its_receiver_has_room,
                                         setup_unreliable, teardown),
+        cmocka_unit_test_setup_teardown(a_crowd_of_queue_pairs_fits_the_receive_buffer, setup_crowd,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

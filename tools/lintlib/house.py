@@ -29,8 +29,8 @@ ROOMS = {
                'values as text; whose they were, and under which lock, is behind it'),
     'link': ('net tcp text wire base',
              'carries octets, by the kernel\'s TCP or by ours over a device'),
-    'rnic': ('report meet ibcm conn iwarp roce wq cq rdmap ddp mpa mem link text wire base weft',
-             'the one room that wires'),
+    'rnic': ('report meet ibcm conn iwarp roce congestion wq cq rdmap ddp mpa mem link text wire '
+             'base weft', 'the one room that wires'),
     'control': ('text base', 'how running processes are found and asked; not what they are asked'),
     'host': ('control rnic mem link text base weft',
              'what a process lends the device: environment, fork, exit'),

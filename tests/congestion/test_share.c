@@ -1,0 +1,175 @@
+// What the senders of a device may have out together.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "congestion/share.h"
+
+enum { MEMBERS = 4, PACKET_LEN = 1000, ROOM_LEN = 10 * PACKET_LEN };
+
+static struct congestion_share share;
+static struct congestion_member members[MEMBERS];
+static unsigned told[MEMBERS]; // how often each was told that it need not wait
+static instant_ns now;
+
+static void on_room(void *ctx)
+{
+    told[(struct congestion_member *)ctx - members]++;
+}
+
+static int begin(void **state)
+{
+    now = NS_PER_S;
+    congestion_share_init(&share, ROOM_LEN);
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        congestion_member_init(&members[i], &share, on_room, &members[i]);
+        told[i] = 0;
+    }
+    return 0;
+}
+
+static bool may(unsigned i, unsigned packets)
+{
+    return congestion_member_may(&members[i], packets * PACKET_LEN, now);
+}
+
+static void set(unsigned i, unsigned packets)
+{
+    congestion_member_set(&members[i], packets * PACKET_LEN, now);
+}
+
+static void wait_for(unsigned i, unsigned packets)
+{
+    congestion_member_wait(&members[i], packets * PACKET_LEN);
+}
+
+static void all_together_fit_the_room(void **state)
+{
+    assert_true(may(0, 10));
+    set(0, 6);
+    assert_true(may(1, 4));
+    assert_false(may(1, 5));
+    set(1, 4);
+    assert_false(may(2, 1));
+    assert_true(may(0, 6)); // it has them already
+    assert_false(may(0, 7));
+    set(0, 5);
+    assert_true(may(2, 1));
+}
+
+static void each_has_the_same_part(void **state)
+{
+    assert_int_equal(congestion_member_packets(&members[0], PACKET_LEN), 10);
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        set(i, 1);
+    }
+    assert_int_equal(congestion_member_packets(&members[0], PACKET_LEN), 2);
+    assert_int_equal(congestion_member_packets(&members[0], ROOM_LEN), 1);
+}
+
+// Their acknowledgements may all have come at once.
+static void who_had_something_out_lately_counts(void **state)
+{
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        set(i, 1);
+        set(i, 0);
+    }
+    set(0, 1);
+    set(1, 1);
+    set(0, 0);
+    set(1, 0);
+    assert_int_equal(congestion_member_packets(&members[0], PACKET_LEN), 5);
+    for (unsigned i = 0; i < 2; i++) {
+        now += 10 * NS_PER_MS;
+        set(0, 1);
+        set(0, 0);
+    }
+    assert_int_equal(congestion_member_packets(&members[0], PACKET_LEN), 10);
+}
+
+static void who_waits_has_its_turn_in_the_order_of_coming(void **state)
+{
+    set(0, 10);
+    wait_for(1, 4);
+    wait_for(2, 1);
+    set(0, 7);
+    assert_int_equal(told[1] + told[2], 0);
+    assert_false(may(2, 1)); // there is room, but the other came before
+    assert_false(may(0, 8));
+    set(0, 6);
+    assert_int_equal(told[1], 1);
+    assert_true(may(1, 4));
+    set(1, 4);
+    congestion_member_leave(&members[1]);
+    assert_false(may(2, 1));
+    set(0, 5);
+    assert_true(told[2] > 0);
+    assert_true(may(2, 1));
+}
+
+static void who_leaves_the_line_lets_the_next_pass(void **state)
+{
+    set(0, 9);
+    wait_for(1, 4);
+    wait_for(2, 1);
+    assert_false(may(2, 1));
+    congestion_member_leave(&members[1]);
+    assert_int_equal(told[2], 1);
+    assert_true(may(2, 1));
+}
+
+static void what_is_more_than_the_room_leaves_when_nothing_is_out(void **state)
+{
+    set(0, 1);
+    assert_false(may(1, 11));
+    set(0, 0);
+    assert_true(may(1, 11));
+    set(1, 11);
+    assert_false(may(1, 12));
+}
+
+// Their peers are gone, or the network is.
+static void what_nobody_answers_is_written_off(void **state)
+{
+    set(0, 10);
+    wait_for(1, 1);
+    assert_false(may(1, 1));
+    assert_true(congestion_member_until(&members[1]) == now + CONGESTION_WRITE_OFF_NS);
+    now += CONGESTION_WRITE_OFF_NS;
+    assert_true(may(1, 1));
+    set(1, 1);
+    congestion_member_leave(&members[1]);
+    assert_true(may(2, 9));
+    assert_false(may(2, 10));
+    set(0, 0); // late: it takes nothing from the others
+    assert_false(may(2, 10));
+    set(0, 1); // and counts again
+    assert_false(may(2, 9));
+}
+
+static void without_a_share_all_may(void **state)
+{
+    struct congestion_member alone;
+    congestion_member_init(&alone, NULL, on_room, NULL);
+    congestion_member_set(&alone, UINT64_MAX, now);
+    assert_true(congestion_member_may(&alone, UINT64_MAX, now));
+    assert_int_equal(congestion_member_packets(&alone, PACKET_LEN), UINT32_MAX);
+    congestion_member_leave(&alone);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(all_together_fit_the_room, begin),
+        cmocka_unit_test_setup(each_has_the_same_part, begin),
+        cmocka_unit_test_setup(who_had_something_out_lately_counts, begin),
+        cmocka_unit_test_setup(who_waits_has_its_turn_in_the_order_of_coming, begin),
+        cmocka_unit_test_setup(who_leaves_the_line_lets_the_next_pass, begin),
+        cmocka_unit_test_setup(what_is_more_than_the_room_leaves_when_nothing_is_out, begin),
+        cmocka_unit_test_setup(what_nobody_answers_is_written_off, begin),
+        cmocka_unit_test_setup(without_a_share_all_may, begin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
