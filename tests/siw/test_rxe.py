@@ -32,13 +32,19 @@ from judge import BUILD, WEFT, Case, Local, Tap, count, run_case, says, skip_all
 FIRST_PSN = BUILD / 'tests/siw/first-psn.so'  # programs that have it begin at 0xfffff0
 PROGRAMS = ['rdma', 'ibv_rc_pingpong', 'ibv_uc_pingpong', 'ibv_ud_pingpong', 'ib_send_bw',
             'ib_send_lat', 'ib_write_bw', 'ib_write_lat', 'ib_read_bw', 'ib_read_lat',
-            'ib_atomic_bw', 'ib_atomic_lat', 'rping', 'udaddy', FIRST_PSN]
+            'ib_atomic_bw', 'ib_atomic_lat', 'rping', 'udaddy', 'tc', FIRST_PSN]
 # Room for 4096 octets and their headers: every path MTU can be asked for.
 INTERFACE_MTU = 4200
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
 PORT = '/sys/class/infiniband/rxe0/ports/1'
 BAD_PATH = 'loss=1%,reorder=1%,seed=7'
-TIMEOUT = ['-u', 10]  # 4.2 ms: what is lost is sent again soon
+# What leaves the guest: one in a hundred is lost, and one is late.
+NETEM = ['loss', '1%', 'delay', '5ms', 'reorder', '99%']
+TC = '/sbin/tc'  # not busybox's
+# Of acknowledgements. On a busy machine the emulator stands still for a second and more, and seven
+# tries of a shorter one are over before it has read the first: 268 ms each. Where the peer is to be
+# missed, 4.2 ms.
+PATIENT, IMPATIENT = ['-u', 16], ['-u', 10]
 CASE_LIMIT_S = count(30, 300)
 END_LIMIT_S = 10  # of a program whose peer is gone
 ROCE_PORT = 4791
@@ -77,6 +83,7 @@ class Meeting:
     is_whole: bool = True  # the path
     is_short: bool = False  # the server of receives
     by_manager: bool = False
+    has_netem: bool = False
 
     @property
     def name(self):
@@ -104,6 +111,9 @@ def meetings(rxe_gid):
             case = case_of(weft_serves, rxe_gid, what, program, options)
             case.env['WEFT_FAULT'] = BAD_PATH
             yield Meeting(case, weft_serves, is_whole=False)
+        for what, program, options in bad_paths():
+            yield Meeting(case_of(weft_serves, rxe_gid, f'{what} in the kernel', program, options),
+                          weft_serves, is_whole=False, has_netem=True)
         for case in managed(weft_serves):
             yield Meeting(case, weft_serves, by_manager=True)
 
@@ -135,8 +145,8 @@ def bad_paths():
     yield 'loss and reordering', 'ibv_rc_pingpong', ['-c', '-n', 100, '-s', 20000]
     for verb in ('send', 'write', 'read'):
         yield ('loss and reordering', f'ib_{verb}_bw',
-               ['-s', 65536, '-n', 20, '-m', 1024, *TIMEOUT])
-    yield 'loss and reordering', 'ib_atomic_bw', ['-n', 200, *TIMEOUT]
+               ['-s', 65536, '-n', 20, '-m', 1024, *PATIENT])
+    yield 'loss and reordering', 'ib_atomic_bw', ['-n', 200, *PATIENT]
 
 
 def managed(weft_serves):
@@ -200,7 +210,7 @@ def survivor_faults(sides, weft_serves):
     """
     server_side, client_side = ((sides.weft, sides.rxe) if weft_serves
                                 else (sides.rxe, sides.weft))
-    case = case_of(weft_serves, sides.rxe_gid, '', 'ib_write_bw', ['-D', 60, *TIMEOUT])
+    case = case_of(weft_serves, sides.rxe_gid, '', 'ib_write_bw', ['-D', 60, *IMPATIENT])
     port = judge.free_port()
     with contextlib.ExitStack() as started:
         def start(side, template):
@@ -277,7 +287,8 @@ def hold(tap, sides, number, meeting):
     def counted(_):
         """Around each try, since the counters of weft are those of the last."""
         before.update(rxe_counters(sides.rxe))
-        yield
+        with netem(sides.rxe) if meeting.has_netem else contextlib.nullcontext():
+            yield
 
     meeting.case.around = counted
     if not run_case(tap, meeting.case, server, client):
@@ -286,6 +297,17 @@ def hold(tap, sides, number, meeting):
     rose = {name: after[name] - before[name] for name in after}
     tap.report(f'{meeting.name}: the counters',
                counter_faults(meeting, rose, json.loads(stats.read_text())['weft_roce0']))
+
+
+@contextlib.contextmanager
+def netem(guest):
+    """The kernel's own bad path, around what leaves the guest."""
+    fault = guest.run([TC, 'qdisc', 'add', 'dev', 'eth0', 'root', 'netem', *NETEM])
+    assert not fault, fault
+    try:
+        yield
+    finally:
+        guest.run([TC, 'qdisc', 'del', 'dev', 'eth0', 'root'])
 
 
 def rxe_started(guest):
@@ -309,7 +331,7 @@ def main():
         skip_all(str(why))
     tap = Tap()
     with tempfile.TemporaryDirectory(prefix='weft-rxe.') as folder:
-        guest = vm.Guest(pathlib.Path(folder), PROGRAMS)
+        guest = vm.Guest(pathlib.Path(folder), PROGRAMS, extras=['netem'])
         tapnet.ip('link', 'set', 'tap0', 'mtu', str(INTERFACE_MTU))
         gid = rxe_started(guest)
         with Local(guest.host_addr, [WEFT, 'run']) as weft:
