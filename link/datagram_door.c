@@ -218,6 +218,8 @@ void datagram_door_enter(int fd, uint32_t rcvbuf_len)
     }
     sys_setsockopt_int(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
     sys_setsockopt_int(fd, IPPROTO_UDP, UDP_GRO, 1);
+    // The ICRC checks more: RoCE's packets have no sum of UDP's, over IPv6 too.
+    sys_setsockopt_int(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
     sys_setsockopt_int(fd, IPPROTO_IP, IP_RECVTTL, 1);
     sys_setsockopt_int(fd, IPPROTO_IP, IP_RECVTOS, 1);
     sys_setsockopt_int(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);

@@ -1,5 +1,6 @@
 // Packets over UDP sockets, between two links of one process that share the port.
 #include <errno.h>
+#include <netinet/udp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -187,6 +188,19 @@ static void wrong_icrc_is_dropped_over_ipv6(void **state)
 {
     assert_int_equal(stranger_gives(&pair.ipv6[0], 0, 50), 0);
     assert_int_equal(datagram_counted(pair.link[1], "icrc_wrong"), 1);
+}
+
+// As RoCE cards and rxe send them.
+static void packet_without_a_checksum_of_udp_arrives_over_ipv6(void **state)
+{
+    struct stranger s = stranger_make(&pair.ipv6[0]);
+    const int one = 1;
+    assert_int_equal(setsockopt(s.fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, &one, sizeof one), 0);
+    pair_open();
+    stranger_send(&s, packet, stranger_packet(&s, pair.link[1]->qp_num_first, 0, 112, packet));
+    close(s.fd);
+    assert_int_equal(pair_take(1, got, 2), 1);
+    assert_true(got[0].rx.is_checked);
 }
 
 static void nothing_is_dropped_where_nothing_is_checked(void **state)
@@ -645,6 +659,7 @@ int main(void)
         UDP_TEST(identification_of_a_stranger_is_not_known),
         UDP_TEST(wrong_icrc_is_dropped_over_ipv4),
         UDP_TEST(wrong_icrc_is_dropped_over_ipv6),
+        UDP_TEST(packet_without_a_checksum_of_udp_arrives_over_ipv6),
         UDP_TEST(nothing_is_dropped_where_nothing_is_checked),
         UDP_TEST(packets_of_a_bad_length_are_dropped),
         UDP_TEST(packets_without_a_number_are_counted),
