@@ -15,6 +15,7 @@ every ICRC of rxe's right.
 
 import contextlib
 import dataclasses
+import ipaddress
 import json
 import os
 import pathlib
@@ -41,6 +42,7 @@ BAD_PATH = 'loss=1%,reorder=1%,seed=7'
 # What leaves the guest: one in a hundred is lost, and one is late.
 NETEM = ['loss', '1%', 'delay', '5ms', 'reorder', '99%']
 TC = '/sbin/tc'  # not busybox's
+IPV6_NET = 'fd77::'  # of this machine (1) and the guest (2)
 # Of acknowledgements. On a busy machine the emulator stands still for a second and more, and seven
 # tries of a shorter one are over before it has read the first: 268 ms each. Where the peer is to be
 # missed, 4.2 ms.
@@ -116,6 +118,22 @@ def meetings(rxe_gid):
                           weft_serves, is_whole=False, has_netem=True)
         for case in managed(weft_serves):
             yield Meeting(case, weft_serves, by_manager=True)
+
+
+def meetings_of_ipv6(rxe_gid):
+    """Those in which an address has a part. GIDs are told over TCP, which stays as it is."""
+    for weft_serves in (False, True):
+        for program, options in [('ibv_rc_pingpong', ['-c', '-n', 20, '-s', 10000]),
+                                 ('ibv_ud_pingpong', ['-c', '-n', 20, '-s', 2048]),
+                                 ('ib_write_bw', ['-s', 65536, '-n', 20, '-m', 4096]),
+                                 ('ib_read_bw', ['-s', 65536, '-n', 20, '-m', 1024])]:
+            yield Meeting(case_of(weft_serves, rxe_gid, 'IPv6', program, options), weft_serves)
+        addr = IPV6_NET + ('1' if weft_serves else '2')
+        for case in managed(weft_serves):
+            if case.client[0] in ('rping', 'udaddy') and '-q' not in case.client:
+                case.name += ', IPv6'
+                case.addr = addr
+                yield Meeting(case, weft_serves, by_manager=True)
 
 
 def whole_paths():
@@ -314,10 +332,26 @@ def rxe_started(guest):
     """Makes rxe the guest's device; the index of its GID of the guest's IPv4 address."""
     guest.run(['ip', 'link', 'set', 'eth0', 'mtu', INTERFACE_MTU])
     guest.use_device('rxe')
-    wanted = '0000:0000:0000:0000:0000:ffff:' + '{:02x}{:02x}:{:02x}{:02x}'.format(
-        *map(int, guest.addr.split('.')))
-    gids = guest.run(['sh', '-c', f'cat {PORT}/gids/0 {PORT}/gids/1 {PORT}/gids/2'])
+    return gid_index(guest, f'::ffff:{guest.addr}')
+
+
+def gid_index(guest, addr):
+    wanted = ipaddress.IPv6Address(addr).exploded
+    gids = guest.run(['sh', '-c', f'cat {PORT}/gids/[0-4]'])
     return gids.split().index(wanted)
+
+
+def use_ipv6(guest):
+    """Gives both an IPv6 address, and weft no other: what TCP needs stays, on the loopback
+    interface, whose addresses its device does not take. The index of rxe's GID of its own."""
+    guest.run(['sh', '-c', 'echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad; '
+                           f'ip address add {IPV6_NET}2/64 dev eth0'])
+    for words in (['address', 'add', f'{IPV6_NET}1/64', 'dev', 'tap0', 'nodad'],
+                  ['address', 'del', f'{guest.host_addr}/24', 'dev', 'tap0'],
+                  ['address', 'add', guest.host_addr, 'dev', 'lo'],
+                  ['route', 'add', f'{guest.addr}/32', 'dev', 'tap0', 'src', guest.host_addr]):
+        tapnet.ip(*words)
+    return gid_index(guest, f'{IPV6_NET}2')
 
 
 def main():
@@ -342,6 +376,9 @@ def main():
                 name = f'{who(weft_serves)}: the server is killed'
                 if options.only in name:
                     tap.report(name, survivor_faults(sides, weft_serves))
+            gid = use_ipv6(guest)
+            for number, meeting in enumerate(judge.chosen(options, lambda: meetings_of_ipv6(gid))):
+                hold(tap, sides, f'ipv6.{number}', meeting)
         guest.end()
     sys.exit(tap.finish())
 
