@@ -27,6 +27,13 @@ struct in6_addr world_addr(unsigned i)
     return addr;
 }
 
+static bool has_no_extensions;
+
+void world_offer_extensions(bool offer)
+{
+    has_no_extensions = !offer;
+}
+
 static struct rnic_parts parts_of(unsigned i)
 {
     const struct in6_addr addr = world_addr(i);
@@ -38,6 +45,7 @@ static struct rnic_parts parts_of(unsigned i)
         .clock_ctx = &w,
         .is_simulated = true,
     };
+    parts.config.extensions = !has_no_extensions;
     memset(parts.stag_key, (int)(i + 1), sizeof parts.stag_key);
     return parts;
 }

@@ -18,7 +18,9 @@ struct world {
 };
 extern struct world w;
 
-struct in6_addr world_addr(unsigned i);                             // of a device
+struct in6_addr world_addr(unsigned i); // of a device
+// The devices of the next worlds offer weft's extensions; they do at first.
+void world_offer_extensions(bool offer);
 void world_open(const struct datagram_net_config *config);          // without queue pairs
 struct rnic_qp *world_qp(struct device *d, enum rnic_qp_type type); // in RESET
 // Both ready to send, those of RC to each other.

@@ -242,6 +242,29 @@ static void what_is_lost_comes_again(void **state)
     world_close();
 }
 
+// What the receiver of a lossy Write tells of what came beyond holes.
+static uint64_t sacks_of_a_write(void)
+{
+    const struct datagram_net_config lossy = {
+        .faults = {.seed = 7, .loss = FAULT_ONE / 20, .burst = 1}};
+    world_open_pair(RNIC_QP_RC, &lossy);
+    for (unsigned i = 0; i < 8; i++) {
+        world_post(0, WQE_RDMA_WRITE, 0, BUF_LEN, 0);
+        assert_int_equal(world_completion(0).status, WC_SUCCESS);
+    }
+    uint64_t count = device_count(&w.devices[1], "sacks_out");
+    world_close();
+    return count;
+}
+
+static void only_what_is_lost_is_repeated_unless_extensions_are_off(void **state)
+{
+    assert_true(sacks_of_a_write() > 0);
+    world_offer_extensions(false);
+    assert_int_equal(sacks_of_a_write(), 0);
+    world_offer_extensions(true);
+}
+
 static void a_peer_that_is_gone_is_given_up(void **state)
 {
     world_open_pair(RNIC_QP_RC, &clean);
@@ -285,6 +308,7 @@ int main(void)
         cmocka_unit_test(a_send_of_many_packets_arrives_whole),
         cmocka_unit_test(what_a_device_tells_is_json_whatever_carries_its_queue_pairs),
         cmocka_unit_test(what_is_lost_comes_again),
+        cmocka_unit_test(only_what_is_lost_is_repeated_unless_extensions_are_off),
         cmocka_unit_test(a_peer_that_is_gone_is_given_up),
         cmocka_unit_test(an_unreliable_connection_carries_sends_and_writes),
     };
