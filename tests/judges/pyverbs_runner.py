@@ -6,7 +6,8 @@
 
 The test files are untouched. One function of their base class is replaced: it looks up the
 device's address in /sys/class/infiniband, which only a kernel driver can fill; here it is ADDR, or,
-for the word `gid`, the address that the device's first GID stands for.
+for the word `gid`, the address that its first GID stands for. DEVICE is a name, and behind a colon
+the index of the GID that the tests use, 0 without it.
 
 Output: `run TEST` before a test, `end TEST OUTCOME REASON` after it; OUTCOME is pass, skip, fail or
 error. A test that ends the process, or is ended by its alarm, has no second line.
@@ -53,9 +54,10 @@ def address_of_gid(device):
 
 def main():
     folder, device, addr, *wanted = sys.argv[1:]
+    device, _, gid_index = device.partition(':')
     sys.path[:0] = [folder, f'{folder}/tests']
     from args_parser import parser
-    sys.argv[1:] = ['--dev', device, '--port', '1', '--gid', '0']
+    sys.argv[1:] = ['--dev', device, '--port', '1', '--gid', gid_index or '0']
     parser.parse_args()
     # The same object for both names under which the files import it.
     import tests
