@@ -162,7 +162,7 @@ def ucx(test, size, count, words, settings):
                 if 'Connection refused' not in run.stdout + run.stderr:
                     break
             last = [line.split() for line in run.stdout.splitlines() if line.strip()][-1]
-            return {'mb_per_s': float(last[6])}
+            return {'mb_per_s': float(last[5])}
         finally:
             server.kill()
 
