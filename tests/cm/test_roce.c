@@ -128,6 +128,18 @@ static void test_a_program_that_moves_its_queue_pairs_sends_over_them(void **sta
     ours_close(&o);
 }
 
+static void test_who_has_accepted_hears_that_the_peer_wants_no_more(void **state)
+{
+    struct ours o;
+    struct rdma_conn_param param = {.initiator_depth = 1};
+    ours_request(&o, &param);
+    ours_accept(&o, &param);
+    assert_int_equal(rdma_destroy_id(o.l.active.id), 0); // instead of rdma_establish
+    o.l.active.id = NULL;
+    event_take(o.l.listener.channel, RDMA_CM_EVENT_REJECTED);
+    ours_close(&o);
+}
+
 static void test_nothing_is_told_where_there_is_no_peer(void **state)
 {
     struct ours o;
@@ -321,6 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_both_ends_are_told_what_they_agreed_on),
         cmocka_unit_test(test_a_program_that_moves_its_queue_pairs_sends_over_them),
+        cmocka_unit_test(test_who_has_accepted_hears_that_the_peer_wants_no_more),
         cmocka_unit_test(test_nothing_is_told_where_there_is_no_peer),
         cmocka_unit_test(test_a_query_tells_what_the_connection_has_set),
         cmocka_unit_test(test_both_ends_hear_that_their_numbers_may_be_used_again),
