@@ -18,6 +18,7 @@ from judge import own_address
 
 BUILD = pathlib.Path(os.environ.get('WEFT_BUILD_DIR', 'build'))
 PATIENCE_S = 30
+PORT = 20000 + os.getpid() % 20000  # of RoCE; no other user has it
 
 
 class Case(typing.NamedTuple):
@@ -66,8 +67,7 @@ def rcopy(addr, folder):
 
 
 def start(wire, words):
-    # A port that no other user has.
-    environment = dict(os.environ, WEFT_ROCE_PORT=str(20000 + os.getpid() % 20000))
+    environment = dict(os.environ, WEFT_ROCE_PORT=str(PORT))
     return subprocess.Popen([BUILD / 'weft', 'run', f'--wire={wire}', *words], text=True,
                             env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
@@ -81,17 +81,30 @@ def client_says(wire, words):
         return client.communicate()[0], 'no end'
 
 
+def wait_for_listener(server):
+    """Who asks a moment too early is refused by one process and heard by the other. The name of
+    what is served is an abstract Unix socket's (link/datagram_serve.c)."""
+    end = time.monotonic() + PATIENCE_S
+    name = f'@weft-roce.{os.geteuid()}.{PORT}.serves.'
+    while server.poll() is None and time.monotonic() < end:
+        if name in pathlib.Path('/proc/net/unix').read_text():
+            return
+        time.sleep(0.01)
+
+
 def serve(case, wire, server):
-    """A client is refused until the server listens, and tries again."""
+    """A client that knows no server is run until that has ended."""
     end = time.monotonic() + PATIENCE_S
     said, status = client_says(wire, case.client)
-    while (status != 0 or case.is_repeated) and server.poll() is None and time.monotonic() < end:
+    while case.is_repeated and server.poll() is None and time.monotonic() < end:
         said, status = client_says(wire, case.client)
     return said, status
 
 
 def run(case):
     server = start(case.server_wire, case.server)
+    if not case.is_repeated:
+        wait_for_listener(server)
     for wire in case.wires:
         said, status = serve(case, wire, server)
         if status != 0 or not re.search(case.wanted, said):
