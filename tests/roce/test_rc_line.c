@@ -49,6 +49,17 @@ static void marks_keep_the_queue_from_being_full(void **state)
     close_line();
 }
 
+static void incast_of_thirty_two_carries_on(void **state)
+{
+    const struct line_config config = {
+        .flows = 32, .rtt_ns = RTT_US * NS_PER_US, .queue_len = QUEUE_LEN};
+    open_line(&config);
+    const struct outcome o = measure(line.near, WQE_RDMA_WRITE);
+    assert_int_equal(o.failed, 0); // no retry count is exceeded
+    assert_true(o.goodput >= 0.7);
+    close_line();
+}
+
 static double goodput_of_writes(unsigned loss, bool is_plain)
 {
     open_eight((struct line_config){.loss = loss, .is_plain = is_plain});
@@ -73,6 +84,7 @@ int main(void)
         cmocka_unit_test(writes_share_the_line),
         cmocka_unit_test(reads_share_the_line),
         cmocka_unit_test(marks_keep_the_queue_from_being_full),
+        cmocka_unit_test(incast_of_thirty_two_carries_on),
         cmocka_unit_test(losses_cost_strangers_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
