@@ -23,6 +23,7 @@ static void parts_fini(struct rc *rc)
 {
     free(rc->req.outs);
     free(rc->req.repeat.sent);
+    free(rc->req.repeat.placed);
     free(rc->resp.answers);
     free(rc->resp.held.packets);
     wq_fini(&rc->wq);
@@ -39,6 +40,7 @@ static int rings_init(struct rc *rc)
     r->capacity = rc->config.remembered_max > 0 ? rc->config.remembered_max : 1;
     r->answers = calloc(r->capacity, sizeof *r->answers);
     q->repeat.sent = calloc(RC_HELD_MAX, sizeof *q->repeat.sent);
+    q->repeat.placed = calloc(RC_HELD_MAX, sizeof *q->repeat.placed);
     r->held.packets = calloc(RC_HELD_MAX, sizeof *r->held.packets);
     bool has_all =
         q->outs != NULL && q->repeat.sent != NULL && r->answers != NULL && r->held.packets != NULL;
@@ -238,10 +240,10 @@ static bool check_responder(const struct rc *rc)
     for (uint32_t i = 0; i < r->count; i++) {
         const struct rc_answer *a = rc_answer_at(r, i);
         holds = holds && before <= a->first && a->first <= a->begin_mark &&
-                a->begin_mark <= a->send_mark && a->send_mark <= a->end &&
-                a->end <= r->expected_mark;
+                a->begin_mark <= a->send_mark && a->send_mark <= a->until_mark &&
+                a->until_mark <= a->end && a->end <= r->expected_mark;
         before = a->end;
-        pending_count += a->send_mark < a->end;
+        pending_count += a->send_mark < a->until_mark;
     }
     return holds && pending_count == r->pending_count && (r->in.receive == NULL || r->in.is_open);
 }

@@ -12,7 +12,7 @@
 
 static bool is_pending(const struct rc_answer *a)
 {
-    return a->send_mark < a->end;
+    return a->send_mark < a->until_mark;
 }
 
 // The oldest gives its place away, unless its answer is not out yet.
@@ -39,6 +39,7 @@ static void remember(struct rc_responder *r, struct rc_answer a)
         forget_oldest(r);
     }
     a.begin_mark = a.send_mark = a.first;
+    a.until_mark = a.end;
     *rc_answer_at(r, r->count++) = a;
     r->pending_count++;
 }
@@ -98,13 +99,14 @@ enum rc_refusal rc_answer_atomic(struct rc *rc, const struct roce_packet *p)
 
 /* ---- once more ------------------------------------------------------------------------------- */
 
-// Is it the rest of that Read, from this packet of its answer on?
-static bool is_rest(const struct rc *rc, const struct rc_answer *a, const struct reth *reth,
+// Is it the rest of that Read, from this packet of its answer on, or whole packets of it?
+static bool is_part(const struct rc *rc, const struct rc_answer *a, const struct reth *reth,
                     uint64_t mark)
 {
-    uint64_t done = (mark - a->first) * rc_pmtu(rc);
+    uint64_t done = (mark - a->first) * rc_pmtu(rc), left = a->length - done;
+    bool is_whole = reth->dma_len > 0 && reth->dma_len < left && reth->dma_len % rc_pmtu(rc) == 0;
     return !a->is_atomic && reth->rkey == a->rkey && reth->va == a->va + done &&
-           reth->dma_len == a->length - done;
+           (reth->dma_len == left || is_whole);
 }
 
 static bool is_repeated(const struct rc *rc, const struct rc_answer *a, const struct roce_packet *p,
@@ -114,7 +116,18 @@ static bool is_repeated(const struct rc *rc, const struct rc_answer *a, const st
         return false;
     }
     return a->is_atomic ? p->atomiceth.va == a->va && p->atomiceth.rkey == a->rkey
-                        : is_rest(rc, a, &p->reth, mark);
+                        : is_part(rc, a, &p->reth, mark);
+}
+
+// What of it is still to leave leaves with it.
+static void run_again(struct rc_answer *a, uint64_t mark, uint64_t until_mark)
+{
+    bool is_running = is_pending(a);
+    if (!is_running || mark < a->send_mark) {
+        a->begin_mark = a->send_mark = mark;
+    }
+    a->until_mark = is_running && a->until_mark > until_mark ? a->until_mark : until_mark;
+    a->is_again |= !is_running;
 }
 
 void rc_answer_again(struct rc *rc, const struct roce_packet *p, uint64_t mark)
@@ -128,8 +141,7 @@ void rc_answer_again(struct rc *rc, const struct roce_packet *p, uint64_t mark)
         rc->counters.reads_again += !a->is_atomic;
         rc->counters.atomics_again += a->is_atomic;
         r->pending_count += is_pending(a) ? 0 : 1;
-        a->is_again |= !is_pending(a);
-        a->begin_mark = a->send_mark = mark;
+        run_again(a, mark, a->is_atomic ? a->end : mark + rc_packet_count(rc, p->reth.dma_len));
         return;
     }
     rc->counters.answers_forgotten++;
@@ -148,7 +160,7 @@ static struct roce_packet packet_of(const struct rc *rc, const struct rc_answer 
 
 static uint8_t read_operation(const struct rc_answer *a)
 {
-    bool is_first = a->send_mark == a->begin_mark, is_last = a->send_mark + 1 == a->end;
+    bool is_first = a->send_mark == a->begin_mark, is_last = a->send_mark + 1 == a->until_mark;
     return is_first ? (is_last ? ROCE_READ_RESPONSE_ONLY : ROCE_READ_RESPONSE_FIRST)
                     : (is_last ? ROCE_READ_RESPONSE_LAST : ROCE_READ_RESPONSE_MIDDLE);
 }
@@ -167,7 +179,7 @@ static void cannot_read(struct rc *rc, struct rc_answer *a, enum mem_verdict ver
 {
     struct rc_responder *r = &rc->resp;
     uint64_t mark = a->send_mark;
-    a->send_mark = a->end;
+    a->send_mark = a->until_mark;
     r->pending_count--;
     if (r->refusal != RC_ACCEPTED) {
         r->word.is_due = true;
@@ -201,7 +213,7 @@ static bool put_read(struct rc *rc, const struct datagram_sink *sink, struct rc_
     if (!rc_packet_put(rc, sink, &p, pieces, count, len)) {
         return false;
     }
-    rc->resp.pending_count -= ++a->send_mark == a->end ? 1 : 0;
+    rc->resp.pending_count -= ++a->send_mark == a->until_mark ? 1 : 0;
     return true;
 }
 
@@ -211,7 +223,7 @@ static bool put_atomic(struct rc *rc, const struct datagram_sink *sink, struct r
     if (!rc_packet_put(rc, sink, &p, NULL, 0, 0)) {
         return false;
     }
-    a->send_mark = a->end;
+    a->send_mark = a->until_mark;
     rc->resp.pending_count--;
     return true;
 }

@@ -65,18 +65,14 @@ static void go_back_once(struct rc *rc)
     }
 }
 
-// Of a weft end Reads and atomics are asked for again, and no message is, since it has them, or
-// says what it has not.
-static void on_answer_missed(struct rc *rc)
+// A weft end has answered what is before `mark`: what of it is missing is asked for again alone.
+static void on_answer_missed(struct rc *rc, uint64_t mark)
 {
-    struct rc_requester *q = &rc->req;
     rc->counters.answers_missed++;
-    if (!rc->greeting.is_known) {
+    if (rc->greeting.is_known) {
+        rc_repeat_answers(rc, mark);
+    } else {
         go_back_once(rc);
-    } else if (q->told_mark != q->acked_mark) {
-        q->told_mark = q->acked_mark;
-        q->probe.end = RC_MARK_NONE;
-        rc_repeat_requests(rc);
     }
 }
 
@@ -85,7 +81,7 @@ static void on_answer_missed(struct rc *rc)
 static void on_ack(struct rc *rc, uint64_t mark)
 {
     if (!advance(rc, mark + 1)) {
-        on_answer_missed(rc);
+        on_answer_missed(rc, mark + 1);
     }
 }
 
@@ -93,7 +89,7 @@ static void on_not_ready(struct rc *rc, uint64_t mark, uint8_t code)
 {
     struct rc_requester *q = &rc->req;
     if (!advance(rc, mark)) {
-        on_answer_missed(rc);
+        on_answer_missed(rc, mark);
         return;
     }
     if (q->acked_mark != mark || rc->wq.now < q->hold_until) {
@@ -125,7 +121,7 @@ static void on_sack(struct rc *rc, uint64_t mark, const struct sack *sack)
     rc->counters.sacks_in++;
     rc->req.probe.end = RC_MARK_NONE;
     if (!advance(rc, mark)) {
-        on_answer_missed(rc);
+        on_answer_missed(rc, mark);
     }
     rc_repeat_on_sack(rc, mark, sack);
 }
@@ -143,7 +139,7 @@ static void on_refused(struct rc *rc, uint64_t mark, uint8_t code)
         q->refused_code = code;
     }
     if (!advance(rc, mark)) {
-        on_answer_missed(rc);
+        on_answer_missed(rc, mark);
     }
 }
 
@@ -178,17 +174,6 @@ static void on_acknowledge(struct rc *rc, const struct aeth *aeth, uint64_t mark
 
 /* ---- answers to Reads and atomics ------------------------------------------------------------ */
 
-// Of the packet that is due, whose place in the answer says how long it is and how it is called.
-// Where a run of packets began again only the peer knows: its first may be called so.
-static bool is_read_packet(const struct rc *rc, const struct rc_out *o, const struct roce_packet *p)
-{
-    const struct rc_requester *q = &rc->req;
-    uint64_t left = o->context->length - (q->acked_mark - o->first) * rc_pmtu(rc);
-    bool is_last = q->acked_mark + 1 == o->end;
-    return p->facts->kind == ROCE_KIND_READ && o->context->task->kind != READ_KIND_ATOMIC &&
-           p->facts->ends == is_last && p->payload.len == (is_last ? left : rc_pmtu(rc));
-}
-
 static bool is_atomic_answer(const struct rc_out *o, const struct roce_packet *p)
 {
     return p->facts->kind == ROCE_KIND_ATOMIC && o->context->task->kind == READ_KIND_ATOMIC &&
@@ -205,7 +190,30 @@ static bool answer_octets(const struct rc *rc, const struct rc_out *o, const str
         return true;
     }
     *ret = p->payload;
-    return is_read_packet(rc, o, p);
+    return rc_is_read_packet(rc, o, p, rc->req.acked_mark);
+}
+
+// The packet of an answer that is due is here.
+static void take_packet(struct rc *rc, const struct rc_out *o, uint64_t len)
+{
+    struct rc_requester *q = &rc->req;
+    o->context->arrived_len += (uint32_t)len;
+    q->repeat.placed_count -= rc_early_is_placed(q, q->acked_mark) ? 1 : 0;
+    q->acked_mark++;
+    if (q->acked_mark == o->end) {
+        drop_oldest(q);
+        wq_request_answered(&rc->wq, o->context);
+    }
+}
+
+// Has the one behind it come before it? Messages between are acknowledged by what is.
+static bool has_next(struct rc_requester *q)
+{
+    while (q->acked_mark < q->repeat.placed_end && rc_out_at(q, 0)->context == NULL) {
+        q->acked_mark = rc_out_at(q, 0)->end;
+        drop_oldest(q);
+    }
+    return q->acked_mark < q->repeat.placed_end && rc_early_is_placed(q, q->acked_mark);
 }
 
 static void on_answer(struct rc *rc, const struct roce_packet *p)
@@ -222,24 +230,35 @@ static void on_answer(struct rc *rc, const struct roce_packet *p)
         rc_fail_send(rc, wqe_of(rc, &o), WC_LOC_PROT_ERR);
         return;
     }
-    o.context->arrived_len += (uint32_t)octets.len;
-    q->acked_mark++;
-    if (q->acked_mark == o.end) {
-        drop_oldest(q);
-        wq_request_answered(&rc->wq, o.context);
+    uint64_t before = q->acked_mark;
+    take_packet(rc, &o, octets.len);
+    while (has_next(q)) {
+        o = *rc_out_at(q, 0);
+        uint64_t left = o.context->length - o.context->arrived_len;
+        take_packet(rc, &o, left < rc_pmtu(rc) ? left : rc_pmtu(rc));
     }
-    on_progress(rc, q->acked_mark - 1);
+    on_progress(rc, before);
+}
+
+// Two more than one have come behind it, or none will.
+static uint64_t surely_answered(const struct rc_requester *q)
+{
+    uint64_t end = q->repeat.placed_end;
+    return end == q->sent_mark ? end : end - RC_LATER_ONES;
 }
 
 static void on_response(struct rc *rc, const struct roce_packet *p, uint64_t mark)
 {
+    const struct rc_requester *q = &rc->req;
     bool has_word = (p->facts->headers & ROCE_HAS_AETH) != 0;
     if (has_word && aeth_kind(p->aeth.syndrome) != AETH_ACK) {
         rc->counters.dropped_strange_answer++;
-    } else if (!advance(rc, mark)) {
-        on_answer_missed(rc);
-    } else {
+    } else if (advance(rc, mark)) {
         on_answer(rc, p);
+    } else if (rc->greeting.is_known && rc_early_place(rc, p, mark)) {
+        rc_repeat_answers(rc, surely_answered(q));
+    } else {
+        on_answer_missed(rc, mark);
     }
 }
 

@@ -7,6 +7,7 @@
 //     rc_timer.c      silence
 //
 //     rc_completer.c  what the peer answers to what is out
+//     rc_early.c      answers to Reads beyond one that is missing, placed at once
 //     rc_requester.c  what is out: order of PSNs, window, sending again
 //     rc_repeat.c     what has arrived beyond a hole, and what therefore leaves again alone
 //     rc_request.c    the packet that a mark stands for
@@ -51,6 +52,7 @@
 
 enum {
     RC_HELD_MAX = 256,        // packets beyond a hole that are kept, and known to be
+    RC_LATER_ONES = 3,        // that have come behind a packet, which is lost then
     RC_READ_PACKETS_MIN = 16, // that one Read of ours may bring, whatever the window
     RC_ATOMIC_LEN = 8,
     // Of the traffic class (RFC 3168): who sends heeds marks, who is on the way has set one.
@@ -97,8 +99,11 @@ struct rc_sent {
 // Selective repeat, towards weft ends.
 struct rc_repeat {
     struct rc_sent *sent; // RC_HELD_MAX, by mark
-    uint32_t order;       // of what left last
-    uint32_t newest;      // of what is known to have arrived, the one that left last
+    uint64_t *placed;     // RC_HELD_MAX, by mark: those of answers that came early
+    uint32_t placed_count;
+    uint64_t placed_end; // all of them are before
+    uint32_t order;      // of what left last
+    uint32_t newest;     // of what is known to have arrived, the one that left last
     uint32_t here_count, lost_count;
     uint64_t lost_span; // PSNs that those have which are lost
     uint64_t here_end;  // all of them are before
@@ -136,7 +141,7 @@ static inline struct rc_out *rc_out_at(const struct rc_requester *q, uint32_t i)
 static inline uint64_t rc_in_flight(const struct rc_requester *q)
 {
     uint64_t out = q->send_mark - q->acked_mark;
-    uint64_t not_in = q->repeat.here_count + q->repeat.lost_span;
+    uint64_t not_in = q->repeat.here_count + q->repeat.placed_count + q->repeat.lost_span;
     return out > not_in ? out - not_in : 0;
 }
 
@@ -146,7 +151,8 @@ static inline uint64_t rc_in_flight(const struct rc_requester *q)
 struct rc_answer {
     uint64_t first, end; // marks of its packets
     uint64_t begin_mark; // where the present run of them began
-    uint64_t send_mark;  // of the next that leaves; `end`: none
+    uint64_t send_mark;  // of the next that leaves; `until_mark`: none
+    uint64_t until_mark; // where that run ends: a weft end asks for what is missing alone
     bool is_atomic;
     bool is_again;  // it has been answered before
     uint8_t opcode; // of the request
@@ -300,18 +306,30 @@ void rc_repeat_has_left(struct rc *rc, uint64_t mark, uint64_t end);
 // All between `before` and acked_mark has been acknowledged.
 void rc_repeat_passed(struct rc *rc, uint64_t before);
 void rc_repeat_on_sack(struct rc *rc, uint64_t missing_mark, const struct sack *sack);
-// Answers are lost: all that were asked for are asked for again.
-void rc_repeat_requests(struct rc *rc);
-uint64_t rc_repeat_next(const struct rc_requester *q); // to leave again; RC_MARK_NONE: nothing
+// The peer has answered what it was asked for before this mark: what of it is not here is to be
+// asked for again, but once in a round trip.
+void rc_repeat_answers(struct rc *rc, uint64_t before);
+const struct rc_sent *rc_repeat_next(const struct rc_requester *q); // to leave again; or NULL
+
+/* ---- early.c --------------------------------------------------------------------------------- */
+
+// Is it the packet of the answer to this Read with this mark?
+bool rc_is_read_packet(const struct rc *rc, const struct rc_out *o, const struct roce_packet *p,
+                       uint64_t mark);
+// Places an answer that is not due yet. False: it is none, and has to come again.
+bool rc_early_place(struct rc *rc, const struct roce_packet *p, uint64_t mark);
+bool rc_early_is_placed(const struct rc_requester *q, uint64_t mark);
+// Where what is missing from this mark on ends, of an answer that ends at `end`.
+uint64_t rc_early_next(const struct rc_requester *q, uint64_t mark, uint64_t end);
 
 /* ---- request.c ------------------------------------------------------------------------------- */
 
 enum rc_put { RC_PUT_DONE, RC_PUT_NO_ROOM, RC_PUT_FAILED };
 
-// Puts the packet of `o` at this mark. A Read is asked for from there to its end. RC_PUT_FAILED:
-// its memory is not usable, and the queue pair is over.
+// Puts the packet of `o` at this mark. A Read is asked for from there to `end`. RC_PUT_FAILED: its
+// memory is not usable, and the queue pair is over.
 enum rc_put rc_request_put(struct rc *rc, const struct datagram_sink *sink, const struct rc_out *o,
-                           uint64_t mark, bool is_asking);
+                           uint64_t mark, uint64_t end, bool is_asking);
 
 /* ---- tail.c ---------------------------------------------------------------------------------- */
 

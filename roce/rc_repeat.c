@@ -7,8 +7,6 @@
 #include "roce/rc_internal.h"
 #include "wire/sack.h"
 
-enum { LATER_ONES = 3 };
-
 static struct rc_sent *slot_at(const struct rc_repeat *r, uint64_t mark)
 {
     return &r->sent[mark & (RC_HELD_MAX - 1)];
@@ -49,7 +47,9 @@ void rc_repeat_clear(struct rc_repeat *r)
     memset(r->sent, 0, RC_HELD_MAX * sizeof *r->sent);
     r->here_count = r->lost_count = 0;
     r->lost_span = 0;
-    r->here_end = 0;
+    r->here_end = r->placed_end = 0;
+    r->placed_count = 0;
+    memset(r->placed, 0, RC_HELD_MAX * sizeof *r->placed);
 }
 
 void rc_repeat_has_left(struct rc *rc, uint64_t mark, uint64_t end)
@@ -98,15 +98,16 @@ void rc_repeat_passed(struct rc *rc, uint64_t before)
 static bool is_lost(const struct rc_repeat *r, const struct rc_sent *s)
 {
     return !s->is_here && !s->is_lost &&
-           (s->order + LATER_ONES <= r->newest || r->newest == r->order);
+           (s->order + RC_LATER_ONES <= r->newest || r->newest == r->order);
 }
 
-static bool find_lost(struct rc *rc)
+// What is before the missing one is here, or its answer is on its way.
+static bool find_lost(struct rc *rc, uint64_t missing_mark)
 {
     struct rc_repeat *r = &rc->req.repeat;
     uint32_t before = r->lost_count;
-    for (uint64_t mark = rc->req.acked_mark; mark < r->here_end; mark++) {
-        struct rc_sent *s = find(r, mark);
+    for (uint64_t mark = missing_mark; mark < r->here_end; mark++) {
+        struct rc_sent *s = mark >= rc->req.acked_mark ? find(r, mark) : NULL;
         if (s != NULL && is_lost(r, s)) {
             set_lost(r, s, true);
         }
@@ -127,39 +128,68 @@ void rc_repeat_on_sack(struct rc *rc, uint64_t missing_mark, const struct sack *
             r->here_end = r->here_end < mark + 1 ? mark + 1 : r->here_end;
         }
     }
-    if (find_lost(rc)) {
+    if (find_lost(rc, missing_mark)) {
         congestion_on_loss(&rc->req.congestion, rc->wq.now);
     }
 }
 
-// What was answered behind one that is missing was not taken, so it is as lost.
-void rc_repeat_requests(struct rc *rc)
+// Unless it was within a round trip.
+static bool ask_again(struct rc *rc, uint64_t mark, uint64_t end)
 {
-    struct rc_requester *q = &rc->req;
-    for (uint32_t i = 0; i < q->count && rc_out_at(q, i)->first < q->sent_mark; i++) {
-        const struct rc_out *o = rc_out_at(q, i);
-        uint64_t mark = o->first < q->acked_mark ? q->acked_mark : o->first;
-        if (o->context != NULL) {
-            struct rc_sent *s = slot_at(&q->repeat, mark);
-            forget(&q->repeat, s);
-            *s = (struct rc_sent){.mark = mark, .span = (uint32_t)(o->end - mark)};
-            set_lost(&q->repeat, s, true);
-            q->repeat.here_end = q->repeat.here_end < mark + 1 ? mark + 1 : q->repeat.here_end;
+    struct rc_repeat *r = &rc->req.repeat;
+    struct rc_sent *s = slot_at(r, mark);
+    duration_ns rtt_ns = rc->req.congestion.srtt_ns; // 0: not known
+    bool is_asked =
+        s->mark == mark && s->is_again && (rtt_ns == 0 || rc->wq.now - s->sent_at < rtt_ns);
+    if (is_asked || (s->mark == mark && s->is_lost)) {
+        return false;
+    }
+    forget(r, s);
+    *s = (struct rc_sent){.mark = mark, .span = (uint32_t)(end - mark), .order = r->order};
+    set_lost(r, s, true);
+    r->here_end = r->here_end < mark + 1 ? mark + 1 : r->here_end;
+    return true;
+}
+
+// Of one request: each run that is missing.
+static bool ask_for_missing(struct rc *rc, const struct rc_out *o, uint64_t before)
+{
+    const struct rc_requester *q = &rc->req;
+    uint64_t mark = o->first < q->acked_mark ? q->acked_mark : o->first;
+    bool has_asked = false;
+    while (mark < o->end && mark < before) {
+        uint64_t end = rc_early_next(q, mark, o->end);
+        has_asked |= end > mark && ask_again(rc, mark, end);
+        for (mark = end; mark < o->end && rc_early_is_placed(q, mark); mark++) {
         }
     }
-    congestion_on_loss(&q->congestion, rc->wq.now);
+    return has_asked;
+}
+
+void rc_repeat_answers(struct rc *rc, uint64_t before)
+{
+    struct rc_requester *q = &rc->req;
+    bool has_asked = false;
+    for (uint32_t i = 0; i < q->count && rc_out_at(q, i)->first < before; i++) {
+        const struct rc_out *o = rc_out_at(q, i);
+        has_asked |= o->context != NULL && ask_for_missing(rc, o, before);
+    }
+    if (has_asked) {
+        q->probe.end = RC_MARK_NONE;
+        congestion_on_loss(&q->congestion, rc->wq.now);
+    }
 }
 
 /* ---- what leaves again ----------------------------------------------------------------------- */
 
-uint64_t rc_repeat_next(const struct rc_requester *q)
+const struct rc_sent *rc_repeat_next(const struct rc_requester *q)
 {
     const struct rc_repeat *r = &q->repeat;
     for (uint64_t mark = q->acked_mark; r->lost_count > 0 && mark < r->here_end; mark++) {
         const struct rc_sent *s = find(r, mark);
         if (s != NULL && s->is_lost) {
-            return mark;
+            return s;
         }
     }
-    return RC_MARK_NONE;
+    return NULL;
 }

@@ -26,7 +26,7 @@ static enum rc_put put_message(struct rc *rc, const struct datagram_sink *sink,
     return rc_packet_put(rc, sink, &p, pieces, count, len) ? RC_PUT_DONE : RC_PUT_NO_ROOM;
 }
 
-static void fill_read(const struct rc *rc, const struct rc_out *o, uint64_t mark,
+static void fill_read(const struct rc *rc, const struct rc_out *o, uint64_t mark, uint64_t end,
                       struct roce_packet *p)
 {
     uint32_t done = (uint32_t)((mark - o->first) * rc_pmtu(rc));
@@ -34,7 +34,7 @@ static void fill_read(const struct rc *rc, const struct rc_out *o, uint64_t mark
     p->reth = (struct reth){
         .va = o->context->remote_addr + done,
         .rkey = o->context->remote_key,
-        .dma_len = o->context->length - done,
+        .dma_len = end < o->end ? (uint32_t)(end - mark) * rc_pmtu(rc) : o->context->length - done,
     };
 }
 
@@ -52,7 +52,7 @@ static void fill_atomic(const struct rc_out *o, struct roce_packet *p)
 }
 
 static enum rc_put put_request(struct rc *rc, const struct datagram_sink *sink,
-                               const struct rc_out *o, uint64_t mark)
+                               const struct rc_out *o, uint64_t mark, uint64_t end)
 {
     struct roce_packet p = {
         .bth = {.ack_req = true, .psn = (uint32_t)mark & PSN_MASK},
@@ -60,14 +60,14 @@ static enum rc_put put_request(struct rc *rc, const struct datagram_sink *sink,
     if (o->context->task->kind == READ_KIND_ATOMIC) {
         fill_atomic(o, &p);
     } else {
-        fill_read(rc, o, mark, &p);
+        fill_read(rc, o, mark, end, &p);
     }
     return rc_packet_put(rc, sink, &p, NULL, 0, 0) ? RC_PUT_DONE : RC_PUT_NO_ROOM;
 }
 
 enum rc_put rc_request_put(struct rc *rc, const struct datagram_sink *sink, const struct rc_out *o,
-                           uint64_t mark, bool is_asking)
+                           uint64_t mark, uint64_t end, bool is_asking)
 {
-    return o->context != NULL ? put_request(rc, sink, o, mark)
+    return o->context != NULL ? put_request(rc, sink, o, mark, end)
                               : put_message(rc, sink, o, mark, is_asking);
 }

@@ -23,7 +23,7 @@ void rc_requester_begin(struct rc *rc, uint32_t psn)
         .retry_at = INSTANT_NEVER,
         .probe = {.end = RC_MARK_NONE},
         .tail = {.at = INSTANT_NEVER, .mark = RC_MARK_NONE},
-        .repeat = {.sent = q->repeat.sent},
+        .repeat = {.sent = q->repeat.sent, .placed = q->repeat.placed},
     };
     rc_repeat_clear(&q->repeat);
     congestion_init(&q->congestion, &(struct congestion_config){.window_max = 0});
@@ -137,7 +137,7 @@ static enum rc_put put_next(struct rc *rc, const struct datagram_sink *sink)
     CHECK(o.first <= q->send_mark && q->send_mark < o.end);
     uint64_t end = o.context != NULL ? o.end : q->send_mark + 1;
     bool is_asking = o.context != NULL || asks(rc, end == o.end);
-    enum rc_put put = rc_request_put(rc, sink, &o, q->send_mark, is_asking);
+    enum rc_put put = rc_request_put(rc, sink, &o, q->send_mark, end, is_asking);
     if (put == RC_PUT_DONE) {
         q->asked_mark = is_asking ? end : q->asked_mark;
         has_left(rc, end);
@@ -146,11 +146,11 @@ static enum rc_put put_next(struct rc *rc, const struct datagram_sink *sink)
 }
 
 // What was sent twice does not tell how long a round trip takes.
-static void has_left_again(struct rc *rc, const struct rc_out *o, uint64_t mark)
+static void has_left_again(struct rc *rc, uint64_t mark, uint64_t end)
 {
     struct rc_requester *q = &rc->req;
     congestion_on_sent(&q->congestion, 1, rc->wq.now);
-    rc_repeat_has_left(rc, mark, o->context != NULL ? o->end : mark + 1);
+    rc_repeat_has_left(rc, mark, end);
     q->probe.end = RC_MARK_NONE;
     rc->counters.requests_again++;
     rc_share_follow(rc);
@@ -167,12 +167,13 @@ static struct rc_out out_of(const struct rc_requester *q, uint64_t mark)
 }
 
 // One that is lost, alone.
-static enum rc_put put_lost(struct rc *rc, const struct datagram_sink *sink, uint64_t mark)
+static enum rc_put put_lost(struct rc *rc, const struct datagram_sink *sink, struct rc_sent lost)
 {
-    const struct rc_out o = out_of(&rc->req, mark);
-    enum rc_put put = rc_request_put(rc, sink, &o, mark, true);
+    const struct rc_out o = out_of(&rc->req, lost.mark);
+    uint64_t end = lost.mark + lost.span;
+    enum rc_put put = rc_request_put(rc, sink, &o, lost.mark, end, true);
     if (put == RC_PUT_DONE) {
-        has_left_again(rc, &o, mark);
+        has_left_again(rc, lost.mark, end);
         rc->counters.repeated_alone++;
     }
     return put;
@@ -184,13 +185,15 @@ static void put_tail(struct rc *rc, const struct datagram_sink *sink)
 {
     struct rc_requester *q = &rc->req;
     const struct rc_out o = *rc_out_at(q, 0);
-    if (rc_request_put(rc, sink, &o, q->acked_mark, true) != RC_PUT_DONE) {
+    uint64_t mark = q->acked_mark;
+    uint64_t end = o.context != NULL ? rc_early_next(q, mark, o.end) : mark + 1;
+    if (rc_request_put(rc, sink, &o, mark, end, true) != RC_PUT_DONE) {
         return;
     }
     if (o.context != NULL) {
         congestion_on_loss(&q->congestion, rc->wq.now);
     }
-    has_left_again(rc, &o, q->acked_mark);
+    has_left_again(rc, mark, end);
     rc->counters.tail_probes++;
     rc_tail_has_left(rc);
 }
@@ -264,7 +267,8 @@ static bool is_permitted(const struct rc *rc)
 // out: if nothing of that asks for an acknowledgement, one more does.
 static bool has_window(const struct rc_requester *q)
 {
-    bool is_told = q->repeat.here_count == 0 || q->send_mark - q->acked_mark < RC_HELD_MAX;
+    bool is_told = q->repeat.here_count + q->repeat.placed_count == 0 ||
+                   q->send_mark - q->acked_mark < RC_HELD_MAX;
     return is_told &&
            (rc_in_flight(q) < congestion_window(&q->congestion) || q->asked_mark == q->acked_mark);
 }
@@ -279,14 +283,15 @@ static bool may_alone(const struct rc *rc)
 // Packets that leave next, or come as an answer.
 static uint64_t next_count(const struct rc_requester *q)
 {
-    uint64_t lost_mark = rc_repeat_next(q);
-    uint64_t mark = lost_mark != RC_MARK_NONE ? lost_mark : q->send_mark;
-    if (mark == q->next_mark) {
+    const struct rc_sent *lost = rc_repeat_next(q);
+    if (lost != NULL) {
+        return lost->span;
+    }
+    if (q->send_mark == q->next_mark) {
         return 1; // it has not begun
     }
-    const struct rc_out o =
-        lost_mark != RC_MARK_NONE ? out_of(q, mark) : *rc_out_at(q, q->send_index);
-    return o.context != NULL ? o.end - mark : 1;
+    const struct rc_out *o = rc_out_at(q, q->send_index);
+    return o->context != NULL ? o->end - q->send_mark : 1;
 }
 
 static bool may_send(const struct rc *rc)
@@ -333,9 +338,9 @@ static void follow_share(struct rc *rc)
 static bool send_one(struct rc *rc, const struct datagram_sink *sink)
 {
     struct rc_requester *q = &rc->req;
-    uint64_t lost_mark = rc_repeat_next(q);
-    if (lost_mark != RC_MARK_NONE) {
-        return put_lost(rc, sink, lost_mark) == RC_PUT_DONE;
+    const struct rc_sent *lost = rc_repeat_next(q);
+    if (lost != NULL) {
+        return put_lost(rc, sink, *lost) == RC_PUT_DONE;
     }
     return q->send_mark == q->next_mark ? begin_next(rc) : put_next(rc, sink) == RC_PUT_DONE;
 }

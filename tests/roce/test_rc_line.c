@@ -60,22 +60,28 @@ static void incast_of_thirty_two_carries_on(void **state)
     close_line();
 }
 
-static double goodput_of_writes(unsigned loss, bool is_plain)
+static double goodput(enum wqe_opcode opcode, unsigned loss, bool is_plain)
 {
     open_eight((struct line_config){.loss = loss, .is_plain = is_plain});
-    const struct outcome o = measure(line.near, WQE_RDMA_WRITE);
+    const struct outcome o = measure(opcode == WQE_RDMA_READ ? line.far : line.near, opcode);
     close_line();
     return o.goodput;
 }
 
 // Between weft ends only what is lost leaves again.
+static void expect_more(enum wqe_opcode opcode, unsigned loss, double least, double times)
+{
+    double to_stranger = goodput(opcode, loss, true), to_weft = goodput(opcode, loss, false);
+    assert_true(to_weft > least);
+    assert_true(to_weft > times * to_stranger);
+}
+
 static void losses_cost_strangers_more(void **state)
 {
-    double to_stranger = goodput_of_writes(10, true), to_weft = goodput_of_writes(10, false);
-    assert_true(to_weft > 0.92);
-    assert_true(to_weft > 1.1 * to_stranger);
-    to_stranger = goodput_of_writes(50, true), to_weft = goodput_of_writes(50, false);
-    assert_true(to_weft > 1.5 * to_stranger);
+    expect_more(WQE_RDMA_WRITE, 10, 0.92, 1.1);
+    expect_more(WQE_RDMA_WRITE, 50, 0.4, 1.5);
+    expect_more(WQE_RDMA_READ, 10, 0.9, 1.1);
+    expect_more(WQE_RDMA_READ, 50, 0.4, 1.2);
 }
 
 int main(void)

@@ -152,8 +152,118 @@ static void a_read_is_asked_for_again_without_the_messages_behind_it(void **stat
     e->first = e->count = 0;
     rc_end_take_ack(e, RC_END_PSN + 4, AETH_SYNDROME_ACK);
     rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN);
-    rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + 5);
     rc_end_left_none(e);
+    rc_end_close(e);
+}
+
+/* ---- answers that come early ----------------------------------------------------------------- */
+
+enum { PACKETS = 8, AT = 1024 };
+
+// A Read of so many packets has left.
+static struct rc_end *open_reading(bool is_met)
+{
+    struct rc_end *e =
+        rc_end_open(&(struct rc_end_options){.pmtu = PMTU, .timeout = TIMEOUT, .retry_count = 7});
+    if (is_met) {
+        rc_end_meet(e);
+    }
+    rc_end_post(e, 1, WQE_RDMA_READ, AT, PACKETS * PMTU - 3, remote, REMOTE_KEY);
+    rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN);
+    return e;
+}
+
+static void take_answer(struct rc_end *e, uint32_t i, size_t len)
+{
+    uint8_t octets[PMTU];
+    uint8_t operation = i == 0             ? ROCE_READ_RESPONSE_FIRST
+                        : i == PACKETS - 1 ? ROCE_READ_RESPONSE_LAST
+                                           : ROCE_READ_RESPONSE_MIDDLE;
+    struct roce_packet p = rc_end_make(operation, RC_END_PSN + i);
+    p.aeth.syndrome = AETH_SYNDROME_ACK;
+    memset(octets, (int)i + 1, PMTU);
+    rc_end_take(e, &p, octets, len);
+}
+
+static size_t len_of(uint32_t i)
+{
+    return i == PACKETS - 1 ? PMTU - 3 : PMTU;
+}
+
+static void expect_octets(const struct rc_end *e, uint32_t i, uint8_t value)
+{
+    for (size_t at = 0; at < len_of(i); at++) {
+        assert_int_equal(e->memory[AT + i * PMTU + at], value);
+    }
+}
+
+static void answers_are_placed_at_once_and_only_what_is_missing_is_asked_for(void **state)
+{
+    struct rc_end *e = open_reading(true);
+    take_answer(e, 0, PMTU);
+    for (uint32_t i = 3; i < PACKETS; i++) {
+        take_answer(e, i, len_of(i));
+        expect_octets(e, i, (uint8_t)(i + 1));
+    }
+    rc_end_completed_none(e->send_cq);
+    const struct rc_end_packet *left = rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + 1);
+    assert_int_equal(left->p.reth.va, remote + PMTU);
+    assert_int_equal(left->p.reth.dma_len, 2 * PMTU);
+    rc_end_left_none(e);
+    take_answer(e, 1, PMTU);
+    take_answer(e, 2, PMTU);
+    rc_end_completed(e->send_cq, 1, WC_SUCCESS);
+    for (uint32_t i = 0; i < PACKETS; i++) {
+        expect_octets(e, i, (uint8_t)(i + 1));
+    }
+    assert_int_equal(e->memory[AT + PACKETS * PMTU - 3], 0);
+    assert_int_equal(rc_end_counters(e)->early_answers, PACKETS - 3);
+    rc_end_left_none(e);
+    rc_end_close(e);
+}
+
+static void each_run_that_is_missing_is_asked_for_alone(void **state)
+{
+    struct rc_end *e = open_reading(true);
+    take_answer(e, 1, PMTU);
+    take_answer(e, 3, PMTU);
+    take_answer(e, 4, PMTU);
+    take_answer(e, PACKETS - 1, PMTU - 3);
+    assert_int_equal(rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN)->p.reth.dma_len, PMTU);
+    assert_int_equal(rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + 2)->p.reth.dma_len, PMTU);
+    assert_int_equal(rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + 5)->p.reth.dma_len, 2 * PMTU);
+    rc_end_left_none(e);
+    rc_end_close(e);
+}
+
+// The rest, as before.
+static void a_strangers_answers_wait_for_their_turn(void **state)
+{
+    struct rc_end *e = open_reading(false);
+    take_answer(e, 0, PMTU);
+    take_answer(e, 3, PMTU);
+    expect_octets(e, 3, 0);
+    assert_int_equal(rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + 1)->p.reth.dma_len,
+                     (PACKETS - 1) * PMTU - 3);
+    rc_end_close(e);
+}
+
+// Neither a length that its place does not have, nor an answer to what is no Read.
+static void what_does_not_fit_is_not_placed_early(void **state)
+{
+    struct rc_end *e = open_reading(true);
+    rc_end_post(e, 2, WQE_RDMA_WRITE, 0, PMTU, remote, REMOTE_KEY);
+    e->first = e->count = 0;
+    take_answer(e, 3, PMTU - 4);
+    take_answer(e, PACKETS - 1, PMTU);
+    struct roce_packet p = rc_end_make(ROCE_READ_RESPONSE_ONLY, RC_END_PSN + PACKETS);
+    p.aeth.syndrome = AETH_SYNDROME_ACK;
+    rc_end_take(e, &p, "wrong", 5);
+    for (uint32_t i = 0; i < PACKETS; i++) {
+        expect_octets(e, i, 0);
+    }
+    assert_int_equal(rc_end_counters(e)->early_answers, 0);
+    assert_int_equal(rc_end_state(e), QP_RTS);
     rc_end_close(e);
 }
 
@@ -170,6 +280,10 @@ int main(void)
         cmocka_unit_test(what_is_no_sack_has_all_leave_again),
         cmocka_unit_test(what_never_left_is_not_here),
         cmocka_unit_test(a_read_is_asked_for_again_without_the_messages_behind_it),
+        cmocka_unit_test(answers_are_placed_at_once_and_only_what_is_missing_is_asked_for),
+        cmocka_unit_test(each_run_that_is_missing_is_asked_for_alone),
+        cmocka_unit_test(a_strangers_answers_wait_for_their_turn),
+        cmocka_unit_test(what_does_not_fit_is_not_placed_early),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,6 +91,34 @@ static void a_read_is_answered_again_from_where_the_peer_asks(void **state)
     rc_end_close(e);
 }
 
+// A weft end asks for what is missing alone; what is asked for before it has left leaves together.
+static void whole_packets_of_a_read_are_answered_again(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+    fill(e, AT, 2000);
+    struct roce_packet p = read_of(e, RC_END_PSN, AT, 2000);
+    rc_end_take(e, &p, octets, 0);
+    e->first = e->count = 0;
+    p = read_of(e, RC_END_PSN + 2, AT + 2 * PMTU, 3 * PMTU);
+    rc_end_take(e, &p, octets, 0);
+    left_read(e, ROCE_READ_RESPONSE_FIRST, RC_END_PSN + 2, AT + 2 * PMTU, PMTU);
+    left_read(e, ROCE_READ_RESPONSE_MIDDLE, RC_END_PSN + 3, AT + 3 * PMTU, PMTU);
+    left_read(e, ROCE_READ_RESPONSE_LAST, RC_END_PSN + 4, AT + 4 * PMTU, PMTU);
+    rc_end_left_none(e);
+    e->has_no_room = true;
+    p = read_of(e, RC_END_PSN + 3, AT + 3 * PMTU, PMTU);
+    rc_end_take(e, &p, octets, 0);
+    p = read_of(e, RC_END_PSN + 1, AT + PMTU, PMTU);
+    rc_end_take(e, &p, octets, 0);
+    e->has_no_room = false;
+    rc_end_output(e);
+    left_read(e, ROCE_READ_RESPONSE_FIRST, RC_END_PSN + 1, AT + PMTU, PMTU);
+    left_read(e, ROCE_READ_RESPONSE_MIDDLE, RC_END_PSN + 2, AT + 2 * PMTU, PMTU);
+    left_read(e, ROCE_READ_RESPONSE_LAST, RC_END_PSN + 3, AT + 3 * PMTU, PMTU);
+    rc_end_left_none(e);
+    rc_end_close(e);
+}
+
 // Another place, key or length than the Read that had the PSN: nobody asked for that.
 static void what_is_no_part_of_a_read_is_not_answered(void **state)
 {
@@ -400,6 +428,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_read_is_answered_in_packets),
         cmocka_unit_test(a_read_is_answered_again_from_where_the_peer_asks),
+        cmocka_unit_test(whole_packets_of_a_read_are_answered_again),
         cmocka_unit_test(what_is_no_part_of_a_read_is_not_answered),
         cmocka_unit_test(an_atomic_is_done_once_however_often_it_comes),
         cmocka_unit_test(what_was_no_such_atomic_is_not_answered),
