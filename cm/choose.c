@@ -103,6 +103,14 @@ int cm_device_route(struct cm_id *c, struct sockaddr_storage *dst, struct sockad
     return d != NULL ? cm_result(route_by(d, dst, ret_src)) : -1;
 }
 
+// That of its own address, where it has one that is the device's.
+static int gid_index_of(const struct cm_id *c)
+{
+    const struct in6_addr local = cm_addr_octets(&c->id.route.addr.src_addr);
+    const int index = rnic_port_find(c->device->rnic, &local);
+    return index >= 0 ? index : 0;
+}
+
 int cm_id_use_device(struct cm_id *c)
 {
     const struct cm_device *device = cm_device_of(c);
@@ -114,7 +122,7 @@ int cm_id_use_device(struct cm_id *c)
         c->id.pd = device->pd;
         c->id.port_num = 1;
         c->id.route.addr.addr.ibaddr.pkey = 0xffff; // the only one there is
-        ibv_query_gid(device->verbs, 1, 0, &c->id.route.addr.addr.ibaddr.sgid);
+        ibv_query_gid(device->verbs, 1, gid_index_of(c), &c->id.route.addr.addr.ibaddr.sgid);
     }
     return 0;
 }

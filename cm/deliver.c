@@ -38,10 +38,13 @@ static void owner_unpin(struct cm_id *owner)
 // A new id as the program is to find it. -1: it cannot be had, and the program is not told of it.
 static int prepare_request(struct cm_id *listener, struct cm_id *c)
 {
+    if (cm_device_of(c) == NULL) {
+        return -1;
+    }
+    cm_id_show_addresses(c); // before its GID, which is that of its own address
     if (cm_id_use_device(c) != 0) {
         return -1;
     }
-    cm_id_show_addresses(c);
     if (c->options.has_tos) {
         c->device->way->set_tos(c, c->options.tos);
     }

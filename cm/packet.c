@@ -66,21 +66,24 @@ static void copy_conn(struct cm_event *event, const struct ibcm_event *e)
     param->qp_num = e->peer->qp_num;
 }
 
-static struct ibv_ah_attr ah_attr_to(const struct in6_addr *remote)
+// To the other end of a connection, from the GID of this one.
+static struct ibv_ah_attr ah_attr_to(const struct cm_id *c, const struct ibcm_ends *ends)
 {
+    const int gid_index = rnic_port_find(c->device->rnic, &ends->local);
     struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
-    memcpy(&attr.grh.dgid, remote, sizeof attr.grh.dgid);
+    attr.grh.sgid_index = gid_index > 0 ? (uint8_t)gid_index : 0;
+    memcpy(&attr.grh.dgid, &ends->remote, sizeof attr.grh.dgid);
     return attr;
 }
 
-static void copy_datagram(struct cm_event *event, const struct ibcm_event *e)
+static void copy_datagram(const struct cm_id *c, struct cm_event *event, const struct ibcm_event *e)
 {
     struct rdma_ud_param *param = &event->event.param.ud;
     param->private_data_len = keep_data(event, e->private_data);
     param->private_data = param->private_data_len > 0 ? event->private_data : NULL;
     param->qp_num = e->peer->qp_num;
     param->qkey = e->peer->qkey;
-    param->ah_attr = ah_attr_to(&e->ends.remote);
+    param->ah_attr = ah_attr_to(c, &e->ends);
     param->ah_attr.grh.hop_limit = HOP_LIMIT;
 }
 
@@ -130,7 +133,7 @@ static void on_event(void *ctx, const struct rnic_conn_event *from)
         return;
     }
     if (e->is_datagram) {
-        copy_datagram(event, e);
+        copy_datagram(c, event, e);
     } else {
         copy_conn(event, e);
     }
@@ -251,15 +254,15 @@ static int connect_packet(struct cm_id *c, struct rnic_qp *qp, const struct cm_p
 
 /* ---- queue pairs of the program's own -------------------------------------------------------- */
 
-static int attr_to_receive(struct ibv_qp_attr *attr, const struct ibcm_agreement *a,
-                           const struct ibcm_ends *ends)
+static int attr_to_receive(const struct cm_id *c, struct ibv_qp_attr *attr,
+                           const struct ibcm_agreement *a, const struct ibcm_ends *ends)
 {
     attr->path_mtu = (enum ibv_mtu)a->path_mtu;
     attr->dest_qp_num = a->dest_qp_num;
     attr->rq_psn = a->rq_psn;
     attr->max_dest_rd_atomic = a->max_dest_rd_atomic;
     attr->min_rnr_timer = RNIC_CONN_MIN_RNR_TIMER;
-    attr->ah_attr = ah_attr_to(&ends->remote);
+    attr->ah_attr = ah_attr_to(c, ends);
     attr->ah_attr.grh.flow_label = a->flow_label;
     attr->ah_attr.grh.hop_limit = a->hop_limit != 0 ? a->hop_limit : HOP_LIMIT;
     attr->ah_attr.grh.traffic_class = a->traffic_class;
@@ -288,7 +291,7 @@ static int init_qp_attr(struct cm_id *c, struct ibv_qp_attr *attr, int *ret_mask
     }
     int error = rnic_conn_agreement(c->packet->conn, &a, &ends);
     if (error == 0) {
-        *ret_mask = attr->qp_state == IBV_QPS_RTR ? attr_to_receive(attr, &a, &ends)
+        *ret_mask = attr->qp_state == IBV_QPS_RTR ? attr_to_receive(c, attr, &a, &ends)
                                                   : attr_to_send(attr, &a);
     }
     return error;

@@ -46,21 +46,24 @@ static void numbers_init(struct qp_numbers *numbers, const struct rnic_parts *pa
     }
 }
 
-// -EADDRNOTAVAIL and the like: none could be opened.
+// The first is what programs take who choose none: without it there is no device. One behind it
+// that cannot be had is left out: it has gone meanwhile, or is somebody else's.
 static int addresses_open(struct rnic *rnic, const struct rnic_parts *parts)
 {
-    int first_error = parts->datagrams != NULL ? -EADDRNOTAVAIL : 0;
     rnic->port.path_mtu = parts->port.path_mtu;
+    if (parts->datagrams != NULL && parts->port.addr_count == 0) {
+        return -EADDRNOTAVAIL;
+    }
     for (unsigned i = 0; i < parts->port.addr_count; i++) {
         const struct rnic_addr *a = &parts->port.addrs[i];
         int error = datagram_open(parts->datagrams, &a->addr, a->scope_id);
         if (error == 0) {
             rnic->port.addrs[rnic->port.addr_count++] = *a;
         } else if (i == 0) {
-            first_error = error;
+            return error;
         }
     }
-    return rnic->port.addr_count > 0 ? 0 : first_error;
+    return 0;
 }
 
 int rnic_create(const struct rnic_parts *parts, struct rnic **ret)

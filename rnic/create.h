@@ -19,7 +19,7 @@ struct rnic_parts {
     // Owned by the RNIC from here on, also when creation fails; one of both.
     struct link *link;               // of streams
     struct datagram_link *datagrams; // of packets
-    struct rnic_port port;           // ... from where; addresses that cannot be had are left out
+    struct rnic_port port;           // ... from where; the first has to be had, others are left out
     instant_ns (*clock)(void *ctx);  // never goes back
     void *clock_ctx;
     struct trace *trace;            // NULL: none

@@ -19,24 +19,39 @@ static bool is_same_family(const struct in6_addr *a, const struct in6_addr *b)
     return (IN6_IS_ADDR_V4MAPPED(a) != 0) == (IN6_IS_ADDR_V4MAPPED(b) != 0);
 }
 
+// Is it joined at this local address? It is at one of each interface, the first of its family:
+// at two of them each packet would come twice.
+static bool is_joined_at(const struct rnic *rnic, const struct in6_addr *group, unsigned index)
+{
+    const struct rnic_addr *at = &rnic->port.addrs[index];
+    for (unsigned i = 0; i < index; i++) {
+        const struct rnic_addr *before = &rnic->port.addrs[i];
+        if (at->interface != 0 && before->interface == at->interface &&
+            is_same_family(&before->addr, group)) {
+            return false;
+        }
+    }
+    return is_same_family(&at->addr, group);
+}
+
 // At the first `count` local addresses.
 static void leave_some(struct rnic *rnic, const struct in6_addr *group, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
         const struct rnic_addr *at = &rnic->port.addrs[i];
-        if (is_same_family(&at->addr, group)) {
+        if (is_joined_at(rnic, group, i)) {
             datagram_leave(rnic->shard.packets.link, group, &at->addr, at->scope_id);
         }
     }
 }
 
-// At every local address of its family, since any may be the one that it comes to; or at none.
+// At every interface, since any may be the one that it comes to; or at none.
 static int join_all(struct rnic *rnic, const struct in6_addr *group)
 {
     for (unsigned i = 0; i < rnic->port.addr_count; i++) {
         const struct rnic_addr *at = &rnic->port.addrs[i];
         int error = 0;
-        if (is_same_family(&at->addr, group)) {
+        if (is_joined_at(rnic, group, i)) {
             error = datagram_join(rnic->shard.packets.link, group, &at->addr, at->scope_id);
         }
         if (error != 0) {

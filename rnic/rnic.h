@@ -63,13 +63,16 @@ enum { RNIC_ADDR_MAX = 16 };
 struct rnic_port {
     struct rnic_addr {
         struct in6_addr addr; // an IPv4 address is mapped
-        uint32_t scope_id;
+        uint32_t scope_id;    // of a link-local one
+        uint32_t interface;   // its index; 0: not known
     } addrs[RNIC_ADDR_MAX];
     unsigned addr_count; // 0: streams carry them
     uint32_t path_mtu;   // octets of payload in a packet at most: 256, 512 … 4096
 };
 // The same while the device lives.
 const struct rnic_port *rnic_port(const struct rnic *rnic);
+// The place of an address in it, which is its GID's index; -1: it is none of the port's.
+int rnic_port_find(const struct rnic *rnic, const struct in6_addr *addr);
 
 /* ---- memory (thin calls on mem/, under the shard's lock) ------------------------------------- */
 

@@ -79,11 +79,12 @@ static bool is_group(const struct in6_addr *addr)
            (IN6_IS_ADDR_V4MAPPED(addr) && IN_MULTICAST(ntohl(addr->s6_addr32[3])));
 }
 
-// Did it go to the address that stands in the GID table, or to a group?
-static bool is_for_us(const struct ibv_context *context, const struct grh *grh)
+// From where it is answered: the GID that it went to, or, of a group, one of its family. -1: it was
+// not for us.
+static int gid_index_of(const struct ibv_context *context, const struct grh *grh)
 {
-    const struct in6_addr own = front_gid_addr(context);
-    return is_group(&grh->dst) || IN6_ARE_ADDR_EQUAL(&grh->dst, &own);
+    return is_group(&grh->dst) ? front_gid_of_family(context, &grh->dst)
+                               : front_gid_find(context, &grh->dst);
 }
 
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
@@ -94,14 +95,16 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
         errno = EOPNOTSUPP;
         return -1;
     }
-    if (!(wc->wc_flags & IBV_WC_GRH) || !grh_parse((const uint8_t *)ibv_grh, &grh) ||
-        !is_for_us(context, &grh)) {
+    const bool has_grh = (wc->wc_flags & IBV_WC_GRH) && grh_parse((const uint8_t *)ibv_grh, &grh);
+    const int index = has_grh ? gid_index_of(context, &grh) : -1;
+    if (index < 0) {
         errno = EINVAL;
         return -1;
     }
     *attr = (struct ibv_ah_attr){
         .grh = {.flow_label = grh.flow_label,
                 .traffic_class = grh.traffic_class,
+                .sgid_index = (uint8_t)index,
                 .hop_limit = HOP_LIMIT_OF_ANSWERS},
         .dlid = wc->slid,
         .sl = wc->sl,

@@ -52,21 +52,24 @@ static void context_fill(struct front_context *front, struct ibv_device *device)
     pthread_mutex_init(&front->verbs.context.mutex, NULL);
 }
 
+STATIC_CHECK((int)VIEW_ADDRESS_MAX <= (int)RNIC_ADDR_MAX);
+
 static struct rnic *rnic_of(struct ibv_device *device, int *ret_error)
 {
     const struct front_device *front = front_device_of(device);
-    struct view_address own;
+    struct view_address all[VIEW_ADDRESS_MAX];
     if (front->identity->has_streams) {
         return host_rnic(front->wire, NULL, ret_error);
     }
-    view_address_find(&own);
+    struct rnic_port port = {.addr_count = view_addresses_find(front->identity, all)};
     const enum ibv_mtu mtu =
-        identity_active_mtu(front->identity, view_interface_mtu(own.interface));
-    const struct rnic_port port = {
-        .addrs = {{.addr = own.addr}},
-        .addr_count = 1,
-        .path_mtu = FRONT_MTU_LEN(mtu),
-    };
+        identity_active_mtu(front->identity, view_interface_mtu(all[0].interface));
+    port.path_mtu = FRONT_MTU_LEN(mtu);
+    for (unsigned i = 0; i < port.addr_count; i++) {
+        port.addrs[i].addr = all[i].addr;
+        port.addrs[i].scope_id = all[i].scope_id;
+        port.addrs[i].interface = if_nametoindex(all[i].interface);
+    }
     return host_rnic(front->wire, &port, ret_error);
 }
 

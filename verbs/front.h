@@ -224,12 +224,15 @@ unsigned front_srq_events_withdraw(struct front_srq *srq);
 void front_wait_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond,
                              const uint32_t *completed, unsigned taken_count);
 
-// gid.c. GID 0: an address of the host, or the one that the open device has its packets from.
-struct in6_addr front_gid_addr(const struct ibv_context *context);
-// False: it holds no host's address, or one of another family than our own.
-bool front_gid_parse(const union ibv_gid *gid, const struct in6_addr *own, struct in6_addr *ret);
-// False: it holds no multicast group, or one of another family.
-bool front_gid_group(const union ibv_gid *gid, const struct in6_addr *own, struct in6_addr *ret);
+// gid.c: addresses of the host, or those that the open device has its packets from.
+unsigned front_gid_count(const struct ibv_context *context);
+// The index of a GID; -1: it is none of ours.
+int front_gid_find(const struct ibv_context *context, const struct in6_addr *addr);
+// ... of the first that is of the same family.
+int front_gid_of_family(const struct ibv_context *context, const struct in6_addr *addr);
+// False: it holds no multicast group, or one that none of our GIDs is of the family of.
+bool front_gid_group(const struct ibv_context *context, const union ibv_gid *gid,
+                     struct in6_addr *ret);
 // The way that an address vector describes. 0, or EINVAL: it has no GID of ours to leave from, or
 // none of a host's to go to.
 int front_path_fill(const struct ibv_context *context, const struct ibv_ah_attr *attr,

@@ -1,4 +1,5 @@
-// The GID table: one entry, an address of the host.
+// The GID table: addresses of the host. Those of an open device of packets are the ones that it has
+// open; one of streams has one, asked for anew.
 
 #include <net/if.h>
 #include <netinet/in.h>
@@ -8,48 +9,89 @@
 #include "verbs/front.h"
 #include "view/address.h"
 
-enum { GID_COUNT = 1, FLOW_LABEL_MAX = 0xfffff, IPV4_AT = 12 };
+enum { FLOW_LABEL_MAX = 0xfffff, IPV4_AT = 12 };
+
+/* ---- our own --------------------------------------------------------------------------------- */
+
+static const struct rnic_port *port_of(const struct ibv_context *context)
+{
+    return rnic_port(front_context_of((struct ibv_context *)context)->rnic);
+}
+
+unsigned front_gid_count(const struct ibv_context *context)
+{
+    const unsigned count = port_of(context)->addr_count;
+    return count > 0 ? count : 1;
+}
+
+static bool own_find(const struct ibv_context *context, unsigned index, struct rnic_addr *ret)
+{
+    const struct rnic_port *port = port_of(context);
+    struct view_address own;
+    if (index >= front_gid_count(context)) {
+        return false;
+    }
+    if (port->addr_count > 0) {
+        *ret = port->addrs[index];
+        return true;
+    }
+    view_address_find(&own);
+    *ret = (struct rnic_addr){.addr = own.addr, .interface = if_nametoindex(own.interface)};
+    return true;
+}
+
+int front_gid_find(const struct ibv_context *context, const struct in6_addr *addr)
+{
+    struct rnic_addr own;
+    for (unsigned i = 0; own_find(context, i, &own); i++) {
+        if (IN6_ARE_ADDR_EQUAL(&own.addr, addr)) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+int front_gid_of_family(const struct ibv_context *context, const struct in6_addr *addr)
+{
+    struct rnic_addr own;
+    for (unsigned i = 0; own_find(context, i, &own); i++) {
+        if (IN6_IS_ADDR_V4MAPPED(&own.addr) == IN6_IS_ADDR_V4MAPPED(addr)) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
 
 /* ---- GIDs of programs ------------------------------------------------------------------------ */
-
-static void own_find(const struct ibv_context *context, struct view_address *ret)
-{
-    const struct rnic_port *port = rnic_port(front_context_of((struct ibv_context *)context)->rnic);
-    if (port->addr_count > 0) {
-        view_address_of(&port->addrs[0].addr, ret);
-    } else {
-        view_address_find(ret);
-    }
-}
-
-struct in6_addr front_gid_addr(const struct ibv_context *context)
-{
-    struct view_address own;
-    own_find(context, &own);
-    return own.addr;
-}
 
 static bool is_of_a_host(const struct in6_addr *addr)
 {
     static const struct in6_addr no_ipv4 = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
     return !IN6_IS_ADDR_UNSPECIFIED(addr) && !IN6_IS_ADDR_MULTICAST(addr) &&
-           !IN6_IS_ADDR_LINKLOCAL(addr) && !IN6_ARE_ADDR_EQUAL(addr, &no_ipv4);
+           !IN6_ARE_ADDR_EQUAL(addr, &no_ipv4);
 }
 
-bool front_gid_parse(const union ibv_gid *gid, const struct in6_addr *own, struct in6_addr *ret)
+// A link-local address says nothing without an interface, which our own link-local one has.
+static bool may_reach(const struct in6_addr *own, const struct in6_addr *addr)
+{
+    return IN6_IS_ADDR_V4MAPPED(addr) == IN6_IS_ADDR_V4MAPPED(own) &&
+           (!IN6_IS_ADDR_LINKLOCAL(addr) || IN6_IS_ADDR_LINKLOCAL(own));
+}
+
+static bool host_read(const union ibv_gid *gid, const struct in6_addr *own, struct in6_addr *ret)
 {
     memcpy(ret, gid->raw, sizeof *ret);
-    return is_of_a_host(ret) && IN6_IS_ADDR_V4MAPPED(ret) == IN6_IS_ADDR_V4MAPPED(own);
+    return is_of_a_host(ret) && may_reach(own, ret);
 }
 
 // An IPv4 group stands in a GID mapped like an address, or as the scoped IPv6 group
 // ffXX::ffff:a.b.c.d, which programs make of it.
-bool front_gid_group(const union ibv_gid *gid, const struct in6_addr *own, struct in6_addr *ret)
+static bool group_read(const union ibv_gid *gid, bool is_ipv4, struct in6_addr *ret)
 {
     const uint8_t *ipv4 = gid->raw + IPV4_AT;
     const bool has_ipv4 = gid->raw[10] == 0xff && gid->raw[11] == 0xff && (ipv4[0] & 0xf0) == 0xe0;
     memcpy(ret, gid->raw, sizeof *ret);
-    if (!IN6_IS_ADDR_V4MAPPED(own)) {
+    if (!is_ipv4) {
         return IN6_IS_ADDR_MULTICAST(ret);
     }
     if (IN6_IS_ADDR_MULTICAST(ret)) {
@@ -58,23 +100,35 @@ bool front_gid_group(const union ibv_gid *gid, const struct in6_addr *own, struc
     return has_ipv4 && IN6_IS_ADDR_V4MAPPED(ret);
 }
 
+bool front_gid_group(const struct ibv_context *context, const union ibv_gid *gid,
+                     struct in6_addr *ret)
+{
+    return (group_read(gid, true, ret) && front_gid_of_family(context, ret) >= 0) ||
+           (group_read(gid, false, ret) && front_gid_of_family(context, ret) >= 0);
+}
+
 static bool way_fill(const struct ibv_context *context, const struct ibv_ah_attr *attr,
                      struct datagram_path *ret)
 {
+    struct rnic_addr own;
+    if (!attr->is_global || attr->port_num != FRONT_PORT_NUM ||
+        !own_find(context, attr->grh.sgid_index, &own)) {
+        return false;
+    }
     *ret = (struct datagram_path){
-        .local = front_gid_addr(context),
+        .local = own.addr,
+        .scope_id = own.scope_id,
         .flow_label = attr->grh.flow_label & FLOW_LABEL_MAX,
         .traffic_class = attr->grh.traffic_class,
         .hop_limit = attr->grh.hop_limit,
     };
-    return attr->is_global && attr->port_num == FRONT_PORT_NUM && attr->grh.sgid_index < GID_COUNT;
+    return true;
 }
 
 int front_path_fill(const struct ibv_context *context, const struct ibv_ah_attr *attr,
                     struct datagram_path *ret)
 {
-    return way_fill(context, attr, ret) &&
-                   front_gid_parse(&attr->grh.dgid, &ret->local, &ret->remote)
+    return way_fill(context, attr, ret) && host_read(&attr->grh.dgid, &ret->local, &ret->remote)
                ? 0
                : EINVAL;
 }
@@ -83,32 +137,27 @@ int front_datagram_path_fill(const struct ibv_context *context, const struct ibv
                              struct datagram_path *ret)
 {
     return way_fill(context, attr, ret) &&
-                   (front_gid_group(&attr->grh.dgid, &ret->local, &ret->remote) ||
-                    front_gid_parse(&attr->grh.dgid, &ret->local, &ret->remote))
+                   (group_read(&attr->grh.dgid, IN6_IS_ADDR_V4MAPPED(&ret->local), &ret->remote) ||
+                    host_read(&attr->grh.dgid, &ret->local, &ret->remote))
                ? 0
                : EINVAL;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static void gid_entry_fill(const struct ibv_context *context, struct ibv_gid_entry *entry)
+// The structure as the program's header knew it, longer or shorter than ours.
+static void gid_entry_copy(const struct ibv_context *context, unsigned index, void *to,
+                           size_t to_len)
 {
-    struct view_address own;
-    own_find(context, &own);
-    *entry = (struct ibv_gid_entry){
-        .gid_index = 0,
+    struct rnic_addr own;
+    own_find(context, index, &own);
+    struct ibv_gid_entry entry = {
+        .gid_index = index,
         .port_num = FRONT_PORT_NUM,
         .gid_type = front_identity_of(context)->gid_type,
-        .ndev_ifindex = if_nametoindex(own.interface),
+        .ndev_ifindex = own.interface,
     };
-    memcpy(entry->gid.raw, &own.addr, sizeof own.addr);
-}
-
-// The structure as the program's header knew it, longer or shorter than ours.
-static void gid_entry_copy(const struct ibv_context *context, void *to, size_t to_len)
-{
-    struct ibv_gid_entry entry;
-    gid_entry_fill(context, &entry);
+    memcpy(entry.gid.raw, &own.addr, sizeof own.addr);
     memset(to, 0, to_len);
     memcpy(to, &entry, to_len < sizeof entry ? to_len : sizeof entry);
 }
@@ -119,24 +168,27 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
     if (flags != 0) {
         return front_fail(EOPNOTSUPP);
     }
-    if (port_num != FRONT_PORT_NUM || gid_index >= GID_COUNT || entry_size == 0) {
+    if (port_num != FRONT_PORT_NUM || gid_index >= front_gid_count(context) || entry_size == 0) {
         return front_fail(EINVAL);
     }
-    gid_entry_copy(context, entry, entry_size);
+    gid_entry_copy(context, gid_index, entry, entry_size);
     return 0;
 }
 
 ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
                              size_t max_entries, uint32_t flags, size_t entry_size)
 {
+    const unsigned count = front_gid_count(context);
     if (flags != 0) {
         return -front_fail(EOPNOTSUPP);
     }
-    if (max_entries < GID_COUNT || entry_size == 0) {
+    if (max_entries < count || entry_size == 0) {
         return -front_fail(EINVAL);
     }
-    gid_entry_copy(context, entries, entry_size);
-    return GID_COUNT;
+    for (unsigned i = 0; i < count; i++) {
+        gid_entry_copy(context, i, (uint8_t *)entries + i * entry_size, entry_size);
+    }
+    return count;
 }
 
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
@@ -153,7 +205,7 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, unio
 
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index, int *type)
 {
-    if (port_num != FRONT_PORT_NUM || index >= GID_COUNT) {
+    if (port_num != FRONT_PORT_NUM || index >= front_gid_count(context)) {
         errno = EINVAL;
         return -1;
     }

@@ -14,8 +14,7 @@ static int group_change(struct ibv_qp *ibv_qp, const union ibv_gid *gid, change_
     if (!front_is_alive(ibv_qp->context)) {
         return front_fail(EIO);
     }
-    const struct in6_addr own = front_gid_addr(ibv_qp->context);
-    if (ibv_qp->qp_type != IBV_QPT_UD || !front_gid_group(gid, &own, &group)) {
+    if (ibv_qp->qp_type != IBV_QPT_UD || !front_gid_group(ibv_qp->context, gid, &group)) {
         return front_fail(EINVAL);
     }
     int error = change(((struct front_qp *)ibv_qp)->rnic_qp, &group);

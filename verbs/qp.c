@@ -210,8 +210,11 @@ int ibv_destroy_qp(struct ibv_qp *ibv_qp)
     return 0;
 }
 
-static void path_tell(const struct datagram_path *path, struct ibv_ah_attr *attr)
+static void path_tell(const struct ibv_context *context, const struct datagram_path *path,
+                      struct ibv_ah_attr *attr)
 {
+    const int gid_index = front_gid_find(context, &path->local);
+    attr->grh.sgid_index = gid_index > 0 ? (uint8_t)gid_index : 0;
     memcpy(attr->grh.dgid.raw, &path->remote, sizeof attr->grh.dgid.raw);
     attr->grh.flow_label = path->flow_label;
     attr->grh.traffic_class = path->traffic_class;
@@ -221,7 +224,8 @@ static void path_tell(const struct datagram_path *path, struct ibv_ah_attr *attr
 }
 
 // What was set behind the program's back: by the connection manager.
-static void attr_follow(struct ibv_qp_attr *attr, const struct qp_change *told)
+static void attr_follow(const struct ibv_context *context, struct ibv_qp_attr *attr,
+                        const struct qp_change *told)
 {
 #define FOLLOW(bit, field, value)       \
     if (told->mask & (uint32_t)(bit)) { \
@@ -239,7 +243,7 @@ static void attr_follow(struct ibv_qp_attr *attr, const struct qp_change *told)
     FOLLOW(IBV_QP_DEST_QPN, dest_qp_num, told->dest_qp_num)
 #undef FOLLOW
     if (told->mask & (uint32_t)IBV_QP_AV) {
-        path_tell(&told->path, &attr->ah_attr);
+        path_tell(context, &told->path, &attr->ah_attr);
     }
 }
 
@@ -258,7 +262,7 @@ int ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask,
     *attr = qp->attr;
     pthread_mutex_unlock(&ibv_qp->mutex);
     if (rnic_qp_told(qp->rnic_qp, &told)) {
-        attr_follow(attr, &told);
+        attr_follow(ibv_qp->context, attr, &told);
     }
     attr->qp_state = state;
     attr->cur_qp_state = state;

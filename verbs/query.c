@@ -122,7 +122,7 @@ int front_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_p
         .state = IBV_PORT_ACTIVE,
         .max_mtu = IBV_MTU_4096,
         .active_mtu = port->addr_count > 0 ? front_mtu_of(port->path_mtu) : IBV_MTU_4096,
-        .gid_tbl_len = 1,
+        .gid_tbl_len = (int)front_gid_count(context),
         .port_cap_flags = identity->port_cap_flags,
         .max_msg_sz = rnic_limits.max_msg_len,
         .pkey_tbl_len = 1,

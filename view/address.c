@@ -10,8 +10,15 @@
 
 enum { IPV4_PREFIX_LEN = 12 }; // octets before the IPv4 address
 
-// The one of the highest rank, and of these the first.
-enum rank { RANK_NONE, RANK_IPV6_LOOPBACK, RANK_IPV4_LOOPBACK, RANK_IPV6, RANK_IPV4 };
+// The higher come first, and of one rank in the order of the system.
+enum rank {
+    RANK_NONE,
+    RANK_LINK_LOCAL,
+    RANK_IPV6_LOOPBACK,
+    RANK_IPV4_LOOPBACK,
+    RANK_IPV6,
+    RANK_IPV4
+};
 
 static struct in6_addr mapped(struct in_addr ipv4)
 {
@@ -20,62 +27,97 @@ static struct in6_addr mapped(struct in_addr ipv4)
     return addr;
 }
 
-// A link-local address says nothing without the name of an interface, which a GID cannot hold.
-static enum rank rank_of(const struct ifaddrs *ifa, struct in6_addr *ret)
+static enum rank rank_of(const struct ifaddrs *ifa, struct view_address *ret)
 {
     const bool is_loopback = (ifa->ifa_flags & IFF_LOOPBACK) != 0;
     if (ifa->ifa_addr == NULL || !(ifa->ifa_flags & IFF_UP)) {
         return RANK_NONE;
     }
+    *ret = (struct view_address){.scope_id = 0};
+    snprintf(ret->interface, sizeof ret->interface, "%s", ifa->ifa_name);
     if (ifa->ifa_addr->sa_family == AF_INET) {
-        *ret = mapped(((const struct sockaddr_in *)(const void *)ifa->ifa_addr)->sin_addr);
+        ret->addr = mapped(((const struct sockaddr_in *)(const void *)ifa->ifa_addr)->sin_addr);
         return is_loopback ? RANK_IPV4_LOOPBACK : RANK_IPV4;
     }
     if (ifa->ifa_addr->sa_family == AF_INET6) {
-        *ret = ((const struct sockaddr_in6 *)(const void *)ifa->ifa_addr)->sin6_addr;
-        return IN6_IS_ADDR_LINKLOCAL(ret) ? RANK_NONE
-               : is_loopback              ? RANK_IPV6_LOOPBACK
-                                          : RANK_IPV6;
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)ifa->ifa_addr;
+        const bool is_link_local = IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr);
+        ret->addr = in6->sin6_addr;
+        ret->scope_id = is_link_local ? in6->sin6_scope_id : 0;
+        return is_link_local ? RANK_LINK_LOCAL : is_loopback ? RANK_IPV6_LOOPBACK : RANK_IPV6;
     }
     return RANK_NONE;
 }
 
-void view_address_find(struct view_address *ret)
+static bool is_known(const struct view_address *all, unsigned count, const struct in6_addr *addr)
 {
-    struct ifaddrs *list = NULL;
-    enum rank best = RANK_NONE;
-    *ret = (struct view_address){.addr = mapped((struct in_addr){htonl(INADDR_LOOPBACK)}),
-                                 .interface = "lo"};
-    if (getifaddrs(&list) != 0) {
-        return;
-    }
-    for (const struct ifaddrs *ifa = list; ifa != NULL; ifa = ifa->ifa_next) {
-        struct in6_addr addr;
-        const enum rank rank = rank_of(ifa, &addr);
-        if (rank > best) {
-            best = rank;
-            ret->addr = addr;
-            snprintf(ret->interface, sizeof ret->interface, "%s", ifa->ifa_name);
+    for (unsigned i = 0; i < count; i++) {
+        if (IN6_ARE_ADDR_EQUAL(&all[i].addr, addr)) {
+            return true;
         }
     }
-    freeifaddrs(list);
+    return false;
 }
 
-void view_address_of(const struct in6_addr *addr, struct view_address *ret)
+// Those of one rank behind the `count` that are there; one address on several interfaces is the
+// first's. Returns how many there are now.
+static unsigned rank_add(const struct ifaddrs *list, enum rank rank, struct view_address *ret,
+                         unsigned count)
 {
-    struct ifaddrs *list = NULL;
-    *ret = (struct view_address){.addr = *addr};
-    if (getifaddrs(&list) != 0) {
-        return;
-    }
-    for (const struct ifaddrs *ifa = list; ifa != NULL && ret->interface[0] == '\0';
+    for (const struct ifaddrs *ifa = list; ifa != NULL && count < VIEW_ADDRESS_MAX;
          ifa = ifa->ifa_next) {
-        struct in6_addr it;
-        if (rank_of(ifa, &it) != RANK_NONE && IN6_ARE_ADDR_EQUAL(&it, addr)) {
-            snprintf(ret->interface, sizeof ret->interface, "%s", ifa->ifa_name);
+        if (rank_of(ifa, &ret[count]) == rank && !is_known(ret, count, &ret[count].addr)) {
+            count++;
         }
     }
-    freeifaddrs(list);
+    return count;
+}
+
+// Loopback addresses: only where no other can be first.
+static unsigned all_find(struct view_address ret[VIEW_ADDRESS_MAX])
+{
+    struct ifaddrs *list = NULL;
+    unsigned count = 0;
+    if (getifaddrs(&list) == 0) {
+        count = rank_add(list, RANK_IPV4, ret, count);
+        count = rank_add(list, RANK_IPV6, ret, count);
+        if (count == 0) {
+            count = rank_add(list, RANK_IPV4_LOOPBACK, ret, count);
+            count = rank_add(list, RANK_IPV6_LOOPBACK, ret, count);
+        }
+        count = count > 0 ? rank_add(list, RANK_LINK_LOCAL, ret, count) : 0;
+        freeifaddrs(list);
+    }
+    if (count > 0) {
+        return count;
+    }
+    ret[0] = (struct view_address){.addr = mapped((struct in_addr){htonl(INADDR_LOOPBACK)}),
+                                   .interface = "lo"};
+    return 1;
+}
+
+unsigned view_addresses_find(const struct identity *identity,
+                             struct view_address ret[VIEW_ADDRESS_MAX])
+{
+    const unsigned count = all_find(ret);
+    if (identity->has_streams) {
+        return 1;
+    }
+    const enum ibv_mtu mtu = identity_active_mtu(identity, view_interface_mtu(ret[0].interface));
+    unsigned kept = 1;
+    for (unsigned i = 1; i < count; i++) {
+        if (identity_active_mtu(identity, view_interface_mtu(ret[i].interface)) >= mtu) {
+            ret[kept++] = ret[i];
+        }
+    }
+    return kept;
+}
+
+void view_address_find(struct view_address *ret)
+{
+    struct view_address all[VIEW_ADDRESS_MAX];
+    all_find(all);
+    *ret = all[0];
 }
 
 // By ioctl: /sys may show the interfaces of another network namespace than the caller's.

@@ -11,12 +11,13 @@
 
 #include "view/address.h"
 
-enum { TEXT_MAX = 64 };
+enum { TEXT_MAX = 64, INDEX_TEXT_MAX = 16 };
 
 // What the files tell of, looked at once for all of them.
 struct facts {
     const struct identity *identity;
-    struct view_address address;
+    struct view_address gids[VIEW_ADDRESS_MAX];
+    unsigned gid_count;
 };
 
 /* ---- what files say -------------------------------------------------------------------------- */
@@ -31,16 +32,6 @@ static void say_name(const struct facts *facts, char ret[TEXT_MAX])
 static void say_node_type(const struct facts *facts, char ret[TEXT_MAX])
 {
     snprintf(ret, TEXT_MAX, "%s", facts->identity->node_type_text);
-}
-
-static void say_gid_type(const struct facts *facts, char ret[TEXT_MAX])
-{
-    snprintf(ret, TEXT_MAX, "%s", facts->identity->gid_type_text);
-}
-
-static void say_interface(const struct facts *facts, char ret[TEXT_MAX])
-{
-    snprintf(ret, TEXT_MAX, "%s", facts->address.interface);
 }
 
 static void say_capabilities(const struct facts *facts, char ret[TEXT_MAX])
@@ -64,9 +55,24 @@ static void say_guid(const struct facts *facts, char ret[TEXT_MAX])
     say_groups((const uint8_t *)&guid, sizeof guid / 2, ret);
 }
 
-static void say_gid(const struct facts *facts, char ret[TEXT_MAX])
+/* ---- what files of a GID say ----------------------------------------------------------------- */
+
+typedef void say_gid_fn(const struct facts *facts, unsigned index, char ret[TEXT_MAX]);
+
+static void say_gid(const struct facts *facts, unsigned index, char ret[TEXT_MAX])
 {
-    say_groups(facts->address.addr.s6_addr, sizeof facts->address.addr / 2, ret);
+    const struct in6_addr *addr = &facts->gids[index].addr;
+    say_groups(addr->s6_addr, sizeof *addr / 2, ret);
+}
+
+static void say_gid_type(const struct facts *facts, unsigned index, char ret[TEXT_MAX])
+{
+    snprintf(ret, TEXT_MAX, "%s", facts->identity->gid_type_text);
+}
+
+static void say_interface(const struct facts *facts, unsigned index, char ret[TEXT_MAX])
+{
+    snprintf(ret, TEXT_MAX, "%s", facts->gids[index].interface);
 }
 
 /* ---- the tables ------------------------------------------------------------------------------ */
@@ -122,11 +128,18 @@ static const struct file {
     {PORT "/rate", "100 Gb/sec (4X EDR)", NULL},
     {PORT "/cap_mask", NULL, say_capabilities},
     {PORT "/pkeys/0", "0xffff", NULL},
-    {PORT "/gids/0", NULL, say_gid},
-    {PORT "/gid_attrs/types/0", NULL, say_gid_type},
-    {PORT "/gid_attrs/ndevs/0", NULL, say_interface},
     {VERBS "/ibdev", NULL, say_name},
     {VERBS "/abi_version", "1", NULL},
+};
+
+// One for each GID, by its index.
+static const struct gid_file {
+    const char *folder;
+    say_gid_fn *say;
+} gid_files[] = {
+    {PORT "/gids/", say_gid},
+    {PORT "/gid_attrs/types/", say_gid_type},
+    {PORT "/gid_attrs/ndevs/", say_interface},
 };
 
 static const struct name {
@@ -221,6 +234,19 @@ static int files_make(const char *root, const struct facts *facts)
     return error;
 }
 
+static int gid_files_make(const char *root, const struct facts *facts, unsigned index)
+{
+    char folder[TREE_PATH_MAX], path[TREE_PATH_MAX + INDEX_TEXT_MAX], text[TEXT_MAX];
+    int error = 0;
+    for (size_t i = 0; error == 0 && i < COUNT(gid_files); i++) {
+        expand(root, gid_files[i].folder, facts->identity, folder);
+        snprintf(path, sizeof path, "%s%u", folder, index);
+        gid_files[i].say(facts, index, text);
+        error = file_write(path, text);
+    }
+    return error;
+}
+
 static int names_make(const char *root, const struct facts *facts)
 {
     char path[TREE_PATH_MAX], target[TREE_PATH_MAX];
@@ -233,13 +259,14 @@ static int names_make(const char *root, const struct facts *facts)
     return error;
 }
 
-// The network interface that the device speaks over.
-static int interface_make(const char *root, const struct facts *facts)
+// A network interface that the device speaks over.
+static int interface_make(const char *root, const struct facts *facts, unsigned index)
 {
+    const char *interface = facts->gids[index].interface;
     char folder[TREE_PATH_MAX], path[TREE_PATH_MAX + IF_NAMESIZE], target[64];
     expand(root, BASE "/net/", facts->identity, folder);
-    snprintf(path, sizeof path, "%s%s", folder, facts->address.interface);
-    snprintf(target, sizeof target, "/sys/class/net/%s", facts->address.interface);
+    snprintf(path, sizeof path, "%s%s", folder, interface);
+    snprintf(target, sizeof target, "/sys/class/net/%s", interface);
     return name_make(path, target);
 }
 
@@ -247,7 +274,7 @@ static int interface_make(const char *root, const struct facts *facts)
 static bool has_room(const char *root, const struct identity *identity)
 {
     char path[TREE_PATH_MAX];
-    return expand(root, "/" PORT "/gid_attrs/types/0", identity, path);
+    return expand(root, "/" PORT "/gid_attrs/types/00", identity, path);
 }
 
 int tree_make(const char *root, const struct identity *identity)
@@ -257,12 +284,16 @@ int tree_make(const char *root, const struct identity *identity)
     if (!has_room(root, identity)) {
         return -ENAMETOOLONG;
     }
-    view_address_find(&facts.address);
+    facts.gid_count = view_addresses_find(identity, facts.gids);
     snprintf(base, sizeof base, "%s/", root);
     int error = folders_make(base, identity);
     error = error != 0 ? error : files_make(base, &facts);
     error = error != 0 ? error : names_make(base, &facts);
-    return error != 0 ? error : interface_make(base, &facts);
+    for (unsigned i = 0; error == 0 && i < facts.gid_count; i++) {
+        error = gid_files_make(base, &facts, i);
+        error = error != 0 ? error : interface_make(base, &facts, i);
+    }
+    return error;
 }
 
 /* ---- removing it ----------------------------------------------------------------------------- */

@@ -37,7 +37,6 @@ static void device_is_a_channel_adapter_on_ethernet(void **state)
     assert_int_equal(ibv_query_port(bench.context, 1, &port), 0);
     assert_int_equal(port.state, IBV_PORT_ACTIVE);
     assert_int_equal(port.link_layer, IBV_LINK_LAYER_ETHERNET);
-    assert_int_equal(port.gid_tbl_len, 1);
     assert_int_equal(port.lid, 0);
     assert_in_range(port.active_mtu, IBV_MTU_256, IBV_MTU_4096);
     assert_int_equal(ibv_query_gid_ex(bench.context, 1, 0, &gid, 0), 0);
@@ -45,6 +44,33 @@ static void device_is_a_channel_adapter_on_ethernet(void **state)
     assert_true(gid.ndev_ifindex > 0);
     assert_int_equal(ibv_query_pkey(bench.context, 1, 0, &pkey), 0);
     assert_int_equal(pkey, 0xffff);
+}
+
+static void all_ways_to_a_gid_tell_the_same(void **state)
+{
+    enum { MORE = 20 };
+    struct ibv_port_attr port;
+    struct ibv_gid_entry table[MORE], entry;
+    union ibv_gid gid;
+    assert_int_equal(ibv_query_port(bench.context, 1, &port), 0);
+    assert_in_range(port.gid_tbl_len, 1, MORE);
+    assert_int_equal(ibv_query_gid_table(bench.context, table, MORE, 0), port.gid_tbl_len);
+    const size_t too_few = (size_t)port.gid_tbl_len - 1;
+    assert_int_equal(ibv_query_gid_table(bench.context, table, too_few, 0), -EINVAL);
+    for (int i = 0; i < port.gid_tbl_len; i++) {
+        assert_int_equal(table[i].gid_index, i);
+        assert_int_equal(table[i].gid_type, IBV_GID_TYPE_ROCE_V2);
+        assert_int_equal(ibv_query_gid_ex(bench.context, 1, (uint32_t)i, &entry, 0), 0);
+        assert_memory_equal(&entry, &table[i], sizeof entry);
+        assert_int_equal(ibv_query_gid(bench.context, 1, i, &gid), 0);
+        assert_memory_equal(&gid, &entry.gid, sizeof gid);
+        for (int other = 0; other < i; other++) {
+            assert_memory_not_equal(&gid, &table[other].gid, sizeof gid);
+        }
+    }
+    assert_int_equal(ibv_query_gid(bench.context, 1, port.gid_tbl_len, &gid), -1);
+    assert_int_equal(ibv_query_gid_ex(bench.context, 1, (uint32_t)port.gid_tbl_len, &entry, 0),
+                     EINVAL);
 }
 
 static void file_of_the_gid_says_its_type(void **state)
@@ -82,7 +108,7 @@ static void address_that_leads_nowhere_is_refused(void **state)
     struct ibv_ah_attr bad[] = {good, good, good, good, good};
     bad[0].is_global = 0;
     bad[1].port_num = 2;
-    bad[2].grh.sgid_index = 1;
+    bad[2].grh.sgid_index = 20;
     memset(bad[3].grh.dgid.raw, 0, sizeof bad[3].grh.dgid.raw);
     bad[4].grh.dgid.raw[0] = 0xfe;
     bad[4].grh.dgid.raw[1] = 0x80;
@@ -144,6 +170,31 @@ static void datagram_arrives_behind_40_octets_that_say_from_where(void **state)
     assert_int_equal(bench.buf[1024 + ROCE_GRH_LEN + 100], 0);
     assert_int_equal(ibv_destroy_qp(a), 0);
     assert_int_equal(ibv_destroy_qp(b), 0);
+}
+
+// Each GID in turn: who is answered by the completion is answered from the GID that it wrote to.
+static void answer_leaves_from_the_gid_that_was_written_to(void **state)
+{
+    struct ibv_port_attr port;
+    assert_int_equal(ibv_query_port(bench.context, 1, &port), 0);
+    for (int i = 0; i < port.gid_tbl_len; i++) {
+        struct ibv_qp *a = roce_ud_ready(&bench), *b = roce_ud_ready(&bench);
+        struct ibv_ah_attr attr = roce_ah_attr(bench.context), back;
+        attr.grh.sgid_index = (uint8_t)i;
+        assert_int_equal(ibv_query_gid(bench.context, 1, i, &attr.grh.dgid), 0);
+        struct ibv_ah *to = ibv_create_ah(bench.pd, &attr);
+        assert_non_null(to);
+        roce_post_recv(&bench, b, 1, 1024, 256);
+        assert_int_equal(roce_ud_send(&bench, a, to, b->qp_num, ROCE_QKEY, 8), 0);
+        struct ibv_wc wc = exchanged();
+        struct ibv_grh *grh = (struct ibv_grh *)(bench.buf + 1024);
+        assert_int_equal(ibv_init_ah_from_wc(bench.context, 1, &wc, grh, &back), 0);
+        assert_int_equal(back.grh.sgid_index, i);
+        assert_memory_equal(&back.grh.dgid, &attr.grh.dgid, sizeof back.grh.dgid);
+        assert_int_equal(ibv_destroy_ah(to), 0);
+        assert_int_equal(ibv_destroy_qp(a), 0);
+        assert_int_equal(ibv_destroy_qp(b), 0);
+    }
 }
 
 static void answer_finds_its_way_by_the_completion(void **state)
@@ -293,6 +344,11 @@ static void datagram_to_a_group_is_for_those_attached(void **state)
     struct ibv_wc wc = exchanged();
     assert_int_equal(wc.byte_len, ROCE_GRH_LEN + 24);
     assert_int_equal(wc.src_qp, a->qp_num);
+    for (unsigned i = 0; i < 64; i++) { // once, whatever addresses the host has
+        roce_post_recv(&bench, b, 2, 1024, 256);
+        assert_int_equal(roce_ud_send(&bench, a, ah, b->qp_num, ROCE_QKEY, 8), 0);
+        assert_int_equal(exchanged().byte_len, ROCE_GRH_LEN + 8);
+    }
     assert_int_equal(ibv_detach_mcast(b, &group, 0), 0);
     assert_int_equal(ibv_detach_mcast(b, &group, 0), EINVAL);
     assert_int_equal(ibv_destroy_ah(to_group), 0);
@@ -371,6 +427,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(device_is_a_channel_adapter_on_ethernet),
+        CASE(all_ways_to_a_gid_tell_the_same),
+        CASE(answer_leaves_from_the_gid_that_was_written_to),
         CASE(file_of_the_gid_says_its_type),
         CASE(iwarp_device_stays_beside_it),
         CASE(address_that_leads_nowhere_is_refused),
