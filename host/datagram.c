@@ -7,6 +7,7 @@
 #include "base/device_wire.h"
 #include "base/why.h"
 #include "link/datagram_fault.h"
+#include "link/datagram_numbering.h"
 #include "link/datagram_pcap.h"
 #include "link/datagram_udp.h"
 #include "link/fault_model.h"
@@ -34,6 +35,23 @@ static int fault_wrap(const struct fault_config *faults, struct datagram_link **
     return error;
 }
 
+// Does the kernel number packets as the ICRC takes it to?
+static void numbering_try(struct datagram_udp_config *config)
+{
+    const enum datagram_numbering numbering = datagram_numbering_find();
+    if (numbering == DATAGRAM_NUMBERED_SINGLY) {
+        config->is_single = true;
+        fprintf(stderr, "weft: this kernel numbers the packets of a burst (UDP_SEGMENT) otherwise "
+                        "than their ICRC says: " DEVICE_NAME_ROCE " sends each alone\n");
+    } else if (numbering == DATAGRAM_NUMBERED_OTHERWISE) {
+        config->is_single = true;
+        fprintf(
+            stderr,
+            "weft: this kernel numbers packets otherwise than their ICRC says: " DEVICE_NAME_ROCE
+            " reaches weft over IPv4, and others over IPv6 alone\n");
+    }
+}
+
 int host_datagram_link_create(const struct host_settings *settings, struct trace *trace,
                               struct datagram_link **ret)
 {
@@ -47,6 +65,7 @@ int host_datagram_link_create(const struct host_settings *settings, struct trace
     if (!fault_config_parse(settings->fault, &config.corrupt)) {
         config.corrupt = (struct fault_config){0};
     }
+    numbering_try(&config);
     int error = datagram_udp_create(&config, ret);
     if (error == -EUSERS) {
         fprintf(stderr, "weft: cannot open " DEVICE_NAME_ROCE ": as many processes of this user "
