@@ -148,8 +148,6 @@ def info_and_ls_agree_with_the_node():
 def discover_writes_an_ipv6_address_in_brackets():
     if not pathlib.Path('/proc/net/if_inet6').exists():
         raise Skip('no IPv6')
-    if wire() == 'roce':
-        raise Skip('the RoCE device has the address 127.0.0.1 alone')
     with RdmaNode('data=ram:1M', host='[::1]') as node:
         authority = node.nvme.split('/nqn')[0].removeprefix('nvme+rdma://')
         said = weft('discover', authority).stdout

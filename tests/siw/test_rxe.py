@@ -354,6 +354,8 @@ def use_ipv6(guest):
                   ['address', 'add', guest.host_addr, 'dev', 'lo'],
                   ['route', 'add', f'{guest.addr}/32', 'dev', 'tap0', 'src', guest.host_addr]):
         tapnet.ip(*words)
+    # A queue pair that is told of a neighbour whom the guest has not met yet may fail.
+    guest.run(['sh', '-c', f'for _ in $(seq 50); do ping -c 1 -W 1 {IPV6_NET}1 && exit; done'])
     return gid_index(guest, f'{IPV6_NET}2')
 
 
