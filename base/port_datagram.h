@@ -100,7 +100,7 @@ struct datagram_link_ops {
     bool (*has_room)(struct datagram_link *link, const struct datagram_tx *tx);
     // This process has somebody for a service of connection managers at a local address
     // (unspecified: any), and others that share the address can find out. -EADDRINUSE: one has
-    // too. NULL: processes do not find out about each other.
+    // too.
     int (*serve)(struct datagram_link *link, uint64_t service, const struct in6_addr *local);
     void (*unserve)(struct datagram_link *link, uint64_t service, const struct in6_addr *local);
     // Has any process, at this address or at any? True also where it cannot be found out.
@@ -172,21 +172,19 @@ static inline int datagram_join(struct datagram_link *link, const struct in6_add
 static inline int datagram_serve(struct datagram_link *link, uint64_t service,
                                  const struct in6_addr *local)
 {
-    return link->ops->serve != NULL ? link->ops->serve(link, service, local) : 0;
+    return link->ops->serve(link, service, local);
 }
 
 static inline void datagram_unserve(struct datagram_link *link, uint64_t service,
                                     const struct in6_addr *local)
 {
-    if (link->ops->unserve != NULL) {
-        link->ops->unserve(link, service, local);
-    }
+    link->ops->unserve(link, service, local);
 }
 
 static inline bool datagram_is_served(struct datagram_link *link, uint64_t service,
                                       const struct in6_addr *local)
 {
-    return link->ops->is_served != NULL && link->ops->is_served(link, service, local);
+    return link->ops->is_served(link, service, local);
 }
 
 static inline void datagram_leave(struct datagram_link *link, const struct in6_addr *group,

@@ -151,6 +151,22 @@ static bool end_has_room(struct datagram_link *link, const struct datagram_tx *t
     return true;
 }
 
+// An address is one end's, so nobody else serves anything at it.
+static int end_serve(struct datagram_link *link, uint64_t service, const struct in6_addr *local)
+{
+    return 0;
+}
+
+static void end_unserve(struct datagram_link *link, uint64_t service, const struct in6_addr *local)
+{
+}
+
+static bool end_is_served(struct datagram_link *link, uint64_t service,
+                          const struct in6_addr *local)
+{
+    return false;
+}
+
 static bool end_put(struct datagram_link *link, const struct datagram_tx *tx)
 {
     struct datagram_sim *e = end_of(link);
@@ -293,6 +309,9 @@ static const struct datagram_link_ops end_ops = {
     .join = end_join,
     .leave = end_leave,
     .has_room = end_has_room,
+    .serve = end_serve,
+    .unserve = end_unserve,
+    .is_served = end_is_served,
     .put = end_put,
     .flush = end_flush,
     .poll = end_poll,
