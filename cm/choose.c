@@ -34,10 +34,26 @@ static const struct cm_device *device_for_datagrams(const struct sockaddr *local
     return fits ? d : NULL;
 }
 
-// What stands for a device on this wire is one of this host alone on the other.
+// All devices have the same first address, and loopback ones only where that is one.
+static bool has_loopback(const struct cm_device *d)
+{
+    union ibv_gid gid;
+    struct in6_addr octets;
+    struct sockaddr_storage addr;
+    if (ibv_query_gid(d->verbs, 1, 0, &gid) != 0) {
+        return false;
+    }
+    memcpy(&octets, gid.raw, sizeof octets);
+    cm_addr_of_octets(&addr, &octets, 0);
+    return cm_addr_is_loopback((const struct sockaddr *)&addr);
+}
+
+// What stands for a device on this wire is one of this host alone on the other. For such an address
+// the device is not even opened: a server for its own host needs no descriptors for it.
 const struct cm_device *cm_device_beside(const struct cm_id *c, const struct sockaddr *local)
 {
-    if (c->device->way != &cm_stream_way || c->is_tied) {
+    if (c->device->way != &cm_stream_way || c->is_tied ||
+        (cm_addr_is_loopback(local) && !has_loopback(c->device))) {
         return NULL;
     }
     const struct cm_device *d = cm_device_try(DEVICE_WIRE_ROCE);

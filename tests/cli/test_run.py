@@ -356,8 +356,8 @@ def a_server_is_seen_by_stat_while_it_runs():
         port = str(free_port())
         trace = pathlib.Path(folder) / 'trace'
         server = subprocess.Popen(
-            [WEFT, 'run', '-q', '--trace=all', f'--trace-file={trace}', 'rping', '-s', '-a',
-             '127.0.0.1', '-p', port, '-C', '1'], stdout=subprocess.DEVNULL,
+            [WEFT, 'run', '-q', '--wire=iwarp', '--trace=all', f'--trace-file={trace}', 'rping',
+             '-s', '-a', '127.0.0.1', '-p', port, '-C', '1'], stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
         try:
             deadline = time.monotonic() + 60
@@ -391,8 +391,8 @@ def rping_pair(folder, *options):
 
     def end(role, *words):
         return subprocess.Popen(
-            [WEFT, 'run', '-q', *options, f'--stats={stats[role]}', 'rping', *words, '-a',
-             '127.0.0.1', '-p', port, '-C', '10', '-S', '5000'],
+            [WEFT, 'run', '-q', '--wire=iwarp', *options, f'--stats={stats[role]}', 'rping', *words,
+             '-a', '127.0.0.1', '-p', port, '-C', '10', '-S', '5000'],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     server = end('server', '-s')
