@@ -77,8 +77,8 @@ def tshark(capture, ports):
 
 
 def weft_counts(stats):
-    """FPDUs sent and received, from the JSON text that WEFT_STATS_FILE holds at exit."""
-    counters = json.loads(stats)
+    """FPDUs sent and received, from what WEFT_STATS_FILE holds at exit: a line for each device."""
+    counters, = (one for one in map(json.loads, stats.splitlines()) if 'weft0' in one)
     # What a closed connection counted is in the totals already.
     alive = [each for each in counters['connections'] if each['state'] != 'closed']
     return tuple(counters['weft0'][f'mpa_{way}_total']['fpdus']
