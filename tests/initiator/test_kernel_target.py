@@ -19,7 +19,6 @@ sys.dont_write_bytecode = True
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / 'siw'), str(TESTS / 'judges')]
 
-import tapnet  # noqa: E402
 import vm  # noqa: E402
 from judge import Tap, WEFT, count, skip_all  # noqa: E402
 
@@ -144,11 +143,7 @@ def main():
     options = parser.parse_args()
     if not os.access(WEFT, os.X_OK):
         skip_all(f'{WEFT} is not built')
-    try:
-        vm.kernel_files()
-        tapnet.enter_namespace()
-    except tapnet.NotHere as why:
-        skip_all(str(why))
+    vm.enter()
     tap = Tap()
     with tempfile.TemporaryDirectory(prefix='weft-target.') as place:
         scratch = pathlib.Path(place)

@@ -20,7 +20,6 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'siw'))
 
 import vm  # noqa: E402  (found by the line above)
-import tapnet  # noqa: E402  (vm finds it and judge)
 from judge import BUILD, Tap, skip_all  # noqa: E402
 
 PROGRAM = BUILD / 'tests/manager/manager-rnic'
@@ -49,11 +48,7 @@ def main():
     options = parser.parse_args()
     if not os.access(PROGRAM, os.X_OK):
         skip_all(f'{PROGRAM} is not built')
-    try:
-        vm.kernel_files()
-        tapnet.enter_namespace()
-    except tapnet.NotHere as why:
-        skip_all(str(why))
+    vm.enter()
     tap = Tap()
     with tempfile.TemporaryDirectory(prefix='weft-foreign.') as scratch:
         guest = vm.Guest(pathlib.Path(scratch), [*vm.GUEST_PROGRAMS, PROGRAM])

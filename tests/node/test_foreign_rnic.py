@@ -21,7 +21,6 @@ sys.dont_write_bytecode = True
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / 'siw'), str(TESTS / 'judges'), str(TESTS / 'cli')]
 
-import tapnet  # noqa: E402
 import vm  # noqa: E402
 from judge import Tap, WEFT, count, skip_all  # noqa: E402
 
@@ -128,11 +127,7 @@ def main():
     parser.add_argument('--keep', type=pathlib.Path)
     options = parser.parse_args()
     libraries = system_libraries()
-    try:
-        vm.kernel_files()
-        tapnet.enter_namespace()
-    except tapnet.NotHere as why:
-        skip_all(str(why))
+    vm.enter()
     tap = Tap()
     with scratch_folder(options.keep) as scratch:
         guest = guest_with(libraries, scratch)

@@ -27,7 +27,6 @@ sys.dont_write_bytecode = True
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / 'siw'), str(TESTS / 'judges'), str(TESTS / 'cli')]
 
-import tapnet  # noqa: E402
 import vm  # noqa: E402
 from judge import Tap, WEFT, count, skip_all  # noqa: E402
 
@@ -321,11 +320,7 @@ def main():
                if shutil.which(name, path=path) is None]
     if missing:
         skip_all('no ' + ', no '.join(missing))
-    try:
-        vm.kernel_files()
-        tapnet.enter_namespace()
-    except tapnet.NotHere as why:
-        skip_all(str(why))
+    vm.enter()
     tap = Tap()
     with scratch_folder(options.keep) as scratch:
         guest = vm.Guest(scratch, ['rdma', *PROGRAMS], extras=['nvme'])

@@ -15,7 +15,6 @@ import tempfile
 import time
 
 import vm
-import tapnet
 from judge import BUILD, WEFT, Tap, skip_all
 
 PROGRAM = BUILD / 'tests/test_node_ddm'
@@ -113,11 +112,7 @@ def main():
         skip_all(f'no {", no ".join(missing)}')
     if not os.access(WEFT, os.X_OK) or not os.access(PROGRAM, os.X_OK):
         skip_all(f'{WEFT} and {PROGRAM} are not built')
-    try:
-        vm.kernel_files()
-        tapnet.enter_namespace()
-    except tapnet.NotHere as why:
-        skip_all(str(why))
+    vm.enter()
     tap = Tap()
     with tempfile.TemporaryDirectory(prefix='weft-disk.') as name:
         place = pathlib.Path(name)

@@ -363,11 +363,7 @@ def main():
     options = judge.argument_parser(__doc__).parse_args()
     if not os.access(WEFT, os.X_OK):
         skip_all(f'{WEFT} is not built')
-    try:
-        vm.kernel_files()
-        tapnet.enter_namespace()
-    except tapnet.NotHere as why:
-        skip_all(str(why))
+    vm.enter()
     tap = Tap()
     with tempfile.TemporaryDirectory(prefix='weft-rxe.') as folder:
         guest = vm.Guest(pathlib.Path(folder), PROGRAMS, extras=['netem'])

@@ -312,11 +312,7 @@ def main():
     is_weft = not options.is_self
     if is_weft and not os.access(WEFT, os.X_OK):
         skip_all(f'{WEFT} is not built')
-    try:
-        vm.kernel_files()
-        tapnet.enter_namespace()
-    except tapnet.NotHere as why:
-        skip_all(str(why))
+    vm.enter()
     tap = Tap()
     wanted = judge.chosen(options, lambda: meetings(is_weft))
     with scratch_folder(options.keep) as scratch:

@@ -2,7 +2,8 @@
 
 It has rxe, the kernel's software InfiniBand (RoCE), as well: Guest.use_device() changes to it.
 
-Three steps, each of a few seconds but the first (a minute, once):
+A script begins with enter(), which skips it where this machine cannot do that. Three steps, each
+of a few seconds but the first (a minute, once):
 
     kernel_files()   Debian's kernel, unpacked and not installed, and siw.ko built from Debian's
                      kernel source without a change; kept in $XDG_CACHE_HOME/weft-siwvm
@@ -34,8 +35,8 @@ import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'judges'))
 
-from judge import listening_ports  # noqa: E402  (found by the line above)
-from tapnet import NotHere  # noqa: E402
+from judge import listening_ports, skip_all  # noqa: E402  (found by the line above)
+from tapnet import NotHere, enter_namespace  # noqa: E402
 
 CACHE = pathlib.Path(os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache',
                      'weft-siwvm')
@@ -64,6 +65,15 @@ DEVICES = ['siw', 'rxe']
 
 
 # --- the kernel and its modules, made once -----------------------------------------------------
+
+
+def enter():
+    """The kernel's files and a network of this script's own, or the end of it: it is skipped."""
+    try:
+        kernel_files()
+        enter_namespace()
+    except NotHere as why:
+        skip_all(str(why))
 
 
 def kernel_files():
