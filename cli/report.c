@@ -5,11 +5,18 @@
 #include <string.h>
 
 #include "base/device_wire.h"
+#include "text/quantity.h"
 #include "text/show.h"
 
 enum { VALUE_MAX_LEN = 128, LABEL_LEN = 16, SECTION_INDENT = 2, PART_INDENT = 4 };
 
 /* ---- words ----------------------------------------------------------------------------------- */
+
+static bool is_duration(const char *name)
+{
+    const size_t len = strlen(name);
+    return len > 3 && strcmp(name + len - 3, "_ns") == 0;
+}
 
 // Words that flow into lines behind a label.
 struct paragraph {
@@ -45,6 +52,9 @@ static void word_put(struct paragraph *p, const char *name, const char *value)
 {
     char shown[VALUE_MAX_LEN];
     text_copy(shown, name, true);
+    if (is_duration(name)) {
+        shown[strlen(shown) - 3] = '\0'; // the value has the unit
+    }
     unsigned len = (unsigned)(strlen(shown) + 1 + strlen(value));
     if (p->column < LABEL_LEN) {
         fprintf(p->out, "%*s", (int)(LABEL_LEN - p->column), "");
@@ -107,7 +117,9 @@ static bool value_format(const char *name, struct json_object *value, char ret[V
     if (!json_object_is_type(value, json_type_int) || number == 0) {
         return false;
     }
-    if (is_octets(name)) {
+    if (is_duration(name)) {
+        text_duration_format(number, ret);
+    } else if (is_octets(name)) {
         octets_format(number, ret);
     } else if (strcmp(name, "qp_num") == 0) {
         snprintf(ret, VALUE_MAX_LEN, "%" PRIu64, number);
@@ -168,10 +180,27 @@ static void members_print(FILE *out, unsigned width, const char *label, struct j
     }
 }
 
+// The durations of each operation, in a line.
+static void latency_print(FILE *out, unsigned width, struct json_object *latency)
+{
+    json_object_object_foreach(latency, name, operation)
+    {
+        if (json_object_is_type(operation, json_type_object)) {
+            char label[VALUE_MAX_LEN];
+            snprintf(label, sizeof label, "%.32s took", name);
+            members_print(out, width, label, operation, NULL);
+        }
+    }
+}
+
 static void part_print(FILE *out, unsigned width, const char *label, struct json_object *object)
 {
     char shown[VALUE_MAX_LEN];
     text_copy(shown, label, true);
+    if (strcmp(label, "latency") == 0) {
+        latency_print(out, width, object);
+        return;
+    }
     members_print(out, width, shown, object, NULL);
     for (unsigned i = 0; i < DIRECTION_COUNT; i++) {
         members_print(out, width, directions[i].label, object, &directions[i]);

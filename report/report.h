@@ -25,6 +25,7 @@
 #include "mpa/rx.h"
 #include "mpa/tx.h"
 #include "wq/allotment.h"
+#include "wq/latency.h"
 #include "wq/read_sched.h"
 
 enum {
@@ -107,6 +108,7 @@ struct report {
     uint32_t pid;
     const char *program;
     struct report_device device;
+    struct latency latency; // of work requests
     // Of each the first `max` are there; `count` goes on behind them.
     struct report_endpoint *endpoints;
     struct report_qp *qps;

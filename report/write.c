@@ -1,4 +1,7 @@
 // The report as JSON: what each part of it is called.
+#include <inttypes.h>
+
+#include "base/histogram.h"
 #include "base/port_ulpdu.h"
 #include "base/qp_state.h"
 #include "base/transport.h"
@@ -15,6 +18,7 @@
 #include "text/address.h"
 #include "wire/extension.h"
 #include "wq/allotment.h"
+#include "wq/latency.h"
 #include "wq/read_sched.h"
 
 /* ---- the parts ------------------------------------------------------------------------------- */
@@ -206,6 +210,43 @@ static void write_startup(struct json *o, const struct report_device *d)
     json_close(&closes);
 }
 
+// What is known in buckets for who would merge it, and as percentiles for who would read it.
+static void write_histogram(struct json *parent, const char *name, const struct histogram *h)
+{
+    struct json o = json_open(parent, name);
+    json_number(&o, "count", h->count);
+    json_number(&o, "sum_ns", h->sum);
+    for (unsigned i = 0; i < HISTOGRAM_SHOWN_COUNT; i++) {
+        json_number(&o, histogram_shown[i].name,
+                    histogram_percentile(h, histogram_shown[i].permille));
+    }
+    json_number(&o, "max_ns", h->max);
+    json_name(&o, "buckets");
+    bool has_any = false;
+    for (unsigned i = 0; i < HISTOGRAM_BUCKET_COUNT; i++) {
+        if (h->buckets[i] > 0) {
+            const uint64_t last =
+                i + 1 < HISTOGRAM_BUCKET_COUNT ? histogram_bucket_last(i) : h->max;
+            fprintf(o.out, "%s[%" PRIu64 ",%" PRIu64 "]", has_any ? "," : "[", last, h->buckets[i]);
+            has_any = true;
+        }
+    }
+    fputs(has_any ? "]" : "[]", o.out);
+    json_close(&o);
+}
+
+static void write_latency(struct json *parent, const struct latency *latency)
+{
+    struct json o = json_open(parent, "latency");
+    json_number(&o, "sampled_one_in", LATENCY_SAMPLE_MEAN);
+    for (unsigned i = 0; i < LATENCY_OPERATION_COUNT; i++) {
+        if (latency->of[i].count > 0) {
+            write_histogram(&o, latency_operation_name((enum latency_operation)i), &latency->of[i]);
+        }
+    }
+    json_close(&o);
+}
+
 static void write_device(struct json *o, const struct report *r)
 {
     const struct report_device *d = &r->device;
@@ -218,6 +259,7 @@ static void write_device(struct json *o, const struct report *r)
     json_number(o, "oneshots", d->live.oneshots);
     json_number(o, "sinks", d->live.sinks);
     write_reads(o, &d->reads);
+    write_latency(o, &r->latency);
     if (d->has_streams) {
         write_mpa_totals(o, d);
     }

@@ -18,6 +18,7 @@
 #include "rnic/rnic.h"
 #include "rnic/shard.h"
 #include "wq/allotment_policy.h"
+#include "wq/latency.h"
 #include "wq/read_sched.h"
 
 enum {
@@ -56,6 +57,7 @@ struct rnic {
     struct qp_total totals[RNIC_TRANSPORT_MAX]; // of queue pairs that were destroyed
     unsigned total_count;
     uint64_t closes[QP_CLOSE_REASON_COUNT]; // streams in full operation that ended
+    struct latency latency;                 // of all queue pairs, guarded by the shard's lock
     struct trace *trace;
     const char *name;
     instant_ns (*clock)(void *ctx);
@@ -105,6 +107,7 @@ static inline struct rnic_qp *rnic_qp_of(const struct rnic *rnic, uint32_t qp_nu
 // Lock held. What the engine tells of a queue pair, `ctx`. (qp_port.c)
 void qp_port_on_event(void *ctx, enum qp_event event);
 void qp_port_on_runnable(void *ctx);
+void qp_port_on_sampled(void *ctx, enum wqe_opcode opcode, instant_ns posted_at_ns);
 // Behind posting a receive: does somebody wait for it? Written as an exchange (false for false, or
 // a look), so that it has its place among those of who begins to wait.
 static inline bool rnic_is_receive_wanted(atomic_bool *flag)

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "rnic/rnic.h"
+#include "wq/latency.h"
 #include "wq/oneshot.h"
 #include "wq/post.h"
 #include "wq/srq.h"
@@ -18,7 +19,11 @@ struct send_wqe *rnic_sq_slot(struct rnic_sq_cursor *cursor)
 {
     CHECK(cursor->qp != NULL);
     struct send_wqe *wqe = wq_send_slot(cursor->qp->wq, cursor->filled_count);
-    cursor->filled_count += wqe != NULL ? 1 : 0;
+    if (wqe == NULL) {
+        return NULL;
+    }
+    cursor->filled_count++;
+    wqe->posted_at_ns = latency_sampler_next(&cursor->qp->sampler) ? rnic_now(cursor->qp->rnic) : 0;
     return wqe;
 }
 

@@ -11,6 +11,7 @@
 #include "rnic/point.h"
 #include "rnic/qp_meeting.h"
 #include "wire/extension.h"
+#include "wq/latency.h"
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
@@ -102,6 +103,7 @@ int rnic_qp_create(struct rnic *rnic, const struct rnic_qp_init *init, struct rn
         free(qp);
         return error;
     }
+    latency_sampler_init(&qp->sampler, qp->qp_num);
     pthread_mutex_init(&qp->sq_lock, NULL);
     pthread_mutex_init(&qp->rq_lock, NULL);
     *ret = qp;

@@ -28,6 +28,7 @@ struct wq_config qp_wq_config(struct rnic_qp *qp, const struct rnic_qp_init *ini
         .read_timeout_ns = rnic->config.read_timeout_ns,
         .trace = rnic->trace,
         .on_runnable = on_runnable,
+        .on_sampled = qp_port_on_sampled,
         .ctx = qp,
         .guard = shard_guard(&rnic->shard),
     };

@@ -2,6 +2,7 @@
 
 #include "rnic/ep.h"
 #include "rnic/internal.h"
+#include "wq/latency.h"
 
 static const enum rnic_async_event async_of[QP_EVENT_COUNT] = {
     [QP_EVENT_FATAL] = RNIC_EVENT_QP_FATAL,
@@ -26,4 +27,12 @@ void qp_port_on_runnable(void *ctx)
     if (qp->ep != NULL) {
         shard_run_again(&qp->rnic->shard, qp->ep);
     }
+}
+
+// The one clock that is read for it: the engine's instant is that of the call, and what the call
+// has done since, a system call perhaps, is a part of what is measured.
+void qp_port_on_sampled(void *ctx, enum wqe_opcode opcode, instant_ns posted_at_ns)
+{
+    struct rnic *rnic = ((struct rnic_qp *)ctx)->rnic;
+    latency_note(&rnic->latency, opcode, rnic_now(rnic) - posted_at_ns);
 }

@@ -27,6 +27,7 @@
 #include "cq/cqe.h"
 #include "mem/table.h"
 #include "wire/grh.h"
+#include "wq/latency.h"
 #include "wq/oneshot.h"
 #include "wq/srq.h"
 #include "wq/wq.h"
@@ -172,8 +173,9 @@ struct rnic_qp {
     struct rnic *rnic;
     struct list_link all_link; // in the RNIC's list of queue pairs
     struct transport *transport;
-    struct wq *wq;           // its work queues
-    pthread_mutex_t sq_lock; // one poster at a time, per queue
+    struct wq *wq;                  // its work queues
+    pthread_mutex_t sq_lock;        // one poster at a time, per queue
+    struct latency_sampler sampler; // guarded by it
     pthread_mutex_t rq_lock;
     struct rnic_cq *send_cq, *recv_cq;
     struct rnic_srq *srq; // NULL: a receive queue of its own

@@ -140,6 +140,7 @@ static void copy_locked(struct report *r, const struct rnic *rnic)
     const struct list_link *l;
     report_begin(r);
     device_copy(r, rnic);
+    r->latency = rnic->latency;
     for (l = rnic->shard.endpoints.next; l != &rnic->shard.endpoints; l = l->next) {
         endpoint_copy(r, LIST_ENTRY(l, const struct rnic_ep, all_link));
     }

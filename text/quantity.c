@@ -83,3 +83,29 @@ bool text_duration_parse(const char *text, duration_ns *ret)
                                                    {"ns", 1},         {NULL, 0}};
     return measure(text, units, UINT64_MAX, ret);
 }
+
+const char *text_duration_format(duration_ns duration, char ret[TEXT_DURATION_MAX])
+{
+    static const struct unit_of_measure units[] = {
+        {"us", NS_PER_US}, {"ms", NS_PER_MS}, {"s", NS_PER_S}};
+    if (duration < NS_PER_US) {
+        snprintf(ret, TEXT_DURATION_MAX, "%" PRIu64 "ns", duration);
+        return ret;
+    }
+    const struct unit_of_measure *unit = units;
+    while (unit < units + 2 && duration >= 1000 * unit->worth) {
+        unit++;
+    }
+    const uint64_t whole = duration / unit->worth,
+                   percent = duration % unit->worth * 100 / unit->worth;
+    if (whole < 10) {
+        snprintf(ret, TEXT_DURATION_MAX, "%" PRIu64 ".%02" PRIu64 "%s", whole, percent,
+                 unit->suffix);
+    } else if (whole < 100) {
+        snprintf(ret, TEXT_DURATION_MAX, "%" PRIu64 ".%" PRIu64 "%s", whole, percent / 10,
+                 unit->suffix);
+    } else {
+        snprintf(ret, TEXT_DURATION_MAX, "%" PRIu64 "%s", whole, unit->suffix);
+    }
+    return ret;
+}

@@ -7,7 +7,7 @@
 
 #include "base/time.h"
 
-enum { TEXT_SIZE_MAX = 24 };
+enum { TEXT_SIZE_MAX = 24, TEXT_DURATION_MAX = 24 };
 
 // "4096", within [low, high].
 bool text_number_parse(const char *text, uint64_t low, uint64_t high, uint64_t *ret);
@@ -20,3 +20,6 @@ const char *text_size_format(uint64_t size, char ret[TEXT_SIZE_MAX]);
 
 // "10ms", "2s", "5us", "100ns"; a number alone: seconds.
 bool text_duration_parse(const char *text, duration_ns *ret);
+
+// "812ns", "4.48us", "41.9us", "640ms", "3600s": three digits that tell something, cut off.
+const char *text_duration_format(duration_ns duration, char ret[TEXT_DURATION_MAX]);

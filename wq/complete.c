@@ -112,6 +112,9 @@ static void complete_send(struct wq *wq, uint32_t index)
     }
     if (status == WC_SUCCESS) {
         wq->counters->send_completions++;
+        if (wqe->posted_at_ns != 0 && wq->config->on_sampled != NULL) {
+            wq->config->on_sampled(wq->config->ctx, wqe->opcode, wqe->posted_at_ns);
+        }
     } else if (status == WC_WR_FLUSH_ERR) {
         wq->counters->send_flushed++;
     } else {

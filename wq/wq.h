@@ -72,6 +72,8 @@ struct wq_config {
     struct trace *trace;           // NULL: none
     // A read context came free: there is output, outside of any call on these queues.
     void (*on_runnable)(void *ctx);
+    // One that was chosen to be measured is about to complete, successfully. NULL: not wanted.
+    void (*on_sampled)(void *ctx, enum wqe_opcode opcode, instant_ns posted_at_ns);
     void *ctx;
     struct guard guard; // of the caller who serialises all that is below
 };

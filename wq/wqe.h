@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/sge.h"
+#include "base/time.h"
 #include "cq/cqe.h"
 #include "wq/read_task.h"
 
@@ -81,7 +82,8 @@ struct send_wqe {
         struct wqe_bind bind;
     };
     uint32_t sge_count;
-    uint64_t length; // octets of payload, inline or in the elements: their sum
+    uint64_t length;         // octets of payload, inline or in the elements: their sum
+    instant_ns posted_at_ns; // 0: it is not measured (wq/latency.h)
     struct send_progress progress;
     union {
         struct sge sge[0]; // sge_count elements

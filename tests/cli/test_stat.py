@@ -15,6 +15,10 @@ PID = os.getpid()
 ANSWER = {
     'pid': PID, 'program': 'example',
     'weft0': {'qps': 2, 'cqs': 0, 'startup': {'requests_sent': 1234567, 'timeouts': 0},
+              'latency': {'sampled_one_in': 16,
+                          'read': {'count': 12, 'sum_ns': 60000, 'p50_ns': 4479, 'p90_ns': 6783,
+                                   'p99_ns': 99999, 'p999_ns': 640000000, 'max_ns': 1500000000,
+                                   'buckets': [[4607, 7], [1500000000, 5]]}},
               'memory_refusals': {}},
     'connections': [{'state': 'open', 'local': '10.0.0.1:7', 'peer': '10.0.0.2:8', 'qp_num': 123456,
                      'mpa_in': {'fpdus': 3, 'octets': 5 * 1024 * 1024, 'crc_errors': 0}}],
@@ -101,6 +105,7 @@ def the_table_has_units_and_leaves_zeroes_out():
     expect(result, 0, f'''example, process {PID}
   device weft0    qps 2
     startup       requests sent 1,234,567
+    read took     count 12  sum 60.0us  p50 4.47us  p90 6.78us  p99 99.9us  p999 640ms  max 1.50s
   connection 10.0.0.1:7 -> 10.0.0.2:8  state open  qp num 123456
     mpa in        fpdus 3  octets 5.0 MiB
   queue pair 123456  state RTS

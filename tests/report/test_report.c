@@ -7,6 +7,7 @@
 #include "iwarp/qp.h"
 #include "report/report.h"
 #include "tests/golden.h"
+#include "wq/latency.h"
 
 static struct report report;
 
@@ -66,6 +67,9 @@ static void fill(void)
     report.device.startup.refusals[CONN_FAILURE_BAD_KEY] = 3;
     report.device.meetings.kept = 4;
     report.device.packets = two_pairs("received", "sent");
+    report.latency = (struct latency){0};
+    histogram_add(&report.latency.of[LATENCY_READ], 15);
+    histogram_add(&report.latency.of[LATENCY_READ], 5000);
     struct report_endpoint *listener = report_add_endpoint(&report);
     *listener = (struct report_endpoint){
         .state = "listening", .is_listening = true, .local = ipv4(0, 7471)};
@@ -106,6 +110,7 @@ static void fill_with_numbers(void)
     report_begin(&report);
     report.pid = 43;
     report.program = "numbers";
+    report.latency = (struct latency){0};
     d->has_streams = true;
     report.device.name = "weft0";
     d->qp_count = 1001;

@@ -196,6 +196,36 @@ static void connection_and_its_queue_pair_are_told(void **state)
     expect("\"sq_count\":0,\"rq_count\":1,\"counters\":{");
 }
 
+// Some of many, and only of the end that posted them.
+static void work_requests_are_measured_by_operation(void **state)
+{
+    enum { POST_COUNT = 400, SAMPLE_COUNT_MIN = POST_COUNT / 31 };
+    ends_connect(&active, &passive, &listener, &addr);
+    for (unsigned i = 0; i < POST_COUNT; i++) {
+        end_post_send(&active, WQE_RDMA_WRITE, 0, 8, &device, 4096);
+        device_poll(&device);
+        end_post_send(&active, WQE_RDMA_READ, 0, 8, &device, 4096);
+        device_poll(&device);
+    }
+    look();
+    expect_json();
+    expect("\"latency\":{\"sampled_one_in\":16,\"write\":{\"count\":");
+    expect("\"read\":{\"count\":");
+    static const char *const names[] = {"count",  "sum_ns",  "p50_ns", "p90_ns",
+                                        "p99_ns", "p999_ns", "max_ns"};
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        expect_number("write", names[i]);
+        expect_number("read", names[i]);
+    }
+    assert_null(strstr(text, "\"send\":{"));
+    const struct latency *latency = &device.rnic->latency;
+    assert_in_range(latency->of[LATENCY_WRITE].count, SAMPLE_COUNT_MIN, POST_COUNT);
+    assert_in_range(latency->of[LATENCY_READ].count, SAMPLE_COUNT_MIN, POST_COUNT);
+    // A Read goes there and back.
+    assert_true(histogram_percentile(&latency->of[LATENCY_READ], 500) > 0);
+    assert_true(latency->of[LATENCY_READ].max < DEVICE_PATIENCE_NS);
+}
+
 static void what_was_closed_is_counted_by_reason(void **state)
 {
     ends_connect(&active, &passive, &listener, &addr);
@@ -323,6 +353,7 @@ int main(void)
         CASE(process_and_objects_are_told),
         CASE(every_counter_is_told),
         CASE(connection_and_its_queue_pair_are_told),
+        CASE(work_requests_are_measured_by_operation),
         CASE(what_was_closed_is_counted_by_reason),
         CASE(what_a_queue_pair_did_is_counted_when_it_is_gone),
         CASE(counters_go_to_a_file_of_the_process),

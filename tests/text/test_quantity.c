@@ -92,6 +92,33 @@ static void a_duration_has_a_unit_or_is_seconds(void **state)
     assert_int_equal(got, 0);
 }
 
+static void a_duration_is_shown_with_three_digits(void **state)
+{
+    static const struct {
+        duration_ns duration;
+        const char *text;
+    } rows[] = {
+        {0, "0ns"},
+        {999, "999ns"},
+        {1000, "1.00us"},
+        {4479, "4.47us"},
+        {9999, "9.99us"},
+        {10000, "10.0us"},
+        {99999, "99.9us"},
+        {100000, "100us"},
+        {999999, "999us"},
+        {1000000, "1.00ms"},
+        {640000000, "640ms"},
+        {1500000000, "1.50s"},
+        {3600000000000, "3600s"},
+        {UINT64_MAX, "18446744073s"},
+    };
+    char text[TEXT_DURATION_MAX];
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_string_equal(text_duration_format(rows[i].duration, text), rows[i].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -101,6 +128,7 @@ int main(void)
         cmocka_unit_test(what_is_no_size_leaves_the_old_one),
         cmocka_unit_test(a_size_is_shown_in_whole_units),
         cmocka_unit_test(a_duration_has_a_unit_or_is_seconds),
+        cmocka_unit_test(a_duration_is_shown_with_three_digits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -354,6 +354,60 @@ static void a_send_queue_may_go_on_after_an_error(void **state)
     queues_close(q);
 }
 
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+struct sampled {
+    unsigned count;
+    enum wqe_opcode opcode;
+    instant_ns posted_at_ns;
+};
+
+static void note_sampled(void *ctx, enum wqe_opcode opcode, instant_ns posted_at_ns)
+{
+    struct sampled *sampled = ctx;
+    *sampled = (struct sampled){sampled->count + 1, opcode, posted_at_ns};
+}
+
+static void post_chosen(struct queues *q, instant_ns posted_at_ns)
+{
+    const uint32_t lengths[PIECE_COUNT] = {1};
+    wq_send_slot(&q->wq, 0);
+    post_write(q, 1, lengths);
+    wq_send_at(&q->wq, q->wq.sq_next)->posted_at_ns = posted_at_ns;
+}
+
+static void who_was_chosen_to_be_measured_is_told_of_when_it_succeeds(void **state)
+{
+    struct queues *q = queues_open();
+    struct sampled sampled = {0};
+    q->config.on_sampled = note_sampled;
+    q->config.ctx = &sampled;
+    post_chosen(q, 0);
+    start(q);
+    wq_message_put(&q->wq, 1);
+    wq_on_released(&q->wq, 1, 1);
+    wq_on_settled(&q->wq, 1);
+    assert_int_equal(sampled.count, 0); // not chosen
+
+    post_chosen(q, 77);
+    start(q);
+    wq_message_put(&q->wq, 2);
+    wq_on_released(&q->wq, 2, 1);
+    assert_int_equal(sampled.count, 0); // not over
+    wq_on_settled(&q->wq, 2);
+    assert_int_equal(sampled.count, 1);
+    assert_int_equal(sampled.opcode, WQE_RDMA_WRITE);
+    assert_true(sampled.posted_at_ns == 77);
+
+    post_chosen(q, 78);
+    start(q);
+    wq_fail(&q->wq, WC_LOC_LEN_ERR);
+    wq_complete_sends(&q->wq);
+    assert_int_equal(sampled.count, 1); // not successful
+    q->config.ctx = NULL;
+    queues_close(q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +422,7 @@ int main(void)
         cmocka_unit_test(requests_that_may_leave_are_work_behind_the_last_entry),
         cmocka_unit_test(an_entry_has_room_for_an_address_behind_its_payload),
         cmocka_unit_test(a_send_queue_may_go_on_after_an_error),
+        cmocka_unit_test(who_was_chosen_to_be_measured_is_told_of_when_it_succeeds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
