@@ -1,5 +1,5 @@
-// file: a file or a block device. Reads and writes by an engine (file.h), holes and zeroes by
-// fallocate, stability by fdatasync.
+// file: a file or a block device. Reads and writes by the page cache at once (file_cache.h) or by
+// an engine (file.h), holes and zeroes by fallocate, stability by fdatasync.
 //
 // The fence is the lock on the file description (lock.h), which is made here and is inherited by
 // nobody.
@@ -21,6 +21,7 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "node/ddm/drivers.h"
+#include "node/ddm/file_cache.h"
 #include "node/ddm/lock.h"
 #include "node/ddm/parameters.h"
 #include "node/interface/request.h"
@@ -51,7 +52,8 @@ struct file {
     char instance[VOLUME_INSTANCE_MAX];
     const struct file_engine_kind *kind;
     struct file_engine *engine;
-    unsigned under_way;
+    struct file_cache cache; // if not direct
+    unsigned under_way;      // at the engine, or about to be
     void *zeroes;
     struct file_work works[FILE_DEPTH];
     struct list_link free;
@@ -154,6 +156,7 @@ static int file_setup(struct file *file, const char *path, unsigned engine,
     if (error == 0 && !host->read_only) {
         try_fallocate(file);
     }
+    file_cache_init(&file->cache, file->fd, host->is_alone);
     return error == 0 ? engine_choose(file, engine, host) : error;
 }
 
@@ -330,33 +333,6 @@ static bool needs_zeroes(const struct file *file, const struct ddm_command *comm
     return command->operation == NODE_WRITE_ZEROES && file->zeroes == NULL && !file->can_zero;
 }
 
-static int file_submit(struct ddm *ddm, struct ddm_command *command)
-{
-    struct file *file = (struct file *)ddm;
-    if (command->operation == NODE_EXTENTS) {
-        extents(file, command);
-        return 0;
-    }
-    if (needs_zeroes(file, command)) {
-        file->zeroes = aligned_alloc(4096, FILE_ZEROES_LEN);
-        if (file->zeroes == NULL) {
-            return -ENOMEM;
-        }
-        memset(file->zeroes, 0, FILE_ZEROES_LEN);
-    }
-    struct list_link *l = list_pop_head(&file->free);
-    if (l == NULL) {
-        return -EAGAIN;
-    }
-    struct file_work *work = LIST_ENTRY(l, struct file_work, job.link);
-    *work = (struct file_work){.command = command};
-    list_init(&work->job.link);
-    call_prepare(file, work);
-    file->under_way++;
-    file->kind->submit(file->engine, &work->job);
-    return 0;
-}
-
 static void work_end(struct file *file, struct file_work *work, int error)
 {
     struct ddm_command *command = work->command;
@@ -418,6 +394,39 @@ static bool work_continue(struct file *file, struct file_work *work, int *ret_er
     return false;
 }
 
+static int file_submit(struct ddm *ddm, struct ddm_command *command)
+{
+    struct file *file = (struct file *)ddm;
+    if (command->operation == NODE_EXTENTS) {
+        extents(file, command);
+        return 0;
+    }
+    if (needs_zeroes(file, command)) {
+        file->zeroes = aligned_alloc(4096, FILE_ZEROES_LEN);
+        if (file->zeroes == NULL) {
+            return -ENOMEM;
+        }
+        memset(file->zeroes, 0, FILE_ZEROES_LEN);
+    }
+    struct list_link *l = list_pop_head(&file->free);
+    if (l == NULL) {
+        return -EAGAIN;
+    }
+    struct file_work *work = LIST_ENTRY(l, struct file_work, job.link);
+    *work = (struct file_work){.command = command};
+    list_init(&work->job.link);
+    call_prepare(file, work);
+    file->under_way++;
+    int error;
+    if (!file->is_direct && file_cache_try(&file->cache, &work->job) &&
+        !work_continue(file, work, &error)) {
+        work_end(file, work, error);
+    } else {
+        file->kind->submit(file->engine, &work->job);
+    }
+    return 0;
+}
+
 static void reap(struct file *file)
 {
     bool has_more = false;
@@ -436,12 +445,14 @@ static void reap(struct file *file)
     }
 }
 
-// Calls that the page cache answers have ended when they have begun.
+// Many calls have ended when they have begun.
 static void file_flush_queue(struct ddm *ddm)
 {
     struct file *file = (struct file *)ddm;
-    file->kind->start(file->engine);
-    reap(file);
+    if (file->under_way > 0) {
+        file->kind->start(file->engine);
+        reap(file);
+    }
 }
 
 static int file_poll_fd(struct ddm *ddm)

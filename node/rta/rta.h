@@ -29,6 +29,7 @@ struct rta_parts {
     struct unit_port uma;
     void *pool; // the shared pool, as mapped here
     uint64_t pool_len;
+    bool is_alone;                          // in a process of its own
     const struct io_format *const *formats; // ended by NULL
     // Opens the chain of DDMs that a URI names. 0 or a negative errno with a reason.
     int (*ddm_open)(const char *uri, const struct ddm_host *host, struct ddm **ret,

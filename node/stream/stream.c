@@ -116,6 +116,7 @@ static ssize_t in_read(struct stream *s, instant_ns now)
         s->is_dry = got < 0 && errno == EAGAIN;
         return got == 0 ? -ECONNRESET : (errno == EINTR ? -EAGAIN : -errno);
     }
+    s->is_dry = (size_t)got < room; // there is no more: what comes later is told of
     progress_note(&s->receiving, (uint64_t)got, s->server->parts.patience_ns, now);
     if (is_direct) {
         s->server->protocol->received(s, (uint32_t)got, now);
@@ -137,7 +138,8 @@ static void take_all(struct stream *s, instant_ns now)
         if (verdict == STREAM_GOES_ON) {
             continue;
         }
-        if (verdict == STREAM_STOPS || (verdict == STREAM_NEEDS_MORE && left <= 0)) {
+        bool is_over = verdict == STREAM_NEEDS_MORE && (left <= 0 || s->is_dry);
+        if (verdict == STREAM_STOPS || is_over) {
             return;
         }
         ssize_t got = verdict == STREAM_NEEDS_MORE ? in_read(s, now) : -ECONNRESET;

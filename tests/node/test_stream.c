@@ -45,6 +45,17 @@ static struct stage {
     uint32_t direct_len;
 } stage;
 
+static unsigned looks; // how often a socket was read
+
+ssize_t __real_recv(int fd, void *to, size_t len, int flags);
+ssize_t __wrap_recv(int fd, void *to, size_t len, int flags);
+
+ssize_t __wrap_recv(int fd, void *to, size_t len, int flags)
+{
+    looks++;
+    return __real_recv(fd, to, len, flags);
+}
+
 static struct guest *guest_of(const struct stream *s)
 {
     return LIST_ENTRY(s, struct guest, stream);
@@ -276,6 +287,17 @@ static void what_is_ready_to_go_is_sent_before_the_end(void **state)
     assert_int_equal(stage.server.counters.stalled, 0);
 }
 
+static void a_socket_that_gave_all_it_had_is_not_read_again(void **state)
+{
+    stage.expected = 1;
+    listens();
+    client_comes(0);
+    client_says(0, 1);
+    looks = 0;
+    assert_int_equal(loop_run(stage.loop), 0);
+    assert_int_equal(looks, 1);
+}
+
 // The wish and the first octets fill the buffer; the rest has a place of its own.
 static void many_octets_are_received_straight_into_place(void **state)
 {
@@ -316,6 +338,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_comes_beyond_the_limit_is_refused_aloud, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_is_ready_to_go_is_sent_before_the_end, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_socket_that_gave_all_it_had_is_not_read_again, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(many_octets_are_received_straight_into_place, set_up,
                                         tear_down),

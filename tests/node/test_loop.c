@@ -1,0 +1,110 @@
+// The event loop: work that no descriptor tells of, beside work that one does.
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "node/loop/loop.h"
+
+enum { FRAMES = 10 };
+
+// A member whose work comes over memory: `left` pieces of it, one a turn; and a descriptor.
+struct stage {
+    struct loop *loop;
+    struct loop_member member;
+    struct loop_watch *watch;
+    int fd;
+    unsigned left, done, events;
+    bool never_rests;
+};
+
+static unsigned waits; // how often the kernel was asked
+
+int __real_epoll_pwait2(int fd, struct epoll_event *events, int count,
+                        const struct timespec *timeout, const sigset_t *mask);
+int __wrap_epoll_pwait2(int fd, struct epoll_event *events, int count,
+                        const struct timespec *timeout, const sigset_t *mask);
+
+int __wrap_epoll_pwait2(int fd, struct epoll_event *events, int count,
+                        const struct timespec *timeout, const sigset_t *mask)
+{
+    waits++;
+    return __real_epoll_pwait2(fd, events, count, timeout, mask);
+}
+
+static void on_batch_end(void *ctx, instant_ns now)
+{
+    struct stage *stage = ctx;
+    if (stage->left > 0) {
+        stage->left--;
+        stage->done++;
+    }
+}
+
+static bool may_sleep(void *ctx)
+{
+    const struct stage *stage = ctx;
+    return !stage->never_rests && stage->left == 0;
+}
+
+static void on_ready(void *ctx, uint32_t events)
+{
+    struct stage *stage = ctx;
+    stage->events++;
+    loop_stop(stage->loop);
+}
+
+static void set(struct stage *stage)
+{
+    stage->loop = loop_create();
+    stage->fd = eventfd(1, EFD_CLOEXEC);
+    stage->member =
+        (struct loop_member){.ctx = stage, .on_batch_end = on_batch_end, .may_sleep = may_sleep};
+    assert_non_null(stage->loop);
+    loop_join(stage->loop, &stage->member);
+    stage->watch = loop_watch(stage->loop, stage->fd, EPOLLIN, on_ready, stage);
+    assert_non_null(stage->watch);
+    waits = 0;
+}
+
+static void clear(struct stage *stage)
+{
+    loop_unwatch(stage->watch);
+    loop_leave(stage->loop, &stage->member);
+    loop_destroy(stage->loop);
+    close(stage->fd);
+}
+
+static void work_that_comes_over_memory_costs_no_system_call(void **state)
+{
+    struct stage stage = {.left = FRAMES};
+    set(&stage);
+    assert_int_equal(loop_run(stage.loop), 0);
+    assert_int_equal(stage.done, FRAMES);
+    assert_int_equal(waits, 1);
+    clear(&stage);
+}
+
+static void who_always_has_work_does_not_keep_descriptors_waiting(void **state)
+{
+    struct stage stage = {.never_rests = true};
+    set(&stage);
+    assert_int_equal(loop_run(stage.loop), 0);
+    assert_int_equal(stage.events, 1);
+    clear(&stage);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(work_that_comes_over_memory_costs_no_system_call),
+        cmocka_unit_test(who_always_has_work_does_not_keep_descriptors_waiting),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
