@@ -111,6 +111,44 @@ static void volumes_print(struct json_object *volumes)
     }
 }
 
+static const char *latency_of(struct json_object *histogram, const char *key,
+                              char ret[TEXT_DURATION_MAX])
+{
+    return text_duration_format(number_of(histogram, key), ret);
+}
+
+static void latency_print(const char *volume, const char *operation, struct json_object *h)
+{
+    char p50[TEXT_DURATION_MAX], p90[TEXT_DURATION_MAX], p99[TEXT_DURATION_MAX],
+        p999[TEXT_DURATION_MAX], max[TEXT_DURATION_MAX];
+    printf("  %-20s %-12s %10" PRIu64 " %8s %8s %8s %8s %8s\n", volume, operation,
+           number_of(h, "count"), latency_of(h, "p50_ns", p50), latency_of(h, "p90_ns", p90),
+           latency_of(h, "p99_ns", p99), latency_of(h, "p999_ns", p999),
+           latency_of(h, "max_ns", max));
+}
+
+// From request to answer, of operations that there were.
+static void latencies_print(struct json_object *volumes)
+{
+    bool has_head = false;
+    for (size_t i = 0; i < json_object_array_length(volumes); i++) {
+        struct json_object *v = json_object_array_get_idx(volumes, i);
+        struct json_object *latency = json_object_object_get(v, "latency");
+        if (latency == NULL || json_object_object_length(latency) == 0) {
+            continue;
+        }
+        if (!has_head) {
+            printf("  %-20s %-12s %10s %8s %8s %8s %8s %8s\n", "LATENCY OF", "OPERATION", "COUNT",
+                   "P50", "P90", "P99", "P99.9", "MAX");
+            has_head = true;
+        }
+        json_object_object_foreach(latency, operation, histogram)
+        {
+            latency_print(text_of(v, "name"), operation, histogram);
+        }
+    }
+}
+
 static void rtas_print(struct json_object *rtas)
 {
     printf("  %-20s %-10s %8s %8s %9s %8s %8s %8s\n", "RTA", "STATE", "PID", "SINCE", "RESTARTS",
@@ -135,6 +173,7 @@ static void node_print(struct json_object *node)
            number_of(node, "connections"), text_size_format(number_of(node, "pool_taken"), taken),
            text_size_format(number_of(node, "pool"), pool));
     volumes_print(json_object_object_get(node, "volumes"));
+    latencies_print(json_object_object_get(node, "volumes"));
     rtas_print(json_object_object_get(node, "rtas"));
 }
 

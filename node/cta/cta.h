@@ -23,6 +23,7 @@
 
 #include <stdint.h>
 
+#include "base/histogram.h"
 #include "base/time.h"
 #include "node/interface/cta_tts.h"
 #include "node/interface/request.h"
@@ -70,8 +71,9 @@ struct cta_volume_counters {
     uint64_t operations[NODE_OPERATION_COUNT]; // answered
     uint64_t octets[NODE_OPERATION_COUNT];
     uint64_t completions[NODE_COMPLETION_COUNT];
-    uint64_t waits;      // requests that no buffer was free for
-    uint64_t latency_ns; // from submit to answer, summed
+    uint64_t waits; // requests that no buffer was free for
+    // In nanoseconds, from submit to answer, however it ended.
+    struct histogram latency[NODE_OPERATION_COUNT];
 };
 
 // False: no such unit.

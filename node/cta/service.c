@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/histogram.h"
 #include "base/time.h"
 #include "node/cta/agent.h"
 #include "node/interface/cta_rta.h"
@@ -21,7 +22,7 @@ static void account(struct cta *cta, const struct cta_route *route,
     counters->completions[completion]++;
     counters->operations[request->operation]++;
     counters->octets[request->operation] += completion == NODE_OK ? request->len : 0;
-    counters->latency_ns += now - request->submitted_at_ns;
+    histogram_add(&counters->latency[request->operation], now - request->submitted_at_ns);
     cta->deadline_count -= request->deadline != INSTANT_NEVER;
 }
 

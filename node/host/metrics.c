@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/histogram.h"
 #include "base/time.h"
 #include "node/cta/cta.h"
 #include "node/host/agent.h"
@@ -17,7 +18,7 @@
 #include "node/stream/address.h"
 #include "node/uma/uma.h"
 
-enum { CONNECTION_MAX = 16, CONNECTION_SECONDS = 10 };
+enum { CONNECTION_MAX = 16, CONNECTION_SECONDS = 10, METRIC_LABELS_MAX = 256 };
 
 struct host_metrics {
     struct host *host;
@@ -39,6 +40,12 @@ static const char *volume_name(const struct host *host, uint32_t volume, char sp
     const struct resource *row = resource_by_volume(uma_resources(host->uma), volume);
     snprintf(spare, 16, "#%" PRIu32, volume);
     return row != NULL ? row->name : spare;
+}
+
+static const char *volume_driver(const struct host *host, uint32_t volume)
+{
+    const struct resource *row = resource_by_volume(uma_resources(host->uma), volume);
+    return row != NULL ? row->profile.driver : "";
 }
 
 typedef void volume_print(FILE *out, const char *name, const struct cta_volume_counters *counters);
@@ -78,10 +85,39 @@ static void print_completions(FILE *out, const char *name, const struct cta_volu
     }
 }
 
-static void print_latency(FILE *out, const char *name, const struct cta_volume_counters *c)
+// One of the format's histograms: how many took so long at most, the sum, and how many there were.
+// The bounds are the last nanosecond before each power of two, which ours tell exactly.
+static void print_histogram(FILE *out, const char *name, const char *labels,
+                            const struct histogram *h)
 {
-    fprintf(out, "weft_volume_latency_seconds_total{volume=\"%s\"} %" PRIu64 ".%09" PRIu64 "\n",
-            name, c->latency_ns / NS_PER_S, c->latency_ns % NS_PER_S);
+    enum { BOUND_FIRST_LOG2 = 10, BOUND_LAST_LOG2 = 35 }; // a microsecond, half a minute
+    for (unsigned n = BOUND_FIRST_LOG2; n <= BOUND_LAST_LOG2; n++) {
+        const uint64_t bound = (UINT64_C(1) << n) - 1;
+        fprintf(out, "weft_%s_bucket{%s,le=\"%" PRIu64 ".%09" PRIu64 "\"} %" PRIu64 "\n", name,
+                labels, bound / NS_PER_S, bound % NS_PER_S, histogram_count_to(h, bound));
+    }
+    fprintf(out, "weft_%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n", name, labels, h->count);
+    fprintf(out, "weft_%s_sum{%s} %" PRIu64 ".%09" PRIu64 "\n", name, labels, h->sum / NS_PER_S,
+            h->sum % NS_PER_S);
+    fprintf(out, "weft_%s_count{%s} %" PRIu64 "\n", name, labels, h->count);
+}
+
+// Of operations that there were: a volume that is only read has no row for the others.
+static void print_latency(FILE *out, const struct host *host)
+{
+    char spare[16], labels[METRIC_LABELS_MAX];
+    family(out, "volume_latency_seconds", "histogram", "from request to answer");
+    for (size_t i = 0; i < NODE_VOLUME_COUNT_MAX; i++) {
+        const struct cta_volume_counters *counters = cta_volume_counters(host->cta, i);
+        for (unsigned o = 0; counters != NULL && o < NODE_OPERATION_COUNT; o++) {
+            if (counters->latency[o].count > 0) {
+                snprintf(labels, sizeof labels, "volume=\"%s\",driver=\"%s\",operation=\"%s\"",
+                         volume_name(host, counters->volume, spare),
+                         volume_driver(host, counters->volume), node_operation_facts(o)->name);
+                print_histogram(out, "volume_latency_seconds", labels, &counters->latency[o]);
+            }
+        }
+    }
 }
 
 static void print_connections(FILE *out, const char *name, const struct cta_volume_counters *c)
@@ -122,8 +158,7 @@ static void print_all(FILE *out, const struct host *host)
     each_volume(out, host, print_octets);
     family(out, "volume_completions_total", "counter", "requests by how they ended");
     each_volume(out, host, print_completions);
-    family(out, "volume_latency_seconds_total", "counter", "from request to answer, summed");
-    each_volume(out, host, print_latency);
+    print_latency(out, host);
     family(out, "volume_connections", "gauge", "clients connected");
     each_volume(out, host, print_connections);
     print_rta(out, host);

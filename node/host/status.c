@@ -1,9 +1,12 @@
 #include "node/host/status.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include <uuid/uuid.h>
 
+#include "base/histogram.h"
 #include "base/time.h"
 #include "node/cta/cta.h"
 #include "node/host/agent.h"
@@ -40,6 +43,44 @@ static struct json_object *by_completion(const uint64_t numbers[NODE_COMPLETION_
     struct json_object *object = json_object_new_object();
     for (unsigned i = 0; i < NODE_COMPLETION_COUNT; i++) {
         put_number(object, node_completion_name(i), numbers[i]);
+    }
+    return object;
+}
+
+// As `weft stat` has them (weft-stat(1)).
+static struct json_object *histogram_object(const struct histogram *h)
+{
+    struct json_object *object = json_object_new_object();
+    struct json_object *buckets = json_object_new_array();
+    put_number(object, "count", h->count);
+    put_number(object, "sum_ns", h->sum);
+    for (unsigned i = 0; i < HISTOGRAM_SHOWN_COUNT; i++) {
+        put_number(object, histogram_shown[i].name,
+                   histogram_percentile(h, histogram_shown[i].permille));
+    }
+    put_number(object, "max_ns", h->max);
+    for (unsigned i = 0; i < HISTOGRAM_BUCKET_COUNT; i++) {
+        if (h->buckets[i] > 0) {
+            struct json_object *bucket = json_object_new_array_ext(2);
+            const uint64_t last = histogram_bucket_last(i);
+            json_object_array_add(bucket, json_object_new_uint64(last < h->max ? last : h->max));
+            json_object_array_add(bucket, json_object_new_uint64(h->buckets[i]));
+            json_object_array_add(buckets, bucket);
+        }
+    }
+    json_object_object_add(object, "buckets", buckets);
+    return object;
+}
+
+// By operation, of those that there were.
+static struct json_object *latency_object(const struct histogram latency[NODE_OPERATION_COUNT])
+{
+    struct json_object *object = json_object_new_object();
+    for (unsigned i = 0; i < NODE_OPERATION_COUNT; i++) {
+        if (latency[i].count > 0) {
+            json_object_object_add(object, node_operation_facts(i)->name,
+                                   histogram_object(&latency[i]));
+        }
     }
     return object;
 }
@@ -101,9 +142,48 @@ static struct json_object *volume_object(struct host *host, const struct resourc
         json_object_object_add(object, "octets", by_operation(counters->octets));
         json_object_object_add(object, "completions", by_completion(counters->completions));
         put_number(object, "waits", counters->waits);
-        put_number(object, "latency_ns", counters->latency_ns);
+        json_object_object_add(object, "latency", latency_object(counters->latency));
     }
     return object;
+}
+
+static bool is_of_driver(const struct resource *row, const char *driver)
+{
+    return strcmp(row->profile.driver, driver) == 0;
+}
+
+// What all volumes of a driver took, by operation.
+static struct json_object *driver_latency(const struct host *host, const char *driver)
+{
+    const struct resource_table *table = uma_resources(host->uma);
+    struct histogram *sums = calloc(NODE_OPERATION_COUNT, sizeof *sums);
+    if (sums == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < table->count; i++) {
+        const struct cta_volume_counters *counters = counters_of(host->cta, table->rows[i].volume);
+        for (unsigned o = 0; counters != NULL && o < NODE_OPERATION_COUNT; o++) {
+            if (is_of_driver(&table->rows[i], driver)) {
+                histogram_merge(&sums[o], &counters->latency[o]);
+            }
+        }
+    }
+    struct json_object *object = latency_object(sums);
+    free(sums);
+    return object;
+}
+
+static struct json_object *drivers_object(const struct host *host)
+{
+    const struct resource_table *table = uma_resources(host->uma);
+    struct json_object *drivers = json_object_new_object();
+    for (size_t i = 0; i < table->count; i++) {
+        const char *driver = table->rows[i].profile.driver;
+        if (*driver != '\0' && !json_object_object_get_ex(drivers, driver, NULL)) {
+            json_object_object_add(drivers, driver, driver_latency(host, driver));
+        }
+    }
+    return drivers;
 }
 
 static struct json_object *unit_object(struct host *host, uint32_t number,
@@ -219,6 +299,7 @@ struct json_object *status_object(struct host *host)
     put_number(object, "pool", host->pool.len);
     put_number(object, "pool_taken", cta_pool_taken_len(host->cta));
     json_object_object_add(object, "volumes", volumes);
+    json_object_object_add(object, "latency_by_driver", drivers_object(host));
     json_object_object_add(object, "rtas", units);
     if (host->nbd != NULL) {
         json_object_object_add(object, "nbd", nbd_object(host));

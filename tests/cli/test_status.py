@@ -71,6 +71,18 @@ def every_column_has_its_number():
 
 
 @case
+def latencies_stand_by_volume_and_operation():
+    latency = {'read': {'count': 40, 'p50_ns': 812, 'p90_ns': 4479, 'p99_ns': 41983,
+                        'p999_ns': 640000000, 'max_ns': 1500000000},
+               'write zeroes': {'count': 2}}
+    with nodes({**ANSWER, 'volumes': [{**VOLUME, 'latency': latency}]}, PID) as (_, env):
+        lines = weft('status', PID, env=env).stdout.splitlines()
+    assert lines[3].split() == 'LATENCY OF OPERATION COUNT P50 P90 P99 P99.9 MAX'.split(), lines
+    assert lines[4].split() == 'a read 40 812ns 4.47us 41.9us 640ms 1.50s'.split(), lines
+    assert lines[5].split() == 'a write zeroes 2 0ns 0ns 0ns 0ns 0ns'.split(), lines
+
+
+@case
 def a_volume_that_is_not_there_says_why():
     volume = {**VOLUME, 'state': 'failed', 'why': 'the file is gone'}
     with nodes({**ANSWER, 'volumes': [volume, VOLUME]}, PID) as (_, env):

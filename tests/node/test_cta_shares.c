@@ -422,7 +422,10 @@ static void what_was_answered_is_counted_for_its_volume(void **state)
     assert_int_equal(c->completions[NODE_OK], 2);
     assert_int_equal(c->completions[NODE_RANGE], 1);
     assert_int_equal(c->waits, 0);
-    assert_int_equal(c->latency_ns, 3 * 1000);
+    assert_int_equal(c->latency[NODE_WRITE].count, 1);
+    assert_int_equal(c->latency[NODE_READ].count, 2);
+    assert_int_equal(c->latency[NODE_READ].sum, 2 * 1000);
+    assert_int_equal(c->latency[NODE_READ].max, 1000);
     assert_null(cta_volume_counters(rig->cta, 1));
     assert_null(cta_volume_counters(rig->cta, NODE_VOLUME_COUNT_MAX));
     rig_destroy(rig);

@@ -41,6 +41,15 @@ MOVED = of(OPERATIONS, read=1024, write=4096, trim=512, write_zeroes=1024)
 ENDED = of(COMPLETIONS, ok=6, range=1)
 
 
+def looks_like_a_histogram(h):
+    assert list(h) == ['count', 'sum_ns', 'p50_ns', 'p90_ns', 'p99_ns', 'p999_ns', 'max_ns',
+                       'buckets'], h
+    assert 0 < h['p50_ns'] <= h['p90_ns'] <= h['p99_ns'] <= h['p999_ns'] <= h['max_ns'], h
+    bounds, counts = zip(*h['buckets'])
+    assert list(bounds) == sorted(set(bounds)) and bounds[-1] == h['max_ns'] and all(counts), h
+    assert sum(counts) == h['count'] and h['max_ns'] <= h['sum_ns'] <= h['count'] * h['max_ns'], h
+
+
 @case
 def status_tells_every_number():
     with Node('ram:1M') as node, Client(node).go() as client:
@@ -48,8 +57,13 @@ def status_tells_every_number():
         found = until(lambda: node.status() if node.status()['rtas'][0]['state'] == 'ready'
                       else None)
         volume, = found['volumes']
-        told = {name: volume.pop(name) for name in ('uuid', 'uri', 'uris', 'latency_ns', 'waits')}
-        assert told['uris'] == [told['uri']] == [node.uri('ram')] and told['latency_ns'] > 0, told
+        told = {name: volume.pop(name) for name in ('uuid', 'uri', 'uris', 'latency', 'waits')}
+        assert told['uris'] == [told['uri']] == [node.uri('ram')], told
+        assert found['latency_by_driver'] == {'ram': told['latency']}, found
+        assert {name: h['count'] for name, h in told['latency'].items()} == \
+            {name: count for name, count in DONE.items() if count}, told
+        for histogram in told['latency'].values():
+            looks_like_a_histogram(histogram)
         assert volume == {
             'name': 'ram', 'state': 'ready', 'why': '', 'rta': 'ram', 'driver': 'ram',
             'size': 1 << 20, 'block_size': 512, 'read_only': False, 'connections': 1,
@@ -74,8 +88,30 @@ def metrics(port):
     helped = re.findall(r'^# HELP (\w+) \S', text, re.M)
     assert list(kinds) == helped, (kinds, helped)
     rows = dict(line.rsplit(' ', 1) for line in text.splitlines() if line[0] != '#')
-    assert {row.partition('{')[0] for row in rows} == set(kinds), (rows, kinds)
+    histograms = {name for name, kind in kinds.items() if kind == 'histogram'}
+    assert {family_of(row, histograms) for row in rows} == set(kinds), (rows, kinds)
     return kinds, rows
+
+
+def family_of(row, histograms):
+    name = row.partition('{')[0]
+    part = re.fullmatch(r'(\w+)_(bucket|sum|count)', name)
+    return part[1] if part and part[1] in histograms else name
+
+
+def take_histograms(rows, name):
+    """{labels: ([(le, count), ...], sum, count)}, taken out of the rows."""
+    found = {}
+    for row in [row for row in rows if family_of(row, {name}) == name]:
+        value, labels = rows.pop(row), row[row.index('{') + 1:-1]
+        labels, _, bound = labels.partition(',le=')
+        buckets, numbers = found.setdefault(labels, ([], {}))
+        if bound:
+            buckets.append((float(bound.strip('"')), int(value)))
+        else:
+            numbers[row.partition('{')[0]] = float(value)
+    return {labels: (buckets, numbers[f'{name}_sum'], numbers[f'{name}_count'])
+            for labels, (buckets, numbers) in found.items()}
 
 
 @case
@@ -85,7 +121,7 @@ def metrics_tell_the_same():
         some_of_each(node, client)
         until(lambda: node.status()['rtas'][0]['state'] == 'ready')
         kinds, rows = metrics(port)
-    assert {kind for kind in kinds.values()} == {'counter', 'gauge'}
+    assert {kind for kind in kinds.values()} == {'counter', 'gauge', 'histogram'}
     assert all((kind == 'counter') == name.endswith('_total') for name, kind in kinds.items())
     wanted = {'weft_rta_up{rta="ram"}': 1, 'weft_rta_restarts_total{rta="ram"}': 1,
               'weft_rta_in_flight{rta="ram"}': 0, 'weft_rta_retransmissions_total{rta="ram"}': 0,
@@ -95,9 +131,17 @@ def metrics_tell_the_same():
                                  ('completion', 'completions', ENDED)):
         for what, number in numbers.items():
             wanted[f'weft_volume_{name}_total{{volume="ram",{label}="{what}"}}'] = number
-    latency = rows.pop('weft_volume_latency_seconds_total{volume="ram"}')
+    latency = take_histograms(rows, 'weft_volume_latency_seconds')
     replays = rows.pop('weft_rta_replays_total{rta="ram"}')
-    assert 0 < float(latency) < 60 and replays in ('0', '1'), (latency, replays)
+    assert replays in ('0', '1'), replays
+    done = {f'volume="ram",driver="ram",operation="{name}"': count
+            for name, count in DONE.items() if count}
+    assert {labels: count for labels, (_, _, count) in latency.items()} == done, latency
+    for buckets, total, count in latency.values():
+        bounds, counts = zip(*buckets)
+        assert list(bounds) == sorted(set(bounds)) and bounds[-1] == float('inf'), bounds
+        assert list(counts) == sorted(counts) and counts[-1] == count, counts
+        assert 0 < total < 60, total
     assert rows == {row: str(number) for row, number in wanted.items()}, rows
 
 
