@@ -13,7 +13,7 @@ ROOM   ?=
 SEED   ?= 1
 N      ?= 100
 
-.PHONY: all demo check bench cost pairs lint soak mutants install clean help
+.PHONY: all demo check bench cost pairs lint soak mutants install dist clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -32,6 +32,7 @@ help:
 	@echo 'make soak       every test with full counts, and those too long for make check'
 	@echo 'make mutants    change the code and see whether tests notice; ROOM=mem,tcp SEED=1 N=100'
 	@echo 'make install    install below PREFIX ($(PREFIX)), staged in DESTDIR'
+	@echo 'make dist       a tarball of weft that runs from any folder, in $(BUILD)-dist/'
 	@echo 'make clean      remove the build directories'
 
 demo:
@@ -40,11 +41,11 @@ demo:
 	@tools/demo $(BUILD)
 
 check:
-	@tools/packages.sh build demo test vm
+	@tools/packages.sh build demo test dist vm
 	@tools/check --build $(BUILD)
 
 soak:
-	@tools/packages.sh build demo test vm
+	@tools/packages.sh build demo test dist vm
 	@tools/check --build $(BUILD) --soak
 
 bench: all
@@ -67,5 +68,10 @@ install: all
 	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
 	@DESTDIR=$(DESTDIR) meson install -C $(BUILD)
 
+dist:
+	@tools/packages.sh build dist
+	@tools/dist --build $(BUILD)-dist
+
 clean:
-	rm -rf $(BUILD) build-asan build-tsan build-clang build-clang-fuzz build-lto build-mutants
+	rm -rf $(BUILD) $(BUILD)-dist build-asan build-tsan build-clang build-clang-fuzz build-lto \
+		build-mutants

@@ -8,6 +8,7 @@
 #     build   the libraries and the weft command
 #     demo    the programs that `make demo` runs
 #     test    what `make check` runs besides
+#     dist    what `make dist` packs with
 #     vm      a virtual machine with the Linux kernel's software iWARP (tests skip without it)
 #
 # As root, or where sudo works, it installs what is missing. Otherwise it names it and exits with 1.
@@ -26,6 +27,7 @@ test="libcmocka-dev ibverbs-utils rdmacm-utils perftest qperf fio python3-pyverb
       qemu-utils libnbd-bin nbdkit"
 test_optional="ucx-utils libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev
                clang clang-format-14 iperf3 git mandoc tgt"
+dist="patchelf"
 vm_optional="qemu-system-x86 busybox-static kmod xz-utils ibverbs-providers
              nvme-cli e2fsprogs fio"
 
@@ -38,9 +40,10 @@ for word in "$@"; do
     build) required="$required $build" optional="$optional $build_optional" ;;
     demo) required="$required $demo" ;;
     test) required="$required $test" optional="$optional $test_optional" ;;
+    dist) required="$required $dist" ;;
     vm) optional="$optional $vm_optional" ;;
     *)
-        echo "tools/packages.sh: no such set: $word (sets: build demo test vm)" >&2
+        echo "tools/packages.sh: no such set: $word (sets: build demo test dist vm)" >&2
         exit 2
         ;;
     esac

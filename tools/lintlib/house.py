@@ -235,6 +235,6 @@ SECOND_VERSIONS = {
 
 # What a commit's subject may begin with, besides a room.
 SUBJECT_PREFIXES = ('house', 'qp', 'node', 'tests', 'judges', 'siw', 'fuzz', 'docs', 'man', 'tools',
-                    'bench', 'include')
+                    'bench', 'include', 'packaging')
 
 CLANG_FORMAT_VERSION = 14
