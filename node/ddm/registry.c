@@ -6,10 +6,11 @@
 
 #include "node/ddm/drivers.h"
 #include "node/ddm/uri.h"
+#include "node/module/module.h"
 
 static const struct ddm_driver *const drivers[] = {
-    &ddm_file, &ddm_null,  &ddm_ram,   &ddm_nvme, &ddm_iscsi, &ddm_sg,
-    &ddm_ata,  &ddm_delay, &ddm_error, &ddm_log,  &ddm_lose,  NULL,
+    &ddm_file,   &ddm_null,  &ddm_ram,   &ddm_nvme, &ddm_iscsi, &ddm_sg, &ddm_ata,
+    &ddm_module, &ddm_delay, &ddm_error, &ddm_log,  &ddm_lose,  NULL,
 };
 
 const struct ddm_driver *const *ddm_registry(void)
@@ -53,7 +54,7 @@ static int chain_find(const struct uri *uri, const struct ddm_driver **ret, stru
     for (unsigned p = 0; p < uri->parameter_count; p++) {
         bool is_known = false;
         for (unsigned i = 0; i < uri->scheme_count; i++) {
-            is_known |= knows_parameter(ret[i], uri->parameters[p].key);
+            is_known |= ret[i]->takes_all || knows_parameter(ret[i], uri->parameters[p].key);
         }
         if (!is_known) {
             why_say(ret_why, "there is no parameter %.64s", uri->parameters[p].key);
@@ -70,24 +71,31 @@ bool ddm_registry_knows(const char *text, struct why *ret_why)
     return uri_parse(text, &uri, ret_why) == 0 && chain_find(&uri, chain, ret_why) == 0;
 }
 
-int ddm_registry_open(const char *text, const struct ddm_host *host, struct ddm **ret,
-                      struct why *ret_why)
+// Is the parameter for the driver at `index` of the chain?
+static bool is_for(const struct ddm_driver *const *chain, unsigned count, unsigned index,
+                   const char *key)
 {
-    struct uri uri;
-    const struct ddm_driver *chain[URI_SCHEME_MAX];
-    int error = uri_parse(text, &uri, ret_why);
-    if (error == 0) {
-        error = chain_find(&uri, chain, ret_why);
+    bool is_others = false;
+    for (unsigned i = 0; i < count; i++) {
+        is_others |= i != index && knows_parameter(chain[i], key);
     }
-    if (error != 0) {
-        return error;
-    }
-    struct ddm_target target = {
-        .object = uri.object, .parameters = uri.parameters, .parameter_count = uri.parameter_count};
+    return knows_parameter(chain[index], key) || (chain[index]->takes_all && !is_others);
+}
+
+static int chain_open(const struct uri *uri, const struct ddm_driver *const *chain,
+                      const struct ddm_host *host, struct ddm **ret, struct why *ret_why)
+{
     struct ddm *next = NULL;
-    for (unsigned i = uri.scheme_count; i > 0; i--) {
+    for (unsigned i = uri->scheme_count; i > 0; i--) {
+        struct ddm_parameter its[URI_PARAMETER_MAX];
+        struct ddm_target target = {.object = uri->object, .parameters = its};
+        for (unsigned p = 0; p < uri->parameter_count; p++) {
+            if (is_for(chain, uri->scheme_count, i - 1, uri->parameters[p].key)) {
+                its[target.parameter_count++] = uri->parameters[p];
+            }
+        }
         struct ddm *ddm = NULL;
-        error = chain[i - 1]->open(&target, host, next, &ddm, ret_why);
+        int error = chain[i - 1]->open(&target, host, next, &ddm, ret_why);
         if (error != 0) {
             if (next != NULL) {
                 next->driver->close(next);
@@ -98,4 +106,39 @@ int ddm_registry_open(const char *text, const struct ddm_host *host, struct ddm 
     }
     *ret = next;
     return 0;
+}
+
+static int registry_open(const char *text, bool is_in_host, const struct ddm_host *host,
+                         struct ddm **ret, struct why *ret_why)
+{
+    struct uri uri;
+    const struct ddm_driver *chain[URI_SCHEME_MAX];
+    int error = uri_parse(text, &uri, ret_why);
+    if (error == 0) {
+        error = chain_find(&uri, chain, ret_why);
+    }
+    if (error != 0) {
+        return error;
+    }
+    const struct ddm_driver *last = chain[uri.scheme_count - 1];
+    if (is_in_host && last->needs_process) {
+        why_say(ret_why,
+                "%s: it is never loaded into the host's own process: serve it with "
+                "--rta=each or --rta=one",
+                last->name);
+        return -EINVAL;
+    }
+    return chain_open(&uri, chain, host, ret, ret_why);
+}
+
+int ddm_registry_open(const char *uri, const struct ddm_host *host, struct ddm **ret,
+                      struct why *ret_why)
+{
+    return registry_open(uri, false, host, ret, ret_why);
+}
+
+int ddm_registry_open_in_host(const char *uri, const struct ddm_host *host, struct ddm **ret,
+                              struct why *ret_why)
+{
+    return registry_open(uri, true, host, ret, ret_why);
 }

@@ -18,6 +18,10 @@ const struct ddm_driver *const *ddm_registry(void);
 int ddm_registry_open(const char *uri, const struct ddm_host *host, struct ddm **ret,
                       struct why *ret_why);
 
+// The same in the host's own process: drivers that need one of their own are refused.
+int ddm_registry_open_in_host(const char *uri, const struct ddm_host *host, struct ddm **ret,
+                              struct why *ret_why);
+
 // Is the scheme of the URI that of a driver, and are its filters filters? Opens nothing. False with
 // the reason in `ret_why`.
 bool ddm_registry_knows(const char *uri, struct why *ret_why);

@@ -148,7 +148,9 @@ struct ddm_driver {
     const char *format;            // the I/O format of its commands; NULL: none but the request
     const char *const *parameters; // the keys it knows, ended by NULL; for help and refusals
     bool is_filter;
-    bool may_lose; // a command may vanish, so one without an answer is submitted again
+    bool needs_process; // not for the host's own: code that is not weft's
+    bool takes_all;     // keys that nobody else in the chain knows are its own to refuse
+    bool may_lose;      // a command may vanish, so one without an answer is submitted again
 
     // 0, or a negative errno with a reason in `ret_why`. `next` is NULL but
     // for filters, and stays the caller's when opening fails.

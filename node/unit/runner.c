@@ -215,7 +215,7 @@ static struct rta *agent_create(struct runner *r)
         .pool_len = r->parts.pool.len,
         .is_alone = !r->parts.is_in_host,
         .formats = formats,
-        .ddm_open = ddm_registry_open,
+        .ddm_open = r->parts.is_in_host ? ddm_registry_open_in_host : ddm_registry_open,
         .ctx = r,
         .clock = part_clock,
         .say = part_say,

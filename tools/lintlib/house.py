@@ -47,7 +47,9 @@ ROOMS = {
     'node/uma': ('node/interface base', 'knows no protocol, no device and no process'),
     'node/rta': ('node/bus node/format node/interface base',
                  'turns requests into commands; devices by 320'),
-    'node/ddm': ('node/format node/interface text base weft',
+    'node/module': ('node/interface base weft',
+                    'drivers that are not of the program itself, by a public header; knows 320'),
+    'node/ddm': ('node/module node/format node/interface text base weft',
                  'one device each; knows nobody above interface 320'),
     'node/nvme': ('node/interface text base', 'NVMe controllers, whatever transport carries them'),
     'node/stream': ('node/loop node/interface text base',
@@ -121,8 +123,8 @@ BY_WAY = {
     'wq': 38,
 }
 
-# Names that each program has one of.
-NAMES_OF_PROGRAMS = {'main'}
+# Names that each program, or driver module, has one of.
+NAMES_OF_PROGRAMS = {'main', 'weft_ddm_module'}
 
 # Rooms that are neutral, the words that they do not use, not even in a comment, and why. STag is a
 # word of mem/, whatever a transport calls its keys.
