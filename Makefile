@@ -2,8 +2,12 @@
 
 BUILD  ?= build
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+# install, uninstall: where to, by GNU's names; what is not given is as the build directory has it.
 DESTDIR ?=
 PREFIX ?= /usr/local
+prefix ?= $(PREFIX)
+FOLDERS = $(foreach name,prefix bindir libdir includedir datadir mandir,\
+            $(if $($(name)),'$(name)=$($(name))'))
 # bench: one group, or empty for all of them.
 BENCH  ?=
 # cost, pairs: another build directory, to hold this one against.
@@ -13,7 +17,8 @@ ROOM   ?=
 SEED   ?= 1
 N      ?= 100
 
-.PHONY: all demo check bench cost pairs lint soak mutants install dist clean help
+.PHONY: all demo check bench cost pairs lint soak mutants install uninstall dist clean \
+        help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -31,7 +36,8 @@ help:
 	@echo 'make lint       prove the rules of the house from sources and objects'
 	@echo 'make soak       every test with full counts, and those too long for make check'
 	@echo 'make mutants    change the code and see whether tests notice; ROOM=mem,tcp SEED=1 N=100'
-	@echo 'make install    install below PREFIX ($(PREFIX)), staged in DESTDIR'
+	@echo 'make install    install below prefix ($(prefix)), staged in DESTDIR; libdir= and so on'
+	@echo 'make uninstall  take away what make install puts there'
 	@echo 'make dist       a tarball of weft that runs from any folder, in $(BUILD)-dist/'
 	@echo 'make clean      remove the build directories'
 
@@ -65,8 +71,10 @@ mutants:
 	@tools/mutants --rooms '$(ROOM)' --seed $(SEED) --count $(N)
 
 install: all
-	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
-	@DESTDIR=$(DESTDIR) meson install -C $(BUILD)
+	@tools/install --build $(BUILD) --destdir '$(DESTDIR)' $(FOLDERS)
+
+uninstall: $(BUILD)/build.ninja
+	@tools/install --uninstall --build $(BUILD) --destdir '$(DESTDIR)' $(FOLDERS)
 
 dist:
 	@tools/packages.sh build dist
