@@ -163,6 +163,10 @@ static void rtas_print(struct json_object *rtas)
                text_of(r, "name"), text_of(r, "state"), number_of(r, "pid"), since,
                number_of(r, "restarts"), number_of(r, "in_flight"), number_of(r, "replays"),
                number_of(r, "retransmissions"));
+        if (*text_of(r, "why") != '\0') {
+            printf("      why: %s; processes in vain: %" PRIu64 "\n", text_of(r, "why"),
+                   number_of(r, "failures"));
+        }
     }
 }
 

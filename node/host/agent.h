@@ -7,6 +7,7 @@
 #include "base/why.h"
 #include "node/bus/ring.h"
 #include "node/cta/cta.h"
+#include "node/host/announcement.h"
 #include "node/host/host.h"
 #include "node/host/strangers.h"
 #include "node/interface/request.h"
@@ -78,6 +79,7 @@ struct host {
     int signal_fd;
     struct loop_watch *signal_watch;
     bool has_announced;
+    struct announcement announcement;
     instant_ns stop_by_ns; // when stopping: at the latest then
     int exit_status;
     pid_t captive_pid;

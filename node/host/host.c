@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "node/cta/cta.h"
 #include "node/host/agent.h"
+#include "node/host/announcement.h"
 #include "node/host/config.h"
 #include "node/host/control.h"
 #include "node/host/metrics.h"
@@ -235,6 +236,7 @@ static void signals_ignore(void)
 static void host_teardown(struct host *host)
 {
     host_captive_close(host);
+    announcement_end(&host->announcement);
     control_destroy(host->control);
     metrics_destroy(host->metrics);
     host_units_close(host);

@@ -8,6 +8,7 @@
 #include <uuid/uuid.h>
 
 #include "node/host/agent.h"
+#include "node/host/announcement.h"
 #include "node/host/memory_limit.h"
 #include "node/interface/volume.h"
 #include "node/uma/uma.h"
@@ -100,32 +101,77 @@ static void tell_of_tail(const struct host *host, const struct resource *row)
     }
 }
 
-// What a user needs to reach the volumes, on standard output.
-static void announce(struct host *host)
+static void volume_put(struct host *host, const struct resource *row, FILE *out)
 {
-    const struct resource_table *table = uma_resources(host->uma);
-    for (size_t i = 0; i < table->count; i++) {
-        const struct resource *row = &table->rows[i];
-        char uri[HOST_URI_MAX], hint[HOST_URI_MAX], size[TEXT_SIZE_MAX], uuid[UUID_STR_LEN];
-        uuid_unparse_lower(row->identity.uuid, uuid);
-        printf("volume %s: %s octets, %s%s, uuid %s\n", row->name,
-               text_size_format(row->profile.size, size), row->profile.driver,
-               (row->abilities & VOLUME_CAN_WRITE) != 0 ? "" : ", read-only", uuid);
-        tell_of_tail(host, row);
-        for (unsigned j = 0; j < host->tts_count; j++) {
-            host_uri(host, j, row, uri);
-            host->ttss[j].tts->hint(host->ttss[j].ctx, row, hint, sizeof hint);
-            printf("  %s\n  %s\n", uri, hint);
-        }
+    char uri[HOST_URI_MAX], hint[HOST_URI_MAX], size[TEXT_SIZE_MAX], uuid[UUID_STR_LEN];
+    uuid_unparse_lower(row->identity.uuid, uuid);
+    fprintf(out, "volume %s: %s octets, %s%s, uuid %s\n", row->name,
+            text_size_format(row->profile.size, size), row->profile.driver,
+            (row->abilities & VOLUME_CAN_WRITE) != 0 ? "" : ", read-only", uuid);
+    for (unsigned i = 0; i < host->tts_count; i++) {
+        host_uri(host, i, row, uri);
+        host->ttss[i].tts->hint(host->ttss[i].ctx, row, hint, sizeof hint);
+        fprintf(out, "  %s\n  %s\n", uri, hint);
     }
-    fflush(stdout);
 }
 
-// At the start a volume that cannot be opened, or an address that cannot be had, is the end; later
-// it is tried again.
+// What a user needs to reach the volumes.
+static char *announcement_text(struct host *host, size_t *ret_len)
+{
+    const struct resource_table *table = uma_resources(host->uma);
+    char *text = NULL;
+    FILE *out = open_memstream(&text, ret_len);
+    if (out == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < table->count; i++) {
+        tell_of_tail(host, &table->rows[i]);
+        volume_put(host, &table->rows[i], out);
+    }
+    fclose(out);
+    return text;
+}
+
+static void announce(struct host *host)
+{
+    size_t len;
+    char *text = announcement_text(host, &len);
+    if (text != NULL) {
+        announcement_begin(&host->announcement, host->loop, text, len);
+    }
+}
+
+// An RTA of which so many processes in a row did not become ready has failed.
+enum { RTA_TRIES = 3 };
+
+static const char *remedy_of_rta(int error)
+{
+    return error != 0 ? host_remedy(error)
+                      : "see what it said before it ended, and whether the limits here (ulimit -a) "
+                        "let this program run";
+}
+
+static bool has_failed_rta(struct host *host)
+{
+    for (uint32_t i = 0; i < host->unit_end; i++) {
+        struct uma_unit_status status;
+        if (uma_unit_status(host->uma, i, &status) && status.failures >= RTA_TRIES) {
+            host_say_failure("cannot start the RTA", status.name, status.why,
+                             remedy_of_rta(status.error));
+            return true;
+        }
+    }
+    return false;
+}
+
+// At the start an RTA that does not come up, a volume that cannot be opened, or an address that
+// cannot be had, is the end; later it is tried again.
 static bool has_failed(struct host *host)
 {
     const struct resource_table *table = uma_resources(host->uma);
+    if (has_failed_rta(host)) {
+        return true;
+    }
     for (size_t i = 0; i < table->count; i++) {
         if (table->rows[i].state == RESOURCE_FAILED) {
             uint32_t volume = table->rows[i].volume;

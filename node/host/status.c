@@ -198,6 +198,8 @@ static struct json_object *unit_object(struct host *host, uint32_t number,
     put_number(object, "pid", (uint64_t)host->units[number].pid);
     put_number(object, "since_ms", (loop_now(host->loop) - status->since_ns) / NS_PER_MS);
     put_number(object, "restarts", status->restarts);
+    put_number(object, "failures", status->failures);
+    put_text(object, "why", status->why);
     put_number(object, "requests", cta.requests);
     put_number(object, "results", cta.results);
     put_number(object, "in_flight", cta.in_flight);

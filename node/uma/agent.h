@@ -3,6 +3,7 @@
 
 #include "base/list.h"
 #include "base/time.h"
+#include "base/why.h"
 #include "node/interface/request.h"
 #include "node/interface/volume.h"
 #include "node/uma/uma.h"
@@ -39,7 +40,11 @@ struct unit {
     instant_ns timer_ns;
     duration_ns backoff_ns;
     uint64_t restarts;
-    bool was_ready; // some process of it was: the next one is a successor
+    unsigned failures; // processes in a row that did not become ready
+    int error;         // of the last one, if it could not be started: a negative errno
+    struct why why;    // what became of the last one
+    bool was_ready;    // some process of it was: the next one is a successor
+    bool has_served;   // the process now, or the last one, was
     bool is_being_lost;
     struct unit_counters counters;
     unsigned missing_count; // connections that its process is to know and does not
@@ -133,7 +138,8 @@ struct uma {
 // ---- tables.c
 
 uint32_t unit_number(const struct uma *uma, const struct unit *unit);
-void unit_say(struct uma *uma, const struct unit *unit, const char *what);
+// What is wrong with its process, said and remembered.
+void unit_say(struct uma *uma, struct unit *unit, const char *what);
 struct volume *volume_next(struct uma *uma, const struct volume *volume); // in use; NULL: first
 struct volume *volume_by_number(struct uma *uma, uint32_t number);
 struct volume *volume_by_name(struct uma *uma, const char *name);

@@ -13,9 +13,12 @@ uint32_t unit_number(const struct uma *uma, const struct unit *unit)
     return (uint32_t)(unit - uma->units);
 }
 
-void unit_say(struct uma *uma, const struct unit *unit, const char *what)
+void unit_say(struct uma *uma, struct unit *unit, const char *what)
 {
     char line[WHY_MAX + VOLUME_NAME_MAX + 32];
+    if (unit->state != UNIT_DYING) { // else it is known why it was killed
+        why_say(&unit->why, "%s", what);
+    }
     snprintf(line, sizeof line, "RTA %s: %s", unit->name, what);
     uma->parts.say(uma->parts.ctx, line);
 }

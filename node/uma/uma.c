@@ -323,6 +323,9 @@ bool uma_unit_status(const struct uma *uma, uint32_t number, struct uma_unit_sta
                                     .state = names[unit->state],
                                     .since_ns = unit->since_ns,
                                     .restarts = unit->restarts,
+                                    .failures = unit->failures,
+                                    .why = unit->why.text,
+                                    .error = unit->error,
                                     .counters = unit->counters};
     return unit->is_used;
 }

@@ -128,6 +128,9 @@ struct uma_unit_status {
     const char *state;   // "ready", "waiting" ...
     instant_ns since_ns; // in this state
     uint64_t restarts;
+    unsigned failures;             // processes in a row that did not become ready
+    const char *why;               // what became of the last one; empty: it serves, or is the first
+    int error;                     // the negative errno, if it could not be started
     struct unit_counters counters; // as last heard
 };
 

@@ -80,10 +80,13 @@ static void enter_starting(struct uma *uma, struct unit *unit)
 {
     unit->timer_ns = instant_after(uma->now, hello_within_ns);
     int error = uma->parts.spawn(uma->parts.ctx, unit_number(uma, unit));
+    unit->error = 0;
+    unit->has_served = false;
     if (error != 0) {
         char what[128];
         snprintf(what, sizeof what, "its process could not be started: %s", strerror(-error));
         unit_say(uma, unit, what);
+        unit->error = error;
         unit_on_event(uma, unit, UNIT_ON_EXIT);
     }
 }
@@ -97,7 +100,9 @@ static void enter_opening(struct uma *uma, struct unit *unit)
 
 static void enter_ready(struct uma *uma, struct unit *unit)
 {
-    unit->was_ready = true;
+    unit->was_ready = unit->has_served = true;
+    unit->failures = 0;
+    unit->why = (struct why){""};
     uma->cta->unit_ready(uma->cta_ctx, unit_number(uma, unit), uma->now);
     resources_advertise(uma);
     resources_check_started(uma);
@@ -106,6 +111,7 @@ static void enter_ready(struct uma *uma, struct unit *unit)
 static void enter_waiting(struct uma *uma, struct unit *unit)
 {
     unit->restarts++;
+    unit->failures += !unit->has_served;
     unit->timer_ns = instant_after(uma->now, unit->backoff_ns - backoff_first_ns);
     unit->backoff_ns *= 2;
     if (unit->backoff_ns > backoff_last_ns) {

@@ -182,6 +182,9 @@ static void answer_open(struct rta_process *p, const struct unit_message *ask)
 // Well-behaved until it has a client.
 static int hostile_main(const char *act)
 {
+    if (strcmp(act, "never-up") == 0) {
+        return 3;
+    }
     struct segment bus;
     struct rta_process p = {.act = act};
     struct pollfd poll_fd = {.fd = UNIT_FD_CHANNEL, .events = POLLIN};
@@ -448,6 +451,22 @@ static void a_closed_socket_ends_the_process(void **state)
     the_host_serves_on("silence", "was ended by signal 9");
 }
 
+static void an_rta_that_never_comes_up_ends_the_start_with_a_word(void **state)
+{
+    struct node node = node_start("never-up");
+    int status;
+    char *log = malloc(LOG_MAX);
+    assert_int_equal(waitpid(node.pid, &status, 0), node.pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    node_log(&node, log);
+    assert_non_null(strstr(log, "weft: cannot start the RTA: never-up\n"
+                                "  why: its process was ended by status 3\n"
+                                "  do:  see what it said before it ended"));
+    free(log);
+    unlink(node.log);
+    rmdir(node.place);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], UNIT_PROCESS_COMMAND) == 0) {
@@ -464,6 +483,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_it_says_is_said_in_its_name_and_seldom),
         cmocka_unit_test(a_bus_full_of_nonsense_is_refused),
         cmocka_unit_test(a_closed_socket_ends_the_process),
+        cmocka_unit_test(an_rta_that_never_comes_up_ends_the_start_with_a_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

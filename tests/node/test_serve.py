@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """weft serve: the command line, the configuration file, what is wrong with them; bad devices."""
 
+import fcntl
 import os
 import re
 import resource
@@ -129,6 +130,26 @@ def octets_that_fill_no_block_are_told_where_clients_have_blocks():
             assert 'whole blocks of 512 octets, not its last 488' in node.said(), node.said()
         with Node(path) as node:
             assert 'blocks' not in node.said(), node.said()
+
+
+@case
+def a_node_whose_output_nobody_reads_serves_all_the_same():
+    volumes = [f'v{i}=ram:64K' for i in range(40)]
+    with folder() as place:
+        node = subprocess.Popen([WEFT, 'serve', '--rta=one', f'--nbd=unix:{place}/socket',
+                                 *volumes], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        try:
+            fcntl.fcntl(node.stdout, fcntl.F_SETPIPE_SZ, 4096)
+            run('nbdinfo', '--list', until(lambda: (place / 'socket').exists()) and
+                f'nbd+unix:///?socket={place}/socket')
+            said = b''
+            while said.count(b'volume v') < 40 or not said.endswith(b"'\n"):
+                said += os.read(node.stdout.fileno(), 4096)
+            assert b'nbd+unix:///v39?socket=' in said, said
+        finally:
+            node.terminate()
+            node.wait(LIMIT)
+            node.stdout.close()
 
 
 @case

@@ -79,6 +79,38 @@ static void a_process_that_cannot_be_started_is_tried_again(void **state)
     stage_destroy(s);
 }
 
+static void status_of(struct stage *s, unsigned failures, const char *why)
+{
+    struct uma_unit_status status;
+    assert_true(uma_unit_status(s->uma, 0, &status));
+    assert_int_equal(status.failures, failures);
+    assert_string_equal(status.why, why);
+}
+
+static void the_status_counts_processes_in_vain_until_one_serves(void **state)
+{
+    struct stage *s = stage_ready();
+    status_of(s, 0, "");
+    die(s); // it had served
+    status_of(s, 0, "killed");
+    for (unsigned i = 1; i <= 3; i++) {
+        s->now = uma_next_deadline(s->uma);
+        uma_on_deadline(s->uma, s->now);
+        die(s);
+        status_of(s, i, "killed");
+    }
+    s->now = uma_next_deadline(s->uma);
+    uma_on_deadline(s->uma, s->now);
+    uma_for_cta.on_unit_broken(s->uma, 0, "it spoiled the bus");
+    die(s); // by the UMA
+    status_of(s, 4, "it spoiled the bus");
+    s->now = uma_next_deadline(s->uma);
+    uma_on_deadline(s->uma, s->now);
+    serve(s, 0);
+    status_of(s, 0, "");
+    stage_destroy(s);
+}
+
 static void a_process_has_twenty_seconds_to_say_hello(void **state)
 {
     struct stage *s = stage_create();
@@ -125,6 +157,7 @@ int main(void)
         cmocka_unit_test(each_death_doubles_the_wait_up_to_five_seconds),
         cmocka_unit_test(who_has_served_is_soon_back),
         cmocka_unit_test(a_process_that_cannot_be_started_is_tried_again),
+        cmocka_unit_test(the_status_counts_processes_in_vain_until_one_serves),
         cmocka_unit_test(a_process_has_twenty_seconds_to_say_hello),
         cmocka_unit_test(a_volume_that_failed_is_opened_again_after_two_seconds),
         cmocka_unit_test(a_process_has_five_seconds_to_end),
