@@ -14,54 +14,21 @@
 #include "link/datagram_door.h"
 #include "link/datagram_udp.h"
 #include "link/sys.h"
+#include "text/socket_row.h"
 
-enum { LINE_LEN = 512, WORDS_OF_IPV6 = 4, LOOPBACKS_MAX = 8 };
+enum { LINE_LEN = 512, LOOPBACKS_MAX = 8 };
 
 /* ---- who has it ------------------------------------------------------------------------------ */
 
-// An address as the list has it: words in the order of the machine, in hexadecimal.
-static bool address_read(const char *text, size_t digits, struct in6_addr *ret)
-{
-    uint32_t words[WORDS_OF_IPV6] = {0};
-    for (size_t i = 0; i * 8 < digits; i++) {
-        if (sscanf(text + i * 8, "%8x", &words[i]) != 1) {
-            return false;
-        }
-    }
-    *ret = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
-    size_t len = digits / 2;
-    memcpy(ret->s6_addr + sizeof *ret - len, words, len);
-    return true;
-}
-
-static bool is_any(const struct in6_addr *addr)
-{
-    static const struct in6_addr none, ipv4 = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
-    return IN6_ARE_ADDR_EQUAL(addr, &none) || IN6_ARE_ADDR_EQUAL(addr, &ipv4);
-}
-
-struct holder {
-    struct in6_addr addr;
-    unsigned port, uid;
-};
-
-// "  12: 0100007F:12B7 00000000:0000 07 00000000:00000000 00:00000000 00000000  1000 0 …"
-static bool line_read(const char *line, struct holder *ret)
-{
-    char local[2 * sizeof ret->addr + 1];
-    return sscanf(line, "%*d: %32[0-9A-F]:%4x %*s %*s %*s %*s %*s %u", local, &ret->port,
-                  &ret->uid) == 3 &&
-           address_read(local, strlen(local), &ret->addr);
-}
-
 // Each socket of a list.
-static void list_each(const char *path, void (*each)(void *ctx, const struct holder *it), void *ctx)
+static void list_each(const char *path, void (*each)(void *ctx, const struct text_socket_row *it),
+                      void *ctx)
 {
     char line[LINE_LEN];
-    struct holder it;
+    struct text_socket_row it;
     FILE *list = fopen(path, "re");
     while (list != NULL && fgets(line, sizeof line, list) != NULL) {
-        if (line_read(line, &it)) {
+        if (text_socket_row_parse(line, &it)) {
             each(ctx, &it);
         }
     }
@@ -70,7 +37,7 @@ static void list_each(const char *path, void (*each)(void *ctx, const struct hol
     }
 }
 
-static void all_each(void (*each)(void *ctx, const struct holder *it), void *ctx)
+static void all_each(void (*each)(void *ctx, const struct text_socket_row *it), void *ctx)
 {
     list_each("/proc/net/udp", each, ctx);
     list_each("/proc/net/udp6", each, ctx);
@@ -82,14 +49,13 @@ struct search {
     bool is_found;
 };
 
-static void look_at(void *ctx, const struct holder *it)
+static void look_at(void *ctx, const struct text_socket_row *it)
 {
     struct search *s = ctx;
-    const bool is_exact = IN6_ARE_ADDR_EQUAL(&it->addr, s->addr);
-    if (it->port != s->port || (!is_exact && !is_any(&it->addr))) {
+    if (it->port != s->port || !text_socket_row_is_at(it, s->addr)) {
         return;
     }
-    s->exact += is_exact;
+    s->exact += IN6_ARE_ADDR_EQUAL(&it->addr, s->addr);
     s->uid = s->is_found ? s->uid : it->uid;
     s->is_found = true;
 }
