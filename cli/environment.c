@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/objection.h"
 #include "cli/say.h"
 
 enum { OPTION_SET = 256, OPTION_STATS, OPTION_VIEW, OPTION_SETTING };
@@ -74,14 +75,14 @@ static bool has_library(const char *dir)
 }
 
 // Beside this program in the tree it was built in, or where `make install` puts them.
-int environment_library_dir(char ret_dir[PATH_MAX])
+int environment_library_find(char ret_dir[PATH_MAX], const struct hearer *hearer)
 {
     static const char *const places[] = {"lib", WEFT_LIBRARY_DIR};
+    static const char broken[] = "weft is not whole";
     char own[PATH_MAX], place[PATH_MAX];
     ssize_t len = readlink("/proc/self/exe", own, sizeof own - 1);
     if (len <= 0) {
-        say_error("weft is not whole", "/proc/self/exe", "mount /proc", "%m");
-        return EXIT_BROKEN;
+        return object_to(hearer, EXIT_BROKEN, broken, "/proc/self/exe", "mount /proc", "%m");
     }
     own[len] = '\0';
     *strrchr(own, '/') = '\0';
@@ -91,14 +92,18 @@ int environment_library_dir(char ret_dir[PATH_MAX])
             if (strpbrk(ret_dir, ":;") == NULL) {
                 return 0;
             }
-            say_error("weft cannot be used here", ret_dir, "move weft to another folder",
-                      "LD_LIBRARY_PATH cannot hold a path with : or ; in it");
-            return EXIT_BROKEN;
+            return object_to(hearer, EXIT_BROKEN, "weft cannot be used here", ret_dir,
+                             "move weft to another folder",
+                             "LD_LIBRARY_PATH cannot hold a path with : or ; in it");
         }
     }
-    say_error("weft is not whole", own, "build it (make), or install it again",
-              "libweft.so.1 is neither in lib/ nor in %s/ from there", WEFT_LIBRARY_DIR);
-    return EXIT_BROKEN;
+    return object_to(hearer, EXIT_BROKEN, broken, own, "build it (make), or install it again",
+                     "libweft.so.1 is neither in lib/ nor in %s/ from there", WEFT_LIBRARY_DIR);
+}
+
+int environment_library_dir(char ret_dir[PATH_MAX])
+{
+    return environment_library_find(ret_dir, &hearer_aloud);
 }
 
 static bool is_first_of(const char *list, const char *first)

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "cli/objection.h"
 #include "cli/settings.h"
 
 // What stands between a program and paths of /sys and /dev.
@@ -26,6 +27,8 @@ int environment_option_apply(const char *command, int option, char **argv,
 
 // The folder of our libraries. 0, or an exit status after saying why there is none.
 int environment_library_dir(char ret_dir[PATH_MAX]);
+// The same, told to `hearer`.
+int environment_library_find(char ret_dir[PATH_MAX], const struct hearer *hearer);
 // Sets the loader's variables, so that what is in `library_dir` comes first. 0, or an exit status
 // after saying why.
 int environment_set(const char *library_dir, enum environment_view view);

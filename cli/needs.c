@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include "cli/elf_file.h"
+#include "cli/objection.h"
 #include "cli/say.h"
 #include "cli/unsupported.h"
 
+static const char cannot[] = "cannot run program on weft";
 static const char *const front_names[] = {"libibverbs.so.1", "librdmacm.so.1"};
 enum {
     FRONT_COUNT = sizeof front_names / sizeof front_names[0],
@@ -36,6 +38,8 @@ struct closure {
     char unsupported[NAMES_MAX_LEN];
     int result;
     const char *library_dir;
+    const struct hearer *hearer;
+    struct needs needs;
 };
 
 /* ---- symbols --------------------------------------------------------------------------------- */
@@ -68,6 +72,7 @@ static void need_check(void *ctx, const struct elf_symbol *symbol)
             continue;
         }
         struct wanted wanted = {.symbol = symbol};
+        c->needs.function_count++;
         elf_file_each_symbol(&c->fronts[i], true, compare, &wanted);
         if (!wanted.is_found && !symbol->is_weak) {
             name_add(c->missing, symbol->name, "@", symbol->version);
@@ -84,10 +89,9 @@ static void symbols_check(struct closure *c, const struct elf_file *file)
     c->missing[0] = '\0';
     elf_file_each_symbol(file, false, need_check, c);
     if (c->missing[0] != '\0') {
-        c->result = EXIT_CANNOT;
-        say_error("cannot run program on weft", c->objects[c->checked_count].path,
-                  "use a build against rdma-core 39 to 56, whose functions weft has",
-                  "it needs %s, and weft's libraries do not have that", c->missing);
+        c->result = object_to(c->hearer, EXIT_CANNOT, cannot, c->objects[c->checked_count].path,
+                              "use a build against rdma-core 39 to 56, whose functions weft has",
+                              "it needs %s, and weft's libraries do not have that", c->missing);
     }
 }
 
@@ -192,11 +196,10 @@ static void rpath_check(struct closure *c)
         for (const char *at = needing.runpath; *at != '\0';) {
             const char *end = strchrnul(at, ':');
             if (object_add(c, at, (int)(end - at), needing.path, front_names[i])) {
-                c->result = EXIT_CANNOT;
-                say_error("cannot run program on weft", needing.path,
-                          "remove the old search path: patchelf --remove-rpath FILE",
-                          "its DT_RPATH %s has a %s, and the loader looks there first",
-                          needing.runpath, front_names[i]);
+                c->result = object_to(c->hearer, EXIT_CANNOT, cannot, needing.path,
+                                      "remove the old search path: patchelf --remove-rpath FILE",
+                                      "its DT_RPATH %s has a %s, and the loader looks there first",
+                                      needing.runpath, front_names[i]);
             }
             at = *end == ':' ? end + 1 : end;
         }
@@ -204,10 +207,20 @@ static void rpath_check(struct closure *c)
     c->object_count = count;
 }
 
+static void user_note(struct closure *c)
+{
+    struct needs *needs = &c->needs;
+    if (needs->user[0] == '\0') {
+        snprintf(needs->user, sizeof needs->user, "%s", c->objects[c->checked_count].path);
+        needs->is_program_itself = c->checked_count == 0;
+    }
+}
+
 static void object_check(struct closure *c, const struct elf_file *file)
 {
     elf_file_each_dynamic(file, search_path_note, c);
     if (c->objects[c->checked_count].uses_fronts) {
+        user_note(c);
         rpath_check(c);
         symbols_check(c, file);
     }
@@ -244,9 +257,9 @@ static int fronts_open(struct closure *c)
             while (i-- > 0) {
                 elf_file_close(&c->fronts[i]);
             }
-            say_error("weft is not whole", path, "build it (make), or install it again",
-                      "the library is not there, or is none");
-            return EXIT_BROKEN;
+            return object_to(c->hearer, EXIT_BROKEN, "weft is not whole", path,
+                             "build it (make), or install it again",
+                             "the library is not there, or is none");
         }
     }
     return 0;
@@ -264,10 +277,19 @@ static void closure_check(struct closure *c, const struct elf_file *program)
     }
 }
 
-int needs_check(const struct elf_file *program, const char *path, const char *library_dir,
-                bool is_quiet)
+// What is unsupported is worth knowing where nothing worse was found.
+static void unsupported_tell(struct closure *c, const char *path)
 {
-    struct closure c = {.library_dir = library_dir, .object_count = 1};
+    if (c->result == 0 && c->unsupported[0] != '\0') {
+        object_to(c->hearer, 0, "unsupported functions", basename(path), "",
+                  "may call functions that only answer EOPNOTSUPP here: %s", c->unsupported);
+    }
+}
+
+int needs_check(const struct elf_file *program, const char *path, const char *library_dir,
+                bool is_quiet, const struct hearer *hearer, struct needs *ret_needs)
+{
+    struct closure c = {.library_dir = library_dir, .object_count = 1, .hearer = hearer};
     int result = fronts_open(&c);
     if (result != 0) {
         return result;
@@ -275,16 +297,18 @@ int needs_check(const struct elf_file *program, const char *path, const char *li
     c.objects = calloc(OBJECT_MAX, sizeof *c.objects);
     c.search = search_path();
     if (c.objects == NULL || c.search == NULL) {
-        say_error("cannot look into program", path, "free some memory", "no memory");
-        result = EXIT_BROKEN;
+        result = object_to(hearer, EXIT_BROKEN, "cannot look into program", path,
+                           "free some memory", "no memory");
     } else {
         snprintf(c.objects[0].path, sizeof c.objects[0].path, "%s", path);
         closure_check(&c, program);
         result = c.result;
-    }
-    if (result == 0 && c.unsupported[0] != '\0' && !is_quiet) {
-        say_note("note: %s may call functions that only answer EOPNOTSUPP here: %s", basename(path),
-                 c.unsupported);
+        if (!is_quiet) {
+            unsupported_tell(&c, path);
+        }
+        if (ret_needs != NULL) {
+            *ret_needs = c.needs;
+        }
     }
     for (unsigned i = 0; i < FRONT_COUNT; i++) {
         elf_file_close(&c.fronts[i]);

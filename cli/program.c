@@ -11,7 +11,10 @@
 
 #include "cli/elf_file.h"
 #include "cli/needs.h"
+#include "cli/objection.h"
 #include "cli/say.h"
+
+static const char cannot[] = "cannot run program on weft";
 
 /* ---- where it is ----------------------------------------------------------------------------- */
 
@@ -29,25 +32,26 @@ static int path_try(const char *path)
     return access(path, X_OK) == 0 ? 0 : EXIT_CANNOT;
 }
 
-static int say_not_found(const char *name, int result, int error)
+static int not_found(const struct hearer *hearer, const char *name, int result, int error)
 {
     if (result == EXIT_CANNOT) {
-        say_error("cannot run program", name, "name an executable file", "%s", strerror(error));
-    } else if (strchr(name, '/') != NULL) {
-        say_error("no such program", name, "look for a misspelt path", "the file does not exist");
-    } else {
-        say_error("no such program", name, "install it, or give its path, with a / in it",
-                  "no folder of PATH has it");
+        return object_to(hearer, result, "cannot run program", name, "name an executable file",
+                         "%s", strerror(error));
     }
-    return result;
+    if (strchr(name, '/') != NULL) {
+        return object_to(hearer, result, "no such program", name, "look for a misspelt path",
+                         "the file does not exist");
+    }
+    return object_to(hearer, result, "no such program", name,
+                     "install it, or give its path, with a / in it", "no folder of PATH has it");
 }
 
-int program_find(const char *name, char ret_path[PATH_MAX])
+int program_find(const char *name, char ret_path[PATH_MAX], const struct hearer *hearer)
 {
     if (strchr(name, '/') != NULL || *name == '\0') {
         int result = *name == '\0' ? EXIT_MISSING : path_try(name);
         snprintf(ret_path, PATH_MAX, "%s", name);
-        return result == 0 ? 0 : say_not_found(name, result, errno);
+        return result == 0 ? 0 : not_found(hearer, name, result, errno);
     }
     const char *path = getenv("PATH");
     int worst = EXIT_MISSING, error = 0;
@@ -66,7 +70,7 @@ int program_find(const char *name, char ret_path[PATH_MAX])
         }
         at = *end == ':' ? end + 1 : NULL;
     }
-    return say_not_found(name, worst, error);
+    return not_found(hearer, name, worst, error);
 }
 
 /* ---- whether the loader will listen to us ---------------------------------------------------- */
@@ -92,7 +96,20 @@ static const char *privilege_of(const char *path)
     return NULL;
 }
 
-static int own_machine_check(const struct elf_file *program, const char *path)
+int program_rights_check(const char *path, const struct hearer *hearer)
+{
+    const char *privilege = privilege_of(path);
+    return privilege == NULL
+               ? 0
+               : object_to(hearer, EXIT_CANNOT, cannot, path,
+                           "run a copy of it without privileges: cp FILE /tmp/ and weft run that",
+                           "%s, so the loader ignores LD_LIBRARY_PATH and takes the system's "
+                           "libraries",
+                           privilege);
+}
+
+int program_machine_check(const struct elf_file *program, const char *path,
+                          const struct hearer *hearer)
 {
     struct elf_file own;
     if (elf_file_open("/proc/self/exe", &own) != ELF_IS_READ) {
@@ -100,36 +117,33 @@ static int own_machine_check(const struct elf_file *program, const char *path)
     }
     bool is_same = own.class == program->class && own.machine == program->machine;
     elf_file_close(&own);
-    if (is_same) {
-        return 0;
-    }
-    say_error("cannot run program on weft", path,
-              "use a build of it for this machine, or build weft for its architecture",
-              "it is built for another architecture than weft's libraries");
-    return EXIT_CANNOT;
+    return is_same ? 0
+                   : object_to(hearer, EXIT_CANNOT, cannot, path,
+                               "use a build of it for this machine, or build weft for its "
+                               "architecture",
+                               "it is built for another architecture than weft's libraries");
+}
+
+int program_linking_check(const struct elf_file *program, const char *path,
+                          const struct hearer *hearer)
+{
+    return program->has_interpreter
+               ? 0
+               : object_to(hearer, EXIT_CANNOT, cannot, path, "link it dynamically",
+                           "it is statically linked, so its libibverbs cannot be replaced");
 }
 
 static int elf_check(const struct elf_file *program, const char *path, const char *library_dir,
                      bool is_quiet)
 {
-    const char *privilege = privilege_of(path);
-    if (privilege != NULL) {
-        say_error("cannot run program on weft", path,
-                  "run a copy of it without privileges: cp FILE /tmp/ and weft run that",
-                  "%s, so the loader ignores LD_LIBRARY_PATH and takes the system's libraries",
-                  privilege);
-        return EXIT_CANNOT;
-    }
-    int result = own_machine_check(program, path);
-    if (result != 0) {
+    const struct hearer *aloud = &hearer_aloud;
+    int result;
+    if ((result = program_rights_check(path, aloud)) != 0 ||
+        (result = program_machine_check(program, path, aloud)) != 0 ||
+        (result = program_linking_check(program, path, aloud)) != 0) {
         return result;
     }
-    if (!program->has_interpreter) {
-        say_error("cannot run program on weft", path, "link it dynamically",
-                  "it is statically linked, so its libibverbs cannot be replaced");
-        return EXIT_CANNOT;
-    }
-    return needs_check(program, path, library_dir, is_quiet);
+    return needs_check(program, path, library_dir, is_quiet, aloud, NULL);
 }
 
 bool program_is_elf(const char *path)

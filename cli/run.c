@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/environment.h"
+#include "cli/objection.h"
 #include "cli/program.h"
 #include "cli/say.h"
 
@@ -89,7 +90,7 @@ static int run_main(int argc, char **argv)
     }
     argv += optind;
     if ((result = environment_library_dir(library_dir)) != 0 ||
-        (result = program_find(argv[0], path)) != 0 ||
+        (result = program_find(argv[0], path, &hearer_aloud)) != 0 ||
         (result = program_check(path, library_dir, wishes.is_quiet)) != 0 ||
         (result = environment_set(library_dir, wishes.view)) != 0) {
         return result;
