@@ -1,6 +1,6 @@
 # Completion of weft(1) for bash. Options come from the --help of the command itself.
 
-_weft_commands='run env stat reads serve status rescan discover ls info cp attach help'
+_weft_commands='run env doctor stat reads serve status rescan discover ls info cp attach help'
 
 _weft_options() {
     "$1" help "$2" 2>/dev/null | grep -Eo -- '(^|[ ,])--[a-z][a-z-]*=?' | tr -d ' ,' | sort -u
@@ -44,7 +44,7 @@ _weft_program_index() {
         = | -*) continue ;;
         esac
         case ${COMP_WORDS[i - 1]} in
-        --quiet) ;;
+        --quiet | --json) ;;
         = | --?*) continue ;; # the value of an option
         esac
         echo "$i"
@@ -70,7 +70,7 @@ _weft_run() {
     elif [[ $before == = ]]; then
         _weft_words _weft_value "${COMP_WORDS[COMP_CWORD - 2]}" "$word"
     elif [[ $word == -* ]]; then
-        _weft_words compgen -W "$(_weft_options "${COMP_WORDS[0]}" run)" -- "$word"
+        _weft_words compgen -W "$(_weft_options "${COMP_WORDS[@]:0:2}")" -- "$word"
         [[ ${COMPREPLY[*]} == *= ]] && compopt -o nospace 2>/dev/null
     else
         _weft_words compgen -c -- "$word"
@@ -114,7 +114,7 @@ _weft() {
     2:help)
         _weft_words compgen -W "$_weft_commands environment" -- "$word"
         ;;
-    *:run) _weft_run "$word" "$before" ;;
+    *:run | *:doctor) _weft_run "$word" "$before" ;;
     *:serve) _weft_serve "$word" "$before" ;;
     *:cp | *:attach | *:discover | *:ls | *:info) _weft_volumes "$word" "${COMP_WORDS[1]}" ;;
     *:status | *:rescan)

@@ -7,6 +7,15 @@
 
 enum { VERSION_INDEX_MASK = 0x7fff }; // the highest bit of a version index hides the symbol
 
+static void interpreter_read(struct elf_file *file, const GElf_Phdr *segment)
+{
+    const size_t room = sizeof file->interpreter - 1;
+    const size_t len = segment->p_filesz < room ? segment->p_filesz : room;
+    if (pread(file->fd, file->interpreter, len, (off_t)segment->p_offset) < 0) {
+        file->interpreter[0] = '\0';
+    }
+}
+
 static bool headers_read(struct elf_file *file)
 {
     GElf_Ehdr header;
@@ -21,6 +30,7 @@ static bool headers_read(struct elf_file *file)
         GElf_Phdr segment;
         if (gelf_getphdr(file->elf, (int)i, &segment) != NULL && segment.p_type == PT_INTERP) {
             file->has_interpreter = true;
+            interpreter_read(file, &segment);
         }
     }
     return true;
@@ -169,4 +179,31 @@ void elf_file_each_symbol(const struct elf_file *file, bool is_defined,
             visit(ctx, &symbol);
         }
     }
+}
+
+/* ---- what stands in it ----------------------------------------------------------------------- */
+
+bool elf_file_has_section(const struct elf_file *file, const char *name)
+{
+    size_t names;
+    GElf_Shdr header;
+    if (elf_getshdrstrndx(file->elf, &names) != 0) {
+        return false;
+    }
+    for (Elf_Scn *section = NULL; (section = elf_nextscn(file->elf, section)) != NULL;) {
+        const char *has = gelf_getshdr(section, &header) != NULL
+                              ? elf_strptr(file->elf, names, header.sh_name)
+                              : NULL;
+        if (has != NULL && strcmp(has, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool elf_file_contains(const struct elf_file *file, const void *octets, size_t len)
+{
+    size_t size = 0;
+    const char *all = elf_rawfile(file->elf, &size);
+    return all != NULL && memmem(all, size, octets, len) != NULL;
 }

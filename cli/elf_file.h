@@ -5,13 +5,17 @@
 
 #include <libelf.h>
 #include <stdbool.h>
+#include <stddef.h>
+
+enum { ELF_INTERPRETER_MAX = 128 };
 
 struct elf_file {
     int fd;
     Elf *elf;
     int class; // ELFCLASS64 ...
     int machine;
-    bool has_interpreter; // false: the loader never sees it, it is static
+    bool has_interpreter;                  // false: the loader never sees it, it is static
+    char interpreter[ELF_INTERPRETER_MAX]; // the loader's path
 };
 
 enum elf_answer {
@@ -41,3 +45,9 @@ struct elf_symbol {
 // Dynamic symbols with a version: those the file defines, or those it needs.
 void elf_file_each_symbol(const struct elf_file *file, bool is_defined,
                           void (*visit)(void *ctx, const struct elf_symbol *symbol), void *ctx);
+
+// Whether it has a section of this name.
+bool elf_file_has_section(const struct elf_file *file, const char *name);
+
+// Whether these octets stand anywhere in the file.
+bool elf_file_contains(const struct elf_file *file, const void *octets, size_t len);

@@ -45,12 +45,17 @@ pid_t runtime_node_pid(const char *name)
 
 int runtime_folder_make(const char *folder, struct why *ret_why)
 {
-    struct stat status;
     if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
         int error = -errno;
         why_say(ret_why, "%s: %s", folder, strerror(-error));
         return error;
     }
+    return runtime_folder_check(folder, ret_why);
+}
+
+int runtime_folder_check(const char *folder, struct why *ret_why)
+{
+    struct stat status;
     if (lstat(folder, &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
         (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
         why_say(ret_why, "%s: not a folder of this user that others may not write to", folder);

@@ -28,3 +28,5 @@ pid_t runtime_node_pid(const char *name);
 // Makes the folder if need be. 0, or a negative errno with the reason: it cannot be made, or is
 // open to others.
 int runtime_folder_make(const char *folder, struct why *ret_why);
+// What is there, and not made: 0, or -EPERM with the reason.
+int runtime_folder_check(const char *folder, struct why *ret_why);

@@ -28,8 +28,8 @@ def complete(*words, folder='/'):
 
 @case
 def commands():
-    all_commands = {'run', 'env', 'stat', 'reads', 'serve', 'status', 'rescan', 'discover', 'ls',
-                    'info', 'cp', 'attach', 'help'}
+    all_commands = {'run', 'env', 'doctor', 'stat', 'reads', 'serve', 'status', 'rescan',
+                    'discover', 'ls', 'info', 'cp', 'attach', 'help'}
     assert complete('') == all_commands | {'--help', '--version'}
     assert complete('s') == {'serve', 'stat', 'status'}
     assert complete('help', '') == all_commands | {'environment'}
@@ -41,6 +41,14 @@ def options_of_run_are_those_of_its_help():
     for _, option, _, _ in settings():
         assert f'--{option}=' in offered, f'{option} is not in {offered}'
     assert {'--quiet', '--set', '--link='} <= offered, offered
+
+
+@case
+def doctor_takes_options_of_its_own_and_those_of_run_and_then_a_program():
+    offered = complete('doctor', '--')
+    assert {'--json', '--quiet', '--wire=', '--set'} <= offered, offered
+    assert complete('doctor', '--wire', '=', 'r') == {'roce'}
+    assert 'printf' in complete('doctor', '--json', 'print')
 
 
 @case

@@ -5,8 +5,8 @@ import subprocess
 
 from cases import case, expect, main, settings, weft
 
-COMMANDS = ('run', 'stat', 'serve', 'status', 'rescan', 'discover', 'ls', 'info', 'cp',
-            'attach', 'help')
+COMMANDS = ('run', 'env', 'doctor', 'stat', 'serve', 'status', 'rescan', 'discover', 'ls', 'info',
+            'cp', 'attach', 'help')
 
 
 @case
@@ -55,6 +55,9 @@ def wrong_command_lines_are_refused():
             (['run', '--set', 'crc', 'true'], 'it must be NAME=VALUE'),
             (['run', '--set', 'bogus=1', 'true'], 'no setting bogus'),
             (['run', '--set', 'MPA_REVISION=3', 'true'], 'it must be 1 or 2'),
+            (['doctor', '--bogus'], 'no option --bogus'),
+            (['doctor', '--wire=infiniband'], 'it must be both, iwarp or roce'),
+            (['doctor', '--set'], '--set needs a value'),
             (['stat', 'abc'], 'abc is not a process id'),
             (['stat', '0'], '0 is not a process id'),
             (['stat', '--watch=x'], 'it must be 1 to 86400 seconds'),
