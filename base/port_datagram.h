@@ -63,10 +63,12 @@ struct datagram_rx {
     uint8_t traffic_class;
     uint8_t hop_limit;
     bool is_checked;    // its ICRC was right; false: the IP header could not be known
-    bool is_shared;     // others of this host have it too: who does not know it does not answer
-    bool is_copy;       // ... and who was the first to have it answers for all, if anybody
+    bool is_shared;     // for queue pair 1 of all processes of the address: see `hand_on`
+    bool is_copy;       // another process of this host has read it, and handed it on
     struct span octets; // BTH to pad, at least a BTH long
 };
+
+enum { DATAGRAM_SLOT_ALL = 256 }; // more than any slot
 
 struct datagram_link_ops;
 
@@ -117,6 +119,9 @@ struct datagram_link_ops {
     // Takes up to `max` packets that have arrived; returns how many.
     unsigned (*receive)(struct datagram_link *link, struct datagram_rx *ret, unsigned max,
                         instant_ns now);
+    // Gives a packet of the last `receive` that is shared to the process whose numbers of queue
+    // pairs begin with this octet, or with DATAGRAM_SLOT_ALL to each that there is.
+    void (*hand_on)(struct datagram_link *link, const struct datagram_rx *rx, unsigned slot);
     // Octets that may be on their way to this process at a time without being dropped: the
     // receive buffer that all of its queue pairs share.
     uint64_t (*receive_buffer_len)(const struct datagram_link *link);
@@ -217,6 +222,12 @@ static inline unsigned datagram_receive(struct datagram_link *link, struct datag
                                         unsigned max, instant_ns now)
 {
     return link->ops->receive(link, ret, max, now);
+}
+
+static inline void datagram_hand_on(struct datagram_link *link, const struct datagram_rx *rx,
+                                    unsigned slot)
+{
+    link->ops->hand_on(link, rx, slot);
 }
 
 static inline uint64_t datagram_receive_buffer_len(const struct datagram_link *link)

@@ -75,6 +75,7 @@ enum ibcm_refusal {
     X(repeats, "messages sent again because no answer came in time")           \
     X(answered_again, "messages sent again because they were asked for again") \
     X(evicted, "half-open connections dropped for newer ones")                 \
+    X(handed_on, "messages that are for another process of this host")         \
     X(not_sent, "messages that found no room and are lost")
 
 struct ibcm_counters {
@@ -101,12 +102,16 @@ struct ibcm_sink {
     void *ctx;
 };
 
-// Other processes of this host may have a message too, since they have the same address: who asks
-// for nobody here may ask for somebody there. The first that has it answers for all.
-enum ibcm_sharing { IBCM_SHARING_NONE, IBCM_SHARING_FIRST, IBCM_SHARING_COPY };
+// Other processes of this host have the same address, and a message may be for one of them. Who
+// reads it first says whose it is, and answers for all if it is nobody's.
+enum ibcm_sharing {
+    IBCM_SHARING_NONE,  // there are no others
+    IBCM_SHARING_FIRST, // read by nobody before
+    IBCM_SHARING_COPY,  // given by who read it first
+};
 
-// Has any of them a listener for the service at this address? NULL: that cannot be known, and so
-// may be.
+// Has any of them a listener for the service at this address? True also where it cannot be found
+// out; NULL: none has.
 struct ibcm_others {
     bool (*serve)(void *ctx, uint64_t service_id, const struct in6_addr *local);
     void *ctx;
@@ -143,9 +148,13 @@ const struct ibcm_counters *ibcm_counters(const struct ibcm *ibcm);
 void ibcm_counters_tell(const struct ibcm *ibcm, counter_each each, void *ctx);
 const char *ibcm_refusal_name(enum ibcm_refusal refusal);
 
-// A MAD that came for queue pair 1, from `ends->remote` to `ends->local`.
-void ibcm_on_mad(struct ibcm *ibcm, const struct ibcm_ends *ends, struct span mad,
-                 enum ibcm_sharing sharing, instant_ns now);
+enum { IBCM_OWNER_HERE = -1, IBCM_OWNER_ALL = -2 };
+
+// A MAD that came for queue pair 1, from `ends->remote` to `ends->local`. Returns who is to have it
+// instead, if it came as IBCM_SHARING_FIRST: the slot of another process, or all of them;
+// IBCM_OWNER_HERE: nobody else.
+int ibcm_on_mad(struct ibcm *ibcm, const struct ibcm_ends *ends, struct span mad,
+                enum ibcm_sharing sharing, instant_ns now);
 
 instant_ns ibcm_next_deadline(const struct ibcm *ibcm);
 void ibcm_on_deadline(struct ibcm *ibcm, instant_ns now);

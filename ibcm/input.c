@@ -6,8 +6,6 @@
 #include "base/trace.h"
 #include "ibcm/internal.h"
 
-enum { ID_SLOT_SHIFT = 24 };
-
 // Times that a peer may ask of us by MRA: 69 s.
 enum { PEER_SERVICE_MAX = 24 };
 
@@ -23,7 +21,7 @@ static struct ibcm_conn *conn_find(struct ibcm *ibcm, const struct ibcm_ends *en
                                    uint32_t ours, bool is_datagram, enum ibcm_refusal *ret)
 {
     struct ibcm_conn *conn = ibcm_conn_by_id(ibcm, ours);
-    if (ours >> ID_SLOT_SHIFT != ibcm->config.id_slot) {
+    if (ours >> IBCM_ID_SLOT_SHIFT != ibcm->config.id_slot) {
         *ret = IBCM_REFUSAL_OTHER_SLOT;
     } else if (conn == NULL || conn->is_datagram != is_datagram) {
         *ret = IBCM_REFUSAL_UNKNOWN_ID;
@@ -199,48 +197,59 @@ static void on_sidr_rep(struct ibcm *ibcm, const struct ibcm_letter *in)
 
 /* ---- the door -------------------------------------------------------------------------------- */
 
-void ibcm_on_mad(struct ibcm *ibcm, const struct ibcm_ends *ends, struct span mad,
-                 enum ibcm_sharing sharing, instant_ns now)
+static void dispatch(struct ibcm *ibcm, const struct ibcm_letter *in)
+{
+    switch (in->m->kind) {
+    case IBCM_REQ:
+        ibcm_on_req(ibcm, in);
+        break;
+    case IBCM_MRA:
+        on_mra(ibcm, in);
+        break;
+    case IBCM_REJ:
+        on_rej(ibcm, in);
+        break;
+    case IBCM_REP:
+        on_rep(ibcm, in);
+        break;
+    case IBCM_RTU:
+        on_ids(ibcm, in, IBCM_IN_RTU);
+        break;
+    case IBCM_DREQ:
+        on_dreq(ibcm, in);
+        break;
+    case IBCM_DREP:
+        on_ids(ibcm, in, IBCM_IN_DREP);
+        break;
+    case IBCM_SIDR_REQ:
+        ibcm_on_sidr_req(ibcm, in);
+        break;
+    case IBCM_SIDR_REP:
+        on_sidr_rep(ibcm, in);
+        break;
+    case IBCM_KIND_COUNT:
+        break;
+    }
+}
+
+int ibcm_on_mad(struct ibcm *ibcm, const struct ibcm_ends *ends, struct span mad,
+                enum ibcm_sharing sharing, instant_ns now)
 {
     struct ibcm_message m;
     char line[400];
     enum ibcm_parse_verdict verdict = ibcm_message_parse(mad, &m);
     if (verdict != IBCM_PARSE_OK) {
         ibcm->counters.malformed[verdict]++;
-        return;
+        return IBCM_OWNER_HERE;
+    }
+    const struct ibcm_letter in = {ends, &m, sharing, now};
+    const int owner = sharing == IBCM_SHARING_FIRST ? ibcm_owner(ibcm, &in) : IBCM_OWNER_HERE;
+    if (owner != IBCM_OWNER_HERE) {
+        ibcm->counters.handed_on++;
+        return owner;
     }
     ibcm->counters.received[m.kind]++;
     TRACE(ibcm->config.trace, TRACE_CONN, "< %s", ibcm_message_format(&m, line, sizeof line));
-    const struct ibcm_letter in = {ends, &m, sharing, now};
-    switch (m.kind) {
-    case IBCM_REQ:
-        ibcm_on_req(ibcm, &in);
-        break;
-    case IBCM_MRA:
-        on_mra(ibcm, &in);
-        break;
-    case IBCM_REJ:
-        on_rej(ibcm, &in);
-        break;
-    case IBCM_REP:
-        on_rep(ibcm, &in);
-        break;
-    case IBCM_RTU:
-        on_ids(ibcm, &in, IBCM_IN_RTU);
-        break;
-    case IBCM_DREQ:
-        on_dreq(ibcm, &in);
-        break;
-    case IBCM_DREP:
-        on_ids(ibcm, &in, IBCM_IN_DREP);
-        break;
-    case IBCM_SIDR_REQ:
-        ibcm_on_sidr_req(ibcm, &in);
-        break;
-    case IBCM_SIDR_REP:
-        on_sidr_rep(ibcm, &in);
-        break;
-    case IBCM_KIND_COUNT:
-        break;
-    }
+    dispatch(ibcm, &in);
+    return owner;
 }

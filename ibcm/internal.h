@@ -86,6 +86,14 @@ struct ibcm {
     uint32_t answers;
 };
 
+// A message on its way to its connection.
+struct ibcm_letter {
+    const struct ibcm_ends *ends;
+    const struct ibcm_message *m;
+    enum ibcm_sharing sharing;
+    instant_ns now;
+};
+
 // What an input brings with it; NULL where it brings nothing.
 struct ibcm_said {
     unsigned reason;
@@ -142,15 +150,17 @@ void ibcm_answer_sidr_rep(struct ibcm *ibcm, const struct ibcm_ends *ends, uint6
                           const struct ibcm_sidr_req *req, enum ibcm_sidr_status status,
                           instant_ns now);
 
+/* ---- owner.c --------------------------------------------------------------------------------- */
+
+enum { IBCM_ID_SLOT_SHIFT = 24 };
+
+// As ibcm_on_mad returns it.
+int ibcm_owner(const struct ibcm *ibcm, const struct ibcm_letter *in);
+
 /* ---- request.c ------------------------------------------------------------------------------- */
 
-// A message on its way to its connection.
-struct ibcm_letter {
-    const struct ibcm_ends *ends;
-    const struct ibcm_message *m;
-    enum ibcm_sharing sharing;
-    instant_ns now;
-};
-
+// Who listens at this very address goes before who listens at all; NULL: nobody.
+struct ibcm_listener *ibcm_listener_find(const struct ibcm *ibcm, uint64_t service_id,
+                                         const struct in6_addr *local);
 void ibcm_on_req(struct ibcm *ibcm, const struct ibcm_letter *in);
 void ibcm_on_sidr_req(struct ibcm *ibcm, const struct ibcm_letter *in);

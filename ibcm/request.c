@@ -27,9 +27,8 @@ static bool is_same(const struct in6_addr *a, const struct in6_addr *b)
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-// Who listens at this very address goes before who listens at all.
-static struct ibcm_listener *listener_find(const struct ibcm *ibcm, uint64_t service_id,
-                                           const struct in6_addr *local)
+struct ibcm_listener *ibcm_listener_find(const struct ibcm *ibcm, uint64_t service_id,
+                                         const struct in6_addr *local)
 {
     struct ibcm_listener *found = NULL;
     const struct list_link *head = &ibcm->listeners;
@@ -50,22 +49,14 @@ static struct ibcm_listener *listener_find(const struct ibcm *ibcm, uint64_t ser
 
 /* ---- what both kinds go through; IBCM_REFUSAL_COUNT: nothing is wrong ------------------------ */
 
-static bool may_be_elsewhere(const struct ibcm *ibcm, const struct arrival *a)
-{
-    const struct ibcm_others *others = &ibcm->config.others;
-    if (a->in->sharing != IBCM_SHARING_FIRST) {
-        return a->in->sharing == IBCM_SHARING_COPY;
-    }
-    return others->serve == NULL || others->serve(others->ctx, a->service_id, &a->in->ends->local);
-}
-
+// A copy is for whichever of several listens.
 static enum ibcm_refusal check_listener(struct ibcm *ibcm, struct arrival *a)
 {
-    a->listener = listener_find(ibcm, a->service_id, &a->in->ends->local);
+    a->listener = ibcm_listener_find(ibcm, a->service_id, &a->in->ends->local);
     if (a->listener != NULL) {
         return IBCM_REFUSAL_COUNT;
     }
-    return may_be_elsewhere(ibcm, a) ? IBCM_REFUSAL_ELSEWHERE : IBCM_REFUSAL_NO_LISTENER;
+    return a->in->sharing == IBCM_SHARING_COPY ? IBCM_REFUSAL_ELSEWHERE : IBCM_REFUSAL_NO_LISTENER;
 }
 
 static enum ibcm_refusal check_header(struct arrival *a)

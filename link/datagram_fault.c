@@ -249,6 +249,7 @@ static const struct datagram_link_ops datagram_fault_ops = {
     .flush = datagram_forward_flush,
     .poll = fault_poll,
     .receive = fault_receive,
+    .hand_on = datagram_forward_hand_on,
     .receive_buffer_len = datagram_forward_receive_buffer_len,
     .next_deadline = fault_next_deadline,
     .wait = datagram_forward_wait,

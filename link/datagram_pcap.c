@@ -193,6 +193,7 @@ static const struct datagram_link_ops datagram_pcap_ops = {
     .flush = pcap_flush,
     .poll = datagram_forward_poll,
     .receive = pcap_receive,
+    .hand_on = datagram_forward_hand_on,
     .receive_buffer_len = datagram_forward_receive_buffer_len,
     .next_deadline = datagram_forward_next_deadline,
     .wait = datagram_forward_wait,

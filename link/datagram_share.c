@@ -23,9 +23,9 @@ struct share_header {
     uint32_t flow_label;
     uint16_t source_port;
     uint8_t traffic_class, hop_limit;
-    uint8_t is_checked, is_shared;
+    uint8_t is_checked;
 };
-enum { SHARE_MAGIC = 0x77656602 };
+enum { SHARE_MAGIC = 0x77656603 };
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -219,8 +219,7 @@ int datagram_share_hand_on(const struct datagram_share *s, unsigned slot,
                                   .source_port = rx->source_port,
                                   .traffic_class = rx->traffic_class,
                                   .hop_limit = rx->hop_limit,
-                                  .is_checked = rx->is_checked,
-                                  .is_shared = rx->is_shared};
+                                  .is_checked = rx->is_checked};
     return message_send(s, slot, &header, rx->octets, NULL, 0);
 }
 
@@ -275,7 +274,6 @@ static bool message_read(const struct share_header *header, size_t len,
                                    .traffic_class = header->traffic_class,
                                    .hop_limit = header->hop_limit,
                                    .is_checked = header->is_checked,
-                                   .is_shared = header->is_shared,
                                    .is_copy = true,
                                    .octets = span_of(ret->buffer, len)};
     return header->kind >= DATAGRAM_SHARE_ASK && header->kind <= DATAGRAM_SHARE_PACKET;

@@ -238,6 +238,11 @@ static unsigned end_receive(struct datagram_link *link, struct datagram_rx *ret,
     return count;
 }
 
+// Each end has addresses of its own.
+static void end_hand_on(struct datagram_link *link, const struct datagram_rx *rx, unsigned slot)
+{
+}
+
 static uint64_t end_receive_buffer_len(const struct datagram_link *link)
 {
     uint32_t len = end_of(link)->net->config.receive_buffer_len;
@@ -316,6 +321,7 @@ static const struct datagram_link_ops end_ops = {
     .flush = end_flush,
     .poll = end_poll,
     .receive = end_receive,
+    .hand_on = end_hand_on,
     .receive_buffer_len = end_receive_buffer_len,
     .next_deadline = end_next_deadline,
     .wait = end_wait,

@@ -243,6 +243,7 @@ static const struct datagram_link_ops datagram_udp_ops = {
     .flush = datagram_udp_flush,
     .poll = udp_poll,
     .receive = datagram_udp_receive,
+    .hand_on = datagram_udp_hand_on,
     .receive_buffer_len = udp_receive_buffer_len,
     .next_deadline = udp_next_deadline,
     .wait = udp_wait,

@@ -67,11 +67,10 @@ static void control_apply(struct datagram_udp *d, struct datagram_inlet *inlet,
 static void arrival_read(struct datagram_udp *d, struct datagram_inlet *inlet, struct msghdr *msg,
                          size_t len, struct datagram_arrival *ret)
 {
-    *ret = (struct datagram_arrival){
-        .kind = inlet->kind,
-        .rx = {.local = inlet->local, .is_shared = inlet->kind == DATAGRAM_INLET_GROUP},
-        .left = mspan_of(msg->msg_iov->iov_base, len),
-        .segment_len = len};
+    *ret = (struct datagram_arrival){.kind = inlet->kind,
+                                     .rx = {.local = inlet->local},
+                                     .left = mspan_of(msg->msg_iov->iov_base, len),
+                                     .segment_len = len};
     datagram_addr(msg->msg_name, &ret->rx.remote, &ret->rx.scope_id, &ret->rx.source_port);
     for (struct cmsghdr *at = CMSG_FIRSTHDR(msg); at != NULL; at = CMSG_NXTHDR(msg, at)) {
         control_apply(d, inlet, at, ret);
@@ -158,16 +157,15 @@ static void count_handed_on(struct datagram_udp *d, int error)
     d->counters.handed_on_lost += error != 0 && error != -ECONNREFUSED;
 }
 
-// Who is first to read a socket of all has what comes to it, and gives the others a copy. All slots
-// are tried now and then, and meanwhile those that were found: a flood costs no more than that.
-static void hand_to_all(struct datagram_udp *d, struct datagram_rx *rx)
+// All slots are tried now and then, and meanwhile those that were found: a flood costs no more than
+// that.
+static void hand_to_all(struct datagram_udp *d, const struct datagram_rx *rx)
 {
     struct datagram_input *in = &d->in;
     bool is_search = in->now_ns >= in->others_until_ns;
     uint64_t tried = is_search ? UINT64_MAX : in->others;
     in->others = 0;
     in->others_until_ns = is_search ? instant_after(in->now_ns, others_ns) : in->others_until_ns;
-    rx->is_shared = true;
     for (unsigned slot = 0; slot < DATAGRAM_SHARE_SLOTS; slot++) {
         if (slot != d->share.slot && (tried >> slot & 1) != 0) {
             int error = datagram_share_hand_on(&d->share, slot, rx);
@@ -175,7 +173,6 @@ static void hand_to_all(struct datagram_udp *d, struct datagram_rx *rx)
             count_handed_on(d, error);
         }
     }
-    rx->is_shared = in->others != 0;
 }
 
 static void hand_on(struct datagram_udp *d, unsigned slot, const struct datagram_rx *rx)
@@ -186,6 +183,16 @@ static void hand_on(struct datagram_udp *d, unsigned slot, const struct datagram
     count_handed_on(d, error);
 }
 
+void datagram_udp_hand_on(struct datagram_link *link, const struct datagram_rx *rx, unsigned slot)
+{
+    struct datagram_udp *d = datagram_udp_of(link);
+    if (slot == DATAGRAM_SLOT_ALL) {
+        hand_to_all(d, rx);
+    } else {
+        hand_on(d, slot, rx);
+    }
+}
+
 // False: the packet is nothing for this process. What came together was steered by its first
 // packet, and those behind it may be another's.
 static bool is_ours(struct datagram_udp *d, enum datagram_inlet_kind kind, struct datagram_rx *rx)
@@ -193,10 +200,8 @@ static bool is_ours(struct datagram_udp *d, enum datagram_inlet_kind kind, struc
     uint32_t qp_num = datagram_dest_qp(rx->octets);
     bool is_for_all =
         kind == DATAGRAM_INLET_GROUP ? qp_num == BTH_QP_MULTICAST : qp_num == BTH_QP_GSI;
+    rx->is_shared = is_for_all && kind != DATAGRAM_INLET_GROUP;
     if (is_for_all) {
-        if (kind != DATAGRAM_INLET_GROUP) {
-            hand_to_all(d, rx);
-        }
         return true;
     }
     if (kind == DATAGRAM_INLET_GROUP || qp_num <= BTH_QP_GSI) {

@@ -107,5 +107,10 @@ void packet_cm_on_packet(struct shard *shard, const struct datagram_rx *rx, inst
     const struct ibcm_ends ends = {
         .local = rx->local, .remote = rx->remote, .scope_id = rx->scope_id};
     const enum ibcm_sharing sharing = rx->is_shared ? IBCM_SHARING_FIRST : IBCM_SHARING_NONE;
-    ibcm_on_mad(cm->ibcm, &ends, packet.payload, rx->is_copy ? IBCM_SHARING_COPY : sharing, now);
+    const int owner = ibcm_on_mad(cm->ibcm, &ends, packet.payload,
+                                  rx->is_copy ? IBCM_SHARING_COPY : sharing, now);
+    if (owner != IBCM_OWNER_HERE) {
+        datagram_hand_on(shard->packets.link, rx,
+                         owner == IBCM_OWNER_ALL ? DATAGRAM_SLOT_ALL : (unsigned)owner);
+    }
 }

@@ -172,7 +172,7 @@ static void peer_says(struct world *w)
         mad[at] = draw(w);
     }
     ends.remote.s6_addr[15] ^= (uint8_t)((draw(w) & 0x0f) == 0x0f);
-    ibcm_on_mad(w->ibcm, &ends, span_of(mad, sizeof mad), draw(w) & 1, w->now);
+    ibcm_on_mad(w->ibcm, &ends, span_of(mad, sizeof mad), draw(w) % 3, w->now);
 }
 
 static void time_passes(struct world *w)

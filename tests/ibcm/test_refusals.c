@@ -5,9 +5,19 @@ static struct net net;
 #define A (&net.hosts[0])
 #define B (&net.hosts[1])
 
+static bool others_serve;
+
+static bool do_others_serve(void *ctx, uint64_t service_id, const struct in6_addr *local)
+{
+    return others_serve;
+}
+
 static int set_up(void **state)
 {
-    net_init(&net, 1);
+    struct ibcm_config c = net_config();
+    c.others.serve = do_others_serve;
+    others_serve = false;
+    net_init_with(&net, 1, &c);
     return 0;
 }
 
@@ -180,15 +190,37 @@ static void without_a_place_the_answer_is_no_resources(void **state)
     b_refuses(&m, IBCM_REFUSAL_TABLE_FULL, IBCM_REASON_NO_RESOURCES);
 }
 
+static int give_b(const struct net_packet *p, enum ibcm_sharing sharing)
+{
+    return ibcm_on_mad(B->ibcm, &p->ends, span_of(p->mad, MAD_LEN), sharing, net.now);
+}
+
+// Who reads a request first decides alone, before another has it: it is either's, or refused.
 static void who_shares_an_address_does_not_answer_for_others(void **state)
 {
-    struct ibcm_message m = req_of_a();
+    req_of_a();
     const struct net_packet p = net.last[IBCM_REQ];
     ibcm_unlisten(B->ibcm, &B->listener, net.now);
-    ibcm_on_mad(B->ibcm, &p.ends, span_of(p.mad, MAD_LEN), true, net.now);
+    others_serve = true;
+    assert_int_equal(give_b(&p, IBCM_SHARING_FIRST), IBCM_OWNER_ALL);
+    assert_int_equal(give_b(&p, IBCM_SHARING_COPY), IBCM_OWNER_HERE);
     assert_int_equal(net_refusals(B, IBCM_REFUSAL_ELSEWHERE), 1);
     assert_int_equal(net.sent[IBCM_REJ], 0);
-    b_refuses(&m, IBCM_REFUSAL_NO_LISTENER, IBCM_REASON_INVALID_SERVICE_ID);
+    others_serve = false;
+    assert_int_equal(give_b(&p, IBCM_SHARING_FIRST), IBCM_OWNER_HERE);
+    assert_int_equal(net_refusals(B, IBCM_REFUSAL_NO_LISTENER), 1);
+    assert_int_equal(net.sent[IBCM_REJ], 1);
+}
+
+static void a_request_for_a_listener_here_is_nobody_elses(void **state)
+{
+    req_of_a();
+    const struct net_packet p = net.last[IBCM_REQ];
+    others_serve = true;
+    assert_int_equal(give_b(&p, IBCM_SHARING_FIRST), IBCM_OWNER_HERE);
+    assert_int_equal(B->count[IBCM_EVENT_CONNECT_REQUEST], 0);
+    net_exchange(&net);
+    assert_int_equal(B->count[IBCM_EVENT_CONNECT_REQUEST], 1);
 }
 
 /* ---- what belongs to a connection ------------------------------------------------------------ */
@@ -200,6 +232,10 @@ static void a_message_for_another_process_is_left_to_it(void **state)
     struct ibcm_message m = last(IBCM_RTU);
     m.ids.remote_id ^= 1U << 24;
     b_refuses(&m, IBCM_REFUSAL_OTHER_SLOT, 0);
+    struct net_packet p = net.last[IBCM_RTU];
+    ibcm_message_emit(&m, p.mad);
+    assert_int_equal(give_b(&p, IBCM_SHARING_FIRST), m.ids.remote_id >> 24);
+    assert_int_equal(net_refusals(B, IBCM_REFUSAL_OTHER_SLOT), 1);
 }
 
 static void a_message_from_elsewhere_is_refused(void **state)
@@ -397,6 +433,7 @@ int main(void)
         TEST(a_listener_takes_no_more_than_its_backlog),
         TEST(without_a_place_the_answer_is_no_resources),
         TEST(who_shares_an_address_does_not_answer_for_others),
+        TEST(a_request_for_a_listener_here_is_nobody_elses),
         TEST(a_message_for_another_process_is_left_to_it),
         TEST(a_message_from_elsewhere_is_refused),
         TEST(a_message_of_another_id_of_the_peer_is_refused),

@@ -102,7 +102,13 @@ static void look(void)
     struct datagram_rx rx[8];
     datagram_wait(link_of_worker, NS_PER_MS);
     if ((datagram_poll(link_of_worker, 0) & DATAGRAM_READY_IN) != 0) {
-        received += datagram_receive(link_of_worker, rx, 8, 0);
+        unsigned count = datagram_receive(link_of_worker, rx, 8, 0);
+        for (unsigned i = 0; i < count; i++) {
+            if (rx[i].is_shared) {
+                datagram_hand_on(link_of_worker, &rx[i], DATAGRAM_SLOT_ALL);
+            }
+        }
+        received += count;
     }
 }
 

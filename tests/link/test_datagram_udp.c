@@ -493,19 +493,41 @@ static void port_of_somebody_else_is_named(void **state)
     assert_int_equal(datagram_open(pair.link[0], &addr, 0), 0);
 }
 
-static void packet_of_management_comes_to_every_process(void **state)
+// One packet of management for the first process, which gives it to `slot`.
+static void manage(struct stranger *s, unsigned slot)
+{
+    struct datagram_rx rx;
+    unsigned count = 0;
+    stranger_send(s, packet, stranger_packet(s, 1, 0, 256 + 20, packet));
+    for (unsigned turn = 0; turn < 100 && count == 0; turn++) {
+        datagram_wait(pair.link[0], SHORT_NS);
+        datagram_poll(pair.link[0], 0);
+        count = datagram_receive(pair.link[0], &rx, 1, 0);
+    }
+    assert_int_equal(count, 1);
+    assert_true(rx.is_shared);
+    assert_false(rx.is_copy);
+    datagram_hand_on(pair.link[0], &rx, slot);
+}
+
+static void packet_of_management_is_handed_on(void **state)
 {
     struct stranger s = stranger_make(&pair.ipv6[0]); // the one address that both have
+    const unsigned other = pair.link[1]->qp_num_first >> 16;
+    const unsigned slots[] = {DATAGRAM_SLOT_ALL, other};
     pair_open();
-    stranger_send(&s, packet, stranger_packet(&s, 1, 0, 256 + 20, packet));
-    assert_int_equal(pair_take(0, got, 2), 1);
-    assert_true(got[0].rx.is_shared);
-    assert_int_equal(pair_take(1, got, 2), 1);
-    assert_true(got[0].rx.is_shared);
-    assert_int_equal(got[0].rx.source_port, s.port);
-    assert_int_equal(got[0].rx.octets.len, 276);
-    assert_int_equal(datagram_counted(pair.link[0], "handed_on"), 1);
-    assert_int_equal(datagram_counted(pair.link[1], "handed_in"), 1);
+    for (unsigned i = 0; i < 2; i++) {
+        manage(&s, slots[i]);
+        assert_int_equal(pair_take(1, got, 2), 1);
+        assert_true(got[0].rx.is_copy);
+        assert_int_equal(got[0].rx.source_port, s.port);
+        assert_int_equal(got[0].rx.octets.len, 276);
+        assert_int_equal(datagram_counted(pair.link[0], "handed_on"), i + 1);
+        assert_int_equal(datagram_counted(pair.link[1], "handed_in"), i + 1);
+    }
+    manage(&s, other + 1);
+    assert_int_equal(datagram_counted(pair.link[0], "not_ours"), 1);
+    assert_int_equal(pair_take(1, got, 2), 0);
     close(s.fd);
 }
 
@@ -547,7 +569,8 @@ static void process_that_is_new_is_found_in_time(void **state)
             count = datagram_receive(pair.link[0], &rx, 1, now);
         }
         assert_int_equal(count, 1);
-        assert_int_equal(rx.is_shared, turn == 2);
+        datagram_hand_on(pair.link[0], &rx, DATAGRAM_SLOT_ALL);
+        assert_int_equal(datagram_counted(pair.link[0], "handed_on"), turn == 2);
         if (turn == 0) {
             assert_int_equal(datagram_udp_create(&config, &pair.link[1]), 0);
         }
@@ -555,22 +578,12 @@ static void process_that_is_new_is_found_in_time(void **state)
     close(s.fd);
 }
 
-// It may know what this one does not: silence is right, refusal would not be.
-static void process_that_does_not_read_counts_all_the_same(void **state)
+static void process_that_does_not_read_loses_what_is_handed_on(void **state)
 {
     struct stranger s = stranger_make(&pair.ipv6[0]);
     pair_open();
     for (unsigned i = 0; i < 1000; i++) {
-        struct datagram_rx rx;
-        stranger_send(&s, packet, stranger_packet(&s, 1, 0, 256 + 20, packet));
-        unsigned count = 0;
-        for (unsigned turn = 0; turn < 100 && count == 0; turn++) {
-            datagram_wait(pair.link[0], SHORT_NS);
-            datagram_poll(pair.link[0], 0);
-            count = datagram_receive(pair.link[0], &rx, 1, 0);
-        }
-        assert_int_equal(count, 1);
-        assert_true(rx.is_shared);
+        manage(&s, DATAGRAM_SLOT_ALL);
     }
     assert_true(datagram_counted(pair.link[0], "handed_on_lost") > 0);
     close(s.fd);
@@ -677,10 +690,10 @@ int main(void)
         UDP_TEST(receiver_at_another_address_is_not_known),
         UDP_TEST(packets_end_a_wait_and_so_does_a_wake),
         UDP_TEST(port_of_somebody_else_is_named),
-        UDP_TEST(packet_of_management_comes_to_every_process),
+        UDP_TEST(packet_of_management_is_handed_on),
         UDP_TEST(what_a_process_serves_the_others_find_out),
         UDP_TEST(process_that_is_new_is_found_in_time),
-        UDP_TEST(process_that_does_not_read_counts_all_the_same),
+        UDP_TEST(process_that_does_not_read_loses_what_is_handed_on),
         UDP_TEST(abandoned_link_of_packets_holds_no_descriptor),
         UDP_TEST(address_that_is_closed_leaves_no_descriptor),
         UDP_TEST(first_process_of_an_address_has_four_descriptors),

@@ -339,7 +339,7 @@ static void group_has_its_packets_and_nobody_else(void **state)
     stranger_sends(1, &group, BTH_QP_MULTICAST, 0);
     assert_int_equal(take(&rx), 1);
     assert_memory_equal(&rx.local, &group, sizeof group);
-    assert_true(rx.is_shared);
+    assert_false(rx.is_shared);
     assert_int_equal(take(&rx), 0);
     assert_int_equal(datagram_counted(the_link, "not_ours"), 1);
     datagram_leave(the_link, &group, &here, 0);
@@ -368,15 +368,6 @@ static void group_of_ipv6_is_joined_at_the_interface_of_the_address(void **state
     datagram_leave(the_link, &group, &here6, 0);
 }
 
-static void question_to_management_of_one_process_is_its_own(void **state)
-{
-    struct datagram_rx rx;
-    skip_unless_possible();
-    stranger_sends(7, &here, BTH_QP_GSI, 0);
-    assert_int_equal(take(&rx), 1);
-    assert_false(rx.is_shared);
-}
-
 int main(void)
 {
 #define WIRE_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -392,7 +383,6 @@ int main(void)
         WIRE_TEST(damaged_packet_of_a_card_is_dropped),
         WIRE_TEST(group_has_its_packets_and_nobody_else),
         WIRE_TEST(group_of_ipv6_is_joined_at_the_interface_of_the_address),
-        WIRE_TEST(question_to_management_of_one_process_is_its_own),
     };
     enter_namespace();
     return cmocka_run_group_tests(tests, NULL, NULL);
