@@ -1,0 +1,188 @@
+// One question to a process, and its answer, without waiting: this test is the process as well, and
+// the clock.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "control/exchange.h"
+
+enum { ANSWER_MAX_LEN = 1 << 20, DEADLINE_NS = 1000 };
+
+static struct process self;
+static int listener;
+static struct exchange e;
+
+static int setup(void **state)
+{
+    struct sockaddr_un addr;
+    self = (struct process){.uid = getuid(), .pid = getpid()};
+    socklen_t len = process_address(&self, &addr);
+    listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    return listener < 0 || bind(listener, (struct sockaddr *)&addr, len) != 0 ||
+                   listen(listener, 0) != 0
+               ? -1
+               : 0;
+}
+
+static int teardown(void **state)
+{
+    exchange_end(&e);
+    return close(listener);
+}
+
+static void begin(void)
+{
+    exchange_begin(&e, &self, "stat\n", ANSWER_MAX_LEN, 0, DEADLINE_NS);
+}
+
+// The process has the request.
+static int take_request(void)
+{
+    char request[16] = "";
+    int fd = accept(listener, NULL, NULL);
+    assert_true(fd >= 0);
+    assert_int_equal(read(fd, request, sizeof request - 1), 5);
+    assert_string_equal(request, "stat\n");
+    return fd;
+}
+
+static void expect_error(int error)
+{
+    char *text;
+    size_t len;
+    assert_true(exchange_is_over(&e));
+    assert_int_equal(exchange_take(&e, &text, &len), error);
+    assert_int_equal(exchange_wants(&e).fd, -1);
+}
+
+static void an_answer_comes_in_pieces(void **state)
+{
+    char *text;
+    size_t len;
+    begin();
+    int fd = take_request();
+    assert_int_equal(exchange_wants(&e).events, POLLIN);
+    assert_int_equal(write(fd, "{\"a\"", 4), 4);
+    exchange_step(&e, 1);
+    assert_false(exchange_is_over(&e));
+    assert_int_equal(write(fd, ":1}\n", 4), 4);
+    close(fd);
+    exchange_step(&e, 2);
+    assert_true(exchange_is_over(&e));
+    assert_int_equal(exchange_take(&e, &text, &len), 0);
+    assert_int_equal(len, 8);
+    assert_memory_equal(text, "{\"a\":1}\n", len);
+    free(text);
+}
+
+static void who_says_nothing_is_given_up_at_the_deadline(void **state)
+{
+    begin();
+    int fd = take_request();
+    exchange_step(&e, DEADLINE_NS - 1);
+    assert_false(exchange_is_over(&e));
+    exchange_step(&e, DEADLINE_NS);
+    expect_error(-ETIMEDOUT);
+    close(fd);
+}
+
+// Octet by octet, it would last for ever.
+static void who_answers_slowly_is_given_up_too(void **state)
+{
+    begin();
+    int fd = take_request();
+    for (instant_ns now = 1; now < DEADLINE_NS; now += 100) {
+        assert_int_equal(write(fd, " ", 1), 1);
+        exchange_step(&e, now);
+        assert_false(exchange_is_over(&e));
+    }
+    assert_int_equal(write(fd, " ", 1), 1);
+    exchange_step(&e, DEADLINE_NS);
+    expect_error(-ETIMEDOUT);
+    close(fd);
+}
+
+static void who_answers_without_end_is_cut_off(void **state)
+{
+    static char octets[64 << 10];
+    begin();
+    int fd = take_request();
+    size_t written = 0;
+    for (; !exchange_is_over(&e) && written < 4 * ANSWER_MAX_LEN; exchange_step(&e, 1)) {
+        ssize_t n = send(fd, octets, sizeof octets, MSG_DONTWAIT | MSG_NOSIGNAL);
+        written += n > 0 ? (size_t)n : 0;
+    }
+    expect_error(-EMSGSIZE);
+    assert_true(e.answer_capacity <= ANSWER_MAX_LEN);
+    close(fd);
+}
+
+static void who_hangs_up_shows_the_door(void **state)
+{
+    begin();
+    close(take_request());
+    exchange_step(&e, 1);
+    expect_error(-EACCES);
+}
+
+static void nobody_there_is_said_at_once(void **state)
+{
+    const struct process nobody = {.uid = getuid(), .pid = INT32_MAX};
+    exchange_begin(&e, &nobody, "stat\n", ANSWER_MAX_LEN, 0, DEADLINE_NS);
+    expect_error(-ECONNREFUSED);
+}
+
+// The process is stopped, and others wait already: connecting is tried again, and given up.
+static void a_full_queue_of_connections_is_tried_again(void **state)
+{
+    struct exchange first;
+    exchange_begin(&first, &self, "stat\n", ANSWER_MAX_LEN, 0, DEADLINE_NS);
+    begin();
+    assert_int_equal(e.state, EXCHANGE_CONNECTING);
+    assert_int_equal(exchange_wants(&e).fd, -1);
+    exchange_step(&e, 1);
+    assert_int_equal(e.state, EXCHANGE_CONNECTING);
+    close(take_request());
+    exchange_step(&e, 2);
+    assert_int_equal(e.state, EXCHANGE_READING);
+    close(take_request());
+    exchange_step(&e, 3);
+    expect_error(-EACCES);
+    exchange_end(&first);
+}
+
+static void what_is_under_way_may_be_given_up(void **state)
+{
+    begin();
+    int fd = take_request();
+    assert_int_equal(write(fd, "{", 1), 1);
+    exchange_step(&e, 1);
+    exchange_end(&e);
+    char octet;
+    assert_int_equal(read(fd, &octet, 1), 0);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_answer_comes_in_pieces, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_says_nothing_is_given_up_at_the_deadline, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(who_answers_slowly_is_given_up_too, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_answers_without_end_is_cut_off, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_hangs_up_shows_the_door, setup, teardown),
+        cmocka_unit_test_setup_teardown(nobody_there_is_said_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_full_queue_of_connections_is_tried_again, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_is_under_way_may_be_given_up, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
