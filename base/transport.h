@@ -80,6 +80,13 @@ struct qp_attributes {
     uint32_t rq_count;                     // posted and not consumed
     uint32_t reads_outstanding, reads_due; // ours, the peer's
     uint32_t request_len, answer_len;      // octets that one may hold at most; 0: no bound
+    // The last refusal: what it has refused its peer for good, what the peer has refused it, in
+    // words; NULL: nothing on this connection.
+    const char *refused, *refused_by_peer;
+    // Of packets that are acknowledged: the PSN that begins next, the one that is expected, packets
+    // that came beyond a hole, and those that are out.
+    bool has_psns;
+    uint32_t sq_psn, rq_psn, held_count, in_flight_count;
 };
 
 // Where events go, from within calls; must not call back.

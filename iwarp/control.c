@@ -180,6 +180,7 @@ static void reset(struct qp *qp)
     qp->is_drained = qp->is_flush_due = qp->is_last_wqe_reported = false;
     qp->is_overrun_reported = false;
     qp->has_terminate_sent = qp->has_terminate_received = false;
+    qp->refused = qp->refused_by_peer = NULL;
     qp->terminate_deadline = qp->silence_deadline = INSTANT_NEVER;
     qp->may_send = false;
     qp_set_rights(qp, MEM_ACCESS_ALL);

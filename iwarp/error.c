@@ -121,6 +121,7 @@ static void be_terminated(struct qp *qp, const struct terminate *t, enum termina
     qp->counters.terminates_in[cause]++;
     qp->terminate_received = *t;
     qp->has_terminate_received = true;
+    qp->refused_by_peer = terminate_cause_facts(cause)->text;
     qp->wq.peer_fault = t->layer << 12 | t->etype << 8 | t->code;
     struct send_wqe *wqe = find_culprit(qp, t);
     if (wqe != NULL) {
@@ -172,6 +173,7 @@ void qp_refuse(struct qp *qp, enum rdmap_refusal refusal, const struct rdmap_off
         return;
     }
     qp->counters.refusals[refusal]++;
+    qp->refused = facts->text;
     char text[160];
     TRACE(qp->config.wq.trace, TRACE_QP, "qp %u refuses: %s; Terminate %s", qp->config.wq.qp_num,
           facts->text, terminate_format(&qp->terminate_sent, text, sizeof text));

@@ -152,6 +152,7 @@ struct qp {
     struct terminate terminate_sent, terminate_received;
     uint8_t terminate_octets[TERMINATE_MAX_LEN]; // of the peer's, which may come in segments
     bool has_terminate_sent, has_terminate_received;
+    const char *refused, *refused_by_peer; // the reasons of both; NULL: none
 
     struct qp_counters counters;
 };

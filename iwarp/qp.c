@@ -105,6 +105,8 @@ struct qp_attributes qp_query(const struct qp *qp)
         .reads_due = qp->peer_request_count + qp->peer_request_held_count,
         .request_len = allotment_request_len(&qp->allotment),
         .answer_len = allotment_answer_len(&qp->allotment),
+        .refused = qp->refused,
+        .refused_by_peer = qp->refused_by_peer,
     };
 }
 

@@ -116,6 +116,13 @@ static void write_counters(struct json *o, const char *name, const struct report
     json_close(&counters);
 }
 
+static void write_refusal(struct json *o, const char *name, const char *text)
+{
+    if (text != NULL) {
+        json_foreign_text(o, name, text); // an RFC's words, quotation marks perhaps
+    }
+}
+
 static void write_qp(struct json *parent, const struct report *r, const struct report_qp *qp)
 {
     const struct qp_attributes *attributes = &qp->attributes;
@@ -135,6 +142,16 @@ static void write_qp(struct json *parent, const struct report *r, const struct r
     json_number(&o, "read_answer_len", attributes->answer_len);
     json_number(&o, "sq_count", attributes->sq_count);
     json_number(&o, "rq_count", attributes->rq_count);
+    json_number(&o, "reads_outstanding", attributes->reads_outstanding);
+    json_number(&o, "reads_due", attributes->reads_due);
+    if (attributes->has_psns) {
+        json_number(&o, "sq_psn", attributes->sq_psn);
+        json_number(&o, "rq_psn", attributes->rq_psn);
+        json_number(&o, "held", attributes->held_count);
+        json_number(&o, "in_flight", attributes->in_flight_count);
+    }
+    write_refusal(&o, "refused", attributes->refused);
+    write_refusal(&o, "refused_by_peer", attributes->refused_by_peer);
     write_counters(&o, "counters", r, &qp->counters);
     json_close(&o);
 }

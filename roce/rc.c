@@ -114,6 +114,7 @@ static enum qp_state state(const struct transport *t)
 static struct qp_attributes query(const struct transport *t)
 {
     const struct rc *rc = rc_of_const(t);
+    const bool has_refused = rc->resp.refusal != RC_ACCEPTED;
     return (struct qp_attributes){
         .state = rc->state,
         .ird = (uint16_t)rc->resp.limit,
@@ -124,6 +125,12 @@ static struct qp_attributes query(const struct transport *t)
         .reads_outstanding = rc->wq.request_count,
         .reads_due = rc->resp.pending_count,
         .request_len = rc->wq.reads.allotment_len,
+        .refused = has_refused ? rc_refusal_facts(rc->resp.refusal)->text : NULL,
+        .has_psns = true,
+        .sq_psn = (uint32_t)(rc->req.next_mark & PSN_MASK),
+        .rq_psn = (uint32_t)(rc->resp.expected_mark & PSN_MASK),
+        .held_count = rc->resp.held.count,
+        .in_flight_count = (uint32_t)rc_in_flight(&rc->req),
     };
 }
 

@@ -159,7 +159,16 @@ static void fill_with_numbers(void)
                                             .request_len = 1021,
                                             .answer_len = 1022,
                                             .sq_count = 1023,
-                                            .rq_count = 1024};
+                                            .rq_count = 1024,
+                                            .reads_outstanding = 1025,
+                                            .reads_due = 1026,
+                                            .refused = "too long",
+                                            .refused_by_peer = "a \"key\"",
+                                            .has_psns = true,
+                                            .sq_psn = 1027,
+                                            .rq_psn = 1028,
+                                            .held_count = 1029,
+                                            .in_flight_count = 1030};
 }
 
 // A line for each member, for who reads the golden file.

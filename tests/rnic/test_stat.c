@@ -193,7 +193,7 @@ static void connection_and_its_queue_pair_are_told(void **state)
     expect(part);
     expect("\"ird\":2,\"ord\":2,");
     expect("\"oneshot\":\"none\"");
-    expect("\"sq_count\":0,\"rq_count\":1,\"counters\":{");
+    expect("\"sq_count\":0,\"rq_count\":1,\"reads_outstanding\":0,\"reads_due\":0,\"counters\":{");
 }
 
 // Some of many, and only of the end that posted them.
@@ -332,6 +332,8 @@ static void write_out_of_bounds_is_named_at_both_ends(void **state)
     expect_line(part);
     look();
     expect("\"memory_refusals\":{\"");
+    expect("\"refused\":\"");
+    expect("\"refused_by_peer\":\"");
 }
 
 static void send_that_is_too_long_is_named(void **state)
