@@ -268,6 +268,7 @@ struct cm_params {
 // 0 or a negative errno, from any thread.
 struct cm_way {
     bool has_datagrams;
+    bool ends_by_program; // its `disconnect` is for whom the peer has disconnected, too
     // Takes the address, NULL: any, when connecting; the id's options count. An id may have one on
     // streams and then, to listen, the same on packets.
     int (*bind)(struct cm_id *c, const struct cm_device *device, const struct sockaddr *addr);

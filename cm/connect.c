@@ -273,13 +273,14 @@ int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t pri
 enum end_kind {
     END_REFUSED, // nothing that could end
     END_ORDERLY, // what was posted leaves first, then FIN; DISCONNECTED follows
-    END_OVER,    // the peer was first, DISCONNECTED was or will be delivered; or never accepted
+    END_OVER,    // nothing is left of it; or it was never accepted
+    END_TOLD,    // the peer was first, DISCONNECTED was or will be delivered
 };
 
 static const enum end_kind end_kinds[CM_STATE_COUNT] = {
     [CM_CONNECTING] = END_ORDERLY,  [CM_REPLIED] = END_ORDERLY, [CM_ACCEPTING] = END_ORDERLY,
     [CM_ESTABLISHED] = END_ORDERLY, [CM_REQUESTED] = END_OVER,  [CM_CLOSED] = END_OVER,
-    [CM_DISCONNECTED] = END_OVER,
+    [CM_DISCONNECTED] = END_TOLD,
 };
 
 // A synchronous call waits for DISCONNECTED, unless that has been seen or cannot come.
@@ -310,7 +311,8 @@ int rdma_disconnect(struct rdma_cm_id *id)
     if (kind == END_REFUSED) {
         return cm_fail(EINVAL);
     }
-    if (kind == END_ORDERLY) {
+    const bool is_left = kind == END_TOLD && c->device->way->ends_by_program;
+    if (kind == END_ORDERLY || is_left) {
         int error = c->device->way->disconnect(c);
         if (error != 0) {
             return cm_result(error);

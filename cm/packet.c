@@ -346,6 +346,7 @@ static int set_tos(struct cm_id *c, uint8_t tos)
 
 const struct cm_way cm_packet_way = {
     .has_datagrams = true,
+    .ends_by_program = true,
     .bind = bind_packet,
     .listen = listen_packet,
     .init_qp_attr = init_qp_attr,

@@ -6,8 +6,9 @@
 //   rnic_conn_connect   ESTABLISHED; without a queue pair CONNECT_RESPONSE -> rnic_conn_establish
 //   rnic_conn_resolve   of datagrams: ESTABLISHED tells number and Q_Key of the peer's queue pair
 //
-// A queue pair of type RC in INIT becomes ready to send with the connection, as was agreed, and
-// stands in its error state when the connection is over; those of datagrams are left alone.
+// A queue pair of type RC in INIT becomes ready to send with the connection, as was agreed. It is
+// moved to its error state by rnic_conn_disconnect, at the latest at TIMEWAIT_EXIT, or when the
+// connection is refused; those of datagrams are left alone.
 //
 // As rnic/rnic.h: negative errno values, from any thread, and ports are called with the lock held.
 #pragma once
@@ -60,7 +61,7 @@ int rnic_conn_accept(struct rnic_conn *conn, struct rnic_qp *qp, const struct ib
 int rnic_conn_reject(struct rnic_conn *conn, unsigned reason, struct span private_data);
 // The program has made its queue pair ready itself.
 int rnic_conn_establish(struct rnic_conn *conn);
-// What is posted comes back flushed; DISCONNECTED follows.
+// What is posted comes back flushed; DISCONNECTED follows, unless the peer was first.
 int rnic_conn_disconnect(struct rnic_conn *conn);
 // No event of it is told any more once this returns. What the peer has to hear it hears.
 void rnic_conn_destroy(struct rnic_conn *conn);

@@ -160,6 +160,8 @@ static void on_response(struct packet_cm *cm, struct rnic_conn *conn, const stru
     tell(conn, &refused);
 }
 
+// A peer's DREQ may overtake what it has acknowledged, so the queue pair is left to the program, as
+// in Linux's cma_ib_handler (cma.c): to its own disconnect, or until nothing can come any more.
 static void on_event(struct packet_cm *cm, const struct ibcm_event *e, instant_ns now)
 {
     struct rnic_conn *conn = e->ctx;
@@ -172,7 +174,7 @@ static void on_event(struct packet_cm *cm, const struct ibcm_event *e, instant_n
         break;
     case IBCM_EVENT_REJECTED:
     case IBCM_EVENT_UNREACHABLE:
-    case IBCM_EVENT_DISCONNECTED:
+    case IBCM_EVENT_TIMEWAIT_EXIT:
         packet_conn_end(conn, now);
         tell(conn, e);
         break;

@@ -187,6 +187,19 @@ static void test_a_query_tells_what_the_connection_has_set(void **state)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+static void test_a_queue_pair_is_flushed_by_its_own_programs_disconnect(void **state)
+{
+    struct loopback l;
+    loopback_open(&l);
+    assert_int_equal(rdma_disconnect(l.active.id), 0);
+    event_take(l.listener.channel, RDMA_CM_EVENT_DISCONNECTED);
+    assert_int_equal(told(l.active.id).qp_state, IBV_QPS_ERR);
+    assert_int_equal(told(l.passive).qp_state, IBV_QPS_RTS);
+    assert_int_equal(rdma_disconnect(l.passive), 0);
+    assert_int_equal(told(l.passive).qp_state, IBV_QPS_ERR);
+    loopback_close(&l);
+}
+
 static void test_both_ends_hear_that_their_numbers_may_be_used_again(void **state)
 {
     struct loopback l;
@@ -336,6 +349,7 @@ int main(void)
         cmocka_unit_test(test_who_has_accepted_hears_that_the_peer_wants_no_more),
         cmocka_unit_test(test_nothing_is_told_where_there_is_no_peer),
         cmocka_unit_test(test_a_query_tells_what_the_connection_has_set),
+        cmocka_unit_test(test_a_queue_pair_is_flushed_by_its_own_programs_disconnect),
         cmocka_unit_test(test_both_ends_hear_that_their_numbers_may_be_used_again),
         cmocka_unit_test(test_a_group_is_heard_by_those_that_joined_it_to_receive),
         cmocka_unit_test(test_groups_are_for_ids_of_datagrams_with_a_device),

@@ -281,8 +281,8 @@ static void a_disconnect_flushes_both_ends_and_keeps_the_number(void **state)
     post_recv(1);
     connect_both();
     const uint32_t num = w.ends[0].qp->qp_num;
-    assert_int_equal(rnic_conn_disconnect(w.ends[0].conn), 0);
     for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(rnic_conn_disconnect(w.ends[i].conn), 0);
         assert_int_equal(completion_of(i).status, WC_WR_FLUSH_ERR);
         assert_int_equal(rnic_qp_state(w.ends[i].qp), QP_ERR);
         assert_int_equal(w.ends[i].count[IBCM_EVENT_DISCONNECTED], 1);
@@ -290,6 +290,23 @@ static void a_disconnect_flushes_both_ends_and_keeps_the_number(void **state)
     run_until(w.now + PATIENCE_NS);
     assert_int_equal(w.ends[0].count[IBCM_EVENT_TIMEWAIT_EXIT], 1);
     assert_int_equal(w.ends[0].qp->qp_num, num);
+}
+
+// What the peer has acknowledged may come behind its DREQ.
+static void a_peers_disconnect_flushes_when_nothing_can_come_any_more(void **state)
+{
+    struct cqe cqe;
+    post_recv(0);
+    connect_both();
+    assert_int_equal(rnic_conn_disconnect(w.ends[1].conn), 0);
+    run_until(w.now + NS_PER_S / 10);
+    assert_int_equal(w.ends[0].count[IBCM_EVENT_DISCONNECTED], 1);
+    assert_int_equal(rnic_qp_state(w.ends[0].qp), QP_RTS);
+    assert_int_equal(rnic_cq_poll(w.ends[0].device.cq, &cqe, 1), 0);
+    run_until(w.now + PATIENCE_NS);
+    assert_int_equal(w.ends[0].count[IBCM_EVENT_TIMEWAIT_EXIT], 1);
+    assert_int_equal(completion_of(0).status, WC_WR_FLUSH_ERR);
+    assert_int_equal(rnic_qp_state(w.ends[0].qp), QP_ERR);
 }
 
 static void a_port_that_nobody_has_is_refused(void **state)
@@ -399,6 +416,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(connected_queue_pairs_carry_data),
         TEST(a_disconnect_flushes_both_ends_and_keeps_the_number),
+        TEST(a_peers_disconnect_flushes_when_nothing_can_come_any_more),
         TEST(a_port_that_nobody_has_is_refused),
         TEST(a_request_that_its_owner_does_not_take_is_refused),
         TEST(a_request_is_rejected_with_words),
