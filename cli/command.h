@@ -13,7 +13,7 @@ struct command {
 };
 
 extern const struct command command_attach, command_cp, command_discover, command_doctor,
-    command_env, command_info, command_ls, command_reads, command_rescan, command_run,
+    command_draw, command_env, command_info, command_ls, command_reads, command_rescan, command_run,
     command_serve, command_stat, command_status;
 
 // Prints the settings: variable, option, what a value may be, what holds without one.

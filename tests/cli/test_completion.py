@@ -28,7 +28,7 @@ def complete(*words, folder='/'):
 
 @case
 def commands():
-    all_commands = {'run', 'env', 'doctor', 'stat', 'reads', 'serve', 'status', 'rescan',
+    all_commands = {'run', 'env', 'doctor', 'stat', 'reads', 'draw', 'serve', 'status', 'rescan',
                     'discover', 'ls', 'info', 'cp', 'attach', 'help'}
     assert complete('') == all_commands | {'--help', '--version'}
     assert complete('s') == {'serve', 'stat', 'status'}

@@ -5,8 +5,8 @@ import subprocess
 
 from cases import case, expect, main, settings, weft
 
-COMMANDS = ('run', 'env', 'doctor', 'stat', 'serve', 'status', 'rescan', 'discover', 'ls', 'info',
-            'cp', 'attach', 'help')
+COMMANDS = ('run', 'env', 'doctor', 'stat', 'draw', 'serve', 'status', 'rescan', 'discover', 'ls',
+            'info', 'cp', 'attach', 'help')
 
 
 @case

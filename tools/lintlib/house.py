@@ -62,7 +62,9 @@ ROOMS = {
                   'node/bus node/loop node/interface control text base weft',
                   'wires the host storage node'),
     'initiator': ('node/nvme text base weft abi', 'public verbs only: it runs on any RNIC'),
-    'cli': ('node/host node/unit control text base weft abi',
+    'draw': ('mpa wire text base',
+             'a capture in, a picture out: octets go through the parsers of the engine'),
+    'cli': ('node/host node/unit draw control text base weft abi',
             'what a command needs, any program must be able to have'),
     'examples': ('weft abi', 'what any program could do: public headers alone'),
     'sim': ('rnic link wire base weft', 'drives whole devices from outside, and forges packets'),
@@ -82,7 +84,7 @@ ONLY_IN = {
 ENGINE_ROOMS = ('base', 'text', 'wire', 'tcp', 'net', 'mem', 'mpa', 'ddp', 'rdmap', 'cq', 'wq',
                 'iwarp', 'congestion', 'roce', 'conn', 'ibcm', 'meet', 'node/interface',
                 'node/format', 'node/bus', 'node/cta', 'node/uma', 'node/rta', 'node/nvme',
-                'manager')
+                'manager', 'draw')
 
 # How many files of a room may call each other in a circle; a room without a row has no circle. The
 # numbers only fall: a room that is better than its row has the row lowered, or taken out.

@@ -1,0 +1,35 @@
+// What a DDP segment says, as an event: Sends, Writes, Reads, atomics, Terminates, and weft's own
+// extension message. What lasts longer than a segment is kept in lives.h; which segments are one
+// message, here.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/span.h"
+#include "draw/lives.h"
+#include "draw/story.h"
+
+// A message under way: by direction, for each queue and for tagged messages of either opcode.
+enum { ULPDU_MESSAGES = 8 };
+
+struct ulpdu_message {
+    uint32_t number; // 0: none is under way
+    uint32_t first_event;
+    uint32_t fpdus;
+    uint64_t len;
+};
+
+struct ulpdu_teller {
+    struct story *story;
+    struct lives lives;
+    uint8_t oneshot; // EXTENSION_ONESHOT_ bits agreed
+    struct ulpdu_message message[2][ULPDU_MESSAGES];
+};
+
+// Adds the event of a ULPDU that `side` sent. `flags`: enum story_flags.
+void ulpdu_tell(struct ulpdu_teller *t, unsigned side, struct span ulpdu, unsigned flags);
+
+// Whether the octets begin with a DDP header, and an RDMAP opcode, that is in use: of a segment
+// that was not captured whole, the only sign.
+bool ulpdu_is_likely(struct span ulpdu);
