@@ -17,10 +17,12 @@
 #include "cli/objection.h"
 #include "cli/program.h"
 #include "cli/script.h"
+#include "text/show.h"
 
 /* ---- which file it is ------------------------------------------------------------------------ */
 
 enum { SCRIPT_DEPTH_MAX = 4 }; // as many as the kernel follows
+enum { CURE_WORD_MAX = 96 };   // of a path in a command; a longer one is left out
 
 // The file that is loaded in the end: the program, or the interpreter of a script. False: there is
 // none, which `ret` says.
@@ -29,7 +31,7 @@ static bool file_find(const struct doctor_subject *subject, char path[PATH_MAX],
 {
     const struct hearer hearer = finding_hearer(ret);
     struct script script;
-    char name[SCRIPT_WORD_MAX];
+    char name[SCRIPT_WORD_MAX], word[CURE_WORD_MAX];
     if (program_find(subject->program, path, &hearer) != 0) {
         return false;
     }
@@ -40,7 +42,8 @@ static bool file_find(const struct doctor_subject *subject, char path[PATH_MAX],
         if (program_find(next, path, &hearer) != 0) {
             const size_t len = strlen(next);
             if (len > 0 && next[len - 1] == '\r') {
-                finding_cure(ret, "sed -i 's/\\r$//' %s", subject->program);
+                finding_cure(ret, "sed -i 's/\\r$//' %s",
+                             text_shell_quote(subject->program, word, sizeof word));
             }
             return false;
         }
@@ -100,7 +103,10 @@ static void rights_look(const struct doctor_subject *subject, struct finding *re
     const bool has_more = program_rights_check(path, &hearer) != 0;
     finding_see(ret, "%s", has_more ? "more than the caller's" : "those of the caller");
     if (has_more) {
-        finding_cure(ret, "cp %s /tmp/ && weft run /tmp/%s", path, strrchr(path, '/') + 1);
+        char file[CURE_WORD_MAX], word[CURE_WORD_MAX];
+        const char *slash = strrchr(path, '/');
+        finding_cure(ret, "cp %s . && weft run ./%s", text_shell_quote(path, file, sizeof file),
+                     text_shell_quote(slash != NULL ? slash + 1 : path, word, sizeof word));
     }
 }
 
@@ -153,8 +159,10 @@ static void linking_judge(const struct elf_file *file, const char *path, struct 
                        "its loader is not here (%s): the kernel says of the program itself that it "
                        "does not exist",
                        strerror(errno));
-        finding_cure(
-            ret, "patchelf --set-interpreter \"$(patchelf --print-interpreter /bin/sh)\" %s", path);
+        char word[CURE_WORD_MAX];
+        finding_cure(ret,
+                     "patchelf --set-interpreter \"$(patchelf --print-interpreter /bin/sh)\" %s",
+                     text_shell_quote(path, word, sizeof word));
     }
 }
 
@@ -281,7 +289,9 @@ static void traits_judge(const struct doctor_subject *subject, const struct trai
     }
     if (finding_worsen(ret, doctor_wants_roce(subject) ? FINDING_NOTE : FINDING_WARNING, "%s%s",
                        why, DEVICE_NAME_ROCE)) {
-        finding_cure(ret, "weft run --wire=roce %s", subject->program);
+        char word[CURE_WORD_MAX];
+        finding_cure(ret, "weft run --wire=roce %s",
+                     text_shell_quote(subject->program, word, sizeof word));
     }
 }
 

@@ -2,6 +2,7 @@
 // of a finding may steer a terminal.
 
 #include <json-c/json.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -46,6 +47,7 @@ static void text_flow(const struct page *page, const char *text, unsigned indent
     unsigned column = indent;
     snprintf(shown, sizeof shown, "%s", text);
     text_tame(shown, sizeof shown);
+    text_tame_utf8(shown); // it may have been cut
     for (const char *word = shown; *word != '\0';) {
         const unsigned len = (unsigned)strcspn(word, " ");
         if (column > indent && column + 1 + len > page->width) {
@@ -147,9 +149,18 @@ void doctor_report_print(const struct doctor_report *report, const struct doctor
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
+// JSON is UTF-8, whatever a file may be named.
+static struct json_object *text_json(const char *text)
+{
+    char shown[PATH_MAX];
+    snprintf(shown, sizeof shown, "%s", text);
+    text_tame_utf8(shown);
+    return json_object_new_string(shown);
+}
+
 static struct json_object *text_or_null(const char *text)
 {
-    return *text != '\0' ? json_object_new_string(text) : NULL;
+    return text != NULL && *text != '\0' ? text_json(text) : NULL;
 }
 
 static struct json_object *finding_json(const struct doctor_group *group,
@@ -162,7 +173,7 @@ static struct json_object *finding_json(const struct doctor_group *group,
     json_object_object_add(object, "about", json_object_new_string(check->about));
     json_object_object_add(object, "result",
                            json_object_new_string(finding_result_name(finding->result)));
-    json_object_object_add(object, "seen", json_object_new_string(finding->seen));
+    json_object_object_add(object, "seen", text_json(finding->seen));
     json_object_object_add(object, "why", text_or_null(finding->why));
     json_object_object_add(object, "do", text_or_null(finding->cure));
     return object;
@@ -176,9 +187,7 @@ void doctor_report_print_json(const struct doctor_report *report,
     struct json_object *checks = json_object_new_array();
     const size_t failures = doctor_report_tally(report, FINDING_FAILURE);
     json_object_object_add(object, "version", json_object_new_string(WEFT_VERSION));
-    json_object_object_add(object, "program",
-                           subject->program != NULL ? json_object_new_string(subject->program)
-                                                    : NULL);
+    json_object_object_add(object, "program", text_or_null(subject->program));
     json_object_object_add(object, "is_in_the_way", json_object_new_boolean(failures > 0));
     for (enum finding_result i = FINDING_OK; i < FINDING_RESULT_COUNT; i++) {
         json_object_object_add(tallies, finding_result_name(i),

@@ -23,6 +23,10 @@
 #include "control/find.h"
 #include "control/process.h"
 #include "control/runtime.h"
+#include "text/quantity.h"
+#include "text/show.h"
+
+enum { CURE_WORD_MAX = 96 }; // of a path in a command; a longer one is left out
 
 /* ---- libraries ------------------------------------------------------------------------------- */
 
@@ -196,7 +200,8 @@ static void file_look(const struct weft_setting *setting, const char *value, str
     if (access(folder, W_OK | X_OK) != 0 &&
         finding_worsen(ret, FINDING_WARNING, "%s: nothing can be written to %s: %s", setting->name,
                        folder, strerror(errno))) {
-        finding_cure(ret, "mkdir -p %s", folder);
+        char word[CURE_WORD_MAX];
+        finding_cure(ret, "mkdir -p %s", text_shell_quote(folder, word, sizeof word));
     }
 }
 
@@ -249,7 +254,9 @@ static void space_look(const char *folder, struct finding *ret)
     const bool has_files = space.f_files == 0 || space.f_favail >= FILES_WANTED;
     if ((space.f_bavail < SPACE_WANTED / space.f_frsize || !has_files) &&
         finding_worsen(ret, FINDING_WARNING, "there is no space left where it lies")) {
-        finding_cure(ret, "df -h %s; df -i %s", folder, folder);
+        char word[CURE_WORD_MAX];
+        const char *quoted = text_shell_quote(folder, word, sizeof word);
+        finding_cure(ret, "df -h %s; df -i %s", quoted, quoted);
     }
 }
 
@@ -321,11 +328,11 @@ static bool is_left_behind(const char *folder, const char *name)
         return runtime_path(folder, RUNTIME_NODE, node.pid, node.path) == 0 &&
                !process_is_alive(&node);
     }
-    const long pid = strncmp(name, VIEW_PREFIX, sizeof VIEW_PREFIX - 1) == 0
-                         ? strtol(name + sizeof VIEW_PREFIX - 1, NULL, 10)
-                         : 0;
+    uint64_t pid;
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    return pid > 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH && !is_locked(path);
+    return strncmp(name, VIEW_PREFIX, sizeof VIEW_PREFIX - 1) == 0 &&
+           text_number_parse(name + sizeof VIEW_PREFIX - 1, 1, INT32_MAX, &pid) &&
+           kill((pid_t)pid, 0) != 0 && errno == ESRCH && !is_locked(path);
 }
 
 // Adds those of a folder to the command that removes them.
@@ -335,9 +342,11 @@ static unsigned leftovers_count(const char *folder, char *cure, size_t capacity)
     DIR *names = opendir(folder);
     for (struct dirent *e; names != NULL && (e = readdir(names)) != NULL;) {
         if (is_left_behind(folder, e->d_name)) {
-            const size_t len = strlen(cure), more = strlen(folder) + strlen(e->d_name) + 2;
+            char word[CURE_WORD_MAX];
+            const char *quoted = text_shell_quote(folder, word, sizeof word);
+            const size_t len = strlen(cure), more = strlen(quoted) + strlen(e->d_name) + 2;
             if (len + more < capacity) {
-                snprintf(cure + len, capacity - len, " %s/%s", folder, e->d_name);
+                snprintf(cure + len, capacity - len, " %s/%s", quoted, e->d_name);
             }
             count++;
         }
@@ -350,8 +359,10 @@ static unsigned leftovers_count(const char *folder, char *cure, size_t capacity)
 
 static void leftovers_look(const struct doctor_subject *subject, struct finding *ret)
 {
-    char folder[RUNTIME_PATH_MAX], cure[FINDING_CURE_MAX] = "rm -r";
+    static const char remover[] = "rm -r";
+    char folder[RUNTIME_PATH_MAX], cure[FINDING_CURE_MAX];
     unsigned count = 0;
+    snprintf(cure, sizeof cure, "%s", remover);
     if (runtime_folder(folder) == 0) {
         count += leftovers_count(folder, cure, sizeof cure);
     }
@@ -363,7 +374,9 @@ static void leftovers_look(const struct doctor_subject *subject, struct finding 
     }
     finding_see(ret, "%u file%s of processes that are gone", count, count == 1 ? "" : "s");
     finding_worsen(ret, FINDING_NOTE, "the next process that starts removes them");
-    finding_cure(ret, "%s", cure);
+    if (strcmp(cure, remover) != 0) {
+        finding_cure(ret, "%s", cure);
+    }
 }
 
 /* ---- processes ------------------------------------------------------------------------------- */

@@ -99,7 +99,8 @@ static int run_main(int argc, char **argv)
     if (errno == ENOEXEC && !program_is_elf(path)) {
         execvp(path, argv); // a script without a first line that says so: the shell's
     }
-    say_error("cannot run program", path, "run it without weft to see whether it starts", "%m");
+    say_error("cannot run program", path, "weft doctor PROGRAM says what is wrong with the file",
+              "%m");
     return EXIT_CANNOT;
 }
 

@@ -15,6 +15,14 @@ char text_tame_char(char c);
 // The same of a text in place, which ends within `capacity` octets after that.
 void text_tame(char *text, size_t capacity);
 
+// Puts '?' in place of each octet that is no part of well-formed UTF-8 (RFC 3629), so that the text
+// may go into JSON.
+void text_tame_utf8(char *text);
+
+// A word of a command line, as a shell reads it: as it is, or between quotes. "FILE" where there is
+// no room for it, so that no part of it is taken for the whole.
+const char *text_shell_quote(const char *text, char *ret, size_t capacity);
+
 // The octet, or '?' where it is not printable ASCII.
 char text_ascii_char(char c);
 

@@ -172,7 +172,9 @@ def quiet_is_silent_where_nothing_is_in_the_way():
 def names_of_strangers_steer_no_terminal():
     result = weft('doctor', '/nowhere/\033[2J\n')
     assert result.returncode == 1 and '\033' not in result.stdout, result.stdout
-    assert json.loads(weft('doctor', '--json', b'/nowhere/\xff\xc3').stdout)['is_in_the_way']
+    words = [os.fsencode(WEFT), b'doctor', b'--json', b'/nowhere/\xff\xc3']
+    named = subprocess.run(words, check=False, timeout=60, capture_output=True).stdout
+    assert json.loads(named.decode())['program'] == '/nowhere/??', named
 
 
 # --- limits and the kernel ------------------------------------------------------------------------
@@ -191,7 +193,7 @@ def few_descriptors_are_found():
 SECCOMP_MODE_FILTER, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 2, 38, 22
 SYS_SECCOMP, NEW_LISTENER = 317, 8
 RET_ALLOW, RET_ERRNO, RET_KILL, RET_USER_NOTIF = 0x7fff0000, 0x50000, 0x80000000, 0x7fc00000
-EVENTFD2, MEMFD_CREATE, IO_URING_SETUP = 290, 319, 425
+SETSOCKOPT, UNSHARE, EVENTFD2, MEMFD_CREATE, IO_URING_SETUP, CLONE3 = 54, 272, 290, 319, 425, 435
 
 
 def refuse(call, answer, has_listener=False):
@@ -247,6 +249,55 @@ def a_check_that_hangs_is_given_up():
     assert status == doctor()[0] and findings['kernel']['result'] == 'ok', findings
 
 
+@case
+def threads_and_namespaces_that_are_refused_are_found():
+    expect_finding(under_filter(CLONE3, RET_ERRNO | 1)[1]['threads'], 'failure',
+                   'Operation not permitted')
+    expect_finding(under_filter(UNSHARE, RET_ERRNO | 1)[1]['namespaces'], 'note', 'unshare -rn')
+    expect_finding(found('threads'), 'ok')
+
+
+@case
+def sockets_without_options_have_small_buffers_and_no_offloads():
+    _, findings = under_filter(SETSOCKOPT, RET_ERRNO | 1)
+    expect_finding(findings['buffers'], 'note', 'packets of 4096', 'net.core.rmem_max')
+    expect_finding(findings['offloads'], 'warning', 'UDP_GRO: Operation not permitted')
+    expect_finding(found('offloads'), 'ok', 'several packets at a time')
+
+
+@case
+def an_old_kernel_is_found():
+    if subprocess.run(['setarch', '--uname-2.6', 'true'], check=False,
+                      capture_output=True).returncode:
+        raise Skip('no program setarch that shows an older kernel')
+    result = subprocess.run(['setarch', '--uname-2.6', WEFT, 'doctor', '--json'], text=True,
+                            capture_output=True, check=False, timeout=60)
+    kernel, = [check for check in json.loads(result.stdout)['checks'] if check['name'] == 'kernel']
+    expect_finding(kernel, 'warning', 'Linux 2.6', 'one by one')
+
+
+def in_mounts(script):
+    """The findings where a shell script has changed what is mounted."""
+    words = ['unshare', '--mount', '--map-root-user', '--user', 'sh', '-ec',
+             f'{script}; exec "$0" doctor --json', WEFT]
+    result = subprocess.run(words, text=True, capture_output=True, check=False, timeout=60)
+    if result.returncode not in (0, 1) or not result.stdout:
+        raise Skip(f'nothing can be mounted: {result.stderr.strip()}')
+    return {check['name']: check for check in json.loads(result.stdout)['checks']}
+
+
+@case
+def files_of_the_system_that_are_missing_are_found():
+    findings = in_mounts('mount -t tmpfs none /dev/net; mount -t tmpfs none /proc/pressure; '
+                         'mount -t tmpfs none /sys/class; mkdir -p /sys/class/infiniband/siw0')
+    expect_finding(findings['tap'], 'note', '/dev/net/tun', 'modprobe tun')
+    expect_finding(findings['pressure'], 'note', 'WEFT_READ_PRESSURE')
+    expect_finding(findings['rdma'], 'note', 'siw0')
+    findings = in_mounts('true')
+    expect_finding(findings['tap'], 'ok')
+    expect_finding(findings['rdma'], 'ok')
+
+
 # --- the network ----------------------------------------------------------------------------------
 
 
@@ -286,6 +337,27 @@ def connections_that_do_not_arrive_are_found():
 
 
 @case
+def datagrams_that_do_not_arrive_are_found():
+    blocked, free = alone(RULES + 'ban ipproto udp; $DOCTOR; allow; $DOCTOR')
+    expect_finding(blocked['udp'], 'failure', '127.0.0.1', 'firewall')
+    expect_finding(free['udp'], 'ok')
+
+
+@case
+def interfaces_whose_packets_are_shorter_are_named():
+    mixed, alike = alone('''ip link set lo up
+        for i in 1 2; do
+            ip tuntap add dev port$i mode tap && ip address add 10.9.$i.1/24 dev port$i
+            ip link set port$i mtu 9000 up || exit
+        done
+        ip link set port2 mtu 1500; $DOCTOR
+        ip link set port2 mtu 9000; $DOCTOR''')
+    expect_finding(mixed['mtu'], 'note', 'port1 9000', 'as port2 here', 'path MTU is 4096')
+    expect_finding(alike['mtu'], 'ok', 'port2 9000')
+    expect_finding(alike['addresses'], 'ok', '10.9.1.1 (port1)')
+
+
+@case
 def who_holds_the_port_is_named_and_another_port_cures_it():
     holder = '''import socket, subprocess, sys
 held = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -316,7 +388,7 @@ def processes_that_share_the_port_are_no_strangers_and_go_on():
         raise Skip('no program rping')
     script = f'''ip link set lo up
         {WEFT} run --wire=roce rping -s -a 127.0.0.1 -C 3 >/dev/null 2>&1 &
-        until grep -q @weft-roce /proc/net/unix; do sleep 0.05; done
+        until grep -q "@weft\\.$(id -u)\\." /proc/net/unix; do sleep 0.05; done
         $DOCTOR --wire=roce
         {WEFT} run --wire=roce rping -c -a 127.0.0.1 -C 3 >/dev/null 2>&1 &&
             wait $! && $DOCTOR'''
@@ -404,6 +476,23 @@ def files_of_processes_that_are_gone_are_found():
         expect_finding(found('leftovers', env={'WEFT_RUNTIME_DIR': folder}), 'ok')
 
 
+@case
+def libraries_that_are_missing_are_found():
+    with scratch() as folder:
+        lonely = executable(folder, 'weft', WEFT.read_bytes())
+        environment = {**os.environ, 'LD_LIBRARY_PATH': str(BUILD / 'lib')}
+        for made in ((), ('libweft.so.1',)):
+            os.makedirs(f'{folder}/lib', exist_ok=True)
+            for name in made:
+                pathlib.Path(folder, 'lib', name).touch()
+            result = subprocess.run([lonely, 'doctor', '--json'], text=True, timeout=60,
+                                    capture_output=True, check=False, env=environment)
+            libraries, = [check for check in json.loads(result.stdout)['checks']
+                          if check['name'] == 'libraries']
+            expect_finding(libraries, 'failure', 'libibverbs.so.1' if made else 'libweft.so.1')
+    expect_finding(found('libraries'), 'ok', str((BUILD / 'lib').resolve()))
+
+
 # --- a program ------------------------------------------------------------------------------------
 
 PLAIN = 'int main(void) { return 0; }'
@@ -445,11 +534,19 @@ def a_script_is_followed_to_its_interpreter():
             expect_finding(finding, 'note', 'a script of', 'python3', 'is not')
         finding = found('program', executable(folder, 'script', '#!/nowhere/python\n'))
         expect_finding(finding, 'failure', 'a script of /nowhere/python', 'does not exist')
-        script = executable(folder, 'script', '#!/bin/sh\r\necho\r\n')
-        finding = found('program', script)
-        expect_finding(finding, 'failure', 'a script of /bin/sh')
-        subprocess.run(finding['do'], shell=True, check=True)
-        expect_finding(found('program', script), 'note')
+
+
+@case
+def a_cure_can_be_typed_whatever_the_file_is_called():
+    with scratch() as folder:
+        for name in ('script', "it's; touch x `touch y` $HOME"):
+            script = executable(folder, name, '#!/bin/sh\r\necho\r\n')
+            finding = found('program', script)
+            expect_finding(finding, 'failure', 'a script of /bin/sh', 'sed -i')
+            subprocess.run(finding['do'], shell=True, check=True, cwd=folder,
+                           env={'HOME': folder, 'PATH': os.environ['PATH']})
+            expect_finding(found('program', script), 'note')
+        assert len(os.listdir(folder)) == 2, os.listdir(folder)
 
 
 @case

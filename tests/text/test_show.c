@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -30,6 +31,49 @@ static void a_tamed_text_keeps_utf_8_and_steers_nothing(void **state)
     char text[] = "gr\xc3\xbc\xc3\x9f\n\033[2J\x7f!";
     text_tame(text, sizeof text);
     assert_string_equal(text, "gr\xc3\xbc\xc3\x9f??[2J?!");
+}
+
+static void what_is_no_utf_8_is_replaced(void **state)
+{
+    static const char *const texts[][2] = {
+        {"gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x90\xa2", NULL}, // as it is
+        {"a\xff-\x80", "a?-?"},
+        {"\xc3", "?"},                // ends early
+        {"\xe2\x82", "??"},           // likewise
+        {"\xc0\xaf", "??"},           // longer than need be
+        {"\xe0\x80\xaf", "???"},      // likewise
+        {"\xed\xa0\x80", "???"},      // half of a pair
+        {"\xf4\x90\x80\x80", "????"}, // beyond the last
+        {"\xf5\x80\x80\x80", "????"}, // likewise
+        {"\xe2(\xac", "?(?"},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%s", texts[i][0]);
+        text_tame_utf8(text);
+        assert_string_equal(text, texts[i][1] != NULL ? texts[i][1] : texts[i][0]);
+    }
+}
+
+static void a_shell_takes_a_quoted_word_as_it_is(void **state)
+{
+    char word[64];
+    assert_string_equal(text_shell_quote("/usr/bin/a-b_c.1", word, sizeof word),
+                        "/usr/bin/a-b_c.1");
+    assert_string_equal(text_shell_quote("a b", word, sizeof word), "'a b'");
+    assert_string_equal(text_shell_quote("$(x); `y`", word, sizeof word), "'$(x); `y`'");
+    assert_string_equal(text_shell_quote("it's", word, sizeof word), "'it'\\''s'");
+    assert_string_equal(text_shell_quote("", word, sizeof word), "''");
+}
+
+static void a_word_without_room_is_not_cut(void **state)
+{
+    char word[16];
+    for (size_t capacity = 8; capacity < sizeof word; capacity++) {
+        memset(word, '#', sizeof word);
+        assert_string_equal(text_shell_quote("'''''", word, capacity), "FILE");
+        assert_int_equal(word[capacity], '#');
+    }
 }
 
 static void a_tamed_text_ends(void **state)
@@ -62,6 +106,9 @@ int main(void)
         cmocka_unit_test(a_quoted_text_ends_where_the_room_does),
         cmocka_unit_test(a_tamed_text_keeps_utf_8_and_steers_nothing),
         cmocka_unit_test(a_tamed_text_ends),
+        cmocka_unit_test(what_is_no_utf_8_is_replaced),
+        cmocka_unit_test(a_shell_takes_a_quoted_word_as_it_is),
+        cmocka_unit_test(a_word_without_room_is_not_cut),
         cmocka_unit_test(of_ascii_the_printable_stays),
         cmocka_unit_test(octets_are_two_digits_each),
     };
