@@ -2,13 +2,16 @@
 """The storage node beside nbdkit and qemu-nbd on the same file: fio's nbd engine, one client
 over a Unix socket; beside raw io_uring on the file; the initiator over RDMA beside that, and weft
 attach beside the node's own NBD; and what the RTA's process costs. All of them go through the page
-cache alike.
+cache alike. What a request costs in system calls and context switches, of all the processes of a
+server, perf counts.
 """
 
 import contextlib
 import json
 import os
+import pathlib
 import shutil
+import signal
 import socket as sockets
 import subprocess
 import sys
@@ -24,8 +27,8 @@ SIZE = int(os.environ.get('WEFT_BENCH_NODE_MIB', '256')) << 20
 PATTERNS = {'randread': '4k', 'randwrite': '4k', 'seqread': '128k', 'seqwrite': '128k'}
 
 
-def fio(engine, rw, block, depth):
-    """Requests a second."""
+def fio_job(engine, rw, block, depth):
+    """What fio says of its job's side that was asked for."""
     rw = rw.removeprefix('seq')
     output = subprocess.run(
         ['fio', '--name=bench', f'--rw={rw}', f'--bs={block}', f'--iodepth={depth}',
@@ -33,8 +36,12 @@ def fio(engine, rw, block, depth):
          '--norandommap', '--output-format=json', *engine],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=True).stdout
     job = json.loads(output[output.index('{'):])['jobs'][0]
-    side = job['write' if 'write' in rw else 'read']
-    return side['iops']
+    return job['write' if 'write' in rw else 'read']
+
+
+def fio(*words):
+    """Requests a second."""
+    return fio_job(*words)['iops']
 
 
 def nbd(socket, name=''):
@@ -53,7 +60,7 @@ def server(words, socket):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f'{words[0]} does not serve')
             time.sleep(0.01)
-        yield
+        yield process.pid
     finally:
         process.terminate()
         process.wait(20)
@@ -156,6 +163,63 @@ def patterns(place, path):
                 depth)
 
 
+def family(pid):
+    """The process and all that it has started."""
+    for task in pathlib.Path(f'/proc/{pid}/task').iterdir():
+        for child in (task / 'children').read_text().split():
+            yield from family(int(child))
+    yield pid
+
+
+COUNTED = {'node.syscalls': 'raw_syscalls:sys_enter', 'node.switches': 'context-switches'}
+
+
+def counted_by_perf(pids):
+    """The words of perf that count for these processes, up to a file for what it says."""
+    return ['perf', 'stat', '-x,', '-e', ','.join(COUNTED.values()), '-p',
+            ','.join(map(str, pids))]
+
+
+def kernel_work(make, rw, depth):
+    """{bench: how many a request}: of a server that serves one client."""
+    context, engine = make()
+    with context as pid, tempfile.NamedTemporaryFile('r') as said:
+        fio(engine, rw, '4k', depth)
+        perf = subprocess.Popen([*counted_by_perf(family(pid)), '-o', said.name])
+        time.sleep(0.2)  # it attaches
+        requests = fio_job(engine, rw, '4k', depth)['total_ios']
+        perf.send_signal(signal.SIGINT)
+        perf.wait(20)
+        fields = (line.split(',') for line in said if ',' in line)
+        counts = {field[2]: int(field[0]) for field in fields}
+    return {bench: counts[event] / requests for bench, event in COUNTED.items()}
+
+
+def perf_counts():
+    """Does perf count both events here?"""
+    if not shutil.which('perf'):
+        return False
+    return subprocess.run([*counted_by_perf([os.getpid()]), '--', 'true'],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def kernel_works(place, path):
+    if not perf_counts():
+        print('SKIP node.syscalls, node.switches: perf cannot count them here', file=sys.stderr)
+        return
+    servers = {'nbdkit file': lambda: nbdkit(place, 'file', path),
+               'weft': lambda: weft(place, path),
+               'RTA in the host': lambda: weft(place, path, 'host')}
+    for rw, depth in ((rw, depth) for rw in ('randread', 'randwrite') for depth in (1, 32)):
+        found = results.alternating(PAIRS, {name: (lambda make=make: kernel_work(make, rw, depth))
+                                            for name, make in servers.items()})
+        for bench in COUNTED:
+            theirs, *ours = (results.column(found[name], bench) for name in servers)
+            for name, column in zip(list(servers)[1:], ours):
+                results.compare(bench, f'{rw} depth={depth} {name}', 'a request', column,
+                                'nbdkit file', theirs, less_is_better=True)
+
+
 def rta_hop(place):
     for depth in (1, 32):
         compare('node.rta_hop', f'null depth={depth}',
@@ -176,6 +240,7 @@ def main():
             for _ in range(SIZE >> 20):
                 file.write(os.urandom(1 << 20))
         patterns(place, path)
+        kernel_works(place, path)
         rta_hop(place)
 
 
