@@ -151,18 +151,19 @@ static void latencies_print(struct json_object *volumes)
 
 static void rtas_print(struct json_object *rtas)
 {
-    printf("  %-20s %-10s %8s %8s %9s %8s %8s %8s\n", "RTA", "STATE", "PID", "SINCE", "RESTARTS",
-           "FLIGHT", "REPLAYS", "RESENT");
+    printf("  %-20s %-10s %8s %8s %9s %8s %8s %8s  %s\n", "RTA", "STATE", "PID", "SINCE",
+           "RESTARTS", "FLIGHT", "REPLAYS", "RESENT", "CONFINED");
     for (size_t i = 0; i < json_object_array_length(rtas); i++) {
         struct json_object *r = json_object_array_get_idx(rtas, i);
         char since[SINCE_TEXT_MAX];
         snprintf(since, sizeof since, "%" PRIu64 ".%" PRIu64 "s", number_of(r, "since_ms") / 1000,
                  number_of(r, "since_ms") / 100 % 10);
         printf("  %-20s %-10s %8" PRIu64 " %8s %9" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64
-               "\n",
+               "  %s\n",
                text_of(r, "name"), text_of(r, "state"), number_of(r, "pid"), since,
                number_of(r, "restarts"), number_of(r, "in_flight"), number_of(r, "replays"),
-               number_of(r, "retransmissions"));
+               number_of(r, "retransmissions"),
+               text_of(json_object_object_get(r, "confinement"), "kind"));
         if (*text_of(r, "why") != '\0') {
             printf("      why: %s; processes in vain: %" PRIu64 "\n", text_of(r, "why"),
                    number_of(r, "failures"));

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -292,6 +293,8 @@ static void ata_drain(struct ddm *ddm)
     }
 }
 
+static const char *const calls[] = {"ioctl", NULL};
+
 const struct ddm_driver ddm_ata = {
     .version = DDM_VERSION,
     .self_size = sizeof(struct ddm_driver),
@@ -300,6 +303,8 @@ const struct ddm_driver ddm_ata = {
     .object = "PATH",
     .fence = "a lock on the file description that the commands go through",
     .format = "ata",
+    .calls = calls,
+    .capabilities = UINT64_C(1) << CAP_SYS_RAWIO,
     .open = ata_open,
     .probe = ata_probe,
     .submit = ata_submit,

@@ -111,6 +111,8 @@ static void delay_drain(struct ddm *ddm)
     } while (!list_is_empty(&delay->held));
 }
 
+static const char *const calls[] = {NULL};
+
 const struct ddm_driver ddm_delay = {
     .version = DDM_VERSION,
     .self_size = sizeof(struct ddm_driver),
@@ -119,6 +121,7 @@ const struct ddm_driver ddm_delay = {
     .fence = "that of the next",
     .parameters = keys,
     .is_filter = true,
+    .calls = calls,
     .open = delay_open,
     .probe = filter_probe,
     .submit = delay_submit,

@@ -106,6 +106,9 @@ static int error_submit(struct ddm *ddm, struct ddm_command *command)
     return filter_submit(ddm, command);
 }
 
+// Whether its file is there.
+static const char *const calls[] = {"access", "faccessat", "faccessat2", NULL};
+
 const struct ddm_driver ddm_error = {
     .version = DDM_VERSION,
     .self_size = sizeof(struct ddm_driver),
@@ -114,6 +117,7 @@ const struct ddm_driver ddm_error = {
     .fence = "that of the next",
     .parameters = keys,
     .is_filter = true,
+    .calls = calls,
     .open = error_open,
     .probe = filter_probe,
     .submit = error_submit,

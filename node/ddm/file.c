@@ -476,6 +476,9 @@ static void file_drain(struct ddm *ddm)
     }
 }
 
+static const char *const calls[] = {"preadv2", "pwritev2",       "fdatasync", "fallocate",
+                                    "ioctl",   "io_uring_enter", NULL};
+
 const struct ddm_driver ddm_file = {
     .version = DDM_VERSION,
     .self_size = sizeof(struct ddm_driver),
@@ -484,6 +487,7 @@ const struct ddm_driver ddm_file = {
     .object = "PATH",
     .fence = "a lock on the file description that the I/O goes through",
     .parameters = keys,
+    .calls = calls,
     .open = file_open,
     .probe = file_probe,
     .submit = file_submit,

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <liburing.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "node/ddm/file.h"
@@ -16,6 +18,26 @@ struct file_engine {
 // IORING_SETUP_COOP_TASKRUN, which liburing's header does not name before 2.2 (Ubuntu 22.04).
 enum { SETUP_COOP_TASKRUN = 1 << 8 };
 
+// liburing declares functions for these two, and Debian 12's does not have them.
+static int register_with(struct io_uring *ring, unsigned what, const void *data, unsigned count)
+{
+    return syscall(SYS_io_uring_register, ring->ring_fd, what, data, count) == 0 ? 0 : -errno;
+}
+
+// What the ring may be asked for, whoever has got hold of it: it knows calls that seccomp refuses.
+static int restrict_to_files(struct io_uring *ring)
+{
+    static const uint8_t operations[] = {IORING_OP_READ, IORING_OP_WRITE, IORING_OP_FSYNC,
+                                         IORING_OP_FALLOCATE};
+    struct io_uring_restriction allowed[sizeof operations] = {0};
+    for (unsigned i = 0; i < sizeof operations; i++) {
+        allowed[i].opcode = IORING_RESTRICTION_SQE_OP;
+        allowed[i].sqe_op = operations[i];
+    }
+    int error = register_with(ring, IORING_REGISTER_RESTRICTIONS, allowed, sizeof operations);
+    return error == 0 ? register_with(ring, IORING_REGISTER_ENABLE_RINGS, NULL, 0) : error;
+}
+
 static int uring_create(int fd, unsigned depth, struct file_engine **ret)
 {
     struct file_engine *engine = calloc(1, sizeof *engine);
@@ -24,9 +46,13 @@ static int uring_create(int fd, unsigned depth, struct file_engine **ret)
     }
     engine->fd = fd;
     // Without interrupting: the agent looks at the ring whenever it comes from the kernel anyway.
-    int error = io_uring_queue_init(depth, &engine->ring, SETUP_COOP_TASKRUN);
+    unsigned flags = IORING_SETUP_R_DISABLED;
+    int error = io_uring_queue_init(depth, &engine->ring, flags | SETUP_COOP_TASKRUN);
     if (error == -EINVAL) {
-        error = io_uring_queue_init(depth, &engine->ring, 0);
+        error = io_uring_queue_init(depth, &engine->ring, flags);
+    }
+    if (error == 0 && (error = restrict_to_files(&engine->ring)) != 0) {
+        io_uring_queue_exit(&engine->ring);
     }
     if (error != 0) {
         free(engine);

@@ -84,6 +84,8 @@ static int log_submit(struct ddm *ddm, struct ddm_command *command)
     return error;
 }
 
+static const char *const calls[] = {NULL};
+
 const struct ddm_driver ddm_log = {
     .version = DDM_VERSION,
     .self_size = sizeof(struct ddm_driver),
@@ -92,6 +94,7 @@ const struct ddm_driver ddm_log = {
     .fence = "that of the next",
     .parameters = keys,
     .is_filter = true,
+    .calls = calls,
     .open = log_open,
     .probe = filter_probe,
     .submit = log_submit,

@@ -107,6 +107,8 @@ static void lose_drain(struct ddm *ddm)
     answer_late((struct lose *)ddm, INSTANT_NEVER);
 }
 
+static const char *const calls[] = {NULL};
+
 const struct ddm_driver ddm_lose = {
     .version = DDM_VERSION,
     .self_size = sizeof(struct ddm_driver),
@@ -116,6 +118,7 @@ const struct ddm_driver ddm_lose = {
     .parameters = keys,
     .is_filter = true,
     .may_lose = true,
+    .calls = calls,
     .open = lose_open,
     .probe = filter_probe,
     .submit = lose_submit,

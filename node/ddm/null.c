@@ -85,6 +85,8 @@ static void null_close(struct ddm *ddm)
     free(ddm);
 }
 
+static const char *const calls[] = {NULL};
+
 const struct ddm_driver ddm_null = {
     .version = DDM_VERSION,
     .self_size = sizeof(struct ddm_driver),
@@ -92,6 +94,7 @@ const struct ddm_driver ddm_null = {
     .summary = "reads zeroes, drops what is written",
     .object = "SIZE",
     .fence = "there is no I/O",
+    .calls = calls,
     .open = null_open,
     .probe = null_probe,
     .submit = null_submit,

@@ -181,6 +181,8 @@ static void ram_drain(struct ddm *ddm)
 {
 }
 
+static const char *const calls[] = {"fallocate", NULL};
+
 const struct ddm_driver ddm_ram = {
     .version = DDM_VERSION,
     .self_size = sizeof(struct ddm_driver),
@@ -188,6 +190,7 @@ const struct ddm_driver ddm_ram = {
     .summary = "memory, gone when weft ends",
     .object = "SIZE",
     .fence = "only the process itself copies, so its end",
+    .calls = calls,
     .open = ram_open,
     .probe = ram_probe,
     .submit = ram_submit,

@@ -6,6 +6,7 @@
 #include "node/ddm/scsi.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -347,6 +348,13 @@ static int open_sg(const struct ddm_target *target, const struct ddm_host *host,
 
 static const char *const iscsi_keys[] = {"initiator", "timeout", "patience", NULL};
 
+// A session that was lost is made anew, to where the target's name leads by then.
+static const char *const iscsi_calls[] = {
+    "socket",     "connect",    "bind",        "shutdown", "dup2",     "dup3",
+    "getsockopt", "setsockopt", "getsockname", "sendto",   "sendmmsg", "recvfrom",
+    "readlink",   "uname",      "getpeername", "ioctl",    NULL,
+};
+
 const struct ddm_driver ddm_iscsi = {
     .version = DDM_VERSION,
     .self_size = sizeof(struct ddm_driver),
@@ -356,6 +364,8 @@ const struct ddm_driver ddm_iscsi = {
     .fence = "the session's reinstatement, then a reset of the logical unit",
     .format = "scsi",
     .parameters = iscsi_keys,
+    .calls = iscsi_calls,
+    .reads_files = true,
     .open = open_iscsi,
     .probe = scsi_probe,
     .submit = scsi_submit,
@@ -367,6 +377,8 @@ const struct ddm_driver ddm_iscsi = {
     .close = scsi_close,
 };
 
+static const char *const sg_calls[] = {"ioctl", NULL};
+
 const struct ddm_driver ddm_sg = {
     .version = DDM_VERSION,
     .self_size = sizeof(struct ddm_driver),
@@ -375,6 +387,8 @@ const struct ddm_driver ddm_sg = {
     .object = "PATH",
     .fence = "a lock on the file description that the commands go through",
     .format = "scsi",
+    .calls = sg_calls,
+    .capabilities = UINT64_C(1) << CAP_SYS_RAWIO,
     .open = open_sg,
     .probe = scsi_probe,
     .submit = scsi_submit,

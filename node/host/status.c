@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "node/cta/cta.h"
 #include "node/host/agent.h"
+#include "node/host/privileges.h"
 #include "node/interface/request.h"
 #include "node/interface/volume.h"
 #include "node/loop/loop.h"
@@ -186,6 +187,22 @@ static struct json_object *drivers_object(const struct host *host)
     return drivers;
 }
 
+// An RTA in the host's own process has what that has.
+static struct json_object *confinement_object(pid_t pid, uint64_t landlock)
+{
+    struct json_object *object = json_object_new_object();
+    struct privileges found = privileges_of(pid > 0 ? pid : getpid());
+    char capabilities[24];
+    snprintf(capabilities, sizeof capabilities, "%016" PRIx64, found.capabilities);
+    put_text(object, "kind", privileges_word(&found));
+    json_object_object_add(object, "no_new_privileges",
+                           json_object_new_boolean(found.has_no_new_privs));
+    put_text(object, "capabilities", capabilities);
+    put_number(object, "filters", found.filters);
+    put_number(object, "landlock", landlock);
+    return object;
+}
+
 static struct json_object *unit_object(struct host *host, uint32_t number,
                                        const struct uma_unit_status *status)
 {
@@ -200,6 +217,8 @@ static struct json_object *unit_object(struct host *host, uint32_t number,
     put_number(object, "restarts", status->restarts);
     put_number(object, "failures", status->failures);
     put_text(object, "why", status->why);
+    json_object_object_add(object, "confinement",
+                           confinement_object(host->units[number].pid, status->counters.landlock));
     put_number(object, "requests", cta.requests);
     put_number(object, "results", cta.results);
     put_number(object, "in_flight", cta.in_flight);

@@ -13,6 +13,7 @@ int host_volume_add(struct host *host, const struct volume_wish *wish)
 {
     struct volume_wish placed = *wish;
     if (placed.unit[0] == '\0') {
+        placed.is_alone = host->config->rta == HOST_RTA_EACH;
         snprintf(placed.unit, sizeof placed.unit, "%s",
                  host->config->rta == HOST_RTA_EACH ? placed.name : "all");
     }

@@ -152,6 +152,12 @@ struct ddm_driver {
     bool takes_all;     // keys that nobody else in the chain knows are its own to refuse
     bool may_lose;      // a command may vanish, so one without an answer is submitted again
 
+    // What it needs of the system once the device is open, beside what every RTA needs; all else is
+    // refused to a process that serves no other device (node/unit/confinement.h).
+    const char *const *calls; // names of system calls, ended by NULL; NULL: nobody knows
+    uint64_t capabilities;    // 1 << CAP_...
+    bool reads_files;         // as for the addresses of names
+
     // 0, or a negative errno with a reason in `ret_why`. `next` is NULL but
     // for filters, and stays the caller's when opening fails.
     int (*open)(const struct ddm_target *target, const struct ddm_host *host, struct ddm *next,

@@ -18,7 +18,7 @@
 #include "base/why.h"
 #include "node/interface/volume.h"
 
-enum { UMA_RTA_VERSION = 2, UNIT_URI_MAX = 1024, UNIT_WHY_MAX = 256 };
+enum { UMA_RTA_VERSION = 3, UNIT_URI_MAX = 1024, UNIT_WHY_MAX = 256 };
 
 enum unit_message_kind {
     UNIT_HELLO = 1,
@@ -42,6 +42,7 @@ struct unit_counters {
     uint64_t refusals;        // requests refused at the door: no row, no sense
     uint64_t resubmissions;   // commands given to a device again
     uint64_t turns;           // of its loop
+    uint64_t landlock;        // the version that confines its process; 0: none
 };
 
 struct unit_message {
@@ -52,7 +53,7 @@ struct unit_message {
     int32_t error;       // answers: 0 or a negative errno
     uint32_t is_restart; // OPEN: wait for the fence; otherwise a device in use is refused
     uint32_t read_only;  // OPEN
-    uint32_t reserved;
+    uint32_t is_only;    // OPEN: the process will be asked to open no other device
     union {
         struct {
             char uri[UNIT_URI_MAX];      // OPEN: which device

@@ -17,7 +17,8 @@ struct rta {
     struct unit_counters counters;
     instant_ns now; // of the call under way
     bool is_draining;
-    int kept; // what the DDM being opened wants to be kept; -1
+    bool has_only; // it has opened the only device that it was to open
+    int kept;      // what the DDM being opened wants to be kept; -1
 };
 
 // Window of the residual message store: results that the CTA has not acknowledged.

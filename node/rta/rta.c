@@ -133,6 +133,10 @@ static void on_open(struct rta *rta, const struct unit_message *ask, int keepsak
     rta->kept = -1;
     if (ask->volume == 0 || io_volume_find(rta->io, ask->volume) != NULL) {
         answer.error = -EEXIST;
+    } else if (rta->has_only) {
+        answer.error = -EPERM;
+        why_say(&why, "the process of that RTA has given up what opening another device takes; "
+                      "give the volume an RTA of its own, or restart the node");
     } else {
         answer.error = rta->parts.ddm_open(ask->uri, &host, &ddm, &why);
     }
@@ -141,6 +145,10 @@ static void on_open(struct rta *rta, const struct unit_message *ask, int keepsak
         if (answer.error != 0) {
             ddm->driver->close(ddm);
         }
+    }
+    if (answer.error == 0 && ask->is_only != 0 && rta->parts.on_only != NULL) {
+        rta->has_only = true;
+        rta->parts.on_only(rta->parts.ctx, ddm);
     }
     unit_message_put_why(&answer, &why);
     say(rta, &answer, answer.error == 0 ? rta->kept : -1);
@@ -217,6 +225,7 @@ static void on_status(struct rta *rta)
     const struct residual_counters *frames = &rta->residual->counters;
     const struct io_counters *io = io_counters(rta->io);
     answer.counters = rta->counters;
+    answer.counters.landlock = rta->parts.landlock;
     answer.counters.in_flight = io_in_flight(rta->io);
     answer.counters.retransmissions = frames->resent;
     answer.counters.duplicates += frames->duplicates + io->duplicates;

@@ -30,6 +30,7 @@ struct rta_parts {
     void *pool; // the shared pool, as mapped here
     uint64_t pool_len;
     bool is_alone;                          // in a process of its own
+    uint32_t landlock;                      // what confines that, for status
     const struct io_format *const *formats; // ended by NULL
     // Opens the chain of DDMs that a URI names. 0 or a negative errno with a reason.
     int (*ddm_open)(const char *uri, const struct ddm_host *host, struct ddm **ret,
@@ -37,6 +38,8 @@ struct rta_parts {
     void *ctx; // of the rest
     // For DDMs that need it; the agent itself is told the time.
     instant_ns (*clock)(void *ctx);
+    // A device is open, and no other will be: what it does not need may be given up. May be NULL.
+    void (*on_only)(void *ctx, const struct ddm *chain);
     // One line for the operator.
     void (*say)(void *ctx, const char *line);
     // A device's descriptor comes or goes: when readable, call rta_on_device.

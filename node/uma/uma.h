@@ -41,6 +41,7 @@ struct volume_wish {
     char name[VOLUME_NAME_MAX]; // not that of another
     char uri[UNIT_URI_MAX];
     char unit[VOLUME_NAME_MAX]; // volumes of the same unit are served by one RTA
+    bool is_alone;              // no other volume will have its unit
     bool read_only;
     bool has_uuid; // set by the operator, else derived from the origin
     bool has_nguid;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "node/loop/loop.h"
+#include "node/unit/confinement.h"
 #include "node/unit/runner.h"
 #include "node/unit/segment.h"
 
@@ -32,6 +33,7 @@ int unit_process_main(void)
                                  .bell_rta = UNIT_FD_BELL_RTA,
                                  .bell_cta = UNIT_FD_BELL_CTA,
                                  .on_end = on_end};
+    parts.landlock = confinement_begin();
     ignore_signals();
     prctl(PR_SET_NAME, "weft-rta");
     for (int fd = UNIT_FD_CHANNEL; fd < UNIT_FD_END; fd++) {

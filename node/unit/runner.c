@@ -13,6 +13,7 @@
 #include "node/rta/formats.h"
 #include "node/rta/rta.h"
 #include "node/unit/channel.h"
+#include "node/unit/confinement.h"
 
 enum {
     DEVICE_COUNT_MAX = NODE_VOLUME_COUNT_MAX,
@@ -93,6 +94,11 @@ static instant_ns part_clock(void *ctx)
 static void part_say(void *ctx, const char *line)
 {
     fprintf(stderr, "weft: %s\n", line);
+}
+
+static void part_on_only(void *ctx, const struct ddm *chain)
+{
+    confinement_narrow(chain);
 }
 
 static void on_device(void *ctx, uint32_t events)
@@ -214,6 +220,8 @@ static struct rta *agent_create(struct runner *r)
         .pool = r->parts.pool.ptr,
         .pool_len = r->parts.pool.len,
         .is_alone = !r->parts.is_in_host,
+        .landlock = r->parts.landlock,
+        .on_only = r->parts.is_in_host ? NULL : part_on_only,
         .formats = formats,
         .ddm_open = r->parts.is_in_host ? ddm_registry_open_in_host : ddm_registry_open,
         .ctx = r,

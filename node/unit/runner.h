@@ -20,6 +20,7 @@ struct runner_parts {
     struct segment pool; // closed with the runner, unless it is the host's own
     struct segment bus;  // a struct bus_memory
     bool is_in_host;     // the segments are the host's own
+    uint32_t landlock;   // that confines the process
     // The UMA is gone, or the RTA has ended as it was asked.
     void (*on_end)(void *ctx);
     void *ctx;

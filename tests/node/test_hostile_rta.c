@@ -5,7 +5,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/io_uring.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,24 +18,34 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "node/bus/ring.h"
+#include "node/ddm/drivers.h"
 #include "node/host/config.h"
 #include "node/host/wish.h"
 #include "node/unit/channel.h"
+#include "node/unit/confinement.h"
 #include "node/unit/process.h"
 #include "node/unit/segment.h"
 
 enum { BLOCK = 512, LOG_MAX = 1 << 16, ROUNDS = 200, ANSWER_SECONDS = 20 };
 
 /* ---- the hostile RTA ------------------------------------------------------------------------- */
+
+static const unsigned rounds = ROUNDS;
 
 struct rta_process {
     const char *act;
@@ -145,6 +158,138 @@ static void act_silence(struct rta_process *p)
     pause();
 }
 
+/* ---- what it tries against others ------------------------------------------------------------ */
+
+static bool does_execute(void)
+{
+    char *argv[] = {"true", NULL};
+    return execv("/bin/true", argv) == 0; // there would be nothing more to say
+}
+
+static bool does_fork(void)
+{
+    return syscall(SYS_fork) == 0 || syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) >= 0;
+}
+
+static bool does_signal(void)
+{
+    return kill(getppid(), 0) == 0 || syscall(SYS_tgkill, getppid(), getppid(), 0) == 0;
+}
+
+static bool does_trace(void)
+{
+    return ptrace(PTRACE_SEIZE, getppid(), NULL, NULL) == 0;
+}
+
+static bool does_read_memory(void)
+{
+    char octet;
+    struct iovec here = {.iov_base = &octet, .iov_len = 1}, there = {.iov_base = (void *)&rounds};
+    there.iov_len = 1;
+    return process_vm_readv(getppid(), &here, 1, &there, 1, 0) == 1;
+}
+
+static bool does_open_file(void)
+{
+    return open("/etc/passwd", O_RDONLY) >= 0;
+}
+
+static bool does_make_file(void)
+{
+    return open("/tmp", O_TMPFILE | O_RDWR, 0600) >= 0;
+}
+
+static bool does_remove_file(void)
+{
+    return unlink("/tmp/weft-hostile-nothing") == 0 || errno == ENOENT;
+}
+
+static bool does_connect(void)
+{
+    return socket(AF_INET, SOCK_STREAM, 0) >= 0 || socket(AF_UNIX, SOCK_STREAM, 0) >= 0;
+}
+
+static bool does_mount(void)
+{
+    return mount("none", "/tmp", "tmpfs", MS_REMOUNT | MS_BIND, NULL) == 0 || errno == EINVAL;
+}
+
+static bool does_leave_namespace(void)
+{
+    return unshare(CLONE_NEWUSER) == 0;
+}
+
+static bool does_make_code(void)
+{
+    return mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) !=
+           MAP_FAILED;
+}
+
+static bool does_queue_for_kernel(void)
+{
+    struct io_uring_params params = {0};
+    return syscall(SYS_io_uring_setup, 1, &params) >= 0;
+}
+
+static bool does_take_descriptor(void)
+{
+    return syscall(SYS_pidfd_open, getppid(), 0) >= 0;
+}
+
+static bool does_change_limits(void)
+{
+    struct rlimit limit;
+    return prlimit(getppid(), RLIMIT_CORE, NULL, &limit) == 0;
+}
+
+static bool does_keep_capabilities(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+    bool has_answer = syscall(SYS_capget, &header, data) == 0;
+    return has_answer && (data[0].permitted | data[1].permitted) != 0;
+}
+
+static const struct {
+    const char *name;
+    bool (*does)(void);
+} harms[] = {
+    {"fork", does_fork},
+    {"signal", does_signal},
+    {"trace", does_trace},
+    {"read memory", does_read_memory},
+    {"open a file", does_open_file},
+    {"make a file", does_make_file},
+    {"remove a file", does_remove_file},
+    {"connect", does_connect},
+    {"mount", does_mount},
+    {"leave its namespace", does_leave_namespace},
+    {"make code", does_make_code},
+    {"queue for the kernel", does_queue_for_kernel},
+    {"take descriptors", does_take_descriptor},
+    {"look at limits", does_change_limits},
+    {"keep capabilities", does_keep_capabilities},
+    {"execute", does_execute},
+};
+
+// As a process of an RTA whose device is a file that is open.
+static void act_harm(struct rta_process *p)
+{
+    char line[512] = "it could:";
+    const struct ddm file = {.driver = &ddm_file};
+    confinement_begin();
+    confinement_narrow(&file);
+    for (unsigned i = 0; i < sizeof harms / sizeof harms[0]; i++) {
+        if (harms[i].does()) {
+            snprintf(line + strlen(line), sizeof line - strlen(line), " %s,", harms[i].name);
+        }
+    }
+    dprintf(STDERR_FILENO, "%s nothing else\n", line);
+    for (;;) {
+        pause();
+    }
+}
+
 static const struct {
     const char *name;
     void (*act)(struct rta_process *p); // when it has a client
@@ -154,6 +299,7 @@ static const struct {
     {"identity", act_exit},       {"texts", act_exit},
     {"flood", act_flood},         {"bus", act_bus},
     {"silence", act_silence},     {"log", act_log},
+    {"harm", act_harm},
 };
 
 static void answer_open(struct rta_process *p, const struct unit_message *ask)
@@ -451,6 +597,15 @@ static void a_closed_socket_ends_the_process(void **state)
     the_host_serves_on("silence", "was ended by signal 9");
 }
 
+static void what_a_confined_rta_tries_against_others_is_refused(void **state)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    print_message("SKIP: a build with sanitizers is not confined\n");
+    skip();
+#endif
+    the_host_serves_on("harm", "RTA harm: it could: nothing else");
+}
+
 static void an_rta_that_never_comes_up_ends_the_start_with_a_word(void **state)
 {
     struct node node = node_start("never-up");
@@ -483,6 +638,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_it_says_is_said_in_its_name_and_seldom),
         cmocka_unit_test(a_bus_full_of_nonsense_is_refused),
         cmocka_unit_test(a_closed_socket_ends_the_process),
+        cmocka_unit_test(what_a_confined_rta_tries_against_others_is_refused),
         cmocka_unit_test(an_rta_that_never_comes_up_ends_the_start_with_a_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

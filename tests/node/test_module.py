@@ -5,6 +5,7 @@ import clients
 from serving import (Node, Skip, case, captive, expect_error, folder, main, need, os, pathlib, run,
                      signal, weft)
 from judge import SOURCE
+from modules import build
 
 MEMORY = SOURCE / 'examples' / 'memory.c'
 EMPTY = '#include <weft/ddm.h>\n'
@@ -32,24 +33,6 @@ BAD = (
     ('exit', '#include <stdlib.h>\n' + LOAD % 'exit(0)', 'ends the process that loads it'),
     ('open', EMPTY + WHOLE, 'whole: Operation not permitted'),
 )
-
-
-def build(place, source, name='memory', *words):
-    """A shared object of the source, by the header as it is installed and nothing else of weft."""
-    need('cc')
-    header = pathlib.Path(place, 'include', 'weft', 'ddm.h')
-    if not header.exists():
-        header.parent.mkdir(parents=True)
-        header.write_bytes((SOURCE / 'include' / 'weft' / 'ddm.h').read_bytes())
-    if not isinstance(source, pathlib.Path):
-        path = pathlib.Path(place, f'{name}.c')
-        path.write_text(source)
-        source = path
-    path = pathlib.Path(place, f'{name}.so')
-    run('cc', '-D_GNU_SOURCE', '-Wall', '-Werror', '-shared', '-fPIC', '-I', header.parents[1],
-        '-o', path, source, *words)
-    path.chmod(0o755)
-    return path
 
 
 def refused(uri, *said, words=()):

@@ -10,8 +10,9 @@ from serving import Node, case, free_port, main, os, signal, until, weft
 OPERATIONS = 'read', 'write', 'flush', 'trim', 'write zeroes', 'extents', 'profile'
 COMPLETIONS = ('ok', 'retry', 'malformed', 'range', 'unsupported', 'read only', 'no space', 'media',
                'transfer', 'timed out', 'no volume', 'internal')
-RTA = ('name state pid since_ms restarts failures why requests results in_flight waiting replays '
-       'retransmissions duplicates violations lent refusals resubmissions turns').split()
+RTA = ('name state pid since_ms restarts failures why confinement requests results in_flight '
+       'waiting replays retransmissions duplicates violations lent refusals resubmissions '
+       'turns').split()
 RDMA = ('connections accepted rejected broken stalled malformed_capsules capsules in_capsule '
         'fetched delivered oneshots invalidates descriptors bad_transfers').split()
 TCP = ('accepted refused malformed stalled digest_errors octets_in_capsules octets_asked '

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""What the processes of RTAs may do: what status says of it, and a module that means harm."""
+
+from serving import Node, case, folder, main, run, until, weft
+from modules import build
+
+# Tried in the open of a module, by what it is told: what the process may have given up by then.
+HARM = '''
+#include <weft/ddm.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int open_it(const struct weft_ddm_target *target, const struct weft_ddm_host *host,
+                   void **ret_device, struct weft_ddm_why *ret_why)
+{
+    char *argv[] = {"true", NULL}, memory[64];
+    snprintf(memory, sizeof memory, "/proc/%d/mem", (int)getppid());
+    const struct { const char *name; int could; } acts[] = {
+        {"signal", kill(getppid(), 0) == 0 || syscall(SYS_tgkill, getppid(), getppid(), 0) == 0},
+        {"trace", ptrace(PTRACE_SEIZE, getppid(), NULL, NULL) == 0},
+        {"memory", open(memory, O_RDWR) >= 0},
+        {"descriptor", syscall(SYS_pidfd_open, getppid(), 0) >= 0},
+        {"namespace", unshare(CLONE_NEWUSER) == 0},
+        {"mount", mount("none", "/", "tmpfs", MS_REMOUNT | MS_BIND, NULL) == 0 || errno == EINVAL},
+        {"chroot", chroot("/") == 0},
+        {"user", setuid(getuid()) == 0},
+        {"execute", execv("/bin/true", argv) == 0},
+    };
+    size_t at = 0;
+    at += snprintf(ret_why->text, sizeof ret_why->text, "it could:");
+    for (size_t i = 0; i < sizeof acts / sizeof acts[0]; i++) {
+        if (acts[i].could) {
+            at += snprintf(ret_why->text + at, sizeof ret_why->text - at, " %s,", acts[i].name);
+        }
+    }
+    snprintf(ret_why->text + at, sizeof ret_why->text - at, " nothing else");
+    return -EPERM;
+}
+static int probe_it(void *device, struct weft_ddm_profile *ret) { return -1; }
+static int submit_it(void *device, struct weft_ddm_command *command) { return -1; }
+static void close_it(void *device) { }
+WEFT_DDM_EXPORT const struct weft_ddm_driver weft_ddm_module = {
+    .version = WEFT_DDM_VERSION, .size = sizeof weft_ddm_module, .name = "harm",
+    .open = open_it, .probe = probe_it, .submit = submit_it, .close = close_it};
+'''
+
+
+def confinements(node):
+    return {rta['name']: rta['confinement'] for rta in node.status()['rtas']}
+
+
+@case
+def who_drives_one_device_has_what_that_takes():
+    with folder() as place:
+        run('truncate', '-s', '1M', place / 'disk')
+        with Node(f'f={place}/disk', 'r=ram:1M', 'd=delay+null:1M?delay.read=1ms') as node:
+            for confinement in confinements(node).values():
+                assert (confinement['kind'], confinement['capabilities']) == \
+                    ('device', '0' * 16), confinement
+            landlock = until(lambda: confinements(node)['f']['landlock'] or not has_landlock())
+            assert landlock, landlock
+
+
+def has_landlock():
+    """Does the kernel know it, as the first word of its version call says?"""
+    return run('python3', '-c', 'import ctypes; print(ctypes.CDLL(None).syscall(444, 0, 0, 1))'
+               ).strip() != '-1'
+
+
+@case
+def who_drives_several_has_what_any_device_takes():
+    with Node('--rta=one', 'a=ram:1M', 'b=null:1M') as node:
+        confinement, = confinements(node).values()
+        assert confinement['kind'] == 'common' and confinement['no_new_privileges'], confinement
+
+
+@case
+def who_is_in_the_host_has_what_that_has():
+    with Node('--rta=host', 'ram:1M') as node:
+        confinement, = confinements(node).values()
+        assert confinement['kind'] == 'none', confinement
+
+
+@case
+def a_device_is_opened_again_by_a_successor():
+    with Node('ram:1M') as node:
+        first, = node.rtas()
+        run('kill', '-9', first)
+        until(lambda: node.rtas() not in ([], [first]) and
+              confinements(node)['ram']['kind'] == 'device')
+        assert node.status()['volumes'][0]['state'] == 'ready'
+
+
+@case
+def a_module_that_means_harm_reaches_no_other_process():
+    with folder() as place:
+        module = build(place, HARM, 'harm')
+        result = weft('serve', '--nbd=127.0.0.1:0', '--run=true', f'module:{module}')
+        assert 'it could: nothing else' in result.stderr, result.stderr
+
+
+if __name__ == '__main__':
+    main()
