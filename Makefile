@@ -12,13 +12,15 @@ FOLDERS = $(foreach name,prefix bindir libdir includedir datadir mandir,\
 BENCH  ?=
 # cost, pairs: another build directory, to hold this one against.
 AGAINST ?=
+# deb, deb-test: releases of Debian; empty for this machine, and for those that are tested.
+SUITE  ?=
 # mutants: rooms (parted by commas, or empty for all), what is drawn, and how many.
 ROOM   ?=
 SEED   ?= 1
 N      ?= 100
 
-.PHONY: all demo check bench cost pairs lint soak mutants install uninstall dist clean \
-        help
+.PHONY: all demo check bench cost pairs lint soak mutants install uninstall dist deb deb-test \
+        clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -39,6 +41,8 @@ help:
 	@echo 'make install    install below prefix ($(prefix)), staged in DESTDIR; libdir= and so on'
 	@echo 'make uninstall  take away what make install puts there'
 	@echo 'make dist       a tarball of weft that runs from any folder, in $(BUILD)-dist/'
+	@echo 'make deb        Debian packages, in build-deb/; SUITE=trixie: in a clean chroot of it'
+	@echo 'make deb-test   build, install, use and purge them in clean chroots; SUITE=bookworm'
 	@echo 'make clean      remove the build directories'
 
 demo:
@@ -51,7 +55,7 @@ check:
 	@tools/check --build $(BUILD)
 
 soak:
-	@tools/packages.sh build demo test dist vm
+	@tools/packages.sh build demo test dist deb vm
 	@tools/check --build $(BUILD) --soak
 
 bench: all
@@ -80,6 +84,14 @@ dist:
 	@tools/packages.sh build dist
 	@tools/dist --build $(BUILD)-dist
 
+deb:
+	@tools/packages.sh build deb
+	@tools/deb $(if $(SUITE),--suite=$(SUITE))
+
+deb-test:
+	@tools/packages.sh deb
+	@tests/packaging/test_deb.py $(SUITE)
+
 clean:
 	rm -rf $(BUILD) $(BUILD)-dist build-asan build-tsan build-clang build-clang-fuzz build-lto \
-		build-mutants
+		build-mutants build-deb

@@ -9,6 +9,7 @@
 #     demo    the programs that `make demo` runs
 #     test    what `make check` runs besides
 #     dist    what `make dist` packs with
+#     deb     what `make deb` makes packages with
 #     vm      a virtual machine with the Linux kernel's software iWARP (tests skip without it)
 #
 # As root, or where sudo works, it installs what is missing. Otherwise it names it and exits with 1.
@@ -29,6 +30,8 @@ test="libcmocka-dev ibverbs-utils rdmacm-utils perftest qperf fio python3-pyverb
 test_optional="ucx-utils libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev
                clang clang-format-14 iperf3 git mandoc tgt"
 dist="patchelf"
+deb="build-essential debhelper fakeroot systemtap-sdt-dev"
+deb_optional="lintian mmdebstrap"
 vm_optional="qemu-system-x86 busybox-static kmod xz-utils ibverbs-providers
              nvme-cli e2fsprogs fio"
 
@@ -42,9 +45,10 @@ for word in "$@"; do
     demo) required="$required $demo" ;;
     test) required="$required $test" optional="$optional $test_optional" ;;
     dist) required="$required $dist" ;;
+    deb) required="$required $deb" optional="$optional $deb_optional" ;;
     vm) optional="$optional $vm_optional" ;;
     *)
-        echo "tools/packages.sh: no such set: $word (sets: build demo test dist vm)" >&2
+        echo "tools/packages.sh: no such set: $word (sets: build demo test dist deb vm)" >&2
         exit 2
         ;;
     esac
