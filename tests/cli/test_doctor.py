@@ -190,6 +190,16 @@ def few_descriptors_are_found():
                        *(['ulimit -n'] if result != 'ok' else []))
 
 
+@case
+def limits_that_do_not_matter_are_told():
+    hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    finding = found('memlock', preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_MEMLOCK,
+                                                                     (65536, hard)))
+    expect_finding(finding, 'ok', '64K, which does not matter')
+    reserved = int(pathlib.Path('/proc/sys/vm/nr_hugepages').read_text())
+    expect_finding(found('hugepages'), 'ok', f'{reserved} reserved')
+
+
 SECCOMP_MODE_FILTER, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 2, 38, 22
 SYS_SECCOMP, NEW_LISTENER = 317, 8
 RET_ALLOW, RET_ERRNO, RET_KILL, RET_USER_NOTIF = 0x7fff0000, 0x50000, 0x80000000, 0x7fc00000
