@@ -52,14 +52,9 @@ static int object_add(const char *text, size_t len, struct json_object *array)
     return json_object_array_add(array, object) == 0 ? 0 : -ENOMEM;
 }
 
-int answers_get(const struct process *process, const char *request, struct json_object *array)
+int answers_parse(const char *text, size_t len, struct json_object *array)
 {
-    char *text;
-    size_t len;
-    int error = process_ask(process, request, &text, &len);
-    if (error != 0) {
-        return error;
-    }
+    int error = 0;
     const char *end = text + len;
     for (const char *line = text; error == 0 && line < end;) {
         const char *line_end = memchr(line, '\n', (size_t)(end - line));
@@ -67,7 +62,18 @@ int answers_get(const struct process *process, const char *request, struct json_
         error = object_add(line, (size_t)(line_end - line), array);
         line = line_end + 1;
     }
-    free(text);
+    return error;
+}
+
+int answers_get(const struct process *process, const char *request, struct json_object *array)
+{
+    char *text;
+    size_t len;
+    int error = process_ask(process, request, &text, &len);
+    if (error == 0) {
+        error = answers_parse(text, len, array);
+        free(text);
+    }
     return error;
 }
 

@@ -12,5 +12,8 @@ int answer_get(const struct process *process, const char *request, struct json_o
 // The same of an answer with an object per line; each goes to the end of the array.
 int answers_get(const struct process *process, const char *request, struct json_object *array);
 
+// ... of an answer that is here already. 0, -EBADMSG or -ENOMEM.
+int answers_parse(const char *text, size_t len, struct json_object *array);
+
 // Says why there was no answer; `what` is what there is not therefore.
 void answer_say_failed(const struct process *process, const char *what, int error);

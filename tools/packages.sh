@@ -20,12 +20,12 @@ set -u
 
 build="gcc libc6-dev make binutils python3 meson ninja-build pkg-config
        libisal-dev libibverbs-dev librdmacm-dev libjson-c-dev libelf-dev
-       liburing-dev uuid-dev libinih-dev libmicrohttpd-dev libiscsi-dev
+       libncurses-dev liburing-dev uuid-dev libinih-dev libmicrohttpd-dev libiscsi-dev
        libseccomp-dev"
 build_optional="systemtap-sdt-dev"
 demo="rdmacm-utils perftest"
 test="libcmocka-dev ibverbs-utils rdmacm-utils perftest qperf fio python3-pyverbs rdma-core
-      tshark tcpdump iproute2 procps util-linux
+      tshark tcpdump iproute2 procps util-linux tmux
       qemu-utils libnbd-bin nbdkit"
 test_optional="ucx-utils libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev
                clang clang-format-14 iperf3 git mandoc tgt"

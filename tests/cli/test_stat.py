@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 """weft stat asks processes that this script plays: what it shows, what it does not believe."""
 
-import contextlib
 import json
 import os
 import shutil
 import socket
 import subprocess
-import threading
 
 from cases import WEFT, Skip, case, expect, expect_error, main, nobody_may_run, weft
+from played import encoded, process
 
 PID = os.getpid()
 ANSWER = {
@@ -25,44 +24,6 @@ ANSWER = {
     'qps': [{'qp_num': 123456, 'state': 'RTS', 'sq_count': 0,
              'counters': {'send_completions': 9, 'in.send.octets': 1023}}],
 }
-
-
-@contextlib.contextmanager
-def process(answer, pid=PID, uid=None):
-    """A control socket under the name of `pid` that gives `answer` (None: nothing at all)."""
-    requests = []
-    release = threading.Event()
-
-    def serve_one(peer):
-        with peer, contextlib.suppress(OSError):
-            requests.append(peer.recv(64))
-            if answer is None:
-                release.wait(20)
-            else:
-                peer.sendall(answer)
-
-    def serve():
-        with contextlib.suppress(OSError):
-            while True:
-                peer, _ = listener.accept()
-                threading.Thread(target=serve_one, args=(peer,), daemon=True).start()
-
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(f'\0weft.{os.getuid() if uid is None else uid}.{pid}')
-        listener.listen()
-        server = threading.Thread(target=serve, daemon=True)
-        server.start()
-        try:
-            yield requests
-        finally:
-            release.set()
-            with contextlib.suppress(OSError):
-                listener.shutdown(socket.SHUT_RDWR)
-            server.join()
-
-
-def encoded(answer):
-    return json.dumps(answer).encode() + b'\n'
 
 
 # --- what it shows --------------------------------------------------------------------------------
