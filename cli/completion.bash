@@ -88,7 +88,7 @@ _weft_serve() {
         _weft_words compgen -W "$(_weft_options "${COMP_WORDS[0]}" serve)" -- "$word"
         [[ ${COMPREPLY[*]} == *= ]] && compopt -o nospace 2>/dev/null
     elif [[ $before != = ]]; then
-        _weft_words compgen -f -W 'file: ram: null: module:' -- "$word"
+        _weft_words compgen -f -W 'file: ram: null: rbd: module:' -- "$word"
     fi
 }
 

@@ -10,6 +10,7 @@
 #     test    what `make check` runs besides
 #     dist    what `make dist` packs with
 #     deb     what `make deb` makes packages with
+#     ceph    the driver of Ceph's images, and a cluster for its tests (which skip without it)
 #     vm      a virtual machine with the Linux kernel's software iWARP (tests skip without it)
 #
 # As root, or where sudo works, it installs what is missing. Otherwise it names it and exits with 1.
@@ -32,6 +33,7 @@ test_optional="ucx-utils libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich
 dist="patchelf"
 deb="build-essential debhelper fakeroot systemtap-sdt-dev"
 deb_optional="lintian mmdebstrap"
+ceph_optional="librbd-dev ceph-mon ceph-osd ceph-common"
 vm_optional="qemu-system-x86 busybox-static kmod xz-utils ibverbs-providers
              nvme-cli e2fsprogs fio"
 
@@ -46,9 +48,10 @@ for word in "$@"; do
     test) required="$required $test" optional="$optional $test_optional" ;;
     dist) required="$required $dist" ;;
     deb) required="$required $deb" optional="$optional $deb_optional" ;;
+    ceph) optional="$optional $ceph_optional" ;;
     vm) optional="$optional $vm_optional" ;;
     *)
-        echo "tools/packages.sh: no such set: $word (sets: build demo test dist deb vm)" >&2
+        echo "tools/packages.sh: no such set: $word (sets: build demo test dist deb ceph vm)" >&2
         exit 2
         ;;
     esac

@@ -158,3 +158,8 @@ int module_load(const char *path, struct weft_ddm_driver *ret, struct why *ret_w
     }
     return error == 0 ? object_load(whole, ret, ret_why) : error;
 }
+
+int module_load_own(const char *file, struct weft_ddm_driver *ret, struct why *ret_why)
+{
+    return object_load(file, ret, ret_why);
+}

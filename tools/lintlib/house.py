@@ -49,6 +49,7 @@ ROOMS = {
                  'turns requests into commands; devices by 320'),
     'node/module': ('node/interface base weft',
                     'drivers that are not of the program itself, by a public header; knows 320'),
+    'node/rbd': ('text base weft', 'a driver module: Ceph by librbd, and a public header'),
     'node/ddm': ('node/module node/format node/interface text base weft',
                  'one device each; knows nobody above interface 320'),
     'node/nvme': ('node/interface text base', 'NVMe controllers, whatever transport carries them'),

@@ -1,0 +1,44 @@
+// One connection with a cluster and one image opened by it, with its lock where it is written to.
+// A client that has been blocklisted stays so: for another try all of it is made anew.
+//
+// Threads: one at a time. All of these block.
+#pragma once
+
+#include <rados/librados.h>
+#include <rbd/librbd.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weft/ddm.h>
+
+#include "base/time.h"
+#include "base/why.h"
+#include "node/rbd/fence.h"
+#include "node/rbd/spec.h"
+
+struct session {
+    rados_t cluster;
+    rados_ioctx_t pool;
+    rbd_image_t image; // NULL: none
+    bool has_lock;     // or none is needed: it is only read
+    bool is_unbroken;  // as of fence_take
+    uint64_t len;
+    uint64_t object_len;
+    char place[WEFT_DDM_ORIGIN_MAX];      // FSID/POOL/NAMESPACE/IMAGE@SNAPSHOT
+    char instance[WEFT_DDM_INSTANCE_MAX]; // the image's own number
+};
+
+struct session_wish {
+    const struct ceph_spec *spec;
+    struct fence *fence; // NULL: to be read only
+    bool may_create;
+    duration_ns wait;                 // for somebody else's lock
+    const struct weft_ddm_host *host; // who says so; NULL: nobody
+};
+
+// 0, also without the lock: `ret_why` then says whose it is, or a negative errno with the reason
+// and nothing left open.
+int session_open(const struct session_wish *wish, struct session *ret, struct why *ret_why);
+
+// Gives the lock up. Nothing is under way.
+void session_close(struct session *session);
