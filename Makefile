@@ -19,8 +19,8 @@ ROOM   ?=
 SEED   ?= 1
 N      ?= 100
 
-.PHONY: all demo check bench cost pairs lint soak mutants install uninstall dist deb deb-test \
-        clean help
+.PHONY: all demo check bench cost pairs lint soak mutants install uninstall dist image deb \
+        deb-test clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -41,6 +41,7 @@ help:
 	@echo 'make install    install below prefix ($(prefix)), staged in DESTDIR; libdir= and so on'
 	@echo 'make uninstall  take away what make install puts there'
 	@echo 'make dist       a tarball of weft that runs from any folder, in $(BUILD)-dist/'
+	@echo 'make image      a container image of that, in build-image/: an OCI layout'
 	@echo 'make deb        Debian packages, in build-deb/; SUITE=trixie: in a clean chroot of it'
 	@echo 'make deb-test   build, install, use and purge them in clean chroots; SUITE=bookworm'
 	@echo 'make clean      remove the build directories'
@@ -51,11 +52,11 @@ demo:
 	@tools/demo $(BUILD)
 
 check:
-	@tools/packages.sh build demo test dist vm
+	@tools/packages.sh build demo test dist image vm
 	@tools/check --build $(BUILD)
 
 soak:
-	@tools/packages.sh build demo test dist deb vm
+	@tools/packages.sh build demo test dist deb image vm
 	@tools/check --build $(BUILD) --soak
 
 bench: all
@@ -84,6 +85,11 @@ dist:
 	@tools/packages.sh build dist
 	@tools/dist --build $(BUILD)-dist
 
+image: dist
+	@tools/packages.sh demo image
+	@rm -rf build-image
+	@tools/image --dist "$$(ls -t $(BUILD)-dist/weft-*.tar.gz | head -n 1)"
+
 deb:
 	@tools/packages.sh build deb
 	@tools/deb $(if $(SUITE),--suite=$(SUITE))
@@ -94,4 +100,4 @@ deb-test:
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-dist build-asan build-tsan build-clang build-clang-fuzz build-lto \
-		build-mutants build-deb
+		build-mutants build-deb build-image

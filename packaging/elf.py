@@ -4,8 +4,10 @@ import pathlib
 import re
 import subprocess
 
-# What any system with glibc has, and what must be of one piece with the rest of it.
-OF_GLIBC = re.compile(r'ld-linux.*|linux-vdso.*|lib(c|m|dl|rt|pthread|resolv|util|nsl)\.so.*')
+# What any system with glibc has, of one piece with the rest of it; libgcc_s is loaded by
+# pthread_exit.
+OF_GLIBC = re.compile(
+    r'ld-linux.*|linux-vdso.*|lib(c|m|dl|rt|pthread|resolv|util|nsl|gcc_s)\.so\.\d+')
 
 
 def is_elf(path):

@@ -1,6 +1,7 @@
-"""A tar archive that depends on what is in the files, and on nothing else."""
+"""Tar archives that depend on what is in the files, and on nothing else."""
 
 import gzip
+import io
 import pathlib
 import stat
 import tarfile
@@ -16,13 +17,16 @@ def _plain(member, epoch_s):
     return member
 
 
-def write(folder, archive, epoch_s):
-    """Everything in `folder`, below its own name, sorted."""
+def packed(folder, inside, epoch_s):
+    """The octets of an archive of everything in `folder`, sorted, below the name `inside`."""
     folder = pathlib.Path(folder)
-    paths = [folder, *sorted(folder.rglob('*'))]
-    with open(archive, 'wb') as file, \
-            gzip.GzipFile('', 'wb', compresslevel=6, fileobj=file, mtime=epoch_s) as packed, \
-            tarfile.open(fileobj=packed, mode='w', format=tarfile.GNU_FORMAT) as tar:
-        for path in paths:
-            tar.add(path, arcname=path.relative_to(folder.parent), recursive=False,
+    octets = io.BytesIO()
+    with tarfile.open(fileobj=octets, mode='w', format=tarfile.GNU_FORMAT) as tar:
+        for path in [folder] * bool(inside) + sorted(folder.rglob('*')):
+            tar.add(path, arcname=pathlib.Path(inside, path.relative_to(folder)), recursive=False,
                     filter=lambda member: _plain(member, epoch_s))
+    return octets.getvalue()
+
+
+def zipped(octets, epoch_s):
+    return gzip.compress(octets, compresslevel=6, mtime=epoch_s)

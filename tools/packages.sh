@@ -11,6 +11,7 @@
 #     dist    what `make dist` packs with
 #     deb     what `make deb` makes packages with
 #     ceph    the driver of Ceph's images, and a cluster for its tests (which skip without it)
+#     image   what `make image` puts into it, and what its test runs it with
 #     vm      a virtual machine with the Linux kernel's software iWARP (tests skip without it)
 #
 # As root, or where sudo works, it installs what is missing. Otherwise it names it and exits with 1.
@@ -34,6 +35,7 @@ dist="patchelf"
 deb="build-essential debhelper fakeroot systemtap-sdt-dev"
 deb_optional="lintian mmdebstrap"
 ceph_optional="librbd-dev ceph-mon ceph-osd ceph-common"
+image="busybox-static bubblewrap"
 vm_optional="qemu-system-x86 busybox-static kmod xz-utils ibverbs-providers
              nvme-cli e2fsprogs fio"
 
@@ -48,10 +50,12 @@ for word in "$@"; do
     test) required="$required $test" optional="$optional $test_optional" ;;
     dist) required="$required $dist" ;;
     deb) required="$required $deb" optional="$optional $deb_optional" ;;
+    image) required="$required $image" ;;
     ceph) optional="$optional $ceph_optional" ;;
     vm) optional="$optional $vm_optional" ;;
     *)
-        echo "tools/packages.sh: no such set: $word (sets: build demo test dist deb ceph vm)" >&2
+        echo "tools/packages.sh: no such set: $word" \
+            "(sets: build demo test dist deb image ceph vm)" >&2
         exit 2
         ;;
     esac
