@@ -53,8 +53,10 @@ struct cta_route {
     bool is_leaving;           // removed; goes with its last transaction
     bool has_failed;           // the volume is gone for good
     struct cta_share share;    // of its transactions that are not settled
-    struct list_link hungry;   // service requests that wait for a buffer or a slot, in order
-    struct list_link link;     // in cta.hungry
+    uint64_t requests, failed; // answered, and of them those that did not go well
+    uint64_t octets_in, octets_out;
+    struct list_link hungry; // service requests that wait for a buffer or a slot, in order
+    struct list_link link;   // in cta.hungry
 };
 
 enum transaction_state {

@@ -176,6 +176,26 @@ const struct cta_volume_counters *cta_volume_counters(const struct cta *cta, siz
     return is_there ? &cta->volumes[index].counters : NULL;
 }
 
+bool cta_connection_counters(const struct cta *cta, size_t index,
+                             struct cta_connection_counters *ret)
+{
+    const struct cta_route *r = index < NODE_CONNECTION_COUNT_MAX ? &cta->routes[index] : NULL;
+    if (r == NULL || r->route.connection == 0) {
+        return false;
+    }
+    *ret = (struct cta_connection_counters){
+        .client = &r->route.client,
+        .connection = r->route.connection,
+        .volume = r->route.volume,
+        .requests = r->requests,
+        .failed = r->failed,
+        .octets_in = r->octets_in,
+        .octets_out = r->octets_out,
+        .in_flight = r->share.request_count,
+    };
+    return true;
+}
+
 uint64_t cta_pool_taken_len(const struct cta *cta)
 {
     return buffers_taken_len(cta->buffers);

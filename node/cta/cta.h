@@ -76,11 +76,24 @@ struct cta_volume_counters {
     struct histogram latency[NODE_OPERATION_COUNT];
 };
 
+// A client's connection to a volume.
+struct cta_connection_counters {
+    const struct client *client; // valid until the caller returns to the loop
+    uint32_t connection, volume;
+    uint64_t requests, failed;      // answered; and of them those that did not go well
+    uint64_t octets_in, octets_out; // written and read, of those that went well
+    uint64_t in_flight;             // requests that hold something of the pool, or a slot
+};
+
 // False: no such unit.
 bool cta_unit_counters(const struct cta *cta, uint32_t unit, struct cta_unit_counters *ret);
 
 // Of a volume that has had a route, by index below NODE_VOLUME_COUNT_MAX; NULL: none is there.
 const struct cta_volume_counters *cta_volume_counters(const struct cta *cta, size_t index);
+
+// Of a connection, by index below NODE_CONNECTION_COUNT_MAX; false: none is there.
+bool cta_connection_counters(const struct cta *cta, size_t index,
+                             struct cta_connection_counters *ret);
 
 uint64_t cta_pool_taken_len(const struct cta *cta);
 

@@ -14,21 +14,25 @@ static const duration_ns deadline_tick_ns = 50 * NS_PER_MS;
 /* ---- answers --------------------------------------------------------------------------------- */
 
 // The request ends like this.
-static void account(struct cta *cta, const struct cta_route *route,
-                    const struct service_request *request, enum node_completion completion,
-                    instant_ns now)
+static void account(struct cta *cta, struct cta_route *route, const struct service_request *request,
+                    enum node_completion completion, instant_ns now)
 {
     struct cta_volume_counters *counters = &route->volume->counters;
     counters->completions[completion]++;
     counters->operations[request->operation]++;
     counters->octets[request->operation] += completion == NODE_OK ? request->len : 0;
+    route->requests++;
+    route->failed += completion != NODE_OK;
+    if (completion == NODE_OK) {
+        route->octets_in += request->operation == NODE_WRITE ? request->len : 0;
+        route->octets_out += request->operation == NODE_READ ? request->len : 0;
+    }
     histogram_add(&counters->latency[request->operation], now - request->submitted_at_ns);
     cta->deadline_count -= request->deadline != INSTANT_NEVER;
 }
 
-static void complete(struct cta *cta, const struct cta_route *route,
-                     struct service_request *request, enum node_completion completion,
-                     uint32_t detail, instant_ns now)
+static void complete(struct cta *cta, struct cta_route *route, struct service_request *request,
+                     enum node_completion completion, uint32_t detail, instant_ns now)
 {
     account(cta, route, request, completion, now);
     request->completion = completion;

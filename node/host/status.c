@@ -12,6 +12,7 @@
 #include "node/host/agent.h"
 #include "node/host/privileges.h"
 #include "node/interface/request.h"
+#include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
@@ -19,6 +20,7 @@
 #include "node/tts/nvme_rdma.h"
 #include "node/tts/nvme_tcp.h"
 #include "node/uma/uma.h"
+#include "text/show.h"
 
 static void put_number(struct json_object *object, const char *key, uint64_t number)
 {
@@ -234,6 +236,49 @@ static struct json_object *unit_object(struct host *host, uint32_t number,
     return object;
 }
 
+// Another's words: whatever octets they are, JSON is UTF-8.
+static void put_client_text(struct json_object *object, const char *key, const char *text)
+{
+    char shown[CLIENT_IDENTITY_MAX];
+    snprintf(shown, sizeof shown, "%s", text);
+    for (char *c = shown; *c != '\0'; c++) {
+        *c = text_ascii_char(*c);
+    }
+    put_text(object, key, shown);
+}
+
+static struct json_object *client_object(const struct host *host,
+                                         const struct cta_connection_counters *c)
+{
+    struct json_object *object = json_object_new_object();
+    const struct resource *row = resource_by_volume(uma_resources(host->uma), c->volume);
+    put_number(object, "connection", c->connection);
+    put_client_text(object, "address", c->client->address);
+    put_client_text(object, "identity", c->client->identity);
+    put_text(object, "volume", row != NULL ? row->name : "");
+    put_number(object, "requests", c->requests);
+    put_number(object, "failed", c->failed);
+    put_number(object, "octets_in", c->octets_in);
+    put_number(object, "octets_out", c->octets_out);
+    put_number(object, "in_flight", c->in_flight);
+    return object;
+}
+
+// Of a crowd the first CLIENTS_MAX: `connections` says how many there are.
+static struct json_object *clients_array(const struct host *host)
+{
+    enum { CLIENTS_MAX = 1024 };
+    struct json_object *clients = json_object_new_array();
+    struct cta_connection_counters counters;
+    for (size_t i = 0; i < NODE_CONNECTION_COUNT_MAX; i++) {
+        if (json_object_array_length(clients) < CLIENTS_MAX &&
+            cta_connection_counters(host->cta, i, &counters)) {
+            json_object_array_add(clients, client_object(host, &counters));
+        }
+    }
+    return clients;
+}
+
 static struct json_object *nbd_object(const struct host *host)
 {
     struct json_object *object = json_object_new_object();
@@ -322,6 +367,7 @@ struct json_object *status_object(struct host *host)
     json_object_object_add(object, "volumes", volumes);
     json_object_object_add(object, "latency_by_driver", drivers_object(host));
     json_object_object_add(object, "rtas", units);
+    json_object_object_add(object, "clients", clients_array(host));
     if (host->nbd != NULL) {
         json_object_object_add(object, "nbd", nbd_object(host));
     }

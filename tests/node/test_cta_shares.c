@@ -427,6 +427,18 @@ static void what_was_answered_is_counted_for_its_volume(void **state)
     assert_int_equal(c->latency[NODE_READ].sum, 2 * 1000);
     assert_int_equal(c->latency[NODE_READ].max, 1000);
     assert_null(cta_volume_counters(rig->cta, 1));
+    struct cta_connection_counters own;
+    size_t slot = 0;
+    while (!cta_connection_counters(rig->cta, slot, &own)) {
+        slot++;
+    }
+    assert_int_equal(own.volume, RIG_VOLUME);
+    assert_int_equal(own.requests, 3);
+    assert_int_equal(own.failed, 1);
+    assert_int_equal(own.octets_in, 8192);
+    assert_int_equal(own.octets_out, 4096);
+    assert_int_equal(own.in_flight, 0);
+    assert_false(cta_connection_counters(rig->cta, NODE_CONNECTION_COUNT_MAX, &own));
     assert_null(cta_volume_counters(rig->cta, NODE_VOLUME_COUNT_MAX));
     rig_destroy(rig);
 }

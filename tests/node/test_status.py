@@ -69,6 +69,11 @@ def status_tells_every_number():
             'name': 'ram', 'state': 'ready', 'why': '', 'rta': 'ram', 'driver': 'ram',
             'size': 1 << 20, 'block_size': 512, 'read_only': False, 'connections': 1,
             'operations': DONE, 'octets': MOVED, 'completions': ENDED}, volume
+        client, = found['clients']
+        assert client.pop('address'), found
+        assert client.pop('connection') > 0 and client == {
+            'identity': '', 'volume': 'ram', 'requests': 7, 'failed': 1, 'octets_in': 4096,
+            'octets_out': 1024, 'in_flight': 0}, client
         rta, = found['rtas']
         assert list(rta) == RTA and [rta['pid']] == node.rtas(), rta
         assert {name: rta[name] for name in ('name', 'state', 'restarts', 'requests', 'results',
