@@ -95,6 +95,7 @@ static void show_duration(uint64_t ns, char ret[TOP_TEXT_LEN])
 TEXT_CELL(name, name)
 TEXT_CELL(what, what)
 TEXT_CELL(id, id)
+TEXT_CELL(identity, identity)
 NUMBER_CELL(pid, pid)
 NUMBER_CELL(connections, connections)
 NUMBER_CELL(rta_pid, rta_pid)
@@ -175,12 +176,24 @@ static const struct top_column rtas[] = {
     {"ERR/s", "errors_per_s", 5, true, show_errors, value_errors},
 };
 
+static const struct top_column clients[] = {
+    {"PID", "pid", 7, true, show_pid, value_pid},
+    {"CLIENT", "address", 21, false, show_name, NULL},
+    {"VOLUME", "volume", 12, false, show_what, NULL},
+    {"REQ/s", "requests_per_s", 5, true, show_work, value_work},
+    {"IN/s", "octets_in_per_s", 5, true, show_octets_in, value_octets_in},
+    {"OUT/s", "octets_out_per_s", 5, true, show_octets_out, value_octets_out},
+    {"FLIGHT", "in_flight", 6, true, show_in_flight, value_in_flight},
+    {"IDENTITY", "identity", 0, false, show_identity, NULL},
+};
+
 #define COLUMNS(columns) columns, sizeof(columns) / sizeof(columns)[0]
 static const struct top_table tables[TOP_KIND_COUNT] = {
     [TOP_PROCESS] = {"processes", "process", COLUMNS(processes), 4},
     [TOP_CONNECTION] = {"connections", "connection", COLUMNS(connections), 5},
     [TOP_VOLUME] = {"volumes", "volume", COLUMNS(volumes), 4},
     [TOP_RTA] = {"RTAs", "RTA", COLUMNS(rtas), 4},
+    [TOP_CLIENT] = {"clients", "client", COLUMNS(clients), 3},
 };
 
 const struct top_table *top_table(enum top_kind kind)

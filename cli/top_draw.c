@@ -38,10 +38,10 @@ static void draw_names(struct grid *grid, const struct top_model *model,
     unsigned column = 0;
     for (unsigned i = 0; i < TOP_KIND_COUNT; i++) {
         char text[TOP_TEXT_LEN];
-        int len = snprintf(text, sizeof text, " %u %s %zu ", i + 1, top_table(i)->title,
+        int len = snprintf(text, sizeof text, "%u %s %zu", i + 1, top_table(i)->title,
                            count_of(model, i));
         grid_put(grid, 0, column, (unsigned)len, i == view->kind ? GRID_TITLE : GRID_PLAIN, text);
-        column += (unsigned)len + 1;
+        column += (unsigned)len + 2;
     }
     char right[32];
     int len = snprintf(right, sizeof right, view->is_paused ? "paused" : "every %us",
@@ -66,7 +66,7 @@ static void draw_foot(struct grid *grid, const struct top_model *model, const st
     grid_put(grid, grid->height - 1, 0, grid->width, GRID_TITLE,
              view->is_typing   ? "Enter keep it  Esc drop it"
              : view->is_detail ? "Up Down scroll  Esc back  Space pause  h help"
-                               : "q quit  1-4 Tab tables  s S sort  r reverse  / filter  "
+                               : "q quit  1-5 Tab tables  s S sort  r reverse  / filter  "
                                  "Enter details  h help");
 }
 
@@ -150,6 +150,7 @@ static void draw_nothing(struct grid *grid, const struct top_view *view)
         [TOP_CONNECTION] = "No connection.",
         [TOP_VOLUME] = "No volume. Serve one with: weft serve FILE",
         [TOP_RTA] = "No RTA: no storage node runs now.",
+        [TOP_CLIENT] = "No client of a volume.",
     };
     grid_put(grid, HEAD_ROWS, 0, grid->width, GRID_PLAIN,
              view->filter[0] != '\0' ? "Nothing holds the filter." : words[view->kind]);
@@ -235,7 +236,7 @@ static void draw_help(struct grid *grid)
     static const char *const lines[] = {
         "Processes of weft, asked again and again; nothing of them is changed.",
         "",
-        "1 2 3 4, Tab      processes, connections, volumes, RTAs",
+        "1 2 3 4 5, Tab    processes, connections, volumes, RTAs, clients",
         "Up Down, k j      choose a row; PgUp PgDn Home End",
         "Enter             its details; Esc: back",
         "s S, Right Left   sort by the next column, the one before; r: reverse",

@@ -31,6 +31,7 @@ enum top_kind {
     TOP_CONNECTION, // a queue pair and its connection
     TOP_VOLUME,
     TOP_RTA,
+    TOP_CLIENT, // a connection to a volume
     TOP_KIND_COUNT
 };
 
@@ -60,11 +61,12 @@ struct top_subject {
     char id[TOP_TEXT_LEN]; // what is its own in that process: a number or a name
 
     enum top_status status;
-    char name[TOP_TEXT_LEN];  // program; the peer's address; name
-    char state[TOP_TEXT_LEN]; // of a connection, a volume, an RTA
-    char what[TOP_TEXT_LEN];  // devices; device; driver
-    uint64_t connections;     // of a node or volume: its clients
-    uint64_t size;            // of a volume, in octets
+    char name[TOP_TEXT_LEN];     // program; the peer's or client's address; name
+    char identity[TOP_TEXT_LEN]; // that a client has given itself
+    char state[TOP_TEXT_LEN];    // of a connection, a volume, an RTA
+    char what[TOP_TEXT_LEN];     // devices; device; driver; a client's volume
+    uint64_t connections;        // of a node or volume: its clients
+    uint64_t size;               // of a volume, in octets
     uint64_t rta_pid, restarts, in_flight;
 
     bool has_rates; // it has been told of twice

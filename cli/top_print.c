@@ -122,10 +122,8 @@ static struct json_object *subject_object(const struct top_subject *s)
 void top_print_json(FILE *out, const struct top_model *model, time_t at)
 {
     static const char *const names[TOP_KIND_COUNT] = {
-        [TOP_PROCESS] = "processes",
-        [TOP_CONNECTION] = "connections",
-        [TOP_VOLUME] = "volumes",
-        [TOP_RTA] = "rtas",
+        [TOP_PROCESS] = "processes", [TOP_CONNECTION] = "connections", [TOP_VOLUME] = "volumes",
+        [TOP_RTA] = "rtas",          [TOP_CLIENT] = "clients",
     };
     char when[TIME_LEN];
     struct json_object *object = json_object_new_object();

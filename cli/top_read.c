@@ -310,15 +310,42 @@ static void rta_read(struct reading *r, struct json_object *rta)
     top_note(r->model, s, &totals, NULL);
 }
 
+static void client_read(struct reading *r, struct json_object *client)
+{
+    const struct top_totals totals = {
+        .work = number_of(client, "requests"),
+        .octets_in = number_of(client, "octets_in"),
+        .octets_out = number_of(client, "octets_out"),
+        .errors = number_of(client, "failed"),
+    };
+    char id[TOP_TEXT_LEN];
+    snprintf(id, sizeof id, "%" PRIu64, number_of(client, "connection"));
+    struct top_subject *s = top_touch(r->model, TOP_CLIENT, r->pid, true, id);
+    if (s == NULL) {
+        return;
+    }
+    text_set(s->name, text_of(client, "address"));
+    text_set(s->what, text_of(client, "volume"));
+    text_set(s->identity, text_of(client, "identity"));
+    text_set(s->state, "connected");
+    s->in_flight = number_of(client, "in_flight");
+    answer_keep(s, json_object_get(client));
+    top_note(r->model, s, &totals, NULL);
+}
+
 static void node_read(struct reading *r, struct json_object *node)
 {
-    struct elements volumes = elements_of(node, "volumes"), rtas = elements_of(node, "rtas");
+    struct elements volumes = elements_of(node, "volumes"), rtas = elements_of(node, "rtas"),
+                    clients = elements_of(node, "clients");
     struct json_object *found;
     while ((found = elements_next(&volumes)) != NULL && volumes.next <= PARTS_MAX) {
         volume_read(r, found);
     }
     while ((found = elements_next(&rtas)) != NULL && rtas.next <= PARTS_MAX) {
         rta_read(r, found);
+    }
+    while ((found = elements_next(&clients)) != NULL && clients.next <= PARTS_MAX) {
+        client_read(r, found);
     }
     struct top_subject *s = top_touch(r->model, TOP_PROCESS, r->pid, true, "");
     if (s == NULL) {

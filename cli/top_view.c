@@ -164,6 +164,7 @@ static void table_key(struct top_view *view, const struct top_model *model, unsi
     case '2':
     case '3':
     case '4':
+    case '5':
         table_show(view, (unsigned)(key - '1'));
         break;
     case TOP_KEY_RIGHT:

@@ -77,8 +77,11 @@ static void tell_node(unsigned reads)
              "\"octets\":{\"read\":%u,\"write\":512},\"completions\":{\"ok\":%u,\"range\":1},"
              "\"latency\":{\"read\":{\"count\":1,\"sum_ns\":9,\"max_ns\":9,\"buckets\":[[9,1]]}}}],"
              "\"rtas\":[{\"name\":\"disk\",\"state\":\"ready\",\"pid\":201,\"restarts\":2,"
-             "\"in_flight\":3,\"results\":%u}]}",
-             NODE_PID, reads, reads * 4096, reads, reads);
+             "\"in_flight\":3,\"results\":%u}],"
+             "\"clients\":[{\"connection\":5,\"address\":\"10.0.0.9:33\",\"identity\":\"nqn\","
+             "\"volume\":\"disk\",\"requests\":%u,\"octets_in\":0,\"octets_out\":%u,"
+             "\"in_flight\":2}]}",
+             NODE_PID, reads, reads * 4096, reads, reads, reads, reads * 4096);
     tell(NODE_PID, true, text);
 }
 
@@ -238,7 +241,7 @@ static void any_shape_of_an_answer_is_taken(void **state)
         "{\"weft0\":{\"latency\":{\"a\":{\"buckets\":[[1],[1,2,3],7,[[],{}],[-1,-1],[5,\"x\"]]}}}}",
         "{\"program\":{},\"weft0\":{\"latency\":{\"a\":1}},\"connections\":[{\"qp_num\":{}}],"
         "\"qps\":[{\"qp_num\":\"1\",\"counters\":{\"in.a.octets\":\"b\"}}]}",
-        "{\"volumes\":[{}],\"rtas\":[{\"name\":[]}]}",
+        "{\"volumes\":[{}],\"rtas\":[{\"name\":[]}],\"clients\":[{\"connection\":{}}]}",
         "{\"volumes\":{},\"rtas\":7,\"connections\":-1}",
     };
     for (unsigned i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -333,13 +336,13 @@ static void the_tables_at_80_by_24(void **state)
     two_rounds();
     draw(WIDTH, HEIGHT);
     expect_row(0,
-               " 1 processes 2   2 connections 2   3 volumes 1   4 RTAs 1               every 1s");
+               "1 processes 2  2 connections 2  3 volumes 1  4 RTAs 1  5 clients 1      every 1s");
     expect_row(1, "    PID PROGRAM      STATE     CONN  WR/s  IN/s OUT/s    P50    P99 DEVICES");
     expect_row(2, "    100 rping        ok           2  1.0k     0  1.0M 1.05us 1.05us weft0");
     expect_row(3,
                "    200 weft serve   ok           4    50     0  200K    9ns    9ns storage node");
     expect_row(4, "");
-    expect_row(23, "q quit  1-4 Tab tables  s S sort  r reverse  / filter  Enter details  h help");
+    expect_row(23, "q quit  1-5 Tab tables  s S sort  r reverse  / filter  Enter details  h help");
     press("2");
     draw(WIDTH, HEIGHT);
     expect_row(1, "    PID DEVICE AND QP         STATE      WR/s  IN/s OUT/s PEER");
@@ -351,6 +354,9 @@ static void the_tables_at_80_by_24(void **state)
     press("4");
     draw(WIDTH, HEIGHT);
     expect_row(2, "    200 disk                 ready          201    50      3        2     0");
+    press("5");
+    draw(WIDTH, HEIGHT);
+    expect_row(2, "    200 10.0.0.9:33           disk            50     0  200K      2 nqn");
 }
 
 static void the_minute_of_the_chosen_row_is_drawn(void **state)
