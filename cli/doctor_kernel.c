@@ -18,6 +18,7 @@
 #include "cli/doctor.h"
 #include "cli/finding.h"
 #include "cli/kernel_file.h"
+#include "node/unit/landlock.h"
 
 /* ---- its age --------------------------------------------------------------------------------- */
 
@@ -146,6 +147,26 @@ static void io_uring_look(const struct doctor_subject *subject, struct finding *
     }
 }
 
+/* ---- confinement ----------------------------------------------------------------------------- */
+
+static void confinement_look(const struct doctor_subject *subject, struct finding *ret)
+{
+    const uint32_t landlock = landlock_version();
+    const bool has_seccomp = access("/proc/sys/kernel/seccomp/actions_avail", F_OK) == 0;
+    finding_see(ret, "%s", has_seccomp ? "seccomp" : "no seccomp");
+    if (landlock > 0) {
+        finding_see_more(ret, "Landlock %u", landlock);
+    } else {
+        finding_see_more(ret, "no Landlock");
+    }
+    if (!has_seccomp || landlock == 0) {
+        finding_worsen(
+            ret, FINDING_NOTE,
+            "weft serve confines the processes of its drivers by these; weft status says "
+            "what each has");
+    }
+}
+
 /* ---- namespaces ------------------------------------------------------------------------------ */
 
 static void namespaces_look(const struct doctor_subject *subject, struct finding *ret)
@@ -189,6 +210,7 @@ static const struct doctor_check checks[] = {
     {"kernel", "the age of the kernel and the processor", kernel_look},
     {"calls", "system calls that weft makes", calls_look},
     {"io_uring", "whether io_uring may be used", io_uring_look},
+    {"confinement", "what processes of drivers can be confined by", confinement_look},
     {"namespaces", "whether user namespaces may be made", namespaces_look},
     {"pressure", "whether the kernel tells of memory pressure", pressure_look},
 };

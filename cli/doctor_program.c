@@ -185,10 +185,41 @@ static bool contains(const struct elf_file *file, const char *text)
     return elf_file_contains(file, text, strlen(text));
 }
 
+struct traits {
+    bool wants_datagrams; // it names address handles
+    bool looks_at_files;  // of devices, in /sys or /dev
+    bool has_ucx;         // whose InfiniBand devices alone count
+};
+
+static void symbol_note(void *ctx, const struct elf_symbol *symbol)
+{
+    struct traits *t = ctx;
+    t->wants_datagrams = t->wants_datagrams || strcmp(symbol->name, "ibv_create_ah") == 0;
+}
+
+static void library_note(void *ctx, const struct elf_dynamic_entry *entry)
+{
+    static const char *const names[] = {"libucp.so", "libuct.so", "libucs.so", "libmpi.so"};
+    struct traits *t = ctx;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        t->has_ucx = t->has_ucx || strncmp(entry->text, names[i], strlen(names[i])) == 0;
+    }
+}
+
+static void traits_find(const struct elf_file *file, struct traits *ret)
+{
+    *ret = (struct traits){.looks_at_files = contains(file, "/sys/class/infiniband/") ||
+                                             contains(file, "/dev/infiniband")};
+    elf_file_each_symbol(file, false, symbol_note, ret);
+    elf_file_each_dynamic(file, library_note, ret);
+}
+
 // It needs no library of verbs from the start: it may load one later, or have a copy in itself.
 static void later_judge(const struct elf_file *file, struct finding *ret)
 {
     static const char name[] = "libibverbs.so"; // with its end: nothing follows
+    struct traits traits;
+    traits_find(file, &traits);
     if (contains(file, "libibverbs.so.1")) {
         finding_see(ret, "libibverbs.so.1 is loaded while it runs, which gets weft's");
     } else if (elf_file_contains(file, name, sizeof name)) {
@@ -203,6 +234,8 @@ static void later_judge(const struct elf_file *file, struct finding *ret)
                        "a copy within the program looks for devices of the kernel, and weft's "
                        "library is never asked");
         finding_cure(ret, "link it with -libverbs -lrdmacm in place of the copies");
+    } else if (traits.has_ucx) {
+        finding_see(ret, "UCX or MPI asks for them, by plug-ins that are not looked into");
     } else {
         finding_see(ret, "neither it nor its libraries ask for libibverbs or librdmacm");
         finding_worsen(ret, FINDING_NOTE,
@@ -245,35 +278,6 @@ static void verbs_look(const struct doctor_subject *subject, struct finding *ret
 }
 
 /* ---- which device it finds ------------------------------------------------------------------- */
-
-struct traits {
-    bool wants_datagrams; // it names address handles
-    bool looks_at_files;  // of devices, in /sys or /dev
-    bool has_ucx;         // whose InfiniBand devices alone count
-};
-
-static void symbol_note(void *ctx, const struct elf_symbol *symbol)
-{
-    struct traits *t = ctx;
-    t->wants_datagrams = t->wants_datagrams || strcmp(symbol->name, "ibv_create_ah") == 0;
-}
-
-static void library_note(void *ctx, const struct elf_dynamic_entry *entry)
-{
-    static const char *const names[] = {"libucp.so", "libuct.so", "libucs.so", "libmpi.so"};
-    struct traits *t = ctx;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        t->has_ucx = t->has_ucx || strncmp(entry->text, names[i], strlen(names[i])) == 0;
-    }
-}
-
-static void traits_find(const struct elf_file *file, struct traits *ret)
-{
-    *ret = (struct traits){.looks_at_files = contains(file, "/sys/class/infiniband/") ||
-                                             contains(file, "/dev/infiniband")};
-    elf_file_each_symbol(file, false, symbol_note, ret);
-    elf_file_each_dynamic(file, library_note, ret);
-}
 
 // Of programs that could do with either device weft0 is the first.
 static void traits_judge(const struct doctor_subject *subject, const struct traits *traits,

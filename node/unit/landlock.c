@@ -19,7 +19,7 @@ struct ruleset {
     uint64_t scoped;
 };
 
-static uint32_t version(void)
+uint32_t landlock_version(void)
 {
     long found = syscall(NR_CREATE_RULESET, NULL, 0, FLAG_VERSION);
     return found > 0 ? (uint32_t)found : 0;
@@ -48,7 +48,7 @@ static int restrict_self(const struct ruleset *ruleset, uint32_t version)
 
 uint32_t landlock_from_others(void)
 {
-    uint32_t found = version();
+    uint32_t found = landlock_version();
     const struct ruleset ruleset = {.handled_fs = FS_EXECUTE,
                                     .scoped = found >= VERSION_SIGNALS ? SCOPE_SIGNAL : 0};
     return found > 0 && restrict_self(&ruleset, found) == 0 ? found : 0;
@@ -56,7 +56,7 @@ uint32_t landlock_from_others(void)
 
 void landlock_from_files(void)
 {
-    uint32_t found = version();
+    uint32_t found = landlock_version();
     const struct ruleset ruleset = {.handled_fs = all_fs(found)};
     if (found > 0) {
         restrict_self(&ruleset, found); // what cannot be had, status has told

@@ -6,6 +6,9 @@
 
 #include <stdint.h>
 
+// The version that the kernel has; 0: none, or it is refused.
+uint32_t landlock_version(void);
+
 // No program is executed; no process outside is signalled or traced. The version in force; 0: none.
 uint32_t landlock_from_others(void);
 

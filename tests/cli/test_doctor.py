@@ -204,6 +204,7 @@ SECCOMP_MODE_FILTER, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 2, 38, 22
 SYS_SECCOMP, NEW_LISTENER = 317, 8
 RET_ALLOW, RET_ERRNO, RET_KILL, RET_USER_NOTIF = 0x7fff0000, 0x50000, 0x80000000, 0x7fc00000
 SETSOCKOPT, UNSHARE, EVENTFD2, MEMFD_CREATE, IO_URING_SETUP, CLONE3 = 54, 272, 290, 319, 425, 435
+LANDLOCK_CREATE_RULESET = 444
 
 
 def refuse(call, answer, has_listener=False):
@@ -265,6 +266,14 @@ def threads_and_namespaces_that_are_refused_are_found():
                    'Operation not permitted')
     expect_finding(under_filter(UNSHARE, RET_ERRNO | 1)[1]['namespaces'], 'note', 'unshare -rn')
     expect_finding(found('threads'), 'ok')
+
+
+@case
+def a_system_without_landlock_is_found():
+    expect_finding(under_filter(LANDLOCK_CREATE_RULESET, RET_ERRNO | 38)[1]['confinement'], 'note',
+                   'seccomp, no Landlock', 'weft serve')
+    if ctypes.CDLL(None).syscall(LANDLOCK_CREATE_RULESET, None, 0, 1) > 0:
+        expect_finding(found('confinement'), 'ok', 'Landlock')
 
 
 @case
