@@ -137,8 +137,8 @@ static int report_make(struct doctor_report *report, const struct doctor_subject
     fflush(stdout); // once, not by each process
     int error = doctor_report_run(report, subject);
     if (error != 0) {
-        say_error("nothing looked at", "this machine", "close programs, or raise limits: ulimit -a",
-                  "%s", strerror(-error));
+        say_error("cannot look", "this machine", "close programs, or raise limits: ulimit -a", "%s",
+                  strerror(-error));
         return EXIT_FAILED;
     }
     if (wishes->is_json) {
@@ -160,7 +160,7 @@ static int doctor_main(int argc, char **argv)
     }
     struct doctor_report *report = calloc(1, sizeof *report);
     if (report == NULL) {
-        say_error("nothing looked at", "this machine", "free some memory", "no memory");
+        say_error("cannot look", "this machine", "free some memory", "no memory");
         return EXIT_FAILED;
     }
     subject_read(optind < argc ? argv[optind] : NULL, &subject);

@@ -54,7 +54,7 @@ struct doctor_report {
 
 // Adds the checks of a group, without findings.
 void doctor_report_add(struct doctor_report *report, const struct doctor_group *group);
-// Looks at all, within two seconds. 0, or a negative errno: nothing could be looked at.
+// Looks at all, within two seconds. 0, or a negative errno: not all could be looked at.
 int doctor_report_run(struct doctor_report *report, const struct doctor_subject *subject);
 // How many findings have this result.
 size_t doctor_report_tally(const struct doctor_report *report, enum finding_result result);

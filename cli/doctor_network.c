@@ -214,9 +214,11 @@ static void self_look(int type, struct finding *ret)
         attempts[i].error = attempt_begin(&attempts[i], type);
     }
     attempts_wait(attempts, count);
+    unsigned tried = 0;
     for (unsigned i = 0; i < count; i++) {
         attempt_end(&attempts[i]);
-        if (attempts[i].error != 0 && failed++ < SHOWN_MAX) {
+        tried += attempts[i].error != -EMFILE;
+        if (attempts[i].error != 0 && attempts[i].error != -EMFILE && failed++ < SHOWN_MAX) {
             finding_see_more(ret, "%s: %s", all[i].text, strerror(-attempts[i].error));
         }
     }
@@ -224,8 +226,8 @@ static void self_look(int type, struct finding *ret)
         finding_see(ret, "there is no address to try");
         finding_worsen(ret, FINDING_WARNING, "nobody can be reached");
     } else if (failed == 0) {
-        finding_see(ret, "%s to each of %u own addresses arrive", what, count);
-    } else if (finding_worsen(ret, failed == count ? FINDING_FAILURE : FINDING_WARNING,
+        finding_see(ret, "%s to each of %u own addresses arrive", what, tried);
+    } else if (finding_worsen(ret, failed == tried ? FINDING_FAILURE : FINDING_WARNING,
                               "%s to this host's own address do not arrive: a firewall, most "
                               "likely",
                               what)) {

@@ -27,7 +27,8 @@ struct place {
 
 struct round {
     struct place places[DOCTOR_CHECK_MAX];
-    pid_t pids[DOCTOR_CHECK_MAX]; // 0: ended; -1: there was none
+    pid_t pids[DOCTOR_CHECK_MAX];
+    size_t count; // of those that there are
 };
 
 bool doctor_wants_roce(const struct doctor_subject *subject)
@@ -87,12 +88,7 @@ static pid_t look_begin(const struct doctor_check *check, const struct doctor_su
         close(alive[0]);
         look(check, subject, place, parent);
     }
-    if (pid < 0) {
-        finding_worsen(&place->finding, FINDING_FAILURE, "no process can be started: %s",
-                       strerror(errno));
-        atomic_store(&place->is_finished, true);
-    }
-    return pid;
+    return pid >= 0 ? pid : -errno;
 }
 
 static void all_wait(int alive)
@@ -110,12 +106,15 @@ static void all_wait(int alive)
 static void look_end(struct place *place, pid_t pid)
 {
     int status = 0;
-    const bool has_ended = pid <= 0 || waitpid(pid, &status, WNOHANG) == pid;
+    const bool has_ended = waitpid(pid, &status, WNOHANG) == pid;
     if (!has_ended) {
         kill(pid, SIGKILL);
     }
     if (atomic_load(&place->is_finished)) {
         return;
+    }
+    if (place->finding.seen[0] == '\0') {
+        finding_see(&place->finding, "nothing");
     }
     if (has_ended && WIFSIGNALED(status)) {
         finding_worsen(&place->finding, FINDING_FAILURE, "the check was ended by signal %d%s",
@@ -132,6 +131,20 @@ static void look_end(struct place *place, pid_t pid)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
+static int all_begin(struct round *round, const struct doctor_report *report,
+                     const struct doctor_subject *subject, const int alive[2])
+{
+    for (; round->count < report->count; round->count++) {
+        struct place *place = &round->places[round->count];
+        const pid_t pid = look_begin(report->checks[round->count], subject, place, alive);
+        if (pid < 0) {
+            return pid;
+        }
+        round->pids[round->count] = pid;
+    }
+    return 0;
+}
+
 int doctor_report_run(struct doctor_report *report, const struct doctor_subject *subject)
 {
     int alive[2];
@@ -140,21 +153,17 @@ int doctor_report_run(struct doctor_report *report, const struct doctor_subject 
     if (round == MAP_FAILED) {
         return -errno;
     }
-    if (pipe2(alive, O_CLOEXEC) != 0) {
-        int error = -errno;
-        munmap(round, sizeof *round);
-        return error;
+    int error = pipe2(alive, O_CLOEXEC) != 0 ? -errno : 0;
+    if (error == 0) {
+        error = all_begin(round, report, subject, alive);
+        close(alive[1]);
+        all_wait(alive[0]);
+        close(alive[0]);
     }
-    for (size_t i = 0; i < report->count; i++) {
-        round->pids[i] = look_begin(report->checks[i], subject, &round->places[i], alive);
-    }
-    close(alive[1]);
-    all_wait(alive[0]);
-    close(alive[0]);
-    for (size_t i = 0; i < report->count; i++) {
+    for (size_t i = 0; i < round->count; i++) {
         look_end(&round->places[i], round->pids[i]);
         report->findings[i] = round->places[i].finding;
     }
     munmap(round, sizeof *round);
-    return 0;
+    return error;
 }

@@ -284,7 +284,9 @@ static void folder_look(const struct doctor_subject *subject, struct finding *re
         const bool is_usable = access(folder, R_OK | W_OK | X_OK) == 0;
         const int error = errno;
         if (runtime_folder_check(folder, &why) != 0) {
-            folder_object(ret, why.text);
+            const size_t len = strlen(folder);
+            const bool is_named = strncmp(why.text, folder, len) == 0 && why.text[len] == ':';
+            folder_object(ret, is_named ? why.text + len + 2 : why.text);
         } else if (!is_usable) {
             folder_object(ret, strerror(error));
         }

@@ -14,13 +14,14 @@ import struct
 import subprocess
 import sys
 
-from cases import BUILD, WEFT, Skip, case, expect, main, scratch, weft
+from cases import BUILD, WEFT, Skip, case, expect_error, main, scratch, weft
 
 RESULTS = ('ok', 'note', 'warning', 'failure')
 NOBODY = 65534
-# In a network of one's own nobody else has a port, and no other interface is there.
-ALONE = ['unshare', '--net'] if os.geteuid() == 0 else ['unshare', '--user', '--map-root-user',
-                                                        '--net']
+# In a network of one's own nobody else has a port, and no other interface is there; and nobody
+# outlives the script.
+ALONE = ['unshare', '--net', '--pid', '--fork', '--kill-child',
+         *(['--user', '--map-root-user'] if os.geteuid() != 0 else [])]
 QUIET_ENVIRONMENT = {'LD_LIBRARY_PATH': '', 'LD_PRELOAD': ''}
 
 
@@ -182,12 +183,25 @@ def names_of_strangers_steer_no_terminal():
 
 @case
 def few_descriptors_are_found():
-    for count, result in ((24, 'failure'), (100, 'warning'), (1024, 'ok')):
+    for count, result in ((9, 'failure'), (24, 'failure'), (100, 'warning'), (1024, 'ok')):
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         finding = found('descriptors', preexec_fn=lambda: resource.setrlimit(
             resource.RLIMIT_NOFILE, (count, hard)))  # noqa: B023  (called before the next)
         expect_finding(finding, result, f'{count} per process',
                        *(['ulimit -n'] if result != 'ok' else []))
+
+
+@case
+def a_machine_without_room_for_a_process_is_told_so():
+    if os.geteuid() != 0:
+        raise Skip('only root can be a user without processes')
+    nobody = 2 ** 31 + os.getpid()  # nobody else is this one
+
+    def narrow():
+        resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+        os.setresuid(nobody, nobody, nobody)
+    result = weft('doctor', preexec_fn=narrow)
+    expect_error(result, 1, 'cannot look', 'ulimit -a')
 
 
 @case
