@@ -27,6 +27,9 @@ enum link_facts {
     // Connections are of this process, and end with it: `unsettled` and `is_busy` say what the peer
     // may still lack. Elsewhere they answer that it is nothing.
     LINK_IS_OF_PROCESS = 4,
+    // Octets never leave the host, and nothing can happen to them on the way: a CRC is for those
+    // who insist. Of a stream that connects before it is known whether the peer agrees.
+    LINK_IS_OF_HOST = 8,
 };
 
 // A back end embeds this first in a struct of its own.
@@ -117,6 +120,9 @@ struct link_ops {
     int (*poll)(struct link *link, struct link_ready *ret, unsigned max);
     // When `poll` is due even if nothing arrives.
     instant_ns (*next_deadline)(struct link *link);
+    // Who is about to `wait` asks first, in a call like any other: false if there is something to
+    // be found, or will be at once. What comes after a yes ends the next `wait`.
+    bool (*may_wait)(struct link *link);
     // Sleeps until `poll` may find something, or for `timeout_ns` (INSTANT_NEVER: no limit). Beside
     // other calls: see Threads above.
     void (*wait)(struct link *link, duration_ns timeout_ns);
@@ -246,6 +252,11 @@ static inline int link_poll(struct link *link, struct link_ready *ret, unsigned 
 static inline instant_ns link_next_deadline(struct link *link)
 {
     return link->ops->next_deadline(link);
+}
+
+static inline bool link_may_wait(struct link *link)
+{
+    return link->ops->may_wait(link);
 }
 
 static inline void link_wait(struct link *link, duration_ns timeout_ns)

@@ -167,6 +167,14 @@ int conn_connect(struct conn *conn, const struct conn_params *params)
     return 0;
 }
 
+void conn_forgo_crc(struct conn *conn)
+{
+    conn->config.crc_wanted = false;
+    if (conn->state == CONN_CONNECTING) {
+        mpa_startup_forgo_crc(&conn->startup, conn->tx, conn->tx_len);
+    }
+}
+
 // A start-up frame cannot say that no Read is served, so neither is it said here.
 static struct mpa_agreement agreement_with_itself(const struct conn_config *c,
                                                   const struct conn_params *params)

@@ -150,6 +150,9 @@ void conn_init(struct conn *conn, const struct conn_config *config, instant_ns n
 // Initiator: makes the Request, which goes out when TCP is up. -EINVAL: the private data does not
 // fit; -EISCONN: not idle any more.
 int conn_connect(struct conn *conn, const struct conn_params *params);
+// Where nothing can happen to octets on the way: no CRC is wished for from here on, though the peer
+// may insist. The initiator: before TCP is up; the responder: before it accepts.
+void conn_forgo_crc(struct conn *conn);
 // Initiator that is its own peer: it agrees with itself, without a frame, and ESTABLISHED follows.
 // -EISCONN: not idle any more.
 int conn_connect_to_itself(struct conn *conn, const struct conn_params *params);

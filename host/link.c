@@ -10,6 +10,7 @@
 #include "link/compound.h"
 #include "link/fault.h"
 #include "link/fault_model.h"
+#include "link/local.h"
 #include "link/packet.h"
 #include "link/packet_cut.h"
 #include "link/pcap.h"
@@ -26,6 +27,28 @@ static void say_no_capture(const struct host_settings *settings, int error)
     }
 }
 
+// Never where somebody asks for the wire: the capture, faults, a link by name for some peers.
+static bool may_be_local(const struct host_settings *settings)
+{
+    return settings->local && settings->pcap_path[0] == '\0' && settings->fault[0] == '\0';
+}
+
+static int local_wrap(const struct host_settings *settings, struct trace *trace, struct link **link)
+{
+    const struct link_local_config config = {
+        .ring_len = LINK_LOCAL_RING_LEN,
+        .peer_timeout_ns = settings->peer_timeout_ns,
+        .linger_ns = LINK_LOCAL_LINGER_NS,
+        .clock = host_clock,
+        .trace = trace,
+    };
+    int error = link_local_wrap(*link, &config, link);
+    if (error != 0) {
+        link_destroy(*link);
+    }
+    return error;
+}
+
 static int socket_create(const struct host_settings *settings, struct trace *trace,
                          struct link **ret)
 {
@@ -36,6 +59,9 @@ static int socket_create(const struct host_settings *settings, struct trace *tra
         .trace = trace,
     };
     int error = link_socket_create(&config, ret);
+    if (error == 0 && may_be_local(settings)) {
+        return local_wrap(settings, trace, ret);
+    }
     if (error == 0 && settings->pcap_path[0] != '\0') {
         say_no_capture(settings, link_pcap_wrap(*ret, settings->pcap_path, ret));
     }
@@ -159,6 +185,7 @@ static int member_create(const struct host_settings *settings, const char *text,
 {
     struct host_settings own = *settings;
     snprintf(own.link, sizeof own.link, "%s", text);
+    own.local = false;
     int error = host_link_create(&own, trace, ret);
     if (error != 0) {
         fprintf(stderr, "weft: cannot bring up %s, which WEFT_LINK names: %s\n", text,

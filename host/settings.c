@@ -84,12 +84,14 @@ static const struct setting settings[] = {
             "which devices there are: weft0 (iWARP), weft_roce0 (RoCEv2)"),
     SETTING("WEFT_LINK", KIND_LINK, link, 0, sizeof((struct host_settings *)0)->link, "LINK",
             HOST_LINK_VALUES, "socket", "what carries the connections"),
+    SWITCH("WEFT_LOCAL", local, "off",
+           "carry connections within this host through memory of both processes"),
     NUMBER("WEFT_ROCE_PORT", roce_port, 1024, 49151, "4791",
            "the UDP port of RoCEv2's packets; both ends have the same one"),
     SETTING("WEFT_FAULT", KIND_FAULT, fault, 0, sizeof((struct host_settings *)0)->fault, "FAULTS",
             FAULT_VALUES, "", "make the path bad, on links with weft's own TCP"),
     SWITCH("WEFT_CRC", rnic.crc, "on",
-           "ask for a CRC in every FPDU, and look at ICRCs; a peer that wants them gets them"),
+           "ask for a CRC in every FPDU, and look at ICRCs; within a host only if this is said"),
     SWITCH("WEFT_MARKERS", rnic.markers, "off", "ask the peer for markers in what it sends"),
     WORD("WEFT_PLACEMENT", rnic.placement, placement_words, "early, strict or off", "early",
          "which octets beyond a hole of the stream go to their place at once"),
@@ -209,6 +211,12 @@ static bool setting_apply(const struct setting *s, const char *text, struct host
     return false;
 }
 
+static bool is_said(const char *name)
+{
+    const char *text = secure_getenv(name);
+    return text != NULL && *text != '\0';
+}
+
 void host_settings_read(struct host_settings *ret)
 {
     *ret = (struct host_settings){0};
@@ -221,6 +229,8 @@ void host_settings_read(struct host_settings *ret)
                     shown->name, text, shown->values);
         }
     }
+    // Within the host a CRC is for those who ask for it in so many words.
+    ret->rnic.crc_within_host = ret->rnic.crc && is_said("WEFT_CRC");
 }
 
 /* ---- the table, as programs see it ----------------------------------------------------------- */

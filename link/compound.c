@@ -338,6 +338,17 @@ static instant_ns compound_next_deadline(struct link *link)
 }
 
 // One sleep for all: each member's descriptor is readable while that member would not sleep.
+static bool compound_may_wait(struct link *link)
+{
+    struct compound_link *l = compound_link_of(link);
+    for (unsigned i = 0; i < l->config.member_count; i++) {
+        if (!link_may_wait(l->members[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void compound_wait(struct link *link, duration_ns timeout_ns)
 {
     struct compound_link *l = compound_link_of(link);
@@ -488,6 +499,7 @@ static const struct link_ops compound_ops = {
     .route = compound_route,
     .poll = compound_poll,
     .next_deadline = compound_next_deadline,
+    .may_wait = compound_may_wait,
     .wait = compound_wait,
     .wake = compound_wake,
     .descriptor = compound_descriptor,

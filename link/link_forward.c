@@ -89,6 +89,11 @@ instant_ns link_forward_next_deadline(struct link *link)
     return link_next_deadline(inner_link_of(link));
 }
 
+bool link_forward_may_wait(struct link *link)
+{
+    return link_may_wait(inner_link_of(link));
+}
+
 void link_forward_wait(struct link *link, duration_ns timeout_ns)
 {
     link_wait(inner_link_of(link), timeout_ns);

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/time.h"
 
 // Who asks has not looked at the facts of the stream.
 void link_none_set_place(struct link_stream *stream, const struct place_port *port)
@@ -23,6 +24,11 @@ uint64_t link_none_unsettled(struct link_stream *stream)
 instant_ns link_none_next_deadline(struct link *link)
 {
     return INSTANT_NEVER;
+}
+
+bool link_none_may_wait(struct link *link)
+{
+    return true;
 }
 
 int link_none_descriptor(const struct link *link)

@@ -2,11 +2,13 @@
 #pragma once
 
 #include "base/port_link.h"
+#include "base/time.h"
 
 void link_none_set_place(struct link_stream *stream, const struct place_port *port);
 void link_none_resume(struct link_stream *stream);
 uint64_t link_none_unsettled(struct link_stream *stream);
 instant_ns link_none_next_deadline(struct link *link);
+bool link_none_may_wait(struct link *link); // always
 int link_none_descriptor(const struct link *link);
 void link_none_tcp_counters(const struct link *link, const struct link_stream *stream,
                             counter_each each, void *ctx);

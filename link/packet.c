@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "link/link_none.h"
 #include "link/packet_stream.h"
 
 enum { RESET_MAX = 100 }; // resets in a second for segments of nobody
@@ -182,6 +183,7 @@ static const struct link_ops packet_ops = {
     .route = packet_route,
     .poll = packet_poll,
     .next_deadline = packet_next_deadline,
+    .may_wait = link_none_may_wait,
     .wait = packet_wait,
     .wake = packet_wake,
     .descriptor = packet_descriptor,

@@ -292,6 +292,7 @@ static const struct link_ops pcap_ops = {
     .route = link_forward_route,
     .poll = link_forward_poll,
     .next_deadline = link_forward_next_deadline,
+    .may_wait = link_forward_may_wait,
     .wait = link_forward_wait,
     .wake = link_forward_wake,
     .descriptor = link_forward_descriptor,

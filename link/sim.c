@@ -450,6 +450,7 @@ static const struct link_ops sim_ops = {
     .route = sim_route,
     .poll = sim_poll,
     .next_deadline = link_none_next_deadline,
+    .may_wait = link_none_may_wait,
     .wait = sim_wait,
     .wake = sim_wake,
     .descriptor = link_none_descriptor,

@@ -493,6 +493,7 @@ static const struct link_ops socket_ops = {
     .route = socket_route,
     .poll = socket_poll,
     .next_deadline = link_none_next_deadline,
+    .may_wait = link_none_may_wait,
     .wait = socket_wait,
     .wake = socket_wake,
     .descriptor = socket_descriptor,

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -195,6 +196,37 @@ int sys_flock(int fd, int operation)
 int sys_ftruncate(int fd, uint64_t len)
 {
     return (int)CALL(SYS_ftruncate, fd, len);
+}
+
+int sys_fcntl(int fd, int command, int argument)
+{
+    return (int)CALL(SYS_fcntl, fd, command, argument);
+}
+
+int64_t sys_file_len(int fd)
+{
+    return CALL(SYS_lseek, fd, 0, SEEK_END);
+}
+
+int sys_memfd_create(const char *name, unsigned flags)
+{
+    return (int)CALL(SYS_memfd_create, name, flags);
+}
+
+int sys_map_shared(int fd, size_t len, void **ret)
+{
+    int saved = errno;
+    int error = 0;
+    void *at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) {
+        error = -errno;
+    } else if (madvise(at, len, MADV_DONTFORK) != 0) {
+        error = -errno;
+        munmap(at, len);
+    }
+    errno = saved;
+    *ret = at;
+    return error;
 }
 
 bool sys_wait_in(int fd, duration_ns timeout_ns)

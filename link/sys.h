@@ -53,6 +53,12 @@ int sys_open(const char *path, int flags, unsigned mode);
 int sys_open_own(const char *path, int flags);
 int sys_flock(int fd, int operation);
 int sys_ftruncate(int fd, uint64_t len);
+int sys_fcntl(int fd, int command, int argument);
+int64_t sys_file_len(int fd);
+
+int sys_memfd_create(const char *name, unsigned flags);
+// All of the file's `len` octets, to be read and written, and not for the children of a fork.
+int sys_map_shared(int fd, size_t len, void **ret);
 
 // Whether there is something to read within `timeout_ns`.
 bool sys_wait_in(int fd, duration_ns timeout_ns);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "wire/crc32c.h"
 
@@ -132,6 +133,14 @@ size_t mpa_startup_emit_request(struct mpa_startup *s, uint8_t *buf)
     size_t len = mpa_startup_frame_emit(&f, buf);
     s->request_crc = crc32c(buf, len);
     return len;
+}
+
+void mpa_startup_forgo_crc(struct mpa_startup *s, uint8_t *buf, size_t len)
+{
+    uint8_t *flags = buf + MPA_OFF_FLAGS;
+    put_be16(flags, get_be16(flags) & (uint16_t)~MPA_FLAG_CRC);
+    s->config.crc_wanted = false;
+    s->request_crc = crc32c(buf, len);
 }
 
 // ---- responder: Request in, Reply out ----

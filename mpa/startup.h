@@ -134,6 +134,10 @@ size_t mpa_startup_private_data_max(bool enhanced);
 // length; 0 when the private data does not fit.
 size_t mpa_startup_emit_request(struct mpa_startup *s, uint8_t *buf);
 
+// Initiator: takes our wish for CRCs back from the Request of `len` octets in `buf`, which has not
+// been sent; the peer may still have it.
+void mpa_startup_forgo_crc(struct mpa_startup *s, uint8_t *buf, size_t len);
+
 // Responder: takes octets of the Request, in pieces of any size. `*ret_consumed` says how many;
 // what lies behind the frame is not touched. `*ret` holds with MPA_STARTUP_OK.
 enum mpa_startup_verdict mpa_startup_on_request(struct mpa_startup *s, struct span stream,

@@ -50,6 +50,7 @@ struct report_endpoint {
     const char *role, *startup;          // NULL: no connection
     struct sockaddr_storage local, peer; // AF_UNSPEC: none
     bool has_qp, is_listening, is_placing;
+    bool is_of_host; // its octets go through memory of both ends
     uint32_t qp_num;
     struct conn_listener_counters admissions; // is_listening
     struct mpa_rx_counters mpa_in;

@@ -76,6 +76,9 @@ static void write_endpoint(struct json *parent, const struct report *r,
         json_text(&o, "role", ep->role);
         json_text(&o, "startup", ep->startup);
     }
+    if (ep->is_of_host) {
+        json_text(&o, "path", "memory");
+    }
     if (ep->has_qp) {
         json_number(&o, "qp_num", ep->qp_num);
     }

@@ -23,6 +23,8 @@ struct carrier_link_ops {
     // Leaves the link to the parent: the child of a fork.
     void (*leave)(struct shard *shard);
     instant_ns (*link_deadline)(const struct shard *shard);
+    // Who is about to sleep asks first: false if the link has something, or will have it at once.
+    bool (*may_sleep)(struct shard *shard);
     void (*sleep)(struct shard *shard, duration_ns timeout_ns); // INSTANT_NEVER: no limit
     void (*wake)(struct shard *shard);
     bool (*is_ending)(const struct shard *shard); // see carrier_ops

@@ -26,6 +26,11 @@ static instant_ns deadline_of_link(const struct shard *shard)
     return link_next_deadline(shard->link);
 }
 
+static bool may_sleep_in_link(struct shard *shard)
+{
+    return link_may_wait(shard->link);
+}
+
 static void sleep_in_link(struct shard *shard, duration_ns timeout_ns)
 {
     link_wait(shard->link, timeout_ns);
@@ -55,6 +60,7 @@ const struct carrier_link_ops stream_carrier_link = {
     .close = close_all,
     .leave = leave_to_parent,
     .link_deadline = deadline_of_link,
+    .may_sleep = may_sleep_in_link,
     .sleep = sleep_in_link,
     .wake = wake_link,
     .route = route,

@@ -14,6 +14,7 @@ enum rnic_oneshot_parts { RNIC_ONESHOT_BOTH, RNIC_ONESHOT_ADVERTISE, RNIC_ONESHO
 
 struct rnic_config {
     bool crc;                    // ask for the MPA CRC; the peer may insist on it
+    bool crc_within_host;        // ... where octets never leave the host, too
     bool markers;                // ask the peer to insert markers
     bool extensions;             // offer weft's own extensions
     bool peer_to_peer;           // RFC 6581 peer-to-peer start-up

@@ -183,6 +183,8 @@ void ep_drop_batch(struct rnic_ep *ep); // harmless when it has none
 
 // ---- ep_mpa.c: MPA in full operation
 
+// Asks for no CRC where octets never leave the host, unless the configuration does.
+void ep_forgo_crc(struct rnic_ep *ep);
 // The stream enters it: mpa_rx and mpa_tx as agreed. -ENOMEM.
 int ep_mpa_open(struct rnic_ep *ep);
 // The initiator took up what this end offered: it is weft. Nothing has been sent yet.

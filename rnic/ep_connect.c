@@ -30,6 +30,7 @@ static void on_outcome(struct rnic_ep *ep, int error, instant_ns now)
         ep_want_out(ep, true);
     } else if (error == 0) {
         ep_want_out(ep, false);
+        ep_forgo_crc(ep);
         conn_on_llp_connected(&ep->startup.conn, now);
     } else if (error != -ECONNREFUSED || !try_again_later(ep, now)) {
         conn_on_llp_failed(&ep->startup.conn, error, now);

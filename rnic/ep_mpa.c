@@ -34,6 +34,13 @@ static bool may_send_long(const struct rnic_ep *ep)
            (ep->stream->facts & LINK_HAS_SEGMENTS) == 0;
 }
 
+void ep_forgo_crc(struct rnic_ep *ep)
+{
+    if ((ep->stream->facts & LINK_IS_OF_HOST) != 0 && !ep->rnic->config.crc_within_host) {
+        conn_forgo_crc(&ep->startup.conn);
+    }
+}
+
 int ep_mpa_open(struct rnic_ep *ep)
 {
     const struct mpa_agreement *agreed = conn_agreement(&ep->startup.conn);

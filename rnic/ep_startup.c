@@ -98,6 +98,7 @@ static int open_stream(struct rnic_ep *ep, instant_ns now)
 static void on_request(struct rnic_ep *ep, const struct conn_event *from, instant_ns now)
 {
     struct rnic_ep *listener = ep->startup.listening_ep;
+    ep_forgo_crc(ep);
     struct rnic_ep_event event = {
         .type = RNIC_EP_CONNECT_REQUEST,
         .new_ep = ep,

@@ -37,6 +37,11 @@ static instant_ns deadline_of_link(const struct shard *shard)
     return datagram_next_deadline(shard->packets.link);
 }
 
+static bool may_sleep_in_link(struct shard *shard)
+{
+    return true;
+}
+
 static void sleep_in_link(struct shard *shard, duration_ns timeout_ns)
 {
     datagram_wait(shard->packets.link, timeout_ns);
@@ -83,6 +88,7 @@ const struct carrier_link_ops packet_carrier_link = {
     .close = close_link,
     .leave = leave_to_parent,
     .link_deadline = deadline_of_link,
+    .may_sleep = may_sleep_in_link,
     .sleep = sleep_in_link,
     .wake = wake_link,
     .route = route,

@@ -67,6 +67,7 @@ static void endpoint_copy(struct report *r, const struct rnic_ep *ep)
         .qp_num = ep->qp != NULL ? ep->qp->qp_num : 0,
         .is_listening = ep->state == EP_LISTENING,
         .is_placing = ep->in.is_placing,
+        .is_of_host = ep->stream != NULL && (ep->stream->facts & LINK_IS_OF_HOST) != 0,
         .mpa_in = ep->in.rx.counters,
         .mpa_early = ep->in.placer.counters,
         .mpa_out = ep->out.tx.counters,

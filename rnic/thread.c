@@ -66,7 +66,8 @@ static void *thread_main(void *arg)
         polled_since_ns = 0;
         shard_lock(shard);
         bool moved = shard_run(shard, rnic_now(shard->rnic));
-        bool is_busy = moved || !list_is_empty(&shard->runnable);
+        bool is_busy =
+            moved || !list_is_empty(&shard->runnable) || !shard->carrier->link->may_sleep(shard);
         instant_ns until_ns = is_busy ? 0 : shard_next_deadline(shard);
         atomic_store_explicit(&shard->asleep_until_ns, until_ns, memory_order_seq_cst);
         shard_unlock(shard);

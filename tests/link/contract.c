@@ -9,6 +9,15 @@
 
 struct loop l;
 struct link *the_link;
+void (*contract_begin_pair)(void);
+
+static void open_pair(int family)
+{
+    loop_open(&l, the_link, family);
+    if (contract_begin_pair != NULL) {
+        contract_begin_pair();
+    }
+}
 
 // Nobody asks whether there is one.
 void every_operation_is_there(void **state)
@@ -25,7 +34,7 @@ void every_operation_is_there(void **state)
 static void octets_cross(int family)
 {
     char got[16] = "";
-    loop_open(&l, the_link, family);
+    open_pair(family);
     assert_int_equal(send_text(l.active, "there"), 5);
     assert_int_equal(recv_some(l.passive, got, sizeof got), 5);
     assert_memory_equal(got, "there", 5);
@@ -57,7 +66,7 @@ void stream_of_many_elements_is_taken_whole(void **state)
         iov[i] = (struct iovec){octets + 2 * i, 2};
     }
     struct link_tx tx = {.iov = iov, .iov_count = 1500};
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     assert_int_equal(the_link->ops->send(l.active, &tx), 3000);
     for (size_t in = 0; in < sizeof got;) {
         ssize_t taken = recv_some(l.passive, got + in, sizeof got - in);
@@ -84,7 +93,7 @@ void stream_that_is_full_goes_on_when_it_is_read(void **state)
     for (size_t i = 0; i < LEN; i++) {
         octets[i] = (uint8_t)(i * 2654435761U >> 21);
     }
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     the_link->ops->want_in(l.passive, false);
     while ((taken = send_octets(l.active, octets + out, LEN - out)) > 0) {
         out += (size_t)taken;
@@ -116,14 +125,14 @@ void idle_streams_are_never_ready(void **state)
     struct link_stream *bound;
     struct sockaddr_storage addr = loopback(AF_INET);
     assert_int_equal(the_link->ops->bind(the_link, addr_of(&addr), 0, NULL, &bound), 0);
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     assert_quiet(the_link);
 }
 
 void withdrawn_interest_is_silent_until_renewed(void **state)
 {
     (void)state;
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     the_link->ops->want_in(l.passive, false);
     send_text(l.active, "x");
     assert_quiet(the_link);
@@ -134,7 +143,7 @@ void withdrawn_interest_is_silent_until_renewed(void **state)
 void room_is_reported_only_when_wanted(void **state)
 {
     (void)state;
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     the_link->ops->want_out(l.active, true);
     assert_int_equal(ready_of(the_link, l.active), LINK_READY_OUT);
     the_link->ops->want_out(l.active, false);
@@ -145,7 +154,7 @@ void no_more_is_reported_than_asked_for(void **state)
 {
     (void)state;
     struct link_ready ready[2] = {{0}};
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     the_link->ops->want_out(l.active, true);
     the_link->ops->want_out(l.passive, true);
     assert_true(ready_of(the_link, l.active) & LINK_READY_OUT);
@@ -159,7 +168,7 @@ void fin_is_reported_once(void **state)
 {
     (void)state;
     char got[4];
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     assert_int_equal(the_link->ops->shutdown(l.active), 0);
     assert_int_equal(recv_some(l.passive, got, sizeof got), 0);
     assert_quiet(the_link);
@@ -173,7 +182,7 @@ void stream_that_both_have_shut_is_silent(void **state)
 {
     (void)state;
     char got[4];
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     the_link->ops->shutdown(l.active);
     assert_int_equal(recv_some(l.passive, got, sizeof got), 0);
     the_link->ops->shutdown(l.passive);
@@ -187,7 +196,7 @@ void reset_is_named_and_then_silent(void **state)
 {
     (void)state;
     char got[4];
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     the_link->ops->close(l.active, true);
     // What is ready is the stream's end, or the octets that tell of it.
     assert_true(ready_of(the_link, l.passive) != 0);
@@ -199,7 +208,7 @@ void broken_stream_takes_nothing_more(void **state)
 {
     (void)state;
     char got[4];
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     the_link->ops->close(l.active, true);
     assert_true(ready_of(the_link, l.passive) != 0);
     assert_int_equal(the_link->ops->recv(l.passive, mspan_of(got, 4)), -ECONNRESET);
@@ -211,7 +220,7 @@ void reset_behind_a_fin_is_named_too(void **state)
 {
     (void)state;
     char got[4];
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     the_link->ops->shutdown(l.active);
     assert_int_equal(recv_some(l.passive, got, sizeof got), 0);
     the_link->ops->close(l.active, true);
@@ -224,7 +233,7 @@ void orderly_close_ends_with_fin(void **state)
 {
     (void)state;
     char got[8];
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     send_text(l.active, "bye");
     the_link->ops->close(l.active, false);
     assert_int_equal(recv_some(l.passive, got, sizeof got), 3);
@@ -256,11 +265,11 @@ void octets_end_a_wait(void **state)
     (void)state;
     char got[4];
     ssize_t taken = -EAGAIN;
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     assert_quiet(the_link);
     send_text(l.active, "up");
     for (unsigned turn = 0; turn < 100 && taken == -EAGAIN; turn++) {
-        the_link->ops->wait(the_link, INSTANT_NEVER);
+        loop_wait(the_link, INSTANT_NEVER);
         taken = recv_some(l.passive, got, sizeof got);
     }
     assert_int_equal(taken, 2);
@@ -270,7 +279,7 @@ void abandoned_link_holds_no_descriptor(void **state)
 {
     (void)state;
     int status = -1;
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     pid_t child = fork();
     if (child == 0) {
         the_link->ops->abandon(the_link);
@@ -283,7 +292,7 @@ void abandoned_link_holds_no_descriptor(void **state)
 void closed_stream_has_no_owner_where_a_report_may_still_name_it(void **state)
 {
     (void)state;
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     struct link_stream *closed = l.passive;
     closed->owner = &l;
     the_link->ops->close(closed, false);
@@ -303,7 +312,7 @@ void closed_stream_has_no_owner_where_a_report_may_still_name_it(void **state)
 void programs_that_are_started_inherit_no_descriptor(void **state)
 {
     (void)state;
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     unsigned count = descriptors_inherited();
     the_link->ops->close(l.active, true);
     the_link->ops->close(l.passive, true);
@@ -382,7 +391,7 @@ void refused_connection_is_named(void **state)
 void error_of_a_stream_that_is_not_read_can_be_asked_for(void **state)
 {
     (void)state;
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     the_link->ops->want_in(l.passive, false);
     assert_int_equal(the_link->ops->connect_result(l.passive), 0);
     the_link->ops->close(l.active, true);
@@ -394,7 +403,7 @@ void error_of_a_stream_that_is_not_read_can_be_asked_for(void **state)
 static void ends_know_their_addresses(int family, socklen_t len)
 {
     struct sockaddr_storage listening, near, far;
-    loop_open(&l, the_link, family);
+    open_pair(family);
     the_link->ops->local_addr(l.listener, &listening);
     assert_int_equal(the_link->ops->local_addr(l.active, &near), 0);
     assert_int_equal(the_link->ops->peer_addr(l.passive, &far), 0);
@@ -431,7 +440,7 @@ void calls_out_of_turn_are_refused(void **state)
     (void)state;
     struct link_stream *nowhere;
     struct sockaddr_storage addr;
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     the_link->ops->local_addr(l.listener, &addr);
     assert_int_equal(the_link->ops->connect(l.active, addr_of(&addr)), -EISCONN);
     assert_int_equal(the_link->ops->connect(l.listener, addr_of(&addr)), -EISCONN);
@@ -495,7 +504,7 @@ void nobody_waits_to_be_accepted_any_more(void **state)
 {
     (void)state;
     struct link_stream *other = NULL;
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     assert_null(l.passive->owner);
     assert_int_equal(the_link->ops->accept(l.listener, &other), -EAGAIN);
     assert_null(other);
@@ -519,7 +528,7 @@ void port_with_nothing_but_ended_connections_is_free(void **state)
     char got[4];
     struct sockaddr_storage addr;
     struct link_stream *next;
-    loop_open(&l, the_link, AF_INET);
+    open_pair(AF_INET);
     the_link->ops->local_addr(l.listener, &addr);
     // Who closes first keeps the connection in TIME-WAIT.
     the_link->ops->close(l.passive, false);

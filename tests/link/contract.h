@@ -7,6 +7,8 @@
 
 extern struct loop l;
 extern struct link *the_link;
+// What a link does with two streams that have connected, before they are tested. NULL: nothing.
+extern void (*contract_begin_pair)(void);
 
 #define CONTRACT_TESTS(X)                                          \
     X(every_operation_is_there)                                    \

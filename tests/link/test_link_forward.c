@@ -105,6 +105,12 @@ static instant_ns on_next_deadline(struct link *l)
     return DEADLINE_NS;
 }
 
+static bool on_may_wait(struct link *l)
+{
+    note("may_wait", l, NULL, 0);
+    return true;
+}
+
 static void on_wait(struct link *l, duration_ns timeout_ns)
 {
     note("wait", l, NULL, timeout_ns);
@@ -152,6 +158,7 @@ static const struct link_ops inner_ops = {
     .route = on_route,
     .poll = on_poll,
     .next_deadline = on_next_deadline,
+    .may_wait = on_may_wait,
     .wait = on_wait,
     .wake = on_wake,
     .descriptor = on_descriptor,
@@ -174,6 +181,7 @@ static const struct link_ops own_ops = {
     .route = link_forward_route,
     .poll = link_forward_poll,
     .next_deadline = link_forward_next_deadline,
+    .may_wait = link_forward_may_wait,
     .wait = link_forward_wait,
     .wake = link_forward_wake,
     .descriptor = link_forward_descriptor,
@@ -252,6 +260,8 @@ static void what_is_asked_of_a_link_is_handed_on(void **state)
     expect_of_link("route", &addr, true);
     assert_int_equal(ops()->next_deadline(l), DEADLINE_NS);
     expect_of_link("next_deadline", NULL, 0);
+    assert_true(ops()->may_wait(l));
+    expect_of_link("may_wait", NULL, 0);
     ops()->wait(l, 99);
     expect_of_link("wait", NULL, 99);
     ops()->wake(l);

@@ -1,0 +1,702 @@
+// Streams through memory of both ends, over loopback.
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/prng.h"
+#include "link/local.h"
+#include "link/local_stream.h"
+#include "link/socket.h"
+#include "tests/link/contract.h"
+
+enum { RING_LEN = 64 * 1024 };
+
+static instant_ns clock_of_test(void *ctx)
+{
+    struct timespec t;
+    (void)ctx;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
+}
+
+static const struct link_local_config config = {
+    .ring_len = RING_LEN,
+    .peer_timeout_ns = 200 * NS_PER_MS,
+    .clock = clock_of_test,
+};
+
+static int begin(void **state)
+{
+    (void)state;
+    struct link_socket_config socket_config = {.peer_timeout_ns = 10 * NS_PER_S};
+    struct link *inner;
+    descriptors_note();
+    int error = link_socket_create(&socket_config, &inner);
+    return error != 0 ? error : link_local_wrap(inner, &config, &the_link);
+}
+
+// What the stream is ready for at this look.
+static unsigned ready_now(const struct link_stream *stream)
+{
+    struct link_ready ready[8];
+    unsigned what = 0;
+    for (int turn = 0; turn < 8; turn++) { // with streams awake TCP is asked now and then
+        int count = the_link->ops->poll(the_link, ready, 8);
+        for (int i = 0; i < count; i++) {
+            what |= ready[i].stream == stream ? ready[i].what : 0;
+        }
+    }
+    return what;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    contract_begin_pair = NULL;
+    the_link->ops->destroy(the_link);
+    descriptors_check();
+    return 0;
+}
+
+static enum local_path path_of(const struct link_stream *stream)
+{
+    return local_stream_of(stream)->path;
+}
+
+/* ---- the contract, before the first octets and in memory ------------------------------------- */
+
+static void exchange(struct link_stream *from, struct link_stream *to)
+{
+    char got[4];
+    assert_int_equal(send_text(from, "?"), 1);
+    assert_int_equal(recv_some(to, got, sizeof got), 1);
+}
+
+static void go_over_to_memory(void)
+{
+    exchange(l.active, l.passive);
+    exchange(l.passive, l.active);
+    exchange(l.active, l.passive);
+    assert_int_equal(path_of(l.active), LOCAL_PATH_MEMORY);
+    assert_int_equal(path_of(l.passive), LOCAL_PATH_MEMORY);
+}
+
+static int begin_in_memory(void **state)
+{
+    contract_begin_pair = go_over_to_memory;
+    return begin(state);
+}
+
+/* ---- who goes through memory, and who does not ----------------------------------------------- */
+
+static const struct local_counters *counters(void)
+{
+    return &local_link_of(the_link)->counters;
+}
+
+static void first_octets_go_by_tcp_and_the_answer_through_memory(void **state)
+{
+    (void)state;
+    loop_open(&l, the_link, AF_INET);
+    assert_int_equal(path_of(l.active), LOCAL_PATH_OFFERED);
+    assert_int_equal(path_of(l.passive), LOCAL_PATH_ASKED);
+    exchange(l.active, l.passive);
+    assert_int_equal(path_of(l.passive), LOCAL_PATH_MEMORY);
+    assert_int_equal(path_of(l.active), LOCAL_PATH_OFFERED);
+    exchange(l.passive, l.active);
+    assert_int_equal(path_of(l.active), LOCAL_PATH_MEMORY);
+    assert_true(l.active->facts & LINK_IS_OF_HOST);
+    assert_int_equal(counters()->streams, 2);
+}
+
+// What was on its way by TCP comes before what goes through memory.
+static void octets_stay_in_order_where_the_way_changes(void **state)
+{
+    char got[8] = "";
+    (void)state;
+    loop_open(&l, the_link, AF_INET);
+    send_text(l.active, "ab");
+    assert_int_equal(recv_some(l.passive, got, 1), 1);
+    send_text(l.active, "cd");
+    exchange(l.passive, l.active);
+    send_text(l.active, "ef");
+    for (size_t in = 1; in < 6;) {
+        ssize_t len = recv_some(l.passive, got + in, 1 + in % 2);
+        assert_true(len > 0);
+        in += (size_t)len;
+    }
+    assert_string_equal(got, "abcdef");
+}
+
+static void who_speaks_first_after_accepting_stays_with_tcp(void **state)
+{
+    (void)state;
+    loop_open(&l, the_link, AF_INET);
+    exchange(l.passive, l.active);
+    exchange(l.active, l.passive);
+    assert_int_equal(path_of(l.active), LOCAL_PATH_TCP);
+    assert_int_equal(path_of(l.passive), LOCAL_PATH_TCP);
+    assert_false(l.active->facts & LINK_IS_OF_HOST);
+}
+
+static int plain_socket(void)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+static void strangers_connect_as_ever(void **state)
+{
+    struct sockaddr_storage at;
+    char got[8];
+    (void)state;
+    loop_listen(&l, the_link, AF_INET);
+    the_link->ops->local_addr(l.listener, &at);
+    int fd = plain_socket();
+    assert_int_equal(connect(fd, addr_of(&at), sizeof(struct sockaddr_in)), 0);
+    assert_int_equal(write(fd, "hello", 5), 5);
+    assert_true(ready_of(the_link, l.listener) & LINK_READY_IN);
+    assert_int_equal(the_link->ops->accept(l.listener, &l.passive), 0);
+    assert_int_equal(recv_some(l.passive, got, sizeof got), 5);
+    assert_int_equal(path_of(l.passive), LOCAL_PATH_TCP);
+    assert_int_equal(send_text(l.passive, "you"), 3);
+    assert_int_equal(read(fd, got, sizeof got), 3);
+    close(fd);
+}
+
+static void where_nobody_has_a_door_nothing_is_handed_over(void **state)
+{
+    struct sockaddr_storage at = loopback(AF_INET);
+    socklen_t len = sizeof(struct sockaddr_in);
+    int fd = plain_socket();
+    (void)state;
+    assert_int_equal(bind(fd, addr_of(&at), len), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    the_link->ops->bind(the_link, NULL, 0, NULL, &l.active);
+    assert_int_equal(the_link->ops->connect(l.active, addr_of(&at)), -EINPROGRESS);
+    assert_true(ready_of(the_link, l.active) & LINK_READY_OUT);
+    assert_int_equal(the_link->ops->connect_result(l.active), 0);
+    assert_int_equal(path_of(l.active), LOCAL_PATH_TCP);
+    assert_int_equal(counters()->offers_sent + counters()->offers_failed, 0);
+    close(fd);
+}
+
+static void without_descriptors_a_stream_stays_with_tcp(void **state)
+{
+    struct rlimit before, none;
+    (void)state;
+    loop_listen(&l, the_link, AF_INET);
+    struct sockaddr_storage at;
+    the_link->ops->local_addr(l.listener, &at);
+    the_link->ops->bind(the_link, NULL, 0, NULL, &l.active);
+    assert_int_equal(the_link->ops->connect(l.active, addr_of(&at)), -EINPROGRESS);
+    assert_true(ready_of(the_link, l.active) & LINK_READY_OUT);
+    getrlimit(RLIMIT_NOFILE, &before);
+    none = (struct rlimit){0, before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+    int error = the_link->ops->connect_result(l.active);
+    setrlimit(RLIMIT_NOFILE, &before);
+    assert_int_equal(error, 0);
+    assert_int_equal(path_of(l.active), LOCAL_PATH_TCP);
+    assert_int_equal(counters()->offers_failed, 1);
+    assert_int_equal(the_link->ops->accept(l.listener, &l.passive), 0);
+    exchange(l.active, l.passive);
+    exchange(l.passive, l.active);
+}
+
+/* ---- a hostile peer -------------------------------------------------------------------------- */
+
+// Somebody who connects and knows how to hand memory over: what he holds of it, and his socket.
+static struct local_memory theirs;
+static int their_fd = -1;
+
+static struct net_flow flow_of_socket(int fd)
+{
+    struct sockaddr_storage at;
+    struct net_flow flow = {0};
+    socklen_t len = sizeof at;
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    net_addr_from_sockaddr((struct sockaddr *)&at, &flow.local, &flow.local_port, &flow.scope);
+    len = sizeof at;
+    assert_int_equal(getpeername(fd, (struct sockaddr *)&at, &len), 0);
+    net_addr_from_sockaddr((struct sockaddr *)&at, &flow.remote, &flow.remote_port, NULL);
+    return flow;
+}
+
+static void stranger_connects(void)
+{
+    struct sockaddr_storage at;
+    loop_listen(&l, the_link, AF_INET);
+    the_link->ops->local_addr(l.listener, &at);
+    their_fd = plain_socket();
+    assert_int_equal(connect(their_fd, addr_of(&at), sizeof(struct sockaddr_in)), 0);
+}
+
+static void stranger_is_accepted(void)
+{
+    char got[4];
+    assert_int_equal(write(their_fd, "?", 1), 1);
+    assert_true(ready_of(the_link, l.listener) & LINK_READY_IN);
+    assert_int_equal(the_link->ops->accept(l.listener, &l.passive), 0);
+    assert_int_equal(recv_some(l.passive, got, sizeof got), 1);
+}
+
+static void stranger_leaves(void)
+{
+    close(their_fd);
+    local_memory_release(&theirs);
+}
+
+static void enter_as_stranger(void)
+{
+    stranger_connects();
+    const struct net_flow flow = flow_of_socket(their_fd);
+    assert_int_equal(local_door_offer(&flow, RING_LEN, &theirs), 0);
+    stranger_is_accepted();
+    assert_int_equal(path_of(l.passive), LOCAL_PATH_MEMORY);
+    atomic_store(local_memory_word(&theirs, LOCAL_MEMORY_SWITCHED), 2);
+}
+
+static void write_word(enum local_memory_offset ring, enum octet_ring_offset word, uint64_t value)
+{
+    atomic_store(local_memory_word(&theirs, (enum local_memory_offset)(ring + word)), value);
+    write(their_fd, "b", 1);
+}
+
+static void peer_that_shows_what_cannot_be_breaks_its_stream_alone(void **state)
+{
+    char got[4];
+    (void)state;
+    enter_as_stranger();
+    write_word(LOCAL_MEMORY_ACTIVE_RING, OCTET_RING_WRITTEN, RING_LEN + 1);
+    assert_int_equal(recv_some(l.passive, got, sizeof got), -EPROTO);
+    assert_int_equal(counters()->broken, 1);
+    assert_int_equal(send_text(l.passive, "x"), -EPIPE);
+    stranger_leaves();
+}
+
+static void peer_that_takes_what_was_not_sent_breaks_its_stream_alone(void **state)
+{
+    (void)state;
+    static uint8_t octets[RING_LEN];
+    struct iovec iov = {octets, sizeof octets};
+    struct link_tx tx = {.iov = &iov, .iov_count = 1};
+    enter_as_stranger();
+    write_word(LOCAL_MEMORY_PASSIVE_RING, OCTET_RING_TAKEN, RING_LEN + 7);
+    assert_int_equal(the_link->ops->send(l.passive, &tx), RING_LEN);
+    assert_int_equal(the_link->ops->send(l.passive, &tx), -EPROTO);
+    assert_int_equal(counters()->broken, 1);
+    stranger_leaves();
+}
+
+static void peer_that_says_it_sent_less_by_tcp_than_it_did_breaks_its_stream(void **state)
+{
+    char got[4];
+    (void)state;
+    enter_as_stranger();
+    atomic_store(local_memory_word(&theirs, LOCAL_MEMORY_SWITCHED), 1);
+    write(their_fd, "b", 1);
+    assert_int_equal(recv_some(l.passive, got, sizeof got), -EPROTO);
+    stranger_leaves();
+}
+
+// Everything that is shared, word by word, and what comes by TCP: the stream may say what it likes,
+// and end.
+static void random_words_harm_nobody_else(void **state)
+{
+    static uint8_t got[2 * RING_LEN];
+    struct prng prng;
+    (void)state;
+    prng_init(&prng, 7);
+    loop_open(&l, the_link, AF_INET);
+    exchange(l.active, l.passive);
+    exchange(l.passive, l.active);
+    struct loop honest = l;
+    for (int i = 0; i < 300; i++) {
+        l = (struct loop){0};
+        enter_as_stranger();
+        for (int turn = 0; turn < 20; turn++) {
+            uint64_t value = prng_next(&prng) >> (prng_next(&prng) % 64);
+            unsigned word = (unsigned)(prng_next(&prng) % (LOCAL_MEMORY_OCTETS / 8));
+            word = turn % 2 == 0 ? word % 20 * 8 : word; // those that mean something, often
+            atomic_store(local_memory_word(&theirs, (enum local_memory_offset)(8 * word)), value);
+            write(their_fd, "bbb", prng_next(&prng) % 4);
+            the_link->ops->want_out(l.passive, turn % 3 == 0);
+            ready_now(l.passive);
+            the_link->ops->recv(l.passive, mspan_of(got, prng_next(&prng) % sizeof got));
+            send_text(l.passive, "answer");
+        }
+        the_link->ops->close(l.passive, i % 2 == 0);
+        the_link->ops->close(l.listener, false);
+        stranger_leaves();
+    }
+    l = honest;
+    exchange(l.active, l.passive);
+}
+
+static void send_offer(const struct sockaddr_un *door, socklen_t len, const void *octets,
+                       size_t octets_len, int memory_fd)
+{
+    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))] = {0};
+    struct iovec iov = {(void *)(uintptr_t)octets, octets_len};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)door, len), 0);
+    if (memory_fd >= 0) {
+        msg.msg_control = control;
+        msg.msg_controllen = sizeof control;
+        *CMSG_FIRSTHDR(&msg) = (struct cmsghdr){
+            .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
+        memcpy(CMSG_DATA(CMSG_FIRSTHDR(&msg)), &memory_fd, sizeof memory_fd);
+    }
+    assert_int_equal(sendmsg(fd, &msg, 0), octets_len);
+    close(fd);
+}
+
+// An offer as it must be, but for its memory, or for one octet.
+static void malformed_offers_are_refused(void **state)
+{
+    (void)state;
+    uint8_t offer[LOCAL_OFFER_LEN] = "weft-mem";
+    struct sockaddr_un door;
+    socklen_t len = sizeof door;
+    stranger_connects();
+    assert_int_equal(
+        getsockname(local_stream_of(l.listener)->door.fd, (struct sockaddr *)&door, &len), 0);
+    struct net_flow flow = flow_of_socket(their_fd);
+    flow = net_flow_turned(&flow);
+    offer[11] = 1;
+    put_be32(offer + LOCAL_OFFER_RING_LEN, RING_LEN);
+    memcpy(offer + LOCAL_OFFER_FLOW, &flow, sizeof flow);
+    int unsealed = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(unsealed, LOCAL_MEMORY_OCTETS + 2 * RING_LEN), 0);
+    int sealed = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(sealed, LOCAL_MEMORY_OCTETS + 2 * RING_LEN), 0);
+    assert_int_equal(fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+
+    send_offer(&door, len, offer, sizeof offer, -1);         // no memory
+    send_offer(&door, len, offer, sizeof offer, unsealed);   // that can be taken away again
+    send_offer(&door, len, offer, sizeof offer, 0);          // that is none
+    send_offer(&door, len, offer, sizeof offer - 1, sealed); // too short
+    put_be32(offer + LOCAL_OFFER_RING_LEN, RING_LEN / 2);
+    send_offer(&door, len, offer, sizeof offer, sealed); // of another length
+    put_be32(offer + LOCAL_OFFER_RING_LEN, 0);
+    send_offer(&door, len, offer, sizeof offer, sealed); // of none
+    put_be32(offer + LOCAL_OFFER_RING_LEN, RING_LEN);
+    offer[LOCAL_OFFER_VERSION + 3] = 2;
+    send_offer(&door, len, offer, sizeof offer, sealed); // of a version to come
+    stranger_is_accepted();
+    assert_int_equal(path_of(l.passive), LOCAL_PATH_TCP);
+    assert_int_equal(counters()->offers_received, 7);
+    assert_int_equal(counters()->offers_refused, 7);
+    close(unsealed);
+    close(sealed);
+    stranger_leaves();
+}
+
+// Memory for connections that never say anything is given back.
+static void offers_that_nobody_asks_for_are_bounded(void **state)
+{
+    (void)state;
+    stranger_connects();
+    struct net_flow flow = flow_of_socket(their_fd);
+    for (unsigned i = 0; i < LOCAL_OFFERS_MAX + 10; i++) {
+        struct net_flow other = flow;
+        other.local_port = (uint16_t)(1 + i);
+        assert_int_equal(local_door_offer(&other, LOCAL_MEMORY_OCTETS, &theirs), 0);
+        local_memory_release(&theirs);
+    }
+    stranger_is_accepted();
+    assert_int_equal(local_link_of(the_link)->offer_count, LOCAL_OFFERS_MAX);
+    assert_int_equal(counters()->offers_refused, 10);
+    stranger_leaves();
+}
+
+/* ---- processes ------------------------------------------------------------------------------- */
+
+// A process that connects to the_link and does `what` with its stream. Returns its id.
+static pid_t start_peer(void (*what)(struct link *link, struct link_stream *stream), uid_t uid)
+{
+    struct sockaddr_storage at;
+    loop_listen(&l, the_link, AF_INET);
+    the_link->ops->local_addr(l.listener, &at);
+    pid_t child = fork();
+    if (child == 0) {
+        struct link_socket_config socket_config = {0};
+        struct link *inner, *own;
+        struct link_stream *stream;
+        the_link->ops->abandon(the_link);
+        if (setuid(uid) != 0 || link_socket_create(&socket_config, &inner) != 0 ||
+            link_local_wrap(inner, &config, &own) != 0 ||
+            own->ops->bind(own, NULL, 0, NULL, &stream) != 0 ||
+            own->ops->connect(stream, addr_of(&at)) != -EINPROGRESS) {
+            _exit(1);
+        }
+        ready_of(own, stream);
+        own->ops->connect_result(stream);
+        what(own, stream);
+        _exit(0);
+    }
+    assert_true(ready_of(the_link, l.listener) & LINK_READY_IN);
+    assert_int_equal(the_link->ops->accept(l.listener, &l.passive), 0);
+    return child;
+}
+
+static void send_and_wait(struct link *link, struct link_stream *stream)
+{
+    char got[4];
+    send_text(stream, "?");
+    recv_some(stream, got, sizeof got);
+    for (;;) {
+        static uint8_t octets[4000];
+        struct iovec iov = {octets, sizeof octets};
+        struct link_tx tx = {.iov = &iov, .iov_count = 1};
+        link_send(stream, &tx);
+    }
+}
+
+static void go_over_with_peer(void)
+{
+    char got[4];
+    assert_int_equal(recv_some(l.passive, got, sizeof got), 1);
+    assert_int_equal(path_of(l.passive), LOCAL_PATH_MEMORY);
+    assert_int_equal(send_text(l.passive, "!"), 1);
+}
+
+static void peer_that_is_killed_ends_its_stream(void **state)
+{
+    static uint8_t got[RING_LEN];
+    (void)state;
+    pid_t child = start_peer(send_and_wait, getuid());
+    go_over_with_peer();
+    assert_true(recv_some(l.passive, got, sizeof got) > 0);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    ssize_t len = 1;
+    for (int i = 0; i < 1000 && (len > 0 || len == -EAGAIN); i++) {
+        len = recv_some(l.passive, got, sizeof got);
+    }
+    assert_true(len == 0 || len == -ECONNRESET);
+}
+
+// To whom something is sent after that hears it as well.
+static void peer_that_was_killed_breaks_what_is_sent_to_it(void **state)
+{
+    char got[4];
+    (void)state;
+    pid_t child = start_peer(send_and_wait, getuid());
+    go_over_with_peer();
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    the_link->ops->want_in(l.passive, false);
+    ready_now(l.passive);
+    local_hear(local_stream_of(l.passive));
+    send_text(l.passive, "?");
+    send_text(l.passive, "?");
+    the_link->ops->want_in(l.passive, true);
+    ssize_t len = 1;
+    static uint8_t all[RING_LEN];
+    for (int i = 0; i < 1000 && (len > 0 || len == -EAGAIN); i++) {
+        len = recv_some(l.passive, all, sizeof all);
+    }
+    assert_true(len <= 0);
+    (void)got;
+}
+
+static void send_and_exit(struct link *link, struct link_stream *stream)
+{
+    char got[4];
+    send_text(stream, "?");
+    recv_some(stream, got, sizeof got);
+    send_text(stream, "last words");
+}
+
+static void what_was_sent_before_an_exit_arrives(void **state)
+{
+    char got[16] = "";
+    int status;
+    (void)state;
+    pid_t child = start_peer(send_and_exit, getuid());
+    go_over_with_peer();
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+    assert_int_equal(recv_some(l.passive, got, sizeof got), 10);
+    assert_string_equal(got, "last words");
+    assert_int_equal(recv_some(l.passive, got, sizeof got), 0);
+}
+
+static void send_and_pause(struct link *link, struct link_stream *stream)
+{
+    (void)link;
+    send_text(stream, "?");
+    pause();
+}
+
+// Its process is there, and takes nothing: as a closed window that stays closed.
+static void peer_that_is_stopped_is_given_up_after_a_time(void **state)
+{
+    static uint8_t octets[2 * RING_LEN];
+    struct iovec iov = {octets, sizeof octets};
+    struct link_tx tx = {.iov = &iov, .iov_count = 1};
+    (void)state;
+    pid_t child = start_peer(send_and_pause, getuid());
+    go_over_with_peer();
+    kill(child, SIGSTOP);
+    assert_true(the_link->ops->send(l.passive, &tx) > 0);
+    assert_int_equal(the_link->ops->send(l.passive, &tx), -EAGAIN);
+    the_link->ops->want_out(l.passive, true);
+    unsigned what = 0;
+    while ((what & LINK_READY_ERR) == 0) {
+        instant_ns at = the_link->ops->next_deadline(the_link);
+        instant_ns now = clock_of_test(NULL);
+        assert_true(at != INSTANT_NEVER);
+        loop_wait(the_link, at > now ? at - now : 0);
+        what = ready_now(l.passive);
+    }
+    assert_int_equal(the_link->ops->connect_result(l.passive), -ETIMEDOUT);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
+static void another_user_gets_tcp(void **state)
+{
+    char got[16];
+    (void)state;
+    if (getuid() != 0) {
+        print_message("SKIP: only root can be another user\n");
+        skip();
+    }
+    pid_t child = start_peer(send_and_exit, 65534);
+    assert_int_equal(recv_some(l.passive, got, sizeof got), 1);
+    assert_int_equal(path_of(l.passive), LOCAL_PATH_TCP);
+    assert_int_equal(counters()->offers_received, 0);
+    assert_int_equal(send_text(l.passive, "!"), 1);
+    assert_int_equal(recv_some(l.passive, got, sizeof got), 10);
+    waitpid(child, NULL, 0);
+}
+
+/* ---- two threads, each with a link of its own ------------------------------------------------ */
+
+enum { ROUNDS = 3000, BLOCK_LEN = 3 * RING_LEN / 2 };
+
+// Sends a block, of which the ring holds no more than a part, sleeping where there is no room.
+static void send_block(struct link_stream *stream, const uint8_t *octets, size_t len)
+{
+    for (size_t out = 0; out < len;) {
+        struct iovec iov = {(void *)(uintptr_t)(octets + out), len - out};
+        struct link_tx tx = {.iov = &iov, .iov_count = 1};
+        ssize_t taken = link_send(stream, &tx);
+        assert_true(taken > 0 || taken == -EAGAIN);
+        out += taken > 0 ? (size_t)taken : 0;
+        if (taken == -EAGAIN) {
+            link_want_out(stream, true);
+            ready_of(stream->link, stream);
+            link_want_out(stream, false);
+        }
+    }
+}
+
+static void recv_block(struct link_stream *stream, uint8_t *into, size_t len)
+{
+    for (size_t in = 0; in < len;) {
+        ssize_t got = link_recv(stream, mspan_of(into + in, len - in));
+        assert_true(got > 0 || got == -EAGAIN);
+        in += got > 0 ? (size_t)got : 0;
+        if (got == -EAGAIN) {
+            ready_of(stream->link, stream);
+        }
+    }
+}
+
+static uint8_t block[BLOCK_LEN], block_back[BLOCK_LEN];
+
+static size_t round_len(int round)
+{
+    return round % 100 == 0 ? BLOCK_LEN : 1 + (size_t)round % 500;
+}
+
+static void *echo(void *arg)
+{
+    struct link_stream *listener = arg, *stream;
+    static uint8_t mine[BLOCK_LEN];
+    ready_of(listener->link, listener);
+    if (link_accept(listener, &stream) != 0) {
+        return arg;
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        recv_block(stream, mine, round_len(round));
+        send_block(stream, mine, round_len(round));
+    }
+    link_close(stream, false);
+    return NULL;
+}
+
+static void two_sides_that_sleep_in_turn_lose_nothing(void **state)
+{
+    struct link_socket_config socket_config = {0};
+    struct link *inner, *other;
+    struct sockaddr_storage at;
+    pthread_t thread;
+    void *failed;
+    (void)state;
+    assert_int_equal(link_socket_create(&socket_config, &inner), 0);
+    assert_int_equal(link_local_wrap(inner, &config, &other), 0);
+    loop_listen(&l, other, AF_INET);
+    link_local_addr(l.listener, &at);
+    assert_int_equal(pthread_create(&thread, NULL, echo, l.listener), 0);
+    link_bind(the_link, NULL, 0, NULL, &l.active);
+    assert_int_equal(link_connect(l.active, addr_of(&at)), -EINPROGRESS);
+    ready_of(the_link, l.active);
+    assert_int_equal(link_connect_result(l.active), 0);
+    for (size_t i = 0; i < sizeof block; i++) {
+        block[i] = (uint8_t)(i * 2654435761U >> 13);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        send_block(l.active, block, round_len(round));
+        recv_block(l.active, block_back, round_len(round));
+        assert_memory_equal(block, block_back, round_len(round));
+    }
+    pthread_join(thread, &failed);
+    assert_null(failed);
+    assert_int_equal(path_of(l.active), LOCAL_PATH_MEMORY);
+    link_destroy(other);
+}
+
+int main(void)
+{
+#define LINK_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define X(name)         LINK_TEST(name),
+#define IN_MEMORY(name) cmocka_unit_test_setup_teardown(name, begin_in_memory, end),
+    const struct CMUnitTest tests[] = {
+        CONTRACT_TESTS(X) CONTRACT_TESTS(IN_MEMORY)
+            LINK_TEST(first_octets_go_by_tcp_and_the_answer_through_memory),
+        LINK_TEST(octets_stay_in_order_where_the_way_changes),
+        LINK_TEST(who_speaks_first_after_accepting_stays_with_tcp),
+        LINK_TEST(strangers_connect_as_ever),
+        LINK_TEST(where_nobody_has_a_door_nothing_is_handed_over),
+        LINK_TEST(without_descriptors_a_stream_stays_with_tcp),
+        LINK_TEST(peer_that_shows_what_cannot_be_breaks_its_stream_alone),
+        LINK_TEST(peer_that_takes_what_was_not_sent_breaks_its_stream_alone),
+        LINK_TEST(peer_that_says_it_sent_less_by_tcp_than_it_did_breaks_its_stream),
+        LINK_TEST(random_words_harm_nobody_else),
+        LINK_TEST(malformed_offers_are_refused),
+        LINK_TEST(offers_that_nobody_asks_for_are_bounded),
+        LINK_TEST(peer_that_is_killed_ends_its_stream),
+        LINK_TEST(peer_that_was_killed_breaks_what_is_sent_to_it),
+        LINK_TEST(what_was_sent_before_an_exit_arrives),
+        LINK_TEST(peer_that_is_stopped_is_given_up_after_a_time),
+        LINK_TEST(another_user_gets_tcp),
+        LINK_TEST(two_sides_that_sleep_in_turn_lose_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
