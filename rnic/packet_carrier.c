@@ -10,6 +10,7 @@
 #include "rnic/packet_cm.h"
 #include "rnic/packet_group.h"
 #include "rnic/shard.h"
+#include "wq/wq.h"
 
 static bool serve(struct shard *shard, instant_ns now)
 {
@@ -46,12 +47,16 @@ static void tidy(struct shard *shard)
 {
 }
 
+// What window or pace hold back has not left, and what is lost nobody else sends again: all that is
+// posted is waited for until it is complete.
 static bool has_unsent(const struct shard *shard)
 {
     const struct list_link *all = &shard->rnic->all_qps;
     for (const struct list_link *l = all->next; l != all; l = l->next) {
         const struct rnic_qp *qp = LIST_ENTRY(l, const struct rnic_qp, all_link);
-        if (qp->transport->ops->has_output(qp->transport)) {
+        const struct transport_ops *ops = qp->transport->ops;
+        const bool is_out = ops->state(qp->transport) == QP_RTS && wq_send_count(qp->wq) > 0;
+        if (is_out || ops->has_output(qp->transport)) {
             return true;
         }
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "link/datagram_sim.h"
+#include "rnic/internal.h"
 #include "rnic/packet.h"
 #include "rnic/post.h"
 #include "rnic/stat.h"
@@ -123,6 +124,19 @@ static void who_has_had_a_turn_goes_on_in_the_next_pass(void **state)
     for (unsigned i = 0; i < COUNT; i++) {
         assert_int_equal(world_completion(1).byte_len, GRH_LEN);
     }
+    world_close();
+}
+
+// A process that exits waits for it, within its limits.
+static void what_is_posted_is_unsent_until_it_is_complete(void **state)
+{
+    world_open_pair(RNIC_QP_RC, &clean);
+    world_post(0, WQE_RDMA_WRITE, 0, 100, 0);
+    while (rnic_step(w.devices[0].rnic)) {
+    }
+    assert_true(rnic_has_output(w.devices[0].rnic)); // it is on its way
+    assert_int_equal(world_completion(0).status, WC_SUCCESS);
+    assert_false(rnic_has_output(w.devices[0].rnic));
     world_close();
 }
 
@@ -302,6 +316,7 @@ int main(void)
         cmocka_unit_test(numbers_are_those_that_the_link_has),
         cmocka_unit_test(more_than_the_link_takes_at_a_time_leaves_when_there_is_room),
         cmocka_unit_test(who_has_had_a_turn_goes_on_in_the_next_pass),
+        cmocka_unit_test(what_is_posted_is_unsent_until_it_is_complete),
         cmocka_unit_test(a_device_goes_with_packets_on_their_way_to_it),
         cmocka_unit_test(a_group_reaches_who_is_attached_as_long_as_it_is),
         cmocka_unit_test(a_queue_pair_that_goes_leaves_its_groups),
