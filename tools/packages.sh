@@ -30,7 +30,7 @@ test="libcmocka-dev ibverbs-utils rdmacm-utils perftest qperf fio python3-pyverb
       tshark tcpdump iproute2 procps util-linux tmux
       qemu-utils libnbd-bin nbdkit"
 test_optional="ucx-utils libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev
-               clang clang-format-14 iperf3 git mandoc tgt"
+               clang clang-format-14 iperf3 git mandoc tgt fish zsh"
 dist="patchelf"
 deb="build-essential debhelper fakeroot systemtap-sdt-dev"
 deb_optional="lintian mmdebstrap"

@@ -69,7 +69,8 @@ def nothing_in_it_names_the_folder_it_was_made_in():
 def its_manual_completions_and_licences_are_there():
     place = unpacked()
     for name in ('share/man/man1/weft.1', 'share/man/man7/weft.7', 'share/doc/weft/LICENSE',
-                 'share/bash-completion/completions/weft'):
+                 'share/bash-completion/completions/weft',
+                 'share/zsh/site-functions/_weft', 'share/fish/vendor_completions.d/weft.fish'):
         assert (place / name).is_file(), name
     contents = json.loads((place / 'share/doc/weft/contents.json').read_text())
     assert contents['bundled']

@@ -6,7 +6,8 @@ import re
 from . import house
 
 SKIPPED_DIRS = {'.git', '__pycache__', 'corpus'}
-TEXT_SUFFIXES = {'.c', '.h', '.py', '.sh', '.build', '.map', '.txt', '.bash'}
+TEXT_SUFFIXES = {'.c', '.h', '.py', '.sh', '.build', '.map', '.txt', '.bash', '.fish',
+                 '.zsh'}
 
 # A comment, a string or a character: whichever starts first hides the others.
 _TOKEN = re.compile(r'//(?:\\\n|[^\n])*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
