@@ -70,6 +70,9 @@ struct report_qp {
     const struct transport_ops *ops;
     struct qp_attributes attributes;
     int oneshot; // as agreed: EXTENSION_ONESHOT_ bits
+    // Of packets: to whom it is connected. AF_UNSPEC: to nobody; of a stream it is the endpoint's.
+    struct sockaddr_storage peer;
+    uint32_t peer_qp_num;
     struct report_counters counters;
 };
 

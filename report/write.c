@@ -119,6 +119,15 @@ static void write_counters(struct json *o, const char *name, const struct report
     json_close(&counters);
 }
 
+static void write_peer(struct json *o, const struct report_qp *qp)
+{
+    char host[TEXT_ADDRESS_MAX];
+    if (text_address_host((const struct sockaddr *)&qp->peer, host)) {
+        json_text(o, "peer", host);
+        json_number(o, "peer_qp_num", qp->peer_qp_num);
+    }
+}
+
 static void write_refusal(struct json *o, const char *name, const char *text)
 {
     if (text != NULL) {
@@ -135,6 +144,7 @@ static void write_qp(struct json *parent, const struct report *r, const struct r
     if (attributes->phase != NULL) {
         json_text(&o, "stream", attributes->phase);
     }
+    write_peer(&o, qp);
     json_number(&o, "ird", attributes->ird);
     json_number(&o, "ord", attributes->ord);
     json_number(&o, qp->ops->segment_name, attributes->segment_len);

@@ -85,6 +85,19 @@ static void endpoint_copy(struct report *r, const struct rnic_ep *ep)
     }
 }
 
+static void peer_copy(const struct rnic_qp *qp, struct report_qp *to)
+{
+    const uint32_t wanted = QP_CHANGE_PATH | QP_CHANGE_DEST_QP_NUM;
+    struct qp_change told = {0};
+    if (qp->transport->ops->told != NULL) {
+        qp->transport->ops->told(qp->transport, &told);
+    }
+    if ((told.mask & wanted) == wanted) {
+        to->peer = address_of_octets(&told.path.remote, 0);
+        to->peer_qp_num = told.dest_qp_num;
+    }
+}
+
 static void qp_copy(struct report *r, const struct rnic_qp *qp)
 {
     const struct transport_ops *ops = qp->transport->ops;
@@ -99,6 +112,7 @@ static void qp_copy(struct report *r, const struct rnic_qp *qp)
             .oneshot = ops->oneshot_agreed != NULL ? ops->oneshot_agreed(qp->transport) : 0,
             .counters = counters,
         };
+        peer_copy(qp, to);
     }
 }
 

@@ -151,6 +151,8 @@ static void fill_with_numbers(void)
     NUMBER(counters);
     struct report_qp *qp = report_add_qp(&report);
     *qp = qp_of(1017, &counters);
+    qp->peer = ipv4(0x0a000003, 0);
+    qp->peer_qp_num = 1031;
     qp->attributes = (struct qp_attributes){.state = QP_RTS,
                                             .phase = "IDLE",
                                             .ird = 1018,

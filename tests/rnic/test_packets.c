@@ -220,6 +220,8 @@ static void what_a_device_tells_is_json_whatever_carries_its_queue_pairs(void **
         stat_write(w.devices[0].rnic, out);
         fclose(out);
         json_expect(text);
+        const bool has_peer = strstr(text, "\"peer\":\"") != NULL;
+        assert_int_equal(has_peer, types[i] == RNIC_QP_RC); // the others do not keep it
         world_close();
     }
 }
