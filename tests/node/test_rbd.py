@@ -4,6 +4,7 @@ and what becomes of volumes when the cluster, its daemons or the lock are gone f
 
 import contextlib
 import hashlib
+import re
 import time
 
 import clients
@@ -57,10 +58,15 @@ def in_flight(node):
     return node.status()['rtas'][0]['in_flight']
 
 
+def lock_of(ceph, name):
+    """Who has the image's lock: the client, the lock's own name, the address."""
+    return re.split('  +', ceph.rbd('lock', 'ls', f'rbd/{name}').splitlines()[-1].strip())
+
+
 def break_lock(ceph, name):
     """As an operator does who wants another client to have the image."""
-    locker, owner = ceph.rbd('lock', 'ls', f'rbd/{name}').splitlines()[-1].split('  ')[:2]
-    ceph.rbd('lock', 'rm', f'rbd/{name}', owner.strip(), locker.strip())
+    client, lock, _ = lock_of(ceph, name)
+    ceph.rbd('lock', 'rm', f'rbd/{name}', lock, client)
 
 
 def overwrite(ceph, name):
@@ -188,6 +194,7 @@ def late_writes_of_a_killed_process_do_not_land():
     places = range(0, 16 << 20, 1 << 20)
     with Node(ceph.image('late')) as node:
         qemu_io(node, 'write 0 16M')
+        address = lock_of(ceph, 'late')[2]
         ceph.signal('osd', signal.SIGSTOP)
         try:
             load = writer(node, *(f'aio_write -P 1 {at} 64k' for at in places), 'aio_flush')
@@ -198,6 +205,8 @@ def late_writes_of_a_killed_process_do_not_land():
         finally:
             ceph.signal('osd', signal.SIGCONT)
         qemu_io(node, *(f'write -P 2 {at} 64k' for at in places))
+        assert address != lock_of(ceph, 'late')[2]
+        assert address in ceph.tell('osd blocklist ls')
     data = contents(ceph, 'late')
     assert all(set(data[at:at + (64 << 10)]) == {2} for at in places)
 
