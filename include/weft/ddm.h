@@ -167,6 +167,8 @@ struct weft_ddm_host {
     // gone) have words of their own in the protocols; all else is an error of the medium. May be
     // called from within submit, flush_queue, poll and drain.
     void (*complete)(void *ctx, struct weft_ddm_command *command, int error);
+    // In poll: what probe says has changed, the size as a rule; it is asked again soon.
+    void (*changed)(void *ctx);
 };
 
 // Why a device was not opened, for people: what is wrong with which object, and what to do.

@@ -116,6 +116,8 @@ struct ddm_host {
     void (*say)(void *ctx, const char *line);
     // While being opened: has the UMA keep a copy of the descriptor for a successor.
     void (*keep)(void *ctx, int fd);
+    // In poll: what probe says of this DDM has changed. NULL: nobody wants to know.
+    void (*changed)(void *ctx, const struct ddm *ddm);
 };
 
 struct ddm_parameter {

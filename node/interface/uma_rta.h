@@ -6,7 +6,8 @@
 //     263  discovery       OPEN, PROBE, CLOSE, each answered with its own kind
 //     261  connections     CONNECTION_ADD, CONNECTION_REMOVE, each answered with its own kind
 //
-// The UMA asks, the RTA answers with the same kind and number; HELLO it says by itself, first. The
+// The UMA asks, the RTA answers with the same kind and number; HELLO it says by itself, first,
+// and PROBE when a device has changed. The
 // answer to OPEN of a unit that is started again comes when the fence has passed: the I/O of its
 // predecessor on that device is over. A device that is another than was first opened, by its pin,
 // is not opened (-ESTALE).
@@ -82,6 +83,7 @@ static inline void unit_message_why(const struct unit_message *message, struct w
 // process that serves it.
 struct unit_port {
     void *ctx;
-    // `keepsake`: -1, or a descriptor that stays the caller's. 0 or a negative errno.
+    // `keepsake`: -1, or a descriptor that stays the caller's. 0 or a negative errno; -EAGAIN, for
+    // what nobody has asked for: what was said before has not been read yet.
     int (*send)(void *ctx, const struct unit_message *message, int keepsake);
 };

@@ -239,6 +239,14 @@ static void host_keep(void *ctx, int fd)
     host->keep(host->ctx, fd);
 }
 
+static void host_changed(void *ctx)
+{
+    const struct module *module = ctx;
+    if (module->ddm.host.changed != NULL) {
+        module->ddm.host.changed(module->ddm.host.ctx, &module->ddm);
+    }
+}
+
 static struct module *module_create(const struct weft_ddm_driver *driver,
                                     const struct ddm_driver *row, const struct ddm_host *host)
 {
@@ -258,7 +266,8 @@ static struct module *module_create(const struct weft_ddm_driver *driver,
                                           .clock_ns = host_clock,
                                           .say = host_say,
                                           .keep = host_keep,
-                                          .complete = on_complete};
+                                          .complete = on_complete,
+                                          .changed = host_changed};
     list_init(&module->free);
     for (unsigned i = 0; i < MODULE_DEPTH_MAX; i++) {
         list_push_tail(&module->free, &module->commands[i].link);

@@ -65,6 +65,7 @@ struct device {
     int opening_error;
     struct why opening_why;
     atomic_bool has_opened;
+    atomic_bool has_changed; // a thread of librbd's says so
     struct why said;
 };
 
@@ -81,7 +82,9 @@ static void say(struct device *device, const char *what)
 // In a thread of librbd's: the size, or something else of the image has changed.
 static void on_update(void *ctx)
 {
-    eventfd_write(((struct device *)ctx)->commands.event_fd, 1);
+    struct device *device = ctx;
+    atomic_store(&device->has_changed, true);
+    eventfd_write(device->commands.event_fd, 1);
 }
 
 static bool is_read_only(const struct device *device)
@@ -166,11 +169,23 @@ static void leave_opening(struct device *device, instant_ns now)
     say(device, "it is served again");
 }
 
+static void look_at_size(struct device *device)
+{
+    uint64_t len;
+    if (rbd_get_size(device->session.image, &len) == 0 && len != device->len) {
+        device->len = len;
+        device->host->changed(device->host->ctx);
+    }
+}
+
 // What has to happen now, in any state.
 static void turn(struct device *device, instant_ns now)
 {
     if (device->state != DEVICE_OPENING) {
         commands_reap(&device->commands, device->session.image);
+    }
+    if (device->state == DEVICE_UP && atomic_exchange(&device->has_changed, false)) {
+        look_at_size(device);
     }
     if (device->state == DEVICE_UP && device->commands.is_shut_out) {
         enter_lost(device, instant_after(now, held_off_ns),

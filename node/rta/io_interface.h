@@ -33,6 +33,7 @@ struct io_volume {
     const struct io_format *format;
     struct volume_profile profile;
     bool is_read_only;
+    bool has_changed;       // what its probe says; the UMA is to be told
     bool is_full;           // the device took no more
     bool has_queued;        // submitted since the last flush_queue
     uint32_t out_count;     // commands at the device

@@ -65,6 +65,22 @@ static void host_say(void *ctx, const char *line)
     parts->say(parts->ctx, line);
 }
 
+static bool chain_has(const struct ddm *chain, const struct ddm *ddm)
+{
+    while (chain != NULL && chain != ddm) {
+        chain = chain->next;
+    }
+    return chain != NULL;
+}
+
+static void host_changed(void *ctx, const struct ddm *ddm)
+{
+    struct rta *rta = ctx;
+    for (struct io_volume *v = NULL; (v = io_volume_next(rta->io, v)) != NULL;) {
+        v->has_changed |= chain_has(v->ddm, ddm);
+    }
+}
+
 // The format that the driver at the end of the chain speaks. False: unknown here.
 static bool format_find(const struct rta *rta, const struct ddm *ddm, const struct io_format **ret)
 {
@@ -127,7 +143,8 @@ static void on_open(struct rta *rta, const struct unit_message *ask, int keepsak
                             .is_alone = rta->parts.is_alone,
                             .clock = host_clock,
                             .say = host_say,
-                            .keep = on_keep};
+                            .keep = on_keep,
+                            .changed = host_changed};
     struct ddm *ddm = NULL;
     struct why why = {""};
     rta->kept = -1;
@@ -154,10 +171,11 @@ static void on_open(struct rta *rta, const struct unit_message *ask, int keepsak
     say(rta, &answer, answer.error == 0 ? rta->kept : -1);
 }
 
-static void on_probe(struct rta *rta, const struct unit_message *ask)
+// 0 or a negative errno, as from the port.
+static int volume_probe(struct rta *rta, uint32_t volume)
 {
-    struct unit_message answer = {.kind = UNIT_PROBE, .volume = ask->volume, .error = -ENOENT};
-    struct io_volume *v = io_volume_find(rta->io, ask->volume);
+    struct unit_message answer = {.kind = UNIT_PROBE, .volume = volume, .error = -ENOENT};
+    struct io_volume *v = io_volume_find(rta->io, volume);
     if (v != NULL) {
         answer.error = v->ddm->driver->probe(v->ddm, &answer.profile);
         if (answer.error == 0 && !volume_profile_is_sane(&answer.profile)) {
@@ -167,7 +185,15 @@ static void on_probe(struct rta *rta, const struct unit_message *ask)
     if (answer.error == 0) {
         v->profile = answer.profile;
     }
-    say(rta, &answer, -1);
+    return rta->parts.uma.send(rta->parts.uma.ctx, &answer, -1);
+}
+
+// By itself. Where the UMA has not read what was said before, again after the next event.
+static void changes_tell(struct rta *rta)
+{
+    for (struct io_volume *v = NULL; (v = io_volume_next(rta->io, v)) != NULL;) {
+        v->has_changed = v->has_changed && volume_probe(rta, v->volume) == -EAGAIN;
+    }
 }
 
 static void device_remove(struct rta *rta, struct io_volume *v)
@@ -237,6 +263,7 @@ static void on_status(struct rta *rta)
 static void batch_end(struct rta *rta)
 {
     io_settle(rta->io, rta->now);
+    changes_tell(rta);
     residual_flush(rta->residual);
 }
 
@@ -249,7 +276,7 @@ bool rta_on_message(struct rta *rta, const struct unit_message *message, int kee
         on_open(rta, message, keepsake);
         return true;
     case UNIT_PROBE:
-        on_probe(rta, message);
+        volume_probe(rta, message->volume);
         return true;
     case UNIT_CLOSE:
         on_close(rta, message);

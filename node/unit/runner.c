@@ -75,6 +75,9 @@ static bool port_receive(void *ctx, struct frame *ret)
 static int port_say(void *ctx, const struct unit_message *message, int keepsake)
 {
     struct runner *r = ctx;
+    if (r->has_unsaid) {
+        return -EAGAIN; // not asked for: no more is read before the answer is out
+    }
     int error = channel_send(r->parts.channel, message, keepsake);
     if (error == -EAGAIN) {
         r->has_unsaid = true;

@@ -3,7 +3,7 @@
 
 import clients
 from serving import (Node, Skip, case, captive, expect_error, folder, main, need, os, pathlib, run,
-                     signal, weft)
+                     signal, until, weft)
 from judge import SOURCE
 from modules import build
 
@@ -18,6 +18,37 @@ static void close_it(void *device) { }
 WEFT_DDM_EXPORT const struct weft_ddm_driver weft_ddm_module = {
     .version = WEFT_DDM_VERSION, .size = sizeof weft_ddm_module, .name = "whole",
     .open = open_it, .probe = probe_it, .submit = submit_it, .close = close_it};
+'''
+GROWS = '''
+static const struct weft_ddm_host *host;
+static uint64_t len = 1 << 20, grow_at_ns;
+static int open_it(const struct weft_ddm_target *target, const struct weft_ddm_host *its,
+                   void **ret_device, struct weft_ddm_why *ret_why)
+{
+    host = its;
+    grow_at_ns = host->clock_ns(host->ctx) + 500000000;
+    return 0;
+}
+static int probe_it(void *device, struct weft_ddm_profile *ret)
+{
+    ret->volume_len = ret->range_max = len;
+    ret->block_len = ret->preferred_len = ret->transfer_max = 4096;
+    ret->alignment = ret->depth = 1;
+    return 0;
+}
+static int submit_it(void *device, struct weft_ddm_command *command) { return -5; }
+static uint64_t deadline(void *device) { return grow_at_ns; }
+static void poll_it(void *device, uint64_t now_ns)
+{
+    len = 2 << 20;
+    grow_at_ns = WEFT_DDM_NEVER;
+    host->changed(host->ctx);
+}
+static void nothing(void *device) { }
+WEFT_DDM_EXPORT const struct weft_ddm_driver weft_ddm_module = {
+    .version = WEFT_DDM_VERSION, .size = sizeof weft_ddm_module, .name = "grows",
+    .open = open_it, .probe = probe_it, .submit = submit_it, .next_deadline_ns = deadline,
+    .poll = poll_it, .drain = nothing, .close = nothing};
 '''
 LOAD = '__attribute__((constructor)) static void load(void) { %s; }\n'
 
@@ -103,6 +134,16 @@ def only_the_process_of_its_volume_loads_it():
             assert str(module) not in maps(node.process.pid)
             assert [str(module) in maps(pid) for pid in node.rtas()].count(True) == 1
         refused(f'module:{module}?mib=1', "never loaded into the host's own", words=['--rta=host'])
+
+
+@case
+def a_new_size_is_told():
+    """Behind a filter too, and to clients that come afterwards."""
+    with folder() as place:
+        module = build(place, EMPTY + GROWS, 'grows')
+        with Node(f'log+module:{module}?log.file={place}/log') as node:
+            assert node.status()['volumes'][0]['size'] in (1 << 20, 2 << 20)
+            until(lambda: node.status()['volumes'][0]['size'] == 2 << 20)
 
 
 @case

@@ -140,6 +140,16 @@ def a_snapshot_is_read_only_and_stays_as_it_was():
 
 
 @case
+def a_new_size_is_seen():
+    ceph = cluster()
+    with Node(ceph.image('sized', '8M')) as node:
+        for size in (16, 4):
+            ceph.rbd('resize', '--no-progress', '--allow-shrink', '--size', f'{size}M', 'rbd/sized')
+            until(lambda: int(run('nbdinfo', '--size', node.uri())) == size << 20)
+            qemu_io(node, f'write -P 5 {size - 1}M 1M')
+
+
+@case
 def what_is_not_there_is_named():
     ceph = cluster()
     for uri, said in ((ceph.uri('nothing'), 'the image nothing: No such file'),
