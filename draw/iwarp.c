@@ -163,21 +163,21 @@ static void tell_cut(struct iwarp_side *s, const struct frame *f)
 
 /* ---- holes ----------------------------------------------------------------------------------- */
 
-// What of a segment is no FPDU's end.
+// A segment in which no FPDU ends, where it is out of turn.
 static void tell_octets(struct iwarp_side *s, const struct frame *f, const struct direction_news *n)
 {
     static const char *const texts[] = {
-        [DIRECTION_IN_ORDER] = "part of an FPDU",
-        [DIRECTION_BEYOND] = "beyond a hole, waits",
-        [DIRECTION_OLD] = "sent again",
-        [DIRECTION_UNREACHED] = "far beyond what was captured",
+        [DIRECTION_IN_ORDER] = " · no FPDU ends here",
+        [DIRECTION_BEYOND] = " · beyond a hole, wait",
+        [DIRECTION_OLD] = "",
+        [DIRECTION_UNREACHED] = " · far beyond what was captured",
     };
     struct story_event *e = story_add(s->connection->teller.story, STORY_SEGMENT, s->number);
     if (e != NULL) {
         bool is_again = n->arrival == DIRECTION_OLD;
         e->flags = (uint8_t)(s->flags | (is_again ? STORY_AGAIN : 0));
         e->len = (uint32_t)f->payload.len;
-        snprintf(e->label, sizeof e->label, "%zu octets · %s", f->payload.len, texts[n->arrival]);
+        snprintf(e->label, sizeof e->label, "%zu octets%s", f->payload.len, texts[n->arrival]);
         snprintf(e->detail, sizeof e->detail, "TCP segment, sequence number %" PRIu32, f->tcp.seq);
     }
 }
@@ -253,7 +253,8 @@ static void on_payload(struct iwarp_side *s, const struct frame *f)
         direction_jump(&s->direction, n.position + n.octets.len);
         tell_lost(s, "octets are missing in the capture");
     }
-    if (story->event_count == before &&
+    bool is_usual = n.arrival == DIRECTION_IN_ORDER && n.closed_count == 0 && f->cut_len == 0;
+    if (story->event_count == before && !is_usual &&
         story->left_out_before + story->left_out_behind == left_out) {
         tell_octets(s, f, &n);
     }
@@ -262,6 +263,9 @@ static void on_payload(struct iwarp_side *s, const struct frame *f)
         hole_open(s, &n, event);
     }
     holes_close(s, &n, event);
+    if (s->direction.range_count == 0) {
+        ulpdu_settle(&s->connection->teller, s->number);
+    }
 }
 
 static void tell_plain(struct iwarp_side *s, enum story_kind kind, const char *what)

@@ -8,26 +8,39 @@
 
 /* ---- Reads ----------------------------------------------------------------------------------- */
 
+static bool goes_on(const struct lives_chain *c, const struct lives_request *r)
+{
+    if (c->number == 0 || c->source_key != r->source_key || r->source_to <= c->begin) {
+        return false;
+    }
+    if (r->source_to < c->end) {
+        return r->source_to + r->len == c->end;
+    }
+    bool has_own_sink = r->sink_key != c->sink_key && r->sink_to == 0;
+    bool is_behind = r->sink_key == c->sink_key && r->sink_to == c->sink_end;
+    return r->source_to == c->end && r->len <= c->end - c->begin && (has_own_sink || is_behind);
+}
+
 // The Read that this request goes on with, or a new one.
 static struct lives_chain *chain_of(struct lives_side *l, const struct lives_request *r)
 {
     for (unsigned i = 0; i < LIVES_READ_MAX; i++) {
-        struct lives_chain *c = &l->chain[i];
-        if (c->number != 0 && c->sink_key == r->sink_key && c->source_key == r->source_key &&
-            c->sink_to == r->sink_to && c->source_to == r->source_to) {
-            return c;
+        if (goes_on(&l->chain[i], r)) {
+            return &l->chain[i];
         }
     }
     struct lives_chain *c = &l->chain[l->next_chain++ % LIVES_READ_MAX];
-    *c = (struct lives_chain){
-        .sink_key = r->sink_key, .source_key = r->source_key, .number = ++l->read_count};
+    *c = (struct lives_chain){.number = ++l->read_count};
     return c;
 }
 
 static void chain_extend(struct lives_chain *c, const struct lives_request *r)
 {
-    c->sink_to = r->sink_to + r->len;
-    c->source_to = r->source_to + r->len;
+    c->sink_key = r->sink_key;
+    c->source_key = r->source_key;
+    c->begin = r->source_to;
+    c->end = r->source_to + r->len;
+    c->sink_end = r->sink_to + r->len;
     c->parts++;
 }
 
@@ -76,6 +89,11 @@ void lives_on_response(struct lives *l, struct story *s, unsigned side, uint64_t
         }
         r->got += len;
         if (is_last) {
+            r->has_last = true;
+            r->len = at + len - r->begin; // it may be less than was asked for
+        }
+        // What is behind a hole may come before the rest.
+        if (r->has_last && r->got >= r->len) {
             story_span_end(s, r->span, story_last(s));
             r->is_active = false;
         }

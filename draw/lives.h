@@ -2,8 +2,12 @@
 // their first use, to their invalidation. Either wire tells of both by the same words, so they are
 // kept here for both: a key is an STag (iWARP), or an R_Key (RoCE).
 //
-// A Read is divided when requests follow each other for the same two keys, each where the last one
-// ended on both sides: they are parts of one Read, and have one number.
+// A Read is divided when requests follow each other for the same source; they are parts of one
+// Read, and have one number, when
+//
+//   both ask for all up to the same end (between weft ends: an answer has an allotment at most), or
+//   one begins where the other ended, at the source and at the sink, where a sink of its own for
+//   each part counts from 0 (weft towards others: each asks for one allotment at most).
 #pragma once
 
 #include <stdbool.h>
@@ -18,14 +22,16 @@ struct lives_read {
     uint64_t name;  // iWARP: the sink STag; RoCE: the PSN. What answers have
     uint64_t begin; // iWARP: the sink TO; RoCE: the PSN
     uint64_t len;   // octets; RoCE: PSNs
-    uint64_t got;   // octets answered
+    uint64_t got;   // of them answered
+    bool has_last;  // … the last of them too
     uint32_t span;
 };
 
 struct lives_chain {
     uint32_t sink_key, source_key;
-    uint64_t sink_to, source_to; // where the last request ended
-    uint32_t number, parts;      // number 0: free
+    uint64_t begin, end;    // of the last request, at the source
+    uint64_t sink_end;      // … at the sink
+    uint32_t number, parts; // number 0: free
 };
 
 struct lives_key {
@@ -61,8 +67,8 @@ struct lives_part {
 // The last event is a Read Request that `side` sent; which part of which of its Reads.
 struct lives_part lives_on_request(struct lives *l, struct story *s, unsigned side,
                                    const struct lives_request *request);
-// The last event is `len` octets of an answer to `side`, `at` as `begin` counts; `is_last`: of the
-// request's answer.
+// The last event is part of an answer to `side`: `len` at `at`, as the request's `begin` and
+// `extent` count. `is_last`: nothing of the answer is behind it.
 void lives_on_response(struct lives *l, struct story *s, unsigned side, uint64_t name, uint64_t at,
                        uint32_t len, bool is_last);
 

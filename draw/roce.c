@@ -162,8 +162,7 @@ static void keep_lives(struct roce_connection *c, unsigned side, const struct ro
     if (p->bth.opcode == ROCE_READ_REQUEST && (flags & STORY_AGAIN) == 0) {
         *ret_part = read_begin(c, side, p);
     } else if (p->facts->kind == ROCE_KIND_READ && p->facts->is_response) {
-        lives_on_response(&c->lives, c->story, 1 - side, 0, p->bth.psn, (uint32_t)p->payload.len,
-                          p->facts->ends);
+        lives_on_response(&c->lives, c->story, 1 - side, 0, p->bth.psn, 1, p->facts->ends);
     } else if ((p->facts->headers & ROCE_HAS_RETH) != 0) {
         lives_on_use(&c->lives, c->story, 1 - side, p->reth.rkey);
     } else if ((p->facts->headers & ROCE_HAS_IETH) != 0) {

@@ -179,6 +179,13 @@ static void put_bar_text(const struct drawing *d, const struct story_span *span,
     xml_raw(d->out, "</text>");
 }
 
+// Reads in turn, or where several connections are drawn, those of every other one.
+static bool is_odd(const struct drawing *d, const struct story_span *span)
+{
+    bool is_alone = d->picture->connection_count == 1;
+    return span->kind == STORY_READ && (is_alone ? span->group - 1 : span->connection) % 2 != 0;
+}
+
 static void put_span(const struct drawing *d, uint32_t i)
 {
     const struct story_span *span = &d->story->span[i];
@@ -187,9 +194,8 @@ static void put_span(const struct drawing *d, uint32_t i)
         return;
     }
     xml_put(d->out, "<g class=\"s %s%s\" data-side=\"%u\" data-group=\"%" PRIu32 "\"><title>",
-            story_span_kind_name((enum story_span_kind)span->kind),
-            span->kind == STORY_READ && span->group % 2 == 0 ? " odd" : "", span->side,
-            span->group);
+            story_span_kind_name((enum story_span_kind)span->kind), is_odd(d, span) ? " odd" : "",
+            span->side, span->group);
     xml_text(d->out, span->label[0] != '\0' ? span->label : "message");
     xml_raw(d->out, "</title><desc>");
     xml_text(d->out, span->detail);

@@ -67,7 +67,7 @@ static unsigned legend_items(const struct layout *l, struct legend_item *item, u
         [STORY_ATOMIC] = {"atomic", "atomic"},
         [STORY_CONTROL] = {"control", "control"},
         [STORY_TROUBLE] = {"trouble", "trouble"},
-        [STORY_SEGMENT] = {"segment", "part, no end of one"},
+        [STORY_SEGMENT] = {"segment", "octets out of turn"},
     };
     static const struct legend_item spans[STORY_SPAN_KIND_COUNT] = {
         [STORY_MESSAGE] = {"message", "one message", true},

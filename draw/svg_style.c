@@ -24,6 +24,7 @@ const char *const svg_style =
     ".bar{stroke-width:1}.bar.open{stroke-dasharray:3 2}"
     ".message .bar{fill:none;stroke:#5d636e;stroke-width:1.2}"
     ".hole .bar{fill:url(#hatch);stroke:#b3171a}.hatch{stroke:#b3171a;stroke-width:1}"
+    ".hole .bar-text{stroke:#fff;stroke-width:3px;paint-order:stroke}"
     ".read .bar{fill:#d9efe1;stroke:#12703c}.read.odd .bar{fill:#fff;stroke:#12703c}"
     ".stag .bar{fill:#fdebd3;stroke:#a04a00}"
     ".e:focus,.s:focus{outline:2px solid #1c4fa1}"
@@ -37,7 +38,7 @@ const char *const svg_style =
     ".atomic .a{stroke:#cf9bff}.atomic .h{fill:#cf9bff}"
     ".control .a,.segment .a{stroke:#8b919c}.control .h,.segment .h{fill:#8b919c}"
     ".trouble .a{stroke:#ff7b72}.trouble .h{fill:#ff7b72}"
-    ".message .bar{stroke:#a2a8b3}.hole .bar,.hatch{stroke:#ff7b72}"
+    ".message .bar{stroke:#a2a8b3}.hole .bar-text{stroke:#14161a}.hole .bar,.hatch{stroke:#ff7b72}"
     ".read .bar{fill:#1f3d2b;stroke:#6fd49a}.read.odd .bar{fill:#14161a;stroke:#6fd49a}"
     ".stag .bar{fill:#43301a;stroke:#ffb066}}"
     "@media print{svg{background:none}}";

@@ -57,12 +57,20 @@ static void message_tell(struct ulpdu_message *m, struct story *s, unsigned side
     }
 }
 
-// Counts the segment into its message.
+static void message_end(struct ulpdu_message *m, struct story *s, unsigned side)
+{
+    message_tell(m, s, side);
+    m->number = 0;
+}
+
+// Counts the segment into its message. One that came early may be the last before others have come;
+// what is early behind it is of the next message.
 static void message_count(struct ulpdu_teller *t, unsigned side, const struct segment *g,
-                          struct story_event *e)
+                          unsigned flags, struct story_event *e)
 {
     struct ulpdu_message *m = &t->message[side][message_class(g)];
-    if (m->number == 0) {
+    bool is_early = (flags & STORY_EARLY) != 0;
+    if (m->number == 0 || (m->is_last_early && is_early)) {
         *m = (struct ulpdu_message){.number = ++t->story->message_count,
                                     .first_event = story_last(t->story)};
     }
@@ -71,9 +79,20 @@ static void message_count(struct ulpdu_teller *t, unsigned side, const struct se
     if (e != NULL) {
         e->message = m->number;
     }
-    if (g->ddp.last) {
-        message_tell(m, t->story, side);
-        m->number = 0;
+    if (g->ddp.last && is_early) {
+        m->is_last_early = true;
+    } else if (g->ddp.last) {
+        message_end(m, t->story, side);
+    }
+}
+
+void ulpdu_settle(struct ulpdu_teller *t, unsigned side)
+{
+    for (unsigned i = 0; i < ULPDU_MESSAGES; i++) {
+        struct ulpdu_message *m = &t->message[side][i];
+        if (m->number != 0 && m->is_last_early) {
+            message_end(m, t->story, side);
+        }
     }
 }
 
@@ -325,6 +344,6 @@ void ulpdu_tell(struct ulpdu_teller *t, unsigned side, struct span ulpdu, unsign
         e->len = (uint32_t)g.payload.len;
         ddp_header_format(&g.ddp, e->detail, sizeof e->detail);
     }
-    message_count(t, side, &g, e);
+    message_count(t, side, &g, flags, e);
     tell(t, side, &g, e);
 }

@@ -18,6 +18,7 @@ struct ulpdu_message {
     uint32_t first_event;
     uint32_t fpdus;
     uint64_t len;
+    bool is_last_early; // its last segment is here, beyond a hole
 };
 
 struct ulpdu_teller {
@@ -29,6 +30,9 @@ struct ulpdu_teller {
 
 // Adds the event of a ULPDU that `side` sent. `flags`: enum story_flags.
 void ulpdu_tell(struct ulpdu_teller *t, unsigned side, struct span ulpdu, unsigned flags);
+
+// No hole is left in what `side` sends: messages whose last segment came early are whole.
+void ulpdu_settle(struct ulpdu_teller *t, unsigned side);
 
 // Whether the octets begin with a DDP header, and an RDMAP opcode, that is in use: of a segment
 // that was not captured whole, the only sign.
