@@ -19,8 +19,8 @@ ROOM   ?=
 SEED   ?= 1
 N      ?= 100
 
-.PHONY: all demo check bench cost pairs lint soak mutants install uninstall dist image deb \
-        deb-test clean help
+.PHONY: all demo pictures check bench cost pairs lint soak mutants install uninstall dist image \
+        deb deb-test clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -31,6 +31,7 @@ $(BUILD)/build.ninja:
 help:
 	@echo 'make            build into $(BUILD)/: weft, and lib/ with the three libraries'
 	@echo 'make demo       install the packages needed, build, show RDMA programs and a storage node'
+	@echo 'make pictures   draw docs/pictures again, from runs on this machine'
 	@echo 'make check      install the packages needed, build, run every test (also sanitized)'
 	@echo 'make bench      measure; BENCH=group for one group; writes $(BUILD)/bench.json'
 	@echo 'make cost       count the instructions of an operation (needs valgrind); AGAINST=DIR'
@@ -50,6 +51,9 @@ demo:
 	@tools/packages.sh build demo
 	@$(MAKE) --no-print-directory all
 	@tools/demo $(BUILD)
+
+pictures: all
+	@tools/pictures $(BUILD)
 
 check:
 	@tools/packages.sh build demo test dist image vm
