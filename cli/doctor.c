@@ -20,8 +20,9 @@
 enum { OPTION_HELP = 'h', OPTION_JSON = 'j', OPTION_QUIET = 'q' };
 enum { WIDTH_DEFAULT = 80, WIDTH_MIN = 60, WIDTH_MAX = 100, ROCE_PORT_DEFAULT = 4791 };
 
-static const struct doctor_group *const groups[] = {&doctor_kernel, &doctor_limits, &doctor_network,
-                                                    &doctor_roce, &doctor_weft};
+static const struct doctor_group *const groups[] = {
+    &doctor_kernel,  &doctor_limits,      &doctor_network, &doctor_roce,
+    &doctor_devices, &doctor_environment, &doctor_files};
 enum { GROUP_COUNT = sizeof groups / sizeof groups[0] };
 
 struct wishes {

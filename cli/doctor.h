@@ -40,7 +40,7 @@ struct doctor_group {
 };
 
 extern const struct doctor_group doctor_kernel, doctor_limits, doctor_network, doctor_roce,
-    doctor_weft, doctor_program;
+    doctor_devices, doctor_environment, doctor_files, doctor_program;
 
 // All checks of the machine and, if the subject has one, of the program, one finding each in the
 // order of the groups.

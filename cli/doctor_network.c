@@ -1,8 +1,6 @@
 // Checks of the network: what connections and packets to one's own addresses come to.
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <netinet/udp.h>
 #include <poll.h>
@@ -315,43 +313,6 @@ static void offloads_look(const struct doctor_subject *subject, struct finding *
     close(fd);
 }
 
-/* ---- devices --------------------------------------------------------------------------------- */
-
-static void tap_look(const struct doctor_subject *subject, struct finding *ret)
-{
-    const int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
-    if (fd >= 0) {
-        close(fd);
-        finding_see(ret, "/dev/net/tun may be opened");
-        return;
-    }
-    const int error = errno;
-    finding_see(ret, "/dev/net/tun: %s", strerror(error));
-    finding_worsen(ret, FINDING_NOTE, "only --link=tap: and tun: want it");
-    finding_cure(ret, error == ENOENT ? "sudo modprobe tun" : "sudo chmod a+rw /dev/net/tun");
-}
-
-// Those of the kernel, whose names stand in a folder.
-static void kernel_devices_look(const struct doctor_subject *subject, struct finding *ret)
-{
-    DIR *names = opendir("/sys/class/infiniband");
-    for (struct dirent *e; names != NULL && (e = readdir(names)) != NULL;) {
-        if (e->d_name[0] != '.') {
-            finding_see_more(ret, "%s", e->d_name);
-        }
-    }
-    if (names != NULL) {
-        closedir(names);
-    }
-    if (ret->seen[0] == '\0') {
-        finding_see(ret, "none, and none is needed");
-    } else {
-        finding_worsen(ret, FINDING_NOTE,
-                       "programs on weft see weft's devices alone; these are for programs on the "
-                       "system's libraries");
-    }
-}
-
 static const struct doctor_check checks[] = {
     {"loopback", "whether this host reaches itself", loopback_look},
     {"addresses", "the addresses at which others reach this host", addresses_look},
@@ -359,8 +320,6 @@ static const struct doctor_check checks[] = {
     {"tcp", "connections to own addresses", tcp_look},
     {"udp", "datagrams to own addresses", udp_look},
     {"offloads", "several datagrams in one call", offloads_look},
-    {"tap", "whether interfaces of one's own may be made", tap_look},
-    {"rdma", "RDMA devices of the kernel", kernel_devices_look},
 };
 
 const struct doctor_group doctor_network = {"Network", checks, sizeof checks / sizeof checks[0],

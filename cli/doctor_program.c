@@ -59,6 +59,26 @@ static bool file_open(const struct doctor_subject *subject, char path[PATH_MAX],
     return file_find(subject, path, &unsaid) && elf_file_open(path, ret) == ELF_IS_READ;
 }
 
+// What keeps the environment from the programs that a script starts.
+static void script_judge(const struct doctor_subject *subject, struct finding *ret)
+{
+    static const char *const words[] = {"sudo", "su", "doas", "pkexec", "runuser"};
+    char path[PATH_MAX], word[CURE_WORD_MAX];
+    program_find(subject->program, path, &hearer_deaf);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (script_has_word(path, words[i]) &&
+            finding_worsen(
+                ret, FINDING_WARNING,
+                "it names %s, which keeps LD_LIBRARY_PATH from what it starts: that gets "
+                "the system's libraries",
+                words[i])) {
+            finding_cure(ret, "%s weft run %s", words[i],
+                         text_shell_quote(subject->program, word, sizeof word));
+        }
+    }
+    finding_worsen(ret, FINDING_NOTE, "the interpreter is looked into; what it loads later is not");
+}
+
 static const char unknown[] = "not looked at: there is no program to look into";
 
 static void program_look(const struct doctor_subject *subject, struct finding *ret)
@@ -84,8 +104,7 @@ static void program_look(const struct doctor_subject *subject, struct finding *r
         finding_worsen(ret, FINDING_NOTE, "it has no first line with #!: the shell runs it");
     }
     if (is_script && answer == ELF_IS_READ) {
-        finding_worsen(ret, FINDING_NOTE,
-                       "the interpreter is looked into; what it loads later is not");
+        script_judge(subject, ret);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 static const char blanks[] = " \t";
+enum { LINE_MAX_LEN = 1024, LINES_MAX = 1 << 16 };
 
 bool script_read(const char *path, struct script *ret)
 {
@@ -41,4 +42,34 @@ bool script_of_env(const struct script *script, char ret[SCRIPT_WORD_MAX])
         word += len;
     }
     return false;
+}
+
+static bool line_has_word(const char *line, const char *word)
+{
+    static const char ends[] = " \t\r\n;&|()\"'`";
+    const size_t len = strlen(word);
+    for (const char *at = line; (at = strstr(at, word)) != NULL; at += len) {
+        const bool begins = at == line || strchr(ends, at[-1]) != NULL;
+        if (begins && (at[len] == '\0' || strchr(ends, at[len]) != NULL)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool script_has_word(const char *path, const char *word)
+{
+    char line[LINE_MAX_LEN];
+    bool is_found = false;
+    FILE *in = fopen(path, "re");
+    for (unsigned i = 0; in != NULL && !is_found && i < LINES_MAX; i++) {
+        if (fgets(line, sizeof line, in) == NULL) {
+            break;
+        }
+        is_found = line[strspn(line, blanks)] != '#' && line_has_word(line, word);
+    }
+    if (in != NULL) {
+        fclose(in);
+    }
+    return is_found;
 }

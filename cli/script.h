@@ -14,5 +14,8 @@ struct script {
 // False: it does not begin with "#!", or cannot be read.
 bool script_read(const char *path, struct script *ret);
 
+// Whether a line that is no comment has this word, as a command or anywhere else.
+bool script_has_word(const char *path, const char *word);
+
 // Of "/usr/bin/env python3" the name that env looks for, into `ret`; false: it is not env's.
 bool script_of_env(const struct script *script, char ret[SCRIPT_WORD_MAX]);

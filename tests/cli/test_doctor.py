@@ -45,13 +45,17 @@ def expect_finding(finding, result, *said):
         assert words in text, f'{finding} without {words!r}'
 
 
-def alone(script, *words, **variables):
-    """What a shell script in a network of its own says; $DOCTOR is the command."""
-    if not shutil.which('unshare') or subprocess.run([*ALONE, 'true'], check=False,
+def alone(script, *words, has_mounts=False, **variables):
+    """What a shell script in a network of its own says; $DOCTOR is the command.
+
+    has_mounts: it may mount what it likes.
+    """
+    place = [*ALONE, '--mount'] if has_mounts else ALONE
+    if not shutil.which('unshare') or subprocess.run([*place, 'true'], check=False,
                                                      capture_output=True).returncode:
         raise Skip('no network namespace')
     result = subprocess.run(
-        [*ALONE, 'sh', '-c', script, *words], text=True, capture_output=True, timeout=60,
+        [*place, 'sh', '-c', script, *words], text=True, capture_output=True, timeout=60,
         check=False, env={**os.environ, **QUIET_ENVIRONMENT, 'DOCTOR': f'{WEFT} doctor --json',
                           **variables})
     assert result.stderr == '', result.stderr
@@ -469,6 +473,44 @@ def libraries_that_come_before_ours_are_found():
 
 
 @case
+def another_weft_that_comes_first_is_found():
+    with scratch() as folder:
+        for name in ('libibverbs.so.1', 'librdmacm.so.1', 'libweft.so.1'):
+            shutil.copy(BUILD / 'lib' / name, folder)
+        expect_finding(found('loader', env={'LD_LIBRARY_PATH': folder}), 'warning', folder,
+                       'another weft')
+
+
+@case
+def a_preloaded_library_before_sockets_is_found():
+    for preload, result in (('librspreload.so', 'warning'), ('libm.so.6', 'ok'), ('', 'ok')):
+        with scratch() as folder:
+            if preload.startswith('librs'):
+                preload = compiled(folder, preload, 'int rs;', '-shared')
+            expect_finding(found('preload', env={'LD_PRELOAD': str(preload)}), result)
+
+
+@case
+def an_interface_that_the_link_wants_and_this_user_may_not_have_is_found():
+    if os.geteuid() != 0 or os.stat('/dev/net/tun').st_mode & 0o6 != 0o6:
+        raise Skip('only root can make an interface for another user, if that may open it')
+    strange, own, free, tun, none = alone(f'''ip link set lo up; mount -t sysfs none /sys
+        as_nobody() {{ setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups "$@"; }}
+        ip tuntap add dev other mode tap user 1 && ip tuntap add dev own mode tap user {NOBODY}
+        as_nobody $DOCTOR --link=tap:other,10.9.9.2/24
+        as_nobody $DOCTOR --link=tap:own,10.9.9.2/24
+        as_nobody $DOCTOR --link=tap:free,10.9.9.2/24
+        as_nobody $DOCTOR --link=tun:free,10.9.9.2/24
+        $DOCTOR --link=tap:free,10.9.9.2/24''', has_mounts=True)
+    expect_finding(strange['tap'], 'failure', 'other', 'may not open')
+    expect_finding(own['tap'], 'ok', 'own is there')
+    expect_finding(free['tap'], 'failure', 'may not make', 'ip tuntap add dev free')
+    expect_finding(tun['tap'], 'failure', 'dev free mode tun')
+    expect_finding(none['tap'], 'ok')
+    expect_finding(found('tap', '--link=tun:lo,10.9.9.2/24'), 'failure', 'no tap or tun interface')
+
+
+@case
 def a_runtime_folder_that_cannot_be_used_is_found():
     with scratch() as folder:
         place = pathlib.Path(folder) / 'run'
@@ -567,6 +609,17 @@ def a_script_is_followed_to_its_interpreter():
             expect_finding(finding, 'note', 'a script of', 'python3', 'is not')
         finding = found('program', executable(folder, 'script', '#!/nowhere/python\n'))
         expect_finding(finding, 'failure', 'a script of /nowhere/python', 'does not exist')
+
+
+@case
+def a_script_that_keeps_the_environment_from_others_is_told():
+    with scratch() as folder:
+        for line, result in (('sudo ./server', 'warning'), ('x=$(sudo id)', 'warning'),
+                             ('# sudo ./server', 'note'), ('echo pseudo sudoku', 'note')):
+            script = executable(folder, 'script', f'#!/bin/sh\n{line}\n')
+            finding = found('program', script)
+            expect_finding(finding, result)
+            assert result == 'note' or finding['do'] == f'sudo weft run {script}', finding
 
 
 @case
