@@ -34,7 +34,7 @@ test_optional="ucx-utils libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich
 dist="patchelf"
 deb="build-essential debhelper fakeroot systemtap-sdt-dev"
 deb_optional="lintian mmdebstrap"
-ceph_optional="librbd-dev ceph-mon ceph-osd ceph-common"
+ceph_optional="librbd-dev ceph-mon ceph-osd ceph-common qemu-block-extra"
 image="busybox-static bubblewrap"
 vm_optional="qemu-system-x86 busybox-static kmod xz-utils ibverbs-providers
              nvme-cli e2fsprogs fio"

@@ -40,7 +40,8 @@ paxos_min_wait = 0.02
 admin_socket = {place}/$name.socket
 [osd]
 osd_data = {place}/osd
-osd_objectstore = bluestore
+osd_objectstore = {store}
+memstore_device_bytes = {size}
 bluestore_block_size = {size}
 bluestore_block_create = true
 osd_memory_target = 939524096
@@ -53,10 +54,11 @@ admin_socket = {place}/$name.socket
 
 
 class Cluster:
-    """It runs while the object is entered; `conf` names its configuration."""
+    """It runs while the object is entered; `conf` names its configuration. What its store in a file
+    (bluestore) has acknowledged outlives a killed OSD; memory (memstore) is faster."""
 
-    def __init__(self, size=4 << 30):
-        self.size = size
+    def __init__(self, store='bluestore', size=4 << 30):
+        self.store, self.size = store, size
         self.daemons = {}
 
     def __enter__(self):
@@ -85,7 +87,7 @@ class Cluster:
         fsid, osd = uuid.uuid4(), uuid.uuid4()
         addresses = f'[v2:127.0.0.1:{free_port()},v1:127.0.0.1:{free_port()}]'
         self.conf.write_text(CONF.format(fsid=fsid, monitor=addresses, place=self.place,
-                                         size=self.size))
+                                         store=self.store, size=self.size))
         monmap = self.place / 'monmap'
         for name in ('mon', 'osd'):
             (self.place / name).mkdir()
