@@ -20,7 +20,7 @@ SEED   ?= 1
 N      ?= 100
 
 .PHONY: all demo pictures check bench cost pairs lint soak mutants install uninstall dist image \
-        deb deb-test clean help
+        deb deb-test rpm clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -45,6 +45,7 @@ help:
 	@echo 'make image      a container image of that, in build-image/: an OCI layout'
 	@echo 'make deb        Debian packages, in build-deb/; SUITE=trixie: in a clean chroot of it'
 	@echo 'make deb-test   build, install, use and purge them in clean chroots; SUITE=bookworm'
+	@echo 'make rpm        RPM packages, in build-rpm/'
 	@echo 'make clean      remove the build directories'
 
 demo:
@@ -60,7 +61,7 @@ check:
 	@tools/check --build $(BUILD)
 
 soak:
-	@tools/packages.sh build demo test dist deb image vm
+	@tools/packages.sh build demo test dist deb rpm image vm
 	@tools/check --build $(BUILD) --soak
 
 bench: all
@@ -102,6 +103,10 @@ deb-test:
 	@tools/packages.sh deb
 	@tests/packaging/test_deb.py $(SUITE)
 
+rpm:
+	@tools/packages.sh build rpm
+	@tools/rpm
+
 clean:
 	rm -rf $(BUILD) $(BUILD)-dist build-asan build-tsan build-clang build-clang-fuzz build-lto \
-		build-mutants build-deb build-image
+		build-mutants build-deb build-rpm build-image

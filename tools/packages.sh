@@ -10,6 +10,7 @@
 #     test    what `make check` runs besides
 #     dist    what `make dist` packs with
 #     deb     what `make deb` makes packages with
+#     rpm     what `make rpm` makes packages with
 #     ceph    the driver of Ceph's images, and a cluster for its tests (which skip without it)
 #     image   what `make image` puts into it, and what its test runs it with
 #     vm      a virtual machine with the Linux kernel's software iWARP (tests skip without it)
@@ -34,6 +35,8 @@ test_optional="ucx-utils libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich
 dist="patchelf"
 deb="build-essential debhelper fakeroot systemtap-sdt-dev"
 deb_optional="lintian mmdebstrap"
+rpm="rpm"
+rpm_optional="rpmlint"
 ceph_optional="librbd-dev ceph-mon ceph-osd ceph-common qemu-block-extra"
 image="busybox-static bubblewrap"
 vm_optional="qemu-system-x86 busybox-static kmod xz-utils ibverbs-providers
@@ -50,12 +53,13 @@ for word in "$@"; do
     test) required="$required $test" optional="$optional $test_optional" ;;
     dist) required="$required $dist" ;;
     deb) required="$required $deb" optional="$optional $deb_optional" ;;
+    rpm) required="$required $rpm" optional="$optional $rpm_optional" ;;
     image) required="$required $image" ;;
     ceph) optional="$optional $ceph_optional" ;;
     vm) optional="$optional $vm_optional" ;;
     *)
         echo "tools/packages.sh: no such set: $word" \
-            "(sets: build demo test dist deb image ceph vm)" >&2
+            "(sets: build demo test dist deb rpm image ceph vm)" >&2
         exit 2
         ;;
     esac
