@@ -84,7 +84,8 @@ static const struct call calls[] = {
     {"epoll_create1", epoll_try, FINDING_FAILURE, "every program: weft waits by it"},
     {"socket(AF_UNIX)", unix_socket_try, FINDING_WARNING,
      "weft stat, and processes that share the port of RoCE"},
-    {"memfd_create", memfd_try, FINDING_WARNING, "weft serve, for memory that it shares with RTAs"},
+    {"memfd_create", memfd_try, FINDING_WARNING,
+     "weft serve, for memory that it shares with RTAs, and WEFT_LOCAL=on"},
     {"pidfd_open", pidfd_try, FINDING_WARNING, "weft serve, to see a driver's process end"},
 };
 enum { CALL_COUNT = sizeof calls / sizeof calls[0] };

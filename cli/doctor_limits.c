@@ -92,7 +92,7 @@ static void huge_pages_look(const struct doctor_subject *subject, struct finding
     char transparent[64] = "";
     int64_t reserved = 0;
     kernel_file_number("/proc/sys/vm/nr_hugepages", &reserved);
-    finding_see(ret, "%" PRId64 " reserved; weft needs none, programs may", reserved);
+    finding_see(ret, "weft needs none; %" PRId64 " reserved for programs", reserved);
     if (kernel_file_line("/sys/kernel/mm/transparent_hugepage/enabled", transparent,
                          sizeof transparent)) {
         const char *chosen = strchr(transparent, '[');
