@@ -477,7 +477,7 @@ static void file_drain(struct ddm *ddm)
 }
 
 static const char *const calls[] = {"preadv2", "pwritev2",       "fdatasync", "fallocate",
-                                    "ioctl",   "io_uring_enter", NULL};
+                                    "ioctl",   "io_uring_enter", "getrusage", NULL};
 
 const struct ddm_driver ddm_file = {
     .version = DDM_VERSION,

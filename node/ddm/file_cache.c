@@ -1,6 +1,7 @@
 #include "node/ddm/file_cache.h"
 
 #include <errno.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 #include <time.h>
 
@@ -10,8 +11,8 @@ enum {
     REST_FACTOR = 20, // so many times as long as a writer was held back, the engine has them
 };
 
-// Longer than the copy takes, and than the processor is another's for.
-static const duration_ns held_back_ns = 10 * NS_PER_MS;
+static const duration_ns held_back_ns = 10 * NS_PER_MS; // far longer than the copy takes
+static const duration_ns watch_ns = 1 * NS_PER_S;
 
 void file_cache_init(struct file_cache *cache, int fd, bool may_wait)
 {
@@ -23,6 +24,13 @@ static instant_ns clock_now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
+}
+
+// How often this thread has given up the processor to wait for something.
+static long waits_so_far(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nvcsw : 0;
 }
 
 // True: it is done, or has failed as the engine would have it fail.
@@ -54,12 +62,17 @@ static bool write_and_see(struct file_cache *cache, struct file_job *job, const 
     if (!cache->may_wait || !is_of_pages(job) || begin < cache->writers_wait_until) {
         return false;
     }
+    bool is_watched = begin < cache->watched_until;
+    long waits = is_watched ? waits_so_far() : 0;
     int64_t written = pwritev2(cache->fd, iov, 1, (off_t)job->offset, 0);
+    job->result = written < 0 ? -errno : written;
     instant_ns end = clock_now();
     if (end - begin >= held_back_ns) {
-        cache->writers_wait_until = instant_after(end, REST_FACTOR * (end - begin));
+        bool has_waited = is_watched && waits_so_far() > waits;
+        cache->writers_wait_until =
+            has_waited ? instant_after(end, REST_FACTOR * (end - begin)) : 0;
+        cache->watched_until = instant_after(end, watch_ns);
     }
-    job->result = written < 0 ? -errno : written;
     return true;
 }
 

@@ -4,7 +4,8 @@
 // A read never waits (RWF_NOWAIT): what the cache has not is the engine's. Nor does a write where
 // the file system can say so. Where it cannot (ext4), a short write into the cache is made all the
 // same: it waits only while the kernel holds writers back, and after such a wait the engine has
-// them for a time that makes waiting a small part of all.
+// them for a time that makes waiting a small part of all. A write that took long because the
+// processor was another's is no such wait.
 #pragma once
 
 #include <stdbool.h>
@@ -18,6 +19,7 @@ struct file_cache {
     bool writes;                   // and writes
     bool may_wait;                 // a write may be made that cannot say whether it will wait
     instant_ns writers_wait_until; // by the engine until then
+    instant_ns watched_until; // writes are looked at closely: one took long, for whatever reason
 };
 
 // `may_wait`: the caller serves nobody but this file's clients.

@@ -9,11 +9,18 @@
 #include "node/loop/loop.h"
 #include "node/uma/uma.h"
 
+// Will the RTA that it is placed in never have another volume?
+static bool is_alone(const struct host_config *config)
+{
+    bool is_fixed = config->volume_count == 1 && config->path == NULL && !config->takes_volumes;
+    return config->rta == HOST_RTA_EACH || is_fixed;
+}
+
 int host_volume_add(struct host *host, const struct volume_wish *wish)
 {
     struct volume_wish placed = *wish;
     if (placed.unit[0] == '\0') {
-        placed.is_alone = host->config->rta == HOST_RTA_EACH;
+        placed.is_alone = is_alone(host->config);
         snprintf(placed.unit, sizeof placed.unit, "%s",
                  host->config->rta == HOST_RTA_EACH ? placed.name : "all");
     }

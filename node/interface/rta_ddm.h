@@ -110,7 +110,7 @@ struct ddm_host {
     int keepsake;    // what a predecessor kept, now the DDM's; or -1
     bool is_restart; // wait for the fence; otherwise refuse a device in use (-EBUSY)
     bool read_only;  // open it so
-    bool is_alone;   // in the RTA's own process: a call that waits for a moment keeps only its RTA
+    bool is_alone;   // a call that waits for a moment keeps nobody but this RTA's clients
     instant_ns (*clock)(void *ctx);
     // One line for the operator, said once per matter.
     void (*say)(void *ctx, const char *line);

@@ -140,7 +140,7 @@ static void on_open(struct rta *rta, const struct unit_message *ask, int keepsak
                             .keepsake = keepsake,
                             .is_restart = ask->is_restart != 0,
                             .read_only = ask->read_only != 0,
-                            .is_alone = rta->parts.is_alone,
+                            .is_alone = rta->parts.is_alone || ask->is_only != 0,
                             .clock = host_clock,
                             .say = host_say,
                             .keep = on_keep,

@@ -36,6 +36,7 @@ struct rig {
     struct rta *rta;
     uint8_t *pool;
     instant_ns now;
+    unsigned gave_up; // how often its process was told that no other device follows
 
     // The device: of memory; commands wait in `held` if it holds.
     uint8_t volume[RIG_VOLUME_LEN];
@@ -274,6 +275,11 @@ static inline void rig_say_line(void *ctx, const char *line)
 {
 }
 
+static inline void rig_on_only(void *ctx, const struct ddm *chain)
+{
+    ((struct rig *)ctx)->gave_up++;
+}
+
 static inline struct unit_message *rig_tell(struct rig *rig, struct unit_message message)
 {
     memset(&rig->said, 0, sizeof rig->said);
@@ -293,6 +299,7 @@ static inline void rig_rta_start(struct rig *rig)
                               .ddm_open = rig_open,
                               .ctx = rig,
                               .clock = rig_clock,
+                              .on_only = rig_on_only,
                               .say = rig_say_line,
                               .watch = rig_watch,
                               .unwatch = rig_unwatch};

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/io_uring.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -13,13 +14,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "node/ddm/file.h"
 #include "node/ddm/registry.h"
 #include "node/rta/formats.h"
 
@@ -306,6 +310,34 @@ static void exercise_if_possible(struct desk *desk, const char *parameters)
     exercise(desk, ddm);
 }
 
+// A ring knows calls of the kernel that are refused to the process.
+static void a_ring_takes_no_more_than_files_need(void **state)
+{
+    struct desk *desk = *state;
+    struct file_engine *engine;
+    int fd = open(desk->path, O_RDWR | O_CLOEXEC);
+    int error = file_engine_uring.create(fd, 8, &engine);
+    if (error != 0) {
+        close(fd);
+        print_message("SKIP: io_uring is refused here (%s)\n", strerror(-error));
+        skip();
+    }
+    int ring_fd = file_engine_uring.poll_fd(engine), event_fd = eventfd(0, EFD_CLOEXEC);
+    // What may be asked for was settled for good, and the asking for more is not among it.
+    assert_int_equal(syscall(SYS_io_uring_register, ring_fd, IORING_REGISTER_EVENTFD, &event_fd, 1),
+                     -1);
+    assert_int_equal(errno, EACCES);
+    struct file_job job = {.call = FILE_READ, .data = desk->pool, .len = BLOCK};
+    file_engine_uring.submit(engine, &job);
+    file_engine_uring.start(engine);
+    file_engine_uring.wait(engine);
+    assert_ptr_equal(file_engine_uring.reap(engine), &job);
+    assert_int_equal(job.result, BLOCK);
+    file_engine_uring.destroy(engine);
+    close(event_fd);
+    close(fd);
+}
+
 static void io_uring_keeps_what_it_is_given(void **state)
 {
     exercise_if_possible(*state, "engine=io_uring");
@@ -558,6 +590,8 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_driver_keeps_what_it_is_given, desk_setup,
+                                        desk_teardown),
+        cmocka_unit_test_setup_teardown(a_ring_takes_no_more_than_files_need, desk_setup,
                                         desk_teardown),
         cmocka_unit_test_setup_teardown(io_uring_keeps_what_it_is_given, desk_setup, desk_teardown),
         cmocka_unit_test_setup_teardown(a_file_past_the_page_cache_keeps_what_it_is_given,

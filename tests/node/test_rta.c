@@ -293,6 +293,20 @@ static void a_read_only_volume_is_not_changed(void **state)
     rig_destroy(rig);
 }
 
+static void who_has_the_only_device_opens_no_other(void **state)
+{
+    struct rig *rig = rig_create();
+    play_on(rig);
+    assert_int_equal(rig->gave_up, 0);
+    rig_tell(rig, (struct unit_message){.kind = UNIT_OPEN, .volume = 2, .is_only = 1});
+    assert_int_equal(rig->said.error, 0);
+    assert_int_equal(rig->gave_up, 1);
+    rig_tell(rig, (struct unit_message){.kind = UNIT_OPEN, .volume = 3});
+    assert_int_equal(rig->said.error, -EPERM);
+    assert_non_null(strstr(rig->said.why, "an RTA of its own"));
+    rig_destroy(rig);
+}
+
 static void the_uma_is_refused_what_makes_no_sense(void **state)
 {
     struct rig *rig = rig_create();
@@ -380,6 +394,7 @@ int main(void)
         cmocka_unit_test(not_now_for_too_long_is_an_answer),
         cmocka_unit_test(what_a_device_loses_is_given_to_it_again),
         cmocka_unit_test(a_read_only_volume_is_not_changed),
+        cmocka_unit_test(who_has_the_only_device_opens_no_other),
         cmocka_unit_test(the_uma_is_refused_what_makes_no_sense),
         cmocka_unit_test(a_row_that_leaves_ends_its_requests_first),
         cmocka_unit_test(a_drained_rta_says_so),
