@@ -30,6 +30,8 @@ enum link_facts {
     // Octets never leave the host, and nothing can happen to them on the way: a CRC is for those
     // who insist. Of a stream that connects before it is known whether the peer agrees.
     LINK_IS_OF_HOST = 8,
+    // Octets can be looked at where they lie: `borrow` and `give_back` are for it alone.
+    LINK_LENDS = 16,
 };
 
 // A back end embeds this first in a struct of its own.
@@ -87,6 +89,12 @@ struct link_ops {
 
     // Octets read (at least 1), 0 at the peer's FIN, -EAGAIN, or another negative errno.
     ssize_t (*recv)(struct link_stream *stream, struct mspan into);
+    // As `recv`, without a copy: the next octets, as far as they lie side by side, until they are
+    // given back or the stream is closed. `ret_is_cut`: those that follow will lie elsewhere. The
+    // peer's process can write to them meanwhile: what decides about anything is copied out first.
+    ssize_t (*borrow)(struct link_stream *stream, struct span *ret, bool *ret_is_cut);
+    // The first `len` octets of what was borrowed are done with; all others come again.
+    void (*give_back)(struct link_stream *stream, size_t len);
     // From now on octets go to `port` when they arrive, in order or beyond a hole: `recv` lets the
     // link read what has come, writes nothing and returns how many octets the port was offered.
     // Their positions count from the beginning of the stream, what recv gave before included. The
@@ -176,6 +184,16 @@ static inline int link_connect_result(struct link_stream *stream)
 static inline ssize_t link_recv(struct link_stream *stream, struct mspan into)
 {
     return stream->link->ops->recv(stream, into);
+}
+
+static inline ssize_t link_borrow(struct link_stream *stream, struct span *ret, bool *ret_is_cut)
+{
+    return stream->link->ops->borrow(stream, ret, ret_is_cut);
+}
+
+static inline void link_give_back(struct link_stream *stream, size_t len)
+{
+    stream->link->ops->give_back(stream, len);
 }
 
 static inline void link_set_place(struct link_stream *stream, const struct place_port *port)

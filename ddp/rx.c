@@ -1,11 +1,19 @@
 #include "ddp/rx.h"
 
+#include <string.h>
+
 #include "base/serial.h"
 
+// The header is copied out before it is looked at: where another process can write to the octets,
+// each of them must be read once.
 enum ddp_verdict ddp_segment_parse(struct span ulpdu, struct ddp_segment *ret)
 {
     size_t header_len;
-    switch (ddp_header_parse(ulpdu, &ret->header, &header_len)) {
+    uint8_t header[DDP_HEADER_MAX_LEN];
+    size_t len = ulpdu.len < sizeof header ? ulpdu.len : sizeof header;
+    memcpy(header, ulpdu.ptr, len);
+    __asm__("" : "+m"(header)); // the copy is made, and what follows is its
+    switch (ddp_header_parse(span_of(header, len), &ret->header, &header_len)) {
     case DDP_PARSE_OK:
         ret->payload = span_skip(ulpdu, header_len);
         return DDP_OK;

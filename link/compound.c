@@ -257,6 +257,16 @@ static ssize_t compound_recv(struct link_stream *stream, struct mspan into)
     return link_recv(compound_stream_of(stream)->forward.inner, into);
 }
 
+static ssize_t compound_borrow(struct link_stream *stream, struct span *ret, bool *ret_is_cut)
+{
+    return link_borrow(compound_stream_of(stream)->forward.inner, ret, ret_is_cut);
+}
+
+static void compound_give_back(struct link_stream *stream, size_t len)
+{
+    link_give_back(compound_stream_of(stream)->forward.inner, len);
+}
+
 static void compound_set_place(struct link_stream *stream, const struct place_port *port)
 {
     link_set_place(compound_stream_of(stream)->forward.inner, port);
@@ -484,6 +494,8 @@ static const struct link_ops compound_ops = {
     .connect = compound_connect,
     .connect_result = compound_connect_result,
     .recv = compound_recv,
+    .borrow = compound_borrow,
+    .give_back = compound_give_back,
     .set_place = compound_set_place,
     .resume = compound_resume,
     .send = compound_send,

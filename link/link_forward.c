@@ -127,6 +127,7 @@ bool link_forward_is_busy(struct link *link)
 
 void link_forward_init(struct link_forward *f, const struct link_ops *own, struct link *inner)
 {
-    f->base = (struct link){.ops = own, .facts = inner->facts & ~(unsigned)LINK_HAS_PLACES};
+    f->base = (struct link){.ops = own,
+                            .facts = inner->facts & ~(unsigned)(LINK_HAS_PLACES | LINK_LENDS)};
     f->inner = inner;
 }

@@ -16,7 +16,8 @@ struct link_forward_stream {
     struct link_stream *inner;
 };
 
-// The wrapper has the facts of the link behind it, but for placing: that would go past it.
+// The wrapper has the facts of the link behind it, but for placing and lending: those would go past
+// it.
 void link_forward_init(struct link_forward *f, const struct link_ops *own, struct link *inner);
 
 int link_forward_listen(struct link_stream *stream, int backlog);

@@ -6,6 +6,17 @@
 #include "base/time.h"
 
 // Who asks has not looked at the facts of the stream.
+ssize_t link_none_borrow(struct link_stream *stream, struct span *ret, bool *ret_is_cut)
+{
+    CHECK((stream->facts & LINK_LENDS) != 0);
+    return -EOPNOTSUPP;
+}
+
+void link_none_give_back(struct link_stream *stream, size_t len)
+{
+    CHECK((stream->facts & LINK_LENDS) != 0);
+}
+
 void link_none_set_place(struct link_stream *stream, const struct place_port *port)
 {
     CHECK((stream->facts & LINK_HAS_PLACES) != 0);

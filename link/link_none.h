@@ -4,6 +4,8 @@
 #include "base/port_link.h"
 #include "base/time.h"
 
+ssize_t link_none_borrow(struct link_stream *stream, struct span *ret, bool *ret_is_cut);
+void link_none_give_back(struct link_stream *stream, size_t len);
 void link_none_set_place(struct link_stream *stream, const struct place_port *port);
 void link_none_resume(struct link_stream *stream);
 uint64_t link_none_unsettled(struct link_stream *stream);

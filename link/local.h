@@ -31,13 +31,13 @@
 #include "base/trace.h"
 
 enum { LINK_LOCAL_RING_LEN = 512 * 1024 };
-#define LINK_LOCAL_LINGER_NS (0 * NS_PER_US)
+#define LINK_LOCAL_LINGER_NS (20 * NS_PER_US)
 
 struct link_local_config {
     uint32_t ring_len; // octets of a ring, one for each direction: a power of two, a page at least
     // A peer that takes nothing for so long is taken as gone, as by TCP: -ETIMEDOUT. 0: never.
     duration_ns peer_timeout_ns;
-    // How long `may_wait` still says no after octets have moved: to be woken takes longer.
+    // How long `may_wait` still says no after octets have moved, if that has paid lately.
     duration_ns linger_ns;
     instant_ns (*clock)(void *ctx);
     void *clock_ctx;

@@ -70,21 +70,37 @@ static ssize_t refuse_ring(struct local_stream *s, enum octet_ring_verdict verdi
     return broken(s, -EPROTO);
 }
 
-static ssize_t recv_memory(struct local_stream *s, struct mspan into)
+static void give_back(struct local_stream *s, size_t len)
 {
-    int end = end_of(s); // before the last look at the ring: what was sent came before
-    size_t len = octet_ring_copy(&s->rx, 0, into);
-    if (s->rx.verdict != OCTET_RING_OK) {
-        return refuse_ring(s, s->rx.verdict);
-    }
-    if (len == 0) {
-        return end == -EAGAIN ? -EAGAIN : recv_end(s, end);
-    }
     if (octet_ring_release(&s->rx, len)) {
         local_ring_bell(s);
     }
     local_note_moved(s);
-    return (ssize_t)len;
+}
+
+// What is readable: its length, as recv answers.
+static ssize_t borrow_memory(struct local_stream *s, struct span *ret)
+{
+    int end = end_of(s); // before the last look at the ring: what was sent came before
+    *ret = octet_ring_readable(&s->rx);
+    if (s->rx.verdict != OCTET_RING_OK) {
+        return refuse_ring(s, s->rx.verdict);
+    }
+    if (ret->len == 0) {
+        return end == -EAGAIN ? -EAGAIN : recv_end(s, end);
+    }
+    return (ssize_t)ret->len;
+}
+
+static ssize_t recv_memory(struct local_stream *s, struct mspan into)
+{
+    struct span octets;
+    ssize_t len = borrow_memory(s, &octets);
+    if (len > 0) {
+        len = (ssize_t)octet_ring_copy(&s->rx, 0, into);
+        give_back(s, (size_t)len);
+    }
+    return len;
 }
 
 // What recv of TCP has said.
@@ -118,6 +134,7 @@ static ssize_t recv_before_switch(struct local_stream *s, struct mspan into)
     if (len > 0 || left == 0) {
         s->tcp_in += left;
         s->is_switched = true;
+        s->forward.base.facts |= LINK_LENDS;
         note_tcp_end(s, len);
         return left > 0 ? (ssize_t)left : recv_memory(s, into);
     }
@@ -168,6 +185,24 @@ ssize_t local_recv(struct link_stream *stream, struct mspan into)
     }
     bool is_by_tcp = s->side == LOCAL_PASSIVE && !s->is_switched;
     return s->is_broken ? -EPIPE : is_by_tcp ? recv_before_switch(s, into) : recv_memory(s, into);
+}
+
+// Until TCP's octets have come there is no borrowing (local_path.c has the fact).
+ssize_t local_borrow(struct link_stream *stream, struct span *ret, bool *ret_is_cut)
+{
+    struct local_stream *s = local_stream_of(stream);
+    CHECK((stream->facts & LINK_LENDS) != 0);
+    if (s->is_broken) {
+        return -EPIPE;
+    }
+    ssize_t len = borrow_memory(s, ret);
+    *ret_is_cut = len > 0 && ret->ptr + ret->len == s->rx.ring.octets + s->rx.ring.len;
+    return len;
+}
+
+void local_give_back(struct link_stream *stream, size_t len)
+{
+    give_back(local_stream_of(stream), len);
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */

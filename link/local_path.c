@@ -62,7 +62,7 @@ static void enter_memory(struct local_stream *s)
 void local_path_settle_for_tcp(struct local_stream *s)
 {
     s->path = LOCAL_PATH_TCP;
-    s->forward.base.facts &= ~(unsigned)LINK_IS_OF_HOST;
+    s->forward.base.facts &= ~(unsigned)(LINK_IS_OF_HOST | LINK_LENDS);
     local_memory_release(&s->memory);
 }
 
@@ -106,6 +106,7 @@ bool local_path_follow(struct local_stream *s)
     atomic_store_explicit(local_memory_word(&s->memory, LOCAL_MEMORY_SWITCHED), s->tcp_out + 1,
                           memory_order_seq_cst);
     enter_memory(s);
+    s->forward.base.facts |= LINK_LENDS;
     return true;
 }
 

@@ -51,6 +51,9 @@ struct local_link {
     atomic_bool has_waited;    // TCP is asked in the next look
     uint64_t moved_count, moved_seen;
     instant_ns moved_at_ns; // as far as was looked
+    bool is_lingering;      // looks on, though nothing is there
+    unsigned losses;        // times in a row that this was for nothing
+    unsigned sleep_count;   // ... since
     struct local_counters counters;
 };
 
@@ -117,6 +120,8 @@ static inline enum local_end local_peer_end(const struct local_stream *s)
 
 // ---- local_io.c: octets. As in struct link_ops.
 ssize_t local_recv(struct link_stream *stream, struct mspan into);
+ssize_t local_borrow(struct link_stream *stream, struct span *ret, bool *ret_is_cut);
+void local_give_back(struct link_stream *stream, size_t len);
 ssize_t local_send(struct link_stream *stream, const struct link_tx *tx);
 int local_shutdown(struct link_stream *stream);
 int local_connect_result(struct link_stream *stream);

@@ -22,6 +22,8 @@ enum {
     ASK_TCP_TURNS = 8,     // with streams awake TCP is asked in every 8th look
     IDLE_LOOKS_MAX = 4096, // ... and who was idle for so many falls asleep
     AWAKE_MAX = 64,        // more than so many are not looked at, unless they have something
+    LOSSES_MAX = 4,        // so often in a row lingering may have been for nothing
+    LINGER_SLEEPS = 16,    // ... then it is tried before every 16th sleep
     BELLS_PER_TURN = 64,
 };
 
@@ -131,6 +133,13 @@ void local_note_moved(struct local_stream *s)
     local_attend(s);
 }
 
+// To look on for a while saves a bell and a wake-up if something comes, and keeps a processor from
+// whoever would send it if there are not enough of them: as long as it pays, and now and then.
+static bool is_worth_lingering(struct local_link *l)
+{
+    return l->losses < LOSSES_MAX || l->sleep_count++ % LINGER_SLEEPS == 0;
+}
+
 static bool all_may_sleep(struct local_link *l)
 {
     if (list_is_empty(&l->awake)) {
@@ -140,10 +149,14 @@ static bool all_may_sleep(struct local_link *l)
     if (l->moved_seen != l->moved_count) {
         l->moved_seen = l->moved_count;
         l->moved_at_ns = now;
+        l->losses = l->is_lingering ? 0 : l->losses;
+        l->is_lingering = is_worth_lingering(l);
     }
-    if (now < instant_after(l->moved_at_ns, l->config.linger_ns)) {
+    if (l->is_lingering && now < instant_after(l->moved_at_ns, l->config.linger_ns)) {
         return false;
     }
+    l->losses += l->is_lingering;
+    l->is_lingering = false;
     while (!list_is_empty(&l->awake)) {
         if (!fall_asleep(LIST_ENTRY(l->awake.next, struct local_stream, awake_link))) {
             return false;

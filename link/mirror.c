@@ -139,6 +139,8 @@ static int mirror_set_tos(struct link_stream *stream, uint8_t tos)
 static const struct link_ops mirror_ops = {
     .name = "mirror",
     .recv = mirror_recv,
+    .borrow = link_none_borrow,
+    .give_back = link_none_give_back,
     .set_place = link_none_set_place,
     .resume = link_none_resume,
     .send = mirror_send,

@@ -188,6 +188,57 @@ enum mpa_rx_verdict mpa_rx_on_input(struct mpa_rx *rx, struct span stream, size_
     return verdict;
 }
 
+// ---- octets that are lent ----
+
+enum {
+    LENT_COPY_MAX = 512
+}; // ULPDUs up to this are copied out: what of their payload is looked
+    // at is shorter
+
+// The first FPDU of what is lent, if it is all there. False: it is not.
+static bool take_lent(struct mpa_rx *rx, struct span *stream, enum mpa_rx_verdict *verdict)
+{
+    uint8_t length[MPA_LENGTH_LEN];
+    if (stream->len < sizeof length) {
+        return false;
+    }
+    memcpy(length, stream->ptr, sizeof length);
+    __asm__("" : "+m"(length)); // read once
+    size_t ulpdu_len = get_be16(length);
+    if (stream->len < mpa_fpdu_len(ulpdu_len)) {
+        return false;
+    }
+    struct span fpdu = consume(rx, stream, mpa_fpdu_len(ulpdu_len));
+    struct span ulpdu = span_of(fpdu.ptr + MPA_LENGTH_LEN, ulpdu_len);
+    if (ulpdu_len <= LENT_COPY_MAX) {
+        memcpy(rx->carry, ulpdu.ptr, ulpdu_len);
+        ulpdu.ptr = rx->carry;
+    }
+    *verdict = offer(rx, ulpdu, fpdu.len);
+    return *verdict == MPA_RX_OK;
+}
+
+enum mpa_rx_verdict mpa_rx_on_lent(struct mpa_rx *rx, struct span stream, bool is_cut,
+                                   size_t *ret_consumed)
+{
+    struct span rest = stream;
+    enum mpa_rx_verdict verdict = rx->verdict;
+    CHECK(!rx->framing.crc && !rx->framing.markers && !rx->is_framing_open);
+    if (verdict == MPA_RX_OK && rx->is_held) {
+        verdict = offer(rx, rx->held, rx->held_fpdu_len);
+    }
+    if (verdict == MPA_RX_OK && rx->carry_len > 0) {
+        verdict = carry(rx, &rest);
+    }
+    while (verdict == MPA_RX_OK && rx->carry_len == 0 && take_lent(rx, &rest, &verdict)) {
+    }
+    if (verdict == MPA_RX_OK && is_cut) {
+        verdict = carry(rx, &rest);
+    }
+    *ret_consumed = stream.len - rest.len;
+    return verdict;
+}
+
 bool mpa_rx_is_between_fpdus(const struct mpa_rx *rx)
 {
     return rx->carry_len == 0 && !rx->is_held;

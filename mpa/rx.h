@@ -82,6 +82,13 @@ void mpa_rx_init(struct mpa_rx *rx, bool crc, enum mpa_rx_markers markers, struc
 // FPDU. Otherwise the stream has ended and the same verdict comes for ever.
 enum mpa_rx_verdict mpa_rx_on_input(struct mpa_rx *rx, struct span stream, size_t *ret_consumed);
 
+// The same for octets that another process may change while they are looked at, without CRC and
+// markers: an FPDU's length is read once, a short ULPDU is copied out as a whole, and of a long one
+// the layer above must look at nothing twice. Of an FPDU that is not all there nothing is consumed,
+// unless no more can follow side by side (`is_cut`): then it is carried.
+enum mpa_rx_verdict mpa_rx_on_lent(struct mpa_rx *rx, struct span stream, bool is_cut,
+                                   size_t *ret_consumed);
+
 // The stream ends here, with an error that was found outside: MPA_RX_CRC or MPA_RX_MARKER.
 void mpa_rx_end(struct mpa_rx *rx, enum mpa_rx_verdict verdict);
 

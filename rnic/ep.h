@@ -49,6 +49,7 @@ struct ep_in {
     struct mspan backlog;      // room for octets that a stalled QP did not take
     size_t backlog_len;        // octets in it
     uint64_t received_len;     // octets that recv has given so far
+    unsigned lent_looks;       // at what the link lends, which is a part of an FPDU
     instant_ns turn_at_ns;     // the present turn, for callbacks
     instant_ns moved_at_ns;    // when octets came last
     bool has_received;         // the peer's first FPDU is in

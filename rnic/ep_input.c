@@ -13,7 +13,8 @@
 #include "rnic/internal.h"
 
 enum {
-    EP_READS_PER_TURN = 2, // staging buffers, before other endpoints have their turn
+    EP_READS_PER_TURN = 2,  // staging buffers, before other endpoints have their turn
+    EP_LENT_LOOKS_MAX = 64, // at a part of an FPDU, before it is carried: its peer may be stopped
 };
 // An endpoint that got nothing for so long is no longer read without asking the link.
 static const duration_ns cold_after_ns = 1 * NS_PER_MS;
@@ -49,21 +50,13 @@ static void pause_input(struct rnic_ep *ep, bool paused)
     }
 }
 
-// Octets of the full operation phase.
-static void fpdus_on_input(struct rnic_ep *ep, struct span in, instant_ns now)
+// What has come of octets of the full operation phase.
+static void fpdus_settle(struct rnic_ep *ep, enum mpa_rx_verdict verdict, instant_ns now)
 {
-    size_t consumed = 0;
-    ep->in.turn_at_ns = now;
-    enum mpa_rx_verdict verdict = mpa_rx_on_input(&ep->in.rx, in, &consumed);
     switch (verdict) {
     case MPA_RX_OK:
-        pause_input(ep, false);
-        break;
     case MPA_RX_STALLED:
-        pause_input(ep, true);
-        if (!backlog_keep(ep, span_skip(in, consumed))) {
-            ep_close(ep, QP_CLOSE_LOCAL, true, now);
-        }
+        pause_input(ep, verdict == MPA_RX_STALLED);
         break;
     case MPA_RX_STOPPED:
         ep->in.is_stopped = true;
@@ -74,6 +67,17 @@ static void fpdus_on_input(struct rnic_ep *ep, struct span in, instant_ns now)
         ep->in.is_stopped = true;
         qp_on_stream_error(stream_qp(ep->qp), mpa_rx_verdict_cause(verdict), now);
         break;
+    }
+}
+
+static void fpdus_on_input(struct rnic_ep *ep, struct span in, instant_ns now)
+{
+    size_t consumed = 0;
+    ep->in.turn_at_ns = now;
+    enum mpa_rx_verdict verdict = mpa_rx_on_input(&ep->in.rx, in, &consumed);
+    fpdus_settle(ep, verdict, now);
+    if (verdict == MPA_RX_STALLED && !backlog_keep(ep, span_skip(in, consumed))) {
+        ep_close(ep, QP_CLOSE_LOCAL, true, now);
     }
 }
 
@@ -165,9 +169,50 @@ void ep_on_llp_end(struct rnic_ep *ep, int error, instant_ns now)
 
 enum input_step { INPUT_NOTHING, INPUT_SOME, INPUT_FULL };
 
+// Octets that the link lends are looked at where they lie, if nothing but their lengths is to be
+// checked.
+static bool may_borrow(const struct rnic_ep *ep)
+{
+    const struct mpa_rx *rx = &ep->in.rx;
+    return (ep->stream->facts & LINK_LENDS) != 0 && ep->state == EP_OPEN && !ep->in.is_stopped &&
+           !rx->framing.crc && !rx->framing.markers && !rx->is_framing_open &&
+           ep->in.backlog_len == 0;
+}
+
+static enum input_step input_lent(struct rnic_ep *ep, instant_ns now)
+{
+    struct span in;
+    bool is_cut;
+    size_t consumed = 0;
+    ssize_t got = link_borrow(ep->stream, &in, &is_cut);
+    if (got == -EAGAIN) {
+        return INPUT_NOTHING;
+    }
+    if (got <= 0) {
+        ep_on_llp_end(ep, (int)got, now);
+        return INPUT_NOTHING;
+    }
+    ep->in.turn_at_ns = now;
+    is_cut |= ep->in.lent_looks >= EP_LENT_LOOKS_MAX;
+    enum mpa_rx_verdict verdict = mpa_rx_on_lent(&ep->in.rx, in, is_cut, &consumed);
+    if (consumed == 0) {
+        ep->in.lent_looks++; // the rest of an FPDU is under way
+        return INPUT_NOTHING;
+    }
+    ep->in.lent_looks = 0;
+    ep->in.moved_at_ns = now;
+    ep->in.received_len += consumed;
+    link_give_back(ep->stream, consumed);
+    fpdus_settle(ep, verdict, now);
+    return is_cut ? INPUT_FULL : INPUT_SOME;
+}
+
 static enum input_step input_once(struct rnic_ep *ep, instant_ns now)
 {
     struct mspan staging = ep->rnic->shard.staging;
+    if (may_borrow(ep)) {
+        return input_lent(ep, now);
+    }
     ep_place_begin(ep);
     ep->in.turn_at_ns = now;
     ep->in.is_in_link = true;

@@ -136,6 +136,28 @@ static void octets_stay_in_order_where_the_way_changes(void **state)
     assert_string_equal(got, "abcdef");
 }
 
+static void octets_are_lent_where_they_lie(void **state)
+{
+    struct span octets;
+    bool is_cut;
+    (void)state;
+    loop_open(&l, the_link, AF_INET);
+    go_over_to_memory();
+    assert_true(l.passive->facts & LINK_LENDS);
+    assert_int_equal(link_borrow(l.passive, &octets, &is_cut), -EAGAIN);
+    send_text(l.active, "abc");
+    assert_int_equal(link_borrow(l.passive, &octets, &is_cut), 3);
+    assert_memory_equal(octets.ptr, "abc", 3);
+    assert_false(is_cut);
+    link_give_back(l.passive, 1);
+    send_text(l.active, "d");
+    assert_int_equal(link_borrow(l.passive, &octets, &is_cut), 3);
+    assert_memory_equal(octets.ptr, "bcd", 3);
+    link_give_back(l.passive, 3);
+    link_shutdown(l.active);
+    assert_int_equal(link_borrow(l.passive, &octets, &is_cut), 0);
+}
+
 static void who_speaks_first_after_accepting_stays_with_tcp(void **state)
 {
     (void)state;
@@ -681,6 +703,7 @@ int main(void)
         CONTRACT_TESTS(X) CONTRACT_TESTS(IN_MEMORY)
             LINK_TEST(first_octets_go_by_tcp_and_the_answer_through_memory),
         LINK_TEST(octets_stay_in_order_where_the_way_changes),
+        LINK_TEST(octets_are_lent_where_they_lie),
         LINK_TEST(who_speaks_first_after_accepting_stays_with_tcp),
         LINK_TEST(strangers_connect_as_ever),
         LINK_TEST(where_nobody_has_a_door_nothing_is_handed_over),

@@ -337,6 +337,92 @@ static void verdicts_have_names_and_causes(void **state)
     assert_int_equal(mpa_rx_verdict_cause(MPA_RX_STALLED), TERM_NONE);
 }
 
+/* ---- octets that are lent -------------------------------------------------------------------- */
+
+static struct mpa_rx fresh_without_crc(void)
+{
+    struct mpa_rx rx = fresh(MPA_RX_MARKERS_NONE);
+    rx.framing.crc = false;
+    return rx;
+}
+
+static void lend(struct mpa_rx *rx, const uint8_t *octets, size_t len, bool is_cut,
+                 size_t expected_consumed)
+{
+    size_t consumed;
+    struct span lent = span_of(octets, len);
+    assert_int_equal(mpa_rx_on_lent(rx, lent, is_cut, &consumed), MPA_RX_OK);
+    assert_int_equal(consumed, expected_consumed);
+    mpa_rx_check(rx);
+}
+
+static void long_ulpdu_that_is_lent_is_handed_up_where_it_lies(void **state)
+{
+    (void)state;
+    struct mpa_rx rx = fresh_without_crc();
+    size_t len = make_fpdu(stream, 3000, 7);
+    lend(&rx, stream, len, false, len);
+    assert_int_equal(above.len, 3000);
+    assert_ptr_equal(above.last_ptr, stream + MPA_LENGTH_LEN);
+}
+
+// What is looked at of it must not change meanwhile.
+static void short_ulpdu_that_is_lent_is_copied_out(void **state)
+{
+    (void)state;
+    struct mpa_rx rx = fresh_without_crc();
+    size_t len = make_fpdu(stream, 512, 7);
+    lend(&rx, stream, len, false, len);
+    assert_int_equal(above.len, 512);
+    assert_ptr_equal(above.last_ptr, carry);
+}
+
+static void part_of_an_fpdu_that_is_lent_stays_where_it_is(void **state)
+{
+    (void)state;
+    struct mpa_rx rx = fresh_without_crc();
+    size_t first = make_fpdu(stream, 100, 1);
+    size_t len = first + make_fpdu(stream + first, 2000, 2);
+    for (size_t cut = first; cut < len; cut += 97) {
+        rx = fresh_without_crc();
+        lend(&rx, stream, cut, false, first);
+        lend(&rx, stream + first, len - first, false, len - first);
+        assert_int_equal(above.count, 2);
+        assert_int_equal(rx.counters.carried, 0);
+    }
+}
+
+static void part_that_nothing_can_follow_is_carried(void **state)
+{
+    (void)state;
+    size_t first = make_fpdu(stream, 100, 1);
+    size_t second = first + make_fpdu(stream + first, 2000, 2);
+    size_t len = second + make_fpdu(stream + second, 30, 3);
+    for (size_t cut = 1; cut < len; cut++) {
+        struct mpa_rx rx = fresh_without_crc();
+        lend(&rx, stream, cut, true, cut);
+        lend(&rx, stream + cut, len - cut, false, len - cut);
+        assert_int_equal(above.count, 3);
+        assert_int_equal(above.octets[above.ends[2] - 1], 3);
+    }
+}
+
+static void ulpdu_that_is_lent_and_not_taken_is_kept(void **state)
+{
+    (void)state;
+    struct mpa_rx rx = fresh_without_crc();
+    size_t consumed;
+    size_t len = make_fpdu(stream, 2000, 7);
+    above.odd_index = 0;
+    above.odd_times = 1;
+    above.odd_answer = ULPDU_STALL;
+    assert_int_equal(mpa_rx_on_lent(&rx, span_of(stream, len), false, &consumed), MPA_RX_STALLED);
+    assert_int_equal(consumed, len);
+    memset(stream, 0, len); // it is the peer's again
+    assert_int_equal(mpa_rx_on_lent(&rx, span_of(stream, 0), false, &consumed), MPA_RX_OK);
+    assert_int_equal(above.octets[above.ends[0] - 1], 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -359,6 +445,11 @@ int main(void)
         cmocka_unit_test(first_two_octets_tell_whether_markers_come),
         cmocka_unit_test(stall_with_markers_keeps_the_rest),
         cmocka_unit_test(verdicts_have_names_and_causes),
+        cmocka_unit_test(long_ulpdu_that_is_lent_is_handed_up_where_it_lies),
+        cmocka_unit_test(short_ulpdu_that_is_lent_is_copied_out),
+        cmocka_unit_test(part_of_an_fpdu_that_is_lent_stays_where_it_is),
+        cmocka_unit_test(part_that_nothing_can_follow_is_carried),
+        cmocka_unit_test(ulpdu_that_is_lent_and_not_taken_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
