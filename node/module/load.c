@@ -141,7 +141,7 @@ static int object_load(const char *path, struct weft_ddm_driver *ret, struct why
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (object == NULL) {
         why_say(ret_why, "the module is not loaded: %.300s", dlerror());
-        return -ENOENT;
+        return -EINVAL;
     }
     return driver_take(object, path, ret, ret_why);
 }

@@ -323,7 +323,7 @@ static int rbd_start(const struct weft_ddm_target *target, const struct weft_ddm
         snprintf(ret_why->text, sizeof ret_why->text, "%.*s", (int)sizeof ret_why->text - 1,
                  why.text);
         rbd_shut(device);
-        return error;
+        return error == -ENOENT ? -EINVAL : error; // whose remedy is one of files
     }
     host->keep(host->ctx, device->fence.past_fd);
     *ret_device = device;

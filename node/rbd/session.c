@@ -88,28 +88,35 @@ static int image_create(struct session *s, const struct ceph_spec *spec, struct 
     return error == 0 || error == -EEXIST ? 0 : fail(ret_why, error, "making image", spec->image);
 }
 
-static int image_open(struct session *s, const struct session_wish *wish, struct why *ret_why)
+static int image_open_once(struct session *s, const struct session_wish *wish)
 {
     const struct ceph_spec *spec = wish->spec;
     const char *snapshot = spec->snapshot[0] != '\0' ? spec->snapshot : NULL;
-    bool is_read = wish->fence == NULL;
-    for (bool has_tried = false;; has_tried = true) {
-        int error = is_read ? rbd_open_read_only(s->pool, spec->image, &s->image, snapshot)
-                            : rbd_open(s->pool, spec->image, &s->image, NULL);
-        if (error == -ENOENT && !has_tried && wish->may_create && spec->create_len > 0) {
-            error = image_create(s, spec, ret_why);
-            if (error == 0) {
-                continue;
-            }
+    int error = wish->fence == NULL ? rbd_open_read_only(s->pool, spec->image, &s->image, snapshot)
+                                    : rbd_open(s->pool, spec->image, &s->image, NULL);
+    s->image = error == 0 ? s->image : NULL;
+    return error;
+}
+
+static int image_open(struct session *s, const struct session_wish *wish, struct why *ret_why)
+{
+    const struct ceph_spec *spec = wish->spec;
+    int error = image_open_once(s, wish);
+    if (error == -ENOENT && wish->may_create && spec->create_len > 0) {
+        error = image_create(s, spec, ret_why);
+        if (error != 0) {
             return error;
         }
-        if (error != 0) {
-            s->image = NULL;
-            return fail(ret_why, error, snapshot != NULL ? "the image or snapshot" : "the image",
-                        snapshot != NULL ? snapshot : spec->image);
-        }
-        return 0;
+        error = image_open_once(s, wish);
     }
+    if (error == -ENOENT && wish->may_create) {
+        why_say(ret_why, "there is no image %.110s (create=SIZE makes one)", spec->image);
+    } else if (error != 0 && spec->snapshot[0] != '\0') {
+        fail(ret_why, error, "the image, or its snapshot", spec->snapshot);
+    } else if (error != 0) {
+        fail(ret_why, error, "the image", spec->image);
+    }
+    return error;
 }
 
 // Settings that are kept with the image or its pool go before a client's own.

@@ -152,8 +152,8 @@ def a_new_size_is_seen():
 @case
 def what_is_not_there_is_named():
     ceph = cluster()
-    for uri, said in ((ceph.uri('nothing'), 'the image nothing: No such file'),
-                      (ceph.uri('clients@nothing'), 'snapshot nothing: No such file'),
+    for uri, said in ((ceph.uri('nothing'), 'there is no image nothing (create=SIZE makes one)'),
+                      (ceph.uri('clients@nothing'), 'its snapshot nothing: No such file'),
                       (ceph.uri('clients').replace('rbd/', 'none/'), 'the pool none: No such'),
                       ('rbd:rbd/x?conf=/nowhere', "Ceph's configuration /nowhere: No such"),
                       ('rbd:x', 'must be POOL[/NAMESPACE]/IMAGE'),
