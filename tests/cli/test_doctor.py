@@ -2,6 +2,7 @@
 """weft doctor: it finds what is in the way where something is, and nothing where nothing is."""
 
 import ctypes
+import fcntl
 import json
 import os
 import pathlib
@@ -313,11 +314,12 @@ def an_old_kernel_is_found():
     expect_finding(kernel, 'warning', 'Linux 2.6', 'one by one')
 
 
-def in_mounts(script):
+def in_mounts(script, **variables):
     """The findings where a shell script has changed what is mounted."""
     words = ['unshare', '--mount', '--map-root-user', '--user', 'sh', '-ec',
              f'{script}; exec "$0" doctor --json', WEFT]
-    result = subprocess.run(words, text=True, capture_output=True, check=False, timeout=60)
+    result = subprocess.run(words, text=True, capture_output=True, check=False, timeout=60,
+                            env={**os.environ, **variables})
     if result.returncode not in (0, 1) or not result.stdout:
         raise Skip(f'nothing can be mounted: {result.stderr.strip()}')
     return {check['name']: check for check in json.loads(result.stdout)['checks']}
@@ -568,6 +570,31 @@ def libraries_that_are_missing_are_found():
     expect_finding(found('libraries'), 'ok', str((BUILD / 'lib').resolve()))
 
 
+@case
+def trees_of_devices_that_nobody_has_locked_are_found():
+    with scratch() as folder:
+        gone = subprocess.Popen(['true'])
+        gone.wait()
+        os.mkdir(f'{folder}/view.{gone.pid}')
+        os.mkdir(f'{folder}/view.{gone.pid}x')  # somebody else's
+        held = os.open(f'{folder}/view.{gone.pid}', os.O_RDONLY)
+        fcntl.flock(held, fcntl.LOCK_SH)  # as a child of a fork has it
+        expect_finding(found('leftovers', env={'WEFT_RUNTIME_DIR': folder}), 'ok')
+        os.close(held)
+        finding = found('leftovers', env={'WEFT_RUNTIME_DIR': folder})
+        expect_finding(finding, 'note', '1 file of', f'rm -r {folder}/view.{gone.pid}')
+
+
+@case
+def a_runtime_folder_without_space_is_found():
+    with scratch() as folder:
+        os.mkdir(f'{folder}/run', 0o700)
+        for size, result in (('64k', 'warning'), ('8m', 'ok')):
+            findings = in_mounts(f'mount -t tmpfs -o mode=700,size={size} none {folder}/run',
+                                 WEFT_RUNTIME_DIR=f'{folder}/run')
+            expect_finding(findings['folder'], result, *(['no space'] if result != 'ok' else []))
+
+
 # --- a program ------------------------------------------------------------------------------------
 
 PLAIN = 'int main(void) { return 0; }'
@@ -646,6 +673,11 @@ def a_program_with_rights_of_its_own_is_found():
         expect_finding(found('rights', program), 'failure', 'set-user-ID', f'cp {program}')
         program.chmod(0o755)
         expect_finding(found('rights', program), 'ok')
+        nobody = {'user': NOBODY, 'group': NOBODY, 'extra_groups': []}
+        os.setxattr(program, 'security.capability', struct.pack('<5I', 0x2000001, 1 << 10, 0, 0, 0))
+        expect_finding(found('rights', program, **nobody), 'failure', 'file capabilities')
+        os.removexattr(program, 'security.capability')
+        expect_finding(found('rights', program, **nobody), 'ok')
 
 
 @case
