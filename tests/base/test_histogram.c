@@ -107,6 +107,8 @@ static void what_is_merged_is_what_one_would_have_counted(void **state)
         histogram_add(&whole, number);
         histogram_add(i % 3 == 0 ? &h : &other, number);
     }
+    histogram_add(&whole, UINT64_C(1) << 31); // the greatest is in the one that is added
+    histogram_add(&other, UINT64_C(1) << 31);
     histogram_merge(&h, &other);
     assert_memory_equal(&h, &whole, sizeof h);
 }

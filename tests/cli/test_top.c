@@ -143,6 +143,7 @@ static void a_first_answer_has_no_rate(void **state)
 static void what_began_anew_has_no_rate_below_zero(void **state)
 {
     two_rounds();
+    now += NS_PER_S;
     begin_round();
     tell_program(PID, 1, 1);
     top_round_end(&model);
@@ -331,6 +332,15 @@ static void press(const char *keys)
     }
 }
 
+static void what_is_beyond_the_edge_is_left_out(void **state)
+{
+    assert_int_equal(grid_init(&grid, 10, 2), 0);
+    grid_put(&grid, 0, 8, 5, GRID_PLAIN, "abcde");
+    grid_put(&grid, 2, 0, 5, GRID_PLAIN, "abcde");
+    expect_row(0, "        ab");
+    expect_row(1, "");
+}
+
 static void the_tables_at_80_by_24(void **state)
 {
     two_rounds();
@@ -441,6 +451,15 @@ static void details_of_a_connection_tell_states_and_holes_and_refusals(void **st
     expect("DEVICE AND QP");
 }
 
+static void words_of_details_flow_into_lines(void **state)
+{
+    two_rounds();
+    press("2\n");
+    draw(40, 60);
+    expect_row(4, "  work requests 1000  in 0B  out 1MB");
+    expect_row(5, "  errors 0");
+}
+
 static void details_scroll_as_far_as_there_are_lines(void **state)
 {
     two_rounds();
@@ -546,7 +565,9 @@ int main(void)
         CASE(a_filter_leaves_what_holds_it),
         CASE(the_choice_stays_with_its_row),
         CASE(details_of_a_connection_tell_states_and_holes_and_refusals),
+        CASE(words_of_details_flow_into_lines),
         CASE(details_scroll_as_far_as_there_are_lines),
+        CASE(what_is_beyond_the_edge_is_left_out),
         CASE(who_is_stopped_or_gone_stands_out),
         CASE(strangers_texts_do_not_reach_the_terminal),
         CASE(a_screen_of_any_size_is_drawn),
