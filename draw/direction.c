@@ -33,6 +33,12 @@ void direction_jump(struct direction *d, uint64_t position)
     d->range_count = 0;
 }
 
+void direction_skip(struct direction *d)
+{
+    CHECK(d->range_count > 0);
+    d->next = d->range[0].left;
+}
+
 static size_t window_at(uint64_t position)
 {
     return (size_t)(position % DIRECTION_WINDOW_LEN);

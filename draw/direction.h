@@ -62,5 +62,7 @@ void direction_arrive(struct direction *d, uint32_t seq, struct span payload,
                       struct direction_news *ret);
 // The next octets in order that had come before; false: there are none.
 bool direction_take(struct direction *d, struct span *ret);
+// The first hole's octets were not captured: goes on behind it, where the first range begins.
+void direction_skip(struct direction *d);
 // Begins anew behind what was not captured, with an empty window.
 void direction_jump(struct direction *d, uint64_t position);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/port_ulpdu.h"
+#include "base/serial.h"
 #include "base/span.h"
 #include "draw/iwarp_startup.h"
 #include "mpa/fpdu.h"
@@ -35,14 +36,24 @@ static enum ulpdu_answer on_ulpdu(void *ctx, struct span ulpdu)
     return ULPDU_TAKEN;
 }
 
+static bool has_crc(const struct iwarp_connection *c)
+{
+    return !c->has_request || !c->has_reply || c->request.crc || c->reply.crc;
+}
+
 static void full_begin(struct iwarp_side *s, uint64_t position)
 {
-    struct iwarp_connection *c = s->connection;
-    bool crc = !c->has_request || !c->has_reply || c->request.crc || c->reply.crc;
     s->phase = IWARP_FULL;
     s->full_begin = position;
-    s->early_count = 0;
-    mpa_rx_init(&s->rx, crc, MPA_RX_MARKERS_IF_SEEN, mspan_of(s->carry, MPA_RX_CARRY_LEN),
+    for (unsigned i = 0; i < s->early_count;) {
+        if (s->early[i] <= position) {
+            s->early[i] = s->early[--s->early_count];
+        } else {
+            i++;
+        }
+    }
+    mpa_rx_init(&s->rx, has_crc(s->connection), MPA_RX_MARKERS_IF_SEEN,
+                mspan_of(s->carry, MPA_RX_CARRY_LEN),
                 (struct ulpdu_port){.on_ulpdu = on_ulpdu, .ctx = s});
 }
 
@@ -77,6 +88,8 @@ static void feed(struct iwarp_side *s, struct span octets, uint64_t position)
         octets = span_skip(octets, used);
         if (s->phase == IWARP_FULL) {
             full_begin(s, position + used);
+            // The initiator's start-up ended before the Reply said whether there are CRCs.
+            s->connection->side[1 - s->number].rx.framing.crc = has_crc(s->connection);
         }
     }
     if (s->phase == IWARP_FULL && octets.len > 0) {
@@ -124,11 +137,31 @@ static uint32_t feed_early(struct iwarp_side *s, struct span octets, uint64_t po
     return count;
 }
 
+// Whether the octets are FPDUs without CRC: lengths that lead to their end, with headers in use.
+static bool are_fpdus(struct span octets)
+{
+    struct mpa_framing framing = {0};
+    struct span ulpdu;
+    while (octets.len > 0) {
+        size_t len = mpa_fpdu_measure(framing, 0, octets);
+        if (len == 0 || len > octets.len ||
+            mpa_fpdu_unwrap(framing, 0, span_first(octets, len), NULL, &ulpdu) != MPA_FPDU_OK ||
+            !ulpdu_is_likely(ulpdu)) {
+            return false;
+        }
+        octets = span_skip(octets, len);
+    }
+    return true;
+}
+
 // A direction that was lost is found again where a segment begins with a whole FPDU.
 static bool find_again(struct iwarp_side *s, struct span octets, uint64_t position)
 {
     struct span ulpdu;
-    if (unwrap_here(s, (struct mpa_framing){.crc = true}, 0, octets, &ulpdu) == 0) {
+    bool is_found = has_crc(s->connection)
+                        ? unwrap_here(s, (struct mpa_framing){.crc = true}, 0, octets, &ulpdu) > 0
+                        : are_fpdus(octets);
+    if (!is_found) {
         return false;
     }
     full_begin(s, position);
@@ -232,6 +265,43 @@ static void feed_in_order(struct iwarp_side *s, const struct direction_news *n)
     }
 }
 
+// The octets that lie in the window next, behind what was not captured: FPDUs begin there if some
+// were told early, or where they show it themselves.
+static void resume(struct iwarp_side *s, bool is_known)
+{
+    uint64_t position = s->direction.next;
+    struct span buffered;
+    s->phase = IWARP_LOST;
+    for (bool is_first = true; direction_take(&s->direction, &buffered); is_first = false) {
+        if (is_first && is_known) {
+            full_begin(s, position);
+        } else if (is_first) {
+            find_again(s, buffered, position);
+        }
+        feed(s, buffered, position);
+        position = s->direction.next;
+    }
+}
+
+// The peer acknowledges what `s` sent: holes before that had come, and were not captured.
+static void on_ack(struct iwarp_side *s, uint32_t ack)
+{
+    struct direction *d = &s->direction;
+    struct story *story = s->connection->teller.story;
+    while (d->is_begun && d->range_count > 0 &&
+           !serial_before(ack, d->base + (uint32_t)d->range[0].left)) {
+        struct direction_range first = d->range[0];
+        char detail[STORY_DETAIL_MAX];
+        snprintf(detail, sizeof detail,
+                 "%" PRIu64 " octets that the peer acknowledges, but that were not captured",
+                 first.left - d->next);
+        story_hole_deny(story, first.span, s->number, detail);
+        s->flags = 0;
+        direction_skip(d);
+        resume(s, first.early > 0);
+    }
+}
+
 static void on_payload(struct iwarp_side *s, const struct frame *f)
 {
     struct story *story = s->connection->teller.story;
@@ -284,6 +354,9 @@ void iwarp_on_segment(struct iwarp_connection *c, unsigned side, const struct fr
         if (!s->direction.is_begun) {
             direction_begin(&s->direction, f->tcp.seq + 1);
         }
+    }
+    if ((f->tcp.flags & TCP_ACK) != 0) {
+        on_ack(&c->side[1 - side], f->tcp.ack);
     }
     if (f->payload.len > 0) {
         if (!s->direction.is_begun) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "draw/roce_words.h"
+#include "wire/aeth.h"
 #include "wire/bth.h"
 #include "wire/ibcm.h"
 #include "wire/psn.h"
@@ -76,6 +77,24 @@ static bool hole_fill(struct roce_connection *c, unsigned side, uint32_t psn, ui
         return true;
     }
     return false;
+}
+
+// `side` acknowledges: packets up to this PSN that are missing had come, and were not captured.
+static void on_ack(struct roce_connection *c, unsigned side, uint32_t psn)
+{
+    for (unsigned i = 0; i < ROCE_HOLE_MAX; i++) {
+        struct roce_hole *h = &c->side[1 - side].hole[i];
+        if (!h->is_there || psn_before(psn_add(psn, 1), h->end)) {
+            continue;
+        }
+        char detail[STORY_DETAIL_MAX];
+        snprintf(detail, sizeof detail,
+                 "%" PRIu32 " packets before PSN %" PRIu32
+                 " that the peer acknowledges, but that were not captured",
+                 h->count, h->end);
+        story_hole_deny(c->story, h->span, 1 - side, detail);
+        h->is_there = false;
+    }
 }
 
 // What the PSN of a request says of it: flags, and holes that open or close.
@@ -182,6 +201,9 @@ static void on_data(struct roce_connection *c, unsigned side, const struct frame
     struct story_event *e = story_add(c->story, roce_words_kind(p), side);
     bool is_request = !p->facts->is_response && (p->bth.opcode & ROCE_TRANSPORT_MASK) != ROCE_UD;
     unsigned flags = is_request ? follow(c, side, p) : 0;
+    if (p->facts->kind == ROCE_KIND_ACK && aeth_kind(p->aeth.syndrome) == AETH_ACK) {
+        on_ack(c, side, p->bth.psn);
+    }
     message_count(c, side, p, e);
     keep_lives(c, side, p, flags, &part);
     if (e != NULL) {

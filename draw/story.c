@@ -1,5 +1,6 @@
 #include "draw/story.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,6 +131,22 @@ void story_span_end(struct story *s, uint32_t span, uint32_t event)
 struct story_span *story_span_at(struct story *s, uint32_t span)
 {
     return span == STORY_NONE ? NULL : &s->span[span];
+}
+
+void story_hole_deny(struct story *s, uint32_t span, unsigned side, const char *detail)
+{
+    struct story_span *it = story_span_at(s, span);
+    if (it == NULL) {
+        return;
+    }
+    it->end = s->event_count - 1;
+    snprintf(it->label, sizeof it->label, "not captured");
+    snprintf(it->detail, sizeof it->detail, "%s", detail);
+    for (uint32_t i = it->begin; i < s->event_count; i++) {
+        if (s->event[i].side == side && s->event[i].connection == it->connection) {
+            s->event[i].flags &= (uint8_t)~STORY_EARLY;
+        }
+    }
 }
 
 void story_finish(struct story *s)

@@ -112,6 +112,9 @@ uint32_t story_last(const struct story *s);
 uint32_t story_span_begin(struct story *s, enum story_span_kind kind, unsigned side,
                           uint32_t event);
 void story_span_end(struct story *s, uint32_t span, uint32_t event);
+// The span, a hole, was none: what came in it was not captured, but did come, as `detail` says. It
+// ends with the last event, and nothing that `side` sent meanwhile was early.
+void story_hole_deny(struct story *s, uint32_t span, unsigned side, const char *detail);
 // NULL for STORY_NONE.
 struct story_span *story_span_at(struct story *s, uint32_t span);
 
