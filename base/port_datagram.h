@@ -46,6 +46,7 @@ struct datagram_tx {
     unsigned piece_count; // 0: no payload
     unsigned pad_len;     // 0..3
     bool is_sent_once;    // nobody sends it again if it is lost
+    bool may_wait;        // for a moment, and behind others: it has no payload
 };
 
 // Where packets go. False: no room now; nothing was taken, and what comes behind has to wait too.

@@ -120,6 +120,9 @@ static unsigned udp_poll(struct datagram_link *link, instant_ns now)
     }
     bool has_waited = atomic_load_explicit(&d->has_waited, memory_order_relaxed);
     bool is_explained = !has_waited || has_input(d); // what ended the waiting was found
+    if (has_waited && is_explained) {
+        atomic_store_explicit(&d->has_waited, false, memory_order_relaxed);
+    }
     if (d->in.last == NULL || d->stage.is_blocked || !is_explained || d->polls++ >= POLLS_MAX) {
         look_around(d);
     }

@@ -20,9 +20,12 @@
 #include "rnic/carrier.h"
 #include "rnic/packet_cm.h"
 #include "rnic/rnic.h"
+#include "wire/roce.h"
 
 struct rc_store;
 struct shard;
+
+enum { PACKET_HELD_MAX = 16 };
 
 #define PACKET_COUNTERS(X)                                              \
     X(received, "packets that the link gave")                           \
@@ -38,6 +41,13 @@ struct packet_counters {
 #undef X
 };
 
+// An acknowledgement that waits.
+struct packet_held {
+    struct datagram_path path;
+    uint8_t head[ROCE_HEAD_MAX_LEN];
+    size_t head_len;
+};
+
 struct packet_side {
     struct datagram_link *link;
     struct list_link stopped; // queue pairs that wait for room
@@ -45,7 +55,11 @@ struct packet_side {
     bool is_full;             // the link took no more; until it has room
     bool is_receiver_full;    // of the queue pair whose turn it is; others go on
     bool has_unsent;          // something was put since the last flush, or is left of it
-    uint64_t put_count;       // packets
+    bool is_urgent;           // ... and not all of that may wait
+    bool is_holding;          // what may wait waits until the next pass, or until something leaves
+    unsigned held_count;
+    struct packet_held held[PACKET_HELD_MAX];
+    uint64_t put_count; // packets
     struct packet_cm cm;
     struct rc_store *store;        // for packets that came too early
     struct congestion_share share; // of what its reliable connections have in the network
@@ -79,11 +93,16 @@ bool packet_input(struct shard *shard, instant_ns now);
 // As datagram_sink has it; `ctx` is the packet_side. What the link took leaves with the next
 // packet_settle.
 bool packet_put(void *ctx, const struct datagram_tx *tx);
+// Puts what waits, behind all else: who spins for the answer is not to look at its acknowledgement
+// first. False: there is no room.
+bool packet_put_held(struct packet_side *p);
 
 // ---- packet_output.c
 
 // Puts and sends what all that are due have, and notes when they have something to do again.
 void packet_settle(struct shard *shard, instant_ns now);
+// In a pass that had input or had not: acknowledgements may wait for the next one.
+void packet_hold(struct shard *shard, bool has_input);
 // The link has room again.
 void packet_on_room(struct shard *shard);
 

@@ -52,13 +52,18 @@ void packet_stop(struct rnic_qp *qp)
     }
 }
 
+// A deadline that goes away, or further off, is left where it is: each message has one, which its
+// acknowledgement takes back, and to tell the thread of the next each time would be a system call,
+// and a turn of the thread for nothing. When the old one comes the queue pair says what is true.
 void packet_arm(struct rnic_qp *qp, instant_ns latest_ns)
 {
     struct shard *shard = &qp->rnic->shard;
     const instant_ns due_ns = qp->transport->ops->next_deadline(qp->transport);
     const instant_ns at_ns = instant_min(due_ns, latest_ns);
-    deadline_arm(&shard->deadlines, &qp->on_packets.deadline, at_ns);
-    shard_wake_before(shard, at_ns);
+    if (at_ns < deadline_at(&qp->on_packets.deadline)) {
+        deadline_arm(&shard->deadlines, &qp->on_packets.deadline, at_ns);
+        shard_wake_before(shard, at_ns);
+    }
 }
 
 void packet_unlist(struct rnic_qp *qp)

@@ -18,11 +18,12 @@ static bool serve(struct shard *shard, instant_ns now)
     if ((ready & DATAGRAM_READY_ROOM) != 0) {
         packet_on_room(shard);
     }
-    if ((ready & DATAGRAM_READY_IN) == 0 || !packet_input(shard, now)) {
-        return false;
+    const bool moved = (ready & DATAGRAM_READY_IN) != 0 && packet_input(shard, now);
+    if (moved) {
+        packet_conns_settle(shard, now);
     }
-    packet_conns_settle(shard, now);
-    return true;
+    packet_hold(shard, moved);
+    return moved;
 }
 
 static void run(struct list_link *entry, instant_ns now)

@@ -22,6 +22,8 @@ int packet_begin(struct shard *shard, const uint8_t *key)
 
 static void close_link(struct shard *shard)
 {
+    packet_put_held(&shard->packets);
+    datagram_flush(shard->packets.link);
     packet_cm_fini(&shard->packets.cm);
     packet_store_fini(&shard->packets);
     datagram_destroy(shard->packets.link);

@@ -17,7 +17,9 @@ static const duration_ns receiver_wait_ns = 50 * NS_PER_US; // who reads takes i
 static void flush(struct packet_side *p)
 {
     if (p->has_unsent) {
-        p->has_unsent = p->is_full = !datagram_flush(p->link);
+        const bool is_put = packet_put_held(p);
+        p->has_unsent = p->is_full = !datagram_flush(p->link) || !is_put;
+        p->is_urgent = p->has_unsent;
     }
 }
 
@@ -67,10 +69,24 @@ void packet_settle(struct shard *shard, instant_ns now)
     while ((l = list_pop_head(&shard->due)) != NULL) {
         settle_one(p, LIST_ENTRY(l, struct rnic_qp, on_packets.due_link), now);
     }
-    flush(p);
+    if (p->is_urgent || !p->is_holding) {
+        flush(p);
+    }
     if (p->is_full) { // who sleeps in the link did not wait for room
         shard_wake_before(shard, 0);
     }
+}
+
+// What answers a message is often posted as soon as the message is seen, by who spins on it, and
+// may leave with its acknowledgement: one system call, and one turn of the peer. The next pass is
+// sure to come soon: the thread is awake, and goes on as long as anything moves, or looks again.
+void packet_hold(struct shard *shard, bool has_input)
+{
+    struct packet_side *p = &shard->packets;
+    const bool is_thread_awake =
+        shard->has_thread &&
+        atomic_load_explicit(&shard->asleep_until_ns, memory_order_relaxed) == 0;
+    p->is_holding = has_input && !p->is_holding && is_thread_awake;
 }
 
 void packet_on_room(struct shard *shard)

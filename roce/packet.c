@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "wire/aeth.h"
+
 bool roce_packet_put(const struct datagram_sink *sink, const struct datagram_path *path,
                      struct roce_packet *packet, const struct span *pieces, unsigned piece_count,
                      size_t len)
@@ -10,12 +12,15 @@ bool roce_packet_put(const struct datagram_sink *sink, const struct datagram_pat
     packet->bth.pkey = BTH_PKEY_DEFAULT;
     packet->bth.mig_req = true; // as hardware has it
     packet->bth.pad_len = roce_pad_len(len);
+    const bool is_ack = piece_count == 0 && packet->bth.opcode == (ROCE_RC | ROCE_ACKNOWLEDGE) &&
+                        packet->aeth.syndrome == AETH_SYNDROME_ACK;
     struct datagram_tx tx = {
         .path = path,
         .head = span_of(head, roce_head_emit(packet, head)),
         .pieces = pieces,
         .piece_count = piece_count,
         .pad_len = packet->bth.pad_len,
+        .may_wait = is_ack,
         .is_sent_once = (packet->bth.opcode & ROCE_TRANSPORT_MASK) != ROCE_RC,
     };
     return sink->put(sink->ctx, &tx);

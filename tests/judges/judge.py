@@ -433,8 +433,9 @@ def says(*wanted):
 
 
 # With -R, perftest connects a second time, and its server may not be listening again by then: that
-# is ECONNREFUSED of streams, and of InfiniBand an unknown service id.
-PERFTEST_RACE = r'RDMA_CM_EVENT_REJECTED; error: (-111|8)\b'
+# is ECONNREFUSED of streams, and of InfiniBand an unknown service id (of datagrams, status 1).
+PERFTEST_RACE = (r'RDMA_CM_EVENT_REJECTED; error: (-111|8)\b'
+                 r'|RDMA_CM_EVENT_UNREACHABLE; error: 1\b')
 
 
 def perftest_rows(text):

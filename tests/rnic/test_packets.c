@@ -127,6 +127,36 @@ static void who_has_had_a_turn_goes_on_in_the_next_pass(void **state)
     world_close();
 }
 
+static bool is_anything_on_its_way(void)
+{
+    return datagram_net_next_event(w.net) != INSTANT_NEVER;
+}
+
+// Where a thread is awake, which a simulation only says.
+static void an_acknowledgement_waits_for_the_next_pass(void **state)
+{
+    struct shard *shard = NULL;
+    struct cqe cqe;
+    world_open_pair(RNIC_QP_RC, &clean);
+    shard = &w.devices[1].rnic->shard;
+    world_post_recv(1, 0, 100);
+    world_post(0, WQE_SEND, 0, 100, 0);
+    while (rnic_step(w.devices[0].rnic) || world_pass_time()) {
+        if (datagram_net_advance(w.net)) {
+            break;
+        }
+    }
+    shard->has_thread = true;
+    assert_true(rnic_step(w.devices[1].rnic));
+    assert_int_equal(rnic_cq_poll(w.devices[1].cq, &cqe, 1), 1);
+    assert_false(is_anything_on_its_way());
+    rnic_step(w.devices[1].rnic);
+    assert_true(is_anything_on_its_way());
+    shard->has_thread = false;
+    assert_int_equal(world_completion(0).status, WC_SUCCESS);
+    world_close();
+}
+
 // A process that exits waits for it, within its limits.
 static void what_is_posted_is_unsent_until_it_is_complete(void **state)
 {
@@ -318,6 +348,7 @@ int main(void)
         cmocka_unit_test(numbers_are_those_that_the_link_has),
         cmocka_unit_test(more_than_the_link_takes_at_a_time_leaves_when_there_is_room),
         cmocka_unit_test(who_has_had_a_turn_goes_on_in_the_next_pass),
+        cmocka_unit_test(an_acknowledgement_waits_for_the_next_pass),
         cmocka_unit_test(what_is_posted_is_unsent_until_it_is_complete),
         cmocka_unit_test(a_device_goes_with_packets_on_their_way_to_it),
         cmocka_unit_test(a_group_reaches_who_is_attached_as_long_as_it_is),
