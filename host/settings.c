@@ -84,7 +84,7 @@ static const struct setting settings[] = {
             "which devices there are: weft0 (iWARP), weft_roce0 (RoCEv2)"),
     SETTING("WEFT_LINK", KIND_LINK, link, 0, sizeof((struct host_settings *)0)->link, "LINK",
             HOST_LINK_VALUES, "socket", "what carries the connections"),
-    SWITCH("WEFT_LOCAL", local, "off",
+    SWITCH("WEFT_LOCAL", local, "on",
            "carry connections within this host through memory of both processes"),
     NUMBER("WEFT_ROCE_PORT", roce_port, 1024, 49151, "4791",
            "the UDP port of RoCEv2's packets; both ends have the same one"),

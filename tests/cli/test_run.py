@@ -443,8 +443,23 @@ def member_of_a_link_that_does_not_come_up_is_named():
 @case
 def the_kernels_tcp_is_not_counted():
     with scratch() as folder:
-        for device in rping_pair(folder, '--link=socket').values():
+        # Through memory of both ends there would be counters, of that.
+        for device in rping_pair(folder, '--link=socket', '--local=off').values():
             assert 'tcp_total' not in device and 'packets' not in device, device
+
+
+@case
+def a_pair_on_one_host_goes_through_memory():
+    with scratch() as folder:
+        for role, device in rping_pair(folder).items():
+            assert device['packets']['local.streams'] == 1, (role, device)
+
+
+@case
+def a_capture_is_of_the_wire():
+    with scratch() as folder:
+        for role, device in rping_pair(folder, f'--pcap={folder}/%p.pcap').items():
+            assert 'packets' not in device, (role, device)
 
 
 main()
