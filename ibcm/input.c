@@ -6,8 +6,9 @@
 #include "base/trace.h"
 #include "ibcm/internal.h"
 
-// Times that a peer may ask of us by MRA: 69 s.
-enum { PEER_SERVICE_MAX = 24 };
+// Times that a peer may ask of us by MRA: 69 s for a REQ. For a REP 8.6 s: its RTU may be lost, and
+// a peer that is ready tells so when the REP comes again.
+enum { PEER_SERVICE_MAX = 24, PEER_SERVICE_OF_REP_MAX = 21 };
 
 static bool is_between(const struct ibcm_conn *conn, const struct ibcm_ends *ends)
 {
@@ -67,8 +68,9 @@ static void on_mra(struct ibcm *ibcm, const struct ibcm_letter *in)
         ibcm_refuse(ibcm, IBCM_REFUSAL_UNEXPECTED);
         return;
     }
-    uint8_t code = mra->service_timeout;
-    conn->service_ns = ibcm_time_ns(code < PEER_SERVICE_MAX ? code : PEER_SERVICE_MAX);
+    const uint8_t code = mra->service_timeout;
+    const uint8_t most = conn->is_active ? PEER_SERVICE_MAX : PEER_SERVICE_OF_REP_MAX;
+    conn->service_ns = ibcm_time_ns(code < most ? code : most);
     step(ibcm, conn, IBCM_IN_MRA, NULL, in->now);
 }
 

@@ -307,6 +307,22 @@ static void a_request_that_comes_again_asks_for_time_by_itself(void **state)
     assert_int_equal(B->count[IBCM_EVENT_CONNECT_REQUEST], 1);
 }
 
+static void a_word_that_is_lost_behind_a_plea_for_time_is_asked_for_soon(void **state)
+{
+    A->waits_to_establish = true;
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    const struct net_packet rep = net.last[IBCM_REP]; // the network doubles it
+    ibcm_on_mad(A->ibcm, &rep.ends, span_of(rep.mad, MAD_LEN), IBCM_SHARING_NONE, net.now);
+    net_exchange(&net);
+    assert_int_equal(ibcm_conn_state(B->conn), IBCM_MRA_REP_RCVD);
+    net.lost_kind = IBCM_RTU;
+    net.lost_count = 1;
+    ibcm_establish(A->ibcm, A->conn, net.now);
+    net_run_for(&net, 10 * NS_PER_S);
+    assert_int_equal(B->count[IBCM_EVENT_ESTABLISHED], 1);
+}
+
 static void a_peer_that_asks_for_time_for_ever_gets_an_end(void **state)
 {
     B->answer = NET_WAITS;
@@ -445,6 +461,7 @@ int main(void)
         TEST(who_lets_go_of_a_request_refuses_it),
         TEST(a_slow_owner_asks_for_time_and_gets_it),
         TEST(a_request_that_comes_again_asks_for_time_by_itself),
+        TEST(a_word_that_is_lost_behind_a_plea_for_time_is_asked_for_soon),
         TEST(a_peer_that_asks_for_time_for_ever_gets_an_end),
         TEST(a_silent_peer_is_unreachable_after_all_retries),
         TEST(each_message_has_all_its_tries),
