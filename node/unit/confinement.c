@@ -50,8 +50,7 @@ static const char *const refused[] = {
     "pidfd_open",
     "pidfd_getfd",
     "pidfd_send_signal",
-    "setpriority",
-    "prlimit64", // other processes
+    "setpriority", // other processes
     "setuid",
     "setgid",
     "setreuid",
@@ -183,11 +182,15 @@ static void capabilities_keep(uint64_t kept)
 
 /* ---- seccomp --------------------------------------------------------------------------------- */
 
-// A process of its own kind alone may be sent a signal: this one.
-static int refuse_signals(scmp_filter_ctx filter)
+// Signals and limits are this process's own alone; that one is called 0 where it asks for its own
+// limits, as libc does.
+static int refuse_others(scmp_filter_ctx filter)
 {
-    return seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(tgkill), 1,
-                            SCMP_A0(SCMP_CMP_NE, (scmp_datum_t)getpid()));
+    int error = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(tgkill), 1,
+                                 SCMP_A0(SCMP_CMP_NE, (scmp_datum_t)getpid()));
+    return error != 0 ? error
+                      : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prlimit64), 1,
+                                         SCMP_A0(SCMP_CMP_NE, 0));
 }
 
 // A process of another user namespace has all capabilities there. What clone3 is told a filter does
@@ -228,7 +231,7 @@ static void filter_begin(void)
         return;
     }
     int error = rules_add(filter, SCMP_ACT_ERRNO(EPERM), refused);
-    error = error == 0 ? refuse_signals(filter) : error;
+    error = error == 0 ? refuse_others(filter) : error;
     filter_load(filter, error == 0 ? refuse_namespaces(filter) : error);
 }
 

@@ -14,6 +14,7 @@ HARM = '''
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,6 +22,10 @@ static int open_it(const struct weft_ddm_target *target, const struct weft_ddm_h
                    void **ret_device, struct weft_ddm_why *ret_why)
 {
     char *argv[] = {"true", NULL}, memory[64];
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_CORE, &limit) != 0) {
+        return -EPERM; // its own it may look at
+    }
     snprintf(memory, sizeof memory, "/proc/%d/mem", (int)getppid());
     const struct { const char *name; int could; } acts[] = {
         {"signal", kill(getppid(), 0) == 0 || syscall(SYS_tgkill, getppid(), getppid(), 0) == 0},
@@ -29,6 +34,7 @@ static int open_it(const struct weft_ddm_target *target, const struct weft_ddm_h
         {"descriptor", syscall(SYS_pidfd_open, getppid(), 0) >= 0},
         {"namespace", unshare(CLONE_NEWUSER) == 0},
         {"mount", mount("none", "/", "tmpfs", MS_REMOUNT | MS_BIND, NULL) == 0 || errno == EINVAL},
+        {"limits", prlimit(getppid(), RLIMIT_CORE, NULL, &limit) == 0},
         {"chroot", chroot("/") == 0},
         {"user", setuid(getuid()) == 0},
         {"execute", execv("/bin/true", argv) == 0},
