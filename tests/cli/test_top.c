@@ -9,11 +9,11 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "cli/grid.h"
-#include "cli/top_columns.h"
-#include "cli/top_draw.h"
-#include "cli/top_model.h"
-#include "cli/top_view.h"
+#include "cli/top/columns.h"
+#include "cli/top/draw.h"
+#include "cli/top/grid.h"
+#include "cli/top/model.h"
+#include "cli/top/view.h"
 
 enum { WIDTH = 80, HEIGHT = 24, PID = 100, NODE_PID = 200 };
 
