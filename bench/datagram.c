@@ -11,7 +11,7 @@
 
 #include "base/bytes.h"
 #include "bench/measure.h"
-#include "link/datagram_udp.h"
+#include "link/datagram/udp.h"
 
 enum { HEAD_LEN = 12, BURST = 60, PING_LEN = 64, RECEIVES = 64, PORT = 34791 };
 

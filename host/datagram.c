@@ -6,10 +6,10 @@
 
 #include "base/device_wire.h"
 #include "base/why.h"
-#include "link/datagram_fault.h"
-#include "link/datagram_numbering.h"
-#include "link/datagram_pcap.h"
-#include "link/datagram_udp.h"
+#include "link/datagram/fault.h"
+#include "link/datagram/numbering.h"
+#include "link/datagram/pcap.h"
+#include "link/datagram/udp.h"
 #include "link/fault_model.h"
 
 // As of links of streams (host/link.c): before faults, since what is lost does not cross the wire.

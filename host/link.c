@@ -8,14 +8,14 @@
 #include "base/time.h"
 #include "host/clock.h"
 #include "link/compound.h"
-#include "link/fault.h"
+#include "link/device/fault.h"
+#include "link/device/udp.h"
 #include "link/fault_model.h"
-#include "link/local.h"
-#include "link/packet.h"
-#include "link/packet_cut.h"
-#include "link/pcap.h"
+#include "link/local/local.h"
+#include "link/packet/cut.h"
+#include "link/packet/packet.h"
+#include "link/pcap/pcap.h"
 #include "link/socket.h"
-#include "link/udp.h"
 
 // A program is worth more than its capture: it goes on without.
 static void say_no_capture(const struct host_settings *settings, int error)

@@ -5,7 +5,7 @@
 #include "base/trace.h"
 #include "host/settings.h"
 #include "link/compound.h"
-#include "link/tap.h"
+#include "link/device/tap.h"
 
 #define HOST_LINK_VALUES "socket, udp, " TAP_VALUES ", or by peer, " LINK_COMPOUND_VALUES
 

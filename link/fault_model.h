@@ -1,5 +1,5 @@
 // What a bad path does to packets: drawn, packet by packet, from one seed. The fault device
-// (link/fault.h) and the simulated wire (link/wire.h) do what is drawn here.
+// (link/device/fault.h) and the simulated wire (link/wire.h) do what is drawn here.
 #pragma once
 
 #include <stdbool.h>

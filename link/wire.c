@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/list.h"
-#include "link/ip_device.h"
+#include "link/device/ip_device.h"
 
 enum { PREFIX_LEN = 8 };
 

@@ -1,6 +1,6 @@
 // Links with our own TCP over a simulated wire.
 
-#include "link/packet.h"
+#include "link/packet/packet.h"
 #include "link/wire.h"
 
 struct link *wire_attach(struct wire *w, const struct in_addr *addrs, unsigned count)

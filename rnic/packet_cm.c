@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/siphash.h"
-#include "link/datagram_slot.h"
+#include "link/datagram/slot.h"
 #include "rnic/internal.h"
 #include "rnic/packet.h"
 #include "rnic/shard.h"

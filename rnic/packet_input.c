@@ -2,7 +2,7 @@
 
 #include "base/port_datagram.h"
 #include "base/transport.h"
-#include "link/datagram_slot.h"
+#include "link/datagram/slot.h"
 #include "rnic/internal.h"
 #include "rnic/packet.h"
 #include "rnic/packet_cm.h"

@@ -1,12 +1,12 @@
 // What carries the connections of a simulation: streams that break as the kernel's TCP does
 // (link/sim.h), IP packets over a bad wire, with our own TCP at both ends (link/wire.h), or packets
-// of RoCEv2 over a net of datagrams (link/datagram_sim.h).
+// of RoCEv2 over a net of datagrams (link/datagram/sim.h).
 #pragma once
 
 #include <netinet/in.h>
 
 #include "base/time.h"
-#include "link/datagram_sim.h"
+#include "link/datagram/sim.h"
 #include "link/fault_model.h"
 #include "link/sim.h"
 #include "link/wire.h"

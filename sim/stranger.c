@@ -7,7 +7,7 @@
 #include "base/port_datagram.h"
 #include "base/prng.h"
 #include "base/span.h"
-#include "link/datagram_sim.h"
+#include "link/datagram/sim.h"
 #include "sim/node.h"
 #include "sim/oracle_memory.h"
 #include "sim/pair.h"

@@ -1,12 +1,12 @@
 // `weft doctor`: what programs on weft meet on this machine, and what one program would. A check
 // looks at one thing and makes one finding of it; it takes nothing from running programs and leaves
-// nothing behind. Each runs in a process of its own with a deadline (doctor_run.c), so that none
-// can hang or end the others.
+// nothing behind. Each runs in a process of its own with a deadline (run.c), so that none can hang
+// or end the others.
 //
-//     doctor.c          the command
-//     doctor_run.c      the processes of the checks
-//     doctor_show.c     findings on a terminal, and as JSON
-//     doctor_*.c        a group of checks each, as a table
+//     doctor.c     the command
+//     run.c        the processes of the checks
+//     show.c       findings on a terminal, and as JSON
+//     kernel.c …   a group of checks each, as a table
 #pragma once
 
 #include <stdbool.h>

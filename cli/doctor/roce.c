@@ -54,7 +54,7 @@ static void udp_rows_each(void (*each)(void *ctx, const struct text_socket_row *
 }
 
 // The processes of this user that share a port have each a name of their own
-// (link/datagram_share.h).
+// (link/datagram/share.h).
 static unsigned sharers_count(uint16_t port)
 {
     char line[ROW_MAX], mark[64];

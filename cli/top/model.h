@@ -1,6 +1,6 @@
 // What `weft top` knows: of each process, connection, volume and RTA its last answer, what it did
 // per second since the one before, and what it did in the last minute. Fed by answers, in rounds;
-// shown by top_draw.h and top_print.h, which change nothing here.
+// shown by draw.h and print.h, which change nothing here.
 //
 //     top_model_init
 //     each round: top_round_begin; top_answer or top_no_answer per process; top_round_end
@@ -108,7 +108,7 @@ struct top_subject *top_find(const struct top_model *model, enum top_kind kind, 
 // The p50 and others of the last round; of all since it began if nothing came in it. NULL: none.
 const struct histogram *top_latency(const struct top_subject *subject);
 
-/* ---- for top_read.c, which takes answers apart ----------------------------------------------- */
+/* ---- for read.c, which takes answers apart ----------------------------------------------- */
 
 // The subject, a new one perhaps, marked as seen; NULL: there is no room.
 struct top_subject *top_touch(struct top_model *model, enum top_kind kind, pid_t pid, bool is_node,

@@ -94,7 +94,7 @@ def run_pair(server_words, client_words, server=None, client=None, wire_name='iw
 
 
 def is_listening(pid):
-    """RoCE's listeners have names (link/datagram_serve.c), those of iWARP are counted."""
+    """RoCE's listeners have names (link/datagram/serve.c), those of iWARP are counted."""
     if f'@weft-roce.{os.geteuid()}.4791.serves.' in pathlib.Path('/proc/net/unix').read_text():
         return True
     said = weft('stat', '--json', pid).stdout

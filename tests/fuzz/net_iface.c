@@ -12,7 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
-#include "link/packet_cut.h"
+#include "link/packet/cut.h"
 #include "net/iface.h"
 #include "wire/icmp.h"
 

@@ -1,10 +1,9 @@
 // Where the units of a stream end must not depend on how the stream was cut into pieces.
-#include "link/pcap_cut.h"
-
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/check.h"
+#include "link/pcap/cut.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

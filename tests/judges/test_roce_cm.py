@@ -83,7 +83,7 @@ def client_says(wire, words):
 
 def wait_for_listener(server):
     """Who asks a moment too early is refused by one process and heard by the other. The name of
-    what is served is an abstract Unix socket's (link/datagram_serve.c)."""
+    what is served is an abstract Unix socket's (link/datagram/serve.c)."""
     end = time.monotonic() + PATIENCE_S
     name = f'@weft-roce.{os.geteuid()}.{PORT}.serves.'
     while server.poll() is None and time.monotonic() < end:

@@ -1,7 +1,7 @@
 // The pair of tests/link/datagram_contract.h over the simulated net, on virtual time.
 #pragma once
 
-#include "link/datagram_sim.h"
+#include "link/datagram/sim.h"
 #include "tests/link/datagram_contract.h"
 
 static struct datagram_net *net;

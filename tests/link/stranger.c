@@ -2,8 +2,8 @@
 
 #include <time.h>
 
-#include "link/packet.h"
-#include "link/packet_cut.h"
+#include "link/packet/cut.h"
+#include "link/packet/packet.h"
 #include "tests/link/contract.h"
 #include "tests/link/counted.h"
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/port_link.h"
-#include "link/udp.h"
+#include "link/device/udp.h"
 #include "wire/tcp.h"
 
 extern struct device_udp_config udp_link_config; // the least unless a test says otherwise

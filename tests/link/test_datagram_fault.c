@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "link/datagram_fault.h"
-#include "link/datagram_udp.h"
+#include "link/datagram/fault.h"
+#include "link/datagram/udp.h"
 #include "tests/link/datagram_contract.h"
 #include "tests/link/datagram_sim_pair.h"
 

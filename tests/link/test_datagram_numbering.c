@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "link/datagram_numbering.h"
+#include "link/datagram/numbering.h"
 
 static int sender(int discover)
 {

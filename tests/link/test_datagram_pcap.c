@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "link/datagram_pcap.h"
+#include "link/datagram/pcap.h"
 #include "tests/link/capture.h"
 #include "tests/link/datagram_contract.h"
 #include "tests/link/datagram_sim_pair.h"

@@ -20,7 +20,7 @@
 
 #include "base/bytes.h"
 #include "base/prng.h"
-#include "link/datagram_udp.h"
+#include "link/datagram/udp.h"
 #include "wire/icrc.h"
 
 #ifndef UDP_SEGMENT
@@ -581,7 +581,7 @@ static unsigned open_descriptors(void)
 // descriptors come with some of it.
 static void send_nonsense(struct prng *rng, int fd, const struct sockaddr_un *to, socklen_t to_len)
 {
-    static const uint32_t magic = 0x77656602; // as link/datagram_share.c has it
+    static const uint32_t magic = 0x77656602; // as link/datagram/share.c has it
     uint8_t octets[5000];
     union {
         struct cmsghdr header;

@@ -2,7 +2,7 @@
 #include <errno.h>
 
 #include "base/bytes.h"
-#include "link/datagram_sim.h"
+#include "link/datagram/sim.h"
 #include "tests/link/datagram_contract.h"
 #include "tests/link/datagram_sim_pair.h"
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "link/datagram_udp.h"
+#include "link/datagram/udp.h"
 #include "tests/link/datagram_contract.h"
 #include "tests/link/descriptors.h"
 #include "wire/icrc.h"

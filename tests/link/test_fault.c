@@ -6,8 +6,8 @@
 #include <cmocka.h>
 
 #include "base/bytes.h"
-#include "link/fault.h"
-#include "link/packet_cut.h"
+#include "link/device/fault.h"
+#include "link/packet/cut.h"
 
 /* ---- what is said ---------------------------------------------------------------------------- */
 

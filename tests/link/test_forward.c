@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "link/fault.h"
+#include "link/device/fault.h"
 #include "link/fault_model.h"
 
 enum { ANSWER = -77, LEN_MAX = 1234, TOS = 0x28, SCOPE = 7 };

@@ -12,8 +12,8 @@
 
 #include "base/bytes.h"
 #include "base/prng.h"
-#include "link/local.h"
-#include "link/local_stream.h"
+#include "link/local/local.h"
+#include "link/local/stream.h"
 #include "link/socket.h"
 #include "tests/link/contract.h"
 

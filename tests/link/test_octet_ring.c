@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/prng.h"
-#include "link/octet_ring.h"
+#include "link/local/octet_ring.h"
 
 enum { LEN = 64 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "link/packet_cut.h"
+#include "link/packet/cut.h"
 #include "wire/ip.h"
 #include "wire/tcp.h"
 

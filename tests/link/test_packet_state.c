@@ -1,5 +1,5 @@
 // The life of a stream with our own TCP: the whole table, as a file that a reader can look at.
-#include "link/packet_state.h"
+#include "link/packet/state.h"
 #include "tests/golden.h"
 
 static char text[1 << 14];

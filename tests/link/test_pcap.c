@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "link/pcap.h"
+#include "link/pcap/pcap.h"
 #include "link/socket.h"
 #include "tests/link/capture.h"
 #include "tests/link/contract.h"

@@ -1,4 +1,4 @@
-#include "link/pcap_cut.h"
+#include "link/pcap/cut.h"
 #include "tests/link/mpa_stream.h"
 
 static struct mpa_stream stream;

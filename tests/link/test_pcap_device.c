@@ -3,11 +3,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "link/fault.h"
-#include "link/packet.h"
-#include "link/packet_cut.h"
-#include "link/pcap.h"
-#include "link/udp.h"
+#include "link/device/fault.h"
+#include "link/device/udp.h"
+#include "link/packet/cut.h"
+#include "link/packet/packet.h"
+#include "link/pcap/pcap.h"
 #include "tests/link/capture.h"
 #include "tests/link/contract.h"
 #include "tests/link/counted.h"

@@ -20,9 +20,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "link/fault.h"
-#include "link/packet.h"
-#include "link/tap.h"
+#include "link/device/fault.h"
+#include "link/device/tap.h"
+#include "link/packet/packet.h"
 #include "tests/link/descriptors.h"
 
 enum { PORT = 7471, PIECE = 60000 };

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "link/udp.h"
+#include "link/device/udp.h"
 #include "tests/link/contract.h"
 #include "tests/link/counted.h"
 #include "tests/link/stranger.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "link/packet.h"
+#include "link/packet/packet.h"
 #include "link/wire.h"
 #include "tests/link/counted.h"
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "link/packet_cut.h"
+#include "link/packet/cut.h"
 #include "tests/net/script.h"
 
 enum { LOOKS_MAX = 100000, BEGAN_S = 1000 };

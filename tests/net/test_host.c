@@ -8,7 +8,7 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include "link/packet_cut.h"
+#include "link/packet/cut.h"
 #include "net/host.h"
 
 enum { QUEUE_MAX = 64, SEGMENT_MAX = 2000, CONNECTIONS = 4, PORT = 7471, RESET_MAX = 3 };

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/bytes.h"
-#include "link/packet_cut.h"
+#include "link/packet/cut.h"
 #include "net/iface.h"
 #include "wire/icmp.h"
 

@@ -4,7 +4,7 @@
 
 #include <netinet/in.h>
 
-#include "link/datagram_sim.h"
+#include "link/datagram/sim.h"
 #include "tests/rnic/device.h"
 
 enum { WORLD_MTU = 1024, WORLD_QKEY = 0x11111111, WORLD_QUEUE_LEN = 128 };

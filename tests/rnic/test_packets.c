@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "link/datagram_sim.h"
+#include "link/datagram/sim.h"
 #include "rnic/internal.h"
 #include "rnic/packet.h"
 #include "rnic/post.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "link/datagram_sim.h"
+#include "link/datagram/sim.h"
 #include "rnic/connect.h"
 #include "rnic/post.h"
 #include "tests/rnic/device.h"

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "host/clock.h"
-#include "link/datagram_udp.h"
+#include "link/datagram/udp.h"
 #include "rnic/post.h"
 #include "tests/rnic/device.h"
 #include "wq/status.h"

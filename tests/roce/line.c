@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "link/datagram_slot.h"
+#include "link/datagram/slot.h"
 #include "mem/table.h"
 #include "roce/rc_store.h"
 #include "wq/post.h"

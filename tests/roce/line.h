@@ -8,7 +8,7 @@
 
 #include "base/time.h"
 #include "congestion/share.h"
-#include "link/datagram_sim.h"
+#include "link/datagram/sim.h"
 #include "roce/rc.h"
 #include "wq/wq.h"
 #include "wq/wqe.h"

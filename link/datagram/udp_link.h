@@ -1,0 +1,244 @@
+// What the files of the UDP datagram link share.
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/port_datagram.h"
+#include "base/span.h"
+#include "base/time.h"
+#include "link/datagram/door.h"
+#include "link/datagram/share.h"
+#include "link/datagram/udp.h"
+#include "link/fault_model.h"
+#include "wire/icrc.h"
+#include "wire/icrc_id.h"
+
+enum {
+    DATAGRAM_TRAINS_MAX = 256,       // staged
+    DATAGRAM_TRAIN_PACKETS_MAX = 64, // of the kernel: UDP_MAX_SEGMENTS
+    DATAGRAM_TRAIN_LEN_MAX = 65000,  // octets
+    DATAGRAM_STAGE_LEN = 512 << 10,  // octets
+    DATAGRAM_MESSAGES_MAX = 4,       // datagrams, or trains, in one system call
+    DATAGRAM_MESSAGE_LEN = 64 << 10, // octets; none that comes together is longer
+    DATAGRAM_REPORTS_MAX = 16,       // of epoll, at a look
+};
+
+#define DATAGRAM_UDP_COUNTERS(X)                                                        \
+    X(packets_in, "packets received")                                                   \
+    X(packets_out, "packets sent")                                                      \
+    X(trains_in, "messages received, each a packet or several alike")                   \
+    X(trains_out, "messages sent, likewise")                                            \
+    X(waits, "times that a socket had no room")                                         \
+    X(not_sent, "packets that the system would not send")                               \
+    X(too_long, "of them, those that are too long for their path")                      \
+    X(not_open, "of them, those from an address that is not open")                      \
+    X(bad_lengths, "packets that are no BTH and ICRC long, or too long, or not padded") \
+    X(icrc_wrong, "packets whose ICRC was wrong")                                       \
+    X(icrc_unchecked, "packets whose ICRC is right if a stranger's identification is")  \
+    X(not_ours, "packets to numbers of no process")                                     \
+    X(handed_on, "packets given to the process whose they are")                         \
+    X(handed_on_lost, "packets that it did not take")                                   \
+    X(handed_in, "packets that another process gave")                                   \
+    X(buffer_overflows, "packets that the receive buffer had no room for")
+
+struct datagram_udp_counters {
+#define X(name, text) uint64_t name;
+    DATAGRAM_UDP_COUNTERS(X)
+#undef X
+};
+
+// Whose packets a socket receives.
+enum datagram_inlet_kind {
+    DATAGRAM_INLET_SLOT,       // those of this process's queue pairs
+    DATAGRAM_INLET_MANAGEMENT, // those of QP 1, for all processes
+    DATAGRAM_INLET_GROUP,      // those of a multicast group
+    DATAGRAM_INLET_SHARE,      // what other processes say
+    DATAGRAM_INLET_ROOM,       // nothing: whether there is room to send
+    DATAGRAM_INLET_WAKE,
+};
+
+// A descriptor that is waited for.
+struct datagram_inlet {
+    struct list_link ready; // in the link's list, or in none
+    enum datagram_inlet_kind kind;
+    int fd;
+    struct in6_addr local; // where its packets are sent to
+    uint32_t dropped;      // by the system, as it said last
+};
+
+// What is known of the receive buffer of a process, this one or another that has the address open.
+struct datagram_room {
+    uint32_t left;       // octets that may be put without another look
+    uint32_t taken;      // ... that were in it at the last
+    instant_ns taken_ns; // since when it is as many
+    uint32_t looks;      // ... that found as many
+};
+
+// A local address that is open.
+struct datagram_place {
+    struct list_link link;
+    struct in6_addr local;
+    uint32_t scope_id;
+    unsigned opened; // how often
+    struct datagram_door door;
+    struct datagram_inlet slot, management, room; // the last is what sends
+    uint16_t tx_port;
+    bool wants_room;
+    struct datagram_room rooms[DATAGRAM_SHARE_SLOTS]; // of who receives here
+};
+
+// A group that was joined at a local address.
+struct datagram_group {
+    struct list_link link;
+    struct in6_addr local;
+    unsigned joined; // how often
+    struct datagram_inlet inlet;
+};
+
+// What this process serves, as others can find out.
+struct datagram_service {
+    struct list_link link;
+    uint64_t service;
+    struct in6_addr local; // unspecified: any
+    int fd;
+};
+
+// Staged packets of one path that follow each other: each as long as the first, the last perhaps
+// shorter.
+struct datagram_train {
+    struct datagram_place *place;
+    struct datagram_path path;
+    uint32_t dest_qp;
+    uint32_t at, len;     // octets in the stage
+    uint16_t segment_len; // of the first packet, with its ICRC
+    uint16_t count;
+    uint16_t sent; // of those that leave one by one
+    bool is_single;
+};
+
+struct datagram_stage {
+    uint8_t *octets; // DATAGRAM_STAGE_LEN
+    uint32_t len;
+    struct datagram_train trains[DATAGRAM_TRAINS_MAX];
+    unsigned count, first; // trains; the first that has not left
+    bool is_blocked;       // a socket had no room
+    bool was_full;         // a packet was not taken
+};
+
+// A message that was read: a packet, or several that came together.
+struct datagram_arrival {
+    enum datagram_inlet_kind kind;
+    struct datagram_rx rx; // what all have in common
+    struct mspan left;     // packets, ICRCs included
+    size_t segment_len;
+    unsigned index; // of the next packet
+};
+
+struct datagram_input {
+    uint8_t *buffers; // twice DATAGRAM_MESSAGES_MAX of DATAGRAM_MESSAGE_LEN octets
+    unsigned half;    // of which what was read last stands in, and may have been handed up
+    unsigned wanted;  // messages, with the next call: one, which is quick, where there was none
+    struct datagram_inlet *last; // that had something; NULL: none is known
+    struct datagram_arrival arrivals[DATAGRAM_MESSAGES_MAX];
+    unsigned count, at;
+    struct list_link ready;     // inlets
+    instant_ns now_ns;          // of this `receive`
+    uint64_t others;            // a bit for each slot that another process was found in,
+    instant_ns others_until_ns; // which is believed until then
+    struct datagram_share_message message;
+    bool has_message; // a packet that another process gave, not handed up yet
+};
+
+struct datagram_udp {
+    struct datagram_link base;
+    struct datagram_udp_config config;
+    struct datagram_share share;
+    struct list_link places, groups, services;
+    int epoll_fd, wake_fd;
+    bool has_gso;
+    unsigned polls;         // since the last look at everything
+    atomic_bool has_waited; // since then
+    instant_ns polled_ns;   // the last time
+    uint64_t rcvbuf_len;    // the least of its sockets
+    struct icrc_ids ids;
+    struct datagram_stage stage;
+    struct datagram_input in;
+    struct datagram_inlet share_inlet, wake_inlet;
+    struct fault_model faults; // of which it does what changes octets
+    struct datagram_udp_counters counters;
+};
+
+static inline struct datagram_udp *datagram_udp_of(const struct datagram_link *link)
+{
+    return (struct datagram_udp *)link;
+}
+
+static inline bool datagram_addr_is(const struct in6_addr *a, const struct in6_addr *b)
+{
+    return IN6_ARE_ADDR_EQUAL(a, b);
+}
+
+// NULL: it is not open.
+static inline struct datagram_place *datagram_place_find(const struct datagram_udp *d,
+                                                         const struct in6_addr *local)
+{
+    for (struct list_link *l = d->places.next; l != &d->places; l = l->next) {
+        struct datagram_place *place = LIST_ENTRY(l, struct datagram_place, link);
+        if (datagram_addr_is(&place->local, local)) {
+            return place;
+        }
+    }
+    return NULL;
+}
+
+// inlet.c
+void datagram_inlet_init(struct datagram_inlet *inlet, enum datagram_inlet_kind kind, int fd,
+                         const struct in6_addr *local);
+int datagram_inlet_watch(struct datagram_udp *d, struct datagram_inlet *inlet);
+// What was read of it, and not handed up, is dropped.
+void datagram_inlet_forget(struct datagram_udp *d, struct datagram_inlet *inlet);
+
+// place.c, as in struct datagram_link_ops
+int datagram_udp_open(struct datagram_link *link, const struct in6_addr *local, uint32_t scope_id);
+void datagram_udp_close(struct datagram_link *link, const struct in6_addr *local,
+                        uint32_t scope_id);
+void datagram_place_free(struct datagram_udp *d, struct datagram_place *place);
+// Gives another process the sockets that it asks for, and takes what one has made. Packets are
+// lost.
+void datagram_message_answer(struct datagram_udp *d, const struct datagram_share_message *m);
+
+// group.c, likewise
+int datagram_udp_join(struct datagram_link *link, const struct in6_addr *group,
+                      const struct in6_addr *local, uint32_t scope_id);
+void datagram_udp_leave(struct datagram_link *link, const struct in6_addr *group,
+                        const struct in6_addr *local, uint32_t scope_id);
+void datagram_group_free(struct datagram_udp *d, struct datagram_group *g);
+
+// serve.c, likewise
+int datagram_udp_serve(struct datagram_link *link, uint64_t service, const struct in6_addr *local);
+void datagram_udp_unserve(struct datagram_link *link, uint64_t service,
+                          const struct in6_addr *local);
+bool datagram_udp_is_served(struct datagram_link *link, uint64_t service,
+                            const struct in6_addr *local);
+void datagram_service_free(struct datagram_service *it);
+
+// udp_tx.c, as in struct datagram_link_ops
+bool datagram_udp_put(struct datagram_link *link, const struct datagram_tx *tx);
+bool datagram_udp_flush(struct datagram_link *link);
+// The socket of a place has room again.
+void datagram_udp_on_room(struct datagram_udp *d, struct datagram_inlet *room);
+// The place is closed: what is staged for it is lost.
+void datagram_stage_forget(struct datagram_udp *d, const struct datagram_place *place);
+
+// room.c, likewise
+bool datagram_udp_has_room(struct datagram_link *link, const struct datagram_tx *tx);
+
+// udp_rx.c
+// Reads where something was last, if nothing is known to be anywhere.
+void datagram_udp_look(struct datagram_udp *d);
+unsigned datagram_udp_receive(struct datagram_link *link, struct datagram_rx *ret, unsigned max,
+                              instant_ns now);
+void datagram_udp_hand_on(struct datagram_link *link, const struct datagram_rx *rx, unsigned slot);

@@ -1,0 +1,226 @@
+#include "link/local/door.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "link/sys.h"
+#include "wire/ip.h"
+
+static const char magic[8] = {'w', 'e', 'f', 't', '-', 'm', 'e', 'm'};
+
+enum { VERSION = 1, BACKLOG = 4096 };
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+// The name of a place, behind the zero octet that makes it abstract.
+static socklen_t name_of(const struct net_addr *addr, uint32_t scope, uint16_t port,
+                         struct sockaddr_un *ret)
+{
+    char text[2 * IPV6_ADDR_LEN + 1];
+    for (unsigned i = 0; i < IPV6_ADDR_LEN; i++) {
+        snprintf(text + 2 * i, 3, "%02x", addr->octets[i]);
+    }
+    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int len = snprintf(ret->sun_path + 1, sizeof ret->sun_path - 1, "weft-stream/%s/%u/%u", text,
+                       scope, port);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
+static bool is_of_this_user(int fd)
+{
+    struct ucred who;
+    socklen_t len = sizeof who;
+    return sys_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && who.uid == geteuid();
+}
+
+/* ---- who listens ----------------------------------------------------------------------------- */
+
+int local_door_open(struct local_door *door, const struct net_flow *place)
+{
+    struct sockaddr_un name;
+    socklen_t len = name_of(&place->local, place->scope, place->local_port, &name);
+    int fd = sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int error = fd < 0 ? fd : sys_bind(fd, (const struct sockaddr *)&name, len);
+    if (error == 0) {
+        error = sys_listen(fd, BACKLOG);
+    }
+    if (error != 0 && fd >= 0) {
+        sys_close(fd);
+    }
+    *door = (struct local_door){.fd = error != 0 ? -1 : fd};
+    return error;
+}
+
+void local_door_close(struct local_door *door)
+{
+    while (door->knocking_count > 0) {
+        sys_close(door->knocking[--door->knocking_count]);
+    }
+    if (door->fd >= 0) {
+        sys_close(door->fd);
+    }
+    door->fd = -1;
+}
+
+static void forget_knocking(struct local_door *door, unsigned index)
+{
+    sys_close(door->knocking[index]);
+    door->knocking_count--;
+    memmove(&door->knocking[index], &door->knocking[index + 1],
+            (door->knocking_count - index) * sizeof door->knocking[0]);
+}
+
+// Whoever has come in since the last look; who has said nothing for longest makes room.
+static void let_in(struct local_door *door)
+{
+    int fd;
+    while ((fd = sys_accept(door->fd, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+        if (!is_of_this_user(fd)) {
+            door->stranger_count++;
+            sys_close(fd);
+            continue;
+        }
+        if (door->knocking_count == LOCAL_DOOR_KNOCKING_MAX) {
+            forget_knocking(door, 0);
+        }
+        door->knocking[door->knocking_count++] = fd;
+        if (door->knocking_count == LOCAL_DOOR_KNOCKING_MAX) {
+            return; // the others wait in the socket until these have been heard
+        }
+    }
+}
+
+static int offer_read(const uint8_t *octets, int fd, struct local_offer *ret)
+{
+    if (memcmp(octets + LOCAL_OFFER_MAGIC, magic, sizeof magic) != 0 ||
+        get_be32(octets + LOCAL_OFFER_VERSION) != VERSION) {
+        return -EPROTO;
+    }
+    memcpy(&ret->flow, octets + LOCAL_OFFER_FLOW, sizeof ret->flow);
+    return local_memory_adopt(fd, get_be32(octets + LOCAL_OFFER_RING_LEN), &ret->memory);
+}
+
+// Descriptors that came with a message: the first of them, or -1; all others are closed.
+static int take_descriptor(struct msghdr *msg)
+{
+    int kept = -1;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
+        bool is_rights = c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS;
+        size_t count = is_rights ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+            if (kept < 0) {
+                kept = fd;
+            } else {
+                sys_close(fd);
+            }
+        }
+    }
+    return kept;
+}
+
+// One message, if it is there. -EAGAIN: it has said nothing yet.
+static int hear(int from, struct local_offer *ret)
+{
+    uint8_t octets[LOCAL_OFFER_LEN + 1]; // one more: a longer one is no offer
+    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(4 * sizeof(int))];
+    struct iovec iov = {octets, sizeof octets};
+    struct msghdr msg = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    ssize_t len = sys_recvmsg(from, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (len < 0) {
+        return (int)len;
+    }
+    int fd = take_descriptor(&msg);
+    int error = len != LOCAL_OFFER_LEN || fd < 0 ? -EPROTO : offer_read(octets, fd, ret);
+    if (fd >= 0) {
+        sys_close(fd);
+    }
+    return error;
+}
+
+int local_door_take(struct local_door *door, struct local_offer *ret)
+{
+    let_in(door);
+    for (unsigned i = 0; i < door->knocking_count; i++) {
+        int error = hear(door->knocking[i], ret);
+        if (error != -EAGAIN) {
+            forget_knocking(door, i);
+            return error;
+        }
+    }
+    return -EAGAIN;
+}
+
+/* ---- who connects ---------------------------------------------------------------------------- */
+
+static int knock_at(const struct net_addr *addr, uint32_t scope, uint16_t port)
+{
+    struct sockaddr_un name;
+    socklen_t len = name_of(addr, scope, port, &name);
+    int fd = sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int error = fd < 0 ? fd : sys_connect(fd, (const struct sockaddr *)&name, len);
+    if (error == 0 && !is_of_this_user(fd)) {
+        error = -EPERM;
+    }
+    if (error != 0 && fd >= 0) {
+        sys_close(fd);
+    }
+    return error != 0 ? error : fd;
+}
+
+// Who listens has the address itself, or one that stands for all of a family.
+static int knock(const struct net_flow *flow)
+{
+    static const uint8_t any_ipv4[IPV4_ADDR_LEN];
+    const struct net_addr any[] = {net_addr_from_ipv4(any_ipv4), {{0}}};
+    int fd = knock_at(&flow->remote, flow->scope, flow->remote_port);
+    for (unsigned i = net_addr_is_ipv4(&flow->remote) ? 0 : 1; i < 2 && fd == -ECONNREFUSED; i++) {
+        fd = knock_at(&any[i], 0, flow->remote_port);
+    }
+    return fd;
+}
+
+static int offer_send(int to, const struct net_flow *flow, uint32_t ring_len, int memory_fd)
+{
+    const struct net_flow theirs = net_flow_turned(flow);
+    uint8_t octets[LOCAL_OFFER_LEN];
+    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))] = {0};
+    struct iovec iov = {octets, sizeof octets};
+    struct msghdr msg = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&msg);
+    *rights = (struct cmsghdr){
+        .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof memory_fd)};
+    memcpy(CMSG_DATA(rights), &memory_fd, sizeof memory_fd);
+    memcpy(octets + LOCAL_OFFER_MAGIC, magic, sizeof magic);
+    put_be32(octets + LOCAL_OFFER_VERSION, VERSION);
+    put_be32(octets + LOCAL_OFFER_RING_LEN, ring_len);
+    memcpy(octets + LOCAL_OFFER_FLOW, &theirs, sizeof theirs);
+    ssize_t len = sys_sendmsg(to, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return len < 0 ? (int)len : 0;
+}
+
+int local_door_offer(const struct net_flow *flow, uint32_t ring_len, struct local_memory *ret)
+{
+    int door = knock(flow);
+    if (door < 0) {
+        return door;
+    }
+    int memory_fd = -1;
+    int error = local_memory_create(ring_len, ret, &memory_fd);
+    if (error == 0) {
+        error = offer_send(door, flow, ring_len, memory_fd);
+        sys_close(memory_fd);
+        if (error != 0) {
+            local_memory_release(ret);
+        }
+    }
+    sys_close(door);
+    return error;
+}

@@ -1,0 +1,59 @@
+// A link before the kernel's TCP that carries connections within one host through memory of both
+// processes (docs/one-host.md).
+//
+//   local.c          the link, streams: bound, listening, accepted, connected, closed
+//   path.c     whether a stream's octets go by TCP or through memory, and from where on
+//   io.c       octets
+//   wait.c     who is ready, who sleeps, who is woken
+//   memory.h   the memory of one stream: two rings (octet_ring.h) and four words
+//   door.h     how who connects hands it to who listens
+//
+// TCP connects, listens and accepts as ever, carries the first octets of who connects, and is there
+// as long as the stream: its end tells of a process that is gone, and one octet on it is the bell
+// that wakes the other side. So a stream has no descriptor of its own beside the socket.
+//
+//   who connects    hands memory over at the listener's door, if there is one, and goes on by TCP
+//                   without waiting for an answer
+//   who accepts     looks for it behind the door when the first octets have come, which were sent
+//                   after it, and says in it, once and for all, whether it will be used; if so,
+//                   everything that it sends goes that way
+//   who connects    follows as soon as it sees that, and says how many octets went by TCP before
+//
+// Both processes must be of one user. What lies in the memory is hostile: octet_ring.h says how it
+// is looked at. A peer that writes nonsense there breaks its own connection, with -EPROTO, and is
+// counted.
+#pragma once
+
+#include <stdint.h>
+
+#include "base/port_link.h"
+#include "base/time.h"
+#include "base/trace.h"
+
+enum { LINK_LOCAL_RING_LEN = 512 * 1024 };
+#define LINK_LOCAL_LINGER_NS (20 * NS_PER_US)
+
+struct link_local_config {
+    uint32_t ring_len; // octets of a ring, one for each direction: a power of two, a page at least
+    // A peer that takes nothing for so long is taken as gone, as by TCP: -ETIMEDOUT. 0: never.
+    duration_ns peer_timeout_ns;
+    // How long `may_wait` still says no after octets have moved, if that has paid lately.
+    duration_ns linger_ns;
+    instant_ns (*clock)(void *ctx);
+    void *clock_ctx;
+    struct trace *trace; // may be NULL
+};
+
+#define LINK_LOCAL_COUNTERS(X)                                                          \
+    X(streams, "streams that went over to memory")                                      \
+    X(offers_sent, "memory handed over at a door")                                      \
+    X(offers_received, "... that came in at ours")                                      \
+    X(offers_refused, "... that was not taken: another user's, malformed, or too much") \
+    X(offers_failed, "streams left to TCP for want of memory or descriptors")           \
+    X(bells_sent, "times that a sleeping peer was woken")                               \
+    X(bells_received, "octets that came as bells")                                      \
+    X(broken, "streams ended because the peer wrote nonsense into the memory")
+
+// Wraps `inner`, a link of the kernel's TCP, which now belongs to *ret and is destroyed with it; on
+// failure (-ENOMEM) it stays the caller's.
+int link_local_wrap(struct link *inner, const struct link_local_config *config, struct link **ret);

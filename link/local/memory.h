@@ -1,0 +1,58 @@
+// The memory of one stream between two processes of a host: a memfd whose size is sealed, so that
+// nobody can take pages away under the other.
+//
+// "Active" is the side that connected, "passive" the one that accepted. Pages come into being when
+// they are first written: an idle stream has three.
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "link/local/octet_ring.h"
+
+enum local_side { LOCAL_ACTIVE, LOCAL_PASSIVE };
+
+enum local_memory_offset {
+    LOCAL_MEMORY_ACTIVE_RING = 0,    // control of the ring that the active side writes
+    LOCAL_MEMORY_PASSIVE_RING = 512, // ... that the passive side writes
+    LOCAL_MEMORY_ACCEPTED = 1024,    // 64 bits, the passive side's: 1: it uses the memory
+    LOCAL_MEMORY_SWITCHED = 1088,    // 64 bits, the active side's: 1 + octets it sent by TCP
+    LOCAL_MEMORY_ACTIVE_END = 1152,  // 64 bits: enum local_end, what the active side has ended
+    LOCAL_MEMORY_PASSIVE_END = 1216, // ... the passive side
+    LOCAL_MEMORY_OCTETS = 4096,      // the active side's octets, then the passive's
+};
+
+enum local_end {
+    LOCAL_END_NONE,
+    LOCAL_END_SHUT,    // it sends nothing more: FIN, behind what is in its ring
+    LOCAL_END_ABORTED, // it is gone: a reset
+};
+
+struct local_memory {
+    uint8_t *base; // NULL: none
+    uint32_t ring_len;
+};
+
+// New memory, zeroed; its descriptor is the caller's to hand over and to close. 0 or a negative
+// errno.
+int local_memory_create(uint32_t ring_len, struct local_memory *ret, int *ret_fd);
+// Memory that somebody hands over; the descriptor stays the caller's. -EINVAL: its length is not
+// that of two such rings, or its seals leave somebody free to change that.
+int local_memory_adopt(int fd, uint32_t ring_len, struct local_memory *ret);
+// Harmless when there is none.
+void local_memory_release(struct local_memory *m);
+
+// The ring that `side` writes.
+struct octet_ring local_memory_ring(const struct local_memory *m, enum local_side side);
+
+static inline _Atomic uint64_t *local_memory_word(const struct local_memory *m,
+                                                  enum local_memory_offset offset)
+{
+    return (_Atomic uint64_t *)(void *)(m->base + offset);
+}
+
+static inline _Atomic uint64_t *local_memory_end(const struct local_memory *m, enum local_side side)
+{
+    return local_memory_word(m, side == LOCAL_ACTIVE ? LOCAL_MEMORY_ACTIVE_END
+                                                     : LOCAL_MEMORY_PASSIVE_END);
+}

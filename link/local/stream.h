@@ -1,0 +1,159 @@
+// What the files of the local link share.
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/list.h"
+#include "base/time.h"
+#include "link/link_forward.h"
+#include "link/local/door.h"
+#include "link/local/local.h"
+#include "link/local/memory.h"
+#include "link/rest.h"
+
+enum {
+    LOCAL_OFFERS_MAX = 256, // handed over, and their connections' octets have not come
+};
+
+// By which way a stream's octets go.
+enum local_path {
+    LOCAL_PATH_TCP,     // TCP, as far as is known for good
+    LOCAL_PATH_ASKED,   // accepted: the first octets decide, when the door is looked behind
+    LOCAL_PATH_OFFERED, // connected: memory was handed over; TCP until the peer says it uses it
+    LOCAL_PATH_MEMORY,
+};
+
+struct local_counters {
+#define X(name, text) uint64_t name;
+    LINK_LOCAL_COUNTERS(X)
+#undef X
+};
+
+struct local_waiting_offer {
+    struct list_link link;
+    struct local_offer offer;
+};
+
+struct local_link {
+    struct link_forward forward;
+    struct link_local_config config;
+    struct list_link streams; // open ones
+    struct rest rest;
+    struct list_link listeners; // those with a door
+    struct list_link offers;    // struct local_waiting_offer, the oldest first
+    unsigned offer_count;
+    struct list_link awake; // streams whose memory is looked at
+    unsigned awake_count;
+    struct list_link stuck;    // streams that wait for room
+    instant_ns stuck_until_ns; // not later than when the first of them has waited for too long
+    unsigned turn_count;       // looks at the memory
+    atomic_bool is_waiting;    // `may_wait` has said yes, and `wait` has not returned
+    atomic_bool has_waited;    // TCP is asked in the next look
+    uint64_t moved_count, moved_seen;
+    instant_ns moved_at_ns; // as far as was looked
+    bool is_lingering;      // looks on, though nothing is there
+    unsigned losses;        // times in a row that this was for nothing
+    unsigned sleep_count;   // ... since
+    struct local_counters counters;
+};
+
+struct local_stream {
+    struct link_forward_stream forward;
+    struct list_link link;          // in `streams`, or at rest
+    struct list_link listener_link; // in `listeners`, or in none
+    struct list_link awake_link;    // in `awake`, or in none
+    struct list_link stuck_link;    // in `stuck`, or in none
+    enum local_path path;
+    enum local_side side;
+    bool is_connecting; // connect_result has not said how it went
+    bool wants_in, wants_out;
+    struct local_door door; // a listener's, and its port
+    uint16_t door_port;
+
+    // TCP's part
+    uint64_t tcp_in, tcp_out; // octets of the stream that went by it
+    bool is_tcp_over;         // it has ended: nothing comes by it any more
+    int tcp_error;            // ... so; 0: the peer's FIN
+
+    // Memory
+    struct local_memory memory;
+    struct octet_ring_writer tx;
+    struct octet_ring_reader rx;
+    bool is_switched;          // passive: where TCP's octets end is known and reached
+    bool is_shut;              // we send nothing more
+    bool has_fin;              // the peer's end was told
+    bool is_broken;            // an error was told: nothing more happens
+    unsigned idle_count;       // looks that found nothing
+    unsigned turn;             // the look in which it was reported last
+    instant_ns stuck_until_ns; // it waits for room; the peer had taken so much then
+    uint64_t stuck_taken;
+};
+
+static inline struct local_link *local_link_of(const struct link *link)
+{
+    return (struct local_link *)link;
+}
+
+static inline struct local_stream *local_stream_of(const struct link_stream *stream)
+{
+    return (struct local_stream *)stream;
+}
+
+static inline struct local_link *local_link_at(const struct local_stream *s)
+{
+    return local_link_of(s->forward.base.link);
+}
+
+static inline enum local_side local_other_side(enum local_side side)
+{
+    return side == LOCAL_ACTIVE ? LOCAL_PASSIVE : LOCAL_ACTIVE;
+}
+
+// What the peer says in memory about its end.
+static inline enum local_end local_peer_end(const struct local_stream *s)
+{
+    return (enum local_end)atomic_load_explicit(
+        local_memory_end(&s->memory, local_other_side(s->side)), memory_order_seq_cst);
+}
+
+// Calls go down this list.
+
+// ---- io.c: octets. As in struct link_ops.
+ssize_t local_recv(struct link_stream *stream, struct mspan into);
+ssize_t local_borrow(struct link_stream *stream, struct span *ret, bool *ret_is_cut);
+void local_give_back(struct link_stream *stream, size_t len);
+ssize_t local_send(struct link_stream *stream, const struct link_tx *tx);
+int local_shutdown(struct link_stream *stream);
+int local_connect_result(struct link_stream *stream);
+
+// ---- path.c
+
+// Connected: hands memory over, if there is somebody to take it.
+void local_path_offer(struct local_stream *s);
+// Accepted, and the first octets have come: takes what was handed over for them, if anything was.
+void local_path_accept(struct local_stream *s);
+// Whether the peer uses what was handed over: if so, so does this side from now on.
+bool local_path_follow(struct local_stream *s);
+// TCP for good.
+void local_path_settle_for_tcp(struct local_stream *s);
+// Offers that nobody has asked for.
+void local_path_forget_offers(struct local_link *l);
+
+// ---- wait.c: who is ready, who sleeps, who is woken. As in struct link_ops.
+int local_poll(struct link *link, struct link_ready *ret, unsigned max);
+bool local_may_wait(struct link *link);
+void local_wait(struct link *link, duration_ns timeout_ns);
+instant_ns local_next_deadline(struct link *link);
+void local_want_in(struct link_stream *stream, bool wanted);
+void local_want_out(struct link_stream *stream, bool wanted);
+// Behind whatever has used the stream's memory: it is looked at from now on until it has been idle
+// for long; or, where somebody waits, what comes wakes him.
+void local_attend(struct local_stream *s);
+// It is not looked at any more.
+void local_unlist(struct local_stream *s);
+// Octets have moved.
+void local_note_moved(struct local_stream *s);
+// Hears what TCP has to say of a stream in memory: bells, its end.
+void local_hear(struct local_stream *s);
+// Wakes the peer.
+void local_ring_bell(struct local_stream *s);

@@ -1,0 +1,374 @@
+// Who is ready, who sleeps, who is woken.
+//
+// A stream in memory is *awake* while its rings are looked at, and asleep when its peer was told to
+// ring: before the link waits, all fall asleep; who was idle for many looks does so by itself. A
+// bell is an octet on TCP, so the link behind reports who was woken.
+//
+// While somebody waits nobody is awake: who uses a stream beside that leaves it asleep, or awake
+// and wakes whoever waits. Otherwise the next octets would ring for nobody.
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/list.h"
+#include "base/port_link.h"
+#include "base/span.h"
+#include "base/time.h"
+#include "link/local/memory.h"
+#include "link/local/octet_ring.h"
+#include "link/local/stream.h"
+
+enum {
+    ASK_TCP_TURNS = 8,     // with streams awake TCP is asked in every 8th look
+    IDLE_LOOKS_MAX = 4096, // ... and who was idle for so many falls asleep
+    AWAKE_MAX = 64,        // more than so many are not looked at, unless they have something
+    LOSSES_MAX = 4,        // so often in a row lingering may have been for nothing
+    LINGER_SLEEPS = 16,    // ... then it is tried before every 16th sleep
+    BELLS_PER_TURN = 64,
+};
+
+/* ---- awake and asleep ------------------------------------------------------------------------ */
+
+static void leave_awake(struct local_stream *s)
+{
+    if (!list_is_empty(&s->awake_link)) {
+        local_link_at(s)->awake_count--;
+        list_remove(&s->awake_link);
+    }
+}
+
+void local_unlist(struct local_stream *s)
+{
+    leave_awake(s);
+    list_remove(&s->stuck_link);
+}
+
+// Room that is worth going on for.
+static size_t room_wanted(const struct local_stream *s)
+{
+    return s->tx.ring.len / 4;
+}
+
+// The peer has ended, or TCP has, and the user has not heard it.
+static bool has_untold_end(const struct local_stream *s)
+{
+    enum local_end end = local_peer_end(s);
+    bool is_reset = end == LOCAL_END_ABORTED || (s->is_tcp_over && s->tcp_error != 0);
+    return is_reset || (!s->has_fin && (end != LOCAL_END_NONE || s->is_tcp_over));
+}
+
+static unsigned what_of(struct local_stream *s)
+{
+    unsigned what = 0;
+    if (s->is_broken) {
+        return 0;
+    }
+    if (s->wants_in &&
+        (octet_ring_available(&s->rx) > 0 || s->rx.verdict != OCTET_RING_OK || has_untold_end(s))) {
+        what |= LINK_READY_IN;
+    }
+    if (s->wants_out && !s->is_shut &&
+        (octet_ring_room(&s->tx) >= room_wanted(s) || s->tx.verdict != OCTET_RING_OK)) {
+        what |= LINK_READY_OUT;
+    }
+    if (s->is_tcp_over && s->tcp_error != 0) {
+        what |= LINK_READY_ERR;
+    }
+    return what;
+}
+
+// From now on the peer rings. False: there is something to be done for it.
+static bool may_sleep(struct local_stream *s)
+{
+    bool may = (!s->wants_in || octet_ring_reader_sleep(&s->rx)) &&
+               (!s->wants_out || octet_ring_writer_sleep(&s->tx, room_wanted(s))) &&
+               what_of(s) == 0;
+    if (!may) {
+        octet_ring_reader_rise(&s->rx);
+        octet_ring_writer_rise(&s->tx);
+    }
+    return may;
+}
+
+static bool fall_asleep(struct local_stream *s)
+{
+    bool may = may_sleep(s);
+    if (may) {
+        leave_awake(s);
+    }
+    return may;
+}
+
+static void rise(struct local_stream *s)
+{
+    struct local_link *l = local_link_at(s);
+    octet_ring_reader_rise(&s->rx);
+    octet_ring_writer_rise(&s->tx);
+    list_push_tail(&l->awake, &s->awake_link);
+    if (++l->awake_count > AWAKE_MAX) {
+        fall_asleep(LIST_ENTRY(l->awake.next, struct local_stream, awake_link));
+    }
+}
+
+void local_attend(struct local_stream *s)
+{
+    struct local_link *l = local_link_at(s);
+    s->idle_count = 0;
+    if (s->path != LOCAL_PATH_MEMORY || s->is_broken || !list_is_empty(&s->awake_link)) {
+        return;
+    }
+    bool is_waiting = atomic_load_explicit(&l->is_waiting, memory_order_acquire);
+    if (is_waiting && may_sleep(s)) {
+        return;
+    }
+    rise(s);
+    if (is_waiting) {
+        link_wake(l->forward.inner);
+    }
+}
+
+void local_note_moved(struct local_stream *s)
+{
+    local_link_at(s)->moved_count++;
+    local_attend(s);
+}
+
+// To look on for a while saves a bell and a wake-up if something comes, and keeps a processor from
+// whoever would send it if there are not enough of them: as long as it pays, and now and then.
+static bool is_worth_lingering(struct local_link *l)
+{
+    return l->losses < LOSSES_MAX || l->sleep_count++ % LINGER_SLEEPS == 0;
+}
+
+static bool all_may_sleep(struct local_link *l)
+{
+    if (list_is_empty(&l->awake)) {
+        return true;
+    }
+    instant_ns now = l->config.clock(l->config.clock_ctx);
+    if (l->moved_seen != l->moved_count) {
+        l->moved_seen = l->moved_count;
+        l->moved_at_ns = now;
+        l->losses = l->is_lingering ? 0 : l->losses;
+        l->is_lingering = is_worth_lingering(l);
+    }
+    if (l->is_lingering && now < instant_after(l->moved_at_ns, l->config.linger_ns)) {
+        return false;
+    }
+    l->losses += l->is_lingering;
+    l->is_lingering = false;
+    while (!list_is_empty(&l->awake)) {
+        if (!fall_asleep(LIST_ENTRY(l->awake.next, struct local_stream, awake_link))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool local_may_wait(struct link *link)
+{
+    struct local_link *l = local_link_of(link);
+    bool may = all_may_sleep(l);
+    atomic_store_explicit(&l->is_waiting, may, memory_order_release);
+    return may;
+}
+
+void local_wait(struct link *link, duration_ns timeout_ns)
+{
+    struct local_link *l = local_link_of(link);
+    link_wait(l->forward.inner, timeout_ns);
+    atomic_store_explicit(&l->has_waited, true, memory_order_relaxed);
+    atomic_store_explicit(&l->is_waiting, false, memory_order_release);
+}
+
+/* ---- bells ----------------------------------------------------------------------------------- */
+
+// An octet that TCP has no room for is not needed: others are under way.
+void local_ring_bell(struct local_stream *s)
+{
+    static uint8_t octet;
+    struct iovec iov = {&octet, 1};
+    const struct link_tx tx = {.iov = &iov, .iov_count = 1};
+    local_link_at(s)->counters.bells_sent++;
+    link_send(s->forward.inner, &tx);
+}
+
+void local_hear(struct local_stream *s)
+{
+    uint8_t bells[BELLS_PER_TURN];
+    ssize_t len = link_recv(s->forward.inner, mspan_of(bells, sizeof bells));
+    if (len > 0) {
+        local_link_at(s)->counters.bells_received += (uint64_t)len;
+    } else if (len != -EAGAIN) {
+        s->is_tcp_over = true;
+        s->tcp_error = (int)len;
+    }
+}
+
+/* ---- readiness ------------------------------------------------------------------------------- */
+
+// All that are awake, within `max`, those that were not looked at longest first.
+static unsigned look_at_memory(struct local_link *l, struct link_ready *ret, unsigned max)
+{
+    struct list_link todo, *at;
+    unsigned count = 0;
+    l->turn_count++;
+    list_move_all(&todo, &l->awake);
+    while ((at = list_pop_head(&todo)) != NULL) {
+        struct local_stream *s = LIST_ENTRY(at, struct local_stream, awake_link);
+        unsigned what = count < max ? what_of(s) : 0;
+        list_push_tail(&l->awake, at);
+        if (what != 0) {
+            s->idle_count = 0;
+            s->turn = l->turn_count;
+            ret[count++] = (struct link_ready){&s->forward.base, what};
+        } else if (++s->idle_count > IDLE_LOOKS_MAX && count < max) {
+            fall_asleep(s);
+        }
+        if (count == max) {
+            break;
+        }
+    }
+    while ((at = list_pop_head(&todo)) != NULL) { // looked at first in the next turn
+        list_push_head(&l->awake, at);
+    }
+    return count;
+}
+
+// What TCP reports of a stream in memory: that it was woken, or that it has ended.
+static unsigned what_of_bell(struct local_stream *s, unsigned what)
+{
+    bool is_by_tcp = s->side == LOCAL_PASSIVE && !s->is_switched;
+    if (is_by_tcp && (what & LINK_READY_IN) != 0) {
+        return what & ~(unsigned)LINK_READY_OUT;
+    }
+    if ((what & LINK_READY_IN) != 0 || s->is_broken) {
+        local_hear(s);
+    } else if ((what & LINK_READY_ERR) != 0) {
+        s->is_tcp_over = true;
+        s->tcp_error = link_connect_result(s->forward.inner);
+    }
+    local_attend(s);
+    return what_of(s);
+}
+
+static unsigned look_at_tcp(struct local_link *l, struct link_ready *reports, int count)
+{
+    unsigned kept = 0;
+    for (int i = 0; i < count; i++) {
+        struct local_stream *s = reports[i].stream->owner;
+        unsigned what = reports[i].what;
+        if (s != NULL && s->path == LOCAL_PATH_MEMORY) {
+            what = what_of_bell(s, what);
+            if (s->turn == l->turn_count) {
+                what = 0; // it is reported already
+            }
+        }
+        if (s != NULL && what != 0) {
+            reports[kept++] = (struct link_ready){&s->forward.base, what};
+        }
+    }
+    return kept;
+}
+
+static bool is_tcp_due(struct local_link *l)
+{
+    return list_is_empty(&l->awake) ||
+           atomic_exchange_explicit(&l->has_waited, false, memory_order_relaxed) ||
+           l->turn_count % ASK_TCP_TURNS == 0;
+}
+
+/* ---- patience -------------------------------------------------------------------------------- */
+
+instant_ns local_next_deadline(struct link *link)
+{
+    struct local_link *l = local_link_of(link);
+    return instant_min(l->stuck_until_ns, link_next_deadline(l->forward.inner));
+}
+
+static bool has_taken_since(struct local_stream *s)
+{
+    octet_ring_room(&s->tx); // looks
+    return s->tx.taken != s->stuck_taken;
+}
+
+// Who waits for room, and has had none for too long, is told that the peer is gone.
+static void give_up_stuck(struct local_link *l, instant_ns now)
+{
+    l->stuck_until_ns = INSTANT_NEVER;
+    for (struct list_link *at = l->stuck.next, *next; at != &l->stuck; at = next) {
+        struct local_stream *s = LIST_ENTRY(at, struct local_stream, stuck_link);
+        next = at->next;
+        if (now >= s->stuck_until_ns && !has_taken_since(s)) {
+            list_remove(at);
+            s->is_tcp_over = true;
+            s->tcp_error = -ETIMEDOUT;
+            local_attend(s);
+            continue;
+        }
+        if (now >= s->stuck_until_ns) {
+            s->stuck_taken = s->tx.taken;
+            s->stuck_until_ns = instant_after(now, l->config.peer_timeout_ns);
+        }
+        l->stuck_until_ns = instant_min(l->stuck_until_ns, s->stuck_until_ns);
+    }
+}
+
+static void note_stuck(struct local_stream *s)
+{
+    struct local_link *l = local_link_at(s);
+    if (l->config.peer_timeout_ns == 0 || !list_is_empty(&s->stuck_link)) {
+        return;
+    }
+    instant_ns now = l->config.clock(l->config.clock_ctx);
+    s->stuck_taken = s->tx.taken;
+    s->stuck_until_ns = instant_after(now, l->config.peer_timeout_ns);
+    l->stuck_until_ns = instant_min(l->stuck_until_ns, s->stuck_until_ns);
+    list_push_tail(&l->stuck, &s->stuck_link);
+}
+
+/* ---- as in struct link_ops ------------------------------------------------------------------- */
+
+int local_poll(struct link *link, struct link_ready *ret, unsigned max)
+{
+    struct local_link *l = local_link_of(link);
+    if (l->stuck_until_ns != INSTANT_NEVER) {
+        instant_ns now = l->config.clock(l->config.clock_ctx);
+        if (now >= l->stuck_until_ns) {
+            give_up_stuck(l, now);
+        }
+    }
+    unsigned count = look_at_memory(l, ret, max);
+    if (count == max || !is_tcp_due(l)) {
+        return (int)count;
+    }
+    int more = link_poll(l->forward.inner, ret + count, max - count);
+    if (more < 0) {
+        return count > 0 ? (int)count : more;
+    }
+    return (int)(count + look_at_tcp(l, ret + count, more));
+}
+
+void local_want_in(struct link_stream *stream, bool wanted)
+{
+    struct local_stream *s = local_stream_of(stream);
+    s->wants_in = wanted;
+    link_want_in(s->forward.inner, wanted);
+    local_attend(s);
+}
+
+void local_want_out(struct link_stream *stream, bool wanted)
+{
+    struct local_stream *s = local_stream_of(stream);
+    s->wants_out = wanted;
+    if (s->path != LOCAL_PATH_MEMORY) {
+        link_want_out(s->forward.inner, wanted);
+        return;
+    }
+    if (wanted) {
+        note_stuck(s);
+    } else {
+        list_remove(&s->stuck_link);
+    }
+    local_attend(s);
+}
