@@ -154,6 +154,16 @@ static enum frame_verdict parse_tcp(struct span segment, struct frame *f)
     return FRAME_OK;
 }
 
+// Requests have PSNs of their sender's, answers those of the requests that they answer: only within
+// one of these rows one packet is behind the other.
+static bool is_in_order(const struct bth *bth, const struct bth *first)
+{
+    int32_t behind = psn_diff(bth->psn, first->psn);
+    return roce_opcode_facts(bth->opcode)->is_response !=
+               roce_opcode_facts(first->opcode)->is_response ||
+           (behind >= 0 && behind < 1 << 16);
+}
+
 // Whether a packet for the same queue pair, with a PSN not far behind, begins here.
 static bool is_next(struct span octets, const struct bth *first)
 {
@@ -161,9 +171,8 @@ static bool is_next(struct span octets, const struct bth *first)
     if (octets.len < BTH_LEN + ICRC_LEN || bth_parse(octets, &bth) != ROCE_PARSE_OK) {
         return false;
     }
-    int32_t behind = psn_diff(bth.psn, first->psn);
-    return bth.dest_qp == first->dest_qp && bth.pkey == first->pkey && behind >= 0 &&
-           behind < 1 << 16 && roce_opcode_facts(bth.opcode)->is_known;
+    return bth.dest_qp == first->dest_qp && bth.pkey == first->pkey &&
+           roce_opcode_facts(bth.opcode)->is_known && is_in_order(&bth, first);
 }
 
 // How many octets each of the packets takes that stand in one datagram, the last one perhaps fewer;
