@@ -6,10 +6,25 @@
 #include "base/port_datagram.h"
 #include "base/span.h"
 #include "rnic/packet.h"
+#include "wire/bth.h"
 
-static void hold(struct packet_side *p, const struct datagram_tx *tx)
+// What waits for the same queue pair: an acknowledgement, of which a later one says all, and which
+// behind that would be the older of two.
+static struct packet_held *older_than(struct packet_side *p, const struct datagram_tx *tx)
 {
-    struct packet_held *held = &p->held[p->held_count++];
+    for (unsigned i = 0; i < p->held_count; i++) {
+        struct packet_held *held = &p->held[i];
+        if (memcmp(held->head + BTH_OFF_DEST_QP, tx->head.ptr + BTH_OFF_DEST_QP, 3) == 0 &&
+            IN6_ARE_ADDR_EQUAL(&held->path.remote, &tx->path->remote) &&
+            IN6_ARE_ADDR_EQUAL(&held->path.local, &tx->path->local)) {
+            return held;
+        }
+    }
+    return NULL;
+}
+
+static void hold(struct packet_held *held, const struct datagram_tx *tx)
+{
     CHECK(tx->head.len <= sizeof held->head);
     held->path = *tx->path;
     held->head_len = tx->head.len;
@@ -35,12 +50,15 @@ bool packet_put_held(struct packet_side *p)
 bool packet_put(void *ctx, const struct datagram_tx *tx)
 {
     struct packet_side *p = ctx;
+    struct packet_held *older = tx->may_wait ? older_than(p, tx) : NULL;
     if (tx->is_sent_once && !datagram_has_room(p->link, tx)) {
         p->is_receiver_full = true;
         return false;
     }
-    if (tx->may_wait && p->is_holding && p->held_count < PACKET_HELD_MAX) {
-        hold(p, tx);
+    if (older != NULL) {
+        hold(older, tx);
+    } else if (tx->may_wait && p->is_holding && p->held_count < PACKET_HELD_MAX) {
+        hold(&p->held[p->held_count++], tx);
     } else if (datagram_put(p->link, tx)) {
         p->is_urgent = true;
     } else {

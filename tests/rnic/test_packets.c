@@ -12,7 +12,9 @@
 #include "roce/address.h"
 #include "tests/rnic/json.h"
 #include "tests/rnic/packet_world.h"
+#include "wire/bth.h"
 #include "wire/grh.h"
+#include "wire/roce.h"
 #include "wq/status.h"
 
 enum { DEPTH = 32, MTU = WORLD_MTU, QKEY = WORLD_QKEY, BUF_LEN = 64 * 1024 };
@@ -154,6 +156,43 @@ static void an_acknowledgement_waits_for_the_next_pass(void **state)
     assert_true(is_anything_on_its_way());
     shard->has_thread = false;
     assert_int_equal(world_completion(0).status, WC_SUCCESS);
+    world_close();
+}
+
+static void put_acknowledgement(struct packet_side *p, uint32_t qp_num, uint32_t psn)
+{
+    const struct datagram_path path = {.local = world_addr(1), .remote = world_addr(0)};
+    const struct bth bth = {.opcode = ROCE_RC | ROCE_ACKNOWLEDGE, .dest_qp = qp_num, .psn = psn};
+    uint8_t head[ROCE_HEAD_MAX_LEN];
+    const struct datagram_tx tx = {
+        .path = &path, .head = span_of(head, bth_emit(&bth, head)), .may_wait = true};
+    assert_true(packet_put(p, &tx));
+}
+
+static void expect_held(const struct packet_held *held, uint32_t qp_num, uint32_t psn)
+{
+    struct bth bth;
+    assert_int_equal(bth_parse(span_of(held->head, held->head_len), &bth), ROCE_PARSE_OK);
+    assert_int_equal(bth.dest_qp, qp_num);
+    assert_int_equal(bth.psn, psn);
+}
+
+// It says all that the earlier one would; sent behind it the earlier one would be the older of two.
+static void of_acknowledgements_that_wait_the_last_for_each_queue_pair_leaves(void **state)
+{
+    world_open_pair(RNIC_QP_RC, &clean);
+    struct packet_side *p = &w.devices[1].rnic->shard.packets;
+    p->is_holding = true;
+    put_acknowledgement(p, 7, 5);
+    put_acknowledgement(p, 8, 6);
+    put_acknowledgement(p, 7, 9);
+    assert_int_equal(p->held_count, 2);
+    expect_held(&p->held[0], 7, 9);
+    expect_held(&p->held[1], 8, 6);
+    p->is_holding = false;
+    put_acknowledgement(p, 7, 12); // nothing overtakes it
+    assert_int_equal(p->held_count, 2);
+    expect_held(&p->held[0], 7, 12);
     world_close();
 }
 
@@ -349,6 +388,7 @@ int main(void)
         cmocka_unit_test(more_than_the_link_takes_at_a_time_leaves_when_there_is_room),
         cmocka_unit_test(who_has_had_a_turn_goes_on_in_the_next_pass),
         cmocka_unit_test(an_acknowledgement_waits_for_the_next_pass),
+        cmocka_unit_test(of_acknowledgements_that_wait_the_last_for_each_queue_pair_leaves),
         cmocka_unit_test(what_is_posted_is_unsent_until_it_is_complete),
         cmocka_unit_test(a_device_goes_with_packets_on_their_way_to_it),
         cmocka_unit_test(a_group_reaches_who_is_attached_as_long_as_it_is),
