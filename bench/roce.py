@@ -88,7 +88,8 @@ def bandwidth(mtu, size_name):
         measures[operation] = verbs(*words, WEFT_WIRE='roce')
         measures[operation, 'unchecked'] = verbs(*words, WEFT_WIRE='roce', WEFT_CRC='off')
         for link in links:
-            measures[operation, link] = verbs(*words, WEFT_WIRE='iwarp', WEFT_LINK=link)
+            measures[operation, link] = verbs(*words, WEFT_WIRE='iwarp', WEFT_LOCAL='off',
+                                               WEFT_LINK=link)
     results = alternating(PAIRS, measures)
     case, key = f'{size_name} mtu={mtu}', 'octets_per_s'
     fastest = fastest_raw(results, case)
@@ -122,7 +123,7 @@ def latency():
         **{(operation, wire): verbs('latency', operation, ROUND_TRIPS, **settings)
            for operation in ('send', 'write')
            for wire, settings in (('roce', {'WEFT_WIRE': 'roce'}),
-                                  ('iWARP socket', {'WEFT_WIRE': 'iwarp'}),
+                                  ('iWARP socket', {'WEFT_WIRE': 'iwarp', 'WEFT_LOCAL': 'off'}),
                                   ('iWARP udp', {'WEFT_WIRE': 'iwarp', 'WEFT_LINK': 'udp'}))}})
     for key in ('p50_us', 'p99_us'):
         beside('roce.latency', f'carrier 64 octets {key[:3]}', 'us', key, results['carrier'],

@@ -17,7 +17,7 @@ SIZES = {'4KiB': 4 << 10, '64KiB': 64 << 10, '1MiB': 1 << 20}
 
 
 def weft(link, *words):
-    return lambda: measured('bench-verbs', *words, WEFT_LINK=link)
+    return lambda: measured('bench-verbs', *words, WEFT_LINK=link, WEFT_LOCAL='off')
 
 
 def beside(bench, case, unit, key, results, **how):

@@ -73,6 +73,7 @@ def run_pair(server_words, client_words, server=None, client=None, wire_name='iw
     if not shutil.which(server_words[0]):
         raise Skip(f'no {server_words[0]}')
     clean = {name: value for name, value in os.environ.items() if not name.startswith('WEFT_')}
+    clean['WEFT_LOCAL'] = 'off'  # tcpdump sees what is on the wire
     prefix = [WEFT, 'run', '-q', f'--wire={wire_name}']
     serving = subprocess.Popen([*prefix, *map(str, server_words)],
                                env={**clean, **(server or {})}, stdout=subprocess.DEVNULL,
@@ -351,7 +352,9 @@ def roce_has_its_manager_its_psns_and_its_reads():
         assert [one['wire'] for one in found] == ['RoCE RC'], found
         _, events, spans = draw(path)
         words = [event.title.split(' ·')[0] for event in events]
-        assert words[:3] == ['REQ', 'REP', 'RTU'] and words[-2:] == ['DREQ', 'DREP'], words
+        assert words[:3] == ['REQ', 'REP', 'RTU'], words
+        # An acknowledgement may leave behind all else.
+        assert [word for word in words[-4:] if word != 'ACK'][-2:] == ['DREQ', 'DREP'], words
         assert len(of(spans, 'read')) == 3 and not of(events, 'trouble')
         assert not of(events, 'early') and not of(events, 'again')
         # Packets of 4096 octets, whether or not the kernel joined them before they were captured.
