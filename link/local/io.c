@@ -103,12 +103,19 @@ static ssize_t recv_memory(struct local_stream *s, struct mspan into)
     return len;
 }
 
+// Where both have said that they send no more, who closes last resets (local_close).
+void local_note_tcp_over(struct local_stream *s, int error)
+{
+    bool is_close = s->is_shut && local_peer_end(s) == LOCAL_END_SHUT;
+    s->is_tcp_over = true;
+    s->tcp_error = is_close ? 0 : error;
+}
+
 // What recv of TCP has said.
 static void note_tcp_end(struct local_stream *s, ssize_t len)
 {
     if (len <= 0 && len != -EAGAIN) {
-        s->is_tcp_over = true;
-        s->tcp_error = (int)len;
+        local_note_tcp_over(s, (int)len);
     }
 }
 

@@ -118,15 +118,21 @@ static int local_connect(struct link_stream *stream, const struct sockaddr *peer
     return error;
 }
 
-// What was sent is in the peer's memory too: it reads that before TCP's end.
+// What was sent is in the peer's memory too: it reads that before TCP's end. TCP's own end would
+// keep the port of whoever closes first in TIME-WAIT, which is to be the one that ended the stream;
+// where both ends have been told nothing can come late, and TCP is reset.
 static void local_close(struct link_stream *stream, bool abort)
 {
     struct local_stream *s = local_stream_of(stream);
-    if (s->path == LOCAL_PATH_MEMORY && (abort || !s->is_shut)) {
-        atomic_store_explicit(local_memory_end(&s->memory, s->side),
-                              abort ? LOCAL_END_ABORTED : LOCAL_END_SHUT, memory_order_seq_cst);
+    bool is_reset = abort;
+    if (s->path == LOCAL_PATH_MEMORY) {
+        if (abort || !s->is_shut) {
+            atomic_store_explicit(local_memory_end(&s->memory, s->side),
+                                  abort ? LOCAL_END_ABORTED : LOCAL_END_SHUT, memory_order_seq_cst);
+        }
+        is_reset |= local_peer_end(s) == LOCAL_END_SHUT;
     }
-    link_close(s->forward.inner, abort);
+    link_close(s->forward.inner, is_reset);
     stream_rest(s);
 }
 

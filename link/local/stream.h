@@ -125,6 +125,8 @@ void local_give_back(struct link_stream *stream, size_t len);
 ssize_t local_send(struct link_stream *stream, const struct link_tx *tx);
 int local_shutdown(struct link_stream *stream);
 int local_connect_result(struct link_stream *stream);
+// TCP has ended: 0 by the peer's FIN, or a negative errno.
+void local_note_tcp_over(struct local_stream *s, int error);
 
 // ---- path.c
 

@@ -200,8 +200,7 @@ void local_hear(struct local_stream *s)
     if (len > 0) {
         local_link_at(s)->counters.bells_received += (uint64_t)len;
     } else if (len != -EAGAIN) {
-        s->is_tcp_over = true;
-        s->tcp_error = (int)len;
+        local_note_tcp_over(s, (int)len);
     }
 }
 
@@ -245,8 +244,7 @@ static unsigned what_of_bell(struct local_stream *s, unsigned what)
     if ((what & LINK_READY_IN) != 0 || s->is_broken) {
         local_hear(s);
     } else if ((what & LINK_READY_ERR) != 0) {
-        s->is_tcp_over = true;
-        s->tcp_error = link_connect_result(s->forward.inner);
+        local_note_tcp_over(s, link_connect_result(s->forward.inner));
     }
     local_attend(s);
     return what_of(s);

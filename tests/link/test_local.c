@@ -176,6 +176,28 @@ static int plain_socket(void)
     return fd;
 }
 
+// A server that starts again at once has its port, as over TCP when its client ends first.
+static void an_end_of_both_leaves_the_port_free(void **state)
+{
+    struct sockaddr_storage at;
+    char got;
+    (void)state;
+    loop_open(&l, the_link, AF_INET);
+    go_over_to_memory();
+    assert_int_equal(link_local_addr(l.listener, &at), 0);
+    link_shutdown(l.active);
+    assert_int_equal(recv_some(l.passive, &got, 1), 0);
+    link_close(l.passive, false);
+    assert_int_equal(recv_some(l.active, &got, 1), 0);
+    assert_int_equal(ready_now(l.active) & LINK_READY_ERR, 0);
+    assert_int_equal(link_recv(l.active, mspan_of(&got, 1)), 0); // and no reset behind it
+    link_close(l.active, false);
+    link_close(l.listener, false);
+    int fd = plain_socket();
+    assert_int_equal(bind(fd, addr_of(&at), sizeof(struct sockaddr_in)), 0);
+    close(fd);
+}
+
 static void strangers_connect_as_ever(void **state)
 {
     struct sockaddr_storage at;
@@ -705,6 +727,7 @@ int main(void)
         LINK_TEST(octets_stay_in_order_where_the_way_changes),
         LINK_TEST(octets_are_lent_where_they_lie),
         LINK_TEST(who_speaks_first_after_accepting_stays_with_tcp),
+        LINK_TEST(an_end_of_both_leaves_the_port_free),
         LINK_TEST(strangers_connect_as_ever),
         LINK_TEST(where_nobody_has_a_door_nothing_is_handed_over),
         LINK_TEST(without_descriptors_a_stream_stays_with_tcp),
