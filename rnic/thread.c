@@ -89,10 +89,13 @@ int shard_thread_start(struct shard *shard)
     pthread_attr_setstacksize(&attr, THREAD_STACK_LEN);
     // The program's signals are the program's: the thread takes none.
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    shard->has_thread = true; // which the thread itself may ask
     int error = pthread_create(&shard->thread, &attr, thread_main, shard);
+    if (error != 0) {
+        shard->has_thread = false;
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
-    shard->has_thread = error == 0;
     return -error;
 }
 
