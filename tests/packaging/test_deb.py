@@ -30,7 +30,7 @@ def whole(suite):
         assert list(pathlib.Path(folder).glob('weft_*.dsc'))
         tried = run('deb-test', f'--suite={suite}', f'--from={folder}')
         said = tried.stdout + tried.stderr
-        assert tried.returncode == 0 and said.endswith(f'{suite}: whole\n'), said[-4000:]
+        assert tried.returncode == 0 and tried.stdout.endswith(f'{suite}: whole\n'), said[-4000:]
 
 
 def of(suite):
