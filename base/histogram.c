@@ -37,6 +37,12 @@ uint64_t histogram_bucket_last(unsigned bucket)
                                                : UINT64_MAX;
 }
 
+uint64_t histogram_bucket_most(const struct histogram *h, unsigned bucket)
+{
+    const uint64_t last = histogram_bucket_last(bucket);
+    return last < h->max ? last : h->max;
+}
+
 static uint64_t middle_of(unsigned bucket)
 {
     const uint64_t first = histogram_bucket_first(bucket);

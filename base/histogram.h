@@ -49,6 +49,9 @@ void histogram_merge(struct histogram *total, const struct histogram *h);
 uint64_t histogram_bucket_first(unsigned bucket);
 uint64_t histogram_bucket_last(unsigned bucket);
 
+// The greatest value that may have come into the bucket: its last, or the maximum if that is less.
+uint64_t histogram_bucket_most(const struct histogram *h, unsigned bucket);
+
 // The value that `permille` of a thousand values, 1..1000, do not exceed: 999 for the 99.9th
 // percentile. The middle of its bucket, never above the maximum; 0: nothing has come.
 uint64_t histogram_percentile(const struct histogram *h, unsigned permille);

@@ -18,6 +18,7 @@
 #include "base/time.h"
 
 struct link_ops;
+struct push_ops;
 
 enum link_facts {
     // A record is a segment, whoever the peer is: FPDUs are worth cutting to fit.
@@ -38,6 +39,8 @@ enum link_facts {
 struct link {
     const struct link_ops *ops;
     unsigned facts; // enum link_facts: what streams of it may have
+    // Of streams whose peer's memory can be written past them (base/port_push.h); NULL: none can.
+    const struct push_ops *pushes;
 };
 
 // A back end embeds this first; `owner` is whatever the user of the stream wants to find again.

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/port_place.h"
+#include "base/port_push.h"
 #include "base/span.h"
 
 enum { MULPDU_MIN = 128 }; // RFC 5044 section 4.5: however short the peer's segments are
@@ -43,6 +44,9 @@ struct ulpdu_sink {
     uint64_t (*put)(void *ctx, struct span header, const struct span *pieces, unsigned piece_count,
                     bool copy_payload);
     void *ctx;
+    // A whole Write past the stream, behind all that was put: see struct push_ops. NULL: none goes
+    // so.
+    bool (*push)(void *ctx, const struct push *push);
 };
 
 // How a stream ended, as what stands on it is told.

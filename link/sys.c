@@ -213,11 +213,12 @@ int sys_memfd_create(const char *name, unsigned flags)
     return (int)CALL(SYS_memfd_create, name, flags);
 }
 
-int sys_map_shared(int fd, size_t len, void **ret)
+// No child of a fork has it.
+static int map_of_file(int fd, size_t len, int protection, void **ret)
 {
     int saved = errno;
     int error = 0;
-    void *at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *at = mmap(NULL, len, protection, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) {
         error = -errno;
     } else if (madvise(at, len, MADV_DONTFORK) != 0) {
@@ -227,6 +228,62 @@ int sys_map_shared(int fd, size_t len, void **ret)
     errno = saved;
     *ret = at;
     return error;
+}
+
+int sys_map_shared(int fd, size_t len, void **ret)
+{
+    return map_of_file(fd, len, PROT_READ | PROT_WRITE, ret);
+}
+
+int sys_map_foreign(int fd, size_t len, const void **ret)
+{
+    void *at;
+    int error = map_of_file(fd, len, PROT_READ, &at);
+    *ret = at;
+    return error;
+}
+
+pid_t sys_gettid(void)
+{
+    return (pid_t)CALL(SYS_gettid);
+}
+
+ssize_t sys_process_vm_writev(pid_t pid, const struct iovec *local, unsigned local_count,
+                              const struct iovec *remote, unsigned remote_count)
+{
+    return CALL(SYS_process_vm_writev, pid, local, local_count, remote, remote_count, 0);
+}
+
+ssize_t sys_process_vm_readv(pid_t pid, const struct iovec *local, const struct iovec *remote)
+{
+    return CALL(SYS_process_vm_readv, pid, local, 1, remote, 1, 0);
+}
+
+int sys_pidfd_open(pid_t pid)
+{
+    return (int)CALL(SYS_pidfd_open, pid, 0);
+}
+
+int sys_pidfd_getfd(int pidfd, int fd)
+{
+    return (int)CALL(SYS_pidfd_getfd, pidfd, fd, 0);
+}
+
+int sys_thread_look(pid_t pid, pid_t thread)
+{
+    return (int)CALL(SYS_tgkill, pid, thread, 0);
+}
+
+ssize_t sys_readlink(const char *path, char *ret, size_t len)
+{
+    return CALL(SYS_readlinkat, AT_FDCWD, path, ret, len);
+}
+
+void sys_nap(duration_ns time_ns)
+{
+    struct timespec t = {.tv_sec = (time_t)(time_ns / NS_PER_S),
+                         .tv_nsec = (long)(time_ns % NS_PER_S)};
+    CALL(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &t, NULL);
 }
 
 bool sys_wait_in(int fd, duration_ns timeout_ns)

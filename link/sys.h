@@ -60,6 +60,21 @@ int sys_memfd_create(const char *name, unsigned flags);
 // All of the file's `len` octets, to be read and written, and not for the children of a fork.
 int sys_map_shared(int fd, size_t len, void **ret);
 
+// The same for reading alone, of a file that another process made.
+int sys_map_foreign(int fd, size_t len, const void **ret);
+
+// Other processes. A push or look into one's memory takes the leave to trace it (ptrace(2)).
+pid_t sys_gettid(void);
+ssize_t sys_process_vm_writev(pid_t pid, const struct iovec *local, unsigned local_count,
+                              const struct iovec *remote, unsigned remote_count);
+ssize_t sys_process_vm_readv(pid_t pid, const struct iovec *local, const struct iovec *remote);
+int sys_pidfd_open(pid_t pid);
+int sys_pidfd_getfd(int pidfd, int fd); // a descriptor of that process, as our own
+// 0: the process has such a thread. -ESRCH: it has none any more.
+int sys_thread_look(pid_t pid, pid_t thread);
+ssize_t sys_readlink(const char *path, char *ret, size_t len);
+void sys_nap(duration_ns time_ns);
+
 // Whether there is something to read within `timeout_ns`.
 bool sys_wait_in(int fd, duration_ns timeout_ns);
 

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/sge.h"
+#include "mem/mirror.h"
 #include "mem/slot.h"
 #include "mem/table.h"
 #include "mem/verdict.h"
@@ -82,6 +83,7 @@ int mem_region_register(struct mem_table *table, uint32_t pd, void *addr, uint64
         return err;
     }
     region_write(table, region, &shape);
+    mirror_show(table, region);
     *ret_stag = region->stag;
     return 0;
 }
@@ -133,11 +135,13 @@ int mem_region_reregister(struct mem_table *table, uint32_t stag,
     if (err < 0) {
         return err;
     }
+    mirror_withdraw(table, region);
     table->pds[region->pd].objects--;
     region_write(table, region, &shape);
     if (r->changes & MEM_CHANGE_TRANSLATION) {
         slot_rename(table, region);
     }
+    mirror_show(table, region);
     *ret_stag = region->stag;
     return 0;
 }
@@ -151,6 +155,7 @@ int mem_region_deregister(struct mem_table *table, uint32_t stag)
     if (region->relation > 0) {
         return -EBUSY;
     }
+    mirror_withdraw(table, region);
     table->pds[region->pd].objects--;
     slot_release(table, region);
     return 0;

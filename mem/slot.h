@@ -80,6 +80,9 @@ struct mem_table {
     uint32_t live[SLOT_KIND_COUNT];
     uint32_t region_max, window_max; // of live ones
     uint64_t verdicts[MEM_VERDICT_COUNT];
+    struct key_mirror *mirror;  // NULL: nothing is shown
+    uint64_t mirror_generation; // the last one used
+    struct mem_revocation revocation;
     // The index last found for a name: saves inverting the permutation for every segment. A wrong
     // entry costs time only, since the slot's own STag is compared.
     uint32_t hints[SLOT_HINT_COUNT];

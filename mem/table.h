@@ -10,6 +10,7 @@
 // domain, queue pair, access, wrap, bounds.
 //
 //     creation      mem_table_create, _limit, _destroy, _check, _live, _verdict_count
+//     showing       mem_table_show, _hide (processes of the same host)
 //     domains       mem_pd_alloc, _dealloc, _hold, _release
 //     regions       mem_region_register, _reregister, _deregister
 //     windows       mem_window_alloc, _bind, _dealloc, mem_windows_release_qp
@@ -23,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/key_mirror.h"
 #include "base/sge.h"
 #include "base/span.h"
 #include "mem/stag.h"
@@ -93,6 +95,25 @@ struct mem_live mem_table_live(const struct mem_table *table);
 
 // How often a question was answered with `verdict` since creation.
 uint64_t mem_table_verdict_count(const struct mem_table *table, enum mem_verdict verdict);
+
+// ---- showing: processes of the same host may write into regions without asking
+
+// Port: returns when nobody writes any more by the key of this generation, which has been withdrawn
+// from the mirror, and nobody will.
+struct mem_revocation {
+    void (*wait)(void *ctx, uint64_t generation);
+    void *ctx;
+};
+
+// From now on regions that are open for remote Writes are shown in `mirror`, zeroed memory that
+// stays as long as the table or until mem_table_hide. Windows, one-shot regions and regions on
+// demand are not: they can be taken back, or may be missing, in ways that only this process knows.
+// Deregistering and changing a region withdraws it, and returns behind `revocation`. There is no
+// region yet.
+void mem_table_show(struct mem_table *table, struct key_mirror *mirror,
+                    struct mem_revocation revocation);
+// The mirror is left as it is and no longer touched: it is another process' from now on.
+void mem_table_hide(struct mem_table *table);
 
 // ---- protection domains: numbers from 1 up; 0 names none
 

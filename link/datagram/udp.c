@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "link/datagram/door.h"
+#include "link/datagram/onward.h"
 #include "link/datagram/share.h"
 #include "link/datagram/slot.h"
 #include "link/datagram/udp_link.h"
@@ -115,6 +116,9 @@ static unsigned udp_poll(struct datagram_link *link, instant_ns now)
 {
     struct datagram_udp *d = datagram_udp_of(link);
     d->polled_ns = now;
+    if (now >= d->onward.retry_at) {
+        datagram_onward_retry(&d->onward, &d->share, now);
+    }
     if (!has_input(d)) {
         datagram_udp_look(d);
     }
@@ -133,7 +137,8 @@ static unsigned udp_poll(struct datagram_link *link, instant_ns now)
 
 static instant_ns udp_next_deadline(struct datagram_link *link)
 {
-    return has_input(datagram_udp_of(link)) ? 0 : INSTANT_NEVER;
+    const struct datagram_udp *d = datagram_udp_of(link);
+    return has_input(d) ? 0 : d->onward.retry_at;
 }
 
 static void udp_wait(struct datagram_link *link, duration_ns timeout_ns)
@@ -223,6 +228,7 @@ static void udp_destroy(struct datagram_link *link)
         datagram_place_free(d, LIST_ENTRY(d->places.next, struct datagram_place, link));
     }
     datagram_share_fini(&d->share);
+    datagram_onward_fini(&d->onward);
     close_fd(&d->epoll_fd);
     close_fd(&d->wake_fd);
     free(d->stage.octets);
@@ -269,7 +275,8 @@ static int udp_begin(struct datagram_udp *d)
     if (d->stage.octets == NULL || d->in.buffers == NULL) {
         return -ENOMEM;
     }
-    int error = datagram_share_init(&d->share, d->config.port);
+    int error = datagram_onward_init(&d->onward);
+    error = error != 0 ? error : datagram_share_init(&d->share, d->config.port);
     if (error != 0) {
         return error;
     }

@@ -10,6 +10,7 @@
 #include "base/span.h"
 #include "base/time.h"
 #include "link/datagram/door.h"
+#include "link/datagram/onward.h"
 #include "link/datagram/share.h"
 #include "link/datagram/udp.h"
 #include "link/fault_model.h"
@@ -156,6 +157,7 @@ struct datagram_udp {
     struct datagram_link base;
     struct datagram_udp_config config;
     struct datagram_share share;
+    struct datagram_onward onward;
     struct list_link places, groups, services;
     int epoll_fd, wake_fd;
     bool has_gso;

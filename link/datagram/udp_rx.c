@@ -10,6 +10,7 @@
 #include "base/span.h"
 #include "base/time.h"
 #include "link/datagram/door.h"
+#include "link/datagram/onward.h"
 #include "link/datagram/share.h"
 #include "link/datagram/slot.h"
 #include "link/datagram/udp_link.h"
@@ -168,7 +169,7 @@ static void hand_to_all(struct datagram_udp *d, const struct datagram_rx *rx)
     in->others_until_ns = is_search ? instant_after(in->now_ns, others_ns) : in->others_until_ns;
     for (unsigned slot = 0; slot < DATAGRAM_SHARE_SLOTS; slot++) {
         if (slot != d->share.slot && (tried >> slot & 1) != 0) {
-            int error = datagram_share_hand_on(&d->share, slot, rx);
+            int error = datagram_onward_put(&d->onward, &d->share, slot, rx, in->now_ns);
             in->others |= (uint64_t)(error != -ECONNREFUSED) << slot;
             count_handed_on(d, error);
         }
@@ -177,8 +178,9 @@ static void hand_to_all(struct datagram_udp *d, const struct datagram_rx *rx)
 
 static void hand_on(struct datagram_udp *d, unsigned slot, const struct datagram_rx *rx)
 {
-    int error =
-        slot < DATAGRAM_SHARE_SLOTS ? datagram_share_hand_on(&d->share, slot, rx) : -ECONNREFUSED;
+    int error = slot < DATAGRAM_SHARE_SLOTS
+                    ? datagram_onward_put(&d->onward, &d->share, slot, rx, d->in.now_ns)
+                    : -ECONNREFUSED;
     d->counters.not_ours += error == -ECONNREFUSED;
     count_handed_on(d, error);
 }

@@ -30,11 +30,15 @@ static socklen_t name_of(const struct net_addr *addr, uint32_t scope, uint16_t p
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 }
 
-static bool is_of_this_user(int fd)
+static bool is_of_this_user(int fd, pid_t *ret_process)
 {
     struct ucred who;
     socklen_t len = sizeof who;
-    return sys_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && who.uid == geteuid();
+    if (sys_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0 || who.uid != geteuid()) {
+        return false;
+    }
+    *ret_process = who.pid;
+    return true;
 }
 
 /* ---- who listens ----------------------------------------------------------------------------- */
@@ -78,8 +82,9 @@ static void forget_knocking(struct local_door *door, unsigned index)
 static void let_in(struct local_door *door)
 {
     int fd;
+    pid_t process;
     while ((fd = sys_accept(door->fd, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        if (!is_of_this_user(fd)) {
+        if (!is_of_this_user(fd, &process)) {
             door->stranger_count++;
             sys_close(fd);
             continue;
@@ -137,7 +142,8 @@ static int hear(int from, struct local_offer *ret)
         return (int)len;
     }
     int fd = take_descriptor(&msg);
-    int error = len != LOCAL_OFFER_LEN || fd < 0 ? -EPROTO : offer_read(octets, fd, ret);
+    bool is_whole = len == LOCAL_OFFER_LEN && fd >= 0 && is_of_this_user(from, &ret->process);
+    int error = is_whole ? offer_read(octets, fd, ret) : -EPROTO;
     if (fd >= 0) {
         sys_close(fd);
     }
@@ -159,13 +165,13 @@ int local_door_take(struct local_door *door, struct local_offer *ret)
 
 /* ---- who connects ---------------------------------------------------------------------------- */
 
-static int knock_at(const struct net_addr *addr, uint32_t scope, uint16_t port)
+static int knock_at(const struct net_addr *addr, uint32_t scope, uint16_t port, pid_t *ret_process)
 {
     struct sockaddr_un name;
     socklen_t len = name_of(addr, scope, port, &name);
     int fd = sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int error = fd < 0 ? fd : sys_connect(fd, (const struct sockaddr *)&name, len);
-    if (error == 0 && !is_of_this_user(fd)) {
+    if (error == 0 && !is_of_this_user(fd, ret_process)) {
         error = -EPERM;
     }
     if (error != 0 && fd >= 0) {
@@ -175,13 +181,13 @@ static int knock_at(const struct net_addr *addr, uint32_t scope, uint16_t port)
 }
 
 // Who listens has the address itself, or one that stands for all of a family.
-static int knock(const struct net_flow *flow)
+static int knock(const struct net_flow *flow, pid_t *ret_process)
 {
     static const uint8_t any_ipv4[IPV4_ADDR_LEN];
     const struct net_addr any[] = {net_addr_from_ipv4(any_ipv4), {{0}}};
-    int fd = knock_at(&flow->remote, flow->scope, flow->remote_port);
+    int fd = knock_at(&flow->remote, flow->scope, flow->remote_port, ret_process);
     for (unsigned i = net_addr_is_ipv4(&flow->remote) ? 0 : 1; i < 2 && fd == -ECONNREFUSED; i++) {
-        fd = knock_at(&any[i], 0, flow->remote_port);
+        fd = knock_at(&any[i], 0, flow->remote_port, ret_process);
     }
     return fd;
 }
@@ -206,9 +212,10 @@ static int offer_send(int to, const struct net_flow *flow, uint32_t ring_len, in
     return len < 0 ? (int)len : 0;
 }
 
-int local_door_offer(const struct net_flow *flow, uint32_t ring_len, struct local_memory *ret)
+int local_door_offer(const struct net_flow *flow, uint32_t ring_len, struct local_memory *ret,
+                     pid_t *ret_process)
 {
-    int door = knock(flow);
+    int door = knock(flow, ret_process);
     if (door < 0) {
         return door;
     }

@@ -37,6 +37,7 @@ struct local_door {
 struct local_offer {
     struct net_flow flow; // as the passive side sees it
     struct local_memory memory;
+    pid_t process; // whose it is; 0: of another PID namespace
 };
 
 // The door of who listens at `place` (its `local` end alone). 0 or a negative errno; -EADDRINUSE:
@@ -47,7 +48,8 @@ void local_door_close(struct local_door *door);
 
 // Hands memory over for a connection, `flow` as its active side sees it. -ECONNREFUSED: there is no
 // door; -EPERM: it is another user's; or another negative errno.
-int local_door_offer(const struct net_flow *flow, uint32_t ring_len, struct local_memory *ret);
+int local_door_offer(const struct net_flow *flow, uint32_t ring_len, struct local_memory *ret,
+                     pid_t *ret_process);
 // Takes in the next offer: 0, -EAGAIN (there is none), or why it was refused: -EPROTO (malformed),
 // or as local_memory_adopt has it. Other users' processes are not heard at all.
 int local_door_take(struct local_door *door, struct local_offer *ret);

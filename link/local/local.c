@@ -8,6 +8,7 @@
 #include "link/link_forward.h"
 #include "link/link_none.h"
 #include "link/local/door.h"
+#include "link/local/keys.h"
 #include "link/local/memory.h"
 #include "link/local/octet_ring.h"
 #include "link/local/stream.h"
@@ -31,6 +32,7 @@ static struct local_stream *stream_new(struct local_link *l, void *owner)
         list_init(&s->listener_link);
         list_init(&s->awake_link);
         list_init(&s->stuck_link);
+        list_init(&s->admitted_link);
     }
     return s;
 }
@@ -38,6 +40,7 @@ static struct local_stream *stream_new(struct local_link *l, void *owner)
 static void stream_rest(struct local_stream *s)
 {
     local_unlist(s);
+    local_push_expel(s);
     list_remove(&s->listener_link);
     local_door_close(&s->door);
     local_memory_release(&s->memory);
@@ -166,8 +169,13 @@ static void local_abandon(struct link *link)
         struct local_stream *s = LIST_ENTRY(at, struct local_stream, link);
         local_unlist(s);
         local_door_close(&s->door);
+        list_remove(&s->admitted_link);
         s->path = LOCAL_PATH_TCP;
         s->memory.base = NULL;
+    }
+    local_own_keys_abandon(&l->own_keys);
+    for (struct list_link *at = l->peers.next; at != &l->peers; at = at->next) {
+        LIST_ENTRY(at, struct local_peer_keys, link)->mirror = NULL;
     }
     for (struct list_link *at = l->offers.next; at != &l->offers; at = at->next) {
         LIST_ENTRY(at, struct local_waiting_offer, link)->offer.memory.base = NULL;
@@ -183,6 +191,10 @@ static void local_destroy(struct link *link)
         local_close(&LIST_ENTRY(l->streams.next, struct local_stream, link)->forward.base, true);
     }
     local_path_forget_offers(l);
+    while (!list_is_empty(&l->peers)) {
+        local_push_forget_peer(l, LIST_ENTRY(l->peers.next, struct local_peer_keys, link));
+    }
+    local_own_keys_destroy(&l->own_keys);
     link_destroy(l->forward.inner);
     while ((at = list_pop_head(&l->rest.streams)) != NULL) {
         free(LIST_ENTRY(at, struct local_stream, link));
@@ -241,6 +253,10 @@ int link_local_wrap(struct link *inner, const struct link_local_config *config, 
     list_init(&l->offers);
     list_init(&l->awake);
     list_init(&l->stuck);
+    list_init(&l->peers);
+    list_init(&l->admitted);
+    l->own_keys.fd = -1;
+    l->forward.base.pushes = config->pushes ? &local_push_ops : NULL;
     rest_init(&l->rest);
     *ret = &l->forward.base;
     return 0;

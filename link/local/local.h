@@ -5,6 +5,7 @@
 //   path.c     whether a stream's octets go by TCP or through memory, and from where on
 //   io.c       octets
 //   wait.c     who is ready, who sleeps, who is woken
+//   push.c     Writes past the stream, into the peer's memory: slot.h, keys.h, thread.h
 //   memory.h   the memory of one stream: two rings (octet_ring.h) and four words
 //   door.h     how who connects hands it to who listens
 //
@@ -24,7 +25,9 @@
 // counted.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/port_link.h"
 #include "base/time.h"
@@ -41,6 +44,10 @@ struct link_local_config {
     duration_ns linger_ns;
     instant_ns (*clock)(void *ctx);
     void *clock_ctx;
+    bool pushes; // Writes may go into the peer's memory, and the peer's into ours
+    // A key is to be taken back, and this thread of a peer has not left our memory for long. May be
+    // NULL.
+    void (*on_long_revocation)(pid_t process, pid_t thread);
     struct trace *trace; // may be NULL
 };
 
@@ -52,7 +59,12 @@ struct link_local_config {
     X(offers_failed, "streams left to TCP for want of memory or descriptors")           \
     X(bells_sent, "times that a sleeping peer was woken")                               \
     X(bells_received, "octets that came as bells")                                      \
-    X(broken, "streams ended because the peer wrote nonsense into the memory")
+    X(broken, "streams ended because the peer wrote nonsense into the memory")          \
+    X(pushes, "Writes put into the memory of a peer's process")                         \
+    X(pushed_octets, "... octets of them")                                              \
+    X(pushes_failed, "Writes that could have been, and went by the stream")             \
+    X(pushes_forbidden, "processes into whose memory the kernel lets nothing be put")   \
+    X(revocations_long, "keys taken back that a peer's thread held for long")
 
 // Wraps `inner`, a link of the kernel's TCP, which now belongs to *ret and is destroyed with it; on
 // failure (-ENOMEM) it stays the caller's.

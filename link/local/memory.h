@@ -9,17 +9,22 @@
 #include <stdint.h>
 
 #include "link/local/octet_ring.h"
+#include "link/local/slot.h"
 
 enum local_side { LOCAL_ACTIVE, LOCAL_PASSIVE };
 
 enum local_memory_offset {
-    LOCAL_MEMORY_ACTIVE_RING = 0,    // control of the ring that the active side writes
-    LOCAL_MEMORY_PASSIVE_RING = 512, // ... that the passive side writes
-    LOCAL_MEMORY_ACCEPTED = 1024,    // 64 bits, the passive side's: 1: it uses the memory
-    LOCAL_MEMORY_SWITCHED = 1088,    // 64 bits, the active side's: 1 + octets it sent by TCP
-    LOCAL_MEMORY_ACTIVE_END = 1152,  // 64 bits: enum local_end, what the active side has ended
-    LOCAL_MEMORY_PASSIVE_END = 1216, // ... the passive side
-    LOCAL_MEMORY_OCTETS = 4096,      // the active side's octets, then the passive's
+    LOCAL_MEMORY_ACTIVE_RING = 0,     // control of the ring that the active side writes
+    LOCAL_MEMORY_PASSIVE_RING = 512,  // ... that the passive side writes
+    LOCAL_MEMORY_ACCEPTED = 1024,     // 64 bits, the passive side's: 1: it uses the memory
+    LOCAL_MEMORY_SWITCHED = 1088,     // 64 bits, the active side's: 1 + octets it sent by TCP
+    LOCAL_MEMORY_ACTIVE_END = 1152,   // 64 bits: enum local_end, what the active side has ended
+    LOCAL_MEMORY_PASSIVE_END = 1216,  // ... the passive side
+    LOCAL_MEMORY_ACTIVE_SLOT = 2048,  // of who writes into the passive side's memory (slot.h)
+    LOCAL_MEMORY_PASSIVE_SLOT = 2304, // ... into the active side's
+    LOCAL_MEMORY_ACTIVE_GATE = 2560,  // the active side's: the passive one may write
+    LOCAL_MEMORY_PASSIVE_GATE = 2816, // the passive side's
+    LOCAL_MEMORY_OCTETS = 4096,       // the active side's octets, then the passive's
 };
 
 enum local_end {
@@ -49,6 +54,24 @@ static inline _Atomic uint64_t *local_memory_word(const struct local_memory *m,
                                                   enum local_memory_offset offset)
 {
     return (_Atomic uint64_t *)(void *)(m->base + offset);
+}
+
+// In which `side` says that it pushes.
+static inline struct local_slot *local_memory_slot(const struct local_memory *m,
+                                                   enum local_side side)
+{
+    bool is_active = side == LOCAL_ACTIVE;
+    return (struct local_slot *)(void *)(m->base + (is_active ? LOCAL_MEMORY_ACTIVE_SLOT
+                                                              : LOCAL_MEMORY_PASSIVE_SLOT));
+}
+
+// By which `side` lets the other push.
+static inline struct local_gate *local_memory_gate(const struct local_memory *m,
+                                                   enum local_side side)
+{
+    bool is_active = side == LOCAL_ACTIVE;
+    return (struct local_gate *)(void *)(m->base + (is_active ? LOCAL_MEMORY_ACTIVE_GATE
+                                                              : LOCAL_MEMORY_PASSIVE_GATE));
 }
 
 static inline _Atomic uint64_t *local_memory_end(const struct local_memory *m, enum local_side side)

@@ -84,7 +84,7 @@ void local_path_offer(struct local_stream *s)
                                !is_of_this_host(&flow.remote, flow.scope))) {
         return;
     }
-    int error = local_door_offer(&flow, l->config.ring_len, &s->memory);
+    int error = local_door_offer(&flow, l->config.ring_len, &s->memory, &s->process);
     if (error != 0) {
         l->counters.offers_failed += error != -ECONNREFUSED && error != -EPERM;
         TRACE(l->config.trace, TRACE_LINK, "no memory is handed over: %s", strerrorname_np(-error));
@@ -186,6 +186,7 @@ void local_path_accept(struct local_stream *s)
         return;
     }
     s->memory = w->offer.memory;
+    s->process = w->offer.process;
     w->offer.memory.base = NULL;
     offer_drop(l, w);
     s->side = LOCAL_PASSIVE;

@@ -7,12 +7,15 @@
 #include "base/time.h"
 #include "link/link_forward.h"
 #include "link/local/door.h"
+#include "link/local/keys.h"
 #include "link/local/local.h"
 #include "link/local/memory.h"
 #include "link/rest.h"
 
 enum {
-    LOCAL_OFFERS_MAX = 256, // handed over, and their connections' octets have not come
+    LOCAL_OFFERS_MAX = 256,    // handed over, and their connections' octets have not come
+    LOCAL_PEERS_MAX = 256,     // processes whose keys are mapped
+    LOCAL_PUSH_LEN_MAX = 4096, // longer Writes are faster by the ring, which both ends copy
 };
 
 // By which way a stream's octets go.
@@ -47,6 +50,7 @@ struct local_link {
     struct list_link stuck;    // streams that wait for room
     instant_ns stuck_until_ns; // not later than when the first of them has waited for too long
     unsigned turn_count;       // looks at the memory
+    bool is_crowded;           // who has something is mostly asleep: TCP is asked in every look
     atomic_bool is_waiting;    // `may_wait` has said yes, and `wait` has not returned
     atomic_bool has_waited;    // TCP is asked in the next look
     uint64_t moved_count, moved_seen;
@@ -55,6 +59,10 @@ struct local_link {
     unsigned losses;        // times in a row that this was for nothing
     unsigned sleep_count;   // ... since
     struct local_counters counters;
+    struct local_own_keys own_keys;
+    struct list_link peers; // struct local_peer_keys, the oldest first
+    unsigned peer_count;
+    struct list_link admitted; // streams whose peers may write into our memory
 };
 
 struct local_stream {
@@ -69,6 +77,16 @@ struct local_stream {
     bool wants_in, wants_out;
     struct local_door door; // a listener's, and its port
     uint16_t door_port;
+
+    pid_t process; // the peer's; 0: it is not to be seen from here
+
+    // Writes past the stream
+    struct list_link admitted_link; // in `admitted`, or in none
+    uint64_t openings;              // of our gate, of all times
+    uint64_t peer_opening;          // of the peer's gate: what is below is from there; 0: nothing
+    uint64_t peer_sill;
+    uint32_t peer_pd;
+    struct local_peer_keys *peer_keys; // NULL: none
 
     // TCP's part
     uint64_t tcp_in, tcp_out; // octets of the stream that went by it
@@ -127,6 +145,12 @@ int local_shutdown(struct link_stream *stream);
 int local_connect_result(struct link_stream *stream);
 // TCP has ended: 0 by the peer's FIN, or a negative errno.
 void local_note_tcp_over(struct local_stream *s, int error);
+
+// ---- push.c
+extern const struct push_ops local_push_ops;
+// The peer writes nothing into our memory any more when this returns.
+void local_push_expel(struct local_stream *s);
+void local_push_forget_peer(struct local_link *l, struct local_peer_keys *peer);
 
 // ---- path.c
 

@@ -271,7 +271,7 @@ static unsigned look_at_tcp(struct local_link *l, struct link_ready *reports, in
 
 static bool is_tcp_due(struct local_link *l)
 {
-    return list_is_empty(&l->awake) ||
+    return list_is_empty(&l->awake) || l->is_crowded ||
            atomic_exchange_explicit(&l->has_waited, false, memory_order_relaxed) ||
            l->turn_count % ASK_TCP_TURNS == 0;
 }
@@ -344,7 +344,11 @@ int local_poll(struct link *link, struct link_ready *ret, unsigned max)
     if (more < 0) {
         return count > 0 ? (int)count : more;
     }
-    return (int)(count + look_at_tcp(l, ret + count, more));
+    unsigned woken = look_at_tcp(l, ret + count, more);
+    if (count > 0 || woken > 0) {
+        l->is_crowded = woken > count;
+    }
+    return (int)(count + woken);
 }
 
 void local_want_in(struct link_stream *stream, bool wanted)

@@ -3,6 +3,7 @@
 
 #include "base/bytes.h"
 #include "link/datagram/sim.h"
+#include "link/datagram/sim_end.h"
 #include "tests/link/datagram_contract.h"
 #include "tests/link/datagram_sim_pair.h"
 
@@ -222,6 +223,23 @@ static void slot_of_a_link_that_is_gone_is_free_again(void **state)
     datagram_destroy(third);
 }
 
+static void link_joins_so_many_groups_and_as_many_again_when_it_has_left(void **state)
+{
+    struct in6_addr group = pair_path(AF_INET).remote;
+    group.s6_addr[12] = 239;
+    pair_open();
+    for (uint8_t i = 0; i < DATAGRAM_SIM_GROUPS_MAX; i++) {
+        group.s6_addr[15] = i;
+        assert_int_equal(datagram_join(pair.link[1], &group, &pair.ipv4[1], 0), 0);
+    }
+    group.s6_addr[15] = DATAGRAM_SIM_GROUPS_MAX;
+    assert_int_equal(datagram_join(pair.link[1], &group, &pair.ipv4[1], 0), -ENOBUFS);
+    struct in6_addr first = group;
+    first.s6_addr[15] = 0;
+    datagram_leave(pair.link[1], &first, &pair.ipv4[1], 0);
+    assert_int_equal(datagram_join(pair.link[1], &group, &pair.ipv4[1], 0), 0);
+}
+
 static void what_is_under_way_to_a_link_goes_with_it(void **state)
 {
     pair_open();
@@ -259,6 +277,7 @@ int main(void)
         SIM_TEST(receive_buffer_holds_so_much),
         SIM_TEST(links_at_one_address_have_slots_of_their_own),
         SIM_TEST(slot_of_a_link_that_is_gone_is_free_again),
+        SIM_TEST(link_joins_so_many_groups_and_as_many_again_when_it_has_left),
         SIM_TEST(what_is_under_way_to_a_link_goes_with_it),
         SIM_TEST(unknown_families_have_no_route),
     };

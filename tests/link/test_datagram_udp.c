@@ -578,6 +578,43 @@ static void process_that_is_new_is_found_in_time(void **state)
     close(s.fd);
 }
 
+// A hundred who connect at a time send more than the socket between two processes holds.
+static void what_is_handed_on_waits_until_the_other_process_reads(void **state)
+{
+    enum { COUNT = 100 };
+    struct stranger s = stranger_make(&pair.ipv6[0]);
+    const unsigned slots[] = {DATAGRAM_SLOT_ALL, pair.link[1]->qp_num_first >> 16};
+    unsigned taken = 0;
+    pair_open();
+    for (unsigned i = 0; i < COUNT; i++) {
+        manage(&s, slots[i % 2]);
+    }
+    assert_true(datagram_next_deadline(pair.link[0]) < NS_PER_MS);
+    for (unsigned turn = 1; taken < COUNT && turn <= 2 * COUNT; turn++) {
+        datagram_poll(pair.link[0], turn * NS_PER_S);
+        taken += pair_take(1, got, 2);
+    }
+    assert_int_equal(taken, COUNT);
+    assert_int_equal(datagram_counted(pair.link[0], "handed_on_lost"), 0);
+    assert_int_equal(datagram_next_deadline(pair.link[0]), INSTANT_NEVER);
+    close(s.fd);
+}
+
+// What waits for a process that ends is dropped.
+static void what_is_handed_on_does_not_wait_for_who_is_gone(void **state)
+{
+    struct stranger s = stranger_make(&pair.ipv6[0]);
+    pair_open();
+    for (unsigned i = 0; i < 20; i++) {
+        manage(&s, DATAGRAM_SLOT_ALL);
+    }
+    datagram_destroy(pair.link[1]);
+    datagram_poll(pair.link[0], NS_PER_S);
+    assert_int_equal(datagram_next_deadline(pair.link[0]), INSTANT_NEVER);
+    assert_int_equal(datagram_udp_create(&config, &pair.link[1]), 0);
+    close(s.fd);
+}
+
 static void process_that_does_not_read_loses_what_is_handed_on(void **state)
 {
     struct stranger s = stranger_make(&pair.ipv6[0]);
@@ -693,6 +730,8 @@ int main(void)
         UDP_TEST(packet_of_management_is_handed_on),
         UDP_TEST(what_a_process_serves_the_others_find_out),
         UDP_TEST(process_that_is_new_is_found_in_time),
+        UDP_TEST(what_is_handed_on_waits_until_the_other_process_reads),
+        UDP_TEST(what_is_handed_on_does_not_wait_for_who_is_gone),
         UDP_TEST(process_that_does_not_read_loses_what_is_handed_on),
         UDP_TEST(abandoned_link_of_packets_holds_no_descriptor),
         UDP_TEST(address_that_is_closed_leaves_no_descriptor),

@@ -262,6 +262,7 @@ static void without_descriptors_a_stream_stays_with_tcp(void **state)
 
 // Somebody who connects and knows how to hand memory over: what he holds of it, and his socket.
 static struct local_memory theirs;
+static pid_t process; // whose door it is
 static int their_fd = -1;
 
 static struct net_flow flow_of_socket(int fd)
@@ -305,7 +306,7 @@ static void enter_as_stranger(void)
 {
     stranger_connects();
     const struct net_flow flow = flow_of_socket(their_fd);
-    assert_int_equal(local_door_offer(&flow, RING_LEN, &theirs), 0);
+    assert_int_equal(local_door_offer(&flow, RING_LEN, &theirs, &process), 0);
     stranger_is_accepted();
     assert_int_equal(path_of(l.passive), LOCAL_PATH_MEMORY);
     atomic_store(local_memory_word(&theirs, LOCAL_MEMORY_SWITCHED), 2);
@@ -457,7 +458,7 @@ static void offers_that_nobody_asks_for_are_bounded(void **state)
     for (unsigned i = 0; i < LOCAL_OFFERS_MAX + 10; i++) {
         struct net_flow other = flow;
         other.local_port = (uint16_t)(1 + i);
-        assert_int_equal(local_door_offer(&other, LOCAL_MEMORY_OCTETS, &theirs), 0);
+        assert_int_equal(local_door_offer(&other, LOCAL_MEMORY_OCTETS, &theirs, &process), 0);
         local_memory_release(&theirs);
     }
     stranger_is_accepted();

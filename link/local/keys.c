@@ -1,0 +1,174 @@
+#include "link/local/keys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#include "link/local/slot.h"
+#include "link/sys.h"
+
+enum {
+    PAGE_LEN = 4096,
+    PLACE_BITS = 46, // of addresses that every process of this machine has
+    PLACE_TRIES = 8,
+};
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010 // Linux 5.1
+#endif
+
+static const int seals_wanted = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+
+/* ---- our own --------------------------------------------------------------------------------- */
+
+// Where no other program is likely to have anything.
+static int sill_make(struct local_own_keys *own)
+{
+    for (unsigned i = 0; i < PLACE_TRIES; i++) {
+        uint64_t random[2];
+        if (getrandom(random, sizeof random, GRND_NONBLOCK) != sizeof random) {
+            return -EAGAIN;
+        }
+        uintptr_t wanted = (random[0] >> (64 - PLACE_BITS)) & ~(uintptr_t)(PAGE_LEN - 1);
+        void *at = mmap((void *)wanted, PAGE_LEN, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if (at == (void *)wanted) {
+            own->sill = at;
+            own->nonce = random[1];
+            memcpy(own->sill + sizeof own->nonce, &own->nonce, sizeof own->nonce);
+            return madvise(at, PAGE_LEN, MADV_DONTFORK) != 0 ? -errno : 0;
+        }
+        if (at != MAP_FAILED) {
+            munmap(at, PAGE_LEN); // a kernel that does not know the flag
+        }
+    }
+    return -ENOMEM;
+}
+
+static int mirror_make(struct local_own_keys *own)
+{
+    void *at = NULL;
+    own->fd = sys_memfd_create("weft-keys", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (own->fd < 0) {
+        return own->fd;
+    }
+    int error = sys_ftruncate(own->fd, sizeof *own->mirror);
+    if (error == 0) {
+        error = sys_map_shared(own->fd, sizeof *own->mirror, &at);
+    }
+    if (error == 0) {
+        own->mirror = at;
+        error = sys_fcntl(own->fd, F_ADD_SEALS, seals_wanted);
+    }
+    return error;
+}
+
+int local_own_keys_create(struct local_own_keys *own)
+{
+    int saved = errno;
+    *own = (struct local_own_keys){.fd = -1};
+    int error = mirror_make(own);
+    if (error == 0) {
+        error = sill_make(own);
+    }
+    if (error != 0) {
+        local_own_keys_destroy(own);
+    }
+    errno = saved;
+    return error;
+}
+
+void local_own_keys_destroy(struct local_own_keys *own)
+{
+    if (own->mirror != NULL) {
+        munmap(own->mirror, sizeof *own->mirror);
+    }
+    if (own->sill != NULL) {
+        munmap(own->sill, PAGE_LEN);
+    }
+    local_own_keys_abandon(own);
+}
+
+void local_own_keys_abandon(struct local_own_keys *own)
+{
+    if (own->fd >= 0) {
+        sys_close(own->fd);
+    }
+    *own = (struct local_own_keys){.fd = -1};
+}
+
+/* ---- a peer's -------------------------------------------------------------------------------- */
+
+static int borrow_descriptor(pid_t process, uint64_t number)
+{
+    int pidfd = number <= INT32_MAX ? sys_pidfd_open(process) : -EBADF;
+    if (pidfd < 0) {
+        return pidfd;
+    }
+    int fd = sys_pidfd_getfd(pidfd, (int)number);
+    sys_close(pidfd);
+    return fd;
+}
+
+// What cannot be cut off under us, nor be written by us.
+static int map_mirror(int fd, const struct key_mirror **ret)
+{
+    const void *at;
+    int seals = sys_fcntl(fd, F_GET_SEALS, 0);
+    if (seals < 0 || (seals & seals_wanted) != seals_wanted ||
+        sys_file_len(fd) != (int64_t)sizeof **ret) {
+        return -EINVAL;
+    }
+    int error = sys_map_foreign(fd, sizeof **ret, &at);
+    if (error == 0) {
+        *ret = at;
+    }
+    return error;
+}
+
+static int try_sill(pid_t process, uint64_t sill, uint64_t nonce)
+{
+    uint64_t seen = 0, written = 0;
+    const struct iovec here = {&seen, sizeof seen};
+    const struct iovec there = {(void *)(uintptr_t)(sill + sizeof nonce), sizeof nonce};
+    ssize_t len = sys_process_vm_readv(process, &here, &there);
+    if (len < 0) {
+        return (int)len;
+    }
+    if (len != sizeof seen || seen != nonce) {
+        return -ESRCH; // another process has the number
+    }
+    const struct iovec from = {&written, sizeof written};
+    const struct iovec to = {(void *)(uintptr_t)sill, sizeof written};
+    len = sys_process_vm_writev(process, &from, 1, &to, 1);
+    return len < 0 ? (int)len : 0;
+}
+
+int local_peer_keys_open(struct local_peer_keys *peer, const struct local_gate *gate, pid_t process)
+{
+    *peer = (struct local_peer_keys){.process = process, .nonce = atomic_load(&gate->nonce)};
+    list_init(&peer->link);
+    int fd = borrow_descriptor(process, atomic_load(&gate->mirror_fd));
+    if (fd < 0) {
+        return fd;
+    }
+    int error = map_mirror(fd, &peer->mirror);
+    sys_close(fd);
+    if (error == 0) {
+        error = try_sill(process, atomic_load(&gate->sill), peer->nonce);
+    }
+    if (error != 0) {
+        local_peer_keys_close(peer);
+    }
+    return error;
+}
+
+void local_peer_keys_close(struct local_peer_keys *peer)
+{
+    if (peer->mirror != NULL) {
+        munmap((void *)(uintptr_t)peer->mirror, sizeof *peer->mirror);
+        peer->mirror = NULL;
+    }
+}

@@ -1,0 +1,41 @@
+// Keys in memory: this process' own, for its peers to read, and those of a peer. A peer's are had
+// by its descriptor (pidfd_getfd), which takes the same leave as writing into its memory does; so
+// who may not write cannot read them either, and nobody has to hand them over.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/key_mirror.h"
+#include "base/list.h"
+
+struct local_gate;
+
+// Of this process: a sealed memfd that others map for reading alone, and the sill (slot.h).
+struct local_own_keys {
+    struct key_mirror *mirror; // NULL: none
+    int fd;
+    uint8_t *sill; // eight octets for peers to write, and eight for them to read
+    uint64_t nonce;
+};
+
+// 0, -ENOMEM or another negative errno: there is none.
+int local_own_keys_create(struct local_own_keys *own);
+void local_own_keys_destroy(struct local_own_keys *own); // harmless when there is none
+// The child of a fork: the memory is not its own (MADV_DONTFORK).
+void local_own_keys_abandon(struct local_own_keys *own);
+
+// What is known of another process; one for all streams to it.
+struct local_peer_keys {
+    struct list_link link;
+    pid_t process;
+    uint64_t nonce;
+    const struct key_mirror *mirror;
+};
+
+// Maps the keys that the gate names, and tries whether the kernel lets this process write there: by
+// reading the nonce and writing to the sill. 0 or a negative errno, which says that it does not.
+int local_peer_keys_open(struct local_peer_keys *peer, const struct local_gate *gate,
+                         pid_t process);
+void local_peer_keys_close(struct local_peer_keys *peer);

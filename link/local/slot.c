@@ -1,0 +1,135 @@
+#include "link/local/slot.h"
+
+#include <errno.h>
+#include <limits.h>
+
+#include "link/local/thread.h"
+#include "link/sys.h"
+
+enum {
+    SILL_LEN = 8,
+    TAIL_LEN_MAX = 64,
+    SPINS = 2000, // looks before the kernel is asked how the thread is: a copy takes microseconds
+    NAP_NS = 20 * NS_PER_US,
+};
+
+static uint64_t load(const _Atomic uint64_t *word)
+{
+    return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+static void store(_Atomic uint64_t *word, uint64_t value)
+{
+    atomic_store_explicit(word, value, memory_order_relaxed);
+}
+
+/* ---- who pushes ------------------------------------------------------------------------------ */
+
+static void place_set(struct local_slot *slot, unsigned place, uint64_t addr, uint64_t len)
+{
+    store(&slot->places[place].addr, addr);
+    store(&slot->places[place].len, len);
+}
+
+// Octets of the last cache line that the push reaches into: programs look at them to see whether
+// all others have come. A push within one line is one place fewer for the kernel to look for.
+static size_t tail_len_of(uint64_t addr, size_t len)
+{
+    size_t in_line = (size_t)((addr + len - 1) % TAIL_LEN_MAX) + 1;
+    return in_line < len ? in_line : len;
+}
+
+bool local_slot_enter(const struct local_pusher *p, const struct key *key, uint64_t addr,
+                      size_t len)
+{
+    struct local_slot *slot = p->slot;
+    CHECK(len > 0 && len <= LOCAL_PUSH_MAX);
+    size_t tail_len = tail_len_of(addr, len);
+    place_set(slot, LOCAL_SLOT_SILL, p->sill, SILL_LEN);
+    place_set(slot, LOCAL_SLOT_BODY, addr, len - tail_len);
+    place_set(slot, LOCAL_SLOT_TAIL, addr + len - tail_len, tail_len);
+    store(&slot->thread, (uint64_t)sys_gettid());
+    store(&slot->turn, load(&slot->turn) + 1);
+    atomic_store_explicit(&slot->generation, key->generation, memory_order_release);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (key_is_shown(key) && load(&p->gate->opening) == p->opening) {
+        return true;
+    }
+    local_slot_leave(p);
+    return false;
+}
+
+int local_slot_call(const struct local_pusher *p, const struct iovec *pieces, unsigned count,
+                    size_t len)
+{
+    static const uint64_t on_sill;
+    struct iovec local[LOCAL_PUSH_PIECES_MAX + 1] = {{(void *)(uintptr_t)&on_sill, SILL_LEN}};
+    CHECK(count <= LOCAL_PUSH_PIECES_MAX);
+    for (unsigned i = 0; i < count; i++) {
+        local[i + 1] = pieces[i];
+    }
+    const struct iovec *places = (const struct iovec *)(const void *)p->slot->places;
+    ssize_t written =
+        sys_process_vm_writev(p->process, local, count + 1, places, LOCAL_SLOT_PLACES);
+    if (written < 0) {
+        return (int)written;
+    }
+    return (size_t)written == SILL_LEN + len ? 0 : -EAGAIN;
+}
+
+void local_slot_leave(const struct local_pusher *p)
+{
+    atomic_store_explicit(&p->slot->generation, 0, memory_order_release);
+}
+
+/* ---- whose memory it is ---------------------------------------------------------------------- */
+
+// Nobody is in by the key, or somebody else has come in since, who has looked at what it is worth.
+static bool has_left(struct local_slot *slot, uint64_t generation, uint64_t turn)
+{
+    uint64_t in = atomic_load_explicit(&slot->generation, memory_order_seq_cst);
+    return in == 0 || (generation != LOCAL_SLOT_ANY && in != generation) ||
+           atomic_load_explicit(&slot->turn, memory_order_seq_cst) != turn;
+}
+
+// No thread has such a number: who says so waits for nobody.
+static bool is_out(struct local_slot *slot, pid_t process)
+{
+    uint64_t thread = atomic_load_explicit(&slot->thread, memory_order_seq_cst);
+    return thread == 0 || thread > INT_MAX || local_thread_is_out(process, (pid_t)thread);
+}
+
+static void wait_until_out(struct local_slot *slot, uint64_t generation, uint64_t turn,
+                           pid_t process, const struct local_patience *patience)
+{
+    const instant_ns begun_ns = patience->clock(patience->clock_ctx);
+    bool is_said = false;
+    while (!has_left(slot, generation, turn) && !is_out(slot, process)) {
+        sys_nap(NAP_NS);
+        instant_ns now = patience->clock(patience->clock_ctx);
+        if (!is_said && now >= instant_after(begun_ns, LOCAL_REVOKE_LONG_NS)) {
+            is_said = true;
+            patience->on_long(patience->ctx, process, (pid_t)load(&slot->thread));
+        }
+    }
+}
+
+void local_slot_revoke(struct local_slot *slot, uint64_t generation, pid_t process,
+                       const struct local_patience *patience)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    uint64_t turn = atomic_load_explicit(&slot->turn, memory_order_seq_cst);
+    if (has_left(slot, generation, turn)) {
+        return;
+    }
+    for (unsigned i = 0; i < LOCAL_SLOT_PLACES; i++) {
+        store(&slot->places[i].len, 0);
+    }
+    atomic_thread_fence(memory_order_seq_cst);
+    for (unsigned i = 0; i < SPINS; i++) {
+        if (has_left(slot, generation, turn)) {
+            return;
+        }
+    }
+    wait_until_out(slot, generation, turn, process, patience);
+}

@@ -1,0 +1,109 @@
+// A push: a process writes into another's memory by process_vm_writev, and the other can take that
+// back at any instant. Soundly: when local_slot_revoke returns, no octet of a push by that key
+// comes any more, wherever an honest pusher was stopped or killed.
+//
+// The slot lies in memory of both and *is* the list of places of the system call:
+//
+//     who pushes                            whose memory it is
+//     writes the places, comes in           withdraws the key, or closes the gate
+//     ---- full fence ----                  ---- full fence ----
+//     looks whether the key is shown and    looks whether somebody is in: if so, sets the lengths
+//     the gate is open; if so, calls        to 0 and waits until he has left, or the thread that
+//     leaves                                the slot names is outside of the call
+//
+// Either the one sees the key withdrawn or the other sees him in. The kernel reads the places once,
+// at the beginning of the call: a thread that was outside of it when they had no length any more
+// writes nothing. There is no time-out.
+//
+// In front of every push stand eight octets to the *sill*, memory of the same process at an address
+// that was drawn at random. A process that has called exec since, or that has the number of one
+// that died, has nothing there: the call fails before it has written anything.
+//
+// The memory of both is hostile. What the other side writes here can make this one write its octets
+// elsewhere in that other process, which could do so itself; or wait, for as long as a thread of it
+// says that it is in.
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "base/check.h"
+#include "base/key_mirror.h"
+#include "base/time.h"
+
+enum {
+    LOCAL_PUSH_MAX = 64 * 1024, // octets of one call
+    LOCAL_PUSH_PIECES_MAX = 16, // ... from so many places
+    LOCAL_SLOT_SILL = 0,        // places, in the order of the call
+    LOCAL_SLOT_BODY = 1,
+    LOCAL_SLOT_TAIL = 2, // the last octets, seen behind all others
+    LOCAL_SLOT_PLACES = 3,
+};
+
+// struct iovec, as the kernel reads it while the other side may write it.
+struct local_place {
+    _Atomic uint64_t addr, len;
+};
+
+STATIC_CHECK(sizeof(struct local_place) == sizeof(struct iovec));
+STATIC_CHECK(offsetof(struct local_place, len) == offsetof(struct iovec, iov_len));
+
+// Written by who pushes; zeroed memory: nobody is in. The lengths are both sides' to write.
+struct local_slot {
+    _Atomic uint64_t generation; // of the key that he writes by; 0: nobody is in
+    _Atomic uint64_t turn;       // one more each time that somebody comes in
+    _Atomic uint64_t thread;     // his number
+    _Atomic uint64_t octets;     // that were pushed, of all times
+    struct local_place places[LOCAL_SLOT_PLACES];
+};
+
+// Written by whose memory it is; zeroed memory: closed.
+struct local_gate {
+    _Atomic uint64_t opening;   // 0: closed; one more each time that it is opened
+    _Atomic uint64_t pd;        // the domain in which the peer may write
+    _Atomic uint64_t mirror_fd; // his descriptor of the memory with struct key_mirror
+    _Atomic uint64_t sill;      // address: eight octets to be written, and behind them ...
+    _Atomic uint64_t nonce;     // ... this, to be read by who tries whether he may
+};
+
+/* ---- who pushes ------------------------------------------------------------------------------ */
+
+struct local_pusher {
+    struct local_slot *slot;
+    const struct local_gate *gate;
+    uint64_t opening; // of the gate, as it was looked at
+    uint64_t sill;
+    pid_t process;
+};
+
+// Says that `len` octets (1 to LOCAL_PUSH_MAX) are about to be written at `addr`, by the key. True:
+// he is in, and may; local_slot_call and _leave follow. False: the key is withdrawn, or the gate is
+// closed; he is out.
+bool local_slot_enter(const struct local_pusher *p, const struct key *key, uint64_t addr,
+                      size_t len);
+// 0; -EAGAIN: not all octets, since lengths have been set to 0 or memory ends, or another
+// negative errno of the call. Whoever is in stays in.
+int local_slot_call(const struct local_pusher *p, const struct iovec *pieces, unsigned count,
+                    size_t len);
+void local_slot_leave(const struct local_pusher *p);
+
+/* ---- whose memory it is ---------------------------------------------------------------------- */
+
+#define LOCAL_SLOT_ANY UINT64_MAX // whatever the key
+
+// Who waits, and what he says if that takes long: once, after LOCAL_REVOKE_LONG_NS.
+#define LOCAL_REVOKE_LONG_NS (100 * NS_PER_MS)
+struct local_patience {
+    instant_ns (*clock)(void *ctx);
+    void *clock_ctx;
+    void (*on_long)(void *ctx, pid_t process, pid_t thread);
+    void *ctx;
+};
+
+// Behind the withdrawal of the key: returns when nobody writes by it any more.
+void local_slot_revoke(struct local_slot *slot, uint64_t generation, pid_t process,
+                       const struct local_patience *patience);

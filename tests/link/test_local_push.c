@@ -1,0 +1,257 @@
+// Writes past the stream, into the memory of the process at its other end: here the same one.
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/port_push.h"
+#include "link/local/local.h"
+#include "link/local/stream.h"
+#include "link/socket.h"
+#include "tests/link/contract.h"
+
+enum { STAG = 0x00abcdef, PD = 5, LEN = 256 };
+
+static uint8_t target[LOCAL_PUSH_LEN_MAX + 1];
+static const uint8_t source[LOCAL_PUSH_LEN_MAX + 1] = {1, 2, 3, 4, 5, 6, 7, 8};
+static struct key_mirror *mirror;
+
+static instant_ns clock_of_test(void *ctx)
+{
+    struct timespec t;
+    (void)ctx;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
+}
+
+static const struct link_local_config config = {
+    .ring_len = 64 * 1024, .clock = clock_of_test, .pushes = true};
+
+static void exchange(struct link_stream *from, struct link_stream *to)
+{
+    char got[4];
+    assert_int_equal(send_text(from, "?"), 1);
+    assert_int_equal(recv_some(to, got, sizeof got), 1);
+}
+
+static void fall_asleep(void)
+{
+    while (!the_link->ops->may_wait(the_link)) {
+        struct link_ready ready[8];
+        the_link->ops->poll(the_link, ready, 8);
+    }
+    the_link->ops->wait(the_link, 0);
+}
+
+static int begin(void **state)
+{
+    struct link_socket_config socket_config = {0};
+    struct link *inner;
+    (void)state;
+    descriptors_note();
+    memset(target, 0, sizeof target);
+    assert_int_equal(link_socket_create(&socket_config, &inner), 0);
+    assert_int_equal(link_local_wrap(inner, &config, &the_link), 0);
+    mirror = the_link->pushes->mirror(the_link);
+    assert_non_null(mirror);
+    const struct key key = {.generation = 1,
+                            .stag = STAG,
+                            .pd = PD,
+                            .length = sizeof target,
+                            .addr = (uint64_t)(uintptr_t)target};
+    assert_true(key_mirror_show(mirror, &key));
+    loop_open(&l, the_link, AF_INET);
+    exchange(l.active, l.passive);
+    exchange(l.passive, l.active);
+    exchange(l.active, l.passive);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    the_link->ops->destroy(the_link);
+    descriptors_check();
+    return 0;
+}
+
+static const struct local_counters *counters(void)
+{
+    return &local_link_of(the_link)->counters;
+}
+
+static bool push_to(uint32_t stag, uint64_t to, size_t len)
+{
+    const struct span piece = {source, len};
+    const struct push push = {
+        .stag = stag, .to = to, .len = len, .pieces = &piece, .piece_count = 1};
+    return the_link->pushes->push(l.active, &push);
+}
+
+static bool push(void)
+{
+    return push_to(STAG, 0, LEN);
+}
+
+static void admit(void)
+{
+    assert_true(the_link->pushes->admit(l.passive, PD));
+    fall_asleep();
+}
+
+static void octets_come_while_everybody_sleeps(void **state)
+{
+    (void)state;
+    admit();
+    assert_true(push());
+    assert_memory_equal(target, source, LEN);
+    assert_int_equal(counters()->pushes, 1);
+    assert_int_equal(counters()->pushed_octets, LEN);
+}
+
+static void nothing_is_pushed_before_the_peer_lets_in_or_after(void **state)
+{
+    (void)state;
+    fall_asleep();
+    assert_false(push());
+    admit();
+    assert_true(push());
+    the_link->pushes->expel(l.passive);
+    assert_false(push());
+    admit(); // and again
+    assert_true(push());
+}
+
+static void a_stream_that_is_closed_lets_nobody_in(void **state)
+{
+    (void)state;
+    admit();
+    link_close(l.passive, false);
+    l.passive = NULL;
+    assert_false(push());
+}
+
+static void what_is_on_the_stream_comes_first(void **state)
+{
+    char got[4];
+    (void)state;
+    admit();
+    assert_int_equal(send_text(l.active, "?"), 1);
+    assert_false(push());
+    fall_asleep();
+    assert_int_equal(recv_some(l.passive, got, sizeof got), 1);
+    fall_asleep();
+    assert_true(push());
+}
+
+static void what_the_key_does_not_allow_goes_by_the_stream(void **state)
+{
+    (void)state;
+    admit();
+    assert_false(push_to(STAG + 1, 0, LEN));
+    assert_false(push_to(STAG, sizeof target - LEN + 1, LEN));
+    assert_false(push_to(STAG, UINT64_MAX, LEN));
+    the_link->pushes->expel(l.passive);
+    assert_true(the_link->pushes->admit(l.passive, PD + 1));
+    assert_false(push());
+    assert_int_equal(counters()->pushes_failed, 4);
+    assert_int_equal(target[0], 0);
+}
+
+static void a_key_that_was_taken_back_is_worth_nothing(void **state)
+{
+    (void)state;
+    admit();
+    the_link->pushes->revoke(the_link, key_mirror_withdraw(mirror, STAG));
+    assert_false(push());
+}
+
+static void long_writes_go_by_the_stream(void **state)
+{
+    (void)state;
+    admit();
+    assert_true(push_to(STAG, 0, LOCAL_PUSH_LEN_MAX));
+    assert_false(push_to(STAG, 0, LOCAL_PUSH_LEN_MAX + 1));
+}
+
+static void memory_that_is_unmapped_goes_by_the_stream(void **state)
+{
+    (void)state;
+    const struct key key = {
+        .generation = 2, .stag = STAG + 7, .pd = PD, .length = LEN, .addr = 4096};
+    assert_true(key_mirror_show(mirror, &key));
+    admit();
+    assert_false(push_to(STAG + 7, 0, LEN));
+    assert_true(push());
+}
+
+// A peer that names what is no sealed mirror of its own.
+static void a_gate_that_lies_is_not_believed(void **state)
+{
+    (void)state;
+    int unsealed = memfd_create("unsealed", MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(unsealed, sizeof(struct key_mirror)), 0);
+    const uint64_t numbers[] = {UINT64_MAX, 1U << 31, 999999, 0, (uint64_t)unsealed};
+    struct local_stream *s = local_stream_of(l.passive);
+    struct local_gate *gate = local_memory_gate(&s->memory, s->side);
+    admit();
+    for (unsigned i = 0; i < 5; i++) {
+        atomic_store(&gate->mirror_fd, numbers[i]);
+        atomic_store(&gate->nonce, i);
+        atomic_store(&gate->opening, 100 + i);
+        assert_false(push());
+        assert_int_equal(counters()->pushes_forbidden, i + 1);
+    }
+    close(unsealed);
+    atomic_store(&gate->opening, 200); // the mirror is right, the nonce is not there
+    atomic_store(&gate->mirror_fd, (uint64_t)local_link_of(the_link)->own_keys.fd);
+    atomic_store(&gate->nonce, 77);
+    assert_false(push());
+    assert_int_equal(counters()->pushes_forbidden, 6);
+    assert_false(push()); // and is not asked again
+    assert_int_equal(counters()->pushes_forbidden, 6);
+}
+
+// All is as it should be, but that it could be cut off under who reads it.
+static void keys_that_are_not_sealed_are_not_read(void **state)
+{
+    (void)state;
+    int unsealed = memfd_create("unsealed", MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(unsealed, sizeof(struct key_mirror)), 0);
+    assert_int_equal(pwrite(unsealed, mirror, sizeof *mirror, 0), sizeof *mirror);
+    struct local_stream *s = local_stream_of(l.passive);
+    admit();
+    atomic_store(&local_memory_gate(&s->memory, s->side)->mirror_fd, (uint64_t)unsealed);
+    assert_false(push());
+    assert_int_equal(counters()->pushes_forbidden, 1);
+    close(unsealed);
+}
+
+static void who_is_not_to_be_seen_is_not_let_in(void **state)
+{
+    (void)state;
+    local_stream_of(l.passive)->process = 0; // as of another PID namespace
+    admit();
+    assert_false(push());
+}
+
+#define PUSH_TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PUSH_TEST(octets_come_while_everybody_sleeps),
+        PUSH_TEST(nothing_is_pushed_before_the_peer_lets_in_or_after),
+        PUSH_TEST(a_stream_that_is_closed_lets_nobody_in),
+        PUSH_TEST(what_is_on_the_stream_comes_first),
+        PUSH_TEST(what_the_key_does_not_allow_goes_by_the_stream),
+        PUSH_TEST(a_key_that_was_taken_back_is_worth_nothing),
+        PUSH_TEST(long_writes_go_by_the_stream),
+        PUSH_TEST(memory_that_is_unmapped_goes_by_the_stream),
+        PUSH_TEST(a_gate_that_lies_is_not_believed),
+        PUSH_TEST(keys_that_are_not_sealed_are_not_read),
+        PUSH_TEST(who_is_not_to_be_seen_is_not_let_in),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,473 @@
+// Pushes into another process' memory, and taking them back: whatever becomes of the pusher, no
+// octet comes behind a revocation.
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/prng.h"
+#include "link/local/slot.h"
+#include "link/local/thread.h"
+
+enum { STAG = 0x12345678, PD = 3, TARGET_LEN = 2 * LOCAL_PUSH_MAX, PAGE = 4096 };
+
+// What the pusher, a child of ours, and we have in common.
+struct common {
+    struct key_mirror mirror;
+    struct local_slot slot;
+    struct local_gate gate;
+    _Atomic uint64_t pushed, refused; // times
+    _Atomic uint64_t step;
+};
+
+static struct common *c;
+static uint8_t *target; // ours alone
+static uint8_t *sill;
+static uint8_t source[LOCAL_PUSH_MAX];
+static uint64_t generation;
+static unsigned said;
+static struct prng prng;
+
+static instant_ns now_of_test(void *ctx)
+{
+    struct timespec t;
+    (void)ctx;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
+}
+
+static void on_long(void *ctx, pid_t process, pid_t thread)
+{
+    (void)ctx;
+    (void)process;
+    (void)thread;
+    said++;
+}
+
+static const struct local_patience patience = {.clock = now_of_test, .on_long = on_long};
+
+static void spin(duration_ns time_ns)
+{
+    instant_ns until = instant_after(now_of_test(NULL), time_ns);
+    while (now_of_test(NULL) < until) {
+    }
+}
+
+static void show(void)
+{
+    const struct key key = {.generation = ++generation,
+                            .stag = STAG,
+                            .pd = PD,
+                            .length = TARGET_LEN,
+                            .addr = (uint64_t)(uintptr_t)target};
+    assert_true(key_mirror_show(&c->mirror, &key));
+}
+
+static void *memory(size_t len, int flags)
+{
+    void *at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | flags, -1, 0);
+    assert_true(at != MAP_FAILED);
+    return at;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    c = memory(sizeof *c, MAP_SHARED);
+    target = memory(TARGET_LEN, MAP_PRIVATE);
+    sill = memory(PAGE, MAP_PRIVATE);
+    memset(source, 0xaa, sizeof source);
+    said = 0;
+    c->gate.opening = 1;
+    c->gate.sill = (uint64_t)(uintptr_t)sill;
+    show();
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    munmap(c, sizeof *c);
+    munmap(target, TARGET_LEN);
+    munmap(sill, PAGE);
+    return 0;
+}
+
+static struct local_pusher pusher(void)
+{
+    return (struct local_pusher){.slot = &c->slot,
+                                 .gate = &c->gate,
+                                 .opening = 1,
+                                 .sill = (uint64_t)(uintptr_t)sill,
+                                 .process = getppid()};
+}
+
+static void take_back(pid_t child)
+{
+    uint64_t withdrawn = key_mirror_withdraw(&c->mirror, STAG);
+    local_slot_revoke(&c->slot, withdrawn, child, &patience);
+}
+
+static bool enter(const struct local_pusher *p, uint64_t to, size_t len)
+{
+    struct key key;
+    uint64_t addr;
+    return key_mirror_find(&c->mirror, STAG, &key) && key_resolve(&key, PD, to, len, &addr) &&
+           local_slot_enter(p, &key, addr, len);
+}
+
+static int push(const struct local_pusher *p, uint64_t to, size_t len)
+{
+    const struct iovec iov = {source, len};
+    int error = -ENOENT;
+    if (enter(p, to, len)) {
+        error = local_slot_call(p, &iov, 1, len);
+        local_slot_leave(p);
+    }
+    return error;
+}
+
+// A child that pushes as `body` says; it ends with 0 unless something fails.
+static pid_t child_of(void (*body)(const struct local_pusher *p))
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); // a case that fails leaves nobody who pushes
+        struct local_pusher p = pusher();
+        body(&p);
+        _exit(0);
+    }
+    return child;
+}
+
+static void await_child(pid_t child)
+{
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void await_stop(pid_t child)
+{
+    int status;
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_true(WIFSTOPPED(status));
+}
+
+static void await_step(uint64_t step)
+{
+    while (atomic_load(&c->step) < step) {
+    }
+}
+
+static size_t octets_that_are(uint8_t octet)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < TARGET_LEN; i++) {
+        count += target[i] == octet;
+    }
+    return count;
+}
+
+static void must(bool holds)
+{
+    if (!holds) {
+        _exit(1);
+    }
+}
+
+/* ---- pushing --------------------------------------------------------------------------------- */
+
+static void push_some(const struct local_pusher *p)
+{
+    must(push(p, 10, 1) == 0);
+    must(push(p, 100, 1000) == 0);
+    must(push(p, 5000, LOCAL_PUSH_MAX) == 0);
+}
+
+static void octets_come_where_the_key_says_and_nowhere_else(void **state)
+{
+    (void)state;
+    await_child(child_of(push_some));
+    assert_int_equal(octets_that_are(0xaa), 1 + 1000 + LOCAL_PUSH_MAX);
+    assert_int_equal(target[10], 0xaa);
+    assert_int_equal(target[100], 0xaa);
+    assert_int_equal(target[1099], 0xaa);
+    assert_int_equal(target[5000 + LOCAL_PUSH_MAX - 1], 0xaa);
+    assert_int_equal(atomic_load(&c->slot.generation), 0);
+}
+
+static void push_in_vain(const struct local_pusher *p)
+{
+    must(push(p, 0, 64) == -ENOENT);
+    must(atomic_load(&p->slot->generation) == 0);
+}
+
+static void nobody_comes_in_by_a_key_that_is_withdrawn(void **state)
+{
+    (void)state;
+    take_back(getpid());
+    await_child(child_of(push_in_vain));
+    assert_int_equal(octets_that_are(0xaa), 0);
+}
+
+static void push_by_an_old_key(const struct local_pusher *p)
+{
+    struct key key;
+    must(key_mirror_find(&c->mirror, STAG, &key));
+    atomic_store(&c->step, 1);
+    while (atomic_load(&c->step) < 2) {
+    }
+    must(!local_slot_enter(p, &key, key.addr, 64));
+}
+
+// It was read before; the same STag stands for something else now.
+static void nobody_comes_in_by_a_key_of_the_same_name(void **state)
+{
+    (void)state;
+    pid_t child = child_of(push_by_an_old_key);
+    await_step(1);
+    take_back(child);
+    show();
+    atomic_store(&c->step, 2);
+    await_child(child);
+}
+
+static void nobody_comes_in_by_a_gate_that_was_closed(void **state)
+{
+    (void)state;
+    atomic_store(&c->gate.opening, 0);
+    await_child(child_of(push_in_vain));
+    atomic_store(&c->gate.opening, 2); // and opened for somebody else
+    await_child(child_of(push_in_vain));
+    assert_int_equal(octets_that_are(0xaa), 0);
+}
+
+static void push_into_another_image(const struct local_pusher *p)
+{
+    must(push(p, 0, 64) == -EFAULT);
+}
+
+// As behind exec, or in a process that has inherited the number.
+static void nothing_is_written_where_the_sill_is_missing(void **state)
+{
+    (void)state;
+    assert_int_equal(mprotect(sill, PAGE, PROT_NONE), 0);
+    await_child(child_of(push_into_another_image));
+    assert_int_equal(octets_that_are(0xaa), 0);
+}
+
+static void push_of_every_length(const struct local_pusher *p)
+{
+    for (uint64_t len = 1; len <= 600; len++) {
+        memset(source, (int)(len % 255) + 1, len);
+        while (atomic_load(&c->step) < len) {
+        }
+        must(push(p, len % 9, (size_t)len) == 0);
+    }
+}
+
+static void who_sees_the_last_octet_sees_all(void **state)
+{
+    (void)state;
+    pid_t child = child_of(push_of_every_length);
+    for (uint64_t len = 1; len <= 600; len++) {
+        const uint8_t octet = (uint8_t)(len % 255 + 1);
+        const uint8_t *at = target + len % 9;
+        memset(target, 0, 640);
+        atomic_store(&c->step, len);
+        while (__atomic_load_n(&at[len - 1], __ATOMIC_ACQUIRE) != octet) {
+        }
+        for (uint64_t i = 0; i < len; i++) {
+            assert_int_equal(__atomic_load_n(&at[i], __ATOMIC_RELAXED), octet);
+        }
+    }
+    await_child(child);
+}
+
+/* ---- taking back ----------------------------------------------------------------------------- */
+
+static void stop_before_the_call(const struct local_pusher *p)
+{
+    const struct iovec iov = {source, LOCAL_PUSH_MAX};
+    must(enter(p, 0, LOCAL_PUSH_MAX));
+    raise(SIGSTOP);
+    must(local_slot_call(p, &iov, 1, LOCAL_PUSH_MAX) == -EAGAIN);
+    local_slot_leave(p);
+    must(push(p, 0, 64) == -ENOENT);
+}
+
+static void a_pusher_stopped_before_the_call_is_not_waited_for_and_writes_nothing(void **state)
+{
+    (void)state;
+    pid_t child = child_of(stop_before_the_call);
+    await_stop(child);
+    take_back(child);
+    assert_int_equal(said, 0);
+    assert_int_equal(kill(child, SIGCONT), 0);
+    await_child(child);
+    assert_int_equal(octets_that_are(0xaa), 0);
+}
+
+static void linger_inside(const struct local_pusher *p)
+{
+    must(enter(p, 0, 64));
+    atomic_store(&c->step, 1);
+    spin(300 * NS_PER_MS);
+    atomic_store(&c->step, 2);
+    local_slot_leave(p);
+}
+
+// However long it takes; it is said once, after a tenth of a second.
+static void a_pusher_that_runs_is_waited_for(void **state)
+{
+    (void)state;
+    pid_t child = child_of(linger_inside);
+    await_step(1);
+    take_back(child);
+    assert_int_equal(atomic_load(&c->step), 2);
+    assert_int_equal(said, 1);
+    await_child(child);
+}
+
+static void die_inside(const struct local_pusher *p)
+{
+    must(enter(p, 0, 64));
+    raise(SIGKILL);
+}
+
+static void a_pusher_that_died_is_not_waited_for(void **state)
+{
+    int status;
+    (void)state;
+    pid_t child = child_of(die_inside);
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+    assert_true(local_thread_is_out(child, child)); // it has left nothing but its number
+    take_back(child);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(local_thread_is_out(child, child));
+    local_slot_revoke(&c->slot, LOCAL_SLOT_ANY, child, &patience);
+    assert_int_equal(said, 0);
+}
+
+static void lie_about_the_thread(const struct local_pusher *p)
+{
+    must(enter(p, 0, 64));
+    atomic_store(&p->slot->thread, UINT64_MAX);
+    atomic_store(&c->step, 1);
+    pause();
+}
+
+static void who_names_no_thread_is_not_waited_for(void **state)
+{
+    int status;
+    (void)state;
+    pid_t child = child_of(lie_about_the_thread);
+    await_step(1);
+    take_back(child);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+}
+
+static void push_for_ever(const struct local_pusher *p)
+{
+    const struct iovec iov = {source, LOCAL_PUSH_MAX};
+    struct prng own;
+    prng_init(&own, (uint64_t)getpid());
+    for (;;) {
+        size_t len = 1 + (size_t)prng_below(&own, LOCAL_PUSH_MAX);
+        if (!enter(p, prng_below(&own, LOCAL_PUSH_MAX), len)) {
+            atomic_fetch_add(&c->refused, 1);
+            continue;
+        }
+        if (prng_below(&own, 2) == 0) {
+            spin(prng_below(&own, 20 * NS_PER_US)); // the instant that matters, made wide
+        }
+        struct iovec piece = {iov.iov_base, len};
+        local_slot_call(p, &piece, 1, len);
+        local_slot_leave(p);
+        atomic_fetch_add(&c->pushed, 1);
+    }
+}
+
+static void await_more(const _Atomic uint64_t *count, uint64_t more)
+{
+    uint64_t wanted = atomic_load(count) + more;
+    while (atomic_load(count) < wanted) {
+        sched_yield();
+    }
+}
+
+static pid_t replace(pid_t child)
+{
+    int status;
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    return child_of(push_for_ever);
+}
+
+// One revocation, under a signal or none; when it returns the memory is ours alone.
+static void revoke_under(int number, pid_t *child)
+{
+    await_more(&c->pushed, 1);
+    spin(prng_below(&prng, 40 * NS_PER_US));
+    if (number != 0) {
+        assert_int_equal(kill(*child, number), 0);
+    }
+    take_back(*child);
+    memset(target, 0x55, TARGET_LEN);
+    if (number == SIGKILL) {
+        *child = replace(*child);
+    } else {
+        assert_int_equal(kill(*child, SIGCONT), 0);
+    }
+    await_more(&c->refused, 2);
+    assert_int_equal(octets_that_are(0x55), TARGET_LEN);
+}
+
+static void no_octet_comes_behind_a_revocation(void **state)
+{
+    const unsigned count = getenv("WEFT_SOAK") != NULL ? 10000 : 300;
+    (void)state;
+    prng_init(&prng, 12);
+    pid_t child = child_of(push_for_ever);
+    for (unsigned i = 0; i < count; i++) {
+        static const int numbers[] = {SIGSTOP, SIGSTOP, SIGSTOP, SIGSTOP, 0, 0, SIGKILL, SIGSTOP};
+        revoke_under(numbers[i % 8], &child);
+        show();
+    }
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
+#define SLOT_TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SLOT_TEST(octets_come_where_the_key_says_and_nowhere_else),
+        SLOT_TEST(nobody_comes_in_by_a_key_that_is_withdrawn),
+        SLOT_TEST(nobody_comes_in_by_a_key_of_the_same_name),
+        SLOT_TEST(nobody_comes_in_by_a_gate_that_was_closed),
+        SLOT_TEST(nothing_is_written_where_the_sill_is_missing),
+        SLOT_TEST(who_sees_the_last_octet_sees_all),
+        SLOT_TEST(a_pusher_stopped_before_the_call_is_not_waited_for_and_writes_nothing),
+        SLOT_TEST(a_pusher_that_runs_is_waited_for),
+        SLOT_TEST(a_pusher_that_died_is_not_waited_for),
+        SLOT_TEST(who_names_no_thread_is_not_waited_for),
+        SLOT_TEST(no_octet_comes_behind_a_revocation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
