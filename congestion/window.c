@@ -65,6 +65,7 @@ static void set_window(struct congestion *c, double window)
 void congestion_on_ack(struct congestion *c, uint32_t packets, bool is_limited)
 {
     c->timeouts = 0;
+    c->was_limited |= is_limited;
     if (!is_limited) {
         return;
     }
@@ -180,8 +181,13 @@ static void cut_by_delay(struct congestion *c, duration_ns rtt_ns, instant_ns no
 }
 
 // A round trip is over, and this was the shortest in it: what a busy host adds to some is no queue.
+// Who sent less than it might made none either, and a smaller window would mend nothing.
 static void on_round(struct congestion *c, duration_ns rtt_ns, instant_ns now)
 {
+    if (!c->was_limited) {
+        return;
+    }
+    c->was_limited = false;
     duration_ns waited_ns = rtt_ns - shortest(c);
     switch (c->phase) {
     case CONGESTION_SLOW_START:

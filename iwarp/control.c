@@ -148,6 +148,11 @@ void qp_set_rights(struct qp *qp, uint32_t rights)
     qp->rdmap.asker.denied = qp->denied;
 }
 
+bool qp_takes_writes(const struct qp *qp)
+{
+    return qp_takes_input(qp) && (qp->denied & MEM_ACCESS_REMOTE_WRITE) == 0;
+}
+
 void qp_set_ord_max(struct qp *qp, uint32_t ord_max)
 {
     qp->ord_max = at_most(ord_max, qp->config.wq.ord_max);

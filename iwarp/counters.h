@@ -9,26 +9,27 @@
 #include "rdmap/terminate.h"
 #include "wq/counters.h"
 
-#define QP_COUNTERS(X)                                                          \
-    X(rnr_stored, "messages that came before their receive and were stored")    \
-    X(rnr_stalls, "times that the store was full and reading stopped")          \
-    X(held_requests, "requests that waited as Sends before them did")           \
-    X(rnr_timeouts, "times that no receive was posted for too long")            \
-    X(allotment_changes, "times that the octets of one request changed")        \
-    X(cut_responses, "responses that hold less than their request names")       \
-    X(invalidations, "STags invalidated by the peer")                           \
-    X(oneshot_received, "STags that the peer advertised")                       \
-    X(oneshot_answered, "Sends that close an STag of the peer's")               \
-    X(early_writes, "segments of Writes placed beyond a hole")                  \
-    X(early_sends, "segments for receives placed beyond a hole")                \
-    X(early_requests, "requests put into their slots beyond a hole")            \
-    X(early_responses, "segments of responses placed beyond a hole")            \
-    X(early_put_off, "segments beyond a hole that are met again in order")      \
-    X(early_no_receive, "segments beyond a hole dropped for want of a receive") \
-    X(early_no_slot, "requests beyond a hole dropped, more than IRD")           \
-    X(doorbells, "times that a closing hole rang for requests")                 \
-    X(released_requests, "requests started by a doorbell of a closing hole")    \
-    X(released_sends, "completions of receives that a closing hole let appear") \
+#define QP_COUNTERS(X)                                                              \
+    X(pushed_writes, "Writes that were put into the peer's memory past the stream") \
+    X(rnr_stored, "messages that came before their receive and were stored")        \
+    X(rnr_stalls, "times that the store was full and reading stopped")              \
+    X(held_requests, "requests that waited as Sends before them did")               \
+    X(rnr_timeouts, "times that no receive was posted for too long")                \
+    X(allotment_changes, "times that the octets of one request changed")            \
+    X(cut_responses, "responses that hold less than their request names")           \
+    X(invalidations, "STags invalidated by the peer")                               \
+    X(oneshot_received, "STags that the peer advertised")                           \
+    X(oneshot_answered, "Sends that close an STag of the peer's")                   \
+    X(early_writes, "segments of Writes placed beyond a hole")                      \
+    X(early_sends, "segments for receives placed beyond a hole")                    \
+    X(early_requests, "requests put into their slots beyond a hole")                \
+    X(early_responses, "segments of responses placed beyond a hole")                \
+    X(early_put_off, "segments beyond a hole that are met again in order")          \
+    X(early_no_receive, "segments beyond a hole dropped for want of a receive")     \
+    X(early_no_slot, "requests beyond a hole dropped, more than IRD")               \
+    X(doorbells, "times that a closing hole rang for requests")                     \
+    X(released_requests, "requests started by a doorbell of a closing hole")        \
+    X(released_sends, "completions of receives that a closing hole let appear")     \
     X(released_responses, "requests of ours completed by a closing hole")
 
 struct qp_message_counter {

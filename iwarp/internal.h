@@ -55,7 +55,6 @@ enum tx_source {
 // One request of the peer, from its placement in the slot that its number names until its response
 // has been put.
 struct peer_request {
-    bool is_posted; // it is here; the doorbell may not have rung yet
     bool is_atomic;
     uint64_t end;                       // placed beyond a hole: position in the stream behind it
     uint32_t send_msn;                  // delivered: of the Send behind it
@@ -114,7 +113,8 @@ struct qp {
     enum allotment_event allotment_event; // that made its wish
 
     // The peer's requests.
-    struct peer_request *peer_requests; // a ring
+    struct peer_request *peer_requests; // a ring: its memory is touched where it is used
+    bool *peer_request_is_posted;       // of each slot
     uint32_t peer_request_capacity;
     uint32_t peer_request_head, peer_request_count;
     uint32_t peer_request_held_count; // delivered behind those: they wait as Sends before them do

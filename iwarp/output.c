@@ -124,6 +124,33 @@ static void trace_segment(const struct qp *qp, size_t len)
           is_last ? ", last" : "");
 }
 
+// Writes alone: everything else is the peer's queue pair's to see. Until the peer's first octets
+// have come it is not known whether both are weft.
+static bool may_push(const struct qp *qp, const struct ulpdu_sink *sink)
+{
+    return sink->push != NULL && qp->tx_source == TX_WORK_REQUEST && qp->tx.opcode == RDMAP_WRITE &&
+           qp->tx.ddp.offset == 0 && qp->tx.ddp.length > 0 && qp->rdmap.extensions_agreed;
+}
+
+// The message in progress, past the stream. False: it goes on it.
+static bool push_message(struct qp *qp, struct ulpdu_sink *sink)
+{
+    if (!may_push(qp, sink)) {
+        return false;
+    }
+    const struct send_wqe *wqe = wq_send_at(&qp->wq, qp->tx_handle);
+    struct span pieces[SGE_COUNT_MAX];
+    struct push push = {
+        .stag = wqe->rkey, .to = wqe->remote_addr, .len = (size_t)wqe->length, .pieces = pieces};
+    push.piece_count = wq_message_octets(&qp->wq, qp->tx_handle, 0, push.len, pieces);
+    if (push.piece_count == 0 || !sink->push(sink->ctx, &push)) {
+        return false;
+    }
+    qp->counters.pushed_writes++;
+    message_put(qp);
+    return true;
+}
+
 // One segment of the message in progress. False: the sink has no room.
 static bool put_segment(struct qp *qp, struct ulpdu_sink *sink)
 {
@@ -167,7 +194,7 @@ bool qp_output(struct qp *qp, struct ulpdu_sink *sink, instant_ns now)
     qp->wq.now = now;
     qp->turn_len = 0;
     while (!is_turn_over(qp) && (qp->tx_source != TX_NONE || pick(qp))) {
-        if (!put_segment(qp, sink)) {
+        if (!push_message(qp, sink) && !put_segment(qp, sink)) {
             break;
         }
     }

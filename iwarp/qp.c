@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/carve.h"
 #include "iwarp/internal.h"
 
 static uint32_t at_least(uint32_t value, uint32_t min)
@@ -12,44 +13,65 @@ static uint32_t at_least(uint32_t value, uint32_t min)
     return value > min ? value : min;
 }
 
-static void parts_fini(struct qp *qp)
+// What goes into one block with the queue pair: most of it is used by few, and untouched till then.
+static void parts_init(struct qp *qp, const struct qp_config *config, struct carve *memory)
 {
-    rnr_store_fini(&qp->store);
+    qp->peer_request_capacity = at_least(config->ird_max, 1);
+    qp->peer_request_is_posted = carve(memory, qp->peer_request_capacity, sizeof(bool));
+    qp->peer_requests = carve(memory, qp->peer_request_capacity, sizeof *qp->peer_requests);
+    rnr_store_init(&qp->store, config->rnr_store_len, memory);
+}
+
+static size_t whole_lines(size_t len)
+{
+    return (len + CACHE_LINE_LEN - 1) / CACHE_LINE_LEN * CACHE_LINE_LEN;
+}
+
+// NULL: no memory.
+static struct qp *parts_create(const struct qp_config *config)
+{
+    struct qp measured;
+    struct carve memory = {.block = NULL};
+    carve(&memory, 1, sizeof measured);
+    parts_init(&measured, config, &memory);
+    memory = (struct carve){.block = aligned_alloc(CACHE_LINE_LEN, whole_lines(memory.len))};
+    if (memory.block == NULL) {
+        return NULL;
+    }
+    struct qp *qp = carve(&memory, 1, sizeof *qp);
+    memset(qp, 0, sizeof *qp);
+    parts_init(qp, config, &memory);
+    responder_forget(qp);
+    return qp;
+}
+
+static void parts_destroy(struct qp *qp)
+{
     early_fini(qp);
-    free(qp->peer_requests);
     wq_fini(&qp->wq);
     free(qp);
 }
 
 int qp_create(const struct qp_config *config, struct qp **ret)
 {
-    struct qp *qp = aligned_alloc(CACHE_LINE_LEN, sizeof *qp);
+    struct qp *qp = parts_create(config);
     if (qp == NULL) {
         return -ENOMEM;
     }
-    memset(qp, 0, sizeof *qp);
     qp->transport.ops = &iwarp_transport_ops;
     qp->config = *config;
     qp->state = QP_RESET;
     qp->ord_max = config->wq.ord_max;
     qp->rnr_deadline = INSTANT_NEVER;
     qp->terminate_deadline = qp->silence_deadline = INSTANT_NEVER;
-    qp->peer_request_capacity = at_least(config->ird_max, 1);
-    qp->peer_requests = calloc(qp->peer_request_capacity, sizeof *qp->peer_requests);
     int result = wq_init(&qp->wq, &qp->config.wq, &qp->counters.wq);
-    if (result == 0 && qp->peer_requests == NULL) {
-        result = -ENOMEM;
-    }
     allotment_init(&qp->allotment, qp->config.allotment_len, qp->config.may_follow);
     qp->wq.reads.allotment_len = qp->config.allotment_len;
-    if (result == 0) {
-        result = rnr_store_init(&qp->store, config->rnr_store_len);
-    }
     if (result == 0 && config->places_early) {
         result = early_init(qp);
     }
     if (result < 0) {
-        parts_fini(qp);
+        parts_destroy(qp);
         return result;
     }
     *ret = qp;
@@ -63,7 +85,7 @@ void qp_destroy(struct qp *qp)
     }
     response_forget_all(qp);
     receive_forget(qp);
-    parts_fini(qp);
+    parts_destroy(qp);
 }
 
 uint32_t qp_num(const struct qp *qp)

@@ -192,6 +192,8 @@ bool qp_wants_close(const struct qp *qp, bool *ret_abort);
 // What the peer may do to registered memory through this queue pair: MEM_ACCESS_REMOTE_*. All of it
 // until this is called, and again after a reset.
 void qp_set_rights(struct qp *qp, uint32_t rights);
+// The peer may write into memory here: the stream is open, and those rights allow it.
+bool qp_takes_writes(const struct qp *qp);
 
 // How many Reads and atomics of its own may be outstanding, whatever the peer would serve; 0: they
 // are refused. config.ord_max until this is called, and again after a reset.

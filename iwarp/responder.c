@@ -1,6 +1,8 @@
 // The peer's requests: taken at delivery, in order, at most IRD at a time; answered in order. One
 // that stands behind a Send which waits for its receive waits with it: the doorbell for it rings
 // when the Send has been delivered (RFC 5040 section 5.5, RFC 7306 section 7).
+#include <string.h>
+
 #include "base/serial.h"
 #include "iwarp/internal.h"
 
@@ -16,6 +18,12 @@ static struct peer_request *slot_at(const struct qp *qp, uint32_t ahead)
     return &qp->peer_requests[index % qp->peer_request_capacity];
 }
 
+// Is it here? The doorbell may not have rung yet.
+static bool *is_posted(const struct qp *qp, const struct peer_request *r)
+{
+    return &qp->peer_request_is_posted[r - qp->peer_requests];
+}
+
 // How many requests are missing before the one with this number.
 static uint32_t ahead_of(const struct qp *qp, const struct rdmap_arrival *a)
 {
@@ -26,7 +34,6 @@ static struct peer_request read_from(const struct rdmap_arrival *a)
 {
     struct rdmap_read_request request = rdmap_read_request_of(a);
     return (struct peer_request){
-        .is_posted = true,
         .length = request.rdmardsz,
         .source_key = request.src_stag,
         .source_addr = request.src_to,
@@ -39,7 +46,6 @@ static struct peer_request read_from(const struct rdmap_arrival *a)
 static struct peer_request atomic_from(const struct rdmap_arrival *a)
 {
     return (struct peer_request){
-        .is_posted = true,
         .is_atomic = true,
         .atomic = rdmap_atomic_request_of(a),
         .offender = rdmap_offender_of_segment(&a->segment),
@@ -53,7 +59,7 @@ enum rdmap_refusal responder_post(struct qp *qp, const struct rdmap_arrival *a)
         return RDMAP_REFUSED_IRD_EXCEEDED;
     }
     struct peer_request *slot = slot_at(qp, ahead);
-    if (slot->is_posted) {
+    if (*is_posted(qp, slot)) {
         return RDMAP_REFUSED_PLACED_APART;
     }
     struct peer_request request = a->opcode == RDMAP_ATOMIC_REQUEST ? atomic_from(a) : read_from(a);
@@ -61,6 +67,7 @@ enum rdmap_refusal responder_post(struct qp *qp, const struct rdmap_arrival *a)
         return RDMAP_REFUSED_IRD_EXCEEDED;
     }
     *slot = request;
+    *is_posted(qp, slot) = true;
     return RDMAP_ACCEPTED;
 }
 
@@ -95,7 +102,7 @@ static enum rdmap_refusal process_atomic(struct qp *qp, struct peer_request *r)
 
 static enum rdmap_refusal process(struct qp *qp, struct peer_request *r)
 {
-    CHECK(r->is_posted);
+    CHECK(*is_posted(qp, r));
     enum rdmap_refusal refusal = r->is_atomic ? process_atomic(qp, r) : process_read(qp, r);
     qp->peer_request_count += refusal == RDMAP_ACCEPTED;
     return refusal;
@@ -145,9 +152,7 @@ void responder_ring_held(struct qp *qp)
 
 void responder_forget(struct qp *qp)
 {
-    for (uint32_t i = 0; i < qp->peer_request_capacity; i++) {
-        qp->peer_requests[i].is_posted = false;
-    }
+    memset(qp->peer_request_is_posted, 0, qp->peer_request_capacity);
     qp->peer_request_count = qp->peer_request_held_count = 0;
 }
 
@@ -172,7 +177,7 @@ uint64_t responder_next_end(const struct qp *qp, const struct release *release)
 {
     (void)release;
     const struct peer_request *slot = slot_at(qp, 0);
-    bool has_next = taken_count(qp) < qp->ird && slot->is_posted;
+    bool has_next = taken_count(qp) < qp->ird && *is_posted(qp, slot);
     return has_next ? slot->end : RELEASE_NEVER;
 }
 
@@ -228,7 +233,7 @@ enum rdmap_refusal responder_gather(struct qp *qp, size_t *len, struct span *ret
 
 void responder_message_put(struct qp *qp)
 {
-    peer_request_oldest(qp)->is_posted = false;
+    *is_posted(qp, peer_request_oldest(qp)) = false;
     qp->peer_request_head = (qp->peer_request_head + 1) % qp->peer_request_capacity;
     qp->peer_request_count--;
 }

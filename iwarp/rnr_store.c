@@ -1,7 +1,5 @@
 #include "iwarp/rnr_store.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -15,19 +13,9 @@ static size_t record_len(size_t payload_len)
     return (len + RECORD_ALIGN - 1) / RECORD_ALIGN * RECORD_ALIGN;
 }
 
-int rnr_store_init(struct rnr_store *store, size_t capacity)
+void rnr_store_init(struct rnr_store *store, size_t capacity, struct carve *memory)
 {
-    *store = (struct rnr_store){.capacity = capacity};
-    if (capacity == 0) {
-        return 0;
-    }
-    store->memory = malloc(capacity); // untouched, so the system need not back it until it is used
-    return store->memory == NULL ? -ENOMEM : 0;
-}
-
-void rnr_store_fini(struct rnr_store *store)
-{
-    free(store->memory);
+    *store = (struct rnr_store){.memory = carve(memory, capacity, 1), .capacity = capacity};
 }
 
 bool rnr_store_has_room(const struct rnr_store *store, size_t payload_len)

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/carve.h"
 #include "rdmap/rx.h"
 
 struct rnr_store {
@@ -15,8 +16,7 @@ struct rnr_store {
     size_t tail;     // where the next one goes; head == tail: empty
 };
 
-int rnr_store_init(struct rnr_store *store, size_t capacity); // -ENOMEM
-void rnr_store_fini(struct rnr_store *store);
+void rnr_store_init(struct rnr_store *store, size_t capacity, struct carve *memory);
 
 static inline bool rnr_store_is_empty(const struct rnr_store *store)
 {

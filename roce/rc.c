@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/trace.h"
 #include "roce/rc_internal.h"
 #include "roce/state.h"
+#include "wq/allotment.h"
 #include "wq/ring.h"
 #include "wq/wqe.h"
 
@@ -60,6 +62,7 @@ int rc_create(const struct rc_config *config, struct rc **ret)
     rc->transport.ops = &rc_ops;
     rc->config = *config;
     rc->state = QP_RESET;
+    rc->req.allotment_len = config->allotment_len;
     rc_share_init(rc);
     int result = wq_init(&rc->wq, &rc->config.wq, &rc->counters.wq);
     result = result < 0 ? result : rings_init(rc);
@@ -124,7 +127,7 @@ static struct qp_attributes query(const struct transport *t)
         .rq_count = wq_receive_count(&rc->wq),
         .reads_outstanding = rc->wq.request_count,
         .reads_due = rc->resp.pending_count,
-        .request_len = rc->wq.reads.allotment_len,
+        .request_len = rc_requester_read_len(rc),
         .refused = has_refused ? rc_refusal_facts(rc->resp.refusal)->text : NULL,
         .has_psns = true,
         .sq_psn = (uint32_t)(rc->req.next_mark & PSN_MASK),
@@ -184,6 +187,23 @@ static void counters_add(void *total, const void *counters)
 static void counters_each(const void *counters, counter_each each, void *ctx)
 {
     rc_counters_each(counters, each, ctx);
+}
+
+// What is out keeps the one under which it was asked for. A peer need not be told: to it each is a
+// Read by itself.
+static void wish_allotment(struct transport *t, uint32_t allotment_len, bool may_follow,
+                           enum allotment_event event, instant_ns now)
+{
+    struct rc *rc = rc_of(t);
+    uint32_t old_len = rc->req.allotment_len;
+    (void)may_follow;
+    rc_at(rc, now);
+    if (allotment_len != old_len) {
+        rc->req.allotment_len = allotment_len;
+        rc->counters.allotment_changes++;
+        TRACE(rc->config.wq.trace, TRACE_QP, "qp %u allotment %u -> %u: %s", rc->config.wq.qp_num,
+              old_len, allotment_len, allotment_event_name(event));
+    }
 }
 
 /* ---- invariants, format ---------------------------------------------------------------------- */
@@ -294,6 +314,7 @@ const struct transport_ops rc_ops = {
     .on_packet = rc_on_packet,
     .next_deadline = rc_next_deadline,
     .on_deadline = rc_on_deadline,
+    .wish_allotment = wish_allotment,
     .counters_len = sizeof(struct rc_counters),
     .counters = counters,
     .counters_add = counters_add,

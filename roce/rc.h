@@ -11,8 +11,8 @@
 //
 // How much may be on its way, and how fast, says congestion/window.h; the answers to Reads count.
 // Reads of one work request are divided into requests that each take half of the window, at most
-// `read_len` octets, as the read scheduler hands out its contexts (wq/read_sched.h); to the peer
-// each is a Read of its own.
+// the data allotment, as the read scheduler hands out its contexts (wq/read_sched.h); to the peer
+// each is a Read of its own. With an allotment of 0 a Read keeps its contexts until it is complete.
 #pragma once
 
 #include <stdbool.h>
@@ -34,7 +34,7 @@ enum {
 struct rc_config {
     struct wq_config wq; // on_runnable: has_output became true
     struct qp_event_port port;
-    uint32_t read_len;              // octets that one Read of ours asks for at most; 0: any
+    uint32_t allotment_len;         // octets that one Read of ours asks for at most; 0: undivided
     uint32_t remembered_max;        // most that max_dest_rd_atomic will be, up to RC_REMEMBERED_MAX
     struct rc_store *store;         // for what comes beyond a hole; NULL: payload is not kept
     struct congestion_share *share; // the device's; NULL: its windows need not fit together

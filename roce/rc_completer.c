@@ -202,6 +202,7 @@ static void take_packet(struct rc *rc, const struct rc_out *o, uint64_t len)
     q->acked_mark++;
     if (q->acked_mark == o->end) {
         drop_oldest(q);
+        rc_requester_follow_read_len(rc);
         wq_request_answered(&rc->wq, o->context);
     }
 }

@@ -14,6 +14,7 @@
     X(peers_known, "peers that turned out to be weft ends too")                         \
     X(octets_out, "octets of payload in them, going out")                               \
     X(octets_in, "octets of payload in them, coming in")                                \
+    X(allotment_changes, "times that another allotment held for Reads")                 \
     X(requests_again, "packets of requests put again")                                  \
     X(resumed_inside, "times that sending again began inside a message")                \
     X(sequence_naks_in, "times that the peer missed packets")                           \

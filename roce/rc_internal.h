@@ -129,7 +129,8 @@ struct rc_requester {
     struct rc_probe probe;
     struct rc_tail tail;
     struct rc_repeat repeat;
-    bool is_held_back; // by window or pace, of what could have left
+    uint32_t allotment_len; // octets of a Read; 0: undivided
+    bool is_held_back;      // by window or pace, of what could have left
 };
 
 static inline struct rc_out *rc_out_at(const struct rc_requester *q, uint32_t i)
@@ -298,6 +299,10 @@ void rc_requester_go_back(struct rc *rc);
 // So many packets more were acknowledged: what leaves next is behind them.
 void rc_requester_advanced(struct rc *rc, uint64_t packet_count);
 void rc_requester_arm(struct rc *rc); // the time for an answer begins anew
+// Octets that the next Read asks for at most, as window and allotment are now.
+uint32_t rc_requester_read_len(const struct rc *rc);
+// Before contexts are handed out: they are for that much.
+void rc_requester_follow_read_len(struct rc *rc);
 
 /* ---- repeat.c -------------------------------------------------------------------------------- */
 

@@ -24,6 +24,7 @@ void rc_requester_begin(struct rc *rc, uint32_t psn)
         .probe = {.end = RC_MARK_NONE},
         .tail = {.at = INSTANT_NEVER, .mark = RC_MARK_NONE},
         .repeat = {.sent = q->repeat.sent, .placed = q->repeat.placed},
+        .allotment_len = q->allotment_len,
     };
     rc_repeat_clear(&q->repeat);
     congestion_init(&q->congestion, &(struct congestion_config){.window_max = 0});
@@ -210,19 +211,26 @@ static void push(struct rc_requester *q, struct rc_out o, uint64_t packet_count)
 
 // A Read's answer takes from the window too: so each asks for half of it, or for a few packets as
 // far as others leave as much.
-static uint32_t read_len(const struct rc *rc)
+uint32_t rc_requester_read_len(const struct rc *rc)
 {
     uint32_t half = congestion_window(&rc->req.congestion) / 2, limit = rc->req.congestion.limit;
     uint32_t few = limit < RC_READ_PACKETS_MIN ? limit : RC_READ_PACKETS_MIN;
     uint32_t most = (half > few ? half : few) * rc_pmtu(rc);
-    return rc->config.read_len == 0 || rc->config.read_len > most ? most : rc->config.read_len;
+    uint32_t allotment_len = rc->req.allotment_len;
+    return allotment_len == 0 || allotment_len > most ? most : allotment_len;
+}
+
+void rc_requester_follow_read_len(struct rc *rc)
+{
+    rc->wq.reads.allotment_len = rc_requester_read_len(rc);
+    rc->wq.reads.keeps_contexts = rc->req.allotment_len == 0;
 }
 
 static bool begin_next(struct rc *rc)
 {
     struct rc_requester *q = &rc->req;
     struct transport_work work;
-    rc->wq.reads.allotment_len = read_len(rc);
+    rc_requester_follow_read_len(rc);
     switch (wq_next(&rc->wq, &work)) {
     case TRANSPORT_MESSAGE:
         push(q, (struct rc_out){.handle = work.handle}, rc_packet_count(rc, work.wqe->length));

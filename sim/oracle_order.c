@@ -211,8 +211,10 @@ static void answer_check(struct sim_side *side, struct sim_op *op, bool is_succe
     if (!is_answered(op) || is_unsure) {
         return;
     }
-    // Behind an answer that a lower allotment cut short others may have come already.
-    bool has_gaps = has_holes(side) || side->pair->sim->params.retunes > 0;
+    // Behind an answer that a lower allotment cut short others may have come already; over packets
+    // also behind one that was lost, and has not come again before the end.
+    bool has_gaps = has_holes(side) || side->pair->sim->params.retunes > 0 ||
+                    (side->pair->sim->params.wire == SIM_WIRE_ROCE && !is_success);
     if (!sim_claims_placed(op->local, op->local_count, op->content, op->len, has_gaps, &placed)) {
         FAIL(side, "wr %" PRIu64 ": the answer brought other octets than were there", op->wr_id);
     } else if (is_success && placed < op->len) {

@@ -61,7 +61,7 @@ size_t aeth_emit(const struct aeth *h, uint8_t *buf)
     return AETH_LEN;
 }
 
-static const char *nak_name(uint8_t value)
+const char *aeth_nak_name(uint8_t value)
 {
     static const char *const names[AETH_NAK_COUNT] = {
         [AETH_NAK_PSN_SEQUENCE] = "PSN sequence error",
@@ -70,7 +70,7 @@ static const char *nak_name(uint8_t value)
         [AETH_NAK_REMOTE_OPERATIONAL] = "remote operational error",
         [AETH_NAK_INVALID_RD_REQUEST] = "invalid RD request",
     };
-    return value < AETH_NAK_COUNT ? names[value] : "reserved";
+    return value < AETH_NAK_COUNT ? names[value] : "reserved code";
 }
 
 const char *aeth_format(const struct aeth *h, char *buf, size_t len)
@@ -84,7 +84,7 @@ const char *aeth_format(const struct aeth *h, char *buf, size_t len)
         snprintf(buf, len, "RNR NAK timer=%u msn=%u", value, h->msn);
         break;
     case AETH_NAK:
-        snprintf(buf, len, "NAK %s msn=%u", nak_name(value), h->msn);
+        snprintf(buf, len, "NAK %s msn=%u", aeth_nak_name(value), h->msn);
         break;
     case AETH_RESERVED:
         snprintf(buf, len, "reserved syndrome=0x%02x msn=%u", h->syndrome, h->msn);

@@ -72,6 +72,9 @@ static inline uint8_t aeth_syndrome_nak(enum aeth_nak nak)
     return (uint8_t)(AETH_NAK | nak);
 }
 
+// "PSN sequence error" …; "reserved code" of what is above.
+const char *aeth_nak_name(uint8_t value);
+
 // `code`: min_rnr_timer as ibv_modify_qp takes it, 0..31.
 static inline uint8_t aeth_syndrome_rnr(uint8_t code)
 {

@@ -58,14 +58,30 @@ bool allotment_policy_on_memory(struct allotment_policy *p, bool is_short)
     return settle(p, ALLOTMENT_MEMORY);
 }
 
-// A reason that grew counts at once, one that shrank when it stayed so.
-static bool is_calm(unsigned *calm_count)
+// A reason that grew counts at once.
+static void calm_on_growth(struct allotment_calm *c)
 {
-    if (++*calm_count < ALLOTMENT_CALM_COUNT) {
+    c->count = c->quiet_count = 0;
+    c->wanted = c->wanted == 0 ? ALLOTMENT_CALM_COUNT : 2 * c->wanted;
+    c->wanted = c->wanted < ALLOTMENT_CALM_MOST_COUNT ? c->wanted : ALLOTMENT_CALM_MOST_COUNT;
+}
+
+// One that shrank counts when it stayed so.
+static bool calm_is_over(struct allotment_calm *c)
+{
+    if (++c->count < c->wanted) {
         return false;
     }
-    *calm_count = 0;
+    c->count = 0;
     return true;
+}
+
+static void calm_on_same(struct allotment_calm *c, bool is_quiet)
+{
+    c->count = 0;
+    if (is_quiet && ++c->quiet_count >= ALLOTMENT_QUIET_COUNT) {
+        c->wanted = 0;
+    }
 }
 
 static void take_crowd(struct allotment_policy *p, const struct allotment_sample *s)
@@ -73,8 +89,11 @@ static void take_crowd(struct allotment_policy *p, const struct allotment_sample
     uint64_t per_context = s->waiting_count / s->context_count;
     unsigned shift = per_context >= 16 ? 2 : per_context >= 4 ? 1 : 0;
     if (shift == p->crowd_shift) {
-        p->crowd_calm_count = 0;
-    } else if (shift > p->crowd_shift || is_calm(&p->crowd_calm_count)) {
+        calm_on_same(&p->crowd_calm, shift == 0);
+    } else if (shift > p->crowd_shift) {
+        calm_on_growth(&p->crowd_calm);
+        p->crowd_shift = shift;
+    } else if (calm_is_over(&p->crowd_calm)) {
         p->crowd_shift = shift;
     }
 }
@@ -95,8 +114,11 @@ static void take_pipe(struct allotment_policy *p, const struct allotment_sample 
     uint32_t len = seen_len < p->pipe_seen_len ? seen_len : p->pipe_seen_len;
     p->pipe_seen_len = seen_len;
     if (len == p->pipe_len) {
-        p->pipe_calm_count = 0;
-    } else if (len > p->pipe_len || is_calm(&p->pipe_calm_count)) {
+        calm_on_same(&p->pipe_calm, len == 0);
+    } else if (len > p->pipe_len) {
+        calm_on_growth(&p->pipe_calm);
+        p->pipe_len = len;
+    } else if (calm_is_over(&p->pipe_calm)) {
         p->pipe_len = len;
     }
 }

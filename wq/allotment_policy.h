@@ -7,8 +7,10 @@
 //     the requests that may be   if nothing of the above holds, and the base
 //     out at that length         is no command
 //
-// Down at once; up only after the reason has been gone for ALLOTMENT_CALM_COUNT samples, so that
-// the value does not swing. A base of 0 (undivided) is not bent. Numbers in, a number out.
+// A reason that grew counts at once, one that shrank after it has been so for ALLOTMENT_CALM_COUNT
+// samples, and for twice as many each time that it has come back, so that the value does not swing
+// with a reason that comes and goes. After ALLOTMENT_QUIET_COUNT samples without it all is as it
+// was at first. A base of 0 (undivided) is not bent. Numbers in, a number out.
 #pragma once
 
 #include <stdbool.h>
@@ -19,12 +21,21 @@
 enum {
     ALLOTMENT_FLOOR_LEN = 4096, // not bent below it, if the base is above
     ALLOTMENT_CALM_COUNT = 10,
+    ALLOTMENT_CALM_MOST_COUNT = 1280,
+    ALLOTMENT_QUIET_COUNT = 3000,
 };
 
 struct allotment_sample {
     uint32_t waiting_count; // flows that wait for a context
     uint32_t context_count; // that the device has
     uint64_t pipe_len;      // octets that each request must fetch to fill its pipe; the largest
+};
+
+// When a reason that shrank counts, in samples.
+struct allotment_calm {
+    unsigned count;       // that asked for less
+    unsigned wanted;      // ... that are wanted; 0: the reason has not come yet
+    unsigned quiet_count; // without any reason
 };
 
 struct allotment_policy {
@@ -35,8 +46,8 @@ struct allotment_policy {
     unsigned crowd_shift;   // how often the base is halved for the readers that wait
     uint32_t pipe_len;      // what fills the pipe; 0: the base does
     uint32_t pipe_seen_len; // ... by the last sample: one alone says little
-    unsigned crowd_calm_count, pipe_calm_count; // samples that asked for less
-    uint64_t changes[ALLOTMENT_EVENT_COUNT];    // by event
+    struct allotment_calm crowd_calm, pipe_calm;
+    uint64_t changes[ALLOTMENT_EVENT_COUNT]; // by event
 };
 
 void allotment_policy_init(struct allotment_policy *p, uint32_t base_len);

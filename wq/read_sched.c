@@ -80,6 +80,30 @@ void read_flow_init(struct read_flow *flow, struct read_sched *sched, void (*on_
     list_init(&flow->granted);
 }
 
+static bool may_pass(const struct read_flow *flow, const struct read_task *task)
+{
+    bool is_crowded = flow->unasked_len > READ_STAYS_BEHIND_LEN;
+    return task->may_pass || (task->kind == READ_KIND_ATOMIC && is_crowded);
+}
+
+// An undivided Read that has begun keeps its contexts.
+static bool is_passed(const struct read_flow *flow, const struct read_task *task)
+{
+    bool is_kept = flow->keeps_contexts && task->request_count > 0;
+    return task->kind == READ_KIND_READ && !task->may_pass && !is_kept;
+}
+
+// Before the first that lets it pass.
+static void insert(struct read_flow *flow, struct read_task *task)
+{
+    struct list_link *at = flow->tasks.next;
+    while (at != &flow->tasks && !is_passed(flow, LIST_ENTRY(at, struct read_task, link))) {
+        at = at->next;
+    }
+    flow->sched->counters.passes += at != &flow->tasks;
+    list_push_tail(at, &task->link); // which is before it
+}
+
 void read_flow_post(struct read_flow *flow, struct read_task *task)
 {
     CHECK(task->kind == READ_KIND_READ || task->kind == READ_KIND_ATOMIC || task->initial_len == 0);
@@ -87,7 +111,13 @@ void read_flow_post(struct read_flow *flow, struct read_task *task)
     task->is_preempted = false;
     task->completed_len = task->outstanding_len = 0;
     task->outstanding_count = task->request_count = 0;
-    list_push_tail(&flow->tasks, &task->link);
+    task->may_pass = may_pass(flow, task);
+    if (task->may_pass) {
+        insert(flow, task);
+    } else {
+        list_push_tail(&flow->tasks, &task->link);
+    }
+    flow->unasked_len += task->kind == READ_KIND_READ ? task->initial_len : 0;
     flow->pending_count++;
 }
 
@@ -183,6 +213,7 @@ static struct read_context *context_bind(struct read_flow *flow, instant_ns now)
     sched->counters.continuations += task->is_preempted && task->outstanding_count == 0;
     task->is_preempted = false;
     read_task_request(task, part.length);
+    flow->unasked_len -= task->kind == READ_KIND_READ ? part.length : 0;
     if (!read_task_has_rest(task)) {
         list_remove(&task->link);
     }
@@ -193,7 +224,7 @@ static void context_unbind(struct read_flow *flow, struct read_context *context)
 {
     list_remove(&context->link);
     context->task = NULL;
-    list_push_tail(&flow->sched->free, &context->link);
+    list_push_head(&flow->sched->free, &context->link); // who goes on keeps this one
     flow->sched->free_count++;
     flow->context_count--;
 }
@@ -318,7 +349,8 @@ static void recycle(struct read_flow *flow, struct read_context *context, instan
     struct read_sched *sched = flow->sched;
     struct read_task *before = context->task;
     bool is_unfinished = read_task_has_rest(before);
-    bool is_wanted = !list_is_empty(&sched->ring);
+    bool is_kept = flow->keeps_contexts && is_unfinished;
+    bool is_wanted = !list_is_empty(&sched->ring) && !is_kept;
     context_unbind(flow, context);
     enum read_take due = due_of(flow);
     if (due == READ_TAKE_CONTEXT && is_wanted) {
@@ -328,7 +360,7 @@ static void recycle(struct read_flow *flow, struct read_context *context, instan
     }
     sched->counters.depth_reductions += due == READ_TAKE_DEPTH && is_wanted;
     serve(sched, flow, now);
-    if (is_wanted && is_unfinished && context->task != NULL && context->task != before) {
+    if (is_unfinished && context->task != NULL && context->task != before) {
         sched->counters.preemptions++;
         sched->counters.reactivations++;
         before->is_preempted = true;
@@ -381,6 +413,7 @@ void read_sched_abandon(struct read_flow *flow, struct read_context *context, in
 void read_flow_stop(struct read_flow *flow, instant_ns now)
 {
     leave(flow);
+    flow->unasked_len = 0;
     list_init(&flow->tasks); // they stay pending, and are flushed with their work requests
     struct read_context *context;
     while ((context = pop_granted(flow)) != NULL) {
@@ -400,20 +433,27 @@ void read_flow_forget(struct read_flow *flow, instant_ns now)
 
 bool read_flow_check(const struct read_flow *flow)
 {
-    uint32_t granted_count = 0;
+    uint32_t granted_count = 0, count_of[2] = {0};
+    uint64_t unasked_len = 0;
     for (const struct list_link *l = flow->granted.next; l != &flow->granted; l = l->next) {
         granted_count++;
     }
     for (const struct list_link *l = flow->tasks.next; l != &flow->tasks; l = l->next) {
         const struct read_task *task = LIST_ENTRY(l, struct read_task, link);
-        // Tasks are served in order: only the first may have begun.
+        // Tasks are served in order: only the first may have begun, and behind what has passed it
+        // the first of the others.
         if (!task->is_pending || !read_task_has_rest(task) || !read_task_check(task) ||
-            (l != flow->tasks.next && task->request_count > 0)) {
+            (task->request_count > 0 && count_of[task->may_pass] > 0)) {
             return false;
         }
+        count_of[task->may_pass]++;
+        unasked_len += task->kind == READ_KIND_READ
+                           ? read_task_remaining_len(task) - task->outstanding_len
+                           : 0;
     }
     bool is_idle = read_flow_is_idle(flow);
-    return granted_count <= flow->context_count && !(is_idle && granted_count > 0);
+    return unasked_len == flow->unasked_len && granted_count <= flow->context_count &&
+           !(is_idle && granted_count > 0);
 }
 
 bool read_sched_check(const struct read_sched *sched)

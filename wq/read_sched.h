@@ -7,8 +7,10 @@
 //              context to the flow whose turn it is ◀── read_sched_answer
 //
 // Within a flow tasks are served in order: the next one begins when all of the one before has been
-// asked for. A read has at most max(2 allotments, twice rate * RTT) octets out at a time, and one
-// request while other flows wait for a context.
+// asked for. But what may pass goes before what is left of Reads: a Read whose program said so, and
+// an atomic, if more than READ_STAYS_BEHIND_LEN octets were to be asked for first. A read has at
+// most max(2 allotments, twice rate * RTT) octets out at a time, and one request while other flows
+// wait for a context.
 //
 // Between flows: deficit round robin. A flow whose turn has come gets a quantum of octets (the
 // largest allotment of the device) to spend on contexts, then it goes to the end of the ring. So
@@ -32,16 +34,20 @@
 #include "wq/read_patience.h"
 #include "wq/read_task.h"
 
-enum { READ_COST_MIN_LEN = 1024 };
+enum {
+    READ_COST_MIN_LEN = 1024,
+    READ_STAYS_BEHIND_LEN = 1 << 20,
+};
 
-#define READ_SCHED_COUNTERS(X)                                                   \
-    X(first_requests, "tasks that got their first context")                      \
-    X(subsidiary_requests, "further requests of a task that was divided")        \
-    X(partial_answers, "answers shorter than their window")                      \
-    X(waits, "times that a flow had to wait for a context")                      \
-    X(preemptions, "contexts taken from unfinished reads")                       \
-    X(reactivations, "contexts so taken that were used for another request")     \
-    X(continuations, "reads without a context that went on after a pre-emption") \
+#define READ_SCHED_COUNTERS(X)                                                     \
+    X(first_requests, "tasks that got their first context")                        \
+    X(subsidiary_requests, "further requests of a task that was divided")          \
+    X(partial_answers, "answers shorter than their window")                        \
+    X(waits, "times that a flow had to wait for a context")                        \
+    X(passes, "tasks that went before what was left of Reads of their queue pair") \
+    X(preemptions, "contexts taken from unfinished reads")                         \
+    X(reactivations, "contexts so taken that were used for another request")       \
+    X(continuations, "reads without a context that went on after a pre-emption")   \
     X(depth_reductions, "times that a read got no second request, as others waited")
 
 struct read_sched_counters {
@@ -58,11 +64,14 @@ struct read_flow {
     struct list_link tasks;   // of which something has not been asked for, oldest first
     struct list_link granted; // contexts whose requests are to be issued, oldest first
     struct read_sched *sched;
+    uint64_t unasked_len;   // octets of Reads that no request has asked for
     uint32_t pending_count; // tasks posted and not complete
     uint32_t context_count; // contexts that are its own: granted, or out
     uint32_t context_max;   // of them at most (ORD); 0: none, but for start-up's own
     uint32_t allotment_len; // octets of a window at most; 0: undivided
     bool may_name_rest;     // requests name all that remains, the answer is cut
+    bool keeps_contexts;    // undivided, though the transport cuts: none is taken before its Read
+                            // is complete
     uint64_t deficit_len;   // what is left of its quantum
     bool is_served;         // it has its quantum
     struct read_pace pace;
@@ -91,7 +100,7 @@ const struct read_sched_counters *read_sched_counters(const struct read_sched *s
 void read_flow_init(struct read_flow *flow, struct read_sched *sched, void (*on_granted)(void *ctx),
                     void *ctx);
 // Every field of the task that says what is wanted has been filled: kind, remote_key, remote_addr,
-// initial_len, cookie.
+// initial_len, may_pass, cookie.
 void read_flow_post(struct read_flow *flow, struct read_task *task);
 // No task is there: a queue pair that reads nothing asks no more than this.
 static inline bool read_flow_is_idle(const struct read_flow *flow)

@@ -26,6 +26,7 @@ struct read_task {
     enum read_kind kind;
     bool is_pending;   // posted and not complete
     bool is_preempted; // a context was taken from it, and it has got none since
+    bool may_pass;     // ... what is left of Reads that were posted before it
     uint32_t remote_key;
     uint64_t remote_addr;
     uint64_t initial_len;       // octets, 0 to 2^31

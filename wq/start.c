@@ -76,6 +76,7 @@ static void post_task(struct wq *wq, struct send_wqe *wqe, enum read_kind kind, 
         .remote_key = wqe->rkey,
         .remote_addr = wqe->remote_addr,
         .initial_len = length,
+        .may_pass = kind == READ_KIND_READ && (wqe->flags & WQE_MAY_PASS) != 0,
         .cookie = wqe,
     };
     read_flow_post(&wq->reads, task);

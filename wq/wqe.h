@@ -33,9 +33,11 @@ enum wqe_flags {
     WQE_SIGNALED = 2,  // raises a completion; without it only a failure does
     WQE_SOLICITED = 4, // asks the peer for a solicited event
     WQE_INLINE = 8,    // the payload is in inline_data, sge_count is not looked at
-    // Sends only, and none of the verbs:
+    // None of the verbs; Reads only:
+    WQE_MAY_PASS = 1 << 15, // what is left of Reads before it; WEFT_READ_MAY_PASS
+    // ... Sends only:
     WQE_ADVERTISE = 1 << 16, // opens and advertises `command` of the one-shot table
-    WQE_CLOSE = 1 << 17,     // closes the peer's one-shot region `imm_or_inv`
+    WQE_CLOSE = 1 << 17,     // closes the peer's one-shot region `imm_or_inv`; WEFT_ONESHOT_CLOSES
 };
 
 struct wqe_bind {

@@ -157,6 +157,25 @@ static void one_delayed_answer_is_no_queue(void **state)
     assert_true(b.c.window >= window);
 }
 
+// A message there and one back: the host that has other work answers late, and no smaller window
+// would have it answer sooner.
+static void delay_of_who_sends_less_than_it_may_cuts_nothing(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    round_trip(&b, RTT_NS); // of which the last of the window was held back
+    congestion_on_rtt(&b.c, RTT_NS, b.now += 2 * RTT_NS);
+    double window = b.c.window;
+    for (unsigned i = 0; i < 40; i++) {
+        congestion_on_rtt(&b.c, i % 5 == 4 ? RTT_NS : 20 * RTT_NS, b.now += 40 * RTT_NS);
+        congestion_on_ack(&b.c, 1, false);
+        assert_window(&b, window);
+    }
+    round_trip(&b, RTT_NS * 20);
+    round_trip(&b, RTT_NS * 20);
+    assert_true(b.c.window < window);
+}
+
 static void queue_that_was_emptied_is_cut_again_later(void **state)
 {
     (void)state;
@@ -543,6 +562,7 @@ int main(void)
         cmocka_unit_test(cut_by_delay_is_what_empties_the_queue),
         cmocka_unit_test(cut_by_delay_leaves_half),
         cmocka_unit_test(one_delayed_answer_is_no_queue),
+        cmocka_unit_test(delay_of_who_sends_less_than_it_may_cuts_nothing),
         cmocka_unit_test(queue_that_was_emptied_is_cut_again_later),
         cmocka_unit_test(queue_that_stands_is_somebody_elses),
         cmocka_unit_test(half_the_target_is_as_good_as_empty),

@@ -42,9 +42,10 @@ static void create(struct rc_end *e, const struct rc_end_options *o)
                .srq = e->srq,
                .sq_sig_all = true,
                .mem = e->mem,
+               .read_sched = o->read_sched,
                .ord_max = 16},
         .port = {on_event, e},
-        .read_len = o->read_len,
+        .allotment_len = o->allotment_len,
         .remembered_max = 16,
         .store = e->store,
         .is_plain = o->is_plain,
@@ -245,10 +246,15 @@ void rc_end_wait(struct rc_end *e, instant_ns until)
     rc_end_output(e);
 }
 
-const struct rc_end_packet *rc_end_left(struct rc_end *e, uint8_t operation, uint32_t psn)
+const struct rc_end_packet *rc_end_peek(const struct rc_end *e)
 {
     assert_true(e->count > 0);
-    const struct rc_end_packet *packet = &e->packets[e->first];
+    return &e->packets[e->first];
+}
+
+const struct rc_end_packet *rc_end_left(struct rc_end *e, uint8_t operation, uint32_t psn)
+{
+    const struct rc_end_packet *packet = rc_end_peek(e);
     e->first = (e->first + 1) % RC_END_PACKETS;
     e->count--;
     assert_string_equal(packet->p.facts->name, roce_opcode_facts(ROCE_RC | operation)->name);

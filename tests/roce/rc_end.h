@@ -31,7 +31,8 @@ struct rc_end_options {
     uint32_t rights;
     uint32_t max_rd_atomic, max_dest_rd_atomic; // 0: 4
     uint8_t timeout, retry_count, rnr_retry_count, min_rnr_timer;
-    uint32_t read_len;
+    uint32_t allotment_len;
+    struct read_sched *read_sched; // the device's, with others; NULL: one of its own
     bool has_no_rights, has_srq;
     bool is_plain;
     uint32_t blocks;     // for what comes beyond a hole; 0: 64
@@ -88,6 +89,7 @@ void rc_end_wait(struct rc_end *e, instant_ns until); // deadlines in between co
 
 // The oldest packet that has left; the test fails if there is none, or it is another operation.
 const struct rc_end_packet *rc_end_left(struct rc_end *e, uint8_t operation, uint32_t psn);
+const struct rc_end_packet *rc_end_peek(const struct rc_end *e); // it stays
 void rc_end_left_ack(struct rc_end *e, uint32_t psn, uint8_t syndrome);
 // A refusal for a missing packet that says so.
 void rc_end_left_sack(struct rc_end *e, uint32_t psn, uint64_t here);

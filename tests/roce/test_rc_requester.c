@@ -114,7 +114,7 @@ static void a_read_takes_a_psn_for_each_packet_of_its_answer(void **state)
 
 static void a_long_read_is_several_to_the_peer(void **state)
 {
-    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU, .read_len = 1000});
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU, .allotment_len = 1000});
     rc_end_post(e, 1, WQE_RDMA_READ, 0, 2500, remote, REMOTE_KEY);
     const struct rc_end_packet *left = rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN);
     assert_int_equal(left->p.reth.dma_len, 1000);
@@ -181,6 +181,22 @@ static void a_hole_makes_the_window_smaller(void **state)
 }
 
 // Once the round trip is known.
+// The peer's host has other work, and answers late: that is no queue, of which a smaller window
+// would make less.
+static void a_message_alone_leaves_at_once_however_late_those_before_were_answered(void **state)
+{
+    (void)state;
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){0});
+    for (uint32_t i = 0; i < 40; i++) {
+        rc_end_post(e, i, WQE_RDMA_WRITE, 0, 64, remote, REMOTE_KEY);
+        rc_end_left(e, ROCE_WRITE_ONLY, (RC_END_PSN + i) & PSN_MASK);
+        e->now += i % 5 == 0 ? 30 * NS_PER_US : 2 * NS_PER_MS;
+        rc_end_take_ack(e, (RC_END_PSN + i) & PSN_MASK, AETH_SYNDROME_ACK);
+        rc_end_completed(e->send_cq, i, WC_SUCCESS);
+    }
+    rc_end_close(e);
+}
+
 static void packets_leave_at_a_pace(void **state)
 {
     struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
@@ -457,6 +473,7 @@ int main(void)
         cmocka_unit_test(a_window_of_packets_leaves_and_asks_in_time),
         cmocka_unit_test(the_packet_that_fills_the_window_asks),
         cmocka_unit_test(a_hole_makes_the_window_smaller),
+        cmocka_unit_test(a_message_alone_leaves_at_once_however_late_those_before_were_answered),
         cmocka_unit_test(packets_leave_at_a_pace),
         cmocka_unit_test(time_does_not_go_back),
         cmocka_unit_test(a_marked_packet_is_told_to_the_peer),

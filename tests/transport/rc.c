@@ -142,7 +142,7 @@ static void open_end(struct end *end)
     assert_non_null(stores[index]);
     struct rc_config config = {
         .wq = end->config,
-        .read_len = end->world->options.allotment_len,
+        .allotment_len = end->world->options.allotment_len,
         .remembered_max = REMEMBERED,
         .store = stores[index],
         .is_plain = seed % 4 == 1 + index,

@@ -79,6 +79,51 @@ static void it_rises_when_nobody_has_waited_for_a_while(void **state)
     assert_true(allotment_policy_is_at_rest(&p));
 }
 
+// Ten minutes of samples, ten a second, whose reason comes and goes every three seconds.
+static unsigned changes_in_ten_minutes(uint32_t waiting_count, uint64_t pipe_len)
+{
+    struct allotment_policy p;
+    enum allotment_event why;
+    unsigned changes = 0;
+    allotment_policy_init(&p, BASE);
+    for (unsigned i = 0; i < 6000; i++) {
+        bool is_there = i / 30 % 2 == 0;
+        changes += sample(&p, is_there ? waiting_count : 0, is_there ? pipe_len : 0, &why);
+    }
+    return changes;
+}
+
+static void a_reason_that_comes_and_goes_does_not_make_it_swing(void **state)
+{
+    (void)state;
+    assert_in_range(changes_in_ten_minutes(16, 0), 1, 8);
+    assert_in_range(changes_in_ten_minutes(0, 64 * BASE), 1, 8);
+}
+
+// The patience that it has learnt it forgets again.
+static void after_a_quiet_time_calm_is_short_again(void **state)
+{
+    (void)state;
+    struct allotment_policy p;
+    enum allotment_event why;
+    allotment_policy_init(&p, BASE);
+    for (unsigned round = 0; round < 3; round++) {
+        sample(&p, 16, 0, &why);
+        for (unsigned i = 0; p.len != BASE; i++) {
+            assert_true(i < 100);
+            sample(&p, 0, 0, &why);
+        }
+    }
+    for (unsigned i = 0; i < ALLOTMENT_QUIET_COUNT; i++) {
+        assert_false(sample(&p, 0, 0, &why));
+    }
+    sample(&p, 16, 0, &why);
+    for (unsigned i = 1; i < ALLOTMENT_CALM_COUNT; i++) {
+        assert_false(sample(&p, 0, 0, &why));
+    }
+    assert_true(sample(&p, 0, 0, &why));
+}
+
 static void a_long_pipe_raises_it(void **state)
 {
     (void)state;
@@ -163,6 +208,8 @@ int main(void)
         cmocka_unit_test(short_memory_lowers_it_until_there_is_enough),
         cmocka_unit_test(waiting_readers_lower_it_at_once),
         cmocka_unit_test(it_rises_when_nobody_has_waited_for_a_while),
+        cmocka_unit_test(a_reason_that_comes_and_goes_does_not_make_it_swing),
+        cmocka_unit_test(after_a_quiet_time_calm_is_short_again),
         cmocka_unit_test(a_long_pipe_raises_it),
         cmocka_unit_test(short_memory_counts_more_than_a_long_pipe),
         cmocka_unit_test(a_command_taken_back_leaves_the_setting_to_the_pipe),

@@ -254,6 +254,109 @@ static void a_task_begins_when_all_of_the_one_before_was_asked_for(void **state)
     assert_int_equal(issue(f, 0), 2);
     assert_ptr_equal(f->out[1]->task, &f->reader[0].task[0]);
     assert_ptr_equal(f->out[2]->task, &f->reader[0].task[1]);
+    assert_int_equal(COUNT(f, passes), 0);
+    close_all(f);
+}
+
+// However much is left of Reads of its own queue pair: it waits for what is out already, no more.
+static void an_atomic_passes_a_gigabyte_of_its_own_queue_pair(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(8, 0, 1);
+    post(f, 0, 0, READ_KIND_READ, UINT64_C(1) << 30);
+    post(f, 0, 1, READ_KIND_READ, 100);
+    assert_int_equal(issue(f, 0), 2);
+    post(f, 0, 2, READ_KIND_ATOMIC, 8);
+    assert_int_equal(issue(f, 0), 1);
+    assert_ptr_equal(f->out[2]->task, &f->reader[0].task[2]);
+    assert_int_equal(COUNT(f, passes), 1);
+    for (unsigned i = 0; i < 3; i++) {
+        answer_whole(f);
+        issue(f, 0);
+    }
+    assert_false(f->reader[0].task[2].is_pending);
+    assert_ptr_equal(f->out[0]->task, &f->reader[0].task[0]);
+    close_all(f);
+}
+
+// Many Reads that are short count as one that is long.
+static void an_atomic_passes_many_reads_of_its_own_queue_pair(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(2, 1, 1);
+    for (unsigned i = 0; i < 6; i++) {
+        post(f, 0, i, READ_KIND_READ, READ_STAYS_BEHIND_LEN / 4);
+    }
+    post(f, 0, 6, READ_KIND_ATOMIC, 8);
+    issue(f, 0);
+    assert_ptr_equal(f->out[0]->task, &f->reader[0].task[6]);
+    close_all(f);
+}
+
+// Only one whose program said so, and those in their order.
+static void a_read_passes_another_of_its_queue_pair_if_its_program_says_so(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(8, 1, 1);
+    f->reader[0].flow.context_max = 2;
+    post(f, 0, 0, READ_KIND_READ, 100 * ALLOTMENT);
+    assert_int_equal(issue(f, 0), 1);
+    post(f, 0, 1, READ_KIND_READ, 1);
+    for (unsigned i = 2; i < 4; i++) {
+        f->reader[0].task[i] = (struct read_task){.may_pass = true, .initial_len = 2 * ALLOTMENT};
+        read_flow_post(&f->reader[0].flow, &f->reader[0].task[i]);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        issue(f, 0);
+        assert_ptr_equal(f->out[1]->task, &f->reader[0].task[2 + i / 2]);
+        f->out[1]->arrived_len = f->out[1]->length;
+        read_sched_answer(&f->reader[0].flow, f->out[1], f->now);
+        assert_true(read_flow_check(&f->reader[0].flow));
+        f->out_count--;
+    }
+    answer_whole(f);
+    issue(f, 0);
+    assert_ptr_equal(f->out[0]->task, &f->reader[0].task[0]);
+    assert_int_equal(COUNT(f, passes), 2);
+    close_all(f);
+}
+
+// A boundary of a Read that goes on: the context of its part is the atomic's next.
+static void what_passes_takes_the_context_of_a_read_of_its_own_queue_pair(void **state)
+{
+    (void)state;
+    for (unsigned limit = 0; limit < 2; limit++) { // the device's, the peer's
+        struct fixture *f = open_with(limit == 0 ? 1 : 8, 1, 1);
+        f->reader[0].flow.context_max = limit == 0 ? 8 : 1;
+        post(f, 0, 0, READ_KIND_READ, 2 * READ_STAYS_BEHIND_LEN);
+        issue(f, 0);
+        post(f, 0, 1, READ_KIND_ATOMIC, 8);
+        assert_int_equal(issue(f, 0), 0);
+        answer_whole(f);
+        issue(f, 0);
+        assert_ptr_equal(f->out[0]->task, &f->reader[0].task[1]);
+        assert_int_equal(COUNT(f, preemptions), 1);
+        assert_int_equal(COUNT(f, reactivations), 1);
+        answer_whole(f);
+        issue(f, 0);
+        assert_ptr_equal(f->out[0]->task, &f->reader[0].task[0]);
+        assert_int_equal(COUNT(f, continuations), 1);
+        close_all(f);
+    }
+}
+
+// One that has no allotment and has begun is not passed: it keeps what it has.
+static void an_undivided_read_that_has_begun_is_not_passed(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(1, 1, 1);
+    f->reader[0].flow.keeps_contexts = true;
+    post(f, 0, 0, READ_KIND_READ, 2 * READ_STAYS_BEHIND_LEN);
+    issue(f, 0);
+    post(f, 0, 1, READ_KIND_ATOMIC, 8);
+    answer_whole(f);
+    issue(f, 0);
+    assert_ptr_equal(f->out[0]->task, &f->reader[0].task[0]);
     close_all(f);
 }
 
@@ -521,6 +624,11 @@ int main(void)
         cmocka_unit_test(the_pipe_is_measured_from_the_issue_of_each_request),
         cmocka_unit_test(small_reads_pipeline_up_to_ord),
         cmocka_unit_test(a_task_begins_when_all_of_the_one_before_was_asked_for),
+        cmocka_unit_test(an_atomic_passes_a_gigabyte_of_its_own_queue_pair),
+        cmocka_unit_test(an_atomic_passes_many_reads_of_its_own_queue_pair),
+        cmocka_unit_test(a_read_passes_another_of_its_queue_pair_if_its_program_says_so),
+        cmocka_unit_test(what_passes_takes_the_context_of_a_read_of_its_own_queue_pair),
+        cmocka_unit_test(an_undivided_read_that_has_begun_is_not_passed),
         cmocka_unit_test(preemption_reactivation_continuation),
         cmocka_unit_test(while_others_wait_a_read_has_one_request_out),
         cmocka_unit_test(a_flow_waits_for_one_quantum_of_each_flow_before_it),
