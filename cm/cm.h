@@ -176,8 +176,7 @@ struct cm_id {
     uint8_t prefix_len; // private data that goes before the program's (ai_connect)
     uint8_t prefix[CM_PRIVATE_DATA_MAX_LEN];
     struct ibv_qp_init_attr *qp_init_attr; // of endpoints that listen: for rdma_get_request
-    struct ibv_ece local_ece, remote_ece;
-    struct list_link groups; // struct cm_group
+    struct list_link groups;               // struct cm_group
 };
 
 static inline struct cm_id *cm_id_of(struct rdma_cm_id *id)

@@ -39,6 +39,14 @@ static int attach(struct cm_id *c, struct cm_group *group)
     return error == 0 ? 0 : cm_fail(error);
 }
 
+// Who has no address yet, or that of no GID, sends from the first.
+static uint8_t gid_index_of(const struct cm_id *c)
+{
+    const struct in6_addr local = cm_addr_octets(&c->id.route.addr.src_addr);
+    const int index = rnic_port_find(c->device->rnic, &local);
+    return index > 0 ? (uint8_t)index : 0;
+}
+
 static struct cm_event *joined_event(struct cm_id *c, const struct cm_group *group, void *context)
 {
     struct cm_event *event = cm_event_new(c, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
@@ -46,6 +54,7 @@ static struct cm_event *joined_event(struct cm_id *c, const struct cm_group *gro
         event->event.param.ud = (struct rdma_ud_param){
             .private_data = context,
             .ah_attr = {.grh = {.dgid = group->gid,
+                                .sgid_index = gid_index_of(c),
                                 .hop_limit = HOP_LIMIT,
                                 .traffic_class = c->options.has_tos ? c->options.tos : 0},
                         .is_global = 1,

@@ -142,6 +142,24 @@ static void on_event(void *ctx, const struct rnic_conn_event *from)
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
+// What holds the port may be connections that have ended (TIME-WAIT), which may be replaced; who is
+// bound, or listens, has not said so.
+static int port_bind(int fd, const struct sockaddr *addr, int reuse)
+{
+    const int yes = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
+    if (bind(fd, addr, cm_addr_len(addr)) == 0) {
+        return 0;
+    }
+    if (errno != EADDRINUSE) {
+        return -errno;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    const int error = bind(fd, addr, cm_addr_len(addr)) == 0 ? 0 : -errno;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
+    return error;
+}
+
 static int port_hold(struct cm_id *c, const struct sockaddr *addr, int *ret_fd)
 {
     const int type = c->id.qp_type == IBV_QPT_UD ? SOCK_DGRAM : SOCK_STREAM;
@@ -150,12 +168,11 @@ static int port_hold(struct cm_id *c, const struct sockaddr *addr, int *ret_fd)
     if (fd < 0) {
         return -errno;
     }
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
     if (addr->sa_family == AF_INET6) {
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
     }
-    if (bind(fd, addr, cm_addr_len(addr)) != 0) {
-        const int error = -errno;
+    const int error = port_bind(fd, addr, reuse);
+    if (error != 0) {
         close(fd);
         return error;
     }

@@ -29,8 +29,8 @@ static bool hot_contains(const struct shard *shard, const struct rnic_ep *ep)
 static bool serve_link(struct shard *shard, instant_ns now)
 {
     struct link_ready ready[SHARD_READY_MAX];
-    shard->is_crowded = false;
     int count = link_poll(shard->link, ready, SHARD_READY_MAX);
+    bool is_crowded = false;
     for (int i = 0; i < count; i++) {
         struct rnic_ep *ep = ready[i].stream->owner;
         if (ep == NULL) {
@@ -38,20 +38,27 @@ static bool serve_link(struct shard *shard, instant_ns now)
         }
         if ((ready[i].what & LINK_READY_IN) != 0 && !hot_contains(shard, ep)) {
             struct rnic_ep **place = &shard->hot[shard->hot_next++ % SHARD_HOT_COUNT];
-            shard->is_crowded |= *place != NULL;
+            is_crowded |= *place != NULL;
             *place = ep;
         }
         ep_on_ready(ep, ready[i].what, now);
     }
+    if (count > 0) { // a look that finds nothing tells nothing about who comes next
+        shard->is_crowded = is_crowded;
+    }
     return count > 0;
 }
 
-// Reads the endpoints that were busy lately without asking the link which are readable.
+// Reads the endpoints that were busy lately without asking the link which are readable. In a crowd
+// they are seldom those that come next, and looking at each in vain costs more than asking.
 static bool serve_hot(struct shard *shard, instant_ns now)
 {
+    if (shard->is_crowded) {
+        return serve_link(shard, now);
+    }
     bool moved = false;
     bool any = false;
-    bool ask_link = shard->turn_count++ % SHARD_LINK_TURNS == 0 || shard->is_crowded;
+    bool ask_link = shard->turn_count++ % SHARD_LINK_TURNS == 0;
     for (unsigned i = 0; i < SHARD_HOT_COUNT; i++) {
         struct rnic_ep *ep = shard->hot[i];
         if (ep == NULL) {

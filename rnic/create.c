@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/key_mirror.h"
+#include "base/port_link.h"
+#include "base/port_push.h"
 #include "rnic/carrier.h"
 #include "rnic/internal.h"
 #include "rnic/packet.h"
@@ -21,6 +24,23 @@ static int tables_create(struct rnic *rnic, const struct rnic_parts *parts)
     read_sched_set_quantum(rnic->read_sched, parts->config.read_allotment_len);
     allotment_policy_init(&rnic->allotment, parts->config.read_allotment_len);
     return mem_sinks_reserve(rnic->mem, parts->config.read_contexts);
+}
+
+static void wait_for_peers(void *ctx, uint64_t generation)
+{
+    struct link *link = ctx;
+    link->pushes->revoke(link, generation);
+}
+
+// Peers of this host may write into regions by themselves, if the link has such.
+static void show_keys(struct rnic *rnic, struct link *link)
+{
+    struct key_mirror *mirror =
+        link != NULL && link->pushes != NULL ? link->pushes->mirror(link) : NULL;
+    if (mirror != NULL) {
+        mem_table_show(rnic->mem, mirror,
+                       (struct mem_revocation){.wait = wait_for_peers, .ctx = link});
+    }
 }
 
 static void give_up_link(const struct rnic_parts *parts)
@@ -91,6 +111,7 @@ int rnic_create(const struct rnic_parts *parts, struct rnic **ret)
     }
     error = tables_create(rnic, parts);
     if (error == 0) {
+        show_keys(rnic, parts->link);
         error = addresses_open(rnic, parts);
     }
     if (error == 0 && parts->datagrams != NULL) {
@@ -141,6 +162,7 @@ void rnic_abandon(struct rnic *rnic)
     rnic->shard.has_thread = false;
     atomic_store(&rnic->shard.rung, NULL); // what other threads of the parent had rung
     atomic_store(&rnic->shard.waiter_count, 0);
+    mem_table_hide(rnic->mem); // the parent's peers look at it
     rnic->shard.carrier->link->leave(&rnic->shard);
     shard_let_go(&rnic->shard); // this thread holds it; nobody is left to be served
 }

@@ -12,6 +12,7 @@
 #include "base/deadlines.h"
 #include "base/list.h"
 #include "base/port_link.h"
+#include "base/port_push.h"
 #include "conn/conn.h"
 #include "conn/listener.h"
 #include "conn/retry.h"
@@ -87,6 +88,7 @@ struct rnic_ep {
     bool is_initiator;
     bool is_meeting;     // two queue pairs met: nobody else knows it, so it ends with its stream
     bool is_mirrored;    // its stream leads back to it: the queue pair is its own peer
+    bool is_admitted;    // whether its peer may write past the stream is settled: ep_push.c
     bool is_established; // ESTABLISHED was delivered, so DISCONNECTED is owed
 
     struct conn_listener listener; // EP_LISTENING
@@ -215,6 +217,14 @@ void ep_place_resume(struct rnic_ep *ep, instant_ns now);
 enum place_verdict ep_on_early_ulpdu(void *ctx, struct span ulpdu, uint64_t end,
                                      struct place_counts *counts);
 bool ep_on_advance(void *ctx, uint64_t end, const struct place_counts *counts);
+
+// ---- ep_push.c: Writes past the stream
+
+// After whatever may have changed whether the queue pair takes Writes: lets the peer's in, or out.
+void ep_note_admission(struct rnic_ep *ep);
+// Ours may go past it, if the link can.
+bool ep_may_push(const struct rnic_ep *ep);
+bool ep_push(struct rnic_ep *ep, const struct push *push); // as in struct push_ops
 
 // ---- ep_settled.c: what has come of what was handed to the link
 

@@ -46,6 +46,13 @@ static uint64_t sink_put(void *ctx, struct span header, const struct span *piece
                       copy_payload ? MPA_PAYLOAD_COPY : MPA_PAYLOAD_REFERENCE);
 }
 
+// What was put is to reach the peer before.
+static bool sink_push(void *ctx, const struct push *push)
+{
+    struct rnic_ep *ep = ctx;
+    return mpa_batch_is_empty(&ep->out.batch->mpa) && ep_push(ep, push);
+}
+
 static bool batch_borrow(struct rnic_ep *ep)
 {
     ep->out.batch = shard_batch_borrow(&ep->rnic->shard);
@@ -113,6 +120,7 @@ static bool batch_flush(struct rnic_ep *ep, instant_ns now)
 static bool output_once(struct rnic_ep *ep, instant_ns now)
 {
     struct ulpdu_sink sink = {.ctx = ep, .has_room = sink_has_room, .put = sink_put};
+    sink.push = ep_may_push(ep) ? sink_push : NULL;
     if (ep->out.batch == NULL) {
         if (!qp_has_output(stream_qp(ep->qp))) {
             return false;

@@ -28,7 +28,7 @@ static enum place_verdict place(void *ctx, const struct place_offer *offer,
 {
     struct rnic_ep *ep = ctx;
     note_activity(ep);
-    // What this segment acknowledges has succeeded, be its octets a Terminate.
+    // First, for the segment may carry a Terminate and acknowledge our data: those have succeeded.
     ep_note_settled(ep, ep->in.turn_at_ns);
     return ep->in.placing.place(ep->in.placing.ctx, offer, answer);
 }

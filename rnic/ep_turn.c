@@ -56,7 +56,9 @@ void ep_settle(struct rnic_ep *ep, instant_ns now)
     if (ep->state == EP_STARTING || (ep->state == EP_OPEN && !ep->is_established)) {
         ep_startup(ep, now);
     }
+    ep_note_admission(ep);
     ep_output(ep, now);
+    ep_note_admission(ep);
     close_as_wanted(ep, now);
     if (ep->qp != NULL) {
         rnic_qp_note_state(ep->qp, now);

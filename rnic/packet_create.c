@@ -13,7 +13,7 @@ static int create_rc(struct rnic_qp *qp, const struct wq_config *wq)
     const struct rc_config config = {
         .wq = *wq,
         .port = {.on_event = qp_port_on_event, .ctx = qp},
-        .read_len = qp->rnic->allotment.len,
+        .allotment_len = qp->rnic->allotment.len,
         .remembered_max = RC_REMEMBERED_MAX,
         .is_plain = !qp->rnic->config.extensions,
         .store = qp->rnic->shard.packets.store,

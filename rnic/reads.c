@@ -40,13 +40,22 @@ static void in_force_note(struct report_reads *reads, uint32_t request_len)
     }
 }
 
+// Of streams the connection is the endpoint's, of packets the queue pair's own.
+static bool is_connected(const struct rnic_qp *qp, enum qp_state state)
+{
+    return qp->ep != NULL ? qp->ep->state == EP_OPEN
+                          : qp->rnic->shard.link == NULL && (state == QP_RTS || state == QP_SQD);
+}
+
 static void in_force_collect(const struct rnic *rnic, struct report_reads *reads)
 {
-    const struct list_link *all = &rnic->shard.endpoints;
+    const struct list_link *all = &rnic->all_qps;
     for (const struct list_link *l = all->next; l != all; l = l->next) {
-        const struct rnic_ep *ep = LIST_ENTRY(l, const struct rnic_ep, all_link);
-        if (ep->state == EP_OPEN && ep->qp != NULL) {
-            in_force_note(reads, ep->qp->transport->ops->query(ep->qp->transport).request_len);
+        const struct rnic_qp *qp = LIST_ENTRY(l, const struct rnic_qp, all_link);
+        const struct transport_ops *ops = qp->transport->ops;
+        const struct qp_attributes attributes = ops->query(qp->transport);
+        if (ops->wish_allotment != NULL && is_connected(qp, attributes.state)) {
+            in_force_note(reads, attributes.request_len);
         }
     }
 }

@@ -217,7 +217,7 @@ struct rnic_meeting {
 int rnic_qp_create(struct rnic *rnic, const struct rnic_qp_init *init, struct rnic_qp **ret);
 // Ends its connection (reset), removes its completions from the CQs, frees it.
 void rnic_qp_destroy(struct rnic_qp *qp);
-// The QP of that number, or NULL. It stays valid as long as the caller knows nobody destroys it.
+// The QP of that number, or NULL. The caller makes sure that nobody destroys it.
 struct rnic_qp *rnic_qp_find(struct rnic *rnic, uint32_t qp_num);
 int rnic_qp_modify(struct rnic_qp *qp, enum qp_state to);
 // ... and what else the mask says. -EINVAL: the transport's table of states forbids it, and nothing

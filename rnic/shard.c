@@ -252,7 +252,7 @@ static void serve_moderated(struct shard *shard, instant_ns now)
     note_moderated(shard);
 }
 
-// What a pass does beside input: bounded, and never for nothing.
+// The part of a pass that is not input. It is bounded.
 static bool serve_rest(struct shard *shard, instant_ns now)
 {
     bool moved = serve_runnable(shard, now);

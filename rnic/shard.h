@@ -61,7 +61,7 @@ struct shard {
     instant_ns noted_ns;        // not later than what else is to be done by itself
     struct rnic_ep *hot[SHARD_HOT_COUNT];
     unsigned hot_next;
-    bool is_crowded; // more endpoints are busy than are hot: the link is asked in every pass
+    bool is_crowded; // who comes is mostly not among them: the link is asked instead
     unsigned turn_count;
     struct mspan staging;
     struct list_link batches; // idle ones; each borrowed while an endpoint has output
@@ -101,7 +101,7 @@ void shard_ring(struct shard *shard, struct rnic_qp *qp);
 // Lock held. One pass: doorbells, what the link says is ready, output, deadlines. True if anything
 // moved.
 bool shard_run(struct shard *shard, instant_ns now);
-// For a program's thread that polls: a pass if the lock is free, false if somebody else is at it.
+// For a program's thread that polls: makes a pass, unless another thread has the lock (false).
 // It reads the endpoints that were busy lately and asks the link only now and then: that saves
 // the spinning program a system call per turn. `*ret_now`: when, read under the lock, so that time
 // never goes back for who is behind it.

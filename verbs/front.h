@@ -161,6 +161,8 @@ int front_address_fill(const struct front_qp *qp, struct send_wqe *wqe, const st
 // post.c. May this work request, filled but for its elements' contents, be posted? 0 or a positive
 // errno, as ibv_post_send(3) has it.
 int front_send_check(const struct front_qp *qp, const struct send_wqe *wqe);
+// The same of what is otherwise as the engine is to have it: and makes it so.
+int front_send_seal(const struct front_qp *qp, struct send_wqe *wqe);
 // A work request into the slot of a cursor; NULL: the queue is full. 0 or a positive errno.
 int front_send_fill(const struct front_qp *qp, struct send_wqe *wqe, const struct ibv_send_wr *wr);
 // As IBV_WR_BIND_MW has it; allows windows of `type` only. 0 or a positive errno. The window's key
@@ -194,8 +196,8 @@ int front_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_
 int front_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int front_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 int front_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
-// An entry as ibv_poll_cq gives it. What struct ibv_wc has no field for stands where it has nothing
-// to say: the reference in `vendor_err` and `src_qp`.
+// An entry as ibv_poll_cq gives it. struct ibv_wc has no field for the reference of one-shot
+// RDMA, which so lies in `vendor_err` and `src_qp`.
 void front_wc_fill(struct ibv_wc *wc, const struct cqe *cqe);
 // Makes the CQ of either kind; NULL with errno.
 struct front_cq *front_cq_make(struct ibv_context *context, uint32_t cqe_count, void *cq_context,

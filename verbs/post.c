@@ -26,7 +26,7 @@ STATIC_CHECK(offsetof(struct sge, length) == offsetof(struct ibv_sge, length));
 STATIC_CHECK(offsetof(struct sge, lkey) == offsetof(struct ibv_sge, lkey));
 
 enum {
-    FLAGS_KNOWN = WQE_FENCE | WQE_SIGNALED | WQE_SOLICITED | WQE_INLINE,
+    FLAGS_KNOWN = WQE_FENCE | WQE_SIGNALED | WQE_SOLICITED | WQE_INLINE | WQE_MAY_PASS | WQE_CLOSE,
     ATOMIC_LEN = 8,
 };
 
@@ -57,11 +57,25 @@ int front_send_check(const struct front_qp *qp, const struct send_wqe *wqe)
     if (refuses_work(qp) || (unsigned)wqe->opcode >= WQE_OPCODE_COUNT ||
         !operations[wqe->opcode].is_present || (wqe->flags & ~(uint32_t)FLAGS_KNOWN) != 0 ||
         wqe->length > rnic_limits.max_msg_len ||
+        ((wqe->flags & WQE_MAY_PASS) && wqe->opcode != WQE_RDMA_READ) ||
+        ((wqe->flags & WQE_CLOSE) && wqe->opcode != WQE_SEND_WITH_INV) ||
         ((wqe->flags & WQE_INLINE) && !operations[wqe->opcode].may_inline) ||
         (operations[wqe->opcode].is_atomic && wqe->length != ATOMIC_LEN)) {
         return EINVAL;
     }
     return -rnic_qp_may_post(qp->rnic_qp, wqe->opcode);
+}
+
+// Streams know a Send that closes, by its header where that was agreed on; packets invalidate.
+int front_send_seal(const struct front_qp *qp, struct send_wqe *wqe)
+{
+    int error = front_send_check(qp, wqe);
+    if (error == 0 && (wqe->flags & WQE_CLOSE)) {
+        const bool has_streams = front_identity_of(qp->qp.context)->has_streams;
+        wqe->opcode = has_streams ? WQE_SEND : WQE_SEND_WITH_INV;
+        wqe->flags &= has_streams ? UINT32_MAX : ~(uint32_t)WQE_CLOSE;
+    }
+    return error;
 }
 
 // A key is the window's own index, which stays, and an octet that the program chooses. Of a wanted
@@ -176,7 +190,7 @@ int front_send_fill(const struct front_qp *qp, struct send_wqe *wqe, const struc
         error = remote_fill(qp, wqe, wr);
         error = error != 0 ? error : payload_fill(qp, wqe, wr);
     }
-    error = error != 0 ? error : front_send_check(qp, wqe);
+    error = error != 0 ? error : front_send_seal(qp, wqe);
     if (error == 0 && wqe->opcode == WQE_BIND_MW) {
         wr->bind_mw.mw->rkey = wqe->bind.mw_rkey;
     }

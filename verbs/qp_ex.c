@@ -23,7 +23,7 @@ static void wr_refuse(struct front_qp *qp, int error)
 // The work request before is whole now.
 static void wr_close(struct front_qp *qp)
 {
-    int error = qp->wr_current != NULL ? front_send_check(qp, qp->wr_current) : 0;
+    int error = qp->wr_current != NULL ? front_send_seal(qp, qp->wr_current) : 0;
     if (qp->wr_current != NULL && qp->qp.qp_type == IBV_QPT_UD && !qp->has_wr_address) {
         error = EINVAL;
     }

@@ -36,7 +36,7 @@ extern "C" {
 
 enum weft_ddm_limits {
     WEFT_DDM_VERSION = 1,
-    WEFT_DDM_WHY_MAX = 256, // octets of a reason, with the terminator, as all of these
+    WEFT_DDM_WHY_MAX = 256, // bytes of a reason, with the terminator, as all of these
     WEFT_DDM_MODEL_MAX = 48,
     WEFT_DDM_ORIGIN_MAX = 512,
     WEFT_DDM_INSTANCE_MAX = 64,
@@ -139,9 +139,9 @@ struct weft_ddm_command {
     uint32_t data_len;
     uint64_t offset;
     uint64_t len;
-    void *data; // of data_len octets, in the pool; aligned to 4096 where offset is to its own
+    void *data; // of data_len bytes, in the pool; aligned to 4096 where offset is to its own
     uint64_t submitted_at_ns;
-    uint32_t answer_len; // WEFT_DDM_EXTENTS: octets of `data` that are the answer
+    uint32_t answer_len; // WEFT_DDM_EXTENTS: bytes of `data` that are the answer
     uint32_t reserved;
     void *scratch[4]; // the driver's
 };

@@ -84,7 +84,7 @@ enum weft_rdma_refusal {
     WEFT_RDMA_BAD_TRAILER,    // more segments than a descriptor may have
     WEFT_RDMA_NO_ELEMENTS,    // an empty chain
     WEFT_RDMA_NO_BUFFERS,     // an element without buffers
-    WEFT_RDMA_ZERO_LENGTH,    // a buffer of no octets
+    WEFT_RDMA_ZERO_LENGTH,    // a buffer of no bytes
     WEFT_RDMA_LOCAL_WRAPS,    // a buffer that reaches the end of the address space
     WEFT_RDMA_REMOTE_WRAPS,   // a remote range that does, or a length beyond 64 bits
     WEFT_RDMA_TOTAL_TOO_LONG, // 2^64 octets or more
@@ -165,7 +165,7 @@ struct weft_rdma_manager_attr {
 };
 
 // The device is asked for its limits; the manager's memory is taken: for each descriptor, some 200
-// octets and 16 for each segment.
+// bytes and 16 for each segment.
 // -EINVAL: no RC queue pair, or one without a send queue or segments. -ENOMEM. Or what a query of
 // the device answered. *ret_manager is set on success only.
 int weft_rdma_manager_create(const struct weft_rdma_manager_attr *attr,

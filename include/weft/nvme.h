@@ -21,7 +21,7 @@
 // Threads: a controller belongs to one thread at a time; different controllers to different threads
 // at once. Where it says so, a function blocks, at most for attr.timeout_ms.
 //
-// Errors are negative errno; with some of them `ret_why` (WEFT_NVME_WHY_MAX octets) says in words
+// Errors are negative errno; with some of them `ret_why` (WEFT_NVME_WHY_MAX bytes) says in words
 // which object was wrong and why. Offsets and lengths are octets.
 //
 // Source: NVM Express over Fabrics 1.1, NVM Express 1.4, and the RDMA transport's binding.
@@ -64,7 +64,7 @@ struct weft_nvme_address {
 // brackets; %XX stands for an octet of the NQN. -EINVAL: `ret_why` says what is wrong.
 int weft_nvme_address_parse(const char *text, struct weft_nvme_address *ret, char *ret_why);
 
-// The URI of it. `capacity` octets; cut off if they are too few.
+// The URI of it. `ret` has `capacity` bytes; a longer URI is cut off.
 void weft_nvme_address_format(const struct weft_nvme_address *address, char *ret, size_t capacity);
 
 /* ---- controllers ----------------------------------------------------------------------------- */

@@ -115,6 +115,12 @@ struct weft_oneshot_close_wr {
 int weft_oneshot_close(struct ibv_qp *qp, struct weft_oneshot_close_wr *wr,
                        struct weft_oneshot_close_wr **bad_wr);
 
+// Among the send_flags of a work request IBV_WR_SEND_WITH_INV: where the connection agreed on
+// WEFT_ONESHOT_CLOSE it leaves as a Send whose header closes, as weft_oneshot_close() has it, else
+// as it is. For answers that others post, in a chain with their Writes. With any other work request
+// it is an error; other RNICs do not know it.
+enum { WEFT_ONESHOT_CLOSES = 1 << 17 };
+
 // Takes back what the peer answered without closing: the memory is detached when this returns. A
 // peer that uses the STag still ends the connection. EINVAL: not an open STag of this queue pair.
 int weft_oneshot_revoke(struct ibv_qp *qp, uint32_t stag);

@@ -187,6 +187,8 @@ static void test_multicast_is_refused(void **state)
     attr.comp_mask = RDMA_CM_JOIN_MC_ATTR_RESERVED;
     assert_refused(rdma_join_multicast_ex(fresh.id, &attr, NULL), ENOTSUP);
     assert_refused(rdma_leave_multicast(fresh.id, (struct sockaddr *)&group), EADDRNOTAVAIL);
+    struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
+    assert_refused(rdma_leave_multicast(fresh.id, &nowhere), EINVAL);
     end_close(&fresh);
 }
 

@@ -2,6 +2,9 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include <weft/oneshot.h>
+#include <weft/reads.h>
+
 #include "tests/verbs/bench.h"
 
 static struct bench bench;
@@ -330,6 +333,8 @@ static void wrong_work_requests(void **state)
         {.opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = -1},
         {.opcode = IBV_WR_SEND, .sg_list = huge, .num_sge = 2},
         {.opcode = IBV_WR_SEND, .send_flags = 1U << 10},
+        {.opcode = IBV_WR_SEND, .send_flags = WEFT_READ_MAY_PASS},
+        {.opcode = IBV_WR_SEND, .send_flags = WEFT_ONESHOT_CLOSES},
         {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE, .sg_list = huge, .num_sge = 1},
         {.opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_INLINE, .sg_list = sge, .num_sge = 1},
         {.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .sg_list = sge, .num_sge = 2},

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <weft/oneshot.h>
+#include <weft/reads.h>
 
 #include "tests/verbs/pair.h"
 
@@ -119,6 +120,15 @@ static void read_brings_the_peers_memory(void **state)
         pair_post_send(&p->b, to_peer(IBV_WR_RDMA_READ, &p->a), bench_sge(&p->b, 0, LEN));
     assert_int_equal(wc.opcode, IBV_WC_RDMA_READ);
     assert_int_equal(wc.byte_len, LEN);
+    expect_payload(p->b.buf, LEN);
+}
+
+static void a_read_may_say_that_it_passes_others(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_send_wr wr = to_peer(IBV_WR_RDMA_READ, &p->a);
+    wr.send_flags = WEFT_READ_MAY_PASS;
+    pair_post_send(&p->b, wr, bench_sge(&p->b, 0, LEN));
     expect_payload(p->b.buf, LEN);
 }
 
@@ -485,6 +495,7 @@ int main(void)
         CASE(write_is_silent_at_the_peer),
         CASE(write_with_immediate_consumes_a_receive),
         CASE(read_brings_the_peers_memory),
+        CASE(a_read_may_say_that_it_passes_others),
         CASE(atomics_change_and_return_the_old_value),
         CASE(window_of_type_1_admits_and_moves),
         CASE(window_of_type_2_is_invalidated_by_the_peer),
