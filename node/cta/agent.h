@@ -30,9 +30,18 @@ struct cta_client {
     struct cta_share share;
 };
 
+// By which a volume may be read without its RTA (window.c).
+struct cta_window {
+    bool is_open;
+    int fd;                 // the UMA's
+    uint64_t size;          // octets of it that are the volume's
+    unsigned rest, resting; // reads that are to pass by it after a miss, and of them those to come
+};
+
 // `counters.volume` 0: the slot is free.
 struct cta_volume {
     bool is_gone; // goes with its last route
+    struct cta_window window;
     struct cta_volume_counters counters;
     struct cta_share share;
 };
@@ -73,6 +82,7 @@ struct transaction {
     uint64_t number;
     enum transaction_state state;
     bool is_replay;                  // sent to an earlier process of the unit before
+    bool is_by_window;               // TRANSFERRING: the RTA has never heard of it
     struct service_request *request; // NULL: answered
     struct cta_route *route;         // NULL: settled
     struct cta_unit *unit;
@@ -99,22 +109,25 @@ struct cta_unit {
     struct list_link elsewhere;  // FETCHING, TRANSFERRING
     struct list_link completing; // COMPLETING
     struct residual_store *residual;
+    struct buffers *buffers; // of its part of the pool
+    bool has_lent;           // since its free memory was given back
+    bool keeps_pages;        // which it is not to be
     struct cta_unit_counters counters;
 };
 
 struct cta {
     struct cta_parts parts;
-    struct buffers *buffers;
     bool is_starved;                   // a request waits for a buffer or slot that others hold
     bool waits[CTA_SIZE_COUNT];        // one of this size does: others of it get behind it
     uint64_t lent_len[CTA_SIZE_COUNT]; // octets of the pool, by the size of the request
     instant_ns tick_at_ns;             // when deadlines are looked at next
-    uint32_t deadline_count;           // service requests with one
-    uint64_t serial;                   // of transactions
-    struct list_link hungry;           // routes, taken in turn
-    struct list_link free;             // transactions
-    struct list_link quarantine;       // transactions
-    unsigned unit_end;                 // no unit from here on has ever been added
+    instant_ns trim_at_ns;       // when memory is given back next; INSTANT_NEVER: none is used
+    uint32_t deadline_count;     // service requests with one
+    uint64_t serial;             // of transactions
+    struct list_link hungry;     // routes, taken in turn
+    struct list_link free;       // transactions
+    struct list_link quarantine; // transactions
+    unsigned unit_end;           // no unit from here on has ever been added
     struct cta_unit *units[NODE_UNIT_COUNT_MAX];
     struct cta_volume volumes[NODE_VOLUME_COUNT_MAX];
     struct cta_client clients[NODE_CONNECTION_COUNT_MAX];
@@ -133,6 +146,8 @@ void cta_unit_destroy(struct cta_unit *unit);
 void routes_add(void *cta, const struct route *route);
 void routes_remove(void *cta, uint32_t connection);
 void routes_volume_remove(void *cta, uint32_t volume);
+// The volume's counters and window; NULL: it has none yet, or with `may_make` no room for them.
+struct cta_volume *routes_volume(struct cta *cta, uint32_t volume, bool may_make);
 // NULL: none, or it is leaving.
 struct cta_route *routes_find(struct cta *cta, uint32_t connection);
 // A transaction of the route has been settled: a route that leaves may go now.
@@ -146,9 +161,29 @@ enum cta_size shares_size_of(const struct cta *cta, uint32_t len);
 bool shares_allow(const struct cta *cta, const struct cta_route *route, uint32_t len);
 void shares_take(const struct cta *cta, struct cta_route *route, uint32_t len);
 void shares_give_back(const struct cta *cta, struct cta_route *route, uint32_t len);
-// A buffer, if there is room for requests of this size.
-bool shares_obtain(struct cta *cta, uint32_t len, struct node_buffer *ret);
-void shares_release(struct cta *cta, struct node_buffer buffer);
+// Octets of the pool that are lent.
+uint64_t shares_lent_len(const struct cta *cta);
+// A buffer of the unit's, if there is room for requests of this size.
+bool shares_obtain(struct cta *cta, struct cta_unit *unit, uint32_t len, struct node_buffer *ret);
+void shares_release(struct cta_unit *unit, struct node_buffer buffer);
+
+// ---- memory.c
+
+// The unit's part of the pool, with its books. False without memory.
+bool memory_open(struct cta_unit *unit);
+void memory_close(struct cta_unit *unit);
+// The buffer, as the CTA and TTSs have it.
+void *memory_of(const struct cta_unit *unit, struct node_buffer buffer);
+// A buffer of the unit's has been lent.
+void memory_note(struct cta_unit *unit, instant_ns now);
+// Gives back to the system what is free and has been used.
+void memory_trim(struct cta *cta);
+
+// ---- window.c
+
+void window_set(void *cta, uint32_t volume, int fd, uint64_t size);
+// Fills the transaction's buffer, if its volume can be read here and now. False: it is the RTA's.
+bool window_read(struct cta *cta, struct transaction *transaction);
 
 // ---- service.c
 
@@ -177,6 +212,7 @@ void service_expire(struct cta *cta, instant_ns now);
 
 bool units_add(void *cta, uint32_t unit, struct frame_port port);
 void units_remove(void *cta, uint32_t unit);
+void units_keep(void *cta, uint32_t unit);
 void units_lost(void *cta, uint32_t unit, instant_ns now);
 void units_ready(void *cta, uint32_t unit, instant_ns now);
 // The transaction waits for its turn.

@@ -7,7 +7,7 @@
 enum {
     ORDER_MAX = 13, // of a run: BUFFERS_UNIT_LEN << order octets
     ORDER_COUNT = ORDER_MAX + 1,
-    NOT_FREE = 0xff,
+    NO_ORDER = 0, // so that books that nobody has looked into take no memory
     NONE = UINT32_MAX
 };
 
@@ -16,8 +16,8 @@ STATIC_CHECK(BUFFERS_UNIT_LEN << ORDER_MAX == NODE_TRANSFER_MAX);
 // Of a run, its first unit speaks; the others say nothing.
 struct unit {
     uint32_t next, prev; // in the list of free runs of this order
-    uint8_t free_order;  // NOT_FREE: taken, or within a run
-    uint8_t taken_order; // NOT_FREE: not the first of a taken run
+    uint8_t free_order;  // and one; NO_ORDER: taken, or within a run
+    uint8_t taken_order; // and one; NO_ORDER: not the first of a taken run
 };
 
 struct buffers {
@@ -30,10 +30,8 @@ struct buffers {
 static void free_push(struct buffers *b, uint32_t at, unsigned order)
 {
     struct unit *unit = &b->units[at];
-    *unit = (struct unit){.next = b->heads[order],
-                          .prev = NONE,
-                          .free_order = (uint8_t)order,
-                          .taken_order = NOT_FREE};
+    *unit =
+        (struct unit){.next = b->heads[order], .prev = NONE, .free_order = (uint8_t)(order + 1)};
     if (unit->next != NONE) {
         b->units[unit->next].prev = at;
     }
@@ -44,14 +42,14 @@ static void free_remove(struct buffers *b, uint32_t at)
 {
     struct unit *unit = &b->units[at];
     if (unit->prev == NONE) {
-        b->heads[unit->free_order] = unit->next;
+        b->heads[unit->free_order - 1] = unit->next;
     } else {
         b->units[unit->prev].next = unit->next;
     }
     if (unit->next != NONE) {
         b->units[unit->next].prev = unit->prev;
     }
-    unit->free_order = NOT_FREE;
+    unit->free_order = NO_ORDER;
 }
 
 struct buffers *buffers_create(uint64_t pool_len)
@@ -69,9 +67,6 @@ struct buffers *buffers_create(uint64_t pool_len)
     *b = (struct buffers){.unit_count = (uint32_t)count, .units = units};
     for (unsigned order = 0; order < ORDER_COUNT; order++) {
         b->heads[order] = NONE;
-    }
-    for (uint32_t i = 0; i < b->unit_count; i++) {
-        units[i].free_order = units[i].taken_order = NOT_FREE;
     }
     for (uint32_t at = b->unit_count; at > 0; at -= 1U << ORDER_MAX) {
         free_push(b, at - (1U << ORDER_MAX), ORDER_MAX);
@@ -117,7 +112,7 @@ bool buffers_obtain(struct buffers *buffers, uint32_t len, struct node_buffer *r
         order--;
         free_push(buffers, at + (1U << order), order);
     }
-    buffers->units[at].taken_order = (uint8_t)wanted;
+    buffers->units[at].taken_order = (uint8_t)(wanted + 1);
     buffers->taken_count += 1U << wanted;
     *ret = (struct node_buffer){.offset = (uint64_t)at * BUFFERS_UNIT_LEN, .len = len};
     return true;
@@ -127,13 +122,13 @@ void buffers_release(struct buffers *buffers, struct node_buffer buffer)
 {
     uint32_t at = (uint32_t)(buffer.offset / BUFFERS_UNIT_LEN);
     CHECK(buffer.offset % BUFFERS_UNIT_LEN == 0 && at < buffers->unit_count);
-    unsigned order = buffers->units[at].taken_order;
-    CHECK(order != NOT_FREE);
-    buffers->units[at].taken_order = NOT_FREE;
+    CHECK(buffers->units[at].taken_order != NO_ORDER);
+    unsigned order = buffers->units[at].taken_order - 1U;
+    buffers->units[at].taken_order = NO_ORDER;
     buffers->taken_count -= 1U << order;
     while (order < ORDER_MAX) {
         uint32_t buddy = at ^ (1U << order);
-        if (buffers->units[buddy].free_order != order) {
+        if (buffers->units[buddy].free_order != order + 1) {
             break;
         }
         free_remove(buffers, buddy);
@@ -148,16 +143,26 @@ uint64_t buffers_taken_len(const struct buffers *buffers)
     return buffers->taken_count * BUFFERS_UNIT_LEN;
 }
 
+void buffers_each_free(const struct buffers *buffers, uint32_t least_len,
+                       void (*on_free)(void *ctx, uint64_t offset, uint64_t len), void *ctx)
+{
+    for (unsigned order = order_of(least_len); order < ORDER_COUNT; order++) {
+        for (uint32_t at = buffers->heads[order]; at != NONE; at = buffers->units[at].next) {
+            on_free(ctx, (uint64_t)at * BUFFERS_UNIT_LEN, (uint64_t)BUFFERS_UNIT_LEN << order);
+        }
+    }
+}
+
 bool buffers_check(const struct buffers *buffers)
 {
     uint64_t taken = 0;
     for (uint32_t at = 0; at < buffers->unit_count;) {
         const struct unit *unit = &buffers->units[at];
-        bool is_free = unit->free_order != NOT_FREE;
-        if (is_free == (unit->taken_order != NOT_FREE)) {
+        bool is_free = unit->free_order != NO_ORDER;
+        if (is_free == (unit->taken_order != NO_ORDER)) {
             return false;
         }
-        uint32_t count = 1U << (is_free ? unit->free_order : unit->taken_order);
+        uint32_t count = 1U << ((is_free ? unit->free_order : unit->taken_order) - 1);
         if (at % count != 0) {
             return false;
         }

@@ -1,4 +1,4 @@
-// The books of the shared pool: which octets are free, in the CTA's private memory. A buddy
+// The books of a part of the pool: which octets are free, in the CTA's private memory. A buddy
 // allocator, so that requests of any size up to NODE_TRANSFER_MAX get one run of octets, and free
 // ones join again. What was released last is taken first: it is warm.
 //
@@ -30,6 +30,10 @@ void buffers_release(struct buffers *buffers, struct node_buffer buffer);
 
 // Octets that are taken, in whole units.
 uint64_t buffers_taken_len(const struct buffers *buffers);
+
+// What is free in runs of at least so many octets.
+void buffers_each_free(const struct buffers *buffers, uint32_t least_len,
+                       void (*on_free)(void *ctx, uint64_t offset, uint64_t len), void *ctx);
 
 // Verifies the books; costs a walk over all of them.
 bool buffers_check(const struct buffers *buffers);

@@ -12,11 +12,7 @@ struct cta *cta_create(const struct cta_parts *parts)
         return NULL;
     }
     cta->parts = *parts;
-    cta->buffers = buffers_create(parts->pool.len);
-    if (cta->buffers == NULL) {
-        free(cta);
-        return NULL;
-    }
+    cta->trim_at_ns = INSTANT_NEVER;
     list_init(&cta->hungry);
     list_init(&cta->free);
     list_init(&cta->quarantine);
@@ -30,9 +26,6 @@ void cta_destroy(struct cta *cta)
 {
     for (unsigned i = 0; cta != NULL && i < cta->unit_end; i++) {
         cta_unit_destroy(cta->units[i]);
-    }
-    if (cta != NULL) {
-        buffers_destroy(cta->buffers);
     }
     free(cta);
 }
@@ -54,6 +47,7 @@ struct cta_unit *cta_unit_create(struct cta *cta, uint32_t number)
 void cta_unit_destroy(struct cta_unit *unit)
 {
     if (unit != NULL) {
+        memory_close(unit);
         residual_destroy(unit->residual);
         free(unit);
     }
@@ -73,11 +67,13 @@ const struct cta_for_tts cta_for_tts = {
 const struct cta_for_uma cta_for_uma = {
     .unit_add = units_add,
     .unit_remove = units_remove,
+    .unit_keep = units_keep,
     .unit_lost = units_lost,
     .unit_ready = units_ready,
     .route_add = routes_add,
     .route_remove = routes_remove,
     .volume_remove = routes_volume_remove,
+    .window_set = window_set,
     .route_fail = service_fail_route,
 };
 
@@ -113,6 +109,7 @@ void cta_flush(struct cta *cta, instant_ns now)
 instant_ns cta_next_deadline(const struct cta *cta)
 {
     instant_ns at = cta->deadline_count > 0 ? cta->tick_at_ns : INSTANT_NEVER;
+    at = instant_min(at, cta->trim_at_ns);
     for (unsigned i = 0; i < cta->unit_end; i++) {
         if (cta->units[i] != NULL && cta->units[i]->is_ready) {
             at = instant_min(at, residual_next_deadline(cta->units[i]->residual));
@@ -125,6 +122,9 @@ void cta_on_deadline(struct cta *cta, instant_ns now)
 {
     if (cta->deadline_count > 0 && now >= cta->tick_at_ns) {
         service_expire(cta, now);
+    }
+    if (now >= cta->trim_at_ns) {
+        memory_trim(cta);
     }
     for (unsigned i = 0; i < cta->unit_end; i++) {
         struct cta_unit *unit = cta->units[i];
@@ -198,7 +198,7 @@ bool cta_connection_counters(const struct cta *cta, size_t index,
 
 uint64_t cta_pool_taken_len(const struct cta *cta)
 {
-    return buffers_taken_len(cta->buffers);
+    return shares_lent_len(cta);
 }
 
 bool cta_check(const struct cta *cta)
@@ -216,9 +216,13 @@ bool cta_check(const struct cta *cta)
         }
         taken += t->buffer.len > 0 ? buffers_run_len(t->buffer.len) : 0;
     }
-    uint64_t lent = 0;
-    for (unsigned i = 0; i < CTA_SIZE_COUNT; i++) {
-        lent += cta->lent_len[i];
+    uint64_t in_books = 0;
+    for (unsigned i = 0; i < cta->unit_end; i++) {
+        const struct cta_unit *unit = cta->units[i];
+        if (unit != NULL && !buffers_check(unit->buffers)) {
+            return false;
+        }
+        in_books += unit != NULL ? buffers_taken_len(unit->buffers) : 0;
     }
-    return taken == lent && taken == buffers_taken_len(cta->buffers) && buffers_check(cta->buffers);
+    return taken == cta_pool_taken_len(cta) && taken == in_books;
 }

@@ -5,8 +5,10 @@
 //     routes.c         the connection manager and the routing table
 //     service.c        the TTS interface manager: requests, buffers, transfers
 //     shares.c         how much a connection, a client and a volume may hold
+//     window.c         reads of what the page cache has, without the RTA
 //     rta_interface.c  the RTA interface manager: units, frames, replay
-//     buffers.c        the books of the shared pool
+//     memory.c         the units' parts of the pool
+//     buffers.c        the books of a part
 //
 // A transaction's life:
 //
@@ -14,6 +16,8 @@
 //               (no      (writes:             │  ▲        (reads)         buffer lent
 //                buffer)  TTS fills           │  └ replay                until acknowledged
 //                         the buffer)         └──────── complete ───────▶
+//
+// What a read window shows goes from FETCHING to TRANSFERRING at once, and ends with that.
 //
 // A unit that is lost keeps what is AT_UNIT; when it is ready again these are sent once more, in
 // their order where ranges overlap, and before newer ones that overlap them.
@@ -32,9 +36,18 @@
 struct cta;
 
 struct cta_parts {
-    struct node_pool pool; // its length a multiple of NODE_TRANSFER_MAX
+    struct node_pool pool; // the length of its parts a multiple of NODE_TRANSFER_MAX
     const struct uma_for_cta *uma;
     void *uma_ctx;
+    void *ctx; // of the rest
+    // The unit's part of the pool: zeroed memory that no other unit has had, and that no process
+    // has but those of its RTA; gone; and those octets of it go back to the system, and are zero
+    // again. False: no memory. All three NULL: it is there.
+    bool (*part_make)(void *ctx, uint32_t unit);
+    void (*part_drop)(void *ctx, uint32_t unit);
+    void (*part_trim)(void *ctx, uint32_t unit, uint64_t offset, uint64_t len);
+    // Reads that many octets of a read window there, if all of them are to be had without waiting.
+    bool (*window_read)(void *ctx, int fd, uint64_t offset, void *data, uint32_t len);
 };
 
 struct cta *cta_create(const struct cta_parts *parts);
@@ -71,7 +84,8 @@ struct cta_volume_counters {
     uint64_t operations[NODE_OPERATION_COUNT]; // answered
     uint64_t octets[NODE_OPERATION_COUNT];
     uint64_t completions[NODE_COMPLETION_COUNT];
-    uint64_t waits; // requests that no buffer was free for
+    uint64_t waits;        // requests that no buffer was free for
+    uint64_t window_reads; // of those answered, by the read window
     // In nanoseconds, from submit to answer, however it ended.
     struct histogram latency[NODE_OPERATION_COUNT];
 };
@@ -88,7 +102,8 @@ struct cta_connection_counters {
 // False: no such unit.
 bool cta_unit_counters(const struct cta *cta, uint32_t unit, struct cta_unit_counters *ret);
 
-// Of a volume that has had a route, by index below NODE_VOLUME_COUNT_MAX; NULL: none is there.
+// Of a volume that has had a route or a read window, by index below NODE_VOLUME_COUNT_MAX; NULL:
+// none is there.
 const struct cta_volume_counters *cta_volume_counters(const struct cta *cta, size_t index);
 
 // Of a connection, by index below NODE_CONNECTION_COUNT_MAX; false: none is there.

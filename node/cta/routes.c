@@ -49,11 +49,11 @@ static struct cta_volume *volume_find(struct cta *cta, uint32_t volume)
     return NULL;
 }
 
-// NULL: volumes that are gone have all slots, and their last requests are still under way.
-static struct cta_volume *volume_of(struct cta *cta, uint32_t volume)
+// No room: volumes that are gone have all slots, and their last requests are still under way.
+struct cta_volume *routes_volume(struct cta *cta, uint32_t volume, bool may_make)
 {
     struct cta_volume *v = volume_find(cta, volume);
-    if (v == NULL) {
+    if (v == NULL && may_make) {
         v = volume_find(cta, 0);
         if (v != NULL) {
             v->counters.volume = volume;
@@ -107,7 +107,7 @@ void routes_add(void *ctx, const struct route *route)
 {
     struct cta *cta = ctx;
     struct cta_route *r = slot(cta, route->connection);
-    struct cta_volume *volume = volume_of(cta, route->volume);
+    struct cta_volume *volume = routes_volume(cta, route->volume, true);
     if (r->route.connection != 0 || volume == NULL) {
         on_route(cta, route->connection, CONNECT_TOO_MANY);
         return;

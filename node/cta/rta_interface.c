@@ -25,7 +25,7 @@ bool units_add(void *ctx, uint32_t number, struct frame_port port)
     if (unit != NULL) {
         unit->residual = residual_create(port, CTA_UNIT_DEPTH, on_ack, unit);
     }
-    if (unit == NULL || unit->residual == NULL) {
+    if (unit == NULL || unit->residual == NULL || !memory_open(unit)) {
         cta_unit_destroy(unit);
         return false;
     }
@@ -42,17 +42,36 @@ static void end_completing(struct cta_unit *unit)
     }
 }
 
+// The memory itself goes: what a device may still do to it is done to nobody.
+static void end_quarantined(struct cta_unit *unit)
+{
+    struct list_link *list = &unit->cta->quarantine, *next;
+    for (struct list_link *l = list->next; l != list; l = next) {
+        struct transaction *t = LIST_ENTRY(l, struct transaction, link);
+        next = l->next;
+        if (t->unit == unit) {
+            service_end(unit->cta, t);
+        }
+    }
+}
+
 void units_remove(void *ctx, uint32_t number)
 {
     struct cta *cta = ctx;
     struct cta_unit *unit = unit_find(cta, number);
     if (unit != NULL) {
         end_completing(unit);
+        end_quarantined(unit);
         CHECK(list_is_empty(&unit->ready) && list_is_empty(&unit->replay) &&
               list_is_empty(&unit->at_unit) && list_is_empty(&unit->elsewhere));
         cta->units[number] = NULL;
         cta_unit_destroy(unit);
     }
+}
+
+void units_keep(void *ctx, uint32_t number)
+{
+    unit_find(ctx, number)->keeps_pages = true;
 }
 
 static void move(struct transaction *t, enum transaction_state state, struct list_link *list)
@@ -89,7 +108,8 @@ void units_ready(void *ctx, uint32_t number, instant_ns now)
     end_completing(unit);
     unit->depth = 0;
     for (struct list_link *l = unit->elsewhere.next; l != &unit->elsewhere; l = l->next) {
-        unit->depth += LIST_ENTRY(l, struct transaction, link)->state == TRANSACTION_TRANSFERRING;
+        const struct transaction *t = LIST_ENTRY(l, struct transaction, link);
+        unit->depth += t->state == TRANSACTION_TRANSFERRING && !t->is_by_window;
     }
     unit->is_ready = true;
     unit->is_broken = false;

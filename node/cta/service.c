@@ -61,10 +61,10 @@ void service_answer(struct cta *cta, struct transaction *t, enum node_completion
     }
 }
 
-static void expose_buffer(struct cta *cta, struct transaction *t, uint32_t len)
+static void expose_buffer(struct transaction *t, uint32_t len)
 {
     t->request->buffer = (struct node_buffer){.offset = t->buffer.offset, .len = len};
-    t->request->data = (uint8_t *)cta->parts.pool.ptr + t->buffer.offset;
+    t->request->data = memory_of(t->unit, t->buffer);
 }
 
 static void transfer(struct transaction *t, instant_ns now)
@@ -75,7 +75,7 @@ static void transfer(struct transaction *t, instant_ns now)
 void service_transfer(struct cta *cta, struct transaction *t, uint32_t answer_len, uint32_t detail,
                       instant_ns now)
 {
-    expose_buffer(cta, t, answer_len);
+    expose_buffer(t, answer_len);
     t->request->completion = NODE_OK;
     t->request->detail = detail;
     transfer(t, now);
@@ -113,15 +113,17 @@ static bool must_get_behind(const struct cta *cta, const struct service_request 
 }
 
 // False: a slot or a buffer is missing, or it would be too much for its share.
-static bool begin(struct cta *cta, struct cta_route *route, struct service_request *request)
+static bool begin(struct cta *cta, struct cta_route *route, struct service_request *request,
+                  instant_ns now)
 {
+    struct cta_unit *unit = cta->units[route->route.unit];
     struct node_buffer buffer = {0};
     bool has_data = needs_buffer(request);
     if (!shares_allow(cta, route, request->data_len)) {
         return false;
     }
     if (list_is_empty(&cta->free) ||
-        (has_data && !shares_obtain(cta, request->data_len, &buffer))) {
+        (has_data && !shares_obtain(cta, unit, request->data_len, &buffer))) {
         starve(cta, request);
         return false;
     }
@@ -131,7 +133,7 @@ static bool begin(struct cta *cta, struct cta_route *route, struct service_reque
                               .state = TRANSACTION_FETCHING,
                               .request = request,
                               .route = route,
-                              .unit = cta->units[route->route.unit],
+                              .unit = unit,
                               .operation = request->operation,
                               .flags = request->flags,
                               .connection = request->connection,
@@ -141,6 +143,7 @@ static bool begin(struct cta *cta, struct cta_route *route, struct service_reque
                               .buffer = buffer};
     list_push_tail(&t->unit->elsewhere, &t->link);
     shares_take(cta, route, buffer.len);
+    memory_note(unit, now);
     request->transaction = t->number;
     return true;
 }
@@ -159,7 +162,7 @@ void service_end(struct cta *cta, struct transaction *t)
 {
     service_settle(cta, t);
     if (t->buffer.len > 0) {
-        shares_release(cta, t->buffer);
+        shares_release(t->unit, t->buffer);
     }
     t->state = TRANSACTION_FREE;
     t->request = NULL;
@@ -167,13 +170,18 @@ void service_end(struct cta *cta, struct transaction *t)
     list_push_head(&cta->free, &t->link);
 }
 
-// Has a slot, and a buffer if it needs one: fetches what is to be written, or goes on to the unit.
+// Has a slot, and a buffer if it needs one: fetches what is to be written, sends what can be read
+// at once, or goes on to the unit.
 static void proceed(struct cta *cta, struct service_request *request, instant_ns now)
 {
     struct transaction *t = find(cta, request->transaction);
     if (node_operation_facts(t->operation)->moves_to_device) {
-        expose_buffer(cta, t, t->buffer.len);
+        expose_buffer(t, t->buffer.len);
         transfer(t, now);
+    } else if (window_read(cta, t)) {
+        t->state = TRANSACTION_TRANSFERRING;
+        t->is_by_window = true;
+        service_transfer(cta, t, t->buffer.len, 0, now);
     } else {
         units_submit(t);
     }
@@ -215,7 +223,7 @@ void service_submit(void *ctx, struct service_request *request, instant_ns now)
         return;
     }
     if (list_is_empty(&route->hungry) && !must_get_behind(cta, request) &&
-        begin(cta, route, request)) {
+        begin(cta, route, request, now)) {
         proceed(cta, request, now);
         return;
     }
@@ -250,7 +258,7 @@ void service_feed(struct cta *cta, instant_ns now)
         struct service_request *request =
             LIST_ENTRY(route->hungry.next, struct service_request, link);
         list_remove(&route->link);
-        if (must_get_behind(cta, request) || !begin(cta, route, request)) {
+        if (must_get_behind(cta, request) || !begin(cta, route, request, now)) {
             list_push_tail(&passed, &route->link);
             continue;
         }
@@ -281,7 +289,11 @@ void service_transferred(void *ctx, struct service_request *request, enum node_c
     CHECK(t->state == TRANSACTION_TRANSFERRING);
     account(cta, t->route, request, outcome, now);
     t->request = NULL;
-    units_complete(t, outcome, now);
+    if (t->is_by_window) {
+        service_end(cta, t);
+    } else {
+        units_complete(t, outcome, now);
+    }
 }
 
 /* ---- what does not end by itself ------------------------------------------------------------- */

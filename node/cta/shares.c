@@ -98,21 +98,32 @@ static bool may_lend(const struct cta *cta, enum cta_size size, uint64_t len)
     return !cta->waits[CTA_OVERSIZED] || has_room(cta, large, len, LARGE_PATIENT_SIXTEENTHS);
 }
 
-bool shares_obtain(struct cta *cta, uint32_t len, struct node_buffer *ret)
+uint64_t shares_lent_len(const struct cta *cta)
+{
+    uint64_t len = 0;
+    for (unsigned i = 0; i < CTA_SIZE_COUNT; i++) {
+        len += cta->lent_len[i];
+    }
+    return len;
+}
+
+bool shares_obtain(struct cta *cta, struct cta_unit *unit, uint32_t len, struct node_buffer *ret)
 {
     enum cta_size size = shares_size_of(cta, len);
     uint64_t run_len = buffers_run_len(len);
-    if (!may_lend(cta, size, run_len) || !buffers_obtain(cta->buffers, len, ret)) {
+    if (run_len > cta->parts.pool.len - shares_lent_len(cta) || !may_lend(cta, size, run_len) ||
+        !buffers_obtain(unit->buffers, len, ret)) {
         return false;
     }
     cta->lent_len[size] += run_len;
     return true;
 }
 
-void shares_release(struct cta *cta, struct node_buffer buffer)
+void shares_release(struct cta_unit *unit, struct node_buffer buffer)
 {
+    struct cta *cta = unit->cta;
     cta->lent_len[shares_size_of(cta, buffer.len)] -= buffers_run_len(buffer.len);
-    buffers_release(cta->buffers, buffer);
+    buffers_release(unit->buffers, buffer);
 }
 
 static void count(struct cta_share *share, uint64_t len, bool is_oversized, int sign)

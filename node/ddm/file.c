@@ -53,6 +53,7 @@ struct file {
     const struct file_engine_kind *kind;
     struct file_engine *engine;
     struct file_cache cache; // if not direct
+    int window_fd;           // by which others may read what the cache has; -1: nobody
     unsigned under_way;      // at the engine, or about to be
     void *zeroes;
     struct file_work works[FILE_DEPTH];
@@ -68,6 +69,9 @@ static void file_close(struct ddm *ddm)
     struct file *file = (struct file *)ddm;
     if (file->engine != NULL) {
         file->kind->destroy(file->engine);
+    }
+    if (file->window_fd >= 0) {
+        close(file->window_fd);
     }
     if (file->fd >= 0) {
         close(file->fd);
@@ -177,6 +181,19 @@ static void origin_set(struct file *file, const char *object)
              len > most ? whole + len - most : whole);
 }
 
+// Not with direct=on: what that writes, and what the page cache has, meet at the disk alone.
+static void window_lend(struct file *file)
+{
+    const struct ddm_host *host = &file->ddm.host;
+    if (host->lend == NULL || file->is_direct || file->is_block_device) {
+        return;
+    }
+    file->window_fd = file_cache_window(file->fd);
+    if (file->window_fd >= 0) {
+        host->lend(host->ctx, file->window_fd);
+    }
+}
+
 static int file_open(const struct ddm_target *target, const struct ddm_host *host, struct ddm *next,
                      struct ddm **ret, struct why *ret_why)
 {
@@ -192,8 +209,10 @@ static int file_open(const struct ddm_target *target, const struct ddm_host *hos
     if (file == NULL) {
         return -ENOMEM;
     }
-    *file = (struct file){
-        .ddm = {.driver = &ddm_file, .host = *host}, .fd = -1, .is_direct = direct != 0};
+    *file = (struct file){.ddm = {.driver = &ddm_file, .host = *host},
+                          .fd = -1,
+                          .window_fd = -1,
+                          .is_direct = direct != 0};
     list_init(&file->free);
     for (unsigned i = 0; i < FILE_DEPTH; i++) {
         list_push_tail(&file->free, &file->works[i].job.link);
@@ -205,6 +224,7 @@ static int file_open(const struct ddm_target *target, const struct ddm_host *hos
         return error;
     }
     origin_set(file, target->object);
+    window_lend(file);
     *ret = &file->ddm;
     return 0;
 }

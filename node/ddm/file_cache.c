@@ -1,6 +1,8 @@
 #include "node/ddm/file_cache.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -87,6 +89,13 @@ static bool write_try(struct file_cache *cache, struct file_job *job, const stru
     int64_t written = pwritev2(cache->fd, iov, 1, (off_t)job->offset, RWF_NOWAIT);
     job->result = written;
     return is_answer(written, &cache->writes) || (!cache->writes && write_and_see(cache, job, iov));
+}
+
+int file_cache_window(int fd)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 }
 
 bool file_cache_try(struct file_cache *cache, struct file_job *job)

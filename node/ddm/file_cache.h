@@ -25,6 +25,10 @@ struct file_cache {
 // `may_wait`: the caller serves nobody but this file's clients.
 void file_cache_init(struct file_cache *cache, int fd, bool may_wait);
 
+// The same file for reading alone, by a file description of its own, so that no lock and no I/O of
+// `fd` is shared with who gets it. -1: it cannot be had.
+int file_cache_window(int fd);
+
 // Carries out what it can of a read or write; its result is in the job. False: it is the engine's,
 // as it was.
 bool file_cache_try(struct file_cache *cache, struct file_job *job);

@@ -464,6 +464,7 @@ const struct ddm_driver ddm_nvme = {
     .name = "nvme+rdma",
     .summary = "a volume of an NVMe over RDMA target",
     .object = "//HOST[:PORT]/NQN[/NSID]",
+    .keeps_pages = true,
     .fence = "none of ours: what has reached the target may go on there",
     .parameters = keys,
     .open = nvme_open,

@@ -8,9 +8,12 @@
 #include "node/bus/ring.h"
 #include "node/cta/cta.h"
 #include "node/host/announcement.h"
+#include "node/host/events.h"
 #include "node/host/host.h"
+#include "node/host/pool.h"
 #include "node/host/strangers.h"
 #include "node/interface/request.h"
+#include "node/iscsi/iscsi.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
 #include "node/tts/nbd.h"
@@ -46,7 +49,7 @@ struct host_unit {
     struct host_unit_log log;
 };
 
-enum { HOST_TTS_COUNT_MAX = 4, HOST_URI_MAX = 512 };
+enum { HOST_TTS_COUNT_MAX = 5, HOST_URI_MAX = 512 };
 
 // A TTS that clients come to, and where it was asked to listen.
 struct host_tts {
@@ -61,17 +64,19 @@ struct host {
     struct host_config in_file; // as last read; only its volumes count
     struct host_config coming;  // volumes to be added when their names are free
     struct loop *loop;
-    struct segment pool;
+    struct pool pool;
     struct uma *uma;
     struct cta *cta;
     struct nbd *nbd;          // NULL, as the others: not asked for
     struct nvme_target *nvme; // the controllers of all NVMe TTSs
     struct nvme_rdma *nvme_rdma;
     struct nvme_tcp *nvme_tcp;
+    struct iscsi *iscsi;
     unsigned tts_count;
     struct host_tts ttss[HOST_TTS_COUNT_MAX]; // in the order of their URIs
     struct host_control *control;
-    struct host_metrics *metrics;
+    struct host_web *metrics, *page;
+    struct host_events events;
     struct strangers strangers;
     struct strangers rtas;     // what they may say, by their names
     struct loop_member before; // the TTSs
@@ -89,13 +94,16 @@ struct host {
     struct host_unit units[NODE_UNIT_COUNT_MAX];
 };
 
-// One line on standard error.
-void host_say(void *ctx, const char *line);
 // The captive command has ended so, or the node cannot start: everything stops.
 void host_end(struct host *host, int exit_status);
 
 // How clients reach the volume through the TTS of this index; empty if it does not listen.
 void host_uri(struct host *host, unsigned tts, const struct resource *row, char ret[HOST_URI_MAX]);
+
+// ---- say.c
+
+// One line on standard error, and for who looks later.
+void host_say(void *ctx, const char *line);
 
 // ---- start.c
 
@@ -142,6 +150,14 @@ void host_units_receive(struct host *host, instant_ns now);
 bool host_units_sleep(struct host *host);
 void host_units_wake(struct host *host);
 void host_units_close(struct host *host);
+
+// ---- window.c
+
+// A read window from what an RTA handed over, which is closed: a descriptor of the host's own to
+// the same file. -1: it is none, or nothing can be read of it without waiting.
+int host_window_open(int handed);
+// As cta_parts.window_read.
+bool host_window_read(void *ctx, int fd, uint64_t offset, void *data, uint32_t len);
 
 // ---- unit_log.c
 

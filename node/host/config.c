@@ -112,6 +112,12 @@ static bool node_set(struct reading *r, const char *key, const char *value)
     if (strcmp(key, "nvme-tcp") == 0) {
         return text_set(r, config->nvme_tcp_listen, sizeof config->nvme_tcp_listen, value);
     }
+    if (strcmp(key, "http") == 0) {
+        return text_set(r, config->http_listen, sizeof config->http_listen, value);
+    }
+    if (strcmp(key, "iscsi") == 0) {
+        return text_set(r, config->iscsi_listen, sizeof config->iscsi_listen, value);
+    }
     if (strcmp(key, "metrics") == 0) {
         return text_set(r, config->metrics_listen, sizeof config->metrics_listen, value);
     }

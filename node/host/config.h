@@ -4,7 +4,9 @@
 //     nbd = 127.0.0.1:10809       HOST:PORT or unix:PATH
 //     nvme-rdma = 127.0.0.1       HOST[:PORT]
 //     nvme-tcp = 127.0.0.1:4420   HOST:PORT
+//     iscsi = 127.0.0.1           HOST[:PORT]
 //     metrics = 127.0.0.1:9108    address for Prometheus
+//     http = 127.0.0.1:8080       address for browsers, and for Prometheus too
 //     pool = 64M
 //     patience = 30s              with clients that hold memory of the pool
 //     rta = each                  each, one, host

@@ -8,8 +8,8 @@
 #include "node/host/host.h"
 
 enum {
-    OF_UNIT = 6,           // a process, its socket, its bus, two bells, its standard error
-    OF_VOLUME = 1,         // a keepsake
+    OF_UNIT = 7,   // a process, its socket, its bus, two bells, its standard error, its buffers
+    OF_VOLUME = 2, // a keepsake, a window
     OF_VOLUME_IN_HOST = 4, // a device, its engine
     OF_NODE = 64,          // listeners, the first clients, a process that is being started
 };

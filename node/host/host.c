@@ -15,18 +15,14 @@
 #include "node/host/announcement.h"
 #include "node/host/config.h"
 #include "node/host/control.h"
-#include "node/host/metrics.h"
+#include "node/host/pool.h"
+#include "node/host/web.h"
 #include "node/interface/volume.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
 #include "node/unit/segment.h"
 
 static const duration_ns stop_within_ns = 10 * NS_PER_S;
-
-void host_say(void *ctx, const char *line)
-{
-    fprintf(stderr, "weft: %s\n", line);
-}
 
 void host_end(struct host *host, int exit_status)
 {
@@ -150,7 +146,6 @@ static int signals_take(struct host *host)
 
 static int agents_create(struct host *host)
 {
-    struct node_pool pool = {.ptr = host->pool.ptr, .len = host->pool.len, .fd = host->pool.fd};
     struct uma_parts parts = {.ctx = host,
                               .spawn = host_unit_spawn,
                               .kill = host_unit_kill,
@@ -161,7 +156,14 @@ static int agents_create(struct host *host)
                               .say = host_say,
                               .on_stopped = on_stopped};
     host->uma = uma_create(&parts);
-    struct cta_parts cta_parts = {.pool = pool, .uma = &uma_for_cta, .uma_ctx = host->uma};
+    struct cta_parts cta_parts = {.pool = pool_view(&host->pool),
+                                  .uma = &uma_for_cta,
+                                  .uma_ctx = host->uma,
+                                  .ctx = &host->pool,
+                                  .part_make = pool_part_make,
+                                  .part_drop = pool_part_drop,
+                                  .part_trim = pool_part_trim,
+                                  .window_read = host_window_read};
     host->cta = cta_create(&cta_parts);
     if (host->uma == NULL || host->cta == NULL) {
         return -ENOMEM;
@@ -180,18 +182,18 @@ static int agents_create(struct host *host)
     return error;
 }
 
-static int metrics_setup(struct host *host)
+static int web_setup(struct host *host, const char *listen, bool has_page, struct host_web **ret)
 {
     struct why why;
-    if (host->config->metrics_listen[0] == '\0') {
+    if (*listen == '\0') {
         return 0;
     }
-    host->metrics = metrics_create(host, host->config->metrics_listen, &why);
-    if (host->metrics == NULL) {
-        host_say_failure("no metrics", host->config->metrics_listen, why.text,
+    *ret = web_create(host, listen, has_page, &why);
+    if (*ret == NULL) {
+        host_say_failure(has_page ? "no page" : "no metrics", listen, why.text,
                          "choose another address, HOST:PORT");
     }
-    return host->metrics != NULL ? 0 : -EADDRNOTAVAIL;
+    return *ret != NULL ? 0 : -EADDRNOTAVAIL;
 }
 
 static int host_setup(struct host *host)
@@ -207,7 +209,7 @@ static int host_setup(struct host *host)
         host_say_failure("cannot serve", "this process", why.text, host_remedy(error));
         return error;
     }
-    error = segment_create("weft-pool", host->config->pool_len, &host->pool);
+    error = pool_create(&host->pool, host->config->pool_len);
     if (error == 0) {
         error = agents_create(host);
     }
@@ -218,7 +220,10 @@ static int host_setup(struct host *host)
         host_say_failure("cannot serve", "this process", strerror(-error), host_remedy(error));
         return error;
     }
-    error = metrics_setup(host);
+    error = web_setup(host, host->config->metrics_listen, false, &host->metrics);
+    if (error == 0) {
+        error = web_setup(host, host->config->http_listen, true, &host->page);
+    }
     if (error != 0) {
         return error;
     }
@@ -238,7 +243,8 @@ static void host_teardown(struct host *host)
     host_captive_close(host);
     announcement_end(&host->announcement);
     control_destroy(host->control);
-    metrics_destroy(host->metrics);
+    web_destroy(host->page);
+    web_destroy(host->metrics);
     host_units_close(host);
     host_ttss_destroy(host);
     uma_destroy(host->uma);
@@ -247,7 +253,7 @@ static void host_teardown(struct host *host)
     if (host->signal_fd >= 0) {
         close(host->signal_fd);
     }
-    segment_close(&host->pool);
+    pool_destroy(&host->pool);
     loop_destroy(host->loop);
     config_free(&host->in_file);
     config_free(&host->coming);

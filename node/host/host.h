@@ -10,6 +10,7 @@
 //     config.c    the configuration file
 //     status.c    what weft status shows; control.c answers it, at a place that runtime.c names
 //     metrics.c   the same for Prometheus
+//     web.c       both by HTTP, and a page in a browser; events.c: what was said last
 #pragma once
 
 #include <stdbool.h>
@@ -34,7 +35,9 @@ struct host_config {
     char nbd_listen[HOST_LISTEN_MAX];       // address_listen's form; empty: no NBD
     char nvme_tcp_listen[HOST_LISTEN_MAX];  // HOST:PORT; empty: no NVMe/TCP
     char nvme_rdma_listen[HOST_LISTEN_MAX]; // HOST[:PORT]; empty: no NVMe/RDMA
-    char metrics_listen[HOST_LISTEN_MAX];   // HOST:PORT; empty: none
+    char iscsi_listen[HOST_LISTEN_MAX];     // HOST[:PORT]; empty: no iSCSI
+    char metrics_listen[HOST_LISTEN_MAX];   // address_listen's form; empty: none
+    char http_listen[HOST_LISTEN_MAX];      // likewise, with the page
     uint64_t pool_len;                      // octets, a multiple of NODE_TRANSFER_MAX
     duration_ns patience_ns;                // with clients that hold memory; 0: as usual
     enum host_rta rta;

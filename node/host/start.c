@@ -9,7 +9,9 @@
 
 #include "node/host/agent.h"
 #include "node/host/announcement.h"
+#include "node/host/host.h"
 #include "node/host/memory_limit.h"
+#include "node/host/web.h"
 #include "node/interface/volume.h"
 #include "node/uma/uma.h"
 #include "text/quantity.h"
@@ -91,11 +93,13 @@ void host_pool_look(const struct host *host)
 static void tell_of_tail(const struct host *host, const struct resource *row)
 {
     const struct host_config *config = host->config;
-    bool has_blocks = config->nvme_tcp_listen[0] != '\0' || config->nvme_rdma_listen[0] != '\0';
+    bool has_blocks = config->nvme_tcp_listen[0] != '\0' || config->nvme_rdma_listen[0] != '\0' ||
+                      config->iscsi_listen[0] != '\0';
     uint64_t tail_len = row->profile.size % row->profile.block_size;
     if (has_blocks && tail_len != 0) {
         fprintf(stderr,
-                "weft: volume %s: NVMe hosts see whole blocks of %" PRIu32 " octets, not its last "
+                "weft: volume %s: NVMe and iSCSI see whole blocks of %" PRIu32
+                " octets, not its last "
                 "%" PRIu64 "\n",
                 row->name, row->profile.block_size, tail_len);
     }
@@ -127,6 +131,11 @@ static char *announcement_text(struct host *host, size_t *ret_len)
     for (size_t i = 0; i < table->count; i++) {
         tell_of_tail(host, &table->rows[i]);
         volume_put(host, &table->rows[i], out);
+    }
+    if (host->page != NULL) {
+        char address[HOST_LISTEN_MAX];
+        web_address(host->page, address, sizeof address);
+        fprintf(out, "page %s\n", address);
     }
     fclose(out);
     return text;

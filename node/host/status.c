@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <uuid/uuid.h>
 
@@ -10,10 +11,13 @@
 #include "base/time.h"
 #include "node/cta/cta.h"
 #include "node/host/agent.h"
+#include "node/host/events.h"
+#include "node/host/pool.h"
 #include "node/host/privileges.h"
 #include "node/interface/request.h"
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
+#include "node/iscsi/iscsi.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
 #include "node/tts/nbd.h"
@@ -65,8 +69,7 @@ static struct json_object *histogram_object(const struct histogram *h)
     for (unsigned i = 0; i < HISTOGRAM_BUCKET_COUNT; i++) {
         if (h->buckets[i] > 0) {
             struct json_object *bucket = json_object_new_array_ext(2);
-            const uint64_t last = histogram_bucket_last(i);
-            json_object_array_add(bucket, json_object_new_uint64(last < h->max ? last : h->max));
+            json_object_array_add(bucket, json_object_new_uint64(histogram_bucket_most(h, i)));
             json_object_array_add(bucket, json_object_new_uint64(h->buckets[i]));
             json_object_array_add(buckets, bucket);
         }
@@ -145,6 +148,7 @@ static struct json_object *volume_object(struct host *host, const struct resourc
         json_object_object_add(object, "octets", by_operation(counters->octets));
         json_object_object_add(object, "completions", by_completion(counters->completions));
         put_number(object, "waits", counters->waits);
+        put_number(object, "window_reads", counters->window_reads);
         json_object_object_add(object, "latency", latency_object(counters->latency));
     }
     return object;
@@ -230,6 +234,7 @@ static struct json_object *unit_object(struct host *host, uint32_t number,
     put_number(object, "duplicates", cta.duplicates + rta->duplicates);
     put_number(object, "violations", cta.violations);
     put_number(object, "lent", cta.lent_len);
+    put_number(object, "memory", pool_part_memory(&host->pool, number));
     put_number(object, "refusals", rta->refusals);
     put_number(object, "resubmissions", rta->resubmissions);
     put_number(object, "turns", rta->turns);
@@ -344,6 +349,45 @@ static struct json_object *nvme_tcp_object(const struct host *host)
     return object;
 }
 
+// The latest first.
+static struct json_object *events_array(const struct host *host)
+{
+    struct json_object *events = json_object_new_array();
+    const struct host_event *event;
+    for (unsigned i = 0; (event = host_event_back(&host->events, i)) != NULL; i++) {
+        struct json_object *object = json_object_new_object();
+        struct tm parts;
+        char when[32];
+        gmtime_r(&event->at, &parts);
+        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &parts);
+        put_text(object, "time", when);
+        put_text(object, "text", event->text);
+        json_object_array_add(events, object);
+    }
+    return events;
+}
+
+static struct json_object *iscsi_object(const struct host *host)
+{
+    struct json_object *object = json_object_new_object();
+    struct iscsi_counters counters = iscsi_counters(host->iscsi);
+    struct scsi_device_counters device = iscsi_device_counters(host->iscsi);
+    put_number(object, "accepted", counters.accepted);
+    put_number(object, "sessions", counters.sessions);
+    put_number(object, "refused", counters.refused);
+    put_number(object, "malformed", counters.malformed);
+    put_number(object, "stalled", counters.stalled);
+    put_number(object, "digest_errors", counters.digest_errors);
+    put_number(object, "rejects", counters.rejects);
+    put_number(object, "octets_immediate", counters.octets_immediate);
+    put_number(object, "octets_asked", counters.octets_asked);
+    put_number(object, "octets_sent", counters.octets_sent);
+    put_number(object, "commands", device.commands);
+    put_number(object, "errors", device.errors);
+    put_number(object, "refusals", device.refusals);
+    return object;
+}
+
 struct json_object *status_object(struct host *host)
 {
     const struct resource_table *table = uma_resources(host->uma);
@@ -368,6 +412,7 @@ struct json_object *status_object(struct host *host)
     json_object_object_add(object, "latency_by_driver", drivers_object(host));
     json_object_object_add(object, "rtas", units);
     json_object_object_add(object, "clients", clients_array(host));
+    json_object_object_add(object, "events", events_array(host));
     if (host->nbd != NULL) {
         json_object_object_add(object, "nbd", nbd_object(host));
     }
@@ -377,6 +422,9 @@ struct json_object *status_object(struct host *host)
     }
     if (host->nvme_tcp != NULL) {
         json_object_object_add(object, "nvme_tcp", nvme_tcp_object(host));
+    }
+    if (host->iscsi != NULL) {
+        json_object_object_add(object, "iscsi", iscsi_object(host));
     }
     return object;
 }

@@ -7,7 +7,9 @@
 #include "base/time.h"
 #include "node/cta/cta.h"
 #include "node/host/agent.h"
+#include "node/host/pool.h"
 #include "node/host/strangers.h"
+#include "node/iscsi/iscsi.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
 #include "node/tts/nbd.h"
@@ -77,7 +79,8 @@ static int nvme_rdma_add(struct host *host)
         .loop = host->loop,
         .listen = host->config->nvme_rdma_listen,
         .target = host->nvme,
-        .pool = {.ptr = host->pool.ptr, .len = host->pool.len, .fd = host->pool.fd},
+        .pool = pool_view(&host->pool),
+        .pool_is_pinned = &host->pool.is_pinned,
         .patience_ns = patience_of(host),
         .say = say_of_stranger,
         .ctx = host,
@@ -104,6 +107,24 @@ static int nvme_tcp_add(struct host *host)
     return host->nvme_tcp != NULL ? 0 : -ENOMEM;
 }
 
+static int iscsi_add(struct host *host)
+{
+    struct iscsi_parts parts = {.loop = host->loop,
+                                .listen = host->config->iscsi_listen,
+                                .uma = &uma_for_tts,
+                                .uma_ctx = host->uma,
+                                .cta = &cta_for_tts,
+                                .cta_ctx = host->cta,
+                                .patience_ns = patience_of(host),
+                                .say = say_of_stranger,
+                                .ctx = host};
+    host->iscsi = iscsi_create(&parts);
+    if (host->iscsi != NULL) {
+        tts_add(host, &iscsi_for_uma, host->iscsi, parts.listen, "iscsi");
+    }
+    return host->iscsi != NULL ? 0 : -ENOMEM;
+}
+
 int host_ttss_create(struct host *host)
 {
     int error = nvme_add(host);
@@ -116,6 +137,9 @@ int host_ttss_create(struct host *host)
     if (error == 0 && host->config->nvme_tcp_listen[0] != '\0') {
         error = nvme_tcp_add(host);
     }
+    if (error == 0 && host->config->iscsi_listen[0] != '\0') {
+        error = iscsi_add(host);
+    }
     if (error == 0) {
         uma_tts_add(host->uma, &nvme_for_uma, host->nvme);
     }
@@ -127,6 +151,7 @@ void host_ttss_destroy(struct host *host)
     nbd_destroy(host->nbd);
     nvme_rdma_destroy(host->nvme_rdma);
     nvme_tcp_destroy(host->nvme_tcp);
+    iscsi_destroy(host->iscsi);
     nvme_target_destroy(host->nvme);
 }
 

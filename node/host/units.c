@@ -216,14 +216,16 @@ static void break_unit(struct host_unit *unit, const char *why)
     uma_for_cta.on_unit_broken(unit->host->uma, unit->number, why);
 }
 
-static void on_message(struct host_unit *unit, const struct unit_message *message, int keepsake)
+static void on_message(struct host_unit *unit, const struct unit_message *message, int fd)
 {
-    if (keepsake >= 0 && !is_memory(keepsake)) {
-        channel_drop(keepsake);
+    bool is_window = fd >= 0 && message->is_window != 0;
+    if (fd >= 0 && !is_window && !is_memory(fd)) {
+        channel_drop(fd);
         break_unit(unit, "it handed over a descriptor that is no memory");
         return;
     }
-    uma_on_message(unit->host->uma, unit->number, message, keepsake, loop_now(unit->host->loop));
+    uma_on_message(unit->host->uma, unit->number, message, is_window ? host_window_open(fd) : fd,
+                   loop_now(unit->host->loop));
 }
 
 static void on_channel(void *ctx, uint32_t events)
@@ -290,7 +292,7 @@ static int spawn_with(struct host_unit *unit, const int sources[], int log, pid_
 
 static int process_spawn(struct host_unit *unit, int channel, int bell_rta)
 {
-    int sources[] = {raise_fd(channel), raise_fd(unit->host->pool.fd),
+    int sources[] = {raise_fd(channel), raise_fd(unit->host->pool.parts[unit->number].fd),
                      raise_fd(unit->bus_memory.fd), raise_fd(bell_rta), raise_fd(unit->bell_cta)};
     int log = host_unit_log_open(unit);
     bool has_all = log >= 0;
@@ -319,7 +321,7 @@ static int runner_spawn(struct host_unit *unit, int channel, int bell_rta)
                                  .channel = channel,
                                  .bell_rta = bell_rta,
                                  .bell_cta = raise_fd(unit->bell_cta),
-                                 .pool = unit->host->pool,
+                                 .pool = unit->host->pool.parts[unit->number],
                                  .bus = unit->bus_memory,
                                  .is_in_host = true,
                                  .on_end = on_runner_end,

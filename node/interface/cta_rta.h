@@ -52,7 +52,7 @@ struct frame {
     uint64_t transaction;   // request, result, completion
     uint64_t offset;        // request: octets, in the volume
     uint64_t len;           // request: octets of the volume
-    uint64_t buffer_offset; // request: octets, in the pool
+    uint64_t buffer_offset; // request: octets, in the unit's part of the pool
     uint32_t buffer_len;    // request: octets lent; result: octets of them that are the answer
     uint16_t completion;    // result: enum node_completion; completion: whether the client has it
     uint16_t detail;        // result: for logs

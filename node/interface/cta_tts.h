@@ -45,12 +45,26 @@ struct service_request {
     instant_ns submitted_at_ns;
 };
 
-// The pool that all buffers come from, for those who must register memory before using it.
+// The pool that all buffers come from, for those who must register memory before using it: a part
+// for each unit, so that an RTA has the memory of its own requests and no other.
 struct node_pool {
-    void *ptr;
-    uint64_t len;
-    int fd; // the memory as a file; -1: none
+    void *ptr;    // the parts, one behind the other, by the numbers of their units
+    uint64_t len; // of a part; and the most of all together that is lent at a time
+    // By unit: another number says that other memory is in its place; 0: none is.
+    const uint32_t *generations;
 };
+
+// The unit whose part has this octet; NODE_UNIT_COUNT_MAX: none.
+static inline uint32_t node_pool_unit(const struct node_pool *pool, const void *data)
+{
+    uint64_t unit = ((uintptr_t)data - (uintptr_t)pool->ptr) / pool->len;
+    return unit < NODE_UNIT_COUNT_MAX ? (uint32_t)unit : NODE_UNIT_COUNT_MAX;
+}
+
+static inline void *node_pool_part(const struct node_pool *pool, uint32_t unit)
+{
+    return (uint8_t *)pool->ptr + unit * pool->len;
+}
 
 // What the CTA offers; `cta` is the context it gave with it.
 struct cta_for_tts {

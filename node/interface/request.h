@@ -1,8 +1,8 @@
 // What every interface of the node speaks of: an operation on a range of a volume, a reference to
-// a buffer in the shared pool, and how the operation ended. None of it belongs to a network
-// protocol or to an I/O format: those are made from it, and turned into it, at the edges (the
-// target transport services on one side, the I/O converter of the remote transport agent on the
-// other).
+// a buffer in the unit's part of the pool, and how the operation ended. None of it belongs to a
+// network protocol or to an I/O format: those are made from it, and turned into it, at the edges
+// (the target transport services on one side, the I/O converter of the remote transport agent on
+// the other).
 //
 //     operations    enum node_operation, node_operation_facts, enum node_flag
 //     outcomes      enum node_completion, node_completion_name
@@ -85,10 +85,10 @@ enum node_completion {
 // "ok", "media" ...; "unknown" for a number that is none.
 const char *node_completion_name(unsigned completion);
 
-// Octets of the shared pool. The books of the pool are the CTA's; everyone else takes references
-// as given, and checks those that come from another process.
+// Octets of a unit's part of the pool. The books of the pool are the CTA's; everyone else takes
+// references as given, and checks those that come from another process.
 struct node_buffer {
-    uint64_t offset; // from the start of the pool
+    uint64_t offset; // from the start of the part
     uint32_t len;
 };
 

@@ -116,6 +116,10 @@ struct ddm_host {
     void (*say)(void *ctx, const char *line);
     // While being opened: has the UMA keep a copy of the descriptor for a successor.
     void (*keep)(void *ctx, int fd);
+    // While being opened: the volume may also be read by this descriptor, whose file has the same
+    // octets at the same offsets as soon as a write has ended. It stays the DDM's, and is of a file
+    // description that nothing else is done by. NULL: nobody would.
+    void (*lend)(void *ctx, int fd);
     // In poll: what probe says of this DDM has changed. NULL: nobody wants to know.
     void (*changed)(void *ctx, const struct ddm *ddm);
 };
@@ -153,6 +157,7 @@ struct ddm_driver {
     bool needs_process; // not for the host's own: code that is not weft's
     bool takes_all;     // keys that nobody else in the chain knows are its own to refuse
     bool may_lose;      // a command may vanish, so one without an answer is submitted again
+    bool keeps_pages;   // a device may know the pool by its pages: unused ones stay there
 
     // What it needs of the system once the device is open, beside what every RTA needs; all else is
     // refused to a process that serves no other device (node/unit/confinement.h).

@@ -28,9 +28,11 @@ struct cta_for_uma {
     bool (*unit_add)(void *cta, uint32_t unit, struct frame_port port);
     // No route leads to it any more.
     void (*unit_remove)(void *cta, uint32_t unit);
+    // Unused memory of its part of the pool stays where it is from now on.
+    void (*unit_keep)(void *cta, uint32_t unit);
     // Its process is gone, or is being taken away: requests wait, buffers lent to it stay lent.
     // Requests of connections whose volume is gone for good end; since no successor opens the
-    // volume, no fence tells when their buffers are free, and these stay lent for ever.
+    // volume, no fence tells when their buffers are free, and these stay lent as long as the unit.
     void (*unit_lost)(void *cta, uint32_t unit, instant_ns now);
     // A process serves it, its predecessor's I/O is over (the fence has passed) and the bus is
     // empty: what was not answered is sent again, in order where ranges overlap.
@@ -43,6 +45,9 @@ struct cta_for_uma {
     void (*route_remove)(void *cta, uint32_t connection);
     // The volume is gone, and its number with it: so are its counters, once no route leads to it.
     void (*volume_remove)(void *cta, uint32_t volume);
+    // From now on the volume's read window is this descriptor, which stays the UMA's, of `size`
+    // octets; -1: it has none any more. Nothing is read by it while the unit is lost.
+    void (*window_set)(void *cta, uint32_t volume, int fd, uint64_t size);
     // The volume is gone for good: requests that wait for it end with NODE_NO_VOLUME.
     void (*route_fail)(void *cta, uint32_t connection, instant_ns now);
 };

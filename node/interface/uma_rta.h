@@ -19,7 +19,7 @@
 #include "base/why.h"
 #include "node/interface/volume.h"
 
-enum { UMA_RTA_VERSION = 3, UNIT_URI_MAX = 1024, UNIT_WHY_MAX = 256 };
+enum { UMA_RTA_VERSION = 4, UNIT_URI_MAX = 1024, UNIT_WHY_MAX = 256 };
 
 enum unit_message_kind {
     UNIT_HELLO = 1,
@@ -47,14 +47,16 @@ struct unit_counters {
 };
 
 struct unit_message {
-    uint32_t kind;       // enum unit_message_kind
-    uint32_t version;    // UMA_RTA_VERSION
-    uint32_t volume;     // OPEN, PROBE, CLOSE, CONNECTION_ADD
-    uint32_t connection; // CONNECTION_ADD, CONNECTION_REMOVE
-    int32_t error;       // answers: 0 or a negative errno
-    uint32_t is_restart; // OPEN: wait for the fence; otherwise a device in use is refused
-    uint32_t read_only;  // OPEN
-    uint32_t is_only;    // OPEN: the process will be asked to open no other device
+    uint32_t kind;        // enum unit_message_kind
+    uint32_t version;     // UMA_RTA_VERSION
+    uint32_t volume;      // OPEN, PROBE, CLOSE, CONNECTION_ADD
+    uint32_t connection;  // CONNECTION_ADD, CONNECTION_REMOVE
+    int32_t error;        // answers: 0 or a negative errno
+    uint32_t is_restart;  // OPEN: wait for the fence; otherwise a device in use is refused
+    uint32_t read_only;   // OPEN
+    uint32_t is_only;     // OPEN: the process will be asked to open no other device
+    uint32_t keeps_pages; // answers to OPEN: no page of the unit's part of the pool may be replaced
+    uint32_t is_window;   // answers to OPEN: the descriptor that comes with it is a read window
     union {
         struct {
             char uri[UNIT_URI_MAX];      // OPEN: which device
@@ -78,9 +80,10 @@ static inline void unit_message_why(const struct unit_message *message, struct w
     why_say(ret, "%.*s", UNIT_WHY_MAX - 1, message->why);
 }
 
-// OPEN and its answer may carry one descriptor beside the message: a keepsake. What a device hands
+// OPEN and its answer may carry one descriptor beside the message. A keepsake: what a device hands
 // over is kept by the UMA and given to its successor, so that a volume of memory outlives the
-// process that serves it.
+// process that serves it. Or, in an answer alone, a read window: a file whose octets are those of
+// the volume, from which the CTA may read what the page cache has as long as this process serves.
 struct unit_port {
     void *ctx;
     // `keepsake`: -1, or a descriptor that stays the caller's. 0 or a negative errno; -EAGAIN, for

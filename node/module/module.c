@@ -333,6 +333,7 @@ const struct ddm_driver ddm_module = {
     .object = "PATH",
     .fence = "the module's own",
     .needs_process = true,
+    .keeps_pages = true, // nobody knows
     .takes_all = true,
     .open = open_object,
     .probe = module_probe,

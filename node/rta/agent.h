@@ -19,6 +19,7 @@ struct rta {
     bool is_draining;
     bool has_only; // it has opened the only device that it was to open
     int kept;      // what the DDM being opened wants to be kept; -1
+    int window;    // and by what it may be read besides; -1
 };
 
 // Window of the residual message store: results that the CTA has not acknowledged.

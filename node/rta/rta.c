@@ -15,7 +15,7 @@ struct rta *rta_create(const struct rta_parts *parts)
         return NULL;
     }
     rta->parts = *parts;
-    rta->kept = -1;
+    rta->kept = rta->window = -1;
     rta->residual = cta_interface_create(rta);
     rta->store = store_create();
     rta->io = io_create(&(struct io_parts){.ctx = rta, .on_done = cta_interface_on_done});
@@ -53,6 +53,11 @@ static void on_keep(void *ctx, int fd)
     ((struct rta *)ctx)->kept = fd;
 }
 
+static void on_lend(void *ctx, int fd)
+{
+    ((struct rta *)ctx)->window = fd;
+}
+
 static instant_ns host_clock(void *ctx)
 {
     const struct rta_parts *parts = &((struct rta *)ctx)->parts;
@@ -68,6 +73,14 @@ static void host_say(void *ctx, const char *line)
 static bool chain_has(const struct ddm *chain, const struct ddm *ddm)
 {
     while (chain != NULL && chain != ddm) {
+        chain = chain->next;
+    }
+    return chain != NULL;
+}
+
+static bool chain_keeps_pages(const struct ddm *chain)
+{
+    while (chain != NULL && !chain->driver->keeps_pages) {
         chain = chain->next;
     }
     return chain != NULL;
@@ -144,10 +157,11 @@ static void on_open(struct rta *rta, const struct unit_message *ask, int keepsak
                             .clock = host_clock,
                             .say = host_say,
                             .keep = on_keep,
+                            .lend = on_lend,
                             .changed = host_changed};
     struct ddm *ddm = NULL;
     struct why why = {""};
-    rta->kept = -1;
+    rta->kept = rta->window = -1;
     if (ask->volume == 0 || io_volume_find(rta->io, ask->volume) != NULL) {
         answer.error = -EEXIST;
     } else if (rta->has_only) {
@@ -168,7 +182,11 @@ static void on_open(struct rta *rta, const struct unit_message *ask, int keepsak
         rta->parts.on_only(rta->parts.ctx, ddm);
     }
     unit_message_put_why(&answer, &why);
-    say(rta, &answer, answer.error == 0 ? rta->kept : -1);
+    answer.keeps_pages = answer.error == 0 && chain_keeps_pages(ddm);
+    // Filters see every request: nothing is read past them.
+    answer.is_window = answer.error == 0 && rta->window >= 0 && rta->kept < 0 && ddm->next == NULL;
+    int handed = answer.is_window != 0 ? rta->window : rta->kept;
+    say(rta, &answer, answer.error == 0 ? handed : -1);
 }
 
 // 0 or a negative errno, as from the port.

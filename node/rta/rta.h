@@ -27,7 +27,7 @@ struct rta;
 struct rta_parts {
     struct frame_port bus;
     struct unit_port uma;
-    void *pool; // the shared pool, as mapped here
+    void *pool; // the unit's part of it, as mapped here
     uint64_t pool_len;
     bool is_alone;                          // in a process of its own
     uint32_t landlock;                      // what confines that, for status

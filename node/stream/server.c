@@ -79,6 +79,7 @@ int stream_server_listen(struct stream_server *server, struct why *ret_why)
         why_say(ret_why, "%s", strerror(ENOMEM));
         return -ENOMEM;
     }
+    address_of_listener(server->listen_fd, server->authority, sizeof server->authority);
     return 0;
 }
 
@@ -106,6 +107,12 @@ static void on_batch_end(void *ctx, instant_ns now)
     }
 }
 
+// Members behind this one touch streams too: a buffer that somebody waited for is given at the end.
+static bool may_sleep(void *ctx)
+{
+    return list_is_empty(&((const struct stream_server *)ctx)->dirty);
+}
+
 static instant_ns next_deadline(void *ctx)
 {
     const struct stream_server *server = ctx;
@@ -130,6 +137,7 @@ void stream_server_init(struct stream_server *server, const struct stream_protoc
     list_init(&server->dirty);
     server->member = (struct loop_member){.ctx = server,
                                           .on_batch_end = on_batch_end,
+                                          .may_sleep = may_sleep,
                                           .next_deadline = next_deadline,
                                           .on_deadline = on_deadline};
     loop_join(parts->loop, &server->member);

@@ -39,6 +39,7 @@ struct stream_server {
     int listen_fd; // -1: it does not listen
     struct loop_watch *listen_watch;
     char unix_path[STREAM_PATH_MAX]; // empty: over IP
+    char authority[96];              // where it listens, as clients reach it
     unsigned stream_count;
     struct spare spare;
     struct list_link streams;

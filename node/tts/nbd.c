@@ -190,12 +190,7 @@ static const struct stream_protocol nbd_protocol = {
 
 static int tts_start(void *ctx, struct why *ret_why)
 {
-    struct nbd *nbd = ctx;
-    int error = stream_server_listen(&nbd->server, ret_why);
-    if (error == 0) {
-        address_of_listener(nbd->server.listen_fd, nbd->authority, sizeof nbd->authority);
-    }
-    return error;
+    return stream_server_listen(&((struct nbd *)ctx)->server, ret_why);
 }
 
 static void tts_advertise(void *ctx, const struct resource_table *table)
@@ -254,7 +249,7 @@ static void tts_uri(void *ctx, const struct resource *volume, char *ret, size_t 
     if (nbd->server.unix_path[0] != '\0') {
         snprintf(ret, capacity, "nbd+unix:///%s?socket=%s", volume->name, nbd->server.unix_path);
     } else {
-        snprintf(ret, capacity, "nbd://%s/%s", nbd->authority, volume->name);
+        snprintf(ret, capacity, "nbd://%s/%s", nbd->server.authority, volume->name);
     }
 }
 

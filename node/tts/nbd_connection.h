@@ -94,7 +94,6 @@ struct nbd_connection {
 struct nbd {
     struct nbd_parts parts;
     struct stream_server server;
-    char authority[96];           // as clients reach it
     struct nbd_counters counters; // but for those of the server
 };
 

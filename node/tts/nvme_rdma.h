@@ -31,6 +31,7 @@ struct nvme_rdma_parts {
     const char *listen; // "HOST[:PORT]" or "[HOST][:PORT]"; PORT 4420 if none; 0: one that is free
     struct nvme_target *target;
     struct node_pool pool;
+    bool *pool_is_pinned;    // set once a device has taken pages of it for its own
     duration_ns patience_ns; // with hosts that hold memory (progress.h)
     // One line for the operator about a stranger from this host; as in struct nvme_target_parts.
     void (*say)(void *ctx, const char *host, const char *line);

@@ -9,6 +9,8 @@
 #include <sys/epoll.h>
 
 #include "base/list.h"
+#include "node/interface/cta_tts.h"
+#include "node/interface/request.h"
 #include "node/loop/loop.h"
 #include "node/tts/nvme_rdma_queue.h"
 
@@ -44,6 +46,42 @@ static unsigned sink_access_of(const struct nvme_rdma_device *device)
     return IBV_ACCESS_LOCAL_WRITE | (is_foreign_iwarp ? (unsigned)IBV_ACCESS_REMOTE_WRITE : 0);
 }
 
+// The part as it is now. False: it cannot be.
+static bool part_register(struct nvme_rdma_device *device, uint32_t unit)
+{
+    const struct nvme_rdma_parts *parts = &device->rdma->parts;
+    struct nvme_rdma_part *part = &device->parts[unit];
+    if (part->mr != NULL) {
+        ibv_dereg_mr(part->mr);
+    }
+    part->mr = ibv_reg_mr(device->pd, node_pool_part(&parts->pool, unit), parts->pool.len,
+                          (int)device->sink_access);
+    part->generation = part->mr != NULL ? parts->pool.generations[unit] : 0;
+    // weft finds memory by its address, others keep the pages that were there.
+    *parts->pool_is_pinned |= part->mr != NULL && !device->has_oneshot;
+    return part->mr != NULL;
+}
+
+// What there is by now, so that who has not enough is refused at the door.
+static bool parts_register(struct nvme_rdma_device *device)
+{
+    const uint32_t *generations = device->rdma->parts.pool.generations;
+    for (uint32_t unit = 0; unit < NODE_UNIT_COUNT_MAX; unit++) {
+        if (generations[unit] != 0 && !part_register(device, unit)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+uint32_t nvme_rdma_device_lkey(struct nvme_rdma_device *device, uint32_t unit)
+{
+    const struct nvme_rdma_part *part = &device->parts[unit];
+    bool is_there = part->generation == device->rdma->parts.pool.generations[unit] ||
+                    part_register(device, unit);
+    return is_there ? part->mr->lkey : 0; // a key of nothing: the transfer fails
+}
+
 static bool device_open(struct nvme_rdma_device *device, struct why *ret_why)
 {
     const struct nvme_rdma_parts *parts = &device->rdma->parts;
@@ -53,14 +91,12 @@ static bool device_open(struct nvme_rdma_device *device, struct why *ret_why)
         device->can_invalidate =
             (attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) != 0 || device->has_oneshot;
         device->pd = ibv_alloc_pd(device->verbs);
-        what = "it has no protection domain";
+        what = device->pd != NULL
+                   ? "the pool cannot be registered (ulimit -l is too low, or --pool "
+                     "too large)"
+                   : "it has no protection domain";
     }
-    if (device->pd != NULL) {
-        device->pool =
-            ibv_reg_mr(device->pd, parts->pool.ptr, parts->pool.len, (int)device->sink_access);
-        what = "the pool cannot be registered (ulimit -l is too low, or --pool too large)";
-    }
-    if (device->pool != NULL) {
+    if (device->pd != NULL && parts_register(device)) {
         device->completions = channel_create(device->verbs);
         what = "it has no completion channel";
     }
@@ -81,8 +117,10 @@ void nvme_rdma_device_destroy(struct nvme_rdma_device *device)
     if (device->completions != NULL) {
         ibv_destroy_comp_channel(device->completions);
     }
-    if (device->pool != NULL) {
-        ibv_dereg_mr(device->pool);
+    for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
+        if (device->parts[i].mr != NULL) {
+            ibv_dereg_mr(device->parts[i].mr);
+        }
     }
     if (device->pd != NULL) {
         ibv_dealloc_pd(device->pd);

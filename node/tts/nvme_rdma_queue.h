@@ -27,6 +27,7 @@
 
 #include "base/deadlines.h"
 #include "base/time.h"
+#include "node/interface/request.h"
 #include "node/nvme/wire.h"
 #include "node/stream/address.h"
 #include "node/stream/progress.h"
@@ -46,7 +47,10 @@ struct nvme_rdma_device {
     struct nvme_rdma *rdma;
     struct ibv_context *verbs;
     struct ibv_pd *pd;
-    struct ibv_mr *pool;
+    struct nvme_rdma_part {
+        uint32_t generation; // of the pool's part that is registered; 0: none
+        struct ibv_mr *mr;
+    } parts[NODE_UNIT_COUNT_MAX];
     unsigned sink_access; // of memory that RDMA Reads go to
     bool can_invalidate;  // Send with Invalidate
     struct ibv_comp_channel *completions;
@@ -151,6 +155,8 @@ void nvme_rdma_say(const struct nvme_rdma *rdma, struct rdma_cm_id *id, const ch
 struct nvme_rdma_device *nvme_rdma_device_find(struct nvme_rdma *rdma, struct ibv_context *verbs,
                                                struct why *ret_why);
 void nvme_rdma_device_destroy(struct nvme_rdma_device *device);
+// The key of a unit's part of the pool; 0: it cannot be registered.
+uint32_t nvme_rdma_device_lkey(struct nvme_rdma_device *device, uint32_t unit);
 
 // ---- nvme_rdma_queue.c
 

@@ -11,6 +11,8 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "base/why.h"
+#include "node/interface/cta_tts.h"
+#include "node/interface/request.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
 #include "node/nvme/pages.h"
@@ -46,9 +48,9 @@ static void slot_free(struct nvme_rdma_slot *slot)
 
 static uint32_t lkey_of(const struct nvme_rdma_queue *q, const void *data)
 {
-    const struct node_pool *pool = &q->rdma->parts.pool;
-    uintptr_t from_start = (uintptr_t)data - (uintptr_t)pool->ptr;
-    return from_start < pool->len ? q->device->pool->lkey : q->scratch_mr->lkey;
+    uint32_t unit = node_pool_unit(&q->rdma->parts.pool, data);
+    return unit < NODE_UNIT_COUNT_MAX ? nvme_rdma_device_lkey(q->device, unit)
+                                      : q->scratch_mr->lkey;
 }
 
 // The host's memory, where the command says it is, and ours.
@@ -160,11 +162,13 @@ static struct ibv_send_wr *response_fill(struct nvme_rdma_slot *slot)
     slot->response_sge = (struct ibv_sge){.addr = (uintptr_t)slot->cqe,
                                           .length = NVME_CQE_LEN,
                                           .lkey = slot->queue->message_mr->lkey};
-    slot->response = (struct ibv_send_wr){.wr_id = (uintptr_t)slot,
-                                          .sg_list = &slot->response_sge,
-                                          .num_sge = 1,
-                                          .opcode = is_end ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND,
-                                          .invalidate_rkey = is_end ? rkey : 0};
+    slot->response =
+        (struct ibv_send_wr){.wr_id = (uintptr_t)slot,
+                             .sg_list = &slot->response_sge,
+                             .num_sge = 1,
+                             .opcode = is_end ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND,
+                             .send_flags = slot->is_advertised ? WEFT_ONESHOT_CLOSES : 0,
+                             .invalidate_rkey = is_end ? rkey : 0};
     slot->queue->rdma->counters.invalidates += is_end;
     return &slot->response;
 }
@@ -290,7 +294,7 @@ static void responses_post(struct nvme_rdma_queue *q, instant_ns now)
     if (first == NULL) {
         return;
     }
-    last->send_flags = IBV_SEND_SIGNALED;
+    last->send_flags |= IBV_SEND_SIGNALED;
     if (ibv_post_send(q->id->qp, first, &bad) != 0) {
         nvme_rdma_queue_fail(q, "its responses cannot be sent");
     }

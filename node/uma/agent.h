@@ -75,7 +75,8 @@ struct volume {
     bool was_open;   // opening it again waits for the fence
     bool is_probing; // its device is being asked anew
     bool has_profile;
-    int keepsake;
+    int keepsake; // -1: none
+    int window;   // while it is open; -1: none
     struct volume_wish wish;
     struct volume_profile profile;
     struct volume_identity identity;
@@ -138,6 +139,8 @@ struct uma {
 // ---- tables.c
 
 uint32_t unit_number(const struct uma *uma, const struct unit *unit);
+// Closes the descriptor, if it is one: -1 afterwards.
+void descriptor_drop(struct uma *uma, int *fd);
 // What is wrong with its process, said and remembered.
 void unit_say(struct uma *uma, struct unit *unit, const char *what);
 struct volume *volume_next(struct uma *uma, const struct volume *volume); // in use; NULL: first
@@ -181,8 +184,8 @@ void volumes_open(struct uma *uma, struct unit *unit);
 void volumes_retry(struct uma *uma, struct unit *unit);
 // Nothing of the unit's volumes is open any more.
 void volumes_lost(struct uma *uma, struct unit *unit);
-void volume_on_open(struct uma *uma, struct unit *unit, const struct unit_message *answer,
-                    int keepsake);
+// The descriptor that came with it becomes the UMA's; -1: none.
+void volume_on_open(struct uma *uma, struct unit *unit, const struct unit_message *answer, int fd);
 void volume_on_probe(struct uma *uma, struct unit *unit, const struct unit_message *answer);
 void volume_on_close(struct uma *uma, struct unit *unit, const struct unit_message *answer);
 // Goes on with a volume that shall go, and with all such of the unit.

@@ -13,6 +13,14 @@ uint32_t unit_number(const struct uma *uma, const struct unit *unit)
     return (uint32_t)(unit - uma->units);
 }
 
+void descriptor_drop(struct uma *uma, int *fd)
+{
+    if (*fd >= 0) {
+        uma->parts.close_keepsake(uma->parts.ctx, *fd);
+    }
+    *fd = -1;
+}
+
 void unit_say(struct uma *uma, struct unit *unit, const char *what)
 {
     char line[WHY_MAX + VOLUME_NAME_MAX + 32];

@@ -18,7 +18,7 @@ struct uma *uma_create(const struct uma_parts *parts)
     uma->tts_retry_ns = INSTANT_NEVER;
     uma->table.rows = uma->rows;
     for (unsigned i = 0; i < NODE_VOLUME_COUNT_MAX; i++) {
-        uma->volumes[i].keepsake = -1;
+        uma->volumes[i].keepsake = uma->volumes[i].window = -1;
         list_init(&uma->volumes[i].unsaid);
     }
     for (unsigned i = 0; i < NODE_CONNECTION_COUNT_MAX; i++) {
@@ -30,9 +30,8 @@ struct uma *uma_create(const struct uma_parts *parts)
 void uma_destroy(struct uma *uma)
 {
     for (struct volume *v = NULL; uma != NULL && (v = volume_next(uma, v)) != NULL;) {
-        if (v->keepsake >= 0) {
-            uma->parts.close_keepsake(uma->parts.ctx, v->keepsake);
-        }
+        descriptor_drop(uma, &v->keepsake);
+        descriptor_drop(uma, &v->window);
     }
     free(uma);
 }
@@ -94,6 +93,7 @@ int uma_volume_add(struct uma *uma, const struct volume_wish *wish, instant_ns n
                          .number = ++uma->volume_serial,
                          .unit = unit_number(uma, unit),
                          .keepsake = -1,
+                         .window = -1,
                          .wish = *wish};
     list_init(&v->unsaid);
     if (uma->is_started && unit->state == UNIT_READY) {
@@ -222,9 +222,7 @@ void uma_on_message(struct uma *uma, uint32_t number, const struct unit_message 
         volume_on_open(uma, unit, message, keepsake);
         return;
     }
-    if (keepsake >= 0) {
-        uma->parts.close_keepsake(uma->parts.ctx, keepsake);
-    }
+    descriptor_drop(uma, &keepsake);
     if (!counts) {
         return;
     }

@@ -11,6 +11,18 @@
 #include "node/interface/volume.h"
 #include "node/uma/agent.h"
 
+/* ---- read windows ---------------------------------------------------------------------------- */
+
+// The volume's window from now on, or none; the CTA has let go of the one before when that closes.
+static void window_put(struct uma *uma, struct volume *v, int fd)
+{
+    if (v->window >= 0 || fd >= 0) {
+        uma->cta->window_set(uma->cta_ctx, v->number, fd, fd >= 0 ? v->profile.size : 0);
+        descriptor_drop(uma, &v->window);
+        v->window = fd;
+    }
+}
+
 /* ---- opening --------------------------------------------------------------------------------- */
 
 void volumes_open(struct uma *uma, struct unit *unit)
@@ -36,6 +48,7 @@ void volumes_lost(struct uma *uma, struct unit *unit)
         if (v->unit != unit_number(uma, unit)) {
             continue;
         }
+        window_put(uma, v, -1);
         if (v->state == VOLUME_CLOSING) {
             v->state = VOLUME_LEAVING;
         } else if (v->state != VOLUME_LEAVING) {
@@ -99,7 +112,8 @@ static void identity_settle(struct uma *uma, struct volume *v, const struct volu
     }
 }
 
-static void volume_opened(struct uma *uma, struct volume *v, const struct volume_profile *profile)
+static void volume_opened(struct uma *uma, struct volume *v, const struct volume_profile *profile,
+                          int window)
 {
     if (!v->was_open) {
         identity_settle(uma, v, profile);
@@ -108,32 +122,35 @@ static void volume_opened(struct uma *uma, struct volume *v, const struct volume
     v->why = (struct why){""};
     v->profile = *profile;
     v->has_profile = v->was_open = true;
+    window_put(uma, v, window);
 }
 
-void volume_on_open(struct uma *uma, struct unit *unit, const struct unit_message *answer,
-                    int keepsake)
+void volume_on_open(struct uma *uma, struct unit *unit, const struct unit_message *answer, int fd)
 {
     struct volume *v = volume_answered(uma, unit, answer);
-    if (v == NULL || (v->state != VOLUME_OPENING && v->state != VOLUME_LEAVING)) {
-        if (keepsake >= 0) {
-            uma->parts.close_keepsake(uma->parts.ctx, keepsake);
-        }
+    bool is_awaited = v != NULL && (v->state == VOLUME_OPENING || v->state == VOLUME_LEAVING);
+    bool is_open = is_awaited && v->state == VOLUME_OPENING && answer->error == 0;
+    if (!is_awaited || (answer->is_window != 0 && !is_open)) {
+        descriptor_drop(uma, &fd);
+    }
+    if (!is_awaited) {
         return;
     }
-    if (keepsake >= 0) {
-        if (v->keepsake >= 0) {
-            uma->parts.close_keepsake(uma->parts.ctx, v->keepsake);
-        }
-        v->keepsake = keepsake;
+    if (fd >= 0 && answer->is_window == 0) {
+        descriptor_drop(uma, &v->keepsake);
+        v->keepsake = fd;
     }
     if (v->state == VOLUME_LEAVING) {
         volume_leave(uma, v);
         return;
     }
-    if (answer->error != 0) {
-        volume_failed(uma, v, answer);
+    if (is_open) {
+        if (answer->keeps_pages != 0) {
+            uma->cta->unit_keep(uma->cta_ctx, v->unit);
+        }
+        volume_opened(uma, v, &answer->profile, answer->is_window != 0 ? fd : -1);
     } else {
-        volume_opened(uma, v, &answer->profile);
+        volume_failed(uma, v, answer);
     }
     unit_check_progress(uma, unit);
     resources_advertise(uma);
@@ -149,6 +166,9 @@ void volume_on_probe(struct uma *uma, struct unit *unit, const struct unit_messa
     v->is_probing = false;
     if (answer->error == 0 && memcmp(&v->profile, &answer->profile, sizeof v->profile) != 0) {
         v->profile = answer->profile;
+        if (v->window >= 0) {
+            uma->cta->window_set(uma->cta_ctx, v->number, v->window, v->profile.size);
+        }
         resources_advertise(uma);
     }
 }
@@ -158,12 +178,11 @@ void volume_on_probe(struct uma *uma, struct unit *unit, const struct unit_messa
 static void volume_free(struct uma *uma, struct volume *v)
 {
     struct unit *unit = &uma->units[v->unit];
-    if (v->keepsake >= 0) {
-        uma->parts.close_keepsake(uma->parts.ctx, v->keepsake);
-    }
+    descriptor_drop(uma, &v->keepsake);
+    window_put(uma, v, -1);
     list_remove(&v->unsaid);
     uma->cta->volume_remove(uma->cta_ctx, v->number);
-    *v = (struct volume){.keepsake = -1};
+    *v = (struct volume){.keepsake = -1, .window = -1};
     list_init(&v->unsaid);
     resources_advertise(uma);
     unit_check_needed(uma, unit);

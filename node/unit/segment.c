@@ -8,9 +8,10 @@
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
-static int map(int fd, uint64_t len, struct segment *ret)
+static int map(int fd, uint64_t len, void *place, struct segment *ret)
 {
-    void *ptr = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int how = MAP_SHARED | (place != NULL ? MAP_FIXED : 0);
+    void *ptr = mmap(place, len, PROT_READ | PROT_WRITE, how, fd, 0);
     if (ptr == MAP_FAILED) {
         int error = -errno;
         close(fd);
@@ -22,6 +23,11 @@ static int map(int fd, uint64_t len, struct segment *ret)
 
 int segment_create(const char *name, uint64_t len, struct segment *ret)
 {
+    return segment_create_at(name, len, NULL, ret);
+}
+
+int segment_create_at(const char *name, uint64_t len, void *place, struct segment *ret)
+{
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) {
         return -errno;
@@ -31,7 +37,7 @@ int segment_create(const char *name, uint64_t len, struct segment *ret)
         close(fd);
         return error;
     }
-    return map(fd, len, ret);
+    return map(fd, len, place, ret);
 }
 
 int segment_open(int fd, struct segment *ret)
@@ -42,7 +48,7 @@ int segment_open(int fd, struct segment *ret)
         close(fd);
         return -EPERM;
     }
-    return map(fd, (uint64_t)status.st_size, ret);
+    return map(fd, (uint64_t)status.st_size, NULL, ret);
 }
 
 void segment_close(struct segment *segment)

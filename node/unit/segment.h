@@ -13,6 +13,9 @@ struct segment {
 // All zero. 0 or a negative errno.
 int segment_create(const char *name, uint64_t len, struct segment *ret);
 
+// The same in place of what is mapped there. NULL: anywhere.
+int segment_create_at(const char *name, uint64_t len, void *place, struct segment *ret);
+
 // Maps what another process created; the descriptor becomes the segment's, also on failure.
 // -EPERM: its size is not sealed.
 int segment_open(int fd, struct segment *ret);

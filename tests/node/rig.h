@@ -45,6 +45,7 @@ struct rig {
     unsigned held_count;
     uint32_t transfer_max, depth, abilities;
     bool may_lose;
+    unsigned window_asked, window_misses; // of reads by the window, and so many to come
     enum node_completion device_says;
     unsigned device_says_count; // so often, then NODE_OK
 
@@ -324,6 +325,25 @@ static inline void rig_rta_kill(struct rig *rig)
     rig->bus.count[0] = rig->bus.count[1] = 0;
 }
 
+// The read window: the device's memory, as its page cache.
+static inline bool rig_window_read(void *ctx, int fd, uint64_t offset, void *data, uint32_t len)
+{
+    struct rig *rig = ctx;
+    rig->window_asked++;
+    if (rig->window_misses > 0) {
+        rig->window_misses--;
+        return false;
+    }
+    memcpy(data, rig->volume + offset, len);
+    return true;
+}
+
+// What a test has of the units' parts of the pool; NULL: memory is there.
+static bool (*rig_parts_make)(void *ctx, uint32_t unit) __attribute__((unused));
+static void (*rig_parts_drop)(void *ctx, uint32_t unit) __attribute__((unused));
+static void (*rig_parts_trim)(void *ctx, uint32_t unit, uint64_t offset, uint64_t len)
+    __attribute__((unused));
+
 static inline struct rig *rig_create(void)
 {
     struct rig *rig = calloc(1, sizeof *rig);
@@ -338,8 +358,14 @@ static inline struct rig *rig_create(void)
         .ctx = rig, .send = rig_cta_send, .ring = rig_cta_ring, .receive = rig_cta_receive};
     rig->rta_port = (struct frame_port){
         .ctx = rig, .send = rig_rta_send, .ring = rig_rta_ring, .receive = rig_rta_receive};
-    struct cta_parts parts = {
-        .pool = {.ptr = rig->pool, .len = RIG_POOL_LEN, .fd = -1}, .uma = &rig_uma, .uma_ctx = rig};
+    struct cta_parts parts = {.pool = {.ptr = rig->pool, .len = RIG_POOL_LEN},
+                              .uma = &rig_uma,
+                              .uma_ctx = rig,
+                              .ctx = rig,
+                              .part_make = rig_parts_make,
+                              .part_drop = rig_parts_drop,
+                              .part_trim = rig_parts_trim,
+                              .window_read = rig_window_read};
     rig->cta = cta_create(&parts);
     assert_non_null(rig->cta);
     assert_true(cta_for_uma.unit_add(rig->cta, RIG_UNIT, rig->cta_port));

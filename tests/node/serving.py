@@ -115,6 +115,23 @@ class Nvme(Node):
         return self.nqns[0]
 
 
+class Iscsi(Node):
+    """A node that iSCSI initiators reach; the URL of its first volume, and of its portal."""
+
+    def __init__(self, *words, **options):
+        super().__init__('--iscsi=127.0.0.1:0', *words, **options)
+
+    def __enter__(self):
+        super().__enter__()
+        self.urls = [next(uri for uri in volume['uris'] if uri.startswith('iscsi:'))
+                     for volume in self.status()['volumes']]
+        self.url = self.urls[0]
+        self.portal, self.target = re.fullmatch(r'(iscsi://[^/]+)/([^/]+)/0', self.url).groups()
+        host, _, port = self.portal.rpartition('/')[2].rpartition(':')
+        self.address = host, int(port)
+        return self
+
+
 def run(*words, limit=LIMIT, status=0):
     result = subprocess.run([str(word) for word in words], text=True, capture_output=True,
                             stdin=subprocess.DEVNULL, timeout=limit)
@@ -134,6 +151,6 @@ def until(condition, limit=20):
         time.sleep(0.02)
 
 
-__all__ = ['LIMIT', 'Node', 'Nvme', 'Skip', 'captive', 'case', 'count', 'expect', 'expect_error',
-           'folder', 'free_port', 'main', 'need', 'os', 'pathlib', 'run', 'signal', 'subprocess',
-           'until', 'weft']
+__all__ = ['LIMIT', 'Iscsi', 'Node', 'Nvme', 'Skip', 'captive', 'case', 'count', 'expect',
+           'expect_error', 'folder', 'free_port', 'main', 'need', 'os', 'pathlib', 'run', 'signal',
+           'subprocess', 'until', 'weft']

@@ -50,15 +50,18 @@ static void each_key_of_the_node_sets_its_own(void **state)
 {
     struct host_config config = {.nbd_listen = "as before", .patience_ns = 7};
     struct why why = {""};
-    assert_int_equal(read_text("[node]\nnvme-rdma = 192.0.2.1\nnvme-tcp = 192.0.2.2:1\n"
-                               "metrics = 192.0.2.3:2\npool = 33M\nrta = one\nallow-add = yes\n",
-                               &config, &why),
-                     0);
+    assert_int_equal(
+        read_text(
+            "[node]\nnvme-rdma = 192.0.2.1\nnvme-tcp = 192.0.2.2:1\n"
+            "iscsi = 192.0.2.4\nmetrics = 192.0.2.3:2\npool = 33M\nrta = one\nallow-add = yes\n",
+            &config, &why),
+        0);
     assert_string_equal(config.nbd_listen, "as before"); // what the file does not say stays
     assert_int_equal(config.patience_ns, 7);
     assert_string_equal(config.nvme_rdma_listen, "192.0.2.1");
     assert_string_equal(config.nvme_tcp_listen, "192.0.2.2:1");
     assert_string_equal(config.metrics_listen, "192.0.2.3:2");
+    assert_string_equal(config.iscsi_listen, "192.0.2.4");
     assert_int_equal(config.pool_len, 64 << 20);
     assert_int_equal(config.rta, HOST_RTA_ONE);
     assert_true(config.takes_volumes);
@@ -234,20 +237,20 @@ static void expect_needs(const struct host_config *config, rlim_t needed)
     assert_string_equal(why.text, said);
 }
 
-// 64 for the node; 6 for each process; for a volume 1, and 4 more where no process has its device.
+// 64 for the node; 7 for each process; for a volume 2, and 4 more where no process has its device.
 static void volumes_need_descriptors_by_where_they_are_served(void **state)
 {
     static struct volume_wish alone[] = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
     static struct volume_wish shared[] = {
         {.unit = "x"}, {.unit = "y"}, {.unit = "x"}, {.unit = ""}};
     struct host_config config = {.volumes = alone, .volume_count = 3};
-    expect_needs(&config, 64 + 3 * 1 + 3 * 6);
+    expect_needs(&config, 64 + 3 * 2 + 3 * 7);
     config.rta = HOST_RTA_ONE;
-    expect_needs(&config, 64 + 3 * 1 + 6);
+    expect_needs(&config, 64 + 3 * 2 + 7);
     config.rta = HOST_RTA_HOST;
-    expect_needs(&config, 64 + 3 * 5 + 6);
+    expect_needs(&config, 64 + 3 * 6 + 7);
     config = (struct host_config){.volumes = shared, .volume_count = 4};
-    expect_needs(&config, 64 + 4 * 1 + 3 * 6);
+    expect_needs(&config, 64 + 4 * 2 + 3 * 7);
 }
 
 static void a_node_takes_all_descriptors_that_it_may_have(void **state)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the processes of RTAs may do: what status says of it, and a module that means harm."""
 
-from serving import Node, case, folder, main, run, until, weft
+from serving import Node, case, folder, main, need, os, pathlib, run, until, weft
 from modules import build
 
 # Tried in the open of a module, by what it is told: what the process may have given up by then.
@@ -92,6 +92,42 @@ def who_is_in_the_host_has_what_that_has():
     with Node('--rta=host', 'ram:1M') as node:
         confinement, = confinements(node).values()
         assert confinement['kind'] == 'none', confinement
+
+
+def buffers(pid):
+    """The files of the pool that the process has mapped, or has a descriptor of."""
+    maps = pathlib.Path(f'/proc/{pid}/maps').read_text().splitlines()
+    mapped = {line.split()[4] for line in maps if '/memfd:weft-pool' in line}
+    opened = {str(entry.stat().st_ino) for entry in pathlib.Path(f'/proc/{pid}/fd').iterdir()
+              if os.readlink(entry).startswith('/memfd:weft-pool')}
+    return mapped | opened
+
+
+@case
+def each_process_has_the_buffers_of_its_own_requests_alone():
+    with Node('a=ram:1M', 'b=ram:1M', 'c=null:1M') as node:
+        parts = [buffers(pid) for pid in node.rtas()]
+        assert [len(part) for part in parts] == [1, 1, 1] and len(set.union(*parts)) == 3, parts
+        assert buffers(node.process.pid) == set.union(*parts), parts
+        killed = node.rtas()[0]
+        run('kill', '-9', killed)
+        until(lambda: len(node.rtas()) == 3 and killed not in node.rtas())
+        # They are the volume's, whichever process serves it.
+        until(lambda: sorted(map(list, map(buffers, node.rtas()))) == sorted(map(list, parts)))
+
+
+@case
+def buffers_that_nobody_uses_take_no_memory():
+    need('qemu-io')
+
+    def memory():
+        return node.status()['rtas'][0]['memory']
+
+    with Node('ram:16M') as node:
+        run('qemu-io', '-f', 'raw', '-c', 'write -P 1 0 8M', '-c', 'read 0 8M', node.uri())
+        until(lambda: memory() < 128 << 10)
+        run('qemu-io', '-f', 'raw', '-c', 'read -P 1 0 8M', node.uri())
+        assert memory() >= 8 << 20
 
 
 @case

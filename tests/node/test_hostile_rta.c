@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/capability.h>
 #include <linux/io_uring.h>
 #include <poll.h>
@@ -270,7 +271,6 @@ static const struct {
     {"take descriptors", does_take_descriptor},
     {"look at limits", does_change_limits},
     {"keep capabilities", does_keep_capabilities},
-
 };
 
 // As a process of an RTA whose device is a file that is open.
@@ -286,8 +286,31 @@ static void act_harm(struct rta_process *p)
         }
     }
     dprintf(STDERR_FILENO, "%s nothing else\n", line);
-    int q = open("/tmp/node-harm", O_CREAT | O_WRONLY, 0600);
-    dprintf(q, "%s\n", line);
+    for (;;) {
+        pause();
+    }
+}
+
+// Looks for data of others in the memory that it has for buffers, and spoils all of it. What it has
+// not written itself, and is not given back to the system, is another's.
+static void act_buffers(struct rta_process *p)
+{
+    enum { PAGE = 4096, LOOK = 64, SWEEPS = 60, MINE = 0xee };
+    struct segment pool;
+    uint64_t seen = 0;
+    if (segment_open(UNIT_FD_POOL, &pool) != 0) {
+        return;
+    }
+    for (unsigned sweep = 0; sweep < SWEEPS; sweep++) {
+        for (uint8_t *page = pool.ptr; page < (uint8_t *)pool.ptr + pool.len; page += PAGE) {
+            for (unsigned i = 0; i < LOOK; i++) {
+                seen += page[i] != 0 && page[i] != MINE;
+            }
+            memset(page, MINE, LOOK);
+        }
+        usleep(2000);
+    }
+    dprintf(STDERR_FILENO, "it saw %" PRIu64 " octets of others\n", seen);
     for (;;) {
         pause();
     }
@@ -302,7 +325,7 @@ static const struct {
     {"identity", act_exit},       {"texts", act_exit},
     {"flood", act_flood},         {"bus", act_bus},
     {"silence", act_silence},     {"log", act_log},
-    {"harm", act_harm},
+    {"harm", act_harm},           {"buffers", act_buffers},
 };
 
 static void answer_open(struct rta_process *p, const struct unit_message *ask)
@@ -606,7 +629,12 @@ static void what_a_confined_rta_tries_against_others_is_refused(void **state)
     print_message("SKIP: a build with sanitizers is not confined\n");
     skip();
 #endif
-    the_host_serves_on("harm", "it could");
+    the_host_serves_on("harm", "it could: nothing else");
+}
+
+static void the_data_of_other_volumes_are_not_in_its_buffers(void **state)
+{
+    the_host_serves_on("buffers", "it saw 0 octets of others");
 }
 
 static void an_rta_that_never_comes_up_ends_the_start_with_a_word(void **state)
@@ -642,6 +670,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_bus_full_of_nonsense_is_refused),
         cmocka_unit_test(a_closed_socket_ends_the_process),
         cmocka_unit_test(what_a_confined_rta_tries_against_others_is_refused),
+        cmocka_unit_test(the_data_of_other_volumes_are_not_in_its_buffers),
         cmocka_unit_test(an_rta_that_never_comes_up_ends_the_start_with_a_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """weft's own clients at weft's own node, over NVMe/RDMA: files there and back, by one-shot RDMA."""
 
+import collections
 import hashlib
 import json
 import re
@@ -9,6 +10,8 @@ import threading
 
 from serving import (WEFT, Node, Skip, case, count, expect, folder, main, need, os, pathlib, run,
                      subprocess, until, weft, wire)
+import recut
+import wire as judged
 
 MEGABYTES = count(64, 1024)
 
@@ -54,6 +57,37 @@ def cp(*words, limit=300, env=None):
     result = weft('cp', '--json', *words, limit=limit, env=env)
     expect(result, 0, None)
     return json.loads(result.stdout)
+
+
+# (the reserved bits of DDP's control field, the opcode) of a Send.
+ADVERTISES, CLOSES, INVALIDATES = (4, 3), (8, 3), (0, 4)
+
+
+def sends_seen(captured, port, scratch):
+    """How many of each kind tshark finds, an FPDU at a time."""
+    recut.recut(captured, scratch, range(port, port + 1))
+    said = run(*judged.tshark_words(), '-r', scratch, '-Y', 'iwarp_ddp.rsvd', '-T', 'fields',
+               '-e', 'iwarp_ddp.rsvd', '-e', 'iwarp_rdma.opcode', limit=300)
+    return collections.Counter(tuple(int(value, 0) for value in line.split('\t'))
+                               for line in said.splitlines())
+
+
+@case
+def volumes_that_come_later_have_buffers_that_are_registered():
+    """One in the place of another that has gone, too: an RTA's buffers are its own."""
+    with folder() as place, RdmaNode('--allow-add', 'a=ram:1M') as node:
+        file, back = place / 'file', place / 'back'
+        for name in ('a', 'b', 'c'):
+            if name != 'a':
+                gone = ['--remove=b'] if name == 'c' else []
+                expect(weft('rescan', f'--add={name}=ram:1M', *gone, node.process.pid), 0, None)
+            volume, = (v for v in node.status()['volumes'] if v['name'] == name)
+            uri, = (uri for uri in volume['uris'] if uri.startswith('nvme+rdma:'))
+            file.write_bytes(os.urandom(1 << 20))
+            for words in ((file, uri), (uri, back)):
+                result = weft('cp', *words)
+                assert result.returncode == 0, result
+            assert digest(back) == digest(file), name
 
 
 @case
@@ -166,6 +200,33 @@ def one_volume_is_copied_to_another():
 
 def stat(pid):
     return json.loads(weft('stat', '--json', pid).stdout)[0]
+
+
+@case
+def each_command_is_advertised_and_closed_by_a_header():
+    """As tshark sees it: an advertising Send for each closing one, and no Send with Invalidate."""
+    if wire() != 'iwarp':
+        raise Skip('one-shot RDMA has no header on RoCEv2')
+    need('tshark')
+    commands = 16
+    with folder() as place, RdmaNode(volume(place, 8)) as node:
+        captured = pathlib.Path(place, 'captured')
+        moved = cp(source(place, 8), node.nvme, env={'WEFT_PCAP': captured, 'WEFT_LOCAL': 'off'})
+        port = int(re.search(r':(\d+)', node.nvme.removeprefix('nvme+rdma:'))[1])
+        seen = sends_seen(captured, port, pathlib.Path(place, 'recut'))
+    assert moved['destination']['closes'] == commands, moved
+    assert seen[ADVERTISES] == seen[CLOSES] == commands, seen
+    assert seen[INVALIDATES] == 0, seen
+
+
+@case
+def without_the_part_that_closes_the_answer_invalidates():
+    if wire() != 'iwarp':
+        raise Skip('one-shot RDMA has no header on RoCEv2')
+    with folder() as place, RdmaNode(volume(place, 8)) as node:
+        moved = cp(source(place, 8), node.nvme, env={'WEFT_ONESHOT_PARTS': 'advertise'})
+    assert moved['destination']['oneshots'] == moved['destination']['closes'] == 16, moved
+    assert moved['destination']['revokes'] == 0, moved
 
 
 @case

@@ -32,7 +32,7 @@ static void residual_end(void *made)
 static void *cta_make(void)
 {
     static const struct uma_for_cta uma;
-    struct cta_parts parts = {.pool = {.len = POOL_LEN, .fd = -1}, .uma = &uma};
+    struct cta_parts parts = {.pool = {.len = POOL_LEN}, .uma = &uma};
     struct cta *cta = cta_create(&parts);
     if (cta != NULL && !cta_for_uma.unit_add(cta, 3, fake_bus_port(&bus.cta))) {
         assert_true(cta_check(cta)); // it goes on without

@@ -52,6 +52,44 @@ def fio_verifies_while_rtas_are_killed():
                 assert restarts >= seconds // 2, f'{volume}: only {restarts} restarts'
 
 
+def says_waiting(path):
+    with path.open('rb') as file:
+        try:
+            os.preadv(file.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT)
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            raise Skip(f'{path}: no RWF_NOWAIT in this file system: {error}')
+
+
+@case
+def what_the_page_cache_has_is_read_without_the_rta():
+    """Not past a filter, nor past direct=on; and by each process of an RTA anew."""
+    need('qemu-io')
+    with folder() as place:
+        file = make_file(place, 1 << 20)
+        says_waiting(file)
+
+        def window_reads(node, kills):
+            for pattern in range(1, 4):
+                file.read_bytes()  # into the page cache
+                run('qemu-io', '-f', 'raw', '-c', 'read -P 0 128k 4k', '-c',
+                    f'write -P {pattern} 4k 64k', '-c', f'read -P {pattern} 4k 64k', node.uri())
+                if kills:
+                    kill_rtas(node)
+            return status(node)['volumes'][0]['window_reads']
+
+        with Node(file) as node:
+            assert window_reads(node, kills=False) == 6
+            descriptors = len(os.listdir(f'/proc/{node.process.pid}/fd'))
+            assert window_reads(node, kills=True) == 12
+            run('qemu-io', '-f', 'raw', '-c', 'read -P 3 4k 64k', node.uri())
+            assert len(os.listdir(f'/proc/{node.process.pid}/fd')) == descriptors
+        for other in (f'file:{file}?direct=on', f'log+file:{file}', 'ram:1M'):
+            with Node(other) as node:
+                assert window_reads(node, kills=False) == 0, other
+
+
 @case
 def one_rta_with_two_volumes_comes_back_with_both():
     need('qemu-io')

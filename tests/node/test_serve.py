@@ -64,7 +64,7 @@ def an_address_in_use_is_told_at_once():
         listener.bind(('127.0.0.1', 0))
         listener.listen()
         port = listener.getsockname()[1]
-        for option in ('--nbd=', '--nvme-rdma=', '--nvme-tcp='):
+        for option in ('--nbd=', '--nvme-rdma=', '--nvme-tcp=', '--iscsi='):
             expect_error(weft('serve', f'{option}127.0.0.1:{port}', 'ram:1M'), 1, 'in use', option)
 
 

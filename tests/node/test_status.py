@@ -11,12 +11,14 @@ OPERATIONS = 'read', 'write', 'flush', 'trim', 'write zeroes', 'extents', 'profi
 COMPLETIONS = ('ok', 'retry', 'malformed', 'range', 'unsupported', 'read only', 'no space', 'media',
                'transfer', 'timed out', 'no volume', 'internal')
 RTA = ('name state pid since_ms restarts failures why confinement requests results in_flight '
-       'waiting replays retransmissions duplicates violations lent refusals resubmissions '
+       'waiting replays retransmissions duplicates violations lent memory refusals resubmissions '
        'turns').split()
 RDMA = ('connections accepted rejected broken stalled malformed_capsules capsules in_capsule '
         'fetched delivered oneshots invalidates descriptors bad_transfers').split()
 TCP = ('accepted refused malformed stalled digest_errors octets_in_capsules octets_asked '
        'octets_sent').split()
+ISCSI = ('accepted sessions refused malformed stalled digest_errors rejects octets_immediate '
+         'octets_asked octets_sent commands errors refusals').split()
 NVME = 'sessions controllers queues refused commands errors expired transfers_bad'.split()
 
 
@@ -58,7 +60,9 @@ def status_tells_every_number():
         found = until(lambda: node.status() if node.status()['rtas'][0]['state'] == 'ready'
                       else None)
         volume, = found['volumes']
-        told = {name: volume.pop(name) for name in ('uuid', 'uri', 'uris', 'latency', 'waits')}
+        told = {name: volume.pop(name) for name in ('uuid', 'uri', 'uris', 'latency', 'waits',
+                                                   'window_reads')}
+        assert told['window_reads'] == 0, told
         assert told['uris'] == [told['uri']] == [node.uri('ram')], told
         assert found['latency_by_driver'] == {'ram': told['latency']}, found
         assert {name: h['count'] for name, h in told['latency'].items()} == \
@@ -132,11 +136,12 @@ def metrics_tell_the_same():
     wanted = {'weft_rta_up{rta="ram"}': 1, 'weft_rta_restarts_total{rta="ram"}': 1,
               'weft_rta_in_flight{rta="ram"}': 0, 'weft_rta_retransmissions_total{rta="ram"}': 0,
               'weft_volume_connections{volume="ram"}': 1, 'weft_pool_octets': 64 << 20,
-              'weft_pool_taken_octets': 0}
+              'weft_volume_window_reads_total{volume="ram"}': 0, 'weft_pool_taken_octets': 0}
     for label, name, numbers in (('operation', 'operations', DONE), ('operation', 'octets', MOVED),
                                  ('completion', 'completions', ENDED)):
         for what, number in numbers.items():
             wanted[f'weft_volume_{name}_total{{volume="ram",{label}="{what}"}}'] = number
+    rows = {row: number for row, number in rows.items() if not row.startswith('weft_http_')}
     latency = take_histograms(rows, 'weft_volume_latency_seconds')
     replays = rows.pop('weft_rta_replays_total{rta="ram"}')
     assert replays in ('0', '1'), replays
@@ -153,9 +158,11 @@ def metrics_tell_the_same():
 
 @case
 def each_protocol_has_its_numbers():
-    with Node('--nvme-rdma=127.0.0.1:0', '--nvme-tcp=127.0.0.1:0', 'ram:1M') as node:
+    with Node('--nvme-rdma=127.0.0.1:0', '--nvme-tcp=127.0.0.1:0', '--iscsi=127.0.0.1:0',
+              'ram:1M') as node:
         found = node.status()
         assert list(found['nvme_rdma']) == RDMA and not any(found['nvme_rdma'].values()), found
+        assert found['iscsi'] == of(ISCSI), found
         assert found['nvme_tcp'] == of(TCP) and found['nvme'] == of(NVME), found
         uri, = (uri for uri in found['volumes'][0]['uris'] if 'rdma' in uri)
         assert weft('info', uri).returncode == 0

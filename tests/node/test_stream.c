@@ -313,6 +313,48 @@ static void many_octets_are_received_straight_into_place(void **state)
     assert_int_equal(stage.direct_len, sizeof octets - IN_LEN);
 }
 
+/* ---- a member behind the server -------------------------------------------------------------- */
+
+static struct late {
+    struct loop_member member;
+    bool has_touched, was_left;
+} late;
+
+static void late_touches(void *ctx, instant_ns now)
+{
+    if (stage.numbered == 1 && !late.has_touched) {
+        late.has_touched = true;
+        stream_touch(LIST_ENTRY(stage.server.streams.next, struct stream, link));
+    }
+}
+
+static instant_ns late_looks_at(void *ctx)
+{
+    return late.has_touched ? stage.base + 50 * NS_PER_MS : INSTANT_NEVER;
+}
+
+static void late_looks(void *ctx, instant_ns now)
+{
+    late.was_left = !list_is_empty(&stage.server.dirty);
+    loop_stop(stage.loop);
+}
+
+static void a_stream_that_is_touched_last_of_all_does_not_wait_for_an_event(void **state)
+{
+    late = (struct late){.member = {.on_batch_end = late_touches,
+                                    .next_deadline = late_looks_at,
+                                    .on_deadline = late_looks}};
+    stage.expected = 1;
+    listens();
+    loop_join(stage.loop, &late.member);
+    client_comes(0);
+    client_says(0, 100);
+    assert_int_equal(loop_run(stage.loop), 0);
+    loop_leave(stage.loop, &late.member);
+    assert_true(late.has_touched);
+    assert_false(late.was_left);
+}
+
 static void a_server_that_could_not_listen_may_try_again(void **state)
 {
     struct why why = {.text = ""};
@@ -343,6 +385,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(many_octets_are_received_straight_into_place, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_stream_that_is_touched_last_of_all_does_not_wait_for_an_event, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_server_that_could_not_listen_may_try_again, set_up,
                                         tear_down),
     };

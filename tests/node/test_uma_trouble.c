@@ -122,6 +122,28 @@ static void an_rta_answers_for_its_own_connections_only(void **state)
     }
 }
 
+static void a_read_window_is_there_while_its_process_is(void **state)
+{
+    struct stage *s = stage_create();
+    struct volume_wish w = wish("a");
+    uma_volume_add(s->uma, &w, s->now);
+    uma_start(s->uma, s->now);
+    hear(s, (struct unit_message){.kind = UNIT_HELLO, .version = UMA_RTA_VERSION});
+    struct unit_message open = opened(s->volume);
+    open.is_window = 1;
+    s->notes[0] = '\0';
+    uma_on_message(s->uma, 0, &open, 7, s->now);
+    expect(s, "window-7:1048576 cta-ready tts-start ");
+    struct unit_message probe = opened(s->volume);
+    probe.kind = UNIT_PROBE;
+    probe.profile.size = 4096;
+    hear(s, probe);
+    expect(s, "window-7:4096 "); // the device has another size
+    uma_on_exit(s->uma, 0, "ended", s->now);
+    expect(s, "cta-lost window--1:0 close-keepsake ");
+    stage_destroy(s);
+}
+
 static void an_rta_that_was_killed_is_not_listened_to(void **state)
 {
     struct stage *s = stage_ready();
@@ -201,6 +223,7 @@ int main(void)
         cmocka_unit_test(an_rta_that_does_not_read_is_killed_in_the_end),
         cmocka_unit_test(an_rta_that_waits_for_its_fence_may_be_deaf),
         cmocka_unit_test(an_rta_answers_for_its_own_connections_only),
+        cmocka_unit_test(a_read_window_is_there_while_its_process_is),
         cmocka_unit_test(an_rta_that_was_killed_is_not_listened_to),
         cmocka_unit_test(a_volume_that_goes_does_not_keep_others_from_coming_back),
         cmocka_unit_test(a_volume_that_was_being_closed_is_gone_with_its_rta),

@@ -76,6 +76,16 @@ static inline void cta_volume_remove(void *ctx, uint32_t volume)
 {
 }
 
+static inline void cta_unit_keep(void *ctx, uint32_t unit)
+{
+    note(ctx, "keep ");
+}
+
+static inline void cta_window_set(void *ctx, uint32_t volume, int fd, uint64_t size)
+{
+    note(ctx, "window-%d:%llu ", fd, (unsigned long long)size);
+}
+
 static inline void cta_route_fail(void *ctx, uint32_t connection, instant_ns now)
 {
     note(ctx, "route-fail ");
@@ -84,11 +94,13 @@ static inline void cta_route_fail(void *ctx, uint32_t connection, instant_ns now
 static const struct cta_for_uma fake_cta = {
     .unit_add = cta_unit_add,
     .unit_remove = cta_unit_remove,
+    .unit_keep = cta_unit_keep,
     .unit_lost = cta_unit_lost,
     .unit_ready = cta_unit_ready,
     .route_add = cta_route_add,
     .route_remove = cta_route_remove,
     .volume_remove = cta_volume_remove,
+    .window_set = cta_window_set,
     .route_fail = cta_route_fail,
 };
 

@@ -1,0 +1,117 @@
+// iSCSI: text requests of the full feature phase. SendTargets (RFC 7143 appendix C) lists the
+// targets that the initiator may use, each with the address that it came to.
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/time.h"
+#include "node/interface/volume.h"
+#include "node/iscsi/connection.h"
+#include "node/iscsi/keys.h"
+#include "node/iscsi/pdu.h"
+#include "node/iscsi/text.h"
+#include "node/stream/address.h"
+#include "node/stream/stream.h"
+#include "text/address.h"
+#include "text/endpoint.h"
+
+enum { ANSWER_MAX = 128 << 10, ANSWER_TAG = 1 };
+
+static void target_put(struct iscsi_connection *c, const struct resource *row,
+                       struct iscsi_text_out *out)
+{
+    char name[ISCSI_NAME_MAX], endpoint[TEXT_ADDRESS_MAX];
+    struct address_end own;
+    iscsi_name(row, name);
+    iscsi_text_put(out, "TargetName", "%s", name);
+    if (address_of_own_end(c->stream.fd, &own)) {
+        text_endpoint_format(own.host, own.port, endpoint, sizeof endpoint);
+        iscsi_text_put(out, "TargetAddress", "%s,%d", endpoint, ISCSI_PORTAL_GROUP);
+    }
+}
+
+// All, one by its name, or in a normal session the one it is with.
+static void send_targets(struct iscsi_connection *c, const char *which, struct iscsi_text_out *out)
+{
+    const struct iscsi_parts *parts = &c->iscsi->parts;
+    const struct resource_table *table = parts->uma->resources(parts->uma_ctx);
+    which = *which == '\0' ? c->login.target : which;
+    for (size_t i = 0; i < table->count; i++) {
+        const struct resource *row = &table->rows[i];
+        char name[ISCSI_NAME_MAX];
+        iscsi_name(row, name);
+        bool is_asked =
+            strcmp(which, "All") == 0 ? c->login.is_discovery : strcmp(which, name) == 0;
+        if (is_asked && iscsi_may_see(c, row)) {
+            target_put(c, row, out);
+        }
+    }
+}
+
+static bool key_take(struct iscsi_connection *c, const struct iscsi_pair *pair,
+                     struct iscsi_text_out *out)
+{
+    if (strcmp(pair->key, "SendTargets") == 0) {
+        send_targets(c, pair->value, out);
+    } else if (iscsi_key_take(pair, c->login.is_discovery, &c->parameters, out) ==
+               ISCSI_KEY_UNKNOWN) {
+        iscsi_text_put(out, pair->key, "NotUnderstood");
+    }
+    return !out->is_full;
+}
+
+// As much of the answer as the initiator takes in one PDU.
+static enum stream_verdict answer_put(struct iscsi_connection *c, const struct iscsi_header *h)
+{
+    uint32_t left = c->answer_len - c->answer_at, most = c->parameters.peer_receive_max;
+    uint32_t len = left < most ? left : most;
+    bool is_last = len == left;
+    uint8_t *head =
+        iscsi_control_put(c, ISCSI_TEXT_RESPONSE, is_last ? ISCSI_FINAL : ISCSI_TEXT_CONTINUE,
+                          h->itt, c->answer + c->answer_at, len);
+    if (head == NULL) {
+        return STREAM_LEAVES;
+    }
+    put_be32(head + ISCSI_OFF_TTT, is_last ? ISCSI_NO_TAG : ANSWER_TAG);
+    c->answer_at += len;
+    if (is_last) {
+        free(c->answer);
+        c->answer = NULL;
+    }
+    return STREAM_GOES_ON;
+}
+
+enum stream_verdict iscsi_take_text(struct iscsi_connection *c, const struct iscsi_header *h,
+                                    const uint8_t *data, instant_ns now)
+{
+    uint32_t tag = get_be32(h->at + ISCSI_OFF_TTT);
+    if (tag != ISCSI_NO_TAG && c->answer != NULL) {
+        return answer_put(c, h);
+    }
+    if (tag != ISCSI_NO_TAG || (h->flags & ISCSI_FINAL) == 0) { // all of a request in one PDU
+        iscsi_reject(c, h, ISCSI_REJECT_PROTOCOL_ERROR);
+        return STREAM_GOES_ON;
+    }
+    free(c->answer);
+    c->answer = malloc(ANSWER_MAX);
+    if (c->answer == NULL) {
+        return STREAM_LEAVES;
+    }
+    struct iscsi_text text = {.at = (const char *)data, .left = h->data_len};
+    struct iscsi_text_out out = {.ptr = c->answer, .capacity = ANSWER_MAX};
+    struct iscsi_pair pair;
+    enum iscsi_text_verdict verdict;
+    while ((verdict = iscsi_text_next(&text, &pair)) == ISCSI_TEXT_PAIR &&
+           key_take(c, &pair, &out)) {
+    }
+    if (verdict != ISCSI_TEXT_END) {
+        iscsi_reject(c, h, ISCSI_REJECT_PROTOCOL_ERROR);
+        return STREAM_GOES_ON;
+    }
+    c->answer_len = (uint32_t)out.len;
+    c->answer_at = 0;
+    return answer_put(c, h);
+}

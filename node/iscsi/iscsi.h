@@ -1,0 +1,47 @@
+// The target transport service for iSCSI initiators (RFC 7143): a target per volume, whose logical
+// unit 0 it is. Discovery and normal sessions of one connection, error recovery level 0.
+#pragma once
+
+#include "base/time.h"
+#include "node/interface/cta_tts.h"
+#include "node/interface/uma_tts.h"
+#include "node/loop/loop.h"
+#include "node/scsi/device.h"
+
+struct iscsi;
+
+struct iscsi_counters {
+    uint64_t accepted;
+    uint64_t sessions;  // that got through their login
+    uint64_t refused;   // connections beyond the limits, and logins
+    uint64_t malformed; // connections ended because the initiator did not keep to the protocol
+    uint64_t stalled;   // connections ended because nothing moved for too long
+    uint64_t digest_errors;
+    uint64_t rejects;          // PDUs answered with Reject
+    uint64_t octets_immediate; // data that came with or behind their command,
+    uint64_t octets_asked;     // or by R2T
+    uint64_t octets_sent;      // data of reads
+};
+
+struct iscsi_parts {
+    struct loop *loop;
+    const char *listen; // "HOST[:PORT]", "[HOST][:PORT]"; PORT 0: one that is free
+    const struct uma_for_tts *uma;
+    void *uma_ctx;
+    const struct cta_for_tts *cta;
+    void *cta_ctx;
+    duration_ns patience_ns; // with initiators that hold memory (progress.h)
+    // One line for the operator about a stranger from this host; as in struct nvme_target_parts.
+    void (*say)(void *ctx, const char *host, const char *line);
+    void *ctx;
+};
+
+// NULL without memory. It joins the loop as a member.
+struct iscsi *iscsi_create(const struct iscsi_parts *parts);
+void iscsi_destroy(struct iscsi *iscsi);
+
+// Its URIs, as libiscsi has them: "iscsi://127.0.0.1:3260/TARGET/0".
+extern const struct tts_for_uma iscsi_for_uma;
+
+struct iscsi_counters iscsi_counters(const struct iscsi *iscsi);
+struct scsi_device_counters iscsi_device_counters(const struct iscsi *iscsi);

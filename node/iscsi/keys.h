@@ -1,0 +1,37 @@
+// The keys of login (RFC 7143 section 13): what both ends want of each comes to one value.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "node/iscsi/text.h"
+
+enum iscsi_key_limits {
+    ISCSI_RECEIVE_MAX = 256 << 10, // octets of data in a PDU, as we take them
+    ISCSI_FIRST_BURST_MAX = 64 << 10,
+    ISCSI_BURST_MAX = 1 << 20,
+    ISCSI_LOGIN_DATA_MAX = 8192, // of a PDU before the parties have agreed
+};
+
+// What holds for a session, with the values of the standard until something else is agreed on.
+struct iscsi_parameters {
+    uint32_t peer_receive_max; // octets of data in a PDU, as the initiator takes them
+    uint32_t first_burst;
+    uint32_t max_burst;
+    uint32_t has_header_digest, has_data_digest;
+    uint32_t has_immediate_data;
+    uint32_t has_initial_r2t;
+    uint32_t time_to_wait, time_to_retain;
+};
+
+extern const struct iscsi_parameters iscsi_parameters_default;
+
+enum iscsi_key_verdict {
+    ISCSI_KEY_TAKEN,   // and answered, if it wants one
+    ISCSI_KEY_UNKNOWN, // not one of these
+    ISCSI_KEY_REFUSED, // a value that cannot be
+};
+
+enum iscsi_key_verdict iscsi_key_take(const struct iscsi_pair *pair, bool is_discovery,
+                                      struct iscsi_parameters *parameters,
+                                      struct iscsi_text_out *out);

@@ -1,0 +1,319 @@
+// iSCSI: the login phase (RFC 7143 section 6.3). The initiator says who it is, which target it
+// wants and what it can; stages follow as it asks for them.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/time.h"
+#include "node/interface/uma_tts.h"
+#include "node/interface/volume.h"
+#include "node/iscsi/connection.h"
+#include "node/iscsi/keys.h"
+#include "node/iscsi/pdu.h"
+#include "node/iscsi/text.h"
+#include "node/scsi/device.h"
+#include "node/stream/stream.h"
+
+enum { ISCSI_PROTOCOL_IDENTIFIER = 5, ISCSI_VERSION_DESCRIPTOR = 0x0960 };
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void respond(struct iscsi_connection *c, uint8_t flags, enum iscsi_login_status status,
+                    const struct iscsi_text_out *out)
+{
+    uint8_t *head =
+        iscsi_control_put(c, ISCSI_LOGIN_RESPONSE, flags, c->login.itt,
+                          out != NULL ? out->ptr : NULL, out != NULL ? (uint32_t)out->len : 0);
+    if (head == NULL) {
+        iscsi_leave(c);
+        return;
+    }
+    memcpy(head + ISCSI_LOGIN_OFF_ISID, c->login.isid, ISCSI_ISID_LEN);
+    put_be16(head + ISCSI_LOGIN_OFF_TSIH, c->tsih);
+    put_be32(head + ISCSI_OFF_TTT, 0); // reserved here
+    put_be16(head + ISCSI_LOGIN_OFF_STATUS, (uint16_t)status);
+}
+
+static enum stream_verdict refuse(struct iscsi_connection *c, enum iscsi_login_status status,
+                                  const char *why)
+{
+    respond(c, 0, status, NULL);
+    c->iscsi->counters.refused++;
+    iscsi_say(c, why);
+    iscsi_leave(c);
+    return STREAM_STOPS;
+}
+
+static uint8_t transit_flags(const struct iscsi_login *login)
+{
+    return login->flags & (ISCSI_LOGIN_TRANSIT | ISCSI_LOGIN_STAGE_MASK << ISCSI_LOGIN_CSG_SHIFT |
+                           ISCSI_LOGIN_STAGE_MASK);
+}
+
+/* ---- the last answer ------------------------------------------------------------------------- */
+
+static void succeed(struct iscsi_connection *c)
+{
+    struct iscsi_text_out out = {.ptr = c->answer, .len = c->answer_len};
+    c->iscsi->tsih += c->iscsi->tsih == UINT16_MAX ? 2 : 1; // 0 is none
+    c->tsih = c->iscsi->tsih;
+    c->state = ISCSI_OPEN;
+    c->iscsi->counters.sessions++;
+    c->stream.silent_until_ns = INSTANT_NEVER;
+    respond(c, transit_flags(&c->login), ISCSI_LOGIN_OK, &out);
+    free(c->answer);
+    c->answer = NULL;
+}
+
+static const struct {
+    enum iscsi_login_status status;
+    const char *why;
+} refusals[CONNECT_STATUS_COUNT] = {
+    [CONNECT_NO_VOLUME] = {ISCSI_TARGET_NOT_FOUND, "there is no such target"},
+    [CONNECT_NOT_ALLOWED] = {ISCSI_AUTHORIZATION_FAILURE, "it may not use the volume"},
+    [CONNECT_NOT_READY] = {ISCSI_SERVICE_UNAVAILABLE, "the volume is not ready"},
+    [CONNECT_TOO_MANY] = {ISCSI_OUT_OF_RESOURCES, "there are too many connections"},
+    [CONNECT_REFUSED] = {ISCSI_TARGET_ERROR, "the device would not have it"},
+};
+
+void iscsi_answer_connect(struct iscsi_connection *c)
+{
+    enum connect_status status = c->connect.status;
+    const struct iscsi_parts *parts = &c->iscsi->parts;
+    c->is_connecting = false;
+    if (status != CONNECT_OK) {
+        refuse(c, refusals[status].status, refusals[status].why);
+        return;
+    }
+    c->is_established = true;
+    c->connection = c->connect.connection;
+    const struct resource *row =
+        resource_by_volume(parts->uma->resources(parts->uma_ctx), c->connect.volume);
+    c->nexus.transport = &iscsi_transport;
+    c->nexus.target = c->iscsi->target;
+    c->nexus.connection = c->connection;
+    c->nexus.protocol = ISCSI_PROTOCOL_IDENTIFIER;
+    c->nexus.protocol_version = ISCSI_VERSION_DESCRIPTOR;
+    snprintf(c->nexus.target_name, sizeof c->nexus.target_name, "%s", c->login.target);
+    snprintf(c->nexus.initiator_port, sizeof c->nexus.initiator_port,
+             "%.230s,i,0x%02x%02x%02x%02x%02x%02x", c->login.initiator, c->login.isid[0],
+             c->login.isid[1], c->login.isid[2], c->login.isid[3], c->login.isid[4],
+             c->login.isid[5]);
+    c->has_nexus = row != NULL && iscsi_tasks_init(c) && nexus_begin(&c->nexus, row);
+    if (!c->has_nexus) {
+        refuse(c, ISCSI_OUT_OF_RESOURCES, "no memory");
+        return;
+    }
+    succeed(c);
+}
+
+static enum stream_verdict finish(struct iscsi_connection *c)
+{
+    if (c->login.is_discovery) {
+        succeed(c);
+        return STREAM_GOES_ON;
+    }
+    const struct resource *row = iscsi_volume(c->iscsi, c->login.target);
+    if (row == NULL) {
+        return refuse(c, ISCSI_TARGET_NOT_FOUND, "there is no such target");
+    }
+    iscsi_reinstate(c);
+    c->connect.volume = row->volume;
+    c->state = ISCSI_CONNECTING;
+    c->is_connecting = true;
+    c->iscsi->parts.uma->connect(c->iscsi->parts.uma_ctx, &c->connect);
+    return c->state == ISCSI_OPEN ? STREAM_GOES_ON : STREAM_STOPS;
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+static bool name_set(char *to, size_t capacity, const char *value)
+{
+    snprintf(to, capacity, "%s", value);
+    return value[0] != '\0' && strlen(value) < capacity;
+}
+
+// Those that say who and what, and the method of authentication. False: it is none of these.
+static bool identity_take(struct iscsi_connection *c, const struct iscsi_pair *pair,
+                          struct iscsi_text_out *out, enum iscsi_login_status *ret)
+{
+    struct iscsi_login *login = &c->login;
+    if (strcmp(pair->key, "InitiatorName") == 0) {
+        login->has_name = name_set(login->initiator, sizeof login->initiator, pair->value);
+        *ret = login->has_name ? ISCSI_LOGIN_OK : ISCSI_INITIATOR_ERROR;
+    } else if (strcmp(pair->key, "TargetName") == 0) {
+        bool is_set = name_set(login->target, sizeof login->target, pair->value);
+        *ret = is_set ? ISCSI_LOGIN_OK : ISCSI_TARGET_NOT_FOUND;
+    } else if (strcmp(pair->key, "SessionType") == 0) {
+        login->is_discovery = strcmp(pair->value, "Discovery") == 0;
+        bool is_known = login->is_discovery || strcmp(pair->value, "Normal") == 0;
+        *ret = is_known ? ISCSI_LOGIN_OK : ISCSI_NO_SESSION_TYPE;
+    } else if (strcmp(pair->key, "AuthMethod") == 0) {
+        bool has_none = iscsi_list_has(pair->value, "None");
+        iscsi_text_put(out, pair->key, "%s", has_none ? "None" : "Reject");
+        *ret = has_none ? ISCSI_LOGIN_OK : ISCSI_AUTHENTICATION_FAILURE;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static enum iscsi_login_status key_take(struct iscsi_connection *c, const struct iscsi_pair *pair,
+                                        struct iscsi_text_out *out)
+{
+    enum iscsi_login_status status;
+    if (identity_take(c, pair, out, &status)) {
+        return status;
+    }
+    switch (iscsi_key_take(pair, c->login.is_discovery, &c->parameters, out)) {
+    case ISCSI_KEY_TAKEN:
+        return ISCSI_LOGIN_OK;
+    case ISCSI_KEY_UNKNOWN:
+        iscsi_text_put(out, pair->key, "NotUnderstood");
+        return ISCSI_LOGIN_OK;
+    default:
+        iscsi_text_put(out, pair->key, "Reject");
+        return ISCSI_INITIATOR_ERROR;
+    }
+}
+
+static enum iscsi_login_status text_take(struct iscsi_connection *c, struct iscsi_text text,
+                                         struct iscsi_text_out *out)
+{
+    for (;;) {
+        struct iscsi_pair pair;
+        enum iscsi_text_verdict verdict = iscsi_text_next(&text, &pair);
+        if (verdict != ISCSI_TEXT_PAIR) {
+            return verdict == ISCSI_TEXT_END ? ISCSI_LOGIN_OK : ISCSI_INITIATOR_ERROR;
+        }
+        enum iscsi_login_status status = key_take(c, &pair, out);
+        if (status != ISCSI_LOGIN_OK) {
+            return status;
+        }
+    }
+}
+
+/* ---- a request ------------------------------------------------------------------------------- */
+
+// Who begins must say who it is, and what it wants unless it wants to discover.
+static enum iscsi_login_status identity_missing(const struct iscsi_login *login)
+{
+    bool is_whole = login->has_name && (login->is_discovery || login->target[0] != '\0');
+    return is_whole ? ISCSI_LOGIN_OK : ISCSI_MISSING_PARAMETER;
+}
+
+// The last answer waits for the UMA.
+static bool answer_keep(struct iscsi_connection *c, const struct iscsi_text_out *out)
+{
+    c->answer = malloc(out->len + 1);
+    if (c->answer != NULL) {
+        memcpy(c->answer, out->ptr, out->len);
+        c->answer_len = (uint32_t)out->len;
+    }
+    return c->answer != NULL;
+}
+
+static enum stream_verdict answer(struct iscsi_connection *c, struct iscsi_text text)
+{
+    struct iscsi_login *login = &c->login;
+    char pairs[ISCSI_LOGIN_DATA_MAX];
+    struct iscsi_text_out out = {.ptr = pairs, .capacity = sizeof pairs};
+    enum iscsi_login_status status = text_take(c, text, &out);
+    status = status == ISCSI_LOGIN_OK ? identity_missing(login) : status;
+    if (status != ISCSI_LOGIN_OK || out.is_full) {
+        return refuse(c, out.is_full ? ISCSI_INITIATOR_ERROR : status, "its login makes no sense");
+    }
+    snprintf(c->connect.client.identity, sizeof c->connect.client.identity, "%s", login->initiator);
+    if (!login->is_discovery && !login->has_said_group) {
+        login->has_said_group = true;
+        iscsi_text_put(&out, "TargetPortalGroupTag", "%d", ISCSI_PORTAL_GROUP);
+    }
+    bool is_last = (login->flags & ISCSI_LOGIN_TRANSIT) != 0 &&
+                   (login->flags & ISCSI_LOGIN_STAGE_MASK) == ISCSI_FULL_FEATURE;
+    if (is_last) {
+        return answer_keep(c, &out) ? finish(c) : STREAM_LEAVES;
+    }
+    if ((login->flags & ISCSI_LOGIN_TRANSIT) != 0) {
+        login->stage = (enum iscsi_stage)(login->flags & ISCSI_LOGIN_STAGE_MASK);
+    }
+    uint8_t flags = transit_flags(login);
+    flags &= (flags & ISCSI_LOGIN_TRANSIT) != 0 ? UINT8_MAX : (uint8_t)~ISCSI_LOGIN_STAGE_MASK;
+    respond(c, flags, ISCSI_LOGIN_OK, &out);
+    return STREAM_GOES_ON;
+}
+
+static bool stages_are_right(const struct iscsi_login *login, uint8_t flags)
+{
+    unsigned current = (flags >> ISCSI_LOGIN_CSG_SHIFT) & ISCSI_LOGIN_STAGE_MASK;
+    unsigned next = flags & ISCSI_LOGIN_STAGE_MASK;
+    bool is_transit = (flags & ISCSI_LOGIN_TRANSIT) != 0;
+    bool is_current = login->has_begun ? current == login->stage : current <= ISCSI_OPERATIONAL;
+    bool is_forward = next > current && next != 2;
+    return is_current && (!is_transit || (is_forward && (flags & ISCSI_LOGIN_CONTINUE) == 0));
+}
+
+static void begin(struct iscsi_connection *c, const struct iscsi_header *h)
+{
+    struct iscsi_login *login = &c->login;
+    memcpy(login->isid, h->at + ISCSI_LOGIN_OFF_ISID, ISCSI_ISID_LEN);
+    login->cid = get_be16(h->at + ISCSI_LOGIN_OFF_CID);
+    login->stage = (enum iscsi_stage)((h->flags >> ISCSI_LOGIN_CSG_SHIFT) & ISCSI_LOGIN_STAGE_MASK);
+    login->has_begun = true;
+    c->expcmdsn = h->cmdsn;
+    c->statsn = get_be32(h->at + ISCSI_OFF_EXPSTATSN);
+}
+
+// Appends to what has come of the request. False: too much, or no memory.
+static bool text_append(struct iscsi_login *login, const uint8_t *data, uint32_t len)
+{
+    login->text = login->text != NULL ? login->text : malloc(ISCSI_TEXT_MAX);
+    if (login->text == NULL || len > ISCSI_TEXT_MAX - login->text_len) {
+        return false;
+    }
+    memcpy(login->text + login->text_len, data, len);
+    login->text_len += len;
+    return true;
+}
+
+static enum stream_verdict take_parts(struct iscsi_connection *c, const struct iscsi_header *h,
+                                      const uint8_t *data)
+{
+    struct iscsi_login *login = &c->login;
+    if (!text_append(login, data, h->data_len)) {
+        return refuse(c, ISCSI_INITIATOR_ERROR, "its login is too long");
+    }
+    if ((h->flags & ISCSI_LOGIN_CONTINUE) != 0) {
+        respond(c, h->flags & (ISCSI_LOGIN_STAGE_MASK << ISCSI_LOGIN_CSG_SHIFT), ISCSI_LOGIN_OK,
+                NULL);
+        return STREAM_GOES_ON;
+    }
+    struct iscsi_text text = {.at = login->text, .left = login->text_len};
+    login->text_len = 0;
+    return answer(c, text);
+}
+
+enum stream_verdict iscsi_take_login(struct iscsi_connection *c, const struct iscsi_header *h,
+                                     const uint8_t *data, instant_ns now)
+{
+    struct iscsi_login *login = &c->login;
+    login->itt = h->itt;
+    if (h->at[ISCSI_LOGIN_OFF_VERSION_MIN] != 0) {
+        return refuse(c, ISCSI_UNSUPPORTED_VERSION, "its version is not ours");
+    }
+    if (!stages_are_right(login, h->flags)) {
+        return refuse(c, ISCSI_INVALID_REQUEST, "its login has its stages wrong");
+    }
+    if (!login->has_begun) {
+        begin(c, h);
+    }
+    if (get_be16(h->at + ISCSI_LOGIN_OFF_TSIH) != 0) {
+        return refuse(c, ISCSI_NO_SESSION, "a session has one connection");
+    }
+    login->flags = h->flags;
+    if (login->text_len > 0 || (h->flags & ISCSI_LOGIN_CONTINUE) != 0) {
+        return take_parts(c, h, data);
+    }
+    return answer(c, (struct iscsi_text){.at = (const char *)data, .left = h->data_len});
+}

@@ -1,0 +1,223 @@
+// iSCSI: PDUs to the initiator. Each is formed when its turn comes, so that its numbers are those
+// of that moment.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/list.h"
+#include "base/time.h"
+#include "node/format/scsi.h"
+#include "node/iscsi/connection.h"
+#include "node/iscsi/pdu.h"
+#include "node/scsi/device.h"
+#include "node/scsi/sense.h"
+#include "node/stream/stream.h"
+#include "wire/crc32c.h"
+
+enum { BATCH_MAX = 48, PIECES = 3 };
+
+/* ---- forming --------------------------------------------------------------------------------- */
+
+static void put_numbers(struct iscsi_connection *c, uint8_t *head, bool takes_status)
+{
+    put_be32(head + ISCSI_OFF_STATSN, c->statsn);
+    c->statsn += takes_status;
+    put_be32(head + ISCSI_OFF_EXPCMDSN, c->expcmdsn);
+    put_be32(head + ISCSI_OFF_MAXCMDSN, iscsi_maxcmdsn(c));
+}
+
+// Padding and digests of a PDU whose header and data are set.
+static void finish(const struct iscsi_connection *c, struct iscsi_out *out)
+{
+    bool is_login = (out->head[ISCSI_OFF_OPCODE] & ISCSI_OPCODE_MASK) == ISCSI_LOGIN_RESPONSE;
+    uint32_t pad_len = iscsi_pad_of(out->data_len);
+    put_be24(out->head + ISCSI_OFF_DATA_LEN, out->data_len);
+    out->head_len = ISCSI_HEADER_LEN;
+    out->sent = 0;
+    out->is_formed = true;
+    memset(out->tail, 0, sizeof out->tail);
+    out->tail_len = pad_len;
+    if (c->parameters.has_header_digest && !is_login) {
+        crc32c_put(out->head + ISCSI_HEADER_LEN, crc32c(out->head, ISCSI_HEADER_LEN));
+        out->head_len += ISCSI_DIGEST_LEN;
+    }
+    if (c->parameters.has_data_digest && !is_login && out->data_len > 0) {
+        uint32_t crc = crc32c_update(crc32c_init(), out->data, out->data_len);
+        crc = crc32c_update(crc, out->tail, pad_len);
+        crc32c_put(out->tail + pad_len, crc32c_final(crc));
+        out->tail_len += ISCSI_DIGEST_LEN;
+    }
+}
+
+static void put_residual(const struct iscsi_task *task, uint8_t *head, unsigned offset)
+{
+    uint64_t whole = task->scsi.whole_len, expected = task->expected_len;
+    if (whole < expected) {
+        head[ISCSI_OFF_FLAGS] |= ISCSI_UNDERFLOW;
+        put_be32(head + offset, (uint32_t)(expected - whole));
+    } else if (whole > expected) {
+        head[ISCSI_OFF_FLAGS] |= ISCSI_OVERFLOW;
+        put_be32(head + offset,
+                 whole - expected > UINT32_MAX ? UINT32_MAX : (uint32_t)(whole - expected));
+    }
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static void form_r2t(struct iscsi_connection *c, struct iscsi_task *task)
+{
+    uint8_t *head = task->out.head;
+    uint32_t len = least(c->parameters.max_burst, task->scsi.data_len - task->filled);
+    task->asked = task->filled + len;
+    task->datasn = 0;
+    iscsi_header_emit(head, ISCSI_R2T, ISCSI_FINAL, task->itt);
+    put_be32(head + ISCSI_OFF_TTT, (uint32_t)(task - c->tasks));
+    put_numbers(c, head, false);
+    put_be32(head + ISCSI_R2T_OFF_R2TSN, task->r2tsn++);
+    put_be32(head + ISCSI_DATA_OFF_BUFFER, task->filled);
+    put_be32(head + ISCSI_R2T_OFF_LEN, len);
+    task->out.data_len = 0;
+}
+
+static void form_data(struct iscsi_connection *c, struct iscsi_task *task)
+{
+    uint8_t *head = task->out.head;
+    uint32_t left = task->scsi.data_len - task->delivered;
+    uint32_t to_burst = c->parameters.max_burst - task->delivered % c->parameters.max_burst;
+    uint32_t len = least(least(left, c->parameters.peer_receive_max), to_burst);
+    bool is_last = len == left, is_final = is_last || len == to_burst;
+    iscsi_header_emit(head, ISCSI_DATA_IN, is_final ? ISCSI_FINAL : 0, task->itt);
+    put_numbers(c, head, is_last);
+    put_be32(head + ISCSI_DATA_OFF_DATASN, task->deliver_datasn++);
+    put_be32(head + ISCSI_DATA_OFF_BUFFER, task->delivered);
+    if (is_last) {
+        head[ISCSI_OFF_FLAGS] |= ISCSI_DATA_STATUS;
+        head[ISCSI_DATA_OFF_STATUS] = SCSI_GOOD;
+        put_residual(task, head, ISCSI_DATA_OFF_RESIDUAL);
+    }
+    task->out.data = task->scsi.data + task->delivered;
+    task->out.data_len = len;
+    task->delivered += len;
+    c->iscsi->counters.octets_sent += len;
+}
+
+static void form_response(struct iscsi_connection *c, struct iscsi_task *task)
+{
+    uint8_t *head = task->out.head;
+    bool has_sense = task->scsi.status == SCSI_CHECK_CONDITION;
+    iscsi_header_emit(head, ISCSI_SCSI_RESPONSE, ISCSI_FINAL, task->itt);
+    put_be32(head + ISCSI_OFF_TTT, 0); // reserved here
+    head[ISCSI_RSP_OFF_STATUS] = (uint8_t)task->scsi.status;
+    put_numbers(c, head, true);
+    if (task->scsi.status == SCSI_GOOD) {
+        put_residual(task, head, ISCSI_RSP_OFF_RESIDUAL);
+    }
+    task->out.data = task->sense;
+    task->out.data_len = has_sense ? sizeof task->sense : 0;
+    if (has_sense) {
+        put_be16(task->sense, SCSI_SENSE_FIXED_LEN);
+        task_sense_emit(&task->scsi, task->sense + 2);
+    }
+}
+
+static void form(struct iscsi_connection *c, struct iscsi_out *out)
+{
+    static void (*const forms[])(struct iscsi_connection * c, struct iscsi_task * task) = {
+        [ISCSI_ASKS] = form_r2t,
+        [ISCSI_DELIVERS] = form_data,
+        [ISCSI_RESPONDS] = form_response,
+    };
+    if (out->task != NULL) {
+        forms[out->task->next](c, out->task);
+    } else {
+        struct iscsi_control *control = LIST_ENTRY(out, struct iscsi_control, out);
+        put_numbers(c, out->head, control->has_status);
+    }
+    finish(c, out);
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+static void piece_put(struct iovec *iov, unsigned *count, const void *ptr, uint32_t len,
+                      uint64_t *skip)
+{
+    uint64_t skipped = *skip < len ? *skip : len;
+    *skip -= skipped;
+    if (skipped < len) {
+        iov[(*count)++] =
+            (struct iovec){.iov_base = (uint8_t *)ptr + skipped, .iov_len = len - skipped};
+    }
+}
+
+// More of the same task's data come behind this PDU, before those of others.
+static bool has_more(const struct iscsi_out *out)
+{
+    return out->task != NULL && out->task->next == ISCSI_DELIVERS &&
+           out->task->delivered < out->task->scsi.data_len;
+}
+
+static unsigned outs_gather(struct iscsi_connection *c, struct iovec *iov)
+{
+    unsigned count = 0;
+    for (struct list_link *l = c->outs.next; l != &c->outs && count + PIECES <= BATCH_MAX;
+         l = l->next) {
+        struct iscsi_out *out = LIST_ENTRY(l, struct iscsi_out, link);
+        if (!out->is_formed) {
+            form(c, out);
+        }
+        uint64_t skip = out->sent;
+        piece_put(iov, &count, out->head, out->head_len, &skip);
+        piece_put(iov, &count, out->data, out->data_len, &skip);
+        piece_put(iov, &count, out->tail, out->tail_len, &skip);
+        if (has_more(out)) {
+            break;
+        }
+    }
+    return count;
+}
+
+static void out_over(struct iscsi_connection *c, struct iscsi_out *out, instant_ns now)
+{
+    if (has_more(out)) {
+        out->is_formed = false;
+        out->sent = 0;
+        return;
+    }
+    list_remove(&out->link);
+    if (out->task != NULL) {
+        iscsi_task_sent(out->task, now);
+    } else {
+        iscsi_control_free(c, LIST_ENTRY(out, struct iscsi_control, out));
+    }
+}
+
+static void outs_advance(struct iscsi_connection *c, size_t sent, instant_ns now)
+{
+    while (sent > 0) {
+        struct iscsi_out *out = LIST_ENTRY(c->outs.next, struct iscsi_out, link);
+        uint64_t left = (uint64_t)out->head_len + out->data_len + out->tail_len - out->sent;
+        if (sent < left) {
+            out->sent += sent;
+            return;
+        }
+        sent -= left;
+        out_over(c, out, now);
+    }
+}
+
+int iscsi_flush(struct iscsi_connection *c, instant_ns now)
+{
+    struct iovec iov[BATCH_MAX];
+    while (!list_is_empty(&c->outs)) {
+        ssize_t sent = stream_send(&c->stream, iov, outs_gather(c, iov), now);
+        if (sent < 0) {
+            return (int)sent;
+        }
+        outs_advance(c, (size_t)sent, now);
+    }
+    return 0;
+}

@@ -1,0 +1,106 @@
+// iSCSI: targets, and what is told of a connection's session; what all phases of it need.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "node/interface/uma_tts.h"
+#include "node/interface/volume.h"
+#include "node/iscsi/connection.h"
+#include "node/iscsi/pdu.h"
+#include "node/stream/server.h"
+#include "node/stream/stream.h"
+#include "text/show.h"
+
+enum { LINE_MAX = 768, NAME_SHOWN_MAX = 256 };
+
+/* ---- targets --------------------------------------------------------------------------------- */
+
+void iscsi_name(const struct resource *row, char ret[ISCSI_NAME_MAX])
+{
+    const uint8_t *u = row->identity.uuid;
+    snprintf(ret, ISCSI_NAME_MAX,
+             "iqn.2026-11.invalid.weft:uuid:%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
+             "%02x%02x%02x%02x%02x%02x",
+             u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
+             u[14], u[15]);
+}
+
+static bool is_there(const struct resource *row)
+{
+    bool is_probed = row->profile.block_size > 0; // the volume may be empty
+    return row->state != RESOURCE_FAILED && is_probed;
+}
+
+const struct resource *iscsi_volume(const struct iscsi *iscsi, const char *target)
+{
+    const struct resource_table *table = iscsi->parts.uma->resources(iscsi->parts.uma_ctx);
+    for (size_t i = 0; i < table->count; i++) {
+        char name[ISCSI_NAME_MAX];
+        iscsi_name(&table->rows[i], name);
+        if (is_there(&table->rows[i]) && strcmp(name, target) == 0) {
+            return &table->rows[i];
+        }
+    }
+    return NULL;
+}
+
+bool iscsi_may_see(const struct iscsi_connection *c, const struct resource *row)
+{
+    const struct iscsi_parts *parts = &c->iscsi->parts;
+    return is_there(row) && parts->uma->may_see(parts->uma_ctx, row->volume, &c->connect.client);
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+void iscsi_say(const struct iscsi_connection *c, const char *what)
+{
+    const struct iscsi_parts *parts = &c->iscsi->parts;
+    char line[LINE_MAX], name[NAME_SHOWN_MAX];
+    snprintf(line, sizeof line, "iscsi: initiator %s at %s is refused: %s",
+             c->login.has_name ? text_quote(c->login.initiator, name, sizeof name) : "(no name)",
+             c->connect.client.address, what);
+    parts->say(parts->ctx, c->stream.host, line);
+}
+
+void iscsi_leave(struct iscsi_connection *c)
+{
+    if (c->state < ISCSI_LEAVING) {
+        c->state = ISCSI_LEAVING;
+    }
+    stream_touch(&c->stream);
+}
+
+enum stream_verdict iscsi_malformed(struct iscsi_connection *c)
+{
+    c->iscsi->counters.malformed++;
+    return STREAM_LEAVES;
+}
+
+bool iscsi_tasks_init(struct iscsi_connection *c)
+{
+    c->tasks = calloc(ISCSI_TASK_COUNT, sizeof c->tasks[0]);
+    for (unsigned i = 0; c->tasks != NULL && i < ISCSI_TASK_COUNT; i++) {
+        c->tasks[i].connection = c;
+        list_push_tail(&c->free, &c->tasks[i].link);
+    }
+    return c->tasks != NULL;
+}
+
+// RFC 7143 section 6.3.5
+void iscsi_reinstate(struct iscsi_connection *c)
+{
+    const struct list_link *all = &c->iscsi->server.streams;
+    for (struct list_link *l = all->next; l != all; l = l->next) {
+        struct iscsi_connection *other =
+            LIST_ENTRY(LIST_ENTRY(l, struct stream, link), struct iscsi_connection, stream);
+        bool is_same = other != c && other->state == ISCSI_OPEN &&
+                       memcmp(other->login.isid, c->login.isid, ISCSI_ISID_LEN) == 0 &&
+                       strcmp(other->login.initiator, c->login.initiator) == 0 &&
+                       strcmp(other->login.target, c->login.target) == 0;
+        if (is_same) {
+            iscsi_leave(other);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+// The inside of the SCSI device, for its files.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/list.h"
+#include "base/time.h"
+#include "node/format/scsi.h"
+#include "node/interface/request.h"
+#include "node/interface/volume.h"
+#include "node/scsi/device.h"
+
+// Who has registered a key for reservations.
+struct registrant {
+    char port[SCSI_PORT_NAME_MAX];
+    uint64_t key;
+};
+
+// A volume as initiators see it.
+struct logical_unit {
+    uint32_t volume;
+    uint32_t abilities;
+    uint64_t blocks;
+    uint32_t block_len;
+    uint32_t preferred; // octets
+    uint8_t uuid[VOLUME_UUID_LEN];
+    char name[VOLUME_NAME_MAX];
+    struct list_link nexuses;
+    struct list_link link;       // the target's
+    struct scsi_task *comparing; // COMPARE AND WRITE: one at a time
+    struct list_link waiters;    // for it, or to be it
+    // Reservations: of RESERVE (6); persistent ones, with their holder, and all who have a key.
+    const struct nexus *reserved_by;
+    uint8_t reservation_type; // 0: none
+    char holder[SCSI_PORT_NAME_MAX];
+    uint32_t reservation_generation;
+    unsigned registrant_count;
+    struct registrant registrants[SCSI_REGISTRANT_MAX];
+};
+
+struct scsi_target {
+    struct scsi_target_parts parts;
+    struct list_link units;
+    struct scsi_device_counters counters;
+};
+
+enum { SCSI_RESERVE_6 = 0x16, SCSI_RELEASE_6 = 0x17 };
+enum { SCSI_NO_ACTION = 0xff, SCSI_ACTION_MASK = 0x1f };
+
+// What a command needs, and so what a reservation keeps from others. The first is answered by units
+// that are not there, too, and before unit attentions.
+enum scsi_needs {
+    NEEDS_NOTHING,
+    NEEDS_UNIT,
+    NEEDS_READ,
+    NEEDS_CONTROL,
+    NEEDS_WRITE, // refused where the volume is read-only
+};
+
+// One command: which it is, what of its CDB is looked at (REPORT SUPPORTED OPERATION CODES shows
+// that), what it needs.
+struct scsi_command {
+    uint8_t opcode;
+    uint8_t action;   // in octet 1; SCSI_NO_ACTION: none
+    uint32_t ability; // that the volume must have
+    enum scsi_needs needs;
+    void (*execute)(struct scsi_task *task, instant_ns now);
+    uint8_t usage[SCSI_CDB_LEN]; // from octet 1 on
+};
+
+extern const struct scsi_command scsi_commands[];
+extern const unsigned scsi_command_count;
+// NULL: there is none.
+const struct scsi_command *scsi_command_find(const uint8_t *cdb, bool has_action);
+bool scsi_opcode_has_actions(uint8_t opcode);
+bool scsi_command_is_there(const struct scsi_command *command, const struct logical_unit *unit);
+
+// What follows a request to the CTA.
+struct task_way {
+    void (*on_transfer)(struct scsi_task *task, instant_ns now); // NULL: nothing moves
+    void (*on_done)(struct scsi_task *task, instant_ns now);     // it ended well
+};
+
+static inline bool unit_can(const struct logical_unit *unit, uint32_t ability)
+{
+    return (unit->abilities & ability) == ability;
+}
+
+// Of one COMPARE AND WRITE, which takes twice as much scratch.
+static inline uint8_t unit_compare_blocks_max(const struct logical_unit *unit)
+{
+    uint32_t most = SCSI_SCRATCH_OF_NEXUS_MAX / 2 / unit->block_len;
+    return (uint8_t)(most < UINT8_MAX ? most : UINT8_MAX);
+}
+
+// ---- task.c: ends, and ways there
+
+void task_succeed(struct scsi_task *task, instant_ns now);
+void task_fail(struct scsi_task *task, enum scsi_fault fault, instant_ns now);
+void task_refuse(struct scsi_task *task, enum scsi_status_code status, instant_ns now);
+// A reservation is in its way.
+void task_conflict(struct scsi_task *task, instant_ns now);
+// Gives the task memory of its own, zeroed. False: it has been refused.
+bool task_scratch_create(struct scsi_task *task, uint32_t len, instant_ns now);
+// Delivers what is in the scratch: `len` octets of it, at most `max`, the command's own limit.
+void task_deliver_scratch(struct scsi_task *task, uint32_t len, uint32_t max, instant_ns now);
+// Fetches `len` octets into the scratch, which has room; refused if the initiator has fewer.
+void task_fetch_scratch(struct scsi_task *task, uint32_t len,
+                        void (*on_fetched)(struct scsi_task *task, instant_ns now), instant_ns now);
+// Fetches or delivers what the CTA has a buffer for.
+void task_fetch(struct scsi_task *task, void *data, uint32_t len, instant_ns now);
+void task_deliver(struct scsi_task *task, void *data, uint32_t len, instant_ns now);
+void task_submit(struct scsi_task *task, const struct task_way *way, enum node_operation operation,
+                 unsigned flags, uint64_t lba, uint64_t blocks, instant_ns now);
+// The data in the buffer of the CTA have been taken, or put there.
+void task_transferred(struct scsi_task *task, enum node_completion outcome, instant_ns now);
+
+// ---- the commands
+
+void execute_test_unit_ready(struct scsi_task *task, instant_ns now);
+void execute_request_sense(struct scsi_task *task, instant_ns now);
+void execute_inquiry(struct scsi_task *task, instant_ns now);
+void execute_mode_sense(struct scsi_task *task, instant_ns now);
+void execute_mode_select(struct scsi_task *task, instant_ns now);
+void execute_start_stop(struct scsi_task *task, instant_ns now);
+void execute_read_capacity_10(struct scsi_task *task, instant_ns now);
+void execute_read_capacity_16(struct scsi_task *task, instant_ns now);
+void execute_report_luns(struct scsi_task *task, instant_ns now);
+void execute_report_opcodes(struct scsi_task *task, instant_ns now);
+void execute_read(struct scsi_task *task, instant_ns now);
+void execute_write(struct scsi_task *task, instant_ns now);
+void execute_verify(struct scsi_task *task, instant_ns now);
+void execute_flush(struct scsi_task *task, instant_ns now);
+void execute_prefetch(struct scsi_task *task, instant_ns now);
+void execute_unmap(struct scsi_task *task, instant_ns now);
+void execute_write_same(struct scsi_task *task, instant_ns now);
+void execute_compare_and_write(struct scsi_task *task, instant_ns now);
+
+// ---- reservation.c
+
+// Does a reservation of somebody else keep this command from the unit?
+bool reservation_conflicts(const struct scsi_task *task);
+void execute_reserve(struct scsi_task *task, instant_ns now);
+void execute_release(struct scsi_task *task, instant_ns now);
+void execute_reserve_in(struct scsi_task *task, instant_ns now);
+void execute_reserve_out(struct scsi_task *task, instant_ns now);
+
+// ---- order.c: no change comes between the two halves of COMPARE AND WRITE
+
+// Runs the task once nothing that it must not meet is under way in its `blocks` at `lba`.
+void order_run(struct scsi_task *task, void (*run)(struct scsi_task *task, instant_ns now),
+               instant_ns now);
+// It has ended: who waited for it may go.
+void order_leave(struct scsi_task *task, instant_ns now);
+// Does it wait?
+bool order_waits(const struct scsi_task *task);
+
+// ---- target.c
+
+// The first thing that the initiator is to be told, and is now.
+enum scsi_fault nexus_attention_take(struct nexus *nexus);

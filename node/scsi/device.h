@@ -1,0 +1,155 @@
+// The SCSI device that a volume is to initiators, whatever transport (a TTS) carries their
+// commands: one logical unit per volume, number 0. Numbers and figures are those of SAM-5, SPC-4
+// and SBC-3.
+//
+//     target.c     logical units, the nexuses with them, what they are told unasked
+//     command.c    the commands there are, and where a task begins
+//     task.c       its life: data, requests to the CTA, its end
+//     block.c      those that read and change blocks: from blocks to the node's neutral requests
+//     reservation.c  which nexuses may use the unit
+//     order.c      which of them must wait for one another
+//     device.c     those that say what the unit is
+//     inquiry.c    INQUIRY, vital product data
+//     mode.c       mode pages
+//     sense.c      why a command failed
+//
+// A transport that has a command for a nexus fills a task and calls task_execute. The task is the
+// device's until `respond`, or until task_delivered.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/time.h"
+#include "node/format/scsi.h"
+#include "node/interface/cta_tts.h"
+#include "node/interface/volume.h"
+#include "node/scsi/sense.h"
+
+enum scsi_device_limits {
+    SCSI_SCRATCH_OF_NEXUS_MAX = 1 << 20, // octets of data that are no blocks, of one nexus
+    SCSI_PORT_NAME_MAX = 256,
+    SCSI_WRITE_SAME_BLOCKS_MAX = 1 << 23,
+    SCSI_UNMAP_DESCRIPTOR_MAX = 256,
+    SCSI_REGISTRANT_MAX = 64, // of one unit
+};
+
+struct scsi_target;
+struct logical_unit;
+struct scsi_task;
+
+struct scsi_device_counters {
+    uint64_t commands;
+    uint64_t errors;   // that ended with a check condition
+    uint64_t refusals; // for want of memory: busy, or task set full
+};
+
+// What a transport does for a task; from within these calls it may answer already.
+struct scsi_transport {
+    // The initiator's data, `data_len` octets, into `data`: then task_fetched.
+    void (*fetch)(struct scsi_task *task, instant_ns now);
+    // What it fetches is not wanted any more.
+    void (*forget)(struct scsi_task *task);
+    // `data_len` octets of `data` to the initiator, with good status: then task_delivered.
+    void (*deliver)(struct scsi_task *task, instant_ns now);
+    // The status, with sense data if there are any. The task is the transport's again.
+    void (*respond)(struct scsi_task *task, instant_ns now);
+};
+
+// Things that an initiator is told once, with its next command, in this order.
+enum scsi_attention {
+    SCSI_ATTENTION_POWER_ON,
+    SCSI_ATTENTION_RESET,
+    SCSI_ATTENTION_CAPACITY,
+    SCSI_ATTENTION_MODE,
+    SCSI_ATTENTION_PREEMPTED,
+    SCSI_ATTENTION_RELEASED,
+    SCSI_ATTENTION_REGISTRATIONS,
+    SCSI_ATTENTION_COUNT
+};
+
+// An initiator port and the target port of a volume; the transport's memory.
+struct nexus {
+    const struct scsi_transport *transport;
+    struct scsi_target *target;
+    struct logical_unit *unit;
+    uint32_t connection;                     // the UMA's number
+    char initiator_port[SCSI_PORT_NAME_MAX]; // who it is, for reservations
+    char target_name[SCSI_PORT_NAME_MAX];    // for the device identification page
+    uint8_t protocol;                        // its identifier (SPC-4 section 7.6.1),
+    uint16_t protocol_version;               // and its version descriptor (section 6.4.2)
+    unsigned attentions;                     // bits of enum scsi_attention
+    uint32_t scratch_len;                    // in use
+    struct list_link tasks;                  // under way
+    struct list_link link;                   // the unit's
+};
+
+struct scsi_task {
+    // The transport's.
+    struct nexus *nexus;
+    uint8_t cdb[SCSI_CDB_LEN];
+    uint64_t lun;     // as on the wire
+    uint32_t in_max;  // octets that the initiator takes,
+    uint32_t out_max; // and has
+    bool is_aborted;  // nobody waits for its end; by task_abort alone
+
+    // The answer.
+    enum scsi_status_code status;
+    enum scsi_fault fault; // with SCSI_CHECK_CONDITION
+    uint8_t *data;         // of fetch and deliver
+    uint32_t data_len;
+    uint64_t whole_len; // octets that the command would move: beside in_max or out_max the residual
+
+    // The device's.
+    struct service_request service;
+    const struct task_way *way; // what follows the request under way
+    const struct scsi_command *command;
+    void (*on_fetched)(struct scsi_task *task, instant_ns now); // NULL: for the CTA
+    void (*run)(struct scsi_task *task, instant_ns now);        // once no other is in its way
+    bool is_fetching;
+    bool is_changing; // blocks, and may be in the way of others
+    bool flushes_behind;
+    uint8_t *scratch;
+    uint32_t scratch_len;
+    uint64_t lba, blocks;  // of the command,
+    uint64_t done;         // and how much of that is over
+    struct list_link link; // the nexus's
+    struct list_link wait_link;
+};
+
+struct scsi_target_parts {
+    const struct cta_for_tts *cta;
+    void *cta_ctx;
+};
+
+// NULL without memory.
+struct scsi_target *scsi_target_create(const struct scsi_target_parts *parts);
+// No nexus is left.
+void scsi_target_destroy(struct scsi_target *target);
+// The volumes as they are now: who has a nexus with one that changed is told.
+void scsi_target_advertise(struct scsi_target *target, const struct resource_table *table);
+struct scsi_device_counters scsi_target_counters(const struct scsi_target *target);
+
+// What the UMA connects (struct connect_request).
+extern const struct tts_for_cta scsi_for_cta;
+
+// Begins a nexus, whose transport, target, connection and names are set. False: no memory.
+bool nexus_begin(struct nexus *nexus, const struct resource *row);
+// None of its tasks is under way.
+void nexus_end(struct nexus *nexus);
+
+// Where a new task begins.
+void task_execute(struct scsi_task *task, instant_ns now);
+// After fetch: the data are there, or will not come.
+void task_fetched(struct scsi_task *task, bool is_there, instant_ns now);
+// After deliver; the task is the transport's again.
+void task_delivered(struct scsi_task *task, bool is_there, instant_ns now);
+// It ends soon, by respond, and nobody is to hear of it. Data that it fetches do not come.
+void task_abort(struct scsi_task *task, instant_ns now);
+// Sense data for its fault, SCSI_SENSE_FIXED_LEN octets.
+void task_sense_emit(const struct scsi_task *task, uint8_t *ret);
+// All of its tasks.
+void nexus_abort(struct nexus *nexus, instant_ns now);
+// All tasks of all nexuses with the unit are aborted; the others' initiators are told.
+void nexus_reset_unit(struct nexus *nexus, instant_ns now);

@@ -1,0 +1,189 @@
+// Logical units and the nexuses with them.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/time.h"
+#include "node/interface/volume.h"
+#include "node/scsi/agent.h"
+#include "node/scsi/device.h"
+#include "node/scsi/sense.h"
+
+struct scsi_target *scsi_target_create(const struct scsi_target_parts *parts)
+{
+    struct scsi_target *target = calloc(1, sizeof *target);
+    if (target != NULL) {
+        target->parts = *parts;
+        list_init(&target->units);
+    }
+    return target;
+}
+
+static void unit_destroy(struct logical_unit *unit)
+{
+    CHECK(list_is_empty(&unit->nexuses));
+    list_remove(&unit->link);
+    free(unit);
+}
+
+void scsi_target_destroy(struct scsi_target *target)
+{
+    if (target == NULL) {
+        return;
+    }
+    for (struct list_link *l; (l = list_pop_head(&target->units)) != NULL;) {
+        unit_destroy(LIST_ENTRY(l, struct logical_unit, link));
+    }
+    free(target);
+}
+
+struct scsi_device_counters scsi_target_counters(const struct scsi_target *target)
+{
+    return target->counters;
+}
+
+/* ---- units ----------------------------------------------------------------------------------- */
+
+static void unit_follow(struct logical_unit *unit, const struct resource *row)
+{
+    unit->abilities = row->abilities;
+    unit->blocks = row->profile.size / row->profile.block_size;
+    unit->block_len = row->profile.block_size;
+    unit->preferred = row->profile.preferred;
+    memcpy(unit->uuid, row->identity.uuid, sizeof unit->uuid);
+    memcpy(unit->name, row->name, sizeof unit->name);
+}
+
+static struct logical_unit *unit_find(struct scsi_target *target, uint32_t volume)
+{
+    for (struct list_link *l = target->units.next; l != &target->units; l = l->next) {
+        struct logical_unit *unit = LIST_ENTRY(l, struct logical_unit, link);
+        if (unit->volume == volume) {
+            return unit;
+        }
+    }
+    return NULL;
+}
+
+static struct logical_unit *unit_create(struct scsi_target *target, const struct resource *row)
+{
+    struct logical_unit *unit = calloc(1, sizeof *unit);
+    if (unit != NULL) {
+        unit->volume = row->volume;
+        unit_follow(unit, row);
+        list_init(&unit->nexuses);
+        list_init(&unit->waiters);
+        list_push_tail(&target->units, &unit->link);
+    }
+    return unit;
+}
+
+static void unit_tell(struct logical_unit *unit, enum scsi_attention attention)
+{
+    for (struct list_link *l = unit->nexuses.next; l != &unit->nexuses; l = l->next) {
+        LIST_ENTRY(l, struct nexus, link)->attentions |= 1U << attention;
+    }
+}
+
+static void unit_compare(struct logical_unit *unit, const struct resource *row)
+{
+    struct logical_unit before = *unit;
+    unit_follow(unit, row);
+    if (unit->blocks != before.blocks || unit->block_len != before.block_len) {
+        unit_tell(unit, SCSI_ATTENTION_CAPACITY);
+    }
+    if (unit->abilities != before.abilities) {
+        unit_tell(unit, SCSI_ATTENTION_MODE);
+    }
+}
+
+void scsi_target_advertise(struct scsi_target *target, const struct resource_table *table)
+{
+    struct list_link *next;
+    for (struct list_link *l = target->units.next; l != &target->units; l = next) {
+        struct logical_unit *unit = LIST_ENTRY(l, struct logical_unit, link);
+        const struct resource *row = resource_by_volume(table, unit->volume);
+        next = l->next;
+        if (row == NULL && list_is_empty(&unit->nexuses)) {
+            unit_destroy(unit);
+        } else if (row != NULL && row->state == RESOURCE_READY && row->profile.block_size > 0) {
+            unit_compare(unit, row);
+        }
+    }
+}
+
+/* ---- nexuses --------------------------------------------------------------------------------- */
+
+bool nexus_begin(struct nexus *nexus, const struct resource *row)
+{
+    struct logical_unit *unit = unit_find(nexus->target, row->volume);
+    unit = unit != NULL ? unit : unit_create(nexus->target, row);
+    if (unit == NULL) {
+        return false;
+    }
+    nexus->unit = unit;
+    nexus->attentions = 1U << SCSI_ATTENTION_POWER_ON;
+    list_init(&nexus->tasks);
+    list_push_tail(&unit->nexuses, &nexus->link);
+    return true;
+}
+
+void nexus_end(struct nexus *nexus)
+{
+    CHECK(list_is_empty(&nexus->tasks));
+    list_remove(&nexus->link);
+    if (nexus->unit->reserved_by == nexus) {
+        nexus->unit->reserved_by = NULL;
+    }
+    nexus->unit = NULL;
+}
+
+static struct scsi_task *unaborted(const struct nexus *nexus)
+{
+    for (struct list_link *l = nexus->tasks.next; l != &nexus->tasks; l = l->next) {
+        struct scsi_task *task = LIST_ENTRY(l, struct scsi_task, link);
+        if (!task->is_aborted) {
+            return task;
+        }
+    }
+    return NULL;
+}
+
+void nexus_abort(struct nexus *nexus, instant_ns now)
+{
+    for (struct scsi_task *task; (task = unaborted(nexus)) != NULL;) {
+        task_abort(task, now);
+    }
+}
+
+void nexus_reset_unit(struct nexus *nexus, instant_ns now)
+{
+    struct logical_unit *unit = nexus->unit;
+    for (struct list_link *l = unit->nexuses.next; l != &unit->nexuses; l = l->next) {
+        nexus_abort(LIST_ENTRY(l, struct nexus, link), now);
+    }
+    unit->reserved_by = NULL;
+    unit_tell(unit, SCSI_ATTENTION_RESET);
+}
+
+enum scsi_fault nexus_attention_take(struct nexus *nexus)
+{
+    static const enum scsi_fault faults[SCSI_ATTENTION_COUNT] = {
+        [SCSI_ATTENTION_POWER_ON] = FAULT_POWER_ON,
+        [SCSI_ATTENTION_RESET] = FAULT_RESET,
+        [SCSI_ATTENTION_CAPACITY] = FAULT_CAPACITY_CHANGED,
+        [SCSI_ATTENTION_MODE] = FAULT_MODE_CHANGED,
+        [SCSI_ATTENTION_PREEMPTED] = FAULT_PREEMPTED,
+        [SCSI_ATTENTION_RELEASED] = FAULT_RELEASED,
+        [SCSI_ATTENTION_REGISTRATIONS] = FAULT_REGISTRATIONS_PREEMPTED,
+    };
+    for (unsigned i = 0; i < SCSI_ATTENTION_COUNT; i++) {
+        if ((nexus->attentions & (1U << i)) != 0) {
+            nexus->attentions &= ~(1U << i);
+            return faults[i];
+        }
+    }
+    return FAULT_NONE;
+}
