@@ -97,3 +97,18 @@ int asking_pids(const char *command, char **words, size_t count, pid_t *ret_pids
     }
     return 0;
 }
+
+int asking_pids_create(const char *command, char **words, size_t count, pid_t **ret_pids)
+{
+    *ret_pids = calloc(count + 1, sizeof **ret_pids);
+    if (*ret_pids == NULL) {
+        say_error("no processes", "this process", "free some memory", "no memory");
+        return EXIT_FAILED;
+    }
+    int result = asking_pids(command, words, count, *ret_pids);
+    if (result != 0) {
+        free(*ret_pids);
+        *ret_pids = NULL;
+    }
+    return result;
+}

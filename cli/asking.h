@@ -25,3 +25,6 @@ int asking_add(const struct question *question, struct json_object *array,
 
 // 0 and a process id per word, or EXIT_USAGE after saying which word is none.
 int asking_pids(const char *command, char **words, size_t count, pid_t *ret_pids);
+// The same into memory for as many, which the caller frees; or EXIT_FAILED after saying that there
+// is none, and NULL in both cases.
+int asking_pids_create(const char *command, char **words, size_t count, pid_t **ret_pids);

@@ -14,7 +14,7 @@ struct command {
 
 extern const struct command command_attach, command_cp, command_discover, command_doctor,
     command_draw, command_env, command_info, command_ls, command_reads, command_rescan, command_run,
-    command_serve, command_stat, command_status, command_top;
+    command_serve, command_stat, command_status, command_top, command_watch;
 
 // Prints the settings: variable, option, what a value may be, what holds without one.
 void settings_print(FILE *out);

@@ -1,7 +1,7 @@
 # Completion of weft(1) for bash. Options come from the --help of the command itself.
 
-_weft_commands='run env doctor stat top reads draw serve status rescan discover ls info cp attach'
-_weft_commands+=' help'
+_weft_commands='run env doctor stat top watch reads draw serve status rescan discover ls info cp'
+_weft_commands+=' attach help'
 
 _weft_options() {
     "$1" help "$2" 2>/dev/null | grep -Eo -- '(^|[ ,])--[a-z][a-z-]*=?' | tr -d ' ,' | sort -u
@@ -135,7 +135,7 @@ _weft() {
             [[ ${COMPREPLY[*]} == *= ]] && compopt -o nospace 2>/dev/null
         fi
         ;;
-    *:top)
+    *:top | *:watch)
         if [[ $word == -* ]]; then
             _weft_words compgen -W "$(_weft_options "${COMP_WORDS[@]:0:2}")" -- "$word"
             [[ ${COMPREPLY[*]} == *= ]] && compopt -o nospace 2>/dev/null

@@ -71,4 +71,4 @@ complete -c weft -n '__weft_is serve' -F -a 'file: ram: null: rbd: module:'
 complete -c weft -n '__weft_is cp' -F -a 'nvme+rdma://'
 complete -c weft -n '__weft_is draw' -F
 complete -c weft -n '__weft_is ls info attach' -a 'nvme+rdma://'
-complete -c weft -n '__weft_is stat reads top' -a '(__weft_pids)'
+complete -c weft -n '__weft_is stat reads top watch' -a '(__weft_pids)'

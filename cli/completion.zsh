@@ -76,7 +76,7 @@ _weft_words() {
     cp) _alternative 'files:file:_files' 'volumes:volume:compadd -S "" nvme+rdma://' ;;
     draw) _files ;;
     ls | info | attach) compadd -S '' nvme+rdma:// ;;
-    stat | reads | top) _weft_pids ;;
+    stat | reads | top | watch) _weft_pids ;;
     esac
 }
 

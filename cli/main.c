@@ -18,10 +18,10 @@ static const struct command command_help = {
 };
 
 static const struct command *const commands[] = {
-    &command_run,    &command_env,    &command_doctor,   &command_stat,
-    &command_top,    &command_reads,  &command_draw,     &command_serve,
-    &command_status, &command_rescan, &command_discover, &command_ls,
-    &command_info,   &command_cp,     &command_attach,   &command_help};
+    &command_run,    &command_env,      &command_doctor, &command_stat,  &command_top,
+    &command_watch,  &command_reads,    &command_draw,   &command_serve, &command_status,
+    &command_rescan, &command_discover, &command_ls,     &command_info,  &command_cp,
+    &command_attach, &command_help};
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
 static void weft_help(FILE *out)
@@ -48,14 +48,15 @@ static void weft_help(FILE *out)
           "  weft run rping -c -a 127.0.0.1 -C 3 -v  its client\n"
           "  weft stat                               counters of what runs now\n"
           "  weft top                                the same live: rates, latencies\n"
+          "  weft watch                              the same as a page in a browser\n"
           "  weft draw capture.pcap -o life.html     a connection's life, as a picture\n"
           "  weft serve disk.img                     a file as a volume for clients\n"
           "  weft ls 127.0.0.1                       the volumes there, for weft cp and weft info\n"
           "\n"
           "Manual pages: weft(1), weft-run(1), weft-env(1), weft-doctor(1), weft-stat(1),\n"
-          "weft-top(1), weft-reads(1), weft-draw(1), weft-serve(1), weft-status(1),\n"
-          "weft-rescan(1), weft-discover(1), weft-ls(1), weft-info(1), weft-cp(1),\n"
-          "weft-attach(1), weft(7).\n",
+          "weft-top(1), weft-watch(1), weft-reads(1), weft-draw(1), weft-serve(1),\n"
+          "weft-status(1), weft-rescan(1), weft-discover(1), weft-ls(1), weft-info(1),\n"
+          "weft-cp(1), weft-attach(1), weft(7).\n",
           out);
 }
 

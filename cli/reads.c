@@ -41,7 +41,7 @@ static void reads_help(FILE *out)
         "  -a, --allotment=OCTETS  what one request of a Read fetches at most; 0: undivided;\n"
         "                          auto: as if none had been given\n"
         "  -m, --memory=STATE      short: memory is, so take a quarter; enough: it is not\n"
-        "  -j, --json              a JSON array with an object per process\n"
+        "  -j, --json              a JSON array with an object per device\n"
         "  -h, --help              this text\n"
         "\n"
         "Exit status: 0, also when there is no such program; 1: a process could not be asked;\n"
@@ -147,11 +147,13 @@ static void in_force_print(struct json_object *reads)
     printf(" on %" PRId64 " connection%s", count, count == 1 ? "" : "s");
 }
 
-static void process_print(struct json_object *answer)
+static void device_print(struct json_object *answer)
 {
     struct json_object *reads = json_object_object_get(answer, "reads");
-    printf("%" PRId64 " %s: allotment %" PRId64 " of %" PRId64 " octets", number_of(answer, "pid"),
+    printf("%" PRId64 " %s, %s: allotment %" PRId64 " of %" PRId64 " octets",
+           number_of(answer, "pid"),
            json_object_get_string(json_object_object_get(answer, "program")),
+           json_object_get_string(json_object_object_get(answer, "device")),
            number_of(reads, "allotment"), number_of(reads, "allotment_base"));
     in_force_print(reads);
     printf(", contexts %" PRId64 " of %" PRId64 ", waiting %" PRId64 "\n",
@@ -168,7 +170,7 @@ static void array_print(struct json_object *array, bool is_json)
         return;
     }
     for (size_t i = 0; i < json_object_array_length(array); i++) {
-        process_print(json_object_array_get_idx(array, i));
+        device_print(json_object_array_get_idx(array, i));
     }
 }
 
@@ -197,8 +199,8 @@ static int reads_main(int argc, char **argv)
     if (wishes.is_command && pid_count == 0) {
         return say_usage("reads", "a command needs the process ids of whom it is for");
     }
-    pid_t *pids = calloc(pid_count + 1, sizeof *pids);
-    result = pids == NULL ? EXIT_FAILED : asking_pids("reads", argv + optind, pid_count, pids);
+    pid_t *pids;
+    result = asking_pids_create("reads", argv + optind, pid_count, &pids);
     if (result == 0) {
         result = ask(&wishes, pids, pid_count);
     }

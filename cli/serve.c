@@ -18,6 +18,8 @@ enum serve_option {
     OPTION_QUIET = 'q',
     OPTION_CONFIG = 256,
     OPTION_ALLOW_ADD,
+    OPTION_HTTP,
+    OPTION_ISCSI,
     OPTION_METRICS,
     OPTION_NBD,
     OPTION_NVME_RDMA,
@@ -44,6 +46,8 @@ static void serve_help(FILE *out)
           "Options:\n"
           "      --allow-add      volumes may come by weft rescan\n"
           "      --config=FILE    volumes and settings from a file, see weft-serve(1)\n"
+          "      --http=ADDRESS   HOST:PORT or unix:PATH: a page for browsers, and /metrics\n"
+          "      --iscsi=ADDRESS  HOST[:PORT] for iSCSI initiators; 3260 if no PORT\n"
           "      --metrics=HOST:PORT  counters for Prometheus, at /metrics\n"
           "  -r, --read-only      refuse writes\n"
           "  -q, --quiet          do not print addresses\n"
@@ -51,7 +55,7 @@ static void serve_help(FILE *out)
           "                       port 0 takes a free one\n"
           "      --nvme-rdma=ADDRESS  HOST[:PORT] for NVMe hosts over RDMA; 4420 if no PORT\n"
           "      --nvme-tcp=ADDRESS  HOST:PORT for NVMe hosts over TCP\n"
-          "                       with none of these three, --nbd=127.0.0.1:10809 and\n"
+          "                       with no address for clients, --nbd=127.0.0.1:10809 and\n"
           "                       --nvme-rdma=127.0.0.1:4420\n"
           "      --pool=SIZE      memory for data on their way, 64M if not given\n"
           "      --rta=WHERE      processes for the drivers: each (one for each volume, the\n"
@@ -127,6 +131,10 @@ static int option_apply(struct serve *serve, int option, char **argv)
     case OPTION_QUIET:
         serve->config.is_quiet = true;
         return 0;
+    case OPTION_HTTP:
+        return listener_choose(serve, option, serve->config.http_listen);
+    case OPTION_ISCSI:
+        return listener_choose(serve, option, serve->config.iscsi_listen);
     case OPTION_METRICS:
         return listener_choose(serve, option, serve->config.metrics_listen);
     case OPTION_NBD:
@@ -156,6 +164,8 @@ static const struct option options[] = {
     {"allow-add", no_argument, NULL, OPTION_ALLOW_ADD},
     {"config", required_argument, NULL, OPTION_CONFIG},
     {"help", no_argument, NULL, OPTION_HELP},
+    {"http", required_argument, NULL, OPTION_HTTP},
+    {"iscsi", required_argument, NULL, OPTION_ISCSI},
     {"metrics", required_argument, NULL, OPTION_METRICS},
     {"nbd", required_argument, NULL, OPTION_NBD},
     {"nvme-rdma", required_argument, NULL, OPTION_NVME_RDMA},
@@ -235,7 +245,7 @@ static int volumes_read(struct serve *serve, char **words, size_t count)
 static void listeners_default(struct host_config *config)
 {
     if (config->nbd_listen[0] == '\0' && config->nvme_rdma_listen[0] == '\0' &&
-        config->nvme_tcp_listen[0] == '\0') {
+        config->nvme_tcp_listen[0] == '\0' && config->iscsi_listen[0] == '\0') {
         snprintf(config->nbd_listen, sizeof config->nbd_listen, "127.0.0.1:10809");
         snprintf(config->nvme_rdma_listen, sizeof config->nvme_rdma_listen, "127.0.0.1:4420");
     }

@@ -129,10 +129,10 @@ static int stat_main(int argc, char **argv)
         return result;
     }
     size_t pid_count = (size_t)(argc - optind);
-    pid_t *pids = calloc(pid_count + 1, sizeof *pids);
-    if (pids == NULL || (result = asking_pids("stat", argv + optind, pid_count, pids)) != 0) {
-        free(pids);
-        return pids == NULL ? EXIT_FAILED : result;
+    pid_t *pids;
+    result = asking_pids_create("stat", argv + optind, pid_count, &pids);
+    if (result != 0) {
+        return result;
     }
     for (;;) {
         if (wishes.watch_seconds > 0 && !wishes.is_json && isatty(STDOUT_FILENO)) {

@@ -1,10 +1,10 @@
 #include "draw/iwarp_startup.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "draw/story.h"
+#include "text/append.h"
 #include "text/quantity.h"
 #include "text/show.h"
 #include "wire/crc32c.h"
@@ -13,24 +13,13 @@
 
 enum { PRIVATE_SHOWN_MAX = 24 }; // octets of private data that are shown
 
-// Appends to a text of this capacity, as much as there is room for.
-__attribute__((format(printf, 3, 4))) static void append(char *text, size_t capacity,
-                                                         const char *format, ...)
-{
-    size_t len = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + len, capacity - len, format, args);
-    va_end(args);
-}
-
 static void tell_private(char *text, size_t capacity, struct span data)
 {
     char hex[2 * PRIVATE_SHOWN_MAX + 1];
     size_t len = data.len < PRIVATE_SHOWN_MAX ? data.len : PRIVATE_SHOWN_MAX;
     if (data.len > 0) {
-        append(text, capacity, "; private data %s%s", text_hex(data.ptr, len, hex),
-               len < data.len ? "…" : "");
+        text_append(text, capacity, "; private data %s%s", text_hex(data.ptr, len, hex),
+                    len < data.len ? "…" : "");
     }
 }
 
@@ -42,10 +31,10 @@ static void agree_extensions(struct iwarp_connection *c, struct span private_dat
     if (extension_block_parse(private_data, c->request_crc, &block) != EXTENSION_OK) {
         return;
     }
-    append(c->agreed, sizeof c->agreed, ", weft's extensions");
+    text_append(c->agreed, sizeof c->agreed, ", weft's extensions");
     if (block.allotment_len != 0) {
-        append(c->agreed, sizeof c->agreed, " (reads of %s at most)",
-               text_size_format(block.allotment_len, size));
+        text_append(c->agreed, sizeof c->agreed, " (reads of %s at most)",
+                    text_size_format(block.allotment_len, size));
     }
 }
 
@@ -73,15 +62,15 @@ static void tell_frame(struct iwarp_side *s, const struct mpa_startup_frame *f)
     }
     snprintf(e->label, sizeof e->label, "MPA %s", f->kind == MPA_REQUEST ? "Request" : "Reply");
     if (f->kind == MPA_REPLY && f->reject) {
-        append(e->label, sizeof e->label, " · rejects");
+        text_append(e->label, sizeof e->label, " · rejects");
     }
     if (f->enhanced) {
-        append(e->label, sizeof e->label, " · IRD %u, ORD %u", f->ird, f->ord);
+        text_append(e->label, sizeof e->label, " · IRD %u, ORD %u", f->ird, f->ord);
     }
-    append(e->label, sizeof e->label, " · %zu octets of private data", f->private_data.len);
+    text_append(e->label, sizeof e->label, " · %zu octets of private data", f->private_data.len);
     mpa_startup_frame_format(f, e->detail, sizeof e->detail);
     if (f->kind == MPA_REPLY && c->agreed[0] != '\0') {
-        append(e->detail, sizeof e->detail, "; agreed: %s", c->agreed);
+        text_append(e->detail, sizeof e->detail, "; agreed: %s", c->agreed);
     }
     tell_private(e->detail, sizeof e->detail, f->private_data);
 }

@@ -27,18 +27,6 @@ enum story_kind roce_words_kind(const struct roce_packet *p)
 }
 
 // The NAK's own word, as the receiver of it would print it.
-static const char *nak_name(uint8_t code)
-{
-    static const char *const names[AETH_NAK_COUNT] = {
-        [AETH_NAK_PSN_SEQUENCE] = "PSN sequence error",
-        [AETH_NAK_INVALID_REQUEST] = "invalid request",
-        [AETH_NAK_REMOTE_ACCESS] = "remote access error",
-        [AETH_NAK_REMOTE_OPERATIONAL] = "remote operational error",
-        [AETH_NAK_INVALID_RD_REQUEST] = "invalid RD request",
-    };
-    return code < AETH_NAK_COUNT ? names[code] : "reserved code";
-}
-
 static void words_ack(const struct roce_packet *p, struct story_event *e)
 {
     uint8_t value = aeth_value(p->aeth.syndrome);
@@ -52,7 +40,7 @@ static void words_ack(const struct roce_packet *p, struct story_event *e)
         break;
     case AETH_NAK:
         snprintf(e->label, sizeof e->label, "NAK · PSN %" PRIu32 ", %s", p->bth.psn,
-                 nak_name(value));
+                 aeth_nak_name(value));
         break;
     default:
         snprintf(e->label, sizeof e->label, "acknowledgement of a reserved kind");

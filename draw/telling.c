@@ -1,7 +1,6 @@
 #include "draw/telling.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "draw/iwarp.h"
 #include "draw/roce.h"
 #include "draw/svg_text.h"
+#include "text/append.h"
 #include "text/quantity.h"
 
 struct telling_part {
@@ -103,16 +103,6 @@ void telling_see(struct telling *t, const struct capture_packet *packet, const s
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-__attribute__((format(printf, 3, 4))) static void append(char *text, size_t capacity,
-                                                         const char *format, ...)
-{
-    size_t len = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + len, capacity - len, format, args);
-    va_end(args);
-}
-
 static void describe_end(const struct telling *t, unsigned side, char *ret, size_t size)
 {
     char text[FRAME_END_TEXT_MAX];
@@ -126,12 +116,12 @@ static void describe_end(const struct telling *t, unsigned side, char *ret, size
         frame_end_format(end, text);
         if (i > 0) {
             // The same host at another port, as a rule.
-            append(ret, size, ", :%u", end->port);
+            text_append(ret, size, ", :%u", end->port);
         } else if (c->wire == REGISTRY_IWARP) {
-            append(ret, size, "%s", text);
+            text_append(ret, size, "%s", text);
         } else {
             *strrchr(text, ':') = '\0';
-            append(ret, size, "%s, QP 0x%06" PRIx32, text, c->qp[which]);
+            text_append(ret, size, "%s, QP 0x%06" PRIx32, text, c->qp[which]);
         }
     }
 }
@@ -159,13 +149,14 @@ static void describe(const struct telling *t, struct picture *p)
         const struct registry_connection *c = &part->facts;
         const char *agreed = part->iwarp != NULL ? part->iwarp->agreed : part->roce.agreed;
         if (t->part_count > 1) {
-            append(p->subtitle, sizeof p->subtitle, "%s[%" PRIu32 "] ", i > 0 ? " " : "",
-                   c->number);
+            text_append(p->subtitle, sizeof p->subtitle, "%s[%" PRIu32 "] ", i > 0 ? " " : "",
+                        c->number);
         }
-        append(p->subtitle, sizeof p->subtitle, "%s, %" PRIu64 " packets, %s octets, %s; %s%s.",
-               registry_wire_name(c->wire), c->packet_count, text_size_format(c->payload_len, size),
-               svg_text_time(c->last > c->first ? c->last - c->first : 0, time),
-               agreed[0] != '\0' ? "agreed: " : "its start-up was not captured", agreed);
+        text_append(p->subtitle, sizeof p->subtitle,
+                    "%s, %" PRIu64 " packets, %s octets, %s; %s%s.", registry_wire_name(c->wire),
+                    c->packet_count, text_size_format(c->payload_len, size),
+                    svg_text_time(c->last > c->first ? c->last - c->first : 0, time),
+                    agreed[0] != '\0' ? "agreed: " : "its start-up was not captured", agreed);
     }
 }
 

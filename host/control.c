@@ -15,6 +15,7 @@
 
 #include "control/process.h"
 #include "host/clock.h"
+#include "host/devices.h"
 #include "host/pressure.h"
 #include "rnic/reads.h"
 #include "rnic/rnic.h"
@@ -54,17 +55,6 @@ static bool peer_is_allowed(int fd)
            (peer.uid == getuid() || peer.uid == 0);
 }
 
-// The devices that are up, in the order of their wires; gives back how many.
-static unsigned devices_up(const struct control *own, struct rnic *ret[DEVICE_WIRE_COUNT])
-{
-    unsigned count = 0;
-    for (unsigned wire = 0; wire < DEVICE_WIRE_COUNT; wire++) {
-        ret[count] = atomic_load(&own->rnics[wire]);
-        count += ret[count] != NULL;
-    }
-    return count;
-}
-
 // False: it is no command.
 static bool reads_command(struct rnic *rnic, const char *request)
 {
@@ -82,23 +72,19 @@ static bool reads_command(struct rnic *rnic, const char *request)
     return true;
 }
 
-// Carries out a request and writes the answer; of reads, that of the first device. Nothing is
-// written for what is no request.
+// Carries out a request at each device and writes its answer. Nothing is written for what is no
+// request.
 static void serve(const struct control *own, const char *request, FILE *out)
 {
     struct rnic *rnics[DEVICE_WIRE_COUNT];
-    const unsigned count = devices_up(own, rnics);
+    const unsigned count = devices_up(own->rnics, rnics);
     const bool is_stat = strcmp(request, "stat\n") == 0;
-    bool is_reads = false;
     for (unsigned i = 0; i < count; i++) {
         if (is_stat) {
             stat_write(rnics[i], out);
-        } else {
-            is_reads = reads_command(rnics[i], request);
+        } else if (reads_command(rnics[i], request)) {
+            stat_write_reads(rnics[i], out);
         }
-    }
-    if (is_reads) {
-        stat_write_reads(rnics[0], out);
     }
 }
 
@@ -148,7 +134,7 @@ static void accept_one(struct control *own)
 static void pressure_tell(const struct control *own)
 {
     struct rnic *rnics[DEVICE_WIRE_COUNT];
-    const unsigned count = devices_up(own, rnics);
+    const unsigned count = devices_up(own->rnics, rnics);
     for (unsigned i = 0; i < count; i++) {
         rnic_reads_set_memory(rnics[i], RNIC_MEMORY_SENSED, own->pressure.is_short);
     }

@@ -33,6 +33,14 @@ static bool may_be_local(const struct host_settings *settings)
     return settings->local && settings->pcap_path[0] == '\0' && settings->fault[0] == '\0';
 }
 
+static void say_who_is_waited_for(pid_t process, pid_t thread)
+{
+    fprintf(stderr,
+            "weft: waiting for thread %d of process %d, which is writing into memory that is taken "
+            "back here\n",
+            thread, process);
+}
+
 static int local_wrap(const struct host_settings *settings, struct trace *trace, struct link **link)
 {
     const struct link_local_config config = {
@@ -40,6 +48,8 @@ static int local_wrap(const struct host_settings *settings, struct trace *trace,
         .peer_timeout_ns = settings->peer_timeout_ns,
         .linger_ns = LINK_LOCAL_LINGER_NS,
         .clock = host_clock,
+        .pushes = settings->push,
+        .on_long_revocation = say_who_is_waited_for,
         .trace = trace,
     };
     int error = link_local_wrap(*link, &config, link);

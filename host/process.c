@@ -19,6 +19,7 @@
 #include "host/clock.h"
 #include "host/control.h"
 #include "host/datagram.h"
+#include "host/devices.h"
 #include "host/link.h"
 #include "host/mapping.h"
 #include "host/settings.h"
@@ -149,7 +150,7 @@ static struct rnic *bring_up(enum device_wire wire, const struct rnic_port *port
     }
     atomic_store(&p->rnics[wire], rnic);
     if (before == NULL) {
-        // Without it `weft stat` does not see this process, no more.
+        // A failure only hides this process from `weft stat`.
         control_start(p->rnics, p->settings.read_pressure);
         atomic_store(&process, p);
     }
@@ -201,11 +202,7 @@ static void after_fork_in_child(void)
 static void stats_write(struct process *p)
 {
     struct rnic *up[DEVICE_WIRE_COUNT];
-    unsigned count = 0;
-    for (unsigned wire = 0; wire < DEVICE_WIRE_COUNT; wire++) {
-        up[count] = atomic_load(&p->rnics[wire]);
-        count += up[count] != NULL;
-    }
+    const unsigned count = devices_up(p->rnics, up);
     stat_write_file(up, count, p->settings.stats_path);
 }
 
@@ -255,4 +252,16 @@ struct rnic *host_rnic(enum device_wire wire, const struct rnic_port *port, int 
     rnic = bring_up(wire, port, ret_error);
     pthread_mutex_unlock(&process_lock);
     return rnic;
+}
+
+int host_rnics(struct rnic *ret[DEVICE_WIRE_COUNT])
+{
+    struct process *p = atomic_load(&process);
+    unsigned count = p != NULL ? devices_up(p->rnics, ret) : 0;
+    int error = 0;
+    if (count == 0) {
+        ret[0] = host_rnic(DEVICE_WIRE_IWARP, NULL, &error);
+        count = 1;
+    }
+    return error != 0 ? error : (int)count;
 }

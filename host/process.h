@@ -9,3 +9,7 @@
 // objects of the parent's answer -EIO there and may still be destroyed. From any thread.
 // `port`: what carries queue pairs by packets starts with it; NULL with streams.
 struct rnic *host_rnic(enum device_wire wire, const struct rnic_port *port, int *ret_error);
+
+// Those that are up, in the order of their wires, and how many; where none is, that of streams is
+// brought up. A negative errno: it cannot be.
+int host_rnics(struct rnic *ret[DEVICE_WIRE_COUNT]);

@@ -1,4 +1,4 @@
-// <weft/reads.h>: the reads of this process's device, for the program itself.
+// <weft/reads.h>: the reads of this process's devices, for the program itself.
 #include "rnic/reads.h"
 
 #include <errno.h>
@@ -12,12 +12,12 @@
 
 int weft_reads_query(struct weft_reads *ret)
 {
-    int error;
-    struct rnic *rnic = host_rnic(DEVICE_WIRE_IWARP, NULL, &error);
-    if (rnic == NULL) {
-        return error;
+    struct rnic *rnics[DEVICE_WIRE_COUNT];
+    const int count = host_rnics(rnics);
+    if (count < 0) {
+        return count;
     }
-    struct report_reads reads = rnic_reads(rnic);
+    struct report_reads reads = rnic_reads(rnics[0]);
     *ret = (struct weft_reads){
         .allotment = reads.allotment_len,
         .allotment_base = reads.allotment_base_len,
@@ -30,33 +30,33 @@ int weft_reads_query(struct weft_reads *ret)
 
 int weft_reads_set_allotment(uint32_t octets)
 {
-    int error;
+    struct rnic *rnics[DEVICE_WIRE_COUNT];
     if (octets > ALLOTMENT_MAX_LEN) {
         return -EINVAL;
     }
-    struct rnic *rnic = host_rnic(DEVICE_WIRE_IWARP, NULL, &error);
-    if (rnic != NULL) {
-        rnic_reads_set_allotment(rnic, octets);
+    const int count = host_rnics(rnics);
+    for (int i = 0; i < count; i++) {
+        rnic_reads_set_allotment(rnics[i], octets);
     }
-    return error;
+    return count < 0 ? count : 0;
 }
 
 int weft_reads_release_allotment(void)
 {
-    int error;
-    struct rnic *rnic = host_rnic(DEVICE_WIRE_IWARP, NULL, &error);
-    if (rnic != NULL) {
-        rnic_reads_release_allotment(rnic);
+    struct rnic *rnics[DEVICE_WIRE_COUNT];
+    const int count = host_rnics(rnics);
+    for (int i = 0; i < count; i++) {
+        rnic_reads_release_allotment(rnics[i]);
     }
-    return error;
+    return count < 0 ? count : 0;
 }
 
 int weft_reads_set_memory_short(bool is_short)
 {
-    int error;
-    struct rnic *rnic = host_rnic(DEVICE_WIRE_IWARP, NULL, &error);
-    if (rnic != NULL) {
-        rnic_reads_set_memory(rnic, RNIC_MEMORY_TOLD, is_short);
+    struct rnic *rnics[DEVICE_WIRE_COUNT];
+    const int count = host_rnics(rnics);
+    for (int i = 0; i < count; i++) {
+        rnic_reads_set_memory(rnics[i], RNIC_MEMORY_TOLD, is_short);
     }
-    return error;
+    return count < 0 ? count : 0;
 }

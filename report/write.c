@@ -255,9 +255,8 @@ static void write_histogram(struct json *parent, const char *name, const struct 
     bool has_any = false;
     for (unsigned i = 0; i < HISTOGRAM_BUCKET_COUNT; i++) {
         if (h->buckets[i] > 0) {
-            const uint64_t last =
-                i + 1 < HISTOGRAM_BUCKET_COUNT ? histogram_bucket_last(i) : h->max;
-            fprintf(o.out, "%s[%" PRIu64 ",%" PRIu64 "]", has_any ? "," : "[", last, h->buckets[i]);
+            fprintf(o.out, "%s[%" PRIu64 ",%" PRIu64 "]", has_any ? "," : "[",
+                    histogram_bucket_most(h, i), h->buckets[i]);
             has_any = true;
         }
     }
@@ -342,6 +341,7 @@ void report_write_reads(const struct report *r, FILE *out)
     struct json outer = {.out = out};
     struct json o = json_open(&outer, NULL);
     write_process(&o, r);
+    json_text(&o, "device", r->device.name);
     write_reads(&o, &r->device.reads);
     json_close(&o);
     fputc('\n', out);

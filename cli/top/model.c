@@ -139,8 +139,7 @@ static void difference(const struct histogram *before, const struct histogram *n
         if (now->buckets[i] > before->buckets[i]) {
             ret->buckets[i] = now->buckets[i] - before->buckets[i];
             ret->count += ret->buckets[i];
-            const uint64_t last = histogram_bucket_last(i);
-            ret->max = last < now->max ? last : now->max;
+            ret->max = histogram_bucket_most(now, i);
         }
     }
     ret->sum = now->sum > before->sum ? now->sum - before->sum : 0;

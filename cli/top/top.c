@@ -163,12 +163,8 @@ static int top_main(int argc, char **argv)
         return result;
     }
     const size_t pid_count = (size_t)(argc - optind);
-    pid_t *pids = calloc(pid_count + 1, sizeof *pids);
-    if (pids == NULL) {
-        say_error("no processes", "this process", "free some memory", "no memory");
-        return EXIT_FAILED;
-    }
-    result = asking_pids("top", argv + optind, pid_count, pids);
+    pid_t *pids;
+    result = asking_pids_create("top", argv + optind, pid_count, &pids);
     result = result == 0 ? top_run(&wishes, pids, pid_count) : result;
     free(pids);
     return result;

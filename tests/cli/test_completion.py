@@ -28,8 +28,8 @@ def complete(*words, folder='/'):
 
 @case
 def commands():
-    all_commands = {'run', 'env', 'doctor', 'stat', 'top', 'reads', 'draw', 'serve', 'status',
-                    'rescan', 'discover', 'ls', 'info', 'cp', 'attach', 'help'}
+    all_commands = {'run', 'env', 'doctor', 'stat', 'top', 'watch', 'reads', 'draw', 'serve',
+                    'status', 'rescan', 'discover', 'ls', 'info', 'cp', 'attach', 'help'}
     assert complete('') == all_commands | {'--help', '--version'}
     assert complete('s') == {'serve', 'stat', 'status'}
     assert complete('help', '') == all_commands | {'environment'}

@@ -4,10 +4,10 @@
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 
-from cases import SOURCE, WEFT, case, main, scratch, settings, skip_all, weft
+from cases import SOURCE, WEFT, case, main, scratch, skip_all
+from completions import cases_of_each_shell, commands_of_the_help
 
 
 def complete(line, folder='/'):
@@ -24,18 +24,9 @@ def complete(line, folder='/'):
 
 @case
 def commands_are_those_of_the_help():
-    said = weft('help').stdout.split('Commands:\n')[1].split('\n\n')[0]
-    commands = {line.split()[0] for line in said.splitlines()}
+    commands = commands_of_the_help()
     assert complete('') == commands and 'serve' in commands
     assert complete('help e') == {'env', 'environment'}
-
-
-@case
-def options_of_run_are_those_of_its_help():
-    offered = complete('run --')
-    for _, option, _, _ in settings():
-        assert f'--{option}=' in offered, f'{option} is not in {offered}'
-    assert {'--quiet', '--view='} <= offered, offered
 
 
 @case
@@ -54,24 +45,7 @@ def the_program_is_a_command_and_the_rest_is_its_own():
         assert complete('run cat da', folder) == {'data'}
 
 
-@case
-def files_and_volumes():
-    with scratch() as folder:
-        pathlib.Path(folder, 'disk.img').touch()
-        assert complete('serve di', folder) == {'disk.img'}
-        assert complete('cp di', folder) == {'disk.img'}
-    assert complete('serve ra') == {'ram:'}
-    assert complete('info nv') == {'nvme+rdma://'}
-
-
-@case
-def stat_offers_processes():
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(f'\0weft.{os.getuid()}.{os.getpid()}')
-        listener.listen()
-        assert str(os.getpid()) in complete('stat ')
-
-
 if not shutil.which('fish'):
     skip_all('no fish here')
+cases_of_each_shell(complete)
 main()

@@ -1,59 +1,12 @@
 #!/usr/bin/env python3
 """The commands of docs/faq.md do what they are there for: each question's are run as they stand."""
 
-import os
 import re
-import shutil
-import subprocess
 
-from cases import SOURCE, WEFT, Skip, case, main, scratch, skip_all, tapnet
+import page_commands
+from cases import SOURCE, case, main
 
 FAQ = (SOURCE / 'docs/faq.md').read_text()
-# A client starts when somebody listens, as a reader would have it: by the kernel's list of
-# TCP, or of UDP at rping's port.
-PRELUDE = '''listening() {
-    grep -q ' 0A ' /proc/net/tcp /proc/net/tcp6 || grep -q ':1C06 ' /proc/net/udp /proc/net/udp6
-}
-'''
-AWAIT = 'until listening; do sleep 0.02; done\n'
-
-
-def questions():
-    """(question, commands) of each that has some."""
-    for part in re.split(r'^###? ', FAQ, flags=re.M)[1:]:
-        title, _, body = part.partition('\n')
-        lines = re.findall(r'^    (.*)$', body, re.M)
-        if lines:
-            yield title, lines
-
-
-def missing_programs(lines):
-    """Those that the commands start and this machine does not have."""
-    words = re.findall(r'\b(?:ibv_\w+|rping|rstream)\b', ' '.join(lines))
-    return [word for word in words if shutil.which(word) is None]
-
-
-def run(lines):
-    script = ''.join(f'{line}\n{AWAIT if line.endswith("&") else ""}' for line in lines)
-    with scratch() as folder:
-        os.symlink(WEFT, f'{folder}/weft')
-        os.mkdir(f'{folder}/run', 0o700)
-        environment = {'PATH': f'{folder}:{os.environ["PATH"]}',
-                       'WEFT_RUNTIME_DIR': f'{folder}/run'}
-        return subprocess.run(['sh', '-ec', f'{PRELUDE}{script}wait'], cwd=folder, text=True,
-                              env=environment, capture_output=True, timeout=60, check=False)
-
-
-def answer(title, lines):
-    """A case of its own for each question."""
-    def ask():
-        missing = missing_programs(lines)
-        if missing:
-            raise Skip(f'no program {missing[0]}')
-        result = run(lines)
-        assert result.returncode == 0, f'{lines}: {result.stdout}{result.stderr}'
-    ask.__name__ = re.sub(r'\W+', '_', title).strip('_').lower()
-    return ask
 
 
 @case
@@ -67,11 +20,7 @@ def every_question_has_an_answer_and_every_page_is_there():
         assert (SOURCE / 'man' / f'{name}.{section}').is_file(), name
 
 
-try:
-    tapnet.enter_namespace('ip', 'link', 'set', 'lo', 'up')
-except tapnet.NotHere as why:
-    skip_all(str(why))
-tapnet.ip('link', 'set', 'lo', 'up')
-for question in questions():
-    case(answer(*question))
+page_commands.enter_network()
+for question in page_commands.sections(FAQ):
+    case(page_commands.case_of(*question))
 main()

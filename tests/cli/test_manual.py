@@ -47,8 +47,8 @@ def weft_7_has_the_rooms_that_trace():
 
 @case
 def pages_of_commands_have_every_option():
-    for command in ('run', 'env', 'doctor', 'stat', 'top', 'reads', 'draw', 'serve', 'status',
-                    'rescan', 'discover', 'ls', 'info', 'cp', 'attach'):
+    for command in ('run', 'env', 'doctor', 'stat', 'top', 'watch', 'reads', 'draw', 'serve',
+                    'status', 'rescan', 'discover', 'ls', 'info', 'cp', 'attach'):
         page = (MAN / f'weft-{command}.1').read_text()
         own_help = weft('help', command).stdout.split('Settings,')[0]
         for option in re.findall(r'--([a-z][a-z-]*)', own_help):

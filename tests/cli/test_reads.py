@@ -4,50 +4,23 @@
 import contextlib
 import json
 import os
-import socket
 import subprocess
-import threading
 
 from cases import BUILD, case, expect, expect_error, main, weft
+from played import PID, encoded, process
 
-PID = os.getpid()
-ANSWER = {'pid': PID, 'program': 'example',
+ANSWER = {'pid': PID, 'program': 'example', 'device': 'weft0',
           'reads': {'allotment': 65536, 'allotment_base': 262144, 'contexts': 128,
                     'contexts_in_use': 3, 'waiting': 2}}
 
 
-@contextlib.contextmanager
-def process(answer):
-    """A control socket under this script's name; yields what it was asked for."""
-    requests = []
-
-    def serve():
-        with contextlib.suppress(OSError):
-            while True:
-                peer, _ = listener.accept()
-                with peer:
-                    requests.append(peer.recv(64).decode())
-                    peer.sendall(answer)
-
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(f'\0weft.{os.getuid()}.{PID}')
-        listener.listen()
-        server = threading.Thread(target=serve, daemon=True)
-        server.start()
-        try:
-            yield requests
-        finally:
-            with contextlib.suppress(OSError):
-                listener.shutdown(socket.SHUT_RDWR)
-            server.join()
-
-
 @case
 def a_line_per_process():
-    with process(json.dumps(ANSWER).encode()) as requests:
+    with process(encoded(ANSWER)) as requests:
         expect(weft('reads', PID), 0,
-               f'{PID} example: allotment 65536 of 262144 octets, contexts 3 of 128, waiting 2\n')
-        assert requests == ['reads\n'], requests
+               f'{PID} example, weft0: allotment 65536 of 262144 octets, contexts 3 of 128, '
+               'waiting 2\n')
+        assert requests == [b'reads\n'], requests
 
 
 @case
@@ -57,27 +30,27 @@ def what_is_in_force_is_told_where_there_are_connections():
                                      (0, 0, 3, 'undivided on 3 connections')):
         told = {'connections': count, 'in_force_min': least, 'in_force_max': most}
         answer = {**ANSWER, 'reads': {**ANSWER['reads'], **told}}
-        with process(json.dumps(answer).encode()):
+        with process(encoded(answer)):
             said_all = weft('reads', PID).stdout
             assert f'of 262144 octets, in force {said}, contexts' in said_all, said_all
 
 
 @case
 def json_is_what_the_processes_answer():
-    with process(json.dumps(ANSWER).encode()):
+    with process(encoded(ANSWER)):
         result = weft('reads', '-j', PID)
         assert json.loads(result.stdout) == [ANSWER], result.stdout
 
 
 @case
 def commands_are_handed_on():
-    with process(json.dumps(ANSWER).encode()) as requests:
+    with process(encoded(ANSWER)) as requests:
         for words in (['--allotment=65536'], ['-a', '0'], ['-a', 'auto'],
                       ['--memory=short'], ['-m', 'enough']):
             assert weft('reads', *words, PID).returncode == 0
-        assert requests == ['reads allotment 65536\n', 'reads allotment 0\n',
-                            'reads allotment auto\n',
-                            'reads memory short\n', 'reads memory enough\n'], requests
+        assert requests == [b'reads allotment 65536\n', b'reads allotment 0\n',
+                            b'reads allotment auto\n',
+                            b'reads memory short\n', b'reads memory enough\n'], requests
 
 
 @case

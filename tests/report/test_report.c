@@ -253,6 +253,7 @@ static void reads_are_written_alone(void **state)
 {
     report.pid = 42;
     report.program = "example";
+    report.device.name = "weft0";
     report.device.reads = (struct report_reads){.allotment_len = 65536, .context_count = 7};
     golden_compare("report/golden/reads.txt", written(report_write_reads));
 }
