@@ -29,8 +29,8 @@ def fastest_read_length():
     return max(READ_LENGTHS, key=speed)
 
 
-def weft(*words, local):
-    return measured('bench-verbs', *words, WEFT_WIRE='iwarp', WEFT_LOCAL=local)
+def weft(*words, local, push='off'):
+    return measured('bench-verbs', *words, WEFT_WIRE='iwarp', WEFT_LOCAL=local, WEFT_PUSH=push)
 
 
 def bandwidth(operation, size_name, read_length):
@@ -48,12 +48,13 @@ def bandwidth(operation, size_name, read_length):
                 column(results[other], 'cpu_ns_per_octet'), less_is_better=True)
 
 
-def latency(operation):
+def latency(operation, push='off'):
     results = alternating(PAIRS, {
-        'memory': lambda: weft('latency', operation, ROUND_TRIPS, local='on'),
+        'memory': lambda: weft('latency', operation, ROUND_TRIPS, local='on', push=push),
         'TCP': lambda: measured('bench-raw', 'tcp', 'latency', ROUND_TRIPS)})
     for key in ('p50_us', 'p99_us'):
-        compare('host.latency', f'{operation} 64 octets {key[:3]}', 'us',
+        name = f'{operation} pushed' if push == 'on' else operation
+        compare('host.latency', f'{name} 64 octets {key[:3]}', 'us',
                 column(results['memory'], key), 'kernel TCP, spinning',
                 column(results['TCP'], key), less_is_better=True)
 
@@ -66,6 +67,7 @@ def main():
             bandwidth(operation, size_name, read_length)
     for operation in ('send', 'write'):
         latency(operation)
+    latency('write', push='on')
 
 
 if __name__ == '__main__':

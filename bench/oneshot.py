@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import time
 
-from results import BUILD, column, emit, environment, note
+from results import BUILD, column, emit, environment, note, spread_of
 
 ROUNDS = int(os.environ.get('WEFT_BENCH_ROUNDS', '15'))
 BUDGET_S = 130  # rounds end here at the latest: a busy machine takes its time
@@ -61,15 +61,21 @@ def median(results, way, key):
     return statistics.median(column(results[way], key))
 
 
+def spreads(results, baseline, key):
+    return {'spread': spread_of(column(results['oneshot'], key)),
+            'baseline_spread': spread_of(column(results[baseline], key))}
+
+
 def report(results):
     for (size, depth), of_case in results.items():
         for baseline in CONVENTIONAL:
             case = f'{size} depth={depth} vs {baseline}'
             emit('oneshot.rate', case, 'commands/s', median(of_case, 'oneshot', 'rate'), baseline,
-                 median(of_case, baseline, 'rate'))
+                 median(of_case, baseline, 'rate'), **spreads(of_case, baseline, 'rate'))
             for key in ('p50_us', 'p99_us'):
                 emit('oneshot.latency', f'{case} {key[:3]}', 'us', median(of_case, 'oneshot', key),
-                     baseline, median(of_case, baseline, key), less_is_better=True)
+                     baseline, median(of_case, baseline, key), less_is_better=True,
+                     **spreads(of_case, baseline, key))
         for way in WAYS:
             rates = column(of_case[way], 'rate')
             note(f'{size} depth={depth} {way}: {statistics.median(rates):.0f} commands/s '

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Preemptible partial reads: what small readers, many readers and a reader alone see of them.
+"""Preemptible partial reads: what small readers, many readers and a reader alone see of them, on
+either wire; on RoCEv2 (cases that begin with `roce`) in a network namespace, whose `lo` has an MTU
+of 65536.
 
 reads.small_p99: 4 KiB reads on one queue pair while 8 others read 256 MiB each, all on 4 read
 contexts, divided; against the same undivided, against as many contexts as wanted with a responder
@@ -11,6 +13,8 @@ WEFT_READ_CONTEXTS and WEFT_READ_ALLOTMENT from outside hold for the divided run
 """
 
 import os
+import subprocess
+import sys
 
 from results import alternating, column, compare, measured, pairs_wanted, seconds_wanted
 
@@ -24,12 +28,17 @@ UNDIVIDED = {'WEFT_READ_CONTEXTS': CONTEXTS, 'WEFT_READ_ALLOTMENT': '0'}
 UNLIMITED = {'WEFT_READ_CONTEXTS': '4096', 'WEFT_READ_ALLOTMENT': '0'}
 BASELINES = {'undivided': UNDIVIDED, 'fair': UNLIMITED,
              'unfair': {**UNLIMITED, 'WEFT_READ_TURN': '0'}}
+ROCE = 'roce'  # the word by which the namespace is entered
+IS_ROCE = sys.argv[1:] == [ROCE]
+WIRE, NAME = ({'WEFT_WIRE': 'roce'}, 'roce, ') if IS_ROCE else ({'WEFT_WIRE': 'iwarp'}, '')
+if IS_ROCE:  # turns of its responder are no setting, and the window cuts whatever the allotment
+    BASELINES = {'undivided': UNDIVIDED}
 
 
 def rounds(count, cases, *words):
     """{case: results}, a run of each of the cases {case: settings} in turn."""
     return alternating(count, {
-        name: lambda settings=settings: measured('bench-reads', *words, **settings)
+        name: lambda settings=settings: measured('bench-reads', *words, **settings, **WIRE)
         for name, settings in cases.items()})
 
 
@@ -39,9 +48,9 @@ def small():
     for baseline in BASELINES:
         theirs = results[baseline]
         for key in ('p50_us', 'p99_us'):
-            compare('reads.small_p99', f'{baseline} {key[:3]}', 'us', column(ours, key), baseline,
-                    column(theirs, key), less_is_better=True)
-        compare('reads.small_p99', f'{baseline} bulk', 'GB/s', column(ours, 'octets_per_s'),
+            compare('reads.small_p99', f'{NAME}{baseline} {key[:3]}', 'us', column(ours, key),
+                    baseline, column(theirs, key), less_is_better=True)
+        compare('reads.small_p99', f'{NAME}{baseline} bulk', 'GB/s', column(ours, 'octets_per_s'),
                 baseline, column(theirs, 'octets_per_s'), scale=1e9)
 
 
@@ -49,7 +58,7 @@ def fairness():
     results = rounds(min(ROUNDS, 3), {'divided': DIVIDED, 'undivided': UNDIVIDED},
                      'fair', READERS, READER_LEN, SECONDS)
     for key, unit, scale in (('jain', 'Jain index', 1), ('octets_per_s', 'GB/s', 1e9)):
-        compare('reads.fairness', f'64 readers of 1 MiB, {unit}', unit,
+        compare('reads.fairness', f'{NAME}64 readers of 1 MiB, {unit}', unit,
                 column(results['divided'], key), 'undivided', column(results['undivided'], key),
                 scale)
 
@@ -58,14 +67,19 @@ def alone():
     results = rounds(ROUNDS, {'divided': {}, 'undivided': {'WEFT_READ_ALLOTMENT': '0'}},
                      'alone', str(16 << 20), SECONDS)
     key = 'octets_per_s'
-    compare('reads.alone', 'one reader of 16 MiB', 'GB/s', column(results['divided'], key),
+    compare('reads.alone', f'{NAME}one reader of 16 MiB', 'GB/s', column(results['divided'], key),
             'undivided', column(results['undivided'], key), scale=1e9)
 
 
 def main():
+    if IS_ROCE:
+        subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
     small()
     fairness()
     alone()
+    if not IS_ROCE:
+        subprocess.run(['unshare', '--map-root-user', '--net', sys.executable, __file__, ROCE],
+                       check=True)
 
 
 if __name__ == '__main__':

@@ -2,7 +2,7 @@
 (the top of tools/bench says what stands in it).
 
 A figure is the median of alternating runs, ours and the baseline's in turn, since the speed of a
-machine drifts; the spread stands on stderr.
+machine drifts; the spread, the least and the greatest of them, stands beside it.
 """
 
 import json
@@ -50,12 +50,16 @@ def column(results, key):
     return [result[key] for result in results]
 
 
-def emit(bench, case, unit, value, baseline, baseline_value, less_is_better=False):
-    """A result's line."""
+def emit(bench, case, unit, value, baseline, baseline_value, less_is_better=False, **spreads):
+    """A result's line. `spreads`: `spread` and `baseline_spread`, [least, greatest] in the unit."""
     ratio = baseline_value / value if less_is_better else value / baseline_value
     print(json.dumps({'bench': bench, 'case': case, 'value': value, 'unit': unit,
-                      'baseline': baseline, 'baseline_value': baseline_value, 'ratio': ratio}),
-          flush=True)
+                      'baseline': baseline, 'baseline_value': baseline_value, 'ratio': ratio,
+                      'less_is_better': less_is_better, **spreads}), flush=True)
+
+
+def spread_of(figures, scale=1.0):
+    return [min(figures) / scale, max(figures) / scale]
 
 
 def note(*words):
@@ -67,7 +71,8 @@ def compare(bench, case, unit, ours, baseline, theirs, scale=1.0, less_is_better
     """The line of two columns of figures, by their medians; `scale`: this many of them are one
     unit."""
     value, base = statistics.median(ours) / scale, statistics.median(theirs) / scale
-    emit(bench, case, unit, value, baseline, base, less_is_better)
+    emit(bench, case, unit, value, baseline, base, less_is_better,
+         spread=spread_of(ours, scale), baseline_spread=spread_of(theirs, scale))
     ratio = base / value if less_is_better else value / base
     note(f'{bench} {case}: {value:.4g} {unit}, {ratio:.2f} of {baseline}'
          f' (spread {min(ours) / scale:.4g} to {max(ours) / scale:.4g})')

@@ -11,9 +11,11 @@
 #     dist    what `make dist` packs with
 #     deb     what `make deb` makes packages with
 #     rpm     what `make rpm` makes packages with
+#     browser a browser for the tests of the pages (which skip without it)
 #     ceph    the driver of Ceph's images, and a cluster for its tests (which skip without it)
 #     image   what `make image` puts into it, and what its test runs it with
-#     vm      a virtual machine with the Linux kernel's software iWARP (tests skip without it)
+#     html    what `make html` makes the site with
+#     vm      a virtual machine with the Linux kernel's software RDMA (tests skip without it)
 #
 # As root, or where sudo works, it installs what is missing. Otherwise it names it and exits with 1.
 # Optional packages are installed where the distribution has them; without them something smaller is
@@ -28,17 +30,20 @@ build="gcc libc6-dev make binutils python3 meson ninja-build pkg-config
 build_optional="systemtap-sdt-dev"
 demo="rdmacm-utils perftest"
 test="libcmocka-dev ibverbs-utils rdmacm-utils perftest qperf fio python3-pyverbs rdma-core
-      tshark tcpdump iproute2 procps util-linux tmux
-      qemu-utils libnbd-bin nbdkit"
+      tshark tcpdump curl iproute2 procps util-linux tmux
+      qemu-utils libnbd-bin nbdkit libiscsi-bin"
 test_optional="ucx-utils libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev
-               clang clang-format-14 iperf3 git mandoc tgt fish zsh"
+               clang clang-format-14 iperf3 git mandoc cmark-gfm nodejs tgt fish zsh
+               qemu-block-extra"
 dist="patchelf"
 deb="build-essential debhelper fakeroot systemtap-sdt-dev"
 deb_optional="lintian mmdebstrap"
 rpm="rpm"
 rpm_optional="rpmlint"
 ceph_optional="librbd-dev ceph-mon ceph-osd ceph-common qemu-block-extra"
+html="cmark-gfm mandoc"
 image="busybox-static bubblewrap"
+browser_optional="chromium"
 vm_optional="qemu-system-x86 busybox-static kmod xz-utils ibverbs-providers
              nvme-cli e2fsprogs fio"
 
@@ -54,12 +59,14 @@ for word in "$@"; do
     dist) required="$required $dist" ;;
     deb) required="$required $deb" optional="$optional $deb_optional" ;;
     rpm) required="$required $rpm" optional="$optional $rpm_optional" ;;
+    html) required="$required $html" ;;
     image) required="$required $image" ;;
     ceph) optional="$optional $ceph_optional" ;;
+    browser) optional="$optional $browser_optional" ;;
     vm) optional="$optional $vm_optional" ;;
     *)
         echo "tools/packages.sh: no such set: $word" \
-            "(sets: build demo test dist deb rpm image ceph vm)" >&2
+            "(sets: build demo test dist deb rpm image browser ceph vm)" >&2
         exit 2
         ;;
     esac

@@ -53,19 +53,26 @@ ROOMS = {
     'node/ddm': ('node/module node/format node/interface text base weft',
                  'one device each; knows nobody above interface 320'),
     'node/nvme': ('node/interface text base', 'NVMe controllers, whatever transport carries them'),
+    'node/scsi': ('node/format node/interface base',
+                  'SCSI devices, whatever transport carries their commands'),
+    'node/iscsi': ('node/scsi node/format node/stream node/loop node/interface text wire base',
+                   'one network protocol: iSCSI; of wire the CRC'),
     'node/stream': ('node/loop node/interface text base',
                     'accepts, reads and writes; what octets mean is not its business'),
     'node/tts': ('node/nvme node/stream node/loop node/interface text wire base weft abi',
                  'one network protocol each; of wire the CRC'),
+    'http': ('node/stream text base',
+             'a door for browsers; what it shows is its opener\'s; of node/stream addresses'),
     'node/unit': ('node/rta node/ddm node/bus node/loop node/interface text base',
                   'wires the process of an RTA'),
-    'node/host': ('node/unit node/tts node/stream node/nvme node/uma node/cta node/rta node/ddm '
-                  'node/bus node/loop node/interface control text base weft',
+    'node/host': ('http node/unit node/iscsi node/scsi node/tts node/stream node/nvme node/uma '
+                  'node/cta node/rta node/ddm node/bus node/loop node/interface control text '
+                  'base weft',
                   'wires the host storage node'),
     'initiator': ('node/nvme text base weft abi', 'public verbs only: it runs on any RNIC'),
     'draw': ('mpa wire text base',
              'a capture in, a picture out: octets go through the parsers of the engine'),
-    'cli': ('node/host node/unit draw control text base weft abi',
+    'cli': ('http node/host node/unit draw control text base weft abi',
             'what a command needs, any program must be able to have'),
     'examples': ('weft abi', 'what any program could do: public headers alone'),
     'sim': ('rnic link wire base weft', 'drives whole devices from outside, and forges packets'),
@@ -85,7 +92,7 @@ ONLY_IN = {
 ENGINE_ROOMS = ('base', 'text', 'wire', 'tcp', 'net', 'mem', 'mpa', 'ddp', 'rdmap', 'cq', 'wq',
                 'iwarp', 'congestion', 'roce', 'conn', 'ibcm', 'meet', 'node/interface',
                 'node/format', 'node/bus', 'node/cta', 'node/uma', 'node/rta', 'node/nvme',
-                'manager', 'draw')
+                'node/scsi', 'manager', 'draw')
 
 # How many files of a room may call each other in a circle; a room without a row has no circle. The
 # numbers only fall: a room that is better than its row has the row lowered, or taken out.
@@ -97,7 +104,7 @@ CYCLES = {
     'mem': 2,
     'node/cta': 3,
     'node/ddm': 12,
-    'node/host': 9,
+    'node/host': 5,
     'node/rta': 2,
     'node/tts': 4,
     'node/uma': 3,
@@ -135,6 +142,7 @@ FOREIGN_WORDS = {
     **dict.fromkeys(('node/interface', 'node/bus', 'node/cta', 'node/uma', 'node/stream'), (
         re.compile(r'nvme|nbd|scsi|verbs|ibv_|(?<![a-z])ata(?![a-z])', re.I),
         'names no network protocol and no I/O format')),
+    'node/scsi': (re.compile(r'iscsi|nvme|nbd|verbs|ibv_', re.I), 'names no transport'),
     'wq': (re.compile(r'iwarp|roce|rdmap|(?<![a-z])(ddp|mpa|fpdu|m?ulpdu|terminate[sd]?|msn|llp|'
                       r'bth|aeth|reth|psn)s?(?![a-z])', re.I),
            'knows no transport and no header'),

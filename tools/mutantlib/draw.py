@@ -16,6 +16,8 @@ ROOMS = [room for room in house.ROOMS if room not in LEFT_OUT]
 class Mutant:
     def __init__(self, number, source, site):
         self.number = number
+        self.source = source
+        self.site = site
         self.path = source.path
         self.room = source.room
         self.start = site.start

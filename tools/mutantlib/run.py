@@ -11,6 +11,7 @@ import time
 DATA_MAX = 8 << 30
 FILE_MAX = 4 << 30
 LIMIT_FACTOR, LIMIT_LEAST_S = 8, 15
+START_S = 0.1
 # They read the sources, which a mutant is to differ in.
 NO_TESTS = ('lint',)
 _RESULT = re.compile(rb'^(?:not )?ok\b.*$', re.M)
@@ -28,6 +29,7 @@ class Test:
         self.seconds = None     # how long it takes unmutated; None: not known
         self.seen = None        # the probes that it passes, as bits; None: not known
         self.kills = 0
+        self.mutants = 0        # that it met
 
     @property
     def limit(self):
@@ -35,7 +37,8 @@ class Test:
 
     @property
     def rank(self):
-        return -self.kills, self.seconds
+        """Seconds that a kill costs, as far as it is known."""
+        return (self.seconds + START_S) * (self.mutants + 2) / (self.kills + 1)
 
 
 def confinement():

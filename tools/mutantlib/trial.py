@@ -44,8 +44,9 @@ def executes(test, mask):
 class Trial:
     """The tests, what is known of them, and how a mutant fares before them."""
 
-    def __init__(self, workshop, coverage, runner, is_own, seconds_max, say):
-        self.workshop = workshop
+    def __init__(self, plain, chosen, coverage, runner, is_own, seconds_max, say):
+        self.plain = plain    # where objects are looked at
+        self.chosen = chosen  # where tests run
         self.coverage = coverage
         self.runner = runner
         self.is_own = is_own  # only the room's own tests
@@ -53,7 +54,8 @@ class Trial:
         self.say = say
         self.left_out = {}  # name -> why
         self.unsteady = set()  # tests that failed once, and passed when the mutant met them again
-        self.tests = runner.tests_of(workshop)
+        self.sound = {}  # name -> whether it passes where tests run
+        self.tests = runner.tests_of(chosen)
 
     # --- order
 
@@ -107,63 +109,70 @@ class Trial:
     def measure_without_probes(self, tests):
         if not tests:
             return
-        self.workshop.restore()
-        if not self.workshop.make(self.runner.targets_of(tests)):
+        self.chosen.choose(None)
+        if not self.chosen.make(self.runner.targets_of(tests)):
             raise Broken('the unmutated tree does not build')
-        for test, how, seconds in self.runner.outcomes(tests, lambda _: self.seconds_max):
+        for test, how, seconds in self._ends(tests, lambda _: self.seconds_max):
             self.coverage.keep(test, seconds, how, None)
         self.coverage.save()
+
+    def is_sound(self, test, mutant):
+        """Whether a test that fails with a mutant passes where none is chosen."""
+        if test.name not in self.sound:
+            self.chosen.choose(None)
+            ends = self.chosen.make(self.runner.targets_of([test])) and self._ends([test])
+            self.sound[test.name] = any(how == 'passed' for _, how, _ in ends or [])
+            self.chosen.choose(mutant)
+            if not self.chosen.has(mutant):
+                self.chosen.make(self.runner.targets_of([test]))
+        return self.sound[test.name]
 
     # --- one mutant
 
     def judge(self, mutant, met_before):
-        """(verdict, by what, {test: id} that it met): killed, survived, equivalent, stillborn."""
-        workshop = self.workshop
-        workshop.mutate(mutant)
-        own = workshop.objects.get(str(mutant.path), [])
-        if own:
-            if not workshop.make(own):
-                return 'stillborn', None, {}
-            if not workshop.differs(mutant):
-                return 'equivalent', None, {}
-        mask = self.coverage.probes.mask_of(str(mutant.path), mutant.start,
-                                            workshop.users_of(mutant.path))
+        """(verdict, by what, {test: id} that it met): killed, survived, equivalent, stillborn. What
+        the objects of a C file tell has been asked before."""
+        chosen = self.chosen
+        users = chosen.users_of(mutant.path)
+        mask = self.coverage.probes.mask_of(str(mutant.path), mutant.start, users)
         met = dict(met_before)
         for group in self.groups(mutant.room):
             self.measure(group)
-            workshop.mutate(mutant)
+            chosen.choose(mutant)
             tests = [test for test in self.reaching(group, mask)
-                     if met.get(test.name) != workshop.id_of(test)]
+                     if met.get(test.name) != chosen.id_of(test)]
             for batch in filter(None, (tests[:FIRST_BATCH], tests[FIRST_BATCH:4 * FIRST_BATCH],
                                        tests[4 * FIRST_BATCH:])):
-                if not workshop.make(self.runner.targets_of(batch)):
+                if not chosen.has(mutant) and not chosen.make(self.runner.targets_of(batch)):
                     return 'stillborn', None, {}
-                killer = self.meet(batch, met)
+                killer = self.meet(mutant, batch, met)
                 if killer:
                     return 'killed', killer, {}
-        if not own:  # a header: its users' objects may not all have been needed
-            if not workshop.make(workshop.objects_of(mutant)):
-                return 'stillborn', None, {}
-            if not workshop.differs(mutant):
-                return 'equivalent', None, {}
+        if mutant.path.suffix == '.h':
+            is_equivalent = self.plain.is_equivalent(mutant, chosen.objects_of(mutant))
+            if is_equivalent is not False:
+                return 'equivalent' if is_equivalent else 'stillborn', None, {}
         count = sum(test.name in met and executes(test, mask) for test in self.tests)
         return 'survived', f'met {count}' if count else 'unreached', met
 
-    def meet(self, batch, met):
+    def meet(self, mutant, batch, met):
         """Who kills, and how; those that pass or skip are noted as met, or not."""
-        for test, how in self._ends(batch):
+        for test, how, _ in self._ends(batch):
+            if how == 'skipped':
+                continue
+            test.mutants += 1
             if how == 'passed':
-                met[test.name] = self.workshop.id_of(test)
-            if how in ('passed', 'skipped'):
-                continue
-            if how == 'failed' and any(again == 'passed' for _, again in self._ends([test])):
+                met[test.name] = self.chosen.id_of(test)
+            elif any(again == 'passed' for _, again, _ in self._ends([test])):
                 self.unsteady.add(test.name)
-                met[test.name] = self.workshop.id_of(test)
-                continue
-            test.kills += 1
-            return f'{test.name} time' if how == 'time' else test.name
+                met[test.name] = self.chosen.id_of(test)
+            elif not self.is_sound(test, mutant):
+                self.left_out[test.name] = 'fails in the build with choices'
+                test.seconds = None
+            else:
+                test.kills += 1
+                return f'{test.name} time' if how == 'time' else test.name
         return None
 
-    def _ends(self, tests):
-        for test, how, _ in self.runner.outcomes(tests, lambda test: test.limit):
-            yield test, how
+    def _ends(self, tests, limit_of=lambda test: test.limit):
+        return self.runner.outcomes(tests, limit_of, lambda _: self.chosen.environment)

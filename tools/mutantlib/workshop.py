@@ -1,6 +1,7 @@
 """A copy of the sources with a build of its own, in which one file at a time is changed."""
 
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -34,6 +35,7 @@ class Workshop:
         self.copy()
         self.configure()
         self.objects = self._objects()
+        self.headers = {}  # header -> objects made anew when it changes
         self.pristine = {}  # object -> digest of it unmutated
 
     # --- the copy
@@ -69,7 +71,7 @@ class Workshop:
         """Of a test's own files, what its folder shares, and how it is called."""
         files = [path for path in self.digests if path.split('/')[0] == 'tests'
                  and not path.endswith('.build') and is_file_of(path, test)]
-        words = [word.replace(str(self.build), '') for word in test.command]
+        words = [word.replace(str(test.build), '') for word in test.command]
         return _digest_of([words, {path: self.digests[path] for path in files}])
 
     def _user_files(self):
@@ -103,20 +105,15 @@ class Workshop:
             raise Broken(f'{" ".join(map(str, words))}\n{result.stdout[-3000:]}{result.stderr}')
         return result.stdout
 
-    def build_all(self):
-        """Everything, unmutated; what the objects are like is remembered."""
-        self.restore()
-        self.say('building the unmutated tree')
-        self._run('ninja', '-C', self.build, '-j', self.jobs)
-        for name in self.build.rglob('*.o'):
-            self.pristine[str(name.relative_to(self.build))] = _digest(name)
-        self.headers = self._users_of_headers()
-
     def make(self, targets):
         """Builds targets; False if that is not possible, which is the mutant's fault."""
-        result = subprocess.run(['ninja', '-C', self.build, '-j', str(self.jobs), *targets],
-                                capture_output=True)
-        return result.returncode == 0
+        return self.failures(*targets) is None
+
+    def failures(self, *targets):
+        """Builds what can be built of targets: what was said if that is not all, else None."""
+        result = subprocess.run(['ninja', '-C', self.build, '-k', '0', '-j', str(self.jobs),
+                                 *targets], capture_output=True, text=True, errors='replace')
+        return result.stdout + result.stderr if result.returncode else None
 
     def _objects(self):
         """Source path -> objects made of it."""
@@ -143,6 +140,55 @@ class Workshop:
                 if path.is_relative_to(source):
                     users.setdefault(str(path.relative_to(source)), []).append(target)
         return users
+
+    # --- what becomes of objects
+
+    def sift(self, mutants):
+        """{mutant: 'stillborn' or 'equivalent'} of those in C files that are either: of each file
+        one at a time is compiled."""
+        of_file = {}
+        for mutant in mutants:
+            if self.objects.get(str(mutant.path)):
+                of_file.setdefault(mutant.path, []).append(mutant)
+        self.note_pristine([name for path in of_file for name in self.objects[str(path)]])
+        found = {}
+        for layer in itertools.zip_longest(*of_file.values()):
+            layer = [mutant for mutant in layer if mutant]
+            names = [name for mutant in layer for name in self.objects_of(mutant)]
+            for name in names:
+                (self.build / name).unlink(missing_ok=True)
+            texts = {mutant.path: (self.source / mutant.path).read_text() for mutant in layer}
+            try:
+                for mutant in layer:
+                    (self.source / mutant.path).write_text(mutant.text)
+                self.make(names)
+            finally:
+                for path, text in texts.items():
+                    (self.source / path).write_text(text)
+            for mutant in layer:
+                if not all((self.build / name).is_file() for name in self.objects_of(mutant)):
+                    found[mutant] = 'stillborn'
+                elif not self.differs(mutant):
+                    found[mutant] = 'equivalent'
+        return found
+
+    def is_equivalent(self, mutant, names):
+        """Whether none of these objects differs with a header's mutant; None: not compiled."""
+        self.headers[str(mutant.path)] = names
+        self.note_pristine(names)
+        self.mutate(mutant)
+        try:
+            return not self.differs(mutant) if self.make(names) else None
+        finally:
+            self.restore()
+
+    def note_pristine(self, names):
+        """Builds these objects unmutated; what they are like is remembered."""
+        self.restore()
+        if not self.make(names):
+            raise Broken('the unmutated tree does not build')
+        for name in names:
+            self.pristine[name] = _digest(self.build / name)
 
     # --- one mutant
 
