@@ -19,8 +19,8 @@ ROOM   ?=
 SEED   ?= 1
 N      ?= 100
 
-.PHONY: all demo pictures check bench cost pairs lint soak mutants install uninstall dist image \
-        deb deb-test rpm clean help
+.PHONY: all demo pictures html check judges ci bench cost pairs lint soak mutants install \
+        uninstall dist image deb deb-test rpm clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -32,8 +32,11 @@ help:
 	@echo 'make            build into $(BUILD)/: weft, and lib/ with the three libraries'
 	@echo 'make demo       install the packages needed, build, show RDMA programs and a storage node'
 	@echo 'make pictures   draw docs/pictures again, from runs on this machine'
+	@echo 'make html       the documents as a site of plain files, in $(BUILD)/html/'
 	@echo 'make check      install the packages needed, build, run every test (also sanitized)'
-	@echo 'make bench      measure; BENCH=group for one group; writes $(BUILD)/bench.json'
+	@echo 'make judges     ... beside whole systems: the kernel in a virtual machine, Ceph, MPI'
+	@echo 'make ci         make check and make judges, with one count: what .ci/run does'
+	@echo 'make bench      measure; BENCH=group for one group; writes $(BUILD)/bench.json and .html'
 	@echo 'make cost       count the instructions of an operation (needs valgrind); AGAINST=DIR'
 	@echo 'make pairs      time it beside another build, in turn; AGAINST=DIR'
 	@echo 'make lint       prove the rules of the house from sources and objects'
@@ -56,12 +59,24 @@ demo:
 pictures: all
 	@tools/pictures $(BUILD)
 
+html:
+	@tools/packages.sh html
+	@tools/site $(BUILD)/html
+
 check:
-	@tools/packages.sh build demo test dist image vm
+	@tools/packages.sh build demo test dist image browser
 	@tools/check --build $(BUILD)
 
+judges:
+	@tools/packages.sh build test vm ceph
+	@tools/check --build $(BUILD) build judges
+
+ci:
+	@tools/packages.sh build demo test dist image browser vm ceph
+	@tools/check --build $(BUILD) --judges
+
 soak:
-	@tools/packages.sh build demo test dist deb rpm image vm
+	@tools/packages.sh build demo test dist deb rpm image browser vm ceph
 	@tools/check --build $(BUILD) --soak
 
 bench: all

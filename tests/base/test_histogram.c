@@ -97,6 +97,15 @@ static void no_percentile_is_above_the_greatest_number(void **state)
     assert_true(histogram_percentile(&h, 1000) == UINT64_MAX / 2);
 }
 
+static void nothing_in_a_bucket_is_above_the_greatest_number(void **state)
+{
+    histogram_add(&h, 100);
+    histogram_add(&h, 1025);
+    assert_true(histogram_bucket_most(&h, histogram_bucket_of(100)) ==
+                histogram_bucket_last(histogram_bucket_of(100)));
+    assert_true(histogram_bucket_most(&h, histogram_bucket_of(1025)) == 1025);
+}
+
 static void what_is_merged_is_what_one_would_have_counted(void **state)
 {
     struct histogram whole = {0};
@@ -139,6 +148,7 @@ int main(void)
         cmocka_unit_test_setup(percentiles_are_near_the_exact_ones, setup),
         cmocka_unit_test_setup(of_nothing_every_percentile_is_0, setup),
         cmocka_unit_test_setup(no_percentile_is_above_the_greatest_number, setup),
+        cmocka_unit_test_setup(nothing_in_a_bucket_is_above_the_greatest_number, setup),
         cmocka_unit_test_setup(what_is_merged_is_what_one_would_have_counted, setup),
         cmocka_unit_test_setup(counts_up_to_a_power_of_two_are_exact, setup),
     };

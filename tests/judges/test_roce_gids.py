@@ -71,7 +71,8 @@ def cases():
 
 
 def own_tests():
-    return Case('tests of the verbs on such a host', [BUILD / 'tests/test_verbs_roce'])
+    yield Case('tests of the verbs on such a host', [BUILD / 'tests/test_verbs_roce'])
+    yield Case('tests of rdma_cm on such a host', [BUILD / 'tests/test_cm_roce'])
 
 
 def main():
@@ -97,7 +98,7 @@ def main():
     if not options.only:
         rdma_cm(tap)
     with judge.Local('127.0.0.1', unprivileged=False) as side:
-        for case in judge.chosen(options, lambda: [own_tests()]):
+        for case in judge.chosen(options, own_tests):
             judge.run_case(tap, case, side)
     sys.exit(tap.finish())
 

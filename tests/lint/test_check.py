@@ -47,6 +47,15 @@ NAMES = [
     ('weft:cq / cq/foreign', False),
 ]
 
+# A command line, and whether the judges are heard behind the stage release.
+JUDGES = [
+    ([], False),
+    (['--judges'], True),
+    (['--soak'], True),
+    (['release', 'tsan'], False),
+    (['judges', 'release'], True),
+]
+
 
 def load_check():
     loader = importlib.machinery.SourceFileLoader('check', str(CHECK))
@@ -70,7 +79,13 @@ def main():
         failed += not is_right
         print(f'{"ok" if is_right else "not ok"} {number} - {name} '
               f'{"may" if expected else "may not"} be run twice')
-    print(f'1..{len(CASES) + len(NAMES)}')
+    for number, (words, expected) in enumerate(JUDGES, len(CASES) + len(NAMES) + 1):
+        stages = list(check.parse_arguments(words).stages)
+        is_right = ('judges' in stages) == expected and 'release' in stages
+        failed += not is_right
+        print(f'{"ok" if is_right else "not ok"} {number} - `{" ".join(["tools/check", *words])}` '
+              f'{"hears" if expected else "does not hear"} the judges')
+    print(f'1..{len(CASES) + len(NAMES) + len(JUDGES)}')
     return 1 if failed else 0
 
 

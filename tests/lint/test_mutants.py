@@ -15,7 +15,9 @@ MUTANTS = ROOT / 'tools' / 'mutants'
 sys.path.insert(0, str(ROOT / 'tools'))
 
 from lintlib.tree import Source  # noqa: E402
+from mutantlib.choice import with_choices  # noqa: E402
 from mutantlib.coverage import Probes  # noqa: E402
+from mutantlib.draw import Mutant  # noqa: E402
 from mutantlib.sites import sites_of  # noqa: E402
 
 # What it is about, C, and every change of it: "what stands there -> what comes instead".
@@ -79,6 +81,42 @@ out: P10
 BEHIND = {'.c = {1': 0, 'if (a)': 0, '.c = {3': 1, 'h(a)': 0, 'goto': 2, 'switch': 4, 'break': 7,
           '--a': 3, 'k()': 3, 'return': 10}
 
+# A function with the bodies of two mutants before its own.
+PLAIN = '''static void f(int a)
+{
+    if (a) {
+        goto out;
+    }
+    k();
+out:
+    j();
+}
+'''
+CHOICES = '''static void f(int a)
+{ if (weft_mutant == 1) { __label__ out;
+    if (!(a)) {
+        goto out;
+    }
+    k();
+out:
+    j();
+return; } if (weft_mutant == 2) { __label__ out;
+    if (a) {
+        goto out;
+    }
+    ;
+out:
+    j();
+return; }
+    if (a) {
+        goto out;
+    }
+    k();
+out:
+    j();
+}
+'''
+
 # A project of two rooms; `base` has a fault that only the test of the room above can see.
 CODE = '''#include <stdbool.h>
 bool is_over(int value)
@@ -95,12 +133,16 @@ TEST = '''#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 bool is_over(int value);
-int main(void)
+int main(int argc, char **argv)
 {
     return %s ? 0 : 1;
 }
 '''
 STRONG = 'is_over(4) && !is_over(3) && !is_over(-8)'
+# Bodies that the assembler does not let stand twice; and a table, which has none.
+ONCE = CODE.replace('int value)\n{', 'int value)\n{\n    __asm__ volatile("once:");')
+TABLE = CODE.replace('bool is', 'static const int limits[] = {3};\nbool is').replace(
+    '> 3', '> limits[0]')
 MESON = '''project('t', 'c', default_options: ['optimization=2'])
 lib = static_library('t', 'base/a.c')
 foreach room : ['base', 'mem']
@@ -109,7 +151,7 @@ endforeach
 '''
 
 # Which tests there are, and for each verdict whether a mutant has it; who kills, or what is said of
-# survivors.
+# survivors; and the code, if it is another.
 TREES = [
     ('a good test kills', {'base': STRONG, 'mem': 'true'}, {'killed', 'equivalent'}, {'base/a'}),
     ('what no test executes is unreached', {'base': 'true', 'mem': 'true'},
@@ -128,6 +170,14 @@ TREES = [
     ('a test that fails once only does not kill',
      {'base': 'is_over(4) || system("mkdir once 2>&-")', 'mem': 'true'},
      {'survived', 'equivalent'}, {'met 1'}),
+    ('a process without environment is the mutant too',
+     {'base': f'(argc > 1 ? {STRONG} : (is_over(4), clearenv(), '
+              'execl("/proc/self/exe", argv[0], "again", (char *)0)))', 'mem': 'true'},
+     {'killed', 'equivalent'}, {'base/a'}),
+    ('what cannot stand twice is built alone', {'base': STRONG, 'mem': 'true'},
+     {'killed', 'equivalent'}, {'base/a'}, ONCE),
+    ('a change in a table is built alone', {'base': STRONG, 'mem': 'true'},
+     {'killed', 'equivalent'}, {'base/a'}, TABLE),
 ]
 
 
@@ -160,21 +210,34 @@ def probes_wrong():
     return '' if masks == {word: 1 << probe for word, probe in BEHIND.items()} else str(masks)
 
 
+def choices_wrong():
+    """What is wrong with the choices of PLAIN, or ''."""
+    with tempfile.TemporaryDirectory(prefix='weft-mutants-') as name:
+        root = pathlib.Path(name)
+        write(root, {'mem/a.c': PLAIN})
+        source = Source(root, pathlib.Path('mem/a.c'))
+        wanted = [site for site in sites_of(source) if site.replacement == '!(a)'
+                  or PLAIN[site.start:site.end] == 'k()']
+        text = with_choices(source, [Mutant(number, source, site)
+                                     for number, site in enumerate(wanted, 1)])
+    return '' if text == CHOICES else text
+
+
 def mutants(root, *words):
     result = subprocess.run([MUTANTS, '--root', root, *words], capture_output=True, text=True)
     return result.stdout if result.returncode == 0 else result.stdout + result.stderr
 
 
-def judge_tree(root, expressions):
+def judge_tree(root, expressions, code=CODE):
     """The verdicts that occur, and who killed."""
-    write(root, {'base/a.c': CODE, 'meson.build': MESON,
+    write(root, {'base/a.c': code, 'meson.build': MESON,
                  'meson_options.txt': "option('tests', type: 'feature')\n",
                  **{f'tests/{room}/test_a.c': TEST % expression
                     for room, expression in expressions.items()}})
     said = json.loads(mutants(root, '--rooms', 'base', '--seed', '1', '--json'))
     verdicts = {mutant['verdict'] for mutant in said['mutants']}
     killers = {mutant['by'] for mutant in said['mutants']} - {None}
-    is_untouched = (root / 'base/a.c').read_text() == CODE
+    is_untouched = (root / 'base/a.c').read_text() == code
     return verdicts if is_untouched else 'the tree was changed', killers
 
 
@@ -189,9 +252,10 @@ def results():
     yield 'a seed draws the same again', '' if is_same else drawn[0]
     yield 'another seed draws others', '' if drawn[0] != drawn[2] else drawn[0]
     yield 'probes stand where control may arrive', probes_wrong()
-    for name, expressions, verdicts, killers in TREES:
+    yield 'a function has both bodies', choices_wrong()
+    for name, expressions, verdicts, killers, *code in TREES:
         with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
-            found = judge_tree(pathlib.Path(folder), expressions)
+            found = judge_tree(pathlib.Path(folder), expressions, *code)
         yield name, '' if found == (verdicts, killers) else f'found {found}'
 
 

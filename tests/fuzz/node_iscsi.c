@@ -1,0 +1,162 @@
+// Any octets as what an iSCSI initiator sends, from its login on. What does not come in one go does
+// not come; what goes out is thrown away.
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "node/interface/request.h"
+#include "node/interface/uma_tts.h"
+#include "node/interface/volume.h"
+#include "node/iscsi/connection.h"
+#include "node/iscsi/keys.h"
+#include "node/scsi/device.h"
+#include "node/stream/stream.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { STEPS_MAX = 4096 };
+
+static uint8_t memory[NODE_TRANSFER_MAX];
+static const struct resource rows[] = {
+    {.volume = 1,
+     .name = "a",
+     .state = RESOURCE_READY,
+     .abilities = VOLUME_ABILITY_ALL & ~VOLUME_CAN_FUA,
+     .profile = {
+         .size = 1 << 20, .block_size = 512, .alignment = 1, .preferred = 4096, .driver = "ram"}}};
+static const struct resource_table table = {.count = 1, .rows = rows};
+
+static const struct resource_table *resources(void *ctx)
+{
+    return &table;
+}
+
+static bool may_see(void *ctx, uint32_t volume, const struct client *client)
+{
+    return true;
+}
+
+static void connect_now(void *ctx, struct connect_request *request)
+{
+    request->status = CONNECT_OK;
+    request->connection = 1;
+    iscsi_answer_connect(LIST_ENTRY(request, struct iscsi_connection, connect));
+}
+
+static void submit(void *ctx, struct service_request *request, instant_ns now)
+{
+    const struct node_operation_facts *facts = node_operation_facts(request->operation);
+    CHECK(facts != NULL && (request->flags & ~facts->flags) == 0);
+    CHECK(request->data_len <= NODE_TRANSFER_MAX);
+    CHECK(!facts->has_range ||
+          node_range_is_within(request->offset, request->len, rows[0].profile.size));
+    request->data = memory;
+    request->buffer.len = request->data_len;
+    request->completion = NODE_OK;
+    if (facts->moves_to_client || facts->moves_to_device) {
+        scsi_for_cta.transfer(ctx, request, now);
+    } else {
+        scsi_for_cta.complete(ctx, request, now);
+    }
+}
+
+static void transferred(void *ctx, struct service_request *request, enum node_completion outcome,
+                        instant_ns now)
+{
+    if (request->operation == NODE_WRITE) {
+        request->completion = outcome;
+        scsi_for_cta.complete(ctx, request, now);
+    }
+}
+
+static void say(void *ctx, const char *host, const char *line)
+{
+}
+
+static const struct uma_for_tts uma = {
+    .resources = resources, .may_see = may_see, .connect = connect_now};
+static const struct cta_for_tts cta = {.submit = submit, .transferred = transferred};
+
+static void drain(int fd)
+{
+    uint8_t octets[64 << 10];
+    while (recv(fd, octets, sizeof octets, MSG_DONTWAIT) > 0) {
+    }
+}
+
+static void serve(struct iscsi_connection *c, int peer)
+{
+    for (unsigned i = 0; i < STEPS_MAX; i++) {
+        uint32_t before = c->stream.in_at;
+        enum stream_verdict verdict = iscsi_take(c, 0);
+        CHECK(c->stream.in_at >= before && c->stream.in_at <= c->stream.in_len);
+        CHECK(c->window_used <= ISCSI_WINDOW && c->task_count <= ISCSI_TASK_COUNT);
+        while (iscsi_flush(c, 0) == -EAGAIN) {
+            drain(peer);
+        }
+        drain(peer);
+        if (verdict != STREAM_GOES_ON) {
+            break;
+        }
+    }
+    c->state = ISCSI_ENDED;
+    iscsi_tasks_abandon(c, 0);
+    CHECK(c->task_count == 0 && c->asked_count == 0 && c->nexus.scratch_len == 0);
+    if (c->has_nexus) {
+        nexus_end(&c->nexus);
+    }
+}
+
+static struct iscsi_connection *connection_create(struct iscsi *iscsi, int fd)
+{
+    struct iscsi_connection *c = calloc(1, sizeof *c);
+    CHECK(c != NULL);
+    c->iscsi = iscsi;
+    c->parameters = iscsi_parameters_default;
+    c->stream.server = &iscsi->server;
+    c->stream.fd = fd;
+    list_init(&c->stream.dirty_link);
+    list_init(&c->outs);
+    list_init(&c->free);
+    list_init(&c->free_controls);
+    c->controls = calloc(ISCSI_CONTROL_COUNT, sizeof c->controls[0]);
+    CHECK(c->controls != NULL);
+    for (unsigned i = 0; i < ISCSI_CONTROL_COUNT; i++) {
+        list_push_tail(&c->free_controls, &c->controls[i].out.link);
+        c->free_control_count++;
+    }
+    return c;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct iscsi iscsi = {.parts = {.uma = &uma, .cta = &cta, .say = say}};
+    int ends[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    list_init(&iscsi.server.dirty);
+    list_init(&iscsi.server.streams);
+    iscsi.target = scsi_target_create(&(struct scsi_target_parts){.cta = &cta});
+    CHECK(iscsi.target != NULL);
+    struct iscsi_connection *c = connection_create(&iscsi, ends[0]);
+    c->stream.in = malloc(ISCSI_IN_LEN);
+    CHECK(c->stream.in != NULL);
+    c->stream.in_len = (uint32_t)(size < ISCSI_IN_LEN ? size : ISCSI_IN_LEN);
+    memcpy(c->stream.in, data, c->stream.in_len);
+    serve(c, ends[1]);
+    scsi_target_destroy(iscsi.target);
+    free(c->tasks);
+    free(c->controls);
+    free(c->login.text);
+    free(c->answer);
+    free(c->stream.in);
+    free(c);
+    close(ends[0]);
+    close(ends[1]);
+    return 0;
+}
