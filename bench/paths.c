@@ -27,7 +27,7 @@
 #include "link/packet/stream.h"
 #include "link/wire.h"
 #include "rnic/create.h"
-#include "rnic/ep.h"
+#include "rnic/ep/ep.h"
 #include "rnic/internal.h"
 
 enum {

@@ -9,8 +9,8 @@
 #include "base/port_link.h"
 #include "base/time.h"
 #include "rnic/carrier.h"
-#include "rnic/ep.h"
-#include "rnic/ep_state.h"
+#include "rnic/ep/ep.h"
+#include "rnic/ep/state.h"
 #include "rnic/shard.h"
 
 /* ---- instants -------------------------------------------------------------------------------- */

@@ -5,10 +5,10 @@
 #include "base/check.h"
 #include "base/port_link.h"
 #include "rnic/carrier.h"
-#include "rnic/ep.h"
-#include "rnic/ep_state.h"
+#include "rnic/ep/ep.h"
+#include "rnic/ep/state.h"
 #include "rnic/internal.h"
-#include "rnic/qp_meeting.h"
+#include "rnic/qp/meeting.h"
 
 enum {
     SHARD_LINK_TURNS = 32, // with hot endpoints the link itself is asked in every 32nd pass

@@ -9,7 +9,7 @@
 #include "base/port_push.h"
 #include "rnic/carrier.h"
 #include "rnic/internal.h"
-#include "rnic/packet.h"
+#include "rnic/packet/packet.h"
 
 static int tables_create(struct rnic *rnic, const struct rnic_parts *parts)
 {

@@ -14,7 +14,7 @@
 #include "mpa/rx.h"
 #include "mpa/tx.h"
 #include "rnic/config.h"
-#include "rnic/qp_number.h"
+#include "rnic/qp/number.h"
 #include "rnic/rnic.h"
 #include "rnic/shard.h"
 #include "wq/allotment_policy.h"
@@ -87,16 +87,16 @@ static inline int rnic_leave(struct rnic *rnic, int result)
     return result;
 }
 
-// Lock held. The QP's doorbell was served: receives were posted, sends wait. (qp_doorbell.c)
+// Lock held. The QP's doorbell was served: receives were posted, sends wait. (qp/doorbell.c)
 void rnic_qp_on_doorbell(struct rnic_qp *qp, instant_ns now);
 // Lock held. After anything that may have made the QP wait for receives, or stop doing so.
-// (qp_waits.c)
+// (qp/waits.c)
 void rnic_qp_note_state(struct rnic_qp *qp, instant_ns now);
-// What a new queue pair of any transport is told of its work queues. (qp_create.c)
+// What a new queue pair of any transport is told of its work queues. (qp/create.c)
 struct wq_config qp_wq_config(struct rnic_qp *qp, const struct rnic_qp_init *init,
                               void (*on_runnable)(void *ctx));
 // Lock held. Where queue pairs of this transport leave their counters; NULL: no memory.
-// (qp_create.c)
+// (qp/create.c)
 void *qp_total_of(struct rnic *rnic, const struct transport_ops *ops);
 // Lock held. The queue pair of that number; NULL: none.
 static inline struct rnic_qp *rnic_qp_of(const struct rnic *rnic, uint32_t qp_num)
@@ -104,7 +104,7 @@ static inline struct rnic_qp *rnic_qp_of(const struct rnic *rnic, uint32_t qp_nu
     struct rnic_qp *qp = rnic->qps[qp_num % rnic->qp_slot_count];
     return qp != NULL && qp->qp_num == qp_num ? qp : NULL;
 }
-// Lock held. What the engine tells of a queue pair, `ctx`. (qp_port.c)
+// Lock held. What the engine tells of a queue pair, `ctx`. (qp/port.c)
 void qp_port_on_event(void *ctx, enum qp_event event);
 void qp_port_on_runnable(void *ctx);
 void qp_port_on_sampled(void *ctx, enum wqe_opcode opcode, instant_ns posted_at_ns);

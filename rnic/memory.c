@@ -6,7 +6,7 @@
 
 #include "base/probe.h"
 #include "mem/verdict.h"
-#include "rnic/ep.h"
+#include "rnic/ep/ep.h"
 #include "rnic/internal.h"
 
 // What a table has no room for is memory that the device has not: to programs it is all one.

@@ -4,8 +4,8 @@
 
 #include "base/check.h"
 #include "rnic/address.h"
-#include "rnic/ep.h"
-#include "rnic/ep_state.h"
+#include "rnic/ep/ep.h"
+#include "rnic/ep/state.h"
 #include "rnic/internal.h"
 
 enum { PORT_TRIES = 8 };

@@ -1,8 +1,8 @@
 #include "rnic/reads.h"
 
 #include "base/check.h"
-#include "rnic/ep.h"
-#include "rnic/ep_state.h"
+#include "rnic/ep/ep.h"
+#include "rnic/ep/state.h"
 #include "rnic/internal.h"
 #include "wq/allotment.h"
 

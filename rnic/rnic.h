@@ -161,7 +161,7 @@ struct rnic_srq {
     atomic_bool wants_receive; // a message waits for a receive: posting one needs a doorbell
 };
 
-// Of a queue pair that packets carry: what it has still to do (rnic/packet.h).
+// Of a queue pair that packets carry: what it has still to do (rnic/packet/packet.h).
 struct rnic_qp_on_packets {
     struct list_link due_link, run_link;
     struct deadline deadline;

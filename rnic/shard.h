@@ -25,7 +25,7 @@
 #include "base/time.h"
 #include "base/trace.h"
 #include "report/farewell.h"
-#include "rnic/packet.h"
+#include "rnic/packet/packet.h"
 
 struct carrier_ops;
 struct rnic;

@@ -8,8 +8,8 @@
 #include "mem/verdict.h"
 #include "rnic/address.h"
 #include "rnic/carrier.h"
-#include "rnic/ep.h"
-#include "rnic/ep_state.h"
+#include "rnic/ep/ep.h"
+#include "rnic/ep/state.h"
 #include "rnic/internal.h"
 #include "rnic/reads.h"
 

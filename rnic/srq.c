@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "rnic/ep.h"
+#include "rnic/ep/ep.h"
 #include "rnic/internal.h"
 
 static void on_limit_reached(void *ctx)

@@ -17,7 +17,7 @@ CASES = [
     ('a room may not include upwards', 'includes',
      {'mem/a.c': '\n#include "ddp/b.h"\n', 'ddp/b.h': ''}, 'mem/a.c:2: includes: "ddp/b.h"'),
     ('a file that has a stream may include the transport', 'includes',
-     {'rnic/ep_a.c': '#include "iwarp/b.h"\n', 'iwarp/b.h': ''}, None),
+     {'rnic/ep/a.c': '#include "iwarp/b.h"\n', 'iwarp/b.h': ''}, None),
     ('a file without one may not', 'includes',
      {'rnic/a.c': '#include "iwarp/b.h"\n', 'iwarp/b.h': ''}, 'only some files may include iwarp/'),
     ('an include in a comment is none', 'includes',

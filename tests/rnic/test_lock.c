@@ -10,10 +10,10 @@
 
 #include "host/clock.h"
 #include "link/socket.h"
-#include "rnic/ep.h"
+#include "rnic/ep/ep.h"
 #include "rnic/point.h"
 #include "rnic/post.h"
-#include "rnic/qp_meeting.h"
+#include "rnic/qp/meeting.h"
 #include "rnic/reads.h"
 #include "tests/rnic/device.h"
 
@@ -287,23 +287,23 @@ static const struct {
     {"rnic/agenda.c", by_shard, knock_shard_unlist},
     {"rnic/agenda.c", by_shard, knock_shard_note_farewell},
     {"rnic/batch.c", by_shard, knock_shard_batch_borrow},
-    {"rnic/qp_doorbell.c", by_shard, knock_qp_on_doorbell},
-    {"rnic/qp_waits.c", by_shard, knock_qp_note_state},
-    {"rnic/qp_meeting.c", by_shard, knock_meeting_on_doorbell},
-    {"rnic/qp_meeting.c", by_shard, knock_meeting_end},
-    {"rnic/qp_meeting.c", by_shard, knock_meeting_forget},
-    {"rnic/qp_meeting.c", by_shard, knock_meetings_on_deadline},
+    {"rnic/qp/doorbell.c", by_shard, knock_qp_on_doorbell},
+    {"rnic/qp/waits.c", by_shard, knock_qp_note_state},
+    {"rnic/qp/meeting.c", by_shard, knock_meeting_on_doorbell},
+    {"rnic/qp/meeting.c", by_shard, knock_meeting_end},
+    {"rnic/qp/meeting.c", by_shard, knock_meeting_forget},
+    {"rnic/qp/meeting.c", by_shard, knock_meetings_on_deadline},
     {"rnic/point.c", by_shard, knock_point_take},
     {"rnic/reads.c", by_shard, knock_reads_query},
-    {"rnic/ep.c", by_shard, knock_ep_create},
-    {"rnic/ep.c", by_shard, knock_ep_doom},
-    {"rnic/ep.c", by_shard, knock_ep_attach},
-    {"rnic/ep_turn.c", by_shard, knock_ep_settle},
-    {"rnic/ep.c", by_shard, knock_ep_close},
-    {"rnic/ep_turn.c", by_shard, knock_ep_on_ready},
-    {"rnic/ep_turn.c", by_shard, knock_ep_on_turn},
-    {"rnic/ep_turn.c", by_shard, knock_ep_on_deadline},
-    {"rnic/ep_turn.c", by_shard, knock_ep_on_doorbell},
+    {"rnic/ep/ep.c", by_shard, knock_ep_create},
+    {"rnic/ep/ep.c", by_shard, knock_ep_doom},
+    {"rnic/ep/ep.c", by_shard, knock_ep_attach},
+    {"rnic/ep/turn.c", by_shard, knock_ep_settle},
+    {"rnic/ep/ep.c", by_shard, knock_ep_close},
+    {"rnic/ep/turn.c", by_shard, knock_ep_on_ready},
+    {"rnic/ep/turn.c", by_shard, knock_ep_on_turn},
+    {"rnic/ep/turn.c", by_shard, knock_ep_on_deadline},
+    {"rnic/ep/turn.c", by_shard, knock_ep_on_doorbell},
     {"cq/cq.c", by_guard, knock_cq_push},
     {"cq/cq.c", by_guard, knock_cq_moderate},
     {"cq/cq.c", by_guard, knock_cq_next_deadline},

@@ -6,7 +6,7 @@
 
 #include "link/datagram/sim.h"
 #include "rnic/internal.h"
-#include "rnic/packet.h"
+#include "rnic/packet/packet.h"
 #include "rnic/post.h"
 #include "rnic/stat.h"
 #include "roce/address.h"

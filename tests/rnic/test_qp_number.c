@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "rnic/qp_number.h"
+#include "rnic/qp/number.h"
 
 enum { FIRST = 2, COUNT = 65534 };
 

@@ -1,6 +1,6 @@
 // The table of an endpoint's states, every state with every input, as a file that a reader can look
 // at.
-#include "rnic/ep_state.h"
+#include "rnic/ep/state.h"
 #include "tests/golden.h"
 
 static char text[1 << 12];

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rnic/ep.h"
+#include "rnic/ep/ep.h"
 #include "tests/rnic/device.h"
 
 enum { IDLE_COUNT = 50, PEER_PORT = 4791, STORE_LEN = 4096, SEND_LEN = 1024 };

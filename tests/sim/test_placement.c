@@ -1,6 +1,6 @@
 // Whom a device believes that an FPDU begins where a segment does: what two devices place beyond
 // holes, over a wire that loses packets.
-#include "rnic/ep.h"
+#include "rnic/ep/ep.h"
 #include "tests/sim/crowd.h"
 
 enum { READS = 60, READ_LEN = 40000, ALLOTMENT = 8192 };

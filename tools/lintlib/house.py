@@ -81,10 +81,10 @@ ROOMS = {
 # Of a room that may include another, the files that do, and why no others.
 ONLY_IN = {
     ('rnic', 'iwarp'): (
-        re.compile(r'^rnic/(ep(_\w+)?|qp_meeting\w*)\.[ch]$'),
+        re.compile(r'^rnic/(ep/\w+|qp/meeting\w*)\.[ch]$'),
         'who has no stream asks transports by their table (base/transport.h)'),
     ('rnic', 'roce'): (
-        re.compile(r'^rnic/(packet_create\.c|packet_store\.c|post\.h)$'),
+        re.compile(r'^rnic/(packet/create\.c|packet/store\.c|post\.h)$'),
         'transports are asked by their table; a poster says to whom a datagram goes'),
 }
 
