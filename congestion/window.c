@@ -2,6 +2,7 @@
 
 #define SLOW_START_DELAY_NS (100 * NS_PER_US) // slow start ends at such a wait in queues
 #define PACE_GRAIN_NS       (5 * NS_PER_US)   // it takes longer than that to wait
+#define PACE_RTT_MIN_NS     (30 * NS_PER_US)  // a sleep may take so much longer than it was to
 #define EPOCH_NS            (10 * NS_PER_S)   // a way that became longer is noticed after two
 
 enum {
@@ -232,11 +233,16 @@ void congestion_on_rtt(struct congestion *c, duration_ns sample_ns, instant_ns n
 
 // Between two packets. Below a window of one, a packet takes more than a round trip. Else a window
 // leaves in the shortest one: what the others take longer is a queue, which the window is there to
-// empty, or a host that has not had its turn, after which there is nothing to wait for.
+// empty, or a host that has not had its turn, after which there is nothing to wait for. Within one
+// host, or rack, a round trip is over before a timer would have been late: there acknowledgements
+// are all the clock that there is, and who waits for another one leaves the line idle.
 static duration_ns interval(const struct congestion *c)
 {
     if (c->window < 1) {
         return (duration_ns)((double)c->srtt_ns / c->window);
+    }
+    if (shortest(c) < PACE_RTT_MIN_NS) {
+        return 0;
     }
     double pace = c->phase == CONGESTION_SLOW_START ? pace_slow_start : pace_else;
     return (duration_ns)((double)shortest(c) / (c->window * pace));

@@ -105,7 +105,7 @@ uint32_t congestion_window(const struct congestion *c);
 // Nothing leaves before. A window leaves a little faster than one per shortest round trip; below a
 // window of one, a packet takes the present round trip and more. What was due on the average may
 // leave together, so that they share a system call: as many packets as the ACK interval, or what is
-// due in 5 us.
+// due in 5 us. Where the shortest round trip is below 30 us a window of one and more is not paced.
 instant_ns congestion_not_before(const struct congestion *c);
 
 // Every so many packets one asks for an acknowledgement: four times in a window, so that it moves

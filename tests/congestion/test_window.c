@@ -491,17 +491,37 @@ static void what_was_due_leaves_together_up_to_a_burst(void **state)
     assert_in_range(send_for(&b, 1), 10, 10); // a quarter of the window
 }
 
-// A window of 10 in 10 us: 12.5 packets.
+// A window of 7 in 32 us: one packet in 3.7, and each asks for an acknowledgement.
 static void what_is_due_within_five_microseconds_leaves_together(void **state)
 {
     (void)state;
     struct bench b = begin();
-    round_trip(&b, 10 * US);
+    round_trip(&b, 32 * US);
     b.c.phase = CONGESTION_AVOIDANCE;
-    b.c.window = 10;
+    b.c.window = 7;
     send_for(&b, RTT_NS);
     b.now += RTT_NS;
-    assert_in_range(send_for(&b, 1), 7, 7);
+    assert_in_range(send_for(&b, 1), 2, 2);
+}
+
+// As of a host to itself: no timer is as short.
+static void round_trips_shorter_than_a_timer_are_not_paced(void **state)
+{
+    (void)state;
+    const struct {
+        duration_ns rtt_ns;
+        bool is_paced;
+    } ways[] = {{10 * US, false}, {30 * US - 1, false}, {30 * US, true}};
+    for (unsigned i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        struct bench b = avoiding();
+        round_trip(&b, ways[i].rtt_ns);
+        congestion_on_sent(&b.c, 40, b.now);
+        assert_int_equal(congestion_not_before(&b.c) > b.now, ways[i].is_paced);
+        b.c.window = 0.5; // which nothing but waiting holds to
+        congestion_on_sent(&b.c, 1, b.now);
+        congestion_on_sent(&b.c, 1, b.now);
+        assert_true(congestion_not_before(&b.c) > b.now);
+    }
 }
 
 static void window_below_one_is_held_to_by_waiting(void **state)
@@ -586,6 +606,7 @@ int main(void)
         cmocka_unit_test(pace_follows_the_shortest_round_trip),
         cmocka_unit_test(what_was_due_leaves_together_up_to_a_burst),
         cmocka_unit_test(what_is_due_within_five_microseconds_leaves_together),
+        cmocka_unit_test(round_trips_shorter_than_a_timer_are_not_paced),
         cmocka_unit_test(window_below_one_is_held_to_by_waiting),
         cmocka_unit_test(nothing_is_paced_before_a_round_trip_is_known),
         cmocka_unit_test(acknowledgements_are_asked_for_four_times_in_a_window),
