@@ -15,8 +15,8 @@ MUTANTS = ROOT / 'tools' / 'mutants'
 sys.path.insert(0, str(ROOT / 'tools'))
 
 from lintlib.tree import Source  # noqa: E402
-from mutantlib.choice import with_choices  # noqa: E402
-from mutantlib.coverage import Probes  # noqa: E402
+from mutantlib.choice import choices  # noqa: E402
+from mutantlib.coverage import inserted, Probes  # noqa: E402
 from mutantlib.draw import Mutant  # noqa: E402
 from mutantlib.sites import sites_of  # noqa: E402
 
@@ -151,7 +151,7 @@ endforeach
 '''
 
 # Which tests there are, and for each verdict whether a mutant has it; who kills, or what is said of
-# survivors; and the code, if it is another.
+# survivors; and the code, if it is another, and what else is asked for.
 TREES = [
     ('a good test kills', {'base': STRONG, 'mem': 'true'}, {'killed', 'equivalent'}, {'base/a'}),
     ('what no test executes is unreached', {'base': 'true', 'mem': 'true'},
@@ -178,6 +178,12 @@ TREES = [
      {'killed', 'equivalent'}, {'base/a'}, ONCE),
     ('a change in a table is built alone', {'base': STRONG, 'mem': 'true'},
      {'killed', 'equivalent'}, {'base/a'}, TABLE),
+    ('what no quick test executes meets slow ones',
+     {'base': f'(sleep(3), {STRONG})', 'mem': 'true'},
+     {'killed', 'equivalent'}, {'base/a'}, CODE, '--seconds', '3'),
+    ('what a quick test executes meets no slow one',
+     {'base': f'(sleep(3), {STRONG})', 'mem': 'is_over(4) | 1'},
+     {'survived', 'equivalent'}, {'met 1'}, CODE, '--seconds', '3'),
 ]
 
 
@@ -203,7 +209,8 @@ def probes_wrong():
         root = pathlib.Path(name)
         write(root, {'mem/a.c': plain})
         probes = Probes(root, ['mem'])
-    text = re.sub(r' weft_seen\[(\d+)\] = 1;', r' P\1', probes.text_of('mem/a.c'))
+    text = re.sub(r' weft_seen\[(\d+)\] = 1;', r' P\1',
+                  inserted(plain, probes.pieces_of('mem/a.c')))
     if text != PROBED:
         return text
     masks = {word: probes.mask_of('mem/a.c', plain.index(word), []) for word in BEHIND}
@@ -218,8 +225,8 @@ def choices_wrong():
         source = Source(root, pathlib.Path('mem/a.c'))
         wanted = [site for site in sites_of(source) if site.replacement == '!(a)'
                   or PLAIN[site.start:site.end] == 'k()']
-        text = with_choices(source, [Mutant(number, source, site)
-                                     for number, site in enumerate(wanted, 1)])
+        text = inserted(PLAIN, choices(source, [Mutant(number, source, site)
+                                                for number, site in enumerate(wanted, 1)]))
     return '' if text == CHOICES else text
 
 
@@ -228,13 +235,13 @@ def mutants(root, *words):
     return result.stdout if result.returncode == 0 else result.stdout + result.stderr
 
 
-def judge_tree(root, expressions, code=CODE):
+def judge_tree(root, expressions, code=CODE, *words):
     """The verdicts that occur, and who killed."""
     write(root, {'base/a.c': code, 'meson.build': MESON,
                  'meson_options.txt': "option('tests', type: 'feature')\n",
                  **{f'tests/{room}/test_a.c': TEST % expression
                     for room, expression in expressions.items()}})
-    said = json.loads(mutants(root, '--rooms', 'base', '--seed', '1', '--json'))
+    said = json.loads(mutants(root, '--rooms', 'base', '--seed', '1', '--json', *words))
     verdicts = {mutant['verdict'] for mutant in said['mutants']}
     killers = {mutant['by'] for mutant in said['mutants']} - {None}
     is_untouched = (root / 'base/a.c').read_text() == code

@@ -5,30 +5,45 @@ A body may stand twice: its labels are local to the copy, its static variables t
 is changed outside of functions (tables, enums) cannot be chosen, nor can a function that the
 compiler refuses twice: such mutants are alone, the file being changed for each (Workshop.mutate).
 
-The number is in the environment (MUTANT), and in a file for processes that were left none.
+The number is in the environment (MUTANT), and in a file for processes that were left none: in the
+/run of the test's own namespace, so that tests of several mutants can run at a time, and below the
+folder for who has no such.
+
+The same build has the probes of coverage.py, which see only processes that no mutant is chosen for.
 """
 
 import os
 import platform
 import re
 
-from .coverage import AT_FDCWD, CALLS, bodies
+from .coverage import bodies, inserted
 from .workshop import Broken, Workshop
 
-READ = {'x86_64': 0, 'aarch64': 63}
-O_RDONLY_CLOEXEC = 0o2000000
+# System calls by number: libc's calls may be those that the code around stands in for.
+CALLS = {'x86_64': {'openat': 257, 'mmap': 9, 'close': 3, 'read': 0},
+         'aarch64': {'openat': 56, 'mmap': 222, 'close': 57, 'read': 63}}
+AT_FDCWD, O_RDONLY_CLOEXEC, O_RDWR_CLOEXEC = -100, 0o2000000, 0o2000002
+OF_NAMESPACE = '/run/mutant'
 CHOICE_H = '''\
 extern char *getenv(const char *);
 extern long syscall(long, ...);
 #define WEFT_OF_MODULE __attribute__((weak, visibility("hidden")))
 WEFT_OF_MODULE int weft_mutant;
+WEFT_OF_MODULE unsigned char weft_unseen[%(count)d];
+WEFT_OF_MODULE unsigned char *weft_seen = weft_unseen;
 WEFT_OF_MODULE __attribute__((constructor(101))) void weft_choose(void);
 WEFT_OF_MODULE void weft_choose(void)
 {
     char digits[16] = {0};
     const char *at = getenv("MUTANT");
+    if (weft_seen != weft_unseen) {
+        return;
+    }
     if (!at) {
-        long fd = syscall(%(openat)d, (long)%(cwd)d, "%(chosen)s", (long)%(flags)d, 0L);
+        long fd = syscall(%(openat)d, (long)%(cwd)d, "%(of_namespace)s", (long)%(reading)d, 0L);
+        if (fd < 0) {
+            fd = syscall(%(openat)d, (long)%(cwd)d, "%(chosen)s", (long)%(reading)d, 0L);
+        }
         if (fd >= 0) {
             syscall(%(read)d, fd, digits, (long)sizeof digits - 1);
             syscall(%(close)d, fd);
@@ -40,6 +55,18 @@ WEFT_OF_MODULE void weft_choose(void)
         number = 10 * number + (*at++ - '0');
     }
     weft_mutant = number;
+    if (number) {
+        return;
+    }
+    const char *path = getenv("MUTANT_SEEN");
+    long fd = syscall(%(openat)d, (long)%(cwd)d, path ? path : "%(stray)s", (long)%(writing)d, 0L);
+    if (fd >= 0) {
+        long map = syscall(%(mmap)d, 0L, (long)sizeof weft_unseen, 3L, 1L, fd, 0L);
+        if (map > 0) {
+            weft_seen = (unsigned char *)map;
+        }
+        syscall(%(close)d, fd);
+    }
 }
 '''
 _LABEL = re.compile(r'^[ \t]*(?!default\b)([A-Za-z_]\w*):(?=[ \t]*$)', re.M)
@@ -65,89 +92,104 @@ def other_body(source, function, mutant):
             f'{"return;" if is_void else "__builtin_trap();"} }}')
 
 
-def with_choices(source, mutants):
-    """The text of a file in which each of these can be chosen."""
-    before = {}
-    for mutant in mutants:
-        function = function_of(source, mutant)
-        before.setdefault(function.start + 1, []).append(other_body(source, function, mutant))
-    pieces = []
-    begin = 0
-    for at in sorted(before):
-        pieces += [source.text[begin:at], *before[at]]
-        begin = at
-    return ''.join(pieces + [source.text[begin:]])
+def choices(source, mutants):
+    """[(offset, text)] to be inserted into a file so that each of these can be chosen."""
+    return [(function_of(source, mutant).start + 1,
+             other_body(source, function_of(source, mutant), mutant)) for mutant in mutants]
 
 
 class Chosen(Workshop):
-    """A copy of the sources in which these mutants can be chosen, and its build."""
+    """A copy of the sources with probes in it, in which these mutants can be chosen; its build."""
 
-    def __init__(self, root, folder, jobs, say, mutants):
+    def __init__(self, root, folder, jobs, say, mutants, probes):
         folder.mkdir(parents=True, exist_ok=True)
         self.number_path = folder / 'number'  # of the mutant, for processes without environment
-        self.number = 0
-        is_possible = platform.machine() in CALLS
+        self.stray = folder / 'seen.stray'  # what such processes execute
+        self.probes = probes
+        self.is_possible = platform.machine() in CALLS
         self.by_path = {}
-        for mutant in mutants if is_possible else []:
+        for mutant in mutants if self.is_possible else []:
             if function_of(mutant.source, mutant):
                 self.by_path.setdefault(str(mutant.path), []).append(mutant)
-        if is_possible:
+        if self.is_possible:
+            self.map(self.stray)
             self.flags = f'-include {self._header(folder)} {Workshop.flags}'
         super().__init__(root, folder, jobs, say)
 
     def _header(self, folder):
         header = folder / 'choice.h'
-        text = CHOICE_H % {**CALLS[platform.machine()], 'read': READ[platform.machine()],
-                           'cwd': AT_FDCWD, 'chosen': self.number_path, 'flags': O_RDONLY_CLOEXEC}
+        text = CHOICE_H % {**CALLS[platform.machine()], 'cwd': AT_FDCWD, 'count': self.probes.count,
+                           'chosen': self.number_path, 'of_namespace': OF_NAMESPACE,
+                           'stray': self.stray, 'reading': O_RDONLY_CLOEXEC,
+                           'writing': O_RDWR_CLOEXEC}
         if not header.is_file() or header.read_text() != text:
             header.write_text(text)
         return header
 
     def content_of(self, path):
-        mutants = self.by_path.get(str(path))
-        if mutants:
-            return with_choices(mutants[0].source, mutants).encode()
-        return super().content_of(path)
+        source = self.probes.sources.get(str(path))
+        if not self.is_possible or not source:
+            return super().content_of(path)
+        return inserted(source.text, choices(source, self.by_path.get(str(path), []))
+                        + self.probes.pieces_of(str(path))).encode()
 
     def has(self, mutant):
         return mutant in self.by_path.get(str(mutant.path), [])
 
     def build_all(self):
-        """Everything; files that the compiler refuses so lose their choices."""
+        """Everything; files that the compiler refuses so lose their choices, and then their probes.
+        """
         self.choose(None)
         while True:
             failed = self.failures('all')
             if failed is None:
                 break
-            refused = self._sources_of(_FAILED.findall(failed))
-            if not refused:
-                raise Broken(f'the unmutated tree does not build\n{failed[-3000:]}')
-            for path in refused:
+            refused = _FAILED.findall(failed)
+            choosable = self._sources_of(refused, self.by_path)
+            probed = self._sources_of(refused, self.probes.arrivals)
+            for path in choosable:
                 self.say(f'{path}: {len(self.by_path.pop(path))} mutants are built alone')
+            for path in [] if choosable else probed:
+                self.say(f'{path}: does not compile with probes')
+                self.probes.forget(path)
+            for path in choosable or probed:
                 (self.source / path).write_bytes(self.content_of(path))
+            if not choosable and not probed:
+                raise Broken(f'the unmutated tree does not build\n{failed[-3000:]}')
         self.headers = self._users_of_headers()
 
-    def _sources_of(self, objects):
-        """The files with choices that are to blame: C files, or else all headers."""
-        own = [path for path in self.by_path if set(self.objects.get(path, [])) & set(objects)]
-        return own or ([path for path in self.by_path if path.endswith('.h')] if objects else [])
+    def _sources_of(self, objects, paths):
+        """Those of these files that are to blame: C files, or else all headers."""
+        own = [path for path in paths if set(self.objects.get(path, [])) & set(objects)]
+        return own or ([path for path in paths if path.endswith('.h')] if objects else [])
+
+    # --- what was executed
+
+    def map(self, path):
+        """An empty map of probes, for processes of any user."""
+        path.write_bytes(bytes(self.probes.count))
+        path.chmod(0o666)
+
+    def seen(self, path):
+        """The probes that a map tells of, as bits; None if there are none."""
+        if not self.is_possible:
+            return None
+        bits = path.read_bytes()[::-1].translate(bytes([48]) + bytes([49]) * 255)
+        return int(bits or b'0', 2)
 
     # --- which mutant the processes are
 
     def choose(self, mutant):
         """Makes it be there; it is to be built yet if it is alone."""
-        if mutant and self.has(mutant):
-            self.restore()
-            self.number = mutant.number
-        elif mutant:
-            self.number = 0
+        if mutant and not self.has(mutant):
             self.mutate(mutant)
         else:
-            self.number = 0
             self.restore()
-        self.number_path.write_text(f'{self.number}\n')
+        self.number_path.write_text(f'{self.number_of(mutant)}\n')
         os.chmod(self.number_path, 0o644)
 
-    @property
-    def environment(self):
-        return {'MUTANT': str(self.number)}
+    def number_of(self, mutant):
+        return mutant.number if mutant and self.has(mutant) else 0
+
+    def environment_of(self, mutant):
+        return {'MUTANT': str(self.number_of(mutant))}

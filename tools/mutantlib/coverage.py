@@ -1,4 +1,4 @@
-"""Which places of the code each test executes: seen in a build of its own, with probes in it.
+"""Which places of the code each test executes: seen by probes in the build that tests run in.
 
 A probe is a statement that sets one octet of a file that all processes of a test have mapped: what
 a process did is known however it ends, by a signal too. A probe stands where control may arrive
@@ -9,13 +9,10 @@ but nothing is called unreached that a test executed.
 
 import bisect
 import json
-import platform
 import re
 
-from lintlib import house, tree
+from lintlib import tree
 from lintlib.tree import Tree
-
-from .workshop import Workshop
 
 # clang-format's layout says which brace begins a block: one of a value has `=` or a cast before it.
 _BLOCK = re.compile(r'(?:\)|\belse|\bdo|:) $')
@@ -23,33 +20,9 @@ _LABEL = re.compile(r'^[ \t]*(?:case\b[^?\n]*|default|[A-Za-z_]\w*):(?=[ \t]*$)'
 _BRACE = re.compile(r'[{}]')
 _TABLE = re.compile(r'(\w+)\s*(?:\[[^\[\]=]*\]\s*)*(?:__attribute__\s*\(\(.*\)\)\s*)?=\s*$', re.S)
 
-# System calls by number: libc's calls may be those that the code around stands in for.
-CALLS = {'x86_64': {'openat': 257, 'mmap': 9, 'close': 3},
-         'aarch64': {'openat': 56, 'mmap': 222, 'close': 57}}
-AT_FDCWD, O_RDWR_CLOEXEC = -100, 0o2000002
-PROBE_H = '''\
-extern char *getenv(const char *);
-extern long syscall(long, ...);
-#define WEFT_OF_MODULE __attribute__((weak, visibility("hidden")))
-WEFT_OF_MODULE unsigned char weft_unseen[%(count)d];
-WEFT_OF_MODULE unsigned char *weft_seen = weft_unseen;
-WEFT_OF_MODULE __attribute__((constructor(101))) void weft_see(void);
-WEFT_OF_MODULE void weft_see(void)
-{
-    if (weft_seen != weft_unseen) {
-        return;
-    }
-    const char *path = getenv("MUTANT_SEEN");
-    long fd = syscall(%(openat)d, (long)%(cwd)d, path ? path : "%(stray)s", (long)%(flags)d, 0L);
-    if (fd >= 0) {
-        long at = syscall(%(mmap)d, 0L, (long)sizeof weft_unseen, 3L, 1L, fd, 0L);
-        if (at > 0) {
-            weft_seen = (unsigned char *)at;
-        }
-        syscall(%(close)d, fd);
-    }
-}
-'''
+# The probes of a file begin at such numbers, and the map has such a length, so that a change of one
+# file does not change all others.
+ALIGNED, MAP_ALIGNED = 32, 8192
 
 
 def bodies(source):
@@ -94,6 +67,19 @@ def arrivals(source):
     return [(at, probe) for (at, _), probe in zip(found, probes)]
 
 
+def aligned(number, to):
+    return -(-number // to) * to
+
+
+def inserted(text, pieces):
+    """A text with pieces [(offset, text)] in it."""
+    parts, begin = [], 0
+    for at, piece in sorted(pieces, key=lambda piece: piece[0]):
+        parts += [text[begin:at], piece]
+        begin = at
+    return ''.join(parts + [text[begin:]])
+
+
 class Probes:
     """All probes of a tree, numbered, and where they stand."""
 
@@ -107,21 +93,24 @@ class Probes:
         for path, source in self.sources.items():
             self.arrivals[path] = arrivals(source)
             self.first[path] = self.count
-            self.count += self._count_of(path)
+            self.count = aligned(self.count + self._count_of(path), ALIGNED)
+        self.count = aligned(self.count, MAP_ALIGNED)
 
     def _count_of(self, path):
         return max((probe for _, probe in self.arrivals[path]), default=-1) + 1
 
-    def text_of(self, path):
-        """The file with its probes."""
-        text = self.sources[path].text
-        pieces, begin, is_set = [], 0, set()
-        for at, probe in self.arrivals[path]:
+    def pieces_of(self, path):
+        """[(offset, probe)] that the file gets."""
+        pieces, is_set = [], set()
+        for at, probe in self.arrivals.get(path, []):
             if probe not in is_set:
                 is_set.add(probe)
-                pieces += [text[begin:at], f' weft_seen[{self.first[path] + probe}] = 1;']
-                begin = at
-        return ''.join(pieces + [text[begin:]])
+                pieces.append((at, f' weft_seen[{self.first[path] + probe}] = 1;'))
+        return pieces
+
+    def forget(self, path):
+        """A file that does not compile with probes: whoever runs may have executed it."""
+        del self.arrivals[path]
 
     def _all_of(self, path):
         return ((1 << self._count_of(path)) - 1) << self.first[path]
@@ -130,6 +119,8 @@ class Probes:
         """Probes of which a test must have passed one to see a change there; None: not known.
         `users` are the files that include a header."""
         source = self.sources[path]
+        if path not in self.arrivals and source.path.suffix == '.c':
+            return None
         if any(function.start < start < function.end for function in bodies(source)):
             index = bisect.bisect_right(self.arrivals[path], (start, self.count)) - 1
             return 1 << (self.first[path] + self.arrivals[path][index][1])
@@ -152,50 +143,14 @@ class Probes:
         return [path for path, other in self.sources.items() if word.search(other.code)]
 
 
-class Covered(Workshop):
-    """A second copy of the sources, with probes, and its build."""
-
-    def __init__(self, root, folder, jobs, say, probes):
-        folder.mkdir(parents=True, exist_ok=True)
-        self.probes = probes
-        self.stray = folder / 'seen.stray'  # by processes that were left no environment
-        self.map(self.stray)
-        header = folder / 'probe.h'
-        text = PROBE_H % {**CALLS[platform.machine()], 'count': probes.count, 'stray': self.stray,
-                          'cwd': AT_FDCWD, 'flags': O_RDWR_CLOEXEC}
-        if not header.is_file() or header.read_text() != text:
-            header.write_text(text)
-        self.flags = f'-include {header}'
-        super().__init__(root, folder, jobs, say)
-
-    def content_of(self, path):
-        if str(path) in self.probes.sources:
-            return self.probes.text_of(str(path)).encode()
-        return super().content_of(path)
-
-    def map(self, path):
-        """An empty map, for processes of any user."""
-        path.write_bytes(bytes(self.probes.count))
-        path.chmod(0o666)
-
-    def seen(self, path):
-        """The probes that a map tells of, as bits."""
-        bits = path.read_bytes()[::-1].translate(bytes([48]) + bytes([49]) * 255)
-        return int(bits or b'0', 2)
-
-
 class Coverage:
     """What is known of each test unmutated: how long it takes, and what it executes."""
 
-    def __init__(self, root, folder, workshop, is_fresh):
-        self.root = root
-        self.folder = folder / 'covered'
+    def __init__(self, folder, workshop, chosen, is_fresh):
+        self.folder = folder
         self.path = folder / 'coverage.json'
         self.workshop = workshop
-        self.is_possible = platform.machine() in CALLS
-        self.probes = Probes(root, house.ROOMS)
-        self.covered = None
-        self.tests = {}
+        self.chosen = chosen
         kept = json.loads(self.path.read_text()) if self.path.is_file() and not is_fresh else {}
         is_same = kept.get('code') == workshop.code_id
         self.records = kept.get('tests', {}) if is_same else {}
@@ -217,34 +172,27 @@ class Coverage:
         beside.rename(self.path)
 
     def measure(self, tests, runner, limit_s):
-        """Runs each once with probes; returns those that did not pass so."""
-        if not self.is_possible:
-            return tests
-        if not self.covered:
-            self.covered = Covered(self.root, self.folder, self.workshop.jobs, self.workshop.say,
-                                   self.probes)
-            self.tests = {test.name: test for test in runner.tests_of(self.covered)}
-        twins = {test.name: test for test in tests}
-        probed = [self.tests[name] for name in twins if name in self.tests]
-        if not self.covered.make(runner.targets_of(probed)):
-            self.workshop.say('the tree does not build with probes: tests are chosen by room')
-            self.is_possible = False
-            return tests
-        maps = {test.name: self.folder / f'seen.{number}' for number, test in enumerate(probed)}
+        """Runs each once, one that fails twice; the tree is unmutated and built."""
+        failed = self._measure(tests, runner, limit_s)
+        for test in self._measure(failed, runner, limit_s):
+            self.keep(test, 0, 'failed', None)
+        self.save()
+
+    def _measure(self, tests, runner, limit_s):
+        """Returns those that failed."""
+        maps = {test.name: self.folder / f'seen.{number}' for number, test in enumerate(tests)}
         for path in maps.values():
-            self.covered.map(path)
-        failed = [test for name, test in twins.items() if name not in self.tests]
+            self.chosen.map(path)
+        failed = []
         for number, (test, how, seconds) in enumerate(runner.outcomes(
-                sorted(probed, key=lambda test: test.is_alone), lambda _: limit_s,
-                lambda test: {'MUTANT_SEEN': str(maps[test.name])})):
-            twin = twins[test.name]
-            if how in ('passed', 'skipped', 'time'):
-                self.keep(twin, seconds, how, self.covered.seen(maps[test.name]))
+                sorted(tests, key=lambda test: test.is_alone), lambda _: limit_s,
+                lambda test: {'MUTANT': '0', 'MUTANT_SEEN': str(maps[test.name])})):
+            if how == 'failed':
+                failed.append(test)
             else:
-                failed.append(twin)
+                self.keep(test, seconds, how, self.chosen.seen(maps[test.name]))
             maps[test.name].unlink()
             if number % 20 == 19:
                 self.save()
-        self.stray |= self.covered.seen(self.covered.stray)
-        self.save()
+        self.stray |= self.chosen.seen(self.chosen.stray) or 0
         return failed

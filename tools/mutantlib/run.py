@@ -6,7 +6,10 @@ import resource
 import signal
 import subprocess
 import tempfile
+import threading
 import time
+
+from .choice import OF_NAMESPACE
 
 DATA_MAX = 8 << 30
 FILE_MAX = 4 << 30
@@ -46,7 +49,8 @@ def confinement():
     process ids are small, so that two tests would name their control sockets alike if they shared
     the network or /run. None: no such."""
     pids = ['--pid', '--fork', '--kill-child', '--mount-proc']
-    apart = 'ip link set lo up && mount -t tmpfs none /run && exec "$@"'
+    apart = ('ip link set lo up && mount -t tmpfs none /run && '
+             f'echo "$MUTANT" >{OF_NAMESPACE} && exec "$@"')
     for tried in (['unshare', '--net', *pids, 'sh', '-c', apart, 'sh'], ['unshare', *pids],
                   ['unshare', '--user', '--map-current-user', *pids]):
         try:
@@ -61,12 +65,44 @@ def is_soak(facts):
     return any(suite.split(':')[-1] == 'soak' for suite in facts['suite'])
 
 
+class Floor:
+    """Places for tests, shared by who judges at the same time: a test that is to be alone takes
+    all, and nobody begins another while it waits for them."""
+
+    def __init__(self, places):
+        self.places = self.free = places
+        self.lock = threading.Lock()
+        self.waits_for_all = None
+
+    def take(self, who, count):
+        with self.lock:
+            if self.waits_for_all not in (None, who):
+                return False
+            self.waits_for_all = who if count > self.free and count == self.places else None
+            if count > self.free:
+                return False
+            self.free -= count
+            return True
+
+    def give(self, count):
+        with self.lock:
+            self.free += count
+
+    def forget(self, who):
+        with self.lock:
+            if self.waits_for_all is who:
+                self.waits_for_all = None
+
+
 class Runner:
-    """How the tests of a workshop, mutated or with probes, are found and run."""
+    """How the tests of a workshop are found and run."""
 
     def __init__(self, jobs):
-        self.jobs = jobs
+        self.floor = Floor(jobs)
+        self.is_closed = False
         self.confined = confinement()
+        # How many mutants can meet tests at a time: processes without environment must tell theirs.
+        self.mutants_max = jobs if self.confined and '--net' in self.confined else 1
         self.everything_else = []  # targets that are no tests
 
     def tests_of(self, workshop):
@@ -84,16 +120,16 @@ class Runner:
             targets += self.everything_else
         return targets
 
-    def outcomes(self, tests, limit_of, environment_of=lambda _: {}):
+    def outcomes(self, tests, limit_of, environment_of):
         """(test, how, seconds) of each as it ends; who has heard enough closes this."""
         waiting = list(tests)
         running = []
+        me = object()
         try:
             while waiting or running:
-                while waiting and len(running) < self.jobs:
-                    is_alone = waiting[0].is_alone or any(run.test.is_alone for run in running)
-                    if is_alone and running:
-                        break
+                if self.is_closed:
+                    raise InterruptedError
+                while waiting and self.floor.take(me, self.width_of(waiting[0])):
                     test = waiting.pop(0)
                     running.append(Running(test, self.confined, limit_of(test),
                                            environment_of(test)))
@@ -102,10 +138,16 @@ class Runner:
                     how = run.ended()
                     if how is not None:
                         running.remove(run)
+                        self.floor.give(self.width_of(run.test))
                         yield run.test, how, time.monotonic() - run.began
         finally:
             for run in running:
                 run.stop()
+                self.floor.give(self.width_of(run.test))
+            self.floor.forget(me)
+
+    def width_of(self, test):
+        return self.floor.places if test.is_alone else 1
 
 
 class Running:

@@ -1,6 +1,7 @@
 """Which tests a mutant meets, in which order, and what they say of it."""
 
 import collections
+import threading
 
 from lintlib import house
 
@@ -44,13 +45,15 @@ def executes(test, mask):
 class Trial:
     """The tests, what is known of them, and how a mutant fares before them."""
 
-    def __init__(self, plain, chosen, coverage, runner, is_own, seconds_max, say):
+    def __init__(self, plain, chosen, coverage, runner, is_own, seconds_max, reach_max, say):
         self.plain = plain    # where objects are looked at
         self.chosen = chosen  # where tests run
         self.coverage = coverage
         self.runner = runner
         self.is_own = is_own  # only the room's own tests
         self.seconds_max = seconds_max
+        self.reach_max = max(reach_max, seconds_max)  # of tests for what no quicker one executes
+        self.lock = threading.Lock()  # of who measures, or asks whether a test is sound
         self.say = say
         self.left_out = {}  # name -> why
         self.unsteady = set()  # tests that failed once, and passed when the mutant met them again
@@ -76,10 +79,12 @@ class Trial:
         yield [test for test in programs if test.folder in folders[1:]]
         yield [test for test in scripts if test.folder in folders[1:]]
 
-    def reaching(self, group, mask):
+    def reaching(self, group, mask, is_slow):
         """Those of a group that may see a change behind the probes of `mask`, best first."""
         is_stray = mask is not None and mask & self.coverage.stray
-        return sorted((test for test in group if test.seconds is not None and
+        return sorted((test for test in group
+                       if test.seconds is not None and test.name not in self.left_out and
+                       (test.seconds > self.seconds_max) == is_slow and
                        (test.seen is None or executes(test, mask) or
                         (is_stray and not test.program))), key=lambda test: test.rank)
 
@@ -87,92 +92,103 @@ class Trial:
 
     def measure(self, tests):
         """What they execute and how long they take; left out are those that say nothing here."""
-        fresh = [test for test in tests if test.seconds is None and test.name not in self.left_out]
-        unknown = [test for test in fresh if not self.is_known(test)]
-        if unknown:
-            self.say(f'running {len(unknown)} tests of {unknown[0].folder}… unmutated')
-            without = self.coverage.measure(unknown, self.runner, self.seconds_max)
-            self.measure_without_probes(without)
-        for test in fresh:
-            record = self.coverage.record(test)
-            if record['how'] == 'passed' and record['seconds'] <= self.seconds_max:
-                test.seconds = record['seconds']
-                test.seen = None if record['seen'] is None else int(record['seen'], 16)
-            else:
-                self.left_out[test.name] = {'skipped': 'skips here', 'failed': 'fails unmutated'
-                                            }.get(record['how'], f'takes > {self.seconds_max} s')
+        with self.lock:
+            fresh = [test for test in tests
+                     if test.seconds is None and test.name not in self.left_out]
+            unknown = [test for test in fresh if not self.is_known(test)]
+            if unknown:
+                self.say(f'running {len(unknown)} tests of {unknown[0].folder}… unmutated')
+                self.make_unmutated(unknown)
+                self.coverage.measure(unknown, self.runner, self.reach_max)
+            for test in fresh:
+                record = self.coverage.record(test)
+                if record['how'] == 'passed' and record['seconds'] <= self.reach_max:
+                    test.seen = None if record['seen'] is None else int(record['seen'], 16)
+                    test.seconds = record['seconds']
+                else:
+                    self.left_out[test.name] = {'skipped': 'skips here', 'failed': 'fails unmutated'
+                                                }.get(record['how'], f'takes > {self.reach_max} s')
 
     def is_known(self, test):
         record = self.coverage.record(test)
-        return record and (record['how'] != 'time' or record['seconds'] >= self.seconds_max)
+        return record and (record['how'] != 'time' or record['seconds'] >= self.reach_max)
 
-    def measure_without_probes(self, tests):
-        if not tests:
-            return
-        self.chosen.choose(None)
-        if not self.chosen.make(self.runner.targets_of(tests)):
-            raise Broken('the unmutated tree does not build')
-        for test, how, seconds in self._ends(tests, lambda _: self.seconds_max):
-            self.coverage.keep(test, seconds, how, None)
-        self.coverage.save()
+    def make_unmutated(self, tests):
+        """What was built alone for a mutant is put back."""
+        if self.chosen.mutant:
+            self.chosen.choose(None)
+            if not self.chosen.make(self.runner.targets_of(tests)):
+                raise Broken('the unmutated tree does not build')
 
     def is_sound(self, test, mutant):
         """Whether a test that fails with a mutant passes where none is chosen."""
-        if test.name not in self.sound:
-            self.chosen.choose(None)
-            ends = self.chosen.make(self.runner.targets_of([test])) and self._ends([test])
-            self.sound[test.name] = any(how == 'passed' for _, how, _ in ends or [])
-            self.chosen.choose(mutant)
-            if not self.chosen.has(mutant):
-                self.chosen.make(self.runner.targets_of([test]))
-        return self.sound[test.name]
+        with self.lock:
+            if test.name not in self.sound:
+                self.make_unmutated([test])
+                ends = self._ends([test], None)
+                self.sound[test.name] = any(how == 'passed' for _, how, _ in ends)
+                if not self.chosen.has(mutant):
+                    self.chosen.choose(mutant)
+                    self.chosen.make(self.runner.targets_of([test]))
+            return self.sound[test.name]
 
     # --- one mutant
 
     def judge(self, mutant, met_before):
         """(verdict, by what, {test: id} that it met): killed, survived, equivalent, stillborn. What
         the objects of a C file tell has been asked before."""
-        chosen = self.chosen
-        users = chosen.users_of(mutant.path)
-        mask = self.coverage.probes.mask_of(str(mutant.path), mutant.start, users)
+        users = self.chosen.users_of(mutant.path)
+        mask = self.chosen.probes.mask_of(str(mutant.path), mutant.start, users)
         met = dict(met_before)
-        for group in self.groups(mutant.room):
-            self.measure(group)
-            chosen.choose(mutant)
-            tests = [test for test in self.reaching(group, mask)
-                     if met.get(test.name) != chosen.id_of(test)]
-            for batch in filter(None, (tests[:FIRST_BATCH], tests[FIRST_BATCH:4 * FIRST_BATCH],
-                                       tests[4 * FIRST_BATCH:])):
-                if not chosen.has(mutant) and not chosen.make(self.runner.targets_of(batch)):
+        for is_slow in (False, True):
+            if is_slow and self.count_of(met, mask):
+                break  # quicker ones execute it
+            for batch in self.batches(mutant, mask, met, is_slow):
+                if not self.chosen.has(mutant) and not self.chosen.make(
+                        self.runner.targets_of(batch)):
                     return 'stillborn', None, {}
                 killer = self.meet(mutant, batch, met)
                 if killer:
                     return 'killed', killer, {}
         if mutant.path.suffix == '.h':
-            is_equivalent = self.plain.is_equivalent(mutant, chosen.objects_of(mutant))
+            is_equivalent = self.plain.is_equivalent(mutant, self.chosen.objects_of(mutant))
             if is_equivalent is not False:
                 return 'equivalent' if is_equivalent else 'stillborn', None, {}
-        count = sum(test.name in met and executes(test, mask) for test in self.tests)
+        count = self.count_of(met, mask)
         return 'survived', f'met {count}' if count else 'unreached', met
+
+    def count_of(self, met, mask):
+        return sum(test.name in met and executes(test, mask) for test in self.tests)
+
+    def batches(self, mutant, mask, met, is_slow):
+        """Lists of tests that it is to meet."""
+        for group in self.groups(mutant.room):
+            self.measure(group)
+            if self.runner.mutants_max == 1 or not self.chosen.has(mutant):
+                self.chosen.choose(mutant)
+            tests = [test for test in self.reaching(group, mask, is_slow)
+                     if met.get(test.name) != self.chosen.id_of(test)]
+            yield from filter(None, (tests[:FIRST_BATCH], tests[FIRST_BATCH:4 * FIRST_BATCH],
+                                     tests[4 * FIRST_BATCH:]))
 
     def meet(self, mutant, batch, met):
         """Who kills, and how; those that pass or skip are noted as met, or not."""
-        for test, how, _ in self._ends(batch):
+        for test, how, _ in self._ends(batch, mutant):
             if how == 'skipped':
                 continue
             test.mutants += 1
             if how == 'passed':
                 met[test.name] = self.chosen.id_of(test)
-            elif any(again == 'passed' for _, again, _ in self._ends([test])):
+            elif any(again == 'passed' for _, again, _ in self._ends([test], mutant)):
                 self.unsteady.add(test.name)
                 met[test.name] = self.chosen.id_of(test)
             elif not self.is_sound(test, mutant):
                 self.left_out[test.name] = 'fails in the build with choices'
-                test.seconds = None
             else:
                 test.kills += 1
                 return f'{test.name} time' if how == 'time' else test.name
         return None
 
-    def _ends(self, tests, limit_of=lambda test: test.limit):
-        return self.runner.outcomes(tests, limit_of, lambda _: self.chosen.environment)
+    def _ends(self, tests, mutant):
+        return self.runner.outcomes(tests, lambda test: test.limit,
+                                    lambda _: self.chosen.environment_of(mutant))
