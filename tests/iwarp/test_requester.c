@@ -432,6 +432,7 @@ static void a_window_is_taken_back_by_its_owner(void **state)
     pair_post(p, &p->a);
     pair_run(p);
     pair_expect(p->a.send_cq, 3, WC_LOC_QP_OP_ERR);
+    assert_int_equal(qp_counters(p->a.qp)->wq.local_invalidations, 1);
     pair_close(p);
 }
 

@@ -506,6 +506,7 @@ static void segment_of_nobody_is_answered_with_a_reset(void **state)
     deliver(1);
     assert_int_equal(tcp_status(end[0].connection[0].tcb), -ECONNREFUSED);
     assert_int_equal(end[0].out_count, 0); // nobody answers a reset
+    assert_int_equal(net_host_counters(end[1].host)->of_nobody, 1);
 }
 
 static void resets_are_limited_in_a_second(void **state)

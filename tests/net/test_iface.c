@@ -240,6 +240,37 @@ static void fragments_are_counted(void **state)
     assert_int_equal(end[1].counters.fragments, 1);
 }
 
+static void packets_of_a_broken_header_are_counted(void **state)
+{
+    (void)state;
+    struct net_flow flow = flow_between(v4(1), v4(2));
+    unsigned count;
+    make(false, false);
+    send_octets(&flow, 10, 10, &count);
+    sent[0].octets[IPV4_OFF_CHECKSUM] ^= 1;
+    assert_int_equal(give(&end[1], &sent[0]), NET_ARRIVAL_NOTHING);
+    assert_int_equal(end[1].counters.bad_packets, 1);
+}
+
+static void what_is_no_protocol_of_ours_is_counted(void **state)
+{
+    (void)state;
+    enum { UDP_LITE = 136, ETH_TYPE_LLDP = 0x88cc };
+    struct net_flow flow = flow_between(v6(1), v6(2));
+    unsigned count;
+    make(false, false);
+    send_octets(&flow, 10, 10, &count);
+    sent[0].octets[IPV6_OFF_NEXT_HEADER] = UDP_LITE;
+    assert_int_equal(give(&end[1], &sent[0]), NET_ARRIVAL_NOTHING);
+    assert_int_equal(end[1].counters.other_protocols, 1);
+    make(true, false);
+    sent_count = 0;
+    send_octets(&flow, 10, 10, &count); // a question, to a group
+    put_be16(sent[0].octets + ETH_OFF_TYPE, ETH_TYPE_LLDP);
+    assert_int_equal(give(&end[1], &sent[0]), NET_ARRIVAL_NOTHING);
+    assert_int_equal(end[1].counters.other_protocols, 1);
+}
+
 /* ---- routes ---------------------------------------------------------------------------------- */
 
 static void route_is_by_the_local_network_or_the_gateway(void **state)
@@ -276,6 +307,8 @@ static void neighbour_is_found(struct net_addr local, struct net_addr remote)
     assert_int_equal(give(&end[0], &sent[1]), NET_ARRIVAL_ROOM);
     assert_int_equal(send_octets(&flow, 10, 10, &count), NET_SENT);
     assert_int_equal(give(&end[1], &sent[2]), NET_ARRIVAL_SEGMENT);
+    assert_int_equal(end[0].counters.questions_out, 1);
+    assert_int_equal(end[1].counters.questions_in, 1);
 }
 
 static void neighbour_is_found_by_arp(void **state)
@@ -477,6 +510,8 @@ int main(void)
         cmocka_unit_test(full_device_takes_nothing_more),
         cmocka_unit_test(packets_of_others_and_from_nobody_are_dropped),
         cmocka_unit_test(fragments_are_counted),
+        cmocka_unit_test(packets_of_a_broken_header_are_counted),
+        cmocka_unit_test(what_is_no_protocol_of_ours_is_counted),
         cmocka_unit_test(route_is_by_the_local_network_or_the_gateway),
         cmocka_unit_test(neighbour_is_found_by_arp),
         cmocka_unit_test(neighbour_is_found_by_solicitation),

@@ -318,6 +318,7 @@ static void what_was_missed_leaves_again_and_all_behind_it(void **state)
     assert_int_equal(rc_end_counters(e)->resumed_inside, 1);
     rc_end_take_ack(e, RC_END_PSN + 3, 0x60); // the net has it twice
     rc_end_left_none(e);
+    assert_int_equal(rc_end_counters(e)->sequence_naks_in, 2);
     rc_end_take_ack(e, RC_END_PSN + 6, AETH_SYNDROME_ACK);
     rc_end_completed(e->send_cq, 1, WC_SUCCESS);
     rc_end_completed(e->send_cq, 2, WC_SUCCESS);

@@ -363,6 +363,8 @@ static void a_hole_is_told_once(void **state)
     p.bth.psn = RC_END_PSN + 2; // another hole
     rc_end_take(e, &p, octets, 10);
     rc_end_left_ack(e, RC_END_PSN + 1, 0x60);
+    assert_int_equal(rc_end_counters(e)->naks_out, 2);
+    assert_int_equal(rc_end_counters(e)->acks_out, 0);
     assert_int_equal(rc_end_state(e), QP_RTS);
     rc_end_close(e);
 }
@@ -421,6 +423,7 @@ static void only_what_asks_is_acknowledged_and_for_all_before(void **state)
     assert_int_equal(left->p.aeth.msn, 20);
     assert_true(left->p.bth.mig_req);
     rc_end_left_none(e);
+    assert_int_equal(rc_end_counters(e)->acks_out, 1);
     rc_end_close(e);
 }
 

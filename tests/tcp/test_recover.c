@@ -434,6 +434,7 @@ static void three_duplicate_acks_do_without_sack(void **state)
     peer_ack(&s, 7001);
     assert_int_equal(s.tcb->recovery.phase, TCP_PHASE_OPEN);
     assert_int_equal(s.tcb->counters.timeouts, 0);
+    assert_int_equal(s.tcb->counters.duplicate_acks, 3);
     script_close(&s);
 }
 
