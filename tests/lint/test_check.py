@@ -47,6 +47,19 @@ NAMES = [
     ('weft:cq / cq/foreign', False),
 ]
 
+# What a foreign program's two runs said, and the expected (passed, failures, cases named unsteady).
+TWICE = [
+    ('what failed at first and passed then has passed',
+     'not ok 1 - a\nok 2 - b\n1..2\n', 'ok 1 - a\nok 2 - b\n1..2\n', (2, [], ['a'])),
+    ('what passed at first and failed then has passed too',
+     'not ok 1 - a\nok 2 - b\n1..2\n', 'ok 1 - a\nnot ok 2 - b\n1..2\n', (2, [], ['a', 'b'])),
+    ('what failed twice has failed',
+     'not ok 1 - a\nok 2 - b\n1..2\n', 'not ok 1 - a\nok 2 - b\n1..2\n', (1, ['a'], [])),
+    ('what the first run did not come to is judged by the second',
+     'not ok 1 - a\n1..2\n', 'ok 1 - a\nnot ok 2 - b\n1..2\n',
+     (1, ['b'], ['a', '2 cases planned, only 1 run'])),
+]
+
 # A command line, and whether the judges are heard behind the stage release.
 JUDGES = [
     ([], False),
@@ -79,13 +92,21 @@ def main():
         failed += not is_right
         print(f'{"ok" if is_right else "not ok"} {number} - {name} '
               f'{"may" if expected else "may not"} be run twice')
-    for number, (words, expected) in enumerate(JUDGES, len(CASES) + len(NAMES) + 1):
+    for number, (name, first, second, expected) in enumerate(TWICE, len(CASES) + len(NAMES) + 1):
+        passed, failures, _, unsteady = check.judge_both({'result': 'OK', 'stdout': first},
+                                                         {'result': 'OK', 'stdout': second})
+        is_right = (passed, failures, unsteady) == expected
+        failed += not is_right
+        print(f'{"ok" if is_right else "not ok"} {number} - {name}')
+        if not is_right:
+            print(f'# expected {expected}, got {(passed, failures, unsteady)}')
+    for number, (words, expected) in enumerate(JUDGES, len(CASES) + len(NAMES) + len(TWICE) + 1):
         stages = list(check.parse_arguments(words).stages)
         is_right = ('judges' in stages) == expected and 'release' in stages
         failed += not is_right
         print(f'{"ok" if is_right else "not ok"} {number} - `{" ".join(["tools/check", *words])}` '
               f'{"hears" if expected else "does not hear"} the judges')
-    print(f'1..{len(CASES) + len(NAMES) + len(JUDGES)}')
+    print(f'1..{len(CASES) + len(NAMES) + len(TWICE) + len(JUDGES)}')
     return 1 if failed else 0
 
 
