@@ -11,7 +11,7 @@
 #include "http/exposition.h"
 #include "http/guests.h"
 #include "http/head.h"
-#include "node/stream/address.h"
+#include "listen/address.h"
 #include "text/address.h"
 
 enum {

@@ -4,7 +4,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
-#include "node/stream/address.h"
+#include "listen/address.h"
 
 bool http_guests_admit(struct http_guests *guests, const struct sockaddr *from)
 {

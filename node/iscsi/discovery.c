@@ -8,12 +8,12 @@
 
 #include "base/bytes.h"
 #include "base/time.h"
+#include "listen/address.h"
 #include "node/interface/volume.h"
 #include "node/iscsi/connection.h"
 #include "node/iscsi/keys.h"
 #include "node/iscsi/pdu.h"
 #include "node/iscsi/text.h"
-#include "node/stream/address.h"
 #include "node/stream/stream.h"
 #include "text/address.h"
 #include "text/endpoint.h"

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/time.h"
+#include "listen/address.h"
 #include "node/interface/uma_tts.h"
-#include "node/stream/address.h"
 #include "text/address.h"
 
 enum { ACCEPT_BATCH = 16, LINE_MAX = 512, REASON_MAX = 128 };

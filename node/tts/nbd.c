@@ -9,8 +9,8 @@
 
 #include "base/list.h"
 #include "base/time.h"
+#include "listen/address.h"
 #include "node/interface/volume.h"
-#include "node/stream/address.h"
 #include "node/stream/server.h"
 #include "node/stream/stream.h"
 #include "node/tts/nbd_connection.h"

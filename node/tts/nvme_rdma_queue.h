@@ -27,9 +27,9 @@
 
 #include "base/deadlines.h"
 #include "base/time.h"
+#include "listen/address.h"
 #include "node/interface/request.h"
 #include "node/nvme/wire.h"
-#include "node/stream/address.h"
 #include "node/stream/progress.h"
 #include "node/tts/nvme_rdma.h"
 

@@ -1,4 +1,4 @@
-#include "node/stream/address.h"
+#include "listen/address.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

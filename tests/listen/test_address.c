@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "node/stream/address.h"
+#include "listen/address.h"
 
 static char folder[] = "/tmp/weft-address.XXXXXX", path[96];
 static struct why why;
