@@ -92,6 +92,20 @@ static uint64_t sum_of(struct json_object *numbers)
     return sum;
 }
 
+// Where there is a limit.
+static void rate_print(struct json_object *v)
+{
+    uint64_t iops = number_of(v, "iops"), bps = number_of(v, "bps");
+    char requests[TEXT_SIZE_MAX], octets[TEXT_SIZE_MAX];
+    if (iops == 0 && bps == 0) {
+        return;
+    }
+    snprintf(requests, sizeof requests, "%" PRIu64, iops);
+    printf("      limit: %s requests and %s octets a second; %" PRIu64 " requests have waited\n",
+           iops > 0 ? requests : "any", bps > 0 ? text_size_format(bps, octets) : "any",
+           number_of(v, "throttled"));
+}
+
 static void volumes_print(struct json_object *volumes)
 {
     char size[TEXT_SIZE_MAX], moved[TEXT_SIZE_MAX];
@@ -108,6 +122,7 @@ static void volumes_print(struct json_object *volumes)
         if (*text_of(v, "why") != '\0') {
             printf("      why: %s\n", text_of(v, "why"));
         }
+        rate_print(v);
     }
 }
 

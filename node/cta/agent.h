@@ -38,10 +38,20 @@ struct cta_window {
     unsigned rest, resting; // reads that are to pass by it after a miss, and of them those to come
 };
 
+// How fast a volume may be used, and who waits for that (rates.c).
+struct cta_rate {
+    struct volume_rate most;
+    instant_ns requests_at_ns, octets_at_ns; // when what was taken will have been due
+    instant_ns until_ns;                     // while routes wait: they are looked at again
+    struct list_link waiting;                // routes whose next request is to wait, in order
+    struct list_link link;                   // in cta.paced
+};
+
 // `counters.volume` 0: the slot is free.
 struct cta_volume {
     bool is_gone; // goes with its last route
     struct cta_window window;
+    struct cta_rate rate;
     struct cta_volume_counters counters;
     struct cta_share share;
 };
@@ -65,7 +75,7 @@ struct cta_route {
     uint64_t requests, failed; // answered, and of them those that did not go well
     uint64_t octets_in, octets_out;
     struct list_link hungry; // service requests that wait for a buffer or a slot, in order
-    struct list_link link;   // in cta.hungry
+    struct list_link link;   // in cta.hungry, or in its volume's rate.waiting
 };
 
 enum transaction_state {
@@ -125,6 +135,7 @@ struct cta {
     uint32_t deadline_count;     // service requests with one
     uint64_t serial;             // of transactions
     struct list_link hungry;     // routes, taken in turn
+    struct list_link paced;      // rates that routes wait for
     struct list_link free;       // transactions
     struct list_link quarantine; // transactions
     unsigned unit_end;           // no unit from here on has ever been added
@@ -166,6 +177,19 @@ uint64_t shares_lent_len(const struct cta *cta);
 // A buffer of the unit's, if there is room for requests of this size.
 bool shares_obtain(struct cta *cta, struct cta_unit *unit, uint32_t len, struct node_buffer *ret);
 void shares_release(struct cta_unit *unit, struct node_buffer buffer);
+
+// ---- rates.c
+
+void rates_set(void *cta, uint32_t volume, const struct volume_rate *most);
+// May a request of the route begin now, and need not let others of its volume go first?
+bool rates_allow(const struct cta_route *route, instant_ns now);
+// It has begun.
+void rates_take(struct cta_route *route, const struct service_request *request, instant_ns now);
+// The route waits for its volume's rate, behind those that do.
+void rates_wait(struct cta *cta, struct cta_route *route, instant_ns now);
+// When some of those who wait are to be released, and those whose time has come, to the hungry.
+instant_ns rates_next(const struct cta *cta);
+void rates_release(struct cta *cta, instant_ns now);
 
 // ---- memory.c
 

@@ -14,6 +14,7 @@ struct cta *cta_create(const struct cta_parts *parts)
     cta->parts = *parts;
     cta->trim_at_ns = INSTANT_NEVER;
     list_init(&cta->hungry);
+    list_init(&cta->paced);
     list_init(&cta->free);
     list_init(&cta->quarantine);
     for (unsigned i = 0; i < NODE_TRANSACTION_COUNT_MAX; i++) {
@@ -74,6 +75,7 @@ const struct cta_for_uma cta_for_uma = {
     .route_remove = routes_remove,
     .volume_remove = routes_volume_remove,
     .window_set = window_set,
+    .rate_set = rates_set,
     .route_fail = service_fail_route,
 };
 
@@ -93,6 +95,7 @@ static void hurry(struct cta_unit *unit)
 
 void cta_flush(struct cta *cta, instant_ns now)
 {
+    rates_release(cta, now);
     if (!list_is_empty(&cta->hungry)) {
         service_feed(cta, now);
     }
@@ -109,7 +112,7 @@ void cta_flush(struct cta *cta, instant_ns now)
 instant_ns cta_next_deadline(const struct cta *cta)
 {
     instant_ns at = cta->deadline_count > 0 ? cta->tick_at_ns : INSTANT_NEVER;
-    at = instant_min(at, cta->trim_at_ns);
+    at = instant_min(at, instant_min(cta->trim_at_ns, rates_next(cta)));
     for (unsigned i = 0; i < cta->unit_end; i++) {
         if (cta->units[i] != NULL && cta->units[i]->is_ready) {
             at = instant_min(at, residual_next_deadline(cta->units[i]->residual));

@@ -5,6 +5,7 @@
 //     routes.c         the connection manager and the routing table
 //     service.c        the TTS interface manager: requests, buffers, transfers
 //     shares.c         how much a connection, a client and a volume may hold
+//     rates.c          how many requests and octets a second a volume's clients may have
 //     window.c         reads of what the page cache has, without the RTA
 //     rta_interface.c  the RTA interface manager: units, frames, replay
 //     memory.c         the units' parts of the pool
@@ -85,6 +86,7 @@ struct cta_volume_counters {
     uint64_t octets[NODE_OPERATION_COUNT];
     uint64_t completions[NODE_COMPLETION_COUNT];
     uint64_t waits;        // requests that no buffer was free for
+    uint64_t throttled;    // requests that waited for the volume's rate
     uint64_t window_reads; // of those answered, by the read window
     // In nanoseconds, from submit to answer, however it ended.
     struct histogram latency[NODE_OPERATION_COUNT];

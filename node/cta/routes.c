@@ -57,6 +57,8 @@ struct cta_volume *routes_volume(struct cta *cta, uint32_t volume, bool may_make
         v = volume_find(cta, 0);
         if (v != NULL) {
             v->counters.volume = volume;
+            list_init(&v->rate.waiting);
+            list_init(&v->rate.link);
         }
     }
     return v;
@@ -65,6 +67,7 @@ struct cta_volume *routes_volume(struct cta *cta, uint32_t volume, bool may_make
 static void volume_free_if_over(struct cta_volume *v)
 {
     if (v->is_gone && v->counters.connections == 0) {
+        list_remove(&v->rate.link);
         *v = (struct cta_volume){0};
     }
 }

@@ -143,6 +143,7 @@ static bool begin(struct cta *cta, struct cta_route *route, struct service_reque
                               .buffer = buffer};
     list_push_tail(&t->unit->elsewhere, &t->link);
     shares_take(cta, route, buffer.len);
+    rates_take(route, request, now);
     memory_note(unit, now);
     request->transaction = t->number;
     return true;
@@ -203,6 +204,23 @@ static bool is_well_formed(const struct service_request *request)
            (!is_data || request->data_len == request->len);
 }
 
+static void wait(struct cta *cta, struct cta_route *route, struct service_request *request,
+                 bool rate_allows, instant_ns now)
+{
+    struct cta_volume_counters *counters = &route->volume->counters;
+    counters->waits += rate_allows;
+    counters->throttled += !rate_allows;
+    list_push_tail(&route->hungry, &request->link);
+    if (!list_is_empty(&route->link)) {
+        return; // behind others of its own
+    }
+    if (rate_allows) {
+        list_push_tail(&cta->hungry, &route->link);
+    } else {
+        rates_wait(cta, route, now);
+    }
+}
+
 void service_submit(void *ctx, struct service_request *request, instant_ns now)
 {
     struct cta *cta = ctx;
@@ -222,16 +240,13 @@ void service_submit(void *ctx, struct service_request *request, instant_ns now)
         complete(cta, route, request, NODE_NO_VOLUME, 0, now);
         return;
     }
-    if (list_is_empty(&route->hungry) && !must_get_behind(cta, request) &&
+    bool may_go = rates_allow(route, now);
+    if (may_go && list_is_empty(&route->hungry) && !must_get_behind(cta, request) &&
         begin(cta, route, request, now)) {
         proceed(cta, request, now);
         return;
     }
-    route->volume->counters.waits++;
-    list_push_tail(&route->hungry, &request->link);
-    if (list_is_empty(&route->link)) {
-        list_push_tail(&cta->hungry, &route->link);
-    }
+    wait(cta, route, request, may_go, now);
 }
 
 // The routes that have been passed by come first the next time, in their order.
@@ -258,6 +273,10 @@ void service_feed(struct cta *cta, instant_ns now)
         struct service_request *request =
             LIST_ENTRY(route->hungry.next, struct service_request, link);
         list_remove(&route->link);
+        if (!rates_allow(route, now)) {
+            rates_wait(cta, route, now);
+            continue;
+        }
         if (must_get_behind(cta, request) || !begin(cta, route, request, now)) {
             list_push_tail(&passed, &route->link);
             continue;
@@ -362,17 +381,25 @@ static void expire_hungry(struct cta *cta, struct cta_route *route, instant_ns n
     }
 }
 
-void service_expire(struct cta *cta, instant_ns now)
+static void expire_waiting(struct cta *cta, struct list_link *routes, instant_ns now)
 {
     struct list_link *next;
-    cta->tick_at_ns = instant_after(now, deadline_tick_ns);
-    for (struct list_link *l = cta->hungry.next; l != &cta->hungry; l = next) {
+    for (struct list_link *l = routes->next; l != routes; l = next) {
         struct cta_route *route = LIST_ENTRY(l, struct cta_route, link);
         next = l->next;
         expire_hungry(cta, route, now);
         if (list_is_empty(&route->hungry)) {
             list_remove(&route->link);
         }
+    }
+}
+
+void service_expire(struct cta *cta, instant_ns now)
+{
+    cta->tick_at_ns = instant_after(now, deadline_tick_ns);
+    expire_waiting(cta, &cta->hungry, now);
+    for (struct list_link *l = cta->paced.next; l != &cta->paced; l = l->next) {
+        expire_waiting(cta, &LIST_ENTRY(l, struct cta_rate, link)->waiting, now);
     }
     for (unsigned i = 0; i < NODE_TRANSACTION_COUNT_MAX; i++) {
         struct transaction *t = &cta->transactions[i];

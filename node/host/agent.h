@@ -124,7 +124,8 @@ int host_volume_add(struct host *host, const struct volume_wish *wish);
 int host_volumes_add(struct host *host);
 // The operator's reset event: volumes as the configuration file has them now, all probed anew. 0,
 // or a negative errno with the reason in `ret_why`, and nothing changed. `note` hears what becomes
-// of which volume: "added", "removed", "opened anew", "other clients".
+// of which volume: "added", "removed", "opened anew", "other clients",
+// "another rate".
 typedef void host_note(void *ctx, const char *volume, const char *what);
 int host_rescan(struct host *host, host_note *note, void *ctx, struct why *ret_why);
 // At the end of a batch: those that come whose names have become free.

@@ -166,6 +166,12 @@ static bool volume_set(struct reading *r, const char *key, const char *value)
         wish->has_nguid = true;
         return nguid_parse(r, value, wish->identity.nguid);
     }
+    if (strcmp(key, "iops") == 0) {
+        return wish_iops_parse(value, &wish->rate.iops, &why) == 0 || fail(r, why.text, key);
+    }
+    if (strcmp(key, "bps") == 0) {
+        return wish_bps_parse(value, &wish->rate.bps, &why) == 0 || fail(r, why.text, key);
+    }
     if (strcmp(key, "allow") == 0) {
         return allow_add(r, wish, value);
     }

@@ -18,6 +18,8 @@
 //     rta = NAME                  volumes with the same one share a process
 //     uuid = 6f4d…                instead of the derived ones
 //     nguid = 0011…
+//     iops = 500                  requests a second, of all its clients
+//     bps = 10M                   octets a second
 //     allow = IDENTITY            only these clients; may stand there several times
 //
 // A key that is not known, a value that cannot be, a volume twice: an error with its line.

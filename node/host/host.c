@@ -27,9 +27,11 @@ static const duration_ns stop_within_ns = 10 * NS_PER_S;
 void host_end(struct host *host, int exit_status)
 {
     host->exit_status = exit_status;
-    host->stop_by_ns =
-        instant_min(host->stop_by_ns, instant_after(loop_now(host->loop), stop_within_ns));
-    uma_stop(host->uma, loop_now(host->loop));
+    instant_ns now = loop_now(host->loop);
+    host->stop_by_ns = instant_min(host->stop_by_ns, instant_after(now, stop_within_ns));
+    uma_rates_lift(host->uma); // who waits for a rate is to have an answer
+    cta_flush(host->cta, now);
+    uma_stop(host->uma, now);
 }
 
 static void close_keepsake(void *ctx, int keepsake)

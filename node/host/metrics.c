@@ -71,6 +71,11 @@ static void print_window_reads(FILE *out, const char *name, const struct cta_vol
             c->window_reads);
 }
 
+static void print_throttled(FILE *out, const char *name, const struct cta_volume_counters *c)
+{
+    fprintf(out, "weft_volume_throttled_total{volume=\"%s\"} %" PRIu64 "\n", name, c->throttled);
+}
+
 // Of operations that there were: a volume that is only read has no row for the others.
 static void print_latency(FILE *out, const struct host *host)
 {
@@ -130,6 +135,9 @@ void metrics_write(const struct host *host, FILE *out)
     exposition_family(out, "volume_window_reads_total", "counter",
                       "reads of the page cache, without the RTA");
     each_volume(out, host, print_window_reads);
+    exposition_family(out, "volume_throttled_total", "counter",
+                      "requests that waited for the volume's rate");
+    each_volume(out, host, print_throttled);
     print_latency(out, host);
     exposition_family(out, "volume_connections", "gauge", "clients connected");
     each_volume(out, host, print_connections);

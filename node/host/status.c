@@ -142,12 +142,16 @@ static struct json_object *volume_object(struct host *host, const struct resourc
     put_number(object, "block_size", row->profile.block_size);
     json_object_object_add(object, "read_only",
                            json_object_new_boolean((row->abilities & VOLUME_CAN_WRITE) == 0));
+    struct volume_rate rate = uma_volume_rate(host->uma, row->volume);
+    put_number(object, "iops", rate.iops);
+    put_number(object, "bps", rate.bps);
     put_number(object, "connections", counters != NULL ? counters->connections : 0);
     if (counters != NULL) {
         json_object_object_add(object, "operations", by_operation(counters->operations));
         json_object_object_add(object, "octets", by_operation(counters->octets));
         json_object_object_add(object, "completions", by_completion(counters->completions));
         put_number(object, "waits", counters->waits);
+        put_number(object, "throttled", counters->throttled);
         put_number(object, "window_reads", counters->window_reads);
         json_object_object_add(object, "latency", latency_object(counters->latency));
     }

@@ -74,6 +74,11 @@ static bool is_same_list(const struct volume_wish *a, const struct volume_wish *
     return is_same;
 }
 
+static bool is_same_rate(const struct volume_wish *a, const struct volume_wish *b)
+{
+    return a->rate.iops == b->rate.iops && a->rate.bps == b->rate.bps;
+}
+
 struct rescan {
     struct host *host;
     host_note *note;
@@ -120,9 +125,15 @@ static void volume_change(const struct rescan *rescan, const struct volume_wish 
     if (!is_same_device(old, fresh)) {
         uma_volume_remove(host->uma, old->name, loop_now(host->loop));
         volume_come(rescan, fresh, "opened anew");
-    } else if (!is_same_list(old, fresh)) {
+        return;
+    }
+    if (!is_same_list(old, fresh)) {
         uma_volume_allow(host->uma, fresh);
         tell(rescan, fresh, "other clients");
+    }
+    if (!is_same_rate(old, fresh)) {
+        uma_volume_rate_set(host->uma, fresh);
+        tell(rescan, fresh, "another rate");
     }
 }
 

@@ -12,6 +12,7 @@
 #include "node/interface/request.h"
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
+#include "text/quantity.h"
 
 static bool is_name_char(char c)
 {
@@ -70,18 +71,57 @@ static int allow_add(struct volume_wish *wish, const char *identity, size_t len,
     return 0;
 }
 
-// Who may use the volume is the node's business, not the driver's: takes those parameters out.
-static int allow_take(struct volume_wish *wish, struct why *ret_why)
+static int rate_take(const char *value, size_t len, uint64_t *ret, struct why *ret_why,
+                     int (*parse)(const char *text, uint64_t *ret, struct why *ret_why))
 {
-    static const char key[] = "allow=";
+    char text[TEXT_SIZE_MAX];
+    if (len >= sizeof text) {
+        why_say(ret_why, "a rate of too many digits: %.*s", (int)(len < 64 ? len : 64), value);
+        return -EINVAL;
+    }
+    snprintf(text, sizeof text, "%.*s", (int)len, value);
+    return parse(text, ret, ret_why);
+}
+
+static int iops_take(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why)
+{
+    return rate_take(value, len, &wish->rate.iops, ret_why, wish_iops_parse);
+}
+
+static int bps_take(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why)
+{
+    return rate_take(value, len, &wish->rate.bps, ret_why, wish_bps_parse);
+}
+
+// What the node itself does with a volume, of the parameters behind a URI.
+static const struct own_parameter {
+    const char *key;
+    int (*take)(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why);
+} own_parameters[] = {{"allow=", allow_add}, {"iops=", iops_take}, {"bps=", bps_take}};
+
+static const struct own_parameter *own_parameter(const char *word)
+{
+    for (unsigned i = 0; i < sizeof own_parameters / sizeof own_parameters[0]; i++) {
+        if (strncmp(word, own_parameters[i].key, strlen(own_parameters[i].key)) == 0) {
+            return &own_parameters[i];
+        }
+    }
+    return NULL;
+}
+
+// Who may use the volume, and how fast, is not the driver's business: takes those parameters out.
+static int own_take(struct volume_wish *wish, struct why *ret_why)
+{
     char *query = strchr(wish->uri, '?');
     char *out = query, *next;
     int error = 0;
     for (char *word = query; word != NULL && error == 0; word = next) {
         size_t len = strcspn(word + 1, "&") + 1; // with what stands before it
         next = word[len] != '\0' ? word + len : NULL;
-        if (strncmp(word + 1, key, sizeof key - 1) == 0) {
-            error = allow_add(wish, word + sizeof key, len - sizeof key, ret_why);
+        const struct own_parameter *own = own_parameter(word + 1);
+        if (own != NULL) {
+            size_t before_len = strlen(own->key) + 1;
+            error = own->take(wish, word + before_len, len - before_len, ret_why);
         } else {
             memmove(out, word, len);
             *out = out == query ? '?' : '&';
@@ -102,7 +142,7 @@ int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why
         why_say(ret_why, "the URI is too long");
         return -EINVAL;
     }
-    int error = allow_take(ret, ret_why);
+    int error = own_take(ret, ret_why);
     if (error != 0) {
         return error;
     }
@@ -148,6 +188,26 @@ void wish_name_settle(const struct volume_wish *others, size_t other_count,
         snprintf(name, sizeof name, "%.48s-%u", wish->name, number);
     }
     memcpy(wish->name, name, sizeof name);
+}
+
+int wish_iops_parse(const char *text, uint64_t *ret, struct why *ret_why)
+{
+    if (!text_number_parse(text, 1, NS_PER_S, ret)) {
+        why_say(ret_why, "iops=%s: it must be 1 to 1000000000 requests a second", text);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+int wish_bps_parse(const char *text, uint64_t *ret, struct why *ret_why)
+{
+    uint64_t bps;
+    if (!text_size_parse(text, &bps) || bps == 0) {
+        why_say(ret_why, "bps=%s: it must be octets a second, with K, M, G, T or P", text);
+        return -EINVAL;
+    }
+    *ret = bps;
+    return 0;
 }
 
 int wish_pool_parse(const char *text, uint64_t *ret, struct why *ret_why)

@@ -11,7 +11,8 @@ enum { WISH_POOL_DEFAULT = 64 << 20 };
 // with the reason in `ret_why`.
 int wish_parse(const char *text, struct volume_wish *ret, struct why *ret_why);
 
-// The URI alone. Its parameters `allow` become the wish's list of clients.
+// The URI alone. What is the node's business of its parameters becomes the wish's: `allow` its list
+// of clients, `iops` and `bps` its rate.
 int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why);
 
 // Gives the wish another name if one of `others` has its: "name-2".
@@ -23,6 +24,10 @@ bool wish_name_is_good(const char *name);
 
 // How long a client may hold memory of the pool without getting on; not 0.
 int wish_patience_parse(const char *text, duration_ns *ret, struct why *ret_why);
+
+// Requests, and octets, that the clients of a volume may have in a second.
+int wish_iops_parse(const char *text, uint64_t *ret, struct why *ret_why);
+int wish_bps_parse(const char *text, uint64_t *ret, struct why *ret_why);
 
 // A size of the pool, rounded up to what it can be.
 int wish_pool_parse(const char *text, uint64_t *ret, struct why *ret_why);

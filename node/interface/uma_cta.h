@@ -22,6 +22,12 @@ struct route {
     void *tts_ctx;
 };
 
+// What the clients of a volume may have of it in a second, all together; 0: as much as goes.
+struct volume_rate {
+    uint64_t iops; // requests
+    uint64_t bps;  // octets read and written
+};
+
 // What the CTA offers the UMA; `cta` is the context it gave with it.
 struct cta_for_uma {
     // A unit with this bus. It is lost until unit_ready. False: NODE_UNIT_COUNT_MAX.
@@ -48,6 +54,9 @@ struct cta_for_uma {
     // From now on the volume's read window is this descriptor, which stays the UMA's, of `size`
     // octets; -1: it has none any more. Nothing is read by it while the unit is lost.
     void (*window_set)(void *cta, uint32_t volume, int fd, uint64_t size);
+    // From now on, for the requests that wait too. Without room for another volume it is let be: no
+    // route of it can be added then.
+    void (*rate_set)(void *cta, uint32_t volume, const struct volume_rate *most);
     // The volume is gone for good: requests that wait for it end with NODE_NO_VOLUME.
     void (*route_fail)(void *cta, uint32_t connection, instant_ns now);
 };

@@ -123,6 +123,7 @@ void connection_connect(void *ctx, struct connect_request *request)
                           .unit = c->volume->unit,
                           .tts = request->service,
                           .tts_ctx = request->tts_ctx};
+    uma->cta->rate_set(uma->cta_ctx, request->volume, &c->volume->wish.rate);
     uma->cta->route_add(uma->cta_ctx, &route);
 }
 

@@ -136,6 +136,17 @@ int uma_volume_allow(struct uma *uma, const struct volume_wish *wish)
     return 0;
 }
 
+int uma_volume_rate_set(struct uma *uma, const struct volume_wish *wish)
+{
+    struct volume *v = volume_by_name(uma, wish->name);
+    if (v == NULL || v->state == VOLUME_LEAVING || v->state == VOLUME_CLOSING) {
+        return -ENOENT;
+    }
+    v->wish.rate = wish->rate;
+    uma->cta->rate_set(uma->cta_ctx, v->number, &v->wish.rate);
+    return 0;
+}
+
 bool uma_has_volume(const struct uma *uma, const char *name)
 {
     for (unsigned i = 0; i < NODE_VOLUME_COUNT_MAX; i++) {
@@ -192,6 +203,13 @@ bool uma_is_settled(const struct uma *uma)
         }
     }
     return true;
+}
+
+void uma_rates_lift(struct uma *uma)
+{
+    for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
+        uma->cta->rate_set(uma->cta_ctx, v->number, &(struct volume_rate){0});
+    }
 }
 
 void uma_stop(struct uma *uma, instant_ns now)
@@ -348,6 +366,12 @@ int uma_volume_error(const struct uma *uma, uint32_t volume)
 {
     const struct volume *v = volume_const(uma, volume);
     return v != NULL ? v->error : 0;
+}
+
+struct volume_rate uma_volume_rate(const struct uma *uma, uint32_t volume)
+{
+    const struct volume *v = volume_const(uma, volume);
+    return v != NULL ? v->wish.rate : (struct volume_rate){0};
 }
 
 uint32_t uma_volume_unit(const struct uma *uma, uint32_t volume)

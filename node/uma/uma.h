@@ -46,6 +46,7 @@ struct volume_wish {
     bool has_uuid; // set by the operator, else derived from the origin
     bool has_nguid;
     struct volume_identity identity;
+    struct volume_rate rate;
     unsigned allow_count; // 0: any client
     char allow[UMA_ALLOW_COUNT_MAX][CLIENT_IDENTITY_MAX];
 };
@@ -94,6 +95,8 @@ void uma_start(struct uma *uma, instant_ns now);
 
 // Other clients may use the volume from now on; who is connected stays. -ENOENT: no such volume.
 int uma_volume_allow(struct uma *uma, const struct volume_wish *wish);
+// It may be used at another rate, likewise.
+int uma_volume_rate_set(struct uma *uma, const struct volume_wish *wish);
 // Is there a volume of this name, one that is going included?
 bool uma_has_volume(const struct uma *uma, const char *name);
 
@@ -102,6 +105,9 @@ void uma_rescan(struct uma *uma, instant_ns now);
 // Nothing that was asked of a device is unanswered: every volume is open and as its device is now,
 // has failed, or is gone.
 bool uma_is_settled(const struct uma *uma);
+
+// No volume has a rate any more: for those who wait, before a stop.
+void uma_rates_lift(struct uma *uma);
 
 // Connections are ended, units drained; on_stopped follows.
 void uma_stop(struct uma *uma, instant_ns now);
@@ -141,6 +147,8 @@ bool uma_unit_status(const struct uma *uma, uint32_t unit, struct uma_unit_statu
 // Why the volume has failed; empty if it has not. The negative errno that goes with it.
 const char *uma_volume_why(const struct uma *uma, uint32_t volume);
 int uma_volume_error(const struct uma *uma, uint32_t volume);
+// The rate that its clients may have; both 0: any.
+struct volume_rate uma_volume_rate(const struct uma *uma, uint32_t volume);
 // The unit that serves it.
 uint32_t uma_volume_unit(const struct uma *uma, uint32_t volume);
 

@@ -71,7 +71,8 @@ def status_tells_every_number():
             looks_like_a_histogram(histogram)
         assert volume == {
             'name': 'ram', 'state': 'ready', 'why': '', 'rta': 'ram', 'driver': 'ram',
-            'size': 1 << 20, 'block_size': 512, 'read_only': False, 'connections': 1,
+            'size': 1 << 20, 'block_size': 512, 'read_only': False, 'iops': 0, 'bps': 0,
+            'throttled': 0, 'connections': 1,
             'operations': DONE, 'octets': MOVED, 'completions': ENDED}, volume
         client, = found['clients']
         assert client.pop('address'), found
@@ -136,7 +137,8 @@ def metrics_tell_the_same():
     wanted = {'weft_rta_up{rta="ram"}': 1, 'weft_rta_restarts_total{rta="ram"}': 1,
               'weft_rta_in_flight{rta="ram"}': 0, 'weft_rta_retransmissions_total{rta="ram"}': 0,
               'weft_volume_connections{volume="ram"}': 1, 'weft_pool_octets': 64 << 20,
-              'weft_volume_window_reads_total{volume="ram"}': 0, 'weft_pool_taken_octets': 0}
+              'weft_volume_window_reads_total{volume="ram"}': 0, 'weft_pool_taken_octets': 0,
+              'weft_volume_throttled_total{volume="ram"}': 0}
     for label, name, numbers in (('operation', 'operations', DONE), ('operation', 'octets', MOVED),
                                  ('completion', 'completions', ENDED)):
         for what, number in numbers.items():

@@ -183,6 +183,39 @@ static void clients_are_so_many_and_their_names_so_long(void **state)
     assert_int_equal(strlen(strchr(why.text, ':')), strlen(": ") + 64); // no more is shown of it
 }
 
+static void a_rate_is_taken_out_of_the_uri(void **state)
+{
+    static const struct {
+        const char *text, *uri;
+        uint64_t iops, bps;
+    } table[] = {
+        {"ram:1M?iops=1", "ram:1M", 1, 0},
+        {"delay+ram:1M?bps=10M&delay.read=1s&iops=1000000000", "delay+ram:1M?delay.read=1s",
+         1000000000, 10 << 20},
+        {"ram:1M?allow=iops=5", "ram:1M", 0, 0},
+    };
+    static const struct {
+        const char *text, *said;
+    } bad[] = {{"ram:1M?iops=0", "iops=0: it must be 1 to"},
+               {"ram:1M?iops=1000000001", "it must be 1 to"},
+               {"ram:1M?iops=1K", "iops=1K"},
+               {"ram:1M?iops=", "iops=: it must"},
+               {"ram:1M?bps=0", "bps=0: it must be octets"},
+               {"ram:1M?bps=fast&iops=1", "bps=fast: it must"},
+               {"ram:1M?bps=00000000000000000000001K", "a rate of too many digits: 0000"}};
+    struct why why = {""};
+    struct volume_wish wish;
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        assert_int_equal(wish_parse(table[i].text, &wish, &why), 0);
+        assert_string_equal(wish.uri, table[i].uri);
+        assert_int_equal(wish.rate.iops, table[i].iops);
+        assert_int_equal(wish.rate.bps, table[i].bps);
+    }
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        expect_fails(wish_parse(bad[i].text, &wish, &why), &why, bad[i].said);
+    }
+}
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 static void a_pool_is_rounded_up_to_the_longest_requests(void **state)
@@ -232,6 +265,7 @@ int main(void)
         cmocka_unit_test(a_name_that_is_taken_gets_a_number),
         cmocka_unit_test(clients_are_taken_out_of_the_uri),
         cmocka_unit_test(clients_are_so_many_and_their_names_so_long),
+        cmocka_unit_test(a_rate_is_taken_out_of_the_uri),
         cmocka_unit_test(a_pool_is_rounded_up_to_the_longest_requests),
         cmocka_unit_test(patience_is_more_than_nothing),
     };

@@ -81,6 +81,10 @@ static inline void cta_unit_keep(void *ctx, uint32_t unit)
     note(ctx, "keep ");
 }
 
+static inline void cta_rate_set(void *ctx, uint32_t volume, const struct volume_rate *most)
+{
+}
+
 static inline void cta_window_set(void *ctx, uint32_t volume, int fd, uint64_t size)
 {
     note(ctx, "window-%d:%llu ", fd, (unsigned long long)size);
@@ -101,6 +105,7 @@ static const struct cta_for_uma fake_cta = {
     .route_remove = cta_route_remove,
     .volume_remove = cta_volume_remove,
     .window_set = cta_window_set,
+    .rate_set = cta_rate_set,
     .route_fail = cta_route_fail,
 };
 
