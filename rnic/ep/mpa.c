@@ -10,6 +10,13 @@
 #include "iwarp/qp.h"
 #include "rnic/ep/ep.h"
 #include "rnic/internal.h"
+#include "wire/ddp.h"
+
+enum {
+    // Longer ones gain nothing: so much stays in the processor's nearest cache from the CRC's pass
+    // to the copy, and little of a read is the beginning of one that must be carried.
+    EP_ULPDU_MAX_LEN = 16 * 1024 + DDP_HEADER_MAX_LEN,
+};
 
 static enum ulpdu_answer on_ulpdu(void *ctx, struct span ulpdu)
 {
@@ -33,6 +40,14 @@ static bool may_send_long(const struct rnic_ep *ep)
 {
     return conn_agreement(&ep->startup.conn)->extensions &&
            (ep->stream->facts & LINK_HAS_SEGMENTS) == 0;
+}
+
+// The longest ULPDU to this peer; `emss` of it, if each is to be a segment.
+static size_t longest_ulpdu(const struct rnic_ep *ep, uint32_t emss, bool may_mark)
+{
+    size_t most = ep->out.has_records ? mpa_mulpdu(emss, may_mark) : mpa_tx_mulpdu_max(may_mark);
+    bool is_lent = (ep->stream->facts & LINK_LENDS) != 0; // nothing is copied on the way
+    return is_lent || most < EP_ULPDU_MAX_LEN ? most : EP_ULPDU_MAX_LEN;
 }
 
 void ep_forgo_crc(struct rnic_ep *ep)
@@ -62,8 +77,7 @@ int ep_mpa_open(struct rnic_ep *ep)
     mpa_rx_init(&ep->in.rx, agreed->crc, markers, mspan_of(ep->in.carry, MPA_RX_CARRY_LEN), port);
     // The queue pair is told the length now: it must be right if markers are agreed on later, too.
     bool may_mark = agreed->tx_markers || agreed->peer_marker_wish;
-    mpa_tx_init(&ep->out.tx, agreed->crc, agreed->tx_markers,
-                ep->out.has_records ? mpa_mulpdu(emss, may_mark) : mpa_tx_mulpdu_max(may_mark));
+    mpa_tx_init(&ep->out.tx, agreed->crc, agreed->tx_markers, longest_ulpdu(ep, emss, may_mark));
     return 0;
 }
 
@@ -74,7 +88,7 @@ void ep_mpa_on_confirmed(struct rnic_ep *ep)
     }
     if (may_send_long(ep)) {
         ep->out.has_records = false;
-        mpa_tx_use_mulpdu(&ep->out.tx, mpa_tx_mulpdu_max(ep->out.tx.markers));
+        mpa_tx_use_mulpdu(&ep->out.tx, longest_ulpdu(ep, 0, ep->out.tx.markers));
         qp_use_mulpdu(stream_qp(ep->qp), (uint32_t)ep->out.tx.mulpdu);
     }
 }

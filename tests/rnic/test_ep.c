@@ -129,6 +129,31 @@ static void test_event_held_back_by_moderation_comes_on_an_idle_device(void **st
     device_close(&device);
 }
 
+// FPDUs that a message of this length takes, each counted where it leaves and where it arrives.
+static uint64_t fpdus_of_send(struct pair *p, uint32_t len)
+{
+    uint64_t before = device_count(&p->device, "fpdus");
+    end_post_recv(&p->passive, 1, DEVICE_BUF_LEN / 2, len);
+    end_post_send(&p->active, WQE_SEND, 0, len, &p->device, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(device_poll(&p->device).status, WC_SUCCESS);
+    }
+    return device_count(&p->device, "fpdus") - before;
+}
+
+// Longer than the segments of the kernel's TCP over Ethernet, shorter than the longest FPDU.
+static void test_long_message_leaves_in_segments_of_16_kib(void **state)
+{
+    struct pair p;
+    pair_open(&p);
+    ends_connect(&p.active, &p.passive, &p.listener, &p.addr);
+    fpdus_of_send(&p, 1); // behind what the connection begins with
+    assert_int_equal(fpdus_of_send(&p, 16 * 1024), 2 * 1);
+    assert_int_equal(fpdus_of_send(&p, 16 * 1024 + 1), 2 * 2);
+    assert_int_equal(fpdus_of_send(&p, 32 * 1024), 2 * 2);
+    pair_close(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -137,6 +162,7 @@ int main(void)
         cmocka_unit_test(test_queue_pair_of_another_device_is_refused),
         cmocka_unit_test(test_half_open_connections_go_with_their_listener),
         cmocka_unit_test(test_event_held_back_by_moderation_comes_on_an_idle_device),
+        cmocka_unit_test(test_long_message_leaves_in_segments_of_16_kib),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
