@@ -39,6 +39,8 @@ static void serve_help(FILE *out)
           "A URI is DRIVER:OBJECT, with filters before and parameters behind:\n"
           "  file:disk.img          a file or block device; a bare path is this too\n"
           "  file:disk.img?direct=on&engine=threads\n"
+          "  images/                each file of a folder, as they come and go; by pattern:\n"
+          "  glob:/dev/nvme?n1      what matches of a folder\n"
           "  ram:1G                 memory\n"
           "  null:1T                reads zeroes, drops what is written\n"
           "  delay+file:disk.img?delay.write=10ms\n"

@@ -9,6 +9,7 @@
 #include "node/cta/cta.h"
 #include "node/host/announcement.h"
 #include "node/host/events.h"
+#include "node/host/folders.h"
 #include "node/host/host.h"
 #include "node/host/pool.h"
 #include "node/host/strangers.h"
@@ -62,7 +63,9 @@ struct host_tts {
 struct host {
     const struct host_config *config;
     struct host_config in_file; // as last read; only its volumes count
+    struct host_config wanted;  // all volumes that a rescan compares with, patterns resolved
     struct host_config coming;  // volumes to be added when their names are free
+    struct folders *folders;    // of patterns; NULL: there are none
     struct loop *loop;
     struct pool pool;
     struct uma *uma;
@@ -127,7 +130,13 @@ int host_volumes_add(struct host *host);
 // of which volume: "added", "removed", "opened anew", "other clients",
 // "another rate".
 typedef void host_note(void *ctx, const char *volume, const char *what);
+// One that tells the operator; the context is the struct host.
+host_note host_note_said;
 int host_rescan(struct host *host, host_note *note, void *ctx, struct why *ret_why);
+// The same without the file: what patterns find now.
+int host_look(struct host *host, host_note *note, void *ctx, struct why *ret_why);
+// The wish of a volume. NULL: none of that name.
+const struct volume_wish *host_wish_find(const struct host_config *config, const char *name);
 // At the end of a batch: those that come whose names have become free.
 void host_volumes_come(struct host *host);
 // Is everything done that was asked for?

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <uuid/uuid.h>
 
+#include "node/host/pattern.h"
 #include "node/host/wish.h"
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
@@ -211,6 +212,11 @@ static int on_key(void *ctx, const char *section, const char *key, const char *v
     return r->wish != NULL ? volume_set(r, key, value) : node_set(r, key, value);
 }
 
+static bool has_identity(const struct volume_wish *wish)
+{
+    return wish->has_uuid || wish->has_nguid;
+}
+
 int config_read(const char *path, struct host_config *config, struct why *ret_why)
 {
     struct why why = {"it cannot be read"};
@@ -227,6 +233,11 @@ int config_read(const char *path, struct host_config *config, struct why *ret_wh
     for (size_t i = 0; i < config->volume_count; i++) {
         if (config->volumes[i].uri[0] == '\0') {
             why_say(ret_why, "%.200s: volume %s: it has no uri", path, config->volumes[i].name);
+            return -EINVAL;
+        }
+        if (has_identity(&config->volumes[i]) && pattern_is(config->volumes[i].uri)) {
+            why_say(ret_why, "%.200s: volume %s: several volumes cannot have one identity", path,
+                    config->volumes[i].name);
             return -EINVAL;
         }
     }

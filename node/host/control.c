@@ -14,6 +14,7 @@
 #include "control/runtime.h"
 #include "control/socket.h"
 #include "node/host/agent.h"
+#include "node/host/pattern.h"
 #include "node/host/status.h"
 #include "node/host/wish.h"
 #include "node/interface/uma_rta.h"
@@ -230,6 +231,10 @@ static void on_add(struct asker *asker, const char *text)
     }
     if (wish_parse(text, &wish, &why) != 0) {
         answer_result(asker, why.text);
+        return;
+    }
+    if (pattern_is(wish.uri)) {
+        answer_result(asker, "a pattern stands on the command line or in the configuration file");
         return;
     }
     int error = host_volume_add(asker->control->host, &wish);

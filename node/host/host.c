@@ -15,6 +15,7 @@
 #include "node/host/announcement.h"
 #include "node/host/config.h"
 #include "node/host/control.h"
+#include "node/host/folders.h"
 #include "node/host/pool.h"
 #include "node/host/web.h"
 #include "node/interface/volume.h"
@@ -96,17 +97,10 @@ static void after_batch_end(void *ctx, instant_ns now)
     host_check_started(host);
 }
 
-static void note_change(void *ctx, const char *volume, const char *what)
-{
-    char line[VOLUME_NAME_MAX + 64];
-    snprintf(line, sizeof line, "volume %s: %s", volume, what);
-    host_say(ctx, line);
-}
-
 static void rescan_by_signal(struct host *host)
 {
     struct why why;
-    if (host_rescan(host, note_change, host, &why) != 0) {
+    if (host_rescan(host, host_note_said, host, &why) != 0) {
         host_say(host, why.text);
     }
 }
@@ -243,6 +237,7 @@ static void signals_ignore(void)
 static void host_teardown(struct host *host)
 {
     host_captive_close(host);
+    folders_destroy(host->folders);
     announcement_end(&host->announcement);
     control_destroy(host->control);
     web_destroy(host->page);
@@ -258,6 +253,7 @@ static void host_teardown(struct host *host)
     pool_destroy(&host->pool);
     loop_destroy(host->loop);
     config_free(&host->in_file);
+    config_free(&host->wanted);
     config_free(&host->coming);
 }
 

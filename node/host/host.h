@@ -8,6 +8,8 @@
 //     identity.c  identities of volumes from their origins
 //     captive.c   the command that a captive node serves
 //     config.c    the configuration file
+//     volumes.c   what is to be served, at the start and by rescans
+//     found.c     what a pattern (pattern.c) finds in its folder, which folders.c watches
 //     status.c    what weft status shows; control.c answers it, at a place that runtime.c names
 //     metrics.c   the same for Prometheus
 //     web.c       both by HTTP, and a page in a browser; events.c: what was said last

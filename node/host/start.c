@@ -51,6 +51,8 @@ static const char *remedy_of_volume(int error)
     case EPERM:
     case EROFS:
         return "serve it with -r if it may only be read, or have it opened to this user";
+    case EISDIR:
+        return "end it with / to serve the files in it";
     case EBUSY:
         return "end the other process, or be a client of it: see `weft status`";
     case EMFILE:
@@ -129,8 +131,14 @@ static char *announcement_text(struct host *host, size_t *ret_len)
         return NULL;
     }
     for (size_t i = 0; i < table->count; i++) {
-        tell_of_tail(host, &table->rows[i]);
-        volume_put(host, &table->rows[i], out);
+        const struct resource *row = &table->rows[i];
+        if (row->state == RESOURCE_FAILED) {
+            fprintf(stderr, "weft: volume %s: not opened: %s\n", row->name,
+                    uma_volume_why(host->uma, row->volume));
+        } else {
+            tell_of_tail(host, row);
+            volume_put(host, row, out);
+        }
     }
     if (host->page != NULL) {
         char address[HOST_LISTEN_MAX];
@@ -173,6 +181,13 @@ static bool has_failed_rta(struct host *host)
     return false;
 }
 
+// By a pattern: it is left out, and tried again.
+static bool is_found(const struct host *host, const struct resource *row)
+{
+    const struct volume_wish *wish = host_wish_find(&host->wanted, row->name);
+    return wish != NULL && wish->is_found;
+}
+
 // At the start an RTA that does not come up, a volume that cannot be opened, or an address that
 // cannot be had, is the end; later it is tried again.
 static bool has_failed(struct host *host)
@@ -182,7 +197,7 @@ static bool has_failed(struct host *host)
         return true;
     }
     for (size_t i = 0; i < table->count; i++) {
-        if (table->rows[i].state == RESOURCE_FAILED) {
+        if (table->rows[i].state == RESOURCE_FAILED && !is_found(host, &table->rows[i])) {
             uint32_t volume = table->rows[i].volume;
             host_say_failure("cannot serve", table->rows[i].name, uma_volume_why(host->uma, volume),
                              remedy_of_volume(uma_volume_error(host->uma, volume)));

@@ -5,14 +5,35 @@
 
 #include "node/host/agent.h"
 #include "node/host/config.h"
+#include "node/host/folders.h"
+#include "node/host/found.h"
 #include "node/host/host.h"
+#include "node/host/pattern.h"
+#include "node/interface/volume.h"
 #include "node/loop/loop.h"
 #include "node/uma/uma.h"
+
+void host_note_said(void *ctx, const char *volume, const char *what)
+{
+    char line[VOLUME_NAME_MAX + 64];
+    snprintf(line, sizeof line, "volume %s: %s", volume, what);
+    host_say(ctx, line);
+}
+
+static void on_folder(void *ctx)
+{
+    struct host *host = ctx;
+    struct why why;
+    if (host_look(host, host_note_said, host, &why) != 0) {
+        host_say(host, why.text);
+    }
+}
 
 // Will the RTA that it is placed in never have another volume?
 static bool is_alone(const struct host_config *config)
 {
-    bool is_fixed = config->volume_count == 1 && config->path == NULL && !config->takes_volumes;
+    bool is_fixed = config->volume_count == 1 && config->path == NULL && !config->takes_volumes &&
+                    !pattern_is(config->volumes[0].uri);
     return config->rta == HOST_RTA_EACH || is_fixed;
 }
 
@@ -27,24 +48,71 @@ int host_volume_add(struct host *host, const struct volume_wish *wish)
     return uma_volume_add(host->uma, &placed, loop_now(host->loop));
 }
 
-int host_volumes_add(struct host *host)
+// Its folder is looked at again when something happens there.
+static void folder_watch(struct host *host, const struct volume_wish *wish)
 {
-    for (size_t i = 0; i < host->config->volume_count; i++) {
-        const struct volume_wish *wish = &host->config->volumes[i];
-        int error = host_volume_add(host, wish);
-        if (error == 0 && i < host->config->file_volume_count) {
-            error = config_volume_add(&host->in_file, wish);
-        }
+    char folder[PATTERN_PATH_MAX], pattern[PATTERN_PATH_MAX], line[PATTERN_PATH_MAX + 128];
+    struct why why;
+    if (!pattern_is(wish->uri) || pattern_parse(wish->uri, folder, pattern, &why) != 0) {
+        return;
+    }
+    host->folders =
+        host->folders != NULL ? host->folders : folders_create(host->loop, on_folder, host);
+    int error = host->folders != NULL ? folders_watch(host->folders, folder) : -ENOMEM;
+    if (error != 0) {
+        snprintf(line, sizeof line, "%s is not watched, only looked at by weft rescan: %s", folder,
+                 strerror(-error));
+        host_say(host, line);
+    }
+}
+
+// What is to be served now: the volumes of the file as it was last read, those of the command line,
+// and of patterns among them what they find.
+static int wanted_read(struct host *host, struct host_config *ret)
+{
+    const struct host_config *config = host->config, *in_file = &host->in_file;
+    size_t own_count = config->volume_count - config->file_volume_count;
+    for (size_t i = 0; i < in_file->volume_count + own_count; i++) {
+        bool is_in_file = i < in_file->volume_count;
+        const struct volume_wish *wish =
+            is_in_file ? &in_file->volumes[i]
+                       : &config->volumes[config->file_volume_count + i - in_file->volume_count];
+        folder_watch(host, wish); // first: what comes meanwhile is found, or told of
+        int error = found_add(ret, wish, host_say, host);
         if (error != 0) {
-            host_say_failure("cannot serve", wish->name, strerror(-error),
-                             "give each volume a name of its own, and fewer of them");
             return error;
         }
     }
     return 0;
 }
 
-static const struct volume_wish *wish_find(const struct host_config *config, const char *name)
+static int in_file_copy(struct host *host)
+{
+    int error = 0;
+    for (size_t i = 0; i < host->config->file_volume_count && error == 0; i++) {
+        error = config_volume_add(&host->in_file, &host->config->volumes[i]);
+    }
+    return error;
+}
+
+int host_volumes_add(struct host *host)
+{
+    struct host_config *wanted = &host->wanted;
+    const char *object = "these volumes";
+    int error = in_file_copy(host);
+    error = error == 0 ? wanted_read(host, wanted) : error;
+    for (size_t i = 0; i < wanted->volume_count && error == 0; i++) {
+        object = wanted->volumes[i].name;
+        error = host_volume_add(host, &wanted->volumes[i]);
+    }
+    if (error != 0) {
+        host_say_failure("cannot serve", object, strerror(-error),
+                         "give each volume a name of its own, and fewer of them");
+    }
+    return error;
+}
+
+const struct volume_wish *host_wish_find(const struct host_config *config, const char *name)
 {
     for (size_t i = 0; i < config->volume_count; i++) {
         if (strcmp(config->volumes[i].name, name) == 0) {
@@ -137,18 +205,18 @@ static void volume_change(const struct rescan *rescan, const struct volume_wish 
     }
 }
 
-// What the file no longer has goes; what it has now comes; what it has otherwise goes and comes.
-static void file_follow(const struct rescan *rescan, const struct host_config *fresh)
+// What is no longer wanted goes; what is now comes; what is otherwise goes and comes.
+static void wanted_follow(const struct rescan *rescan, const struct host_config *fresh)
 {
-    const struct host_config *old = &rescan->host->in_file;
+    const struct host_config *old = &rescan->host->wanted;
     for (size_t i = 0; i < old->volume_count; i++) {
-        if (wish_find(fresh, old->volumes[i].name) == NULL) {
+        if (host_wish_find(fresh, old->volumes[i].name) == NULL) {
             volume_go(rescan, &old->volumes[i]);
         }
     }
     for (size_t i = 0; i < fresh->volume_count; i++) {
         const struct volume_wish *wish = &fresh->volumes[i];
-        const struct volume_wish *before = wish_find(old, wish->name);
+        const struct volume_wish *before = host_wish_find(old, wish->name);
         if (before == NULL) {
             volume_come(rescan, wish, "added");
         } else {
@@ -157,23 +225,41 @@ static void file_follow(const struct rescan *rescan, const struct host_config *f
     }
 }
 
-int host_rescan(struct host *host, host_note *note, void *ctx, struct why *ret_why)
+static int file_read(struct host *host, struct why *ret_why)
+{
+    struct host_config fresh = {0};
+    int error = config_read(host->config->path, &fresh, ret_why);
+    if (error != 0) {
+        config_free(&fresh);
+        return error;
+    }
+    config_free(&host->in_file);
+    host->in_file = fresh;
+    return 0;
+}
+
+int host_look(struct host *host, host_note *note, void *ctx, struct why *ret_why)
 {
     const struct rescan rescan = {host, note, ctx};
-    if (host->config->path != NULL) {
-        struct host_config fresh = {0};
-        int error = config_read(host->config->path, &fresh, ret_why);
-        if (error != 0) {
-            config_free(&fresh);
-            return error;
-        }
-        file_follow(&rescan, &fresh);
-        config_free(&host->in_file);
-        host->in_file = fresh;
-        host_volumes_come(host);
+    struct host_config fresh = {0};
+    int error = wanted_read(host, &fresh);
+    if (error != 0) {
+        why_say(ret_why, "%s", strerror(-error));
+        config_free(&fresh);
+        return error;
     }
+    wanted_follow(&rescan, &fresh);
+    config_free(&host->wanted);
+    host->wanted = fresh;
+    host_volumes_come(host);
     uma_rescan(host->uma, loop_now(host->loop));
     return 0;
+}
+
+int host_rescan(struct host *host, host_note *note, void *ctx, struct why *ret_why)
+{
+    int error = host->config->path != NULL ? file_read(host, ret_why) : 0;
+    return error == 0 ? host_look(host, note, ctx, ret_why) : error;
 }
 
 void host_volumes_come(struct host *host)

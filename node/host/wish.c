@@ -9,7 +9,9 @@
 #include "node/ddm/parameters.h"
 #include "node/ddm/registry.h"
 #include "node/ddm/uri.h"
+#include "node/host/pattern.h"
 #include "node/interface/request.h"
+#include "node/interface/uma_rta.h"
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
 #include "text/quantity.h"
@@ -44,18 +46,23 @@ static const char *last_component(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-// Of a file its own name, else the driver's: what others have for an object makes no name.
-static void name_derive(const struct uri *uri, char ret_name[VOLUME_NAME_MAX])
+void wish_name_of_path(const char *path, char ret_name[VOLUME_NAME_MAX])
 {
-    const char *driver = uri->schemes[uri->scheme_count - 1];
-    bool is_file = strcmp(driver, "file") == 0;
-    snprintf(ret_name, VOLUME_NAME_MAX, "%s", is_file ? last_component(uri->object) : driver);
+    snprintf(ret_name, VOLUME_NAME_MAX, "%s", last_component(path));
     for (char *c = ret_name; *c != '\0'; c++) {
         *c = is_name_char(*c) ? *c : '_';
     }
     if (ret_name[0] == '\0') {
         snprintf(ret_name, VOLUME_NAME_MAX, "volume");
     }
+}
+
+// Of a file its own name, else the driver's: what others have for an object makes no name.
+static void name_derive(const struct uri *uri, char ret_name[VOLUME_NAME_MAX])
+{
+    const char *driver = uri->schemes[uri->scheme_count - 1];
+    bool is_file = strcmp(driver, "file") == 0;
+    wish_name_of_path(is_file ? uri->object : driver, ret_name);
 }
 
 static int allow_add(struct volume_wish *wish, const char *identity, size_t len,
@@ -134,10 +141,33 @@ static int own_take(struct volume_wish *wish, struct why *ret_why)
     return error;
 }
 
+// A bare path that ends with a slash is a folder, and stands for what is in it.
+static int uri_complete(const char *uri, char ret[UNIT_URI_MAX])
+{
+    size_t path_len = strcspn(uri, "?");
+    if (has_scheme(uri)) {
+        return snprintf(ret, UNIT_URI_MAX, "%s", uri);
+    }
+    if (path_len > 0 && uri[path_len - 1] == '/') {
+        return snprintf(ret, UNIT_URI_MAX, "glob:%.*s*%s", (int)path_len, uri, uri + path_len);
+    }
+    return snprintf(ret, UNIT_URI_MAX, "file:%s", uri);
+}
+
+// Of a pattern: could what it finds be a volume?
+static bool is_known(const char *uri, struct why *ret_why)
+{
+    char folder[PATTERN_PATH_MAX], pattern[PATTERN_PATH_MAX], one[UNIT_URI_MAX];
+    if (!pattern_is(uri)) {
+        return ddm_registry_knows(uri, ret_why);
+    }
+    return pattern_parse(uri, folder, pattern, ret_why) == 0 && pattern_uri_of(uri, "/", one) &&
+           ddm_registry_knows(one, ret_why);
+}
+
 int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why)
 {
-    const char *prefix = has_scheme(uri) ? "" : "file:";
-    int len = snprintf(ret->uri, sizeof ret->uri, "%s%s", prefix, uri);
+    int len = uri_complete(uri, ret->uri);
     if (len >= (int)sizeof ret->uri) {
         why_say(ret_why, "the URI is too long");
         return -EINVAL;
@@ -146,7 +176,7 @@ int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why
     if (error != 0) {
         return error;
     }
-    return ddm_registry_knows(ret->uri, ret_why) ? 0 : -EINVAL;
+    return is_known(ret->uri, ret_why) ? 0 : -EINVAL;
 }
 
 int wish_parse(const char *text, struct volume_wish *ret, struct why *ret_why)

@@ -3,17 +3,21 @@
 
 #include "base/time.h"
 #include "base/why.h"
+#include "node/interface/volume.h"
 #include "node/uma/uma.h"
 
 enum { WISH_POOL_DEFAULT = 64 << 20 };
 
-// "[NAME=]URI". A bare path becomes file:PATH; a missing name comes from the object. 0 or -EINVAL
-// with the reason in `ret_why`.
+// "[NAME=]URI". A bare path becomes file:PATH, or glob:PATH* where it ends with a slash; a missing
+// name comes from the object. 0 or -EINVAL with the reason in `ret_why`.
 int wish_parse(const char *text, struct volume_wish *ret, struct why *ret_why);
 
 // The URI alone. What is the node's business of its parameters becomes the wish's: `allow` its list
 // of clients, `iops` and `bps` its rate.
 int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why);
+
+// The name of a volume that is this file.
+void wish_name_of_path(const char *path, char ret_name[VOLUME_NAME_MAX]);
 
 // Gives the wish another name if one of `others` has its: "name-2".
 void wish_name_settle(const struct volume_wish *others, size_t other_count,

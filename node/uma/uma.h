@@ -43,6 +43,7 @@ struct volume_wish {
     char unit[VOLUME_NAME_MAX]; // volumes of the same unit are served by one RTA
     bool is_alone;              // no other volume will have its unit
     bool read_only;
+    bool is_found; // by a pattern: that it cannot be opened is no failure of the node
     bool has_uuid; // set by the operator, else derived from the origin
     bool has_nguid;
     struct volume_identity identity;

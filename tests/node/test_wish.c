@@ -47,7 +47,9 @@ static void a_volume_is_a_uri_with_or_without_a_name(void **state)
         {"/srv/my disk.img", "my_disk.img", "file:/srv/my disk.img"},
         {"file:/srv/a", "a", "file:/srv/a"},
         {"disk.img", "disk.img", "file:disk.img"},
-        {"/srv/", "volume", "file:/srv/"},
+        {"/srv/", "glob", "glob:/srv/*"},
+        {"/srv/?iops=5", "glob", "glob:/srv/*"},
+        {"delay+glob:/srv/*.img?delay.read=1s", "glob", "delay+glob:/srv/*.img?delay.read=1s"},
         {"x=/srv/a", "x", "file:/srv/a"},
         {"a b=c", "a_b_c", "file:a b=c"}, // what is no name belongs to the path
         {"=x", "_x", "file:=x"},
