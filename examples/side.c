@@ -65,7 +65,7 @@ static void oneshot_prepare(struct side *side)
         if (errno != EOPNOTSUPP) {
             side_die("weft_oneshot_create");
         }
-        side->has_oneshot = false; // the RoCE device
+        side->has_oneshot = false; // a queue pair that has no peer to close it
     }
 }
 

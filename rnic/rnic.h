@@ -244,7 +244,8 @@ int rnic_qp_may_post(const struct rnic_qp *qp, enum wqe_opcode opcode);
 void rnic_qp_ring_sq(struct rnic_qp *qp);
 void rnic_qp_ring_rq(struct rnic_qp *qp);
 
-// One-shot RDMA (wq/oneshot.h); a post is as any other. -EOPNOTSUPP: packets have none.
+// One-shot RDMA (wq/oneshot.h); a post is as any other. -EOPNOTSUPP: datagrams and unreliable
+// connections have none.
 int rnic_oneshot_create(struct rnic_qp *qp, const struct oneshot_config *config);
 // NULL before that, then the same while the queue pair lives.
 const struct oneshot_config *rnic_oneshot_config(const struct rnic_qp *qp);

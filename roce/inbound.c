@@ -63,6 +63,7 @@ static void begin(struct inbound *in, const struct roce_packet *p)
     in->is_open = true;
     in->kind = p->facts->kind;
     in->arrived_len = 0;
+    in->has_reference = in->is_close = false;
     if (p->facts->headers & ROCE_HAS_RETH) {
         in->length = p->reth.dma_len;
         in->va = p->reth.va;
@@ -70,18 +71,23 @@ static void begin(struct inbound *in, const struct roce_packet *p)
     }
 }
 
-// The key is looked up again: it may have been taken back since the message began.
+// The key is looked up again: it may have been taken back since the message began. A list may have
+// more pieces than are told at a time.
 static enum mem_verdict place_write(const struct inbound *in, struct wq *wq, struct mem_asker asker,
                                     struct span payload)
 {
     struct mspan pieces[SGE_COUNT_MAX];
     unsigned count;
-    enum mem_verdict verdict =
-        mem_resolve(wq->config->mem, asker, in->rkey, in->va + in->arrived_len, payload.len,
-                    MEM_ACCESS_REMOTE_WRITE, pieces, SGE_COUNT_MAX, &count);
-    for (unsigned i = 0; i < count && verdict == MEM_OK; i++) {
-        place_octets(pieces[i].ptr, span_first(payload, pieces[i].len));
-        payload = span_skip(payload, pieces[i].len);
+    uint64_t va = in->va + in->arrived_len;
+    enum mem_verdict verdict = MEM_OK;
+    while (payload.len > 0 && verdict == MEM_OK) {
+        verdict = mem_resolve(wq->config->mem, asker, in->rkey, va, payload.len,
+                              MEM_ACCESS_REMOTE_WRITE, pieces, SGE_COUNT_MAX, &count);
+        for (unsigned i = 0; i < count && verdict == MEM_OK; i++) {
+            place_octets(pieces[i].ptr, span_first(payload, pieces[i].len));
+            payload = span_skip(payload, pieces[i].len);
+            va += pieces[i].len;
+        }
     }
     return verdict;
 }
@@ -117,10 +123,12 @@ static void complete(struct inbound *in, struct wq *wq, const struct roce_packet
     in->receive->message = (struct recv_message){
         .opcode = in->kind == ROCE_KIND_WRITE ? WC_RECV_RDMA_WITH_IMM : WC_RECV,
         .byte_len = (uint32_t)in->arrived_len,
-        .wc_flags = (has_imm ? WC_WITH_IMM : 0) | (has_inv ? WC_WITH_INV : 0),
+        .wc_flags = (has_imm ? WC_WITH_IMM : 0) | (has_inv ? WC_WITH_INV : 0) |
+                    (in->is_close ? WC_CLOSED : 0) | (in->has_reference ? WC_REFERENCE : 0),
         .imm_or_inv = has_imm   ? p->immdt.imm_data
                       : has_inv ? p->ieth.rkey
                                 : 0,
+        .reference = in->reference,
     };
     wq->counters->recv_completions++;
     wq_complete_receive(wq, in->receive, WC_SUCCESS, p->bth.solicited);

@@ -21,6 +21,10 @@ struct inbound {
     uint64_t va;              // a Write's
     uint32_t rkey;            // a Write's
     struct recv_wqe *receive; // claimed; NULL: none
+    // What its receiver has found out before inbound_end: the number in it, and that it closed a
+    // one-shot region.
+    bool has_reference, is_close;
+    uint64_t reference;
     struct scatter scatter;
 };
 

@@ -306,6 +306,7 @@ const struct transport_ops rc_ops = {
     .query = query,
     .told = told,
     .may_post = may_post,
+    .oneshot_agreed = rc_oneshot_agreed,
     .on_send_posted = on_send_posted,
     .on_receive_posted = on_receive_posted,
     .wants_receive = wants_receive,

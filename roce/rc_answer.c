@@ -1,6 +1,8 @@
 // Reads and atomics of the peer's: remembered until their place is needed, answered in the order of
 // their PSNs, and again when the peer asks again: a Read from memory, an atomic with what it was
 // answered before. What is remembered is as much as the peer may have out.
+#include <string.h>
+
 #include "base/sge.h"
 #include "base/span.h"
 #include "mem/table.h"
@@ -191,26 +193,67 @@ static void cannot_read(struct rc *rc, struct rc_answer *a, enum mem_verdict ver
     }
 }
 
+// What is to leave in one packet. `gathered`: where it is copied to if it has too many pieces.
+struct payload {
+    struct span pieces[SGE_COUNT_MAX];
+    unsigned count;
+    uint8_t gathered[RC_PMTU_MAX];
+};
+
+static enum mem_verdict look_up(const struct rc *rc, const struct rc_answer *a, uint64_t offset,
+                                size_t len, struct payload *ret, size_t *ret_len)
+{
+    struct mspan places[SGE_COUNT_MAX];
+    enum mem_verdict verdict =
+        mem_resolve(rc->config.wq.mem, rc_asker(rc), a->rkey, a->va + offset, len,
+                    MEM_ACCESS_REMOTE_READ, places, SGE_COUNT_MAX, &ret->count);
+    *ret_len = 0;
+    for (unsigned i = 0; i < ret->count && verdict == MEM_OK; i++) {
+        ret->pieces[i] = mspan_read(places[i]);
+        *ret_len += places[i].len;
+    }
+    return verdict;
+}
+
+// A packet is as long as the path MTU says, however many elements of a one-shot list are in it.
+static enum mem_verdict gather(const struct rc *rc, const struct rc_answer *a, uint64_t offset,
+                               size_t len, struct payload *ret)
+{
+    enum mem_verdict verdict = MEM_OK;
+    size_t at = 0, found_len;
+    while (at < len && verdict == MEM_OK) {
+        verdict = look_up(rc, a, offset + at, len - at, ret, &found_len);
+        for (unsigned i = 0; i < ret->count && verdict == MEM_OK; i++) {
+            memcpy(ret->gathered + at, ret->pieces[i].ptr, ret->pieces[i].len);
+            at += ret->pieces[i].len;
+        }
+    }
+    ret->pieces[0] = span_of(ret->gathered, len);
+    ret->count = 1;
+    return verdict;
+}
+
+static enum mem_verdict payload_of(const struct rc *rc, const struct rc_answer *a, uint64_t offset,
+                                   size_t len, struct payload *ret)
+{
+    size_t found_len = 0;
+    ret->count = 0;
+    enum mem_verdict verdict = len > 0 ? look_up(rc, a, offset, len, ret, &found_len) : MEM_OK;
+    return verdict == MEM_OK && found_len < len ? gather(rc, a, offset, len, ret) : verdict;
+}
+
 static bool put_read(struct rc *rc, const struct datagram_sink *sink, struct rc_answer *a)
 {
     uint64_t offset = (a->send_mark - a->first) * rc_pmtu(rc);
     size_t left = (size_t)(a->length - offset), len = left < rc_pmtu(rc) ? left : rc_pmtu(rc);
-    struct mspan places[SGE_COUNT_MAX];
-    struct span pieces[SGE_COUNT_MAX];
-    unsigned count = 0;
-    enum mem_verdict verdict =
-        len == 0 ? MEM_OK
-                 : mem_resolve(rc->config.wq.mem, rc_asker(rc), a->rkey, a->va + offset, len,
-                               MEM_ACCESS_REMOTE_READ, places, SGE_COUNT_MAX, &count);
+    struct payload payload;
+    enum mem_verdict verdict = payload_of(rc, a, offset, len, &payload);
     if (verdict != MEM_OK) {
         cannot_read(rc, a, verdict);
         return true;
     }
-    for (unsigned i = 0; i < count; i++) {
-        pieces[i] = mspan_read(places[i]);
-    }
     struct roce_packet p = packet_of(rc, a, read_operation(a));
-    if (!rc_packet_put(rc, sink, &p, pieces, count, len)) {
+    if (!rc_packet_put(rc, sink, &p, payload.pieces, payload.count, len)) {
         return false;
     }
     rc->resp.pending_count -= ++a->send_mark == a->until_mark ? 1 : 0;

@@ -49,7 +49,8 @@
     X(marked_in, "packets that met congestion on their way")                            \
     X(cnps_out, "congestion notifications put")                                         \
     X(cnps_in, "congestion notifications that came")                                    \
-    X(invalidations, "keys taken back by the peer")
+    X(invalidations, "keys taken back by the peer")                                     \
+    X(oneshot_answered, "Sends that close an STag of the peer's")
 
 struct rc_counters {
     struct wq_counters wq;

@@ -4,6 +4,7 @@
 #include "roce/rc_internal.h"
 #include "roce/state.h"
 #include "wire/aeth.h"
+#include "wq/oneshot.h"
 
 void rc_raise(struct rc *rc, enum qp_event event)
 {
@@ -45,6 +46,7 @@ void rc_fail(struct rc *rc)
     rc_tail_stop(&q->tail);
     rc_held_clear(rc);
     wq_close(&rc->wq);
+    oneshot_detach_all(&rc->wq); // before anybody hears of it
     flush(rc);
 }
 

@@ -16,6 +16,7 @@
 //     rc_answer.c     Reads and atomics that are remembered, and what leaves for them
 //     rc_held.c       packets beyond a hole, kept until it has closed
 //     rc_receive.c    messages of the peer meet receives and memory
+//     rc_oneshot.c    commands that are opened, and closed by Send with Invalidate
 //     rc_error.c      refusals, and the end
 //     rc_packet.c     one packet to the sink
 //     rc_share.c      what it may have out, with all others of the device
@@ -27,6 +28,7 @@
 // those before a first PSN have one too.
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -45,6 +47,7 @@
 #include "wire/psn.h"
 #include "wire/roce.h"
 #include "wire/sack.h"
+#include "wq/oneshot.h"
 #include "wq/wq.h"
 
 #define RC_MARK_FIRST (UINT64_C(1) << 24)
@@ -55,6 +58,7 @@ enum {
     RC_LATER_ONES = 3,        // that have come behind a packet, which is lost then
     RC_READ_PACKETS_MIN = 16, // that one Read of ours may bring, whatever the window
     RC_ATOMIC_LEN = 8,
+    RC_PMTU_MAX = 4096,
     // Of the traffic class (RFC 3168): who sends heeds marks, who is on the way has set one.
     ECN_MASK = 3,
     ECN_ECT0 = 2,
@@ -229,6 +233,9 @@ struct rc {
     struct rc_greeting greeting;
     struct congestion_member member;
     bool is_established_told, is_drained_told, is_overrun_told;
+    atomic_bool has_peer; // from RTR until it is reset; posters ask
+    uint8_t
+        oneshot_captured[ONESHOT_REFERENCE_LEN_MAX]; // the reference in the message that arrives
     struct rc_counters counters;
 };
 
@@ -375,6 +382,15 @@ void rc_held_tell(const struct rc *rc, struct sack *ret);
 enum rc_refusal rc_receive_check(struct rc *rc, const struct roce_packet *p);
 enum rc_refusal rc_receive_place(struct rc *rc, const struct roce_packet *p);
 enum rc_refusal rc_receive_end(struct rc *rc, const struct roce_packet *p);
+
+/* ---- oneshot.c ------------------------------------------------------------------------------- */
+
+int rc_oneshot_agreed(const struct transport *t);
+void rc_oneshot_begin(struct rc *rc, struct send_wqe *wqe); // a Send of ours
+// A packet of a message, about to be placed.
+void rc_oneshot_note(struct rc *rc, const struct roce_packet *p);
+// All of a Send with Invalidate is here.
+enum rc_refusal rc_take_back(struct rc *rc, uint32_t key);
 
 /* ---- error.c --------------------------------------------------------------------------------- */
 

@@ -104,6 +104,7 @@ static void reset(struct rc *rc)
     rc->attributes = (struct qp_change){.path_mtu = PMTU_MIN};
     rc->denied = RIGHTS;
     rc->is_established_told = rc->is_drained_told = rc->is_overrun_told = false;
+    atomic_store_explicit(&rc->has_peer, false, memory_order_relaxed);
     rc_responder_begin(rc, 0);
     rc_requester_begin(rc, 0);
     wq_set_ord(&rc->wq, 0);
@@ -114,6 +115,7 @@ static void begin_receiving(struct rc *rc)
     rc_responder_begin(rc, rc->attributes.rq_psn);
     rc_greeting_begin(rc);
     rc->wq.facts.whole_len = rc_pmtu(rc);
+    atomic_store_explicit(&rc->has_peer, true, memory_order_relaxed);
 }
 
 static void begin_sending(struct rc *rc)

@@ -15,6 +15,7 @@ enum rc_refusal rc_receive_place(struct rc *rc, const struct roce_packet *p)
 {
     struct inbound *in = &rc->resp.in;
     enum mem_verdict memory = MEM_OK;
+    rc_oneshot_note(rc, p);
     switch (inbound_place(in, &rc->wq, rc_asker(rc), p, &memory)) {
     case INBOUND_OK:
     case INBOUND_MEMORY:
@@ -31,12 +32,10 @@ enum rc_refusal rc_receive_place(struct rc *rc, const struct roce_packet *p)
 
 enum rc_refusal rc_receive_end(struct rc *rc, const struct roce_packet *p)
 {
-    if (p->facts->headers & ROCE_HAS_IETH) {
-        if (mem_invalidate(rc->config.wq.mem, rc_asker(rc), p->ieth.rkey, true) != MEM_OK) {
-            return RC_REFUSED_INVALIDATE;
-        }
-        rc->counters.invalidations++;
+    bool takes_back = (p->facts->headers & ROCE_HAS_IETH) != 0;
+    enum rc_refusal refusal = takes_back ? rc_take_back(rc, p->ieth.rkey) : RC_ACCEPTED;
+    if (refusal == RC_ACCEPTED) {
+        inbound_end(&rc->resp.in, &rc->wq, p);
     }
-    inbound_end(&rc->resp.in, &rc->wq, p);
-    return RC_ACCEPTED;
+    return refusal;
 }

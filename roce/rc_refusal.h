@@ -25,7 +25,9 @@
     X(ALIGNMENT, 0x61, QP_EVENT_REQ_ERR, "an atomic that is not aligned")                      \
     X(INVALIDATE, 0x62, QP_EVENT_ACCESS_ERR, "a key that the peer may not take back")          \
     X(TOO_LONG, 0x61, QP_EVENT_COUNT, "longer than its receive")                               \
-    X(LOCAL, 0x63, QP_EVENT_COUNT, "its receive names memory that is not usable")
+    X(LOCAL, 0x63, QP_EVENT_COUNT, "its receive names memory that is not usable")              \
+    X(CLOSE_REFERENCE, 0x62, QP_EVENT_ACCESS_ERR, "a close with another reference")            \
+    X(CLOSE_SHORT, 0x61, QP_EVENT_REQ_ERR, "a close that ends before its reference")
 
 enum rc_refusal {
     RC_ACCEPTED,

@@ -233,6 +233,7 @@ static bool begin_next(struct rc *rc)
     rc_requester_follow_read_len(rc);
     switch (wq_next(&rc->wq, &work)) {
     case TRANSPORT_MESSAGE:
+        rc_oneshot_begin(rc, work.wqe);
         push(q, (struct rc_out){.handle = work.handle}, rc_packet_count(rc, work.wqe->length));
         wq_message_put(&rc->wq, q->next_mark);
         return true;

@@ -57,11 +57,11 @@ struct weft_oneshot_attr {
 };
 
 // Makes the command table of a queue pair; it goes with the queue pair. EBUSY: there is one.
-// ENOMEM. EOPNOTSUPP: its device is the RoCE one, which has no one-shot RDMA.
+// ENOMEM. EOPNOTSUPP: it is one of datagrams, or of an unreliable connection.
 int weft_oneshot_create(struct ibv_qp *qp, const struct weft_oneshot_attr *attr);
 
 // What the connection agreed on: a set of these, -1 with ENOTCONN while there is none, or, at the
-// end that accepted it, until the peer has sent something. On the RoCE device always -1.
+// end that accepted it, until the peer has sent something. On the RoCE device never more than 0.
 enum {
     WEFT_ONESHOT_ADVERTISE = 1, // a Send's header advertises
     WEFT_ONESHOT_CLOSE = 2,     // a Send's header closes

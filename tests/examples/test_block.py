@@ -107,6 +107,15 @@ def markers_and_no_crc():
     exchange('oneshot', **both(WEFT_CRC='off'))
 
 
+@case
+def over_packets_the_message_has_the_key():
+    roce = both(WEFT_WIRE='roce')
+    for depth in (1, 32):
+        said = exchange('oneshot', f'--depth={depth}', '--unchained', **roce)
+        assert said['calls_per_command'] == said['completions_per_command'] == 1, said
+    exchange('oneshot', '--depth=4', '--size=65536', '--pieces=64', **roce)
+
+
 def first_command():
     """The PDU of CmdSN 1: WRITE(16) of eight blocks at 0."""
     header = struct.pack('>BBHIQIIII', 0x01, 0xa0, 0, 0, 0, 1, 4096, 1, 0)

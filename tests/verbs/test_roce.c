@@ -292,19 +292,24 @@ static void other_operations_than_sends_are_refused(void **state)
     assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-// So a program registers memory instead, and does not wait for an agreement.
-static void one_shot_commands_are_refused_before_the_first(void **state)
+// Datagrams have no peer that could close anything; a connection has one once it is told whom.
+static void one_shot_commands_are_for_connections(void **state)
 {
     const struct weft_oneshot_attr attr = {.max_commands = 1,
                                            .max_memory = 1,
                                            .request = {.offset = 0, .length = 2},
                                            .answer = {.offset = 0, .length = 2},
-                                           .stag_offset = WEFT_ONESHOT_NOWHERE};
-    struct ibv_qp *qp = roce_qp_create(&bench, IBV_QPT_RC);
-    assert_non_null(qp);
-    assert_int_equal(weft_oneshot_create(qp, &attr), EOPNOTSUPP);
-    assert_int_equal(weft_oneshot_agreed(qp), -1);
-    assert_int_equal(ibv_destroy_qp(qp), 0);
+                                           .stag_offset = 8};
+    struct ibv_qp *rc = roce_qp_create(&bench, IBV_QPT_RC);
+    struct ibv_qp *ud = roce_qp_create(&bench, IBV_QPT_UD);
+    assert_non_null(rc);
+    assert_non_null(ud);
+    assert_int_equal(weft_oneshot_create(ud, &attr), EOPNOTSUPP);
+    assert_int_equal(weft_oneshot_create(rc, &attr), 0);
+    assert_int_equal(weft_oneshot_agreed(rc), -1);
+    assert_int_equal(errno, ENOTCONN);
+    assert_int_equal(ibv_destroy_qp(rc), 0);
+    assert_int_equal(ibv_destroy_qp(ud), 0);
 }
 
 static void work_posted_in_reset_is_refused(void **state)
@@ -438,7 +443,7 @@ int main(void)
         CASE(datagram_with_another_qkey_is_dropped),
         CASE(extended_queue_pair_says_to_whom),
         CASE(other_operations_than_sends_are_refused),
-        CASE(one_shot_commands_are_refused_before_the_first),
+        CASE(one_shot_commands_are_for_connections),
         CASE(work_posted_in_reset_is_refused),
         CASE(datagram_to_a_group_is_for_those_attached),
         CASE(address_that_is_no_group_is_not_attached),
