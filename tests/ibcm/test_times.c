@@ -1,0 +1,102 @@
+// How long a state lasts, by the times that either end has named; what is said again, and why.
+#include "tests/ibcm/net.h"
+#include "wire/ibcm_parts.h"
+
+static struct net net;
+#define A (&net.hosts[0])
+#define B (&net.hosts[1])
+
+static duration_ns lifetime_ns(void)
+{
+    return ibcm_time_ns(net_config().packet_lifetime);
+}
+
+static int setup(void **state)
+{
+    net_init(&net, 1);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    net_fini(&net);
+    return 0;
+}
+
+// Event by event, until the connection is in this state.
+static void run_until(struct ibcm_conn *conn, enum ibcm_state wanted)
+{
+    while (ibcm_conn_state(conn) != wanted) {
+        assert_int_not_equal(net_next(&net), INSTANT_NEVER);
+        net_run(&net, net_next(&net));
+    }
+}
+
+static void who_was_told_to_wait_waits_as_long_and_for_the_way(void **state)
+{
+    B->answer = NET_WAITS;
+    struct ibcm_conn *conn = net_connect(&net, 0, 1);
+    run_until(conn, IBCM_MRA_REQ_RCVD);
+    const instant_ns began = net.now;
+    const unsigned asked = net.sent[IBCM_REQ];
+    net.loss = 100;
+    while (net.sent[IBCM_REQ] == asked) {
+        net_run(&net, net_next(&net));
+    }
+    assert_int_equal(net.now - began,
+                     ibcm_time_ns(net_config().service_timeout) + 2 * lifetime_ns());
+}
+
+static void time_wait_lasts_as_long_as_packets_live(void **state)
+{
+    struct ibcm_conn *conn = net_connect(&net, 0, 1);
+    net_exchange(&net);
+    ibcm_disconnect(A->ibcm, conn, net.now);
+    run_until(conn, IBCM_TIMEWAIT);
+    const instant_ns began = net.now;
+    while (A->count[IBCM_EVENT_TIMEWAIT_EXIT] == 0) {
+        net_run(&net, net_next(&net));
+    }
+    assert_int_equal(net.now - began, 2 * lifetime_ns() + ibcm_time_ns(net_config().ack_delay));
+}
+
+static void who_comes_again_when_it_is_over_hears_that_it_is_stale(void **state)
+{
+    struct ibcm_conn *conn = net_connect(&net, 0, 1);
+    net_exchange(&net);
+    const struct net_packet request = net.last[IBCM_REQ]; // the network doubles it
+    ibcm_disconnect(A->ibcm, conn, net.now);
+    net_exchange(&net);
+    assert_int_equal(ibcm_conn_state(B->conn), IBCM_TIMEWAIT);
+    net_deliver(&net, &request.ends, request.mad);
+    assert_int_equal(net.sent[IBCM_REJ], 1);
+    struct ibcm_message m;
+    const struct span mad = span_of(net.last[IBCM_REJ].mad, MAD_LEN);
+    assert_int_equal(ibcm_message_parse(mad, &m), IBCM_PARSE_OK);
+    assert_int_equal(m.rej.reason, IBCM_REASON_STALE);
+}
+
+// B repeats its REP as it hears no RTU: that is due, nobody asked for it. A's RTU was asked for.
+static void only_what_was_asked_for_counts_as_said_again(void **state)
+{
+    net.lost_kind = IBCM_RTU;
+    net.lost_count = 2;
+    net_connect(&net, 0, 1);
+    net_run_for(&net, 12 * NS_PER_S);
+    assert_int_equal(net.sent[IBCM_REP], 3);
+    assert_int_equal(ibcm_counters(A->ibcm)->answered_again, 2);
+    assert_int_equal(ibcm_counters(B->ibcm)->answered_again, 0);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(who_was_told_to_wait_waits_as_long_and_for_the_way),
+        CASE(time_wait_lasts_as_long_as_packets_live),
+        CASE(who_comes_again_when_it_is_over_hears_that_it_is_stale),
+        CASE(only_what_was_asked_for_counts_as_said_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
