@@ -12,6 +12,7 @@ folder for who has no such.
 The same build has the probes of coverage.py, which see only processes that no mutant is chosen for.
 """
 
+import json
 import os
 import platform
 import re
@@ -107,9 +108,12 @@ class Chosen(Workshop):
         self.stray = folder / 'seen.stray'  # what such processes execute
         self.probes = probes
         self.is_possible = platform.machine() in CALLS
+        self.refused_path = folder / 'refused.json'  # that the compiler refused in earlier runs
+        self.refused = set(json.loads(self.refused_path.read_text())
+                           if self.refused_path.is_file() else [])
         self.by_path = {}
         for mutant in mutants if self.is_possible else []:
-            if function_of(mutant.source, mutant):
+            if function_of(mutant.source, mutant) and mutant.change not in self.refused:
                 self.by_path.setdefault(str(mutant.path), []).append(mutant)
         if self.is_possible:
             self.map(self.stray)
@@ -144,11 +148,13 @@ class Chosen(Workshop):
             failed = self.failures('all')
             if failed is None:
                 break
-            refused = _FAILED.findall(failed)
-            choosable = self._sources_of(refused, self.by_path)
-            probed = self._sources_of(refused, self.probes.arrivals)
+            objects = _FAILED.findall(failed)
+            choosable = self._sources_of(objects, self.by_path)
+            probed = self._sources_of(objects, self.probes.arrivals)
             for path in choosable:
-                self.say(f'{path}: {len(self.by_path.pop(path))} mutants are built alone')
+                refused = self.by_path.pop(path)
+                self.refused |= {mutant.change for mutant in refused}
+                self.say(f'{path}: {len(refused)} mutants are built alone')
             for path in [] if choosable else probed:
                 self.say(f'{path}: does not compile with probes')
                 self.probes.forget(path)
@@ -156,6 +162,7 @@ class Chosen(Workshop):
                 (self.source / path).write_bytes(self.content_of(path))
             if not choosable and not probed:
                 raise Broken(f'the unmutated tree does not build\n{failed[-3000:]}')
+            self.refused_path.write_text(json.dumps(sorted(self.refused)))
         self.headers = self._users_of_headers()
 
     def _sources_of(self, objects, paths):

@@ -15,8 +15,6 @@ DATA_MAX = 8 << 30
 FILE_MAX = 4 << 30
 LIMIT_FACTOR, LIMIT_LEAST_S = 8, 15
 START_S = 0.1
-# They read the sources, which a mutant is to differ in.
-NO_TESTS = ('lint',)
 _RESULT = re.compile(rb'^(?:not )?ok\b.*$', re.M)
 
 
@@ -61,8 +59,10 @@ def confinement():
     return None
 
 
-def is_soak(facts):
-    return any(suite.split(':')[-1] == 'soak' for suite in facts['suite'])
+def is_left_out(facts):
+    """What reads the sources, in which a mutant is to differ; what is long; whole systems."""
+    suites = {suite.split(':')[-1] for suite in facts['suite']}
+    return facts['name'].split('/')[0] == 'lint' or bool(suites & {'soak', 'outside'})
 
 
 class Floor:
@@ -112,7 +112,7 @@ class Runner:
                                 if not name.startswith(('test_', 'replay_', 'fuzz_', 'bench-'))]
         return [Test(facts, programs.get(facts['cmd'][0]), workshop.build)
                 for facts in workshop.tests()
-                if facts['name'].split('/')[0] not in NO_TESTS and not is_soak(facts)]
+                if not is_left_out(facts)]
 
     def targets_of(self, tests):
         targets = [test.program for test in tests if test.program]
