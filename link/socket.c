@@ -185,7 +185,9 @@ static void socket_close(struct link_stream *stream, bool abort)
         if (s->is_watched) {
             sys_epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, s->fd, NULL);
         }
-        if (abort && s->is_connected) {
+        if (s->is_adopted) {
+            sys_close(s->fd);
+        } else if (abort && s->is_connected) {
             reset_and_close(s->fd);
         } else {
             if (s->is_connected && !s->is_broken) {
@@ -505,6 +507,29 @@ static const struct link_ops socket_ops = {
     .abandon = socket_abandon,
     .destroy = socket_destroy,
 };
+
+int link_socket_adopt(struct link *link, int fd, void *owner, struct link_stream **ret)
+{
+    struct socket_stream *s = stream_new(socket_link_of(link), owner);
+    if (s == NULL) {
+        return -ENOMEM;
+    }
+    s->fd = fd;
+    s->is_connected = s->is_up = s->is_adopted = true;
+    s->base.facts |= LINK_IS_OF_HOST;
+    int error = socket_watch(s);
+    if (error != 0) {
+        stream_rest(s);
+        return error;
+    }
+    *ret = &s->base;
+    return 0;
+}
+
+void link_socket_release(struct link_stream *stream)
+{
+    socket_close(stream, false);
+}
 
 int link_socket_create(const struct link_socket_config *config, struct link **ret)
 {

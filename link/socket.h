@@ -30,3 +30,10 @@ struct link_socket_config {
 
 // Returns 0 or a negative errno (-EMFILE, -ENOMEM …).
 int link_socket_create(const struct link_socket_config *config, struct link **ret);
+
+// A connected socket of another kind, not TCP's, is watched by the link and closed with it: what it
+// is ready for is reported of a stream with the fact LINK_IS_OF_HOST and this owner. 0, and the
+// descriptor is the link's, or a negative errno.
+int link_socket_adopt(struct link *link, int fd, void *owner, struct link_stream **ret);
+// A mere close(2), whoever else has the same socket.
+void link_socket_release(struct link_stream *stream);

@@ -28,6 +28,7 @@ struct socket_stream {
     bool is_listener;
     bool is_connected; // connect or accept was successful, or is under way
     bool is_up;        // ... and connect_result has said so
+    bool is_adopted;   // no TCP
     bool wants_in;
     bool wants_out;
     bool has_fin;     // the peer's

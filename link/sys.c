@@ -28,6 +28,11 @@ int sys_socket(int family, int type, int protocol)
     return (int)CALL(SYS_socket, family, type, protocol);
 }
 
+int sys_socketpair(int family, int type, int ret[2])
+{
+    return (int)CALL(SYS_socketpair, family, type, 0, ret);
+}
+
 int sys_bind(int fd, const struct sockaddr *addr, socklen_t len)
 {
     return (int)CALL(SYS_bind, fd, addr, len);

@@ -16,6 +16,7 @@
 #include "base/time.h"
 
 int sys_socket(int family, int type, int protocol);
+int sys_socketpair(int family, int type, int ret[2]);
 int sys_bind(int fd, const struct sockaddr *addr, socklen_t len);
 int sys_listen(int fd, int backlog);
 int sys_accept(int fd, int flags);

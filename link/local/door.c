@@ -12,7 +12,7 @@
 
 static const char magic[8] = {'w', 'e', 'f', 't', '-', 'm', 'e', 'm'};
 
-enum { VERSION = 1, BACKLOG = 4096 };
+enum { VERSION = 2, BACKLOG = 4096 };
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -99,34 +99,43 @@ static void let_in(struct local_door *door)
     }
 }
 
-static int offer_read(const uint8_t *octets, int fd, struct local_offer *ret)
+static int offer_read(const uint8_t *octets, const int *fds, struct local_offer *ret)
 {
     if (memcmp(octets + LOCAL_OFFER_MAGIC, magic, sizeof magic) != 0 ||
         get_be32(octets + LOCAL_OFFER_VERSION) != VERSION) {
         return -EPROTO;
     }
     memcpy(&ret->flow, octets + LOCAL_OFFER_FLOW, sizeof ret->flow);
-    return local_memory_adopt(fd, get_be32(octets + LOCAL_OFFER_RING_LEN), &ret->memory);
+    ret->means = (struct local_channel_means){
+        .id = get_be64(octets + LOCAL_OFFER_CHANNEL), .memory_fd = fds[1], .socket_fd = fds[2]};
+    return local_memory_adopt(fds[0], get_be32(octets + LOCAL_OFFER_RING_LEN), &ret->memory);
 }
 
-// Descriptors that came with a message: the first of them, or -1; all others are closed.
-static int take_descriptor(struct msghdr *msg)
+// Descriptors that came with a message: how many were kept; all others are closed.
+static unsigned take_descriptors(struct msghdr *msg, int *kept, unsigned max)
 {
-    int kept = -1;
+    unsigned kept_count = 0;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
         bool is_rights = c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS;
         size_t count = is_rights ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
         for (size_t i = 0; i < count; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-            if (kept < 0) {
-                kept = fd;
+            if (kept_count < max) {
+                kept[kept_count++] = fd;
             } else {
                 sys_close(fd);
             }
         }
     }
-    return kept;
+    return kept_count;
+}
+
+static void close_all(const int *fds, unsigned count)
+{
+    while (count-- > 0) {
+        sys_close(fds[count]);
+    }
 }
 
 // One message, if it is there. -EAGAIN: it has said nothing yet.
@@ -141,12 +150,12 @@ static int hear(int from, struct local_offer *ret)
     if (len < 0) {
         return (int)len;
     }
-    int fd = take_descriptor(&msg);
-    bool is_whole = len == LOCAL_OFFER_LEN && fd >= 0 && is_of_this_user(from, &ret->process);
-    int error = is_whole ? offer_read(octets, fd, ret) : -EPROTO;
-    if (fd >= 0) {
-        sys_close(fd);
-    }
+    int fds[LOCAL_OFFER_DESCRIPTORS];
+    unsigned count = take_descriptors(&msg, fds, LOCAL_OFFER_DESCRIPTORS);
+    bool is_whole = len == LOCAL_OFFER_LEN && count == LOCAL_OFFER_DESCRIPTORS &&
+                    is_of_this_user(from, &ret->process);
+    int error = is_whole ? offer_read(octets, fds, ret) : -EPROTO;
+    close_all(fds, error != 0 ? count : 1);
     return error;
 }
 
@@ -181,7 +190,7 @@ static int knock_at(const struct net_addr *addr, uint32_t scope, uint16_t port, 
 }
 
 // Who listens has the address itself, or one that stands for all of a family.
-static int knock(const struct net_flow *flow, pid_t *ret_process)
+int local_door_knock(const struct net_flow *flow, pid_t *ret_process)
 {
     static const uint8_t any_ipv4[IPV4_ADDR_LEN];
     const struct net_addr any[] = {net_addr_from_ipv4(any_ipv4), {{0}}};
@@ -192,42 +201,42 @@ static int knock(const struct net_flow *flow, pid_t *ret_process)
     return fd;
 }
 
-static int offer_send(int to, const struct net_flow *flow, uint32_t ring_len, int memory_fd)
+static int offer_send(int to, const uint8_t *octets, const int *fds)
 {
-    const struct net_flow theirs = net_flow_turned(flow);
-    uint8_t octets[LOCAL_OFFER_LEN];
-    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))] = {0};
-    struct iovec iov = {octets, sizeof octets};
+    _Alignas(struct cmsghdr)
+        uint8_t control[CMSG_SPACE(LOCAL_OFFER_DESCRIPTORS * sizeof(int))] = {0};
+    struct iovec iov = {(void *)(uintptr_t)octets, LOCAL_OFFER_LEN};
     struct msghdr msg = {
         .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     struct cmsghdr *rights = CMSG_FIRSTHDR(&msg);
+    const size_t len = LOCAL_OFFER_DESCRIPTORS * sizeof *fds;
     *rights = (struct cmsghdr){
-        .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof memory_fd)};
-    memcpy(CMSG_DATA(rights), &memory_fd, sizeof memory_fd);
+        .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(len)};
+    memcpy(CMSG_DATA(rights), fds, len);
+    ssize_t sent = sys_sendmsg(to, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return sent < 0 ? (int)sent : 0;
+}
+
+int local_door_offer(int knocked, const struct net_flow *flow, uint32_t ring_len,
+                     const struct local_channel_means *means, struct local_memory *ret)
+{
+    const struct net_flow theirs = net_flow_turned(flow);
+    uint8_t octets[LOCAL_OFFER_LEN];
     memcpy(octets + LOCAL_OFFER_MAGIC, magic, sizeof magic);
     put_be32(octets + LOCAL_OFFER_VERSION, VERSION);
     put_be32(octets + LOCAL_OFFER_RING_LEN, ring_len);
+    put_be64(octets + LOCAL_OFFER_CHANNEL, means->id);
     memcpy(octets + LOCAL_OFFER_FLOW, &theirs, sizeof theirs);
-    ssize_t len = sys_sendmsg(to, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
-    return len < 0 ? (int)len : 0;
-}
-
-int local_door_offer(const struct net_flow *flow, uint32_t ring_len, struct local_memory *ret,
-                     pid_t *ret_process)
-{
-    int door = knock(flow, ret_process);
-    if (door < 0) {
-        return door;
-    }
     int memory_fd = -1;
     int error = local_memory_create(ring_len, ret, &memory_fd);
-    if (error == 0) {
-        error = offer_send(door, flow, ring_len, memory_fd);
-        sys_close(memory_fd);
-        if (error != 0) {
-            local_memory_release(ret);
-        }
+    if (error != 0) {
+        return error;
     }
-    sys_close(door);
+    const int fds[LOCAL_OFFER_DESCRIPTORS] = {memory_fd, means->memory_fd, means->socket_fd};
+    error = offer_send(knocked, octets, fds);
+    sys_close(memory_fd);
+    if (error != 0) {
+        local_memory_release(ret);
+    }
     return error;
 }

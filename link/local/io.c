@@ -234,6 +234,15 @@ static size_t put(struct local_stream *s, struct span octets, size_t *unshown_le
     return done;
 }
 
+// Asks TCP whether the peer is there: if not, that will be reported.
+static void try_peer(struct local_stream *s)
+{
+    static uint8_t octet;
+    struct iovec iov = {&octet, 1};
+    const struct link_tx tx = {.iov = &iov, .iov_count = 1};
+    link_send(s->forward.inner, &tx);
+}
+
 static ssize_t send_memory(struct local_stream *s, const struct link_tx *tx)
 {
     size_t taken = 0, unshown_len = 0;
@@ -259,9 +268,11 @@ static ssize_t send_memory(struct local_stream *s, const struct link_tx *tx)
     if (taken == 0) {
         return -EAGAIN;
     }
-    // A peer whose end of TCP is closed may be gone: the bell finds out.
-    if (octet_ring_publish(&s->tx) || s->is_tcp_over) {
+    if (octet_ring_publish(&s->tx)) {
         local_ring_bell(s);
+    }
+    if (s->is_tcp_over) {
+        try_peer(s); // who has closed his end of TCP may be gone
     }
     local_link_at(s)->moved_count++;
     return (ssize_t)taken;

@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "link/link_forward.h"
 #include "link/link_none.h"
+#include "link/local/channel.h"
 #include "link/local/door.h"
 #include "link/local/keys.h"
 #include "link/local/memory.h"
@@ -44,6 +45,8 @@ static void stream_rest(struct local_stream *s)
     list_remove(&s->listener_link);
     local_door_close(&s->door);
     local_memory_release(&s->memory);
+    local_stream_part(s);
+    local_link_at(s)->in_memory_count -= s->path == LOCAL_PATH_MEMORY;
     s->path = LOCAL_PATH_TCP;
     s->forward.base.owner = NULL;
     list_remove(&s->link);
@@ -170,8 +173,12 @@ static void local_abandon(struct link *link)
         local_unlist(s);
         local_door_close(&s->door);
         list_remove(&s->admitted_link);
+        l->in_memory_count -= s->path == LOCAL_PATH_MEMORY;
         s->path = LOCAL_PATH_TCP;
         s->memory.base = NULL;
+    }
+    for (struct list_link *at = l->channels.next; at != &l->channels; at = at->next) {
+        local_channel_abandon(LIST_ENTRY(at, struct local_channel, link));
     }
     local_own_keys_abandon(&l->own_keys);
     for (struct list_link *at = l->peers.next; at != &l->peers; at = at->next) {
@@ -251,6 +258,7 @@ int link_local_wrap(struct link *inner, const struct link_local_config *config, 
     list_init(&l->streams);
     list_init(&l->listeners);
     list_init(&l->offers);
+    list_init(&l->channels);
     list_init(&l->awake);
     list_init(&l->stuck);
     list_init(&l->peers);

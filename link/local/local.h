@@ -4,14 +4,16 @@
 //   local.c          the link, streams: bound, listening, accepted, connected, closed
 //   path.c     whether a stream's octets go by TCP or through memory, and from where on
 //   io.c       octets
-//   wait.c     who is ready, who sleeps, who is woken
+//   wait.c     who is ready, and who sleeps
+//   bells.c    who is told that there is news, and who tells
+//   channels.c what all streams between two links share: channel.h, doorbell.h
 //   push.c     Writes past the stream, into the peer's memory: slot.h, keys.h, thread.h
 //   memory.h   the memory of one stream: two rings (octet_ring.h) and four words
 //   door.h     how who connects hands it to who listens
 //
 // TCP connects, listens and accepts as ever, carries the first octets of who connects, and is there
-// as long as the stream: its end tells of a process that is gone, and one octet on it is the bell
-// that wakes the other side. So a stream has no descriptor of its own beside the socket.
+// as long as the stream: its end tells of a process that is gone. So a stream has no descriptor of
+// its own beside the socket.
 //
 //   who connects    hands memory over at the listener's door, if there is one, and goes on by TCP
 //                   without waiting for an answer
@@ -59,6 +61,7 @@ struct link_local_config {
     X(offers_failed, "streams left to TCP for want of memory or descriptors")           \
     X(bells_sent, "times that a sleeping peer was woken")                               \
     X(bells_received, "octets that came as bells")                                      \
+    X(marks_idle, "news of streams that are not there")                                 \
     X(broken, "streams ended because the peer wrote nonsense into the memory")          \
     X(pushes, "Writes put into the memory of a peer's process")                         \
     X(pushed_octets, "... octets of them")                                              \

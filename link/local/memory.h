@@ -1,5 +1,4 @@
-// The memory of one stream between two processes of a host: a memfd whose size is sealed, so that
-// nobody can take pages away under the other.
+// The memory of one stream between two processes of a host (sealed.h).
 //
 // "Active" is the side that connected, "passive" the one that accepted. Pages come into being when
 // they are first written: an idle stream has three.
@@ -14,17 +13,18 @@
 enum local_side { LOCAL_ACTIVE, LOCAL_PASSIVE };
 
 enum local_memory_offset {
-    LOCAL_MEMORY_ACTIVE_RING = 0,     // control of the ring that the active side writes
-    LOCAL_MEMORY_PASSIVE_RING = 512,  // ... that the passive side writes
-    LOCAL_MEMORY_ACCEPTED = 1024,     // 64 bits, the passive side's: 1: it uses the memory
-    LOCAL_MEMORY_SWITCHED = 1088,     // 64 bits, the active side's: 1 + octets it sent by TCP
-    LOCAL_MEMORY_ACTIVE_END = 1152,   // 64 bits: enum local_end, what the active side has ended
-    LOCAL_MEMORY_PASSIVE_END = 1216,  // ... the passive side
-    LOCAL_MEMORY_ACTIVE_SLOT = 2048,  // of who writes into the passive side's memory (slot.h)
-    LOCAL_MEMORY_PASSIVE_SLOT = 2304, // ... into the active side's
-    LOCAL_MEMORY_ACTIVE_GATE = 2560,  // the active side's: the passive one may write
-    LOCAL_MEMORY_PASSIVE_GATE = 2816, // the passive side's
-    LOCAL_MEMORY_OCTETS = 4096,       // the active side's octets, then the passive's
+    LOCAL_MEMORY_ACTIVE_RING = 0,      // control of the ring that the active side writes
+    LOCAL_MEMORY_PASSIVE_RING = 512,   // ... that the passive side writes
+    LOCAL_MEMORY_ACCEPTED = 1024,      // 64 bits, the passive side's: 1 + its number (channel.h)
+    LOCAL_MEMORY_SWITCHED = 1088,      // 64 bits, the active side's: 1 + octets it sent by TCP
+    LOCAL_MEMORY_ACTIVE_END = 1152,    // 64 bits: enum local_end, what the active side has ended
+    LOCAL_MEMORY_PASSIVE_END = 1216,   // ... the passive side
+    LOCAL_MEMORY_ACTIVE_NUMBER = 1280, // 64 bits: the active side's number
+    LOCAL_MEMORY_ACTIVE_SLOT = 2048,   // of who writes into the passive side's memory (slot.h)
+    LOCAL_MEMORY_PASSIVE_SLOT = 2304,  // ... into the active side's
+    LOCAL_MEMORY_ACTIVE_GATE = 2560,   // the active side's: the passive one may write
+    LOCAL_MEMORY_PASSIVE_GATE = 2816,  // the passive side's
+    LOCAL_MEMORY_OCTETS = 4096,        // the active side's octets, then the passive's
 };
 
 enum local_end {

@@ -7,7 +7,9 @@
 #include "base/list.h"
 #include "base/port_link.h"
 #include "base/trace.h"
+#include "link/local/channel.h"
 #include "link/local/door.h"
+#include "link/local/doorbell.h"
 #include "link/local/memory.h"
 #include "link/local/octet_ring.h"
 #include "link/local/stream.h"
@@ -42,6 +44,12 @@ static bool is_of_this_host(const struct net_addr *addr, uint32_t scope)
     return error == 0;
 }
 
+// Whatever the peer says: it is a number of his own.
+static uint32_t number_of(uint64_t said)
+{
+    return (uint32_t)(said % DOORBELL_NUMBERS);
+}
+
 /* ---- both sides ------------------------------------------------------------------------------ */
 
 static void enter_memory(struct local_stream *s)
@@ -52,6 +60,7 @@ static void enter_memory(struct local_stream *s)
     octet_ring_writer_init(&s->tx, &tx);
     octet_ring_reader_init(&s->rx, &rx);
     s->path = LOCAL_PATH_MEMORY;
+    l->in_memory_count++;
     s->forward.base.facts |= LINK_IS_OF_HOST;
     link_want_out(s->forward.inner, false);
     l->counters.streams++;
@@ -64,6 +73,7 @@ void local_path_settle_for_tcp(struct local_stream *s)
     s->path = LOCAL_PATH_TCP;
     s->forward.base.facts &= ~(unsigned)(LINK_IS_OF_HOST | LINK_LENDS);
     local_memory_release(&s->memory);
+    local_stream_part(s);
 }
 
 /* ---- who connects ---------------------------------------------------------------------------- */
@@ -76,6 +86,42 @@ static void fall_asleep_unseen(struct local_stream *s)
     octet_ring_reader_sleep(&s->rx);
 }
 
+// Memory with our number in it, and a channel for the stream, at a door that has been found.
+static int hand_over(struct local_stream *s, const struct net_flow *flow, int door)
+{
+    struct local_link *l = local_link_at(s);
+    struct local_channel *c;
+    int error = local_channel_open(l, flow, s->process, &c);
+    if (error != 0) {
+        return error;
+    }
+    local_arm(l, c);
+    error = local_stream_join(s, c);
+    if (error != 0) {
+        local_channel_leave(c);
+        return error;
+    }
+    error = local_door_offer(door, flow, l->config.ring_len, &c->means, &s->memory);
+    if (error != 0) {
+        local_stream_part(s);
+        return error;
+    }
+    atomic_store_explicit(local_memory_word(&s->memory, LOCAL_MEMORY_ACTIVE_NUMBER), s->number,
+                          memory_order_release);
+    return 0;
+}
+
+static int offer(struct local_stream *s, const struct net_flow *flow)
+{
+    int door = local_door_knock(flow, &s->process);
+    if (door < 0) {
+        return door;
+    }
+    int error = hand_over(s, flow, door);
+    sys_close(door);
+    return error;
+}
+
 void local_path_offer(struct local_stream *s)
 {
     struct local_link *l = local_link_at(s);
@@ -84,7 +130,7 @@ void local_path_offer(struct local_stream *s)
                                !is_of_this_host(&flow.remote, flow.scope))) {
         return;
     }
-    int error = local_door_offer(&flow, l->config.ring_len, &s->memory, &s->process);
+    int error = offer(s, &flow);
     if (error != 0) {
         l->counters.offers_failed += error != -ECONNREFUSED && error != -EPERM;
         TRACE(l->config.trace, TRACE_LINK, "no memory is handed over: %s", strerrorname_np(-error));
@@ -99,10 +145,12 @@ void local_path_offer(struct local_stream *s)
 
 bool local_path_follow(struct local_stream *s)
 {
-    _Atomic uint64_t *accepted = local_memory_word(&s->memory, LOCAL_MEMORY_ACCEPTED);
-    if (atomic_load_explicit(accepted, memory_order_acquire) == 0) {
+    uint64_t accepted = atomic_load_explicit(local_memory_word(&s->memory, LOCAL_MEMORY_ACCEPTED),
+                                             memory_order_acquire);
+    if (accepted == 0) {
         return false;
     }
+    s->peer_number = number_of(accepted - 1);
     atomic_store_explicit(local_memory_word(&s->memory, LOCAL_MEMORY_SWITCHED), s->tcp_out + 1,
                           memory_order_seq_cst);
     enter_memory(s);
@@ -117,26 +165,48 @@ static void offer_drop(struct local_link *l, struct local_waiting_offer *w)
     list_remove(&w->link);
     l->offer_count--;
     local_memory_release(&w->offer.memory);
+    local_channel_leave(w->channel);
     free(w);
 }
 
 // Whose connection never says anything goes first.
-static void offer_keep(struct local_link *l, const struct local_offer *offer)
+static int offer_keep(struct local_link *l, const struct local_offer *offer)
 {
     struct local_waiting_offer *w = malloc(sizeof *w);
     if (w == NULL) {
-        struct local_memory memory = offer->memory;
-        local_memory_release(&memory);
-        l->counters.offers_refused++;
-        return;
+        return -ENOMEM;
     }
+    *w = (struct local_waiting_offer){.offer = *offer};
+    int error = local_channel_take(l, offer, &w->channel);
+    if (error != 0) {
+        free(w);
+        return error;
+    }
+    local_arm(l, w->channel);
     if (l->offer_count == LOCAL_OFFERS_MAX) {
         l->counters.offers_refused++;
         offer_drop(l, LIST_ENTRY(l->offers.next, struct local_waiting_offer, link));
     }
-    w->offer = *offer;
     list_push_tail(&l->offers, &w->link);
     l->offer_count++;
+    return 0;
+}
+
+static void take_in_one(struct local_link *l, struct local_offer *offer, int error)
+{
+    bool has_memory = error == 0;
+    l->counters.offers_received++;
+    if (error == 0) {
+        error = offer_keep(l, offer);
+    }
+    if (error == 0) {
+        return;
+    }
+    if (has_memory) {
+        local_memory_release(&offer->memory);
+    }
+    l->counters.offers_refused++;
+    TRACE(l->config.trace, TRACE_LINK, "refused memory: %s", strerrorname_np(-error));
 }
 
 // All that wait at the doors of this port.
@@ -150,13 +220,7 @@ static void take_in(struct local_link *l, uint16_t port)
             continue;
         }
         while ((error = local_door_take(&listener->door, &offer)) != -EAGAIN) {
-            l->counters.offers_received++;
-            if (error == 0) {
-                offer_keep(l, &offer);
-            } else {
-                l->counters.offers_refused++;
-                TRACE(l->config.trace, TRACE_LINK, "refused memory: %s", strerrorname_np(-error));
-            }
+            take_in_one(l, &offer, error);
         }
     }
 }
@@ -172,6 +236,16 @@ static struct local_waiting_offer *offer_for(struct local_link *l, const struct 
     return NULL;
 }
 
+static void use_memory(struct local_stream *s)
+{
+    _Atomic uint64_t *number = local_memory_word(&s->memory, LOCAL_MEMORY_ACTIVE_NUMBER);
+    s->side = LOCAL_PASSIVE;
+    s->peer_number = number_of(atomic_load_explicit(number, memory_order_relaxed));
+    atomic_store_explicit(local_memory_word(&s->memory, LOCAL_MEMORY_ACCEPTED), 1 + s->number,
+                          memory_order_seq_cst);
+    enter_memory(s);
+}
+
 void local_path_accept(struct local_stream *s)
 {
     struct local_link *l = local_link_at(s);
@@ -185,14 +259,14 @@ void local_path_accept(struct local_stream *s)
     if (w == NULL) {
         return;
     }
-    s->memory = w->offer.memory;
-    s->process = w->offer.process;
-    w->offer.memory.base = NULL;
+    if (local_stream_join(s, w->channel) == 0) {
+        w->channel->user_count++; // the offer's, which goes
+        s->memory = w->offer.memory;
+        s->process = w->offer.process;
+        w->offer.memory.base = NULL;
+        use_memory(s);
+    }
     offer_drop(l, w);
-    s->side = LOCAL_PASSIVE;
-    atomic_store_explicit(local_memory_word(&s->memory, LOCAL_MEMORY_ACCEPTED), 1,
-                          memory_order_seq_cst);
-    enter_memory(s);
 }
 
 void local_path_forget_offers(struct local_link *l)

@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/port_push.h"
 #include "base/trace.h"
+#include "link/local/doorbell.h"
 #include "link/local/keys.h"
 #include "link/local/memory.h"
 #include "link/local/octet_ring.h"
@@ -184,7 +185,7 @@ static bool is_worth_pushing(struct local_stream *s, const struct push *w)
 {
     return s->path == LOCAL_PATH_MEMORY && !s->is_broken && !s->is_shut &&
            w->len <= LOCAL_PUSH_LEN_MAX && w->piece_count <= LOCAL_PUSH_PIECES_MAX &&
-           octet_ring_reader_sleeps(&s->tx) && octet_ring_is_drained(&s->tx);
+           doorbell_other_sleeps(s->channel->other_bell) && octet_ring_is_drained(&s->tx);
 }
 
 static bool push(struct link_stream *stream, const struct push *w)

@@ -6,6 +6,7 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "link/link_forward.h"
+#include "link/local/channel.h"
 #include "link/local/door.h"
 #include "link/local/keys.h"
 #include "link/local/local.h"
@@ -35,6 +36,7 @@ struct local_counters {
 struct local_waiting_offer {
     struct list_link link;
     struct local_offer offer;
+    struct local_channel *channel; // of which it is a user
 };
 
 struct local_link {
@@ -45,12 +47,14 @@ struct local_link {
     struct list_link listeners; // those with a door
     struct list_link offers;    // struct local_waiting_offer, the oldest first
     unsigned offer_count;
-    struct list_link awake; // streams whose memory is looked at
+    struct list_link channels;
+    unsigned in_memory_count; // streams whose octets go through memory
+    struct list_link awake;   // streams whose memory is looked at
     unsigned awake_count;
     struct list_link stuck;    // streams that wait for room
     instant_ns stuck_until_ns; // not later than when the first of them has waited for too long
     unsigned turn_count;       // looks at the memory
-    bool is_crowded;           // who has something is mostly asleep: TCP is asked in every look
+    instant_ns tcp_asked_ns;   // when TCP was looked at last
     atomic_bool is_waiting;    // `may_wait` has said yes, and `wait` has not returned
     atomic_bool has_waited;    // TCP is asked in the next look
     uint64_t moved_count, moved_seen;
@@ -79,6 +83,9 @@ struct local_stream {
     uint16_t door_port;
 
     pid_t process; // the peer's; 0: it is not to be seen from here
+
+    struct local_channel *channel; // NULL: none
+    uint32_t number, peer_number;  // in it: ours, and the peer's
 
     // Writes past the stream
     struct list_link admitted_link; // in `admitted`, or in none
@@ -179,7 +186,35 @@ void local_attend(struct local_stream *s);
 void local_unlist(struct local_stream *s);
 // Octets have moved.
 void local_note_moved(struct local_stream *s);
-// Hears what TCP has to say of a stream in memory: bells, its end.
-void local_hear(struct local_stream *s);
-// Wakes the peer.
+// Somebody may wait, and is woken by this channel too from now on.
+void local_arm(struct local_link *l, struct local_channel *c);
+
+// ---- bells.c: who is told, and who tells.
+
+// There is news for the peer, which wakes up if it sleeps.
 void local_ring_bell(struct local_stream *s);
+// The streams that were marked in any channel, at most so many; false: others may have been, too.
+unsigned local_take_marks(struct local_link *l, struct local_stream **ret, unsigned max,
+                          bool *ret_is_whole);
+// From now on who marks in any of them wakes us. False: there is something already.
+bool local_channels_sleep(struct local_link *l);
+void local_channels_rise(struct local_link *l);
+// Takes the wake-ups that have come by its socket.
+void local_channel_hear(struct local_link *l, struct local_channel *c);
+
+// ---- channels.c
+
+// The channel to who listens for `flow` (as its active side sees it), made if need be, with one
+// user more. 0 or a negative errno.
+int local_channel_open(struct local_link *l, const struct net_flow *flow, pid_t process,
+                       struct local_channel **ret);
+// The channel of an offer, likewise. The offer's descriptors are closed.
+int local_channel_take(struct local_link *l, const struct local_offer *offer,
+                       struct local_channel **ret);
+// Nobody rings by it any more, in either direction.
+void local_channel_unwatch(struct local_channel *c);
+// One user fewer.
+void local_channel_leave(struct local_channel *c);
+// The stream is a user's, and has a number from now on; 0, -ENOMEM or -ENOSPC, and it is not.
+int local_stream_join(struct local_stream *s, struct local_channel *c);
+void local_stream_part(struct local_stream *s); // harmless when it has none

@@ -1,8 +1,9 @@
-// Who is ready, who sleeps, who is woken.
+// Who is ready, and who sleeps.
 //
 // A stream in memory is *awake* while its rings are looked at, and asleep when its peer was told to
-// ring: before the link waits, all fall asleep; who was idle for many looks does so by itself. A
-// bell is an octet on TCP, so the link behind reports who was woken.
+// mark it in the channel (bells.c), where all marks are seen in one look: those that were used last
+// are awake, and before the link waits, all fall asleep, and the channels with them. So what is
+// looked at does not grow with the number of streams.
 //
 // While somebody waits nobody is awake: who uses a stream beside that leaves it asleep, or awake
 // and wakes whoever waits. Otherwise the next octets would ring for nobody.
@@ -10,22 +11,28 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/list.h"
 #include "base/port_link.h"
 #include "base/span.h"
 #include "base/time.h"
+#include "link/local/channel.h"
+#include "link/local/doorbell.h"
 #include "link/local/memory.h"
 #include "link/local/octet_ring.h"
 #include "link/local/stream.h"
 
 enum {
-    ASK_TCP_TURNS = 8,     // with streams awake TCP is asked in every 8th look
+    ASK_TCP_TURNS = 8,     // with streams in memory TCP is asked in every 8th look, at most ...
     IDLE_LOOKS_MAX = 4096, // ... and who was idle for so many falls asleep
-    AWAKE_MAX = 64,        // more than so many are not looked at, unless they have something
+    AWAKE_MAX = 16,        // more than so many are not looked at, unless they have something
     LOSSES_MAX = 4,        // so often in a row lingering may have been for nothing
     LINGER_SLEEPS = 16,    // ... then it is tried before every 16th sleep
-    BELLS_PER_TURN = 64,
+    MARKED_MAX = 64,       // taken down in one look
+    STRAY_LEN = 64,
 };
+
+#define ASK_TCP_GAP_NS (10 * NS_PER_US) // ... so often: it is a system call
 
 /* ---- awake and asleep ------------------------------------------------------------------------ */
 
@@ -142,7 +149,7 @@ static bool is_worth_lingering(struct local_link *l)
 
 static bool all_may_sleep(struct local_link *l)
 {
-    if (list_is_empty(&l->awake)) {
+    if (list_is_empty(&l->channels)) {
         return true;
     }
     instant_ns now = l->config.clock(l->config.clock_ctx);
@@ -162,7 +169,7 @@ static bool all_may_sleep(struct local_link *l)
             return false;
         }
     }
-    return true;
+    return local_channels_sleep(l);
 }
 
 bool local_may_wait(struct link *link)
@@ -179,29 +186,6 @@ void local_wait(struct link *link, duration_ns timeout_ns)
     link_wait(l->forward.inner, timeout_ns);
     atomic_store_explicit(&l->has_waited, true, memory_order_relaxed);
     atomic_store_explicit(&l->is_waiting, false, memory_order_release);
-}
-
-/* ---- bells ----------------------------------------------------------------------------------- */
-
-// An octet that TCP has no room for is not needed: others are under way.
-void local_ring_bell(struct local_stream *s)
-{
-    static uint8_t octet;
-    struct iovec iov = {&octet, 1};
-    const struct link_tx tx = {.iov = &iov, .iov_count = 1};
-    local_link_at(s)->counters.bells_sent++;
-    link_send(s->forward.inner, &tx);
-}
-
-void local_hear(struct local_stream *s)
-{
-    uint8_t bells[BELLS_PER_TURN];
-    ssize_t len = link_recv(s->forward.inner, mspan_of(bells, sizeof bells));
-    if (len > 0) {
-        local_link_at(s)->counters.bells_received += (uint64_t)len;
-    } else if (len != -EAGAIN) {
-        local_note_tcp_over(s, (int)len);
-    }
 }
 
 /* ---- readiness ------------------------------------------------------------------------------- */
@@ -234,46 +218,124 @@ static unsigned look_at_memory(struct local_link *l, struct link_ready *ret, uns
     return count;
 }
 
-// What TCP reports of a stream in memory: that it was woken, or that it has ended.
-static unsigned what_of_bell(struct local_stream *s, unsigned what)
+// A stream that the peer has marked, unless this turn has reported it.
+static unsigned what_of_mark(struct local_stream *s)
+{
+    struct local_link *l = local_link_at(s);
+    if (s->path == LOCAL_PATH_OFFERED) {
+        local_path_follow(s);
+    }
+    if (s->path != LOCAL_PATH_MEMORY) {
+        return 0;
+    }
+    local_attend(s);
+    unsigned what = s->turn != l->turn_count ? what_of(s) : 0;
+    s->turn = what != 0 ? l->turn_count : s->turn;
+    return what;
+}
+
+static unsigned look_at_marks(struct local_link *l, struct link_ready *ret, unsigned max)
+{
+    struct local_stream *marked[MARKED_MAX];
+    bool is_whole;
+    unsigned count = 0;
+    unsigned marked_count =
+        local_take_marks(l, marked, max < MARKED_MAX ? max : MARKED_MAX, &is_whole);
+    for (unsigned i = 0; i < marked_count; i++) {
+        unsigned what = what_of_mark(marked[i]);
+        if (what != 0) {
+            ret[count++] = (struct link_ready){&marked[i]->forward.base, what};
+        }
+    }
+    if (!is_whole && atomic_load_explicit(&l->is_waiting, memory_order_acquire)) {
+        link_wake(l->forward.inner);
+    }
+    return count;
+}
+
+void local_arm(struct local_link *l, struct local_channel *c)
+{
+    bool is_waiting = atomic_load_explicit(&l->is_waiting, memory_order_acquire);
+    if (is_waiting && !doorbell_sleep(&c->taker)) {
+        link_wake(l->forward.inner);
+    }
+}
+
+// Nothing more comes by TCP but its end. What it says is not asked for twice.
+static void hear_end(struct local_stream *s)
+{
+    uint8_t stray[STRAY_LEN];
+    ssize_t len = link_recv(s->forward.inner, mspan_of(stray, sizeof stray));
+    if (len <= 0 && len != -EAGAIN) {
+        local_note_tcp_over(s, (int)len);
+    }
+}
+
+// What TCP reports of a stream in memory: that it has ended, or octets that came before.
+static unsigned what_of_tcp(struct local_stream *s, unsigned what)
 {
     bool is_by_tcp = s->side == LOCAL_PASSIVE && !s->is_switched;
     if (is_by_tcp && (what & LINK_READY_IN) != 0) {
         return what & ~(unsigned)LINK_READY_OUT;
     }
     if ((what & LINK_READY_IN) != 0 || s->is_broken) {
-        local_hear(s);
+        hear_end(s);
     } else if ((what & LINK_READY_ERR) != 0) {
         local_note_tcp_over(s, link_connect_result(s->forward.inner));
     }
     local_attend(s);
-    return what_of(s);
+    return s->turn != local_link_at(s)->turn_count ? what_of(s) : 0;
 }
 
 static unsigned look_at_tcp(struct local_link *l, struct link_ready *reports, int count)
 {
     unsigned kept = 0;
     for (int i = 0; i < count; i++) {
-        struct local_stream *s = reports[i].stream->owner;
-        unsigned what = reports[i].what;
-        if (s != NULL && s->path == LOCAL_PATH_MEMORY) {
-            what = what_of_bell(s, what);
-            if (s->turn == l->turn_count) {
-                what = 0; // it is reported already
-            }
+        void *owner = reports[i].stream->owner;
+        if (owner == NULL) {
+            continue;
         }
-        if (s != NULL && what != 0) {
+        if ((reports[i].stream->facts & LINK_IS_OF_HOST) != 0) { // a channel's
+            local_channel_hear(l, owner);
+            local_arm(l, owner);
+            continue;
+        }
+        struct local_stream *s = owner;
+        unsigned what = reports[i].what;
+        if (s->path == LOCAL_PATH_MEMORY) {
+            what = what_of_tcp(s, what);
+        }
+        if (what != 0) {
             reports[kept++] = (struct link_ready){&s->forward.base, what};
         }
     }
     return kept;
 }
 
+// Who looks all the time asks TCP now and then.
 static bool is_tcp_due(struct local_link *l)
 {
-    return list_is_empty(&l->awake) || l->is_crowded ||
-           atomic_exchange_explicit(&l->has_waited, false, memory_order_relaxed) ||
-           l->turn_count % ASK_TCP_TURNS == 0;
+    if (l->in_memory_count == 0) {
+        return true;
+    }
+    if (l->turn_count % ASK_TCP_TURNS != 0) {
+        return false;
+    }
+    instant_ns now = l->config.clock(l->config.clock_ctx);
+    bool is_due = now >= instant_after(l->tcp_asked_ns, ASK_TCP_GAP_NS);
+    l->tcp_asked_ns = is_due ? now : l->tcp_asked_ns;
+    return is_due;
+}
+
+// Whether somebody has waited since the last look. Channels rise then, unless somebody waits again.
+static bool has_waited(struct local_link *l)
+{
+    bool has = atomic_load_explicit(&l->has_waited, memory_order_relaxed) &&
+               atomic_exchange_explicit(&l->has_waited, false, memory_order_relaxed);
+    if (has && !atomic_load_explicit(&l->is_waiting, memory_order_acquire)) {
+        local_channels_rise(l);
+    }
+    return has;
 }
 
 /* ---- patience -------------------------------------------------------------------------------- */
@@ -336,19 +398,17 @@ int local_poll(struct link *link, struct link_ready *ret, unsigned max)
             give_up_stuck(l, now);
         }
     }
+    bool has_slept = has_waited(l);
     unsigned count = look_at_memory(l, ret, max);
-    if (count == max || !is_tcp_due(l)) {
+    count += look_at_marks(l, ret + count, max - count);
+    if (count == max || (!has_slept && !is_tcp_due(l))) {
         return (int)count;
     }
     int more = link_poll(l->forward.inner, ret + count, max - count);
     if (more < 0) {
         return count > 0 ? (int)count : more;
     }
-    unsigned woken = look_at_tcp(l, ret + count, more);
-    if (count > 0 || woken > 0) {
-        l->is_crowded = woken > count;
-    }
-    return (int)(count + woken);
+    return (int)(count + look_at_tcp(l, ret + count, more));
 }
 
 void local_want_in(struct link_stream *stream, bool wanted)

@@ -262,6 +262,7 @@ static void without_descriptors_a_stream_stays_with_tcp(void **state)
 
 // Somebody who connects and knows how to hand memory over: what he holds of it, and his socket.
 static struct local_memory theirs;
+static struct local_channel *their_channel;
 static pid_t process; // whose door it is
 static int their_fd = -1;
 
@@ -300,13 +301,28 @@ static void stranger_leaves(void)
 {
     close(their_fd);
     local_memory_release(&theirs);
+    if (their_channel != NULL) {
+        local_channel_destroy(their_channel);
+    }
+    their_channel = NULL;
+}
+
+static void offer_as_stranger(const struct net_flow *flow, uint32_t ring_len)
+{
+    int door = local_door_knock(flow, &process);
+    assert_true(door >= 0);
+    if (their_channel == NULL) {
+        assert_int_equal(local_channel_create(&their_channel), 0);
+    }
+    assert_int_equal(local_door_offer(door, flow, ring_len, &their_channel->means, &theirs), 0);
+    close(door);
 }
 
 static void enter_as_stranger(void)
 {
     stranger_connects();
     const struct net_flow flow = flow_of_socket(their_fd);
-    assert_int_equal(local_door_offer(&flow, RING_LEN, &theirs, &process), 0);
+    offer_as_stranger(&flow, RING_LEN);
     stranger_is_accepted();
     assert_int_equal(path_of(l.passive), LOCAL_PATH_MEMORY);
     atomic_store(local_memory_word(&theirs, LOCAL_MEMORY_SWITCHED), 2);
@@ -389,26 +405,38 @@ static void random_words_harm_nobody_else(void **state)
     exchange(l.active, l.passive);
 }
 
+// With so many of the descriptors.
 static void send_offer(const struct sockaddr_un *door, socklen_t len, const void *octets,
-                       size_t octets_len, int memory_fd)
+                       size_t octets_len, const int *fds, unsigned fd_count)
 {
-    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))] = {0};
+    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(4 * sizeof(int))] = {0};
     struct iovec iov = {(void *)(uintptr_t)octets, octets_len};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(fd, (const struct sockaddr *)door, len), 0);
-    if (memory_fd >= 0) {
+    if (fd_count > 0) {
         msg.msg_control = control;
-        msg.msg_controllen = sizeof control;
-        *CMSG_FIRSTHDR(&msg) = (struct cmsghdr){
-            .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
-        memcpy(CMSG_DATA(CMSG_FIRSTHDR(&msg)), &memory_fd, sizeof memory_fd);
+        msg.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+        *CMSG_FIRSTHDR(&msg) = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
+                                                .cmsg_type = SCM_RIGHTS,
+                                                .cmsg_len = CMSG_LEN(fd_count * sizeof(int))};
+        memcpy(CMSG_DATA(CMSG_FIRSTHDR(&msg)), fds, fd_count * sizeof(int));
     }
     assert_int_equal(sendmsg(fd, &msg, 0), octets_len);
     close(fd);
 }
 
-// An offer as it must be, but for its memory, or for one octet.
+static int memory_of(size_t len, bool is_sealed)
+{
+    int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(fd, (off_t)len), 0);
+    if (is_sealed) {
+        assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+    }
+    return fd;
+}
+
+// An offer as it must be, but for its memory, its channel, or one octet.
 static void malformed_offers_are_refused(void **state)
 {
     (void)state;
@@ -420,32 +448,47 @@ static void malformed_offers_are_refused(void **state)
         getsockname(local_stream_of(l.listener)->door.fd, (struct sockaddr *)&door, &len), 0);
     struct net_flow flow = flow_of_socket(their_fd);
     flow = net_flow_turned(&flow);
-    offer[11] = 1;
+    offer[11] = 2;
     put_be32(offer + LOCAL_OFFER_RING_LEN, RING_LEN);
     memcpy(offer + LOCAL_OFFER_FLOW, &flow, sizeof flow);
-    int unsealed = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    assert_int_equal(ftruncate(unsealed, LOCAL_MEMORY_OCTETS + 2 * RING_LEN), 0);
-    int sealed = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    assert_int_equal(ftruncate(sealed, LOCAL_MEMORY_OCTETS + 2 * RING_LEN), 0);
-    assert_int_equal(fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+    const size_t memory_len = LOCAL_MEMORY_OCTETS + 2 * RING_LEN;
+    const int unsealed = memory_of(memory_len, false), sealed = memory_of(memory_len, true);
+    const int channel = memory_of(LOCAL_CHANNEL_LEN, true);
+    const int open_channel = memory_of(LOCAL_CHANNEL_LEN, false);
+    const int unix_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int pipes[2];
+    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+    const int good[] = {sealed, channel, unix_fd, 0};
 
-    send_offer(&door, len, offer, sizeof offer, -1);         // no memory
-    send_offer(&door, len, offer, sizeof offer, unsealed);   // that can be taken away again
-    send_offer(&door, len, offer, sizeof offer, 0);          // that is none
-    send_offer(&door, len, offer, sizeof offer - 1, sealed); // too short
+    send_offer(&door, len, offer, sizeof offer, good, 0);     // no memory
+    send_offer(&door, len, offer, sizeof offer, good, 1);     // no channel
+    send_offer(&door, len, offer, sizeof offer, good, 2);     // that wakes nobody
+    send_offer(&door, len, offer, sizeof offer - 1, good, 3); // too short
+    const int bad[][3] = {
+        {unsealed, channel, unix_fd},    // that can be taken away again
+        {0, channel, unix_fd},           // that is none
+        {sealed, open_channel, unix_fd}, // a channel that can be
+        {sealed, sealed, unix_fd},       // ... of another length
+        {sealed, channel, pipes[1]},     // what could block who writes to it
+    };
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        send_offer(&door, len, offer, sizeof offer, bad[i], 3);
+    }
     put_be32(offer + LOCAL_OFFER_RING_LEN, RING_LEN / 2);
-    send_offer(&door, len, offer, sizeof offer, sealed); // of another length
+    send_offer(&door, len, offer, sizeof offer, good, 3); // of another length
     put_be32(offer + LOCAL_OFFER_RING_LEN, 0);
-    send_offer(&door, len, offer, sizeof offer, sealed); // of none
+    send_offer(&door, len, offer, sizeof offer, good, 3); // of none
     put_be32(offer + LOCAL_OFFER_RING_LEN, RING_LEN);
-    offer[LOCAL_OFFER_VERSION + 3] = 2;
-    send_offer(&door, len, offer, sizeof offer, sealed); // of a version to come
+    offer[LOCAL_OFFER_VERSION + 3] = 1;
+    send_offer(&door, len, offer, sizeof offer, good, 3); // of a version before
     stranger_is_accepted();
     assert_int_equal(path_of(l.passive), LOCAL_PATH_TCP);
-    assert_int_equal(counters()->offers_received, 7);
-    assert_int_equal(counters()->offers_refused, 7);
-    close(unsealed);
-    close(sealed);
+    assert_int_equal(counters()->offers_received, 12);
+    assert_int_equal(counters()->offers_refused, 12);
+    const int all[] = {unsealed, sealed, channel, open_channel, unix_fd, pipes[0], pipes[1]};
+    for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++) {
+        close(all[i]);
+    }
     stranger_leaves();
 }
 
@@ -458,7 +501,7 @@ static void offers_that_nobody_asks_for_are_bounded(void **state)
     for (unsigned i = 0; i < LOCAL_OFFERS_MAX + 10; i++) {
         struct net_flow other = flow;
         other.local_port = (uint16_t)(1 + i);
-        assert_int_equal(local_door_offer(&other, LOCAL_MEMORY_OCTETS, &theirs, &process), 0);
+        offer_as_stranger(&other, LOCAL_MEMORY_OCTETS);
         local_memory_release(&theirs);
     }
     stranger_is_accepted();
@@ -545,7 +588,7 @@ static void peer_that_was_killed_breaks_what_is_sent_to_it(void **state)
     waitpid(child, NULL, 0);
     the_link->ops->want_in(l.passive, false);
     ready_now(l.passive);
-    local_hear(local_stream_of(l.passive));
+    local_note_tcp_over(local_stream_of(l.passive), 0);
     send_text(l.passive, "?");
     send_text(l.passive, "?");
     the_link->ops->want_in(l.passive, true);
