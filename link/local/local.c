@@ -247,7 +247,7 @@ static const struct link_ops local_ops = {
 
 int link_local_wrap(struct link *inner, const struct link_local_config *config, struct link **ret)
 {
-    CHECK(octet_ring_len_is_good(config->ring_len) && config->ring_len >= LOCAL_MEMORY_OCTETS);
+    CHECK(octet_ring_len_is_good(config->ring_len) && config->ring_len >= LOCAL_MEMORY_PAGE);
     struct local_link *l = calloc(1, sizeof *l);
     if (l == NULL) {
         return -ENOMEM;

@@ -1,7 +1,15 @@
 // The memory of one stream between two processes of a host (sealed.h).
 //
 // "Active" is the side that connected, "passive" the one that accepted. Pages come into being when
-// they are first written: an idle stream has three.
+// they are first written, so all that a stream needs before it has carried much lies in one: the
+// page in the middle has the passive side's last octets, the words, and the active side's first
+// ones, and the passive side begins with its last ones.
+//
+//     |<-------------- ring_len ------------->|           |<-------------- ring_len ------------->|
+//     +----------------------------+----------+-----------+----------+----------------------------+
+//     | the passive side's octets  |  first   |   words   |  first   | the active side's octets   |
+//     +----------------------------+----------+-----------+----------+----------------------------+
+//                                  |<------------ a page ----------->|
 #pragma once
 
 #include <stdatomic.h>
@@ -12,6 +20,7 @@
 
 enum local_side { LOCAL_ACTIVE, LOCAL_PASSIVE };
 
+// Of the words.
 enum local_memory_offset {
     LOCAL_MEMORY_ACTIVE_RING = 0,      // control of the ring that the active side writes
     LOCAL_MEMORY_PASSIVE_RING = 512,   // ... that the passive side writes
@@ -20,11 +29,16 @@ enum local_memory_offset {
     LOCAL_MEMORY_ACTIVE_END = 1152,    // 64 bits: enum local_end, what the active side has ended
     LOCAL_MEMORY_PASSIVE_END = 1216,   // ... the passive side
     LOCAL_MEMORY_ACTIVE_NUMBER = 1280, // 64 bits: the active side's number
-    LOCAL_MEMORY_ACTIVE_SLOT = 2048,   // of who writes into the passive side's memory (slot.h)
-    LOCAL_MEMORY_PASSIVE_SLOT = 2304,  // ... into the active side's
-    LOCAL_MEMORY_ACTIVE_GATE = 2560,   // the active side's: the passive one may write
-    LOCAL_MEMORY_PASSIVE_GATE = 2816,  // the passive side's
-    LOCAL_MEMORY_OCTETS = 4096,        // the active side's octets, then the passive's
+    LOCAL_MEMORY_ACTIVE_SLOT = 1408,   // of who writes into the passive side's memory (slot.h)
+    LOCAL_MEMORY_PASSIVE_SLOT = 1536,  // ... into the active side's
+    LOCAL_MEMORY_ACTIVE_GATE = 1664,   // the active side's: the passive one may write
+    LOCAL_MEMORY_PASSIVE_GATE = 1792,  // the passive side's
+    LOCAL_MEMORY_WORDS_LEN = 2048,
+};
+
+enum {
+    LOCAL_MEMORY_PAGE = 4096,
+    LOCAL_MEMORY_FIRST = (LOCAL_MEMORY_PAGE - LOCAL_MEMORY_WORDS_LEN) / 2, // octets of each side
 };
 
 enum local_end {
@@ -34,7 +48,7 @@ enum local_end {
 };
 
 struct local_memory {
-    uint8_t *base; // NULL: none
+    uint8_t *base; // NULL: none; the words, in the midst of it
     uint32_t ring_len;
 };
 

@@ -18,6 +18,7 @@ static word *word_at(const struct octet_ring *ring, enum octet_ring_offset offse
 static void check_shape(const struct octet_ring *ring)
 {
     CHECK(octet_ring_len_is_good(ring->len));
+    CHECK(ring->first < ring->len);
     CHECK(((uintptr_t)ring->control & 63) == 0);
 }
 
@@ -26,15 +27,20 @@ static size_t min_len(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+static size_t place_of(const struct octet_ring *ring, uint64_t position)
+{
+    return (size_t)((position + ring->first) & (ring->len - 1));
+}
+
 // How much of [position, position + len) lies side by side.
 static size_t run_len(const struct octet_ring *ring, uint64_t position, size_t len)
 {
-    return min_len(len, ring->len - (size_t)(position & (ring->len - 1)));
+    return min_len(len, ring->len - place_of(ring, position));
 }
 
-static uint8_t *place_of(const struct octet_ring *ring, uint64_t position)
+static uint8_t *octets_at(const struct octet_ring *ring, uint64_t position)
 {
-    return ring->octets + (position & (ring->len - 1));
+    return ring->octets + place_of(ring, position);
 }
 
 // A look at the other side's word, once: whether it sleeps is taken back.
@@ -92,7 +98,7 @@ size_t octet_ring_put(struct octet_ring_writer *w, struct span octets)
     size_t len = min_len(octets.len, room);
     size_t first = run_len(&w->ring, w->put, len);
     if (len > 0) {
-        memcpy(place_of(&w->ring, w->put), octets.ptr, first);
+        memcpy(octets_at(&w->ring, w->put), octets.ptr, first);
         memcpy(w->ring.octets, octets.ptr + first, len - first);
     }
     w->put += len;
@@ -164,7 +170,7 @@ size_t octet_ring_available(struct octet_ring_reader *r)
 struct span octet_ring_readable(struct octet_ring_reader *r)
 {
     size_t len = octet_ring_available(r);
-    return span_of(place_of(&r->ring, r->taken), run_len(&r->ring, r->taken, len));
+    return span_of(octets_at(&r->ring, r->taken), run_len(&r->ring, r->taken, len));
 }
 
 size_t octet_ring_copy(struct octet_ring_reader *r, size_t offset, struct mspan into)
@@ -176,7 +182,7 @@ size_t octet_ring_copy(struct octet_ring_reader *r, size_t offset, struct mspan 
     size_t len = available <= offset ? 0 : min_len(into.len, available - offset);
     size_t first = run_len(&r->ring, r->taken + offset, len);
     if (len > 0) {
-        memcpy(into.ptr, place_of(&r->ring, r->taken + offset), first);
+        memcpy(into.ptr, octets_at(&r->ring, r->taken + offset), first);
         memcpy(into.ptr + first, r->ring.octets, len - first);
     }
     return len;

@@ -57,6 +57,7 @@ struct octet_ring {
     uint8_t *control; // OCTET_RING_CONTROL_LEN octets, aligned to a cache line
     uint8_t *octets;  // `len` of them
     uint32_t len;     // a power of two, at most OCTET_RING_LEN_MAX
+    uint32_t first;   // where the first octet of all lies: below `len`
 };
 
 static inline bool octet_ring_len_is_good(uint64_t len)

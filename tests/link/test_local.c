@@ -388,7 +388,7 @@ static void random_words_harm_nobody_else(void **state)
         enter_as_stranger();
         for (int turn = 0; turn < 20; turn++) {
             uint64_t value = prng_next(&prng) >> (prng_next(&prng) % 64);
-            unsigned word = (unsigned)(prng_next(&prng) % (LOCAL_MEMORY_OCTETS / 8));
+            unsigned word = (unsigned)(prng_next(&prng) % (LOCAL_MEMORY_WORDS_LEN / 8));
             word = turn % 2 == 0 ? word % 20 * 8 : word; // those that mean something, often
             atomic_store(local_memory_word(&theirs, (enum local_memory_offset)(8 * word)), value);
             write(their_fd, "bbb", prng_next(&prng) % 4);
@@ -451,7 +451,7 @@ static void malformed_offers_are_refused(void **state)
     offer[11] = 2;
     put_be32(offer + LOCAL_OFFER_RING_LEN, RING_LEN);
     memcpy(offer + LOCAL_OFFER_FLOW, &flow, sizeof flow);
-    const size_t memory_len = LOCAL_MEMORY_OCTETS + 2 * RING_LEN;
+    const size_t memory_len = LOCAL_MEMORY_PAGE + 2 * RING_LEN;
     const int unsealed = memory_of(memory_len, false), sealed = memory_of(memory_len, true);
     const int channel = memory_of(LOCAL_CHANNEL_LEN, true);
     const int open_channel = memory_of(LOCAL_CHANNEL_LEN, false);
@@ -501,7 +501,7 @@ static void offers_that_nobody_asks_for_are_bounded(void **state)
     for (unsigned i = 0; i < LOCAL_OFFERS_MAX + 10; i++) {
         struct net_flow other = flow;
         other.local_port = (uint16_t)(1 + i);
-        offer_as_stranger(&other, LOCAL_MEMORY_OCTETS);
+        offer_as_stranger(&other, LOCAL_MEMORY_PAGE);
         local_memory_release(&theirs);
     }
     stranger_is_accepted();

@@ -1,5 +1,6 @@
 // Many streams between two links of a host: one channel, whose memory and socket they share.
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -7,12 +8,16 @@
 #include "link/local/channel.h"
 #include "link/local/doorbell.h"
 #include "link/local/local.h"
+#include "link/local/memory.h"
 #include "link/local/stream.h"
 #include "link/socket.h"
 #include "tests/link/descriptors.h"
 #include "tests/link/loop.h"
 
-enum { STREAMS = 60 }; // more than are looked at one by one
+enum {
+    STREAMS = 60, // more than are looked at one by one
+    RING_LEN = 16 * 1024,
+};
 
 static instant_ns clock_of_test(void *ctx)
 {
@@ -22,7 +27,7 @@ static instant_ns clock_of_test(void *ctx)
     return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
 }
 
-static const struct link_local_config config = {.ring_len = 4096, .clock = clock_of_test};
+static const struct link_local_config config = {.ring_len = RING_LEN, .clock = clock_of_test};
 
 static struct link *client, *server;
 static struct link_stream *listener, *near[STREAMS], *far[STREAMS];
@@ -197,6 +202,33 @@ static void closed_streams_make_room_for_others(void **state)
         cross(near[i], far[i]);
         cross(far[i], near[i]);
     }
+}
+
+/* ---- memory of one stream -------------------------------------------------------------------- */
+
+// Pages that hold anything, of both rings and the words.
+static unsigned pages_of(const struct link_stream *stream)
+{
+    unsigned char is_there[1 + 2 * RING_LEN / LOCAL_MEMORY_PAGE];
+    const uintptr_t words = (uintptr_t)local_stream_of(stream)->memory.base;
+    const uintptr_t begin = words - RING_LEN - words % LOCAL_MEMORY_PAGE;
+    unsigned count = 0;
+    assert_int_equal(mincore((void *)begin, sizeof is_there * LOCAL_MEMORY_PAGE, is_there), 0);
+    for (unsigned i = 0; i < sizeof is_there; i++) {
+        count += is_there[i] & 1;
+    }
+    return count;
+}
+
+static void a_stream_that_carried_little_has_one_page(void **state)
+{
+    (void)state;
+    connect_one(0);
+    for (unsigned i = 0; i < LOCAL_MEMORY_FIRST / 2; i++) {
+        cross(near[0], far[0]);
+        cross(far[0], near[0]);
+    }
+    assert_int_equal(pages_of(near[0]), 1);
 }
 
 /* ---- news ------------------------------------------------------------------------------------ */
@@ -401,6 +433,7 @@ int main(void)
         CHANNEL_TEST(a_channel_ends_with_its_last_stream),
         CHANNEL_TEST(a_side_that_has_let_go_takes_the_channel_again),
         CHANNEL_TEST(closed_streams_make_room_for_others),
+        CHANNEL_TEST(a_stream_that_carried_little_has_one_page),
         CHANNEL_TEST(news_of_many_streams_are_found_in_one_look),
         CHANNEL_TEST(what_finds_no_room_in_a_report_comes_in_the_next),
         CHANNEL_TEST(who_sleeps_is_woken_once_for_all_streams),
