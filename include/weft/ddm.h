@@ -204,6 +204,12 @@ struct weft_ddm_driver {
     void (*drain)(void *device);
     // Nothing is under way.
     void (*close)(void *device);
+
+    // Names of the system calls that it makes once a device is open, ended by NULL, beside those of
+    // every driver: memory without code, descriptors that are there, clocks, waiting. The process
+    // can make no other from then on, and opens no file, if that device is its only one. NULL:
+    // nobody knows.
+    const char *const *calls;
 };
 
 // What a module exports:

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -97,10 +98,11 @@ static int trial(const char *path, struct why *ret_why)
 
 /* ---- what it says that it is ----------------------------------------------------------------- */
 
-// The first version ends with `close`.
+// The first ones end with `close`.
 static const char *fault_of_driver(const struct weft_ddm_driver *driver)
 {
-    if (driver->size < sizeof *driver || driver->size > DRIVER_SIZE_MAX) {
+    size_t least = offsetof(struct weft_ddm_driver, calls);
+    if (driver->size < least || driver->size > DRIVER_SIZE_MAX) {
         return "its weft_ddm_module has an impossible size";
     }
     if (driver->name == NULL || driver->open == NULL || driver->probe == NULL ||
@@ -132,7 +134,8 @@ static int driver_take(void *object, const char *path, struct weft_ddm_driver *r
     if (fault != NULL) {
         return refuse(ret_why, path, fault);
     }
-    *ret = *driver;
+    *ret = (struct weft_ddm_driver){0};
+    memcpy(ret, driver, driver->size < sizeof *ret ? driver->size : sizeof *ret);
     return 0;
 }
 

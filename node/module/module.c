@@ -23,6 +23,7 @@ struct module_command {
 
 struct module {
     struct ddm ddm;
+    struct ddm_driver row; // of the registry, with what the module says of itself
     struct weft_ddm_driver driver;
     struct weft_ddm_host host;
     void *device;
@@ -254,7 +255,9 @@ static struct module *module_create(const struct weft_ddm_driver *driver,
     if (module == NULL) {
         return NULL;
     }
-    module->ddm = (struct ddm){.driver = row, .host = *host};
+    module->row = *row;
+    module->row.calls = driver->calls != NULL ? driver->calls : row->calls;
+    module->ddm = (struct ddm){.driver = &module->row, .host = *host};
     module->driver = *driver;
     module->host = (struct weft_ddm_host){.size = sizeof module->host,
                                           .is_restart = host->is_restart,

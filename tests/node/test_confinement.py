@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What the processes of RTAs may do: what status says of it, and a module that means harm."""
 
+from nbd_client import READ, Client
 from serving import Node, case, folder, main, need, os, pathlib, run, until, weft
 from modules import build
 
@@ -78,6 +79,71 @@ def has_landlock():
     """Does the kernel know it, as the first word of its version call says?"""
     return run('python3', '-c', 'import ctypes; print(ctypes.CDLL(None).syscall(444, 0, 0, 1))'
                ).strip() != '-1'
+
+
+# Answers each read with what its process can do then: an octet for each act, 1 if it went well.
+ACTS = '''
+#include <weft/ddm.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+static const struct weft_ddm_host *host;
+static int open_it(const struct weft_ddm_target *target, const struct weft_ddm_host *its,
+                   void **ret_device, struct weft_ddm_why *ret_why)
+{
+    host = its;
+    return 0;
+}
+static int probe_it(void *device, struct weft_ddm_profile *ret)
+{
+    ret->volume_len = ret->range_max = 1 << 20;
+    ret->block_len = ret->preferred_len = ret->transfer_max = 4096;
+    ret->alignment = ret->depth = 1;
+    return 0;
+}
+static int submit_it(void *device, struct weft_ddm_command *command)
+{
+    struct sysinfo info;
+    int kind = PROT_READ | PROT_EXEC, share = MAP_PRIVATE | MAP_ANONYMOUS;
+    const char could[] = {sysinfo(&info) == 0, socket(AF_INET, SOCK_STREAM, 0) >= 0,
+                          open("/etc/passwd", O_RDONLY) >= 0,
+                          mmap(NULL, 4096, kind, share, -1, 0) != MAP_FAILED};
+    memcpy(command->data, could, sizeof could);
+    host->complete(host->ctx, command, 0);
+    return 0;
+}
+static void close_it(void *device) { }
+static const char *const calls[] = {"sysinfo", "no_such_call", NULL};
+WEFT_DDM_EXPORT const struct weft_ddm_driver weft_ddm_module = {
+    .version = WEFT_DDM_VERSION, .size = SIZE, .name = "acts",
+    .open = open_it, .probe = probe_it, .submit = submit_it, .close = close_it, .calls = calls};
+'''
+
+
+def acts(node):
+    """The kind of confinement, and what the module could do."""
+    with Client(node).go() as client:
+        client.request(READ, 0, 4096)
+        confinement, = confinements(node).values()
+        return confinement['kind'], tuple(client.take(16 + 4096)[16:20])
+
+
+@case
+def a_module_is_held_to_the_calls_that_it_names():
+    with folder() as place:
+        named = build(place, ACTS.replace('SIZE', 'sizeof weft_ddm_module'), 'named')
+        with Node(f'module:{named}') as node:
+            assert acts(node) == ('device', (1, 0, 0, 0))
+        # As it was compiled before there was that field: what lies beyond its size does not count.
+        older = build(place, '#include <stddef.h>\n' +
+                      ACTS.replace('SIZE', 'offsetof(struct weft_ddm_driver, calls)'), 'older')
+        with Node(f'module:{older}') as node:
+            assert acts(node) == ('common', (1, 1, 1, 1))
 
 
 @case
