@@ -50,6 +50,7 @@ static void context_fill(struct front_context *front, struct ibv_device *device)
             },
     };
     pthread_mutex_init(&front->verbs.context.mutex, NULL);
+    pthread_mutex_init(&front->own_addr_lock, NULL);
 }
 
 STATIC_CHECK((int)VIEW_ADDRESS_MAX <= (int)RNIC_ADDR_MAX);
@@ -114,6 +115,7 @@ void front_context_release(struct ibv_context *context)
     if (atomic_fetch_sub(&front->user_count, 1) == 1) {
         event_queue_fini(&front->async);
         pthread_mutex_destroy(&context->mutex);
+        pthread_mutex_destroy(&front->own_addr_lock);
         free(front);
     }
 }

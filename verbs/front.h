@@ -62,6 +62,11 @@ struct front_context {
     struct rnic *rnic;
     struct event_queue async;
     atomic_uint user_count; // the program until it closes, and every object made with the context
+
+    // A device of streams: the address that is its GID, as it was looked up last (gid.c).
+    pthread_mutex_t own_addr_lock;
+    struct rnic_addr own_addr;
+    instant_ns own_addr_until_ns; // it is looked up anew from then on
 };
 
 static inline struct front_context *front_context_of(struct ibv_context *context)

@@ -1,5 +1,5 @@
 // The GID table: addresses of the host. Those of an open device of packets are the ones that it has
-// open; one of streams has one, asked for anew.
+// open; one of streams has one, asked for anew now and then.
 
 #include <net/if.h>
 #include <netinet/in.h>
@@ -10,6 +10,10 @@
 #include "view/address.h"
 
 enum { FLOW_LABEL_MAX = 0xfffff, IPV4_AT = 12 };
+
+// Who makes connections by the thousand asks for each of them, and to ask the system takes a dozen
+// system calls.
+static const duration_ns own_addr_fresh_ns = 100 * NS_PER_MS;
 
 /* ---- our own --------------------------------------------------------------------------------- */
 
@@ -24,10 +28,32 @@ unsigned front_gid_count(const struct ibv_context *context)
     return count > 0 ? count : 1;
 }
 
+static struct rnic_addr own_addr_ask(void)
+{
+    struct view_address own;
+    view_address_find(&own);
+    return (struct rnic_addr){.addr = own.addr, .interface = if_nametoindex(own.interface)};
+}
+
+// Who does not get the lock asks the system: a fork may have left it behind with another thread.
+static struct rnic_addr own_addr(struct front_context *front)
+{
+    if (pthread_mutex_trylock(&front->own_addr_lock) != 0) {
+        return own_addr_ask();
+    }
+    const instant_ns now = rnic_now(front->rnic);
+    if (now >= front->own_addr_until_ns) {
+        front->own_addr = own_addr_ask();
+        front->own_addr_until_ns = instant_after(now, own_addr_fresh_ns);
+    }
+    const struct rnic_addr own = front->own_addr;
+    pthread_mutex_unlock(&front->own_addr_lock);
+    return own;
+}
+
 static bool own_find(const struct ibv_context *context, unsigned index, struct rnic_addr *ret)
 {
     const struct rnic_port *port = port_of(context);
-    struct view_address own;
     if (index >= front_gid_count(context)) {
         return false;
     }
@@ -35,8 +61,7 @@ static bool own_find(const struct ibv_context *context, unsigned index, struct r
         *ret = port->addrs[index];
         return true;
     }
-    view_address_find(&own);
-    *ret = (struct rnic_addr){.addr = own.addr, .interface = if_nametoindex(own.interface)};
+    *ret = own_addr(front_context_of((struct ibv_context *)context));
     return true;
 }
 

@@ -1,12 +1,15 @@
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/verbs/bench.h"
@@ -297,6 +300,43 @@ static void gid_is_an_address_of_this_host(void **state)
     assert_int_equal(ibv_close_device(context), 0);
 }
 
+static unsigned look_count;
+
+// In the place of the C library's, for the libraries too.
+int getifaddrs(struct ifaddrs **ret)
+{
+    int (*next)(struct ifaddrs **) = (int (*)(struct ifaddrs **))dlsym(RTLD_NEXT, "getifaddrs");
+    look_count++;
+    return next(ret);
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static void gid_is_looked_up_ten_times_in_a_second_at_most(void **state)
+{
+    enum { QUERIES = 1000, FRESH_MS = 100 };
+    struct ibv_context *context = bench_open();
+    union ibv_gid gid;
+    look_count = 0;
+    const uint64_t began_ms = now_ms();
+    for (unsigned i = 0; i < QUERIES; i++) {
+        assert_int_equal(ibv_query_gid(context, 1, 0, &gid), 0);
+    }
+    assert_in_range(look_count, 1, 1 + (now_ms() - began_ms) / FRESH_MS);
+    look_count = 0;
+    for (uint64_t at_ms = now_ms(); now_ms() - at_ms <= FRESH_MS;) {
+        usleep(1000);
+    }
+    assert_int_equal(ibv_query_gid(context, 1, 0, &gid), 0); // the host's may have changed
+    assert_int_equal(look_count, 1);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
 static void gids_and_pkeys_beyond_the_first_are_refused(void **state)
 {
     struct ibv_context *context = bench_open();
@@ -335,6 +375,7 @@ int main(void)
         cmocka_unit_test(port_speed_is_that_of_its_lanes),
         cmocka_unit_test(regions_are_registered_by_attributes),
         cmocka_unit_test(gid_is_an_address_of_this_host),
+        cmocka_unit_test(gid_is_looked_up_ten_times_in_a_second_at_most),
         cmocka_unit_test(gids_and_pkeys_beyond_the_first_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
