@@ -1,10 +1,14 @@
 // The measured side: an ordinary libibverbs/librdmacm program, both ends in processes of their own.
 //
-//     bench-verbs (write|read|send) MESSAGE_LEN SECONDS     bandwidth, one direction
+//     bench-verbs (write|read|send) MESSAGE_LEN SECONDS [sleep]
+//                                                           bandwidth, one direction; the programs
+//                                                           spin on their CQs, or sleep until one
+//                                                           has something
 //     bench-verbs latency (send|write) COUNT                64 octets there and back, both ends
 //                                                           spinning: on the CQ, or on memory;
 //                                                           COUNT times, or for five seconds
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -81,6 +85,30 @@ static int poll_cq(struct ibv_cq *cq, int max)
     return n;
 }
 
+// The same; if there are none now, those that it finds when something has come to `channel`. NULL:
+// it does not wait.
+static int next_completions(struct ibv_cq *cq, struct ibv_comp_channel *channel)
+{
+    int n = poll_cq(cq, POLL_MAX);
+    if (n != 0 || channel == NULL) {
+        return n;
+    }
+    if (ibv_req_notify_cq(cq, 0) != 0) {
+        fail("ibv_req_notify_cq");
+    }
+    n = poll_cq(cq, POLL_MAX); // what came before it was armed
+    if (n == 0) {
+        struct ibv_cq *of;
+        void *context;
+        if (ibv_get_cq_event(channel, &of, &context) != 0) {
+            fail("ibv_get_cq_event");
+        }
+        ibv_ack_cq_events(of, 1);
+        n = poll_cq(cq, POLL_MAX);
+    }
+    return n;
+}
+
 // The target, in the child. `port_fd`: where the requester learns the port.
 static void target_connect(struct end *end, int port_fd, unsigned receive_count, size_t receive_len)
 {
@@ -93,29 +121,73 @@ static void target_connect(struct end *end, int port_fd, unsigned receive_count,
 
 /* ---- bandwidth ------------------------------------------------------------------------------- */
 
-// A target of Sends posts receives as they are used; one of Writes and Reads makes no call at all.
-static void bandwidth_target(int port_fd, int is_send, size_t message_len, int done_fd)
+struct load {
+    enum ibv_wr_opcode opcode;
+    size_t message_len;
+    double seconds;
+    int sleeps;
+};
+
+// Posts receives as they are used, until the connection ends.
+static void take_sends(struct end *end, const struct load *load)
+{
+    struct ibv_comp_channel *channel = load->sleeps ? end->id->recv_cq_channel : NULL;
+    size_t at = 0;
+    int n;
+    while ((n = next_completions(end->id->recv_cq, channel)) >= 0) {
+        for (; n > 0; n--) {
+            post_receive(end, at, load->message_len);
+            at = at + 2 * load->message_len <= FOOTPRINT_LEN ? at + load->message_len : 0;
+        }
+    }
+}
+
+// A target of Writes and Reads makes no call at all. At the end `port_fd` is told how long its
+// processor was busy since it was connected: to make and remove what a device shows of itself in
+// the file system is no matter of octets.
+static void bandwidth_target(const struct load *load, int port_fd, int done_fd)
 {
     struct end end = end_of_program();
-    size_t at = 0;
+    bool is_send = load->opcode == IBV_WR_SEND;
     char done;
-    target_connect(&end, port_fd, is_send ? 2 * DEPTH : 0, message_len);
-    while (is_send) {
-        int n = poll_cq(end.id->recv_cq, POLL_MAX);
-        if (n < 0) {
-            exit(0);
-        }
-        for (; n > 0; n--) {
-            post_receive(&end, at, message_len);
-            at = at + 2 * message_len <= FOOTPRINT_LEN ? at + message_len : 0;
-        }
+    target_connect(&end, port_fd, is_send ? 2 * DEPTH : 0, load->message_len);
+    double busy_s = cpu_s(RUSAGE_SELF);
+    if (is_send) {
+        take_sends(&end, load);
     }
     while (read(done_fd, &done, 1) < 0) {
     }
-    exit(0);
+    busy_s = cpu_s(RUSAGE_SELF) - busy_s;
+    exit(write(port_fd, &busy_s, sizeof busy_s) == sizeof busy_s ? 0 : 1);
 }
 
-static void bandwidth(enum ibv_wr_opcode opcode, size_t message_len, double seconds)
+// The requester: octets that were completed within about `load->seconds`.
+static uint64_t transfer(struct end *end, const struct load *load)
+{
+    struct ibv_comp_channel *channel = load->sleeps ? end->id->send_cq_channel : NULL;
+    const size_t len = load->message_len;
+    uint64_t posted = 0, signalled = 0, completed = 0;
+    size_t at = 0;
+    double end_s = now_s() + load->seconds;
+    for (bool is_over = false; !is_over || completed < signalled;) {
+        while (!is_over && posted - completed * SIGNAL_EVERY < DEPTH) {
+            bool is_signalled = ++posted % SIGNAL_EVERY == 0;
+            signalled += is_signalled;
+            post_send(end, load->opcode, at, len, is_signalled ? IBV_SEND_SIGNALED : 0);
+            at = at + 2 * len <= FOOTPRINT_LEN ? at + len : 0;
+        }
+        int n = next_completions(end->id->send_cq, channel);
+        if (n < 0) {
+            fprintf(stderr, "bench-verbs: the connection ended\n");
+            exit(1);
+        }
+        completed += (uint64_t)n;
+        is_over = is_over || now_s() >= end_s;
+    }
+    return completed * SIGNAL_EVERY * len;
+}
+
+static void bandwidth(const struct load *load)
 {
     int ports[2], done[2];
     if (pipe(ports) != 0 || pipe(done) != 0) {
@@ -124,30 +196,22 @@ static void bandwidth(enum ibv_wr_opcode opcode, size_t message_len, double seco
     pid_t child = fork_end();
     if (child == 0) {
         close(done[1]);
-        bandwidth_target(ports[1], opcode == IBV_WR_SEND, message_len, done[0]);
+        bandwidth_target(load, ports[1], done[0]);
     }
+    close(ports[1]);
     struct end end = end_of_program();
     end_connect(&end, ports[0]);
-    uint64_t posted = 0, signalled = 0, completed = 0;
-    size_t at = 0;
-    double start_s = now_s(), end_s = start_s + seconds, busy_s = cpu_s(RUSAGE_SELF);
-    for (int is_over = 0; !is_over || completed < signalled;) {
-        while (!is_over && posted - completed * SIGNAL_EVERY < DEPTH) {
-            int is_signalled = ++posted % SIGNAL_EVERY == 0;
-            signalled += (uint64_t)is_signalled;
-            post_send(&end, opcode, at, message_len, is_signalled ? IBV_SEND_SIGNALED : 0);
-            at = at + 2 * message_len <= FOOTPRINT_LEN ? at + message_len : 0;
-        }
-        int n = poll_cq(end.id->send_cq, POLL_MAX);
-        completed += n > 0 ? (uint64_t)n : 0;
-        is_over = is_over || now_s() >= end_s;
-    }
+    double start_s = now_s(), busy_s = cpu_s(RUSAGE_SELF), target_busy_s;
+    uint64_t octets = transfer(&end, load);
     double took_s = now_s() - start_s;
+    busy_s = cpu_s(RUSAGE_SELF) - busy_s;
     end_disconnect(&end);
     close(done[1]);
+    if (read(ports[0], &target_busy_s, sizeof target_busy_s) != sizeof target_busy_s) {
+        fail("the target");
+    }
     waitpid(child, NULL, 0);
-    print_bandwidth(completed * SIGNAL_EVERY * message_len, took_s,
-                    cpu_s(RUSAGE_SELF) - busy_s + cpu_s(RUSAGE_CHILDREN));
+    print_bandwidth(octets, took_s, busy_s + target_busy_s);
 }
 
 /* ---- latency --------------------------------------------------------------------------------- */
@@ -256,18 +320,33 @@ static void latency(int by_write, unsigned count)
     print_latency(us, done);
 }
 
+static bool is_operation(const char *word, enum ibv_wr_opcode *ret)
+{
+    static const struct {
+        const char *name;
+        enum ibv_wr_opcode opcode;
+    } operations[] = {
+        {"write", IBV_WR_RDMA_WRITE}, {"read", IBV_WR_RDMA_READ}, {"send", IBV_WR_SEND}};
+    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
+        if (strcmp(word, operations[i].name) == 0) {
+            *ret = operations[i].opcode;
+            return true;
+        }
+    }
+    return false;
+}
+
 int main(int argc, char **argv)
 {
+    struct load load = {.sleeps = argc == 5 && strcmp(argv[4], "sleep") == 0};
     if (argc == 4 && strcmp(argv[1], "latency") == 0) {
         latency(strcmp(argv[2], "write") == 0, (unsigned)strtoul(argv[3], NULL, 10));
-    } else if (argc == 4 && strcmp(argv[1], "write") == 0) {
-        bandwidth(IBV_WR_RDMA_WRITE, strtoul(argv[2], NULL, 10), atof(argv[3]));
-    } else if (argc == 4 && strcmp(argv[1], "read") == 0) {
-        bandwidth(IBV_WR_RDMA_READ, strtoul(argv[2], NULL, 10), atof(argv[3]));
-    } else if (argc == 4 && strcmp(argv[1], "send") == 0) {
-        bandwidth(IBV_WR_SEND, strtoul(argv[2], NULL, 10), atof(argv[3]));
+    } else if ((argc == 4 || load.sleeps) && is_operation(argv[1], &load.opcode)) {
+        load.message_len = strtoul(argv[2], NULL, 10);
+        load.seconds = atof(argv[3]);
+        bandwidth(&load);
     } else {
-        fprintf(stderr, "usage: bench-verbs (write|read|send) MESSAGE_LEN SECONDS"
+        fprintf(stderr, "usage: bench-verbs (write|read|send) MESSAGE_LEN SECONDS [sleep]"
                         " | latency (send|write) COUNT\n");
         return 2;
     }
