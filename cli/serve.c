@@ -79,7 +79,6 @@ static void serve_help(FILE *out)
 struct serve {
     struct host_config config;
     unsigned listeners; // a bit for each option that named an address, by its number
-    bool is_read_only;
     bool is_done;
     char *captive[4];
 };
@@ -128,7 +127,7 @@ static int option_apply(struct serve *serve, int option, char **argv)
         serve->config.takes_volumes = true;
         return 0;
     case OPTION_READ_ONLY:
-        serve->is_read_only = true;
+        serve->config.is_read_only = true;
         return 0;
     case OPTION_QUIET:
         serve->config.is_quiet = true;
@@ -229,9 +228,6 @@ static int volumes_read(struct serve *serve, char **words, size_t count)
             say_error("cannot serve", words[i], "free some memory", "no memory");
             return EXIT_FAILED;
         }
-    }
-    for (size_t i = 0; i < serve->config.volume_count; i++) {
-        serve->config.volumes[i].read_only |= serve->is_read_only;
     }
     size_t most = NODE_VOLUME_COUNT_MAX;
     if (serve->config.volume_count > most) {

@@ -46,6 +46,7 @@ struct host_config {
     char *const *captive; // argv of a command; NULL: none
     const char *path;     // of the configuration file, for rescans; NULL: none
     bool takes_volumes;   // that weft rescan --add names
+    bool is_read_only;    // all volumes, those that come later too
     bool is_quiet;        // nothing on standard output
 };
 

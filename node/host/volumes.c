@@ -40,6 +40,7 @@ static bool is_alone(const struct host_config *config)
 int host_volume_add(struct host *host, const struct volume_wish *wish)
 {
     struct volume_wish placed = *wish;
+    placed.read_only |= host->config->is_read_only;
     if (placed.unit[0] == '\0') {
         placed.is_alone = is_alone(host->config);
         snprintf(placed.unit, sizeof placed.unit, "%s",
@@ -68,7 +69,7 @@ static void folder_watch(struct host *host, const struct volume_wish *wish)
 
 // What is to be served now: the volumes of the file as it was last read, those of the command line,
 // and of patterns among them what they find.
-static int wanted_read(struct host *host, struct host_config *ret)
+static int wanted_read(struct host *host, struct host_config *ret, struct why *ret_why)
 {
     const struct host_config *config = host->config, *in_file = &host->in_file;
     size_t own_count = config->volume_count - config->file_volume_count;
@@ -80,6 +81,8 @@ static int wanted_read(struct host *host, struct host_config *ret)
         folder_watch(host, wish); // first: what comes meanwhile is found, or told of
         int error = found_add(ret, wish, host_say, host);
         if (error != 0) {
+            why_say(ret_why, "%s: %s", wish->name,
+                    error == -EEXIST ? "there is another volume of this name" : strerror(-error));
             return error;
         }
     }
@@ -99,14 +102,15 @@ int host_volumes_add(struct host *host)
 {
     struct host_config *wanted = &host->wanted;
     const char *object = "these volumes";
+    struct why why = {""};
     int error = in_file_copy(host);
-    error = error == 0 ? wanted_read(host, wanted) : error;
+    error = error == 0 ? wanted_read(host, wanted, &why) : error;
     for (size_t i = 0; i < wanted->volume_count && error == 0; i++) {
         object = wanted->volumes[i].name;
         error = host_volume_add(host, &wanted->volumes[i]);
     }
     if (error != 0) {
-        host_say_failure("cannot serve", object, strerror(-error),
+        host_say_failure("cannot serve", object, why.text[0] != '\0' ? why.text : strerror(-error),
                          "give each volume a name of its own, and fewer of them");
     }
     return error;
@@ -242,9 +246,8 @@ int host_look(struct host *host, host_note *note, void *ctx, struct why *ret_why
 {
     const struct rescan rescan = {host, note, ctx};
     struct host_config fresh = {0};
-    int error = wanted_read(host, &fresh);
+    int error = wanted_read(host, &fresh, ret_why);
     if (error != 0) {
-        why_say(ret_why, "%s", strerror(-error));
         config_free(&fresh);
         return error;
     }

@@ -53,6 +53,23 @@ def volumes_are_added_only_where_the_operator_allowed_it():
 
 
 @case
+def a_node_that_refuses_writes_refuses_those_to_volumes_that_come_later():
+    with folder() as place:
+        file = place / 'node.ini'
+        file.write_text('[volume a]\nuri = ram:1M\n')
+        with Node('-r', '--allow-add', f'--config={file}', 'd=ram:1M') as node:
+            file.write_text('[volume a]\nuri = ram:1M\n[volume b]\nuri = ram:1M\n')
+            expect(weft('rescan', node.process.pid), 0, 'b: added\n')
+            expect(weft('rescan', '--add=c=ram:1M', node.process.pid), 0, 'c: added\n')
+            found = {name: volume['read_only'] for name, volume in volumes(node).items()}
+            assert found == dict.fromkeys('abcd', True), found
+            file.write_text('[volume d]\nuri = ram:1M\n')
+            expect_error(weft('rescan', node.process.pid), 1,
+                         'd: there is another volume of this name')
+            assert sorted(volumes(node)) == list('abcd')
+
+
+@case
 def a_rescan_applies_what_changed_of_volumes_that_stay():
     with folder() as place:
         file, one = place / 'node.ini', place / 'one.img'
