@@ -71,6 +71,7 @@ struct cta_route {
     bool is_pending;           // waits for a former connection of its client to end
     bool is_leaving;           // removed; goes with its last transaction
     bool has_failed;           // the volume is gone for good
+    unsigned news;             // bits of enum reservation_event that its TTS is to be told
     struct cta_share share;    // of its transactions that are not settled
     uint64_t requests, failed; // answered, and of them those that did not go well
     uint64_t octets_in, octets_out;
@@ -93,6 +94,7 @@ struct transaction {
     enum transaction_state state;
     bool is_replay;                  // sent to an earlier process of the unit before
     bool is_by_window;               // TRANSFERRING: the RTA has never heard of it
+    bool is_fenced;                  // its client is to have nothing under way
     struct service_request *request; // NULL: answered
     struct cta_route *route;         // NULL: settled
     struct cta_unit *unit;
@@ -138,6 +140,7 @@ struct cta {
     struct list_link paced;      // rates that routes wait for
     struct list_link free;       // transactions
     struct list_link quarantine; // transactions
+    struct list_link reserving;  // reservation requests that wait to be answered
     unsigned unit_end;           // no unit from here on has ever been added
     struct cta_unit *units[NODE_UNIT_COUNT_MAX];
     struct cta_volume volumes[NODE_VOLUME_COUNT_MAX];
@@ -145,12 +148,6 @@ struct cta {
     struct cta_route routes[NODE_CONNECTION_COUNT_MAX];
     struct transaction transactions[NODE_TRANSACTION_COUNT_MAX];
 };
-
-// ---- cta.c
-
-// Without a residual message store; NULL without memory.
-struct cta_unit *cta_unit_create(struct cta *cta, uint32_t number);
-void cta_unit_destroy(struct cta_unit *unit);
 
 // ---- routes.c
 
@@ -193,6 +190,9 @@ void rates_release(struct cta *cta, instant_ns now);
 
 // ---- memory.c
 
+// Without a residual message store; NULL without memory.
+struct cta_unit *cta_unit_create(struct cta *cta, uint32_t number);
+void cta_unit_destroy(struct cta_unit *unit);
 // The unit's part of the pool, with its books. False without memory.
 bool memory_open(struct cta_unit *unit);
 void memory_close(struct cta_unit *unit);
@@ -227,10 +227,29 @@ void service_end(struct cta *cta, struct transaction *transaction);
 // Gives those who wait what has become free.
 void service_feed(struct cta *cta, instant_ns now);
 void service_fail_route(void *cta, uint32_t connection, instant_ns now);
+// The route's client is to have nothing under way: what has not gone to the unit ends here, and
+// what has is marked.
+void service_fence(struct cta *cta, struct cta_route *route, instant_ns now);
 // The same for what has come back from a unit that is lost.
 void service_fail_returned(struct cta *cta, const struct cta_unit *unit, instant_ns now);
 // Answers those whose deadline has passed.
 void service_expire(struct cta *cta, instant_ns now);
+
+// ---- bar.c
+
+// Does somebody else's reservation keep the operation from the route's volume?
+bool reservation_bars(const struct cta_route *route, unsigned operation);
+// The claim of the route's own connection ends.
+void reservation_unclaim_of(struct cta_route *route);
+
+// ---- reservation.c
+
+const struct reservation *reservation_look(void *cta, uint32_t connection);
+void reservation_reserve(void *cta, struct reservation_request *request, instant_ns now);
+bool reservation_claim(void *cta, uint32_t connection);
+void reservation_unclaim(void *cta, uint32_t connection, bool of_any);
+// Answers those who wait for nothing any more.
+void reservation_feed(struct cta *cta, instant_ns now);
 
 // ---- rta_interface.c
 

@@ -17,6 +17,7 @@ struct cta *cta_create(const struct cta_parts *parts)
     list_init(&cta->paced);
     list_init(&cta->free);
     list_init(&cta->quarantine);
+    list_init(&cta->reserving);
     for (unsigned i = 0; i < NODE_TRANSACTION_COUNT_MAX; i++) {
         list_push_tail(&cta->free, &cta->transactions[i].link);
     }
@@ -31,29 +32,6 @@ void cta_destroy(struct cta *cta)
     free(cta);
 }
 
-struct cta_unit *cta_unit_create(struct cta *cta, uint32_t number)
-{
-    struct cta_unit *unit = calloc(1, sizeof *unit);
-    if (unit != NULL) {
-        *unit = (struct cta_unit){.cta = cta, .unit = number};
-        list_init(&unit->ready);
-        list_init(&unit->replay);
-        list_init(&unit->at_unit);
-        list_init(&unit->elsewhere);
-        list_init(&unit->completing);
-    }
-    return unit;
-}
-
-void cta_unit_destroy(struct cta_unit *unit)
-{
-    if (unit != NULL) {
-        memory_close(unit);
-        residual_destroy(unit->residual);
-        free(unit);
-    }
-}
-
 static struct node_pool pool(void *ctx)
 {
     return ((struct cta *)ctx)->parts.pool;
@@ -63,6 +41,10 @@ const struct cta_for_tts cta_for_tts = {
     .pool = pool,
     .submit = service_submit,
     .transferred = service_transferred,
+    .reservation = reservation_look,
+    .reserve = reservation_reserve,
+    .claim = reservation_claim,
+    .unclaim = reservation_unclaim,
 };
 
 const struct cta_for_uma cta_for_uma = {
@@ -98,6 +80,9 @@ void cta_flush(struct cta *cta, instant_ns now)
     rates_release(cta, now);
     if (!list_is_empty(&cta->hungry)) {
         service_feed(cta, now);
+    }
+    if (!list_is_empty(&cta->reserving)) {
+        reservation_feed(cta, now);
     }
     for (unsigned i = 0; i < cta->unit_end; i++) {
         struct cta_unit *unit = cta->units[i];

@@ -7,6 +7,8 @@
 //     shares.c         how much a connection, a client and a volume may hold
 //     rates.c          how many requests and octets a second a volume's clients may have
 //     window.c         reads of what the page cache has, without the RTA
+//     bar.c            who may use a volume
+//     reservation.c    what is asked about that
 //     rta_interface.c  the RTA interface manager: units, frames, replay
 //     memory.c         the units' parts of the pool
 //     buffers.c        the books of a part
@@ -49,6 +51,10 @@ struct cta_parts {
     void (*part_trim)(void *ctx, uint32_t unit, uint64_t offset, uint64_t len);
     // Reads that many octets of a read window there, if all of them are to be had without waiting.
     bool (*window_read)(void *ctx, int fd, uint64_t offset, void *data, uint32_t len);
+    // Writes down what of all reservations outlives the node, as it is now: its number, from 1 on,
+    // which cta_reservations_stored tells of later. NULL: no reservation can persist.
+    uint64_t (*reservations_store)(void *ctx);
+    void *reservations_ctx;
 };
 
 struct cta *cta_create(const struct cta_parts *parts);
@@ -63,6 +69,10 @@ void cta_on_bus(struct cta *cta, uint32_t unit, instant_ns now);
 
 // The end of a batch: what has been submitted goes out.
 void cta_flush(struct cta *cta, instant_ns now);
+
+// What was written down up to this number is stored, or could not be: at the end of the batch who
+// waited for it is answered.
+void cta_reservations_stored(struct cta *cta, uint64_t ticket, bool is_stored);
 
 instant_ns cta_next_deadline(const struct cta *cta);
 void cta_on_deadline(struct cta *cta, instant_ns now);

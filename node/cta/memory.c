@@ -1,6 +1,8 @@
-// The units' parts of the pool. An RTA has that of its own requests, in which it may do what it
-// likes; nobody else's data pass there. What all parts together may lend is the pool's length, so
-// memory that is free again goes back to the system before long.
+// The units and their parts of the pool. An RTA has that of its own requests, in which it may do
+// what it likes; nobody else's data pass there. What all parts together may lend is the pool's
+// length, so memory that is free again goes back to the system before long.
+
+#include <stdlib.h>
 
 #include "node/cta/agent.h"
 #include "node/interface/cta_tts.h"
@@ -8,6 +10,29 @@
 static const duration_ns trim_after_ns = NS_PER_S;
 
 enum { TRIM_LEN = 64 << 10 }; // runs shorter than this are left
+
+struct cta_unit *cta_unit_create(struct cta *cta, uint32_t number)
+{
+    struct cta_unit *unit = calloc(1, sizeof *unit);
+    if (unit != NULL) {
+        *unit = (struct cta_unit){.cta = cta, .unit = number};
+        list_init(&unit->ready);
+        list_init(&unit->replay);
+        list_init(&unit->at_unit);
+        list_init(&unit->elsewhere);
+        list_init(&unit->completing);
+    }
+    return unit;
+}
+
+void cta_unit_destroy(struct cta_unit *unit)
+{
+    if (unit != NULL) {
+        memory_close(unit);
+        residual_destroy(unit->residual);
+        free(unit);
+    }
+}
 
 bool memory_open(struct cta_unit *unit)
 {

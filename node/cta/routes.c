@@ -160,6 +160,7 @@ void routes_remove(void *ctx, uint32_t connection)
     struct cta_route *r = slot(cta, connection);
     if (connection != 0 && r->route.connection == connection && !r->is_leaving) {
         CHECK(list_is_empty(&r->hungry));
+        reservation_unclaim_of(r);
         r->is_leaving = true;
         r->is_pending = false;
         free_if_over(cta, r);

@@ -240,6 +240,10 @@ void service_submit(void *ctx, struct service_request *request, instant_ns now)
         complete(cta, route, request, NODE_NO_VOLUME, 0, now);
         return;
     }
+    if (reservation_bars(route, request->operation)) {
+        complete(cta, route, request, NODE_RESERVED, 0, now);
+        return;
+    }
     bool may_go = rates_allow(route, now);
     if (may_go && list_is_empty(&route->hungry) && !must_get_behind(cta, request) &&
         begin(cta, route, request, now)) {
@@ -272,12 +276,13 @@ void service_feed(struct cta *cta, instant_ns now)
         struct cta_route *route = LIST_ENTRY(cta->hungry.next, struct cta_route, link);
         struct service_request *request =
             LIST_ENTRY(route->hungry.next, struct service_request, link);
+        bool is_barred = reservation_bars(route, request->operation);
         list_remove(&route->link);
-        if (!rates_allow(route, now)) {
+        if (!is_barred && !rates_allow(route, now)) {
             rates_wait(cta, route, now);
             continue;
         }
-        if (must_get_behind(cta, request) || !begin(cta, route, request, now)) {
+        if (!is_barred && (must_get_behind(cta, request) || !begin(cta, route, request, now))) {
             list_push_tail(&passed, &route->link);
             continue;
         }
@@ -285,7 +290,11 @@ void service_feed(struct cta *cta, instant_ns now)
         if (!list_is_empty(&route->hungry)) {
             list_push_tail(&cta->hungry, &route->link);
         }
-        proceed(cta, request, now);
+        if (is_barred) {
+            complete(cta, route, request, NODE_RESERVED, 0, now);
+        } else {
+            proceed(cta, request, now);
+        }
     }
     hungry_restore(cta, &passed);
 }
@@ -297,8 +306,12 @@ void service_transferred(void *ctx, struct service_request *request, enum node_c
     struct transaction *t = find(cta, request->transaction);
     CHECK(t != NULL && t->request == request);
     if (t->state == TRANSACTION_FETCHING) {
-        if (outcome == NODE_OK) {
+        bool is_barred = t->is_fenced || reservation_bars(t->route, t->operation);
+        if (outcome == NODE_OK && !is_barred) {
             units_submit(t);
+        } else if (outcome == NODE_OK) { // reserved while the data were on their way
+            service_answer(cta, t, NODE_RESERVED, 0, now);
+            service_end(cta, t);
         } else {
             service_answer(cta, t, outcome, 0, now);
             service_end(cta, t);
@@ -364,6 +377,24 @@ void service_fail_route(void *ctx, uint32_t connection, instant_ns now)
         struct transaction *t = &cta->transactions[i];
         if (t->state == TRANSACTION_READY && t->route == route) {
             fail(cta, t, now);
+        }
+    }
+}
+
+void service_fence(struct cta *cta, struct cta_route *route, instant_ns now)
+{
+    list_remove(&route->link);
+    for (struct list_link *l; (l = list_pop_head(&route->hungry)) != NULL;) {
+        complete(cta, route, LIST_ENTRY(l, struct service_request, link), NODE_RESERVED, 0, now);
+    }
+    for (unsigned i = 0; i < NODE_TRANSACTION_COUNT_MAX; i++) {
+        struct transaction *t = &cta->transactions[i];
+        bool is_its = t->state != TRANSACTION_FREE && t->route == route;
+        if (is_its && t->state == TRANSACTION_READY && !t->is_replay) {
+            service_answer(cta, t, NODE_RESERVED, 0, now);
+            service_end(cta, t);
+        } else if (is_its) {
+            t->is_fenced = true;
         }
     }
 }

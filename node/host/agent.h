@@ -70,6 +70,7 @@ struct host {
     struct pool pool;
     struct uma *uma;
     struct cta *cta;
+    struct reservation_store *reservations;
     struct nbd *nbd;          // NULL, as the others: not asked for
     struct nvme_target *nvme; // the controllers of all NVMe TTSs
     struct nvme_rdma *nvme_rdma;

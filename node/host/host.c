@@ -21,6 +21,7 @@
 #include "node/interface/volume.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
+#include "node/reservation/store.h"
 #include "node/unit/segment.h"
 
 static const duration_ns stop_within_ns = 10 * NS_PER_S;
@@ -38,6 +39,16 @@ void host_end(struct host *host, int exit_status)
 static void close_keepsake(void *ctx, int keepsake)
 {
     close(keepsake);
+}
+
+static struct reservation *reservation_join(void *ctx, const struct volume_identity *identity)
+{
+    return reservation_store_join(((struct host *)ctx)->reservations, identity->uuid);
+}
+
+static void reservation_leave(void *ctx, struct reservation *reservation)
+{
+    reservation_store_leave(((struct host *)ctx)->reservations, reservation);
 }
 
 static void on_stopped(void *ctx)
@@ -149,8 +160,11 @@ static int agents_create(struct host *host)
                               .bus = host_unit_bus,
                               .close_keepsake = close_keepsake,
                               .identify = host_identify,
+                              .reservation_join = reservation_join,
+                              .reservation_leave = reservation_leave,
                               .say = host_say,
                               .on_stopped = on_stopped};
+    host->reservations = reservation_store_create(false);
     host->uma = uma_create(&parts);
     struct cta_parts cta_parts = {.pool = pool_view(&host->pool),
                                   .uma = &uma_for_cta,
@@ -161,7 +175,7 @@ static int agents_create(struct host *host)
                                   .part_trim = pool_part_trim,
                                   .window_read = host_window_read};
     host->cta = cta_create(&cta_parts);
-    if (host->uma == NULL || host->cta == NULL) {
+    if (host->uma == NULL || host->cta == NULL || host->reservations == NULL) {
         return -ENOMEM;
     }
     uma_join_cta(host->uma, &cta_for_uma, host->cta);
@@ -246,6 +260,7 @@ static void host_teardown(struct host *host)
     host_ttss_destroy(host);
     uma_destroy(host->uma);
     cta_destroy(host->cta);
+    reservation_store_destroy(host->reservations);
     loop_unwatch(host->signal_watch);
     if (host->signal_fd >= 0) {
         close(host->signal_fd);

@@ -9,9 +9,11 @@
 //            CTA complete ─▶ TTS answers
 //     else   TTS submit ─▶ CTA … RTA … ─▶ CTA complete ─▶ TTS answers
 //
-// What fails ends with complete, whatever it is. A protocol whose clients are asked for their data
-// (a pull) begins that in transfer; one whose clients send it behind the request (a push) stops
-// reading its stream at the request and goes on in transfer, straight into the buffer.
+// What fails ends with complete, whatever it is: so does what somebody's reservation keeps from the
+// volume (NODE_RESERVED), at the door, and again when the data to be written are there. A protocol
+// whose clients are asked for their data (a pull) begins that in transfer; one whose clients send
+// it behind the request (a push) stops reading its stream at the request and goes on in transfer,
+// straight into the buffer.
 #pragma once
 
 #include <stdbool.h>
@@ -20,6 +22,7 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "node/interface/request.h"
+#include "node/interface/reservation.h"
 
 // The TTS owns it and leaves it alone from submit until complete, or its own transferred of a read.
 struct service_request {
@@ -76,6 +79,16 @@ struct cta_for_tts {
     // read the request is the TTS's again; after a write it is once complete has been called.
     void (*transferred)(void *cta, struct service_request *request, enum node_completion outcome,
                         instant_ns now);
+
+    // The reservation of the connection's volume, for reports. NULL: it can have none.
+    const struct reservation *(*reservation)(void *cta, uint32_t connection);
+    // Acts on it, for a client with a name that registers. Answered by on_reserved, perhaps before
+    // this returns: once what is to outlive the node is stored, and what was aborted has ended.
+    void (*reserve)(void *cta, struct reservation_request *request, instant_ns now);
+    // Reserves the volume for this connection alone, until it ends or unclaim. False: somebody has
+    // it. Unclaim: the connection's own claim ends, or whoever's (`of_any`).
+    bool (*claim)(void *cta, uint32_t connection);
+    void (*unclaim)(void *cta, uint32_t connection, bool of_any);
 };
 
 // What a TTS offers, per connection; `tts` is its own context. From within these calls it may
@@ -83,4 +96,9 @@ struct cta_for_tts {
 struct tts_for_cta {
     void (*transfer)(void *tts, struct service_request *request, instant_ns now);
     void (*complete)(void *tts, struct service_request *request, instant_ns now);
+    // Both NULL: the protocol has no reservations, and its clients no names that register.
+    void (*on_reserved)(void *tts, struct reservation_request *request, instant_ns now);
+    // The connection's client, a registrant, is to be told.
+    void (*on_reservation)(void *tts, uint32_t connection, enum reservation_event event,
+                           instant_ns now);
 };

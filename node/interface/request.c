@@ -30,6 +30,7 @@ static const char *const completion_names[NODE_COMPLETION_COUNT] = {
     [NODE_TIMED_OUT] = "timed out",
     [NODE_NO_VOLUME] = "no volume",
     [NODE_INTERNAL] = "internal",
+    [NODE_RESERVED] = "reserved",
 };
 
 const struct node_operation_facts *node_operation_facts(unsigned operation)

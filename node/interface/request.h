@@ -79,6 +79,7 @@ enum node_completion {
     NODE_TIMED_OUT = 9,  // the deadline passed
     NODE_NO_VOLUME = 10, // the volume is gone, or the connection has no row
     NODE_INTERNAL = 11,  // a fault of the node's own
+    NODE_RESERVED = 12,  // somebody else's reservation is in the way
     NODE_COMPLETION_COUNT
 };
 

@@ -10,6 +10,7 @@
 #include "node/interface/cta_rta.h"
 #include "node/interface/cta_tts.h"
 #include "node/interface/request.h"
+#include "node/interface/reservation.h"
 #include "node/interface/uma_tts.h"
 
 // One row of the routing table, as the UMA asks for it.
@@ -17,7 +18,8 @@ struct route {
     struct client client; // opaque
     uint32_t connection;  // chosen by the UMA
     uint32_t volume;
-    uint32_t unit; // the RTA
+    uint32_t unit;                   // the RTA
+    struct reservation *reservation; // the volume's; NULL: it can have none
     const struct tts_for_cta *tts;
     void *tts_ctx;
 };

@@ -20,14 +20,21 @@
 #include "node/interface/request.h"
 #include "node/interface/volume.h"
 
-enum client_limits { CLIENT_ADDRESS_MAX = 128, CLIENT_IDENTITY_MAX = 256, CLIENT_HOST_MAX = 64 };
+enum client_limits {
+    CLIENT_ADDRESS_MAX = 128,
+    CLIENT_IDENTITY_MAX = 256,
+    CLIENT_HOST_MAX = 64,
+    CLIENT_REGISTRANT_MAX = 256,
+};
 
-// Who asks. The texts are opaque here: the address is shown, host and identity are compared.
+// Who asks. The texts are opaque here: the address is shown, the others are compared.
 struct client {
     char address[CLIENT_ADDRESS_MAX];   // where it comes from
     char host[CLIENT_HOST_MAX];         // the same for all connections that shall share what one
                                         // client may have; empty: this one shares with none
     char identity[CLIENT_IDENTITY_MAX]; // who it says it is; empty where the protocol has no name
+    char registrant[CLIENT_REGISTRANT_MAX]; // who it is to reservations: all connections with this
+                                            // text are one; empty: it can register none
 };
 
 enum connect_status {

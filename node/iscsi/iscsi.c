@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "listen/address.h"
+#include "node/interface/reservation.h"
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
 #include "node/iscsi/connection.h"
@@ -64,7 +65,7 @@ static bool begin(struct stream *s)
     struct iscsi_connection *c = connection_of(s);
     struct client *client = &c->connect.client;
     c->connect.tts = &iscsi_for_uma;
-    c->connect.service = &scsi_for_cta;
+    c->connect.service = &c->iscsi->for_cta;
     c->connect.tts_ctx = c->iscsi;
     c->connect.cookie = (uint64_t)(uintptr_t)c;
     address_of_peer(s->fd, client->address);
@@ -225,6 +226,12 @@ static void tts_drop(void *ctx, uint32_t connection)
     }
 }
 
+static void on_reservation(void *ctx, uint32_t connection, enum reservation_event event,
+                           instant_ns now)
+{
+    scsi_target_on_reservation(((struct iscsi *)ctx)->target, connection, event, now);
+}
+
 static void tts_stop(void *ctx)
 {
     struct iscsi *iscsi = ctx;
@@ -286,6 +293,8 @@ struct iscsi *iscsi_create(const struct iscsi_parts *parts)
     }
     iscsi->parts = *parts;
     iscsi->target = target;
+    iscsi->for_cta = scsi_for_cta;
+    iscsi->for_cta.on_reservation = on_reservation;
     snprintf(iscsi->listen, sizeof iscsi->listen, "%s%s", parts->listen,
              has_port(parts->listen) ? "" : PORT_DEFAULT);
     stream_server_init(&iscsi->server, &iscsi_protocol,

@@ -15,6 +15,7 @@
 #include "node/iscsi/text.h"
 #include "node/scsi/device.h"
 #include "node/stream/stream.h"
+#include "text/show.h"
 
 enum { ISCSI_PROTOCOL_IDENTIFIER = 5, ISCSI_VERSION_DESCRIPTOR = 0x0960 };
 
@@ -97,16 +98,22 @@ void iscsi_answer_connect(struct iscsi_connection *c)
     c->nexus.protocol = ISCSI_PROTOCOL_IDENTIFIER;
     c->nexus.protocol_version = ISCSI_VERSION_DESCRIPTOR;
     snprintf(c->nexus.target_name, sizeof c->nexus.target_name, "%s", c->login.target);
-    snprintf(c->nexus.initiator_port, sizeof c->nexus.initiator_port,
-             "%.230s,i,0x%02x%02x%02x%02x%02x%02x", c->login.initiator, c->login.isid[0],
-             c->login.isid[1], c->login.isid[2], c->login.isid[3], c->login.isid[4],
-             c->login.isid[5]);
+    snprintf(c->nexus.initiator_port, sizeof c->nexus.initiator_port, "%s",
+             c->connect.client.registrant);
     c->has_nexus = row != NULL && iscsi_tasks_init(c) && nexus_begin(&c->nexus, row);
     if (!c->has_nexus) {
         refuse(c, ISCSI_OUT_OF_RESOURCES, "no memory");
         return;
     }
     succeed(c);
+}
+
+// The initiator port (RFC 7143 section 4.4.3), which is who registers.
+static void port_name(const struct iscsi_login *login, char ret[CLIENT_REGISTRANT_MAX])
+{
+    char isid[2 * ISCSI_ISID_LEN + 1];
+    snprintf(ret, CLIENT_REGISTRANT_MAX, "%.230s,i,0x%s", login->initiator,
+             text_hex(login->isid, ISCSI_ISID_LEN, isid));
 }
 
 static enum stream_verdict finish(struct iscsi_connection *c)
@@ -121,6 +128,7 @@ static enum stream_verdict finish(struct iscsi_connection *c)
     }
     iscsi_reinstate(c);
     c->connect.volume = row->volume;
+    port_name(&c->login, c->connect.client.registrant);
     c->state = ISCSI_CONNECTING;
     c->is_connecting = true;
     c->iscsi->parts.uma->connect(c->iscsi->parts.uma_ctx, &c->connect);

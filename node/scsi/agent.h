@@ -11,12 +11,6 @@
 #include "node/interface/volume.h"
 #include "node/scsi/device.h"
 
-// Who has registered a key for reservations.
-struct registrant {
-    char port[SCSI_PORT_NAME_MAX];
-    uint64_t key;
-};
-
 // A volume as initiators see it.
 struct logical_unit {
     uint32_t volume;
@@ -30,13 +24,6 @@ struct logical_unit {
     struct list_link link;       // the target's
     struct scsi_task *comparing; // COMPARE AND WRITE: one at a time
     struct list_link waiters;    // for it, or to be it
-    // Reservations: of RESERVE (6); persistent ones, with their holder, and all who have a key.
-    const struct nexus *reserved_by;
-    uint8_t reservation_type; // 0: none
-    char holder[SCSI_PORT_NAME_MAX];
-    uint32_t reservation_generation;
-    unsigned registrant_count;
-    struct registrant registrants[SCSI_REGISTRANT_MAX];
 };
 
 struct scsi_target {
@@ -139,12 +126,16 @@ void execute_compare_and_write(struct scsi_task *task, instant_ns now);
 
 // ---- reservation.c
 
-// Does a reservation of somebody else keep this command from the unit?
+// Does a reservation of somebody else keep this command from the unit? Those that read and change
+// blocks are asked again by the CTA.
 bool reservation_conflicts(const struct scsi_task *task);
 void execute_reserve(struct scsi_task *task, instant_ns now);
 void execute_release(struct scsi_task *task, instant_ns now);
 void execute_reserve_in(struct scsi_task *task, instant_ns now);
 void execute_reserve_out(struct scsi_task *task, instant_ns now);
+
+// What the CTA says, with any context.
+void reservation_on_reserved(void *ctx, struct reservation_request *request, instant_ns now);
 
 // ---- order.c: no change comes between the two halves of COMPARE AND WRITE
 

@@ -201,7 +201,7 @@ static enum scsi_fault fault_of(const struct scsi_task *task)
         [NODE_NO_SPACE] = FAULT_NO_SPACE,   [NODE_MEDIA] = FAULT_WRITE,
         [NODE_TRANSFER] = FAULT_TRANSFER,   [NODE_TIMED_OUT] = FAULT_TIMED_OUT,
         [NODE_NO_VOLUME] = FAULT_NO_UNIT,   [NODE_INTERNAL] = FAULT_INTERNAL,
-        [NODE_RETRY] = FAULT_INTERNAL,
+        [NODE_RETRY] = FAULT_INTERNAL,      [NODE_RESERVED] = FAULT_INTERNAL,
     };
     enum node_completion completion = task->service.completion;
     if (completion == NODE_TRANSFER && task->fault != FAULT_NONE) {
@@ -218,6 +218,8 @@ static void on_complete(void *ctx, struct service_request *service, instant_ns n
         task->way->on_done(task, now);
     } else if (service->completion == NODE_RETRY) {
         task_refuse(task, SCSI_BUSY, now);
+    } else if (service->completion == NODE_RESERVED) {
+        task_conflict(task, now);
     } else {
         task_fail(task, fault_of(task), now);
     }
@@ -226,4 +228,5 @@ static void on_complete(void *ctx, struct service_request *service, instant_ns n
 const struct tts_for_cta scsi_for_cta = {
     .transfer = on_transfer,
     .complete = on_complete,
+    .on_reserved = reservation_on_reserved,
 };

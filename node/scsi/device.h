@@ -6,7 +6,7 @@
 //     command.c    the commands there are, and where a task begins
 //     task.c       its life: data, requests to the CTA, its end
 //     block.c      those that read and change blocks: from blocks to the node's neutral requests
-//     reservation.c  which nexuses may use the unit
+//     reservation.c  the commands about which nexuses may use the unit
 //     order.c      which of them must wait for one another
 //     device.c     those that say what the unit is
 //     inquiry.c    INQUIRY, vital product data
@@ -24,6 +24,7 @@
 #include "base/time.h"
 #include "node/format/scsi.h"
 #include "node/interface/cta_tts.h"
+#include "node/interface/reservation.h"
 #include "node/interface/volume.h"
 #include "node/scsi/sense.h"
 
@@ -32,7 +33,6 @@ enum scsi_device_limits {
     SCSI_PORT_NAME_MAX = 256,
     SCSI_WRITE_SAME_BLOCKS_MAX = 1 << 23,
     SCSI_UNMAP_DESCRIPTOR_MAX = 256,
-    SCSI_REGISTRANT_MAX = 64, // of one unit
 };
 
 struct scsi_target;
@@ -75,7 +75,7 @@ struct nexus {
     struct scsi_target *target;
     struct logical_unit *unit;
     uint32_t connection;                     // the UMA's number
-    char initiator_port[SCSI_PORT_NAME_MAX]; // who it is, for reservations
+    char initiator_port[SCSI_PORT_NAME_MAX]; // who it is: the registrant of its struct client
     char target_name[SCSI_PORT_NAME_MAX];    // for the device identification page
     uint8_t protocol;                        // its identifier (SPC-4 section 7.6.1),
     uint16_t protocol_version;               // and its version descriptor (section 6.4.2)
@@ -103,6 +103,7 @@ struct scsi_task {
 
     // The device's.
     struct service_request service;
+    struct reservation_request reserve;
     const struct task_way *way; // what follows the request under way
     const struct scsi_command *command;
     void (*on_fetched)(struct scsi_task *task, instant_ns now); // NULL: for the CTA
@@ -131,8 +132,12 @@ void scsi_target_destroy(struct scsi_target *target);
 void scsi_target_advertise(struct scsi_target *target, const struct resource_table *table);
 struct scsi_device_counters scsi_target_counters(const struct scsi_target *target);
 
-// What the UMA connects (struct connect_request).
+// What the UMA connects (struct connect_request), but for on_reservation, which is the transport's,
+// and ends with scsi_target_on_reservation.
 extern const struct tts_for_cta scsi_for_cta;
+// The nexus of the connection is to be told.
+void scsi_target_on_reservation(struct scsi_target *target, uint32_t connection,
+                                enum reservation_event event, instant_ns now);
 
 // Begins a nexus, whose transport, target, connection and names are set. False: no memory.
 bool nexus_begin(struct nexus *nexus, const struct resource *row);

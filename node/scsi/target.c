@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/time.h"
+#include "node/interface/reservation.h"
 #include "node/interface/volume.h"
 #include "node/scsi/agent.h"
 #include "node/scsi/device.h"
@@ -134,9 +135,6 @@ void nexus_end(struct nexus *nexus)
 {
     CHECK(list_is_empty(&nexus->tasks));
     list_remove(&nexus->link);
-    if (nexus->unit->reserved_by == nexus) {
-        nexus->unit->reserved_by = NULL;
-    }
     nexus->unit = NULL;
 }
 
@@ -164,8 +162,42 @@ void nexus_reset_unit(struct nexus *nexus, instant_ns now)
     for (struct list_link *l = unit->nexuses.next; l != &unit->nexuses; l = l->next) {
         nexus_abort(LIST_ENTRY(l, struct nexus, link), now);
     }
-    unit->reserved_by = NULL;
+    const struct scsi_target_parts *parts = &nexus->target->parts;
+    parts->cta->unclaim(parts->cta_ctx, nexus->connection, true);
     unit_tell(unit, SCSI_ATTENTION_RESET);
+}
+
+static struct nexus *nexus_find(const struct scsi_target *target, uint32_t connection)
+{
+    for (const struct list_link *u = target->units.next; u != &target->units; u = u->next) {
+        const struct logical_unit *unit = LIST_ENTRY(u, struct logical_unit, link);
+        for (struct list_link *l = unit->nexuses.next; l != &unit->nexuses; l = l->next) {
+            struct nexus *nexus = LIST_ENTRY(l, struct nexus, link);
+            if (nexus->connection == connection) {
+                return nexus;
+            }
+        }
+    }
+    return NULL;
+}
+
+void scsi_target_on_reservation(struct scsi_target *target, uint32_t connection,
+                                enum reservation_event event, instant_ns now)
+{
+    static const enum scsi_attention attentions[RESERVATION_EVENT_COUNT] = {
+        [RESERVATION_REGISTRATION_PREEMPTED] = SCSI_ATTENTION_REGISTRATIONS,
+        [RESERVATION_RELEASED] = SCSI_ATTENTION_RELEASED,
+        [RESERVATION_CLEARED] = SCSI_ATTENTION_PREEMPTED,
+    };
+    struct nexus *nexus = nexus_find(target, connection);
+    if (nexus == NULL) {
+        return; // its login is not over
+    }
+    if (event == RESERVATION_TASKS_ABORTED) {
+        nexus_abort(nexus, now);
+    } else {
+        nexus->attentions |= 1U << attentions[event];
+    }
 }
 
 enum scsi_fault nexus_attention_take(struct nexus *nexus)

@@ -23,6 +23,7 @@ static const uint16_t errno_of[NODE_COMPLETION_COUNT] = {
     [NODE_RANGE] = NBD_EINVAL,    [NODE_UNSUPPORTED] = NBD_ENOTSUP, [NODE_READ_ONLY] = NBD_EPERM,
     [NODE_NO_SPACE] = NBD_ENOSPC, [NODE_MEDIA] = NBD_EIO,           [NODE_TRANSFER] = NBD_EIO,
     [NODE_TIMED_OUT] = NBD_EIO,   [NODE_NO_VOLUME] = NBD_ESHUTDOWN, [NODE_INTERNAL] = NBD_EIO,
+    [NODE_RESERVED] = NBD_EPERM,
 };
 
 bool nbd_transmission_init(struct nbd_connection *c)

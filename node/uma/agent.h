@@ -80,8 +80,9 @@ struct volume {
     struct volume_wish wish;
     struct volume_profile profile;
     struct volume_identity identity;
-    struct list_link unsaid; // in a list of the unit
-    int error;               // of the last attempt to open it, with the reason
+    struct reservation *reservation; // once it was open; NULL: it has none
+    struct list_link unsaid;         // in a list of the unit
+    int error;                       // of the last attempt to open it, with the reason
     struct why why;
 };
 

@@ -121,6 +121,7 @@ void connection_connect(void *ctx, struct connect_request *request)
                           .connection = c->number,
                           .volume = request->volume,
                           .unit = c->volume->unit,
+                          .reservation = c->volume->reservation,
                           .tts = request->service,
                           .tts_ctx = request->tts_ctx};
     uma->cta->rate_set(uma->cta_ctx, request->volume, &c->volume->wish.rate);

@@ -67,6 +67,10 @@ struct uma_parts {
     void (*close_keepsake)(void *ctx, int keepsake);
     // Derives the identity of a volume from its origin.
     void (*identify)(void *ctx, const struct volume_profile *profile, struct volume_identity *ret);
+    // The reservation of a volume with this identity, until it is left. NULL without memory. Both
+    // NULL: volumes have none.
+    struct reservation *(*reservation_join)(void *ctx, const struct volume_identity *identity);
+    void (*reservation_leave)(void *ctx, struct reservation *reservation);
     // One line for the operator.
     void (*say)(void *ctx, const char *line);
     // Everything has ended after uma_stop.

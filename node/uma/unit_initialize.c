@@ -110,6 +110,9 @@ static void identity_settle(struct uma *uma, struct volume *v, const struct volu
     if (v->wish.has_nguid) {
         memcpy(v->identity.nguid, v->wish.identity.nguid, sizeof v->identity.nguid);
     }
+    if (uma->parts.reservation_join != NULL) {
+        v->reservation = uma->parts.reservation_join(uma->parts.ctx, &v->identity);
+    }
 }
 
 static void volume_opened(struct uma *uma, struct volume *v, const struct volume_profile *profile,
@@ -182,6 +185,9 @@ static void volume_free(struct uma *uma, struct volume *v)
     window_put(uma, v, -1);
     list_remove(&v->unsaid);
     uma->cta->volume_remove(uma->cta_ctx, v->number);
+    if (v->reservation != NULL) {
+        uma->parts.reservation_leave(uma->parts.ctx, v->reservation);
+    }
     *v = (struct volume){.keepsake = -1, .window = -1};
     list_init(&v->unsaid);
     resources_advertise(uma);

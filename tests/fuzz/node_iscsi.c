@@ -15,6 +15,7 @@
 #include "node/interface/volume.h"
 #include "node/iscsi/connection.h"
 #include "node/iscsi/keys.h"
+#include "node/reservation/book.h"
 #include "node/scsi/device.h"
 #include "node/stream/stream.h"
 
@@ -75,13 +76,46 @@ static void transferred(void *ctx, struct service_request *request, enum node_co
     }
 }
 
+static struct reservation book;
+
+static const struct reservation *reservation(void *ctx, uint32_t connection)
+{
+    return &book;
+}
+
+static void tell(void *ctx, const char *registrant, enum reservation_event event)
+{
+}
+
+static void reserve(void *ctx, struct reservation_request *request, instant_ns now)
+{
+    request->outcome = book_act(&book, "iqn.a,i,0x1", request->connection, &request->wish,
+                                &(struct book_listener){NULL, tell});
+    scsi_for_cta.on_reserved(ctx, request, now);
+}
+
+static bool claim(void *ctx, uint32_t connection)
+{
+    return book_claim(&book, connection);
+}
+
+static void unclaim(void *ctx, uint32_t connection, bool of_any)
+{
+    book.claimed_by = 0;
+}
+
 static void say(void *ctx, const char *host, const char *line)
 {
 }
 
 static const struct uma_for_tts uma = {
     .resources = resources, .may_see = may_see, .connect = connect_now};
-static const struct cta_for_tts cta = {.submit = submit, .transferred = transferred};
+static const struct cta_for_tts cta = {.submit = submit,
+                                       .transferred = transferred,
+                                       .reservation = reservation,
+                                       .reserve = reserve,
+                                       .claim = claim,
+                                       .unclaim = unclaim};
 
 static void drain(int fd)
 {
@@ -138,6 +172,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct iscsi iscsi = {.parts = {.uma = &uma, .cta = &cta, .say = say}};
     int ends[2];
+    book = (struct reservation){.can_persist = true};
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
     list_init(&iscsi.server.dirty);
     list_init(&iscsi.server.streams);

@@ -60,7 +60,8 @@ struct rig {
     enum connect_status route_status;
     unsigned route_answers;
     const char *broken;
-    struct unit_message said; // by the RTA, last
+    uint64_t (*reservations_store)(void *ctx); // set between rig_create and the first reservation
+    struct unit_message said;                  // by the RTA, last
     char trace[RIG_TRACE_MAX];
 };
 
@@ -338,6 +339,11 @@ static inline bool rig_window_read(void *ctx, int fd, uint64_t offset, void *dat
     return true;
 }
 
+static inline uint64_t rig_reservations_store(void *ctx)
+{
+    return ((struct rig *)ctx)->reservations_store(ctx);
+}
+
 // What a test has of the units' parts of the pool; NULL: memory is there.
 static bool (*rig_parts_make)(void *ctx, uint32_t unit) __attribute__((unused));
 static void (*rig_parts_drop)(void *ctx, uint32_t unit) __attribute__((unused));
@@ -358,7 +364,9 @@ static inline struct rig *rig_create(void)
         .ctx = rig, .send = rig_cta_send, .ring = rig_cta_ring, .receive = rig_cta_receive};
     rig->rta_port = (struct frame_port){
         .ctx = rig, .send = rig_rta_send, .ring = rig_rta_ring, .receive = rig_rta_receive};
-    struct cta_parts parts = {.pool = {.ptr = rig->pool, .len = RIG_POOL_LEN},
+    struct cta_parts parts = {.reservations_store = rig_reservations_store,
+                              .reservations_ctx = rig,
+                              .pool = {.ptr = rig->pool, .len = RIG_POOL_LEN},
                               .uma = &rig_uma,
                               .uma_ctx = rig,
                               .ctx = rig,

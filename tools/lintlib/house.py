@@ -43,7 +43,9 @@ ROOMS = {
     'node/format': ('base', 'what commands and answers of devices look like; no state'),
     'node/loop': ('base', 'waits for descriptors and deadlines; whose is not its business'),
     'node/bus': ('node/interface base', 'carries frames between processes and opens none'),
-    'node/cta': ('node/bus node/interface base', 'knows no protocol and no device'),
+    'node/reservation': ('node/interface text base', 'who may use a volume; knows no protocol'),
+    'node/cta': ('node/reservation node/bus node/interface base',
+                 'knows no protocol and no device'),
     'node/uma': ('node/interface base', 'knows no protocol, no device and no process'),
     'node/rta': ('node/bus node/format node/interface base',
                  'turns requests into commands; devices by 320'),
@@ -67,8 +69,8 @@ ROOMS = {
     'node/unit': ('node/rta node/ddm node/bus node/loop node/interface text base',
                   'wires the process of an RTA'),
     'node/host': ('http node/unit node/iscsi node/scsi node/tts node/stream node/nvme node/uma '
-                  'node/cta node/rta node/ddm node/bus node/loop node/interface control text '
-                  'base weft',
+                  'node/cta node/reservation node/rta node/ddm node/bus node/loop node/interface '
+                  'control text base weft',
                   'wires the host storage node'),
     'initiator': ('node/nvme text base weft abi', 'public verbs only: it runs on any RNIC'),
     'draw': ('mpa wire text base',
@@ -92,8 +94,8 @@ ONLY_IN = {
 # The sans-I/O rooms: no socket, clock, thread, random source or mutable global.
 ENGINE_ROOMS = ('base', 'text', 'wire', 'tcp', 'net', 'mem', 'mpa', 'ddp', 'rdmap', 'cq', 'wq',
                 'iwarp', 'congestion', 'roce', 'conn', 'ibcm', 'meet', 'node/interface',
-                'node/format', 'node/bus', 'node/cta', 'node/uma', 'node/rta', 'node/nvme',
-                'node/scsi', 'manager', 'draw')
+                'node/format', 'node/bus', 'node/reservation', 'node/cta', 'node/uma', 'node/rta',
+                'node/nvme', 'node/scsi', 'manager', 'draw')
 
 # How many files of a room may call each other in a circle; a room without a row has no circle. The
 # numbers only fall: a room that is better than its row has the row lowered, or taken out.
@@ -103,7 +105,7 @@ CYCLES = {
     'initiator': 6,
     'link': 7,  # wrappers, each before any other by way of the port; local is one of four files
     'mem': 2,
-    'node/cta': 3,
+    'node/cta': 2,
     'node/ddm': 12,
     'node/host': 5,
     'node/rta': 2,
@@ -140,7 +142,8 @@ NAMES_OF_PROGRAMS = {'main', 'weft_ddm_module'}
 # Rooms that are neutral, the words that they do not use, not even in a comment, and why. STag is a
 # word of mem/, whatever a transport calls its keys.
 FOREIGN_WORDS = {
-    **dict.fromkeys(('node/interface', 'node/bus', 'node/cta', 'node/uma', 'node/stream'), (
+    **dict.fromkeys(('node/interface', 'node/bus', 'node/reservation', 'node/cta', 'node/uma',
+                     'node/stream'), (
         re.compile(r'nvme|nbd|scsi|verbs|ibv_|(?<![a-z])ata(?![a-z])', re.I),
         'names no network protocol and no I/O format')),
     'node/scsi': (re.compile(r'iscsi|nvme|nbd|verbs|ibv_', re.I), 'names no transport'),
