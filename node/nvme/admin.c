@@ -8,6 +8,7 @@
 #include "node/interface/volume.h"
 #include "node/nvme/agent.h"
 #include "node/nvme/controller.h"
+#include "node/nvme/pages.h"
 #include "node/nvme/wire.h"
 
 /* ---- async events ---------------------------------------------------------------------------- */
@@ -17,6 +18,7 @@ static const struct {
 } events[] = {
     {NVME_EVENT_NAMESPACE_ATTRIBUTES, NVME_EVENT_RESULT_NAMESPACE_ATTRIBUTES},
     {NVME_EVENT_DISCOVERY_CHANGE, NVME_EVENT_RESULT_DISCOVERY_CHANGE},
+    {NVME_EVENT_RESERVATION, NVME_EVENT_RESULT_RESERVATION},
 };
 
 // Reports what is pending, as far as the host has asked for it and read what it was told before.
@@ -94,7 +96,7 @@ static void execute_set_features(struct nvme_command *command, instant_ns now)
         command->result = queues_granted(c);
         break;
     case NVME_FEATURE_ASYNC_EVENTS:
-        c->enabled_events = value & events_offered(c);
+        c->enabled_events = (value & events_offered(c)) | NVME_EVENT_RESERVATION;
         break;
     case NVME_FEATURE_KEEP_ALIVE_TIMER:
         if (value > NVME_KATO_MAX_MS) {
@@ -104,10 +106,14 @@ static void execute_set_features(struct nvme_command *command, instant_ns now)
         }
         nvme_keep_alive_begin(c, value, now);
         break;
+    case NVME_FEATURE_RESERVATION_MASK:
+        c->masked_notices = value & NVME_NOTICE_MASK_ALL;
+        break;
     case NVME_FEATURE_ARBITRATION:
     case NVME_FEATURE_POWER_MANAGEMENT:
     case NVME_FEATURE_TEMPERATURE:
     case NVME_FEATURE_ERROR_RECOVERY:
+    case NVME_FEATURE_RESERVATION_PERSISTENCE: // by Reservation Register
     case NVME_FEATURE_VOLATILE_WRITE_CACHE:
     case NVME_FEATURE_WRITE_ATOMICITY:
         nvme_command_fail(command, NVME_FEATURE_NOT_CHANGEABLE | NVME_STATUS_DNR,
@@ -123,18 +129,25 @@ static void execute_set_features(struct nvme_command *command, instant_ns now)
 static void execute_get_features(struct nvme_command *command, instant_ns now)
 {
     const struct nvme_controller *c = command->queue->controller;
+    const struct reservation *r = nvme_reservation_of(c);
     switch ((uint8_t)get_le32(command->sqe + NVME_SQE_OFF_CDW10)) {
     case NVME_FEATURE_NUMBER_OF_QUEUES:
         command->result = queues_granted(c);
         break;
     case NVME_FEATURE_ASYNC_EVENTS:
-        command->result = c->enabled_events;
+        command->result = c->enabled_events & events_offered(c);
         break;
     case NVME_FEATURE_KEEP_ALIVE_TIMER:
         command->result = c->kato_ms;
         break;
     case NVME_FEATURE_VOLATILE_WRITE_CACHE:
         command->result = (c->volume.abilities & VOLUME_CAN_FLUSH) != 0;
+        break;
+    case NVME_FEATURE_RESERVATION_MASK:
+        command->result = c->masked_notices;
+        break;
+    case NVME_FEATURE_RESERVATION_PERSISTENCE:
+        command->result = r != NULL && r->persists;
         break;
     case NVME_FEATURE_ARBITRATION:
     case NVME_FEATURE_POWER_MANAGEMENT:
@@ -174,6 +187,13 @@ static const struct admin_facts {
     [NVME_ADMIN_ASYNC_EVENT_REQUEST] = {execute_event_request, true},
     [NVME_ADMIN_KEEP_ALIVE] = {execute_keep_alive, true},
 };
+
+uint32_t nvme_admin_effects(const struct nvme_controller *c, uint8_t opcode)
+{
+    bool is_there = opcode == NVME_FABRICS || (opcode < sizeof commands / sizeof commands[0] &&
+                                               commands[opcode].execute != NULL);
+    return is_there ? NVME_EFFECTS_SUPPORTED : 0;
+}
 
 void nvme_admin_execute(struct nvme_command *command, instant_ns now)
 {

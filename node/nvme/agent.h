@@ -8,11 +8,15 @@
 //     identify.c   what Identify answers
 //     logs.c       what Get Log Page answers
 //     io.c         I/O commands
+//     reservation.c  those about who may use the volume
+//     notices.c    what hosts are told of that
 #pragma once
 
 #include "base/check.h"
 #include "base/time.h"
+#include "node/interface/uma_tts.h"
 #include "node/nvme/controller.h"
+#include "node/nvme/pages.h"
 #include "node/nvme/wire.h"
 
 enum {
@@ -20,6 +24,7 @@ enum {
     NVME_ERROR_LOG_COUNT = 16,    // entries kept
     NVME_DISCOVERY_MDTS_LOG2 = 4, // NVME_SCRATCH_LEN
     NVME_NSID = 1,                // the only namespace of a subsystem
+    NVME_NOTICE_MAX = 8,          // about reservations, that a host has not read
 };
 
 STATIC_CHECK(NVME_DATA_LEN_MAX == 4096 << NVME_MDTS_LOG2);
@@ -73,6 +78,10 @@ struct nvme_controller {
     struct list_link event_requests;
     unsigned event_request_count;
     bool has_changed_namespace;
+    uint32_t masked_notices; // bits by enum nvme_notice_type
+    uint64_t notice_serial;  // read so far
+    unsigned notice_count;
+    uint8_t notices[NVME_NOTICE_MAX]; // enum nvme_notice_type, the oldest first
 
     uint64_t error_count;
     struct nvme_error errors[NVME_ERROR_LOG_COUNT]; // by count
@@ -142,6 +151,8 @@ struct nvme_controller *nvme_controller_find(struct nvme_target *target, uint16_
 void nvme_controller_join(struct nvme_controller *c, struct nvme_queue *queue);
 // The last queue takes the controller with it.
 void nvme_controller_leave(struct nvme_controller *c, struct nvme_queue *queue);
+// The first of its I/O queues that is a connection at the UMA; NULL: there is none.
+const struct nvme_queue *nvme_controller_first_io(const struct nvme_controller *c);
 // Asks the transports to end all its queues.
 void nvme_controller_end(struct nvme_controller *c, const char *why);
 // The same but for the admin queue.
@@ -202,8 +213,32 @@ void nvme_connect_forget(struct nvme_queue *queue);
 void nvme_io_complete(struct nvme_command *command, enum node_completion completion,
                       instant_ns now);
 
+// What the command with this opcode does to a namespace: enum nvme_effects; 0: there is none.
+uint32_t nvme_io_effects(const struct nvme_controller *c, uint8_t opcode);
+
+// ---- reservation.c
+
+void nvme_registrant_name(const uint8_t hostid[NVME_HOSTID_LEN], char ret[CLIENT_REGISTRANT_MAX]);
+void nvme_reservation_change(struct nvme_command *command, instant_ns now);
+void nvme_reservation_report(struct nvme_command *command, instant_ns now);
+// As the CTA calls it, with the target as context.
+void nvme_on_reserved(void *ctx, struct reservation_request *request, instant_ns now);
+// The reservation of the controller's volume; NULL: it has no I/O queue, or none is to be had.
+const struct reservation *nvme_reservation_of(const struct nvme_controller *c);
+
+// ---- notices.c
+
+// As the CTA calls it, with the target as context.
+void nvme_on_reservation(void *ctx, uint32_t connection, enum reservation_event event,
+                         instant_ns now);
+// The oldest notice that has not been read, into a page of zeroes; and it has been.
+void nvme_notice_emit(const struct nvme_controller *c, uint8_t page[NVME_NOTICE_LEN]);
+void nvme_notice_read(struct nvme_controller *c);
+
 // ---- admin.c
 
+// As nvme_io_effects.
+uint32_t nvme_admin_effects(const struct nvme_controller *c, uint8_t opcode);
 void nvme_event_raise(struct nvme_controller *c, uint32_t event);
 // Its log has been read: the next one may be reported.
 void nvme_event_read(struct nvme_controller *c, uint32_t event);

@@ -43,6 +43,7 @@
 #include "base/span.h"
 #include "base/time.h"
 #include "node/interface/cta_tts.h"
+#include "node/interface/reservation.h"
 #include "node/interface/uma_tts.h"
 #include "node/nvme/pages.h"
 #include "node/nvme/sgl.h"
@@ -82,6 +83,7 @@ struct nvme_command {
     // The controllers'.
     struct nvme_queue *queue;
     struct service_request service;
+    struct reservation_request reserve;
     struct list_link wait_link; // free, or waiting for the scratch or an event
     void (*on_scratch)(struct nvme_command *command, instant_ns now);
     void (*on_fetched)(struct nvme_command *command, instant_ns now);

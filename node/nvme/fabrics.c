@@ -88,6 +88,7 @@ static struct client client_of(const struct nvme_queue *queue, const struct wish
     memcpy(client.address, queue->parts.host_address, sizeof client.address);
     memcpy(client.host, queue->parts.host, sizeof client.host);
     memcpy(client.identity, wish->hostnqn, sizeof wish->hostnqn);
+    nvme_registrant_name(wish->hostid, client.registrant);
     return client;
 }
 

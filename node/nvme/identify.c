@@ -68,7 +68,8 @@ static uint16_t optional_commands(const struct nvme_volume *volume)
 {
     return (uint16_t)(((volume->abilities & VOLUME_CAN_TRIM) != 0 ? NVME_ONCS_DSM : 0) |
                       ((volume->abilities & VOLUME_CAN_WRITE_ZEROES) != 0 ? NVME_ONCS_WRITE_ZEROES
-                                                                          : 0));
+                                                                          : 0) |
+                      NVME_ONCS_RESERVATIONS);
 }
 
 static void emit_controller(const struct nvme_command *command, uint8_t *page)
@@ -86,7 +87,8 @@ static void emit_controller(const struct nvme_command *command, uint8_t *page)
     page[NVME_CTRL_OFF_ACL] = 3;
     page[NVME_CTRL_OFF_AERL] = NVME_EVENT_REQUEST_MAX - 1;
     page[NVME_CTRL_OFF_FRMW] = 1 << 1 | 1; // one slot, which cannot be written
-    page[NVME_CTRL_OFF_LPA] = NVME_LPA_EXTENDED;
+    page[NVME_CTRL_OFF_LPA] =
+        c->is_discovery ? NVME_LPA_EXTENDED : NVME_LPA_EXTENDED | NVME_LPA_EFFECTS;
     page[NVME_CTRL_OFF_ELPE] = NVME_ERROR_LOG_COUNT - 1;
     put_le16(page + NVME_CTRL_OFF_KAS, 1);
     put_le16(page + NVME_CTRL_OFF_MAXCMD, NVME_QUEUE_DEPTH_MAX);
@@ -146,6 +148,9 @@ static void emit_namespace(const struct nvme_command *command, uint8_t *page)
     page[NVME_NS_OFF_NSFEAT] =
         (uint8_t)(NVME_NSFEAT_OPTIMAL_IO | (can_trim ? NVME_NSFEAT_THIN : 0));
     page[NVME_NS_OFF_NMIC] = NVME_NMIC_SHARED;
+    const struct reservation *r = nvme_reservation_of(c);
+    page[NVME_NS_OFF_RESCAP] = (uint8_t)(NVME_RESCAP_TYPES | NVME_RESCAP_IEKEY |
+                                         (r != NULL && r->can_persist ? NVME_RESCAP_PTPL : 0));
     page[NVME_NS_OFF_DLFEAT] =
         can_trim && can_zero ? NVME_DLFEAT_READS_ZEROES | NVME_DLFEAT_WRITE_ZEROES_DEALLOCATES : 0;
     granularity(volume, row, page);

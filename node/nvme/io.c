@@ -187,6 +187,7 @@ static unsigned status_of(const struct nvme_command *command, enum node_completi
         [NODE_TIMED_OUT] = NVME_INTERNAL_ERROR,
         [NODE_NO_VOLUME] = NVME_INVALID_NAMESPACE | NVME_STATUS_DNR,
         [NODE_INTERNAL] = NVME_INTERNAL_ERROR,
+        [NODE_RESERVED] = NVME_RESERVATION_CONFLICT | NVME_STATUS_DNR,
     };
     bool is_read = command->service.operation == NODE_READ;
     if (completion == NODE_TRANSFER && command->transfer_status != NVME_OK) {
@@ -217,13 +218,29 @@ void nvme_io_complete(struct nvme_command *command, enum node_completion complet
 static const struct io_facts {
     void (*execute)(struct nvme_command *command, instant_ns now);
     uint32_t ability; // that the volume must have
+    bool changes;
 } commands[] = {
-    [NVME_IO_FLUSH] = {execute_flush, 0},
-    [NVME_IO_WRITE] = {execute_write, 0},
-    [NVME_IO_READ] = {execute_read, 0},
-    [NVME_IO_WRITE_ZEROES] = {execute_write_zeroes, VOLUME_CAN_WRITE_ZEROES},
-    [NVME_IO_DATASET_MANAGEMENT] = {execute_dsm, VOLUME_CAN_TRIM},
+    [NVME_IO_FLUSH] = {execute_flush, 0, false},
+    [NVME_IO_WRITE] = {execute_write, 0, true},
+    [NVME_IO_READ] = {execute_read, 0, false},
+    [NVME_IO_WRITE_ZEROES] = {execute_write_zeroes, VOLUME_CAN_WRITE_ZEROES, true},
+    [NVME_IO_DATASET_MANAGEMENT] = {execute_dsm, VOLUME_CAN_TRIM, true},
+    [NVME_IO_RESERVATION_REGISTER] = {nvme_reservation_change, 0, false},
+    [NVME_IO_RESERVATION_REPORT] = {nvme_reservation_report, 0, false},
+    [NVME_IO_RESERVATION_ACQUIRE] = {nvme_reservation_change, 0, false},
+    [NVME_IO_RESERVATION_RELEASE] = {nvme_reservation_change, 0, false},
 };
+
+uint32_t nvme_io_effects(const struct nvme_controller *c, uint8_t opcode)
+{
+    const struct io_facts *facts =
+        opcode < sizeof commands / sizeof commands[0] ? &commands[opcode] : NULL;
+    if (facts == NULL || facts->execute == NULL ||
+        (c->volume.abilities & facts->ability) != facts->ability) {
+        return 0;
+    }
+    return NVME_EFFECTS_SUPPORTED | (facts->changes ? NVME_EFFECTS_CHANGES_BLOCKS : 0);
+}
 
 void nvme_io_execute(struct nvme_command *command, instant_ns now)
 {

@@ -101,6 +101,36 @@ static void changed_emit(const struct nvme_controller *c, const struct part *par
     part_put(part, 0, list, sizeof list);
 }
 
+/* ---- commands and their effects, reservations ------------------------------------------------ */
+
+static uint64_t effects_len(const struct nvme_controller *c)
+{
+    return NVME_EFFECTS_LEN;
+}
+
+static void effects_emit(const struct nvme_controller *c, const struct part *part)
+{
+    for (unsigned opcode = 0; opcode <= UINT8_MAX; opcode++) {
+        uint8_t effects[4];
+        put_le32(effects, nvme_admin_effects(c, (uint8_t)opcode));
+        part_put(part, 4 * (uint64_t)opcode, effects, sizeof effects);
+        put_le32(effects, nvme_io_effects(c, (uint8_t)opcode));
+        part_put(part, NVME_EFFECTS_OFF_IO + 4 * (uint64_t)opcode, effects, sizeof effects);
+    }
+}
+
+static uint64_t notice_len(const struct nvme_controller *c)
+{
+    return NVME_NOTICE_LEN;
+}
+
+static void notice_emit(const struct nvme_controller *c, const struct part *part)
+{
+    uint8_t page[NVME_NOTICE_LEN] = {0};
+    nvme_notice_emit(c, page);
+    part_put(part, 0, page, sizeof page);
+}
+
 /* ---- discovery ------------------------------------------------------------------------------- */
 
 static const struct resource_table *table_of(const struct nvme_target *target)
@@ -218,6 +248,8 @@ static const struct log_facts {
     {NVME_LOG_FIRMWARE, true, false, 0, firmware_len, firmware_emit},
     {NVME_LOG_CHANGED_NAMESPACES, true, false, NVME_EVENT_NAMESPACE_ATTRIBUTES, changed_len,
      changed_emit},
+    {NVME_LOG_EFFECTS, true, false, 0, effects_len, effects_emit},
+    {NVME_LOG_RESERVATION, true, false, NVME_EVENT_RESERVATION, notice_len, notice_emit},
     {NVME_LOG_DISCOVERY, false, true, NVME_EVENT_DISCOVERY_CHANGE, discovery_len, discovery_emit},
 };
 
@@ -245,6 +277,9 @@ static void on_scratch(struct nvme_command *command, instant_ns now)
     if (!keeps_event && facts->event != 0) {
         c->has_changed_namespace &= facts->event != NVME_EVENT_NAMESPACE_ATTRIBUTES;
         nvme_event_read(c, facts->event);
+        if (facts->event == NVME_EVENT_RESERVATION) {
+            nvme_notice_read(c);
+        }
     }
     nvme_command_deliver_scratch(command, part.len);
 }

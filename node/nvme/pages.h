@@ -3,7 +3,9 @@
 // From the NVM Express Base 1.4 and NVMe over Fabrics 1.1 specifications.
 //
 //     Identify       controller, namespace, namespace descriptors, lists
-//     logs           error information, SMART, firmware slots, changed namespaces, discovery
+//     logs           error information, SMART, firmware slots, changed namespaces, commands and
+//                    effects, discovery, reservation notification
+//     reports        Reservation Report
 #pragma once
 
 #include <stdint.h>
@@ -58,9 +60,11 @@ enum {
     NVME_CTRATT_TRAFFIC_KEEPS_ALIVE = 1 << 6, // TBKAS
     NVME_CNTRLTYPE_IO = 1,
     NVME_CNTRLTYPE_DISCOVERY = 2,
+    NVME_LPA_EFFECTS = 1 << 1,
     NVME_LPA_EXTENDED = 1 << 2, // Get Log Page with NUMDU and LPO
     NVME_ONCS_DSM = 1 << 2,
     NVME_ONCS_WRITE_ZEROES = 1 << 3,
+    NVME_ONCS_RESERVATIONS = 1 << 5,
     NVME_VWC_PRESENT = 1 << 0,
     NVME_SGLS_SUPPORTED = 1 << 0,
     NVME_SGLS_KEYED = 1 << 2,
@@ -98,6 +102,9 @@ enum {
     NVME_NSFEAT_THIN = 1 << 0,
     NVME_NSFEAT_OPTIMAL_IO = 1 << 4, // NPWG .. NOWS are valid
     NVME_NMIC_SHARED = 1 << 0,
+    NVME_RESCAP_PTPL = 1 << 0,
+    NVME_RESCAP_TYPES = 0x7e,   // all six
+    NVME_RESCAP_IEKEY = 1 << 7, // as of version 1.3
     NVME_DLFEAT_READS_ZEROES = 1 << 0,
     NVME_DLFEAT_WRITE_ZEROES_DEALLOCATES = 1 << 3,
     NVME_NSATTR_WRITE_PROTECTED = 1 << 0,
@@ -156,6 +163,44 @@ enum nvme_firmware_offset {
 
 // Changed namespaces: their numbers, ended by 0.
 enum { NVME_CHANGED_NAMESPACES_LEN = 4096 };
+
+// Commands supported and effects: 4 octets for each admin command, then for each I/O command.
+enum nvme_effects {
+    NVME_EFFECTS_OFF_IO = 1024,
+    NVME_EFFECTS_LEN = 4096,
+    NVME_EFFECTS_SUPPORTED = 1 << 0,
+    NVME_EFFECTS_CHANGES_BLOCKS = 1 << 1,
+};
+
+// Reservation notification: one at a time, zeroes if there is none.
+enum nvme_notice_offset {
+    NVME_NOTICE_OFF_COUNT = 0, // 8 octets
+    NVME_NOTICE_OFF_TYPE = 8,
+    NVME_NOTICE_OFF_LEFT = 9, // how many more there are
+    NVME_NOTICE_OFF_NSID = 12,
+    NVME_NOTICE_LEN = 64,
+};
+
+enum nvme_notice_type {
+    NVME_NOTICE_REGISTRATION_PREEMPTED = 1,
+    NVME_NOTICE_RELEASED = 2,
+    NVME_NOTICE_RESERVATION_PREEMPTED = 3,
+    NVME_NOTICE_MASK_ALL = 0x0e,
+};
+
+// Reservation Report, extended: a header, then an entry for each registered controller.
+enum nvme_report_offset {
+    NVME_REPORT_OFF_GEN = 0,
+    NVME_REPORT_OFF_RTYPE = 4,
+    NVME_REPORT_OFF_REGCTL = 5, // 2 octets: how many entries there are
+    NVME_REPORT_OFF_PTPLS = 9,
+    NVME_REPORT_HEADER_LEN = 64,
+    NVME_REPORT_ENTRY_OFF_CNTLID = 0,
+    NVME_REPORT_ENTRY_OFF_RCSTS = 2, // bit 0: it holds the reservation
+    NVME_REPORT_ENTRY_OFF_RKEY = 8,
+    NVME_REPORT_ENTRY_OFF_HOSTID = 16, // 16 octets
+    NVME_REPORT_ENTRY_LEN = 64,
+};
 
 enum nvme_discovery_offset {
     NVME_DISCOVERY_OFF_GENCTR = 0,

@@ -229,4 +229,6 @@ static void on_complete(void *ctx, struct service_request *service, instant_ns n
 const struct tts_for_cta nvme_for_cta = {
     .transfer = on_transfer,
     .complete = on_complete,
+    .on_reserved = nvme_on_reserved,
+    .on_reservation = nvme_on_reservation,
 };

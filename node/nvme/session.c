@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "node/nvme/agent.h"
 #include "node/nvme/controller.h"
+#include "node/nvme/wire.h"
 
 // Nothing heard for this many times what the host has promised: networks, and hosts, may be slow.
 enum { KEEP_ALIVE_PATIENCE = 2 };
@@ -36,8 +37,10 @@ struct nvme_controller *nvme_controller_begin(struct nvme_target *target)
         struct nvme_controller *c = &target->controllers[slot];
         if (!c->is_used) {
             target->cntlid_serial = slot + 1;
-            *c = (struct nvme_controller){
-                .is_used = true, .target = target, .cntlid = (uint16_t)(slot + 1)};
+            *c = (struct nvme_controller){.is_used = true,
+                                          .target = target,
+                                          .cntlid = (uint16_t)(slot + 1),
+                                          .enabled_events = NVME_EVENT_RESERVATION};
             list_init(&c->event_requests);
             target->counters.controllers++;
             return c;
@@ -69,6 +72,16 @@ void nvme_controller_leave(struct nvme_controller *c, struct nvme_queue *queue)
     if (--c->queue_count == 0) {
         c->is_used = false;
     }
+}
+
+const struct nvme_queue *nvme_controller_first_io(const struct nvme_controller *c)
+{
+    for (unsigned i = 1; i <= NVME_IO_QUEUE_COUNT_MAX; i++) {
+        if (c->queues[i] != NULL && c->queues[i]->has_connection) {
+            return c->queues[i];
+        }
+    }
+    return NULL;
 }
 
 static void queue_end(struct nvme_queue *queue, const char *why)

@@ -89,6 +89,7 @@ enum nvme_status {
     NVME_INVALID_SGL_LENGTH = 0x00f,
     NVME_INVALID_SGL_TYPE = 0x011,
     NVME_INVALID_SGL_OFFSET = 0x016,
+    NVME_HOSTID_FORMAT = 0x018,
     NVME_KEEP_ALIVE_EXPIRED = 0x019,
     NVME_KEEP_ALIVE_INVALID = 0x01a,
     NVME_NAMESPACE_READ_ONLY = 0x020,
@@ -96,6 +97,7 @@ enum nvme_status {
     NVME_LBA_OUT_OF_RANGE = 0x080,
     NVME_CAPACITY_EXCEEDED = 0x081,
     NVME_NAMESPACE_NOT_READY = 0x082,
+    NVME_RESERVATION_CONFLICT = 0x083,
 
     NVME_INVALID_QUEUE_ID = 0x101,
     NVME_AER_LIMIT = 0x105,
@@ -135,6 +137,10 @@ enum nvme_io_opcode {
     NVME_IO_READ = 0x02,
     NVME_IO_WRITE_ZEROES = 0x08,
     NVME_IO_DATASET_MANAGEMENT = 0x09,
+    NVME_IO_RESERVATION_REGISTER = 0x0d,
+    NVME_IO_RESERVATION_REPORT = 0x0e,
+    NVME_IO_RESERVATION_ACQUIRE = 0x11,
+    NVME_IO_RESERVATION_RELEASE = 0x15,
 };
 
 #define NVME_NSID_ALL UINT32_C(0xffffffff)
@@ -162,6 +168,23 @@ enum nvme_dsm_offset {
 };
 
 enum { NVME_DSM_RANGE_MAX = 256, NVME_DSM_DEALLOCATE = 1 << 2 };
+
+// Reservation Register, Acquire and Release: CDW10 has the action in its lowest three bits, then
+// IEKEY, the type in its second octet, CPTPL in its highest two bits. The data: the host's key,
+// then (not of Release) the new one, or that of who is preempted.
+enum { NVME_RESERVATION_OFF_RTYPE = 41, NVME_CPTPL_SHIFT = 30 };
+
+enum nvme_reservation_action {
+    NVME_RESERVATION_ACTION_MASK = 7,
+    NVME_RESERVATION_REGISTER = 0,
+    NVME_RESERVATION_UNREGISTER = 1,
+    NVME_RESERVATION_REPLACE = 2,
+    NVME_RESERVATION_IEKEY = 1 << 3, // ignore the existing key
+};
+
+enum nvme_cptpl { NVME_CPTPL_AS_IT_IS = 0, NVME_CPTPL_CLEAR = 2, NVME_CPTPL_SET = 3 };
+
+enum { NVME_REPORT_EDS = 1 << 0 }; // Reservation Report, CDW11: extended; CDW10: dwords, less 1
 
 // Identify: CDW10 has CNS in its lowest octet and CNTID in the upper half, CDW11 has CSI in the
 // highest octet.
@@ -195,7 +218,9 @@ enum nvme_log_page {
     NVME_LOG_SMART = 0x02,
     NVME_LOG_FIRMWARE = 0x03,
     NVME_LOG_CHANGED_NAMESPACES = 0x04,
+    NVME_LOG_EFFECTS = 0x05,
     NVME_LOG_DISCOVERY = 0x70,
+    NVME_LOG_RESERVATION = 0x80,
 };
 
 // Get and Set Features: CDW10 has FID in its lowest octet; bits 10:8 select (get), bit 31 saves
@@ -213,12 +238,15 @@ enum nvme_feature {
     NVME_FEATURE_ASYNC_EVENTS = 0x0b,
     NVME_FEATURE_KEEP_ALIVE_TIMER = 0x0f, // milliseconds
     NVME_FEATURE_HOST_IDENTIFIER = 0x81,
+    NVME_FEATURE_RESERVATION_MASK = 0x82, // bits of enum nvme_notice_type that are not told
+    NVME_FEATURE_RESERVATION_PERSISTENCE = 0x83,
 };
 
 #define NVME_FEATURE_SAVE UINT32_C(0x80000000)
 
 // Async events: those that Set Features enables, and the result of the request that reports one.
 enum nvme_async_event {
+    NVME_EVENT_RESERVATION = 1 << 0, // always on; not a bit of the feature, nor of OAES
     NVME_EVENT_NAMESPACE_ATTRIBUTES = 1 << 8,
     NVME_EVENT_FIRMWARE_ACTIVATION = 1 << 9,
     NVME_EVENT_DISCOVERY_CHANGE = 1u << 31,
@@ -226,6 +254,7 @@ enum nvme_async_event {
 
 #define NVME_EVENT_RESULT_NAMESPACE_ATTRIBUTES UINT32_C(0x00040002)
 #define NVME_EVENT_RESULT_DISCOVERY_CHANGE     UINT32_C(0x0070f002)
+#define NVME_EVENT_RESULT_RESERVATION          UINT32_C(0x00800006)
 
 /* ---- fabrics --------------------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "node/nvme/agent.h"
+#include "node/reservation/book.h"
 
 enum { NVME_NODE_VOLUME_LEN = 1 << 20 };
 
@@ -72,6 +73,25 @@ static inline void nvme_node_transferred(void *ctx, struct service_request *requ
     }
 }
 
+static struct reservation nvme_node_book;
+
+static inline const struct reservation *nvme_node_reservation(void *ctx, uint32_t connection)
+{
+    return &nvme_node_book;
+}
+
+static inline void nvme_node_tell(void *ctx, const char *registrant, enum reservation_event event)
+{
+}
+
+static inline void nvme_node_reserve(void *ctx, struct reservation_request *request, instant_ns now)
+{
+    request->outcome = book_act(&nvme_node_book, "hostid:1", request->connection, &request->wish,
+                                &(struct book_listener){NULL, nvme_node_tell});
+    nvme_for_cta.on_reserved(ctx, request, now);
+    nvme_for_cta.on_reservation(ctx, request->connection, RESERVATION_RELEASED, now);
+}
+
 static inline void nvme_node_say(void *ctx, const char *host, const char *line)
 {
 }
@@ -81,7 +101,9 @@ static const struct uma_for_tts nvme_node_uma = {.resources = nvme_node_resource
                                                  .connect = nvme_node_connect,
                                                  .disconnect = nvme_node_disconnect};
 static const struct cta_for_tts nvme_node_cta = {.submit = nvme_node_submit,
-                                                 .transferred = nvme_node_transferred};
+                                                 .transferred = nvme_node_transferred,
+                                                 .reservation = nvme_node_reservation,
+                                                 .reserve = nvme_node_reserve};
 
 static inline struct nvme_target *nvme_node_target(void)
 {
@@ -90,5 +112,6 @@ static inline struct nvme_target *nvme_node_target(void)
     struct nvme_target *target = nvme_target_create(&parts);
     CHECK(target != NULL);
     nvme_node_connections = 0;
+    nvme_node_book = (struct reservation){.can_persist = true};
     return target;
 }

@@ -113,6 +113,11 @@ static inline void stage_transferred(void *ctx, struct service_request *request,
     s->transfers++;
 }
 
+static inline const struct reservation *stage_reservation(void *ctx, uint32_t connection)
+{
+    return NULL;
+}
+
 // The first request at the CTA, which leaves it.
 static inline struct service_request *stage_take(struct stage *s)
 {
@@ -309,8 +314,8 @@ static inline struct stage *stage_create(uint32_t abilities)
 {
     static const struct uma_for_tts uma = {stage_resources, stage_may_see, stage_connect,
                                            stage_disconnect};
-    static const struct cta_for_tts cta = {.submit = stage_submit,
-                                           .transferred = stage_transferred};
+    static const struct cta_for_tts cta = {
+        .reservation = stage_reservation, .submit = stage_submit, .transferred = stage_transferred};
     struct stage *s = calloc(1, sizeof *s);
     s->now = 1000 * NS_PER_S;
     s->row = (struct resource){

@@ -220,6 +220,41 @@ def a_flush_goes_to_the_device(host, node):
     assert node.status()['volumes'][0]['operations']['flush'] > before
 
 
+def two_hosts_reserve_the_volume(host, node):
+    """Both are this kernel, with two names; its paths to one subsystem share a disk, so each host
+    speaks by its controller."""
+    one, two = '/dev/nvme0', '/dev/nvme1'
+    words = (f'transport={host.transport},traddr={HOST},trsvcid={PORT},nqn={node.nqn},'
+             f'hostnqn={OTHER},hostid={HOSTID.replace("5", "6")},nr_io_queues=1')
+    host.sh(f'echo {words} >/dev/nvme-fabrics')  # nvme-cli takes both for one host
+    host.until('grep -q live /sys/class/nvme/nvme1/state')
+
+    def nvme(controller, what, status=0):
+        command, _, rest = what.partition(' ')
+        return host.sh(f'nvme {command} {controller} -n 1 {rest}', status=status)
+
+    def write(controller):
+        said = nvme(controller, 'io-passthru -o 1 -l 512 -w -i /dev/zero', None)
+        return 'RESERVATION' not in said.upper()
+
+    nvme(one, 'resv-register --nrkey=0x11 --rrega=0')
+    nvme(two, 'resv-register --nrkey=0x22 --rrega=0')
+    nvme(one, 'resv-acquire --crkey=0x11 --rtype=1 --racqa=0')
+    assert (write(one), write(two)) == (True, False)
+    said = json.loads(nvme(two, 'resv-report --eds -o json'))
+    assert (said['rtype'], said['regctl']) == (1, 2), said
+    keys = {row['rkey']: row['rcsts'] for row in said['regctlext']}
+    assert keys == {0x11: 1, 0x22: 0}, said
+    said = nvme(two, 'resv-acquire --crkey=0x22 --rtype=2 --racqa=0', None)
+    assert 'RESERVATION' in said.upper(), said
+    nvme(two, 'resv-acquire --crkey=0x22 --prkey=0x11 --rtype=2 --racqa=2')
+    assert (write(one), write(two)) == (False, True)
+    nvme(two, 'resv-release --crkey=0x22 --rtype=2 --rrela=0')
+    assert (write(one), write(two)) == (True, True)
+    nvme(two, 'resv-register --crkey=0x22 --rrega=1')
+    host.sh('nvme disconnect -d nvme1')
+
+
 def a_reset_under_load_loses_nothing(host, node):
     load = host.begin(fio('reset', f'--rw=randwrite --loops={count(1, 20)}', '4M'), 300)
     for _ in range(count(3, 30)):
@@ -265,7 +300,7 @@ def hosts_come_and_go(host, node):
 CASES = [a_host_finds_the_volumes_that_it_may_use, a_host_connects_to_all_that_it_finds,
          a_host_that_may_not_is_told_at_once, a_volume_is_a_block_device,
          a_file_system_is_made_and_kept, what_fio_writes_it_reads, a_trim_makes_holes,
-         zeroes_are_written_as_such, a_flush_goes_to_the_device,
+         zeroes_are_written_as_such, a_flush_goes_to_the_device, two_hosts_reserve_the_volume,
          a_reset_under_load_loses_nothing, a_node_that_is_started_again_goes_on,
          what_else_may_be_agreed, hosts_come_and_go]
 # Those in which the RNIC has a part: with another one beneath, the rest is the same.

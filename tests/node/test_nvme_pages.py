@@ -41,7 +41,7 @@ class Facts:
     def __init__(self, node, name, **options):
         self.node = node
         self.uuid = node.nqn.rpartition(':')[2]
-        self.blocks, self.cntlid, self.vwc, self.oncs, self.is_read_only = 2048, 1, 0, 0xc, False
+        self.blocks, self.cntlid, self.vwc, self.oncs, self.is_read_only = 2048, 1, 0, 0x2c, False
         self.name = name
         self.preferred = 8
         vars(self).update(options)
@@ -51,7 +51,7 @@ class Facts:
             4096, (4, text(self.uuid.replace('-', '')[:20], 20)),
             (24, text(f'weft {self.name}'[:40], 40)), (64, text('1', 8)), (76, b'\2\x08'),
             (78, (U16, self.cntlid)), (80, (U32, 0x10400)), (92, (U32, 1 << 8)),
-            (96, (U32, 1 | 1 << 6)), (111, b'\1'), (258, b'\3\3\3\4\x0f'), (320, (U16, 1)),
+            (96, (U32, 1 | 1 << 6)), (111, b'\1'), (258, b'\3\3\3\6\x0f'), (320, (U16, 1)),
             (512, b'\x66\x44'), (514, (U16, 128)), (516, (U32, 1)), (520, (U16, self.oncs)),
             (525, bytes([self.vwc])), (536, (U32, 1 | 1 << 20 | 1 << 21)),
             (768, self.node.nqn.encode()), (1792, (U32, (64 + 8192) // 16)), (1796, (U32, 1)),
@@ -62,7 +62,7 @@ class Facts:
         can_trim = bool(self.oncs & 4)
         return page(
             4096, (0, struct.pack('<QQQ', self.blocks, self.blocks, self.blocks)),
-            (24, bytes([1 << 4 | can_trim])), (30, b'\1'), (33, bytes([9 if can_trim else 0])),
+            (24, bytes([1 << 4 | can_trim])), (30, b'\1\xfe'), (33, bytes([9 if can_trim else 0])),
             (64, struct.pack('<HHHHH', *[number] * 5)), (99, bytes([self.is_read_only])),
             (104, nguid), (130, b'\x09'))
 
@@ -89,7 +89,7 @@ def identify_tells_of_a_volume_in_memory():
 @case
 def identify_tells_of_a_volume_that_only_reads():
     with Nvme('-r', 'ram:1M') as node, session(node.address, node.nqn) as (admin, _):
-        Facts(node, 'ram', oncs=0, is_read_only=True).check(admin)
+        Facts(node, 'ram', oncs=0x20, is_read_only=True).check(admin)
 
 
 @case

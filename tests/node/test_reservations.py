@@ -2,11 +2,15 @@
 """Reservations of a volume as its clients meet them: who asks for one over one protocol is obeyed
 over all of them."""
 
+import contextlib
+import re
 import struct
 
 import nbd_client as nbd
+import nvme_host as nvme
 from iscsi_host import WRITE, Initiator
-from serving import Iscsi, case, main
+from nvme_host import session, sqe, transport
+from serving import Iscsi, Nvme, case, main
 
 GOOD, CONFLICT = 0, 0x18
 REGISTER, RESERVE, RELEASE, CLEAR, PREEMPT = range(5)
@@ -66,6 +70,204 @@ def a_reservation_of_six_octets_ends_with_its_session():
             assert host.ask([0x16]).status == GOOD
         with initiator(node) as host:  # that it is let in says that the former session has ended
             assert host.ask([0x16]).status == GOOD
+
+
+# ---- NVMe
+
+OK, FIELD, SEQUENCE, FORMAT, RESERVED = 0, 2, 0xc, 0x18, 0x83
+REG, REPORT, ACQUIRE, RELEASE_ = 0x0d, 0x0e, 0x11, 0x15
+IEKEY, PERSIST = 1 << 3, 3 << 30
+ONE, TWO = b'1' * 16, b'2' * 16
+
+
+class Host:
+    """A host with one I/O queue."""
+
+    def __init__(self, stack, node, hostid, **options):
+        self.admin, self.queue = stack.enter_context(
+            session(node.address, node.nqn, host=f'nqn.2026-11.test:{hostid[:1].decode()}',
+                    hostid=hostid, **options))
+
+    def change(self, opcode, cdw10, *keys):
+        data = b''.join(struct.pack('<Q', key) for key in keys)
+        return self.queue.ask(sqe(opcode, 9, 1, transport(len(data)), struct.pack('<I', cdw10)),
+                              pull=data).status
+
+    def register(self, key, cdw10=0, old=0):
+        return self.change(REG, cdw10, old, key)
+
+    def acquire(self, kind, key, cdw10=0, other=0):
+        return self.change(ACQUIRE, cdw10 | kind << 8, key, other)
+
+    def release(self, kind, key, cdw10=0):
+        return self.change(RELEASE_, cdw10 | kind << 8, key)
+
+    def report(self, length=4096, extended=1):
+        said = self.queue.ask(sqe(REPORT, 9, 1, transport(length),
+                                  struct.pack('<II', length // 4 - 1, extended)))
+        return said.data if said.status == OK else said.status
+
+    def registrants(self):
+        """(generation, type, [(is holder, key, host)])"""
+        page = self.report()
+        generation, kind, count = struct.unpack_from('<IBH', page)
+        rows = [struct.unpack_from('<HB5xQ16s', page, 64 + 64 * i) for i in range(count)]
+        return generation, kind, [(holder, key, host) for _, holder, key, host in rows]
+
+    def write(self):
+        return self.queue.write(0, BLOCK).status
+
+    def read(self):
+        return self.queue.read(0, 1).status
+
+    def listen(self):
+        self.admin.capsule(sqe(nvme.AER, 77))
+
+    def heard(self):
+        """What was waited for, and the notice that it tells of."""
+        event = self.admin.answer()
+        assert (event.cid, event.result) == (77, 0x00800006), (event.cid, hex(event.result))
+        return self.notice()
+
+    def notice(self):
+        count, kind, left, nsid = struct.unpack_from('<QBBxxI', self.admin.log(0x80, 64).data)
+        return kind, left, nsid
+
+
+@contextlib.contextmanager
+def hosts(*words):
+    with Nvme(*words or ['disk=ram:1M']) as node, contextlib.ExitStack() as stack:
+        yield node, Host(stack, node, ONE), Host(stack, node, TWO)
+
+
+@case
+def two_hosts_register_acquire_preempt_and_release():
+    with hosts() as (node, one, two):
+        assert one.registrants() == (0, 0, [])
+        assert (one.register(0x11), two.register(0x22)) == (OK, OK)
+        assert one.acquire(1, 0x11) == OK
+        assert (one.write(), two.write(), two.read()) == (OK, RESERVED, OK)
+        assert two.registrants() == (2, 1, [(1, 0x11, ONE), (0, 0x22, TWO)])
+        assert two.acquire(2, 0x22) == RESERVED
+        assert two.acquire(4, 0x22, 1, 0x11) == OK  # preempt: exclusive access, registrants only
+        assert one.registrants() == (3, 4, [(1, 0x22, TWO)])
+        assert (one.write(), one.read(), two.write()) == (RESERVED, RESERVED, OK)
+        assert one.register(0x33) == OK
+        assert (one.write(), one.read()) == (OK, OK)
+        assert two.release(3, 0x22) == FIELD
+        assert two.release(4, 0x22) == OK
+        assert one.registrants()[1] == 0
+        assert one.release(0, 0x33, 1) == OK  # clear
+        assert one.registrants()[1:] == (0, [])
+
+
+@case
+def every_type_reads_as_it_was_asked_for():
+    with hosts() as (node, one, two):
+        assert one.register(1) == OK
+        for kind in range(1, 7):
+            assert one.acquire(kind, 1) == OK
+            assert one.registrants()[1] == kind
+            assert (two.read(), two.write()) == (OK if kind in (1, 3, 5) else RESERVED, RESERVED)
+            assert one.release(kind, 1) == OK
+
+
+@case
+def keys_are_replaced_ignored_and_given_up_as_they_should_be():
+    with hosts() as (node, one, two):
+        assert one.register(0) == FIELD
+        assert one.register(5, 2) == RESERVED        # replace, and it is not registered
+        assert one.register(0, 1) == RESERVED        # unregister, likewise
+        assert one.register(5) == OK
+        assert one.register(5) == OK
+        assert one.register(6) == RESERVED
+        assert one.register(6, 2, old=7) == RESERVED
+        assert one.register(6, 2, old=5) == OK
+        assert one.register(7, 2 | IEKEY) == OK
+        assert one.register(8, IEKEY) == OK
+        assert one.registrants()[2] == [(0, 8, ONE)]
+        assert one.register(0, 1, old=7) == RESERVED
+        assert one.register(0, 1, old=8) == OK
+        assert one.registrants()[2] == []
+
+
+@case
+def what_a_host_may_not_ask_is_refused():
+    with hosts() as (node, one, two):
+        assert one.register(1, 3) == FIELD           # no such action
+        assert one.register(1, PERSIST) == FIELD     # the node has no place for it
+        assert one.acquire(1, 1) == RESERVED         # not registered
+        assert one.register(1) == OK
+        assert one.acquire(0, 1) == FIELD
+        assert one.acquire(7, 1) == FIELD
+        assert one.acquire(1, 1, 3) == FIELD
+        assert one.acquire(1, 1, IEKEY) == FIELD
+        assert one.release(1, 1, 2) == FIELD
+        assert one.acquire(1, 1, 1, 0) == FIELD      # preempts nobody
+        assert one.report(extended=0) == FORMAT
+        assert one.report(4100) == FIELD
+        assert one.report(64)[:7] == one.report()[:7]
+        with session(node.address, node.nqn, host='nqn.2026-11.test:0', hostid=bytes(16)) as none:
+            data = struct.pack('<QQ', 0, 1)
+            assert none[1].ask(sqe(REG, 9, 1, transport(16)), pull=data).status == SEQUENCE
+
+
+@case
+def hosts_are_told_what_became_of_their_registrations():
+    with hosts() as (node, one, two):
+        assert (one.register(1), two.register(2)) == (OK, OK)
+        two.listen()
+        assert one.acquire(3, 1) == OK
+        assert one.release(3, 1) == OK
+        assert two.heard() == (2, 0, 1)              # released
+        assert two.notice() == (0, 0, 0)
+        two.listen()
+        assert one.acquire(1, 1, 1, 2) == OK         # preempts the registration
+        assert two.heard() == (1, 0, 1)
+        assert two.register(2) == OK
+        assert one.release(0, 1, 1) == OK            # clear
+        two.listen()
+        assert two.heard() == (3, 0, 1)
+        assert (one.register(1), two.register(2)) == (OK, OK)
+        assert two.admin.feature(0x82, 1 << 2).status == OK
+        assert one.acquire(3, 1) == OK
+        assert one.release(3, 1) == OK
+        assert two.notice() == (0, 0, 0)
+
+
+@case
+def initiators_hosts_and_nbd_clients_obey_each_other():
+    with Nvme('--iscsi=127.0.0.1:0', 'disk=ram:1M') as node, contextlib.ExitStack() as stack:
+        url = next(uri for uri in node.status()['volumes'][0]['uris'] if uri.startswith('iscsi:'))
+        port, target = re.match(r'iscsi://127\.0\.0\.1:(\d+)/([^/]+)/0', url).groups()
+        host = Host(stack, node, ONE)
+        scsi = stack.enter_context(Initiator(('127.0.0.1', int(port))))
+        assert isinstance(scsi.login(target), dict)
+        scsi.ready()
+        client = stack.enter_context(nbd.Client(node)).go(b'disk')
+        assert host.register(0x77) == OK and host.acquire(2, 0x77) == OK
+        scsi.command([0x2a, 0, 0, 0, 0, 0, 0, 0, 1], 512, WRITE, data=BLOCK)
+        assert scsi.receive().status == CONFLICT
+        assert (nbd_read(client), nbd_write(client)) == (nbd.EPERM, nbd.EPERM)
+        keys = scsi.ask([0x5e, 0, 0, 0, 0, 0, 0, 0, 64], 64, 0x40).data
+        assert keys == struct.pack('>IIQ', 1, 8, 0x77), keys
+        assert reserve_out(scsi, REGISTER, new_key=0x99) == GOOD
+        assert reserve_out(scsi, PREEMPT, EXCLUSIVE_ACCESS, 0x99, 0x77) == GOOD
+        assert (host.read(), host.write()) == (RESERVED, RESERVED)
+        assert host.registrants() == (3, 2, [(1, 0x99, bytes(16))])
+        assert (nbd_read(client), nbd_write(client)) == (nbd.EPERM, nbd.EPERM)
+
+
+@case
+def the_effects_log_tells_which_commands_there_are():
+    with hosts() as (node, one, two):
+        page = one.admin.log(5, 4096).data
+        words = struct.unpack('<1024I', page)
+        admin = [code for code in range(256) if words[code]]
+        io = {code: words[256 + code] for code in range(256) if words[256 + code]}
+        assert admin == [2, 6, 8, 9, 10, 12, 24, 127], admin
+        assert io == {0: 1, 1: 3, 2: 1, 8: 3, 9: 3, REG: 1, REPORT: 1, ACQUIRE: 1, RELEASE_: 1}, io
+        assert not any(words[512:])
 
 
 main()
