@@ -12,6 +12,7 @@
 #include "node/host/folders.h"
 #include "node/host/host.h"
 #include "node/host/pool.h"
+#include "node/host/reservations.h"
 #include "node/host/strangers.h"
 #include "node/interface/request.h"
 #include "node/iscsi/iscsi.h"
@@ -70,7 +71,7 @@ struct host {
     struct pool pool;
     struct uma *uma;
     struct cta *cta;
-    struct reservation_store *reservations;
+    struct host_reservations *reservations;
     struct nbd *nbd;          // NULL, as the others: not asked for
     struct nvme_target *nvme; // the controllers of all NVMe TTSs
     struct nvme_rdma *nvme_rdma;

@@ -122,6 +122,9 @@ static bool node_set(struct reading *r, const char *key, const char *value)
     if (strcmp(key, "metrics") == 0) {
         return text_set(r, config->metrics_listen, sizeof config->metrics_listen, value);
     }
+    if (strcmp(key, "reservations") == 0) {
+        return text_set(r, config->reservations, sizeof config->reservations, value);
+    }
     if (strcmp(key, "pool") == 0) {
         return wish_pool_parse(value, &config->pool_len, &why) == 0 || fail(r, why.text, key);
     }
@@ -217,6 +220,16 @@ static bool has_identity(const struct volume_wish *wish)
     return wish->has_uuid || wish->has_nguid;
 }
 
+// Beside the file, if it does not say where.
+static bool reservations_settle(const char *path, struct host_config *config)
+{
+    int len = (int)strlen(config->reservations);
+    if (len == 0) {
+        len = snprintf(config->reservations, sizeof config->reservations, "%s.reservations", path);
+    }
+    return len < (int)sizeof config->reservations;
+}
+
 int config_read(const char *path, struct host_config *config, struct why *ret_why)
 {
     struct why why = {"it cannot be read"};
@@ -229,6 +242,10 @@ int config_read(const char *path, struct host_config *config, struct why *ret_wh
             why_say(ret_why, "%.200s: %s", path, strerror(errno));
         }
         return line > 0 ? -EINVAL : -errno;
+    }
+    if (!reservations_settle(path, config)) {
+        why_say(ret_why, "%.200s: its name is too long", path);
+        return -ENAMETOOLONG;
     }
     for (size_t i = 0; i < config->volume_count; i++) {
         if (config->volumes[i].uri[0] == '\0') {

@@ -7,6 +7,7 @@
 //     iscsi = 127.0.0.1           HOST[:PORT]
 //     metrics = 127.0.0.1:9108    address for Prometheus
 //     http = 127.0.0.1:8080       address for browsers, and for Prometheus too
+//     reservations = FILE         those that outlive the node; beside this file if not given
 //     pool = 64M
 //     patience = 30s              with clients that hold memory of the pool
 //     rta = each                  each, one, host

@@ -17,6 +17,7 @@
 #include "node/host/control.h"
 #include "node/host/folders.h"
 #include "node/host/pool.h"
+#include "node/host/reservations.h"
 #include "node/host/web.h"
 #include "node/interface/volume.h"
 #include "node/loop/loop.h"
@@ -43,12 +44,14 @@ static void close_keepsake(void *ctx, int keepsake)
 
 static struct reservation *reservation_join(void *ctx, const struct volume_identity *identity)
 {
-    return reservation_store_join(((struct host *)ctx)->reservations, identity->uuid);
+    struct host *host = ctx;
+    return reservation_store_join(host_reservations_store(host->reservations), identity->uuid);
 }
 
 static void reservation_leave(void *ctx, struct reservation *reservation)
 {
-    reservation_store_leave(((struct host *)ctx)->reservations, reservation);
+    struct host *host = ctx;
+    reservation_store_leave(host_reservations_store(host->reservations), reservation);
 }
 
 static void on_stopped(void *ctx)
@@ -164,7 +167,6 @@ static int agents_create(struct host *host)
                               .reservation_leave = reservation_leave,
                               .say = host_say,
                               .on_stopped = on_stopped};
-    host->reservations = reservation_store_create(false);
     host->uma = uma_create(&parts);
     struct cta_parts cta_parts = {.pool = pool_view(&host->pool),
                                   .uma = &uma_for_cta,
@@ -173,11 +175,14 @@ static int agents_create(struct host *host)
                                   .part_make = pool_part_make,
                                   .part_drop = pool_part_drop,
                                   .part_trim = pool_part_trim,
-                                  .window_read = host_window_read};
+                                  .window_read = host_window_read,
+                                  .reservations_store = host_reservations_write,
+                                  .reservations_ctx = host->reservations};
     host->cta = cta_create(&cta_parts);
-    if (host->uma == NULL || host->cta == NULL || host->reservations == NULL) {
+    if (host->uma == NULL || host->cta == NULL) {
         return -ENOMEM;
     }
+    host_reservations_tell(host->reservations, host->cta);
     uma_join_cta(host->uma, &cta_for_uma, host->cta);
     host->before = (struct loop_member){.ctx = host,
                                         .on_batch_end = before_batch_end,
@@ -190,6 +195,18 @@ static int agents_create(struct host *host)
     int error = host_ttss_create(host);
     loop_join(host->loop, &host->after);
     return error;
+}
+
+static int reservations_setup(struct host *host)
+{
+    struct why why;
+    const char *path = host->config->reservations;
+    host->reservations = host_reservations_create(host->loop, path, &why);
+    if (host->reservations == NULL) {
+        host_say_failure("cannot serve", path[0] != '\0' ? path : "this process", why.text,
+                         "mend or remove the file of reservations, or name another one");
+    }
+    return host->reservations != NULL ? 0 : -EINVAL;
 }
 
 static int web_setup(struct host *host, const char *listen, bool has_page, struct host_web **ret)
@@ -217,6 +234,10 @@ static int host_setup(struct host *host)
     int error = host_descriptors_check(host->config, &why);
     if (error != 0) {
         host_say_failure("cannot serve", "this process", why.text, host_remedy(error));
+        return error;
+    }
+    error = reservations_setup(host);
+    if (error != 0) {
         return error;
     }
     error = pool_create(&host->pool, host->config->pool_len);
@@ -260,7 +281,7 @@ static void host_teardown(struct host *host)
     host_ttss_destroy(host);
     uma_destroy(host->uma);
     cta_destroy(host->cta);
-    reservation_store_destroy(host->reservations);
+    host_reservations_destroy(host->reservations);
     loop_unwatch(host->signal_watch);
     if (host->signal_fd >= 0) {
         close(host->signal_fd);

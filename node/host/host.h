@@ -5,6 +5,7 @@
 //     ttss.c      the target transport services
 //     units.c     processes of RTAs: the bus, the socket, the bells, the end
 //     unit_log.c  what they say on standard error
+//     reservations.c  reservations that outlive the node
 //     identity.c  identities of volumes from their origins
 //     captive.c   the command that a captive node serves
 //     config.c    the configuration file
@@ -21,7 +22,7 @@
 #include "base/time.h"
 #include "node/uma/uma.h"
 
-enum host_limits { HOST_LISTEN_MAX = 128 };
+enum host_limits { HOST_LISTEN_MAX = 128, HOST_PATH_MAX = 1024 };
 
 // Where RTAs live.
 enum host_rta {
@@ -40,6 +41,7 @@ struct host_config {
     char iscsi_listen[HOST_LISTEN_MAX];     // HOST[:PORT]; empty: no iSCSI
     char metrics_listen[HOST_LISTEN_MAX];   // address_listen's form; empty: none
     char http_listen[HOST_LISTEN_MAX];      // likewise, with the page
+    char reservations[HOST_PATH_MAX];       // those that outlive the node; empty: none does
     uint64_t pool_len;                      // octets, a multiple of NODE_TRANSFER_MAX
     duration_ns patience_ns;                // with clients that hold memory; 0: as usual
     enum host_rta rta;

@@ -10,7 +10,7 @@ import nbd_client as nbd
 import nvme_host as nvme
 from iscsi_host import WRITE, Initiator
 from nvme_host import session, sqe, transport
-from serving import Iscsi, Nvme, case, main
+from serving import Iscsi, Nvme, case, folder, main, signal, weft
 
 GOOD, CONFLICT = 0, 0x18
 REGISTER, RESERVE, RELEASE, CLEAR, PREEMPT = range(5)
@@ -74,7 +74,7 @@ def a_reservation_of_six_octets_ends_with_its_session():
 
 # ---- NVMe
 
-OK, FIELD, SEQUENCE, FORMAT, RESERVED = 0, 2, 0xc, 0x18, 0x83
+OK, FIELD, INTERNAL, SEQUENCE, FORMAT, RESERVED = 0, 2, 6, 0xc, 0x18, 0x83
 REG, REPORT, ACQUIRE, RELEASE_ = 0x0d, 0x0e, 0x11, 0x15
 IEKEY, PERSIST = 1 << 3, 3 << 30
 ONE, TWO = b'1' * 16, b'2' * 16
@@ -256,6 +256,75 @@ def initiators_hosts_and_nbd_clients_obey_each_other():
         assert (host.read(), host.write()) == (RESERVED, RESERVED)
         assert host.registrants() == (3, 2, [(1, 0x99, bytes(16))])
         assert (nbd_read(client), nbd_write(client)) == (nbd.EPERM, nbd.EPERM)
+
+
+# ---- what outlives the node
+
+
+@contextlib.contextmanager
+def configured(more=''):
+    """The words of a node with a configuration file, and that file."""
+    with folder() as place:
+        disk = place / 'disk.img'
+        disk.write_bytes(bytes(1 << 20))
+        config = place / 'node.ini'
+        config.write_text(f'[node]\n{more}\n[volume disk]\nuri = file:{disk}\n')
+        yield [f'--config={config}'], config
+
+
+@case
+def what_was_to_persist_is_there_after_the_node_was_killed():
+    with configured() as (words, config):
+        with hosts(*words) as (node, one, two):
+            assert one.register(0x11, PERSIST) == OK
+            assert two.register(0x22) == OK
+            assert one.acquire(1, 0x11) == OK
+            before = one.registrants()
+            assert one.report()[9] == 1
+            node.process.send_signal(signal.SIGKILL)
+            node.process.wait()
+        with hosts(*words) as (node, one, two), nbd.Client(node) as client:
+            client.go(b'disk')
+            assert one.registrants() == before == (2, 1, [(1, 0x11, ONE), (0, 0x22, TWO)])
+            assert (one.write(), two.write(), nbd_write(client)) == (OK, RESERVED, nbd.EPERM)
+            assert two.register(0x22, 2 << 30) == OK  # from now on it ends with the node
+        with hosts(*words) as (node, one, two):
+            assert (one.registrants()[1:], two.write()) == ((0, []), OK)
+
+
+@case
+def an_initiators_reservation_persists_if_it_asks_for_that():
+    for flag, outcome in (1, CONFLICT), (0, GOOD):
+        with configured() as (words, config):
+            with Iscsi(*words) as node, initiator(node) as host:
+                assert host.ask([0x5e, 2, 0, 0, 0, 0, 0, 0, 8], 8, 0x40).data[2] & 1
+                assert reserve_out(host, REGISTER, new_key=7, flags=flag) == GOOD
+                assert reserve_out(host, RESERVE, EXCLUSIVE_ACCESS, 7) == GOOD
+            with Iscsi(*words) as node, initiator(node, b'\x80weft1') as host:
+                assert host.ask([0x28, 0, 0, 0, 0, 0, 0, 0, 1], 512, 0x40).status == outcome
+
+
+@case
+def what_cannot_be_stored_is_not_answered_as_done():
+    with configured('reservations = /no/such/folder/file') as (words, config):
+        with hosts(*words) as (node, one, two):
+            assert one.register(0x11, PERSIST) == INTERNAL
+            assert one.register(0x11) == INTERNAL
+            assert one.register(0x11, 2 << 30) == INTERNAL
+            assert one.register(0x11) == OK
+
+
+@case
+def a_node_does_not_start_on_half_of_its_reservations():
+    with configured() as (words, config):
+        file = config.with_name('node.ini.reservations')
+        with hosts(*words) as (node, one, two):
+            assert one.register(0x11, PERSIST) == OK
+        text = file.read_text()
+        file.write_text(text[:-4])
+        said = weft('serve', '--nbd=unix:/dev/null', *words)
+        assert said.returncode == 1, said
+        assert f'{file}' in said.stderr and 'is not as a node writes it' in said.stderr, said.stderr
 
 
 @case
