@@ -32,6 +32,53 @@ static void run_until(struct ibcm_conn *conn, enum ibcm_state wanted)
     }
 }
 
+// From the first message of a kind to its repetition.
+static duration_ns pause_between(enum ibcm_kind kind)
+{
+    instant_ns first = 0;
+    while (net.sent[kind] < 2) {
+        net_run(&net, net_next(&net));
+        first = net.sent[kind] == 1 && first == 0 ? net.now : first;
+    }
+    return net.now - first;
+}
+
+static duration_ns patience_ns(void)
+{
+    return 2 * lifetime_ns() + ibcm_time_ns(net_config().response_timeout);
+}
+
+static void a_request_is_said_again_when_its_answer_is_late(void **state)
+{
+    const instant_ns began = net.now;
+    net.loss = 100;
+    net_connect(&net, 0, 1);
+    while (net.sent[IBCM_REQ] < 2) {
+        net_run(&net, net_next(&net));
+    }
+    assert_int_equal(net.now - began, patience_ns());
+}
+
+static void an_answer_is_said_again_when_its_answer_is_late(void **state)
+{
+    net.lost_kind = IBCM_RTU;
+    net.lost_count = 1;
+    net_connect(&net, 0, 1);
+    assert_int_equal(pause_between(IBCM_REP), patience_ns());
+}
+
+static void an_answer_to_a_datagrams_request_is_kept_as_long_as_it_may_be_repeated(void **state)
+{
+    net_resolve(&net, 0, 1);
+    while (B->conn == NULL) {
+        net_run(&net, net_next(&net));
+    }
+    run_until(B->conn, IBCM_SIDR_ANSWERED);
+    const instant_ns began = net.now;
+    run_until(B->conn, IBCM_OVER);
+    assert_int_equal(net.now - began, 3 * patience_ns());
+}
+
 static void who_was_told_to_wait_waits_as_long_and_for_the_way(void **state)
 {
     B->answer = NET_WAITS;
@@ -93,6 +140,9 @@ static void only_what_was_asked_for_counts_as_said_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CASE(a_request_is_said_again_when_its_answer_is_late),
+        CASE(an_answer_is_said_again_when_its_answer_is_late),
+        CASE(an_answer_to_a_datagrams_request_is_kept_as_long_as_it_may_be_repeated),
         CASE(who_was_told_to_wait_waits_as_long_and_for_the_way),
         CASE(time_wait_lasts_as_long_as_packets_live),
         CASE(who_comes_again_when_it_is_over_hears_that_it_is_stale),
