@@ -234,6 +234,25 @@ static void test_connecting_without_waiting(void **state)
     pair_close(&p);
 }
 
+// It was connected meanwhile, so that its peer reads the end, as from any other.
+static void test_who_did_not_look_whether_it_is_connected_closes_in_order(void **state)
+{
+    struct sockaddr_in addr;
+    char octet;
+    int listener = listener_open(&addr);
+    int active = rsocket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(rfcntl(active, F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
+    int passive = raccept(listener, NULL, NULL);
+    assert_true(passive >= 0);
+    // The number is that of its event channel: the system's poll sees the news and takes none.
+    assert_int_equal(poll(&(struct pollfd){.fd = active, .events = POLLIN}, 1, 5000), 1);
+    assert_int_equal(rclose(active), 0);
+    assert_int_equal(rrecv(passive, &octet, 1, 0), 0);
+    rclose(passive);
+    rclose(listener);
+}
+
 static void test_nobody_listens(void **state)
 {
     struct sockaddr_in addr;
@@ -424,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_a_half_closed_stream_still_answers),
         cmocka_unit_test(test_what_was_sent_before_the_close_arrives),
         cmocka_unit_test(test_connecting_without_waiting),
+        cmocka_unit_test(test_who_did_not_look_whether_it_is_connected_closes_in_order),
         cmocka_unit_test(test_nobody_listens),
         cmocka_unit_test(test_rpoll_wakes_for_data_and_times_out_without),
         cmocka_unit_test(test_rpoll_takes_other_descriptors_too),
