@@ -150,6 +150,19 @@ foreach room : ['base', 'mem']
 endforeach
 '''
 
+# A test that is to be alone, and is slower than the others.
+ALONE = '''#include <stdbool.h>
+#include <unistd.h>
+bool is_over(int value);
+int main(void)
+{
+    return is_over(4) & usleep(300000);
+}
+'''
+MESON_ALONE = MESON + '''other = executable('test_base_b', 'tests/base/test_b.c', link_with: lib)
+test('base/b', other, is_parallel: false)
+'''
+
 # Which tests there are, and for each verdict whether a mutant has it; who kills, or what is said of
 # survivors; and the code, if it is another, and what else is asked for.
 TREES = [
@@ -235,9 +248,9 @@ def mutants(root, *words):
     return result.stdout if result.returncode == 0 else result.stdout + result.stderr
 
 
-def judge_tree(root, expressions, code=CODE, *words):
+def judge_tree(root, expressions, code=CODE, *words, meson=MESON):
     """The verdicts that occur, and who killed."""
-    write(root, {'base/a.c': code, 'meson.build': MESON,
+    write(root, {'base/a.c': code, 'meson.build': meson,
                  'meson_options.txt': "option('tests', type: 'feature')\n",
                  **{f'tests/{room}/test_a.c': TEST % expression
                     for room, expression in expressions.items()}})
@@ -264,6 +277,11 @@ def results():
         with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
             found = judge_tree(pathlib.Path(folder), expressions, *code)
         yield name, '' if found == (verdicts, killers) else f'found {found}'
+    with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
+        write(pathlib.Path(folder), {'tests/base/test_b.c': ALONE})
+        found = judge_tree(pathlib.Path(folder), {'base': STRONG, 'mem': 'true'}, meson=MESON_ALONE)
+    yield 'who is asked again does not wait for a test that is to be alone', \
+        '' if found == ({'killed', 'equivalent'}, {'base/a'}) else f'found {found}'
 
 
 def main():

@@ -173,21 +173,40 @@ class Trial:
 
     def meet(self, mutant, batch, met):
         """Who kills, and how; those that pass or skip are noted as met, or not."""
-        for test, how, _ in self._ends(batch, mutant):
-            if how == 'skipped':
-                continue
-            test.mutants += 1
-            if how == 'passed':
-                met[test.name] = self.chosen.id_of(test)
-            elif any(again == 'passed' for _, again, _ in self._ends([test], mutant)):
-                self.unsteady.add(test.name)
-                met[test.name] = self.chosen.id_of(test)
-            elif not self.is_sound(test, mutant):
-                self.left_out[test.name] = 'fails in the build with choices'
-            else:
-                test.kills += 1
-                return f'{test.name} time' if how == 'time' else test.name
+        left = list(batch)
+        while left:
+            failed = self.first_failure(mutant, left, met)
+            if failed and self.is_confirmed(mutant, failed[0], met):
+                return f'{failed[0].name} time' if failed[1] == 'time' else failed[0].name
         return None
+
+    def first_failure(self, mutant, left, met):
+        """(test, how), or None; takes from `left` what has ended. What still runs is stopped, so
+        that who is asked a second time finds places free."""
+        ends = self._ends(left, mutant)
+        try:
+            for test, how, _ in ends:
+                left.remove(test)
+                test.mutants += how != 'skipped'
+                if how == 'passed':
+                    met[test.name] = self.chosen.id_of(test)
+                elif how != 'skipped':
+                    return test, how
+        finally:
+            ends.close()
+        return None
+
+    def is_confirmed(self, mutant, test, met):
+        """Whether it fails again, and passes unmutated."""
+        if any(again == 'passed' for _, again, _ in self._ends([test], mutant)):
+            self.unsteady.add(test.name)
+            met[test.name] = self.chosen.id_of(test)
+            return False
+        if not self.is_sound(test, mutant):
+            self.left_out[test.name] = 'fails in the build with choices'
+            return False
+        test.kills += 1
+        return True
 
     def _ends(self, tests, mutant):
         return self.runner.outcomes(tests, lambda test: test.limit,
