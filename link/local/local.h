@@ -53,20 +53,21 @@ struct link_local_config {
     struct trace *trace; // may be NULL
 };
 
-#define LINK_LOCAL_COUNTERS(X)                                                          \
-    X(streams, "streams that went over to memory")                                      \
-    X(offers_sent, "memory handed over at a door")                                      \
-    X(offers_received, "... that came in at ours")                                      \
-    X(offers_refused, "... that was not taken: another user's, malformed, or too much") \
-    X(offers_failed, "streams left to TCP for want of memory or descriptors")           \
-    X(bells_sent, "times that a sleeping peer was woken")                               \
-    X(bells_received, "octets that came as bells")                                      \
-    X(marks_idle, "news of streams that are not there")                                 \
-    X(broken, "streams ended because the peer wrote nonsense into the memory")          \
-    X(pushes, "Writes put into the memory of a peer's process")                         \
-    X(pushed_octets, "... octets of them")                                              \
-    X(pushes_failed, "Writes that could have been, and went by the stream")             \
-    X(pushes_forbidden, "processes into whose memory the kernel lets nothing be put")   \
+#define LINK_LOCAL_COUNTERS(X)                                                               \
+    X(streams, "streams that went over to memory")                                           \
+    X(offers_sent, "memory handed over at a door")                                           \
+    X(offers_received, "... that came in at ours")                                           \
+    X(offers_refused, "... that was not taken: another user's, malformed, or too much")      \
+    X(offers_failed, "streams left to TCP for want of memory or descriptors")                \
+    X(bells_sent, "times that a sleeping peer was woken")                                    \
+    X(bells_received, "octets that came as bells")                                           \
+    X(marks_idle, "news of streams that are not there")                                      \
+    X(broken, "streams ended because the peer wrote nonsense into the memory")               \
+    X(pushes, "Writes put into the memory of a peer's process")                              \
+    X(pushed_octets, "... octets of them")                                                   \
+    X(pushes_streamed, "Writes behind others, left to the ring, which takes many at a time") \
+    X(pushes_failed, "Writes that could have been, and went by the stream")                  \
+    X(pushes_forbidden, "processes into whose memory the kernel lets nothing be put")        \
     X(revocations_long, "keys taken back that a peer's thread held for long")
 
 // Wraps `inner`, a link of the kernel's TCP, which now belongs to *ret and is destroyed with it; on

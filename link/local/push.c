@@ -7,6 +7,7 @@
 #include "base/key_mirror.h"
 #include "base/list.h"
 #include "base/port_push.h"
+#include "base/time.h"
 #include "base/trace.h"
 #include "link/local/doorbell.h"
 #include "link/local/keys.h"
@@ -15,6 +16,8 @@
 #include "link/local/slot.h"
 #include "link/local/stream.h"
 #include "link/local/thread.h"
+
+#define RUN_GAP_NS (20 * NS_PER_US) // Writes of a stream follow each other faster
 
 /* ---- our memory ------------------------------------------------------------------------------ */
 
@@ -188,6 +191,29 @@ static bool is_worth_pushing(struct local_stream *s, const struct push *w)
            doorbell_other_sleeps(s->channel->other_bell) && octet_ring_is_drained(&s->tx);
 }
 
+// What the peer has done that can be seen from here, by either way.
+static uint64_t heard_of(const struct local_stream *s)
+{
+    enum local_side other = local_other_side(s->side);
+    const _Atomic uint64_t *written = (const void *)(s->rx.ring.control + OCTET_RING_WRITTEN);
+    return atomic_load_explicit(&local_memory_slot(&s->memory, other)->turn, memory_order_relaxed) +
+           atomic_load_explicit(written, memory_order_relaxed);
+}
+
+// Whether this Write is one of many that follow each other, to which nobody answers: to wake the
+// peer once for all of them costs less than a system call for each.
+static bool is_in_stream(struct local_stream *s)
+{
+    const struct local_link *l = local_link_at(s);
+    instant_ns now = l->config.clock(l->config.clock_ctx);
+    uint64_t heard = heard_of(s);
+    bool goes_on = heard == s->push_heard && now < instant_after(s->pushed_at_ns, RUN_GAP_NS);
+    s->push_run = goes_on ? s->push_run + 1 : 0;
+    s->push_heard = heard;
+    s->pushed_at_ns = now;
+    return s->push_run >= LOCAL_PUSH_RUN_MAX;
+}
+
 static bool push(struct link_stream *stream, const struct push *w)
 {
     struct local_stream *s = local_stream_of(stream);
@@ -196,6 +222,10 @@ static bool push(struct link_stream *stream, const struct push *w)
     struct key key;
     uint64_t addr;
     if (!is_worth_pushing(s, w) || !find_gate(s, &pusher)) {
+        return false;
+    }
+    if (is_in_stream(s)) {
+        l->counters.pushes_streamed++;
         return false;
     }
     bool is_known = key_mirror_find(s->peer_keys->mirror, w->stag, &key) &&

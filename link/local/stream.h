@@ -17,6 +17,7 @@ enum {
     LOCAL_OFFERS_MAX = 256,    // handed over, and their connections' octets have not come
     LOCAL_PEERS_MAX = 256,     // processes whose keys are mapped
     LOCAL_PUSH_LEN_MAX = 4096, // longer Writes are faster by the ring, which both ends copy
+    LOCAL_PUSH_RUN_MAX = 8,    // ... and so are more than so many Writes with nothing in between
 };
 
 // By which way a stream's octets go.
@@ -94,6 +95,9 @@ struct local_stream {
     uint64_t peer_sill;
     uint32_t peer_pd;
     struct local_peer_keys *peer_keys; // NULL: none
+    unsigned push_run;                 // Writes since the peer last did anything, side by side
+    uint64_t push_heard;               // ... as it was then
+    instant_ns pushed_at_ns;           // the last of them
 
     // TCP's part
     uint64_t tcp_in, tcp_out; // octets of the stream that went by it

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/port_push.h"
@@ -17,12 +16,14 @@ static uint8_t target[LOCAL_PUSH_LEN_MAX + 1];
 static const uint8_t source[LOCAL_PUSH_LEN_MAX + 1] = {1, 2, 3, 4, 5, 6, 7, 8};
 static struct key_mirror *mirror;
 
+static instant_ns now_ns = 1; // goes on by 50 us with each look, unless it is held
+static bool is_held;
+
 static instant_ns clock_of_test(void *ctx)
 {
-    struct timespec t;
     (void)ctx;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
+    now_ns += is_held ? 0 : 50 * NS_PER_US;
+    return now_ns;
 }
 
 static const struct link_local_config config = {
@@ -49,6 +50,7 @@ static int begin(void **state)
     struct link_socket_config socket_config = {0};
     struct link *inner;
     (void)state;
+    is_held = false;
     descriptors_note();
     memset(target, 0, sizeof target);
     assert_int_equal(link_socket_create(&socket_config, &inner), 0);
@@ -142,6 +144,38 @@ static void what_is_on_the_stream_comes_first(void **state)
     assert_int_equal(recv_some(l.passive, got, sizeof got), 1);
     fall_asleep();
     assert_true(push());
+}
+
+// A process that writes without end is better off with the ring.
+static void writes_that_follow_each_other_go_by_the_stream(void **state)
+{
+    (void)state;
+    admit();
+    is_held = true;
+    for (unsigned i = 0; i < LOCAL_PUSH_RUN_MAX; i++) {
+        assert_true(push());
+    }
+    assert_false(push());
+    assert_false(push());
+    assert_int_equal(counters()->pushes_streamed, 2);
+    is_held = false; // a while later
+    assert_true(push());
+}
+
+static void writes_that_are_answered_follow_nothing(void **state)
+{
+    char got[4];
+    (void)state;
+    admit();
+    is_held = true;
+    for (unsigned i = 0; i < 2 * LOCAL_PUSH_RUN_MAX; i++) {
+        assert_true(push());
+        if (i % 4 == 3) {
+            assert_int_equal(send_text(l.passive, "!"), 1);
+        }
+    }
+    is_held = false;
+    assert_int_equal(recv_some(l.active, got, sizeof got), 4);
 }
 
 static void what_the_key_does_not_allow_goes_by_the_stream(void **state)
@@ -244,6 +278,8 @@ int main(void)
         PUSH_TEST(nothing_is_pushed_before_the_peer_lets_in_or_after),
         PUSH_TEST(a_stream_that_is_closed_lets_nobody_in),
         PUSH_TEST(what_is_on_the_stream_comes_first),
+        PUSH_TEST(writes_that_follow_each_other_go_by_the_stream),
+        PUSH_TEST(writes_that_are_answered_follow_nothing),
         PUSH_TEST(what_the_key_does_not_allow_goes_by_the_stream),
         PUSH_TEST(a_key_that_was_taken_back_is_worth_nothing),
         PUSH_TEST(long_writes_go_by_the_stream),
