@@ -161,6 +161,29 @@ static void device_print(struct json_object *answer)
            number_of(reads, "waiting"));
 }
 
+// One of its connections: what one request may fetch now, each way.
+static void connection_print(struct json_object *connection)
+{
+    struct json_object *peer = json_object_object_get(connection, "peer");
+    printf("  qp %" PRId64 "%s%s: a request ", number_of(connection, "qp_num"),
+           peer != NULL ? " to " : "", peer != NULL ? json_object_get_string(peer) : "");
+    length_print(number_of(connection, "read_request_len"));
+    if (number_of(connection, "read_answer_len") > 0) {
+        fputs(", an answer ", stdout);
+        length_print(number_of(connection, "read_answer_len"));
+    }
+    printf(", %" PRId64 " out\n", number_of(connection, "reads_outstanding"));
+}
+
+static void connections_print(struct json_object *answer)
+{
+    struct json_object *all = json_object_object_get(answer, "connections");
+    size_t count = json_object_is_type(all, json_type_array) ? json_object_array_length(all) : 0;
+    for (size_t i = 0; i < count; i++) {
+        connection_print(json_object_array_get_idx(all, i));
+    }
+}
+
 static void array_print(struct json_object *array, bool is_json)
 {
     if (is_json) {
@@ -171,6 +194,7 @@ static void array_print(struct json_object *array, bool is_json)
     }
     for (size_t i = 0; i < json_object_array_length(array); i++) {
         device_print(json_object_array_get_idx(array, i));
+        connections_print(json_object_array_get_idx(array, i));
     }
 }
 

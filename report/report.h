@@ -69,7 +69,8 @@ struct report_qp {
     uint32_t qp_num;
     const struct transport_ops *ops;
     struct qp_attributes attributes;
-    int oneshot; // as agreed: EXTENSION_ONESHOT_ bits
+    bool is_reading; // connected, by a transport whose Reads are divided
+    int oneshot;     // as agreed: EXTENSION_ONESHOT_ bits
     // Of packets: to whom it is connected. AF_UNSPEC: to nobody; of a stream it is the endpoint's.
     struct sockaddr_storage peer;
     uint32_t peer_qp_num;

@@ -336,6 +336,31 @@ void report_write(const struct report *r, FILE *out)
     fputs("]}\n", out);
 }
 
+// To whom it is connected: of packets the queue pair says so, of a stream its endpoint.
+static const struct sockaddr *peer_of(const struct report *r, const struct report_qp *qp)
+{
+    for (uint32_t i = 0; i < r->endpoint_count; i++) {
+        if (r->endpoints[i].has_qp && r->endpoints[i].qp_num == qp->qp_num) {
+            return (const struct sockaddr *)&r->endpoints[i].peer;
+        }
+    }
+    return (const struct sockaddr *)&qp->peer;
+}
+
+static void write_reads_of(struct json *parent, const struct report *r, const struct report_qp *qp)
+{
+    char host[TEXT_ADDRESS_MAX];
+    struct json o = json_open(parent, NULL);
+    json_number(&o, "qp_num", qp->qp_num);
+    if (text_address_host(peer_of(r, qp), host)) {
+        json_text(&o, "peer", host);
+    }
+    json_number(&o, "read_request_len", qp->attributes.request_len);
+    json_number(&o, "read_answer_len", qp->attributes.answer_len);
+    json_number(&o, "reads_outstanding", qp->attributes.reads_outstanding);
+    json_close(&o);
+}
+
 void report_write_reads(const struct report *r, FILE *out)
 {
     struct json outer = {.out = out};
@@ -343,6 +368,16 @@ void report_write_reads(const struct report *r, FILE *out)
     write_process(&o, r);
     json_text(&o, "device", r->device.name);
     write_reads(&o, &r->device.reads);
+    fputs(",\"connections\":[", out);
+    const char *comma = "";
+    for (uint32_t i = 0; i < r->qp_count; i++) {
+        if (r->qps[i].is_reading) {
+            fputs(comma, out);
+            write_reads_of(&outer, r, &r->qps[i]);
+            comma = ",";
+        }
+    }
+    fputc(']', out);
     json_close(&o);
     fputc('\n', out);
 }

@@ -41,10 +41,12 @@ static void in_force_note(struct report_reads *reads, uint32_t request_len)
 }
 
 // Of streams the connection is the endpoint's, of packets the queue pair's own.
-static bool is_connected(const struct rnic_qp *qp, enum qp_state state)
+bool reads_are_of(const struct rnic_qp *qp, enum qp_state state)
 {
-    return qp->ep != NULL ? qp->ep->state == EP_OPEN
-                          : qp->rnic->shard.link == NULL && (state == QP_RTS || state == QP_SQD);
+    bool is_connected = qp->ep != NULL
+                            ? qp->ep->state == EP_OPEN
+                            : qp->rnic->shard.link == NULL && (state == QP_RTS || state == QP_SQD);
+    return qp->transport->ops->wish_allotment != NULL && is_connected;
 }
 
 static void in_force_collect(const struct rnic *rnic, struct report_reads *reads)
@@ -54,7 +56,7 @@ static void in_force_collect(const struct rnic *rnic, struct report_reads *reads
         const struct rnic_qp *qp = LIST_ENTRY(l, const struct rnic_qp, all_link);
         const struct transport_ops *ops = qp->transport->ops;
         const struct qp_attributes attributes = ops->query(qp->transport);
-        if (ops->wish_allotment != NULL && is_connected(qp, attributes.state)) {
+        if (reads_are_of(qp, attributes.state)) {
             in_force_note(reads, attributes.request_len);
         }
     }

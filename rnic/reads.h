@@ -11,6 +11,7 @@
 #include "wq/read_sched.h"
 
 struct rnic;
+struct rnic_qp;
 
 struct report_reads rnic_reads(struct rnic *rnic);
 
@@ -31,3 +32,5 @@ void reads_on_pass(struct rnic *rnic, instant_ns now);
 void reads_spread(struct rnic *rnic, uint32_t old_len, enum allotment_event event, instant_ns now);
 // Lock held.
 struct report_reads reads_query(const struct rnic *rnic);
+// Is it connected, by a transport that divides Reads? `state` is what its transport says.
+bool reads_are_of(const struct rnic_qp *qp, enum qp_state state);

@@ -112,6 +112,7 @@ static void qp_copy(struct report *r, const struct rnic_qp *qp)
             .oneshot = ops->oneshot_agreed != NULL ? ops->oneshot_agreed(qp->transport) : 0,
             .counters = counters,
         };
+        to->is_reading = reads_are_of(qp, to->attributes.state);
         peer_copy(qp, to);
     }
 }
@@ -185,12 +186,4 @@ int snapshot_take(struct rnic *rnic, struct report *ret)
     ret->device.name = rnic->name;
     process_note(ret);
     return 0;
-}
-
-void snapshot_take_reads(struct rnic *rnic, struct report *ret)
-{
-    report_init(ret);
-    ret->device.name = rnic->name;
-    ret->device.reads = rnic_reads(rnic);
-    process_note(ret);
 }

@@ -8,5 +8,3 @@ struct rnic;
 
 // -ENOMEM. Otherwise report_fini is the caller's.
 int snapshot_take(struct rnic *rnic, struct report *ret);
-// The reads alone: no memory is needed.
-void snapshot_take_reads(struct rnic *rnic, struct report *ret);

@@ -20,8 +20,10 @@ void stat_write(struct rnic *rnic, FILE *out)
 void stat_write_reads(struct rnic *rnic, FILE *out)
 {
     struct report report;
-    snapshot_take_reads(rnic, &report);
-    report_write_reads(&report, out);
+    if (snapshot_take(rnic, &report) == 0) {
+        report_write_reads(&report, out);
+        report_fini(&report);
+    }
 }
 
 void stat_write_file(struct rnic *const *rnics, unsigned count, const char *path)

@@ -4,9 +4,12 @@
 import contextlib
 import json
 import os
+import shutil
+import socket
 import subprocess
+import time
 
-from cases import BUILD, case, expect, expect_error, main, weft
+from cases import BUILD, WEFT, Skip, case, expect, expect_error, main, weft
 from played import PID, encoded, process
 
 ANSWER = {'pid': PID, 'program': 'example', 'device': 'weft0',
@@ -33,6 +36,18 @@ def what_is_in_force_is_told_where_there_are_connections():
         with process(encoded(answer)):
             said_all = weft('reads', PID).stdout
             assert f'of 262144 octets, in force {said}, contexts' in said_all, said_all
+
+
+@case
+def each_connection_has_a_line():
+    connections = [{'qp_num': 7, 'peer': '192.0.2.1', 'read_request_len': 4096,
+                    'read_answer_len': 65536, 'reads_outstanding': 2},
+                   {'qp_num': 9, 'read_request_len': 0, 'read_answer_len': 0,
+                    'reads_outstanding': 0}]
+    with process(encoded({**ANSWER, 'connections': connections})):
+        lines = weft('reads', PID).stdout.splitlines()
+        assert lines[1:] == ['  qp 7 to 192.0.2.1: a request 4096, an answer 65536, 2 out',
+                             '  qp 9: a request undivided, 0 out'], lines
 
 
 @case
@@ -70,6 +85,60 @@ def wrong_command_lines():
 @case
 def an_unknown_process_is_named():
     expect_error(weft('reads', 1 << 22), 1, 'reads unknown')
+
+
+@contextlib.contextmanager
+def pair_at_work(wire):
+    """perftest's two ends, one reading from the other; yields the reader's process id."""
+    if shutil.which('ib_read_bw') is None:
+        raise Skip('no program ib_read_bw')
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        port = str(probe.getsockname()[1])
+    words = ['run', f'--wire={wire}', 'ib_read_bw', '-F', '-s', '4096', '-D', '30', '-p', port]
+    words += ['-R'] if wire == 'iwarp' else ['-x', '0']
+    with contextlib.ExitStack() as started:
+        def start(*more):
+            process = subprocess.Popen([WEFT, *words, *more], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL,
+                                       env={**os.environ, 'WEFT_READ_PRESSURE': 'off'})
+            started.callback(process.wait)
+            started.callback(process.kill)
+            return process.pid
+        start()
+        time.sleep(0.5)
+        yield lambda: start('127.0.0.1')
+
+
+def first_connection(start):
+    """The reader comes before its server listens, at times: then it is started again."""
+    end = time.monotonic() + 30
+    pid = start()
+    while time.monotonic() < end:
+        result = weft('reads', '-j', pid)
+        answers = json.loads(result.stdout) if result.returncode == 0 else []
+        for answer in answers:
+            if answer['connections']:
+                return pid, answer['connections'][0]
+        if result.returncode != 0 and not os.path.exists(f'/proc/{pid}/fd/0'):
+            pid = start()
+        time.sleep(0.1)
+    raise AssertionError('no connection within 30 s')
+
+
+@case
+def a_program_that_reads_has_a_line_per_connection():
+    for wire in ('iwarp', 'roce'):
+        with pair_at_work(wire) as start:
+            pid, connection = first_connection(start)
+            if wire == 'iwarp':
+                assert connection['read_request_len'] == 262144, connection
+                assert connection['read_answer_len'] == 262144, connection
+            else:
+                assert 0 < connection['read_request_len'] <= 262144, connection
+            said = weft('reads', pid).stdout
+            line = f"\n  qp {connection['qp_num']} to {connection['peer']}: a request "
+            assert line in said, said
 
 
 @contextlib.contextmanager
