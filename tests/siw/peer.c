@@ -80,10 +80,15 @@ static struct peer *peer_create(struct rdma_cm_id *id)
     return peer;
 }
 
-/* One read at a time each way is all that the programs use. */
+/* One read at a time each way is all that the programs use; on InfiniBand packets may be lost. */
 static struct rdma_conn_param connection_param(void)
 {
-    return (struct rdma_conn_param){.initiator_depth = 1, .responder_resources = 1};
+    return (struct rdma_conn_param){
+        .initiator_depth = 1,
+        .responder_resources = 1,
+        .retry_count = 7,
+        .rnr_retry_count = 7,
+    };
 }
 
 struct peer *peer_accept(struct rdma_cm_id *listener)
@@ -216,6 +221,9 @@ void peer_await_end(struct peer *peer)
     if (event->event != RDMA_CM_EVENT_DISCONNECTED)
         peer_die("%s in place of the connection's end", rdma_event_str(event->event));
     rdma_ack_cm_event(event);
+    /* InfiniBand flushes nothing before the program has hung up too. */
+    if (peer->id->verbs->device->transport_type == IBV_TRANSPORT_IB)
+        rdma_disconnect(peer->id);
     if (rdma_get_recv_comp(peer->id, &wc) != 1)
         peer_die("rdma_get_recv_comp");
     if (wc.status != IBV_WC_WR_FLUSH_ERR)

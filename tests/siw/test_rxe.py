@@ -27,13 +27,20 @@ import time
 
 import vm
 import judge
+import roce_reads
 import tapnet
 from judge import BUILD, WEFT, Case, Local, Tap, count, run_case, says, skip_all
 
 FIRST_PSN = BUILD / 'tests/siw/first-psn.so'  # programs that have it begin at 0xfffff0
+READS = BUILD / 'tests/siw/reads'
+LARGE_READS, LARGE_READ_LEN, SMALL_READ_LEN = 4, 8 << 20, 4096  # of reads.c
+BLOCK_INITIATOR, BLOCK_TARGET = (BUILD / f'examples/block-{role}'
+                                 for role in ('initiator', 'target'))
+BLOCK_COMMANDS = 50
 PROGRAMS = ['rdma', 'ibv_rc_pingpong', 'ibv_uc_pingpong', 'ibv_ud_pingpong', 'ib_send_bw',
             'ib_send_lat', 'ib_write_bw', 'ib_write_lat', 'ib_read_bw', 'ib_read_lat',
-            'ib_atomic_bw', 'ib_atomic_lat', 'rping', 'udaddy', 'tc', FIRST_PSN]
+            'ib_atomic_bw', 'ib_atomic_lat', 'rping', 'udaddy', 'tc', FIRST_PSN, READS,
+            BLOCK_INITIATOR, BLOCK_TARGET]
 # Room for 4096 octets and their headers: every path MTU can be asked for.
 INTERFACE_MTU = 4200
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
@@ -51,6 +58,7 @@ PATIENT, IMPATIENT = ['-u', 16], ['-u', 10]
 # ever where rxe does (seven retries), else until its own are over. A card could not do better.
 LOSSY_ATTEMPTS = 3
 CASE_LIMIT_S = count(30, 300)
+READS_LIMIT_S = 90  # 32 MiB, of which each octet passes an emulated processor
 END_LIMIT_S = 10  # of a program whose peer is gone
 ROCE_PORT = 4791
 # A race that nobody can win for the program: between its device's socket and its listener, or, of
@@ -120,7 +128,9 @@ def meetings(rxe_gid):
             yield Meeting(case_of(weft_serves, rxe_gid, f'{what} in the kernel', program, options),
                           weft_serves, is_whole=False, has_netem=True)
         for case in managed(weft_serves):
-            yield Meeting(case, weft_serves, by_manager=True)
+            # Of the answers to a Read of megabytes, which nothing holds back, some find no room.
+            yield Meeting(case, weft_serves, is_whole=str(READS) not in case.client,
+                          by_manager=True)
 
 
 def meetings_of_ipv6(rxe_gid):
@@ -183,9 +193,21 @@ def managed(weft_serves):
     for verb in 'send', 'write', 'read':
         words = [f'ib_{verb}_bw', '-R', '-F', '-p', '{port}', '-s', 65536, '-n', 20]
         pairs.append(('65536 octets', [*words, '{addr}'], words))
+    if weft_serves:  # the other way round: claims()
+        pairs.append(('small Reads pass large ones', *([str(READS), role, '{addr}', '{port}']
+                                                       for role in ('client', 'server'))))
+    else:  # rxe's completions do not say that a key was taken back, so its own end cannot initiate
+        pairs.append(('one-shot memory that rxe closes',
+                      [str(BLOCK_INITIATOR), '{addr}', '{port}', '--way=oneshot',
+                       f'--count={BLOCK_COMMANDS}', '--depth=4'],
+                      [str(BLOCK_TARGET), '{addr}', '{port}', '--once', '--disk=1']))
     for what, client, server in pairs:
-        yield Case(f'{who(weft_serves)}: rdma_cm, {client[0]}, {what}', client, server,
-                   limit=CASE_LIMIT_S, env={'WEFT_WIRE': 'roce'}, race=REFUSED)
+        program = os.path.basename(client[0])
+        yield Case(f'{who(weft_serves)}: rdma_cm, {program}, {what}', client, server,
+                   limit=CASE_LIMIT_S if program in PROGRAMS else READS_LIMIT_S,
+                   # It waits for receives to be flushed, which the kernel leaves to the program.
+                   server_stays=program == 'block-initiator',
+                   env={'WEFT_WIRE': 'roce'}, race=REFUSED)
 
 
 def case_of(weft_serves, rxe_gid, what, program, options):
@@ -229,6 +251,60 @@ def late_packets(meeting, rc):
     """
     again = ('requests_again', 'duplicates', 'reads_again', 'atomics_again')
     return meeting.by_manager + sum(rc.get(name, 0) for name in again)
+
+
+# --- Reads that rxe answers ----------------------------------------------------------------------
+
+ALLOTMENT_LEN = 65536
+
+
+def reads_case(env):
+    words = ['{addr}', '{port}']
+    return Case('', [READS, 'client', *words], [READS, 'server', *words], limit=READS_LIMIT_S,
+                env={'WEFT_WIRE': 'roce', 'WEFT_READ_ALLOTMENT': str(ALLOTMENT_LEN), **env},
+                race=REFUSED)
+
+
+def reads_seen(sides, name, env):
+    """(faults, requests, answered packets, what weft counts of Reads) of large Reads on one
+    connection and small ones on another, all of them answered by rxe."""
+    stats, capture = (sides.weft.scratch / f'{name}.{kind}' for kind in ('stats', 'pcap'))
+    case = reads_case({'WEFT_STATS_FILE': str(stats), 'WEFT_PCAP': str(capture), **env})
+    for _ in range(judge.RACES):
+        faults, outcome = judge.run_pair(case, ByManager(sides.rxe), sides.weft)
+        if not faults or not re.search(case.race, outcome.client + outcome.server):
+            break
+    if faults:
+        return [*faults, *outcome.client.splitlines()], [], {}, {}
+    counted = json.loads(stats.read_text())['weft_roce0']['reads']
+    return [], *roce_reads.look(capture.read_bytes()), counted
+
+
+def counted_faults(counted, at_least):
+    return [f'{counted[name]} {name}, at least {least} expected'
+            for name, least in at_least.items() if counted[name] < least]
+
+
+def claims(tap, sides, only):
+    """The claims about InfiniBand nodes of docs/preemptible-reads.md, with the kernel as one."""
+    names = {claim: f'weft as client, rxe as server: Reads, claim{numbers}'
+             for claim, numbers in (('divided', 's 9 and 21: divided'),
+                                    ('commands', 's 10 and 22: READ commands'),
+                                    ('preempted', ' 25: pre-empted'))}
+    if not any(only in name for name in names.values()):
+        return
+    parts = LARGE_READS * (LARGE_READ_LEN // ALLOTMENT_LEN)
+    faults, requests, answered, counted = reads_seen(sides, 'divided', {})
+    tap.report(names['divided'], faults or roce_reads.division_faults(
+        requests, SMALL_READ_LEN, LARGE_READ_LEN, LARGE_READS, ALLOTMENT_LEN)
+        + counted_faults(counted, {'first_requests': LARGE_READS,
+                                   'subsidiary_requests': parts - LARGE_READS}))
+    tap.report(names['commands'], faults or roce_reads.command_faults(requests, answered,
+                                                                     PATH_MTUS[-1]))
+    faults, requests, _, counted = reads_seen(sides, 'preempted', {'WEFT_READ_CONTEXTS': '1'})
+    tap.report(names['preempted'], faults or roce_reads.preemption_faults(requests, SMALL_READ_LEN)
+               + counted_faults(counted, {'preemptions': 10, 'reactivations': 10,
+                                          'continuations': 10}))
 
 
 # --- a peer that is killed ---------------------------------------------------------------------
@@ -389,6 +465,7 @@ def main():
                 name = f'{who(weft_serves)}: the server is killed'
                 if options.only in name:
                     tap.report(name, survivor_faults(sides, weft_serves))
+            claims(tap, sides, options.only)
             gid = use_ipv6(guest)
             for number, meeting in enumerate(judge.chosen(options, lambda: meetings_of_ipv6(gid))):
                 hold(tap, sides, f'ipv6.{number}', meeting)
