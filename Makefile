@@ -14,13 +14,15 @@ BENCH  ?=
 AGAINST ?=
 # deb, deb-test: releases of Debian; empty for this machine, and for those that are tested.
 SUITE  ?=
+# mechanisms: a word in the names of the elements.
+ONLY   ?=
 # mutants: rooms (parted by commas, or empty for all), what is drawn, and how many.
 ROOM   ?=
 SEED   ?= 1
 N      ?= 100
 
-.PHONY: all demo pictures html check judges ci bench cost pairs lint soak mutants install \
-        uninstall dist image deb deb-test rpm clean help
+.PHONY: all demo pictures html check judges ci bench cost pairs lint soak mutants mechanisms \
+        install uninstall dist image deb deb-test rpm clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -42,6 +44,7 @@ help:
 	@echo 'make lint       prove the rules of the house from sources and objects'
 	@echo 'make soak       every test with full counts, and those too long for make check'
 	@echo 'make mutants    change the code and see whether tests notice; ROOM=mem,tcp SEED=1 N=100'
+	@echo 'make mechanisms  take each element of the source documents away, see its test fail'
 	@echo 'make install    install below prefix ($(prefix)), staged in DESTDIR; libdir= and so on'
 	@echo 'make uninstall  take away what make install puts there'
 	@echo 'make dist       a tarball of weft that runs from any folder, in $(BUILD)-dist/'
@@ -95,6 +98,10 @@ mutants:
 	@tools/packages.sh build test
 	@tools/mutants --rooms '$(ROOM)' --seed $(SEED) --count $(N)
 
+mechanisms:
+	@tools/packages.sh build test
+	@tools/mechanisms --only '$(ONLY)'
+
 install: all
 	@tools/install --build $(BUILD) --destdir '$(DESTDIR)' $(FOLDERS)
 
@@ -124,4 +131,4 @@ rpm:
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-dist build-asan build-tsan build-clang build-clang-fuzz build-lto \
-		build-mutants build-deb build-rpm build-image
+		build-mutants build-mechanisms build-deb build-rpm build-image
