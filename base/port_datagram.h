@@ -109,6 +109,12 @@ struct datagram_link_ops {
     // Has any process, at this address or at any? True also where it cannot be found out.
     bool (*is_served)(struct datagram_link *link, uint64_t service, const struct in6_addr *local);
 
+    // When this process has ended without a word, killed or by _exit, another one of its host that
+    // has the port too sends this packet for it. One for each `place`, small numbers, until it is
+    // revoked, or replaced. It is lost where there is no other process.
+    void (*bequeath)(struct datagram_link *link, uint32_t place, const struct datagram_tx *tx);
+    void (*revoke)(struct datagram_link *link, uint32_t place);
+
     // As datagram_sink has it. Packets leave in the order in which they were put; those of one path
     // that follow each other share system calls.
     bool (*put)(struct datagram_link *link, const struct datagram_tx *tx);
@@ -202,6 +208,17 @@ static inline void datagram_leave(struct datagram_link *link, const struct in6_a
 static inline bool datagram_has_room(struct datagram_link *link, const struct datagram_tx *tx)
 {
     return link->ops->has_room(link, tx);
+}
+
+static inline void datagram_bequeath(struct datagram_link *link, uint32_t place,
+                                     const struct datagram_tx *tx)
+{
+    link->ops->bequeath(link, place, tx);
+}
+
+static inline void datagram_revoke(struct datagram_link *link, uint32_t place)
+{
+    link->ops->revoke(link, place);
 }
 
 static inline bool datagram_put(struct datagram_link *link, const struct datagram_tx *tx)

@@ -143,6 +143,25 @@ void ibcm_disconnect(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now)
     ibcm_step(ibcm, conn, IBCM_IN_DISCONNECT, NULL, now);
 }
 
+void ibcm_disconnect_all(struct ibcm *ibcm, instant_ns now)
+{
+    for (uint32_t i = 0; i < ibcm->touched; i++) {
+        struct ibcm_conn *conn = &ibcm->conns[i];
+        if (ibcm_state_edge(conn->state, IBCM_IN_DISCONNECT)->send == IBCM_SEND_DREQ) {
+            ibcm_disconnect(ibcm, conn, now);
+        }
+    }
+}
+
+bool ibcm_is_disconnecting(const struct ibcm *ibcm)
+{
+    bool is = false;
+    for (uint32_t i = 0; i < ibcm->touched && !is; i++) {
+        is = ibcm->conns[i].state == IBCM_DREQ_SENT;
+    }
+    return is;
+}
+
 void ibcm_drop(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now)
 {
     CHECK(conn->is_owned);

@@ -117,6 +117,14 @@ struct ibcm_others {
     void *ctx;
 };
 
+// A message that others send for us if this process ends without a word, as long as the connection
+// in this place, below conn_max, stands. NULL: nobody would.
+struct ibcm_will {
+    void (*bequeath)(void *ctx, uint32_t place, const struct ibcm_ends *ends, const uint8_t *mad);
+    void (*revoke)(void *ctx, uint32_t place);
+    void *ctx;
+};
+
 // Times are codes of 5 bits: ibcm_time_ns.
 struct ibcm_config {
     uint8_t key[SIPHASH_KEY_LEN]; // random: ids and PSNs are drawn with it
@@ -134,6 +142,7 @@ struct ibcm_config {
     uint32_t answers_max;   // per second, to messages of nobody that is known
     struct ibcm_sink sink;
     struct ibcm_others others;
+    struct ibcm_will will;
     struct trace *trace; // may be NULL
 };
 
@@ -292,6 +301,11 @@ void ibcm_on_communication(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns
 void ibcm_disconnect(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now);
 // The owner lets go, in any state, and is told nothing any more. What the peer must hear it hears.
 void ibcm_drop(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now);
+
+// The process ends: each peer is told, and then there is nothing to bequeath.
+void ibcm_disconnect_all(struct ibcm *ibcm, instant_ns now);
+// Has somebody who was told not answered yet?
+bool ibcm_is_disconnecting(const struct ibcm *ibcm);
 
 void ibcm_conn_set_ctx(struct ibcm_conn *conn, void *ctx);
 enum ibcm_state ibcm_conn_state(const struct ibcm_conn *conn);

@@ -31,6 +31,7 @@ struct ibcm_conn {
     bool is_active;   // we asked
     bool is_datagram; // by SIDR
     bool is_owned;    // somebody has it, or is to be told of it
+    bool has_will;    // its DREQ is bequeathed
     void *ctx;
     struct ibcm_listener *listener; // until it has answered
 
@@ -131,6 +132,9 @@ void ibcm_message_send(struct ibcm *ibcm, const struct ibcm_ends *ends,
 // What an edge of the table says to send; not IBCM_SEND_NOTHING.
 void ibcm_conn_send(struct ibcm *ibcm, struct ibcm_conn *conn, enum ibcm_send send,
                     struct span private_data);
+
+// Its DREQ, as others are to send it.
+void ibcm_conn_bequeath(struct ibcm *ibcm, const struct ibcm_conn *conn);
 
 /* ---- step.c ---------------------------------------------------------------------------------- */
 

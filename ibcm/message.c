@@ -178,6 +178,17 @@ static void fill(const struct ibcm *ibcm, const struct ibcm_conn *conn, struct s
     }
 }
 
+void ibcm_conn_bequeath(struct ibcm *ibcm, const struct ibcm_conn *conn)
+{
+    uint8_t header[MAD_DATA_LEN], mad[MAD_LEN];
+    const struct span nothing = {0};
+    struct ibcm_message m = {.kind = IBCM_DREQ, .transaction_id = ~conn->transaction_id};
+    fill(ibcm, conn, nothing, header, &m);
+    ibcm_message_emit(&m, mad);
+    ibcm->config.will.bequeath(ibcm->config.will.ctx, (uint32_t)(conn - ibcm->conns), &conn->ends,
+                               mad);
+}
+
 void ibcm_conn_send(struct ibcm *ibcm, struct ibcm_conn *conn, enum ibcm_send send,
                     struct span private_data)
 {

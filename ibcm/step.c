@@ -120,6 +120,22 @@ static void say(struct ibcm *ibcm, struct ibcm_conn *conn, enum ibcm_send what, 
     ibcm_conn_send(ibcm, conn, what, private_data);
 }
 
+// While the peer would have to be told if the owner let go.
+static void follow_will(struct ibcm *ibcm, struct ibcm_conn *conn)
+{
+    const struct ibcm_will *will = &ibcm->config.will;
+    const bool is_due = ibcm_state_edge(conn->state, IBCM_IN_DROP)->send == IBCM_SEND_DREQ;
+    if (will->bequeath == NULL || is_due == conn->has_will) {
+        return;
+    }
+    conn->has_will = is_due;
+    if (is_due) {
+        ibcm_conn_bequeath(ibcm, conn);
+    } else {
+        will->revoke(will->ctx, (uint32_t)(conn - ibcm->conns));
+    }
+}
+
 bool ibcm_step(struct ibcm *ibcm, struct ibcm_conn *conn, enum ibcm_input input,
                const struct ibcm_said *said, instant_ns now)
 {
@@ -142,6 +158,7 @@ bool ibcm_step(struct ibcm *ibcm, struct ibcm_conn *conn, enum ibcm_input input,
         deadline_arm(&ibcm->deadlines, &conn->deadline, state_ends(ibcm, conn, now));
     }
     leave_listener(conn, input);
+    follow_will(ibcm, conn);
     ibcm_conn_file(ibcm, conn);
     ibcm_conn_give_back(ibcm, conn);
     return true;

@@ -213,6 +213,21 @@ int64_t sys_file_len(int fd)
     return CALL(SYS_lseek, fd, 0, SEEK_END);
 }
 
+ssize_t sys_pread(int fd, void *buf, size_t len, uint64_t at)
+{
+    return CALL(SYS_pread64, fd, buf, len, at);
+}
+
+ssize_t sys_pwrite(int fd, const void *buf, size_t len, uint64_t at)
+{
+    return CALL(SYS_pwrite64, fd, buf, len, at);
+}
+
+int sys_pipe(int ret_fds[2], int flags)
+{
+    return (int)CALL(SYS_pipe2, ret_fds, flags);
+}
+
 int sys_memfd_create(const char *name, unsigned flags)
 {
     return (int)CALL(SYS_memfd_create, name, flags);
@@ -297,6 +312,13 @@ bool sys_wait_in(int fd, duration_ns timeout_ns)
     struct timespec t = {.tv_sec = (time_t)(timeout_ns / NS_PER_S),
                          .tv_nsec = (long)(timeout_ns % NS_PER_S)};
     return CALL(SYS_ppoll, &it, 1, &t, NULL, 0) > 0;
+}
+
+bool sys_has_hung_up(int fd)
+{
+    struct pollfd it = {.fd = fd};
+    const struct timespec now = {0};
+    return CALL(SYS_ppoll, &it, 1, &now, NULL, 0) > 0 && (it.revents & POLLHUP) != 0;
 }
 
 int sys_epoll_create(int flags)

@@ -57,6 +57,9 @@ int sys_ftruncate(int fd, uint64_t len);
 int sys_fcntl(int fd, int command, int argument);
 int64_t sys_file_len(int fd);
 
+ssize_t sys_pread(int fd, void *buf, size_t len, uint64_t at);
+ssize_t sys_pwrite(int fd, const void *buf, size_t len, uint64_t at);
+int sys_pipe(int ret_fds[2], int flags);
 int sys_memfd_create(const char *name, unsigned flags);
 // All of the file's `len` octets, to be read and written, and not for the children of a fork.
 int sys_map_shared(int fd, size_t len, void **ret);
@@ -78,6 +81,9 @@ void sys_nap(duration_ns time_ns);
 
 // Whether there is something to read within `timeout_ns`.
 bool sys_wait_in(int fd, duration_ns timeout_ns);
+
+// Whether nobody has the other end of a pipe any more.
+bool sys_has_hung_up(int fd);
 
 int sys_epoll_create(int flags);
 int sys_epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event);

@@ -72,6 +72,17 @@ bool datagram_forward_is_served(struct datagram_link *link, uint64_t service,
     return datagram_is_served(inner_of(link), service, local);
 }
 
+void datagram_forward_bequeath(struct datagram_link *link, uint32_t place,
+                               const struct datagram_tx *tx)
+{
+    datagram_bequeath(inner_of(link), place, tx);
+}
+
+void datagram_forward_revoke(struct datagram_link *link, uint32_t place)
+{
+    datagram_revoke(inner_of(link), place);
+}
+
 bool datagram_forward_flush(struct datagram_link *link)
 {
     return datagram_flush(inner_of(link));

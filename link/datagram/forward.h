@@ -31,6 +31,9 @@ int datagram_forward_serve(struct datagram_link *link, uint64_t service,
                            const struct in6_addr *local);
 void datagram_forward_unserve(struct datagram_link *link, uint64_t service,
                               const struct in6_addr *local);
+void datagram_forward_bequeath(struct datagram_link *link, uint32_t place,
+                               const struct datagram_tx *tx);
+void datagram_forward_revoke(struct datagram_link *link, uint32_t place);
 bool datagram_forward_is_served(struct datagram_link *link, uint64_t service,
                                 const struct in6_addr *local);
 bool datagram_forward_flush(struct datagram_link *link);

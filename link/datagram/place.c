@@ -58,6 +58,10 @@ void datagram_message_answer(struct datagram_udp *d, const struct datagram_share
         question_answer(d, m);
     } else if (m->kind == DATAGRAM_SHARE_GIVE) {
         more_take(d, m);
+    } else if (m->kind == DATAGRAM_SHARE_HERE) {
+        datagram_will_show(d, m->from);
+    } else if (m->kind == DATAGRAM_SHARE_WILL) {
+        datagram_estate_take(d, m);
     }
     d->counters.not_ours += m->kind == DATAGRAM_SHARE_PACKET;
 }

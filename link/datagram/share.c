@@ -25,7 +25,7 @@ struct share_header {
     uint8_t traffic_class, hop_limit;
     uint8_t is_checked;
 };
-enum { SHARE_MAGIC = 0x77656603 };
+enum { SHARE_MAGIC = 0x77656604 };
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -207,6 +207,19 @@ int datagram_share_give(const struct datagram_share *s, unsigned slot, const str
     return message_send(s, slot, &header, span_of(NULL, 0), fds, count);
 }
 
+int datagram_share_come(const struct datagram_share *s, unsigned slot)
+{
+    const struct share_header header = {.magic = SHARE_MAGIC, .kind = DATAGRAM_SHARE_HERE};
+    return message_send(s, slot, &header, span_of(NULL, 0), NULL, 0);
+}
+
+int datagram_share_show(const struct datagram_share *s, unsigned slot,
+                        const int fds[DATAGRAM_SHARE_WILL_FDS])
+{
+    const struct share_header header = {.magic = SHARE_MAGIC, .kind = DATAGRAM_SHARE_WILL};
+    return message_send(s, slot, &header, span_of(NULL, 0), fds, DATAGRAM_SHARE_WILL_FDS);
+}
+
 int datagram_share_hand_on(const struct datagram_share *s, unsigned slot,
                            const struct datagram_rx *rx)
 {
@@ -276,7 +289,7 @@ static bool message_read(const struct share_header *header, size_t len,
                                    .is_checked = header->is_checked,
                                    .is_copy = true,
                                    .octets = span_of(ret->buffer, len)};
-    return header->kind >= DATAGRAM_SHARE_ASK && header->kind <= DATAGRAM_SHARE_PACKET;
+    return header->kind >= DATAGRAM_SHARE_ASK && header->kind <= DATAGRAM_SHARE_WILL;
 }
 
 static void message_take(struct datagram_share *s, struct datagram_share_message *ret)
@@ -308,7 +321,8 @@ static void message_take(struct datagram_share *s, struct datagram_share_message
         s->strangers++;
         ret->kind = DATAGRAM_SHARE_DROPPED;
     }
-    if (ret->kind == DATAGRAM_SHARE_GIVE && ret->fds != NULL) {
+    const bool has_fds = ret->kind == DATAGRAM_SHARE_GIVE || ret->kind == DATAGRAM_SHARE_WILL;
+    if (has_fds && ret->fds != NULL) {
         memcpy(ret->fds, control.fds, control.fd_count * sizeof(int));
         ret->fd_count = control.fd_count;
     } else {

@@ -9,6 +9,8 @@
 //     GIVE address, descriptors asked for, or made since
 //     NONE address
 //     PACKET where from and to, octets
+//     HERE                      a process has come: who has left a will shows it
+//     WILL   two descriptors    what is to be sent when this process has ended (will.c)
 //
 // What comes from another user is dropped: the kernel says from whom it is.
 #pragma once
@@ -41,7 +43,11 @@ enum datagram_share_kind {
     DATAGRAM_SHARE_GIVE,
     DATAGRAM_SHARE_NONE,
     DATAGRAM_SHARE_PACKET,
+    DATAGRAM_SHARE_HERE,
+    DATAGRAM_SHARE_WILL,
 };
+
+enum { DATAGRAM_SHARE_WILL_FDS = 2 };
 
 struct datagram_share_message {
     enum datagram_share_kind kind;
@@ -50,8 +56,8 @@ struct datagram_share_message {
     uint32_t scope_id;     // likewise
     unsigned first;        // ASK: how many it has; GIVE: the place of the first descriptor
     unsigned count;        // GIVE: how many were sent
-    int *fds;              // GIVE: room for DATAGRAM_SHARE_FDS, they are the receiver's
-    unsigned fd_count;     // GIVE: how many came: fewer, where the process may have no more
+    int *fds;              // GIVE, WILL: room for DATAGRAM_SHARE_FDS, they are the receiver's
+    unsigned fd_count;     // likewise: how many came: fewer, where the process may have no more
     struct datagram_rx rx; // PACKET: its octets lie in `buffer`
     uint8_t buffer[DATAGRAM_LEN_MAX];
 };
@@ -80,6 +86,11 @@ int datagram_share_ask(const struct datagram_share *s, unsigned slot, const stru
 // none here. 0 or a negative errno, as datagram_share_hand_on.
 int datagram_share_give(const struct datagram_share *s, unsigned slot, const struct in6_addr *addr,
                         uint32_t scope_id, unsigned first, const int *fds, unsigned count);
+// Says to the process in `slot` that we are here, and shows it our will: 0 or a negative errno, as
+// datagram_share_hand_on.
+int datagram_share_come(const struct datagram_share *s, unsigned slot);
+int datagram_share_show(const struct datagram_share *s, unsigned slot,
+                        const int fds[DATAGRAM_SHARE_WILL_FDS]);
 // 0; -ECONNREFUSED: nobody has the slot; -EAGAIN or another: who has it does not read.
 int datagram_share_hand_on(const struct datagram_share *s, unsigned slot,
                            const struct datagram_rx *rx);

@@ -167,6 +167,15 @@ static bool end_is_served(struct datagram_link *link, uint64_t service,
     return false;
 }
 
+// An end that is destroyed ends as a host does, of which nobody is left.
+static void end_bequeath(struct datagram_link *link, uint32_t place, const struct datagram_tx *tx)
+{
+}
+
+static void end_revoke(struct datagram_link *link, uint32_t place)
+{
+}
+
 static bool end_put(struct datagram_link *link, const struct datagram_tx *tx)
 {
     struct datagram_sim *e = end_of(link);
@@ -317,6 +326,8 @@ static const struct datagram_link_ops end_ops = {
     .serve = end_serve,
     .unserve = end_unserve,
     .is_served = end_is_served,
+    .bequeath = end_bequeath,
+    .revoke = end_revoke,
     .put = end_put,
     .flush = end_flush,
     .poll = end_poll,

@@ -88,6 +88,8 @@ static void on_report(struct datagram_udp *d, struct datagram_inlet *inlet)
         wake_take(d);
     } else if (inlet->kind == DATAGRAM_INLET_ROOM) {
         datagram_udp_on_room(d, inlet);
+    } else if (inlet->kind == DATAGRAM_INLET_ESTATE) {
+        datagram_estate_settle(d, inlet);
     } else if (list_is_empty(&inlet->ready)) {
         list_push_tail(&d->in.ready, &inlet->ready);
     }
@@ -210,6 +212,7 @@ static void udp_abandon(struct datagram_link *link)
     for (struct list_link *l = d->services.next; l != &d->services; l = l->next) {
         close_fd(&LIST_ENTRY(l, struct datagram_service, link)->fd);
     }
+    datagram_wills_abandon(d);
     datagram_share_fini(&d->share);
     close_fd(&d->epoll_fd);
     close_fd(&d->wake_fd);
@@ -218,6 +221,7 @@ static void udp_abandon(struct datagram_link *link)
 static void udp_destroy(struct datagram_link *link)
 {
     struct datagram_udp *d = datagram_udp_of(link);
+    datagram_wills_fini(d);
     while (!list_is_empty(&d->groups)) {
         datagram_group_free(d, LIST_ENTRY(d->groups.next, struct datagram_group, link));
     }
@@ -247,6 +251,8 @@ static const struct datagram_link_ops datagram_udp_ops = {
     .serve = datagram_udp_serve,
     .unserve = datagram_udp_unserve,
     .is_served = datagram_udp_is_served,
+    .bequeath = datagram_udp_bequeath,
+    .revoke = datagram_udp_revoke,
     .has_room = datagram_udp_has_room,
     .put = datagram_udp_put,
     .flush = datagram_udp_flush,
@@ -283,7 +289,11 @@ static int udp_begin(struct datagram_udp *d)
     datagram_inlet_init(&d->share_inlet, DATAGRAM_INLET_SHARE, d->share.fd, &nowhere);
     datagram_inlet_init(&d->wake_inlet, DATAGRAM_INLET_WAKE, d->wake_fd, &nowhere);
     error = datagram_inlet_watch(d, &d->share_inlet);
-    return error == 0 ? datagram_inlet_watch(d, &d->wake_inlet) : error;
+    error = error == 0 ? datagram_inlet_watch(d, &d->wake_inlet) : error;
+    if (error == 0) {
+        datagram_wills_ask(d);
+    }
+    return error;
 }
 
 int datagram_udp_create(const struct datagram_udp_config *config, struct datagram_link **ret)
@@ -302,6 +312,7 @@ int datagram_udp_create(const struct datagram_udp_config *config, struct datagra
     list_init(&d->groups);
     list_init(&d->services);
     list_init(&d->in.ready);
+    datagram_wills_init(d);
     icrc_ids_init(&d->ids);
     fault_model_init(&d->faults, &config->corrupt);
     int error = udp_begin(d);

@@ -43,6 +43,7 @@ enum {
     X(handed_on, "packets given to the process whose they are")                         \
     X(handed_on_lost, "packets that it did not take")                                   \
     X(handed_in, "packets that another process gave")                                   \
+    X(estates, "processes that ended without a word, and whose last packets were sent") \
     X(buffer_overflows, "packets that the receive buffer had no room for")
 
 struct datagram_udp_counters {
@@ -59,6 +60,7 @@ enum datagram_inlet_kind {
     DATAGRAM_INLET_SHARE,      // what other processes say
     DATAGRAM_INLET_ROOM,       // nothing: whether there is room to send
     DATAGRAM_INLET_WAKE,
+    DATAGRAM_INLET_ESTATE, // nothing: whether another process has ended
 };
 
 // A descriptor that is waited for.
@@ -105,6 +107,20 @@ struct datagram_service {
     uint64_t service;
     struct in6_addr local; // unspecified: any
     int fd;
+};
+
+// What is to be sent when this process has ended without a word (will.c).
+struct datagram_will {
+    int memory_fd;    // the packets, by place; -1: there is none yet
+    int alive_fd;     // a pipe's end to write: nobody has it when the process has ended
+    int token_fd;     // ... to read: one octet, for the one who is to send
+    uint64_t unshown; // a bit for each slot whose process had no room to be told
+};
+
+// The will of another process.
+struct datagram_estate {
+    struct datagram_inlet inlet; // its token_fd; -1: it has shown none
+    int memory_fd;
 };
 
 // Staged packets of one path that follow each other: each as long as the first, the last perhaps
@@ -169,7 +185,9 @@ struct datagram_udp {
     struct datagram_stage stage;
     struct datagram_input in;
     struct datagram_inlet share_inlet, wake_inlet;
-    struct fault_model faults; // of which it does what changes octets
+    struct datagram_will will;
+    struct datagram_estate estates[DATAGRAM_SHARE_SLOTS]; // of the processes in these slots
+    struct fault_model faults;                            // of which it does what changes octets
     struct datagram_udp_counters counters;
 };
 
@@ -226,6 +244,24 @@ void datagram_udp_unserve(struct datagram_link *link, uint64_t service,
 bool datagram_udp_is_served(struct datagram_link *link, uint64_t service,
                             const struct in6_addr *local);
 void datagram_service_free(struct datagram_service *it);
+
+// will.c, likewise
+void datagram_udp_bequeath(struct datagram_link *link, uint32_t place,
+                           const struct datagram_tx *tx);
+void datagram_udp_revoke(struct datagram_link *link, uint32_t place);
+void datagram_wills_init(struct datagram_udp *d);
+// Asks the processes that are there for theirs.
+void datagram_wills_ask(struct datagram_udp *d);
+// The process in this slot has come.
+void datagram_will_show(struct datagram_udp *d, unsigned slot);
+// Takes what a process in this slot has shown.
+void datagram_estate_take(struct datagram_udp *d, const struct datagram_share_message *m);
+// The process whose will this is has ended.
+void datagram_estate_settle(struct datagram_udp *d, struct datagram_inlet *inlet);
+// Nothing is to be sent for this process any more, nor by it for others.
+void datagram_wills_fini(struct datagram_udp *d);
+// Closes descriptors: the child of a fork.
+void datagram_wills_abandon(struct datagram_udp *d);
 
 // udp_tx.c, as in struct datagram_link_ops
 bool datagram_udp_put(struct datagram_link *link, const struct datagram_tx *tx);

@@ -2,6 +2,7 @@
 
 #include "base/port_datagram.h"
 #include "base/qp_state.h"
+#include "base/time.h"
 #include "base/transport.h"
 #include "cq/cq.h"
 #include "ibcm/ibcm.h"
@@ -11,6 +12,9 @@
 #include "rnic/packet/packet.h"
 #include "rnic/shard.h"
 #include "wq/wq.h"
+
+// Who exits is not to be held up by peers that are gone.
+static const duration_ns ending_ns = 200 * NS_PER_MS;
 
 static bool serve(struct shard *shard, instant_ns now)
 {
@@ -64,10 +68,15 @@ static bool has_unsent(const struct shard *shard)
     return shard->packets.has_unsent;
 }
 
-// There is nothing to tell the peers: their queue pairs find out.
+// Those of connection managers are told, as a card's kernel would; others find out.
 static bool end(struct shard *shard)
 {
-    return false;
+    struct packet_cm *cm = &shard->packets.cm;
+    const instant_ns now = rnic_now(shard->rnic);
+    ibcm_disconnect_all(cm->ibcm, now);
+    cm->ending_until = instant_after(now, ending_ns);
+    packet_settle(shard, now);
+    return ibcm_is_disconnecting(cm->ibcm);
 }
 
 // Who uses the queue pair again is not to find what became of it before.

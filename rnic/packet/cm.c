@@ -19,9 +19,12 @@
 
 enum { SOURCE_PORT = 0xc000 };
 
-static bool put_mad(void *ctx, const struct ibcm_ends *ends, const uint8_t *mad)
+// A MAD as a packet from queue pair 1 to queue pair 1; what is done with it is `use`'s.
+static bool with_packet(struct packet_side *p, const struct ibcm_ends *ends, const uint8_t *mad,
+                        bool (*use)(struct packet_side *p, uint32_t place,
+                                    const struct datagram_tx *tx),
+                        uint32_t place)
 {
-    struct packet_side *p = ctx;
     const struct roce_packet head = {
         .bth = {.opcode = ROCE_UD | ROCE_SEND_ONLY,
                 .mig_req = true,
@@ -44,7 +47,34 @@ static bool put_mad(void *ctx, const struct ibcm_ends *ends, const uint8_t *mad)
         .pieces = &payload,
         .piece_count = 1,
     };
-    return packet_put(p, &tx);
+    return use(p, place, &tx);
+}
+
+static bool put(struct packet_side *p, uint32_t place, const struct datagram_tx *tx)
+{
+    return packet_put(p, tx);
+}
+
+static bool put_mad(void *ctx, const struct ibcm_ends *ends, const uint8_t *mad)
+{
+    return with_packet(ctx, ends, mad, put, 0);
+}
+
+static bool bequeath(struct packet_side *p, uint32_t place, const struct datagram_tx *tx)
+{
+    datagram_bequeath(p->link, place, tx);
+    return true;
+}
+
+static void bequeath_mad(void *ctx, uint32_t place, const struct ibcm_ends *ends,
+                         const uint8_t *mad)
+{
+    with_packet(ctx, ends, mad, bequeath, place);
+}
+
+static void revoke_mad(void *ctx, uint32_t place)
+{
+    datagram_revoke(((struct packet_side *)ctx)->link, place);
 }
 
 static bool others_serve(void *ctx, uint64_t service_id, const struct in6_addr *local)
@@ -77,6 +107,7 @@ int packet_cm_init(struct shard *shard, const uint8_t *key)
     config.id_slot = (uint8_t)(p->link->qp_num_first / DATAGRAM_SLOT_LEN);
     config.path_mtu_max = packet_mtu_code(shard->rnic->port.path_mtu);
     config.sink = (struct ibcm_sink){.put = put_mad, .ctx = p};
+    config.will = (struct ibcm_will){.bequeath = bequeath_mad, .revoke = revoke_mad, .ctx = p};
     config.others = (struct ibcm_others){.serve = others_serve, .ctx = p};
     config.trace = shard->rnic->trace;
     p->cm.ibcm = ibcm_create(&config);

@@ -19,6 +19,7 @@ enum { PACKET_MTU_MIN = 256 }; // octets
 struct packet_cm {
     struct ibcm *ibcm;
     uint32_t psn;
+    instant_ns ending_until; // a process that exits waits so long for its peers' answers
     uint64_t not_management; // packets for queue pair 1 that are no MADs
 };
 

@@ -9,6 +9,7 @@
 #include "ibcm/ibcm.h"
 #include "rnic/address.h"
 #include "rnic/carrier.h"
+#include "rnic/internal.h"
 #include "rnic/packet/cm.h"
 #include "rnic/packet/packet.h"
 #include "rnic/shard.h"
@@ -72,7 +73,8 @@ static int route(struct shard *shard, const struct sockaddr *dst, struct sockadd
 
 static bool is_ending(const struct shard *shard)
 {
-    return false;
+    const struct packet_cm *cm = &shard->packets.cm;
+    return ibcm_is_disconnecting(cm->ibcm) && rnic_now(shard->rnic) < cm->ending_until;
 }
 
 static void tell_counters(const struct shard *shard, counter_each each, void *ctx)

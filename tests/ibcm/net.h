@@ -269,6 +269,7 @@ static inline void net_init_with(struct net *net, uint64_t seed, const struct ib
         c.ca_guid = i + 1;
         c.id_slot = 5;
         c.sink = (struct ibcm_sink){net_sink, host};
+        c.will.ctx = host;
         *host = (struct net_host){.net = net, .address = net_address(i + 1)};
         host->ibcm = ibcm_create(&c);
         assert_non_null(host->ibcm);
