@@ -1,7 +1,8 @@
 // What other processes are given of packets that are theirs (share.h), and has to wait: the socket
 // by which they get it holds ten (net.unix.max_dgram_qlen), and a hundred who connect at a time
-// send more. Messages of connection managers are kept here, so many for each process, in their
-// order, and given when it reads; what else comes has its own sender to send it again, and is lost.
+// send more, and RTU and DREQ of each if they leave at once. Messages of connection managers are
+// kept here, so many for each process, in their order, and given when it reads; what else comes has
+// its own sender to send it again, and is lost.
 #pragma once
 
 #include "base/port_datagram.h"
@@ -9,8 +10,8 @@
 #include "link/datagram/share.h"
 
 enum {
-    DATAGRAM_ONWARD_MAX = 256,        // of all processes
-    DATAGRAM_ONWARD_SLOT_MAX = 128,   // of one: who is stopped takes no room from the others
+    DATAGRAM_ONWARD_MAX = 1024,       // of all processes
+    DATAGRAM_ONWARD_SLOT_MAX = 512,   // of one: who is stopped takes no room from the others
     DATAGRAM_ONWARD_PACKET_LEN = 512, // octets: a MAD and its headers
 };
 
