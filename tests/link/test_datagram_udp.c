@@ -37,15 +37,17 @@ instant_ns pair_now(void)
 
 static atomic_bool is_open;
 
-// As a process does that has nothing else to do.
+// As a process does that has nothing else to do. What it was given last it has to find too.
 static void *serve(void *link)
 {
-    while (!atomic_load(&is_open)) {
+    bool is_last;
+    do {
         struct datagram_rx rx;
+        is_last = atomic_load(&is_open);
+        datagram_wait(link, NS_PER_MS);
         datagram_poll(link, 0);
         datagram_receive(link, &rx, 1, 0);
-        datagram_wait(link, NS_PER_MS);
-    }
+    } while (!is_last);
     return NULL;
 }
 
