@@ -117,6 +117,7 @@ void execute_report_luns(struct scsi_task *task, instant_ns now);
 void execute_report_opcodes(struct scsi_task *task, instant_ns now);
 void execute_read(struct scsi_task *task, instant_ns now);
 void execute_write(struct scsi_task *task, instant_ns now);
+void execute_write_verify(struct scsi_task *task, instant_ns now);
 void execute_verify(struct scsi_task *task, instant_ns now);
 void execute_flush(struct scsi_task *task, instant_ns now);
 void execute_prefetch(struct scsi_task *task, instant_ns now);

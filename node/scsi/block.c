@@ -269,6 +269,70 @@ void execute_verify(struct scsi_task *task, instant_ns now)
     }
 }
 
+/* ---- WRITE AND VERIFY: the scratch is written, made stable, compared with what is read ------- */
+
+static void write_verify_next(struct scsi_task *task, instant_ns now);
+
+static void write_verify_on_transfer(struct scsi_task *task, instant_ns now)
+{
+    memcpy(task->service.data, task->scratch + octets_of(task, task->done), task->service.data_len);
+    task_transferred(task, NODE_OK, now);
+}
+
+static void write_verify_on_done(struct scsi_task *task, instant_ns now)
+{
+    task->done += task->service.len / task->nexus->unit->block_len;
+    write_verify_next(task, now);
+}
+
+static const struct task_way write_verify_way = {.on_transfer = write_verify_on_transfer,
+                                                 .on_done = write_verify_on_done};
+static const struct task_way write_verify_flush_way = {.on_done = verify_next};
+
+static void write_verify_next(struct scsi_task *task, instant_ns now)
+{
+    if (task->done < task->blocks && !task->is_aborted) {
+        task_submit(task, &write_verify_way, NODE_WRITE, 0, task->lba + task->done,
+                    chunk_blocks(task), now);
+        return;
+    }
+    task->done = task->is_aborted ? task->blocks : 0;
+    if (unit_can(task->nexus->unit, VOLUME_CAN_FLUSH)) {
+        task_submit(task, &write_verify_flush_way, NODE_FLUSH, 0, 0, 0, now);
+    } else {
+        verify_next(task, now);
+    }
+}
+
+// The residual is counted from what the command named, also where the initiator has less.
+static void write_verify_fetched(struct scsi_task *task, instant_ns now)
+{
+    uint64_t there = task->blocks;
+    range_parse(task);
+    task->whole_len = octets_of(task, task->blocks);
+    task->blocks = there;
+    order_run(task, write_verify_next, now);
+}
+
+// No more is written than the initiator has.
+void execute_write_verify(struct scsi_task *task, instant_ns now)
+{
+    if (!transfer_take(task, now)) {
+        return;
+    }
+    uint64_t there = task->out_max / task->nexus->unit->block_len;
+    enum verify_check check = check_of(task);
+    task->blocks = task->blocks < there ? task->blocks : there;
+    uint64_t len = octets_of(task, task->blocks);
+    if ((check != CHECK_MEDIUM && check != CHECK_ALL) || len > SCSI_SCRATCH_OF_NEXUS_MAX) {
+        task_fail(task, FAULT_CDB_FIELD, now);
+    } else if (task->blocks == 0) {
+        task_succeed(task, now);
+    } else if (task_scratch_create(task, (uint32_t)len, now)) {
+        task_fetch_scratch(task, (uint32_t)len, write_verify_fetched, now);
+    }
+}
+
 /* ---- WRITE SAME ------------------------------------------------------------------------------ */
 
 enum { SAME_NO_DATA = 1 << 0 };

@@ -47,6 +47,7 @@ const struct scsi_command scsi_commands[] = {
     {0x25, SCSI_NO_ACTION, 0, NEEDS_UNIT, execute_read_capacity_10, {0}},
     {0x28, SCSI_NO_ACTION, 0, NEEDS_READ, execute_read, USAGE_10(DPO_FUA)},
     {0x2a, SCSI_NO_ACTION, 0, NEEDS_WRITE, execute_write, USAGE_10(DPO_FUA)},
+    {0x2e, SCSI_NO_ACTION, 0, NEEDS_WRITE, execute_write_verify, USAGE_10(BYTCHK)},
     {0x2f, SCSI_NO_ACTION, 0, NEEDS_READ, execute_verify, USAGE_10(BYTCHK)},
     {0x34, SCSI_NO_ACTION, 0, NEEDS_READ, execute_prefetch, USAGE_10(0x02)},
     {0x35, SCSI_NO_ACTION, 0, NEEDS_CONTROL, execute_flush, USAGE_10(0x02)},
@@ -79,6 +80,7 @@ const struct scsi_command scsi_commands[] = {
      execute_compare_and_write,
      {DPO_FUA, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 255, 0, 0}},
     {0x8a, SCSI_NO_ACTION, 0, NEEDS_WRITE, execute_write, USAGE_16(DPO_FUA)},
+    {0x8e, SCSI_NO_ACTION, 0, NEEDS_WRITE, execute_write_verify, USAGE_16(BYTCHK)},
     {0x8f, SCSI_NO_ACTION, 0, NEEDS_READ, execute_verify, USAGE_16(BYTCHK)},
     {0x90, SCSI_NO_ACTION, 0, NEEDS_READ, execute_prefetch, USAGE_16(0x02)},
     {0x91, SCSI_NO_ACTION, 0, NEEDS_CONTROL, execute_flush, USAGE_16(0x02)},
@@ -104,6 +106,7 @@ const struct scsi_command scsi_commands[] = {
      {SCSI_REPORT_SUPPORTED_OPERATION_CODES, 0x87, 255, 255, 255, 255, 255, 255, 255, 0, 0}},
     {0xa8, SCSI_NO_ACTION, 0, NEEDS_READ, execute_read, USAGE_12(DPO_FUA)},
     {0xaa, SCSI_NO_ACTION, 0, NEEDS_WRITE, execute_write, USAGE_12(DPO_FUA)},
+    {0xae, SCSI_NO_ACTION, 0, NEEDS_WRITE, execute_write_verify, USAGE_12(BYTCHK)},
     {0xaf, SCSI_NO_ACTION, 0, NEEDS_READ, execute_verify, USAGE_12(BYTCHK)},
 };
 
