@@ -28,6 +28,7 @@ struct made {
 
 struct http_door {
     struct http_door_parts parts;
+    const char *listen;
     struct MHD_Daemon *daemon;
     int epoll_fd, listen_fd;
     char path[PATH_LEN_MAX];
@@ -326,6 +327,7 @@ struct http_door *http_door_open(const char *listen, const struct http_door_part
         return NULL;
     }
     door->parts = *parts;
+    door->listen = listen;
     door->listen_fd = address_listen(listen, door->path, sizeof door->path, ret_why);
     if (door->listen_fd >= 0 && (!responses_make(door) || !daemon_start(door))) {
         why_say(ret_why, "%s: libmicrohttpd does not start", listen);
@@ -350,9 +352,7 @@ void http_door_close(struct http_door *door)
     } else {
         close(door->listen_fd);
     }
-    if (*door->path != '\0') {
-        unlink(door->path);
-    }
+    address_unlink(door->listen, door->path);
     for (unsigned i = 0; i < HTTP_VERDICT_COUNT; i++) {
         drop(&door->refusals[i]);
     }

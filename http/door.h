@@ -44,7 +44,8 @@ struct http_door_parts {
     size_t count;                          // HTTP_RESOURCE_MAX at most
 };
 
-// `listen`: address_listen's form. NULL with the reason in `ret_why`.
+// `listen`: address_listen's form, the caller's as long as the door is open. NULL with the reason
+// in `ret_why`.
 struct http_door *http_door_open(const char *listen, const struct http_door_parts *parts,
                                  struct why *ret_why);
 // NULL is allowed.

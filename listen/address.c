@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "listen/passed.h"
 #include "text/endpoint.h"
 #include "text/quantity.h"
 
@@ -64,6 +65,19 @@ static int listen_unix(const char *path, char *ret_path, size_t capacity, struct
         return fail(ret_why, path, error, strerror(-error));
     }
     snprintf(ret_path, capacity, "%s", path);
+    return fd;
+}
+
+// Where a socket that was passed listens, if it has a path.
+static int listen_passed(const char *text, char *ret_path, size_t capacity, struct why *ret_why)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNSPEC};
+    socklen_t len = sizeof addr;
+    int fd = passed_open(text, ret_why);
+    if (fd >= 0 && getsockname(fd, (struct sockaddr *)&addr, &len) == 0 &&
+        addr.sun_family == AF_UNIX) {
+        snprintf(ret_path, capacity, "%.*s", (int)sizeof addr.sun_path, addr.sun_path);
+    }
     return fd;
 }
 
@@ -130,13 +144,16 @@ int address_listen(const char *text, char *ret_path, size_t path_capacity, struc
     if (strncmp(text, unix_prefix, sizeof unix_prefix - 1) == 0) {
         return listen_unix(text + sizeof unix_prefix - 1, ret_path, path_capacity, ret_why);
     }
+    if (passed_is(text)) {
+        return listen_passed(text, ret_path, path_capacity, ret_why);
+    }
     enum text_endpoint_verdict verdict =
         strlen(text) < sizeof parts.host ? parts_take(text, &parts) : TEXT_ENDPOINT_BRACKET;
     if (verdict == TEXT_ENDPOINT_BARE_6) {
         return fail(ret_why, text, -EINVAL, "an IPv6 number stands in brackets: [NUMBER]:PORT");
     }
     if (verdict != TEXT_ENDPOINT_OK || !parts.has_port) {
-        return fail(ret_why, text, -EINVAL, "not HOST:PORT or unix:PATH");
+        return fail(ret_why, text, -EINVAL, "not HOST:PORT, unix:PATH or fd:NAME");
     }
     int error = resolve(text, &parts, &info, ret_why);
     if (error != 0) {
@@ -147,11 +164,22 @@ int address_listen(const char *text, char *ret_path, size_t path_capacity, struc
     return fd < 0 ? fail(ret_why, text, fd, strerror(-fd)) : fd;
 }
 
+void address_unlink(const char *text, const char *path)
+{
+    if (*path != '\0' && !passed_is(text)) {
+        unlink(path);
+    }
+}
+
 int address_resolve(const char *text, const char *port, struct sockaddr_storage *ret,
                     struct why *ret_why)
 {
     struct parts parts;
     struct addrinfo *info;
+    if (passed_is(text)) {
+        return fail(ret_why, text, -EINVAL,
+                    "a socket cannot be passed here: give HOST or HOST:PORT");
+    }
     if (*text == '\0' || strlen(text) >= sizeof parts.host ||
         parts_take(text, &parts) == TEXT_ENDPOINT_BRACKET) {
         return fail(ret_why, text, -EINVAL, "not HOST or HOST:PORT");

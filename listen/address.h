@@ -8,10 +8,13 @@
 #include "base/why.h"
 #include "text/address.h"
 
-// "HOST:PORT", "[HOST]:PORT" or "unix:PATH". A listening descriptor, non-blocking; the path, or an
-// empty one, in `ret_path`. A socket file that nobody listens at any more is taken over. Or a
-// negative errno, with the reason in `ret_why`.
+// "HOST:PORT", "[HOST]:PORT", "unix:PATH" or "fd:NAME" (listen/passed.h). A listening
+// descriptor, non-blocking; the path, or an empty one, in `ret_path`. A socket file that nobody
+// listens at any more is taken over. Or a negative errno, with the reason in `ret_why`.
 int address_listen(const char *text, char *ret_path, size_t path_capacity, struct why *ret_why);
+
+// At the end: takes the file at `path` away, if address_listen has made it for `text`.
+void address_unlink(const char *text, const char *path);
 
 // "HOST[:PORT]" or "[HOST][:PORT]", for TTSs that listen by other means; without a port it is
 // `port`. 0, or a negative errno with the reason in `ret_why`.

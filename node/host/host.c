@@ -10,12 +10,14 @@
 #include <unistd.h>
 
 #include "base/time.h"
+#include "listen/passed.h"
 #include "node/cta/cta.h"
 #include "node/host/agent.h"
 #include "node/host/announcement.h"
 #include "node/host/config.h"
 #include "node/host/control.h"
 #include "node/host/folders.h"
+#include "node/host/notify.h"
 #include "node/host/pool.h"
 #include "node/host/reservations.h"
 #include "node/host/web.h"
@@ -30,6 +32,7 @@ static const duration_ns stop_within_ns = 10 * NS_PER_S;
 void host_end(struct host *host, int exit_status)
 {
     host->exit_status = exit_status;
+    notify_send("STOPPING=1\nSTATUS=ending what is under way");
     instant_ns now = loop_now(host->loop);
     host->stop_by_ns = instant_min(host->stop_by_ns, instant_after(now, stop_within_ns));
     uma_rates_lift(host->uma); // who waits for a rate is to have an answer
@@ -306,6 +309,7 @@ int host_run(const struct host_config *config)
     host->stop_by_ns = INSTANT_NEVER;
     host_descriptors_raise();
     signals_ignore();
+    passed_keep();
     if (host_setup(host) == 0) {
         uma_start(host->uma, loop_now(host->loop));
         loop_run(host->loop);

@@ -7,6 +7,7 @@
 //     unit_log.c  what they say on standard error
 //     reservations.c  reservations that outlive the node
 //     identity.c  identities of volumes from their origins
+//     notify.c    what the service manager is told
 //     captive.c   the command that a captive node serves
 //     config.c    the configuration file
 //     volumes.c   what is to be served, at the start and by rescans

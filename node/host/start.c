@@ -7,10 +7,12 @@
 #include <string.h>
 #include <uuid/uuid.h>
 
+#include "listen/passed.h"
 #include "node/host/agent.h"
 #include "node/host/announcement.h"
 #include "node/host/host.h"
 #include "node/host/memory_limit.h"
+#include "node/host/notify.h"
 #include "node/host/web.h"
 #include "node/interface/volume.h"
 #include "node/uma/uma.h"
@@ -66,10 +68,14 @@ static const char *remedy_of_volume(int error)
 }
 
 // Of an address that was refused, or a system that has not enough of something.
-static void remedy_of_listener(int error, const char *option, char ret[ADVICE_MAX])
+static void remedy_of_listener(int error, const char *listen, const char *option,
+                               char ret[ADVICE_MAX])
 {
     if (error == -EAGAIN || error == -EMFILE || error == -ENFILE || error == -ENOMEM) {
         snprintf(ret, ADVICE_MAX, "%s", host_remedy(error));
+    } else if (passed_is(listen)) {
+        snprintf(ret, ADVICE_MAX, "give a socket unit one ListenStream= and FileDescriptorName=%s",
+                 option);
     } else {
         snprintf(ret, ADVICE_MAX,
                  "choose another address with --%s=HOST:PORT, or port 0 for a free one", option);
@@ -149,6 +155,19 @@ static char *announcement_text(struct host *host, size_t *ret_len)
     return text;
 }
 
+// In one line: how many volumes, and for which protocols.
+static void notify_ready(const struct host *host)
+{
+    char state[256];
+    int len =
+        snprintf(state, sizeof state, "READY=1\nSTATUS=serving %zu volume%s by",
+                 uma_resources(host->uma)->count, uma_resources(host->uma)->count == 1 ? "" : "s");
+    for (unsigned i = 0; i < host->tts_count; i++) {
+        len += snprintf(state + len, sizeof state - (size_t)len, " %s", host->ttss[i].option);
+    }
+    notify_send(state);
+}
+
 static void announce(struct host *host)
 {
     size_t len;
@@ -208,7 +227,8 @@ static bool has_failed(struct host *host)
         const char *why = uma_tts_why(host->uma, i);
         if (why != NULL) {
             char advice[ADVICE_MAX];
-            remedy_of_listener(uma_tts_error(host->uma, i), host->ttss[i].option, advice);
+            remedy_of_listener(uma_tts_error(host->uma, i), host->ttss[i].listen,
+                               host->ttss[i].option, advice);
             host_say_failure("cannot listen", host->ttss[i].listen, why, advice);
             return true;
         }
@@ -234,6 +254,8 @@ void host_check_started(struct host *host)
             host_say_failure("cannot run", host->config->captive[0], strerror(-error),
                              "give a command that can be run");
             host_end(host, EXIT_FAILURE);
+        } else {
+            notify_ready(host);
         }
     }
 }

@@ -92,9 +92,7 @@ void stream_server_close(struct stream_server *server)
     server->listen_watch = NULL;
     close(server->listen_fd);
     server->listen_fd = -1;
-    if (server->unix_path[0] != '\0') {
-        unlink(server->unix_path);
-    }
+    address_unlink(server->parts.listen, server->unix_path);
 }
 
 /* ---- a member of the loop -------------------------------------------------------------------- */

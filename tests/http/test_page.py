@@ -142,7 +142,7 @@ def an_address_that_cannot_be_had_is_an_error():
         expect_error(weft('watch', f'--http={taken}'), 1, taken, 'Address already in use')
         expect_error(weft('serve', f'--http={taken}', '--nbd=127.0.0.1:0', 'ram:1M'), 1, taken,
                      'no page')
-    expect_error(weft('watch', '--http=nonsense'), 1, 'not HOST:PORT or unix:PATH')
+    expect_error(weft('watch', '--http=nonsense'), 1, 'not HOST:PORT, unix:PATH or fd:NAME')
 
 
 main()

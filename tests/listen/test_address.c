@@ -53,9 +53,9 @@ static void what_is_no_address_is_refused_in_words(void **state)
         int error;
         const char *said;
     } table[] = {
-        {"", -EINVAL, "not HOST:PORT or unix:PATH"},
-        {"127.0.0.1", -EINVAL, "not HOST:PORT or unix:PATH"},
-        {"[::1", -EINVAL, "not HOST:PORT or unix:PATH"},
+        {"", -EINVAL, "not HOST:PORT, unix:PATH or fd:NAME"},
+        {"127.0.0.1", -EINVAL, "not HOST:PORT, unix:PATH or fd:NAME"},
+        {"[::1", -EINVAL, "not HOST:PORT, unix:PATH or fd:NAME"},
         {"::1:10809", -EINVAL, "an IPv6 number stands in brackets"},
         {"127.0.0.1:65536", -EINVAL, "no such port"},
         {"127.0.0.1:99999999999999999999", -EINVAL, "no such port"},

@@ -68,9 +68,9 @@ ROOMS = {
     'http': ('listen text base', 'a door for browsers; what it shows is its opener\'s'),
     'node/unit': ('node/rta node/ddm node/bus node/loop node/interface text base',
                   'wires the process of an RTA'),
-    'node/host': ('http node/unit node/iscsi node/scsi node/tts node/stream node/nvme node/uma '
-                  'node/cta node/reservation node/rta node/ddm node/bus node/loop node/interface '
-                  'control text base weft',
+    'node/host': ('http listen node/unit node/iscsi node/scsi node/tts node/stream node/nvme '
+                  'node/uma node/cta node/reservation node/rta node/ddm node/bus node/loop '
+                  'node/interface control text base weft',
                   'wires the host storage node'),
     'initiator': ('node/nvme text base weft abi', 'public verbs only: it runs on any RNIC'),
     'draw': ('mpa wire text base',
