@@ -36,7 +36,7 @@ test_optional="ucx-utils libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich
                clang clang-format-14 iperf3 git mandoc cmark-gfm nodejs tgt fish zsh
                qemu-block-extra"
 dist="patchelf"
-deb="build-essential debhelper fakeroot systemtap-sdt-dev"
+deb="build-essential debhelper dh-apparmor fakeroot systemtap-sdt-dev"
 deb_optional="lintian mmdebstrap"
 rpm="rpm"
 rpm_optional="rpmlint"

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """packaging/debian says what the tree says, so that a package that is built seldom can be built."""
 
+import pathlib
 import re
+import shutil
 import subprocess
 
-from unpacked import SOURCE, case, main
+from unpacked import BUILD, SOURCE, Skip, case, main, scratch
 
 DEBIAN = SOURCE / 'packaging/debian'
+# What packages are made with, not weft.
+PACKAGING_ALONE = {'debhelper-compat', 'dh-apparmor'}
 # What stands for packages that debhelper or every Debian machine has.
 OTHERWISE = {'gcc': 'build-essential', 'libc6-dev': 'build-essential', 'make': 'build-essential',
              'binutils': 'build-essential', 'python3': 'python3:any'}
@@ -19,7 +23,7 @@ def build_dependencies_are_what_a_build_takes():
     wanted = {OTHERWISE.get(word, word) for line in said.splitlines()
               for word in line.split(':', 1)[1].split()} - {'build-essential'}
     field = re.search(r'^Build-Depends: (.*?)^\S', (DEBIAN / 'control').read_text(), re.M | re.S)
-    there = {word.split()[0] for word in field.group(1).split(',')} - {'debhelper-compat'}
+    there = {word.split()[0] for word in field.group(1).split(',')} - PACKAGING_ALONE
     assert there == wanted, f'differ in {there ^ wanted}'
 
 
@@ -44,6 +48,41 @@ def the_version_is_that_of_the_tree():
 def what_autopkgtest_is_told_of_is_there():
     for name in re.findall(r'^Tests: (.*)$', (DEBIAN / 'tests/control').read_text(), re.M):
         assert (DEBIAN / 'tests' / name).stat().st_mode & 0o111, name
+
+
+def printed_by(*words):
+    """What a judge says, who says nothing if all is well."""
+    if shutil.which(words[0]) is None:
+        raise Skip(f'no {words[0]} here')
+    said = subprocess.run(words, text=True, capture_output=True, timeout=60)
+    return f'status {said.returncode}: {said.stdout}{said.stderr}'
+
+
+@case
+def systemd_finds_nothing_wrong_with_the_units():
+    with scratch() as folder:
+        units = []
+        for name in ('weft-node.service', 'weft-node.socket'):
+            units.append(pathlib.Path(folder, name))
+            text = (DEBIAN / name).read_text()
+            units[-1].write_text(text.replace('/usr/bin/weft', str(BUILD / 'weft')))
+        said = printed_by('systemd-analyze', 'verify', '--man=no', *units)
+        assert said == 'status 0: ', said
+
+
+@case
+def apparmor_understands_the_profile_that_the_unit_names():
+    profile = re.search('^AppArmorProfile=-(.*)', (DEBIAN / 'weft-node.service').read_text(), re.M)
+    path = SOURCE / 'packaging/apparmor' / profile.group(1)
+    assert f'\nprofile {profile.group(1)} ' in path.read_text()
+    said = printed_by('apparmor_parser', '--skip-kernel-load', '--skip-cache', path)
+    assert said.startswith('status 0: ') and 'error' not in said.lower(), said
+
+
+@case
+def the_node_is_configured_for_the_socket_by_its_name():
+    name = re.search('^FileDescriptorName=(.*)', (DEBIAN / 'weft-node.socket').read_text(), re.M)
+    assert f'= fd:{name.group(1)} ' in (DEBIAN / 'node.conf').read_text()
 
 
 main()
