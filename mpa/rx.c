@@ -17,6 +17,12 @@ void mpa_rx_init(struct mpa_rx *rx, bool crc, enum mpa_rx_markers markers, struc
     };
 }
 
+void mpa_rx_use_carry(struct mpa_rx *rx, uint8_t *carry)
+{
+    CHECK(mpa_rx_is_between_fpdus(rx));
+    rx->carry = carry;
+}
+
 // ---- where the FPDU ends ----
 
 // The first two octets of the stream: the start of a marker, or of an FPDU, whose length is not

@@ -76,6 +76,9 @@ enum { MPA_RX_CARRY_LEN = MPA_FPDU_MAX_LEN + (MPA_FPDU_MAX_LEN / 508 + 1) * MPA_
 void mpa_rx_init(struct mpa_rx *rx, bool crc, enum mpa_rx_markers markers, struct mspan carry,
                  struct ulpdu_port port);
 
+// Between FPDUs: another buffer of that length, or NULL, which is none until the next input.
+void mpa_rx_use_carry(struct mpa_rx *rx, uint8_t *carry);
+
 // Takes the next octets of the stream and hands up the ULPDUs that they complete. With MPA_RX_OK
 // all octets are consumed. With MPA_RX_STALLED the FPDU that was not taken is consumed and kept,
 // and the octets behind `*ret_consumed` are to be given again; an empty input then offers just that

@@ -5,6 +5,7 @@
 #include "base/time.h"
 #include "rnic/batch.h"
 #include "rnic/carrier.h"
+#include "rnic/carry.h"
 #include "rnic/shard.h"
 
 static void close_all(struct shard *shard)
@@ -13,6 +14,7 @@ static void close_all(struct shard *shard)
     while ((l = list_pop_head(&shard->batches)) != NULL) {
         batch_destroy(LIST_ENTRY(l, struct batch, idle_link));
     }
+    shard_carries_free(shard);
     link_destroy(shard->link);
 }
 

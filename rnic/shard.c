@@ -40,6 +40,7 @@ int shard_init(struct shard *shard, struct rnic *rnic, struct link *link,
     list_init(&shard->moderated);
     list_init(&shard->farewells);
     list_init(&shard->batches);
+    list_init(&shard->carries);
     shard->noted_ns = INSTANT_NEVER;
     return 0;
 }

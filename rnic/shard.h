@@ -65,6 +65,8 @@ struct shard {
     unsigned turn_count;
     struct mspan staging;
     struct list_link batches; // idle ones; each borrowed while an endpoint has output
+    struct list_link carries; // idle ones; each borrowed while an endpoint has a part of an FPDU
+    unsigned idle_carry_count;
 
     // The background thread; none in a simulation.
     pthread_t thread;

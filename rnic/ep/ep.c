@@ -189,7 +189,9 @@ static void io_close(struct rnic_ep *ep)
 {
     totals_add(ep->rnic, ep);
     ep_drop_batch(ep);
-    free(ep->in.carry);
+    if (ep->in.carry != NULL) {
+        shard_carry_return(&ep->rnic->shard, ep->in.carry);
+    }
     free(ep->in.backlog.ptr);
     ep->in.carry = NULL;
     ep->in.backlog = mspan_of(NULL, 0);

@@ -22,6 +22,7 @@
 #include "mpa/rx.h"
 #include "mpa/tx.h"
 #include "rnic/batch.h"
+#include "rnic/carry.h"
 #include "rnic/ep/state.h"
 #include "rnic/rnic.h"
 
@@ -44,7 +45,7 @@ struct ep_startup {
 // EP_OPEN and EP_CLOSING: what comes. Of input.c, mpa.c and place.c.
 struct ep_in {
     struct mpa_rx rx;
-    uint8_t *carry;            // for it: an FPDU in pieces
+    struct carry *carry;       // for it: an FPDU in pieces; NULL: none is
     struct mpa_placer placer;  // is_placing
     struct place_port placing; // its port
     struct mspan backlog;      // room for octets that a stalled QP did not take
@@ -192,6 +193,11 @@ void ep_forgo_crc(struct rnic_ep *ep);
 int ep_mpa_open(struct rnic_ep *ep);
 // The initiator took up what this end offered: it is weft. Nothing has been sent yet.
 void ep_mpa_on_confirmed(struct rnic_ep *ep);
+
+// A carry buffer for what comes next. False: no memory.
+bool ep_carry_borrow(struct rnic_ep *ep);
+// Nobody needs it between two FPDUs.
+void ep_carry_return(struct rnic_ep *ep);
 
 // ---- qp.c
 

@@ -74,7 +74,12 @@ static void fpdus_on_input(struct rnic_ep *ep, struct span in, instant_ns now)
 {
     size_t consumed = 0;
     ep->in.turn_at_ns = now;
+    if (!ep_carry_borrow(ep)) {
+        ep_close(ep, QP_CLOSE_LOCAL, true, now);
+        return;
+    }
     enum mpa_rx_verdict verdict = mpa_rx_on_input(&ep->in.rx, in, &consumed);
+    ep_carry_return(ep);
     fpdus_settle(ep, verdict, now);
     if (verdict == MPA_RX_STALLED && !backlog_keep(ep, span_skip(in, consumed))) {
         ep_close(ep, QP_CLOSE_LOCAL, true, now);
@@ -194,7 +199,12 @@ static enum input_step input_lent(struct rnic_ep *ep, instant_ns now)
     }
     ep->in.turn_at_ns = now;
     is_cut |= ep->in.lent_looks >= EP_LENT_LOOKS_MAX;
+    if (!ep_carry_borrow(ep)) {
+        ep_close(ep, QP_CLOSE_LOCAL, true, now);
+        return INPUT_NOTHING;
+    }
     enum mpa_rx_verdict verdict = mpa_rx_on_lent(&ep->in.rx, in, is_cut, &consumed);
+    ep_carry_return(ep);
     if (consumed == 0) {
         ep->in.lent_looks++; // the rest of an FPDU is under way
         return INPUT_NOTHING;

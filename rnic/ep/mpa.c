@@ -8,6 +8,7 @@
 #include "base/port_link.h"
 #include "base/span.h"
 #include "iwarp/qp.h"
+#include "rnic/carry.h"
 #include "rnic/ep/ep.h"
 #include "rnic/internal.h"
 #include "wire/ddp.h"
@@ -57,6 +58,27 @@ void ep_forgo_crc(struct rnic_ep *ep)
     }
 }
 
+bool ep_carry_borrow(struct rnic_ep *ep)
+{
+    if (ep->in.carry != NULL) {
+        return true;
+    }
+    ep->in.carry = shard_carry_borrow(&ep->rnic->shard);
+    if (ep->in.carry != NULL) {
+        mpa_rx_use_carry(&ep->in.rx, ep->in.carry->octets);
+    }
+    return ep->in.carry != NULL;
+}
+
+void ep_carry_return(struct rnic_ep *ep)
+{
+    if (ep->in.carry != NULL && mpa_rx_is_between_fpdus(&ep->in.rx)) {
+        mpa_rx_use_carry(&ep->in.rx, NULL);
+        shard_carry_return(&ep->rnic->shard, ep->in.carry);
+        ep->in.carry = NULL;
+    }
+}
+
 int ep_mpa_open(struct rnic_ep *ep)
 {
     const struct mpa_agreement *agreed = conn_agreement(&ep->startup.conn);
@@ -67,14 +89,16 @@ int ep_mpa_open(struct rnic_ep *ep)
     enum mpa_rx_markers markers = agreed->rx_markers           ? MPA_RX_MARKERS
                                   : agreed->rx_markers_if_seen ? MPA_RX_MARKERS_IF_SEEN
                                                                : MPA_RX_MARKERS_NONE;
-    ep->in.carry = malloc(MPA_RX_CARRY_LEN);
+    ep->in.carry = shard_carry_borrow(&ep->rnic->shard);
     if (ep->in.carry == NULL) {
         return -ENOMEM;
     }
     uint32_t emss = link_emss(ep->stream);
     // Whoever only was offered the extensions is not weft before its first FPDU says so.
     ep->out.has_records = agreed->extensions_await_choices || !may_send_long(ep);
-    mpa_rx_init(&ep->in.rx, agreed->crc, markers, mspan_of(ep->in.carry, MPA_RX_CARRY_LEN), port);
+    mpa_rx_init(&ep->in.rx, agreed->crc, markers, mspan_of(ep->in.carry->octets, MPA_RX_CARRY_LEN),
+                port);
+    ep_carry_return(ep);
     // The queue pair is told the length now: it must be right if markers are agreed on later, too.
     bool may_mark = agreed->tx_markers || agreed->peer_marker_wish;
     mpa_tx_init(&ep->out.tx, agreed->crc, agreed->tx_markers, longest_ulpdu(ep, emss, may_mark));

@@ -83,8 +83,8 @@ void ep_place_begin(struct rnic_ep *ep)
 {
     bool is_due =
         ep->state == EP_OPEN && !ep->in.is_placing && !ep->in.is_paused && !ep->in.is_stopped;
-    if (!is_due || (ep->stream->facts & LINK_HAS_PLACES) == 0) {
-        return;
+    if (!is_due || (ep->stream->facts & LINK_HAS_PLACES) == 0 || !ep_carry_borrow(ep)) {
+        return; // without memory: by way of the staging buffer, until there is some
     }
     struct place_port port = {.place = place, .on_advance = on_advance, .ctx = ep};
     mpa_placer_init(&ep->in.placer, &ep->in.rx, placement_of(ep), ep->in.received_len,

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "rnic/ep/ep.h"
 #include "tests/rnic/device.h"
 
 static const struct rnic_ep_params no_params;
@@ -154,6 +155,20 @@ static void test_long_message_leaves_in_segments_of_16_kib(void **state)
     pair_close(&p);
 }
 
+// Ten thousand idle connections are to cost little: none holds room for a part of an FPDU.
+static void test_idle_endpoint_has_no_carry_buffer(void **state)
+{
+    struct pair p;
+    pair_open(&p);
+    ends_connect(&p.active, &p.passive, &p.listener, &p.addr);
+    fpdus_of_send(&p, 32 * 1024);
+    rnic_enter(p.device.rnic);
+    assert_null(p.active.ep->in.carry);
+    assert_null(p.passive.ep->in.carry);
+    rnic_leave(p.device.rnic, 0);
+    pair_close(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +178,7 @@ int main(void)
         cmocka_unit_test(test_half_open_connections_go_with_their_listener),
         cmocka_unit_test(test_event_held_back_by_moderation_comes_on_an_idle_device),
         cmocka_unit_test(test_long_message_leaves_in_segments_of_16_kib),
+        cmocka_unit_test(test_idle_endpoint_has_no_carry_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
