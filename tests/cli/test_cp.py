@@ -112,8 +112,9 @@ def a_source_that_changes_is_found_by_verify_alone():
     if not counter.is_file() or counter.stat().st_size == 0:
         raise Skip('no counter of the loopback interface to be had')
     with node() as ours:
-        assert report(weft('cp', '--json', counter, ours.uri))['verified'] is False
-        expect_error(weft('cp', '--json', '--verify', counter, ours.uri), 1, 'the copy differs',
+        by_wire = {'WEFT_LOCAL': 'off'}
+        assert report(weft('cp', '--json', counter, ours.uri, env=by_wire))['verified'] is False
+        expect_error(weft('cp', '--json', '--verify', counter, ours.uri, env=by_wire), 1, 'the copy differs',
                      ours.uri, 'octet ', f'is not that of {counter}')
 
 
