@@ -300,8 +300,9 @@ def another_size_of_the_terminal_is_filled():
         assert row_of(lines, PID)[1] == 'example' and lines[0].endswith('every 1s'), lines
         top.resize(40, 10)
         # Until it is drawn anew, tmux shows a part of what was there.
-        lines = top.wait('a smaller screen', lambda lines: len(lines) == 10 and row_of(lines, PID))
-        assert lines[9].startswith('q quit') and lines[1].split()[0] == 'PID', lines
+        lines = top.wait('a smaller screen', lambda lines: len(lines) == 10 and
+                         lines[9].startswith('q quit') and row_of(lines, PID))
+        assert lines[1].split()[0] == 'PID', lines
 
 
 if __name__ == '__main__':
