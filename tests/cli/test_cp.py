@@ -108,14 +108,15 @@ def sparse_copies_have_holes_and_the_same_octets():
 
 @case
 def a_source_that_changes_is_found_by_verify_alone():
-    counter = pathlib.Path('/sys/class/net/lo/statistics/rx_bytes')  # the copy itself moves it
+    # The copy itself moves it, over TCP.
+    counter = pathlib.Path('/sys/class/net/lo/statistics/rx_bytes')
     if not counter.is_file() or counter.stat().st_size == 0:
         raise Skip('no counter of the loopback interface to be had')
     with node() as ours:
         by_wire = {'WEFT_LOCAL': 'off'}
         assert report(weft('cp', '--json', counter, ours.uri, env=by_wire))['verified'] is False
-        expect_error(weft('cp', '--json', '--verify', counter, ours.uri, env=by_wire), 1, 'the copy differs',
-                     ours.uri, 'octet ', f'is not that of {counter}')
+        expect_error(weft('cp', '--json', '--verify', counter, ours.uri, env=by_wire), 1,
+                     'the copy differs', ours.uri, 'octet ', f'is not that of {counter}')
 
 
 # --- terminals ------------------------------------------------------------------------------------
