@@ -218,13 +218,22 @@ static void fds_close(const int *fds, unsigned count)
     }
 }
 
+// Whoever reads it does so under his device's lock: from memory, where nobody can keep him waiting,
+// as a file of FUSE could.
+static bool is_memory(int fd)
+{
+    return sys_fcntl(fd, F_GET_SEALS, 0) >= 0;
+}
+
 // Who had the slot before may have ended without our having noticed yet. Otherwise it is the same
 // one: it has shown its will when it made it, and again since we have come.
 void datagram_estate_take(struct datagram_udp *d, const struct datagram_share_message *m)
 {
     struct datagram_estate *e = &d->estates[m->from];
     const bool is_known = e->inlet.fd >= 0 && !sys_has_hung_up(e->inlet.fd);
-    if (m->fd_count != DATAGRAM_SHARE_WILL_FDS || is_known) {
+    const bool is_will = m->fd_count == DATAGRAM_SHARE_WILL_FDS && is_memory(m->fds[0]);
+    d->share.strangers += !is_will;
+    if (!is_will || is_known) {
         fds_close(m->fds, m->fd_count);
         return;
     }

@@ -2,6 +2,7 @@
 // links in one process are to each other what two processes are; processes that die have
 // tests/cm/test_ends.c.
 #include <errno.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "link/datagram/share.h"
 #include "link/datagram/udp.h"
 #include "tests/link/descriptors.h"
 
@@ -19,9 +21,14 @@ enum { LOOKS = 64, PACKETS_MAX = 64 };
 
 static const struct in6_addr here = {.s6_addr = {[10] = 0xff, [11] = 0xff, 127, 0, 0, 1}};
 
+static uint16_t port(void)
+{
+    return (uint16_t)(20000 + getpid() % 20000);
+}
+
 static struct datagram_link *link_make(void)
 {
-    const struct datagram_udp_config config = {.port = (uint16_t)(20000 + getpid() % 20000)};
+    const struct datagram_udp_config config = {.port = port()};
     struct datagram_link *link;
     assert_int_equal(datagram_udp_create(&config, &link), 0);
     return link;
@@ -100,6 +107,27 @@ static void one_of_the_others_sends_for_who_ends_without_a_word(void **state)
     datagram_destroy(one);
 }
 
+// One that lies might have whoever reads it wait for ever.
+static void will_that_is_no_memory_is_refused(void **state)
+{
+    struct datagram_link *link = link_make();
+    struct datagram_share liar;
+    int will[2], token[2];
+    assert_int_equal(datagram_share_init(&liar, port()), 0);
+    assert_int_equal(pipe(will), 0);
+    assert_int_equal(pipe(token), 0);
+    assert_int_equal(datagram_share_show(&liar, 0, (int[]){will[0], token[0]}), 0);
+    close(will[0]);
+    close(token[0]);
+    look(link);
+    struct pollfd ends[] = {{.fd = will[1]}, {.fd = token[1]}};
+    assert_int_equal(poll(ends, 2, 0), 2); // nobody has their other ends
+    close(will[1]);
+    close(token[1]);
+    datagram_share_fini(&liar);
+    datagram_destroy(link);
+}
+
 static void no_descriptor_is_left(void **state)
 {
     descriptors_note();
@@ -114,6 +142,7 @@ int main(void)
         cmocka_unit_test(who_shows_its_will_twice_has_not_ended),
         cmocka_unit_test(nothing_is_sent_for_who_ends_in_order),
         cmocka_unit_test(one_of_the_others_sends_for_who_ends_without_a_word),
+        cmocka_unit_test(will_that_is_no_memory_is_refused),
         cmocka_unit_test(no_descriptor_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
