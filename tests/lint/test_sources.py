@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The tables from the source documents to code and tests name what there is.
 
-Every table of docs/ whose last two columns are `code` and `test` is read. What stands between
-backticks there is a file, a function or another name of the code, or a test's case: each must be
-found, in the file that stands before the colon if one does. Of the claims none may be missing.
+Every table of docs/ whose last columns are `code`, `test` and `mutant` is read. What stands between
+backticks in the first two is a file, a function or another name of the code, or a test's case: each
+must be found, in the file that stands before the colon if one does. Of the claims none may be
+missing. The mutants are docs/test_mechanisms.py's.
 
     test_sources.py
 """
@@ -32,10 +33,10 @@ def tables(text):
         cells = [cell.strip() for cell in re.split(r'(?<!\\)\|', line)[1:-1]]
         if not line.startswith('|'):
             wanted = False
-        elif cells[-2:] == ['code', 'test']:
+        elif cells[-3:] == ['code', 'test', 'mutant']:
             wanted = True
         elif wanted and not set(line) <= set('|-'):
-            yield Row(cells[0], cells[-2], cells[-1])
+            yield Row(cells[0], cells[-3], cells[-2])
 
 
 def numbers(claims):
@@ -129,9 +130,9 @@ def page_faults(tree, text, claim_count=0, rows_min=0, folder=''):
 # --- the check itself --------------------------------------------------------------------------
 
 SMALL = '''
-| claims | what | code | test |
-|---|---|---|---|
-| 1–3 | things | `wq/read_task.c: read_task_next`, `struct read_task` | `test_read_task: {case}` |
+| claims | what | code | test | mutant |
+|---|---|---|---|---|
+| 1–3 | things | `wq/read_task.c: read_task_next`, `struct read_task` | `test_read_task: {case}` | – |
 '''
 GOOD = SMALL.format(case='a_read_is_cut_to_the_allotment')
 BROKEN = {
