@@ -132,7 +132,7 @@ def page_faults(tree, text, claim_count=0, rows_min=0, folder=''):
 SMALL = '''
 | claims | what | code | test | mutant |
 |---|---|---|---|---|
-| 1–3 | things | `wq/read_task.c: read_task_next`, `struct read_task` | `test_read_task: {case}` | – |
+| 1–3 | so | `wq/read_task.c: read_task_next`, `struct read_task` | `test_read_task: {case}` | – |
 '''
 GOOD = SMALL.format(case='a_read_is_cut_to_the_allotment')
 BROKEN = {
