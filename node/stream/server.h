@@ -18,7 +18,7 @@ enum { STREAM_PATH_MAX = 128 };
 
 struct stream_server_parts {
     struct loop *loop;
-    const char *listen;      // as for address_listen
+    const char *listen;      // as for address_listen; stands as long as the server
     duration_ns patience_ns; // with peers that hold memory (progress.h)
     // One line for the operator about a stranger from this host.
     void (*say)(void *say_ctx, const char *host, const char *line);

@@ -24,6 +24,7 @@ enum { VOLUME = 3, CONNECTION = 7, PATIENCE_S = 20, REPLY_LEN = 20 };
 struct scene {
     struct loop *loop;
     struct loop_watch *watch; // of the words
+    char listen[128];
     struct nbd *nbd;
     int client, words[2], echo[2]; // to the loop, and from it
     pthread_t thread;
@@ -113,7 +114,6 @@ static int begin(void **state)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const struct timeval patience = {.tv_sec = PATIENCE_S};
     struct why why = {""};
-    char listen[128];
     s->row = (struct resource){.volume = VOLUME,
                                .name = "disk",
                                .state = RESOURCE_READY,
@@ -121,9 +121,9 @@ static int begin(void **state)
     s->table = (struct resource_table){.count = 1, .rows = &s->row};
     s->loop = loop_create();
     snprintf(address.sun_path, sizeof address.sun_path, "/tmp/weft-refused.%d", (int)getpid());
-    snprintf(listen, sizeof listen, "unix:%s", address.sun_path);
+    snprintf(s->listen, sizeof s->listen, "unix:%s", address.sun_path);
     s->nbd = nbd_create(&(struct nbd_parts){.loop = s->loop,
-                                            .listen = listen,
+                                            .listen = s->listen,
                                             .uma = &uma,
                                             .uma_ctx = s,
                                             .cta = &cta,
