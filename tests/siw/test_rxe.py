@@ -235,7 +235,7 @@ def counter_faults(meeting, rxe, weft):
     faults = [f'weft counts {packets[name]} {name}'
               for name in ('icrc_wrong', 'bad_lengths', 'too_short') if packets[name]]
     missed = packets['packets_out'] - rxe['rcvd_pkts']
-    if meeting.is_whole and not 0 <= missed <= late_packets(meeting, weft['rc_total']):
+    if meeting.is_whole and not 0 <= missed <= late_packets(meeting, weft.get('rc_total', {})):
         faults.append(f'weft put {packets["packets_out"]} packets, rxe took {rxe["rcvd_pkts"]}')
     if meeting.is_short and not (weft['rc_total'].get('refused.not_ready') if meeting.weft_serves
                                  else rxe['send_rnr_err']):
