@@ -443,22 +443,14 @@ static void compound_packet_counters(const struct link *link, counter_each each,
 
 /* ---- the link -------------------------------------------------------------------------------- */
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0) {
-        sys_close(*fd);
-    }
-    *fd = -1;
-}
-
 static void compound_abandon(struct link *link)
 {
     struct compound_link *l = compound_link_of(link);
     for (unsigned i = 0; i < l->config.member_count; i++) {
         link_abandon(l->members[i]);
     }
-    close_fd(&l->epoll_fd);
-    close_fd(&l->wake_fd);
+    sys_close_fd(&l->epoll_fd);
+    sys_close_fd(&l->wake_fd);
 }
 
 // But for the members.
@@ -468,8 +460,8 @@ static void own_free(struct compound_link *l)
     while ((at = list_pop_head(&l->rest.streams)) != NULL) {
         free(LIST_ENTRY(at, struct compound_stream, link));
     }
-    close_fd(&l->epoll_fd);
-    close_fd(&l->wake_fd);
+    sys_close_fd(&l->epoll_fd);
+    sys_close_fd(&l->wake_fd);
     free(l);
 }
 

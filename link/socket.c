@@ -430,25 +430,17 @@ static int socket_descriptor(const struct link *link)
     return ((const struct socket_link *)link)->epoll_fd;
 }
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0) {
-        sys_close(*fd);
-    }
-    *fd = -1;
-}
-
 static void socket_abandon(struct link *link)
 {
     struct socket_link *l = socket_link_of(link);
     for (struct list_link *at = l->streams.next; at != &l->streams; at = at->next) {
         struct socket_stream *s = LIST_ENTRY(at, struct socket_stream, link);
-        close_fd(&s->fd);
+        sys_close_fd(&s->fd);
         s->is_watched = false;
     }
-    close_fd(&l->epoll_fd);
-    close_fd(&l->wake_fd);
-    close_fd(&l->spare_fd);
+    sys_close_fd(&l->epoll_fd);
+    sys_close_fd(&l->wake_fd);
+    sys_close_fd(&l->spare_fd);
 }
 
 static void free_streams(struct list_link *streams)
@@ -466,9 +458,9 @@ static void socket_destroy(struct link *link)
         socket_close(&LIST_ENTRY(l->streams.next, struct socket_stream, link)->base, true);
     }
     free_streams(&l->rest.streams);
-    close_fd(&l->epoll_fd);
-    close_fd(&l->wake_fd);
-    close_fd(&l->spare_fd);
+    sys_close_fd(&l->epoll_fd);
+    sys_close_fd(&l->wake_fd);
+    sys_close_fd(&l->spare_fd);
     free(l);
 }
 

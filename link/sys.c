@@ -63,6 +63,21 @@ int sys_close(int fd)
     return (int)CALL(SYS_close, fd);
 }
 
+void sys_close_fd(int *fd)
+{
+    if (*fd >= 0) {
+        sys_close(*fd);
+    }
+    *fd = -1;
+}
+
+void sys_close_fds(const int *fds, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        sys_close(fds[i]);
+    }
+}
+
 int sys_dup(int fd)
 {
     return (int)CALL(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0);

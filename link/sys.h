@@ -23,6 +23,8 @@ int sys_accept(int fd, int flags);
 int sys_connect(int fd, const struct sockaddr *addr, socklen_t len);
 int sys_shutdown(int fd, int how);
 int sys_close(int fd);
+void sys_close_fd(int *fd); // if it is one; -1 afterwards
+void sys_close_fds(const int *fds, unsigned count);
 int sys_dup(int fd); // close-on-exec
 
 ssize_t sys_recv(int fd, void *buf, size_t len, int flags);

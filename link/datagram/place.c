@@ -24,13 +24,6 @@ enum { TURNS_MAX = 2000, SILENT_MAX = 8 };
 
 /* ---- the sockets of an address --------------------------------------------------------------- */
 
-static void fds_close(const int *fds, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        sys_close(fds[i]);
-    }
-}
-
 // What another process has made behind those that we have.
 static void more_take(struct datagram_udp *d, const struct datagram_share_message *m)
 {
@@ -38,7 +31,7 @@ static void more_take(struct datagram_udp *d, const struct datagram_share_messag
     if (place != NULL) {
         datagram_door_take(&place->door, m->first, m->fds, m->fd_count);
     } else {
-        fds_close(m->fds, m->fd_count);
+        sys_close_fds(m->fds, m->fd_count);
     }
 }
 

@@ -189,14 +189,6 @@ static void udp_counters_each(const struct datagram_link *link, counter_each eac
     each(ctx, "strangers", d->share.strangers);
 }
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0) {
-        sys_close(*fd);
-    }
-    *fd = -1;
-}
-
 static void udp_abandon(struct datagram_link *link)
 {
     struct datagram_udp *d = datagram_udp_of(link);
@@ -204,18 +196,18 @@ static void udp_abandon(struct datagram_link *link)
         struct datagram_place *place = LIST_ENTRY(l, struct datagram_place, link);
         datagram_door_close(&place->door);
         place->slot.fd = place->management.fd = -1;
-        close_fd(&place->room.fd);
+        sys_close_fd(&place->room.fd);
     }
     for (struct list_link *l = d->groups.next; l != &d->groups; l = l->next) {
-        close_fd(&LIST_ENTRY(l, struct datagram_group, link)->inlet.fd);
+        sys_close_fd(&LIST_ENTRY(l, struct datagram_group, link)->inlet.fd);
     }
     for (struct list_link *l = d->services.next; l != &d->services; l = l->next) {
-        close_fd(&LIST_ENTRY(l, struct datagram_service, link)->fd);
+        sys_close_fd(&LIST_ENTRY(l, struct datagram_service, link)->fd);
     }
     datagram_wills_abandon(d);
     datagram_share_fini(&d->share);
-    close_fd(&d->epoll_fd);
-    close_fd(&d->wake_fd);
+    sys_close_fd(&d->epoll_fd);
+    sys_close_fd(&d->wake_fd);
 }
 
 static void udp_destroy(struct datagram_link *link)
@@ -233,8 +225,8 @@ static void udp_destroy(struct datagram_link *link)
     }
     datagram_share_fini(&d->share);
     datagram_onward_fini(&d->onward);
-    close_fd(&d->epoll_fd);
-    close_fd(&d->wake_fd);
+    sys_close_fd(&d->epoll_fd);
+    sys_close_fd(&d->wake_fd);
     free(d->stage.octets);
     free(d->in.buffers);
     free(d);

@@ -34,14 +34,6 @@ struct will_packet {
     uint8_t octets[PACKET_LEN_MAX];
 };
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0) {
-        sys_close(*fd);
-    }
-    *fd = -1;
-}
-
 void datagram_wills_init(struct datagram_udp *d)
 {
     static const struct in6_addr nowhere;
@@ -65,9 +57,9 @@ void datagram_wills_ask(struct datagram_udp *d)
 
 static void will_close(struct datagram_will *w)
 {
-    close_fd(&w->memory_fd);
-    close_fd(&w->alive_fd);
-    close_fd(&w->token_fd);
+    sys_close_fd(&w->memory_fd);
+    sys_close_fd(&w->alive_fd);
+    sys_close_fd(&w->token_fd);
 }
 
 static bool will_make(struct datagram_will *w)
@@ -165,8 +157,8 @@ void datagram_udp_revoke(struct datagram_link *link, uint32_t place)
 static void estate_close(struct datagram_udp *d, struct datagram_estate *e)
 {
     datagram_inlet_forget(d, &e->inlet);
-    close_fd(&e->inlet.fd);
-    close_fd(&e->memory_fd);
+    sys_close_fd(&e->inlet.fd);
+    sys_close_fd(&e->memory_fd);
 }
 
 // What a process has written that may have ended in the middle of it.
@@ -211,13 +203,6 @@ void datagram_estate_settle(struct datagram_udp *d, struct datagram_inlet *inlet
     estate_close(d, e);
 }
 
-static void fds_close(const int *fds, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        sys_close(fds[i]);
-    }
-}
-
 // Whoever reads it does so under his device's lock: from memory, where nobody can keep him waiting,
 // as a file of FUSE could.
 static bool is_memory(int fd)
@@ -234,7 +219,7 @@ void datagram_estate_take(struct datagram_udp *d, const struct datagram_share_me
     const bool is_will = m->fd_count == DATAGRAM_SHARE_WILL_FDS && is_memory(m->fds[0]);
     d->share.strangers += !is_will;
     if (!is_will || is_known) {
-        fds_close(m->fds, m->fd_count);
+        sys_close_fds(m->fds, m->fd_count);
         return;
     }
     if (e->inlet.fd >= 0) {
@@ -254,8 +239,8 @@ void datagram_wills_abandon(struct datagram_udp *d)
 {
     will_close(&d->will);
     for (unsigned slot = 0; slot < DATAGRAM_SHARE_SLOTS; slot++) {
-        close_fd(&d->estates[slot].inlet.fd);
-        close_fd(&d->estates[slot].memory_fd);
+        sys_close_fd(&d->estates[slot].inlet.fd);
+        sys_close_fd(&d->estates[slot].memory_fd);
     }
 }
 

@@ -172,20 +172,12 @@ static int tap_descriptor(const struct device *d)
     return tap_of(d)->epoll_fd;
 }
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0) {
-        sys_close(*fd);
-    }
-    *fd = -1;
-}
-
 static void tap_abandon(struct device *d)
 {
     struct tap_device *t = tap_of(d);
-    close_fd(&t->fd);
-    close_fd(&t->epoll_fd);
-    close_fd(&t->wake_fd);
+    sys_close_fd(&t->fd);
+    sys_close_fd(&t->epoll_fd);
+    sys_close_fd(&t->wake_fd);
 }
 
 static void tap_destroy(struct device *d)

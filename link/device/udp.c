@@ -291,22 +291,14 @@ static int udp_descriptor(const struct device *device)
     return udp_device_of(device)->epoll_fd;
 }
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0) {
-        sys_close(*fd);
-    }
-    *fd = -1;
-}
-
 static void udp_abandon(struct device *device)
 {
     struct udp_device *d = udp_device_of(device);
     for (struct list_link *at = d->channels.next; at != &d->channels; at = at->next) {
-        close_fd(&LIST_ENTRY(at, struct udp_channel, link)->fd);
+        sys_close_fd(&LIST_ENTRY(at, struct udp_channel, link)->fd);
     }
-    close_fd(&d->epoll_fd);
-    close_fd(&d->wake_fd);
+    sys_close_fd(&d->epoll_fd);
+    sys_close_fd(&d->wake_fd);
 }
 
 static void udp_destroy(struct device *device)
@@ -319,8 +311,8 @@ static void udp_destroy(struct device *device)
     while ((at = list_pop_head(&d->rest.streams)) != NULL) {
         free(LIST_ENTRY(at, struct udp_channel, link));
     }
-    close_fd(&d->epoll_fd);
-    close_fd(&d->wake_fd);
+    sys_close_fd(&d->epoll_fd);
+    sys_close_fd(&d->wake_fd);
     free(d->in.buffers);
     free(d);
 }

@@ -10,14 +10,6 @@
 
 enum { NUMBERS_MIN = 16 };
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0) {
-        sys_close(*fd);
-    }
-    *fd = -1;
-}
-
 static struct local_channel *channel_new(enum local_side side)
 {
     struct local_channel *c = calloc(1, sizeof *c);
@@ -132,9 +124,9 @@ void local_channel_destroy(struct local_channel *c)
         atomic_store((_Atomic uint64_t *)(void *)(c->memory + LOCAL_CHANNEL_CLAIMED), 0);
     }
     local_sealed_release(c->memory, LOCAL_CHANNEL_LEN);
-    close_fd(&c->means.memory_fd);
-    close_fd(&c->means.socket_fd);
-    close_fd(&c->own_fd);
+    sys_close_fd(&c->means.memory_fd);
+    sys_close_fd(&c->means.socket_fd);
+    sys_close_fd(&c->own_fd);
     free(c->numbers);
     free(c);
 }
@@ -143,8 +135,8 @@ void local_channel_abandon(struct local_channel *c)
 {
     c->memory = NULL;
     c->own_fd = -1; // the bell's
-    close_fd(&c->means.memory_fd);
-    close_fd(&c->means.socket_fd);
+    sys_close_fd(&c->means.memory_fd);
+    sys_close_fd(&c->means.socket_fd);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */

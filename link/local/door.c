@@ -131,13 +131,6 @@ static unsigned take_descriptors(struct msghdr *msg, int *kept, unsigned max)
     return kept_count;
 }
 
-static void close_all(const int *fds, unsigned count)
-{
-    while (count-- > 0) {
-        sys_close(fds[count]);
-    }
-}
-
 // One message, if it is there. -EAGAIN: it has said nothing yet.
 static int hear(int from, struct local_offer *ret)
 {
@@ -155,7 +148,7 @@ static int hear(int from, struct local_offer *ret)
     bool is_whole = len == LOCAL_OFFER_LEN && count == LOCAL_OFFER_DESCRIPTORS &&
                     is_of_this_user(from, &ret->process);
     int error = is_whole ? offer_read(octets, fds, ret) : -EPROTO;
-    close_all(fds, error != 0 ? count : 1);
+    sys_close_fds(fds, error != 0 ? count : 1);
     return error;
 }
 
