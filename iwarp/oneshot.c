@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/probe.h"
 #include "iwarp/internal.h"
 
 enum { AGREED_IS_KNOWN = 1 << 8 };
@@ -167,11 +166,6 @@ enum rdmap_refusal oneshot_deliver_close(struct qp *qp, const struct rdmap_arriv
     if (a->reference != command->reference) {
         return refuse_close(qp, a, RDMAP_REFUSED_CLOSE_REFERENCE, command);
     }
-    PROBE4(oneshot_closed, qp->config.wq.qp_num, command->stag, command->reference,
-           command->length);
-    TRACE(qp->config.wq.trace, TRACE_QP, "qp %u: the peer closes STag 0x%08x, reference %llu",
-          qp->config.wq.qp_num, command->stag, (unsigned long long)command->reference);
-    oneshot_close(&qp->wq, command);
-    qp->wq.counters->oneshot_closed++;
+    oneshot_close_by_peer(&qp->wq, command);
     return RDMAP_ACCEPTED;
 }

@@ -3,7 +3,6 @@
 // Nothing is agreed on, since any peer understands both.
 #include <errno.h>
 
-#include "base/probe.h"
 #include "base/trace.h"
 #include "mem/table.h"
 #include "mem/verdict.h"
@@ -67,12 +66,7 @@ static enum rc_refusal close_command(struct rc *rc, uint32_t key)
     if (in->reference != command->reference) {
         return refuse(rc, key, RC_REFUSED_CLOSE_REFERENCE);
     }
-    PROBE4(oneshot_closed, rc->config.wq.qp_num, command->stag, command->reference,
-           command->length);
-    TRACE(rc->config.wq.trace, TRACE_QP, "qp %u: the peer closes STag 0x%08x, reference %llu",
-          rc->config.wq.qp_num, command->stag, (unsigned long long)command->reference);
-    oneshot_close(&rc->wq, command);
-    rc->wq.counters->oneshot_closed++;
+    oneshot_close_by_peer(&rc->wq, command);
     rc->resp.in.is_close = true;
     return RC_ACCEPTED;
 }

@@ -214,12 +214,21 @@ static void open_region(struct wq *wq, struct oneshot_command *command)
           (unsigned long long)command->length);
 }
 
-void oneshot_close(struct wq *wq, struct oneshot_command *command)
+static void oneshot_close(struct wq *wq, struct oneshot_command *command)
 {
     mem_oneshot_close(wq->config->mem, command->stag, &command->stag);
     command->is_open = false;
     wq->oneshot_open_count--;
     give_back(atomic_load_explicit(&wq->oneshot, memory_order_relaxed), command);
+}
+
+void oneshot_close_by_peer(struct wq *wq, struct oneshot_command *command)
+{
+    PROBE4(oneshot_closed, wq->config->qp_num, command->stag, command->reference, command->length);
+    TRACE(wq->config->trace, TRACE_QP, "qp %u: the peer closes STag 0x%08x, reference %llu",
+          wq->config->qp_num, command->stag, (unsigned long long)command->reference);
+    oneshot_close(wq, command);
+    wq->counters->oneshot_closed++;
 }
 
 const struct oneshot_command *oneshot_open(struct wq *wq, struct send_wqe *wqe)

@@ -77,8 +77,8 @@ uint64_t oneshot_field_number(const struct oneshot_field *field, const uint8_t *
 const struct oneshot_command *oneshot_open(struct wq *wq, struct send_wqe *wqe);
 // The open region with this STag.
 enum mem_verdict oneshot_find(struct wq *wq, uint32_t stag, struct oneshot_command **ret);
-// The peer has closed it.
-void oneshot_close(struct wq *wq, struct oneshot_command *command);
+// The peer has closed it: it is counted and traced.
+void oneshot_close_by_peer(struct wq *wq, struct oneshot_command *command);
 void oneshot_detach_all(struct wq *wq);
 
 /* ---- for the other files of this room -------------------------------------------------------- */

@@ -166,7 +166,7 @@ ONESHOT = [
      'iwarp/oneshot', 'one_post_advertises_and_one_send_closes'),
     ('scattered', 'mem/oneshot.c', '        at += take;\n', '',
      'iwarp/oneshot', 'the_target_writes_and_reads_a_scattered_list'),
-    ('closed', 'iwarp/oneshot.c', '    oneshot_close(&qp->wq, command);\n', '',
+    ('closed', 'iwarp/oneshot.c', '    oneshot_close_by_peer(&qp->wq, command);\n', '',
      'iwarp/oneshot_wrong', 'access_behind_the_close'),
     ('reference', 'iwarp/oneshot.c', 'if (a->reference != command->reference) {', 'if (false) {',
      'iwarp/oneshot_wrong', 'a_close_with_another_reference'),
