@@ -39,8 +39,8 @@ static int make_means(struct local_channel *c)
     if (getrandom(&c->means.id, sizeof c->means.id, GRND_NONBLOCK) != sizeof c->means.id) {
         return -EAGAIN;
     }
-    int error =
-        local_sealed_create("weft-channel", LOCAL_CHANNEL_LEN, &c->memory, &c->means.memory_fd);
+    int error = local_sealed_create("weft-channel", LOCAL_CHANNEL_LEN, LOCAL_SEALED_LEN, &c->memory,
+                                    &c->means.memory_fd);
     if (error == 0) {
         error = sys_socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, ends);
     }

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
+#include "link/local/sealed.h"
 #include "link/local/slot.h"
 #include "link/sys.h"
 
@@ -14,12 +15,6 @@ enum {
     PLACE_BITS = 46, // of addresses that every process of this machine has
     PLACE_TRIES = 8,
 };
-
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010 // Linux 5.1
-#endif
-
-static const int seals_wanted = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
 
 /* ---- our own --------------------------------------------------------------------------------- */
 
@@ -49,18 +44,11 @@ static int sill_make(struct local_own_keys *own)
 
 static int mirror_make(struct local_own_keys *own)
 {
-    void *at = NULL;
-    own->fd = sys_memfd_create("weft-keys", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (own->fd < 0) {
-        return own->fd;
-    }
-    int error = sys_ftruncate(own->fd, sizeof *own->mirror);
+    uint8_t *memory;
+    int error = local_sealed_create("weft-keys", sizeof *own->mirror, LOCAL_SEALED_TO_READ, &memory,
+                                    &own->fd);
     if (error == 0) {
-        error = sys_map_shared(own->fd, sizeof *own->mirror, &at);
-    }
-    if (error == 0) {
-        own->mirror = at;
-        error = sys_fcntl(own->fd, F_ADD_SEALS, seals_wanted);
+        own->mirror = (struct key_mirror *)(void *)memory;
     }
     return error;
 }
@@ -116,9 +104,7 @@ static int borrow_descriptor(pid_t process, uint64_t number)
 static int map_mirror(int fd, const struct key_mirror **ret)
 {
     const void *at;
-    int seals = sys_fcntl(fd, F_GET_SEALS, 0);
-    if (seals < 0 || (seals & seals_wanted) != seals_wanted ||
-        sys_file_len(fd) != (int64_t)sizeof **ret) {
+    if (!local_sealed_is(fd, sizeof **ret, LOCAL_SEALED_TO_READ)) {
         return -EINVAL;
     }
     int error = sys_map_foreign(fd, sizeof **ret, &at);

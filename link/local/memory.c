@@ -23,7 +23,8 @@ static void found(struct local_memory *m, uint8_t *memory, uint32_t ring_len)
 int local_memory_create(uint32_t ring_len, struct local_memory *ret, int *ret_fd)
 {
     uint8_t *memory;
-    int error = local_sealed_create("weft-stream", memory_len(ring_len), &memory, ret_fd);
+    int error =
+        local_sealed_create("weft-stream", memory_len(ring_len), LOCAL_SEALED_LEN, &memory, ret_fd);
     if (error == 0) {
         found(ret, memory, ring_len);
     }

@@ -6,8 +6,6 @@
 
 #include "link/sys.h"
 
-static const int seals_wanted = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
 static int map(int fd, size_t len, uint8_t **ret)
 {
     void *memory;
@@ -18,34 +16,39 @@ static int map(int fd, size_t len, uint8_t **ret)
     return error;
 }
 
-int local_sealed_create(const char *name, size_t len, uint8_t **ret, int *ret_fd)
+int local_sealed_create(const char *name, size_t len, int seals, uint8_t **ret, int *ret_fd)
 {
     int fd = sys_memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) {
         return fd;
     }
     int error = sys_ftruncate(fd, len);
-    if (error == 0) {
-        error = sys_fcntl(fd, F_ADD_SEALS, seals_wanted);
+    uint8_t *memory = NULL;
+    if (error == 0) { // before the seals: one of them is against who maps it to write
+        error = map(fd, len, &memory);
     }
     if (error == 0) {
-        error = map(fd, len, ret);
+        error = sys_fcntl(fd, F_ADD_SEALS, seals);
     }
     if (error != 0) {
+        local_sealed_release(memory, len);
         sys_close(fd);
         return error;
     }
+    *ret = memory;
     *ret_fd = fd;
     return 0;
 }
 
+bool local_sealed_is(int fd, size_t len, int seals)
+{
+    int has = sys_fcntl(fd, F_GET_SEALS, 0);
+    return has >= 0 && (has & seals) == seals && sys_file_len(fd) == (int64_t)len;
+}
+
 int local_sealed_adopt(int fd, size_t len, uint8_t **ret)
 {
-    int seals = sys_fcntl(fd, F_GET_SEALS, 0);
-    if (seals < 0 || (seals & seals_wanted) != seals_wanted || sys_file_len(fd) != (int64_t)len) {
-        return -EINVAL;
-    }
-    return map(fd, len, ret);
+    return local_sealed_is(fd, len, LOCAL_SEALED_LEN) ? map(fd, len, ret) : -EINVAL;
 }
 
 void local_sealed_release(uint8_t *memory, size_t len)
