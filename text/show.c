@@ -122,3 +122,12 @@ const char *text_hex(const uint8_t *octets, size_t len, char *ret)
     }
     return ret;
 }
+
+const char *text_uuid(const uint8_t u[TEXT_UUID_LEN], char ret[TEXT_UUID_MAX])
+{
+    snprintf(ret, TEXT_UUID_MAX,
+             "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1],
+             u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14],
+             u[15]);
+    return ret;
+}

@@ -28,3 +28,8 @@ char text_ascii_char(char c);
 
 // Two digits per octet and a terminator: 2 * len + 1 octets.
 const char *text_hex(const uint8_t *octets, size_t len, char *ret);
+
+enum { TEXT_UUID_LEN = 16, TEXT_UUID_MAX = 2 * TEXT_UUID_LEN + 4 + 1 };
+
+// The five groups of RFC 9562 section 4, in lower case, as names of targets have them.
+const char *text_uuid(const uint8_t u[TEXT_UUID_LEN], char ret[TEXT_UUID_MAX]);

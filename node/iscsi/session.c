@@ -19,12 +19,9 @@ enum { LINE_MAX = 768, NAME_SHOWN_MAX = 256 };
 
 void iscsi_name(const struct resource *row, char ret[ISCSI_NAME_MAX])
 {
-    const uint8_t *u = row->identity.uuid;
-    snprintf(ret, ISCSI_NAME_MAX,
-             "iqn.2026-11.invalid.weft:uuid:%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
-             "%02x%02x%02x%02x%02x%02x",
-             u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
-             u[14], u[15]);
+    char uuid[TEXT_UUID_MAX];
+    snprintf(ret, ISCSI_NAME_MAX, "iqn.2026-11.invalid.weft:uuid:%s",
+             text_uuid(row->identity.uuid, uuid));
 }
 
 static bool is_there(const struct resource *row)

@@ -12,12 +12,9 @@ enum { LINE_MAX = 768, NAME_SHOWN_MAX = 256 };
 
 void nvme_subsystem_nqn(const struct resource *volume, char ret[NVME_NQN_MAX])
 {
-    const uint8_t *u = volume->identity.uuid;
-    snprintf(ret, NVME_NQN_MAX,
-             "nqn.2014-08.org.nvmexpress:uuid:%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
-             "%02x%02x%02x%02x%02x%02x",
-             u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
-             u[14], u[15]);
+    char uuid[TEXT_UUID_MAX];
+    snprintf(ret, NVME_NQN_MAX, "nqn.2014-08.org.nvmexpress:uuid:%s",
+             text_uuid(volume->identity.uuid, uuid));
 }
 
 static const struct resource_table *table_of(const struct nvme_target *target)

@@ -99,6 +99,14 @@ static void octets_are_two_digits_each(void **state)
     assert_string_equal(text_hex(octets, 0, text), "");
 }
 
+static void a_uuid_has_five_groups(void **state)
+{
+    const uint8_t octets[TEXT_UUID_LEN] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef,
+                                           0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54, 0x32, 0x10};
+    char text[TEXT_UUID_MAX];
+    assert_string_equal(text_uuid(octets, text), "01234567-89ab-cdef-fedc-ba9876543210");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -111,6 +119,7 @@ int main(void)
         cmocka_unit_test(a_word_without_room_is_not_cut),
         cmocka_unit_test(of_ascii_the_printable_stays),
         cmocka_unit_test(octets_are_two_digits_each),
+        cmocka_unit_test(a_uuid_has_five_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
