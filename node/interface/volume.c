@@ -46,6 +46,11 @@ bool volume_profile_is_sane(const struct volume_profile *p)
            is_terminated(p->instance, sizeof p->instance);
 }
 
+bool resource_is_there(const struct resource *row)
+{
+    return row->state != RESOURCE_FAILED && row->profile.block_size > 0;
+}
+
 const struct resource *resource_by_name(const struct resource_table *table, const char *name)
 {
     for (size_t i = 0; i < table->count; i++) {

@@ -81,6 +81,10 @@ struct resource_table {
     const struct resource *rows; // by number
 };
 
+// Is it shown to clients that may see it? It is until it has failed, and from when its size is
+// known, which may be 0.
+bool resource_is_there(const struct resource *row);
+
 // NULL: none of that name, or number.
 const struct resource *resource_by_name(const struct resource_table *table, const char *name);
 const struct resource *resource_by_volume(const struct resource_table *table, uint32_t volume);

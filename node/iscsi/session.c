@@ -24,19 +24,13 @@ void iscsi_name(const struct resource *row, char ret[ISCSI_NAME_MAX])
              text_uuid(row->identity.uuid, uuid));
 }
 
-static bool is_there(const struct resource *row)
-{
-    bool is_probed = row->profile.block_size > 0; // the volume may be empty
-    return row->state != RESOURCE_FAILED && is_probed;
-}
-
 const struct resource *iscsi_volume(const struct iscsi *iscsi, const char *target)
 {
     const struct resource_table *table = iscsi->parts.uma->resources(iscsi->parts.uma_ctx);
     for (size_t i = 0; i < table->count; i++) {
         char name[ISCSI_NAME_MAX];
         iscsi_name(&table->rows[i], name);
-        if (is_there(&table->rows[i]) && strcmp(name, target) == 0) {
+        if (resource_is_there(&table->rows[i]) && strcmp(name, target) == 0) {
             return &table->rows[i];
         }
     }
@@ -46,7 +40,8 @@ const struct resource *iscsi_volume(const struct iscsi *iscsi, const char *targe
 bool iscsi_may_see(const struct iscsi_connection *c, const struct resource *row)
 {
     const struct iscsi_parts *parts = &c->iscsi->parts;
-    return is_there(row) && parts->uma->may_see(parts->uma_ctx, row->volume, &c->connect.client);
+    return resource_is_there(row) &&
+           parts->uma->may_see(parts->uma_ctx, row->volume, &c->connect.client);
 }
 
 /* ---- connections ----------------------------------------------------------------------------- */

@@ -138,18 +138,13 @@ static const struct resource_table *table_of(const struct nvme_target *target)
     return target->parts.uma->resources(target->parts.uma_ctx);
 }
 
-static bool is_shown(const struct resource *row)
-{
-    return row->state != RESOURCE_FAILED && row->profile.block_size > 0;
-}
-
 // The numbers of the volumes that anybody could be shown.
 uint64_t nvme_discovery_digest(const struct nvme_target *target)
 {
     const struct resource_table *table = table_of(target);
     uint64_t digest = 0;
     for (size_t i = 0; i < table->count; i++) {
-        if (is_shown(&table->rows[i])) {
+        if (resource_is_there(&table->rows[i])) {
             digest = digest * UINT64_C(0x100000001b3) + table->rows[i].volume;
         }
     }
@@ -158,7 +153,7 @@ uint64_t nvme_discovery_digest(const struct nvme_target *target)
 
 static bool is_shown_to(const struct nvme_controller *c, const struct resource *row)
 {
-    return is_shown(row) && nvme_may_see(c->target, row, &c->client);
+    return resource_is_there(row) && nvme_may_see(c->target, row, &c->client);
 }
 
 static uint64_t discovery_count(const struct nvme_controller *c)

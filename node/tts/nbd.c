@@ -26,8 +26,7 @@ static struct nbd_connection *connection_of(const struct stream *s)
 
 bool nbd_is_there(const struct nbd *nbd, const struct resource *row, const struct client *client)
 {
-    bool is_probed = row->profile.block_size > 0; // the volume may be empty
-    return row->state != RESOURCE_FAILED && is_probed &&
+    return resource_is_there(row) &&
            nbd->parts.uma->may_see(nbd->parts.uma_ctx, row->volume, client);
 }
 
