@@ -353,24 +353,6 @@ static struct json_object *nvme_tcp_object(const struct host *host)
     return object;
 }
 
-// The latest first.
-static struct json_object *events_array(const struct host *host)
-{
-    struct json_object *events = json_object_new_array();
-    const struct host_event *event;
-    for (unsigned i = 0; (event = host_event_back(&host->events, i)) != NULL; i++) {
-        struct json_object *object = json_object_new_object();
-        struct tm parts;
-        char when[32];
-        gmtime_r(&event->at, &parts);
-        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &parts);
-        put_text(object, "time", when);
-        put_text(object, "text", event->text);
-        json_object_array_add(events, object);
-    }
-    return events;
-}
-
 static struct json_object *iscsi_object(const struct host *host)
 {
     struct json_object *object = json_object_new_object();
@@ -390,6 +372,24 @@ static struct json_object *iscsi_object(const struct host *host)
     put_number(object, "errors", device.errors);
     put_number(object, "refusals", device.refusals);
     return object;
+}
+
+// The latest first.
+static struct json_object *events_array(const struct host *host)
+{
+    struct json_object *events = json_object_new_array();
+    const struct host_event *event;
+    for (unsigned i = 0; (event = host_event_back(&host->events, i)) != NULL; i++) {
+        struct json_object *object = json_object_new_object();
+        struct tm parts;
+        char when[32];
+        gmtime_r(&event->at, &parts);
+        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &parts);
+        put_text(object, "time", when);
+        put_text(object, "text", event->text);
+        json_object_array_add(events, object);
+    }
+    return events;
 }
 
 struct json_object *status_object(struct host *host)
