@@ -100,11 +100,6 @@ static bool wants_input(const struct stream *s)
     return (c->state == ISCSI_LOGIN || c->state == ISCSI_OPEN) && has_room;
 }
 
-static bool wants_look(const struct stream *s)
-{
-    return false;
-}
-
 static int flush(struct stream *s, instant_ns now)
 {
     struct iscsi_connection *c = connection_of(s);
@@ -182,7 +177,6 @@ static const struct stream_protocol iscsi_protocol = {
     .direct = direct,
     .received = received,
     .wants_input = wants_input,
-    .wants_look = wants_look,
     .flush = flush,
     .expects = expects,
     .on_end = on_end,

@@ -3,7 +3,6 @@
 //
 //     server.c    the listener, the limits, the member of the loop
 //     stream.c    one stream's life: input, output, when it ends
-//     address.c   addresses to listen on, and whose they are
 #pragma once
 
 #include "base/deadlines.h"

@@ -228,7 +228,7 @@ void stream_update(struct stream *s, instant_ns now)
 {
     const struct stream_protocol *p = s->server->protocol;
     // What was read with something earlier, and had to wait, can go on without the socket.
-    bool has_more = s->in_at < s->in_len || p->wants_look(s);
+    bool has_more = s->in_at < s->in_len || (p->wants_look != NULL && p->wants_look(s));
     if (s->fd >= 0 && has_more && p->wants_input(s)) {
         take_all(s, now);
     }

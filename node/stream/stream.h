@@ -68,7 +68,7 @@ struct stream_protocol {
     void (*received)(struct stream *s, uint32_t len, instant_ns now);
     // Would take use what comes next?
     bool (*wants_input)(const struct stream *s);
-    // Should the socket be looked at, although it was not reported readable?
+    // Should the socket be looked at, although it was not reported readable? NULL: never.
     bool (*wants_look)(const struct stream *s);
     // 0: all is sent. -EAGAIN: the rest when there is room again. Another negative errno: the
     // stream is over, by the peer or because all is said.

@@ -105,11 +105,6 @@ static bool wants_input(const struct stream *s)
     return c->state < NVME_TCP_LEAVING && !c->is_full;
 }
 
-static bool wants_look(const struct stream *s)
-{
-    return false;
-}
-
 static int flush(struct stream *s, instant_ns now)
 {
     struct nvme_tcp_connection *c = connection_of(s);
@@ -178,7 +173,6 @@ static const struct stream_protocol nvme_tcp_protocol = {
     .direct = direct,
     .received = received,
     .wants_input = wants_input,
-    .wants_look = wants_look,
     .flush = flush,
     .expects = expects,
     .on_end = on_end,

@@ -127,11 +127,6 @@ static bool wants_input(const struct stream *s)
     return true;
 }
 
-static bool wants_look(const struct stream *s)
-{
-    return false;
-}
-
 static int flush(struct stream *s, instant_ns now)
 {
     struct iovec goodbye = {.iov_base = "bye", .iov_len = 3};
@@ -177,7 +172,6 @@ static const struct stream_protocol protocol = {
     .direct = direct,
     .received = received,
     .wants_input = wants_input,
-    .wants_look = wants_look,
     .flush = flush,
     .expects = expects,
     .on_end = on_end,
