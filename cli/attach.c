@@ -14,6 +14,7 @@
 #include "node/host/config.h"
 #include "node/host/host.h"
 #include "node/host/wish.h"
+#include "text/addresses.h"
 
 enum attach_option {
     OPTION_HELP = 'h',
@@ -60,10 +61,12 @@ struct attach {
 
 static int socket_choose(struct attach *attach, const char *path)
 {
-    char *listen = attach->config.nbd_listen;
-    int len = snprintf(listen, HOST_LISTEN_MAX, "unix:%s", path);
-    return len < HOST_LISTEN_MAX ? 0
-                                 : say_usage("attach", "--socket=%s: the path is too long", path);
+    char listen[ADDRESS_MAX];
+    int len = snprintf(listen, sizeof listen, "unix:%s", path);
+    attach->config.nbd_listen.count = 0;
+    return len < ADDRESS_MAX && addresses_add(&attach->config.nbd_listen, listen) == ADDRESSES_OK
+               ? 0
+               : say_usage("attach", "--socket=%s: the path is too long", path);
 }
 
 // In a folder of its own, which others can neither enter nor have made before.
@@ -163,7 +166,7 @@ static int attach_main(int argc, char **argv)
 {
     struct attach attach = {.config = {.pool_len = WISH_POOL_DEFAULT}};
     int result = options_read(argc, argv, &attach);
-    if (result == 0 && !attach.is_done && attach.config.nbd_listen[0] == '\0') {
+    if (result == 0 && !attach.is_done && attach.config.nbd_listen.count == 0) {
         result = socket_default(&attach);
     }
     if (result == 0 && !attach.is_done) {

@@ -11,6 +11,7 @@
 #include "node/host/config.h"
 #include "node/host/host.h"
 #include "node/host/wish.h"
+#include "text/addresses.h"
 
 enum serve_option {
     OPTION_HELP = 'h',
@@ -57,7 +58,8 @@ static void serve_help(FILE *out)
           "                       port 0 takes a free one\n"
           "      --nvme-rdma=ADDRESS  HOST[:PORT] for NVMe hosts over RDMA; 4420 if no PORT\n"
           "      --nvme-tcp=ADDRESS  HOST:PORT for NVMe hosts over TCP\n"
-          "                       with no address for clients, --nbd=127.0.0.1:10809 and\n"
+          "                       each of these may be given up to 8 times; with no address\n"
+          "                       for clients, --nbd=127.0.0.1:10809 and\n"
           "                       --nvme-rdma=127.0.0.1:4420\n"
           "      --pool=SIZE      memory for data on their way, 64M if not given\n"
           "      --rta=WHERE      processes for the drivers: each (one for each volume, the\n"
@@ -102,18 +104,37 @@ static int pool_choose(struct serve *serve, const char *text)
     return 0;
 }
 
-// One address for each protocol: a second one would replace the first without a word. What the file
-// names is replaced: the command line has the last word.
-static int listener_choose(struct serve *serve, int option, char ret_listen[HOST_LISTEN_MAX])
+// Is it the first address that the command line gives for this option? It replaces what the file
+// names: the command line has the last word.
+static bool is_first(struct serve *serve, int option)
 {
     unsigned bit = 1U << (option - OPTION_CONFIG);
-    if ((serve->listeners & bit) != 0) {
-        return say_usage("serve", "%s: a second address for the same protocol; give one", optarg);
+    bool result = (serve->listeners & bit) == 0;
+    serve->listeners |= bit;
+    return result;
+}
+
+// For clients: given again, at another address too.
+static int address_choose(struct serve *serve, int option, struct addresses *addresses)
+{
+    if (is_first(serve, option)) {
+        addresses->count = 0;
+    }
+    enum addresses_verdict verdict = addresses_add(addresses, optarg);
+    return verdict == ADDRESSES_OK
+               ? 0
+               : say_usage("serve", "%s: %s", optarg, addresses_verdict_name(verdict));
+}
+
+// The page and the metrics are at one: a second address would replace the first without a word.
+static int page_choose(struct serve *serve, int option, char ret_listen[HOST_LISTEN_MAX])
+{
+    if (!is_first(serve, option)) {
+        return say_usage("serve", "%s: a second address of the same kind; give one", optarg);
     }
     if (strlen(optarg) >= HOST_LISTEN_MAX) {
         return say_usage("serve", "%s: the address is too long", optarg);
     }
-    serve->listeners |= bit;
     snprintf(ret_listen, HOST_LISTEN_MAX, "%s", optarg);
     return 0;
 }
@@ -133,17 +154,17 @@ static int option_apply(struct serve *serve, int option, char **argv)
         serve->config.is_quiet = true;
         return 0;
     case OPTION_HTTP:
-        return listener_choose(serve, option, serve->config.http_listen);
+        return page_choose(serve, option, serve->config.http_listen);
     case OPTION_ISCSI:
-        return listener_choose(serve, option, serve->config.iscsi_listen);
+        return address_choose(serve, option, &serve->config.iscsi_listen);
     case OPTION_METRICS:
-        return listener_choose(serve, option, serve->config.metrics_listen);
+        return page_choose(serve, option, serve->config.metrics_listen);
     case OPTION_NBD:
-        return listener_choose(serve, option, serve->config.nbd_listen);
+        return address_choose(serve, option, &serve->config.nbd_listen);
     case OPTION_NVME_RDMA:
-        return listener_choose(serve, option, serve->config.nvme_rdma_listen);
+        return address_choose(serve, option, &serve->config.nvme_rdma_listen);
     case OPTION_NVME_TCP:
-        return listener_choose(serve, option, serve->config.nvme_tcp_listen);
+        return address_choose(serve, option, &serve->config.nvme_tcp_listen);
     case OPTION_POOL:
         return pool_choose(serve, optarg);
     case OPTION_RTA:
@@ -242,10 +263,10 @@ static int volumes_read(struct serve *serve, char **words, size_t count)
 // Who names one protocol, on the command line or in the file, wants no other.
 static void listeners_default(struct host_config *config)
 {
-    if (config->nbd_listen[0] == '\0' && config->nvme_rdma_listen[0] == '\0' &&
-        config->nvme_tcp_listen[0] == '\0' && config->iscsi_listen[0] == '\0') {
-        snprintf(config->nbd_listen, sizeof config->nbd_listen, "127.0.0.1:10809");
-        snprintf(config->nvme_rdma_listen, sizeof config->nvme_rdma_listen, "127.0.0.1:4420");
+    if (config->nbd_listen.count == 0 && config->nvme_rdma_listen.count == 0 &&
+        config->nvme_tcp_listen.count == 0 && config->iscsi_listen.count == 0) {
+        addresses_add(&config->nbd_listen, "127.0.0.1:10809");
+        addresses_add(&config->nvme_rdma_listen, "127.0.0.1:4420");
     }
 }
 

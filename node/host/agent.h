@@ -57,7 +57,7 @@ enum { HOST_TTS_COUNT_MAX = 5, HOST_URI_MAX = 512 };
 struct host_tts {
     const struct tts_for_uma *tts;
     void *ctx;
-    const char *listen;
+    const struct addresses *listen;
     const char *option; // of weft serve, for advice
 };
 
@@ -102,8 +102,10 @@ struct host {
 // The captive command has ended so, or the node cannot start: everything stops.
 void host_end(struct host *host, int exit_status);
 
-// How clients reach the volume through the TTS of this index; empty if it does not listen.
-void host_uri(struct host *host, unsigned tts, const struct resource *row, char ret[HOST_URI_MAX]);
+// How clients reach the volume through the `index`th address of this TTS; false: it listens at
+// fewer.
+bool host_uri(struct host *host, unsigned tts, const struct resource *row, unsigned index,
+              char ret[HOST_URI_MAX]);
 
 // ---- say.c
 

@@ -29,16 +29,17 @@ static void on_exit_of_command(void *ctx, uint32_t events)
     host_end(host, status);
 }
 
-// uri: the first volume's, as nbdkit has it; uris: all of them. Through the first TTS.
+// uri: the first volume's, as nbdkit has it; uris: all of them. Through the first address of the
+// first TTS.
 static void environment_set(struct host *host)
 {
     const struct resource_table *table = uma_resources(host->uma);
     char uri[HOST_URI_MAX], *uris = NULL;
     for (size_t i = 0; i < table->count && host->tts_count > 0; i++) {
         char *longer = NULL;
-        host_uri(host, 0, &table->rows[i], uri);
-        if (asprintf(&longer, "%s%s%s", uris != NULL ? uris : "", uris != NULL ? " " : "", uri) <
-            0) {
+        if (!host_uri(host, 0, &table->rows[i], 0, uri) ||
+            asprintf(&longer, "%s%s%s", uris != NULL ? uris : "", uris != NULL ? " " : "", uri) <
+                0) {
             break;
         }
         free(uris);

@@ -12,6 +12,7 @@
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
 #include "node/uma/uma.h"
+#include "text/addresses.h"
 
 struct reading {
     struct host_config *config;
@@ -74,6 +75,16 @@ static bool text_set(struct reading *r, char *to, size_t capacity, const char *v
     return true;
 }
 
+// A key that stands in the file more than once adds one each time; without a value it adds none.
+static bool address_add(struct reading *r, struct addresses *addresses, const char *value)
+{
+    if (*value == '\0') {
+        return true;
+    }
+    enum addresses_verdict verdict = addresses_add(addresses, value);
+    return verdict == ADDRESSES_OK || fail(r, addresses_verdict_name(verdict), value);
+}
+
 static bool switch_parse(struct reading *r, const char *value, bool *ret)
 {
     static const char *const on[] = {"yes", "on", "true"}, *const off[] = {"no", "off", "false"};
@@ -105,19 +116,19 @@ static bool node_set(struct reading *r, const char *key, const char *value)
     struct host_config *config = r->config;
     struct why why;
     if (strcmp(key, "nbd") == 0) {
-        return text_set(r, config->nbd_listen, sizeof config->nbd_listen, value);
+        return address_add(r, &config->nbd_listen, value);
     }
     if (strcmp(key, "nvme-rdma") == 0) {
-        return text_set(r, config->nvme_rdma_listen, sizeof config->nvme_rdma_listen, value);
+        return address_add(r, &config->nvme_rdma_listen, value);
     }
     if (strcmp(key, "nvme-tcp") == 0) {
-        return text_set(r, config->nvme_tcp_listen, sizeof config->nvme_tcp_listen, value);
+        return address_add(r, &config->nvme_tcp_listen, value);
     }
     if (strcmp(key, "http") == 0) {
         return text_set(r, config->http_listen, sizeof config->http_listen, value);
     }
     if (strcmp(key, "iscsi") == 0) {
-        return text_set(r, config->iscsi_listen, sizeof config->iscsi_listen, value);
+        return address_add(r, &config->iscsi_listen, value);
     }
     if (strcmp(key, "metrics") == 0) {
         return text_set(r, config->metrics_listen, sizeof config->metrics_listen, value);

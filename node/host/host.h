@@ -22,8 +22,9 @@
 
 #include "base/time.h"
 #include "node/uma/uma.h"
+#include "text/addresses.h"
 
-enum host_limits { HOST_LISTEN_MAX = 128, HOST_PATH_MAX = 1024 };
+enum host_limits { HOST_LISTEN_MAX = ADDRESS_MAX, HOST_PATH_MAX = 1024 };
 
 // Where RTAs live.
 enum host_rta {
@@ -35,16 +36,16 @@ enum host_rta {
 struct host_config {
     struct volume_wish *volumes; // `unit` empty: by `rta`
     size_t volume_count;
-    size_t file_volume_count;               // the first of them stand in the file `path`
-    char nbd_listen[HOST_LISTEN_MAX];       // address_listen's form; empty: no NBD
-    char nvme_tcp_listen[HOST_LISTEN_MAX];  // HOST:PORT; empty: no NVMe/TCP
-    char nvme_rdma_listen[HOST_LISTEN_MAX]; // HOST[:PORT]; empty: no NVMe/RDMA
-    char iscsi_listen[HOST_LISTEN_MAX];     // HOST[:PORT]; empty: no iSCSI
-    char metrics_listen[HOST_LISTEN_MAX];   // address_listen's form; empty: none
-    char http_listen[HOST_LISTEN_MAX];      // likewise, with the page
-    char reservations[HOST_PATH_MAX];       // those that outlive the node; empty: none does
-    uint64_t pool_len;                      // octets, a multiple of NODE_TRANSFER_MAX
-    duration_ns patience_ns;                // with clients that hold memory; 0: as usual
+    size_t file_volume_count;             // the first of them stand in the file `path`
+    struct addresses nbd_listen;          // address_listen's form; none: no NBD
+    struct addresses nvme_tcp_listen;     // HOST:PORT; none: no NVMe/TCP
+    struct addresses nvme_rdma_listen;    // HOST[:PORT]; none: no NVMe/RDMA
+    struct addresses iscsi_listen;        // HOST[:PORT]; none: no iSCSI
+    char metrics_listen[HOST_LISTEN_MAX]; // address_listen's form; empty: none
+    char http_listen[HOST_LISTEN_MAX];    // likewise, with the page
+    char reservations[HOST_PATH_MAX];     // those that outlive the node; empty: none does
+    uint64_t pool_len;                    // octets, a multiple of NODE_TRANSFER_MAX
+    duration_ns patience_ns;              // with clients that hold memory; 0: as usual
     enum host_rta rta;
     char *const *captive; // argv of a command; NULL: none
     const char *path;     // of the configuration file, for rescans; NULL: none

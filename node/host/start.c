@@ -68,17 +68,17 @@ static const char *remedy_of_volume(int error)
 }
 
 // Of an address that was refused, or a system that has not enough of something.
-static void remedy_of_listener(int error, const char *listen, const char *option,
-                               char ret[ADVICE_MAX])
+static void remedy_of_listener(int error, const struct host_tts *tts, char ret[ADVICE_MAX])
 {
     if (error == -EAGAIN || error == -EMFILE || error == -ENFILE || error == -ENOMEM) {
         snprintf(ret, ADVICE_MAX, "%s", host_remedy(error));
-    } else if (passed_is(listen)) {
+    } else if (passed_is(tts->listen->of[0])) {
         snprintf(ret, ADVICE_MAX, "give a socket unit one ListenStream= and FileDescriptorName=%s",
-                 option);
+                 tts->option);
     } else {
         snprintf(ret, ADVICE_MAX,
-                 "choose another address with --%s=HOST:PORT, or port 0 for a free one", option);
+                 "choose another address with --%s=HOST:PORT, or port 0 for a free one",
+                 tts->option);
     }
 }
 
@@ -101,8 +101,8 @@ void host_pool_look(const struct host *host)
 static void tell_of_tail(const struct host *host, const struct resource *row)
 {
     const struct host_config *config = host->config;
-    bool has_blocks = config->nvme_tcp_listen[0] != '\0' || config->nvme_rdma_listen[0] != '\0' ||
-                      config->iscsi_listen[0] != '\0';
+    bool has_blocks = config->nvme_tcp_listen.count > 0 || config->nvme_rdma_listen.count > 0 ||
+                      config->iscsi_listen.count > 0;
     uint64_t tail_len = row->profile.size % row->profile.block_size;
     if (has_blocks && tail_len != 0) {
         fprintf(stderr,
@@ -121,9 +121,11 @@ static void volume_put(struct host *host, const struct resource *row, FILE *out)
             text_size_format(row->profile.size, size), row->profile.driver,
             (row->abilities & VOLUME_CAN_WRITE) != 0 ? "" : ", read-only", uuid);
     for (unsigned i = 0; i < host->tts_count; i++) {
-        host_uri(host, i, row, uri);
+        for (unsigned j = 0; host_uri(host, i, row, j, uri); j++) {
+            fprintf(out, "  %s\n", uri);
+        }
         host->ttss[i].tts->hint(host->ttss[i].ctx, row, hint, sizeof hint);
-        fprintf(out, "  %s\n  %s\n", uri, hint);
+        fprintf(out, "  %s\n", hint);
     }
 }
 
@@ -227,9 +229,8 @@ static bool has_failed(struct host *host)
         const char *why = uma_tts_why(host->uma, i);
         if (why != NULL) {
             char advice[ADVICE_MAX];
-            remedy_of_listener(uma_tts_error(host->uma, i), host->ttss[i].listen,
-                               host->ttss[i].option, advice);
-            host_say_failure("cannot listen", host->ttss[i].listen, why, advice);
+            remedy_of_listener(uma_tts_error(host->uma, i), &host->ttss[i], advice);
+            host_say_failure("cannot listen", host->ttss[i].option, why, advice);
             return true;
         }
     }

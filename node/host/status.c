@@ -102,18 +102,20 @@ static const struct cta_volume_counters *counters_of(const struct cta *cta, uint
     return NULL;
 }
 
-// `uri`: through the first TTS; `uris`: through each.
+// `uri`: at the first address of the first TTS; `uris`: at all of each.
 static void put_uris(struct host *host, struct json_object *object, const struct resource *row)
 {
     struct json_object *uris = json_object_new_array();
-    char uri[HOST_URI_MAX];
+    char first[HOST_URI_MAX] = "", uri[HOST_URI_MAX];
     for (unsigned i = 0; i < host->tts_count; i++) {
-        host_uri(host, i, row, uri);
-        json_object_array_add(uris, json_object_new_string(uri));
-        if (i == 0) {
-            put_text(object, "uri", uri);
+        for (unsigned j = 0; host_uri(host, i, row, j, uri); j++) {
+            json_object_array_add(uris, json_object_new_string(uri));
+            if (*first == '\0') {
+                snprintf(first, sizeof first, "%s", uri);
+            }
         }
     }
+    put_text(object, "uri", first);
     json_object_object_add(object, "uris", uris);
 }
 

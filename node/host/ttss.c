@@ -19,8 +19,8 @@
 
 static const duration_ns patience_default_ns = 30 * NS_PER_S;
 
-static void tts_add(struct host *host, const struct tts_for_uma *tts, void *ctx, const char *listen,
-                    const char *option)
+static void tts_add(struct host *host, const struct tts_for_uma *tts, void *ctx,
+                    const struct addresses *listen, const char *option)
 {
     CHECK(host->tts_count < HOST_TTS_COUNT_MAX);
     host->ttss[host->tts_count++] =
@@ -55,7 +55,7 @@ static int nbd_add(struct host *host)
                               .ctx = host};
     host->nbd = nbd_create(&parts);
     if (host->nbd != NULL) {
-        tts_add(host, &nbd_for_uma, host->nbd, parts.listen, "nbd");
+        tts_add(host, &nbd_for_uma, host->nbd, &host->config->nbd_listen, "nbd");
     }
     return host->nbd != NULL ? 0 : -ENOMEM;
 }
@@ -87,7 +87,8 @@ static int nvme_rdma_add(struct host *host)
     };
     host->nvme_rdma = nvme_rdma_create(&parts);
     if (host->nvme_rdma != NULL) {
-        tts_add(host, &nvme_rdma_for_uma, host->nvme_rdma, parts.listen, "nvme-rdma");
+        tts_add(host, &nvme_rdma_for_uma, host->nvme_rdma, &host->config->nvme_rdma_listen,
+                "nvme-rdma");
     }
     return host->nvme_rdma != NULL ? 0 : -ENOMEM;
 }
@@ -102,7 +103,8 @@ static int nvme_tcp_add(struct host *host)
                                    .ctx = host};
     host->nvme_tcp = nvme_tcp_create(&parts);
     if (host->nvme_tcp != NULL) {
-        tts_add(host, &nvme_tcp_for_uma, host->nvme_tcp, parts.listen, "nvme-tcp");
+        tts_add(host, &nvme_tcp_for_uma, host->nvme_tcp, &host->config->nvme_tcp_listen,
+                "nvme-tcp");
     }
     return host->nvme_tcp != NULL ? 0 : -ENOMEM;
 }
@@ -120,7 +122,7 @@ static int iscsi_add(struct host *host)
                                 .ctx = host};
     host->iscsi = iscsi_create(&parts);
     if (host->iscsi != NULL) {
-        tts_add(host, &iscsi_for_uma, host->iscsi, parts.listen, "iscsi");
+        tts_add(host, &iscsi_for_uma, host->iscsi, &host->config->iscsi_listen, "iscsi");
     }
     return host->iscsi != NULL ? 0 : -ENOMEM;
 }
@@ -128,16 +130,16 @@ static int iscsi_add(struct host *host)
 int host_ttss_create(struct host *host)
 {
     int error = nvme_add(host);
-    if (error == 0 && host->config->nbd_listen[0] != '\0') {
+    if (error == 0 && host->config->nbd_listen.count > 0) {
         error = nbd_add(host);
     }
-    if (error == 0 && host->config->nvme_rdma_listen[0] != '\0') {
+    if (error == 0 && host->config->nvme_rdma_listen.count > 0) {
         error = nvme_rdma_add(host);
     }
-    if (error == 0 && host->config->nvme_tcp_listen[0] != '\0') {
+    if (error == 0 && host->config->nvme_tcp_listen.count > 0) {
         error = nvme_tcp_add(host);
     }
-    if (error == 0 && host->config->iscsi_listen[0] != '\0') {
+    if (error == 0 && host->config->iscsi_listen.count > 0) {
         error = iscsi_add(host);
     }
     if (error == 0) {
@@ -155,8 +157,8 @@ void host_ttss_destroy(struct host *host)
     nvme_target_destroy(host->nvme);
 }
 
-void host_uri(struct host *host, unsigned tts, const struct resource *row, char ret[HOST_URI_MAX])
+bool host_uri(struct host *host, unsigned tts, const struct resource *row, unsigned index,
+              char ret[HOST_URI_MAX])
 {
-    ret[0] = '\0';
-    host->ttss[tts].tts->uri(host->ttss[tts].ctx, row, ret, HOST_URI_MAX);
+    return host->ttss[tts].tts->uri(host->ttss[tts].ctx, row, index, ret, HOST_URI_MAX);
 }

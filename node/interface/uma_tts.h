@@ -93,8 +93,10 @@ struct tts_for_uma {
     void (*drop)(void *tts, uint32_t connection);
     // Accept no more and end all connections; over when each has been disconnected.
     void (*stop)(void *tts);
-    // How clients reach the volume, once started: its address as one word, and a command that a
-    // user may type for it. Empty texts before. Both NULL: this TTS has no address of its own.
-    void (*uri)(void *tts, const struct resource *volume, char *ret, size_t capacity);
+    // How clients reach the volume, once started: at the `index`th address it listens at, as one
+    // word, false: there are not so many; and a command that a user may type for it, at the first.
+    // Both NULL: this TTS has no address of its own.
+    bool (*uri)(void *tts, const struct resource *volume, unsigned index, char *ret,
+                size_t capacity);
     void (*hint)(void *tts, const struct resource *volume, char *ret, size_t capacity);
 };

@@ -172,8 +172,7 @@ struct iscsi {
     struct stream_server server;
     struct scsi_target *target;
     struct tts_for_cta for_cta;
-    char listen[STREAM_PATH_MAX]; // with a port
-    uint16_t tsih;                // the last that was given
+    uint16_t tsih; // the last that was given
     struct iscsi_counters counters;
 };
 

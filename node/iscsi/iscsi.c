@@ -236,12 +236,17 @@ static void tts_stop(void *ctx)
     }
 }
 
-static void tts_uri(void *ctx, const struct resource *volume, char *ret, size_t capacity)
+static bool tts_uri(void *ctx, const struct resource *volume, unsigned index, char *ret,
+                    size_t capacity)
 {
-    const struct iscsi *iscsi = ctx;
+    const struct stream_server *server = &((const struct iscsi *)ctx)->server;
     char name[ISCSI_NAME_MAX];
+    if (index >= server->listener_count) {
+        return false;
+    }
     iscsi_name(volume, name);
-    snprintf(ret, capacity, "iscsi://%s/%s/0", iscsi->server.authority, name);
+    snprintf(ret, capacity, "iscsi://%s/%s/0", server->listeners[index].authority, name);
+    return true;
 }
 
 static void tts_hint(void *ctx, const struct resource *volume, char *ret, size_t capacity)
@@ -250,7 +255,7 @@ static void tts_hint(void *ctx, const struct resource *volume, char *ret, size_t
     char name[ISCSI_NAME_MAX];
     iscsi_name(volume, name);
     snprintf(ret, capacity, "iscsiadm -m discovery -t st -p %s; iscsiadm -m node -T %s --login",
-             iscsi->server.authority, name);
+             iscsi->server.listeners[0].authority, name);
 }
 
 const struct tts_for_uma iscsi_for_uma = {
@@ -275,6 +280,18 @@ static bool has_port(const char *listen)
            endpoint.port != NULL;
 }
 
+static struct addresses with_ports(const struct addresses *listen)
+{
+    struct addresses result = *listen;
+    for (unsigned i = 0; i < result.count; i++) {
+        size_t len = strlen(result.of[i]);
+        if (!has_port(result.of[i])) {
+            snprintf(result.of[i] + len, ADDRESS_MAX - len, "%s", PORT_DEFAULT);
+        }
+    }
+    return result;
+}
+
 struct iscsi *iscsi_create(const struct iscsi_parts *parts)
 {
     struct iscsi *iscsi = calloc(1, sizeof *iscsi);
@@ -289,11 +306,9 @@ struct iscsi *iscsi_create(const struct iscsi_parts *parts)
     iscsi->target = target;
     iscsi->for_cta = scsi_for_cta;
     iscsi->for_cta.on_reservation = on_reservation;
-    snprintf(iscsi->listen, sizeof iscsi->listen, "%s%s", parts->listen,
-             has_port(parts->listen) ? "" : PORT_DEFAULT);
     stream_server_init(&iscsi->server, &iscsi_protocol,
                        &(struct stream_server_parts){.loop = parts->loop,
-                                                     .listen = iscsi->listen,
+                                                     .listen = with_ports(&parts->listen),
                                                      .patience_ns = parts->patience_ns,
                                                      .say = parts->say,
                                                      .say_ctx = parts->ctx,

@@ -7,6 +7,7 @@
 #include "node/interface/uma_tts.h"
 #include "node/loop/loop.h"
 #include "node/scsi/device.h"
+#include "text/addresses.h"
 
 struct iscsi;
 
@@ -25,7 +26,7 @@ struct iscsi_counters {
 
 struct iscsi_parts {
     struct loop *loop;
-    const char *listen; // "HOST[:PORT]", "[HOST][:PORT]"; PORT 0: one that is free
+    struct addresses listen; // "HOST[:PORT]", "[HOST][:PORT]"; PORT 0: one that is free
     const struct uma_for_tts *uma;
     void *uma_ctx;
     const struct cta_for_tts *cta;

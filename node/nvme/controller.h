@@ -57,7 +57,7 @@ enum nvme_limits {
     NVME_CONTROLLER_OF_HOST_MAX = 128, // from one address,
     NVME_DISCOVERY_OF_HOST_MAX = 16,   // of them discovery controllers
     NVME_KATO_MAX_MS = 60 * 60 * 1000,
-    NVME_LISTENER_COUNT_MAX = 8,
+    NVME_LISTENER_COUNT_MAX = 16,  // of all transports
     NVME_MDTS_LOG2 = 8,            // data of a command: 4096 octets times 2 to this
     NVME_DATA_LEN_MAX = 1 << 20,   // the same in octets
     NVME_SCRATCH_LEN = 64 << 10,   // of an admin queue, and of one that may become one

@@ -46,9 +46,10 @@ static void refuse(struct stream_server *server, int fd, const char *host, const
 
 static void on_listener(void *ctx, uint32_t events)
 {
-    struct stream_server *server = ctx;
+    struct stream_listener *listener = ctx;
+    struct stream_server *server = listener->server;
     for (unsigned i = 0; i < ACCEPT_BATCH; i++) {
-        int fd = loop_accept(server->listen_watch);
+        int fd = loop_accept(listener->watch);
         if (fd < 0) {
             return;
         }
@@ -63,36 +64,51 @@ static void on_listener(void *ctx, uint32_t events)
     }
 }
 
-int stream_server_listen(struct stream_server *server, struct why *ret_why)
+static int listener_open(struct stream_listener *l, struct why *ret_why)
 {
-    server->listen_fd =
-        address_listen(server->parts.listen, server->unix_path, sizeof server->unix_path, ret_why);
-    if (server->listen_fd < 0) {
-        int error = server->listen_fd;
-        server->listen_fd = -1;
-        return error;
+    l->fd = address_listen(l->text, l->unix_path, sizeof l->unix_path, ret_why);
+    if (l->fd < 0) {
+        return l->fd;
     }
-    server->listen_watch =
-        loop_watch(server->parts.loop, server->listen_fd, EPOLLIN, on_listener, server);
-    if (server->listen_watch == NULL) {
-        stream_server_close(server);
-        why_say(ret_why, "%s", strerror(ENOMEM));
+    l->watch = loop_watch(l->server->parts.loop, l->fd, EPOLLIN, on_listener, l);
+    if (l->watch == NULL) {
+        close(l->fd);
+        address_unlink(l->text, l->unix_path);
+        why_say(ret_why, "%.64s: %s", l->text, strerror(ENOMEM));
         return -ENOMEM;
     }
-    address_of_listener(server->listen_fd, server->authority, sizeof server->authority);
+    address_of_listener(l->fd, l->authority, sizeof l->authority);
+    return 0;
+}
+
+static void listener_close(struct stream_listener *l)
+{
+    loop_unwatch(l->watch);
+    close(l->fd);
+    address_unlink(l->text, l->unix_path);
+}
+
+int stream_server_listen(struct stream_server *server, struct why *ret_why)
+{
+    const struct addresses *listen = &server->parts.listen;
+    while (server->listener_count < listen->count) {
+        struct stream_listener *l = &server->listeners[server->listener_count];
+        *l = (struct stream_listener){.server = server, .text = listen->of[server->listener_count]};
+        int error = listener_open(l, ret_why);
+        if (error != 0) {
+            stream_server_close(server);
+            return error;
+        }
+        server->listener_count++;
+    }
     return 0;
 }
 
 void stream_server_close(struct stream_server *server)
 {
-    if (server->listen_fd < 0) {
-        return;
+    while (server->listener_count > 0) {
+        listener_close(&server->listeners[--server->listener_count]);
     }
-    loop_unwatch(server->listen_watch);
-    server->listen_watch = NULL;
-    close(server->listen_fd);
-    server->listen_fd = -1;
-    address_unlink(server->parts.listen, server->unix_path);
 }
 
 /* ---- a member of the loop -------------------------------------------------------------------- */
@@ -130,7 +146,7 @@ static void on_deadline(void *ctx, instant_ns now)
 void stream_server_init(struct stream_server *server, const struct stream_protocol *protocol,
                         const struct stream_server_parts *parts)
 {
-    *server = (struct stream_server){.protocol = protocol, .parts = *parts, .listen_fd = -1};
+    *server = (struct stream_server){.protocol = protocol, .parts = *parts};
     list_init(&server->streams);
     list_init(&server->dirty);
     server->member = (struct loop_member){.ctx = server,

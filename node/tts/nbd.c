@@ -242,20 +242,26 @@ static void tts_stop(void *ctx)
     }
 }
 
-static void tts_uri(void *ctx, const struct resource *volume, char *ret, size_t capacity)
+static bool tts_uri(void *ctx, const struct resource *volume, unsigned index, char *ret,
+                    size_t capacity)
 {
-    const struct nbd *nbd = ctx;
-    if (nbd->server.unix_path[0] != '\0') {
-        snprintf(ret, capacity, "nbd+unix:///%s?socket=%s", volume->name, nbd->server.unix_path);
-    } else {
-        snprintf(ret, capacity, "nbd://%s/%s", nbd->server.authority, volume->name);
+    const struct stream_server *server = &((const struct nbd *)ctx)->server;
+    if (index >= server->listener_count) {
+        return false;
     }
+    const struct stream_listener *l = &server->listeners[index];
+    if (l->unix_path[0] != '\0') {
+        snprintf(ret, capacity, "nbd+unix:///%s?socket=%s", volume->name, l->unix_path);
+    } else {
+        snprintf(ret, capacity, "nbd://%s/%s", l->authority, volume->name);
+    }
+    return true;
 }
 
 static void tts_hint(void *ctx, const struct resource *volume, char *ret, size_t capacity)
 {
-    char uri[URI_MAX];
-    tts_uri(ctx, volume, uri, sizeof uri);
+    char uri[URI_MAX] = "";
+    tts_uri(ctx, volume, 0, uri, sizeof uri);
     snprintf(ret, capacity, "qemu-img info '%s'", uri);
 }
 

@@ -7,6 +7,7 @@
 #include "node/interface/cta_tts.h"
 #include "node/interface/uma_tts.h"
 #include "node/loop/loop.h"
+#include "text/addresses.h"
 
 struct nbd;
 
@@ -23,7 +24,7 @@ struct nbd_counters {
 struct nbd_parts {
     struct loop *loop;
     // "HOST:PORT", "[HOST]:PORT" or "unix:PATH"; PORT 0: one that is free.
-    const char *listen;
+    struct addresses listen;
     const struct uma_for_tts *uma;
     void *uma_ctx;
     const struct cta_for_tts *cta;

@@ -1,4 +1,4 @@
-// NVMe over RDMA: the listener, what happens to connections, and the TTS as the UMA sees it.
+// NVMe over RDMA: the listeners, what happens to connections, and the TTS as the UMA sees it.
 
 #include "node/tts/nvme_rdma.h"
 
@@ -147,7 +147,7 @@ static void on_event(struct nvme_rdma *rdma, struct rdma_cm_event *event)
         }
         return;
     }
-    if (id != rdma->listener && id->context != NULL) {
+    if (id->context != NULL) { // a listener has none
         on_queue_event(id->context, event->event);
     }
     rdma_ack_cm_event(event);
@@ -162,21 +162,19 @@ static void on_channel(void *ctx, uint32_t events)
     }
 }
 
-/* ---- the listener ---------------------------------------------------------------------------- */
+/* ---- the listeners --------------------------------------------------------------------------- */
 
-static void listener_close(struct nvme_rdma *rdma)
+static void listeners_close(struct nvme_rdma *rdma)
 {
-    if (rdma->listener != NULL) {
-        rdma_destroy_id(rdma->listener);
-        rdma->listener = NULL;
+    while (rdma->listener_count > 0) {
+        rdma_destroy_id(rdma->listeners[--rdma->listener_count].id);
     }
 }
 
-static int listen_fail(struct nvme_rdma *rdma, struct why *ret_why, const char *what)
+static int listen_fail(const char *listen, struct why *ret_why, const char *what)
 {
     int error = errno;
-    why_say(ret_why, "%.48s: %s: %s", rdma->parts.listen, what, strerror(error));
-    listener_close(rdma);
+    why_say(ret_why, "%.48s: %s: %s", listen, what, strerror(error));
     return -error;
 }
 
@@ -196,9 +194,8 @@ static int channel_open(struct nvme_rdma *rdma)
 }
 
 // From now on it stands in the discovery log.
-static void tell_hosts(struct nvme_rdma *rdma)
+static void tell_hosts(struct nvme_rdma *rdma, const struct address_end *end)
 {
-    const struct address_end *end = &rdma->end;
     struct nvme_listener listener = {
         .trtype = NVME_TRTYPE_RDMA,
         .adrfam = end->is_6 ? NVME_ADRFAM_IPV6 : NVME_ADRFAM_IPV4,
@@ -212,28 +209,53 @@ static void tell_hosts(struct nvme_rdma *rdma)
     nvme_target_listener_add(rdma->parts.target, &listener);
 }
 
-static int tts_start(void *ctx, struct why *ret_why)
+// Of 0 the id listens; of an error it is still the caller's.
+static int listen_at(struct rdma_cm_id *id, const char *listen, struct sockaddr *addr,
+                     struct why *ret_why)
 {
-    struct nvme_rdma *rdma = ctx;
-    struct sockaddr_storage addr;
-    int error = address_resolve(rdma->parts.listen, default_port, &addr, ret_why);
-    if (error != 0) {
-        return error;
-    }
-    if (channel_open(rdma) != 0 ||
-        rdma_create_id(rdma->channel, &rdma->listener, NULL, RDMA_PS_TCP) != 0) {
-        return listen_fail(rdma, ret_why, "there is no RDMA device to listen with");
-    }
-    if (rdma_bind_addr(rdma->listener, (struct sockaddr *)&addr) != 0) {
-        return listen_fail(rdma, ret_why,
+    if (rdma_bind_addr(id, addr) != 0) {
+        return listen_fail(listen, ret_why,
                            errno == EADDRNOTAVAIL ? "no RDMA device has this address"
                                                   : "cannot have this address");
     }
-    if (rdma_listen(rdma->listener, BACKLOG) != 0) {
-        return listen_fail(rdma, ret_why, "cannot listen");
+    return rdma_listen(id, BACKLOG) == 0 ? 0 : listen_fail(listen, ret_why, "cannot listen");
+}
+
+static int listener_open(struct nvme_rdma *rdma, const char *listen, struct why *ret_why)
+{
+    struct nvme_rdma_listener *l = &rdma->listeners[rdma->listener_count];
+    struct sockaddr_storage addr;
+    int error = address_resolve(listen, default_port, &addr, ret_why);
+    if (error != 0) {
+        return error;
     }
-    address_end_of(rdma_get_local_addr(rdma->listener), &rdma->end);
-    tell_hosts(rdma);
+    if (channel_open(rdma) != 0 || rdma_create_id(rdma->channel, &l->id, NULL, RDMA_PS_TCP) != 0) {
+        return listen_fail(listen, ret_why, "there is no RDMA device to listen with");
+    }
+    error = listen_at(l->id, listen, (struct sockaddr *)&addr, ret_why);
+    if (error != 0) {
+        rdma_destroy_id(l->id);
+        return error;
+    }
+    address_end_of(rdma_get_local_addr(l->id), &l->end);
+    rdma->listener_count++;
+    return 0;
+}
+
+static int tts_start(void *ctx, struct why *ret_why)
+{
+    struct nvme_rdma *rdma = ctx;
+    const struct addresses *listen = &rdma->parts.listen;
+    for (unsigned i = 0; i < listen->count; i++) {
+        int error = listener_open(rdma, listen->of[i], ret_why);
+        if (error != 0) {
+            listeners_close(rdma);
+            return error;
+        }
+    }
+    for (unsigned i = 0; i < rdma->listener_count; i++) {
+        tell_hosts(rdma, &rdma->listeners[i].end);
+    }
     return 0;
 }
 
@@ -245,30 +267,36 @@ static void tts_advertise(void *ctx, const struct resource_table *table)
 static void tts_stop(void *ctx)
 {
     struct nvme_rdma *rdma = ctx;
-    listener_close(rdma);
+    listeners_close(rdma);
     for (struct list_link *l = rdma->queues.next; l != &rdma->queues; l = l->next) {
         nvme_rdma_queue_end(LIST_ENTRY(l, struct nvme_rdma_queue, link), "the node ends");
     }
 }
 
-static void tts_uri(void *ctx, const struct resource *volume, char *ret, size_t capacity)
+static bool tts_uri(void *ctx, const struct resource *volume, unsigned index, char *ret,
+                    size_t capacity)
 {
     const struct nvme_rdma *rdma = ctx;
     char nqn[NVME_NQN_MAX], endpoint[TEXT_ADDRESS_MAX];
+    if (index >= rdma->listener_count) {
+        return false;
+    }
+    const struct address_end *end = &rdma->listeners[index].end;
     nvme_subsystem_nqn(volume, nqn);
-    text_endpoint_format(rdma->end.host, rdma->end.port, endpoint, sizeof endpoint);
+    text_endpoint_format(end->host, end->port, endpoint, sizeof endpoint);
     snprintf(ret, capacity, "nvme+rdma://%s/%s", endpoint, nqn);
+    return true;
 }
 
 // For weft's own client, and for the kernel's.
 static void tts_hint(void *ctx, const struct resource *volume, char *ret, size_t capacity)
 {
-    const struct nvme_rdma *rdma = ctx;
-    char nqn[NVME_NQN_MAX], uri[URI_MAX];
+    const struct address_end *end = &((const struct nvme_rdma *)ctx)->listeners[0].end;
+    char nqn[NVME_NQN_MAX], uri[URI_MAX] = "";
     nvme_subsystem_nqn(volume, nqn);
-    tts_uri(ctx, volume, uri, sizeof uri);
+    tts_uri(ctx, volume, 0, uri, sizeof uri);
     snprintf(ret, capacity, "weft cp '%s' copy.img\n  nvme connect -t rdma -a %s -s %s -n %s", uri,
-             rdma->end.host, rdma->end.port, nqn);
+             end->host, end->port, nqn);
 }
 
 const struct tts_for_uma nvme_rdma_for_uma = {
@@ -366,7 +394,7 @@ void nvme_rdma_destroy(struct nvme_rdma *rdma)
     if (rdma == NULL) {
         return;
     }
-    listener_close(rdma);
+    listeners_close(rdma);
     while (!list_is_empty(&rdma->queues)) {
         nvme_rdma_queue_force_destroy(LIST_ENTRY(rdma->queues.next, struct nvme_rdma_queue, link));
     }

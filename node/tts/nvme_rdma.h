@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
+#include "text/addresses.h"
 
 struct nvme_rdma;
 
@@ -28,7 +29,7 @@ struct nvme_rdma_counters {
 
 struct nvme_rdma_parts {
     struct loop *loop;
-    const char *listen; // "HOST[:PORT]" or "[HOST][:PORT]"; PORT 4420 if none; 0: one that is free
+    struct addresses listen; // "HOST[:PORT]", "[HOST][:PORT]"; PORT 4420 if none, 0: a free one
     struct nvme_target *target;
     struct node_pool pool;
     bool *pool_is_pinned;    // set once a device has taken pages of it for its own

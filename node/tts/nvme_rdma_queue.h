@@ -1,7 +1,7 @@
 // One connection of the NVMe/RDMA TTS, for its files: a queue pair with its receives, the RDMA
 // manager that moves the data, and the responses.
 //
-//     nvme_rdma.c           the listener, events of connections, the TTS as the UMA sees it
+//     nvme_rdma.c           the listeners, events of connections, the TTS as the UMA sees it
 //     nvme_rdma_device.c    RNICs: domain, pool, completion channel
 //     nvme_rdma_queue.c     a connection's life
 //     nvme_rdma_transfer.c  capsules, data, responses
@@ -32,6 +32,7 @@
 #include "node/nvme/wire.h"
 #include "node/stream/progress.h"
 #include "node/tts/nvme_rdma.h"
+#include "text/addresses.h"
 
 enum nvme_rdma_limits {
     NVME_RDMA_QUEUE_MAX = 512,       // connections
@@ -119,13 +120,19 @@ struct nvme_rdma_queue {
     struct list_link dirty_link; // those to be looked at when the batch ends
 };
 
+// One address that is listened at.
+struct nvme_rdma_listener {
+    struct rdma_cm_id *id;
+    struct address_end end;
+};
+
 struct nvme_rdma {
     struct nvme_rdma_parts parts;
     struct loop_member member;
     struct rdma_event_channel *channel;
     struct loop_watch *channel_watch;
-    struct rdma_cm_id *listener;
-    struct address_end end; // where it listens
+    struct nvme_rdma_listener listeners[ADDRESSES_COUNT_MAX];
+    unsigned listener_count;
     unsigned queue_count;
     struct list_link devices;
     struct list_link queues;

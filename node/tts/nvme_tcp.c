@@ -183,32 +183,42 @@ static const struct stream_protocol nvme_tcp_protocol = {
 /* ---- what the UMA calls ---------------------------------------------------------------------- */
 
 // The hosts learn of it by the discovery log.
-static bool listener_tell(struct nvme_tcp *tcp)
+static void listener_tell(struct nvme_tcp *tcp, const struct address_end *end)
 {
-    struct address_end end;
-    if (!address_of_own_end(tcp->server.listen_fd, &end)) {
-        return false;
-    }
     struct nvme_listener listener = {.trtype = NVME_TRTYPE_TCP,
-                                     .adrfam = end.is_6 ? NVME_ADRFAM_IPV6 : NVME_ADRFAM_IPV4,
-                                     .is_wildcard = end.is_wildcard};
-    snprintf(tcp->host, sizeof tcp->host, "%s", end.host);
-    snprintf(tcp->port, sizeof tcp->port, "%s", end.port);
-    snprintf(listener.address, sizeof listener.address, "%s", end.host);
-    snprintf(listener.service, sizeof listener.service, "%s", end.port);
-    return nvme_target_listener_add(tcp->parts.target, &listener);
+                                     .adrfam = end->is_6 ? NVME_ADRFAM_IPV6 : NVME_ADRFAM_IPV4,
+                                     .is_wildcard = end->is_wildcard};
+    snprintf(listener.address, sizeof listener.address, "%s", end->host);
+    snprintf(listener.service, sizeof listener.service, "%s", end->port);
+    nvme_target_listener_add(tcp->parts.target, &listener);
+}
+
+// What has no address for the log (a Unix socket) is not listened at.
+static int ends_look(struct nvme_tcp *tcp, struct why *ret_why)
+{
+    for (unsigned i = 0; i < tcp->server.listener_count; i++) {
+        const struct stream_listener *l = &tcp->server.listeners[i];
+        if (!address_of_own_end(l->fd, &tcp->ends[i])) {
+            why_say(ret_why, "%.64s: no address for the discovery log", l->text);
+            return -EADDRNOTAVAIL;
+        }
+    }
+    return 0;
 }
 
 static int tts_start(void *ctx, struct why *ret_why)
 {
     struct nvme_tcp *tcp = ctx;
     int error = stream_server_listen(&tcp->server, ret_why);
-    if (error == 0 && !listener_tell(tcp)) {
+    error = error == 0 ? ends_look(tcp, ret_why) : error;
+    if (error != 0) {
         stream_server_close(&tcp->server);
-        why_say(ret_why, "%.64s: no address for the discovery log", tcp->parts.listen);
-        error = -EADDRNOTAVAIL;
+        return error;
     }
-    return error;
+    for (unsigned i = 0; i < tcp->server.listener_count; i++) {
+        listener_tell(tcp, &tcp->ends[i]);
+    }
+    return 0;
 }
 
 static void tts_advertise(void *ctx, const struct resource_table *table)
@@ -216,21 +226,26 @@ static void tts_advertise(void *ctx, const struct resource_table *table)
     // The controllers do: the discovery log, async events.
 }
 
-static void tts_uri(void *ctx, const struct resource *volume, char *ret, size_t capacity)
+static bool tts_uri(void *ctx, const struct resource *volume, unsigned index, char *ret,
+                    size_t capacity)
 {
     const struct nvme_tcp *tcp = ctx;
     char nqn[NVME_NQN_MAX], endpoint[TEXT_ADDRESS_MAX];
+    if (index >= tcp->server.listener_count) {
+        return false;
+    }
     nvme_subsystem_nqn(volume, nqn);
-    text_endpoint_format(tcp->host, tcp->port, endpoint, sizeof endpoint);
+    text_endpoint_format(tcp->ends[index].host, tcp->ends[index].port, endpoint, sizeof endpoint);
     snprintf(ret, capacity, "nvme+tcp://%s/%s", endpoint, nqn);
+    return true;
 }
 
 static void tts_hint(void *ctx, const struct resource *volume, char *ret, size_t capacity)
 {
-    const struct nvme_tcp *tcp = ctx;
+    const struct address_end *end = &((const struct nvme_tcp *)ctx)->ends[0];
     char nqn[NVME_NQN_MAX];
     nvme_subsystem_nqn(volume, nqn);
-    snprintf(ret, capacity, "nvme connect -t tcp -a %s -s %s -n %s", tcp->host, tcp->port, nqn);
+    snprintf(ret, capacity, "nvme connect -t tcp -a %s -s %s -n %s", end->host, end->port, nqn);
 }
 
 // The controllers end the queues that are theirs; this ends all others.

@@ -7,6 +7,7 @@
 #include "node/interface/uma_tts.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
+#include "text/addresses.h"
 
 struct nvme_tcp;
 
@@ -23,7 +24,7 @@ struct nvme_tcp_counters {
 
 struct nvme_tcp_parts {
     struct loop *loop;
-    const char *listen; // "HOST:PORT", "[HOST]:PORT"; PORT 0: one that is free
+    struct addresses listen; // "HOST:PORT", "[HOST]:PORT"; PORT 0: one that is free
     struct nvme_target *target;
     duration_ns patience_ns; // with hosts that hold memory (progress.h)
     // One line for the operator about a stranger from this host; as in struct nvme_target_parts.

@@ -9,10 +9,12 @@
 #include <stdbool.h>
 
 #include "base/time.h"
+#include "listen/address.h"
 #include "node/nvme/controller.h"
 #include "node/stream/server.h"
 #include "node/tts/nvme_tcp.h"
 #include "node/tts/nvme_tcp_wire.h"
+#include "text/addresses.h"
 
 enum nvme_tcp_limits {
     NVME_TCP_CONNECTION_MAX = 2560,
@@ -102,8 +104,8 @@ struct nvme_tcp_connection {
 struct nvme_tcp {
     struct nvme_tcp_parts parts;
     struct stream_server server;
-    char host[NVME_ADDRESS_MAX], port[8]; // as clients reach it
-    struct nvme_tcp_counters counters;    // but for those of the server
+    struct address_end ends[ADDRESSES_COUNT_MAX]; // of the listeners of the server
+    struct nvme_tcp_counters counters;            // but for those of the server
 };
 
 // ---- nvme_tcp_receive.c

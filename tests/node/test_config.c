@@ -48,7 +48,7 @@ static void append_text(char text[FILE_MAX], const char *more)
 
 static void each_key_of_the_node_sets_its_own(void **state)
 {
-    struct host_config config = {.nbd_listen = "as before", .patience_ns = 7};
+    struct host_config config = {.nbd_listen = {1, {"as before"}}, .patience_ns = 7};
     struct why why = {""};
     assert_int_equal(
         read_text(
@@ -56,12 +56,12 @@ static void each_key_of_the_node_sets_its_own(void **state)
             "iscsi = 192.0.2.4\nmetrics = 192.0.2.3:2\npool = 33M\nrta = one\nallow-add = yes\n",
             &config, &why),
         0);
-    assert_string_equal(config.nbd_listen, "as before"); // what the file does not say stays
+    assert_string_equal(config.nbd_listen.of[0], "as before"); // what the file does not say stays
     assert_int_equal(config.patience_ns, 7);
-    assert_string_equal(config.nvme_rdma_listen, "192.0.2.1");
-    assert_string_equal(config.nvme_tcp_listen, "192.0.2.2:1");
+    assert_string_equal(config.nvme_rdma_listen.of[0], "192.0.2.1");
+    assert_string_equal(config.nvme_tcp_listen.of[0], "192.0.2.2:1");
     assert_string_equal(config.metrics_listen, "192.0.2.3:2");
-    assert_string_equal(config.iscsi_listen, "192.0.2.4");
+    assert_string_equal(config.iscsi_listen.of[0], "192.0.2.4");
     assert_int_equal(config.pool_len, 64 << 20);
     assert_int_equal(config.rta, HOST_RTA_ONE);
     assert_true(config.takes_volumes);
@@ -69,12 +69,26 @@ static void each_key_of_the_node_sets_its_own(void **state)
                                "off\n",
                                &config, &why),
                      0);
-    assert_string_equal(config.nbd_listen, "unix:/run/a");
+    assert_string_equal(config.nbd_listen.of[1], "unix:/run/a");
     assert_string_equal(config.metrics_listen, "192.0.2.3:2");
     assert_int_equal(config.patience_ns, 2 * NS_PER_S);
     assert_int_equal(config.rta, HOST_RTA_HOST);
     assert_false(config.takes_volumes);
     assert_int_equal(config.volume_count, 0);
+}
+
+static void an_address_for_clients_may_be_one_of_several(void **state)
+{
+    struct host_config config = {0};
+    struct why why = {""};
+    assert_int_equal(
+        read_text("[node]\nnvme-tcp = 192.0.2.1:1\nnvme-tcp = 192.0.2.2:1\nnbd =\n", &config, &why),
+        0);
+    assert_int_equal(config.nvme_tcp_listen.count, 2);
+    assert_string_equal(config.nvme_tcp_listen.of[1], "192.0.2.2:1");
+    assert_int_equal(config.nbd_listen.count, 0);
+    assert_int_equal(read_text("[node]\nnvme-tcp = 192.0.2.2:1\n", &config, &why), -EINVAL);
+    assert_non_null(strstr(why.text, "this address is given twice: 192.0.2.2:1"));
 }
 
 static void each_key_of_a_volume_sets_its_own(void **state)
@@ -108,7 +122,7 @@ static void each_key_of_a_volume_sets_its_own(void **state)
     assert_string_equal(b->unit, "");
     assert_true(!b->read_only && !b->has_uuid && b->has_nguid);
     assert_memory_equal(b->identity.nguid, nguid, sizeof nguid);
-    assert_string_equal(config.nbd_listen, "127.0.0.1:1");
+    assert_string_equal(config.nbd_listen.of[0], "127.0.0.1:1");
     config_free(&config);
     assert_null(config.volumes);
     assert_int_equal(config.volume_count, 0);
@@ -268,6 +282,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_key_of_the_node_sets_its_own),
+        cmocka_unit_test(an_address_for_clients_may_be_one_of_several),
         cmocka_unit_test(each_key_of_a_volume_sets_its_own),
         cmocka_unit_test(a_switch_has_six_words),
         cmocka_unit_test(a_mistake_has_its_line_and_its_reason),

@@ -413,7 +413,8 @@ static void node_run(const struct node *node, const char *act)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     int log = open(node->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     dup2(log, STDERR_FILENO);
-    snprintf(config.nbd_listen, sizeof config.nbd_listen, "unix:%s", node->socket);
+    config.nbd_listen.count = 1;
+    snprintf(config.nbd_listen.of[0], ADDRESS_MAX, "unix:%s", node->socket);
     snprintf(text, sizeof text, "%s=null:1M", act);
     volume_add(&config, "good=ram:1M");
     volume_add(&config, text);

@@ -6,10 +6,11 @@ import hashlib
 import json
 import re
 import signal
+import socket
 import threading
 
-from serving import (WEFT, Node, Skip, case, count, expect, folder, main, need, os, pathlib, run,
-                     subprocess, until, weft, wire)
+from serving import (LIMIT, WEFT, Node, Skip, case, count, expect, folder, main, need, os,
+                     pathlib, run, subprocess, until, weft, wire)
 import recut
 import wire as judged
 
@@ -176,6 +177,26 @@ def info_and_ls_agree_with_the_node():
     assert shown['controller']['oneshot'] == (wire() == 'iwarp'), shown
     assert [each['uuid'] for each in listed] == [shown['uuid']], listed
     assert any(each['nqn'] == shown['nqn'] for each in found), found
+
+
+@case
+def a_node_is_reached_at_each_of_its_addresses():
+    with Node('--nbd=127.0.0.1:0', '--nvme-tcp=127.0.0.1:0', '--nvme-tcp=127.0.0.2:0',
+              '--nvme-rdma=127.0.0.1:0', '--nvme-rdma=127.0.0.2:0', '--iscsi=127.0.0.1:0',
+              '--iscsi=127.0.0.2:0', 'd=ram:1M') as node:
+        uris = node.status()['volumes'][0]['uris']
+        schemes = [uri.partition(':')[0] for uri in uris]
+        assert schemes == ['nbd+unix', 'nbd', *(s for s in ('nvme+rdma', 'nvme+tcp', 'iscsi')
+                                                for _ in range(2))], uris
+        for uri in uris:
+            if uri.startswith('nvme+rdma:'):
+                assert json.loads(weft('info', '--json', uri).stdout)['size'] == 1 << 20
+            elif not uri.startswith('nbd+unix:'):
+                host, port = uri.partition('://')[2].partition('/')[0].split(':')
+                socket.create_connection((host, int(port)), LIMIT).close()
+        authorities = [uri.partition('://')[2].partition('/')[0] for uri in uris[2:6]]
+        found = weft('discover', authorities[0]).stdout
+        assert all(authority in found for authority in authorities), found
 
 
 @case

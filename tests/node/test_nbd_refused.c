@@ -24,7 +24,7 @@ enum { VOLUME = 3, CONNECTION = 7, PATIENCE_S = 20, REPLY_LEN = 20 };
 struct scene {
     struct loop *loop;
     struct loop_watch *watch; // of the words
-    char listen[128];
+    struct addresses listen;
     struct nbd *nbd;
     int client, words[2], echo[2]; // to the loop, and from it
     pthread_t thread;
@@ -121,7 +121,8 @@ static int begin(void **state)
     s->table = (struct resource_table){.count = 1, .rows = &s->row};
     s->loop = loop_create();
     snprintf(address.sun_path, sizeof address.sun_path, "/tmp/weft-refused.%d", (int)getpid());
-    snprintf(s->listen, sizeof s->listen, "unix:%s", address.sun_path);
+    s->listen.count = 1;
+    snprintf(s->listen.of[0], ADDRESS_MAX, "unix:%s", address.sun_path);
     s->nbd = nbd_create(&(struct nbd_parts){.loop = s->loop,
                                             .listen = s->listen,
                                             .uma = &uma,

@@ -35,7 +35,8 @@ struct guest {
 static struct stage {
     struct loop *loop;
     struct stream_server server;
-    char folder[32], path[64], listen[80], line[256];
+    struct addresses listen;
+    char folder[32], path[64], line[256];
     int client[COUNT_MAX + 1];
     unsigned expected, numbered; // streams that say a number, and how many have
     instant_ns base;             // from where deadlines count; 0: not yet
@@ -193,7 +194,8 @@ static int set_up(void **state)
     snprintf(stage.folder, sizeof stage.folder, "/tmp/weft-stream-XXXXXX");
     assert_non_null(mkdtemp(stage.folder));
     snprintf(stage.path, sizeof stage.path, "%s/socket", stage.folder);
-    snprintf(stage.listen, sizeof stage.listen, "unix:%s", stage.path);
+    stage.listen.count = 1;
+    snprintf(stage.listen.of[0], ADDRESS_MAX, "unix:%s", stage.path);
     stage.loop = loop_create();
     assert_non_null(stage.loop);
     stream_server_init(
@@ -361,9 +363,31 @@ static void a_server_that_could_not_listen_may_try_again(void **state)
     assert_true(why_is_said(&why));
     stream_server_close(&stage.server);
     assert_int_equal(stream_server_listen(&other, &why), 0);
-    snprintf(other_path, sizeof other_path, "%s", other.unix_path);
+    snprintf(other_path, sizeof other_path, "%s", other.listeners[0].unix_path);
     stream_server_fini(&other);
     assert_int_equal(access(other_path, F_OK), -1);
+}
+
+// At all of its addresses, or at none.
+static void a_server_listens_at_each_of_its_addresses(void **state)
+{
+    char first[sizeof stage.path];
+    struct why why = {.text = ""};
+    snprintf(first, sizeof first, "%s", stage.path);
+    assert_int_equal(addresses_add(&stage.server.parts.listen, "nowhere"), ADDRESSES_OK);
+    assert_int_equal(stream_server_listen(&stage.server, &why), -EINVAL);
+    assert_non_null(strstr(why.text, "nowhere"));
+    assert_int_equal(access(first, F_OK), -1);
+    snprintf(stage.server.parts.listen.of[1], ADDRESS_MAX, "unix:%s/other", stage.folder);
+    listens();
+    for (unsigned i = 0; i < 2; i++) {
+        client_comes(i);
+        client_says(i, 100);
+        snprintf(stage.path, sizeof stage.path, "%s/other", stage.folder);
+    }
+    stage.expected = 2;
+    assert_int_equal(loop_run(stage.loop), 0);
+    assert_int_equal(stage.server.counters.accepted, 2);
 }
 
 int main(void)
@@ -381,6 +405,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(
             a_stream_that_is_touched_last_of_all_does_not_wait_for_an_event, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_server_listens_at_each_of_its_addresses, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_server_that_could_not_listen_may_try_again, set_up,
                                         tear_down),
     };
