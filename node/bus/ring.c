@@ -34,7 +34,7 @@ bool bus_send(struct bus_end *end, const struct frame *frame)
     return true;
 }
 
-static bool has_frames(struct bus_end *end)
+bool bus_has_frames(struct bus_end *end)
 {
     uint32_t head = atomic_load_explicit(&end->rx->head, memory_order_acquire);
     return count_between(end, head, end->rx_tail) > 0;
@@ -42,7 +42,7 @@ static bool has_frames(struct bus_end *end)
 
 bool bus_receive(struct bus_end *end, struct frame *ret)
 {
-    if (!has_frames(end)) {
+    if (!bus_has_frames(end)) {
         return false;
     }
     // The one look at it: from here on the copy counts, whatever becomes of the original.
@@ -61,7 +61,7 @@ bool bus_sleep(struct bus_end *end)
 {
     atomic_store_explicit(&end->rx->is_asleep, 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst); // pairs with the one in bus_should_ring
-    if (has_frames(end)) {
+    if (bus_has_frames(end)) {
         bus_wake(end);
         return false;
     }

@@ -52,6 +52,9 @@ bool bus_send(struct bus_end *end, const struct frame *frame);
 // False: nothing is there.
 bool bus_receive(struct bus_end *end, struct frame *ret);
 
+// Something is there. Tells the other side nothing.
+bool bus_has_frames(struct bus_end *end);
+
 // An index of the other side made no sense: nothing is sent or received any more.
 bool bus_is_broken(const struct bus_end *end);
 

@@ -67,6 +67,9 @@ extern const struct cta_for_tts cta_for_tts;
 // The unit's bus was rung.
 void cta_on_bus(struct cta *cta, uint32_t unit, instant_ns now);
 
+// Has the unit requests that it has not answered?
+bool cta_awaits_unit(const struct cta *cta, uint32_t unit);
+
 // The end of a batch: what has been submitted goes out.
 void cta_flush(struct cta *cta, instant_ns now);
 

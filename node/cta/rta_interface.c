@@ -303,3 +303,9 @@ void cta_on_bus(struct cta *cta, uint32_t number, instant_ns now)
         on_result(unit, t, &frame, now);
     }
 }
+
+bool cta_awaits_unit(const struct cta *cta, uint32_t number)
+{
+    const struct cta_unit *unit = number < NODE_UNIT_COUNT_MAX ? cta->units[number] : NULL;
+    return unit != NULL && !list_is_empty(&unit->at_unit);
+}

@@ -5,6 +5,7 @@
 
 #include "base/time.h"
 #include "base/why.h"
+#include "node/bus/linger.h"
 #include "node/bus/ring.h"
 #include "node/cta/cta.h"
 #include "node/host/announcement.h"
@@ -95,7 +96,8 @@ struct host {
     pid_t captive_pid;
     int captive_fd;
     struct loop_watch *captive_watch;
-    unsigned unit_end; // no unit from here on has ever been used
+    struct bus_linger linger; // for answers of RTAs
+    unsigned unit_end;        // no unit from here on has ever been used
     struct host_unit units[NODE_UNIT_COUNT_MAX];
 };
 
@@ -164,6 +166,11 @@ void host_units_receive(struct host *host, instant_ns now);
 bool host_units_sleep(struct host *host);
 void host_units_wake(struct host *host);
 void host_units_close(struct host *host);
+
+// ---- linger.c
+
+// Before a sleep. True: an RTA has answered meanwhile.
+bool host_units_linger(struct host *host);
 
 // ---- window.c
 

@@ -71,7 +71,7 @@ static void before_batch_end(void *ctx, instant_ns now)
 
 static bool before_may_sleep(void *ctx)
 {
-    return host_units_sleep(ctx);
+    return !host_units_linger(ctx) && host_units_sleep(ctx);
 }
 
 static void before_wake(void *ctx)

@@ -70,6 +70,22 @@ static void a_buffer_stays_lent_until_the_completion_is_acknowledged(void **stat
     rig_destroy(rig);
 }
 
+static void an_rta_is_awaited_until_it_answers(void **state)
+{
+    struct rig *rig = rig_ready();
+    struct service_request read = rig_request(NODE_READ, 0, 4096);
+    rig->is_slow = true;
+    assert_false(cta_awaits_unit(rig->cta, RIG_UNIT));
+    rig_submit_request(rig, &read);
+    cta_flush(rig->cta, rig->now);
+    assert_true(cta_awaits_unit(rig->cta, RIG_UNIT));
+    rig_run(rig); // what is left is the client's
+    assert_false(cta_awaits_unit(rig->cta, RIG_UNIT));
+    assert_int_equal(rta_under_way(rig->rta), 1);
+    cta_for_tts.transferred(rig->cta, &read, NODE_OK, rig->now);
+    rig_destroy(rig);
+}
+
 static void a_flush_has_no_data(void **state)
 {
     struct rig *rig = rig_ready();
@@ -147,6 +163,7 @@ int main(void)
         cmocka_unit_test(a_read_moves_through_all_four),
         cmocka_unit_test(a_write_is_the_mirror),
         cmocka_unit_test(a_buffer_stays_lent_until_the_completion_is_acknowledged),
+        cmocka_unit_test(an_rta_is_awaited_until_it_answers),
         cmocka_unit_test(a_flush_has_no_data),
         cmocka_unit_test(an_rta_tells_what_its_volume_is),
         cmocka_unit_test(a_bad_bus_costs_time_only),

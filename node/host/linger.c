@@ -1,0 +1,57 @@
+// Before the host sleeps it looks on for answers of RTAs (node/bus/linger.h): a request that the
+// device answers at once then costs no bell and no wake-up of the host.
+
+#include "node/bus/linger.h"
+
+#include "base/time.h"
+#include "node/bus/ring.h"
+#include "node/cta/cta.h"
+#include "node/host/agent.h"
+#include "node/interface/request.h"
+#include "node/loop/loop.h"
+
+static const duration_ns linger_ns = 50 * NS_PER_US; // an idle processor takes most of it to wake
+
+// Those that an answer is awaited of. One in the host's own process cannot answer meanwhile.
+static unsigned awaited(struct host *host, struct bus_end *ret[NODE_UNIT_COUNT_MAX])
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < host->unit_end; i++) {
+        struct host_unit *unit = &host->units[i];
+        if (unit->is_running && unit->pid > 0 && cta_awaits_unit(host->cta, i)) {
+            ret[count++] = &unit->bus;
+        }
+    }
+    return count;
+}
+
+static bool any_has_frames(struct bus_end *const ends[], unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (bus_has_frames(ends[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool look_on(struct bus_end *const ends[], unsigned count)
+{
+    instant_ns now = loop_clock(), until = instant_after(now, linger_ns);
+    while (now < until && !any_has_frames(ends, count)) {
+        now = loop_clock();
+    }
+    return now < until;
+}
+
+bool host_units_linger(struct host *host)
+{
+    struct bus_end *ends[NODE_UNIT_COUNT_MAX];
+    unsigned count = awaited(host, ends);
+    if (count == 0 || !bus_linger_is_worth_it(&host->linger)) {
+        return false;
+    }
+    bool has_come = look_on(ends, count);
+    bus_linger_note(&host->linger, has_come);
+    return has_come;
+}
