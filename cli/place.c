@@ -39,6 +39,9 @@ static int file_look(struct place *place)
     if (fstat(place->fd, &status) != 0) {
         return -errno;
     }
+    if (S_ISDIR(status.st_mode)) {
+        return -EISDIR; // its end would be found, and its octets refused
+    }
     off_t end = S_ISREG(status.st_mode) ? status.st_size : lseek(place->fd, 0, SEEK_END);
     place->is_regular = S_ISREG(status.st_mode);
     place->len = (uint64_t)end;
