@@ -168,10 +168,6 @@ bool direction_take(struct direction *d, struct span *ret)
         return false;
     }
     struct direction_range *r = &d->range[0];
-    if (r->right <= d->next) {
-        range_remove(d, 0);
-        return direction_take(d, ret);
-    }
     size_t at = window_at(d->next), len = (size_t)(r->right - d->next);
     len = len < DIRECTION_WINDOW_LEN - at ? len : DIRECTION_WINDOW_LEN - at;
     *ret = span_of(d->window + at, len);

@@ -9,7 +9,7 @@
 #include "draw/capture.h"
 
 struct file {
-    uint8_t octets[512];
+    uint8_t octets[4096];
     size_t len;
     bool is_swapped; // the order that is not this machine's
 };
@@ -217,6 +217,220 @@ static void what_is_no_capture_is_refused(void **state)
     assert_int_equal(verdict_of(&fine), CAPTURE_BLOCK);
 }
 
+/* ---- what a block of pcapng may hold --------------------------------------------------------- */
+
+// A block of any type, whose lengths may be told wrongly.
+static void block(struct file *f, uint32_t type, const void *body, uint32_t len, uint32_t said)
+{
+    put32(f, type);
+    put32(f, said);
+    memcpy(f->octets + f->len, body, len);
+    f->len += len;
+    put32(f, said);
+}
+
+static void an_interface_may_add_seconds_to_its_times(void **state)
+{
+    static const uint8_t body[] = {1, 0, 0, 0, 0, 0, 0, 0, 14, 0, 8, 0,
+                                   3, 0, 0, 0, 0, 0, 0, 0, 0,  0, 0, 0};
+    struct file f = {0};
+    struct capture c = {0};
+    size_t at = 0;
+    section(&f);
+    block(&f, 1, body, sizeof body, 12 + sizeof body);
+    enhanced(&f, 0, 7, 4); // microseconds, where nothing else is said
+    assert_packet(&f, &at, &c, 3 * NS_PER_S + 7000, 1, "four", 90);
+}
+
+static void simple_packets_are_of_the_first_interface_and_of_no_time(void **state)
+{
+    static const struct {
+        uint32_t snap_len, len;
+        const char *octets;
+    } rows[] = {{0, 4, "abcd"}, {0, 3, "abc"}, {0, 90, "abcd"}, {2, 90, "ab"}, {9, 4, "abcd"}};
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint8_t interface_body[8] = {113}, body[8];
+        struct file f = {0};
+        struct capture c = {0};
+        size_t at = 0;
+        memcpy(interface_body + 4, &rows[i].snap_len, 4);
+        memcpy(body, &rows[i].len, 4);
+        memcpy(body + 4, "abcd", 4);
+        section(&f);
+        block(&f, 1, interface_body, sizeof interface_body, 20);
+        block(&f, 3, body, sizeof body, 20);
+        assert_packet(&f, &at, &c, 0, 113, rows[i].octets, rows[i].len);
+    }
+}
+
+static void packets_of_old_files_name_their_interface_in_two_octets(void **state)
+{
+    uint8_t body[24] = {[0] = 1, [2] = 9, [8] = 5, [12] = 4, [16] = 4, [20] = 'a', 'b', 'c', 'd'};
+    struct file f = {0};
+    struct capture c = {0};
+    size_t at = 0;
+    section(&f);
+    interface(&f, 1, 9);
+    interface(&f, 101, 9);
+    block(&f, 2, body, sizeof body, 12 + sizeof body); // 9 packets were dropped before it
+    assert_packet(&f, &at, &c, 5, 101, "abcd", 4);
+}
+
+static void as_many_interfaces_as_are_kept_are_taken(void **state)
+{
+    for (unsigned more = 0; more < 2; more++) {
+        struct file f = {0};
+        section(&f);
+        for (unsigned i = 0; i < CAPTURE_INTERFACE_MAX + more; i++) {
+            interface(&f, 1, 9);
+        }
+        enhanced(&f, CAPTURE_INTERFACE_MAX - 1, 1, 4);
+        assert_int_equal(verdict_of(&f), more == 0 ? CAPTURE_PACKET : CAPTURE_INTERFACES);
+    }
+}
+
+static void a_section_begins_anew_in_its_own_order(void **state)
+{
+    struct file f = {0};
+    struct capture c = {0};
+    size_t at = 0;
+    section(&f);
+    interface(&f, 1, 9);
+    enhanced(&f, 0, 1, 4);
+    f.is_swapped = true;
+    section(&f);
+    interface(&f, 101, 9);
+    enhanced(&f, 0, 2, 4);
+    assert_packet(&f, &at, &c, 1, 1, "four", 90);
+    assert_packet(&f, &at, &c, 2, 101, "four", 90);
+    assert_int_equal(c.packet_count, 2);
+    assert_int_equal(c.interface_count, 1);
+}
+
+static void lengths_are_held_to_their_exact_bounds(void **state)
+{
+    static const uint8_t zeroes[32];
+    static const struct {
+        uint32_t type, len, said;
+        enum capture_verdict verdict;
+    } rows[] = {
+        {1, 8, 20, CAPTURE_MORE},
+        {1, 4, 16, CAPTURE_BLOCK},
+        {3, 4, 16, CAPTURE_PACKET},
+        {3, 0, 12, CAPTURE_BLOCK},
+        {6, 20, 32, CAPTURE_PACKET},
+        {6, 16, 28, CAPTURE_BLOCK},
+        {2, 20, 32, CAPTURE_PACKET},
+        {2, 16, 28, CAPTURE_BLOCK},
+        {77, 0, 8, CAPTURE_BLOCK},
+        {77, 0, 12, CAPTURE_MORE},
+        {77, 1, 13, CAPTURE_BLOCK},
+        {77, 4, 14, CAPTURE_BLOCK},
+        {6, 20, CAPTURE_NEED_MAX + 4, CAPTURE_TOO_LONG},
+        {6, 20, CAPTURE_NEED_MAX, CAPTURE_MORE},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct file f = {0};
+        section(&f);
+        interface(&f, 1, 9);
+        block(&f, rows[i].type, zeroes, rows[i].len, rows[i].said);
+        assert_int_equal(verdict_of(&f), rows[i].verdict);
+    }
+    struct file lies = {0};
+    section(&lies);
+    interface(&lies, 1, 9);
+    lies.octets[lies.len - 4]++; // the length behind the block is another
+    assert_int_equal(verdict_of(&lies), CAPTURE_BLOCK);
+}
+
+static void sections_are_held_to_their_exact_bounds(void **state)
+{
+    static const struct {
+        uint8_t at, value;
+        enum capture_verdict first, second;
+    } rows[] = {
+        {4, 24, CAPTURE_BLOCK, CAPTURE_BLOCK},     {4, 30, CAPTURE_BLOCK, CAPTURE_BLOCK},
+        {4, 32, CAPTURE_MORE, CAPTURE_MORE},       {8, 0, CAPTURE_FOREIGN, CAPTURE_BLOCK},
+        {12, 2, CAPTURE_VERSION, CAPTURE_VERSION},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct file f = {0}, again = {0};
+        section(&f);
+        f.octets[rows[i].at] = rows[i].value;
+        assert_int_equal(verdict_of(&f), rows[i].first);
+        section(&again);
+        section(&again);
+        again.octets[28 + rows[i].at] = rows[i].value;
+        assert_int_equal(verdict_of(&again), rows[i].second);
+    }
+}
+
+static void times_may_be_as_fine_as_64_bits_hold(void **state)
+{
+    static const struct {
+        uint8_t resolution;
+        enum capture_verdict verdict;
+    } rows[] = {{19, CAPTURE_PACKET},
+                {20, CAPTURE_BLOCK},
+                {0x80 | 63, CAPTURE_PACKET},
+                {0x80 | 64, CAPTURE_BLOCK}};
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct file f = {0};
+        section(&f);
+        interface(&f, 1, rows[i].resolution);
+        enhanced(&f, 0, 1, 4);
+        assert_int_equal(verdict_of(&f), rows[i].verdict);
+    }
+}
+
+static void the_longest_packet_is_taken_and_no_longer_one(void **state)
+{
+    for (unsigned more = 0; more < 2; more++) {
+        struct file f = {0}, ng = {0};
+        pcap_begin(&f, 0xa1b2c3d4);
+        pcap_packet(&f, 0, 0, "ab", CAPTURE_PACKET_MAX + more);
+        assert_int_equal(verdict_of(&f), more == 0 ? CAPTURE_PACKET : CAPTURE_TOO_LONG);
+        section(&ng);
+        interface(&ng, 1, 9);
+        enhanced(&ng, 0, 1, 4);
+        const uint32_t len = CAPTURE_PACKET_MAX + more;
+        memcpy(ng.octets + ng.len - 12, &len, sizeof len);
+        assert_int_equal(verdict_of(&ng), more == 0 ? CAPTURE_PACKET : CAPTURE_TOO_LONG);
+    }
+}
+
+static void what_is_needed_is_told_to_the_octet(void **state)
+{
+    struct file f = {0};
+    struct capture c = {0};
+    struct capture_packet p;
+    size_t at = 0;
+    assert_int_equal(next(&c, &f, &at, &p), CAPTURE_MORE);
+    assert_int_equal(c.needed, 4);
+    pcap_begin(&f, 0xa1b2c3d4);
+    size_t head = f.len;
+    f.len = 4;
+    assert_int_equal(next(&c, &f, &at, &p), CAPTURE_MORE);
+    assert_int_equal(c.needed, head);
+    f.len = head;
+    assert_int_equal(next(&c, &f, &at, &p), CAPTURE_MORE);
+    assert_int_equal(c.needed, 16);
+    pcap_packet(&f, 0, 0, "abc", 3);
+    f.len--;
+    assert_int_equal(next(&c, &f, &at, &p), CAPTURE_MORE);
+    assert_int_equal(c.needed, 19);
+}
+
+static void every_verdict_has_a_sentence_of_its_own(void **state)
+{
+    for (unsigned i = CAPTURE_MORE; i < CAPTURE_VERDICT_COUNT; i++) {
+        assert_true(strlen(capture_verdict_name(i)) > 10);
+        for (unsigned other = CAPTURE_MORE; other < i; other++) {
+            assert_string_not_equal(capture_verdict_name(i), capture_verdict_name(other));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +438,17 @@ int main(void)
         cmocka_unit_test(pcapng_counts_time_as_each_interface_does),
         cmocka_unit_test(whatever_is_cut_asks_for_more),
         cmocka_unit_test(what_is_no_capture_is_refused),
+        cmocka_unit_test(an_interface_may_add_seconds_to_its_times),
+        cmocka_unit_test(simple_packets_are_of_the_first_interface_and_of_no_time),
+        cmocka_unit_test(packets_of_old_files_name_their_interface_in_two_octets),
+        cmocka_unit_test(as_many_interfaces_as_are_kept_are_taken),
+        cmocka_unit_test(a_section_begins_anew_in_its_own_order),
+        cmocka_unit_test(lengths_are_held_to_their_exact_bounds),
+        cmocka_unit_test(sections_are_held_to_their_exact_bounds),
+        cmocka_unit_test(times_may_be_as_fine_as_64_bits_hold),
+        cmocka_unit_test(the_longest_packet_is_taken_and_no_longer_one),
+        cmocka_unit_test(what_is_needed_is_told_to_the_octet),
+        cmocka_unit_test(every_verdict_has_a_sentence_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
