@@ -2,6 +2,7 @@
 // trace of all that is said between them.
 #pragma once
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -48,6 +49,7 @@ struct rig {
     unsigned window_asked, window_misses; // of reads by the window, and so many to come
     enum node_completion device_says;
     unsigned device_says_count; // so often, then NODE_OK
+    bool is_dumb;               // probing fails
 
     // The TTS: answers transfers at once unless it is slow.
     bool is_slow;
@@ -126,7 +128,7 @@ static inline int rig_probe(struct ddm *ddm, struct volume_profile *ret)
                                    .range_max = 1 << 16,
                                    .depth = rig->depth,
                                    .driver = "rig"};
-    return 0;
+    return rig->is_dumb ? -EIO : 0;
 }
 
 static inline void rig_carry_out(struct rig *rig, struct ddm_command *command)

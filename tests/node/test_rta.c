@@ -276,6 +276,24 @@ static void what_a_device_loses_is_given_to_it_again(void **state)
     rig_destroy(rig);
 }
 
+static void a_profile_is_what_the_device_says_now_or_a_fault_of_the_medium(void **state)
+{
+    struct rig *rig = rig_create();
+    struct played p = play_on(rig);
+    struct frame f = request(&p, NODE_PROFILE, 0, 0);
+    f.buffer_len = sizeof(struct volume_profile);
+    rig->depth = 5;
+    assert_int_equal(answer_to(&p, &f).completion, NODE_OK);
+    assert_int_equal(((const struct volume_profile *)rig->pool)->depth, 5);
+    rig->is_dumb = true;
+    f = request(&p, NODE_PROFILE, 0, 0);
+    f.buffer_len = sizeof(struct volume_profile);
+    struct frame answer = answer_to(&p, &f);
+    assert_int_equal(answer.completion, NODE_MEDIA);
+    assert_int_equal(answer.buffer_len, 0);
+    rig_destroy(rig);
+}
+
 static void a_read_only_volume_is_not_changed(void **state)
 {
     struct rig *rig = rig_create();
@@ -393,6 +411,7 @@ int main(void)
         cmocka_unit_test(each_of_many_requests_is_tried_again_in_its_turn),
         cmocka_unit_test(not_now_for_too_long_is_an_answer),
         cmocka_unit_test(what_a_device_loses_is_given_to_it_again),
+        cmocka_unit_test(a_profile_is_what_the_device_says_now_or_a_fault_of_the_medium),
         cmocka_unit_test(a_read_only_volume_is_not_changed),
         cmocka_unit_test(who_has_the_only_device_opens_no_other),
         cmocka_unit_test(the_uma_is_refused_what_makes_no_sense),

@@ -123,6 +123,33 @@ static void only_a_weft_peer_may_end_a_write_early(void **state)
     assert_int_equal(immediate.written_len, 0x10002);
 }
 
+static void which_messages_may_be_placed_early_is_a_matter_of_their_opcode(void **state)
+{
+    (void)state;
+    enum { NEVER, AGREED, ALWAYS };
+    static const struct {
+        enum rdmap_opcode opcode;
+        unsigned when, when_last;
+    } table[] = {
+        {RDMAP_WRITE, ALWAYS, AGREED},          {RDMAP_READ_REQUEST, ALWAYS, ALWAYS},
+        {RDMAP_READ_RESPONSE, ALWAYS, ALWAYS},  {RDMAP_SEND, ALWAYS, ALWAYS},
+        {RDMAP_SEND_INV, ALWAYS, ALWAYS},       {RDMAP_SEND_SE, ALWAYS, ALWAYS},
+        {RDMAP_SEND_SE_INV, ALWAYS, ALWAYS},    {RDMAP_TERMINATE, NEVER, NEVER},
+        {RDMAP_IMMEDIATE, AGREED, AGREED},      {RDMAP_IMMEDIATE_SE, AGREED, AGREED},
+        {RDMAP_ATOMIC_REQUEST, ALWAYS, ALWAYS}, {RDMAP_ATOMIC_RESPONSE, ALWAYS, ALWAYS},
+        {RDMAP_EXTENSION, NEVER, NEVER},
+    };
+    for (unsigned row = 0; row < sizeof table / sizeof table[0]; row++) {
+        for (unsigned i = 0; i < 4; i++) {
+            struct rdmap_arrival a = {.opcode = table[row].opcode, .is_last = i % 2 != 0};
+            f.stream.extensions_agreed = i >= 2;
+            unsigned when = a.is_last ? table[row].when_last : table[row].when;
+            assert_int_equal(rdmap_may_place_early(&f.stream, &a),
+                             when == ALWAYS || (when == AGREED && i >= 2));
+        }
+    }
+}
+
 static void each_message_is_counted_in_its_class(void **state)
 {
     (void)state;
@@ -246,6 +273,7 @@ int main(void)
         EARLY_TEST(what_the_header_tells_is_checked_as_in_order),
         EARLY_TEST(some_messages_are_held_back_as_a_whole),
         EARLY_TEST(only_a_weft_peer_may_end_a_write_early),
+        EARLY_TEST(which_messages_may_be_placed_early_is_a_matter_of_their_opcode),
         EARLY_TEST(each_message_is_counted_in_its_class),
         EARLY_TEST(write_is_noted_at_an_stag_that_can_be_taken_back),
         EARLY_TEST(response_may_fill_any_part_of_its_window_but_no_more),
