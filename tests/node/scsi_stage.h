@@ -188,8 +188,7 @@ static void stage_fetch(struct scsi_task *task, instant_ns now)
 
 static void stage_forget(struct scsi_task *task)
 {
-    assert_ptr_equal(stage->fetching, task);
-    stage->fetching = NULL;
+    stage->fetching = stage->fetching == task ? NULL : stage->fetching;
     stage->forgotten++;
 }
 
@@ -251,6 +250,21 @@ static inline void expect_fault(const uint8_t *cdb, uint32_t in_max, uint32_t ou
     assert_int_equal(stage_run(cdb, in_max, out_max), SCSI_CHECK_CONDITION);
     assert_int_equal(stage->task.fault, fault);
 }
+
+// What is answered at once, whole.
+static inline void expect_data(const uint8_t *cdb, const uint8_t *octets, uint32_t len)
+{
+    expect_good(cdb, UINT16_MAX, 0, "");
+    assert_int_equal(stage->in_len, len);
+    assert_memory_equal(stage->in, octets, len);
+    assert_int_equal(stage->task.whole_len, len);
+}
+
+#define EXPECT_DATA(cdb, ...)                              \
+    do {                                                   \
+        static const uint8_t octets[] = {__VA_ARGS__};     \
+        expect_data(cdb, octets, (uint32_t)sizeof octets); \
+    } while (0)
 
 // What the initiators are told of the volume from now on.
 static inline void stage_advertise(void)
