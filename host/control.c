@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cgroup/memory.h"
 #include "control/process.h"
 #include "host/clock.h"
 #include "host/devices.h"
@@ -28,7 +29,10 @@ struct control {
     int fd;
     struct pressure pressure;
 };
-static struct control control = {.fd = -1, .pressure = {.fd = -1}};
+static struct control control = {
+    .fd = -1,
+    .pressure = {.fds = {-1, -1}, .events = {.fd = -1, .stall_fd = -1}},
+};
 
 // Raw system calls, since a preloaded socket library may stand before libc's.
 static int control_listen(void)
@@ -144,10 +148,11 @@ static void *control_main(void *arg)
 {
     struct control *own = arg;
     for (;;) {
-        struct pollfd fds[] = {{.fd = own->fd, .events = POLLIN},
-                               {.fd = own->pressure.fd, .events = POLLPRI}};
-        syscall(SYS_poll, fds, 2, pressure_timeout_ms(&own->pressure, host_clock(NULL)));
-        if (pressure_look(&own->pressure, fds[1].revents, host_clock(NULL))) {
+        struct pollfd fds[1 + PRESSURE_SOURCE_COUNT] = {{.fd = own->fd, .events = POLLIN}};
+        pressure_poll_set(&own->pressure, fds + 1);
+        syscall(SYS_poll, fds, 1 + PRESSURE_SOURCE_COUNT,
+                pressure_timeout_ms(&own->pressure, host_clock(NULL)));
+        if (pressure_look(&own->pressure, fds + 1, host_clock(NULL))) {
             pressure_tell(own);
         }
         if ((fds[0].revents & POLLIN) != 0) {
@@ -165,9 +170,11 @@ void control_start(struct rnic *_Atomic rnics[DEVICE_WIRE_COUNT], bool senses_pr
     control.rnics = rnics;
     control.fd = control_listen();
     if (senses_pressure) {
-        pressure_open(&control.pressure);
+        struct cgroup_memory group;
+        cgroup_memory_find("/proc/self", &group);
+        pressure_open(&control.pressure, &group);
     }
-    if (control.fd < 0 && control.pressure.fd < 0) {
+    if (control.fd < 0 && !pressure_is_told(&control.pressure)) {
         return;
     }
     sigfillset(&all);

@@ -15,6 +15,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "cgroup/memory.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/finding.h"
 #include "cli/doctor/kernel_file.h"
@@ -192,19 +193,58 @@ static void namespaces_look(const struct doctor_subject *subject, struct finding
 
 /* ---- memory pressure ------------------------------------------------------------------------- */
 
-// The kernel is asked for nothing: a file that can be opened for writing takes triggers.
-static void pressure_look(const struct doctor_subject *subject, struct finding *ret)
+// 0, or why a file cannot be opened. The kernel is asked for nothing: what can be opened for
+// writing takes triggers.
+static int error_of_opening(const char *folder, const char *name, int flags)
 {
-    const int fd = open("/proc/pressure/memory", O_RDWR | O_CLOEXEC);
+    char path[CGROUP_FOLDER_LEN + 32];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    const int fd = open(path, flags | O_CLOEXEC);
+    const int error = fd < 0 ? errno : 0;
     if (fd >= 0) {
         close(fd);
-        finding_see(ret, "the kernel tells when memory is short");
+    }
+    return error;
+}
+
+static void machine_pressure_look(struct finding *ret)
+{
+    const int error = error_of_opening("/proc/pressure", "memory", O_RDWR);
+    if (error == 0) {
+        finding_see(ret, "the kernel tells when memory of the machine is short");
         return;
     }
-    finding_see(ret, "/proc/pressure/memory: %s", strerror(errno));
+    finding_see(ret, "/proc/pressure/memory: %s", strerror(error));
     finding_worsen(ret, FINDING_NOTE,
                    "the allotment of Reads does not shrink by itself when memory is short "
                    "(WEFT_READ_PRESSURE)");
+}
+
+// What a device of this process would hear of (host/pressure.h).
+static void pressure_look(const struct doctor_subject *subject, struct finding *ret)
+{
+    struct cgroup_memory group;
+    cgroup_memory_find("/proc/self", &group);
+    if (group.folder[0] == '\0') {
+        machine_pressure_look(ret);
+    } else if (group.is_version_1) {
+        machine_pressure_look(ret);
+        finding_see_more(ret, "but nothing of %s, a group of version 1", group.folder);
+        finding_worsen(ret, FINDING_NOTE,
+                       "the allotment of Reads does not shrink by itself when memory of this group "
+                       "alone is short (WEFT_READ_PRESSURE)");
+    } else {
+        const int error = error_of_opening(group.folder, "memory.pressure", O_RDWR);
+        if (error == 0) {
+            finding_see(ret, "the kernel tells when memory of %s is short", group.folder);
+        } else if (error_of_opening(group.folder, "memory.events", O_RDONLY) == 0) {
+            finding_see(ret, "%s takes no trigger: %s; that it meets its limits is awaited",
+                        group.folder, strerror(error));
+        } else {
+            machine_pressure_look(ret);
+            finding_see_more(ret, "but nothing of %s: %s", group.folder, strerror(error));
+        }
+    }
 }
 
 static const struct doctor_check checks[] = {

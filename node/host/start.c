@@ -7,11 +7,11 @@
 #include <string.h>
 #include <uuid/uuid.h>
 
+#include "cgroup/memory.h"
 #include "listen/passed.h"
 #include "node/host/agent.h"
 #include "node/host/announcement.h"
 #include "node/host/host.h"
-#include "node/host/memory_limit.h"
 #include "node/host/notify.h"
 #include "node/host/web.h"
 #include "node/interface/volume.h"
@@ -85,7 +85,9 @@ static void remedy_of_listener(int error, const struct host_tts *tts, char ret[A
 // Under load the whole pool is touched, and the kernel kills whoever has more than it may have.
 void host_pool_look(const struct host *host)
 {
-    uint64_t limit = memory_limit(), len = host->config->pool_len;
+    struct cgroup_memory group;
+    cgroup_memory_find("/proc/self", &group);
+    const uint64_t limit = group.most_len, len = host->config->pool_len;
     if (len > limit / 2) {
         char pool[TEXT_SIZE_MAX], most[TEXT_SIZE_MAX];
         fprintf(stderr,

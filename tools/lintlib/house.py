@@ -32,7 +32,8 @@ ROOMS = {
     'rnic': ('report meet ibcm conn iwarp roce congestion wq cq rdmap ddp mpa mem link text wire '
              'base weft', 'the one room that wires'),
     'control': ('text base', 'how running processes are found and asked; not what they are asked'),
-    'host': ('control rnic mem link text base weft',
+    'cgroup': ('', 'which group limits a process, as the kernel\'s files tell it'),
+    'host': ('cgroup control rnic mem link text base weft',
              'what a process lends the device: environment, fork, exit'),
     'view': ('control base abi', 'what a device looks like: as data, as files; no device is open'),
     'verbs': ('view host rnic base weft abi', 'a thin front; the engine rooms are behind rnic'),
@@ -70,12 +71,12 @@ ROOMS = {
                   'wires the process of an RTA'),
     'node/host': ('http listen node/unit node/iscsi node/scsi node/tts node/stream node/nvme '
                   'node/uma node/cta node/reservation node/rta node/ddm node/bus node/loop '
-                  'node/interface control text base weft',
+                  'node/interface control cgroup text base weft',
                   'wires the host storage node'),
     'initiator': ('node/nvme text base weft abi', 'public verbs only: it runs on any RNIC'),
     'draw': ('mpa wire text base',
              'a capture in, a picture out: octets go through the parsers of the engine'),
-    'cli': ('http node/host node/unit draw control text base weft abi',
+    'cli': ('http node/host node/unit draw control cgroup text base weft abi',
             'what a command needs, any program must be able to have'),
     'examples': ('weft abi', 'what any program could do: public headers alone'),
     'sim': ('rnic link wire base weft', 'drives whole devices from outside, and forges packets'),
