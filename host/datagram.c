@@ -6,6 +6,7 @@
 
 #include "base/device_wire.h"
 #include "base/why.h"
+#include "host/clock.h"
 #include "link/datagram/fault.h"
 #include "link/datagram/numbering.h"
 #include "link/datagram/pcap.h"
@@ -60,6 +61,8 @@ int host_datagram_link_create(const struct host_settings *settings, struct trace
         .sndbuf_len = settings->sndbuf_len,
         .rcvbuf_len = settings->rcvbuf_len,
         .is_unchecked = !settings->rnic.crc,
+        .linger_ns = DATAGRAM_LINGER_NS,
+        .clock = host_clock,
         .trace = trace,
     };
     if (!fault_config_parse(settings->fault, &config.corrupt)) {

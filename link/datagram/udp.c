@@ -147,7 +147,8 @@ static void udp_wait(struct datagram_link *link, duration_ns timeout_ns)
 {
     struct datagram_udp *d = datagram_udp_of(link);
     struct epoll_event events[2]; // one more: behind a socket that is ready, a wake may stand
-    int count = sys_epoll_wait(d->epoll_fd, events, 2, timeout_ns);
+    int count = datagram_linger(d, events, 2, timeout_ns);
+    count = count != 0 ? count : sys_epoll_wait(d->epoll_fd, events, 2, timeout_ns);
     atomic_store_explicit(&d->has_waited, true, memory_order_relaxed);
     for (int i = 0; i < count; i++) {
         if (events[i].data.ptr == &d->wake_inlet) {

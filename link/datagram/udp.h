@@ -8,6 +8,7 @@
 //   group.c     multicast groups
 //   serve.c     what is served here, for others to find out
 //   inlet.c     descriptors that are waited for
+//   linger.c    ... and looked at for a while before a sleep
 //   door.c      the sockets of an address
 //   share.c     which process has which slot, and what processes say to each other
 //   holder.c    who has a port that we cannot have
@@ -21,11 +22,13 @@
 #include <stdint.h>
 
 #include "base/port_datagram.h"
+#include "base/time.h"
 #include "base/trace.h"
 #include "base/why.h"
 #include "link/fault_model.h"
 
 enum { DATAGRAM_UDP_PORT = 4791 };
+#define DATAGRAM_LINGER_NS (50 * NS_PER_US) // a wake-up takes as long
 
 struct datagram_udp_config {
     uint16_t port;                   // 0: DATAGRAM_UDP_PORT
@@ -33,7 +36,10 @@ struct datagram_udp_config {
     bool is_unchecked;               // no ICRC is looked at
     struct fault_config corrupt;     // changes what arrives, before its ICRC is looked at
     bool is_single;                  // each packet in a system call's message of its own
-    struct trace *trace;             // may be NULL
+    duration_ns linger_ns;           // who waits looks on for so long, if that pays; 0: never
+    instant_ns (*clock)(void *ctx);  // ... by this clock, on any thread
+    void *clock_ctx;
+    struct trace *trace; // may be NULL
 };
 
 // Takes a slot of this user's. Returns 0 or a negative errno: -EUSERS: all slots are taken.

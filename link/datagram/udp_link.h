@@ -20,7 +20,9 @@
 enum {
     DATAGRAM_TRAINS_MAX = 256,       // staged
     DATAGRAM_TRAIN_PACKETS_MAX = 64, // of the kernel: UDP_MAX_SEGMENTS
+    DATAGRAM_TRAIN_PACKETS = 32,     // ... in one of ours
     DATAGRAM_TRAIN_LEN_MAX = 65000,  // octets
+    DATAGRAM_BURST_LEN = 24 << 10,   // octets that leave before more is staged
     DATAGRAM_STAGE_LEN = 512 << 10,  // octets
     DATAGRAM_MESSAGES_MAX = 4,       // datagrams, or trains, in one system call
     DATAGRAM_MESSAGE_LEN = 64 << 10, // octets; none that comes together is longer
@@ -169,6 +171,12 @@ struct datagram_input {
     bool has_message; // a packet that another process gave, not handed up yet
 };
 
+// Whether it pays to look on for a while before a sleep.
+struct datagram_linger {
+    unsigned losses; // so often in a row it was for nothing
+    unsigned waits;  // since those were too many
+};
+
 struct datagram_udp {
     struct datagram_link base;
     struct datagram_udp_config config;
@@ -180,7 +188,8 @@ struct datagram_udp {
     unsigned polls;         // since the last look at everything
     atomic_bool has_waited; // since then
     instant_ns polled_ns;   // the last time
-    uint64_t rcvbuf_len;    // the least of its sockets
+    struct datagram_linger linger;
+    uint64_t rcvbuf_len; // the least of its sockets
     struct icrc_ids ids;
     struct datagram_stage stage;
     struct datagram_input in;
@@ -220,6 +229,12 @@ void datagram_inlet_init(struct datagram_inlet *inlet, enum datagram_inlet_kind 
 int datagram_inlet_watch(struct datagram_udp *d, struct datagram_inlet *inlet);
 // What was read of it, and not handed up, is dropped.
 void datagram_inlet_forget(struct datagram_udp *d, struct datagram_inlet *inlet);
+
+// linger.c
+struct epoll_event;
+// What epoll reports before it is time to sleep; 0: nothing did.
+int datagram_linger(struct datagram_udp *d, struct epoll_event *ret, int max,
+                    duration_ns timeout_ns);
 
 // place.c, as in struct datagram_link_ops
 int datagram_udp_open(struct datagram_link *link, const struct in6_addr *local, uint32_t scope_id);

@@ -89,8 +89,8 @@ static bool is_path_of(const struct datagram_train *t, const struct datagram_pat
 static bool may_join(const struct datagram_udp *d, const struct datagram_train *t, size_t len)
 {
     bool has_ended = t->len != (uint32_t)t->count * t->segment_len;
-    return d->has_gso && !has_ended && len <= t->segment_len &&
-           t->count < DATAGRAM_TRAIN_PACKETS_MAX && t->len + len <= DATAGRAM_TRAIN_LEN_MAX;
+    return d->has_gso && !has_ended && len <= t->segment_len && t->count < DATAGRAM_TRAIN_PACKETS &&
+           t->len + len <= DATAGRAM_TRAIN_LEN_MAX;
 }
 
 // The train that takes the packet, or NULL: there is no room.
@@ -106,6 +106,9 @@ static struct datagram_train *train_for(struct datagram_udp *d, struct datagram_
     if (last != NULL && last->sent == 0 && is_path_of(last, tx->path, dest_qp) &&
         may_join(d, last, len)) {
         return last;
+    }
+    if (s->len >= DATAGRAM_BURST_LEN) { // the receiver takes it while the next one is made
+        datagram_udp_flush(&d->base);
     }
     if (s->count == DATAGRAM_TRAINS_MAX) {
         return NULL;

@@ -9,10 +9,7 @@
 #include "rnic/packet/packet.h"
 #include "wire/bth.h"
 
-enum {
-    PACKET_BATCH = 64,
-    PACKET_BATCHES_PER_TURN = 4, // before anything is sent
-};
+enum { PACKET_BATCH = 64 }; // that are answered before more are taken: the peer makes the next
 
 static void take(struct rnic_qp *qp, const struct datagram_rx *rx, instant_ns now)
 {
@@ -65,14 +62,9 @@ static void dispatch(struct rnic *rnic, const struct datagram_rx *rx, instant_ns
 bool packet_input(struct shard *shard, instant_ns now)
 {
     struct datagram_rx rx[PACKET_BATCH];
-    unsigned count = PACKET_BATCH;
-    bool moved = false;
-    for (unsigned i = 0; i < PACKET_BATCHES_PER_TURN && count == PACKET_BATCH; i++) {
-        count = datagram_receive(shard->packets.link, rx, PACKET_BATCH, now);
-        for (unsigned k = 0; k < count; k++) {
-            dispatch(shard->rnic, &rx[k], now);
-        }
-        moved |= count > 0;
+    const unsigned count = datagram_receive(shard->packets.link, rx, PACKET_BATCH, now);
+    for (unsigned i = 0; i < count; i++) {
+        dispatch(shard->rnic, &rx[i], now);
     }
-    return moved;
+    return count > 0;
 }

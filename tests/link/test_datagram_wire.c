@@ -191,7 +191,7 @@ static void icrc_of_a_packet_is_right(void **state)
 
 static void icrc_of_each_packet_of_a_burst_is_right(void **state)
 {
-    enum { COUNT = 40 };
+    enum { COUNT = 30 };
     skip_unless_possible();
     struct datagram_path path = {.local = here, .remote = there};
     for (uint32_t i = 0; i < COUNT; i++) {

@@ -1,0 +1,89 @@
+// A link over UDP sockets that looks on for a while before it sleeps, by a clock that goes on by
+// one at each look.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/bytes.h"
+#include "link/datagram/udp.h"
+#include "wire/bth.h"
+
+enum { LINGER = 5 };
+
+static const struct in6_addr here = {.s6_addr = {[10] = 0xff, 0xff, 127, 0, 0, 1}};
+static struct datagram_link *the_link;
+static unsigned looks;
+
+static instant_ns clock_of_looks(void *ctx)
+{
+    return looks++;
+}
+
+static int begin(void **state)
+{
+    const struct datagram_udp_config config = {
+        .port = (uint16_t)(31000 + getpid() % 2000),
+        .linger_ns = LINGER,
+        .clock = clock_of_looks,
+    };
+    assert_int_equal(datagram_udp_create(&config, &the_link), 0);
+    assert_int_equal(datagram_open(the_link, &here, 0), 0);
+    return 0;
+}
+
+static int end(void **state)
+{
+    datagram_destroy(the_link);
+    return 0;
+}
+
+static unsigned looks_of_a_wait(void)
+{
+    looks = 0;
+    datagram_wait(the_link, NS_PER_MS);
+    return looks;
+}
+
+// The same, when a packet is there; it is taken.
+static unsigned looks_of_a_find(void)
+{
+    const struct datagram_path path = {.local = here, .remote = here};
+    uint8_t head[BTH_LEN] = {0x64};
+    struct datagram_rx rx;
+    put_be32(head + BTH_OFF_DEST_QP - 1, the_link->qp_num_first);
+    const struct datagram_tx tx = {.path = &path, .head = span_of(head, sizeof head)};
+    assert_true(datagram_put(the_link, &tx));
+    assert_true(datagram_flush(the_link));
+    const unsigned taken = looks_of_a_wait();
+    while ((datagram_poll(the_link, 0) & DATAGRAM_READY_IN) == 0 ||
+           datagram_receive(the_link, &rx, 1, 0) == 0) {
+    }
+    return taken;
+}
+
+// For as long as the clock says, and then it sleeps; not any more when that was for nothing four
+// times, but before one sleep in sixteen.
+static void who_waits_looks_on_for_a_while_as_long_as_that_pays(void **state)
+{
+    looks_of_a_find();
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(looks_of_a_wait(), 1 + LINGER);
+    }
+    for (unsigned i = 1; i < 16; i++) {
+        assert_int_equal(looks_of_a_wait(), 0);
+    }
+    assert_int_equal(looks_of_a_find(), 2);
+    assert_int_equal(looks_of_a_wait(), 1 + LINGER);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(who_waits_looks_on_for_a_while_as_long_as_that_pays, begin,
+                                        end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
