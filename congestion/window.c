@@ -185,7 +185,7 @@ static void cut_by_delay(struct congestion *c, duration_ns rtt_ns, instant_ns no
 // Who sent less than it might made none either, and a smaller window would mend nothing.
 static void on_round(struct congestion *c, duration_ns rtt_ns, instant_ns now)
 {
-    if (!c->was_limited) {
+    if (!c->was_limited || c->config.has_no_line) {
         return;
     }
     c->was_limited = false;
@@ -241,7 +241,7 @@ static duration_ns interval(const struct congestion *c)
     if (c->window < 1) {
         return (duration_ns)((double)c->srtt_ns / c->window);
     }
-    if (shortest(c) < PACE_RTT_MIN_NS) {
+    if (shortest(c) < PACE_RTT_MIN_NS || c->config.has_no_line) {
         return 0;
     }
     double pace = c->phase == CONGESTION_SLOW_START ? pace_slow_start : pace_else;

@@ -39,6 +39,8 @@ enum {
 struct congestion_config {
     duration_ns target_ns; // of waiting in queues; 0: CONGESTION_TARGET_NS
     uint32_t window_max;   // packets; 0: CONGESTION_WINDOW_STRANGER
+    bool has_no_line;      // within one host there are no queues but the receiver's buffer: what
+                           // takes long waits for a processor, and loss alone counts
 };
 
 enum congestion_phase {
@@ -105,7 +107,8 @@ uint32_t congestion_window(const struct congestion *c);
 // Nothing leaves before. A window leaves a little faster than one per shortest round trip; below a
 // window of one, a packet takes the present round trip and more. What was due on the average may
 // leave together, so that they share a system call: as many packets as the ACK interval, or what is
-// due in 5 us. Where the shortest round trip is below 30 us a window of one and more is not paced.
+// due in 5 us. Where the shortest round trip is below 30 us, or there is no line, a window of one
+// and more is not paced.
 instant_ns congestion_not_before(const struct congestion *c);
 
 // Every so many packets one asks for an acknowledgement: four times in a window, so that it moves

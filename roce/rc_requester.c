@@ -1,4 +1,6 @@
 // What is out, in the order of its PSNs, and when it leaves, and leaves again.
+#include <string.h>
+
 #include "base/port_transport.h"
 #include "roce/rc_internal.h"
 #include "roce/state.h"
@@ -9,7 +11,10 @@
 void rc_requester_begin(struct rc *rc, uint32_t psn)
 {
     struct rc_requester *q = &rc->req;
+    const struct datagram_path *path = &rc->attributes.path;
     uint64_t mark = RC_MARK_FIRST | psn;
+    // Who has our address is on our host.
+    bool has_no_line = memcmp(&path->local, &path->remote, sizeof path->local) == 0;
     *q = (struct rc_requester){
         .outs = q->outs,
         .capacity = q->capacity,
@@ -27,7 +32,7 @@ void rc_requester_begin(struct rc *rc, uint32_t psn)
         .allotment_len = q->allotment_len,
     };
     rc_repeat_clear(&q->repeat);
-    congestion_init(&q->congestion, &(struct congestion_config){.window_max = 0});
+    congestion_init(&q->congestion, &(struct congestion_config){.has_no_line = has_no_line});
     wq_begin(&rc->wq);
 }
 

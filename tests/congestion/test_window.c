@@ -524,6 +524,23 @@ static void round_trips_shorter_than_a_timer_are_not_paced(void **state)
     }
 }
 
+// Within one host nothing waits in queues: not even slow start ends.
+static void delay_says_nothing_where_there_is_no_line(void **state)
+{
+    (void)state;
+    struct bench b = begin();
+    b.c.config.has_no_line = true;
+    round_trip(&b, RTT_NS);
+    for (unsigned i = 0; i < 5; i++) {
+        round_trip(&b, 20 * RTT_NS);
+    }
+    assert_window(&b, CONGESTION_WINDOW_STRANGER);
+    congestion_on_sent(&b.c, 40, b.now);
+    assert_true(congestion_not_before(&b.c) <= b.now);
+    congestion_on_loss(&b.c, b.now);
+    assert_window(&b, 0.7 * CONGESTION_WINDOW_STRANGER);
+}
+
 static void window_below_one_is_held_to_by_waiting(void **state)
 {
     (void)state;
@@ -607,6 +624,7 @@ int main(void)
         cmocka_unit_test(what_was_due_leaves_together_up_to_a_burst),
         cmocka_unit_test(what_is_due_within_five_microseconds_leaves_together),
         cmocka_unit_test(round_trips_shorter_than_a_timer_are_not_paced),
+        cmocka_unit_test(delay_says_nothing_where_there_is_no_line),
         cmocka_unit_test(window_below_one_is_held_to_by_waiting),
         cmocka_unit_test(nothing_is_paced_before_a_round_trip_is_known),
         cmocka_unit_test(acknowledgements_are_asked_for_four_times_in_a_window),

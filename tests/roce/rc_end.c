@@ -73,7 +73,7 @@ static void set_attributes(struct rc_end *e, const struct rc_end_options *o)
             or_else(o->rights, o->has_no_rights ? 0
                                                 : MEM_ACCESS_REMOTE_READ | MEM_ACCESS_REMOTE_WRITE |
                                                       MEM_ACCESS_REMOTE_ATOMIC),
-        .path = {.local = rc_end_local, .remote = rc_end_remote},
+        .path = {.local = rc_end_local, .remote = e->remote},
         .dest_qp_num = RC_END_PEER,
         .path_mtu = or_else(o->pmtu, 256),
         .rq_psn = RC_END_PSN,
@@ -94,6 +94,7 @@ struct rc_end *rc_end_open(const struct rc_end_options *o)
     struct rc_end *e = calloc(1, sizeof *e);
     uint8_t key[STAG_KEY_LEN] = {9};
     e->now = 1000;
+    e->remote = o->is_one_host ? rc_end_local : rc_end_remote;
     e->mem = mem_table_create(key, 1024, (struct mem_probe){probe, e});
     assert_int_equal(mem_pd_alloc(e->mem, &e->pd), 0);
     e->memory = aligned_alloc(4096, RC_END_MEMORY_LEN);
@@ -169,7 +170,7 @@ static bool put(void *ctx, const struct datagram_tx *tx)
     append(packet, span_of(pad, tx->pad_len));
     assert_int_equal(roce_packet_parse(span_of(packet->octets, packet->len), &packet->p),
                      ROCE_PARSE_OK);
-    assert_memory_equal(&tx->path->remote, &rc_end_remote, sizeof rc_end_remote);
+    assert_memory_equal(&tx->path->remote, &e->remote, sizeof e->remote);
     assert_true(tx->path->source_port >= 0xc000);
     assert_int_equal(packet->p.bth.dest_qp, RC_END_PEER);
     return true;
@@ -184,7 +185,7 @@ void rc_end_output(struct rc_end *e)
 
 void rc_end_take_octets(struct rc_end *e, struct span octets)
 {
-    struct datagram_rx rx = {.local = rc_end_local, .remote = rc_end_remote, .octets = octets};
+    struct datagram_rx rx = {.local = rc_end_local, .remote = e->remote, .octets = octets};
     e->t->ops->on_packet(e->t, &rx, e->now);
     assert_true(e->t->ops->check(e->t));
     rc_end_output(e);

@@ -35,6 +35,7 @@ struct rc_end_options {
     struct read_sched *read_sched; // the device's, with others; NULL: one of its own
     bool has_no_rights, has_srq;
     bool is_plain;
+    bool is_one_host;    // the peer has its address
     uint32_t blocks;     // for what comes beyond a hole; 0: 64
     enum qp_state state; // to come to; QP_RESET: RTS
 };
@@ -62,6 +63,7 @@ struct rc_end {
     bool has_no_room;   // of the sink
     bool has_no_memory; // of regions on demand
     bool is_weft_peer;  // what it takes is greeted
+    struct in6_addr remote;
 };
 
 extern const struct in6_addr rc_end_local, rc_end_remote;

@@ -215,6 +215,18 @@ static void packets_leave_at_a_pace(void **state)
     rc_end_close(e);
 }
 
+// Nor does what takes long there say anything of the window: there is no line.
+static void nothing_is_paced_within_a_host(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU, .is_one_host = true});
+    rc_end_post(e, 1, WQE_RDMA_WRITE, 0, 300 * PMTU, remote, REMOTE_KEY);
+    e->now += 100 * NS_PER_US;
+    e->first = e->count = 0;
+    rc_end_take_ack(e, RC_END_PSN + WINDOW - 1, AETH_SYNDROME_ACK);
+    assert_int_equal(e->count, 2 * WINDOW);
+    rc_end_close(e);
+}
+
 // A thread that waited for its turn has an older time than those before it: no round trip is
 // measured backwards, by which a pace would never end.
 static void time_does_not_go_back(void **state)
@@ -476,6 +488,7 @@ int main(void)
         cmocka_unit_test(a_hole_makes_the_window_smaller),
         cmocka_unit_test(a_message_alone_leaves_at_once_however_late_those_before_were_answered),
         cmocka_unit_test(packets_leave_at_a_pace),
+        cmocka_unit_test(nothing_is_paced_within_a_host),
         cmocka_unit_test(time_does_not_go_back),
         cmocka_unit_test(a_marked_packet_is_told_to_the_peer),
         cmocka_unit_test(who_is_told_of_marks_sends_less),
