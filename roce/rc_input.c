@@ -75,6 +75,7 @@ void rc_on_packet(struct transport *t, const struct datagram_rx *rx, instant_ns 
         rc->counters.dropped_malformed++;
     } else {
         note_mark(rc, rx);
+        rc_ballast_drop(rc, &p);
         take(rc, &p);
     }
     rc_settle(rc);

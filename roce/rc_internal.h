@@ -19,6 +19,7 @@
 //     rc_oneshot.c    commands that are opened, and closed by Send with Invalidate
 //     rc_error.c      refusals, and the end
 //     rc_packet.c     one packet to the sink
+//     rc_ballast.c    what makes packets of a message equally long
 //     rc_share.c      what it may have out, with all others of the device
 //     rc_greeting.c   whether the peer is a weft end too
 //
@@ -409,6 +410,13 @@ void rc_settle(struct rc *rc);
 // One packet to the peer: its opcode, PSN and headers have been filled in. False: no room.
 bool rc_packet_put(struct rc *rc, const struct datagram_sink *sink, struct roce_packet *p,
                    const struct span *pieces, unsigned piece_count, size_t len);
+
+/* ---- ballast.c ------------------------------------------------------------------------------- */
+
+// What leaves behind so much payload of a packet with this opcode; nothing, mostly.
+struct span rc_ballast_of(const struct rc *rc, uint8_t opcode, size_t payload_len);
+// Of a packet that came: its payload is without from here on.
+void rc_ballast_drop(const struct rc *rc, struct roce_packet *p);
 
 /* ---- share.c --------------------------------------------------------------------------------- */
 

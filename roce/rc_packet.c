@@ -1,3 +1,7 @@
+#include <string.h>
+
+#include "base/check.h"
+#include "base/sge.h"
 #include "base/span.h"
 #include "roce/packet.h"
 #include "roce/rc_internal.h"
@@ -5,8 +9,16 @@
 bool rc_packet_put(struct rc *rc, const struct datagram_sink *sink, struct roce_packet *p,
                    const struct span *pieces, unsigned piece_count, size_t len)
 {
+    const struct span ballast = rc_ballast_of(rc, p->bth.opcode, len);
+    struct span all[SGE_COUNT_MAX + 1];
     p->bth.dest_qp = rc->attributes.dest_qp_num;
     p->bth.greeting = rc_greeting_of(rc, &p->bth);
+    if (ballast.len > 0) {
+        CHECK(piece_count <= SGE_COUNT_MAX);
+        memcpy(all, pieces, piece_count * sizeof *pieces);
+        all[piece_count++] = ballast;
+        pieces = all;
+    }
     if (!roce_packet_put(sink, &rc->attributes.path, p, pieces, piece_count, len)) {
         return false;
     }
