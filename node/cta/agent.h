@@ -95,6 +95,9 @@ struct transaction {
     bool is_replay;                  // sent to an earlier process of the unit before
     bool is_by_window;               // TRANSFERRING: the RTA has never heard of it
     bool is_fenced;                  // its client is to have nothing under way
+    bool has_compared;               // NODE_COMPARE_AND_WRITE: as expected, the write is left
+    bool is_holding;                 // nobody else changes its range (hold.c)
+    uint64_t turn;                   // in line for its unit
     struct service_request *request; // NULL: answered
     struct cta_route *route;         // NULL: settled
     struct cta_unit *unit;
@@ -104,7 +107,8 @@ struct transaction {
     uint64_t offset, len;
     instant_ns deadline;
     struct node_buffer buffer;
-    struct list_link link; // free, or in one of the unit's lists
+    struct list_link link;      // free, or in one of the unit's lists
+    struct list_link hold_link; // in the unit's holds
 };
 
 struct cta_unit {
@@ -120,6 +124,8 @@ struct cta_unit {
     struct list_link at_unit;    // AT_UNIT, in the order they were sent
     struct list_link elsewhere;  // FETCHING, TRANSFERRING
     struct list_link completing; // COMPLETING
+    struct list_link holds;      // READY or AT_UNIT, those that hold a range or are to
+    uint64_t turn;               // the last one that was given
     struct residual_store *residual;
     struct buffers *buffers; // of its part of the pool
     bool has_lent;           // since its free memory was given back
@@ -209,7 +215,39 @@ void window_set(void *cta, uint32_t volume, int fd, uint64_t size);
 // Fills the transaction's buffer, if its volume can be read here and now. False: it is the RTA's.
 bool window_read(struct cta *cta, struct transaction *transaction);
 
+// ---- hold.c
+
+// The transaction is in line for its unit from now on.
+void hold_line_up(struct transaction *transaction);
+// May it go to its unit, for all that is held or about to be?
+bool hold_allows(const struct transaction *transaction);
+// It goes, with its hold if it is to have one.
+void hold_begin(struct transaction *transaction);
+void hold_end(struct transaction *transaction);
+
+// ---- compare.c
+
+// What the unit is asked for next.
+struct transaction_half {
+    uint8_t operation;
+    uint16_t flags;
+    struct node_buffer buffer;
+};
+
+// Octets of the buffer beyond the client's data that such a request needs.
+uint32_t compare_room(unsigned operation, uint64_t len);
+// What the unit is asked for now: all of it, or half of what compares.
+struct transaction_half compare_half(const struct transaction *transaction);
+// How it ends, now that the unit has said this of what it was asked for.
+enum node_completion compare_judge(const struct transaction *transaction,
+                                   enum node_completion completion);
+// Is there another half, if this ended well?
+bool compare_goes_on(const struct transaction *transaction);
+
 // ---- service.c
+
+// The transaction has another number from now on: it is a new one to the unit.
+void service_renumber(struct transaction *transaction);
 
 void service_submit(void *cta, struct service_request *request, instant_ns now);
 void service_transferred(void *cta, struct service_request *request, enum node_completion outcome,

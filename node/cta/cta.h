@@ -9,6 +9,8 @@
 //     window.c         reads of what the page cache has, without the RTA
 //     bar.c            who may use a volume
 //     reservation.c    what is asked about that
+//     compare.c        compares, and writes if all is as expected: of reads and writes
+//     hold.c           who has a range for himself in between
 //     rta_interface.c  the RTA interface manager: units, frames, replay
 //     memory.c         the units' parts of the pool
 //     buffers.c        the books of a part
@@ -20,7 +22,8 @@
 //                buffer)  TTS fills           │  └ replay                until acknowledged
 //                         the buffer)         └──────── complete ───────▶
 //
-// What a read window shows goes from FETCHING to TRANSFERRING at once, and ends with that.
+// What a read window shows goes from FETCHING to TRANSFERRING at once, and ends with that. What
+// compares and then writes goes back from AT_UNIT to READY once.
 //
 // A unit that is lost keeps what is AT_UNIT; when it is ready again these are sent once more, in
 // their order where ranges overlap, and before newer ones that overlap them.

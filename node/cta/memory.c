@@ -21,6 +21,7 @@ struct cta_unit *cta_unit_create(struct cta *cta, uint32_t number)
         list_init(&unit->at_unit);
         list_init(&unit->elsewhere);
         list_init(&unit->completing);
+        list_init(&unit->holds);
     }
     return unit;
 }

@@ -130,6 +130,7 @@ static void break_unit(struct cta_unit *unit, const char *why)
 
 void units_submit(struct transaction *t)
 {
+    hold_line_up(t);
     move(t, TRANSACTION_READY, &t->unit->ready);
 }
 
@@ -167,16 +168,18 @@ static bool must_wait_for_replay(const struct cta_unit *unit, const struct trans
 
 static void request_send(struct cta_unit *unit, struct transaction *t, instant_ns now)
 {
+    struct transaction_half half = compare_half(t);
     struct frame frame = {.kind = FRAME_REQUEST,
-                          .operation = t->operation,
-                          .flags = t->flags,
+                          .operation = half.operation,
+                          .flags = half.flags,
                           .connection = t->connection,
                           .transaction = t->number,
                           .offset = t->offset,
                           .len = t->len,
-                          .buffer_offset = t->buffer.offset,
-                          .buffer_len = t->buffer.len,
+                          .buffer_offset = half.buffer.offset,
+                          .buffer_len = half.buffer.len,
                           .deadline = t->deadline};
+    hold_begin(t);
     move(t, TRANSACTION_AT_UNIT, &unit->at_unit);
     unit->depth++;
     if (t->is_replay) {
@@ -196,7 +199,7 @@ static void send_list(struct cta_unit *unit, struct list_link *list, instant_ns 
         if (unit->depth >= CTA_UNIT_DEPTH || !residual_can_send(unit->residual)) {
             return;
         }
-        if (!must_wait_for_replay(unit, t)) {
+        if (!must_wait_for_replay(unit, t) && hold_allows(t)) {
             request_send(unit, t, now);
         }
     }
@@ -210,15 +213,13 @@ void units_pump(struct cta_unit *unit, instant_ns now)
     }
 }
 
-void units_complete(struct transaction *t, enum node_completion outcome, instant_ns now)
+static void completion_send(struct transaction *t, enum node_completion outcome, instant_ns now)
 {
     struct cta_unit *unit = t->unit;
     struct frame frame = {.kind = FRAME_COMPLETION,
                           .transaction = t->number,
                           .connection = t->connection,
                           .completion = (uint16_t)outcome};
-    move(t, TRANSACTION_COMPLETING, &unit->completing);
-    service_settle(unit->cta, t);
     if (!unit->is_ready) {
         return; // lent to a process that is gone, until its fence has passed
     }
@@ -229,6 +230,22 @@ void units_complete(struct transaction *t, enum node_completion outcome, instant
     residual_send(unit->residual, frame, true, now);
 }
 
+void units_complete(struct transaction *t, enum node_completion outcome, instant_ns now)
+{
+    move(t, TRANSACTION_COMPLETING, &t->unit->completing);
+    service_settle(t->unit->cta, t);
+    completion_send(t, outcome, now);
+}
+
+// The RTA is done with the first half; the second is another request to it.
+static void go_on(struct transaction *t, instant_ns now)
+{
+    completion_send(t, NODE_OK, now);
+    service_renumber(t);
+    t->has_compared = true;
+    move(t, TRANSACTION_READY, &t->unit->ready);
+}
+
 /* ---- from the RTA ---------------------------------------------------------------------------- */
 
 static void on_ack(void *ctx, const struct frame *frame)
@@ -237,9 +254,11 @@ static void on_ack(void *ctx, const struct frame *frame)
     struct transaction *t = &unit->cta->transactions[frame_transaction_slot(frame->transaction)];
     unit->has_hurried = false;
     if (frame->kind == FRAME_COMPLETION) {
-        CHECK(t->state == TRANSACTION_COMPLETING && t->number == frame->transaction);
         unit->depth--;
-        service_end(unit->cta, t);
+        if (t->number == frame->transaction) { // else of the first of two halves
+            CHECK(t->state == TRANSACTION_COMPLETING);
+            service_end(unit->cta, t);
+        }
     }
 }
 
@@ -256,9 +275,10 @@ static const char *result_fault(const struct cta_unit *unit, const struct transa
     if (result->completion >= NODE_COMPLETION_COUNT) {
         return "it gave a result without sense";
     }
-    if (result->buffer_len > t->buffer.len ||
-        (t->operation == NODE_READ && result->completion == NODE_OK &&
-         result->buffer_len != t->buffer.len)) {
+    struct transaction_half half = compare_half(t);
+    if (result->buffer_len > half.buffer.len ||
+        (half.operation == NODE_READ && result->completion == NODE_OK &&
+         result->buffer_len != half.buffer.len)) {
         return "it answered with more or less than was asked for";
     }
     return NULL;
@@ -277,7 +297,12 @@ static void on_result(struct cta_unit *unit, struct transaction *t, const struct
         service_transfer(cta, t, result->buffer_len, result->detail, now);
         return;
     }
-    service_answer(cta, t, result->completion, result->detail, now);
+    enum node_completion completion = compare_judge(t, result->completion);
+    if (completion == NODE_OK && compare_goes_on(t)) {
+        go_on(t, now);
+        return;
+    }
+    service_answer(cta, t, completion, result->detail, now);
     units_complete(t, NODE_OK, now);
 }
 

@@ -24,7 +24,9 @@ static void account(struct cta *cta, struct cta_route *route, const struct servi
     route->requests++;
     route->failed += completion != NODE_OK;
     if (completion == NODE_OK) {
-        route->octets_in += request->operation == NODE_WRITE ? request->len : 0;
+        bool has_written =
+            request->operation == NODE_WRITE || request->operation == NODE_COMPARE_AND_WRITE;
+        route->octets_in += has_written ? request->len : 0;
         route->octets_out += request->operation == NODE_READ ? request->len : 0;
     }
     histogram_add(&counters->latency[request->operation], now - request->submitted_at_ns);
@@ -89,15 +91,28 @@ static struct transaction *find(struct cta *cta, uint64_t number)
     return t->state != TRANSACTION_FREE && t->number == number ? t : NULL;
 }
 
+void service_renumber(struct transaction *t)
+{
+    struct cta *cta = t->unit->cta;
+    uint64_t slot = (uint64_t)(t - cta->transactions);
+    t->number = (++cta->serial << NODE_TRANSACTION_SLOT_BITS) | slot;
+    t->request->transaction = t->number;
+}
+
 static bool needs_buffer(const struct service_request *request)
 {
     const struct node_operation_facts *facts = node_operation_facts(request->operation);
     return facts->moves_to_client || facts->moves_to_device;
 }
 
+static uint32_t buffer_len_of(const struct service_request *request)
+{
+    return request->data_len + compare_room(request->operation, request->len);
+}
+
 static enum cta_size size_of(const struct cta *cta, const struct service_request *request)
 {
-    return needs_buffer(request) ? shares_size_of(cta, request->data_len) : CTA_SMALL;
+    return needs_buffer(request) ? shares_size_of(cta, buffer_len_of(request)) : CTA_SMALL;
 }
 
 // Others have what it needs. Those of its size get behind it; if it is small, everybody does.
@@ -119,18 +134,16 @@ static bool begin(struct cta *cta, struct cta_route *route, struct service_reque
     struct cta_unit *unit = cta->units[route->route.unit];
     struct node_buffer buffer = {0};
     bool has_data = needs_buffer(request);
-    if (!shares_allow(cta, route, request->data_len)) {
+    uint32_t len = buffer_len_of(request);
+    if (!shares_allow(cta, route, len)) {
         return false;
     }
-    if (list_is_empty(&cta->free) ||
-        (has_data && !shares_obtain(cta, unit, request->data_len, &buffer))) {
+    if (list_is_empty(&cta->free) || (has_data && !shares_obtain(cta, unit, len, &buffer))) {
         starve(cta, request);
         return false;
     }
     struct transaction *t = LIST_ENTRY(list_pop_head(&cta->free), struct transaction, link);
-    uint64_t slot = (uint64_t)(t - cta->transactions);
-    *t = (struct transaction){.number = (++cta->serial << NODE_TRANSACTION_SLOT_BITS) | slot,
-                              .state = TRANSACTION_FETCHING,
+    *t = (struct transaction){.state = TRANSACTION_FETCHING,
                               .request = request,
                               .route = route,
                               .unit = unit,
@@ -141,11 +154,12 @@ static bool begin(struct cta *cta, struct cta_route *route, struct service_reque
                               .len = request->len,
                               .deadline = request->deadline,
                               .buffer = buffer};
+    list_init(&t->hold_link);
     list_push_tail(&t->unit->elsewhere, &t->link);
+    service_renumber(t);
     shares_take(cta, route, buffer.len);
     rates_take(route, request, now);
     memory_note(unit, now);
-    request->transaction = t->number;
     return true;
 }
 
@@ -153,6 +167,7 @@ void service_settle(struct cta *cta, struct transaction *t)
 {
     struct cta_route *route = t->route;
     if (route != NULL) {
+        hold_end(t);
         t->route = NULL;
         shares_give_back(cta, route, t->buffer.len);
         routes_settled(cta, route);
@@ -177,7 +192,7 @@ static void proceed(struct cta *cta, struct service_request *request, instant_ns
 {
     struct transaction *t = find(cta, request->transaction);
     if (node_operation_facts(t->operation)->moves_to_device) {
-        expose_buffer(t, t->buffer.len);
+        expose_buffer(t, request->data_len);
         transfer(t, now);
     } else if (window_read(cta, t)) {
         t->state = TRANSACTION_TRANSFERRING;
@@ -199,9 +214,20 @@ static bool is_well_formed(const struct service_request *request)
     if (!needs_buffer(request)) {
         return request->data_len == 0;
     }
-    bool is_data = request->operation == NODE_READ || request->operation == NODE_WRITE;
-    return request->data_len > 0 && request->data_len <= NODE_TRANSFER_MAX &&
-           (!is_data || request->data_len == request->len);
+    bool is_right = true;
+    switch (request->operation) {
+    case NODE_READ:
+    case NODE_WRITE:
+        is_right = request->data_len == request->len;
+        break;
+    case NODE_COMPARE:
+        is_right = request->data_len == request->len && request->len <= NODE_TRANSFER_MAX / 2;
+        break;
+    case NODE_COMPARE_AND_WRITE:
+        is_right = request->data_len == 2 * request->len && request->len <= NODE_SWAP_MAX;
+        break;
+    }
+    return is_right && request->data_len > 0 && request->data_len <= NODE_TRANSFER_MAX;
 }
 
 static void wait(struct cta *cta, struct cta_route *route, struct service_request *request,

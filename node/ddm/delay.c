@@ -12,7 +12,7 @@
 
 struct delay {
     struct ddm ddm;
-    duration_ns by_operation[NODE_OPERATION_COUNT];
+    duration_ns by_operation[NODE_DEVICE_OPERATION_COUNT];
     struct list_link held; // commands in the order of their time, else in that they came
 };
 
@@ -35,7 +35,7 @@ static int delay_open(const struct ddm_target *target, const struct ddm_host *ho
     }
     struct delay *delay = (struct delay *)ddm;
     list_init(&delay->held);
-    for (unsigned i = 0; i < NODE_OPERATION_COUNT; i++) {
+    for (unsigned i = 0; i < NODE_DEVICE_OPERATION_COUNT; i++) {
         delay->by_operation[i] = all;
     }
     delay->by_operation[NODE_READ] = read;

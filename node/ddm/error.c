@@ -17,7 +17,7 @@ enum { ALL = 1000000 };
 struct error {
     struct ddm ddm;
     struct prng prng;
-    uint32_t share[NODE_OPERATION_COUNT]; // in millionths
+    uint32_t share[NODE_DEVICE_OPERATION_COUNT]; // in millionths
     enum node_completion completion;
     char *file; // only while it exists; NULL: always
 };
@@ -39,7 +39,7 @@ static int shares(const struct ddm_target *target, struct error *e, struct why *
         (error = parameter_share(target, "error.flush", &flush, ret_why)) != 0) {
         return error;
     }
-    for (unsigned i = 0; i < NODE_OPERATION_COUNT; i++) {
+    for (unsigned i = 0; i < NODE_DEVICE_OPERATION_COUNT; i++) {
         e->share[i] = all;
     }
     e->share[NODE_READ] = read;

@@ -240,7 +240,7 @@ static void on_complete(struct weft_nvme_io *io)
 
 static void io_fill(const struct nvme *nvme, struct nvme_request *request)
 {
-    static const enum weft_nvme_operation operations[NODE_OPERATION_COUNT] = {
+    static const enum weft_nvme_operation operations[NODE_DEVICE_OPERATION_COUNT] = {
         [NODE_READ] = WEFT_NVME_READ,
         [NODE_WRITE] = WEFT_NVME_WRITE,
         [NODE_FLUSH] = WEFT_NVME_FLUSH,

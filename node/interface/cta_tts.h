@@ -31,9 +31,10 @@ struct service_request {
     uint8_t operation; // enum node_operation
     uint16_t flags;    // enum node_flag
     uint64_t offset;
-    uint64_t len;        // octets of the volume
-    uint32_t data_len;   // octets of the buffer: `len` for reads and writes; the most that may be
-                         // answered for NODE_EXTENTS and NODE_PROFILE; else 0
+    uint64_t len;      // octets of the volume
+    uint32_t data_len; // octets of the buffer: `len` for reads, writes and compares; twice that for
+                       // NODE_COMPARE_AND_WRITE, first what is expected; the most that may be
+                       // answered for NODE_EXTENTS and NODE_PROFILE; else 0
     instant_ns deadline; // NODE_TIMED_OUT is the answer afterwards; INSTANT_NEVER: it waits
 
     // Filled by the CTA, valid in transfer and complete.

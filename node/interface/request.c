@@ -15,6 +15,16 @@ static const struct node_operation_facts facts[NODE_OPERATION_COUNT] = {
                            .flags = NODE_FUA | NODE_NO_HOLE | NODE_FAST_ONLY},
     [NODE_EXTENTS] = {.name = "extents", .has_range = true, .moves_to_client = true},
     [NODE_PROFILE] = {.name = "profile", .moves_to_client = true},
+    [NODE_COMPARE] = {.name = "compare",
+                      .has_range = true,
+                      .moves_to_device = true,
+                      .compares = true},
+    [NODE_COMPARE_AND_WRITE] = {.name = "compare and write",
+                                .has_range = true,
+                                .moves_to_device = true,
+                                .changes = true,
+                                .compares = true,
+                                .flags = NODE_FUA},
 };
 
 static const char *const completion_names[NODE_COMPLETION_COUNT] = {
@@ -31,6 +41,7 @@ static const char *const completion_names[NODE_COMPLETION_COUNT] = {
     [NODE_NO_VOLUME] = "no volume",
     [NODE_INTERNAL] = "internal",
     [NODE_RESERVED] = "reserved",
+    [NODE_MISCOMPARE] = "miscompare",
 };
 
 const struct node_operation_facts *node_operation_facts(unsigned operation)

@@ -18,6 +18,7 @@
 
 enum node_limits {
     NODE_TRANSFER_MAX = 32 << 20,      // octets of one request's buffer
+    NODE_SWAP_MAX = 512 << 10,         // of the range of one NODE_COMPARE_AND_WRITE
     NODE_VOLUME_COUNT_MAX = 256,       // of a host storage node
     NODE_UNIT_COUNT_MAX = 256,         // RTAs of a host storage node: one for each volume
     NODE_CONNECTION_COUNT_MAX = 4096,  // at a time
@@ -42,6 +43,11 @@ enum node_operation {
     NODE_WRITE_ZEROES = 4, // the range reads as zeroes: an order
     NODE_EXTENTS = 5,      // answers with an array of struct node_extent that begins at offset
     NODE_PROFILE = 6,      // answers with a struct volume_profile, probed anew
+    NODE_DEVICE_OPERATION_COUNT,
+    // From here on they are the CTA's, which makes them of those before: no RTA is asked for one.
+    NODE_COMPARE = NODE_DEVICE_OPERATION_COUNT, // is the client's data what the range has?
+    NODE_COMPARE_AND_WRITE, // the same, and if so the range gets what the client sends behind that:
+                            // nothing else changes it in between
     NODE_OPERATION_COUNT
 };
 
@@ -59,6 +65,7 @@ struct node_operation_facts {
     bool moves_to_client; // the buffer is filled by the device, then read by the client
     bool moves_to_device; // the buffer is filled by the client, then read by the device
     bool changes;         // the volume may differ afterwards: refused where it is read-only
+    bool compares;        // its buffer has room behind the client's data for what the device reads
     uint16_t flags;       // those it may carry
 };
 
@@ -73,13 +80,14 @@ enum node_completion {
     NODE_RANGE = 3,       // beyond the volume's end
     NODE_UNSUPPORTED = 4, // the volume has no such operation
     NODE_READ_ONLY = 5,
-    NODE_NO_SPACE = 6,   // the backing store is full
-    NODE_MEDIA = 7,      // the device could not read or write there
-    NODE_TRANSFER = 8,   // the data could not be moved from or to the client
-    NODE_TIMED_OUT = 9,  // the deadline passed
-    NODE_NO_VOLUME = 10, // the volume is gone, or the connection has no row
-    NODE_INTERNAL = 11,  // a fault of the node's own
-    NODE_RESERVED = 12,  // somebody else's reservation is in the way
+    NODE_NO_SPACE = 6,    // the backing store is full
+    NODE_MEDIA = 7,       // the device could not read or write there
+    NODE_TRANSFER = 8,    // the data could not be moved from or to the client
+    NODE_TIMED_OUT = 9,   // the deadline passed
+    NODE_NO_VOLUME = 10,  // the volume is gone, or the connection has no row
+    NODE_INTERNAL = 11,   // a fault of the node's own
+    NODE_RESERVED = 12,   // somebody else's reservation is in the way
+    NODE_MISCOMPARE = 13, // the range has something else than what was to be compared
     NODE_COMPLETION_COUNT
 };
 

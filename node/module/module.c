@@ -43,7 +43,7 @@ static bool knows_parameter(const struct weft_ddm_driver *driver, const char *ke
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
-static const enum weft_ddm_operation operations[NODE_OPERATION_COUNT] = {
+static const enum weft_ddm_operation operations[NODE_DEVICE_OPERATION_COUNT] = {
     [NODE_READ] = WEFT_DDM_READ,
     [NODE_WRITE] = WEFT_DDM_WRITE,
     [NODE_FLUSH] = WEFT_DDM_FLUSH,

@@ -8,6 +8,7 @@
 //     identify.c   what Identify answers
 //     logs.c       what Get Log Page answers
 //     io.c         I/O commands
+//     fused.c      Compare and Write as one
 //     reservation.c  those about who may use the volume
 //     notices.c    what hosts are told of that
 #pragma once
@@ -40,7 +41,7 @@ struct nvme_volume {
 
 enum nvme_stage {
     NVME_FREE,
-    NVME_WAITING,    // for the scratch, an event, or other connections to be over
+    NVME_WAITING,    // for the scratch, an event, its second, or other connections to be over
     NVME_CONNECTING, // the UMA has been asked
     NVME_AT_CTA,
     NVME_FETCHING, // at the transport, as the next two
@@ -107,7 +108,8 @@ struct nvme_queue {
     uint32_t head;
     uint32_t connection;
     struct connect_request connect;
-    struct nvme_command *connecting; // the Connect under way
+    struct nvme_command *connecting;  // the Connect under way
+    struct nvme_command *fused_first; // waits for its second
     uint32_t under_way;
     struct list_link free;
     struct list_link scratch_waiters;
@@ -213,8 +215,35 @@ void nvme_connect_forget(struct nvme_queue *queue);
 void nvme_io_complete(struct nvme_command *command, enum node_completion completion,
                       instant_ns now);
 
+// The octets of the volume that a Read, Write or Compare names, and can move. False: refused.
+bool nvme_io_data_take(struct nvme_command *command, uint64_t *ret_offset, uint64_t *ret_len);
+// The flags that make a Write with FUA stable, or a flush follows it.
+unsigned nvme_io_stable_flags(struct nvme_command *command);
+// Submits that flush, if there is one to be.
+bool nvme_io_flush_behind(struct nvme_command *command, instant_ns now);
+// The status that says so.
+unsigned nvme_io_status(const struct nvme_command *command, enum node_completion completion);
+void nvme_io_count_write(struct nvme_command *command, uint64_t len);
+
 // What the command with this opcode does to a namespace: enum nvme_effects; 0: there is none.
 uint32_t nvme_io_effects(const struct nvme_controller *c, uint8_t opcode);
+
+// ---- fused.c
+
+// Is the command one of two, or breaks up two? False: it goes on alone.
+bool nvme_fused_take(struct nvme_command *command, instant_ns now);
+static inline bool nvme_is_fused(const struct nvme_command *command)
+{
+    return command->compare != NULL || command->fused_write != NULL;
+}
+
+// The CTA has a buffer for both.
+void nvme_fused_transfer(struct nvme_command *write, instant_ns now);
+// The data of one of them have been moved, or have not.
+void nvme_fused_moved(struct nvme_command *command, instant_ns now);
+// The CTA has answered.
+void nvme_fused_complete(struct nvme_command *write, enum node_completion completion,
+                         instant_ns now);
 
 // ---- reservation.c
 

@@ -167,14 +167,16 @@ void nvme_command_submit(struct nvme_command *command, enum node_operation opera
                          unsigned flags, uint64_t offset, uint64_t len, instant_ns now)
 {
     struct nvme_target *target = command->queue->target;
-    bool has_data = operation == NODE_READ || operation == NODE_WRITE;
+    bool swaps = operation == NODE_COMPARE_AND_WRITE;
+    bool has_data =
+        operation == NODE_READ || operation == NODE_WRITE || operation == NODE_COMPARE || swaps;
     command->stage = NVME_AT_CTA;
     command->service = (struct service_request){.connection = command->queue->connection,
                                                 .operation = (uint8_t)operation,
                                                 .flags = (uint16_t)flags,
                                                 .offset = offset,
                                                 .len = len,
-                                                .data_len = has_data ? (uint32_t)len : 0,
+                                                .data_len = has_data ? (uint32_t)len << swaps : 0,
                                                 .deadline = INSTANT_NEVER};
     target->parts.cta->submit(target->parts.cta_ctx, &command->service, now);
 }

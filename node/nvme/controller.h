@@ -93,8 +93,11 @@ struct nvme_command {
     uint16_t status;          // enum nvme_status
     uint16_t transfer_status; // what the transport said
     uint8_t stage;
-    bool flushes_behind;            // a write that shall be stable, on a volume without FUA
-    uint32_t range_at, range_count; // Dataset Management
+    bool flushes_behind;              // a write that shall be stable, on a volume without FUA
+    uint32_t range_at, range_count;   // Dataset Management
+    struct nvme_command *compare;     // a fused Write: that one; NULL: alone
+    struct nvme_command *fused_write; // a fused Compare: that one; NULL: alone, or it has not come
+    unsigned fetch_count;             // a fused Write: data of the two still to come
 };
 
 // What a transport offers. `connection` is the context of the queue. None of them fails, and none

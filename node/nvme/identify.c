@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/time.h"
+#include "node/interface/request.h"
 #include "node/interface/volume.h"
 #include "node/nvme/agent.h"
 #include "node/nvme/controller.h"
@@ -69,7 +70,12 @@ static uint16_t optional_commands(const struct nvme_volume *volume)
     return (uint16_t)(((volume->abilities & VOLUME_CAN_TRIM) != 0 ? NVME_ONCS_DSM : 0) |
                       ((volume->abilities & VOLUME_CAN_WRITE_ZEROES) != 0 ? NVME_ONCS_WRITE_ZEROES
                                                                           : 0) |
-                      NVME_ONCS_RESERVATIONS);
+                      NVME_ONCS_COMPARE | NVME_ONCS_RESERVATIONS);
+}
+
+static uint16_t swap_blocks_max(const struct nvme_volume *volume)
+{
+    return (uint16_t)(NODE_SWAP_MAX / volume->block_len);
 }
 
 static void emit_controller(const struct nvme_command *command, uint8_t *page)
@@ -97,6 +103,8 @@ static void emit_controller(const struct nvme_command *command, uint8_t *page)
         page[NVME_CTRL_OFF_CQES] = NVME_CQE_LEN_LOG2 << 4 | NVME_CQE_LEN_LOG2;
         put_le32(page + NVME_CTRL_OFF_NN, 1);
         put_le16(page + NVME_CTRL_OFF_ONCS, optional_commands(&c->volume));
+        put_le16(page + NVME_CTRL_OFF_FUSES, NVME_FUSES_COMPARE_AND_WRITE);
+        put_le16(page + NVME_CTRL_OFF_ACWU, swap_blocks_max(&c->volume) - 1);
         page[NVME_CTRL_OFF_VWC] =
             (c->volume.abilities & VOLUME_CAN_FLUSH) != 0 ? NVME_VWC_PRESENT : 0;
     }

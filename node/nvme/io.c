@@ -26,7 +26,7 @@ static bool can(const struct nvme_command *command, uint32_t ability)
     return (volume_of(command)->abilities & ability) != 0;
 }
 
-/* ---- Read, Write, Write Zeroes --------------------------------------------------------------- */
+/* ---- Read, Write, Compare, Write Zeroes ------------------------------------------------------ */
 
 // The octets of the volume that the command names. False: refused.
 static bool range_take(struct nvme_command *command, uint64_t *ret_offset, uint64_t *ret_len)
@@ -75,7 +75,7 @@ static uint16_t control_of(const struct nvme_command *command)
 }
 
 // Where the volume has no FUA of its own, a flush behind the command makes the same of it.
-static unsigned stable_flags(struct nvme_command *command)
+unsigned nvme_io_stable_flags(struct nvme_command *command)
 {
     bool is_wished = (control_of(command) & NVME_RW_FUA) != 0;
     bool has_fua = can(command, VOLUME_CAN_FUA);
@@ -83,25 +83,52 @@ static unsigned stable_flags(struct nvme_command *command)
     return is_wished && has_fua ? NODE_FUA : 0;
 }
 
+static bool data_take(struct nvme_command *command, uint64_t *ret_offset, uint64_t *ret_len)
+{
+    return range_take(command, ret_offset, ret_len) && data_fit(command, *ret_len);
+}
+
 static void execute_read(struct nvme_command *command, instant_ns now)
 {
     struct nvme_controller *c = command->queue->controller;
     uint64_t offset, len;
-    if (range_take(command, &offset, &len) && data_fit(command, len)) {
+    if (data_take(command, &offset, &len)) {
         c->reads++;
         c->octets_read += len;
         nvme_command_submit(command, NODE_READ, 0, offset, len, now);
     }
 }
 
+bool nvme_io_flush_behind(struct nvme_command *command, instant_ns now)
+{
+    if (!command->flushes_behind) {
+        return false;
+    }
+    command->flushes_behind = false;
+    nvme_command_submit(command, NODE_FLUSH, 0, 0, 0, now);
+    return true;
+}
+
+void nvme_io_count_write(struct nvme_command *command, uint64_t len)
+{
+    command->queue->controller->writes++;
+    command->queue->controller->octets_written += len;
+}
+
 static void execute_write(struct nvme_command *command, instant_ns now)
 {
-    struct nvme_controller *c = command->queue->controller;
     uint64_t offset, len;
-    if (may_change(command) && range_take(command, &offset, &len) && data_fit(command, len)) {
-        c->writes++;
-        c->octets_written += len;
-        nvme_command_submit(command, NODE_WRITE, stable_flags(command), offset, len, now);
+    if (may_change(command) && data_take(command, &offset, &len)) {
+        nvme_io_count_write(command, len);
+        nvme_command_submit(command, NODE_WRITE, nvme_io_stable_flags(command), offset, len, now);
+    }
+}
+
+static void execute_compare(struct nvme_command *command, instant_ns now)
+{
+    uint64_t offset, len;
+    if (data_take(command, &offset, &len)) {
+        nvme_command_submit(command, NODE_COMPARE, 0, offset, len, now);
     }
 }
 
@@ -110,7 +137,7 @@ static void execute_write_zeroes(struct nvme_command *command, instant_ns now)
     uint64_t offset, len;
     bool may_be_hole = (control_of(command) & NVME_RW_DEALLOCATE) != 0;
     if (may_change(command) && range_take(command, &offset, &len)) {
-        unsigned flags = stable_flags(command) | (may_be_hole ? 0 : NODE_NO_HOLE);
+        unsigned flags = nvme_io_stable_flags(command) | (may_be_hole ? 0 : NODE_NO_HOLE);
         nvme_command_submit(command, NODE_WRITE_ZEROES, flags, offset, len, now);
     }
 }
@@ -172,7 +199,7 @@ static void execute_dsm(struct nvme_command *command, instant_ns now)
 
 /* ---- statuses -------------------------------------------------------------------------------- */
 
-static unsigned status_of(const struct nvme_command *command, enum node_completion completion)
+unsigned nvme_io_status(const struct nvme_command *command, enum node_completion completion)
 {
     static const uint16_t statuses[NODE_COMPLETION_COUNT] = {
         [NODE_OK] = NVME_OK,
@@ -188,6 +215,7 @@ static unsigned status_of(const struct nvme_command *command, enum node_completi
         [NODE_NO_VOLUME] = NVME_INVALID_NAMESPACE | NVME_STATUS_DNR,
         [NODE_INTERNAL] = NVME_INTERNAL_ERROR,
         [NODE_RESERVED] = NVME_RESERVATION_CONFLICT | NVME_STATUS_DNR,
+        [NODE_MISCOMPARE] = NVME_COMPARE_FAILURE | NVME_STATUS_DNR,
     };
     bool is_read = command->service.operation == NODE_READ;
     if (completion == NODE_TRANSFER && command->transfer_status != NVME_OK) {
@@ -202,13 +230,10 @@ static unsigned status_of(const struct nvme_command *command, enum node_completi
 void nvme_io_complete(struct nvme_command *command, enum node_completion completion, instant_ns now)
 {
     if (completion != NODE_OK) {
-        nvme_command_fail(command, status_of(command, completion), NVME_ERROR_NO_LOCATION);
+        nvme_command_fail(command, nvme_io_status(command, completion), NVME_ERROR_NO_LOCATION);
     } else if (command->sqe[NVME_SQE_OFF_OPCODE] == NVME_IO_DATASET_MANAGEMENT) {
         trim_next(command, now);
-    } else if (command->flushes_behind) {
-        command->flushes_behind = false;
-        nvme_command_submit(command, NODE_FLUSH, 0, 0, 0, now);
-    } else {
+    } else if (!nvme_io_flush_behind(command, now)) {
         nvme_command_succeed(command);
     }
 }
@@ -223,6 +248,7 @@ static const struct io_facts {
     [NVME_IO_FLUSH] = {execute_flush, 0, false},
     [NVME_IO_WRITE] = {execute_write, 0, true},
     [NVME_IO_READ] = {execute_read, 0, false},
+    [NVME_IO_COMPARE] = {execute_compare, 0, false},
     [NVME_IO_WRITE_ZEROES] = {execute_write_zeroes, VOLUME_CAN_WRITE_ZEROES, true},
     [NVME_IO_DATASET_MANAGEMENT] = {execute_dsm, VOLUME_CAN_TRIM, true},
     [NVME_IO_RESERVATION_REGISTER] = {nvme_reservation_change, 0, false},
@@ -231,26 +257,30 @@ static const struct io_facts {
     [NVME_IO_RESERVATION_RELEASE] = {nvme_reservation_change, 0, false},
 };
 
+static const struct io_facts *facts_of(uint8_t opcode)
+{
+    bool is_known = opcode < sizeof commands / sizeof commands[0];
+    return is_known && commands[opcode].execute != NULL ? &commands[opcode] : NULL;
+}
+
 uint32_t nvme_io_effects(const struct nvme_controller *c, uint8_t opcode)
 {
-    const struct io_facts *facts =
-        opcode < sizeof commands / sizeof commands[0] ? &commands[opcode] : NULL;
-    if (facts == NULL || facts->execute == NULL ||
-        (c->volume.abilities & facts->ability) != facts->ability) {
+    const struct io_facts *facts = facts_of(opcode);
+    if (facts == NULL || (c->volume.abilities & facts->ability) != facts->ability) {
         return 0;
     }
     return NVME_EFFECTS_SUPPORTED | (facts->changes ? NVME_EFFECTS_CHANGES_BLOCKS : 0);
 }
 
-void nvme_io_execute(struct nvme_command *command, instant_ns now)
+// Refuses what no command of its kind may be.
+static bool admit(struct nvme_command *command)
 {
     uint8_t opcode = command->sqe[NVME_SQE_OFF_OPCODE];
     uint32_t nsid = get_le32(command->sqe + NVME_SQE_OFF_NSID);
-    const struct io_facts *facts =
-        opcode < sizeof commands / sizeof commands[0] ? &commands[opcode] : NULL;
-    bool is_known = facts != NULL && facts->execute != NULL &&
-                    (facts->ability == 0 || can(command, facts->ability) ||
-                     !can(command, VOLUME_CAN_WRITE)); // those are refused as changes
+    const struct io_facts *facts = facts_of(opcode);
+    bool is_known =
+        facts != NULL && (facts->ability == 0 || can(command, facts->ability) ||
+                          !can(command, VOLUME_CAN_WRITE)); // those are refused as changes
     bool is_all = nsid == NVME_NSID_ALL && opcode == NVME_IO_FLUSH;
     if (!is_known) {
         fail(command, NVME_INVALID_OPCODE, NVME_SQE_OFF_OPCODE);
@@ -259,6 +289,21 @@ void nvme_io_execute(struct nvme_command *command, instant_ns now)
     } else if ((command->queue->controller->csts & NVME_CSTS_RDY) == 0) {
         fail(command, NVME_COMMAND_SEQUENCE_ERROR, NVME_SQE_OFF_OPCODE);
     } else {
-        facts->execute(command, now);
+        return true;
+    }
+    return false;
+}
+
+bool nvme_io_data_take(struct nvme_command *command, uint64_t *ret_offset, uint64_t *ret_len)
+{
+    bool is_write = command->sqe[NVME_SQE_OFF_OPCODE] == NVME_IO_WRITE;
+    return admit(command) && (!is_write || may_change(command)) &&
+           data_take(command, ret_offset, ret_len);
+}
+
+void nvme_io_execute(struct nvme_command *command, instant_ns now)
+{
+    if (admit(command)) {
+        facts_of(command->sqe[NVME_SQE_OFF_OPCODE])->execute(command, now);
     }
 }

@@ -39,7 +39,9 @@ enum nvme_controller_offset {
     NVME_CTRL_OFF_MAXCMD = 514,
     NVME_CTRL_OFF_NN = 516,
     NVME_CTRL_OFF_ONCS = 520,
+    NVME_CTRL_OFF_FUSES = 522,
     NVME_CTRL_OFF_VWC = 525,
+    NVME_CTRL_OFF_ACWU = 532, // blocks of a fused Compare and Write, less 1
     NVME_CTRL_OFF_SGLS = 536,
     NVME_CTRL_OFF_MNAN = 540,
     NVME_CTRL_OFF_SUBNQN = 768,  // 256 octets
@@ -62,9 +64,11 @@ enum {
     NVME_CNTRLTYPE_DISCOVERY = 2,
     NVME_LPA_EFFECTS = 1 << 1,
     NVME_LPA_EXTENDED = 1 << 2, // Get Log Page with NUMDU and LPO
+    NVME_ONCS_COMPARE = 1 << 0,
     NVME_ONCS_DSM = 1 << 2,
     NVME_ONCS_WRITE_ZEROES = 1 << 3,
     NVME_ONCS_RESERVATIONS = 1 << 5,
+    NVME_FUSES_COMPARE_AND_WRITE = 1 << 0,
     NVME_VWC_PRESENT = 1 << 0,
     NVME_SGLS_SUPPORTED = 1 << 0,
     NVME_SGLS_KEYED = 1 << 2,

@@ -98,6 +98,10 @@ void nvme_queue_close(struct nvme_queue *queue, instant_ns now)
     }
     queue->is_closed = true;
     drop_all(&queue->scratch_waiters);
+    if (queue->fused_first != NULL) {
+        nvme_command_drop(queue->fused_first);
+        queue->fused_first = NULL;
+    }
     if (queue->connecting != NULL && queue->connecting->stage == NVME_WAITING) {
         nvme_command_drop(queue->connecting);
         queue->connecting = NULL;
@@ -115,8 +119,10 @@ void nvme_queue_close(struct nvme_queue *queue, instant_ns now)
 static void execute(struct nvme_command *command, instant_ns now)
 {
     const uint8_t *sqe = command->sqe;
-    if ((sqe[NVME_SQE_OFF_FLAGS] & NVME_SQE_FUSE_MASK) != 0 ||
-        (sqe[NVME_SQE_OFF_FLAGS] & NVME_SQE_PSDT_MASK) != NVME_SQE_PSDT_SGL) {
+    if (nvme_fused_take(command, now)) {
+        return;
+    }
+    if ((sqe[NVME_SQE_OFF_FLAGS] & NVME_SQE_PSDT_MASK) != NVME_SQE_PSDT_SGL) {
         nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_SQE_OFF_FLAGS);
     } else if (sqe[NVME_SQE_OFF_OPCODE] == NVME_FABRICS) {
         nvme_fabrics_execute(command, now);
@@ -147,6 +153,7 @@ bool nvme_queue_on_capsule(struct nvme_queue *queue, const uint8_t *sqe, uint32_
     command->transfer_status = NVME_OK;
     command->stage = NVME_WAITING;
     command->flushes_behind = false;
+    command->compare = command->fused_write = NULL;
     memcpy(command->sqe, sqe, NVME_SQE_LEN);
     queue->under_way++;
     queue->target->counters.commands++;
@@ -164,6 +171,10 @@ static void service_moved(struct nvme_command *command, enum nvme_status status,
     bool is_read = command->stage == NVME_DELIVERING;
     command->transfer_status = (uint16_t)status;
     command->stage = NVME_AT_CTA;
+    if (nvme_is_fused(command)) {
+        nvme_fused_moved(command, now);
+        return;
+    }
     target->parts.cta->transferred(target->parts.cta_ctx, &command->service,
                                    status == NVME_OK ? NODE_OK : NODE_TRANSFER, now);
     if (is_read) {
@@ -204,6 +215,10 @@ static void on_transfer(void *ctx, struct service_request *service, instant_ns n
 {
     struct nvme_command *command = LIST_ENTRY(service, struct nvme_command, service);
     bool is_read = service->operation == NODE_READ;
+    if (nvme_is_fused(command)) {
+        nvme_fused_transfer(command, now);
+        return;
+    }
     command->data = service->data;
     command->data_len = service->buffer.len;
     if (command->queue->is_closed) {
@@ -219,7 +234,9 @@ static void on_transfer(void *ctx, struct service_request *service, instant_ns n
 static void on_complete(void *ctx, struct service_request *service, instant_ns now)
 {
     struct nvme_command *command = LIST_ENTRY(service, struct nvme_command, service);
-    if (command->queue->is_closed) {
+    if (nvme_is_fused(command)) {
+        nvme_fused_complete(command, service->completion, now);
+    } else if (command->queue->is_closed) {
         nvme_command_drop(command);
     } else {
         nvme_io_complete(command, service->completion, now);

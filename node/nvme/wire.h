@@ -36,7 +36,9 @@ enum nvme_sqe_offset {
 };
 
 enum nvme_sqe_flag {
-    NVME_SQE_FUSE_MASK = 0x03, // fused commands: none here
+    NVME_SQE_FUSE_FIRST = 0x01,
+    NVME_SQE_FUSE_SECOND = 0x02, // with the one before it in the queue
+    NVME_SQE_FUSE_MASK = 0x03,
     NVME_SQE_PSDT_MASK = 0xc0,
     NVME_SQE_PSDT_SGL = 0x40, // data pointers are SGL descriptors; over fabrics always
 };
@@ -83,11 +85,14 @@ enum nvme_status {
     NVME_INTERNAL_ERROR = 0x006,
     NVME_ABORT_REQUESTED = 0x007,
     NVME_ABORTED_SQ_DELETED = 0x008,
+    NVME_FAILED_FUSED = 0x009,
+    NVME_MISSING_FUSED = 0x00a,
     NVME_INVALID_NAMESPACE = 0x00b,
     NVME_COMMAND_SEQUENCE_ERROR = 0x00c,
     NVME_INVALID_SGL_COUNT = 0x00e,
     NVME_INVALID_SGL_LENGTH = 0x00f,
     NVME_INVALID_SGL_TYPE = 0x011,
+    NVME_ATOMIC_WRITE_UNIT_EXCEEDED = 0x014,
     NVME_INVALID_SGL_OFFSET = 0x016,
     NVME_HOSTID_FORMAT = 0x018,
     NVME_KEEP_ALIVE_EXPIRED = 0x019,
@@ -113,6 +118,7 @@ enum nvme_status {
 
     NVME_WRITE_FAULT = 0x280,
     NVME_UNRECOVERED_READ = 0x281,
+    NVME_COMPARE_FAILURE = 0x285,
 
     NVME_STATUS_MORE = 1 << 13,
     NVME_STATUS_DNR = 1 << 14, // do not retry
@@ -135,6 +141,7 @@ enum nvme_io_opcode {
     NVME_IO_FLUSH = 0x00,
     NVME_IO_WRITE = 0x01,
     NVME_IO_READ = 0x02,
+    NVME_IO_COMPARE = 0x05,
     NVME_IO_WRITE_ZEROES = 0x08,
     NVME_IO_DATASET_MANAGEMENT = 0x09,
     NVME_IO_RESERVATION_REGISTER = 0x0d,
@@ -145,7 +152,7 @@ enum nvme_io_opcode {
 
 #define NVME_NSID_ALL UINT32_C(0xffffffff)
 
-// Read, Write, Write Zeroes.
+// Read, Write, Compare, Write Zeroes.
 enum nvme_rw_offset {
     NVME_RW_OFF_SLBA = 40,
     NVME_RW_OFF_NLB = 48,     // 2 octets, less 1

@@ -6,7 +6,7 @@
 
 /* ---- what may be asked ----------------------------------------------------------------------- */
 
-static const uint32_t ability_needed[NODE_OPERATION_COUNT] = {
+static const uint32_t ability_needed[NODE_DEVICE_OPERATION_COUNT] = {
     [NODE_WRITE] = VOLUME_CAN_WRITE,
     [NODE_TRIM] = VOLUME_CAN_WRITE | VOLUME_CAN_TRIM,
     [NODE_WRITE_ZEROES] = VOLUME_CAN_WRITE | VOLUME_CAN_WRITE_ZEROES,
@@ -38,7 +38,8 @@ enum node_completion converter_check(const struct volume_profile *profile, bool 
                                      const struct frame *request)
 {
     const struct node_operation_facts *facts = node_operation_facts(request->operation);
-    if (facts == NULL || (request->flags & ~facts->flags) != 0 || !has_right_buffer(request) ||
+    bool is_known = request->operation < NODE_DEVICE_OPERATION_COUNT;
+    if (!is_known || (request->flags & ~facts->flags) != 0 || !has_right_buffer(request) ||
         request->buffer_len > NODE_TRANSFER_MAX) {
         return NODE_MALFORMED;
     }

@@ -21,9 +21,7 @@ struct logical_unit {
     uint8_t uuid[VOLUME_UUID_LEN];
     char name[VOLUME_NAME_MAX];
     struct list_link nexuses;
-    struct list_link link;       // the target's
-    struct scsi_task *comparing; // COMPARE AND WRITE: one at a time
-    struct list_link waiters;    // for it, or to be it
+    struct list_link link; // the target's
 };
 
 struct scsi_target {
@@ -74,10 +72,10 @@ static inline bool unit_can(const struct logical_unit *unit, uint32_t ability)
     return (unit->abilities & ability) == ability;
 }
 
-// Of one COMPARE AND WRITE, which takes twice as much scratch.
+// Of one COMPARE AND WRITE.
 static inline uint8_t unit_compare_blocks_max(const struct logical_unit *unit)
 {
-    uint32_t most = SCSI_SCRATCH_OF_NEXUS_MAX / 2 / unit->block_len;
+    uint32_t most = NODE_SWAP_MAX / unit->block_len;
     return (uint8_t)(most < UINT8_MAX ? most : UINT8_MAX);
 }
 
@@ -137,16 +135,6 @@ void execute_reserve_out(struct scsi_task *task, instant_ns now);
 
 // What the CTA says, with any context.
 void reservation_on_reserved(void *ctx, struct reservation_request *request, instant_ns now);
-
-// ---- order.c: no change comes between the two halves of COMPARE AND WRITE
-
-// Runs the task once nothing that it must not meet is under way in its `blocks` at `lba`.
-void order_run(struct scsi_task *task, void (*run)(struct scsi_task *task, instant_ns now),
-               instant_ns now);
-// It has ended: who waited for it may go.
-void order_leave(struct scsi_task *task, instant_ns now);
-// Does it wait?
-bool order_waits(const struct scsi_task *task);
 
 // ---- target.c
 

@@ -177,8 +177,11 @@ static const struct task_way write_way = {.on_transfer = write_on_transfer,
                                           .on_done = succeed_stable};
 
 // No more is written than the initiator has.
-static void run_write(struct scsi_task *task, instant_ns now)
+void execute_write(struct scsi_task *task, instant_ns now)
 {
+    if (!transfer_take(task, now)) {
+        return;
+    }
     uint64_t there = task->out_max / task->nexus->unit->block_len;
     uint64_t blocks = task->blocks < there ? task->blocks : there;
     unsigned flags = stable_flags(task);
@@ -186,13 +189,6 @@ static void run_write(struct scsi_task *task, instant_ns now)
         task_succeed(task, now);
     } else {
         task_submit(task, &write_way, NODE_WRITE, flags, task->lba, blocks, now);
-    }
-}
-
-void execute_write(struct scsi_task *task, instant_ns now)
-{
-    if (transfer_take(task, now)) {
-        order_run(task, run_write, now);
     }
 }
 
@@ -311,7 +307,7 @@ static void write_verify_fetched(struct scsi_task *task, instant_ns now)
     range_parse(task);
     task->whole_len = octets_of(task, task->blocks);
     task->blocks = there;
-    order_run(task, write_verify_next, now);
+    write_verify_next(task, now);
 }
 
 // No more is written than the initiator has.
@@ -383,11 +379,6 @@ static void run_same(struct scsi_task *task, instant_ns now)
     }
 }
 
-static void same_fetched(struct scsi_task *task, instant_ns now)
-{
-    order_run(task, run_same, now);
-}
-
 // No number of blocks stands for all up to the end.
 void execute_write_same(struct scsi_task *task, instant_ns now)
 {
@@ -403,9 +394,9 @@ void execute_write_same(struct scsi_task *task, instant_ns now)
     } else if (task->blocks == 0) {
         task_fail(task, FAULT_LBA, now);
     } else if (has_no_data) {
-        order_run(task, run_same, now);
+        run_same(task, now);
     } else if (task_scratch_create(task, block_len, now)) {
-        task_fetch_scratch(task, block_len, same_fetched, now);
+        task_fetch_scratch(task, block_len, run_same, now);
     }
 }
 
@@ -454,9 +445,7 @@ static void unmap_fetched(struct scsi_task *task, instant_ns now)
         task_fail(task, fault, now);
         return;
     }
-    task->lba = 0; // anywhere
-    task->blocks = task->nexus->unit->blocks;
-    order_run(task, unmap_next, now);
+    unmap_next(task, now);
 }
 
 void execute_unmap(struct scsi_task *task, instant_ns now)
@@ -474,41 +463,15 @@ void execute_unmap(struct scsi_task *task, instant_ns now)
     }
 }
 
-/* ---- COMPARE AND WRITE: the scratch has what is expected, then what is to be written --------- */
-
-static void compare_on_write_transfer(struct scsi_task *task, instant_ns now)
-{
-    uint32_t len = task->service.data_len;
-    memcpy(task->service.data, task->scratch + len, len);
-    task_transferred(task, NODE_OK, now);
-}
-
-static const struct task_way compare_write_way = {.on_transfer = compare_on_write_transfer,
-                                                  .on_done = succeed_stable};
+/* ---- COMPARE AND WRITE: what is expected comes first, then what is to be written ------------- */
 
 static void compare_on_transfer(struct scsi_task *task, instant_ns now)
 {
-    bool is_expected = memcmp(task->service.data, task->scratch, task->service.data_len) == 0;
-    task_transferred(task, NODE_OK, now);
-    if (is_expected) {
-        unsigned flags = stable_flags(task);
-        task_submit(task, &compare_write_way, NODE_WRITE, flags, task->lba, task->blocks, now);
-    } else {
-        task_fail(task, FAULT_MISCOMPARE, now);
-    }
+    task_fetch(task, task->service.data, task->service.data_len, now);
 }
 
-static const struct task_way compare_way = {.on_transfer = compare_on_transfer};
-
-static void run_compare(struct scsi_task *task, instant_ns now)
-{
-    task_submit(task, &compare_way, NODE_READ, 0, task->lba, task->blocks, now);
-}
-
-static void compare_fetched(struct scsi_task *task, instant_ns now)
-{
-    order_run(task, run_compare, now);
-}
+static const struct task_way compare_way = {.on_transfer = compare_on_transfer,
+                                            .on_done = succeed_stable};
 
 void execute_compare_and_write(struct scsi_task *task, instant_ns now)
 {
@@ -523,7 +486,10 @@ void execute_compare_and_write(struct scsi_task *task, instant_ns now)
         task_fail(task, FAULT_CDB_FIELD, now);
     } else if (task->blocks == 0) {
         task_succeed(task, now);
-    } else if (task_scratch_create(task, (uint32_t)len, now)) {
-        task_fetch_scratch(task, (uint32_t)len, compare_fetched, now);
+    } else {
+        unsigned flags = stable_flags(task);
+        task->whole_len = len;
+        task_submit(task, &compare_way, NODE_COMPARE_AND_WRITE, flags, task->lba, task->blocks,
+                    now);
     }
 }

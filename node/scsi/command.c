@@ -171,11 +171,10 @@ void task_execute(struct scsi_task *task, instant_ns now)
     task->fault = FAULT_NONE;
     task->whole_len = 0;
     task->done = 0;
-    task->is_aborted = task->is_fetching = task->is_changing = false;
+    task->is_aborted = task->is_fetching = false;
     task->flushes_behind = false;
     task->scratch = NULL;
     task->scratch_len = 0;
-    list_init(&task->wait_link);
     list_push_tail(&nexus->tasks, &task->link);
     nexus->target->counters.commands++;
     enum scsi_fault fault = objection(task);
@@ -199,12 +198,13 @@ static void on_transfer(void *ctx, struct service_request *service, instant_ns n
 static enum scsi_fault fault_of(const struct scsi_task *task)
 {
     static const enum scsi_fault faults[NODE_COMPLETION_COUNT] = {
-        [NODE_MALFORMED] = FAULT_CDB_FIELD, [NODE_RANGE] = FAULT_LBA,
-        [NODE_UNSUPPORTED] = FAULT_OPCODE,  [NODE_READ_ONLY] = FAULT_WRITE_PROTECTED,
-        [NODE_NO_SPACE] = FAULT_NO_SPACE,   [NODE_MEDIA] = FAULT_WRITE,
-        [NODE_TRANSFER] = FAULT_TRANSFER,   [NODE_TIMED_OUT] = FAULT_TIMED_OUT,
-        [NODE_NO_VOLUME] = FAULT_NO_UNIT,   [NODE_INTERNAL] = FAULT_INTERNAL,
-        [NODE_RETRY] = FAULT_INTERNAL,      [NODE_RESERVED] = FAULT_INTERNAL,
+        [NODE_MALFORMED] = FAULT_CDB_FIELD,   [NODE_RANGE] = FAULT_LBA,
+        [NODE_UNSUPPORTED] = FAULT_OPCODE,    [NODE_READ_ONLY] = FAULT_WRITE_PROTECTED,
+        [NODE_NO_SPACE] = FAULT_NO_SPACE,     [NODE_MEDIA] = FAULT_WRITE,
+        [NODE_TRANSFER] = FAULT_TRANSFER,     [NODE_TIMED_OUT] = FAULT_TIMED_OUT,
+        [NODE_NO_VOLUME] = FAULT_NO_UNIT,     [NODE_INTERNAL] = FAULT_INTERNAL,
+        [NODE_RETRY] = FAULT_INTERNAL,        [NODE_RESERVED] = FAULT_INTERNAL,
+        [NODE_MISCOMPARE] = FAULT_MISCOMPARE,
     };
     enum node_completion completion = task->service.completion;
     if (completion == NODE_TRANSFER && task->fault != FAULT_NONE) {

@@ -7,7 +7,6 @@
 //     task.c       its life: data, requests to the CTA, its end
 //     block.c      those that read and change blocks: from blocks to the node's neutral requests
 //     reservation.c  the commands about which nexuses may use the unit
-//     order.c      which of them must wait for one another
 //     device.c     those that say what the unit is
 //     inquiry.c    INQUIRY, vital product data
 //     mode.c       mode pages
@@ -107,16 +106,13 @@ struct scsi_task {
     const struct task_way *way; // what follows the request under way
     const struct scsi_command *command;
     void (*on_fetched)(struct scsi_task *task, instant_ns now); // NULL: for the CTA
-    void (*run)(struct scsi_task *task, instant_ns now);        // once no other is in its way
     bool is_fetching;
-    bool is_changing; // blocks, and may be in the way of others
     bool flushes_behind;
     uint8_t *scratch;
     uint32_t scratch_len;
     uint64_t lba, blocks;  // of the command,
     uint64_t done;         // and how much of that is over
     struct list_link link; // the nexus's
-    struct list_link wait_link;
 };
 
 struct scsi_target_parts {

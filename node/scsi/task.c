@@ -24,16 +24,15 @@ static void scratch_destroy(struct scsi_task *task)
 }
 
 // The task is the transport's again once it has heard of this.
-static void leave(struct scsi_task *task, instant_ns now)
+static void leave(struct scsi_task *task)
 {
     scratch_destroy(task);
     list_remove(&task->link);
-    order_leave(task, now);
 }
 
 static void respond(struct scsi_task *task, instant_ns now)
 {
-    leave(task, now);
+    leave(task);
     task->nexus->transport->respond(task, now);
 }
 
@@ -139,7 +138,7 @@ void task_fetch_scratch(struct scsi_task *task, uint32_t len,
 void task_delivered(struct scsi_task *task, bool is_there, instant_ns now)
 {
     bool is_of_cta = task->data != task->scratch;
-    leave(task, now);
+    leave(task);
     if (is_of_cta) {
         task_transferred(task, is_there ? NODE_OK : NODE_TRANSFER, now);
     }
@@ -178,14 +177,15 @@ void task_submit(struct scsi_task *task, const struct task_way *way, enum node_o
     const struct nexus *nexus = task->nexus;
     const struct scsi_target_parts *parts = &nexus->target->parts;
     uint64_t len = blocks * nexus->unit->block_len;
-    bool has_data = operation == NODE_READ || operation == NODE_WRITE;
+    bool swaps = operation == NODE_COMPARE_AND_WRITE;
+    bool has_data = operation == NODE_READ || operation == NODE_WRITE || swaps;
     task->way = way;
     task->service = (struct service_request){.connection = nexus->connection,
                                              .operation = (uint8_t)operation,
                                              .flags = (uint16_t)flags,
                                              .offset = lba * nexus->unit->block_len,
                                              .len = len,
-                                             .data_len = has_data ? (uint32_t)len : 0,
+                                             .data_len = has_data ? (uint32_t)len << swaps : 0,
                                              .deadline = INSTANT_NEVER};
     parts->cta->submit(parts->cta_ctx, &task->service, now);
 }
@@ -196,7 +196,5 @@ void task_abort(struct scsi_task *task, instant_ns now)
     if (task->is_fetching) {
         task->nexus->transport->forget(task);
         task_fetched(task, false, now);
-    } else if (order_waits(task)) {
-        task_fail(task, FAULT_TRANSFER, now);
     }
 }

@@ -70,7 +70,7 @@ static void submit(void *ctx, struct service_request *request, instant_ns now)
 static void transferred(void *ctx, struct service_request *request, enum node_completion outcome,
                         instant_ns now)
 {
-    if (request->operation == NODE_WRITE) {
+    if (node_operation_facts(request->operation)->moves_to_device) {
         request->completion = outcome;
         scsi_for_cta.complete(ctx, request, now);
     }

@@ -126,9 +126,17 @@ static void stage_transferred(void *cta, struct service_request *request,
                               enum node_completion outcome, instant_ns now)
 {
     stage->outcome = outcome;
-    if (request->operation == NODE_WRITE) {
+    uint8_t *at = stage->volume + request->offset;
+    if (request->operation == NODE_COMPARE_AND_WRITE) {
+        bool is_same = memcmp(at, stage->buffer, request->len) == 0;
+        if (outcome == NODE_OK && is_same) {
+            memcpy(at, stage->buffer + request->len, request->len);
+        }
+        request->completion = outcome == NODE_OK && !is_same ? NODE_MISCOMPARE : outcome;
+        scsi_for_cta.complete(stage->target, request, now);
+    } else if (request->operation == NODE_WRITE) {
         if (outcome == NODE_OK) {
-            memcpy(stage->volume + request->offset, stage->buffer, request->len);
+            memcpy(at, stage->buffer, request->len);
         }
         request->completion = outcome;
         scsi_for_cta.complete(stage->target, request, now);

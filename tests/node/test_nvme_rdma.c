@@ -284,6 +284,7 @@ static uint32_t random_capsule(struct host *host, struct prng *prng)
         sqe_in_capsule(sqe, prng_below(prng, 5000), (uint32_t)prng_below(prng, 5000));
     }
     sqe[NVME_SQE_OFF_FLAGS] ^= (uint8_t)(prng_below(prng, 16) == 0 ? prng_next(prng) : 0);
+    sqe[NVME_SQE_OFF_FLAGS] &= (uint8_t)~NVME_SQE_FUSE_FIRST; // such a one waits for its second
     return NVME_SQE_LEN + (uint32_t)prng_below(prng, 4097);
 }
 

@@ -186,8 +186,8 @@ def commands_without_sense_are_refused_where_they_are_wrong(node):
             (rw(nvme.READ, 0, 1, sgl(0x40, 0, 512)), SGL_TYPE, 24),
             (rw(nvme.WRITE, 0, 1, in_capsule(512)), SGL_OFFSET, 24),
             (rw(nvme.WRITE, 0, 1, in_capsule(512, (1 << 64) - 1)), SGL_OFFSET, 24),
-            (sqe(0x99, 7, 1), INVALID_OPCODE, 0), (sqe(5, 7, 1), INVALID_OPCODE, 0),
-            (sqe(nvme.READ, 7, 1, block, flags=0x41), INVALID_FIELD, 1),
+            (sqe(0x99, 7, 1), INVALID_OPCODE, 0), (sqe(4, 7, 1), INVALID_OPCODE, 0),
+            (sqe(nvme.READ, 7, 1, block, flags=0x43), INVALID_FIELD, 1),
             (sqe(nvme.READ, 7, 1, block, flags=0), INVALID_FIELD, 1),
             (sqe(nvme.DSM, 7, 1, transport(16), struct.pack('<II', 1, 4)), SGL_LENGTH, 24),
             (sqe(nvme.FABRICS, 7, 9), INVALID_FIELD, 4))

@@ -73,6 +73,7 @@ static void requests_are_checked_at_the_door(void **state)
     expect_refusal(rig, &p, f, NODE_NO_VOLUME);
     expect_refusal(rig, &p, request(&p, NODE_READ, RIG_VOLUME_LEN, BLOCK), NODE_RANGE);
     expect_refusal(rig, &p, request(&p, NODE_READ, UINT64_MAX - 1, BLOCK), NODE_RANGE);
+    expect_refusal(rig, &p, request(&p, NODE_DEVICE_OPERATION_COUNT, 0, BLOCK), NODE_MALFORMED);
     expect_refusal(rig, &p, request(&p, NODE_OPERATION_COUNT, 0, 0), NODE_MALFORMED);
     expect_refusal(rig, &p, request(&p, NODE_EXTENTS, 0, BLOCK), NODE_MALFORMED);
     f = request(&p, NODE_READ, 0, BLOCK);
@@ -88,7 +89,7 @@ static void requests_are_checked_at_the_door(void **state)
     f.flags = NODE_FAST_ONLY;
     expect_refusal(rig, &p, f, NODE_UNSUPPORTED);
     assert_int_equal(rig_tell(rig, (struct unit_message){.kind = UNIT_STATUS})->counters.refusals,
-                     9);
+                     10);
     assert_string_equal(strstr(rig->trace, "DDM") == NULL ? "" : rig->trace, "");
     rig_destroy(rig);
 }

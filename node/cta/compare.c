@@ -1,0 +1,59 @@
+// What compares: a read into the part of the buffer that lies behind the client's data, a look at
+// both, and for NODE_COMPARE_AND_WRITE a write of what the client sent behind what it expects.
+//
+//     compare              expected │ read
+//     compare and write    expected │ new │ read
+//
+// The unit is asked for reads and writes alone.
+
+#include <string.h>
+
+#include "node/cta/agent.h"
+#include "node/interface/request.h"
+
+uint32_t compare_room(unsigned operation, uint64_t len)
+{
+    return node_operation_facts(operation)->compares ? (uint32_t)len : 0;
+}
+
+struct transaction_half compare_half(const struct transaction *t)
+{
+    struct transaction_half whole = {t->operation, t->flags, t->buffer};
+    if (!node_operation_facts(t->operation)->compares) {
+        return whole;
+    }
+    uint32_t len = (uint32_t)t->len;
+    uint64_t behind = t->has_compared ? t->buffer.offset + len // what is new
+                                      : t->buffer.offset + t->buffer.len - len;
+    return (struct transaction_half){.operation = t->has_compared ? NODE_WRITE : NODE_READ,
+                                     .flags = t->has_compared ? t->flags : 0,
+                                     .buffer = {.offset = behind, .len = len}};
+}
+
+static enum node_completion look(const struct transaction *t)
+{
+    const uint8_t *expected = memory_of(t->unit, t->buffer);
+    const uint8_t *read = expected + t->buffer.len - t->len;
+    return memcmp(expected, read, t->len) == 0 ? NODE_OK : NODE_MISCOMPARE;
+}
+
+// Between the halves its volume may have become somebody else's.
+static enum node_completion may_write(const struct transaction *t)
+{
+    bool is_barred = t->is_fenced || reservation_bars(t->route, t->operation);
+    return is_barred ? NODE_RESERVED : NODE_OK;
+}
+
+enum node_completion compare_judge(const struct transaction *t, enum node_completion completion)
+{
+    if (!node_operation_facts(t->operation)->compares || t->has_compared || completion != NODE_OK) {
+        return completion;
+    }
+    completion = look(t);
+    return completion == NODE_OK ? may_write(t) : completion;
+}
+
+bool compare_goes_on(const struct transaction *t)
+{
+    return t->operation == NODE_COMPARE_AND_WRITE && !t->has_compared && t->request != NULL;
+}

@@ -1,0 +1,190 @@
+// Fused commands: a Compare and the Write behind it in the same queue, which are done as one. The
+// Compare waits for its Write; the CTA is asked once, for both, by the Write.
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/time.h"
+#include "node/interface/request.h"
+#include "node/nvme/agent.h"
+#include "node/nvme/controller.h"
+#include "node/nvme/pages.h"
+#include "node/nvme/wire.h"
+
+static unsigned fuse_of(const struct nvme_command *command)
+{
+    return command->sqe[NVME_SQE_OFF_FLAGS] & NVME_SQE_FUSE_MASK;
+}
+
+static void fail(struct nvme_command *command, unsigned status, unsigned location)
+{
+    nvme_command_fail(command, status | NVME_STATUS_DNR, location);
+}
+
+/* ---- two that belong together ---------------------------------------------------------------- */
+
+// The first one waits in vain.
+static void abandon_first(struct nvme_queue *queue)
+{
+    struct nvme_command *first = queue->fused_first;
+    queue->fused_first = NULL;
+    fail(first, NVME_MISSING_FUSED, NVME_SQE_OFF_FLAGS);
+}
+
+static bool is_same_range(const struct nvme_command *compare, const struct nvme_command *write)
+{
+    return get_le64(compare->sqe + NVME_RW_OFF_SLBA) == get_le64(write->sqe + NVME_RW_OFF_SLBA) &&
+           get_le16(compare->sqe + NVME_RW_OFF_NLB) == get_le16(write->sqe + NVME_RW_OFF_NLB) &&
+           get_le32(compare->sqe + NVME_SQE_OFF_NSID) == get_le32(write->sqe + NVME_SQE_OFF_NSID);
+}
+
+// Refuses one of them, by itself. NULL: neither.
+static struct nvme_command *refuse(struct nvme_command *compare, struct nvme_command *write,
+                                   uint64_t *ret_offset, uint64_t *ret_len)
+{
+    if (compare->sqe[NVME_SQE_OFF_OPCODE] != NVME_IO_COMPARE) {
+        fail(compare, NVME_INVALID_FIELD, NVME_SQE_OFF_FLAGS);
+        return compare;
+    }
+    if (write->sqe[NVME_SQE_OFF_OPCODE] != NVME_IO_WRITE) {
+        fail(write, NVME_INVALID_FIELD, NVME_SQE_OFF_FLAGS);
+        return write;
+    }
+    if (!nvme_io_data_take(compare, ret_offset, ret_len)) {
+        return compare;
+    }
+    if (!is_same_range(compare, write)) {
+        fail(write, NVME_INVALID_FIELD, NVME_RW_OFF_SLBA);
+        return write;
+    }
+    if (!nvme_io_data_take(write, ret_offset, ret_len)) {
+        return write;
+    }
+    if (*ret_len > NODE_SWAP_MAX) {
+        fail(write, NVME_ATOMIC_WRITE_UNIT_EXCEEDED, NVME_RW_OFF_NLB);
+        return write;
+    }
+    return NULL;
+}
+
+static void execute_pair(struct nvme_command *compare, struct nvme_command *write, instant_ns now)
+{
+    uint64_t offset, len;
+    const struct nvme_command *refused = refuse(compare, write, &offset, &len);
+    if (refused != NULL) {
+        fail(refused == compare ? write : compare, NVME_FAILED_FUSED, NVME_ERROR_NO_LOCATION);
+        return;
+    }
+    write->compare = compare;
+    compare->fused_write = write;
+    nvme_io_count_write(write, len);
+    nvme_command_submit(write, NODE_COMPARE_AND_WRITE, nvme_io_stable_flags(write), offset, len,
+                        now);
+}
+
+bool nvme_fused_take(struct nvme_command *command, instant_ns now)
+{
+    struct nvme_queue *queue = command->queue;
+    struct nvme_command *first = queue->fused_first;
+    unsigned fuse = fuse_of(command);
+    bool is_io = queue->qid != 0 && queue->state == NVME_QUEUE_CONNECTED;
+    if (fuse == NVME_SQE_FUSE_SECOND && first != NULL) {
+        queue->fused_first = NULL;
+        execute_pair(first, command, now);
+        return true;
+    }
+    if (first != NULL) {
+        abandon_first(queue);
+    }
+    if (fuse == 0) {
+        return false;
+    }
+    if (fuse == NVME_SQE_FUSE_MASK || !is_io) {
+        fail(command, NVME_INVALID_FIELD, NVME_SQE_OFF_FLAGS);
+    } else if (fuse == NVME_SQE_FUSE_SECOND) {
+        fail(command, NVME_MISSING_FUSED, NVME_SQE_OFF_FLAGS);
+    } else {
+        queue->fused_first = command;
+    }
+    return true;
+}
+
+/* ---- their data ------------------------------------------------------------------------------ */
+
+static void transferred(struct nvme_command *write, enum node_completion outcome, instant_ns now)
+{
+    struct nvme_target *target = write->queue->target;
+    target->parts.cta->transferred(target->parts.cta_ctx, &write->service, outcome, now);
+}
+
+void nvme_fused_transfer(struct nvme_command *write, instant_ns now)
+{
+    struct nvme_command *compare = write->compare;
+    uint8_t *data = write->service.data;
+    uint32_t len = write->service.buffer.len / 2;
+    if (write->queue->is_closed) {
+        transferred(write, NODE_TRANSFER, now);
+        return;
+    }
+    compare->data = data;
+    write->data = data + len;
+    compare->data_len = write->data_len = len;
+    write->fetch_count = 2;
+    nvme_command_fetch(compare);
+    nvme_command_fetch(write);
+}
+
+void nvme_fused_moved(struct nvme_command *command, instant_ns now)
+{
+    struct nvme_command *write = command->fused_write != NULL ? command->fused_write : command;
+    CHECK(write->fetch_count > 0);
+    if (--write->fetch_count == 0) {
+        bool is_there =
+            write->transfer_status == NVME_OK && write->compare->transfer_status == NVME_OK;
+        transferred(write, is_there ? NODE_OK : NODE_TRANSFER, now);
+    }
+}
+
+/* ---- their end ------------------------------------------------------------------------------- */
+
+static void succeed(struct nvme_command *write)
+{
+    struct nvme_command *compare = write->compare;
+    compare->fused_write = write->compare = NULL;
+    nvme_command_succeed(compare);
+    nvme_command_succeed(write);
+}
+
+// Who is to blame says why, the other that it was fused with that one.
+static void fail_pair(struct nvme_command *write, enum node_completion completion)
+{
+    struct nvme_command *compare = write->compare;
+    unsigned status = nvme_io_status(write, completion);
+    bool is_of_compare = completion == NODE_MISCOMPARE ||
+                         (completion == NODE_TRANSFER && compare->transfer_status != NVME_OK);
+    if (completion == NODE_TRANSFER && is_of_compare) {
+        status = compare->transfer_status;
+    }
+    compare->fused_write = write->compare = NULL;
+    nvme_command_fail(compare, is_of_compare ? status : NVME_FAILED_FUSED, NVME_ERROR_NO_LOCATION);
+    nvme_command_fail(write, is_of_compare ? NVME_FAILED_FUSED : status, NVME_ERROR_NO_LOCATION);
+}
+
+static void drop(struct nvme_command *write)
+{
+    struct nvme_command *compare = write->compare;
+    compare->fused_write = write->compare = NULL;
+    nvme_command_drop(compare);
+    nvme_command_drop(write);
+}
+
+void nvme_fused_complete(struct nvme_command *write, enum node_completion completion,
+                         instant_ns now)
+{
+    if (write->queue->is_closed) {
+        drop(write);
+    } else if (completion != NODE_OK) {
+        fail_pair(write, completion);
+    } else if (!nvme_io_flush_behind(write, now)) {
+        succeed(write);
+    }
+}
