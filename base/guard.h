@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/thread.h"
+
 struct guard {
     const void *const _Atomic *holder; // the thread that may call; NULL: there is one thread only
 };
@@ -14,5 +16,5 @@ struct guard {
 static inline bool guard_is_held(const struct guard *guard)
 {
     return guard->holder == NULL ||
-           atomic_load_explicit(guard->holder, memory_order_relaxed) == __builtin_thread_pointer();
+           atomic_load_explicit(guard->holder, memory_order_relaxed) == thread_pointer();
 }

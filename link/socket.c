@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "base/errno_name.h"
 #include "link/link_none.h"
 #include "link/socket_stream.h"
 #include "link/sys.h"
@@ -320,7 +321,7 @@ static int socket_accept(struct link_stream *listener, struct link_stream **ret)
     }
     if (fd < 0) {
         if (is_want_of_means(fd)) {
-            TRACE(l->config.trace, TRACE_LINK, "accept refused: %s", strerrorname_np(-fd));
+            TRACE(l->config.trace, TRACE_LINK, "accept refused: %s", errno_name(-fd));
             refuse_for_want_of_means(l, from);
         }
         return is_of_the_connection(fd) ? -EAGAIN : fd;

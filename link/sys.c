@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/system_calls.h"
+
 // libc's syscall() reports through errno, which belongs to the program: it is put back.
 #define CALL(...)                           \
     ({                                      \
@@ -301,7 +303,7 @@ int sys_pidfd_open(pid_t pid)
 
 int sys_pidfd_getfd(int pidfd, int fd)
 {
-    return (int)CALL(SYS_pidfd_getfd, pidfd, fd, 0);
+    return (int)CALL(CALL_PIDFD_GETFD, pidfd, fd, 0);
 }
 
 int sys_thread_look(pid_t pid, pid_t thread)
@@ -355,7 +357,6 @@ static int timeout_ms(duration_ns timeout_ns)
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
-#ifdef SYS_epoll_pwait2
 // Kernels before 5.11 do not know the call, nor do filters and emulators of their time, which
 // answer EPERM too. Who has said so once is not asked again.
 static atomic_bool is_pwait2_refused;
@@ -369,22 +370,19 @@ static long epoll_pwait2_if_known(int epoll_fd, struct epoll_event *ret, int max
     if (atomic_load_explicit(&is_pwait2_refused, memory_order_relaxed)) {
         return -ENOSYS;
     }
-    long count = CALL(SYS_epoll_pwait2, epoll_fd, ret, max, limit, NULL, 0);
+    long count = CALL(CALL_EPOLL_PWAIT2, epoll_fd, ret, max, limit, NULL, 0);
     if (count == -ENOSYS || count == -EPERM) {
         atomic_store_explicit(&is_pwait2_refused, true, memory_order_relaxed);
         return -ENOSYS;
     }
     return count;
 }
-#endif
 
 int sys_epoll_wait(int epoll_fd, struct epoll_event *ret, int max, duration_ns timeout_ns)
 {
-#ifdef SYS_epoll_pwait2
     long count = epoll_pwait2_if_known(epoll_fd, ret, max, timeout_ns);
     if (count != -ENOSYS) {
         return (int)count;
     }
-#endif
     return (int)CALL(SYS_epoll_pwait, epoll_fd, ret, max, timeout_ms(timeout_ns), NULL, 0);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/errno_name.h"
 #include "rnic/internal.h"
 
 enum {
@@ -71,7 +72,7 @@ int rnic_cq_resize(struct rnic_cq *cq, uint32_t cqe_count)
     rnic_enter(cq->rnic);
     int error = cq_resize(cq->cq, cqe_count);
     TRACE(cq->rnic->trace, TRACE_CQ, "cq %p resized to %u: %s", (void *)cq, cqe_count,
-          error == 0 ? "done" : strerrorname_np(-error));
+          error == 0 ? "done" : errno_name(-error));
     rnic_leave(cq->rnic, 0);
     pthread_mutex_unlock(&cq->poll_lock);
     return error;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/errno_name.h"
 #include "base/probe.h"
 #include "mem/verdict.h"
 #include "rnic/ep/ep.h"
@@ -43,7 +44,7 @@ int rnic_region_register(struct rnic *rnic, uint32_t pd, void *addr, uint64_t le
         PROBE4(region_registered, *ret_stag, addr, len, access);
     } else {
         TRACE(rnic->trace, TRACE_MEM, "no region of %llu octets at %p: %s", (unsigned long long)len,
-              addr, strerrorname_np(-error));
+              addr, errno_name(-error));
     }
     return rnic_leave(rnic, error);
 }
@@ -76,7 +77,7 @@ int rnic_region_reregister(struct rnic *rnic, uint32_t stag, unsigned flags, uin
     rnic_enter(rnic);
     int error = mem_region_reregister(rnic->mem, stag, &change, ret_stag);
     TRACE(rnic->trace, TRACE_MEM, "STag 0x%08x: changes 0x%x: %s", stag, flags,
-          error == 0 ? "done" : strerrorname_np(-error));
+          error == 0 ? "done" : errno_name(-error));
     if (error == 0 && (flags & MEM_CHANGE_TRANSLATION) != 0) {
         region_release(rnic, stag);
     }
@@ -88,7 +89,7 @@ int rnic_region_deregister(struct rnic *rnic, uint32_t stag)
     rnic_enter(rnic);
     int error = mem_region_deregister(rnic->mem, stag);
     TRACE(rnic->trace, TRACE_MEM, "STag 0x%08x: deregistered: %s", stag,
-          error == 0 ? "done" : strerrorname_np(-error));
+          error == 0 ? "done" : errno_name(-error));
     if (error == 0) {
         PROBE1(region_deregistered, stag);
         region_release(rnic, stag);
@@ -125,6 +126,6 @@ int rnic_window_dealloc(struct rnic *rnic, uint32_t rkey)
     rnic_enter(rnic);
     int error = mem_window_dealloc(rnic->mem, rkey);
     TRACE(rnic->trace, TRACE_MEM, "STag 0x%08x: window gone: %s", rkey,
-          error == 0 ? "done" : strerrorname_np(-error));
+          error == 0 ? "done" : errno_name(-error));
     return rnic_leave(rnic, error);
 }

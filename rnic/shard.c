@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/thread.h"
 #include "rnic/carrier.h"
 #include "rnic/internal.h"
 #include "rnic/reads.h"
@@ -67,7 +68,7 @@ static void note_moderated(struct shard *shard)
 
 static void note_holder(struct shard *shard)
 {
-    atomic_store_explicit(&shard->holder, __builtin_thread_pointer(), memory_order_relaxed);
+    atomic_store_explicit(&shard->holder, thread_pointer(), memory_order_relaxed);
 }
 
 static bool take_if_free(struct shard *shard)

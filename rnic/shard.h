@@ -22,6 +22,7 @@
 #include "base/list.h"
 #include "base/port_link.h"
 #include "base/span.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "base/trace.h"
 #include "report/farewell.h"
@@ -93,7 +94,7 @@ void shard_let_go(struct shard *shard);
 // apart by their thread pointers: that is no call.
 static inline bool shard_is_held(const struct shard *shard)
 {
-    return atomic_load_explicit(&shard->holder, memory_order_relaxed) == __builtin_thread_pointer();
+    return atomic_load_explicit(&shard->holder, memory_order_relaxed) == thread_pointer();
 }
 // The same for the engine's objects, which know of no lock.
 struct guard shard_guard(const struct shard *shard);

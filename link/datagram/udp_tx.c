@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 
 #include "base/check.h"
+#include "base/errno_name.h"
 #include "base/list.h"
 #include "base/port_datagram.h"
 #include "base/trace.h"
@@ -272,7 +273,7 @@ static bool on_error(struct datagram_udp *d, int error)
         return false;
     }
     if (is_train && (error == -EINVAL || error == -EIO)) {
-        TRACE(d->config.trace, TRACE_LINK, "no UDP_SEGMENT here: %s", strerrorname_np(-error));
+        TRACE(d->config.trace, TRACE_LINK, "no UDP_SEGMENT here: %s", errno_name(-error));
         trains_part(d);
     } else if (error != -EINTR) {
         d->counters.too_long += error == -EMSGSIZE ? t->count : 0;

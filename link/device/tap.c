@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 
+#include "base/errno_name.h"
 #include "base/prng.h"
 #include "link/device/ip_device.h"
 #include "link/sys.h"
@@ -79,7 +80,7 @@ static bool tap_write(void *ctx, const struct net_frame *frame)
         return false;
     }
     if (error < 0) {
-        TRACE(t->trace, TRACE_LINK, "frame not sent: %s", strerrorname_np((int)-error));
+        TRACE(t->trace, TRACE_LINK, "frame not sent: %s", errno_name((int)-error));
     }
     return true;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/errno_name.h"
 #include "link/device/udp_channel.h"
 
 // The second needs struct timespec, and does not say so.
@@ -148,7 +149,7 @@ static bool train_dispatch(struct udp_device *d, struct udp_channel *c, const st
         fate = error >= 0 ? FATE_SENT : fate_of((int)error);
     }
     if (fate == FATE_NO_TRAINS) {
-        TRACE(d->config.trace, TRACE_LINK, "no UDP_SEGMENT here: %s", strerrorname_np((int)-error));
+        TRACE(d->config.trace, TRACE_LINK, "no UDP_SEGMENT here: %s", errno_name((int)-error));
         d->has_gso = false; // these come again, each alone
     } else if (fate == FATE_LOST) {
         d->trouble.flow = *flow;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/errno_name.h"
 #include "base/list.h"
 #include "link/link_forward.h"
 #include "link/link_none.h"
@@ -82,7 +83,7 @@ static void open_door(struct local_stream *s)
         error = local_door_open(&s->door, &place);
     }
     if (error != 0) {
-        TRACE(l->config.trace, TRACE_LINK, "no door: %s", strerrorname_np(-error));
+        TRACE(l->config.trace, TRACE_LINK, "no door: %s", errno_name(-error));
         return;
     }
     s->door_port = place.local_port;

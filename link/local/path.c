@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 
+#include "base/errno_name.h"
 #include "base/list.h"
 #include "base/port_link.h"
 #include "base/trace.h"
@@ -133,7 +134,7 @@ void local_path_offer(struct local_stream *s)
     int error = offer(s, &flow);
     if (error != 0) {
         l->counters.offers_failed += error != -ECONNREFUSED && error != -EPERM;
-        TRACE(l->config.trace, TRACE_LINK, "no memory is handed over: %s", strerrorname_np(-error));
+        TRACE(l->config.trace, TRACE_LINK, "no memory is handed over: %s", errno_name(-error));
         return;
     }
     s->side = LOCAL_ACTIVE;
@@ -206,7 +207,7 @@ static void take_in_one(struct local_link *l, struct local_offer *offer, int err
         local_memory_release(&offer->memory);
     }
     l->counters.offers_refused++;
-    TRACE(l->config.trace, TRACE_LINK, "refused memory: %s", strerrorname_np(-error));
+    TRACE(l->config.trace, TRACE_LINK, "refused memory: %s", errno_name(-error));
 }
 
 // All that wait at the doors of this port.

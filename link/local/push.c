@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/errno_name.h"
 #include "base/key_mirror.h"
 #include "base/list.h"
 #include "base/port_push.h"
@@ -27,7 +28,7 @@ static struct key_mirror *own_mirror(struct link *link)
     if (l->own_keys.mirror == NULL) {
         int error = local_own_keys_create(&l->own_keys);
         if (error != 0) {
-            TRACE(l->config.trace, TRACE_LINK, "no keys are shown: %s", strerrorname_np(-error));
+            TRACE(l->config.trace, TRACE_LINK, "no keys are shown: %s", errno_name(-error));
         }
     }
     return l->own_keys.mirror;
@@ -118,7 +119,7 @@ static struct local_peer_keys *peer_keys_of(struct local_stream *s, const struct
     if (error != 0) {
         l->counters.pushes_forbidden++;
         TRACE(l->config.trace, TRACE_LINK, "nothing is pushed into process %d: %s", s->process,
-              strerrorname_np(-error));
+              errno_name(-error));
     }
     if (l->peer_count == LOCAL_PEERS_MAX) {
         local_push_forget_peer(l, LIST_ENTRY(l->peers.next, struct local_peer_keys, link));

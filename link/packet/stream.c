@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/errno_name.h"
+
 enum { BACKLOG_DEFAULT = 128, HALF_OPEN_MIN = 64, SYN_ACK_RETRIES = 5, LINGERING_MAX = 1024 };
 
 /* ---- made, and at rest ----------------------------------------------------------------------- */
@@ -213,8 +215,7 @@ struct net_connection *packet_on_incoming(void *ctx, struct net_listener *listen
         error = connection_make(s, config);
     }
     if (error != 0) {
-        TRACE(l->config.trace, TRACE_LINK, "incoming connection refused: %s",
-              strerrorname_np(-error));
+        TRACE(l->config.trace, TRACE_LINK, "incoming connection refused: %s", errno_name(-error));
         packet_stream_move(s, PACKET_STREAM_ON_CLOSE);
         stream_rest(s);
         return NULL;

@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/system_calls.h"
+
 enum {
     EVENTS_MAX = 64,
     TURNS_WITHOUT_EVENTS = 16, // then descriptors have their turn
@@ -222,8 +224,8 @@ static int wait_for_events(struct loop *loop, struct epoll_event *events, instan
     duration_ns left = until <= loop->now ? 0 : until - loop->now;
     struct timespec timeout = {.tv_sec = (time_t)(left / NS_PER_S),
                                .tv_nsec = (long)(left % NS_PER_S)};
-    int count = epoll_pwait2(loop->epoll_fd, events, EVENTS_MAX,
-                             until == INSTANT_NEVER ? NULL : &timeout, NULL);
+    int count = (int)syscall(CALL_EPOLL_PWAIT2, loop->epoll_fd, events, EVENTS_MAX,
+                             until == INSTANT_NEVER ? NULL : &timeout, NULL, 0);
     if (count < 0 && errno == ENOSYS) {
         count = wait_coarsely(loop, events, until);
     }
