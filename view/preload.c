@@ -8,6 +8,8 @@
 // Both sets of names, those of 64-bit offsets too, and no inline functions of the same names.
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
+#undef __NO_INLINE__
+#define __NO_INLINE__ 1
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -20,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "view/paths.h"
@@ -35,7 +38,17 @@
     X(lstat64)          \
     X(fstatat)          \
     X(fstatat64)        \
+    X(__xstat)          \
+    X(__xstat64)        \
+    X(__lxstat)         \
+    X(__lxstat64)       \
+    X(__fxstatat)       \
+    X(__fxstatat64)     \
     X(statx)            \
+    X(getxattr)         \
+    X(lgetxattr)        \
+    X(listxattr)        \
+    X(llistxattr)       \
     X(access)           \
     X(faccessat)        \
     X(euidaccess)       \
@@ -67,9 +80,13 @@ enum { EACH_CALL(NUMBER_OF) CALL_COUNT };
 static const char *const names[CALL_COUNT] = {EACH_CALL(NAME_OF)};
 static void *_Atomic calls[CALL_COUNT];
 
+// For a call that libc lacks: one made of what it has.
+static void *stand_in_of(int number);
+
 static void *call_find(int number)
 {
     void *call = dlsym(RTLD_NEXT, names[number]);
+    call = call != NULL ? call : stand_in_of(number);
     atomic_store_explicit(&calls[number], call, memory_order_relaxed);
     return call;
 }
@@ -114,30 +131,64 @@ HAND_ON(int, fstatat64, (int fd, const char *path, struct stat64 *ret, int flags
         ret, flags)
 HAND_ON(int, statx, (int fd, const char *path, int flags, unsigned mask, struct statx *ret), fd,
         PATH(path), flags, mask, ret)
+HAND_ON(ssize_t, getxattr, (const char *path, const char *name, void *ret, size_t len), PATH(path),
+        name, ret, len)
+HAND_ON(ssize_t, lgetxattr, (const char *path, const char *name, void *ret, size_t len), PATH(path),
+        name, ret, len)
+HAND_ON(ssize_t, listxattr, (const char *path, char *ret, size_t len), PATH(path), ret, len)
+HAND_ON(ssize_t, llistxattr, (const char *path, char *ret, size_t len), PATH(path), ret, len)
 HAND_ON(int, access, (const char *path, int mode), PATH(path), mode)
 HAND_ON(int, faccessat, (int fd, const char *path, int mode, int flags), fd, PATH(path), mode,
         flags)
 HAND_ON(int, euidaccess, (const char *path, int mode), PATH(path), mode)
 HAND_ON(int, eaccess, (const char *path, int mode), PATH(path), mode)
 
-// Programs that were linked before glibc 2.33 have their stat by these names. `version` has but one
-// value where weft runs.
-#define OLD_NAME(name, now, parameters, ...) \
-    int name parameters;                     \
-    EXPORT int name parameters               \
-    {                                        \
-        return now(__VA_ARGS__);             \
-    }
+// Programs that were linked before glibc 2.33 have their stat by these names, and libc had it by no
+// others. `version` has but one value where weft runs.
+enum { STAT_VERSION = 1 };
 
-OLD_NAME(__xstat, stat, (int version, const char *path, struct stat *ret), path, ret)
-OLD_NAME(__xstat64, stat64, (int version, const char *path, struct stat64 *ret), path, ret)
-OLD_NAME(__lxstat, lstat, (int version, const char *path, struct stat *ret), path, ret)
-OLD_NAME(__lxstat64, lstat64, (int version, const char *path, struct stat64 *ret), path, ret)
-OLD_NAME(__fxstatat, fstatat, (int version, int fd, const char *path, struct stat *ret, int flags),
-         fd, path, ret, flags)
-OLD_NAME(__fxstatat64, fstatat64,
-         (int version, int fd, const char *path, struct stat64 *ret, int flags), fd, path, ret,
-         flags)
+#define BOTH_NAMES(name, old_name, parameters, old_parameters, ...) \
+    int old_name old_parameters;                                    \
+    EXPORT int old_name old_parameters                              \
+    {                                                               \
+        return name(__VA_ARGS__);                                   \
+    }                                                               \
+    static int name##_by_old_name parameters                        \
+    {                                                               \
+        NEXT(old_name);                                             \
+        return next(STAT_VERSION, __VA_ARGS__);                     \
+    }
+#define OF_PATH(type)         (const char *path, struct type *ret)
+#define OF_PATH_BEFORE(type)  (int version, const char *path, struct type *ret)
+#define OF_PLACE(type)        (int fd, const char *path, struct type *ret, int flags)
+#define OF_PLACE_BEFORE(type) (int version, int fd, const char *path, struct type *ret, int flags)
+
+BOTH_NAMES(stat, __xstat, OF_PATH(stat), OF_PATH_BEFORE(stat), path, ret)
+BOTH_NAMES(stat64, __xstat64, OF_PATH(stat64), OF_PATH_BEFORE(stat64), path, ret)
+BOTH_NAMES(lstat, __lxstat, OF_PATH(stat), OF_PATH_BEFORE(stat), path, ret)
+BOTH_NAMES(lstat64, __lxstat64, OF_PATH(stat64), OF_PATH_BEFORE(stat64), path, ret)
+BOTH_NAMES(fstatat, __fxstatat, OF_PLACE(stat), OF_PLACE_BEFORE(stat), fd, path, ret, flags)
+BOTH_NAMES(fstatat64, __fxstatat64, OF_PLACE(stat64), OF_PLACE_BEFORE(stat64), fd, path, ret, flags)
+
+static void *stand_in_of(int number)
+{
+    switch (number) {
+    case CALL_stat:
+        return (void *)stat_by_old_name;
+    case CALL_stat64:
+        return (void *)stat64_by_old_name;
+    case CALL_lstat:
+        return (void *)lstat_by_old_name;
+    case CALL_lstat64:
+        return (void *)lstat64_by_old_name;
+    case CALL_fstatat:
+        return (void *)fstatat_by_old_name;
+    case CALL_fstatat64:
+        return (void *)fstatat64_by_old_name;
+    default:
+        return NULL;
+    }
+}
 
 /* ---- opening --------------------------------------------------------------------------------- */
 

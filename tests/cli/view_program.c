@@ -2,6 +2,7 @@
 // of the system, and says whether it finds what is there: "NAME yes" or "NAME no".
 #undef _FILE_OFFSET_BITS
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define FOLDER "/sys/class/infiniband"
@@ -62,6 +64,12 @@ static bool leads_to_device(const char *text, long len)
            memcmp(text + len - (long)wanted_len, wanted, wanted_len) == 0;
 }
 
+// Attributes there may be, or none, or a file system without.
+static bool has_attributes(ssize_t answer)
+{
+    return answer >= 0 || errno == ENODATA || errno == ENOTSUP;
+}
+
 static void look(void)
 {
     struct stat s;
@@ -80,6 +88,10 @@ static void look(void)
     say("__lxstat64", __lxstat64(1, LINK, &s64) == 0 && S_ISLNK(s64.st_mode));
     say("__fxstatat", __fxstatat(1, AT_FDCWD, NODE, &s, 0) == 0 && S_ISCHR(s.st_mode));
     say("__fxstatat64", __fxstatat64(1, AT_FDCWD, NODE, &s64, 0) == 0 && S_ISCHR(s64.st_mode));
+    say("getxattr", has_attributes(getxattr(NODE, "user.none", NULL, 0)));
+    say("lgetxattr", has_attributes(lgetxattr(LINK, "user.none", NULL, 0)));
+    say("listxattr", has_attributes(listxattr(NODE, NULL, 0)));
+    say("llistxattr", has_attributes(llistxattr(LINK, NULL, 0)));
     say("access", access(NODE, R_OK | W_OK) == 0);
     say("faccessat", faccessat(AT_FDCWD, NODE, R_OK | W_OK, 0) == 0);
     say("euidaccess", euidaccess(NODE, R_OK | W_OK) == 0);
