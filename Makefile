@@ -12,7 +12,7 @@ FOLDERS = $(foreach name,prefix bindir libdir includedir datadir mandir,\
 BENCH  ?=
 # cost, pairs: another build directory, to hold this one against.
 AGAINST ?=
-# deb, deb-test: releases of Debian; empty for this machine, and for those that are tested.
+# dist, deb, deb-test: releases of Debian; empty for this machine, and for those that are tested.
 SUITE  ?=
 # mechanisms: a word in the names of the elements.
 ONLY   ?=
@@ -47,7 +47,7 @@ help:
 	@echo 'make mechanisms  take each element of the source documents away, see its test fail'
 	@echo 'make install    install below prefix ($(prefix)), staged in DESTDIR; libdir= and so on'
 	@echo 'make uninstall  take away what make install puts there'
-	@echo 'make dist       a tarball of weft that runs from any folder, in $(BUILD)-dist/'
+	@echo 'make dist       a tarball for any folder, in $(BUILD)-dist/; SUITE=bullseye: glibc 2.31'
 	@echo 'make image      a container image of that, in build-image/: an OCI layout'
 	@echo 'make deb        Debian packages, in build-deb/; SUITE=trixie: in a clean chroot of it'
 	@echo 'make deb-test   build, install, use and purge them in clean chroots; SUITE=bookworm'
@@ -110,7 +110,7 @@ uninstall: $(BUILD)/build.ninja
 
 dist:
 	@tools/packages.sh build dist
-	@tools/dist --build $(BUILD)-dist
+	@tools/dist --build $(BUILD)-dist $(if $(SUITE),--suite=$(SUITE))
 
 image: dist
 	@tools/packages.sh demo image

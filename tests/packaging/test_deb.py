@@ -9,11 +9,9 @@ import shutil
 import subprocess
 import sys
 
-from unpacked import SOURCE, Skip, case, main, scratch, skip_all
+from unpacked import SOURCE, Skip, case, main, mirror_is_away, scratch, skip_all
 
 SUITES = sys.argv[1:] or ['bookworm', 'trixie']
-MIRROR_IS_AWAY = ('Could not resolve', 'Could not connect', 'Unable to connect',
-                  'does not have a Release file', 'apt-get update --error-on=any')
 
 
 def run(tool, *words):
@@ -24,7 +22,7 @@ def run(tool, *words):
 def whole(suite):
     with scratch() as folder:
         built = run('deb', f'--suite={suite}', f'--into={folder}')
-        if built.returncode != 0 and any(word in built.stderr for word in MIRROR_IS_AWAY):
+        if built.returncode != 0 and mirror_is_away(built.stderr):
             raise Skip(f'no chroot of {suite}: {built.stderr.strip().splitlines()[0]}')
         assert built.returncode == 0, '\n'.join((built.stdout + built.stderr).splitlines()[-40:])
         assert list(pathlib.Path(folder).glob('weft_*.dsc'))

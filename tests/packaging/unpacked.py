@@ -52,6 +52,13 @@ def enter(root, *words):
                             stderr=subprocess.PIPE)
 
 
+def mirror_is_away(said):
+    """Whether it was Debian's mirror that ended mmdebstrap."""
+    return any(words in said for words in (
+        'Could not resolve', 'Could not connect', 'Unable to connect',
+        'does not have a Release file', 'apt-get update --error-on=any'))
+
+
 def ping(weft, **options):
     """rping under that weft, both ends; what is wrong with it."""
     if shutil.which('rping') is None:
@@ -73,5 +80,5 @@ def ping(weft, **options):
     assert client.stdout.count('ping data: rdma-ping-') == 3, client.stdout
 
 
-__all__ = ['BUILD', 'SOURCE', 'Skip', 'bare_root', 'case', 'elf', 'enter', 'made', 'main', 'ping',
-           'scratch', 'skip_all', 'unpack']
+__all__ = ['BUILD', 'SOURCE', 'Skip', 'bare_root', 'case', 'elf', 'enter', 'made', 'main',
+           'mirror_is_away', 'ping', 'scratch', 'skip_all', 'unpack']
