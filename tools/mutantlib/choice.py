@@ -140,12 +140,12 @@ class Chosen(Workshop):
     def has(self, mutant):
         return mutant in self.by_path.get(str(mutant.path), [])
 
-    def build_all(self):
-        """Everything; files that the compiler refuses so lose their choices, and then their probes.
-        """
+    def build_all(self, targets):
+        """All of these; files that the compiler refuses so lose their choices, and then their
+        probes."""
         self.choose(None)
         while True:
-            failed = self.failures('all')
+            failed = self.failures(*targets)
             if failed is None:
                 break
             objects = _FAILED.findall(failed)

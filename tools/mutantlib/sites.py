@@ -130,19 +130,22 @@ def constants(code, start, end):
         yield Site(match.start(), match.end(), FLIPPED[match.group()], 'constant')
 
 
-def conditions(code, start, end):
+def conditions(code, start, end, text):
+    """`text` is the code with what stands in its literals."""
     for match in _CONDITION.finditer(code, start, end):
         last = closing(code, match.end() - 1)
         if last is not None and last <= end:
-            inside = code[match.end():last]
+            inside = text[match.end():last]
             yield Site(match.end(), last, f'!({inside})', 'condition')
 
 
-def returns(code, start, end, is_bool):
+def returns(code, start, end, text, is_bool):
     for match in _RETURN.finditer(code, start, end):
         value = match.group(1).strip()
         if value in FLIPPED or value == '0':
             continue  # a constant
+        begin = code.index(value, match.start(1))
+        value = text[begin:begin + len(value)]
         yield Site(match.start(1), match.end(1), f'!({value})' if is_bool else '0', 'return')
 
 
@@ -190,7 +193,7 @@ def arguments(code, start, end):
                 yield Site(a, d, f'{second}, {first}', 'arguments')
 
 
-def entries(code, start, end):
+def entries(code, start, end, whole):
     """Entries of a table: each may go, and a value may be that of its neighbour."""
     spans = [span for span in parts(code, start + 1, end) if code[span[0]:span[1]].strip()]
     for begin, last in spans:
@@ -201,7 +204,7 @@ def entries(code, start, end):
     named = [(_DESIGNATED.match(code, *span), span) for span in spans]
     for (one, _), (other, _) in zip(named, named[1:]):
         if one and other and one.group(2) != other.group(2):
-            yield Site(one.start(2), one.end(2), other.group(2), 'entry')
+            yield Site(one.start(2), one.end(2), whole[other.start(2):other.end(2)], 'entry')
 
 
 # --- a file --------------------------------------------------------------------------------------
@@ -217,13 +220,14 @@ def sites_of(source):
     found = []
     for function in tree.functions(source):
         extent = code, function.start, function.end
-        for operator in (binary, constants, conditions, statements, arguments):
+        for operator in (binary, constants, statements, arguments):
             found += operator(*extent)
-        found += returns(*extent, _returns_bool(code, function))
+        found += conditions(*extent, source.text)
+        found += returns(*extent, source.text, _returns_bool(code, function))
     for start, end, is_enum in tables(code):
         found += constants(code, start, end)
         if not is_enum:
-            found += entries(code, start, end)
+            found += entries(code, start, end, source.text)
             found += binary(code, start, end)
     spared = list(watched(code))
     found = [site for site in found

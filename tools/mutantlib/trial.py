@@ -88,6 +88,12 @@ class Trial:
                        (test.seen is None or executes(test, mask) or
                         (is_stray and not test.program))), key=lambda test: test.rank)
 
+    def targets_for(self, mutants):
+        """The product, and the tests that any of these may meet: links are most of a build."""
+        programs = {test.program: None for room in dict.fromkeys(one.room for one in mutants)
+                    for group in self.groups(room) for test in group if test.program}
+        return [*self.runner.everything_else, *programs]
+
     # --- unmutated
 
     def measure(self, tests):
