@@ -180,6 +180,23 @@ static void a_minute_has_a_place_for_each_second(void **state)
     assert_int_equal(s->history[TOP_HISTORY_LEN - 11], 1 << 20);
 }
 
+static void every_counter_is_summed_where_it_belongs(void **state)
+{
+    begin_round();
+    tell(PID, false,
+         "{\"weft0\":{\"contexts\":5},\"qps\":[{\"qp_num\":1,\"counters\":{\"send_completions\":1,"
+         "\"recv_completions\":2,\"send_errors\":4,\"recv_errors\":8,\"in.send.octets\":16,"
+         "\"octets_in\":32,\"out.write.octets\":64,\"octets_out\":128,\"in.send.messages\":256,"
+         "\"drop.octets\":512,\"out.octets\":1024}}]}");
+    top_round_end(&model);
+    const struct top_subject *s = subject(TOP_PROCESS, PID, false, "");
+    assert_int_equal(s->totals.work, 3);
+    assert_int_equal(s->totals.errors, 12);
+    assert_int_equal(s->totals.octets_in, 48);
+    assert_int_equal(s->totals.octets_out, 192);
+    assert_non_null(s->answer); // details are told from it
+}
+
 static void a_volume_and_its_rta_have_rates_too(void **state)
 {
     two_rounds();
@@ -553,6 +570,7 @@ int main(void)
         CASE(what_began_anew_has_no_rate_below_zero),
         CASE(percentiles_are_of_what_came_since_the_last_answer),
         CASE(a_minute_has_a_place_for_each_second),
+        CASE(every_counter_is_summed_where_it_belongs),
         CASE(a_volume_and_its_rta_have_rates_too),
         CASE(who_does_not_answer_is_told_apart_from_who_is_gone),
         CASE(who_is_gone_is_shown_for_a_while_without_its_parts),

@@ -153,6 +153,22 @@ static void a_socket_that_nobody_listens_at_is_taken_over(void **state)
     unlink(text + 5);
 }
 
+static void who_made_a_path_takes_it_away(void **state)
+{
+    char text[96];
+    snprintf(text, sizeof text, "unix:%s/socket", folder);
+    int fd = listen_on(text);
+    assert_true(fd >= 0);
+    assert_int_equal(access(path, F_OK), 0);
+    address_unlink("fd:somebody", path); // it was passed: its maker sees to it
+    assert_int_equal(access(path, F_OK), 0);
+    address_unlink(text, ""); // it has no path
+    assert_int_equal(access(path, F_OK), 0);
+    address_unlink(text, path);
+    assert_int_equal(access(path, F_OK), -1);
+    close(fd);
+}
+
 static void a_path_is_as_long_as_sockets_have(void **state)
 {
     struct sockaddr_un addr;
@@ -269,6 +285,7 @@ int main(void)
         cmocka_unit_test(a_wildcard_is_shown_as_the_loopback_address),
         cmocka_unit_test(a_port_is_had_again_while_old_connections_linger),
         cmocka_unit_test(a_socket_that_nobody_listens_at_is_taken_over),
+        cmocka_unit_test(who_made_a_path_takes_it_away),
         cmocka_unit_test(a_path_is_as_long_as_sockets_have),
         cmocka_unit_test(a_host_may_come_without_a_port),
         cmocka_unit_test(who_shares_what_a_client_may_have),

@@ -1,4 +1,5 @@
-// What a filter does where it does nothing of its own: the same as the driver behind it.
+// What a filter does where it does nothing of its own: the same as the driver behind it. And what
+// the one that lets commands fail does.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 #include <cmocka.h>
 
 #include "node/ddm/filter.h"
+#include "node/ddm/registry.h"
 
 enum { PROBED = -5, SUBMITTED = -6, DESCRIPTOR = 77, DEADLINE = 1234 };
 
@@ -130,11 +132,68 @@ static void what_the_next_may_lack_is_not_called(void **state)
     filter_close(filter);
 }
 
+/* ---- error: which commands fail -------------------------------------------------------------- */
+
+static void on_end(void *ctx, struct ddm_command *command)
+{
+    ++*(unsigned *)ctx;
+}
+
+// Which of all operations fail, as bits, of a filter that is asked for so.
+static unsigned failing(const char *uri, enum node_completion completion)
+{
+    unsigned bits = 0;
+    for (uint8_t operation = 0; operation < NODE_DEVICE_OPERATION_COUNT; operation++) {
+        const struct ddm_host host = {0};
+        struct ddm *ddm = NULL;
+        struct why why;
+        uint8_t data[4096];
+        unsigned ended = 0;
+        struct ddm_command command = {
+            .operation = operation, .data = data, .data_len = sizeof data, .len = sizeof data};
+        assert_int_equal(ddm_registry_open(uri, &host, &ddm, &why), 0);
+        ddm_command_expect(&command, on_end, &ended);
+        assert_int_equal(ddm->driver->submit(ddm, &command), 0);
+        if (ended == 1 && command.completion == completion) {
+            bits |= 1U << operation;
+        }
+        ddm->driver->drain(ddm);
+        ddm->driver->close(ddm);
+    }
+    return bits;
+}
+
+static void what_is_to_fail_fails_as_it_is_told(void **state)
+{
+    enum { ALL = (1 << NODE_DEVICE_OPERATION_COUNT) - 1 };
+    static const struct {
+        const char *uri;
+        enum node_completion completion;
+        unsigned fail;
+    } rows[] = {
+        {"error+null:1M", NODE_MEDIA, ALL},
+        {"error+null:1M?error=100%", NODE_MEDIA, ALL},
+        {"error+null:1M?error=0", NODE_MEDIA, 0},
+        {"error+null:1M?error.as=retry", NODE_RETRY, ALL},
+        {"error+null:1M?error.as=no-space", NODE_NO_SPACE, ALL},
+        {"error+null:1M?error.read=1", NODE_MEDIA, 1 << NODE_READ},
+        {"error+null:1M?error.write=1", NODE_MEDIA, 1 << NODE_WRITE},
+        {"error+null:1M?error.flush=1", NODE_MEDIA, 1 << NODE_FLUSH},
+        {"error+null:1M?error=1&error.read=0", NODE_MEDIA, ALL & ~(1 << NODE_READ)},
+        {"error+null:1M?error.file=/nonexistent", NODE_MEDIA, 0},
+        {"error+null:1M?error.file=/", NODE_MEDIA, ALL},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(failing(rows[i].uri, rows[i].completion), rows[i].fail);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whatever_it_is_asked_the_next_is_asked_once),
         cmocka_unit_test(what_the_next_may_lack_is_not_called),
+        cmocka_unit_test(what_is_to_fail_fails_as_it_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

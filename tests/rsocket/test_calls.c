@@ -70,6 +70,24 @@ static void strange_descriptors_are_ebadf(void **state)
     }
 }
 
+// The table of them grows at 64, 128 and 256, each of which is somebody's number.
+static void as_many_sockets_as_there_are_are_found_by_their_numbers(void **state)
+{
+    enum { COUNT = 270 };
+    static int fds[COUNT];
+    for (unsigned i = 0; i < COUNT; i++) {
+        fds[i] = rsocket(AF_INET, SOCK_STREAM, 0);
+        assert_true(fds[i] >= 0);
+        assert_int_equal(rfcntl(fds[i], F_GETFL), 0);
+    }
+    assert_true(fds[COUNT - 1] > 256);
+    for (unsigned i = 0; i < COUNT; i++) {
+        assert_int_equal(rfcntl(fds[i], F_GETFL), 0);
+        assert_int_equal(rclose(fds[i]), 0);
+        assert_refused(rfcntl(fds[i], F_GETFL), EBADF);
+    }
+}
+
 static void descriptors_flags_are_those_of_files(void **state)
 {
     assert_int_equal(rfcntl(p.active, F_GETFL), 0);
@@ -402,6 +420,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(strange_descriptors_are_ebadf),
+        CASE(as_many_sockets_as_there_are_are_found_by_their_numbers),
         CASE(descriptors_flags_are_those_of_files),
         CASE(who_does_not_wait_is_told_to_come_again),
         CASE(vectors_of_no_count_and_ancillary_data_are_refused),

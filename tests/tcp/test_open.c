@@ -1,6 +1,7 @@
 // Opening: what the SYNs say, what comes of it, and how it can fail.
 #include <errno.h>
 
+#include "tcp/listen.h"
 #include "tests/tcp/script.h"
 
 static struct script s;
@@ -34,6 +35,26 @@ static void syn_offers_what_is_wished(void **state)
     assert_int_equal(o->scale, 5); // 1 MiB in 16 bits
     expect_flags(&s, TCP_SYN, 0);
     script_close(&s);
+}
+
+// RFC 5681 section 3.1: of one segment after a SYN,ACK that had to be sent again.
+static void who_had_to_answer_twice_begins_with_one_segment(void **state)
+{
+    (void)state;
+    for (unsigned is_again = 0; is_again < 2; is_again++) {
+        script_prepare(&s);
+        script_begin(&s);
+        const struct tcp_handshake handshake = {.remote_port = 2222,
+                                                .iss = s.iss,
+                                                .irs = s.irs,
+                                                .peer = s.peer,
+                                                .snd_wnd = UINT16_MAX,
+                                                .rtt_ns = is_again ? 0 : SCRIPT_RTT_NS};
+        tcp_accept(s.tcb, &handshake, s.now);
+        assert_int_equal(s.tcb->cc.cwnd, (is_again ? 1 : 10) * tcp_emss(s.tcb));
+        assert_int_equal(s.tcb->config.remote_port, 2222);
+        tcp_destroy(s.tcb);
+    }
 }
 
 static void what_the_peer_does_not_offer_is_not_used(void **state)
@@ -267,6 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(syn_offers_what_is_wished),
+        cmocka_unit_test(who_had_to_answer_twice_begins_with_one_segment),
         cmocka_unit_test(what_the_peer_does_not_offer_is_not_used),
         cmocka_unit_test(timestamps_take_their_octets_from_the_segment),
         cmocka_unit_test(peer_without_an_mss_gets_536),
