@@ -181,6 +181,9 @@ static bool volume_set(struct reading *r, const char *key, const char *value)
         wish->has_nguid = true;
         return nguid_parse(r, value, wish->identity.nguid);
     }
+    if (strcmp(key, "nqn") == 0) {
+        return wish_nqn_parse(value, wish->nqn, &why) == 0 || fail(r, why.text, key);
+    }
     if (strcmp(key, "iops") == 0) {
         return wish_iops_parse(value, &wish->rate.iops, &why) == 0 || fail(r, why.text, key);
     }
@@ -228,7 +231,7 @@ static int on_key(void *ctx, const char *section, const char *key, const char *v
 
 static bool has_identity(const struct volume_wish *wish)
 {
-    return wish->has_uuid || wish->has_nguid;
+    return wish->has_uuid || wish->has_nguid || wish->nqn[0] != '\0';
 }
 
 // Beside the file, if it does not say where.

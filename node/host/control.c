@@ -241,8 +241,7 @@ static void on_add(struct asker *asker, const char *text)
     if (error == 0) {
         await(asker, ASKED_ADD, wish.name);
     } else {
-        answer_result(asker, error == -EEXIST ? "there is a volume of this name"
-                                              : "there are too many volumes");
+        answer_result(asker, host_volume_add_error(error));
     }
 }
 

@@ -49,6 +49,18 @@ int host_volume_add(struct host *host, const struct volume_wish *wish)
     return uma_volume_add(host->uma, &placed, loop_now(host->loop));
 }
 
+const char *host_volume_add_error(int error)
+{
+    switch (error) {
+    case -EEXIST:
+        return "there is a volume of this name";
+    case -ENOTUNIQ:
+        return "another volume has this NQN";
+    default:
+        return "there are too many volumes";
+    }
+}
+
 // Its folder is looked at again when something happens there.
 static void folder_watch(struct host *host, const struct volume_wish *wish)
 {
@@ -108,6 +120,9 @@ int host_volumes_add(struct host *host)
     for (size_t i = 0; i < wanted->volume_count && error == 0; i++) {
         object = wanted->volumes[i].name;
         error = host_volume_add(host, &wanted->volumes[i]);
+        if (error != 0) {
+            why_say(&why, "%s", host_volume_add_error(error));
+        }
     }
     if (error != 0) {
         host_say_failure("cannot serve", object, why.text[0] != '\0' ? why.text : strerror(-error),
@@ -133,7 +148,7 @@ static bool is_same_device(const struct volume_wish *a, const struct volume_wish
 {
     return strcmp(a->uri, b->uri) == 0 && strcmp(a->unit, b->unit) == 0 &&
            a->read_only == b->read_only && a->has_uuid == b->has_uuid &&
-           a->has_nguid == b->has_nguid &&
+           a->has_nguid == b->has_nguid && strcmp(a->nqn, b->nqn) == 0 &&
            memcmp(&a->identity, &b->identity, sizeof a->identity) == 0;
 }
 
@@ -273,9 +288,12 @@ void host_volumes_come(struct host *host)
         struct volume_wish *wish = &coming->volumes[i];
         if (uma_has_volume(host->uma, wish->name)) {
             coming->volumes[left++] = *wish;
-        } else if (host_volume_add(host, wish) != 0) {
-            host_say_failure("volume not added", wish->name, "there are too many volumes",
-                             "remove one");
+            continue;
+        }
+        int error = host_volume_add(host, wish);
+        if (error != 0) {
+            host_say_failure("volume not added", wish->name, host_volume_add_error(error),
+                             "remove that one, or one of them");
         }
     }
     coming->volume_count = left;

@@ -100,11 +100,19 @@ static int bps_take(struct volume_wish *wish, const char *value, size_t len, str
     return rate_take(value, len, &wish->rate.bps, ret_why, wish_bps_parse);
 }
 
+static int nqn_take(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why)
+{
+    char text[VOLUME_NQN_MAX + 1]; // one more: what is too long is found so
+    snprintf(text, sizeof text, "%.*s", (int)len, value);
+    return wish_nqn_parse(text, wish->nqn, ret_why);
+}
+
 // What the node itself does with a volume, of the parameters behind a URI.
 static const struct own_parameter {
     const char *key;
     int (*take)(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why);
-} own_parameters[] = {{"allow=", allow_add}, {"iops=", iops_take}, {"bps=", bps_take}};
+} own_parameters[] = {
+    {"allow=", allow_add}, {"iops=", iops_take}, {"bps=", bps_take}, {"nqn=", nqn_take}};
 
 static const struct own_parameter *own_parameter(const char *word)
 {
@@ -176,6 +184,11 @@ int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why
     if (error != 0) {
         return error;
     }
+    if (ret->nqn[0] != '\0' && pattern_is(ret->uri)) {
+        why_say(ret_why, "nqn=%.64s: it is the name of one volume, not of all that a pattern finds",
+                ret->nqn);
+        return -EINVAL;
+    }
     return is_known(ret->uri, ret_why) ? 0 : -EINVAL;
 }
 
@@ -218,6 +231,31 @@ void wish_name_settle(const struct volume_wish *others, size_t other_count,
         snprintf(name, sizeof name, "%.48s-%u", wish->name, number);
     }
     memcpy(wish->name, name, sizeof name);
+}
+
+static bool is_nqn_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr(".:-_", c) != NULL);
+}
+
+int wish_nqn_parse(const char *text, char ret[VOLUME_NQN_MAX], struct why *ret_why)
+{
+    size_t len = 0;
+    while (is_nqn_char(text[len])) {
+        len++;
+    }
+    if (len == 0 || len >= VOLUME_NQN_MAX || text[len] != '\0') {
+        why_say(ret_why, "nqn=%.64s: it must be 1 to %d letters, digits, . : - _", text,
+                VOLUME_NQN_MAX - 1);
+        return -EINVAL;
+    }
+    if (strcmp(text, "nqn.2014-08.org.nvmexpress.discovery") == 0) {
+        why_say(ret_why, "nqn=%s: it is the name of discovery", text);
+        return -EINVAL;
+    }
+    memcpy(ret, text, len + 1);
+    return 0;
 }
 
 int wish_iops_parse(const char *text, uint64_t *ret, struct why *ret_why)

@@ -13,6 +13,7 @@ enum volume_limits {
     VOLUME_ORIGIN_MAX = 512,
     VOLUME_INSTANCE_MAX = 64,
     VOLUME_UUID_LEN = 16,
+    VOLUME_NQN_MAX = 224,
 };
 
 // Values are fixed: they cross between processes.
@@ -73,6 +74,7 @@ struct resource {
     uint32_t abilities; // the profile's, less what the operator took away
     struct volume_profile profile;
     struct volume_identity identity;
+    char nqn[VOLUME_NQN_MAX]; // its qualified name, set by the operator; empty: made of its UUID
 };
 
 struct resource_table {

@@ -170,7 +170,7 @@ struct nvme_listener {
 // False: NVME_LISTENER_COUNT_MAX.
 bool nvme_target_listener_add(struct nvme_target *target, const struct nvme_listener *listener);
 
-// "nqn.2014-08.org.nvmexpress:uuid:..." of a volume.
+// Of a volume: as the operator has it, else "nqn.2014-08.org.nvmexpress:uuid:...".
 void nvme_subsystem_nqn(const struct resource *volume, char ret[NVME_NQN_MAX]);
 
 instant_ns nvme_target_next_deadline(const struct nvme_target *target);

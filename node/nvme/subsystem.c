@@ -13,6 +13,10 @@ enum { LINE_MAX = 768, NAME_SHOWN_MAX = 256 };
 void nvme_subsystem_nqn(const struct resource *volume, char ret[NVME_NQN_MAX])
 {
     char uuid[TEXT_UUID_MAX];
+    if (volume->nqn[0] != '\0') {
+        snprintf(ret, NVME_NQN_MAX, "%s", volume->nqn);
+        return;
+    }
     snprintf(ret, NVME_NQN_MAX, "nqn.2014-08.org.nvmexpress:uuid:%s",
              text_uuid(volume->identity.uuid, uuid));
 }

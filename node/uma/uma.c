@@ -78,11 +78,26 @@ static struct volume *unused_volume(struct uma *uma)
     return NULL;
 }
 
+static bool is_nqn_taken(struct uma *uma, const char *nqn)
+{
+    const struct volume *v = NULL;
+    while (nqn[0] != '\0' && (v = volume_next(uma, v)) != NULL) {
+        bool is_going = v->state == VOLUME_LEAVING || v->state == VOLUME_CLOSING;
+        if (!is_going && strcmp(v->wish.nqn, nqn) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int uma_volume_add(struct uma *uma, const struct volume_wish *wish, instant_ns now)
 {
     uma->now = now;
     if (volume_by_name(uma, wish->name) != NULL) {
         return -EEXIST;
+    }
+    if (is_nqn_taken(uma, wish->nqn)) {
+        return -ENOTUNIQ;
     }
     struct volume *v = unused_volume(uma);
     struct unit *unit = v != NULL ? unit_of_name(uma, wish->unit) : NULL;

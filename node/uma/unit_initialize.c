@@ -252,6 +252,7 @@ static struct resource resource_of(const struct uma *uma, const struct volume *v
                            .profile = v->profile,
                            .identity = v->identity};
     snprintf(row.name, sizeof row.name, "%s", v->wish.name);
+    memcpy(row.nqn, v->wish.nqn, sizeof row.nqn);
     if (v->wish.read_only) {
         row.abilities &= ~(uint32_t)(VOLUME_CAN_WRITE | VOLUME_CAN_TRIM | VOLUME_CAN_WRITE_ZEROES |
                                      VOLUME_CAN_ZERO_FAST | VOLUME_CAN_FUA);

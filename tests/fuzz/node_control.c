@@ -35,6 +35,12 @@ int host_volume_add(struct host *h, const struct volume_wish *wish)
     return ++calls % 2 == 0 ? 0 : -EEXIST;
 }
 
+const char *host_volume_add_error(int error)
+{
+    CHECK(error == -EEXIST);
+    return "it is taken";
+}
+
 int host_rescan(struct host *h, host_note *note, void *ctx, struct why *ret_why)
 {
     note(ctx, "a", "removed");

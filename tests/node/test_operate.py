@@ -10,7 +10,9 @@ import socket
 import stat
 import urllib.request
 
-from serving import (LIMIT, Node, case, expect, expect_error, folder, free_port, main, need,
+import nvme_host as nvme
+from nvme_host import Queue, session
+from serving import (LIMIT, Node, Nvme, case, expect, expect_error, folder, free_port, main, need,
                      pathlib, run, subprocess, until, weft)
 
 
@@ -96,6 +98,32 @@ def a_rescan_applies_what_changed_of_volumes_that_stay():
             assert refused.returncode != 0, refused
             file.write_text('[volume a]\nuri = /nonexistent\n')
             expect(weft('rescan', node.process.pid), 1, None, 'volume a', 'No such file')
+
+
+@case
+def a_subsystem_has_the_name_that_the_operator_gave_it():
+    taken = 'another volume has this NQN'
+    with folder() as place:
+        file = place / 'node.ini'
+        file.write_text('[volume a]\nuri = ram:1M\nnqn = nqn.2026-11.test:a\n')
+        with Nvme('--allow-add', f'--config={file}', 'b=ram:1M?nqn=test-b') as node:
+            assert node.nqns == ['nqn.2026-11.test:a', 'test-b'], node.nqns
+            with session(node.address, 'test-b') as (admin, queue):
+                assert admin.identify(1).data[768:1024].rstrip(b'\0') == b'test-b'
+                assert queue.write(0, b'b' * 512).status == 0
+            with session(node.address, nvme.DISCOVERY, 0) as (admin,):
+                log = admin.log(0x70, 3072).data
+                told = [log[at + 256:at + 512].rstrip(b'\0').decode() for at in (1024, 2048)]
+                assert sorted(told) == sorted(node.nqns), told
+            uuid = node.status()['volumes'][1]['uuid']
+            with Queue(node.address) as queue:  # it has no other name beside
+                assert queue.connect(f'nqn.2014-08.org.nvmexpress:uuid:{uuid}').status == 0x182
+            expect_error(weft('rescan', '--add=c=ram:1M?nqn=test-b', node.process.pid), 1, taken)
+            file.write_text('[volume a]\nuri = ram:1M\nnqn = nqn.2026-11.test:other\n')
+            expect(weft('rescan', node.process.pid), 0, 'a: opened anew\n')
+            assert any('nqn.2026-11.test:other' in uri for uri in volumes(node)['a']['uris'])
+        expect_error(weft('serve', '--nbd=unix:/dev/null', 'a=ram:1M?nqn=x', 'b=ram:1M?nqn=x'), 1,
+                     taken)
 
 
 @case

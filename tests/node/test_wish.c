@@ -218,6 +218,31 @@ static void a_rate_is_taken_out_of_the_uri(void **state)
     }
 }
 
+static void a_qualified_name_is_taken_out_of_the_uri(void **state)
+{
+    static const struct {
+        const char *text, *said;
+    } bad[] = {{"ram:1M?nqn=", "it must be 1 to 223 letters, digits, . : - _"},
+               {"ram:1M?nqn=nqn.2026-11.test/a", "nqn=nqn.2026-11.test/a: it must be"},
+               {"ram:1M?nqn=a b", "nqn=a b: it must be"},
+               {"ram:1M?nqn=nqn.2014-08.org.nvmexpress.discovery", "it is the name of discovery"},
+               {"/srv/?nqn=nqn.2026-11.test:all", "it is the name of one volume"}};
+    char text[TEXT_MAX] = "ram:1M?nqn=nqn.2026-11.test:";
+    struct why why = {""};
+    struct volume_wish wish;
+    assert_int_equal(wish_parse("ram:1M?nqn=nqn.2026-11.test:A-1_b&iops=5", &wish, &why), 0);
+    assert_string_equal(wish.uri, "ram:1M");
+    assert_string_equal(wish.nqn, "nqn.2026-11.test:A-1_b");
+    append(text, 'x', VOLUME_NQN_MAX - 1 - strlen("nqn.2026-11.test:"));
+    assert_int_equal(wish_parse(text, &wish, &why), 0);
+    assert_int_equal(strlen(wish.nqn), VOLUME_NQN_MAX - 1);
+    append(text, 'x', 1);
+    expect_fails(wish_parse(text, &wish, &why), &why, "it must be 1 to 223");
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        expect_fails(wish_parse(bad[i].text, &wish, &why), &why, bad[i].said);
+    }
+}
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 static void a_pool_is_rounded_up_to_the_longest_requests(void **state)
@@ -268,6 +293,7 @@ int main(void)
         cmocka_unit_test(clients_are_taken_out_of_the_uri),
         cmocka_unit_test(clients_are_so_many_and_their_names_so_long),
         cmocka_unit_test(a_rate_is_taken_out_of_the_uri),
+        cmocka_unit_test(a_qualified_name_is_taken_out_of_the_uri),
         cmocka_unit_test(a_pool_is_rounded_up_to_the_longest_requests),
         cmocka_unit_test(patience_is_more_than_nothing),
     };
