@@ -22,6 +22,19 @@ void shard_wake_before(struct shard *shard, instant_ns deadline_ns)
     }
 }
 
+bool shard_is_awake_by(struct shard *shard, instant_ns at_ns)
+{
+    instant_ns until_ns = atomic_load_explicit(&shard->asleep_until_ns, memory_order_seq_cst);
+    if (until_ns <= at_ns) {
+        return true;
+    }
+    if (atomic_compare_exchange_strong_explicit(&shard->asleep_until_ns, &until_ns, at_ns,
+                                                memory_order_seq_cst, memory_order_relaxed)) {
+        shard->carrier->link->wake(shard);
+    }
+    return false;
+}
+
 void shard_note_deadline(struct shard *shard, instant_ns deadline_ns)
 {
     CHECK(shard_is_held(shard));

@@ -61,8 +61,8 @@ struct carrier_ops {
     // Everything has: the peers are told that it ends. True: it is to be waited for (is_ending).
     bool (*end)(struct shard *shard);
 
-    // The program polls hard, and has just posted to this queue pair. May that wait for the next
-    // poll, so that what is posted meanwhile leaves with it? Without the lock. NULL: never.
+    // The program has just posted to this queue pair. May that wait for its next poll, so that what
+    // is posted meanwhile leaves with it? There is a thread. Without the lock. NULL: never.
     bool (*may_gather)(struct rnic_qp *qp);
     // Something was posted to the queue pair.
     void (*serve_doorbell)(struct rnic_qp *qp, instant_ns now);

@@ -138,6 +138,24 @@ static bool shutdown_all(struct shard *shard)
     return true;
 }
 
+/* ---- posts ----------------------------------------------------------------------------------- */
+
+static bool may_gather(struct rnic_qp *qp)
+{
+    struct shard *shard = &qp->rnic->shard;
+    if (!atomic_load_explicit(&qp->may_gather, memory_order_relaxed) ||
+        gathering_begins(&shard->gathering, &qp->gathering)) {
+        return false;
+    }
+    const instant_ns now = rnic_now(qp->rnic);
+    const bool may_wait = gathering_may_wait(&shard->gathering, &qp->gathering, now) &&
+                          shard_is_awake_by(shard, instant_after(now, GATHERING_REACH_NS));
+    if (may_wait) {
+        gathering_note_waiting(&shard->gathering, now);
+    }
+    return may_wait;
+}
+
 /* ---- queue pairs ----------------------------------------------------------------------------- */
 
 static void on_moved(struct rnic_qp *qp, enum qp_state to, instant_ns now)
@@ -170,6 +188,7 @@ const struct carrier_ops stream_carrier = {
     .tidy = bury_doomed,
     .has_unsent = any_has_output,
     .end = shutdown_all,
+    .may_gather = may_gather,
     .serve_doorbell = rnic_qp_on_doorbell,
     .on_moved = on_moved,
     .forget = forget,

@@ -105,6 +105,7 @@ static void drive_for(struct rnic_cq *cq)
     instant_ns now;
     if (!shard_drive(&cq->rnic->shard, &now)) {
         now = rnic_now(cq->rnic);
+        gathering_on_look(&cq->rnic->shard.gathering, now);
     }
     note_empty_poll(cq, now);
 }
@@ -158,6 +159,7 @@ void rnic_cq_arm(struct rnic_cq *cq, bool solicited_only)
     atomic_store_explicit(&cq->rnic->shard.is_polled, false, memory_order_release);
     TRACE(cq->rnic->trace, TRACE_CQ, "cq %p armed%s", (void *)cq,
           solicited_only ? " for solicited ones" : "");
+    shard_send_waiting(&cq->rnic->shard);
     cq_arm(cq->cq, solicited_only);
 }
 

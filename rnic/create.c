@@ -161,6 +161,7 @@ void rnic_abandon(struct rnic *rnic)
     atomic_store(&rnic->is_orphan, true);
     rnic->shard.has_thread = false;
     atomic_store(&rnic->shard.rung, NULL); // what other threads of the parent had rung
+    gathering_on_served(&rnic->shard.gathering);
     atomic_store(&rnic->shard.waiter_count, 0);
     mem_table_hide(rnic->mem); // the parent's peers look at it
     rnic->shard.carrier->link->leave(&rnic->shard);

@@ -79,6 +79,7 @@ struct rnic {
 static inline void rnic_enter(struct rnic *rnic)
 {
     shard_lock(&rnic->shard);
+    shard_serve_waiting(&rnic->shard);
 }
 
 static inline int rnic_leave(struct rnic *rnic, int result)

@@ -26,6 +26,7 @@
 #include "cq/cq.h"
 #include "cq/cqe.h"
 #include "mem/table.h"
+#include "rnic/gathering.h"
 #include "wire/grh.h"
 #include "wq/latency.h"
 #include "wq/oneshot.h"
@@ -188,7 +189,9 @@ struct rnic_qp {
     struct rnic_qp_on_packets on_packets;
 
     atomic_bool wants_receive; // a message waits for a receive: posting one needs a doorbell
-    atomic_bool is_rung;       // waits in the shard's doorbell list
+    atomic_bool may_gather;    // what is posted may wait for company, as its carrier has it
+    struct gathering_queue gathering;
+    atomic_bool is_rung; // waits in the shard's doorbell list
     struct rnic_qp *_Atomic rung_next;
 };
 

@@ -43,6 +43,7 @@ int shard_init(struct shard *shard, struct rnic *rnic, struct link *link,
     list_init(&shard->batches);
     list_init(&shard->carries);
     shard->noted_ns = INSTANT_NEVER;
+    gathering_init(&shard->gathering);
     return 0;
 }
 
@@ -114,7 +115,7 @@ static bool shard_trylock(struct shard *shard)
 static bool is_rung_behind_us(struct shard *shard)
 {
     struct rnic_qp *none = NULL;
-    return !atomic_compare_exchange_strong_explicit(&shard->rung, &none, NULL, memory_order_acq_rel,
+    return !atomic_compare_exchange_strong_explicit(&shard->rung, &none, NULL, memory_order_seq_cst,
                                                     memory_order_acquire);
 }
 
@@ -181,13 +182,14 @@ static void doorbell_push(struct shard *shard, struct rnic_qp *qp)
     struct rnic_qp *head = atomic_load_explicit(&shard->rung, memory_order_relaxed);
     do {
         atomic_store_explicit(&qp->rung_next, head, memory_order_relaxed);
-    } while (!atomic_compare_exchange_weak_explicit(&shard->rung, &head, qp, memory_order_acq_rel,
+    } while (!atomic_compare_exchange_weak_explicit(&shard->rung, &head, qp, memory_order_seq_cst,
                                                     memory_order_relaxed));
 }
 
 void shard_serve_doorbells(struct shard *shard, instant_ns now)
 {
     CHECK(shard_is_held(shard));
+    gathering_on_served(&shard->gathering);
     struct rnic_qp *qp = atomic_exchange_explicit(&shard->rung, NULL, memory_order_acquire);
     while (qp != NULL) {
         struct rnic_qp *next = atomic_load_explicit(&qp->rung_next, memory_order_relaxed);
@@ -198,21 +200,50 @@ void shard_serve_doorbells(struct shard *shard, instant_ns now)
     }
 }
 
-// The bell is left for the program's next poll; if none comes, for the thread, which looks whether
-// the polling has ended. A simulation has no thread.
-static bool may_wait_for_poll(const struct shard *shard, struct rnic_qp *qp)
+static void serve_if_free(struct shard *shard)
 {
-    return shard->carrier->may_gather != NULL && shard->has_thread &&
-           atomic_load_explicit(&shard->is_polled, memory_order_relaxed) &&
-           shard->carrier->may_gather(qp);
+    if (shard_trylock(shard)) {
+        shard_serve_doorbells(shard, rnic_now(shard->rnic));
+        shard_unlock(shard);
+    }
 }
 
 void shard_ring(struct shard *shard, struct rnic_qp *qp)
 {
     doorbell_push(shard, qp);
-    if (!may_wait_for_poll(shard, qp) && shard_trylock(shard)) {
+    serve_if_free(shard);
+}
+
+// The bell is left for the program's next look, or for the thread. A simulation has none.
+static bool may_wait(const struct shard *shard, struct rnic_qp *qp)
+{
+    return shard->has_thread && shard->carrier->may_gather != NULL &&
+           shard->carrier->may_gather(qp);
+}
+
+void shard_ring_sends(struct shard *shard, struct rnic_qp *qp)
+{
+    doorbell_push(shard, qp);
+    if (may_wait(shard, qp)) {
+        return;
+    }
+    serve_if_free(shard);
+    if (gathering_is_timed(&shard->gathering)) {
+        gathering_note_sent(&shard->gathering, rnic_now(shard->rnic));
+    }
+}
+
+void shard_send_waiting(struct shard *shard)
+{
+    if (gathering_has_waiting(&shard->gathering)) {
+        serve_if_free(shard);
+    }
+}
+
+void shard_serve_waiting(struct shard *shard)
+{
+    if (gathering_has_waiting(&shard->gathering) && rnic_is_alive(shard->rnic)) {
         shard_serve_doorbells(shard, rnic_now(shard->rnic));
-        shard_unlock(shard);
     }
 }
 
@@ -268,6 +299,7 @@ static bool serve_rest(struct shard *shard, instant_ns now)
 bool shard_run(struct shard *shard, instant_ns now)
 {
     CHECK(shard_is_held(shard));
+    gathering_on_found(&shard->gathering, now);
     shard_serve_doorbells(shard, now);
     bool moved = shard->carrier->serve(shard, now);
     return serve_rest(shard, now) || moved;
@@ -279,6 +311,7 @@ bool shard_drive(struct shard *shard, instant_ns *ret_now)
         return false;
     }
     instant_ns now = *ret_now = rnic_now(shard->rnic);
+    gathering_on_look(&shard->gathering, now);
     shard_serve_doorbells(shard, now);
     shard->carrier->serve_busy(shard, now);
     serve_rest(shard, now);

@@ -26,6 +26,7 @@
 #include "base/time.h"
 #include "base/trace.h"
 #include "report/farewell.h"
+#include "rnic/gathering.h"
 #include "rnic/packet/packet.h"
 
 struct carrier_ops;
@@ -76,6 +77,7 @@ struct shard {
     _Atomic instant_ns polled_at_ns;    // when a program's polling last drove the shard
     atomic_bool is_polled;              // a program polls so often that the thread stands back
     _Atomic instant_ns asleep_until_ns; // the thread sleeps until then; 0: it is awake
+    struct gathering gathering;         // of posts, on streams
 };
 
 // In shard->carrier's place, with the link of one of them, which stays the caller's on failure.
@@ -99,8 +101,12 @@ static inline bool shard_is_held(const struct shard *shard)
 // The same for the engine's objects, which know of no lock.
 struct guard shard_guard(const struct shard *shard);
 
-// Notes that `qp` has something posted and drives its output if the lock is free.
+// Notes that `qp` has something posted and drives its output if the lock is free; of sends, unless
+// they wait for company (rnic/gathering.h).
 void shard_ring(struct shard *shard, struct rnic_qp *qp);
+void shard_ring_sends(struct shard *shard, struct rnic_qp *qp);
+// Posts that wait for company are sent: by who has the lock, if it is not free.
+void shard_send_waiting(struct shard *shard);
 // Lock held. One pass: doorbells, what the link says is ready, output, deadlines. True if anything
 // moved.
 bool shard_run(struct shard *shard, instant_ns now);
@@ -112,8 +118,10 @@ bool shard_drive(struct shard *shard, instant_ns *ret_now);
 
 // Lock held. Serves every QP that was rung.
 void shard_serve_doorbells(struct shard *shard, instant_ns now);
+// Lock held. ... if posts wait for company: what comes now comes behind them.
+void shard_serve_waiting(struct shard *shard);
 
-// ---- agenda.c: what is still to be done. Lock held.
+// ---- agenda.c: what is still to be done. Lock held, but where it says otherwise.
 
 // The endpoint stopped at a bound and goes on in the next pass.
 void shard_run_again(struct shard *shard, struct rnic_ep *ep);
@@ -127,6 +135,10 @@ void shard_note_deadline(struct shard *shard, instant_ns deadline_ns);
 instant_ns shard_next_deadline(const struct shard *shard);
 // Wakes the thread if it would sleep beyond `deadline_ns`.
 void shard_wake_before(struct shard *shard, instant_ns deadline_ns);
+// Without the lock, behind the bell of a post that would wait: will the thread be awake at `at_ns`?
+// If it falls asleep meanwhile, either it sees the bell or this sees that. One that sleeps for
+// longer is woken, for the posts that follow.
+bool shard_is_awake_by(struct shard *shard, instant_ns at_ns);
 // Takes an endpoint whose stream is gone out of every list but that of all.
 void shard_unlist(struct shard *shard, struct rnic_ep *ep);
 // It is said when the lock is let go; not at all if there is no memory.

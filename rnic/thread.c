@@ -52,6 +52,15 @@ static void sleep_in_link(struct shard *shard, instant_ns deadline_ns)
     shard->carrier->link->sleep(shard, timeout_ns);
 }
 
+// Lock held. Posts that wait for company count on the thread.
+static instant_ns wake_up_at(const struct shard *shard)
+{
+    const instant_ns now = rnic_now(shard->rnic), deadline_ns = shard_next_deadline(shard);
+    return gathering_is_likely(&shard->gathering, now)
+               ? instant_min(deadline_ns, instant_after(now, GATHERING_REACH_NS))
+               : deadline_ns;
+}
+
 static void *thread_main(void *arg)
 {
     struct shard *shard = arg;
@@ -68,7 +77,7 @@ static void *thread_main(void *arg)
         bool moved = shard_run(shard, rnic_now(shard->rnic));
         bool is_busy =
             moved || !list_is_empty(&shard->runnable) || !shard->carrier->link->may_sleep(shard);
-        instant_ns until_ns = is_busy ? 0 : shard_next_deadline(shard);
+        instant_ns until_ns = is_busy ? 0 : wake_up_at(shard);
         atomic_store_explicit(&shard->asleep_until_ns, until_ns, memory_order_seq_cst);
         shard_unlock(shard);
         sleep_in_link(shard, until_ns);

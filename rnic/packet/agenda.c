@@ -22,6 +22,9 @@ void packet_due(void *ctx)
 // until the program finds nothing to poll.
 bool packet_may_gather(struct rnic_qp *qp)
 {
+    if (!atomic_load_explicit(&qp->rnic->shard.is_polled, memory_order_relaxed)) {
+        return false; // no poll may come
+    }
     const unsigned gathered =
         atomic_fetch_add_explicit(&qp->on_packets.gathered, 1, memory_order_relaxed) + 1;
     return gathered < PACKET_GATHER_MAX && wq_send_count(qp->wq) - gathered >= PACKET_GATHER_MAX;

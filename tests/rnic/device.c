@@ -60,12 +60,17 @@ void device_open_parts(struct device *d, const struct rnic_parts *parts)
     d->buf = calloc(1, DEVICE_BUF_LEN);
     assert_non_null(d->buf);
     assert_int_equal(rnic_pd_alloc(d->rnic, &d->pd), 0);
+    device_register(d);
+    assert_int_equal(rnic_cq_create(d->rnic, 4096, &quiet, &d->cq), 0);
+}
+
+void device_register(struct device *d)
+{
     assert_int_equal(rnic_region_register(d->rnic, d->pd, d->buf, DEVICE_BUF_LEN, (uintptr_t)d->buf,
                                           MEM_ACCESS_LOCAL_WRITE | MEM_ACCESS_REMOTE_WRITE |
                                               MEM_ACCESS_REMOTE_READ | MEM_ACCESS_REMOTE_ATOMIC,
                                           &d->stag),
                      0);
-    assert_int_equal(rnic_cq_create(d->rnic, 4096, &quiet, &d->cq), 0);
 }
 
 void device_close(struct device *d)

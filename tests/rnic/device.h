@@ -54,6 +54,7 @@ void device_open_traced(struct device *d, const struct rnic_config *config,
 void device_open_over(struct device *d, const struct rnic_config *config, struct link *link,
                       struct trace *trace); // the link is the device's
 void device_open_parts(struct device *d, const struct rnic_parts *parts); // keys as they are
+void device_register(struct device *d); // again, behind taking away `stag`
 // The test has destroyed its ends: nothing may be left but what device_open made.
 void device_close(struct device *d);
 
