@@ -195,7 +195,7 @@ static void io_close(struct rnic_ep *ep)
     free(ep->in.backlog.ptr);
     ep->in.carry = NULL;
     ep->in.backlog = mspan_of(NULL, 0);
-    ep->in.backlog_len = 0;
+    ep->in.waiting = span_of(NULL, 0);
 }
 
 void ep_close(struct rnic_ep *ep, enum qp_close_reason reason, bool abort, instant_ns now)

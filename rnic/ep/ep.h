@@ -49,7 +49,7 @@ struct ep_in {
     struct mpa_placer placer;  // is_placing
     struct place_port placing; // its port
     struct mspan backlog;      // room for octets that a stalled QP did not take
-    size_t backlog_len;        // octets in it
+    struct span waiting;       // octets in it
     uint64_t received_len;     // octets that recv has given so far
     unsigned lent_looks;       // at what the link lends, which is a part of an FPDU
     instant_ns turn_at_ns;     // the present turn, for callbacks

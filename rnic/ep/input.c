@@ -24,10 +24,12 @@ bool ep_is_cold(const struct rnic_ep *ep, instant_ns now)
     return now > instant_after(ep->in.moved_at_ns, cold_after_ns);
 }
 
-// Octets that a stalled QP did not take wait here, and reading stops: the window closes.
-static bool backlog_keep(struct rnic_ep *ep, struct span left)
+// Octets that a stalled QP did not take wait here, and reading stops: the window closes. Those that
+// did so before stay where they are: each receive that is posted takes a few, and leaves the rest.
+static bool backlog_keep(struct rnic_ep *ep, struct span left, bool is_in_backlog)
 {
-    if (left.len == 0) {
+    if (left.len == 0 || is_in_backlog) {
+        ep->in.waiting = left;
         return true;
     }
     if (ep->in.backlog.len < left.len) {
@@ -37,8 +39,8 @@ static bool backlog_keep(struct rnic_ep *ep, struct span left)
         }
         ep->in.backlog = mspan_of(grown, left.len);
     }
-    memmove(ep->in.backlog.ptr, left.ptr, left.len);
-    ep->in.backlog_len = left.len;
+    memcpy(ep->in.backlog.ptr, left.ptr, left.len);
+    ep->in.waiting = span_of(ep->in.backlog.ptr, left.len);
     return true;
 }
 
@@ -70,7 +72,7 @@ static void fpdus_settle(struct rnic_ep *ep, enum mpa_rx_verdict verdict, instan
     }
 }
 
-static void fpdus_on_input(struct rnic_ep *ep, struct span in, instant_ns now)
+static void fpdus_on_input(struct rnic_ep *ep, struct span in, bool is_in_backlog, instant_ns now)
 {
     size_t consumed = 0;
     ep->in.turn_at_ns = now;
@@ -81,7 +83,7 @@ static void fpdus_on_input(struct rnic_ep *ep, struct span in, instant_ns now)
     enum mpa_rx_verdict verdict = mpa_rx_on_input(&ep->in.rx, in, &consumed);
     ep_carry_return(ep);
     fpdus_settle(ep, verdict, now);
-    if (verdict == MPA_RX_STALLED && !backlog_keep(ep, span_skip(in, consumed))) {
+    if (verdict == MPA_RX_STALLED && !backlog_keep(ep, span_skip(in, consumed), is_in_backlog)) {
         ep_close(ep, QP_CLOSE_LOCAL, true, now);
     }
 }
@@ -97,7 +99,7 @@ static void stream_on_input(struct rnic_ep *ep, struct span in, instant_ns now)
         ep_startup(ep, now);
     }
     if (in.len > 0 && (ep->state == EP_OPEN || ep->state == EP_CLOSING) && !ep->in.is_stopped) {
-        fpdus_on_input(ep, in, now);
+        fpdus_on_input(ep, in, false, now);
     }
 }
 
@@ -112,9 +114,9 @@ void ep_resume_input(struct rnic_ep *ep, instant_ns now)
         pause_input(ep, ep_place_settle(ep, now));
         return;
     }
-    struct span in = span_of(ep->in.backlog.ptr, ep->in.backlog_len);
-    ep->in.backlog_len = 0;
-    fpdus_on_input(ep, in, now);
+    struct span in = ep->in.waiting;
+    ep->in.waiting = span_of(NULL, 0);
+    fpdus_on_input(ep, in, true, now);
 }
 
 // The peer has said all; what this side has to say still goes out (RFC 5040 section 6.2), and the
@@ -181,7 +183,7 @@ static bool may_borrow(const struct rnic_ep *ep)
     const struct mpa_rx *rx = &ep->in.rx;
     return (ep->stream->facts & LINK_LENDS) != 0 && ep->state == EP_OPEN && !ep->in.is_stopped &&
            !rx->framing.crc && !rx->framing.markers && !rx->is_framing_open &&
-           ep->in.backlog_len == 0;
+           ep->in.waiting.len == 0;
 }
 
 static enum input_step input_lent(struct rnic_ep *ep, instant_ns now)
