@@ -437,6 +437,69 @@ static void a_filter_leaves_what_holds_it(void **state)
     assert_memory_equal(row(3), "    200", 7);
 }
 
+static void each_key_does_one_thing(void **state)
+{
+    const struct {
+        int key;
+        enum top_kind kind;
+        int sort; // columns further
+        bool reverses, types, opens;
+        pid_t first, last; // what is chosen then, of the first row and of the last
+    } rows[] = {
+        {TOP_KEY_UP, TOP_PROCESS, 0, false, false, false, PID, PID},
+        {'k', TOP_PROCESS, 0, false, false, false, PID, PID},
+        {TOP_KEY_DOWN, TOP_PROCESS, 0, false, false, false, NODE_PID, NODE_PID},
+        {'j', TOP_PROCESS, 0, false, false, false, NODE_PID, NODE_PID},
+        {TOP_KEY_PAGE_UP, TOP_PROCESS, 0, false, false, false, PID, PID},
+        {TOP_KEY_PAGE_DOWN, TOP_PROCESS, 0, false, false, false, NODE_PID, NODE_PID},
+        {TOP_KEY_HOME, TOP_PROCESS, 0, false, false, false, PID, PID},
+        {TOP_KEY_END, TOP_PROCESS, 0, false, false, false, NODE_PID, NODE_PID},
+        {TOP_KEY_TAB, TOP_CONNECTION, 0, false, false, false, 0, 0},
+        {'1', TOP_PROCESS, 0, false, false, false, PID, NODE_PID},
+        {'2', TOP_CONNECTION, 0, false, false, false, 0, 0},
+        {'3', TOP_VOLUME, 0, false, false, false, 0, 0},
+        {'4', TOP_RTA, 0, false, false, false, 0, 0},
+        {'5', TOP_CLIENT, 0, false, false, false, 0, 0},
+        {'s', TOP_PROCESS, 1, false, false, false, PID, NODE_PID},
+        {TOP_KEY_RIGHT, TOP_PROCESS, 1, false, false, false, PID, NODE_PID},
+        {'S', TOP_PROCESS, -1, false, false, false, PID, NODE_PID},
+        {TOP_KEY_LEFT, TOP_PROCESS, -1, false, false, false, PID, NODE_PID},
+        {'r', TOP_PROCESS, 0, true, false, false, PID, NODE_PID},
+        {'/', TOP_PROCESS, 0, false, true, false, PID, NODE_PID},
+        {TOP_KEY_ENTER, TOP_PROCESS, 0, false, false, true, PID, NODE_PID},
+        {TOP_KEY_ESCAPE, TOP_PROCESS, 0, false, false, false, PID, NODE_PID},
+        {'x', TOP_PROCESS, 0, false, false, false, PID, NODE_PID},
+    };
+    two_rounds();
+    for (unsigned i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
+        const bool is_last = i % 2 != 0;
+        const unsigned row_number = i / 2;
+        top_view_init(&view, 1, false);
+        top_view_key(&view, &model, 10, is_last ? TOP_KEY_END : TOP_KEY_HOME);
+        const struct top_order before = view.orders[TOP_PROCESS];
+        assert_true(top_view_key(&view, &model, 10, rows[row_number].key));
+        const struct top_order after = view.orders[TOP_PROCESS];
+        assert_int_equal(view.kind, rows[row_number].kind);
+        assert_int_equal((int)after.sorted_by - (int)before.sorted_by, rows[row_number].sort);
+        assert_int_equal(after.is_reversed != before.is_reversed, rows[row_number].reverses);
+        assert_int_equal(view.is_typing, rows[row_number].types);
+        assert_int_equal(view.is_detail, rows[row_number].opens);
+        if (view.kind == TOP_PROCESS) {
+            assert_int_equal(top_view_chosen(&view, &model)->pid,
+                             is_last ? rows[row_number].last : rows[row_number].first);
+        }
+    }
+}
+
+static void tab_goes_through_all_tables_and_round(void **state)
+{
+    two_rounds();
+    for (unsigned i = 1; i <= 2 * TOP_KIND_COUNT; i++) {
+        assert_true(top_view_key(&view, &model, 10, TOP_KEY_TAB));
+        assert_int_equal(view.kind, i % TOP_KIND_COUNT);
+    }
+}
+
 static void the_choice_stays_with_its_row(void **state)
 {
     two_rounds();
@@ -483,11 +546,14 @@ static void details_scroll_as_far_as_there_are_lines(void **state)
     press("2\n");
     draw(WIDTH, 12);
     expect("state: RTS");
+    expect_row(10, ""); // they end above the last minute
     for (unsigned i = 0; i < 100; i++) {
         assert_true(top_view_key(&view, &model, 7, TOP_KEY_DOWN));
     }
     draw(WIDTH, 12);
     expect("contexts in use 7");
+    draw(WIDTH, 40);
+    expect("state: RTS"); // and no further than they must
 }
 
 static void who_is_stopped_or_gone_stands_out(void **state)
@@ -581,6 +647,8 @@ int main(void)
         CASE(the_minute_of_the_chosen_row_is_drawn),
         CASE(rows_are_sorted_by_any_column_both_ways),
         CASE(a_filter_leaves_what_holds_it),
+        CASE(each_key_does_one_thing),
+        CASE(tab_goes_through_all_tables_and_round),
         CASE(the_choice_stays_with_its_row),
         CASE(details_of_a_connection_tell_states_and_holes_and_refusals),
         CASE(words_of_details_flow_into_lines),
