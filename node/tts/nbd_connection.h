@@ -50,6 +50,7 @@ struct nbd_request {
     const void *data;
     uint32_t data_len;
     uint32_t sent;
+    uint32_t chunked_len;  // of a read with chunks: octets that those up to this one tell of
     bool is_transfer;      // the CTA waits to hear that the data have been sent
     struct list_link link; // free, or to be answered
 };

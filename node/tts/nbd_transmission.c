@@ -16,7 +16,15 @@
 #include "node/tts/nbd_connection.h"
 #include "node/tts/nbd_wire.h"
 
-enum { REPLY_BATCH_MAX = 64, ERROR_PAYLOAD_LEN = 6, DATA_CHUNK_LEN = 8, DESCRIPTOR_LEN = 8 };
+enum {
+    REPLY_BATCH_MAX = 64,
+    ERROR_PAYLOAD_LEN = 6,
+    DATA_CHUNK_LEN = 8,
+    HOLE_CHUNK_LEN = 12,
+    DESCRIPTOR_LEN = 8,
+    HOLE_UNIT = 4 << 10, // zeroes are looked for by it,
+    HOLE_MIN = 64 << 10, // and so many are told as a hole, or all that was read
+};
 
 static const uint16_t errno_of[NODE_COMPLETION_COUNT] = {
     [NODE_OK] = NBD_OK,           [NODE_RETRY] = NBD_EIO,           [NODE_MALFORMED] = NBD_EINVAL,
@@ -66,7 +74,7 @@ static void header_simple(struct nbd_request *r, uint32_t error)
     r->header_len = NBD_SIMPLE_LEN;
 }
 
-// The only chunk of an answer. `len` octets of payload, of which `own_len` stand in the header.
+// The last chunk of an answer. `len` octets of payload, of which `own_len` stand in the header.
 static uint8_t *header_structured(struct nbd_request *r, uint16_t type, uint32_t len,
                                   uint32_t own_len)
 {
@@ -118,18 +126,88 @@ static uint32_t completion_errno(const struct nbd_request *r, enum node_completi
     return completion == NODE_RANGE && needs_space ? NBD_ENOSPC : errno_of[completion];
 }
 
+static bool is_zero(const uint8_t *octets, uint32_t len)
+{
+    return octets[0] == 0 && memcmp(octets, octets + 1, len - 1) == 0;
+}
+
+// How many of the octets from there on are alike: zeroes, or not, by units.
+static uint32_t run_len(const uint8_t *data, uint32_t from, uint32_t len, bool is_of_zeroes)
+{
+    uint32_t at = from;
+    while (at < len) {
+        uint32_t part = len - at < HOLE_UNIT ? len - at : HOLE_UNIT;
+        if (is_zero(data + at, part) != is_of_zeroes) {
+            break;
+        }
+        at += part;
+    }
+    return at - from;
+}
+
+static bool is_hole(uint32_t zeroes_len, uint32_t len)
+{
+    return zeroes_len >= HOLE_MIN || zeroes_len == len;
+}
+
+// Up to the next hole; too few zeroes for one belong to the data.
+static uint32_t data_run_len(const uint8_t *data, uint32_t from, uint32_t len)
+{
+    uint32_t at = from;
+    for (;;) {
+        uint32_t zeroes_len = run_len(data, at, len, true);
+        if (zeroes_len >= HOLE_MIN || at + zeroes_len == len) {
+            return zeroes_len >= HOLE_MIN ? at - from : len - from;
+        }
+        at += zeroes_len;
+        at += run_len(data, at, len, false);
+    }
+}
+
+// The next chunk of what was read: data, or a hole. Whoever wants it in one piece (DF) gets one.
+static void chunk_begin(struct nbd_request *r)
+{
+    const uint8_t *data = r->service.data;
+    uint32_t from = r->chunked_len, len = r->service.buffer.len, part;
+    bool is_whole = (r->flags & NBD_CMD_FLAG_DF) != 0;
+    uint32_t zeroes_len = run_len(data, from, len, true);
+    uint8_t *payload;
+    r->sent = r->data_len = 0;
+    if (is_whole ? zeroes_len == len : is_hole(zeroes_len, len)) {
+        part = zeroes_len;
+        payload = header_structured(r, NBD_REPLY_TYPE_OFFSET_HOLE, HOLE_CHUNK_LEN, HOLE_CHUNK_LEN);
+        put_be32(payload + 8, part);
+    } else {
+        part = is_whole ? len : data_run_len(data, from, len);
+        r->data = data + from;
+        r->data_len = part;
+        payload =
+            header_structured(r, NBD_REPLY_TYPE_OFFSET_DATA, part + DATA_CHUNK_LEN, DATA_CHUNK_LEN);
+    }
+    put_be64(payload, r->service.offset + from);
+    r->chunked_len += part;
+    if (r->chunked_len < len) {
+        put_be16(r->header + NBD_STRUCTURED_OFF_FLAGS, 0); // more follow
+    }
+}
+
+static bool has_more_chunks(const struct nbd_request *r)
+{
+    return r->command == NBD_CMD_READ && r->is_transfer && r->connection->is_structured &&
+           r->chunked_len < r->service.buffer.len;
+}
+
 static void answer_read(struct nbd_request *r)
 {
-    r->data = r->service.data;
-    r->data_len = r->service.buffer.len;
+    r->is_transfer = true;
+    r->chunked_len = 0;
     if (r->connection->is_structured) {
-        uint8_t *payload = header_structured(r, NBD_REPLY_TYPE_OFFSET_DATA,
-                                             r->data_len + DATA_CHUNK_LEN, DATA_CHUNK_LEN);
-        put_be64(payload, r->service.offset);
+        chunk_begin(r);
     } else {
+        r->data = r->service.data;
+        r->data_len = r->service.buffer.len;
         header_simple(r, NBD_OK);
     }
-    r->is_transfer = true;
     reply_queue(r);
 }
 
@@ -437,6 +515,11 @@ static void replies_advance(struct nbd_connection *c, size_t sent, instant_ns no
         }
         sent -= left;
         list_remove(&r->link);
+        if (has_more_chunks(r)) { // behind the others: one of them may have begun to go
+            chunk_begin(r);
+            list_push_tail(&c->replies, &r->link);
+            continue;
+        }
         if (r->is_transfer) {
             transferred(r, NODE_OK, now);
         }

@@ -77,6 +77,7 @@ enum nbd_command_flag {
 
 enum nbd_reply_type {
     NBD_REPLY_TYPE_OFFSET_DATA = 1,
+    NBD_REPLY_TYPE_OFFSET_HOLE = 2,
     NBD_REPLY_TYPE_BLOCK_STATUS = 5,
     NBD_REPLY_TYPE_ERROR = 0x8001,
     NBD_REPLY_FLAG_DONE = 1,

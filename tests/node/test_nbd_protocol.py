@@ -192,7 +192,65 @@ def errors_of_reads_are_chunks_if_asked_for(node):
         assert (flags, kind) == (1, 0x8001) and struct.unpack('>IH', payload) == (EINVAL, 0)
         client.request(READ, 512, 512)
         flags, kind, payload = client.chunk()
-        assert (flags, kind, payload) == (1, 1, struct.pack('>Q', 512) + bytes(512))
+        assert (flags, kind, payload) == (1, 2, struct.pack('>QI', 512, 512))
+
+
+DATA, HOLE, DF = 1, 2, 4
+
+
+def pieces(client, cookies):
+    """By cookie: (type, offset, length, data) of each chunk, up to the last."""
+    told, left = {cookie: [] for cookie in cookies}, set(cookies)
+    while left:
+        magic, flags, kind, cookie, length = struct.unpack('>IHHQI', client.take(20))
+        assert magic == 0x668e33ef and cookie in left, (hex(magic), cookie)
+        payload = client.take(length)
+        at, = struct.unpack_from('>Q', payload)
+        hole_len = struct.unpack_from('>I', payload, 8)[0] if kind == HOLE else 0
+        data = bytes(hole_len) if kind == HOLE else payload[8:]
+        told[cookie].append((kind, at, len(data), data))
+        left -= {cookie} if flags & 1 else set()
+    return told
+
+
+@on_node
+def zeroes_are_told_as_holes(node):
+    kib, whole = 1 << 10, 1 << 20
+    volume = bytearray(whole)
+    with Client(node).go(structured=True) as client:
+        # 60 KiB of zeroes between data are too few; the rest of a 4 KiB unit belongs to its data.
+        for at, octets in ((128 * kib, b'a' * 4096), (192 * kib, b'b'), (960 * kib, b'c' * 65536)):
+            client.request(WRITE, at, len(octets), data=octets)
+            assert client.answer() == (0, b'')
+            volume[at:at + len(octets)] = octets
+        client.request(READ, 0, whole)
+        told = pieces(client, [7])[7]
+        assert [(kind, at // kib, length // kib) for kind, at, length, _ in told] == [
+            (HOLE, 0, 128), (DATA, 128, 68), (HOLE, 196, 764), (DATA, 960, 64)], told
+        assert b''.join(data for *_, data in told) == volume
+        client.request(READ, 0, whole, DF)
+        assert pieces(client, [7])[7] == [(DATA, 0, whole, volume)]
+        client.request(READ, 256 * kib, 4096, DF)
+        assert pieces(client, [7])[7] == [(HOLE, 256 * kib, 4096, bytes(4096))]
+        client.request(READ, 130 * kib, 4096)  # its zeroes are not all of it
+        assert [piece[0] for piece in pieces(client, [7])[7]] == [DATA]
+
+
+@on_node
+def chunks_of_several_reads_do_not_mix(node):
+    volume = b''.join((bytes([1 + i]) * (8 << 10)).ljust(128 << 10, b'\0') for i in range(8))
+    with Client(node).go(structured=True) as client:
+        client.request(WRITE, 0, len(volume), data=volume)
+        assert client.answer() == (0, b'')
+        for cookie in range(32):  # nobody reads meanwhile: some are sent in part
+            client.request(READ, 4096 * cookie, 800 << 10, cookie=cookie)
+        for cookie, told in pieces(client, range(32)).items():
+            assert len(told) > 8
+            at = 4096 * cookie
+            for _, offset, length, data in told:
+                assert offset == at and data == volume[at:at + length], (cookie, at, offset)
+                at += length
+            assert at == 4096 * cookie + (800 << 10)
 
 
 @on_node
