@@ -2,6 +2,7 @@
 // poller drives the RNIC itself.
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ enum {
     SPINNER_POLL_COUNT = 64,
 };
 static const duration_ns spinner_window_ns = 100 * NS_PER_US;
+static const duration_ns vain_polling_ns = 250 * NS_PER_US;
 
 int rnic_cq_create(struct rnic *rnic, uint32_t cqe_count, const struct cq_port *port,
                    struct rnic_cq **ret)
@@ -108,6 +110,29 @@ static void drive_for(struct rnic_cq *cq)
         gathering_on_look(&cq->rnic->shard.gathering, now);
     }
     note_empty_poll(cq, now);
+    cq->in_vain_since_ns = cq->in_vain_since_ns == 0 ? now : cq->in_vain_since_ns;
+    cq->is_in_vain = now - cq->in_vain_since_ns >= vain_polling_ns;
+}
+
+// Poll lock held.
+static void begin_anew(struct rnic_cq *cq)
+{
+    cq->in_vain_since_ns = 0;
+    cq->is_in_vain = false;
+}
+
+// Lets go of the poll lock. Who has polled in vain for so long may have the processor that the peer
+// waits for: two programs that spin on one would take turns of milliseconds.
+static void poll_end(struct rnic_cq *cq)
+{
+    const bool is_in_vain = cq->is_in_vain;
+    if (is_in_vain) {
+        begin_anew(cq);
+    }
+    pthread_mutex_unlock(&cq->poll_lock);
+    if (is_in_vain) {
+        sched_yield();
+    }
 }
 
 int rnic_cq_poll(struct rnic_cq *cq, struct cqe *ret, unsigned max)
@@ -118,8 +143,11 @@ int rnic_cq_poll(struct rnic_cq *cq, struct cqe *ret, unsigned max)
         drive_for(cq);
         count = cq_poll(cq->cq, ret, max);
     }
+    if (count > 0) {
+        begin_anew(cq);
+    }
     bool has_failed = count == 0 && cq_has_overflowed(cq->cq);
-    pthread_mutex_unlock(&cq->poll_lock);
+    poll_end(cq);
     return has_failed ? -EIO : (int)count;
 }
 
@@ -135,6 +163,9 @@ const struct cqe *rnic_cq_peek(struct rnic_cq *cq)
         drive_for(cq);
         cqe = cq_peek(cq->cq, 0);
     }
+    if (cqe != NULL) {
+        begin_anew(cq);
+    }
     return cqe;
 }
 
@@ -145,7 +176,7 @@ void rnic_cq_pop(struct rnic_cq *cq)
 
 void rnic_cq_poll_end(struct rnic_cq *cq)
 {
-    pthread_mutex_unlock(&cq->poll_lock);
+    poll_end(cq);
 }
 
 bool rnic_cq_has_overrun(const struct rnic_cq *cq)

@@ -1,6 +1,7 @@
 // Devices whose queue pairs are carried by packets, over a net on virtual time.
 #include <errno.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -379,10 +380,66 @@ static void an_unreliable_connection_carries_sends_and_writes(void **state)
     world_close();
 }
 
+/* ---- polling --------------------------------------------------------------------------------- */
+
+static unsigned yield_count;
+
+// Stands before libc's.
+int sched_yield(void)
+{
+    yield_count++;
+    return 0;
+}
+
+static unsigned yields_of_a_poll(duration_ns later_ns)
+{
+    struct cqe cqe;
+    w.now += later_ns;
+    yield_count = 0;
+    rnic_cq_poll(w.devices[1].cq, &cqe, 1);
+    return yield_count;
+}
+
+// The peer may wait for the same one.
+static void who_polls_in_vain_for_long_gives_the_processor_away(void **state)
+{
+    world_open_pair(RNIC_QP_UD, &clean);
+    assert_int_equal(yields_of_a_poll(0), 0);
+    assert_int_equal(yields_of_a_poll(249 * NS_PER_US), 0);
+    assert_int_equal(yields_of_a_poll(NS_PER_US), 1);
+    assert_int_equal(yields_of_a_poll(249 * NS_PER_US), 0); // since the next poll
+    assert_int_equal(yields_of_a_poll(249 * NS_PER_US), 0);
+    world_post_recv(1, 0, GRH_LEN + MTU);
+    post_datagram(0, w.qps[1]->qp_num, 0, 100);
+    assert_int_equal(world_completion(1).status, WC_SUCCESS); // not in vain
+    assert_int_equal(yields_of_a_poll(NS_PER_US), 0);
+    world_close();
+}
+
+/* ---- acknowledgements ------------------------------------------------------------------------ */
+
+// For one pass, where another is sure to come; of a stream whose sender waits for them not at all.
+static void acknowledgements_of_a_message_wait_and_those_of_a_stream_do_not(void **state)
+{
+    world_open_pair(RNIC_QP_UD, &clean);
+    struct shard *shard = &w.devices[0].rnic->shard;
+    shard->has_thread = true; // which is awake
+    packet_hold(shard, 1);
+    assert_true(shard->packets.is_holding);
+    packet_hold(shard, 1);
+    assert_false(shard->packets.is_holding);
+    packet_hold(shard, 8);
+    assert_false(shard->packets.is_holding);
+    shard->has_thread = false;
+    world_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_datagram_arrives_and_says_from_whom),
+        cmocka_unit_test(acknowledgements_of_a_message_wait_and_those_of_a_stream_do_not),
+        cmocka_unit_test(who_polls_in_vain_for_long_gives_the_processor_away),
         cmocka_unit_test(a_datagram_to_a_number_that_nobody_has_is_counted),
         cmocka_unit_test(numbers_are_those_that_the_link_has),
         cmocka_unit_test(more_than_the_link_takes_at_a_time_leaves_when_there_is_room),
