@@ -23,6 +23,7 @@
 
 enum {
     CONTROL_LEN = 256,
+    LONG_LEN = 24 << 10, // a burst
     ASKS_MAX = 16,
     INPUT_HALF_LEN = DATAGRAM_MESSAGES_MAX * DATAGRAM_MESSAGE_LEN,
 };
@@ -104,13 +105,17 @@ static bool read_some(struct datagram_udp *d, struct datagram_inlet *inlet)
     if (got <= 0) {
         return false;
     }
+    // What has come together is done before more is read: so much stays in the nearest cache, and
+    // its sender hears of it.
+    const bool is_long = msgs[0].msg_len >= LONG_LEN;
+    in->wanted = is_long ? 1 : in->wanted;
     in->half = 1 - in->half;
     in->last = inlet;
     for (unsigned i = 0; i < in->count; i++) {
         d->counters.trains_in++;
         arrival_read(d, inlet, &msgs[i].msg_hdr, msgs[i].msg_len, &in->arrivals[i]);
     }
-    return in->count == DATAGRAM_MESSAGES_MAX;
+    return is_long || in->count == DATAGRAM_MESSAGES_MAX;
 }
 
 /* ---- the ICRC -------------------------------------------------------------------------------- */

@@ -22,12 +22,12 @@ static bool serve(struct shard *shard, instant_ns now)
     if ((ready & DATAGRAM_READY_ROOM) != 0) {
         packet_on_room(shard);
     }
-    const bool moved = (ready & DATAGRAM_READY_IN) != 0 && packet_input(shard, now);
-    if (moved) {
+    const unsigned count = (ready & DATAGRAM_READY_IN) != 0 ? packet_input(shard, now) : 0;
+    if (count > 0) {
         packet_conns_settle(shard, now);
     }
-    packet_hold(shard, moved);
-    return moved;
+    packet_hold(shard, count);
+    return count > 0;
 }
 
 static void run(struct list_link *entry, instant_ns now)

@@ -59,12 +59,12 @@ static void dispatch(struct rnic *rnic, const struct datagram_rx *rx, instant_ns
     }
 }
 
-bool packet_input(struct shard *shard, instant_ns now)
+unsigned packet_input(struct shard *shard, instant_ns now)
 {
     struct datagram_rx rx[PACKET_BATCH];
     const unsigned count = datagram_receive(shard->packets.link, rx, PACKET_BATCH, now);
     for (unsigned i = 0; i < count; i++) {
         dispatch(shard->rnic, &rx[i], now);
     }
-    return count > 0;
+    return count;
 }

@@ -10,6 +10,7 @@
 
 enum {
     PACKET_FLUSHES_PER_TURN = 4, // of one queue pair
+    PACKET_STREAM_MIN = 8,       // packets in one pass
 };
 
 static const duration_ns receiver_wait_ns = 50 * NS_PER_US; // who reads takes in 50 KB meanwhile
@@ -79,14 +80,16 @@ void packet_settle(struct shard *shard, instant_ns now)
 
 // What answers a message is often posted as soon as the message is seen, by who spins on it, and
 // may leave with its acknowledgement: one system call, and one turn of the peer. The next pass is
-// sure to come soon: the thread is awake, and goes on as long as anything moves, or looks again.
-void packet_hold(struct shard *shard, bool has_input)
+// sure to come soon: the thread is awake, and goes on as long as anything moves, or looks again. Of
+// a stream of packets nobody answers each, and its sender waits for room in its window.
+void packet_hold(struct shard *shard, unsigned input_count)
 {
+    const bool has_message = input_count > 0 && input_count < PACKET_STREAM_MIN;
     struct packet_side *p = &shard->packets;
     const bool is_thread_awake =
         shard->has_thread &&
         atomic_load_explicit(&shard->asleep_until_ns, memory_order_relaxed) == 0;
-    p->is_holding = has_input && !p->is_holding && is_thread_awake;
+    p->is_holding = has_message && !p->is_holding && is_thread_awake;
 }
 
 void packet_on_room(struct shard *shard)

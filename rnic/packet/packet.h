@@ -85,8 +85,8 @@ int packet_create_qp(struct rnic_qp *qp, const struct rnic_qp_init *init);
 
 // ---- input.c
 
-// Takes what has come, a bounded number of packets; true if there were any.
-bool packet_input(struct shard *shard, instant_ns now);
+// Takes what has come, a bounded number of packets; how many.
+unsigned packet_input(struct shard *shard, instant_ns now);
 
 // ---- put.c
 
@@ -101,8 +101,8 @@ bool packet_put_held(struct packet_side *p);
 
 // Puts and sends what all that are due have, and notes when they have something to do again.
 void packet_settle(struct shard *shard, instant_ns now);
-// In a pass that had input or had not: acknowledgements may wait for the next one.
-void packet_hold(struct shard *shard, bool has_input);
+// In a pass that had so many packets: acknowledgements may wait for the next one.
+void packet_hold(struct shard *shard, unsigned input_count);
 // The link has room again.
 void packet_on_room(struct shard *shard);
 
