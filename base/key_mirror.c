@@ -31,6 +31,7 @@ bool key_mirror_show(struct key_mirror *mirror, const struct key *key)
         store(&entry->base_to, key->base_to);
         store(&entry->length, key->length);
         store(&entry->addr, key->addr);
+        store(&entry->rights, key->rights);
         atomic_store_explicit(&entry->generation, key->generation, memory_order_release);
         return true;
     }
@@ -61,6 +62,7 @@ static bool entry_read(const struct key_entry *entry, struct key *ret)
         .base_to = load(&entry->base_to),
         .length = load(&entry->length),
         .addr = load(&entry->addr),
+        .rights = (unsigned)load(&entry->rights),
         .entry = entry,
     };
     atomic_thread_fence(memory_order_acquire);

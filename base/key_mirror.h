@@ -1,9 +1,11 @@
 // What a process shows its peers on the same host of its keys: a table in memory that it alone
 // writes and they may only read. Who wants to write into that process' memory finds the key here,
-// and looks again, behind a full fence, when it has said that it is about to.
+// and looks again, behind a full fence, when it has said that it is about to. Who wants to read
+// from it looks again behind that.
 //
-// mem/ writes it, link/ reads that of others. Only regions open for remote Writes are shown, and of
-// those only what finds room in its bucket: what is not here goes the way that needs no mirror.
+// mem/ writes it, link/ reads that of others. Only regions open for remote Writes or Reads are
+// shown, and of those only what finds room in its bucket: what is not here goes the way that needs
+// no mirror.
 //
 // **Generations.** 64 bits, one for each time that a key is shown, never the same twice.
 // Withdrawing sets an entry's generation to 0; so who has read a generation, and finds it there
@@ -25,13 +27,17 @@ enum {
     KEY_MIRROR_BUCKETS = 1 << KEY_MIRROR_BUCKET_BITS,
 };
 
+// What a key is good for, and what a queue pair lets its peer do.
+enum key_right { KEY_MAY_WRITE = 1, KEY_MAY_READ = 2 };
+
 struct key_entry {
     _Atomic uint64_t generation; // 0: empty
     _Atomic uint64_t name;       // STag, and from bit 32 on the protection domain
     _Atomic uint64_t base_to;    // number of its first octet
     _Atomic uint64_t length;
-    _Atomic uint64_t addr; // its first octet, in the process whose it is
-    uint64_t rest[3];
+    _Atomic uint64_t addr;   // its first octet, in the process whose it is
+    _Atomic uint64_t rights; // enum key_right, or-ed
+    uint64_t rest[2];
 };
 
 STATIC_CHECK(sizeof(struct key_entry) == 64);
@@ -46,6 +52,7 @@ struct key {
     uint64_t generation;
     uint32_t stag, pd;
     uint64_t base_to, length, addr;
+    unsigned rights; // enum key_right, or-ed
     const struct key_entry *entry;
 };
 
@@ -63,5 +70,9 @@ uint64_t key_mirror_withdraw(struct key_mirror *mirror, uint32_t stag);
 bool key_mirror_find(const struct key_mirror *mirror, uint32_t stag, struct key *ret);
 // It is still shown. Behind the caller's fence.
 bool key_is_shown(const struct key *key);
-// Where [to, to + len) lies, for who writes in this domain. False: not within the key.
+// Where [to, to + len) lies, for who has this domain. False: not within the key.
 bool key_resolve(const struct key *key, uint32_t pd, uint64_t to, uint64_t len, uint64_t *ret_addr);
+static inline bool key_allows(const struct key *key, enum key_right right)
+{
+    return (key->rights & right) != 0;
+}

@@ -34,6 +34,12 @@ struct ulpdu_port {
     void *ctx;
 };
 
+enum pull_answer {
+    PULL_REFUSED, // it goes by the stream
+    PULL_LATER,   // ask again in the next turn
+    PULL_BEGUN,
+};
+
 struct ulpdu_sink {
     // May `put` be called for a ULPDU of `ulpdu_len` octets, its payload in `piece_count` pieces?
     bool (*has_room)(void *ctx, size_t ulpdu_len, unsigned piece_count);
@@ -47,6 +53,10 @@ struct ulpdu_sink {
     // A whole Write past the stream, behind all that was put: see struct push_ops. NULL: none goes
     // so.
     bool (*push)(void *ctx, const struct push *push);
+    // What a Read asks for past the stream, behind all that was put, into these places. NULL: none
+    // goes so. What has begun is copied outside of this call, and of the caller's.
+    enum pull_answer (*pull)(void *ctx, const struct pull *pull, const struct mspan *pieces,
+                             unsigned piece_count);
 };
 
 // How a stream ended, as what stands on it is told.

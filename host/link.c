@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/key_mirror.h"
 #include "base/time.h"
 #include "host/clock.h"
 #include "link/compound.h"
@@ -48,7 +49,7 @@ static int local_wrap(const struct host_settings *settings, struct trace *trace,
         .peer_timeout_ns = settings->peer_timeout_ns,
         .linger_ns = LINK_LOCAL_LINGER_NS,
         .clock = host_clock,
-        .pushes = settings->push,
+        .rights = (settings->push ? KEY_MAY_WRITE : 0U) | (settings->pull ? KEY_MAY_READ : 0U),
         .on_long_revocation = say_who_is_waited_for,
         .trace = trace,
     };

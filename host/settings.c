@@ -88,6 +88,8 @@ static const struct setting settings[] = {
            "carry connections within this host through memory of both processes"),
     SWITCH("WEFT_PUSH", push, "off",
            "put short Writes into the memory of a process of this host, without its help"),
+    SWITCH("WEFT_PULL", pull, "on",
+           "copy what Reads ask for out of the memory of a process of this host"),
     NUMBER("WEFT_ROCE_PORT", roce_port, 1024, 49151, "4791",
            "the UDP port of RoCEv2's packets; both ends have the same one"),
     SETTING("WEFT_FAULT", KIND_FAULT, fault, 0, sizeof((struct host_settings *)0)->fault, "FAULTS",

@@ -14,6 +14,7 @@ struct host_settings {
     char link[256];                  // WEFT_LINK: what carries connections, see host/link.h
     bool local;                      // WEFT_LOCAL: memory for peers of this host
     bool push;                       // WEFT_PUSH: ... and Writes into their own
+    bool pull;                       // WEFT_PULL: ... and Reads out of it
     char fault[256];                 // WEFT_FAULT: how its path is bad; empty: it is not
     duration_ns peer_timeout_ns;     // WEFT_PEER_TIMEOUT: a silent peer is gone after it
     bool read_pressure;              // WEFT_READ_PRESSURE: memory pressure shortens the allotment

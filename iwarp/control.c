@@ -1,6 +1,9 @@
 // Every change of state that is asked for, and what the transport below has done.
 #include <errno.h>
 
+#include "base/key_mirror.h"
+#include "base/time.h"
+#include "base/trace.h"
 #include "iwarp/internal.h"
 
 static uint32_t at_most(uint32_t value, uint32_t max)
@@ -16,6 +19,8 @@ void qp_on_established(struct qp *qp, const struct qp_stream *stream, instant_ns
     qp->wq.now = now;
     qp->is_llp_open = true;
     qp->put_position = 0;
+    qp->pull.run = 0;
+    qp->pull.is_refused = false;
     wq_begin(&qp->wq);
     qp->stream = *stream;
     rdmap_stream_init(&qp->rdmap, qp->config.wq.mem, asker, stream->mulpdu);
@@ -148,9 +153,13 @@ void qp_set_rights(struct qp *qp, uint32_t rights)
     qp->rdmap.asker.denied = qp->denied;
 }
 
-bool qp_takes_writes(const struct qp *qp)
+// A Read waits behind Sends that wait for receives.
+unsigned qp_rights_past_stream(const struct qp *qp)
 {
-    return qp_takes_input(qp) && (qp->denied & MEM_ACCESS_REMOTE_WRITE) == 0;
+    bool writes = (qp->denied & MEM_ACCESS_REMOTE_WRITE) == 0;
+    bool reads = (qp->denied & MEM_ACCESS_REMOTE_READ) == 0 && !qp->serves_none && qp->ird > 0 &&
+                 !qp_wants_receive(qp);
+    return qp_takes_input(qp) ? (writes ? KEY_MAY_WRITE : 0U) | (reads ? KEY_MAY_READ : 0U) : 0;
 }
 
 void qp_set_ord_max(struct qp *qp, uint32_t ord_max)
@@ -175,6 +184,7 @@ void qp_on_no_peer(struct qp *qp, instant_ns now)
 // Back to the beginning, nothing is reported.
 static void reset(struct qp *qp)
 {
+    CHECK(!qp->pull.is_out);
     response_forget_all(qp);
     receive_forget(qp);
     wq_reset(&qp->wq);

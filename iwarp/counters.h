@@ -11,6 +11,7 @@
 
 #define QP_COUNTERS(X)                                                              \
     X(pushed_writes, "Writes that were put into the peer's memory past the stream") \
+    X(pulled_reads, "Reads, or parts of them, copied out of the peer's memory")     \
     X(rnr_stored, "messages that came before their receive and were stored")        \
     X(rnr_stalls, "times that the store was full and reading stopped")              \
     X(held_requests, "requests that waited as Sends before them did")               \

@@ -4,6 +4,7 @@
 //     qp.c         creation, attributes, invariants, format
 //     control.c    established, modify, closing, deadlines: what is asked for, what has been sent
 //     output.c     which message is next, and its segments
+//     pull.c       Reads past the stream
 //     input.c      a ULPDU's way through check, placement, delivery
 //     early.c      the same beyond a hole, and what happens when that closes
 //     settle.c     the last thing in all of these: what follows from what happened
@@ -131,6 +132,12 @@ struct qp {
     instant_ns silence_deadline; // a responder sends from here on, whatever has come
     bool is_extension_due, is_rtr_due, is_terminate_due;
     uint64_t put_position; // marks of the work queues are positions in the stream
+    struct {
+        bool is_out;     // the octets that the message in progress asks for are being copied
+        uint32_t len;    // ... so many
+        bool is_refused; // it goes by the stream
+        int run;         // Reads that went there one behind the other
+    } pull;
 
     // Input.
     bool is_first_arrival_due; // nothing has arrived yet
@@ -196,6 +203,17 @@ void notice_share(struct qp *qp, uint32_t peer_allotment_len); // the extensions
 bool notice_is_due(const struct qp *qp);
 void notice_start(struct qp *qp);
 enum rdmap_refusal notice_deliver(struct qp *qp, const struct extension_message *message);
+
+// pull.c
+enum pull_answer pull_message(struct qp *qp, struct ulpdu_sink *sink);
+void pull_note_message(struct qp *qp, enum tx_source source); // it has been put
+// Whether the next request waits until those before it have been answered.
+void pull_keep_requests(struct qp *qp, const struct ulpdu_sink *sink);
+// Nothing is put behind it until it is done.
+static inline bool pull_is_in_the_way(const struct qp *qp)
+{
+    return qp->pull.is_out && qp->tx_source == TX_REQUEST;
+}
 
 // responder.c
 // Puts the request into the slot that its number names.
@@ -282,6 +300,7 @@ void oneshot_recall_early(struct qp *qp, const struct recv_early *early,
 enum rdmap_refusal response_place_read(struct qp *qp, const struct rdmap_arrival *arrival);
 enum rdmap_refusal response_deliver_read(struct qp *qp, const struct rdmap_arrival *arrival);
 enum rdmap_refusal response_deliver_atomic(struct qp *qp, const struct rdmap_arrival *arrival);
+void response_complete(struct qp *qp, struct read_context *context); // all of it has come
 void response_forget_all(struct qp *qp);
 enum place_verdict response_place_read_early(struct qp *qp, const struct rdmap_arrival *arrival,
                                              uint64_t end);

@@ -83,6 +83,7 @@ static void message_put(struct qp *qp)
           (unsigned long long)qp->tx.ddp.length);
     enum tx_source source = qp->tx_source;
     qp->tx_source = TX_NONE;
+    pull_note_message(qp, source);
     if (source == TX_WORK_REQUEST) {
         requester_message_put(qp);
     } else if (source == TX_RESPONSE) {
@@ -182,6 +183,13 @@ static bool put_segment(struct qp *qp, struct ulpdu_sink *sink)
     return true;
 }
 
+// One step of the message in progress, by whichever way. False: no more now.
+static bool put(struct qp *qp, struct ulpdu_sink *sink)
+{
+    return pull_message(qp, sink) == PULL_REFUSED &&
+           (push_message(qp, sink) || put_segment(qp, sink));
+}
+
 // Response generation takes turns: a peer that reads gigabytes does not hold up the others.
 static bool is_turn_over(const struct qp *qp)
 {
@@ -193,8 +201,9 @@ bool qp_output(struct qp *qp, struct ulpdu_sink *sink, instant_ns now)
 {
     qp->wq.now = now;
     qp->turn_len = 0;
-    while (!is_turn_over(qp) && (qp->tx_source != TX_NONE || pick(qp))) {
-        if (!push_message(qp, sink) && !put_segment(qp, sink)) {
+    while (!is_turn_over(qp) && !pull_is_in_the_way(qp)) {
+        pull_keep_requests(qp, sink);
+        if ((qp->tx_source == TX_NONE && !pick(qp)) || !put(qp, sink)) {
             break;
         }
     }
@@ -212,12 +221,21 @@ bool qp_owes_output(const struct qp *qp)
     return qp_takes_input(qp) && qp->may_send && (has_work || qp->peer_request_count > 0);
 }
 
+static bool wants_request(const struct qp *qp)
+{
+    bool is_kept = qp->wq.keeps_requests && qp->wq.request_count > 0;
+    return !is_kept && read_flow_wants_take(&qp->wq.reads);
+}
+
 bool qp_has_output(const struct qp *qp)
 {
+    if (pull_is_in_the_way(qp)) {
+        return false;
+    }
     if (qp_owes_output(qp)) {
         return true;
     }
     return qp_takes_input(qp) && qp->may_send &&
-           (read_flow_wants_take(&qp->wq.reads) || qp->is_extension_due || notice_is_due(qp) ||
+           (wants_request(qp) || qp->is_extension_due || notice_is_due(qp) ||
             (qp->is_rtr_due && !qp->ready_task.is_pending));
 }

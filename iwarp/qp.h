@@ -30,6 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/key_mirror.h"
 #include "base/port_ulpdu.h"
 #include "base/qp_state.h"
 #include "base/span.h"
@@ -163,6 +164,10 @@ bool qp_owes_output(const struct qp *qp);
 // and other queue pairs' responses go first.
 bool qp_output(struct qp *qp, struct ulpdu_sink *sink, instant_ns now);
 
+// The copy that the sink's `pull` has begun is over: all octets are there, and good, or the Read
+// goes by the stream. Until then the queue pair is neither reset nor destroyed; its stream may end.
+void qp_on_pulled(struct qp *qp, bool is_good, instant_ns now);
+
 // Everything before `stream_position` was taken by the transport.
 void qp_on_handed(struct qp *qp, uint64_t stream_position, instant_ns now);
 // Everything before it reaches the peer whatever becomes of this process; at most what was handed.
@@ -192,8 +197,8 @@ bool qp_wants_close(const struct qp *qp, bool *ret_abort);
 // What the peer may do to registered memory through this queue pair: MEM_ACCESS_REMOTE_*. All of it
 // until this is called, and again after a reset.
 void qp_set_rights(struct qp *qp, uint32_t rights);
-// The peer may write into memory here: the stream is open, and those rights allow it.
-bool qp_takes_writes(const struct qp *qp);
+// What the peer may do to memory here past the stream, which is open: enum key_right, or-ed.
+unsigned qp_rights_past_stream(const struct qp *qp);
 
 // How many Reads and atomics of its own may be outstanding, whatever the peer would serve; 0: they
 // are refused. config.ord_max until this is called, and again after a reset.

@@ -14,7 +14,7 @@ static void close_sink(struct qp *qp, const struct read_context *context)
     }
 }
 
-static void complete(struct qp *qp, struct read_context *context)
+void response_complete(struct qp *qp, struct read_context *context)
 {
     read_answer_of(context)->has_early_end = false;
     close_sink(qp, context);
@@ -92,7 +92,7 @@ enum rdmap_refusal response_place_read(struct qp *qp, const struct rdmap_arrival
 enum rdmap_refusal response_deliver_read(struct qp *qp, const struct rdmap_arrival *a)
 {
     (void)a;
-    complete(qp, wq_request_oldest(&qp->wq));
+    response_complete(qp, wq_request_oldest(&qp->wq));
     return RDMAP_ACCEPTED;
 }
 
@@ -111,7 +111,7 @@ static enum rdmap_refusal deliver_original(struct qp *qp, struct read_context *c
     enum rdmap_refusal refusal = place_original(qp, context, original);
     if (refusal == RDMAP_ACCEPTED) {
         context->arrived_len = context->length;
-        complete(qp, context);
+        response_complete(qp, context);
     } else {
         fail_locally(context);
     }
@@ -229,7 +229,7 @@ enum rdmap_refusal response_release(struct qp *qp, struct release *release)
     done[RDMAP_HELD_READ_RESPONSES]++;
     done[RDMAP_HELD_RESPONSE_OCTETS] += to - from;
     context->arrived_len = to;
-    complete(qp, context);
+    response_complete(qp, context);
     return RDMAP_ACCEPTED;
 }
 

@@ -54,7 +54,7 @@ void qp_settle(struct qp *qp)
         qp->is_drained = true;
         qp_raise(qp, QP_EVENT_SQ_DRAINED);
     }
-    if (qp->is_flush_due && (!qp->is_llp_open || qp_is_all_handed(qp))) {
+    if (qp->is_flush_due && !qp->pull.is_out && (!qp->is_llp_open || qp_is_all_handed(qp))) {
         qp->is_flush_due = false;
         flush(qp);
         follow_overrun(qp);

@@ -291,9 +291,10 @@ ssize_t sys_process_vm_writev(pid_t pid, const struct iovec *local, unsigned loc
     return CALL(SYS_process_vm_writev, pid, local, local_count, remote, remote_count, 0);
 }
 
-ssize_t sys_process_vm_readv(pid_t pid, const struct iovec *local, const struct iovec *remote)
+ssize_t sys_process_vm_readv(pid_t pid, const struct iovec *local, unsigned local_count,
+                             const struct iovec *remote, unsigned remote_count)
 {
-    return CALL(SYS_process_vm_readv, pid, local, 1, remote, 1, 0);
+    return CALL(SYS_process_vm_readv, pid, local, local_count, remote, remote_count, 0);
 }
 
 int sys_pidfd_open(pid_t pid)

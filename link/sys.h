@@ -73,7 +73,8 @@ int sys_map_foreign(int fd, size_t len, const void **ret);
 pid_t sys_gettid(void);
 ssize_t sys_process_vm_writev(pid_t pid, const struct iovec *local, unsigned local_count,
                               const struct iovec *remote, unsigned remote_count);
-ssize_t sys_process_vm_readv(pid_t pid, const struct iovec *local, const struct iovec *remote);
+ssize_t sys_process_vm_readv(pid_t pid, const struct iovec *local, unsigned local_count,
+                             const struct iovec *remote, unsigned remote_count);
 int sys_pidfd_open(pid_t pid);
 int sys_pidfd_getfd(int pidfd, int fd); // a descriptor of that process, as our own
 // 0: the process has such a thread. -ESRCH: it has none any more.

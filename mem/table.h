@@ -96,7 +96,7 @@ struct mem_live mem_table_live(const struct mem_table *table);
 // How often a question was answered with `verdict` since creation.
 uint64_t mem_table_verdict_count(const struct mem_table *table, enum mem_verdict verdict);
 
-// ---- showing: processes of the same host may write into regions without asking
+// ---- showing: processes of the same host may write into regions, and read, without asking
 
 // Port: returns when nobody writes any more by the key of this generation, which has been withdrawn
 // from the mirror, and nobody will.
@@ -105,11 +105,11 @@ struct mem_revocation {
     void *ctx;
 };
 
-// From now on regions that are open for remote Writes are shown in `mirror`, zeroed memory that
-// stays as long as the table or until mem_table_hide. Windows, one-shot regions and regions on
+// From now on regions that are open for remote Writes or Reads are shown in `mirror`, zeroed memory
+// that stays as long as the table or until mem_table_hide. Windows, one-shot regions and regions on
 // demand are not: they can be taken back, or may be missing, in ways that only this process knows.
-// Deregistering and changing a region withdraws it, and returns behind `revocation`. There is no
-// region yet.
+// Deregistering and changing a region withdraws it, and returns behind `revocation` if it was open
+// for Writes. There is no region yet.
 void mem_table_show(struct mem_table *table, struct key_mirror *mirror,
                     struct mem_revocation revocation);
 // The mirror is left as it is and no longer touched: it is another process' from now on.

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "rdmap/rx.h"
 
 static void begin_tagged(struct rdmap_tx *tx, enum rdmap_opcode opcode, uint32_t stag, uint64_t to,
@@ -31,6 +32,13 @@ static void begin_untagged(struct rdmap_tx *tx, struct rdmap_stream *stream,
     tx->opcode = opcode;
     tx->fixed_len = 0;
     ddp_tx_init(&tx->ddp, &header, length);
+}
+
+void rdmap_tx_withdraw(const struct rdmap_tx *tx, struct rdmap_stream *stream)
+{
+    uint32_t qn = tx->ddp.header.qn;
+    CHECK(!tx->ddp.header.tagged && stream->tx_msn[qn] == tx->ddp.header.msn + 1);
+    stream->tx_msn[qn]--;
 }
 
 // The message is what has been written to `fixed`.

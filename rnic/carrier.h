@@ -66,6 +66,9 @@ struct carrier_ops {
     bool (*may_gather)(struct rnic_qp *qp);
     // Something was posted to the queue pair.
     void (*serve_doorbell)(struct rnic_qp *qp, instant_ns now);
+    // The copy that it began is over (rnic/pull.h): whether all octets are there. NULL: it begins
+    // none.
+    void (*on_pulled)(struct rnic_qp *qp, bool is_whole, instant_ns now);
     // The program has moved it to this state.
     void (*on_moved)(struct rnic_qp *qp, enum qp_state to, instant_ns now);
     // It is about to be destroyed, and silent.

@@ -190,6 +190,7 @@ const struct carrier_ops stream_carrier = {
     .end = shutdown_all,
     .may_gather = may_gather,
     .serve_doorbell = rnic_qp_on_doorbell,
+    .on_pulled = ep_on_pulled,
     .on_moved = on_moved,
     .forget = forget,
 };

@@ -8,6 +8,7 @@
 
 #include "base/errno_name.h"
 #include "rnic/internal.h"
+#include "rnic/pull.h"
 
 enum {
     // So many empty polls within the window make a program that spins on a CQ: the background
@@ -102,10 +103,10 @@ static void note_empty_poll(struct rnic_cq *cq, instant_ns now)
 }
 
 // Poll lock held. Nothing is in the queue: makes progress in the caller's thread.
-static void drive_for(struct rnic_cq *cq)
+static void drive_for(struct rnic_cq *cq, struct puller *puller)
 {
     instant_ns now;
-    if (!shard_drive(&cq->rnic->shard, &now)) {
+    if (!shard_drive(&cq->rnic->shard, puller, &now)) {
         now = rnic_now(cq->rnic);
         gathering_on_look(&cq->rnic->shard.gathering, now);
     }
@@ -135,13 +136,25 @@ static void poll_end(struct rnic_cq *cq)
     }
 }
 
+// Octets that a Read waits for are copied in between, while others may poll.
+static unsigned pull_and_poll(struct rnic_cq *cq, struct puller *puller, struct cqe *ret,
+                              unsigned max)
+{
+    pthread_mutex_unlock(&cq->poll_lock);
+    shard_pull(&cq->rnic->shard, puller);
+    pthread_mutex_lock(&cq->poll_lock);
+    return cq_poll(cq->cq, ret, max);
+}
+
 int rnic_cq_poll(struct rnic_cq *cq, struct cqe *ret, unsigned max)
 {
+    struct puller puller = {0};
     pthread_mutex_lock(&cq->poll_lock);
     unsigned count = cq_poll(cq->cq, ret, max);
     if (count == 0 && rnic_is_alive(cq->rnic)) {
-        drive_for(cq);
-        count = cq_poll(cq->cq, ret, max);
+        drive_for(cq, &puller);
+        count =
+            puller.qp != NULL ? pull_and_poll(cq, &puller, ret, max) : cq_poll(cq->cq, ret, max);
     }
     if (count > 0) {
         begin_anew(cq);
@@ -160,7 +173,7 @@ const struct cqe *rnic_cq_peek(struct rnic_cq *cq)
 {
     const struct cqe *cqe = cq_peek(cq->cq, 0);
     if (cqe == NULL && rnic_is_alive(cq->rnic)) {
-        drive_for(cq);
+        drive_for(cq, NULL); // the poll lock is the program's until the end of its polling
         cqe = cq_peek(cq->cq, 0);
     }
     if (cqe != NULL) {

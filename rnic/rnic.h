@@ -20,6 +20,7 @@
 
 #include "base/deadlines.h"
 #include "base/list.h"
+#include "base/port_push.h"
 #include "base/qp_state.h"
 #include "base/time.h"
 #include "base/transport.h"
@@ -172,6 +173,17 @@ struct rnic_qp_on_packets {
     atomic_uint gathered;   // posts since they were last looked at
 };
 
+// Octets of a Read that are copied out of the peer's memory (rnic/pull.h): who copies has no lock.
+struct rnic_pull {
+    struct list_link link; // among the shard's that are under way, or in none
+    bool is_barred;        // the queue pair is about to go
+    struct pull_source source;
+    struct mspan pieces[PULL_PIECES_MAX];
+    unsigned piece_count;
+    bool (*copy)(const struct pull_source *source, const struct mspan *pieces,
+                 unsigned piece_count);
+};
+
 struct rnic_qp {
     struct rnic *rnic;
     struct list_link all_link; // in the RNIC's list of queue pairs
@@ -189,6 +201,7 @@ struct rnic_qp {
     struct point *point;        // that its number names; NULL: none
     struct qp_meeting *meeting; // with the queue pair that rnic_qp_meet named; NULL: none
     struct rnic_qp_on_packets on_packets;
+    struct rnic_pull pull;
 
     atomic_bool wants_receive; // a message waits for a receive: posting one needs a doorbell
     atomic_bool may_gather;    // what is posted may wait for company, as its carrier has it

@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include "rnic/carrier.h"
 #include "rnic/internal.h"
+#include "rnic/pull.h"
 #include "rnic/reads.h"
 
 static void say_farewells(struct list_link *farewells, struct trace *trace)
@@ -17,6 +18,15 @@ static void say_farewells(struct list_link *farewells, struct trace *trace)
         farewell_say(f, trace);
         free(f);
     }
+}
+
+static void condition_init(pthread_cond_t *condition)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attr);
+    pthread_condattr_destroy(&attr);
 }
 
 int shard_init(struct shard *shard, struct rnic *rnic, struct link *link,
@@ -40,6 +50,8 @@ int shard_init(struct shard *shard, struct rnic *rnic, struct link *link,
     list_init(&shard->starved);
     list_init(&shard->moderated);
     list_init(&shard->farewells);
+    list_init(&shard->pulls);
+    condition_init(&shard->pull_ended);
     list_init(&shard->batches);
     list_init(&shard->carries);
     shard->noted_ns = INSTANT_NEVER;
@@ -52,6 +64,7 @@ void shard_fini(struct shard *shard)
     shard->carrier->tidy(shard);
     say_farewells(&shard->farewells, shard->rnic->trace);
     shard->carrier->link->close(shard);
+    pthread_cond_destroy(&shard->pull_ended);
     pthread_mutex_destroy(&shard->lock);
     free(shard->staging.ptr);
 }
@@ -96,6 +109,14 @@ void shard_let_go(struct shard *shard)
 {
     atomic_store_explicit(&shard->holder, NULL, memory_order_relaxed);
     pthread_mutex_unlock(&shard->lock);
+}
+
+int shard_wait(struct shard *shard, pthread_cond_t *condition, const struct timespec *until)
+{
+    atomic_store_explicit(&shard->holder, NULL, memory_order_relaxed);
+    int error = pthread_cond_timedwait(condition, &shard->lock, until);
+    note_holder(shard);
+    return error;
 }
 
 struct guard shard_guard(const struct shard *shard)
@@ -200,11 +221,43 @@ void shard_serve_doorbells(struct shard *shard, instant_ns now)
     }
 }
 
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+// Behind what has taken the lock as the puller. What he has to copy begins before he lets go.
+static void unlock_as_puller(struct shard *shard)
+{
+    if (!list_is_empty(&shard->due)) {
+        shard->carrier->settle(shard, rnic_now(shard->rnic));
+    }
+    shard->puller = NULL;
+    shard_unlock(shard);
+}
+
+void shard_pull(struct shard *shard, struct puller *puller)
+{
+    while (puller->qp != NULL) {
+        struct rnic_qp *qp = puller->qp;
+        const struct rnic_pull *p = &qp->pull;
+        bool is_whole = p->copy(&p->source, p->pieces, p->piece_count);
+        puller->qp = NULL;
+        shard_lock(shard);
+        shard->puller = puller;
+        shard->carrier->on_pulled(qp, is_whole, rnic_now(shard->rnic));
+        if (shard->pull_waiter_count > 0) {
+            pthread_cond_broadcast(&shard->pull_ended);
+        }
+        unlock_as_puller(shard);
+    }
+}
+
 static void serve_if_free(struct shard *shard)
 {
     if (shard_trylock(shard)) {
+        struct puller puller = {0};
+        shard->puller = &puller;
         shard_serve_doorbells(shard, rnic_now(shard->rnic));
-        shard_unlock(shard);
+        unlock_as_puller(shard);
+        shard_pull(shard, &puller);
     }
 }
 
@@ -305,16 +358,17 @@ bool shard_run(struct shard *shard, instant_ns now)
     return serve_rest(shard, now) || moved;
 }
 
-bool shard_drive(struct shard *shard, instant_ns *ret_now)
+bool shard_drive(struct shard *shard, struct puller *puller, instant_ns *ret_now)
 {
     if (!shard_trylock(shard)) {
         return false;
     }
+    shard->puller = puller;
     instant_ns now = *ret_now = rnic_now(shard->rnic);
     gathering_on_look(&shard->gathering, now);
     shard_serve_doorbells(shard, now);
     shard->carrier->serve_busy(shard, now);
     serve_rest(shard, now);
-    shard_unlock(shard);
+    unlock_as_puller(shard);
     return true;
 }

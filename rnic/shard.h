@@ -34,6 +34,7 @@ struct rnic;
 struct rnic_ep;
 struct rnic_qp;
 struct batch;
+struct puller;
 
 enum {
     SHARD_STAGING_LEN = 128 * 1024, // what one read takes in at most: stays in the L2 cache
@@ -58,6 +59,10 @@ struct shard {
     struct list_link runnable;  // those that stopped at a bound, not for want of work
     struct list_link starved;   // those whose QP waits for a receive to be posted
     struct list_link moderated; // CQs with moderation
+    struct list_link pulls;     // of queue pairs: copies that are under way without the lock
+    unsigned pull_waiter_count; // threads that wait for the end of one
+    pthread_cond_t pull_ended;
+    struct puller *puller;      // who has the lock and may copy; NULL: he may not
     struct list_link farewells; // to be said when the lock is let go
     struct deadlines deadlines; // of endpoints; the link has its own
     instant_ns noted_ns;        // not later than what else is to be done by itself
@@ -98,6 +103,9 @@ static inline bool shard_is_held(const struct shard *shard)
 {
     return atomic_load_explicit(&shard->holder, memory_order_relaxed) == thread_pointer();
 }
+// Lock held, and let go meanwhile: waits for the condition, or until then (CLOCK_MONOTONIC). 0 or
+// ETIMEDOUT.
+int shard_wait(struct shard *shard, pthread_cond_t *condition, const struct timespec *until);
 // The same for the engine's objects, which know of no lock.
 struct guard shard_guard(const struct shard *shard);
 
@@ -113,8 +121,9 @@ bool shard_run(struct shard *shard, instant_ns now);
 // For a program's thread that polls: makes a pass, unless another thread has the lock (false).
 // It reads the endpoints that were busy lately and asks the link only now and then: that saves
 // the spinning program a system call per turn. `*ret_now`: when, read under the lock, so that time
-// never goes back for who is behind it.
-bool shard_drive(struct shard *shard, instant_ns *ret_now);
+// never goes back for who is behind it. What `puller` holds behind this is to be run, without any
+// lock; NULL: this thread can do no such thing.
+bool shard_drive(struct shard *shard, struct puller *puller, instant_ns *ret_now);
 
 // Lock held. Serves every QP that was rung.
 void shard_serve_doorbells(struct shard *shard, instant_ns now);

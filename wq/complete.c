@@ -66,7 +66,7 @@ static bool is_over_at(const struct send_wqe *wqe, uint64_t mark)
 // May its completion be reported, once all before it are?
 bool wq_is_due(const struct wq *wq, const struct send_wqe *wqe)
 {
-    return is_over_at(wqe, wq->settled_mark);
+    return wqe != wq->written && is_over_at(wqe, wq->settled_mark);
 }
 
 static bool is_put_by_reference(const struct send_wqe *wqe)
@@ -92,6 +92,20 @@ bool wq_reads_from(const struct wq *wq, uint32_t lkey)
             continue;
         }
         for (uint32_t k = 0; k < wqe->sge_count; k++) {
+            if (wqe->sge[k].lkey == lkey && wqe->sge[k].length > 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool wq_reads_into(const struct wq *wq, uint32_t lkey)
+{
+    uint32_t end = wq_begun_end(wq);
+    for (uint32_t i = wqe_ring_head(&wq->sq); i != end; i++) {
+        const struct send_wqe *wqe = wq_send_at(wq, i);
+        for (uint32_t k = 0; wqe->opcode == WQE_RDMA_READ && k < wqe->sge_count; k++) {
             if (wqe->sge[k].lkey == lkey && wqe->sge[k].length > 0) {
                 return true;
             }

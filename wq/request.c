@@ -8,7 +8,7 @@
 bool wq_next_request(struct wq *wq, struct transport_work *ret)
 {
     struct read_context *context;
-    if (read_flow_is_idle(&wq->reads)) {
+    if (wq->keeps_requests || read_flow_is_idle(&wq->reads)) {
         return false;
     }
     enum read_take answer = read_sched_take(&wq->reads, wq->now, &context);
@@ -37,6 +37,16 @@ enum scatter_verdict wq_answer_place(const struct wq *wq, const struct read_cont
     scatter_init(&scatter, wqe->sge, wqe->sge_count);
     return scatter_place(wq->config->mem, wq->config->pd, &scatter, context->offset + offset,
                          payload);
+}
+
+unsigned wq_answer_places(const struct wq *wq, const struct read_context *context, uint64_t len,
+                          struct mspan *ret, unsigned max)
+{
+    const struct send_wqe *wqe = context->task->cookie;
+    struct scatter scatter;
+    scatter_init(&scatter, wqe->sge, wqe->sge_count);
+    return scatter_places(wq->config->mem, wq->config->pd, &scatter, context->offset, len, ret,
+                          max);
 }
 
 void wq_request_fail(struct wq *wq, struct read_context *context, enum wc_status status)

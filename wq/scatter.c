@@ -57,3 +57,31 @@ enum scatter_verdict scatter_place(struct mem_table *mem, uint32_t pd, struct sc
     }
     return SCATTER_OK;
 }
+
+unsigned scatter_places(struct mem_table *mem, uint32_t pd, struct scatter *scatter,
+                        uint64_t offset, uint64_t len, struct mspan *ret, unsigned max)
+{
+    unsigned count = 0;
+    if (offset > scatter->length || len > scatter->length - offset) {
+        return 0;
+    }
+    seek(scatter, offset);
+    while (len > 0) {
+        const struct sge *element = &scatter->list[scatter->index];
+        uint64_t left = element->length - scatter->element_len;
+        struct mspan place;
+        if (left == 0) { // an element of no octets
+            scatter->index++;
+            scatter->element_len = 0;
+            continue;
+        }
+        if (count == max || mem_resolve_sge(mem, pd, element, true, &place) != MEM_OK) {
+            return 0;
+        }
+        size_t piece_len = (size_t)(len < left ? len : left);
+        ret[count++] = mspan_of(place.ptr + scatter->element_len, piece_len);
+        len -= piece_len;
+        seek(scatter, scatter->offset + piece_len);
+    }
+    return count;
+}

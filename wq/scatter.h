@@ -27,6 +27,11 @@ enum scatter_verdict {
 
 void scatter_init(struct scatter *scatter, const struct sge *list, uint32_t count);
 
+// The places of octets [offset, offset + len) of the list, len > 0, in at most `max` pieces. 0:
+// they do not fit, are in more, or a local key is not usable.
+unsigned scatter_places(struct mem_table *mem, uint32_t pd, struct scatter *scatter,
+                        uint64_t offset, uint64_t len, struct mspan *ret, unsigned max);
+
 // `payload` to `offset` of the list, whose local keys are of domain `pd`.
 enum scatter_verdict scatter_place(struct mem_table *mem, uint32_t pd, struct scatter *scatter,
                                    uint64_t offset, struct span payload);

@@ -84,6 +84,7 @@ void wq_begin(struct wq *wq)
     wq->released_mark = 0;
     wq->settled_mark = 0;
     wq->not_before = 0;
+    wq->keeps_requests = false;
 }
 
 void wq_resume(struct wq *wq)

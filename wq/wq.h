@@ -109,6 +109,9 @@ struct wq {
     struct read_flow reads;
     struct list_link requests;
     uint32_t request_count;
+    bool keeps_requests;            // the transport wants none now
+    const struct send_wqe *written; // its memory is written to outside of any call, so that it is
+                                    // not over, whatever happens; NULL: none
     uint32_t ord;
 
     // Receives.
@@ -206,6 +209,8 @@ void wq_on_released(struct wq *wq, uint64_t mark, uint64_t len);
 void wq_on_settled(struct wq *wq, uint64_t mark);
 // Does a work request whose memory may be read again name this local region as a source?
 bool wq_reads_from(const struct wq *wq, uint32_t lkey);
+// Does a Read that has left and is not over name it as its destination?
+bool wq_reads_into(const struct wq *wq, uint32_t lkey);
 
 /* ---- back ------------------------------------------------------------------------------------ */
 
@@ -221,6 +226,10 @@ void wq_request_answered(struct wq *wq, struct read_context *context);
 // its window (mem_sink_open).
 enum scatter_verdict wq_answer_place(const struct wq *wq, const struct read_context *context,
                                      uint64_t offset, struct span payload);
+// Where the first `len` octets of an answer belong, in at most `max` pieces. 0: in more, or memory
+// is not usable.
+unsigned wq_answer_places(const struct wq *wq, const struct read_context *context, uint64_t len,
+                          struct mspan *ret, unsigned max);
 // The request that wq_next gave cannot be made: its work request fails.
 void wq_request_fail(struct wq *wq, struct read_context *context, enum wc_status status);
 // Nothing more is asked for, and no answer is waited for.

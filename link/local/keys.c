@@ -119,7 +119,7 @@ static int try_sill(pid_t process, uint64_t sill, uint64_t nonce)
     uint64_t seen = 0, written = 0;
     const struct iovec here = {&seen, sizeof seen};
     const struct iovec there = {(void *)(uintptr_t)(sill + sizeof nonce), sizeof nonce};
-    ssize_t len = sys_process_vm_readv(process, &here, &there);
+    ssize_t len = sys_process_vm_readv(process, &here, 1, &there, 1);
     if (len < 0) {
         return (int)len;
     }

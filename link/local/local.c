@@ -42,7 +42,7 @@ static struct local_stream *stream_new(struct local_link *l, void *owner)
 static void stream_rest(struct local_stream *s)
 {
     local_unlist(s);
-    local_push_expel(s);
+    local_gate_close(s);
     list_remove(&s->listener_link);
     local_door_close(&s->door);
     local_memory_release(&s->memory);
@@ -174,6 +174,7 @@ static void local_abandon(struct link *link)
         local_unlist(s);
         local_door_close(&s->door);
         list_remove(&s->admitted_link);
+        s->lets_in = false;
         l->in_memory_count -= s->path == LOCAL_PATH_MEMORY;
         s->path = LOCAL_PATH_TCP;
         s->memory.base = NULL;
@@ -200,7 +201,7 @@ static void local_destroy(struct link *link)
     }
     local_path_forget_offers(l);
     while (!list_is_empty(&l->peers)) {
-        local_push_forget_peer(l, LIST_ENTRY(l->peers.next, struct local_peer_keys, link));
+        local_gate_forget_peer(l, LIST_ENTRY(l->peers.next, struct local_peer_keys, link));
     }
     local_own_keys_destroy(&l->own_keys);
     link_destroy(l->forward.inner);
@@ -246,6 +247,17 @@ static const struct link_ops local_ops = {
     .destroy = local_destroy,
 };
 
+static const struct push_ops local_push_ops = {
+    .mirror = local_gate_mirror,
+    .revoke = local_gate_revoke,
+    .admit = local_gate_admit,
+    .expel = local_gate_expel,
+    .push = local_push,
+    .locate = local_pull_locate,
+    .copy = local_pull_copy,
+    .confirm = local_pull_confirm,
+};
+
 int link_local_wrap(struct link *inner, const struct link_local_config *config, struct link **ret)
 {
     CHECK(octet_ring_len_is_good(config->ring_len) && config->ring_len >= LOCAL_MEMORY_PAGE);
@@ -265,7 +277,7 @@ int link_local_wrap(struct link *inner, const struct link_local_config *config, 
     list_init(&l->peers);
     list_init(&l->admitted);
     l->own_keys.fd = -1;
-    l->forward.base.pushes = config->pushes ? &local_push_ops : NULL;
+    l->forward.base.pushes = config->rights != 0 ? &local_push_ops : NULL;
     rest_init(&l->rest);
     *ret = &l->forward.base;
     return 0;

@@ -7,7 +7,9 @@
 //   wait.c     who is ready, and who sleeps
 //   bells.c    who is told that there is news, and who tells
 //   channels.c what all streams between two links share: channel.h, doorbell.h
-//   push.c     Writes past the stream, into the peer's memory: slot.h, keys.h, thread.h
+//   gate.c     who may go past the stream, into the memory of whom: keys.h
+//   push.c     Writes into the peer's memory: slot.h, thread.h
+//   pull.c     Reads out of it
 //   memory.h   the memory of one stream: two rings (octet_ring.h) and four words
 //   door.h     how who connects hands it to who listens
 //
@@ -46,7 +48,7 @@ struct link_local_config {
     duration_ns linger_ns;
     instant_ns (*clock)(void *ctx);
     void *clock_ctx;
-    bool pushes; // Writes may go into the peer's memory, and the peer's into ours
+    unsigned rights; // enum key_right: what may be done past streams, by the peers and to them
     // A key is to be taken back, and this thread of a peer has not left our memory for long. May be
     // NULL.
     void (*on_long_revocation)(pid_t process, pid_t thread);
@@ -67,7 +69,10 @@ struct link_local_config {
     X(pushed_octets, "... octets of them")                                                   \
     X(pushes_streamed, "Writes behind others, left to the ring, which takes many at a time") \
     X(pushes_failed, "Writes that could have been, and went by the stream")                  \
-    X(pushes_forbidden, "processes into whose memory the kernel lets nothing be put")        \
+    X(pushes_forbidden, "processes whose memory the kernel lets nobody reach")               \
+    X(pulls, "Reads, or parts of them, copied out of the memory of a peer's process")        \
+    X(pulled_octets, "... octets of them")                                                   \
+    X(pulls_failed, "Reads that could have been, and went by the stream")                    \
     X(revocations_long, "keys taken back that a peer's thread held for long")
 
 // Wraps `inner`, a link of the kernel's TCP, which now belongs to *ret and is destroyed with it; on

@@ -7,7 +7,6 @@
 #include "link/sys.h"
 
 enum {
-    SILL_LEN = 8,
     TAIL_LEN_MAX = 64,
     SPINS = 2000, // looks before the kernel is asked how the thread is: a copy takes microseconds
     NAP_NS = 20 * NS_PER_US,
@@ -45,7 +44,7 @@ bool local_slot_enter(const struct local_pusher *p, const struct key *key, uint6
     struct local_slot *slot = p->slot;
     CHECK(len > 0 && len <= LOCAL_PUSH_MAX);
     size_t tail_len = tail_len_of(addr, len);
-    place_set(slot, LOCAL_SLOT_SILL, p->sill, SILL_LEN);
+    place_set(slot, LOCAL_SLOT_SILL, p->sill, LOCAL_SILL_LEN);
     place_set(slot, LOCAL_SLOT_BODY, addr, len - tail_len);
     place_set(slot, LOCAL_SLOT_TAIL, addr + len - tail_len, tail_len);
     store(&slot->thread, (uint64_t)sys_gettid());
@@ -63,7 +62,7 @@ int local_slot_call(const struct local_pusher *p, const struct iovec *pieces, un
                     size_t len)
 {
     static const uint64_t on_sill;
-    struct iovec local[LOCAL_PUSH_PIECES_MAX + 1] = {{(void *)(uintptr_t)&on_sill, SILL_LEN}};
+    struct iovec local[LOCAL_PUSH_PIECES_MAX + 1] = {{(void *)(uintptr_t)&on_sill, LOCAL_SILL_LEN}};
     CHECK(count <= LOCAL_PUSH_PIECES_MAX);
     for (unsigned i = 0; i < count; i++) {
         local[i + 1] = pieces[i];
@@ -74,7 +73,7 @@ int local_slot_call(const struct local_pusher *p, const struct iovec *pieces, un
     if (written < 0) {
         return (int)written;
     }
-    return (size_t)written == SILL_LEN + len ? 0 : -EAGAIN;
+    return (size_t)written == LOCAL_SILL_LEN + len ? 0 : -EAGAIN;
 }
 
 void local_slot_leave(const struct local_pusher *p)

@@ -38,7 +38,8 @@
 enum {
     LOCAL_PUSH_MAX = 64 * 1024, // octets of one call
     LOCAL_PUSH_PIECES_MAX = 16, // ... from so many places
-    LOCAL_SLOT_SILL = 0,        // places, in the order of the call
+    LOCAL_SILL_LEN = 8,
+    LOCAL_SLOT_SILL = 0, // places, in the order of the call
     LOCAL_SLOT_BODY = 1,
     LOCAL_SLOT_TAIL = 2, // the last octets, seen behind all others
     LOCAL_SLOT_PLACES = 3,
@@ -64,7 +65,8 @@ struct local_slot {
 // Written by whose memory it is; zeroed memory: closed.
 struct local_gate {
     _Atomic uint64_t opening;   // 0: closed; one more each time that it is opened
-    _Atomic uint64_t pd;        // the domain in which the peer may write
+    _Atomic uint64_t pd;        // the domain in which the peer may write or read
+    _Atomic uint64_t rights;    // ... and which of both: enum key_right, or-ed
     _Atomic uint64_t mirror_fd; // his descriptor of the memory with struct key_mirror
     _Atomic uint64_t sill;      // address: eight octets to be written, and behind them ...
     _Atomic uint64_t nonce;     // ... this, to be read by who tries whether he may

@@ -3,7 +3,9 @@
 
 #include <stdbool.h>
 
+#include "base/key_mirror.h"
 #include "base/list.h"
+#include "base/port_push.h"
 #include "base/time.h"
 #include "link/link_forward.h"
 #include "link/local/channel.h"
@@ -11,6 +13,7 @@
 #include "link/local/keys.h"
 #include "link/local/local.h"
 #include "link/local/memory.h"
+#include "link/local/slot.h"
 #include "link/rest.h"
 
 enum {
@@ -88,12 +91,14 @@ struct local_stream {
     struct local_channel *channel; // NULL: none
     uint32_t number, peer_number;  // in it: ours, and the peer's
 
-    // Writes past the stream
+    // Writes and Reads past the stream
+    bool lets_in;                   // our gate is open
     struct list_link admitted_link; // in `admitted`, or in none
     uint64_t openings;              // of our gate, of all times
     uint64_t peer_opening;          // of the peer's gate: what is below is from there; 0: nothing
     uint64_t peer_sill;
     uint32_t peer_pd;
+    unsigned peer_rights;              // enum key_right, or-ed
     struct local_peer_keys *peer_keys; // NULL: none
     unsigned push_run;                 // Writes since the peer last did anything, side by side
     uint64_t push_heard;               // ... as it was then
@@ -157,11 +162,26 @@ int local_connect_result(struct link_stream *stream);
 // TCP has ended: 0 by the peer's FIN, or a negative errno.
 void local_note_tcp_over(struct local_stream *s, int error);
 
-// ---- push.c
-extern const struct push_ops local_push_ops;
+// ---- push.c, pull.c: as in struct push_ops
+bool local_push(struct link_stream *stream, const struct push *push);
+bool local_pull_locate(struct link_stream *stream, const struct pull *pull,
+                       struct pull_source *ret);
+bool local_pull_copy(const struct pull_source *source, const struct mspan *pieces,
+                     unsigned piece_count);
+bool local_pull_confirm(struct link_stream *stream, const struct pull_source *source);
+
+// ---- gate.c: likewise, and
+
+struct key_mirror *local_gate_mirror(struct link *link);
+void local_gate_revoke(struct link *link, uint64_t generation);
+bool local_gate_admit(struct link_stream *stream, uint32_t pd, unsigned rights);
+void local_gate_expel(struct link_stream *stream);
 // The peer writes nothing into our memory any more when this returns.
-void local_push_expel(struct local_stream *s);
-void local_push_forget_peer(struct local_link *l, struct local_peer_keys *peer);
+void local_gate_close(struct local_stream *s);
+void local_gate_forget_peer(struct local_link *l, struct local_peer_keys *peer);
+// The gate that the peer has opened for us, with its keys in s->peer_keys. False: it lets us do
+// nothing of the kind, or the kernel does not.
+bool local_gate_find(struct local_stream *s, enum key_right right, struct local_pusher *ret);
 
 // ---- path.c
 

@@ -89,7 +89,7 @@ struct rnic_ep {
     bool is_initiator;
     bool is_meeting;     // two queue pairs met: nobody else knows it, so it ends with its stream
     bool is_mirrored;    // its stream leads back to it: the queue pair is its own peer
-    bool is_admitted;    // whether its peer may write past the stream is settled: push.c
+    unsigned admitted;   // what its peer may do past the stream, enum key_right: push.c
     bool is_established; // ESTABLISHED was delivered, so DISCONNECTED is owed
 
     struct conn_listener listener; // EP_LISTENING
@@ -194,6 +194,10 @@ int ep_mpa_open(struct rnic_ep *ep);
 // The initiator took up what this end offered: it is weft. Nothing has been sent yet.
 void ep_mpa_on_confirmed(struct rnic_ep *ep);
 
+// Its octets are looked at where the link has them, and given back when they are done with. It
+// stays so from its beginning until the queue pair takes nothing more.
+bool ep_input_is_lent(const struct rnic_ep *ep);
+
 // A carry buffer for what comes next. False: no memory.
 bool ep_carry_borrow(struct rnic_ep *ep);
 // Nobody needs it between two FPDUs.
@@ -224,13 +228,18 @@ enum place_verdict ep_on_early_ulpdu(void *ctx, struct span ulpdu, uint64_t end,
                                      struct place_counts *counts);
 bool ep_on_advance(void *ctx, uint64_t end, const struct place_counts *counts);
 
-// ---- push.c: Writes past the stream
+// ---- push.c: Writes and Reads past the stream
 
-// After whatever may have changed whether the queue pair takes Writes: lets the peer's in, or out.
+// After whatever may have changed what the queue pair takes: lets the peer's in, or out.
 void ep_note_admission(struct rnic_ep *ep);
 // Ours may go past it, if the link can.
 bool ep_may_push(const struct rnic_ep *ep);
 bool ep_push(struct rnic_ep *ep, const struct push *push); // as in struct push_ops
+// ... and whoever drives may be held up by a copy (rnic/pull.h).
+bool ep_may_pull(const struct rnic_ep *ep);
+enum pull_answer ep_pull(struct rnic_ep *ep, const struct pull *pull, const struct mspan *pieces,
+                         unsigned piece_count);
+void ep_on_pulled(struct rnic_qp *qp, bool is_whole, instant_ns now);
 
 // ---- settled.c: what has come of what was handed to the link
 

@@ -176,16 +176,6 @@ void ep_on_llp_end(struct rnic_ep *ep, int error, instant_ns now)
 
 enum input_step { INPUT_NOTHING, INPUT_SOME, INPUT_FULL };
 
-// Octets that the link lends are looked at where they lie, if nothing but their lengths is to be
-// checked.
-static bool may_borrow(const struct rnic_ep *ep)
-{
-    const struct mpa_rx *rx = &ep->in.rx;
-    return (ep->stream->facts & LINK_LENDS) != 0 && ep->state == EP_OPEN && !ep->in.is_stopped &&
-           !rx->framing.crc && !rx->framing.markers && !rx->is_framing_open &&
-           ep->in.waiting.len == 0;
-}
-
 static enum input_step input_lent(struct rnic_ep *ep, instant_ns now)
 {
     struct span in;
@@ -214,6 +204,7 @@ static enum input_step input_lent(struct rnic_ep *ep, instant_ns now)
     ep->in.lent_looks = 0;
     ep->in.moved_at_ns = now;
     ep->in.received_len += consumed;
+    ep_note_admission(ep); // before the peer sees that it is done
     link_give_back(ep->stream, consumed);
     fpdus_settle(ep, verdict, now);
     return is_cut ? INPUT_FULL : INPUT_SOME;
@@ -222,7 +213,7 @@ static enum input_step input_lent(struct rnic_ep *ep, instant_ns now)
 static enum input_step input_once(struct rnic_ep *ep, instant_ns now)
 {
     struct mspan staging = ep->rnic->shard.staging;
-    if (may_borrow(ep)) {
+    if (ep_input_is_lent(ep)) {
         return input_lent(ep, now);
     }
     ep_place_begin(ep);

@@ -10,6 +10,7 @@
 #include "iwarp/qp.h"
 #include "rnic/carry.h"
 #include "rnic/ep/ep.h"
+#include "rnic/ep/state.h"
 #include "rnic/internal.h"
 #include "wire/ddp.h"
 
@@ -115,4 +116,14 @@ void ep_mpa_on_confirmed(struct rnic_ep *ep)
         mpa_tx_use_mulpdu(&ep->out.tx, longest_ulpdu(ep, 0, ep->out.tx.markers));
         qp_use_mulpdu(stream_qp(ep->qp), (uint32_t)ep->out.tx.mulpdu);
     }
+}
+
+// Octets that the link lends are looked at where they lie, if nothing but their lengths is to be
+// checked.
+bool ep_input_is_lent(const struct rnic_ep *ep)
+{
+    const struct mpa_rx *rx = &ep->in.rx;
+    return (ep->stream->facts & LINK_LENDS) != 0 && ep->state == EP_OPEN && !ep->in.is_stopped &&
+           !rx->framing.crc && !rx->framing.markers && !rx->is_framing_open &&
+           ep->in.waiting.len == 0;
 }

@@ -53,6 +53,14 @@ static bool sink_push(void *ctx, const struct push *push)
     return mpa_batch_is_empty(&ep->out.batch->mpa) && ep_push(ep, push);
 }
 
+static enum pull_answer sink_pull(void *ctx, const struct pull *pull, const struct mspan *pieces,
+                                  unsigned piece_count)
+{
+    struct rnic_ep *ep = ctx;
+    bool is_first = mpa_batch_is_empty(&ep->out.batch->mpa);
+    return is_first ? ep_pull(ep, pull, pieces, piece_count) : PULL_REFUSED;
+}
+
 static bool batch_borrow(struct rnic_ep *ep)
 {
     ep->out.batch = shard_batch_borrow(&ep->rnic->shard);
@@ -121,6 +129,7 @@ static bool output_once(struct rnic_ep *ep, instant_ns now)
 {
     struct ulpdu_sink sink = {.ctx = ep, .has_room = sink_has_room, .put = sink_put};
     sink.push = ep_may_push(ep) ? sink_push : NULL;
+    sink.pull = ep_may_pull(ep) ? sink_pull : NULL;
     if (ep->out.batch == NULL) {
         if (!qp_has_output(stream_qp(ep->qp))) {
             return false;

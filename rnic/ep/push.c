@@ -1,12 +1,18 @@
-// Writes past the stream (base/port_push.h): the peer's into our memory, which it may from when the
-// queue pair takes Writes until it does not, and ours into the peer's.
+// Writes and Reads past the stream (base/port_push.h): the peer's, which it may from when the queue
+// pair takes them until it does not, and ours.
 
+#include <string.h>
+
+#include "base/check.h"
+#include "base/key_mirror.h"
+#include "base/list.h"
 #include "base/port_link.h"
 #include "base/port_push.h"
 #include "iwarp/qp.h"
 #include "rnic/ep/ep.h"
 #include "rnic/ep/state.h"
 #include "rnic/internal.h"
+#include "rnic/pull.h"
 
 // NULL: none go past this stream. Asked in every turn, so what mostly decides comes first. Who
 // insists on a CRC wants to know of every octet that it has come as it was.
@@ -21,18 +27,29 @@ static const struct push_ops *pushes_of(const struct rnic_ep *ep)
     return may ? pushes : NULL;
 }
 
+// What the peer finds done in our memory, when all that it sent is out of the ring: nothing of it
+// may lie elsewhere.
+static unsigned rights_wanted(const struct rnic_ep *ep)
+{
+    return ep_input_is_lent(ep) ? qp_rights_past_stream(stream_qp(ep->qp)) : 0;
+}
+
 void ep_note_admission(struct rnic_ep *ep)
 {
     const struct push_ops *pushes = pushes_of(ep);
     if (pushes == NULL) {
         return; // a stream that was closed has expelled whoever was in
     }
-    bool wanted = qp_takes_writes(stream_qp(ep->qp));
-    if (wanted && !ep->is_admitted) {
-        ep->is_admitted = pushes->admit(ep->stream, ep->qp->wq->config->pd);
-    } else if (!wanted && ep->is_admitted) {
-        ep->is_admitted = false;
+    unsigned wanted = rights_wanted(ep);
+    if (wanted == ep->admitted) {
+        return;
+    }
+    if (ep->admitted != 0) {
+        ep->admitted = 0;
         pushes->expel(ep->stream);
+    }
+    if (wanted != 0 && pushes->admit(ep->stream, ep->qp->wq->config->pd, wanted)) {
+        ep->admitted = wanted;
     }
 }
 
@@ -44,4 +61,51 @@ bool ep_may_push(const struct rnic_ep *ep)
 bool ep_push(struct rnic_ep *ep, const struct push *push)
 {
     return pushes_of(ep)->push(ep->stream, push);
+}
+
+bool ep_may_pull(const struct rnic_ep *ep)
+{
+    return ep->rnic->shard.puller != NULL && ep_may_push(ep);
+}
+
+enum pull_answer ep_pull(struct rnic_ep *ep, const struct pull *pull, const struct mspan *pieces,
+                         unsigned piece_count)
+{
+    struct puller *puller = ep->rnic->shard.puller;
+    struct rnic_pull *p = &ep->qp->pull;
+    const struct push_ops *pushes = pushes_of(ep);
+    if (!puller_is_free(puller)) {
+        return PULL_LATER;
+    }
+    if (p->is_barred || !pushes->locate(ep->stream, pull, &p->source)) {
+        return PULL_REFUSED;
+    }
+    p->piece_count = piece_count;
+    memcpy(p->pieces, pieces, piece_count * sizeof *pieces);
+    p->copy = pushes->copy;
+    puller->qp = ep->qp;
+    puller->turn_len += pull->len;
+    list_push_tail(&ep->rnic->shard.pulls, &p->link);
+    return PULL_BEGUN;
+}
+
+static bool has_held(struct rnic_ep *ep, const struct pull_source *source)
+{
+    const struct push_ops *pushes = pushes_of(ep);
+    return pushes != NULL && pushes->confirm(ep->stream, source);
+}
+
+// The connection may have ended meanwhile.
+void ep_on_pulled(struct rnic_qp *qp, bool is_whole, instant_ns now)
+{
+    struct rnic_ep *ep = qp->ep;
+    CHECK(shard_is_held(&qp->rnic->shard));
+    list_remove(&qp->pull.link);
+    bool is_good = is_whole && ep != NULL && has_held(ep, &qp->pull.source);
+    qp_on_pulled(stream_qp(qp), is_good, now);
+    if (ep != NULL) {
+        shard_settle_later(&qp->rnic->shard, ep);
+    } else {
+        rnic_qp_note_state(qp, now);
+    }
 }

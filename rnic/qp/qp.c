@@ -9,6 +9,7 @@
 #include "rnic/internal.h"
 #include "rnic/packet/cm.h"
 #include "rnic/point.h"
+#include "rnic/pull.h"
 #include "rnic/qp/meeting.h"
 #include "wire/extension.h"
 #include "wq/latency.h"
@@ -97,6 +98,7 @@ int rnic_qp_create(struct rnic *rnic, const struct rnic_qp_init *init, struct rn
     qp->async = init->async;
     list_init(&qp->on_packets.due_link);
     list_init(&qp->on_packets.run_link);
+    list_init(&qp->pull.link);
     rnic_enter(rnic);
     int error = rnic_leave(rnic, qp_create_locked(qp, init));
     if (error != 0) {
@@ -131,10 +133,18 @@ static void pollers_unlock(struct rnic_qp *qp)
     }
 }
 
+static void bar_pulls(struct rnic_qp *qp)
+{
+    rnic_enter(qp->rnic);
+    shard_bar_pulls(&qp->rnic->shard, qp);
+    rnic_leave(qp->rnic, 0);
+}
+
 void rnic_qp_destroy(struct rnic_qp *qp)
 {
     struct rnic *rnic = qp->rnic;
     uint32_t pd = qp->wq->config->pd;
+    bar_pulls(qp); // before other pollers are kept out
     pollers_lock(qp);
     rnic_enter(rnic);
     const struct transport_ops *ops = qp->transport->ops;
@@ -176,6 +186,7 @@ int rnic_qp_change(struct rnic_qp *qp, const struct qp_change *change)
     const bool is_move = (change->mask & QP_CHANGE_STATE) != 0;
     const bool is_reset = is_move && change->state == QP_RESET;
     if (is_reset) {
+        bar_pulls(qp);
         pollers_lock(qp);
     }
     rnic_enter(rnic);
@@ -188,6 +199,7 @@ int rnic_qp_change(struct rnic_qp *qp, const struct qp_change *change)
         rnic->shard.carrier->on_moved(qp, change->state, now);
         rnic->shard.carrier->serve_doorbell(qp, now);
     }
+    qp->pull.is_barred = false;
     rnic_leave(rnic, error);
     if (is_reset) {
         pollers_unlock(qp);

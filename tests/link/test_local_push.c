@@ -27,7 +27,7 @@ static instant_ns clock_of_test(void *ctx)
 }
 
 static const struct link_local_config config = {
-    .ring_len = 64 * 1024, .clock = clock_of_test, .pushes = true};
+    .ring_len = 64 * 1024, .clock = clock_of_test, .rights = KEY_MAY_WRITE};
 
 static void exchange(struct link_stream *from, struct link_stream *to)
 {
@@ -60,6 +60,7 @@ static int begin(void **state)
     const struct key key = {.generation = 1,
                             .stag = STAG,
                             .pd = PD,
+                            .rights = KEY_MAY_WRITE,
                             .length = sizeof target,
                             .addr = (uint64_t)(uintptr_t)target};
     assert_true(key_mirror_show(mirror, &key));
@@ -98,7 +99,7 @@ static bool push(void)
 
 static void admit(void)
 {
-    assert_true(the_link->pushes->admit(l.passive, PD));
+    assert_true(the_link->pushes->admit(l.passive, PD, KEY_MAY_WRITE));
     fall_asleep();
 }
 
@@ -186,7 +187,7 @@ static void what_the_key_does_not_allow_goes_by_the_stream(void **state)
     assert_false(push_to(STAG, sizeof target - LEN + 1, LEN));
     assert_false(push_to(STAG, UINT64_MAX, LEN));
     the_link->pushes->expel(l.passive);
-    assert_true(the_link->pushes->admit(l.passive, PD + 1));
+    assert_true(the_link->pushes->admit(l.passive, PD + 1, KEY_MAY_WRITE));
     assert_false(push());
     assert_int_equal(counters()->pushes_failed, 4);
     assert_int_equal(target[0], 0);
@@ -211,8 +212,12 @@ static void long_writes_go_by_the_stream(void **state)
 static void memory_that_is_unmapped_goes_by_the_stream(void **state)
 {
     (void)state;
-    const struct key key = {
-        .generation = 2, .stag = STAG + 7, .pd = PD, .length = LEN, .addr = 4096};
+    const struct key key = {.generation = 2,
+                            .stag = STAG + 7,
+                            .pd = PD,
+                            .rights = KEY_MAY_WRITE,
+                            .length = LEN,
+                            .addr = 4096};
     assert_true(key_mirror_show(mirror, &key));
     admit();
     assert_false(push_to(STAG + 7, 0, LEN));

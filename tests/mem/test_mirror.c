@@ -67,12 +67,37 @@ static void only_what_lies_in_the_region_and_domain_is_resolved(void **state)
     assert_false(key_resolve(&last_found, f->other_pd, 0x10000, 1, &addr));
 }
 
-static void what_a_peer_may_not_write_is_not_shown(void **state)
+static void a_region_is_shown_with_its_rights(void **state)
+{
+    struct fixture *f = *state;
+    assert_true(is_found(fixture_region(f, 0, WRITABLE)));
+    assert_true(key_allows(&last_found, KEY_MAY_WRITE));
+    assert_false(key_allows(&last_found, KEY_MAY_READ));
+    assert_true(is_found(fixture_region(f, 0, MEM_ACCESS_REMOTE_READ)));
+    assert_false(key_allows(&last_found, KEY_MAY_WRITE));
+    assert_true(key_allows(&last_found, KEY_MAY_READ));
+    assert_true(is_found(fixture_region(f, 0, WRITABLE | MEM_ACCESS_REMOTE_READ)));
+    assert_true(key_allows(&last_found, KEY_MAY_WRITE));
+    assert_true(key_allows(&last_found, KEY_MAY_READ));
+}
+
+// Who reads looks at the key behind that.
+static void nobody_waits_for_who_only_reads(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t stag = fixture_region(f, 0, MEM_ACCESS_REMOTE_READ);
+    assert_true(is_found(stag));
+    assert_int_equal(mem_region_deregister(f->table, stag), 0);
+    assert_false(is_found(stag));
+    assert_int_equal(wait_count, 0);
+}
+
+static void what_a_peer_may_not_reach_is_not_shown(void **state)
 {
     struct fixture *f = *state;
     struct mem_binding binding = {.length = 16, .access = MEM_ACCESS_REMOTE_WRITE};
     uint32_t window, oneshot;
-    assert_false(is_found(fixture_region(f, 0, MEM_ACCESS_LOCAL_WRITE | MEM_ACCESS_REMOTE_READ)));
+    assert_false(is_found(fixture_region(f, 0, MEM_ACCESS_LOCAL_WRITE | MEM_ACCESS_MW_BIND)));
     assert_false(is_found(fixture_region(f, 0, WRITABLE | MEM_ACCESS_ON_DEMAND)));
     binding.lkey = fixture_region(f, 0, WRITABLE | MEM_ACCESS_MW_BIND);
     assert_int_equal(mem_window_alloc(f->table, MEM_WINDOW_TYPE_2, f->pd, &window), 0);
@@ -114,7 +139,7 @@ static void a_region_that_changes_is_another_one(void **state)
     assert_true(generation_of(stag) > generation);
     assert_int_equal(last_found.pd, f->other_pd);
     to =
-        (struct mem_reregistration){.changes = MEM_CHANGE_ACCESS, .access = MEM_ACCESS_REMOTE_READ};
+        (struct mem_reregistration){.changes = MEM_CHANGE_ACCESS, .access = MEM_ACCESS_LOCAL_WRITE};
     assert_int_equal(mem_region_reregister(f->table, stag, &to, &stag), 0);
     assert_int_equal(wait_count, 2);
     assert_false(is_found(stag));
@@ -186,7 +211,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         MIRROR_TEST(a_region_for_remote_writes_is_shown_as_it_is),
         MIRROR_TEST(only_what_lies_in_the_region_and_domain_is_resolved),
-        MIRROR_TEST(what_a_peer_may_not_write_is_not_shown),
+        MIRROR_TEST(a_region_is_shown_with_its_rights),
+        MIRROR_TEST(nobody_waits_for_who_only_reads),
+        MIRROR_TEST(what_a_peer_may_not_reach_is_not_shown),
         MIRROR_TEST(deregistering_waits_for_who_has_read_the_key),
         MIRROR_TEST(nobody_is_waited_for_who_could_not_write),
         MIRROR_TEST(a_region_that_changes_is_another_one),

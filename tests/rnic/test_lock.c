@@ -13,6 +13,7 @@
 #include "rnic/ep/ep.h"
 #include "rnic/point.h"
 #include "rnic/post.h"
+#include "rnic/pull.h"
 #include "rnic/qp/meeting.h"
 #include "rnic/reads.h"
 #include "tests/rnic/device.h"
@@ -73,6 +74,21 @@ static void knock_shard_note_farewell(struct house *h)
 static void knock_shard_batch_borrow(struct house *h)
 {
     shard_batch_borrow(h->shard);
+}
+
+static void knock_ep_on_pulled(struct house *h)
+{
+    ep_on_pulled(h->end.qp, false, 0);
+}
+
+static void knock_shard_bar_pulls(struct house *h)
+{
+    shard_bar_pulls(h->shard, h->end.qp);
+}
+
+static void knock_shard_await_pulls_into(struct house *h)
+{
+    shard_await_pulls_into(h->shard, h->device.stag);
 }
 
 static void knock_qp_on_doorbell(struct house *h)
@@ -287,6 +303,9 @@ static const struct {
     {"rnic/agenda.c", by_shard, knock_shard_unlist},
     {"rnic/agenda.c", by_shard, knock_shard_note_farewell},
     {"rnic/batch.c", by_shard, knock_shard_batch_borrow},
+    {"rnic/ep/push.c", by_shard, knock_ep_on_pulled},
+    {"rnic/pull.c", by_shard, knock_shard_bar_pulls},
+    {"rnic/pull.c", by_shard, knock_shard_await_pulls_into},
     {"rnic/qp/doorbell.c", by_shard, knock_qp_on_doorbell},
     {"rnic/qp/waits.c", by_shard, knock_qp_note_state},
     {"rnic/qp/meeting.c", by_shard, knock_meeting_on_doorbell},

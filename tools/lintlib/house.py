@@ -129,7 +129,7 @@ CONTENTS_PAGES = set('''
 BY_WAY = {
     'cli': 1,
     'host': 1,
-    'iwarp': 110,
+    'iwarp': 109,
     'link': 110,
     'net': 42,
     'sim': 2,

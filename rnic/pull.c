@@ -1,0 +1,74 @@
+// Who waits for the end of copies: rnic/shard.c makes them, rnic/ep/push.c begins and ends them.
+
+#include "rnic/pull.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/time.h"
+#include "base/trace.h"
+#include "rnic/internal.h"
+#include "rnic/shard.h"
+#include "wq/wq.h"
+
+// A copy takes microseconds. One that takes so long is said to be waited for.
+static const duration_ns long_wait_ns = 100 * NS_PER_MS;
+
+static bool is_out(const struct rnic_qp *qp)
+{
+    return !list_is_empty(&qp->pull.link);
+}
+
+static struct rnic_qp *find_into(const struct shard *shard, uint32_t lkey)
+{
+    for (const struct list_link *l = shard->pulls.next; l != &shard->pulls; l = l->next) {
+        struct rnic_qp *qp = LIST_ENTRY(l, struct rnic_qp, pull.link);
+        if (wq_reads_into(qp->wq, lkey)) {
+            return qp;
+        }
+    }
+    return NULL;
+}
+
+static void wait_for_end(struct shard *shard, const struct rnic_qp *qp, bool *is_said)
+{
+    struct timespec until;
+    const uint32_t qp_num = qp->qp_num;
+    const int process = qp->pull.source.process;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)long_wait_ns;
+    until.tv_sec += until.tv_nsec / NS_PER_S;
+    until.tv_nsec %= NS_PER_S;
+    shard->pull_waiter_count++;
+    int error = shard_wait(shard, &shard->pull_ended, &until);
+    shard->pull_waiter_count--;
+    if (error != 0 && !*is_said) {
+        *is_said = true;
+        TRACE(shard->rnic->trace, TRACE_ERROR,
+              "QP %u: waiting for a thread that copies out of the memory of process %d", qp_num,
+              process);
+    }
+}
+
+// The child of a fork has the lists, and none of the threads.
+void shard_bar_pulls(struct shard *shard, struct rnic_qp *qp)
+{
+    CHECK(shard_is_held(shard));
+    qp->pull.is_barred = true;
+    bool is_said = false;
+    while (is_out(qp) && rnic_is_alive(shard->rnic)) {
+        wait_for_end(shard, qp, &is_said);
+    }
+}
+
+void shard_await_pulls_into(struct shard *shard, uint32_t lkey)
+{
+    bool is_said = false;
+    const struct rnic_qp *qp;
+    CHECK(shard_is_held(shard));
+    while (rnic_is_alive(shard->rnic) && (qp = find_into(shard, lkey)) != NULL) {
+        wait_for_end(shard, qp, &is_said);
+    }
+}

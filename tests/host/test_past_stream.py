@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""Two processes that write to each other and spin on memory, or of which one reads: with WEFT_PUSH
+and WEFT_PULL that goes past the stream, without them through the ring."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+BUILD = pathlib.Path(os.environ['WEFT_BUILD_DIR'])
+ROUND_TRIPS = 50
+
+
+WRITES = ('latency', 'write', str(ROUND_TRIPS)), 'local.pushes'
+READS = ('read', '65536', '0.2'), 'local.pulls'
+
+
+def counted(what, **settings):
+    """What those of both processes that end in order counted, but for those that read nothing."""
+    words, counter = what
+    with tempfile.TemporaryDirectory() as scratch:
+        environment = {**os.environ, 'LD_LIBRARY_PATH': str(BUILD / 'lib'), 'WEFT_WIRE': 'iwarp',
+                       'WEFT_STATS_FILE': f'{scratch}/%p', **settings}
+        subprocess.run([BUILD / 'bench' / 'bench-verbs', *words],
+                       env=environment, check=True, timeout=60, stdout=subprocess.DEVNULL)
+        files = list(pathlib.Path(scratch).iterdir())
+        devices = [json.loads(file.read_text().splitlines()[0])['weft0'] for file in files]
+    return [device['packets'][counter] for device in devices
+            if what is WRITES or device['reads']['first_requests'] > 0]
+
+
+def main():
+    cases = (
+        ('Writes go past the stream where that is asked for', WRITES, {'WEFT_PUSH': 'on'}, True),
+        ('and through the ring where it is not', WRITES, {'WEFT_PUSH': 'off'}, False),
+        ('or where a CRC is insisted on', WRITES, {'WEFT_PUSH': 'on', 'WEFT_CRC': 'on'}, False),
+        ('Reads go past the stream', READS, {}, True),
+        ('and through the ring where that is wanted', READS, {'WEFT_PULL': 'off'}, False),
+        ('or where a CRC is insisted on', READS, {'WEFT_CRC': 'on'}, False))
+    failed = False
+    print(f'1..{len(cases)}')
+    for number, (name, what, settings, wanted) in enumerate(cases, 1):
+        counts = counted(what, **settings)
+        holds = len(counts) > 0 and all((count > 0) == wanted for count in counts)
+        failed |= not holds
+        print(f"{'ok' if holds else 'not ok'} {number} {name}: {counts}")
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

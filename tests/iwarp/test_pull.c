@@ -1,0 +1,373 @@
+// Reads past the stream: what is put, what is kept back, and what completes while octets are copied
+// by somebody who asks nobody.
+#include "tests/iwarp/craft.h"
+#include "tests/iwarp/pair.h"
+
+enum { LEN = 3000, REMOTE = 700 };
+
+static struct {
+    enum pull_answer answer;
+    unsigned count; // pulls that have begun
+    struct pull pull;
+    struct mspan places[PULL_PIECES_MAX];
+    unsigned place_count;
+} asked;
+
+static enum pull_answer pull(void *ctx, const struct pull *pull, const struct mspan *places,
+                             unsigned place_count)
+{
+    (void)ctx;
+    asked.count += asked.answer == PULL_BEGUN;
+    asked.pull = *pull;
+    asked.place_count = place_count;
+    memcpy(asked.places, places, place_count * sizeof *places);
+    return asked.answer;
+}
+
+static struct pair *open_with(const struct pair_options *options)
+{
+    struct pair *p = pair_open(options);
+    memset(&asked, 0, sizeof asked);
+    asked.answer = PULL_BEGUN;
+    pair_run(p); // the extension message is out of the way
+    p->a.sink.pull = pull;
+    pair_fill(&p->b, REMOTE, LEN, 9);
+    return p;
+}
+
+static struct pair *open_pulling(void)
+{
+    return open_with(&(struct pair_options){.weft = true});
+}
+
+static void post_read(struct pair *p, uint64_t wr_id)
+{
+    pair_post_op(p, &p->a, wr_id, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, REMOTE);
+}
+
+// What was asked for last, as who copies does it.
+static void copy(void)
+{
+    const uint8_t *from = (const uint8_t *)(uintptr_t)asked.pull.to;
+    for (unsigned i = 0; i < asked.place_count; i++) {
+        memcpy(asked.places[i].ptr, from, asked.places[i].len);
+        from += asked.places[i].len;
+    }
+}
+
+static void finish(struct pair *p, bool is_good)
+{
+    qp_on_pulled(p->a.qp, is_good, p->now);
+    assert_true(qp_check(p->a.qp));
+}
+
+static uint64_t requests(const struct pair *p)
+{
+    return qp_counters(p->a.qp)->out[RDMAP_READ_REQUEST].messages;
+}
+
+static void a_read_that_is_pulled_puts_nothing(void **state)
+{
+    (void)state;
+    struct pair *p = open_pulling();
+    post_read(p, 1);
+    assert_false(pair_output(p, &p->a));
+    assert_int_equal(asked.count, 1);
+    assert_int_equal(asked.pull.stag, p->b.stag);
+    assert_int_equal(asked.pull.len, LEN);
+    pair_expect_none(p->a.send_cq);
+    copy();
+    finish(p, true);
+    pair_expect(p->a.send_cq, 1, WC_SUCCESS);
+    pair_expect_filled(&p->a, 0, LEN, 9);
+    pair_run(p);
+    assert_int_equal(requests(p), 0);
+    assert_int_equal(qp_counters(p->a.qp)->pulled_reads, 1);
+    pair_close(p);
+}
+
+static void octets_go_to_the_places_of_the_list(void **state)
+{
+    (void)state;
+    struct pair *p = open_pulling();
+    struct send_wqe *wqe = pair_send_slot(&p->a, 1, WQE_RDMA_READ, WQE_SIGNALED);
+    pair_set_sge(&p->a, wqe, 5000, 10);
+    pair_set_sge(&p->a, wqe, 100, 0);
+    pair_set_sge(&p->a, wqe, 0, LEN - 10);
+    pair_set_remote(p, &p->a, wqe, REMOTE);
+    pair_post(p, &p->a);
+    pair_output(p, &p->a);
+    assert_int_equal(asked.place_count, 2);
+    assert_ptr_equal(asked.places[0].ptr, p->a.memory + 5000);
+    assert_int_equal(asked.places[0].len, 10);
+    assert_ptr_equal(asked.places[1].ptr, p->a.memory);
+    assert_int_equal(asked.places[1].len, LEN - 10);
+    finish(p, true);
+    pair_expect(p->a.send_cq, 1, WC_SUCCESS);
+    pair_close(p);
+}
+
+static void what_is_refused_or_not_good_goes_by_the_stream(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct pair *p = open_pulling();
+        asked.answer = i == 0 ? PULL_REFUSED : PULL_BEGUN;
+        post_read(p, 1);
+        pair_output(p, &p->a);
+        if (i == 1) {
+            finish(p, false);
+        }
+        pair_run(p);
+        pair_expect(p->a.send_cq, 1, WC_SUCCESS);
+        pair_expect_filled(&p->a, 0, LEN, 9);
+        assert_int_equal(requests(p), 1);
+        assert_int_equal(qp_counters(p->a.qp)->pulled_reads, 0);
+        pair_close(p);
+    }
+}
+
+// The peer puts requests into slots by their numbers.
+static void a_request_behind_one_that_was_pulled_has_its_number(void **state)
+{
+    (void)state;
+    struct pair *p = open_pulling();
+    post_read(p, 1);
+    pair_output(p, &p->a);
+    copy();
+    finish(p, true);
+    asked.answer = PULL_REFUSED;
+    pair_post_op(p, &p->a, 2, WQE_ATOMIC_FETCH_AND_ADD, WQE_SIGNALED, 8000, 8, 8192);
+    post_read(p, 3);
+    pair_run(p);
+    for (uint64_t wr_id = 1; wr_id <= 3; wr_id++) {
+        pair_expect(p->a.send_cq, wr_id, WC_SUCCESS);
+    }
+    pair_close(p);
+}
+
+static void nothing_is_put_behind_a_pull_before_it_is_done(void **state)
+{
+    (void)state;
+    struct pair *p = open_pulling();
+    pair_post_receive(p, &p->b, 7, 0, 64);
+    post_read(p, 1);
+    pair_post_op(p, &p->a, 2, WQE_SEND, WQE_SIGNALED, 0, 64, 0);
+    pair_run(p);
+    assert_int_equal(asked.count, 1);
+    assert_false(qp_has_output(p->a.qp));
+    assert_true(qp_owes_output(p->a.qp));
+    pair_expect_none(p->b.recv_cq);
+    finish(p, true);
+    pair_run(p);
+    pair_expect(p->b.recv_cq, 7, WC_SUCCESS);
+    pair_close(p);
+}
+
+static void answers_to_the_peer_wait_too(void **state)
+{
+    (void)state;
+    struct pair *p = open_pulling();
+    post_read(p, 1);
+    pair_run(p);
+    pair_post_op(p, &p->b, 2, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, 0);
+    pair_run(p);
+    pair_expect_none(p->b.send_cq);
+    finish(p, true);
+    pair_run(p);
+    pair_expect(p->b.send_cq, 2, WC_SUCCESS);
+    pair_close(p);
+}
+
+static void a_fence_waits_for_what_is_pulled(void **state)
+{
+    (void)state;
+    struct pair *p = open_pulling();
+    pair_post_receive(p, &p->b, 7, 0, 64);
+    post_read(p, 1);
+    pair_post_op(p, &p->a, 2, WQE_SEND, WQE_SIGNALED | WQE_FENCE, 0, 64, 0);
+    pair_run(p);
+    pair_expect_none(p->b.recv_cq);
+    finish(p, true);
+    pair_run(p);
+    pair_expect(p->b.recv_cq, 7, WC_SUCCESS);
+    pair_close(p);
+}
+
+static void who_can_copy_later_is_asked_again(void **state)
+{
+    (void)state;
+    struct pair *p = open_pulling();
+    asked.answer = PULL_LATER;
+    post_read(p, 1);
+    assert_false(pair_output(p, &p->a));
+    assert_true(qp_has_output(p->a.qp));
+    asked.answer = PULL_BEGUN;
+    pair_output(p, &p->a);
+    assert_int_equal(asked.count, 1);
+    finish(p, true);
+    pair_expect(p->a.send_cq, 1, WC_SUCCESS);
+    assert_int_equal(requests(p), 0);
+    pair_close(p);
+}
+
+static void a_divided_read_is_pulled_in_parts(void **state)
+{
+    (void)state;
+    struct pair *p = open_with(&(struct pair_options){.weft = true, .allotment = {1000, 1000}});
+    post_read(p, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        pair_output(p, &p->a);
+        assert_int_equal(asked.count, i + 1);
+        assert_int_equal(asked.pull.len, 1000);
+        pair_expect_none(p->a.send_cq);
+        copy();
+        finish(p, true);
+    }
+    pair_expect(p->a.send_cq, 1, WC_SUCCESS);
+    pair_expect_filled(&p->a, 0, LEN, 9);
+    pair_close(p);
+}
+
+// Those before it are out: they would always be, if the next ones joined them.
+static void reads_on_the_stream_do_not_keep_all_others_there(void **state)
+{
+    (void)state;
+    struct pair *p =
+        open_with(&(struct pair_options){.weft = true, .stream = {.ird = 16, .ord = 16}});
+    p->a.sink.pull = NULL;
+    post_read(p, 0);
+    pair_output(p, &p->a);
+    p->a.sink.pull = pull;
+    for (uint64_t i = 1; i < 8; i++) {
+        post_read(p, i);
+    }
+    pair_output(p, &p->a);
+    assert_int_equal(asked.count, 0);
+    uint64_t put = requests(p);
+    assert_in_range(put, 2, 7);
+    pair_output(p, &p->a);
+    assert_false(qp_has_output(p->a.qp));
+    pair_run(p);
+    assert_int_equal(asked.count, 1);
+    assert_int_equal(requests(p), put);
+    for (uint64_t i = put; i < 8; i++) {
+        finish(p, true);
+        pair_run(p);
+    }
+    for (uint64_t i = 0; i < 8; i++) {
+        pair_expect(p->a.send_cq, i, WC_SUCCESS);
+    }
+    assert_int_equal(requests(p), put);
+    pair_close(p);
+}
+
+static void reads_that_cannot_be_pulled_do_not_wait_for_each_other(void **state)
+{
+    (void)state;
+    struct pair *p =
+        open_with(&(struct pair_options){.weft = true, .stream = {.ird = 16, .ord = 16}});
+    asked.answer = PULL_REFUSED;
+    for (uint64_t i = 0; i < 12; i++) {
+        post_read(p, i);
+    }
+    pair_output(p, &p->a);
+    assert_int_equal(requests(p), 12);
+    pair_run(p);
+    assert_int_equal(pair_poll_count(p->a.send_cq), 12);
+    pair_close(p);
+}
+
+static void memory_is_nobodys_before_the_copy_ends(void **state)
+{
+    (void)state;
+    struct pair *p = open_pulling();
+    post_read(p, 1);
+    post_read(p, 2);
+    pair_output(p, &p->a);
+    pair_drop_batch(&p->a);
+    qp_on_llp_closed(p->a.qp, QP_CLOSE_RESET, p->now);
+    pair_expect_none(p->a.send_cq);
+    finish(p, true);
+    pair_expect(p->a.send_cq, 1, WC_WR_FLUSH_ERR);
+    pair_expect(p->a.send_cq, 2, WC_WR_FLUSH_ERR);
+    pair_close(p);
+}
+
+static void a_terminate_passes_and_the_read_ends_behind_the_copy(void **state)
+{
+    (void)state;
+    struct pair *p = open_pulling();
+    const uint8_t nonsense[4] = {0};
+    post_read(p, 1);
+    pair_output(p, &p->a);
+    pair_inject(p, &p->a, nonsense, sizeof nonsense);
+    pair_output(p, &p->a);
+    pair_hand(p, &p->a);
+    assert_int_equal(qp_stream_state(p->a.qp), QP_STREAM_ERROR);
+    pair_expect_none(p->a.send_cq);
+    finish(p, true);
+    pair_expect(p->a.send_cq, 1, WC_WR_FLUSH_ERR);
+    pair_close(p);
+}
+
+static void a_peer_that_is_too_slow_fails_the_read_behind_the_copy(void **state)
+{
+    (void)state;
+    struct pair *p =
+        open_with(&(struct pair_options){.weft = true, .config.wq = {.read_timeout_ns = NS_PER_S}});
+    post_read(p, 1);
+    pair_output(p, &p->a);
+    p->now = qp_next_deadline(p->a.qp);
+    qp_on_deadline(p->a.qp, p->now);
+    pair_output(p, &p->a);
+    while (pair_hand(p, &p->a)) {
+    }
+    pair_expect_none(p->a.send_cq);
+    finish(p, true);
+    pair_expect(p->a.send_cq, 1, WC_RETRY_EXC_ERR);
+    pair_close(p);
+}
+
+static void reads_wait_behind_sends_that_wait_for_receives(void **state)
+{
+    (void)state;
+    struct pair *p = open_pulling();
+    const unsigned both = KEY_MAY_READ | KEY_MAY_WRITE;
+    assert_int_equal(qp_rights_past_stream(p->b.qp), both);
+    pair_post_op(p, &p->a, 1, WQE_SEND, WQE_SIGNALED, 0, 64, 0);
+    pair_run(p);
+    assert_int_equal(qp_rights_past_stream(p->b.qp), KEY_MAY_WRITE);
+    pair_post_receive(p, &p->b, 7, 0, 64);
+    pair_run(p);
+    assert_int_equal(qp_rights_past_stream(p->b.qp), both);
+    qp_set_rights(p->b.qp, MEM_ACCESS_REMOTE_READ);
+    assert_int_equal(qp_rights_past_stream(p->b.qp), KEY_MAY_READ);
+    qp_serve_none(p->b.qp);
+    assert_int_equal(qp_rights_past_stream(p->b.qp), 0);
+    qp_set_rights(p->b.qp, MEM_ACCESS_REMOTE_WRITE);
+    assert_int_equal(qp_rights_past_stream(p->b.qp), KEY_MAY_WRITE);
+    pair_close(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_read_that_is_pulled_puts_nothing),
+        cmocka_unit_test(octets_go_to_the_places_of_the_list),
+        cmocka_unit_test(what_is_refused_or_not_good_goes_by_the_stream),
+        cmocka_unit_test(a_request_behind_one_that_was_pulled_has_its_number),
+        cmocka_unit_test(nothing_is_put_behind_a_pull_before_it_is_done),
+        cmocka_unit_test(answers_to_the_peer_wait_too),
+        cmocka_unit_test(a_fence_waits_for_what_is_pulled),
+        cmocka_unit_test(who_can_copy_later_is_asked_again),
+        cmocka_unit_test(a_divided_read_is_pulled_in_parts),
+        cmocka_unit_test(reads_on_the_stream_do_not_keep_all_others_there),
+        cmocka_unit_test(reads_that_cannot_be_pulled_do_not_wait_for_each_other),
+        cmocka_unit_test(memory_is_nobodys_before_the_copy_ends),
+        cmocka_unit_test(a_terminate_passes_and_the_read_ends_behind_the_copy),
+        cmocka_unit_test(a_peer_that_is_too_slow_fails_the_read_behind_the_copy),
+        cmocka_unit_test(reads_wait_behind_sends_that_wait_for_receives),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
