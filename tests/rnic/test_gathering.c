@@ -197,6 +197,14 @@ static ssize_t counting_send(struct link_stream *stream, const struct link_tx *t
     return socket_ops->send(stream, tx);
 }
 
+// However slow the machine, or the build, the program comes back soon unless the time is put on.
+static _Atomic duration_ns put_on_ns;
+
+static instant_ns slow_clock(void *ctx)
+{
+    return host_clock(NULL) / 256 + atomic_load(&put_on_ns);
+}
+
 struct stage {
     struct device active_device, passive_device;
     struct end active, passive, listener;
@@ -215,7 +223,8 @@ static void stage_open(struct stage *s)
     s->counted = *link->ops;
     s->counted.send = counting_send;
     link->ops = &s->counted;
-    device_open_over(&s->active_device, &config, link, NULL);
+    const struct rnic_parts parts = {.config = config, .clock = slow_clock, .link = link};
+    device_open_parts(&s->active_device, &parts);
     device_open(&s->passive_device, &config, 0);
     end_listen(&s->listener, &s->passive_device, &addr);
     end_init(&s->active, &s->active_device);
@@ -266,9 +275,9 @@ static void gather_once(struct stage *s)
 
 static bool arrives(struct stage *s, uint8_t number)
 {
-    const volatile uint8_t *last = s->passive_device.buf + BURST - 1;
+    const uint8_t *last = s->passive_device.buf + BURST - 1;
     const instant_ns deadline_ns = host_clock(NULL) + DEVICE_PATIENCE_NS;
-    while (*last != number) {
+    while (__atomic_load_n(last, __ATOMIC_ACQUIRE) != number) {
         if (host_clock(NULL) > deadline_ns) {
             return false;
         }
@@ -288,7 +297,7 @@ static void what_waits_leaves_though_the_program_does_not_look(void **state)
 {
     struct stage s;
     stage_open(&s);
-    for (uint8_t number = 2; number < 100; number++) {
+    for (uint8_t number = 2; number < 30; number++) {
         gather_once(&s);
         post_burst(&s, number);
         assert_true(arrives(&s, number));
@@ -297,7 +306,7 @@ static void what_waits_leaves_though_the_program_does_not_look(void **state)
     stage_close(&s);
 }
 
-// Which the thread finds in half of the rounds, or so: it may come while the program might be back.
+// Which the thread finds in most rounds: it may also come before the time is put on.
 static void a_program_that_does_not_look_is_trusted_later(void **state)
 {
     enum { ROUNDS = 60 };
@@ -309,6 +318,7 @@ static void a_program_that_does_not_look_is_trusted_later(void **state)
         gather_once(&s);
         const unsigned before = atomic_load(trusted_from);
         post_burst(&s, number + 1);
+        atomic_fetch_add(&put_on_ns, 2 * GATHERING_AWAY_NS);
         assert_true(arrives(&s, number + 1));
         doubled += atomic_load(trusted_from) > before;
         take_completions(&s);
