@@ -67,6 +67,25 @@ static void a_datagram_to_a_number_that_nobody_has_is_counted(void **state)
     world_close();
 }
 
+static void a_packet_shorter_than_its_first_header_is_counted_and_dropped(void **state)
+{
+    const struct datagram_path path = {.local = world_addr(0), .remote = world_addr(1)};
+    uint8_t head[BTH_LEN];
+    world_open_pair(RNIC_QP_UD, &clean);
+    struct datagram_link *link = w.devices[0].rnic->shard.packets.link;
+    bth_emit(&(struct bth){.pkey = BTH_PKEY_DEFAULT, .dest_qp = w.qps[1]->qp_num ^ 1}, head);
+    for (unsigned missing = 0; missing < 2; missing++) {
+        const struct datagram_tx tx = {.path = &path, .head = span_of(head, BTH_LEN - missing)};
+        assert_true(link->ops->put(link, &tx));
+        assert_true(link->ops->flush(link));
+        world_run();
+        assert_int_equal(device_count(&w.devices[1], "received"), 1 + missing);
+        assert_int_equal(device_count(&w.devices[1], "too_short"), missing);
+        assert_int_equal(device_count(&w.devices[1], "unknown_qp"), 1);
+    }
+    world_close();
+}
+
 static void numbers_are_those_that_the_link_has(void **state)
 {
     struct rnic_qp *qps[DEPTH];
@@ -441,6 +460,7 @@ int main(void)
         cmocka_unit_test(acknowledgements_of_a_message_wait_and_those_of_a_stream_do_not),
         cmocka_unit_test(who_polls_in_vain_for_long_gives_the_processor_away),
         cmocka_unit_test(a_datagram_to_a_number_that_nobody_has_is_counted),
+        cmocka_unit_test(a_packet_shorter_than_its_first_header_is_counted_and_dropped),
         cmocka_unit_test(numbers_are_those_that_the_link_has),
         cmocka_unit_test(more_than_the_link_takes_at_a_time_leaves_when_there_is_room),
         cmocka_unit_test(who_has_had_a_turn_goes_on_in_the_next_pass),
