@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """weft between two processes of one host, through memory of both, beside raw TCP over loopback at
-its best, and beside itself over TCP.
+its best, beside itself over TCP, and Reads beside one-sided copies of the same lengths and beside
+themselves through the ring.
 
 Source and sink are of the same size on both sides. TCP writes 256 KiB at a time, however long the
 messages are, and reads with whichever buffer length is fastest here.
@@ -29,8 +30,9 @@ def fastest_read_length():
     return max(READ_LENGTHS, key=speed)
 
 
-def weft(*words, local, push='off'):
-    return measured('bench-verbs', *words, WEFT_WIRE='iwarp', WEFT_LOCAL=local, WEFT_PUSH=push)
+def weft(*words, local, push='off', pull='on'):
+    return measured('bench-verbs', *words, WEFT_WIRE='iwarp', WEFT_LOCAL=local, WEFT_PUSH=push,
+                    WEFT_PULL=pull)
 
 
 def bandwidth(operation, size_name, read_length):
@@ -46,6 +48,21 @@ def bandwidth(operation, size_name, read_length):
         compare(bench, f'{size_name} cpu vs {vs}', 'ns/octet',
                 column(results['memory'], 'cpu_ns_per_octet'), name,
                 column(results[other], 'cpu_ns_per_octet'), less_is_better=True)
+
+
+def reads_beside_copies(size_name):
+    words = SIZES[size_name], SECONDS
+    results = alternating(PAIRS, {
+        'memory': lambda: weft('read', *words, local='on'),
+        'ring': lambda: weft('read', *words, local='on', pull='off'),
+        'copy': lambda: measured('bench-raw', 'copy', *words)})
+    for vs, name in (('copy', 'process_vm_readv'), ('ring', 'weft through the ring')):
+        compare('host.read_bw', f'{size_name} vs {vs}', 'GB/s',
+                column(results['memory'], 'octets_per_s'), name,
+                column(results[vs], 'octets_per_s'), scale=1e9)
+        compare('host.read_bw', f'{size_name} cpu vs {vs}', 'ns/octet',
+                column(results['memory'], 'cpu_ns_per_octet'), name,
+                column(results[vs], 'cpu_ns_per_octet'), less_is_better=True)
 
 
 def latency(operation, push='off'):
@@ -65,6 +82,7 @@ def main():
     for size_name in SIZES:
         for operation in ('write', 'read', 'send'):
             bandwidth(operation, size_name, read_length)
+        reads_beside_copies(size_name)
     for operation in ('send', 'write'):
         latency(operation)
     latency('write', push='on')

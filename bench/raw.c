@@ -1,8 +1,10 @@
-// The baseline: what the kernel's TCP and UDP do over loopback with nothing on top.
+// The baseline: what the kernel's TCP and UDP do over loopback with nothing on top, and what it
+// takes to copy out of another process' memory.
 //
 //     bench-raw tcp bw MESSAGE_LEN READ_LEN SECONDS
 //     bench-raw udp bw DATAGRAM_LEN SECONDS       in trains (UDP_SEGMENT, UDP_GRO); what arrived
 //     bench-raw (tcp|udp) latency COUNT           64 octets there and back, both ends spinning
+//     bench-raw copy MESSAGE_LEN SECONDS          process_vm_readv of a message at a time
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,6 +13,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -218,6 +221,32 @@ static void latency(void (*make_pair)(int fds[2]), unsigned count)
     print_latency(us, count);
 }
 
+static void copy_bandwidth(size_t message_len, double seconds)
+{
+    static uint8_t memory[FOOTPRINT_LEN];
+    uint64_t octets = 0;
+    pid_t child = fork_end();
+    memset(memory, 0x5a, sizeof memory); // each has pages of its own
+    if (child == 0) {
+        for (;;) {
+            pause();
+        }
+    }
+    double start_s = now_s();
+    for (size_t at = 0; now_s() < start_s + seconds;
+         at = at + 2 * message_len <= FOOTPRINT_LEN ? at + message_len : 0) {
+        struct iovec place = {memory + at, message_len};
+        if (process_vm_readv(child, &place, 1, &place, 1, 0) != (ssize_t)message_len) {
+            fail("process_vm_readv");
+        }
+        octets += message_len;
+    }
+    double took_s = now_s() - start_s;
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    print_bandwidth(octets, took_s, cpu_s(RUSAGE_SELF) + cpu_s(RUSAGE_CHILDREN));
+}
+
 static size_t number(const char *text)
 {
     return strtoul(text, NULL, 10);
@@ -233,9 +262,12 @@ int main(int argc, char **argv)
         udp_bandwidth(number(argv[3]), atof(argv[4]));
     } else if ((is_tcp || is_udp) && argc == 4 && strcmp(argv[2], "latency") == 0) {
         latency(is_udp ? udp_pair : tcp_pair, (unsigned)number(argv[3]));
+    } else if (argc == 4 && strcmp(argv[1], "copy") == 0) {
+        copy_bandwidth(number(argv[2]), atof(argv[3]));
     } else {
         fprintf(stderr, "usage: bench-raw tcp bw MESSAGE_LEN READ_LEN SECONDS"
-                        " | udp bw DATAGRAM_LEN SECONDS | (tcp|udp) latency COUNT\n");
+                        " | udp bw DATAGRAM_LEN SECONDS | (tcp|udp) latency COUNT"
+                        " | copy MESSAGE_LEN SECONDS\n");
         return 2;
     }
     return 0;
