@@ -24,6 +24,9 @@ void shard_wake_before(struct shard *shard, instant_ns deadline_ns)
 
 bool shard_is_awake_by(struct shard *shard, instant_ns at_ns)
 {
+    if (atomic_load_explicit(&shard->loop_count, memory_order_relaxed) > 0) {
+        return false; // a program's loop may be at something else for longer
+    }
     instant_ns until_ns = atomic_load_explicit(&shard->asleep_until_ns, memory_order_seq_cst);
     if (until_ns <= at_ns) {
         return true;

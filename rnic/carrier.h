@@ -1,6 +1,7 @@
 // How the queue pairs of a shard reach their peers: by streams (carrier_stream.c, and the endpoints
 // on them) or by packets (packet.h). The shard keeps the lists and the lock, a carrier knows what
-// stands in the lists. All but `wake` is called with the lock held, `sleep` without it.
+// stands in the lists. All but `wake` and `descriptor` is called with the lock held, `sleep`
+// without it unless it is for no time at all.
 #pragma once
 
 #include <stdbool.h>
@@ -27,6 +28,8 @@ struct carrier_link_ops {
     bool (*may_sleep)(struct shard *shard);
     void (*sleep)(struct shard *shard, duration_ns timeout_ns); // INSTANT_NEVER: no limit
     void (*wake)(struct shard *shard);
+    // What is readable while `sleep` would not sleep. -EOPNOTSUPP: there is none.
+    int (*descriptor)(const struct shard *shard);
     bool (*is_ending)(const struct shard *shard); // see carrier_ops
     // Which local address reaches `dst`. Negative errno: no route.
     int (*route)(struct shard *shard, const struct sockaddr *dst, struct sockaddr_storage *ret);

@@ -43,6 +43,11 @@ static void wake_link(struct shard *shard)
     link_wake(shard->link);
 }
 
+static int descriptor_of_link(const struct shard *shard)
+{
+    return link_descriptor(shard->link);
+}
+
 static int route(struct shard *shard, const struct sockaddr *dst, struct sockaddr_storage *ret)
 {
     return link_route(shard->link, dst, ret);
@@ -65,6 +70,7 @@ const struct carrier_link_ops stream_carrier_link = {
     .may_sleep = may_sleep_in_link,
     .sleep = sleep_in_link,
     .wake = wake_link,
+    .descriptor = descriptor_of_link,
     .route = route,
     .is_ending = is_link_busy,
     .tell_counters = tell_of_packets,

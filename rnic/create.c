@@ -7,6 +7,7 @@
 #include "base/key_mirror.h"
 #include "base/port_link.h"
 #include "base/port_push.h"
+#include "link/sys.h"
 #include "rnic/carrier.h"
 #include "rnic/internal.h"
 #include "rnic/packet/packet.h"
@@ -165,5 +166,6 @@ void rnic_abandon(struct rnic *rnic)
     atomic_store(&rnic->shard.waiter_count, 0);
     mem_table_hide(rnic->mem); // the parent's peers look at it
     rnic->shard.carrier->link->leave(&rnic->shard);
+    sys_close_fd(&rnic->shard.rouse_fd);
     shard_let_go(&rnic->shard); // this thread holds it; nobody is left to be served
 }

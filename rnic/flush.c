@@ -91,6 +91,6 @@ bool rnic_flush(struct rnic *rnic, duration_ns handing_ns, duration_ns acking_ns
     rnic->flush.acking_ns = acking_ns;
     rnic->flush.is_wanted = true;
     atomic_store_explicit(&shard->is_stopping, true, memory_order_release);
-    shard->carrier->link->wake(shard);
+    shard_thread_rouse(shard);
     return wait_for_thread(rnic, handing_ns);
 }

@@ -77,6 +77,18 @@ const struct rnic_port *rnic_port(const struct rnic *rnic);
 // The place of an address in it, which is its GID's index; -1: it is none of the port's.
 int rnic_port_find(const struct rnic *rnic, const struct in6_addr *addr);
 
+/* ---- a loop of the program's that drives (drive.c) ------------------------------------------- */
+
+// From now on the caller waits at `*ret_fd`, with other descriptors of its own, and the background
+// thread only sees that it comes. Several may. `rouse_fd` is an eventfd, the device's from now on.
+// -EOPNOTSUPP: the device has no such descriptor.
+int rnic_drive_begin(struct rnic *rnic, int rouse_fd, int *ret_fd);
+void rnic_drive_end(struct rnic *rnic);
+// What has come is done in the caller's thread.
+void rnic_drive_pass(struct rnic *rnic);
+// Before the caller waits. False: a pass first.
+bool rnic_drive_sleep(struct rnic *rnic);
+
 /* ---- memory (thin calls on mem/, under the shard's lock) ------------------------------------- */
 
 int rnic_pd_alloc(struct rnic *rnic, uint32_t *ret_pd);

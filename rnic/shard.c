@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/thread.h"
+#include "link/sys.h"
 #include "rnic/carrier.h"
 #include "rnic/internal.h"
 #include "rnic/pull.h"
@@ -37,6 +38,7 @@ int shard_init(struct shard *shard, struct rnic *rnic, struct link *link,
         return -ENOMEM;
     }
     pthread_mutex_init(&shard->lock, NULL);
+    shard->rouse_fd = -1;
     shard->rnic = rnic;
     shard->carrier = link != NULL ? &stream_carrier : &packet_carrier;
     shard->packets.link = datagrams;
@@ -66,6 +68,7 @@ void shard_fini(struct shard *shard)
     shard->carrier->link->close(shard);
     pthread_cond_destroy(&shard->pull_ended);
     pthread_mutex_destroy(&shard->lock);
+    sys_close_fd(&shard->rouse_fd);
     free(shard->staging.ptr);
 }
 
@@ -167,7 +170,7 @@ static __attribute__((noinline)) void let_go_and_say(struct shard *shard)
 }
 
 // It falls asleep by the lock alone, so it is not asleep before we let go if it is not now.
-static bool is_thread_asleep(const struct shard *shard)
+static bool is_driver_asleep(const struct shard *shard)
 {
     return atomic_load_explicit(&shard->asleep_until_ns, memory_order_seq_cst) != 0;
 }
@@ -178,7 +181,7 @@ void shard_unlock(struct shard *shard)
         if (has_left_work(shard)) {
             do_left_work(shard);
         }
-        if (is_thread_asleep(shard)) { // the link's deadline may be nearer by now
+        if (is_driver_asleep(shard)) { // the link's deadline may be nearer by now
             shard_wake_before(shard, shard_next_deadline(shard));
         }
         if (list_is_empty(&shard->farewells)) {
@@ -190,6 +193,32 @@ void shard_unlock(struct shard *shard)
             return;
         }
         shard_serve_doorbells(shard, rnic_now(shard->rnic));
+    }
+}
+
+/* ---- the background thread ------------------------------------------------------------------- */
+
+static void rouse(struct shard *shard)
+{
+    const uint64_t once = 1;
+    if (shard->rouse_fd >= 0) {
+        sys_write(shard->rouse_fd, &once, sizeof once);
+    }
+}
+
+void shard_thread_rouse(struct shard *shard)
+{
+    shard->carrier->link->wake(shard);
+    rouse(shard);
+}
+
+void shard_thread_mind(struct shard *shard, instant_ns at_ns)
+{
+    instant_ns until_ns = atomic_load_explicit(&shard->thread_until_ns, memory_order_seq_cst);
+    if (at_ns < until_ns &&
+        atomic_compare_exchange_strong_explicit(&shard->thread_until_ns, &until_ns, 0,
+                                                memory_order_seq_cst, memory_order_seq_cst)) {
+        rouse(shard);
     }
 }
 
@@ -356,6 +385,30 @@ bool shard_run(struct shard *shard, instant_ns now)
     shard_serve_doorbells(shard, now);
     bool moved = shard->carrier->serve(shard, now);
     return serve_rest(shard, now) || moved;
+}
+
+void shard_pass_awake(struct shard *shard)
+{
+    shard_lock(shard);
+    if (is_driver_asleep(shard)) {
+        atomic_store_explicit(&shard->asleep_until_ns, 0, memory_order_seq_cst);
+        if (!atomic_load_explicit(&shard->is_thread_in_link, memory_order_seq_cst)) {
+            shard->carrier->link->sleep(shard, 0); // takes the wake
+        }
+    }
+    shard_run(shard, rnic_now(shard->rnic));
+    shard_unlock(shard);
+}
+
+instant_ns shard_fall_asleep(struct shard *shard)
+{
+    shard_lock(shard);
+    bool is_busy = !list_is_empty(&shard->runnable) || !list_is_empty(&shard->due) ||
+                   !shard->carrier->link->may_sleep(shard);
+    instant_ns until_ns = is_busy ? 0 : shard_next_deadline(shard);
+    atomic_store_explicit(&shard->asleep_until_ns, until_ns, memory_order_seq_cst);
+    shard_unlock(shard);
+    return until_ns;
 }
 
 bool shard_drive(struct shard *shard, struct puller *puller, instant_ns *ret_now)

@@ -42,6 +42,9 @@ enum {
     SHARD_READY_MAX = 64,           // readiness reports taken at once
 };
 
+// So long the thread leaves what there is to loops of programs that drive.
+#define SHARD_NAP_NS (10 * NS_PER_MS)
+
 struct shard {
     pthread_mutex_t lock;
     const void *_Atomic holder;   // the thread that has the lock; NULL: nobody
@@ -81,8 +84,15 @@ struct shard {
     atomic_bool is_stopping;
     _Atomic instant_ns polled_at_ns;    // when a program's polling last drove the shard
     atomic_bool is_polled;              // a program polls so often that the thread stands back
-    _Atomic instant_ns asleep_until_ns; // the thread sleeps until then; 0: it is awake
+    _Atomic instant_ns asleep_until_ns; // who drives sleeps until then; 0: it is awake
     struct gathering gathering;         // of posts, on streams
+
+    // Loops of programs that drive in the thread's place (drive.c).
+    atomic_uint loop_count;
+    atomic_uint loop_pass_count;   // what they have done: the thread sees that they go on
+    atomic_bool is_thread_in_link; // ... and a wake is for it
+    int rouse_fd; // an eventfd that the thread looks at while they do; -1: none ever has
+    _Atomic instant_ns thread_until_ns; // it does not look before that; 0: it is awake
 };
 
 // In shard->carrier's place, with the link of one of them, which stays the caller's on failure.
@@ -91,6 +101,11 @@ int shard_init(struct shard *shard, struct rnic *rnic, struct link *link,
 void shard_fini(struct shard *shard);
 int shard_thread_start(struct shard *shard);
 void shard_thread_stop(struct shard *shard);
+// The thread looks what there is to be done, whether it sleeps, stands by or naps. Also from within
+// signal handlers.
+void shard_thread_rouse(struct shard *shard);
+// There is something to be done at `at_ns`: it looks then at the latest.
+void shard_thread_mind(struct shard *shard, instant_ns at_ns);
 
 // For calls that change objects: waits for the lock, for at most one pass of a driver.
 void shard_lock(struct shard *shard);
@@ -118,6 +133,11 @@ void shard_send_waiting(struct shard *shard);
 // Lock held. One pass: doorbells, what the link says is ready, output, deadlines. True if anything
 // moved.
 bool shard_run(struct shard *shard, instant_ns now);
+// A pass of who has been woken at the link's descriptor, or does not sleep there yet.
+void shard_pass_awake(struct shard *shard);
+// From now on the caller sleeps at that descriptor: until when at most, or 0: there is something to
+// be done.
+instant_ns shard_fall_asleep(struct shard *shard);
 // For a program's thread that polls: makes a pass, unless another thread has the lock (false).
 // It reads the endpoints that were busy lately and asks the link only now and then: that saves
 // the spinning program a system call per turn. `*ret_now`: when, read under the lock, so that time

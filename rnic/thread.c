@@ -2,10 +2,17 @@
 // RDMA Writes and Reads makes no call at all. While a program polls hard the thread stands back and
 // looks every 100 us, up to 500 us when it goes on for long, whether the polling has ended; while
 // nothing is to be done it sleeps in the link, without a time-out if there is no deadline.
+//
+// While loops of programs drive (drive.c) it stands by. As long as they come it naps, and looks
+// every 10 ms whether they do; when they have nothing to do it watches the link as they do, without
+// taking anything. It makes a pass itself when something is there that none of them has taken for
+// the time of a nap, and at deadlines, which are its own.
 
+#include <poll.h>
 #include <signal.h>
 #include <time.h>
 
+#include "link/sys.h"
 #include "rnic/carrier.h"
 #include "rnic/internal.h"
 #include "rnic/shard.h"
@@ -61,18 +68,123 @@ static instant_ns wake_up_at(const struct shard *shard)
                : deadline_ns;
 }
 
+/* ---- standing by ----------------------------------------------------------------------------- */
+
+struct standby {
+    bool has_begun; // else this thread may have had the link's attention
+    bool is_needed; // nobody else takes what comes
+    unsigned seen;  // passes of loops
+};
+
+// The thread says until when it will not look. False: by now there is a deadline before that.
+static bool look_away(struct shard *shard, instant_ns until_ns)
+{
+    atomic_store_explicit(&shard->thread_until_ns, until_ns, memory_order_seq_cst);
+    instant_ns at_ns = atomic_load_explicit(&shard->asleep_until_ns, memory_order_seq_cst);
+    return at_ns == 0 || at_ns >= until_ns;
+}
+
+enum sight {
+    SIGHT_NOTHING = 0,
+    SIGHT_LINK = 1,   // there is something to be done
+    SIGHT_ROUSED = 2, // somebody wants the thread to look what else there is
+};
+
+static enum sight wait_for(struct shard *shard, bool with_link, instant_ns until_ns)
+{
+    struct pollfd fds[] = {
+        {.fd = shard->rouse_fd, .events = POLLIN},
+        {.fd = with_link ? shard->carrier->link->descriptor(shard) : -1, .events = POLLIN}};
+    instant_ns now = rnic_now(shard->rnic);
+    duration_ns left_ns = until_ns <= now ? 0 : until_ns - now;
+    struct timespec left = {.tv_sec = (time_t)(left_ns / NS_PER_S),
+                            .tv_nsec = (long)(left_ns % NS_PER_S)};
+    uint64_t times;
+    if (ppoll(fds, 2, until_ns == INSTANT_NEVER ? NULL : &left, NULL) <= 0) {
+        return SIGHT_NOTHING;
+    }
+    if (fds[0].revents != 0) {
+        sys_read(shard->rouse_fd, &times, sizeof times);
+        return SIGHT_ROUSED;
+    }
+    return SIGHT_LINK;
+}
+
+static enum sight look_out(struct shard *shard, bool with_link, instant_ns until_ns)
+{
+    enum sight sight =
+        look_away(shard, until_ns) ? wait_for(shard, with_link, until_ns) : SIGHT_ROUSED;
+    look_away(shard, 0);
+    return sight;
+}
+
+static void nap(struct shard *shard, instant_ns until_ns)
+{
+    look_out(shard, false, until_ns);
+}
+
+static void pass(struct shard *shard)
+{
+    do {
+        shard_pass_awake(shard);
+    } while (shard_fall_asleep(shard) == 0 &&
+             !atomic_load_explicit(&shard->is_stopping, memory_order_acquire));
+}
+
+// Loops have come since the last look.
+static bool have_come(const struct shard *shard, struct standby *s)
+{
+    unsigned count = atomic_load_explicit(&shard->loop_pass_count, memory_order_relaxed);
+    bool have_come = count != s->seen;
+    s->seen = count;
+    return have_come;
+}
+
+static void stand_by(struct shard *shard, struct standby *s)
+{
+    instant_ns now = rnic_now(shard->rnic);
+    instant_ns until_ns = atomic_load_explicit(&shard->asleep_until_ns, memory_order_seq_cst);
+    instant_ns nap_until_ns = instant_after(now, SHARD_NAP_NS);
+    bool is_due = until_ns != 0 && until_ns <= now;
+    if (!s->has_begun || is_due) {
+        s->has_begun = true;
+        pass(shard);
+    } else if (have_come(shard, s)) {
+        s->is_needed = false;
+        nap(shard, until_ns != 0 ? instant_min(until_ns, nap_until_ns) : nap_until_ns);
+    } else {
+        // 0: one of them is at something else meanwhile.
+        enum sight sight = look_out(shard, true, until_ns != 0 ? until_ns : nap_until_ns);
+        if (sight == SIGHT_LINK && !s->is_needed) {
+            nap(shard, instant_after(rnic_now(shard->rnic), SHARD_NAP_NS));
+            s->is_needed = !have_come(shard, s);
+        } else if (sight == SIGHT_LINK || (sight == SIGHT_NOTHING && until_ns == 0)) {
+            pass(shard);
+        }
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
 static void *thread_main(void *arg)
 {
     struct shard *shard = arg;
     instant_ns polled_since_ns = 0;
+    struct standby standby = {0};
     while (!atomic_load_explicit(&shard->is_stopping, memory_order_acquire)) {
         instant_ns now = rnic_now(shard->rnic);
         if (program_drives(shard, now)) {
+            standby.has_begun = false;
             polled_since_ns = polled_since_ns == 0 ? now : polled_since_ns;
             stand_back(now - polled_since_ns);
             continue;
         }
         polled_since_ns = 0;
+        if (atomic_load_explicit(&shard->loop_count, memory_order_acquire) > 0) {
+            stand_by(shard, &standby);
+            continue;
+        }
+        standby.has_begun = false;
         shard_lock(shard);
         bool moved = shard_run(shard, rnic_now(shard->rnic));
         bool is_busy =
@@ -80,7 +192,12 @@ static void *thread_main(void *arg)
         instant_ns until_ns = is_busy ? 0 : wake_up_at(shard);
         atomic_store_explicit(&shard->asleep_until_ns, until_ns, memory_order_seq_cst);
         shard_unlock(shard);
-        sleep_in_link(shard, until_ns);
+        // Either a loop that begins to drive finds it there, or is found.
+        atomic_store_explicit(&shard->is_thread_in_link, true, memory_order_seq_cst);
+        if (atomic_load_explicit(&shard->loop_count, memory_order_seq_cst) == 0) {
+            sleep_in_link(shard, until_ns);
+        }
+        atomic_store_explicit(&shard->is_thread_in_link, false, memory_order_seq_cst);
         atomic_store_explicit(&shard->asleep_until_ns, 0, memory_order_seq_cst);
     }
     if (shard->rnic->flush.is_wanted) {
@@ -114,7 +231,7 @@ void shard_thread_stop(struct shard *shard)
         return;
     }
     atomic_store_explicit(&shard->is_stopping, true, memory_order_release);
-    shard->carrier->link->wake(shard);
+    shard_thread_rouse(shard);
     pthread_join(shard->thread, NULL);
     shard->has_thread = false;
 }

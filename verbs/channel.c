@@ -40,6 +40,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv_channel)
     if (is_used) {
         return front_fail(EBUSY);
     }
+    front_drive_forget(channel);
     event_queue_fini(&channel->events);
     front_context_release(context);
     free(channel);
@@ -53,7 +54,9 @@ void front_cq_on_completion(void *ctx)
 {
     struct front_cq *cq = ctx;
     struct front_channel *channel = (struct front_channel *)cq->cq.channel;
-    if (channel != NULL) {
+    if (channel != NULL && front_drives(channel)) {
+        event_tell(&channel->events, &cq->completions);
+    } else if (channel != NULL) {
         event_raise(&channel->events, &cq->completions);
     }
 }
@@ -65,16 +68,11 @@ void front_cq_on_overrun(void *ctx)
     event_raise(&front_context_of(cq->cq.context)->async, &cq->overrun);
 }
 
-struct cq_event {
-    struct ibv_cq *cq;
-    void *cq_context;
-};
-
 // While the channel's lock is held the CQ cannot be withdrawn; afterwards it waits for the
 // acknowledgement.
-static void completion_taken(struct event_source *source, void *ctx)
+void front_completion_taken(struct event_source *source, void *ctx)
 {
-    struct cq_event *event = ctx;
+    struct front_cq_event *event = ctx;
     struct front_cq *cq = source->object;
     event->cq = &cq->cq;
     event->cq_context = cq->cq.cq_context;
@@ -83,12 +81,12 @@ static void completion_taken(struct event_source *source, void *ctx)
 int ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **cq, void **cq_context)
 {
     struct front_channel *channel = (struct front_channel *)ibv_channel;
-    struct cq_event event;
+    struct front_cq_event event;
     if (!front_is_alive(ibv_channel->context)) {
         errno = EIO;
         return -1;
     }
-    if (event_wait(&channel->events, completion_taken, &event) == NULL) {
+    if (event_wait(&channel->events, front_completion_taken, &event) == NULL) {
         return -1;
     }
     *cq = event.cq;

@@ -16,6 +16,7 @@ int event_queue_init(struct event_queue *queue)
     }
     pthread_mutex_init(&queue->lock, NULL);
     list_init(&queue->waiting);
+    list_init(&queue->told);
     return 0;
 }
 
@@ -29,6 +30,7 @@ void event_source_init(struct event_source *source, void *object, int kind)
 {
     *source = (struct event_source){.object = object, .kind = kind};
     list_init(&source->link);
+    list_init(&source->told_link);
 }
 
 // Queue's lock held.
@@ -96,6 +98,63 @@ struct event_source *event_wait(struct event_queue *queue,
     }
 }
 
+/* ---- told ------------------------------------------------------------------------------------ */
+
+void event_tell(struct event_queue *queue, struct event_source *source)
+{
+    pthread_mutex_lock(&queue->lock);
+    if (source->told_count++ == 0) {
+        list_push_tail(&queue->told, &source->told_link);
+    }
+    pthread_mutex_unlock(&queue->lock);
+}
+
+// Queue's lock held.
+static struct event_source *take_told_locked(struct event_queue *queue)
+{
+    struct list_link *link = list_pop_head(&queue->told);
+    if (link == NULL) {
+        return NULL;
+    }
+    struct event_source *source = LIST_ENTRY(link, struct event_source, told_link);
+    if (--source->told_count > 0) {
+        list_push_tail(&queue->told, link);
+    }
+    return source;
+}
+
+struct event_source *event_take(struct event_queue *queue,
+                                void (*on_taken)(struct event_source *source, void *ctx), void *ctx)
+{
+    pthread_mutex_lock(&queue->lock);
+    struct event_source *source = take_told_locked(queue);
+    if (source != NULL) {
+        source->taken_count++;
+        on_taken(source, ctx);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return source;
+}
+
+bool event_is_told(struct event_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    bool is_told = !list_is_empty(&queue->told);
+    pthread_mutex_unlock(&queue->lock);
+    return is_told;
+}
+
+void event_raise_told(struct event_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    for (struct event_source *source; (source = take_told_locked(queue)) != NULL;) {
+        raise_locked(queue, source);
+    }
+    pthread_mutex_unlock(&queue->lock);
+}
+
+/* ---- taken back ------------------------------------------------------------------------------ */
+
 // Takes one off the count unless a reader was faster. Never blocks, whatever the program has made
 // of the descriptor.
 static void count_down_uncancelled(int fd)
@@ -130,6 +189,8 @@ unsigned event_withdraw(struct event_queue *queue, struct event_source *source)
         count_down(queue->fd);
     }
     list_remove(&source->link);
+    source->told_count = 0;
+    list_remove(&source->told_link);
     unsigned taken_count = source->taken_count;
     pthread_mutex_unlock(&queue->lock);
     return taken_count;

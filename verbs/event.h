@@ -16,6 +16,7 @@ struct event_queue {
     int fd; // eventfd(EFD_SEMAPHORE | EFD_CLOEXEC)
     pthread_mutex_t lock;
     struct list_link waiting; // of event_source.link
+    struct list_link told;    // of event_source.told_link: not counted by the descriptor
 };
 
 // One kind of event of one object. Guarded by the queue's lock.
@@ -24,7 +25,9 @@ struct event_source {
     void *object;
     int kind;               // what the owner calls it
     unsigned waiting_count; // raised and not taken; the source is in the list while it is not 0
-    unsigned taken_count;   // ever; ibv_destroy_* waits until as many were acknowledged
+    struct list_link told_link;
+    unsigned told_count;  // likewise, in the queue's other list
+    unsigned taken_count; // ever; ibv_destroy_* waits until as many were acknowledged
 };
 
 // 0 or a positive errno of eventfd(2).
@@ -44,6 +47,16 @@ void event_raise_once(struct event_queue *queue, struct event_source *source);
 struct event_source *event_wait(struct event_queue *queue,
                                 void (*on_taken)(struct event_source *source, void *ctx),
                                 void *ctx);
+
+// An event for who takes it without having waited at the descriptor, as he does behind making it.
+void event_tell(struct event_queue *queue, struct event_source *source);
+// The oldest of these, as event_wait; NULL: none.
+struct event_source *event_take(struct event_queue *queue,
+                                void (*on_taken)(struct event_source *source, void *ctx),
+                                void *ctx);
+bool event_is_told(struct event_queue *queue);
+// What was told is raised: nobody will take it otherwise.
+void event_raise_told(struct event_queue *queue);
 
 // Takes back what nobody has read; returns how many events of the source were ever taken.
 unsigned event_withdraw(struct event_queue *queue, struct event_source *source);

@@ -10,6 +10,7 @@
 //   ah.c mcast.c address handles, multicast groups
 //   mw.c         windows                               event.c   descriptors that count events
 //   oneshot.c    one-shot RDMA, <weft/oneshot.h>
+//   drive.c      a program's loop drives, <weft/drive.h>
 //   cq.c cq_ex.c completion queues                     channel.c completion and async events
 //   strings.c rates.c fork.c newer.c absent.c private.c       what needs no object
 //
@@ -106,6 +107,7 @@ static inline void *front_null(int error)
 struct front_channel {
     struct ibv_comp_channel channel; // refcnt is guarded by the context's mutex
     struct event_queue events;       // events.fd is channel.fd
+    bool is_driver;                  // weft_drive_begin; guarded likewise
 };
 
 struct front_cq {
@@ -219,6 +221,20 @@ int front_qp_ex_init(struct front_qp *qp, uint64_t send_ops_flags);
 // channel.c: the port of a CQ, and of a QP or SRQ
 void front_cq_on_completion(void *ctx);
 void front_cq_on_overrun(void *ctx);
+
+// ---- channel.c and drive.c
+
+struct front_cq_event {
+    struct ibv_cq *cq;
+    void *cq_context;
+};
+// For event_wait and event_take; the context is a struct front_cq_event.
+void front_completion_taken(struct event_source *source, void *ctx);
+// Is the calling thread within a pass of the loop that waits for this channel's events?
+bool front_drives(const struct front_channel *channel);
+// The channel is about to go.
+void front_drive_forget(struct front_channel *channel);
+
 void front_qp_on_event(void *ctx, enum rnic_async_event event);
 void front_srq_on_event(void *ctx, enum rnic_async_event event);
 void front_qp_events_init(struct front_qp *qp);

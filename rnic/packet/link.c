@@ -1,5 +1,6 @@
 // Queue pairs on packets: what is asked of their link.
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 
@@ -88,6 +89,11 @@ static void tell_counters(const struct shard *shard, counter_each each, void *ct
     datagram_counters(p->link, each, ctx);
 }
 
+static int descriptor(const struct shard *shard)
+{
+    return -EOPNOTSUPP;
+}
+
 const struct carrier_link_ops packet_carrier_link = {
     .close = close_link,
     .leave = leave_to_parent,
@@ -96,6 +102,7 @@ const struct carrier_link_ops packet_carrier_link = {
     .sleep = sleep_in_link,
     .wake = wake_link,
     .route = route,
+    .descriptor = descriptor,
     .is_ending = is_ending,
     .tell_counters = tell_counters,
 };

@@ -80,12 +80,29 @@ def weft_nvme_3_has_every_function():
         assert f'.Fn {function} "' in page, f'weft-nvme(3) without {function}'
 
 
+def functions_of_verbs():
+    return set(re.findall(r'^\s+(weft_\w+);$', (SOURCE / 'verbs/libibverbs.map').read_text(), re.M))
+
+
+def functions_of_drive():
+    return {name for name in functions_of_verbs() if name.startswith('weft_drive_')}
+
+
+@case
+def weft_drive_3_has_every_function():
+    page = (MAN / 'weft-drive.3').read_text()
+    functions = functions_of_drive() | {'weft_drive_find'}
+    assert len(functions) > 1
+    for function in functions:
+        assert f'\n.Nm {function}' in page, f'weft-drive(3) without {function}'
+        assert f'.Fn {function} "' in page, f'weft-drive(3) without a synopsis of {function}'
+
+
 @case
 def weft_oneshot_3_has_every_function_and_flag():
     page = (MAN / 'weft-oneshot.3').read_text()
     header = (SOURCE / 'include/weft/oneshot.h').read_text()
-    functions = re.findall(r'^\s+(weft_\w+);$',
-                           (SOURCE / 'verbs/libibverbs.map').read_text(), re.M)
+    functions = functions_of_verbs() - functions_of_drive()
     flags = set(re.findall(r'(WEFT_ONESHOT_\w+)(?: = |\s+UINT32_MAX)', header))
     assert functions and flags
     for function in functions:

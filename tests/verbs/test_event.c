@@ -123,6 +123,44 @@ static void withdrawn_event_leaves_nothing_to_read(void **state)
     assert_false(is_readable(f));
 }
 
+static void what_is_told_does_not_ring(void **state)
+{
+    struct fixture *f = *state;
+    event_tell(&f->queue, &f->a);
+    event_tell(&f->queue, &f->b);
+    event_tell(&f->queue, &f->a);
+    assert_false(is_readable(f));
+    assert_ptr_equal(event_take(&f->queue, note_taken, f), &f->a);
+    assert_ptr_equal(event_take(&f->queue, note_taken, f), &f->b);
+    assert_ptr_equal(event_take(&f->queue, note_taken, f), &f->a);
+    assert_int_equal(f->taken, 1);
+    assert_null(event_take(&f->queue, note_taken, f));
+}
+
+static void what_was_told_can_be_withdrawn(void **state)
+{
+    struct fixture *f = *state;
+    event_tell(&f->queue, &f->a);
+    event_tell(&f->queue, &f->b);
+    event_tell(&f->queue, &f->a);
+    assert_ptr_equal(event_take(&f->queue, note_taken, f), &f->a);
+    assert_int_equal(event_withdraw(&f->queue, &f->a), 1);
+    assert_ptr_equal(event_take(&f->queue, note_taken, f), &f->b);
+    assert_false(event_is_told(&f->queue));
+}
+
+static void what_was_told_can_be_raised(void **state)
+{
+    struct fixture *f = *state;
+    event_tell(&f->queue, &f->a);
+    event_tell(&f->queue, &f->a);
+    event_raise_told(&f->queue);
+    assert_null(event_take(&f->queue, note_taken, f));
+    assert_ptr_equal(take(f), &f->a);
+    assert_ptr_equal(take(f), &f->a);
+    assert_false(is_readable(f));
+}
+
 static void withdrawing_nothing_does_not_block(void **state)
 {
     struct fixture *f = *state;
@@ -180,6 +218,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(raise_once_stands_for_both, setup, teardown),
         cmocka_unit_test_setup_teardown(sources_take_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(withdrawn_event_leaves_nothing_to_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_told_does_not_ring, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_told_can_be_withdrawn, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_told_can_be_raised, setup, teardown),
         cmocka_unit_test_setup_teardown(withdrawing_nothing_does_not_block, setup, teardown),
         cmocka_unit_test_setup_teardown(reader_of_a_withdrawn_event_waits_again, setup, teardown),
         cmocka_unit_test_setup_teardown(waiting_is_a_cancellation_point_without_a_lock, setup,
