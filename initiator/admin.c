@@ -54,8 +54,9 @@ static int run(struct initiator_slot *slot, const char *name, struct initiator_a
                            nvme->attr.timeout_ms);
             break;
         }
-        weft_nvme_poll(nvme);
-        if (!ret->is_there) { // weft_nvme_wait looks for I/O alone, and would sleep over it
+        bool has_more = weft_nvme_poll(nvme) != 0;
+        if (!ret->is_there &&
+            !has_more) { // weft_nvme_wait looks for I/O alone, and would sleep over it
             initiator_sleep(nvme, (int)((until - now) / NS_PER_MS) + 1);
         }
     }

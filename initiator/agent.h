@@ -18,6 +18,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include <weft/drive.h>
 #include <weft/nvme.h>
 #include <weft/oneshot.h>
 
@@ -110,7 +111,7 @@ struct weft_nvme {
     struct weft_nvme_info info;
     struct weft_nvme_counters counters;
 
-    int epoll_fd; // the three that follow
+    int epoll_fd; // the three that follow, and the RNIC's while it is driven from here
     int timer_fd;
     struct rdma_event_channel *channel;
     struct ibv_comp_channel *completions;
@@ -119,6 +120,8 @@ struct weft_nvme {
     struct ibv_cq *cq;
     bool is_armed;
     unsigned polls; // since descriptors were looked at
+    int drive_fd;   // -1: the RNIC's own thread drives it
+    struct weft_drive_calls drive;
 
     bool has_oneshot; // the RNIC does
     struct weft_oneshot_calls oneshot;

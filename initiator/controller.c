@@ -18,7 +18,7 @@ enum {
     DEPTH_DEFAULT = 32,
     KEEP_ALIVE_DEFAULT_MS = 5000,
     TIMEOUT_DEFAULT_MS = 10000,
-    READY_COUNT = 3,       // descriptors in the epoll set
+    READY_COUNT = 4,       // descriptors in the epoll set
     LOOK_EVERY_POLLS = 64, // at them, also while there are completions
 };
 
@@ -79,6 +79,9 @@ static void close_if_open(int fd)
 
 static void device_release(struct weft_nvme *nvme)
 {
+    if (nvme->drive_fd >= 0) {
+        nvme->drive.end(nvme->completions);
+    }
     for (unsigned i = 0; i < nvme->lent_count; i++) {
         ibv_dereg_mr(nvme->lent[i].mr);
     }
@@ -260,6 +263,19 @@ static int queues_open(struct weft_nvme *nvme, struct why *ret_why)
     return 0;
 }
 
+// From here on whoever waits for the controller is woken by the RNIC itself, not by its thread.
+// Where it cannot be so, that does it.
+static void drive_begin(struct weft_nvme *nvme)
+{
+    if (weft_drive_find(&nvme->drive)) {
+        nvme->drive_fd = nvme->drive.begin(nvme->completions);
+    }
+    if (nvme->drive_fd >= 0 && !watch(nvme, nvme->drive_fd)) {
+        nvme->drive.end(nvme->completions);
+        nvme->drive_fd = -1;
+    }
+}
+
 static void keep_alive_begin(struct weft_nvme *nvme)
 {
     uint64_t every_ms = nvme->attr.keep_alive_ms / 2;
@@ -278,7 +294,7 @@ static int controller_open(const struct weft_nvme_attr *attr, struct weft_nvme *
     if (nvme == NULL) {
         return initiator_why(ret_why, -ENOMEM, "no memory");
     }
-    nvme->epoll_fd = nvme->timer_fd = -1;
+    nvme->epoll_fd = nvme->timer_fd = nvme->drive_fd = -1;
     int error = attr_take(nvme, attr, ret_why);
     if (error == 0) {
         error = descriptors_open(nvme, ret_why);
@@ -293,6 +309,7 @@ static int controller_open(const struct weft_nvme_attr *attr, struct weft_nvme *
         controller_free(nvme);
         return error;
     }
+    drive_begin(nvme);
     keep_alive_begin(nvme);
     *ret = nvme;
     return 0;
@@ -348,6 +365,23 @@ static void on_cq_event(struct weft_nvme *nvme)
     }
 }
 
+// What has come at the RNIC is done here and now.
+static void drive(struct weft_nvme *nvme)
+{
+    struct ibv_cq *cq;
+    void *context;
+    nvme->drive.pass(nvme->completions);
+    while (nvme->drive.event(nvme->completions, &cq, &context) == 0) {
+        ibv_ack_cq_events(cq, 1);
+        nvme->is_armed = false;
+    }
+}
+
+static bool may_wait(struct weft_nvme *nvme)
+{
+    return nvme->drive_fd < 0 || nvme->drive.may_wait(nvme->completions) != 0;
+}
+
 // What the descriptors tell.
 static void look(struct weft_nvme *nvme)
 {
@@ -359,6 +393,8 @@ static void look(struct weft_nvme *nvme)
             on_cq_event(nvme);
         } else if (events[i].data.fd == nvme->timer_fd) {
             is_due = true;
+        } else if (events[i].data.fd == nvme->drive_fd) {
+            drive(nvme);
         } else {
             is_alive &= initiator_on_cm_events(nvme);
         }
@@ -377,6 +413,9 @@ int weft_nvme_poll(struct weft_nvme *nvme)
 {
     int completed = 0;
     unsigned wc_count;
+    if (nvme->is_armed && nvme->drive_fd >= 0) {
+        drive(nvme); // most often it is the RNIC, and then nothing else need be asked
+    }
     if (nvme->is_armed || ++nvme->polls % LOOK_EVERY_POLLS == 0) {
         look(nvme);
     }
@@ -386,10 +425,13 @@ int weft_nvme_poll(struct weft_nvme *nvme)
             return result;
         }
         completed += result;
-        if (completed > 0 || (wc_count == 0 && nvme->is_armed)) {
+        bool is_all = wc_count == 0 && nvme->is_armed;
+        if (completed > 0 || (is_all && may_wait(nvme))) {
             return completed;
         }
-        if (wc_count == 0) {
+        if (is_all) {
+            drive(nvme);
+        } else if (wc_count == 0) {
             nvme->is_armed = ibv_req_notify_cq(nvme->cq, 0) == 0;
             if (!nvme->is_armed) {
                 initiator_lose(nvme, -EIO, "the completion queue cannot be armed");

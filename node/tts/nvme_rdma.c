@@ -351,7 +351,12 @@ static void on_batch_end(void *ctx, instant_ns now)
 static bool may_sleep(void *ctx)
 {
     struct nvme_rdma *rdma = ctx;
-    return list_is_empty(&rdma->dirty);
+    return nvme_rdma_devices_may_sleep(rdma) && list_is_empty(&rdma->dirty);
+}
+
+static void on_wake(void *ctx)
+{
+    nvme_rdma_devices_wake(ctx);
 }
 
 static instant_ns next_deadline(void *ctx)
@@ -383,6 +388,7 @@ struct nvme_rdma *nvme_rdma_create(const struct nvme_rdma_parts *parts)
     rdma->member = (struct loop_member){.ctx = rdma,
                                         .on_batch_end = on_batch_end,
                                         .may_sleep = may_sleep,
+                                        .on_wake = on_wake,
                                         .next_deadline = next_deadline,
                                         .on_deadline = on_deadline};
     loop_join(parts->loop, &rdma->member);

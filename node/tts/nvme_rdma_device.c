@@ -14,19 +14,84 @@
 #include "node/loop/loop.h"
 #include "node/tts/nvme_rdma_queue.h"
 
-// A completion queue that was armed has something: it is the context of the event.
+/* ---- completion events ----------------------------------------------------------------------- */
+
+// A completion queue that was armed has something.
+static void on_event(struct ibv_cq *cq, struct nvme_rdma_queue *q)
+{
+    ibv_ack_cq_events(cq, 1);
+    *(cq == q->recv_cq ? &q->is_recv_armed : &q->is_send_armed) = false;
+    nvme_rdma_touch(q);
+}
+
 static void on_completions(void *ctx, uint32_t events)
 {
     struct nvme_rdma_device *device = ctx;
     struct ibv_cq *cq;
     void *cq_context;
     while (ibv_get_cq_event(device->completions, &cq, &cq_context) == 0) {
-        struct nvme_rdma_queue *q = cq_context;
-        ibv_ack_cq_events(cq, 1);
-        *(cq == q->recv_cq ? &q->is_recv_armed : &q->is_send_armed) = false;
-        nvme_rdma_touch(q);
+        on_event(cq, cq_context);
     }
 }
+
+/* ---- the loop drives ------------------------------------------------------------------------- */
+
+// What has come at the RNIC is done here and now, where its own thread would have to be woken first
+// and then wake us.
+static void drive(struct nvme_rdma_device *device)
+{
+    struct ibv_cq *cq;
+    void *cq_context;
+    device->drive.pass(device->completions);
+    while (device->drive.event(device->completions, &cq, &cq_context) == 0) {
+        on_event(cq, cq_context);
+    }
+}
+
+static void on_rnic(void *ctx, uint32_t events)
+{
+    drive(ctx);
+}
+
+// Where it cannot be so, the RNIC's thread does it.
+static void drive_begin(struct nvme_rdma_device *device)
+{
+    int fd = -1;
+    if (weft_drive_find(&device->drive)) {
+        fd = device->drive.begin(device->completions);
+    }
+    if (fd >= 0) {
+        device->drive_watch = loop_watch(device->rdma->parts.loop, fd, EPOLLIN, on_rnic, device);
+    }
+    if (fd >= 0 && device->drive_watch == NULL) {
+        device->drive.end(device->completions);
+    }
+}
+
+bool nvme_rdma_devices_may_sleep(struct nvme_rdma *rdma)
+{
+    bool may_sleep = true;
+    for (struct list_link *l = rdma->devices.next; l != &rdma->devices; l = l->next) {
+        struct nvme_rdma_device *device = LIST_ENTRY(l, struct nvme_rdma_device, link);
+        if (device->drive_watch != NULL) {
+            device->may_wait = device->drive.may_wait(device->completions) != 0;
+            may_sleep &= device->may_wait;
+        }
+    }
+    return may_sleep;
+}
+
+void nvme_rdma_devices_wake(struct nvme_rdma *rdma)
+{
+    for (struct list_link *l = rdma->devices.next; l != &rdma->devices; l = l->next) {
+        struct nvme_rdma_device *device = LIST_ENTRY(l, struct nvme_rdma_device, link);
+        if (!device->may_wait) {
+            drive(device);
+        }
+    }
+}
+
+/* ---- made ------------------------------------------------------------------------------------ */
 
 static struct ibv_comp_channel *channel_create(struct ibv_context *verbs)
 {
@@ -106,13 +171,19 @@ static bool device_open(struct nvme_rdma_device *device, struct why *ret_why)
     }
     if (device->watch == NULL) {
         why_say(ret_why, "%s: %s", what, strerror(errno));
+        return false;
     }
-    return device->watch != NULL;
+    drive_begin(device);
+    return true;
 }
 
 void nvme_rdma_device_destroy(struct nvme_rdma_device *device)
 {
     list_remove(&device->link);
+    if (device->drive_watch != NULL) {
+        device->drive.end(device->completions);
+    }
+    loop_unwatch(device->drive_watch);
     loop_unwatch(device->watch);
     if (device->completions != NULL) {
         ibv_destroy_comp_channel(device->completions);
@@ -142,7 +213,7 @@ struct nvme_rdma_device *nvme_rdma_device_find(struct nvme_rdma *rdma, struct ib
         why_say(ret_why, "no memory");
         return NULL;
     }
-    *device = (struct nvme_rdma_device){.rdma = rdma, .verbs = verbs};
+    *device = (struct nvme_rdma_device){.rdma = rdma, .verbs = verbs, .may_wait = true};
     device->has_oneshot = weft_oneshot_find(&device->oneshot);
     device->sink_access = sink_access_of(device);
     list_init(&device->link);

@@ -22,6 +22,7 @@
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
 
+#include <weft/drive.h>
 #include <weft/manager.h>
 #include <weft/oneshot.h>
 
@@ -56,6 +57,9 @@ struct nvme_rdma_device {
     bool can_invalidate;  // Send with Invalidate
     struct ibv_comp_channel *completions;
     struct loop_watch *watch;
+    struct loop_watch *drive_watch; // NULL: the loop does not drive the RNIC
+    struct weft_drive_calls drive;
+    bool may_wait;    // said before this turn
     bool has_oneshot; // it is weft's
     struct weft_oneshot_calls oneshot;
     struct list_link link;
@@ -161,6 +165,9 @@ void nvme_rdma_say(const struct nvme_rdma *rdma, struct rdma_cm_id *id, const ch
 // The device that `verbs` is, registered with at the first connection. NULL with `ret_why`.
 struct nvme_rdma_device *nvme_rdma_device_find(struct nvme_rdma *rdma, struct ibv_context *verbs,
                                                struct why *ret_why);
+// Members of the loop that drives the RNICs.
+bool nvme_rdma_devices_may_sleep(struct nvme_rdma *rdma);
+void nvme_rdma_devices_wake(struct nvme_rdma *rdma);
 void nvme_rdma_device_destroy(struct nvme_rdma_device *device);
 // The key of a unit's part of the pool; 0: it cannot be registered.
 uint32_t nvme_rdma_device_lkey(struct nvme_rdma_device *device, uint32_t unit);
