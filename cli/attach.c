@@ -164,7 +164,7 @@ static int volume_choose(struct attach *attach, const char *uri)
 
 static int attach_main(int argc, char **argv)
 {
-    struct attach attach = {.config = {.pool_len = WISH_POOL_DEFAULT}};
+    struct attach attach = {.config = {.pool_len = WISH_POOL_DEFAULT, .rta = HOST_RTA_HOST}};
     int result = options_read(argc, argv, &attach);
     if (result == 0 && !attach.is_done && attach.config.nbd_listen.count == 0) {
         result = socket_default(&attach);
