@@ -3,10 +3,11 @@
 over a Unix socket; beside raw io_uring on the file; the initiator over RDMA beside that, and weft
 attach beside the node's own NBD; and what the RTA's process costs. All of them go through the page
 cache alike. What a request costs in system calls and context switches, of all the processes of a
-server, perf counts.
+server (of weft attach: its target's too), perf counts.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -50,6 +51,7 @@ def nbd(socket, name=''):
 
 @contextlib.contextmanager
 def server(words, socket):
+    """Gives the processes that serve, here the one."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(socket)
     process = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL,
@@ -60,7 +62,7 @@ def server(words, socket):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f'{words[0]} does not serve')
             time.sleep(0.01)
-        yield process.pid
+        yield [process.pid]
     finally:
         process.terminate()
         process.wait(20)
@@ -85,7 +87,7 @@ def qemu_nbd(place, path):
 
 @contextlib.contextmanager
 def target(path):
-    """The file as an NVMe over RDMA volume; gives its URI."""
+    """The file as an NVMe over RDMA volume; gives its URI and the process."""
     with sockets.create_server(('127.0.0.1', 0)) as taken:
         port = taken.getsockname()[1]
     process = subprocess.Popen([BUILD / 'weft', 'serve', f'--nvme-rdma=127.0.0.1:{port}',
@@ -97,7 +99,7 @@ def target(path):
         uri = next(uris, None)
         if uri is None:
             raise RuntimeError('weft serve --nvme-rdma does not serve')
-        yield uri
+        yield uri, process.pid
     finally:
         process.terminate()
         process.stdout.close()
@@ -106,15 +108,16 @@ def target(path):
 
 @contextlib.contextmanager
 def attached(place, path):
-    with target(path) as uri, server([BUILD / 'weft', 'attach', '--quiet',
-                                      f'--socket={place}/attach', uri], f'{place}/attach'):
-        yield
+    with target(path) as (uri, pid), server([BUILD / 'weft', 'attach', '--quiet',
+                                             f'--socket={place}/attach', uri],
+                                            f'{place}/attach') as pids:
+        yield [pid, *pids]
 
 
 def initiator(path, rw, block, depth):
     """Requests a second over RDMA."""
     octets = int(block.removesuffix('k')) << 10
-    with target(path) as uri:
+    with target(path) as (uri, _):
         return results.measured('bench-nvme', uri, rw, octets, depth,
                                 MILLISECONDS / 1000)['requests_per_s']
 
@@ -181,11 +184,12 @@ def counted_by_perf(pids):
 
 
 def kernel_work(make, rw, depth):
-    """{bench: how many a request}: of a server that serves one client."""
+    """{bench: how many a request}: of all that serves one client."""
     context, engine = make()
-    with context as pid, tempfile.NamedTemporaryFile('r') as said:
+    with context as pids, tempfile.NamedTemporaryFile('r') as said:
         fio(engine, rw, '4k', depth)
-        perf = subprocess.Popen([*counted_by_perf(family(pid)), '-o', said.name])
+        serving = itertools.chain.from_iterable(map(family, pids))
+        perf = subprocess.Popen([*counted_by_perf(serving), '-o', said.name])
         time.sleep(0.2)  # it attaches
         requests = fio_job(engine, rw, '4k', depth)['total_ios']
         perf.send_signal(signal.SIGINT)
@@ -209,7 +213,8 @@ def kernel_works(place, path):
         return
     servers = {'nbdkit file': lambda: nbdkit(place, 'file', path),
                'weft': lambda: weft(place, path),
-               'RTA in the host': lambda: weft(place, path, 'host')}
+               'RTA in the host': lambda: weft(place, path, 'host'),
+               'weft attach': lambda: (attached(place, path), nbd(f'{place}/attach'))}
     for rw, depth in ((rw, depth) for rw in ('randread', 'randwrite') for depth in (1, 32)):
         found = results.alternating(PAIRS, {name: (lambda make=make: kernel_work(make, rw, depth))
                                             for name, make in servers.items()})
