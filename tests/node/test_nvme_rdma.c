@@ -288,6 +288,45 @@ static uint32_t random_capsule(struct host *host, struct prng *prng)
     return NVME_SQE_LEN + (uint32_t)prng_below(prng, 4097);
 }
 
+// What is expected is read from the first block of the host's data, what is new from the next.
+static void fused_run(struct host *host, uint16_t ret_statuses[2])
+{
+    uint8_t cqe[NVME_CQE_LEN];
+    host_io(host, NVME_IO_COMPARE, 80, BLOCK)[NVME_SQE_OFF_FLAGS] |= NVME_SQE_FUSE_FIRST;
+    host_send(host, NVME_SQE_LEN);
+    assert_true(host_wait(host)); // it has left: its memory is free
+    uint8_t *sqe = host_io(host, NVME_IO_WRITE, 80, BLOCK);
+    sqe[NVME_SQE_OFF_FLAGS] |= NVME_SQE_FUSE_SECOND;
+    sqe_keyed(sqe, (uintptr_t)host->data + BLOCK, BLOCK, host->mr->rkey);
+    host_send(host, NVME_SQE_LEN);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(host_answer(host, cqe));
+        ret_statuses[get_le16(cqe + NVME_CQE_OFF_CID) == host->cid] = cqe_status(cqe);
+    }
+}
+
+static void a_fused_pair_fetches_what_both_commands_name(void **state)
+{
+    struct session session;
+    struct host *host = &session.io;
+    uint16_t statuses[2];
+    session_begin(&session, &node, QUEUE);
+    fill(host->data, BLOCK, 21);
+    host_io(host, NVME_IO_WRITE, 80, BLOCK);
+    assert_int_equal(host_run(host, NVME_SQE_LEN, NULL), NVME_OK);
+    fill(host->data + BLOCK, BLOCK, 22);
+    fused_run(host, statuses);
+    assert_int_equal(statuses[0], NVME_OK);
+    assert_int_equal(statuses[1], NVME_OK);
+    fused_run(host, statuses); // what it expects is there no more
+    assert_int_equal(statuses[0], NVME_COMPARE_FAILURE);
+    assert_int_equal(statuses[1], NVME_FAILED_FUSED);
+    memcpy(host->data, host->data + BLOCK, BLOCK);
+    host_io(host, NVME_IO_COMPARE, 80, BLOCK);
+    assert_int_equal(host_run(host, NVME_SQE_LEN, NULL), NVME_OK);
+    session_end(&session);
+}
+
 static void capsules_of_random_octets_are_answered_one_by_one(void **state)
 {
     struct session session;
@@ -443,6 +482,7 @@ int main(void)
         cmocka_unit_test(memory_that_the_capsule_advertises_is_closed_by_the_response),
         cmocka_unit_test(descriptors_that_cannot_be_are_refused_by_status),
         cmocka_unit_test(offsets_beyond_the_capsule_are_refused),
+        cmocka_unit_test(a_fused_pair_fetches_what_both_commands_name),
         cmocka_unit_test(capsules_of_random_octets_are_answered_one_by_one),
         cmocka_unit_test(a_capsule_of_less_than_a_command_ends_the_connection),
         cmocka_unit_test(a_capsule_longer_than_the_receive_ends_the_connection),
