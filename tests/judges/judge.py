@@ -121,6 +121,7 @@ class Case:
     server_stays   the server never ends by itself: it is stopped when the client has ended
     env            variables for both programs
     addr           the server's address, where it is not that of its side
+    port           the server's port, where no option sets it
     absent         what a program says (regular expression) where the stack has no such thing at
                    all: the case is skipped then
     cannot_run     why it cannot run on this machine, asked before; '' if it can
@@ -139,6 +140,7 @@ class Case:
     server_stays: bool = False
     env: dict = dataclasses.field(default_factory=dict)
     addr: str = ''
+    port: int = 0
     absent: str = ''
     cannot_run: Callable[[], str] = lambda: ''
     race: str = ''
@@ -189,7 +191,7 @@ def run_case(tap, case, server_side, client_side=None, attempts=1):
 def run_pair(case, server_side, client_side):
     """(faults, Outcome); nothing that was started runs on afterwards."""
     deadline = time.monotonic() + case.limit
-    port = free_port()
+    port = case.port or free_port()
 
     def start(side, template):
         words = [str(word).format(addr=case.addr or server_side.addr, port=port)
@@ -202,7 +204,7 @@ def run_pair(case, server_side, client_side):
         if case.server:
             server = start(server_side, case.server)
             started.callback(server.stop)
-            if not case.unheard:
+            if case.port or not case.unheard:
                 faults += wait_for_listener(server, server_side, port, deadline)
         if not faults:
             client = start(client_side, case.client)
