@@ -149,7 +149,8 @@ HOLES = [
      'an_empty_send_whose_predecessor_never_came_is_not_delivered'),
     ('polling', 'wq/complete.c', '    wq_receive_free(message->wq, wqe);\n}', '    (void)wqe;\n}',
      'iwarp/early', 'receives_are_reusable_only_after_their_completion_was_polled'),
-    ('answers', 'iwarp/response.c', '    context->arrived_len = to;\n    complete(qp, context);',
+    ('answers', 'iwarp/response.c',
+     '    context->arrived_len = to;\n    response_complete(qp, context);',
      '    context->arrived_len = to;', 'iwarp/early', 'reads_complete_when_the_hole_closes'),
 ]
 
