@@ -4,7 +4,8 @@
 //     bench-reads small BULKS OCTETS     4 KiB reads one after another on one queue pair, while
 //                                        BULKS others read OCTETS each
 //     bench-reads fair READERS OCTETS SECONDS
-//                                        reads of OCTETS on and on, for a while
+//                                        reads of OCTETS on and on, for a while; where that is few
+//                                        reads of each, four times as long at most
 //     bench-reads alone OCTETS SECONDS   one reader, two reads at a time
 #include <string.h>
 #include <sys/mman.h>
@@ -20,6 +21,7 @@ enum {
     SGE_MAX = 32,
     SAMPLES_MAX = 1 << 20,
     INTERVAL_US = 1000, // how often a small read would be posted, at least
+    SHARE_MIN = 64,     // reads of each reader that a share is told from
 };
 
 struct reader {
@@ -197,14 +199,18 @@ static void endless(unsigned count, unsigned depth, size_t len, double seconds)
     struct reader *readers = open_readers(count, len, &done_fd);
     double *before = calloc(count, sizeof *before);
     double window_s = now_s() + seconds / 4, end_s = window_s + seconds; // a quarter to warm up
+    const double last_s = window_s + 4 * seconds;
     int is_measured = 0;
+    unsigned reads = 0; // of all, within the window
     for (unsigned i = 0; i < count * depth; i++) {
         post(&readers[i % count], len);
     }
-    for (double now = now_s(); now < end_s; now = now_s()) {
+    for (double now = now_s(); now < end_s || (reads < SHARE_MIN * count && now < last_s);
+         now = now_s()) {
         if (!is_measured && now >= window_s) {
             is_measured = 1;
             window_s = now;
+            reads = 0;
             for (unsigned i = 0; i < count; i++) {
                 before[i] = (double)readers[i].completed;
             }
@@ -212,6 +218,7 @@ static void endless(unsigned count, unsigned depth, size_t len, double seconds)
         for (unsigned i = 0; i < count; i++) {
             for (unsigned n = poll(&readers[i]); n > 0; n--) {
                 post(&readers[i], len);
+                reads++;
             }
         }
     }
