@@ -26,6 +26,7 @@ enum scsi_operation_code {
 
 enum scsi_service_action {
     SCSI_READ_CAPACITY_16 = 0x10,
+    SCSI_LBA_STATUS = 0x12,
     SCSI_REPORT_SUPPORTED_OPERATION_CODES = 0x0c,
 };
 

@@ -61,6 +61,8 @@ const struct scsi_command *scsi_command_find(const uint8_t *cdb, bool has_action
 bool scsi_opcode_has_actions(uint8_t opcode);
 bool scsi_command_is_there(const struct scsi_command *command, const struct logical_unit *unit);
 
+enum { TASK_EXTENT_MAX = 64 }; // that an answer to NODE_EXTENTS has
+
 // What follows a request to the CTA.
 struct task_way {
     void (*on_transfer)(struct scsi_task *task, instant_ns now); // NULL: nothing moves
@@ -111,6 +113,7 @@ void execute_mode_select(struct scsi_task *task, instant_ns now);
 void execute_start_stop(struct scsi_task *task, instant_ns now);
 void execute_read_capacity_10(struct scsi_task *task, instant_ns now);
 void execute_read_capacity_16(struct scsi_task *task, instant_ns now);
+void execute_lba_status(struct scsi_task *task, instant_ns now);
 void execute_report_luns(struct scsi_task *task, instant_ns now);
 void execute_report_opcodes(struct scsi_task *task, instant_ns now);
 void execute_read(struct scsi_task *task, instant_ns now);

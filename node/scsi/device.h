@@ -6,6 +6,7 @@
 //     command.c    the commands there are, and where a task begins
 //     task.c       its life: data, requests to the CTA, its end
 //     block.c      those that read and change blocks: from blocks to the node's neutral requests
+//     provisioning.c  which blocks have something allocated
 //     reservation.c  the commands about which nexuses may use the unit
 //     device.c     those that say what the unit is
 //     inquiry.c    INQUIRY, vital product data

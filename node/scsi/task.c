@@ -179,14 +179,17 @@ void task_submit(struct scsi_task *task, const struct task_way *way, enum node_o
     uint64_t len = blocks * nexus->unit->block_len;
     bool swaps = operation == NODE_COMPARE_AND_WRITE;
     bool has_data = operation == NODE_READ || operation == NODE_WRITE || swaps;
+    uint32_t answer_len =
+        operation == NODE_EXTENTS ? TASK_EXTENT_MAX * sizeof(struct node_extent) : 0;
     task->way = way;
-    task->service = (struct service_request){.connection = nexus->connection,
-                                             .operation = (uint8_t)operation,
-                                             .flags = (uint16_t)flags,
-                                             .offset = lba * nexus->unit->block_len,
-                                             .len = len,
-                                             .data_len = has_data ? (uint32_t)len << swaps : 0,
-                                             .deadline = INSTANT_NEVER};
+    task->service =
+        (struct service_request){.connection = nexus->connection,
+                                 .operation = (uint8_t)operation,
+                                 .flags = (uint16_t)flags,
+                                 .offset = lba * nexus->unit->block_len,
+                                 .len = len,
+                                 .data_len = has_data ? (uint32_t)len << swaps : answer_len,
+                                 .deadline = INSTANT_NEVER};
     parts->cta->submit(parts->cta_ctx, &task->service, now);
 }
 

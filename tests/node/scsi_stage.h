@@ -34,6 +34,8 @@ struct scsi_stage {
 
     // The volume, and the CTA before it.
     uint8_t volume[STAGE_LEN], buffer[STAGE_LEN];
+    const struct node_extent *extents; // the answer to NODE_EXTENTS
+    unsigned extent_count;
     char trace[STAGE_TRACE_MAX]; // what was asked of the volume, a line each
     bool holds;                  // requests wait
     struct service_request *held[STAGE_HELD_MAX];
@@ -83,6 +85,11 @@ static void stage_carry_out(struct service_request *request)
     request->data = stage->buffer;
     request->buffer.len = request->data_len;
     bool moves = request->completion == NODE_OK && request->data_len > 0;
+    if (moves && request->operation == NODE_EXTENTS) {
+        assert_true(stage->extent_count * sizeof *stage->extents <= request->data_len);
+        request->buffer.len = (uint32_t)(stage->extent_count * sizeof *stage->extents);
+        memcpy(stage->buffer, stage->extents, request->buffer.len);
+    }
     if (moves && request->operation == NODE_READ) {
         memcpy(stage->buffer, stage->volume + request->offset, request->len);
     }
