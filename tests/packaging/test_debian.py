@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """packaging/debian says what the tree says, so that a package that is built seldom can be built."""
 
+import os
 import pathlib
 import re
 import shutil
@@ -48,6 +49,30 @@ def the_version_is_that_of_the_tree():
 def what_autopkgtest_is_told_of_is_there():
     for name in re.findall(r'^Tests: (.*)$', (DEBIAN / 'tests/control').read_text(), re.M):
         assert (DEBIAN / 'tests' / name).stat().st_mode & 0o111, name
+
+
+@case
+def a_tree_that_differs_from_its_commit_is_packed_with_a_word():
+    with scratch() as folder:
+        tree, tools, into = (pathlib.Path(folder, name) for name in ('tree', 'bin', 'into'))
+        for place in (tree / 'tools', tree / 'packaging/debian', tools):
+            place.mkdir(parents=True)
+        shutil.copy(SOURCE / 'tools/deb', tree / 'tools/deb')
+        shutil.copy(SOURCE / 'meson.build', tree)
+        for name in ('dpkg-buildpackage', 'dh', 'fakeroot', 'lintian'):
+            (tools / name).symlink_to('/bin/true')
+        environment = {**os.environ, 'PATH': f'{tools}:{os.environ["PATH"]}'}
+
+        def said():
+            return subprocess.run([tree / 'tools/deb', f'--into={into}'], text=True, check=True,
+                                  capture_output=True, env=environment, timeout=60).stderr
+
+        for words in (['init', '-q'], ['add', '.'],
+                      ['-c', 'user.name=x', '-c', 'user.email=x', 'commit', '-qm', 'x']):
+            subprocess.run(['git', '-C', tree, *words], check=True)
+        assert said() == ''
+        (tree / 'new').touch()
+        assert said().endswith('not as in the last commit: 1\n')
 
 
 def printed_by(*words):
