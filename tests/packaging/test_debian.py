@@ -46,6 +46,21 @@ def the_version_is_that_of_the_tree():
 
 
 @case
+def the_units_are_of_the_package_of_the_node():
+    if shutil.which('dh_installsystemd') is None:
+        raise Skip('no debhelper')
+    with scratch() as name:
+        folder = pathlib.Path(name)
+        shutil.copytree(DEBIAN, folder / 'debian')
+        subprocess.run(['debian/rules', 'override_dh_installsystemd'], cwd=folder, check=True,
+                       capture_output=True)
+        units = {unit.name for unit in (folder / 'debian').glob('*/**/systemd/system/*')}
+        assert units == {'weft-node.service', 'weft-node.socket'}, units
+        said = (folder / 'debian/weft-node.postrm.debhelper').read_text()
+        assert all(unit in said for unit in units), said
+
+
+@case
 def what_autopkgtest_is_told_of_is_there():
     for name in re.findall(r'^Tests: (.*)$', (DEBIAN / 'tests/control').read_text(), re.M):
         assert (DEBIAN / 'tests' / name).stat().st_mode & 0o111, name
