@@ -35,7 +35,7 @@ def json_is_an_array_of_what_processes_answer():
         result = weft('stat', '--json', PID)
     expect(result, 0, None)
     assert json.loads(result.stdout) == [ANSWER], result.stdout
-    assert requests == [b'stat\n'], requests
+    assert set(requests) == {b'stat\n'}, requests
 
 
 @case
