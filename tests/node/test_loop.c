@@ -1,7 +1,6 @@
 // The event loop: work that no descriptor tells of, beside work that one does.
 
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/system_calls.h"
 #include "node/loop/loop.h"
 
 enum { FRAMES = 10 };
@@ -26,16 +26,13 @@ struct stage {
 
 static unsigned waits; // how often the kernel was asked
 
-int __real_epoll_pwait2(int fd, struct epoll_event *events, int count,
-                        const struct timespec *timeout, const sigset_t *mask);
-int __wrap_epoll_pwait2(int fd, struct epoll_event *events, int count,
-                        const struct timespec *timeout, const sigset_t *mask);
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
 
-int __wrap_epoll_pwait2(int fd, struct epoll_event *events, int count,
-                        const struct timespec *timeout, const sigset_t *mask)
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
-    waits++;
-    return __real_epoll_pwait2(fd, events, count, timeout, mask);
+    waits += number == CALL_EPOLL_PWAIT2;
+    return __real_syscall(number, a, b, c, d, e, f);
 }
 
 static void on_batch_end(void *ctx, instant_ns now)
