@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/lingering.h"
 #include "base/list.h"
 #include "base/port_datagram.h"
 #include "base/span.h"
@@ -171,12 +172,6 @@ struct datagram_input {
     bool has_message; // a packet that another process gave, not handed up yet
 };
 
-// Whether it pays to look on for a while before a sleep.
-struct datagram_linger {
-    unsigned losses; // so often in a row it was for nothing
-    unsigned waits;  // since those were too many
-};
-
 struct datagram_udp {
     struct datagram_link base;
     struct datagram_udp_config config;
@@ -185,11 +180,11 @@ struct datagram_udp {
     struct list_link places, groups, services;
     int epoll_fd, wake_fd;
     bool has_gso;
-    unsigned polls;         // since the last look at everything
-    atomic_bool has_waited; // since then
-    instant_ns polled_ns;   // the last time
-    struct datagram_linger linger;
-    uint64_t rcvbuf_len; // the least of its sockets
+    unsigned polls;             // since the last look at everything
+    atomic_bool has_waited;     // since then
+    instant_ns polled_ns;       // the last time
+    struct lingering lingering; // before a sleep
+    uint64_t rcvbuf_len;        // the least of its sockets
     struct icrc_ids ids;
     struct datagram_stage stage;
     struct datagram_input in;

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "base/key_mirror.h"
+#include "base/lingering.h"
 #include "base/list.h"
 #include "base/port_push.h"
 #include "base/time.h"
@@ -64,8 +65,7 @@ struct local_link {
     uint64_t moved_count, moved_seen;
     instant_ns moved_at_ns; // as far as was looked
     bool is_lingering;      // looks on, though nothing is there
-    unsigned losses;        // times in a row that this was for nothing
-    unsigned sleep_count;   // ... since
+    struct lingering lingering;
     struct local_counters counters;
     struct local_own_keys own_keys;
     struct list_link peers; // struct local_peer_keys, the oldest first

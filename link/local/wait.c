@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/lingering.h"
 #include "base/list.h"
 #include "base/port_link.h"
 #include "base/span.h"
@@ -26,8 +27,6 @@ enum {
     ASK_TCP_TURNS = 8,     // with streams in memory TCP is asked in every 8th look, at most ...
     IDLE_LOOKS_MAX = 4096, // ... and who was idle for so many falls asleep
     AWAKE_MAX = 16,        // more than so many are not looked at, unless they have something
-    LOSSES_MAX = 4,        // so often in a row lingering may have been for nothing
-    LINGER_SLEEPS = 16,    // ... then it is tried before every 16th sleep
     MARKED_MAX = 64,       // taken down in one look
     STRAY_LEN = 64,
 };
@@ -140,13 +139,15 @@ void local_note_moved(struct local_stream *s)
     local_attend(s);
 }
 
-// To look on for a while saves a bell and a wake-up if something comes, and keeps a processor from
-// whoever would send it if there are not enough of them: as long as it pays, and now and then.
-static bool is_worth_lingering(struct local_link *l)
+static void linger_end(struct local_link *l, bool has_paid)
 {
-    return l->losses < LOSSES_MAX || l->sleep_count++ % LINGER_SLEEPS == 0;
+    if (l->is_lingering) {
+        l->is_lingering = false;
+        lingering_note(&l->lingering, has_paid);
+    }
 }
 
+// To look on for a while saves a bell and a wake-up if something comes.
 static bool all_may_sleep(struct local_link *l)
 {
     if (list_is_empty(&l->channels)) {
@@ -156,14 +157,13 @@ static bool all_may_sleep(struct local_link *l)
     if (l->moved_seen != l->moved_count) {
         l->moved_seen = l->moved_count;
         l->moved_at_ns = now;
-        l->losses = l->is_lingering ? 0 : l->losses;
-        l->is_lingering = is_worth_lingering(l);
+        linger_end(l, true);
+        l->is_lingering = lingering_is_worth_it(&l->lingering);
     }
     if (l->is_lingering && now < instant_after(l->moved_at_ns, l->config.linger_ns)) {
         return false;
     }
-    l->losses += l->is_lingering;
-    l->is_lingering = false;
+    linger_end(l, false);
     while (!list_is_empty(&l->awake)) {
         if (!fall_asleep(LIST_ENTRY(l->awake.next, struct local_stream, awake_link))) {
             return false;

@@ -3,9 +3,9 @@
 
 #include <sys/types.h>
 
+#include "base/lingering.h"
 #include "base/time.h"
 #include "base/why.h"
-#include "node/bus/linger.h"
 #include "node/bus/ring.h"
 #include "node/cta/cta.h"
 #include "node/host/announcement.h"
@@ -96,8 +96,8 @@ struct host {
     pid_t captive_pid;
     int captive_fd;
     struct loop_watch *captive_watch;
-    struct bus_linger linger; // for answers of RTAs
-    unsigned unit_end;        // no unit from here on has ever been used
+    struct lingering lingering; // for answers of RTAs
+    unsigned unit_end;          // no unit from here on has ever been used
     struct host_unit units[NODE_UNIT_COUNT_MAX];
 };
 

@@ -1,8 +1,7 @@
-// Before the host sleeps it looks on for answers of RTAs (node/bus/linger.h): a request that the
+// Before the host sleeps it looks on for answers of RTAs (base/lingering.h): a request that the
 // device answers at once then costs no bell and no wake-up of the host.
 
-#include "node/bus/linger.h"
-
+#include "base/lingering.h"
 #include "base/time.h"
 #include "node/bus/ring.h"
 #include "node/cta/cta.h"
@@ -48,10 +47,10 @@ bool host_units_linger(struct host *host)
 {
     struct bus_end *ends[NODE_UNIT_COUNT_MAX];
     unsigned count = awaited(host, ends);
-    if (count == 0 || !bus_linger_is_worth_it(&host->linger)) {
+    if (count == 0 || !lingering_is_worth_it(&host->lingering)) {
         return false;
     }
     bool has_come = look_on(ends, count);
-    bus_linger_note(&host->linger, has_come);
+    lingering_note(&host->lingering, has_come);
     return has_come;
 }

@@ -13,7 +13,6 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "node/bus/linger.h"
 #include "node/bus/ring.h"
 
 struct ends {
@@ -129,33 +128,6 @@ static void who_has_frames_does_not_sleep(void **state)
     assert_false(bus_should_ring(&e.cta));
 }
 
-/* ---- looking on before sleep ----------------------------------------------------------------- */
-
-static unsigned worth_of(struct bus_linger *linger, unsigned sleeps, bool has_paid)
-{
-    unsigned count = 0;
-    for (unsigned i = 0; i < sleeps; i++) {
-        if (bus_linger_is_worth_it(linger)) {
-            bus_linger_note(linger, has_paid);
-            count++;
-        }
-    }
-    return count;
-}
-
-static void looking_on_in_vain_is_seldom(void **state)
-{
-    struct bus_linger linger = {0};
-    assert_int_equal(worth_of(&linger, 4 + 16 * LINGER_SLEEPS, false), 4 + 16);
-}
-
-static void looking_on_goes_on_once_it_has_paid(void **state)
-{
-    struct bus_linger linger = {0};
-    worth_of(&linger, 4 + LINGER_SLEEPS - 1, false);
-    assert_int_equal(worth_of(&linger, 100, true), 100);
-}
-
 /* ---- two threads ----------------------------------------------------------------------------- */
 
 struct reader {
@@ -223,8 +195,6 @@ int main(void)
         cmocka_unit_test(own_indexes_in_the_memory_are_not_believed),
         cmocka_unit_test(who_sleeps_is_rung_once),
         cmocka_unit_test(who_has_frames_does_not_sleep),
-        cmocka_unit_test(looking_on_in_vain_is_seldom),
-        cmocka_unit_test(looking_on_goes_on_once_it_has_paid),
         cmocka_unit_test(no_frame_is_slept_through),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
