@@ -23,7 +23,6 @@
 
 enum {
     CONTROL_LEN = 256,
-    LONG_LEN = 24 << 10, // a burst
     ASKS_MAX = 16,
     INPUT_HALF_LEN = DATAGRAM_MESSAGES_MAX * DATAGRAM_MESSAGE_LEN,
 };
@@ -107,7 +106,7 @@ static bool read_some(struct datagram_udp *d, struct datagram_inlet *inlet)
     }
     // What has come together is done before more is read: so much stays in the nearest cache, and
     // its sender hears of it.
-    const bool is_long = msgs[0].msg_len >= LONG_LEN;
+    const bool is_long = msgs[0].msg_len >= DATAGRAM_BURST_LEN;
     in->wanted = is_long ? 1 : in->wanted;
     in->half = 1 - in->half;
     in->last = inlet;
