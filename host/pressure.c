@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cgroup/memory.h"
+#include "link/sys.h"
 
 // 100 ms of standstill within 2 s; without privilege the kernel allows no shorter window, and
 // it tells at most once in each.
@@ -18,18 +19,9 @@ static int trigger_open(const char *path)
 {
     int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0 && syscall(SYS_write, fd, trigger, sizeof trigger) != sizeof trigger) {
-        syscall(SYS_close, fd);
-        return -1;
+        sys_close_fd(&fd);
     }
     return fd;
-}
-
-static void trigger_close(int *fd)
-{
-    if (*fd >= 0) {
-        syscall(SYS_close, *fd);
-        *fd = -1;
-    }
 }
 
 void pressure_open(struct pressure *p, const struct cgroup_memory *group)
@@ -50,7 +42,7 @@ void pressure_open(struct pressure *p, const struct cgroup_memory *group)
 void pressure_close(struct pressure *p)
 {
     for (unsigned i = 0; i < PRESSURE_EVENTS; i++) {
-        trigger_close(&p->fds[i]);
+        sys_close_fd(&p->fds[i]);
     }
     pressure_events_close(&p->events);
 }
@@ -97,7 +89,7 @@ static bool sources_look(struct pressure *p, const struct pollfd polled[PRESSURE
     for (unsigned i = 0; i < PRESSURE_EVENTS; i++) {
         const short revents = p->fds[i] >= 0 ? polled[i].revents : 0;
         if (trigger_is_dead(p->fds[i], revents)) {
-            trigger_close(&p->fds[i]);
+            sys_close_fd(&p->fds[i]);
         } else if ((revents & POLLPRI) != 0) {
             is_told = true;
         }

@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "link/sys.h"
+
 // What a trigger would be asked for (host/pressure.c).
 static const duration_ns window_ns = 2 * NS_PER_S;
 static const uint64_t short_us = 100000;
@@ -16,14 +18,6 @@ static int group_file_open(const char *folder, const char *name)
     char path[2048];
     int len = snprintf(path, sizeof path, "%s/%s", folder, name);
     return len < (int)sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-}
-
-static void file_close(int *fd)
-{
-    if (*fd >= 0) {
-        syscall(SYS_close, *fd);
-        *fd = -1;
-    }
 }
 
 // Reading also tells the kernel that what was changed till now is known. False: the group is gone.
@@ -66,7 +60,7 @@ void pressure_events_open(struct pressure_events *e, const char *group_folder)
     *e = (struct pressure_events){.fd = group_file_open(group_folder, "memory.events"),
                                   .stall_fd = group_file_open(group_folder, "memory.pressure")};
     if (e->stall_fd >= 0 && !stalled_read(e, &ignored)) {
-        file_close(&e->stall_fd); // the kernel was started without PSI
+        sys_close_fd(&e->stall_fd); // the kernel was started without PSI
     }
     if (e->fd >= 0 && !met_read(e, &e->met_count)) {
         pressure_events_close(e);
@@ -75,8 +69,8 @@ void pressure_events_open(struct pressure_events *e, const char *group_folder)
 
 void pressure_events_close(struct pressure_events *e)
 {
-    file_close(&e->fd);
-    file_close(&e->stall_fd);
+    sys_close_fd(&e->fd);
+    sys_close_fd(&e->stall_fd);
     e->window_end_ns = 0;
 }
 
