@@ -146,10 +146,17 @@ void nvme_fused_moved(struct nvme_command *command, instant_ns now)
 
 /* ---- their end ------------------------------------------------------------------------------- */
 
-static void succeed(struct nvme_command *write)
+// From here on each is a command by itself. Gives the Compare.
+static struct nvme_command *part(struct nvme_command *write)
 {
     struct nvme_command *compare = write->compare;
     compare->fused_write = write->compare = NULL;
+    return compare;
+}
+
+static void succeed(struct nvme_command *write)
+{
+    struct nvme_command *compare = part(write);
     nvme_command_succeed(compare);
     nvme_command_succeed(write);
 }
@@ -164,15 +171,14 @@ static void fail_pair(struct nvme_command *write, enum node_completion completio
     if (completion == NODE_TRANSFER && is_of_compare) {
         status = compare->transfer_status;
     }
-    compare->fused_write = write->compare = NULL;
+    part(write);
     nvme_command_fail(compare, is_of_compare ? status : NVME_FAILED_FUSED, NVME_ERROR_NO_LOCATION);
     nvme_command_fail(write, is_of_compare ? NVME_FAILED_FUSED : status, NVME_ERROR_NO_LOCATION);
 }
 
 static void drop(struct nvme_command *write)
 {
-    struct nvme_command *compare = write->compare;
-    compare->fused_write = write->compare = NULL;
+    struct nvme_command *compare = part(write);
     nvme_command_drop(compare);
     nvme_command_drop(write);
 }
