@@ -150,18 +150,18 @@ static bool is_hole(uint32_t zeroes_len, uint32_t len)
     return zeroes_len >= HOLE_MIN || zeroes_len == len;
 }
 
-// Up to the next hole; too few zeroes for one belong to the data.
-static uint32_t data_run_len(const uint8_t *data, uint32_t from, uint32_t len)
+// Where data end that go on at `at`: at the next hole. Too few zeroes for one belong to them.
+static uint32_t data_end(const uint8_t *data, uint32_t at, uint32_t len)
 {
-    uint32_t at = from;
-    for (;;) {
+    while (at < len) {
+        at += run_len(data, at, len, false);
         uint32_t zeroes_len = run_len(data, at, len, true);
-        if (zeroes_len >= HOLE_MIN || at + zeroes_len == len) {
-            return zeroes_len >= HOLE_MIN ? at - from : len - from;
+        if (zeroes_len >= HOLE_MIN) {
+            return at;
         }
         at += zeroes_len;
-        at += run_len(data, at, len, false);
     }
+    return len;
 }
 
 // The next chunk of what was read: data, or a hole. Whoever wants it in one piece (DF) gets one.
@@ -178,7 +178,7 @@ static void chunk_begin(struct nbd_request *r)
         payload = header_structured(r, NBD_REPLY_TYPE_OFFSET_HOLE, HOLE_CHUNK_LEN, HOLE_CHUNK_LEN);
         put_be32(payload + 8, part);
     } else {
-        part = is_whole ? len : data_run_len(data, from, len);
+        part = is_whole ? len : data_end(data, from + zeroes_len, len) - from;
         r->data = data + from;
         r->data_len = part;
         payload =
