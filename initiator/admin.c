@@ -55,8 +55,8 @@ static int run(struct initiator_slot *slot, const char *name, struct initiator_a
             break;
         }
         bool has_more = weft_nvme_poll(nvme) != 0;
-        if (!ret->is_there &&
-            !has_more) { // weft_nvme_wait looks for I/O alone, and would sleep over it
+        // weft_nvme_wait looks for I/O alone, and would sleep over it.
+        if (!ret->is_there && !has_more) {
             initiator_sleep(nvme, (int)((until - now) / NS_PER_MS) + 1);
         }
     }
