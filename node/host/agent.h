@@ -101,25 +101,22 @@ struct host {
     struct host_unit units[NODE_UNIT_COUNT_MAX];
 };
 
-// The captive command has ended so, or the node cannot start: everything stops.
-void host_end(struct host *host, int exit_status);
-
-// How clients reach the volume through the `index`th address of this TTS; false: it listens at
-// fewer.
-bool host_uri(struct host *host, unsigned tts, const struct resource *row, unsigned index,
-              char ret[HOST_URI_MAX]);
-
 // ---- say.c
 
 // One line on standard error, and for who looks later.
 void host_say(void *ctx, const char *line);
-
-// ---- start.c
-
 // What went wrong, with which object, why, and what to do.
 void host_say_failure(const char *what, const char *object, const char *why, const char *remedy);
 // What to do about a system that has not enough of something, by the negative errno.
 const char *host_remedy(int error);
+
+// ---- end.c
+
+// A signal, or the captive command has ended so, or the node cannot start: everything stops.
+void host_end(struct host *host, int exit_status);
+
+// ---- start.c
+
 // Warns where the memory limit does not allow the pool.
 void host_pool_look(const struct host *host);
 // Announces the volumes, or says why there are none and ends; once, as soon as that is known.
@@ -155,6 +152,10 @@ bool host_volumes_are_settled(const struct host *host);
 // Makes those that the configuration has, as members of the loop. 0 or a negative errno.
 int host_ttss_create(struct host *host);
 void host_ttss_destroy(struct host *host);
+// How clients reach the volume through the `index`th address of this TTS; false: it listens at
+// fewer.
+bool host_uri(struct host *host, unsigned tts, const struct resource *row, unsigned index,
+              char ret[HOST_URI_MAX]);
 
 // ---- units.c: parts of the UMA; the context is the struct host
 

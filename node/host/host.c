@@ -17,7 +17,6 @@
 #include "node/host/config.h"
 #include "node/host/control.h"
 #include "node/host/folders.h"
-#include "node/host/notify.h"
 #include "node/host/pool.h"
 #include "node/host/reservations.h"
 #include "node/host/web.h"
@@ -26,19 +25,6 @@
 #include "node/nvme/controller.h"
 #include "node/reservation/store.h"
 #include "node/unit/segment.h"
-
-static const duration_ns stop_within_ns = 10 * NS_PER_S;
-
-void host_end(struct host *host, int exit_status)
-{
-    host->exit_status = exit_status;
-    notify_send("STOPPING=1\nSTATUS=ending what is under way");
-    instant_ns now = loop_now(host->loop);
-    host->stop_by_ns = instant_min(host->stop_by_ns, instant_after(now, stop_within_ns));
-    uma_rates_lift(host->uma); // who waits for a rate is to have an answer
-    cta_flush(host->cta, now);
-    uma_stop(host->uma, now);
-}
 
 static void close_keepsake(void *ctx, int keepsake)
 {

@@ -2,6 +2,7 @@
 // one thread.
 //
 //     host.c      the agents put together; the loop; signals
+//     start.c     what it serves, or why it does not; say.c: what it says; end.c: the end
 //     ttss.c      the target transport services
 //     units.c     processes of RTAs: the bus, the socket, the bells, the end
 //     unit_log.c  what they say on standard error

@@ -22,27 +22,6 @@ enum { ADVICE_MAX = 128 };
 
 /* ---- what is wrong, and what to do ----------------------------------------------------------- */
 
-void host_say_failure(const char *what, const char *object, const char *why, const char *remedy)
-{
-    fprintf(stderr, "weft: %s: %s\n  why: %s\n  do:  %s\n", what, object, why, remedy);
-}
-
-// Of a system that has not enough of something.
-const char *host_remedy(int error)
-{
-    switch (-error) {
-    case EFBIG:
-        return "raise the limit on the size of files (ulimit -f), or give a smaller --pool";
-    case EMFILE:
-    case ENFILE:
-        return "raise the limit on open files (ulimit -n)";
-    case EAGAIN:
-        return "raise the limit on processes and threads (ulimit -u)";
-    default:
-        return "free some memory, or give a smaller --pool";
-    }
-}
-
 static const char *remedy_of_volume(int error)
 {
     switch (-error) {

@@ -108,7 +108,6 @@ CYCLES = {
     'mem': 2,
     'node/cta': 2,
     'node/ddm': 12,
-    'node/host': 5,
     'node/rta': 2,
     'node/tts': 4,
     'node/uma': 3,
