@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/list.h"
 #include "base/time.h"
@@ -22,27 +21,6 @@ static const duration_ns drain_ns = 5 * NS_PER_S;
 static struct nbd_connection *connection_of(const struct stream *s)
 {
     return LIST_ENTRY(s, struct nbd_connection, stream);
-}
-
-bool nbd_is_there(const struct nbd *nbd, const struct resource *row, const struct client *client)
-{
-    return resource_is_there(row) &&
-           nbd->parts.uma->may_see(nbd->parts.uma_ctx, row->volume, client);
-}
-
-const struct resource *nbd_volume(const struct nbd *nbd, const char *name,
-                                  const struct client *client)
-{
-    const struct nbd_parts *parts = &nbd->parts;
-    const struct resource_table *table = parts->uma->resources(parts->uma_ctx);
-    for (size_t i = 0; i < table->count; i++) {
-        const struct resource *row = &table->rows[i];
-        bool is_named = *name == '\0' || strcmp(row->name, name) == 0;
-        if (is_named && nbd_is_there(nbd, row, client)) {
-            return row;
-        }
-    }
-    return NULL;
 }
 
 /* ---- what the server of streams asks --------------------------------------------------------- */

@@ -129,11 +129,3 @@ void nbd_received(struct nbd_connection *c, uint32_t len);
 int nbd_reply(struct nbd_connection *c, instant_ns now);
 // The client is gone: transfers under way are over.
 void nbd_abandon(struct nbd_connection *c, instant_ns now);
-
-// ---- nbd.c
-
-// Is there an export of this volume for the client?
-bool nbd_is_there(const struct nbd *nbd, const struct resource *row, const struct client *client);
-// The volume that a client means. NULL: none.
-const struct resource *nbd_volume(const struct nbd *nbd, const char *name,
-                                  const struct client *client);

@@ -195,6 +195,28 @@ static bool info_text(struct nbd_connection *c, uint32_t option, uint16_t info, 
     return out != NULL;
 }
 
+// Is there an export of this volume for the client?
+static bool is_there(const struct nbd_connection *c, const struct resource *row)
+{
+    return resource_is_there(row) &&
+           c->nbd->parts.uma->may_see(c->nbd->parts.uma_ctx, row->volume, &c->connect.client);
+}
+
+// The volume that a client means. NULL: none.
+static const struct resource *volume_find(const struct nbd_connection *c, const char *name)
+{
+    const struct nbd_parts *parts = &c->nbd->parts;
+    const struct resource_table *table = parts->uma->resources(parts->uma_ctx);
+    for (size_t i = 0; i < table->count; i++) {
+        const struct resource *row = &table->rows[i];
+        bool is_named = *name == '\0' || strcmp(row->name, name) == 0;
+        if (is_named && is_there(c, row)) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
 static enum stream_verdict connect_volume(struct nbd_connection *c, uint32_t option,
                                           const struct resource *volume)
 {
@@ -225,7 +247,7 @@ static enum stream_verdict on_info(struct nbd_connection *c, struct option optio
     if (wishes == NULL || option.len > 0) {
         return refuse(c, option.number, NBD_REP_INVALID, "malformed");
     }
-    const struct resource *volume = nbd_volume(c->nbd, name, &c->connect.client);
+    const struct resource *volume = volume_find(c, name);
     if (volume == NULL) {
         return refuse(c, option.number, NBD_REP_UNKNOWN, "there is no such volume");
     }
@@ -250,7 +272,7 @@ static enum stream_verdict on_export_name(struct nbd_connection *c, struct optio
     bool is_possible = option.len < sizeof name;
     snprintf(name, sizeof name, "%.*s", is_possible ? (int)option.len : 1,
              is_possible ? (const char *)option.data : "/");
-    const struct resource *volume = nbd_volume(c->nbd, name, &c->connect.client);
+    const struct resource *volume = volume_find(c, name);
     return volume != NULL ? connect_volume(c, NBD_OPT_EXPORT_NAME, volume) : STREAM_LEAVES;
 }
 
@@ -263,7 +285,7 @@ static enum stream_verdict on_list(struct nbd_connection *c, struct option optio
     }
     for (size_t i = 0; i < table->count; i++) {
         const struct resource *row = &table->rows[i];
-        if (!nbd_is_there(c->nbd, row, &c->connect.client)) {
+        if (!is_there(c, row)) {
             continue;
         }
         uint32_t len = (uint32_t)strlen(row->name);
@@ -293,7 +315,7 @@ static enum stream_verdict on_context(struct nbd_connection *c, struct option op
     if (count == NULL || !c->is_structured) {
         return refuse(c, option.number, NBD_REP_INVALID, "malformed, or before structured replies");
     }
-    const struct resource *volume = nbd_volume(c->nbd, name, &c->connect.client);
+    const struct resource *volume = volume_find(c, name);
     if (volume == NULL) {
         return refuse(c, option.number, NBD_REP_UNKNOWN, "there is no such volume");
     }

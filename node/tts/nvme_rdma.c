@@ -22,26 +22,9 @@
 #include "text/address.h"
 #include "text/endpoint.h"
 
-enum { BACKLOG = 128, LINE_MAX = 384, URI_MAX = 384 };
+enum { BACKLOG = 128, URI_MAX = 384 };
 
 static const char default_port[] = "4420";
-
-void nvme_rdma_touch(struct nvme_rdma_queue *q)
-{
-    if (list_is_empty(&q->dirty_link)) {
-        list_push_tail(&q->rdma->dirty, &q->dirty_link);
-    }
-}
-
-void nvme_rdma_say(const struct nvme_rdma *rdma, struct rdma_cm_id *id, const char *what,
-                   const char *why)
-{
-    char line[LINE_MAX], client[TEXT_ADDRESS_MAX], host[CLIENT_HOST_MAX];
-    text_address_format(rdma_get_peer_addr(id), client);
-    address_host(rdma_get_peer_addr(id), host, sizeof host);
-    snprintf(line, sizeof line, "nvme-rdma: %s: %s: %s", client, what, why);
-    rdma->parts.say(rdma->parts.ctx, host, line);
-}
 
 /* ---- connection requests --------------------------------------------------------------------- */
 

@@ -246,22 +246,6 @@ void nvme_rdma_queue_await(struct nvme_rdma_queue *q, instant_ns now)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-void nvme_rdma_queue_end(struct nvme_rdma_queue *q, const char *why)
-{
-    if (!why_is_said(&q->why)) {
-        why_say(&q->why, "%s", why);
-    }
-    nvme_rdma_touch(q);
-}
-
-void nvme_rdma_queue_fail(struct nvme_rdma_queue *q, const char *why)
-{
-    if (!why_is_said(&q->why)) {
-        nvme_rdma_say(q->rdma, q->id, "the connection ends", why);
-    }
-    nvme_rdma_queue_end(q, why);
-}
-
 void nvme_rdma_queue_leave(struct nvme_rdma_queue *q, instant_ns now)
 {
     nvme_rdma_send(q, now);

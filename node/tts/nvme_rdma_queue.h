@@ -5,6 +5,7 @@
 //     nvme_rdma_device.c    RNICs: domain, pool, completion channel
 //     nvme_rdma_queue.c     a connection's life
 //     nvme_rdma_transfer.c  capsules, data, responses
+//     nvme_rdma_agenda.c    what is to be done when the batch ends
 //
 // The life of a slot. There are two for each command that the host may have outstanding, and all of
 // them are posted at first: so the host, which sends the next command when it has a response, finds
@@ -152,14 +153,6 @@ struct nvme_rdma_wish {
     uint8_t read_count;     // RDMA Reads that may be outstanding
 };
 
-// ---- nvme_rdma.c
-
-// It is looked at when the batch ends.
-void nvme_rdma_touch(struct nvme_rdma_queue *q);
-// One line for the operator, about a client.
-void nvme_rdma_say(const struct nvme_rdma *rdma, struct rdma_cm_id *id, const char *what,
-                   const char *why);
-
 // ---- nvme_rdma_device.c
 
 // The device that `verbs` is, registered with at the first connection. NULL with `ret_why`.
@@ -179,10 +172,6 @@ uint32_t nvme_rdma_device_lkey(struct nvme_rdma_device *device, uint32_t unit);
 struct nvme_rdma_queue *nvme_rdma_queue_create(struct nvme_rdma *rdma, struct rdma_cm_id *id,
                                                const struct nvme_rdma_wish *wish,
                                                struct why *ret_why);
-// It shall end; at the end of the batch it does. The first reason holds.
-void nvme_rdma_queue_end(struct nvme_rdma_queue *q, const char *why);
-// The same for a reason that the operator is told.
-void nvme_rdma_queue_fail(struct nvme_rdma_queue *q, const char *why);
 // Waits for the Connect and for data under way; ends it if they have been waited for too long.
 void nvme_rdma_queue_await(struct nvme_rdma_queue *q, instant_ns now);
 // Ends it in order: what was posted leaves first.
@@ -209,3 +198,15 @@ void nvme_rdma_receives_post(struct nvme_rdma_queue *q);
 void nvme_rdma_retry(struct nvme_rdma_queue *q, instant_ns now);
 // The connection is gone: commands in hand are given back.
 void nvme_rdma_abandon(struct nvme_rdma_queue *q, instant_ns now);
+
+// ---- nvme_rdma_agenda.c
+
+// It is looked at when the batch ends.
+void nvme_rdma_touch(struct nvme_rdma_queue *q);
+// One line for the operator, about a client.
+void nvme_rdma_say(const struct nvme_rdma *rdma, struct rdma_cm_id *id, const char *what,
+                   const char *why);
+// It shall end; at the end of the batch it does. The first reason holds.
+void nvme_rdma_queue_end(struct nvme_rdma_queue *q, const char *why);
+// The same for a reason that the operator is told.
+void nvme_rdma_queue_fail(struct nvme_rdma_queue *q, const char *why);

@@ -5,10 +5,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/list.h"
-#include "base/span.h"
 #include "base/time.h"
 #include "listen/address.h"
 #include "node/nvme/pages.h"
@@ -25,42 +23,6 @@ static const duration_ns leave_ns = 5 * NS_PER_S;
 static struct nvme_tcp_connection *connection_of(const struct stream *s)
 {
     return LIST_ENTRY(s, struct nvme_tcp_connection, stream);
-}
-
-void nvme_tcp_leave(struct nvme_tcp_connection *c)
-{
-    if (c->state < NVME_TCP_LEAVING) {
-        c->state = NVME_TCP_LEAVING;
-    }
-    stream_touch(&c->stream);
-}
-
-static struct nvme_queue *queue_create(struct nvme_tcp_connection *c)
-{
-    struct nvme_queue_parts parts = {.target = c->tcp->parts.target,
-                                     .transport = &nvme_tcp_transport,
-                                     .connection = c,
-                                     .command_count = NVME_TCP_COMMAND_COUNT,
-                                     .qid = -1,
-                                     .scratch = mspan_of(c->scratch, NVME_SCRATCH_LEN)};
-    struct address_end own;
-    address_of_peer(c->stream.fd, parts.host_address);
-    memcpy(parts.host, c->stream.host, sizeof parts.host);
-    if (address_of_own_end(c->stream.fd, &own)) {
-        snprintf(parts.local_address, sizeof parts.local_address, "%s", own.host);
-    }
-    return nvme_queue_create(&parts);
-}
-
-bool nvme_tcp_open(struct nvme_tcp_connection *c)
-{
-    c->scratch = malloc(NVME_SCRATCH_LEN);
-    c->staging = malloc((size_t)NVME_TCP_COMMAND_COUNT * NVME_TCP_IN_CAPSULE_MAX);
-    if (c->scratch == NULL || c->staging == NULL || !nvme_tcp_command_init(c)) {
-        return false;
-    }
-    c->queue = queue_create(c);
-    return c->queue != NULL;
 }
 
 /* ---- what the server of streams asks --------------------------------------------------------- */

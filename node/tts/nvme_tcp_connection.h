@@ -1,9 +1,10 @@
 // One NVMe/TCP connection, for the files of that TTS: its stream, the PDU that is coming, the PDUs
 // that are to go.
 //
-//     nvme_tcp.c          lives of connections
-//     nvme_tcp_receive.c  PDUs from the host: headers, checks, data on their way into place
-//     nvme_tcp_send.c     PDUs to the host; what the controllers ask for
+//     nvme_tcp.c             the TTS as the UMA sees it; what the server of streams asks
+//     nvme_tcp_receive.c     PDUs from the host: headers, checks, data on their way into place
+//     nvme_tcp_send.c        PDUs to the host; what the controllers ask for
+//     nvme_tcp_connection.c  a connection becomes a queue, and leaves; its capsules
 #pragma once
 
 #include <stdbool.h>
@@ -116,28 +117,26 @@ enum stream_verdict nvme_tcp_take(struct nvme_tcp_connection *c, instant_ns now)
 uint8_t *nvme_tcp_direct(const struct nvme_tcp_connection *c, uint32_t *ret_len);
 // So many have been.
 void nvme_tcp_received(struct nvme_tcp_connection *c, uint32_t len);
-// The controllers want the data of a capsule that has come.
-void nvme_tcp_fetch_in_capsule(struct nvme_tcp_command *t, instant_ns now);
 
 // ---- nvme_tcp_send.c
 
 extern const struct nvme_transport nvme_tcp_transport;
-// False: no memory.
-bool nvme_tcp_command_init(struct nvme_tcp_connection *c);
 void nvme_tcp_send_ic_resp(struct nvme_tcp_connection *c);
 // The host has broken the protocol: says so, at octet or value `fei`, and leaves.
 void nvme_tcp_send_term(struct nvme_tcp_connection *c, const uint8_t *header, uint32_t header_len,
                         enum nvme_tcp_fatal fes, uint32_t fei);
-// Gives the command back.
-void nvme_tcp_done(struct nvme_tcp_command *t, enum nvme_status status, instant_ns now);
 // Sends what is queued. 0, -EAGAIN, or another negative errno: the host is gone.
 int nvme_tcp_flush(struct nvme_tcp_connection *c, instant_ns now);
-// The connection is gone: everything that is lent goes back.
-void nvme_tcp_abandon(struct nvme_tcp_connection *c, instant_ns now);
 
-// ---- nvme_tcp.c
+// ---- nvme_tcp_connection.c
 
 // The host has said ICReq: the connection becomes a queue. False: no memory.
 bool nvme_tcp_open(struct nvme_tcp_connection *c);
 // Nothing is read any more; when all is sent the connection ends.
 void nvme_tcp_leave(struct nvme_tcp_connection *c);
+// The controllers want the data of a capsule that has come.
+void nvme_tcp_fetch_in_capsule(struct nvme_tcp_command *t, instant_ns now);
+// Gives the command back.
+void nvme_tcp_done(struct nvme_tcp_command *t, enum nvme_status status, instant_ns now);
+// The connection is gone: everything that is lent goes back.
+void nvme_tcp_abandon(struct nvme_tcp_connection *c, instant_ns now);

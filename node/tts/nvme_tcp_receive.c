@@ -43,17 +43,6 @@ static void incoming_begin(struct nvme_tcp_connection *c, const struct header *h
                                              .crc = crc32c_init()};
 }
 
-void nvme_tcp_fetch_in_capsule(struct nvme_tcp_command *t, instant_ns now)
-{
-    const struct nvme_command *command = t->command;
-    const uint8_t *staged =
-        t->connection->staging + (size_t)(t - t->connection->commands) * NVME_TCP_IN_CAPSULE_MAX;
-    if (!t->is_bad) {
-        memcpy(command->data, staged + command->sgl.address, command->data_len);
-    }
-    nvme_tcp_done(t, t->is_bad ? NVME_TRANSIENT_TRANSPORT_ERROR : NVME_OK, now);
-}
-
 static void capsule_data_over(struct nvme_tcp_command *t, bool was_direct, instant_ns now)
 {
     if (was_direct) {
@@ -283,8 +272,8 @@ static enum stream_verdict take_term(struct nvme_tcp_connection *c, const struct
 /* ---- headers --------------------------------------------------------------------------------- */
 
 static const struct type_facts {
-    enum stream_verdict (*take)(struct nvme_tcp_connection *c, const struct header *h,
-                                instant_ns now);
+    enum stream_verdict (*on_header)(struct nvme_tcp_connection *c, const struct header *h,
+                                     instant_ns now);
     uint8_t header_len;
     bool has_digests;
     bool has_data;
@@ -297,7 +286,7 @@ static const struct type_facts {
 
 static const struct type_facts *facts_of(uint8_t type)
 {
-    bool is_known = type < sizeof types / sizeof types[0] && types[type].take != NULL;
+    bool is_known = type < sizeof types / sizeof types[0] && types[type].on_header != NULL;
     return is_known ? &types[type] : NULL;
 }
 
@@ -380,7 +369,7 @@ static enum stream_verdict take_header(struct nvme_tcp_connection *c, instant_ns
             return fatal(c, &h, NVME_TCP_HEADER_DIGEST_ERROR, digest);
         }
     }
-    return facts->take(c, &h, now);
+    return facts->on_header(c, &h, now);
 }
 
 enum stream_verdict nvme_tcp_take(struct nvme_tcp_connection *c, instant_ns now)

@@ -1,6 +1,5 @@
 // NVMe/TCP: PDUs to the host, in the order in which they were asked for.
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -204,47 +203,6 @@ const struct nvme_transport nvme_tcp_transport = {
     .close = on_close,
     .wake = on_wake,
 };
-
-/* ---- commands -------------------------------------------------------------------------------- */
-
-bool nvme_tcp_command_init(struct nvme_tcp_connection *c)
-{
-    c->commands = calloc(NVME_TCP_COMMAND_COUNT, sizeof c->commands[0]);
-    if (c->commands == NULL) {
-        return false;
-    }
-    for (unsigned i = 0; i < NVME_TCP_COMMAND_COUNT; i++) {
-        c->commands[i].connection = c;
-        list_init(&c->commands[i].out.link);
-        list_push_tail(&c->free, &c->commands[i].link);
-    }
-    return true;
-}
-
-void nvme_tcp_done(struct nvme_tcp_command *t, enum nvme_status status, instant_ns now)
-{
-    struct nvme_tcp_connection *c = t->connection;
-    struct nvme_command *command = t->command;
-    bool is_over = t->stage == NVME_TCP_ANSWERING;
-    c->asked_count -= t->stage == NVME_TCP_ASKED;
-    t->command = NULL;
-    t->stage = is_over ? NVME_TCP_FREE : NVME_TCP_PENDING;
-    if (is_over) {
-        list_push_head(&c->free, &t->link);
-    }
-    nvme_command_done(command, status, now);
-}
-
-void nvme_tcp_abandon(struct nvme_tcp_connection *c, instant_ns now)
-{
-    for (unsigned i = 0; c->commands != NULL && i < NVME_TCP_COMMAND_COUNT; i++) {
-        struct nvme_tcp_command *t = &c->commands[i];
-        list_remove(&t->out.link);
-        if (t->command != NULL) {
-            nvme_tcp_done(t, NVME_DATA_TRANSFER_ERROR, now);
-        }
-    }
-}
 
 /* ---- sending --------------------------------------------------------------------------------- */
 

@@ -109,7 +109,6 @@ CYCLES = {
     'node/cta': 2,
     'node/ddm': 12,
     'node/rta': 2,
-    'node/tts': 4,
     'node/uma': 3,
     'node/unit': 2,
     'tcp': 2,
