@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "base/span.h"
+
 enum { BUCKETS_MIN = 256 };
 
 int net_flows_init(struct net_flows *t, const uint8_t key[SIPHASH_KEY_LEN])

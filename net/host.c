@@ -4,6 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "net/addr.h"
+#include "tcp/isn.h"
+#include "wire/ip.h"
+#include "wire/tcp.h"
+
 // RFC 9293 section 3.7.1 (MUST-15).
 enum { MSS_UNSAID_IPV4 = 536, MSS_UNSAID_IPV6 = 1220 };
 

@@ -4,7 +4,10 @@
 
 #include <string.h>
 
+#include "base/check.h"
+#include "base/time.h"
 #include "net/iface_internal.h"
+#include "wire/ip.h"
 #include "wire/tcp.h"
 
 void net_iface_init(struct net_iface *iface, const struct net_iface_config *config)

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "base/time.h"
 #include "net/addr.h"
 #include "net/neighbour.h"
 #include "net/segment.h"

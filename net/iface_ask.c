@@ -2,7 +2,13 @@
 
 #include <string.h>
 
+#include "base/span.h"
+#include "base/time.h"
+#include "net/addr.h"
 #include "net/iface_internal.h"
+#include "net/neighbour.h"
+#include "wire/eth.h"
+#include "wire/ip.h"
 
 enum {
     ND_HOPS = 255, // proves that nobody forwarded the message (RFC 4861 section 7.1)

@@ -2,7 +2,10 @@
 
 #include <string.h>
 
+#include "net/addr.h"
 #include "net/iface_internal.h"
+#include "wire/eth.h"
+#include "wire/ip.h"
 
 static size_t emit_ipv6(const struct iface_headers *from, uint8_t *buf)
 {

@@ -3,7 +3,12 @@
 #include <errno.h>
 
 #include "base/bytes.h"
+#include "base/span.h"
+#include "base/time.h"
+#include "net/addr.h"
 #include "net/iface_internal.h"
+#include "net/segment.h"
+#include "wire/ip.h"
 #include "wire/tcp.h"
 
 enum { IPV4_MTU_MIN = NET_MTU_MIN, IPV6_MTU_MIN = 1280 };

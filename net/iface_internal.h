@@ -1,8 +1,12 @@
 // What the files of the interface share.
 #pragma once
 
+#include "base/time.h"
+#include "net/addr.h"
 #include "net/iface.h"
+#include "wire/eth.h"
 #include "wire/icmp.h"
+#include "wire/ip.h"
 
 // A packet for us, whatever its family: `flow` without ports, from our end.
 struct ip_packet {

@@ -2,7 +2,12 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/time.h"
+#include "net/addr.h"
 #include "net/iface_internal.h"
+#include "net/neighbour.h"
+#include "net/segment.h"
+#include "wire/ip.h"
 
 STATIC_CHECK((int)IFACE_HEADERS_MAX <= (int)NET_HEADROOM);
 

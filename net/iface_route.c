@@ -1,6 +1,8 @@
 // An interface's addresses, and which way is to others.
 
+#include "net/addr.h"
 #include "net/iface_internal.h"
+#include "wire/ip.h"
 
 static const struct net_addr *gateway_for(const struct net_iface *iface,
                                           const struct net_addr *remote)

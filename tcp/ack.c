@@ -1,7 +1,10 @@
 // What an acknowledgement says about the send side: what has arrived, what is lost, how much more
 // may go (RFC 9293 section 3.10.7.4, fifth step; RFC 5681, 6675, 8985).
 #include "base/check.h"
+#include "base/trace.h"
 #include "tcp/internal.h"
+#include "tcp/state.h"
+#include "wire/tcp.h"
 
 // One ACK, as it is worked through.
 struct ack {

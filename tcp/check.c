@@ -1,6 +1,7 @@
 #include "base/check.h"
 
 #include "tcp/internal.h"
+#include "tcp/state.h"
 
 static void check_send(const struct tcb *tcb)
 {

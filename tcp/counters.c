@@ -1,3 +1,4 @@
+#include "base/counter.h"
 #include "tcp/listen.h"
 #include "tcp/tcp.h"
 

@@ -2,7 +2,9 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/trace.h"
 #include "tcp/internal.h"
+#include "tcp/state.h"
 
 static void give_up(struct tcb *tcb)
 {

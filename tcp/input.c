@@ -3,9 +3,12 @@
 
 #include "base/check.h"
 #include "base/serial.h"
+#include "base/trace.h"
 #include "tcp/acceptable.h"
 #include "tcp/agree.h"
 #include "tcp/internal.h"
+#include "tcp/state.h"
+#include "wire/tcp.h"
 
 #define TS_RECENT_MAX_AGE_NS (24 * 24 * 3600 * NS_PER_S) // RFC 7323 section 5.5
 

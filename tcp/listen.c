@@ -7,9 +7,12 @@
 #include "base/list.h"
 #include "base/serial.h"
 #include "base/siphash.h"
+#include "base/span.h"
 #include "tcp/acceptable.h"
 #include "tcp/agree.h"
 #include "tcp/rtt.h"
+#include "tcp/seq.h"
+#include "wire/tcp.h"
 
 enum { RETRIES_MAX = 15 };
 

@@ -1,6 +1,7 @@
 #include "tcp/loss.h"
 
 #include "base/check.h"
+#include "base/list.h"
 #include "base/serial.h"
 
 enum { REO_WND_PERSIST = 16, REO_WND_MULT_MAX = 1024 };

@@ -3,6 +3,8 @@
 #include "base/check.h"
 #include "tcp/agree.h"
 #include "tcp/internal.h"
+#include "tcp/state.h"
+#include "wire/tcp.h"
 
 #define TCP_IDLE_MIN_NS (200 * NS_PER_MS)
 

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/carve.h"
 #include "base/check.h"
+#include "base/span.h"
+#include "wire/tcp.h"
 
 // One segment's octets, as they came.
 struct arrival {

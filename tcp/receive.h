@@ -18,6 +18,7 @@
 #include "tcp/ranges.h"
 #include "tcp/seq.h"
 #include "tcp/tcp.h"
+#include "wire/tcp.h"
 
 // Octets [left, right): a range to the peer, to which placed and buffered ones that touch are one.
 struct tcp_block {

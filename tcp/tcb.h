@@ -15,6 +15,7 @@
 #include "tcp/scoreboard.h"
 #include "tcp/sendq.h"
 #include "tcp/seq.h"
+#include "tcp/state.h"
 #include "tcp/tcp.h"
 #include "tcp/timers.h"
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/carve.h"
 #include "base/check.h"
 #include "tcp/agree.h"
 #include "tcp/internal.h"
