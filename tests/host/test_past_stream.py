@@ -27,6 +27,9 @@ def counted(what, **settings):
                        env=environment, check=True, timeout=60, stdout=subprocess.DEVNULL)
         files = list(pathlib.Path(scratch).iterdir())
         devices = [json.loads(file.read_text().splitlines()[0])['weft0'] for file in files]
+    for device in devices:  # what the link counts, queue pairs count too
+        by_pairs = device['qps_total'].get('pushed_writes', 0)
+        assert by_pairs == device['packets']['local.pushes'], device
     return [device['packets'][counter] for device in devices
             if what is WRITES or device['reads']['first_requests'] > 0]
 

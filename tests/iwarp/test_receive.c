@@ -214,6 +214,27 @@ static void a_send_does_not_overtake_a_stored_one(void **state)
     pair_close(p);
 }
 
+// What a program reads behind its Send is as it was when the Send had been received.
+static void a_request_waits_until_the_sends_before_it_have_their_receives(void **state)
+{
+    (void)state;
+    struct pair *p = pair_open(NULL);
+    uint64_t word = 41;
+    memcpy(p->b.memory, &word, sizeof word);
+    struct craft c = craft_untagged(RDMAP_SEND, 1, 0, true, "1", 1);
+    pair_inject(p, &p->b, c.octets, c.len);
+    c = craft_atomic_request(1, RDMAP_ATOMIC_FETCH_ADD, p->b.stag, (uintptr_t)p->b.memory);
+    pair_inject(p, &p->b, c.octets, c.len);
+    memcpy(&word, p->b.memory, sizeof word);
+    assert_int_equal(word, 41);
+    assert_int_equal(qp_counters(p->b.qp)->held_requests, 1);
+    pair_post_receive(p, &p->b, 70, 1000, 100);
+    pair_expect(p->b.recv_cq, 70, WC_SUCCESS);
+    memcpy(&word, p->b.memory, sizeof word);
+    assert_int_equal(word, 42);
+    pair_close(p);
+}
+
 // A Send for each of the receives that b posts, all of them `count`.
 static void fill_receives(struct pair *p, unsigned count)
 {
@@ -384,6 +405,7 @@ int main(void)
         cmocka_unit_test(a_stored_immediate_remembers_its_write),
         cmocka_unit_test(a_stored_message_that_does_not_fit_its_receive),
         cmocka_unit_test(a_send_does_not_overtake_a_stored_one),
+        cmocka_unit_test(a_request_waits_until_the_sends_before_it_have_their_receives),
         cmocka_unit_test(a_receive_is_free_when_its_completion_was_polled),
         cmocka_unit_test(completions_outlive_the_reset_of_their_queue_pair),
         cmocka_unit_test(purged_completions_give_shared_receives_back),

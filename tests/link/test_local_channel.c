@@ -277,6 +277,7 @@ static void who_sleeps_is_woken_once_for_all_streams(void **state)
     connect_all(40);
     go_to_sleep(server);
     uint64_t bells = counters_of(client)->bells_sent;
+    uint64_t heard = counters_of(server)->bells_received;
     for (unsigned i = 0; i < 40; i++) {
         send_octet(near[i]);
     }
@@ -285,6 +286,8 @@ static void who_sleeps_is_woken_once_for_all_streams(void **state)
     for (unsigned i = 0; i < 40; i++) {
         recv_octet(far[i]);
     }
+    go_to_sleep(server); // which takes the bell away
+    assert_int_equal(counters_of(server)->bells_received, heard + 1);
 }
 
 static void nobody_waits_over_news(void **state)

@@ -1,5 +1,7 @@
 // Writes past the stream, into the memory of the process at its other end: here the same one.
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -201,6 +203,35 @@ static void a_key_that_was_taken_back_is_worth_nothing(void **state)
     assert_false(push());
 }
 
+// Comes in, and stays until it is complained of. It runs all the time, so it may be in the call.
+static void *linger(void *ctx)
+{
+    struct local_slot *slot = ctx;
+    atomic_store(&slot->thread, (uint64_t)gettid());
+    atomic_store(&slot->turn, 1);
+    atomic_store(&slot->generation, 1);
+    while (__atomic_load_n(&counters()->revocations_long, __ATOMIC_RELAXED) == 0) {
+    }
+    atomic_store(&slot->generation, 0);
+    return NULL;
+}
+
+static void a_peer_that_lingers_is_waited_for_and_counted(void **state)
+{
+    struct local_stream *s = local_stream_of(l.passive);
+    struct local_slot *slot = local_memory_slot(&s->memory, local_other_side(s->side));
+    pthread_t thread;
+    (void)state;
+    admit();
+    assert_int_equal(pthread_create(&thread, NULL, linger, slot), 0);
+    while (atomic_load(&slot->generation) == 0) {
+    }
+    the_link->pushes->revoke(the_link, key_mirror_withdraw(mirror, STAG));
+    assert_int_equal(atomic_load(&slot->generation), 0);
+    assert_int_equal(counters()->revocations_long, 1);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 static void long_writes_go_by_the_stream(void **state)
 {
     (void)state;
@@ -287,6 +318,7 @@ int main(void)
         PUSH_TEST(writes_that_are_answered_follow_nothing),
         PUSH_TEST(what_the_key_does_not_allow_goes_by_the_stream),
         PUSH_TEST(a_key_that_was_taken_back_is_worth_nothing),
+        PUSH_TEST(a_peer_that_lingers_is_waited_for_and_counted),
         PUSH_TEST(long_writes_go_by_the_stream),
         PUSH_TEST(memory_that_is_unmapped_goes_by_the_stream),
         PUSH_TEST(a_gate_that_lies_is_not_believed),

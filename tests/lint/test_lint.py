@@ -45,6 +45,17 @@ CASES = [
     ('a folder of C that is no room is found', 'includes',
      {'attic/a.c': ''}, 'attic/ is not a room'),
 
+    ('a counter that a test names', 'tested',
+     {'cq/a.h': '#define CQ_COUNTERS(X) \\\n    X(armed, "times") \\\n    X(late, "others")\n',
+      'tests/cq/a.c': 'int n = c->armed + counted("late");\n'}, None),
+    ('a counter that none names is found', 'tested',
+     {'cq/a.h': '#define CQ_COUNTERS(X) \\\n    X(armed, "times") \\\n    X(late, "others")\n',
+      'cq/a.c': 'void f(void)\n{\n    c->late++;\n}\n', 'tests/cq/a.c': 'int n = c->armed;\n'},
+     'cq/a.h:3: tested: no test names the counter late'),
+    ('and so is a peak', 'tested',
+     {'cq/a.h': '#define CQ_PEAKS(X) X(depth, "entries")\n', 'tests/cq/a.c': ''},
+     'no test names the counter depth'),
+
     ('a file includes what it uses', 'uses',
      {'cq/a.c': '#include "base/b.h"\n\nint f(void)\n{\n    return g(N);\n}\n',
       'base/b.h': '#define N 1\nint g(int n);\n'}, None),

@@ -151,6 +151,7 @@ static void arrival_in_front_of_a_block_kept_otherwise_makes_one_of_both(void **
     s.beyond = PLACE_PLACED;
     peer_data(&s, 1001, 1000); // two ranges, one block to the peer
     assert_int_equal(s.tcb->rcv.ranges.count, 2);
+    assert_true(s.tcb->counters.range_comparisons > 0);
     expect_sack(&s, 1, 1, 1001, 3001);
     script_close(&s);
 }
