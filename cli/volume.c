@@ -131,7 +131,8 @@ static int namespace_choose(struct volume *volume, struct why *ret_why)
 {
     uint32_t nsid = volume->address.nsid;
     if (nsid == 0) {
-        int count = weft_nvme_namespaces(volume->nvme, &nsid, 1, ret_why->text);
+        uint32_t nsids[2];
+        int count = weft_nvme_namespaces(volume->nvme, nsids, 2, ret_why->text);
         if (count < 0) {
             return count;
         }
@@ -139,6 +140,11 @@ static int namespace_choose(struct volume *volume, struct why *ret_why)
             why_say(ret_why, "the subsystem has no namespace now");
             return -ENOENT;
         }
+        if (count > 1) {
+            why_say(ret_why, "it has several namespaces: name one, as /%u behind it", nsids[0]);
+            return -EINVAL;
+        }
+        nsid = nsids[0];
     }
     return weft_nvme_identify(volume->nvme, nsid, &volume->ns, ret_why->text);
 }

@@ -182,7 +182,10 @@ static bool volume_set(struct reading *r, const char *key, const char *value)
         return nguid_parse(r, value, wish->identity.nguid);
     }
     if (strcmp(key, "nqn") == 0) {
-        return wish_nqn_parse(value, wish->nqn, &why) == 0 || fail(r, why.text, key);
+        return wish_nqn_parse(value, wish->group, &why) == 0 || fail(r, why.text, key);
+    }
+    if (strcmp(key, "nsid") == 0) {
+        return wish_nsid_parse(value, &wish->member, &why) == 0 || fail(r, why.text, key);
     }
     if (strcmp(key, "iops") == 0) {
         return wish_iops_parse(value, &wish->rate.iops, &why) == 0 || fail(r, why.text, key);
@@ -231,7 +234,7 @@ static int on_key(void *ctx, const char *section, const char *key, const char *v
 
 static bool has_identity(const struct volume_wish *wish)
 {
-    return wish->has_uuid || wish->has_nguid || wish->nqn[0] != '\0';
+    return wish->has_uuid || wish->has_nguid || wish->member != 0;
 }
 
 // Beside the file, if it does not say where.

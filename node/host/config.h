@@ -19,7 +19,8 @@
 //     rta = NAME                  volumes with the same one share a process
 //     uuid = 6f4d…                instead of the derived ones
 //     nguid = 0011…
-//     nqn = NQN                   of its NVMe subsystem
+//     nqn = NQN                   of its NVMe subsystem; those of one name are its namespaces
+//     nsid = 2                    its number there
 //     iops = 500                  requests a second, of all its clients
 //     bps = 10M                   octets a second
 //     allow = IDENTITY            only these clients; may stand there several times

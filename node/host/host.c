@@ -52,12 +52,15 @@ static void on_stopped(void *ctx)
 
 static void before_batch_end(void *ctx, instant_ns now)
 {
-    host_units_receive(ctx, now);
+    struct host *host = ctx;
+    host_units_receive(host, now);
+    nvme_target_on_batch_end(host->nvme, now);
 }
 
 static bool before_may_sleep(void *ctx)
 {
-    return !host_units_linger(ctx) && host_units_sleep(ctx);
+    const struct host *host = ctx;
+    return nvme_target_is_settled(host->nvme) && !host_units_linger(ctx) && host_units_sleep(ctx);
 }
 
 static void before_wake(void *ctx)

@@ -20,6 +20,7 @@
 #include "node/iscsi/iscsi.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
+#include "node/nvme/wire.h"
 #include "node/tts/nbd.h"
 #include "node/tts/nvme_rdma.h"
 #include "node/tts/nvme_tcp.h"
@@ -119,6 +120,14 @@ static void put_uris(struct host *host, struct json_object *object, const struct
     json_object_object_add(object, "uris", uris);
 }
 
+static void put_namespace(struct json_object *object, const struct resource *row)
+{
+    char nqn[NVME_NQN_MAX];
+    nvme_subsystem_nqn(row, nqn);
+    put_text(object, "nqn", nqn);
+    put_number(object, "nsid", row->member);
+}
+
 static struct json_object *volume_object(struct host *host, const struct resource *row)
 {
     static const char *const states[] = {[RESOURCE_NOT_READY] = "not ready",
@@ -140,6 +149,7 @@ static struct json_object *volume_object(struct host *host, const struct resourc
     put_text(object, "driver", row->profile.driver);
     put_text(object, "uuid", uuid);
     put_uris(host, object, row);
+    put_namespace(object, row);
     put_number(object, "size", row->profile.size);
     put_number(object, "block_size", row->profile.block_size);
     json_object_object_add(object, "read_only",

@@ -55,7 +55,7 @@ const char *host_volume_add_error(int error)
     case -EEXIST:
         return "there is a volume of this name";
     case -ENOTUNIQ:
-        return "another volume has this NQN";
+        return "another volume has this NQN and NSID";
     default:
         return "there are too many volumes";
     }
@@ -148,8 +148,8 @@ static bool is_same_device(const struct volume_wish *a, const struct volume_wish
 {
     return strcmp(a->uri, b->uri) == 0 && strcmp(a->unit, b->unit) == 0 &&
            a->read_only == b->read_only && a->has_uuid == b->has_uuid &&
-           a->has_nguid == b->has_nguid && strcmp(a->nqn, b->nqn) == 0 &&
-           memcmp(&a->identity, &b->identity, sizeof a->identity) == 0;
+           a->has_nguid == b->has_nguid && strcmp(a->group, b->group) == 0 &&
+           a->member == b->member && memcmp(&a->identity, &b->identity, sizeof a->identity) == 0;
 }
 
 static bool is_same_list(const struct volume_wish *a, const struct volume_wish *b)

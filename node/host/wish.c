@@ -102,9 +102,16 @@ static int bps_take(struct volume_wish *wish, const char *value, size_t len, str
 
 static int nqn_take(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why)
 {
-    char text[VOLUME_NQN_MAX + 1]; // one more: what is too long is found so
+    char text[VOLUME_GROUP_MAX + 1]; // one more: what is too long is found so
     snprintf(text, sizeof text, "%.*s", (int)len, value);
-    return wish_nqn_parse(text, wish->nqn, ret_why);
+    return wish_nqn_parse(text, wish->group, ret_why);
+}
+
+static int nsid_take(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why)
+{
+    char text[TEXT_SIZE_MAX];
+    snprintf(text, sizeof text, "%.*s", (int)len, value); // what is cut has too many digits
+    return wish_nsid_parse(text, &wish->member, ret_why);
 }
 
 // What the node itself does with a volume, of the parameters behind a URI.
@@ -112,7 +119,9 @@ static const struct own_parameter {
     const char *key;
     int (*take)(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why);
 } own_parameters[] = {
-    {"allow=", allow_add}, {"iops=", iops_take}, {"bps=", bps_take}, {"nqn=", nqn_take}};
+    {"allow=", allow_add}, {"iops=", iops_take}, {"bps=", bps_take},
+    {"nqn=", nqn_take},    {"nsid=", nsid_take},
+};
 
 static const struct own_parameter *own_parameter(const char *word)
 {
@@ -184,9 +193,9 @@ int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why
     if (error != 0) {
         return error;
     }
-    if (ret->nqn[0] != '\0' && pattern_is(ret->uri)) {
-        why_say(ret_why, "nqn=%.64s: it is the name of one volume, not of all that a pattern finds",
-                ret->nqn);
+    if (ret->member != 0 && pattern_is(ret->uri)) {
+        why_say(ret_why, "nsid=%u: it is the number of one volume, not of all that a pattern finds",
+                ret->member);
         return -EINVAL;
     }
     return is_known(ret->uri, ret_why) ? 0 : -EINVAL;
@@ -239,15 +248,15 @@ static bool is_nqn_char(char c)
            (c != '\0' && strchr(".:-_", c) != NULL);
 }
 
-int wish_nqn_parse(const char *text, char ret[VOLUME_NQN_MAX], struct why *ret_why)
+int wish_nqn_parse(const char *text, char ret[VOLUME_GROUP_MAX], struct why *ret_why)
 {
     size_t len = 0;
     while (is_nqn_char(text[len])) {
         len++;
     }
-    if (len == 0 || len >= VOLUME_NQN_MAX || text[len] != '\0') {
+    if (len == 0 || len >= VOLUME_GROUP_MAX || text[len] != '\0') {
         why_say(ret_why, "nqn=%.64s: it must be 1 to %d letters, digits, . : - _", text,
-                VOLUME_NQN_MAX - 1);
+                VOLUME_GROUP_MAX - 1);
         return -EINVAL;
     }
     if (strcmp(text, "nqn.2014-08.org.nvmexpress.discovery") == 0) {
@@ -255,6 +264,17 @@ int wish_nqn_parse(const char *text, char ret[VOLUME_NQN_MAX], struct why *ret_w
         return -EINVAL;
     }
     memcpy(ret, text, len + 1);
+    return 0;
+}
+
+int wish_nsid_parse(const char *text, uint32_t *ret, struct why *ret_why)
+{
+    uint64_t number;
+    if (!text_number_parse(text, 1, VOLUME_MEMBER_MAX, &number)) {
+        why_say(ret_why, "nsid=%.64s: it must be 1 to %d", text, VOLUME_MEMBER_MAX);
+        return -EINVAL;
+    }
+    *ret = (uint32_t)number;
     return 0;
 }
 

@@ -13,7 +13,8 @@ enum { WISH_POOL_DEFAULT = 64 << 20 };
 int wish_parse(const char *text, struct volume_wish *ret, struct why *ret_why);
 
 // The URI alone. What is the node's business of its parameters becomes the wish's: `allow` its list
-// of clients, `iops` and `bps` its rate, `nqn` its qualified name, which no pattern has.
+// of clients, `iops` and `bps` its rate, `nqn` its group, `nsid` its number there, which no pattern
+// has.
 int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why);
 
 // The name of a volume that is this file.
@@ -34,7 +35,9 @@ int wish_iops_parse(const char *text, uint64_t *ret, struct why *ret_why);
 int wish_bps_parse(const char *text, uint64_t *ret, struct why *ret_why);
 
 // The name of a subsystem: as Linux targets take them, too, with characters that a URI can have.
-int wish_nqn_parse(const char *text, char ret[VOLUME_NQN_MAX], struct why *ret_why);
+int wish_nqn_parse(const char *text, char ret[VOLUME_GROUP_MAX], struct why *ret_why);
+// The number of a namespace in it.
+int wish_nsid_parse(const char *text, uint32_t *ret, struct why *ret_why);
 
 // A size of the pool, rounded up to what it can be.
 int wish_pool_parse(const char *text, uint64_t *ret, struct why *ret_why);

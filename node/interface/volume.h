@@ -13,7 +13,8 @@ enum volume_limits {
     VOLUME_ORIGIN_MAX = 512,
     VOLUME_INSTANCE_MAX = 64,
     VOLUME_UUID_LEN = 16,
-    VOLUME_NQN_MAX = 224,
+    VOLUME_GROUP_MAX = 224,
+    VOLUME_MEMBER_MAX = 256, // numbers of a group's members are 1 .. this
 };
 
 // Values are fixed: they cross between processes.
@@ -74,7 +75,9 @@ struct resource {
     uint32_t abilities; // the profile's, less what the operator took away
     struct volume_profile profile;
     struct volume_identity identity;
-    char nqn[VOLUME_NQN_MAX]; // its qualified name, set by the operator; empty: made of its UUID
+    char group[VOLUME_GROUP_MAX]; // volumes that clients see as one thing, where their protocol has
+                                  // such; set by the operator. Empty: it stands alone
+    uint32_t member;              // its number in the group, which is no other's there; alone too
 };
 
 struct resource_table {

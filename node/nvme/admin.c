@@ -77,11 +77,26 @@ static uint32_t queues_granted(const struct nvme_controller *c)
     return (count - 1) | (count - 1) << 16;
 }
 
+// Of a namespace, or of all. False: there is no such.
+static bool notices_mask(struct nvme_controller *c, uint32_t nsid, uint32_t masked)
+{
+    struct nvme_namespace *ns = nvme_namespace_find(c, nsid);
+    if (ns != NULL) {
+        ns->masked_notices = masked;
+        return true;
+    }
+    for (uint32_t i = 0; i < NVME_NAMESPACE_COUNT_MAX && nsid == NVME_NSID_ALL; i++) {
+        c->namespaces[i].masked_notices = masked;
+    }
+    return nsid == NVME_NSID_ALL;
+}
+
 static void execute_set_features(struct nvme_command *command, instant_ns now)
 {
     struct nvme_controller *c = command->queue->controller;
     uint32_t cdw10 = get_le32(command->sqe + NVME_SQE_OFF_CDW10);
     uint32_t value = get_le32(command->sqe + NVME_SQE_OFF_CDW11);
+    uint32_t nsid = get_le32(command->sqe + NVME_SQE_OFF_NSID);
     uint8_t feature = (uint8_t)cdw10;
     unsigned wished = (value & 0xffff) < value >> 16 ? value & 0xffff : value >> 16;
     if ((cdw10 & NVME_FEATURE_SAVE) != 0) {
@@ -107,7 +122,10 @@ static void execute_set_features(struct nvme_command *command, instant_ns now)
         nvme_keep_alive_begin(c, value, now);
         break;
     case NVME_FEATURE_RESERVATION_MASK:
-        c->masked_notices = value & NVME_NOTICE_MASK_ALL;
+        if (!notices_mask(c, nsid, value & NVME_NOTICE_MASK_ALL)) {
+            nvme_command_fail(command, NVME_INVALID_NAMESPACE | NVME_STATUS_DNR, NVME_SQE_OFF_NSID);
+            return;
+        }
         break;
     case NVME_FEATURE_ARBITRATION:
     case NVME_FEATURE_POWER_MANAGEMENT:
@@ -126,11 +144,25 @@ static void execute_set_features(struct nvme_command *command, instant_ns now)
     nvme_command_succeed(command);
 }
 
+static void get_feature_of_namespace(struct nvme_command *command, uint8_t feature)
+{
+    uint32_t nsid = get_le32(command->sqe + NVME_SQE_OFF_NSID);
+    const struct nvme_namespace *ns = nvme_namespace_find(command->queue->controller, nsid);
+    if (ns == NULL) {
+        nvme_command_fail(command, NVME_INVALID_NAMESPACE | NVME_STATUS_DNR, NVME_SQE_OFF_NSID);
+        return;
+    }
+    const struct reservation *r = nvme_reservation_of(command->queue->controller, nsid);
+    command->result =
+        feature == NVME_FEATURE_RESERVATION_MASK ? ns->masked_notices : r != NULL && r->persists;
+    nvme_command_succeed(command);
+}
+
 static void execute_get_features(struct nvme_command *command, instant_ns now)
 {
     const struct nvme_controller *c = command->queue->controller;
-    const struct reservation *r = nvme_reservation_of(c);
-    switch ((uint8_t)get_le32(command->sqe + NVME_SQE_OFF_CDW10)) {
+    uint8_t feature = (uint8_t)get_le32(command->sqe + NVME_SQE_OFF_CDW10);
+    switch (feature) {
     case NVME_FEATURE_NUMBER_OF_QUEUES:
         command->result = queues_granted(c);
         break;
@@ -141,14 +173,12 @@ static void execute_get_features(struct nvme_command *command, instant_ns now)
         command->result = c->kato_ms;
         break;
     case NVME_FEATURE_VOLATILE_WRITE_CACHE:
-        command->result = (c->volume.abilities & VOLUME_CAN_FLUSH) != 0;
+        command->result = (nvme_namespace_abilities(c) & VOLUME_CAN_FLUSH) != 0;
         break;
     case NVME_FEATURE_RESERVATION_MASK:
-        command->result = c->masked_notices;
-        break;
     case NVME_FEATURE_RESERVATION_PERSISTENCE:
-        command->result = r != NULL && r->persists;
-        break;
+        get_feature_of_namespace(command, feature);
+        return;
     case NVME_FEATURE_ARBITRATION:
     case NVME_FEATURE_POWER_MANAGEMENT:
     case NVME_FEATURE_TEMPERATURE:

@@ -1,6 +1,10 @@
 // The inside of the NVMe controllers, for their files.
 //
-//     target.c     the target: subsystems, listeners, deadlines, and the UMA's side of it
+//     target.c     the target: listeners, deadlines, and the UMA's side of it
+//     subsystem.c  subsystems: volumes that have one name
+//     namespaces.c a controller's namespaces, as volumes come and go
+//     binding.c    a queue's connections at the UMA and the CTA, for its namespaces
+//     connecting.c how these come about, and who waits for them
 //     queue.c      queues, commands, the scratch, what goes to and comes from transport and CTA
 //     session.c    controllers: their table, their end, keep alive
 //     fabrics.c    Connect, Property Get and Set
@@ -14,18 +18,21 @@
 #pragma once
 
 #include "base/check.h"
+#include "base/list.h"
 #include "base/time.h"
+#include "node/interface/request.h"
 #include "node/interface/uma_tts.h"
+#include "node/interface/volume.h"
 #include "node/nvme/controller.h"
 #include "node/nvme/pages.h"
 #include "node/nvme/wire.h"
 
 enum {
-    NVME_EVENT_REQUEST_MAX = 4,   // of a controller
-    NVME_ERROR_LOG_COUNT = 16,    // entries kept
-    NVME_DISCOVERY_MDTS_LOG2 = 4, // NVME_SCRATCH_LEN
-    NVME_NSID = 1,                // the only namespace of a subsystem
-    NVME_NOTICE_MAX = 8,          // about reservations, that a host has not read
+    NVME_EVENT_REQUEST_MAX = 4,                   // of a controller
+    NVME_ERROR_LOG_COUNT = 16,                    // entries kept
+    NVME_DISCOVERY_MDTS_LOG2 = 4,                 // NVME_SCRATCH_LEN
+    NVME_NOTICE_MAX = 8,                          // about reservations, that a host has not read
+    NVME_NAMESPACE_COUNT_MAX = VOLUME_MEMBER_MAX, // NSIDs of a subsystem are 1 .. this
 };
 
 STATIC_CHECK(NVME_DATA_LEN_MAX == 4096 << NVME_MDTS_LOG2);
@@ -39,9 +46,18 @@ struct nvme_volume {
     uint32_t block_len; // octets
 };
 
+// One of a controller, by its NSID.
+struct nvme_namespace {
+    struct nvme_volume volume;
+    bool has_changed;        // since the host has read the log that tells so
+    uint32_t masked_notices; // bits by enum nvme_notice_type
+    uint64_t seen;           // the table's generation that had it last
+};
+
 enum nvme_stage {
     NVME_FREE,
-    NVME_WAITING,    // for the scratch, an event, its second, or other connections to be over
+    NVME_WAITING,    // for the scratch, an event, its second, its binding, or other connections to
+                     // be over
     NVME_CONNECTING, // the UMA has been asked
     NVME_AT_CTA,
     NVME_FETCHING, // at the transport, as the next two
@@ -56,13 +72,18 @@ struct nvme_error {
     uint16_t sqid, cid, status, location;
 };
 
+// About a reservation.
+struct nvme_notice {
+    uint8_t type; // enum nvme_notice_type
+    uint32_t nsid;
+};
+
 struct nvme_controller {
     bool is_used;
     bool is_ending;
     bool is_discovery;
     struct nvme_target *target;
     uint16_t cntlid;
-    struct nvme_volume volume; // I/O controllers
     struct client client;
     uint8_t hostid[NVME_HOSTID_LEN];
     char subnqn[NVME_NQN_MAX];
@@ -78,15 +99,16 @@ struct nvme_controller {
     uint32_t masked_events; // reported; masked until the log has been read
     struct list_link event_requests;
     unsigned event_request_count;
-    bool has_changed_namespace;
-    uint32_t masked_notices; // bits by enum nvme_notice_type
-    uint64_t notice_serial;  // read so far
+    uint64_t notice_serial; // read so far
     unsigned notice_count;
-    uint8_t notices[NVME_NOTICE_MAX]; // enum nvme_notice_type, the oldest first
+    struct nvme_notice notices[NVME_NOTICE_MAX]; // the oldest first
 
     uint64_t error_count;
     struct nvme_error errors[NVME_ERROR_LOG_COUNT]; // by count
     uint64_t reads, writes, octets_read, octets_written;
+
+    bool has_news;                                              // of its namespaces
+    struct nvme_namespace namespaces[NVME_NAMESPACE_COUNT_MAX]; // by NSID, less 1
 };
 
 enum nvme_queue_state {
@@ -95,19 +117,34 @@ enum nvme_queue_state {
     NVME_QUEUE_CONNECTED,
 };
 
+enum nvme_binding_state {
+    NVME_UNBOUND,
+    NVME_WISHED,  // the UMA is to be asked
+    NVME_ASKED,   // it has been
+    NVME_REFUSED, // who waits is to be told
+    NVME_BOUND,   // as NVME_LEAVING: it is a connection at the UMA
+    NVME_LEAVING, // its volume goes
+};
+
+// What a queue is to the volume of a namespace.
+struct nvme_binding {
+    uint8_t state;       // enum nvme_binding_state
+    uint8_t status;      // NVME_REFUSED: enum connect_status
+    uint32_t volume;     // its number
+    uint32_t connection; // for service requests
+    uint32_t under_way;  // commands
+};
+
 struct nvme_queue {
     struct nvme_queue_parts parts;
     struct nvme_target *target;
     struct nvme_controller *controller; // once a Connect has named it
     enum nvme_queue_state state;
     bool is_closed;
-    bool has_connection; // at the UMA
     bool has_flow_control;
     uint16_t qid;
     uint32_t entries; // of the submission queue
     uint32_t head;
-    uint32_t connection;
-    struct connect_request connect;
     struct nvme_command *connecting;  // the Connect under way
     struct nvme_command *fused_first; // waits for its second
     uint32_t under_way;
@@ -115,12 +152,27 @@ struct nvme_queue {
     struct list_link scratch_waiters;
     struct nvme_command *scratch_holder;
     struct list_link link; // of the target's queues
+
+    struct nvme_binding bindings[NVME_NAMESPACE_COUNT_MAX]; // by NSID, less 1
+    uint32_t asked_nsid; // of the one that the UMA has been asked for; 0: none
+    struct connect_request connect;
+    void (*on_answered)(struct nvme_queue *queue, enum connect_status status); // for its Connect
+    struct list_link unbound;        // commands that wait for their binding
+    struct list_link unsettled_link; // there is something to do at the end of the batch
+
     struct nvme_command commands[];
+};
+
+struct nvme_bound {
+    struct nvme_queue *queue; // NULL: none
+    uint32_t nsid;
 };
 
 struct nvme_target {
     struct nvme_target_parts parts;
     struct list_link queues;
+    struct list_link unsettled;                         // of them
+    struct nvme_bound bound[NODE_CONNECTION_COUNT_MAX]; // by slots of connections
     bool is_stopping;
     instant_ns tick_ns; // no controller expires before
     unsigned cntlid_serial;
@@ -134,13 +186,73 @@ struct nvme_target {
 
 // ---- subsystem.c
 
-// The row of a volume that is to be seen, NULL: none. By its subsystem's name.
-const struct resource *nvme_resource_by_nqn(const struct nvme_target *target, const char *nqn);
-struct nvme_volume nvme_volume_of(const struct resource *row);
+const struct resource_table *nvme_resources(const struct nvme_target *target);
+
+// What stands behind a subsystem's name for this host: the best of its volumes.
+enum nvme_found {
+    NVME_FOUND_NOTHING,
+    NVME_FOUND_NOT_ALLOWED,
+    NVME_FOUND_NOT_READY,
+    NVME_FOUND_READY,
+};
+enum nvme_found nvme_subsystem_find(const struct nvme_target *target, const char *nqn,
+                                    const struct client *client);
 bool nvme_may_see(const struct nvme_target *target, const struct resource *row,
                   const struct client *client);
 void nvme_say_refused(struct nvme_target *target, const struct client *client, const char *nqn,
                       const char *why);
+
+// ---- namespaces.c
+
+// NULL: the controller has none of this number.
+struct nvme_namespace *nvme_namespace_find(struct nvme_controller *c, uint32_t nsid);
+// The first one behind `nsid`; 0: there is none.
+uint32_t nvme_namespace_next(const struct nvme_controller *c, uint32_t nsid);
+// What any of them can: enum volume_ability.
+uint32_t nvme_namespace_abilities(const struct nvme_controller *c);
+// Those that there are, for a controller that begins.
+void nvme_namespaces_begin(struct nvme_controller *c);
+// A row of the table that is one of its subsystem; then, when all have been looked at, none is left
+// that the table does not have. False: none is left.
+void nvme_namespaces_look(struct nvme_controller *c, const struct resource_table *table,
+                          const struct resource *row);
+bool nvme_namespaces_drop(struct nvme_controller *c, const struct resource_table *table);
+// The host has read which have changed.
+void nvme_namespaces_read(struct nvme_controller *c);
+
+// ---- binding.c
+
+bool nvme_queue_is_bound(const struct nvme_queue *queue, uint32_t nsid);
+// The connection that is bound to the namespace of a command.
+uint32_t nvme_connection_of(const struct nvme_command *command);
+// The connection is the queue's, for the namespace.
+void nvme_bound_put(struct nvme_queue *queue, uint32_t nsid, uint32_t connection);
+// Which queue, and namespace, a connection is; NULL: none.
+const struct nvme_bound *nvme_bound_find(const struct nvme_target *target, uint32_t connection);
+// The command counts there, from now on; no more, which is harmless if it did not.
+void nvme_bound_take(struct nvme_command *command);
+void nvme_unbind(struct nvme_command *command);
+// The connection's volume is going.
+void nvme_binding_leave(struct nvme_target *target, uint32_t connection);
+// One, which is a connection; all that the queue has. They call the UMA.
+void nvme_binding_end(struct nvme_queue *queue, uint32_t nsid);
+void nvme_bindings_end(struct nvme_queue *queue);
+// The queue is looked at at the end of the batch.
+void nvme_unsettle(struct nvme_queue *queue);
+
+// ---- connecting.c
+
+// The queue, which is connecting, is bound to the namespace, now or later; then `on_answered`.
+void nvme_bind_first(struct nvme_queue *queue, uint32_t nsid,
+                     void (*on_answered)(struct nvme_queue *queue, enum connect_status status));
+// To all that its controller has, at the end of the batch.
+void nvme_bind_all(struct nvme_queue *queue);
+// The command goes on by `on_bound` once its queue is bound to its namespace, now or later.
+void nvme_bind(struct nvme_command *command, nvme_on_bound *on_bound, instant_ns now);
+// The UMA's answer.
+void nvme_on_connected(struct nvme_queue *queue);
+// What waited for former queues of its host may go on.
+void nvme_connect_pending(struct nvme_target *target);
 
 // ---- session.c
 
@@ -153,8 +265,10 @@ struct nvme_controller *nvme_controller_find(struct nvme_target *target, uint16_
 void nvme_controller_join(struct nvme_controller *c, struct nvme_queue *queue);
 // The last queue takes the controller with it.
 void nvme_controller_leave(struct nvme_controller *c, struct nvme_queue *queue);
-// The first of its I/O queues that is a connection at the UMA; NULL: there is none.
-const struct nvme_queue *nvme_controller_first_io(const struct nvme_controller *c);
+// The first of its I/O queues that is connected; NULL: there is none.
+struct nvme_queue *nvme_controller_first_io(const struct nvme_controller *c);
+// The first that is bound to the namespace.
+struct nvme_queue *nvme_controller_first_bound(const struct nvme_controller *c, uint32_t nsid);
 // Asks the transports to end all its queues.
 void nvme_controller_end(struct nvme_controller *c, const char *why);
 // The same but for the admin queue.
@@ -202,10 +316,6 @@ void nvme_io_execute(struct nvme_command *command, instant_ns now);
 
 // ---- fabrics.c
 
-// The UMA's answer to a Connect.
-void nvme_on_connected(struct nvme_queue *queue);
-// Connects that waited for former queues of their hosts may go on.
-void nvme_connect_pending(struct nvme_target *target);
 // The data of its Connect did not come: the queue may ask again.
 void nvme_connect_forget(struct nvme_queue *queue);
 
@@ -217,6 +327,8 @@ void nvme_io_complete(struct nvme_command *command, enum node_completion complet
 
 // The octets of the volume that a Read, Write or Compare names, and can move. False: refused.
 bool nvme_io_data_take(struct nvme_command *command, uint64_t *ret_offset, uint64_t *ret_len);
+// The same of one that has been looked at.
+void nvme_io_range(const struct nvme_command *command, uint64_t *ret_offset, uint64_t *ret_len);
 // The flags that make a Write with FUA stable, or a flush follows it.
 unsigned nvme_io_stable_flags(struct nvme_command *command);
 // Submits that flush, if there is one to be.
@@ -252,8 +364,8 @@ void nvme_reservation_change(struct nvme_command *command, instant_ns now);
 void nvme_reservation_report(struct nvme_command *command, instant_ns now);
 // As the CTA calls it, with the target as context.
 void nvme_on_reserved(void *ctx, struct reservation_request *request, instant_ns now);
-// The reservation of the controller's volume; NULL: it has no I/O queue, or none is to be had.
-const struct reservation *nvme_reservation_of(const struct nvme_controller *c);
+// The reservation of a namespace; NULL: no I/O queue is bound to it, or none is to be had.
+const struct reservation *nvme_reservation_of(const struct nvme_controller *c, uint32_t nsid);
 
 // ---- notices.c
 

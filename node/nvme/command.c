@@ -30,6 +30,7 @@ void nvme_command_end(struct nvme_command *command, instant_ns now)
     struct nvme_queue *queue = command->queue;
     CHECK(queue->under_way > 0 && command->stage != NVME_FREE);
     command->stage = NVME_FREE;
+    nvme_unbind(command);
     queue->under_way--;
     list_push_head(&queue->free, &command->wait_link);
     if (queue->scratch_holder == command) {
@@ -171,7 +172,7 @@ void nvme_command_submit(struct nvme_command *command, enum node_operation opera
     bool has_data =
         operation == NODE_READ || operation == NODE_WRITE || operation == NODE_COMPARE || swaps;
     command->stage = NVME_AT_CTA;
-    command->service = (struct service_request){.connection = command->queue->connection,
+    command->service = (struct service_request){.connection = nvme_connection_of(command),
                                                 .operation = (uint8_t)operation,
                                                 .flags = (uint16_t)flags,
                                                 .offset = offset,

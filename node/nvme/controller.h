@@ -3,9 +3,12 @@
 // contract between them and a transport (node/tts/nvme_tcp*, node/tts/nvme_rdma*).
 //
 //     target        all of a node: subsystems, controllers, where it listens. One per node
-//     subsystem     a volume; its name (NQN) is made of the volume's UUID; namespace 1 is all of it
+//     subsystem     the volumes of a group, by its name (NQN); of a volume that stands alone the
+//                   name is made of its UUID
+//     namespace     a volume, by its number in the group (NSID)
 //     controller    one host's session with a subsystem: an admin queue and I/O queues
-//     queue         a connection of the transport; an I/O queue is a connection at the UMA and CTA
+//     queue         a connection of the transport; an I/O queue is one at the UMA and CTA for each
+//                   namespace that it uses
 //     command       one capsule, until its response is out
 //
 // The life of a command. Everything on one thread; each side may call the other from within a call,
@@ -43,6 +46,7 @@
 #include "base/span.h"
 #include "base/time.h"
 #include "node/interface/cta_tts.h"
+#include "node/interface/request.h"
 #include "node/interface/reservation.h"
 #include "node/interface/uma_tts.h"
 #include "node/nvme/pages.h"
@@ -57,17 +61,23 @@ enum nvme_limits {
     NVME_CONTROLLER_OF_HOST_MAX = 128, // from one address,
     NVME_DISCOVERY_OF_HOST_MAX = 16,   // of them discovery controllers
     NVME_KATO_MAX_MS = 60 * 60 * 1000,
-    NVME_LISTENER_COUNT_MAX = 16,  // of all transports
-    NVME_MDTS_LOG2 = 8,            // data of a command: 4096 octets times 2 to this
-    NVME_DATA_LEN_MAX = 1 << 20,   // the same in octets
-    NVME_SCRATCH_LEN = 64 << 10,   // of an admin queue, and of one that may become one
-    NVME_SCRATCH_IO_LEN = 4 << 10, // of an I/O queue
-    NVME_ADDRESS_MAX = 64,         // with the terminator
+    NVME_LISTENER_COUNT_MAX = 16,      // of all transports
+    NVME_MDTS_LOG2 = 8,                // data of a command: 4096 octets times 2 to this
+    NVME_DATA_LEN_MAX = 1 << 20,       // the same in octets
+    NVME_SCRATCH_LEN = 64 << 10,       // of an admin queue, and of one that may become one
+    NVME_SCRATCH_IO_LEN = 4 << 10,     // of an I/O queue
+    NVME_ADDRESS_MAX = 64,             // with the terminator
+    NVME_PATH_MAX = NVME_NQN_MAX + 12, // likewise
 };
 
 struct nvme_target;
 struct nvme_queue;
 struct nvme_controller;
+struct nvme_command;
+
+// Its queue is bound to its namespace (NODE_OK), or not to be.
+typedef void nvme_on_bound(struct nvme_command *command, enum node_completion completion,
+                           instant_ns now);
 
 // The controllers own it, and lend it to the transport from fetch, deliver or respond until
 // nvme_command_done.
@@ -87,7 +97,10 @@ struct nvme_command {
     struct list_link wait_link; // free, or waiting for the scratch or an event
     void (*on_scratch)(struct nvme_command *command, instant_ns now);
     void (*on_fetched)(struct nvme_command *command, instant_ns now);
+    nvme_on_bound *on_bound;
     uint8_t sqe[NVME_SQE_LEN];
+    uint32_t nsid; // of the namespace that it is for, once that has been looked at
+    bool is_bound; // it counts there
     uint32_t in_capsule_len;
     uint64_t result;
     uint16_t status;          // enum nvme_status
@@ -172,6 +185,12 @@ bool nvme_target_listener_add(struct nvme_target *target, const struct nvme_list
 
 // Of a volume: as the operator has it, else "nqn.2014-08.org.nvmexpress:uuid:...".
 void nvme_subsystem_nqn(const struct resource *volume, char ret[NVME_NQN_MAX]);
+// With "/NSID" behind it, where the subsystem may have several.
+void nvme_namespace_path(const struct resource *volume, char ret[NVME_PATH_MAX]);
+
+// At the end of each batch; false: it has something to do then.
+bool nvme_target_is_settled(const struct nvme_target *target);
+void nvme_target_on_batch_end(struct nvme_target *target, instant_ns now);
 
 instant_ns nvme_target_next_deadline(const struct nvme_target *target);
 void nvme_target_on_deadline(struct nvme_target *target, instant_ns now);

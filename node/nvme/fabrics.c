@@ -93,10 +93,10 @@ static struct client client_of(const struct nvme_queue *queue, const struct wish
 }
 
 static void controller_begin(struct nvme_command *command, const struct wish *wish,
-                             const struct resource *row, instant_ns now)
+                             bool is_discovery, instant_ns now)
 {
     struct nvme_queue *queue = command->queue;
-    if (!nvme_controller_is_allowed(queue->target, queue->parts.host, row == NULL)) {
+    if (!nvme_controller_is_allowed(queue->target, queue->parts.host, is_discovery)) {
         refuse(command, wish, NVME_CONNECT_BUSY, "too many controllers are of its address");
         return;
     }
@@ -105,11 +105,11 @@ static void controller_begin(struct nvme_command *command, const struct wish *wi
         refuse(command, wish, NVME_CONNECT_BUSY, "the node has as many controllers as it can");
         return;
     }
-    c->is_discovery = row == NULL;
-    c->volume = row != NULL ? nvme_volume_of(row) : (struct nvme_volume){0};
+    c->is_discovery = is_discovery;
     c->client = client_of(queue, wish);
     memcpy(c->hostid, wish->hostid, sizeof c->hostid);
     memcpy(c->subnqn, wish->subnqn, sizeof c->subnqn);
+    nvme_namespaces_begin(c);
     adopt(queue, command, wish);
     nvme_controller_join(c, queue);
     nvme_keep_alive_begin(c, wish->kato_ms, now);
@@ -120,85 +120,43 @@ static void connect_admin(struct nvme_command *command, const struct wish *wish,
 {
     struct nvme_target *target = command->queue->target;
     struct client client = client_of(command->queue, wish);
-    const struct resource *row = nvme_resource_by_nqn(target, wish->subnqn);
     bool is_discovery = strcmp(wish->subnqn, NVME_DISCOVERY_NQN) == 0;
+    enum nvme_found found =
+        is_discovery ? NVME_FOUND_READY : nvme_subsystem_find(target, wish->subnqn, &client);
     if (wish->cntlid != NVME_CNTLID_DYNAMIC) {
         refuse_parameter(command, wish, NVME_CONNECT_DATA_OFF_CNTLID | NVME_CONNECT_IN_DATA,
                          "an admin queue names a controller");
-    } else if (row == NULL && !is_discovery) {
+    } else if (found == NVME_FOUND_NOTHING) {
         refuse_parameter(command, wish, NVME_CONNECT_DATA_OFF_SUBNQN | NVME_CONNECT_IN_DATA,
                          "there is no such subsystem");
-    } else if (row != NULL && !nvme_may_see(target, row, &client)) {
+    } else if (found == NVME_FOUND_NOT_ALLOWED) {
         refuse(command, wish, NVME_CONNECT_INVALID_HOST | NVME_STATUS_DNR,
                "it is not on the volume's list of clients (`allow`)");
     } else if (wish->kato_ms > NVME_KATO_MAX_MS) {
         refuse_parameter(command, wish, NVME_CONNECT_OFF_KATO,
                          "its keep-alive time-out is beyond an hour");
-    } else if (target->is_stopping || (row != NULL && row->profile.block_size == 0)) {
+    } else if (target->is_stopping || found == NVME_FOUND_NOT_READY) {
         refuse(command, wish, NVME_CONNECT_BUSY, "the volume is not ready");
     } else {
-        controller_begin(command, wish, row, now);
+        controller_begin(command, wish, is_discovery, now);
     }
 }
 
 /* ---- an I/O queue ---------------------------------------------------------------------------- */
 
-// Requests of a former session of this host may still reach the volume; nothing may be done through
-// a new one before.
-static bool must_wait(const struct nvme_queue *queue)
-{
-    const struct nvme_controller *c = queue->controller;
-    const struct list_link *queues = &queue->target->queues;
-    for (const struct list_link *l = queues->next; l != queues; l = l->next) {
-        const struct nvme_queue *other = LIST_ENTRY(l, struct nvme_queue, link);
-        bool is_former = other->is_closed && other->has_connection && other->controller != NULL;
-        if (is_former && other->controller->volume.number == c->volume.number &&
-            strcmp(other->controller->client.identity, c->client.identity) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void connect_uma(struct nvme_queue *queue)
-{
-    struct nvme_target *target = queue->target;
-    queue->connect = (struct connect_request){.client = queue->controller->client,
-                                              .volume = queue->controller->volume.number,
-                                              .tts = &nvme_for_uma,
-                                              .service = &nvme_for_cta,
-                                              .tts_ctx = target};
-    memcpy(queue->connect.client.address, queue->parts.host_address,
-           sizeof queue->connect.client.address);
-    memcpy(queue->connect.client.host, queue->parts.host, sizeof queue->connect.client.host);
-    queue->connecting->stage = NVME_CONNECTING;
-    target->parts.uma->connect(target->parts.uma_ctx, &queue->connect);
-}
-
-void nvme_connect_pending(struct nvme_target *target)
-{
-    struct list_link *next;
-    for (struct list_link *l = target->queues.next; l != &target->queues; l = next) {
-        struct nvme_queue *queue = LIST_ENTRY(l, struct nvme_queue, link);
-        next = l->next;
-        bool is_pending = queue->connecting != NULL && queue->connecting->stage == NVME_WAITING;
-        if (is_pending && !must_wait(queue)) {
-            connect_uma(queue);
-        }
-    }
-}
-
-void nvme_on_connected(struct nvme_queue *queue)
+// The UMA has answered.
+static void on_answered(struct nvme_queue *queue, enum connect_status status)
 {
     struct nvme_command *command = queue->connecting;
-    enum connect_status status = queue->connect.status;
-    queue->has_connection = status == CONNECT_OK;
-    queue->connection = queue->connect.connection;
     if (queue->is_closed) {
         queue->connecting = NULL;
         nvme_command_drop(command);
     } else if (status == CONNECT_OK) {
+        bool is_first = nvme_controller_first_io(queue->controller) == NULL;
         connected(command);
+        if (is_first) {
+            nvme_bind_all(queue);
+        }
     } else {
         bool may_retry = status == CONNECT_NOT_READY || status == CONNECT_TOO_MANY;
         nvme_say_refused(queue->target, &queue->connect.client, queue->controller->subnqn,
@@ -258,9 +216,7 @@ static void connect_io(struct nvme_command *command, const struct wish *wish)
         nvme_controller_join(c, queue);
         queue->connecting = command;
         command->stage = NVME_WAITING;
-        if (!must_wait(queue)) {
-            connect_uma(queue);
-        }
+        nvme_bind_first(queue, nvme_namespace_next(c, 0), on_answered);
     }
 }
 

@@ -66,6 +66,19 @@ static struct nvme_command *refuse(struct nvme_command *compare, struct nvme_com
     return NULL;
 }
 
+static void on_bound(struct nvme_command *write, enum node_completion bound, instant_ns now)
+{
+    uint64_t offset, len;
+    if (bound != NODE_OK) {
+        nvme_fused_complete(write, bound, now);
+        return;
+    }
+    nvme_io_range(write, &offset, &len);
+    nvme_io_count_write(write, len);
+    nvme_command_submit(write, NODE_COMPARE_AND_WRITE, nvme_io_stable_flags(write), offset, len,
+                        now);
+}
+
 static void execute_pair(struct nvme_command *compare, struct nvme_command *write, instant_ns now)
 {
     uint64_t offset, len;
@@ -76,9 +89,7 @@ static void execute_pair(struct nvme_command *compare, struct nvme_command *writ
     }
     write->compare = compare;
     compare->fused_write = write;
-    nvme_io_count_write(write, len);
-    nvme_command_submit(write, NODE_COMPARE_AND_WRITE, nvme_io_stable_flags(write), offset, len,
-                        now);
+    nvme_bind(write, on_bound, now);
 }
 
 bool nvme_fused_take(struct nvme_command *command, instant_ns now)

@@ -1,5 +1,6 @@
 // What Identify answers.
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,12 +20,19 @@ enum {
     NVM_CTRL_OFF_WZSL = 1,
     IN_CAPSULE_UNIT = 16,
     DESCRIPTORS_LEN = NVME_DESCRIPTOR_OFF_NID,
+    SERIAL_MAX = 2 * VOLUME_UUID_LEN + 1,
 };
 
-static const struct resource *row_of(const struct nvme_controller *c)
+static uint32_t nsid_of(const struct nvme_command *command)
 {
-    const struct nvme_target_parts *parts = &c->target->parts;
-    return resource_by_volume(parts->uma->resources(parts->uma_ctx), c->volume.number);
+    return get_le32(command->sqe + NVME_SQE_OFF_NSID);
+}
+
+// NULL: the controller has no namespace of this number.
+static const struct resource *row_of(struct nvme_controller *c, uint32_t nsid)
+{
+    const struct nvme_namespace *ns = nvme_namespace_find(c, nsid);
+    return ns != NULL ? resource_by_volume(nvme_resources(c->target), ns->volume.number) : NULL;
 }
 
 static void put_text(uint8_t *at, size_t len, const char *text)
@@ -36,15 +44,39 @@ static void put_text(uint8_t *at, size_t len, const char *text)
 
 /* ---- the controller -------------------------------------------------------------------------- */
 
-static void name_controller(const struct nvme_controller *c, uint8_t *page)
+// FNV-1a, of 64 bits.
+static uint64_t digest_of(const char *text)
 {
-    const struct resource *row = c->is_discovery ? NULL : row_of(c);
-    char serial[2 * VOLUME_UUID_LEN + 1] = "discovery", model[NVME_CTRL_MN_LEN + 1];
-    if (row != NULL) {
-        text_hex(row->identity.uuid, VOLUME_UUID_LEN, serial);
+    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+    for (; *text != '\0'; text++) {
+        digest = (digest ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
     }
-    snprintf(model, sizeof model, "weft %.*s", NVME_CTRL_MN_LEN - 5,
-             row != NULL ? row->name : "discovery");
+    return digest;
+}
+
+// What a subsystem is called, and its serial number: of a volume that stands alone they are its
+// own; those of a group are made of its name, since any of its volumes may go.
+static void subsystem_name(const struct nvme_controller *c, const struct resource *row,
+                           const char **ret_name, char ret_serial[SERIAL_MAX])
+{
+    const char *colon = strrchr(c->subnqn, ':');
+    if (row != NULL && row->group[0] == '\0') {
+        *ret_name = row->name;
+        text_hex(row->identity.uuid, VOLUME_UUID_LEN, ret_serial);
+    } else {
+        *ret_name = colon != NULL && colon[1] != '\0' ? colon + 1 : c->subnqn;
+        snprintf(ret_serial, SERIAL_MAX, "weft%016" PRIx64, digest_of(c->subnqn));
+    }
+}
+
+static void name_controller(struct nvme_controller *c, uint8_t *page)
+{
+    char serial[SERIAL_MAX] = "discovery", model[NVME_CTRL_MN_LEN + 1];
+    const char *name = "discovery";
+    if (!c->is_discovery) {
+        subsystem_name(c, row_of(c, nvme_namespace_next(c, 0)), &name, serial);
+    }
+    snprintf(model, sizeof model, "weft %.*s", NVME_CTRL_MN_LEN - 5, name);
     put_text(page + NVME_CTRL_OFF_SN, NVME_CTRL_SN_LEN, serial);
     put_text(page + NVME_CTRL_OFF_MN, NVME_CTRL_MN_LEN, model);
     put_text(page + NVME_CTRL_OFF_FR, NVME_CTRL_FR_LEN, "1");
@@ -65,22 +97,41 @@ static void fabrics_attributes(const struct nvme_command *command, uint8_t *page
     page[NVME_CTRL_OFF_MSDBD] = 1;
 }
 
-static uint16_t optional_commands(const struct nvme_volume *volume)
+static uint16_t optional_commands(uint32_t abilities)
 {
-    return (uint16_t)(((volume->abilities & VOLUME_CAN_TRIM) != 0 ? NVME_ONCS_DSM : 0) |
-                      ((volume->abilities & VOLUME_CAN_WRITE_ZEROES) != 0 ? NVME_ONCS_WRITE_ZEROES
-                                                                          : 0) |
+    return (uint16_t)(((abilities & VOLUME_CAN_TRIM) != 0 ? NVME_ONCS_DSM : 0) |
+                      ((abilities & VOLUME_CAN_WRITE_ZEROES) != 0 ? NVME_ONCS_WRITE_ZEROES : 0) |
                       NVME_ONCS_COMPARE | NVME_ONCS_RESERVATIONS);
 }
 
-static uint16_t swap_blocks_max(const struct nvme_volume *volume)
+// In blocks of any of the namespaces.
+static uint16_t swap_blocks_max(const struct nvme_controller *c)
 {
-    return (uint16_t)(NODE_SWAP_MAX / volume->block_len);
+    uint32_t block_len = 1;
+    for (uint32_t nsid = 0; (nsid = nvme_namespace_next(c, nsid)) != 0;) {
+        uint32_t its = c->namespaces[nsid - 1].volume.block_len;
+        block_len = its > block_len ? its : block_len;
+    }
+    uint32_t blocks = NODE_SWAP_MAX / block_len;
+    return (uint16_t)(blocks < UINT16_MAX ? blocks : UINT16_MAX);
+}
+
+static void commands_attributes(const struct nvme_controller *c, uint8_t *page)
+{
+    uint32_t abilities = nvme_namespace_abilities(c);
+    page[NVME_CTRL_OFF_SQES] = NVME_SQE_LEN_LOG2 << 4 | NVME_SQE_LEN_LOG2;
+    page[NVME_CTRL_OFF_CQES] = NVME_CQE_LEN_LOG2 << 4 | NVME_CQE_LEN_LOG2;
+    put_le32(page + NVME_CTRL_OFF_NN, NVME_NAMESPACE_COUNT_MAX);
+    put_le16(page + NVME_CTRL_OFF_ONCS, optional_commands(abilities));
+    put_le16(page + NVME_CTRL_OFF_FUSES, NVME_FUSES_COMPARE_AND_WRITE);
+    put_le16(page + NVME_CTRL_OFF_ACWU, swap_blocks_max(c) - 1);
+    page[NVME_CTRL_OFF_VWC] = NVME_VWC_FLUSHES_ALL;
+    page[NVME_CTRL_OFF_VWC] |= (abilities & VOLUME_CAN_FLUSH) != 0 ? NVME_VWC_PRESENT : 0;
 }
 
 static void emit_controller(const struct nvme_command *command, uint8_t *page)
 {
-    const struct nvme_controller *c = command->queue->controller;
+    struct nvme_controller *c = command->queue->controller;
     name_controller(c, page);
     page[NVME_CTRL_OFF_CMIC] = NVME_CMIC_MULTI_CONTROLLER;
     page[NVME_CTRL_OFF_MDTS] = c->is_discovery ? NVME_DISCOVERY_MDTS_LOG2 : NVME_MDTS_LOG2;
@@ -99,14 +150,7 @@ static void emit_controller(const struct nvme_command *command, uint8_t *page)
     put_le16(page + NVME_CTRL_OFF_KAS, 1);
     put_le16(page + NVME_CTRL_OFF_MAXCMD, NVME_QUEUE_DEPTH_MAX);
     if (!c->is_discovery) {
-        page[NVME_CTRL_OFF_SQES] = NVME_SQE_LEN_LOG2 << 4 | NVME_SQE_LEN_LOG2;
-        page[NVME_CTRL_OFF_CQES] = NVME_CQE_LEN_LOG2 << 4 | NVME_CQE_LEN_LOG2;
-        put_le32(page + NVME_CTRL_OFF_NN, 1);
-        put_le16(page + NVME_CTRL_OFF_ONCS, optional_commands(&c->volume));
-        put_le16(page + NVME_CTRL_OFF_FUSES, NVME_FUSES_COMPARE_AND_WRITE);
-        put_le16(page + NVME_CTRL_OFF_ACWU, swap_blocks_max(&c->volume) - 1);
-        page[NVME_CTRL_OFF_VWC] =
-            (c->volume.abilities & VOLUME_CAN_FLUSH) != 0 ? NVME_VWC_PRESENT : 0;
+        commands_attributes(c, page);
     }
     fabrics_attributes(command, page);
 }
@@ -142,21 +186,21 @@ static void granularity(const struct nvme_volume *volume, const struct resource 
 
 static void emit_namespace(const struct nvme_command *command, uint8_t *page)
 {
-    const struct nvme_controller *c = command->queue->controller;
-    const struct nvme_volume *volume = &c->volume;
-    const struct resource *row = row_of(c);
+    struct nvme_controller *c = command->queue->controller;
+    const struct resource *row = row_of(c, nsid_of(command));
+    if (row == NULL) {
+        return; // a number that no namespace has now
+    }
+    const struct nvme_volume *volume = &nvme_namespace_find(c, nsid_of(command))->volume;
     bool can_trim = (volume->abilities & VOLUME_CAN_TRIM) != 0;
     bool can_zero = (volume->abilities & VOLUME_CAN_WRITE_ZEROES) != 0;
-    if (row == NULL) {
-        return;
-    }
     put_le64(page + NVME_NS_OFF_NSZE, volume->blocks);
     put_le64(page + NVME_NS_OFF_NCAP, volume->blocks);
     put_le64(page + NVME_NS_OFF_NUSE, volume->blocks);
     page[NVME_NS_OFF_NSFEAT] =
         (uint8_t)(NVME_NSFEAT_OPTIMAL_IO | (can_trim ? NVME_NSFEAT_THIN : 0));
     page[NVME_NS_OFF_NMIC] = NVME_NMIC_SHARED;
-    const struct reservation *r = nvme_reservation_of(c);
+    const struct reservation *r = nvme_reservation_of(c, nsid_of(command));
     page[NVME_NS_OFF_RESCAP] = (uint8_t)(NVME_RESCAP_TYPES | NVME_RESCAP_IEKEY |
                                          (r != NULL && r->can_persist ? NVME_RESCAP_PTPL : 0));
     page[NVME_NS_OFF_DLFEAT] =
@@ -179,7 +223,7 @@ static uint8_t *emit_descriptor(uint8_t *at, uint8_t type, const uint8_t *id, ui
 static void emit_descriptors(const struct nvme_command *command, uint8_t *page)
 {
     static const uint8_t nvm = 0; // the command set
-    const struct resource *row = row_of(command->queue->controller);
+    const struct resource *row = row_of(command->queue->controller, nsid_of(command));
     if (row != NULL) {
         page = emit_descriptor(page, NVME_NIDT_UUID, row->identity.uuid, VOLUME_UUID_LEN);
         page = emit_descriptor(page, NVME_NIDT_NGUID, row->identity.nguid, VOLUME_UUID_LEN);
@@ -189,9 +233,20 @@ static void emit_descriptors(const struct nvme_command *command, uint8_t *page)
 
 static void emit_namespace_list(const struct nvme_command *command, uint8_t *page)
 {
-    if (get_le32(command->sqe + NVME_SQE_OFF_NSID) < NVME_NSID) {
-        put_le32(page, NVME_NSID);
+    uint32_t nsid = nsid_of(command);
+    for (; (nsid = nvme_namespace_next(command->queue->controller, nsid)) != 0; page += 4) {
+        put_le32(page, nsid);
     }
+}
+
+// Has it the namespace that the command names, if it names one?
+static bool has_named(const struct nvme_command *command, const struct nvme_controller *c)
+{
+    const struct nvme_controller *own = command->queue->controller;
+    uint32_t nsid = nsid_of(command);
+    bool is_named = command->sqe[NVME_IDENTIFY_OFF_CNS] == NVME_CNS_NAMESPACE_CONTROLLER_LIST;
+    return !is_named ||
+           c->namespaces[nsid - 1].volume.number == own->namespaces[nsid - 1].volume.number;
 }
 
 // Those of this subsystem, in order, from the one that CDW10's upper half names.
@@ -202,7 +257,7 @@ static void emit_controller_list(const struct nvme_command *command, uint8_t *pa
     for (unsigned i = 0; i < NVME_CONTROLLER_COUNT_MAX; i++) {
         const struct nvme_controller *c = &own->target->controllers[i];
         if (c->is_used && !c->is_discovery && c->cntlid >= from &&
-            strcmp(c->subnqn, own->subnqn) == 0) {
+            strcmp(c->subnqn, own->subnqn) == 0 && has_named(command, c)) {
             put_le16(page + 2 * (1 + count++), c->cntlid);
         }
     }
@@ -215,7 +270,7 @@ static void emit_nothing(const struct nvme_command *command, uint8_t *page)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-enum namespace_use { NO_NAMESPACE, OF_NAMESPACE, ANY_NAMESPACE };
+enum namespace_use { NO_NAMESPACE, OF_NAMESPACE, OF_NUMBER, ANY_NAMESPACE };
 
 static const struct identify_facts {
     void (*emit)(const struct nvme_command *command, uint8_t *page);
@@ -223,7 +278,7 @@ static const struct identify_facts {
     bool is_for_discovery;
     bool has_csi;
 } pages[] = {
-    [NVME_CNS_NAMESPACE] = {emit_namespace, OF_NAMESPACE, false, false},
+    [NVME_CNS_NAMESPACE] = {emit_namespace, OF_NUMBER, false, false},
     [NVME_CNS_CONTROLLER] = {emit_controller, NO_NAMESPACE, true, false},
     [NVME_CNS_NAMESPACE_LIST] = {emit_namespace_list, ANY_NAMESPACE, false, false},
     [NVME_CNS_NAMESPACE_DESCRIPTORS] = {emit_descriptors, OF_NAMESPACE, false, false},
@@ -232,6 +287,22 @@ static const struct identify_facts {
     [NVME_CNS_NAMESPACE_CONTROLLER_LIST] = {emit_controller_list, OF_NAMESPACE, false, false},
     [NVME_CNS_CONTROLLER_LIST] = {emit_controller_list, NO_NAMESPACE, false, false},
 };
+
+// May the command name this namespace?
+static bool namespace_fits(struct nvme_controller *c, enum namespace_use use, uint32_t nsid)
+{
+    switch (use) {
+    case OF_NAMESPACE:
+        return nvme_namespace_find(c, nsid) != NULL;
+    case OF_NUMBER:
+        return nsid >= 1 && nsid <= NVME_NAMESPACE_COUNT_MAX;
+    case ANY_NAMESPACE:
+        return nsid < NVME_NSID_ALL - 1;
+    case NO_NAMESPACE:
+        break;
+    }
+    return true;
+}
 
 static void on_scratch(struct nvme_command *command, instant_ns now)
 {
@@ -242,17 +313,14 @@ static void on_scratch(struct nvme_command *command, instant_ns now)
 
 void nvme_identify(struct nvme_command *command, instant_ns now)
 {
-    const struct nvme_controller *c = command->queue->controller;
+    struct nvme_controller *c = command->queue->controller;
     uint8_t cns = command->sqe[NVME_IDENTIFY_OFF_CNS];
-    uint32_t nsid = get_le32(command->sqe + NVME_SQE_OFF_NSID);
     const struct identify_facts *facts = cns < sizeof pages / sizeof pages[0] ? &pages[cns] : NULL;
     if (facts == NULL || facts->emit == NULL || (c->is_discovery && !facts->is_for_discovery)) {
         nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_IDENTIFY_OFF_CNS);
     } else if (facts->has_csi && command->sqe[NVME_IDENTIFY_OFF_CSI] != 0) {
         nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_IDENTIFY_OFF_CSI);
-    } else if (facts->use == OF_NAMESPACE && nsid != NVME_NSID) {
-        nvme_command_fail(command, NVME_INVALID_NAMESPACE | NVME_STATUS_DNR, NVME_SQE_OFF_NSID);
-    } else if (facts->use == ANY_NAMESPACE && nsid >= NVME_NSID_ALL - 1) {
+    } else if (!namespace_fits(c, facts->use, nsid_of(command))) {
         nvme_command_fail(command, NVME_INVALID_NAMESPACE | NVME_STATUS_DNR, NVME_SQE_OFF_NSID);
     } else if (nvme_command_can_move(command, NVME_IDENTIFY_LEN)) {
         nvme_scratch_take(command, NVME_IDENTIFY_LEN, on_scratch, now);

@@ -16,9 +16,14 @@ static void fail(struct nvme_command *command, unsigned status, unsigned locatio
     nvme_command_fail(command, status | NVME_STATUS_DNR, location);
 }
 
+static void fail_as(struct nvme_command *command, enum node_completion completion)
+{
+    nvme_command_fail(command, nvme_io_status(command, completion), NVME_ERROR_NO_LOCATION);
+}
+
 static const struct nvme_volume *volume_of(const struct nvme_command *command)
 {
-    return &command->queue->controller->volume;
+    return &command->queue->controller->namespaces[command->nsid - 1].volume;
 }
 
 static bool can(const struct nvme_command *command, uint32_t ability)
@@ -27,6 +32,13 @@ static bool can(const struct nvme_command *command, uint32_t ability)
 }
 
 /* ---- Read, Write, Compare, Write Zeroes ------------------------------------------------------ */
+
+void nvme_io_range(const struct nvme_command *command, uint64_t *ret_offset, uint64_t *ret_len)
+{
+    uint32_t block_len = volume_of(command)->block_len;
+    *ret_offset = get_le64(command->sqe + NVME_RW_OFF_SLBA) * block_len;
+    *ret_len = (get_le16(command->sqe + NVME_RW_OFF_NLB) + UINT64_C(1)) * block_len;
+}
 
 // The octets of the volume that the command names. False: refused.
 static bool range_take(struct nvme_command *command, uint64_t *ret_offset, uint64_t *ret_len)
@@ -38,8 +50,7 @@ static bool range_take(struct nvme_command *command, uint64_t *ret_offset, uint6
         fail(command, NVME_LBA_OUT_OF_RANGE, NVME_RW_OFF_SLBA);
         return false;
     }
-    *ret_offset = block * volume->block_len;
-    *ret_len = count * volume->block_len;
+    nvme_io_range(command, ret_offset, ret_len);
     return true;
 }
 
@@ -142,12 +153,44 @@ static void execute_write_zeroes(struct nvme_command *command, instant_ns now)
     }
 }
 
-static void execute_flush(struct nvme_command *command, instant_ns now)
+/* ---- Flush ----------------------------------------------------------------------------------- */
+
+static void flush(struct nvme_command *command, enum node_completion bound, instant_ns now)
 {
-    if (can(command, VOLUME_CAN_FLUSH)) {
+    if (bound == NODE_OK) {
         nvme_command_submit(command, NODE_FLUSH, 0, 0, 0, now);
     } else {
-        nvme_command_succeed(command); // what is completed is stable
+        fail_as(command, bound);
+    }
+}
+
+static bool is_of_all(const struct nvme_command *command)
+{
+    return get_le32(command->sqe + NVME_SQE_OFF_NSID) == NVME_NSID_ALL;
+}
+
+// All namespaces are flushed one after the other, but for those whose completed writes are stable.
+static void flush_next(struct nvme_command *command, instant_ns now)
+{
+    const struct nvme_controller *c = command->queue->controller;
+    uint32_t nsid = is_of_all(command) ? command->nsid : NVME_NAMESPACE_COUNT_MAX;
+    nvme_unbind(command);
+    while ((nsid = nvme_namespace_next(c, nsid)) != 0) {
+        if ((c->namespaces[nsid - 1].volume.abilities & VOLUME_CAN_FLUSH) != 0) {
+            command->nsid = nsid;
+            nvme_bind(command, flush, now);
+            return;
+        }
+    }
+    nvme_command_succeed(command);
+}
+
+static void execute_flush(struct nvme_command *command, instant_ns now)
+{
+    if (!is_of_all(command) && can(command, VOLUME_CAN_FLUSH)) {
+        flush(command, NODE_OK, now);
+    } else {
+        flush_next(command, now);
     }
 }
 
@@ -230,9 +273,11 @@ unsigned nvme_io_status(const struct nvme_command *command, enum node_completion
 void nvme_io_complete(struct nvme_command *command, enum node_completion completion, instant_ns now)
 {
     if (completion != NODE_OK) {
-        nvme_command_fail(command, nvme_io_status(command, completion), NVME_ERROR_NO_LOCATION);
+        fail_as(command, completion);
     } else if (command->sqe[NVME_SQE_OFF_OPCODE] == NVME_IO_DATASET_MANAGEMENT) {
         trim_next(command, now);
+    } else if (command->sqe[NVME_SQE_OFF_OPCODE] == NVME_IO_FLUSH) {
+        flush_next(command, now);
     } else if (!nvme_io_flush_behind(command, now)) {
         nvme_command_succeed(command);
     }
@@ -266,26 +311,42 @@ static const struct io_facts *facts_of(uint8_t opcode)
 uint32_t nvme_io_effects(const struct nvme_controller *c, uint8_t opcode)
 {
     const struct io_facts *facts = facts_of(opcode);
-    if (facts == NULL || (c->volume.abilities & facts->ability) != facts->ability) {
+    if (facts == NULL || (nvme_namespace_abilities(c) & facts->ability) != facts->ability) {
         return 0;
     }
     return NVME_EFFECTS_SUPPORTED | (facts->changes ? NVME_EFFECTS_CHANGES_BLOCKS : 0);
 }
 
-// Refuses what no command of its kind may be.
-static bool admit(struct nvme_command *command)
+// Is it a command of the controller's, and of one of its namespaces, or of all? Refuses it
+// otherwise.
+static bool names_namespace(struct nvme_command *command)
 {
     uint8_t opcode = command->sqe[NVME_SQE_OFF_OPCODE];
     uint32_t nsid = get_le32(command->sqe + NVME_SQE_OFF_NSID);
-    const struct io_facts *facts = facts_of(opcode);
-    bool is_known =
-        facts != NULL && (facts->ability == 0 || can(command, facts->ability) ||
-                          !can(command, VOLUME_CAN_WRITE)); // those are refused as changes
     bool is_all = nsid == NVME_NSID_ALL && opcode == NVME_IO_FLUSH;
+    if (facts_of(opcode) == NULL) {
+        fail(command, NVME_INVALID_OPCODE, NVME_SQE_OFF_OPCODE);
+        return false;
+    }
+    if (!is_all && nvme_namespace_find(command->queue->controller, nsid) == NULL) {
+        fail(command, NVME_INVALID_NAMESPACE, NVME_SQE_OFF_NSID);
+        return false;
+    }
+    command->nsid = is_all ? 0 : nsid;
+    return true;
+}
+
+// Refuses what no command of its kind may be.
+static bool admit(struct nvme_command *command)
+{
+    if (!names_namespace(command)) {
+        return false;
+    }
+    uint32_t ability = facts_of(command->sqe[NVME_SQE_OFF_OPCODE])->ability;
+    bool is_known = ability == 0 || can(command, ability) ||
+                    !can(command, VOLUME_CAN_WRITE); // those are refused as changes
     if (!is_known) {
         fail(command, NVME_INVALID_OPCODE, NVME_SQE_OFF_OPCODE);
-    } else if (nsid != NVME_NSID && !is_all) {
-        fail(command, NVME_INVALID_NAMESPACE, NVME_SQE_OFF_NSID);
     } else if ((command->queue->controller->csts & NVME_CSTS_RDY) == 0) {
         fail(command, NVME_COMMAND_SEQUENCE_ERROR, NVME_SQE_OFF_OPCODE);
     } else {
@@ -301,9 +362,23 @@ bool nvme_io_data_take(struct nvme_command *command, uint64_t *ret_offset, uint6
            data_take(command, ret_offset, ret_len);
 }
 
+static void on_bound(struct nvme_command *command, enum node_completion bound, instant_ns now)
+{
+    if (bound == NODE_OK) {
+        facts_of(command->sqe[NVME_SQE_OFF_OPCODE])->execute(command, now);
+    } else {
+        fail_as(command, bound);
+    }
+}
+
 void nvme_io_execute(struct nvme_command *command, instant_ns now)
 {
-    if (admit(command)) {
-        facts_of(command->sqe[NVME_SQE_OFF_OPCODE])->execute(command, now);
+    if (!admit(command)) {
+        return;
+    }
+    if (command->nsid != 0) {
+        nvme_bind(command, on_bound, now);
+    } else {
+        on_bound(command, NODE_OK, now); // one after the other
     }
 }

@@ -96,9 +96,15 @@ static uint64_t changed_len(const struct nvme_controller *c)
 
 static void changed_emit(const struct nvme_controller *c, const struct part *part)
 {
-    uint8_t list[4];
-    put_le32(list, c->has_changed_namespace ? NVME_NSID : 0);
-    part_put(part, 0, list, sizeof list);
+    uint64_t at = 0;
+    for (uint32_t nsid = 1; nsid <= NVME_NAMESPACE_COUNT_MAX; nsid++) {
+        if (c->namespaces[nsid - 1].has_changed) {
+            uint8_t number[4];
+            put_le32(number, nsid);
+            part_put(part, at, number, sizeof number);
+            at += sizeof number;
+        }
+    }
 }
 
 /* ---- commands and their effects, reservations ------------------------------------------------ */
@@ -133,15 +139,10 @@ static void notice_emit(const struct nvme_controller *c, const struct part *part
 
 /* ---- discovery ------------------------------------------------------------------------------- */
 
-static const struct resource_table *table_of(const struct nvme_target *target)
-{
-    return target->parts.uma->resources(target->parts.uma_ctx);
-}
-
 // The numbers of the volumes that anybody could be shown.
 uint64_t nvme_discovery_digest(const struct nvme_target *target)
 {
-    const struct resource_table *table = table_of(target);
+    const struct resource_table *table = nvme_resources(target);
     uint64_t digest = 0;
     for (size_t i = 0; i < table->count; i++) {
         if (resource_is_there(&table->rows[i])) {
@@ -156,12 +157,25 @@ static bool is_shown_to(const struct nvme_controller *c, const struct resource *
     return resource_is_there(row) && nvme_may_see(c->target, row, &c->client);
 }
 
+// A subsystem has its entries where the first of its volumes stands that the host may see.
+static bool has_entries(const struct nvme_controller *c, const struct resource_table *table,
+                        size_t at)
+{
+    const struct resource *row = &table->rows[at];
+    for (size_t i = 0; i < at && row->group[0] != '\0'; i++) {
+        if (strcmp(table->rows[i].group, row->group) == 0 && is_shown_to(c, &table->rows[i])) {
+            return false;
+        }
+    }
+    return is_shown_to(c, row);
+}
+
 static uint64_t discovery_count(const struct nvme_controller *c)
 {
-    const struct resource_table *table = table_of(c->target);
+    const struct resource_table *table = nvme_resources(c->target);
     uint64_t count = 0;
     for (size_t i = 0; i < table->count; i++) {
-        count += is_shown_to(c, &table->rows[i]);
+        count += has_entries(c, table, i);
     }
     return count * c->target->listener_count;
 }
@@ -210,15 +224,15 @@ static void entry_emit(const struct nvme_controller *c, const struct resource *r
 
 static void discovery_emit(const struct nvme_controller *c, const struct part *part)
 {
-    const struct resource_table *table = table_of(c->target);
+    const struct resource_table *table = nvme_resources(c->target);
     uint8_t header[NVME_DISCOVERY_HEADER_LEN] = {0}, entry[NVME_ENTRY_LEN];
     uint64_t at = NVME_DISCOVERY_HEADER_LEN;
     put_le64(header + NVME_DISCOVERY_OFF_GENCTR, c->target->discovery_generation);
     put_le64(header + NVME_DISCOVERY_OFF_NUMREC, discovery_count(c));
     part_put(part, 0, header, sizeof header);
     for (size_t i = 0; i < table->count; i++) {
-        for (unsigned j = 0; j < c->target->listener_count && is_shown_to(c, &table->rows[i]);
-             j++) {
+        bool is_shown = has_entries(c, table, i);
+        for (unsigned j = 0; j < c->target->listener_count && is_shown; j++) {
             bool is_wanted = at < part->from + part->len && at + NVME_ENTRY_LEN > part->from;
             if (is_wanted) {
                 entry_emit(c, &table->rows[i], j, entry);
@@ -270,7 +284,9 @@ static void on_scratch(struct nvme_command *command, instant_ns now)
     memset(part.out, 0, part.len);
     facts->emit(c, &part);
     if (!keeps_event && facts->event != 0) {
-        c->has_changed_namespace &= facts->event != NVME_EVENT_NAMESPACE_ATTRIBUTES;
+        if (facts->event == NVME_EVENT_NAMESPACE_ATTRIBUTES) {
+            nvme_namespaces_read(c);
+        }
         nvme_event_read(c, facts->event);
         if (facts->event == NVME_EVENT_RESERVATION) {
             nvme_notice_read(c);

@@ -11,12 +11,13 @@
 #include "node/nvme/pages.h"
 #include "node/nvme/wire.h"
 
-static void notice_put(struct nvme_controller *c, uint8_t type)
+static void notice_put(struct nvme_controller *c, uint8_t type, uint32_t nsid)
 {
-    if ((c->masked_notices & 1U << type) != 0 || c->notice_count == NVME_NOTICE_MAX) {
+    bool is_masked = (c->namespaces[nsid - 1].masked_notices & 1U << type) != 0;
+    if (is_masked || c->notice_count == NVME_NOTICE_MAX) {
         return;
     }
-    c->notices[c->notice_count++] = type;
+    c->notices[c->notice_count++] = (struct nvme_notice){.type = type, .nsid = nsid};
     nvme_event_raise(c, NVME_EVENT_RESERVATION);
 }
 
@@ -28,14 +29,12 @@ void nvme_on_reservation(void *ctx, uint32_t connection, enum reservation_event 
         [RESERVATION_RELEASED] = NVME_NOTICE_RELEASED,
         [RESERVATION_CLEARED] = NVME_NOTICE_RESERVATION_PREEMPTED,
     };
-    struct nvme_target *target = ctx;
-    for (unsigned i = 0; i < NVME_CONTROLLER_COUNT_MAX; i++) {
-        struct nvme_controller *c = &target->controllers[i];
-        const struct nvme_queue *first =
-            c->is_used && !c->is_ending ? nvme_controller_first_io(c) : NULL;
-        if (first != NULL && first->connection == connection && types[event] != 0) {
-            notice_put(c, types[event]);
-        }
+    const struct nvme_bound *bound = nvme_bound_find(ctx, connection);
+    struct nvme_controller *c = bound != NULL ? bound->queue->controller : NULL;
+    bool is_told = c != NULL && !c->is_ending && types[event] != 0 &&
+                   nvme_controller_first_bound(c, bound->nsid) == bound->queue;
+    if (is_told) {
+        notice_put(c, types[event], bound->nsid);
     }
 }
 
@@ -43,16 +42,16 @@ void nvme_notice_emit(const struct nvme_controller *c, uint8_t page[NVME_NOTICE_
 {
     if (c->notice_count > 0) {
         put_le64(page + NVME_NOTICE_OFF_COUNT, c->notice_serial + 1);
-        page[NVME_NOTICE_OFF_TYPE] = c->notices[0];
+        page[NVME_NOTICE_OFF_TYPE] = c->notices[0].type;
         page[NVME_NOTICE_OFF_LEFT] = (uint8_t)(c->notice_count - 1);
-        put_le32(page + NVME_NOTICE_OFF_NSID, NVME_NSID);
+        put_le32(page + NVME_NOTICE_OFF_NSID, c->notices[0].nsid);
     }
 }
 
 void nvme_notice_read(struct nvme_controller *c)
 {
     if (c->notice_count > 0) {
-        memmove(c->notices, c->notices + 1, --c->notice_count);
+        memmove(c->notices, c->notices + 1, --c->notice_count * sizeof c->notices[0]);
         c->notice_serial++;
     }
     if (c->notice_count > 0) {

@@ -70,6 +70,7 @@ enum {
     NVME_ONCS_RESERVATIONS = 1 << 5,
     NVME_FUSES_COMPARE_AND_WRITE = 1 << 0,
     NVME_VWC_PRESENT = 1 << 0,
+    NVME_VWC_FLUSHES_ALL = 3 << 1, // a Flush may name all namespaces
     NVME_SGLS_SUPPORTED = 1 << 0,
     NVME_SGLS_KEYED = 1 << 2,
     NVME_SGLS_OFFSET = 1 << 20, // in-capsule data by offset

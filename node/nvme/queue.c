@@ -29,6 +29,8 @@ struct nvme_queue *nvme_queue_create(const struct nvme_queue_parts *parts)
     queue->target = parts->target;
     list_init(&queue->free);
     list_init(&queue->scratch_waiters);
+    list_init(&queue->unbound);
+    list_init(&queue->unsettled_link);
     for (uint32_t i = 0; i < parts->command_count; i++) {
         queue->commands[i].queue = queue;
         list_push_tail(&queue->free, &queue->commands[i].wait_link);
@@ -44,9 +46,7 @@ void nvme_queue_destroy(struct nvme_queue *queue)
     }
     struct nvme_target *target = queue->target;
     CHECK(nvme_queue_is_over(queue));
-    if (queue->has_connection) {
-        target->parts.uma->disconnect(target->parts.uma_ctx, queue->connection);
-    }
+    nvme_bindings_end(queue);
     if (queue->controller != NULL) {
         nvme_controller_leave(queue->controller, queue);
     }
@@ -59,6 +59,7 @@ void nvme_queue_force_destroy(struct nvme_queue *queue)
 {
     if (queue != NULL) {
         list_remove(&queue->link);
+        list_remove(&queue->unsettled_link);
         free(queue);
     }
 }
@@ -70,7 +71,7 @@ bool nvme_queue_is_idle(const struct nvme_queue *queue)
 
 bool nvme_queue_is_over(const struct nvme_queue *queue)
 {
-    return queue->is_closed && queue->under_way == 0;
+    return queue->is_closed && queue->under_way == 0 && queue->asked_nsid == 0;
 }
 
 bool nvme_queue_is_connected(const struct nvme_queue *queue)
@@ -90,6 +91,18 @@ static void drop_all(struct list_link *waiters)
     }
 }
 
+static void unbound_drop(struct nvme_queue *queue, instant_ns now)
+{
+    for (struct list_link *l; (l = list_pop_head(&queue->unbound)) != NULL;) {
+        struct nvme_command *command = LIST_ENTRY(l, struct nvme_command, wait_link);
+        if (nvme_is_fused(command)) {
+            nvme_fused_complete(command, NODE_NO_VOLUME, now); // the other one, too
+        } else {
+            nvme_command_drop(command);
+        }
+    }
+}
+
 void nvme_queue_close(struct nvme_queue *queue, instant_ns now)
 {
     struct nvme_controller *c = queue->controller;
@@ -98,6 +111,7 @@ void nvme_queue_close(struct nvme_queue *queue, instant_ns now)
     }
     queue->is_closed = true;
     drop_all(&queue->scratch_waiters);
+    unbound_drop(queue, now);
     if (queue->fused_first != NULL) {
         nvme_command_drop(queue->fused_first);
         queue->fused_first = NULL;
@@ -111,6 +125,7 @@ void nvme_queue_close(struct nvme_queue *queue, instant_ns now)
         c->event_request_count = 0;
         nvme_controller_end(c, "its admin queue has ended");
     }
+    nvme_unsettle(queue);
     queue->parts.transport->wake(queue->parts.connection);
 }
 
@@ -149,6 +164,7 @@ bool nvme_queue_on_capsule(struct nvme_queue *queue, const uint8_t *sqe, uint32_
     command->in_capsule_len = in_capsule_len;
     command->data = NULL;
     command->data_len = 0;
+    command->nsid = 0;
     command->result = 0;
     command->transfer_status = NVME_OK;
     command->stage = NVME_WAITING;

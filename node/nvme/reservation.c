@@ -28,16 +28,19 @@ void nvme_registrant_name(const uint8_t hostid[NVME_HOSTID_LEN], char ret[CLIENT
              is_named ? text_hex(hostid, NVME_HOSTID_LEN, hex) : "");
 }
 
-static const struct reservation *reservation_of(const struct nvme_queue *queue)
+static const struct reservation *reservation_of(const struct nvme_command *command)
 {
-    const struct nvme_target_parts *parts = &queue->target->parts;
-    return parts->cta->reservation(parts->cta_ctx, queue->connection);
+    const struct nvme_target_parts *parts = &command->queue->target->parts;
+    return parts->cta->reservation(parts->cta_ctx, nvme_connection_of(command));
 }
 
-const struct reservation *nvme_reservation_of(const struct nvme_controller *c)
+const struct reservation *nvme_reservation_of(const struct nvme_controller *c, uint32_t nsid)
 {
-    const struct nvme_queue *queue = nvme_controller_first_io(c);
-    return queue != NULL ? reservation_of(queue) : NULL;
+    const struct nvme_target_parts *parts = &c->target->parts;
+    const struct nvme_queue *queue = nvme_controller_first_bound(c, nsid);
+    return queue != NULL
+               ? parts->cta->reservation(parts->cta_ctx, queue->bindings[nsid - 1].connection)
+               : NULL;
 }
 
 static void fail(struct nvme_command *command, unsigned status, unsigned location)
@@ -63,7 +66,7 @@ static void reserve(struct nvme_command *command, const struct reservation_wish 
     const struct nvme_target_parts *parts = &command->queue->target->parts;
     command->stage = NVME_AT_CTA;
     command->reserve =
-        (struct reservation_request){.connection = command->queue->connection, .wish = *wish};
+        (struct reservation_request){.connection = nvme_connection_of(command), .wish = *wish};
     parts->cta->reserve(parts->cta_ctx, &command->reserve, now);
 }
 
@@ -104,7 +107,7 @@ static uint8_t persistence_of(const struct nvme_command *command)
 static void on_register(struct nvme_command *command, instant_ns now)
 {
     const uint8_t *data = command->data;
-    const struct reservation *r = reservation_of(command->queue);
+    const struct reservation *r = reservation_of(command);
     char name[CLIENT_REGISTRANT_MAX];
     nvme_registrant_name(command->queue->controller->hostid, name);
     const struct registrant *own = r != NULL ? reservation_registrant(r, name) : NULL;
@@ -217,16 +220,19 @@ static void entry_put(struct report *report, const struct reservation *r,
 
 // Each controller of the registrant's host; one of no controller, if there is none. Who came by
 // another protocol has no identifier that a host could know: zeroes.
-static void registrant_put(struct report *report, const struct nvme_controller *own,
+static void registrant_put(struct report *report, const struct nvme_command *command,
                            const struct reservation *r, const struct registrant *registrant)
 {
     static const uint8_t no_hostid[NVME_HOSTID_LEN] = {0};
+    const struct nvme_target *target = command->queue->target;
+    uint32_t volume = command->queue->bindings[command->nsid - 1].volume;
     unsigned before = report->count;
     for (unsigned i = 0; i < NVME_CONTROLLER_COUNT_MAX; i++) {
-        const struct nvme_controller *c = &own->target->controllers[i];
+        const struct nvme_controller *c = &target->controllers[i];
         char name[CLIENT_REGISTRANT_MAX];
         nvme_registrant_name(c->hostid, name);
-        if (c->is_used && !c->is_discovery && c->volume.number == own->volume.number &&
+        if (c->is_used && !c->is_discovery &&
+            c->namespaces[command->nsid - 1].volume.number == volume &&
             strcmp(name, registrant->name) == 0) {
             entry_put(report, r, registrant, c->cntlid, c->hostid);
         }
@@ -239,14 +245,14 @@ static void registrant_put(struct report *report, const struct nvme_controller *
 static void on_report_scratch(struct nvme_command *command, instant_ns now)
 {
     static const struct reservation none = {.can_persist = false};
-    const struct reservation *r = reservation_of(command->queue);
+    const struct reservation *r = reservation_of(command);
     uint8_t header[NVME_REPORT_HEADER_LEN] = {0};
     struct report report = {.at = command->data, .room = command->data_len};
     r = r != NULL ? r : &none;
     memset(report.at, 0, report.room);
     report.len = report.room < sizeof header ? report.room : (uint32_t)sizeof header;
     for (unsigned i = 0; i < r->registrant_count; i++) {
-        registrant_put(&report, command->queue->controller, r, &r->registrants[i]);
+        registrant_put(&report, command, r, &r->registrants[i]);
     }
     put_le32(header + NVME_REPORT_OFF_GEN, r->generation);
     header[NVME_REPORT_OFF_RTYPE] = r->type;

@@ -74,10 +74,20 @@ void nvme_controller_leave(struct nvme_controller *c, struct nvme_queue *queue)
     }
 }
 
-const struct nvme_queue *nvme_controller_first_io(const struct nvme_controller *c)
+struct nvme_queue *nvme_controller_first_io(const struct nvme_controller *c)
 {
     for (unsigned i = 1; i <= NVME_IO_QUEUE_COUNT_MAX; i++) {
-        if (c->queues[i] != NULL && c->queues[i]->has_connection) {
+        if (c->queues[i] != NULL && c->queues[i]->state == NVME_QUEUE_CONNECTED) {
+            return c->queues[i];
+        }
+    }
+    return NULL;
+}
+
+struct nvme_queue *nvme_controller_first_bound(const struct nvme_controller *c, uint32_t nsid)
+{
+    for (unsigned i = 1; i <= NVME_IO_QUEUE_COUNT_MAX; i++) {
+        if (c->queues[i] != NULL && nvme_queue_is_bound(c->queues[i], nsid)) {
             return c->queues[i];
         }
     }

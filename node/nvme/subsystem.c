@@ -1,10 +1,11 @@
-// Subsystems: rows of the hardware resource table, their names, and who may not have them.
+// Subsystems: rows of the hardware resource table that have one name, and who may not have them.
 
 #include <stdio.h>
 #include <string.h>
 
 #include "node/interface/volume.h"
 #include "node/nvme/agent.h"
+#include "node/nvme/controller.h"
 #include "node/nvme/wire.h"
 #include "text/show.h"
 
@@ -13,38 +14,56 @@ enum { LINE_MAX = 768, NAME_SHOWN_MAX = 256 };
 void nvme_subsystem_nqn(const struct resource *volume, char ret[NVME_NQN_MAX])
 {
     char uuid[TEXT_UUID_MAX];
-    if (volume->nqn[0] != '\0') {
-        snprintf(ret, NVME_NQN_MAX, "%s", volume->nqn);
+    if (volume->group[0] != '\0') {
+        snprintf(ret, NVME_NQN_MAX, "%s", volume->group);
         return;
     }
     snprintf(ret, NVME_NQN_MAX, "nqn.2014-08.org.nvmexpress:uuid:%s",
              text_uuid(volume->identity.uuid, uuid));
 }
 
-static const struct resource_table *table_of(const struct nvme_target *target)
+void nvme_namespace_path(const struct resource *volume, char ret[NVME_PATH_MAX])
+{
+    char nqn[NVME_NQN_MAX];
+    bool is_alone = volume->group[0] == '\0' && volume->member == 1;
+    nvme_subsystem_nqn(volume, nqn);
+    if (is_alone) {
+        snprintf(ret, NVME_PATH_MAX, "%s", nqn);
+    } else {
+        snprintf(ret, NVME_PATH_MAX, "%s/%u", nqn, volume->member);
+    }
+}
+
+const struct resource_table *nvme_resources(const struct nvme_target *target)
 {
     return target->parts.uma->resources(target->parts.uma_ctx);
 }
 
-const struct resource *nvme_resource_by_nqn(const struct nvme_target *target, const char *nqn)
+static enum nvme_found row_found(const struct nvme_target *target, const struct resource *row,
+                                 const struct client *client)
 {
-    const struct resource_table *table = table_of(target);
+    if (row->state == RESOURCE_FAILED) {
+        return NVME_FOUND_NOTHING;
+    }
+    if (!nvme_may_see(target, row, client)) {
+        return NVME_FOUND_NOT_ALLOWED;
+    }
+    return row->profile.block_size == 0 ? NVME_FOUND_NOT_READY : NVME_FOUND_READY;
+}
+
+enum nvme_found nvme_subsystem_find(const struct nvme_target *target, const char *nqn,
+                                    const struct client *client)
+{
+    const struct resource_table *table = nvme_resources(target);
+    enum nvme_found best = NVME_FOUND_NOTHING;
     char name[NVME_NQN_MAX];
     for (size_t i = 0; i < table->count; i++) {
         nvme_subsystem_nqn(&table->rows[i], name);
-        if (table->rows[i].state != RESOURCE_FAILED && strcmp(name, nqn) == 0) {
-            return &table->rows[i];
-        }
+        enum nvme_found found = strcmp(name, nqn) == 0 ? row_found(target, &table->rows[i], client)
+                                                       : NVME_FOUND_NOTHING;
+        best = found > best ? found : best;
     }
-    return NULL;
-}
-
-struct nvme_volume nvme_volume_of(const struct resource *row)
-{
-    return (struct nvme_volume){.number = row->volume,
-                                .abilities = row->abilities,
-                                .blocks = row->profile.size / row->profile.block_size,
-                                .block_len = row->profile.block_size};
+    return best;
 }
 
 bool nvme_may_see(const struct nvme_target *target, const struct resource *row,

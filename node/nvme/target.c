@@ -1,6 +1,7 @@
 // The target: its life, its listeners, and what the UMA says.
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/list.h"
@@ -17,6 +18,7 @@ struct nvme_target *nvme_target_create(const struct nvme_target_parts *parts)
         target->parts = *parts;
         target->tick_ns = INSTANT_NEVER;
         list_init(&target->queues);
+        list_init(&target->unsettled);
     }
     return target;
 }
@@ -57,25 +59,44 @@ static int tts_start(void *ctx, struct why *ret_why)
     return 0; // the transports listen
 }
 
-static bool is_same(const struct nvme_volume *a, const struct nvme_volume *b)
+static bool is_live(const struct nvme_controller *c)
 {
-    return a->number == b->number && a->abilities == b->abilities && a->blocks == b->blocks &&
-           a->block_len == b->block_len;
+    return c->is_used && !c->is_ending && !c->is_discovery;
 }
 
-static void follow_volume(struct nvme_controller *c, const struct resource_table *table)
+static void controller_follow(struct nvme_controller *c, const struct resource_table *table)
 {
-    const struct resource *row = resource_by_volume(table, c->volume.number);
-    if (row == NULL) {
+    bool has_any = nvme_namespaces_drop(c, table), has_news = c->has_news;
+    c->has_news = false;
+    if (!has_any) {
         nvme_controller_end(c, "its volume has gone");
         return;
     }
-    struct nvme_volume fresh = nvme_volume_of(row);
-    bool is_probed = row->profile.block_size > 0 && row->state == RESOURCE_READY;
-    if (is_probed && !is_same(&fresh, &c->volume)) {
-        c->volume = fresh;
-        c->has_changed_namespace = true;
-        nvme_event_raise(c, NVME_EVENT_NAMESPACE_ATTRIBUTES);
+    if (!has_news) {
+        return;
+    }
+    nvme_event_raise(c, NVME_EVENT_NAMESPACE_ATTRIBUTES);
+    if (nvme_controller_first_io(c) != NULL) {
+        nvme_bind_all(nvme_controller_first_io(c));
+    }
+}
+
+static void namespaces_follow(struct nvme_target *target, const struct resource_table *table)
+{
+    char nqn[NVME_NQN_MAX];
+    for (size_t i = 0; i < table->count; i++) {
+        nvme_subsystem_nqn(&table->rows[i], nqn);
+        for (unsigned j = 0; j < NVME_CONTROLLER_COUNT_MAX; j++) {
+            struct nvme_controller *c = &target->controllers[j];
+            if (is_live(c) && strcmp(c->subnqn, nqn) == 0) {
+                nvme_namespaces_look(c, table, &table->rows[i]);
+            }
+        }
+    }
+    for (unsigned j = 0; j < NVME_CONTROLLER_COUNT_MAX; j++) {
+        if (is_live(&target->controllers[j])) {
+            controller_follow(&target->controllers[j], table);
+        }
     }
 }
 
@@ -86,14 +107,10 @@ static void tts_advertise(void *ctx, const struct resource_table *table)
     bool is_new = digest != target->discovery_digest;
     target->discovery_digest = digest;
     target->discovery_generation += is_new;
-    for (unsigned i = 0; i < NVME_CONTROLLER_COUNT_MAX; i++) {
+    namespaces_follow(target, table);
+    for (unsigned i = 0; i < NVME_CONTROLLER_COUNT_MAX && is_new; i++) {
         struct nvme_controller *c = &target->controllers[i];
-        if (!c->is_used || c->is_ending) {
-            continue;
-        }
-        if (!c->is_discovery) {
-            follow_volume(c, table);
-        } else if (is_new) {
+        if (c->is_used && !c->is_ending && c->is_discovery) {
             nvme_event_raise(c, NVME_EVENT_DISCOVERY_CHANGE);
         }
     }
@@ -106,13 +123,7 @@ static void tts_on_connected(void *ctx, struct connect_request *request)
 
 static void tts_drop(void *ctx, uint32_t connection)
 {
-    struct nvme_target *target = ctx;
-    for (struct list_link *l = target->queues.next; l != &target->queues; l = l->next) {
-        struct nvme_queue *queue = LIST_ENTRY(l, struct nvme_queue, link);
-        if (queue->has_connection && queue->connection == connection && !queue->is_closed) {
-            queue->parts.transport->close(queue->parts.connection, "its volume is going");
-        }
-    }
+    nvme_binding_leave(ctx, connection);
 }
 
 static void tts_stop(void *ctx)

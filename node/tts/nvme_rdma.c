@@ -260,14 +260,14 @@ static bool tts_uri(void *ctx, const struct resource *volume, unsigned index, ch
                     size_t capacity)
 {
     const struct nvme_rdma *rdma = ctx;
-    char nqn[NVME_NQN_MAX], endpoint[TEXT_ADDRESS_MAX];
+    char path[NVME_PATH_MAX], endpoint[TEXT_ADDRESS_MAX];
     if (index >= rdma->listener_count) {
         return false;
     }
     const struct address_end *end = &rdma->listeners[index].end;
-    nvme_subsystem_nqn(volume, nqn);
+    nvme_namespace_path(volume, path);
     text_endpoint_format(end->host, end->port, endpoint, sizeof endpoint);
-    snprintf(ret, capacity, "nvme+rdma://%s/%s", endpoint, nqn);
+    snprintf(ret, capacity, "nvme+rdma://%s/%s", endpoint, path);
     return true;
 }
 

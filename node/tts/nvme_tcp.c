@@ -192,13 +192,13 @@ static bool tts_uri(void *ctx, const struct resource *volume, unsigned index, ch
                     size_t capacity)
 {
     const struct nvme_tcp *tcp = ctx;
-    char nqn[NVME_NQN_MAX], endpoint[TEXT_ADDRESS_MAX];
+    char path[NVME_PATH_MAX], endpoint[TEXT_ADDRESS_MAX];
     if (index >= tcp->server.listener_count) {
         return false;
     }
-    nvme_subsystem_nqn(volume, nqn);
+    nvme_namespace_path(volume, path);
     text_endpoint_format(tcp->ends[index].host, tcp->ends[index].port, endpoint, sizeof endpoint);
-    snprintf(ret, capacity, "nvme+tcp://%s/%s", endpoint, nqn);
+    snprintf(ret, capacity, "nvme+tcp://%s/%s", endpoint, path);
     return true;
 }
 

@@ -72,6 +72,7 @@ struct volume {
     enum volume_state state;
     uint32_t number;
     uint32_t unit;
+    uint32_t member; // of its group
     bool was_open;   // opening it again waits for the fence
     bool is_probing; // its device is being asked anew
     bool has_profile;

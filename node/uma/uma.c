@@ -78,16 +78,31 @@ static struct volume *unused_volume(struct uma *uma)
     return NULL;
 }
 
-static bool is_nqn_taken(struct uma *uma, const char *nqn)
+static bool is_member_taken(struct uma *uma, const char *group, uint32_t member)
 {
-    const struct volume *v = NULL;
-    while (nqn[0] != '\0' && (v = volume_next(uma, v)) != NULL) {
+    for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
         bool is_going = v->state == VOLUME_LEAVING || v->state == VOLUME_CLOSING;
-        if (!is_going && strcmp(v->wish.nqn, nqn) == 0) {
+        if (!is_going && v->member == member && strcmp(v->wish.group, group) == 0) {
             return true;
         }
     }
     return false;
+}
+
+// The number in its group: as wished, or the first that is free. A negative errno: none.
+static int member_of(struct uma *uma, const struct volume_wish *wish)
+{
+    uint32_t member = wish->member != 0 ? wish->member : 1;
+    bool is_alone = wish->group[0] == '\0';
+    while (!is_alone && is_member_taken(uma, wish->group, member)) {
+        if (wish->member != 0) {
+            return -ENOTUNIQ;
+        }
+        if (++member > VOLUME_MEMBER_MAX) {
+            return -ENOSPC;
+        }
+    }
+    return (int)member;
 }
 
 int uma_volume_add(struct uma *uma, const struct volume_wish *wish, instant_ns now)
@@ -96,8 +111,9 @@ int uma_volume_add(struct uma *uma, const struct volume_wish *wish, instant_ns n
     if (volume_by_name(uma, wish->name) != NULL) {
         return -EEXIST;
     }
-    if (is_nqn_taken(uma, wish->nqn)) {
-        return -ENOTUNIQ;
+    int member = member_of(uma, wish);
+    if (member < 0) {
+        return member;
     }
     struct volume *v = unused_volume(uma);
     struct unit *unit = v != NULL ? unit_of_name(uma, wish->unit) : NULL;
@@ -107,6 +123,7 @@ int uma_volume_add(struct uma *uma, const struct volume_wish *wish, instant_ns n
     *v = (struct volume){.state = VOLUME_NEW,
                          .number = ++uma->volume_serial,
                          .unit = unit_number(uma, unit),
+                         .member = (uint32_t)member,
                          .keepsake = -1,
                          .window = -1,
                          .wish = *wish};
@@ -148,6 +165,7 @@ int uma_volume_allow(struct uma *uma, const struct volume_wish *wish)
     }
     v->wish.allow_count = wish->allow_count;
     memcpy(v->wish.allow, wish->allow, sizeof v->wish.allow);
+    resources_advertise(uma); // it may be seen by others
     return 0;
 }
 

@@ -47,7 +47,8 @@ struct volume_wish {
     bool has_uuid; // set by the operator, else derived from the origin
     bool has_nguid;
     struct volume_identity identity;
-    char nqn[VOLUME_NQN_MAX]; // not that of another; empty: made of its UUID
+    char group[VOLUME_GROUP_MAX]; // as in struct resource
+    uint32_t member;              // not that of another of the group; 0: the first that is free
     struct volume_rate rate;
     unsigned allow_count; // 0: any client
     char allow[UMA_ALLOW_COUNT_MAX][CLIENT_IDENTITY_MAX];
@@ -88,8 +89,8 @@ void uma_join_cta(struct uma *uma, const struct cta_for_uma *cta, void *cta_ctx)
 extern const struct uma_for_cta uma_for_cta;
 extern const struct uma_for_tts uma_for_tts;
 
-// Before or after the start. 0; -EEXIST: the name is taken; -ENOTUNIQ: the NQN is; -ENOSPC: too
-// many.
+// Before or after the start. 0; -EEXIST: the name is taken; -ENOTUNIQ: the number in its group is;
+// -ENOSPC: too many, or in the group.
 int uma_volume_add(struct uma *uma, const struct volume_wish *wish, instant_ns now);
 // Ends its connections, closes it. -ENOENT: no such volume.
 int uma_volume_remove(struct uma *uma, const char *name, instant_ns now);

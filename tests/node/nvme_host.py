@@ -216,8 +216,8 @@ class Queue:
         tail = struct.pack('<BBHHHQ', page, keep << 7, dwords & 0xffff, dwords >> 16, 0, offset)
         return self.ask(sqe(GET_LOG, 5, nsid, transport(length), tail))
 
-    def feature(self, number, value):
-        return self.ask(sqe(SET_FEATURES, 6, tail=struct.pack('<II', number, value)))
+    def feature(self, number, value, nsid=0):
+        return self.ask(sqe(SET_FEATURES, 6, nsid, tail=struct.pack('<II', number, value)))
 
     def read(self, block, count, size=512):
         return self.ask(rw(READ, block, count, transport(count * size)))

@@ -321,6 +321,7 @@ static inline struct stage *stage_create(uint32_t abilities)
     s->row = (struct resource){
         .volume = STAGE_VOLUME,
         .name = "disk",
+        .member = 1,
         .state = RESOURCE_READY,
         .abilities = abilities,
         .profile = {.size = STAGE_BLOCKS * STAGE_BLOCK, .block_size = STAGE_BLOCK}};

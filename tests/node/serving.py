@@ -105,9 +105,9 @@ class Nvme(Node):
         self.nqns = []
         for volume in self.status()['volumes']:
             uri = next(uri for uri in volume['uris'] if uri.startswith('nvme+tcp:'))
-            port, nqn = re.fullmatch(r'nvme\+tcp://127\.0\.0\.1:(\d+)/(\S+)', uri).groups()
+            port, = re.match(r'nvme\+tcp://127\.0\.0\.1:(\d+)/', uri).groups()
             self.address = '127.0.0.1', int(port)
-            self.nqns.append(nqn)
+            self.nqns.append(volume['nqn'])
         return self
 
     @property

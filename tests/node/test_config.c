@@ -167,7 +167,8 @@ static void a_mistake_has_its_line_and_its_reason(void **state)
         {"[volume a]\nuuid = 6f4d\n", ":2: not a UUID: 6f4d"},
         {"[volume a]\nnguid = 0011\n", ":2: not 32 hexadecimal digits: 0011"},
         {"[volume a]\nuri = ram:1M\nnqn = a b\n", ":3: nqn=a b: it must be 1 to 223"},
-        {"[volume a]\nuri = /srv/\nnqn = x\n", "several volumes cannot have one identity"},
+        {"[volume a]\nuri = /srv/\nnsid = 2\n", "several volumes cannot have one identity"},
+        {"[volume a]\nnsid = 257\n", ":2: nsid=257: it must be 1 to 256"},
         {"[volume a]\nread-only = yes\n", "volume a: it has no uri"},
         {"[volume b]\nuri = ram:1M\n[volume a]\nrta = x\n", "volume a: it has no uri"},
     };

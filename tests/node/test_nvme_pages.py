@@ -41,7 +41,7 @@ class Facts:
     def __init__(self, node, name, **options):
         self.node = node
         self.uuid = node.nqn.rpartition(':')[2]
-        self.blocks, self.cntlid, self.vwc, self.oncs, self.is_read_only = 2048, 1, 0, 0x2d, False
+        self.blocks, self.cntlid, self.vwc, self.oncs, self.is_read_only = 2048, 1, 6, 0x2d, False
         self.name = name
         self.preferred = 8
         vars(self).update(options)
@@ -52,7 +52,7 @@ class Facts:
             (24, text(f'weft {self.name}'[:40], 40)), (64, text('1', 8)), (76, b'\2\x08'),
             (78, (U16, self.cntlid)), (80, (U32, 0x10400)), (92, (U32, 1 << 8)),
             (96, (U32, 1 | 1 << 6)), (111, b'\1'), (258, b'\3\3\3\6\x0f'), (320, (U16, 1)),
-            (512, b'\x66\x44'), (514, (U16, 128)), (516, (U32, 1)), (520, (U16, self.oncs)),
+            (512, b'\x66\x44'), (514, (U16, 128)), (516, (U32, 256)), (520, (U16, self.oncs)),
             (522, (U16, 1)), (525, bytes([self.vwc])), (532, (U16, 1023)),
             (536, (U32, 1 | 1 << 20 | 1 << 21)),
             (768, self.node.nqn.encode()), (1792, (U32, (64 + 8192) // 16)), (1796, (U32, 1)),
@@ -100,7 +100,7 @@ def identify_tells_of_a_file():
         disk.write_bytes(bytes(3 << 20))
         with Nvme(disk) as node, session(node.address, node.nqn) as (admin, _):
             preferred = os.statvfs(disk).f_bsize // 512
-            Facts(node, disk.name, vwc=1, blocks=6144, preferred=preferred).check(admin)
+            Facts(node, disk.name, vwc=7, blocks=6144, preferred=preferred).check(admin)
 
 
 @case

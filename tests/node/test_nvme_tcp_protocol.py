@@ -66,7 +66,7 @@ def identify_tells_of_the_volume(node):
         page = admin.identify(1).data
         assert page[24:64].rstrip() == b'weft ram'
         assert page[768:1024].rstrip(b'\0').decode() == node.nqn
-        assert struct.unpack_from('<I', page, 516) == (1,)
+        assert struct.unpack_from('<I', page, 516) == (256,)
         assert struct.unpack_from('<II', page, 1792) == ((64 + 8192) // 16, 1)
         space = admin.identify(0, 1).data
         assert struct.unpack_from('<Q', space) == (2048,) and space[130] == 9
@@ -76,7 +76,8 @@ def identify_tells_of_the_volume(node):
         assert described[20:24] == b'\2\x10\0\0' and described[24:40] == space[104:120]
         assert admin.identify(2, 0).data[:8] == struct.pack('<II', 1, 0)
         assert admin.identify(2, 1).data[:4] == bytes(4)
-        for cns, nsid, status in ((0, 2, NO_NAMESPACE), (3, 0, NO_NAMESPACE),
+        for cns, nsid, status in ((0, 257, NO_NAMESPACE), (0, 2, 0),
+                                  (3, 2, NO_NAMESPACE), (3, 0, NO_NAMESPACE),
                                   (2, 0xfffffffe, NO_NAMESPACE), (0x77, 0, INVALID_FIELD),
                                   (6 | 0, 0, 0), (5, 1, 0)):
             assert admin.identify(cns, nsid).status == status, (cns, nsid)

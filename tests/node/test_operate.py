@@ -102,7 +102,7 @@ def a_rescan_applies_what_changed_of_volumes_that_stay():
 
 @case
 def a_subsystem_has_the_name_that_the_operator_gave_it():
-    taken = 'another volume has this NQN'
+    taken = 'another volume has this NQN and NSID'
     with folder() as place:
         file = place / 'node.ini'
         file.write_text('[volume a]\nuri = ram:1M\nnqn = nqn.2026-11.test:a\n')
@@ -118,12 +118,13 @@ def a_subsystem_has_the_name_that_the_operator_gave_it():
             uuid = node.status()['volumes'][1]['uuid']
             with Queue(node.address) as queue:  # it has no other name beside
                 assert queue.connect(f'nqn.2014-08.org.nvmexpress:uuid:{uuid}').status == 0x182
-            expect_error(weft('rescan', '--add=c=ram:1M?nqn=test-b', node.process.pid), 1, taken)
+            expect_error(weft('rescan', '--add=c=ram:1M?nqn=test-b&nsid=1', node.process.pid), 1,
+                         taken)
             file.write_text('[volume a]\nuri = ram:1M\nnqn = nqn.2026-11.test:other\n')
             expect(weft('rescan', node.process.pid), 0, 'a: opened anew\n')
             assert any('nqn.2026-11.test:other' in uri for uri in volumes(node)['a']['uris'])
-        expect_error(weft('serve', '--nbd=unix:/dev/null', 'a=ram:1M?nqn=x', 'b=ram:1M?nqn=x'), 1,
-                     taken)
+        expect_error(weft('serve', '--nbd=unix:/dev/null', 'a=ram:1M?nqn=x',
+                          'b=ram:1M?nsid=1&nqn=x'), 1, taken)
 
 
 @case

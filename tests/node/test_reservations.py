@@ -229,7 +229,7 @@ def hosts_are_told_what_became_of_their_registrations():
         two.listen()
         assert two.heard() == (3, 0, 1)
         assert (one.register(1), two.register(2)) == (OK, OK)
-        assert two.admin.feature(0x82, 1 << 2).status == OK
+        assert two.admin.feature(0x82, 1 << 2, 1).status == OK
         assert one.acquire(3, 1) == OK
         assert one.release(3, 1) == OK
         assert two.notice() == (0, 0, 0)

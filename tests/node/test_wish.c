@@ -226,16 +226,27 @@ static void a_qualified_name_is_taken_out_of_the_uri(void **state)
                {"ram:1M?nqn=nqn.2026-11.test/a", "nqn=nqn.2026-11.test/a: it must be"},
                {"ram:1M?nqn=a b", "nqn=a b: it must be"},
                {"ram:1M?nqn=nqn.2014-08.org.nvmexpress.discovery", "it is the name of discovery"},
-               {"/srv/?nqn=nqn.2026-11.test:all", "it is the name of one volume"}};
+               {"/srv/?nqn=nqn.2026-11.test:all&nsid=2", "it is the number of one volume"},
+               {"ram:1M?nsid=0", "nsid=0: it must be 1 to 256"},
+               {"ram:1M?nsid=257", "nsid=257: it must be"},
+               {"ram:1M?nsid=", "nsid=: it must be"},
+               {"ram:1M?nsid=1x", "nsid=1x: it must be"}};
     char text[TEXT_MAX] = "ram:1M?nqn=nqn.2026-11.test:";
     struct why why = {""};
     struct volume_wish wish;
     assert_int_equal(wish_parse("ram:1M?nqn=nqn.2026-11.test:A-1_b&iops=5", &wish, &why), 0);
     assert_string_equal(wish.uri, "ram:1M");
-    assert_string_equal(wish.nqn, "nqn.2026-11.test:A-1_b");
-    append(text, 'x', VOLUME_NQN_MAX - 1 - strlen("nqn.2026-11.test:"));
+    assert_string_equal(wish.group, "nqn.2026-11.test:A-1_b");
+    assert_int_equal(wish.member, 0);
+    assert_int_equal(wish_parse("ram:1M?nsid=256&nqn=a", &wish, &why), 0);
+    assert_string_equal(wish.uri, "ram:1M");
+    assert_int_equal(wish.member, 256);
+    assert_int_equal(wish_parse("/srv/?nqn=a", &wish, &why), 0); // all that is found, together
+    assert_string_equal(wish.group, "a");
+    assert_int_equal(wish_parse("ram:1M?nqn=nqn.2026-11.test:A-1_b", &wish, &why), 0);
+    append(text, 'x', VOLUME_GROUP_MAX - 1 - strlen("nqn.2026-11.test:"));
     assert_int_equal(wish_parse(text, &wish, &why), 0);
-    assert_int_equal(strlen(wish.nqn), VOLUME_NQN_MAX - 1);
+    assert_int_equal(strlen(wish.group), VOLUME_GROUP_MAX - 1);
     append(text, 'x', 1);
     expect_fails(wish_parse(text, &wish, &why), &why, "it must be 1 to 223");
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
