@@ -52,10 +52,14 @@ struct line {
 struct stage {
     struct nvme_target *target;
     struct resource row;
+    struct resource rows[3]; // of a group: `row` first
     struct resource_table table;
     instant_ns now;
     enum connect_status status; // the UMA's answer to all that want to connect
+    bool is_slow;               // ... which comes by stage_answer
+    struct connect_request *asked;
     unsigned connects, disconnects;
+    uint32_t volume;                                     // of the last that wanted to connect
     const struct tts_for_cta *service;                   // of whoever has connected
     struct service_request *requests[STAGE_REQUEST_MAX]; // at the CTA
     unsigned request_count;
@@ -76,13 +80,24 @@ static inline bool stage_may_see(void *ctx, uint32_t volume, const struct client
     return true;
 }
 
+static inline void stage_answer(struct stage *s)
+{
+    struct connect_request *request = s->asked;
+    s->asked = NULL;
+    request->status = s->status;
+    request->connection = ++s->connects;
+    request->tts->on_connected(request->tts_ctx, request);
+}
+
 static inline void stage_connect(void *ctx, struct connect_request *request)
 {
     struct stage *s = ctx;
     s->service = request->service;
-    request->status = s->status;
-    request->connection = ++s->connects;
-    request->tts->on_connected(request->tts_ctx, request);
+    s->volume = request->volume;
+    s->asked = request;
+    if (!s->is_slow) {
+        stage_answer(s);
+    }
 }
 
 static inline void stage_disconnect(void *ctx, uint32_t connection)
@@ -330,6 +345,26 @@ static inline struct stage *stage_create(uint32_t abilities)
         .uma = &uma, .uma_ctx = s, .cta = &cta, .cta_ctx = s, .say = stage_say, .ctx = s});
     assert_non_null(s->target);
     return s;
+}
+
+// The table has changed.
+static inline void stage_advertise(struct stage *s)
+{
+    s->table.generation++;
+    nvme_for_uma.advertise(s->target, &s->table);
+}
+
+// The volume, and two more, as one group: namespaces 1 to 3.
+static inline void stage_group(struct stage *s)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        s->rows[i] = s->row;
+        s->rows[i].volume += i;
+        s->rows[i].member = i + 1;
+        snprintf(s->rows[i].group, sizeof s->rows[i].group, "group");
+    }
+    s->row = s->rows[0];
+    s->table = (struct resource_table){.count = 3, .rows = s->rows};
 }
 
 static inline void stage_destroy(struct stage *s)

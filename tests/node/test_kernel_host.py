@@ -35,6 +35,7 @@ HOST, PORT = '10.77.0.1', 4420
 HOSTNQN = 'nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555'
 HOSTID = '11111111-2222-3333-4444-555555555555'
 OTHER = HOSTNQN.replace('5', '6')
+GROUP = 'nqn.2026-11.test:group'  # of several volumes
 DISK_LEN = 64 << 20
 DEVICE = '/dev/nvme0n1'
 LIMIT = 120
@@ -57,9 +58,11 @@ class Node:
             out.truncate(DISK_LEN)
         config = scratch / 'node.ini'
         config.write_text(f'[volume disk]\nuri = file:{self.disk}\n'
-                          f'[volume closed]\nuri = ram:1M\nallow = {OTHER}\n')
-        self.words = [str(WEFT), 'serve', f'--config={config}', f'--nbd=unix:{scratch}/nbd',
-                      f'--nvme-{transport}={HOST}:{PORT}']
+                          f'[volume closed]\nuri = ram:1M\nallow = {OTHER}\n'
+                          f'[volume one]\nuri = ram:8M\nnqn = {GROUP}\n'
+                          f'[volume two]\nuri = ram:16M\nnqn = {GROUP}\n')
+        self.words = [str(WEFT), 'serve', '--allow-add', f'--config={config}',
+                      f'--nbd=unix:{scratch}/nbd', f'--nvme-{transport}={HOST}:{PORT}']
         self.start()
 
     def start(self):
@@ -78,6 +81,10 @@ class Node:
         found = subprocess.run([WEFT, 'status', '--json', str(self.process.pid)], text=True,
                                capture_output=True, timeout=LIMIT).stdout
         return json.loads(found)[0]
+
+    def rescan(self, word):
+        subprocess.run([WEFT, 'rescan', word, str(self.process.pid)], check=True, timeout=LIMIT,
+                       capture_output=True)
 
     def sessions(self):
         return self.status()['nvme']['sessions']
@@ -156,8 +163,8 @@ def a_host_connects_to_all_that_it_finds(host, node):
     host.sh(f'nvme connect-all {host.words()}')
     host.until('ls /dev/nvme?n1')
     found = host.sh('cat /sys/class/nvme/nvme*/subsysnqn')
-    assert node.nqn in found and node.closed not in found, found
-    host.sh(f'nvme disconnect -n {node.nqn}')
+    assert node.nqn in found and GROUP in found and node.closed not in found, found
+    host.sh(f'nvme disconnect -n {node.nqn} && nvme disconnect -n {GROUP}')
     host.until('! ls /sys/class/nvme/nvme*')
 
 
@@ -255,6 +262,34 @@ def two_hosts_reserve_the_volume(host, node):
     host.sh('nvme disconnect -d nvme1')
 
 
+def volumes_of_one_subsystem_come_and_go(host, node):
+    """Two of them are disks of one controller; another one appears while it is there, and goes."""
+    name = f'nvme connect {host.words()} -n {GROUP} -o normal'
+    host.sh(f'{name} && for _ in $(seq 100); do ls /dev/nvme1n2 && exit 0; sleep 0.1; done; exit 1')
+    sizes = 'cat /sys/block/nvme1n1/size /sys/block/nvme1n2/size'
+    assert host.sh(sizes).split() == ['16384', '32768'], host.sh(sizes)
+    listed = json.loads(host.sh('nvme list-ns /dev/nvme1 -o json'))
+    assert [each['nsid'] for each in listed['nsid_list']] == [1, 2], listed
+    for disk, length in (('nvme1n1', '4M'), ('nvme1n2', '8M')):
+        load = fio(disk, '--rw=randwrite', length).replace(DEVICE, f'/dev/{disk}')
+        host.sh(load)
+    first = 'dd if=/dev/nvme1n1 bs=1M count=4 iflag=direct 2>/dev/null | sha256sum'
+    before = host.sh(first)
+    load = host.begin(fio('other', f'--rw=randwrite --loops={count(5, 200)}', '4M')
+                      .replace(DEVICE, '/dev/nvme1n1'), 300)
+    host.sh(first)
+    node.rescan(f'--add=three=ram:32M?nqn={GROUP}')
+    host.until('[ "$(cat /sys/block/nvme1n3/size)" = 65536 ]')
+    host.sh(fio('third', '--rw=randwrite', '8M').replace(DEVICE, '/dev/nvme1n3'))
+    node.rescan('--remove=two')
+    host.until('[ ! -e /sys/block/nvme1n2 ]')
+    assert load.wait(300) == 0, load.output()
+    assert before != host.sh(first)
+    node.rescan('--remove=three')
+    host.until('[ ! -e /sys/block/nvme1n3 ]')
+    host.sh(f'nvme disconnect -n {GROUP}')
+
+
 def a_reset_under_load_loses_nothing(host, node):
     load = host.begin(fio('reset', f'--rw=randwrite --loops={count(1, 20)}', '4M'), 300)
     for _ in range(count(3, 30)):
@@ -301,8 +336,9 @@ CASES = [a_host_finds_the_volumes_that_it_may_use, a_host_connects_to_all_that_i
          a_host_that_may_not_is_told_at_once, a_volume_is_a_block_device,
          a_file_system_is_made_and_kept, what_fio_writes_it_reads, a_trim_makes_holes,
          zeroes_are_written_as_such, a_flush_goes_to_the_device, two_hosts_reserve_the_volume,
-         a_reset_under_load_loses_nothing, a_node_that_is_started_again_goes_on,
-         what_else_may_be_agreed, hosts_come_and_go]
+         volumes_of_one_subsystem_come_and_go, a_reset_under_load_loses_nothing,
+         a_node_that_is_started_again_goes_on, what_else_may_be_agreed,
+         hosts_come_and_go]
 # Those in which the RNIC has a part: with another one beneath, the rest is the same.
 CASES_OF_DEVICES = [a_host_finds_the_volumes_that_it_may_use, a_volume_is_a_block_device,
                     what_fio_writes_it_reads, a_reset_under_load_loses_nothing,

@@ -232,6 +232,39 @@ static void volumes_come_and_go_while_it_runs(void **state)
     stage_destroy(s);
 }
 
+static int add(struct stage *s, const char *name, const char *group, uint32_t member)
+{
+    struct volume_wish w = wish(name);
+    snprintf(w.group, sizeof w.group, "%s", group);
+    w.member = member;
+    return uma_volume_add(s->uma, &w, s->now);
+}
+
+static uint32_t member_of(const struct stage *s, const char *name)
+{
+    return resource_by_name(uma_resources(s->uma), name)->member;
+}
+
+static void volumes_of_a_group_have_numbers_of_their_own(void **state)
+{
+    struct stage *s = stage_ready();
+    assert_int_equal(add(s, "b", "group", 2), 0);
+    assert_int_equal(add(s, "c", "group", 0), 0);
+    assert_int_equal(add(s, "d", "group", 0), 0);
+    assert_int_equal(add(s, "e", "other", 2), 0);
+    assert_int_equal(add(s, "f", "", 2), 0);
+    assert_int_equal(add(s, "g", "", 2), 0); // alone
+    assert_int_equal(add(s, "h", "group", 3), -ENOTUNIQ);
+    assert_int_equal(member_of(s, "b"), 2);
+    assert_int_equal(member_of(s, "c"), 1);
+    assert_int_equal(member_of(s, "d"), 3);
+    assert_int_equal(member_of(s, "g"), 2);
+    assert_int_equal(uma_volume_remove(s->uma, "c", s->now), 0);
+    assert_int_equal(add(s, "i", "group", 0), 0);
+    assert_int_equal(member_of(s, "i"), 1);
+    stage_destroy(s);
+}
+
 static void a_volume_with_clients_lets_go_of_them_first(void **state)
 {
     struct stage *s = stage_ready();
@@ -383,6 +416,7 @@ int main(void)
         cmocka_unit_test(a_profile_that_cannot_be_is_not_believed),
         cmocka_unit_test(a_rescan_sees_a_new_size),
         cmocka_unit_test(volumes_come_and_go_while_it_runs),
+        cmocka_unit_test(volumes_of_a_group_have_numbers_of_their_own),
         cmocka_unit_test(a_volume_with_clients_lets_go_of_them_first),
         cmocka_unit_test(a_client_that_comes_while_its_volume_goes_is_let_go),
         cmocka_unit_test(a_stop_ends_connections_then_units),
