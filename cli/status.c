@@ -106,6 +106,16 @@ static void rate_print(struct json_object *v)
            number_of(v, "throttled"));
 }
 
+// Of a subsystem that has a name, and not the volume's UUID in place of one.
+static void namespace_print(struct json_object *v)
+{
+    const char *nqn = text_of(v, "nqn");
+    bool is_alone = strstr(nqn, text_of(v, "uuid")) != NULL && number_of(v, "nsid") == 1;
+    if (*nqn != '\0' && !is_alone) {
+        printf("      namespace: %" PRIu64 " of %s\n", number_of(v, "nsid"), nqn);
+    }
+}
+
 static void volumes_print(struct json_object *volumes)
 {
     char size[TEXT_SIZE_MAX], moved[TEXT_SIZE_MAX];
@@ -123,6 +133,7 @@ static void volumes_print(struct json_object *volumes)
             printf("      why: %s\n", text_of(v, "why"));
         }
         rate_print(v);
+        namespace_print(v);
     }
 }
 

@@ -124,6 +124,8 @@ def a_subsystem_is_told_of_once():
         with session(node.address, NQN, 0) as (admin,):  # the same one, whatever is in it
             after = admin.identify(1).data
         assert before[4:64] == after[4:64] and before[24:64].rstrip() == b'weft two', after[:64]
+        said = weft('status', node.process.pid).stdout
+        assert f'\n      namespace: 2 of {NQN}\n' in said, said
         found = volumes(node)['b']
         assert (found['nqn'], found['nsid']) == (NQN, 2), found
         assert any(re.fullmatch(rf'nvme\+tcp://127\.0\.0\.1:\d+/{NQN}/2', uri)

@@ -62,7 +62,8 @@ def status_tells_every_number():
                       else None)
         volume, = found['volumes']
         told = {name: volume.pop(name) for name in ('uuid', 'uri', 'uris', 'latency', 'waits',
-                                                   'window_reads')}
+                                                   'window_reads', 'nqn')}
+        assert told['nqn'] == f'nqn.2014-08.org.nvmexpress:uuid:{told["uuid"]}', told
         assert told['window_reads'] == 0, told
         assert told['uris'] == [told['uri']] == [node.uri('ram')], told
         assert found['latency_by_driver'] == {'ram': told['latency']}, found
@@ -72,7 +73,7 @@ def status_tells_every_number():
             looks_like_a_histogram(histogram)
         assert volume == {
             'name': 'ram', 'state': 'ready', 'why': '', 'rta': 'ram', 'driver': 'ram',
-            'size': 1 << 20, 'block_size': 512, 'read_only': False, 'iops': 0, 'bps': 0,
+            'nsid': 1, 'size': 1 << 20, 'block_size': 512, 'read_only': False, 'iops': 0, 'bps': 0,
             'throttled': 0, 'connections': 1,
             'operations': DONE, 'octets': MOVED, 'completions': ENDED}, volume
         client, = found['clients']
