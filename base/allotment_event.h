@@ -8,7 +8,8 @@
     X(WAITING, "waiting", "the number of readers that wait for a context") \
     X(MEMORY, "memory", "memory became short, or enough")                  \
     X(PIPE, "pipe", "the measured rate and round trip")                    \
-    X(PEER, "peer", "the peer's notice")
+    X(PEER, "peer", "the peer's notice")                                   \
+    X(ALONE, "alone", "one reader has the device to itself, or no longer")
 
 enum allotment_event {
 #define X(name, key, text) ALLOTMENT_##name,

@@ -81,15 +81,30 @@ struct report_reads reads_query(const struct rnic *rnic)
     return reads;
 }
 
+static struct allotment_sample sample_of(struct read_sched *sched)
+{
+    const struct read_sched_seen seen = read_sched_take_seen(sched);
+    return (struct allotment_sample){
+        .waiting_count = read_sched_waiting_count(sched),
+        .context_count = read_sched_context_count(sched),
+        .pipe_len = seen.pipe_len,
+        .lasting_len = seen.lasting_len,
+        .reader_count = seen.reader_count,
+    };
+}
+
+// Who comes to one that reads alone does not wait for the next sample behind its long requests.
+static bool has_company_come(const struct rnic *rnic)
+{
+    return allotment_policy_is_of_one(&rnic->allotment) &&
+           read_sched_reader_count(rnic->read_sched) > 1;
+}
+
 void reads_on_pass(struct rnic *rnic, instant_ns now)
 {
     instant_ns due_ns = instant_after(rnic->reads_sampled_ns, sample_period_ns);
-    if (now >= due_ns) {
-        const struct allotment_sample sample = {
-            .waiting_count = read_sched_waiting_count(rnic->read_sched),
-            .context_count = read_sched_context_count(rnic->read_sched),
-            .pipe_len = read_sched_take_pipe(rnic->read_sched),
-        };
+    if (now >= due_ns || has_company_come(rnic)) {
+        const struct allotment_sample sample = sample_of(rnic->read_sched);
         enum allotment_event event;
         uint32_t old_len = rnic->allotment.len;
         rnic->reads_sampled_ns = now;

@@ -96,7 +96,7 @@ void allotment_said(struct allotment *a, enum allotment_word word)
 
 void allotment_on_notice(struct allotment *a, uint32_t len, enum allotment_event event)
 {
-    a->is_pulled = event == ALLOTMENT_PIPE;
+    a->is_pulled = event == ALLOTMENT_PIPE || event == ALLOTMENT_ALONE;
     a->peer_len = len;
     a->is_taken_due = true;
 }

@@ -9,8 +9,9 @@
 //     at once                ◀─── taken ───────── (requests behind this follow the new value)
 //     its answers follow
 //
-// A node whose pipe holds more cannot raise the value alone. So a node that nothing presses follows
-// such a notice: its own wish becomes the peer's, as long as that is larger.
+// A node whose pipe holds more, or whose only reader would gain by more, cannot raise the value
+// alone. So a node that nothing presses follows such a notice: its own wish becomes the peer's, as
+// long as that is larger.
 //
 // So every request is answered by the value under which it was made: requests that are out keep the
 // old one. One notice is out at a time; a wish that changes meanwhile is told when it was taken.
@@ -34,7 +35,7 @@ const char *allotment_event_name(enum allotment_event event); // "operator"
 struct allotment {
     uint32_t wish_len;  // this node's, octets; 0: undivided
     bool may_follow;    // ... but more will do
-    bool is_pulled;     // the peer's pipe holds more
+    bool is_pulled;     // the peer's pipe, or its only reader, wants more
     uint32_t told_len;  // of these, what the peer was told last
     uint32_t taken_len; // ... and what it has said to have taken
     uint32_t peer_len;  // the peer's wish

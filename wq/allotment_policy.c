@@ -18,8 +18,10 @@ static uint32_t value_of(const struct allotment_policy *p)
         return 0;
     }
     unsigned shift = p->crowd_shift + (p->is_memory_short ? 2 : 0);
-    return allotment_policy_may_follow(p) && p->pipe_len > p->base_len ? p->pipe_len
-                                                                       : bent(p->base_len, shift);
+    uint32_t alone_len = p->is_shared ? 0 : p->alone.len;
+    uint32_t more_len = p->pipe.len > alone_len ? p->pipe.len : alone_len;
+    return allotment_policy_may_follow(p) && more_len > p->base_len ? more_len
+                                                                    : bent(p->base_len, shift);
 }
 
 bool allotment_policy_may_follow(const struct allotment_policy *p)
@@ -99,27 +101,46 @@ static void take_crowd(struct allotment_policy *p, const struct allotment_sample
 }
 
 // In powers of two, so that it does not follow every wave.
-static uint32_t pipe_step(uint64_t pipe_len, uint32_t base_len)
+static uint32_t step_to(uint64_t wanted_len, uint32_t base_len, uint32_t max_len)
 {
     uint64_t len = base_len;
-    while (len > 0 && len < pipe_len && len < ALLOTMENT_PIPE_MAX_LEN) {
+    while (len > 0 && len < wanted_len && len < max_len) {
         len *= 2;
     }
     return len > base_len ? (uint32_t)len : 0;
 }
 
-static void take_pipe(struct allotment_policy *p, const struct allotment_sample *s)
+static void growth_take(struct allotment_growth *g, uint32_t seen_len)
 {
-    uint32_t seen_len = pipe_step(s->pipe_len, p->base_len);
-    uint32_t len = seen_len < p->pipe_seen_len ? seen_len : p->pipe_seen_len;
-    p->pipe_seen_len = seen_len;
-    if (len == p->pipe_len) {
-        calm_on_same(&p->pipe_calm, len == 0);
-    } else if (len > p->pipe_len) {
-        calm_on_growth(&p->pipe_calm);
-        p->pipe_len = len;
-    } else if (calm_is_over(&p->pipe_calm)) {
-        p->pipe_len = len;
+    uint32_t len = seen_len < g->seen_len ? seen_len : g->seen_len;
+    g->seen_len = seen_len;
+    if (len == g->len) {
+        calm_on_same(&g->calm, len == 0);
+    } else if (len > g->len) {
+        calm_on_growth(&g->calm);
+        g->len = len;
+    } else if (calm_is_over(&g->calm)) {
+        g->len = len;
+    }
+}
+
+static void take_company(struct allotment_policy *p, bool is_shared)
+{
+    if (is_shared == p->is_shared) {
+        calm_on_same(&p->shared_calm, !is_shared);
+    } else if (is_shared) {
+        calm_on_growth(&p->shared_calm);
+        p->is_shared = true;
+    } else if (calm_is_over(&p->shared_calm)) {
+        p->is_shared = false;
+    }
+}
+
+static void take_alone(struct allotment_policy *p, const struct allotment_sample *s)
+{
+    take_company(p, s->reader_count > 1);
+    if (s->reader_count == 1) {
+        growth_take(&p->alone, step_to(s->lasting_len, p->base_len, ALLOTMENT_ALONE_MAX_LEN));
     }
 }
 
@@ -131,12 +152,22 @@ bool allotment_policy_on_sample(struct allotment_policy *p, const struct allotme
         *ret_event = ALLOTMENT_WAITING;
         return true;
     }
-    take_pipe(p, sample);
-    *ret_event = ALLOTMENT_PIPE;
-    return settle(p, ALLOTMENT_PIPE);
+    growth_take(&p->pipe, step_to(sample->pipe_len, p->base_len, ALLOTMENT_PIPE_MAX_LEN));
+    if (settle(p, ALLOTMENT_PIPE)) {
+        *ret_event = ALLOTMENT_PIPE;
+        return true;
+    }
+    take_alone(p, sample);
+    *ret_event = ALLOTMENT_ALONE;
+    return settle(p, ALLOTMENT_ALONE);
+}
+
+bool allotment_policy_is_of_one(const struct allotment_policy *p)
+{
+    return p->alone.len > 0 && !p->is_shared;
 }
 
 bool allotment_policy_is_at_rest(const struct allotment_policy *p)
 {
-    return p->crowd_shift == 0 && p->pipe_len == 0;
+    return p->crowd_shift == 0 && p->pipe.len == 0;
 }

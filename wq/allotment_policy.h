@@ -6,11 +6,14 @@
 //     the pipe holds more than   what fills it, up to ALLOTMENT_PIPE_MAX_LEN,
 //     the requests that may be   if nothing of the above holds, and the base
 //     out at that length         is no command
+//     one flow alone reads       what a request must fetch to last (READ_LASTS_NS), up to
+//                                ALLOTMENT_ALONE_MAX_LEN; likewise, and until another reads
 //
 // A reason that grew counts at once, one that shrank after it has been so for ALLOTMENT_CALM_COUNT
 // samples, and for twice as many each time that it has come back, so that the value does not swing
-// with a reason that comes and goes. After ALLOTMENT_QUIET_COUNT samples without it all is as it
-// was at first. A base of 0 (undivided) is not bent. Numbers in, a number out.
+// with a reason that comes and goes: that another reads is one, too. After ALLOTMENT_QUIET_COUNT
+// samples without it all is as it was at first. Where nobody reads, what is of one who reads alone
+// stays as it is. A base of 0 (undivided) is not bent. Numbers in, a number out.
 #pragma once
 
 #include <stdbool.h>
@@ -20,6 +23,7 @@
 
 enum {
     ALLOTMENT_FLOOR_LEN = 4096, // not bent below it, if the base is above
+    ALLOTMENT_ALONE_MAX_LEN = 1 << 20,
     ALLOTMENT_CALM_COUNT = 10,
     ALLOTMENT_CALM_MOST_COUNT = 1280,
     ALLOTMENT_QUIET_COUNT = 3000,
@@ -29,6 +33,8 @@ struct allotment_sample {
     uint32_t waiting_count; // flows that wait for a context
     uint32_t context_count; // that the device has
     uint64_t pipe_len;      // octets that each request must fetch to fill its pipe; the largest
+    uint64_t lasting_len;   // ... to last, of a flow that read alone
+    uint32_t reader_count;  // flows that read at one time, at most
 };
 
 // When a reason that shrank counts, in samples.
@@ -38,15 +44,22 @@ struct allotment_calm {
     unsigned quiet_count; // without any reason
 };
 
+// What is wanted beyond the base.
+struct allotment_growth {
+    uint32_t len;      // 0: nothing
+    uint32_t seen_len; // by the last sample: one alone says little
+    struct allotment_calm calm;
+};
+
 struct allotment_policy {
     uint32_t base_len;
     uint32_t len;      // what is wished now
     bool is_commanded; // by an operator: no pipe raises it
     bool is_memory_short;
-    unsigned crowd_shift;   // how often the base is halved for the readers that wait
-    uint32_t pipe_len;      // what fills the pipe; 0: the base does
-    uint32_t pipe_seen_len; // ... by the last sample: one alone says little
-    struct allotment_calm crowd_calm, pipe_calm;
+    unsigned crowd_shift; // how often the base is halved for the readers that wait
+    bool is_shared;       // more than one flow reads
+    struct allotment_calm crowd_calm, shared_calm;
+    struct allotment_growth pipe, alone;
     uint64_t changes[ALLOTMENT_EVENT_COUNT]; // by event
 };
 
@@ -62,5 +75,7 @@ bool allotment_policy_on_sample(struct allotment_policy *p, const struct allotme
                                 enum allotment_event *ret_event);
 // Will more than `len` do, if a peer's pipe holds more?
 bool allotment_policy_may_follow(const struct allotment_policy *p);
+// Is it as long as it is since one flow alone reads? Then a second one is worth a sample at once.
+bool allotment_policy_is_of_one(const struct allotment_policy *p);
 // Would calm samples change it?
 bool allotment_policy_is_at_rest(const struct allotment_policy *p);

@@ -36,3 +36,10 @@ void read_pace_on_answer(struct read_pace *pace, uint32_t len, uint64_t delivere
     uint64_t faded_len = pace->pipe_len - pace->pipe_len / 8;
     pace->pipe_len = pipe_len > faded_len ? pipe_len : faded_len;
 }
+
+uint64_t read_pace_lasting_len(const struct read_pace *pace, uint64_t delivered_then_len,
+                               instant_ns issued_ns, instant_ns now)
+{
+    uint64_t octets = pace->delivered_len - delivered_then_len;
+    return product_of(octets, now > issued_ns ? now - issued_ns : 1, READ_LASTS_NS);
+}

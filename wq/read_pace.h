@@ -11,6 +11,10 @@
 
 #include "base/time.h"
 
+// How long a request should last where nobody is kept waiting by it: what each further one costs,
+// some microseconds, is little beside that.
+enum { READ_LASTS_NS = 200000 };
+
 struct read_pace {
     uint64_t delivered_len;   // octets answered since the start
     duration_ns rtt_ns;       // shortest time to a first octet, lately; 0: none measured
@@ -28,3 +32,6 @@ void read_pace_on_first_octet(struct read_pace *pace, instant_ns issued_ns, bool
 // `delivered_then_len`.
 void read_pace_on_answer(struct read_pace *pace, uint32_t len, uint64_t delivered_then_len,
                          instant_ns issued_ns, instant_ns now);
+// Behind that: what comes in READ_LASTS_NS, by this answer.
+uint64_t read_pace_lasting_len(const struct read_pace *pace, uint64_t delivered_then_len,
+                               instant_ns issued_ns, instant_ns now);

@@ -10,7 +10,8 @@ struct read_sched {
     uint32_t count, free_count, waiting_count;
     uint32_t depth;
     uint32_t quantum_len;
-    uint64_t pipe_len; // see read_sched_take_pipe
+    uint32_t reader_count; // flows that are not idle
+    struct read_sched_seen seen;
     struct read_sched_counters counters;
     struct read_context contexts[];
 };
@@ -57,11 +58,16 @@ uint32_t read_sched_waiting_count(const struct read_sched *sched)
     return sched->waiting_count;
 }
 
-uint64_t read_sched_take_pipe(struct read_sched *sched)
+uint32_t read_sched_reader_count(const struct read_sched *sched)
 {
-    uint64_t pipe_len = sched->pipe_len;
-    sched->pipe_len = 0;
-    return pipe_len;
+    return sched->reader_count;
+}
+
+struct read_sched_seen read_sched_take_seen(struct read_sched *sched)
+{
+    struct read_sched_seen seen = sched->seen;
+    sched->seen = (struct read_sched_seen){.reader_count = sched->reader_count};
+    return seen;
 }
 
 const struct read_sched_counters *read_sched_counters(const struct read_sched *sched)
@@ -84,6 +90,13 @@ static bool may_pass(const struct read_flow *flow, const struct read_task *task)
 {
     bool is_crowded = flow->unasked_len > READ_STAYS_BEHIND_LEN;
     return task->may_pass || (task->kind == READ_KIND_ATOMIC && is_crowded);
+}
+
+static void note_reader(struct read_sched *sched)
+{
+    if (++sched->reader_count > sched->seen.reader_count) {
+        sched->seen.reader_count = sched->reader_count;
+    }
 }
 
 // An undivided Read that has begun keeps its contexts.
@@ -118,7 +131,9 @@ void read_flow_post(struct read_flow *flow, struct read_task *task)
         list_push_tail(&flow->tasks, &task->link);
     }
     flow->unasked_len += task->kind == READ_KIND_READ ? task->initial_len : 0;
-    flow->pending_count++;
+    if (flow->pending_count++ == 0) {
+        note_reader(flow->sched);
+    }
 }
 
 static struct read_task *first_task(const struct read_flow *flow)
@@ -371,8 +386,24 @@ static void note_pipe(struct read_sched *sched, const struct read_flow *flow)
 {
     uint32_t requests = flow->context_max < sched->count ? flow->context_max : sched->count;
     uint64_t pipe_len = requests > 0 ? flow->pace.pipe_len / requests : 0;
-    if (pipe_len > sched->pipe_len) {
-        sched->pipe_len = pipe_len;
+    if (pipe_len > sched->seen.pipe_len) {
+        sched->seen.pipe_len = pipe_len;
+    }
+}
+
+// No request can be longer than the Read that it is made for.
+static void note_lasting(struct read_sched *sched, const struct read_flow *flow,
+                         const struct read_context *context, instant_ns now)
+{
+    uint64_t read_len = context->task->initial_len;
+    if (sched->reader_count > 1 || read_len < READ_LONG_LEN) {
+        return;
+    }
+    uint64_t len =
+        read_pace_lasting_len(&flow->pace, context->delivered_len, context->issued_ns, now);
+    len = len < read_len ? len : read_len;
+    if (len > sched->seen.lasting_len) {
+        sched->seen.lasting_len = len;
     }
 }
 
@@ -383,6 +414,7 @@ bool read_sched_answer(struct read_flow *flow, struct read_context *context, ins
     CHECK(answered_len > 0 || context->length == 0);
     read_pace_on_answer(&flow->pace, answered_len, context->delivered_len, context->issued_ns, now);
     note_pipe(flow->sched, flow);
+    note_lasting(flow->sched, flow, context, now);
     read_patience_restart(&flow->patience, now);
     read_task_answer(task, context->length, answered_len);
     if (answered_len < context->length) {
@@ -398,7 +430,7 @@ bool read_sched_answer(struct read_flow *flow, struct read_context *context, ins
     }
     if (!read_task_has_rest(task) && task->outstanding_count == 0) {
         task->is_pending = false;
-        flow->pending_count--;
+        flow->sched->reader_count -= --flow->pending_count == 0;
     }
     recycle(flow, context, now);
     return true;
@@ -425,6 +457,7 @@ void read_flow_forget(struct read_flow *flow, instant_ns now)
 {
     read_flow_stop(flow, now);
     CHECK(flow->context_count == 0);
+    flow->sched->reader_count -= flow->pending_count > 0;
     flow->pending_count = 0;
     flow->pace = (struct read_pace){0};
 }

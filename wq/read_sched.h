@@ -37,6 +37,7 @@
 enum {
     READ_COST_MIN_LEN = 1024,
     READ_STAYS_BEHIND_LEN = 1 << 20,
+    READ_LONG_LEN = 1 << 16, // shorter ones tell nothing of how long a request lasts
 };
 
 #define READ_SCHED_COUNTERS(X)                                                     \
@@ -92,9 +93,15 @@ void read_sched_set_quantum(struct read_sched *sched, uint32_t quantum_len);
 uint32_t read_sched_context_count(const struct read_sched *sched);
 uint32_t read_sched_in_use(const struct read_sched *sched);        // contexts granted or out
 uint32_t read_sched_waiting_count(const struct read_sched *sched); // flows in the ring
-// What one request must fetch so that its pipe is full, the largest of all answers since the last
-// time that this was asked; octets.
-uint64_t read_sched_take_pipe(struct read_sched *sched);
+uint32_t read_sched_reader_count(const struct read_sched *sched);  // flows that are not idle
+
+// What has been seen since the last time that this was asked: the largest of each.
+struct read_sched_seen {
+    uint64_t pipe_len;     // octets that one request must fetch so that its pipe is full
+    uint64_t lasting_len;  // ... so that it lasts READ_LASTS_NS; of a flow that was alone
+    uint32_t reader_count; // flows that were not idle at one time
+};
+struct read_sched_seen read_sched_take_seen(struct read_sched *sched);
 const struct read_sched_counters *read_sched_counters(const struct read_sched *sched);
 
 void read_flow_init(struct read_flow *flow, struct read_sched *sched, void (*on_granted)(void *ctx),

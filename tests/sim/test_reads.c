@@ -165,7 +165,7 @@ static uint64_t change_count(const struct crowd *c, unsigned side, enum allotmen
     return rnic_reads(c->nic[side].rnic).changes[event];
 }
 
-// The peer's notice is the fifth event: it is what changes the value at the other node each time.
+// The peer's notice is one of the events: it is what changes the value at the other node each time.
 static void an_operators_command_changes_it_at_both_nodes(void **state)
 {
     (void)state;
@@ -235,6 +235,30 @@ static void a_long_pipe_changes_it_at_both_nodes(void **state)
     crowd_close(c);
 }
 
+// A Read of 64 KiB takes microseconds here, so it would have one request last as long as all of it.
+static void one_that_reads_alone_changes_it_at_both_nodes_until_another_reads(void **state)
+{
+    (void)state;
+    struct crowd_options o = {
+        .count = 2,
+        .nic = {crowd_config(4, ALLOTMENT), crowd_config(4, ALLOTMENT)},
+        .seed = 1,
+    };
+    struct crowd *c = crowd_open(&o);
+    expect_both(c, CROWD_PLACE_LEN);
+    assert_int_equal(change_count(c, 0, ALLOTMENT_ALONE), 1);
+    assert_int_equal(change_count(c, 1, ALLOTMENT_ALONE), 0); // it followed
+    instant_ns since_ns = c->now_ns;
+    crowd_read(c, 0, CROWD_PLACE_LEN);
+    crowd_read(c, 1, CROWD_PLACE_LEN);
+    while (change_count(c, 0, ALLOTMENT_ALONE) == 1) {
+        assert_true(crowd_step(c));
+    }
+    assert_true(c->now_ns - since_ns < NS_PER_MS); // not at the next sample
+    expect_both(c, ALLOTMENT);
+    crowd_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +270,7 @@ int main(void)
         cmocka_unit_test(short_memory_changes_it_at_both_nodes),
         cmocka_unit_test(waiting_readers_change_it_at_both_nodes),
         cmocka_unit_test(a_long_pipe_changes_it_at_both_nodes),
+        cmocka_unit_test(one_that_reads_alone_changes_it_at_both_nodes_until_another_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

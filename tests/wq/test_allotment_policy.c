@@ -186,6 +186,92 @@ static void undivided_stays_undivided(void **state)
     assert_int_equal(p.len, 0);
 }
 
+static bool sample_readers(struct allotment_policy *p, uint32_t reader_count, uint64_t lasting_len,
+                           enum allotment_event *ret)
+{
+    const struct allotment_sample s = {
+        .context_count = 4, .reader_count = reader_count, .lasting_len = lasting_len};
+    return allotment_policy_on_sample(p, &s, ret);
+}
+
+static struct allotment_policy policy_of_one(void)
+{
+    struct allotment_policy p = policy(BASE);
+    enum allotment_event why;
+    assert_false(sample_readers(&p, 1, 3 * BASE, &why)); // one sample alone says little
+    assert_true(sample_readers(&p, 1, 3 * BASE, &why));
+    assert_int_equal(why, ALLOTMENT_ALONE);
+    assert_int_equal(p.len, 4 * BASE);
+    assert_true(allotment_policy_is_of_one(&p));
+    return p;
+}
+
+static void one_that_reads_alone_raises_it(void **state)
+{
+    (void)state;
+    enum allotment_event why;
+    struct allotment_policy p = policy_of_one();
+    assert_false(sample_readers(&p, 1, UINT64_MAX, &why));
+    assert_false(sample_readers(&p, 1, UINT64_MAX, &why));
+    assert_int_equal(p.len, ALLOTMENT_ALONE_MAX_LEN);
+    p = policy(BASE);
+    assert_false(sample_readers(&p, 1, BASE, &why)); // such requests last
+    assert_false(sample_readers(&p, 1, BASE, &why));
+    assert_false(allotment_policy_is_of_one(&p));
+}
+
+static void another_reader_lowers_it_at_once(void **state)
+{
+    (void)state;
+    enum allotment_event why;
+    struct allotment_policy p = policy_of_one();
+    assert_true(sample_readers(&p, 2, 3 * BASE, &why));
+    assert_int_equal(why, ALLOTMENT_ALONE);
+    assert_int_equal(p.len, BASE);
+    for (unsigned i = 1; i < ALLOTMENT_CALM_COUNT; i++) {
+        assert_false(sample_readers(&p, 1, 3 * BASE, &why));
+    }
+    assert_true(sample_readers(&p, 1, 3 * BASE, &why)); // alone for a while
+    assert_int_equal(p.len, 4 * BASE);
+}
+
+static void nothing_changes_where_nobody_reads(void **state)
+{
+    (void)state;
+    enum allotment_event why;
+    struct allotment_policy p = policy_of_one();
+    assert_true(allotment_policy_is_at_rest(&p)); // and nobody needs to look
+    for (unsigned i = 0; i < 2 * ALLOTMENT_CALM_COUNT; i++) {
+        assert_false(sample_readers(&p, 0, 0, &why));
+    }
+    assert_int_equal(p.len, 4 * BASE);
+}
+
+static void one_that_reads_alone_counts_less_than_what_presses(void **state)
+{
+    (void)state;
+    struct allotment_policy p = policy_of_one();
+    assert_true(allotment_policy_on_memory(&p, true));
+    assert_int_equal(p.len, BASE / 4);
+    p = policy_of_one();
+    assert_true(allotment_policy_on_operator(&p, BASE));
+    assert_int_equal(p.len, BASE);
+}
+
+// Ten minutes in which a second reader comes and goes every three seconds.
+static void company_that_comes_and_goes_does_not_make_it_swing(void **state)
+{
+    (void)state;
+    enum allotment_event why;
+    struct allotment_policy p = policy(BASE);
+    unsigned changes = 0;
+    for (unsigned i = 0; i < 6000; i++) {
+        uint32_t reader_count = i / 30 % 2 == 0 ? 1 : 2;
+        changes += sample_readers(&p, reader_count, 3 * BASE, &why);
+    }
+    assert_in_range(changes, 1, 8);
+}
+
 static void a_command_taken_back_leaves_the_setting_to_the_pipe(void **state)
 {
     struct allotment_policy p;
@@ -213,6 +299,11 @@ int main(void)
         cmocka_unit_test(a_long_pipe_raises_it),
         cmocka_unit_test(short_memory_counts_more_than_a_long_pipe),
         cmocka_unit_test(a_command_taken_back_leaves_the_setting_to_the_pipe),
+        cmocka_unit_test(one_that_reads_alone_raises_it),
+        cmocka_unit_test(another_reader_lowers_it_at_once),
+        cmocka_unit_test(nothing_changes_where_nobody_reads),
+        cmocka_unit_test(one_that_reads_alone_counts_less_than_what_presses),
+        cmocka_unit_test(company_that_comes_and_goes_does_not_make_it_swing),
         cmocka_unit_test(no_pipe_raises_what_an_operator_commanded),
         cmocka_unit_test(it_is_not_bent_below_the_floor),
         cmocka_unit_test(undivided_stays_undivided),

@@ -579,11 +579,39 @@ static void what_fills_a_pipe_is_told_to_who_asks(void **state)
     flow->pace.rtt_ns = NS_PER_US; // as long as an answer takes here
     post(f, 0, 0, READ_KIND_READ, ALLOTMENT);
     assert_int_equal(issue(f, 0), 1);
-    assert_int_equal(read_sched_take_pipe(f->sched), 0);
+    assert_int_equal(read_sched_take_seen(f->sched).pipe_len, 0);
     answer_whole(f);
     assert_int_equal(flow->pace.pipe_len, 2 * ALLOTMENT);
-    assert_int_equal(read_sched_take_pipe(f->sched), ALLOTMENT);
-    assert_int_equal(read_sched_take_pipe(f->sched), 0);
+    assert_int_equal(read_sched_take_seen(f->sched).pipe_len, ALLOTMENT);
+    assert_int_equal(read_sched_take_seen(f->sched).pipe_len, 0);
+    close_all(f);
+}
+
+// A request that takes a microsecond wants to be 200 times as long, and no longer than its Read.
+static void how_long_a_request_lasts_is_told_of_who_reads_alone(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(4, 1, 2);
+    post(f, 0, 0, READ_KIND_READ, 1000 * ALLOTMENT);
+    assert_int_equal(issue(f, 0), 1);
+    answer_whole(f);
+    struct read_sched_seen seen = read_sched_take_seen(f->sched);
+    assert_int_equal(seen.lasting_len, 200 * ALLOTMENT);
+    assert_int_equal(seen.reader_count, 1);
+    post(f, 1, 0, READ_KIND_READ, 2 * ALLOTMENT);
+    assert_int_equal(read_sched_reader_count(f->sched), 2);
+    issue_all(f);
+    answer_whole(f);
+    assert_int_equal(read_sched_take_seen(f->sched).lasting_len, 0); // the other has begun
+    read_flow_forget(&f->reader[0].flow, f->now);
+    assert_int_equal(read_sched_take_seen(f->sched).reader_count, 2); // at one time
+    answer_whole(f);
+    seen = read_sched_take_seen(f->sched);
+    assert_int_equal(seen.lasting_len, 2 * ALLOTMENT);
+    assert_int_equal(seen.reader_count, 1);
+    assert_int_equal(issue(f, 1), 1);
+    answer_whole(f);
+    assert_int_equal(read_sched_reader_count(f->sched), 0); // it was its last request
     close_all(f);
 }
 
@@ -639,6 +667,7 @@ int main(void)
         cmocka_unit_test(who_stops_gives_back_what_it_was_granted),
         cmocka_unit_test(start_ups_own_request_does_not_count_against_ord),
         cmocka_unit_test(what_fills_a_pipe_is_told_to_who_asks),
+        cmocka_unit_test(how_long_a_request_lasts_is_told_of_who_reads_alone),
         cmocka_unit_test(the_checks_see_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
