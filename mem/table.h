@@ -279,8 +279,8 @@ static inline void mem_list_init(struct mem_list *list, struct mem_element *elem
 // Sets an STag aside for the asker's queue pair, closed. -EINVAL: no such domain; -ENOMEM, -ENOSPC.
 int mem_oneshot_alloc(struct mem_table *table, struct mem_asker asker, uint32_t *ret_stag);
 
-// What one caller has found out about memory, within one call of the program's: lists that lie near
-// each other are asked about once. Zeroed: nothing.
+// What one caller has found out about memory, within one call of the program's or a short while:
+// lists that lie near each other are asked about once. Zeroed: nothing.
 struct mem_known {
     struct mspan mapped;
     bool is_writable;

@@ -33,6 +33,12 @@ struct roce_address *rnic_sq_address(const struct rnic_qp *qp, struct send_wqe *
     return wq_send_address(qp->wq, wqe);
 }
 
+struct mem_known *rnic_sq_known(struct rnic_sq_cursor *cursor)
+{
+    CHECK(cursor->qp != NULL);
+    return wq_oneshot_known(cursor->qp->wq, rnic_now(cursor->qp->rnic));
+}
+
 struct oneshot_command *rnic_sq_command(struct rnic_sq_cursor *cursor)
 {
     CHECK(cursor->qp != NULL);

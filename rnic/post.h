@@ -14,6 +14,7 @@
 #include "roce/address.h"
 #include "wq/wqe.h"
 
+struct mem_known;
 struct oneshot_command;
 struct rnic_qp;
 struct rnic_srq;
@@ -27,6 +28,8 @@ void rnic_sq_begin(struct rnic_sq_cursor *cursor, struct rnic_qp *qp);
 struct send_wqe *rnic_sq_slot(struct rnic_sq_cursor *cursor);
 // Where an entry says to whom it goes, on a queue pair of datagrams; filled as all of it.
 struct roce_address *rnic_sq_address(const struct rnic_qp *qp, struct send_wqe *wqe);
+// What the queue's owner knows of memory that commands are to open (rnic_oneshot_probe).
+struct mem_known *rnic_sq_known(struct rnic_sq_cursor *cursor);
 // A free command of the queue's one-shot table, the same until it is taken; NULL: there is none.
 struct oneshot_command *rnic_sq_command(struct rnic_sq_cursor *cursor);
 // It goes with this entry, which must be committed then.

@@ -247,7 +247,6 @@ int weft_oneshot_post(struct ibv_qp *ibv_qp, struct weft_oneshot_wr *wr,
                       struct weft_oneshot_wr **bad_wr)
 {
     struct rnic_sq_cursor cursor;
-    struct mem_known known = {0};
     int error;
     const struct oneshot_config *config = config_of(ibv_qp, &error);
     *bad_wr = wr;
@@ -255,9 +254,10 @@ int weft_oneshot_post(struct ibv_qp *ibv_qp, struct weft_oneshot_wr *wr,
         return front_fail(error);
     }
     rnic_sq_begin(&cursor, front_of(ibv_qp)->rnic_qp);
+    struct mem_known *known = rnic_sq_known(&cursor);
     for (; wr != NULL && error == 0; wr = wr->next) {
         *bad_wr = wr;
-        error = command_post(ibv_qp, &cursor, wr, config, &known);
+        error = command_post(ibv_qp, &cursor, wr, config, known);
         if (error == 0) {
             rnic_sq_commit(&cursor);
         }

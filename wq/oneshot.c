@@ -8,6 +8,9 @@
 #include "base/probe.h"
 #include "wq/wq.h"
 
+// What has been found out about memory is found out anew after this.
+static const duration_ns known_holds_ns = NS_PER_MS;
+
 // Commands in flight are found by the cookie of their STag; free ones wait in a ring that the
 // engine fills and the program empties. Its counts never wrap: its length need not divide 2^32.
 struct oneshot_table {
@@ -16,6 +19,8 @@ struct oneshot_table {
     struct mem_element *elements; // config.element_max of each command
     uint32_t *free_ring;          // indices of commands
     uint64_t taken;               // the program's: all before it are in use
+    struct mem_known known;       // ... of its memory
+    instant_ns known_since_ns;    // ... that or later
     _Atomic uint64_t freed;       // the engine's: all before it may be taken
 };
 
@@ -166,6 +171,18 @@ const struct oneshot_config *wq_oneshot_config(const struct wq *wq)
 {
     const struct oneshot_table *t = atomic_load_explicit(&wq->oneshot, memory_order_acquire);
     return t != NULL ? &t->config : NULL;
+}
+
+// The kernel is asked by a system call, which is as much as all the rest of a post. So an answer
+// holds for some commands in a row. What is unmapped meanwhile is memory that may be lent already.
+struct mem_known *wq_oneshot_known(struct wq *wq, instant_ns now)
+{
+    struct oneshot_table *t = atomic_load_explicit(&wq->oneshot, memory_order_acquire);
+    if (now >= instant_after(t->known_since_ns, known_holds_ns)) {
+        t->known = (struct mem_known){0};
+        t->known_since_ns = now;
+    }
+    return &t->known;
 }
 
 struct oneshot_command *wq_oneshot_slot(struct wq *wq)

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/export.h"
+#include "base/time.h"
 #include "mem/table.h"
 
 struct wq;
@@ -54,6 +55,8 @@ int wq_oneshot_create(struct wq *wq, const struct oneshot_config *config);
 // NULL before wq_oneshot_create, then the same while the queue pair lives.
 const struct oneshot_config *wq_oneshot_config(const struct wq *wq);
 
+// What earlier posts have found out about memory, if that is not long ago: for mem_oneshot_probe.
+struct mem_known *wq_oneshot_known(struct wq *wq, instant_ns now);
 // A free command to fill in, or NULL: all are outstanding. The same until wq_oneshot_commit.
 struct oneshot_command *wq_oneshot_slot(struct wq *wq);
 // The command belongs to this work request, a Send; its slot is committed next.

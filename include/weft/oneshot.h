@@ -92,9 +92,10 @@ struct weft_oneshot_wr {
 // Of a list, those up to the first that is wrong are posted: *bad_wr is that one.
 //
 // ENOTCONN: see weft_oneshot_agreed. ENOMEM: the send queue or the command table is full. EFAULT:
-// memory that is not mapped, or not writable for a peer that is to write. EOPNOTSUPP: the STag has
-// to travel in the message, and stag_offset is WEFT_ONESHOT_NOWHERE. What ibv_post_recv says of
-// `answer`; then nothing has been sent, but receives before the bad one are posted.
+// memory that is not mapped, or not writable for a peer that is to write, by what the kernel said
+// within the last millisecond of the mapping that it lies in. EOPNOTSUPP: the STag has to travel in
+// the message, and stag_offset is WEFT_ONESHOT_NOWHERE. What ibv_post_recv says of `answer`; then
+// nothing has been sent, but receives before the bad one are posted.
 int weft_oneshot_post(struct ibv_qp *qp, struct weft_oneshot_wr *wr,
                       struct weft_oneshot_wr **bad_wr);
 

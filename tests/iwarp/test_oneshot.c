@@ -135,6 +135,21 @@ static void many_commands_are_closed_in_any_order(void **state)
     pair_close(p);
 }
 
+// ... so that not every post asks the kernel, and none believes what it said long ago.
+static void what_is_known_of_memory_holds_for_a_millisecond(void **state)
+{
+    (void)state;
+    struct pair *p = open_pair(EXTENSION_ONESHOT_FLAGS, 0);
+    struct wq *wq = qp_wq(p->a.qp);
+    const instant_ns since_ns = 5 * NS_PER_S;
+    *wq_oneshot_known(wq, since_ns) = (struct mem_known){mspan_of(p->a.memory, DATA_LEN), true};
+    assert_int_equal(wq_oneshot_known(wq, since_ns + NS_PER_MS - 1)->mapped.len, DATA_LEN);
+    const struct mem_known *known = wq_oneshot_known(wq, since_ns + NS_PER_MS);
+    assert_int_equal(known->mapped.len, 0);
+    assert_false(known->is_writable);
+    pair_close(p);
+}
+
 static void an_stag_does_not_come_back_with_its_command(void **state)
 {
     (void)state;
@@ -357,6 +372,7 @@ int main(void)
         cmocka_unit_test(the_reference_is_found_wherever_segments_are_cut),
         cmocka_unit_test(the_target_writes_and_reads_a_scattered_list),
         cmocka_unit_test(many_commands_are_closed_in_any_order),
+        cmocka_unit_test(what_is_known_of_memory_holds_for_a_millisecond),
         cmocka_unit_test(an_stag_does_not_come_back_with_its_command),
         cmocka_unit_test(data_in_front_of_the_close_lands),
         cmocka_unit_test(a_close_without_a_receive_acts_at_delivery),
