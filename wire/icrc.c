@@ -11,7 +11,6 @@
 
 enum {
     ICRC_SEED = 0x2144df1c, // the CRC of eight octets 0xff, which stand for the absent LRH
-    COPY_LEN = 4096,        // octets that stay in the nearest cache between copy and CRC
     OUTER_MAX_LEN = IPV6_HEADER_LEN + UDP_HEADER_LEN + BTH_LEN,
     IPV4_VERSION_AND_LEN = 4 << 4 | IPV4_HEADER_LEN / 4,
 };
@@ -20,21 +19,6 @@ uint32_t icrc_update(uint32_t state, const void *octets, size_t len)
 {
     state = crc32_gzip_refl(state, octets, len);
     isal_leave_vectors(len);
-    return state;
-}
-
-uint32_t icrc_copy(uint32_t state, void *dst, const void *src, size_t len)
-{
-    uint8_t *to = dst;
-    const uint8_t *from = src;
-    while (len > 0) {
-        size_t part = len < COPY_LEN ? len : COPY_LEN;
-        memmove(to, from, part); // of memcpy up to 4 KiB compilers make a slow instruction
-        state = icrc_update(state, to, part);
-        to += part;
-        from += part;
-        len -= part;
-    }
     return state;
 }
 

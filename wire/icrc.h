@@ -8,9 +8,8 @@
 // What stands below counts as ones; so do traffic class, flow label and hop limit of IPv6. All else
 // of the IP header counts as sent: length, identification, flags, both addresses.
 //
-// A running state starts at icrc_begin(), goes through icrc_update() or icrc_copy() for what is
-// behind the BTH, in order, and is then the value; on the wire it stands least significant octet
-// first (icrc_put).
+// A running state starts at icrc_begin(), goes through icrc_update() for what is behind the BTH, in
+// order, and is then the value; on the wire it stands least significant octet first (icrc_put).
 #pragma once
 
 #include <netinet/in.h>
@@ -39,10 +38,6 @@ uint32_t icrc_begin(const struct icrc_outer *outer, const uint8_t *bth);
 
 // Carries `state` on over `len` octets (at most 2^31 - 1). No alignment needed.
 uint32_t icrc_update(uint32_t state, const void *octets, size_t len);
-
-// The same, and copies the octets to `dst`: the value is that of the copy, whatever another thread
-// writes meanwhile. The two do not overlap.
-uint32_t icrc_copy(uint32_t state, void *dst, const void *src, size_t len);
 
 // The ICRC of an IP packet: `packet` begins with the IP header and ends in front of the ICRC.
 // False: this is no IPv4 header without options, and no IPv6 header, with UDP and a BTH behind it.

@@ -60,12 +60,10 @@ static void same_from_what_a_sender_knows(struct span packet, uint32_t icrc)
     if (!outer_of(packet, &src, &dst, &outer, &ip_len)) {
         return;
     }
-    uint8_t copy[PACKET_MAX_LEN];
     const uint8_t *bth = packet.ptr + ip_len + UDP_HEADER_LEN;
     size_t behind_len = (size_t)(packet.ptr + packet.len - bth) - BTH_LEN;
     uint32_t state = icrc_begin(&outer, bth);
-    CHECK(icrc_copy(state, copy, bth + BTH_LEN, behind_len) == icrc);
-    CHECK(memcmp(copy, bth + BTH_LEN, behind_len) == 0);
+    CHECK(icrc_update(state, bth + BTH_LEN, behind_len) == icrc);
     static struct icrc_ids ids;
     if (ids.factors[0] == 0) {
         icrc_ids_init(&ids);

@@ -142,22 +142,6 @@ static void pieces_give_the_value_of_the_whole(void **state)
     }
 }
 
-static void copy_has_the_value_and_the_octets(void **state)
-{
-    (void)state;
-    static const size_t lens[] = {0, 1, 63, 1024, 4095, 4096, 4097, 10000};
-    static uint8_t from[10000], to[10001];
-    for (size_t i = 0; i < sizeof from; i++) {
-        from[i] = (uint8_t)(i * 37 + (i >> 8));
-    }
-    for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
-        memset(to, 0xee, sizeof to);
-        assert_int_equal(icrc_copy(77, to, from, lens[i]), icrc_update(77, from, lens[i]));
-        assert_memory_equal(to, from, lens[i]);
-        assert_int_equal(to[lens[i]], 0xee);
-    }
-}
-
 // Bit 0 is the highest of the first octet.
 static bool routers_change(size_t ip_len, size_t bit)
 {
@@ -283,7 +267,6 @@ int main(void)
         cmocka_unit_test(captured_packets_have_the_icrc_that_they_carry),
         cmocka_unit_test(beginning_from_addresses_is_that_of_the_packet),
         cmocka_unit_test(pieces_give_the_value_of_the_whole),
-        cmocka_unit_test(copy_has_the_value_and_the_octets),
         cmocka_unit_test(every_bit_counts_but_those_that_routers_change),
         cmocka_unit_test(other_packets_have_no_icrc),
         cmocka_unit_test(identification_is_found_at_every_length),
