@@ -17,7 +17,6 @@ enum {
     SPINNER_POLL_COUNT = 64,
 };
 static const duration_ns spinner_window_ns = 100 * NS_PER_US;
-static const duration_ns vain_polling_ns = 250 * NS_PER_US;
 
 int rnic_cq_create(struct rnic *rnic, uint32_t cqe_count, const struct cq_port *port,
                    struct rnic_cq **ret)
@@ -111,29 +110,32 @@ static void drive_for(struct rnic_cq *cq, struct puller *puller)
         gathering_on_look(&cq->rnic->shard.gathering, now);
     }
     note_empty_poll(cq, now);
-    cq->in_vain_since_ns = cq->in_vain_since_ns == 0 ? now : cq->in_vain_since_ns;
-    cq->is_in_vain = now - cq->in_vain_since_ns >= vain_polling_ns;
+    giving_way_on_nothing(&cq->giving_way, now);
 }
 
-// Poll lock held.
-static void begin_anew(struct rnic_cq *cq)
+// Poll lock held; let go of meanwhile. Who comes back polls on: the background thread is not to
+// take his place, and look on where the peer has no processor.
+static void give_way(struct rnic_cq *cq)
 {
-    cq->in_vain_since_ns = 0;
-    cq->is_in_vain = false;
+    const instant_ns before = rnic_now(cq->rnic);
+    atomic_store_explicit(&cq->rnic->shard.polled_at_ns, before + GIVING_WAY_SLICE_NS,
+                          memory_order_relaxed);
+    pthread_mutex_unlock(&cq->poll_lock);
+    sched_yield();
+    pthread_mutex_lock(&cq->poll_lock);
+    const instant_ns now = rnic_now(cq->rnic);
+    atomic_store_explicit(&cq->rnic->shard.polled_at_ns, now, memory_order_relaxed);
+    giving_way_on_given(&cq->giving_way, now - before);
 }
 
-// Lets go of the poll lock. Who has polled in vain for so long may have the processor that the peer
+// Lets go of the poll lock. Who has polled in vain for long may have the processor that the peer
 // waits for: two programs that spin on one would take turns of milliseconds.
 static void poll_end(struct rnic_cq *cq)
 {
-    const bool is_in_vain = cq->is_in_vain;
-    if (is_in_vain) {
-        begin_anew(cq);
+    if (giving_way_take(&cq->giving_way)) {
+        give_way(cq);
     }
     pthread_mutex_unlock(&cq->poll_lock);
-    if (is_in_vain) {
-        sched_yield();
-    }
 }
 
 // Octets that a Read waits for are copied in between, while others may poll.
@@ -157,7 +159,7 @@ int rnic_cq_poll(struct rnic_cq *cq, struct cqe *ret, unsigned max)
             puller.qp != NULL ? pull_and_poll(cq, &puller, ret, max) : cq_poll(cq->cq, ret, max);
     }
     if (count > 0) {
-        begin_anew(cq);
+        giving_way_on_found(&cq->giving_way);
     }
     bool has_failed = count == 0 && cq_has_overflowed(cq->cq);
     poll_end(cq);
@@ -177,7 +179,7 @@ const struct cqe *rnic_cq_peek(struct rnic_cq *cq)
         cqe = cq_peek(cq->cq, 0);
     }
     if (cqe != NULL) {
-        begin_anew(cq);
+        giving_way_on_found(&cq->giving_way);
     }
     return cqe;
 }

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 
 #include "base/deadlines.h"
+#include "base/giving_way.h"
 #include "base/list.h"
 #include "base/port_push.h"
 #include "base/qp_state.h"
@@ -120,8 +121,7 @@ struct rnic_cq {
     atomic_uint users;           // QPs that complete here
     unsigned empty_polls;        // in a row; guarded by poll_lock
     instant_ns empty_since_ns;   // when the first of them was
-    instant_ns in_vain_since_ns; // when the first of those behind the last completion was; 0: none
-    bool is_in_vain;             // that is long ago
+    struct giving_way giving_way; // likewise
     struct list_link moderated_link; // in the shard's list of CQs with moderation
 };
 

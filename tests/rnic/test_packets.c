@@ -402,11 +402,13 @@ static void an_unreliable_connection_carries_sends_and_writes(void **state)
 /* ---- polling --------------------------------------------------------------------------------- */
 
 static unsigned yield_count;
+static duration_ns yield_lasts_ns;
 
 // Stands before libc's.
 int sched_yield(void)
 {
     yield_count++;
+    w.now += yield_lasts_ns;
     return 0;
 }
 
@@ -435,6 +437,23 @@ static void who_polls_in_vain_for_long_gives_the_processor_away(void **state)
     world_close();
 }
 
+// It waited for the same one: to keep it is to wait for oneself.
+static void who_gave_the_processor_to_the_peer_gives_it_sooner(void **state)
+{
+    world_open_pair(RNIC_QP_UD, &clean);
+    yield_lasts_ns = 50 * NS_PER_US;
+    yields_of_a_poll(0);
+    assert_int_equal(yields_of_a_poll(250 * NS_PER_US), 1);
+    world_post_recv(1, 0, GRH_LEN + MTU);
+    post_datagram(0, w.qps[1]->qp_num, 0, 100);
+    assert_int_equal(world_completion(1).status, WC_SUCCESS);
+    yields_of_a_poll(0);
+    assert_int_equal(yields_of_a_poll(19 * NS_PER_US), 0);
+    assert_int_equal(yields_of_a_poll(NS_PER_US), 1);
+    yield_lasts_ns = 0;
+    world_close();
+}
+
 /* ---- acknowledgements ------------------------------------------------------------------------ */
 
 // For one pass, where another is sure to come; of a stream whose sender waits for them not at all.
@@ -459,6 +478,7 @@ int main(void)
         cmocka_unit_test(a_datagram_arrives_and_says_from_whom),
         cmocka_unit_test(acknowledgements_of_a_message_wait_and_those_of_a_stream_do_not),
         cmocka_unit_test(who_polls_in_vain_for_long_gives_the_processor_away),
+        cmocka_unit_test(who_gave_the_processor_to_the_peer_gives_it_sooner),
         cmocka_unit_test(a_datagram_to_a_number_that_nobody_has_is_counted),
         cmocka_unit_test(a_packet_shorter_than_its_first_header_is_counted_and_dropped),
         cmocka_unit_test(numbers_are_those_that_the_link_has),
