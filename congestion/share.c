@@ -37,14 +37,26 @@ static bool fits(const struct congestion_member *m, uint64_t promised_len, uint6
     return all == 0 || all - own_len(m) + out_len <= m->share->room_len;
 }
 
+static bool is_next(const struct congestion_member *m)
+{
+    const struct list_link *waiting = &m->share->waiting;
+    return list_is_empty(waiting) || waiting->next == &m->link;
+}
+
 bool congestion_member_may(const struct congestion_member *m, uint64_t out_len, instant_ns now)
 {
     const struct congestion_share *s = m->share;
+    return s == NULL || (is_next(m) && fits(m, 0, out_len)) || is_silent(s, now);
+}
+
+uint64_t congestion_member_most(const struct congestion_member *m)
+{
+    const struct congestion_share *s = m->share;
     if (s == NULL) {
-        return true;
+        return UINT64_MAX;
     }
-    bool is_next = list_is_empty(&s->waiting) || s->waiting.next == &m->link;
-    return (is_next && fits(m, 0, out_len)) || is_silent(s, now);
+    uint64_t others_len = s->out_len - own_len(m);
+    return is_next(m) && others_len < s->room_len ? s->room_len - others_len : 0;
 }
 
 uint32_t congestion_member_packets(const struct congestion_member *m, uint32_t packet_len)
@@ -104,7 +116,7 @@ static void write_off(struct congestion_share *s)
 void congestion_member_set(struct congestion_member *m, uint64_t out_len, instant_ns now)
 {
     struct congestion_share *s = m->share;
-    if (s == NULL) {
+    if (s == NULL || (out_len == m->out_len && m->epoch == s->epoch)) {
         return;
     }
     if (out_len > m->out_len && is_silent(s, now)) {

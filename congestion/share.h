@@ -51,6 +51,8 @@ void congestion_member_init(struct congestion_member *m, struct congestion_share
 void congestion_member_set(struct congestion_member *m, uint64_t out_len, instant_ns now);
 // May it have so many octets out? Not before those who wait.
 bool congestion_member_may(const struct congestion_member *m, uint64_t out_len, instant_ns now);
+// So many it may at most, where others have something out; 0: it is not its turn.
+uint64_t congestion_member_most(const struct congestion_member *m);
 // It wants to have so many, and may not: it is told when it may.
 void congestion_member_wait(struct congestion_member *m, uint64_t out_len);
 // It has what it wanted, or wants nothing any more.

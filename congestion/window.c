@@ -256,6 +256,11 @@ void congestion_on_sent(struct congestion *c, uint32_t packets, instant_ns now)
     c->not_before = (c->not_before > earliest ? c->not_before : earliest) + packets * each;
 }
 
+bool congestion_is_paced(const struct congestion *c)
+{
+    return interval(c) > 0;
+}
+
 instant_ns congestion_not_before(const struct congestion *c)
 {
     return c->not_before;

@@ -111,6 +111,9 @@ uint32_t congestion_window(const struct congestion *c);
 // and more is not paced.
 instant_ns congestion_not_before(const struct congestion *c);
 
+// Is each packet to be asked for anew, since the next may not leave at once?
+bool congestion_is_paced(const struct congestion *c);
+
 // Every so many packets one asks for an acknowledgement: four times in a window, so that it moves
 // on evenly, and at most CONGESTION_ACK_INTERVAL_MAX.
 uint32_t congestion_ack_interval(const struct congestion *c);

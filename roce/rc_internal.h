@@ -37,6 +37,8 @@
 #include "base/check.h"
 #include "base/port_datagram.h"
 #include "base/qp_state.h"
+#include "base/sge.h"
+#include "base/span.h"
 #include "base/time.h"
 #include "base/transport.h"
 #include "congestion/cnp.h"
@@ -344,6 +346,21 @@ enum rc_put { RC_PUT_DONE, RC_PUT_NO_ROOM, RC_PUT_FAILED };
 enum rc_put rc_request_put(struct rc *rc, const struct datagram_sink *sink, const struct rc_out *o,
                            uint64_t mark, uint64_t end, bool is_asking);
 
+// Packets of a message, one after the other, whose payload is looked up once.
+struct rc_run {
+    struct send_wqe *wqe;
+    uint64_t mark, offset; // of the next packet
+    struct span pieces[SGE_COUNT_MAX];
+    unsigned piece; // in which its payload begins
+};
+
+// So many from this mark on. False: as RC_PUT_FAILED.
+bool rc_run_begin(struct rc *rc, const struct rc_out *o, uint64_t mark, uint64_t count,
+                  struct rc_run *ret);
+// Puts the next of them. False: no room.
+bool rc_run_put(struct rc *rc, const struct datagram_sink *sink, struct rc_run *run,
+                bool is_asking);
+
 /* ---- tail.c ---------------------------------------------------------------------------------- */
 
 void rc_tail_arm(struct rc *rc); // something has left, or was acknowledged
@@ -424,6 +441,8 @@ void rc_share_init(struct rc *rc);
 void rc_share_fini(struct rc *rc);
 // May so many packets more be out? They are 0 to 2^23.
 bool rc_share_may(const struct rc *rc, uint64_t packets);
+// How many more, if nobody else sends meanwhile.
+uint64_t rc_share_room(const struct rc *rc);
 // They are to leave, and may not yet; or nothing is.
 void rc_share_wait(struct rc *rc, uint64_t packets);
 void rc_share_leave(struct rc *rc);

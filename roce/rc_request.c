@@ -8,22 +8,57 @@
 #include "wq/status.h"
 #include "wq/wqe.h"
 
+bool rc_run_begin(struct rc *rc, const struct rc_out *o, uint64_t mark, uint64_t count,
+                  struct rc_run *ret)
+{
+    ret->wqe = wq_send_at(&rc->wq, o->handle);
+    ret->mark = mark;
+    ret->offset = (mark - o->first) * rc_pmtu(rc);
+    ret->piece = 0;
+    const uint64_t left = ret->wqe->length - ret->offset, most = count * rc_pmtu(rc);
+    const size_t len = (size_t)(left < most ? left : most);
+    if (len > 0 && wq_message_octets(&rc->wq, o->handle, ret->offset, len, ret->pieces) == 0) {
+        rc_fail_send(rc, ret->wqe, WC_LOC_PROT_ERR);
+        return false;
+    }
+    return true;
+}
+
+// Where the next `len` octets lie: in so many pieces.
+static unsigned run_cut(struct rc_run *run, size_t len, struct span *ret)
+{
+    unsigned count = 0;
+    while (len > 0) {
+        struct span *left = &run->pieces[run->piece];
+        const size_t part = len < left->len ? len : left->len;
+        ret[count++] = span_first(*left, part);
+        *left = span_skip(*left, part);
+        run->piece += left->len == 0;
+        len -= part;
+    }
+    return count;
+}
+
+bool rc_run_put(struct rc *rc, const struct datagram_sink *sink, struct rc_run *run, bool is_asking)
+{
+    struct roce_packet p;
+    struct span pieces[SGE_COUNT_MAX];
+    const size_t len = roce_packet_of_message(run->wqe, ROCE_RC, run->offset, rc_pmtu(rc), &p);
+    p.bth.ack_req = is_asking;
+    p.bth.psn = (uint32_t)run->mark & PSN_MASK;
+    run->mark++;
+    run->offset += len;
+    return rc_packet_put(rc, sink, &p, pieces, run_cut(run, len, pieces), len);
+}
+
 static enum rc_put put_message(struct rc *rc, const struct datagram_sink *sink,
                                const struct rc_out *o, uint64_t mark, bool is_asking)
 {
-    struct send_wqe *wqe = wq_send_at(&rc->wq, o->handle);
-    uint64_t offset = (mark - o->first) * rc_pmtu(rc);
-    struct roce_packet p;
-    size_t len = roce_packet_of_message(wqe, ROCE_RC, offset, rc_pmtu(rc), &p);
-    p.bth.ack_req = is_asking;
-    p.bth.psn = (uint32_t)mark & PSN_MASK;
-    struct span pieces[SGE_COUNT_MAX];
-    unsigned count = len > 0 ? wq_message_octets(&rc->wq, o->handle, offset, len, pieces) : 0;
-    if (len > 0 && count == 0) {
-        rc_fail_send(rc, wqe, WC_LOC_PROT_ERR);
+    struct rc_run run;
+    if (!rc_run_begin(rc, o, mark, 1, &run)) {
         return RC_PUT_FAILED;
     }
-    return rc_packet_put(rc, sink, &p, pieces, count, len) ? RC_PUT_DONE : RC_PUT_NO_ROOM;
+    return rc_run_put(rc, sink, &run, is_asking) ? RC_PUT_DONE : RC_PUT_NO_ROOM;
 }
 
 static void fill_read(const struct rc *rc, const struct rc_out *o, uint64_t mark, uint64_t end,

@@ -105,19 +105,25 @@ void rc_requester_advanced(struct rc *rc, uint64_t packet_count)
 /* ---- packets --------------------------------------------------------------------------------- */
 
 // One packet has left; what it is about has PSNs up to `end`.
-static void has_left(struct rc *rc, uint64_t end)
+static void note_left(struct rc *rc, uint64_t end, bool is_asking)
 {
     struct rc_requester *q = &rc->req;
     bool has_hole = q->repeat.here_count + q->repeat.lost_count > 0; // which has to close first
-    if (q->probe.end == RC_MARK_NONE && q->send_mark >= q->sent_mark && q->asked_mark == end &&
-        !has_hole) {
+    if (is_asking && q->probe.end == RC_MARK_NONE && q->send_mark >= q->sent_mark && !has_hole) {
         q->probe = (struct rc_probe){q->send_mark + 1, rc->wq.now};
     }
-    congestion_on_sent(&q->congestion, 1, rc->wq.now);
     rc->counters.requests_again += q->send_mark < q->sent_mark;
     rc_repeat_has_left(rc, q->send_mark, end);
+    q->asked_mark = is_asking ? end : q->asked_mark;
     q->send_mark = end;
     q->sent_mark = q->sent_mark < end ? end : q->sent_mark;
+}
+
+// So many packets have left, one after the other: that is told once.
+static void follow_left(struct rc *rc, uint32_t packet_count)
+{
+    struct rc_requester *q = &rc->req;
+    congestion_on_sent(&q->congestion, packet_count, rc->wq.now);
     seek(q);
     rc_share_follow(rc);
     if (q->retry_at == INSTANT_NEVER) {
@@ -125,30 +131,73 @@ static void has_left(struct rc *rc, uint64_t end)
     }
 }
 
-// The last packet of a message asks for an acknowledgement, the one that fills the window or the
-// device's room, and so many between that the window moves on evenly.
-static bool asks(const struct rc *rc, bool is_last)
+// Packets for which window and device have room: until they have left nothing but their number
+// changes what either says.
+static uint64_t room_of(const struct rc *rc)
 {
     const struct rc_requester *q = &rc->req;
-    uint64_t behind = q->send_mark + 1;
-    return is_last || behind - q->asked_mark >= congestion_ack_interval(&q->congestion) ||
-           rc_in_flight(q) + 1 >= congestion_window(&q->congestion) || !rc_share_may(rc, 2);
+    uint64_t out = rc_in_flight(q), window = congestion_window(&q->congestion);
+    uint64_t left = window > out ? window - out : 0, room = rc_share_room(rc);
+    return left < room ? left : room;
 }
 
-// What send_mark stands at.
-static enum rc_put put_next(struct rc *rc, const struct datagram_sink *sink)
+// How many of the message leave in one run. Where they are paced, or something is missing, each is
+// looked at for itself; and so is the one that leaves without room (has_window).
+static uint64_t run_len(const struct rc *rc, const struct rc_out *o, uint64_t room)
+{
+    const struct rc_requester *q = &rc->req;
+    uint64_t left = o->end - q->send_mark;
+    bool has_hole = q->repeat.here_count + q->repeat.placed_count + q->repeat.lost_count > 0;
+    if (room <= 1 || has_hole || congestion_is_paced(&q->congestion)) {
+        return 1;
+    }
+    return left < room ? left : room;
+}
+
+// The last packet of a message asks for an acknowledgement, the one that fills the window or the
+// device's room, and so many between that the window moves on evenly.
+static enum rc_put put_run(struct rc *rc, const struct datagram_sink *sink, const struct rc_out *o)
 {
     struct rc_requester *q = &rc->req;
-    const struct rc_out o = *rc_out_at(q, q->send_index);
-    CHECK(o.first <= q->send_mark && q->send_mark < o.end);
-    uint64_t end = o.context != NULL ? o.end : q->send_mark + 1;
-    bool is_asking = o.context != NULL || asks(rc, end == o.end);
-    enum rc_put put = rc_request_put(rc, sink, &o, q->send_mark, end, is_asking);
+    const uint64_t room = room_of(rc), count = run_len(rc, o, room);
+    const uint32_t ack_interval = congestion_ack_interval(&q->congestion);
+    struct rc_run run;
+    uint32_t done = 0;
+    if (!rc_run_begin(rc, o, q->send_mark, count, &run)) {
+        return RC_PUT_FAILED;
+    }
+    for (; done < count; done++) {
+        uint64_t end = q->send_mark + 1;
+        bool asks = end == o->end || end - q->asked_mark >= ack_interval || done + 1 >= room;
+        if (!rc_run_put(rc, sink, &run, asks)) {
+            break;
+        }
+        note_left(rc, end, asks);
+    }
+    if (done > 0) {
+        follow_left(rc, done);
+    }
+    return done == count ? RC_PUT_DONE : RC_PUT_NO_ROOM;
+}
+
+static enum rc_put put_asking(struct rc *rc, const struct datagram_sink *sink,
+                              const struct rc_out *o)
+{
+    enum rc_put put = rc_request_put(rc, sink, o, rc->req.send_mark, o->end, true);
     if (put == RC_PUT_DONE) {
-        q->asked_mark = is_asking ? end : q->asked_mark;
-        has_left(rc, end);
+        note_left(rc, o->end, true);
+        follow_left(rc, 1);
     }
     return put;
+}
+
+// What send_mark stands at: a request as a whole, or of a message as much as may leave.
+static enum rc_put put_next(struct rc *rc, const struct datagram_sink *sink)
+{
+    const struct rc_requester *q = &rc->req;
+    const struct rc_out o = *rc_out_at(q, q->send_index);
+    CHECK(o.first <= q->send_mark && q->send_mark < o.end);
+    return o.context != NULL ? put_asking(rc, sink, &o) : put_run(rc, sink, &o);
 }
 
 // What was sent twice does not tell how long a round trip takes.

@@ -50,6 +50,12 @@ bool rc_share_may(const struct rc *rc, uint64_t packets)
     return congestion_member_may(&rc->member, out_len(rc, packets), rc->wq.now);
 }
 
+uint64_t rc_share_room(const struct rc *rc)
+{
+    uint64_t most_len = congestion_member_most(&rc->member), len = out_len(rc, 0);
+    return most_len > len ? (most_len - len) / packet_len(rc) : 0;
+}
+
 void rc_share_wait(struct rc *rc, uint64_t packets)
 {
     congestion_member_wait(&rc->member, out_len(rc, packets));

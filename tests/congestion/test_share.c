@@ -45,6 +45,25 @@ static void wait_for(unsigned i, unsigned packets)
     congestion_member_wait(&members[i], packets * PACKET_LEN);
 }
 
+static uint64_t most(unsigned i)
+{
+    return congestion_member_most(&members[i]) / PACKET_LEN;
+}
+
+static void most_is_what_the_others_leave(void **state)
+{
+    assert_int_equal(most(0), 10);
+    set(0, 6);
+    assert_int_equal(most(0), 10); // what it has itself is no other's
+    assert_int_equal(most(1), 4);
+    set(1, 4);
+    assert_int_equal(most(2), 0);
+    wait_for(2, 1);
+    set(1, 0);
+    assert_int_equal(most(2), 4);
+    assert_int_equal(most(1), 0); // who waits is first
+}
+
 static void all_together_fit_the_room(void **state)
 {
     assert_true(may(0, 10));
@@ -162,6 +181,7 @@ static void without_a_share_all_may(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(most_is_what_the_others_leave, begin),
         cmocka_unit_test_setup(all_together_fit_the_room, begin),
         cmocka_unit_test_setup(each_has_the_same_part, begin),
         cmocka_unit_test_setup(who_had_something_out_lately_counts, begin),

@@ -517,6 +517,7 @@ static void round_trips_shorter_than_a_timer_are_not_paced(void **state)
         round_trip(&b, ways[i].rtt_ns);
         congestion_on_sent(&b.c, 40, b.now);
         assert_int_equal(congestion_not_before(&b.c) > b.now, ways[i].is_paced);
+        assert_int_equal(congestion_is_paced(&b.c), ways[i].is_paced);
         b.c.window = 0.5; // which nothing but waiting holds to
         congestion_on_sent(&b.c, 1, b.now);
         congestion_on_sent(&b.c, 1, b.now);
