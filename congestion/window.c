@@ -2,7 +2,6 @@
 
 #define SLOW_START_DELAY_NS (100 * NS_PER_US) // slow start ends at such a wait in queues
 #define PACE_GRAIN_NS       (5 * NS_PER_US)   // it takes longer than that to wait
-#define PACE_RTT_MIN_NS     (30 * NS_PER_US)  // a sleep may take so much longer than it was to
 #define EPOCH_NS            (10 * NS_PER_S)   // a way that became longer is noticed after two
 
 enum {
@@ -233,15 +232,15 @@ void congestion_on_rtt(struct congestion *c, duration_ns sample_ns, instant_ns n
 
 // Between two packets. Below a window of one, a packet takes more than a round trip. Else a window
 // leaves in the shortest one: what the others take longer is a queue, which the window is there to
-// empty, or a host that has not had its turn, after which there is nothing to wait for. Within one
-// host, or rack, a round trip is over before a timer would have been late: there acknowledgements
-// are all the clock that there is, and who waits for another one leaves the line idle.
+// empty, or a host that has not had its turn, after which there is nothing to wait for. A timer may be
+// later than a short round trip takes: then acknowledgements are the clock, which come four times
+// in a window. Within one host they are all the clock that there is.
 static duration_ns interval(const struct congestion *c)
 {
     if (c->window < 1) {
         return (duration_ns)((double)c->srtt_ns / c->window);
     }
-    if (shortest(c) < PACE_RTT_MIN_NS || c->config.has_no_line) {
+    if (c->config.has_no_line) {
         return 0;
     }
     double pace = c->phase == CONGESTION_SLOW_START ? pace_slow_start : pace_else;

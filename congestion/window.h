@@ -107,8 +107,7 @@ uint32_t congestion_window(const struct congestion *c);
 // Nothing leaves before. A window leaves a little faster than one per shortest round trip; below a
 // window of one, a packet takes the present round trip and more. What was due on the average may
 // leave together, so that they share a system call: as many packets as the ACK interval, or what is
-// due in 5 us. Where the shortest round trip is below 30 us, or there is no line, a window of one
-// and more is not paced.
+// due in 5 us. Where there is no line a window of one and more is not paced.
 instant_ns congestion_not_before(const struct congestion *c);
 
 // Is each packet to be asked for anew, since the next may not leave at once?

@@ -141,7 +141,8 @@ static void send_all(struct bottleneck *b, uint32_t i)
     }
     if (f->sent - f->acked < window && f->wakes_at <= b->now) {
         f->wakes_at = not_before;
-        event_put(b, (struct event){.at = not_before, .flow = i, .kind = EVENT_WAKE});
+        event_put(
+            b, (struct event){.at = not_before + b->config.late_ns, .flow = i, .kind = EVENT_WAKE});
     }
 }
 

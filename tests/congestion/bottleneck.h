@@ -27,6 +27,7 @@ struct bottleneck_config {
     duration_ns rtt_ns;    // without queue
     unsigned queue_max;    // packets
     duration_ns stall_ns;  // one answer in 64 is kept for up to so long; 0: none
+    duration_ns late_ns;   // by which who sleeps until a packet is due wakes up too late
 };
 
 // One end to end way. Marks count packets from 0.

@@ -21,10 +21,13 @@ struct outcome {
     unsigned timeouts_max; // in a row
 };
 
+static const duration_ns timer_slack_ns = 50 * NS_PER_US; // as Linux has it
+
 struct scene {
     unsigned flow_count;
     unsigned tcp_count;
     duration_ns rtt_ns;
+    duration_ns late_ns;    // timers
     duration_ns between_ns; // starts of flows
     duration_ns stall_ns;
 };
@@ -55,6 +58,7 @@ static struct outcome play(const struct scene *scene, enum flow_kind kind)
         .rtt_ns = scene->rtt_ns,
         .queue_max = (unsigned)(scene->rtt_ns / PACKET_NS),
         .stall_ns = scene->stall_ns,
+        .late_ns = scene->late_ns,
     };
     bottleneck_init(&line, &config);
     for (unsigned i = 0; i < scene->flow_count; i++) {
@@ -149,6 +153,32 @@ static void tcp_beside_it_has_its_share(void **state)
     }
 }
 
+// A queue of 24 to 35 packets, over whose end an unpaced window falls at once.
+static void tcp_beside_it_has_its_share_of_a_short_queue(void **state)
+{
+    (void)state;
+    static const duration_ns short_ns[] = {20 * NS_PER_US, 25 * NS_PER_US, 30 * NS_PER_US};
+    for (unsigned i = 0; i < 6; i++) {
+        const struct scene scene = {.flow_count = 1,
+                                    .tcp_count = 1,
+                                    .rtt_ns = short_ns[i / 2],
+                                    .late_ns = i % 2 * timer_slack_ns};
+        holds_but_for_a_fixed_window(&scene, is_shared_with_the_other);
+    }
+}
+
+// Acknowledgements wake too.
+static void timers_that_are_late_do_not_leave_the_line_idle(void **state)
+{
+    (void)state;
+    for (duration_ns rtt_ns = 20 * NS_PER_US; rtt_ns <= 50 * NS_PER_US; rtt_ns += 10 * NS_PER_US) {
+        const struct scene scene = {.flow_count = 1, .rtt_ns = rtt_ns, .late_ns = timer_slack_ns};
+        const double goodput = play(&scene, FLOW_CONTROLLED).goodput;
+        print_message("timers late, %u us: %.3f\n", (unsigned)(rtt_ns / NS_PER_US), goodput);
+        assert_true(goodput >= 0.8);
+    }
+}
+
 static void one_flow_has_the_line(void **state)
 {
     (void)state;
@@ -174,6 +204,8 @@ int main(void)
         cmocka_unit_test(who_comes_later_gets_no_more_and_no_less),
         cmocka_unit_test(incast_of_thirty_two_carries_on),
         cmocka_unit_test(tcp_beside_it_has_its_share),
+        cmocka_unit_test(tcp_beside_it_has_its_share_of_a_short_queue),
+        cmocka_unit_test(timers_that_are_late_do_not_leave_the_line_idle),
         cmocka_unit_test(one_flow_has_the_line),
         cmocka_unit_test(busy_host_is_not_taken_for_a_queue),
     };
