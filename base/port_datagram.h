@@ -101,12 +101,12 @@ struct datagram_link_ops {
     // of what nobody sends again. True also if nobody knows, or if the receiver has taken nothing
     // for long.
     bool (*has_room)(struct datagram_link *link, const struct datagram_tx *tx);
-    // This process has somebody for a service of connection managers at a local address
-    // (unspecified: any), and others that share the address can find out. -EADDRINUSE: one has
-    // too.
+    // This process has somebody for a service of connection managers at a local address, or at
+    // those of a wildcard (base/wildcard.h), and others that share the address can find out.
+    // -EADDRINUSE: one has too.
     int (*serve)(struct datagram_link *link, uint64_t service, const struct in6_addr *local);
     void (*unserve)(struct datagram_link *link, uint64_t service, const struct in6_addr *local);
-    // Has any process, at this address or at any? True also where it cannot be found out.
+    // Has any process, at this address or at a wildcard's? True also where it cannot be found out.
     bool (*is_served)(struct datagram_link *link, uint64_t service, const struct in6_addr *local);
 
     // When this process has ended without a word, killed or by _exit, another one of its host that

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/wildcard.h"
 #include "cm/cm.h"
 
 enum { HOP_LIMIT = 64 };
@@ -224,10 +225,23 @@ static int peer_addr(struct cm_id *c, struct sockaddr_storage *ret)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
+// As of sockets: no IPv6 for who is bound to 0.0.0.0, and IPv4 for who is bound to ::, unless it has
+// said that it is for its own family alone.
+static struct in6_addr listening_place(const struct cm_id *c, const struct sockaddr *local)
+{
+    if (!cm_addr_is_any(local)) {
+        return cm_addr_octets(local);
+    }
+    if (local->sa_family == AF_INET) {
+        return wildcard_of_ipv4();
+    }
+    return c->options.v6_only ? wildcard_of_ipv6() : wildcard_of_both();
+}
+
 static int listen_packet(struct cm_id *c, int backlog)
 {
     const struct sockaddr *local = (const struct sockaddr *)&c->packet->local;
-    const struct in6_addr octets = cm_addr_octets(local);
+    const struct in6_addr octets = listening_place(c, local);
     const struct rnic_conn_port events = {.on_event = on_event, .ctx = c};
     return rnic_conn_listen(c->packet->device->rnic, port_space(c), ntohs(cm_addr_port(local)),
                             &octets, backlog, &events, &c->packet->conn);

@@ -181,12 +181,13 @@ struct ibcm_listener {
     struct list_link link;
     struct list_link waiting; // connections that it has not answered
     uint64_t service_id;
-    struct in6_addr local; // unspecified: any
+    struct in6_addr local; // or a wildcard
     uint32_t waiting_count, backlog;
     void *ctx;
 };
 
-// Requests for the port are put before `ctx`. `backlog`: of listen(); 0 and less mean the largest.
+// Requests for the port are put before `ctx`: those for `local`, which may be of base/wildcard.h.
+// `backlog`: of listen(); 0 and less mean the largest.
 // 0, or -EADDRINUSE: another listener has the very same port and address.
 int ibcm_listen(struct ibcm *ibcm, struct ibcm_listener *l, enum ip_cm_port_space ps, uint16_t port,
                 const struct in6_addr *local, int backlog, void *ctx);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/wildcard.h"
 #include "ibcm/internal.h"
 #include "wire/ip_cm.h"
 
@@ -31,17 +32,14 @@ struct ibcm_listener *ibcm_listener_find(const struct ibcm *ibcm, uint64_t servi
                                          const struct in6_addr *local)
 {
     struct ibcm_listener *found = NULL;
+    int nearest = WILDCARD_FAR;
     const struct list_link *head = &ibcm->listeners;
     for (struct list_link *l = head->next; l != head; l = l->next) {
         struct ibcm_listener *listener = LIST_ENTRY(l, struct ibcm_listener, link);
-        if (listener->service_id != service_id) {
-            continue;
-        }
-        if (is_same(&listener->local, local)) {
-            return listener;
-        }
-        if (IN6_IS_ADDR_UNSPECIFIED(&listener->local)) {
+        const int nearness = wildcard_nearness(&listener->local, local);
+        if (listener->service_id == service_id && nearness > nearest) {
             found = listener;
+            nearest = nearness;
         }
     }
     return found;

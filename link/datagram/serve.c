@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/list.h"
+#include "base/wildcard.h"
 #include "link/datagram/share.h"
 #include "link/datagram/udp_link.h"
 #include "link/sys.h"
@@ -51,8 +52,9 @@ void datagram_udp_unserve(struct datagram_link *link, uint64_t service,
 bool datagram_udp_is_served(struct datagram_link *link, uint64_t service,
                             const struct in6_addr *local)
 {
-    static const struct in6_addr any;
+    const struct in6_addr family = wildcard_of(local), both = wildcard_of_both();
     const struct datagram_share *share = &datagram_udp_of(link)->share;
     return datagram_share_is_served(share, service, local) ||
-           datagram_share_is_served(share, service, &any);
+           datagram_share_is_served(share, service, &family) ||
+           datagram_share_is_served(share, service, &both);
 }

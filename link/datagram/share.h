@@ -71,8 +71,8 @@ void datagram_share_fini(struct datagram_share *s);
 // descriptor is the caller's; closed, or with the process, it is let go.
 int datagram_share_lock(const struct datagram_share *s);
 
-// A name that says that somebody serves `service` at this address, unspecified: at any, for as long
-// as the descriptor is open, which is the caller's. -EADDRINUSE: somebody has it.
+// A name that says that somebody serves `service` at this address, or at those of a wildcard, for
+// as long as the descriptor is open, which is the caller's. -EADDRINUSE: somebody has it.
 int datagram_share_serve(const struct datagram_share *s, uint64_t service,
                          const struct in6_addr *local);
 // Is there that name? True also where it cannot be found out.

@@ -108,7 +108,7 @@ struct datagram_group {
 struct datagram_service {
     struct list_link link;
     uint64_t service;
-    struct in6_addr local; // unspecified: any
+    struct in6_addr local; // or a wildcard
     int fd;
 };
 

@@ -64,6 +64,38 @@ static void test_a_port_of_ended_connections_is_free_and_then_taken(void **state
     end_close(&second);
 }
 
+static void listen_everywhere(struct end *end, const struct sockaddr *any)
+{
+    int only = 1;
+    end->channel = rdma_create_event_channel();
+    assert_int_equal(rdma_create_id(end->channel, &end->id, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(
+        rdma_set_option(end->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only, sizeof only), 0);
+    assert_int_equal(rdma_bind_addr(end->id, (struct sockaddr *)any), 0);
+    assert_int_equal(rdma_listen(end->id, 1), 0);
+}
+
+// tgtd listens so for iSER.
+static void test_each_family_has_a_listener_of_its_own_at_one_port(void **state)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET};
+    struct sockaddr_in6 any6 = {.sin6_family = AF_INET6};
+    struct end ipv4 = {0}, ipv6 = {0}, active = {0};
+    listen_everywhere(&ipv4, (struct sockaddr *)&any);
+    any6.sin6_port = rdma_get_src_port(ipv4.id);
+    listen_everywhere(&ipv6, (struct sockaddr *)&any6);
+    active_open(&active, any6.sin6_port);
+    assert_int_equal(rdma_connect(active.id, NULL), 0);
+    struct rdma_cm_event *event = event_expect(ipv4.channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+    struct end passive = {.id = event->id};
+    rdma_ack_cm_event(event);
+    assert_false(event_waits(ipv6.channel));
+    end_close(&passive);
+    end_close(&active);
+    end_close(&ipv6);
+    end_close(&ipv4);
+}
+
 /* ---- queue pairs of the program's own -------------------------------------------------------- */
 
 struct ours {
@@ -419,6 +451,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_port_of_ended_connections_is_free_and_then_taken),
+        cmocka_unit_test(test_each_family_has_a_listener_of_its_own_at_one_port),
         cmocka_unit_test(test_both_ends_are_told_what_they_agreed_on),
         cmocka_unit_test(test_a_program_that_moves_its_queue_pairs_sends_over_them),
         cmocka_unit_test(test_who_has_accepted_hears_that_the_peer_wants_no_more),

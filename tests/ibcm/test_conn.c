@@ -1,4 +1,5 @@
 // Connections made, refused and ended, over a net that loses nothing.
+#include "base/wildcard.h"
 #include "tests/ibcm/net.h"
 
 static struct net net;
@@ -182,6 +183,27 @@ static void the_listener_at_the_very_address_goes_first(void **state)
     assert_true(ibcm_next_event(B->ibcm, &e));
     assert_ptr_equal(e.ctx, &here);
     assert_int_equal(e.port, NET_PORT);
+}
+
+// Our addresses are of IPv4.
+static void a_wildcard_of_one_family_takes_that_family_alone(void **state)
+{
+    struct ibcm_listener of_ipv6, of_ipv4;
+    struct ibcm_event e;
+    const struct in6_addr ipv6 = wildcard_of_ipv6(), ipv4 = wildcard_of_ipv4();
+    ibcm_unlisten(B->ibcm, &B->listener, net.now);
+    assert_int_equal(ibcm_listen(B->ibcm, &of_ipv6, IP_CM_PS_TCP, NET_PORT, &ipv6, 0, NULL), 0);
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(A->last, IBCM_EVENT_REJECTED);
+    assert_int_equal(A->reason, IBCM_REASON_INVALID_SERVICE_ID);
+    assert_int_equal(ibcm_listen(B->ibcm, &of_ipv4, IP_CM_PS_TCP, NET_PORT, &ipv4, 0, &of_ipv4), 0);
+    net_connect(&net, 0, 1);
+    net.now += NS_PER_MS;
+    const struct net_packet p = net.last[IBCM_REQ];
+    ibcm_on_mad(B->ibcm, &p.ends, span_of(p.mad, MAD_LEN), false, net.now);
+    assert_true(ibcm_next_event(B->ibcm, &e));
+    assert_ptr_equal(e.ctx, &of_ipv4);
 }
 
 static void a_listener_that_goes_away_refuses_whom_nobody_was_told_of(void **state)
@@ -452,6 +474,7 @@ int main(void)
         TEST(a_response_can_be_rejected),
         TEST(where_nobody_listens_the_answer_is_invalid_service_id),
         TEST(the_listener_at_the_very_address_goes_first),
+        TEST(a_wildcard_of_one_family_takes_that_family_alone),
         TEST(a_listener_that_goes_away_refuses_whom_nobody_was_told_of),
         TEST(the_first_packet_of_data_stands_for_the_rtu),
         TEST(either_end_can_end_it),
