@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/counter.h"
+#include "base/port_journal.h"
 #include "base/span.h"
 #include "base/time.h"
 
@@ -77,6 +78,7 @@ struct datagram_link_ops;
 struct datagram_link {
     const struct datagram_link_ops *ops;
     uint32_t qp_num_first, qp_num_count; // numbers for this process's queue pairs
+    struct journal *journal; // for records beside its packets; NULL: nobody has asked for them
 };
 
 struct datagram_link_ops {

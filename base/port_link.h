@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 
 #include "base/counter.h"
+#include "base/port_journal.h"
 #include "base/port_place.h"
 #include "base/span.h"
 #include "base/time.h"
@@ -41,6 +42,7 @@ struct link {
     unsigned facts; // enum link_facts: what streams of it may have
     // Of streams whose peer's memory can be written past them (base/port_push.h); NULL: none can.
     const struct push_ops *pushes;
+    struct journal *journal; // for records beside its octets; NULL: nobody has asked for them
 };
 
 // A back end embeds this first; `owner` is whatever the user of the stream wants to find again.

@@ -537,6 +537,7 @@ int link_compound_create(const struct link_compound_config *config, struct link 
     for (unsigned i = 0; i < config->member_count && error == 0; i++) {
         l->members[i] = members[i];
         l->base.facts |= members[i]->facts;
+        l->base.journal = l->base.journal != NULL ? l->base.journal : members[i]->journal;
         error = watch(l, link_descriptor(members[i]), members[i]);
     }
     if (error != 0) {

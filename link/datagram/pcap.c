@@ -163,8 +163,7 @@ static unsigned pcap_receive(struct datagram_link *link, struct datagram_rx *ret
 static void pcap_abandon(struct datagram_link *link)
 {
     struct datagram_pcap *p = pcap_of(link);
-    p->file.len = 0; // what stands there is the parent's to write
-    pcap_file_close(&p->file);
+    pcap_file_abandon(&p->file);
     datagram_abandon(p->forward.inner);
 }
 
@@ -219,6 +218,7 @@ int datagram_pcap_wrap(struct datagram_link *inner, const char *path, uint16_t p
         return error;
     }
     datagram_forward_init(&p->forward, &datagram_pcap_ops, inner);
+    p->forward.base.journal = pcap_file_journal(&p->file);
     p->port = port;
     *ret = &p->forward.base;
     return 0;

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "base/counter.h"
+#include "base/port_journal.h"
 #include "base/port_link.h"
 #include "base/span.h"
 #include "base/time.h"
@@ -100,7 +101,8 @@ struct device_ops {
 // A device embeds this first.
 struct device {
     const struct device_ops *ops;
-    bool takes_runs; // cuts a run of segments alike itself (struct net_segment)
+    bool takes_runs;         // cuts a run of segments alike itself (struct net_segment)
+    struct journal *journal; // for records beside its segments; NULL: nobody has asked for them
 };
 
 /* ---- calls, as above ------------------------------------------------------------------------- */

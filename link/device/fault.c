@@ -283,7 +283,8 @@ int device_fault_wrap(struct device *inner, const struct fault_config *config, s
     }
     list_init(&f->held);
     fault_model_init(&f->model, config);
-    f->forward = (struct device_forward){.base.ops = &fault_ops, .inner = inner};
+    f->forward = (struct device_forward){.base = {.ops = &fault_ops, .journal = inner->journal},
+                                         .inner = inner};
     // Each segment meets its own fate.
     f->forward.base.takes_runs = inner->takes_runs && (config->sides & FAULT_SIDE_OUT) == 0;
     if (config->corrupt > 0) { // before anything is looked at, which the inner device does

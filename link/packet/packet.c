@@ -224,6 +224,7 @@ int link_packet_create(const struct link_packet_config *config, struct device *d
     }
     l->base.ops = &packet_ops;
     l->base.facts = LINK_HAS_SEGMENTS | LINK_HAS_PLACES | LINK_IS_OF_PROCESS;
+    l->base.journal = device->journal;
     l->config = *config;
     l->host = host;
     l->device = device;

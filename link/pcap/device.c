@@ -166,8 +166,7 @@ static void pcap_close(struct device *d, struct channel *channel)
 static void pcap_abandon(struct device *d)
 {
     struct pcap_device *p = pcap_of(d);
-    p->file.len = 0; // what stands there is the parent's to write
-    pcap_file_close(&p->file);
+    pcap_file_abandon(&p->file);
     device_abandon(p->forward.inner);
 }
 
@@ -225,6 +224,7 @@ int device_pcap_wrap(struct device *inner, const char *path, struct device **ret
     }
     // Whole segments only, not runs of them, are what is recorded.
     p->forward = (struct device_forward){.base.ops = &pcap_ops, .inner = inner};
+    p->forward.base.journal = pcap_file_journal(&p->file);
     p->id = 0;
     list_init(&p->ends);
     *ret = &p->forward.base;

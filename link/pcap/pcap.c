@@ -249,8 +249,7 @@ static int pcap_bind(struct link *link, const struct sockaddr *addr, unsigned fl
 static void pcap_abandon(struct link *link)
 {
     struct pcap_link *l = pcap_link_of(link);
-    l->file.len = 0; // what stands there is the parent's to write
-    pcap_file_close(&l->file);
+    pcap_file_abandon(&l->file);
     link_abandon(l->forward.inner);
 }
 
@@ -318,6 +317,7 @@ int link_pcap_wrap(struct link *inner, const char *path, struct link **ret)
         return error;
     }
     link_forward_init(&l->forward, &pcap_ops, inner);
+    l->forward.base.journal = pcap_file_journal(&l->file);
     l->serial = 0;
     list_init(&l->streams);
     rest_init(&l->rest);
