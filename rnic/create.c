@@ -100,6 +100,7 @@ int rnic_create(const struct rnic_parts *parts, struct rnic **ret)
     rnic->clock_ctx = parts->clock_ctx;
     numbers_init(&rnic->numbers, parts);
     rnic->trace = parts->trace;
+    rnic->journal = parts->link != NULL ? parts->link->journal : parts->datagrams->journal;
     bool is_bounded = parts->half_open_max > 0 && parts->half_open_max < CONN_HALF_OPEN_MAX_DEFAULT;
     conn_gate_init(&rnic->gate, is_bounded ? parts->half_open_max : CONN_HALF_OPEN_MAX_DEFAULT);
     list_init(&rnic->all_qps);

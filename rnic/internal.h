@@ -59,6 +59,7 @@ struct rnic {
     uint64_t closes[QP_CLOSE_REASON_COUNT]; // streams in full operation that ended
     struct latency latency;                 // of all queue pairs, guarded by the shard's lock
     struct trace *trace;
+    struct journal *journal; // the link's; NULL: nobody has asked
     const char *name;
     instant_ns (*clock)(void *ctx);
     void *clock_ctx;

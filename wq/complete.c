@@ -1,5 +1,6 @@
 // Completions: in posting order, each work request once. What was never carried out is flushed.
 #include "base/check.h"
+#include "base/port_journal.h"
 #include "base/probe.h"
 #include "wq/wq.h"
 
@@ -16,6 +17,19 @@ static const uint32_t wc_opcode_of[WQE_OPCODE_COUNT] = {
     [WQE_SEND_WITH_INV] = WC_SEND,
 };
 
+// What stands in its receive (cqe.source) the poller has not fetched yet.
+static void journal_completion(struct wq *wq, const struct cqe *cqe)
+{
+    const struct recv_message *message = (const struct recv_message *)cqe->source;
+    struct journal_record record = {.kind = JOURNAL_COMPLETED,
+                                    .qp_num = cqe->qp_num,
+                                    .opcode = (uint8_t)cqe->opcode,
+                                    .status = (uint8_t)cqe->status,
+                                    .wr_id = cqe->wr_id,
+                                    .len = message != NULL ? message->byte_len : cqe->byte_len};
+    wq->config->journal->put(wq->config->journal, &record);
+}
+
 // False: nobody will poll it.
 static bool push(struct wq *wq, struct cq *cq, struct cqe *cqe)
 {
@@ -27,6 +41,9 @@ static bool push(struct wq *wq, struct cq *cq, struct cqe *cqe)
     PROBE4(completion, cqe->qp_num, cqe->wr_id, cqe->opcode, cqe->status);
     TRACE(wq->config->trace, TRACE_CQ, "qp %u completion of wr_id 0x%llx: opcode %u, status %u",
           cqe->qp_num, (unsigned long long)cqe->wr_id, cqe->opcode, cqe->status);
+    if (JOURNAL_IS_KEPT(wq->config->journal)) {
+        journal_completion(wq, cqe);
+    }
     if (!cq_push(cq, cqe)) {
         TRACE(wq->config->trace, TRACE_CQ, "qp %u: the completion queue is full",
               wq->config->qp_num);

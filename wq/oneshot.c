@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/port_journal.h"
 #include "base/probe.h"
 #include "wq/wq.h"
 
@@ -210,6 +211,19 @@ static struct oneshot_command *command_of(struct wq *wq, const struct send_wqe *
     return &t->commands[wqe->command];
 }
 
+static void journal_command(struct wq *wq, const struct oneshot_command *command,
+                            enum journal_kind kind)
+{
+    struct journal *journal = wq->config->journal;
+    if (JOURNAL_IS_KEPT(journal)) {
+        journal->put(journal, &(struct journal_record){.kind = kind,
+                                                       .qp_num = wq->config->qp_num,
+                                                       .key = command->stag,
+                                                       .wr_id = command->reference,
+                                                       .len = command->length});
+    }
+}
+
 static void open_region(struct wq *wq, struct oneshot_command *command)
 {
     const struct oneshot_table *t = atomic_load_explicit(&wq->oneshot, memory_order_relaxed);
@@ -229,6 +243,7 @@ static void open_region(struct wq *wq, struct oneshot_command *command)
     TRACE(wq->config->trace, TRACE_QP, "qp %u advertises STag 0x%08x, reference %llu: %llu octets",
           wq->config->qp_num, command->stag, (unsigned long long)command->reference,
           (unsigned long long)command->length);
+    journal_command(wq, command, JOURNAL_STAG_LENT);
 }
 
 static void oneshot_close(struct wq *wq, struct oneshot_command *command)
@@ -244,6 +259,7 @@ void oneshot_close_by_peer(struct wq *wq, struct oneshot_command *command)
     PROBE4(oneshot_closed, wq->config->qp_num, command->stag, command->reference, command->length);
     TRACE(wq->config->trace, TRACE_QP, "qp %u: the peer closes STag 0x%08x, reference %llu",
           wq->config->qp_num, command->stag, (unsigned long long)command->reference);
+    journal_command(wq, command, JOURNAL_STAG_CLOSED);
     oneshot_close(wq, command);
     wq->counters->oneshot_closed++;
 }
@@ -280,6 +296,7 @@ void oneshot_detach_all(struct wq *wq)
     for (uint32_t i = 0; wq->oneshot_open_count > 0; i++) {
         CHECK(i < t->config.command_max);
         if (t->commands[i].is_open) {
+            journal_command(wq, &t->commands[i], JOURNAL_STAG_TAKEN_BACK);
             oneshot_close(wq, &t->commands[i]);
             wq->counters->oneshot_detached++;
         }
@@ -294,6 +311,7 @@ int wq_oneshot_revoke(struct wq *wq, uint32_t stag)
         return -EINVAL;
     }
     TRACE(wq->config->trace, TRACE_QP, "qp %u revokes STag 0x%08x", wq->config->qp_num, stag);
+    journal_command(wq, command, JOURNAL_STAG_TAKEN_BACK);
     oneshot_close(wq, command);
     wq->counters->oneshot_revoked++;
     return 0;

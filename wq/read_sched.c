@@ -201,6 +201,14 @@ static uint32_t cost_of(const struct read_flow *flow)
     return length > READ_COST_MIN_LEN ? length : READ_COST_MIN_LEN;
 }
 
+static void tell_moved(const struct read_flow *flow, const struct read_context *context,
+                       bool is_granted)
+{
+    if (__builtin_expect(flow->on_moved != NULL, 0)) {
+        flow->on_moved(flow, context, (uint32_t)(context - flow->sched->contexts), is_granted);
+    }
+}
+
 // Makes a free context that of the flow's next request.
 static struct read_context *context_bind(struct read_flow *flow, instant_ns now)
 {
@@ -232,11 +240,13 @@ static struct read_context *context_bind(struct read_flow *flow, instant_ns now)
     if (!read_task_has_rest(task)) {
         list_remove(&task->link);
     }
+    tell_moved(flow, context, true);
     return context;
 }
 
 static void context_unbind(struct read_flow *flow, struct read_context *context)
 {
+    tell_moved(flow, context, false);
     list_remove(&context->link);
     context->task = NULL;
     list_push_head(&flow->sched->free, &context->link); // who goes on keeps this one

@@ -79,6 +79,10 @@ struct read_flow {
     struct read_patience patience; // with the oldest request
     void (*on_granted)(void *ctx); // a context came while somebody else was served; may not call
     void *ctx;                     // back into the scheduler
+    // A context, the one with this number of all, has become the flow's, or is about to be so no
+    // longer. NULL: nobody wants to know.
+    void (*on_moved)(const struct read_flow *flow, const struct read_context *context,
+                     uint32_t number, bool is_granted);
 };
 
 // `context_count`: at least 1. `depth`: requests of one read that are out at a time; 0: as many as

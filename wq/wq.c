@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "wq/journal.h"
 
 static bool is_config_valid(const struct wq_config *config)
 {
@@ -56,6 +57,9 @@ static int reads_init(struct wq *wq)
         }
     }
     read_flow_init(&wq->reads, sched, wq->config->on_runnable, wq->config->ctx);
+    if (JOURNAL_IS_KEPT(wq->config->journal)) {
+        wq->reads.on_moved = wq_journal_context;
+    }
     return 0;
 }
 
@@ -147,6 +151,9 @@ struct send_wqe *wq_send_slot(struct wq *wq, unsigned ahead)
 
 void wq_send_commit(struct wq *wq, unsigned count)
 {
+    if (JOURNAL_IS_KEPT(wq->config->journal)) {
+        wq_journal_sends(wq, count); // before the engine may have them
+    }
     wqe_ring_commit(&wq->sq, count);
 }
 
@@ -157,6 +164,9 @@ struct recv_wqe *wq_receive_slot(struct wq *wq, unsigned ahead)
 
 void wq_receive_commit(struct wq *wq, unsigned count)
 {
+    if (JOURNAL_IS_KEPT(wq->config->journal)) {
+        wq_journal_receives(wq, count);
+    }
     wqe_ring_commit(&wq->rq, count);
 }
 

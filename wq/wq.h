@@ -21,6 +21,7 @@
 //     scatter.c   placement into the list of a work request
 //     complete.c  completions and flushing
 //     oneshot.c   the command table of one-shot RDMA
+//     journal.c   what is recorded for who asked
 //
 // All is serialised by the caller; before each call it sets `now`.
 #pragma once
@@ -32,6 +33,7 @@
 
 #include "base/guard.h"
 #include "base/list.h"
+#include "base/port_journal.h"
 #include "base/port_transport.h"
 #include "base/span.h"
 #include "base/time.h"
@@ -70,6 +72,7 @@ struct wq_config {
     uint32_t ord_max;              // reads and atomics outstanding at most
     duration_ns read_timeout_ns;   // how long an answer may make no progress; 0: for ever
     struct trace *trace;           // NULL: none
+    struct journal *journal;       // NULL: nobody has asked
     // A read context came free: there is output, outside of any call on these queues.
     void (*on_runnable)(void *ctx);
     // One that was chosen to be measured is about to complete, successfully. NULL: not wanted.

@@ -12,6 +12,7 @@
 #include "rnic/ep/ep.h"
 #include "rnic/ep/state.h"
 #include "rnic/internal.h"
+#include "rnic/journal.h"
 #include "rnic/qp/meeting.h"
 #include "wire/terminate.h"
 
@@ -87,6 +88,7 @@ static int open_stream(struct rnic_ep *ep, instant_ns now)
         stream.oneshot_offered = agreed->encodings;
     }
     PROBE4(established, ep->qp->qp_num, ep->is_initiator, agreed->crc, stream.mulpdu);
+    journal_stream(ep);
     link_peer_addr(ep->stream, &ep->peer_addr);
     ep_move(ep, EP_IN_OPEN);
     qp_on_established(stream_qp(ep->qp), &stream, now);

@@ -9,6 +9,7 @@
 #include "ibcm/state.h"
 #include "rnic/connect.h"
 #include "rnic/internal.h"
+#include "rnic/journal.h"
 #include "rnic/packet/cm.h"
 #include "rnic/packet/packet.h"
 #include "rnic/shard.h"
@@ -20,6 +21,7 @@ static int move(struct rnic_qp *qp, const struct qp_change *change, instant_ns n
     const struct transport_ops *ops = qp->transport->ops;
     int error = ops->modify(qp->transport, change, now);
     if (error == 0) {
+        journal_packets(qp, change);
         packet_posted(qp, now); // what was posted before may go now, or comes back
     }
     return error;

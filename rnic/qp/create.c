@@ -27,6 +27,7 @@ struct wq_config qp_wq_config(struct rnic_qp *qp, const struct rnic_qp_init *ini
         .ord_max = rnic_limits.max_qp_rd_atom,
         .read_timeout_ns = rnic->config.read_timeout_ns,
         .trace = rnic->trace,
+        .journal = rnic->journal,
         .on_runnable = on_runnable,
         .on_sampled = qp_port_on_sampled,
         .ctx = qp,

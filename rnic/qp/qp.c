@@ -7,6 +7,7 @@
 #include "rnic/carrier.h"
 #include "rnic/ep/ep.h"
 #include "rnic/internal.h"
+#include "rnic/journal.h"
 #include "rnic/packet/cm.h"
 #include "rnic/point.h"
 #include "rnic/pull.h"
@@ -194,6 +195,9 @@ int rnic_qp_change(struct rnic_qp *qp, const struct qp_change *change)
     int error = rnic_is_alive(rnic) ? qp->transport->ops->modify(qp->transport, change, now) : -EIO;
     if (error == 0 && qp->ep != NULL) {
         ep_note_admission(qp->ep);
+    }
+    if (error == 0) {
+        journal_packets(qp, change);
     }
     if (error == 0 && is_move) {
         rnic->shard.carrier->on_moved(qp, change->state, now);

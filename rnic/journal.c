@@ -1,0 +1,50 @@
+#include "rnic/journal.h"
+
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/port_journal.h"
+#include "base/port_link.h"
+#include "rnic/ep/ep.h"
+#include "rnic/internal.h"
+
+static uint16_t unpack(const struct sockaddr_storage *from, struct in6_addr *ret)
+{
+    if (from->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)from;
+        *ret = in6->sin6_addr;
+        return ntohs(in6->sin6_port);
+    }
+    const struct sockaddr_in *in = (const struct sockaddr_in *)from;
+    *ret = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
+    memcpy(&ret->s6_addr[12], &in->sin_addr, sizeof in->sin_addr);
+    return ntohs(in->sin_port);
+}
+
+void journal_stream(const struct rnic_ep *ep)
+{
+    struct journal *journal = ep->rnic->journal;
+    struct sockaddr_storage local, remote;
+    if (journal == NULL || link_local_addr(ep->stream, &local) != 0 ||
+        link_peer_addr(ep->stream, &remote) != 0) {
+        return;
+    }
+    struct journal_record record = {.kind = JOURNAL_CARRIED, .qp_num = ep->qp->qp_num};
+    record.carried.local_port = unpack(&local, &record.carried.local);
+    record.carried.remote_port = unpack(&remote, &record.carried.remote);
+    journal->put(journal, &record);
+}
+
+void journal_packets(const struct rnic_qp *qp, const struct qp_change *change)
+{
+    struct journal *journal = qp->rnic->journal;
+    if (journal == NULL || (change->mask & QP_CHANGE_DEST_QP_NUM) == 0) {
+        return;
+    }
+    struct journal_record record = {.kind = JOURNAL_CARRIED, .qp_num = qp->qp_num};
+    record.carried.local = change->path.local;
+    record.carried.remote = change->path.remote;
+    record.carried.remote_qp_num = change->dest_qp_num;
+    journal->put(journal, &record);
+}
