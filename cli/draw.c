@@ -16,7 +16,9 @@
 #include "cli/draw_file.h"
 #include "cli/draw_list.h"
 #include "cli/say.h"
+#include "draw/capture.h"
 #include "draw/frame.h"
+#include "draw/owners.h"
 #include "draw/page.h"
 #include "draw/registry.h"
 #include "draw/story.h"
@@ -40,7 +42,8 @@ enum draw_option {
 enum { MAX_EVENTS_DEFAULT = 150 };
 
 struct draw_wish {
-    const char *capture;
+    const char *capture[DRAW_FILE_MAX];
+    unsigned capture_count;
     const char *output; // NULL: standard output
     const char *title;  // NULL: made up
     uint32_t number[STORY_CONNECTION_MAX];
@@ -53,30 +56,33 @@ struct draw_wish {
 
 static void draw_help(FILE *out)
 {
-    fputs("Usage: weft draw CAPTURE [-o FILE.svg | -o FILE.html] [OPTION...]\n"
-          "       weft draw --list CAPTURE\n"
-          "\n"
-          "Draws the life of an RDMA connection from a capture (pcap or pcapng; - is standard\n"
-          "input): two time lines, and between them what was said. Captures come from WEFT_PCAP,\n"
-          "or from tcpdump -w; the ends may be weft, the kernel's siw and rxe, or hardware.\n"
-          "\n"
-          "Options:\n"
-          "  -o, --output=FILE       where to: an SVG, or with .html a page to zoom and move in;\n"
-          "                          without it the SVG goes to standard output\n"
-          "  -l, --list              list the capture's connections instead\n"
-          "  -j, --json              the list as JSON\n"
-          "  -c, --connection=N,...  the connection with this number of the list, or up to four\n"
-          "                          in one picture; else the one with the most octets\n"
-          "  --from=WHEN, --to=WHEN  from, up to: 10ms since its first packet, or #120, a packet\n"
-          "  --max-events=N          at most N arrows (150; up to 20000)\n"
-          "  --unfolded              every segment of long messages\n"
-          "  --title=TEXT            the picture's first line\n"
-          "  --roce-port=PORT        the UDP port that is RoCE's (4791)\n"
-          "  -h, --help              this text\n"
-          "\n"
-          "Exit status: 0; 1: there is nothing to draw, the capture is cut or broken (what was\n"
-          "before is drawn), or the picture could not be written; 2: wrong command line.\n",
-          out);
+    fputs(
+        "Usage: weft draw CAPTURE [CAPTURE] [-o FILE.svg | -o FILE.html] [OPTION...]\n"
+        "       weft draw --list CAPTURE\n"
+        "\n"
+        "Draws the life of an RDMA connection from a capture (pcap or pcapng; - is standard\n"
+        "input): two time lines, and between them what was said. Captures come from WEFT_PCAP,\n"
+        "or from tcpdump -w; the ends may be weft, the kernel's siw and rxe, or hardware.\n"
+        "A capture by WEFT_PCAP with a name in .pcapng has work requests and completions too; of\n"
+        "a second one, by the other end, those are drawn beside them.\n"
+        "\n"
+        "Options:\n"
+        "  -o, --output=FILE       where to: an SVG, or with .html a page to zoom and move in;\n"
+        "                          without it the SVG goes to standard output\n"
+        "  -l, --list              list the capture's connections instead\n"
+        "  -j, --json              the list as JSON\n"
+        "  -c, --connection=N,...  the connection with this number of the list, or up to four\n"
+        "                          in one picture; else the one with the most octets\n"
+        "  --from=WHEN, --to=WHEN  from, up to: 10ms since its first packet, or #120, a packet\n"
+        "  --max-events=N          at most N arrows (150; up to 20000)\n"
+        "  --unfolded              every segment of long messages\n"
+        "  --title=TEXT            the picture's first line\n"
+        "  --roce-port=PORT        the UDP port that is RoCE's (4791)\n"
+        "  -h, --help              this text\n"
+        "\n"
+        "Exit status: 0; 1: there is nothing to draw, the capture is cut or broken (what was\n"
+        "before is drawn), or the picture could not be written; 2: wrong command line.\n",
+        out);
 }
 
 /* ---- the command line ------------------------------------------------------------------------ */
@@ -180,10 +186,13 @@ static int option_take(int option, char **argv, struct draw_wish *w)
 
 static int words_read(int argc, char **argv, struct draw_wish *w)
 {
-    if (argc - optind != 1) {
-        return say_usage("draw", "one capture, not %d", argc - optind);
+    int count = argc - optind;
+    if (count < 1 || count > DRAW_FILE_MAX) {
+        return say_usage("draw", "one capture, or two of the same, not %d", count);
     }
-    w->capture = argv[optind];
+    for (; optind < argc; optind++) {
+        w->capture[w->capture_count++] = argv[optind];
+    }
     if (!w->is_list && w->output == NULL && isatty(STDOUT_FILENO)) {
         return say_usage("draw", "where to? -o FILE.svg or -o FILE.html");
     }
@@ -221,10 +230,23 @@ static int options_read(int argc, char **argv, struct draw_wish *w)
 
 /* ---- the two readings ------------------------------------------------------------------------ */
 
+// What the first reading is for.
+struct survey {
+    struct registry registry;
+    struct owners owners;
+};
+
 static void see_first(void *ctx, const struct capture_packet *packet, const struct frame *frame)
 {
+    struct survey *survey = ctx;
     struct registry_sighting seen;
-    registry_see(ctx, packet, frame, &seen);
+    registry_see(&survey->registry, packet, frame, &seen);
+}
+
+static void see_record_first(void *ctx, unsigned origin, const struct capture_record *record)
+{
+    struct survey *survey = ctx;
+    owners_see(&survey->owners, origin, record);
 }
 
 static void see_again(void *ctx, const struct capture_packet *packet, const struct frame *frame)
@@ -232,16 +254,29 @@ static void see_again(void *ctx, const struct capture_packet *packet, const stru
     telling_see(ctx, packet, frame);
 }
 
+static void see_record_again(void *ctx, unsigned origin, const struct capture_record *record)
+{
+    telling_see_record(ctx, origin, record);
+}
+
 static void say_unread(const struct draw_file *file)
 {
+    const struct capture *c = &file->capture;
     if (file->unread_count > 0) {
         say_note("%" PRIu64 " of %" PRIu64 " packets were passed over; the first is packet %" PRIu64
                  ": %s",
-                 file->unread_count, file->packet_count, file->first_unread, file->why_unread);
+                 file->unread_count, c->packet_count, file->first_unread, file->why_unread);
+    }
+    if (file->unread_records > 0) {
+        say_note("%" PRIu64 " of %" PRIu64 " records were passed over; the first is record %" PRIu64
+                 ": %s",
+                 file->unread_records, c->record_count, file->first_unread_record,
+                 file->why_unread_record);
     }
     if (file->is_cut) {
-        say_note("%s ends inside packet %" PRIu64 "; what is before is there", file->path,
-                 file->packet_count + 1);
+        say_note("%s ends inside %s %" PRIu64 "; what is before is there", file->path,
+                 c->is_in_record ? "record" : "packet",
+                 (c->is_in_record ? c->record_count : c->packet_count) + 1);
     }
 }
 
@@ -253,7 +288,8 @@ static bool choose(const struct registry *r, const struct draw_file *file, struc
     if (choice == 0) {
         say_error("nothing to draw", file->path,
                   "capture whole packets (tcpdump -s 0), from before the connection is made",
-                  "none of its %" PRIu64 " packets are of an RDMA connection", file->packet_count);
+                  "none of its %" PRIu64 " packets are of an RDMA connection",
+                  file->capture.packet_count);
         return false;
     }
     if (w->number_count == 0) {
@@ -323,67 +359,94 @@ static int picture_write(const struct draw_wish *w, const struct picture *pictur
         return write_failed(w->output);
     }
     if (!is_put) {
-        say_error("no picture", w->capture, "free some memory", "no memory");
+        say_error("no picture", w->capture[0], "free some memory", "no memory");
     }
     return is_put ? EXIT_SUCCESS : EXIT_FAILED;
 }
 
-static int tell(struct draw_wish *w, struct draw_file *file, const struct registry *r)
+static int no_memory(const struct draw_wish *w)
+{
+    say_error("no picture", w->capture[0], "free some memory", "no memory");
+    return EXIT_FAILED;
+}
+
+static bool is_any_cut(const struct draw_wish *w, const struct draw_file *files)
+{
+    return files[0].is_cut || (w->capture_count > 1 && files[1].is_cut);
+}
+
+static int tell(struct draw_wish *w, struct draw_file *files, const struct survey *survey)
 {
     uint32_t index[STORY_CONNECTION_MAX];
     struct telling telling;
-    if (!choose(r, file, w, index)) {
+    if (!choose(&survey->registry, &files[0], w, index)) {
         return EXIT_FAILED;
     }
-    if (!telling_create(&telling, r, index, w->number_count, &w->bounds)) {
-        say_error("no picture", file->path, "free some memory", "no memory");
-        return EXIT_FAILED;
+    if (!telling_create(&telling, &survey->registry, &survey->owners, index, w->number_count,
+                        &w->bounds)) {
+        return no_memory(w);
     }
     static struct picture picture;
-    bool is_whole = draw_file_read(file, see_again, &telling);
+    const struct draw_eye eye = {see_again, see_record_again, &telling};
+    bool is_whole = draw_file_read(files, w->capture_count, &eye);
     telling_finish(&telling, &picture);
     picture.folds = !w->is_unfolded;
-    title_make(w, file, &picture);
+    title_make(w, &files[0], &picture);
     int result = picture_write(w, &picture);
     telling_destroy(&telling);
-    return is_whole && !file->is_cut ? result : EXIT_FAILED;
+    return is_whole && !is_any_cut(w, files) ? result : EXIT_FAILED;
 }
 
-static int draw(struct draw_wish *w, struct draw_file *file)
+static bool survey_create(struct survey *survey)
 {
-    struct registry registry;
     uint8_t key[SIPHASH_KEY_LEN];
-    if (getrandom(key, sizeof key, 0) != sizeof key || !registry_create(&registry, key)) {
-        say_error("no picture", file->path, "free some memory", "no memory");
-        return EXIT_FAILED;
+    *survey = (struct survey){0};
+    return getrandom(key, sizeof key, 0) == sizeof key && owners_create(&survey->owners) &&
+           registry_create(&survey->registry, key);
+}
+
+static int draw(struct draw_wish *w, struct draw_file *files)
+{
+    struct survey survey;
+    int result = EXIT_FAILED;
+    if (!survey_create(&survey)) {
+        owners_destroy(&survey.owners);
+        return no_memory(w);
     }
-    bool is_whole = draw_file_read(file, see_first, &registry);
-    int result = is_whole && !file->is_cut ? EXIT_SUCCESS : EXIT_FAILED;
-    if (is_whole || file->packet_count > 0) {
-        say_unread(file);
+    const struct draw_eye eye = {see_first, see_record_first, &survey};
+    bool is_whole = draw_file_read(files, w->capture_count, &eye);
+    if (is_whole || files[0].capture.packet_count > 0) {
+        for (unsigned i = 0; i < w->capture_count; i++) {
+            say_unread(&files[i]);
+        }
         if (!w->is_list) {
-            result = tell(w, file, &registry);
-        } else if (!draw_list_print(&registry, file, w->is_json)) {
-            result = EXIT_FAILED;
+            result = tell(w, files, &survey);
+        } else if (draw_list_print(&survey.registry, &files[0], w->is_json)) {
+            result = is_whole && !is_any_cut(w, files) ? EXIT_SUCCESS : EXIT_FAILED;
         }
     }
-    registry_destroy(&registry);
+    owners_destroy(&survey.owners);
+    registry_destroy(&survey.registry);
     return result;
 }
 
 static int draw_main(int argc, char **argv)
 {
     struct draw_wish wish;
-    struct draw_file file;
+    struct draw_file files[DRAW_FILE_MAX];
+    unsigned open_count = 0;
     int result = options_read(argc, argv, &wish);
     if (result != 0 || wish.is_done) {
         return result;
     }
-    if (!draw_file_open(&file, wish.capture, wish.roce_port)) {
-        return EXIT_FAILED;
+    while (open_count < wish.capture_count &&
+           draw_file_open(&files[open_count], wish.capture[open_count], wish.roce_port)) {
+        open_count++;
     }
-    result = draw(&wish, &file);
-    draw_file_close(&file);
+    result = open_count == wish.capture_count ? draw(&wish, files) : EXIT_FAILED;
+    while (open_count > 0) {
+        draw_file_close(&files[--open_count]);
+    }
     return result;
 }
 

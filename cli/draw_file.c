@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/span.h"
+#include "base/time.h"
 #include "cli/say.h"
 
 enum { BUFFER_LEN = 4 << 20 };
@@ -89,113 +90,187 @@ void draw_file_close(struct draw_file *file)
     file->buffer = file->scratch = NULL;
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- one file -------------------------------------------------------------------------------- */
 
-struct window {
-    size_t begin, end; // octets of the buffer that are to be read
-    bool is_at_end;    // of the file
+enum draw_file_item {
+    DRAW_FILE_PACKET, // file->packet
+    DRAW_FILE_RECORD, // file->capture.record
+    DRAW_FILE_END,
+    DRAW_FILE_FAILED, // it was said why
 };
 
 // Fills the buffer behind what is left. False: it was said why.
-static bool window_fill(struct draw_file *file, struct window *w)
+static bool window_fill(struct draw_file *file)
 {
-    memmove(file->buffer, file->buffer + w->begin, w->end - w->begin);
-    w->end -= w->begin;
-    w->begin = 0;
-    while (w->end < BUFFER_LEN && !w->is_at_end) {
-        ssize_t len = read(file->fd, file->buffer + w->end, BUFFER_LEN - w->end);
+    memmove(file->buffer, file->buffer + file->begin, file->end - file->begin);
+    file->end -= file->begin;
+    file->begin = 0;
+    while (file->end < BUFFER_LEN && !file->is_at_end) {
+        ssize_t len = read(file->fd, file->buffer + file->end, BUFFER_LEN - file->end);
         if (len < 0 && errno != EINTR) {
             return fail(file, "capture unreadable", "see to the disk, or copy the file", errno);
         }
-        w->is_at_end = len == 0;
-        w->end += len > 0 ? (size_t)len : 0;
+        file->is_at_end = len == 0;
+        file->end += len > 0 ? (size_t)len : 0;
     }
     return true;
 }
 
-typedef void see_fn(void *ctx, const struct capture_packet *packet, const struct frame *frame);
-
-static void note_unread(struct draw_file *file, const struct capture_packet *packet,
-                        enum frame_verdict verdict, const struct frame *frame)
-{
-    if (file->unread_count++ == 0) {
-        file->first_unread = packet->number;
-        snprintf(file->why_unread, sizeof file->why_unread, "%s",
-                 frame_verdict_text(verdict, frame));
-    }
-}
-
-static void take_packet(struct draw_file *file, const struct capture_packet *packet, see_fn *see,
-                        void *ctx)
-{
-    struct frame frame;
-    enum frame_verdict verdict = frame_parse(packet, file->roce_port, file->scratch, &frame);
-    if (verdict != FRAME_OK && verdict != FRAME_NOT_IP) {
-        note_unread(file, packet, verdict, &frame);
-    }
-    if (verdict == FRAME_OK && frame.kind != FRAME_OTHER) {
-        do {
-            see(ctx, packet, &frame);
-        } while (frame_next(&frame));
-    }
-}
-
-static bool refuse(struct draw_file *file, const struct capture *capture,
-                   enum capture_verdict verdict)
+static void refuse(struct draw_file *file, enum capture_verdict verdict)
 {
     bool is_said = file->is_refused;
     file->is_refused = true;
     if (is_said) {
-        return false; // by the first reading
+        return; // by the first reading
     }
-    if (capture->packet_count == 0) {
+    if (file->capture.packet_count == 0) {
         say_error("not a capture", file->path,
                   "give it what tcpdump -w, dumpcap or WEFT_PCAP has written", "%s",
                   capture_verdict_name(verdict));
     } else {
         say_error("capture broken", file->path, "what is in front of that packet was read",
-                  "packet %" PRIu64 ": %s", capture->packet_count + 1,
+                  "packet %" PRIu64 ": %s", file->capture.packet_count + 1,
                   capture_verdict_name(verdict));
     }
-    return false;
 }
 
-// The file ended where more was needed.
-static bool end(struct draw_file *file, const struct capture *capture, bool is_rest)
+static enum draw_file_item end(struct draw_file *file)
 {
-    if (capture->format == CAPTURE_UNKNOWN) {
-        return refuse(file, capture, CAPTURE_FOREIGN);
+    if (file->capture.format == CAPTURE_UNKNOWN) {
+        refuse(file, CAPTURE_FOREIGN);
+        return DRAW_FILE_FAILED;
     }
-    file->is_cut = is_rest || capture->skip > 0;
-    return true;
+    file->is_cut = file->end > file->begin || file->capture.skip > 0;
+    return DRAW_FILE_END;
 }
 
-bool draw_file_read(struct draw_file *file,
-                    void (*see)(void *ctx, const struct capture_packet *packet,
-                                const struct frame *frame),
-                    void *ctx)
+static void note_unread_record(struct draw_file *file)
 {
-    struct capture capture = {0};
-    struct capture_packet packet;
-    struct window w = {0};
-    file->unread_count = file->packet_count = 0;
-    if (lseek(file->fd, 0, SEEK_SET) < 0) {
-        return fail(file, "capture unreadable", "save it in a file first", errno);
+    const struct capture_record *record = &file->capture.record;
+    if (file->unread_records++ == 0) {
+        file->first_unread_record = record->number;
+        file->why_unread_record = capture_record_fault(record);
     }
+}
+
+static enum draw_file_item next(struct draw_file *file)
+{
     for (;;) {
         size_t used;
-        struct span octets = span_of(file->buffer + w.begin, w.end - w.begin);
-        enum capture_verdict verdict = capture_next(&capture, octets, &used, &packet);
-        w.begin += used;
-        file->packet_count = capture.packet_count;
-        if (verdict == CAPTURE_PACKET) {
-            take_packet(file, &packet, see, ctx);
-        } else if (verdict == CAPTURE_MORE && w.is_at_end) {
-            return end(file, &capture, w.end > w.begin);
-        } else if (verdict == CAPTURE_MORE && !window_fill(file, &w)) {
-            return false;
-        } else if (verdict != CAPTURE_MORE && verdict != CAPTURE_NOTHING) {
-            return refuse(file, &capture, verdict);
+        struct span octets = span_of(file->buffer + file->begin, file->end - file->begin);
+        enum capture_verdict verdict = capture_next(&file->capture, octets, &used, &file->packet);
+        file->begin += used;
+        switch (verdict) {
+        case CAPTURE_PACKET:
+            return DRAW_FILE_PACKET;
+        case CAPTURE_RECORD:
+            if (capture_record_fault(&file->capture.record) == NULL) {
+                return DRAW_FILE_RECORD;
+            }
+            note_unread_record(file);
+            break;
+        case CAPTURE_NOTHING:
+            break;
+        case CAPTURE_MORE:
+            if (file->is_at_end) {
+                return end(file);
+            }
+            if (!window_fill(file)) {
+                return DRAW_FILE_FAILED;
+            }
+            break;
+        default:
+            refuse(file, verdict);
+            return DRAW_FILE_FAILED;
         }
     }
+}
+
+static enum draw_file_item next_record(struct draw_file *file)
+{
+    enum draw_file_item item;
+    do {
+        item = next(file);
+    } while (item == DRAW_FILE_PACKET);
+    return item;
+}
+
+static bool rewind_file(struct draw_file *file)
+{
+    file->capture = (struct capture){0};
+    file->begin = file->end = 0;
+    file->is_at_end = false;
+    file->unread_count = file->unread_records = 0;
+    return lseek(file->fd, 0, SEEK_SET) == 0 ||
+           fail(file, "capture unreadable", "save it in a file first", errno);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static void note_unread(struct draw_file *file, enum frame_verdict verdict,
+                        const struct frame *frame)
+{
+    if (file->unread_count++ == 0) {
+        file->first_unread = file->packet.number;
+        snprintf(file->why_unread, sizeof file->why_unread, "%s",
+                 frame_verdict_text(verdict, frame));
+    }
+}
+
+static void take_packet(struct draw_file *file, const struct draw_eye *eye)
+{
+    struct frame frame;
+    enum frame_verdict verdict = frame_parse(&file->packet, file->roce_port, file->scratch, &frame);
+    if (verdict != FRAME_OK && verdict != FRAME_NOT_IP) {
+        note_unread(file, verdict, &frame);
+    }
+    if (verdict == FRAME_OK && frame.kind != FRAME_OTHER) {
+        do {
+            eye->see(eye->ctx, &file->packet, &frame);
+        } while (frame_next(&frame));
+    }
+}
+
+static instant_ns time_of(const struct draw_file *file, enum draw_file_item item)
+{
+    return item == DRAW_FILE_PACKET   ? file->packet.at
+           : item == DRAW_FILE_RECORD ? file->capture.record.at
+                                      : INSTANT_NEVER;
+}
+
+static void take(struct draw_file *files, unsigned origin, enum draw_file_item item,
+                 const struct draw_eye *eye)
+{
+    if (item == DRAW_FILE_PACKET) {
+        take_packet(&files[origin], eye);
+    } else if (item == DRAW_FILE_RECORD) {
+        eye->see_record(eye->ctx, origin, &files[origin].capture.record);
+    }
+}
+
+static bool is_over(enum draw_file_item item)
+{
+    return item == DRAW_FILE_END || item == DRAW_FILE_FAILED;
+}
+
+bool draw_file_read(struct draw_file *files, unsigned count, const struct draw_eye *eye)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (!rewind_file(&files[i])) {
+            return false;
+        }
+    }
+    enum draw_file_item first = next(&files[0]);
+    enum draw_file_item second = count > 1 ? next_record(&files[1]) : DRAW_FILE_END;
+    while (!is_over(first) || !is_over(second)) {
+        if (is_over(second) ||
+            (!is_over(first) && time_of(&files[0], first) <= time_of(&files[1], second))) {
+            take(files, 0, first, eye);
+            first = next(&files[0]);
+        } else {
+            take(files, 1, second, eye);
+            second = next_record(&files[1]);
+        }
+    }
+    return first == DRAW_FILE_END && second == DRAW_FILE_END;
 }

@@ -92,7 +92,7 @@ static bool print_json(const struct registry *r, const struct draw_file *file)
             json_object_array_add(list, connection_json(&r->connection[i]));
         }
     }
-    json_object_object_add(all, "packets", json_object_new_uint64(file->packet_count));
+    json_object_object_add(all, "packets", json_object_new_uint64(file->capture.packet_count));
     json_object_object_add(all, "unread", json_object_new_uint64(file->unread_count));
     json_object_object_add(all, "is_cut", json_object_new_boolean(file->is_cut));
     json_object_object_add(all, "choice", json_object_new_uint64(registry_choice(r)));

@@ -18,6 +18,7 @@ enum {
     INTERFACE_MIN_LEN = 20,
     ENHANCED_MIN_LEN = 32,
     SIMPLE_MIN_LEN = 16,
+    RECORD_LEN_MAX = 512, // of a longer block it is clear that it is no record
 };
 
 #define PCAP_MAGIC_US      0xa1b2c3d4U
@@ -35,6 +36,7 @@ const char *capture_verdict_name(enum capture_verdict verdict)
 {
     static const char *const names[CAPTURE_VERDICT_COUNT] = {
         [CAPTURE_PACKET] = "a packet",
+        [CAPTURE_RECORD] = "a record",
         [CAPTURE_NOTHING] = "no packet",
         [CAPTURE_MORE] = "the file ends inside a packet",
         [CAPTURE_FOREIGN] = "it is neither pcap nor pcapng",
@@ -45,6 +47,11 @@ const char *capture_verdict_name(enum capture_verdict verdict)
         [CAPTURE_INTERFACES] = "it has more interfaces than weft keeps",
     };
     return names[verdict];
+}
+
+const char *capture_record_fault(const struct capture_record *record)
+{
+    return record->verdict == JOURNAL_PARSE_OK ? NULL : journal_parse_verdict_text(record->verdict);
 }
 
 /* ---- numbers in either order ----------------------------------------------------------------- */
@@ -287,10 +294,24 @@ static enum capture_verdict simple_take(struct capture *c, struct span block,
     return packet_make(c, &c->interface[0], 0, span_of(block.ptr + 12, captured), len, ret);
 }
 
-static bool block_matters(uint32_t type)
+// A record that cannot be read counts all the same, so that its number can be told.
+static enum capture_verdict record_take(struct capture *c, struct span block)
 {
-    return type == BLOCK_INTERFACE || type == BLOCK_PACKET || type == BLOCK_SIMPLE ||
-           type == BLOCK_ENHANCED;
+    struct span body = span_of(block.ptr + BLOCK_HEAD_LEN, block.len - BLOCK_MIN_LEN);
+    struct capture_record *r = &c->record;
+    *r = (struct capture_record){0};
+    r->verdict = journal_parse(body, &r->what, &r->at);
+    if (r->verdict == JOURNAL_PARSE_FOREIGN) {
+        return CAPTURE_NOTHING;
+    }
+    r->number = ++c->record_count;
+    return CAPTURE_RECORD;
+}
+
+static bool block_matters(uint32_t type, uint32_t len)
+{
+    return (type == JOURNAL_BLOCK_TYPE && len <= RECORD_LEN_MAX) || type == BLOCK_INTERFACE ||
+           type == BLOCK_PACKET || type == BLOCK_SIMPLE || type == BLOCK_ENHANCED;
 }
 
 static enum capture_verdict block_take(struct capture *c, uint32_t type, struct span block,
@@ -304,6 +325,8 @@ static enum capture_verdict block_take(struct capture *c, uint32_t type, struct 
         return interface_add(c, block);
     case BLOCK_SIMPLE:
         return simple_take(c, block, ret);
+    case JOURNAL_BLOCK_TYPE:
+        return record_take(c, block);
     default:
         return enhanced_take(c, block, type == BLOCK_PACKET, ret);
     }
@@ -322,7 +345,7 @@ static enum capture_verdict block_next(struct capture *c, struct span octets, si
     if (len < BLOCK_MIN_LEN || len % 4 != 0) {
         return CAPTURE_BLOCK;
     }
-    if (!block_matters(type)) {
+    if (!block_matters(type, len)) {
         *ret_used = BLOCK_HEAD_LEN;
         c->skip = len - BLOCK_HEAD_LEN;
         return CAPTURE_NOTHING;
@@ -331,6 +354,7 @@ static enum capture_verdict block_next(struct capture *c, struct span octets, si
         return CAPTURE_TOO_LONG;
     }
     if (octets.len < len) {
+        c->is_in_record = type == JOURNAL_BLOCK_TYPE;
         return need(c, len);
     }
     *ret_used = len;
@@ -354,6 +378,7 @@ enum capture_verdict capture_next(struct capture *c, struct span octets, size_t 
                                   struct capture_packet *ret_packet)
 {
     *ret_used = 0;
+    c->is_in_record = false;
     if (c->skip > 0) {
         *ret_used = c->skip < octets.len ? (size_t)c->skip : octets.len;
         c->skip -= *ret_used;

@@ -12,6 +12,8 @@
 //                                                  8      4   octets here
 //                                                 12      4   octets that the packet had
 //
+// pcapng's blocks may be weft's records of what no packet shows, too (wire/journal.h).
+//
 // No I/O: who has the file gives octets and is told how many were used, or how many are needed.
 #pragma once
 
@@ -21,6 +23,7 @@
 
 #include "base/span.h"
 #include "base/time.h"
+#include "wire/journal.h"
 
 enum {
     CAPTURE_PACKET_MAX = 1 << 20,                // octets of a packet; more is refused
@@ -30,6 +33,7 @@ enum {
 
 enum capture_verdict {
     CAPTURE_PACKET,     // *ret_packet holds, until the octets given go away
+    CAPTURE_RECORD,     // `record` holds, until the next call
     CAPTURE_NOTHING,    // octets were used, or thrown away; go on
     CAPTURE_MORE,       // `needed` octets must be there; at the end of the file: it is cut
     CAPTURE_FOREIGN,    // neither pcap nor pcapng
@@ -51,6 +55,16 @@ struct capture_packet {
     uint32_t len;       // what the packet had, at least as many
 };
 
+struct capture_record {
+    uint64_t number; // from 1, of those in the file
+    instant_ns at;   // since 1970
+    enum journal_parse_verdict verdict;
+    struct journal_record what; // with JOURNAL_PARSE_OK
+};
+
+// Why it cannot be read, a sentence for people without a full stop; NULL: it was.
+const char *capture_record_fault(const struct capture_record *record);
+
 struct capture_interface {
     uint32_t link_type;
     uint32_t snap_len;      // 0: no bound
@@ -66,7 +80,9 @@ struct capture {
     bool is_swapped; // the other octet order than this machine's
     size_t needed;   // with CAPTURE_MORE
     uint64_t skip;   // octets of a block that is passed over
-    uint64_t packet_count;
+    uint64_t packet_count, record_count;
+    struct capture_record record;
+    bool is_in_record;        // with CAPTURE_MORE: what is not there is of a record
     unsigned interface_count; // of pcap: one
     struct capture_interface interface[CAPTURE_INTERFACE_MAX];
 };

@@ -16,7 +16,8 @@ enum {
 #define BREAK_MIN_NS (500 * NS_PER_US) // … and than this
 
 static const uint8_t lane_width[STORY_SPAN_KIND_COUNT] = {
-    [STORY_MESSAGE] = 6, [STORY_HOLE] = 16, [STORY_READ] = 17, [STORY_STAG] = 15};
+    [STORY_MESSAGE] = 6, [STORY_WORK] = 13,    [STORY_HOLE] = 16,
+    [STORY_READ] = 17,   [STORY_CONTEXT] = 15, [STORY_STAG] = 15};
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
@@ -118,7 +119,7 @@ static void rows_place(struct layout *l, const struct story *s, duration_ns *scr
             y += stretch(pause, usual);
         }
         row->y = y;
-        y += LAYOUT_ROW_HEIGHT;
+        y += s->event[row->event].record != 0 ? LAYOUT_NOTE_HEIGHT : LAYOUT_ROW_HEIGHT;
     }
     l->last_y = y;
 }
@@ -129,7 +130,7 @@ static void rows_place(struct layout *l, const struct story *s, duration_ns *scr
 static int touch(const struct layout *l, const struct story *s, uint32_t event, unsigned side)
 {
     int y = l->row[l->row_of_event[event]].y;
-    return s->event[event].side == side ? y : y + LAYOUT_SLANT;
+    return s->event[event].side == side || s->event[event].record != 0 ? y : y + LAYOUT_SLANT;
 }
 
 static void span_place(struct layout *l, const struct story *s, uint32_t i)

@@ -4,8 +4,9 @@
 //
 // Time goes down in rows, one for each event, further apart where more time passes; a long silence
 // is a break. Runs of segments of one message, of which there is nothing more to say, fold into one
-// row. Lanes are, from the time line outwards: messages, holes, Reads, STags; spans that overlap in
-// time stand in lanes side by side, so that Reads under way stand in as many as there are contexts.
+// row. Lanes are, from the time line outwards: messages, work requests, holes, Reads, read
+// contexts, STags; spans that overlap in time stand in lanes side by side, so that Reads under way
+// stand in as many as there are contexts.
 #pragma once
 
 #include <stdbool.h>
@@ -21,6 +22,7 @@ enum {
     LAYOUT_ARROW_WIDTH = 460,
     LAYOUT_SLANT = 9,        // an arrow's end is so much lower than its beginning
     LAYOUT_ROW_HEIGHT = 21,  // at least, from one arrow's beginning to the next one's
+    LAYOUT_NOTE_HEIGHT = 16, // ... of what is no arrow
     LAYOUT_HEAD_HEIGHT = 40, // the box on top of a time line
     LAYOUT_HEAD_WIDTH = 206,
     LAYOUT_LANE_MAX = 12, // of a kind and side; spans that need more are left out

@@ -21,6 +21,10 @@ const char *story_kind_name(enum story_kind kind)
         [STORY_CONTROL] = "control",
         [STORY_TROUBLE] = "trouble",
         [STORY_SEGMENT] = "segment",
+        [STORY_POST] = "post",
+        [STORY_RECEIVE] = "receive",
+        [STORY_COMPLETION] = "completion",
+        [STORY_LENDING] = "lending",
     };
     return names[kind];
 }
@@ -28,10 +32,8 @@ const char *story_kind_name(enum story_kind kind)
 const char *story_span_kind_name(enum story_span_kind kind)
 {
     static const char *const names[STORY_SPAN_KIND_COUNT] = {
-        [STORY_MESSAGE] = "message",
-        [STORY_HOLE] = "hole",
-        [STORY_READ] = "read",
-        [STORY_STAG] = "stag",
+        [STORY_MESSAGE] = "message", [STORY_WORK] = "work",       [STORY_HOLE] = "hole",
+        [STORY_READ] = "read",       [STORY_CONTEXT] = "context", [STORY_STAG] = "stag",
     };
     return names[kind];
 }
@@ -63,6 +65,14 @@ void story_destroy(struct story *s)
 void story_on_packet(struct story *s, uint64_t number, instant_ns at, unsigned connection)
 {
     s->packet = number;
+    s->record = 0;
+    s->at = at;
+    s->connection = (uint8_t)connection;
+}
+
+void story_on_record(struct story *s, uint64_t number, instant_ns at, unsigned connection)
+{
+    s->record = number;
     s->at = at;
     s->connection = (uint8_t)connection;
 }
@@ -92,6 +102,7 @@ struct story_event *story_add(struct story *s, enum story_kind kind, unsigned si
     }
     struct story_event *e = &s->event[s->event_count++];
     *e = (struct story_event){.packet = s->packet,
+                              .record = s->record,
                               .at = s->at,
                               .kind = (uint8_t)kind,
                               .side = (uint8_t)side,
@@ -101,10 +112,14 @@ struct story_event *story_add(struct story *s, enum story_kind kind, unsigned si
 
 uint32_t story_last(const struct story *s)
 {
-    if (s->event_count == 0 || s->event[s->event_count - 1].packet != s->packet) {
-        return STORY_NONE;
-    }
-    return s->event_count - 1;
+    const struct story_event *e = s->event_count > 0 ? &s->event[s->event_count - 1] : NULL;
+    bool is_it = e != NULL && e->packet == s->packet && e->record == s->record;
+    return is_it ? s->event_count - 1 : STORY_NONE;
+}
+
+uint32_t story_next(const struct story *s)
+{
+    return is_before(s) || is_behind(s) ? STORY_NONE : s->event_count;
 }
 
 uint32_t story_span_begin(struct story *s, enum story_span_kind kind, unsigned side, uint32_t event)
@@ -149,8 +164,21 @@ void story_hole_deny(struct story *s, uint32_t span, unsigned side, const char *
     }
 }
 
+// Those that wait for an event that did not come begin nowhere.
+static void spans_trim(struct story *s)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < s->span_count; i++) {
+        if (s->span[i].begin < s->event_count) {
+            s->span[kept++] = s->span[i];
+        }
+    }
+    s->span_count = kept;
+}
+
 void story_finish(struct story *s)
 {
+    spans_trim(s);
     for (uint32_t i = 0; i < s->span_count; i++) {
         if (s->span[i].end == STORY_NONE) {
             s->span[i].end = s->event_count - 1;

@@ -29,19 +29,27 @@ enum story_kind {
     STORY_CONTROL, // ACKs, extension messages
     STORY_TROUBLE, // NAKs, Terminates, what cannot be parsed
     STORY_SEGMENT, // octets in which no FPDU ends
+
+    // What no packet shows (draw/works.h): beside the time line of `side`, not across.
+    STORY_POST,       // of a send work request
+    STORY_RECEIVE,    // ... of a receive
+    STORY_COMPLETION, // of either
+    STORY_LENDING,    // a one-shot STag lent, closed or taken back
     STORY_KIND_COUNT,
 };
 const char *story_kind_name(enum story_kind kind); // "start" …, for style sheets
 
 enum story_flags {
-    STORY_EARLY = 1 << 0, // placed beyond a hole
-    STORY_AGAIN = 1 << 1, // its octets, or its PSN, were seen before
-    STORY_LATE = 1 << 2,  // it waited beyond a hole, or closed one
-    STORY_CUT = 1 << 3,   // not captured whole
+    STORY_EARLY = 1 << 0,  // placed beyond a hole
+    STORY_AGAIN = 1 << 1,  // its octets, or its PSN, were seen before
+    STORY_LATE = 1 << 2,   // it waited beyond a hole, or closed one
+    STORY_CUT = 1 << 3,    // not captured whole
+    STORY_FAILED = 1 << 4, // STORY_COMPLETION: without success
 };
 
 struct story_event {
-    uint64_t packet; // its number in the capture
+    uint64_t packet; // its number in the capture; of a record, that of the packet before it
+    uint64_t record; // its number among the records; 0: it is a packet
     instant_ns at;
     uint8_t kind; // enum story_kind
     uint8_t side; // that sent it: 0 stands on the left
@@ -56,8 +64,10 @@ struct story_event {
 
 enum story_span_kind {
     STORY_MESSAGE, // of several segments, beside the side that sends
+    STORY_WORK,    // a work request, from its post to its completion, beside the side that posted
     STORY_HOLE,    // beside the side that misses something
     STORY_READ,    // a Read Request until it is answered, beside the side that asks
+    STORY_CONTEXT, // a read context, as long as one work request holds it
     STORY_STAG,    // from its first use, or advertisement, to its end, beside its owner
     STORY_SPAN_KIND_COUNT,
 };
@@ -91,7 +101,8 @@ struct story {
     uint64_t left_out_before, left_out_behind; // events, by the bounds
     uint32_t message_count;
 
-    uint64_t packet; // the one that is being told of
+    uint64_t packet; // the one that is being told of, or
+    uint64_t record; // ... the record behind it; 0: none
     instant_ns at;
     uint8_t connection;
 };
@@ -103,10 +114,16 @@ void story_destroy(struct story *s);
 // Who tells says first of which packet, and of which connection of the picture.
 void story_on_packet(struct story *s, uint64_t number, instant_ns at, unsigned connection);
 
-// Adds an event of this packet; NULL: it lies outside the bounds. What is not set is zero.
+// ... or of which record, behind that packet.
+void story_on_record(struct story *s, uint64_t number, instant_ns at, unsigned connection);
+
+// Adds an event of this packet, or record; NULL: it lies outside the bounds. What is not set is
+// zero.
 struct story_event *story_add(struct story *s, enum story_kind kind, unsigned side);
 // The event that was added last; STORY_NONE: it was left out.
 uint32_t story_last(const struct story *s);
+// The event that will be added next; STORY_NONE: the bounds leave none.
+uint32_t story_next(const struct story *s);
 
 // A span that begins with `event`; STORY_NONE gives STORY_NONE, which other functions pass over.
 uint32_t story_span_begin(struct story *s, enum story_span_kind kind, unsigned side,

@@ -14,6 +14,7 @@
 enum {
     HEAD_LEN = 8, // of an arrow's head
     HEAD_HALF = 3,
+    MARK_HALF = 4,  // of the mark of a record
     LABEL_LIFT = 3, // of a label above its arrow
     LABEL_ROOM = LAYOUT_ARROW_WIDTH - 20,
     LETTERS = 105, // tenths
@@ -31,7 +32,8 @@ struct drawing {
 
 static void put_classes(const struct drawing *d, const struct story_event *e, bool is_fold)
 {
-    xml_put(d->out, "e %s%s%s%s%s%s", story_kind_name((enum story_kind)e->kind),
+    xml_put(d->out, "e %s%s%s%s%s%s%s", story_kind_name((enum story_kind)e->kind),
+            (e->flags & STORY_FAILED) != 0 ? " failed" : "",
             (e->flags & STORY_EARLY) != 0 ? " early" : "",
             (e->flags & STORY_AGAIN) != 0 ? " again" : "",
             (e->flags & STORY_LATE) != 0 ? " late" : "", (e->flags & STORY_CUT) != 0 ? " cut" : "",
@@ -58,7 +60,10 @@ static void words_of(const struct drawing *d, const struct layout_row *row, char
         snprintf(number, sizeof number, "[%" PRIu32 "] ",
                  d->picture->connection_number[e->connection]);
     }
-    if (row->count > 1) {
+    if (row->count > 1 && e->record != 0) {
+        snprintf(ret, size, "%s%" PRIu32 " more · %s bytes", number, row->count,
+                 text_size_format(row->len, octets));
+    } else if (row->count > 1) {
         snprintf(ret, size, "%s%" PRIu32 " more of this message · %s octets", number, row->count,
                  text_size_format(row->len, octets));
     } else {
@@ -76,6 +81,24 @@ static void put_shape(const struct drawing *d, const struct story_event *e, int 
             -HEAD_HALF, 2 * HEAD_HALF);
 }
 
+// A record: a mark on the time line, and the words beside it.
+static void put_note(const struct drawing *d, const struct story_event *e, const char *words, int y)
+{
+    char cut[SVG_TEXT_MAX];
+    int way = e->side == 0 ? 1 : -1, x = d->layout->line_x[e->side];
+    bool is_end = e->kind == STORY_COMPLETION;
+    if (is_end) {
+        xml_put(d->out, "<circle class=\"m\" cx=\"%d\" cy=\"%d\" r=\"%d\"/>", x, y, MARK_HALF);
+    } else {
+        xml_put(d->out, "<path class=\"m\" d=\"M%d %dl%d %dv%dz\"/>", x, y, way * HEAD_LEN,
+                -MARK_HALF, 2 * MARK_HALF);
+    }
+    xml_put(d->out, "<text class=\"note\" x=\"%d\" y=\"%d\" text-anchor=\"%s\">",
+            x + way * (HEAD_LEN + 4), y + 3, e->side == 0 ? "start" : "end");
+    xml_text(d->out, svg_text_cut(words, svg_text_room(LABEL_ROOM, SMALL_LETTERS), cut));
+    xml_raw(d->out, "</text>");
+}
+
 static void put_label(const struct drawing *d, const struct story_event *e, const char *words,
                       int y)
 {
@@ -91,35 +114,63 @@ static void put_label(const struct drawing *d, const struct story_event *e, cons
     xml_raw(d->out, "</text>");
 }
 
-static void put_row(const struct drawing *d, const struct layout_row *row)
+// What all of an event's own text begins with; `time` becomes when it was.
+static void put_title(const struct drawing *d, const struct story_event *e, const char *words,
+                      char time[SVG_TIME_MAX])
+{
+    duration_ns since = e->at > d->story->begin ? e->at - d->story->begin : 0;
+    svg_text_time(since, time);
+    xml_raw(d->out, "<title>");
+    xml_text(d->out, words);
+    xml_put(d->out, "</title><desc>%s %" PRIu64 ", at %s. ", e->record != 0 ? "record" : "packet",
+            e->record != 0 ? e->record : e->packet, time);
+    xml_text(d->out, e->detail);
+    xml_raw(d->out, "</desc>");
+}
+
+static void put_data(const struct drawing *d, const struct layout_row *row)
 {
     const struct story_event *e = &d->story->event[row->event];
-    char words[STORY_LABEL_MAX + 48], time[SVG_TIME_MAX];
     uint32_t fpdus = 0;
     for (uint32_t i = 0; i < row->count; i++) {
         fpdus += d->story->event[row->event + i].fpdus;
     }
+    if (e->record != 0) {
+        xml_put(d->out, " data-record=\"%" PRIu64 "\" data-side=\"%u\" data-count=\"%" PRIu32 "\">",
+                e->record, e->side, row->count);
+    } else {
+        xml_put(d->out,
+                " data-packet=\"%" PRIu64 "\" data-side=\"%u\" data-fpdus=\"%" PRIu32
+                "\" data-len=\"%" PRIu64 "\">",
+                e->packet, e->side, fpdus, row->len);
+    }
+}
+
+static void put_row(const struct drawing *d, const struct layout_row *row)
+{
+    const struct story_event *e = &d->story->event[row->event];
+    char words[STORY_LABEL_MAX + 48], time[SVG_TIME_MAX];
     words_of(d, row, words, sizeof words);
     xml_raw(d->out, "<g class=\"");
     put_classes(d, e, row->count > 1);
-    xml_put(d->out,
-            "\" data-packet=\"%" PRIu64 "\" data-side=\"%u\" data-fpdus=\"%" PRIu32
-            "\" data-len=\"%" PRIu64 "\"><title>",
-            e->packet, e->side, fpdus, row->len);
-    xml_text(d->out, words);
-    duration_ns since = e->at > d->story->begin ? e->at - d->story->begin : 0;
-    xml_put(d->out, "</title><desc>packet %" PRIu64 ", at %s. ", e->packet,
-            svg_text_time(since, time));
-    xml_text(d->out, e->detail);
-    xml_raw(d->out, "</desc>");
-    put_shape(d, e, row->y);
-    put_label(d, e, words, row->y);
+    xml_raw(d->out, "\"");
+    put_data(d, row);
+    put_title(d, e, words, time);
+    if (e->record != 0) {
+        put_note(d, e, words, row->y);
+    } else {
+        put_shape(d, e, row->y);
+        put_label(d, e, words, row->y);
+    }
     xml_put(d->out, "<text class=\"muted small\" x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>",
-            LAYOUT_MARGIN + LAYOUT_TIME_WIDTH - 14, row->y + 3, svg_text_time(since, time));
-    xml_put(d->out,
-            "<text class=\"muted small\" x=\"%d\" y=\"%d\" text-anchor=\"end\">#%" PRIu64
-            "</text></g>\n",
-            d->layout->width - LAYOUT_MARGIN, row->y + 3, e->packet);
+            LAYOUT_MARGIN + LAYOUT_TIME_WIDTH - 14, row->y + 3, time);
+    if (e->record == 0) {
+        xml_put(d->out,
+                "<text class=\"muted small\" x=\"%d\" y=\"%d\" text-anchor=\"end\">#%" PRIu64
+                "</text>",
+                d->layout->width - LAYOUT_MARGIN, row->y + 3, e->packet);
+    }
+    xml_raw(d->out, "</g>\n");
 }
 
 static void put_break(const struct drawing *d, const struct layout_row *row)
@@ -183,6 +234,9 @@ static void put_bar_text(const struct drawing *d, const struct story_span *span,
 static bool is_odd(const struct drawing *d, const struct story_span *span)
 {
     bool is_alone = d->picture->connection_count == 1;
+    if (span->kind == STORY_CONTEXT) {
+        return !is_alone && span->connection % 2 != 0;
+    }
     return span->kind == STORY_READ && (is_alone ? span->group - 1 : span->connection) % 2 != 0;
 }
 

@@ -52,7 +52,7 @@ int svg_frame_top(const struct picture *picture)
 
 struct legend_item {
     const char *classes, *words;
-    bool is_bar;
+    bool is_bar, is_mark;
 };
 
 // Those of the picture; at most `max`.
@@ -68,11 +68,17 @@ static unsigned legend_items(const struct layout *l, struct legend_item *item, u
         [STORY_CONTROL] = {"control", "control"},
         [STORY_TROUBLE] = {"trouble", "trouble"},
         [STORY_SEGMENT] = {"segment", "octets out of turn"},
+        [STORY_POST] = {"post", "post", .is_mark = true},
+        [STORY_RECEIVE] = {"receive", "post of a receive", .is_mark = true},
+        [STORY_COMPLETION] = {"completion", "completion", .is_mark = true},
+        [STORY_LENDING] = {"lending", "STag lent, back", .is_mark = true},
     };
     static const struct legend_item spans[STORY_SPAN_KIND_COUNT] = {
         [STORY_MESSAGE] = {"message", "one message", true},
+        [STORY_WORK] = {"work", "work request", true},
         [STORY_HOLE] = {"hole", "hole until it closes", true},
         [STORY_READ] = {"read", "Read under way", true},
+        [STORY_CONTEXT] = {"context", "read context held", true},
         [STORY_STAG] = {"stag", "life of an STag", true},
     };
     unsigned count = 0;
@@ -104,6 +110,8 @@ static void put_swatch(const struct xml_out *out, const struct legend_item *item
     if (item->is_bar) {
         xml_put(out, "<rect class=\"bar\" x=\"%d\" y=\"%d\" width=\"20\" height=\"10\"/>", x + 4,
                 y - 9);
+    } else if (item->is_mark) {
+        xml_put(out, "<circle class=\"m\" cx=\"%d\" cy=\"%d\" r=\"4\"/>", x + 14, y - 4);
     } else {
         xml_put(out, "<path class=\"a\" d=\"M%d %dh%d\"/><path class=\"h\" d=\"M%d %dl-7 -3v6z\"/>",
                 x, y - 4, LEGEND_SWATCH - 6, x + LEGEND_SWATCH - 4, y - 4);
@@ -117,7 +125,7 @@ enum { LEGEND_MAX = STORY_KIND_COUNT + STORY_SPAN_KIND_COUNT + 3 };
 static int put_legend(const struct xml_out *out, const struct layout *l, int y)
 {
     struct legend_item item[LEGEND_MAX];
-    unsigned count = legend_items(l, item, LEGEND_MAX - 3);
+    unsigned count = legend_items(l, item, LEGEND_MAX);
     unsigned columns = (unsigned)((l->width - 2 * LAYOUT_MARGIN) / LEGEND_ITEM_WIDTH);
     xml_raw(out, "<g id=\"legend\" aria-hidden=\"true\">\n");
     for (unsigned i = 0; i < count; i++) {
@@ -152,7 +160,7 @@ static void put_head(const struct xml_out *out, const struct picture *picture,
 static int height_of(const struct picture *picture, const struct layout *l)
 {
     struct legend_item item[LEGEND_MAX];
-    unsigned count = legend_items(l, item, LEGEND_MAX - 3);
+    unsigned count = legend_items(l, item, LEGEND_MAX);
     unsigned columns = (unsigned)((l->width - 2 * LAYOUT_MARGIN) / LEGEND_ITEM_WIDTH);
     int lines = (int)((count + columns - 1) / columns);
     for (unsigned i = 0; i < picture->note_count; i++) {

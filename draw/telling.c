@@ -9,6 +9,7 @@
 #include "draw/iwarp.h"
 #include "draw/roce.h"
 #include "draw/svg_text.h"
+#include "draw/works.h"
 #include "text/append.h"
 #include "text/quantity.h"
 
@@ -43,21 +44,40 @@ static struct telling_part *part_create(const struct registry *first, uint32_t i
     return part;
 }
 
-bool telling_create(struct telling *t, const struct registry *first, const uint32_t *index,
-                    unsigned count, const struct story_bounds *bounds)
+// Those of the connections that are told of, as many as there is room for.
+static void owners_choose(struct telling *t, const struct owners *owners)
+{
+    for (uint32_t i = 0; i < owners->count; i++) {
+        for (unsigned part = 0; part < t->part_count && t->owner_count < TELLING_OWNER_MAX;
+             part++) {
+            const struct registry_connection *c = &t->part[part]->facts;
+            unsigned side = owner_side(&owners->owner[i], c);
+            if (side < 2) {
+                t->owner[t->owner_count++] = (struct telling_owner){
+                    .owner = owners->owner[i], .part = part, .side = side ^ c->initiator};
+            }
+        }
+    }
+}
+
+bool telling_create(struct telling *t, const struct registry *first, const struct owners *owners,
+                    const uint32_t *index, unsigned count, const struct story_bounds *bounds)
 {
     instant_ns begin = INSTANT_NEVER;
     for (unsigned i = 0; i < count; i++) {
         begin = instant_min(begin, first->connection[index[i]].first);
     }
-    *t = (struct telling){0};
-    bool is_made = registry_create(&t->again, first->key) && story_create(&t->story, bounds, begin);
+    *t = (struct telling){.works = calloc(1, sizeof *t->works)};
+    bool is_made = t->works != NULL && registry_create(&t->again, first->key) &&
+                   story_create(&t->story, bounds, begin);
     for (unsigned i = 0; is_made && i < count; i++) {
         t->part[i] = part_create(first, index[i], &t->story);
         is_made = t->part[i] != NULL;
         t->part_count += is_made;
     }
-    if (!is_made) {
+    if (is_made) {
+        owners_choose(t, owners);
+    } else {
         telling_destroy(t);
     }
     return is_made;
@@ -72,6 +92,7 @@ void telling_destroy(struct telling *t)
         }
         free(t->part[i]);
     }
+    free(t->works);
     story_destroy(&t->story);
     registry_destroy(&t->again);
     *t = (struct telling){0};
@@ -97,6 +118,17 @@ void telling_see(struct telling *t, const struct capture_packet *packet, const s
             iwarp_on_segment(part->iwarp, side, f);
         } else {
             roce_on_packet(&part->roce, side, f);
+        }
+    }
+}
+
+void telling_see_record(struct telling *t, unsigned origin, const struct capture_record *record)
+{
+    for (unsigned i = 0; i < t->owner_count; i++) {
+        const struct telling_owner *o = &t->owner[i];
+        if (owner_has(&o->owner, origin, record)) {
+            story_on_record(&t->story, record->number, record->at, o->part);
+            works_on_record(t->works, &t->story, o->side, &record->what);
         }
     }
 }

@@ -127,18 +127,28 @@ def capture_of_weft(folder, name='weft.pcap', size=3000, **env):
 # --- reading pictures -----------------------------------------------------------------------------
 
 Event = collections.namedtuple('Event', 'classes packet side fpdus title desc y')
+Record = collections.namedtuple('Record', 'classes number side title desc')
 Span = collections.namedtuple('Span', 'classes side title desc top bottom x')
 
 
 def draw(capture, *words, status=0):
     """The picture: (its root, its events, its spans)."""
-    result = weft('draw', capture, '--unfolded', '--max-events=20000', *words)
+    return draw_records([capture], *words, status=status)[:3]
+
+
+def draw_records(captures, *words, status=0):
+    """The picture, and its records of what no packet shows."""
+    result = weft('draw', *captures, '--unfolded', '--max-events=20000', *words)
     assert result.returncode == status, result.stderr
     root = ET.fromstring(result.stdout)
-    events, spans = [], []
+    events, spans, records = [], [], []
     for group in root.iter(f'{SVG}g'):
         classes = (group.get('class') or '').split()
-        if 'e' in classes:
+        if 'data-record' in group.keys():
+            records.append(Record(set(classes), int(group.get('data-record')),
+                                  int(group.get('data-side')), group.find(f'{SVG}title').text,
+                                  group.find(f'{SVG}desc').text))
+        elif 'e' in classes:
             path = group.find(f'{SVG}path').get('d')
             events.append(Event(set(classes), int(group.get('data-packet')),
                                 int(group.get('data-side')), int(group.get('data-fpdus')),
@@ -151,7 +161,7 @@ def draw(capture, *words, status=0):
                               group.find(f'{SVG}title').text, group.find(f'{SVG}desc').text, top,
                               top + int(bar.get('height')) if bar is not None else 0,
                               int(bar.get('x')) if bar is not None else 0))
-    return root, events, spans
+    return root, events, spans, records
 
 
 def of(things, name):
@@ -504,6 +514,138 @@ def formats_of_other_programs_are_read():
             assert [event.title for event in draw(other)[1]] == titles, form
 
 
+# --- records of what programs did -----------------------------------------------------------------
+
+RECORD = 0x80776674
+
+
+def captures_with_records(folder, wire_name='iwarp', **env):
+    """Those of the client and of the server."""
+    client, server = pathlib.Path(folder, 'client.pcapng'), pathlib.Path(folder, 'server.pcapng')
+    rping(3000, wire_name=wire_name, server={**env, 'WEFT_PCAP': str(server)},
+          client={**env, 'WEFT_PCAP': str(client)})
+    return client, server
+
+
+def blocks_of(path):
+    """[(type, body)] of a pcapng file."""
+    octets, at, blocks = path.read_bytes(), 0, []
+    while at < len(octets):
+        kind, size = struct.unpack_from('<II', octets, at)
+        blocks.append((kind, octets[at + 8:at + size - 4]))
+        at += size
+    return blocks
+
+
+def write_blocks(path, blocks):
+    path.write_bytes(b''.join(struct.pack('<II', kind, len(body) + 12) + body +
+                              struct.pack('<I', len(body) + 12) for kind, body in blocks))
+
+
+def assert_posts_and_completions_of_both(wire_name, **env):
+    with scratch() as folder:
+        client, server = captures_with_records(folder, wire_name, **env)
+        _, events, spans, records = draw_records([client, server])
+        for side in (0, 1):
+            own = [record for record in records if record.side == side]
+            posts, done = of(own, 'post'), of(own, 'completion')
+            assert len(posts) >= 6 and of(own, 'receive'), [record.title for record in own]
+            assert len([one for one in done if ' receive ' not in one.title and
+                        'failed' not in one.classes]) == len(posts)
+            assert len([s for s in of(spans, 'work') if s.side == side]) == len(posts)
+        reads = [record.title for record in of(records, 'post') if 'post Read' in record.title]
+        assert len(reads) == len(of(events, 'request')) == len(of(spans, 'context')) == 3, reads
+
+
+@case
+def posts_and_completions_of_both_ends_stand_beside_the_packets():
+    assert_posts_and_completions_of_both('iwarp')
+
+
+@case
+def with_wefts_own_tcp_too():
+    assert_posts_and_completions_of_both('iwarp', WEFT_LINK='udp')
+
+
+@case
+def with_packets_of_roce_too():
+    assert_posts_and_completions_of_both('roce')
+
+
+@case
+def of_one_end_alone_there_is_one_side():
+    with scratch() as folder:
+        client, server = captures_with_records(folder)
+        for path, side in ((client, 0), (server, 1)):
+            assert {record.side for record in draw_records([path])[3]} == {side}
+
+
+@case
+def a_capture_of_another_name_has_no_records():
+    with scratch() as folder:
+        path = capture_of_weft(folder)
+        assert path.read_bytes()[:4] == b'\x4d\x3c\xb2\xa1' and not draw_records([path])[3]
+
+
+@case
+def the_bar_of_a_context_goes_from_one_queue_pair_to_the_other():
+    with scratch() as folder:
+        path = pathlib.Path(folder, 'two.pcapng')
+        limits = {'WEFT_READ_CONTEXTS': '1', 'WEFT_READ_ALLOTMENT': str(ALLOTMENT),
+                  'WEFT_READ_PRESSURE': 'off'}
+        words = ['ib_read_bw', '-R', '-F', '-s', 65536, '-n', 5, '-q', 2, '-p', PORT]
+        run_pair(words, [*words, '127.0.0.1'], server=limits,
+                 client={**limits, 'WEFT_PCAP': str(path)})
+        listed = json.loads(weft('draw', '-j', path).stdout)['connections']
+        two = ','.join(str(one['number'])
+                       for one in sorted(listed, key=lambda one: -one['octets'])[:2])
+        spans = [span for span in draw(path, '-c', two)[2] if 'context' in span.classes]
+        taken = [span for span in spans if 'taken from it' in span.desc]
+        assert len(spans) > 10 and taken, [span.desc for span in spans]
+        assert len({span.x for span in spans}) == 1, 'side by side, though there is one context'
+
+
+@case
+def strangers_pass_over_the_records():
+    if not wire.has_tshark():
+        raise Skip('no tshark')
+    with scratch() as folder:
+        client, _ = captures_with_records(folder)
+        blocks = blocks_of(client)
+        bare = client.with_name('bare.pcapng')
+        write_blocks(bare, [block for block in blocks if block[0] != RECORD])
+        said = []
+        for path in (client, bare):
+            words = ['tshark', '-r', path, '-V']
+            result = subprocess.run(list(map(str, words)), capture_output=True, text=True,
+                                    timeout=LIMIT_S)
+            complaints = [line for line in result.stderr.splitlines() if 'Running as' not in line]
+            assert result.returncode == 0 and not complaints, complaints
+            said.append(result.stdout)
+        assert len(blocks) > len(blocks_of(bare)) + 20
+        assert said[0] == said[1] and 'iwarp_ddp_rdmap' in said[0]
+
+
+@case
+def a_wrong_record_is_named_by_its_number():
+    with scratch() as folder:
+        client, _ = captures_with_records(folder)
+        blocks = blocks_of(client)
+        at = [i for i, block in enumerate(blocks) if block[0] == RECORD]
+        for offset, octet, why in ((4, 2, 'of a version'), (5, 99, 'of a kind'),
+                                   (5, 1, 'its length is not')):
+            body = bytearray(blocks[at[4]][1])
+            body[offset] = octet
+            wrong = client.with_name('wrong.pcapng')
+            write_blocks(wrong, [*blocks[:at[4]], (RECORD, bytes(body)), *blocks[at[4] + 1:]])
+            expect(weft('draw', wrong), 0, None, f'1 of {len(at)} records were passed over',
+                   'record 5', why)
+        cut = client.with_name('cut.pcapng')
+        write_blocks(cut, blocks[:at[4] + 1])
+        cut.write_bytes(cut.read_bytes()[:-7])
+        expect(weft('draw', cut), 1, None, 'ends inside record 5')
+
+
 # --- what bad captures get ------------------------------------------------------------------------
 
 @case
@@ -560,7 +702,7 @@ def what_is_no_capture_or_has_no_rdma_is_refused():
 
 @case
 def a_wrong_command_line_is_explained():
-    for words, said in ((['draw'], 'one capture, not 0'),
+    for words, said in ((['draw'], 'one capture, or two of the same, not 0'),
                         (['draw', 'x', '--max-events=0'], 'must be 1 to 20000'),
                         (['draw', 'x', '--from=soon'], 'a time or a #packet'),
                         (['draw', 'x', '-c', '1,2,3,4,5'], 'one to four numbers'),

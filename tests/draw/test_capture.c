@@ -224,7 +224,9 @@ static void block(struct file *f, uint32_t type, const void *body, uint32_t len,
 {
     put32(f, type);
     put32(f, said);
-    memcpy(f->octets + f->len, body, len);
+    if (len > 0) {
+        memcpy(f->octets + f->len, body, len);
+    }
     f->len += len;
     put32(f, said);
 }
@@ -421,6 +423,74 @@ static void what_is_needed_is_told_to_the_octet(void **state)
     assert_int_equal(c.needed, 19);
 }
 
+/* ---- records --------------------------------------------------------------------------------- */
+
+static void record(struct file *f, const struct journal_record *r, instant_ns at)
+{
+    uint8_t body[JOURNAL_MAX_LEN];
+    uint32_t len = (uint32_t)journal_emit(r, at, body);
+    block(f, JOURNAL_BLOCK_TYPE, body, len, 12 + len);
+}
+
+static void records_stand_between_packets_and_count_by_themselves(void **state)
+{
+    static const struct journal_record posted = {.kind = JOURNAL_SEND_POSTED, .wr_id = 3};
+    for (unsigned swapped = 0; swapped < 2; swapped++) {
+        struct file f = {.is_swapped = swapped != 0};
+        struct capture c = {0};
+        struct capture_packet p;
+        size_t at = 0;
+        section(&f);
+        interface(&f, 1, 9);
+        record(&f, &posted, 77);
+        enhanced(&f, 0, 1, 4);
+        record(&f, &(struct journal_record){.kind = JOURNAL_CARRIED}, 78);
+        assert_int_equal(next(&c, &f, &at, &p), CAPTURE_RECORD);
+        assert_int_equal(c.record.number, 1);
+        assert_int_equal(c.record.at, 77);
+        assert_int_equal(c.record.what.wr_id, 3);
+        assert_packet(&f, &at, &c, 1, 1, "four", 90);
+        assert_int_equal(c.packet_count, 1);
+        assert_int_equal(next(&c, &f, &at, &p), CAPTURE_RECORD);
+        assert_int_equal(c.record.number, 2);
+        assert_int_equal(c.record.what.kind, JOURNAL_CARRIED);
+    }
+}
+
+static void a_wrong_record_counts_and_a_block_of_others_does_not(void **state)
+{
+    static const uint8_t theirs[600] = {'t', 'h', 'e', 'm'}, wrong[8] = {'w', 'e', 'f', 't', 9};
+    struct file f = {0};
+    struct capture c = {0};
+    struct capture_packet p;
+    size_t at = 0;
+    section(&f);
+    block(&f, JOURNAL_BLOCK_TYPE, theirs, 40, 52);
+    block(&f, JOURNAL_BLOCK_TYPE, theirs, sizeof theirs, 12 + sizeof theirs);
+    block(&f, JOURNAL_BLOCK_TYPE, NULL, 0, 12);
+    block(&f, JOURNAL_BLOCK_TYPE, wrong, sizeof wrong, 12 + sizeof wrong);
+    assert_int_equal(next(&c, &f, &at, &p), CAPTURE_RECORD);
+    assert_int_equal(c.record.verdict, JOURNAL_PARSE_VERSION);
+    assert_int_equal(c.record.number, 1);
+    assert_int_equal(next(&c, &f, &at, &p), CAPTURE_MORE);
+}
+
+static void a_record_that_is_cut_is_told_from_a_packet(void **state)
+{
+    struct file f = {0};
+    section(&f);
+    size_t begin = f.len;
+    record(&f, &(struct journal_record){.kind = JOURNAL_COMPLETED}, 1);
+    for (size_t whole = f.len; f.len > begin + 8; f.len--) {
+        struct capture c = {0};
+        struct capture_packet p;
+        size_t at = 0;
+        enum capture_verdict verdict = next(&c, &f, &at, &p);
+        assert_int_equal(verdict, f.len == whole ? CAPTURE_RECORD : CAPTURE_MORE);
+        assert_int_equal(c.is_in_record, f.len != whole);
+    }
+}
+
 static void every_verdict_has_a_sentence_of_its_own(void **state)
 {
     for (unsigned i = CAPTURE_MORE; i < CAPTURE_VERDICT_COUNT; i++) {
@@ -448,6 +518,9 @@ int main(void)
         cmocka_unit_test(times_may_be_as_fine_as_64_bits_hold),
         cmocka_unit_test(the_longest_packet_is_taken_and_no_longer_one),
         cmocka_unit_test(what_is_needed_is_told_to_the_octet),
+        cmocka_unit_test(records_stand_between_packets_and_count_by_themselves),
+        cmocka_unit_test(a_wrong_record_counts_and_a_block_of_others_does_not),
+        cmocka_unit_test(a_record_that_is_cut_is_told_from_a_packet),
         cmocka_unit_test(every_verdict_has_a_sentence_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

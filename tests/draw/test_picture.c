@@ -4,6 +4,7 @@
 
 #include "draw/layout.h"
 #include "draw/svg.h"
+#include "draw/works.h"
 #include "tests/golden.h"
 
 enum { PICTURE_MAX = 1 << 16 };
@@ -142,6 +143,66 @@ static void two_connections_are_told_apart_and_segments_fold(void **state)
     golden_compare("draw/golden/two.svg", draw(&picture, false));
 }
 
+/* ---- records --------------------------------------------------------------------------------- */
+
+static uint64_t record_number;
+
+static void record(struct works *w, unsigned side, const struct journal_record *r)
+{
+    at += 100;
+    story_on_record(&story, ++record_number, at, 0);
+    works_on_record(w, &story, side, r);
+}
+
+static struct journal_record of(enum journal_kind kind, uint64_t wr_id, uint64_t len)
+{
+    return (struct journal_record){.kind = kind, .qp_num = 5, .wr_id = wr_id, .len = len};
+}
+
+static void tell_of_a_read(struct works *w, uint64_t wr_id, uint64_t len, uint64_t rest_len)
+{
+    struct journal_record granted = of(JOURNAL_CONTEXT_GRANTED, wr_id, len),
+                          gone = of(JOURNAL_CONTEXT_GONE, wr_id, rest_len);
+    granted.opcode = gone.opcode = 4;
+    record(w, 0, &granted);
+    event(0, STORY_READ_REQUEST, 0, 0, NS_PER_US, "Read Request");
+    event(0, STORY_READ_RESPONSE, 1, 0, NS_PER_US, "Read Response");
+    record(w, 0, &gone);
+}
+
+static void what_programs_did_stands_beside_the_lines(void **state)
+{
+    static struct works works;
+    struct journal_record post = of(JOURNAL_SEND_POSTED, 1, 4096),
+                          done = of(JOURNAL_COMPLETED, 1, 0);
+    event(0, STORY_START, 0, 0, 0, "SYN");
+    for (unsigned i = 0; i < 300; i++) {
+        record(&works, 1,
+               &(struct journal_record){
+                   .kind = JOURNAL_RECEIVE_POSTED, .wr_id = 0x100 + i, .len = 64});
+    }
+    post.opcode = 4;
+    record(&works, 0, &post);
+    post.wr_id = 2;
+    record(&works, 0, &post);
+    tell_of_a_read(&works, 1, 2048, 2048);
+    tell_of_a_read(&works, 2, 4096, 0);
+    tell_of_a_read(&works, 1, 1024, 1024);
+    tell_of_a_read(&works, 1, 1024, 0); // it keeps the context
+    done.opcode = 2;
+    done.wr_id = 2; // 1 had none of its own
+    record(&works, 0, &done);
+    record(&works, 1, &(struct journal_record){.kind = JOURNAL_STAG_LENT, .key = 0xab, .len = 512});
+    record(&works, 1, &(struct journal_record){.kind = JOURNAL_STAG_TAKEN_BACK, .key = 0xab});
+    done = of(JOURNAL_COMPLETED, 0x100, 0);
+    done.opcode = 128;
+    done.status = 5;
+    record(&works, 1, &done);
+    story_finish(&story);
+    struct picture picture = picture_of(1);
+    golden_compare("draw/golden/records.svg", draw(&picture, false));
+}
+
 static void within_a_page_it_has_no_declaration(void **state)
 {
     event(0, STORY_START, 0, 0, 0, "SYN");
@@ -158,6 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_connection_is_drawn_as_it_was),
         CASE(two_connections_are_told_apart_and_segments_fold),
+        CASE(what_programs_did_stands_beside_the_lines),
         CASE(within_a_page_it_has_no_declaration),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "draw/owners.h"
 #include "draw/svg.h"
 #include "draw/telling.h"
 
@@ -13,10 +14,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { EVENTS = 64 };
 
-typedef void see_fn(void *ctx, const struct capture_packet *packet, const struct frame *frame);
+struct eye {
+    void (*see)(void *ctx, const struct capture_packet *packet, const struct frame *frame);
+    void (*see_record)(void *ctx, const struct capture_record *record);
+    void *ctx;
+};
 
-// Reads the file, `step` octets being there at a time beyond what is asked for; how many packets.
-static uint64_t read_file(struct span file, size_t step, uint8_t *scratch, see_fn *see, void *ctx)
+// Reads the file, `step` octets being there at a time beyond what is asked for; how many packets
+// and records.
+static uint64_t read_file(struct span file, size_t step, uint8_t *scratch, const struct eye *eye)
 {
     struct capture c = {0};
     struct capture_packet packet;
@@ -30,30 +36,53 @@ static uint64_t read_file(struct span file, size_t step, uint8_t *scratch, see_f
         there = step;
         if (verdict == CAPTURE_PACKET) {
             CHECK(packet.number == c.packet_count && packet.len >= packet.octets.len);
-            if (see != NULL && frame_parse(&packet, FRAME_ROCE_PORT, scratch, &f) == FRAME_OK &&
+            if (eye != NULL && frame_parse(&packet, FRAME_ROCE_PORT, scratch, &f) == FRAME_OK &&
                 f.kind != FRAME_OTHER) {
                 do {
-                    see(ctx, &packet, &f);
+                    eye->see(eye->ctx, &packet, &f);
                 } while (frame_next(&f));
+            }
+        } else if (verdict == CAPTURE_RECORD) {
+            CHECK(c.record.number == c.record_count);
+            CHECK(c.record.verdict != JOURNAL_PARSE_FOREIGN);
+            if (eye != NULL && c.record.verdict == JOURNAL_PARSE_OK) {
+                eye->see_record(eye->ctx, &c.record);
             }
         } else if (verdict == CAPTURE_MORE && len < file.len) {
             CHECK(c.needed > len && c.needed <= CAPTURE_NEED_MAX);
             there = c.needed;
         } else if (verdict != CAPTURE_NOTHING) {
-            return c.packet_count;
+            return c.packet_count + c.record_count;
         }
     }
 }
 
+struct survey {
+    struct registry registry;
+    struct owners owners;
+};
+
 static void see_first(void *ctx, const struct capture_packet *packet, const struct frame *frame)
 {
+    struct survey *survey = ctx;
     struct registry_sighting seen;
-    registry_see(ctx, packet, frame, &seen);
+    registry_see(&survey->registry, packet, frame, &seen);
+}
+
+static void see_record_first(void *ctx, const struct capture_record *record)
+{
+    struct survey *survey = ctx;
+    owners_see(&survey->owners, 0, record);
 }
 
 static void see_again(void *ctx, const struct capture_packet *packet, const struct frame *frame)
 {
     telling_see(ctx, packet, frame);
+}
+
+static void see_record_again(void *ctx, const struct capture_record *record)
+{
+    telling_see_record(ctx, 0, record);
 }
 
 // Nothing of the file gets out as markup: elements end as often as they begin.
@@ -67,8 +96,9 @@ static void count_markup(void *ctx, const char *text, size_t len)
     }
 }
 
-static void draw(struct span file, const struct registry *r, uint8_t *scratch)
+static void draw(struct span file, const struct survey *survey, uint8_t *scratch)
 {
+    const struct registry *r = &survey->registry;
     static struct picture picture;
     struct telling t;
     uint32_t index[1];
@@ -76,8 +106,9 @@ static void draw(struct span file, const struct registry *r, uint8_t *scratch)
     if (registry_find(r, registry_choice(r), &index[0]) == NULL) {
         return;
     }
-    CHECK(telling_create(&t, r, index, 1, &bounds));
-    read_file(file, SIZE_MAX, scratch, see_again, &t);
+    CHECK(telling_create(&t, r, &survey->owners, index, 1, &bounds));
+    const struct eye eye = {see_again, see_record_again, &t};
+    read_file(file, SIZE_MAX, scratch, &eye);
     CHECK(t.again.connection_count == r->connection_count);
     CHECK(t.again.number_count == r->number_count);
     telling_finish(&t, &picture);
@@ -97,13 +128,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const uint8_t key[SIPHASH_KEY_LEN];
     uint8_t *scratch = malloc(FRAME_SCRATCH_LEN);
-    struct registry registry;
+    struct survey survey;
     struct span file = span_of(data, size);
-    CHECK(scratch != NULL && registry_create(&registry, key));
-    uint64_t whole = read_file(file, SIZE_MAX, scratch, see_first, &registry);
-    CHECK(read_file(file, 1, scratch, NULL, NULL) == whole);
-    draw(file, &registry, scratch);
-    registry_destroy(&registry);
+    const struct eye eye = {see_first, see_record_first, &survey};
+    CHECK(scratch != NULL && registry_create(&survey.registry, key));
+    CHECK(owners_create(&survey.owners));
+    uint64_t whole = read_file(file, SIZE_MAX, scratch, &eye);
+    CHECK(read_file(file, 1, scratch, NULL) == whole);
+    draw(file, &survey, scratch);
+    registry_destroy(&survey.registry);
+    owners_destroy(&survey.owners);
     free(scratch);
     return 0;
 }
