@@ -134,7 +134,7 @@ static const struct setting settings[] = {
     SETTING("WEFT_TRACE", KIND_ROOMS, trace_rooms, 0, 0, "ROOMS",
             "all, or some of " HOST_TRACE_ROOMS " with commas between", "", "the rooms that trace"),
     PATH("WEFT_TRACE_FILE", trace_path, "where trace lines are appended, not stderr"),
-    PATH("WEFT_PCAP", pcap_path, "capture the device's traffic; %p: the process id"),
+    PATH("WEFT_PCAP", pcap_path, "capture the traffic; .pcapng: posts too; %p: the process id"),
     PATH("WEFT_STATS_FILE", stats_path, "write the counters at exit; %p: the process id"),
 };
 enum { SETTING_COUNT = sizeof settings / sizeof settings[0] };
