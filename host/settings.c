@@ -130,10 +130,10 @@ static const struct setting settings[] = {
            "take a quarter of the allotment while the kernel tells that memory is short"),
     OCTETS("WEFT_SNDBUF", sndbuf_len, "0", "the socket's send buffer; 0: the kernel's choice"),
     OCTETS("WEFT_RCVBUF", rcvbuf_len, "0", "the socket's receive buffer; 0: the kernel's choice"),
-    SWITCH("WEFT_ERRORS", errors, "on", "say on stderr why a connection ended badly"),
+    SWITCH("WEFT_ERRORS", errors, "on", "say why a connection ended badly"),
     SETTING("WEFT_TRACE", KIND_ROOMS, trace_rooms, 0, 0, "ROOMS",
             "all, or some of " HOST_TRACE_ROOMS " with commas between", "", "the rooms that trace"),
-    PATH("WEFT_TRACE_FILE", trace_path, "where trace lines are appended, not stderr"),
+    PATH("WEFT_TRACE_FILE", trace_path, "where trace lines are appended"),
     PATH("WEFT_PCAP", pcap_path, "capture the traffic; .pcapng: posts too; %p: the process id"),
     PATH("WEFT_STATS_FILE", stats_path, "write the counters at exit; %p: the process id"),
 };

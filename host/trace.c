@@ -69,7 +69,8 @@ void host_trace_init(struct host_trace *t, const struct host_settings *settings)
         int fd = sys_open_own(settings->trace_path, O_APPEND);
         FILE *file = fd >= 0 ? fdopen(fd, "a") : NULL;
         if (file == NULL) {
-            fprintf(stderr, "weft: cannot open %s (WEFT_TRACE_FILE): %s; tracing to stderr\n",
+            fprintf(stderr,
+                    "weft: cannot open %s (WEFT_TRACE_FILE): %s; tracing to standard error\n",
                     settings->trace_path, strerror(fd < 0 ? -fd : errno));
             return;
         }

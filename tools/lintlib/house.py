@@ -134,6 +134,22 @@ BY_WAY = {
     'wq': 38,
 }
 
+# One word for one thing, in what people read: (what is not said, what is said in its place).
+# "Octets" are on the wire; what memory, files and volumes hold are bytes.
+_HOLDERS = r'(?:memory|files?|volumes?|disks?|blocks?|buffers?|pools?|rings?)'
+WORDS = (
+    (re.compile(rf'\b{_HOLDERS}\s+(?:of|has|have|with|takes?|holds?)\s+'
+                r'[^.;:()|]{0,24}?\boctets\b', re.I), 'bytes of memory, files and volumes'),
+    (re.compile(r'\b\d+ octets of (?:memory|a file|the file)\b', re.I), 'bytes of memory'),
+    (re.compile(r'\bdirector(?:y|ies)\b', re.I), 'folder'),
+    (re.compile(r'\bstderr\b'), 'standard error'),
+    (re.compile(r'(?<![-_./=])\b[Tt]imeouts?\b(?![-_/=])'), 'time-out'),
+    (re.compile(r'(?<![-_./])\b[Ss]tartup\b(?![-_/])'), 'start-up'),
+)
+# Rooms whose strings are messages for people, and documents that tell what others have written.
+ROOMS_WITH_MESSAGES = ('cli', 'host')
+WORDS_OF_OTHERS = ('CHANGELOG.md',)
+
 # Names that each program, or driver module, has one of.
 NAMES_OF_PROGRAMS = {'main', 'weft_ddm_module'}
 
