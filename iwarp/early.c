@@ -1,6 +1,6 @@
 // A ULPDU beyond a hole of the stream: checked, placed, its message counted (rdmap/early.h). When
-// the hole closes, what it held back is delivered in the order of the stream: three queues are
-// merged by where in the stream their messages end.
+// the hole closes, its counters say how many messages of each class may happen now, and no more do:
+// three queues are merged by where in the stream their messages end.
 //
 //     receives        completions appear, STags are taken back
 //     peer_requests   the doorbell rings: Reads are processed, atomics executed
@@ -64,23 +64,34 @@ enum place_verdict qp_on_early_ulpdu(struct qp *qp, struct span ulpdu, uint64_t 
 /* ---- releasing ------------------------------------------------------------------------------- */
 
 static const struct {
+    enum rdmap_held first, last; // the classes that count its messages
     uint64_t (*next_end)(const struct qp *qp, const struct release *release);
     enum rdmap_refusal (*release)(struct qp *qp, struct release *release);
 } queues[] = {
-    {receive_next_end, receive_release},
-    {responder_next_end, responder_release},
-    {response_next_end, response_release},
+    {RDMAP_HELD_SENDS, RDMAP_HELD_SENDS, receive_next_end, receive_release},
+    {RDMAP_HELD_READ_REQUESTS, RDMAP_HELD_ATOMIC_REQUESTS, responder_next_end, responder_release},
+    {RDMAP_HELD_READ_RESPONSES, RDMAP_HELD_ATOMIC_RESPONSES, response_next_end, response_release},
 };
 
 enum { QUEUE_COUNT = sizeof queues / sizeof queues[0] };
 
-// The queue whose next message ends first; QUEUE_COUNT: none ends in what is released.
+// Does the hole hold back more messages of this queue than have been delivered?
+static bool has_more(const struct release *r, unsigned queue)
+{
+    uint32_t left = 0;
+    for (unsigned i = queues[queue].first; i <= (unsigned)queues[queue].last; i++) {
+        left += r->held.n[i] - r->done.n[i];
+    }
+    return left > 0;
+}
+
+// The queue whose next message ends first, of those that the hole holds back; QUEUE_COUNT: none.
 static unsigned next_queue(const struct qp *qp, const struct release *r)
 {
     unsigned next = QUEUE_COUNT;
     uint64_t next_end = r->end;
     for (unsigned i = 0; i < QUEUE_COUNT; i++) {
-        uint64_t end = queues[i].next_end(qp, r);
+        uint64_t end = has_more(r, i) ? queues[i].next_end(qp, r) : RELEASE_NEVER;
         if (end <= next_end) {
             next_end = end;
             next = i;

@@ -463,6 +463,25 @@ static void one_doorbell_starts_the_pending_read_responses(void **state)
     hole_close(h);
 }
 
+// The doorbell rings by the number that is stored with the hole, not by what stands in the slots.
+static void as_many_requests_start_as_the_hole_counts(void **state)
+{
+    (void)state;
+    struct hole *h = hole_open(NULL);
+    unsigned first = hole_read_request(h, 0, 20);
+    hole_read_request(h, 100, 20);
+    unsigned last = hole_read_request(h, 200, 20);
+    hole_begin(h);
+    hole_arrive(h, first + 1, last + 1);
+    h->is_twin_free = true; // it knows nothing of counters
+    h->ledger.counts[h->start[last]].n[RDMAP_HELD_READ_REQUESTS] = 0;
+    hole_arrive(h, first, first + 1);
+    assert_int_equal(hole_counters(h)->early_requests, 2);
+    assert_int_equal(hole_counters(h)->released_requests, 1);
+    assert_false(hole_is_over(h));
+    hole_drop(h);
+}
+
 static void requests_beyond_ird_are_not_acknowledged(void **state)
 {
     (void)state;
@@ -770,6 +789,7 @@ int main(void)
         cmocka_unit_test(immediate_data_tells_how_long_its_write_was),
         cmocka_unit_test(the_end_of_a_foreign_write_waits),
         cmocka_unit_test(one_doorbell_starts_the_pending_read_responses),
+        cmocka_unit_test(as_many_requests_start_as_the_hole_counts),
         cmocka_unit_test(requests_beyond_ird_are_not_acknowledged),
         cmocka_unit_test(atomics_act_when_the_hole_closes_and_in_order),
         cmocka_unit_test(a_request_behind_an_invalidation_is_refused_as_in_order),
