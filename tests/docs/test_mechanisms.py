@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The tables of the source documents and their mutants (tools/mutantlib/named.py) agree: each row
-names mutants that there are, and their texts and tests are there. What the mutants do to the tests
-is for `make mechanisms` to see.
+is an element, has its number, and names mutants that there are, or a reason; their texts and tests
+are there. What the mutants do to the tests is for `make mechanisms` to see.
 """
 
 import pathlib
@@ -47,14 +47,41 @@ def documents_name_all_mutants_and_no_others():
     assert named == names, f'without a mutant: {named - names}; in no row: {names - named}'
 
 
+def tables_of(path):
+    """The rows of each table of elements: those whose last column is the mutant."""
+    tables = re.findall(r'^\|[^\n]*\| mutant \|\n\|[-|]+\n((?:\|.*\n)+)', text_of(path), re.M)
+    assert tables, path
+    return [table.splitlines() for table in tables]
+
+
+def is_held(document, row):
+    return re.search(rf'`{document}-[a-z-]+` \|$', row) is not None
+
+
 @case
-def every_row_names_a_mutant():
+def elements_are_numbered_without_a_gap():
+    for path in DOCUMENTS.values():
+        for rows in tables_of(path):
+            for number, row in enumerate(rows, 1):
+                assert row.startswith(f'| {number} | '), f'{path}: not row {number}: {row[:80]}'
+
+
+@case
+def every_row_names_a_mutant_or_a_reason():
     for document, path in DOCUMENTS.items():
-        tables = re.findall(r'^\|[^\n]*\| mutant \|\n\|[-|]+\n((?:\|.*\n)+)', text_of(path), re.M)
-        assert tables, path
-        for table in tables:
-            for row in table.splitlines():
-                assert re.search(rf'`{document}-[a-z-]+` \|$', row), f'{path}: {row[:80]}'
+        for rows in tables_of(path):
+            for row in rows:
+                has_reason = re.search(r'\| none: [^|]{20,} \|$', row)
+                assert is_held(document, row) or has_reason, f'{path}: {row[:80]}'
+
+
+@case
+def pages_say_how_many_elements_there_are_and_how_many_hold():
+    for document, path in DOCUMENTS.items():
+        said = re.findall(r'^(\d+) elements, (\d+) hold\. ', text_of(path), re.M)
+        rows = tables_of(path)[0]
+        held = sum(is_held(document, row) for row in rows)
+        assert said == [(str(len(rows)), str(held))], f'{path}: {said}, but {held} of {len(rows)}'
 
 
 if __name__ == '__main__':

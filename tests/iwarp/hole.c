@@ -244,12 +244,17 @@ unsigned hole_read_request(struct hole *h, uint64_t source, uint32_t len)
 
 unsigned hole_fetch_add(struct hole *h, uint64_t word)
 {
+    return hole_fetch_add_by(h, h->early.stag, HOLE_IOVA + HOLE_WORD_AT + 8 * word);
+}
+
+unsigned hole_fetch_add_by(struct hole *h, uint32_t stag, uint64_t to)
+{
     struct rdmap_tx tx;
     struct rdmap_atomic_request request = {
         .opcode = RDMAP_ATOMIC_FETCH_ADD,
         .request_id = h->sender.tx_msn[DDP_QN_READ_REQUEST],
-        .stag = h->early.stag,
-        .to = HOLE_IOVA + HOLE_WORD_AT + 8 * word,
+        .stag = stag,
+        .to = to,
         .add_swap = 1 + h->seed,
     };
     rdmap_tx_atomic_request(&tx, &h->sender, &request);
@@ -589,7 +594,7 @@ static uint32_t bind_window(struct hole_side *side)
         .lkey = side->stag,
         .addr = HOLE_IOVA + HOLE_WRITE_AT,
         .length = HOLE_PART_LEN,
-        .access = MEM_ACCESS_REMOTE_WRITE | MEM_ACCESS_REMOTE_READ,
+        .access = MEM_ACCESS_REMOTE_WRITE | MEM_ACCESS_REMOTE_READ | MEM_ACCESS_REMOTE_ATOMIC,
     };
     assert_int_equal(mem_window_bind(side->mem, asker, &binding), MEM_OK);
     return binding.stag;

@@ -129,6 +129,7 @@ unsigned hole_write(struct hole *h, uint32_t stag, uint64_t to, uint32_t len);
 unsigned hole_immediate(struct hole *h, uint32_t written_len, bool solicited);
 unsigned hole_read_request(struct hole *h, uint64_t source, uint32_t len);
 unsigned hole_fetch_add(struct hole *h, uint64_t word);
+unsigned hole_fetch_add_by(struct hole *h, uint32_t stag, uint64_t to);
 unsigned hole_read_response(struct hole *h, uint32_t sink_stag, uint32_t len);
 unsigned hole_atomic_response(struct hole *h, uint32_t request_id, uint64_t original);
 unsigned hole_terminate(struct hole *h);

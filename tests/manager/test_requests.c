@@ -8,11 +8,13 @@ static void a_write_completes_once_with_all_its_octets(void **state)
     struct bench *bench = *state;
     struct call call;
     bench_create(bench);
+    memset(bench->local, 0x5a, 3000);
     call_init(&call, bench, IBV_WR_RDMA_WRITE);
     call_add(&call, 100, 0, 3000);
     call_add(&call, 3100, 8000, 500);
     submit(&call, 0);
     run_all(bench);
+    assert_int_equal(bench->remote[100], 0x5a);
     expect_success(&call, 3500);
     expect_moved(bench, 100, 0, 3000);
     expect_moved(bench, 3100, 8000, 500);
