@@ -1,9 +1,12 @@
-// The manager on a device: on weft in this build, and the same program in a virtual machine on
-// devices that are not ours (foreign.py). What is compared is memory.
+// The manager on a device: on weft in this build, of the wire that the first argument names, and
+// the same program in a virtual machine on devices that are not ours (test_foreign.py). What is
+// compared is memory.
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/prng.h"
 #include "tests/manager/pair.h"
+#include "tests/verbs/roce.h"
 
 static int setup(void **state)
 {
@@ -258,8 +261,12 @@ static void a_write_of_no_octets_leaves_the_connection_alone(void **state)
     assert_memory_equal(pair->remote, pair->local, 1000);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) {
+        setenv("WEFT_WIRE", argv[1], 1);
+        roce_port_of_own();
+    }
     const struct CMUnitTest tests[] = {
         PAIR_TEST(the_device_says_what_it_takes),
         PAIR_TEST(writes_of_every_shape),

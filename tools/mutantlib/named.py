@@ -340,7 +340,7 @@ ONESHOT = [
      '*ret_reference = 1 + oneshot_field_number(field, message',
      'verbs/oneshot_in_message', 'answer_closes_what_the_message_named'),
     ('told-reference', 'iwarp/receive.c', '        m->reference = a->reference;\n', '',
-     'iwarp/oneshot', 'references_of_any_width_and_order'),
+     'iwarp/oneshot', 'the_reference_is_found_wherever_segments_are_cut'),
     ('pulled', 'mem/oneshot.c', 'slot->access = (uint8_t)region->access;', 'slot->access = 0;',
      'iwarp/oneshot', 'the_target_writes_and_reads_a_scattered_list'),
     ('landed', 'iwarp/response.c', '        context->arrived_len += (uint32_t)a->payload.len;\n',
