@@ -366,7 +366,7 @@ ONESHOT = [
     ('event', 'wire/oneshot.c', 'ret->opcode = RDMAP_SEND_SE;', 'ret->opcode = RDMAP_SEND;',
      'wire/oneshot', 'golden_octets_are_read'),
     ('both-states', 'wire/oneshot.c', 'if ((h->rsvd & both) == 0 || !is_send) {',
-     'if (!is_send) {', 'iwarp/oneshot', 'without_the_extension_the_body_alone_has_the_stag'),
+     'if (!is_send) {', 'iwarp/oneshot', 'each_part_works_without_the_other'),
 ]
 
 
