@@ -15,6 +15,7 @@
 enum {
     ACCEPT_TRIES = 16, // connections that ended while they waited, passed over in one call
     EMSS_MIN = 536,    // RFC 9293 section 3.7.1, when the kernel cannot tell
+    TCP_CONGESTION_NAME_LEN = 16, // the kernel's TCP_CA_NAME_MAX
 };
 
 /* ---- addresses ------------------------------------------------------------------------------- */
@@ -72,6 +73,34 @@ static void options_apply(int fd, const struct link_socket_config *config)
         sys_setsockopt_int(fd, SOL_SOCKET, SO_RCVBUF, (int)config->rcvbuf_len);
     }
     peer_timeout_apply(fd, config->peer_timeout_ns);
+}
+
+static bool is_same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+    const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
+    const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
+    return a->ss_family == AF_INET ? a4->sin_addr.s_addr == b4->sin_addr.s_addr
+                                   : IN6_ARE_ADDR_EQUAL(&a6->sin6_addr, &b6->sin6_addr);
+}
+
+static bool is_within_host(int fd)
+{
+    struct sockaddr_storage own, peer;
+    return sys_getpeername(fd, &peer) == 0 && sys_getsockname(fd, &own) == 0 &&
+           is_same_address(&own, &peer);
+}
+
+// BBR has a timer for each segment, and on the way within a host, where nothing is congested and
+// segments hold 64 KiB, that costs a sender as much processor time as the octets do. Reno is in
+// every kernel, and for everybody. All others are the operator's choice.
+void socket_forgo_pacing(int fd)
+{
+    char name[TCP_CONGESTION_NAME_LEN];
+    socklen_t len = sizeof name;
+    if (sys_getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len) == 0 &&
+        strncmp(name, "bbr", strlen("bbr")) == 0 && is_within_host(fd)) {
+        sys_setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", strlen("reno"));
+    }
 }
 
 /* ---- streams: made, watched, closed ---------------------------------------------------------- */
@@ -334,6 +363,7 @@ static int socket_accept(struct link_stream *listener, struct link_stream **ret)
     s->fd = fd;
     s->family = from->family;
     s->is_connected = s->is_up = true;
+    socket_forgo_pacing(fd);
     int error = socket_watch(s);
     if (error != 0) {
         socket_close(&s->base, true);

@@ -179,6 +179,7 @@ int socket_connect_result(struct link_stream *stream)
     if (!s->is_up) { // afterwards the wish is the user's
         s->is_up = true;
         s->wants_out = false;
+        socket_forgo_pacing(s->fd);
     }
     return socket_watch(s);
 }

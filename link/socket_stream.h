@@ -52,6 +52,9 @@ static inline struct socket_stream *socket_stream_of(const struct link_stream *s
 // changed, none otherwise. Returns 0 or a negative errno.
 int socket_watch(struct socket_stream *s);
 
+// Once connected: to a peer with the same address nothing is paced.
+void socket_forgo_pacing(int fd);
+
 // socket_io.c, as in struct link_ops
 ssize_t socket_recv(struct link_stream *stream, struct mspan into);
 ssize_t socket_send(struct link_stream *stream, const struct link_tx *tx);

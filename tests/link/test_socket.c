@@ -1,5 +1,6 @@
 // The kernel's TCP as a link, over loopback.
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -127,6 +128,63 @@ static void options_reach_both_ends(void **state)
         assert_int_equal(option_of(ends[i], IPPROTO_TCP, TCP_KEEPIDLE), 5);
         assert_int_equal(option_of(ends[i], IPPROTO_TCP, TCP_KEEPINTVL), 1);
     }
+}
+
+static bool use_congestion(const struct link_stream *stream, const char *name)
+{
+    return setsockopt(fd_of(stream), IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) ==
+           0;
+}
+
+// Both ends by this algorithm, the active one from this address. Skips where the kernel lacks it.
+static void connect_under(const char *algorithm, uint32_t own_addr)
+{
+    struct sockaddr_storage own = loopback(AF_INET), peer;
+    ((struct sockaddr_in *)&own)->sin_addr.s_addr = htonl(own_addr);
+    loop_listen(&l, the_link, AF_INET);
+    assert_int_equal(the_link->ops->local_addr(l.listener, &peer), 0);
+    assert_int_equal(the_link->ops->bind(the_link, addr_of(&own), 0, NULL, &l.active), 0);
+    if (!use_congestion(l.listener, algorithm) || !use_congestion(l.active, algorithm)) {
+        printf("SKIP: no %s in this kernel, or not for this user\n", algorithm);
+        skip();
+    }
+    assert_int_equal(the_link->ops->connect(l.active, addr_of(&peer)), -EINPROGRESS);
+    assert_true(ready_of(the_link, l.listener) & LINK_READY_IN);
+    assert_int_equal(the_link->ops->accept(l.listener, &l.passive), 0);
+    assert_true(ready_of(the_link, l.active) & LINK_READY_OUT);
+    assert_int_equal(the_link->ops->connect_result(l.active), 0);
+}
+
+static void assert_congestion(const char *name)
+{
+    const struct link_stream *ends[] = {l.active, l.passive};
+    for (int i = 0; i < 2; i++) {
+        char got[16];
+        socklen_t len = sizeof got;
+        assert_int_equal(getsockopt(fd_of(ends[i]), IPPROTO_TCP, TCP_CONGESTION, got, &len), 0);
+        assert_string_equal(got, name);
+    }
+}
+
+static void nothing_is_paced_between_two_ends_with_one_address(void **state)
+{
+    (void)state;
+    connect_under("bbr", INADDR_LOOPBACK);
+    assert_congestion("reno");
+}
+
+static void another_address_keeps_the_algorithm_that_paces(void **state)
+{
+    (void)state;
+    connect_under("bbr", INADDR_LOOPBACK + 1);
+    assert_congestion("bbr");
+}
+
+static void an_algorithm_that_does_not_pace_is_kept(void **state)
+{
+    (void)state;
+    connect_under("cubic", INADDR_LOOPBACK);
+    assert_congestion("cubic");
 }
 
 static void tos_is_kept_for_a_socket_that_comes_later(void **state)
@@ -299,6 +357,9 @@ int main(void)
         CONTRACT_TESTS(X) LINK_TEST(records_are_taken_to_the_octet_when_room_is_short),
         LINK_TEST(record_ends_a_segment),
         LINK_TEST(options_reach_both_ends),
+        LINK_TEST(nothing_is_paced_between_two_ends_with_one_address),
+        LINK_TEST(another_address_keeps_the_algorithm_that_paces),
+        LINK_TEST(an_algorithm_that_does_not_pace_is_kept),
         LINK_TEST(tos_is_kept_for_a_socket_that_comes_later),
         LINK_TEST(tos_of_both_families_reaches_the_socket),
         LINK_TEST(buffers_are_as_long_as_was_asked_for),
