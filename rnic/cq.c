@@ -110,32 +110,24 @@ static void drive_for(struct rnic_cq *cq, struct puller *puller)
         gathering_on_look(&cq->rnic->shard.gathering, now);
     }
     note_empty_poll(cq, now);
-    giving_way_on_nothing(&cq->giving_way, now);
-}
-
-// Poll lock held; let go of meanwhile. Who comes back polls on: the background thread is not to
-// take his place, and look on where the peer has no processor.
-static void give_way(struct rnic_cq *cq)
-{
-    const instant_ns before = rnic_now(cq->rnic);
-    atomic_store_explicit(&cq->rnic->shard.polled_at_ns, before + GIVING_WAY_SLICE_NS,
-                          memory_order_relaxed);
-    pthread_mutex_unlock(&cq->poll_lock);
-    sched_yield();
-    pthread_mutex_lock(&cq->poll_lock);
-    const instant_ns now = rnic_now(cq->rnic);
-    atomic_store_explicit(&cq->rnic->shard.polled_at_ns, now, memory_order_relaxed);
-    giving_way_on_given(&cq->giving_way, now - before);
+    giving_way_on_look(&cq->giving_way, now);
 }
 
 // Lets go of the poll lock. Who has polled in vain for long may have the processor that the peer
-// waits for: two programs that spin on one would take turns of milliseconds.
+// waits for: two programs that spin on one would take turns of milliseconds. He comes back and
+// polls on: the background thread is not to take his place meanwhile, and look on where the peer
+// has no processor.
 static void poll_end(struct rnic_cq *cq)
 {
-    if (giving_way_take(&cq->giving_way)) {
-        give_way(cq);
+    const bool gives_way = giving_way_take(&cq->giving_way);
+    if (gives_way) {
+        atomic_store_explicit(&cq->rnic->shard.polled_at_ns,
+                              cq->giving_way.given_ns + GIVING_WAY_SLICE_NS, memory_order_relaxed);
     }
     pthread_mutex_unlock(&cq->poll_lock);
+    if (gives_way) {
+        sched_yield();
+    }
 }
 
 // Octets that a Read waits for are copied in between, while others may poll.

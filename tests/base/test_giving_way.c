@@ -8,26 +8,29 @@
 #include "base/giving_way.h"
 
 static const duration_ns turn_ns = 100 * NS_PER_US, slice_ns = 3 * NS_PER_MS;
+static instant_ns now = NS_PER_S;
 
 // How long it is kept in vain; then it is given away for so long.
-static duration_ns kept(struct giving_way *g, duration_ns lasted_ns)
+static duration_ns kept(struct giving_way *g, duration_ns away_ns)
 {
-    const instant_ns began = NS_PER_S;
-    for (instant_ns now = began; now < 2 * NS_PER_S; now += NS_PER_US) {
-        giving_way_on_nothing(g, now);
+    const instant_ns began = now;
+    for (;; now += NS_PER_US) {
+        giving_way_on_look(g, now);
         if (giving_way_take(g)) {
-            giving_way_on_given(g, lasted_ns);
-            return now - began;
+            const duration_ns kept_ns = now - began;
+            now += away_ns;
+            return kept_ns;
         }
     }
-    return INSTANT_NEVER;
 }
 
-static duration_ns kept_and_found(struct giving_way *g, duration_ns lasted_ns)
+// ... and the next look finds something.
+static duration_ns kept_and_found(struct giving_way *g, duration_ns away_ns)
 {
-    const duration_ns found = kept(g, lasted_ns);
+    const duration_ns kept_ns = kept(g, away_ns);
+    giving_way_on_look(g, now);
     giving_way_on_found(g);
-    return found;
+    return kept_ns;
 }
 
 static void is_late_while_nothing_is_known(void **state)
@@ -40,8 +43,11 @@ static void is_late_while_nothing_is_known(void **state)
 static void begins_anew_when_something_is_found(void **state)
 {
     struct giving_way g = {.since_ns = 0};
-    giving_way_on_nothing(&g, NS_PER_S / 2);
+    giving_way_on_look(&g, now);
+    now += GIVING_WAY_PATIENCE_NS;
+    giving_way_on_look(&g, now);
     giving_way_on_found(&g);
+    assert_false(giving_way_take(&g));
     assert_int_equal(kept(&g, 0), GIVING_WAY_PATIENCE_NS);
 }
 
