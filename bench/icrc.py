@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What the ICRC of RoCEv2 costs, in cache, beside CRC32C and memcpy of the same lengths.
 
-icrc.check: the octets alone. icrc.copy: of their copy, once it is made. icrc.packet: with the headers in
-front of them begun anew, as each packet needs it. Octets are those of the payload; each figure is
-the median of short runs in turn.
+icrc.check: the octets alone. icrc.copy: of their copy, once it is made. icrc.packet: with the
+headers in front of them begun anew, as each packet needs it. Octets are those of the payload; each
+figure is the median of short runs in turn.
 """
 
 from results import alternating, column, compare, measured, pairs_wanted, seconds_wanted

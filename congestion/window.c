@@ -232,9 +232,9 @@ void congestion_on_rtt(struct congestion *c, duration_ns sample_ns, instant_ns n
 
 // Between two packets. Below a window of one, a packet takes more than a round trip. Else a window
 // leaves in the shortest one: what the others take longer is a queue, which the window is there to
-// empty, or a host that has not had its turn, after which there is nothing to wait for. A timer may be
-// later than a short round trip takes: then acknowledgements are the clock, which come four times
-// in a window. Within one host they are all the clock that there is.
+// empty, or a host that has not had its turn, after which there is nothing to wait for. A timer may
+// be later than a short round trip takes: then acknowledgements are the clock, which come four
+// times in a window. Within one host they are all the clock that there is.
 static duration_ns interval(const struct congestion *c)
 {
     if (c->window < 1) {

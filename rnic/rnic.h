@@ -117,11 +117,11 @@ int rnic_window_dealloc(struct rnic *rnic, uint32_t rkey);
 struct rnic_cq {
     struct rnic *rnic;
     struct cq *cq;
-    pthread_mutex_t poll_lock;   // one poller at a time
-    atomic_uint users;           // QPs that complete here
-    unsigned empty_polls;        // in a row; guarded by poll_lock
-    instant_ns empty_since_ns;   // when the first of them was
-    struct giving_way giving_way; // likewise
+    pthread_mutex_t poll_lock;       // one poller at a time
+    atomic_uint users;               // QPs that complete here
+    unsigned empty_polls;            // in a row; guarded by poll_lock
+    instant_ns empty_since_ns;       // when the first of them was
+    struct giving_way giving_way;    // likewise
     struct list_link moderated_link; // in the shard's list of CQs with moderation
 };
 
