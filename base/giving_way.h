@@ -12,7 +12,7 @@
 #define GIVING_WAY_PATIENCE_NS (250 * NS_PER_US) // while nothing is known
 #define GIVING_WAY_SOON_NS     (20 * NS_PER_US)  // the other side was there the last time
 #define GIVING_WAY_HELD_NS     (2 * NS_PER_US)   // who was away for longer let somebody else go
-#define GIVING_WAY_SLICE_NS    (2 * NS_PER_MS)   // who takes so long does not wait for us
+#define GIVING_WAY_TURN_NS     (500 * NS_PER_US) // who takes so long does not wait for us
 
 struct giving_way {
     instant_ns looked_ns; // the last time
@@ -37,7 +37,7 @@ static inline void giving_way_on_look(struct giving_way *g, instant_ns now)
 static inline void giving_way_on_found(struct giving_way *g)
 {
     if (g->away_ns != 0) {
-        g->is_shared = g->away_ns >= GIVING_WAY_HELD_NS && g->away_ns < GIVING_WAY_SLICE_NS;
+        g->is_shared = g->away_ns >= GIVING_WAY_HELD_NS && g->away_ns < GIVING_WAY_TURN_NS;
     }
     *g = (struct giving_way){.is_shared = g->is_shared};
 }

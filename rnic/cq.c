@@ -114,15 +114,15 @@ static void drive_for(struct rnic_cq *cq, struct puller *puller)
 }
 
 // Lets go of the poll lock. Who has polled in vain for long may have the processor that the peer
-// waits for: two programs that spin on one would take turns of milliseconds. He comes back and
-// polls on: the background thread is not to take his place meanwhile, and look on where the peer
-// has no processor.
+// waits for: two programs that spin on one would take turns of milliseconds. If the peer had it the
+// last time, he is back soon: then the background thread is not to take his place meanwhile, and
+// look on where the peer has no processor. A stranger keeps it, and the thread goes on.
 static void poll_end(struct rnic_cq *cq)
 {
     const bool gives_way = giving_way_take(&cq->giving_way);
-    if (gives_way) {
+    if (gives_way && cq->giving_way.is_shared) {
         atomic_store_explicit(&cq->rnic->shard.polled_at_ns,
-                              cq->giving_way.given_ns + GIVING_WAY_SLICE_NS, memory_order_relaxed);
+                              cq->giving_way.given_ns + GIVING_WAY_TURN_NS, memory_order_relaxed);
     }
     pthread_mutex_unlock(&cq->poll_lock);
     if (gives_way) {
