@@ -168,6 +168,8 @@ static void end(struct connection *c)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    nvme_node_table.count = 2;
+    nvme_node_second_count = 0;
     struct nvme_target *target = nvme_node_target();
     struct connection *queues[2] = {begin(target), begin(target)};
     connect_queue(queues[0], 0, NVME_CNTLID_DYNAMIC);
@@ -178,7 +180,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct connection *c = queues[data[0] & 1];
         c->fails = (data[0] & 2) != 0;
         send_sqe(c, data + 2, data[1] * IN_CAPSULE_UNIT);
-        nvme_for_uma.advertise(target, &nvme_node_table);
+        if ((data[0] & 4) != 0) {
+            nvme_node_change(target);
+        }
+        nvme_target_on_batch_end(target, 1);
     }
     end(queues[1]);
     end(queues[0]);

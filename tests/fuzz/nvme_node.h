@@ -1,5 +1,5 @@
-// What stands behind the NVMe controllers in fuzz targets: a UMA with one volume that connects at
-// once, and a CTA whose device is done at once. Each checks what it is asked.
+// What stands behind the NVMe controllers in fuzz targets: a UMA with two volumes of a group that
+// connects at once, and a CTA whose device is done at once. Each checks what it is asked.
 #pragma once
 
 #include <string.h>
@@ -22,8 +22,24 @@ static const struct resource nvme_node_rows[] = {
                  .block_size = 512,
                  .alignment = 1,
                  .preferred = 4096,
-                 .driver = "ram"}}};
-static const struct resource_table nvme_node_table = {.count = 1, .rows = nvme_node_rows};
+                 .driver = "ram"},
+     .group = "group",
+     .member = 1},
+    {.volume = 2,
+     .name = "b",
+     .state = RESOURCE_READY,
+     .abilities = VOLUME_CAN_WRITE | VOLUME_CAN_FUA,
+     .profile = {.size = NVME_NODE_VOLUME_LEN / 2,
+                 .block_size = 4096,
+                 .alignment = 512,
+                 .preferred = 4096,
+                 .driver = "ram"},
+     .group = "group",
+     .member = 2}};
+static struct resource_table nvme_node_table = {.count = 2, .rows = nvme_node_rows};
+// The connections of the second, to be dropped when it goes.
+static uint32_t nvme_node_second[NODE_CONNECTION_COUNT_MAX];
+static unsigned nvme_node_second_count;
 
 static inline const struct resource_table *nvme_node_resources(void *ctx)
 {
@@ -37,15 +53,30 @@ static inline bool nvme_node_may_see(void *ctx, uint32_t volume, const struct cl
 
 static inline void nvme_node_connect(void *ctx, struct connect_request *request)
 {
-    CHECK(request->volume == 1 && memchr(request->client.identity, 0, CLIENT_IDENTITY_MAX) != NULL);
+    CHECK(request->volume >= 1 && request->volume <= nvme_node_table.count);
+    CHECK(memchr(request->client.identity, 0, CLIENT_IDENTITY_MAX) != NULL);
     request->status = CONNECT_OK;
     request->connection = ++nvme_node_connections;
+    if (request->volume == 2 && nvme_node_second_count < NODE_CONNECTION_COUNT_MAX) {
+        nvme_node_second[nvme_node_second_count++] = request->connection;
+    }
     request->tts->on_connected(request->tts_ctx, request);
 }
 
 static inline void nvme_node_disconnect(void *ctx, uint32_t connection)
 {
     CHECK(connection > 0 && connection <= nvme_node_connections);
+}
+
+// The second volume comes, or goes.
+static inline void nvme_node_change(struct nvme_target *target)
+{
+    nvme_node_table.count = nvme_node_table.count == 1 ? 2 : 1;
+    nvme_node_table.generation++;
+    nvme_for_uma.advertise(target, &nvme_node_table);
+    for (; nvme_node_table.count == 1 && nvme_node_second_count > 0; nvme_node_second_count--) {
+        nvme_for_uma.drop(target, nvme_node_second[nvme_node_second_count - 1]);
+    }
 }
 
 static inline void nvme_node_submit(void *ctx, struct service_request *request, instant_ns now)
@@ -67,7 +98,7 @@ static inline void nvme_node_submit(void *ctx, struct service_request *request, 
 static inline void nvme_node_transferred(void *ctx, struct service_request *request,
                                          enum node_completion outcome, instant_ns now)
 {
-    if (request->operation == NODE_WRITE) {
+    if (node_operation_facts(request->operation)->moves_to_device) {
         request->completion = outcome;
         nvme_for_cta.complete(ctx, request, now);
     }
