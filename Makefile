@@ -131,4 +131,4 @@ rpm:
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-dist build-asan build-tsan build-clang build-clang-fuzz build-lto \
-		build-mutants build-mechanisms build-deb build-rpm build-image
+		build-mutants build-mechanisms build-deb build-rpm build-image build-overhead
