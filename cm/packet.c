@@ -225,8 +225,8 @@ static int peer_addr(struct cm_id *c, struct sockaddr_storage *ret)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-// As of sockets: no IPv6 for who is bound to 0.0.0.0, and IPv4 for who is bound to ::, unless it has
-// said that it is for its own family alone.
+// As of sockets: no IPv6 for who is bound to 0.0.0.0, and IPv4 for who is bound to ::, unless it
+// has said that it is for its own family alone.
 static struct in6_addr listening_place(const struct cm_id *c, const struct sockaddr *local)
 {
     if (!cm_addr_is_any(local)) {
