@@ -26,6 +26,8 @@ enum attach_option {
 
 enum { WORD_MAX = 1024 };
 
+static const char scheme[] = "nvme+rdma://";
+
 static void attach_help(FILE *out)
 {
     fputs(
@@ -138,17 +140,17 @@ static int options_read(int argc, char **argv, struct attach *attach)
 // the driver's.
 static int volume_choose(struct attach *attach, const char *uri)
 {
-    struct weft_nvme_address address;
     struct volume_wish wish;
     char word[WORD_MAX];
     struct why why;
     snprintf(word, sizeof word, "%.*s", (int)strcspn(uri, "?"), uri);
-    int result = volume_address("attach", word, &address);
-    if (result == 0 && (!volume_is_uri(uri) || address.nqn[0] == '\0')) {
-        return say_usage("attach", "%s names no subsystem; `weft ls` lists them", uri);
-    }
+    int result = volume_check("attach", word, true);
     if (result != 0) {
         return result;
+    }
+    if (strncmp(uri, scheme, sizeof scheme - 1) != 0) {
+        return say_usage("attach", "%s: it is no %s...; give an NBD address to the program itself",
+                         uri, scheme);
     }
     snprintf(word, sizeof word, "nvme=%s", uri);
     if (wish_parse(word, &wish, &why) != 0) {

@@ -1,10 +1,12 @@
 #include "cli/copy.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/progress.h"
+#include "cli/volume.h"
 
 enum { PIECE_LEN = 512 << 10, MEMORY_ALIGNMENT = 4096 };
 
@@ -41,28 +43,33 @@ struct copy {
 
 static void step_begin(struct step *step);
 
+static uint32_t block_len_of(const struct copy *copy)
+{
+    return copy->from->block_len > copy->to->block_len ? copy->from->block_len
+                                                       : copy->to->block_len;
+}
+
 // In whole blocks of both, so far as the source has octets.
 static uint64_t len_of(const struct copy *copy)
 {
     if (copy->exact_len == PLACE_LEN_UNKNOWN) {
         return PLACE_LEN_UNKNOWN;
     }
-    uint64_t block =
-        copy->from->block_len > copy->to->block_len ? copy->from->block_len : copy->to->block_len;
+    uint64_t block = block_len_of(copy);
     uint64_t rest = copy->exact_len % block;
     return rest == 0 ? copy->exact_len : copy->exact_len - rest + block;
 }
 
 /* ---- the end of a piece ---------------------------------------------------------------------- */
 
-static void fail(struct step *step, const struct place *place, int error, uint16_t status,
+static void fail(struct step *step, const struct place *place, int error, const char *answer,
                  uint64_t at)
 {
     struct copy_report *report = step->copy->report;
     if (!step->copy->is_bad) {
         step->copy->is_bad = true;
         report->error = error;
-        report->status = status;
+        snprintf(report->answer, sizeof report->answer, "%s", answer);
         report->error_at = at;
         report->error_place = place;
     }
@@ -82,11 +89,11 @@ static void step_end(struct step *step)
     }
 }
 
-static void on_end(struct piece *piece, int error, uint16_t status)
+static void on_end(struct piece *piece, int error, const char *answer)
 {
     struct step *step = piece->context;
     if (error != 0) {
-        fail(step, step->place, error, status, piece->offset);
+        fail(step, step->place, error, answer, piece->offset);
     }
     if (step->copy->is_bad) {
         step_end(step);
@@ -106,7 +113,7 @@ static void compare(struct step *step)
 {
     for (uint32_t i = 0; i < step->piece.len; i++) {
         if (step->data[i] != step->other[i]) {
-            fail(step, NULL, -EILSEQ, 0, step->piece.offset + i);
+            fail(step, NULL, -EILSEQ, "", step->piece.offset + i);
             break;
         }
     }
@@ -150,7 +157,7 @@ static void write_out(struct step *step)
         return;
     }
     if (is_too_much(step)) {
-        fail(step, copy->to, -ENOSPC, 0, copy->to->len);
+        fail(step, copy->to, -ENOSPC, "", copy->to->len);
         step_end(step);
         return;
     }
@@ -213,22 +220,26 @@ static void step_begin(struct step *step)
     step->is_out = true;
     copy->at += step->piece.len;
     copy->out_count++;
-    place_read(copy->from, &step->piece);
+    if (!copy->wish.is_comparison &&
+        place_is_zero(copy->from, step->piece.offset, step->piece.len)) {
+        memset(step->data, 0, step->piece.len);
+        on_end(&step->piece, 0, "");
+    } else {
+        place_read(copy->from, &step->piece);
+    }
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
+// In whole blocks of both.
 static uint32_t piece_len_of(const struct copy *copy)
 {
-    uint32_t len = PIECE_LEN;
+    uint32_t len = PIECE_LEN, block = block_len_of(copy);
     const struct place *places[] = {copy->from, copy->to};
     for (unsigned i = 0; i < 2; i++) {
-        uint32_t most = places[i]->volume.info.transfer_max_len;
-        if (places[i]->is_volume && most < len) {
-            len = most;
-        }
+        len = places[i]->piece_max < len ? places[i]->piece_max : len;
     }
-    return len;
+    return len > block ? len - len % block : block;
 }
 
 static int copy_init(struct copy *copy)
@@ -261,8 +272,8 @@ static void memory_lend(struct copy *copy)
     struct place *places[] = {copy->from, copy->to};
     for (unsigned i = 0; i < 2; i++) {
         if (places[i]->is_volume) {
-            weft_nvme_lend(places[i]->volume.nvme, copy->memory,
-                           (size_t)copy->wish.depth * buffers * copy->piece_len);
+            volume_lend(&places[i]->volume, copy->memory,
+                        (size_t)copy->wish.depth * buffers * copy->piece_len);
         }
     }
 }
@@ -272,7 +283,7 @@ static void memory_take_back(struct copy *copy)
     struct place *places[] = {copy->from, copy->to};
     for (unsigned i = 0; i < 2; i++) {
         if (places[i]->is_volume) {
-            weft_nvme_take_back(places[i]->volume.nvme, copy->memory);
+            volume_take_back(&places[i]->volume, copy->memory);
         }
     }
 }
@@ -290,8 +301,8 @@ static void pieces_start(struct copy *copy)
 static void pieces_await(struct copy *copy)
 {
     if (copy->from->is_volume && copy->to->is_volume) {
-        weft_nvme_wait(copy->from->volume.nvme, 1);
-        weft_nvme_poll(copy->to->volume.nvme);
+        place_wait_for(copy->from, 1);
+        place_wait_for(copy->to, 0);
     } else if (copy->from->is_volume || copy->to->is_volume) {
         place_wait(copy->from->is_volume ? copy->from : copy->to);
     }

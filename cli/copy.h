@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "cli/place.h"
+#include "cli/volume.h"
 
 struct progress;
 
@@ -18,7 +19,7 @@ struct copy_report {
     uint64_t len;                    // octets copied or compared
     uint64_t zero_len;               // of them, told as zeroes
     int error;                       // the first: a negative errno,
-    uint16_t status;                 // what the target said, if it did,
+    char answer[VOLUME_ANSWER_MAX];  // what the target said, if it did,
     uint64_t error_at;               // where,
     const struct place *error_place; // and who; NULL: the places differ at error_at
 };

@@ -29,7 +29,8 @@ static void cp_help(FILE *out)
     fputs("Usage: weft cp [OPTION...] SOURCE DESTINATION\n"
           "\n"
           "Copies a file to a volume, a volume to a file, or a volume to another. A volume is\n"
-          "nvme+rdma://HOST[:PORT]/NQN[/NSID], as `weft serve` and `weft ls` print it; - is\n"
+          "nvme+rdma://HOST[:PORT]/NQN[/NSID], nbd://HOST[:PORT][/EXPORT] or\n"
+          "nbd+unix:///[EXPORT]?socket=PATH, as `weft serve` and `weft ls` print it; - is\n"
           "standard input or output. When it ends well, what was written is stable.\n"
           "\n"
           "Options:\n"
@@ -45,7 +46,8 @@ static void cp_help(FILE *out)
           "Examples:\n"
           "  weft cp --verify disk.img nvme+rdma://192.0.2.1/nqn.2014-08.org.nvmexpress:uuid:...\n"
           "  weft cp --sparse nvme+rdma://192.0.2.1/nqn... copy.img\n"
-          "  zstdcat disk.zst | weft cp - nvme+rdma://192.0.2.1/nqn...\n",
+          "  zstdcat disk.zst | weft cp - nvme+rdma://192.0.2.1/nqn...\n"
+          "  weft cp --sparse nbd://192.0.2.1/disk copy.img\n",
           out);
 }
 
@@ -112,6 +114,11 @@ static int streams_check(const struct cp *cp)
     return 0;
 }
 
+static int address_check(const char *name)
+{
+    return volume_is_uri(name) ? volume_check("cp", name, true) : 0;
+}
+
 static int words_read(int argc, char **argv, struct cp *cp)
 {
     static const struct option options[] = {{"depth", required_argument, NULL, OPTION_DEPTH},
@@ -133,37 +140,37 @@ static int words_read(int argc, char **argv, struct cp *cp)
     }
     cp->source = argv[optind];
     cp->destination = argv[optind + 1];
-    int result = volume_refuse_other("cp", cp->source);
-    if (result == 0) {
-        result = volume_refuse_other("cp", cp->destination);
-    }
-    if (result != 0) {
-        return result;
-    }
     if (!volume_is_uri(cp->source) && !volume_is_uri(cp->destination)) {
-        return say_usage("cp", "one of the two must be a volume, nvme+rdma://...");
+        return say_usage("cp", "one of the two must be a volume, nvme+rdma://... or nbd://...");
     }
-    return streams_check(cp);
+    int result = address_check(cp->source);
+    if (result == 0) {
+        result = address_check(cp->destination);
+    }
+    return result == 0 ? streams_check(cp) : result;
 }
 
 /* ---- copying --------------------------------------------------------------------------------- */
+
+static const char *lost_why(const struct place *place)
+{
+    return place->volume.protocol->lost_why(&place->volume);
+}
 
 static int say_copy_failed(const struct cp *cp, const char *what)
 {
     const struct copy_report *report = &cp->report;
     const struct place *place = report->error_place;
     unsigned long long at = report->error_at;
-    char text[32];
     if (place == NULL) {
         say_error("the copy differs", cp->destination, "copy again, while nobody else writes to it",
                   "octet %llu is not that of %s", at, cp->source);
-    } else if (place->is_volume && weft_nvme_why(place->volume.nvme) != NULL) {
-        volume_say_failed(what, &place->volume.address, report->error,
-                          weft_nvme_why(place->volume.nvme));
-    } else if (report->status != 0) {
+    } else if (place->is_volume && lost_why(place) != NULL) {
+        volume_say_failed(place->volume.protocol, what, place->volume.facts.uri, report->error,
+                          lost_why(place));
+    } else if (report->answer[0] != '\0') {
         say_error(what, place->name, "see what the target says of it",
-                  "at octet %llu the target answers: %s", at,
-                  weft_nvme_status_str(report->status, text));
+                  "at octet %llu the target answers: %s", at, report->answer);
     } else {
         say_error(what, place->name, "make room, or see whether the device is well",
                   "at octet %llu: %s", at, strerror(-report->error));
@@ -192,31 +199,12 @@ static int run(struct cp *cp, bool is_comparison)
 
 static void counters_add(struct json_object *to, const char *key, const struct place *place)
 {
-    struct weft_nvme_counters c;
-    if (!place->is_volume) {
-        return;
+    const struct volume *volume = &place->volume;
+    if (place->is_volume && volume->protocol->count != NULL) {
+        struct json_object *object = json_object_new_object();
+        volume->protocol->count(volume, object);
+        json_object_object_add(to, key, object);
     }
-    weft_nvme_counters(place->volume.nvme, &c);
-    const struct {
-        const char *key;
-        uint64_t value;
-    } fields[] = {{"commands", c.commands},
-                  {"octets_read", c.octets_read},
-                  {"octets_written", c.octets_written},
-                  {"oneshots", c.oneshots},
-                  {"closes", c.closes},
-                  {"revokes", c.revokes},
-                  {"in_capsules", c.in_capsules},
-                  {"lent", c.lent},
-                  {"registrations", c.registrations},
-                  {"copies", c.copies},
-                  {"errors", c.errors},
-                  {"strange", c.strange}};
-    struct json_object *object = json_object_new_object();
-    for (unsigned i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        json_object_object_add(object, fields[i].key, json_object_new_uint64(fields[i].value));
-    }
-    json_object_object_add(to, key, object);
 }
 
 static void report_print(const struct cp *cp, uint64_t zero_len)

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,16 +14,13 @@
 
 static int volume_take(struct place *place, unsigned depth)
 {
-    struct weft_nvme_address address;
-    int result = volume_address("cp", place->name, &address);
-    if (result == 0 && address.nqn[0] == '\0') {
-        return say_usage("cp", "%s names no subsystem; `weft ls` lists them", place->name);
-    }
+    int result = volume_open(place->name, depth, &place->volume);
+    const struct volume_facts *facts = &place->volume.facts;
     if (result == 0) {
-        result = volume_open(&address, depth, &place->volume);
+        place->len = facts->len;
+        place->block_len = facts->block_len;
+        place->piece_max = facts->transfer_max_len;
     }
-    place->len = place->volume.ns.len;
-    place->block_len = place->volume.ns.block_len;
     return result;
 }
 
@@ -59,7 +57,8 @@ static struct place place_named(const char *name)
                           .is_volume = volume_is_uri(name),
                           .is_stream = place_is_stream(name),
                           .fd = -1,
-                          .block_len = 1};
+                          .block_len = 1,
+                          .piece_max = UINT32_MAX};
 }
 
 static int stream_take(struct place *place, int fd, const char *name, const char *remedy)
@@ -70,6 +69,7 @@ static int stream_take(struct place *place, int fd, const char *name, const char
         say_error("cannot copy", name, remedy, "it is a terminal");
         return EXIT_FAILED;
     }
+    signal(SIGPIPE, SIG_IGN); // who reads the output and leaves is an error like others
     place->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     return place->fd >= 0 ? 0 : say_file(place, "cannot copy", remedy, -errno);
 }
@@ -118,8 +118,8 @@ int place_open_destination(const char *name, unsigned depth, uint64_t len, struc
                    : say_file(ret, "cannot write", "give a place where a file may be made", error);
     }
     int result = volume_take(ret, depth);
-    if (result == 0 && ret->volume.ns.is_read_only) {
-        say_error("cannot write", name, "have it served without --read-only",
+    if (result == 0 && ret->volume.facts.is_read_only) {
+        say_error("cannot write", name, "have it served so that it may be written",
                   "the volume is read-only");
         return EXIT_FAILED;
     }
@@ -213,31 +213,19 @@ static int stream_write(const struct place *place, const struct piece *piece)
 
 /* ---- volumes --------------------------------------------------------------------------------- */
 
-static void on_complete(struct weft_nvme_io *io)
+static void submit(struct place *place, struct piece *piece, enum volume_operation operation)
 {
-    struct piece *piece = io->context;
-    piece->on_end(piece, io->error, io->status);
-}
-
-static void volume_submit(struct place *place, struct piece *piece,
-                          enum weft_nvme_operation operation)
-{
-    bool has_data = operation == WEFT_NVME_READ || operation == WEFT_NVME_WRITE;
-    piece->memory = (struct iovec){piece->data, piece->len};
-    piece->io = (struct weft_nvme_io){.operation = operation,
-                                      .nsid = place->volume.ns.nsid,
-                                      .offset = piece->offset,
-                                      .len = piece->len,
-                                      .memory = has_data ? &piece->memory : NULL,
-                                      .memory_count = has_data,
-                                      .on_complete = on_complete,
-                                      .context = piece};
-    int error = weft_nvme_submit(place->volume.nvme, &piece->io);
+    piece->io = (struct volume_io){.operation = operation,
+                                   .offset = piece->offset,
+                                   .len = piece->len,
+                                   .data = piece->data,
+                                   .context = piece};
+    int error = volume_submit(&place->volume, &piece->io);
     while (error == -EAGAIN && place_wait(place) == 0) {
-        error = weft_nvme_submit(place->volume.nvme, &piece->io);
+        error = volume_submit(&place->volume, &piece->io);
     }
     if (error != 0) {
-        piece->on_end(piece, error, 0);
+        piece->on_end(piece, error, "");
     }
 }
 
@@ -246,37 +234,42 @@ static void volume_submit(struct place *place, struct piece *piece,
 void place_read(struct place *place, struct piece *piece)
 {
     if (place->is_volume) {
-        volume_submit(place, piece, WEFT_NVME_READ);
+        submit(place, piece, VOLUME_READ);
     } else if (place->is_stream) {
-        piece->on_end(piece, stream_read(place, piece), 0);
+        piece->on_end(piece, stream_read(place, piece), "");
     } else {
-        piece->on_end(piece, file_read(place, piece), 0);
+        piece->on_end(piece, file_read(place, piece), "");
     }
 }
 
 void place_write(struct place *place, struct piece *piece)
 {
     if (place->is_volume) {
-        volume_submit(place, piece, WEFT_NVME_WRITE);
+        submit(place, piece, VOLUME_WRITE);
     } else if (place->is_stream) {
-        piece->on_end(piece, stream_write(place, piece), 0);
+        piece->on_end(piece, stream_write(place, piece), "");
     } else {
-        piece->on_end(piece, file_write(place, piece), 0);
+        piece->on_end(piece, file_write(place, piece), "");
     }
+}
+
+bool place_is_zero(struct place *place, uint64_t offset, uint32_t len)
+{
+    return place->is_volume && volume_is_zero(&place->volume, offset, len);
 }
 
 void place_zero(struct place *place, struct piece *piece)
 {
-    if (place->is_volume && place->volume.info.can_write_zeroes) {
-        volume_submit(place, piece, WEFT_NVME_WRITE_ZEROES);
+    if (place->is_volume && place->volume.facts.can_write_zeroes) {
+        submit(place, piece, VOLUME_WRITE_ZEROES);
     } else if (place->is_regular) {
-        piece->on_end(piece, 0, 0); // emptied when it was opened: a hole
+        piece->on_end(piece, 0, ""); // emptied when it was opened: a hole
     } else {
         place_write(place, piece); // its data are zeroes
     }
 }
 
-static void on_flushed(struct piece *piece, int error, uint16_t status)
+static void on_flushed(struct piece *piece, int error, const char *answer)
 {
     *(int *)piece->context = error;
 }
@@ -288,7 +281,7 @@ int place_flush(struct place *place)
     if (!place->is_volume) {
         return fdatasync(place->fd) == 0 || errno == EINVAL ? 0 : -errno;
     }
-    volume_submit(place, &flush, WEFT_NVME_FLUSH);
+    submit(place, &flush, VOLUME_FLUSH);
     while (result > 0) {
         place_wait(place);
     }
@@ -297,6 +290,15 @@ int place_flush(struct place *place)
 
 int place_wait(struct place *place)
 {
-    int completed = weft_nvme_wait(place->volume.nvme, -1);
-    return completed < 0 ? completed : 0;
+    return place_wait_for(place, -1);
+}
+
+int place_wait_for(struct place *place, int timeout_ms)
+{
+    int result = volume_wait(&place->volume, timeout_ms);
+    for (struct volume_io *io; (io = volume_ended(&place->volume)) != NULL;) {
+        struct piece *piece = io->context;
+        piece->on_end(piece, io->error, io->answer);
+    }
+    return result;
 }

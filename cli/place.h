@@ -19,6 +19,7 @@ struct place {
     bool is_stream;
     uint64_t len;       // PLACE_LEN_UNKNOWN: a stream whose end has not been read
     uint32_t block_len; // of a volume; 1
+    uint32_t piece_max; // octets of a piece
 };
 
 // One piece on its way. The fields above `on_end` are the caller's.
@@ -26,10 +27,10 @@ struct piece {
     uint8_t *data;
     uint64_t offset;
     uint32_t len;
-    void (*on_end)(struct piece *piece, int error, uint16_t status);
+    // `answer`: what a target said of it; empty: nothing.
+    void (*on_end)(struct piece *piece, int error, const char *answer);
     void *context;
-    struct iovec memory;
-    struct weft_nvme_io io;
+    struct volume_io io;
 };
 
 // "-": standard input or output.
@@ -46,6 +47,8 @@ void place_close(struct place *place);
 // zeroes; a volume's last block is written whole, with zeroes behind a file's end.
 void place_read(struct place *place, struct piece *piece);
 void place_write(struct place *place, struct piece *piece);
+// Is it known, without reading, that the range is zeroes? A volume's target may be asked.
+bool place_is_zero(struct place *place, uint64_t offset, uint32_t len);
 // The range reads as zeroes afterwards, without taking room where that is possible.
 void place_zero(struct place *place, struct piece *piece);
 
@@ -53,3 +56,5 @@ void place_zero(struct place *place, struct piece *piece);
 int place_flush(struct place *place);
 // Waits for a piece to end. 0, or a negative errno: the connection is lost.
 int place_wait(struct place *place);
+// The same, but no longer than this.
+int place_wait_for(struct place *place, int timeout_ms);

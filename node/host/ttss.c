@@ -53,7 +53,7 @@ static int nbd_add(struct host *host)
                               .patience_ns = patience_of(host),
                               .say = say_of_stranger,
                               .ctx = host};
-    host->nbd = nbd_create(&parts);
+    host->nbd = nbd_tts_create(&parts);
     if (host->nbd != NULL) {
         tts_add(host, &nbd_for_uma, host->nbd, &host->config->nbd_listen, "nbd");
     }
@@ -150,7 +150,7 @@ int host_ttss_create(struct host *host)
 
 void host_ttss_destroy(struct host *host)
 {
-    nbd_destroy(host->nbd);
+    nbd_tts_destroy(host->nbd);
     nvme_rdma_destroy(host->nvme_rdma);
     nvme_tcp_destroy(host->nvme_tcp);
     iscsi_destroy(host->iscsi);

@@ -256,7 +256,7 @@ const struct tts_for_uma nbd_for_uma = {
 
 /* ---- its life -------------------------------------------------------------------------------- */
 
-struct nbd *nbd_create(const struct nbd_parts *parts)
+struct nbd *nbd_tts_create(const struct nbd_parts *parts)
 {
     struct nbd *nbd = calloc(1, sizeof *nbd);
     if (nbd == NULL) {
@@ -273,7 +273,7 @@ struct nbd *nbd_create(const struct nbd_parts *parts)
     return nbd;
 }
 
-void nbd_destroy(struct nbd *nbd)
+void nbd_tts_destroy(struct nbd *nbd)
 {
     if (nbd != NULL) {
         stream_server_fini(&nbd->server);

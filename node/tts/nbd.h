@@ -36,8 +36,8 @@ struct nbd_parts {
 };
 
 // NULL without memory. It joins the loop as a member.
-struct nbd *nbd_create(const struct nbd_parts *parts);
-void nbd_destroy(struct nbd *nbd);
+struct nbd *nbd_tts_create(const struct nbd_parts *parts);
+void nbd_tts_destroy(struct nbd *nbd);
 
 // Its URIs: "nbd://127.0.0.1:10809/NAME" or "nbd+unix:///NAME?socket=/path".
 extern const struct tts_for_uma nbd_for_uma;

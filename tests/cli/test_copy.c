@@ -16,6 +16,7 @@
 
 #include "cli/copy.h"
 #include "cli/say.h"
+#include "cli/volume.h"
 #include "tests/failing_memory.h"
 
 enum {
@@ -87,43 +88,40 @@ ssize_t __wrap_write(int fd, const void *data, size_t len)
 
 /* ---- volumes --------------------------------------------------------------------------------- */
 
-// A controller with one namespace, in memory.
+// A volume in memory, whose target answers when it likes.
 static struct target {
-    struct weft_nvme_info info;
-    struct weft_nvme_namespace ns;
+    struct volume_facts facts;
     uint8_t octets[ROOM];
-    struct weft_nvme_io *held[HELD_MAX];
+    struct volume_io *held[HELD_MAX];
     unsigned held_count, held_most;
     unsigned depth; // more than so many are to come again
     bool is_latest_first;
-    unsigned counts[WEFT_NVME_WRITE_ZEROES + 1]; // of each operation
+    unsigned counts[VOLUME_OPERATION_COUNT]; // of each operation
     uint64_t longest;
     unsigned fails_at; // the command that fails; 0: none
     unsigned served;
     bool is_open;
+    uint64_t hole_start, hole_end; // said to be zeroes
     void *lent;
     size_t lent_len;
 } targets[2];
 
-static struct target *target_of(const struct weft_nvme *nvme)
+static struct target *target_of(const struct volume *volume)
 {
-    return (struct target *)(uintptr_t)nvme;
+    return volume->session;
 }
 
-int weft_nvme_submit(struct weft_nvme *nvme, struct weft_nvme_io *io)
+int volume_submit(struct volume *volume, struct volume_io *io)
 {
-    struct target *t = target_of(nvme);
+    struct target *t = target_of(volume);
     if (t->held_count == t->depth) {
         return -EAGAIN;
     }
-    assert_int_equal(io->nsid, t->ns.nsid);
     assert_true(io->offset % BLOCK == 0 && io->len % BLOCK == 0);
-    assert_true(io->offset + io->len <= t->ns.len);
-    assert_true(io->len <= t->info.transfer_max_len);
-    assert_int_equal(io->memory_count, io->memory != NULL);
-    if (io->memory != NULL) {
-        assert_int_equal(io->memory->iov_len, io->len);
-        assert_in_range((uintptr_t)io->memory->iov_base, (uintptr_t)t->lent,
+    assert_true(io->offset + io->len <= t->facts.len);
+    assert_true(io->len <= t->facts.transfer_max_len);
+    if (io->operation == VOLUME_READ || io->operation == VOLUME_WRITE) {
+        assert_in_range((uintptr_t)io->data, (uintptr_t)t->lent,
                         (uintptr_t)t->lent + t->lent_len - io->len);
     }
     t->counts[io->operation]++;
@@ -133,83 +131,81 @@ int weft_nvme_submit(struct weft_nvme *nvme, struct weft_nvme_io *io)
     return 0;
 }
 
-static void carry_out(struct target *t, struct weft_nvme_io *io)
+static void carry_out(struct volume *volume, struct volume_io *io)
 {
+    struct target *t = target_of(volume);
     if (++t->served == t->fails_at) {
         io->error = -EIO;
-        io->status = 0x281;
-    } else if (io->operation == WEFT_NVME_READ) {
-        memcpy(io->memory->iov_base, t->octets + io->offset, io->len);
-    } else if (io->operation == WEFT_NVME_WRITE) {
-        memcpy(t->octets + io->offset, io->memory->iov_base, io->len);
-    } else if (io->operation == WEFT_NVME_WRITE_ZEROES) {
+        snprintf(io->answer, sizeof io->answer, "not today");
+    } else if (io->operation == VOLUME_READ) {
+        memcpy(io->data, t->octets + io->offset, io->len);
+    } else if (io->operation == VOLUME_WRITE) {
+        memcpy(t->octets + io->offset, io->data, io->len);
+    } else if (io->operation == VOLUME_WRITE_ZEROES) {
         memset(t->octets + io->offset, 0, io->len);
     }
-    io->on_complete(io);
+    list_push_tail(&volume->ended, &io->link);
 }
 
-int weft_nvme_poll(struct weft_nvme *nvme)
+int volume_wait(struct volume *volume, int timeout_ms)
 {
-    struct target *t = target_of(nvme);
+    struct target *t = target_of(volume);
+    assert_true(timeout_ms >= 0 || t->held_count > 0); // who waits without end waits for something
     if (t->held_count == 0) {
         return 0;
     }
     unsigned at = t->is_latest_first ? t->held_count - 1 : 0;
-    struct weft_nvme_io *io = t->held[at];
+    struct volume_io *io = t->held[at];
     memmove(&t->held[at], &t->held[at + 1], (--t->held_count - at) * sizeof t->held[0]);
-    carry_out(t, io);
-    return 1;
-}
-
-int weft_nvme_wait(struct weft_nvme *nvme, int timeout_ms)
-{
-    // Who waits without end waits for something.
-    assert_true(timeout_ms >= 0 || target_of(nvme)->held_count > 0);
-    return weft_nvme_poll(nvme);
-}
-
-int weft_nvme_lend(struct weft_nvme *nvme, void *ptr, size_t len)
-{
-    struct target *t = target_of(nvme);
-    assert_null(t->lent);
-    t->lent = ptr;
-    t->lent_len = len;
+    carry_out(volume, io);
     return 0;
 }
 
-void weft_nvme_take_back(struct weft_nvme *nvme, void *ptr)
+struct volume_io *volume_ended(struct volume *volume)
 {
-    assert_ptr_equal(target_of(nvme)->lent, ptr);
-    target_of(nvme)->lent = NULL;
+    struct list_link *link = list_pop_head(&volume->ended);
+    return link != NULL ? LIST_ENTRY(link, struct volume_io, link) : NULL;
+}
+
+bool volume_is_zero(struct volume *volume, uint64_t offset, uint32_t len)
+{
+    const struct target *t = target_of(volume);
+    return offset >= t->hole_start && offset + len <= t->hole_end;
+}
+
+void volume_lend(struct volume *volume, void *data, size_t len)
+{
+    struct target *t = target_of(volume);
+    assert_null(t->lent);
+    t->lent = data;
+    t->lent_len = len;
+}
+
+void volume_take_back(struct volume *volume, void *data)
+{
+    assert_ptr_equal(target_of(volume)->lent, data);
+    target_of(volume)->lent = NULL;
 }
 
 // Volumes are named by their number.
 bool volume_is_uri(const char *text)
 {
-    return text[0] == '0' || text[0] == '1' || text[0] == '?';
+    return text[0] == '0' || text[0] == '1';
 }
 
-int volume_address(const char *command, const char *text, struct weft_nvme_address *ret)
+int volume_open(const char *uri, unsigned depth, struct volume *ret)
 {
-    *ret = (struct weft_nvme_address){0};
-    snprintf(ret->nqn, sizeof ret->nqn, "%s", text[0] == '?' ? "" : text);
-    return 0;
-}
-
-int volume_open(const struct weft_nvme_address *address, unsigned depth, struct volume *ret)
-{
-    struct target *t = &targets[address->nqn[0] - '0'];
+    struct target *t = &targets[uri[0] - '0'];
     t->is_open = true;
-    ret->nvme = (struct weft_nvme *)(uintptr_t)t;
-    ret->info = t->info;
-    ret->ns = t->ns;
+    *ret = (struct volume){.session = t, .facts = t->facts};
+    list_init(&ret->ended);
     return 0;
 }
 
 void volume_close(struct volume *volume)
 {
-    if (volume->nvme != NULL) {
-        target_of(volume->nvme)->is_open = false;
+    if (volume->session != NULL) {
+        target_of(volume)->is_open = false;
     }
 }
 
@@ -229,8 +225,10 @@ static int setup(void **state)
     }
     memset(&kernel, 0, sizeof kernel);
     for (unsigned i = 0; i < 2; i++) {
-        targets[i] = (struct target){.info = {.transfer_max_len = PIECE, .can_write_zeroes = true},
-                                     .ns = {.nsid = 3 + i, .block_len = BLOCK, .len = ROOM},
+        targets[i] = (struct target){.facts = {.transfer_max_len = PIECE,
+                                               .can_write_zeroes = true,
+                                               .block_len = BLOCK,
+                                               .len = ROOM},
                                      .depth = HELD_MAX};
         memset(targets[i].octets, 0xee, ROOM);
     }
@@ -378,8 +376,8 @@ static void a_file_fills_whole_blocks_of_a_volume(void **state)
         expect_volume(0);
         assert_true(targets[0].held_most <= depth);
         assert_int_equal(targets[0].longest, PIECE);
-        assert_int_equal(targets[0].counts[WEFT_NVME_WRITE], 4 * depth);
-        assert_int_equal(targets[0].counts[WEFT_NVME_FLUSH], depth);
+        assert_int_equal(targets[0].counts[VOLUME_WRITE], 4 * depth);
+        assert_int_equal(targets[0].counts[VOLUME_FLUSH], depth);
     }
 }
 
@@ -397,16 +395,16 @@ static void a_volume_fills_a_file_to_its_end(void **state)
 static void a_volume_is_copied_to_another_of_larger_blocks_and_shorter_transfers(void **state)
 {
     memcpy(targets[0].octets, pattern, LEN);
-    targets[1].ns.block_len = 4096;
-    targets[1].info.transfer_max_len = 64 << 10;
+    targets[1].facts.block_len = 4096;
+    targets[1].facts.transfer_max_len = 64 << 10;
     targets[0].depth = 2;
-    targets[0].ns.len = 3 * PIECE + 8 * BLOCK;
+    targets[0].facts.len = 3 * PIECE + 8 * BLOCK;
     assert_int_equal(copy_as("0", "1", (struct copy_wish){.depth = 5}), 0);
-    assert_int_equal(report.len, targets[0].ns.len);
-    assert_memory_equal(targets[1].octets, targets[0].octets, targets[0].ns.len);
+    assert_int_equal(report.len, targets[0].facts.len);
+    assert_memory_equal(targets[1].octets, targets[0].octets, targets[0].facts.len);
     assert_int_equal(targets[0].longest, 64 << 10);
     assert_int_equal(targets[1].longest, 64 << 10);
-    assert_int_equal(targets[1].octets[targets[0].ns.len], 0xee);
+    assert_int_equal(targets[1].octets[targets[0].facts.len], 0xee);
     assert_int_equal(targets[0].held_most, 2);
 }
 
@@ -417,7 +415,7 @@ static void a_target_that_refuses_is_told_with_its_words(void **state)
     targets[0].fails_at = 3;
     assert_int_equal(copy_run(&from, &to, &(struct copy_wish){.depth = 2}, NULL, &report), -1);
     assert_int_equal(report.error, -EIO);
-    assert_int_equal(report.status, 0x281);
+    assert_string_equal(report.answer, "not today");
     assert_int_equal(report.error_at, 2 * PIECE);
     assert_ptr_equal(report.error_place, &to);
     assert_int_equal(targets[0].held_count, 0); // what was under way has ended
@@ -429,18 +427,16 @@ static void a_target_that_refuses_is_told_with_its_words(void **state)
 
 static void volumes_that_cannot_take_it_are_refused(void **state)
 {
-    targets[0].ns.is_read_only = true;
+    targets[0].facts.is_read_only = true;
     assert_int_equal(place_open_destination("0", 0, 1, &to), EXIT_FAILED);
     place_close(&to);
-    targets[0].ns.is_read_only = false;
+    targets[0].facts.is_read_only = false;
     assert_int_equal(place_open_destination("0", 0, ROOM + 1, &to), EXIT_FAILED);
     place_close(&to);
     assert_int_equal(place_open_destination("0", 0, ROOM, &to), 0);
     place_close(&to);
     assert_int_equal(place_open_destination("0", 0, PLACE_LEN_UNKNOWN, &to), 0);
     place_close(&to);
-    assert_int_equal(place_open_source("?", 0, &from), EXIT_USAGE); // names no subsystem
-    place_close(&from);
 }
 
 /* ---- zeroes ---------------------------------------------------------------------------------- */
@@ -453,8 +449,8 @@ static void pieces_of_zeroes_are_told_not_written(void **state)
     expect_copied(in_name, "0", (struct copy_wish){.depth = 2, .is_sparse = true});
     expect_volume(0);
     assert_int_equal(report.zero_len, PIECE);
-    assert_int_equal(targets[0].counts[WEFT_NVME_WRITE], 3);
-    assert_int_equal(targets[0].counts[WEFT_NVME_WRITE_ZEROES], 1);
+    assert_int_equal(targets[0].counts[VOLUME_WRITE], 3);
+    assert_int_equal(targets[0].counts[VOLUME_WRITE_ZEROES], 1);
     expect_copied(in_name, out_name, (struct copy_wish){.depth = 2, .is_sparse = true});
     expect_file(out_name, pattern, LEN);
     assert_int_equal(report.zero_len, PIECE);
@@ -463,18 +459,49 @@ static void pieces_of_zeroes_are_told_not_written(void **state)
     assert_true((uint64_t)status.st_blocks * 512 < LEN); // it has a hole
     expect_copied(in_name, "1", (struct copy_wish){.depth = 2});
     assert_int_equal(report.zero_len, 0);
-    assert_int_equal(targets[1].counts[WEFT_NVME_WRITE], 4);
+    assert_int_equal(targets[1].counts[VOLUME_WRITE], 4);
 }
 
 static void who_cannot_be_told_of_zeroes_is_written_them(void **state)
 {
     memset(pattern, 0, PIECE);
-    targets[0].info.can_write_zeroes = false;
+    targets[0].facts.can_write_zeroes = false;
     file_fill(in_name, pattern, LEN);
     expect_copied(in_name, "0", (struct copy_wish){.depth = 2, .is_sparse = true});
     expect_volume(0);
-    assert_int_equal(targets[0].counts[WEFT_NVME_WRITE], 4);
+    assert_int_equal(targets[0].counts[VOLUME_WRITE], 4);
     assert_int_equal(report.zero_len, PIECE);
+}
+
+static void what_a_target_says_is_zeroes_is_not_read(void **state)
+{
+    memset(pattern + PIECE, 0, 2 * PIECE);
+    memcpy(targets[0].octets, pattern, ROOM);
+    targets[0].hole_start = PIECE;
+    targets[0].hole_end = 3 * PIECE;
+    for (unsigned i = 0; i < 2; i++) {
+        file_fill(out_name, pattern + 5, ROOM - 5);
+        struct copy_wish wish = {.depth = 2, .is_sparse = i == 1};
+        assert_int_equal(copy_as("0", out_name, wish), 0);
+        expect_file(out_name, pattern, ROOM);
+        assert_int_equal(report.zero_len, i == 1 ? 2 * PIECE : 0);
+        assert_int_equal(targets[0].counts[VOLUME_READ], 2 * (i + 1));
+    }
+}
+
+static void a_comparison_believes_nobody_who_says_zeroes(void **state)
+{
+    memset(pattern, 0, PIECE);
+    memcpy(targets[0].octets, pattern, ROOM);
+    memcpy(targets[1].octets, pattern, ROOM);
+    targets[0].hole_end = targets[1].hole_end = PIECE;
+    targets[1].octets[7] = 1;
+    assert_int_equal(place_open_source("0", 0, &from), 0);
+    assert_int_equal(place_open_source("1", 0, &to), 0);
+    struct copy_wish wish = {.depth = 2, .is_comparison = true};
+    assert_int_equal(copy_run(&from, &to, &wish, NULL, &report), -1);
+    assert_int_equal(report.error_at, 7);
+    places_close();
 }
 
 /* ---- comparisons ----------------------------------------------------------------------------- */
@@ -507,7 +534,7 @@ static void a_comparison_names_the_first_octet_that_differs(void **state)
         assert_null(report.error_place);
         targets[0].octets[places[i]] ^= 1;
     }
-    assert_int_equal(targets[0].counts[WEFT_NVME_WRITE], 0);
+    assert_int_equal(targets[0].counts[VOLUME_WRITE], 0);
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */
@@ -552,7 +579,7 @@ static void a_stream_that_is_longer_than_the_volume_says_where_that_ends(void **
 {
     file_fill(in_name, pattern, LEN);
     for (unsigned i = 0; i < 2; i++) {
-        targets[0].ns.len = i == 0 ? 3 * PIECE : WHOLE;
+        targets[0].facts.len = i == 0 ? 3 * PIECE : WHOLE;
         int kept = standard_becomes(STDIN_FILENO, in_name, O_RDONLY);
         places_open("-", "0");
         int result = copy_run(&from, &to, &(struct copy_wish){.depth = 1}, NULL, &report);
@@ -635,6 +662,8 @@ int main(void)
         CASE(volumes_that_cannot_take_it_are_refused),
         CASE(pieces_of_zeroes_are_told_not_written),
         CASE(who_cannot_be_told_of_zeroes_is_written_them),
+        CASE(what_a_target_says_is_zeroes_is_not_read),
+        CASE(a_comparison_believes_nobody_who_says_zeroes),
         CASE(a_comparison_names_the_first_octet_that_differs),
         CASE(a_stream_ends_where_it_ends),
         CASE(a_stream_that_is_longer_than_the_volume_says_where_that_ends),

@@ -123,15 +123,15 @@ static int begin(void **state)
     snprintf(address.sun_path, sizeof address.sun_path, "/tmp/weft-refused.%d", (int)getpid());
     s->listen.count = 1;
     snprintf(s->listen.of[0], ADDRESS_MAX, "unix:%s", address.sun_path);
-    s->nbd = nbd_create(&(struct nbd_parts){.loop = s->loop,
-                                            .listen = s->listen,
-                                            .uma = &uma,
-                                            .uma_ctx = s,
-                                            .cta = &cta,
-                                            .cta_ctx = s,
-                                            .patience_ns = PATIENCE_S * NS_PER_S,
-                                            .say = say,
-                                            .ctx = s});
+    s->nbd = nbd_tts_create(&(struct nbd_parts){.loop = s->loop,
+                                                .listen = s->listen,
+                                                .uma = &uma,
+                                                .uma_ctx = s,
+                                                .cta = &cta,
+                                                .cta_ctx = s,
+                                                .patience_ns = PATIENCE_S * NS_PER_S,
+                                                .say = say,
+                                                .ctx = s});
     assert_int_equal(pipe(s->words) | pipe(s->echo), 0);
     assert_int_equal(nbd_for_uma.start(s->nbd, &why), 0);
     s->watch = loop_watch(s->loop, s->words[0], EPOLLIN, on_word, s);
@@ -148,7 +148,7 @@ static int end(void **state)
     struct scene *s = *state;
     tell(s, 'q');
     pthread_join(s->thread, NULL);
-    nbd_destroy(s->nbd);
+    nbd_tts_destroy(s->nbd);
     loop_unwatch(s->watch);
     loop_destroy(s->loop);
     close(s->client);
