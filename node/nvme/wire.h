@@ -8,7 +8,7 @@
 //     RDMA           private data of connection requests
 //
 // What Identify and Get Log Page answer with is in node/nvme/pages.h; the PDUs of NVMe/TCP are in
-// node/tts/nvme_tcp_wire.h.
+// node/nvme/tcp_wire.h.
 #pragma once
 
 #include <stdint.h>

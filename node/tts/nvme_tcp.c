@@ -10,11 +10,11 @@
 #include "base/time.h"
 #include "listen/address.h"
 #include "node/nvme/pages.h"
+#include "node/nvme/tcp_wire.h"
 #include "node/nvme/wire.h"
 #include "node/stream/server.h"
 #include "node/stream/stream.h"
 #include "node/tts/nvme_tcp_connection.h"
-#include "node/tts/nvme_tcp_wire.h"
 #include "text/address.h"
 #include "text/endpoint.h"
 

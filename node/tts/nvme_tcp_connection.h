@@ -12,9 +12,9 @@
 #include "base/time.h"
 #include "listen/address.h"
 #include "node/nvme/controller.h"
+#include "node/nvme/tcp_wire.h"
 #include "node/stream/server.h"
 #include "node/tts/nvme_tcp.h"
-#include "node/tts/nvme_tcp_wire.h"
 #include "text/addresses.h"
 
 enum nvme_tcp_limits {

@@ -7,10 +7,10 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "node/nvme/controller.h"
+#include "node/nvme/tcp_wire.h"
 #include "node/nvme/wire.h"
 #include "node/stream/stream.h"
 #include "node/tts/nvme_tcp_connection.h"
-#include "node/tts/nvme_tcp_wire.h"
 #include "wire/crc32c.h"
 
 // A header that has come, and what it says of the rest.

@@ -9,10 +9,10 @@
 #include "node/nvme/controller.h"
 #include "node/nvme/pages.h"
 #include "node/nvme/sgl.h"
+#include "node/nvme/tcp_wire.h"
 #include "node/nvme/wire.h"
 #include "node/stream/stream.h"
 #include "node/tts/nvme_tcp_connection.h"
-#include "node/tts/nvme_tcp_wire.h"
 #include "wire/crc32c.h"
 
 enum { IOV_MAX_OUT = 96, IOV_OF_ONE = 3 };
