@@ -1,4 +1,4 @@
-// Where a subsystem is: nvme+rdma://HOST[:PORT][/NQN[/NSID]], or HOST[:PORT].
+// Where a subsystem is: nvme+rdma://HOST[:PORT][/NQN[/NSID]], nvme+tcp://..., or HOST[:PORT].
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +8,10 @@
 #include "text/percent.h"
 #include "text/quantity.h"
 
-static const char scheme[] = "nvme+rdma://";
+static const char *const schemes[] = {
+    [WEFT_NVME_RDMA] = "nvme+rdma://", [WEFT_NVME_TCP] = "nvme+tcp://"};
+
+enum { SCHEME_COUNT = sizeof schemes / sizeof schemes[0] };
 
 // Text [at, end) into `ret`, with %XX decoded. False: too long, or not text.
 static bool take(const char *at, const char *end, char *ret, size_t capacity)
@@ -58,13 +61,26 @@ static int nsid_take(const char *text, uint32_t *ret, struct why *ret_why)
     return 0;
 }
 
+// What stands behind the scheme; `text` itself: none is there.
+static const char *scheme_take(const char *text, struct weft_nvme_address *ret)
+{
+    *ret = (struct weft_nvme_address){0};
+    for (unsigned i = 0; i < SCHEME_COUNT; i++) {
+        size_t len = strlen(schemes[i]);
+        if (strncmp(text, schemes[i], len) == 0) {
+            ret->transport = (enum weft_nvme_transport)i;
+            return text + len;
+        }
+    }
+    return text;
+}
+
 static int parse(const char *text, struct weft_nvme_address *ret, struct why *ret_why)
 {
-    bool is_uri = strncmp(text, scheme, sizeof scheme - 1) == 0;
-    const char *at = is_uri ? text + sizeof scheme - 1 : text;
-    *ret = (struct weft_nvme_address){0};
-    if (!is_uri && strstr(text, "://") != NULL) {
-        return initiator_why(ret_why, -EINVAL, "it is not %sHOST[:PORT]/NQN", scheme);
+    const char *at = scheme_take(text, ret);
+    if (at == text && strstr(text, "://") != NULL) {
+        return initiator_why(ret_why, -EINVAL, "it is not %sHOST[:PORT]/NQN, nor %s...",
+                             schemes[WEFT_NVME_RDMA], schemes[WEFT_NVME_TCP]);
     }
     const char *authority_end = at + strcspn(at, "/");
     int error = authority_take(at, authority_end, ret, ret_why);
@@ -89,7 +105,7 @@ void weft_nvme_address_format(const struct weft_nvme_address *address, char *ret
 {
     char endpoint[WEFT_NVME_NAME_MAX + WEFT_NVME_PORT_MAX + 3];
     text_endpoint_format(address->host, address->port, endpoint, sizeof endpoint);
-    int len = snprintf(ret, capacity, "%s%s", scheme, endpoint);
+    int len = snprintf(ret, capacity, "%s%s", schemes[address->transport], endpoint);
     if (address->nqn[0] != '\0' && (size_t)len < capacity) {
         len += snprintf(ret + len, capacity - (size_t)len, "/%s", address->nqn);
     }

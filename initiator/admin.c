@@ -24,25 +24,23 @@ static void sqe_fill(uint8_t *sqe, const struct initiator_admin_command *command
     put_le32(sqe + NVME_SQE_OFF_CDW13, command->cdw13);
 }
 
-// The memory that all these commands use, one at a time.
-static void sgl_fill(uint8_t *sgl, const struct weft_nvme *nvme, uint32_t len)
+// Data of the memory that all these commands use, one at a time.
+static struct initiator_data data_of(const struct weft_nvme *nvme, uint32_t len, bool is_to_target)
 {
-    put_le64(sgl + NVME_SGL_OFF_ADDRESS, (uintptr_t)nvme->admin_data);
-    put_le32(sgl + NVME_SGL_OFF_LENGTH, len); // three octets: the key is written over the fourth
-    put_le32(sgl + NVME_SGL_OFF_KEY, nvme->admin_mr->rkey);
-    sgl[NVME_SGL_OFF_ID] = NVME_SGL_KEYED;
+    return (struct initiator_data){
+        .memory = &nvme->admin_piece, .len = len, .count = 1, .is_to_target = is_to_target};
 }
 
 // Sends what is in the slot and waits for the answer. A command that is not answered in time ends
 // the connection, since its answer and its data may still come.
-static int run(struct initiator_slot *slot, const char *name, struct initiator_admin_answer *ret,
-               struct why *ret_why)
+static int run(struct initiator_slot *slot, const struct initiator_data *data, const char *name,
+               struct initiator_admin_answer *ret, struct why *ret_why)
 {
     struct weft_nvme *nvme = slot->queue->nvme;
     instant_ns until = instant_after(initiator_clock(), nvme->attr.timeout_ms * NS_PER_MS);
     *ret = (struct initiator_admin_answer){0};
     slot->answer = ret;
-    int error = initiator_queue_send(slot, 0);
+    int error = nvme->carrier->send(slot, data);
     if (error != 0) {
         initiator_slot_release(slot);
         return initiator_why(ret_why, error, "%s could not be sent: %s", name, strerror(-error));
@@ -80,10 +78,8 @@ int initiator_admin_run(struct weft_nvme *nvme, const struct initiator_admin_com
     if (command->fctype == NVME_FCTYPE_PROPERTY_SET && command->opcode == NVME_FABRICS) {
         put_le64(sqe + NVME_PROPERTY_OFF_VALUE, command->value);
     }
-    if (command->data_len > 0) {
-        sgl_fill(sqe + NVME_SQE_OFF_SGL1, nvme, command->data_len);
-    }
-    return run(slot, command->name, ret, ret_why);
+    const struct initiator_data data = data_of(nvme, command->data_len, false);
+    return run(slot, &data, command->name, ret, ret_why);
 }
 
 int initiator_admin_demand(struct weft_nvme *nvme, const struct initiator_admin_command *command,
@@ -181,8 +177,8 @@ int initiator_admin_connect(struct initiator_queue *queue, struct why *ret_why)
         put_le32(sqe + NVME_CONNECT_OFF_KATO, nvme->attr.keep_alive_ms);
     }
     connect_data_fill(nvme, nvme->admin_data, is_admin);
-    sgl_fill(sqe + NVME_SQE_OFF_SGL1, nvme, NVME_CONNECT_DATA_LEN);
-    int error = run(slot, "Connect", &answer, ret_why);
+    const struct initiator_data data = data_of(nvme, NVME_CONNECT_DATA_LEN, true);
+    int error = run(slot, &data, "Connect", &answer, ret_why);
     return error != 0 ? error : connect_check(queue, &answer, ret_why);
 }
 
@@ -266,7 +262,8 @@ bool initiator_admin_keep_alive(struct weft_nvme *nvme)
         return false;
     }
     initiator_slot_sqe(slot)[NVME_SQE_OFF_OPCODE] = NVME_ADMIN_KEEP_ALIVE;
-    if (initiator_queue_send(slot, 0) != 0) {
+    const struct initiator_data none = {0};
+    if (nvme->carrier->send(slot, &none) != 0) {
         initiator_slot_release(slot);
         return false;
     }

@@ -2,8 +2,10 @@
 //
 //     controller.c   a controller's life, and its progress: what has come, what is due
 //     meet.c         a queue's connection, by librdmacm
-//     queue.c        commands and their answers on a queue pair
-//     io.c           a program's reads, writes and so on, as commands
+//     queue.c        commands and their answers, on a queue pair or whatever carries them
+//     io.c           a program's reads, writes and so on, as commands; their memory over RDMA
+//     by_rdma.c      the carrier that meet.c, queue.c and io.c are together
+//     by_tcp.c       the other one; tcp/ has its PDUs
 //     admin.c        commands that are waited for: fabrics, Identify, logs
 //     identify.c     what their answers say
 //     identity.c     who this host is
@@ -48,6 +50,53 @@ enum initiator_data_way {
     DATA_COPIED,     // by way of a buffer of the slot's
 };
 
+struct initiator_queue;
+struct initiator_slot;
+
+// Data of a command, `len` octets in these pieces until it is answered.
+struct initiator_data {
+    const struct iovec *memory;
+    uint32_t len; // 0: none
+    unsigned count;
+    bool is_to_target;
+    bool is_own; // of the slot: a range that trim names
+};
+
+// An answer that has come.
+struct initiator_arrival {
+    struct initiator_queue *queue;
+    uint8_t cqe[NVME_CQE_LEN];
+};
+
+// What carries capsules and data.
+struct initiator_carrier {
+    bool takes_keyed; // SGLs
+    // What all queues share; nvme->admin_data by the first meet at the latest.
+    int (*open)(struct weft_nvme *nvme, struct why *ret_why);
+    void (*close)(struct weft_nvme *nvme);
+    // Connects a queue, whose slots are there; says where their SQEs lie, and its limit.
+    int (*meet)(struct initiator_queue *queue, struct why *ret_why);
+    // Nobody reaches the program's memory by it any more.
+    void (*end)(struct initiator_queue *queue);
+    void (*destroy)(struct initiator_queue *queue);
+    // The controller is ready for I/O.
+    void (*begin)(struct weft_nvme *nvme);
+    // Sends the slot's SQE and sees to its data. 0, or a negative errno; -EAGAIN: there is no room.
+    int (*send)(struct initiator_slot *slot, const struct initiator_data *data);
+    // Before the program hears of the end: what was made for the data goes, those of a read that
+    // went well are where they belong.
+    void (*settle)(struct initiator_slot *slot, bool is_good);
+    int (*lend)(struct weft_nvme *nvme, void *ptr, size_t len);
+    void (*take_back)(struct weft_nvme *nvme, void *ptr);
+    // As weft_nvme_poll.
+    int (*poll)(struct weft_nvme *nvme);
+    // For initiator_poll_by_taking: 1: an answer; 0: none; or a negative errno, the connection is
+    // lost, with the reason.
+    int (*take)(struct weft_nvme *nvme, struct initiator_arrival *ret, struct why *ret_why);
+};
+
+extern const struct initiator_carrier initiator_by_rdma, initiator_by_tcp;
+
 // Where the answer of a command that somebody waits for goes.
 struct initiator_admin_answer {
     bool is_there;
@@ -64,9 +113,11 @@ struct initiator_slot {
     enum initiator_data_way way;
     struct weft_nvme_io *io;               // NULL: not a program's
     struct initiator_admin_answer *answer; // NULL: nobody waits
-    uint32_t stag;                         // DATA_ONESHOT
-    struct ibv_mr *mr;                     // DATA_REGISTERED
-    uint8_t *copy;                         // DATA_COPIED; kept for the next one
+    uint8_t range[NVME_DSM_RANGE_LEN];     // of a trim
+    struct iovec range_piece;
+    uint32_t stag;     // DATA_ONESHOT
+    struct ibv_mr *mr; // DATA_REGISTERED
+    uint8_t *copy;     // DATA_COPIED; kept for the next one
     struct ibv_mr *copy_mr;
     size_t copy_capacity;
     struct list_link link; // free
@@ -75,6 +126,9 @@ struct initiator_slot {
 struct initiator_queue {
     struct weft_nvme *nvme;
     uint16_t number; // 0: admin
+    uint8_t *sqes;   // of slot 0; the others follow
+    size_t sqe_stride;
+    void *own; // by_tcp.c's
     struct rdma_cm_id *id;
     unsigned depth; // slots
     unsigned limit; // of them in use at a time: what the target has room for
@@ -110,6 +164,7 @@ struct weft_nvme {
     char host_nqn[WEFT_NVME_NAME_MAX];
     struct weft_nvme_info info;
     struct weft_nvme_counters counters;
+    const struct initiator_carrier *carrier;
 
     int epoll_fd; // the three that follow, and the RNIC's while it is driven from here
     int timer_fd;
@@ -129,7 +184,8 @@ struct weft_nvme {
     struct initiator_queue admin;
     struct initiator_queue *queues;
     unsigned queue_count;
-    uint8_t *admin_data;
+    uint8_t *admin_data; // ADMIN_DATA_LEN octets
+    struct iovec admin_piece;
     struct ibv_mr *admin_mr;
 
     uint64_t capabilities; // CAP
@@ -158,6 +214,14 @@ int initiator_tell(char *ret, const struct why *why, int result);
 /* ---- controller.c ---------------------------------------------------------------------------- */
 
 instant_ns initiator_clock(void);
+// The next one in the epoll set.
+bool initiator_watch(const struct weft_nvme *nvme, int fd);
+bool initiator_set_nonblocking(int fd);
+// Polls, of a carrier that has queue pairs, and of one that is asked for answers.
+int initiator_poll_device(struct weft_nvme *nvme);
+int initiator_poll_by_taking(struct weft_nvme *nvme);
+// From now on the RNIC wakes up whoever waits.
+void initiator_drive_begin(struct weft_nvme *nvme);
 // Until a descriptor is ready, or the time is up.
 void initiator_sleep(const struct weft_nvme *nvme, int timeout_ms);
 // The connection is of no more use: all queue pairs go, all that is outstanding completes.
@@ -166,6 +230,8 @@ void initiator_lose(struct weft_nvme *nvme, int error, const char *format, ...)
 
 /* ---- meet.c ---------------------------------------------------------------------------------- */
 
+// The channel that all queues meet by.
+int initiator_channel_open(struct weft_nvme *nvme, struct why *ret_why);
 // Connects one queue. 0 or a negative errno with the reason.
 int initiator_queue_meet(struct initiator_queue *queue, struct why *ret_why);
 // Takes the connection's events. False: it has ended.
@@ -173,11 +239,16 @@ bool initiator_on_cm_events(struct weft_nvme *nvme);
 
 /* ---- queue.c --------------------------------------------------------------------------------- */
 
-// Makes queue pair and slots on queue->id. 0 or a negative errno.
+// Room for queue->depth commands. 0 or -ENOMEM.
+int initiator_slots_create(struct initiator_queue *queue);
+// An answer that has come. Whether it was an I/O's.
+bool initiator_on_arrival(const struct initiator_arrival *arrival);
+// Makes the queue pair on queue->id. 0 or a negative errno.
 int initiator_queue_create(struct initiator_queue *queue);
 // Ends the queue pair, so that nothing reaches the program's memory any more.
 void initiator_queue_end(struct initiator_queue *queue);
 void initiator_queue_destroy(struct initiator_queue *queue);
+void initiator_device_release(struct weft_nvme *nvme);
 
 // A free place; NULL: none. Its SQE is zeroed but for flags and CID.
 struct initiator_slot *initiator_queue_take(struct initiator_queue *queue);
@@ -196,6 +267,12 @@ int initiator_queues_poll(struct weft_nvme *nvme, unsigned *ret_wc_count);
 
 /* ---- io.c ------------------------------------------------------------------------------------ */
 
+// Over RDMA.
+int initiator_data_send(struct initiator_slot *slot, const struct initiator_data *data);
+void initiator_data_settle(struct initiator_slot *slot, bool is_good);
+int initiator_lend(struct weft_nvme *nvme, void *ptr, size_t len);
+void initiator_take_back(struct weft_nvme *nvme, void *ptr);
+
 // The answer is there (error 0), or will never be: gives the slot back, then calls the program.
 void initiator_io_complete(struct initiator_slot *slot, uint16_t status, int error);
 
@@ -208,7 +285,7 @@ struct initiator_admin_command {
     uint32_t nsid;
     uint32_t cdw10, cdw11, cdw12, cdw13;
     uint64_t value;    // Property Set
-    uint32_t data_len; // of nvme->admin_data
+    uint32_t data_len; // of nvme->admin_data, from the target
     const char *name;  // for messages
 };
 

@@ -60,9 +60,9 @@ void initiator_lose(struct weft_nvme *nvme, int error, const char *format, ...)
     nvme->is_lost = true;
     nvme->lost_error = error;
     // First nobody reaches the program's memory any more, then it hears of it.
-    initiator_queue_end(&nvme->admin);
+    nvme->carrier->end(&nvme->admin);
     for (unsigned i = 0; i < nvme->queue_count; i++) {
-        initiator_queue_end(&nvme->queues[i]);
+        nvme->carrier->end(&nvme->queues[i]);
     }
     queue_abandon(&nvme->admin, error);
     for (unsigned i = 0; i < nvme->queue_count; i++) {
@@ -77,39 +77,20 @@ static void close_if_open(int fd)
     }
 }
 
-static void device_release(struct weft_nvme *nvme)
+static void queue_free(struct initiator_queue *queue)
 {
-    if (nvme->drive_fd >= 0) {
-        nvme->drive.end(nvme->completions);
-    }
-    for (unsigned i = 0; i < nvme->lent_count; i++) {
-        ibv_dereg_mr(nvme->lent[i].mr);
-    }
-    if (nvme->admin_mr != NULL) {
-        ibv_dereg_mr(nvme->admin_mr);
-    }
-    if (nvme->cq != NULL) {
-        ibv_destroy_cq(nvme->cq);
-    }
-    if (nvme->completions != NULL) {
-        ibv_destroy_comp_channel(nvme->completions);
-    }
-    if (nvme->pd != NULL) {
-        ibv_dealloc_pd(nvme->pd);
-    }
+    queue->nvme->carrier->destroy(queue);
+    free(queue->slots);
 }
 
 static void controller_free(struct weft_nvme *nvme)
 {
     initiator_lose(nvme, -ECANCELED, "disconnected");
     for (unsigned i = 0; i < nvme->queue_count; i++) {
-        initiator_queue_destroy(&nvme->queues[i]);
+        queue_free(&nvme->queues[i]);
     }
-    initiator_queue_destroy(&nvme->admin);
-    device_release(nvme);
-    if (nvme->channel != NULL) {
-        rdma_destroy_event_channel(nvme->channel);
-    }
+    queue_free(&nvme->admin);
+    nvme->carrier->close(nvme);
     close_if_open(nvme->epoll_fd);
     close_if_open(nvme->timer_fd);
     free(nvme->admin_data);
@@ -130,13 +111,13 @@ void weft_nvme_disconnect(struct weft_nvme *nvme)
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
-static bool watch(const struct weft_nvme *nvme, int fd)
+bool initiator_watch(const struct weft_nvme *nvme, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
     return epoll_ctl(nvme->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-static bool set_nonblocking(int fd)
+bool initiator_set_nonblocking(int fd)
 {
     int flags = fcntl(fd, F_GETFL);
     return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
@@ -149,16 +130,11 @@ static int descriptors_open(struct weft_nvme *nvme, struct why *ret_why)
     if (nvme->epoll_fd < 0 || nvme->timer_fd < 0) {
         return initiator_why(ret_why, -errno, "no descriptors: %s", strerror(errno));
     }
-    nvme->channel = rdma_create_event_channel();
-    if (nvme->channel == NULL) {
-        return initiator_why(ret_why, -ENODEV, "no RNIC: %s", strerror(errno));
-    }
-    if (!set_nonblocking(nvme->channel->fd) || !watch(nvme, nvme->channel->fd) ||
-        !watch(nvme, nvme->timer_fd)) {
+    if (!initiator_watch(nvme, nvme->timer_fd)) {
         return initiator_why(ret_why, -errno, "descriptors cannot be waited for: %s",
                              strerror(errno));
     }
-    return 0;
+    return nvme->carrier->open(nvme, ret_why);
 }
 
 static int attr_take(struct weft_nvme *nvme, const struct weft_nvme_attr *attr, struct why *ret_why)
@@ -183,18 +159,23 @@ static int attr_take(struct weft_nvme *nvme, const struct weft_nvme_attr *attr, 
     return 0;
 }
 
+static int queue_open(struct initiator_queue *queue, struct why *ret_why)
+{
+    if (initiator_slots_create(queue) != 0) {
+        return initiator_why(ret_why, -ENOMEM, "no memory for %u commands", queue->depth);
+    }
+    return queue->nvme->carrier->meet(queue, ret_why);
+}
+
 static int admin_open(struct weft_nvme *nvme, struct why *ret_why)
 {
-    nvme->admin = (struct initiator_queue){
-        .nvme = nvme, .depth = ADMIN_DEPTH, .limit = ADMIN_DEPTH, .capsule_len = NVME_SQE_LEN};
-    int error = initiator_queue_meet(&nvme->admin, ret_why);
+    nvme->admin.depth = nvme->admin.limit = ADMIN_DEPTH;
+    nvme->admin.capsule_len = NVME_SQE_LEN;
+    int error = queue_open(&nvme->admin, ret_why);
     if (error != 0) {
         return error;
     }
-    if (!set_nonblocking(nvme->completions->fd) || !watch(nvme, nvme->completions->fd)) {
-        return initiator_why(ret_why, -errno, "descriptors cannot be waited for: %s",
-                             strerror(errno));
-    }
+    nvme->admin_piece = (struct iovec){nvme->admin_data, ADMIN_DATA_LEN};
     if ((error = initiator_admin_connect(&nvme->admin, ret_why)) != 0 ||
         (error = initiator_admin_enable(nvme, ret_why)) != 0) {
         return error;
@@ -248,8 +229,7 @@ static int queues_open(struct weft_nvme *nvme, struct why *ret_why)
                                           .number = (uint16_t)(i + 1),
                                           .depth = depth_choose(nvme, nvme->info.depth),
                                           .capsule_len = NVME_SQE_LEN + nvme->info.in_capsule_len};
-        list_init(&queue->free);
-        if ((error = initiator_queue_meet(queue, ret_why)) != 0 ||
+        if ((error = queue_open(queue, ret_why)) != 0 ||
             (error = initiator_admin_connect(queue, ret_why)) != 0) {
             return error;
         }
@@ -265,12 +245,12 @@ static int queues_open(struct weft_nvme *nvme, struct why *ret_why)
 
 // From here on whoever waits for the controller is woken by the RNIC itself, not by its thread.
 // Where it cannot be so, that does it.
-static void drive_begin(struct weft_nvme *nvme)
+void initiator_drive_begin(struct weft_nvme *nvme)
 {
     if (weft_drive_find(&nvme->drive)) {
         nvme->drive_fd = nvme->drive.begin(nvme->completions);
     }
-    if (nvme->drive_fd >= 0 && !watch(nvme, nvme->drive_fd)) {
+    if (nvme->drive_fd >= 0 && !initiator_watch(nvme, nvme->drive_fd)) {
         nvme->drive.end(nvme->completions);
         nvme->drive_fd = -1;
     }
@@ -295,6 +275,9 @@ static int controller_open(const struct weft_nvme_attr *attr, struct weft_nvme *
         return initiator_why(ret_why, -ENOMEM, "no memory");
     }
     nvme->epoll_fd = nvme->timer_fd = nvme->drive_fd = -1;
+    nvme->admin.nvme = nvme;
+    nvme->carrier =
+        attr->address->transport == WEFT_NVME_TCP ? &initiator_by_tcp : &initiator_by_rdma;
     int error = attr_take(nvme, attr, ret_why);
     if (error == 0) {
         error = descriptors_open(nvme, ret_why);
@@ -309,7 +292,9 @@ static int controller_open(const struct weft_nvme_attr *attr, struct weft_nvme *
         controller_free(nvme);
         return error;
     }
-    drive_begin(nvme);
+    if (nvme->carrier->begin != NULL) {
+        nvme->carrier->begin(nvme);
+    }
     keep_alive_begin(nvme);
     *ret = nvme;
     return 0;
@@ -409,7 +394,7 @@ static void look(struct weft_nvme *nvme)
     }
 }
 
-int weft_nvme_poll(struct weft_nvme *nvme)
+int initiator_poll_device(struct weft_nvme *nvme)
 {
     int completed = 0;
     unsigned wc_count;
@@ -438,6 +423,38 @@ int weft_nvme_poll(struct weft_nvme *nvme)
             }
         }
     }
+}
+
+int initiator_poll_by_taking(struct weft_nvme *nvme)
+{
+    struct initiator_arrival arrival;
+    struct why why = {""};
+    int completed = 0, result = 1;
+    nvme->polls++;
+    while (!nvme->is_lost && (result = nvme->carrier->take(nvme, &arrival, &why)) > 0) {
+        completed += initiator_on_arrival(&arrival);
+    }
+    if (result < 0) {
+        initiator_lose(nvme, result, "%s", why.text);
+    } else if (completed == 0 || nvme->polls % LOOK_EVERY_POLLS == 0) {
+        on_timer(nvme);
+    }
+    return nvme->is_lost ? nvme->lost_error : completed;
+}
+
+int weft_nvme_poll(struct weft_nvme *nvme)
+{
+    return nvme->carrier->poll(nvme);
+}
+
+int weft_nvme_lend(struct weft_nvme *nvme, void *ptr, size_t len)
+{
+    return nvme->carrier->lend(nvme, ptr, len);
+}
+
+void weft_nvme_take_back(struct weft_nvme *nvme, void *ptr)
+{
+    nvme->carrier->take_back(nvme, ptr);
 }
 
 int weft_nvme_fd(const struct weft_nvme *nvme)

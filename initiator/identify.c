@@ -78,7 +78,8 @@ int initiator_identify_controller(struct weft_nvme *nvme, struct why *ret_why)
         return initiator_why(ret_why, -EPROTO, "controller %u identifies itself as %u",
                              info->controller, number);
     }
-    if (!is_discovery && (!is_keyed || get_le16(data + NVME_CTRL_OFF_ICDOFF) != 0)) {
+    if (!is_discovery &&
+        ((nvme->carrier->takes_keyed && !is_keyed) || get_le16(data + NVME_CTRL_OFF_ICDOFF) != 0)) {
         return initiator_why(ret_why, -EPROTO,
                              "%s takes no keyed SGLs, or in-capsule data at an offset", info->nqn);
     }

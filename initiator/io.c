@@ -100,7 +100,7 @@ static int lent_access(void)
     return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 }
 
-int weft_nvme_lend(struct weft_nvme *nvme, void *ptr, size_t len)
+int initiator_lend(struct weft_nvme *nvme, void *ptr, size_t len)
 {
     if (nvme->info.is_oneshot) {
         return 0;
@@ -116,7 +116,7 @@ int weft_nvme_lend(struct weft_nvme *nvme, void *ptr, size_t len)
     return 0;
 }
 
-void weft_nvme_take_back(struct weft_nvme *nvme, void *ptr)
+void initiator_take_back(struct weft_nvme *nvme, void *ptr)
 {
     for (unsigned i = 0; i < nvme->lent_count; i++) {
         if (nvme->lent[i].ptr == ptr) {
@@ -140,10 +140,10 @@ static const struct initiator_lent *lent_find(const struct weft_nvme *nvme,
     return NULL;
 }
 
-static void pieces_copy(const struct weft_nvme_io *io, uint8_t *to, bool is_back)
+static void pieces_copy(const struct iovec *pieces, unsigned count, uint8_t *to, bool is_back)
 {
-    for (unsigned i = 0; i < io->memory_count; i++) {
-        const struct iovec *piece = &io->memory[i];
+    for (unsigned i = 0; i < count; i++) {
+        const struct iovec *piece = &pieces[i];
         memcpy(is_back ? piece->iov_base : to, is_back ? to : piece->iov_base, piece->iov_len);
         to += piece->iov_len;
     }
@@ -192,49 +192,48 @@ static void sgl_in_capsule(struct initiator_slot *slot, uint32_t len)
     sgl[NVME_SGL_OFF_ID] = NVME_SGL_IN_CAPSULE;
 }
 
-static int data_in_capsule(struct initiator_slot *slot, const struct weft_nvme_io *io)
+static int data_in_capsule(struct initiator_slot *slot, const struct initiator_data *data)
 {
-    pieces_copy(io, initiator_slot_sqe(slot) + NVME_SQE_LEN, false);
-    sgl_in_capsule(slot, (uint32_t)io->len);
+    pieces_copy(data->memory, data->count, initiator_slot_sqe(slot) + NVME_SQE_LEN, false);
+    sgl_in_capsule(slot, data->len);
     slot->way = DATA_IN_CAPSULE;
-    return initiator_queue_send(slot, (uint32_t)io->len);
+    return initiator_queue_send(slot, data->len);
 }
 
-static int data_oneshot(struct initiator_slot *slot, const struct weft_nvme_io *io)
+static int data_oneshot(struct initiator_slot *slot, const struct initiator_data *data)
 {
-    bool is_read = io->operation == WEFT_NVME_READ;
-    sgl_keyed(slot, 0, io->len, 0);
+    sgl_keyed(slot, 0, data->len, 0);
     initiator_slot_sqe(slot)[NVME_SQE_OFF_SGL1 + NVME_SGL_OFF_ID] = NVME_SGL_KEYED_INVALIDATE;
     slot->way = DATA_ONESHOT;
-    return initiator_queue_send_oneshot(slot, io->memory, io->memory_count,
-                                        is_read ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ);
+    return initiator_queue_send_oneshot(slot, data->memory, data->count,
+                                        data->is_to_target ? IBV_ACCESS_REMOTE_READ
+                                                           : IBV_ACCESS_REMOTE_WRITE);
 }
 
-static int data_copied(struct initiator_slot *slot, const struct weft_nvme_io *io)
+static int data_copied(struct initiator_slot *slot, const struct initiator_data *data)
 {
-    int error = copy_room_take(slot, io->len);
+    int error = copy_room_take(slot, data->len);
     if (error != 0) {
         return error;
     }
-    if (io->operation == WEFT_NVME_WRITE) {
-        pieces_copy(io, slot->copy, false);
+    if (data->is_to_target) {
+        pieces_copy(data->memory, data->count, slot->copy, false);
     }
-    sgl_keyed(slot, (uintptr_t)slot->copy, io->len, slot->copy_mr->rkey);
+    sgl_keyed(slot, (uintptr_t)slot->copy, data->len, slot->copy_mr->rkey);
     slot->way = DATA_COPIED;
     return initiator_queue_send(slot, 0);
 }
 
-static int data_keyed(struct initiator_slot *slot, const struct weft_nvme_io *io)
+static int data_keyed(struct initiator_slot *slot, const struct initiator_data *data)
 {
     struct weft_nvme *nvme = slot->queue->nvme;
-    const struct iovec *piece = &io->memory[0];
+    const struct iovec *piece = &data->memory[0];
     const struct initiator_lent *lent = lent_find(nvme, piece);
     uint32_t key = lent != NULL ? lent->mr->rkey : 0;
     slot->way = DATA_LENT;
     if (lent == NULL) {
-        int access = io->operation == WEFT_NVME_READ
-                         ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
-                         : IBV_ACCESS_REMOTE_READ;
+        int access = data->is_to_target ? IBV_ACCESS_REMOTE_READ
+                                        : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
         slot->mr = ibv_reg_mr(nvme->pd, piece->iov_base, piece->iov_len, access);
         if (slot->mr == NULL) {
             return -errno;
@@ -242,68 +241,99 @@ static int data_keyed(struct initiator_slot *slot, const struct weft_nvme_io *io
         key = slot->mr->rkey;
         slot->way = DATA_REGISTERED;
     }
-    sgl_keyed(slot, (uintptr_t)piece->iov_base, io->len, key);
+    sgl_keyed(slot, (uintptr_t)piece->iov_base, data->len, key);
     return initiator_queue_send(slot, 0);
 }
 
-static int data_send(struct initiator_slot *slot, const struct weft_nvme_io *io)
+// Of a command that is waited for: the memory that all these commands use, one at a time.
+static int data_admin(struct initiator_slot *slot, const struct initiator_data *data)
 {
     const struct weft_nvme *nvme = slot->queue->nvme;
-    bool may_go_along = (nvme->attr.flags & WEFT_NVME_NO_IN_CAPSULE) == 0 &&
-                        io->operation == WEFT_NVME_WRITE && io->len <= nvme->info.in_capsule_len;
-    if (may_go_along) {
-        return data_in_capsule(slot, io);
-    }
-    if (slot->queue->is_oneshot) {
-        return data_oneshot(slot, io);
-    }
-    return io->memory_count > 1 ? data_copied(slot, io) : data_keyed(slot, io);
+    sgl_keyed(slot, (uintptr_t)nvme->admin_data, data->len, nvme->admin_mr->rkey);
+    return initiator_queue_send(slot, 0);
 }
 
-// One range, as data of the command: with it, or fetched from the slot's buffer.
-static int trim_send(struct initiator_slot *slot, const struct weft_nvme_io *io,
-                     uint8_t block_shift)
+int initiator_data_send(struct initiator_slot *slot, const struct initiator_data *data)
 {
-    uint8_t *sqe = initiator_slot_sqe(slot), range[NVME_DSM_RANGE_LEN] = {0};
-    put_le32(range + NVME_DSM_RANGE_OFF_NLB, (uint32_t)(io->len >> block_shift));
-    put_le64(range + NVME_DSM_RANGE_OFF_SLBA, io->offset >> block_shift);
-    put_le32(sqe + NVME_SQE_OFF_CDW11, NVME_DSM_DEALLOCATE);
-    if (slot->queue->nvme->info.in_capsule_len >= sizeof range) {
-        memcpy(sqe + NVME_SQE_LEN, range, sizeof range);
-        sgl_in_capsule(slot, sizeof range);
-        return initiator_queue_send(slot, sizeof range);
+    const struct weft_nvme *nvme = slot->queue->nvme;
+    bool is_asked = (nvme->attr.flags & WEFT_NVME_NO_IN_CAPSULE) == 0 || data->is_own;
+    if (data->len == 0) {
+        return initiator_queue_send(slot, 0);
     }
-    int error = copy_room_take(slot, sizeof range);
-    if (error != 0) {
-        return error;
+    if (slot->io == NULL) {
+        return data_admin(slot, data);
     }
-    memcpy(slot->copy, range, sizeof range);
-    sgl_keyed(slot, (uintptr_t)slot->copy, sizeof range, slot->copy_mr->rkey);
-    return initiator_queue_send(slot, 0);
+    if (is_asked && data->is_to_target && data->len <= nvme->info.in_capsule_len) {
+        return data_in_capsule(slot, data);
+    }
+    if (slot->queue->is_oneshot && !data->is_own) {
+        return data_oneshot(slot, data);
+    }
+    return data->count > 1 || data->is_own ? data_copied(slot, data) : data_keyed(slot, data);
+}
+
+void initiator_data_settle(struct initiator_slot *slot, bool is_good)
+{
+    const struct weft_nvme_io *io = slot->io;
+    if (slot->mr != NULL) {
+        ibv_dereg_mr(slot->mr);
+        slot->mr = NULL;
+    }
+    if (slot->way == DATA_COPIED && io->operation == WEFT_NVME_READ && is_good) {
+        pieces_copy(io->memory, io->memory_count, slot->copy, true);
+    }
 }
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
+static int carry(struct initiator_slot *slot, const struct initiator_data *data)
+{
+    return slot->queue->nvme->carrier->send(slot, data);
+}
+
+// One range, as data of the command.
+static int trim_send(struct initiator_slot *slot, const struct weft_nvme_io *io,
+                     uint8_t block_shift)
+{
+    memset(slot->range, 0, sizeof slot->range);
+    put_le32(slot->range + NVME_DSM_RANGE_OFF_NLB, (uint32_t)(io->len >> block_shift));
+    put_le64(slot->range + NVME_DSM_RANGE_OFF_SLBA, io->offset >> block_shift);
+    put_le32(initiator_slot_sqe(slot) + NVME_SQE_OFF_CDW11, NVME_DSM_DEALLOCATE);
+    slot->range_piece = (struct iovec){slot->range, sizeof slot->range};
+    const struct initiator_data data = {.memory = &slot->range_piece,
+                                        .len = sizeof slot->range,
+                                        .count = 1,
+                                        .is_to_target = true,
+                                        .is_own = true};
+    int error = carry(slot, &data);
+    slot->way = DATA_NONE; // no data of the program's
+    return error;
+}
+
 static int io_send(struct initiator_slot *slot, const struct weft_nvme_io *io,
                    const struct initiator_namespace_known *ns)
 {
+    const struct operation *operation = &operations[io->operation];
     uint8_t *sqe = initiator_slot_sqe(slot);
-    sqe[NVME_SQE_OFF_OPCODE] = operations[io->operation].opcode;
+    sqe[NVME_SQE_OFF_OPCODE] = operation->opcode;
     put_le32(sqe + NVME_SQE_OFF_NSID, io->nsid);
-    if (io->operation == WEFT_NVME_FLUSH) {
-        return initiator_queue_send(slot, 0);
-    }
     if (io->operation == WEFT_NVME_TRIM) {
         return trim_send(slot, io, ns->block_shift);
     }
-    uint16_t control = (io->flags & WEFT_NVME_FUA) != 0 ? NVME_RW_FUA : 0;
-    if (io->operation == WEFT_NVME_WRITE_ZEROES && (io->flags & WEFT_NVME_NO_HOLE) == 0) {
-        control |= NVME_RW_DEALLOCATE;
+    if (operation->has_range) {
+        uint16_t control = (io->flags & WEFT_NVME_FUA) != 0 ? NVME_RW_FUA : 0;
+        if (io->operation == WEFT_NVME_WRITE_ZEROES && (io->flags & WEFT_NVME_NO_HOLE) == 0) {
+            control |= NVME_RW_DEALLOCATE;
+        }
+        put_le64(sqe + NVME_RW_OFF_SLBA, io->offset >> ns->block_shift);
+        put_le16(sqe + NVME_RW_OFF_NLB, (uint16_t)((io->len >> ns->block_shift) - 1));
+        put_le16(sqe + NVME_RW_OFF_CONTROL, control);
     }
-    put_le64(sqe + NVME_RW_OFF_SLBA, io->offset >> ns->block_shift);
-    put_le16(sqe + NVME_RW_OFF_NLB, (uint16_t)((io->len >> ns->block_shift) - 1));
-    put_le16(sqe + NVME_RW_OFF_CONTROL, control);
-    return operations[io->operation].has_data ? data_send(slot, io) : initiator_queue_send(slot, 0);
+    const struct initiator_data data = {.memory = io->memory,
+                                        .len = operation->has_data ? (uint32_t)io->len : 0,
+                                        .count = io->memory_count,
+                                        .is_to_target = io->operation == WEFT_NVME_WRITE};
+    return carry(slot, &data);
 }
 
 // The queue with the fewest commands.
@@ -333,14 +363,6 @@ static void way_count(struct weft_nvme_counters *counters, enum initiator_data_w
     }
 }
 
-static void memory_release(struct initiator_slot *slot)
-{
-    if (slot->mr != NULL) {
-        ibv_dereg_mr(slot->mr);
-        slot->mr = NULL;
-    }
-}
-
 int weft_nvme_submit(struct weft_nvme *nvme, struct weft_nvme_io *io)
 {
     const struct initiator_namespace_known *ns = initiator_namespace_find(nvme, io->nsid);
@@ -355,7 +377,7 @@ int weft_nvme_submit(struct weft_nvme *nvme, struct weft_nvme_io *io)
     slot->io = io;
     error = io_send(slot, io, ns);
     if (error != 0) {
-        memory_release(slot);
+        nvme->carrier->settle(slot, false);
         initiator_slot_release(slot);
         return error;
     }
@@ -384,10 +406,7 @@ void initiator_io_complete(struct initiator_slot *slot, uint16_t status, int err
     io->status = code;
     io->error = error != 0 ? error : initiator_status_errno(code);
     io->may_retry = io->error != 0 && (status & NVME_STATUS_DNR) == 0;
-    memory_release(slot);
-    if (slot->way == DATA_COPIED && io->operation == WEFT_NVME_READ && io->error == 0) {
-        pieces_copy(io, slot->copy, true);
-    }
+    slot->queue->nvme->carrier->settle(slot, io->error == 0);
     octets_count(&slot->queue->nvme->counters, io);
     slot->io = NULL;
     initiator_slot_release(slot);

@@ -195,6 +195,20 @@ static bool may_oneshot(const struct initiator_queue *queue)
     return agreed > 0 && (agreed & WEFT_ONESHOT_ADVERTISE) != 0;
 }
 
+int initiator_channel_open(struct weft_nvme *nvme, struct why *ret_why)
+{
+    nvme->channel = rdma_create_event_channel();
+    if (nvme->channel == NULL) {
+        return initiator_why(ret_why, -ENODEV, "no RNIC: %s", strerror(errno));
+    }
+    if (!initiator_set_nonblocking(nvme->channel->fd) ||
+        !initiator_watch(nvme, nvme->channel->fd)) {
+        return initiator_why(ret_why, -errno, "descriptors cannot be waited for: %s",
+                             strerror(errno));
+    }
+    return 0;
+}
+
 int initiator_queue_meet(struct initiator_queue *queue, struct why *ret_why)
 {
     struct weft_nvme *nvme = queue->nvme;

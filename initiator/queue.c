@@ -25,7 +25,7 @@ static uint8_t *answer_room(const struct initiator_queue *queue, unsigned index)
 uint8_t *initiator_slot_sqe(const struct initiator_slot *slot)
 {
     const struct initiator_queue *queue = slot->queue;
-    return queue->messages + (size_t)(slot - queue->slots) * queue->capsule_len;
+    return queue->sqes + (size_t)(slot - queue->slots) * queue->sqe_stride;
 }
 
 /* ---- a queue's life -------------------------------------------------------------------------- */
@@ -46,6 +46,10 @@ static int device_take(struct weft_nvme *nvme, struct ibv_context *verbs)
     if (nvme->pd == NULL || nvme->completions == NULL) {
         return -errno;
     }
+    if (!initiator_set_nonblocking(nvme->completions->fd) ||
+        !initiator_watch(nvme, nvme->completions->fd)) {
+        return -errno;
+    }
     nvme->cq = ibv_create_cq(verbs, (int)(4 * depth), NULL, nvme->completions, 0);
     nvme->admin_data = aligned_alloc(ADMIN_DATA_LEN, ADMIN_DATA_LEN);
     if (nvme->cq == NULL || nvme->admin_data == NULL) {
@@ -57,24 +61,37 @@ static int device_take(struct weft_nvme *nvme, struct ibv_context *verbs)
     return nvme->admin_mr != NULL ? 0 : -errno;
 }
 
+int initiator_slots_create(struct initiator_queue *queue)
+{
+    list_init(&queue->free);
+    queue->slots = calloc(queue->depth, sizeof *queue->slots);
+    if (queue->slots == NULL) {
+        return -ENOMEM;
+    }
+    for (unsigned i = 0; i < queue->depth; i++) {
+        queue->slots[i].queue = queue;
+        queue->slots[i].cid = (uint16_t)i;
+        list_push_tail(&queue->free, &queue->slots[i].link);
+    }
+    return 0;
+}
+
 static int memory_take(struct initiator_queue *queue)
 {
     unsigned depth = queue->depth;
     size_t len = (size_t)depth * (queue->capsule_len + ANSWER_LEN);
     queue->messages = calloc(1, len);
-    queue->slots = calloc(depth, sizeof *queue->slots);
     queue->free_answers = calloc(depth, sizeof *queue->free_answers);
-    if (queue->messages == NULL || queue->slots == NULL || queue->free_answers == NULL) {
+    if (queue->messages == NULL || queue->free_answers == NULL) {
         return -ENOMEM;
     }
     queue->mr = ibv_reg_mr(queue->nvme->pd, queue->messages, len, IBV_ACCESS_LOCAL_WRITE);
     if (queue->mr == NULL) {
         return -errno;
     }
+    queue->sqes = queue->messages;
+    queue->sqe_stride = queue->capsule_len;
     for (unsigned i = 0; i < depth; i++) {
-        queue->slots[i].queue = queue;
-        queue->slots[i].cid = (uint16_t)i;
-        list_push_tail(&queue->free, &queue->slots[i].link);
         queue->free_answers[queue->free_answer_count++] = (uint16_t)i;
     }
     return 0;
@@ -99,7 +116,6 @@ static int oneshot_prepare(struct initiator_queue *queue)
 int initiator_queue_create(struct initiator_queue *queue)
 {
     struct weft_nvme *nvme = queue->nvme;
-    list_init(&queue->free);
     int error = device_take(nvme, queue->id->verbs);
     if (error != 0 || (error = memory_take(queue)) != 0) {
         return error;
@@ -143,8 +159,32 @@ void initiator_queue_destroy(struct initiator_queue *queue)
         rdma_destroy_id(queue->id);
     }
     free(queue->messages);
-    free(queue->slots);
     free(queue->free_answers);
+}
+
+void initiator_device_release(struct weft_nvme *nvme)
+{
+    if (nvme->drive_fd >= 0) {
+        nvme->drive.end(nvme->completions);
+    }
+    for (unsigned i = 0; i < nvme->lent_count; i++) {
+        ibv_dereg_mr(nvme->lent[i].mr);
+    }
+    if (nvme->admin_mr != NULL) {
+        ibv_dereg_mr(nvme->admin_mr);
+    }
+    if (nvme->cq != NULL) {
+        ibv_destroy_cq(nvme->cq);
+    }
+    if (nvme->completions != NULL) {
+        ibv_destroy_comp_channel(nvme->completions);
+    }
+    if (nvme->pd != NULL) {
+        ibv_dealloc_pd(nvme->pd);
+    }
+    if (nvme->channel != NULL) {
+        rdma_destroy_event_channel(nvme->channel);
+    }
 }
 
 /* ---- commands -------------------------------------------------------------------------------- */
@@ -326,27 +366,17 @@ static struct initiator_slot *slot_of(struct initiator_queue *queue, const uint8
     return slot->awaits_answer && slot->cid == cid ? slot : NULL;
 }
 
-// Whether it was an I/O's.
-static bool on_answer(struct initiator_queue *queue, const struct ibv_wc *wc)
+// The command's answer, whatever carried it. Whether it was an I/O's.
+static bool answer_take(struct initiator_slot *slot, const uint8_t *cqe)
 {
-    unsigned index = (uint32_t)wc->wr_id;
-    const uint8_t *cqe = answer_room(queue, index);
-    struct initiator_slot *slot = slot_of(queue, cqe, wc->byte_len);
     uint16_t status = get_le16(cqe + NVME_CQE_OFF_STATUS) >> NVME_CQE_STATUS_SHIFT;
-    uint64_t result = get_le64(cqe + NVME_CQE_OFF_RESULT);
-    queue->free_answers[queue->free_answer_count++] = (uint16_t)index;
-    if (slot == NULL) {
-        queue->nvme->counters.strange++;
-        return false;
-    }
     bool is_io = slot->io != NULL;
-    oneshot_settle(slot, wc);
     slot->awaits_answer = false;
     if (slot->answer != NULL) {
-        *slot->answer =
-            (struct initiator_admin_answer){.is_there = true, .status = status, .result = result};
+        *slot->answer = (struct initiator_admin_answer){
+            .is_there = true, .status = status, .result = get_le64(cqe + NVME_CQE_OFF_RESULT)};
     } else if (!is_io) {
-        queue->nvme->awaits_keep_alive = false;
+        slot->queue->nvme->awaits_keep_alive = false;
     }
     if (is_io) {
         initiator_io_complete(slot, status, 0);
@@ -354,6 +384,32 @@ static bool on_answer(struct initiator_queue *queue, const struct ibv_wc *wc)
         initiator_slot_release(slot);
     }
     return is_io;
+}
+
+bool initiator_on_arrival(const struct initiator_arrival *arrival)
+{
+    struct initiator_slot *slot = slot_of(arrival->queue, arrival->cqe, NVME_CQE_LEN);
+    if (slot == NULL) {
+        arrival->queue->nvme->counters.strange++;
+        return false;
+    }
+    return answer_take(slot, arrival->cqe);
+}
+
+// The room is given back before the program is told, who may send at once.
+static bool on_answer(struct initiator_queue *queue, const struct ibv_wc *wc)
+{
+    unsigned index = (uint32_t)wc->wr_id;
+    uint8_t cqe[NVME_CQE_LEN];
+    memcpy(cqe, answer_room(queue, index), sizeof cqe);
+    struct initiator_slot *slot = slot_of(queue, cqe, wc->byte_len);
+    queue->free_answers[queue->free_answer_count++] = (uint16_t)index;
+    if (slot == NULL) {
+        queue->nvme->counters.strange++;
+        return false;
+    }
+    oneshot_settle(slot, wc);
+    return answer_take(slot, cqe);
 }
 
 static void on_sent(struct initiator_queue *queue, const struct ibv_wc *wc)

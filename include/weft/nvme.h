@@ -1,7 +1,7 @@
-// An initiator for NVMe over Fabrics on RDMA: finds the volumes of a target, and reads and writes
-// them, in a program, without a kernel module. It needs an RNIC's libibverbs and librdmacm and
-// nothing else, so it runs on any RNIC; where both ends are weft, commands go by one-shot RDMA
-// (<weft/oneshot.h>), and no memory is ever registered for data.
+// An initiator for NVMe over Fabrics, on RDMA or TCP: finds the volumes of a target, and reads and
+// writes them, in a program, without a kernel module. For RDMA it needs an RNIC's libibverbs and
+// librdmacm and nothing else, so it runs on any RNIC; where both ends are weft, commands go by
+// one-shot RDMA (<weft/oneshot.h>), and no memory is ever registered for data.
 //
 //     address      where a subsystem is, as text and taken apart
 //     controller   connections to one subsystem: an admin queue and I/O queues (struct weft_nvme)
@@ -24,7 +24,7 @@
 // Errors are negative errno; with some of them `ret_why` (WEFT_NVME_WHY_MAX bytes) says in words
 // which object was wrong and why. Offsets and lengths are octets.
 //
-// Source: NVM Express over Fabrics 1.1, NVM Express 1.4, and the RDMA transport's binding.
+// Source: NVM Express over Fabrics 1.1 with its bindings for RDMA and TCP, NVM Express 1.4.
 #pragma once
 
 #include <stdbool.h>
@@ -53,15 +53,19 @@ enum weft_nvme_limits {
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
+enum weft_nvme_transport { WEFT_NVME_RDMA, WEFT_NVME_TCP };
+
 struct weft_nvme_address {
     char host[WEFT_NVME_NAME_MAX]; // name or number; IPv6 without brackets
     char port[WEFT_NVME_PORT_MAX];
     char nqn[WEFT_NVME_NAME_MAX]; // empty: the discovery service
     uint32_t nsid;                // 0: not named
+    enum weft_nvme_transport transport;
 };
 
-// "nvme+rdma://HOST[:PORT][/NQN[/NSID]]", or "HOST[:PORT]"; an IPv6 number as HOST stands in
-// brackets; %XX stands for an octet of the NQN. -EINVAL: `ret_why` says what is wrong.
+// "nvme+rdma://HOST[:PORT][/NQN[/NSID]]", "nvme+tcp://...", or "HOST[:PORT]", which is over RDMA.
+// An IPv6 number as HOST stands in brackets; %XX stands for an octet of the NQN. -EINVAL: `ret_why`
+// says what is wrong.
 int weft_nvme_address_parse(const char *text, struct weft_nvme_address *ret, char *ret_why);
 
 // The URI of it. `ret` has `capacity` bytes; a longer URI is cut off.
@@ -71,6 +75,8 @@ void weft_nvme_address_format(const struct weft_nvme_address *address, char *ret
 
 enum weft_nvme_flags {
     WEFT_NVME_NO_ONESHOT = 1,    // the usual way, also between weft ends
+    WEFT_NVME_HEADER_DIGEST = 4, // over TCP, if the target agrees: CRC32C of headers,
+    WEFT_NVME_DATA_DIGEST = 8,   // and of data
     WEFT_NVME_NO_IN_CAPSULE = 2, // data of short writes is fetched by the target, as of long ones
 };
 

@@ -44,6 +44,20 @@ static void right_ones_are_taken_apart(void **state)
     expect("nvme+rdma://h/", "h", "4420", "", 0);
 }
 
+static void the_scheme_says_the_transport(void **state)
+{
+    static const char *const uris[] = {"nvme+rdma://h:4420/n/1", "nvme+tcp://h:4420/n/1"};
+    char again[64];
+    for (unsigned i = 0; i < 2; i++) {
+        expect(uris[i], "h", "4420", "n", 1);
+        assert_int_equal(address.transport, i == 0 ? WEFT_NVME_RDMA : WEFT_NVME_TCP);
+        weft_nvme_address_format(&address, again, sizeof again);
+        assert_string_equal(again, uris[i]);
+    }
+    expect("h:4420/n", "h", "4420", "n", 0);
+    assert_int_equal(address.transport, WEFT_NVME_RDMA);
+}
+
 static void wrong_ones_are_refused(void **state)
 {
     char long_name[400];
@@ -52,7 +66,7 @@ static void wrong_ones_are_refused(void **state)
     long_name[sizeof long_name - 1] = '\0';
     expect_refusal("", "names no host");
     expect_refusal("nvme+rdma://", "names no host");
-    expect_refusal("nvme+tcp://h/n", "it is not nvme+rdma://");
+    expect_refusal("nvme+fc://h/n", "it is not nvme+rdma://");
     expect_refusal("h:", "no port");
     expect_refusal("2001:db8::1", "in brackets");
     expect_refusal("[::1", "in brackets");
@@ -113,6 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_ones_are_taken_apart),
+        cmocka_unit_test(the_scheme_says_the_transport),
         cmocka_unit_test(wrong_ones_are_refused),
         cmocka_unit_test(a_reason_is_as_long_as_the_caller_has_room),
         cmocka_unit_test(nobody_needs_a_reason),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """weft's clients at the Linux kernel's NVMe target (nvmet), in a virtual machine, over its siw and,
-in the same boot, over its rxe.
+in the same boot, over its rxe and over TCP.
 
         --only WORD      only the cases with this in their names
 """
@@ -25,7 +25,7 @@ from judge import Tap, WEFT, count, skip_all  # noqa: E402
 LIMIT = 120
 SIZE = 32 << 20
 NQN = 'nqn.2026-11.test:kernel'
-WIRES = {'siw': 'iwarp', 'rxe': 'roce'}
+WIRES = {'siw': 'iwarp', 'rxe': 'roce', 'tcp': 'iwarp'}
 
 # A file as a namespace, at a port of its own; the kernel's target is told by folders.
 START = f'''set -e
@@ -37,7 +37,7 @@ echo 1 >subsystems/{NQN}/attr_allow_any_host
 echo /run/disk >subsystems/{NQN}/namespaces/1/device_path
 echo 1 >subsystems/{NQN}/namespaces/1/buffered_io
 echo 1 >subsystems/{NQN}/namespaces/1/enable
-echo rdma >ports/1/addr_trtype
+echo $1 >ports/1/addr_trtype
 echo ipv4 >ports/1/addr_adrfam
 echo $0 >ports/1/addr_traddr
 echo 4420 >ports/1/addr_trsvcid
@@ -57,13 +57,17 @@ def sh(guest, script, *words):
 
 
 class Target:
-    """The kernel's, on one of its devices."""
+    """The kernel's, on one of its devices, or over TCP."""
 
     def __init__(self, guest, device):
         self.guest, self.wire = guest, WIRES[device]
-        guest.use_device(device)
-        sh(guest, START, guest.addr)
-        self.uri = f'nvme+rdma://{guest.addr}/{NQN}'
+        transport = 'tcp' if device == 'tcp' else 'rdma'
+        if transport == 'rdma':
+            guest.use_device(device)
+        sh(guest, START, guest.addr, transport)
+        self.is_rdma = transport == 'rdma'
+        self.place = f'nvme+{transport}://{guest.addr}'
+        self.uri = f'{self.place}/{NQN}'
 
     def end(self):
         sh(self.guest, STOP)
@@ -81,7 +85,7 @@ class Target:
 
 
 def its_volume_is_found_and_shown(target, scratch):
-    found = target.weft('discover', target.guest.addr)
+    found = target.weft('discover', target.place)
     assert NQN in [each.get('nqn') for each in found], found
     shown = target.weft('info', target.uri)
     assert shown['size'] == SIZE and not shown['controller']['oneshot'], shown
@@ -94,7 +98,8 @@ def what_is_copied_there_comes_back(target, scratch):
     home = target.weft('cp', target.uri, read)
     size = written.stat().st_size
     assert read.read_bytes()[:size] == written.read_bytes()
-    assert out['destination']['lent'] > 0 and home['source']['errors'] == 0, (out, home)
+    assert (out['destination']['lent'] > 0) == target.is_rdma, out
+    assert home['source']['errors'] == 0, (out, home)
 
 
 def sent():

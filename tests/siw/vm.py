@@ -57,7 +57,7 @@ GUEST_MODULES = ['virtio_pci', 'virtio_net', 'crc32c_generic', 'crc32_generic', 
 # What a guest has besides if it is to: see Guest(extras=...).
 EXTRA_MODULES = {
     'nvme': ['nvme_tcp', 'nvme_rdma', 'ext4'],
-    'nvmet': ['nvmet_rdma'],
+    'nvmet': ['nvmet_rdma', 'nvmet_tcp'],
     'ata': ['ahci', 'sd_mod', 'sg'],
     'netem': ['veth', 'sch_netem'],
 }

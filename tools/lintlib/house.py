@@ -73,7 +73,10 @@ ROOMS = {
                   'node/uma node/cta node/reservation node/rta node/ddm node/bus node/loop '
                   'node/interface control cgroup text base weft',
                   'wires the host storage node'),
-    'initiator': ('node/nvme text base weft abi', 'public verbs only: it runs on any RNIC'),
+    'initiator/tcp': ('node/nvme wire base',
+                      'capsules and data as PDUs on a socket; of wire the CRC'),
+    'initiator': ('initiator/tcp node/nvme text base weft abi',
+                  'public verbs only: it runs on any RNIC'),
     'draw': ('mpa wire text base',
              'a capture in, a picture out: octets go through the parsers of the engine'),
     'cli': ('http node/host node/unit draw control cgroup text base weft abi',
