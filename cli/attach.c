@@ -26,12 +26,10 @@ enum attach_option {
 
 enum { WORD_MAX = 1024 };
 
-static const char scheme[] = "nvme+rdma://";
-
 static void attach_help(FILE *out)
 {
     fputs(
-        "Usage: weft attach [OPTION...] nvme+rdma://HOST[:PORT]/NQN[/NSID]\n"
+        "Usage: weft attach [OPTION...] nvme+rdma://HOST[:PORT]/NQN[/NSID] | nvme+tcp://...\n"
         "\n"
         "Makes a volume of a target usable by programs that speak NBD: qemu-img, nbdcopy, fio,\n"
         "nbd-client. It stays until it is stopped (Ctrl-C). A lost connection is made again.\n"
@@ -148,9 +146,11 @@ static int volume_choose(struct attach *attach, const char *uri)
     if (result != 0) {
         return result;
     }
-    if (strncmp(uri, scheme, sizeof scheme - 1) != 0) {
-        return say_usage("attach", "%s: it is no %s...; give an NBD address to the program itself",
-                         uri, scheme);
+    if (strncmp(uri, "nvme+", 5) != 0) {
+        return say_usage("attach",
+                         "%s: it is no nvme+rdma://... or nvme+tcp://...; give an NBD "
+                         "address to the program itself",
+                         uri);
     }
     snprintf(word, sizeof word, "nvme=%s", uri);
     if (wish_parse(word, &wish, &why) != 0) {

@@ -73,9 +73,13 @@ _weft_words() {
         _alternative 'files:file:_files' \
             'drivers:driver:compadd -S "" file: ram: null: rbd: module:'
         ;;
-    cp) _alternative 'files:file:_files' 'volumes:volume:compadd -S "" nvme+rdma://' ;;
+    cp)
+        _alternative 'files:file:_files' \
+            'volumes:volume:compadd -S "" nvme+rdma:// nvme+tcp:// nbd://'
+        ;;
     draw) _files ;;
-    ls | info | attach) compadd -S '' nvme+rdma:// ;;
+    ls | info) compadd -S '' nvme+rdma:// nvme+tcp:// nbd:// ;;
+    attach) compadd -S '' nvme+rdma:// nvme+tcp:// ;;
     stat | reads | top | watch) _weft_pids ;;
     esac
 }

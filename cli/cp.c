@@ -29,7 +29,7 @@ static void cp_help(FILE *out)
     fputs("Usage: weft cp [OPTION...] SOURCE DESTINATION\n"
           "\n"
           "Copies a file to a volume, a volume to a file, or a volume to another. A volume is\n"
-          "nvme+rdma://HOST[:PORT]/NQN[/NSID], nbd://HOST[:PORT][/EXPORT] or\n"
+          "nvme+rdma://HOST[:PORT]/NQN[/NSID], nvme+tcp://..., nbd://HOST[:PORT][/EXPORT] or\n"
           "nbd+unix:///[EXPORT]?socket=PATH, as `weft serve` and `weft ls` print it; - is\n"
           "standard input or output. When it ends well, what was written is stable.\n"
           "\n"
@@ -141,7 +141,7 @@ static int words_read(int argc, char **argv, struct cp *cp)
     cp->source = argv[optind];
     cp->destination = argv[optind + 1];
     if (!volume_is_uri(cp->source) && !volume_is_uri(cp->destination)) {
-        return say_usage("cp", "one of the two must be a volume, nvme+rdma://... or nbd://...");
+        return say_usage("cp", "one of the two must be a volume, nvme+tcp://... or the like");
     }
     int result = address_check(cp->source);
     if (result == 0) {

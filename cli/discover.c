@@ -60,10 +60,10 @@ static void json_print(struct json_object *object)
 
 static void discover_help(FILE *out)
 {
-    fputs("Usage: weft discover [--json] HOST[:PORT]\n"
+    fputs("Usage: weft discover [--json] HOST[:PORT] | nvme+tcp://HOST[:PORT]\n"
           "\n"
-          "Asks the NVMe discovery service there what it knows, and prints an entry per line:\n"
-          "kind, transport, address, NQN. PORT is 4420 if not given.\n"
+          "Asks the NVMe discovery service there, over RDMA or TCP, what it knows, and prints an\n"
+          "entry per line: kind, transport, address, NQN. PORT is 4420 if not given.\n"
           "\n"
           "Options:\n"
           "  -j, --json  a JSON array with an object per entry\n"
@@ -130,7 +130,8 @@ const struct command command_discover = {
 
 static void ls_help(FILE *out)
 {
-    fputs("Usage: weft ls [--json] HOST[:PORT] | nvme+rdma://HOST[:PORT]/NQN | nbd://HOST[:PORT]\n"
+    fputs("Usage: weft ls [--json] HOST[:PORT] | nvme+rdma://HOST[:PORT][/NQN] |\n"
+          "                        nvme+tcp://HOST[:PORT][/NQN] | nbd://HOST[:PORT]\n"
           "\n"
           "Prints the volumes of a target, of one of its subsystems, or of an NBD server, one per\n"
           "line: size, UUID, and the URI that other commands take.\n"

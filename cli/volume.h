@@ -3,7 +3,7 @@
 //
 //     volume.c        which protocol a URI is of; opening
 //     volume_say.c    what people and programs are told of volumes
-//     volume_nvme.c   NVMe over RDMA, by <weft/nvme.h>
+//     volume_nvme.c   NVMe over RDMA or TCP, by <weft/nvme.h>
 //     volume_nbd.c    NBD, by libnbd (volume_libnbd.c, a module)
 #pragma once
 

@@ -1,4 +1,4 @@
-// Volumes of NVMe targets: namespaces.
+// Volumes of NVMe targets: namespaces, over RDMA or TCP.
 
 #include "cli/volume_nvme.h"
 
@@ -38,7 +38,7 @@ struct command {
 
 STATIC_CHECK(sizeof(struct command) <= sizeof(uint64_t[VOLUME_IO_WORDS]));
 
-static const char *const schemes[] = {"nvme+rdma://", NULL};
+static const char *const schemes[] = {"nvme+rdma://", "nvme+tcp://", NULL};
 
 static const struct session *session_of(const struct volume *volume)
 {
@@ -289,6 +289,14 @@ static void nvme_describe(const struct volume *volume, struct json_object *to)
     json_object_object_add(to, "controller", object);
 }
 
+static const char *way_of(const struct session *session)
+{
+    if (session->address.transport == WEFT_NVME_TCP) {
+        return "TCP";
+    }
+    return session->info.is_oneshot ? "one-shot RDMA" : "keyed SGLs";
+}
+
 static void nvme_show(const struct volume *volume)
 {
     const struct weft_nvme_info *info = &session_of(volume)->info;
@@ -306,7 +314,7 @@ static void nvme_show(const struct volume *volume)
            text_size_format(info->transfer_max_len, transfer), info->in_capsule_len);
     printf("  can           flush%s%s\n", info->can_trim ? ", trim" : "",
            info->can_write_zeroes ? ", write zeroes" : "");
-    printf("  data          %s\n", info->is_oneshot ? "one-shot RDMA" : "keyed SGLs");
+    printf("  data          %s\n", way_of(session_of(volume)));
 }
 
 /* ---- targets --------------------------------------------------------------------------------- */
@@ -357,6 +365,7 @@ static int subsystem_list(const struct weft_nvme_address *address, volume_seen *
 // Every subsystem that the discovery service has for this transport.
 static int target_list(const struct weft_nvme_address *address, volume_seen *seen, void *context)
 {
+    static const char *const transports[] = {[WEFT_NVME_RDMA] = "rdma", [WEFT_NVME_TCP] = "tcp"};
     struct weft_nvme_entry *entries;
     size_t count;
     int result = volume_nvme_discover(address, &entries, &count);
@@ -365,8 +374,9 @@ static int target_list(const struct weft_nvme_address *address, volume_seen *see
     }
     for (size_t i = 0; i < count; i++) {
         const struct weft_nvme_entry *e = &entries[i];
-        struct weft_nvme_address subsystem = {0};
-        bool is_ours = strcmp(e->transport, "rdma") == 0 && strcmp(e->kind, "nvme") == 0;
+        struct weft_nvme_address subsystem = {.transport = address->transport};
+        bool is_ours = strcmp(e->transport, transports[address->transport]) == 0 &&
+                       strcmp(e->kind, "nvme") == 0;
         if (is_ours) {
             snprintf(subsystem.host, sizeof subsystem.host, "%s", e->host);
             snprintf(subsystem.port, sizeof subsystem.port, "%.*s", WEFT_NVME_PORT_MAX - 1,

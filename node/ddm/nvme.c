@@ -1,6 +1,6 @@
-// nvme+rdma: a namespace of another target, by <weft/nvme.h>. The target reads and writes the pool
-// itself, so data moves once. It reaches no more of the pool than the command under way names: the
-// rest, which is other volumes' too, is never lent.
+// nvme+rdma, nvme+tcp: a namespace of another target, by <weft/nvme.h>. Over RDMA the target reads
+// and writes the pool itself, so data moves once. It reaches no more of the pool than the command
+// under way names: the rest, which is other volumes' too, is never lent.
 //
 // A connection that is lost is made again. Until then commands are kept, those that were at the
 // target among them: all of them may be carried out twice. After `patience` they fail.
@@ -377,8 +377,8 @@ static int nvme_probe(struct ddm *ddm, struct volume_profile *ret)
         .transfer_max = info->transfer_max_len,
         .range_max = nvme->range_max,
         .depth = info->depth,
-        .driver = "nvme+rdma",
     };
+    snprintf(ret->driver, sizeof ret->driver, "%s", nvme->ddm.driver->name);
     snprintf(ret->model, sizeof ret->model, "%s", info->model);
     snprintf(ret->origin, sizeof ret->origin, "nvme:%s:%u", nvme->address.nqn, nvme->ns.nsid);
     return 0;
@@ -399,7 +399,7 @@ static int target_read(struct nvme *nvme, const struct ddm_target *target, struc
 {
     char uri[URI_LEN];
     uint64_t depth = DEPTH_DEFAULT;
-    snprintf(uri, sizeof uri, "nvme+rdma:%s", target->object);
+    snprintf(uri, sizeof uri, "%s:%s", nvme->ddm.driver->name, target->object);
     if (weft_nvme_address_parse(uri, &nvme->address, ret_why->text) != 0) {
         return -EINVAL;
     }
@@ -433,15 +433,15 @@ static int memory_take(struct nvme *nvme)
     return nvme->epoll_fd >= 0 ? 0 : -errno;
 }
 
-static int nvme_open(const struct ddm_target *target, const struct ddm_host *host, struct ddm *next,
-                     struct ddm **ret, struct why *ret_why)
+static int open_as(const struct ddm_driver *driver, const struct ddm_target *target,
+                   const struct ddm_host *host, struct ddm **ret, struct why *ret_why)
 {
     struct nvme *nvme = calloc(1, sizeof *nvme);
     if (nvme == NULL) {
         return -ENOMEM;
     }
     *nvme = (struct nvme){
-        .ddm = {.driver = &ddm_nvme, .host = *host}, .epoll_fd = -1, .give_up_at = INSTANT_NEVER};
+        .ddm = {.driver = driver, .host = *host}, .epoll_fd = -1, .give_up_at = INSTANT_NEVER};
     list_init(&nvme->held);
     list_init(&nvme->free);
     int error = target_read(nvme, target, ret_why);
@@ -458,6 +458,18 @@ static int nvme_open(const struct ddm_target *target, const struct ddm_host *hos
     return 0;
 }
 
+static int nvme_open(const struct ddm_target *target, const struct ddm_host *host, struct ddm *next,
+                     struct ddm **ret, struct why *ret_why)
+{
+    return open_as(&ddm_nvme, target, host, ret, ret_why);
+}
+
+static int nvme_tcp_open(const struct ddm_target *target, const struct ddm_host *host,
+                         struct ddm *next, struct ddm **ret, struct why *ret_why)
+{
+    return open_as(&ddm_nvme_tcp, target, host, ret, ret_why);
+}
+
 const struct ddm_driver ddm_nvme = {
     .version = DDM_VERSION,
     .self_size = sizeof(struct ddm_driver),
@@ -468,6 +480,25 @@ const struct ddm_driver ddm_nvme = {
     .fence = "none of ours: what has reached the target may go on there",
     .parameters = keys,
     .open = nvme_open,
+    .probe = nvme_probe,
+    .submit = nvme_submit,
+    .poll_fd = nvme_poll_fd,
+    .next_deadline = nvme_next_deadline,
+    .poll = nvme_poll,
+    .drain = nvme_drain,
+    .close = nvme_close,
+};
+
+const struct ddm_driver ddm_nvme_tcp = {
+    .version = DDM_VERSION,
+    .self_size = sizeof(struct ddm_driver),
+    .name = "nvme+tcp",
+    .summary = "a volume of an NVMe over TCP target",
+    .object = "//HOST[:PORT]/NQN[/NSID]",
+    .keeps_pages = true,
+    .fence = "none of ours: what has reached the target may go on there",
+    .parameters = keys,
+    .open = nvme_tcp_open,
     .probe = nvme_probe,
     .submit = nvme_submit,
     .poll_fd = nvme_poll_fd,

@@ -12,16 +12,22 @@ static int fail(struct why *ret_why, const char *why, const char *text)
     return -EINVAL;
 }
 
-// A driver whose own name has a plus.
-static const char compound[] = "nvme+rdma";
+// Drivers whose own name has a plus.
+static const char *const compounds[] = {"nvme+rdma", "nvme+tcp"};
+
+enum { COMPOUND_COUNT = sizeof compounds / sizeof compounds[0] };
 
 // The compound's beginning in the text that it ends, or NULL.
 static char *compound_find(char *text)
 {
-    size_t len = strlen(text), own_len = sizeof compound - 1;
-    char *at = len >= own_len ? text + len - own_len : NULL;
-    bool is_there = at != NULL && strcmp(at, compound) == 0;
-    return is_there && (at == text || at[-1] == '+') ? at : NULL;
+    for (unsigned i = 0; i < COMPOUND_COUNT; i++) {
+        size_t len = strlen(text), own_len = strlen(compounds[i]);
+        char *at = len >= own_len ? text + len - own_len : NULL;
+        if (at != NULL && strcmp(at, compounds[i]) == 0 && (at == text || at[-1] == '+')) {
+            return at;
+        }
+    }
+    return NULL;
 }
 
 static int schemes_parse(char *text, struct uri *ret, struct why *ret_why)

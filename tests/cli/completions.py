@@ -29,7 +29,8 @@ def cases_of_each_shell(complete):
             assert complete('serve di', folder) == {'disk.img'}
             assert complete('cp di', folder) == {'disk.img'}
         assert complete('serve ra') == {'ram:'}
-        assert complete('info nv') == {'nvme+rdma://'}
+        assert complete('info nv') == {'nvme+rdma://', 'nvme+tcp://'}
+        assert complete('attach n') == {'nvme+rdma://', 'nvme+tcp://'}
 
     @case
     def stat_offers_processes():
