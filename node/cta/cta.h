@@ -54,6 +54,8 @@ struct cta_parts {
     void (*part_trim)(void *ctx, uint32_t unit, uint64_t offset, uint64_t len);
     // Reads that many octets of a read window there, if all of them are to be had without waiting.
     bool (*window_read)(void *ctx, int fd, uint64_t offset, void *data, uint32_t len);
+    // The time now, within a turn of the loop too.
+    instant_ns (*clock)(void *ctx);
     // Writes down what of all reservations outlives the node, as it is now: its number, from 1 on,
     // which cta_reservations_stored tells of later. NULL: no reservation can persist.
     uint64_t (*reservations_store)(void *ctx);

@@ -13,10 +13,11 @@ static const duration_ns deadline_tick_ns = 50 * NS_PER_MS;
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-// The request ends like this.
+// The request ends like this. Many begin and end in one turn of the loop, whose time stands still.
 static void account(struct cta *cta, struct cta_route *route, const struct service_request *request,
-                    enum node_completion completion, instant_ns now)
+                    enum node_completion completion)
 {
+    instant_ns now = cta->parts.clock(cta->parts.ctx);
     struct cta_volume_counters *counters = &route->volume->counters;
     counters->completions[completion]++;
     counters->operations[request->operation]++;
@@ -36,7 +37,7 @@ static void account(struct cta *cta, struct cta_route *route, const struct servi
 static void complete(struct cta *cta, struct cta_route *route, struct service_request *request,
                      enum node_completion completion, uint32_t detail, instant_ns now)
 {
-    account(cta, route, request, completion, now);
+    account(cta, route, request, completion);
     request->completion = completion;
     request->detail = detail;
     request->transaction = 0;
@@ -345,7 +346,7 @@ void service_transferred(void *ctx, struct service_request *request, enum node_c
         return;
     }
     CHECK(t->state == TRANSACTION_TRANSFERRING);
-    account(cta, t->route, request, outcome, now);
+    account(cta, t->route, request, outcome);
     t->request = NULL;
     if (t->is_by_window) {
         service_end(cta, t);

@@ -26,6 +26,11 @@
 #include "node/reservation/store.h"
 #include "node/unit/segment.h"
 
+static instant_ns clock_within_turns(void *ctx)
+{
+    return loop_clock();
+}
+
 static void close_keepsake(void *ctx, int keepsake)
 {
     close(keepsake);
@@ -168,6 +173,7 @@ static int agents_create(struct host *host)
                                   .part_drop = pool_part_drop,
                                   .part_trim = pool_part_trim,
                                   .window_read = host_window_read,
+                                  .clock = clock_within_turns,
                                   .reservations_store = host_reservations_write,
                                   .reservations_ctx = host->reservations};
     host->cta = cta_create(&cta_parts);

@@ -47,6 +47,7 @@ struct rig {
     uint32_t transfer_max, depth, abilities;
     bool may_lose;
     unsigned window_asked, window_misses; // of reads by the window, and so many to come
+    duration_ns window_takes_ns;
     enum node_completion device_says;
     unsigned device_says_count; // so often, then NODE_OK
     bool is_dumb;               // probing fails
@@ -338,6 +339,7 @@ static inline bool rig_window_read(void *ctx, int fd, uint64_t offset, void *dat
         return false;
     }
     memcpy(data, rig->volume + offset, len);
+    rig->now += rig->window_takes_ns;
     return true;
 }
 
@@ -375,7 +377,8 @@ static inline struct rig *rig_create(void)
                               .part_make = rig_parts_make,
                               .part_drop = rig_parts_drop,
                               .part_trim = rig_parts_trim,
-                              .window_read = rig_window_read};
+                              .window_read = rig_window_read,
+                              .clock = rig_clock};
     rig->cta = cta_create(&parts);
     assert_non_null(rig->cta);
     assert_true(cta_for_uma.unit_add(rig->cta, RIG_UNIT, rig->cta_port));

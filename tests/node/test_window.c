@@ -52,6 +52,17 @@ static void what_the_window_shows_needs_no_rta(void **state)
     rig_destroy(rig);
 }
 
+static void a_read_by_window_takes_as_long_as_it_takes(void **state)
+{
+    struct rig *rig = rig_with_window();
+    rig->window_takes_ns = 7 * NS_PER_US;
+    assert_true(reads_by_window(rig, 3 * BLOCK, BLOCK));
+    const struct histogram *latency = &cta_volume_counters(rig->cta, 0)->latency[NODE_READ];
+    assert_int_equal(latency->count, 1);
+    assert_int_equal(latency->sum, 7 * NS_PER_US);
+    rig_destroy(rig);
+}
+
 static void no_window_is_asked_that_has_gone(void **state)
 {
     struct rig *rig = rig_with_window();
@@ -241,6 +252,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_window_shows_needs_no_rta),
+        cmocka_unit_test(a_read_by_window_takes_as_long_as_it_takes),
         cmocka_unit_test(no_window_is_asked_that_has_gone),
         cmocka_unit_test(what_is_being_changed_is_the_rtas),
         cmocka_unit_test(a_change_that_has_not_gone_out_counts_as_one),
