@@ -2,6 +2,7 @@
 """What a node counts, as `weft status --json` and /metrics tell it: every number, and no other."""
 
 import re
+import tempfile
 import urllib.request
 
 from nbd_client import FLUSH, READ, TRIM, WRITE, ZEROES, Client
@@ -158,6 +159,20 @@ def metrics_tell_the_same():
         assert list(counts) == sorted(counts) and counts[-1] == count, counts
         assert 0 < total < 60, total
     assert rows == {row: str(number) for row, number in wanted.items()}, rows
+
+
+@case
+def what_the_page_cache_has_takes_its_time_too():
+    """It begins and ends in one turn of the loop, in file systems that say what would wait."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(bytes(1 << 16))
+        file.flush()
+        with Node(file.name) as node, Client(node).go() as client:
+            for _ in range(5):
+                client.request(READ, 0, 512)
+                assert client.answer(512)[0] == 0
+            volume, = node.status()['volumes']
+    looks_like_a_histogram(volume['latency']['read'])
 
 
 @case
