@@ -400,10 +400,11 @@ def run_cases(description, cases):
 def descendants(ancestor):
     """Process ids of all children, and theirs, that live now."""
     parents = {}
-    for stat in pathlib.Path('/proc').glob('[0-9]*/stat'):
-        with contextlib.suppress(OSError):
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        with contextlib.suppress(OSError):  # it may go at any time
+            stat = pathlib.Path(f'/proc/{pid}/stat').read_text()
             # The name, in parentheses, may hold anything; the parent is the second word after it.
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(')')[2].split()[1])
+            parents[int(pid)] = int(stat.rpartition(')')[2].split()[1])
     found = []
     for pid in parents:
         line = [pid]
