@@ -2,9 +2,12 @@
 #include <errno.h>
 
 #include "base/key_mirror.h"
+#include "base/port_ulpdu.h"
 #include "base/time.h"
 #include "base/trace.h"
 #include "iwarp/internal.h"
+#include "iwarp/state.h"
+#include "mem/table.h"
 
 static uint32_t at_most(uint32_t value, uint32_t max)
 {

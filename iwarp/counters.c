@@ -1,5 +1,8 @@
 #include "iwarp/counters.h"
 
+#include "wire/rdmap.h"
+#include "wire/terminate.h"
+
 static void each_message(const struct qp_message_counter *counters, const char *direction,
                          counter_each each, void *ctx)
 {

@@ -7,6 +7,7 @@
 #include "base/counter.h"
 #include "rdmap/refusal.h"
 #include "rdmap/terminate.h"
+#include "wire/rdmap.h"
 #include "wq/counters.h"
 
 #define QP_COUNTERS(X)                                                              \

@@ -5,7 +5,12 @@
 //     receives        completions appear, STags are taken back
 //     peer_requests   the doorbell rings: Reads are processed, atomics executed
 //     requests        answers complete the Reads and atomics of ours
+#include "base/port_place.h"
+#include "base/time.h"
+#include "base/trace.h"
 #include "iwarp/internal.h"
+#include "rdmap/refusal.h"
+#include "wire/rdmap.h"
 
 /* ---- placing --------------------------------------------------------------------------------- */
 

@@ -2,7 +2,16 @@
 #include <string.h>
 
 #include "base/probe.h"
+#include "base/span.h"
+#include "base/time.h"
+#include "base/trace.h"
 #include "iwarp/internal.h"
+#include "iwarp/state.h"
+#include "rdmap/refusal.h"
+#include "rdmap/terminate.h"
+#include "wire/terminate.h"
+#include "wq/status.h"
+#include "wq/wqe.h"
 
 // A peer that takes nothing for so long does not get ours: the stream is reset.
 enum { TERMINATE_TIMEOUT_MS = 10000 };

@@ -1,6 +1,15 @@
 // A ULPDU's way: checked, placed, accepted, and, when it ends a message, delivered.
+#include "base/port_ulpdu.h"
 #include "base/probe.h"
+#include "base/time.h"
+#include "base/trace.h"
 #include "iwarp/internal.h"
+#include "rdmap/refusal.h"
+#include "rdmap/terminate.h"
+#include "wire/ddp.h"
+#include "wire/oneshot.h"
+#include "wire/rdmap.h"
+#include "wq/read_patience.h"
 
 typedef enum rdmap_refusal (*arrival_fn)(struct qp *qp, const struct rdmap_arrival *arrival);
 

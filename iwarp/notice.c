@@ -1,6 +1,10 @@
 // The allotment, as two weft ends tell it each other by extension messages.
 #include "base/check.h"
+#include "base/time.h"
+#include "base/trace.h"
 #include "iwarp/internal.h"
+#include "rdmap/refusal.h"
+#include "wq/allotment.h"
 
 // The reads follow what holds now.
 static void follow(struct qp *qp, enum allotment_event event)

@@ -1,10 +1,18 @@
 // One-shot RDMA on the wire: the marks of Sends that advertise and close, and the reference in the
 // messages that carry it. The commands themselves stand in the work queues (wq/oneshot.h).
+#include "wire/oneshot.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/trace.h"
 #include "iwarp/internal.h"
+#include "mem/table.h"
+#include "mem/verdict.h"
+#include "rdmap/refusal.h"
+#include "wq/oneshot.h"
+#include "wq/wqe.h"
 
 enum { AGREED_IS_KNOWN = 1 << 8 };
 

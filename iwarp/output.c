@@ -2,8 +2,20 @@
 // own work and the peer's requests take turns. Of our own, requests go before the send queue: they
 // are short, and what they ask for keeps the pipe full. A Terminate goes before everything, and may
 // cut a message short.
+#include "base/port_ulpdu.h"
 #include "base/probe.h"
+#include "base/sge.h"
+#include "base/span.h"
+#include "base/time.h"
+#include "base/trace.h"
 #include "iwarp/internal.h"
+#include "iwarp/state.h"
+#include "rdmap/refusal.h"
+#include "rdmap/terminate.h"
+#include "wire/ddp.h"
+#include "wire/rdmap.h"
+#include "wq/read_sched.h"
+#include "wq/status.h"
 
 static bool start_control(struct qp *qp)
 {

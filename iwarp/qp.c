@@ -7,6 +7,8 @@
 
 #include "base/carve.h"
 #include "iwarp/internal.h"
+#include "wq/read_task.h"
+#include "wq/ring.h"
 
 static uint32_t at_least(uint32_t value, uint32_t min)
 {

@@ -1,7 +1,14 @@
 // Sends and Immediate Data meet receives. What comes before its receive is posted waits in a
 // bounded store, so that what is behind it in the stream (responses, credits, the end) need not
 // wait.
+#include "base/time.h"
+#include "base/trace.h"
+#include "cq/cqe.h"
 #include "iwarp/internal.h"
+#include "rdmap/refusal.h"
+#include "rdmap/terminate.h"
+#include "wire/oneshot.h"
+#include "wq/status.h"
 
 static bool takes_back(const struct rdmap_arrival *a)
 {

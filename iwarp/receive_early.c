@@ -1,7 +1,10 @@
 // Sends and Immediate Data beyond a hole: each goes to the receive that its message number names,
 // and leaves there what its completion will need. When the hole closes, that many completions
 // appear.
+#include "base/port_place.h"
 #include "iwarp/internal.h"
+#include "rdmap/refusal.h"
+#include "wq/srq.h"
 
 /* ---- which receive --------------------------------------------------------------------------- */
 

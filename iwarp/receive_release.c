@@ -1,5 +1,6 @@
 // Sends and Immediate Data that stood beyond a hole which has closed: that many completions appear.
 #include "iwarp/internal.h"
+#include "wire/ddp.h"
 
 static uint32_t next_msn(const struct qp *qp, const struct release *release)
 {

@@ -1,6 +1,15 @@
 // From read context to request: Reads, atomics, flushes on their way.
 #include "base/check.h"
+#include "base/trace.h"
 #include "iwarp/internal.h"
+#include "mem/table.h"
+#include "rdmap/refusal.h"
+#include "wire/ddp.h"
+#include "wire/rdmap.h"
+#include "wq/read_sched.h"
+#include "wq/read_task.h"
+#include "wq/status.h"
+#include "wq/wqe.h"
 
 // A request of no octets: nothing is looked up at either side, the answer alone counts.
 static void emit_empty(struct qp *qp)

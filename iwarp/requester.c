@@ -2,7 +2,11 @@
 // Data and requests.
 #include <errno.h>
 
+#include "base/port_transport.h"
 #include "iwarp/internal.h"
+#include "rdmap/refusal.h"
+#include "wire/ddp.h"
+#include "wq/wqe.h"
 
 static void start_write(struct qp *qp, struct send_wqe *wqe)
 {

@@ -3,8 +3,16 @@
 // when the Send has been delivered (RFC 5040 section 5.5, RFC 7306 section 7).
 #include <string.h>
 
+#include "base/port_place.h"
 #include "base/serial.h"
+#include "base/sge.h"
+#include "base/span.h"
 #include "iwarp/internal.h"
+#include "rdmap/refusal.h"
+#include "rdmap/terminate.h"
+#include "wire/ddp.h"
+#include "wire/rdmap.h"
+#include "wq/allotment.h"
 
 static uint32_t taken_count(const struct qp *qp)
 {

@@ -2,7 +2,14 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/port_place.h"
+#include "base/span.h"
 #include "iwarp/internal.h"
+#include "mem/table.h"
+#include "rdmap/refusal.h"
+#include "wq/read_pace.h"
+#include "wq/read_task.h"
+#include "wq/status.h"
 
 // The request is no longer out: nothing may be placed for it.
 static void close_sink(struct qp *qp, const struct read_context *context)

@@ -1,5 +1,6 @@
 // The last thing in every call from outside: what follows from what happened in it.
 #include "iwarp/internal.h"
+#include "iwarp/state.h"
 
 // CLOSING: has all that was posted before left, and is nothing owed to the peer?
 static bool is_drained(const struct qp *qp)

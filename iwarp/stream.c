@@ -1,5 +1,10 @@
 // The stream's state, what the program sees of it, and the events that it hears.
+#include "base/time.h"
+#include "base/trace.h"
 #include "iwarp/internal.h"
+#include "iwarp/state.h"
+#include "wq/oneshot.h"
+#include "wq/read_sched.h"
 
 void qp_raise(struct qp *qp, enum qp_event event)
 {

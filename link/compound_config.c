@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "link/compound.h"
+#include "net/addr.h"
 #include "text/quantity.h"
 
 enum { PREFIX_TEXT_MAX = 64 };

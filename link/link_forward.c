@@ -1,5 +1,7 @@
 #include "link/link_forward.h"
 
+#include "base/time.h"
+
 /* ---- streams --------------------------------------------------------------------------------- */
 
 static struct link_stream *inner_of(const struct link_stream *stream)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/port_link.h"
+#include "base/time.h"
 
 // A wrapper embeds this first, and the other first in its streams. The owner of an inner stream is
 // the wrapper's.

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+#include "base/prng.h"
 #include "link/link_none.h"
 #include "link/sim_stream.h"
 

@@ -1,6 +1,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/list.h"
+#include "base/prng.h"
+#include "base/time.h"
 #include "link/sim.h"
 #include "link/sim_stream.h"
 

@@ -5,6 +5,7 @@
 
 #include "base/list.h"
 #include "base/prng.h"
+#include "base/time.h"
 #include "link/sim.h"
 
 struct sim_net {

@@ -8,7 +8,9 @@
 #include <sys/eventfd.h>
 
 #include "base/errno_name.h"
+#include "base/list.h"
 #include "link/link_none.h"
+#include "link/rest.h"
 #include "link/socket_stream.h"
 #include "link/sys.h"
 

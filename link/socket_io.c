@@ -5,6 +5,8 @@
 #include <netinet/tcp.h>
 #include <string.h>
 
+#include "base/port_link.h"
+#include "base/time.h"
 #include "link/socket_stream.h"
 #include "link/sys.h"
 

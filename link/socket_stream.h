@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "base/list.h"
+#include "base/time.h"
 #include "link/rest.h"
 #include "link/socket.h"
 

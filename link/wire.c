@@ -5,7 +5,12 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "base/prng.h"
+#include "base/time.h"
 #include "link/device/ip_device.h"
+#include "net/addr.h"
+#include "net/iface.h"
+#include "wire/ip.h"
 
 enum { PREFIX_LEN = 8 };
 

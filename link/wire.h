@@ -9,6 +9,7 @@
 
 #include "base/port_link.h"
 #include "base/span.h"
+#include "base/time.h"
 #include "link/fault_model.h"
 #include "tcp/tcp.h"
 

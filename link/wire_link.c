@@ -1,5 +1,6 @@
 // Links with our own TCP over a simulated wire.
 
+#include "base/span.h"
 #include "link/packet/packet.h"
 #include "link/wire.h"
 

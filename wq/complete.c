@@ -1,8 +1,15 @@
 // Completions: in posting order, each work request once. What was never carried out is flushed.
 #include "base/check.h"
+#include "base/guard.h"
 #include "base/port_journal.h"
 #include "base/probe.h"
+#include "base/trace.h"
+#include "cq/cq.h"
+#include "wq/oneshot.h"
+#include "wq/ring.h"
+#include "wq/status.h"
 #include "wq/wq.h"
+#include "wq/wqe.h"
 
 static const uint32_t wc_opcode_of[WQE_OPCODE_COUNT] = {
     [WQE_RDMA_WRITE] = WC_RDMA_WRITE,

@@ -1,7 +1,11 @@
 // The payload of a message, by handle and offset. A cursor stands where the octets asked for last
 // ended: who goes on from there is not made to look for the place.
 #include "base/check.h"
+#include "base/span.h"
+#include "mem/table.h"
+#include "mem/verdict.h"
 #include "wq/wq.h"
+#include "wq/wqe.h"
 
 static unsigned octets_inline(const struct send_wqe *wqe, uint64_t offset, size_t len,
                               struct span *pieces)

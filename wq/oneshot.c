@@ -5,9 +5,13 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/guard.h"
 #include "base/port_journal.h"
 #include "base/probe.h"
+#include "base/trace.h"
+#include "mem/verdict.h"
 #include "wq/wq.h"
+#include "wq/wqe.h"
 
 // What has been found out about memory is found out anew after this.
 static const duration_ns known_holds_ns = NS_PER_MS;

@@ -1,5 +1,9 @@
 // Where receives come from: a ring of its own, or an SRQ.
 #include "base/check.h"
+#include "base/guard.h"
+#include "wq/ring.h"
+#include "wq/scatter.h"
+#include "wq/srq.h"
 #include "wq/wq.h"
 
 bool wq_receive_is_posted(const struct wq *wq)

@@ -3,6 +3,12 @@
 // to the peer. A Read has left the send queue then: what is behind does not wait for it, unless it
 // is fenced. An atomic leaves it with its request.
 #include "base/check.h"
+#include "base/list.h"
+#include "base/time.h"
+#include "wq/read_patience.h"
+#include "wq/read_sched.h"
+#include "wq/scatter.h"
+#include "wq/status.h"
 #include "wq/wq.h"
 
 bool wq_next_request(struct wq *wq, struct transport_work *ret)

@@ -1,6 +1,7 @@
 #include "wq/scatter.h"
 
 #include "base/place.h"
+#include "mem/verdict.h"
 
 void scatter_init(struct scatter *scatter, const struct sge *list, uint32_t count)
 {

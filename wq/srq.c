@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/sge.h"
 
 enum { LINE_LEN = 64 };
 

@@ -1,6 +1,15 @@
 // What the send queue starts next: fences, order, and what is done at once, without the peer.
 #include "base/check.h"
+#include "base/guard.h"
+#include "base/port_transport.h"
+#include "mem/table.h"
+#include "mem/verdict.h"
+#include "wq/read_sched.h"
+#include "wq/read_task.h"
+#include "wq/ring.h"
+#include "wq/status.h"
 #include "wq/wq.h"
+#include "wq/wqe.h"
 
 enum { ATOMIC_LEN = 8 };
 

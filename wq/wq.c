@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/sge.h"
 #include "wq/journal.h"
 
 static bool is_config_valid(const struct wq_config *config)

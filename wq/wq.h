@@ -48,6 +48,7 @@
 #include "wq/scatter.h"
 #include "wq/srq.h"
 #include "wq/status.h"
+#include "wq/wqe.h"
 
 enum { WQ_MESSAGE_MAX_LEN_LOG2 = 31 };
 #define WQ_MESSAGE_MAX_LEN (1ULL << WQ_MESSAGE_MAX_LEN_LOG2) // octets in one message

@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "base/span.h"
+#include "base/time.h"
 #include "link/device/forward.h"
+#include "net/segment.h"
 
 enum { HELD_MAX = 8192 }; // packets that wait; one more is lost
 

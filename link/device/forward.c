@@ -1,5 +1,7 @@
 #include "link/device/forward.h"
 
+#include "base/time.h"
+
 static struct device *inner_of(const struct device *d)
 {
     return ((const struct device_forward *)d)->inner;

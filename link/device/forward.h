@@ -2,6 +2,7 @@
 // these where it does not care.
 #pragma once
 
+#include "base/time.h"
 #include "link/device/device.h"
 
 // A wrapper embeds this first.

@@ -4,6 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "base/port_link.h"
+#include "base/span.h"
+#include "base/time.h"
+#include "net/addr.h"
+#include "net/segment.h"
+
 enum {
     PORT_FIRST = 32768, // drawn from here on
     PORT_COUNT = 28232,

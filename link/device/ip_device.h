@@ -8,9 +8,11 @@
 
 #include "base/list.h"
 #include "base/prng.h"
+#include "base/time.h"
 #include "link/device/device.h"
 #include "link/fault_model.h"
 #include "net/iface.h"
+#include "net/segment.h"
 
 struct looped;
 

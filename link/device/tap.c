@@ -11,10 +11,15 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 
+#include "base/check.h"
 #include "base/errno_name.h"
 #include "base/prng.h"
+#include "base/span.h"
+#include "base/time.h"
 #include "link/device/ip_device.h"
 #include "link/sys.h"
+#include "net/segment.h"
+#include "wire/eth.h"
 
 enum {
     FRAME_MAX = ETH_HEADER_LEN + NET_MTU_MAX,

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "link/device/tap.h"
+#include "net/addr.h"
+#include "net/iface.h"
 #include "text/quantity.h"
 
 enum { ITEM_MAX = 64 };

@@ -7,7 +7,13 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "base/list.h"
+#include "base/port_link.h"
+#include "base/time.h"
 #include "link/device/udp_channel.h"
+#include "link/rest.h"
+#include "link/sys.h"
+#include "net/addr.h"
 
 enum { BUFFER_LEN_DEFAULT = 4 << 20 };
 #ifndef UDP_GRO

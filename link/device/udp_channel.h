@@ -2,10 +2,12 @@
 #pragma once
 
 #include "base/list.h"
+#include "base/time.h"
 #include "link/device/udp.h"
 #include "link/fault_model.h"
 #include "link/rest.h"
 #include "link/sys.h"
+#include "net/segment.h"
 
 enum {
     UDP_BATCH = 4,               // datagrams, or trains of them, in one system call

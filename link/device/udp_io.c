@@ -7,7 +7,16 @@
 
 #include "base/bytes.h"
 #include "base/errno_name.h"
+#include "base/span.h"
+#include "base/time.h"
+#include "base/trace.h"
+#include "link/device/device.h"
 #include "link/device/udp_channel.h"
+#include "link/fault_model.h"
+#include "link/sys.h"
+#include "net/addr.h"
+#include "net/segment.h"
+#include "wire/ip.h"
 
 // The second needs struct timespec, and does not say so.
 // clang-format off

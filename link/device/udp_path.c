@@ -3,6 +3,9 @@
 #include <netinet/in.h>
 
 #include "link/device/udp_channel.h"
+#include "link/sys.h"
+#include "net/addr.h"
+#include "wire/ip.h"
 #include "wire/udp.h"
 
 enum { SEGMENT_LEN_MAX = 64020 }; // of a train: see udp_io.c

@@ -1,6 +1,10 @@
 // What the packet link has counted of connections.
 
+#include "base/list.h"
+#include "base/time.h"
 #include "link/packet/stream.h"
+#include "tcp/listen.h"
+#include "tcp/tcp.h"
 
 void packet_count_ended(struct packet_link *l, const struct packet_stream *s)
 {

@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "wire/ip.h"
+#include "wire/tcp.h"
 
 STATIC_CHECK((int)TCP_BATCH_IOV_MAX + 1 <= (int)NET_SEGMENT_IOV_MAX);
 STATIC_CHECK((int)TCP_OFF_ACK <= (int)NET_QUOTED_LEN);

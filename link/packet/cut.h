@@ -4,6 +4,7 @@
 
 #include "net/segment.h"
 #include "tcp/tcp.h"
+#include "wire/tcp.h"
 
 extern const struct net_transport packet_transport;
 

@@ -3,7 +3,13 @@
 #include <errno.h>
 
 #include "base/bytes.h"
+#include "base/time.h"
+#include "link/device/device.h"
+#include "link/packet/cut.h"
 #include "link/packet/stream.h"
+#include "net/host.h"
+#include "tcp/state.h"
+#include "tcp/tcp.h"
 #include "wire/tcp.h"
 
 // Octets for a stream whose user wants them are left where they are until it calls recv: they are

@@ -3,7 +3,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/port_place.h"
+#include "base/span.h"
+#include "base/time.h"
+#include "link/device/device.h"
 #include "link/packet/stream.h"
+#include "net/host.h"
+#include "tcp/state.h"
+#include "tcp/tcp.h"
 
 /* ---- receiving ------------------------------------------------------------------------------- */
 

@@ -4,8 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "link/link_none.h"
+#include "link/packet/cut.h"
 #include "link/packet/stream.h"
+#include "link/rest.h"
+#include "net/addr.h"
+#include "net/host.h"
+#include "tcp/state.h"
 
 enum { RESET_MAX = 100 }; // resets in a second for segments of nobody
 

@@ -1,6 +1,9 @@
 // Which streams of a packet link are ready, and for what.
 
+#include "base/list.h"
+#include "base/port_link.h"
 #include "link/packet/stream.h"
+#include "tcp/tcp.h"
 
 // A sender that found no room is told of room when this part of it is free again.
 enum { ROOM_PART = 3 };

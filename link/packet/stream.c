@@ -8,6 +8,14 @@
 #include <string.h>
 
 #include "base/errno_name.h"
+#include "base/port_link.h"
+#include "base/siphash.h"
+#include "base/span.h"
+#include "base/time.h"
+#include "base/trace.h"
+#include "link/device/device.h"
+#include "net/addr.h"
+#include "tcp/tcp.h"
 
 enum { BACKLOG_DEFAULT = 128, HALF_OPEN_MIN = 64, SYN_ACK_RETRIES = 5, LINGERING_MAX = 1024 };
 

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/list.h"
+#include "base/time.h"
 #include "link/packet/cut.h"
 #include "link/packet/packet.h"
 #include "link/packet/state.h"

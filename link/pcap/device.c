@@ -1,15 +1,22 @@
 // The capture of a device: segments as they cross it.
 
+#include "link/device/device.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/list.h"
+#include "base/siphash.h"
+#include "base/time.h"
 #include "link/device/forward.h"
 #include "link/pcap/file.h"
 #include "link/pcap/packet.h"
 #include "link/pcap/pcap.h"
+#include "net/addr.h"
 #include "net/flows.h"
+#include "wire/tcp.h"
 
 struct pcap_device {
     struct device_forward forward;

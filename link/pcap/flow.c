@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "link/pcap/packet.h"
+#include "wire/mpa.h"
 #include "wire/tcp.h"
 
 enum {

@@ -6,6 +6,7 @@
 #include "link/pcap/file.h"
 #include "net/addr.h"
 #include "net/segment.h"
+#include "wire/ip.h"
 #include "wire/tcp.h"
 
 enum {

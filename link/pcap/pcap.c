@@ -3,11 +3,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/list.h"
+#include "base/span.h"
 #include "link/link_forward.h"
 #include "link/link_none.h"
 #include "link/pcap/file.h"
 #include "link/pcap/flow.h"
 #include "link/rest.h"
+#include "net/addr.h"
 
 enum { FLOW_BUCKETS = 1024 };
 

@@ -17,7 +17,7 @@ ROOMS = {
     'cq': ('base', 'completions only; whose they are is not its business'),
     'wq': ('mem cq base', 'knows operations, memory and completions, and no transport'),
     'iwarp': ('wq rdmap mem cq wire base',
-           'work queues over one RDMAP stream; of wire the extension message'),
+           'work queues over one RDMAP stream; of wire numbers and the extension message'),
     'congestion': ('base', 'numbers in, a window and a pace out: no packet, no connection'),
     'roce': ('wq mem cq congestion wire base',
              'work queues over RoCEv2 packets; who carries them is behind the datagram port'),
@@ -131,10 +131,8 @@ CONTENTS_PAGES = set('''
 BY_WAY = {
     'cli': 1,
     'host': 1,
-    'iwarp': 109,
-    'link': 110,
+    'iwarp': 4,
     'sim': 2,
-    'wq': 38,
 }
 
 # One word for one thing, in what people read: (what is not said, what is said in its place).
