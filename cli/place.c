@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -69,7 +68,6 @@ static int stream_take(struct place *place, int fd, const char *name, const char
         say_error("cannot copy", name, remedy, "it is a terminal");
         return EXIT_FAILED;
     }
-    signal(SIGPIPE, SIG_IGN); // who reads the output and leaves is an error like others
     place->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     return place->fd >= 0 ? 0 : say_file(place, "cannot copy", remedy, -errno);
 }

@@ -4,6 +4,7 @@
 import contextlib
 import pathlib
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -184,7 +185,7 @@ def streams_go_both_ways():
 
 
 @case
-def who_stops_reading_a_stream_is_told_of():
+def who_stops_reading_a_stream_ends_the_copy_as_it_ends_cat():
     with nbdkit('memory', '64M') as uri:
         reader = subprocess.Popen(['head', '-c', '1'], stdin=subprocess.PIPE,
                                   stdout=subprocess.DEVNULL)
@@ -192,8 +193,7 @@ def who_stops_reading_a_stream_is_told_of():
                               text=True, timeout=60)
         reader.stdin.close()
         reader.wait(60)
-    assert said.returncode == 1 and 'standard output' in said.stderr, said
-    assert 'Broken pipe' in said.stderr, said.stderr
+    assert said.returncode == -signal.SIGPIPE, said
 
 
 @case
