@@ -11,119 +11,55 @@ One boot serves all cases, and one connection most of them.
 """
 
 import argparse
-import contextlib
 import json
 import os
 import pathlib
-import re
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import time
 
-sys.dont_write_bytecode = True
-TESTS = pathlib.Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS / 'siw'), str(TESTS / 'judges'), str(TESTS / 'cli')]
-
-import vm  # noqa: E402
-from judge import Tap, WEFT, count, skip_all  # noqa: E402
+import kernel_stage
+from kernel_stage import HOST, Tap, count, need, run_cases, scratch_folder, until, vm
 
 PROGRAMS = {'nvme': 'nvme-cli', 'mkfs.ext4': 'e2fsprogs', 'e2fsck': 'e2fsprogs', 'fio': 'fio'}
-HOST, PORT = '10.77.0.1', 4420
+PORT = 4420
 HOSTNQN = 'nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555'
 HOSTID = '11111111-2222-3333-4444-555555555555'
 OTHER = HOSTNQN.replace('5', '6')
 GROUP = 'nqn.2026-11.test:group'  # of several volumes
 DISK_LEN = 64 << 20
 DEVICE = '/dev/nvme0n1'
-LIMIT = 120
 
 
-def until(condition, limit=60):
-    deadline = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < deadline, f'not within {limit} s'
-        time.sleep(0.05)
-
-
-class Node:
-    """weft serve, on the machine beneath the guest; it may be ended and started again."""
+class Node(kernel_stage.Node):
+    """A node that NVMe hosts reach."""
 
     def __init__(self, transport, scratch):
-        self.transport, self.scratch = transport, scratch
+        self.scheme = f'nvme+{transport}://'
         self.disk = scratch / 'disk.img'
         with open(self.disk, 'wb') as out:
             out.truncate(DISK_LEN)
-        config = scratch / 'node.ini'
-        config.write_text(f'[volume disk]\nuri = file:{self.disk}\n'
-                          f'[volume closed]\nuri = ram:1M\nallow = {OTHER}\n'
-                          f'[volume one]\nuri = ram:8M\nnqn = {GROUP}\n'
-                          f'[volume two]\nuri = ram:16M\nnqn = {GROUP}\n')
-        self.words = [str(WEFT), 'serve', '--allow-add', f'--config={config}',
-                      f'--nbd=unix:{scratch}/nbd', f'--nvme-{transport}={HOST}:{PORT}']
-        self.start()
+        super().__init__(scratch, f'--nvme-{transport}={HOST}:{PORT}',
+                         f'[volume disk]\nuri = file:{self.disk}\n'
+                         f'[volume closed]\nuri = ram:1M\nallow = {OTHER}\n'
+                         f'[volume one]\nuri = ram:8M\nnqn = {GROUP}\n'
+                         f'[volume two]\nuri = ram:16M\nnqn = {GROUP}\n', ['--allow-add'])
 
     def start(self):
-        self.log = open(self.scratch / 'node.log', 'a')
-        self.process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=self.log, text=True)
-        line = self.process.stdout.readline()
-        assert line.startswith('volume '), line
-        volumes = {row['name']: row for row in self.status()['volumes']}
-        scheme = f'nvme+{self.transport}://'
-        self.nqn, self.closed = (
-            next(uri for uri in volumes[name]['uris'] if uri.startswith(scheme)).split('/')[-1]
-            for name in ('disk', 'closed'))
-
-    def status(self):
-        found = subprocess.run([WEFT, 'status', '--json', str(self.process.pid)], text=True,
-                               capture_output=True, timeout=LIMIT).stdout
-        return json.loads(found)[0]
-
-    def rescan(self, word):
-        subprocess.run([WEFT, 'rescan', word, str(self.process.pid)], check=True, timeout=LIMIT,
-                       capture_output=True)
+        super().start()
+        self.nqn, self.closed = (self.uri(name, self.scheme).split('/')[-1]
+                                 for name in ('disk', 'closed'))
 
     def sessions(self):
         return self.status()['nvme']['sessions']
 
-    def writes(self):
-        return self.status()['volumes'][0].get('operations', {}).get('write', 0)
 
-    def wait_for_writes(self, number, load):
-        """Until so many more have been made, or the load is over."""
-        before = self.writes()
-        until(lambda: self.writes() >= before + number or load.poll() is not None)
-
-    def end(self, number=signal.SIGTERM):
-        self.process.send_signal(number)
-        self.process.wait(30)
-        self.process.stdout.close()
-        self.log.close()
-
-
-class Host:
+class Host(kernel_stage.Host):
     """The guest, as a host of NVMe."""
 
     def __init__(self, guest, transport):
-        self.guest, self.transport = guest, transport
-
-    def sh(self, command, limit=LIMIT, status=0):
-        """A shell command's output; its status must be as expected (None: any)."""
-        process = self.guest.start(['sh', '-c', command], {}, limit)
-        found = process.wait(limit + 10)
-        text = process.output()
-        assert status is None or found == status, \
-            f'{command}: status {found}\n{text}\n{self.sh_plain("dmesg | tail -n 20")}'
-        return text
-
-    def sh_plain(self, command):
-        return self.guest.run(['sh', '-c', command])
-
-    def begin(self, command, limit=LIMIT):
-        return self.guest.start(['sh', '-c', command], {}, limit)
+        super().__init__(guest)
+        self.transport = transport
 
     def words(self):
         return f'-t {self.transport} -a {HOST} -s {PORT} -q {HOSTNQN} -I {HOSTID}'
@@ -138,15 +74,9 @@ class Host:
         self.sh(f'nvme disconnect -n {nqn}')
         self.until(f'[ ! -e {DEVICE} ]')
 
-    def until(self, condition, limit=30):
-        self.sh(f'for _ in $(seq {limit * 10}); do {condition} && exit 0; sleep 0.1; done; exit 1',
-                limit=limit + 10)
 
-
-def fio(name, more, size):
-    return (f'fio --name={name} --filename={DEVICE} --direct=1 --ioengine=libaio --iodepth=8 '
-            f'--bs=4k --size={size} --verify=crc32c --verify_fatal=1 --verify_dump=0 '
-            f'--randseed=7 --minimal {more}')
+def fio(name, more, size, device=DEVICE):
+    return kernel_stage.fio(device, name, more, size)
 
 
 # --- the cases ---------------------------------------------------------------------------------
@@ -212,19 +142,19 @@ def a_trim_makes_holes(host, node):
 
 def zeroes_are_written_as_such(host, node):
     host.sh(f'dd if=/dev/urandom of={DEVICE} bs=1M count=4 oflag=direct 2>/dev/null')
-    before = node.status()['volumes'][0]['operations']['write zeroes']
+    before = node.operations('write zeroes')
     host.sh(f'nvme write-zeroes {DEVICE} -n 1 -s 2048 -c 2047')
-    assert node.status()['volumes'][0]['operations']['write zeroes'] > before
+    assert node.operations('write zeroes') > before
     zero = host.sh('head -c 1048576 /dev/zero | sha256sum')
     assert host.sh(f'dd if={DEVICE} bs=1M skip=1 count=1 iflag=direct 2>/dev/null '
                    '| sha256sum') == zero
 
 
 def a_flush_goes_to_the_device(host, node):
-    before = node.status()['volumes'][0]['operations']['flush']
+    before = node.operations('flush')
     host.sh(f'nvme flush {DEVICE} -n 1')
     host.sh(f'dd if=/dev/zero of={DEVICE} bs=4k count=4 conv=fsync 2>/dev/null')
-    assert node.status()['volumes'][0]['operations']['flush'] > before
+    assert node.operations('flush') > before
 
 
 def two_hosts_reserve_the_volume(host, node):
@@ -271,16 +201,15 @@ def volumes_of_one_subsystem_come_and_go(host, node):
     listed = json.loads(host.sh('nvme list-ns /dev/nvme1 -o json'))
     assert [each['nsid'] for each in listed['nsid_list']] == [1, 2], listed
     for disk, length in (('nvme1n1', '4M'), ('nvme1n2', '8M')):
-        load = fio(disk, '--rw=randwrite', length).replace(DEVICE, f'/dev/{disk}')
-        host.sh(load)
+        host.sh(fio(disk, '--rw=randwrite', length, f'/dev/{disk}'))
     first = 'dd if=/dev/nvme1n1 bs=1M count=4 iflag=direct 2>/dev/null | sha256sum'
     before = host.sh(first)
-    load = host.begin(fio('other', f'--rw=randwrite --loops={count(5, 200)}', '4M')
-                      .replace(DEVICE, '/dev/nvme1n1'), 300)
+    load = host.begin(fio('other', f'--rw=randwrite --loops={count(5, 200)}', '4M',
+                          '/dev/nvme1n1'), 300)
     host.sh(first)
     node.rescan(f'--add=three=ram:32M?nqn={GROUP}')
     host.until('[ "$(cat /sys/block/nvme1n3/size)" = 65536 ]')
-    host.sh(fio('third', '--rw=randwrite', '8M').replace(DEVICE, '/dev/nvme1n3'))
+    host.sh(fio('third', '--rw=randwrite', '8M', '/dev/nvme1n3'))
     node.rescan('--remove=two')
     host.until('[ ! -e /sys/block/nvme1n2 ]')
     assert load.wait(300) == 0, load.output()
@@ -328,8 +257,7 @@ def hosts_come_and_go(host, node):
     until(lambda: node.sessions() == 0)
     found = node.status()
     assert (found['connections'], found['pool_taken']) == (0, 0), found
-    faults = re.findall(r'.*(?:BUG:|WARNING:|Oops|[Bb]ogus).*', host.sh('dmesg'))
-    assert not faults, faults
+    assert not host.complaints(), host.complaints()
 
 
 CASES = [a_host_finds_the_volumes_that_it_may_use, a_host_connects_to_all_that_it_finds,
@@ -358,39 +286,9 @@ def arguments():
     return parser.parse_args()
 
 
-@contextlib.contextmanager
-def scratch_folder(keep):
-    with tempfile.TemporaryDirectory(prefix='weft-nvme.') as place:
-        try:
-            yield pathlib.Path(place)
-        finally:
-            if keep:
-                shutil.copytree(place, keep, dirs_exist_ok=True,
-                                ignore=shutil.ignore_patterns('initramfs', 'disk.img', 'nbd'))
-
-
-def run_cases(tap, host, node, cases, only):
-    for case in cases:
-        name = case.__name__.replace('_', ' ')
-        if only and only not in name and case is not a_volume_is_a_block_device:
-            continue
-        began = time.monotonic()
-        try:
-            case(host, node)
-            tap.report(f'{name} ({time.monotonic() - began:.1f} s)', [])
-        except (AssertionError, OSError, subprocess.TimeoutExpired) as why:
-            tap.report(name, str(why).splitlines() or [repr(why)])
-            if isinstance(why, OSError):
-                break
-
-
 def main():
     options = arguments()
-    path = os.environ['PATH'] + ':/sbin:/usr/sbin'
-    missing = [f'{name} (package {package})' for name, package in PROGRAMS.items()
-               if shutil.which(name, path=path) is None]
-    if missing:
-        skip_all('no ' + ', no '.join(missing))
+    need(PROGRAMS)
     vm.enter()
     tap = Tap()
     with scratch_folder(options.keep) as scratch:
@@ -400,7 +298,8 @@ def main():
         node = Node(options.transport, scratch)
         try:
             cases = CASES if options.device == 'siw' else CASES_OF_DEVICES
-            run_cases(tap, Host(guest, options.transport), node, cases, options.only)
+            run_cases(tap, Host(guest, options.transport), node, cases, options.only,
+                      a_volume_is_a_block_device)
         finally:
             node.end()
             guest.end()
