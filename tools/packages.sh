@@ -46,7 +46,7 @@ html="cmark-gfm mandoc"
 image="busybox-static bubblewrap"
 browser_optional="chromium"
 vm_optional="qemu-system-x86 busybox-static kmod xz-utils ibverbs-providers
-             nvme-cli e2fsprogs fio"
+             nvme-cli open-iscsi e2fsprogs fio"
 
 required=
 optional=

@@ -59,6 +59,7 @@ EXTRA_MODULES = {
     'nvme': ['nvme_tcp', 'nvme_rdma', 'ext4'],
     'nvmet': ['nvmet_rdma', 'nvmet_tcp'],
     'ata': ['ahci', 'sd_mod', 'sg'],
+    'iscsi': ['iscsi_tcp', 'sd_mod', 'ext4'],
     'netem': ['veth', 'sch_netem'],
 }
 DEVICES = ['siw', 'rxe']

@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""The Linux kernel's iSCSI initiator with Debian's open-iscsi, in a virtual machine, against weft
+serve outside it.
+
+    test_kernel_initiator.py
+        --only WORD      only the cases with this in their names
+        --keep FOLDER    leave the console, the capture and what the node said there
+
+One boot serves all cases, and one session most of them.
+"""
+
+import argparse
+import hashlib
+import os
+import pathlib
+import signal
+import sys
+
+import kernel_stage
+from kernel_stage import HOST, Tap, count, need, run_cases, scratch_folder, until, vm
+
+PROGRAMS = {'iscsid': 'open-iscsi', 'iscsiadm': 'open-iscsi', 'mkfs.ext4': 'e2fsprogs',
+            'e2fsck': 'e2fsprogs', 'fio': 'fio'}
+PORTAL = f'{HOST}:3260'
+INITIATOR = 'iqn.2026-11.invalid.judge:kernel'
+OTHER = 'iqn.2026-11.invalid.judge:other'
+NOT_ALLOWED = 24  # iscsiadm's: the target says that the initiator may not
+DISK_LEN = 64 << 20
+DEVICE = '/dev/sda'
+ATTRIBUTES = '/sys/block/sda'
+
+
+class Node(kernel_stage.Node):
+    """A node that iSCSI initiators reach."""
+
+    def __init__(self, scratch):
+        self.disk = scratch / 'disk.img'
+        with open(self.disk, 'wb') as out:
+            out.truncate(DISK_LEN)
+        super().__init__(scratch, f'--iscsi={PORTAL}',
+                         f'[volume disk]\nuri = file:{self.disk}\n'
+                         f'[volume closed]\nuri = ram:1M\nallow = {OTHER}\n')
+        self.target, self.closed = (self.uri(name, 'iscsi://').split('/')[3]
+                                    for name in ('disk', 'closed'))
+
+
+class Host(kernel_stage.Host):
+    """The guest, as an initiator."""
+
+    def begin_service(self):
+        """iscsid makes connections, and makes them again; the kernel does the rest."""
+        self.sh('mkdir -p /etc/iscsi /run/lock/iscsi && '
+                f'echo InitiatorName={INITIATOR} >/etc/iscsi/initiatorname.iscsi && '
+                'echo node.startup = manual >/etc/iscsi/iscsid.conf && iscsid')
+
+    def discover(self):
+        return self.sh(f'iscsiadm -m discovery -t sendtargets -p {PORTAL}')
+
+    def login(self, target, **parameters):
+        for name, value in parameters.items():
+            self.sh(f'iscsiadm -m node -T {target} -o update -n node.conn[0].iscsi.{name} '
+                    f'-v {value}')
+        self.sh(f'iscsiadm -m node -T {target} --login')
+        self.until(f'[ -b {DEVICE} ]')
+
+    def logout(self, target):
+        self.sh(f'iscsiadm -m node -T {target} --logout')
+        self.until(f'[ ! -e {DEVICE} ]')
+
+
+def fio(name, more, size):
+    return kernel_stage.fio(DEVICE, name, more, size)
+
+
+# --- the cases ---------------------------------------------------------------------------------
+
+
+def discovery_lists_what_the_initiator_may_use(host, node):
+    said = host.discover()
+    assert said.split() == [f'{PORTAL},1', node.target], said
+
+
+def a_target_that_is_not_the_initiators_refuses_the_login(host, node):
+    record = f'iscsiadm -m node -T {node.closed} -p {PORTAL}'
+    host.sh(f'{record} -o new')
+    host.sh(f'{record} --login', status=NOT_ALLOWED)
+    host.sh(f'{record} -o delete')
+
+
+def a_login_makes_a_disk(host, node):
+    host.discover()
+    host.login(node.target)
+    assert int(host.sh(f'cat {ATTRIBUTES}/size')) * 512 == DISK_LEN
+    assert host.sh(f'cat {ATTRIBUTES}/device/vendor').strip() == 'WEFT'
+    serial = host.sh(f'tail -c +5 {ATTRIBUTES}/device/vpd_pg80')
+    assert serial == node.target.rpartition(':')[2].replace('-', ''), serial
+    assert host.sh(f'cat {ATTRIBUTES}/queue/write_cache').strip() == 'write back'
+
+
+def what_is_written_lies_in_the_volume(host, node):
+    written = host.sh('head -c 8388608 /dev/urandom >/tmp/data && sha256sum </tmp/data && '
+                      f'dd if=/tmp/data of={DEVICE} bs=1M conv=fsync 2>/dev/null').split()[0]
+    with open(node.disk, 'rb') as file:
+        assert hashlib.sha256(file.read(8 << 20)).hexdigest() == written
+    read = host.sh(f'dd if={DEVICE} bs=1M count=8 iflag=direct 2>/dev/null | sha256sum').split()[0]
+    assert read == written
+
+
+def what_fio_writes_it_reads(host, node):
+    host.sh(fio('random', '--rw=randwrite', '2M'))
+    host.sh(fio('large', '--rw=write --bs=1M --fsync=8', '16M'))
+
+
+def a_file_system_outlives_the_session(host, node):
+    host.sh(f'mkfs.ext4 -q -F {DEVICE} && mkdir -p /mnt && mount -t ext4 {DEVICE} /mnt')
+    written = host.sh('head -c 8000000 /dev/urandom >/mnt/file && sync && '
+                      'sha256sum /mnt/file && umount /mnt')
+    host.logout(node.target)
+    host.login(node.target)
+    read = host.sh(f'e2fsck -fn {DEVICE} >/dev/null 2>&1 && mount -t ext4 {DEVICE} /mnt && '
+                   'sha256sum /mnt/file && umount /mnt')
+    assert read == written, (written, read)
+
+
+def a_trim_makes_holes(host, node):
+    host.sh(f'dd if=/dev/urandom of={DEVICE} bs=1M count=8 oflag=direct 2>/dev/null')
+    before = os.stat(node.disk).st_blocks
+    host.sh(f'blkdiscard -o 1048576 -l 4194304 {DEVICE}')
+    until(lambda: os.stat(node.disk).st_blocks <= before - 8192)
+    zero = host.sh('head -c 4194304 /dev/zero | sha256sum')
+    assert host.sh(f'dd if={DEVICE} bs=1M skip=1 count=4 iflag=direct 2>/dev/null '
+                   '| sha256sum') == zero
+
+
+def an_rta_that_is_killed_loses_nothing(host, node):
+    load = host.begin(fio('killed', f'--rw=randwrite --loops={count(2, 20)}', '4M'), 300)
+    for _ in range(count(2, 20)):
+        node.wait_for_writes(50, load)
+        assert load.poll() is None, f'over before the kill: {load.output()}'
+        before = node.rtas()
+        os.kill(before[0], signal.SIGKILL)
+        until(lambda: before[0] not in node.rtas() and len(node.rtas()) == len(before))
+    assert load.wait(300) == 0, load.output()
+    # Else the kernel, when it had waited for a command long enough, would send it again.
+    timeouts = host.sh(f'cat {ATTRIBUTES}/device/iotmo_cnt')
+    assert int(timeouts, 16) == 0, timeouts
+
+
+def a_node_that_is_started_again_goes_on(host, node):
+    load = host.begin(fio('again', '--rw=randwrite', '4M'), 300)
+    node.wait_for_writes(50, load)
+    assert load.poll() is None, f'over before the kill: {load.output()}'
+    node.end(signal.SIGKILL)
+    node.start()
+    assert load.wait(300) == 0, load.output()
+
+
+def digests_hold(host, node):
+    host.logout(node.target)
+    host.login(node.target, HeaderDigest='CRC32C', DataDigest='CRC32C')
+    agreed = host.sh('cat /sys/class/iscsi_connection/*/header_digest '
+                     '/sys/class/iscsi_connection/*/data_digest')
+    assert agreed.split() == ['1', '1'], agreed
+    host.sh(fio('digests', '--rw=randwrite', '1M'))
+    assert node.status()['iscsi']['digest_errors'] == 0
+
+
+def a_logout_leaves_nothing(host, node):
+    for _ in range(count(1, 50)):
+        host.logout(node.target)
+        host.login(node.target)
+    host.logout(node.target)
+    until(lambda: node.status()['connections'] == 0)
+    assert node.status()['pool_taken'] == 0, node.status()
+    assert not host.complaints(), host.complaints()
+
+
+CASES = [discovery_lists_what_the_initiator_may_use,
+         a_target_that_is_not_the_initiators_refuses_the_login, a_login_makes_a_disk,
+         what_is_written_lies_in_the_volume, what_fio_writes_it_reads,
+         a_file_system_outlives_the_session, a_trim_makes_holes,
+         an_rta_that_is_killed_loses_nothing, a_node_that_is_started_again_goes_on, digests_hold,
+         a_logout_leaves_nothing]
+
+
+# --- the run -----------------------------------------------------------------------------------
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--only', default='')
+    parser.add_argument('--keep', type=pathlib.Path)
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    need(PROGRAMS)
+    vm.enter()
+    tap = Tap()
+    with scratch_folder(options.keep) as scratch:
+        guest = vm.Guest(scratch, PROGRAMS, extras=['iscsi'])
+        node = Node(scratch)
+        try:
+            host = Host(guest)
+            host.begin_service()
+            run_cases(tap, host, node, CASES, options.only, a_login_makes_a_disk)
+        finally:
+            node.end()
+            guest.end()
+    sys.exit(tap.finish())
+
+
+if __name__ == '__main__':
+    main()
