@@ -190,7 +190,7 @@ static void pieces_make(const struct bench *bench, enum ibv_wr_opcode opcode, si
             (struct ibv_send_wr){.next = is_last ? NULL : &wrs[i + 1],
                                  .sg_list = &sges[i],
                                  .num_sge = 1,
-                                 .opcode = IBV_WR_RDMA_WRITE,
+                                 .opcode = opcode,
                                  .send_flags = is_last ? IBV_SEND_SIGNALED : 0,
                                  .wr.rdma = {.remote_addr = remote_addr, .rkey = end->peer.rkey}};
     }
