@@ -15,8 +15,33 @@ void fail(const char *what)
     exit(1);
 }
 
+// Where the two meet. The devices of a kernel have addresses of their own.
+static struct sockaddr_in end_addr(void)
+{
+    const char *text = getenv("WEFT_BENCH_ADDR");
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    if (text != NULL && inet_pton(AF_INET, text, &addr.sin_addr) != 1) {
+        errno = EINVAL;
+        fail("WEFT_BENCH_ADDR");
+    }
+    return addr;
+}
+
+// As many segments as are asked for, or as the device has.
+static void limit_to_device(struct end *end)
+{
+    struct ibv_device_attr device;
+    if (ibv_query_device(end->id->verbs, &device) != 0) {
+        fail("ibv_query_device");
+    }
+    if (end->cap.max_send_sge > (uint32_t)device.max_sge) {
+        end->cap.max_send_sge = (uint32_t)device.max_sge;
+    }
+}
+
 static void end_prepare(struct end *end)
 {
+    limit_to_device(end);
     struct ibv_qp_init_attr attr = {.cap = end->cap, .qp_type = IBV_QPT_RC};
     int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
     if (rdma_create_qp(end->id, NULL, &attr) != 0) {
@@ -58,7 +83,7 @@ static void expect(struct end *end, enum rdma_cm_event_type type)
 void end_listen(struct end *end, int port_fd)
 {
     struct rdma_cm_id *listener;
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in addr = end_addr();
     end->channel = rdma_create_event_channel();
     if (rdma_create_id(end->channel, &listener, NULL, RDMA_PS_TCP) != 0 ||
         rdma_bind_addr(listener, (struct sockaddr *)&addr) != 0 || rdma_listen(listener, 1) != 0) {
@@ -88,7 +113,7 @@ void end_accept(struct end *end)
 
 void end_connect(struct end *end, int port_fd)
 {
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in addr = end_addr();
     uint16_t port;
     if (read(port_fd, &port, sizeof port) != sizeof port) {
         fail("read");

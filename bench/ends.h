@@ -1,6 +1,7 @@
-// Two ends of a connection over 127.0.0.1, for the measured programs: ordinary users of libibverbs
-// and librdmacm. The target tells in its private data where its memory is; the requester learns the
-// port through a pipe, since the two are processes of their own. What fails ends the program.
+// Two ends of a connection over 127.0.0.1, or the address that WEFT_BENCH_ADDR names, for the
+// measured programs: ordinary users of libibverbs and librdmacm. The target tells in its private
+// data where its memory is; the requester learns the port through a pipe, since the two are
+// processes of their own. What fails ends the program.
 #pragma once
 
 #include <rdma/rdma_cma.h>

@@ -1,8 +1,9 @@
 // The RDMA manager beside a caller that posts its own work requests; ordinary programs both.
 //
-//     bench-manager coalesce (manager|posts) (write|read) (apart|together) ROUNDS
+//     bench-manager coalesce (manager|posts|singles) (write|read) (apart|together) ROUNDS
 //         4096 elements of 512 octets, the remote ranges side by side; the local ones apart (each
-//         needs a segment) or together. A round ends when all octets are placed: writes with a read
+//         needs a segment) or together. The caller posts its work requests in chains, or each by a
+//         call of its own (singles). A round ends when all octets are placed: writes with a read
 //         behind them.
 //     bench-manager large (manager|posts) (write|read) OCTETS
 //         One request of that many octets, in transfers of 4 MiB, four at a time.
@@ -171,7 +172,8 @@ static struct ibv_send_wr wrs[ELEMENTS + 1];
 static struct ibv_sge sges[ELEMENTS + 1];
 
 // What both have before the clock runs: elements, and a list of work requests.
-static void pieces_make(const struct bench *bench, enum ibv_wr_opcode opcode, size_t stride)
+static void pieces_make(const struct bench *bench, enum ibv_wr_opcode opcode, size_t stride,
+                        unsigned chain)
 {
     const struct end *end = &bench->requester;
     for (unsigned i = 0; i < ELEMENTS; i++) {
@@ -184,14 +186,14 @@ static void pieces_make(const struct bench *bench, enum ibv_wr_opcode opcode, si
                                                  .buffer_count = 1,
                                                  .rkey = end->peer.rkey,
                                                  .remote_addr = remote_addr};
-        bool is_last = (i + 1) % CHAIN == 0;
+        bool is_last = (i + 1) % chain == 0, is_signalled = (i + 1) % CHAIN == 0;
         sges[i] = (struct ibv_sge){.addr = addr, .length = ELEMENT_LEN, .lkey = end->mr->lkey};
         wrs[i] =
             (struct ibv_send_wr){.next = is_last ? NULL : &wrs[i + 1],
                                  .sg_list = &sges[i],
                                  .num_sge = 1,
                                  .opcode = opcode,
-                                 .send_flags = is_last ? IBV_SEND_SIGNALED : 0,
+                                 .send_flags = is_signalled ? IBV_SEND_SIGNALED : 0,
                                  .wr.rdma = {.remote_addr = remote_addr, .rkey = end->peer.rkey}};
     }
     // The read that ends a round, into octets behind all others.
@@ -215,31 +217,35 @@ static void round_by_manager(struct bench *bench, bool is_read)
     }
 }
 
-static void round_by_posts(struct bench *bench, bool is_read)
+static void round_by_posts(struct bench *bench, bool is_read, unsigned chain)
 {
     unsigned total = is_read ? ELEMENTS : ELEMENTS + 1;
     unsigned signalled = (total + CHAIN - 1) / CHAIN, posted = 0, completed = 0;
     while (completed < signalled) {
         if (posted < total && posted + CHAIN - completed * CHAIN < DEPTH) {
-            post(bench, &wrs[posted]);
-            posted += CHAIN;
+            unsigned end = posted + CHAIN < total ? posted + CHAIN : total;
+            for (; posted < end; posted += chain) {
+                post(bench, &wrs[posted]);
+            }
         }
         completed += reap(bench);
     }
 }
 
-static void coalesce(bool by_manager, bool is_read, bool together, unsigned rounds)
+// `chain`: of the caller's work requests in a call; 0: by the manager.
+static void coalesce(unsigned chain, bool is_read, bool together, unsigned rounds)
 {
+    bool by_manager = chain == 0;
     struct bench bench;
     struct weft_rdma_counters counters = {0};
     double *us = calloc(rounds, sizeof *us);
     bench_open(&bench, ELEMENTS * STRIDE + 4096, ELEMENTS * ELEMENT_LEN, RING_LEN);
     manager_open(&bench, (struct weft_rdma_manager_attr){0});
     pieces_make(&bench, is_read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
-                together ? ELEMENT_LEN : STRIDE);
+                together ? ELEMENT_LEN : STRIDE, by_manager ? CHAIN : chain);
     for (unsigned i = 0; i < rounds; i++) {
         double start_s = now_s();
-        by_manager ? round_by_manager(&bench, is_read) : round_by_posts(&bench, is_read);
+        by_manager ? round_by_manager(&bench, is_read) : round_by_posts(&bench, is_read, chain);
         us[i] = 1e6 * (now_s() - start_s);
     }
     weft_rdma_manager_counters(bench.manager, &counters);
@@ -379,19 +385,24 @@ static void verify(bool is_read, uint64_t len)
     bench_close(&bench);
 }
 
+static unsigned chain_of(const char *by)
+{
+    return strcmp(by, "manager") == 0 ? 0 : strcmp(by, "singles") == 0 ? 1 : CHAIN;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
     if (argc == 6 && strcmp(what, "coalesce") == 0) {
-        coalesce(strcmp(argv[2], "manager") == 0, strcmp(argv[3], "read") == 0,
-                 strcmp(argv[4], "together") == 0, (unsigned)strtoul(argv[5], NULL, 10));
+        coalesce(chain_of(argv[2]), strcmp(argv[3], "read") == 0, strcmp(argv[4], "together") == 0,
+                 (unsigned)strtoul(argv[5], NULL, 10));
     } else if (argc == 5 && strcmp(what, "large") == 0) {
         large(strcmp(argv[2], "manager") == 0, strcmp(argv[3], "read") == 0,
               strtoull(argv[4], NULL, 10));
     } else if (argc == 4 && strcmp(what, "verify") == 0) {
         verify(strcmp(argv[2], "read") == 0, strtoull(argv[3], NULL, 10));
     } else {
-        fprintf(stderr, "usage: bench-manager coalesce (manager|posts) (write|read)"
+        fprintf(stderr, "usage: bench-manager coalesce (manager|posts|singles) (write|read)"
                         " (apart|together) ROUNDS"
                         " | large (manager|posts) (write|read) OCTETS"
                         " | verify (write|read) OCTETS\n");
