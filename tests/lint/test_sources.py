@@ -27,8 +27,8 @@ Row = collections.namedtuple('Row', 'claims code tests')
 
 
 def tables(text):
-    """Every row of the tables that lead from a source to code and tests. Claims stand in a column of
-    that name, or are the numbers of the rows."""
+    """Every row of the tables that lead from a source to code and tests. Claims stand in a column
+    of that name, or are the numbers of the rows."""
     wanted, claims = False, 0
     for line in text.splitlines():
         cells = [cell.strip() for cell in re.split(r'(?<!\\)\|', line)[1:-1]]
