@@ -274,7 +274,7 @@ static ssize_t fill(struct pdu_stream *s)
     memmove(s->in, s->in + s->in_at, s->in_len - s->in_at);
     s->in_len -= s->in_at;
     s->in_at = 0;
-    if (s->incoming != NULL && s->in_len == 0 && s->incoming_left >= PDU_DIRECT_MIN) {
+    if (s->incoming != NULL && s->incoming_left >= PDU_DIRECT_MIN) {
         struct pdu_cursor cursor = s->incoming->cursor;
         parts[count++] = pdu_cursor_take(&cursor, s->incoming_left);
         direct = (uint32_t)parts[0].iov_len;
