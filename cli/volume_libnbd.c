@@ -17,8 +17,7 @@
 
 enum {
     TRANSFER_DEFAULT = 32 << 20, // what servers that say nothing must take
-    BLOCK_MOST = 64 << 10,
-    EXTENT_MAX = 128, // of one answer: what is behind them is asked for again
+    EXTENT_MAX = 128,            // of one answer: what is behind them is asked for again
 };
 
 #define MAP_LEN (UINT64_C(1) << 30) // asked for at a time
@@ -68,10 +67,7 @@ static int handle_open(const char *uri, bool only_asks, struct nbd_handle **ret,
                        struct why *ret_why)
 {
     struct nbd_handle *nbd = nbd_create();
-    bool is_ready = nbd != NULL && nbd_set_uri_allow_tls(nbd, LIBNBD_TLS_DISABLE) == 0 &&
-                    nbd_set_uri_allow_transports(nbd, LIBNBD_ALLOW_TRANSPORT_TCP |
-                                                          LIBNBD_ALLOW_TRANSPORT_UNIX) == 0 &&
-                    nbd_set_opt_mode(nbd, only_asks) == 0 &&
+    bool is_ready = nbd != NULL && nbd_set_opt_mode(nbd, only_asks) == 0 &&
                     (only_asks || nbd_add_meta_context(nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == 0) &&
                     nbd_connect_uri(nbd, uri) == 0;
     int error = is_ready ? 0 : say_last(ret_why);
@@ -83,7 +79,7 @@ static int handle_open(const char *uri, bool only_asks, struct nbd_handle **ret,
     return error;
 }
 
-// A server that names no blocks takes any octets.
+// A server that names no blocks takes any octets; libnbd passes over blocks that NBD does not know.
 static int sizes_take(struct nbd_handle *nbd, struct volume_facts *ret, struct why *ret_why)
 {
     int64_t len = nbd_get_size(nbd), least = nbd_get_block_size(nbd, LIBNBD_SIZE_MINIMUM),
@@ -93,11 +89,6 @@ static int sizes_take(struct nbd_handle *nbd, struct volume_facts *ret, struct w
     }
     least = least > 0 ? least : 1;
     most = most > 0 && most < TRANSFER_DEFAULT ? most : TRANSFER_DEFAULT;
-    if (least > BLOCK_MOST || (least & (least - 1)) != 0 || most < least) {
-        why_say(ret_why, "the server takes no less than %" PRId64 " and no more than %" PRId64,
-                least, most);
-        return -EPROTO;
-    }
     if (len % least != 0) {
         why_say(ret_why, "its size, %" PRId64 " octets, is not in whole blocks of %" PRId64, len,
                 least);
@@ -234,6 +225,9 @@ static int export_wait(struct volume *volume, int timeout_ms)
     if (list_is_empty(&volume->ended) && nbd_poll(session->nbd, timeout_ms) < 0) {
         error = say_last(&why);
         lost_note(session, &why);
+    } else {
+        why_say(&why, "the server ended the connection"); // libnbd has no words for that
+        lost_note(session, &why);
     }
     return error != -EINTR ? error : 0;
 }
@@ -246,16 +240,14 @@ static const char *export_lost_why(const struct volume *volume)
 
 /* ---- holes ----------------------------------------------------------------------------------- */
 
-// One answer: pairs of length and flags. What a server says beyond the range is left out.
+// One answer: pairs of length and flags, from the begin of the map on.
 static int on_extents(void *context, const char *metacontext, uint64_t offset, uint32_t *entries,
                       size_t count, int *error)
 {
     struct map *map = context;
-    if (strcmp(metacontext, LIBNBD_CONTEXT_BASE_ALLOCATION) != 0 || offset != map->start) {
+    if (strcmp(metacontext, LIBNBD_CONTEXT_BASE_ALLOCATION) != 0) {
         return 0;
     }
-    map->count = 0;
-    map->end = offset;
     for (size_t i = 0; i + 1 < count && map->count < EXTENT_MAX && entries[i] > 0; i += 2) {
         map->end += entries[i];
         map->extents[map->count].end = map->end;
@@ -302,8 +294,7 @@ static bool export_is_zero(struct volume *volume, uint64_t offset, uint32_t len)
     while (at - offset < len) {
         uint64_t end;
         bool is_there = at >= map->start && at < map->end;
-        if (!map->is_known || at >= volume->facts.len || (!is_there && !map_ask(volume, at)) ||
-            !map_find(map, at, &end)) {
+        if (!map->is_known || (!is_there && !map_ask(volume, at)) || !map_find(map, at, &end)) {
             return false;
         }
         at = end;
