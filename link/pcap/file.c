@@ -289,6 +289,5 @@ void pcap_file_close(struct pcap_file *f)
 void pcap_file_abandon(struct pcap_file *f)
 {
     pthread_mutex_init(&f->lock, NULL); // a thread that the child does not have may hold it
-    f->len = 0;                         // what stands there is the parent's to write
-    pcap_file_close(f);
+    pcap_file_close(f);                 // what the buffer has is the parent's to write
 }
