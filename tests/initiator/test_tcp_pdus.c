@@ -492,6 +492,23 @@ static void a_number_beyond_all_commands_is_of_none(void **state)
     refused(data(cid_of(DEPTH), 0, 0, LEN), "data that nobody asked for");
 }
 
+// Whatever the length of its header: of some types none is known.
+static void types_that_only_a_host_sends_are_refused(void **state)
+{
+    for (unsigned i = 0; i < 256 * 256; i++) {
+        uint8_t type = (uint8_t)(i >> 8);
+        bool may_come = type == NVME_TCP_C2H_TERM || type == NVME_TCP_CAPSULE_RESP ||
+                        type == NVME_TCP_C2H_DATA || type == NVME_TCP_R2T;
+        memset(it.pdu, 0, NVME_TCP_COMMON_LEN);
+        it.pdu[NVME_TCP_OFF_TYPE] = type;
+        it.pdu[NVME_TCP_OFF_HLEN] = (uint8_t)i;
+        if (!may_come) {
+            refused(NVME_TCP_COMMON_LEN, "a PDU of type 0x");
+            it.s.in_at = it.s.in_len; // on to the next
+        }
+    }
+}
+
 static void a_target_says_why_it_ends_the_connection(void **state)
 {
     static const struct {
@@ -560,6 +577,7 @@ int main(void)
         PLAIN(a_write_that_failed_need_not_be_asked_for),
         PLAIN(data_of_a_read_are_not_asked_for),
         PLAIN(a_number_beyond_all_commands_is_of_none),
+        PLAIN(types_that_only_a_host_sends_are_refused),
         PLAIN(a_target_says_why_it_ends_the_connection),
         DIGESTS(the_end_of_a_connection_is_no_longer_than_it_may_be),
         DIGESTS(a_pdu_without_room_for_its_digests_is_refused),
