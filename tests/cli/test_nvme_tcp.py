@@ -14,7 +14,7 @@ import threading
 from cases import BUILD, WEFT, case, expect, expect_error, free_port, main, scratch, weft
 from nodes import SIZE, Node, octets, report
 
-IC_RESP, TERM, RESPONSE, DATA, R2T = 1, 3, 5, 7, 9
+IC_RESP, TERM, RESPONSE, H2C_DATA, DATA, R2T = 1, 3, 5, 6, 7, 9
 ADMIN, IO = 0, 1  # connections in the order in which they are made
 
 
@@ -118,13 +118,13 @@ class Attr(ctypes.Structure):
                 ('keep_alive_ms', ctypes.c_uint), ('timeout_ms', ctypes.c_uint)]
 
 
-def identified_with_digests(uri):
+def identified_with_digests(uri, timeout_ms=0):
     """Whether the library connects with both digests and identifies namespace 1; what it says."""
     library = ctypes.CDLL(str(BUILD / 'lib/initiator/libweft-nvme.so.1'))
     why, address = ctypes.create_string_buffer(320), ctypes.create_string_buffer(4096)
     handle, namespace = ctypes.c_void_p(), ctypes.create_string_buffer(256)
     assert library.weft_nvme_address_parse(uri.encode(), address, why) == 0, why.value
-    attr = Attr(address=ctypes.addressof(address), flags=4 | 8)
+    attr = Attr(address=ctypes.addressof(address), flags=4 | 8, timeout_ms=timeout_ms)
     result = library.weft_nvme_connect(ctypes.byref(attr), ctypes.byref(handle), why)
     if result == 0:
         result = library.weft_nvme_identify(handle, 1, namespace, why)
@@ -159,9 +159,9 @@ def a_wrong_digest_of_data_fails_the_command():
 
 
 @contextlib.contextmanager
-def relay(port, change):
+def relay(port, change, sent=None):
     """Between a client and a node: what `change(connection, pdu)` makes of PDUs to the client; None
-    ends the connection. Its port."""
+    ends the connection. Its port. `sent` gets what the client sends, by connection."""
     def take(source, length):
         data = b''
         while len(data) < length:
@@ -184,9 +184,11 @@ def relay(port, change):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 
-    def to_server(client, server):
+    def to_server(number, client, server):
         with contextlib.suppress(OSError):
             while data := client.recv(1 << 16):
+                if sent is not None:
+                    sent[number] = sent.get(number, b'') + data
                 server.sendall(data)
         with contextlib.suppress(OSError):
             server.shutdown(socket.SHUT_RDWR)
@@ -197,9 +199,8 @@ def relay(port, change):
             while True:
                 client = listener.accept()[0]
                 server = socket.create_connection(('127.0.0.1', port))
-                for job, words in (to_client, (number, client, server)), (to_server,
-                                                                          (client, server)):
-                    threading.Thread(target=job, args=words, daemon=True).start()
+                for job in to_client, to_server:
+                    threading.Thread(target=job, args=(number, client, server), daemon=True).start()
                 number += 1
 
     with socket.create_server(('127.0.0.1', 0)) as listener:
@@ -342,6 +343,54 @@ def who_is_no_target_is_told():
         with node() as ours, relay(ours.port, change) as port:
             said = weft('info', ours.uri.replace(str(ours.port), str(port), 1))
             expect_error(said, 1, 'cannot use the volume', f'127.0.0.1:{port}')
+
+
+def answers_with(offset, form, value):
+    def change(_, pdu):
+        if pdu[0] == IC_RESP:
+            struct.pack_into(form, pdu, offset, value)
+        return pdu
+    return change
+
+
+@case
+def an_ic_resp_that_cannot_be_is_no_target_s():
+    for offset, form, value in ((0, '<B', TERM), (2, '<B', 64), (4, '<I', 136), (8, '<H', 1),
+                                (10, '<B', 32), (11, '<B', 1), (12, '<I', 4095)):
+        with node() as ours, relay(ours.port, answers_with(offset, form, value)) as port:
+            said = weft('info', ours.uri.replace(str(ours.port), str(port), 1))
+            expect_error(said, 1, f'127.0.0.1:{port} answers, but not as an NVMe/TCP target')
+
+
+@case
+def how_a_target_wants_its_data_is_how_it_gets_them():
+    def wishes(_, pdu):
+        if pdu[0] == IC_RESP:
+            struct.pack_into('<B', pdu, 10, 31)  # at multiples of 128 octets
+            struct.pack_into('<I', pdu, 12, 4096)
+        return pdu
+    sent = {}
+    with node() as ours, relay(ours.port, wishes, sent) as port:
+        source = ours.folder / 'source'
+        source.write_bytes(octets(SIZE))
+        report(weft('cp', '--json', source, ours.uri.replace(str(ours.port), str(port), 1)))
+        assert ours.disk.read_bytes() == source.read_bytes()
+    lengths, stream = [], max(sent.values(), key=len)
+    while stream:
+        _, _, _, begin, length = struct.unpack_from('<BBBBI', stream)
+        if stream[0] == H2C_DATA:
+            lengths.append(length - begin)
+            assert begin == 128, begin
+        stream = stream[length:]
+    assert set(lengths) == {4096} and sum(lengths) == SIZE, lengths
+
+
+@case
+def a_target_that_says_nothing_is_not_waited_for_for_ever():
+    with socket.create_server(('127.0.0.1', 0)) as silent:
+        port = silent.getsockname()[1]
+        fine, why = identified_with_digests(f'nvme+tcp://127.0.0.1:{port}/nqn.2024-01.org.a/1', 100)
+        assert not fine and f'127.0.0.1:{port} did not answer in time' in why, why
 
 
 main()
