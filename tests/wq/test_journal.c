@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "wq/journal.h"
 #include "wq/wq.h"
 
 enum { MEMORY_LEN = 4096, PARTS = 3, PART_LEN = 1000, RECORD_MAX = 64 };
@@ -156,6 +157,36 @@ static void every_slot_of_a_batch_is_recorded(void **state)
     }
 }
 
+static void every_receive_of_a_batch_is_recorded(void **state)
+{
+    struct queue *q = &it.queue[0];
+    for (unsigned i = 0; i < 2; i++) {
+        struct recv_wqe *wqe = wq_receive_slot(&q->wq, i);
+        wqe->wr_id = i;
+        wqe->sge_count = 0;
+    }
+    wq_receive_commit(&q->wq, 2);
+    expect_record(0, JOURNAL_RECEIVE_POSTED, 5, 0, 0);
+    expect_record(1, JOURNAL_RECEIVE_POSTED, 5, 1, 0);
+}
+
+// Where the same octets are Immediate Data, they are none.
+static void a_key_is_that_of_who_is_named_or_invalidated(void **state)
+{
+    static const struct {
+        enum wqe_opcode opcode;
+        uint32_t key;
+    } rows[] = {{WQE_RDMA_READ, 0x77},     {WQE_ATOMIC_FETCH_AND_ADD, 0x77}, {WQE_LOCAL_INV, 0x99},
+                {WQE_SEND_WITH_INV, 0x99}, {WQE_SEND_WITH_IMM, 0},           {WQE_SEND, 0}};
+    struct queue *q = &it.queue[0];
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        *wq_send_slot(&q->wq, 0) = (struct send_wqe){
+            .wr_id = i, .opcode = rows[i].opcode, .rkey = 0x77, .imm_or_inv = 0x99};
+        wq_journal_sends(&q->wq, 1);
+        assert_int_equal(records[i].key, rows[i].key);
+    }
+}
+
 static void a_receive_tells_of_its_room_and_then_of_its_message(void **state)
 {
     struct queue *q = &it.queue[0];
@@ -237,6 +268,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_send_is_recorded_from_its_post_to_its_completion, open_kept),
         CASE(every_slot_of_a_batch_is_recorded, open_kept),
+        CASE(every_receive_of_a_batch_is_recorded, open_kept),
+        CASE(a_key_is_that_of_who_is_named_or_invalidated, open_kept),
         CASE(a_receive_tells_of_its_room_and_then_of_its_message, open_kept),
         CASE(what_is_flushed_says_so, open_kept),
         CASE(a_context_that_is_taken_is_recorded_with_what_its_read_still_wants, open_kept),
