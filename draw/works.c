@@ -17,7 +17,7 @@ static struct story_event *row_add(struct story *s, enum story_kind kind, unsign
 {
     const struct story_event *before = s->event_count > 0 ? &s->event[s->event_count - 1] : NULL;
     bool goes_on = before != NULL && before->kind == kind && before->side == side &&
-                   before->connection == s->connection && before->record != 0;
+                   before->connection == s->connection;
     uint32_t message = goes_on ? before->message : ++s->message_count;
     struct story_event *e = story_add(s, kind, side);
     if (e != NULL) {
@@ -173,8 +173,8 @@ static void on_granted(struct works *w, struct story *s, unsigned side,
 {
     struct works_context *c = &w->context[side][r->key % WORKS_CONTEXT_MAX];
     struct story_span *span = story_span_at(s, c->is_held ? c->span : STORY_NONE);
-    bool goes_on = c->is_held && c->rest_len > 0 && c->wr_id == r->wr_id &&
-                   c->connection == s->connection && span != NULL;
+    bool goes_on =
+        c->rest_len > 0 && c->wr_id == r->wr_id && c->connection == s->connection && span != NULL;
     if (goes_on) {
         span->end = STORY_NONE;
     } else {
