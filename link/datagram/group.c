@@ -44,8 +44,15 @@ static unsigned index_of_addr(const struct in6_addr *addr)
     return index;
 }
 
+// An IPv6 group lives on an interface, whose address need not tell which; an IPv4 one is joined by
+// the address.
+static uint32_t interface_of(const struct in6_addr *local, uint32_t scope_id)
+{
+    return scope_id != 0 || IN6_IS_ADDR_V4MAPPED(local) ? scope_id : index_of_addr(local);
+}
+
 static int membership_add(int fd, const struct in6_addr *group, const struct in6_addr *local,
-                          uint32_t scope_id)
+                          uint32_t interface)
 {
     if (IN6_IS_ADDR_V4MAPPED(group)) {
         struct ip_mreq request;
@@ -55,16 +62,14 @@ static int membership_add(int fd, const struct in6_addr *group, const struct in6
                sizeof request.imr_interface);
         return sys_setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request);
     }
-    struct ipv6_mreq request = {.ipv6mr_multiaddr = *group,
-                                .ipv6mr_interface =
-                                    scope_id != 0 ? scope_id : index_of_addr(local)};
+    struct ipv6_mreq request = {.ipv6mr_multiaddr = *group, .ipv6mr_interface = interface};
     return sys_setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &request, sizeof request);
 }
 
 // A socket that is bound to the group receives what is sent to that alone, as every other does that
 // is: here nothing is steered.
 static int group_open(struct datagram_udp *d, struct datagram_group *g,
-                      const struct in6_addr *group, uint32_t scope_id)
+                      const struct in6_addr *group, uint32_t interface)
 {
     struct sockaddr_storage name;
     datagram_inlet_init(&g->inlet, DATAGRAM_INLET_GROUP, datagram_socket(group), group);
@@ -73,11 +78,11 @@ static int group_open(struct datagram_udp *d, struct datagram_group *g,
     }
     int error = sys_setsockopt_int(g->inlet.fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (error == 0) {
-        socklen_t len = datagram_sockaddr(group, scope_id, d->config.port, &name);
+        socklen_t len = datagram_sockaddr(group, interface, d->config.port, &name);
         error = sys_bind(g->inlet.fd, (const struct sockaddr *)&name, len);
     }
     if (error == 0) {
-        error = membership_add(g->inlet.fd, group, &g->local, scope_id);
+        error = membership_add(g->inlet.fd, group, &g->local, interface);
     }
     datagram_door_enter(g->inlet.fd, d->config.rcvbuf_len);
     return error == 0 ? datagram_inlet_watch(d, &g->inlet) : error;
@@ -111,7 +116,7 @@ int datagram_udp_join(struct datagram_link *link, const struct in6_addr *group,
     }
     g->local = *local;
     list_push_tail(&d->groups, &g->link);
-    int error = group_open(d, g, group, scope_id);
+    int error = group_open(d, g, group, interface_of(local, scope_id));
     if (error != 0) {
         datagram_group_free(d, g);
         return error;

@@ -641,6 +641,17 @@ static void process_that_does_not_read_loses_what_is_handed_on(void **state)
     close(s.fd);
 }
 
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+// ff01:: and ff02:: mean something on one interface alone: that of the address.
+static void group_of_a_scope_is_joined_where_the_address_is(void **state)
+{
+    const struct in6_addr group = {.s6_addr = {0xff, 0x02, [14] = 0x12, [15] = 0x07}};
+    assert_int_equal(datagram_open(pair.link[0], &pair.ipv6[0], 0), 0);
+    assert_int_equal(datagram_join(pair.link[0], &group, &pair.ipv6[0], 0), 0);
+    datagram_leave(pair.link[0], &group, &pair.ipv6[0], 0);
+}
+
 /* ---- descriptors ----------------------------------------------------------------------------- */
 
 static void abandoned_link_of_packets_holds_no_descriptor(void **state)
@@ -749,6 +760,7 @@ int main(void)
         UDP_TEST(what_is_handed_on_waits_until_the_other_process_reads),
         UDP_TEST(what_is_handed_on_does_not_wait_for_who_is_gone),
         UDP_TEST(process_that_does_not_read_loses_what_is_handed_on),
+        UDP_TEST(group_of_a_scope_is_joined_where_the_address_is),
         UDP_TEST(abandoned_link_of_packets_holds_no_descriptor),
         UDP_TEST(address_that_is_closed_leaves_no_descriptor),
         UDP_TEST(first_process_of_an_address_has_four_descriptors),
