@@ -104,6 +104,50 @@ static void queue_that_is_not_armed_raises_none(void **state)
     assert_false(is_readable(b->channel->fd));
 }
 
+static void event_take(struct bench *b)
+{
+    struct ibv_cq *cq;
+    void *context;
+    assert_true(is_readable(b->channel->fd));
+    assert_int_equal(ibv_get_cq_event(b->channel, &cq, &context), 0);
+    ibv_ack_cq_events(cq, 1);
+}
+
+// Whoever sleeps takes an event, arms, and polls until nothing is left: who polls less than all may
+// wait for ever (perftest's ib_send_bw -e -Q 1, which takes 16).
+static void event_tells_of_what_completes_after_the_arming_alone(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_wc wc[2];
+    bench_fail(b->qp);
+    post_recv(b->qp, 1); // is flushed here and now
+    assert_int_equal(ibv_req_notify_cq(b->cq, 0), 0);
+    assert_false(is_readable(b->channel->fd));
+    post_recv(b->qp, 2);
+    event_take(b);
+    assert_int_equal(ibv_poll_cq(b->cq, 2, wc), 2);
+    post_recv(b->qp, 3);
+    assert_false(is_readable(b->channel->fd));
+    assert_int_equal(ibv_req_notify_cq(b->cq, 0), 0);
+    assert_false(is_readable(b->channel->fd));
+    assert_int_equal(ibv_poll_cq(b->cq, 2, wc), 1);
+    post_recv(b->qp, 4);
+    event_take(b);
+}
+
+static void event_that_is_not_taken_does_not_hold_back_the_next(void **state)
+{
+    struct bench *b = *state;
+    bench_fail(b->qp);
+    for (uint64_t i = 0; i < 2; i++) {
+        assert_int_equal(ibv_req_notify_cq(b->cq, 0), 0);
+        post_recv(b->qp, i);
+    }
+    event_take(b);
+    event_take(b);
+    assert_false(is_readable(b->channel->fd));
+}
+
 static void nonblocking_channel_answers_eagain(void **state)
 {
     struct bench *b = *state;
@@ -395,6 +439,8 @@ int main(void)
         CASE(destroying_the_queue_pair_takes_its_completions_away),
         CASE(armed_queue_raises_one_event),
         CASE(queue_that_is_not_armed_raises_none),
+        CASE(event_tells_of_what_completes_after_the_arming_alone),
+        CASE(event_that_is_not_taken_does_not_hold_back_the_next),
         CASE(nonblocking_channel_answers_eagain),
         CASE(destroying_the_queue_withdraws_its_event),
         CASE(destroying_the_queue_waits_for_the_acknowledgement),
