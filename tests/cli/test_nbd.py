@@ -11,7 +11,8 @@ import subprocess
 import threading
 import time
 
-from cases import BUILD, WEFT, Skip, case, expect, expect_error, main, scratch, weft
+from cases import (BUILD, WEFT, Skip, case, expect, expect_error, main, scratch, skip_all,
+                   weft)
 from nodes import SIZE, node, octets, report
 
 OPTION_REPLY, SIMPLE, STRUCTURED = 0x3e889045565a9, 0x67446698, 0x668e33ef
@@ -505,4 +506,6 @@ def a_server_of_the_old_style_has_one_volume():
         assert report(weft('info', '--json', uri))['size'] == SIZE
 
 
+if not (BUILD / 'lib/weft-nbd.so').exists():
+    skip_all('built without libnbd')
 main()
