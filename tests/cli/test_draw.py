@@ -366,7 +366,9 @@ def roce_has_its_manager_its_psns_and_its_reads():
         # An acknowledgement may leave behind all else.
         assert [word for word in words[-4:] if word != 'ACK'][-2:] == ['DREQ', 'DREP'], words
         assert len(of(spans, 'read')) == 3 and not of(events, 'trouble')
-        assert not of(events, 'early') and not of(events, 'again')
+        assert not of(events, 'early')
+        # Who has no processor for long is asked again.
+        assert len(of(events, 'again')) < 5, [event.title for event in of(events, 'again')]
         # Packets of 4096 octets, whether or not the kernel joined them before they were captured.
         for name, count in (('write', 15), ('response', 15)):
             assert len(of(events, name)) == count, [event.title for event in of(events, name)]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A storage node and its clients, by the command alone: what each prints, moves and answers."""
 
+import json
 import os
 import re
 import subprocess
@@ -78,7 +79,8 @@ def status_shows_volumes_and_their_processes():
         pid = ours.process.pid
         text = weft('status', pid)
         shown = report(weft('status', '--json', pid))
-        everyone = report(weft('status', '--json'))
+        # Whoever else has a node on this machine may not answer us, which is an error of its own.
+        everyone = json.loads(weft('status', '--json').stdout)
     expect(text, 0, None)
     lines = text.stdout.splitlines()
     assert lines[0] == f'node {pid}: 0 clients, pool 0 of 64M in use', lines

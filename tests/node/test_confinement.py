@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """What the processes of RTAs may do: what status says of it, and a module that means harm."""
 
+import contextlib
+
 from nbd_client import READ, Client
 from serving import Node, case, folder, main, need, os, pathlib, run, until, weft
 from modules import build
@@ -164,8 +166,11 @@ def buffers(pid):
     """The files of the pool that the process has mapped, or has a descriptor of."""
     maps = pathlib.Path(f'/proc/{pid}/maps').read_text().splitlines()
     mapped = {line.split()[4] for line in maps if '/memfd:weft-pool' in line}
-    opened = {str(entry.stat().st_ino) for entry in pathlib.Path(f'/proc/{pid}/fd').iterdir()
-              if os.readlink(entry).startswith('/memfd:weft-pool')}
+    opened = set()
+    for entry in pathlib.Path(f'/proc/{pid}/fd').iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+            if os.readlink(entry).startswith('/memfd:weft-pool'):
+                opened.add(str(entry.stat().st_ino))
     return mapped | opened
 
 
