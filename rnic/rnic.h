@@ -121,7 +121,7 @@ struct rnic_cq {
     atomic_uint users;               // QPs that complete here
     unsigned empty_polls;            // in a row; guarded by poll_lock
     instant_ns empty_since_ns;       // when the first of them was
-    struct giving_way giving_way;    // likewise
+    struct giving_way giving_way;    // when the processor is given away; guarded by poll_lock
     struct list_link moderated_link; // in the shard's list of CQs with moderation
 };
 
