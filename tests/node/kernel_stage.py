@@ -128,6 +128,33 @@ def fio(device, name, more, size):
             f'--randseed=7 --minimal {more}')
 
 
+# --- what any kernel's disk is tried by -------------------------------------------------------
+
+
+def a_file_system_is_kept(host, device, come_back):
+    """`come_back` ends the session and begins another."""
+    host.sh(f'mkfs.ext4 -q -F {device} && mkdir -p /mnt && mount -t ext4 {device} /mnt')
+    written = host.sh('head -c 8000000 /dev/urandom >/mnt/file && sync && '
+                      'sha256sum /mnt/file && umount /mnt')
+    come_back()
+    read = host.sh(f'e2fsck -fn {device} >/dev/null 2>&1 && mount -t ext4 {device} /mnt && '
+                   'sha256sum /mnt/file && umount /mnt')
+    assert read == written, (written, read)
+
+
+def a_trim_makes_holes(host, device, node):
+    host.sh(f'dd if=/dev/urandom of={device} bs=1M count=8 oflag=direct 2>/dev/null')
+    before = os.stat(node.disk).st_blocks
+    host.sh(f'blkdiscard -o 1048576 -l 4194304 {device}')
+    until(lambda: os.stat(node.disk).st_blocks <= before - 8192)
+    zero = host.sh('head -c 4194304 /dev/zero | sha256sum')
+    assert host.sh(f'dd if={device} bs=1M skip=1 count=4 iflag=direct 2>/dev/null '
+                   '| sha256sum') == zero
+
+
+# --- the run -----------------------------------------------------------------------------------
+
+
 @contextlib.contextmanager
 def scratch_folder(keep):
     """A folder; what explains a failure is copied to `keep`, if any."""

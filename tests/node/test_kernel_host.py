@@ -12,7 +12,6 @@ One boot serves all cases, and one connection most of them.
 
 import argparse
 import json
-import os
 import pathlib
 import signal
 import sys
@@ -115,14 +114,11 @@ def a_volume_is_a_block_device(host, node):
 
 
 def a_file_system_is_made_and_kept(host, node):
-    host.sh(f'mkfs.ext4 -q -F {DEVICE} && mkdir -p /mnt && mount -t ext4 {DEVICE} /mnt')
-    written = host.sh('head -c 8000000 /dev/urandom >/mnt/file && sync && '
-                      'sha256sum /mnt/file && umount /mnt')
-    host.disconnect(node.nqn)
-    host.connect(node.nqn)
-    read = host.sh(f'e2fsck -fn {DEVICE} >/dev/null 2>&1 && mount -t ext4 {DEVICE} /mnt && '
-                   'sha256sum /mnt/file && umount /mnt')
-    assert read == written, (written, read)
+    def come_back():
+        host.disconnect(node.nqn)
+        host.connect(node.nqn)
+
+    kernel_stage.a_file_system_is_kept(host, DEVICE, come_back)
 
 
 def what_fio_writes_it_reads(host, node):
@@ -131,13 +127,7 @@ def what_fio_writes_it_reads(host, node):
 
 
 def a_trim_makes_holes(host, node):
-    host.sh(f'dd if=/dev/urandom of={DEVICE} bs=1M count=8 oflag=direct 2>/dev/null')
-    before = os.stat(node.disk).st_blocks
-    host.sh(f'blkdiscard -o 1048576 -l 4194304 {DEVICE}')
-    until(lambda: os.stat(node.disk).st_blocks <= before - 8192)
-    zero = host.sh('head -c 4194304 /dev/zero | sha256sum')
-    assert host.sh(f'dd if={DEVICE} bs=1M skip=1 count=4 iflag=direct 2>/dev/null '
-                   '| sha256sum') == zero
+    kernel_stage.a_trim_makes_holes(host, DEVICE, node)
 
 
 def zeroes_are_written_as_such(host, node):

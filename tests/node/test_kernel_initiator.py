@@ -112,24 +112,15 @@ def what_fio_writes_it_reads(host, node):
 
 
 def a_file_system_outlives_the_session(host, node):
-    host.sh(f'mkfs.ext4 -q -F {DEVICE} && mkdir -p /mnt && mount -t ext4 {DEVICE} /mnt')
-    written = host.sh('head -c 8000000 /dev/urandom >/mnt/file && sync && '
-                      'sha256sum /mnt/file && umount /mnt')
-    host.logout(node.target)
-    host.login(node.target)
-    read = host.sh(f'e2fsck -fn {DEVICE} >/dev/null 2>&1 && mount -t ext4 {DEVICE} /mnt && '
-                   'sha256sum /mnt/file && umount /mnt')
-    assert read == written, (written, read)
+    def come_back():
+        host.logout(node.target)
+        host.login(node.target)
+
+    kernel_stage.a_file_system_is_kept(host, DEVICE, come_back)
 
 
 def a_trim_makes_holes(host, node):
-    host.sh(f'dd if=/dev/urandom of={DEVICE} bs=1M count=8 oflag=direct 2>/dev/null')
-    before = os.stat(node.disk).st_blocks
-    host.sh(f'blkdiscard -o 1048576 -l 4194304 {DEVICE}')
-    until(lambda: os.stat(node.disk).st_blocks <= before - 8192)
-    zero = host.sh('head -c 4194304 /dev/zero | sha256sum')
-    assert host.sh(f'dd if={DEVICE} bs=1M skip=1 count=4 iflag=direct 2>/dev/null '
-                   '| sha256sum') == zero
+    kernel_stage.a_trim_makes_holes(host, DEVICE, node)
 
 
 def an_rta_that_is_killed_loses_nothing(host, node):
