@@ -1,7 +1,6 @@
 """What the scripts share in which the Linux kernel, in a virtual machine (tests/siw/vm.py), is the
 client of a node outside it: that node, the guest's shell, a load, the run of cases."""
 
-import contextlib
 import json
 import os
 import pathlib
@@ -9,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True
@@ -155,18 +153,6 @@ def a_trim_makes_holes(host, device, node):
 # --- the run -----------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def scratch_folder(keep):
-    """A folder; what explains a failure is copied to `keep`, if any."""
-    with tempfile.TemporaryDirectory(prefix='weft-kernel.') as place:
-        try:
-            yield pathlib.Path(place)
-        finally:
-            if keep:
-                shutil.copytree(place, keep, dirs_exist_ok=True,
-                                ignore=shutil.ignore_patterns('initramfs', 'disk.img', 'nbd'))
-
-
 def run_cases(tap, host, node, cases, only, always):
     """Those with `only` in their names, and `always`, which others need."""
     for case in cases:
@@ -184,4 +170,4 @@ def run_cases(tap, host, node, cases, only, always):
 
 
 __all__ = ['HOST', 'LIMIT', 'Host', 'Node', 'Tap', 'count', 'fio', 'need', 'run_cases',
-           'scratch_folder', 'until', 'vm']
+           'until', 'vm']

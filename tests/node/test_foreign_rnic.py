@@ -6,15 +6,12 @@ libibverbs and librdmacm on the kernel's siw. Its client is weft, outside.
 """
 
 import argparse
-import contextlib
 import glob
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True
@@ -93,17 +90,6 @@ CASES = [a_node_that_lacks_one_shot_takes_registered_memory, what_is_copied_ther
 # --- the run -----------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def scratch_folder(keep):
-    with tempfile.TemporaryDirectory(prefix='weft-foreign.') as place:
-        try:
-            yield pathlib.Path(place)
-        finally:
-            if keep:
-                shutil.copytree(place, keep, dirs_exist_ok=True,
-                                ignore=shutil.ignore_patterns('initramfs'))
-
-
 def system_libraries():
     """The folder with the distribution's libibverbs."""
     found = glob.glob('/usr/lib/*/libibverbs.so.1')
@@ -129,7 +115,7 @@ def main():
     libraries = system_libraries()
     vm.enter()
     tap = Tap()
-    with scratch_folder(options.keep) as scratch:
+    with vm.scratch_folder(options.keep) as scratch:
         guest = guest_with(libraries, scratch)
         try:
             node = Node(guest, libraries)

@@ -18,7 +18,7 @@ import sys
 import time
 
 import kernel_stage
-from kernel_stage import HOST, Tap, count, need, run_cases, scratch_folder, until, vm
+from kernel_stage import HOST, Tap, count, need, run_cases, until, vm
 
 PROGRAMS = {'nvme': 'nvme-cli', 'mkfs.ext4': 'e2fsprogs', 'e2fsck': 'e2fsprogs', 'fio': 'fio'}
 PORT = 4420
@@ -281,7 +281,7 @@ def main():
     need(PROGRAMS)
     vm.enter()
     tap = Tap()
-    with scratch_folder(options.keep) as scratch:
+    with vm.scratch_folder(options.keep) as scratch:
         guest = vm.Guest(scratch, ['rdma', *PROGRAMS], extras=['nvme'])
         if options.device != 'siw':
             guest.use_device(options.device)

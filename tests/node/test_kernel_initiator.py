@@ -17,7 +17,7 @@ import signal
 import sys
 
 import kernel_stage
-from kernel_stage import HOST, Tap, count, need, run_cases, scratch_folder, until, vm
+from kernel_stage import HOST, Tap, count, need, run_cases, until, vm
 
 PROGRAMS = {'iscsid': 'open-iscsi', 'iscsiadm': 'open-iscsi', 'mkfs.ext4': 'e2fsprogs',
             'e2fsck': 'e2fsprogs', 'fio': 'fio'}
@@ -190,7 +190,7 @@ def main():
     need(PROGRAMS)
     vm.enter()
     tap = Tap()
-    with scratch_folder(options.keep) as scratch:
+    with vm.scratch_folder(options.keep) as scratch:
         guest = vm.Guest(scratch, PROGRAMS, extras=['iscsi'])
         node = Node(scratch)
         try:

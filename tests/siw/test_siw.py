@@ -14,13 +14,10 @@
 One boot serves all cases. What they left on the wire is judged at the end, from QEMU's capture.
 """
 
-import contextlib
 import dataclasses
 import os
 import pathlib
-import shutil
 import sys
-import tempfile
 from typing import Callable
 
 import vm
@@ -283,17 +280,6 @@ def arguments():
     return parser.parse_args()
 
 
-@contextlib.contextmanager
-def scratch_folder(keep):
-    with tempfile.TemporaryDirectory(prefix='weft-siw.') as folder:
-        try:
-            yield pathlib.Path(folder)
-        finally:
-            if keep:
-                shutil.copytree(folder, keep, dirs_exist_ok=True,
-                                ignore=shutil.ignore_patterns('initramfs'))
-
-
 def boot(scratch, count_of_guests):
     """The guests, with the programs of this folder in them."""
     programs = vm.GUEST_PROGRAMS + [PROGRAMS / name
@@ -315,7 +301,7 @@ def main():
     vm.enter()
     tap = Tap()
     wanted = judge.chosen(options, lambda: meetings(is_weft))
-    with scratch_folder(options.keep) as scratch:
+    with vm.scratch_folder(options.keep) as scratch:
         guests = boot(scratch, 1 if is_weft else 2)
         tapnet.route_between_all()
         if not is_weft:

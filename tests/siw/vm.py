@@ -17,6 +17,7 @@ link: its frames are those of a real wire, and QEMU writes all of them to a capt
 tapnet.NotHere is raised where this machine cannot do that.
 """
 
+import contextlib
 import fcntl
 import glob
 import lzma
@@ -30,6 +31,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import zlib
 
@@ -75,6 +77,18 @@ def enter():
         enter_namespace()
     except NotHere as why:
         skip_all(str(why))
+
+
+@contextlib.contextmanager
+def scratch_folder(keep):
+    """A folder; what explains a failure is copied to `keep`, if any."""
+    with tempfile.TemporaryDirectory(prefix='weft-vm.') as folder:
+        try:
+            yield pathlib.Path(folder)
+        finally:
+            if keep:
+                shutil.copytree(folder, keep, dirs_exist_ok=True,
+                                ignore=shutil.ignore_patterns('initramfs', 'disk.img', 'nbd'))
 
 
 def kernel_files():
