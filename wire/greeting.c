@@ -1,9 +1,13 @@
 #include "wire/greeting.h"
 
-enum { VALUES = BTH_GREETING_MASK };
+enum {
+    VALUES = BTH_GREETING_MASK,
+    // Of what the ends that greet each other understand; ends of different versions are strangers.
+    //   1: wire/sack.h   2: ballast too (roce/rc_ballast.c)
+    VERSION = 2,
+};
 
-// "weft", and the version of what the ends that greet each other understand: wire/sack.h.
-static const uint64_t magic = UINT64_C(0x7765667400000001);
+static const uint64_t magic = UINT64_C(0x77656674) << 32 | VERSION; // "weft"
 
 uint8_t greeting_of(const struct bth *bth, uint32_t source_qp)
 {
