@@ -1,7 +1,8 @@
 // What a listening place admits: a bound on connections that have not sent their Request yet, and a
 // bound on Requests that the application has not answered. A peer that opens connections and says
 // nothing (RFC 5042 section 6.4.2) costs at most the first bound, which all listeners of a device
-// share; the oldest are dropped for newer ones.
+// share; the oldest are dropped for newer ones. Where the process has no descriptors for so many
+// the bound sinks to what it has, and grows again by one with each Request.
 //
 // No I/O, no allocation; one thread at a time per gate.
 #pragma once
@@ -29,6 +30,7 @@ struct conn_listener_counters {
 struct conn_gate {
     struct list_link half_open; // oldest first
     uint32_t half_open_count;
+    uint32_t half_open_bound; // at most half_open_max
     uint32_t half_open_max;
 };
 
@@ -58,6 +60,10 @@ void conn_listener_init(struct conn_listener *l, int backlog, struct conn_gate *
 // A connection was accepted from TCP. Returns the oldest half-open one, of whatever listener, if
 // there are now too many: it has left the lists, and the caller closes it. NULL otherwise.
 struct conn_admission *conn_listener_admit(struct conn_listener *l, struct conn_admission *a);
+
+// There were no means to accept a connection: there are not to be more than there were room for.
+// Returns the oldest half-open one, of whatever listener, as conn_listener_admit does.
+struct conn_admission *conn_gate_narrow(struct conn_gate *gate);
 
 // Its Request is in. False: the backlog is full; it has left the lists, the caller closes it.
 bool conn_listener_request(struct conn_admission *a);

@@ -1,6 +1,7 @@
 // What an endpoint does when the shard calls it. Each of these ends by settling what follows, which
 // nothing below them does: who has something to settle and stands outside of them puts it down
 // (shard_settle_later).
+#include <errno.h>
 
 #include "base/check.h"
 #include "base/port_link.h"
@@ -116,12 +117,22 @@ void ep_on_doorbell(struct rnic_ep *ep, instant_ns now)
 
 /* ---- incoming connections -------------------------------------------------------------------- */
 
+static void drop_half_open(struct conn_admission *oldest, instant_ns now)
+{
+    if (oldest != NULL) {
+        ep_doom(LIST_ENTRY(oldest, struct rnic_ep, startup.admission), true, now);
+    }
+}
+
 static bool incoming_admit(struct rnic_ep *listener, instant_ns now)
 {
     struct link_stream *stream;
     int error = link_accept(listener->stream, &stream);
+    if (error == -EMFILE || error == -ENFILE) { // the link has reset it; the next one finds room
+        drop_half_open(conn_gate_narrow(&listener->rnic->gate), now);
+    }
     if (error != 0) {
-        return false; // none waits; or no descriptors are left, and the link has reset it
+        return false;
     }
     struct rnic_ep *ep = ep_create(listener->rnic, NULL);
     if (ep == NULL) {
@@ -133,11 +144,7 @@ static bool incoming_admit(struct rnic_ep *listener, instant_ns now)
     ep->startup.listening_ep = listener;
     ep_conn_init(ep, false, now);
     ep_move(ep, EP_IN_START);
-    struct conn_admission *oldest =
-        conn_listener_admit(&listener->listener, &ep->startup.admission);
-    if (oldest != NULL) {
-        ep_doom(LIST_ENTRY(oldest, struct rnic_ep, startup.admission), true, now);
-    }
+    drop_half_open(conn_listener_admit(&listener->listener, &ep->startup.admission), now);
     ep_on_turn(ep, now); // the Request has often come with the connection
     return true;
 }

@@ -48,6 +48,35 @@ static void oldest_may_be_of_another_listener(void **state)
     assert_null(conn_listener_drain(&l));
 }
 
+static void who_has_no_descriptor_left_admits_no_more_than_there_were(void **state)
+{
+    (void)state;
+    begin(0, 8);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_null(conn_listener_admit(&l, &a[i]));
+    }
+    assert_ptr_equal(conn_gate_narrow(&gate), &a[0]);
+    assert_int_equal(l.counters.dropped, 1);
+    assert_ptr_equal(conn_listener_admit(&other, &a[3]), &a[1]);
+}
+
+static void a_narrow_gate_grows_with_each_request_up_to_its_bound(void **state)
+{
+    (void)state;
+    begin(0, 2);
+    assert_null(conn_gate_narrow(&gate)); // nobody is there: one is always admitted
+    assert_null(conn_listener_admit(&l, &a[0]));
+    assert_ptr_equal(conn_listener_admit(&l, &a[1]), &a[0]);
+    assert_true(conn_listener_request(&a[1]));
+    conn_listener_admit(&l, &a[2]);
+    assert_null(conn_listener_admit(&l, &a[3]));
+    assert_true(conn_listener_request(&a[2]));
+    assert_true(conn_listener_request(&a[3]));
+    conn_listener_admit(&l, &a[4]);
+    conn_listener_admit(&l, &a[5]);
+    assert_ptr_equal(conn_listener_admit(&l, &a[6]), &a[4]);
+}
+
 static void request_gives_its_half_open_place_back(void **state)
 {
     (void)state;
@@ -99,6 +128,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(oldest_half_open_connection_makes_room),
         cmocka_unit_test(oldest_may_be_of_another_listener),
+        cmocka_unit_test(who_has_no_descriptor_left_admits_no_more_than_there_were),
+        cmocka_unit_test(a_narrow_gate_grows_with_each_request_up_to_its_bound),
         cmocka_unit_test(request_gives_its_half_open_place_back),
         cmocka_unit_test(request_beyond_the_backlog_is_refused),
         cmocka_unit_test(answered_request_makes_room_in_the_backlog),
