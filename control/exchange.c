@@ -9,9 +9,7 @@ enum { ANSWER_FIRST_LEN = 64 << 10 };
 
 static void end_with(struct exchange *e, int error)
 {
-    // How a device shows strangers the door: it hangs up.
-    const bool is_shown_out = error == -ECONNRESET || error == -EPIPE;
-    e->error = is_shown_out ? -EACCES : error;
+    e->error = error;
     e->state = EXCHANGE_OVER;
     if (e->fd >= 0) {
         close(e->fd);
@@ -19,14 +17,34 @@ static void end_with(struct exchange *e, int error)
     }
 }
 
+// It hung up without an answer. So a device shows strangers the door, but never its own user: that
+// one finds it ending, and the others do when nobody listens any more.
+static void end_hung_up(struct exchange *e)
+{
+    end_with(e, e->is_own || !process_is_alive(&e->process) ? -ECONNREFUSED : -EACCES);
+}
+
+static void end_failed(struct exchange *e, int error)
+{
+    if (error == ECONNRESET || error == EPIPE) {
+        end_hung_up(e);
+    } else {
+        end_with(e, -error);
+    }
+}
+
 // Anybody may take an abstract name, and a path may lead elsewhere. In a user namespace a process
 // may know its user by another number than we do; it is believed if it is our own.
-static bool is_genuine(int fd, const struct process *process)
+static bool is_genuine(struct exchange *e)
 {
+    const struct process *process = &e->process;
     struct ucred peer;
     socklen_t len = sizeof peer;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
-           (peer.uid == process->uid || (process->path[0] == '\0' && peer.uid == geteuid()));
+    if (getsockopt(e->fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0) {
+        return false;
+    }
+    e->is_own = peer.uid == geteuid();
+    return peer.uid == process->uid || (process->path[0] == '\0' && e->is_own);
 }
 
 static void try_connect(struct exchange *e)
@@ -38,9 +56,9 @@ static void try_connect(struct exchange *e)
     }
     if (e->fd < 0 || connect(e->fd, (struct sockaddr *)&addr, addr_len) != 0) {
         if (errno != EAGAIN) {
-            end_with(e, -errno);
+            end_failed(e, errno);
         }
-    } else if (!is_genuine(e->fd, &e->process)) {
+    } else if (!is_genuine(e)) {
         end_with(e, -EACCES);
     } else {
         e->state = EXCHANGE_SENDING;
@@ -55,7 +73,7 @@ static void try_send(struct exchange *e)
         e->sent_len += (size_t)sent;
         e->state = (size_t)sent == left ? EXCHANGE_READING : EXCHANGE_SENDING;
     } else if (errno != EAGAIN) {
-        end_with(e, -errno);
+        end_failed(e, errno);
     }
 }
 
@@ -89,10 +107,12 @@ static bool try_read(struct exchange *e)
     ssize_t got = read(e->fd, e->answer + e->answer_len, e->answer_capacity - e->answer_len);
     if (got > 0) {
         e->answer_len += (size_t)got;
+    } else if (got == 0 && e->answer_len == 0) {
+        end_hung_up(e);
     } else if (got == 0) {
-        end_with(e, e->answer_len > 0 ? 0 : -EACCES);
+        end_with(e, 0);
     } else if (errno != EAGAIN) {
-        end_with(e, -errno);
+        end_failed(e, errno);
     }
     return got > 0;
 }

@@ -31,6 +31,7 @@ struct exchange {
     enum exchange_state state;
     int error; // EXCHANGE_OVER: 0, or as process_ask
     int fd;
+    bool is_own; // this user's
     size_t sent_len;
     char *answer;
     size_t answer_len, answer_capacity;

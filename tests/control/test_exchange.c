@@ -124,12 +124,71 @@ static void who_answers_without_end_is_cut_off(void **state)
     close(fd);
 }
 
-static void who_hangs_up_shows_the_door(void **state)
+// A device hangs up on its own user only when it ends, be its name still there or not.
+static void who_hangs_up_on_its_own_user_has_ended(void **state)
 {
     begin();
     close(take_request());
     exchange_step(&e, 1);
+    expect_error(-ECONNREFUSED);
+}
+
+// The request lies unread behind the listener: that is reset, not closed.
+static void who_ends_before_it_has_read_has_ended(void **state)
+{
+    begin();
+    close(listener);
+    exchange_step(&e, 1);
+    expect_error(-ECONNREFUSED);
+    assert_int_equal(setup(state), 0);
+}
+
+// A process of another user's listens; only root can be asking it without being let in.
+static int setup_of_another_user(void **state)
+{
+    enum { ANOTHER = 65534 };
+    struct sockaddr_un addr;
+    if (geteuid() != 0) {
+        return setup(state);
+    }
+    self = (struct process){.uid = ANOTHER, .pid = getpid()};
+    socklen_t len = process_address(&self, &addr);
+    listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (listener < 0 || seteuid(ANOTHER) != 0) {
+        return -1;
+    }
+    const bool is_up =
+        bind(listener, (struct sockaddr *)&addr, len) == 0 && listen(listener, 0) == 0;
+    return seteuid(0) == 0 && is_up ? 0 : -1;
+}
+
+static void skip_unless_root(void)
+{
+    if (geteuid() != 0) {
+        print_message("SKIP: only root can listen as another user\n");
+        skip();
+    }
+}
+
+static void another_users_who_hangs_up_shows_the_door(void **state)
+{
+    skip_unless_root();
+    begin();
+    close(take_request());
+    exchange_step(&e, 1);
     expect_error(-EACCES);
+}
+
+static void another_users_who_hangs_up_and_is_gone_has_ended(void **state)
+{
+    skip_unless_root();
+    begin();
+    int fd = take_request();
+    close(listener);
+    close(fd);
+    exchange_step(&e, 1);
+    expect_error(-ECONNREFUSED);
+    assert_int_equal(setup(state), 0);
 }
 
 static void nobody_there_is_said_at_once(void **state)
@@ -154,7 +213,7 @@ static void a_full_queue_of_connections_is_tried_again(void **state)
     assert_int_equal(e.state, EXCHANGE_READING);
     close(take_request());
     exchange_step(&e, 3);
-    expect_error(-EACCES);
+    expect_error(-ECONNREFUSED);
     exchange_end(&first);
 }
 
@@ -178,7 +237,12 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(who_answers_slowly_is_given_up_too, setup, teardown),
         cmocka_unit_test_setup_teardown(who_answers_without_end_is_cut_off, setup, teardown),
-        cmocka_unit_test_setup_teardown(who_hangs_up_shows_the_door, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_hangs_up_on_its_own_user_has_ended, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_ends_before_it_has_read_has_ended, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_users_who_hangs_up_shows_the_door,
+                                        setup_of_another_user, teardown),
+        cmocka_unit_test_setup_teardown(another_users_who_hangs_up_and_is_gone_has_ended,
+                                        setup_of_another_user, teardown),
         cmocka_unit_test_setup_teardown(nobody_there_is_said_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(a_full_queue_of_connections_is_tried_again, setup,
                                         teardown),
