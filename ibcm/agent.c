@@ -147,8 +147,9 @@ static void conn_on_deadline(struct ibcm *ibcm, struct ibcm_conn *conn, instant_
         ibcm_step(ibcm, conn, IBCM_IN_EXHAUSTED, NULL, now);
         return;
     }
-    conn->tries++;
+    conn->tries += may_repeat;
     ibcm->counters.repeats += may_repeat;
+    ibcm->counters.unserved += timer == IBCM_TIMER_PAUSE;
     ibcm_step(ibcm, conn, IBCM_IN_DEADLINE, NULL, now);
 }
 

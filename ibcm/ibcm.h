@@ -74,6 +74,7 @@ enum ibcm_refusal {
     X(disconnected, "connections ended")                                       \
     X(repeats, "messages sent again because no answer came in time")           \
     X(answered_again, "messages sent again because they were asked for again") \
+    X(unserved, "requests sent again because nobody listened there yet")       \
     X(evicted, "half-open connections dropped for newer ones")                 \
     X(handed_on, "messages that are for another process of this host")         \
     X(not_sent, "messages that found no room and are lost")

@@ -9,13 +9,12 @@
         IBCM_##state, IBCM_SEND_##what, IBCM_EVENT_##event \
     }
 
-// What REQ_SENT and MRA_REQ_RCVD have in common.
-#define AWAITS_REP                                                                              \
-    [IBCM_IN_REP] = TO(REP_RCVD, NOTHING, CONNECT_RESPONSE),                                    \
-    [IBCM_IN_REJ] = TO(OVER, NOTHING, REJECTED), [IBCM_IN_DREQ] = TO(TIMEWAIT, DREP, REJECTED), \
-    [IBCM_IN_DEADLINE] = TO(REQ_SENT, AGAIN, NONE),                                             \
-    [IBCM_IN_EXHAUSTED] = TO(REFUSED, REJ, UNREACHABLE),                                        \
-    [IBCM_IN_DISCONNECT] = TO(REFUSED, REJ, NONE), [IBCM_IN_DROP] = TO(REFUSED, REJ, NONE)
+// What REQ_SENT, MRA_REQ_RCVD and REQ_UNSERVED have in common.
+#define AWAITS_REP                                                                                 \
+    [IBCM_IN_REP] = TO(REP_RCVD, NOTHING, CONNECT_RESPONSE),                                       \
+    [IBCM_IN_REJ] = TO(OVER, NOTHING, REJECTED), [IBCM_IN_DREQ] = TO(TIMEWAIT, DREP, REJECTED),    \
+    [IBCM_IN_DEADLINE] = TO(REQ_SENT, AGAIN, NONE), [IBCM_IN_DISCONNECT] = TO(REFUSED, REJ, NONE), \
+    [IBCM_IN_DROP] = TO(REFUSED, REJ, NONE)
 
 // … REP_RCVD and MRA_REP_SENT …
 #define AWAITS_OWNER                                                                            \
@@ -43,133 +42,139 @@
     [IBCM_IN_EXHAUSTED] = TO(REFUSED, REJ, UNREACHABLE),             \
     [IBCM_IN_DISCONNECT] = TO(DREQ_SENT, DREQ, NONE), [IBCM_IN_DROP] = TO(DREQ_SENT, DREQ, NONE)
 
-static const struct ibcm_edge edges[IBCM_STATE_COUNT][IBCM_INPUT_COUNT] =
-    {
-        [IBCM_IDLE] =
-            {
-                [IBCM_IN_CONNECT] = TO(REQ_SENT, REQ, NONE),
-                [IBCM_IN_RESOLVE] = TO(SIDR_REQ_SENT, SIDR_REQ, NONE),
-                [IBCM_IN_REQ] = TO(REQ_RCVD, NOTHING, CONNECT_REQUEST),
-                [IBCM_IN_SIDR_REQ] = TO(SIDR_REQ_RCVD, NOTHING, CONNECT_REQUEST),
-            },
-        [IBCM_REQ_SENT] =
-            {
-                AWAITS_REP,
-                [IBCM_IN_MRA] = TO(MRA_REQ_RCVD, NOTHING, NONE),
-            },
-        [IBCM_MRA_REQ_RCVD] =
-            {
-                AWAITS_REP, // another MRA asks in vain
-            },
-        [IBCM_REP_RCVD] =
-            {
-                AWAITS_OWNER,
-                [IBCM_IN_REP] = TO(MRA_REP_SENT, MRA, NONE),
-                [IBCM_IN_DELAY] = TO(MRA_REP_SENT, MRA, NONE),
-            },
-        [IBCM_MRA_REP_SENT] =
-            {
-                AWAITS_OWNER,
-                [IBCM_IN_REP] = TO(MRA_REP_SENT, AGAIN, NONE),
-            },
-        [IBCM_REQ_RCVD] =
-            {
-                AWAITS_ANSWER,
-                [IBCM_IN_REQ_AGAIN] = TO(MRA_REQ_SENT, MRA, NONE),
-                [IBCM_IN_DELAY] = TO(MRA_REQ_SENT, MRA, NONE),
-            },
-        [IBCM_MRA_REQ_SENT] =
-            {
-                AWAITS_ANSWER,
-                [IBCM_IN_REQ_AGAIN] = TO(MRA_REQ_SENT, AGAIN, NONE),
-            },
-        [IBCM_REP_SENT] =
-            {
-                AWAITS_RTU,
-                [IBCM_IN_REQ_AGAIN] = TO(REP_SENT, AGAIN, NONE),
-                [IBCM_IN_MRA] = TO(MRA_REP_RCVD, NOTHING, NONE),
-            },
-        [IBCM_MRA_REP_RCVD] =
-            {
-                AWAITS_RTU, // another MRA asks in vain
-            },
-        [IBCM_ESTABLISHED] =
-            {
-                [IBCM_IN_COMMUNICATION] = TO(ESTABLISHED, NOTHING, NONE),
-                [IBCM_IN_REP] = TO(ESTABLISHED, AGAIN, NONE), // the RTU was lost
-                [IBCM_IN_RTU] = TO(ESTABLISHED, NOTHING, NONE),
-                [IBCM_IN_REJ] = TO(TIMEWAIT, NOTHING, DISCONNECTED),
-                [IBCM_IN_STALE] = TO(TIMEWAIT, NOTHING, DISCONNECTED),
-                [IBCM_IN_DREQ] = TO(TIMEWAIT, DREP, DISCONNECTED),
-                [IBCM_IN_DISCONNECT] = TO(DREQ_SENT, DREQ, NONE),
-                [IBCM_IN_DROP] = TO(DREQ_SENT, DREQ, NONE),
-            },
-        [IBCM_DREQ_SENT] =
-            {
-                [IBCM_IN_COMMUNICATION] = TO(DREQ_SENT, NOTHING, NONE),
-                [IBCM_IN_RTU] = TO(DREQ_SENT, NOTHING, NONE),
-                [IBCM_IN_REJ] = TO(TIMEWAIT, NOTHING, DISCONNECTED),
-                [IBCM_IN_STALE] = TO(TIMEWAIT, NOTHING, DISCONNECTED),
-                [IBCM_IN_DREQ] = TO(TIMEWAIT, DREP, DISCONNECTED),
-                [IBCM_IN_DREP] = TO(TIMEWAIT, NOTHING, DISCONNECTED),
-                [IBCM_IN_DEADLINE] = TO(DREQ_SENT, AGAIN, NONE),
-                [IBCM_IN_EXHAUSTED] = TO(TIMEWAIT, NOTHING, DISCONNECTED),
-                [IBCM_IN_DISCONNECT] = TO(DREQ_SENT, NOTHING, NONE),
-                [IBCM_IN_DROP] = TO(DREQ_SENT, NOTHING, NONE),
-            },
-        [IBCM_TIMEWAIT] =
-            {
-                [IBCM_IN_COMMUNICATION] = TO(TIMEWAIT, NOTHING, NONE),
-                [IBCM_IN_REQ_AGAIN] = TO(TIMEWAIT, REJ, NONE),
-                [IBCM_IN_DREQ] = TO(TIMEWAIT, DREP, NONE), // the DREP was lost
-                [IBCM_IN_DREP] = TO(TIMEWAIT, NOTHING, NONE),
-                [IBCM_IN_DEADLINE] = TO(OVER, NOTHING, TIMEWAIT_EXIT),
-                [IBCM_IN_DISCONNECT] = TO(TIMEWAIT, NOTHING, NONE),
-                [IBCM_IN_DROP] = TO(TIMEWAIT, NOTHING, NONE),
-            },
-        [IBCM_REFUSED] =
-            {
-                [IBCM_IN_REQ_AGAIN] = TO(REFUSED, AGAIN, NONE),
-                [IBCM_IN_MRA] = TO(REFUSED, AGAIN, NONE),
-                [IBCM_IN_REP] = TO(REFUSED, AGAIN, NONE),
-                [IBCM_IN_RTU] = TO(REFUSED, AGAIN, NONE),
-                [IBCM_IN_DREQ] = TO(REFUSED, DREP, NONE),
-                [IBCM_IN_DEADLINE] = TO(OVER, NOTHING, NONE),
-                [IBCM_IN_EVICTED] = TO(OVER, NOTHING, NONE),
-                [IBCM_IN_DISCONNECT] = TO(REFUSED, NOTHING, NONE),
-                [IBCM_IN_DROP] = TO(REFUSED, NOTHING, NONE),
-            },
-        [IBCM_SIDR_REQ_SENT] =
-            {
-                [IBCM_IN_SIDR_REP] = TO(OVER, NOTHING, ESTABLISHED),
-                [IBCM_IN_SIDR_REFUSED] = TO(OVER, NOTHING, REJECTED),
-                [IBCM_IN_DEADLINE] = TO(SIDR_REQ_SENT, AGAIN, NONE),
-                [IBCM_IN_EXHAUSTED] = TO(OVER, NOTHING, UNREACHABLE),
-                [IBCM_IN_DISCONNECT] = TO(OVER, NOTHING, NONE),
-                [IBCM_IN_DROP] = TO(OVER, NOTHING, NONE),
-            },
-        [IBCM_SIDR_REQ_RCVD] =
-            {
-                [IBCM_IN_ACCEPT] = TO(SIDR_ANSWERED, SIDR_REP, NONE),
-                [IBCM_IN_REJECT] = TO(SIDR_ANSWERED, SIDR_REP, NONE),
-                [IBCM_IN_SIDR_REQ_AGAIN] = TO(SIDR_REQ_RCVD, NOTHING, NONE),
-                [IBCM_IN_EVICTED] = TO(OVER, SIDR_REP, REJECTED),
-                [IBCM_IN_DISCONNECT] = TO(SIDR_ANSWERED, SIDR_REP, NONE),
-                [IBCM_IN_DROP] = TO(SIDR_ANSWERED, SIDR_REP, NONE),
-            },
-        [IBCM_SIDR_ANSWERED] =
-            {
-                [IBCM_IN_SIDR_REQ_AGAIN] = TO(SIDR_ANSWERED, AGAIN, NONE),
-                [IBCM_IN_DEADLINE] = TO(OVER, NOTHING, NONE),
-                [IBCM_IN_EVICTED] = TO(OVER, NOTHING, NONE),
-                [IBCM_IN_DISCONNECT] = TO(SIDR_ANSWERED, NOTHING, NONE),
-                [IBCM_IN_DROP] = TO(SIDR_ANSWERED, NOTHING, NONE),
-            },
-        [IBCM_OVER] =
-            {
-                [IBCM_IN_DISCONNECT] = TO(OVER, NOTHING, NONE),
-                [IBCM_IN_DROP] = TO(OVER, NOTHING, NONE),
-            },
+static const struct ibcm_edge edges[IBCM_STATE_COUNT][IBCM_INPUT_COUNT] = {
+    [IBCM_IDLE] =
+        {
+            [IBCM_IN_CONNECT] = TO(REQ_SENT, REQ, NONE),
+            [IBCM_IN_RESOLVE] = TO(SIDR_REQ_SENT, SIDR_REQ, NONE),
+            [IBCM_IN_REQ] = TO(REQ_RCVD, NOTHING, CONNECT_REQUEST),
+            [IBCM_IN_SIDR_REQ] = TO(SIDR_REQ_RCVD, NOTHING, CONNECT_REQUEST),
+        },
+    [IBCM_REQ_SENT] =
+        {
+            AWAITS_REP,
+            [IBCM_IN_MRA] = TO(MRA_REQ_RCVD, NOTHING, NONE),
+            [IBCM_IN_UNSERVED] = TO(REQ_UNSERVED, NOTHING, NONE),
+            [IBCM_IN_EXHAUSTED] = TO(REFUSED, REJ, UNREACHABLE),
+        },
+    [IBCM_MRA_REQ_RCVD] =
+        {
+            AWAITS_REP, // another MRA asks in vain
+            [IBCM_IN_EXHAUSTED] = TO(REFUSED, REJ, UNREACHABLE),
+        },
+    [IBCM_REQ_UNSERVED] =
+        {
+            AWAITS_REP, [IBCM_IN_UNSERVED] = TO(REQ_UNSERVED, NOTHING, NONE), // the REJ came twice
+        },
+    [IBCM_REP_RCVD] =
+        {
+            AWAITS_OWNER,
+            [IBCM_IN_REP] = TO(MRA_REP_SENT, MRA, NONE),
+            [IBCM_IN_DELAY] = TO(MRA_REP_SENT, MRA, NONE),
+        },
+    [IBCM_MRA_REP_SENT] =
+        {
+            AWAITS_OWNER,
+            [IBCM_IN_REP] = TO(MRA_REP_SENT, AGAIN, NONE),
+        },
+    [IBCM_REQ_RCVD] =
+        {
+            AWAITS_ANSWER,
+            [IBCM_IN_REQ_AGAIN] = TO(MRA_REQ_SENT, MRA, NONE),
+            [IBCM_IN_DELAY] = TO(MRA_REQ_SENT, MRA, NONE),
+        },
+    [IBCM_MRA_REQ_SENT] =
+        {
+            AWAITS_ANSWER,
+            [IBCM_IN_REQ_AGAIN] = TO(MRA_REQ_SENT, AGAIN, NONE),
+        },
+    [IBCM_REP_SENT] =
+        {
+            AWAITS_RTU,
+            [IBCM_IN_REQ_AGAIN] = TO(REP_SENT, AGAIN, NONE),
+            [IBCM_IN_MRA] = TO(MRA_REP_RCVD, NOTHING, NONE),
+        },
+    [IBCM_MRA_REP_RCVD] =
+        {
+            AWAITS_RTU, // another MRA asks in vain
+        },
+    [IBCM_ESTABLISHED] =
+        {
+            [IBCM_IN_COMMUNICATION] = TO(ESTABLISHED, NOTHING, NONE),
+            [IBCM_IN_REP] = TO(ESTABLISHED, AGAIN, NONE), // the RTU was lost
+            [IBCM_IN_RTU] = TO(ESTABLISHED, NOTHING, NONE),
+            [IBCM_IN_REJ] = TO(TIMEWAIT, NOTHING, DISCONNECTED),
+            [IBCM_IN_STALE] = TO(TIMEWAIT, NOTHING, DISCONNECTED),
+            [IBCM_IN_DREQ] = TO(TIMEWAIT, DREP, DISCONNECTED),
+            [IBCM_IN_DISCONNECT] = TO(DREQ_SENT, DREQ, NONE),
+            [IBCM_IN_DROP] = TO(DREQ_SENT, DREQ, NONE),
+        },
+    [IBCM_DREQ_SENT] =
+        {
+            [IBCM_IN_COMMUNICATION] = TO(DREQ_SENT, NOTHING, NONE),
+            [IBCM_IN_RTU] = TO(DREQ_SENT, NOTHING, NONE),
+            [IBCM_IN_REJ] = TO(TIMEWAIT, NOTHING, DISCONNECTED),
+            [IBCM_IN_STALE] = TO(TIMEWAIT, NOTHING, DISCONNECTED),
+            [IBCM_IN_DREQ] = TO(TIMEWAIT, DREP, DISCONNECTED),
+            [IBCM_IN_DREP] = TO(TIMEWAIT, NOTHING, DISCONNECTED),
+            [IBCM_IN_DEADLINE] = TO(DREQ_SENT, AGAIN, NONE),
+            [IBCM_IN_EXHAUSTED] = TO(TIMEWAIT, NOTHING, DISCONNECTED),
+            [IBCM_IN_DISCONNECT] = TO(DREQ_SENT, NOTHING, NONE),
+            [IBCM_IN_DROP] = TO(DREQ_SENT, NOTHING, NONE),
+        },
+    [IBCM_TIMEWAIT] =
+        {
+            [IBCM_IN_COMMUNICATION] = TO(TIMEWAIT, NOTHING, NONE),
+            [IBCM_IN_REQ_AGAIN] = TO(TIMEWAIT, REJ, NONE),
+            [IBCM_IN_DREQ] = TO(TIMEWAIT, DREP, NONE), // the DREP was lost
+            [IBCM_IN_DREP] = TO(TIMEWAIT, NOTHING, NONE),
+            [IBCM_IN_DEADLINE] = TO(OVER, NOTHING, TIMEWAIT_EXIT),
+            [IBCM_IN_DISCONNECT] = TO(TIMEWAIT, NOTHING, NONE),
+            [IBCM_IN_DROP] = TO(TIMEWAIT, NOTHING, NONE),
+        },
+    [IBCM_REFUSED] =
+        {
+            [IBCM_IN_REQ_AGAIN] = TO(REFUSED, AGAIN, NONE),
+            [IBCM_IN_MRA] = TO(REFUSED, AGAIN, NONE),
+            [IBCM_IN_REP] = TO(REFUSED, AGAIN, NONE),
+            [IBCM_IN_RTU] = TO(REFUSED, AGAIN, NONE),
+            [IBCM_IN_DREQ] = TO(REFUSED, DREP, NONE),
+            [IBCM_IN_DEADLINE] = TO(OVER, NOTHING, NONE),
+            [IBCM_IN_EVICTED] = TO(OVER, NOTHING, NONE),
+            [IBCM_IN_DISCONNECT] = TO(REFUSED, NOTHING, NONE),
+            [IBCM_IN_DROP] = TO(REFUSED, NOTHING, NONE),
+        },
+    [IBCM_SIDR_REQ_SENT] =
+        {
+            [IBCM_IN_SIDR_REP] = TO(OVER, NOTHING, ESTABLISHED),
+            [IBCM_IN_SIDR_REFUSED] = TO(OVER, NOTHING, REJECTED),
+            [IBCM_IN_DEADLINE] = TO(SIDR_REQ_SENT, AGAIN, NONE),
+            [IBCM_IN_EXHAUSTED] = TO(OVER, NOTHING, UNREACHABLE),
+            [IBCM_IN_DISCONNECT] = TO(OVER, NOTHING, NONE),
+            [IBCM_IN_DROP] = TO(OVER, NOTHING, NONE),
+        },
+    [IBCM_SIDR_REQ_RCVD] =
+        {
+            [IBCM_IN_ACCEPT] = TO(SIDR_ANSWERED, SIDR_REP, NONE),
+            [IBCM_IN_REJECT] = TO(SIDR_ANSWERED, SIDR_REP, NONE),
+            [IBCM_IN_SIDR_REQ_AGAIN] = TO(SIDR_REQ_RCVD, NOTHING, NONE),
+            [IBCM_IN_EVICTED] = TO(OVER, SIDR_REP, REJECTED),
+            [IBCM_IN_DISCONNECT] = TO(SIDR_ANSWERED, SIDR_REP, NONE),
+            [IBCM_IN_DROP] = TO(SIDR_ANSWERED, SIDR_REP, NONE),
+        },
+    [IBCM_SIDR_ANSWERED] =
+        {
+            [IBCM_IN_SIDR_REQ_AGAIN] = TO(SIDR_ANSWERED, AGAIN, NONE),
+            [IBCM_IN_DEADLINE] = TO(OVER, NOTHING, NONE),
+            [IBCM_IN_EVICTED] = TO(OVER, NOTHING, NONE),
+            [IBCM_IN_DISCONNECT] = TO(SIDR_ANSWERED, NOTHING, NONE),
+            [IBCM_IN_DROP] = TO(SIDR_ANSWERED, NOTHING, NONE),
+        },
+    [IBCM_OVER] =
+        {
+            [IBCM_IN_DISCONNECT] = TO(OVER, NOTHING, NONE),
+            [IBCM_IN_DROP] = TO(OVER, NOTHING, NONE),
+        },
 };
 
 const struct ibcm_edge *ibcm_state_edge(enum ibcm_state state, enum ibcm_input input)
@@ -186,6 +191,7 @@ const struct ibcm_state_facts *ibcm_state_facts(enum ibcm_state state)
         [IBCM_IDLE] = {"idle", IBCM_TIMER_NONE, false, false},
         [IBCM_REQ_SENT] = {"req-sent", IBCM_TIMER_RESPONSE, false, false},
         [IBCM_MRA_REQ_RCVD] = {"mra-req-rcvd", IBCM_TIMER_SERVICE, false, false},
+        [IBCM_REQ_UNSERVED] = {"req-unserved", IBCM_TIMER_PAUSE, false, false},
         [IBCM_REP_RCVD] = {"rep-rcvd", IBCM_TIMER_NONE, false, true},
         [IBCM_MRA_REP_SENT] = {"mra-rep-sent", IBCM_TIMER_NONE, false, true},
         [IBCM_REQ_RCVD] = {"req-rcvd", IBCM_TIMER_NONE, true, true},
@@ -223,6 +229,7 @@ const char *ibcm_input_name(enum ibcm_input input)
         [IBCM_IN_MRA] = "MRA",
         [IBCM_IN_REP] = "REP",
         [IBCM_IN_REJ] = "REJ",
+        [IBCM_IN_UNSERVED] = "REJ, unserved",
         [IBCM_IN_RTU] = "RTU",
         [IBCM_IN_DREQ] = "DREQ",
         [IBCM_IN_DREP] = "DREP",

@@ -6,7 +6,7 @@
 //
 //   IDLE                                           IDLE
 //    | connect: REQ                                 | REQ
-//   REQ_SENT <-> MRA_REQ_RCVD                      REQ_RCVD -> MRA_REQ_SENT
+//   REQ_SENT <-> MRA_REQ_RCVD, REQ_UNSERVED        REQ_RCVD -> MRA_REQ_SENT
 //    | REP                                          | accept: REP
 //   REP_RCVD -> MRA_REP_SENT                       REP_SENT <-> MRA_REP_RCVD
 //    | establish: RTU                               | RTU, or the first packet of data
@@ -30,6 +30,7 @@ enum ibcm_state {
     IBCM_IDLE,
     IBCM_REQ_SENT,
     IBCM_MRA_REQ_RCVD, // active: the peer has asked for time
+    IBCM_REQ_UNSERVED, // active: nobody listens there, and may in a moment
     IBCM_REP_RCVD,     // active: the owner is to establish or reject
     IBCM_MRA_REP_SENT, // active: the peer has been asked for time
     IBCM_REQ_RCVD,     // passive: the owner is to accept or reject
@@ -63,6 +64,7 @@ enum ibcm_input {
     IBCM_IN_MRA,
     IBCM_IN_REP,
     IBCM_IN_REJ,
+    IBCM_IN_UNSERVED, // a REJ since nobody listens, and not the last to be borne
     IBCM_IN_RTU,
     IBCM_IN_DREQ,
     IBCM_IN_DREP,
@@ -117,6 +119,7 @@ enum ibcm_timer {
     IBCM_TIMER_NONE,
     IBCM_TIMER_RESPONSE, // until an answer is due; then the message goes out again, or it is over
     IBCM_TIMER_SERVICE,  // what the peer has asked for by MRA
+    IBCM_TIMER_PAUSE,    // until it is worth asking again
     IBCM_TIMER_TIMEWAIT, // until no packet of the connection can be on its way any more
     IBCM_TIMER_REPEATS,  // until whoever was answered has stopped asking
 };

@@ -48,6 +48,8 @@ static instant_ns state_ends(const struct ibcm *ibcm, const struct ibcm_conn *co
         return instant_after(now, conn->response_ns);
     case IBCM_TIMER_SERVICE:
         return instant_after(now, conn->service_ns + 2 * lifetime);
+    case IBCM_TIMER_PAUSE: // 2 ms, then 4, 8 …
+        return instant_after(now, NS_PER_MS << conn->unserved);
     case IBCM_TIMER_TIMEWAIT:
         return instant_after(now, 2 * lifetime + ibcm_time_ns(ibcm->config.ack_delay));
     case IBCM_TIMER_REPEATS:
@@ -59,7 +61,8 @@ static instant_ns state_ends(const struct ibcm *ibcm, const struct ibcm_conn *co
 // What a REJ or SIDR_REP of ours will say, or why the owner is told REJECTED.
 static void note_reason(struct ibcm_conn *conn, enum ibcm_input input, unsigned said)
 {
-    bool is_asking = conn->state == IBCM_REQ_SENT || conn->state == IBCM_MRA_REQ_RCVD;
+    bool is_asking = conn->state == IBCM_REQ_SENT || conn->state == IBCM_MRA_REQ_RCVD ||
+                     conn->state == IBCM_REQ_UNSERVED;
     switch (input) {
     case IBCM_IN_REJECT:
     case IBCM_IN_REJ:

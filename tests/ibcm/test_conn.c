@@ -155,14 +155,60 @@ static void a_response_can_be_rejected(void **state)
     assert_int_equal(B->reason, IBCM_REASON_CONSUMER);
 }
 
+// Longer than somebody who is asked where nobody listens is asked again.
+static void exchange_unserved(void)
+{
+    net_run_for(&net, 100 * NS_PER_MS);
+}
+
 static void where_nobody_listens_the_answer_is_invalid_service_id(void **state)
 {
     ibcm_unlisten(B->ibcm, &B->listener, net.now);
     net_connect(&net, 0, 1);
-    net_exchange(&net);
+    exchange_unserved();
     assert_int_equal(A->last, IBCM_EVENT_REJECTED);
     assert_int_equal(A->reason, IBCM_REASON_INVALID_SERVICE_ID);
-    assert_int_equal(net_refusals(B, IBCM_REFUSAL_NO_LISTENER), 1);
+    assert_int_equal(net_refusals(B, IBCM_REFUSAL_NO_LISTENER), 6);
+    assert_int_equal(net.sent[IBCM_REQ], 6);
+    assert_int_equal(ibcm_counters(A->ibcm)->unserved, 5);
+    assert_int_equal(ibcm_counters(A->ibcm)->repeats, 0);
+}
+
+static void who_listens_a_moment_too_late_is_found(void **state)
+{
+    ibcm_unlisten(B->ibcm, &B->listener, net.now);
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(A->count[IBCM_EVENT_REJECTED], 0);
+    assert_int_equal(ibcm_listen(B->ibcm, &B->listener, IP_CM_PS_TCP, NET_PORT, &in6addr_any, 0, B),
+                     0);
+    exchange_unserved();
+    assert_int_equal(A->last, IBCM_EVENT_ESTABLISHED);
+    assert_int_equal(B->last, IBCM_EVENT_ESTABLISHED);
+}
+
+// Each of them counts for what is borne, and none is the end of it.
+static void a_refusal_that_comes_twice_is_borne_too(void **state)
+{
+    ibcm_unlisten(B->ibcm, &B->listener, net.now);
+    struct ibcm_conn *conn = net_connect(&net, 0, 1);
+    net_run_for(&net, 2 * NS_PER_MS);
+    assert_int_equal(ibcm_conn_state(conn), IBCM_REQ_UNSERVED);
+    net_deliver(&net, &net.last[IBCM_REJ].ends, net.last[IBCM_REJ].mad);
+    assert_int_equal(ibcm_conn_state(conn), IBCM_REQ_UNSERVED);
+    assert_int_equal(A->count[IBCM_EVENT_REJECTED], 0);
+}
+
+static void who_lets_go_while_nobody_listens_says_so(void **state)
+{
+    ibcm_unlisten(B->ibcm, &B->listener, net.now);
+    struct ibcm_conn *conn = net_connect(&net, 0, 1);
+    net_run_for(&net, 2 * NS_PER_MS);
+    struct ibcm_message m;
+    ibcm_drop(A->ibcm, conn, net.now);
+    assert_int_equal(ibcm_message_parse(span_of(net.last[IBCM_REJ].mad, MAD_LEN), &m),
+                     IBCM_PARSE_OK);
+    assert_int_equal(m.rej.reason, IBCM_REASON_TIMEOUT);
 }
 
 static void the_listener_at_the_very_address_goes_first(void **state)
@@ -194,7 +240,7 @@ static void a_wildcard_of_one_family_takes_that_family_alone(void **state)
     ibcm_unlisten(B->ibcm, &B->listener, net.now);
     assert_int_equal(ibcm_listen(B->ibcm, &of_ipv6, IP_CM_PS_TCP, NET_PORT, &ipv6, 0, NULL), 0);
     net_connect(&net, 0, 1);
-    net_exchange(&net);
+    exchange_unserved();
     assert_int_equal(A->last, IBCM_EVENT_REJECTED);
     assert_int_equal(A->reason, IBCM_REASON_INVALID_SERVICE_ID);
     assert_int_equal(ibcm_listen(B->ibcm, &of_ipv4, IP_CM_PS_TCP, NET_PORT, &ipv4, 0, &of_ipv4), 0);
@@ -214,7 +260,7 @@ static void a_listener_that_goes_away_refuses_whom_nobody_was_told_of(void **sta
     ibcm_on_mad(B->ibcm, &p.ends, span_of(p.mad, MAD_LEN), false, net.now);
     ibcm_unlisten(B->ibcm, &B->listener, net.now);
     assert_false(ibcm_next_event(B->ibcm, &e));
-    net_exchange(&net);
+    exchange_unserved();
     assert_int_equal(A->last, IBCM_EVENT_REJECTED);
     assert_int_equal(A->reason, IBCM_REASON_INVALID_SERVICE_ID);
 }
@@ -473,6 +519,9 @@ int main(void)
         TEST(a_rejection_carries_its_reason_and_words),
         TEST(a_response_can_be_rejected),
         TEST(where_nobody_listens_the_answer_is_invalid_service_id),
+        TEST(who_listens_a_moment_too_late_is_found),
+        TEST(a_refusal_that_comes_twice_is_borne_too),
+        TEST(who_lets_go_while_nobody_listens_says_so),
         TEST(the_listener_at_the_very_address_goes_first),
         TEST(a_wildcard_of_one_family_takes_that_family_alone),
         TEST(a_listener_that_goes_away_refuses_whom_nobody_was_told_of),
