@@ -185,7 +185,7 @@ static bool resend(struct tcb *tcb, const struct tcp_port *port, struct tcp_sent
         .iov_count = iov_count,
     };
     bool is_whole = sent->seq + len + sent->has_fin == end;
-    batch.header.flags |= len > 0 && is_whole ? TCP_PSH : 0;
+    batch.header.flags |= len > 0 && sent->has_psh && is_whole ? TCP_PSH : 0;
     batch.header.flags |= sent->has_fin && is_whole ? TCP_FIN : 0;
     bool is_sack_in = put_sack(tcb, &batch.header, len);
     if (hand_over(tcb, port, &batch, is_sack_in) == 0) {
@@ -320,8 +320,10 @@ static void on_new_sent(struct tcb *tcb, const struct tcp_batch *batch, unsigned
     uint32_t left = batch->payload_len;
     for (unsigned i = 0; i < taken; i++) {
         uint32_t len = left < batch->segment_len ? left : batch->segment_len;
-        bool is_fin = (batch->header.flags & TCP_FIN) != 0 && i + 1 == batch->segment_count;
-        tcp_scoreboard_on_sent(&tcb->scoreboard, snd->nxt, snd->nxt + len + is_fin, is_fin, now,
+        // Both go with the last only.
+        uint8_t flags = i + 1 == batch->segment_count ? batch->header.flags : 0;
+        bool is_fin = (flags & TCP_FIN) != 0;
+        tcp_scoreboard_on_sent(&tcb->scoreboard, snd->nxt, snd->nxt + len + is_fin, flags, now,
                                batch->header.options.ts_value);
         snd->nxt += len + is_fin;
         snd->is_fin_sent |= is_fin;

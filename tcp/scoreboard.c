@@ -1,6 +1,7 @@
 #include "tcp/scoreboard.h"
 
 #include "base/check.h"
+#include "wire/tcp.h"
 
 void tcp_scoreboard_init(struct tcp_scoreboard *sb, unsigned max, struct carve *memory)
 {
@@ -140,7 +141,7 @@ static void set_condition(struct tcp_scoreboard *sb, struct tcp_sent *sent,
     }
 }
 
-void tcp_scoreboard_on_sent(struct tcp_scoreboard *sb, tcp_seq seq, tcp_seq end, bool has_fin,
+void tcp_scoreboard_on_sent(struct tcp_scoreboard *sb, tcp_seq seq, tcp_seq end, uint8_t flags,
                             instant_ns now, uint32_t ts_value)
 {
     struct tcp_sent *sent = take_record(sb);
@@ -150,7 +151,8 @@ void tcp_scoreboard_on_sent(struct tcp_scoreboard *sb, tcp_seq seq, tcp_seq end,
                               .number = ++sb->transmissions,
                               .ts_value = ts_value,
                               .segments = 1,
-                              .has_fin = has_fin};
+                              .has_psh = (flags & (TCP_PSH | TCP_FIN)) != 0, // a FIN pushes
+                              .has_fin = (flags & TCP_FIN) != 0};
     list_push_tail(&sb->sent, &sent->link);
     *place_of(sb, sb->count++) = (uint16_t)(sent - sb->pool);
     sb->flight_len += sent_len(sent);
@@ -184,7 +186,7 @@ void tcp_scoreboard_split(struct tcp_scoreboard *sb, struct tcp_sent *sent, tcp_
     list_push_head(&sent->link, &rest->link); // behind it
     sent->end = seq;
     sent->segments = 1;
-    sent->has_fin = false;
+    sent->has_psh = sent->has_fin = false;
     sb->count++;
     for (unsigned i = sb->count - 1; i > index + 1; i--) {
         *place_of(sb, i) = *place_of(sb, i - 1);
@@ -241,6 +243,7 @@ static bool join_before(struct tcp_scoreboard *sb, unsigned index)
     }
     before->end = sent->end;
     before->segments = (uint16_t)(before->segments + sent->segments);
+    before->has_psh = sent->has_psh;
     before->has_fin = sent->has_fin;
     before->was_retransmitted |= sent->was_retransmitted;
     remove_record(sb, index);

@@ -31,7 +31,7 @@ struct tcp_sent {
     uint16_t segments;  // 1, or how many SACKed ones were joined
     uint8_t condition;  // enum tcp_sent_condition
     bool was_retransmitted;
-    bool has_fin;
+    bool has_psh, has_fin; // of its last segment
 };
 
 struct tcp_scoreboard {
@@ -65,8 +65,8 @@ static inline uint32_t tcp_scoreboard_pipe(const struct tcp_scoreboard *sb)
     return sb->flight_len - sb->sacked_len - sb->lost_len;
 }
 
-// A new segment, behind all others, was sent. There must be room.
-void tcp_scoreboard_on_sent(struct tcp_scoreboard *sb, tcp_seq seq, tcp_seq end, bool has_fin,
+// A new segment, behind all others, was sent with these of TCP_PSH and TCP_FIN. There must be room.
+void tcp_scoreboard_on_sent(struct tcp_scoreboard *sb, tcp_seq seq, tcp_seq end, uint8_t flags,
                             instant_ns now, uint32_t ts_value);
 // A lost or unacknowledged one was sent again.
 void tcp_scoreboard_on_resent(struct tcp_scoreboard *sb, struct tcp_sent *sent, instant_ns now,

@@ -29,7 +29,7 @@ static void begin(void)
 static void send_at(instant_ns now)
 {
     tcp_seq seq = sb.count > 0 ? tcp_scoreboard_last(&sb)->end : 0;
-    tcp_scoreboard_on_sent(&sb, seq, seq + LEN, false, now, (uint32_t)(now / NS_PER_MS));
+    tcp_scoreboard_on_sent(&sb, seq, seq + LEN, 0, now, (uint32_t)(now / NS_PER_MS));
 }
 
 // [left, right) segments have arrived, says an ACK of this time.

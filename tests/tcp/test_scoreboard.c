@@ -48,7 +48,7 @@ static void expect_same(const struct tcp_scoreboard *sb)
 static void send(struct tcp_scoreboard *sb)
 {
     if (sb->count < sb->max) {
-        tcp_scoreboard_on_sent(sb, nxt * LEN, (nxt + 1) * LEN, false, nxt, 0);
+        tcp_scoreboard_on_sent(sb, nxt * LEN, (nxt + 1) * LEN, 0, nxt, 0);
         condition[nxt++] = TCP_SENT_IN_NETWORK;
     }
 }
