@@ -1,6 +1,8 @@
 """What the scripts about the weft command share: cases as functions, and running weft.
 
         --wire WIRE    all programs on this wire (WEFT_WIRE), in a network of their own
+        --only WORD    only the cases with this in their names
+        --list         the names of the cases
 """
 
 import argparse
@@ -31,6 +33,10 @@ def case(function):
     return function
 
 
+def named(function):
+    return function.__name__.replace('_', ' '), function
+
+
 def wire():
     """That of all programs here."""
     return _WIRE.get('WEFT_WIRE', 'iwarp')
@@ -49,14 +55,19 @@ def use_wire(name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--wire')
+    parser.add_argument('--only', default='', metavar='WORD')
+    parser.add_argument('--list', action='store_true')
     options = parser.parse_args()
+    chosen = [(name, function) for name, function in map(named, _CASES) if options.only in name]
+    if options.list:
+        print('\n'.join(name for name, _ in chosen))
+        return
     if not os.access(WEFT, os.X_OK):
         skip_all(f'{WEFT} is not built')
     if options.wire:
         use_wire(options.wire)
     tap = Tap()
-    for function in _CASES:
-        name = function.__name__.replace('_', ' ')
+    for name, function in chosen:
         try:
             function()
             tap.report(name, [])

@@ -199,6 +199,24 @@ TREES = [
      {'survived', 'equivalent'}, {'met 1'}, CODE, '--seconds', '3'),
 ]
 
+# A script of two cases, and what runs them; the other sees nothing, and alone fails.
+CASES_PY = '''import sys
+def main(cases):
+    if '--list' in sys.argv:
+        print('\\n'.join(cases))
+        sys.exit()
+    only = sys.argv[2] if len(sys.argv) > 2 else ''
+    sys.exit(not all(run() for name, run in cases.items() if only in name))
+'''
+SCRIPT = '''#!/usr/bin/env python3
+import subprocess, sys
+from cases import main
+main({'sees': lambda: subprocess.run(['%s/test_base', 'all']).returncode == 0,
+      'is broken': lambda: len(sys.argv) == 1})
+'''
+MESON_SCRIPT = MESON + '''test('base/s', find_program('tests/base/test_s.py'))
+'''
+
 
 def write(root, files):
     for name, text in files.items():
@@ -261,6 +279,18 @@ def judge_tree(root, expressions, code=CODE, *words, meson=MESON):
     return verdicts if is_untouched else 'the tree was changed', killers
 
 
+def script_wrong():
+    """What is wrong with the verdicts where a script's case alone sees, or ''."""
+    with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
+        root = pathlib.Path(folder)
+        build = root / 'build-mutants/chosen/build'
+        write(root, {'tests/base/cases.py': CASES_PY, 'tests/base/test_s.py': SCRIPT % build})
+        (root / 'tests/base/test_s.py').chmod(0o755)
+        found = judge_tree(root, {'base': f'argc < 2 || {STRONG}', 'mem': 'true'}, CODE,
+                           meson=MESON_SCRIPT)
+    return '' if found == ({'killed', 'equivalent'}, {'base/s: sees'}) else f'found {found}'
+
+
 def results():
     """(name, what is wrong or '')"""
     for name, text, expected in CASES:
@@ -277,6 +307,7 @@ def results():
         with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
             found = judge_tree(pathlib.Path(folder), expressions, *code)
         yield name, '' if found == (verdicts, killers) else f'found {found}'
+    yield 'a script is met case by case', script_wrong()
     with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
         write(pathlib.Path(folder), {'tests/base/test_b.c': ALONE})
         found = judge_tree(pathlib.Path(folder), {'base': STRONG, 'mem': 'true'}, meson=MESON_ALONE)

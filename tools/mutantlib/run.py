@@ -1,6 +1,7 @@
 """Runs tests: some at a time, each in a scratch folder, a session and (if possible) a namespace."""
 
 import os
+import pathlib
 import re
 import resource
 import signal
@@ -15,14 +16,19 @@ DATA_MAX = 8 << 30
 FILE_MAX = 4 << 30
 LIMIT_FACTOR, LIMIT_LEAST_S = 8, 15
 START_S = 0.1
+LISTING_S = 30
+# A script whose cases are functions, and which runs one of them alone (tests/cli/cases.py).
+_OF_CASES = re.compile(r'^from \w+ import (?:\([^)]*|.*)\bmain\b', re.M)
 _RESULT = re.compile(rb'^(?:not )?ok\b.*$', re.M)
 
 
 class Test:
-    def __init__(self, facts, program, build):
-        self.name = facts['name']
-        self.folder = self.name.split('/')[0]
-        self.command = facts['cmd']
+    def __init__(self, facts, program, build, case=None):
+        self.whole = facts['name']
+        self.name = f'{self.whole}: {case}' if case else self.whole
+        self.folder = self.whole.split('/')[0]
+        self.command = [*facts['cmd'], '--only', case] if case else facts['cmd']
+        self.facts = facts
         self.environment = facts['env']
         self.is_alone = not facts['is_parallel']
         self.build = build
@@ -31,6 +37,17 @@ class Test:
         self.seen = None        # the probes that it passes, as bits; None: not known
         self.kills = 0
         self.mutants = 0        # that it met
+
+    def cases(self, confined):
+        """A script's cases, each a test; the whole where it has none, or does not tell them."""
+        path = next((word for word in self.command if word.endswith('.py')), None)
+        if self.program or not path or not _OF_CASES.search(pathlib.Path(path).read_text()):
+            return [self]
+        listed = subprocess.run([*(confined or []), *self.command, '--list'], text=True,
+                                env={**os.environ, **self.environment}, cwd=self.build,
+                                stdin=subprocess.DEVNULL, capture_output=True, timeout=LISTING_S)
+        names = listed.stdout.splitlines() if listed.returncode == 0 else []
+        return [Test(self.facts, None, self.build, name) for name in names] or [self]
 
     @property
     def limit(self):

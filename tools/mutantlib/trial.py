@@ -1,7 +1,9 @@
 """Which tests a mutant meets, in which order, and what they say of it."""
 
 import collections
+from concurrent import futures
 import threading
+import time
 
 from lintlib import house
 
@@ -10,7 +12,7 @@ from .workshop import Broken
 # Folders of tests that are of no room of their own, and the rooms that they stand on.
 STAND_ON = {'judges': 'verbs cm', 'siw': 'verbs cm', 'conformance': 'verbs cm',
             'examples': 'verbs cm sim'}
-FIRST_BATCH = 4
+FIRST_BATCH, BATCH = 4, 12
 
 
 def rooms_below(room):
@@ -42,10 +44,20 @@ def executes(test, mask):
     return mask is None or (test.seen is not None and test.seen & mask != 0)
 
 
+def in_turn(tests):
+    """One case of each script, then a second of each: those of one script see much the same."""
+    rounds, begun = [], collections.Counter()
+    for test in tests:
+        rounds.append(begun[test.whole])
+        begun[test.whole] += 1
+    return [test for _, test in sorted(zip(rounds, tests), key=lambda pair: pair[0])]
+
+
 class Trial:
     """The tests, what is known of them, and how a mutant fares before them."""
 
-    def __init__(self, plain, chosen, coverage, runner, is_own, seconds_max, reach_max, say):
+    def __init__(self, plain, chosen, coverage, runner, is_own, seconds_max, reach_max,
+                 patience_s, say):
         self.plain = plain    # where objects are looked at
         self.chosen = chosen  # where tests run
         self.coverage = coverage
@@ -53,12 +65,19 @@ class Trial:
         self.is_own = is_own  # only the room's own tests
         self.seconds_max = seconds_max
         self.reach_max = max(reach_max, seconds_max)  # of tests for what no quicker one executes
+        self.patience_s = patience_s  # how long one mutant meets tests
         self.lock = threading.Lock()  # of who measures, or asks whether a test is sound
         self.say = say
         self.left_out = {}  # name -> why
         self.unsteady = set()  # tests that failed once, and passed when the mutant met them again
         self.sound = {}  # name -> whether it passes where tests run
         self.tests = runner.tests_of(chosen)
+
+    def part_scripts(self):
+        """From now on a script is met case by case; all is built that they run."""
+        with futures.ThreadPoolExecutor(self.chosen.jobs) as pool:
+            parted = pool.map(lambda test: test.cases(self.runner.confined), self.tests)
+            self.tests = [case for cases in parted for case in cases]
 
     # --- order
 
@@ -73,20 +92,20 @@ class Trial:
                     if name not in folders and set(words.split()) & {room, *above}]
         yield [test for test in programs if test.folder == folder]
         yield [test for test in programs if test.folder == 'fuzz']
+        if not self.is_own:
+            yield [test for test in programs if test.folder in folders[1:]]
         yield [test for test in scripts if test.folder == folder]
-        if self.is_own:
-            return
-        yield [test for test in programs if test.folder in folders[1:]]
-        yield [test for test in scripts if test.folder in folders[1:]]
+        if not self.is_own:
+            yield [test for test in scripts if test.folder in folders[1:]]
 
     def reaching(self, group, mask, is_slow):
         """Those of a group that may see a change behind the probes of `mask`, best first."""
         is_stray = mask is not None and mask & self.coverage.stray
-        return sorted((test for test in group
-                       if test.seconds is not None and test.name not in self.left_out and
-                       (test.seconds > self.seconds_max) == is_slow and
-                       (test.seen is None or executes(test, mask) or
-                        (is_stray and not test.program))), key=lambda test: test.rank)
+        return in_turn(sorted((test for test in group
+                               if test.seconds is not None and test.name not in self.left_out and
+                               (test.seconds > self.seconds_max) == is_slow and
+                               (test.seen is None or executes(test, mask) or
+                                (is_stray and not test.program))), key=lambda test: test.rank))
 
     def targets_for(self, mutants):
         """The product, and the tests that any of these may meet: links are most of a build."""
@@ -146,14 +165,19 @@ class Trial:
         users = self.chosen.users_of(mutant.path)
         mask = self.chosen.probes.mask_of(str(mutant.path), mutant.start, users)
         met = dict(met_before)
+        spent_s = 0
         for is_slow in (False, True):
             if is_slow and self.count_of(met, mask):
                 break  # quicker ones execute it
             for batch in self.batches(mutant, mask, met, is_slow):
+                if spent_s > self.patience_s:
+                    break
                 if not self.chosen.has(mutant) and not self.chosen.make(
                         self.runner.targets_of(batch)):
                     return 'stillborn', None, {}
+                begun = time.monotonic()
                 killer = self.meet(mutant, batch, met)
+                spent_s += time.monotonic() - begun
                 if killer:
                     return 'killed', killer, {}
         if mutant.path.suffix == '.h':
@@ -161,10 +185,14 @@ class Trial:
             if is_equivalent is not False:
                 return 'equivalent' if is_equivalent else 'stillborn', None, {}
         count = self.count_of(met, mask)
-        return 'survived', f'met {count}' if count else 'unreached', met
+        of = f' of {self.reached_by(mask)}' if spent_s > self.patience_s else ''
+        return 'survived', f'met {count}{of}' if count else 'unreached', met
 
     def count_of(self, met, mask):
         return sum(test.name in met and executes(test, mask) for test in self.tests)
+
+    def reached_by(self, mask):
+        return sum(executes(test, mask) for test in self.tests)
 
     def batches(self, mutant, mask, met, is_slow):
         """Lists of tests that it is to meet."""
@@ -174,8 +202,8 @@ class Trial:
                 self.chosen.choose(mutant)
             tests = [test for test in self.reaching(group, mask, is_slow)
                      if met.get(test.name) != self.chosen.id_of(test)]
-            yield from filter(None, (tests[:FIRST_BATCH], tests[FIRST_BATCH:4 * FIRST_BATCH],
-                                     tests[4 * FIRST_BATCH:]))
+            yield from filter(None, [tests[:FIRST_BATCH]] + [
+                tests[at:at + BATCH] for at in range(FIRST_BATCH, len(tests), BATCH)])
 
     def meet(self, mutant, batch, met):
         """Who kills, and how; those that pass or skip are noted as met, or not."""

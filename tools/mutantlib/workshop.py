@@ -239,7 +239,7 @@ def is_file_of(path, test):
         return True
     if parts[1] != test.folder:
         return False
-    own = test.name.split('/', 1)[1].split('@')[0]
+    own = test.whole.split('/', 1)[1].split('@')[0]
     return not parts[-1].startswith('test_') or parts[-1] in (own, f'test_{own}.c')
 
 
