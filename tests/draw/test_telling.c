@@ -1,0 +1,385 @@
+// A capture becomes a story: what is told of the captures of the fuzz corpus, whole and with packets
+// lost, doubled, late, cut or wrong, compared event by event with golden files.
+#include <inttypes.h>
+#include <stdarg.h>
+
+#include "draw/owners.h"
+#include "draw/telling.h"
+#include "tests/golden.h"
+
+enum { FILE_MAX = 1 << 15, ITEM_MAX = 256, TOLD_MAX = 1 << 16 };
+
+static uint8_t file[FILE_MAX];
+static uint8_t scratch[FRAME_SCRATCH_LEN];
+static uint8_t other_octets[FILE_MAX];
+static char told[TOLD_MAX];
+static size_t told_len;
+
+static __attribute__((format(printf, 1, 2))) void say(const char *format, ...)
+{
+    va_list words;
+    va_start(words, format);
+    told_len += (size_t)vsnprintf(told + told_len, sizeof told - told_len, format, words);
+    va_end(words);
+    assert_true(told_len < sizeof told);
+}
+
+/* ---- captures -------------------------------------------------------------------------------- */
+
+// What a file holds, in its order.
+static struct item {
+    bool is_record;
+    struct capture_packet packet;
+    struct capture_record record;
+} item[ITEM_MAX];
+static unsigned item_count;
+
+static void capture_read(const char *name)
+{
+    const char *root = getenv("WEFT_SOURCE_DIR");
+    char path[1024];
+    snprintf(path, sizeof path, "%s/tests/fuzz/corpus/draw/%s", root != NULL ? root : ".", name);
+    FILE *in = fopen(path, "r");
+    assert_non_null(in);
+    struct span left = span_of(file, fread(file, 1, sizeof file, in));
+    fclose(in);
+    struct capture c = {0};
+    enum capture_verdict verdict;
+    item_count = 0;
+    do {
+        size_t used;
+        struct item *i = &item[item_count];
+        verdict = capture_next(&c, left, &used, &i->packet);
+        left = span_skip(left, used);
+        i->is_record = verdict == CAPTURE_RECORD;
+        i->record = c.record;
+        item_count += verdict == CAPTURE_PACKET || verdict == CAPTURE_RECORD;
+        assert_true(item_count < ITEM_MAX);
+    } while (verdict != CAPTURE_MORE && left.len > 0);
+}
+
+static unsigned place_of(uint64_t packet)
+{
+    unsigned i = 0;
+    while (i < item_count && (item[i].is_record || item[i].packet.number != packet)) {
+        i++;
+    }
+    assert_true(i < item_count);
+    return i;
+}
+
+static void lose(uint64_t packet)
+{
+    unsigned at = place_of(packet);
+    memmove(&item[at], &item[at + 1], (--item_count - at) * sizeof item[0]);
+}
+
+// It comes again, or for the first time, behind another one.
+static void put_behind(uint64_t packet, uint64_t behind, bool is_moved)
+{
+    struct item one = item[place_of(packet)];
+    if (is_moved) {
+        lose(packet);
+    }
+    unsigned at = place_of(behind) + 1;
+    memmove(&item[at + 1], &item[at], (item_count++ - at) * sizeof item[0]);
+    item[at] = one;
+}
+
+static void begin_at(uint64_t packet)
+{
+    unsigned at = place_of(packet);
+    item_count -= at;
+    memmove(&item[0], &item[at], item_count * sizeof item[0]);
+}
+
+static void cut(uint64_t packet, size_t len)
+{
+    struct capture_packet *p = &item[place_of(packet)].packet;
+    assert_true(len < p->octets.len);
+    p->octets = span_first(p->octets, len);
+}
+
+static void spoil_last_octet(uint64_t packet)
+{
+    struct span *octets = &item[place_of(packet)].packet.octets;
+    memcpy(other_octets, octets->ptr, octets->len);
+    other_octets[octets->len - 1] ^= 1;
+    octets->ptr = other_octets;
+}
+
+/* ---- two readings ---------------------------------------------------------------------------- */
+
+static struct registry registry;
+static struct owners owners;
+
+static void see_packet(struct telling *t, const struct capture_packet *packet)
+{
+    struct frame f;
+    struct registry_sighting seen;
+    enum frame_verdict verdict = frame_parse(packet, FRAME_ROCE_PORT, scratch, &f);
+    if (verdict != FRAME_OK || f.kind == FRAME_OTHER) {
+        return;
+    }
+    do {
+        if (t != NULL) {
+            telling_see(t, packet, &f);
+        } else {
+            registry_see(&registry, packet, &f, &seen);
+        }
+    } while (frame_next(&f));
+}
+
+static void see_all(struct telling *t)
+{
+    for (unsigned i = 0; i < item_count; i++) {
+        if (!item[i].is_record) {
+            see_packet(t, &item[i].packet);
+        } else if (t != NULL) {
+            telling_see_record(t, 0, &item[i].record);
+        } else {
+            owners_see(&owners, 0, &item[i].record);
+        }
+    }
+}
+
+static void say_connections(void)
+{
+    for (uint32_t i = 0; i < registry.connection_count; i++) {
+        const struct registry_connection *c = &registry.connection[i];
+        char end[2][FRAME_END_TEXT_MAX];
+        say("connection %" PRIu32 " %s %s QP %" PRIx32 " %s QP %" PRIx32 " by %u%s: packets %" PRIu64
+            " octets %" PRIu64 " first #%" PRIu64 " for %" PRIu64 "\n",
+            c->number, registry_wire_name(c->wire), frame_end_format(&c->end[0], end[0]), c->qp[0],
+            frame_end_format(&c->end[1], end[1]), c->qp[1], c->initiator,
+            c->has_start ? " started" : "", c->packet_count, c->payload_len, c->first_packet,
+            c->last - c->first);
+    }
+}
+
+static void say_story(const struct story *s)
+{
+    for (uint32_t i = 0; i < s->event_count; i++) {
+        const struct story_event *e = &s->event[i];
+        say("%" PRIu32 ": #%" PRIu64 ".%" PRIu64 " +%" PRIu64 " %s %s%u flags %u fpdus %u message %"
+            PRIu32 " len %" PRIu32 " \"%s\" (%s)\n",
+            i, e->packet, e->record, e->at - s->begin, story_kind_name(e->kind),
+            e->side == 0 ? "->" : "<-", e->connection, e->flags, e->fpdus, e->message, e->len,
+            e->label, e->detail);
+    }
+    for (uint32_t i = 0; i < s->span_count; i++) {
+        const struct story_span *p = &s->span[i];
+        say("%s of %u.%u from %" PRIu32 " to %" PRIu32 "%s group %" PRIu32 " \"%s\" (%s)\n",
+            story_span_kind_name(p->kind), p->connection, p->side, p->begin, p->end,
+            p->is_open ? " open" : "", p->group, p->label, p->detail);
+    }
+    say("left out %" PRIu64 " before, %" PRIu64 " behind\n", s->left_out_before,
+        s->left_out_behind);
+}
+
+static void say_frame_of(const struct picture *p)
+{
+    say("%s\n", p->subtitle);
+    for (unsigned i = 0; i < 2; i++) {
+        say("%s at %s\n", p->side[i].role, p->side[i].address);
+    }
+    for (unsigned i = 0; i < p->note_count; i++) {
+        say("note: %s\n", p->note[i]);
+    }
+}
+
+static void tell(const struct story_bounds *bounds)
+{
+    static struct picture picture;
+    struct telling t;
+    uint32_t index;
+    memset(&picture, 0, sizeof picture);
+    see_all(NULL);
+    say_connections();
+    assert_non_null(registry_find(&registry, registry_choice(&registry), &index));
+    assert_true(telling_create(&t, &registry, &owners, &index, 1, bounds));
+    see_all(&t);
+    telling_finish(&t, &picture);
+    say_frame_of(&picture);
+    say_story(&t.story);
+    telling_destroy(&t);
+}
+
+static const struct story_bounds all = {
+    .to_packet = UINT64_MAX, .to = UINT64_MAX, .event_max = STORY_EVENT_MAX};
+
+static int setup(void **state)
+{
+    static const uint8_t key[SIPHASH_KEY_LEN];
+    told_len = 0;
+    return registry_create(&registry, key) && owners_create(&owners) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    registry_destroy(&registry);
+    owners_destroy(&owners);
+    return 0;
+}
+
+/* ---- captures as they are -------------------------------------------------------------------- */
+
+#define TOLD_AS_IT_IS(name, path)                                                                  \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        capture_read(path);                                                                        \
+        tell(&all);                                                                                \
+        golden_compare("draw/golden/" #name ".txt", told);                                         \
+    }
+TOLD_AS_IT_IS(wefts_own_capture, "rping-weft")
+TOLD_AS_IT_IS(records_beside_packets, "rping-records")
+TOLD_AS_IT_IS(the_kernels_iwarp, "siw-sll2")
+TOLD_AS_IT_IS(packets_of_roce, "rping-roce")
+TOLD_AS_IT_IS(the_kernels_roce, "rxe-sll2")
+
+/* ---- ... and as they might have been --------------------------------------------------------- */
+
+// The same capture with something else wrong each time, told from the beginning of each.
+static void again(const char *what, const char *path)
+{
+    teardown(NULL);
+    assert_true(registry_create(&registry, (const uint8_t[SIPHASH_KEY_LEN]){0}));
+    assert_true(owners_create(&owners));
+    capture_read(path);
+    say("\n%s\n", what);
+}
+
+static void tell_beginning(unsigned packets)
+{
+    struct story_bounds bounds = all;
+    bounds.to_packet = packets;
+    tell(&bounds);
+}
+
+static void what_iwarp_loses_repeats_or_spoils(void **state)
+{
+    const char *path = "siw-sll2";
+    enum { TOLD = 17 };
+    for (uint64_t lost = 1; lost <= 13; lost += 2) {
+        again("lost", path);
+        lose(lost);
+        tell_beginning(TOLD);
+    }
+    again("late", path);
+    put_behind(10, 16, true);
+    put_behind(12, 15, true);
+    tell_beginning(TOLD);
+    again("twice", path);
+    put_behind(10, 14, false);
+    put_behind(13, 13, false);
+    tell_beginning(TOLD);
+    again("cut", path);
+    cut(8, 80);
+    cut(13, 120);
+    tell_beginning(TOLD);
+    again("wrong", path);
+    spoil_last_octet(13);
+    tell_beginning(TOLD);
+    again("begun later", path);
+    begin_at(12);
+    tell_beginning(TOLD + 3);
+    golden_compare("draw/golden/iwarp_spoilt.txt", told);
+}
+
+static void segments_of_long_messages_are_lost_late_or_cut(void **state)
+{
+    const char *path = "rping-weft";
+    for (uint64_t lost = 6; lost <= 14; lost++) {
+        again("lost", path);
+        lose(lost);
+        tell(&all);
+    }
+    again("late", path);
+    put_behind(9, 11, true);
+    tell(&all);
+    again("later", path);
+    put_behind(8, 14, true);
+    tell(&all);
+    again("cut", path);
+    cut(10, 70);
+    cut(12, 200);
+    tell(&all);
+    golden_compare("draw/golden/segments_spoilt.txt", told);
+}
+
+static void what_roce_loses_repeats_or_spoils(void **state)
+{
+    const char *path = "rxe-sll2";
+    enum { TOLD = 14 };
+    for (uint64_t lost = 1; lost <= 9; lost++) {
+        again("lost", path);
+        lose(lost);
+        tell_beginning(TOLD);
+    }
+    again("late", path);
+    put_behind(8, 12, true);
+    tell_beginning(TOLD);
+    again("twice", path);
+    put_behind(7, 9, false);
+    put_behind(8, 13, false);
+    tell_beginning(TOLD);
+    again("cut", path);
+    cut(7, 90);
+    cut(1, 120);
+    tell_beginning(TOLD);
+    again("wrong", path);
+    spoil_last_octet(8);
+    tell_beginning(TOLD);
+    again("begun later", path);
+    begin_at(6);
+    tell_beginning(TOLD + 3);
+    golden_compare("draw/golden/roce_spoilt.txt", told);
+}
+
+static void packets_of_long_messages_of_roce_are_lost(void **state)
+{
+    for (uint64_t lost = 4; lost <= 11; lost++) {
+        again("lost", "rping-roce");
+        lose(lost);
+        tell(&all);
+    }
+    golden_compare("draw/golden/roce_segments_spoilt.txt", told);
+}
+
+// By packets, by time and by number.
+static void bounds_leave_out(void **state)
+{
+    struct story_bounds bounds = all;
+    again("from packet 12 to packet 15", "siw-sll2");
+    bounds.from_packet = 12;
+    bounds.to_packet = 15;
+    tell(&bounds);
+    again("from 12.598 to 69.727 ms", "siw-sll2");
+    bounds = all;
+    bounds.from = 12598000;
+    bounds.to = 69727000;
+    tell(&bounds);
+    again("7 events", "siw-sll2");
+    bounds = all;
+    bounds.event_max = 7;
+    tell(&bounds);
+    golden_compare("draw/golden/telling_bounds.txt", told);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(wefts_own_capture),
+        CASE(records_beside_packets),
+        CASE(the_kernels_iwarp),
+        CASE(packets_of_roce),
+        CASE(the_kernels_roce),
+        CASE(what_iwarp_loses_repeats_or_spoils),
+        CASE(segments_of_long_messages_are_lost_late_or_cut),
+        CASE(what_roce_loses_repeats_or_spoils),
+        CASE(packets_of_long_messages_of_roce_are_lost),
+        CASE(bounds_leave_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
