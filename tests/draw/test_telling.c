@@ -3,15 +3,18 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
+#include "base/bytes.h"
 #include "draw/owners.h"
 #include "draw/telling.h"
 #include "tests/golden.h"
+#include "wire/ip.h"
 
 enum { FILE_MAX = 1 << 15, ITEM_MAX = 256, TOLD_MAX = 1 << 16 };
 
 static uint8_t file[FILE_MAX];
 static uint8_t scratch[FRAME_SCRATCH_LEN];
 static uint8_t other_octets[FILE_MAX];
+static size_t other_len;
 static char told[TOLD_MAX];
 static size_t told_len;
 
@@ -46,6 +49,7 @@ static void capture_read(const char *name)
     struct capture c = {0};
     enum capture_verdict verdict;
     item_count = 0;
+    other_len = 0;
     do {
         size_t used;
         struct item *i = &item[item_count];
@@ -100,12 +104,47 @@ static void cut(uint64_t packet, size_t len)
     p->octets = span_first(p->octets, len);
 }
 
+// Octets of a packet's own, which may be changed.
+static uint8_t *own_octets(struct capture_packet *p, struct span octets)
+{
+    uint8_t *own = other_octets + other_len;
+    assert_true(other_len + octets.len <= sizeof other_octets);
+    memcpy(own, octets.ptr, octets.len);
+    other_len += octets.len;
+    p->octets = span_of(own, octets.len);
+    p->len = (uint32_t)octets.len;
+    return own;
+}
+
 static void spoil_last_octet(uint64_t packet)
 {
-    struct span *octets = &item[place_of(packet)].packet.octets;
-    memcpy(other_octets, octets->ptr, octets->len);
-    other_octets[octets->len - 1] ^= 1;
-    octets->ptr = other_octets;
+    struct capture_packet *p = &item[place_of(packet)].packet;
+    own_octets(p, p->octets)[p->octets.len - 1] ^= 1;
+}
+
+static void set_len(uint8_t *ip, size_t len)
+{
+    put_be16(ip + IPV4_OFF_TOTAL_LEN, (uint16_t)len);
+    put_be16(ip + IPV4_OFF_CHECKSUM, 0);
+    put_be16(ip + IPV4_OFF_CHECKSUM, inet_sum_fold(inet_sum_add(0, span_of(ip, IPV4_HEADER_LEN))));
+}
+
+// A segment comes as two, the second with a number of its own. Of raw IP, without options.
+static void split(uint64_t packet, size_t payload, uint64_t number)
+{
+    enum { HEADERS_LEN = 40, OFF_SEQ = 24 };
+    put_behind(packet, packet, false);
+    unsigned at = place_of(packet);
+    struct capture_packet *first = &item[at].packet, *second = &item[at + 1].packet;
+    const uint8_t *whole = first->octets.ptr;
+    size_t rest = first->octets.len - HEADERS_LEN - payload;
+    uint8_t *own = own_octets(first, span_first(first->octets, HEADERS_LEN + payload));
+    set_len(own, HEADERS_LEN + payload);
+    own = own_octets(second, span_first(second->octets, HEADERS_LEN + rest));
+    memcpy(own + HEADERS_LEN, whole + HEADERS_LEN + payload, rest);
+    set_len(own, HEADERS_LEN + rest);
+    put_be32(own + OFF_SEQ, get_be32(own + OFF_SEQ) + (uint32_t)payload);
+    second->number = number;
 }
 
 /* ---- two readings ---------------------------------------------------------------------------- */
@@ -307,6 +346,33 @@ static void segments_of_long_messages_are_lost_late_or_cut(void **state)
     golden_compare("draw/golden/segments_spoilt.txt", told);
 }
 
+// Of three segments, cut within the length, the payload and the CRC, one is lost, late or twice.
+static void fpdus_of_several_segments_are_put_together(void **state)
+{
+    enum { SECOND = 101, THIRD = 102, FPDU_LEN = 3020 };
+    static const size_t first_len[] = {1, 2, 17, 1000, FPDU_LEN - 3};
+    for (unsigned i = 0; i < sizeof first_len / sizeof first_len[0]; i++) {
+        again("in two", "rping-weft");
+        split(9, first_len[i], SECOND);
+        tell(&all);
+    }
+    for (uint64_t lost = 0; lost < 3; lost++) {
+        for (unsigned how = 0; how < 3; how++) {
+            again("in three, one of them lost, late or twice", "rping-weft");
+            split(9, 1000, SECOND);
+            split(SECOND, 1000, THIRD);
+            uint64_t which = lost == 0 ? 9 : lost == 1 ? SECOND : THIRD;
+            if (how == 0) {
+                lose(which);
+            } else {
+                put_behind(which, 11, how == 1);
+            }
+            tell(&all);
+        }
+    }
+    golden_compare("draw/golden/segments_split.txt", told);
+}
+
 static void what_roce_loses_repeats_or_spoils(void **state)
 {
     const char *path = "rxe-sll2";
@@ -377,6 +443,7 @@ int main(void)
         CASE(the_kernels_roce),
         CASE(what_iwarp_loses_repeats_or_spoils),
         CASE(segments_of_long_messages_are_lost_late_or_cut),
+        CASE(fpdus_of_several_segments_are_put_together),
         CASE(what_roce_loses_repeats_or_spoils),
         CASE(packets_of_long_messages_of_roce_are_lost),
         CASE(bounds_leave_out),
