@@ -19,6 +19,7 @@ enum serve_option {
     OPTION_QUIET = 'q',
     OPTION_CONFIG = 256,
     OPTION_ALLOW_ADD,
+    OPTION_CNTLID_MIN,
     OPTION_HTTP,
     OPTION_ISCSI,
     OPTION_METRICS,
@@ -48,6 +49,8 @@ static void serve_help(FILE *out)
           "\n"
           "Options:\n"
           "      --allow-add      volumes may come by weft rescan\n"
+          "      --cntlid-min=NUMBER  of the first NVMe controller: two nodes that serve one\n"
+          "                       subsystem have numbers of their own\n"
           "      --config=FILE    volumes and settings from a file, see weft-serve(1)\n"
           "      --http=ADDRESS   HOST:PORT or unix:PATH: a page for browsers, and /metrics\n"
           "      --iscsi=ADDRESS  HOST[:PORT] for iSCSI initiators; 3260 if no PORT\n"
@@ -104,6 +107,15 @@ static int pool_choose(struct serve *serve, const char *text)
     return 0;
 }
 
+static int cntlid_choose(struct serve *serve, const char *text)
+{
+    struct why why;
+    if (wish_cntlid_parse(text, &serve->config.cntlid_min, &why) != 0) {
+        return say_usage("serve", "--cntlid-min=%s: %s", text, why.text);
+    }
+    return 0;
+}
+
 // Is it the first address that the command line gives for this option? It replaces what the file
 // names: the command line has the last word.
 static bool is_first(struct serve *serve, int option)
@@ -147,6 +159,8 @@ static int option_apply(struct serve *serve, int option, char **argv)
     case OPTION_ALLOW_ADD:
         serve->config.takes_volumes = true;
         return 0;
+    case OPTION_CNTLID_MIN:
+        return cntlid_choose(serve, optarg);
     case OPTION_READ_ONLY:
         serve->config.is_read_only = true;
         return 0;
@@ -184,6 +198,7 @@ static int option_apply(struct serve *serve, int option, char **argv)
 
 static const struct option options[] = {
     {"allow-add", no_argument, NULL, OPTION_ALLOW_ADD},
+    {"cntlid-min", required_argument, NULL, OPTION_CNTLID_MIN},
     {"config", required_argument, NULL, OPTION_CONFIG},
     {"help", no_argument, NULL, OPTION_HELP},
     {"http", required_argument, NULL, OPTION_HTTP},

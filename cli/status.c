@@ -17,7 +17,7 @@
 #include "control/find.h"
 #include "text/quantity.h"
 
-enum { OPTION_HELP = 'h', OPTION_JSON = 'j', OPTION_ADD = 256, OPTION_REMOVE };
+enum { OPTION_HELP = 'h', OPTION_JSON = 'j', OPTION_ADD = 256, OPTION_REMOVE, OPTION_STAND_BY };
 enum { REQUEST_MAX = 2048, SINCE_TEXT_MAX = 24 };
 
 /* ---- which node ------------------------------------------------------------------------------ */
@@ -295,6 +295,7 @@ static void rescan_help(FILE *out)
           "Options:\n"
           "  --add=[NAME=]URI  one more volume; the node must have been started with --allow-add\n"
           "  --remove=NAME     one less; its clients are disconnected\n"
+          "  --stand-by=NAME   another node that waits for this volume gets it\n"
           "  -h, --help        this text\n"
           "\n"
           "Exit status: 0; 1: the node refused, or there is none; 2: wrong command line.\n",
@@ -361,6 +362,7 @@ static int rescan_options_check(int argc, char **argv, bool *ret_is_help)
     static const struct option options[] = {{"help", no_argument, NULL, OPTION_HELP},
                                             {"add", required_argument, NULL, OPTION_ADD},
                                             {"remove", required_argument, NULL, OPTION_REMOVE},
+                                            {"stand-by", required_argument, NULL, OPTION_STAND_BY},
                                             {0}};
     *ret_is_help = false;
     optind = 1;
@@ -376,17 +378,23 @@ static int rescan_options_check(int argc, char **argv, bool *ret_is_help)
     return 0;
 }
 
+static const char *verb_of(int option)
+{
+    return option == OPTION_ADD ? "add" : option == OPTION_REMOVE ? "remove" : "stand-by";
+}
+
 static int rescan_carry_out(const struct process *node, int argc, char **argv)
 {
     static const struct option options[] = {{"add", required_argument, NULL, OPTION_ADD},
                                             {"remove", required_argument, NULL, OPTION_REMOVE},
+                                            {"stand-by", required_argument, NULL, OPTION_STAND_BY},
                                             {0}};
     bool has_change = false;
     int result = 0;
     optind = 1;
     for (int option; result == 0 && (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
         has_change = true;
-        result = request_send(node, option == OPTION_ADD ? "add" : "remove", optarg);
+        result = request_send(node, verb_of(option), optarg);
     }
     return has_change || result != 0 ? result : request_send(node, "rescan", "");
 }

@@ -49,7 +49,8 @@ struct cta_rate {
 
 // `counters.volume` 0: the slot is free.
 struct cta_volume {
-    bool is_gone; // goes with its last route
+    bool is_gone;   // goes with its last route
+    bool stands_by; // its requests end here
     struct cta_window window;
     struct cta_rate rate;
     struct cta_volume_counters counters;
@@ -94,6 +95,7 @@ struct transaction {
     enum transaction_state state;
     bool is_replay;                  // sent to an earlier process of the unit before
     bool is_by_window;               // TRANSFERRING: the RTA has never heard of it
+    bool stands_by;                  // its volume did while its data were on their way
     bool is_fenced;                  // its client is to have nothing under way
     bool has_compared;               // NODE_COMPARE_AND_WRITE: as expected, the write is left
     bool is_holding;                 // nobody else changes its range (hold.c)
@@ -225,6 +227,10 @@ bool hold_allows(const struct transaction *transaction);
 void hold_begin(struct transaction *transaction);
 void hold_end(struct transaction *transaction);
 
+// ---- standby.c
+
+void standby_set(void *cta, uint32_t volume, bool stands_by, instant_ns now);
+
 // ---- compare.c
 
 // What the unit is asked for next.
@@ -265,6 +271,9 @@ void service_end(struct cta *cta, struct transaction *transaction);
 // Gives those who wait what has become free.
 void service_feed(struct cta *cta, instant_ns now);
 void service_fail_route(void *cta, uint32_t connection, instant_ns now);
+// Everything of a volume that stands by ends, but for what its client is being sent. What a lost
+// process of its unit had stays lent until the unit is ready: until its I/O is over.
+void service_stand_by(struct cta *cta, const struct cta_volume *volume, instant_ns now);
 // The route's client is to have nothing under way: what has not gone to the unit ends here, and
 // what has is marked.
 void service_fence(struct cta *cta, struct cta_route *route, instant_ns now);

@@ -58,6 +58,7 @@ const struct cta_for_uma cta_for_uma = {
     .volume_remove = routes_volume_remove,
     .window_set = window_set,
     .rate_set = rates_set,
+    .standby_set = standby_set,
     .route_fail = service_fail_route,
 };
 

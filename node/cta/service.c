@@ -271,6 +271,10 @@ void service_submit(void *ctx, struct service_request *request, instant_ns now)
         complete(cta, route, request, NODE_RESERVED, 0, now);
         return;
     }
+    if (route->volume->stands_by) {
+        complete(cta, route, request, NODE_STANDBY, 0, now);
+        return;
+    }
     bool may_go = rates_allow(route, now);
     if (may_go && list_is_empty(&route->hungry) && !must_get_behind(cta, request) &&
         begin(cta, route, request, now)) {
@@ -334,7 +338,10 @@ void service_transferred(void *ctx, struct service_request *request, enum node_c
     CHECK(t != NULL && t->request == request);
     if (t->state == TRANSACTION_FETCHING) {
         bool is_barred = t->is_fenced || reservation_bars(t->route, t->operation);
-        if (outcome == NODE_OK && !is_barred) {
+        if (outcome == NODE_OK && t->stands_by) {
+            service_answer(cta, t, NODE_STANDBY, 0, now);
+            service_end(cta, t);
+        } else if (outcome == NODE_OK && !is_barred) {
             units_submit(t);
         } else if (outcome == NODE_OK) { // reserved while the data were on their way
             service_answer(cta, t, NODE_RESERVED, 0, now);
@@ -404,6 +411,42 @@ void service_fail_route(void *ctx, uint32_t connection, instant_ns now)
         struct transaction *t = &cta->transactions[i];
         if (t->state == TRANSACTION_READY && t->route == route) {
             fail(cta, t, now);
+        }
+    }
+}
+
+static void stand_by(struct cta *cta, struct transaction *t, instant_ns now)
+{
+    if (t->state == TRANSACTION_FETCHING) {
+        t->stands_by = true;
+    } else if (t->state == TRANSACTION_READY && t->is_replay) {
+        t->unit->replay_count--;
+        t->is_replay = false;
+        service_answer(cta, t, NODE_STANDBY, 0, now);
+        units_complete(t, NODE_STANDBY, now);
+    } else if (t->state == TRANSACTION_READY) {
+        service_answer(cta, t, NODE_STANDBY, 0, now);
+        service_end(cta, t);
+    }
+}
+
+void service_stand_by(struct cta *cta, const struct cta_volume *volume, instant_ns now)
+{
+    for (unsigned i = 0; i < NODE_CONNECTION_COUNT_MAX; i++) {
+        struct cta_route *route = &cta->routes[i];
+        if (route->route.connection == 0 || route->volume != volume) {
+            continue;
+        }
+        list_remove(&route->link);
+        for (struct list_link *l; (l = list_pop_head(&route->hungry)) != NULL;) {
+            struct service_request *request = LIST_ENTRY(l, struct service_request, link);
+            complete(cta, route, request, NODE_STANDBY, 0, now);
+        }
+    }
+    for (unsigned i = 0; i < NODE_TRANSACTION_COUNT_MAX; i++) {
+        struct transaction *t = &cta->transactions[i];
+        if (t->state != TRANSACTION_FREE && t->route != NULL && t->route->volume == volume) {
+            stand_by(cta, t, now);
         }
     }
 }

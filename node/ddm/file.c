@@ -142,35 +142,6 @@ static int engine_choose(struct file *file, unsigned wanted, const struct ddm_ho
     return error;
 }
 
-static int file_setup(struct file *file, const char *path, unsigned engine,
-                      const struct ddm_host *host)
-{
-    int flags = (host->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-    file->fd = open(path, flags | (file->is_direct ? O_DIRECT : 0));
-    if (file->fd < 0) {
-        return -errno;
-    }
-    int error = size_find(file);
-    if (error == 0) {
-        error = lock_take(file->fd, host, "file");
-    }
-    if (error == 0) {
-        error = size_find(file); // as the predecessor left it
-    }
-    if (error == 0 && !host->read_only) {
-        try_fallocate(file);
-    }
-    file_cache_init(&file->cache, file->fd, host->is_alone);
-    return error == 0 ? engine_choose(file, engine, host) : error;
-}
-
-static const char *reason(int error)
-{
-    return error == -EBUSY    ? "another process has it open through weft"
-           : error == -ENODEV ? "neither a file nor a block device"
-                              : strerror(-error);
-}
-
 // What does not fit is told by its end, which is where paths differ.
 static void origin_set(struct file *file, const char *object)
 {
@@ -179,6 +150,93 @@ static void origin_set(struct file *file, const char *object)
     size_t len = strlen(whole), most = sizeof file->origin - sizeof "file:";
     snprintf(file->origin, sizeof file->origin, "file:%.*s", (int)most,
              len > most ? whole + len - most : whole);
+}
+
+static int file_probe(struct ddm *ddm, struct volume_profile *ret)
+{
+    struct file *file = (struct file *)ddm;
+    int error = size_find(file);
+    if (error != 0) {
+        return error;
+    }
+    uint32_t alignment = file->is_direct ? file->sector : 1;
+    *ret = (struct volume_profile){.size = file->size & ~(uint64_t)(alignment - 1),
+                                   .abilities = VOLUME_CAN_FLUSH | VOLUME_CAN_EXTENTS,
+                                   .block_size = file->sector,
+                                   .alignment = alignment,
+                                   .preferred = 4096,
+                                   .transfer_max = NODE_TRANSFER_MAX,
+                                   .range_max = 1ULL << 40,
+                                   .depth = FILE_DEPTH,
+                                   .driver = "file"};
+    if (!ddm->host.read_only) {
+        ret->abilities |= VOLUME_CAN_WRITE | VOLUME_CAN_FUA | VOLUME_CAN_WRITE_ZEROES;
+        ret->abilities |= file->can_punch ? VOLUME_CAN_TRIM : 0;
+        ret->abilities |= file->can_punch && file->can_zero ? VOLUME_CAN_ZERO_FAST : 0;
+    }
+    ret->abilities &= file->is_block_device ? ~(uint32_t)VOLUME_CAN_EXTENTS : UINT32_MAX;
+    snprintf(ret->model, sizeof ret->model, "%s", file->kind->name);
+    snprintf(ret->origin, sizeof ret->origin, "%s", file->origin);
+    snprintf(ret->instance, sizeof ret->instance, "%s", file->instance);
+    return 0;
+}
+
+// What another node has is told of as it is, with all that a file can mostly do: nothing is tried
+// on what is not ours.
+static int stand_by(struct file *file)
+{
+    const struct ddm_host *host = &file->ddm.host;
+    struct volume_profile profile;
+    file->can_punch = file->can_zero = true;
+    int error = file_probe(&file->ddm, &profile);
+    if (error != 0) {
+        return error;
+    }
+    host->stand_by(host->ctx, &profile);
+    return lock_wait(file->fd, host);
+}
+
+static int fence_take(struct file *file)
+{
+    const struct ddm_host *host = &file->ddm.host;
+    if (host->stand_by == NULL) {
+        return lock_take(file->fd, host, "file");
+    }
+    int error = lock_try(file->fd, host);
+    return error == -EBUSY ? stand_by(file) : error;
+}
+
+static int file_setup(struct file *file, const char *path, unsigned engine)
+{
+    const struct ddm_host *host = &file->ddm.host;
+    int flags = (host->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    file->fd = open(path, flags | (file->is_direct ? O_DIRECT : 0));
+    if (file->fd < 0) {
+        return -errno;
+    }
+    origin_set(file, path);
+    int error = size_find(file);
+    if (error == 0) {
+        error = engine_choose(file, engine, host);
+    }
+    if (error == 0) {
+        error = fence_take(file);
+    }
+    if (error == 0) {
+        error = size_find(file); // as the predecessor left it
+    }
+    if (error == 0 && !host->read_only) {
+        try_fallocate(file);
+    }
+    file_cache_init(&file->cache, file->fd, host->is_alone);
+    return error;
+}
+
+static const char *reason(int error)
+{
+    return error == -EBUSY    ? "another process has it open through weft"
+           : error == -ENODEV ? "neither a file nor a block device"
+                              : strerror(-error);
 }
 
 // Not with direct=on: what that writes, and what the page cache has, meet at the disk alone.
@@ -217,44 +275,14 @@ static int file_open(const struct ddm_target *target, const struct ddm_host *hos
     for (unsigned i = 0; i < FILE_DEPTH; i++) {
         list_push_tail(&file->free, &file->works[i].job.link);
     }
-    error = file_setup(file, target->object, engine, host);
+    error = file_setup(file, target->object, engine);
     if (error != 0) {
         why_say(ret_why, "%.150s: %s", target->object, reason(error));
         file_close(&file->ddm);
         return error;
     }
-    origin_set(file, target->object);
     window_lend(file);
     *ret = &file->ddm;
-    return 0;
-}
-
-static int file_probe(struct ddm *ddm, struct volume_profile *ret)
-{
-    struct file *file = (struct file *)ddm;
-    int error = size_find(file);
-    if (error != 0) {
-        return error;
-    }
-    uint32_t alignment = file->is_direct ? file->sector : 1;
-    *ret = (struct volume_profile){.size = file->size & ~(uint64_t)(alignment - 1),
-                                   .abilities = VOLUME_CAN_FLUSH | VOLUME_CAN_EXTENTS,
-                                   .block_size = file->sector,
-                                   .alignment = alignment,
-                                   .preferred = 4096,
-                                   .transfer_max = NODE_TRANSFER_MAX,
-                                   .range_max = 1ULL << 40,
-                                   .depth = FILE_DEPTH,
-                                   .driver = "file"};
-    if (!ddm->host.read_only) {
-        ret->abilities |= VOLUME_CAN_WRITE | VOLUME_CAN_FUA | VOLUME_CAN_WRITE_ZEROES;
-        ret->abilities |= file->can_punch ? VOLUME_CAN_TRIM : 0;
-        ret->abilities |= file->can_punch && file->can_zero ? VOLUME_CAN_ZERO_FAST : 0;
-    }
-    ret->abilities &= file->is_block_device ? ~(uint32_t)VOLUME_CAN_EXTENTS : UINT32_MAX;
-    snprintf(ret->model, sizeof ret->model, "%s", file->kind->name);
-    snprintf(ret->origin, sizeof ret->origin, "%s", file->origin);
-    snprintf(ret->instance, sizeof ret->instance, "%s", file->instance);
     return 0;
 }
 
@@ -507,6 +535,7 @@ const struct ddm_driver ddm_file = {
     .object = "PATH",
     .fence = "a lock on the file description that the I/O goes through",
     .parameters = keys,
+    .can_stand_by = true,
     .calls = calls,
     .open = file_open,
     .probe = file_probe,

@@ -10,3 +10,8 @@
 // the predecessor's I/O goes on, and says so once; otherwise -EBUSY after a second. `driver` is for
 // that line.
 int lock_take(int fd, const struct ddm_host *host, const char *driver);
+
+// For a device that several nodes may serve: takes the lock if it is free, or -EBUSY at once; and
+// waits until nobody else has it.
+int lock_try(int fd, const struct ddm_host *host);
+int lock_wait(int fd, const struct ddm_host *host);

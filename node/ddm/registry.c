@@ -71,6 +71,22 @@ bool ddm_registry_knows(const char *text, struct why *ret_why)
     return uri_parse(text, &uri, ret_why) == 0 && chain_find(&uri, chain, ret_why) == 0;
 }
 
+bool ddm_registry_can_stand_by(const char *text, struct why *ret_why)
+{
+    struct uri uri;
+    const struct ddm_driver *chain[URI_SCHEME_MAX];
+    if (uri_parse(text, &uri, ret_why) != 0 || chain_find(&uri, chain, ret_why) != 0) {
+        return false;
+    }
+    const struct ddm_driver *last = chain[uri.scheme_count - 1];
+    if (!last->can_stand_by) {
+        why_say(ret_why,
+                "%s: it cannot stand by: nothing tells it that another node has the device",
+                last->name);
+    }
+    return last->can_stand_by;
+}
+
 // Is the parameter for the driver at `index` of the chain?
 static bool is_for(const struct ddm_driver *const *chain, unsigned count, unsigned index,
                    const char *key)

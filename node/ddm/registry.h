@@ -25,3 +25,6 @@ int ddm_registry_open_in_host(const char *uri, const struct ddm_host *host, stru
 // Is the scheme of the URI that of a driver, and are its filters filters? Opens nothing. False with
 // the reason in `ret_why`.
 bool ddm_registry_knows(const char *uri, struct why *ret_why);
+
+// The same, and can its device be waited for while another node has it?
+bool ddm_registry_can_stand_by(const char *uri, struct why *ret_why);

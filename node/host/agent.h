@@ -124,10 +124,8 @@ void host_check_started(struct host *host);
 
 // ---- volumes.c
 
-// Adds a volume, in the unit that the configuration says. As uma_volume_add.
-int host_volume_add(struct host *host, const struct volume_wish *wish);
-// Why it was not.
-const char *host_volume_add_error(int error);
+// Adds a volume, in the unit that the configuration says. 0, or a negative errno with the reason.
+int host_volume_add(struct host *host, const struct volume_wish *wish, struct why *ret_why);
 // All of the configuration's. 0, or a negative errno after saying why.
 int host_volumes_add(struct host *host);
 // The operator's reset event: volumes as the configuration file has them now, all probed anew. 0,

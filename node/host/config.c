@@ -143,6 +143,9 @@ static bool node_set(struct reading *r, const char *key, const char *value)
         return wish_patience_parse(value, &config->patience_ns, &why) == 0 ||
                fail(r, why.text, key);
     }
+    if (strcmp(key, "cntlid-min") == 0) {
+        return wish_cntlid_parse(value, &config->cntlid_min, &why) == 0 || fail(r, why.text, key);
+    }
     if (strcmp(key, "allow-add") == 0) {
         return switch_parse(r, value, &config->takes_volumes);
     }
@@ -169,6 +172,9 @@ static bool volume_set(struct reading *r, const char *key, const char *value)
     }
     if (strcmp(key, "read-only") == 0) {
         return switch_parse(r, value, &wish->read_only);
+    }
+    if (strcmp(key, "standby") == 0) {
+        return switch_parse(r, value, &wish->may_stand_by);
     }
     if (strcmp(key, "rta") == 0) {
         return text_set(r, wish->unit, sizeof wish->unit, value);

@@ -149,9 +149,10 @@ static void add_end(struct asker *asker, const struct resource *row)
     struct why why;
     if (row == NULL || row->state != RESOURCE_FAILED) {
         note_change(asker, asker->volume,
-                    row != NULL && row->state == RESOURCE_READY
-                        ? "added"
-                        : "added; it is still being opened");
+                    row == NULL || row->state == RESOURCE_NOT_READY
+                        ? "added; it is still being opened"
+                    : row->state == RESOURCE_STANDBY ? "added; another node has it"
+                                                     : "added");
         answer_result(asker, NULL);
         return;
     }
@@ -237,11 +238,10 @@ static void on_add(struct asker *asker, const char *text)
         answer_result(asker, "a pattern stands on the command line or in the configuration file");
         return;
     }
-    int error = host_volume_add(asker->control->host, &wish);
-    if (error == 0) {
+    if (host_volume_add(asker->control->host, &wish, &why) == 0) {
         await(asker, ASKED_ADD, wish.name);
     } else {
-        answer_result(asker, host_volume_add_error(error));
+        answer_result(asker, why.text);
     }
 }
 
@@ -251,6 +251,25 @@ static void on_remove(struct asker *asker, const char *volume)
     if (uma_volume_remove(host->uma, volume, loop_now(host->loop)) == 0) {
         await(asker, ASKED_REMOVE, volume);
     } else {
+        answer_result(asker, "there is no such volume");
+    }
+}
+
+static void on_stand_by(struct asker *asker, const char *volume)
+{
+    struct host *host = asker->control->host;
+    switch (uma_volume_stand_by(host->uma, volume, loop_now(host->loop))) {
+    case 0:
+        note_change(asker, volume, "stands by");
+        answer_result(asker, NULL);
+        break;
+    case -EINVAL:
+        answer_result(asker, "no other node serves it: both serve it with standby=on");
+        break;
+    case -EALREADY:
+        answer_result(asker, "it stands by: ask the node that serves it");
+        break;
+    default:
         answer_result(asker, "there is no such volume");
     }
 }
@@ -284,6 +303,8 @@ static void on_line(struct asker *asker, instant_ns now)
         on_add(asker, asker->line + 4);
     } else if (strncmp(asker->line, "remove ", 7) == 0) {
         on_remove(asker, asker->line + 7);
+    } else if (strncmp(asker->line, "stand-by ", 9) == 0) {
+        on_stand_by(asker, asker->line + 9);
     } else {
         answer_result(asker, "there is no such request");
     }

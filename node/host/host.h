@@ -46,6 +46,7 @@ struct host_config {
     char http_listen[HOST_LISTEN_MAX];    // likewise, with the page
     char reservations[HOST_PATH_MAX];     // those that outlive the node; empty: none does
     uint64_t pool_len;                    // octets, a multiple of NODE_TRANSFER_MAX
+    uint16_t cntlid_min;                  // of the first NVMe controller; 0: 1
     duration_ns patience_ns;              // with clients that hold memory; 0: as usual
     enum host_rta rta;
     char *const *captive; // argv of a command; NULL: none

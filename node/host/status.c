@@ -132,7 +132,8 @@ static struct json_object *volume_object(struct host *host, const struct resourc
 {
     static const char *const states[] = {[RESOURCE_NOT_READY] = "not ready",
                                          [RESOURCE_READY] = "ready",
-                                         [RESOURCE_FAILED] = "failed"};
+                                         [RESOURCE_FAILED] = "failed",
+                                         [RESOURCE_STANDBY] = "standby"};
     struct json_object *object = json_object_new_object();
     const struct cta_volume_counters *counters = counters_of(host->cta, row->volume);
     struct uma_unit_status unit = {.name = ""};

@@ -9,6 +9,7 @@
 #include "node/host/found.h"
 #include "node/host/host.h"
 #include "node/host/pattern.h"
+#include "node/host/wish.h"
 #include "node/interface/volume.h"
 #include "node/loop/loop.h"
 #include "node/uma/uma.h"
@@ -37,19 +38,7 @@ static bool is_alone(const struct host_config *config)
     return config->rta == HOST_RTA_EACH || is_fixed;
 }
 
-int host_volume_add(struct host *host, const struct volume_wish *wish)
-{
-    struct volume_wish placed = *wish;
-    placed.read_only |= host->config->is_read_only;
-    if (placed.unit[0] == '\0') {
-        placed.is_alone = is_alone(host->config);
-        snprintf(placed.unit, sizeof placed.unit, "%s",
-                 host->config->rta == HOST_RTA_EACH ? placed.name : "all");
-    }
-    return uma_volume_add(host->uma, &placed, loop_now(host->loop));
-}
-
-const char *host_volume_add_error(int error)
+static const char *refusal(int error)
 {
     switch (error) {
     case -EEXIST:
@@ -59,6 +48,28 @@ const char *host_volume_add_error(int error)
     default:
         return "there are too many volumes";
     }
+}
+
+int host_volume_add(struct host *host, const struct volume_wish *wish, struct why *ret_why)
+{
+    const struct host_config *config = host->config;
+    struct volume_wish placed = *wish;
+    placed.read_only |= config->is_read_only;
+    if (placed.unit[0] == '\0') {
+        placed.is_alone = is_alone(config);
+        snprintf(placed.unit, sizeof placed.unit, "%s",
+                 config->rta == HOST_RTA_EACH ? placed.name : "all");
+    }
+    bool has_process = placed.is_alone && config->rta != HOST_RTA_HOST;
+    int error = wish_standby_check(&placed, has_process, ret_why);
+    if (error != 0) {
+        return error;
+    }
+    error = uma_volume_add(host->uma, &placed, loop_now(host->loop));
+    if (error != 0) {
+        why_say(ret_why, "%s", refusal(error));
+    }
+    return error;
 }
 
 // Its folder is looked at again when something happens there.
@@ -119,10 +130,7 @@ int host_volumes_add(struct host *host)
     error = error == 0 ? wanted_read(host, wanted, &why) : error;
     for (size_t i = 0; i < wanted->volume_count && error == 0; i++) {
         object = wanted->volumes[i].name;
-        error = host_volume_add(host, &wanted->volumes[i]);
-        if (error != 0) {
-            why_say(&why, "%s", host_volume_add_error(error));
-        }
+        error = host_volume_add(host, &wanted->volumes[i], &why);
     }
     if (error != 0) {
         host_say_failure("cannot serve", object, why.text[0] != '\0' ? why.text : strerror(-error),
@@ -147,9 +155,10 @@ const struct volume_wish *host_wish_find(const struct host_config *config, const
 static bool is_same_device(const struct volume_wish *a, const struct volume_wish *b)
 {
     return strcmp(a->uri, b->uri) == 0 && strcmp(a->unit, b->unit) == 0 &&
-           a->read_only == b->read_only && a->has_uuid == b->has_uuid &&
-           a->has_nguid == b->has_nguid && strcmp(a->group, b->group) == 0 &&
-           a->member == b->member && memcmp(&a->identity, &b->identity, sizeof a->identity) == 0;
+           a->read_only == b->read_only && a->may_stand_by == b->may_stand_by &&
+           a->has_uuid == b->has_uuid && a->has_nguid == b->has_nguid &&
+           strcmp(a->group, b->group) == 0 && a->member == b->member &&
+           memcmp(&a->identity, &b->identity, sizeof a->identity) == 0;
 }
 
 static bool is_same_list(const struct volume_wish *a, const struct volume_wish *b)
@@ -290,9 +299,9 @@ void host_volumes_come(struct host *host)
             coming->volumes[left++] = *wish;
             continue;
         }
-        int error = host_volume_add(host, wish);
-        if (error != 0) {
-            host_say_failure("volume not added", wish->name, host_volume_add_error(error),
+        struct why why;
+        if (host_volume_add(host, wish, &why) != 0) {
+            host_say_failure("volume not added", wish->name, why.text,
                              "remove that one, or one of them");
         }
     }

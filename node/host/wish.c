@@ -14,6 +14,8 @@
 #include "node/interface/uma_rta.h"
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
+#include "node/nvme/controller.h"
+#include "node/nvme/wire.h"
 #include "text/quantity.h"
 
 static bool is_name_char(char c)
@@ -107,6 +109,19 @@ static int nqn_take(struct volume_wish *wish, const char *value, size_t len, str
     return wish_nqn_parse(text, wish->group, ret_why);
 }
 
+static int standby_take(struct volume_wish *wish, const char *value, size_t len,
+                        struct why *ret_why)
+{
+    bool is_on = len == 2 && strncmp(value, "on", len) == 0;
+    bool is_off = len == 3 && strncmp(value, "off", len) == 0;
+    if (!is_on && !is_off) {
+        why_say(ret_why, "standby=%.*s: it must be on or off", (int)(len < 64 ? len : 64), value);
+        return -EINVAL;
+    }
+    wish->may_stand_by = is_on;
+    return 0;
+}
+
 static int nsid_take(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why)
 {
     char text[TEXT_SIZE_MAX];
@@ -120,7 +135,7 @@ static const struct own_parameter {
     int (*take)(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why);
 } own_parameters[] = {
     {"allow=", allow_add}, {"iops=", iops_take}, {"bps=", bps_take},
-    {"nqn=", nqn_take},    {"nsid=", nsid_take},
+    {"nqn=", nqn_take},    {"nsid=", nsid_take}, {"standby=", standby_take},
 };
 
 static const struct own_parameter *own_parameter(const char *word)
@@ -265,6 +280,36 @@ int wish_nqn_parse(const char *text, char ret[VOLUME_GROUP_MAX], struct why *ret
     }
     memcpy(ret, text, len + 1);
     return 0;
+}
+
+int wish_cntlid_parse(const char *text, uint16_t *ret, struct why *ret_why)
+{
+    const uint64_t most = NVME_CNTLID_MAX - NVME_CONTROLLER_COUNT_MAX + 1;
+    uint64_t number;
+    if (!text_number_parse(text, 1, most, &number)) {
+        why_say(ret_why, "it must be 1 to %llu", (unsigned long long)most);
+        return -EINVAL;
+    }
+    *ret = (uint16_t)number;
+    return 0;
+}
+
+int wish_standby_check(const struct volume_wish *wish, bool is_alone, struct why *ret_why)
+{
+    if (!wish->may_stand_by) {
+        return 0;
+    }
+    if (wish->read_only) {
+        why_say(ret_why, "a volume that is read-only has no need to stand by: several nodes may "
+                         "serve it at a time");
+        return -EINVAL;
+    }
+    if (!is_alone) {
+        why_say(ret_why, "a volume that may stand by has an RTA of its own: serve it with "
+                         "--rta=each, and name no rta for it");
+        return -EINVAL;
+    }
+    return ddm_registry_can_stand_by(wish->uri, ret_why) ? 0 : -EINVAL;
 }
 
 int wish_nsid_parse(const char *text, uint32_t *ret, struct why *ret_why)

@@ -14,7 +14,7 @@ int wish_parse(const char *text, struct volume_wish *ret, struct why *ret_why);
 
 // The URI alone. What is the node's business of its parameters becomes the wish's: `allow` its list
 // of clients, `iops` and `bps` its rate, `nqn` its group, `nsid` its number there, which no pattern
-// has.
+// has, `standby` whether other nodes serve it too.
 int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why);
 
 // The name of a volume that is this file.
@@ -36,6 +36,10 @@ int wish_bps_parse(const char *text, uint64_t *ret, struct why *ret_why);
 
 // The name of a subsystem: as Linux targets take them, too, with characters that a URI can have.
 int wish_nqn_parse(const char *text, char ret[VOLUME_GROUP_MAX], struct why *ret_why);
+// The number of the first controller of a node.
+int wish_cntlid_parse(const char *text, uint16_t *ret, struct why *ret_why);
+// May the volume, as it is wished, stand by, in an RTA that is `is_alone`?
+int wish_standby_check(const struct volume_wish *wish, bool is_alone, struct why *ret_why);
 // The number of a namespace in it.
 int wish_nsid_parse(const char *text, uint32_t *ret, struct why *ret_why);
 

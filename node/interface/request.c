@@ -42,6 +42,7 @@ static const char *const completion_names[NODE_COMPLETION_COUNT] = {
     [NODE_INTERNAL] = "internal",
     [NODE_RESERVED] = "reserved",
     [NODE_MISCOMPARE] = "miscompare",
+    [NODE_STANDBY] = "standby",
 };
 
 const struct node_operation_facts *node_operation_facts(unsigned operation)

@@ -88,6 +88,7 @@ enum node_completion {
     NODE_INTERNAL = 11,   // a fault of the node's own
     NODE_RESERVED = 12,   // somebody else's reservation is in the way
     NODE_MISCOMPARE = 13, // the range has something else than what was to be compared
+    NODE_STANDBY = 14,    // another node serves the volume: ask that one
     NODE_COMPLETION_COUNT
 };
 

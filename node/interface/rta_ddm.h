@@ -120,6 +120,9 @@ struct ddm_host {
     // octets at the same offsets as soon as a write has ended. It stays the DDM's, and is of a file
     // description that nothing else is done by. NULL: nobody would.
     void (*lend)(void *ctx, int fd);
+    // While being opened: another node has the device. What is known of it; it is waited for from
+    // here on, for as long as it takes, in open. NULL: a device in use is refused, as above.
+    void (*stand_by)(void *ctx, const struct volume_profile *profile);
     // In poll: what probe says of this DDM has changed. NULL: nobody wants to know.
     void (*changed)(void *ctx, const struct ddm *ddm);
 };
@@ -157,6 +160,7 @@ struct ddm_driver {
     bool needs_process; // not for the host's own: code that is not weft's
     bool takes_all;     // keys that nobody else in the chain knows are its own to refuse
     bool may_lose;      // a command may vanish, so one without an answer is submitted again
+    bool can_stand_by;  // its fence is seen by other nodes, and open can wait for it
     bool keeps_pages;   // a device may know the pool by its pages: unused ones stay there
 
     // What it needs of the system once the device is open, beside what every RTA needs; all else is

@@ -59,6 +59,10 @@ struct cta_for_uma {
     // From now on, for the requests that wait too. Without room for another volume it is let be: no
     // route of it can be added then.
     void (*rate_set)(void *cta, uint32_t volume, const struct volume_rate *most);
+    // Another node may serve the volume from now on, or it is ours: as long as it stands by, its
+    // requests end with NODE_STANDBY, those included that a process of its unit left unanswered:
+    // they are sent to no other. Called behind unit_lost, and before unit_ready.
+    void (*standby_set)(void *cta, uint32_t volume, bool stands_by, instant_ns now);
     // The volume is gone for good: requests that wait for it end with NODE_NO_VOLUME.
     void (*route_fail)(void *cta, uint32_t connection, instant_ns now);
 };

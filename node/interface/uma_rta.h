@@ -3,11 +3,13 @@
 // either side learns of it.
 //
 //     267  lifecycle       HELLO, STATUS, DRAIN
-//     263  discovery       OPEN, PROBE, CLOSE, each answered with its own kind
+//     263  discovery       OPEN, PROBE, CLOSE, each answered with its own kind; STANDBY
 //     261  connections     CONNECTION_ADD, CONNECTION_REMOVE, each answered with its own kind
 //
 // The UMA asks, the RTA answers with the same kind and number; HELLO it says by itself, first,
-// and PROBE when a device has changed. The
+// and PROBE when a device has changed. STANDBY, with what is known of the device, comes before the
+// answer to an OPEN that allows it: another node has the device, and the process waits for that,
+// which is told of by the answer; it hears of nothing else meanwhile. The
 // answer to OPEN of a unit that is started again comes when the fence has passed: the I/O of its
 // predecessor on that device is over. A device that is another than was first opened, by its pin,
 // is not opened (-ESTALE).
@@ -19,7 +21,7 @@
 #include "base/why.h"
 #include "node/interface/volume.h"
 
-enum { UMA_RTA_VERSION = 4, UNIT_URI_MAX = 1024, UNIT_WHY_MAX = 256 };
+enum { UMA_RTA_VERSION = 5, UNIT_URI_MAX = 1024, UNIT_WHY_MAX = 256 };
 
 enum unit_message_kind {
     UNIT_HELLO = 1,
@@ -30,6 +32,7 @@ enum unit_message_kind {
     UNIT_CONNECTION_REMOVE,
     UNIT_STATUS,
     UNIT_DRAIN,
+    UNIT_STANDBY,
     UNIT_MESSAGE_KIND_COUNT
 };
 
@@ -47,14 +50,15 @@ struct unit_counters {
 };
 
 struct unit_message {
-    uint32_t kind;        // enum unit_message_kind
-    uint32_t version;     // UMA_RTA_VERSION
-    uint32_t volume;      // OPEN, PROBE, CLOSE, CONNECTION_ADD
-    uint32_t connection;  // CONNECTION_ADD, CONNECTION_REMOVE
-    int32_t error;        // answers: 0 or a negative errno
-    uint32_t is_restart;  // OPEN: wait for the fence; otherwise a device in use is refused
-    uint32_t read_only;   // OPEN
-    uint32_t is_only;     // OPEN: the process will be asked to open no other device
+    uint32_t kind;         // enum unit_message_kind
+    uint32_t version;      // UMA_RTA_VERSION
+    uint32_t volume;       // OPEN, PROBE, CLOSE, STANDBY, CONNECTION_ADD
+    uint32_t connection;   // CONNECTION_ADD, CONNECTION_REMOVE
+    int32_t error;         // answers: 0 or a negative errno
+    uint32_t is_restart;   // OPEN: wait for the fence; otherwise a device in use is refused
+    uint32_t read_only;    // OPEN
+    uint32_t is_only;      // OPEN: the process will be asked to open no other device
+    uint32_t may_stand_by; // OPEN: a device that another node has is waited for
     uint32_t keeps_pages; // answers to OPEN: no page of the unit's part of the pool may be replaced
     uint32_t is_window;   // answers to OPEN: the descriptor that comes with it is a read window
     union {
@@ -62,7 +66,7 @@ struct unit_message {
             char uri[UNIT_URI_MAX];      // OPEN: which device
             char pin[VOLUME_ORIGIN_MAX]; // of its profile when it was first opened; empty: never
         };
-        struct volume_profile profile; // answers to OPEN, PROBE
+        struct volume_profile profile; // answers to OPEN, PROBE; STANDBY
         struct unit_counters counters; // answer to STATUS
     };
     char why[UNIT_WHY_MAX]; // answers with an error: the reason, for people

@@ -52,6 +52,7 @@ const char *connect_status_name(enum connect_status status);
 
 struct tts_for_uma;
 struct tts_for_cta; // cta_tts.h
+struct reservation; // reservation.h
 
 // The TTS owns it and leaves it alone until on_connected.
 struct connect_request {
@@ -77,6 +78,8 @@ struct uma_for_tts {
     void (*connect)(void *uma, struct connect_request *request);
     // The connection's service requests have all ended. No answer.
     void (*disconnect)(void *uma, uint32_t connection);
+    // The reservation of the volume, for what is told of it. NULL: it can have none.
+    const struct reservation *(*reservation)(void *uma, uint32_t volume);
 };
 
 // What a TTS offers; `tts` is its own context. One that asks for no connections (another does, for

@@ -64,7 +64,8 @@ struct volume_identity {
 enum resource_state {
     RESOURCE_NOT_READY, // its RTA is being started, or started again: requests wait
     RESOURCE_READY,
-    RESOURCE_FAILED, // it could not be opened; `why` in weft status
+    RESOURCE_FAILED,  // it could not be opened; `why` in weft status
+    RESOURCE_STANDBY, // another node may serve it: requests end with NODE_STANDBY
 };
 
 // One row of the hardware resource table.

@@ -259,6 +259,7 @@ unsigned nvme_io_status(const struct nvme_command *command, enum node_completion
         [NODE_INTERNAL] = NVME_INTERNAL_ERROR,
         [NODE_RESERVED] = NVME_RESERVATION_CONFLICT | NVME_STATUS_DNR,
         [NODE_MISCOMPARE] = NVME_COMPARE_FAILURE | NVME_STATUS_DNR,
+        [NODE_STANDBY] = NVME_ANA_INACCESSIBLE,
     };
     bool is_read = command->service.operation == NODE_READ;
     if (completion == NODE_TRANSFER && command->transfer_status != NVME_OK) {

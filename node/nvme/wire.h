@@ -120,6 +120,8 @@ enum nvme_status {
     NVME_UNRECOVERED_READ = 0x281,
     NVME_COMPARE_FAILURE = 0x285,
 
+    NVME_ANA_INACCESSIBLE = 0x302, // by this path
+
     NVME_STATUS_MORE = 1 << 13,
     NVME_STATUS_DNR = 1 << 14, // do not retry
 };
@@ -218,7 +220,7 @@ enum nvme_get_log_offset {
     NVME_GET_LOG_OFF_LPO = 48, // 8 octets
 };
 
-enum { NVME_GET_LOG_RAE = 1 << 7 };
+enum { NVME_GET_LOG_RAE = 1 << 7, NVME_GET_LOG_RGO = 1 << 0 }; // of ANA: groups alone
 
 enum nvme_log_page {
     NVME_LOG_ERROR = 0x01,
@@ -226,6 +228,7 @@ enum nvme_log_page {
     NVME_LOG_FIRMWARE = 0x03,
     NVME_LOG_CHANGED_NAMESPACES = 0x04,
     NVME_LOG_EFFECTS = 0x05,
+    NVME_LOG_ANA = 0x0c,
     NVME_LOG_DISCOVERY = 0x70,
     NVME_LOG_RESERVATION = 0x80,
 };
@@ -256,10 +259,12 @@ enum nvme_async_event {
     NVME_EVENT_RESERVATION = 1 << 0, // always on; not a bit of the feature, nor of OAES
     NVME_EVENT_NAMESPACE_ATTRIBUTES = 1 << 8,
     NVME_EVENT_FIRMWARE_ACTIVATION = 1 << 9,
+    NVME_EVENT_ANA_CHANGE = 1 << 11,
     NVME_EVENT_DISCOVERY_CHANGE = 1u << 31,
 };
 
 #define NVME_EVENT_RESULT_NAMESPACE_ATTRIBUTES UINT32_C(0x00040002)
+#define NVME_EVENT_RESULT_ANA_CHANGE           UINT32_C(0x000c0302)
 #define NVME_EVENT_RESULT_DISCOVERY_CHANGE     UINT32_C(0x0070f002)
 #define NVME_EVENT_RESULT_RESERVATION          UINT32_C(0x00800006)
 

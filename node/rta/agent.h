@@ -17,9 +17,11 @@ struct rta {
     struct unit_counters counters;
     instant_ns now; // of the call under way
     bool is_draining;
-    bool has_only; // it has opened the only device that it was to open
-    int kept;      // what the DDM being opened wants to be kept; -1
-    int window;    // and by what it may be read besides; -1
+    uint32_t opening; // the volume whose device is
+    bool stood_by;    // it had to be waited for
+    bool has_only;    // it has opened the only device that it was to open
+    int kept;         // what the DDM being opened wants to be kept; -1
+    int window;       // and by what it may be read besides; -1
 };
 
 // Window of the residual message store: results that the CTA has not acknowledged.

@@ -58,6 +58,18 @@ static void on_lend(void *ctx, int fd)
     ((struct rta *)ctx)->window = fd;
 }
 
+static void on_stand_by(void *ctx, const struct volume_profile *profile)
+{
+    struct rta *rta = ctx;
+    struct unit_message message = {
+        .kind = UNIT_STANDBY, .volume = rta->opening, .profile = *profile};
+    if (rta->parts.on_waiting != NULL) {
+        rta->parts.on_waiting(rta->parts.ctx, true);
+    }
+    rta->stood_by = true;
+    say(rta, &message, -1);
+}
+
 static instant_ns host_clock(void *ctx)
 {
     const struct rta_parts *parts = &((struct rta *)ctx)->parts;
@@ -157,11 +169,14 @@ static void on_open(struct rta *rta, const struct unit_message *ask, int keepsak
                             .clock = host_clock,
                             .say = host_say,
                             .keep = on_keep,
-                            .lend = on_lend,
+                            .lend = ask->may_stand_by != 0 ? NULL : on_lend,
+                            .stand_by = ask->may_stand_by != 0 ? on_stand_by : NULL,
                             .changed = host_changed};
     struct ddm *ddm = NULL;
     struct why why = {""};
     rta->kept = rta->window = -1;
+    rta->opening = ask->volume;
+    rta->stood_by = false;
     if (ask->volume == 0 || io_volume_find(rta->io, ask->volume) != NULL) {
         answer.error = -EEXIST;
     } else if (rta->has_only) {
@@ -170,6 +185,9 @@ static void on_open(struct rta *rta, const struct unit_message *ask, int keepsak
                       "give the volume an RTA of its own, or restart the node");
     } else {
         answer.error = rta->parts.ddm_open(ask->uri, &host, &ddm, &why);
+    }
+    if (rta->stood_by && rta->parts.on_waiting != NULL) {
+        rta->parts.on_waiting(rta->parts.ctx, false);
     }
     if (answer.error == 0) {
         answer.error = device_add(rta, ddm, ask, &answer.profile, &why);

@@ -40,6 +40,9 @@ struct rta_parts {
     instant_ns (*clock)(void *ctx);
     // A device is open, and no other will be: what it does not need may be given up. May be NULL.
     void (*on_only)(void *ctx, const struct ddm *chain);
+    // A device that another node has is waited for, in open, or no longer: nothing is heard of the
+    // UMA meanwhile. May be NULL.
+    void (*on_waiting)(void *ctx, bool waits);
     // One line for the operator.
     void (*say)(void *ctx, const char *line);
     // A device's descriptor comes or goes: when readable, call rta_on_device.

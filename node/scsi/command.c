@@ -210,7 +210,7 @@ static enum scsi_fault fault_of(const struct scsi_task *task)
         [NODE_TRANSFER] = FAULT_TRANSFER,     [NODE_TIMED_OUT] = FAULT_TIMED_OUT,
         [NODE_NO_VOLUME] = FAULT_NO_UNIT,     [NODE_INTERNAL] = FAULT_INTERNAL,
         [NODE_RETRY] = FAULT_INTERNAL,        [NODE_RESERVED] = FAULT_INTERNAL,
-        [NODE_MISCOMPARE] = FAULT_MISCOMPARE,
+        [NODE_MISCOMPARE] = FAULT_MISCOMPARE, [NODE_STANDBY] = FAULT_STANDBY,
     };
     enum node_completion completion = task->service.completion;
     if (completion == NODE_TRANSFER && task->fault != FAULT_NONE) {

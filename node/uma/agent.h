@@ -46,6 +46,7 @@ struct unit {
     bool was_ready;    // some process of it was: the next one is a successor
     bool has_served;   // the process now, or the last one, was
     bool is_being_lost;
+    duration_ns pause_ns; // before its next process is started: another node is to have the device
     struct unit_counters counters;
     unsigned missing_count; // connections that its process is to know and does not
 
@@ -75,6 +76,7 @@ struct volume {
     uint32_t member; // of its group
     bool was_open;   // opening it again waits for the fence
     bool is_probing; // its device is being asked anew
+    bool is_waited;  // while it is being opened: another node has the device
     bool has_profile;
     int keepsake; // -1: none
     int window;   // while it is open; -1: none
@@ -189,6 +191,13 @@ void volumes_lost(struct uma *uma, struct unit *unit);
 // The descriptor that came with it becomes the UMA's; -1: none.
 void volume_on_open(struct uma *uma, struct unit *unit, const struct unit_message *answer, int fd);
 void volume_on_probe(struct uma *uma, struct unit *unit, const struct unit_message *answer);
+void volume_on_standby(struct uma *uma, struct unit *unit, const struct unit_message *message);
+// Does another node serve the volume, or may it?
+bool volume_stands_by(const struct uma *uma, const struct volume *volume);
+// The unit's volumes are told of to the CTA as they stand by, or are ours.
+void volumes_standby_tell(struct uma *uma, const struct unit *unit);
+// Is the unit's process waiting for another node?
+bool unit_is_waiting(struct uma *uma, const struct unit *unit);
 void volume_on_close(struct uma *uma, struct unit *unit, const struct unit_message *answer);
 // Goes on with a volume that shall go, and with all such of the unit.
 void volume_leave(struct uma *uma, struct volume *volume);
@@ -211,6 +220,8 @@ void connections_add_all(struct uma *uma, struct unit *unit);
 // The unit's process is gone: those it had been told of are told to its successor, but for those of
 // volumes that go, which the successor does not open.
 void connections_lost(struct uma *uma, struct unit *unit);
+// Who waits to be connected to a volume that stands by is: its requests end there.
+void connections_stand_by(struct uma *uma, const struct volume *volume);
 // Connections of the volume, or of all (NULL).
 unsigned connections_of(const struct uma *uma, const struct volume *volume);
 // Ends what waits on any connection: the node stops.

@@ -125,6 +125,10 @@ void connection_connect(void *ctx, struct connect_request *request)
                           .tts = request->service,
                           .tts_ctx = request->tts_ctx};
     uma->cta->rate_set(uma->cta_ctx, request->volume, &c->volume->wish.rate);
+    if (c->volume->wish.may_stand_by) {
+        uma->cta->standby_set(uma->cta_ctx, request->volume, volume_stands_by(uma, c->volume),
+                              uma->now);
+    }
     uma->cta->route_add(uma->cta_ctx, &route);
 }
 
@@ -147,6 +151,14 @@ static void refuse_routed(struct uma *uma, struct connection *c, enum connect_st
     refuse(uma, c, status);
 }
 
+static void admit(struct connection *c)
+{
+    struct connect_request *request = c->request;
+    c->is_new = false;
+    c->request = NULL;
+    answer(request, CONNECT_OK, c->number);
+}
+
 void connection_on_route(void *ctx, uint32_t number, enum connect_status status)
 {
     struct uma *uma = ctx;
@@ -164,6 +176,19 @@ void connection_on_route(void *ctx, uint32_t number, enum connect_status status)
     enum unit_state state = unit_of(uma, c)->state;
     if (state == UNIT_READY || state == UNIT_CONNECTING) {
         add(uma, c);
+    } else if (volume_stands_by(uma, c->volume)) {
+        admit(c);
+    }
+}
+
+void connections_stand_by(struct uma *uma, const struct volume *volume)
+{
+    for (unsigned i = 0; i < NODE_CONNECTION_COUNT_MAX; i++) {
+        struct connection *c = &uma->connections[i];
+        bool waits = c->state == CONNECTION_ROUTED && c->is_new && c->volume == volume;
+        if (waits && volume_stands_by(uma, volume)) {
+            admit(c);
+        }
     }
 }
 
@@ -198,10 +223,7 @@ void connection_on_added(struct uma *uma, struct unit *unit, const struct unit_m
     }
     set_state(uma, c, CONNECTION_OPEN);
     if (c->is_new) {
-        c->is_new = false;
-        struct connect_request *request = c->request;
-        c->request = NULL;
-        answer(request, CONNECT_OK, c->number);
+        admit(c);
     }
     if (c->state == CONNECTION_OPEN && c->volume->state == VOLUME_LEAVING) {
         connections_drop(uma, c->volume); // it came while the volume was going

@@ -8,6 +8,9 @@
 #include "node/interface/request.h"
 #include "node/uma/agent.h"
 
+// Another node that waits for a device has it at once: this is for one that is just about to.
+static const duration_ns hand_over_ns = 2 * NS_PER_S;
+
 struct uma *uma_create(const struct uma_parts *parts)
 {
     struct uma *uma = calloc(1, sizeof *uma);
@@ -59,11 +62,18 @@ const struct uma_for_cta uma_for_cta = {
     .on_unit_broken = on_unit_broken,
 };
 
+static const struct reservation *reservation(void *ctx, uint32_t volume)
+{
+    const struct volume *v = volume_by_number(ctx, volume);
+    return v != NULL ? v->reservation : NULL;
+}
+
 const struct uma_for_tts uma_for_tts = {
     .resources = resources,
     .may_see = connection_may_see,
     .connect = connection_connect,
     .disconnect = connection_disconnect,
+    .reservation = reservation,
 };
 
 /* ---- what the operator wants ----------------------------------------------------------------- */
@@ -150,10 +160,34 @@ int uma_volume_remove(struct uma *uma, const char *name, instant_ns now)
     v->state = VOLUME_LEAVING;
     resources_advertise(uma);
     connections_drop(uma, v);
-    if (!is_being_opened) {
+    if (v->is_waited) {
+        unit_on_event(uma, unit, UNIT_ON_BROKEN); // it hears nothing until it has the device
+    } else if (!is_being_opened) {
         volume_leave(uma, v);
     }
     unit_check_progress(uma, unit); // the others may have waited for it
+    return 0;
+}
+
+// The process goes, and with it the fence, once its I/O is over. Whoever waits for that has it; its
+// successor here comes late enough.
+int uma_volume_stand_by(struct uma *uma, const char *name, instant_ns now)
+{
+    uma->now = now;
+    struct volume *v = volume_by_name(uma, name);
+    if (v == NULL || v->state == VOLUME_LEAVING || v->state == VOLUME_CLOSING) {
+        return -ENOENT;
+    }
+    if (!v->wish.may_stand_by) {
+        return -EINVAL;
+    }
+    if (volume_stands_by(uma, v)) {
+        return -EALREADY;
+    }
+    struct unit *unit = &uma->units[v->unit];
+    unit->pause_ns = hand_over_ns;
+    unit_say(uma, unit, "gives its device up: another node is to have it");
+    unit_on_event(uma, unit, UNIT_ON_BROKEN);
     return 0;
 }
 
@@ -230,7 +264,7 @@ bool uma_is_settled(const struct uma *uma)
 {
     for (unsigned i = 0; i < NODE_VOLUME_COUNT_MAX; i++) {
         const struct volume *v = &uma->volumes[i];
-        bool is_as_it_is = v->state == VOLUME_OPEN && !v->is_probing;
+        bool is_as_it_is = (v->state == VOLUME_OPEN && !v->is_probing) || v->is_waited;
         if (!is_as_it_is && v->state != VOLUME_UNUSED && v->state != VOLUME_FAILED) {
             return false;
         }
@@ -283,6 +317,9 @@ void uma_on_message(struct uma *uma, uint32_t number, const struct unit_message 
         break;
     case UNIT_PROBE:
         volume_on_probe(uma, unit, message);
+        break;
+    case UNIT_STANDBY:
+        volume_on_standby(uma, unit, message);
         break;
     case UNIT_CLOSE:
         volume_on_close(uma, unit, message);

@@ -20,6 +20,9 @@
 // Fence first: a successor's process answers "opened" only when the I/O of its predecessor is over,
 // and the CTA is told that the unit is ready only after that.
 //
+// A volume that other nodes serve too (may_stand_by) is ours from when its unit is ready until that
+// is lost; else it stands by. Its unit is OPENING for as long as another node has the device.
+//
 // Sans-I/O. One thread at a time. Memory is taken in create.
 #pragma once
 
@@ -43,8 +46,9 @@ struct volume_wish {
     char unit[VOLUME_NAME_MAX]; // volumes of the same unit are served by one RTA
     bool is_alone;              // no other volume will have its unit
     bool read_only;
-    bool is_found; // by a pattern: that it cannot be opened is no failure of the node
-    bool has_uuid; // set by the operator, else derived from the origin
+    bool may_stand_by; // other nodes serve it too, one at a time; its unit is its own
+    bool is_found;     // by a pattern: that it cannot be opened is no failure of the node
+    bool has_uuid;     // set by the operator, else derived from the origin
     bool has_nguid;
     struct volume_identity identity;
     char group[VOLUME_GROUP_MAX]; // as in struct resource
@@ -105,6 +109,9 @@ void uma_start(struct uma *uma, instant_ns now);
 int uma_volume_allow(struct uma *uma, const struct volume_wish *wish);
 // It may be used at another rate, likewise.
 int uma_volume_rate_set(struct uma *uma, const struct volume_wish *wish);
+// Another node that waits for it gets it, or this one has it again. -ENOENT: no such volume;
+// -EINVAL: no other node serves it; -EALREADY: another one does.
+int uma_volume_stand_by(struct uma *uma, const char *name, instant_ns now);
 // Is there a volume of this name, one that is going included?
 bool uma_has_volume(const struct uma *uma, const char *name);
 

@@ -49,6 +49,7 @@ void volumes_lost(struct uma *uma, struct unit *unit)
             continue;
         }
         window_put(uma, v, -1);
+        v->is_waited = false;
         if (v->state == VOLUME_CLOSING) {
             v->state = VOLUME_LEAVING;
         } else if (v->state != VOLUME_LEAVING) {
@@ -56,6 +57,7 @@ void volumes_lost(struct uma *uma, struct unit *unit)
             v->is_probing = false;
         }
     }
+    volumes_standby_tell(uma, unit);
     resources_advertise(uma);
 }
 
@@ -84,19 +86,26 @@ static struct volume *volume_answered(struct uma *uma, struct unit *unit,
     return v;
 }
 
+static void volume_say(struct uma *uma, const struct volume *v, const char *what)
+{
+    char line[WHY_MAX + VOLUME_NAME_MAX + 64];
+    snprintf(line, sizeof line, "volume %s: %s", v->wish.name, what);
+    uma->parts.say(uma->parts.ctx, line);
+}
+
 // Before the node has started it is the host that says why it does not.
 static void volume_failed(struct uma *uma, struct volume *v, const struct unit_message *answer)
 {
     struct why why;
-    char line[WHY_MAX + VOLUME_NAME_MAX + 32];
+    char line[WHY_MAX + 32];
     unit_message_why(answer, &why);
     bool is_news = strcmp(v->why.text, why.text) != 0;
     v->state = VOLUME_FAILED;
     v->error = answer->error;
     v->why = why;
     if (is_news && uma_has_started(uma)) {
-        snprintf(line, sizeof line, "volume %s: not opened: %s", v->wish.name, why.text);
-        uma->parts.say(uma->parts.ctx, line);
+        snprintf(line, sizeof line, "not opened: %s", why.text);
+        volume_say(uma, v, line);
     }
 }
 
@@ -110,21 +119,32 @@ static void identity_settle(struct uma *uma, struct volume *v, const struct volu
     if (v->wish.has_nguid) {
         memcpy(v->identity.nguid, v->wish.identity.nguid, sizeof v->identity.nguid);
     }
-    if (uma->parts.reservation_join != NULL) {
+    // Another node knows nothing of what is reserved here.
+    if (uma->parts.reservation_join != NULL && !v->wish.may_stand_by) {
         v->reservation = uma->parts.reservation_join(uma->parts.ctx, &v->identity);
     }
+}
+
+// It is known what it is, from now on.
+static void profile_put(struct uma *uma, struct volume *v, const struct volume_profile *profile)
+{
+    if (!v->was_open) {
+        identity_settle(uma, v, profile);
+    }
+    v->why = (struct why){""};
+    v->profile = *profile;
+    v->has_profile = v->was_open = true;
 }
 
 static void volume_opened(struct uma *uma, struct volume *v, const struct volume_profile *profile,
                           int window)
 {
-    if (!v->was_open) {
-        identity_settle(uma, v, profile);
+    if (v->is_waited) {
+        volume_say(uma, v, "taken over: it is this node's now");
     }
     v->state = VOLUME_OPEN;
-    v->why = (struct why){""};
-    v->profile = *profile;
-    v->has_profile = v->was_open = true;
+    v->is_waited = false;
+    profile_put(uma, v, profile);
     window_put(uma, v, window);
 }
 
@@ -159,6 +179,54 @@ void volume_on_open(struct uma *uma, struct unit *unit, const struct unit_messag
     resources_advertise(uma);
     resources_check_started(uma);
 }
+
+/* ---- standing by ----------------------------------------------------------------------------- */
+
+bool volume_stands_by(const struct uma *uma, const struct volume *v)
+{
+    bool is_ours = v->state == VOLUME_OPEN && uma->units[v->unit].state == UNIT_READY;
+    return v->wish.may_stand_by && !is_ours;
+}
+
+void volumes_standby_tell(struct uma *uma, const struct unit *unit)
+{
+    for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
+        if (v->unit == unit_number(uma, unit) && v->wish.may_stand_by) {
+            uma->cta->standby_set(uma->cta_ctx, v->number, volume_stands_by(uma, v), uma->now);
+            connections_stand_by(uma, v);
+        }
+    }
+}
+
+bool unit_is_waiting(struct uma *uma, const struct unit *unit)
+{
+    for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
+        if (v->unit == unit_number(uma, unit) && v->is_waited) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// A volume that goes while it is waited for goes with the process.
+void volume_on_standby(struct uma *uma, struct unit *unit, const struct unit_message *message)
+{
+    struct volume *v = volume_answered(uma, unit, message);
+    bool is_allowed = v != NULL && v->wish.may_stand_by;
+    if (v != NULL && (!is_allowed || v->state == VOLUME_LEAVING)) {
+        unit_say(uma, unit, is_allowed ? "waits for what is wanted no more" : "stands by unasked");
+        unit_on_event(uma, unit, UNIT_ON_BROKEN);
+    } else if (v != NULL && v->state == VOLUME_OPENING) {
+        v->is_waited = true;
+        profile_put(uma, v, &message->profile);
+        volume_say(uma, v, "another node has it: standing by");
+        volumes_standby_tell(uma, unit);
+        resources_advertise(uma);
+        resources_check_started(uma);
+    }
+}
+
+/* ---- probing --------------------------------------------------------------------------------- */
 
 void volume_on_probe(struct uma *uma, struct unit *unit, const struct unit_message *answer)
 {
@@ -239,6 +307,9 @@ static enum resource_state resource_state_of(const struct uma *uma, const struct
 {
     if (v->state == VOLUME_FAILED && !v->was_open) {
         return RESOURCE_FAILED;
+    }
+    if (v->has_profile && volume_stands_by(uma, v)) {
+        return RESOURCE_STANDBY;
     }
     bool is_ready = v->state == VOLUME_OPEN && uma->units[v->unit].state == UNIT_READY;
     return is_ready ? RESOURCE_READY : RESOURCE_NOT_READY;

@@ -103,6 +103,7 @@ static void enter_ready(struct uma *uma, struct unit *unit)
     unit->was_ready = unit->has_served = true;
     unit->failures = 0;
     unit->why = (struct why){""};
+    volumes_standby_tell(uma, unit);
     uma->cta->unit_ready(uma->cta_ctx, unit_number(uma, unit), uma->now);
     resources_advertise(uma);
     resources_check_started(uma);
@@ -112,7 +113,9 @@ static void enter_waiting(struct uma *uma, struct unit *unit)
 {
     unit->restarts++;
     unit->failures += !unit->has_served;
-    unit->timer_ns = instant_after(uma->now, unit->backoff_ns - backoff_first_ns);
+    duration_ns pause_ns = unit->backoff_ns - backoff_first_ns;
+    unit->timer_ns = instant_after(uma->now, pause_ns > unit->pause_ns ? pause_ns : unit->pause_ns);
+    unit->pause_ns = 0;
     unit->backoff_ns *= 2;
     if (unit->backoff_ns > backoff_last_ns) {
         unit->backoff_ns = backoff_last_ns;
@@ -146,7 +149,11 @@ static void enter(struct uma *uma, struct unit *unit)
         break;
     case UNIT_ENDING:
         unit->timer_ns = instant_after(uma->now, drain_within_ns);
-        unit_tell_drain(uma, unit);
+        if (unit_is_waiting(uma, unit)) {
+            uma->parts.kill(uma->parts.ctx, unit_number(uma, unit)); // it hears nothing
+        } else {
+            unit_tell_drain(uma, unit);
+        }
         break;
     case UNIT_DYING:
         uma->parts.kill(uma->parts.ctx, unit_number(uma, unit));

@@ -25,6 +25,7 @@ static struct unit_message volume_message(const struct volume *v)
         ask.is_restart = v->was_open;
         ask.read_only = v->wish.read_only;
         ask.is_only = v->wish.is_alone;
+        ask.may_stand_by = v->wish.may_stand_by;
         snprintf(ask.uri, sizeof ask.uri, "%s", v->wish.uri);
         snprintf(ask.pin, sizeof ask.pin, "%s", v->was_open ? volume_profile_pin(&v->profile) : "");
     }

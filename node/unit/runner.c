@@ -1,10 +1,13 @@
 #include "node/unit/runner.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/time.h"
@@ -92,6 +95,17 @@ static int port_say(void *ctx, const struct unit_message *message, int keepsake)
 static instant_ns part_clock(void *ctx)
 {
     return loop_clock();
+}
+
+// Who waits for another node hears of no socket: it ends with its host all the same.
+static void part_on_waiting(void *ctx, bool waits)
+{
+    const struct runner *r = ctx;
+    struct pollfd channel = {.fd = r->parts.channel};
+    prctl(PR_SET_PDEATHSIG, waits ? SIGKILL : 0);
+    if (waits && poll(&channel, 1, 0) == 1 && (channel.revents & POLLHUP) != 0) {
+        exit(EXIT_SUCCESS); // it is gone already
+    }
 }
 
 static void part_say(void *ctx, const char *line)
@@ -225,6 +239,7 @@ static struct rta *agent_create(struct runner *r)
         .is_alone = !r->parts.is_in_host,
         .landlock = r->parts.landlock,
         .on_only = r->parts.is_in_host ? NULL : part_on_only,
+        .on_waiting = r->parts.is_in_host ? NULL : part_on_waiting,
         .formats = formats,
         .ddm_open = r->parts.is_in_host ? ddm_registry_open_in_host : ddm_registry_open,
         .ctx = r,

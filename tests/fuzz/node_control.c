@@ -29,16 +29,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* ---- what stands behind it ------------------------------------------------------------------- */
 
-int host_volume_add(struct host *h, const struct volume_wish *wish)
+int host_volume_add(struct host *h, const struct volume_wish *wish, struct why *ret_why)
 {
     CHECK(h == &host && config.takes_volumes && wish_name_is_good(wish->name));
+    why_say(ret_why, "it is taken");
     return ++calls % 2 == 0 ? 0 : -EEXIST;
-}
-
-const char *host_volume_add_error(int error)
-{
-    CHECK(error == -EEXIST);
-    return "it is taken";
 }
 
 int host_rescan(struct host *h, host_note *note, void *ctx, struct why *ret_why)
@@ -82,6 +77,12 @@ bool uma_has_volume(const struct uma *uma, const char *name)
 const char *uma_volume_why(const struct uma *uma, uint32_t volume)
 {
     return "";
+}
+
+int uma_volume_stand_by(struct uma *uma, const char *name, instant_ns now)
+{
+    static const int answers[] = {0, -EINVAL, -EALREADY, -ENOENT};
+    return answers[++calls % 4];
 }
 
 int uma_volume_remove(struct uma *uma, const char *name, instant_ns now)

@@ -415,6 +415,7 @@ static void each_end_has_its_status(void **state)
         {NODE_NO_VOLUME, SCSI_CHECK_CONDITION, FAULT_NO_UNIT, FAULT_NO_UNIT},
         {NODE_INTERNAL, SCSI_CHECK_CONDITION, FAULT_INTERNAL, FAULT_INTERNAL},
         {NODE_MISCOMPARE, SCSI_CHECK_CONDITION, FAULT_MISCOMPARE, FAULT_MISCOMPARE},
+        {NODE_STANDBY, SCSI_CHECK_CONDITION, FAULT_STANDBY, FAULT_STANDBY},
     };
     assert_int_equal(sizeof rows / sizeof rows[0], NODE_COMPLETION_COUNT - 1);
     for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -17,6 +17,7 @@ static const struct {
     {FAULT_LIST_LENGTH, 5, 0x1a, 0},
     {FAULT_LBA, 5, 0x21, 0},
     {FAULT_NO_UNIT, 5, 0x25, 0},
+    {FAULT_STANDBY, 2, 0x04, 0x0b},
     {FAULT_SAVING, 5, 0x39, 0},
     {FAULT_WRITE_PROTECTED, 7, 0x27, 0},
     {FAULT_NO_SPACE, 7, 0x27, 7},

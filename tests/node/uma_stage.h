@@ -85,6 +85,11 @@ static inline void cta_rate_set(void *ctx, uint32_t volume, const struct volume_
 {
 }
 
+static inline void cta_standby_set(void *ctx, uint32_t volume, bool stands_by, instant_ns now)
+{
+    note(ctx, stands_by ? "cta-standby " : "cta-ours ");
+}
+
 static inline void cta_window_set(void *ctx, uint32_t volume, int fd, uint64_t size)
 {
     note(ctx, "window-%d:%llu ", fd, (unsigned long long)size);
@@ -106,6 +111,7 @@ static const struct cta_for_uma fake_cta = {
     .volume_remove = cta_volume_remove,
     .window_set = cta_window_set,
     .rate_set = cta_rate_set,
+    .standby_set = cta_standby_set,
     .route_fail = cta_route_fail,
 };
 
@@ -124,7 +130,7 @@ static inline int part_send(void *ctx, uint32_t unit, const struct unit_message 
                             int keepsake)
 {
     static const char *const names[] = {"?",   "hello",  "open",   "probe", "close",
-                                        "add", "remove", "status", "drain"};
+                                        "add", "remove", "status", "drain", "standby"};
     struct stage *s = ctx;
     if (s->has_room && s->room == 0) {
         note(s, "full ");
