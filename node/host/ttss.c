@@ -67,6 +67,7 @@ static int nvme_add(struct host *host)
                                       .uma_ctx = host->uma,
                                       .cta = &cta_for_tts,
                                       .cta_ctx = host->cta,
+                                      .cntlid_min = host->config->cntlid_min,
                                       .say = say_of_stranger,
                                       .ctx = host};
     host->nvme = nvme_target_create(&parts);

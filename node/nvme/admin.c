@@ -17,6 +17,7 @@ static const struct {
     uint32_t event, result;
 } events[] = {
     {NVME_EVENT_NAMESPACE_ATTRIBUTES, NVME_EVENT_RESULT_NAMESPACE_ATTRIBUTES},
+    {NVME_EVENT_ANA_CHANGE, NVME_EVENT_RESULT_ANA_CHANGE},
     {NVME_EVENT_DISCOVERY_CHANGE, NVME_EVENT_RESULT_DISCOVERY_CHANGE},
     {NVME_EVENT_RESERVATION, NVME_EVENT_RESULT_RESERVATION},
 };
@@ -66,9 +67,10 @@ static void execute_event_request(struct nvme_command *command, instant_ns now)
 
 /* ---- features -------------------------------------------------------------------------------- */
 
-static uint32_t events_offered(const struct nvme_controller *c)
+uint32_t nvme_events_offered(const struct nvme_controller *c)
 {
-    return c->is_discovery ? NVME_EVENT_DISCOVERY_CHANGE : NVME_EVENT_NAMESPACE_ATTRIBUTES;
+    return c->is_discovery ? NVME_EVENT_DISCOVERY_CHANGE
+                           : NVME_EVENT_NAMESPACE_ATTRIBUTES | NVME_EVENT_ANA_CHANGE;
 }
 
 static uint32_t queues_granted(const struct nvme_controller *c)
@@ -111,7 +113,7 @@ static void execute_set_features(struct nvme_command *command, instant_ns now)
         command->result = queues_granted(c);
         break;
     case NVME_FEATURE_ASYNC_EVENTS:
-        c->enabled_events = (value & events_offered(c)) | NVME_EVENT_RESERVATION;
+        c->enabled_events = (value & nvme_events_offered(c)) | NVME_EVENT_RESERVATION;
         break;
     case NVME_FEATURE_KEEP_ALIVE_TIMER:
         if (value > NVME_KATO_MAX_MS) {
@@ -167,7 +169,7 @@ static void execute_get_features(struct nvme_command *command, instant_ns now)
         command->result = queues_granted(c);
         break;
     case NVME_FEATURE_ASYNC_EVENTS:
-        command->result = c->enabled_events & events_offered(c);
+        command->result = c->enabled_events & nvme_events_offered(c);
         break;
     case NVME_FEATURE_KEEP_ALIVE_TIMER:
         command->result = c->kato_ms;

@@ -51,6 +51,8 @@ struct nvme_namespace {
     struct nvme_volume volume;
     bool has_changed;        // since the host has read the log that tells so
     uint32_t masked_notices; // bits by enum nvme_notice_type
+    bool is_inaccessible;    // by this node, as far as is known: another one has the volume
+    uint64_t access_changes; // of that
     uint64_t seen;           // the table's generation that had it last
 };
 
@@ -108,6 +110,8 @@ struct nvme_controller {
     uint64_t reads, writes, octets_read, octets_written;
 
     bool has_news;                                              // of its namespaces
+    bool has_access_news;                                       // likewise, of their paths
+    uint64_t access_changes;                                    // of all of them
     struct nvme_namespace namespaces[NVME_NAMESPACE_COUNT_MAX]; // by NSID, less 1
 };
 
@@ -174,7 +178,8 @@ struct nvme_target {
     struct list_link unsettled;                         // of them
     struct nvme_bound bound[NODE_CONNECTION_COUNT_MAX]; // by slots of connections
     bool is_stopping;
-    instant_ns tick_ns; // no controller expires before
+    instant_ns tick_ns;  // no controller expires before
+    uint16_t cntlid_min; // controllers have this number and those behind it
     unsigned cntlid_serial;
     unsigned listener_count;
     struct nvme_listener listeners[NVME_LISTENER_COUNT_MAX];
@@ -208,6 +213,11 @@ void nvme_say_refused(struct nvme_target *target, const struct client *client, c
 struct nvme_namespace *nvme_namespace_find(struct nvme_controller *c, uint32_t nsid);
 // The first one behind `nsid`; 0: there is none.
 uint32_t nvme_namespace_next(const struct nvme_controller *c, uint32_t nsid);
+// The ANA group that a namespace is alone in.
+static inline uint32_t nvme_access_group(uint32_t nsid)
+{
+    return nsid;
+}
 // What any of them can: enum volume_ability.
 uint32_t nvme_namespace_abilities(const struct nvme_controller *c);
 // Those that there are, for a controller that begins.
@@ -364,7 +374,7 @@ void nvme_reservation_change(struct nvme_command *command, instant_ns now);
 void nvme_reservation_report(struct nvme_command *command, instant_ns now);
 // As the CTA calls it, with the target as context.
 void nvme_on_reserved(void *ctx, struct reservation_request *request, instant_ns now);
-// The reservation of a namespace; NULL: no I/O queue is bound to it, or none is to be had.
+// The reservation of a namespace; NULL: none is to be had.
 const struct reservation *nvme_reservation_of(const struct nvme_controller *c, uint32_t nsid);
 
 // ---- notices.c
@@ -380,6 +390,8 @@ void nvme_notice_read(struct nvme_controller *c);
 
 // As nvme_io_effects.
 uint32_t nvme_admin_effects(const struct nvme_controller *c, uint8_t opcode);
+// Those that Set Features may enable.
+uint32_t nvme_events_offered(const struct nvme_controller *c);
 void nvme_event_raise(struct nvme_controller *c, uint32_t event);
 // Its log has been read: the next one may be reported.
 void nvme_event_read(struct nvme_controller *c, uint32_t event);

@@ -145,6 +145,9 @@ struct nvme_target_parts {
     void *uma_ctx;
     const struct cta_for_tts *cta;
     void *cta_ctx;
+    // The number of the first controller, of NVME_CONTROLLER_COUNT_MAX: two nodes that have one
+    // subsystem have ranges of their own. 0: 1.
+    uint16_t cntlid_min;
     // One line for the operator about a stranger from this host, as in struct client: each refused
     // Connect with who and why. The receiver bounds how many it shows.
     void (*say)(void *ctx, const char *host, const char *line);

@@ -20,6 +20,7 @@ enum {
     NVM_CTRL_OFF_WZSL = 1,
     IN_CAPSULE_UNIT = 16,
     DESCRIPTORS_LEN = NVME_DESCRIPTOR_OFF_NID,
+    ACCESS_CHANGES_WITHIN_S = 10,
     SERIAL_MAX = 2 * VOLUME_UUID_LEN + 1,
 };
 
@@ -129,16 +130,26 @@ static void commands_attributes(const struct nvme_controller *c, uint8_t *page)
     page[NVME_CTRL_OFF_VWC] |= (abilities & VOLUME_CAN_FLUSH) != 0 ? NVME_VWC_PRESENT : 0;
 }
 
+// Each namespace is a group of its own, for its volume has one node at a time.
+static void access_attributes(uint8_t *page)
+{
+    page[NVME_CTRL_OFF_ANATT] = ACCESS_CHANGES_WITHIN_S;
+    page[NVME_CTRL_OFF_ANACAP] =
+        NVME_ANACAP_OPTIMIZED | NVME_ANACAP_INACCESSIBLE | NVME_ANACAP_GROUP_STAYS;
+    put_le32(page + NVME_CTRL_OFF_ANAGRPMAX, NVME_NAMESPACE_COUNT_MAX);
+    put_le32(page + NVME_CTRL_OFF_NANAGRPID, NVME_NAMESPACE_COUNT_MAX);
+    put_le32(page + NVME_CTRL_OFF_MNAN, NVME_NAMESPACE_COUNT_MAX); // ANA wants it said
+}
+
 static void emit_controller(const struct nvme_command *command, uint8_t *page)
 {
     struct nvme_controller *c = command->queue->controller;
     name_controller(c, page);
-    page[NVME_CTRL_OFF_CMIC] = NVME_CMIC_MULTI_CONTROLLER;
+    page[NVME_CTRL_OFF_CMIC] = NVME_CMIC_MULTI_CONTROLLER | (c->is_discovery ? 0 : NVME_CMIC_ANA);
     page[NVME_CTRL_OFF_MDTS] = c->is_discovery ? NVME_DISCOVERY_MDTS_LOG2 : NVME_MDTS_LOG2;
     put_le16(page + NVME_CTRL_OFF_CNTLID, c->cntlid);
     put_le32(page + NVME_CTRL_OFF_VER, NVME_VERSION_1_4);
-    put_le32(page + NVME_CTRL_OFF_OAES,
-             c->is_discovery ? NVME_EVENT_DISCOVERY_CHANGE : NVME_EVENT_NAMESPACE_ATTRIBUTES);
+    put_le32(page + NVME_CTRL_OFF_OAES, nvme_events_offered(c));
     put_le32(page + NVME_CTRL_OFF_CTRATT, NVME_CTRATT_HOSTID_128 | NVME_CTRATT_TRAFFIC_KEEPS_ALIVE);
     page[NVME_CTRL_OFF_CNTRLTYPE] = c->is_discovery ? NVME_CNTRLTYPE_DISCOVERY : NVME_CNTRLTYPE_IO;
     page[NVME_CTRL_OFF_ACL] = 3;
@@ -151,6 +162,7 @@ static void emit_controller(const struct nvme_command *command, uint8_t *page)
     put_le16(page + NVME_CTRL_OFF_MAXCMD, NVME_QUEUE_DEPTH_MAX);
     if (!c->is_discovery) {
         commands_attributes(c, page);
+        access_attributes(page);
     }
     fabrics_attributes(command, page);
 }
@@ -201,8 +213,11 @@ static void emit_namespace(const struct nvme_command *command, uint8_t *page)
         (uint8_t)(NVME_NSFEAT_OPTIMAL_IO | (can_trim ? NVME_NSFEAT_THIN : 0));
     page[NVME_NS_OFF_NMIC] = NVME_NMIC_SHARED;
     const struct reservation *r = nvme_reservation_of(c, nsid_of(command));
-    page[NVME_NS_OFF_RESCAP] = (uint8_t)(NVME_RESCAP_TYPES | NVME_RESCAP_IEKEY |
-                                         (r != NULL && r->can_persist ? NVME_RESCAP_PTPL : 0));
+    if (r != NULL) {
+        page[NVME_NS_OFF_RESCAP] = (uint8_t)(NVME_RESCAP_TYPES | NVME_RESCAP_IEKEY |
+                                             (r->can_persist ? NVME_RESCAP_PTPL : 0));
+    }
+    put_le32(page + NVME_NS_OFF_ANAGRPID, nvme_access_group(nsid_of(command)));
     page[NVME_NS_OFF_DLFEAT] =
         can_trim && can_zero ? NVME_DLFEAT_READS_ZEROES | NVME_DLFEAT_WRITE_ZEROES_DEALLOCATES : 0;
     granularity(volume, row, page);

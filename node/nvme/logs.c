@@ -17,6 +17,7 @@ struct part {
     uint8_t *out;
     uint64_t from;
     uint32_t len;
+    uint8_t lsp; // what the command says of which part
 };
 
 // Of the log's octets [at, at + len), those that the part wants.
@@ -135,6 +136,42 @@ static void notice_emit(const struct nvme_controller *c, const struct part *part
     uint8_t page[NVME_NOTICE_LEN] = {0};
     nvme_notice_emit(c, page);
     part_put(part, 0, page, sizeof page);
+}
+
+/* ---- asymmetric access ----------------------------------------------------------------------- */
+
+static uint64_t access_len(const struct nvme_controller *c)
+{
+    uint64_t len = NVME_ANA_HEADER_LEN;
+    for (uint32_t nsid = 0; (nsid = nvme_namespace_next(c, nsid)) != 0;) {
+        len += NVME_ANA_GROUP_LEN + sizeof nsid;
+    }
+    return len;
+}
+
+// In order of the groups, which are numbered as the namespaces are.
+static void access_emit(const struct nvme_controller *c, const struct part *part)
+{
+    bool is_brief = (part->lsp & NVME_GET_LOG_RGO) != 0;
+    uint8_t header[NVME_ANA_HEADER_LEN] = {0};
+    uint64_t at = NVME_ANA_HEADER_LEN;
+    uint16_t count = 0;
+    for (uint32_t nsid = 0; (nsid = nvme_namespace_next(c, nsid)) != 0; count++) {
+        const struct nvme_namespace *ns = &c->namespaces[nsid - 1];
+        uint8_t group[NVME_ANA_GROUP_LEN + sizeof nsid] = {0};
+        uint32_t len = is_brief ? NVME_ANA_GROUP_LEN : sizeof group;
+        put_le32(group + NVME_ANA_GROUP_OFF_GRPID, nvme_access_group(nsid));
+        put_le32(group + NVME_ANA_GROUP_OFF_NNSIDS, is_brief ? 0 : 1);
+        put_le64(group + NVME_ANA_GROUP_OFF_CHGCNT, ns->access_changes);
+        group[NVME_ANA_GROUP_OFF_STATE] =
+            ns->is_inaccessible ? NVME_ANA_STATE_INACCESSIBLE : NVME_ANA_STATE_OPTIMIZED;
+        put_le32(group + NVME_ANA_GROUP_LEN, nsid);
+        part_put(part, at, group, len);
+        at += len;
+    }
+    put_le64(header + NVME_ANA_OFF_CHGCNT, c->access_changes);
+    put_le16(header + NVME_ANA_OFF_NGRPS, count);
+    part_put(part, 0, header, sizeof header);
 }
 
 /* ---- discovery ------------------------------------------------------------------------------- */
@@ -258,6 +295,7 @@ static const struct log_facts {
     {NVME_LOG_CHANGED_NAMESPACES, true, false, NVME_EVENT_NAMESPACE_ATTRIBUTES, changed_len,
      changed_emit},
     {NVME_LOG_EFFECTS, true, false, 0, effects_len, effects_emit},
+    {NVME_LOG_ANA, true, false, NVME_EVENT_ANA_CHANGE, access_len, access_emit},
     {NVME_LOG_RESERVATION, true, false, NVME_EVENT_RESERVATION, notice_len, notice_emit},
     {NVME_LOG_DISCOVERY, false, true, NVME_EVENT_DISCOVERY_CHANGE, discovery_len, discovery_emit},
 };
@@ -279,7 +317,8 @@ static void on_scratch(struct nvme_command *command, instant_ns now)
     const struct log_facts *facts = facts_of(c, command->sqe[NVME_GET_LOG_OFF_LID]);
     struct part part = {.out = command->data,
                         .from = get_le64(command->sqe + NVME_GET_LOG_OFF_LPO),
-                        .len = command->data_len};
+                        .len = command->data_len,
+                        .lsp = command->sqe[NVME_GET_LOG_OFF_LSP]};
     bool keeps_event = (command->sqe[NVME_GET_LOG_OFF_LSP] & NVME_GET_LOG_RAE) != 0;
     memset(part.out, 0, part.len);
     facts->emit(c, &part);

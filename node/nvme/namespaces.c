@@ -60,6 +60,17 @@ static void put(struct nvme_controller *c, struct nvme_namespace *ns,
     }
 }
 
+// Is there a path to it from here?
+static void access_put(struct nvme_controller *c, struct nvme_namespace *ns, bool is_inaccessible)
+{
+    if (ns->is_inaccessible != is_inaccessible) {
+        ns->is_inaccessible = is_inaccessible;
+        ns->access_changes++;
+        c->access_changes++;
+        c->has_access_news = true;
+    }
+}
+
 // A volume is there from when it is known what it is; who has it keeps it while its RTA is started
 // again, and when he is no longer on its list.
 void nvme_namespaces_look(struct nvme_controller *c, const struct resource_table *table,
@@ -77,6 +88,7 @@ void nvme_namespaces_look(struct nvme_controller *c, const struct resource_table
         struct nvme_volume fresh = volume_of(row);
         put(c, ns, &fresh);
     }
+    access_put(c, ns, row->state == RESOURCE_STANDBY);
 }
 
 // Those that the table no longer has. Is there one that it has?
@@ -90,6 +102,7 @@ bool nvme_namespaces_drop(struct nvme_controller *c, const struct resource_table
             has_any = true;
         } else {
             put(c, ns, &none);
+            ns->is_inaccessible = false;
         }
     }
     return has_any;
@@ -107,7 +120,11 @@ void nvme_namespaces_begin(struct nvme_controller *c)
         }
     }
     nvme_namespaces_read(c); // the host has yet to look
-    c->has_news = false;
+    for (uint32_t i = 0; i < NVME_NAMESPACE_COUNT_MAX; i++) {
+        c->namespaces[i].access_changes = 0;
+    }
+    c->access_changes = 0;
+    c->has_news = c->has_access_news = false;
 }
 
 /* ---- what the host is told of it ------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 //
 //     Identify       controller, namespace, namespace descriptors, lists
 //     logs           error information, SMART, firmware slots, changed namespaces, commands and
-//                    effects, discovery, reservation notification
+//                    effects, asymmetric access, discovery, reservation notification
 //     reports        Reservation Report
 #pragma once
 
@@ -32,8 +32,12 @@ enum nvme_controller_offset {
     NVME_CTRL_OFF_AERL = 259, // async event requests at a time, less 1
     NVME_CTRL_OFF_FRMW = 260,
     NVME_CTRL_OFF_LPA = 261,
-    NVME_CTRL_OFF_ELPE = 262, // error log entries, less 1
-    NVME_CTRL_OFF_KAS = 320,  // granularity of the keep alive timer, 100 ms units
+    NVME_CTRL_OFF_ELPE = 262,  // error log entries, less 1
+    NVME_CTRL_OFF_KAS = 320,   // granularity of the keep alive timer, 100 ms units
+    NVME_CTRL_OFF_ANATT = 342, // seconds that a change takes at most
+    NVME_CTRL_OFF_ANACAP = 343,
+    NVME_CTRL_OFF_ANAGRPMAX = 344, // 4 octets, as the next one
+    NVME_CTRL_OFF_NANAGRPID = 348,
     NVME_CTRL_OFF_SQES = 512,
     NVME_CTRL_OFF_CQES = 513,
     NVME_CTRL_OFF_MAXCMD = 514,
@@ -58,6 +62,10 @@ enum {
     NVME_CTRL_MN_LEN = 40,
     NVME_CTRL_FR_LEN = 8,
     NVME_CMIC_MULTI_CONTROLLER = 1 << 1,
+    NVME_CMIC_ANA = 1 << 3,
+    NVME_ANACAP_OPTIMIZED = 1 << 0,
+    NVME_ANACAP_INACCESSIBLE = 1 << 2,
+    NVME_ANACAP_GROUP_STAYS = 1 << 6, // ANAGRPID of a namespace that is attached
     NVME_CTRATT_HOSTID_128 = 1 << 0,
     NVME_CTRATT_TRAFFIC_KEEPS_ALIVE = 1 << 6, // TBKAS
     NVME_CNTRLTYPE_IO = 1,
@@ -176,6 +184,21 @@ enum nvme_effects {
     NVME_EFFECTS_SUPPORTED = 1 << 0,
     NVME_EFFECTS_CHANGES_BLOCKS = 1 << 1,
 };
+
+// Asymmetric Namespace Access: a header, then a descriptor for each group, with its namespaces
+// behind it.
+enum nvme_ana_offset {
+    NVME_ANA_OFF_CHGCNT = 0, // 8 octets
+    NVME_ANA_OFF_NGRPS = 8,  // 2 octets
+    NVME_ANA_HEADER_LEN = 16,
+    NVME_ANA_GROUP_OFF_GRPID = 0,
+    NVME_ANA_GROUP_OFF_NNSIDS = 4,
+    NVME_ANA_GROUP_OFF_CHGCNT = 8, // 8 octets
+    NVME_ANA_GROUP_OFF_STATE = 16,
+    NVME_ANA_GROUP_LEN = 32,
+};
+
+enum nvme_ana_state { NVME_ANA_STATE_OPTIMIZED = 1, NVME_ANA_STATE_INACCESSIBLE = 3 };
 
 // Reservation notification: one at a time, zeroes if there is none.
 enum nvme_notice_offset {

@@ -37,10 +37,7 @@ static const struct reservation *reservation_of(const struct nvme_command *comma
 const struct reservation *nvme_reservation_of(const struct nvme_controller *c, uint32_t nsid)
 {
     const struct nvme_target_parts *parts = &c->target->parts;
-    const struct nvme_queue *queue = nvme_controller_first_bound(c, nsid);
-    return queue != NULL
-               ? parts->cta->reservation(parts->cta_ctx, queue->bindings[nsid - 1].connection)
-               : NULL;
+    return parts->uma->reservation(parts->uma_ctx, c->namespaces[nsid - 1].volume.number);
 }
 
 static void fail(struct nvme_command *command, unsigned status, unsigned location)

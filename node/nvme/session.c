@@ -39,7 +39,7 @@ struct nvme_controller *nvme_controller_begin(struct nvme_target *target)
             target->cntlid_serial = slot + 1;
             *c = (struct nvme_controller){.is_used = true,
                                           .target = target,
-                                          .cntlid = (uint16_t)(slot + 1),
+                                          .cntlid = (uint16_t)(target->cntlid_min + slot),
                                           .enabled_events = NVME_EVENT_RESERVATION};
             list_init(&c->event_requests);
             target->counters.controllers++;
@@ -51,8 +51,9 @@ struct nvme_controller *nvme_controller_begin(struct nvme_target *target)
 
 struct nvme_controller *nvme_controller_find(struct nvme_target *target, uint16_t cntlid)
 {
-    bool is_possible = cntlid >= 1 && cntlid <= NVME_CONTROLLER_COUNT_MAX;
-    struct nvme_controller *c = is_possible ? &target->controllers[cntlid - 1] : NULL;
+    unsigned slot = (unsigned)cntlid - target->cntlid_min; // wraps below it
+    struct nvme_controller *c =
+        slot < NVME_CONTROLLER_COUNT_MAX ? &target->controllers[slot] : NULL;
     return c != NULL && c->is_used && !c->is_ending ? c : NULL;
 }
 

@@ -16,6 +16,7 @@ struct nvme_target *nvme_target_create(const struct nvme_target_parts *parts)
     struct nvme_target *target = calloc(1, sizeof *target);
     if (target != NULL) {
         target->parts = *parts;
+        target->cntlid_min = parts->cntlid_min != 0 ? parts->cntlid_min : 1;
         target->tick_ns = INSTANT_NEVER;
         list_init(&target->queues);
         list_init(&target->unsettled);
@@ -67,10 +68,14 @@ static bool is_live(const struct nvme_controller *c)
 static void controller_follow(struct nvme_controller *c, const struct resource_table *table)
 {
     bool has_any = nvme_namespaces_drop(c, table), has_news = c->has_news;
-    c->has_news = false;
+    bool has_access_news = c->has_access_news;
+    c->has_news = c->has_access_news = false;
     if (!has_any) {
         nvme_controller_end(c, "its volume has gone");
         return;
+    }
+    if (has_access_news) {
+        nvme_event_raise(c, NVME_EVENT_ANA_CHANGE);
     }
     if (!has_news) {
         return;

@@ -133,6 +133,11 @@ static inline const struct reservation *stage_reservation(void *ctx, uint32_t co
     return NULL;
 }
 
+static inline const struct reservation *stage_volume_reservation(void *ctx, uint32_t volume)
+{
+    return NULL;
+}
+
 // The first request at the CTA, which leaves it.
 static inline struct service_request *stage_take(struct stage *s)
 {
@@ -328,7 +333,7 @@ static inline struct line *admin_open(struct stage *s, const char *host, uint32_
 static inline struct stage *stage_create(uint32_t abilities)
 {
     static const struct uma_for_tts uma = {stage_resources, stage_may_see, stage_connect,
-                                           stage_disconnect};
+                                           stage_disconnect, stage_volume_reservation};
     static const struct cta_for_tts cta = {
         .reservation = stage_reservation, .submit = stage_submit, .transferred = stage_transferred};
     struct stage *s = calloc(1, sizeof *s);

@@ -49,12 +49,13 @@ class Facts:
     def controller(self):
         return page(
             4096, (4, text(self.uuid.replace('-', '')[:20], 20)),
-            (24, text(f'weft {self.name}'[:40], 40)), (64, text('1', 8)), (76, b'\2\x08'),
-            (78, (U16, self.cntlid)), (80, (U32, 0x10400)), (92, (U32, 1 << 8)),
+            (24, text(f'weft {self.name}'[:40], 40)), (64, text('1', 8)), (76, b'\x0a\x08'),
+            (78, (U16, self.cntlid)), (80, (U32, 0x10400)), (92, (U32, 1 << 8 | 1 << 11)),
             (96, (U32, 1 | 1 << 6)), (111, b'\1'), (258, b'\3\3\3\6\x0f'), (320, (U16, 1)),
+            (342, b'\x0a\x45'), (344, (U32, 256)), (348, (U32, 256)),
             (512, b'\x66\x44'), (514, (U16, 128)), (516, (U32, 256)), (520, (U16, self.oncs)),
             (522, (U16, 1)), (525, bytes([self.vwc])), (532, (U16, 1023)),
-            (536, (U32, 1 | 1 << 20 | 1 << 21)),
+            (536, (U32, 1 | 1 << 20 | 1 << 21)), (540, (U32, 256)),
             (768, self.node.nqn.encode()), (1792, (U32, (64 + 8192) // 16)), (1796, (U32, 1)),
             (1803, b'\1'))
 
@@ -64,8 +65,8 @@ class Facts:
         return page(
             4096, (0, struct.pack('<QQQ', self.blocks, self.blocks, self.blocks)),
             (24, bytes([1 << 4 | can_trim])), (30, b'\1\xfe'), (33, bytes([9 if can_trim else 0])),
-            (64, struct.pack('<HHHHH', *[number] * 5)), (99, bytes([self.is_read_only])),
-            (104, nguid), (130, b'\x09'))
+            (64, struct.pack('<HHHHH', *[number] * 5)), (92, (U32, 1)),
+            (99, bytes([self.is_read_only])), (104, nguid), (130, b'\x09'))
 
     def check(self, admin):
         described = admin.identify(3, 1).data
@@ -233,7 +234,7 @@ def features_are_what_they_are():
                 assert set_to(7, wish) == (0, granted << 16 | granted), hex(wish)
                 assert get(7) == (0, granted << 16 | granted), hex(wish)
             assert get(15) == (0, 0) and set_to(15, 123456) == (0, 0) and get(15) == (0, 123456)
-            for value, kept in ((0, 0), (0xffffffff, 1 << 8), (1 << 9, 0)):
+            for value, kept in ((0, 0), (0xffffffff, 1 << 8 | 1 << 11), (1 << 9, 0)):
                 assert set_to(11, value) == (0, 0) and get(11) == (0, kept), value
             said = admin.ask(sqe(nvme.ABORT, 7))
             assert (said.status, said.result) == (0, 1)
