@@ -18,6 +18,9 @@ enum journal_kind {
     JOURNAL_STAG_LENT,       // one-shot: key; wr_id: its reference; len
     JOURNAL_STAG_CLOSED,     // ... by the peer
     JOURNAL_STAG_TAKEN_BACK, // ... by this side, which did not wait for the peer
+    JOURNAL_HOLE_OPENED,     // of the stream; key: its number until it closes; wr_id: the position
+                             // of its first octet; len: its octets
+    JOURNAL_HOLE_CLOSED,     // key; wr_id: messages that it held back; len: octets behind it
     JOURNAL_KIND_COUNT,
 };
 

@@ -218,7 +218,9 @@ static void tell_octets(struct iwarp_side *s, const struct frame *f, const struc
 static void hole_open(struct iwarp_side *s, const struct direction_news *n, uint32_t event)
 {
     struct story *story = s->connection->teller.story;
-    uint32_t index = story_span_begin(story, STORY_HOLE, 1 - s->number, event);
+    bool is_told = s->connection->side[1 - s->number].tells_holes;
+    uint32_t index =
+        story_span_begin(story, STORY_HOLE, 1 - s->number, is_told ? STORY_NONE : event);
     s->direction.range[n->range].span = index;
     struct story_span *span = story_span_at(story, index);
     if (span != NULL) {

@@ -41,6 +41,7 @@ struct iwarp_side {
     unsigned early_count;
     unsigned flags; // of the events of what is being read
     bool has_fin;
+    bool tells_holes; // of what it receives, by records (draw/works.h): packets do not
 };
 
 struct iwarp_connection {

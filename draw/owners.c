@@ -30,26 +30,40 @@ static struct owner *latest_of(struct owners *o, unsigned origin, uint32_t qp_nu
     return NULL;
 }
 
-void owners_see(struct owners *o, unsigned origin, const struct capture_record *record)
+static void on_carried(struct owners *o, unsigned origin, const struct capture_record *record)
 {
-    const struct journal_record *what = &record->what;
-    if (what->kind != JOURNAL_CARRIED) {
-        return;
-    }
+    struct owner *before = latest_of(o, origin, record->what.qp_num);
     if (o->count == OWNERS_MAX) {
         o->left_out++;
         return;
     }
-    struct owner *before = latest_of(o, origin, what->qp_num);
     if (before != NULL) {
         before->to = record->number;
     }
     o->owner[o->count++] = (struct owner){.origin = origin,
-                                          .qp_num = what->qp_num,
+                                          .qp_num = record->what.qp_num,
                                           .from = before != NULL ? record->number : 0,
                                           .to = UINT64_MAX,
                                           .at = record->at,
-                                          .carried = what->carried};
+                                          .carried = record->what.carried};
+}
+
+void owners_see(struct owners *o, unsigned origin, const struct capture_record *record)
+{
+    struct owner *of;
+    switch (record->what.kind) {
+    case JOURNAL_CARRIED:
+        on_carried(o, origin, record);
+        break;
+    case JOURNAL_HOLE_OPENED:
+        of = latest_of(o, origin, record->what.qp_num);
+        if (of != NULL) {
+            of->tells_holes = true;
+        }
+        break;
+    default:
+        break;
+    }
 }
 
 static bool is_end(const struct owner *o, const struct registry_connection *c, unsigned side)

@@ -20,6 +20,7 @@ struct owner {
     unsigned origin; // the capture: 0 or 1
     uint32_t qp_num;
     uint64_t from, to; // numbers of records, `to` not included
+    bool tells_holes;  // of its stream itself
     instant_ns at;
     struct journal_carried carried;
 };

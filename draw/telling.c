@@ -44,6 +44,17 @@ static struct telling_part *part_create(const struct registry *first, uint32_t i
     return part;
 }
 
+// An end that tells its holes itself knows them better than who looks at packets.
+static void owner_choose(struct telling *t, const struct owner *owner, unsigned part, unsigned side)
+{
+    struct iwarp_connection *iwarp = t->part[part]->iwarp;
+    t->owner[t->owner_count++] =
+        (struct telling_owner){.owner = *owner, .part = part, .side = side};
+    if (iwarp != NULL && owner->tells_holes) {
+        iwarp->side[side].tells_holes = true;
+    }
+}
+
 // Those of the connections that are told of, as many as there is room for.
 static void owners_choose(struct telling *t, const struct owners *owners)
 {
@@ -53,8 +64,7 @@ static void owners_choose(struct telling *t, const struct owners *owners)
             const struct registry_connection *c = &t->part[part]->facts;
             unsigned side = owner_side(&owners->owner[i], c);
             if (side < 2) {
-                t->owner[t->owner_count++] = (struct telling_owner){
-                    .owner = owners->owner[i], .part = part, .side = side ^ c->initiator};
+                owner_choose(t, &owners->owner[i], part, side ^ c->initiator);
             }
         }
     }

@@ -227,6 +227,50 @@ static void on_stag(struct story *s, unsigned side, const struct journal_record 
     }
 }
 
+/* ---- holes ----------------------------------------------------------------------------------- */
+
+// No rows: the packet before has opened or closed it.
+static uint32_t packet_before(const struct story *s)
+{
+    return story_next(s) != STORY_NONE && s->event_count > 0 ? s->event_count - 1 : STORY_NONE;
+}
+
+static void on_hole_opened(struct works *w, struct story *s, unsigned side,
+                           const struct journal_record *r)
+{
+    struct works_hole *hole = &w->side[s->connection][side].hole[r->key % WORKS_HOLE_MAX];
+    *hole = (struct works_hole){.is_open = true, .number = r->key, .len = r->len};
+    hole->span = story_span_begin(s, STORY_HOLE, side, packet_before(s));
+    struct story_span *span = story_span_at(s, hole->span);
+    if (span != NULL) {
+        snprintf(span->label, sizeof span->label, "hole");
+        snprintf(span->detail, sizeof span->detail,
+                 "A hole of %" PRIu64 " octets of the stream, from octet %" PRIu64
+                 ", as this end recorded it; it did not record that it closed",
+                 r->len, r->wr_id);
+    }
+}
+
+static void on_hole_closed(struct works *w, struct story *s, unsigned side,
+                           const struct journal_record *r)
+{
+    struct works_hole *hole = &w->side[s->connection][side].hole[r->key % WORKS_HOLE_MAX];
+    if (!hole->is_open || hole->number != r->key) {
+        return; // it opened before the records begin, or another has its place
+    }
+    struct story_span *span = story_span_at(s, hole->span);
+    hole->is_open = false;
+    story_span_end(s, hole->span, packet_before(s));
+    if (span != NULL) {
+        snprintf(span->label, sizeof span->label, "hole, held back %" PRIu64, r->wr_id);
+        snprintf(span->detail, sizeof span->detail,
+                 "A hole of %" PRIu64 " octets of the stream, as this end recorded it; when it "
+                 "closed, %" PRIu64 " octets lay behind it, and it had held back %" PRIu64
+                 " messages",
+                 hole->len, r->len, r->wr_id);
+    }
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 void works_on_record(struct works *w, struct story *s, unsigned side,
@@ -252,6 +296,12 @@ void works_on_record(struct works *w, struct story *s, unsigned side,
     case JOURNAL_STAG_CLOSED:
     case JOURNAL_STAG_TAKEN_BACK:
         on_stag(s, side, record);
+        break;
+    case JOURNAL_HOLE_OPENED:
+        on_hole_opened(w, s, side, record);
+        break;
+    case JOURNAL_HOLE_CLOSED:
+        on_hole_closed(w, s, side, record);
         break;
     case JOURNAL_CARRIED: // seen by draw/owners.h
     case JOURNAL_KIND_COUNT:

@@ -1,6 +1,6 @@
 // Records of a connection's ends as a story: work requests posted, and what came of them; read
-// contexts that one of them holds; one-shot STags lent and taken back. Each stands beside the time
-// line of whom it concerns, where no packet shows it.
+// contexts that one of them holds; one-shot STags lent and taken back; holes of what it receives.
+// Each stands beside the time line of whom it concerns, where no packet shows it.
 //
 // A work request lasts from its post to its completion. One without a completion of its own is over
 // when one posted behind it is complete: completions keep the order of posting.
@@ -12,7 +12,7 @@
 #include "base/port_journal.h"
 #include "draw/story.h"
 
-enum { WORKS_SEND_MAX = 1024, WORKS_CONTEXT_MAX = 256 };
+enum { WORKS_SEND_MAX = 1024, WORKS_CONTEXT_MAX = 256, WORKS_HOLE_MAX = 256 };
 
 struct works_send {
     uint64_t wr_id;
@@ -27,10 +27,17 @@ struct works_context {
     bool is_held;
 };
 
+struct works_hole {
+    bool is_open;
+    uint32_t number, span;
+    uint64_t len;
+};
+
 struct works_side {
     struct works_send send[WORKS_SEND_MAX]; // a ring
     uint32_t send_first, send_count;
-    uint32_t receive_count; // posted in a run
+    uint32_t receive_count;                 // posted in a run
+    struct works_hole hole[WORKS_HOLE_MAX]; // by number
 };
 
 // All zero to begin with.

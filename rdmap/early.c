@@ -21,6 +21,15 @@ const char *rdmap_held_name(enum rdmap_held held)
     return names[held];
 }
 
+uint32_t rdmap_held_messages(const struct place_counts *counts)
+{
+    uint32_t sum = 0;
+    for (unsigned i = RDMAP_HELD_SENDS; i <= RDMAP_HELD_ATOMIC_RESPONSES; i++) {
+        sum += counts->n[i];
+    }
+    return sum;
+}
+
 bool rdmap_may_place_early(const struct rdmap_stream *stream, const struct rdmap_arrival *a)
 {
     switch (a->opcode) {

@@ -33,6 +33,8 @@ enum rdmap_held {
 };
 STATIC_CHECK((int)RDMAP_HELD_COUNT <= (int)PLACE_CLASS_COUNT);
 const char *rdmap_held_name(enum rdmap_held held); // "sends" ...
+// Of all kinds that have an effect of their own: all but Writes.
+uint32_t rdmap_held_messages(const struct place_counts *counts);
 
 // Terminate and extension messages are held back as a whole. So is what ends a Write of a peer that
 // does not say in its Immediate Data how long the Write before it was: that is counted in order.

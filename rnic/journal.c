@@ -6,6 +6,7 @@
 
 #include "base/port_journal.h"
 #include "base/port_link.h"
+#include "rdmap/early.h"
 #include "rnic/ep/ep.h"
 #include "rnic/internal.h"
 
@@ -34,6 +35,37 @@ void journal_stream(const struct rnic_ep *ep)
     record.carried.local_port = unpack(&local, &record.carried.local);
     record.carried.remote_port = unpack(&remote, &record.carried.remote);
     journal->put(journal, &record);
+}
+
+static void on_hole_opened(void *ctx, uint32_t number, uint64_t position, uint64_t len)
+{
+    const struct rnic_ep *ep = ctx;
+    struct journal *journal = ep->rnic->journal;
+    journal->put(journal, &(struct journal_record){.kind = JOURNAL_HOLE_OPENED,
+                                                   .qp_num = ep->qp->qp_num,
+                                                   .key = number,
+                                                   .wr_id = position,
+                                                   .len = len});
+}
+
+static void on_hole_closed(void *ctx, uint32_t number, uint64_t len,
+                           const struct place_counts *counts)
+{
+    const struct rnic_ep *ep = ctx;
+    struct journal *journal = ep->rnic->journal;
+    journal->put(journal, &(struct journal_record){.kind = JOURNAL_HOLE_CLOSED,
+                                                   .qp_num = ep->qp->qp_num,
+                                                   .key = number,
+                                                   .wr_id = rdmap_held_messages(counts),
+                                                   .len = len});
+}
+
+void journal_holes(const struct rnic_ep *ep, struct place_port *port)
+{
+    if (ep->rnic->journal != NULL) {
+        port->on_hole_opened = on_hole_opened;
+        port->on_hole_closed = on_hole_closed;
+    }
 }
 
 void journal_packets(const struct rnic_qp *qp, const struct qp_change *change)

@@ -76,6 +76,41 @@ static void ring_store(struct tcp_receive *r, tcp_seq seq, const uint8_t *octets
     }
 }
 
+/* ---- holes, told to who records them --------------------------------------------------------- */
+
+// Where the hole before range `at` begins, or would.
+static tcp_seq hole_begin(const struct tcp_receive *r, unsigned at)
+{
+    return at > 0 ? r->ranges.range[at - 1].right : r->nxt;
+}
+
+static void tell_opened(const struct tcp_receive *r, unsigned at, tcp_seq begin)
+{
+    const struct tcp_range *behind = &r->ranges.range[at];
+    if (r->port.on_hole_opened != NULL && begin < behind->left) {
+        r->port.on_hole_opened(r->port.ctx, behind->slot, begin - r->first, behind->left - begin);
+    }
+}
+
+static void tell_closed(const struct tcp_receive *r, unsigned at)
+{
+    const struct tcp_range *behind = &r->ranges.range[at];
+    if (r->port.on_hole_closed != NULL) {
+        r->port.on_hole_closed(r->port.ctx, behind->slot, behind->right - behind->left,
+                               tcp_ranges_held(&r->ranges, at));
+    }
+}
+
+// Octets up to `right` reach the range behind the gap: is there no hole before it any more? Octets
+// of the other kind are a range of their own, and the hole is that one's.
+static bool closes_hole(const struct tcp_receive *r, const struct gap *g, tcp_seq right,
+                        bool is_buffered)
+{
+    const struct tcp_range *behind = g->at < r->ranges.count ? &r->ranges.range[g->at] : NULL;
+    return behind != NULL && behind->left == right &&
+           (hole_begin(r, g->at) == g->left || behind->is_buffered != is_buffered);
+}
+
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
 // The block that range `i` lies in.
@@ -135,11 +170,18 @@ static void fill(struct tcp_receive *r, const struct gap *g, uint64_t len, bool 
     struct tcp_counters *c = r->counters;
     tcp_seq right = g->left + len;
     unsigned i = g->at;
+    tcp_seq begin = hole_begin(r, i);
+    if (closes_hole(r, g, right, is_buffered)) {
+        tell_closed(r, i);
+    }
     enum tcp_ranges_added added = tcp_ranges_add(&r->ranges, &i, g->left, right, is_buffered, held);
     if (g->left > r->nxt) {
         c->holes_opened += added == TCP_RANGES_OPENED;
         c->holes_merged += added == TCP_RANGES_JOINED;
         note_recent(r, block_around(&r->ranges, i));
+        if (added == TCP_RANGES_OPENED) {
+            tell_opened(r, i, begin);
+        }
     } else {
         r->nxt = right;
     }
@@ -208,6 +250,9 @@ static enum tcp_refusal take_in_order(struct tcp_receive *r, const struct arriva
             g->left += answer.len;
             r->handed = r->nxt = g->left;
             r->counters->octets_in += answer.len;
+            if (r->ranges.count > 0 && r->ranges.range[0].left == r->nxt) {
+                tell_closed(r, 0);
+            }
             break;
         case PLACE_BUFFER:
             r->is_stalled = true;

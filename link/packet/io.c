@@ -63,9 +63,30 @@ static bool on_advance(void *ctx, uint64_t position, uint64_t end,
     return goes_on;
 }
 
+static void on_hole_opened(void *ctx, uint32_t number, uint64_t position, uint64_t len)
+{
+    struct packet_stream *s = ctx;
+    if (s->port.on_hole_opened != NULL && s->state != PACKET_STREAM_LINGERING) {
+        s->port.on_hole_opened(s->port.ctx, number, position, len);
+    }
+}
+
+static void on_hole_closed(void *ctx, uint32_t number, uint64_t len,
+                           const struct place_counts *counts)
+{
+    struct packet_stream *s = ctx;
+    if (s->port.on_hole_closed != NULL && s->state != PACKET_STREAM_LINGERING) {
+        s->port.on_hole_closed(s->port.ctx, number, len, counts);
+    }
+}
+
 struct place_port packet_place_port(struct packet_stream *s)
 {
-    return (struct place_port){.place = place, .on_advance = on_advance, .ctx = s};
+    return (struct place_port){.place = place,
+                               .on_advance = on_advance,
+                               .on_hole_opened = on_hole_opened,
+                               .on_hole_closed = on_hole_closed,
+                               .ctx = s};
 }
 
 // Why there is nothing to read. The peer's FIN comes first: what broke later broke behind it.

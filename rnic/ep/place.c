@@ -9,6 +9,7 @@
 #include "rnic/ep/ep.h"
 #include "rnic/ep/state.h"
 #include "rnic/internal.h"
+#include "rnic/journal.h"
 
 /* ---- the port -------------------------------------------------------------------------------- */
 
@@ -87,6 +88,7 @@ void ep_place_begin(struct rnic_ep *ep)
         return; // without memory: by way of the staging buffer, until there is some
     }
     struct place_port port = {.place = place, .on_advance = on_advance, .ctx = ep};
+    journal_holes(ep, &port);
     mpa_placer_init(&ep->in.placer, &ep->in.rx, placement_of(ep), ep->in.received_len,
                     ep->rnic->shard.staging);
     ep->in.placing = mpa_placer_port(&ep->in.placer);

@@ -99,6 +99,60 @@ static void stags_are_lent_closed_or_taken_back(void **state)
     assert_non_null(strstr(put(0, JOURNAL_STAG_TAKEN_BACK, 1, 10)->label, "takes back STag"));
 }
 
+/* ---- holes ----------------------------------------------------------------------------------- */
+
+static void put_hole(unsigned side, enum journal_kind kind, uint32_t number, uint64_t wr_id)
+{
+    const struct journal_record r = {.kind = kind, .key = number, .wr_id = wr_id, .len = 100};
+    record_number++;
+    story_on_record(&story, record_number, record_number, 0);
+    works_on_record(&works, &story, side, &r);
+}
+
+static void a_hole_lasts_from_the_packet_that_opens_it_to_the_one_that_closes_it(void **state)
+{
+    packet();
+    packet();
+    put_hole(1, JOURNAL_HOLE_OPENED, 3, 0);
+    packet();
+    put_hole(1, JOURNAL_HOLE_CLOSED, 3, 2);
+    assert_int_equal(story.event_count, 3); // no rows of its own
+    assert_int_equal(story.span_count, 1);
+    assert_int_equal(story.span[0].kind, STORY_HOLE);
+    assert_int_equal(story.span[0].side, 1);
+    assert_int_equal(story.span[0].begin, 1);
+    assert_int_equal(story.span[0].end, 2);
+    assert_non_null(strstr(story.span[0].label, "held back 2"));
+}
+
+static void holes_are_told_apart_by_their_numbers(void **state)
+{
+    packet();
+    put_hole(1, JOURNAL_HOLE_OPENED, 3, 0);
+    put_hole(1, JOURNAL_HOLE_OPENED, 4, 0);
+    packet();
+    put_hole(1, JOURNAL_HOLE_CLOSED, 4, 0);
+    put_hole(1, JOURNAL_HOLE_CLOSED, 5, 0);                  // opened before the records begin
+    put_hole(1, JOURNAL_HOLE_CLOSED, 3 + WORKS_HOLE_MAX, 0); // likewise, in the place of 3
+    put_hole(0, JOURNAL_HOLE_CLOSED, 3, 0);                  // of the other side
+    assert_int_equal(story.span_count, 2);
+    assert_int_equal(story.span[0].end, STORY_NONE);
+    assert_int_equal(story.span[1].end, 1);
+    packet();
+    put_hole(1, JOURNAL_HOLE_CLOSED, 3, 0);
+    put_hole(1, JOURNAL_HOLE_CLOSED, 4, 0); // it was closed
+    assert_int_equal(story.span[0].end, 2);
+    assert_int_equal(story.span[1].end, 1);
+}
+
+static void a_hole_before_any_packet_is_not_drawn(void **state)
+{
+    put_hole(1, JOURNAL_HOLE_OPENED, 3, 0);
+    packet();
+    put_hole(1, JOURNAL_HOLE_CLOSED, 3, 0);
+    assert_int_equal(story.span_count, 0);
+}
+
 /* ---- work requests --------------------------------------------------------------------------- */
 
 static void a_work_request_lasts_until_its_completion(void **state)
@@ -190,6 +244,9 @@ int main(void)
         WORKS_TEST(receives_of_a_run_are_one_row),
         WORKS_TEST(a_length_beyond_32_bits_is_not_made_short),
         WORKS_TEST(stags_are_lent_closed_or_taken_back),
+        WORKS_TEST(a_hole_lasts_from_the_packet_that_opens_it_to_the_one_that_closes_it),
+        WORKS_TEST(holes_are_told_apart_by_their_numbers),
+        WORKS_TEST(a_hole_before_any_packet_is_not_drawn),
         WORKS_TEST(a_work_request_lasts_until_its_completion),
         WORKS_TEST(completions_of_others_end_none),
         WORKS_TEST(of_too_many_the_oldest_stay_open),

@@ -190,7 +190,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     config.nagle = mode & 32;
     config.cc = mode & 64 ? TCP_CC_NEWRENO : TCP_CC_CUBIC;
     config.keepalive_idle_ns = 20 * NS_PER_S;
-    config.place = (struct place_port){on_place, on_advance, NULL};
+    config.place = (struct place_port){.place = on_place, .on_advance = on_advance};
     struct tcb *tcb = tcp_create(&config);
     tcp_connect(tcb, ISS, now);
     tcp_output(tcb, &port, now);

@@ -176,6 +176,8 @@ static void each_message_is_counted_in_its_class(void **state)
     assert_int_equal(c.n[RDMAP_HELD_RESPONSE_OCTETS], 9);
     c = held(craft_tagged(RDMAP_WRITE, f.stag, 0, true, NULL, 9));
     assert_int_equal(c.n[RDMAP_HELD_WRITE_OCTETS], 9);
+    const struct place_counts all = {.n = {1, 10, 100, 1000, 10000, 7, 7, 7}};
+    assert_int_equal(rdmap_held_messages(&all), 11111); // octets are none
     for (unsigned i = 0; i < RDMAP_HELD_COUNT; i++) {
         assert_non_null(rdmap_held_name(i));
     }

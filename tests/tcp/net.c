@@ -255,7 +255,8 @@ static struct tcb *make(struct net *net, unsigned i)
     struct tcp_config config = net->config;
     config.local_port = (uint16_t)(1000 + i);
     config.remote_port = (uint16_t)(1001 - i);
-    config.place = (struct place_port){on_place, on_advance, &net->side[i]};
+    config.place =
+        (struct place_port){.place = on_place, .on_advance = on_advance, .ctx = &net->side[i]};
     return tcp_create(&config);
 }
 

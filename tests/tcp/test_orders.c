@@ -1,6 +1,6 @@
 // Every order of eight segments, and every way in which up to four holes lie in a window of
 // sixteen: what is delivered after each segment is what a naive receiver would deliver, and each
-// hole hands back what was counted in it.
+// hole hands back what was counted in it. Who records holes is told of those that there are.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -21,6 +21,7 @@ static struct {
     unsigned buffered; // segments that are to be buffered beyond a hole
     unsigned placed, arrived, delivered;
     uint64_t handed;
+    bool is_open[SEGMENTS_MAX + 2]; // holes, by number
 } r;
 
 static enum place_verdict on_place(void *ctx, const struct place_offer *offer,
@@ -64,6 +65,52 @@ static bool on_advance(void *ctx, uint64_t position, uint64_t end,
     return true;
 }
 
+static bool has_arrived(unsigned i)
+{
+    return (r.arrived >> i & 1) != 0;
+}
+
+// All of it is missing, and what is around it is there.
+static void on_hole_opened(void *ctx, uint32_t number, uint64_t position, uint64_t len)
+{
+    unsigned first = (unsigned)(position / LEN), behind = (unsigned)((position + len) / LEN);
+    assert_in_range(number, 0, SEGMENTS_MAX + 1);
+    assert_false(r.is_open[number]);
+    r.is_open[number] = true;
+    assert_true(len > 0);
+    assert_true(first == 0 || has_arrived(first - 1));
+    assert_true(has_arrived(behind));
+    for (unsigned i = first; i < behind; i++) {
+        assert_false(has_arrived(i));
+    }
+}
+
+static void on_hole_closed(void *ctx, uint32_t number, uint64_t len,
+                           const struct place_counts *counts)
+{
+    unsigned held = 0;
+    assert_in_range(number, 0, SEGMENTS_MAX + 1);
+    assert_true(r.is_open[number]);
+    r.is_open[number] = false;
+    for (unsigned i = 0; i < PLACE_CLASS_COUNT; i++) {
+        held += (unsigned)__builtin_popcount(counts->n[i]);
+    }
+    assert_true(held == 0 || held * LEN == len); // what was buffered is not counted
+}
+
+// As many as there are segments that have come behind one that has not.
+static void check_open(void)
+{
+    unsigned told = 0, there = 0;
+    for (unsigned i = 0; i < sizeof r.is_open / sizeof r.is_open[0]; i++) {
+        told += r.is_open[i];
+    }
+    for (unsigned i = 1; i < SEGMENTS_MAX; i++) {
+        there += has_arrived(i) && !has_arrived(i - 1);
+    }
+    assert_int_equal(told, there);
+}
+
 static _Alignas(CARVE_ALIGN) uint8_t memory[1 << 16];
 
 static void begin(unsigned buffered)
@@ -71,7 +118,10 @@ static void begin(unsigned buffered)
     struct tcp_config config = tcp_config_default;
     config.window_len = config.buffer_len = SEGMENTS_MAX * LEN;
     config.range_max = SEGMENTS_MAX;
-    config.place = (struct place_port){on_place, on_advance, NULL};
+    config.place = (struct place_port){.place = on_place,
+                                       .on_advance = on_advance,
+                                       .on_hole_opened = on_hole_opened,
+                                       .on_hole_closed = on_hole_closed};
     memset(&r, 0, sizeof r);
     r.buffered = buffered;
     tcp_receive_init(&r.receive, &config, &r.counters, &(struct carve){.block = memory});
@@ -90,6 +140,7 @@ static void arrives(unsigned i)
     tcp_receive_check(&r.receive);
     assert_int_equal(r.handed, r.delivered * LEN);
     assert_int_equal(r.receive.nxt - r.receive.first, r.delivered * LEN);
+    check_open();
 }
 
 static void end(unsigned count)
