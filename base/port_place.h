@@ -77,9 +77,9 @@ struct place_port {
     // until then.
     bool (*on_advance)(void *ctx, uint64_t position, uint64_t end,
                        const struct place_counts *counts);
-    // For who records them, else NULL. A hole of `len` octets at `position` has opened, and is known
-    // by its number until it closes. Then `len` octets lie behind it, and hold back `counts`: they
-    // are delivered now, or joined to what the hole before holds back.
+    // For who records them, else NULL. A hole of `len` octets at `position` has opened, and is
+    // known by its number until it closes. Then `len` octets lie behind it, and hold back `counts`:
+    // they are delivered now, or joined to what the hole before holds back.
     void (*on_hole_opened)(void *ctx, uint32_t number, uint64_t position, uint64_t len);
     void (*on_hole_closed)(void *ctx, uint32_t number, uint64_t len,
                            const struct place_counts *counts);

@@ -1,5 +1,5 @@
-// A capture becomes a story: what is told of the captures of the fuzz corpus, whole and with packets
-// lost, doubled, late, cut or wrong, compared event by event with golden files.
+// A capture becomes a story: what is told of the captures of the fuzz corpus, whole and with
+// packets lost, doubled, late, cut or wrong, compared event by event with golden files.
 #include <inttypes.h>
 #include <stdarg.h>
 
@@ -187,8 +187,8 @@ static void say_connections(void)
     for (uint32_t i = 0; i < registry.connection_count; i++) {
         const struct registry_connection *c = &registry.connection[i];
         char end[2][FRAME_END_TEXT_MAX];
-        say("connection %" PRIu32 " %s %s QP %" PRIx32 " %s QP %" PRIx32 " by %u%s: packets %" PRIu64
-            " octets %" PRIu64 " first #%" PRIu64 " for %" PRIu64 "\n",
+        say("connection %" PRIu32 " %s %s QP %" PRIx32 " %s QP %" PRIx32
+            " by %u%s: packets %" PRIu64 " octets %" PRIu64 " first #%" PRIu64 " for %" PRIu64 "\n",
             c->number, registry_wire_name(c->wire), frame_end_format(&c->end[0], end[0]), c->qp[0],
             frame_end_format(&c->end[1], end[1]), c->qp[1], c->initiator,
             c->has_start ? " started" : "", c->packet_count, c->payload_len, c->first_packet,
@@ -200,8 +200,8 @@ static void say_story(const struct story *s)
 {
     for (uint32_t i = 0; i < s->event_count; i++) {
         const struct story_event *e = &s->event[i];
-        say("%" PRIu32 ": #%" PRIu64 ".%" PRIu64 " +%" PRIu64 " %s %s%u flags %u fpdus %u message %"
-            PRIu32 " len %" PRIu32 " \"%s\" (%s)\n",
+        say("%" PRIu32 ": #%" PRIu64 ".%" PRIu64 " +%" PRIu64
+            " %s %s%u flags %u fpdus %u message %" PRIu32 " len %" PRIu32 " \"%s\" (%s)\n",
             i, e->packet, e->record, e->at - s->begin, story_kind_name(e->kind),
             e->side == 0 ? "->" : "<-", e->connection, e->flags, e->fpdus, e->message, e->len,
             e->label, e->detail);
@@ -263,12 +263,12 @@ static int teardown(void **state)
 
 /* ---- captures as they are -------------------------------------------------------------------- */
 
-#define TOLD_AS_IT_IS(name, path)                                                                  \
-    static void name(void **state)                                                                 \
-    {                                                                                              \
-        capture_read(path);                                                                        \
-        tell(&all);                                                                                \
-        golden_compare("draw/golden/" #name ".txt", told);                                         \
+#define TOLD_AS_IT_IS(name, path)                          \
+    static void name(void **state)                         \
+    {                                                      \
+        capture_read(path);                                \
+        tell(&all);                                        \
+        golden_compare("draw/golden/" #name ".txt", told); \
     }
 TOLD_AS_IT_IS(wefts_own_capture, "rping-weft")
 TOLD_AS_IT_IS(records_beside_packets, "rping-records")

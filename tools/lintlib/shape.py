@@ -1,5 +1,6 @@
 """shape, leftovers, calls, effects, mirrors: what can be seen by looking at one file."""
 
+import pathlib
 import re
 
 from . import house
@@ -12,8 +13,9 @@ def check_shape(tree):
             yield source.path, house.FILE_LINES_MAX + 1, (
                 f'the file has {len(source.lines)} lines, at most {house.FILE_LINES_MAX}: '
                 'one file owns one thing')
+        is_said = 'golden' in pathlib.PurePath(source.path).parts  # by a program, as it says it
         for number, line in enumerate(source.lines, 1):
-            if len(line) > house.LINE_COLUMNS_MAX:
+            if len(line) > house.LINE_COLUMNS_MAX and not is_said:
                 yield source.path, number, (
                     f'the line has {len(line)} columns, at most {house.LINE_COLUMNS_MAX}')
         if not source.is_c:
