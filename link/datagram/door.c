@@ -137,7 +137,10 @@ static int filter_attach(const struct datagram_door *door)
         BPF_STMT(BPF_ALU | BPF_ADD | BPF_K, DATAGRAM_DOOR_SLOTS),
         BPF_STMT(BPF_RET | BPF_A, 0),
     };
-    struct sock_fprog program = {.len = sizeof code / sizeof code[0], .filter = code};
+    struct sock_fprog program;
+    memset(&program, 0, sizeof program); // what lies between its fields, too
+    program.len = sizeof code / sizeof code[0];
+    program.filter = code;
     return sys_setsockopt(door->fds[0], SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program,
                           sizeof program);
 }

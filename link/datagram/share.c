@@ -165,7 +165,7 @@ static int message_send(const struct datagram_share *s, unsigned slot,
     union {
         struct cmsghdr header;
         uint8_t octets[CMSG_SPACE(sizeof(int) * DATAGRAM_SHARE_FDS)];
-    } control;
+    } control = {.octets = {0}}; // what fills it up is said, too
     struct sockaddr_un name;
     struct iovec iov[] = {{(void *)header, sizeof *header}, {(void *)octets.ptr, octets.len}};
     struct msghdr msg = {.msg_name = &name,

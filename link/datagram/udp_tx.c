@@ -176,6 +176,7 @@ static void control_add(struct msghdr *msg, int level, int type, const void *val
 {
     struct cmsghdr *at = (struct cmsghdr *)((uint8_t *)msg->msg_control + msg->msg_controllen);
     *at = (struct cmsghdr){.cmsg_level = level, .cmsg_type = type, .cmsg_len = CMSG_LEN(len)};
+    memset(CMSG_DATA(at), 0, CMSG_SPACE(len) - CMSG_LEN(0)); // what fills it up is said, too
     memcpy(CMSG_DATA(at), value, len);
     msg->msg_controllen += CMSG_SPACE(len);
 }
