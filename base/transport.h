@@ -135,6 +135,9 @@ struct transport_ops {
     void (*output)(struct transport *t, const struct datagram_sink *sink, instant_ns now);
     // ... A packet for this queue pair: its BTH names the number, nothing else has been looked at.
     void (*on_packet)(struct transport *t, const struct datagram_rx *rx, instant_ns now);
+    // ... The packets that came in one go, with nothing between, are over: what follows from them
+    // all happens once. Called before anything else is. NULL: nothing is put off until then.
+    void (*on_packets_over)(struct transport *t, instant_ns now);
 
     // ... Packets to a multicast group are for this queue pair too, as often as it is attached; an
     // IPv4 address is mapped. -EINVAL: not a group, not attached; -ENOMEM. NULL: it takes none.
@@ -160,3 +163,18 @@ struct transport_ops {
     // One line without a newline, cut at `len`; returns `buf`.
     const char *(*format)(const struct transport *t, char *buf, size_t len);
 };
+
+static inline void transport_packets_over(struct transport *t, instant_ns now)
+{
+    if (t->ops->on_packets_over != NULL) {
+        t->ops->on_packets_over(t, now);
+    }
+}
+
+// A packet that came alone.
+static inline void transport_take_packet(struct transport *t, const struct datagram_rx *rx,
+                                         instant_ns now)
+{
+    t->ops->on_packet(t, rx, now);
+    transport_packets_over(t, now);
+}

@@ -217,6 +217,7 @@ static bool check_requester(const struct rc *rc)
     }
     uint64_t at = q->count > 0 ? rc_out_at(q, 0)->first : q->next_mark;
     bool holds = at <= q->acked_mark && q->count <= q->capacity && q->send_index <= q->count;
+    holds = holds && q->heard_mark == q->acked_mark;
     for (uint32_t i = 0; i < q->count; i++) {
         const struct rc_out *o = rc_out_at(q, i);
         holds = holds && o->first == at && o->first < o->end;
@@ -313,6 +314,7 @@ const struct transport_ops rc_ops = {
     .has_output = rc_has_output,
     .output = rc_output,
     .on_packet = rc_on_packet,
+    .on_packets_over = rc_on_packets_over,
     .next_deadline = rc_next_deadline,
     .on_deadline = rc_on_deadline,
     .wish_allotment = wish_allotment,

@@ -23,12 +23,14 @@ static void drop_oldest(struct rc_requester *q)
     q->send_index -= q->send_index > 0 ? 1 : 0;
 }
 
-static void on_progress(struct rc *rc, uint64_t before)
+void rc_complete_progress(struct rc *rc)
 {
     struct rc_requester *q = &rc->req;
+    const uint64_t before = q->heard_mark;
     if (q->acked_mark == before) {
         return;
     }
+    q->heard_mark = q->acked_mark;
     q->timeout_count = q->not_ready_count = 0;
     q->tail.count = 0;
     q->hold_until = 0;
@@ -39,10 +41,8 @@ static void on_progress(struct rc *rc, uint64_t before)
 }
 
 // Everything before `mark` is acknowledged. False: an answer of before is missing.
-static bool advance(struct rc *rc, uint64_t mark)
+static bool move_on(struct rc_requester *q, uint64_t mark)
 {
-    struct rc_requester *q = &rc->req;
-    uint64_t before = q->acked_mark;
     while (q->acked_mark < mark && rc_out_at(q, 0)->context == NULL) {
         uint64_t end = rc_out_at(q, 0)->end;
         q->acked_mark = end < mark ? end : mark;
@@ -50,8 +50,15 @@ static bool advance(struct rc *rc, uint64_t mark)
             drop_oldest(q);
         }
     }
-    on_progress(rc, before);
     return q->acked_mark >= mark;
+}
+
+// The same, where more than that follows from what came.
+static bool advance(struct rc *rc, uint64_t mark)
+{
+    bool is_whole = move_on(&rc->req, mark);
+    rc_complete_progress(rc);
+    return is_whole;
 }
 
 // Once, until something is acknowledged or nothing comes for too long.
@@ -69,6 +76,7 @@ static void go_back_once(struct rc *rc)
 static void on_answer_missed(struct rc *rc, uint64_t mark)
 {
     rc->counters.answers_missed++;
+    rc_complete_progress(rc);
     if (rc->greeting.is_known) {
         rc_repeat_answers(rc, mark);
     } else {
@@ -80,7 +88,7 @@ static void on_answer_missed(struct rc *rc, uint64_t mark)
 
 static void on_ack(struct rc *rc, uint64_t mark)
 {
-    if (!advance(rc, mark + 1)) {
+    if (!move_on(&rc->req, mark + 1)) {
         on_answer_missed(rc, mark + 1);
     }
 }
@@ -217,6 +225,13 @@ static bool has_next(struct rc_requester *q)
     return q->acked_mark < q->repeat.placed_end && rc_early_is_placed(q, q->acked_mark);
 }
 
+// What was acknowledged before is no failure.
+static void fail_oldest(struct rc *rc, enum wc_status status)
+{
+    rc_complete_progress(rc);
+    rc_fail_send(rc, wqe_of(rc, rc_out_at(&rc->req, 0)), status);
+}
+
 static void on_answer(struct rc *rc, const struct roce_packet *p)
 {
     struct rc_requester *q = &rc->req;
@@ -224,21 +239,19 @@ static void on_answer(struct rc *rc, const struct roce_packet *p)
     uint64_t offset;
     struct span octets;
     if (o.context == NULL || !answer_octets(rc, &o, p, &offset, &octets)) {
-        rc_fail_send(rc, wqe_of(rc, &o), WC_BAD_RESP_ERR);
+        fail_oldest(rc, WC_BAD_RESP_ERR);
         return;
     }
     if (octets.len > 0 && wq_answer_place(&rc->wq, o.context, offset, octets) != SCATTER_OK) {
-        rc_fail_send(rc, wqe_of(rc, &o), WC_LOC_PROT_ERR);
+        fail_oldest(rc, WC_LOC_PROT_ERR);
         return;
     }
-    uint64_t before = q->acked_mark;
     take_packet(rc, &o, octets.len);
     while (has_next(q)) {
         o = *rc_out_at(q, 0);
         uint64_t left = o.context->length - o.context->arrived_len;
         take_packet(rc, &o, left < rc_pmtu(rc) ? left : rc_pmtu(rc));
     }
-    on_progress(rc, before);
 }
 
 // Two more than one have come behind it, or none will.
@@ -254,9 +267,10 @@ static void on_response(struct rc *rc, const struct roce_packet *p, uint64_t mar
     bool has_word = (p->facts->headers & ROCE_HAS_AETH) != 0;
     if (has_word && aeth_kind(p->aeth.syndrome) != AETH_ACK) {
         rc->counters.dropped_strange_answer++;
-    } else if (advance(rc, mark)) {
+    } else if (move_on(&rc->req, mark)) {
         on_answer(rc, p);
     } else if (rc->greeting.is_known && rc_early_place(rc, p, mark)) {
+        rc_complete_progress(rc);
         rc_repeat_answers(rc, surely_answered(q));
     } else {
         on_answer_missed(rc, mark);
@@ -270,7 +284,7 @@ static void follow_refusal(struct rc *rc)
 {
     struct rc_requester *q = &rc->req;
     if (q->acked_mark == q->refused_mark && q->count > 0) {
-        rc_fail_send(rc, wqe_of(rc, rc_out_at(q, 0)), rc_status_of_nak(q->refused_code));
+        fail_oldest(rc, rc_status_of_nak(q->refused_code));
     }
 }
 

@@ -25,6 +25,7 @@ static void take_request(struct rc *rc, const struct roce_packet *p)
         rc->counters.dropped_state++;
         return;
     }
+    rc_complete_progress(rc); // it may end the queue pair
     rc_take_request(rc, p);
     tell_established(rc);
 }
@@ -78,5 +79,12 @@ void rc_on_packet(struct transport *t, const struct datagram_rx *rx, instant_ns 
         rc_ballast_drop(rc, &p);
         take(rc, &p);
     }
+}
+
+void rc_on_packets_over(struct transport *t, instant_ns now)
+{
+    struct rc *rc = rc_of(t);
+    rc_at(rc, now);
+    rc_complete_progress(rc);
     rc_settle(rc);
 }

@@ -119,17 +119,18 @@ struct rc_repeat {
 struct rc_requester {
     struct rc_out *outs; // a ring, in the order of marks
     uint32_t capacity, head, count;
-    uint32_t send_index;    // the one that send_mark is in; count: it is behind them all
-    uint64_t acked_mark;    // the peer is done with all before: it stands in the oldest of `outs`
-    uint64_t send_mark;     // of the packet that leaves next, again perhaps
-    uint64_t sent_mark;     // all before has left at least once
-    uint64_t next_mark;     // of what begins next
-    uint64_t asked_mark;    // the last packet that asked for an acknowledgement is before
-    uint64_t told_mark;     // gone back to it already, for what the peer said
-    uint64_t refused_mark;  // the peer refuses this for good, and still answers what is before
-    uint8_t refused_code;   // ... with this code
-    instant_ns retry_at;    // nothing may come for so long
-    instant_ns hold_until;  // the peer has no receive
+    uint32_t send_index;   // the one that send_mark is in; count: it is behind them all
+    uint64_t acked_mark;   // the peer is done with all before: it stands in the oldest of `outs`
+    uint64_t heard_mark;   // ... and who follows that has heard of all before: rc_complete_progress
+    uint64_t send_mark;    // of the packet that leaves next, again perhaps
+    uint64_t sent_mark;    // all before has left at least once
+    uint64_t next_mark;    // of what begins next
+    uint64_t asked_mark;   // the last packet that asked for an acknowledgement is before
+    uint64_t told_mark;    // gone back to it already, for what the peer said
+    uint64_t refused_mark; // the peer refuses this for good, and still answers what is before
+    uint8_t refused_code;  // ... with this code
+    instant_ns retry_at;   // nothing may come for so long
+    instant_ns hold_until; // the peer has no receive
     uint32_t timeout_count; // in a row, without progress
     uint32_t not_ready_count;
     struct congestion congestion;
@@ -286,6 +287,7 @@ int rc_modify(struct transport *t, const struct qp_change *change, instant_ns no
 /* ---- input.c, output.c, timer.c -------------------------------------------------------------- */
 
 void rc_on_packet(struct transport *t, const struct datagram_rx *rx, instant_ns now);
+void rc_on_packets_over(struct transport *t, instant_ns now);
 bool rc_has_output(const struct transport *t);
 void rc_output(struct transport *t, const struct datagram_sink *sink, instant_ns now);
 instant_ns rc_next_deadline(const struct transport *t);
@@ -293,7 +295,11 @@ void rc_on_deadline(struct transport *t, instant_ns now);
 
 /* ---- completer.c ----------------------------------------------------------------------------- */
 
+// What it acknowledges nobody has heard of before rc_complete_progress.
 void rc_take_answer(struct rc *rc, const struct roce_packet *p);
+// Window, timers, memory and completions follow what was acknowledged: once for packets that come
+// together, and before anything but an answer is looked at.
+void rc_complete_progress(struct rc *rc);
 void rc_complete_timeout(struct rc *rc); // nothing came for too long
 void rc_complete_tail(struct rc *rc);    // the time of rc_tail is over
 
@@ -419,7 +425,8 @@ void rc_fail(struct rc *rc);
 void rc_fail_send(struct rc *rc, struct send_wqe *wqe, enum wc_status status);
 // The packet with this mark is not done.
 void rc_refuse(struct rc *rc, enum rc_refusal refusal, uint64_t mark);
-// Last in each call from outside: what follows from what happened in it.
+// Last in each call from outside: what follows from what happened in it. Of packets that come
+// together behind the last alone.
 void rc_settle(struct rc *rc);
 
 /* ---- packet.c -------------------------------------------------------------------------------- */

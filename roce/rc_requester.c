@@ -19,6 +19,7 @@ void rc_requester_begin(struct rc *rc, uint32_t psn)
         .outs = q->outs,
         .capacity = q->capacity,
         .acked_mark = mark,
+        .heard_mark = mark,
         .send_mark = mark,
         .sent_mark = mark,
         .next_mark = mark,

@@ -37,7 +37,7 @@ struct rnic_conn {
 
 // Tells what the connection manager has to tell, and notes when it has something to do by itself.
 void packet_conns_settle(struct shard *shard, instant_ns now);
-// A packet came for the queue pair of a connection.
+// A packet came for the queue pair of a connection that awaits_rtu.
 void packet_conn_on_packet(struct rnic_conn *conn, const struct datagram_rx *rx, instant_ns now);
 // The queue pair is about to be destroyed.
 void packet_conn_forget(struct rnic_qp *qp);

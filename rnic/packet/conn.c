@@ -198,9 +198,6 @@ void packet_conns_settle(struct shard *shard, instant_ns now)
 
 void packet_conn_on_packet(struct rnic_conn *conn, const struct datagram_rx *rx, instant_ns now)
 {
-    if (!conn->awaits_rtu) {
-        return;
-    }
     const struct ibcm_ends ends = ibcm_conn_ends(conn->cm);
     if (IN6_ARE_ADDR_EQUAL(&ends.local, &rx->local) &&
         IN6_ARE_ADDR_EQUAL(&ends.remote, &rx->remote)) {

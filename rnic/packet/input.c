@@ -1,4 +1,5 @@
-// Packets from the link: each goes to the queue pair whose number it names.
+// Packets from the link: each goes to the queue pair whose number it names. Who has several that
+// follow each other is told when they are over, before anything else happens.
 
 #include "base/port_datagram.h"
 #include "base/transport.h"
@@ -11,27 +12,47 @@
 
 enum { PACKET_BATCH = 64 }; // that are answered before more are taken: the peer makes the next
 
-static void take(struct rnic_qp *qp, const struct datagram_rx *rx, instant_ns now)
+// The queue pair that has had packets and does not know yet that they are over; NULL: none.
+struct receiver {
+    struct rnic_qp *qp;
+};
+
+static void packets_are_over(struct receiver *receiver, instant_ns now)
 {
+    if (receiver->qp != NULL) {
+        transport_packets_over(receiver->qp->transport, now);
+        receiver->qp = NULL;
+    }
+}
+
+static void take(struct receiver *receiver, struct rnic_qp *qp, const struct datagram_rx *rx,
+                 instant_ns now)
+{
+    if (receiver->qp != qp) {
+        packets_are_over(receiver, now);
+        receiver->qp = qp;
+    }
     qp->transport->ops->on_packet(qp->transport, rx, now);
     packet_due(qp);
 }
 
 // To each queue pair that has the group.
-static void take_all(struct packet_side *p, const struct datagram_rx *rx, instant_ns now)
+static void take_all(struct packet_side *p, struct receiver *receiver, const struct datagram_rx *rx,
+                     instant_ns now)
 {
     bool is_anyones = false;
     for (struct list_link *l = p->members.next; l != &p->members; l = l->next) {
         struct packet_membership *m = LIST_ENTRY(l, struct packet_membership, link);
         if (IN6_ARE_ADDR_EQUAL(&m->group, &rx->local)) {
-            take(m->qp, rx, now);
+            take(receiver, m->qp, rx, now);
             is_anyones = true;
         }
     }
     p->counters.no_group += !is_anyones;
 }
 
-static void dispatch(struct rnic *rnic, const struct datagram_rx *rx, instant_ns now)
+static void dispatch(struct rnic *rnic, struct receiver *receiver, const struct datagram_rx *rx,
+                     instant_ns now)
 {
     struct packet_counters *counters = &rnic->shard.packets.counters;
     counters->received++;
@@ -41,11 +62,12 @@ static void dispatch(struct rnic *rnic, const struct datagram_rx *rx, instant_ns
     }
     const uint32_t num = datagram_dest_qp(rx->octets);
     if (num == BTH_QP_GSI) {
+        packets_are_over(receiver, now);
         packet_cm_on_packet(&rnic->shard, rx, now);
         return;
     }
     if (num == BTH_QP_MULTICAST) {
-        take_all(&rnic->shard.packets, rx, now);
+        take_all(&rnic->shard.packets, receiver, rx, now);
         return;
     }
     struct rnic_qp *qp = rnic_qp_of(rnic, num);
@@ -53,8 +75,9 @@ static void dispatch(struct rnic *rnic, const struct datagram_rx *rx, instant_ns
         counters->unknown_qp++;
         return;
     }
-    take(qp, rx, now);
-    if (qp->on_packets.conn != NULL) {
+    take(receiver, qp, rx, now);
+    if (qp->on_packets.conn != NULL && qp->on_packets.conn->awaits_rtu) {
+        packets_are_over(receiver, now);
         packet_conn_on_packet(qp->on_packets.conn, rx, now);
     }
 }
@@ -63,8 +86,10 @@ unsigned packet_input(struct shard *shard, instant_ns now)
 {
     struct datagram_rx rx[PACKET_BATCH];
     const unsigned count = datagram_receive(shard->packets.link, rx, PACKET_BATCH, now);
+    struct receiver receiver = {.qp = NULL};
     for (unsigned i = 0; i < count; i++) {
-        dispatch(shard->rnic, &rx[i], now);
+        dispatch(shard->rnic, &receiver, &rx[i], now);
     }
+    packets_are_over(&receiver, now);
     return count;
 }

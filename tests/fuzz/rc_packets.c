@@ -178,7 +178,7 @@ static void take_packet(const uint8_t *step)
         .remote = theirs,
         .octets = span_of(octets, head_len + payload_len + p.bth.pad_len),
     };
-    transport->ops->on_packet(transport, &rx, now);
+    transport_take_packet(transport, &rx, now);
 }
 
 /* ---- the program ----------------------------------------------------------------------------- */

@@ -122,7 +122,7 @@ static size_t take_packet(const uint8_t *own, const uint8_t *rest, size_t left)
         .octets = span_of(octets + sizeof octets - len, len),
     };
     s.packet_count++;
-    s.t->ops->on_packet(s.t, &rx, 1);
+    transport_take_packet(s.t, &rx, 1);
     return len;
 }
 

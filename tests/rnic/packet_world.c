@@ -122,9 +122,8 @@ static void rc_to_rts(unsigned i)
                                             .max_rd_atomic = 4});
 }
 
-void world_open_pair(enum rnic_qp_type type, const struct datagram_net_config *config)
+void world_make_pair(enum rnic_qp_type type)
 {
-    world_open(config);
     for (unsigned i = 0; i < 2; i++) {
         w.qps[i] = world_qp(&w.devices[i], type);
     }
@@ -135,6 +134,12 @@ void world_open_pair(enum rnic_qp_type type, const struct datagram_net_config *c
             rc_to_rts(i);
         }
     }
+}
+
+void world_open_pair(enum rnic_qp_type type, const struct datagram_net_config *config)
+{
+    world_open(config);
+    world_make_pair(type);
 }
 
 void world_close(void)

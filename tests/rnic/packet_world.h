@@ -25,6 +25,8 @@ void world_open(const struct datagram_net_config *config);          // without q
 struct rnic_qp *world_qp(struct device *d, enum rnic_qp_type type); // in RESET
 // Both ready to send, those of RC to each other.
 void world_open_pair(enum rnic_qp_type type, const struct datagram_net_config *config);
+void world_make_pair(
+    enum rnic_qp_type type); // another, in the place of that; the test keeps the first
 void world_close(void);
 
 bool world_step(void);                   // all that is to be done now; true if anything was

@@ -331,6 +331,26 @@ static void a_send_of_many_packets_arrives_whole(void **state)
     world_close();
 }
 
+// Each is told that its packets are over, also where another's follow: nobody waits for a time-out.
+static void packets_of_two_queue_pairs_come_together(void **state)
+{
+    world_open_pair(RNIC_QP_RC, &clean);
+    struct rnic_qp *const first[2] = {w.qps[0], w.qps[1]};
+    world_fill(w.devices[0].buf, 100);
+    world_post(0, WQE_RDMA_WRITE, 0, 100, 0);
+    world_make_pair(RNIC_QP_RC);
+    world_post(0, WQE_RDMA_WRITE, 0, 100, 1000);
+    const instant_ns posted_ns = w.now;
+    assert_int_equal(world_completion(0).status, WC_SUCCESS);
+    assert_int_equal(world_completion(0).status, WC_SUCCESS);
+    assert_true(w.now - posted_ns < NS_PER_MS);
+    assert_memory_equal(w.devices[1].buf + 1000, w.devices[0].buf, 100);
+    for (unsigned i = 0; i < 2; i++) {
+        rnic_qp_destroy(first[i]);
+    }
+    world_close();
+}
+
 static void what_is_lost_comes_again(void **state)
 {
     const struct datagram_net_config lossy = {
@@ -492,6 +512,7 @@ int main(void)
         cmocka_unit_test(a_group_reaches_who_is_attached_as_long_as_it_is),
         cmocka_unit_test(a_queue_pair_that_goes_leaves_its_groups),
         cmocka_unit_test(a_send_of_many_packets_arrives_whole),
+        cmocka_unit_test(packets_of_two_queue_pairs_come_together),
         cmocka_unit_test(what_a_device_tells_is_json_whatever_carries_its_queue_pairs),
         cmocka_unit_test(what_is_lost_comes_again),
         cmocka_unit_test(only_what_is_lost_is_repeated_unless_extensions_are_off),

@@ -194,6 +194,9 @@ static void receive(unsigned link)
         for (unsigned i = 0; i < count; i++) {
             struct side *s = side_of(link, &rx[i]);
             s->t->ops->on_packet(s->t, &rx[i], line.now);
+            if (i + 1 == count || side_of(link, &rx[i + 1]) != s) {
+                transport_packets_over(s->t, line.now);
+            }
         }
     } while (count == 64);
 }

@@ -183,15 +183,26 @@ void rc_end_output(struct rc_end *e)
     assert_true(e->t->ops->check(e->t));
 }
 
-void rc_end_take_octets(struct rc_end *e, struct span octets)
+static void arrive(struct rc_end *e, struct span octets)
 {
     struct datagram_rx rx = {.local = rc_end_local, .remote = e->remote, .octets = octets};
     e->t->ops->on_packet(e->t, &rx, e->now);
+}
+
+void rc_end_take_over(struct rc_end *e)
+{
+    transport_packets_over(e->t, e->now);
     assert_true(e->t->ops->check(e->t));
     rc_end_output(e);
 }
 
-void rc_end_take(struct rc_end *e, const struct roce_packet *p, const void *payload, size_t len)
+void rc_end_take_octets(struct rc_end *e, struct span octets)
+{
+    arrive(e, octets);
+    rc_end_take_over(e);
+}
+
+void rc_end_take_one(struct rc_end *e, const struct roce_packet *p, const void *payload, size_t len)
 {
     struct rc_end_packet packet = {.p = *p};
     packet.p.bth.pad_len = roce_pad_len(len);
@@ -201,7 +212,13 @@ void rc_end_take(struct rc_end *e, const struct roce_packet *p, const void *payl
     packet.len = roce_head_emit(&packet.p, packet.octets);
     append(&packet, span_of(payload, len));
     append(&packet, span_of((uint8_t[4]){0}, packet.p.bth.pad_len));
-    rc_end_take_octets(e, span_of(packet.octets, packet.len));
+    arrive(e, span_of(packet.octets, packet.len));
+}
+
+void rc_end_take(struct rc_end *e, const struct roce_packet *p, const void *payload, size_t len)
+{
+    rc_end_take_one(e, p, payload, len);
+    rc_end_take_over(e);
 }
 
 void rc_end_take_ack(struct rc_end *e, uint32_t psn, uint8_t syndrome)

@@ -79,6 +79,10 @@ struct roce_packet rc_end_make(uint8_t operation, uint32_t psn);
 // It arrives, and what follows leaves.
 void rc_end_take(struct rc_end *e, const struct roce_packet *p, const void *payload, size_t len);
 void rc_end_take_octets(struct rc_end *e, struct span octets);
+// It arrives, and others with it, until they are over.
+void rc_end_take_one(struct rc_end *e, const struct roce_packet *p, const void *payload,
+                     size_t len);
+void rc_end_take_over(struct rc_end *e);
 // The peer turns out to be a weft end: by so many requests, which are the first.
 enum { RC_END_GREETINGS = 8 };
 void rc_end_meet(struct rc_end *e);

@@ -255,7 +255,7 @@ static void take_marked(struct rc_end *e, uint8_t traffic_class)
         .traffic_class = traffic_class,
         .octets = span_of(octets, roce_head_emit(&p, octets)),
     };
-    e->t->ops->on_packet(e->t, &rx, e->now);
+    transport_take_packet(e->t, &rx, e->now);
     rc_end_output(e);
 }
 

@@ -450,7 +450,7 @@ static void deliver_from(struct rc_end *e, struct in6_addr local, struct in6_add
     uint8_t buf[ROCE_HEAD_MAX_LEN + 4] = {0};
     size_t len = roce_head_emit(&p, buf) + 4;
     struct datagram_rx rx = {.local = local, .remote = remote, .octets = span_of(buf, len)};
-    e->t->ops->on_packet(e->t, &rx, e->now);
+    transport_take_packet(e->t, &rx, e->now);
 }
 
 static void what_is_not_of_the_peer_is_dropped_and_counted(void **state)

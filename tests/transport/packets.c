@@ -73,7 +73,7 @@ void packets_arrive(struct end *end, const struct carried *c)
         .octets = span_of(c->octets, c->len),
     };
     struct transport *t = packets_of(end)->t;
-    t->ops->on_packet(t, &rx, end->world->now);
+    transport_take_packet(t, &rx, end->world->now);
     assert_true(t->ops->check(t));
 }
 

@@ -66,7 +66,7 @@ static void deliver(const struct packet *p)
     struct transport *t = transport_of(p->to);
     struct datagram_rx rx = {
         .local = address, .remote = address, .octets = span_of(p->octets, p->len)};
-    t->ops->on_packet(t, &rx, p->to->world->now);
+    transport_take_packet(t, &rx, p->to->world->now);
 }
 
 /* ---- doors ----------------------------------------------------------------------------------- */
