@@ -193,22 +193,32 @@ static void cannot_read(struct rc *rc, struct rc_answer *a, enum mem_verdict ver
     }
 }
 
-// What is to leave in one packet. `gathered`: where it is copied to if it has too many pieces.
-struct payload {
-    struct span pieces[SGE_COUNT_MAX];
-    unsigned count;
+// Packets of an answer, one after the other, whose memory is looked up once. `gathered`: where the
+// payload of one is copied to if it has too many pieces.
+struct run {
+    uint64_t count; // of packets
+    struct rc_payload payload;
     uint8_t gathered[RC_PMTU_MAX];
 };
 
-static enum mem_verdict look_up(const struct rc *rc, const struct rc_answer *a, uint64_t offset,
-                                size_t len, struct payload *ret, size_t *ret_len)
+static size_t payload_len(const struct rc *rc, const struct rc_answer *a, uint64_t packet_count)
+{
+    uint64_t offset = (a->send_mark - a->first) * rc_pmtu(rc), most = packet_count * rc_pmtu(rc);
+    return (size_t)(a->length - offset < most ? a->length - offset : most);
+}
+
+// As much of the next `len` octets, from `done` on, as is told at a time.
+static enum mem_verdict look_up(const struct rc *rc, const struct rc_answer *a, size_t done,
+                                size_t len, struct rc_payload *ret, size_t *ret_len)
 {
     struct mspan places[SGE_COUNT_MAX];
-    enum mem_verdict verdict =
-        mem_resolve(rc->config.wq.mem, rc_asker(rc), a->rkey, a->va + offset, len,
-                    MEM_ACCESS_REMOTE_READ, places, SGE_COUNT_MAX, &ret->count);
+    unsigned count = 0;
+    uint64_t va = a->va + (a->send_mark - a->first) * rc_pmtu(rc) + done;
+    enum mem_verdict verdict = mem_resolve(rc->config.wq.mem, rc_asker(rc), a->rkey, va, len - done,
+                                           MEM_ACCESS_REMOTE_READ, places, SGE_COUNT_MAX, &count);
+    ret->at = 0;
     *ret_len = 0;
-    for (unsigned i = 0; i < ret->count && verdict == MEM_OK; i++) {
+    for (unsigned i = 0; i < count && verdict == MEM_OK; i++) {
         ret->pieces[i] = mspan_read(places[i]);
         *ret_len += places[i].len;
     }
@@ -216,51 +226,70 @@ static enum mem_verdict look_up(const struct rc *rc, const struct rc_answer *a, 
 }
 
 // A packet is as long as the path MTU says, however many elements of a one-shot list are in it.
-static enum mem_verdict gather(const struct rc *rc, const struct rc_answer *a, uint64_t offset,
-                               size_t len, struct payload *ret)
+static enum mem_verdict gather(const struct rc *rc, const struct rc_answer *a, size_t len,
+                               struct run *ret)
 {
     enum mem_verdict verdict = MEM_OK;
     size_t at = 0, found_len;
     while (at < len && verdict == MEM_OK) {
-        verdict = look_up(rc, a, offset + at, len - at, ret, &found_len);
-        for (unsigned i = 0; i < ret->count && verdict == MEM_OK; i++) {
-            memcpy(ret->gathered + at, ret->pieces[i].ptr, ret->pieces[i].len);
-            at += ret->pieces[i].len;
+        verdict = look_up(rc, a, at, len, &ret->payload, &found_len);
+        for (unsigned i = 0; found_len > 0; i++) {
+            const struct span piece = ret->payload.pieces[i];
+            memcpy(ret->gathered + at, piece.ptr, piece.len);
+            at += piece.len;
+            found_len -= piece.len;
         }
     }
-    ret->pieces[0] = span_of(ret->gathered, len);
-    ret->count = 1;
+    ret->payload = (struct rc_payload){.pieces = {span_of(ret->gathered, len)}};
     return verdict;
 }
 
-static enum mem_verdict payload_of(const struct rc *rc, const struct rc_answer *a, uint64_t offset,
-                                   size_t len, struct payload *ret)
+// As many as lie in so many pieces as are told at a time, one at least, `count` at most.
+static enum mem_verdict run_begin(const struct rc *rc, const struct rc_answer *a, uint64_t count,
+                                  struct run *ret)
 {
+    const size_t len = payload_len(rc, a, count);
     size_t found_len = 0;
-    ret->count = 0;
-    enum mem_verdict verdict = len > 0 ? look_up(rc, a, offset, len, ret, &found_len) : MEM_OK;
-    return verdict == MEM_OK && found_len < len ? gather(rc, a, offset, len, ret) : verdict;
+    ret->count = count;
+    if (len == 0) {
+        return MEM_OK;
+    }
+    enum mem_verdict verdict = look_up(rc, a, 0, len, &ret->payload, &found_len);
+    if (verdict != MEM_OK || found_len == len) {
+        return verdict;
+    }
+    ret->count = found_len < rc_pmtu(rc) ? 1 : found_len / rc_pmtu(rc);
+    return found_len < rc_pmtu(rc) ? gather(rc, a, payload_len(rc, a, 1), ret) : MEM_OK;
 }
 
-static bool put_read(struct rc *rc, const struct datagram_sink *sink, struct rc_answer *a)
+// At most `*turn` packets. False: no room.
+static bool put_read(struct rc *rc, const struct datagram_sink *sink, struct rc_answer *a,
+                     unsigned *turn)
 {
-    uint64_t offset = (a->send_mark - a->first) * rc_pmtu(rc);
-    size_t left = (size_t)(a->length - offset), len = left < rc_pmtu(rc) ? left : rc_pmtu(rc);
-    struct payload payload;
-    enum mem_verdict verdict = payload_of(rc, a, offset, len, &payload);
+    const uint64_t left = a->until_mark - a->send_mark;
+    struct run run;
+    enum mem_verdict verdict = run_begin(rc, a, left < *turn ? left : *turn, &run);
     if (verdict != MEM_OK) {
         cannot_read(rc, a, verdict);
+        --*turn;
         return true;
     }
-    struct roce_packet p = packet_of(rc, a, read_operation(a));
-    if (!rc_packet_put(rc, sink, &p, payload.pieces, payload.count, len)) {
-        return false;
+    for (; run.count > 0; run.count--, --*turn) {
+        struct span pieces[SGE_COUNT_MAX];
+        const size_t len = payload_len(rc, a, 1);
+        const unsigned piece_count = rc_payload_cut(&run.payload, len, pieces);
+        struct roce_packet p = packet_of(rc, a, read_operation(a));
+        if (!rc_packet_put(rc, sink, &p, pieces, piece_count, len)) {
+            return false;
+        }
+        a->send_mark++;
     }
-    rc->resp.pending_count -= ++a->send_mark == a->until_mark ? 1 : 0;
+    rc->resp.pending_count -= is_pending(a) ? 0 : 1;
     return true;
 }
 
-static bool put_atomic(struct rc *rc, const struct datagram_sink *sink, struct rc_answer *a)
+static bool put_atomic(struct rc *rc, const struct datagram_sink *sink, struct rc_answer *a,
+                       unsigned *turn)
 {
     struct roce_packet p = packet_of(rc, a, ROCE_ATOMIC_ACKNOWLEDGE);
     if (!rc_packet_put(rc, sink, &p, NULL, 0, 0)) {
@@ -268,6 +297,7 @@ static bool put_atomic(struct rc *rc, const struct datagram_sink *sink, struct r
     }
     a->send_mark = a->until_mark;
     rc->resp.pending_count--;
+    --*turn;
     return true;
 }
 
@@ -277,10 +307,9 @@ bool rc_answers_output(struct rc *rc, const struct datagram_sink *sink, unsigned
     for (uint32_t i = 0; i < r->count && r->pending_count > 0; i++) {
         struct rc_answer *a = rc_answer_at(r, i);
         while (is_pending(a)) {
-            if (*turn == 0 || !(a->is_atomic ? put_atomic(rc, sink, a) : put_read(rc, sink, a))) {
+            if (*turn == 0 || !(a->is_atomic ? put_atomic : put_read)(rc, sink, a, turn)) {
                 return false;
             }
-            --*turn;
         }
     }
     return true;

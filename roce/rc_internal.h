@@ -68,6 +68,14 @@ enum {
     ECN_CE = 3,
 };
 
+/* ---- payload --------------------------------------------------------------------------------- */
+
+// Memory that packets are cut from, one after the other.
+struct rc_payload {
+    struct span pieces[SGE_COUNT_MAX];
+    unsigned at; // the piece in which the next begins
+};
+
 /* ---- requester ------------------------------------------------------------------------------- */
 
 // A message or a request that is out: it has its PSNs, and something of it may have left.
@@ -356,8 +364,7 @@ enum rc_put rc_request_put(struct rc *rc, const struct datagram_sink *sink, cons
 struct rc_run {
     struct send_wqe *wqe;
     uint64_t mark, offset; // of the next packet
-    struct span pieces[SGE_COUNT_MAX];
-    unsigned piece; // in which its payload begins
+    struct rc_payload payload;
 };
 
 // So many from this mark on. False: as RC_PUT_FAILED.
@@ -431,6 +438,8 @@ void rc_settle(struct rc *rc);
 
 /* ---- packet.c -------------------------------------------------------------------------------- */
 
+// Where the next `len` octets lie: in how many pieces.
+unsigned rc_payload_cut(struct rc_payload *payload, size_t len, struct span *ret);
 // One packet to the peer: its opcode, PSN and headers have been filled in. False: no room.
 bool rc_packet_put(struct rc *rc, const struct datagram_sink *sink, struct roce_packet *p,
                    const struct span *pieces, unsigned piece_count, size_t len);

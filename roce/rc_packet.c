@@ -6,6 +6,20 @@
 #include "roce/packet.h"
 #include "roce/rc_internal.h"
 
+unsigned rc_payload_cut(struct rc_payload *payload, size_t len, struct span *ret)
+{
+    unsigned count = 0;
+    while (len > 0) {
+        struct span *left = &payload->pieces[payload->at];
+        const size_t part = len < left->len ? len : left->len;
+        ret[count++] = span_first(*left, part);
+        *left = span_skip(*left, part);
+        payload->at += left->len == 0;
+        len -= part;
+    }
+    return count;
+}
+
 bool rc_packet_put(struct rc *rc, const struct datagram_sink *sink, struct roce_packet *p,
                    const struct span *pieces, unsigned piece_count, size_t len)
 {

@@ -14,29 +14,15 @@ bool rc_run_begin(struct rc *rc, const struct rc_out *o, uint64_t mark, uint64_t
     ret->wqe = wq_send_at(&rc->wq, o->handle);
     ret->mark = mark;
     ret->offset = (mark - o->first) * rc_pmtu(rc);
-    ret->piece = 0;
+    ret->payload.at = 0;
     const uint64_t left = ret->wqe->length - ret->offset, most = count * rc_pmtu(rc);
     const size_t len = (size_t)(left < most ? left : most);
-    if (len > 0 && wq_message_octets(&rc->wq, o->handle, ret->offset, len, ret->pieces) == 0) {
+    if (len > 0 &&
+        wq_message_octets(&rc->wq, o->handle, ret->offset, len, ret->payload.pieces) == 0) {
         rc_fail_send(rc, ret->wqe, WC_LOC_PROT_ERR);
         return false;
     }
     return true;
-}
-
-// Where the next `len` octets lie: in so many pieces.
-static unsigned run_cut(struct rc_run *run, size_t len, struct span *ret)
-{
-    unsigned count = 0;
-    while (len > 0) {
-        struct span *left = &run->pieces[run->piece];
-        const size_t part = len < left->len ? len : left->len;
-        ret[count++] = span_first(*left, part);
-        *left = span_skip(*left, part);
-        run->piece += left->len == 0;
-        len -= part;
-    }
-    return count;
 }
 
 bool rc_run_put(struct rc *rc, const struct datagram_sink *sink, struct rc_run *run, bool is_asking)
@@ -48,7 +34,7 @@ bool rc_run_put(struct rc *rc, const struct datagram_sink *sink, struct rc_run *
     p.bth.psn = (uint32_t)run->mark & PSN_MASK;
     run->mark++;
     run->offset += len;
-    return rc_packet_put(rc, sink, &p, pieces, run_cut(run, len, pieces), len);
+    return rc_packet_put(rc, sink, &p, pieces, rc_payload_cut(&run->payload, len, pieces), len);
 }
 
 static enum rc_put put_message(struct rc *rc, const struct datagram_sink *sink,

@@ -10,17 +10,20 @@ enum {
     DATA_AT = 16 * 1024, // in both memories
     DATA_LEN = 2000,
     PIECE_LEN = 4, // so that a packet of 256 octets has twice as many as are told at a time
-    PIECES = DATA_LEN / PIECE_LEN,
+    PIECES_MAX = DATA_LEN / PIECE_LEN,
+    LONGER_LEN = 20, // ... as are told at a time are two packets and a half
     COMMANDS = 4,
 };
 
 static const uint64_t reference = 0x1122334455667788;
 static const struct oneshot_config config = {
     .command_max = COMMANDS,
-    .element_max = PIECES,
+    .element_max = PIECES_MAX,
     .request = {.offset = REFERENCE_AT, .len = 8},
     .answer = {.offset = REFERENCE_AT, .len = 8},
 };
+
+static unsigned piece_len;
 
 struct ends {
     struct rc_end *a, *b; // a posts commands, b answers them
@@ -30,6 +33,7 @@ static int setup(void **state)
 {
     static struct ends ends;
     const struct rc_end_options options = {.pmtu = 256};
+    piece_len = PIECE_LEN;
     ends = (struct ends){rc_end_open(&options), rc_end_open(&options)};
     assert_int_equal(wq_oneshot_create(rc_wq(ends.a->rc), &config), 0);
     for (unsigned i = 0; i < 4; i++) {
@@ -51,17 +55,18 @@ static int teardown(void **state)
 // Pieces with gaps of as many octets.
 static uint8_t *octet_at(const struct rc_end *e, unsigned i)
 {
-    return e->memory + DATA_AT + 2 * (i - i % PIECE_LEN) + i % PIECE_LEN;
+    return e->memory + DATA_AT + 2 * (i - i % piece_len) + i % piece_len;
 }
 
 static uint32_t post_command(struct rc_end *e)
 {
     struct oneshot_command *command = wq_oneshot_slot(rc_wq(e->rc));
     assert_non_null(command);
-    for (unsigned i = 0; i < PIECES; i++) {
-        command->list.elements[i].octets = mspan_of(octet_at(e, i * PIECE_LEN), PIECE_LEN);
+    const unsigned count = DATA_LEN / piece_len;
+    for (unsigned i = 0; i < count; i++) {
+        command->list.elements[i].octets = mspan_of(octet_at(e, i * piece_len), piece_len);
     }
-    mem_list_init(&command->list, command->list.elements, PIECES);
+    mem_list_init(&command->list, command->list.elements, count);
     command->offset = 0;
     command->length = DATA_LEN;
     command->reference = reference;
@@ -129,9 +134,15 @@ static void a_list_of_many_pieces_is_written_and_read_then_closed(void **state)
     expect_closed(ends, stag);
     for (unsigned i = 0; i < DATA_LEN; i++) {
         assert_int_equal(*octet_at(a, i), (uint8_t)(i * 7 + i / 256 + 1));
-        assert_int_equal(*(octet_at(a, i) + PIECE_LEN), 0); // the gap
+        assert_int_equal(*(octet_at(a, i) + piece_len), 0); // the gap
     }
     assert_memory_equal(b->memory + DATA_AT, b->memory + DATA_AT + DATA_LEN, DATA_LEN);
+}
+
+static void a_list_of_longer_pieces_is_written_and_read_then_closed(void **state)
+{
+    piece_len = LONGER_LEN;
+    a_list_of_many_pieces_is_written_and_read_then_closed(state);
 }
 
 // The packet is a Send with Invalidate, as any RNIC has it: a stranger may close as well.
@@ -241,6 +252,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(a_list_of_many_pieces_is_written_and_read_then_closed),
+        CASE(a_list_of_longer_pieces_is_written_and_read_then_closed),
         CASE(the_close_is_a_send_with_invalidate),
         CASE(access_behind_the_close_is_refused),
         CASE(close_with_another_reference_is_refused),
