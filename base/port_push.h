@@ -39,6 +39,13 @@ enum {
     PULL_PIECES_MAX = 4,    // ... to so many places
 };
 
+enum pull_answer {
+    PULL_REFUSED, // it goes by the stream, and what follows will
+    PULL_BEHIND,  // it goes by the stream, as what was sent before has not been taken yet
+    PULL_LATER,   // ask again in the next turn
+    PULL_BEGUN,   // or may begin
+};
+
 // Where the octets of a pull lie, and by which key.
 struct pull_source {
     int process;
@@ -75,9 +82,10 @@ struct push_ops {
 
     // ---- who reads
 
-    // True: all octets may be had from there, and everything that was sent on the stream before has
-    // been taken by the peer. False: they may not, or not so.
-    bool (*locate)(struct link_stream *stream, const struct pull *pull, struct pull_source *ret);
+    // BEGUN: all octets may be had from there, and all that was sent on the stream before has
+    // been taken by the peer. BEHIND: it has not. REFUSED: they may not, or not so.
+    enum pull_answer (*locate)(struct link_stream *stream, const struct pull *pull,
+                               struct pull_source *ret);
     // Copies them here. In any thread, without a lock: the peer's memory may be long in coming.
     // False: not all of them.
     bool (*copy)(const struct pull_source *source, const struct mspan *pieces,

@@ -34,12 +34,6 @@ struct ulpdu_port {
     void *ctx;
 };
 
-enum pull_answer {
-    PULL_REFUSED, // it goes by the stream
-    PULL_LATER,   // ask again in the next turn
-    PULL_BEGUN,
-};
-
 struct ulpdu_sink {
     // May `put` be called for a ULPDU of `ulpdu_len` octets, its payload in `piece_count` pieces?
     bool (*has_room)(void *ctx, size_t ulpdu_len, unsigned piece_count);

@@ -2,6 +2,7 @@
 // own work and the peer's requests take turns. Of our own, requests go before the send queue: they
 // are short, and what they ask for keeps the pipe full. A Terminate goes before everything, and may
 // cut a message short.
+#include "base/port_push.h"
 #include "base/port_ulpdu.h"
 #include "base/probe.h"
 #include "base/sge.h"
@@ -198,7 +199,8 @@ static bool put_segment(struct qp *qp, struct ulpdu_sink *sink)
 // One step of the message in progress, by whichever way. False: no more now.
 static bool put(struct qp *qp, struct ulpdu_sink *sink)
 {
-    return pull_message(qp, sink) == PULL_REFUSED &&
+    enum pull_answer answer = pull_message(qp, sink);
+    return (answer == PULL_REFUSED || answer == PULL_BEHIND) &&
            (push_message(qp, sink) || put_segment(qp, sink));
 }
 

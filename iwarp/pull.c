@@ -71,9 +71,9 @@ enum pull_answer pull_message(struct qp *qp, struct ulpdu_sink *sink)
         qp->pull.is_out = true;
         qp->pull.len = (uint32_t)pull.len;
         qp->wq.written = context->task->cookie;
-    } else if (answer == PULL_REFUSED) {
+    } else if (answer == PULL_REFUSED || answer == PULL_BEHIND) {
         qp->pull.is_refused = true;
-        qp->pull.run = RETRY_RUN;
+        qp->pull.run = answer == PULL_REFUSED ? RETRY_RUN : qp->pull.run;
     }
     return answer;
 }

@@ -17,20 +17,21 @@
 #include "link/local/stream.h"
 #include "link/sys.h"
 
-// What is on the stream comes first: the peer has done it when it has given back its octets.
-static bool is_next(struct local_stream *s)
-{
-    return s->path == LOCAL_PATH_MEMORY && !s->is_broken && !s->is_shut &&
-           octet_ring_is_drained(&s->tx);
-}
-
-bool local_pull_locate(struct link_stream *stream, const struct pull *pull, struct pull_source *ret)
+enum pull_answer local_pull_locate(struct link_stream *stream, const struct pull *pull,
+                                   struct pull_source *ret)
 {
     struct local_stream *s = local_stream_of(stream);
     struct local_pusher peer;
     struct key key = {0};
-    if (!is_next(s) || !local_gate_find(s, KEY_MAY_READ, &peer)) {
-        return false;
+    if (s->path != LOCAL_PATH_MEMORY || s->is_broken || s->is_shut) {
+        return PULL_REFUSED;
+    }
+    // What is on the stream comes first: the peer has done it when it has given back its octets.
+    if (!octet_ring_is_drained(&s->tx)) {
+        return PULL_BEHIND;
+    }
+    if (!local_gate_find(s, KEY_MAY_READ, &peer)) {
+        return PULL_REFUSED;
     }
     *ret = (struct pull_source){
         .process = s->process,
@@ -45,7 +46,7 @@ bool local_pull_locate(struct link_stream *stream, const struct pull *pull, stru
                     key_resolve(&key, s->peer_pd, pull->to, pull->len, &ret->addr);
     ret->generation = key.generation;
     local_link_at(s)->counters.pulls_failed += !is_known;
-    return is_known;
+    return is_known ? PULL_BEGUN : PULL_REFUSED;
 }
 
 // A process that has called exec since, or that has the number of one that died, lacks the nonce.

@@ -58,7 +58,7 @@ static enum pull_answer sink_pull(void *ctx, const struct pull *pull, const stru
 {
     struct rnic_ep *ep = ctx;
     bool is_first = mpa_batch_is_empty(&ep->out.batch->mpa);
-    return is_first ? ep_pull(ep, pull, pieces, piece_count) : PULL_REFUSED;
+    return is_first ? ep_pull(ep, pull, pieces, piece_count) : PULL_BEHIND;
 }
 
 static bool batch_borrow(struct rnic_ep *ep)

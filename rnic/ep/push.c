@@ -77,8 +77,10 @@ enum pull_answer ep_pull(struct rnic_ep *ep, const struct pull *pull, const stru
     if (!puller_is_free(puller)) {
         return PULL_LATER;
     }
-    if (p->is_barred || !pushes->locate(ep->stream, pull, &p->source)) {
-        return PULL_REFUSED;
+    enum pull_answer answer =
+        p->is_barred ? PULL_REFUSED : pushes->locate(ep->stream, pull, &p->source);
+    if (answer != PULL_BEGUN) {
+        return answer;
     }
     p->piece_count = piece_count;
     memcpy(p->pieces, pieces, piece_count * sizeof *pieces);

@@ -262,6 +262,34 @@ static void reads_on_the_stream_do_not_keep_all_others_there(void **state)
     pair_close(p);
 }
 
+// It says nothing about the next ones, which are kept back until it has been answered.
+static void a_read_behind_what_was_sent_does_not_draw_all_others_there(void **state)
+{
+    (void)state;
+    struct pair *p =
+        open_with(&(struct pair_options){.weft = true, .stream = {.ird = 16, .ord = 16}});
+    asked.answer = PULL_BEHIND;
+    post_read(p, 0);
+    pair_output(p, &p->a);
+    assert_int_equal(requests(p), 1);
+    asked.answer = PULL_BEGUN;
+    for (uint64_t i = 1; i < 12; i++) {
+        post_read(p, i);
+    }
+    pair_output(p, &p->a);
+    uint64_t put = requests(p);
+    assert_in_range(put, 2, 8);
+    pair_run(p);
+    assert_int_equal(asked.count, 1);
+    assert_int_equal(requests(p), put);
+    for (uint64_t i = put; i < 12; i++) {
+        finish(p, true);
+        pair_run(p);
+    }
+    assert_int_equal(pair_poll_count(p->a.send_cq), 12);
+    pair_close(p);
+}
+
 static void reads_that_cannot_be_pulled_do_not_wait_for_each_other(void **state)
 {
     (void)state;
@@ -363,6 +391,7 @@ int main(void)
         cmocka_unit_test(who_can_copy_later_is_asked_again),
         cmocka_unit_test(a_divided_read_is_pulled_in_parts),
         cmocka_unit_test(reads_on_the_stream_do_not_keep_all_others_there),
+        cmocka_unit_test(a_read_behind_what_was_sent_does_not_draw_all_others_there),
         cmocka_unit_test(reads_that_cannot_be_pulled_do_not_wait_for_each_other),
         cmocka_unit_test(memory_is_nobodys_before_the_copy_ends),
         cmocka_unit_test(a_terminate_passes_and_the_read_ends_behind_the_copy),
