@@ -11,6 +11,7 @@
 #include "rnic/carrier.h"
 #include "rnic/ep/ep.h"
 #include "rnic/ep/state.h"
+#include "rnic/puller.h"
 #include "rnic/shard.h"
 
 /* ---- instants -------------------------------------------------------------------------------- */
@@ -56,6 +57,7 @@ instant_ns shard_next_deadline(const struct shard *shard)
 {
     CHECK(shard_is_held(shard));
     instant_ns at = instant_min(deadlines_next(&shard->deadlines), shard->noted_ns);
+    at = instant_min(at, puller_awaited_until(shard));
     return instant_min(at, shard->carrier->link->link_deadline(shard));
 }
 
@@ -67,6 +69,36 @@ void shard_run_again(struct shard *shard, struct rnic_ep *ep)
     if (ep->state != EP_CLOSED && list_is_empty(&ep->run_link)) {
         list_push_tail(&shard->runnable, &ep->run_link);
         shard_wake_before(shard, 0);
+    }
+}
+
+void shard_leave_read(struct shard *shard, struct rnic_ep *ep)
+{
+    CHECK(shard_is_held(shard));
+    if (ep->state != EP_CLOSED && list_is_empty(&ep->left_link)) {
+        list_push_tail(&shard->left, &ep->left_link);
+        shard_wake_before(shard, puller_awaited_until(shard));
+    }
+}
+
+void shard_take_left(struct shard *shard, struct rnic_ep *ep)
+{
+    CHECK(shard_is_held(shard));
+    if (!list_is_empty(&ep->left_link)) {
+        list_remove(&ep->left_link);
+        puller_note_return(shard, true);
+    }
+}
+
+void shard_recall_reads(struct shard *shard)
+{
+    struct list_link *l;
+    CHECK(shard_is_held(shard));
+    while ((l = list_pop_head(&shard->left)) != NULL) {
+        struct rnic_ep *ep = LIST_ENTRY(l, struct rnic_ep, left_link);
+        if (list_is_empty(&ep->run_link)) {
+            list_push_tail(&shard->runnable, &ep->run_link);
+        }
     }
 }
 
@@ -90,6 +122,7 @@ void shard_unlist(struct shard *shard, struct rnic_ep *ep)
     list_remove(&ep->due_link);
     deadline_disarm(&shard->deadlines, &ep->deadline);
     list_remove(&ep->starved_link);
+    list_remove(&ep->left_link);
 }
 
 /* ---- words of farewell ----------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include "base/errno_name.h"
 #include "rnic/internal.h"
 #include "rnic/pull.h"
+#include "rnic/puller.h"
 
 enum {
     // So many empty polls within the window make a program that spins on a CQ: the background
@@ -107,6 +108,7 @@ static void drive_for(struct rnic_cq *cq, struct puller *puller)
     instant_ns now;
     if (!shard_drive(&cq->rnic->shard, puller, &now)) {
         now = rnic_now(cq->rnic);
+        puller_note_look(&cq->rnic->shard, puller, now);
         gathering_on_look(&cq->rnic->shard.gathering, now);
     }
     note_empty_poll(cq, now);

@@ -7,6 +7,8 @@
 #include "link/sys.h"
 #include "rnic/carrier.h"
 #include "rnic/internal.h"
+#include "rnic/pull.h"
+#include "rnic/puller.h"
 
 // The first one's is kept.
 static void take_rouse_fd(struct shard *shard, int *rouse_fd)
@@ -45,8 +47,10 @@ void rnic_drive_end(struct rnic *rnic)
 void rnic_drive_pass(struct rnic *rnic)
 {
     struct shard *shard = &rnic->shard;
+    struct puller puller = {0};
     atomic_fetch_add_explicit(&shard->loop_pass_count, 1, memory_order_relaxed);
-    shard_pass_awake(shard);
+    shard_pass_awake(shard, &puller);
+    shard_pull(shard, &puller);
     // Nobody rings for who is awake: the thread is to see whether this one goes on.
     shard_thread_mind(shard, instant_after(rnic_now(rnic), SHARD_NAP_NS));
 }
@@ -55,7 +59,7 @@ bool rnic_drive_sleep(struct rnic *rnic)
 {
     struct shard *shard = &rnic->shard;
     atomic_fetch_add_explicit(&shard->loop_pass_count, 1, memory_order_relaxed);
-    instant_ns until_ns = shard_fall_asleep(shard);
+    instant_ns until_ns = shard_fall_asleep(shard, true);
     if (until_ns != INSTANT_NEVER && until_ns != 0) { // deadlines are the thread's
         shard_thread_mind(shard, until_ns);
     }

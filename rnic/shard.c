@@ -9,6 +9,7 @@
 #include "rnic/carrier.h"
 #include "rnic/internal.h"
 #include "rnic/pull.h"
+#include "rnic/puller.h"
 #include "rnic/reads.h"
 
 static void say_farewells(struct list_link *farewells, struct trace *trace)
@@ -53,6 +54,8 @@ int shard_init(struct shard *shard, struct rnic *rnic, struct link *link,
     list_init(&shard->moderated);
     list_init(&shard->farewells);
     list_init(&shard->pulls);
+    list_init(&shard->left);
+    shard->pull_patience_ns = PULLER_PATIENCE_MIN_NS;
     condition_init(&shard->pull_ended);
     list_init(&shard->batches);
     list_init(&shard->carries);
@@ -271,7 +274,9 @@ void shard_pull(struct shard *shard, struct puller *puller)
         puller->qp = NULL;
         shard_lock(shard);
         shard->puller = puller;
-        shard->carrier->on_pulled(qp, is_whole, rnic_now(shard->rnic));
+        instant_ns now = rnic_now(shard->rnic);
+        puller_note_look(shard, puller, now);
+        shard->carrier->on_pulled(qp, is_whole, now);
         if (shard->pull_waiter_count > 0) {
             pthread_cond_broadcast(&shard->pull_ended);
         }
@@ -281,13 +286,17 @@ void shard_pull(struct shard *shard, struct puller *puller)
 
 static void serve_if_free(struct shard *shard)
 {
-    if (shard_trylock(shard)) {
-        struct puller puller = {0};
-        shard->puller = &puller;
-        shard_serve_doorbells(shard, rnic_now(shard->rnic));
-        unlock_as_puller(shard);
-        shard_pull(shard, &puller);
+    struct puller puller = {0};
+    if (!shard_trylock(shard)) {
+        puller_note_look(shard, &puller, rnic_now(shard->rnic));
+        return;
     }
+    shard->puller = &puller;
+    instant_ns now = rnic_now(shard->rnic);
+    puller_note_look(shard, &puller, now);
+    shard_serve_doorbells(shard, now);
+    unlock_as_puller(shard);
+    shard_pull(shard, &puller);
 }
 
 void shard_ring(struct shard *shard, struct rnic_qp *qp)
@@ -358,6 +367,16 @@ static void serve_deadlines(struct shard *shard, instant_ns now)
     }
 }
 
+// What was left for who may copy is his now, or the stream's if nobody came.
+static void serve_left(struct shard *shard, instant_ns now)
+{
+    bool is_puller = shard->puller != NULL;
+    if (!list_is_empty(&shard->left) && (is_puller || now >= puller_awaited_until(shard))) {
+        puller_note_return(shard, is_puller);
+        shard_recall_reads(shard);
+    }
+}
+
 // Completion events that moderation holds back.
 static void serve_moderated(struct shard *shard, instant_ns now)
 {
@@ -370,6 +389,7 @@ static void serve_moderated(struct shard *shard, instant_ns now)
 // The part of a pass that is not input. It is bounded.
 static bool serve_rest(struct shard *shard, instant_ns now)
 {
+    serve_left(shard, now);
     bool moved = serve_runnable(shard, now);
     serve_deadlines(shard, now);
     shard->carrier->settle(shard, now);
@@ -387,7 +407,7 @@ bool shard_run(struct shard *shard, instant_ns now)
     return serve_rest(shard, now) || moved;
 }
 
-void shard_pass_awake(struct shard *shard)
+void shard_pass_awake(struct shard *shard, struct puller *puller)
 {
     shard_lock(shard);
     if (is_driver_asleep(shard)) {
@@ -396,15 +416,20 @@ void shard_pass_awake(struct shard *shard)
             shard->carrier->link->sleep(shard, 0); // takes the wake
         }
     }
-    shard_run(shard, rnic_now(shard->rnic));
-    shard_unlock(shard);
+    instant_ns now = rnic_now(shard->rnic);
+    if (puller != NULL) {
+        shard->puller = puller;
+        puller_note_look(shard, puller, now);
+    }
+    shard_run(shard, now);
+    unlock_as_puller(shard);
 }
 
-instant_ns shard_fall_asleep(struct shard *shard)
+instant_ns shard_fall_asleep(struct shard *shard, bool may_pull)
 {
     shard_lock(shard);
-    bool is_busy = !list_is_empty(&shard->runnable) || !list_is_empty(&shard->due) ||
-                   !shard->carrier->link->may_sleep(shard);
+    bool is_busy = (may_pull && !list_is_empty(&shard->left)) || !list_is_empty(&shard->runnable) ||
+                   !list_is_empty(&shard->due) || !shard->carrier->link->may_sleep(shard);
     instant_ns until_ns = is_busy ? 0 : shard_next_deadline(shard);
     atomic_store_explicit(&shard->asleep_until_ns, until_ns, memory_order_seq_cst);
     shard_unlock(shard);
@@ -418,6 +443,7 @@ bool shard_drive(struct shard *shard, struct puller *puller, instant_ns *ret_now
     }
     shard->puller = puller;
     instant_ns now = *ret_now = rnic_now(shard->rnic);
+    puller_note_look(shard, puller, now);
     gathering_on_look(&shard->gathering, now);
     shard_serve_doorbells(shard, now);
     shard->carrier->serve_busy(shard, now);

@@ -65,10 +65,12 @@ struct shard {
     struct list_link pulls;     // of queue pairs: copies that are under way without the lock
     unsigned pull_waiter_count; // threads that wait for the end of one
     pthread_cond_t pull_ended;
-    struct puller *puller;      // who has the lock and may copy; NULL: he may not
-    struct list_link farewells; // to be said when the lock is let go
-    struct deadlines deadlines; // of endpoints; the link has its own
-    instant_ns noted_ns;        // not later than what else is to be done by itself
+    struct puller *puller;        // who has the lock and may copy; NULL: he may not
+    struct list_link left;        // endpoints whose Read waits for one that may (rnic/puller.h)
+    duration_ns pull_patience_ns; // so long it does
+    struct list_link farewells;   // to be said when the lock is let go
+    struct deadlines deadlines;   // of endpoints; the link has its own
+    instant_ns noted_ns;          // not later than what else is to be done by itself
     struct rnic_ep *hot[SHARD_HOT_COUNT];
     unsigned hot_next;
     bool is_crowded; // who comes is mostly not among them: the link is asked instead
@@ -77,6 +79,8 @@ struct shard {
     struct list_link batches; // idle ones; each borrowed while an endpoint has output
     struct list_link carries; // idle ones; each borrowed while an endpoint has a part of an FPDU
     unsigned idle_carry_count;
+
+    _Atomic instant_ns pulled_at_ns; // when a thread that may copy was last there; 0: none is
 
     // The background thread; none in a simulation.
     pthread_t thread;
@@ -133,11 +137,12 @@ void shard_send_waiting(struct shard *shard);
 // Lock held. One pass: doorbells, what the link says is ready, output, deadlines. True if anything
 // moved.
 bool shard_run(struct shard *shard, instant_ns now);
-// A pass of who has been woken at the link's descriptor, or does not sleep there yet.
-void shard_pass_awake(struct shard *shard);
+// A pass of who has been woken at the link's descriptor, or does not sleep there yet. `puller` as
+// below.
+void shard_pass_awake(struct shard *shard, struct puller *puller);
 // From now on the caller sleeps at that descriptor: until when at most, or 0: there is something to
-// be done.
-instant_ns shard_fall_asleep(struct shard *shard);
+// be done, by somebody who may copy if he may.
+instant_ns shard_fall_asleep(struct shard *shard, bool may_pull);
 // For a program's thread that polls: makes a pass, unless another thread has the lock (false).
 // It reads the endpoints that were busy lately and asks the link only now and then: that saves
 // the spinning program a system call per turn. `*ret_now`: when, read under the lock, so that time
@@ -154,6 +159,11 @@ void shard_serve_waiting(struct shard *shard);
 
 // The endpoint stopped at a bound and goes on in the next pass.
 void shard_run_again(struct shard *shard, struct rnic_ep *ep);
+// Its Read is left for a thread that may copy; the shard wakes up when none has come.
+void shard_leave_read(struct shard *shard, struct rnic_ep *ep);
+// ... and one has: this Read is copied, or all that were left run in this pass.
+void shard_take_left(struct shard *shard, struct rnic_ep *ep);
+void shard_recall_reads(struct shard *shard);
 // Something has moved the endpoint on; what follows is settled before the lock is let go.
 void shard_settle_later(struct shard *shard, struct rnic_ep *ep);
 // The endpoint has something to do at `at_ns`; INSTANT_NEVER: nothing by itself.

@@ -15,6 +15,7 @@
 #include "link/sys.h"
 #include "rnic/carrier.h"
 #include "rnic/internal.h"
+#include "rnic/puller.h"
 #include "rnic/shard.h"
 
 enum { THREAD_STACK_LEN = 256 * 1024 };
@@ -59,13 +60,19 @@ static void sleep_in_link(struct shard *shard, instant_ns deadline_ns)
     shard->carrier->link->sleep(shard, timeout_ns);
 }
 
-// Lock held. Posts that wait for company count on the thread.
+// Lock held. Posts that wait for company count on the thread, and so do Reads that wait for who
+// copies them: it stays within reach, so that nobody has to wake it.
 static instant_ns wake_up_at(const struct shard *shard)
 {
-    const instant_ns now = rnic_now(shard->rnic), deadline_ns = shard_next_deadline(shard);
-    return gathering_is_likely(&shard->gathering, now)
-               ? instant_min(deadline_ns, instant_after(now, GATHERING_REACH_NS))
-               : deadline_ns;
+    const instant_ns now = rnic_now(shard->rnic);
+    instant_ns at_ns = shard_next_deadline(shard);
+    if (gathering_is_likely(&shard->gathering, now)) {
+        at_ns = instant_min(at_ns, instant_after(now, GATHERING_REACH_NS));
+    }
+    if (puller_returns(shard, now)) {
+        at_ns = instant_min(at_ns, instant_after(now, PULLER_REACH_NS));
+    }
+    return at_ns;
 }
 
 /* ---- standing by ----------------------------------------------------------------------------- */
@@ -126,8 +133,8 @@ static void nap(struct shard *shard, instant_ns until_ns)
 static void pass(struct shard *shard)
 {
     do {
-        shard_pass_awake(shard);
-    } while (shard_fall_asleep(shard) == 0 &&
+        shard_pass_awake(shard, NULL);
+    } while (shard_fall_asleep(shard, false) == 0 &&
              !atomic_load_explicit(&shard->is_stopping, memory_order_acquire));
 }
 

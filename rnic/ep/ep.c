@@ -26,6 +26,7 @@ struct rnic_ep *ep_create(struct rnic *rnic, const struct rnic_ep_port *port)
     list_init(&ep->run_link);
     list_init(&ep->due_link);
     list_init(&ep->starved_link);
+    list_init(&ep->left_link);
     list_init(&ep->all_link);
     list_init(&ep->startup.admission.link);
     list_init(&ep->startup.admission.gate_link);

@@ -76,7 +76,7 @@ struct ep_out {
 };
 
 struct rnic_ep {
-    struct list_link all_link, run_link, due_link, starved_link;
+    struct list_link all_link, run_link, due_link, starved_link, left_link;
     struct deadline deadline;
     struct rnic *rnic;
     struct link_stream *stream; // NULL once closed
@@ -235,8 +235,8 @@ void ep_note_admission(struct rnic_ep *ep);
 // Ours may go past it, if the link can.
 bool ep_may_push(const struct rnic_ep *ep);
 bool ep_push(struct rnic_ep *ep, const struct push *push); // as in struct push_ops
-// ... and whoever drives may be held up by a copy (rnic/pull.h).
-bool ep_may_pull(const struct rnic_ep *ep);
+// ... and whoever drives may be held up by a copy, or leaves it to who may (rnic/pull.h).
+bool ep_may_pull(const struct rnic_ep *ep, instant_ns now);
 enum pull_answer ep_pull(struct rnic_ep *ep, const struct pull *pull, const struct mspan *pieces,
                          unsigned piece_count);
 void ep_on_pulled(struct rnic_qp *qp, bool is_whole, instant_ns now);

@@ -129,7 +129,7 @@ static bool output_once(struct rnic_ep *ep, instant_ns now)
 {
     struct ulpdu_sink sink = {.ctx = ep, .has_room = sink_has_room, .put = sink_put};
     sink.push = ep_may_push(ep) ? sink_push : NULL;
-    sink.pull = ep_may_pull(ep) ? sink_pull : NULL;
+    sink.pull = ep_may_pull(ep, now) ? sink_pull : NULL;
     if (ep->out.batch == NULL) {
         if (!qp_has_output(stream_qp(ep->qp))) {
             return false;
@@ -162,7 +162,7 @@ bool ep_output(struct rnic_ep *ep, instant_ns now)
     if (ep->out.batch != NULL && mpa_batch_is_empty(&ep->out.batch->mpa)) {
         ep_drop_batch(ep);
         ep_want_out(ep, false);
-        if (qp_has_output(stream_qp(ep->qp))) {
+        if (qp_has_output(stream_qp(ep->qp)) && list_is_empty(&ep->left_link)) {
             shard_run_again(&ep->rnic->shard, ep);
         }
     }

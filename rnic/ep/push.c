@@ -12,7 +12,7 @@
 #include "rnic/ep/ep.h"
 #include "rnic/ep/state.h"
 #include "rnic/internal.h"
-#include "rnic/pull.h"
+#include "rnic/puller.h"
 
 // NULL: none go past this stream. Asked in every turn, so what mostly decides comes first. Who
 // insists on a CRC wants to know of every octet that it has come as it was.
@@ -63,9 +63,10 @@ bool ep_push(struct rnic_ep *ep, const struct push *push)
     return pushes_of(ep)->push(ep->stream, push);
 }
 
-bool ep_may_pull(const struct rnic_ep *ep)
+bool ep_may_pull(const struct rnic_ep *ep, instant_ns now)
 {
-    return ep->rnic->shard.puller != NULL && ep_may_push(ep);
+    const struct shard *shard = &ep->rnic->shard;
+    return ep_may_push(ep) && (shard->puller != NULL || now < puller_expected_until(shard));
 }
 
 enum pull_answer ep_pull(struct rnic_ep *ep, const struct pull *pull, const struct mspan *pieces,
@@ -74,14 +75,16 @@ enum pull_answer ep_pull(struct rnic_ep *ep, const struct pull *pull, const stru
     struct puller *puller = ep->rnic->shard.puller;
     struct rnic_pull *p = &ep->qp->pull;
     const struct push_ops *pushes = pushes_of(ep);
-    if (!puller_is_free(puller)) {
-        return PULL_LATER;
-    }
     enum pull_answer answer =
         p->is_barred ? PULL_REFUSED : pushes->locate(ep->stream, pull, &p->source);
     if (answer != PULL_BEGUN) {
         return answer;
     }
+    if (puller == NULL || !puller_is_free(puller)) {
+        shard_leave_read(&ep->rnic->shard, ep);
+        return PULL_LATER;
+    }
+    shard_take_left(&ep->rnic->shard, ep);
     p->piece_count = piece_count;
     memcpy(p->pieces, pieces, piece_count * sizeof *pieces);
     p->copy = pushes->copy;

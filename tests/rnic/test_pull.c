@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "host/clock.h"
 #include "link/local/local.h"
 #include "link/socket.h"
+#include "rnic/puller.h"
 #include "tests/rnic/device.h"
 
 enum { LEN = 8192, AT = 4096, PATIENCE_MS = 50 };
@@ -20,7 +22,8 @@ enum { LEN = 8192, AT = 4096, PATIENCE_MS = 50 };
 static struct push_ops ops; // the link's, but for `copy`
 static bool (*real_copy)(const struct pull_source *source, const struct mspan *pieces,
                          unsigned piece_count);
-static atomic_bool is_held; // copies begin, and wait
+static atomic_bool is_held;           // copies begin, and wait
+static _Atomic instant_ns stopped_ns; // what the devices' clock says; 0: it goes
 static sem_t begun, may_go_on;
 
 // As one of a page that has to be fetched first.
@@ -34,21 +37,29 @@ static bool held_copy(const struct pull_source *source, const struct mspan *piec
     return real_copy(source, pieces, piece_count);
 }
 
+static instant_ns clock_of(void *ctx)
+{
+    instant_ns at_ns = atomic_load(&stopped_ns);
+    return at_ns != 0 ? at_ns : host_clock(ctx);
+}
+
 static void open_device(struct device *d)
 {
     const struct link_socket_config socket_config = {.peer_timeout_ns = DEVICE_PATIENCE_NS};
     const struct link_local_config local_config = {
         .ring_len = LINK_LOCAL_RING_LEN, .clock = host_clock, .rights = KEY_MAY_READ};
-    struct rnic_config config = device_config();
+    struct rnic_parts parts = {.config = device_config(), .clock = clock_of};
     struct link *link;
-    config.crc = false;
+    parts.config.crc = false;
     assert_int_equal(link_socket_create(&socket_config, &link), 0);
     assert_int_equal(link_local_wrap(link, &local_config, &link), 0);
     ops = *link->pushes;
     real_copy = ops.copy;
     ops.copy = held_copy;
     link->pushes = &ops;
-    device_open_over(d, &config, link, NULL);
+    parts.link = link;
+    assert_int_equal(getrandom(parts.stag_key, sizeof parts.stag_key, 0), sizeof parts.stag_key);
+    device_open_parts(d, &parts);
 }
 
 // Two devices, and two connections between them.
@@ -62,6 +73,7 @@ static int begin(void **state)
     struct world *w = calloc(1, sizeof *w);
     struct sockaddr_in addr;
     atomic_store(&is_held, false);
+    atomic_store(&stopped_ns, 0);
     sem_init(&begun, 0, 0);
     sem_init(&may_go_on, 0, 0);
     open_device(&w->a);
@@ -82,6 +94,7 @@ static int begin(void **state)
 static int end(void **state)
 {
     struct world *w = *state;
+    atomic_store(&stopped_ns, 0);
     for (unsigned i = 0; i < 2; i++) {
         if (w->active[i].qp != NULL) {
             end_fini(&w->active[i]);
@@ -194,6 +207,129 @@ static void a_key_that_is_taken_back_during_the_copy_fails_the_read(void **state
     assert_int_equal(rnic_region_register(w->b.rnic, w->b.pd, w->b.buf, DEVICE_BUF_LEN,
                                           (uintptr_t)w->b.buf, MEM_ACCESS_REMOTE_READ, &w->b.stag),
                      0);
+}
+
+/* ---- who copies ------------------------------------------------------------------------------ */
+
+static uint64_t pulls(struct world *w)
+{
+    return device_count(&w->a, "local.pulls");
+}
+
+static uint64_t requests(struct world *w)
+{
+    return device_count(&w->a, "out.rdma_read_request.messages");
+}
+
+// Time stands still, long behind the last copy.
+static void stop_clock(struct world *w)
+{
+    struct shard *shard = &w->a.rnic->shard;
+    pull_one(w, 0);
+    atomic_store(&stopped_ns, host_clock(NULL) + NS_PER_S);
+    shard_lock(shard);
+    shard->pull_patience_ns = PULLER_PATIENCE_MIN_NS;
+    shard_unlock(shard);
+}
+
+// Posted while another thread drives, which then finds the Read, as the background thread does.
+static void post_beside_a_driver(struct world *w)
+{
+    struct shard *shard = &w->a.rnic->shard;
+    shard_lock(shard);
+    post_read(w, 0);
+    shard_run(shard, clock_of(NULL));
+    shard_unlock(shard);
+}
+
+// As the background thread, which may do the same at any time.
+static void pass_after(struct world *w, duration_ns d)
+{
+    struct shard *shard = &w->a.rnic->shard;
+    atomic_fetch_add(&stopped_ns, d);
+    shard_lock(shard);
+    shard_run(shard, clock_of(NULL));
+    shard_unlock(shard);
+}
+
+static void what_another_thread_finds_is_left_for_who_polls(void **state)
+{
+    struct world *w = *state;
+    stop_clock(w);
+    for (unsigned i = 0; i < 20; i++) {
+        uint64_t pulls_before = pulls(w), requests_before = requests(w);
+        atomic_fetch_add(&stopped_ns, NS_PER_S);
+        memset(w->a.buf + AT, 0, LEN);
+        post_beside_a_driver(w);
+        expect_read(w);
+        assert_int_equal(pulls(w), pulls_before + 1);
+        assert_int_equal(requests(w), requests_before);
+    }
+}
+
+static void what_nobody_comes_for_goes_by_the_stream(void **state)
+{
+    struct world *w = *state;
+    stop_clock(w);
+    uint64_t pulls_before = pulls(w), requests_before = requests(w);
+    post_beside_a_driver(w);
+    pass_after(w, PULLER_PATIENCE_MIN_NS - 1);
+    assert_int_equal(requests(w), requests_before);
+    pass_after(w, 1);
+    assert_int_equal(requests(w), requests_before + 1);
+    expect_read(w);
+    assert_int_equal(pulls(w), pulls_before);
+}
+
+// The background thread wakes up for it by itself.
+static void nobody_has_to_look(void **state)
+{
+    struct world *w = *state;
+    stop_clock(w);
+    uint64_t requests_before = requests(w);
+    instant_ns deadline_ns = host_clock(NULL) + DEVICE_PATIENCE_NS;
+    post_beside_a_driver(w);
+    while (atomic_load(&w->a.rnic->shard.asleep_until_ns) == 0) {
+        assert_true(host_clock(NULL) < deadline_ns);
+    }
+    atomic_fetch_add(&stopped_ns, PULLER_PATIENCE_MIN_NS);
+    assert_true(
+        device_waits_for_count(&w->a, "out.rdma_read_request.messages", requests_before + 1));
+    expect_read(w);
+}
+
+static void who_comes_back_is_waited_for_twice_as_long(void **state)
+{
+    struct world *w = *state;
+    stop_clock(w);
+    post_beside_a_driver(w);
+    expect_read(w);
+    uint64_t requests_before = requests(w);
+    post_beside_a_driver(w);
+    pass_after(w, 2 * PULLER_PATIENCE_MIN_NS - 1);
+    assert_int_equal(requests(w), requests_before);
+    pass_after(w, 1);
+    assert_int_equal(requests(w), requests_before + 1);
+    expect_read(w);
+    post_beside_a_driver(w); // and not so long behind that
+    pass_after(w, PULLER_PATIENCE_MIN_NS);
+    assert_int_equal(requests(w), requests_before + 2);
+    expect_read(w);
+}
+
+// Those who only peek hold a lock that a copy may not be made under.
+static void who_cannot_copy_does_not_wait_for_who_can(void **state)
+{
+    struct world *w = *state;
+    stop_clock(w);
+    uint64_t requests_before = requests(w);
+    post_beside_a_driver(w);
+    rnic_cq_poll_begin(w->a.cq);
+    rnic_cq_peek(w->a.cq);
+    rnic_cq_poll_end(w->a.cq); // then or, if the background thread was at it, soon
+    assert_true(
+        device_waits_for_count(&w->a, "out.rdma_read_request.messages", requests_before + 1));
+    expect_read(w);
 }
 
 /* ---- a copy that does not come to its end ---------------------------------------------------- */
@@ -405,6 +541,11 @@ int main(void)
         PULL_TEST(octets_come_without_the_peers_help),
         PULL_TEST(a_read_sees_the_writes_before_it),
         PULL_TEST(a_key_that_is_taken_back_during_the_copy_fails_the_read),
+        PULL_TEST(what_another_thread_finds_is_left_for_who_polls),
+        PULL_TEST(what_nobody_comes_for_goes_by_the_stream),
+        PULL_TEST(nobody_has_to_look),
+        PULL_TEST(who_comes_back_is_waited_for_twice_as_long),
+        PULL_TEST(who_cannot_copy_does_not_wait_for_who_can),
         PULL_TEST(others_go_on_meanwhile),
         PULL_TEST(who_takes_its_memory_back_waits_for_it),
         PULL_TEST(who_destroys_its_queue_pair_waits_for_it),
