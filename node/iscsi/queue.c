@@ -6,8 +6,8 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/list.h"
+#include "node/format/iscsi_pdu.h"
 #include "node/iscsi/connection.h"
-#include "node/iscsi/pdu.h"
 #include "node/stream/stream.h"
 #include "wire/crc32c.h"
 

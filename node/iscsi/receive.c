@@ -6,9 +6,9 @@
 #include "base/bytes.h"
 #include "base/list.h"
 #include "base/time.h"
+#include "node/format/iscsi_pdu.h"
 #include "node/iscsi/connection.h"
 #include "node/iscsi/keys.h"
-#include "node/iscsi/pdu.h"
 #include "node/stream/stream.h"
 #include "wire/crc32c.h"
 

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "node/format/iscsi_pdu.h"
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
 #include "node/iscsi/connection.h"
-#include "node/iscsi/pdu.h"
 #include "node/stream/server.h"
 #include "node/stream/stream.h"
 #include "text/show.h"

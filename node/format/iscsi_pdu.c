@@ -1,4 +1,4 @@
-#include "node/iscsi/pdu.h"
+#include "node/format/iscsi_pdu.h"
 
 #include <string.h>
 

@@ -1,6 +1,5 @@
-#include "node/iscsi/text.h"
+#include "node/format/iscsi_text.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +7,8 @@
 
 static bool is_key_char(char c)
 {
-    return isalnum((unsigned char)c) || strchr(".-+@_/", c) != NULL;
+    bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return is_letter || (c >= '0' && c <= '9') || strchr(".-+@_/", c) != NULL;
 }
 
 enum iscsi_text_verdict iscsi_text_next(struct iscsi_text *text, struct iscsi_pair *ret)
