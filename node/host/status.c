@@ -335,10 +335,10 @@ static struct json_object *nvme_rdma_object(const struct host *host)
     struct json_object *object = json_object_new_object();
     struct nvme_rdma_counters counters = nvme_rdma_counters(host->nvme_rdma);
     put_number(object, "connections", nvme_rdma_connection_count(host->nvme_rdma));
-    put_number(object, "accepted", counters.accepted);
-    put_number(object, "rejected", counters.rejected);
-    put_number(object, "broken", counters.broken);
-    put_number(object, "stalled", counters.stalled);
+    put_number(object, "accepted", counters.of_connections.accepted);
+    put_number(object, "rejected", counters.of_connections.rejected);
+    put_number(object, "broken", counters.of_connections.broken);
+    put_number(object, "stalled", counters.of_connections.stalled);
     put_number(object, "malformed_capsules", counters.malformed);
     put_number(object, "capsules", counters.capsules);
     put_number(object, "in_capsule", counters.in_capsule_len);
@@ -346,8 +346,8 @@ static struct json_object *nvme_rdma_object(const struct host *host)
     put_number(object, "delivered", counters.delivered_len);
     put_number(object, "oneshots", counters.oneshots);
     put_number(object, "invalidates", counters.invalidates);
-    put_number(object, "descriptors", counters.descriptors);
-    put_number(object, "bad_transfers", counters.bad_transfers);
+    put_number(object, "descriptors", counters.of_connections.descriptors);
+    put_number(object, "bad_transfers", counters.of_connections.bad_transfers);
     return object;
 }
 

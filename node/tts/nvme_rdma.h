@@ -5,6 +5,8 @@
 #pragma once
 
 #include "base/time.h"
+#include "node/fabric/fabric.h"
+#include "node/interface/cta_tts.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
 #include "text/addresses.h"
@@ -12,10 +14,7 @@
 struct nvme_rdma;
 
 struct nvme_rdma_counters {
-    uint64_t accepted;
-    uint64_t rejected;  // connection requests: private data, limits, no memory
-    uint64_t broken;    // connections ended by an error of RDMA's: bad STags, lengths
-    uint64_t stalled;   // connections ended because no Connect came, or their data did not move
+    struct fabric_counters of_connections;
     uint64_t malformed; // connections ended because of a capsule that is none
     uint64_t capsules;
     uint64_t in_capsule_len; // octets of data that came with their commands
@@ -23,8 +22,6 @@ struct nvme_rdma_counters {
     uint64_t delivered_len;  // octets of data by RDMA Write
     uint64_t oneshots;       // commands whose memory was advertised by their own Send
     uint64_t invalidates;    // responses that ended the memory of their command
-    uint64_t descriptors;    // work requests of the RDMA manager
-    uint64_t bad_transfers;  // data that could not be moved
 };
 
 struct nvme_rdma_parts {

@@ -58,20 +58,24 @@ ROOMS = {
     'node/nvme': ('node/interface text base', 'NVMe controllers, whatever transport carries them'),
     'node/scsi': ('node/format node/interface base',
                   'SCSI devices, whatever transport carries their commands'),
-    'node/iscsi': ('listen node/scsi node/format node/stream node/loop node/interface text wire '
-                   'base',
+    'node/iscsi': ('listen node/scsi node/format node/fabric node/stream node/loop node/interface '
+                   'text wire base weft abi',
                    'one network protocol: iSCSI; of wire the CRC'),
     'node/stream': ('listen node/loop node/interface text base',
                     'accepts, reads and writes; what octets mean is not its business'),
-    'node/tts': ('listen node/nvme node/stream node/loop node/interface text wire base weft abi',
+    'node/fabric': ('listen node/stream node/loop node/interface text base weft abi',
+                    'queue pairs and their turns; what messages mean is not its business; of '
+                    'stream what progress is'),
+    'node/tts': ('listen node/nvme node/fabric node/stream node/loop node/interface text wire '
+                 'base weft abi',
                  'one network protocol each; of wire the CRC'),
     'listen': ('text base', 'where a server is to be found, and who is at the other end'),
     'http': ('listen text base', 'a door for browsers; what it shows is its opener\'s'),
     'node/unit': ('node/rta node/ddm node/bus node/loop node/interface text base',
                   'wires the process of an RTA'),
-    'node/host': ('http listen node/unit node/iscsi node/scsi node/tts node/stream node/nvme '
-                  'node/uma node/cta node/reservation node/rta node/ddm node/bus node/loop '
-                  'node/interface control cgroup text base weft',
+    'node/host': ('http listen node/unit node/iscsi node/scsi node/tts node/fabric node/stream '
+                  'node/nvme node/uma node/cta node/reservation node/rta node/ddm node/bus '
+                  'node/loop node/interface control cgroup text base weft',
                   'wires the host storage node'),
     'initiator/tcp': ('node/nvme wire base',
                       'capsules and data as PDUs on a socket; of wire the CRC'),

@@ -1,4 +1,4 @@
-// NVMe over RDMA: the RNICs that connections come over. Each has a protection domain, in which the
+// The RNICs that connections come over. Each has a protection domain, in which the
 // pool is registered once for all connections, and one completion channel.
 
 #include <errno.h>
@@ -9,24 +9,26 @@
 #include <sys/epoll.h>
 
 #include "base/list.h"
+#include "base/why.h"
+#include "node/fabric/fabric.h"
+#include "node/fabric/pair.h"
 #include "node/interface/cta_tts.h"
 #include "node/interface/request.h"
 #include "node/loop/loop.h"
-#include "node/tts/nvme_rdma_queue.h"
 
 /* ---- completion events ----------------------------------------------------------------------- */
 
 // A completion queue that was armed has something.
-static void on_event(struct ibv_cq *cq, struct nvme_rdma_queue *q)
+static void on_event(struct ibv_cq *cq, struct fabric_pair *p)
 {
     ibv_ack_cq_events(cq, 1);
-    *(cq == q->recv_cq ? &q->is_recv_armed : &q->is_send_armed) = false;
-    nvme_rdma_touch(q);
+    *(cq == p->recv_cq ? &p->is_recv_armed : &p->is_send_armed) = false;
+    fabric_touch(p);
 }
 
 static void on_completions(void *ctx, uint32_t events)
 {
-    struct nvme_rdma_device *device = ctx;
+    struct fabric_device *device = ctx;
     struct ibv_cq *cq;
     void *cq_context;
     while (ibv_get_cq_event(device->completions, &cq, &cq_context) == 0) {
@@ -38,7 +40,7 @@ static void on_completions(void *ctx, uint32_t events)
 
 // What has come at the RNIC is done here and now, where its own thread would have to be woken first
 // and then wake us.
-static void drive(struct nvme_rdma_device *device)
+static void drive(struct fabric_device *device)
 {
     struct ibv_cq *cq;
     void *cq_context;
@@ -54,25 +56,25 @@ static void on_rnic(void *ctx, uint32_t events)
 }
 
 // Where it cannot be so, the RNIC's thread does it.
-static void drive_begin(struct nvme_rdma_device *device)
+static void drive_begin(struct fabric_device *device)
 {
     int fd = -1;
     if (weft_drive_find(&device->drive)) {
         fd = device->drive.begin(device->completions);
     }
     if (fd >= 0) {
-        device->drive_watch = loop_watch(device->rdma->parts.loop, fd, EPOLLIN, on_rnic, device);
+        device->drive_watch = loop_watch(device->fabric->parts.loop, fd, EPOLLIN, on_rnic, device);
     }
     if (fd >= 0 && device->drive_watch == NULL) {
         device->drive.end(device->completions);
     }
 }
 
-bool nvme_rdma_devices_may_sleep(struct nvme_rdma *rdma)
+bool fabric_devices_may_sleep(struct fabric *fabric)
 {
     bool may_sleep = true;
-    for (struct list_link *l = rdma->devices.next; l != &rdma->devices; l = l->next) {
-        struct nvme_rdma_device *device = LIST_ENTRY(l, struct nvme_rdma_device, link);
+    for (struct list_link *l = fabric->devices.next; l != &fabric->devices; l = l->next) {
+        struct fabric_device *device = LIST_ENTRY(l, struct fabric_device, link);
         if (device->drive_watch != NULL) {
             device->may_wait = device->drive.may_wait(device->completions) != 0;
             may_sleep &= device->may_wait;
@@ -81,10 +83,10 @@ bool nvme_rdma_devices_may_sleep(struct nvme_rdma *rdma)
     return may_sleep;
 }
 
-void nvme_rdma_devices_wake(struct nvme_rdma *rdma)
+void fabric_devices_wake(struct fabric *fabric)
 {
-    for (struct list_link *l = rdma->devices.next; l != &rdma->devices; l = l->next) {
-        struct nvme_rdma_device *device = LIST_ENTRY(l, struct nvme_rdma_device, link);
+    for (struct list_link *l = fabric->devices.next; l != &fabric->devices; l = l->next) {
+        struct fabric_device *device = LIST_ENTRY(l, struct fabric_device, link);
         if (!device->may_wait) {
             drive(device);
         }
@@ -104,7 +106,7 @@ static struct ibv_comp_channel *channel_create(struct ibv_context *verbs)
 
 // A foreign iWARP's RDMA Read goes to memory that the peer may write to. weft's does without that
 // right: its sink STags are open for the very answer alone.
-static unsigned sink_access_of(const struct nvme_rdma_device *device)
+static unsigned sink_access_of(const struct fabric_device *device)
 {
     bool is_foreign_iwarp =
         device->verbs->device->transport_type == IBV_TRANSPORT_IWARP && !device->has_oneshot;
@@ -112,10 +114,10 @@ static unsigned sink_access_of(const struct nvme_rdma_device *device)
 }
 
 // The part as it is now. False: it cannot be.
-static bool part_register(struct nvme_rdma_device *device, uint32_t unit)
+static bool part_register(struct fabric_device *device, uint32_t unit)
 {
-    const struct nvme_rdma_parts *parts = &device->rdma->parts;
-    struct nvme_rdma_part *part = &device->parts[unit];
+    const struct fabric_parts *parts = &device->fabric->parts;
+    struct fabric_part *part = &device->parts[unit];
     if (part->mr != NULL) {
         ibv_dereg_mr(part->mr);
     }
@@ -128,9 +130,9 @@ static bool part_register(struct nvme_rdma_device *device, uint32_t unit)
 }
 
 // What there is by now, so that who has not enough is refused at the door.
-static bool parts_register(struct nvme_rdma_device *device)
+static bool parts_register(struct fabric_device *device)
 {
-    const uint32_t *generations = device->rdma->parts.pool.generations;
+    const uint32_t *generations = device->fabric->parts.pool.generations;
     for (uint32_t unit = 0; unit < NODE_UNIT_COUNT_MAX; unit++) {
         if (generations[unit] != 0 && !part_register(device, unit)) {
             return false;
@@ -139,17 +141,17 @@ static bool parts_register(struct nvme_rdma_device *device)
     return true;
 }
 
-uint32_t nvme_rdma_device_lkey(struct nvme_rdma_device *device, uint32_t unit)
+uint32_t fabric_device_lkey(struct fabric_device *device, uint32_t unit)
 {
-    const struct nvme_rdma_part *part = &device->parts[unit];
-    bool is_there = part->generation == device->rdma->parts.pool.generations[unit] ||
+    const struct fabric_part *part = &device->parts[unit];
+    bool is_there = part->generation == device->fabric->parts.pool.generations[unit] ||
                     part_register(device, unit);
     return is_there ? part->mr->lkey : 0; // a key of nothing: the transfer fails
 }
 
-static bool device_open(struct nvme_rdma_device *device, struct why *ret_why)
+static bool device_open(struct fabric_device *device, struct why *ret_why)
 {
-    const struct nvme_rdma_parts *parts = &device->rdma->parts;
+    const struct fabric_parts *parts = &device->fabric->parts;
     struct ibv_device_attr attr;
     const char *what = "its limits cannot be had";
     if (ibv_query_device(device->verbs, &attr) == 0) {
@@ -177,7 +179,7 @@ static bool device_open(struct nvme_rdma_device *device, struct why *ret_why)
     return true;
 }
 
-void nvme_rdma_device_destroy(struct nvme_rdma_device *device)
+void fabric_device_destroy(struct fabric_device *device)
 {
     list_remove(&device->link);
     if (device->drive_watch != NULL) {
@@ -199,28 +201,28 @@ void nvme_rdma_device_destroy(struct nvme_rdma_device *device)
     free(device);
 }
 
-struct nvme_rdma_device *nvme_rdma_device_find(struct nvme_rdma *rdma, struct ibv_context *verbs,
-                                               struct why *ret_why)
+struct fabric_device *fabric_device_find(struct fabric *fabric, struct ibv_context *verbs,
+                                         struct why *ret_why)
 {
-    for (struct list_link *l = rdma->devices.next; l != &rdma->devices; l = l->next) {
-        struct nvme_rdma_device *device = LIST_ENTRY(l, struct nvme_rdma_device, link);
+    for (struct list_link *l = fabric->devices.next; l != &fabric->devices; l = l->next) {
+        struct fabric_device *device = LIST_ENTRY(l, struct fabric_device, link);
         if (device->verbs == verbs) {
             return device;
         }
     }
-    struct nvme_rdma_device *device = calloc(1, sizeof *device);
+    struct fabric_device *device = calloc(1, sizeof *device);
     if (device == NULL) {
         why_say(ret_why, "no memory");
         return NULL;
     }
-    *device = (struct nvme_rdma_device){.rdma = rdma, .verbs = verbs, .may_wait = true};
+    *device = (struct fabric_device){.fabric = fabric, .verbs = verbs, .may_wait = true};
     device->has_oneshot = weft_oneshot_find(&device->oneshot);
     device->sink_access = sink_access_of(device);
     list_init(&device->link);
     if (!device_open(device, ret_why)) {
-        nvme_rdma_device_destroy(device);
+        fabric_device_destroy(device);
         return NULL;
     }
-    list_push_tail(&rdma->devices, &device->link);
+    list_push_tail(&fabric->devices, &device->link);
     return device;
 }
