@@ -22,6 +22,7 @@ enum serve_option {
     OPTION_CNTLID_MIN,
     OPTION_HTTP,
     OPTION_ISCSI,
+    OPTION_ISCSI_RDMA,
     OPTION_METRICS,
     OPTION_NBD,
     OPTION_NVME_RDMA,
@@ -54,6 +55,7 @@ static void serve_help(FILE *out)
           "      --config=FILE    volumes and settings from a file, see weft-serve(1)\n"
           "      --http=ADDRESS   HOST:PORT or unix:PATH: a page for browsers, and /metrics\n"
           "      --iscsi=ADDRESS  HOST[:PORT] for iSCSI initiators; 3260 if no PORT\n"
+          "      --iscsi-rdma=ADDRESS  HOST[:PORT] for iSCSI over one-shot RDMA; 3260 if no PORT\n"
           "      --metrics=HOST:PORT  counters for Prometheus, at /metrics\n"
           "  -r, --read-only      refuse writes\n"
           "  -q, --quiet          do not print addresses\n"
@@ -171,6 +173,8 @@ static int option_apply(struct serve *serve, int option, char **argv)
         return page_choose(serve, option, serve->config.http_listen);
     case OPTION_ISCSI:
         return address_choose(serve, option, &serve->config.iscsi_listen);
+    case OPTION_ISCSI_RDMA:
+        return address_choose(serve, option, &serve->config.iscsi_rdma_listen);
     case OPTION_METRICS:
         return page_choose(serve, option, serve->config.metrics_listen);
     case OPTION_NBD:
@@ -203,6 +207,7 @@ static const struct option options[] = {
     {"help", no_argument, NULL, OPTION_HELP},
     {"http", required_argument, NULL, OPTION_HTTP},
     {"iscsi", required_argument, NULL, OPTION_ISCSI},
+    {"iscsi-rdma", required_argument, NULL, OPTION_ISCSI_RDMA},
     {"metrics", required_argument, NULL, OPTION_METRICS},
     {"nbd", required_argument, NULL, OPTION_NBD},
     {"nvme-rdma", required_argument, NULL, OPTION_NVME_RDMA},
@@ -279,7 +284,8 @@ static int volumes_read(struct serve *serve, char **words, size_t count)
 static void listeners_default(struct host_config *config)
 {
     if (config->nbd_listen.count == 0 && config->nvme_rdma_listen.count == 0 &&
-        config->nvme_tcp_listen.count == 0 && config->iscsi_listen.count == 0) {
+        config->nvme_tcp_listen.count == 0 && config->iscsi_listen.count == 0 &&
+        config->iscsi_rdma_listen.count == 0) {
         addresses_add(&config->nbd_listen, "127.0.0.1:10809");
         addresses_add(&config->nvme_rdma_listen, "127.0.0.1:4420");
     }

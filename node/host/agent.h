@@ -19,6 +19,8 @@
 #include "node/iscsi/iscsi.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
+#include "node/tts/iscsi_rdma.h"
+#include "node/tts/iscsi_tcp.h"
 #include "node/tts/nbd.h"
 #include "node/tts/nvme_rdma.h"
 #include "node/tts/nvme_tcp.h"
@@ -77,7 +79,9 @@ struct host {
     struct nvme_target *nvme; // the controllers of all NVMe TTSs
     struct nvme_rdma *nvme_rdma;
     struct nvme_tcp *nvme_tcp;
-    struct iscsi *iscsi;
+    struct iscsi *iscsi; // NULL: nothing carries sessions
+    struct iscsi_tcp *iscsi_tcp;
+    struct iscsi_rdma *iscsi_rdma;
     unsigned tts_count;
     struct host_tts ttss[HOST_TTS_COUNT_MAX]; // in the order of their URIs
     struct host_control *control;

@@ -5,6 +5,7 @@
 //     nvme-rdma = 127.0.0.1       HOST[:PORT]
 //     nvme-tcp = 127.0.0.1:4420   HOST:PORT
 //     iscsi = 127.0.0.1           HOST[:PORT]
+//     iscsi-rdma = 127.0.0.1      HOST[:PORT]
 //     metrics = 127.0.0.1:9108    address for Prometheus
 //     http = 127.0.0.1:8080       address for browsers, and for Prometheus too
 //     reservations = FILE         those that outlive the node; beside this file if not given

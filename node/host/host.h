@@ -42,6 +42,7 @@ struct host_config {
     struct addresses nvme_tcp_listen;     // HOST:PORT; none: no NVMe/TCP
     struct addresses nvme_rdma_listen;    // HOST[:PORT]; none: no NVMe/RDMA
     struct addresses iscsi_listen;        // HOST[:PORT]; none: no iSCSI
+    struct addresses iscsi_rdma_listen;   // HOST[:PORT]; none: no iSCSI over RDMA
     char metrics_listen[HOST_LISTEN_MAX]; // address_listen's form; empty: none
     char http_listen[HOST_LISTEN_MAX];    // likewise, with the page
     char reservations[HOST_PATH_MAX];     // those that outlive the node; empty: none does

@@ -83,7 +83,7 @@ static void tell_of_tail(const struct host *host, const struct resource *row)
 {
     const struct host_config *config = host->config;
     bool has_blocks = config->nvme_tcp_listen.count > 0 || config->nvme_rdma_listen.count > 0 ||
-                      config->iscsi_listen.count > 0;
+                      config->iscsi_listen.count > 0 || config->iscsi_rdma_listen.count > 0;
     uint64_t tail_len = row->profile.size % row->profile.block_size;
     if (has_blocks && tail_len != 0) {
         fprintf(stderr,

@@ -21,6 +21,8 @@
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
 #include "node/nvme/wire.h"
+#include "node/tts/iscsi_rdma.h"
+#include "node/tts/iscsi_tcp.h"
 #include "node/tts/nbd.h"
 #include "node/tts/nvme_rdma.h"
 #include "node/tts/nvme_tcp.h"
@@ -366,11 +368,18 @@ static struct json_object *nvme_tcp_object(const struct host *host)
     return object;
 }
 
+static void put_scsi_device(struct json_object *object, const struct host *host)
+{
+    struct scsi_device_counters device = iscsi_device_counters(host->iscsi);
+    put_number(object, "commands", device.commands);
+    put_number(object, "errors", device.errors);
+    put_number(object, "refusals", device.refusals);
+}
+
 static struct json_object *iscsi_object(const struct host *host)
 {
     struct json_object *object = json_object_new_object();
-    struct iscsi_counters counters = iscsi_counters(host->iscsi);
-    struct scsi_device_counters device = iscsi_device_counters(host->iscsi);
+    struct iscsi_counters counters = iscsi_tcp_counters(host->iscsi_tcp);
     put_number(object, "accepted", counters.accepted);
     put_number(object, "sessions", counters.sessions);
     put_number(object, "refused", counters.refused);
@@ -381,9 +390,30 @@ static struct json_object *iscsi_object(const struct host *host)
     put_number(object, "octets_immediate", counters.octets_immediate);
     put_number(object, "octets_asked", counters.octets_asked);
     put_number(object, "octets_sent", counters.octets_sent);
-    put_number(object, "commands", device.commands);
-    put_number(object, "errors", device.errors);
-    put_number(object, "refusals", device.refusals);
+    put_scsi_device(object, host);
+    return object;
+}
+
+static struct json_object *iscsi_rdma_object(const struct host *host)
+{
+    struct json_object *object = json_object_new_object();
+    struct iscsi_rdma_counters counters = iscsi_rdma_counters(host->iscsi_rdma);
+    put_number(object, "accepted", counters.of_connections.accepted);
+    put_number(object, "sessions", counters.of_sessions.sessions);
+    put_number(object, "refused", counters.of_connections.rejected + counters.of_sessions.refused);
+    put_number(object, "malformed", counters.of_sessions.malformed);
+    put_number(object, "unlent", counters.unlent);
+    put_number(object, "broken", counters.of_connections.broken);
+    put_number(object, "stalled", counters.of_connections.stalled);
+    put_number(object, "rejects", counters.of_sessions.rejects);
+    put_number(object, "pdus", counters.pdus);
+    put_number(object, "oneshots", counters.oneshots);
+    put_number(object, "closes", counters.closes);
+    put_number(object, "fetched", counters.fetched_len);
+    put_number(object, "delivered", counters.delivered_len);
+    put_number(object, "descriptors", counters.of_connections.descriptors);
+    put_number(object, "bad_transfers", counters.of_connections.bad_transfers);
+    put_scsi_device(object, host);
     return object;
 }
 
@@ -440,8 +470,11 @@ struct json_object *status_object(struct host *host)
     if (host->nvme_tcp != NULL) {
         json_object_object_add(object, "nvme_tcp", nvme_tcp_object(host));
     }
-    if (host->iscsi != NULL) {
+    if (host->iscsi_tcp != NULL) {
         json_object_object_add(object, "iscsi", iscsi_object(host));
+    }
+    if (host->iscsi_rdma != NULL) {
+        json_object_object_add(object, "iscsi_rdma", iscsi_rdma_object(host));
     }
     return object;
 }

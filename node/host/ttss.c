@@ -12,6 +12,8 @@
 #include "node/iscsi/iscsi.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
+#include "node/tts/iscsi_rdma.h"
+#include "node/tts/iscsi_tcp.h"
 #include "node/tts/nbd.h"
 #include "node/tts/nvme_rdma.h"
 #include "node/tts/nvme_tcp.h"
@@ -110,22 +112,60 @@ static int nvme_tcp_add(struct host *host)
     return host->nvme_tcp != NULL ? 0 : -ENOMEM;
 }
 
+// The target comes before what carries its sessions.
 static int iscsi_add(struct host *host)
 {
-    struct iscsi_parts parts = {.loop = host->loop,
-                                .listen = host->config->iscsi_listen,
-                                .uma = &uma_for_tts,
+    struct iscsi_parts parts = {.uma = &uma_for_tts,
                                 .uma_ctx = host->uma,
                                 .cta = &cta_for_tts,
                                 .cta_ctx = host->cta,
-                                .patience_ns = patience_of(host),
                                 .say = say_of_stranger,
                                 .ctx = host};
     host->iscsi = iscsi_create(&parts);
-    if (host->iscsi != NULL) {
-        tts_add(host, &iscsi_for_uma, host->iscsi, &host->config->iscsi_listen, "iscsi");
-    }
     return host->iscsi != NULL ? 0 : -ENOMEM;
+}
+
+static int iscsi_tcp_add(struct host *host)
+{
+    struct iscsi_tcp_parts parts = {.iscsi = host->iscsi,
+                                    .loop = host->loop,
+                                    .listen = host->config->iscsi_listen,
+                                    .patience_ns = patience_of(host)};
+    host->iscsi_tcp = iscsi_tcp_create(&parts);
+    if (host->iscsi_tcp != NULL) {
+        tts_add(host, &iscsi_tcp_for_uma, host->iscsi_tcp, &host->config->iscsi_listen, "iscsi");
+    }
+    return host->iscsi_tcp != NULL ? 0 : -ENOMEM;
+}
+
+static int iscsi_rdma_add(struct host *host)
+{
+    struct iscsi_rdma_parts parts = {.iscsi = host->iscsi,
+                                     .loop = host->loop,
+                                     .listen = host->config->iscsi_rdma_listen,
+                                     .pool = pool_view(&host->pool),
+                                     .pool_is_pinned = &host->pool.is_pinned,
+                                     .patience_ns = patience_of(host)};
+    host->iscsi_rdma = iscsi_rdma_create(&parts);
+    if (host->iscsi_rdma != NULL) {
+        tts_add(host, &iscsi_rdma_for_uma, host->iscsi_rdma, &host->config->iscsi_rdma_listen,
+                "iscsi-rdma");
+    }
+    return host->iscsi_rdma != NULL ? 0 : -ENOMEM;
+}
+
+static int iscsis_add(struct host *host)
+{
+    bool has_tcp = host->config->iscsi_listen.count > 0;
+    bool has_rdma = host->config->iscsi_rdma_listen.count > 0;
+    int error = has_tcp || has_rdma ? iscsi_add(host) : 0;
+    if (error == 0 && has_tcp) {
+        error = iscsi_tcp_add(host);
+    }
+    if (error == 0 && has_rdma) {
+        error = iscsi_rdma_add(host);
+    }
+    return error;
 }
 
 int host_ttss_create(struct host *host)
@@ -140,8 +180,8 @@ int host_ttss_create(struct host *host)
     if (error == 0 && host->config->nvme_tcp_listen.count > 0) {
         error = nvme_tcp_add(host);
     }
-    if (error == 0 && host->config->iscsi_listen.count > 0) {
-        error = iscsi_add(host);
+    if (error == 0) {
+        error = iscsis_add(host);
     }
     if (error == 0) {
         uma_tts_add(host->uma, &nvme_for_uma, host->nvme);
@@ -154,6 +194,8 @@ void host_ttss_destroy(struct host *host)
     nbd_tts_destroy(host->nbd);
     nvme_rdma_destroy(host->nvme_rdma);
     nvme_tcp_destroy(host->nvme_tcp);
+    iscsi_tcp_destroy(host->iscsi_tcp);
+    iscsi_rdma_destroy(host->iscsi_rdma);
     iscsi_destroy(host->iscsi);
     nvme_target_destroy(host->nvme);
 }

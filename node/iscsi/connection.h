@@ -1,14 +1,18 @@
-// One iSCSI connection, which is a session, for the files of that TTS: its login, the PDU that is
-// coming, tasks, the PDUs that are to go.
+// One iSCSI connection, which is a session, for these files and those that carry it: its login,
+// tasks, the PDUs that are to go. What carries the PDUs, a stream of octets or a queue pair, is a
+// port (struct iscsi_carrier) with two sides; what is said here holds for both.
 //
-//     iscsi.c      lives of connections
-//     session.c    targets; what all phases of a session need
-//     login.c      the login phase, by text.h and keys.h
+//     iscsi.c      the target: sessions of all carriers, what the UMA says of them
+//     session.c    names of targets; what all phases of a session need
+//     login.c      the login phase, by keys.h
 //     discovery.c  text requests of the full feature phase: which targets there are
-//     receive.c    PDUs from the initiator: headers, checks, data on their way into place
-//     command.c    SCSI commands and their data, task management, logout
-//     send.c       PDUs to the initiator
-//     queue.c      what is to go, and what is coming, put down
+//     phase.c      which PDU means what, and when
+//     command.c    SCSI commands, task management
+//     form.c       answers as octets
+//     queue.c      what is to go, put down
+//
+//     node/tts/iscsi_tcp*    over a stream: PDUs come in pieces, data come and go in PDUs
+//     node/tts/iscsi_rdma*   over a queue pair: a Send is a PDU, data move by RDMA
 #pragma once
 
 #include <stdbool.h>
@@ -16,6 +20,7 @@
 
 #include "base/list.h"
 #include "base/time.h"
+#include "listen/address.h"
 #include "node/format/iscsi_pdu.h"
 #include "node/format/iscsi_text.h"
 #include "node/interface/uma_tts.h"
@@ -24,13 +29,8 @@
 #include "node/iscsi/keys.h"
 #include "node/scsi/device.h"
 #include "node/scsi/sense.h"
-#include "node/stream/server.h"
-#include "node/stream/stream.h"
 
 enum iscsi_limits {
-    ISCSI_CONNECTION_MAX = 1024,
-    ISCSI_CONNECTION_OF_HOST_MAX = 512, // from one address
-    ISCSI_IN_LEN = 64 << 10,
     ISCSI_WINDOW = 64,       // commands under way, by their numbers
     ISCSI_IMMEDIATE_MAX = 4, // and out of the order of these
     ISCSI_TASK_COUNT = ISCSI_WINDOW + ISCSI_IMMEDIATE_MAX,
@@ -46,8 +46,8 @@ enum iscsi_state {
     ISCSI_LOGIN,
     ISCSI_CONNECTING, // the UMA has been asked
     ISCSI_OPEN,       // the full feature phase
-    ISCSI_LEAVING,    // nothing is read any more; what is queued is sent
-    ISCSI_ENDED,      // the socket is closed; commands are under way
+    ISCSI_LEAVING,    // nothing is taken any more; what is queued is sent
+    ISCSI_ENDED,      // its carrier is gone; commands are under way
 };
 
 // A PDU on its way out: a header, data, a tail of padding and digest.
@@ -69,52 +69,49 @@ struct iscsi_control {
     bool has_status; // it takes a status number
 };
 
+// What a PDU of the initiator's leads to.
+enum iscsi_verdict {
+    ISCSI_GOES_ON,
+    ISCSI_STOPS,  // until something else has happened
+    ISCSI_LEAVES, // what is ready to go is sent, then the connection ends
+};
+
 enum iscsi_next { ISCSI_NOTHING, ISCSI_ASKS, ISCSI_DELIVERS, ISCSI_RESPONDS };
 
-// A SCSI command, until its response is out. Its place in the connection's table is the tag of its
-// R2Ts.
+// A SCSI command, until its response is out.
 struct iscsi_task {
     struct scsi_task scsi;
     struct iscsi_connection *connection;
     bool is_used, is_immediate, is_read, is_write;
+    bool has_place; // in the window, or among the immediate ones: until its answer is formed
+    bool is_doomed; // freed when the PDU that has begun to go has gone
     uint32_t itt, cmdsn;
     uint32_t expected_len;
-
-    // Data from the initiator, in order.
-    bool is_receiving; // a PDU with some of it is coming
-    bool is_open;      // unsolicited PDUs with more follow
-    bool is_wanted;    // the device fetches
-    bool is_over;      // it has, or needs none: what comes is dropped
-    bool has_answer;   // which goes when nothing comes any more
-    bool is_doomed;    // freed when the PDU that has begun to go has gone
-    uint32_t filled;   // octets that have come
-    uint32_t asked;    // up to here by R2T
-    uint32_t r2tsn, datasn;
-    uint8_t *staged; // what came before the device fetched; NULL: nothing did
 
     // To the initiator.
     enum iscsi_next next;
     struct iscsi_out out;
-    uint32_t delivered, deliver_datasn;
     uint8_t sense[2 + SCSI_SENSE_FIXED_LEN];
     struct list_link link; // free
-};
 
-// Data of the PDU under way.
-struct iscsi_incoming {
-    struct iscsi_task *task; // whose they are; NULL: nobody's
-    uint32_t left;           // octets of data still to come,
-    uint32_t pad_left;       // and of padding
-    bool is_on;
-    bool has_digest;
-    bool is_asked; // by R2T
-    bool is_final;
-    uint32_t crc;
+    struct iscsi_task_stream {
+        bool is_receiving; // a PDU with some of its data is coming
+        bool is_open;      // unsolicited PDUs with more follow
+        bool is_wanted;    // the device fetches
+        bool is_over;      // it has, or needs none: what comes is dropped
+        bool has_answer;   // which goes when nothing comes any more
+        uint32_t filled;   // octets that have come, in order
+        uint32_t asked;    // up to here by R2T
+        uint32_t r2tsn, datasn;
+        uint8_t *staged; // what came before the device fetched; NULL: nothing did
+        uint32_t delivered, deliver_datasn;
+    } stream;
 };
 
 struct iscsi_login {
     enum iscsi_stage stage;
     bool has_begun, has_name, is_discovery, has_said_group;
+    bool has_oneshot; // the initiator lends memory (X-invalid.weft.oneshot)
     bool is_authenticated;
     uint8_t isid[ISCSI_ISID_LEN];
     uint16_t cid;
@@ -136,7 +133,7 @@ struct iscsi_management {
 enum { ISCSI_MANAGEMENT_COUNT = 4 };
 
 struct iscsi_connection {
-    struct stream stream;
+    struct iscsi_door *door;
     struct iscsi *iscsi;
     enum iscsi_state state;
     struct iscsi_login login;
@@ -150,9 +147,8 @@ struct iscsi_connection {
     bool has_nexus;
 
     uint32_t statsn, expcmdsn;
-    struct iscsi_incoming incoming;
-    unsigned asked_count; // tasks whose data are awaited
-    unsigned window_used, task_count;
+    unsigned window_used, immediate_used; // tasks that have their places there
+    unsigned task_count;
     struct iscsi_task *tasks; // ISCSI_TASK_COUNT, of a normal session
     struct list_link free;
     struct iscsi_management managements[ISCSI_MANAGEMENT_COUNT];
@@ -165,21 +161,92 @@ struct iscsi_connection {
     // The answer to a text request, in parts; or to the last one of login.
     char *answer;
     uint32_t answer_len, answer_at;
+
+    struct list_link link; // all of the target's
+};
+
+// What a connection asks of whoever carries its PDUs.
+struct iscsi_carrier {
+    const char *name; // what the operator reads
+    const struct tts_for_uma *tts;
+    bool is_oneshot; // initiators lend memory, and data move by RDMA
+    const struct scsi_transport *transport;
+    // Something is to be sent, or its state has changed.
+    void (*touch)(struct iscsi_connection *c);
+    // Where the initiator came to. False: not over IP.
+    bool (*own_end)(const struct iscsi_connection *c, struct address_end *ret);
+    // A SCSI Command becomes the task, to which belongs what came with it; NULL: it is refused.
+    void (*on_command)(struct iscsi_connection *c, const struct iscsi_header *h,
+                       struct iscsi_task *task);
+    // Nothing of the task is under way: what the carrier has for it goes.
+    void (*on_task_free)(struct iscsi_task *task);
+};
+
+// One way in to the target: a TTS of the UMA.
+struct iscsi_door {
+    const struct iscsi_carrier *carrier;
+    struct iscsi *iscsi;
+    struct iscsi_counters counters;
 };
 
 struct iscsi {
     struct iscsi_parts parts;
-    struct stream_server server;
     struct scsi_target *target;
     struct tts_for_cta for_cta;
     uint16_t tsih; // the last that was given
-    struct iscsi_counters counters;
+    struct list_link connections;
 };
+
+static inline void iscsi_touch(struct iscsi_connection *c)
+{
+    c->door->carrier->touch(c);
+}
+
+static inline bool iscsi_is_open(const struct iscsi_connection *c)
+{
+    return c->state == ISCSI_LOGIN || c->state == ISCSI_OPEN;
+}
+
+static inline struct iscsi_key_session iscsi_key_session(const struct iscsi_connection *c)
+{
+    return (struct iscsi_key_session){.is_discovery = c->login.is_discovery,
+                                      .is_oneshot = c->door->carrier->is_oneshot};
+}
+
+// Octets of data in a PDU that is no task's. Over RDMA either end has receives of this length.
+static inline uint32_t iscsi_control_data_max(const struct iscsi_connection *c)
+{
+    uint32_t most = c->parameters.peer_receive_max;
+    bool is_less = c->door->carrier->is_oneshot && most > ISCSI_COLLECTED_MAX;
+    return is_less ? ISCSI_COLLECTED_MAX : most;
+}
+
+// A PDU may lead to this many controls, and answers.
+static inline bool iscsi_has_room(const struct iscsi_connection *c)
+{
+    return c->free_control_count >= ISCSI_CONTROL_SPARE;
+}
 
 static inline uint32_t iscsi_maxcmdsn(const struct iscsi_connection *c)
 {
     return c->expcmdsn + (ISCSI_WINDOW - c->window_used) - 1;
 }
+
+// ---- iscsi.c
+
+// What carriers connect to the UMA; `ctx` is their struct iscsi_door.
+void iscsi_door_advertise(void *ctx, const struct resource_table *table);
+void iscsi_door_on_connected(void *ctx, struct connect_request *request);
+void iscsi_door_drop(void *ctx, uint32_t connection);
+// All of its sessions are told, and leave.
+void iscsi_door_stop(struct iscsi_door *door);
+
+// A connection that is all zero. False: no memory; it is given back by iscsi_connection_fini too.
+bool iscsi_connection_init(struct iscsi_connection *c, struct iscsi_door *door);
+// Its carrier is gone: is nothing of it under way any more? Then the UMA has been told.
+bool iscsi_connection_is_over(struct iscsi_connection *c);
+// Its memory, whatever is under way.
+void iscsi_connection_fini(struct iscsi_connection *c);
 
 // ---- session.c
 
@@ -190,10 +257,10 @@ const struct resource *iscsi_volume(const struct iscsi *iscsi, const char *targe
 bool iscsi_may_see(const struct iscsi_connection *c, const struct resource *row);
 // One line for the operator, about an initiator.
 void iscsi_say(const struct iscsi_connection *c, const char *what);
-// Nothing is read any more; when all is sent the connection ends.
+// Nothing is taken any more; when all is sent the connection ends.
 void iscsi_leave(struct iscsi_connection *c);
 // The initiator does not keep to the protocol.
-enum stream_verdict iscsi_malformed(struct iscsi_connection *c);
+enum iscsi_verdict iscsi_malformed(struct iscsi_connection *c);
 // False: no memory.
 bool iscsi_tasks_init(struct iscsi_connection *c);
 // Ends older sessions of the same initiator port with the same target.
@@ -201,49 +268,58 @@ void iscsi_reinstate(struct iscsi_connection *c);
 
 // ---- login.c
 
-enum stream_verdict iscsi_take_login(struct iscsi_connection *c, const struct iscsi_header *h,
-                                     const uint8_t *data, instant_ns now);
+enum iscsi_verdict iscsi_take_login(struct iscsi_connection *c, const struct iscsi_header *h,
+                                    const uint8_t *data, instant_ns now);
 // The UMA has answered.
 void iscsi_answer_connect(struct iscsi_connection *c);
 
 // ---- discovery.c
 
-enum stream_verdict iscsi_take_text(struct iscsi_connection *c, const struct iscsi_header *h,
-                                    const uint8_t *data, instant_ns now);
+enum iscsi_verdict iscsi_take_text(struct iscsi_connection *c, const struct iscsi_header *h,
+                                   const uint8_t *data, instant_ns now);
 
-// ---- receive.c
+// ---- phase.c
 
-// Takes what has come as far as it goes, one step.
-enum stream_verdict iscsi_take(struct iscsi_connection *c, instant_ns now);
-// Where data may be received straight into place: `*ret_len` octets; NULL: nowhere now.
-uint8_t *iscsi_direct(const struct iscsi_connection *c, uint32_t *ret_len);
-// So many have been.
-void iscsi_received(struct iscsi_connection *c, uint32_t len);
+enum iscsi_pdu_kind {
+    ISCSI_PDU_UNKNOWN,   // there is none of it in this phase
+    ISCSI_PDU_COLLECTED, // taken with its data, of which there are ISCSI_COLLECTED_MAX at most
+    ISCSI_PDU_COMMAND,   // data may follow
+    ISCSI_PDU_DATA,      // of a command; over a stream alone
+};
+
+enum iscsi_pdu_kind iscsi_pdu_kind(const struct iscsi_connection *c, uint8_t opcode);
+// Is this the next command, by its number? If not, it is to be ignored.
+bool iscsi_is_next(struct iscsi_connection *c, const struct iscsi_header *h);
+// Takes a PDU that is known here and the next; of one that is collected `data` are there.
+enum iscsi_verdict iscsi_take_pdu(struct iscsi_connection *c, const struct iscsi_header *h,
+                                  const uint8_t *data, instant_ns now);
 
 // ---- command.c
 
-extern const struct scsi_transport iscsi_transport;
-enum stream_verdict iscsi_take_command(struct iscsi_connection *c, const struct iscsi_header *h,
-                                       const uint8_t *data, instant_ns now);
-enum stream_verdict iscsi_take_data(struct iscsi_connection *c, const struct iscsi_header *h,
-                                    const uint8_t *data, instant_ns now);
-enum stream_verdict iscsi_take_management(struct iscsi_connection *c, const struct iscsi_header *h,
-                                          const uint8_t *data, instant_ns now);
-// Where the next octets of its data go, and how many of them do; NULL: they are dropped.
-uint8_t *iscsi_task_place(struct iscsi_task *task, uint32_t *ret_len);
-// A PDU of its data has come, whole, or with a wrong digest.
-void iscsi_task_received(struct iscsi_task *task, const struct iscsi_incoming *incoming,
-                         bool is_bad, instant_ns now);
-// It has been sent, as far as it was formed.
-void iscsi_task_sent(struct iscsi_task *task, instant_ns now);
+enum iscsi_verdict iscsi_take_command(struct iscsi_connection *c, const struct iscsi_header *h,
+                                      const uint8_t *data, instant_ns now);
+enum iscsi_verdict iscsi_take_management(struct iscsi_connection *c, const struct iscsi_header *h,
+                                         const uint8_t *data, instant_ns now);
+struct iscsi_task *iscsi_task_find(const struct iscsi_connection *c, uint32_t itt);
+// It is over, as soon as the PDU of it that has begun to go has gone.
+void iscsi_task_free(struct iscsi_task *task);
 // The connection is gone: whatever is under way on it ends.
 void iscsi_tasks_abandon(struct iscsi_connection *c, instant_ns now);
 
+// ---- form.c: a PDU is formed when its turn comes, so that its numbers are those of that moment
+
+void iscsi_put_numbers(struct iscsi_connection *c, uint8_t *head, bool takes_status);
+// Its place is free: the numbers that follow say so.
+void iscsi_task_leave_place(struct iscsi_task *task);
+// How many octets more or fewer there would be, at `offset`.
+void iscsi_put_residual(const struct iscsi_task *task, uint8_t *head, unsigned offset);
+// A SCSI Response.
+void iscsi_form_response(struct iscsi_task *task);
+// Numbers of what queue.c has put down.
+void iscsi_form_control(struct iscsi_connection *c, struct iscsi_out *out);
+
 // ---- queue.c
 
-// The data behind this header go to the task, or to nobody.
-void iscsi_incoming_begin(struct iscsi_connection *c, const struct iscsi_header *h,
-                          struct iscsi_task *task);
 // A PDU that is no task's, with a copy of `len` octets of data. The header, for what else stands in
 // it. NULL: no memory.
 uint8_t *iscsi_control_put(struct iscsi_connection *c, enum iscsi_opcode opcode, uint8_t flags,
@@ -255,8 +331,3 @@ void iscsi_reject(struct iscsi_connection *c, const struct iscsi_header *h,
 void iscsi_task_queue(struct iscsi_task *task, enum iscsi_next next);
 // All that is queued is dropped.
 void iscsi_outs_drop(struct iscsi_connection *c);
-
-// ---- send.c
-
-// Sends what is queued. 0, -EAGAIN, or another negative errno: the initiator is gone.
-int iscsi_flush(struct iscsi_connection *c, instant_ns now);

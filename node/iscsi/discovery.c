@@ -14,7 +14,6 @@
 #include "node/interface/volume.h"
 #include "node/iscsi/connection.h"
 #include "node/iscsi/keys.h"
-#include "node/stream/stream.h"
 #include "text/address.h"
 #include "text/endpoint.h"
 
@@ -27,7 +26,7 @@ static void target_put(struct iscsi_connection *c, const struct resource *row,
     struct address_end own;
     iscsi_name(row, name);
     iscsi_text_put(out, "TargetName", "%s", name);
-    if (address_of_own_end(c->stream.fd, &own)) {
+    if (c->door->carrier->own_end(c, &own)) {
         text_endpoint_format(own.host, own.port, endpoint, sizeof endpoint);
         iscsi_text_put(out, "TargetAddress", "%s,%d", endpoint, ISCSI_PORTAL_GROUP);
     }
@@ -56,7 +55,7 @@ static bool key_take(struct iscsi_connection *c, const struct iscsi_pair *pair,
 {
     if (strcmp(pair->key, "SendTargets") == 0) {
         send_targets(c, pair->value, out);
-    } else if (iscsi_key_take(pair, c->login.is_discovery, &c->parameters, out) ==
+    } else if (iscsi_key_take(pair, iscsi_key_session(c), &c->parameters, out) ==
                ISCSI_KEY_UNKNOWN) {
         iscsi_text_put(out, pair->key, "NotUnderstood");
     }
@@ -64,16 +63,16 @@ static bool key_take(struct iscsi_connection *c, const struct iscsi_pair *pair,
 }
 
 // As much of the answer as the initiator takes in one PDU.
-static enum stream_verdict answer_put(struct iscsi_connection *c, const struct iscsi_header *h)
+static enum iscsi_verdict answer_put(struct iscsi_connection *c, const struct iscsi_header *h)
 {
-    uint32_t left = c->answer_len - c->answer_at, most = c->parameters.peer_receive_max;
+    uint32_t left = c->answer_len - c->answer_at, most = iscsi_control_data_max(c);
     uint32_t len = left < most ? left : most;
     bool is_last = len == left;
     uint8_t *head =
         iscsi_control_put(c, ISCSI_TEXT_RESPONSE, is_last ? ISCSI_FINAL : ISCSI_TEXT_CONTINUE,
                           h->itt, c->answer + c->answer_at, len);
     if (head == NULL) {
-        return STREAM_LEAVES;
+        return ISCSI_LEAVES;
     }
     put_be32(head + ISCSI_OFF_TTT, is_last ? ISCSI_NO_TAG : ANSWER_TAG);
     c->answer_at += len;
@@ -81,11 +80,11 @@ static enum stream_verdict answer_put(struct iscsi_connection *c, const struct i
         free(c->answer);
         c->answer = NULL;
     }
-    return STREAM_GOES_ON;
+    return ISCSI_GOES_ON;
 }
 
-enum stream_verdict iscsi_take_text(struct iscsi_connection *c, const struct iscsi_header *h,
-                                    const uint8_t *data, instant_ns now)
+enum iscsi_verdict iscsi_take_text(struct iscsi_connection *c, const struct iscsi_header *h,
+                                   const uint8_t *data, instant_ns now)
 {
     uint32_t tag = get_be32(h->at + ISCSI_OFF_TTT);
     if (tag != ISCSI_NO_TAG && c->answer != NULL) {
@@ -93,12 +92,12 @@ enum stream_verdict iscsi_take_text(struct iscsi_connection *c, const struct isc
     }
     if (tag != ISCSI_NO_TAG || (h->flags & ISCSI_FINAL) == 0) { // all of a request in one PDU
         iscsi_reject(c, h, ISCSI_REJECT_PROTOCOL_ERROR);
-        return STREAM_GOES_ON;
+        return ISCSI_GOES_ON;
     }
     free(c->answer);
     c->answer = malloc(ANSWER_MAX);
     if (c->answer == NULL) {
-        return STREAM_LEAVES;
+        return ISCSI_LEAVES;
     }
     struct iscsi_text text = {.at = (const char *)data, .left = h->data_len};
     struct iscsi_text_out out = {.ptr = c->answer, .capacity = ANSWER_MAX};
@@ -109,7 +108,7 @@ enum stream_verdict iscsi_take_text(struct iscsi_connection *c, const struct isc
     }
     if (verdict != ISCSI_TEXT_END) {
         iscsi_reject(c, h, ISCSI_REJECT_PROTOCOL_ERROR);
-        return STREAM_GOES_ON;
+        return ISCSI_GOES_ON;
     }
     c->answer_len = (uint32_t)out.len;
     c->answer_at = 0;

@@ -1,13 +1,13 @@
-// The target transport service for iSCSI initiators (RFC 7143): a target per volume, whose logical
-// unit 0 it is. Discovery and normal sessions of one connection, error recovery level 0.
+// The target that a volume is to iSCSI initiators (RFC 7143), whose logical unit 0 it is, whatever
+// carries their sessions (a TTS). Discovery and normal sessions of one connection, error recovery
+// level 0.
 #pragma once
 
-#include "base/time.h"
+#include <stdint.h>
+
 #include "node/interface/cta_tts.h"
 #include "node/interface/uma_tts.h"
-#include "node/loop/loop.h"
 #include "node/scsi/device.h"
-#include "text/addresses.h"
 
 struct iscsi;
 
@@ -25,24 +25,17 @@ struct iscsi_counters {
 };
 
 struct iscsi_parts {
-    struct loop *loop;
-    struct addresses listen; // "HOST[:PORT]", "[HOST][:PORT]"; PORT 0: one that is free
     const struct uma_for_tts *uma;
     void *uma_ctx;
     const struct cta_for_tts *cta;
     void *cta_ctx;
-    duration_ns patience_ns; // with initiators that hold memory (progress.h)
     // One line for the operator about a stranger from this host; as in struct nvme_target_parts.
     void (*say)(void *ctx, const char *host, const char *line);
     void *ctx;
 };
 
-// NULL without memory. It joins the loop as a member.
+// NULL without memory.
 struct iscsi *iscsi_create(const struct iscsi_parts *parts);
+// Nothing carries sessions of it any more.
 void iscsi_destroy(struct iscsi *iscsi);
-
-// Its URIs, as libiscsi has them: "iscsi://127.0.0.1:3260/TARGET/0".
-extern const struct tts_for_uma iscsi_for_uma;
-
-struct iscsi_counters iscsi_counters(const struct iscsi *iscsi);
 struct scsi_device_counters iscsi_device_counters(const struct iscsi *iscsi);

@@ -26,7 +26,8 @@ typedef bool key_function(const struct key *key, const char *value, uint32_t *re
 struct key {
     const char *name;
     key_function *settle;
-    uint32_t own;      // what we want
+    uint32_t own;      // what we want,
+    uint32_t oneshot;  // and where data move by RDMA
     uint32_t min, max; // of what may be offered
     size_t field;      // where the result goes
     bool is_of_data;   // has no meaning in discovery
@@ -102,7 +103,7 @@ static bool settle_or(const struct key *key, const char *value, uint32_t *result
     return true;
 }
 
-// The first of the initiator's list that we have too, which is either.
+// The first of the initiator's list that we have too: CRC32C if that is what we want, or none.
 static bool settle_digest(const struct key *key, const char *value, uint32_t *result,
                           struct iscsi_text_out *out)
 {
@@ -110,7 +111,7 @@ static bool settle_digest(const struct key *key, const char *value, uint32_t *re
         at += *at == ',';
         size_t len = strcspn(at, ",");
         bool is_crc = len == 6 && strncmp(at, "CRC32C", len) == 0;
-        if (is_crc || (len == 4 && strncmp(at, "None", len) == 0)) {
+        if ((is_crc && key->own != 0) || (len == 4 && strncmp(at, "None", len) == 0)) {
             *result = is_crc;
             iscsi_text_put(out, key->name, "%s", is_crc ? "CRC32C" : "None");
             return true;
@@ -129,25 +130,26 @@ static bool settle_heard(const struct key *key, const char *value, uint32_t *res
 enum { BURST_MIN = 512, BURST_LIMIT = (1 << 24) - 1 };
 
 static const struct key keys[] = {
-    {"HeaderDigest", settle_digest, 0, 0, 0, AT(has_header_digest), false},
-    {"DataDigest", settle_digest, 0, 0, 0, AT(has_data_digest), false},
-    {"MaxConnections", settle_min, 1, 1, 65535, NOWHERE, true},
-    {"InitialR2T", settle_or, 0, 0, 0, AT(has_initial_r2t), true},
-    {"ImmediateData", settle_and, 1, 0, 0, AT(has_immediate_data), true},
-    {"MaxRecvDataSegmentLength", settle_declared, ISCSI_RECEIVE_MAX, BURST_MIN, BURST_LIMIT,
-     AT(peer_receive_max), false},
-    {"MaxBurstLength", settle_min, ISCSI_BURST_MAX, BURST_MIN, BURST_LIMIT, AT(max_burst), true},
-    {"FirstBurstLength", settle_min, ISCSI_FIRST_BURST_MAX, BURST_MIN, BURST_LIMIT, AT(first_burst),
-     true},
-    {"DefaultTime2Wait", settle_max, 0, 0, 3600, AT(time_to_wait), false},
-    {"DefaultTime2Retain", settle_min, 0, 0, 3600, AT(time_to_retain), false},
-    {"MaxOutstandingR2T", settle_min, 1, 1, 65535, NOWHERE, true},
-    {"DataPDUInOrder", settle_or, 1, 0, 0, NOWHERE, true},
-    {"DataSequenceInOrder", settle_or, 1, 0, 0, NOWHERE, true},
-    {"ErrorRecoveryLevel", settle_min, 0, 0, 2, NOWHERE, false},
-    {"IFMarker", settle_and, 0, 0, 0, NOWHERE, false},
-    {"OFMarker", settle_and, 0, 0, 0, NOWHERE, false},
-    {"InitiatorAlias", settle_heard, 0, 0, 0, NOWHERE, false},
+    {"HeaderDigest", settle_digest, 1, 0, 0, 0, AT(has_header_digest), false},
+    {"DataDigest", settle_digest, 1, 0, 0, 0, AT(has_data_digest), false},
+    {"MaxConnections", settle_min, 1, 1, 1, 65535, NOWHERE, true},
+    {"InitialR2T", settle_or, 0, 1, 0, 0, AT(has_initial_r2t), true},
+    {"ImmediateData", settle_and, 1, 0, 0, 0, AT(has_immediate_data), true},
+    {"MaxRecvDataSegmentLength", settle_declared, ISCSI_RECEIVE_MAX, ISCSI_LOGIN_DATA_MAX,
+     BURST_MIN, BURST_LIMIT, AT(peer_receive_max), false},
+    {"MaxBurstLength", settle_min, ISCSI_BURST_MAX, ISCSI_BURST_MAX, BURST_MIN, BURST_LIMIT,
+     AT(max_burst), true},
+    {"FirstBurstLength", settle_min, ISCSI_FIRST_BURST_MAX, ISCSI_FIRST_BURST_MAX, BURST_MIN,
+     BURST_LIMIT, AT(first_burst), true},
+    {"DefaultTime2Wait", settle_max, 0, 0, 0, 3600, AT(time_to_wait), false},
+    {"DefaultTime2Retain", settle_min, 0, 0, 0, 3600, AT(time_to_retain), false},
+    {"MaxOutstandingR2T", settle_min, 1, 1, 1, 65535, NOWHERE, true},
+    {"DataPDUInOrder", settle_or, 1, 1, 0, 0, NOWHERE, true},
+    {"DataSequenceInOrder", settle_or, 1, 1, 0, 0, NOWHERE, true},
+    {"ErrorRecoveryLevel", settle_min, 0, 0, 0, 2, NOWHERE, false},
+    {"IFMarker", settle_and, 0, 0, 0, 0, NOWHERE, false},
+    {"OFMarker", settle_and, 0, 0, 0, 0, NOWHERE, false},
+    {"InitiatorAlias", settle_heard, 0, 0, 0, 0, NOWHERE, false},
 };
 
 static const struct key *find(const char *name)
@@ -160,24 +162,27 @@ static const struct key *find(const char *name)
     return NULL;
 }
 
-enum iscsi_key_verdict iscsi_key_take(const struct iscsi_pair *pair, bool is_discovery,
+enum iscsi_key_verdict iscsi_key_take(const struct iscsi_pair *pair,
+                                      struct iscsi_key_session session,
                                       struct iscsi_parameters *parameters,
                                       struct iscsi_text_out *out)
 {
-    const struct key *key = find(pair->key);
+    const struct key *found = find(pair->key);
     uint32_t result = 0;
-    if (key == NULL) {
+    if (found == NULL) {
         return ISCSI_KEY_UNKNOWN;
     }
-    if (is_discovery && key->is_of_data) {
-        iscsi_text_put(out, key->name, "Irrelevant");
+    struct key key = *found;
+    key.own = session.is_oneshot ? found->oneshot : found->own;
+    if (session.is_discovery && key.is_of_data) {
+        iscsi_text_put(out, key.name, "Irrelevant");
         return ISCSI_KEY_TAKEN;
     }
-    if (!key->settle(key, pair->value, &result, out)) {
+    if (!key.settle(&key, pair->value, &result, out)) {
         return ISCSI_KEY_REFUSED;
     }
-    if (key->field != NOWHERE) {
-        memcpy((uint8_t *)parameters + key->field, &result, sizeof result);
+    if (key.field != NOWHERE) {
+        memcpy((uint8_t *)parameters + key.field, &result, sizeof result);
     }
     return ISCSI_KEY_TAKEN;
 }

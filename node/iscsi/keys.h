@@ -32,6 +32,16 @@ enum iscsi_key_verdict {
     ISCSI_KEY_REFUSED, // a value that cannot be
 };
 
-enum iscsi_key_verdict iscsi_key_take(const struct iscsi_pair *pair, bool is_discovery,
+// What a key means depends on the session.
+struct iscsi_key_session {
+    bool is_discovery;
+    bool is_oneshot; // data move by RDMA
+};
+
+enum iscsi_key_verdict iscsi_key_take(const struct iscsi_pair *pair,
+                                      struct iscsi_key_session session,
                                       struct iscsi_parameters *parameters,
                                       struct iscsi_text_out *out);
+
+// The initiator lends memory with its commands; a key of sessions over RDMA alone (docs/iscsi.md).
+#define ISCSI_ONESHOT_KEY "X-invalid.weft.oneshot"

@@ -14,7 +14,6 @@
 #include "node/iscsi/connection.h"
 #include "node/iscsi/keys.h"
 #include "node/scsi/device.h"
-#include "node/stream/stream.h"
 #include "text/show.h"
 
 enum { ISCSI_PROTOCOL_IDENTIFIER = 5, ISCSI_VERSION_DESCRIPTOR = 0x0960 };
@@ -37,14 +36,14 @@ static void respond(struct iscsi_connection *c, uint8_t flags, enum iscsi_login_
     put_be16(head + ISCSI_LOGIN_OFF_STATUS, (uint16_t)status);
 }
 
-static enum stream_verdict refuse(struct iscsi_connection *c, enum iscsi_login_status status,
-                                  const char *why)
+static enum iscsi_verdict refuse(struct iscsi_connection *c, enum iscsi_login_status status,
+                                 const char *why)
 {
     respond(c, 0, status, NULL);
-    c->iscsi->counters.refused++;
+    c->door->counters.refused++;
     iscsi_say(c, why);
     iscsi_leave(c);
-    return STREAM_STOPS;
+    return ISCSI_STOPS;
 }
 
 static uint8_t transit_flags(const struct iscsi_login *login)
@@ -61,8 +60,7 @@ static void succeed(struct iscsi_connection *c)
     c->iscsi->tsih += c->iscsi->tsih == UINT16_MAX ? 2 : 1; // 0 is none
     c->tsih = c->iscsi->tsih;
     c->state = ISCSI_OPEN;
-    c->iscsi->counters.sessions++;
-    c->stream.silent_until_ns = INSTANT_NEVER;
+    c->door->counters.sessions++;
     respond(c, transit_flags(&c->login), ISCSI_LOGIN_OK, &out);
     free(c->answer);
     c->answer = NULL;
@@ -92,7 +90,7 @@ void iscsi_answer_connect(struct iscsi_connection *c)
     c->connection = c->connect.connection;
     const struct resource *row =
         resource_by_volume(parts->uma->resources(parts->uma_ctx), c->connect.volume);
-    c->nexus.transport = &iscsi_transport;
+    c->nexus.transport = c->door->carrier->transport;
     c->nexus.target = c->iscsi->target;
     c->nexus.connection = c->connection;
     c->nexus.protocol = ISCSI_PROTOCOL_IDENTIFIER;
@@ -116,11 +114,14 @@ static void port_name(const struct iscsi_login *login, char ret[CLIENT_REGISTRAN
              text_hex(login->isid, ISCSI_ISID_LEN, isid));
 }
 
-static enum stream_verdict finish(struct iscsi_connection *c)
+static enum iscsi_verdict finish(struct iscsi_connection *c)
 {
+    if (c->door->carrier->is_oneshot && !c->login.has_oneshot) {
+        return refuse(c, ISCSI_MISSING_PARAMETER, "it lends no memory (" ISCSI_ONESHOT_KEY ")");
+    }
     if (c->login.is_discovery) {
         succeed(c);
-        return STREAM_GOES_ON;
+        return ISCSI_GOES_ON;
     }
     const struct resource *row = iscsi_volume(c->iscsi, c->login.target);
     if (row == NULL) {
@@ -132,7 +133,7 @@ static enum stream_verdict finish(struct iscsi_connection *c)
     c->state = ISCSI_CONNECTING;
     c->is_connecting = true;
     c->iscsi->parts.uma->connect(c->iscsi->parts.uma_ctx, &c->connect);
-    return c->state == ISCSI_OPEN ? STREAM_GOES_ON : STREAM_STOPS;
+    return c->state == ISCSI_OPEN ? ISCSI_GOES_ON : ISCSI_STOPS;
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -168,6 +169,17 @@ static bool identity_take(struct iscsi_connection *c, const struct iscsi_pair *p
     return true;
 }
 
+// Over RDMA data move no other way.
+static enum iscsi_login_status oneshot_take(struct iscsi_login *login,
+                                            const struct iscsi_pair *pair,
+                                            struct iscsi_text_out *out)
+{
+    login->has_oneshot = strcmp(pair->value, "Yes") == 0;
+    iscsi_text_put(out, pair->key, "%s", login->has_oneshot ? "Yes" : "No");
+    bool is_known = login->has_oneshot || strcmp(pair->value, "No") == 0;
+    return is_known ? ISCSI_LOGIN_OK : ISCSI_INITIATOR_ERROR;
+}
+
 static enum iscsi_login_status key_take(struct iscsi_connection *c, const struct iscsi_pair *pair,
                                         struct iscsi_text_out *out)
 {
@@ -175,7 +187,10 @@ static enum iscsi_login_status key_take(struct iscsi_connection *c, const struct
     if (identity_take(c, pair, out, &status)) {
         return status;
     }
-    switch (iscsi_key_take(pair, c->login.is_discovery, &c->parameters, out)) {
+    if (c->door->carrier->is_oneshot && strcmp(pair->key, ISCSI_ONESHOT_KEY) == 0) {
+        return oneshot_take(&c->login, pair, out);
+    }
+    switch (iscsi_key_take(pair, iscsi_key_session(c), &c->parameters, out)) {
     case ISCSI_KEY_TAKEN:
         return ISCSI_LOGIN_OK;
     case ISCSI_KEY_UNKNOWN:
@@ -223,7 +238,7 @@ static bool answer_keep(struct iscsi_connection *c, const struct iscsi_text_out 
     return c->answer != NULL;
 }
 
-static enum stream_verdict answer(struct iscsi_connection *c, struct iscsi_text text)
+static enum iscsi_verdict answer(struct iscsi_connection *c, struct iscsi_text text)
 {
     struct iscsi_login *login = &c->login;
     char pairs[ISCSI_LOGIN_DATA_MAX];
@@ -241,7 +256,7 @@ static enum stream_verdict answer(struct iscsi_connection *c, struct iscsi_text 
     bool is_last = (login->flags & ISCSI_LOGIN_TRANSIT) != 0 &&
                    (login->flags & ISCSI_LOGIN_STAGE_MASK) == ISCSI_FULL_FEATURE;
     if (is_last) {
-        return answer_keep(c, &out) ? finish(c) : STREAM_LEAVES;
+        return answer_keep(c, &out) ? finish(c) : ISCSI_LEAVES;
     }
     if ((login->flags & ISCSI_LOGIN_TRANSIT) != 0) {
         login->stage = (enum iscsi_stage)(login->flags & ISCSI_LOGIN_STAGE_MASK);
@@ -249,7 +264,7 @@ static enum stream_verdict answer(struct iscsi_connection *c, struct iscsi_text 
     uint8_t flags = transit_flags(login);
     flags &= (flags & ISCSI_LOGIN_TRANSIT) != 0 ? UINT8_MAX : (uint8_t)~ISCSI_LOGIN_STAGE_MASK;
     respond(c, flags, ISCSI_LOGIN_OK, &out);
-    return STREAM_GOES_ON;
+    return ISCSI_GOES_ON;
 }
 
 static bool stages_are_right(const struct iscsi_login *login, uint8_t flags)
@@ -285,8 +300,8 @@ static bool text_append(struct iscsi_login *login, const uint8_t *data, uint32_t
     return true;
 }
 
-static enum stream_verdict take_parts(struct iscsi_connection *c, const struct iscsi_header *h,
-                                      const uint8_t *data)
+static enum iscsi_verdict take_parts(struct iscsi_connection *c, const struct iscsi_header *h,
+                                     const uint8_t *data)
 {
     struct iscsi_login *login = &c->login;
     if (!text_append(login, data, h->data_len)) {
@@ -295,15 +310,15 @@ static enum stream_verdict take_parts(struct iscsi_connection *c, const struct i
     if ((h->flags & ISCSI_LOGIN_CONTINUE) != 0) {
         respond(c, h->flags & (ISCSI_LOGIN_STAGE_MASK << ISCSI_LOGIN_CSG_SHIFT), ISCSI_LOGIN_OK,
                 NULL);
-        return STREAM_GOES_ON;
+        return ISCSI_GOES_ON;
     }
     struct iscsi_text text = {.at = login->text, .left = login->text_len};
     login->text_len = 0;
     return answer(c, text);
 }
 
-enum stream_verdict iscsi_take_login(struct iscsi_connection *c, const struct iscsi_header *h,
-                                     const uint8_t *data, instant_ns now)
+enum iscsi_verdict iscsi_take_login(struct iscsi_connection *c, const struct iscsi_header *h,
+                                    const uint8_t *data, instant_ns now)
 {
     struct iscsi_login *login = &c->login;
     login->itt = h->itt;

@@ -1,15 +1,12 @@
-// iSCSI: what is to go, and what is coming, put down; who sends and who receives is above.
+// iSCSI: what is to go, put down; who sends is above.
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/check.h"
 #include "base/list.h"
 #include "node/format/iscsi_pdu.h"
 #include "node/iscsi/connection.h"
-#include "node/stream/stream.h"
-#include "wire/crc32c.h"
 
 /* ---- controls -------------------------------------------------------------------------------- */
 
@@ -36,7 +33,7 @@ uint8_t *iscsi_control_put(struct iscsi_connection *c, enum iscsi_opcode opcode,
     control->out.data_len = len;
     iscsi_header_emit(control->out.head, opcode, flags, itt);
     list_push_tail(&c->outs, &control->out.link);
-    stream_touch(&c->stream);
+    iscsi_touch(c);
     return control->out.head;
 }
 
@@ -46,7 +43,7 @@ void iscsi_control_free(struct iscsi_connection *c, struct iscsi_control *contro
     control->data = NULL;
     list_push_head(&c->free_controls, &control->out.link);
     c->free_control_count++;
-    stream_touch(&c->stream);
+    iscsi_touch(c);
 }
 
 void iscsi_reject(struct iscsi_connection *c, const struct iscsi_header *h,
@@ -54,7 +51,7 @@ void iscsi_reject(struct iscsi_connection *c, const struct iscsi_header *h,
 {
     uint8_t *head =
         iscsi_control_put(c, ISCSI_REJECT, ISCSI_FINAL, ISCSI_NO_TAG, h->at, ISCSI_HEADER_LEN);
-    c->iscsi->counters.rejects++;
+    c->door->counters.rejects++;
     if (head != NULL) {
         head[ISCSI_REJECT_OFF_REASON] = (uint8_t)reason;
     }
@@ -68,7 +65,7 @@ void iscsi_task_queue(struct iscsi_task *task, enum iscsi_next next)
     task->out.is_formed = false;
     task->out.sent = 0;
     list_push_tail(&task->connection->outs, &task->out.link);
-    stream_touch(&task->connection->stream);
+    iscsi_touch(task->connection);
 }
 
 void iscsi_outs_drop(struct iscsi_connection *c)
@@ -79,31 +76,6 @@ void iscsi_outs_drop(struct iscsi_connection *c)
         struct iscsi_out *out = LIST_ENTRY(l, struct iscsi_out, link);
         if (out->task == NULL) {
             iscsi_control_free(c, LIST_ENTRY(out, struct iscsi_control, out));
-        }
-    }
-}
-
-/* ---- data of the PDU under way -------------------------------------------------------------*/
-
-void iscsi_incoming_begin(struct iscsi_connection *c, const struct iscsi_header *h,
-                          struct iscsi_task *task)
-{
-    bool is_data = h->opcode == ISCSI_DATA_OUT;
-    c->incoming = (struct iscsi_incoming){
-        .task = task,
-        .left = h->data_len,
-        .pad_left = h->pad_len,
-        .is_on = true,
-        .has_digest = c->parameters.has_data_digest && h->data_len > 0,
-        .is_asked = is_data && get_be32(h->at + ISCSI_OFF_TTT) != ISCSI_NO_TAG,
-        .is_final = (h->flags & ISCSI_FINAL) != 0,
-        .crc = crc32c_init()};
-    if (task != NULL) {
-        task->is_receiving = true;
-        if (c->incoming.is_asked) {
-            c->iscsi->counters.octets_asked += h->data_len;
-        } else {
-            c->iscsi->counters.octets_immediate += h->data_len;
         }
     }
 }

@@ -9,8 +9,6 @@
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
 #include "node/iscsi/connection.h"
-#include "node/stream/server.h"
-#include "node/stream/stream.h"
 #include "text/show.h"
 
 enum { LINE_MAX = 768, NAME_SHOWN_MAX = 256 };
@@ -50,10 +48,10 @@ void iscsi_say(const struct iscsi_connection *c, const char *what)
 {
     const struct iscsi_parts *parts = &c->iscsi->parts;
     char line[LINE_MAX], name[NAME_SHOWN_MAX];
-    snprintf(line, sizeof line, "iscsi: initiator %s at %s is refused: %s",
+    snprintf(line, sizeof line, "%s: initiator %s at %s is refused: %s", c->door->carrier->name,
              c->login.has_name ? text_quote(c->login.initiator, name, sizeof name) : "(no name)",
              c->connect.client.address, what);
-    parts->say(parts->ctx, c->stream.host, line);
+    parts->say(parts->ctx, c->connect.client.host, line);
 }
 
 void iscsi_leave(struct iscsi_connection *c)
@@ -61,13 +59,13 @@ void iscsi_leave(struct iscsi_connection *c)
     if (c->state < ISCSI_LEAVING) {
         c->state = ISCSI_LEAVING;
     }
-    stream_touch(&c->stream);
+    iscsi_touch(c);
 }
 
-enum stream_verdict iscsi_malformed(struct iscsi_connection *c)
+enum iscsi_verdict iscsi_malformed(struct iscsi_connection *c)
 {
-    c->iscsi->counters.malformed++;
-    return STREAM_LEAVES;
+    c->door->counters.malformed++;
+    return ISCSI_LEAVES;
 }
 
 bool iscsi_tasks_init(struct iscsi_connection *c)
@@ -83,10 +81,9 @@ bool iscsi_tasks_init(struct iscsi_connection *c)
 // RFC 7143 section 6.3.5
 void iscsi_reinstate(struct iscsi_connection *c)
 {
-    const struct list_link *all = &c->iscsi->server.streams;
+    const struct list_link *all = &c->iscsi->connections;
     for (struct list_link *l = all->next; l != all; l = l->next) {
-        struct iscsi_connection *other =
-            LIST_ENTRY(LIST_ENTRY(l, struct stream, link), struct iscsi_connection, stream);
+        struct iscsi_connection *other = LIST_ENTRY(l, struct iscsi_connection, link);
         bool is_same = other != c && other->state == ISCSI_OPEN &&
                        memcmp(other->login.isid, c->login.isid, ISCSI_ISID_LEN) == 0 &&
                        strcmp(other->login.initiator, c->login.initiator) == 0 &&

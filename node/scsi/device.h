@@ -49,8 +49,9 @@ struct scsi_device_counters {
 struct scsi_transport {
     // The initiator's data, `data_len` octets, into `data`: then task_fetched.
     void (*fetch)(struct scsi_task *task, instant_ns now);
-    // What it fetches is not wanted any more.
-    void (*forget)(struct scsi_task *task);
+    // What it fetches is not wanted any more. True: nothing comes from now on. False: some is on
+    // its way, and task_fetched follows when it has come.
+    bool (*forget)(struct scsi_task *task);
     // `data_len` octets of `data` to the initiator, with good status: then task_delivered.
     void (*deliver)(struct scsi_task *task, instant_ns now);
     // The status, with sense data if there are any. The task is the transport's again.

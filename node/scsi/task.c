@@ -95,6 +95,7 @@ void task_fetched(struct scsi_task *task, bool is_there, instant_ns now)
 {
     CHECK(task->is_fetching);
     task->is_fetching = false;
+    is_there &= !task->is_aborted;
     if (task->on_fetched == NULL) {
         task_transferred(task, is_there ? NODE_OK : NODE_TRANSFER, now); // it completes
     } else if (is_there) {
@@ -196,8 +197,7 @@ void task_submit(struct scsi_task *task, const struct task_way *way, enum node_o
 void task_abort(struct scsi_task *task, instant_ns now)
 {
     task->is_aborted = true;
-    if (task->is_fetching) {
-        task->nexus->transport->forget(task);
+    if (task->is_fetching && task->nexus->transport->forget(task)) {
         task_fetched(task, false, now);
     }
 }

@@ -14,10 +14,11 @@
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
 #include "node/iscsi/connection.h"
-#include "node/iscsi/keys.h"
+#include "node/iscsi/iscsi.h"
 #include "node/reservation/book.h"
 #include "node/scsi/device.h"
 #include "node/stream/stream.h"
+#include "node/tts/iscsi_tcp_connection.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -124,14 +125,15 @@ static void drain(int fd)
     }
 }
 
-static void serve(struct iscsi_connection *c, int peer)
+static void serve(struct iscsi_stream *cs, int peer)
 {
+    struct iscsi_connection *c = &cs->c;
     for (unsigned i = 0; i < STEPS_MAX; i++) {
-        uint32_t before = c->stream.in_at;
-        enum stream_verdict verdict = iscsi_take(c, 0);
-        CHECK(c->stream.in_at >= before && c->stream.in_at <= c->stream.in_len);
+        uint32_t before = cs->stream.in_at;
+        enum stream_verdict verdict = iscsi_take(cs, 0);
+        CHECK(cs->stream.in_at >= before && cs->stream.in_at <= cs->stream.in_len);
         CHECK(c->window_used <= ISCSI_WINDOW && c->task_count <= ISCSI_TASK_COUNT);
-        while (iscsi_flush(c, 0) == -EAGAIN) {
+        while (iscsi_flush(cs, 0) == -EAGAIN) {
             drain(peer);
         }
         drain(peer);
@@ -140,57 +142,45 @@ static void serve(struct iscsi_connection *c, int peer)
         }
     }
     c->state = ISCSI_ENDED;
+    cs->incoming = (struct iscsi_incoming){0};
     iscsi_tasks_abandon(c, 0);
-    CHECK(c->task_count == 0 && c->asked_count == 0 && c->nexus.scratch_len == 0);
+    CHECK(c->task_count == 0 && cs->asked_count == 0 && c->nexus.scratch_len == 0);
     if (c->has_nexus) {
         nexus_end(&c->nexus);
+        c->has_nexus = false;
     }
 }
 
-static struct iscsi_connection *connection_create(struct iscsi *iscsi, int fd)
+static struct iscsi_stream *connection_create(struct iscsi_tcp *tcp, int fd)
 {
-    struct iscsi_connection *c = calloc(1, sizeof *c);
-    CHECK(c != NULL);
-    c->iscsi = iscsi;
-    c->parameters = iscsi_parameters_default;
-    c->stream.server = &iscsi->server;
-    c->stream.fd = fd;
-    list_init(&c->stream.dirty_link);
-    list_init(&c->outs);
-    list_init(&c->free);
-    list_init(&c->free_controls);
-    c->controls = calloc(ISCSI_CONTROL_COUNT, sizeof c->controls[0]);
-    CHECK(c->controls != NULL);
-    for (unsigned i = 0; i < ISCSI_CONTROL_COUNT; i++) {
-        list_push_tail(&c->free_controls, &c->controls[i].out.link);
-        c->free_control_count++;
-    }
-    return c;
+    struct iscsi_stream *cs = calloc(1, sizeof *cs);
+    CHECK(cs != NULL);
+    cs->stream.server = &tcp->server;
+    cs->stream.fd = fd;
+    list_init(&cs->stream.dirty_link);
+    CHECK(iscsi_connection_init(&cs->c, &tcp->door));
+    return cs;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct iscsi iscsi = {.parts = {.uma = &uma, .cta = &cta, .say = say}};
+    struct iscsi *iscsi = iscsi_create(&(struct iscsi_parts){.uma = &uma, .cta = &cta, .say = say});
+    CHECK(iscsi != NULL);
+    struct iscsi_tcp tcp = {.door = {.carrier = &iscsi_tcp_carrier, .iscsi = iscsi}};
     int ends[2];
     book = (struct reservation){.can_persist = true};
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-    list_init(&iscsi.server.dirty);
-    list_init(&iscsi.server.streams);
-    iscsi.target = scsi_target_create(&(struct scsi_target_parts){.cta = &cta});
-    CHECK(iscsi.target != NULL);
-    struct iscsi_connection *c = connection_create(&iscsi, ends[0]);
-    c->stream.in = malloc(ISCSI_IN_LEN);
-    CHECK(c->stream.in != NULL);
-    c->stream.in_len = (uint32_t)(size < ISCSI_IN_LEN ? size : ISCSI_IN_LEN);
-    memcpy(c->stream.in, data, c->stream.in_len);
-    serve(c, ends[1]);
-    scsi_target_destroy(iscsi.target);
-    free(c->tasks);
-    free(c->controls);
-    free(c->login.text);
-    free(c->answer);
-    free(c->stream.in);
-    free(c);
+    list_init(&tcp.server.dirty);
+    struct iscsi_stream *cs = connection_create(&tcp, ends[0]);
+    cs->stream.in = malloc(ISCSI_IN_LEN);
+    CHECK(cs->stream.in != NULL);
+    cs->stream.in_len = (uint32_t)(size < ISCSI_IN_LEN ? size : ISCSI_IN_LEN);
+    memcpy(cs->stream.in, data, cs->stream.in_len);
+    serve(cs, ends[1]);
+    iscsi_connection_fini(&cs->c);
+    iscsi_destroy(iscsi);
+    free(cs->stream.in);
+    free(cs);
     close(ends[0]);
     close(ends[1]);
     return 0;

@@ -58,6 +58,7 @@ struct scsi_stage {
     uint8_t in[STAGE_LEN];  // what they were given last
     uint32_t in_len;
     bool holds_fetch;
+    bool keeps_fetch; // what it forgets comes all the same
     struct scsi_task *fetching;
     unsigned forgotten;
     unsigned ended; // tasks
@@ -201,10 +202,11 @@ static void stage_fetch(struct scsi_task *task, instant_ns now)
     }
 }
 
-static void stage_forget(struct scsi_task *task)
+static bool stage_forget(struct scsi_task *task)
 {
     stage->fetching = stage->fetching == task ? NULL : stage->fetching;
     stage->forgotten++;
+    return !stage->keeps_fetch;
 }
 
 static void stage_deliver(struct scsi_task *task, instant_ns now)

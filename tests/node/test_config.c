@@ -51,10 +51,10 @@ static void each_key_of_the_node_sets_its_own(void **state)
     struct host_config config = {.nbd_listen = {1, {"as before"}}, .patience_ns = 7};
     struct why why = {""};
     assert_int_equal(
-        read_text(
-            "[node]\nnvme-rdma = 192.0.2.1\nnvme-tcp = 192.0.2.2:1\n"
-            "iscsi = 192.0.2.4\nmetrics = 192.0.2.3:2\npool = 33M\nrta = one\nallow-add = yes\n",
-            &config, &why),
+        read_text("[node]\nnvme-rdma = 192.0.2.1\nnvme-tcp = 192.0.2.2:1\n"
+                  "iscsi = 192.0.2.4\niscsi-rdma = 192.0.2.5\nmetrics = 192.0.2.3:2\npool = 33M\n"
+                  "rta = one\nallow-add = yes\n",
+                  &config, &why),
         0);
     assert_string_equal(config.nbd_listen.of[0], "as before"); // what the file does not say stays
     assert_int_equal(config.patience_ns, 7);
@@ -62,6 +62,7 @@ static void each_key_of_the_node_sets_its_own(void **state)
     assert_string_equal(config.nvme_tcp_listen.of[0], "192.0.2.2:1");
     assert_string_equal(config.metrics_listen, "192.0.2.3:2");
     assert_string_equal(config.iscsi_listen.of[0], "192.0.2.4");
+    assert_string_equal(config.iscsi_rdma_listen.of[0], "192.0.2.5");
     assert_int_equal(config.pool_len, 64 << 20);
     assert_int_equal(config.rta, HOST_RTA_ONE);
     assert_true(config.takes_volumes);

@@ -54,11 +54,11 @@ static void far_begin(struct far_session *far)
     struct host_request request = host_request(0, 32);
     relay_start(&far->relay, &node);
     assert_int_equal(host_meet(&far->admin, node.port, &request), 0);
-    uint16_t cntlid = host_connect(&far->admin, node.nqn, 0, 31, NVME_CNTLID_DYNAMIC);
+    uint16_t cntlid = host_connect(&far->admin, node.name, 0, 31, NVME_CNTLID_DYNAMIC);
     host_enable(&far->admin);
     request = host_request(1, QUEUE);
     assert_int_equal(host_meet(&far->io, far->relay.port, &request), 0);
-    host_connect(&far->io, node.nqn, 1, QUEUE - 1, cntlid);
+    host_connect(&far->io, node.name, 1, QUEUE - 1, cntlid);
 }
 
 static void far_end(struct far_session *far)
@@ -101,7 +101,7 @@ static void who_stops_in_the_middle_is_ended_and_who_is_slow_is_not(void **state
     slow.relay.pause_us = PAUSE_US;
     ask(&writer.io, NVME_IO_WRITE, 1);
     ask(&reader.io, NVME_IO_READ, QUEUE / 2);
-    host_connect_fill(&stranger, node.nqn, 0, 31, NVME_CNTLID_DYNAMIC);
+    host_connect_fill(&stranger, node.name, 0, 31, NVME_CNTLID_DYNAMIC);
     host_send(&stranger, NVME_SQE_LEN);
     ask(&slow.io, NVME_IO_WRITE, SLOW_COUNT);
     for (unsigned i = 0; i < SLOW_COUNT; i++) {

@@ -173,6 +173,21 @@ static void what_was_reserved_by_others_aborts_what_is_under_way(void **state)
     assert_int_equal(task.fault, FAULT_TRANSFER);
 }
 
+// What is on its way to the task's memory may not find it given away.
+static void an_aborted_task_ends_when_data_on_their_way_have_come(void **state)
+{
+    struct scsi_task task;
+    stage->holds_fetch = true;
+    stage->keeps_fetch = true;
+    stage_begin(&task, 0, CDB(0x2a, [8] = 1), 0, 512);
+    task_abort(&task, 0);
+    assert_int_equal(stage->forgotten, 1);
+    assert_int_equal(stage->ended, 0);
+    task_fetched(&task, true, 0);
+    assert_int_equal(stage->outcome, NODE_TRANSFER);
+    assert_int_equal(stage->ended, 1);
+}
+
 static void data_that_do_not_come_end_the_task(void **state)
 {
     struct scsi_task task;
@@ -391,6 +406,7 @@ int main(void)
         STAGE_TEST(what_becomes_of_reservations_is_told_to_whom_it_concerns),
         STAGE_TEST(a_reset_ends_all_tasks_and_is_told_to_all),
         STAGE_TEST(what_was_reserved_by_others_aborts_what_is_under_way),
+        STAGE_TEST(an_aborted_task_ends_when_data_on_their_way_have_come),
         STAGE_TEST(data_that_do_not_come_end_the_task),
         STAGE_TEST(one_initiator_has_so_much_scratch_and_no_more),
         STAGE_TEST(keys_and_reservations_are_reported),

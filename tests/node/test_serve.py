@@ -9,7 +9,7 @@ import signal
 import socket
 
 from serving import (LIMIT, WEFT, Node, Skip, captive, case, expect, expect_error, folder,
-                     main, need, pathlib, run, subprocess, until, weft)
+                     free_port, main, need, pathlib, run, subprocess, until, weft)
 from cgroups import memory_group
 
 
@@ -66,6 +66,13 @@ def an_address_in_use_is_told_at_once():
         port = listener.getsockname()[1]
         for option in ('--nbd=', '--nvme-rdma=', '--nvme-tcp=', '--iscsi='):
             expect_error(weft('serve', f'{option}127.0.0.1:{port}', 'ram:1M'), 1, 'in use', option)
+
+
+@case
+def rdma_over_tcp_and_tcp_want_two_ports_and_it_says_so():
+    port = free_port()
+    both = f'--iscsi=127.0.0.1:{port}', f'--iscsi-rdma=127.0.0.1:{port}'
+    expect_error(weft('serve', *both, 'ram:1M'), 1, 'want two')
 
 
 @case

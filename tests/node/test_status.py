@@ -21,6 +21,9 @@ TCP = ('accepted refused malformed stalled digest_errors octets_in_capsules octe
        'octets_sent').split()
 ISCSI = ('accepted sessions refused malformed stalled digest_errors rejects octets_immediate '
          'octets_asked octets_sent commands errors refusals').split()
+ISCSI_RDMA = ('accepted sessions refused malformed unlent broken stalled rejects pdus oneshots '
+              'closes fetched delivered descriptors bad_transfers commands errors '
+              'refusals').split()
 NVME = 'sessions controllers queues refused commands errors expired transfers_bad'.split()
 
 
@@ -178,12 +181,12 @@ def what_the_page_cache_has_takes_its_time_too():
 @case
 def each_protocol_has_its_numbers():
     with Node('--nvme-rdma=127.0.0.1:0', '--nvme-tcp=127.0.0.1:0', '--iscsi=127.0.0.1:0',
-              'ram:1M') as node:
+              '--iscsi-rdma=127.0.0.1:0', 'ram:1M') as node:
         found = node.status()
         assert list(found['nvme_rdma']) == RDMA and not any(found['nvme_rdma'].values()), found
-        assert found['iscsi'] == of(ISCSI), found
+        assert found['iscsi'] == of(ISCSI) and found['iscsi_rdma'] == of(ISCSI_RDMA), found
         assert found['nvme_tcp'] == of(TCP) and found['nvme'] == of(NVME), found
-        uri, = (uri for uri in found['volumes'][0]['uris'] if 'rdma' in uri)
+        uri, = (uri for uri in found['volumes'][0]['uris'] if uri.startswith('nvme+rdma'))
         assert weft('info', uri).returncode == 0
         assert weft('info', uri.replace('uuid:', 'uuid:0')).returncode == 1
         found = until(lambda: node.status() if node.status()['nvme_rdma']['connections'] == 0

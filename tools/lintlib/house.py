@@ -58,16 +58,15 @@ ROOMS = {
     'node/nvme': ('node/interface text base', 'NVMe controllers, whatever transport carries them'),
     'node/scsi': ('node/format node/interface base',
                   'SCSI devices, whatever transport carries their commands'),
-    'node/iscsi': ('listen node/scsi node/format node/fabric node/stream node/loop node/interface '
-                   'text wire base weft abi',
-                   'one network protocol: iSCSI; of wire the CRC'),
+    'node/iscsi': ('listen node/scsi node/format node/interface text base',
+                   'iSCSI sessions, whatever transport carries their PDUs'),
     'node/stream': ('listen node/loop node/interface text base',
                     'accepts, reads and writes; what octets mean is not its business'),
     'node/fabric': ('listen node/stream node/loop node/interface text base weft abi',
                     'queue pairs and their turns; what messages mean is not its business; of '
                     'stream what progress is'),
-    'node/tts': ('listen node/nvme node/fabric node/stream node/loop node/interface text wire '
-                 'base weft abi',
+    'node/tts': ('listen node/nvme node/iscsi node/scsi node/format node/fabric node/stream '
+                 'node/loop node/interface text wire base weft abi',
                  'one network protocol each; of wire the CRC'),
     'listen': ('text base', 'where a server is to be found, and who is at the other end'),
     'http': ('listen text base', 'a door for browsers; what it shows is its opener\'s'),

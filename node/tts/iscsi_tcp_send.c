@@ -1,7 +1,5 @@
-// iSCSI: PDUs to the initiator. Each is formed when its turn comes, so that its numbers are those
-// of that moment.
+// iSCSI over TCP: PDUs to the initiator.
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -11,21 +9,13 @@
 #include "node/format/scsi.h"
 #include "node/iscsi/connection.h"
 #include "node/scsi/device.h"
-#include "node/scsi/sense.h"
 #include "node/stream/stream.h"
+#include "node/tts/iscsi_tcp_connection.h"
 #include "wire/crc32c.h"
 
 enum { BATCH_MAX = 48, PIECES = 3 };
 
 /* ---- forming --------------------------------------------------------------------------------- */
-
-static void put_numbers(struct iscsi_connection *c, uint8_t *head, bool takes_status)
-{
-    put_be32(head + ISCSI_OFF_STATSN, c->statsn);
-    c->statsn += takes_status;
-    put_be32(head + ISCSI_OFF_EXPCMDSN, c->expcmdsn);
-    put_be32(head + ISCSI_OFF_MAXCMDSN, iscsi_maxcmdsn(c));
-}
 
 // Padding and digests of a PDU whose header and data are set.
 static void finish(const struct iscsi_connection *c, struct iscsi_out *out)
@@ -50,19 +40,6 @@ static void finish(const struct iscsi_connection *c, struct iscsi_out *out)
     }
 }
 
-static void put_residual(const struct iscsi_task *task, uint8_t *head, unsigned offset)
-{
-    uint64_t whole = task->scsi.whole_len, expected = task->expected_len;
-    if (whole < expected) {
-        head[ISCSI_OFF_FLAGS] |= ISCSI_UNDERFLOW;
-        put_be32(head + offset, (uint32_t)(expected - whole));
-    } else if (whole > expected) {
-        head[ISCSI_OFF_FLAGS] |= ISCSI_OVERFLOW;
-        put_be32(head + offset,
-                 whole - expected > UINT32_MAX ? UINT32_MAX : (uint32_t)(whole - expected));
-    }
-}
-
 static uint32_t least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
@@ -71,14 +48,14 @@ static uint32_t least(uint32_t a, uint32_t b)
 static void form_r2t(struct iscsi_connection *c, struct iscsi_task *task)
 {
     uint8_t *head = task->out.head;
-    uint32_t len = least(c->parameters.max_burst, task->scsi.data_len - task->filled);
-    task->asked = task->filled + len;
-    task->datasn = 0;
+    uint32_t len = least(c->parameters.max_burst, task->scsi.data_len - task->stream.filled);
+    task->stream.asked = task->stream.filled + len;
+    task->stream.datasn = 0;
     iscsi_header_emit(head, ISCSI_R2T, ISCSI_FINAL, task->itt);
     put_be32(head + ISCSI_OFF_TTT, (uint32_t)(task - c->tasks));
-    put_numbers(c, head, false);
-    put_be32(head + ISCSI_R2T_OFF_R2TSN, task->r2tsn++);
-    put_be32(head + ISCSI_DATA_OFF_BUFFER, task->filled);
+    iscsi_put_numbers(c, head, false);
+    put_be32(head + ISCSI_R2T_OFF_R2TSN, task->stream.r2tsn++);
+    put_be32(head + ISCSI_DATA_OFF_BUFFER, task->stream.filled);
     put_be32(head + ISCSI_R2T_OFF_LEN, len);
     task->out.data_len = 0;
 }
@@ -86,42 +63,31 @@ static void form_r2t(struct iscsi_connection *c, struct iscsi_task *task)
 static void form_data(struct iscsi_connection *c, struct iscsi_task *task)
 {
     uint8_t *head = task->out.head;
-    uint32_t left = task->scsi.data_len - task->delivered;
-    uint32_t to_burst = c->parameters.max_burst - task->delivered % c->parameters.max_burst;
+    uint32_t left = task->scsi.data_len - task->stream.delivered;
+    uint32_t to_burst = c->parameters.max_burst - task->stream.delivered % c->parameters.max_burst;
     uint32_t len = least(least(left, c->parameters.peer_receive_max), to_burst);
     bool is_last = len == left, is_final = is_last || len == to_burst;
     iscsi_header_emit(head, ISCSI_DATA_IN, is_final ? ISCSI_FINAL : 0, task->itt);
-    put_numbers(c, head, is_last);
-    put_be32(head + ISCSI_DATA_OFF_DATASN, task->deliver_datasn++);
-    put_be32(head + ISCSI_DATA_OFF_BUFFER, task->delivered);
+    if (is_last) {
+        iscsi_task_leave_place(task);
+    }
+    iscsi_put_numbers(c, head, is_last);
+    put_be32(head + ISCSI_DATA_OFF_DATASN, task->stream.deliver_datasn++);
+    put_be32(head + ISCSI_DATA_OFF_BUFFER, task->stream.delivered);
     if (is_last) {
         head[ISCSI_OFF_FLAGS] |= ISCSI_DATA_STATUS;
         head[ISCSI_DATA_OFF_STATUS] = SCSI_GOOD;
-        put_residual(task, head, ISCSI_DATA_OFF_RESIDUAL);
+        iscsi_put_residual(task, head, ISCSI_DATA_OFF_RESIDUAL);
     }
-    task->out.data = task->scsi.data + task->delivered;
+    task->out.data = task->scsi.data + task->stream.delivered;
     task->out.data_len = len;
-    task->delivered += len;
-    c->iscsi->counters.octets_sent += len;
+    task->stream.delivered += len;
+    c->door->counters.octets_sent += len;
 }
 
 static void form_response(struct iscsi_connection *c, struct iscsi_task *task)
 {
-    uint8_t *head = task->out.head;
-    bool has_sense = task->scsi.status == SCSI_CHECK_CONDITION;
-    iscsi_header_emit(head, ISCSI_SCSI_RESPONSE, ISCSI_FINAL, task->itt);
-    put_be32(head + ISCSI_OFF_TTT, 0); // reserved here
-    head[ISCSI_RSP_OFF_STATUS] = (uint8_t)task->scsi.status;
-    put_numbers(c, head, true);
-    if (task->scsi.status == SCSI_GOOD) {
-        put_residual(task, head, ISCSI_RSP_OFF_RESIDUAL);
-    }
-    task->out.data = task->sense;
-    task->out.data_len = has_sense ? sizeof task->sense : 0;
-    if (has_sense) {
-        put_be16(task->sense, SCSI_SENSE_FIXED_LEN);
-        task_sense_emit(&task->scsi, task->sense + 2);
-    }
+    iscsi_form_response(task);
 }
 
 static void form(struct iscsi_connection *c, struct iscsi_out *out)
@@ -134,8 +100,7 @@ static void form(struct iscsi_connection *c, struct iscsi_out *out)
     if (out->task != NULL) {
         forms[out->task->next](c, out->task);
     } else {
-        struct iscsi_control *control = LIST_ENTRY(out, struct iscsi_control, out);
-        put_numbers(c, out->head, control->has_status);
+        iscsi_form_control(c, out);
     }
     finish(c, out);
 }
@@ -157,7 +122,7 @@ static void piece_put(struct iovec *iov, unsigned *count, const void *ptr, uint3
 static bool has_more(const struct iscsi_out *out)
 {
     return out->task != NULL && out->task->next == ISCSI_DELIVERS &&
-           out->task->delivered < out->task->scsi.data_len;
+           out->task->stream.delivered < out->task->scsi.data_len;
 }
 
 static unsigned outs_gather(struct iscsi_connection *c, struct iovec *iov)
@@ -209,11 +174,12 @@ static void outs_advance(struct iscsi_connection *c, size_t sent, instant_ns now
     }
 }
 
-int iscsi_flush(struct iscsi_connection *c, instant_ns now)
+int iscsi_flush(struct iscsi_stream *cs, instant_ns now)
 {
+    struct iscsi_connection *c = &cs->c;
     struct iovec iov[BATCH_MAX];
     while (!list_is_empty(&c->outs)) {
-        ssize_t sent = stream_send(&c->stream, iov, outs_gather(c, iov), now);
+        ssize_t sent = stream_send(&cs->stream, iov, outs_gather(c, iov), now);
         if (sent < 0) {
             return (int)sent;
         }
