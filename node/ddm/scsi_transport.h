@@ -28,7 +28,7 @@ struct scsi_job {
     void (*on_end)(void *ctx, struct scsi_job *job);
     void *ctx;
     instant_ns submitted_at_ns; // set by the transport
-    void *slot;                 // the transport's
+    instant_ns sent_at_ns;      // the transport's
     struct list_link link;      // the transport's
 };
 
