@@ -9,8 +9,9 @@
 #include "node/module/module.h"
 
 static const struct ddm_driver *const drivers[] = {
-    &ddm_file,   &ddm_null, &ddm_ram,   &ddm_nvme,  &ddm_nvme_tcp, &ddm_iscsi, &ddm_sg, &ddm_ata,
-    &ddm_module, &ddm_rbd,  &ddm_delay, &ddm_error, &ddm_log,      &ddm_lose,  NULL,
+    &ddm_file,       &ddm_null, &ddm_ram,  &ddm_nvme,   &ddm_nvme_tcp, &ddm_iscsi,
+    &ddm_iscsi_rdma, &ddm_sg,   &ddm_ata,  &ddm_module, &ddm_rbd,      &ddm_delay,
+    &ddm_error,      &ddm_log,  &ddm_lose, NULL,
 };
 
 const struct ddm_driver *const *ddm_registry(void)

@@ -1,7 +1,7 @@
-// iscsi and sg: a logical unit of SCSI, over the network or of this system. Commands come from the
-// I/O converter as CDBs (node/format/scsi.h). What the device turned out not to have is taken out
-// of them here, and made up for: no FUA, by a SYNCHRONIZE CACHE behind the write; no UNMAP in
-// WRITE SAME, by zeroes that stay allocated.
+// iscsi, iscsi+rdma and sg: a logical unit of SCSI, over the network or of this system. Commands
+// come from the I/O converter as CDBs (node/format/scsi.h). What the device turned out not to have
+// is taken out of them here, and made up for: no FUA, by a SYNCHRONIZE CACHE behind the write; no
+// UNMAP in WRITE SAME, by zeroes that stay allocated.
 
 #include "node/ddm/scsi.h"
 
@@ -340,6 +340,12 @@ static int open_iscsi(const struct ddm_target *target, const struct ddm_host *ho
     return open_through(&scsi_transport_iscsi, &ddm_iscsi, target, host, ret, ret_why);
 }
 
+static int open_iscsi_rdma(const struct ddm_target *target, const struct ddm_host *host,
+                           struct ddm *next, struct ddm **ret, struct why *ret_why)
+{
+    return open_through(&scsi_transport_iscsi_rdma, &ddm_iscsi_rdma, target, host, ret, ret_why);
+}
+
 static int open_sg(const struct ddm_target *target, const struct ddm_host *host, struct ddm *next,
                    struct ddm **ret, struct why *ret_why)
 {
@@ -367,6 +373,27 @@ const struct ddm_driver ddm_iscsi = {
     .calls = iscsi_calls,
     .reads_files = true,
     .open = open_iscsi,
+    .probe = scsi_probe,
+    .submit = scsi_submit,
+    .flush_queue = scsi_flush_queue,
+    .poll_fd = scsi_poll_fd,
+    .next_deadline = scsi_next_deadline,
+    .poll = scsi_poll,
+    .drain = scsi_drain,
+    .close = scsi_close,
+};
+
+const struct ddm_driver ddm_iscsi_rdma = {
+    .version = DDM_VERSION,
+    .self_size = sizeof(struct ddm_driver),
+    .name = "iscsi+rdma",
+    .summary = "a logical unit of an iSCSI target, over one-shot RDMA",
+    .object = "//HOST[:PORT]/TARGET/LUN",
+    .keeps_pages = true,
+    .fence = "the session's reinstatement, then a reset of the logical unit",
+    .format = "scsi",
+    .parameters = iscsi_keys,
+    .open = open_iscsi_rdma,
     .probe = scsi_probe,
     .submit = scsi_submit,
     .flush_queue = scsi_flush_queue,

@@ -81,7 +81,7 @@ static void on_task(struct iscsi_context *context, int status, void *data, void 
     }
     answer_take(job, status, slot->task);
     slot_free(slot);
-    scsi_session_on_answer(&iscsi->session, job);
+    scsi_session_answered(&iscsi->session, job);
 }
 
 static int direction_of(const struct scsi_job *job)
@@ -126,9 +126,9 @@ static void on_reset(struct iscsi_context *context, int status, void *data, void
 {
     enum { FUNCTION_COMPLETE = 0, FUNCTION_UNSUPPORTED = 5 }; // RFC 7143 section 11.6.1
     uint32_t response = status == SCSI_STATUS_GOOD && data != NULL ? *(uint32_t *)data : 1;
-    scsi_session_on_reset(ctx, response == FUNCTION_COMPLETE      ? SCSI_RESET_DONE
-                               : response == FUNCTION_UNSUPPORTED ? SCSI_RESET_UNSUPPORTED
-                                                                  : SCSI_RESET_FAILED);
+    scsi_session_reset(ctx, response == FUNCTION_COMPLETE      ? SCSI_RESET_DONE
+                            : response == FUNCTION_UNSUPPORTED ? SCSI_RESET_UNSUPPORTED
+                                                               : SCSI_RESET_FAILED);
 }
 
 static bool iscsi_reset(struct scsi_session *session)
@@ -143,7 +143,7 @@ static void on_login(struct iscsi_context *context, int status, void *data, void
     if (status != SCSI_STATUS_GOOD) {
         scsi_session_fail(ctx, iscsi_get_error(context));
     } else {
-        scsi_session_on_login(ctx);
+        scsi_session_logged_in(ctx);
     }
 }
 
@@ -252,7 +252,7 @@ static int iscsi_parse(struct scsi_session *session, const char *object, struct 
     return url != NULL ? 0 : -EINVAL;
 }
 
-static int iscsi_init(struct scsi_session *session)
+static void iscsi_init(struct scsi_session *session)
 {
     struct iscsi *iscsi = of(session);
     iscsi->watched_fd = -1;
@@ -261,17 +261,11 @@ static int iscsi_init(struct scsi_session *session)
         iscsi->slots[i].iscsi = iscsi;
         list_push_tail(&iscsi->free, &iscsi->slots[i].link);
     }
-    return 0;
 }
 
-static void iscsi_fini(struct scsi_session *session)
-{
-}
-
-static const struct scsi_carrier carrier = {
+const struct scsi_carrier scsi_carrier_libiscsi = {
     .size = sizeof(struct iscsi),
     .init = iscsi_init,
-    .fini = iscsi_fini,
     .parse = iscsi_parse,
     .begin = iscsi_begin,
     .end = iscsi_end,
@@ -280,24 +274,4 @@ static const struct scsi_carrier carrier = {
     .service = iscsi_take,
     .watch = iscsi_watch,
     .log_out = iscsi_log_out,
-};
-
-static int iscsi_open(const struct ddm_target *target, const struct ddm_host *host,
-                      struct scsi_transport **ret, struct why *ret_why)
-{
-    return scsi_session_open(&scsi_transport_iscsi, &carrier, target, host, ret, ret_why);
-}
-
-const struct scsi_transport_kind scsi_transport_iscsi = {
-    .name = "iscsi",
-    .depth = SCSI_SESSION_DEPTH,
-    .open = iscsi_open,
-    .transfer_max = scsi_session_transfer_max,
-    .address = scsi_session_address,
-    .submit = scsi_session_submit,
-    .flush = scsi_session_flush,
-    .poll_fd = scsi_session_poll_fd,
-    .next_deadline = scsi_session_next_deadline,
-    .poll = scsi_session_poll,
-    .close = scsi_session_close,
 };

@@ -37,21 +37,7 @@ static void say(const struct scsi_session *session, const char *what, const char
     session->transport.host.say(session->transport.host.ctx, line);
 }
 
-void scsi_session_fail(struct scsi_session *session, const char *why)
-{
-    if (!session->has_failed) {
-        why_say(&session->why, "%.*s", (int)strcspn(why, "\n"), why);
-    }
-    session->has_failed = true;
-}
-
 /* ---- jobs ------------------------------------------------------------------------------------ */
-
-void scsi_session_on_answer(struct scsi_session *session, struct scsi_job *job)
-{
-    list_remove(&job->link);
-    job->on_end(job->ctx, job);
-}
 
 static void send_waiting(struct scsi_session *session)
 {
@@ -70,6 +56,14 @@ static void send_waiting(struct scsi_session *session)
         job->sent_at_ns = now;
         list_remove(&job->link);
         list_push_tail(&session->out, &job->link);
+    }
+}
+
+static void answers_tell(struct scsi_session *session)
+{
+    for (struct list_link *l; (l = list_pop_head(&session->ended)) != NULL;) {
+        struct scsi_job *job = LIST_ENTRY(l, struct scsi_job, link);
+        job->on_end(job->ctx, job);
     }
 }
 
@@ -122,7 +116,8 @@ static void drop(struct scsi_session *session)
         say(session, "is lost, commands wait: ", session->why.text);
     }
     session->carrier->end(session);
-    session->has_failed = false;
+    session->has_failed = session->has_logged_in = false;
+    session->reset = SCSI_RESET_NOT_ASKED;
     session->must_reset = true;
     jobs_take_back(session);
     state_set(session, SCSI_SESSION_LOST);
@@ -140,9 +135,23 @@ static void up(struct scsi_session *session)
     state_set(session, SCSI_SESSION_UP);
 }
 
-void scsi_session_on_reset(struct scsi_session *session, enum scsi_reset reset)
+static void on_login(struct scsi_session *session)
 {
-    // Where the target has no such reset, the end of the old session stands alone.
+    session->has_logged_in = false;
+    if (!session->must_reset) {
+        up(session);
+        return;
+    }
+    state_set(session, SCSI_SESSION_RESETTING);
+    bool is_asked = session->carrier->reset(session);
+    session->reset = is_asked ? SCSI_RESET_ASKED : SCSI_RESET_FAILED;
+}
+
+// Where the target has no such reset, the end of the old session stands alone.
+static void on_reset(struct scsi_session *session)
+{
+    enum scsi_reset reset = session->reset;
+    session->reset = SCSI_RESET_NOT_ASKED;
     if (reset == SCSI_RESET_FAILED) {
         scsi_session_fail(session, "the logical unit could not be reset");
     } else if (session->state == SCSI_SESSION_RESETTING) {
@@ -150,25 +159,15 @@ void scsi_session_on_reset(struct scsi_session *session, enum scsi_reset reset)
     }
 }
 
-void scsi_session_on_login(struct scsi_session *session)
-{
-    if (session->must_reset) {
-        state_set(session, SCSI_SESSION_RESETTING);
-        session->has_reset = false;
-    } else {
-        up(session);
-    }
-}
-
-// What callbacks may not do, for the carrier is still at work: drop the session; reset the unit,
-// which makes libiscsi cancel all commands, that of the callback too.
+// What the carrier has told.
 static void check(struct scsi_session *session)
 {
-    if (session->state == SCSI_SESSION_RESETTING && !session->has_reset && !session->has_failed) {
-        session->has_reset = true;
-        if (!session->carrier->reset(session)) {
-            scsi_session_fail(session, "the logical unit could not be reset");
-        }
+    answers_tell(session);
+    if (session->has_logged_in && !session->has_failed) {
+        on_login(session);
+    }
+    if (session->reset > SCSI_RESET_ASKED) {
+        on_reset(session);
     }
     if (session->has_failed && session->state != SCSI_SESSION_LOST) {
         drop(session);
@@ -193,7 +192,7 @@ static void service(struct scsi_session *session, int events)
 
 static void watch(struct scsi_session *session)
 {
-    if (session->state != SCSI_SESSION_LOST) {
+    if (session->state != SCSI_SESSION_LOST && session->carrier->watch != NULL) {
         session->carrier->watch(session);
     }
 }
@@ -219,7 +218,7 @@ static instant_ns state_due(const struct scsi_session *session)
     }
 }
 
-instant_ns scsi_session_next_deadline(struct scsi_transport *transport)
+static instant_ns transport_next_deadline(struct scsi_transport *transport)
 {
     const struct scsi_session *session = (struct scsi_session *)transport;
     instant_ns at = state_due(session);
@@ -244,7 +243,7 @@ static void on_due(struct scsi_session *session, instant_ns now)
     }
 }
 
-void scsi_session_flush(struct scsi_transport *transport)
+static void transport_flush(struct scsi_transport *transport)
 {
     struct scsi_session *session = (struct scsi_session *)transport;
     send_waiting(session);
@@ -254,7 +253,7 @@ void scsi_session_flush(struct scsi_transport *transport)
     watch(session);
 }
 
-void scsi_session_poll(struct scsi_transport *transport, instant_ns now)
+static void transport_poll(struct scsi_transport *transport, instant_ns now)
 {
     struct scsi_session *session = (struct scsi_session *)transport;
     struct epoll_event event;
@@ -266,15 +265,15 @@ void scsi_session_poll(struct scsi_transport *transport, instant_ns now)
     if (session->state != SCSI_SESSION_UP) {
         fail_old(session, now);
     }
-    scsi_session_flush(transport);
+    transport_flush(transport);
 }
 
-int scsi_session_poll_fd(struct scsi_transport *transport)
+static int transport_poll_fd(struct scsi_transport *transport)
 {
     return ((struct scsi_session *)transport)->epoll_fd;
 }
 
-void scsi_session_submit(struct scsi_transport *transport, struct scsi_job *job)
+static void transport_submit(struct scsi_transport *transport, struct scsi_job *job)
 {
     struct scsi_session *session = (struct scsi_session *)transport;
     job->submitted_at_ns = clock_read(session);
@@ -334,7 +333,7 @@ static int lock(struct scsi_session *session)
     return errno == EADDRINUSE ? -EBUSY : -errno;
 }
 
-void scsi_session_close(struct scsi_transport *transport)
+static void transport_close(struct scsi_transport *transport)
 {
     struct scsi_session *session = (struct scsi_session *)transport;
     if (session->state == SCSI_SESSION_UP && list_is_empty(&session->out)) {
@@ -342,9 +341,9 @@ void scsi_session_close(struct scsi_transport *transport)
     }
     session->state = SCSI_SESSION_LOST;
     session->carrier->end(session);
+    answers_tell(session);
     jobs_take_back(session);
     fail_all(&session->waiting, -ECANCELED);
-    session->carrier->fini(session);
     if (session->epoll_fd >= 0) {
         close(session->epoll_fd);
     }
@@ -395,6 +394,7 @@ static struct scsi_session *create(const struct scsi_transport_kind *kind,
     session->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     list_init(&session->out);
     list_init(&session->waiting);
+    list_init(&session->ended);
     return session;
 }
 
@@ -405,35 +405,77 @@ static int unit_set(struct scsi_session *session, const char *object, struct why
     return error;
 }
 
-int scsi_session_open(const struct scsi_transport_kind *kind, const struct scsi_carrier *carrier,
-                      const struct ddm_target *target, const struct ddm_host *host,
-                      struct scsi_transport **ret, struct why *ret_why)
+static int open_by(const struct scsi_transport_kind *kind, const struct scsi_carrier *carrier,
+                   const struct ddm_target *target, const struct ddm_host *host,
+                   struct scsi_transport **ret, struct why *ret_why)
 {
     struct scsi_session *session = create(kind, carrier, host);
     if (session == NULL) {
         return -ENOMEM;
     }
     initiator_set(session, parameter_find(target, "initiator"));
-    int error = carrier->init(session);
-    error = error == 0 && session->epoll_fd < 0 ? -EMFILE : error;
+    carrier->init(session);
+    int error = session->epoll_fd < 0 ? -EMFILE : 0;
     if (error != 0 ||
         (error = parameter_duration(target, "timeout", &session->answer_within_ns, ret_why)) != 0 ||
         (error = parameter_duration(target, "patience", &session->patience_ns, ret_why)) != 0 ||
         (error = unit_set(session, target->object, ret_why)) != 0 ||
         (error = first_session(session, ret_why)) != 0) {
-        scsi_session_close(&session->transport);
+        transport_close(&session->transport);
         return error;
     }
     *ret = &session->transport;
     return 0;
 }
 
-uint32_t scsi_session_transfer_max(struct scsi_transport *transport)
+static uint32_t transport_transfer_max(struct scsi_transport *transport)
 {
     return TRANSFER_MAX;
 }
 
-const char *scsi_session_address(struct scsi_transport *transport)
+static const char *transport_address(struct scsi_transport *transport)
 {
     return ((struct scsi_session *)transport)->address;
 }
+
+/* ---- the transports -------------------------------------------------------------------------- */
+
+static int open_libiscsi(const struct ddm_target *target, const struct ddm_host *host,
+                         struct scsi_transport **ret, struct why *ret_why)
+{
+    return open_by(&scsi_transport_iscsi, &scsi_carrier_libiscsi, target, host, ret, ret_why);
+}
+
+static int open_oneshot(const struct ddm_target *target, const struct ddm_host *host,
+                        struct scsi_transport **ret, struct why *ret_why)
+{
+    return open_by(&scsi_transport_iscsi_rdma, &scsi_carrier_oneshot, target, host, ret, ret_why);
+}
+
+const struct scsi_transport_kind scsi_transport_iscsi = {
+    .name = "iscsi",
+    .depth = SCSI_SESSION_DEPTH,
+    .open = open_libiscsi,
+    .transfer_max = transport_transfer_max,
+    .address = transport_address,
+    .submit = transport_submit,
+    .flush = transport_flush,
+    .poll_fd = transport_poll_fd,
+    .next_deadline = transport_next_deadline,
+    .poll = transport_poll,
+    .close = transport_close,
+};
+
+const struct scsi_transport_kind scsi_transport_iscsi_rdma = {
+    .name = "iscsi+rdma",
+    .depth = SCSI_SESSION_DEPTH,
+    .open = open_oneshot,
+    .transfer_max = transport_transfer_max,
+    .address = transport_address,
+    .submit = transport_submit,
+    .flush = transport_flush,
+    .poll_fd = transport_poll_fd,
+    .next_deadline = transport_next_deadline,
+    .poll = transport_poll,
+    .close = transport_close,
+};

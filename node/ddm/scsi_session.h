@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/list.h"
 #include "base/time.h"
@@ -29,27 +30,34 @@ enum scsi_session_state {
     SCSI_SESSION_UP,
 };
 
+// What has come of a reset of the logical unit.
+enum scsi_reset {
+    SCSI_RESET_NOT_ASKED,
+    SCSI_RESET_ASKED,
+    SCSI_RESET_DONE,
+    SCSI_RESET_UNSUPPORTED,
+    SCSI_RESET_FAILED,
+};
+
 struct scsi_session;
 
 // What carries sessions. None of these waits for the target but `log_out`.
 struct scsi_carrier {
     size_t size; // of its own struct, which begins with a scsi_session and is zeroed
-    // Of an object of memory only: descriptors, memory. 0 or a negative errno.
-    int (*init)(struct scsi_session *session);
-    void (*fini)(struct scsi_session *session);
+    void (*init)(struct scsi_session *session);
     // Reads the URI's object, sets `address`. 0 or a negative errno with the reason.
     int (*parse)(struct scsi_session *session, const char *object, struct why *ret_why);
-    // Connects and logs in: scsi_session_on_login, or scsi_session_fail, follow. 0 or -ENOMEM.
+    // Connects and logs in: scsi_session_logged_in, or _fail, follows. 0 or -ENOMEM.
     int (*begin)(struct scsi_session *session);
     // What begin made goes: nothing reaches the data of jobs any more, and no job ends by it.
     void (*end)(struct scsi_session *session);
-    // Resets the logical unit: scsi_session_on_reset follows. False: it cannot be asked.
+    // Resets the logical unit: scsi_session_reset follows. False: it cannot be asked.
     bool (*reset)(struct scsi_session *session);
     // 0; -EAGAIN: there is no room now; another negative errno: another session is tried.
     int (*send)(struct scsi_session *session, struct scsi_job *job);
     // Takes what came of these events, 0 if none is known.
     void (*service)(struct scsi_session *session, int events);
-    // Before the loop waits: what it waits for stands in epoll_fd.
+    // Before the loop waits: what it waits for stands in epoll_fd. NULL: it does already.
     void (*watch)(struct scsi_session *session);
     void (*log_out)(struct scsi_session *session); // waits for a moment
 };
@@ -64,38 +72,49 @@ struct scsi_session {
     int epoll_fd, lock_fd;
 
     enum scsi_session_state state;
-    bool has_failed;  // seen in a callback, for the reason `why`; dealt with outside
-    bool has_settled; // up, or lost again
-    bool must_reset;  // the unit, before anything is sent
-    bool has_reset;   // it has been asked for
+    bool has_failed, has_logged_in; // what the carrier has told
+    enum scsi_reset reset;          // likewise
+    bool has_settled;               // up, or lost again
+    bool must_reset;                // the unit, before anything is sent
     instant_ns state_since_ns, again_at_ns;
     duration_ns again_in_ns;
     struct why why;
 
     struct list_link out;     // jobs at the target, in order
     struct list_link waiting; // jobs for a session, or for room
+    struct list_link ended;   // jobs that are answered, and whose owners have not heard
 };
 
-/* ---- what a carrier tells -------------------------------------------------------------------- */
+/* ---- what a carrier tells --------------------------------------------------------------------
+ *
+ * It is put down here, and dealt with when the carrier's function has returned: a job's end may
+ * submit another one, and a session is not ended by who is at work in it.
+ */
 
 // The session is of no use; the first reason counts.
-void scsi_session_fail(struct scsi_session *session, const char *why);
-void scsi_session_on_login(struct scsi_session *session);
-enum scsi_reset { SCSI_RESET_DONE, SCSI_RESET_UNSUPPORTED, SCSI_RESET_FAILED };
-void scsi_session_on_reset(struct scsi_session *session, enum scsi_reset reset);
+static inline void scsi_session_fail(struct scsi_session *session, const char *why)
+{
+    if (!session->has_failed) {
+        why_say(&session->why, "%.*s", (int)strcspn(why, "\n"), why);
+    }
+    session->has_failed = true;
+}
+
+static inline void scsi_session_logged_in(struct scsi_session *session)
+{
+    session->has_logged_in = true;
+}
+
+static inline void scsi_session_reset(struct scsi_session *session, enum scsi_reset reset)
+{
+    session->reset = reset;
+}
+
 // The target has answered; the answer is in the job.
-void scsi_session_on_answer(struct scsi_session *session, struct scsi_job *job);
+static inline void scsi_session_answered(struct scsi_session *session, struct scsi_job *job)
+{
+    list_remove(&job->link);
+    list_push_tail(&session->ended, &job->link);
+}
 
-/* ---- a transport's functions ----------------------------------------------------------------- */
-
-int scsi_session_open(const struct scsi_transport_kind *kind, const struct scsi_carrier *carrier,
-                      const struct ddm_target *target, const struct ddm_host *host,
-                      struct scsi_transport **ret, struct why *ret_why);
-const char *scsi_session_address(struct scsi_transport *transport);
-uint32_t scsi_session_transfer_max(struct scsi_transport *transport);
-void scsi_session_submit(struct scsi_transport *transport, struct scsi_job *job);
-void scsi_session_flush(struct scsi_transport *transport);
-int scsi_session_poll_fd(struct scsi_transport *transport);
-instant_ns scsi_session_next_deadline(struct scsi_transport *transport);
-void scsi_session_poll(struct scsi_transport *transport, instant_ns now);
-void scsi_session_close(struct scsi_transport *transport);
+extern const struct scsi_carrier scsi_carrier_libiscsi, scsi_carrier_oneshot;

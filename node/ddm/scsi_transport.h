@@ -1,6 +1,6 @@
 // How the drivers of SCSI devices reach them: a transport carries a command descriptor block and
-// data to a logical unit, and brings back a status. There are two: iSCSI (libiscsi), and the
-// system's own disks (SG_IO).
+// data to a logical unit, and brings back a status. There are three: iSCSI by libiscsi, iSCSI
+// over one-shot RDMA (both scsi_session.h), and the system's own disks (SG_IO).
 //
 // A transport loses no job: each ends, by what the device said or by a negative errno, and not
 // before the device can no longer act on it.
@@ -58,7 +58,8 @@ struct scsi_transport_kind {
     void (*close)(struct scsi_transport *transport);
 };
 
-extern const struct scsi_transport_kind scsi_transport_iscsi, scsi_transport_sg;
+extern const struct scsi_transport_kind scsi_transport_iscsi, scsi_transport_iscsi_rdma,
+    scsi_transport_sg;
 
 // Polls until the flag is set by a job's end, or the instant has come. Returns the flag.
 bool scsi_transport_wait(struct scsi_transport *transport, const bool *flag, instant_ns until_ns);

@@ -13,7 +13,7 @@ static int fail(struct why *ret_why, const char *why, const char *text)
 }
 
 // Drivers whose own name has a plus.
-static const char *const compounds[] = {"nvme+rdma", "nvme+tcp"};
+static const char *const compounds[] = {"iscsi+rdma", "nvme+rdma", "nvme+tcp"};
 
 enum { COMPOUND_COUNT = sizeof compounds / sizeof compounds[0] };
 

@@ -1,0 +1,290 @@
+#include "initiator/iscsi/session.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/serial.h"
+#include "node/format/iscsi_text.h"
+
+enum { LUN_FLAT = 0x40, LUN_PERIPHERAL_MAX = 0xff, TASK_SIMPLE = 1 };
+
+/* ---- what is said ---------------------------------------------------------------------------- */
+
+// Single level addressing (SAM-5 section 4.7.7).
+static void lun_put(uint8_t *at, uint16_t lun)
+{
+    at[0] = lun > LUN_PERIPHERAL_MAX ? (uint8_t)(LUN_FLAT | lun >> 8) : 0;
+    at[1] = (uint8_t)lun;
+}
+
+static void emit(const struct iscsi_session *session, uint8_t *ret, uint8_t opcode, uint8_t flags,
+                 uint32_t itt)
+{
+    iscsi_header_emit(ret, (enum iscsi_opcode)opcode, flags, itt);
+    put_be32(ret + ISCSI_OFF_CMDSN, session->cmdsn);
+    put_be32(ret + ISCSI_OFF_EXPSTATSN, session->expstatsn);
+}
+
+// All that is offered, in the one request that there is as a rule.
+static void keys_put(const struct iscsi_session *session, struct iscsi_text_out *out)
+{
+    iscsi_text_put(out, "InitiatorName", "%s", session->initiator);
+    iscsi_text_put(out, "TargetName", "%s", session->target);
+    iscsi_text_put(out, "SessionType", "Normal");
+    iscsi_text_put(out, "HeaderDigest", "None");
+    iscsi_text_put(out, "DataDigest", "None");
+    iscsi_text_put(out, "ImmediateData", "No");
+    iscsi_text_put(out, "InitialR2T", "Yes");
+    iscsi_text_put(out, "MaxRecvDataSegmentLength", "%d", ISCSI_TAKES_MAX);
+    iscsi_text_put(out, "MaxConnections", "1");
+    iscsi_text_put(out, "ErrorRecoveryLevel", "0");
+    iscsi_text_put(out, "DefaultTime2Wait", "0");
+    iscsi_text_put(out, "DefaultTime2Retain", "0");
+    iscsi_text_put(out, ISCSI_ONESHOT_KEY, "Yes");
+}
+
+uint32_t iscsi_session_login_emit(struct iscsi_session *session, uint8_t *ret, uint32_t capacity)
+{
+    const uint8_t flags =
+        ISCSI_LOGIN_TRANSIT | ISCSI_OPERATIONAL << ISCSI_LOGIN_CSG_SHIFT | ISCSI_FULL_FEATURE;
+    struct iscsi_text_out out = {.ptr = (char *)ret + ISCSI_HEADER_LEN,
+                                 .capacity = capacity - ISCSI_HEADER_LEN - ISCSI_PAD};
+    if (session->login_rounds++ == 0) {
+        keys_put(session, &out);
+    }
+    uint32_t len = (uint32_t)out.len, pad = iscsi_pad_of(len);
+    emit(session, ret, ISCSI_IMMEDIATE | ISCSI_LOGIN_REQUEST, flags, 0);
+    put_be24(ret + ISCSI_OFF_DATA_LEN, len);
+    memcpy(ret + ISCSI_LOGIN_OFF_ISID, session->isid, ISCSI_ISID_LEN);
+    put_be16(ret + ISCSI_LOGIN_OFF_TSIH, session->tsih);
+    put_be32(ret + ISCSI_LOGIN_OFF_CID, 0);
+    memset(ret + ISCSI_HEADER_LEN + len, 0, pad);
+    return out.is_full ? 0 : ISCSI_HEADER_LEN + len + pad;
+}
+
+bool iscsi_session_may_send(const struct iscsi_session *session)
+{
+    return !serial_after(session->cmdsn, session->maxcmdsn);
+}
+
+void iscsi_session_command_emit(const struct iscsi_session *session, uint8_t ret[ISCSI_HEADER_LEN],
+                                uint32_t itt, const uint8_t cdb[SCSI_CDB_LEN], uint8_t direction,
+                                uint32_t len)
+{
+    emit(session, ret, ISCSI_SCSI_COMMAND, ISCSI_FINAL | direction | TASK_SIMPLE, itt);
+    lun_put(ret + ISCSI_OFF_LUN, session->lun);
+    put_be32(ret + ISCSI_CMD_OFF_EXPECTED_LEN, len);
+    memcpy(ret + ISCSI_CMD_OFF_CDB, cdb, ISCSI_CMD_CDB_LEN);
+}
+
+void iscsi_session_command_sent(struct iscsi_session *session)
+{
+    session->cmdsn++;
+}
+
+void iscsi_session_reset_emit(const struct iscsi_session *session, uint8_t ret[ISCSI_HEADER_LEN],
+                              uint32_t itt)
+{
+    emit(session, ret, ISCSI_IMMEDIATE | ISCSI_TASK_REQUEST, ISCSI_FINAL | ISCSI_LUN_RESET, itt);
+    lun_put(ret + ISCSI_OFF_LUN, session->lun);
+    put_be32(ret + ISCSI_TASK_OFF_REFERENCED, ISCSI_NO_TAG);
+}
+
+void iscsi_session_pong_emit(const struct iscsi_session *session, uint8_t ret[ISCSI_HEADER_LEN],
+                             const uint8_t ping[ISCSI_HEADER_LEN])
+{
+    emit(session, ret, ISCSI_IMMEDIATE | ISCSI_NOP_OUT, ISCSI_FINAL, ISCSI_NO_TAG);
+    memcpy(ret + ISCSI_OFF_LUN, ping + ISCSI_OFF_LUN, ISCSI_OFF_ITT - ISCSI_OFF_LUN);
+    memcpy(ret + ISCSI_OFF_TTT, ping + ISCSI_OFF_TTT, ISCSI_OFF_CMDSN - ISCSI_OFF_TTT);
+}
+
+void iscsi_session_logout_emit(const struct iscsi_session *session, uint8_t ret[ISCSI_HEADER_LEN],
+                               uint32_t itt)
+{
+    emit(session, ret, ISCSI_IMMEDIATE | ISCSI_LOGOUT_REQUEST, ISCSI_FINAL | ISCSI_CLOSE_SESSION,
+         itt);
+    put_be32(ret + ISCSI_LOGOUT_OFF_CID, 0);
+}
+
+/* ---- what is heard --------------------------------------------------------------------------- */
+
+static enum iscsi_heard_kind kind_of(const struct iscsi_header *header)
+{
+    bool asks = get_be32(header->at + ISCSI_OFF_TTT) != ISCSI_NO_TAG;
+    switch (header->opcode) {
+    case ISCSI_LOGIN_RESPONSE:
+        return ISCSI_HEARD_LOGIN;
+    case ISCSI_SCSI_RESPONSE:
+        return ISCSI_HEARD_ANSWER;
+    case ISCSI_TASK_RESPONSE:
+        return ISCSI_HEARD_TASK;
+    case ISCSI_NOP_IN:
+        return asks ? ISCSI_HEARD_PING : ISCSI_HEARD_NOTICE;
+    case ISCSI_LOGOUT_RESPONSE:
+        return ISCSI_HEARD_LOGOUT;
+    case ISCSI_REJECT:
+        return ISCSI_HEARD_REJECT;
+    case ISCSI_ASYNC_MESSAGE:
+        // 0 is SCSI's own business, all others end the connection or want another login.
+        return header->at[ISCSI_ASYNC_OFF_EVENT] == 0 ? ISCSI_HEARD_NOTICE : ISCSI_HEARD_END;
+    default:
+        return ISCSI_HEARD_NONSENSE; // Data-In and R2T among them: data move by RDMA
+    }
+}
+
+// Numbers of statuses and of the window, of all that has come in order.
+static void numbers_take(struct iscsi_session *session, const struct iscsi_header *header)
+{
+    uint32_t expcmdsn = get_be32(header->at + ISCSI_OFF_EXPCMDSN);
+    uint32_t maxcmdsn = get_be32(header->at + ISCSI_OFF_MAXCMDSN);
+    bool has_status = header->opcode != ISCSI_NOP_IN || header->itt != ISCSI_NO_TAG;
+    if (has_status) {
+        session->expstatsn = get_be32(header->at + ISCSI_OFF_STATSN) + 1;
+    }
+    bool is_window = !serial_before(maxcmdsn, expcmdsn - 1);
+    if (is_window && (serial_after(maxcmdsn, session->maxcmdsn) || session->login_rounds > 0)) {
+        session->maxcmdsn = maxcmdsn;
+    }
+}
+
+// Sense data stand behind their length.
+static void answer_fill(const struct iscsi_header *header, struct iscsi_heard *ret)
+{
+    const uint8_t *at = header->at, *data = at + ISCSI_HEADER_LEN + header->ahs_len;
+    ret->response = at[ISCSI_RSP_OFF_RESPONSE];
+    ret->status = at[ISCSI_RSP_OFF_STATUS];
+    ret->residual =
+        (header->flags & ISCSI_UNDERFLOW) != 0 ? get_be32(at + ISCSI_RSP_OFF_RESIDUAL) : 0;
+    if (header->data_len > 2) {
+        uint32_t len = get_be16(data), most = header->data_len - 2;
+        ret->sense = data + 2;
+        ret->sense_len = len < most ? len : most;
+    }
+}
+
+struct iscsi_heard iscsi_session_hear(struct iscsi_session *session, const uint8_t *pdu,
+                                      uint32_t len)
+{
+    struct iscsi_heard heard = {.kind = ISCSI_HEARD_NONSENSE};
+    if (len < ISCSI_HEADER_LEN) {
+        return heard;
+    }
+    struct iscsi_header header = iscsi_header_parse(pdu);
+    uint32_t rest = len - ISCSI_HEADER_LEN;
+    if (header.ahs_len > rest || header.data_len > rest - header.ahs_len ||
+        header.pad_len != rest - header.ahs_len - header.data_len) {
+        return heard;
+    }
+    heard.kind = kind_of(&header);
+    heard.itt = header.itt;
+    heard.at = pdu;
+    heard.data_len = header.data_len;
+    if (heard.kind != ISCSI_HEARD_NONSENSE) {
+        numbers_take(session, &header);
+    }
+    if (heard.kind == ISCSI_HEARD_ANSWER) {
+        answer_fill(&header, &heard);
+    } else if (heard.kind == ISCSI_HEARD_TASK) {
+        heard.response = pdu[ISCSI_RSP_OFF_RESPONSE];
+    }
+    return heard;
+}
+
+/* ---- login ----------------------------------------------------------------------------------- */
+
+static const struct {
+    uint16_t status;
+    const char *says;
+} refusals[] = {
+    {ISCSI_AUTHENTICATION_FAILURE, "it wants authentication"},
+    {ISCSI_AUTHORIZATION_FAILURE, "this initiator may not use it; see the volume's allow="},
+    {ISCSI_TARGET_NOT_FOUND, "there is no such target; `iscsi-ls` or the node's output names them"},
+    {ISCSI_UNSUPPORTED_VERSION, "it does not speak this version of iSCSI"},
+    {ISCSI_TOO_MANY_CONNECTIONS, "it has too many connections"},
+    {ISCSI_MISSING_PARAMETER, "it misses a key"},
+    {ISCSI_SERVICE_UNAVAILABLE, "the volume is not ready"},
+    {ISCSI_OUT_OF_RESOURCES, "it has no resources left"},
+};
+
+static enum iscsi_login_verdict refused(uint16_t status, struct why *ret_why)
+{
+    for (unsigned i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        if (refusals[i].status == status) {
+            why_say(ret_why, "the target refuses the login: %s", refusals[i].says);
+            return ISCSI_LOGIN_FAILED;
+        }
+    }
+    why_say(ret_why, "the target refuses the login with status %04x", status);
+    return ISCSI_LOGIN_FAILED;
+}
+
+// What stands in the way of one-shot RDMA; digests and immediate data were not offered.
+static bool key_take(struct iscsi_session *session, const struct iscsi_pair *pair,
+                     struct why *ret_why)
+{
+    if (strcmp(pair->key, ISCSI_ONESHOT_KEY) == 0) {
+        session->is_oneshot = strcmp(pair->value, "Yes") == 0;
+        if (!session->is_oneshot) {
+            why_say(ret_why,
+                    "the target has no iSCSI over one-shot RDMA: it answers " ISCSI_ONESHOT_KEY
+                    "=%.40s; use iscsi:// in place of iscsi+rdma://",
+                    pair->value);
+        }
+        return session->is_oneshot;
+    }
+    bool is_digest = strcmp(pair->key, "HeaderDigest") == 0 || strcmp(pair->key, "DataDigest") == 0;
+    if (is_digest && strcmp(pair->value, "None") != 0) {
+        why_say(ret_why, "the target wants %s=%.40s, which RDMA has no place for", pair->key,
+                pair->value);
+        return false;
+    }
+    return true;
+}
+
+static bool keys_take(struct iscsi_session *session, const struct iscsi_heard *heard,
+                      struct why *ret_why)
+{
+    uint32_t ahs_len = 4U * heard->at[ISCSI_OFF_AHS_LEN];
+    struct iscsi_text text = {.at = (const char *)heard->at + ISCSI_HEADER_LEN + ahs_len,
+                              .left = heard->data_len};
+    struct iscsi_pair pair;
+    for (;;) {
+        switch (iscsi_text_next(&text, &pair)) {
+        case ISCSI_TEXT_END:
+            return true;
+        case ISCSI_TEXT_BROKEN:
+            why_say(ret_why, "the target's login makes no sense");
+            return false;
+        default:
+            if (!key_take(session, &pair, ret_why)) {
+                return false;
+            }
+        }
+    }
+}
+
+enum iscsi_login_verdict iscsi_session_login_take(struct iscsi_session *session,
+                                                  const struct iscsi_heard *heard,
+                                                  struct why *ret_why)
+{
+    uint16_t status = get_be16(heard->at + ISCSI_LOGIN_OFF_STATUS);
+    if (status != ISCSI_LOGIN_OK) {
+        return refused(status, ret_why);
+    }
+    if (!keys_take(session, heard, ret_why)) {
+        return ISCSI_LOGIN_FAILED;
+    }
+    session->tsih = get_be16(heard->at + ISCSI_LOGIN_OFF_TSIH);
+    if ((heard->at[ISCSI_OFF_FLAGS] & ISCSI_LOGIN_TRANSIT) == 0) {
+        why_say(ret_why, "the target does not come to an end of the login");
+        return session->login_rounds < ISCSI_LOGIN_ROUNDS ? ISCSI_LOGIN_GOES_ON
+                                                          : ISCSI_LOGIN_FAILED;
+    }
+    if (!session->is_oneshot) {
+        why_say(ret_why, "the target has no iSCSI over one-shot RDMA: it does not answer "
+                         "" ISCSI_ONESHOT_KEY "; use iscsi:// in place of iscsi+rdma://");
+        return ISCSI_LOGIN_FAILED;
+    }
+    session->login_rounds = 0; // from now on the window only grows
+    return ISCSI_LOGGED_IN;
+}
