@@ -30,6 +30,7 @@ static void attach_help(FILE *out)
 {
     fputs(
         "Usage: weft attach [OPTION...] nvme+rdma://HOST[:PORT]/NQN[/NSID] | nvme+tcp://...\n"
+        "       weft attach [OPTION...] iscsi+rdma://HOST[:PORT]/TARGET/LUN | iscsi://...\n"
         "\n"
         "Makes a volume of a target usable by programs that speak NBD: qemu-img, nbdcopy, fio,\n"
         "nbd-client. It stays until it is stopped (Ctrl-C). A lost connection is made again.\n"
@@ -146,13 +147,13 @@ static int volume_choose(struct attach *attach, const char *uri)
     if (result != 0) {
         return result;
     }
-    if (strncmp(uri, "nvme+", 5) != 0) {
+    if (strncmp(uri, "nbd", 3) == 0) {
         return say_usage("attach",
-                         "%s: it is no nvme+rdma://... or nvme+tcp://...; give an NBD "
-                         "address to the program itself",
+                         "%s: it is no nvme+rdma://..., nvme+tcp://..., iscsi+rdma://... or "
+                         "iscsi://...; give an NBD address to the program itself",
                          uri);
     }
-    snprintf(word, sizeof word, "nvme=%s", uri);
+    snprintf(word, sizeof word, "%.*s=%s", (int)strcspn(uri, "+:"), uri, uri);
     if (wish_parse(word, &wish, &why) != 0) {
         return say_usage("attach", "%s: %s", uri, why.text);
     }

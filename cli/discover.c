@@ -131,7 +131,8 @@ const struct command command_discover = {
 static void ls_help(FILE *out)
 {
     fputs("Usage: weft ls [--json] HOST[:PORT] | nvme+rdma://HOST[:PORT][/NQN] |\n"
-          "                        nvme+tcp://HOST[:PORT][/NQN] | nbd://HOST[:PORT]\n"
+          "                        nvme+tcp://HOST[:PORT][/NQN] | nbd://HOST[:PORT] |\n"
+          "                        iscsi+rdma://HOST[:PORT]/TARGET/LUN | iscsi://...\n"
           "\n"
           "Prints the volumes of a target, of one of its subsystems, or of an NBD server, one per\n"
           "line: size, UUID, and the URI that other commands take.\n"
@@ -189,6 +190,7 @@ static void info_help(FILE *out)
 {
     fputs(
         "Usage: weft info [--json] nvme+rdma://HOST[:PORT]/NQN[/NSID] | nbd://HOST[:PORT]/EXPORT\n"
+        "       weft info [--json] iscsi+rdma://HOST[:PORT]/TARGET/LUN | iscsi://...\n"
         "\n"
         "Shows a volume and the controller or server that has it: sizes, identities, limits, what\n"
         "it can do, and how data would go.\n"

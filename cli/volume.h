@@ -5,6 +5,7 @@
 //     volume_say.c    what people and programs are told of volumes
 //     volume_nvme.c   NVMe over RDMA or TCP, by <weft/nvme.h>
 //     volume_nbd.c    NBD, by libnbd (volume_libnbd.c, a module)
+//     volume_driver.c iSCSI, by drivers of the storage node
 #pragma once
 
 #include <stdbool.h>
@@ -89,7 +90,7 @@ struct volume_protocol {
     int (*list)(const char *uri, volume_seen *seen, void *context);
 };
 
-extern const struct volume_protocol volume_nvme, volume_nbd;
+extern const struct volume_protocol volume_nvme, volume_nbd, volume_driver;
 
 struct volume {
     const struct volume_protocol *protocol; // NULL: closed

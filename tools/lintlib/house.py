@@ -84,7 +84,8 @@ ROOMS = {
                   'public verbs only: it runs on any RNIC'),
     'draw': ('mpa wire text base',
              'a capture in, a picture out: octets go through the parsers of the engine'),
-    'cli': ('http node/host node/unit draw control cgroup text base weft abi',
+    'cli': ('http node/host node/unit node/rta node/ddm node/interface draw control cgroup text '
+            'base weft abi',
             'what a command needs, any program must be able to have'),
     'examples': ('weft abi', 'what any program could do: public headers alone'),
     'sim': ('rnic link wire base weft', 'drives whole devices from outside, and forges packets'),
