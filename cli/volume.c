@@ -5,7 +5,8 @@
 #include "base/list.h"
 #include "cli/say.h"
 
-static const struct volume_protocol *const protocols[] = {&volume_nvme, &volume_nbd, &volume_driver};
+static const struct volume_protocol *const protocols[] = {&volume_nvme, &volume_nbd,
+                                                          &volume_driver};
 
 enum { PROTOCOL_COUNT = sizeof protocols / sizeof protocols[0] };
 

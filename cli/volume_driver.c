@@ -344,13 +344,15 @@ static void driver_show(const struct volume *volume)
 // A unit that was named is the list of itself.
 static int driver_list(const char *uri, volume_seen *seen, void *context)
 {
-    struct volume volume;
-    int result = volume_open(uri, 0, &volume);
-    if (result == 0) {
+    struct volume volume = {.protocol = &volume_driver};
+    struct why why;
+    list_init(&volume.ended);
+    int error = driver_open(&volume, uri, 0, &why);
+    if (error == 0) {
         seen(context, &volume.facts);
-        volume_close(&volume);
     }
-    return result;
+    driver_close(&volume);
+    return error == 0 ? 0 : volume_say_failed(&volume_driver, "cannot list", uri, error, why.text);
 }
 
 const struct volume_protocol volume_driver = {

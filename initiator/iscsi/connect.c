@@ -30,7 +30,8 @@ static void say_failed(struct iscsi_initiator *initiator, enum rdma_cm_event_typ
         why_say(&initiator->why, "no RNIC reaches it: %s", strerror(error));
         break;
     case RDMA_CM_EVENT_REJECTED:
-        why_say(&initiator->why, "it refuses the connection");
+        why_say(&initiator->why,
+                "it refuses the connection, or is no RDMA target; over TCP it is iscsi://");
         break;
     default:
         why_say(&initiator->why,
