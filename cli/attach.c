@@ -147,7 +147,7 @@ static int volume_choose(struct attach *attach, const char *uri)
     if (result != 0) {
         return result;
     }
-    if (strncmp(uri, "nbd", 3) == 0) {
+    if (strncmp(uri, "nvme+", 5) != 0 && strncmp(uri, "iscsi", 5) != 0) {
         return say_usage("attach",
                          "%s: it is no nvme+rdma://..., nvme+tcp://..., iscsi+rdma://... or "
                          "iscsi://...; give an NBD address to the program itself",

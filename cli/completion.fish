@@ -68,8 +68,8 @@ complete -c weft -n 'not __fish_is_first_arg; and string match -q -- "-*" (comma
     -a '(__weft_options; __weft_values)'
 complete -c weft -n '__weft_is run doctor' -a '(__fish_complete_subcommand --fcs-skip=2)'
 complete -c weft -n '__weft_is serve' -F -a 'file: ram: null: rbd: module:'
-complete -c weft -n '__weft_is cp' -F -a 'nvme+rdma:// nvme+tcp:// nbd://'
+complete -c weft -n '__weft_is cp' -F -a 'nvme+rdma:// nvme+tcp:// iscsi+rdma:// iscsi:// nbd://'
 complete -c weft -n '__weft_is draw' -F
-complete -c weft -n '__weft_is ls info' -a 'nvme+rdma:// nvme+tcp:// nbd://'
-complete -c weft -n '__weft_is attach' -a 'nvme+rdma:// nvme+tcp://'
+complete -c weft -n '__weft_is ls info' -a 'nvme+rdma:// nvme+tcp:// iscsi+rdma:// iscsi:// nbd://'
+complete -c weft -n '__weft_is attach' -a 'nvme+rdma:// nvme+tcp:// iscsi+rdma:// iscsi://'
 complete -c weft -n '__weft_is stat reads top watch' -a '(__weft_pids)'

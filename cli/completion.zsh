@@ -75,11 +75,11 @@ _weft_words() {
         ;;
     cp)
         _alternative 'files:file:_files' \
-            'volumes:volume:compadd -S "" nvme+rdma:// nvme+tcp:// nbd://'
+            'volumes:volume:compadd -S "" nvme+rdma:// nvme+tcp:// iscsi+rdma:// iscsi:// nbd://'
         ;;
     draw) _files ;;
-    ls | info) compadd -S '' nvme+rdma:// nvme+tcp:// nbd:// ;;
-    attach) compadd -S '' nvme+rdma:// nvme+tcp:// ;;
+    ls | info) compadd -S '' nvme+rdma:// nvme+tcp:// iscsi+rdma:// iscsi:// nbd:// ;;
+    attach) compadd -S '' nvme+rdma:// nvme+tcp:// iscsi+rdma:// iscsi:// ;;
     stat | reads | top | watch) _weft_pids ;;
     esac
 }

@@ -66,7 +66,16 @@ void volume_close(struct volume *volume)
 
 int volume_list(const char *uri, volume_seen *seen, void *context)
 {
-    return protocol_of(uri)->list(uri, seen, context);
+    struct volume volume;
+    if (protocol_of(uri)->list != NULL) {
+        return protocol_of(uri)->list(uri, seen, context);
+    }
+    int result = volume_open(uri, 0, &volume);
+    if (result == 0) {
+        seen(context, &volume.facts);
+        volume_close(&volume);
+    }
+    return result;
 }
 
 int volume_submit(struct volume *volume, struct volume_io *io)

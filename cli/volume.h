@@ -86,7 +86,7 @@ struct volume_protocol {
     void (*show)(const struct volume *volume); // for `weft info`: on standard output, and as JSON
     void (*describe)(const struct volume *volume, struct json_object *to);
     // Calls `seen` with each volume of a target, or of what the URI names of it. 0, or EXIT_FAILED
-    // after saying why not all could be seen.
+    // after saying why not all could be seen. NULL: a volume is the list of itself.
     int (*list)(const char *uri, volume_seen *seen, void *context);
 };
 

@@ -16,7 +16,6 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "base/why.h"
-#include "cli/say.h"
 #include "cli/volume.h"
 #include "node/ddm/registry.h"
 #include "node/interface/request.h"
@@ -139,8 +138,7 @@ static void driver_close(struct volume *volume)
 {
     struct session *session = session_of(volume);
     if (session != NULL && session->ddm != NULL) {
-        session->ddm->driver->drain(session->ddm);
-        session->ddm->driver->close(session->ddm);
+        ddm_close(session->ddm);
     }
     free(session);
 }
@@ -234,7 +232,7 @@ static int step(struct command *command)
     }
     ddm_command_expect(&command->ddm, on_end, command);
     session->commands++;
-    return session->ddm->driver->submit(session->ddm, &command->ddm);
+    return ddm_submit(session->ddm, &command->ddm);
 }
 
 static int driver_submit(struct volume *volume, struct volume_io *io)
@@ -341,20 +339,6 @@ static void driver_show(const struct volume *volume)
     printf("  data          %s\n", is_rdma ? "one-shot RDMA" : "TCP");
 }
 
-// A unit that was named is the list of itself.
-static int driver_list(const char *uri, volume_seen *seen, void *context)
-{
-    struct volume volume = {.protocol = &volume_driver};
-    struct why why;
-    list_init(&volume.ended);
-    int error = driver_open(&volume, uri, 0, &why);
-    if (error == 0) {
-        seen(context, &volume.facts);
-    }
-    driver_close(&volume);
-    return error == 0 ? 0 : volume_say_failed(&volume_driver, "cannot list", uri, error, why.text);
-}
-
 const struct volume_protocol volume_driver = {
     .schemes = schemes,
     .check = driver_check,
@@ -367,5 +351,4 @@ const struct volume_protocol volume_driver = {
     .count = driver_count,
     .show = driver_show,
     .describe = driver_describe,
-    .list = driver_list,
 };

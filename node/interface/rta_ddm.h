@@ -189,3 +189,14 @@ struct ddm_driver {
     // Nothing is under way.
     void (*close)(struct ddm *ddm);
 };
+
+static inline int ddm_submit(struct ddm *ddm, struct ddm_command *command)
+{
+    return ddm->driver->submit(ddm, command);
+}
+
+static inline void ddm_close(struct ddm *ddm)
+{
+    ddm->driver->drain(ddm);
+    ddm->driver->close(ddm);
+}

@@ -93,7 +93,8 @@ def cp_offers_files_and_volumes():
         pathlib.Path(folder, 'disk.img').touch()
         assert complete('cp', 'di', folder=folder) == {'disk.img'}
     assert complete('cp', 'nv') == {'nvme+rdma://', 'nvme+tcp://'}
-    assert complete('info', '') == {'nvme+rdma://', 'nvme+tcp://', 'nbd://'}
+    assert complete('info', '') == {'nvme+rdma://', 'nvme+tcp://', 'iscsi+rdma://', 'iscsi://',
+                                    'nbd://'}
     assert {'--verify', '--depth=', '--sparse'} <= complete('cp', '-')
     assert '--json' in complete('ls', '-')
 
