@@ -99,7 +99,8 @@ _weft_volumes() {
         _weft_words compgen -W "$(_weft_options "${COMP_WORDS[0]}" "$command")" -- "$word"
         [[ ${COMPREPLY[*]} == *= ]] && compopt -o nospace 2>/dev/null
     elif [[ $command == cp ]]; then
-        _weft_words compgen -f -W 'nvme+rdma:// nvme+tcp:// iscsi+rdma:// iscsi:// nbd://' -- "$word"
+        _weft_words compgen -f -W 'nvme+rdma:// nvme+tcp:// iscsi+rdma:// iscsi:// nbd://' \
+            -- "$word"
     elif [[ $command == attach ]]; then
         _weft_words compgen -W 'nvme+rdma:// nvme+tcp:// iscsi+rdma:// iscsi://' -- "$word"
     elif [[ $command != discover ]]; then
