@@ -181,9 +181,17 @@ static int file_probe(struct ddm *ddm, struct volume_profile *ret)
     return 0;
 }
 
+// Has no other file taken its path meanwhile?
+static bool is_at(const struct file *file, const char *path)
+{
+    struct stat here, there;
+    return fstat(file->fd, &here) == 0 && stat(path, &there) == 0 && here.st_dev == there.st_dev &&
+           here.st_ino == there.st_ino;
+}
+
 // What another node has is told of as it is, with all that a file can mostly do: nothing is tried
 // on what is not ours.
-static int stand_by(struct file *file)
+static int stand_by(struct file *file, const char *path)
 {
     const struct ddm_host *host = &file->ddm.host;
     struct volume_profile profile;
@@ -193,17 +201,18 @@ static int stand_by(struct file *file)
         return error;
     }
     host->stand_by(host->ctx, &profile);
-    return lock_wait(file->fd, host);
+    error = lock_wait(file->fd, host);
+    return error == 0 && !is_at(file, path) ? -ESTALE : error;
 }
 
-static int fence_take(struct file *file)
+static int fence_take(struct file *file, const char *path)
 {
     const struct ddm_host *host = &file->ddm.host;
     if (host->stand_by == NULL) {
         return lock_take(file->fd, host, "file");
     }
     int error = lock_try(file->fd, host);
-    return error == -EBUSY ? stand_by(file) : error;
+    return error == -EBUSY ? stand_by(file, path) : error;
 }
 
 static int file_setup(struct file *file, const char *path, unsigned engine)
@@ -220,7 +229,7 @@ static int file_setup(struct file *file, const char *path, unsigned engine)
         error = engine_choose(file, engine, host);
     }
     if (error == 0) {
-        error = fence_take(file);
+        error = fence_take(file, path);
     }
     if (error == 0) {
         error = size_find(file); // as the predecessor left it
@@ -235,6 +244,7 @@ static int file_setup(struct file *file, const char *path, unsigned engine)
 static const char *reason(int error)
 {
     return error == -EBUSY    ? "another process has it open through weft"
+           : error == -ESTALE ? "another file has taken its place while another node had it"
            : error == -ENODEV ? "neither a file nor a block device"
                               : strerror(-error);
 }

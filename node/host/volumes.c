@@ -134,7 +134,9 @@ int host_volumes_add(struct host *host)
     }
     if (error != 0) {
         host_say_failure("cannot serve", object, why.text[0] != '\0' ? why.text : strerror(-error),
-                         "give each volume a name of its own, and fewer of them");
+                         error == -EINVAL
+                             ? "see TWO NODES in weft-serve(1)"
+                             : "give each volume a name of its own, and fewer of them");
     }
     return error;
 }

@@ -101,6 +101,7 @@ static void volume_failed(struct uma *uma, struct volume *v, const struct unit_m
     unit_message_why(answer, &why);
     bool is_news = strcmp(v->why.text, why.text) != 0;
     v->state = VOLUME_FAILED;
+    v->is_waited = false;
     v->error = answer->error;
     v->why = why;
     if (is_news && uma_has_started(uma)) {

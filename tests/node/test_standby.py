@@ -169,6 +169,37 @@ def active_path(node):
     return node.process.args[-1].partition('?')[0]
 
 
+@case
+def a_file_that_is_there_no_more_is_not_taken_over():
+    with two_nodes() as (active, standby), session(standby.address, NQN) as (_, queue):
+        disk = active_path(active)
+        with open(f'{disk}.new', 'wb') as out:
+            out.truncate(1 << 20)
+        os.rename(f'{disk}.new', disk)
+        active.process.kill()
+        until(lambda: 'another file has taken its place' in standby.said())
+        assert state(standby) == 'standby' and queue.read(0, 1).status == INACCESSIBLE
+
+
+@case
+def a_configuration_file_says_so_too():
+    with folder() as place:
+        disk, config = place / 'disk', place / 'node.ini'
+        disk.write_bytes(bytes(1 << 20))
+        config.write_text(f'[node]\ncntlid-min = 77\n[volume disk]\nuri = {disk}\n'
+                          f'nqn = {NQN}\nstandby = yes\n')
+        with node_of(disk), Nvme(f'--config={config}') as standby:
+            assert state(standby) == 'standby'
+            with session(standby.address, NQN, 0) as (admin,):
+                assert struct.unpack_from('<H', admin.identify(1).data, 78) == (77,)
+        for text, why in (('[node]\ncntlid-min = 0\n', 'it must be 1 to 65264: cntlid-min'),
+                          (f'[volume d]\nuri = {disk}\nstandby = on\nrta = shared\n',
+                           'an RTA of its own'),
+                          (f'[volume d]\nuri = {disk}\nstandby = 1\n', 'neither yes nor no')):
+            config.write_text(text)
+            expect_error(weft('serve', f'--config={config}', f'--nbd=unix:{place}/nbd'), 1, why)
+
+
 # ---- under load
 
 
