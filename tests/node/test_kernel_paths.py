@@ -17,7 +17,7 @@ import sys
 import time
 
 import kernel_stage
-from kernel_stage import HOST, Tap, count, need, run_cases, scratch_folder, until, vm
+from kernel_stage import HOST, Tap, count, need, run_cases, until, vm
 
 PROGRAMS = {'nvme': 'nvme-cli', 'fio': 'fio'}
 NQN = 'nqn.2026-11.test:paths'
@@ -151,7 +151,7 @@ def main():
     need(PROGRAMS)
     vm.enter()
     tap = Tap()
-    with scratch_folder(options.keep) as scratch:
+    with vm.scratch_folder(options.keep) as scratch:
         guest = vm.Guest(scratch, ['rdma', *PROGRAMS], extras=['nvme'])
         nodes = Nodes(scratch)
         try:

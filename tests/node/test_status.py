@@ -11,7 +11,8 @@ from serving import Node, case, free_port, main, os, signal, until, weft
 OPERATIONS = 'read', 'write', 'flush', 'trim', 'write zeroes', 'extents', 'profile', 'compare', \
     'compare and write'
 COMPLETIONS = ('ok', 'retry', 'malformed', 'range', 'unsupported', 'read only', 'no space', 'media',
-               'transfer', 'timed out', 'no volume', 'internal', 'reserved', 'miscompare')
+               'transfer', 'timed out', 'no volume', 'internal', 'reserved', 'miscompare',
+               'standby')
 RTA = ('name state pid since_ms restarts failures why confinement requests results in_flight '
        'waiting replays retransmissions duplicates violations lent memory refusals resubmissions '
        'turns').split()
