@@ -21,6 +21,7 @@ enum journal_kind {
     JOURNAL_HOLE_OPENED,     // of the stream; key: its number until it closes; wr_id: the position
                              // of its first octet; len: its octets
     JOURNAL_HOLE_CLOSED,     // key; wr_id: messages that it held back; len: octets behind it
+    JOURNAL_RECEIVE_TAKEN,   // wr_id, len: of a shared queue, by this queue pair
     JOURNAL_KIND_COUNT,
 };
 

@@ -106,6 +106,22 @@ static void on_receive_posted(struct works *w, struct story *s, unsigned side,
              r->qp_num, *count, r->wr_id, r->len);
 }
 
+// Of a shared queue: posted for whoever needs it, and this connection's from here on.
+static void on_receive_taken(struct story *s, unsigned side, const struct journal_record *r)
+{
+    char size[TEXT_SIZE_MAX];
+    struct story_event *e = row_add(s, STORY_RECEIVE, side, r);
+    if (e != NULL) {
+        text_size_format(r->len, size);
+        snprintf(e->label, sizeof e->label,
+                 "takes a shared receive · wr_id 0x%" PRIx64 " · %s bytes", r->wr_id, size);
+        snprintf(e->detail, sizeof e->detail,
+                 "QP %" PRIu32 " takes the oldest receive of its shared queue: wr_id 0x%" PRIx64
+                 ", room for %" PRIu64 " bytes",
+                 r->qp_num, r->wr_id, r->len);
+    }
+}
+
 // How many of the ring end with a completion of this work request: those up to it. 0: it is not
 // there, since its post was not recorded.
 static uint32_t ends_with(const struct works_side *side, uint64_t wr_id)
@@ -282,6 +298,9 @@ void works_on_record(struct works *w, struct story *s, unsigned side,
         break;
     case JOURNAL_RECEIVE_POSTED:
         on_receive_posted(w, s, side, record);
+        break;
+    case JOURNAL_RECEIVE_TAKEN:
+        on_receive_taken(s, side, record);
         break;
     case JOURNAL_COMPLETED:
         on_completed(w, s, side, record);

@@ -26,7 +26,8 @@ static struct recv_wqe *claim(struct qp *qp, uint32_t msn)
 {
     struct srq *srq = qp->config.wq.srq;
     if (srq != NULL) {
-        return srq_posted_count(srq) > unclaimed_before(qp, msn) ? srq_claim(srq) : NULL;
+        bool is_left = srq_posted_count(srq) > unclaimed_before(qp, msn);
+        return is_left ? wq_receive_claim_shared(&qp->wq) : NULL;
     }
     uint32_t ahead = msn - receive_due_msn(qp) - (qp->receive != NULL ? 1 : 0);
     return wq_receive_peek(&qp->wq, ahead);

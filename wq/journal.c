@@ -63,6 +63,14 @@ void wq_journal_receives(struct wq *wq, unsigned count)
     }
 }
 
+void wq_journal_taken(struct wq *wq, const struct recv_wqe *wqe)
+{
+    put(wq, &(struct journal_record){.kind = JOURNAL_RECEIVE_TAKEN,
+                                     .qp_num = wq->config->qp_num,
+                                     .wr_id = wqe->wr_id,
+                                     .len = room_of(wqe)});
+}
+
 void wq_journal_context(const struct read_flow *flow, const struct read_context *context,
                         uint32_t number, bool is_granted)
 {

@@ -1,6 +1,8 @@
 // Where receives come from: a ring of its own, or an SRQ.
 #include "base/check.h"
 #include "base/guard.h"
+#include "base/port_journal.h"
+#include "wq/journal.h"
 #include "wq/ring.h"
 #include "wq/scatter.h"
 #include "wq/srq.h"
@@ -11,11 +13,20 @@ bool wq_receive_is_posted(const struct wq *wq)
     return wq_receive_count(wq) > 0;
 }
 
+struct recv_wqe *wq_receive_claim_shared(struct wq *wq)
+{
+    struct recv_wqe *wqe = srq_claim(wq->config->srq);
+    if (wqe != NULL && JOURNAL_IS_KEPT(wq->config->journal)) {
+        wq_journal_taken(wq, wqe);
+    }
+    return wqe;
+}
+
 struct recv_wqe *wq_receive_claim(struct wq *wq)
 {
     CHECK(guard_is_held(&wq->config->guard));
     if (wq->config->srq != NULL) {
-        return srq_claim(wq->config->srq);
+        return wq_receive_claim_shared(wq);
     }
     if (wq->rq_next == wqe_ring_posted(&wq->rq)) {
         return NULL;

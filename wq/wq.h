@@ -251,6 +251,7 @@ void wq_set_ord(struct wq *wq, uint32_t ord);
 
 bool wq_receive_is_posted(const struct wq *wq); // one that no message has claimed
 struct recv_wqe *wq_receive_claim(struct wq *wq);
+struct recv_wqe *wq_receive_claim_shared(struct wq *wq); // with an SRQ alone: its oldest, or NULL
 // Own ring: the one `ahead` places behind the next to be claimed; NULL: not posted.
 struct recv_wqe *wq_receive_peek(const struct wq *wq, uint32_t ahead);
 // Unused. By who polls; the engine only gives back receives of an SRQ, or keeps who polls out.

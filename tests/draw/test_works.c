@@ -87,6 +87,15 @@ static void receives_of_a_run_are_one_row(void **state)
     assert_non_null(strstr(again->label, "post receive · wr_id 0x5"));
 }
 
+static void a_receive_of_a_shared_queue_stands_where_it_is_taken(void **state)
+{
+    const struct story_event *first = put(0, JOURNAL_RECEIVE_TAKEN, 1, 10);
+    assert_non_null(strstr(first->label, "takes a shared receive · wr_id 0x1 · 10 bytes"));
+    assert_int_equal(first->kind, STORY_RECEIVE);
+    put(0, JOURNAL_RECEIVE_TAKEN, 2, 10);
+    assert_int_equal(story.event_count, 2); // each by itself
+}
+
 static void a_length_beyond_32_bits_is_not_made_short(void **state)
 {
     assert_int_equal(put(0, JOURNAL_SEND_POSTED, 1, 1ULL << 32 | 1)->len, UINT32_MAX);
@@ -242,6 +251,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WORKS_TEST(a_run_of_the_same_is_one_message),
         WORKS_TEST(receives_of_a_run_are_one_row),
+        WORKS_TEST(a_receive_of_a_shared_queue_stands_where_it_is_taken),
         WORKS_TEST(a_length_beyond_32_bits_is_not_made_short),
         WORKS_TEST(stags_are_lent_closed_or_taken_back),
         WORKS_TEST(a_hole_lasts_from_the_packet_that_opens_it_to_the_one_that_closes_it),

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "wq/journal.h"
+#include "wq/srq.h"
 #include "wq/wq.h"
 
 enum { MEMORY_LEN = 4096, PARTS = 3, PART_LEN = 1000, RECORD_MAX = 64 };
@@ -204,6 +205,28 @@ static void a_receive_tells_of_its_room_and_then_of_its_message(void **state)
     assert_int_equal(records[1].opcode, WC_RECV);
 }
 
+static void a_shared_receive_is_recorded_by_who_takes_it(void **state)
+{
+    struct queue *q = &it.queue[0];
+    const struct srq_config config = {.pd = it.pd, .max_wr = 2, .max_sge = 2};
+    struct srq *srq;
+    assert_int_equal(srq_create(&config, &srq), 0);
+    q->config.srq = srq;
+    struct recv_wqe *wqe = srq_slot(srq, 0);
+    wqe->wr_id = 9;
+    wqe->sge_count = 1;
+    wqe->sge[0].length = 70;
+    srq_commit(srq, 1);
+    assert_int_equal(record_count, 0); // it may be anybody's
+    assert_ptr_equal(wq_receive_claim(&q->wq), wqe);
+    expect_record(0, JOURNAL_RECEIVE_TAKEN, 5, 9, 70);
+    assert_null(wq_receive_claim(&q->wq));
+    assert_int_equal(record_count, 1);
+    q->config.srq = NULL;
+    srq_free(srq, wqe);
+    srq_destroy(srq);
+}
+
 static void what_is_flushed_says_so(void **state)
 {
     struct queue *q = &it.queue[0];
@@ -271,6 +294,7 @@ int main(void)
         CASE(every_receive_of_a_batch_is_recorded, open_kept),
         CASE(a_key_is_that_of_who_is_named_or_invalidated, open_kept),
         CASE(a_receive_tells_of_its_room_and_then_of_its_message, open_kept),
+        CASE(a_shared_receive_is_recorded_by_who_takes_it, open_kept),
         CASE(what_is_flushed_says_so, open_kept),
         CASE(a_context_that_is_taken_is_recorded_with_what_its_read_still_wants, open_kept),
         CASE(nothing_is_recorded_for_nobody, open_unasked),
