@@ -14,7 +14,8 @@ DEBIAN = SOURCE / 'packaging/debian'
 PACKAGING_ALONE = {'debhelper-compat', 'dh-apparmor'}
 # What stands for packages that debhelper or every Debian machine has.
 OTHERWISE = {'gcc': 'build-essential', 'libc6-dev': 'build-essential', 'make': 'build-essential',
-             'binutils': 'build-essential', 'python3': 'python3:any'}
+             'binutils': 'build-essential', 'python3': 'python3:any',
+             'pkg-config': 'pkgconf'}
 
 
 @case
