@@ -37,19 +37,22 @@ static struct item {
 } item[ITEM_MAX];
 static unsigned item_count;
 
-static void capture_read(const char *name)
+static size_t file_len;
+
+// Behind what was read before.
+static void capture_append(const char *name)
 {
     const char *root = getenv("WEFT_SOURCE_DIR");
     char path[1024];
     snprintf(path, sizeof path, "%s/tests/fuzz/corpus/draw/%s", root != NULL ? root : ".", name);
     FILE *in = fopen(path, "r");
     assert_non_null(in);
-    struct span left = span_of(file, fread(file, 1, sizeof file, in));
+    struct span left =
+        span_of(file + file_len, fread(file + file_len, 1, sizeof file - file_len, in));
     fclose(in);
+    file_len += left.len;
     struct capture c = {0};
     enum capture_verdict verdict;
-    item_count = 0;
-    other_len = 0;
     do {
         size_t used;
         struct item *i = &item[item_count];
@@ -60,6 +63,13 @@ static void capture_read(const char *name)
         item_count += verdict == CAPTURE_PACKET || verdict == CAPTURE_RECORD;
         assert_true(item_count < ITEM_MAX);
     } while (verdict != CAPTURE_MORE && left.len > 0);
+}
+
+static void capture_read(const char *name)
+{
+    item_count = 0;
+    file_len = other_len = 0;
+    capture_append(name);
 }
 
 static unsigned place_of(uint64_t packet)
@@ -227,21 +237,29 @@ static void say_frame_of(const struct picture *p)
     }
 }
 
-static void tell(const struct story_bounds *bounds)
+// The first `count` connections, or, of one, what makes a good picture.
+static void tell_of(unsigned count, const struct story_bounds *bounds)
 {
     static struct picture picture;
     struct telling t;
-    uint32_t index;
+    uint32_t index[STORY_CONNECTION_MAX] = {0, 1, 2};
     memset(&picture, 0, sizeof picture);
     see_all(NULL);
     say_connections();
-    assert_non_null(registry_find(&registry, registry_choice(&registry), &index));
-    assert_true(telling_create(&t, &registry, &owners, &index, 1, bounds));
+    if (count == 1) {
+        assert_non_null(registry_find(&registry, registry_choice(&registry), &index[0]));
+    }
+    assert_true(telling_create(&t, &registry, &owners, index, count, bounds));
     see_all(&t);
     telling_finish(&t, &picture);
     say_frame_of(&picture);
     say_story(&t.story);
     telling_destroy(&t);
+}
+
+static void tell(const struct story_bounds *bounds)
+{
+    tell_of(1, bounds);
 }
 
 static const struct story_bounds all = {
@@ -412,6 +430,21 @@ static void packets_of_long_messages_of_roce_are_lost(void **state)
     golden_compare("draw/golden/roce_segments_spoilt.txt", told);
 }
 
+// Of both wires, of the same host and of others, in either order.
+static void connections_of_one_picture_are_told_apart(void **state)
+{
+    static const char *const paths[] = {"rping-weft", "rping-records", "rping-roce"};
+    for (unsigned first = 0; first < 3; first++) {
+        struct story_bounds bounds = all;
+        again("three", paths[first]);
+        capture_append(paths[(first + 1) % 3]);
+        capture_append(paths[(first + 2) % 3]);
+        bounds.event_max = 12;
+        tell_of(3, &bounds);
+    }
+    golden_compare("draw/golden/three_connections.txt", told);
+}
+
 // By packets, by time and by number.
 static void bounds_leave_out(void **state)
 {
@@ -446,6 +479,7 @@ int main(void)
         CASE(fpdus_of_several_segments_are_put_together),
         CASE(what_roce_loses_repeats_or_spoils),
         CASE(packets_of_long_messages_of_roce_are_lost),
+        CASE(connections_of_one_picture_are_told_apart),
         CASE(bounds_leave_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
