@@ -210,6 +210,34 @@ def a_ping_comes_back(node):
         assert (said.opcode, said.itt, said.data) == (iscsi.NOP_IN, 77, b'ping')
 
 
+@on_node()
+def each_answer_has_the_next_status_number(node):
+    """RFC 7143 section 4.2.2.1: all that end something; an R2T only says which is next."""
+    def number(said, opcode):
+        assert said.opcode == opcode, said.opcode
+        return said.word(24)
+
+    with session(node) as host:
+        at = number(host.ask([0]), iscsi.RESPONSE)
+        for tag in 77, 78:
+            host.send(0x40 | iscsi.NOP_OUT, iscsi.FINAL, tag, b'',
+                      struct.pack('>II', NO_TAG, host.cmdsn))
+            at += 1
+            assert number(host.receive(), iscsi.NOP_IN) == at
+        host.send(0x40 | iscsi.TASK, 0x81, 79, fields=struct.pack('>II', 999, host.cmdsn))
+        assert number(host.receive(), iscsi.TASK_RESPONSE) == at + 1
+        host.send(0x40 | iscsi.TEXT, iscsi.FINAL, 80, b'SendTargets=\0',
+                  struct.pack('>II', NO_TAG, host.cmdsn))
+        assert number(host.receive(), iscsi.TEXT_RESPONSE) == at + 2
+        tag = host.write_begin(0, 1)
+        asked = host.receive()
+        assert number(asked, iscsi.R2T) == at + 3
+        host.data_out(tag, asked.ttt, 0, bytes(512))
+        assert number(host.receive(), iscsi.RESPONSE) == at + 3
+        host.send(0x40 | iscsi.LOGOUT, 0x80, 81, fields=struct.pack('>II', 0, host.cmdsn))
+        assert number(host.receive(), iscsi.LOGOUT_RESPONSE) == at + 4
+
+
 @on_node('delay+ram:1M?delay.read=300ms')
 def an_aborted_task_is_not_answered(node):
     with session(node) as host:
