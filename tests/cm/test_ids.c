@@ -450,6 +450,9 @@ static void test_an_endpoint_that_cannot_be_leaves_nothing(void **state)
     struct ibv_qp_init_attr attr = {.cap = {.max_send_wr = 1, .max_send_sge = 1 << 20}};
     assert_refused(rdma_create_ep(&id, res, NULL, &attr), EINVAL);
     assert_null(id);
+    res->ai_port_space = 0x7777; // there is no such
+    assert_refused(rdma_create_ep(&id, res, NULL, NULL), EINVAL);
+    assert_null(id);
     rdma_freeaddrinfo(res);
     end_close(&listener);
 }

@@ -75,6 +75,31 @@ static void message_that_the_terminate_quotes_is_named(void **state)
     assert_non_null(strstr(said, "; message: RDMA Write to STag 0x0000abcd, offset 0x1000"));
 }
 
+// What a Terminate before quoted is not said again of one that quotes nothing, or nonsense.
+static void what_is_not_quoted_is_not_named(void **state)
+{
+    message_that_the_terminate_quotes_is_named(state);
+    struct farewell f = farewell_to(FAREWELL_BY_PEER);
+    f.terminate = (struct terminate){.layer = 1, .etype = 1};
+    farewell_say(&f, &trace);
+    assert_string_equal(strrchr(said, ':'), ": invalid STag (layer 1 etype 1 code 0x00)");
+    f.terminate.has_ddp = true;
+    f.terminate.ddp_header_len = 1;
+    farewell_say(&f, &trace);
+    assert_null(strstr(said, "message:"));
+}
+
+static void untagged_message_is_named_by_queue_and_number(void **state)
+{
+    struct farewell f = farewell_to(FAREWELL_BY_US);
+    const struct ddp_header h = {
+        .last = true, .rsvdulp = rdmap_control_emit(RDMAP_SEND), .qn = 0, .msn = 9};
+    f.terminate = (struct terminate){.layer = 1, .etype = 2, .has_ddp = true};
+    f.terminate.ddp_header_len = (uint8_t)ddp_header_emit(&h, f.terminate.ddp_header);
+    farewell_say(&f, &trace);
+    assert_non_null(strstr(said, "; message: Send, queue 0, MSN 9"));
+}
+
 static void ipv6_peer_stands_in_brackets(void **state)
 {
     struct farewell f = farewell_to(FAREWELL_LOST);
@@ -91,6 +116,8 @@ int main(void)
         cmocka_unit_test_setup(silent_peer_is_named, setup),
         cmocka_unit_test_setup(terminate_is_told_with_who_sent_it_and_why, setup),
         cmocka_unit_test_setup(message_that_the_terminate_quotes_is_named, setup),
+        cmocka_unit_test_setup(what_is_not_quoted_is_not_named, setup),
+        cmocka_unit_test_setup(untagged_message_is_named_by_queue_and_number, setup),
         cmocka_unit_test_setup(ipv6_peer_stands_in_brackets, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

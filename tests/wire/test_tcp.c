@@ -168,6 +168,23 @@ static void line_names_flags_and_options(void **state)
     char line[200];
     assert_string_equal(tcp_header_format(&syn, line, sizeof line),
                         "40000 > 7471 S seq 16909060 ack 0 win 65534 mss 1460");
+    const struct tcp_header all = {
+        .src_port = 1,
+        .dst_port = 2,
+        .seq = 3,
+        .ack = 4,
+        .window = 5,
+        .flags = TCP_SYN | TCP_FIN | TCP_RST | TCP_PSH | TCP_ACK,
+        .options = {.has_scale = true,
+                    .scale = 7,
+                    .sack_permitted = true,
+                    .sack_count = 2,
+                    .sack = {{10, 20}, {30, 40}}},
+    };
+    assert_string_equal(tcp_header_format(&all, line, sizeof line),
+                        "1 > 2 SFRPA seq 3 ack 4 win 5 scale 7 sack-ok sack 10-20 sack 30-40");
+    assert_string_equal(tcp_header_format(&(struct tcp_header){0}, line, sizeof line),
+                        "0 > 0  seq 0 ack 0 win 0");
 }
 
 int main(void)
