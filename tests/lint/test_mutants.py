@@ -309,6 +309,11 @@ def results():
         yield name, '' if found == (verdicts, killers) else f'found {found}'
     yield 'a script is met case by case', script_wrong()
     with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
+        found = judge_tree(pathlib.Path(folder), {'base': 'true', 'docs': STRONG}, CODE,
+                           meson=MESON.replace("'mem'", "'docs'"))
+    yield 'tests that stand on no room kill last', \
+        '' if found == ({'killed', 'equivalent'}, {'docs/a'}) else f'found {found}'
+    with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
         write(pathlib.Path(folder), {'tests/base/test_b.c': ALONE})
         found = judge_tree(pathlib.Path(folder), {'base': STRONG, 'mem': 'true'}, meson=MESON_ALONE)
     yield 'who is asked again does not wait for a test that is to be alone', \

@@ -97,6 +97,8 @@ class Trial:
         yield [test for test in scripts if test.folder == folder]
         if not self.is_own:
             yield [test for test in scripts if test.folder in folders[1:]]
+            # A library that is loaded by name is below nobody's rooms.
+            yield [test for test in self.tests if test.folder not in (*folders, 'fuzz')]
 
     def reaching(self, group, mask, is_slow):
         """Those of a group that may see a change behind the probes of `mask`, best first."""
