@@ -598,7 +598,7 @@ def the_bar_of_a_context_goes_from_one_queue_pair_to_the_other():
         path = pathlib.Path(folder, 'two.pcapng')
         limits = {'WEFT_READ_CONTEXTS': '1', 'WEFT_READ_ALLOTMENT': str(ALLOTMENT),
                   'WEFT_READ_PRESSURE': 'off'}
-        words = ['ib_read_bw', '-R', '-F', '-s', 65536, '-n', 5, '-q', 2, '-p', PORT]
+        words = ['ib_read_bw', '-R', '-F', '-s', 65536, '-n', 100, '-q', 2, '-p', PORT]
         run_pair(words, [*words, '127.0.0.1'], server=limits,
                  client={**limits, 'WEFT_PCAP': str(path)})
         listed = json.loads(weft('draw', '-j', path).stdout)['connections']
