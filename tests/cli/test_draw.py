@@ -522,6 +522,7 @@ def formats_of_other_programs_are_read():
 # --- records of what programs did -----------------------------------------------------------------
 
 RECORD = 0x80776674
+HOLE_OPENED, HOLE_CLOSED = 10, 11  # kinds of them
 
 
 def captures_with_records(folder, wire_name='iwarp', **env):
@@ -608,6 +609,40 @@ def the_bar_of_a_context_goes_from_one_queue_pair_to_the_other():
         taken = [span for span in spans if 'taken from it' in span.desc]
         assert len(spans) > 10 and taken, [span.desc for span in spans]
         assert len({span.x for span in spans}) == 1, 'side by side, though there is one context'
+
+
+def captures_with_holes(folder):
+    """As captures_with_records, where some of what the client sends comes late."""
+    client, server = pathlib.Path(folder, 'client.pcapng'), pathlib.Path(folder, 'server.pcapng')
+    subprocess.run(['ip', 'link', 'set', 'lo', 'mtu', '1500'], check=True)
+    try:
+        rping(16000, 20, server={'WEFT_LINK': 'udp', 'WEFT_PCAP': str(server)},
+              client={'WEFT_LINK': 'udp', 'WEFT_PCAP': str(client),
+                      'WEFT_FAULT': 'seed=5,reorder=12%,side=out'})
+    finally:
+        subprocess.run(['ip', 'link', 'set', 'lo', 'mtu', '65536'], check=True)
+    return client, server
+
+
+def holes_in(path):
+    """Records of holes that opened, and that closed."""
+    kinds = [body[5] for kind, body in blocks_of(path) if kind == RECORD]
+    return kinds.count(HOLE_OPENED), kinds.count(HOLE_CLOSED)
+
+
+@case
+def holes_are_drawn_by_the_word_of_the_end_that_misses_something():
+    with scratch() as folder:
+        client, server = captures_with_holes(folder)
+        opened, closed = holes_in(server)
+        assert opened == closed > 5 and holes_in(client) == (0, 0), (opened, closed)
+        for captures in ([server], [client, server]):
+            holes = of(draw_records(captures)[2], 'hole')
+            assert len(holes) == opened and {hole.side for hole in holes} == {1}, holes
+            assert all('as this end recorded it; when it closed' in hole.desc for hole in holes)
+        assert any(not hole.title.endswith(' 0') for hole in holes), 'nothing was held back'
+        seen = of(draw_records([client])[2], 'hole')  # in the order in which it left
+        assert seen and not any('recorded it' in hole.desc for hole in seen), seen
 
 
 @case
