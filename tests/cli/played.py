@@ -7,11 +7,23 @@ import socket
 import threading
 
 PID = os.getpid()
+ANOTHER = 65534  # a user's number
 
 
 @contextlib.contextmanager
-def process(answer, pid=PID, uid=None):
-    """A control socket under the name of `pid` that gives `answer` (None: nothing at all)."""
+def acting_as(uid):
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@contextlib.contextmanager
+def process(answer, pid=PID, uid=None, is_another=False):
+    """A control socket under the name of `pid`, and of `uid`, that gives `answer` (None: nothing at
+    all). `is_another`, for root alone: another user has it."""
+    uid = ANOTHER if is_another else os.getuid() if uid is None else uid
     requests = []
     release = threading.Event()
 
@@ -30,8 +42,9 @@ def process(answer, pid=PID, uid=None):
                 threading.Thread(target=serve_one, args=(peer,), daemon=True).start()
 
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(f'\0weft.{os.getuid() if uid is None else uid}.{pid}')
-        listener.listen()
+        listener.bind(f'\0weft.{uid}.{pid}')
+        with acting_as(ANOTHER) if is_another else contextlib.nullcontext():
+            listener.listen()
         server = threading.Thread(target=serve, daemon=True)
         server.start()
         try:

@@ -144,8 +144,17 @@ def what_is_not_one_json_object_is_refused():
 
 
 @case
-def a_process_that_shows_strangers_the_door_belongs_to_another():
+def a_process_of_ones_own_that_hangs_up_has_ended():
     with process(b''):
+        expect_error(weft('stat', PID), 1, 'it has ended meanwhile')
+        expect(weft('stat'), 0, None)
+
+
+@case
+def a_process_that_shows_strangers_the_door_belongs_to_another():
+    if os.geteuid() != 0:
+        raise Skip('only root can listen as another user')
+    with process(b'', is_another=True):
         expect_error(weft('stat', PID), 1, 'it belongs to another user')
 
 
