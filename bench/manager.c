@@ -5,6 +5,8 @@
 //         needs a segment) or together. The caller posts its work requests in chains, or each by a
 //         call of its own (singles). A round ends when all octets are placed: writes with a read
 //         behind them.
+//     bench-manager join (manager|posts|singles) (write|read) (apart|together) ROUNDS
+//         The same octets as 4096 requests that allow the manager to join them.
 //     bench-manager large (manager|posts) (write|read) OCTETS
 //         One request of that many octets, in transfers of 4 MiB, four at a time.
 //     bench-manager verify (write|read) OCTETS
@@ -124,19 +126,20 @@ static void submit(struct bench *bench, struct weft_rdma_request *request)
     }
 }
 
-// Polls once; true when the request is complete, which it must be well.
-static bool is_complete(struct bench *bench, const struct weft_rdma_request *request)
+// Polls once; how many requests are complete since, which they must be well.
+static unsigned completed(struct bench *bench)
 {
     struct ibv_wc wc[WC_MAX];
+    struct weft_rdma_request *request;
+    unsigned count = 0;
     weft_rdma_manager_poll(bench->manager, wc, WC_MAX);
-    if (weft_rdma_manager_next_done(bench->manager) == NULL) {
-        return false;
+    for (; (request = weft_rdma_manager_next_done(bench->manager)) != NULL; count++) {
+        if (request->result.outcome != WEFT_RDMA_SUCCESS) {
+            errno = 0;
+            fail(ibv_wc_status_str(request->result.status));
+        }
     }
-    if (request->result.outcome != WEFT_RDMA_SUCCESS) {
-        errno = 0;
-        fail(ibv_wc_status_str(request->result.status));
-    }
-    return true;
+    return count;
 }
 
 /* ---- by the caller --------------------------------------------------------------------------- */
@@ -168,6 +171,7 @@ static unsigned reap(struct bench *bench)
 
 static struct weft_rdma_buffer buffers[ELEMENTS];
 static struct weft_rdma_element elements[ELEMENTS];
+static struct weft_rdma_request requests[ELEMENTS];
 static struct ibv_send_wr wrs[ELEMENTS + 1];
 static struct ibv_sge sges[ELEMENTS + 1];
 
@@ -213,27 +217,48 @@ static void round_by_manager(struct bench *bench, bool is_read)
                                         .elements = elements,
                                         .trailer = is_read ? NULL : &wrs[ELEMENTS]};
     submit(bench, &request);
-    while (!is_complete(bench, &request)) {
+    while (completed(bench) == 0) {
+    }
+}
+
+static void round_by_requests(struct bench *bench, bool is_read)
+{
+    unsigned left = ELEMENTS;
+    for (unsigned i = 0; i < ELEMENTS; i++) {
+        elements[i].next = NULL;
+        requests[i] =
+            (struct weft_rdma_request){.opcode = is_read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+                                       .flags = WEFT_RDMA_MAY_COALESCE,
+                                       .elements = &elements[i]};
+        requests[i].trailer = is_read || i + 1 < ELEMENTS ? NULL : &wrs[ELEMENTS];
+        submit(bench, &requests[i]);
+    }
+    while (left > 0) {
+        left -= completed(bench);
     }
 }
 
 static void round_by_posts(struct bench *bench, bool is_read, unsigned chain)
 {
     unsigned total = is_read ? ELEMENTS : ELEMENTS + 1;
-    unsigned signalled = (total + CHAIN - 1) / CHAIN, posted = 0, completed = 0;
-    while (completed < signalled) {
-        if (posted < total && posted + CHAIN - completed * CHAIN < DEPTH) {
+    unsigned signalled = (total + CHAIN - 1) / CHAIN, posted = 0, reaped = 0;
+    while (reaped < signalled) {
+        if (posted < total && posted + CHAIN - reaped * CHAIN < DEPTH) {
             unsigned end = posted + CHAIN < total ? posted + CHAIN : total;
             for (; posted < end; posted += chain) {
                 post(bench, &wrs[posted]);
             }
         }
-        completed += reap(bench);
+        reaped += reap(bench);
     }
 }
 
+// How a round is done by the manager.
+typedef void round_function(struct bench *bench, bool is_read);
+
 // `chain`: of the caller's work requests in a call; 0: by the manager.
-static void coalesce(unsigned chain, bool is_read, bool together, unsigned rounds)
+static void coalesce(round_function *managed, unsigned chain, bool is_read, bool together,
+                     unsigned rounds)
 {
     bool by_manager = chain == 0;
     struct bench bench;
@@ -245,7 +270,7 @@ static void coalesce(unsigned chain, bool is_read, bool together, unsigned round
                 together ? ELEMENT_LEN : STRIDE, by_manager ? CHAIN : chain);
     for (unsigned i = 0; i < rounds; i++) {
         double start_s = now_s();
-        by_manager ? round_by_manager(&bench, is_read) : round_by_posts(&bench, is_read, chain);
+        by_manager ? managed(&bench, is_read) : round_by_posts(&bench, is_read, chain);
         us[i] = 1e6 * (now_s() - start_s);
     }
     weft_rdma_manager_counters(bench.manager, &counters);
@@ -314,7 +339,7 @@ static void large(bool by_manager, bool is_read, uint64_t len)
     if (by_manager) {
         struct weft_rdma_request request = large_request(&bench, is_read, len);
         submit(&bench, &request);
-        while (!is_complete(&bench, &request)) {
+        while (completed(&bench) == 0) {
         }
     } else {
         large_by_posts(&bench, is_read, len);
@@ -369,7 +394,7 @@ static void verify(bool is_read, uint64_t len)
     double start_s = now_s(), busy_s = cpu_s(RUSAGE_SELF);
     submit(&bench, &request);
     for (bool is_over = false; !is_over;) {
-        is_over = is_complete(&bench, &request);
+        is_over = completed(&bench) > 0;
         uint64_t done = request.result.done_len;
         uint64_t ahead = len - done < AHEAD_LEN ? len : done + AHEAD_LEN;
         compare(sink, compared, done);
@@ -393,8 +418,10 @@ static unsigned chain_of(const char *by)
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
-    if (argc == 6 && strcmp(what, "coalesce") == 0) {
-        coalesce(chain_of(argv[2]), strcmp(argv[3], "read") == 0, strcmp(argv[4], "together") == 0,
+    bool is_joined = strcmp(what, "join") == 0;
+    if (argc == 6 && (is_joined || strcmp(what, "coalesce") == 0)) {
+        coalesce(is_joined ? round_by_requests : round_by_manager, chain_of(argv[2]),
+                 strcmp(argv[3], "read") == 0, strcmp(argv[4], "together") == 0,
                  (unsigned)strtoul(argv[5], NULL, 10));
     } else if (argc == 5 && strcmp(what, "large") == 0) {
         large(strcmp(argv[2], "manager") == 0, strcmp(argv[3], "read") == 0,
@@ -402,7 +429,7 @@ int main(int argc, char **argv)
     } else if (argc == 4 && strcmp(what, "verify") == 0) {
         verify(strcmp(argv[2], "read") == 0, strtoull(argv[3], NULL, 10));
     } else {
-        fprintf(stderr, "usage: bench-manager coalesce (manager|posts|singles) (write|read)"
+        fprintf(stderr, "usage: bench-manager (coalesce|join) (manager|posts|singles) (write|read)"
                         " (apart|together) ROUNDS"
                         " | large (manager|posts) (write|read) OCTETS"
                         " | verify (write|read) OCTETS\n");

@@ -2,9 +2,10 @@
 """The RDMA manager beside a caller that posts its own work requests, on weft.
 
 manager.coalesce: 4096 elements of 512 octets, their remote ranges side by side, against the
-caller's own 4096 work requests, in chains of 64 of which the last is signalled. manager.large: one
-request of 1.5 GiB, against the caller's own posts of transfers of the same length; and one of 6 GiB
-each way, with every octet verified.
+caller's own 4096 work requests, in chains of 64 of which the last is signalled. manager.join: the
+same as 4096 requests that may be joined. manager.large: one request of 1.5 GiB, against the
+caller's own posts of transfers of the same length; and one of 6 GiB each way, with every octet
+verified.
 """
 
 import statistics
@@ -29,10 +30,10 @@ def pairs(count, what, *words):
     return results['manager'], results['posts']
 
 
-def coalesce(way, places):
-    ours, theirs = pairs(PAIRS, 'coalesce', way, places, ROUNDS)
+def coalesce(what, way, places):
+    ours, theirs = pairs(PAIRS, what, way, places, ROUNDS)
     for key, unit in (('us', 'us'), ('descriptors', 'work requests'), ('calls', 'calls')):
-        compare('manager.coalesce', f'{way} 4096 x 512 octets, {places}, {key}', unit,
+        compare(f'manager.{what}', f'{way} 4096 x 512 octets, {places}, {key}', unit,
                 column(ours, key), BASELINE, column(theirs, key), less_is_better=True)
 
 
@@ -49,7 +50,8 @@ def large(way):
 def main():
     for way in ('write', 'read'):
         for places in ('apart', 'together'):
-            coalesce(way, places)
+            for what in ('coalesce', 'join'):
+                coalesce(what, way, places)
     for way in ('write', 'read'):
         large(way)
 

@@ -3,8 +3,9 @@
 kernel: on the Linux kernel's siw (iWARP) and rxe (RoCEv2) with the system's libibverbs, in the
 virtual machine of tests/siw/vm.py, both ends in it.
 
-manager.vm: as manager.coalesce in manager.py; the caller's own work requests in chains of 64, and
-one call for each. The machine's processor is emulated, so what counts is the ratio.
+manager.vm: as manager.coalesce, manager.join and, of 16 MiB, manager.large in manager.py; the
+caller's own work requests in chains of 64, and one call for each. The machine's processor is
+emulated, so what counts is the ratio.
 """
 
 import json
@@ -23,11 +24,12 @@ PROGRAM = BUILD / 'bench/bench-manager-system'
 PAIRS = pairs_wanted(3)
 ROUNDS = 5
 LIMIT_S = 60
+LARGE_LEN = 16 << 20
 BASELINES = {'posts': 'own posts', 'singles': 'a call for each'}
 
 
 def run(guest, *words):
-    process = guest.start([PROGRAM, 'coalesce', *words, ROUNDS], {'WEFT_BENCH_ADDR': guest.addr},
+    process = guest.start([PROGRAM, *words], {'WEFT_BENCH_ADDR': guest.addr},
                           LIMIT_S)
     status, output = process.wait(LIMIT_S + 5), process.output()
     if status != 0:
@@ -35,14 +37,23 @@ def run(guest, *words):
     return json.loads(output)
 
 
-def coalesce(guest, device, way, places):
-    found = alternating(PAIRS, {by: lambda by=by: run(guest, by, way, places)
+def coalesce(guest, device, what, way, places):
+    found = alternating(PAIRS, {by: lambda by=by: run(guest, what, by, way, places, ROUNDS)
                                 for by in ('manager', *BASELINES)})
     for key, unit in (('us', 'us'), ('descriptors', 'work requests'), ('calls', 'calls')):
         for by, baseline in BASELINES.items():
-            compare('manager.vm', f'{device}: {way} 4096 x 512 octets, {places}, {key}', unit,
+            compare('manager.vm', f'{device}: {what}, {way} 4096 x 512 octets, {places}, {key}', unit,
                     column(found['manager'], key), baseline, column(found[by], key),
                     less_is_better=True)
+
+
+def large(guest, device, way):
+    found = alternating(PAIRS, {by: lambda by=by: run(guest, 'large', by, way, LARGE_LEN)
+                                for by in ('manager', 'posts')})
+    key = 'octets_per_s'
+    compare('manager.vm', f'{device}: {way} 16 MiB in one request', 'GB/s',
+            column(found['manager'], key), BASELINES['posts'], column(found['posts'], key),
+            scale=1e9)
 
 
 def measure():
@@ -52,8 +63,10 @@ def measure():
             for device in vm.DEVICES:
                 guest.use_device(device)
                 for way in ('write', 'read'):
-                    for places in ('apart', 'together'):
-                        coalesce(guest, device, way, places)
+                    for what in ('coalesce', 'join'):
+                        for places in ('apart', 'together'):
+                            coalesce(guest, device, what, way, places)
+                    large(guest, device, way)
         finally:
             guest.end()
 
