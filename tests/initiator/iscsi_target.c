@@ -186,13 +186,23 @@ static void command(struct iscsi_target *t, const struct ibv_wc *wc, const uint8
 
 /* ---- what else comes ------------------------------------------------------------------------- */
 
+// Without that a session is not one over one-shot RDMA, and is refused (docs/iscsi.md).
+static bool is_offered(const uint8_t *pdu)
+{
+    static const char key[] = "X-invalid.weft.oneshot=Yes";
+    uint32_t len = get_be24(pdu + ISCSI_OFF_DATA_LEN);
+    CHECK(len <= PDU_LEN - ISCSI_HEADER_LEN);
+    return memmem(pdu + ISCSI_HEADER_LEN, len, key, sizeof key) != NULL;
+}
+
 static void login(struct iscsi_target *t, const uint8_t *pdu)
 {
     t->statsn = get_be32(pdu + ISCSI_OFF_EXPSTATSN);
     t->expcmdsn = get_be32(pdu + ISCSI_OFF_CMDSN);
     uint8_t *out = pdu_out(t, ISCSI_LOGIN_RESPONSE, pdu[ISCSI_OFF_FLAGS], 0);
     bool is_own = t->wish.keys != NULL;
-    put_be16(out + ISCSI_LOGIN_OFF_STATUS, t->wish.login_status);
+    put_be16(out + ISCSI_LOGIN_OFF_STATUS,
+             is_offered(pdu) ? t->wish.login_status : ISCSI_MISSING_PARAMETER);
     t->counters.logins++;
     pdu_send(t, out,
              data_put(out, is_own ? t->wish.keys : yes, is_own ? t->wish.keys_len : sizeof yes));

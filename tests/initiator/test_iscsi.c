@@ -289,6 +289,15 @@ static void refused_by(const struct iscsi_target_wish *wish, const char *why)
     end(&s);
 }
 
+static void the_login_asks_for_one_shot_rdma(void **state)
+{
+    const struct iscsi_target_wish wish = {0};
+    struct scene s;
+    begin_well(&s, &wish); // a target that was not asked refuses
+    assert_int_equal(iscsi_target_counters(s.target)->logins, 1);
+    end(&s);
+}
+
 static void a_target_without_the_key_is_refused(void **state)
 {
     static const char no[] = "X-invalid.weft.oneshot=NotUnderstood", none[] = "HeaderDigest=None",
@@ -408,6 +417,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_ping_is_answered),
         cmocka_unit_test(who_leaves_says_so),
         cmocka_unit_test(what_a_reset_aborts_is_taken_back),
+        cmocka_unit_test(the_login_asks_for_one_shot_rdma),
         cmocka_unit_test(a_target_without_the_key_is_refused),
         cmocka_unit_test(a_login_that_is_refused_says_why),
         cmocka_unit_test(an_answer_that_closes_nothing_is_made_up_for),
