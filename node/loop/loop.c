@@ -30,6 +30,7 @@ struct loop_watch {
 struct loop {
     int epoll_fd;
     bool is_stopped;
+    bool is_pwait2_refused;
     instant_ns now;
     struct list_link members;
     struct list_link *next_member; // of the round under way: a member may leave meanwhile
@@ -211,7 +212,15 @@ static void end_rests(struct loop *loop)
 
 /* ---- turns ----------------------------------------------------------------------------------- */
 
-// Kernels before 5.11 count in milliseconds only.
+static int wait_finely(struct loop *loop, struct epoll_event *events, instant_ns until)
+{
+    duration_ns left = until <= loop->now ? 0 : until - loop->now;
+    struct timespec timeout = {.tv_sec = (time_t)(left / NS_PER_S),
+                               .tv_nsec = (long)(left % NS_PER_S)};
+    return (int)syscall(CALL_EPOLL_PWAIT2, loop->epoll_fd, events, EVENTS_MAX,
+                        until == INSTANT_NEVER ? NULL : &timeout, NULL, 0);
+}
+
 static int wait_coarsely(struct loop *loop, struct epoll_event *events, instant_ns until)
 {
     uint64_t ms = until <= loop->now ? 0 : (until - loop->now + NS_PER_MS - 1) / NS_PER_MS;
@@ -219,17 +228,18 @@ static int wait_coarsely(struct loop *loop, struct epoll_event *events, instant_
     return epoll_wait(loop->epoll_fd, events, EVENTS_MAX, timeout);
 }
 
+// Kernels before 5.11 count in milliseconds only; filters and emulators of their time answer EPERM
+// too. Who has said so once is not asked again: valgrind writes five lines each time.
 static int wait_for_events(struct loop *loop, struct epoll_event *events, instant_ns until)
 {
-    duration_ns left = until <= loop->now ? 0 : until - loop->now;
-    struct timespec timeout = {.tv_sec = (time_t)(left / NS_PER_S),
-                               .tv_nsec = (long)(left % NS_PER_S)};
-    int count = (int)syscall(CALL_EPOLL_PWAIT2, loop->epoll_fd, events, EVENTS_MAX,
-                             until == INSTANT_NEVER ? NULL : &timeout, NULL, 0);
-    if (count < 0 && errno == ENOSYS) {
-        count = wait_coarsely(loop, events, until);
+    if (!loop->is_pwait2_refused) {
+        int count = wait_finely(loop, events, until);
+        loop->is_pwait2_refused = count < 0 && (errno == ENOSYS || errno == EPERM);
+        if (!loop->is_pwait2_refused) {
+            return count;
+        }
     }
-    return count;
+    return wait_coarsely(loop, events, until);
 }
 
 // What the batch produced, and until when there is nothing to do.

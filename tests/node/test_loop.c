@@ -1,5 +1,7 @@
-// The event loop: work that no descriptor tells of, beside work that one does.
+// The event loop: work that no descriptor tells of, beside work that one does; and kernels and
+// filters that refuse its way to wait.
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +14,7 @@
 #include "base/system_calls.h"
 #include "node/loop/loop.h"
 
-enum { FRAMES = 10 };
+enum { FRAMES = 10, TURNS = 5 };
 
 // A member whose work comes over memory: `left` pieces of it, one a turn; and a descriptor.
 struct stage {
@@ -25,6 +27,7 @@ struct stage {
 };
 
 static unsigned waits; // how often the kernel was asked
+static int refusal;    // what it says of epoll_pwait2, if not 0
 
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
@@ -32,6 +35,10 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
     waits += number == CALL_EPOLL_PWAIT2;
+    if (number == CALL_EPOLL_PWAIT2 && refusal != 0) {
+        errno = refusal;
+        return -1;
+    }
     return __real_syscall(number, a, b, c, d, e, f);
 }
 
@@ -97,11 +104,38 @@ static void who_always_has_work_does_not_keep_descriptors_waiting(void **state)
     clear(&stage);
 }
 
+// The descriptor is never read: each run is one turn that ends by its event.
+static void expect_asked_once(int error)
+{
+    struct stage stage = {0};
+    set(&stage);
+    refusal = error;
+    for (unsigned i = 0; i < TURNS; i++) {
+        assert_int_equal(loop_run(stage.loop), 0);
+    }
+    refusal = 0;
+    assert_int_equal(stage.events, TURNS);
+    assert_int_equal(waits, 1);
+    clear(&stage);
+}
+
+static void wait_that_the_kernel_does_not_know_is_tried_once(void **state)
+{
+    expect_asked_once(ENOSYS);
+}
+
+static void wait_that_a_filter_forbids_is_tried_once(void **state)
+{
+    expect_asked_once(EPERM);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_that_comes_over_memory_costs_no_system_call),
         cmocka_unit_test(who_always_has_work_does_not_keep_descriptors_waiting),
+        cmocka_unit_test(wait_that_the_kernel_does_not_know_is_tried_once),
+        cmocka_unit_test(wait_that_a_filter_forbids_is_tried_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
