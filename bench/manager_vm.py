@@ -42,9 +42,9 @@ def coalesce(guest, device, what, way, places):
                                 for by in ('manager', *BASELINES)})
     for key, unit in (('us', 'us'), ('descriptors', 'work requests'), ('calls', 'calls')):
         for by, baseline in BASELINES.items():
-            compare('manager.vm', f'{device}: {what}, {way} 4096 x 512 octets, {places}, {key}', unit,
-                    column(found['manager'], key), baseline, column(found[by], key),
-                    less_is_better=True)
+            case = f'{device}: {what}, {way} 4096 x 512 octets, {places}, {key}'
+            compare('manager.vm', case, unit, column(found['manager'], key), baseline,
+                    column(found[by], key), less_is_better=True)
 
 
 def large(guest, device, way):
