@@ -3,6 +3,7 @@
 of one node as another's device, and what ends it."""
 
 import collections
+import contextlib
 import hashlib
 import subprocess
 
@@ -141,18 +142,30 @@ def a_volume_is_attached():
         assert (place / 'disk.img').read_bytes()[:64 << 10] == b'\7' * (64 << 10)
 
 
+@contextlib.contextmanager
 def fio(node):
-    return subprocess.Popen([*clients.fio_words(), '--time_based', '--runtime=3',
-                             '--io_size=100G', '--verify_backlog=64', f'--uri={node.uri()}'],
-                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    """Ends with the case, however that does: without an RTA it would never."""
+    words = [*clients.fio_words(), '--time_based', '--runtime=3', '--io_size=100G',
+             '--verify_backlog=64', f'--uri={node.uri()}']
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as load:
+        try:
+            yield load
+        finally:
+            load.kill()
+
+
+def rta_killed(node):
+    """Until there is its successor, which is seen as soon as it is a process."""
+    pid, = until(node.rtas)
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: node.rtas() and pid not in node.rtas())
 
 
 def rtas_killed(node, times):
-    """One after the other, each when it drives the volume."""
+    """One after the other, each when it drives the volume: one that never did is waited for longer
+    each time, up to 5 s, so that kills by the clock may meet nothing but births."""
     for _ in range(times):
-        pid, = until(node.rtas)
-        os.kill(pid, signal.SIGKILL)
-        until(lambda gone=pid: node.rtas() and gone not in node.rtas())
+        rta_killed(node)
         until(lambda: node.status()['volumes'][0]['state'] == 'ready')
 
 
@@ -163,6 +176,19 @@ def fio_verifies_while_rtas_are_killed():
     with folder() as place, Target(volume(place)) as target, \
             Node(f'disk={target.unit}') as node, fio(node) as load:
         rtas_killed(node, 3)
+        _, said = load.communicate(timeout=LIMIT)
+        assert load.returncode == 0, said
+
+
+@case
+def fio_verifies_after_successors_died_at_birth():
+    """On their way to a session, within its login or its reset: what waits is the next one's."""
+    need('fio')
+    with folder() as place, Target(volume(place)) as target, \
+            Node(f'disk={target.unit}') as node, fio(node) as load:
+        until(lambda: node.status()['volumes'][0].get('operations', {}).get('write'))
+        for _ in range(4):
+            rta_killed(node)
         _, said = load.communicate(timeout=LIMIT)
         assert load.returncode == 0, said
 
