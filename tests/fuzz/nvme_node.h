@@ -130,7 +130,8 @@ static inline void nvme_node_say(void *ctx, const char *host, const char *line)
 static const struct uma_for_tts nvme_node_uma = {.resources = nvme_node_resources,
                                                  .may_see = nvme_node_may_see,
                                                  .connect = nvme_node_connect,
-                                                 .disconnect = nvme_node_disconnect};
+                                                 .disconnect = nvme_node_disconnect,
+                                                 .reservation = nvme_node_reservation};
 static const struct cta_for_tts nvme_node_cta = {.submit = nvme_node_submit,
                                                  .transferred = nvme_node_transferred,
                                                  .reservation = nvme_node_reservation,
