@@ -1,6 +1,7 @@
 """What the scripts share in which the Linux kernel, in a virtual machine (tests/siw/vm.py), is the
 client of a node outside it: that node, the guest's shell, a load, the run of cases."""
 
+import argparse
 import json
 import os
 import pathlib
@@ -153,6 +154,15 @@ def a_trim_makes_holes(host, device, node):
 # --- the run -----------------------------------------------------------------------------------
 
 
+def arguments(doc):
+    """A parser of what these scripts take: which cases, and where to leave what explains them."""
+    parser = argparse.ArgumentParser(description=doc,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--only', default='')
+    parser.add_argument('--keep', type=pathlib.Path)
+    return parser
+
+
 def run_cases(tap, host, node, cases, only, always):
     """Those with `only` in their names, and `always`, which others need."""
     for case in cases:
@@ -169,5 +179,5 @@ def run_cases(tap, host, node, cases, only, always):
                 break
 
 
-__all__ = ['HOST', 'LIMIT', 'Host', 'Node', 'Tap', 'count', 'fio', 'need', 'run_cases',
+__all__ = ['HOST', 'LIMIT', 'Host', 'Node', 'Tap', 'arguments', 'count', 'fio', 'need', 'run_cases',
            'until', 'vm']

@@ -10,15 +10,13 @@
 One boot serves all cases, and one connection most of them.
 """
 
-import argparse
 import json
-import pathlib
 import signal
 import sys
 import time
 
 import kernel_stage
-from kernel_stage import HOST, Tap, count, need, run_cases, until, vm
+from kernel_stage import HOST, Tap, arguments, count, need, run_cases, until, vm
 
 PROGRAMS = {'nvme': 'nvme-cli', 'mkfs.ext4': 'e2fsprogs', 'e2fsck': 'e2fsprogs', 'fio': 'fio'}
 PORT = 4420
@@ -266,18 +264,15 @@ CASES_OF_DEVICES = [a_host_finds_the_volumes_that_it_may_use, a_volume_is_a_bloc
 # --- the run -----------------------------------------------------------------------------------
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+def options_given():
+    parser = arguments(__doc__)
     parser.add_argument('--transport', choices=('tcp', 'rdma'), default='tcp')
     parser.add_argument('--device', choices=vm.DEVICES, default='siw')
-    parser.add_argument('--only', default='')
-    parser.add_argument('--keep', type=pathlib.Path)
     return parser.parse_args()
 
 
 def main():
-    options = arguments()
+    options = options_given()
     need(PROGRAMS)
     vm.enter()
     tap = Tap()

@@ -9,15 +9,13 @@ serve outside it.
 One boot serves all cases, and one session most of them.
 """
 
-import argparse
 import hashlib
 import os
-import pathlib
 import signal
 import sys
 
 import kernel_stage
-from kernel_stage import HOST, Tap, count, need, run_cases, until, vm
+from kernel_stage import HOST, Tap, arguments, count, need, run_cases, until, vm
 
 PROGRAMS = {'iscsid': 'open-iscsi', 'iscsiadm': 'open-iscsi', 'mkfs.ext4': 'e2fsprogs',
             'e2fsck': 'e2fsprogs', 'fio': 'fio'}
@@ -177,16 +175,8 @@ CASES = [discovery_lists_what_the_initiator_may_use,
 # --- the run -----------------------------------------------------------------------------------
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--only', default='')
-    parser.add_argument('--keep', type=pathlib.Path)
-    return parser.parse_args()
-
-
 def main():
-    options = arguments()
+    options = arguments(__doc__).parse_args()
     need(PROGRAMS)
     vm.enter()
     tap = Tap()

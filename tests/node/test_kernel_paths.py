@@ -9,15 +9,13 @@ that serve one file: its own multipath makes one disk of them, and fails over wi
 One boot, and one connection to each node, serve all cases.
 """
 
-import argparse
 import os
-import pathlib
 import signal
 import sys
 import time
 
 import kernel_stage
-from kernel_stage import HOST, Tap, count, need, run_cases, until, vm
+from kernel_stage import HOST, Tap, arguments, count, need, run_cases, until, vm
 
 PROGRAMS = {'nvme': 'nvme-cli', 'fio': 'fio'}
 NQN = 'nqn.2026-11.test:paths'
@@ -115,14 +113,11 @@ def an_rta_is_killed_under_load(host, nodes):
 
 
 def the_active_node_is_killed_under_load(host, nodes):
-    def leave(node):
-        node.end(signal.SIGKILL)
-
     load = host.begin(fio('killed', count(4, 40)), 300)
     for _ in range(count(2, 10)):
         active, standby = nodes.in_turn()
         active.wait_for_writes(50, load)
-        leave(active)
+        active.end(signal.SIGKILL)
         until(lambda node=standby: node.state() == 'ready')
         standby.wait_for_writes(50, load)
         active.start()
@@ -138,16 +133,8 @@ CASES = [both_paths_are_one_disk, a_volume_is_handed_over_under_load, an_rta_is_
 # --- the run -----------------------------------------------------------------------------------
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--only', default='')
-    parser.add_argument('--keep', type=pathlib.Path)
-    return parser.parse_args()
-
-
 def main():
-    options = arguments()
+    options = arguments(__doc__).parse_args()
     need(PROGRAMS)
     vm.enter()
     tap = Tap()
