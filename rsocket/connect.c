@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "rsocket/rsocket.h"
 
@@ -16,12 +17,8 @@ static const struct rs_options default_options = {
     .keep_idle_s = 7200,
 };
 
-int rsocket(int domain, int type, int protocol)
+static int stream_new(int domain)
 {
-    if ((domain != AF_INET && domain != AF_INET6) || (type & ~SOCK_CLOEXEC) != SOCK_STREAM ||
-        (protocol != 0 && protocol != IPPROTO_TCP)) {
-        return rs_fail(ENOTSUP); // datagrams need UD queue pairs, which iWARP has not
-    }
     struct rdma_event_channel *channel = rdma_create_event_channel();
     struct rdma_cm_id *id;
     if (channel == NULL) {
@@ -36,19 +33,67 @@ int rsocket(int domain, int type, int protocol)
     return rs_open(channel, id, &default_options, &rs) == 0 ? rs->fd : -1;
 }
 
+static int datagrams_new(int domain)
+{
+    int fd = socket(domain, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct rs_datagrams *datagrams = fd >= 0 ? rs_datagrams_create(fd) : NULL;
+    struct rs *rs;
+    if (datagrams != NULL) {
+        return rs_open_datagrams(fd, datagrams, &default_options, &rs) == 0 ? fd : -1;
+    }
+    int error = errno;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return rs_fail(error);
+}
+
+int rsocket(int domain, int type, int protocol)
+{
+    const int kind = type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const bool is_stream = kind == SOCK_STREAM && (protocol == 0 || protocol == IPPROTO_TCP);
+    const bool is_datagram = kind == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP);
+    if ((domain != AF_INET && domain != AF_INET6) || (!is_stream && !is_datagram)) {
+        return rs_fail(ENOTSUP);
+    }
+    int fd = is_stream ? stream_new(domain) : datagrams_new(domain);
+    if (fd >= 0 && (type & SOCK_NONBLOCK) != 0) {
+        rfcntl(fd, F_SETFL, O_NONBLOCK);
+    }
+    return fd;
+}
+
+static int stream_bind(struct rs *rs, const struct sockaddr *addr)
+{
+    if (rdma_bind_addr(rs->id, (struct sockaddr *)(uintptr_t)addr) != 0) {
+        return -1;
+    }
+    rs_move(rs, RS_ON_BIND);
+    return 0;
+}
+
 int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
 {
     struct rs *rs = rs_enter(socket);
     if (rs == NULL) {
         return -1;
     }
-    int result = addrlen < rs_addr_len(addr)
-                     ? rs_fail(EINVAL)
-                     : rdma_bind_addr(rs->id, (struct sockaddr *)(uintptr_t)addr);
-    if (result == 0) {
-        rs_move(rs, RS_ON_BIND);
+    int result;
+    if (addrlen < rs_addr_len(addr)) {
+        result = rs_fail(EINVAL);
+    } else {
+        result = rs_is_datagram(rs) ? bind(rs->fd, addr, addrlen) : stream_bind(rs, addr);
     }
     rs_leave(rs);
+    return result;
+}
+
+static int stream_listen(struct rs *rs, int backlog)
+{
+    int result = rs->state == RS_LISTENING ? 0 : rdma_listen(rs->id, backlog);
+    if (result == 0) {
+        rs_move(rs, RS_ON_LISTEN);
+    }
     return result;
 }
 
@@ -58,10 +103,7 @@ int rlisten(int socket, int backlog)
     if (rs == NULL) {
         return -1;
     }
-    int result = rs->state == RS_LISTENING ? 0 : rdma_listen(rs->id, backlog);
-    if (result == 0) {
-        rs_move(rs, RS_ON_LISTEN);
-    }
+    int result = rs_is_datagram(rs) ? rs_fail(EOPNOTSUPP) : stream_listen(rs, backlog);
     rs_leave(rs);
     return result;
 }
@@ -85,7 +127,7 @@ static int connect_begin(struct rs *rs, struct sockaddr *addr)
     return rdma_connect(rs->id, &param);
 }
 
-static int connect_locked(struct rs *rs, const struct sockaddr *addr)
+static int stream_connect(struct rs *rs, const struct sockaddr *addr)
 {
     if (rs->state == RS_CONNECTING) {
         return rs_fail(EALREADY);
@@ -110,7 +152,12 @@ int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
     if (rs == NULL) {
         return -1;
     }
-    int result = addrlen < rs_addr_len(addr) ? rs_fail(EINVAL) : connect_locked(rs, addr);
+    int result;
+    if (addrlen < rs_addr_len(addr)) {
+        result = rs_fail(EINVAL);
+    } else {
+        result = rs_is_datagram(rs) ? rs_datagrams_connect(rs, addr) : stream_connect(rs, addr);
+    }
     rs_leave(rs);
     return result;
 }
@@ -200,7 +247,10 @@ int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
     if (listener == NULL) {
         return -1;
     }
-    int fd = listener->state == RS_LISTENING ? accept_locked(listener) : rs_fail(EINVAL);
+    int fd = rs_fail(rs_is_datagram(listener) ? EOPNOTSUPP : EINVAL);
+    if (listener->state == RS_LISTENING) {
+        fd = accept_locked(listener);
+    }
     rs_leave(listener);
     if (fd >= 0 && addr != NULL && addrlen != NULL) {
         rgetpeername(fd, addr, addrlen);
@@ -237,7 +287,7 @@ static int say(struct rs *rs, enum rs_control control)
     return result;
 }
 
-static int shutdown_locked(struct rs *rs, int how)
+static int stream_shutdown(struct rs *rs, int how)
 {
     if (rs->state != RS_CONNECTED) {
         return rs->state == RS_DISCONNECTED ? 0 : rs_fail(ENOTCONN);
@@ -249,9 +299,7 @@ static int shutdown_locked(struct rs *rs, int how)
         return 0; // the peer need not know
     }
     rs->may_write = false;
-    int result = say(rs, rs->may_read ? RS_CONTROL_SHUTDOWN : RS_CONTROL_DISCONNECT);
-    rs_wake(rs);
-    return result;
+    return say(rs, rs->may_read ? RS_CONTROL_SHUTDOWN : RS_CONTROL_DISCONNECT);
 }
 
 int rshutdown(int socket, int how)
@@ -260,8 +308,13 @@ int rshutdown(int socket, int how)
     if (rs == NULL) {
         return -1;
     }
-    int result = how == SHUT_RD || how == SHUT_WR || how == SHUT_RDWR ? shutdown_locked(rs, how)
-                                                                      : rs_fail(EINVAL);
+    int result;
+    if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) {
+        result = rs_fail(EINVAL);
+    } else {
+        result = rs_is_datagram(rs) ? rs_datagrams_shutdown(rs, how) : stream_shutdown(rs, how);
+        rs_wake(rs);
+    }
     rs_leave(rs);
     return result;
 }
@@ -285,21 +338,30 @@ static void disconnect(struct rs *rs)
     }
 }
 
+static void stream_end(struct rs *rs)
+{
+    if (rs_is_starting(rs)) {
+        rs_progress(rs);
+    }
+    if (rs->state == RS_CONNECTED) {
+        stream_shutdown(rs, SHUT_RDWR);
+    }
+    if (rs->state == RS_DISCONNECTED) {
+        rs_wait_until(rs, false, is_idle_or_over);
+        disconnect(rs);
+    }
+}
+
 int rclose(int socket)
 {
     struct rs *rs = rs_enter(socket);
     if (rs == NULL) {
         return -1;
     }
-    if (rs_is_starting(rs)) {
-        rs_progress(rs);
-    }
-    if (rs->state == RS_CONNECTED) {
-        shutdown_locked(rs, SHUT_RDWR);
-    }
-    if (rs->state == RS_DISCONNECTED) {
-        rs_wait_until(rs, false, is_idle_or_over);
-        disconnect(rs);
+    if (rs_is_datagram(rs)) {
+        rs_wait_until(rs, false, rs_datagrams_are_sent);
+    } else {
+        stream_end(rs);
     }
     rs->is_closing = true;
     rs_wake(rs);

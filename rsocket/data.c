@@ -21,35 +21,75 @@ static ssize_t send_all(struct rs *rs, struct rs_source *source, bool is_nonbloc
     return (ssize_t)total;
 }
 
-static ssize_t send_parts(int socket, const struct iovec *parts, size_t count, int flags)
+static ssize_t stream_send(struct rs *rs, struct rs_source *source, int flags)
+{
+    bool is_nonblocking = rs_is_nonblocking(rs, flags);
+    if (rs_await_connected(rs, is_nonblocking) != 0 || rs_iomap_flush(rs, is_nonblocking) != 0) {
+        return -1;
+    }
+    return send_all(rs, source, is_nonblocking);
+}
+
+// Whither; only datagrams can be told. NULL: to the peer that the socket is connected to.
+struct destination {
+    const struct sockaddr *addr;
+    socklen_t len;
+};
+
+static ssize_t datagram_send(struct rs *rs, struct rs_source *source, int flags,
+                             const struct sockaddr *to)
+{
+    bool is_nonblocking = rs_is_nonblocking(rs, flags);
+    if (!rs_datagrams_may_send(rs) &&
+        rs_wait_until(rs, is_nonblocking, rs_datagrams_may_send) != 0) {
+        return -1;
+    }
+    return rs_datagrams_send(rs, source, is_nonblocking, to);
+}
+
+static ssize_t send_from(struct rs *rs, struct rs_source *source, int flags,
+                         const struct destination *to)
+{
+    bool has_address = to->addr != NULL || to->len != 0;
+    if (!rs_is_datagram(rs)) {
+        return has_address ? rs_fail(EISCONN) : stream_send(rs, source, flags);
+    }
+    if (has_address && (rs_addr_len(to->addr) == 0 || to->len < rs_addr_len(to->addr))) {
+        return rs_fail(EINVAL);
+    }
+    return datagram_send(rs, source, flags, to->addr);
+}
+
+static ssize_t send_parts(int socket, const struct iovec *parts, size_t count, int flags,
+                          struct destination to)
 {
     struct rs *rs = rs_enter(socket);
     if (rs == NULL) {
         return -1;
     }
-    bool is_nonblocking = rs_is_nonblocking(rs, flags);
     struct rs_source source = {.part = parts};
     for (size_t i = 0; i < count; i++) {
         source.left += parts[i].iov_len;
     }
-    ssize_t sent = -1;
-    if (rs_await_connected(rs, is_nonblocking) == 0 && rs_iomap_flush(rs, is_nonblocking) == 0) {
-        sent = send_all(rs, &source, is_nonblocking);
-    }
+    ssize_t sent = send_from(rs, &source, flags, &to);
     rs_leave(rs);
     return sent;
 }
 
+static const struct destination its_peer;
+
 ssize_t rsend(int socket, const void *buf, size_t len, int flags)
 {
     struct iovec part = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
-    return send_parts(socket, &part, 1, flags);
+    return send_parts(socket, &part, 1, flags, its_peer);
 }
 
 ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
                 const struct sockaddr *dest_addr, socklen_t addrlen)
 {
-    return dest_addr != NULL || addrlen != 0 ? rs_fail(EISCONN) : rsend(socket, buf, len, flags);
+    struct iovec part = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
+    struct destination to = {dest_addr, addrlen};
+    return send_parts(socket, &part, 1, flags, to);
 }
 
 ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
@@ -57,7 +97,8 @@ ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
     if (msg->msg_control != NULL && msg->msg_controllen > 0) {
         return rs_fail(ENOTSUP);
     }
-    return send_parts(socket, msg->msg_iov, msg->msg_iovlen, flags);
+    struct destination to = {msg->msg_name, msg->msg_name != NULL ? msg->msg_namelen : 0};
+    return send_parts(socket, msg->msg_iov, msg->msg_iovlen, flags, to);
 }
 
 ssize_t rwrite(int socket, const void *buf, size_t count)
@@ -68,7 +109,7 @@ ssize_t rwrite(int socket, const void *buf, size_t count)
 ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 {
     return iovcnt < 0 || iovcnt > IOV_MAX ? rs_fail(EINVAL)
-                                          : send_parts(socket, iov, (size_t)iovcnt, 0);
+                                          : send_parts(socket, iov, (size_t)iovcnt, 0, its_peer);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
@@ -99,12 +140,8 @@ static ssize_t receive_part(struct rs *rs, const struct iovec *part, bool is_non
     return (ssize_t)done;
 }
 
-static ssize_t receive_parts(int socket, const struct iovec *iov, size_t count, int flags)
+static ssize_t stream_receive(struct rs *rs, const struct iovec *iov, size_t count, int flags)
 {
-    struct rs *rs = rs_enter(socket);
-    if (rs == NULL) {
-        return -1;
-    }
     bool is_nonblocking = rs_is_nonblocking(rs, flags);
     ssize_t done = rs_await_connected(rs, is_nonblocking);
     for (size_t i = 0; i < count && done >= 0; i++) {
@@ -126,6 +163,32 @@ static ssize_t receive_parts(int socket, const struct iovec *iov, size_t count, 
     if (done > 0) {
         rs_progress(rs); // room was made: the peer is to learn of it
     }
+    return done;
+}
+
+// From whom, and what else there is to tell of it.
+struct origin {
+    struct sockaddr_storage addr; // AF_UNSPEC: nobody
+    int flags;                    // MSG_TRUNC
+};
+
+static ssize_t receive_parts(int socket, const struct iovec *iov, size_t count, int flags,
+                             struct origin *ret)
+{
+    struct rs *rs = rs_enter(socket);
+    *ret = (struct origin){0};
+    if (rs == NULL) {
+        return -1;
+    }
+    ssize_t done = -1;
+    if (rs_is_datagram(rs)) {
+        if (rs_wait_until(rs, rs_is_nonblocking(rs, flags), rs_datagrams_may_receive) == 0) {
+            done = rs_datagrams_receive(rs, iov, count, flags, &ret->addr, &ret->flags);
+        }
+    } else {
+        done = stream_receive(rs, iov, count, flags);
+        memcpy(&ret->addr, rdma_get_peer_addr(rs->id), rs_addr_len(rdma_get_peer_addr(rs->id)));
+    }
     rs_leave(rs);
     return done;
 }
@@ -133,15 +196,18 @@ static ssize_t receive_parts(int socket, const struct iovec *iov, size_t count, 
 ssize_t rrecv(int socket, void *buf, size_t len, int flags)
 {
     struct iovec part = {.iov_base = buf, .iov_len = len};
-    return receive_parts(socket, &part, 1, flags);
+    struct origin from;
+    return receive_parts(socket, &part, 1, flags, &from);
 }
 
 ssize_t rrecvfrom(int socket, void *buf, size_t len, int flags, struct sockaddr *src_addr,
                   socklen_t *addrlen)
 {
-    ssize_t got = rrecv(socket, buf, len, flags);
+    struct iovec part = {.iov_base = buf, .iov_len = len};
+    struct origin from;
+    ssize_t got = receive_parts(socket, &part, 1, flags, &from);
     if (got >= 0 && src_addr != NULL && addrlen != NULL) {
-        rgetpeername(socket, src_addr, addrlen);
+        rs_addr_copy((struct sockaddr *)&from.addr, src_addr, addrlen);
     }
     return got;
 }
@@ -151,7 +217,16 @@ ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
     if (msg->msg_control != NULL && msg->msg_controllen > 0) {
         return rs_fail(ENOTSUP);
     }
-    return receive_parts(socket, msg->msg_iov, msg->msg_iovlen, flags);
+    struct origin from;
+    ssize_t got = receive_parts(socket, msg->msg_iov, msg->msg_iovlen, flags, &from);
+    if (got >= 0) {
+        msg->msg_flags = from.flags;
+        msg->msg_controllen = 0;
+    }
+    if (got >= 0 && msg->msg_name != NULL) {
+        rs_addr_copy((struct sockaddr *)&from.addr, msg->msg_name, &msg->msg_namelen);
+    }
+    return got;
 }
 
 ssize_t rread(int socket, void *buf, size_t count)
@@ -161,6 +236,7 @@ ssize_t rread(int socket, void *buf, size_t count)
 
 ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
 {
+    struct origin from;
     return iovcnt < 0 || iovcnt > IOV_MAX ? rs_fail(EINVAL)
-                                          : receive_parts(socket, iov, (size_t)iovcnt, 0);
+                                          : receive_parts(socket, iov, (size_t)iovcnt, 0, &from);
 }

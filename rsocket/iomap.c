@@ -40,6 +40,9 @@ static int index_take(const struct rs *rs)
 static off_t map_locked(struct rs *rs, void *buf, size_t len, int prot, off_t offset)
 {
     bool is_offered = (prot & PROT_WRITE) != 0;
+    if (rs_is_datagram(rs)) {
+        return rs_fail(EOPNOTSUPP); // there is no memory of a connection's
+    }
     if (rs->id->pd == NULL || (prot & ~(PROT_WRITE | PROT_NONE)) != 0) {
         return rs_fail(EINVAL);
     }

@@ -2,23 +2,20 @@
 
 #include "rsocket/rsocket.h"
 
-socklen_t rs_addr_len(const struct sockaddr *addr)
+static int stream_peer(const struct rs *rs, struct sockaddr *addr, socklen_t *addrlen)
 {
-    switch (addr != NULL ? addr->sa_family : AF_UNSPEC) {
-    case AF_INET:
-        return sizeof(struct sockaddr_in);
-    case AF_INET6:
-        return sizeof(struct sockaddr_in6);
-    default:
-        return 0;
+    const struct sockaddr *peer = rdma_get_peer_addr(rs->id);
+    if (rs_addr_len(peer) == 0) {
+        return rs_fail(ENOTCONN);
     }
+    rs_addr_copy(peer, addr, addrlen);
+    return 0;
 }
 
-static void copy_name(const struct sockaddr *from, struct sockaddr *addr, socklen_t *addrlen)
+static int stream_name(const struct rs *rs, struct sockaddr *addr, socklen_t *addrlen)
 {
-    socklen_t len = rs_addr_len(from);
-    memcpy(addr, from, *addrlen < len ? *addrlen : len);
-    *addrlen = len;
+    rs_addr_copy(rdma_get_local_addr(rs->id), addr, addrlen);
+    return 0;
 }
 
 int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
@@ -27,11 +24,8 @@ int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
     if (rs == NULL) {
         return -1;
     }
-    const struct sockaddr *peer = rdma_get_peer_addr(rs->id);
-    int result = rs_addr_len(peer) == 0 ? rs_fail(ENOTCONN) : 0;
-    if (result == 0) {
-        copy_name(peer, addr, addrlen);
-    }
+    int result =
+        rs_is_datagram(rs) ? getpeername(rs->fd, addr, addrlen) : stream_peer(rs, addr, addrlen);
     rs_leave(rs);
     return result;
 }
@@ -42,7 +36,8 @@ int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
     if (rs == NULL) {
         return -1;
     }
-    copy_name(rdma_get_local_addr(rs->id), addr, addrlen);
+    int result =
+        rs_is_datagram(rs) ? getsockname(rs->fd, addr, addrlen) : stream_name(rs, addr, addrlen);
     rs_leave(rs);
-    return 0;
+    return result;
 }

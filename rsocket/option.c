@@ -50,21 +50,36 @@ static uint32_t ring_len_fit(int asked)
     return len < least ? least : len > most ? most : (uint32_t)len;
 }
 
+// What concerns its port or its family, at rdma_cm or at the UDP socket.
+static int set_address_option(struct rs *rs, int level, int name, int number)
+{
+    if (rs_is_datagram(rs)) {
+        return setsockopt(rs->fd, level, name, &number, sizeof number);
+    }
+    return rdma_set_option(rs->id, RDMA_OPTION_ID,
+                           level == SOL_SOCKET ? RDMA_OPTION_ID_REUSEADDR : RDMA_OPTION_ID_AFONLY,
+                           &number, sizeof number);
+}
+
+// Its buffers have their sizes.
+static bool is_open(const struct rs *rs)
+{
+    return rs_is_datagram(rs) ? rs_datagrams_has_path(rs) : rs->tx.ring != NULL;
+}
+
 static int set_socket_option(struct rs *rs, int name, const void *value, int number)
 {
-    bool is_open = rs->tx.ring != NULL;
     switch (name) {
     case SO_REUSEADDR:
-        if (rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &number,
-                            sizeof number) != 0) {
+        if (set_address_option(rs, SOL_SOCKET, SO_REUSEADDR, number) != 0) {
             return -1;
         }
         break;
     case SO_RCVBUF:
-        rs->options.recv_ring_len = is_open ? rs->options.recv_ring_len : ring_len_fit(number);
+        rs->options.recv_ring_len = is_open(rs) ? rs->options.recv_ring_len : ring_len_fit(number);
         return 0;
     case SO_SNDBUF:
-        rs->options.send_ring_len = is_open ? rs->options.send_ring_len : ring_len_fit(number);
+        rs->options.send_ring_len = is_open(rs) ? rs->options.send_ring_len : ring_len_fit(number);
         return 0;
     case SO_LINGER:
         number = ((const struct linger *)value)->l_onoff;
@@ -101,7 +116,8 @@ static int set_tcp_option(struct rs *rs, int name, int number)
 
 static int set_rdma_option(struct rs *rs, int name, int number)
 {
-    if (rs->state != RS_NEW && rs->state != RS_BOUND && rs->state != RS_LISTENING) {
+    if (is_open(rs) ||
+        (rs->state != RS_NEW && rs->state != RS_BOUND && rs->state != RS_LISTENING)) {
         return rs_fail(EINVAL);
     }
     uint32_t wanted = number > 0 ? (uint32_t)number : 0;
@@ -142,8 +158,7 @@ static int set_locked(struct rs *rs, int level, int name, const void *value, soc
             return rs_fail(ENOTSUP);
         }
         bit_set(&rs->options.ipv6, name, number != 0);
-        return rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &number,
-                               sizeof number);
+        return set_address_option(rs, IPPROTO_IPV6, IPV6_V6ONLY, number);
     case SOL_RDMA:
         return set_rdma_option(rs, name, number);
     default:
@@ -197,7 +212,7 @@ static int get_socket_option(struct rs *rs, int name, int *ret)
         *ret = take_error(rs);
         return 0;
     case SO_TYPE:
-        *ret = SOCK_STREAM;
+        *ret = rs_is_datagram(rs) ? SOCK_DGRAM : SOCK_STREAM;
         return 0;
     case SO_ACCEPTCONN:
         *ret = rs->state == RS_LISTENING;

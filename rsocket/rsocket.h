@@ -1,23 +1,28 @@
 // Sockets over RDMA (rsocket(7)): streams between two rings of memory, written by RDMA Writes, each
 // followed by a 4-octet Send that says what was written. What stands on the wire is rdma-core's
-// protocol as it speaks it on iWARP (docs/rsocket there, "version 1").
+// protocol as it speaks it on iWARP (docs/rsocket there, "version 1"). Sockets of datagrams have a
+// page of their own, rsocket/datagram.h; what both have in common is here.
 //
 // From the bottom up:
 //
 //   wire.c     start-up data and messages
 //   state.c    what a socket goes through: a table
 //   table.c    descriptors to sockets; life across fork
+//   source.c   what the program sends
 //   stream.c   rings, credits, work requests, completions: never waits
+//   datagram.c, ud.c, peers.c, datagram_wire.c   datagrams
 //   startup.c  the events of the channel while connecting: never waits either
 //   wait.c     threads that wait for a socket, rpoll, rselect
 //   iomap.c    memory that the peer writes into directly
 //   socket.c   creation and end
-//   name.c     addresses, rgetsockname, rgetpeername
+//   address.c  addresses
+//   name.c     rgetsockname, rgetpeername
 //   connect.c  bind, listen, connect, accept, shutdown, close
 //   data.c     rsend, rrecv and their relatives
 //   option.c   options, rfcntl
 //
-// A socket's number is the descriptor of its event channel, a real one of the process.
+// A socket's number is the descriptor of its event channel, or of its UDP socket: a real one of the
+// process.
 //
 // Locking. Each socket has a lock over all of it. Nobody waits with it held: who waits leaves a
 // link in the socket's list of waiters, and whoever moves the socket on wakes them.
@@ -31,6 +36,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/list.h"
 
@@ -44,6 +50,13 @@ enum {
     RS_QP_SIZE_MAX = 0xfffe, // sequence numbers have 16 bits
     RS_IOMAP_MAX = 127 << 8, // what the scaled octet of the start-up data can say
 };
+
+static inline int64_t rs_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
 
 // errno for a public function that fails; `error` is positive.
 static inline int rs_fail(int error)
@@ -182,11 +195,13 @@ struct rs_recv_side {
 };
 
 struct rs_iomap;
+struct rs_datagrams;
 
 struct rs {
     pthread_mutex_t lock;
     unsigned ref_count; // of the table's lock
     int fd;
+    struct rs_datagrams *datagrams; // NULL: a stream, which alone has what is of a connection
     struct rdma_event_channel *channel;
     struct rdma_cm_id *id;
     enum rs_state state;
@@ -222,6 +237,18 @@ void rs_remove(struct rs *rs);
 // Counts the forks between this process and the first: a parent's sockets are not the child's.
 unsigned rs_generation(void);
 
+/* ---- what the program sends (source.c) ------------------------------------------------------- */
+
+// `left` octets from `at` of the first part on.
+struct rs_source {
+    const struct iovec *part;
+    size_t at;
+    size_t left;
+};
+
+// `len` of what is left, at most all of it.
+void rs_source_copy(struct rs_source *source, uint8_t *to, size_t len);
+
 /* ---- stream (stream.c); lock held ------------------------------------------------------------ */
 
 // QP, rings, receives. -1 with errno.
@@ -237,13 +264,6 @@ bool rs_stream_progress(struct rs *rs);
 bool rs_stream_arm(struct rs *rs);
 void rs_stream_take_event(struct rs *rs);
 
-// What the program sends: `left` octets from `at` of the first part on.
-struct rs_source {
-    const struct iovec *part;
-    size_t at;
-    size_t left;
-};
-
 bool rs_stream_may_send(const struct rs *rs);
 // Sends octets of `source`, at most `limit`, as one transfer, and returns how many; -1 with errno.
 // rs_stream_may_send holds, and there are some.
@@ -257,6 +277,40 @@ int rs_stream_send_iomap(struct rs *rs, unsigned index, const struct rs_iomap_en
 bool rs_stream_is_idle(const struct rs *rs); // nothing is under way
 // Octets copied out, at most `len`; they stay with `peek`.
 size_t rs_stream_read(struct rs *rs, void *buf, size_t len, bool peek);
+
+/* ---- datagrams (datagram.c); lock held ------------------------------------------------------- */
+
+static inline bool rs_is_datagram(const struct rs *rs)
+{
+    return rs->datagrams != NULL;
+}
+
+struct rs_datagrams *rs_datagrams_create(int udp_fd); // NULL with errno
+void rs_datagrams_free(struct rs_datagrams *datagrams);
+
+// Takes what has come and what was sent; true if anything moved.
+bool rs_datagrams_progress(struct rs *rs);
+// Has the descriptor become readable when anything comes or was sent; false if that was so already.
+bool rs_datagrams_arm(struct rs *rs);
+int rs_datagrams_fd(const struct rs *rs);
+bool rs_datagrams_take_events(struct rs *rs); // true: it must be armed anew
+short rs_datagrams_events(const struct rs *rs);
+bool rs_datagrams_may_send(const struct rs *rs);
+bool rs_datagrams_may_receive(const struct rs *rs); // or nothing more will come
+bool rs_datagrams_are_sent(const struct rs *rs);
+
+// Whether it has a queue pair, whose sizes are settled.
+bool rs_datagrams_has_path(const struct rs *rs);
+int rs_datagrams_connect(struct rs *rs, const struct sockaddr *addr); // AF_UNSPEC: no more
+int rs_datagrams_shutdown(struct rs *rs, int how);
+// All of `source` as one datagram to `dest`, or NULL: the peer that it is connected to. How many
+// octets; -1 with errno. rs_datagrams_may_send holds.
+ssize_t rs_datagrams_send(struct rs *rs, struct rs_source *source, bool is_nonblocking,
+                          const struct sockaddr *dest);
+// The next one into `parts`, what does not fit is lost (MSG_TRUNC in `ret_flags`). `ret_sender` is
+// AF_UNSPEC when the socket was shut down. rs_datagrams_may_receive holds.
+ssize_t rs_datagrams_receive(struct rs *rs, const struct iovec *parts, size_t count, int flags,
+                             struct sockaddr_storage *ret_sender, int *ret_flags);
 
 /* ---- connecting (startup.c); lock held ------------------------------------------------------- */
 
@@ -299,10 +353,18 @@ void rs_iomap_free_all(struct rs *rs);
 // A socket around `id` on `channel`; both become its own, also on failure. -1 with errno.
 int rs_open(struct rdma_event_channel *channel, struct rdma_cm_id *id,
             const struct rs_options *options, struct rs **ret);
+// Likewise, a socket of datagrams around a UDP socket.
+int rs_open_datagrams(int udp_fd, struct rs_datagrams *datagrams, const struct rs_options *options,
+                      struct rs **ret);
 // Takes it out of the table, waits until nobody uses it any more, frees it.
 void rs_close(struct rs *rs);
 
-/* ---- addresses (name.c) ---------------------------------------------------------------------- */
+/* ---- addresses (address.c) ------------------------------------------------------------------- */
 
 // Length of an IPv4 or IPv6 address; 0 for anything else, NULL included.
 socklen_t rs_addr_len(const struct sockaddr *addr);
+in_port_t rs_addr_port(const struct sockaddr *addr); // of either, in network byte order
+void rs_addr_set_port(struct sockaddr *addr, in_port_t port);
+bool rs_addr_is_same(const struct sockaddr *a, const struct sockaddr *b); // with the port
+// As much as there is room for; `addrlen` is what there would be.
+void rs_addr_copy(const struct sockaddr *from, struct sockaddr *addr, socklen_t *addrlen);

@@ -254,39 +254,21 @@ static int post(struct rs *rs, struct ibv_send_wr *first)
     return 0;
 }
 
-static void source_copy(struct rs_source *source, uint8_t *to, size_t len)
-{
-    source->left -= len;
-    while (len > 0) {
-        size_t rest = source->part->iov_len - source->at;
-        if (rest == 0) {
-            source->part++;
-            source->at = 0;
-            continue;
-        }
-        size_t n = rest < len ? rest : len;
-        memcpy(to, (const uint8_t *)source->part->iov_base + source->at, n);
-        to += n;
-        len -= n;
-        source->at += n;
-    }
-}
-
 // Octets for the Write: through the ring, as one or two elements; few ones inline, which take no
 // room there. Returns how much of the ring they take.
 static uint32_t write_fill_from(struct rs *rs, struct transfer *t, struct rs_source *source,
                                 uint32_t len)
 {
     if (len <= rs->options.inline_len) {
-        source_copy(source, t->octets, len);
+        rs_source_copy(source, t->octets, len);
         t->sges[0] = (struct ibv_sge){.addr = (uintptr_t)t->octets, .length = len};
         t->write = (struct ibv_send_wr){.num_sge = 1, .send_flags = IBV_SEND_INLINE};
         return 0;
     }
     uint32_t to_end = rs->tx.len - rs->tx.at;
     uint32_t first = len < to_end ? len : to_end;
-    source_copy(source, rs->tx.ring + rs->tx.at, first);
-    source_copy(source, rs->tx.ring, len - first);
+    rs_source_copy(source, rs->tx.ring + rs->tx.at, first);
+    rs_source_copy(source, rs->tx.ring, len - first);
     t->sges[0] = (struct ibv_sge){
         .addr = (uintptr_t)(rs->tx.ring + rs->tx.at), .length = first, .lkey = rs->tx.mr->lkey};
     t->sges[1] = (struct ibv_sge){

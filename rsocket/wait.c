@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "rsocket/rsocket.h"
@@ -87,9 +86,18 @@ static bool has_stream(const struct rs *rs)
     return rs->state == RS_CONNECTED || rs->state == RS_DISCONNECTED || rs->state == RS_BROKEN;
 }
 
+// Its CQs tell what happens.
+static bool has_queue_pair(const struct rs *rs)
+{
+    return rs_is_datagram(rs) || has_stream(rs);
+}
+
 bool rs_progress(struct rs *rs)
 {
     bool moved = false;
+    if (rs_is_datagram(rs)) {
+        moved = rs_datagrams_progress(rs);
+    }
     if (rs_is_starting(rs)) {
         moved = rs_startup_progress(rs);
     }
@@ -102,46 +110,62 @@ bool rs_progress(struct rs *rs)
     return moved;
 }
 
+static bool arm(struct rs *rs)
+{
+    return rs_is_datagram(rs) ? rs_datagrams_arm(rs) : rs_stream_arm(rs);
+}
+
+// True: who sleeps for it must arm it anew.
+static bool take_events(struct rs *rs)
+{
+    if (rs_is_datagram(rs)) {
+        return rs_datagrams_take_events(rs);
+    }
+    bool was_armed = rs->is_armed;
+    if (was_armed) {
+        rs_stream_take_event(rs);
+    }
+    return was_armed && !rs->is_armed;
+}
+
+static int fd_of(const struct rs *rs)
+{
+    if (rs_is_datagram(rs)) {
+        return rs_datagrams_fd(rs);
+    }
+    return has_stream(rs) ? rs->id->recv_cq_channel->fd : rs->fd;
+}
+
 // Lock held. Arranges that something becomes readable when the socket moves; the descriptor, or -1:
 // it has moved already.
 static int sleep_begin(struct rs *rs, struct sleeper *sleeper, int fd)
 {
     sleeper->wake_fd = fd;
     list_push_tail(&rs->waiters, &sleeper->link);
-    if (has_stream(rs) && rs_stream_arm(rs) && rs_progress(rs)) {
+    if (has_queue_pair(rs) && arm(rs) && rs_progress(rs)) {
         return -1;
     }
-    return has_stream(rs) ? rs->id->recv_cq_channel->fd : rs->fd;
+    return fd_of(rs);
 }
 
 // Lock held.
 static void sleep_end(struct rs *rs, struct sleeper *sleeper)
 {
     list_remove(&sleeper->link);
-    if (has_stream(rs) && rs->is_armed) {
-        rs_stream_take_event(rs);
-        if (!rs->is_armed) {
-            rs_wake(rs); // who sleeps on the same event must arm anew: we may not come back to it
-        }
+    if (has_queue_pair(rs) && take_events(rs)) {
+        rs_wake(rs); // who sleeps on the same event must arm anew: we may not come back to it
     }
-}
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 static bool spin_until(struct rs *rs, bool (*is_met)(const struct rs *rs))
 {
-    int64_t until_ns = now_ns() + spin_ns;
+    int64_t until_ns = rs_now_ns() + spin_ns;
     do {
         rs_progress(rs);
         if (is_met(rs)) {
             return true;
         }
-    } while (has_stream(rs) && now_ns() < until_ns);
+    } while (has_queue_pair(rs) && rs_now_ns() < until_ns);
     return false;
 }
 
@@ -259,6 +283,9 @@ static short events_of(struct rs *rs)
         return poll(&request, 1, 0) == 1 ? POLLIN : 0;
     }
     rs_progress(rs);
+    if (rs_is_datagram(rs)) {
+        return rs_datagrams_events(rs);
+    }
     if (rs->state == RS_FAILED) {
         return POLLIN | POLLOUT | POLLERR;
     }
@@ -346,13 +373,13 @@ static int left_ms(int timeout_ms, int64_t start_ns)
     if (timeout_ms < 0) {
         return -1;
     }
-    int64_t left = timeout_ms - (now_ns() - start_ns) / 1000000;
+    int64_t left = timeout_ms - (rs_now_ns() - start_ns) / 1000000;
     return left > 0 ? (int)left : 0;
 }
 
 static int watch_wait(struct watch *w, int timeout_ms)
 {
-    int64_t start_ns = now_ns();
+    int64_t start_ns = rs_now_ns();
     for (;;) {
         int ready = watch_check(w);
         int left = left_ms(timeout_ms, start_ns);

@@ -1,11 +1,11 @@
 // Any octets as the private data of a connection, as those who look into it take them: rsockets,
-// and the meetings of queue pairs without a connection manager.
+// and the meetings of queue pairs without a connection manager; and as datagrams of rsockets.
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "base/check.h"
-#include "rsocket/rsocket.h"
+#include "rsocket/datagram.h"
 #include "wire/meeting.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -27,6 +27,33 @@ static void hello(const uint8_t *data, size_t size)
           again.first.length == hello.first.length);
 }
 
+// Of a sender of either family.
+static void over_udp(const uint8_t *data, size_t size, sa_family_t family)
+{
+    const struct sockaddr_storage sender = {.ss_family = family};
+    const struct sockaddr *from = (const struct sockaddr *)&sender;
+    struct rs_udp_header header, again;
+    uint8_t out[RS_UDP_HEADER_MAX];
+    size_t len = rs_udp_header_parse(data, size, from, &header);
+    if (len > 0) {
+        CHECK(len <= size && rs_udp_header_emit(&header, from, out) == len);
+        CHECK(rs_udp_header_parse(out, len, from, &again) == len);
+        CHECK(again.op == header.op && again.qpn == header.qpn);
+    }
+}
+
+static void datagram(const uint8_t *data, size_t size)
+{
+    struct sockaddr_storage sender, again;
+    uint8_t out[RS_DATAGRAM_HEADER_MAX];
+    size_t len = rs_datagram_header_parse(data, size, &sender);
+    if (len > 0) {
+        CHECK(len <= size && rs_datagram_header_emit((struct sockaddr *)&sender, out) == len);
+        CHECK(rs_datagram_header_parse(out, len, &again) == len);
+        CHECK(memcmp(&sender, &again, sizeof sender) == 0);
+    }
+}
+
 static void meeting(struct span in)
 {
     struct meeting_request request;
@@ -45,6 +72,9 @@ static void meeting(struct span in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     hello(data, size);
+    over_udp(data, size, AF_INET);
+    over_udp(data, size, AF_INET6);
+    datagram(data, size);
     meeting(span_of(data, size));
     return 0;
 }

@@ -29,6 +29,7 @@ class Case(typing.NamedTuple):
     wires: tuple = ('roce',)   # of the clients, one after the other
     server_wire: str = 'roce'
     server_ends: bool = True   # by itself; otherwise when all clients have been served
+    is_patient: bool = False   # the client asks until it is answered
     is_repeated: bool = False  # the client knows no server: it is run until that has ended
     copy: tuple = ()           # two files that are to be the same
 
@@ -57,6 +58,14 @@ def rping_of_both_wires(addr):
 def mckey(addr):
     words = ['mckey', '-m', '239.77.11.2', '-b', addr]
     return Case(words, [*words, '-s'], r'return status 0', ('both',), 'both', is_repeated=True)
+
+
+def udpong(addr, *options):
+    """Its server never ends; the client goes on until each of its messages has been answered."""
+    words = ['udpong', '-T', 'e']
+    return Case([*words, '-b', addr], [*words, '-s', addr, '-S', '1000', '-C', '200', *options],
+                r'custom +1000 +400 +', ('both',), 'both', server_ends=False,
+                is_patient=True)
 
 
 def rcopy(addr, folder):
@@ -103,7 +112,7 @@ def serve(case, wire, server):
 
 def run(case):
     server = start(case.server_wire, case.server)
-    if not case.is_repeated:
+    if not case.is_repeated and not case.is_patient:
         wait_for_listener(server)
     for wire in case.wires:
         said, status = serve(case, wire, server)
@@ -142,6 +151,8 @@ def main():
         'cmtime': Case(['cmtime', '-b', addr], ['cmtime', '-s', addr], r'disconnect',
                        server_ends=False),
         'mckey': mckey(addr),
+        'udpong': udpong(addr),
+        'udpong, asleep': udpong(addr, '-T', 'a'),
         'rstream': Case(['rstream', '-b', addr, '-S', '65536', '-C', '100'],
                         ['rstream', '-s', addr, '-S', '65536', '-C', '100'], r'Gb/sec'),
         'rcopy': rcopy(addr, folder),

@@ -347,7 +347,7 @@ static void test_refusals(void **state)
     struct sockaddr_in addr = {.sin_family = AF_INET};
     char octet;
     int fd = rsocket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(rsocket(AF_INET, SOCK_DGRAM, 0), -1);
+    assert_int_equal(rsocket(AF_INET, SOCK_SEQPACKET, 0), -1);
     assert_int_equal(errno, ENOTSUP);
     assert_int_equal(rsocket(AF_UNIX, SOCK_STREAM, 0), -1);
     assert_int_equal(errno, ENOTSUP);
