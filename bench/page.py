@@ -8,6 +8,8 @@ there is no spread, there was one figure only. Nothing is taken from elsewhere, 
 import html
 import math
 
+from others import LIMIT
+
 WIDTH, ROW, LEFT, TOP = 420, 26, 8, 24  # of a chart, in units of its own
 MARGIN = 1.15  # beyond the outermost, so that ends are seen
 STYLE = """
@@ -88,6 +90,12 @@ def spread(low_high):
     return f'{low_high[0]:.4g} to {low_high[1]:.4g}' if low_high else '–'
 
 
+def neighbours(results):
+    """A word about a busy machine, or none."""
+    share = max(result.get('others', 0) for result in results)
+    return f' Other programs had {share:.2g} processors meanwhile.' if share > LIMIT else ''
+
+
 def table(bench, results):
     heads = 'case', 'value', 'spread', 'unit', 'baseline', 'its value', 'its spread', 'ratio'
     lines = []
@@ -99,7 +107,8 @@ def table(bench, results):
                      ''.join(f'<td>{html.escape(cell)}</td>' for cell in cells) + '</tr>')
     return ('<div class="scroll" tabindex="0" role="region" '
             f'aria-label="{html.escape(bench, quote=True)}, the figures"><table>'
-            '<caption>Medians, and the least and greatest run.</caption><thead><tr>' +
+            f'<caption>Medians, and the least and greatest run.{neighbours(results)}</caption>'
+            '<thead><tr>' +
             ''.join(f'<th scope="col">{head}</th>' for head in heads) +
             f'</tr></thead><tbody>{"".join(lines)}</tbody></table></div>')
 

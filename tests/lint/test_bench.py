@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tools/bench: what its groups say becomes a table, JSON, and a page with charts and spreads."""
+"""tools/bench: what its groups say becomes a table, JSON, and a page with charts and spreads; and
+what others had of the machine meanwhile is said."""
 
 import html.parser
 import json
@@ -9,9 +10,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import unittest.mock
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(SOURCE / 'bench'))
+
+import others  # noqa: E402
+
 HOSTILE = '<script>alert(1)</script>'
 COMPARED = """#!/usr/bin/env python3
 import sys
@@ -53,22 +61,30 @@ class Read(html.parser.HTMLParser):
                 if name == tag and wanted.items() <= found.items()]
 
 
+def tree_made(root, group_text):
+    """tools/bench in `root`, with one group."""
+    for folder in 'tools', 'bench', 'build':
+        (root / folder).mkdir()
+    shutil.copy(SOURCE / 'tools/bench', root / 'tools')
+    for file in 'others.py', 'page.py', 'results.py':
+        shutil.copy(SOURCE / 'bench' / file, root / 'bench')
+    group = root / 'bench/group.py'
+    group.write_text(group_text)
+    group.chmod(0o755)
+
+
+def bench_run(root, *options):
+    return subprocess.run([sys.executable, root / 'tools/bench', *options], text=True,
+                          capture_output=True)
+
+
 class Bench(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         with tempfile.TemporaryDirectory() as name:
             root = pathlib.Path(name)
-            (root / 'tools').mkdir()
-            (root / 'bench').mkdir()
-            (root / 'build').mkdir()
-            shutil.copy(SOURCE / 'tools/bench', root / 'tools')
-            for file in ('page.py', 'results.py'):
-                shutil.copy(SOURCE / 'bench' / file, root / 'bench')
-            group = root / 'bench/group.py'
-            group.write_text(COMPARED.format(bench=str(root / 'bench'), hostile=HOSTILE))
-            group.chmod(0o755)
-            done = subprocess.run([sys.executable, root / 'tools/bench'], text=True,
-                                  capture_output=True)
+            tree_made(root, COMPARED.format(bench=str(root / 'bench'), hostile=HOSTILE))
+            done = bench_run(root)
             assert done.returncode == 0, done.stderr
             cls.table = done.stdout
             cls.results = json.loads((root / 'build/bench.json').read_text())
@@ -112,6 +128,50 @@ class Bench(unittest.TestCase):
         self.assertFalse(re.search(r'https?:|url\(|@import', self.text))
         self.assertIn(HOSTILE, [cell for row in self.page.rows for cell in row])
         self.assertTrue(self.page.of('meta', **{'http-equiv': 'Content-Security-Policy'}))
+
+
+SLEEPER = """#!/usr/bin/env python3
+import json, time
+time.sleep(1)
+print(json.dumps({'bench': 'b', 'case': 'c', 'value': 1, 'unit': 's', 'baseline': 'd',
+                  'baseline_value': 1, 'ratio': 1}))
+"""
+
+
+class BusyMachine(unittest.TestCase):
+    def test_a_busy_neighbour_is_said_and_with_idle_the_run_has_failed(self):
+        with tempfile.TemporaryDirectory() as name:
+            root = pathlib.Path(name)
+            tree_made(root, SLEEPER)
+            neighbour = subprocess.Popen([sys.executable, '-c', 'while True: pass'])
+            try:
+                done = bench_run(root)
+                idle = bench_run(root, '--idle')
+            finally:
+                neighbour.kill()
+                neighbour.wait()
+            results = json.loads((root / 'build/bench.json').read_text())
+            page = (root / 'build/bench.html').read_text()
+        self.assertEqual((done.returncode, idle.returncode), (0, 1))
+        self.assertIn('other programs had', done.stderr)
+        self.assertIn('Other programs had', page)
+        self.assertGreater(results[0]['others'], others.LIMIT)
+
+    def test_what_is_ours_is_not_others(self):
+        with unittest.mock.patch.multiple(others, of_all=lambda: everybody, of_ours=lambda: ours):
+            everybody, ours = 100.0, 40.0
+            meanwhile = others.Others()
+            everybody, ours = 107.0, 46.0
+            with unittest.mock.patch.object(time, 'monotonic', lambda: meanwhile.began[0] + 10):
+                self.assertAlmostEqual(meanwhile.share(), 0.1)
+
+    def test_time_of_interrupts_is_nobodys(self):
+        with tempfile.NamedTemporaryFile('w') as stat:
+            stat.write('cpu  100 20 30 1000 5 400 500 50 7 7\ncpu0 1\n')
+            stat.flush()
+            with unittest.mock.patch.object(others, 'STAT', pathlib.Path(stat.name)), \
+                    unittest.mock.patch('os.sysconf', lambda _: 100):
+                self.assertAlmostEqual(others.of_all(), 2.0)
 
 
 if __name__ == '__main__':
