@@ -328,7 +328,7 @@ struct http_door *http_door_open(const char *listen, const struct http_door_part
     }
     door->parts = *parts;
     door->listen = listen;
-    door->listen_fd = address_listen(listen, door->path, sizeof door->path, ret_why);
+    door->listen_fd = address_listen(listen, NULL, door->path, sizeof door->path, ret_why);
     if (door->listen_fd >= 0 && (!responses_make(door) || !daemon_start(door))) {
         why_say(ret_why, "%s: libmicrohttpd does not start", listen);
         http_door_close(door);

@@ -107,6 +107,13 @@ static enum text_endpoint_verdict parts_take(const char *text, struct parts *ret
     return verdict;
 }
 
+static void port_complete(struct parts *parts, const char *port)
+{
+    if (!parts->has_port) {
+        snprintf(parts->port, sizeof parts->port, "%s", port);
+    }
+}
+
 // 0 and an address to free, of a socket that listens; no host stands for every address.
 static int resolve(const char *text, const struct parts *parts, struct addrinfo **ret,
                    struct why *ret_why)
@@ -135,26 +142,23 @@ static int listen_at(const struct addrinfo *info)
     return fd;
 }
 
-int address_listen(const char *text, char *ret_path, size_t path_capacity, struct why *ret_why)
+// A listening descriptor at "HOST:PORT".
+static int listen_ip(const char *text, const char *port, struct why *ret_why)
 {
-    static const char unix_prefix[] = "unix:";
     struct parts parts;
     struct addrinfo *info;
-    *ret_path = '\0';
-    if (strncmp(text, unix_prefix, sizeof unix_prefix - 1) == 0) {
-        return listen_unix(text + sizeof unix_prefix - 1, ret_path, path_capacity, ret_why);
-    }
-    if (passed_is(text)) {
-        return listen_passed(text, ret_path, path_capacity, ret_why);
-    }
     enum text_endpoint_verdict verdict =
         strlen(text) < sizeof parts.host ? parts_take(text, &parts) : TEXT_ENDPOINT_BRACKET;
     if (verdict == TEXT_ENDPOINT_BARE_6) {
         return fail(ret_why, text, -EINVAL, "an IPv6 number stands in brackets: [NUMBER]:PORT");
     }
-    if (verdict != TEXT_ENDPOINT_OK || !parts.has_port) {
-        return fail(ret_why, text, -EINVAL, "not HOST:PORT, unix:PATH or fd:NAME");
+    bool is_whole = parts.has_port || (port != NULL && *text != '\0');
+    if (verdict != TEXT_ENDPOINT_OK || !is_whole) {
+        return fail(ret_why, text, -EINVAL,
+                    port != NULL ? "not HOST, HOST:PORT, unix:PATH or fd:NAME"
+                                 : "not HOST:PORT, unix:PATH or fd:NAME");
     }
+    port_complete(&parts, port);
     int error = resolve(text, &parts, &info, ret_why);
     if (error != 0) {
         return error;
@@ -162,6 +166,20 @@ int address_listen(const char *text, char *ret_path, size_t path_capacity, struc
     int fd = listen_at(info);
     freeaddrinfo(info);
     return fd < 0 ? fail(ret_why, text, fd, strerror(-fd)) : fd;
+}
+
+int address_listen(const char *text, const char *port, char *ret_path, size_t path_capacity,
+                   struct why *ret_why)
+{
+    static const char unix_prefix[] = "unix:";
+    *ret_path = '\0';
+    if (strncmp(text, unix_prefix, sizeof unix_prefix - 1) == 0) {
+        return listen_unix(text + sizeof unix_prefix - 1, ret_path, path_capacity, ret_why);
+    }
+    if (passed_is(text)) {
+        return listen_passed(text, ret_path, path_capacity, ret_why);
+    }
+    return listen_ip(text, port, ret_why);
 }
 
 void address_unlink(const char *text, const char *path)
@@ -184,9 +202,7 @@ int address_resolve(const char *text, const char *port, struct sockaddr_storage 
         parts_take(text, &parts) == TEXT_ENDPOINT_BRACKET) {
         return fail(ret_why, text, -EINVAL, "not HOST or HOST:PORT");
     }
-    if (!parts.has_port) { // a bare IPv6 number is a host too: no port is asked for
-        snprintf(parts.port, sizeof parts.port, "%s", port);
-    }
+    port_complete(&parts, port); // a bare IPv6 number is a host too: no port is asked for
     int error = resolve(text, &parts, &info, ret_why);
     if (error == 0) {
         memcpy(ret, info->ai_addr, info->ai_addrlen);

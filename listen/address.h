@@ -8,10 +8,12 @@
 #include "base/why.h"
 #include "text/address.h"
 
-// "HOST:PORT", "[HOST]:PORT", "unix:PATH" or "fd:NAME" (listen/passed.h). A listening
-// descriptor, non-blocking; the path, or an empty one, in `ret_path`. A socket file that nobody
-// listens at any more is taken over. Or a negative errno, with the reason in `ret_why`.
-int address_listen(const char *text, char *ret_path, size_t path_capacity, struct why *ret_why);
+// "HOST:PORT", "[HOST]:PORT", "unix:PATH" or "fd:NAME" (listen/passed.h). Without a port it is
+// `port`; if that is NULL, there must be one. A listening descriptor, non-blocking; the path, or an
+// empty one, in `ret_path`. A socket file that nobody listens at any more is taken over. Or a
+// negative errno, with the reason in `ret_why`.
+int address_listen(const char *text, const char *port, char *ret_path, size_t path_capacity,
+                   struct why *ret_why);
 
 // At the end: takes the file at `path` away, if address_listen has made it for `text`.
 void address_unlink(const char *text, const char *path);

@@ -66,7 +66,8 @@ static void on_listener(void *ctx, uint32_t events)
 
 static int listener_open(struct stream_listener *l, struct why *ret_why)
 {
-    l->fd = address_listen(l->text, l->unix_path, sizeof l->unix_path, ret_why);
+    l->fd = address_listen(l->text, l->server->protocol->default_port, l->unix_path,
+                           sizeof l->unix_path, ret_why);
     if (l->fd < 0) {
         return l->fd;
     }

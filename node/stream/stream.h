@@ -53,6 +53,7 @@ struct stream_protocol {
     // What the operator reads: "NAME: a PEER at 192.0.2.7 is refused: the node has as many TITLE
     // connections as it can".
     const char *name, *peer, *title;
+    const char *default_port;                // of an address without one; NULL: it must have one
     unsigned stream_max, stream_of_host_max; // at a time, from one address
     uint32_t in_len;                         // read at once
     duration_ns handshake_ns;                // the first silent_until_ns

@@ -17,8 +17,6 @@
 #include "node/stream/server.h"
 #include "node/stream/stream.h"
 #include "node/tts/iscsi_tcp_connection.h"
-#include "text/addresses.h"
-#include "text/endpoint.h"
 
 static const duration_ns leave_ns = 5 * NS_PER_S;
 
@@ -140,6 +138,7 @@ static const struct stream_protocol iscsi_protocol = {
     .name = "iscsi",
     .peer = "initiator",
     .title = "iSCSI",
+    .default_port = "3260",
     .stream_max = ISCSI_CONNECTION_MAX,
     .stream_of_host_max = ISCSI_CONNECTION_OF_HOST_MAX,
     .in_len = ISCSI_IN_LEN,
@@ -206,27 +205,6 @@ const struct tts_for_uma iscsi_tcp_for_uma = {
 
 /* ---- its life -------------------------------------------------------------------------------- */
 
-#define PORT_DEFAULT ":3260"
-
-static bool has_port(const char *listen)
-{
-    struct text_endpoint endpoint;
-    return text_endpoint_split(listen, strlen(listen), &endpoint) != TEXT_ENDPOINT_OK ||
-           endpoint.port != NULL;
-}
-
-static struct addresses with_ports(const struct addresses *listen)
-{
-    struct addresses result = *listen;
-    for (unsigned i = 0; i < result.count; i++) {
-        size_t len = strlen(result.of[i]);
-        if (!has_port(result.of[i])) {
-            snprintf(result.of[i] + len, ADDRESS_MAX - len, "%s", PORT_DEFAULT);
-        }
-    }
-    return result;
-}
-
 struct iscsi_tcp *iscsi_tcp_create(const struct iscsi_tcp_parts *parts)
 {
     struct iscsi_tcp *tcp = calloc(1, sizeof *tcp);
@@ -237,7 +215,7 @@ struct iscsi_tcp *iscsi_tcp_create(const struct iscsi_tcp_parts *parts)
     tcp->door = (struct iscsi_door){.carrier = &iscsi_tcp_carrier, .iscsi = parts->iscsi};
     stream_server_init(&tcp->server, &iscsi_protocol,
                        &(struct stream_server_parts){.loop = parts->loop,
-                                                     .listen = with_ports(&parts->listen),
+                                                     .listen = parts->listen,
                                                      .patience_ns = parts->patience_ns,
                                                      .say = target->say,
                                                      .say_ctx = target->ctx,

@@ -21,7 +21,7 @@ static struct why why;
 static int listen_on(const char *text)
 {
     why = (struct why){""};
-    return address_listen(text, path, sizeof path, &why);
+    return address_listen(text, NULL, path, sizeof path, &why);
 }
 
 static int make_folder(void **state)
@@ -88,6 +88,22 @@ static void a_free_port_is_told(void **state)
     assert_string_equal(text + 10, end.port);
     assert_int_equal(listen_on(text), -EADDRINUSE);
     close(fd);
+}
+
+static void an_address_without_a_port_has_that_of_its_protocol(void **state)
+{
+    struct address_end end;
+    int fd = address_listen("127.0.0.1", "0", path, sizeof path, &why);
+    assert_true(fd >= 0);
+    assert_true(address_of_own_end(fd, &end));
+    assert_string_equal(end.host, "127.0.0.1");
+    close(fd);
+    fd = address_listen("127.0.0.1:0", "65536", path, sizeof path, &why); // its own comes first
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(address_listen("127.0.0.1", "65536", path, sizeof path, &why), -EINVAL);
+    assert_int_equal(address_listen("", "0", path, sizeof path, &why), -EINVAL);
+    assert_non_null(strstr(why.text, "not HOST, HOST:PORT, unix:PATH or fd:NAME"));
 }
 
 // No host stands for every address; users are shown one that they can use here.
@@ -176,14 +192,14 @@ static void a_path_is_as_long_as_sockets_have(void **state)
     int len = snprintf(text, sizeof text, "unix:%s/", folder);
     memset(text + len, 'x', sizeof text - (size_t)len);
     text[5 + sizeof addr.sun_path] = '\0';
-    assert_int_equal(address_listen(text, room, sizeof room, &why), -ENAMETOOLONG);
+    assert_int_equal(address_listen(text, NULL, room, sizeof room, &why), -ENAMETOOLONG);
     text[5 + sizeof addr.sun_path - 1] = '\0';
-    int fd = address_listen(text, room, sizeof room, &why);
+    int fd = address_listen(text, NULL, room, sizeof room, &why);
     assert_true(fd >= 0);
     assert_string_equal(room, text + 5);
     close(fd);
     unlink(room);
-    assert_int_equal(address_listen(text, room, sizeof addr.sun_path - 1, &why), -ENAMETOOLONG);
+    assert_int_equal(address_listen(text, NULL, room, sizeof addr.sun_path - 1, &why), -ENAMETOOLONG);
 }
 
 /* ---- resolved -------------------------------------------------------------------------------- */
@@ -282,6 +298,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_address_is_refused_in_words),
         cmocka_unit_test(a_free_port_is_told),
+        cmocka_unit_test(an_address_without_a_port_has_that_of_its_protocol),
         cmocka_unit_test(a_wildcard_is_shown_as_the_loopback_address),
         cmocka_unit_test(a_port_is_had_again_while_old_connections_linger),
         cmocka_unit_test(a_socket_that_nobody_listens_at_is_taken_over),

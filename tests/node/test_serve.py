@@ -76,6 +76,14 @@ def rdma_over_tcp_and_tcp_want_two_ports_and_it_says_so():
 
 
 @case
+def an_address_without_a_port_has_that_of_its_protocol():
+    host = f'127.{os.getpid() >> 8 & 255}.{os.getpid() & 255}.9'  # nobody else is there
+    with Node(f'--iscsi={host}', 'disk=null:1M') as node:
+        uris = node.status()['volumes'][0]['uris']
+        assert any(uri.startswith(f'iscsi://{host}:3260/') for uri in uris), uris
+
+
+@case
 def an_address_that_cannot_be_is_told_at_once():
     for address, said in (('203.0.113.7:1', 'no RDMA device has this address'),
                           ('127.0.0.1:65536', 'no such port')):
