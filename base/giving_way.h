@@ -34,12 +34,18 @@ static inline void giving_way_on_look(struct giving_way *g, instant_ns now)
     g->is_due = now - g->since_ns >= (g->is_shared ? GIVING_WAY_SOON_NS : GIVING_WAY_PATIENCE_NS);
 }
 
+// The program has slept since, or may have: its last look has nothing to do with the next.
+static inline void giving_way_on_rest(struct giving_way *g)
+{
+    *g = (struct giving_way){.is_shared = g->is_shared};
+}
+
 static inline void giving_way_on_found(struct giving_way *g)
 {
     if (g->away_ns != 0) {
         g->is_shared = g->away_ns >= GIVING_WAY_HELD_NS && g->away_ns < GIVING_WAY_TURN_NS;
     }
-    *g = (struct giving_way){.is_shared = g->is_shared};
+    giving_way_on_rest(g);
 }
 
 // Whether it is time, nothing having been found. It is given away then.

@@ -102,6 +102,18 @@ static void note_empty_poll(struct rnic_cq *cq, instant_ns now)
     }
 }
 
+// Poll lock held. A loop that drives sleeps when there is nothing: who polls beside it is no
+// spinner, and keeps nobody waiting.
+static void note_loops(struct rnic_cq *cq)
+{
+    struct shard *shard = &cq->rnic->shard;
+    unsigned count = atomic_load_explicit(&shard->loop_pass_count, memory_order_relaxed);
+    if (count != cq->loop_passes_seen) {
+        cq->loop_passes_seen = count;
+        giving_way_on_rest(&cq->giving_way);
+    }
+}
+
 // Poll lock held. Nothing is in the queue: makes progress in the caller's thread.
 static void drive_for(struct rnic_cq *cq, struct puller *puller)
 {
@@ -112,6 +124,7 @@ static void drive_for(struct rnic_cq *cq, struct puller *puller)
         gathering_on_look(&cq->rnic->shard.gathering, now);
     }
     note_empty_poll(cq, now);
+    note_loops(cq);
     giving_way_on_look(&cq->giving_way, now);
 }
 

@@ -122,6 +122,7 @@ struct rnic_cq {
     unsigned empty_polls;            // in a row; guarded by poll_lock
     instant_ns empty_since_ns;       // when the first of them was
     struct giving_way giving_way;    // when the processor is given away; guarded by poll_lock
+    unsigned loop_passes_seen;       // of the shard's, at the last look; guarded by poll_lock
     struct list_link moderated_link; // in the shard's list of CQs with moderation
 };
 

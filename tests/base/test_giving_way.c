@@ -51,6 +51,17 @@ static void begins_anew_when_something_is_found(void **state)
     assert_int_equal(kept(&g, 0), GIVING_WAY_PATIENCE_NS);
 }
 
+static void begins_anew_after_a_rest_and_remembers_the_other_side(void **state)
+{
+    struct giving_way g = {.since_ns = 0};
+    giving_way_on_look(&g, now);
+    now += GIVING_WAY_PATIENCE_NS;
+    giving_way_on_rest(&g);
+    assert_int_equal(kept_and_found(&g, turn_ns), GIVING_WAY_PATIENCE_NS);
+    giving_way_on_rest(&g);
+    assert_int_equal(kept(&g, turn_ns), GIVING_WAY_SOON_NS);
+}
+
 static void is_soon_once_the_other_side_had_it(void **state)
 {
     struct giving_way g = {.since_ns = 0};
@@ -90,6 +101,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_late_while_nothing_is_known),
         cmocka_unit_test(begins_anew_when_something_is_found),
+        cmocka_unit_test(begins_anew_after_a_rest_and_remembers_the_other_side),
         cmocka_unit_test(is_soon_once_the_other_side_had_it),
         cmocka_unit_test(is_late_again_when_nobody_else_wanted_it),
         cmocka_unit_test(is_late_again_when_a_stranger_had_it),

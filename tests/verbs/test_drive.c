@@ -1,13 +1,15 @@
 // A program's loop drives the RNIC, and what becomes of what it leaves.
 #include <errno.h>
 #include <poll.h>
+#include <time.h>
 
 #include <weft/drive.h>
 
+#include "base/time.h"
 #include "tests/verbs/pair.h"
 #include "tests/verbs/roce.h"
 
-enum { LEN = 64, MESSAGES = 200, SOME_MESSAGES = 10, PATIENCE_MS = 20000 };
+enum { LEN = 64, MESSAGES = 200, SOME_MESSAGES = 10, PATIENCE_MS = 20000, SPIN_MS = 10 };
 
 static struct pair pair;
 
@@ -178,6 +180,45 @@ static void a_deadline_is_kept_while_the_loop_sleeps(void **state)
     weft_drive_end(p->b.channel);
 }
 
+static unsigned yield_count;
+
+int sched_yield(void) // before libc's
+{
+    yield_count++;
+    return 0;
+}
+
+static instant_ns now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
+}
+
+// Polls an empty queue for long enough to be taken for one who spins.
+static unsigned yields_of_polls(struct bench *b, bool drives)
+{
+    struct ibv_wc wc;
+    instant_ns until = instant_after(now_ns(), SPIN_MS * NS_PER_MS);
+    yield_count = 0;
+    while (now_ns() < until) {
+        if (drives) {
+            weft_drive_pass(b->channel);
+        }
+        assert_int_equal(ibv_poll_cq(b->cq, 1, &wc), 0);
+    }
+    return yield_count;
+}
+
+// It sleeps where there is nothing to do: nobody waits for its processor.
+static void who_drives_gives_no_processor_away_between_looks(void **state)
+{
+    struct bench *b = &((struct pair *)*state)->b;
+    assert_int_not_equal(yields_of_polls(b, false), 0);
+    begin(b);
+    assert_int_equal(yields_of_polls(b, true), 0);
+}
+
 static void a_channel_drives_once(void **state)
 {
     struct pair *p = *state;
@@ -216,6 +257,8 @@ int main(void)
         TEST(events_of_other_channels_come_as_ever),
         TEST(what_was_told_is_raised_at_the_end),
         TEST(a_deadline_is_kept_while_the_loop_sleeps),
+        TEST(who_drives_gives_no_processor_away_between_looks),
+        TEST(who_drives_gives_no_processor_away_between_looks),
         TEST(a_channel_drives_once),
         cmocka_unit_test(roce_has_no_descriptor_to_drive_by),
         cmocka_unit_test(a_program_finds_the_calls),
