@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/port_link.h"
@@ -223,11 +224,15 @@ int socket_poll(struct link *link, struct link_ready *ret, unsigned max)
     return ready;
 }
 
-// No stream is touched here: this may run beside calls that change them.
+// No stream is touched here: this may run beside calls that change them. Who does not wait wants a
+// wake taken, if there is one.
 void socket_wait(struct link *link, duration_ns timeout_ns)
 {
     struct socket_link *l = socket_link_of(link);
     struct epoll_event events[2]; // one more: behind a stream that is ready, a wake may stand
+    if (!atomic_exchange(&l->has_wake, false) && timeout_ns == 0) {
+        return;
+    }
     int count = sys_epoll_wait(l->epoll_fd, events, 2, timeout_ns);
     for (int i = 0; i < count; i++) {
         uint64_t times;
@@ -240,5 +245,7 @@ void socket_wait(struct link *link, duration_ns timeout_ns)
 void socket_wake(struct link *link)
 {
     uint64_t once = 1;
-    sys_write(socket_link_of(link)->wake_fd, &once, sizeof once);
+    struct socket_link *l = socket_link_of(link);
+    sys_write(l->wake_fd, &once, sizeof once);
+    atomic_store(&l->has_wake, true); // last: else one could be believed taken that comes now
 }

@@ -1,6 +1,7 @@
 // What the files of the socket link share.
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/list.h"
@@ -13,6 +14,7 @@ struct socket_link {
     struct link_socket_config config;
     int epoll_fd;
     int wake_fd;  // eventfd; its report carries a NULL stream
+    atomic_bool has_wake; // it was written to since `wait` looked last: never false too early
     int spare_fd; // given up for a moment to refuse a connection when descriptors have run out
     struct list_link streams; // open ones
     struct list_link starved; // listeners that found no descriptor even so

@@ -1,5 +1,6 @@
 // The kernel's TCP as a link, over loopback.
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -300,6 +301,29 @@ static void listener_that_could_not_even_refuse_goes_on_when_a_stream_is_closed(
 
 /* ---- the process ----------------------------------------------------------------------------- */
 
+static bool is_readable(void)
+{
+    struct pollfd p = {.fd = the_link->ops->descriptor(the_link), .events = POLLIN};
+    return poll(&p, 1, 0) == 1;
+}
+
+// Who comes back from a sleep of its own takes the wake that ended it, and asks the kernel for none
+// that nobody sent.
+static void who_does_not_wait_takes_a_wake_and_asks_for_no_other(void **state)
+{
+    (void)state;
+    const uint64_t once = 1;
+    for (unsigned i = 0; i < 2; i++) {
+        the_link->ops->wake(the_link);
+        assert_true(is_readable());
+        the_link->ops->wait(the_link, 0);
+        assert_false(is_readable());
+    }
+    assert_int_equal(write(((struct socket_link *)the_link)->wake_fd, &once, sizeof once), 8);
+    the_link->ops->wait(the_link, 0);
+    assert_true(is_readable()); // it was not asked for
+}
+
 static void child_lets_go_without_touching_the_connection(void **state)
 {
     (void)state;
@@ -366,6 +390,7 @@ int main(void)
         LINK_TEST(links_have_a_name),
         LINK_TEST(listener_that_could_not_even_refuse_goes_on_when_a_stream_is_closed),
         LINK_TEST(listener_without_descriptors_refuses_and_is_silent),
+        LINK_TEST(who_does_not_wait_takes_a_wake_and_asks_for_no_other),
         LINK_TEST(child_lets_go_without_touching_the_connection),
         LINK_TEST(close_reaches_the_peer_though_a_child_holds_the_socket),
         LINK_TEST(errno_of_the_program_is_left_alone),
