@@ -172,8 +172,12 @@ struct weft_nvme {
     struct ibv_comp_channel *completions;
     struct ibv_context *verbs;
     struct ibv_pd *pd;
-    struct ibv_cq *cq;
-    bool is_armed;
+    // Of answers, and of Sends. Those are looked for when answers come, so that none tells of its
+    // completion but where a command waits for nothing else.
+    struct ibv_cq *cq, *send_cq;
+    bool is_armed, is_send_armed;
+    unsigned awaited_sends; // of all queues: signalled, and not seen to complete
+    unsigned late_sends;    // ... of commands that have their answer
     unsigned polls; // since descriptors were looked at
     int drive_fd;   // -1: the RNIC's own thread drives it
     struct weft_drive_calls drive;
@@ -264,6 +268,10 @@ int initiator_queue_send_oneshot(struct initiator_slot *slot, const struct iovec
 
 // Takes completions; how many I/O completed, or a negative errno: the connection is lost.
 int initiator_queues_poll(struct weft_nvme *nvme, unsigned *ret_wc_count);
+// Whether whatever is still to complete will be told of; sees to it; and it has been told of.
+bool initiator_queues_are_armed(const struct weft_nvme *nvme);
+void initiator_queues_arm(struct weft_nvme *nvme);
+void initiator_on_event(struct weft_nvme *nvme, struct ibv_cq *cq);
 
 /* ---- io.c ------------------------------------------------------------------------------------ */
 

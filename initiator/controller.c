@@ -345,8 +345,7 @@ static void on_cq_event(struct weft_nvme *nvme)
     struct ibv_cq *cq;
     void *context;
     if (ibv_get_cq_event(nvme->completions, &cq, &context) == 0) {
-        ibv_ack_cq_events(cq, 1);
-        nvme->is_armed = false;
+        initiator_on_event(nvme, cq);
     }
 }
 
@@ -357,8 +356,7 @@ static void drive(struct weft_nvme *nvme)
     void *context;
     nvme->drive.pass(nvme->completions);
     while (nvme->drive.event(nvme->completions, &cq, &context) == 0) {
-        ibv_ack_cq_events(cq, 1);
-        nvme->is_armed = false;
+        initiator_on_event(nvme, cq);
     }
 }
 
@@ -410,17 +408,14 @@ int initiator_poll_device(struct weft_nvme *nvme)
             return result;
         }
         completed += result;
-        bool is_all = wc_count == 0 && nvme->is_armed;
+        bool is_all = wc_count == 0 && initiator_queues_are_armed(nvme);
         if (completed > 0 || (is_all && may_wait(nvme))) {
             return completed;
         }
         if (is_all) {
             drive(nvme);
         } else if (wc_count == 0) {
-            nvme->is_armed = ibv_req_notify_cq(nvme->cq, 0) == 0;
-            if (!nvme->is_armed) {
-                initiator_lose(nvme, -EIO, "the completion queue cannot be armed");
-            }
+            initiator_queues_arm(nvme);
         }
     }
 }

@@ -50,9 +50,10 @@ static int device_take(struct weft_nvme *nvme, struct ibv_context *verbs)
         !initiator_watch(nvme, nvme->completions->fd)) {
         return -errno;
     }
-    nvme->cq = ibv_create_cq(verbs, (int)(4 * depth), NULL, nvme->completions, 0);
+    nvme->cq = ibv_create_cq(verbs, (int)(2 * depth), NULL, nvme->completions, 0);
+    nvme->send_cq = ibv_create_cq(verbs, (int)(2 * depth), NULL, nvme->completions, 0);
     nvme->admin_data = aligned_alloc(ADMIN_DATA_LEN, ADMIN_DATA_LEN);
-    if (nvme->cq == NULL || nvme->admin_data == NULL) {
+    if (nvme->cq == NULL || nvme->send_cq == NULL || nvme->admin_data == NULL) {
         return -ENOMEM;
     }
     nvme->admin_mr =
@@ -121,7 +122,7 @@ int initiator_queue_create(struct initiator_queue *queue)
         return error;
     }
     struct ibv_qp_init_attr attr = {
-        .send_cq = nvme->cq,
+        .send_cq = nvme->send_cq,
         .recv_cq = nvme->cq,
         .cap = {.max_send_wr = 2 * queue->depth + 2,
                 .max_recv_wr = queue->depth + 1,
@@ -175,6 +176,9 @@ void initiator_device_release(struct weft_nvme *nvme)
     }
     if (nvme->cq != NULL) {
         ibv_destroy_cq(nvme->cq);
+    }
+    if (nvme->send_cq != NULL) {
+        ibv_destroy_cq(nvme->send_cq);
     }
     if (nvme->completions != NULL) {
         ibv_destroy_comp_channel(nvme->completions);
@@ -263,6 +267,7 @@ static void sent(struct initiator_slot *slot, unsigned flags)
     queue->unsignalled = is_signalled ? 0 : queue->unsignalled + 1;
     slot->awaits_answer = true;
     slot->awaits_send = is_signalled;
+    queue->nvme->awaited_sends += is_signalled;
 }
 
 static int send_error(int error)
@@ -372,6 +377,7 @@ static bool answer_take(struct initiator_slot *slot, const uint8_t *cqe)
     uint16_t status = get_le16(cqe + NVME_CQE_OFF_STATUS) >> NVME_CQE_STATUS_SHIFT;
     bool is_io = slot->io != NULL;
     slot->awaits_answer = false;
+    slot->queue->nvme->late_sends += slot->awaits_send;
     if (slot->answer != NULL) {
         *slot->answer = (struct initiator_admin_answer){
             .is_there = true, .status = status, .result = get_le64(cqe + NVME_CQE_OFF_RESULT)};
@@ -415,6 +421,8 @@ static bool on_answer(struct initiator_queue *queue, const struct ibv_wc *wc)
 static void on_sent(struct initiator_queue *queue, const struct ibv_wc *wc)
 {
     struct initiator_slot *slot = &queue->slots[(uint32_t)wc->wr_id];
+    queue->nvme->awaited_sends--;
+    queue->nvme->late_sends -= !slot->awaits_answer;
     slot->awaits_send = false;
     initiator_slot_release(slot);
 }
@@ -436,20 +444,49 @@ static int on_completion(struct weft_nvme *nvme, const struct ibv_wc *wc)
     return on_answer(queue, wc);
 }
 
-int initiator_queues_poll(struct weft_nvme *nvme, unsigned *ret_wc_count)
+// Of one completion queue: how many I/O completed.
+static int completions_take(struct weft_nvme *nvme, struct ibv_cq *cq, unsigned *wc_count)
 {
     struct ibv_wc wc[WC_BATCH];
-    int completed = 0, count;
-    *ret_wc_count = 0;
-    while (!nvme->is_lost && (count = ibv_poll_cq(nvme->cq, WC_BATCH, wc)) > 0) {
-        *ret_wc_count += (unsigned)count;
+    int completed = 0, count = WC_BATCH;
+    while (!nvme->is_lost && count == WC_BATCH) {
+        count = ibv_poll_cq(cq, WC_BATCH, wc);
         for (int i = 0; i < count && !nvme->is_lost; i++) {
             int result = on_completion(nvme, &wc[i]);
             completed += result > 0 ? result : 0;
         }
-        if (count < WC_BATCH) {
-            break;
-        }
+        *wc_count += count > 0 ? (unsigned)count : 0;
     }
+    return completed;
+}
+
+int initiator_queues_poll(struct weft_nvme *nvme, unsigned *ret_wc_count)
+{
+    *ret_wc_count = 0;
+    if (nvme->awaited_sends > 0) { // first: what they end makes room for who is told of an answer
+        completions_take(nvme, nvme->send_cq, ret_wc_count);
+    }
+    int completed = completions_take(nvme, nvme->cq, ret_wc_count);
     return nvme->is_lost ? nvme->lost_error : completed;
+}
+
+bool initiator_queues_are_armed(const struct weft_nvme *nvme)
+{
+    return nvme->is_armed && (nvme->is_send_armed || nvme->late_sends == 0);
+}
+
+void initiator_queues_arm(struct weft_nvme *nvme)
+{
+    bool arms_send = nvme->late_sends > 0 && !nvme->is_send_armed;
+    nvme->is_armed = nvme->is_armed || ibv_req_notify_cq(nvme->cq, 0) == 0;
+    nvme->is_send_armed |= arms_send && ibv_req_notify_cq(nvme->send_cq, 0) == 0;
+    if (!initiator_queues_are_armed(nvme)) {
+        initiator_lose(nvme, -EIO, "the completion queues cannot be armed");
+    }
+}
+
+void initiator_on_event(struct weft_nvme *nvme, struct ibv_cq *cq)
+{
+    ibv_ack_cq_events(cq, 1);
+    *(cq == nvme->cq ? &nvme->is_armed : &nvme->is_send_armed) = false;
 }

@@ -175,6 +175,69 @@ static void queues_are_filled_and_no_further(void **state)
     scene_close(&s);
 }
 
+static struct ibv_cq *held_back; // its completions are not there yet
+static unsigned notify_count;    // that completions of Sends be told of
+static int (*poll_cq)(struct ibv_cq *cq, int max, struct ibv_wc *wc);
+static int (*req_notify_cq)(struct ibv_cq *cq, int solicited_only);
+
+static int poll_what_is_not_held_back(struct ibv_cq *cq, int max, struct ibv_wc *wc)
+{
+    return cq == held_back ? 0 : poll_cq(cq, max, wc);
+}
+
+static int count_notify(struct ibv_cq *cq, int solicited_only)
+{
+    notify_count += cq == held_back;
+    return req_notify_cq(cq, solicited_only);
+}
+
+// As many writes whose data go along as the queue is deep.
+static void write_queue_full(struct scene *s)
+{
+    static struct weft_nvme_io ios[DEPTH];
+    const struct iovec piece = {s->data, 4096};
+    ended = 0;
+    for (unsigned i = 0; i < DEPTH; i++) {
+        ios[i] = (struct weft_nvme_io){.operation = WEFT_NVME_WRITE,
+                                       .nsid = 1,
+                                       .offset = 4096 * i,
+                                       .len = 4096,
+                                       .memory = &piece,
+                                       .memory_count = 1,
+                                       .on_complete = count_end};
+        assert_int_equal(weft_nvme_submit(s->nvme, &ios[i]), 0);
+    }
+    while (ended < DEPTH) {
+        weft_nvme_wait(s->nvme, 1000);
+    }
+}
+
+// The answer comes behind what it answers. Only a command that waits for nothing else is told that
+// its Send is over, since its place in the queue is free then.
+static void a_send_is_told_of_where_the_answer_came_before_it(void **state)
+{
+    const struct target_wish wish = {0};
+    struct scene s;
+    scene_open(&s, &wish, 0, 1);
+    struct ibv_context_ops *ops = &s.nvme->verbs->ops;
+    poll_cq = ops->poll_cq;
+    req_notify_cq = ops->req_notify_cq;
+    ops->poll_cq = poll_what_is_not_held_back;
+    ops->req_notify_cq = count_notify;
+    held_back = s.nvme->send_cq;
+    notify_count = 0;
+    write_queue_full(&s);
+    struct weft_nvme_io flush = {.operation = WEFT_NVME_FLUSH};
+    assert_int_equal(run(&s, &flush), -EAGAIN);
+    weft_nvme_wait(s.nvme, 0);
+    assert_int_equal(notify_count, 1);
+    ops->poll_cq = poll_cq;
+    weft_nvme_wait(s.nvme, 0);
+    assert_int_equal(run(&s, &flush), 0);
+    ops->req_notify_cq = req_notify_cq;
+    scene_close(&s);
+}
+
 static unsigned refusals_left;
 static int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 
@@ -364,6 +427,7 @@ int main(void)
         cmocka_unit_test(pieces_are_copied_the_usual_way),
         cmocka_unit_test(trims_zeroes_and_flushes),
         cmocka_unit_test(queues_are_filled_and_no_further),
+        cmocka_unit_test(a_send_is_told_of_where_the_answer_came_before_it),
         cmocka_unit_test(a_receive_whose_command_was_not_sent_serves_the_next),
         cmocka_unit_test(wrong_requests_are_refused),
         cmocka_unit_test(a_read_only_namespace_takes_no_writes),
