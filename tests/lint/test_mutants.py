@@ -14,10 +14,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MUTANTS = ROOT / 'tools' / 'mutants'
 sys.path.insert(0, str(ROOT / 'tools'))
 
-from lintlib.tree import Source  # noqa: E402
+from lintlib.tree import Source, Tree  # noqa: E402
 from mutantlib.choice import choices  # noqa: E402
 from mutantlib.coverage import inserted, Probes  # noqa: E402
-from mutantlib.draw import Mutant  # noqa: E402
+from mutantlib.draw import draw, Mutant  # noqa: E402
 from mutantlib.sites import sites_of  # noqa: E402
 
 # What it is about, C, and every change of it: "what stands there -> what comes instead".
@@ -199,6 +199,16 @@ TREES = [
      {'survived', 'equivalent'}, {'met 1'}, CODE, '--seconds', '3'),
 ]
 
+# Files that change behind a run of a test that kills some: how many mutants are judged again.
+AGAIN = [
+    ('what was judged holds when other files change',
+     {'mem/b.c': 'int b;\n', 'tools/t': 'new\n', 'docs/t.md': 'new\n'}, 0),
+    ('a survivor is judged again when a test changes, what another killed is not',
+     {'tests/mem/test_a.c': TEST % STRONG}, 1),
+    ('what a test killed is judged again when that test changes',
+     {'tests/base/test_a.c': TEST % STRONG}, 2),
+]
+
 # A script of two cases, and what runs them; the other sees nothing, and alone fails.
 CASES_PY = '''import sys
 def main(cases):
@@ -291,6 +301,33 @@ def script_wrong():
     return '' if found == ({'killed', 'equivalent'}, {'base/s: sees'}) else f'found {found}'
 
 
+def drawn_anew():
+    """What a seed draws that it did not draw before another function stood there, or ''."""
+    with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
+        root = pathlib.Path(folder)
+        changes = []
+        for text in (CODE + PLAIN, 'int other(int a)\n{\n    return a + 1;\n}\n' + CODE + PLAIN):
+            write(root, {'mem/a.c': text})
+            changes.append([(mutant.function, mutant.number, mutant.site.replacement,
+                             text[mutant.site.start:mutant.site.end])
+                            for mutant in draw(Tree(root), ['mem'], 1, 99)])
+    before, after = changes
+    kept = [change for change in after if change[0] != 'other']
+    return '' if kept == before and len(before) > 4 else f'{after} in place of {before}'
+
+
+def judged_anew(changed):
+    """How many mutants of an unchanged file are judged again when these files change, by what is
+    said."""
+    with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
+        root = pathlib.Path(folder)
+        judge_tree(root, {'base': '!is_over(-8)', 'mem': 'true'})
+        write(root, changed)
+        again = subprocess.run([MUTANTS, '--root', root, '--rooms', 'base', '--seed', '1'],
+                               capture_output=True, text=True)
+    return int(re.search(r'(\d+) judged anew', again.stderr).group(1))
+
+
 def results():
     """(name, what is wrong or '')"""
     for name, text, expected in CASES:
@@ -301,6 +338,7 @@ def results():
     is_same = drawn[0] == drawn[1] and drawn[0].count('@@') >= 18
     yield 'a seed draws the same again', '' if is_same else drawn[0]
     yield 'another seed draws others', '' if drawn[0] != drawn[2] else drawn[0]
+    yield 'lines that change leave the others\' mutants alone', drawn_anew()
     yield 'probes stand where control may arrive', probes_wrong()
     yield 'a function has both bodies', choices_wrong()
     for name, expressions, verdicts, killers, *code in TREES:
@@ -308,6 +346,9 @@ def results():
             found = judge_tree(pathlib.Path(folder), expressions, *code)
         yield name, '' if found == (verdicts, killers) else f'found {found}'
     yield 'a script is met case by case', script_wrong()
+    for name, changed, expected in AGAIN:
+        count = judged_anew(changed)
+        yield name, '' if count == expected else f'{count} of them are'
     with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
         found = judge_tree(pathlib.Path(folder), {'base': 'true', 'docs': STRONG}, CODE,
                            meson=MESON.replace("'mem'", "'docs'"))

@@ -8,6 +8,7 @@ but nothing is called unreached that a test executed.
 """
 
 import bisect
+import hashlib
 import json
 import re
 
@@ -23,6 +24,7 @@ _TABLE = re.compile(r'(\w+)\s*(?:\[[^\[\]=]*\]\s*)*(?:__attribute__\s*\(\(.*\)\)
 # The probes of a file begin at such numbers, and the map has such a length, so that a change of one
 # file does not change all others.
 ALIGNED, MAP_ALIGNED = 32, 8192
+ALL = 'all'  # of a file, in place of the bits of its probes
 
 
 def bodies(source):
@@ -115,6 +117,19 @@ class Probes:
     def _all_of(self, path):
         return ((1 << self._count_of(path)) - 1) << self.first[path]
 
+    def parted(self, seen):
+        """{path: bits} of the files that any of these probes stands in."""
+        found = {path: (seen & self._all_of(path)) >> self.first[path] for path in self.arrivals}
+        return {path: bits for path, bits in found.items() if bits}
+
+    def joined(self, seen):
+        """The reverse; ALL stands for all of a file."""
+        bits = 0
+        for path, part in seen.items():
+            if path in self.arrivals:
+                bits |= (self._all_of(path) if part == ALL else int(part, 16) << self.first[path])
+        return bits
+
     def mask_of(self, path, start, users):
         """Probes of which a test must have passed one to see a change there; None: not known.
         `users` are the files that include a header."""
@@ -143,32 +158,65 @@ class Probes:
         return [path for path, other in self.sources.items() if word.search(other.code)]
 
 
+def described(seen, probes):
+    """What a test executed, by file, as it is kept; None where it is not known."""
+    return None if seen is None else {path: hex(bits) for path, bits in probes.parted(seen).items()}
+
+
 class Coverage:
-    """What is known of each test unmutated: how long it takes, and what it executes."""
+    """What is known of each test unmutated: how long it takes, and what it executes. That is kept
+    by file: of one that changed it is known who executed any of it, which stands for all of it."""
 
     def __init__(self, folder, workshop, chosen, is_fresh):
         self.folder = folder
         self.path = folder / 'coverage.json'
         self.workshop = workshop
         self.chosen = chosen
+        self.probes = chosen.probes
+        self.digests = {path: hashlib.sha256(source.text.encode()).hexdigest()[:16]
+                        for path, source in self.probes.sources.items()}
         kept = json.loads(self.path.read_text()) if self.path.is_file() and not is_fresh else {}
-        is_same = kept.get('code') == workshop.code_id
-        self.records = kept.get('tests', {}) if is_same else {}
-        self.stray = int(kept.get('stray', '0'), 16) if is_same else 0
+        if 'files' not in kept:
+            kept = {'files': {}, 'stray': {}, 'tests': {}}
+        self.records = {name: record for name, record in kept['tests'].items()
+                        if record['how'] != 'failed' or kept['files'] == self.digests}
+        for record in self.records.values():
+            record['seen'] = self.brought_up(record['seen'], kept['files'])
+        self.stray = self.probes.joined(self.brought_up(kept['stray'], kept['files']))
+
+    def brought_up(self, seen, files):
+        """What was executed of the sources as they are now, if `files` are those that it was
+        executed of. A new file is taken for executed where any of its room was."""
+        if seen is None:
+            return None
+        rooms = {self.probes.sources[path].room for path in seen if path in self.probes.sources}
+        now = {}
+        for path, digest in self.digests.items():
+            if files.get(path) == digest:
+                if path in seen:
+                    now[path] = seen[path]
+            elif path in seen or (path not in files and self.probes.sources[path].room in rooms):
+                now[path] = ALL
+        return now
 
     def record(self, test):
         """{'seconds', 'how', 'seen'} of this very test; None if there is none."""
         record = self.records.get(test.name)
         return record if record and record['id'] == self.workshop.id_of(test) else None
 
+    def seen_by(self, test):
+        """The probes that it passes, as bits; None: not known."""
+        seen = self.record(test)['seen']
+        return None if seen is None else self.probes.joined(seen)
+
     def keep(self, test, seconds, how, seen):
         self.records[test.name] = {'id': self.workshop.id_of(test), 'seconds': seconds, 'how': how,
-                                   'seen': None if seen is None else hex(seen)}
+                                   'seen': described(seen, self.probes)}
 
     def save(self):
         beside = self.path.with_suffix('.new')
-        beside.write_text(json.dumps({'code': self.workshop.code_id, 'stray': hex(self.stray),
-                                      'tests': self.records}))
+        beside.write_text(json.dumps({'files': self.digests, 'tests': self.records,
+                                      'stray': described(self.stray, self.probes)}))
         beside.rename(self.path)
 
     def measure(self, tests, runner, limit_s):

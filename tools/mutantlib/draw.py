@@ -1,7 +1,12 @@
-"""Draws mutants: each line of code has the same chance, so a room's share is that of its lines."""
+"""Draws mutants: each line of code has the same chance, so a room's share is that of its lines.
 
+A line's place in the order of a seed, and what becomes of it, follow from the seed, its function
+and its own words: who changes other lines does not change the sample, and it can be gone on with.
+"""
+
+import collections
 import difflib
-import random
+import hashlib
 
 from lintlib import house
 from lintlib.tree import functions
@@ -11,6 +16,8 @@ from . import sites
 # Rooms that are drawn from; examples and the simulator are there for the tests themselves.
 LEFT_OUT = ('examples', 'sim')
 ROOMS = [room for room in house.ROOMS if room not in LEFT_OUT]
+# A mutant's number is the line's, too: two of a sample with the same are one in millions.
+NUMBER_MAX = 2 ** 31 - 2
 
 
 class Mutant:
@@ -48,23 +55,33 @@ def rooms_named(words):
     return rooms
 
 
-def lines_of(tree, rooms):
-    """[(source, [sites of one line])] over all lines of these rooms that have any."""
-    lines = []
-    for source in tree.c_files:
-        if source.room not in rooms or source.path.parts[0] in ('tests', 'include'):
-            continue
-        by_line = {}
-        for site in sites.sites_of(source):
-            by_line.setdefault(source.line_of(site.start), []).append(site)
-        lines += [(source, by_line[line]) for line in sorted(by_line)]
+def lots(seed, *words):
+    """A number that the seed draws for these words, of 256 bits."""
+    return int.from_bytes(hashlib.sha256(repr((seed, *words)).encode()).digest(), 'big')
+
+
+def lines_of(source):
+    """[(words, sites)] of the lines of a file that can be changed. The words are those of no other
+    line: where it stands twice in a function, which of them it is."""
+    in_functions = [(function.start, function.end, function.name) for function in functions(source)]
+    by_line = {}
+    for site in sites.sites_of(source):
+        by_line.setdefault(source.line_of(site.start), []).append(site)
+    lines, times = [], collections.Counter()
+    for number in sorted(by_line):
+        start = by_line[number][0].start
+        function = next((name for first, last, name in in_functions if first < start < last), None)
+        words = str(source.path), function, source.lines[number - 1].strip()
+        times[words] += 1
+        lines.append(((*words, times[words]), by_line[number]))
     return lines
 
 
 def draw(tree, rooms, seed, count):
-    """The first `count` mutants of a seed's, no two of one line; the same from the same sources."""
-    random_source = random.Random(seed)
-    lines = lines_of(tree, rooms)
-    random_source.shuffle(lines)
-    return [Mutant(number, source, random_source.choice(line_sites))
-            for number, (source, line_sites) in enumerate(lines[:count], 1)]
+    """The first `count` mutants of a seed's, no two of one line."""
+    lots_of_lines = sorted(
+        ((lots(seed, *words), source, line_sites) for source in tree.c_files
+         if source.room in rooms and source.path.parts[0] not in ('tests', 'include')
+         for words, line_sites in lines_of(source)), key=lambda line: line[0])
+    return [Mutant(lot % NUMBER_MAX + 1, source, line_sites[lot // NUMBER_MAX % len(line_sites)])
+            for lot, source, line_sites in lots_of_lines[:count]]

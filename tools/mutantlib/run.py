@@ -121,6 +121,7 @@ class Runner:
         # How many mutants can meet tests at a time: processes without environment must tell theirs.
         self.mutants_max = jobs if self.confined and '--net' in self.confined else 1
         self.everything_else = []  # targets that are no tests
+        self.spent = dict.fromkeys(('unmutated', 'mutants'), 0)  # seconds of processors, by tests
 
     def tests_of(self, workshop):
         targets = workshop.targets()
@@ -155,13 +156,18 @@ class Runner:
                     how = run.ended()
                     if how is not None:
                         running.remove(run)
+                        self.note_spent(run)
                         self.floor.give(self.width_of(run.test))
                         yield run.test, how, time.monotonic() - run.began
         finally:
             for run in running:
                 run.stop()
+                self.note_spent(run)
                 self.floor.give(self.width_of(run.test))
             self.floor.forget(me)
+
+    def note_spent(self, run):
+        self.spent['unmutated' if run.number == '0' else 'mutants'] += run.spent_s
 
     def width_of(self, test):
         return self.floor.places if test.is_alone else 1
@@ -172,6 +178,8 @@ class Running:
 
     def __init__(self, test, confined, limit_s, environment):
         self.test = test
+        self.number = environment.get('MUTANT')
+        self.spent_s = 0  # of processors, known when it has ended
         self.began = time.monotonic()
         self.deadline = self.began + limit_s
         self.scratch = tempfile.TemporaryDirectory(prefix='m-', ignore_cleanup_errors=True)
@@ -186,7 +194,8 @@ class Running:
 
     def ended(self):
         """None while it runs; 'passed', 'skipped', 'failed' or 'time'."""
-        status = self.process.poll()
+        self.wait(os.WNOHANG)
+        status = self.process.returncode
         if status is None and time.monotonic() < self.deadline:
             return None
         self.stop()
@@ -206,8 +215,16 @@ class Running:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        self.process.wait()
+        self.wait(0)
         self.scratch.cleanup()
+
+    def wait(self, options):
+        """Notes how it ended and what it took, once."""
+        if self.process.returncode is None:
+            pid, status, usage = os.wait4(self.process.pid, options)
+            if pid:
+                self.process.returncode = os.waitstatus_to_exitcode(status)
+                self.spent_s = usage.ru_utime + usage.ru_stime
 
 
 def bounded():

@@ -130,7 +130,7 @@ class Trial:
             for test in fresh:
                 record = self.coverage.record(test)
                 if record['how'] == 'passed' and record['seconds'] <= self.reach_max:
-                    test.seen = None if record['seen'] is None else int(record['seen'], 16)
+                    test.seen = self.coverage.seen_by(test)
                     test.seconds = record['seconds']
                 else:
                     self.left_out[test.name] = {'skipped': 'skips here', 'failed': 'fails unmutated'

@@ -11,8 +11,6 @@ import subprocess
 
 # What the compiler of a C later than ours refuses is no mutant: arguments of other types, say.
 COMPILER_FLAGS = '-Werror=int-conversion -Werror=incompatible-pointer-types'
-# Folders whose change cannot turn a killed mutant into a survivor of what is left as it was.
-NO_CODE = ('tests', 'docs', 'man')
 
 
 class Broken(Exception):
@@ -59,9 +57,6 @@ class Workshop:
                 if path.relative_to(self.source) not in wanted:
                     path.unlink()
         self.digests = digests
-        self.tree_id = _digest_of(digests)
-        self.code_id = _digest_of({path: digest for path, digest in digests.items()
-                                   if path.split('/')[0] not in NO_CODE})
 
     def content_of(self, path):
         """What a file of the user's tree is like in the copy."""
@@ -72,7 +67,7 @@ class Workshop:
         files = [path for path in self.digests if path.split('/')[0] == 'tests'
                  and not path.endswith('.build') and is_file_of(path, test)]
         words = [word.replace(str(test.build), '') for word in test.command]
-        return _digest_of([words, {path: self.digests[path] for path in files}])
+        return digest_of([words, {path: self.digests[path] for path in files}])
 
     def _user_files(self):
         for folder, folders, names in os.walk(self.root):
@@ -247,5 +242,5 @@ def _digest(path):
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
 
 
-def _digest_of(digests):
-    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()[:16]
+def digest_of(facts):
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,60 @@
+"""What earlier runs found of mutants, and how long it holds."""
+
+import hashlib
+import json
+
+from .workshop import digest_of
+
+LASTING = ('equivalent', 'stillborn')
+
+
+class Memory:
+    """All holds while the mutant's own file is the same. A kill holds while its killer is what it
+    was, too, a survivor while all tests are: else it meets those that it has not met as they are.
+    What the room's own tests let live, others may kill."""
+
+    def __init__(self, folder, workshop, tests, is_own, patience_s, is_fresh):
+        self.path = folder / 'memory.json'
+        self.digests = workshop.digests
+        self.is_own = is_own
+        self.ids = {test.name: workshop.id_of(test) for test in tests}
+        self.scope = digest_of([self.ids, patience_s])
+        is_kept = self.path.is_file() and not is_fresh
+        kept = json.loads(self.path.read_text()) if is_kept else {}
+        self.records = kept if all(isinstance(one, dict) for one in kept.values()) else {}
+
+    def _key(self, mutant, is_own):
+        text = f'{self.digests[str(mutant.path)]}:{mutant.change}{":own" if is_own else ""}'
+        return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+    def _id_of(self, killer):
+        """Of the whole test: its name may be that of a case of it, with how it failed."""
+        return self.ids.get(killer.split(':')[0].split(' ')[0])
+
+    def recall(self, mutant):
+        """[verdict, by what], or None."""
+        own = self._recall(self._key(mutant, True))
+        return own if own and own[0] != 'survived' else self._recall(self._key(mutant, self.is_own))
+
+    def _recall(self, key):
+        record = self.records.get(key, {})
+        word, detail = record.get('verdict', (None, None))
+        holds = word in LASTING or (word and record['holds'] == (
+            self._id_of(detail) if word == 'killed' else self.scope))
+        return [word, detail] if holds else None
+
+    def met_by(self, mutant):
+        """{test: its id}"""
+        return self.records.get(self._key(mutant, self.is_own), {}).get('met', {})
+
+    def keep(self, mutant, verdict, met):
+        word, detail = verdict
+        self.records[self._key(mutant, self.is_own)] = {
+            'verdict': verdict, 'met': met,
+            'holds': self._id_of(detail) if word == 'killed' else self.scope}
+        self.save()
+
+    def save(self):
+        beside = self.path.with_suffix('.new')
+        beside.write_text(json.dumps(self.records))
+        beside.rename(self.path)
