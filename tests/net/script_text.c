@@ -20,10 +20,10 @@ bool script_fail(struct script_error *e, const char *format, ...)
 
 /* ---- words and numbers ----------------------------------------------------------------------- */
 
-// Where a word ends that begins at `p`; options in <> are one.
+// Where a word ends that begins at `p`; options in <> are one, and <= is another.
 static char *word_end(char *p)
 {
-    if (*p == '<' && p[1] != '\0' && !isspace((unsigned char)p[1])) {
+    if (*p == '<' && p[1] != '\0' && p[1] != '=' && !isspace((unsigned char)p[1])) {
         char *close = strchr(p, '>');
         return close == NULL ? NULL : close + 1;
     }
