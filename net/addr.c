@@ -74,6 +74,16 @@ bool net_addr_has_prefix(const struct net_addr *a, const struct net_addr *prefix
            (rest == 0 || (a->octets[whole] ^ prefix->octets[whole]) >> (8 - rest) == 0);
 }
 
+bool net_addr_is_broadcast(const struct net_addr *a, const struct net_addr *own, unsigned len)
+{
+    enum { NO_BROADCAST_LEN = 31 }; // RFC 3021: both ends of such a link are hosts
+    if (!net_addr_is_ipv4(a) || len >= NO_BROADCAST_LEN || !net_addr_has_prefix(a, own, len)) {
+        return false;
+    }
+    uint32_t hosts = UINT32_MAX >> len;
+    return (get_be32(net_addr_ipv4(a)) & hosts) == hosts;
+}
+
 /* ---- socket addresses ------------------------------------------------------------------------ */
 
 bool net_addr_from_sockaddr(const struct sockaddr *from, struct net_addr *ret, uint16_t *ret_port,

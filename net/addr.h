@@ -37,6 +37,8 @@ static inline bool net_addr_equal(const struct net_addr *a, const struct net_add
 {
     return memcmp(a->octets, b->octets, IPV6_ADDR_LEN) == 0;
 }
+// All hosts of the IPv4 network that `own` is in (RFC 919).
+bool net_addr_is_broadcast(const struct net_addr *a, const struct net_addr *own, unsigned len);
 // Whether the first `len` bits are the same; of IPv4 addresses the bits behind ::ffff count.
 bool net_addr_has_prefix(const struct net_addr *a, const struct net_addr *prefix, unsigned len);
 static inline const uint8_t *net_addr_ipv4(const struct net_addr *a)

@@ -62,8 +62,7 @@ static bool is_solicited_node(const struct net_iface *iface, const struct net_ad
 
 static bool is_from_nobody(const struct net_iface *iface, const struct net_addr *remote)
 {
-    return net_addr_is_any(remote) || net_addr_is_multicast(remote) ||
-           net_iface_has_addr(iface, remote);
+    return iface_is_no_host(iface, remote) || net_iface_has_addr(iface, remote);
 }
 
 static void on_tcp(struct net_iface *iface, const struct ip_packet *packet, bool is_checked,
@@ -84,11 +83,13 @@ static void on_packet(struct net_iface *iface, struct ip_packet *packet, bool is
                       instant_ns now, struct net_arrival *ret)
 {
     bool is_ours = net_iface_has_addr(iface, &packet->flow.local);
-    if (!is_ours && !is_solicited_node(iface, &packet->flow.local)) {
+    bool is_tcp = packet->protocol == IP_PROTOCOL_TCP;
+    if ((!is_ours && !is_solicited_node(iface, &packet->flow.local)) ||
+        (is_tcp && packet->was_for_many)) { // RFC 1122 section 3.3.6
         iface->counters.of_others++;
     } else if (is_from_nobody(iface, &packet->flow.remote)) {
         iface->counters.bad_senders++;
-    } else if (packet->protocol == IP_PROTOCOL_TCP && is_ours) {
+    } else if (is_tcp && is_ours) {
         on_tcp(iface, packet, is_checked, ret);
     } else if (packet->protocol == (packet->is_ipv6 ? IP_PROTOCOL_ICMPV6 : IP_PROTOCOL_ICMP)) {
         iface_on_icmp(iface, packet, now, ret);
@@ -120,6 +121,7 @@ void net_iface_on_frame(struct net_iface *iface, struct span frame, bool is_chec
             return;
         }
         packet.from_eth = eth.src;
+        packet.was_for_many = eth_addr_is_group(&eth.dst);
     }
     if (eth.type != ETH_TYPE_IPV4 && eth.type != ETH_TYPE_IPV6) {
         iface->counters.other_protocols++;

@@ -16,6 +16,7 @@ struct ip_packet {
     uint8_t protocol;
     uint8_t hops; // left: TTL or hop limit
     bool is_ipv6;
+    bool was_for_many; // the frame that it came in
 };
 
 // The octets of a pseudo-header of an ICMP message, which ICMPv4 does without.
@@ -28,6 +29,8 @@ static inline uint64_t icmp_pseudo_sum(const struct net_flow *flow, size_t len)
 
 // iface_route.c
 
+// Whether this is nobody's, or several hosts': no end of a connection (RFC 1122 section 3.2.1.3).
+bool iface_is_no_host(const struct net_iface *iface, const struct net_addr *remote);
 // Who is to get frames to `remote`. False: there is no way there.
 bool iface_next_hop(const struct net_iface *iface, const struct net_addr *remote,
                     struct net_addr *ret);

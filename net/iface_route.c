@@ -4,6 +4,17 @@
 #include "net/iface_internal.h"
 #include "wire/ip.h"
 
+bool iface_is_no_host(const struct net_iface *iface, const struct net_addr *remote)
+{
+    for (unsigned i = 0; i < iface->config.addr_count; i++) {
+        const struct net_iface_addr *own = &iface->config.addrs[i];
+        if (net_addr_is_broadcast(remote, &own->addr, own->prefix_len)) {
+            return true;
+        }
+    }
+    return net_addr_is_any(remote) || net_addr_is_multicast(remote);
+}
+
 static const struct net_addr *gateway_for(const struct net_iface *iface,
                                           const struct net_addr *remote)
 {
@@ -42,8 +53,8 @@ bool net_iface_route(const struct net_iface *iface, const struct net_addr *remot
                      struct net_addr *ret_local)
 {
     struct net_addr hop;
-    if (net_addr_is_any(remote) || net_addr_is_multicast(remote) ||
-        net_iface_has_addr(iface, remote) || !iface_next_hop(iface, remote, &hop)) {
+    if (iface_is_no_host(iface, remote) || net_iface_has_addr(iface, remote) ||
+        !iface_next_hop(iface, remote, &hop)) {
         return false;
     }
     const struct net_addr *source = on_link_source(iface, &hop);

@@ -107,6 +107,21 @@ static void prefixes_are_compared_to_the_bit(void **state)
     assert_false(net_addr_has_prefix(&d, &e, 127));
 }
 
+static void broadcast_is_of_networks_of_three_and_more(void **state)
+{
+    (void)state;
+    struct net_addr own = v4(10, 1, 0x40, 1), all17 = v4(10, 1, 0x7f, 255),
+                    one = v4(10, 1, 0x7f, 254);
+    struct net_addr other = v4(10, 1, 0xff, 255), pair = v4(10, 1, 0x40, 3), v6 = {{0xff}};
+    assert_true(net_addr_is_broadcast(&all17, &own, 17));
+    assert_false(net_addr_is_broadcast(&one, &own, 17));
+    assert_false(net_addr_is_broadcast(&other, &own, 17));
+    assert_true(net_addr_is_broadcast(&pair, &own, 30));
+    assert_false(net_addr_is_broadcast(&pair, &pair, 31)); // RFC 3021
+    assert_false(net_addr_is_broadcast(&pair, &pair, 32));
+    assert_false(net_addr_is_broadcast(&v6, &v6, 8));
+}
+
 static void flow_turned_twice_and_through_a_tuple_is_itself(void **state)
 {
     (void)state;
@@ -161,6 +176,7 @@ int main(void)
         cmocka_unit_test(scope_is_kept_for_link_local_addresses_only),
         cmocka_unit_test(wildcards_and_groups_are_known),
         cmocka_unit_test(prefixes_are_compared_to_the_bit),
+        cmocka_unit_test(broadcast_is_of_networks_of_three_and_more),
         cmocka_unit_test(flow_turned_twice_and_through_a_tuple_is_itself),
         cmocka_unit_test(flow_of_ipv6_is_shown_in_brackets),
         cmocka_unit_test(pseudo_header_is_summed_up),

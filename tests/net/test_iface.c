@@ -209,20 +209,21 @@ static void packets_of_others_and_from_nobody_are_dropped(void **state)
 {
     (void)state;
     struct net_flow flows[] = {
-        flow_between(v4(1), v4(77)),  // to somebody else
-        flow_between(v4(2), v4(2)),   // from the receiver itself
-        flow_between(v4(0xff), v4(2)) // from another host: that is fine
+        flow_between(v4(1), v4(77)),   // to somebody else
+        flow_between(v4(2), v4(2)),    // from the receiver itself
+        flow_between(v4(0xff), v4(2)), // from all of its network
+        flow_between(v4(0xfe), v4(2))  // from another host: that is fine
     };
     make(false, false);
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 4; i++) {
         unsigned count;
         sent_count = 0;
         send_octets(&flows[i], 10, 10, &count);
         assert_int_equal(give(&end[1], &sent[0]),
-                         i == 2 ? NET_ARRIVAL_SEGMENT : NET_ARRIVAL_NOTHING);
+                         i == 3 ? NET_ARRIVAL_SEGMENT : NET_ARRIVAL_NOTHING);
     }
     assert_int_equal(end[1].counters.of_others, 1);
-    assert_int_equal(end[1].counters.bad_senders, 1);
+    assert_int_equal(end[1].counters.bad_senders, 2);
 }
 
 static void fragments_are_counted(void **state)
@@ -290,6 +291,19 @@ static void route_is_by_the_local_network_or_the_gateway(void **state)
     assert_false(net_iface_route(&end[0], &far6, &local));
     assert_false(net_iface_route(&end[0], &own, &local));
     assert_true(net_iface_route(&end[0], &own_of_other, &local));
+}
+
+static void no_route_leads_to_a_group_or_to_all_of_a_network(void **state)
+{
+    (void)state;
+    static const uint8_t group_octets[] = {224, 0, 0, 1}, of_others_octets[] = {192, 0, 2, 255};
+    struct net_addr local, group = net_addr_from_ipv4(group_octets), group6 = {{0xff, 2}};
+    struct net_addr all = v4(255), of_others = net_addr_from_ipv4(of_others_octets);
+    make(true, false);
+    assert_false(net_iface_route(&end[0], &group, &local));
+    assert_false(net_iface_route(&end[0], &group6, &local));
+    assert_false(net_iface_route(&end[0], &all, &local));
+    assert_true(net_iface_route(&end[0], &of_others, &local)); // whose prefix is not known here
 }
 
 /* ---- neighbours ------------------------------------------------------------------------------ */
@@ -388,6 +402,23 @@ static void frames_to_other_stations_are_dropped(void **state)
     send_octets(&flow, 10, 10, &count);
     memset(sent[0].octets, 0, ETH_ADDR_LEN);
     assert_int_equal(give(&end[1], &sent[0]), NET_ARRIVAL_NOTHING);
+    assert_int_equal(end[1].counters.of_others, 1);
+}
+
+// Its reset would answer everybody's, RFC 1122 section 3.3.6.
+static void segments_in_frames_for_everybody_are_dropped(void **state)
+{
+    (void)state;
+    struct net_flow flow = flow_between(v4(1), v4(2));
+    unsigned count;
+    make(true, false);
+    send_octets(&flow, 10, 10, &count);
+    give(&end[1], &sent[0]); // who has that address
+    give(&end[0], &sent[1]);
+    send_octets(&flow, 10, 10, &count);
+    assert_int_equal(give(&end[1], &sent[2]), NET_ARRIVAL_SEGMENT);
+    memset(sent[2].octets, 0xff, ETH_ADDR_LEN);
+    assert_int_equal(give(&end[1], &sent[2]), NET_ARRIVAL_NOTHING);
     assert_int_equal(end[1].counters.of_others, 1);
 }
 
@@ -513,6 +544,7 @@ int main(void)
         cmocka_unit_test(packets_of_a_broken_header_are_counted),
         cmocka_unit_test(what_is_no_protocol_of_ours_is_counted),
         cmocka_unit_test(route_is_by_the_local_network_or_the_gateway),
+        cmocka_unit_test(no_route_leads_to_a_group_or_to_all_of_a_network),
         cmocka_unit_test(neighbour_is_found_by_arp),
         cmocka_unit_test(neighbour_is_found_by_solicitation),
         cmocka_unit_test(far_hosts_are_reached_by_asking_for_the_gateway),
@@ -520,6 +552,7 @@ int main(void)
         cmocka_unit_test(forwarded_neighbour_messages_are_refused),
         cmocka_unit_test(question_for_somebody_else_is_not_answered),
         cmocka_unit_test(frames_to_other_stations_are_dropped),
+        cmocka_unit_test(segments_in_frames_for_everybody_are_dropped),
         cmocka_unit_test(echo_is_answered),
         cmocka_unit_test(message_about_a_segment_names_its_connection),
         cmocka_unit_test(smaller_mtu_of_a_path_is_told_within_bounds),
