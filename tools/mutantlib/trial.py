@@ -12,7 +12,8 @@ from .workshop import Broken
 # Folders of tests that are of no room of their own, and the rooms that they stand on.
 STAND_ON = {'judges': 'verbs cm', 'siw': 'verbs cm', 'conformance': 'verbs cm',
             'examples': 'verbs cm sim'}
-FIRST_BATCH, BATCH = 4, 12
+FIRST_BATCH, BATCH, UNKNOWN_BATCH = 4, 12, 16
+STILLBORN = 'stillborn'
 
 
 def rooms_below(room):
@@ -81,7 +82,7 @@ class Trial:
 
     # --- order
 
-    def groups(self, room):
+    def groups(self, room, has_scripts=True):
         """Lists of tests that a mutant of this room meets one after the other."""
         folder = room.split('/')[0]
         programs = [test for test in self.tests if test.program]
@@ -94,6 +95,8 @@ class Trial:
         yield [test for test in programs if test.folder == 'fuzz']
         if not self.is_own:
             yield [test for test in programs if test.folder in folders[1:]]
+        if not has_scripts:
+            return
         yield [test for test in scripts if test.folder == folder]
         if not self.is_own:
             yield [test for test in scripts if test.folder in folders[1:]]
@@ -120,8 +123,7 @@ class Trial:
     def measure(self, tests):
         """What they execute and how long they take; left out are those that say nothing here."""
         with self.lock:
-            fresh = [test for test in tests
-                     if test.seconds is None and test.name not in self.left_out]
+            fresh = [test for test in tests if self.is_fresh(test)]
             unknown = [test for test in fresh if not self.is_known(test)]
             if unknown:
                 self.say(f'running {len(unknown)} tests of {unknown[0].folder}… unmutated')
@@ -136,7 +138,12 @@ class Trial:
                     self.left_out[test.name] = {'skipped': 'skips here', 'failed': 'fails unmutated'
                                                 }.get(record['how'], f'takes > {self.reach_max} s')
 
+    def is_fresh(self, test):
+        """Whether it was not looked at yet by this run."""
+        return test.seconds is None and test.name not in self.left_out
+
     def is_known(self, test):
+        """Whether an earlier run did."""
         record = self.coverage.record(test)
         return record and (record['how'] != 'time' or record['seconds'] >= self.reach_max)
 
@@ -161,31 +168,30 @@ class Trial:
 
     # --- one mutant
 
+    def judge_by_programs(self, mutant, met_before):
+        """As judge, before the quick tests that are no scripts; None: it lives yet."""
+        met = dict(met_before)
+        killer, _ = self.face(mutant, met, False, has_scripts=False)
+        return ('killed', killer, {}) if killer else (None, None, met)
+
     def judge(self, mutant, met_before):
         """(verdict, by what, {test: id} that it met): killed, survived, equivalent, stillborn. What
         the objects of a C file tell has been asked before."""
-        users = self.chosen.users_of(mutant.path)
-        mask = self.chosen.probes.mask_of(str(mutant.path), mutant.start, users)
+        mask = self.mask_of(mutant)
         met = dict(met_before)
         spent_s = 0
         for is_slow in (False, True):
             if is_slow and self.count_of(met, mask):
                 break  # quicker ones execute it
-            for batch in self.batches(mutant, mask, met, is_slow):
-                if spent_s > self.patience_s:
-                    break
-                if not self.chosen.has(mutant) and not self.chosen.make(
-                        self.runner.targets_of(batch)):
-                    return 'stillborn', None, {}
-                begun = time.monotonic()
-                killer = self.meet(mutant, batch, met)
-                spent_s += time.monotonic() - begun
-                if killer:
-                    return 'killed', killer, {}
+            killer, spent_s = self.face(mutant, met, is_slow, spent_s)
+            if killer == STILLBORN:
+                return STILLBORN, None, {}
+            if killer:
+                return 'killed', killer, {}
         if mutant.path.suffix == '.h':
             is_equivalent = self.plain.is_equivalent(mutant, self.chosen.objects_of(mutant))
             if is_equivalent is not False:
-                return 'equivalent' if is_equivalent else 'stillborn', None, {}
+                return 'equivalent' if is_equivalent else STILLBORN, None, {}
         count = self.count_of(met, mask)
         of = f' of {self.reached_by(mask)}' if spent_s > self.patience_s else ''
         return 'survived', f'met {count}{of}' if count else 'unreached', met
@@ -196,16 +202,41 @@ class Trial:
     def reached_by(self, mask):
         return sum(executes(test, mask) for test in self.tests)
 
-    def batches(self, mutant, mask, met, is_slow):
-        """Lists of tests that it is to meet."""
-        for group in self.groups(mutant.room):
-            self.measure(group)
-            if self.runner.mutants_max == 1 or not self.chosen.has(mutant):
-                self.chosen.choose(mutant)
-            tests = [test for test in self.reaching(group, mask, is_slow)
-                     if met.get(test.name) != self.chosen.id_of(test)]
-            yield from filter(None, [tests[:FIRST_BATCH]] + [
-                tests[at:at + BATCH] for at in range(FIRST_BATCH, len(tests), BATCH)])
+    def mask_of(self, mutant):
+        users = self.chosen.users_of(mutant.path)
+        return self.chosen.probes.mask_of(str(mutant.path), mutant.start, users)
+
+    def face(self, mutant, met, is_slow, spent_s=0, has_scripts=True):
+        """(who kills, or STILLBORN, or None; the seconds that it met tests)"""
+        mask = self.mask_of(mutant)
+        for batch in self.batches(mutant, mask, met, is_slow, has_scripts):
+            if spent_s > self.patience_s:
+                break
+            if not self.chosen.has(mutant) and not self.chosen.make(self.runner.targets_of(batch)):
+                return STILLBORN, spent_s
+            begun = time.monotonic()
+            killer = self.meet(mutant, batch, met)
+            spent_s += time.monotonic() - begun
+            if killer:
+                return killer, spent_s
+        return None, spent_s
+
+    def batches(self, mutant, mask, met, is_slow, has_scripts):
+        """Lists of tests that it is to meet: first those that are known, then a few at a time those
+        that are not, which run unmutated before, so that who dies early costs no more of these."""
+        for group in self.groups(mutant.room, has_scripts):
+            self.measure([test for test in group if self.is_fresh(test) and self.is_known(test)])
+            unknown = in_turn([test for test in group if self.is_fresh(test)])
+            for some in [group] + [unknown[at:at + UNKNOWN_BATCH]
+                                   for at in range(0, len(unknown), UNKNOWN_BATCH)]:
+                if some is not group:
+                    self.measure(some)
+                if self.runner.mutants_max == 1 or not self.chosen.has(mutant):
+                    self.chosen.choose(mutant)
+                tests = [test for test in self.reaching(some, mask, is_slow)
+                         if met.get(test.name) != self.chosen.id_of(test)]
+                yield from filter(None, [tests[:FIRST_BATCH]] + [
+                    tests[at:at + BATCH] for at in range(FIRST_BATCH, len(tests), BATCH)])
 
     def meet(self, mutant, batch, met):
         """Who kills, and how; those that pass or skip are noted as met, or not."""
