@@ -34,32 +34,42 @@ void event_source_init(struct event_source *source, void *object, int kind)
 }
 
 // Queue's lock held.
-static void raise_locked(struct event_queue *queue, struct event_source *source)
+static void list_locked(struct event_queue *queue, struct event_source *source)
 {
-    const uint64_t one = 1;
     if (source->waiting_count++ == 0) {
         list_push_tail(&queue->waiting, &source->link);
     }
+}
+
+static void count_up(struct event_queue *queue, uint64_t count)
+{
     // Fails only when 2^64 - 2 events wait.
     // Not libc's write: that is a cancellation point, and locks are held here.
-    long written = syscall(SYS_write, queue->fd, &one, sizeof one);
+    long written = syscall(SYS_write, queue->fd, &count, sizeof count);
     (void)written;
 }
 
+// Who is woken by the count takes the queue's lock next: it is free by then, or he would sleep again
+// at once and have to be woken once more.
 void event_raise(struct event_queue *queue, struct event_source *source)
 {
     pthread_mutex_lock(&queue->lock);
-    raise_locked(queue, source);
+    list_locked(queue, source);
     pthread_mutex_unlock(&queue->lock);
+    count_up(queue, 1);
 }
 
 void event_raise_once(struct event_queue *queue, struct event_source *source)
 {
     pthread_mutex_lock(&queue->lock);
-    if (source->waiting_count == 0) {
-        raise_locked(queue, source);
+    bool is_news = source->waiting_count == 0;
+    if (is_news) {
+        list_locked(queue, source);
     }
     pthread_mutex_unlock(&queue->lock);
+    if (is_news) {
+        count_up(queue, 1);
+    }
 }
 
 // Queue's lock held. The sources take turns, so that one that is raised often hides no other.
@@ -147,8 +157,12 @@ bool event_is_told(struct event_queue *queue)
 void event_raise_told(struct event_queue *queue)
 {
     pthread_mutex_lock(&queue->lock);
-    for (struct event_source *source; (source = take_told_locked(queue)) != NULL;) {
-        raise_locked(queue, source);
+    uint64_t count = 0;
+    for (struct event_source *source; (source = take_told_locked(queue)) != NULL; count++) {
+        list_locked(queue, source);
+    }
+    if (count > 0) { // by the lock: nothing else keeps a source of them from being withdrawn
+        count_up(queue, count);
     }
     pthread_mutex_unlock(&queue->lock);
 }

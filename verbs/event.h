@@ -3,8 +3,9 @@
 // poll, hand to epoll or make non-blocking; entries can be withdrawn when their object goes, which
 // a pipe would not allow.
 //
-// Invariant: octets of the count, plus readers that have taken one and not yet looked at the list,
-// equal the events in the list; a reader that finds nothing waits again.
+// Invariant: the count, plus readers that have taken one and not yet looked at the list, plus raisers
+// that have not counted yet what they put there, equal the events in the list; a reader that finds
+// nothing waits again.
 #pragma once
 
 #include <pthread.h>
@@ -36,7 +37,8 @@ void event_queue_fini(struct event_queue *queue); // closes the descriptor
 
 void event_source_init(struct event_source *source, void *object, int kind);
 
-// Any thread, under any lock: blocks on nothing but the queue's own lock.
+// Any thread, under any lock: blocks on nothing but the queue's own lock. Not beside the source's
+// withdrawal: who raises holds the shard's lock, and an object that goes has left the shard before.
 void event_raise(struct event_queue *queue, struct event_source *source);
 // As event_raise, but an event that nobody has taken yet stands for both.
 void event_raise_once(struct event_queue *queue, struct event_source *source);

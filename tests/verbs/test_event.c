@@ -185,6 +185,42 @@ static void reader_of_a_withdrawn_event_waits_again(void **state)
     assert_ptr_equal(take(f), &f->b);
 }
 
+static void *raise_one(void *ctx)
+{
+    struct fixture *f = ctx;
+    event_raise(&f->queue, &f->a);
+    return NULL;
+}
+
+static unsigned count_in_list(struct fixture *f)
+{
+    if (pthread_mutex_trylock(&f->queue.lock) != 0) {
+        return 0;
+    }
+    unsigned count = f->a.waiting_count;
+    pthread_mutex_unlock(&f->queue.lock);
+    return count;
+}
+
+// The descriptor is full, so who raises is held up where it wakes the reader.
+static void who_is_woken_finds_the_lock_free(void **state)
+{
+    enum { PATIENCE_MS = 10000 };
+    struct fixture *f = *state;
+    const uint64_t full = UINT64_MAX - 1;
+    uint64_t one;
+    pthread_t thread;
+    assert_int_equal(write(f->queue.fd, &full, sizeof full), sizeof full);
+    assert_int_equal(pthread_create(&thread, NULL, raise_one, f), 0);
+    unsigned listed = 0;
+    for (unsigned ms = 0; ms < PATIENCE_MS && (listed = count_in_list(f)) == 0; ms++) {
+        usleep(1000);
+    }
+    assert_int_equal(read(f->queue.fd, &one, sizeof one), sizeof one);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(listed, 1);
+}
+
 static void *wait_for_ever(void *ctx)
 {
     return take(ctx);
@@ -223,6 +259,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_was_told_can_be_raised, setup, teardown),
         cmocka_unit_test_setup_teardown(withdrawing_nothing_does_not_block, setup, teardown),
         cmocka_unit_test_setup_teardown(reader_of_a_withdrawn_event_waits_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_is_woken_finds_the_lock_free, setup, teardown),
         cmocka_unit_test_setup_teardown(waiting_is_a_cancellation_point_without_a_lock, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(descriptor_does_not_survive_exec, setup, teardown),
