@@ -14,7 +14,7 @@
 #include "wire/roce.h"
 #include "wire/udp.h"
 
-enum { LEN_MAX = 1 << 16, TURN = 1000, MISALIGNED = 12 };
+enum { LEN_MAX = 1 << 16, TURN = 1000, MISALIGNED = BTH_LEN };
 
 static _Alignas(64) uint8_t source[LEN_MAX + MISALIGNED], sink[LEN_MAX + MISALIGNED];
 static uint32_t value; // of the last check, so that none is left out
@@ -44,7 +44,6 @@ static void run_icrc_copy(size_t len)
 static void run_icrc_packet(size_t len)
 {
     static const struct in6_addr address = {.s6_addr = {[10] = 0xff, 0xff, 127, 0, 0, 1}};
-    static const uint8_t bth[BTH_LEN] = {ROCE_RC | ROCE_SEND_MIDDLE};
     const struct icrc_outer outer = {.src = &address,
                                      .dst = &address,
                                      .id = (uint16_t)value,
@@ -53,7 +52,7 @@ static void run_icrc_packet(size_t len)
                                      .dst_port = ROCE_UDP_PORT,
                                      .udp_len =
                                          (uint16_t)(UDP_HEADER_LEN + BTH_LEN + len + ICRC_LEN)};
-    value = icrc_update(icrc_begin(&outer, bth), source + MISALIGNED, len);
+    value = icrc_finish(icrc_begin(&outer), source, BTH_LEN + len);
 }
 
 static const struct {

@@ -11,7 +11,7 @@
 
 enum {
     ICRC_SEED = 0x2144df1c, // the CRC of eight octets 0xff, which stand for the absent LRH
-    OUTER_MAX_LEN = IPV6_HEADER_LEN + UDP_HEADER_LEN + BTH_LEN,
+    OUTER_MAX_LEN = IPV6_HEADER_LEN + UDP_HEADER_LEN,
     IPV4_VERSION_AND_LEN = 4 << 4 | IPV4_HEADER_LEN / 4,
 };
 
@@ -39,10 +39,9 @@ static void mask_ipv6(uint8_t *p)
     p[IPV6_OFF_HOP_LIMIT] = 0xff;
 }
 
-static void mask_udp_and_bth(uint8_t *p)
+static void mask_udp(uint8_t *p)
 {
     put_be16(p + UDP_OFF_CHECKSUM, 0xffff);
-    p[UDP_HEADER_LEN + BTH_OFF_ECN] = 0xff;
 }
 
 static size_t put_ipv4(const struct icrc_outer *o, uint8_t *p)
@@ -69,7 +68,7 @@ static size_t put_ipv6(const struct icrc_outer *o, uint8_t *p)
     return IPV6_HEADER_LEN;
 }
 
-uint32_t icrc_begin(const struct icrc_outer *outer, const uint8_t *bth)
+uint32_t icrc_begin(const struct icrc_outer *outer)
 {
     uint8_t buf[OUTER_MAX_LEN];
     bool is_ipv4 = IN6_IS_ADDR_V4MAPPED(outer->src);
@@ -78,9 +77,17 @@ uint32_t icrc_begin(const struct icrc_outer *outer, const uint8_t *bth)
     put_be16(udp + UDP_OFF_SRC_PORT, outer->src_port);
     put_be16(udp + UDP_OFF_DST_PORT, outer->dst_port);
     put_be16(udp + UDP_OFF_LEN, outer->udp_len);
-    memcpy(udp + UDP_HEADER_LEN, bth, BTH_LEN);
-    mask_udp_and_bth(udp);
-    return icrc_update(ICRC_SEED, buf, ip_len + UDP_HEADER_LEN + BTH_LEN);
+    mask_udp(udp);
+    return icrc_update(ICRC_SEED, buf, ip_len + UDP_HEADER_LEN);
+}
+
+uint32_t icrc_finish(uint32_t state, uint8_t *packet, size_t len)
+{
+    const uint8_t ecn = packet[BTH_OFF_ECN];
+    packet[BTH_OFF_ECN] = 0xff;
+    state = icrc_update(state, packet, len);
+    packet[BTH_OFF_ECN] = ecn;
+    return state;
 }
 
 /* ---- of a packet ----------------------------------------------------------------------------- */
@@ -102,20 +109,22 @@ static size_t ip_header_len(struct span packet)
 
 bool icrc_of_packet(struct span packet, uint32_t *ret)
 {
-    uint8_t buf[OUTER_MAX_LEN];
+    uint8_t buf[OUTER_MAX_LEN + BTH_LEN];
     size_t ip_len = ip_header_len(packet);
-    size_t outer_len = ip_len + UDP_HEADER_LEN + BTH_LEN;
-    if (ip_len == 0 || packet.len < outer_len) {
+    size_t outer_len = ip_len + UDP_HEADER_LEN;
+    size_t head_len = outer_len + BTH_LEN;
+    if (ip_len == 0 || packet.len < head_len) {
         return false;
     }
-    memcpy(buf, packet.ptr, outer_len);
+    memcpy(buf, packet.ptr, head_len);
     if (ip_len == IPV4_HEADER_LEN) {
         mask_ipv4(buf);
     } else {
         mask_ipv6(buf);
     }
-    mask_udp_and_bth(buf + ip_len);
+    mask_udp(buf + ip_len);
     uint32_t state = icrc_update(ICRC_SEED, buf, outer_len);
-    *ret = icrc_update(state, packet.ptr + outer_len, packet.len - outer_len);
+    state = icrc_finish(state, buf + outer_len, BTH_LEN);
+    *ret = icrc_update(state, packet.ptr + head_len, packet.len - head_len);
     return true;
 }

@@ -8,8 +8,9 @@
 // What stands below counts as ones; so do traffic class, flow label and hop limit of IPv6. All else
 // of the IP header counts as sent: length, identification, flags, both addresses.
 //
-// A running state starts at icrc_begin(), goes through icrc_update() for what is behind the BTH, in
-// order, and is then the value; on the wire it stands least significant octet first (icrc_put).
+// A running state starts at icrc_begin() and is the value behind icrc_finish(), which has all of the
+// packet; on the wire it stands least significant octet first (icrc_put). Packets of one way that are
+// equally long begin alike, but for IPv4's identification (icrc_ids_part).
 #pragma once
 
 #include <netinet/in.h>
@@ -33,8 +34,12 @@ struct icrc_outer {
 };
 enum { ICRC_DF = 0x4000 };
 
-// The state behind `bth`, of which BTH_LEN octets are read.
-uint32_t icrc_begin(const struct icrc_outer *outer, const uint8_t *bth);
+// The state in front of the BTH.
+uint32_t icrc_begin(const struct icrc_outer *outer);
+
+// Carries `state` on over a packet from its BTH to what is in front of the ICRC, at least BTH_LEN
+// octets, in one piece. What counts as ones is ones meanwhile.
+uint32_t icrc_finish(uint32_t state, uint8_t *packet, size_t len);
 
 // Carries `state` on over `len` octets (at most 2^31 - 1). No alignment needed.
 uint32_t icrc_update(uint32_t state, const void *octets, size_t len);

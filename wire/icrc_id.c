@@ -37,6 +37,15 @@ static uint32_t times(uint32_t a, uint32_t b)
     return product;
 }
 
+// Two states that went over octets differ by what of the octets differs.
+static uint32_t part_of(uint16_t id)
+{
+    enum { LEN = IPV4_HEADER_LEN - IPV4_OFF_ID + UDP_HEADER_LEN };
+    static const uint8_t zeros[LEN];
+    uint8_t octets[LEN] = {(uint8_t)(id >> 8), (uint8_t)id};
+    return icrc_update(0, octets, LEN) ^ icrc_update(0, zeros, LEN);
+}
+
 void icrc_ids_init(struct icrc_ids *ids)
 {
     enum { BITS_MIN = BITS_BEHIND_ID_IN_IPV4 + 8 * (ICRC_ID_UDP_LEN_MIN - ICRC_LEN) };
@@ -44,6 +53,11 @@ void icrc_ids_init(struct icrc_ids *ids)
     for (unsigned i = 0; i < ICRC_ID_LEN_COUNT; i++) {
         ids->factors[i] = factor;
         factor = over_x_to(factor, 32);
+    }
+    for (unsigned digit = 0; digit < ICRC_ID_DIGITS; digit++) {
+        for (unsigned value = 0; value < ICRC_ID_DIGIT_COUNT; value++) {
+            ids->parts[digit][value] = part_of((uint16_t)(value << 4 * digit));
+        }
     }
 }
 

@@ -20,12 +20,23 @@ enum {
     ICRC_ID_LEN_COUNT = (ICRC_ID_UDP_LEN_MAX - ICRC_ID_UDP_LEN_MIN) / 4 + 1,
 };
 
-// For each length, what takes a difference back to where the identification stood.
+enum { ICRC_ID_DIGITS = 4, ICRC_ID_DIGIT_COUNT = 16 }; // of an identification, in hexadecimal
+
 struct icrc_ids {
-    uint32_t factors[ICRC_ID_LEN_COUNT];
+    uint32_t factors[ICRC_ID_LEN_COUNT]; // for each length, what takes a difference back to the
+                                         // identification's place
+    uint32_t parts[ICRC_ID_DIGITS][ICRC_ID_DIGIT_COUNT]; // what each digit, the lowest first, adds
+                                                         // to the state in front of the BTH
 };
 
 void icrc_ids_init(struct icrc_ids *ids);
+
+// What an identification changes of icrc_begin(), which is that of 0: to be combined by XOR.
+static inline uint32_t icrc_ids_part(const struct icrc_ids *ids, uint16_t id)
+{
+    return ids->parts[0][id & 0xf] ^ ids->parts[1][id >> 4 & 0xf] ^ ids->parts[2][id >> 8 & 0xf] ^
+           ids->parts[3][id >> 12];
+}
 
 // Looks for the identification of a packet of `udp_len` octets (UDP header and ICRC included) from
 // `difference`: the ICRC that came XOR the one computed with identification 0. False: there is

@@ -137,6 +137,7 @@ struct datagram_train {
     uint16_t count;
     uint16_t sent; // of those that leave one by one
     bool is_single;
+    uint32_t icrc_state; // in front of the BTH of a packet of segment_len, of identification 0
 };
 
 struct datagram_stage {
@@ -154,7 +155,9 @@ struct datagram_arrival {
     struct datagram_rx rx; // what all have in common
     struct mspan left;     // packets, ICRCs included
     size_t segment_len;
-    unsigned index; // of the next packet
+    unsigned index;      // of the next packet
+    uint32_t icrc_state; // in front of the BTH of a packet of icrc_len octets, of identification 0
+    size_t icrc_len;     // ICRC included; 0: of none
 };
 
 struct datagram_input {

@@ -119,33 +119,45 @@ static bool read_some(struct datagram_udp *d, struct datagram_inlet *inlet)
 
 /* ---- the ICRC -------------------------------------------------------------------------------- */
 
+// In front of the BTH of a packet of `len` octets, ICRC included; most of what comes together is
+// equally long.
+static uint32_t icrc_state_of(const struct datagram_udp *d, struct datagram_arrival *a, size_t len)
+{
+    if (a->icrc_len != len) {
+        const struct icrc_outer outer = {.src = &a->rx.remote,
+                                         .dst = &a->rx.local,
+                                         .fragment = ICRC_DF,
+                                         .src_port = a->rx.source_port,
+                                         .dst_port = d->config.port,
+                                         .udp_len = (uint16_t)(UDP_HEADER_LEN + len)};
+        a->icrc_state = icrc_begin(&outer);
+        a->icrc_len = len;
+    }
+    return a->icrc_state;
+}
+
 // The socket does not show the identification of an IPv4 packet. Weft's counts up from 0 within
 // what left together, whatever of that came together. A stranger's may be any, and is found, so
 // that what no identification explains is known to be wrong.
-static bool is_icrc_good(struct datagram_udp *d, struct datagram_rx *rx, unsigned index,
-                         uint32_t icrc)
+static bool is_icrc_good(struct datagram_udp *d, struct datagram_arrival *a, unsigned index,
+                         struct mspan packet, bool *ret_is_checked)
 {
-    size_t udp_len = UDP_HEADER_LEN + rx->octets.len + ICRC_LEN;
-    bool is_ipv4 = IN6_IS_ADDR_V4MAPPED(&rx->remote);
-    struct icrc_outer outer = {.src = &rx->remote,
-                               .dst = &rx->local,
-                               .id = (uint16_t)index,
-                               .fragment = ICRC_DF,
-                               .src_port = rx->source_port,
-                               .dst_port = d->config.port,
-                               .udp_len = (uint16_t)udp_len};
-    uint32_t state = icrc_begin(&outer, rx->octets.ptr);
-    state = icrc_update(state, rx->octets.ptr + BTH_LEN, rx->octets.len - BTH_LEN);
-    uint16_t difference;
-    rx->is_checked = state == icrc;
-    if (rx->is_checked || !is_ipv4) {
-        return rx->is_checked;
+    const size_t covered_len = packet.len - ICRC_LEN;
+    const bool is_ipv4 = IN6_IS_ADDR_V4MAPPED(&a->rx.remote);
+    const uint32_t part = is_ipv4 ? icrc_ids_part(&d->ids, (uint16_t)index) : 0;
+    const uint32_t state = icrc_state_of(d, a, packet.len) ^ part;
+    const uint32_t difference =
+        icrc_finish(state, packet.ptr, covered_len) ^ icrc_get(packet.ptr + covered_len);
+    uint16_t id_difference;
+    *ret_is_checked = difference == 0;
+    if (difference == 0 || !is_ipv4) {
+        return difference == 0;
     }
-    if (!icrc_ids_find(&d->ids, udp_len, state ^ icrc, &difference)) {
+    if (!icrc_ids_find(&d->ids, UDP_HEADER_LEN + packet.len, difference, &id_difference)) {
         return false;
     }
-    rx->is_checked = (index ^ difference) < DATAGRAM_TRAIN_PACKETS_MAX;
-    d->counters.icrc_unchecked += !rx->is_checked;
+    *ret_is_checked = (index ^ id_difference) < DATAGRAM_TRAIN_PACKETS_MAX;
+    d->counters.icrc_unchecked += !*ret_is_checked;
     return true;
 }
 
@@ -225,18 +237,17 @@ static bool is_ours(struct datagram_udp *d, enum datagram_inlet_kind kind, struc
 static bool packet_take(struct datagram_udp *d, struct datagram_arrival *a, struct datagram_rx *ret)
 {
     size_t len = a->left.len < a->segment_len ? a->left.len : a->segment_len;
-    struct span packet = span_of(a->left.ptr, len);
+    struct mspan packet = mspan_of(a->left.ptr, len);
     unsigned index = a->index++;
-    fault_model_corrupt(&d->faults, mspan_of(a->left.ptr, len));
+    fault_model_corrupt(&d->faults, packet);
     a->left = mspan_of(a->left.ptr + len, a->left.len - len);
     if (!is_length_good(len)) {
         d->counters.bad_lengths++;
         return false;
     }
     *ret = a->rx;
-    ret->octets = span_first(packet, len - ICRC_LEN);
-    if (!d->config.is_unchecked &&
-        !is_icrc_good(d, ret, index, icrc_get(packet.ptr + len - ICRC_LEN))) {
+    ret->octets = span_of(packet.ptr, len - ICRC_LEN);
+    if (!d->config.is_unchecked && !is_icrc_good(d, a, index, packet, &ret->is_checked)) {
         d->counters.icrc_wrong++;
         return false;
     }

@@ -25,27 +25,29 @@ enum { CONTROL_LEN = 128, BATCH = 16 };
 
 /* ---- the ICRC -------------------------------------------------------------------------------- */
 
-// The kernel numbers the IPv4 packets of a message 0, 1, 2 …
-static struct icrc_outer outer_of(const struct datagram_udp *d, const struct datagram_train *t,
-                                  uint16_t id, size_t len)
+// In front of the BTH of a packet of `len` octets, of identification 0.
+static uint32_t icrc_state_of(const struct datagram_udp *d, const struct datagram_train *t,
+                              size_t len)
 {
-    return (struct icrc_outer){.src = &t->place->local,
-                               .dst = &t->path.remote,
-                               .id = id,
-                               .fragment = ICRC_DF,
-                               .src_port = t->place->tx_port,
-                               .dst_port = d->config.port,
-                               .udp_len = (uint16_t)(UDP_HEADER_LEN + len)};
+    const struct icrc_outer outer = {.src = &t->place->local,
+                                     .dst = &t->path.remote,
+                                     .fragment = ICRC_DF,
+                                     .src_port = t->place->tx_port,
+                                     .dst_port = d->config.port,
+                                     .udp_len = (uint16_t)(UDP_HEADER_LEN + len)};
+    return icrc_begin(&outer);
 }
 
-// Of a packet that stands in the stage; `len` with the ICRC.
+// Of a packet that stands in the stage; `len` with the ICRC. The kernel numbers the IPv4 packets of
+// a message 0, 1, 2 …
 static void seal(const struct datagram_udp *d, const struct datagram_train *t, uint16_t id,
                  uint8_t *packet, size_t len)
 {
-    struct icrc_outer outer = outer_of(d, t, id, len);
-    uint32_t state = icrc_begin(&outer, packet);
-    state = icrc_update(state, packet + BTH_LEN, len - BTH_LEN - ICRC_LEN);
-    icrc_put(packet + len - ICRC_LEN, state);
+    uint32_t state = len == t->segment_len ? t->icrc_state : icrc_state_of(d, t, len);
+    if (IN6_IS_ADDR_V4MAPPED(&t->path.remote)) {
+        state ^= icrc_ids_part(&d->ids, id);
+    }
+    icrc_put(packet + len - ICRC_LEN, icrc_finish(state, packet, len - ICRC_LEN));
 }
 
 static uint8_t *append(uint8_t *at, const void *octets, size_t len)
@@ -121,6 +123,7 @@ static struct datagram_train *train_for(struct datagram_udp *d, struct datagram_
                                     .dest_qp = dest_qp,
                                     .at = s->len,
                                     .segment_len = (uint16_t)len};
+    last->icrc_state = icrc_state_of(d, last, len);
     return last;
 }
 

@@ -60,17 +60,18 @@ static void same_from_what_a_sender_knows(struct span packet, uint32_t icrc)
     if (!outer_of(packet, &src, &dst, &outer, &ip_len)) {
         return;
     }
-    const uint8_t *bth = packet.ptr + ip_len + UDP_HEADER_LEN;
-    size_t behind_len = (size_t)(packet.ptr + packet.len - bth) - BTH_LEN;
-    uint32_t state = icrc_begin(&outer, bth);
-    CHECK(icrc_update(state, bth + BTH_LEN, behind_len) == icrc);
+    uint8_t copy[PACKET_MAX_LEN];
+    memcpy(copy, packet.ptr, packet.len);
+    uint8_t *bth = copy + ip_len + UDP_HEADER_LEN;
+    size_t len = packet.len - ip_len - UDP_HEADER_LEN;
+    CHECK(icrc_finish(icrc_begin(&outer), bth, len) == icrc);
     static struct icrc_ids ids;
     if (ids.factors[0] == 0) {
         icrc_ids_init(&ids);
     }
     uint16_t id = outer.id, found;
     outer.id = 0;
-    uint32_t difference = icrc ^ icrc_update(icrc_begin(&outer, bth), bth + BTH_LEN, behind_len);
+    uint32_t difference = icrc ^ icrc_finish(icrc_begin(&outer), bth, len);
     if (packet.ptr[0] >> 4 == 4 && icrc_ids_find(&ids, outer.udp_len, difference, &found)) {
         CHECK(found == id);
     }

@@ -285,8 +285,7 @@ static void packets_that_came_together_are_parted(void **state)
                                    .udp_len = 8 + LEN};
         packet[0] = 0x64;
         put_be32(packet + 4, numbers[i % 2]);
-        icrc_put(packet + LEN - ICRC_LEN, icrc_update(icrc_begin(&outer, packet), packet + HEAD_LEN,
-                                                      LEN - HEAD_LEN - ICRC_LEN));
+        icrc_put(packet + LEN - ICRC_LEN, icrc_finish(icrc_begin(&outer), packet, LEN - ICRC_LEN));
     }
     name.sin_port = htons(port);
     int each = LEN;

@@ -140,8 +140,7 @@ static size_t stranger_packet(const struct stranger *s, uint32_t qp_num, uint16_
                                .src_port = s->port,
                                .dst_port = config.port,
                                .udp_len = (uint16_t)(8 + len + ICRC_LEN)};
-    uint32_t state = icrc_begin(&outer, ret);
-    icrc_put(ret + len, icrc_update(state, ret + PAIR_HEAD_LEN, len - PAIR_HEAD_LEN));
+    icrc_put(ret + len, icrc_finish(icrc_begin(&outer), ret, len));
     return len + ICRC_LEN;
 }
 

@@ -112,7 +112,7 @@ static void make_sample(struct sample *s, bool is_ipv4)
     s->len = s->ip_len + UDP_LEN - ICRC_LEN;
 }
 
-static const uint8_t *bth_of(const struct sample *s)
+static uint8_t *bth_of(struct sample *s)
 {
     return s->packet + s->ip_len + UDP_HEADER_LEN;
 }
@@ -123,10 +123,19 @@ static void beginning_from_addresses_is_that_of_the_packet(void **state)
     for (unsigned is_ipv4 = 0; is_ipv4 < 2; is_ipv4++) {
         struct sample s;
         make_sample(&s, is_ipv4);
-        uint32_t icrc = icrc_begin(&s.outer, bth_of(&s));
-        icrc = icrc_update(icrc, bth_of(&s) + BTH_LEN, BODY_LEN);
+        uint32_t icrc = icrc_finish(icrc_begin(&s.outer), bth_of(&s), BTH_LEN + BODY_LEN);
         assert_int_equal(icrc, icrc_of(s.packet, s.len));
     }
+}
+
+static void packet_is_left_as_it_was(void **state)
+{
+    (void)state;
+    struct sample s, before;
+    make_sample(&s, true);
+    before = s;
+    icrc_finish(icrc_begin(&s.outer), bth_of(&s), BTH_LEN + BODY_LEN);
+    assert_memory_equal(s.packet, before.packet, s.len);
 }
 
 static void pieces_give_the_value_of_the_whole(void **state)
@@ -137,7 +146,7 @@ static void pieces_give_the_value_of_the_whole(void **state)
     const uint8_t *body = bth_of(&s) + BTH_LEN;
     uint32_t whole = icrc_of(s.packet, s.len);
     for (size_t cut = 0; cut <= BODY_LEN; cut++) {
-        uint32_t icrc = icrc_update(icrc_begin(&s.outer, bth_of(&s)), body, cut);
+        uint32_t icrc = icrc_finish(icrc_begin(&s.outer), bth_of(&s), BTH_LEN + cut);
         assert_int_equal(icrc_update(icrc, body + cut, BODY_LEN - cut), whole);
     }
 }
@@ -208,7 +217,7 @@ static uint32_t with_id(struct sample *s, uint16_t id, uint16_t udp_len)
     s->outer.udp_len = udp_len;
     size_t behind_bth = udp_len - UDP_HEADER_LEN - BTH_LEN - ICRC_LEN;
     static const uint8_t octets[DATAGRAM_LEN_MAX] = {1, 2, 3};
-    return icrc_update(icrc_begin(&s->outer, bth_of(s)), octets, behind_bth);
+    return icrc_update(icrc_finish(icrc_begin(&s->outer), bth_of(s), BTH_LEN), octets, behind_bth);
 }
 
 static void identification_is_found_at_every_length(void **state)
@@ -234,6 +243,19 @@ static void every_identification_is_found(void **state)
         uint16_t found;
         assert_true(icrc_ids_find(&ids, 1064, with_id(&s, (uint16_t)id, 1064) ^ zero, &found));
         assert_int_equal(found, id);
+    }
+}
+
+static void part_of_an_identification_is_what_it_changes_of_the_beginning(void **state)
+{
+    (void)state;
+    struct sample s;
+    make_sample(&s, true);
+    s.outer.id = 0;
+    uint32_t zero = icrc_begin(&s.outer);
+    for (unsigned id = 0; id < 0x10000; id++) {
+        s.outer.id = (uint16_t)id;
+        assert_int_equal(icrc_begin(&s.outer) ^ zero, icrc_ids_part(&ids, (uint16_t)id));
     }
 }
 
@@ -266,11 +288,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(captured_packets_have_the_icrc_that_they_carry),
         cmocka_unit_test(beginning_from_addresses_is_that_of_the_packet),
+        cmocka_unit_test(packet_is_left_as_it_was),
         cmocka_unit_test(pieces_give_the_value_of_the_whole),
         cmocka_unit_test(every_bit_counts_but_those_that_routers_change),
         cmocka_unit_test(other_packets_have_no_icrc),
         cmocka_unit_test(identification_is_found_at_every_length),
         cmocka_unit_test(every_identification_is_found),
+        cmocka_unit_test(part_of_an_identification_is_what_it_changes_of_the_beginning),
         cmocka_unit_test(damage_has_hardly_an_identification),
         cmocka_unit_test(lengths_that_no_packet_has_are_not_looked_for),
     };
