@@ -36,6 +36,11 @@ struct datagram_path {
     uint8_t hop_limit;     // TTL; 0: as the system has it
 };
 
+static inline bool datagram_addr_is_group(const struct in6_addr *a)
+{
+    return a->s6_addr[0] == 0xff || (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] >> 4 == 0xe);
+}
+
 enum { DATAGRAM_LEN_MAX = 4096 + 128 }; // BTH to pad: the largest path MTU, and headers
 
 // A packet that is to leave: the head, then the payload, then `pad_len` octets of zero. All is

@@ -90,6 +90,12 @@ ssize_t sys_recv(int fd, void *buf, size_t len, int flags)
     return CALL(SYS_recvfrom, fd, buf, len, flags, NULL, NULL);
 }
 
+ssize_t sys_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
+                   socklen_t to_len)
+{
+    return CALL(SYS_sendto, fd, buf, len, flags, to, to_len);
+}
+
 ssize_t sys_sendmsg(int fd, const struct msghdr *msg, int flags)
 {
     return CALL(SYS_sendmsg, fd, msg, flags);

@@ -28,6 +28,8 @@ void sys_close_fds(const int *fds, unsigned count);
 int sys_dup(int fd); // close-on-exec
 
 ssize_t sys_recv(int fd, void *buf, size_t len, int flags);
+ssize_t sys_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
+                   socklen_t to_len);
 ssize_t sys_sendmsg(int fd, const struct msghdr *msg, int flags);
 // Sends the messages one after the other and stops behind the first that was not taken whole.
 int sys_sendmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags);

@@ -8,9 +8,9 @@
 // What stands below counts as ones; so do traffic class, flow label and hop limit of IPv6. All else
 // of the IP header counts as sent: length, identification, flags, both addresses.
 //
-// A running state starts at icrc_begin() and is the value behind icrc_finish(), which has all of the
-// packet; on the wire it stands least significant octet first (icrc_put). Packets of one way that are
-// equally long begin alike, but for IPv4's identification (icrc_ids_part).
+// A running state starts at icrc_begin() and is the value behind icrc_finish(), which has all of
+// the packet; on the wire it stands least significant octet first (icrc_put). Packets of one way
+// that are equally long begin alike, but for IPv4's identification (icrc_ids_part).
 #pragma once
 
 #include <netinet/in.h>

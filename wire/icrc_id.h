@@ -23,10 +23,10 @@ enum {
 enum { ICRC_ID_DIGITS = 4, ICRC_ID_DIGIT_COUNT = 16 }; // of an identification, in hexadecimal
 
 struct icrc_ids {
-    uint32_t factors[ICRC_ID_LEN_COUNT]; // for each length, what takes a difference back to the
-                                         // identification's place
-    uint32_t parts[ICRC_ID_DIGITS][ICRC_ID_DIGIT_COUNT]; // what each digit, the lowest first, adds
-                                                         // to the state in front of the BTH
+    // For each length, what takes a difference back to where the identification stood.
+    uint32_t factors[ICRC_ID_LEN_COUNT];
+    // What each digit, the lowest first, adds to the state in front of the BTH.
+    uint32_t parts[ICRC_ID_DIGITS][ICRC_ID_DIGIT_COUNT];
 };
 
 void icrc_ids_init(struct icrc_ids *ids);

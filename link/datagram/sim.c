@@ -90,7 +90,7 @@ static int end_join(struct datagram_link *link, const struct in6_addr *group,
 {
     struct datagram_membership *m = membership_find(end_of(link), group);
     unsigned *opened = opened_at(end_of(link), local);
-    if (!datagram_sim_is_group(group)) {
+    if (!datagram_addr_is_group(group)) {
         return -EINVAL;
     }
     if (opened == NULL || *opened == 0) {

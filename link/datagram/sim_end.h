@@ -89,7 +89,6 @@ static inline instant_ns datagram_net_now(const struct datagram_net *net)
 
 // sim_net.c
 
-bool datagram_sim_is_group(const struct in6_addr *a);
 bool datagram_sim_has_addr(const struct datagram_sim *e, const struct in6_addr *addr);
 // Puts copies under way to whose it is; the packet stays the caller's.
 void datagram_net_send(struct datagram_net *net, const struct datagram_sim_packet *p);

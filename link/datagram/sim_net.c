@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/list.h"
+#include "base/port_datagram.h"
 #include "base/span.h"
 #include "base/time.h"
 #include "link/datagram/sim_end.h"
@@ -13,11 +14,6 @@ enum { MTU_DEFAULT = 4200 };
 
 // Explicit congestion notification: the lowest two bits of the traffic class (RFC 3168 section 5).
 enum ecn { ECN_NOT_ECT = 0, ECN_CE = 3, ECN_MASK = 3 };
-
-bool datagram_sim_is_group(const struct in6_addr *a)
-{
-    return a->s6_addr[0] == 0xff || (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] >> 4 == 0xe);
-}
 
 bool datagram_sim_has_addr(const struct datagram_sim *e, const struct in6_addr *addr)
 {
@@ -219,7 +215,7 @@ static void send_to(struct datagram_net *net, const struct datagram_sim_packet *
 // Whose it is: all links of a group, or the one with the address and the queue pair's slot.
 void datagram_net_send(struct datagram_net *net, const struct datagram_sim_packet *p)
 {
-    bool is_for_group = datagram_sim_is_group(&p->path.remote);
+    bool is_for_group = datagram_addr_is_group(&p->path.remote);
     uint32_t qp_num = datagram_dest_qp(span_of(p->octets, p->len));
     for (struct list_link *l = net->ends.next; l != &net->ends; l = l->next) {
         struct datagram_sim *e = LIST_ENTRY(l, struct datagram_sim, link);

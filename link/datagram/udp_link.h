@@ -83,6 +83,13 @@ struct datagram_room {
     uint32_t looks;      // ... that found as many
 };
 
+// What the socket that sends says for packets that say nothing themselves.
+struct datagram_usual {
+    uint8_t traffic_class;
+    uint8_t hop_limit;   // 0: as the system has it
+    unsigned else_count; // messages in a row that had to say something else
+};
+
 // A local address that is open.
 struct datagram_place {
     struct list_link link;
@@ -92,6 +99,7 @@ struct datagram_place {
     struct datagram_door door;
     struct datagram_inlet slot, management, room; // the last is what sends
     uint16_t tx_port;
+    struct datagram_usual usual;
     bool wants_room;
     struct datagram_room rooms[DATAGRAM_SHARE_SLOTS]; // of who receives here
 };
@@ -163,7 +171,8 @@ struct datagram_arrival {
 struct datagram_input {
     uint8_t *buffers; // twice DATAGRAM_MESSAGES_MAX of DATAGRAM_MESSAGE_LEN octets
     unsigned half;    // of which what was read last stands in, and may have been handed up
-    unsigned wanted;  // messages, with the next call: one, which is quick, where there was none
+    unsigned wanted;  // messages, with the next call: one, which is quick, or as many as fit
+    bool was_full;    // the last call found as many, and short ones
     struct datagram_inlet *last; // that had something; NULL: none is known
     struct datagram_arrival arrivals[DATAGRAM_MESSAGES_MAX];
     unsigned count, at;

@@ -78,6 +78,27 @@ static void arrival_read(struct datagram_udp *d, struct datagram_inlet *inlet, s
     }
 }
 
+// One alone takes the call that does least.
+static int messages_receive(int fd, struct mmsghdr *msgs, unsigned count)
+{
+    if (count > 1) {
+        return sys_recvmmsg(fd, msgs, count, MSG_DONTWAIT);
+    }
+    ssize_t len = sys_recvmsg(fd, &msgs[0].msg_hdr, MSG_DONTWAIT);
+    msgs[0].msg_len = len < 0 ? 0 : (unsigned)len;
+    return len < 0 ? (int)len : 1;
+}
+
+// How many messages with the next call. What has come together is done before more is read: so much
+// stays in the nearest cache, and its sender hears of it. Of short ones several are read where one
+// came behind the other.
+static void want_next(struct datagram_input *in, bool is_long)
+{
+    const bool is_full = in->count == in->wanted && !is_long;
+    in->wanted = is_full && in->was_full ? DATAGRAM_MESSAGES_MAX : 1;
+    in->was_full = is_full;
+}
+
 // One system call, into the half that nothing was handed up from. False: less was there than was
 // asked for.
 static bool read_some(struct datagram_udp *d, struct datagram_inlet *inlet)
@@ -97,17 +118,14 @@ static bool read_some(struct datagram_udp *d, struct datagram_inlet *inlet)
                                           .msg_control = control[i].octets,
                                           .msg_controllen = sizeof control[i]};
     }
-    int got = sys_recvmmsg(inlet->fd, msgs, in->wanted, MSG_DONTWAIT);
+    int got = messages_receive(inlet->fd, msgs, in->wanted);
     in->at = 0;
     in->count = got > 0 ? (unsigned)got : 0;
-    in->wanted = in->count > 0 ? DATAGRAM_MESSAGES_MAX : 1;
+    const bool is_long = in->count > 0 && msgs[0].msg_len >= DATAGRAM_BURST_LEN;
+    want_next(in, is_long);
     if (got <= 0) {
         return false;
     }
-    // What has come together is done before more is read: so much stays in the nearest cache, and
-    // its sender hears of it.
-    const bool is_long = msgs[0].msg_len >= DATAGRAM_BURST_LEN;
-    in->wanted = is_long ? 1 : in->wanted;
     in->half = 1 - in->half;
     in->last = inlet;
     for (unsigned i = 0; i < in->count; i++) {

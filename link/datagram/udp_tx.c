@@ -16,9 +16,15 @@
 #include "link/sys.h"
 #include "wire/bth.h"
 #include "wire/icrc.h"
+#include "wire/icrc_id.h"
 #include "wire/udp.h"
 
-enum { CONTROL_LEN = 128, BATCH = 16 };
+enum {
+    CONTROL_LEN = 128,
+    BATCH = 16,
+    USUAL_AFTER = 16,   // messages in a row
+    AS_SYSTEM_HAS = -1, // hops, to a socket
+};
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
 #endif
@@ -184,6 +190,13 @@ static void control_add(struct msghdr *msg, int level, int type, const void *val
     msg->msg_controllen += CMSG_SPACE(len);
 }
 
+// The hops of the socket are not those of what goes to a group.
+static bool has_usual_hops(const struct datagram_train *t)
+{
+    return t->path.hop_limit ==
+           (datagram_addr_is_group(&t->path.remote) ? 0 : t->place->usual.hop_limit);
+}
+
 static void control_fill(struct msghdr *msg, const struct datagram_train *t)
 {
     bool is_ipv4 = IN6_IS_ADDR_V4MAPPED(&t->path.remote);
@@ -191,15 +204,43 @@ static void control_fill(struct msghdr *msg, const struct datagram_train *t)
     if (!t->is_single && t->count > 1) {
         control_add(msg, IPPROTO_UDP, UDP_SEGMENT, &t->segment_len, sizeof t->segment_len);
     }
-    if (class != 0) {
+    if (class != t->place->usual.traffic_class) {
         control_add(msg, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, is_ipv4 ? IP_TOS : IPV6_TCLASS,
                     &class, sizeof class);
     }
-    if (hops != 0) {
+    if (hops != 0 && !has_usual_hops(t)) {
         control_add(msg, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, is_ipv4 ? IP_TTL : IPV6_HOPLIMIT,
                     &hops, sizeof hops);
     }
     msg->msg_control = msg->msg_controllen > 0 ? msg->msg_control : NULL;
+}
+
+static void usual_set(struct datagram_place *place, const struct datagram_path *path)
+{
+    bool is_ipv4 = IN6_IS_ADDR_V4MAPPED(&path->remote);
+    int level = is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, fd = place->room.fd;
+    int class = path->traffic_class, hops = path->hop_limit != 0 ? path->hop_limit : AS_SYSTEM_HAS;
+    if (sys_setsockopt_int(fd, level, is_ipv4 ? IP_TOS : IPV6_TCLASS, class) == 0) {
+        place->usual.traffic_class = path->traffic_class;
+    }
+    if (sys_setsockopt_int(fd, level, is_ipv4 ? IP_TTL : IPV6_UNICAST_HOPS, hops) == 0) {
+        place->usual.hop_limit = path->hop_limit;
+    }
+    place->usual.else_count = 0;
+}
+
+// Most packets of an address agree in class and hops, and what the socket says takes no time: with
+// each message it is a tenth of the system call. That the hops are the system's a message cannot
+// say.
+static void usual_follow(const struct datagram_train *t)
+{
+    struct datagram_usual *usual = &t->place->usual;
+    if (t->path.traffic_class == usual->traffic_class && has_usual_hops(t)) {
+        usual->else_count = 0;
+    } else if (!datagram_addr_is_group(&t->path.remote) &&
+               (++usual->else_count >= USUAL_AFTER || t->path.hop_limit == 0)) {
+        usual_set(t->place, &t->path);
+    }
 }
 
 // A whole train, or its next packet.
@@ -287,6 +328,21 @@ static bool on_error(struct datagram_udp *d, int error)
     return true;
 }
 
+// One alone takes the call that does least.
+static int messages_send(int fd, struct mmsghdr *headers, unsigned count)
+{
+    enum { FLAGS = MSG_DONTWAIT | MSG_NOSIGNAL };
+    const struct msghdr *first = &headers[0].msg_hdr;
+    if (count > 1) {
+        return sys_sendmmsg(fd, headers, count, FLAGS);
+    }
+    ssize_t sent = first->msg_control != NULL
+                       ? sys_sendmsg(fd, first, FLAGS)
+                       : sys_sendto(fd, first->msg_iov->iov_base, first->msg_iov->iov_len, FLAGS,
+                                    first->msg_name, first->msg_namelen);
+    return sent < 0 ? (int)sent : 1;
+}
+
 // One system call, of packets that leave from one socket.
 static bool send_some(struct datagram_udp *d)
 {
@@ -296,6 +352,7 @@ static bool send_some(struct datagram_udp *d)
     const struct datagram_place *place = s->trains[s->first].place;
     unsigned count = 0, packet = s->trains[s->first].sent;
     for (unsigned i = s->first; i < s->count && count < BATCH && s->trains[i].place == place;) {
+        usual_follow(&s->trains[i]);
         message_make(d, &s->trains[i], packet, &messages[count], &headers[count].msg_hdr);
         count++;
         packet++;
@@ -304,7 +361,7 @@ static bool send_some(struct datagram_udp *d)
             packet = 0;
         }
     }
-    int sent = sys_sendmmsg(place->room.fd, headers, count, MSG_DONTWAIT | MSG_NOSIGNAL);
+    int sent = messages_send(place->room.fd, headers, count);
     for (int i = 0; i < sent; i++) {
         message_is_over(d, true);
     }

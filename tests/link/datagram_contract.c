@@ -261,19 +261,26 @@ void two_paths_in_turn_keep_their_order(void **state)
     }
 }
 
-static void assert_class_and_hops(int family, uint8_t traffic_class, uint8_t hop_limit)
+// Answers with the hops that are told.
+static uint8_t cross_with_class_and_hops(struct datagram_path path, uint8_t traffic_class,
+                                         uint8_t hop_limit)
 {
-    struct datagram_path path = pair_path(family);
     path.traffic_class = traffic_class;
     path.hop_limit = hop_limit;
     assert_true(pair_put(&path, 0, span_of(payload, 8)));
     assert_true(datagram_flush(pair.link[0]));
     assert_int_equal(pair_take(1, got, 1), 1);
     assert_int_equal(got[0].rx.traffic_class, traffic_class);
+    return got[0].rx.hop_limit;
+}
+
+static void assert_class_and_hops(int family, uint8_t traffic_class, uint8_t hop_limit)
+{
+    uint8_t hops = cross_with_class_and_hops(pair_path(family), traffic_class, hop_limit);
     if (hop_limit != 0) {
-        assert_int_equal(got[0].rx.hop_limit, hop_limit);
+        assert_int_equal(hops, hop_limit);
     } else {
-        assert_true(got[0].rx.hop_limit > 0);
+        assert_true(hops > 0);
     }
 }
 
@@ -286,6 +293,28 @@ void class_and_hops_arrive_as_they_were_sent(void **state)
     assert_class_and_hops(AF_INET6, 0x6a, 5);
     assert_class_and_hops(AF_INET6, 2, 255);
     assert_class_and_hops(AF_INET6, 0, 0);
+}
+
+static void assert_others_have_their_own(int family)
+{
+    const struct datagram_path path = pair_path(family);
+    const uint8_t of_system = cross_with_class_and_hops(path, 0, 0);
+    for (unsigned turn = 0; turn < 2; turn++) {
+        for (unsigned i = 0; i < MANY; i++) {
+            assert_class_and_hops(family, 2, 33);
+        }
+        assert_class_and_hops(family, 0x6a, 33);
+        assert_class_and_hops(family, 0, 33);
+        assert_class_and_hops(family, 2, 9);
+        assert_int_equal(cross_with_class_and_hops(path, 0, 0), of_system);
+    }
+}
+
+void class_and_hops_of_many_are_not_those_of_others(void **state)
+{
+    pair_open();
+    assert_others_have_their_own(AF_INET);
+    assert_others_have_their_own(AF_INET6);
 }
 
 void packets_of_a_path_have_one_source_port(void **state)
@@ -398,6 +427,19 @@ void members_of_a_group_get_a_copy(void **state)
         assert_memory_equal(&got[0].rx.local, &path.remote, sizeof path.remote);
         assert_memory_equal(&got[0].rx.remote, &pair.ipv4[0], sizeof path.local);
     }
+}
+
+void group_has_hops_of_its_own(void **state)
+{
+    const struct datagram_path path = group_path();
+    pair_open();
+    assert_int_equal(datagram_join(pair.link[1], &path.remote, &pair.ipv4[1], 0), 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        assert_class_and_hops(AF_INET, 2, 33);
+    }
+    assert_int_equal(cross_with_class_and_hops(path, 2, 33), 33);
+    assert_int_equal(cross_with_class_and_hops(path, 2, 9), 9);
+    assert_class_and_hops(AF_INET, 2, 33);
 }
 
 void who_left_a_group_gets_nothing(void **state)

@@ -59,6 +59,8 @@ static int error_of(long number, long operation)
     case SYS_epoll_ctl:
         return operation == EPOLL_CTL_DEL ? 0 : ENOMEM;
     case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_sendto:
     case SYS_sendmsg:
     case SYS_sendmmsg:
         return ECONNRESET;
