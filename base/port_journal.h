@@ -10,9 +10,11 @@
 
 enum journal_kind {
     JOURNAL_CARRIED = 1,     // the queue pair has a connection: `carried`
-    JOURNAL_SEND_POSTED,     // opcode, wr_id, len; key: the peer's STag of a Write or Read
+    JOURNAL_SEND_POSTED,     // opcode, wr_id, len; key: the peer's STag of a Write or Read; of a
+                             // datagram the queue pair it goes to
     JOURNAL_RECEIVE_POSTED,  // wr_id, len
-    JOURNAL_COMPLETED,       // opcode (of completions), status, wr_id, len
+    JOURNAL_COMPLETED,       // opcode (of completions), status, wr_id, len; key: of the receive of
+                             // a datagram, the queue pair it came from
     JOURNAL_CONTEXT_GRANTED, // key: the read context's number; opcode, wr_id; len: of its request
     JOURNAL_CONTEXT_GONE,    // key, opcode, wr_id; len: what of its Read was not asked for yet
     JOURNAL_STAG_LENT,       // one-shot: key; wr_id: its reference; len
@@ -25,7 +27,8 @@ enum journal_kind {
     JOURNAL_KIND_COUNT,
 };
 
-// Where a connection of a queue pair leads. IPv4 is mapped.
+// Where a connection of a queue pair leads. IPv4 is mapped. All zero: it sends datagrams, from any
+// address to any.
 struct journal_carried {
     struct in6_addr local, remote;
     uint16_t local_port, remote_port; // of TCP; 0: packets

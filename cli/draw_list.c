@@ -35,7 +35,7 @@ static void print_connection(const struct registry_connection *c, bool is_chosen
     printf("%c%5" PRIu32 "  %-8s %-28s %-28s %9" PRIu64 " %9s %10s%s\n", is_chosen ? '*' : ' ',
            c->number, registry_wire_name(c->wire), from, to, c->packet_count,
            text_size_format(c->payload_len, size), svg_text_time(duration_of(c), time),
-           c->has_start ? "" : "  (begun before the capture)");
+           c->has_start || c->wire == REGISTRY_UD ? "" : "  (begun before the capture)");
 }
 
 static void print_table(const struct registry *r)

@@ -66,9 +66,18 @@ void owners_see(struct owners *o, unsigned origin, const struct capture_record *
     }
 }
 
+// Of datagrams: from any address to any.
+static bool takes_any(const struct owner *o)
+{
+    return IN6_IS_ADDR_UNSPECIFIED(&o->carried.local) && o->carried.local_port == 0;
+}
+
 static bool is_end(const struct owner *o, const struct registry_connection *c, unsigned side)
 {
     const struct frame_end *own = &c->end[side], *peer = &c->end[1 - side];
+    if (c->wire == REGISTRY_UD) {
+        return takes_any(o) && o->qp_num == c->qp[side];
+    }
     if (!IN6_ARE_ADDR_EQUAL(&o->carried.local, &own->addr) ||
         !IN6_ARE_ADDR_EQUAL(&o->carried.remote, &peer->addr)) {
         return false;
@@ -83,7 +92,7 @@ static bool is_end(const struct owner *o, const struct registry_connection *c, u
 unsigned owner_side(const struct owner *owner, const struct registry_connection *c)
 {
     bool is_then = owner->at <= instant_after(c->last, slack_ns) &&
-                   instant_after(owner->at, slack_ns) >= c->first;
+                   (c->wire == REGISTRY_UD || instant_after(owner->at, slack_ns) >= c->first);
     unsigned side = 0;
     while (side < 2 && !(is_then && is_end(owner, c, side))) {
         side++;

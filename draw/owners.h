@@ -3,7 +3,9 @@
 // of the registry.
 //
 // A queue pair may have several connections, one after the other: a record belongs to the latest
-// that was told of before it, or, of what was posted before there was any, to the first.
+// that was told of before it, or, of what was posted before there was any, to the first. One of
+// datagrams (UD) has all its partners at a time: it is known by its number alone, at the side that
+// sent first if both ends have the same.
 #pragma once
 
 #include <stdbool.h>

@@ -132,11 +132,19 @@ void telling_see(struct telling *t, const struct capture_packet *packet, const s
     }
 }
 
+static bool is_of(const struct telling *t, const struct telling_owner *o,
+                  const struct journal_record *record)
+{
+    const struct registry_connection *c = &t->part[o->part]->facts;
+    const uint32_t peer = c->qp[1 - (o->side ^ c->initiator)];
+    return c->wire != REGISTRY_UD || works_is_of(t->works, o->part, o->side, peer, record);
+}
+
 void telling_see_record(struct telling *t, unsigned origin, const struct capture_record *record)
 {
     for (unsigned i = 0; i < t->owner_count; i++) {
         const struct telling_owner *o = &t->owner[i];
-        if (owner_has(&o->owner, origin, record)) {
+        if (owner_has(&o->owner, origin, record) && is_of(t, o, &record->what)) {
             story_on_record(&t->story, record->number, record->at, o->part);
             works_on_record(t->works, &t->story, o->side, &record->what);
         }
@@ -183,22 +191,33 @@ static void describe_left_out(const struct telling *t, struct picture *p)
     }
 }
 
+// Datagrams agree on nothing before they come.
+static void describe_agreed(const struct telling_part *part, struct picture *p)
+{
+    const char *agreed = part->iwarp != NULL ? part->iwarp->agreed : part->roce.agreed;
+    if (agreed[0] != '\0') {
+        text_append(p->subtitle, sizeof p->subtitle, "; agreed: %s", agreed);
+    } else if (part->facts.wire != REGISTRY_UD) {
+        text_append(p->subtitle, sizeof p->subtitle, "; its start-up was not captured");
+    }
+    text_append(p->subtitle, sizeof p->subtitle, ".");
+}
+
 static void describe(const struct telling *t, struct picture *p)
 {
     char size[TEXT_SIZE_MAX], time[SVG_TIME_MAX];
     for (unsigned i = 0; i < t->part_count; i++) {
         const struct telling_part *part = t->part[i];
         const struct registry_connection *c = &part->facts;
-        const char *agreed = part->iwarp != NULL ? part->iwarp->agreed : part->roce.agreed;
         if (t->part_count > 1) {
             text_append(p->subtitle, sizeof p->subtitle, "%s[%" PRIu32 "] ", i > 0 ? " " : "",
                         c->number);
         }
-        text_append(p->subtitle, sizeof p->subtitle,
-                    "%s, %" PRIu64 " packets, %s octets, %s; %s%s.", registry_wire_name(c->wire),
-                    c->packet_count, text_size_format(c->payload_len, size),
-                    svg_text_time(c->last > c->first ? c->last - c->first : 0, time),
-                    agreed[0] != '\0' ? "agreed: " : "its start-up was not captured", agreed);
+        text_append(p->subtitle, sizeof p->subtitle, "%s, %" PRIu64 " packets, %s octets, %s",
+                    registry_wire_name(c->wire), c->packet_count,
+                    text_size_format(c->payload_len, size),
+                    svg_text_time(c->last > c->first ? c->last - c->first : 0, time));
+        describe_agreed(part, p);
     }
 }
 

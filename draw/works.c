@@ -7,7 +7,7 @@
 #include "draw/works_words.h"
 #include "text/quantity.h"
 
-enum { COMPLETION_RECEIVE = 128, COMPLETION_SUCCESS = 0 };
+enum { COMPLETION_SUCCESS = 0 };
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
@@ -176,7 +176,7 @@ static void on_completed(struct works *w, struct story *s, unsigned side,
                  " bytes",
                  r->qp_num, name, r->wr_id, r->status, status, r->len);
     }
-    if (r->opcode < COMPLETION_RECEIVE) {
+    if (r->opcode < WORKS_RECEIVE) {
         sends_end(&w->side[s->connection][side], s, r, index_of(s, e));
     }
 }
@@ -285,6 +285,21 @@ static void on_hole_closed(struct works *w, struct story *s, unsigned side,
                  " messages",
                  hole->len, r->len, r->wr_id);
     }
+}
+
+/* ---- whose ----------------------------------------------------------------------------------- */
+
+bool works_is_of(const struct works *w, unsigned connection, unsigned side, uint32_t peer_qp_num,
+                 const struct journal_record *r)
+{
+    if (r->kind == JOURNAL_SEND_POSTED) {
+        return r->key == peer_qp_num;
+    }
+    if (r->kind != JOURNAL_COMPLETED) {
+        return true;
+    }
+    return r->opcode >= WORKS_RECEIVE ? r->key == peer_qp_num || r->status != COMPLETION_SUCCESS
+                                      : ends_with(&w->side[connection][side], r->wr_id) > 0;
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */

@@ -46,6 +46,11 @@ struct works {
     struct works_context context[2][WORKS_CONTEXT_MAX]; // by side and number
 };
 
+// Of a queue pair of datagrams, which has many partners: is the record of what it has with this
+// one? A receive that waits, and one that failed, may be of any.
+bool works_is_of(const struct works *w, unsigned connection, unsigned side, uint32_t peer_qp_num,
+                 const struct journal_record *record);
+
 // The story stands at the record (story_on_record); `side` is whose queue pair it is of.
 void works_on_record(struct works *w, struct story *s, unsigned side,
                      const struct journal_record *record);

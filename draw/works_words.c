@@ -2,8 +2,6 @@
 
 #include <stddef.h>
 
-enum { COMPLETION_RECEIVE = 128 };
-
 const char *works_request_name(uint8_t opcode)
 {
     static const char *const names[] = {
@@ -19,8 +17,8 @@ const char *works_completion_name(uint8_t opcode)
     static const char *const names[] = {
         "Send", "Write", "Read", "Compare and Swap", "Fetch and Add", "Bind", "Local Invalidate",
     };
-    if (opcode >= COMPLETION_RECEIVE) {
-        return opcode == COMPLETION_RECEIVE ? "receive" : "receive of Immediate Data";
+    if (opcode >= WORKS_RECEIVE) {
+        return opcode == WORKS_RECEIVE ? "receive" : "receive of Immediate Data";
     }
     return opcode < sizeof names / sizeof names[0] ? names[opcode] : "work request";
 }

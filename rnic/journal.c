@@ -68,15 +68,25 @@ void journal_holes(const struct rnic_ep *ep, struct place_port *port)
     }
 }
 
+// Its partners are known from here on; of one that sends datagrams, that it may have some.
+static bool has_partners(const struct rnic_qp *qp, const struct qp_change *change)
+{
+    const bool takes_any = qp->transport->ops->address_len > 0;
+    const bool is_ready = (change->mask & QP_CHANGE_STATE) != 0 && change->state == QP_RTR;
+    return (change->mask & QP_CHANGE_DEST_QP_NUM) != 0 || (takes_any && is_ready);
+}
+
 void journal_packets(const struct rnic_qp *qp, const struct qp_change *change)
 {
     struct journal *journal = qp->rnic->journal;
-    if (journal == NULL || (change->mask & QP_CHANGE_DEST_QP_NUM) == 0) {
+    if (journal == NULL || !has_partners(qp, change)) {
         return;
     }
     struct journal_record record = {.kind = JOURNAL_CARRIED, .qp_num = qp->qp_num};
-    record.carried.local = change->path.local;
-    record.carried.remote = change->path.remote;
-    record.carried.remote_qp_num = change->dest_qp_num;
+    if ((change->mask & QP_CHANGE_DEST_QP_NUM) != 0) {
+        record.carried.local = change->path.local;
+        record.carried.remote = change->path.remote;
+        record.carried.remote_qp_num = change->dest_qp_num;
+    }
     journal->put(journal, &record);
 }

@@ -132,6 +132,7 @@ int ud_create(const struct ud_config *config, struct ud **ret)
     ud->u.transport.ops = &ud_transport_ops;
     struct wq_config wq = config->wq;
     wq.address_len = sizeof(struct roce_address);
+    wq.address_key_at = offsetof(struct roce_address, qpn);
     const uint32_t carries = 1U << WQE_SEND | 1U << WQE_SEND_WITH_IMM;
     int result = unreliable_init(&ud->u, ROCE_SERVICE_UD, carries, &wq, config->events);
     if (result < 0) {

@@ -28,10 +28,12 @@ static const uint32_t wc_opcode_of[WQE_OPCODE_COUNT] = {
 static void journal_completion(struct wq *wq, const struct cqe *cqe)
 {
     const struct recv_message *message = (const struct recv_message *)cqe->source;
+    const bool has_source = message != NULL && wq->config->address_len > 0;
     struct journal_record record = {.kind = JOURNAL_COMPLETED,
                                     .qp_num = cqe->qp_num,
                                     .opcode = (uint8_t)cqe->opcode,
                                     .status = (uint8_t)cqe->status,
+                                    .key = has_source ? message->src_qp : 0,
                                     .wr_id = cqe->wr_id,
                                     .len = message != NULL ? message->byte_len : cqe->byte_len};
     wq->config->journal->put(wq->config->journal, &record);

@@ -1,5 +1,7 @@
 #include "wq/journal.h"
 
+#include <string.h>
+
 #include "base/list.h"
 #include "base/port_journal.h"
 #include "wq/read_task.h"
@@ -13,8 +15,19 @@ static void put(struct wq *wq, const struct journal_record *record)
     journal->put(journal, record);
 }
 
-static uint32_t key_of(const struct send_wqe *wqe)
+static uint32_t address_key(struct wq *wq, struct send_wqe *wqe)
 {
+    const uint8_t *address = wq_send_address(wq, wqe);
+    uint32_t key;
+    memcpy(&key, address + wq->config->address_key_at, sizeof key);
+    return key;
+}
+
+static uint32_t key_of(struct wq *wq, struct send_wqe *wqe)
+{
+    if (wq->config->address_len > 0) {
+        return address_key(wq, wqe);
+    }
     switch (wqe->opcode) {
     case WQE_RDMA_WRITE:
     case WQE_RDMA_WRITE_WITH_IMM:
@@ -33,11 +46,11 @@ static uint32_t key_of(const struct send_wqe *wqe)
 void wq_journal_sends(struct wq *wq, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
-        const struct send_wqe *wqe = wqe_ring_slot(&wq->sq, i);
+        struct send_wqe *wqe = wqe_ring_slot(&wq->sq, i);
         put(wq, &(struct journal_record){.kind = JOURNAL_SEND_POSTED,
                                          .qp_num = wq->config->qp_num,
                                          .opcode = (uint8_t)wqe->opcode,
-                                         .key = key_of(wqe),
+                                         .key = key_of(wq, wqe),
                                          .wr_id = wqe->wr_id,
                                          .len = wqe->length});
     }

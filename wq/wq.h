@@ -66,8 +66,9 @@ struct wq_config {
     struct cq *send_cq, *recv_cq;
     struct srq *srq; // NULL: a receive queue of its own
     bool sq_sig_all;
-    bool write_flush;     // a signalled Write completes behind a zero-length Read
-    uint32_t address_len; // octets of each send entry that say to whom it goes; 0: to the peer
+    bool write_flush;        // a signalled Write completes behind a zero-length Read
+    uint32_t address_len;    // octets of each send entry that say to whom it goes; 0: to the peer
+    uint32_t address_key_at; // of the address: its 32 bits that records name whom by
     struct mem_table *mem;
     struct read_sched *read_sched; // the device's; NULL: one of its own, with ord_max contexts
     uint32_t ord_max;              // reads and atomics outstanding at most
@@ -158,7 +159,7 @@ static inline uint32_t wq_send_head(const struct wq *wq)
 }
 
 // What the poster has told the transport of the entry, config.address_len octets. Nobody here looks
-// into it.
+// into it, but for its key in records.
 static inline void *wq_send_address(const struct wq *wq, struct send_wqe *wqe)
 {
     return (uint8_t *)wqe + wq->address_at;

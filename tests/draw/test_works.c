@@ -244,6 +244,43 @@ static void a_context_that_nobody_was_seen_to_get_ends_nothing(void **state)
     assert_int_equal(story.span_count, 2);
 }
 
+/* ---- of datagrams ---------------------------------------------------------------------------- */
+
+enum { PEER = 7, OTHER = 8 };
+
+static bool is_of_peer(const struct journal_record *r)
+{
+    return works_is_of(&works, 0, 0, PEER, r);
+}
+
+static void datagrams_are_of_the_partner_they_go_to_or_come_from(void **state)
+{
+    struct journal_record sent = {.kind = JOURNAL_SEND_POSTED, .key = PEER},
+                          came = {
+                              .kind = JOURNAL_COMPLETED, .opcode = COMPLETION_RECEIVE, .key = PEER};
+    assert_true(is_of_peer(&sent) && is_of_peer(&came));
+    sent.key = came.key = OTHER;
+    assert_false(is_of_peer(&sent) || is_of_peer(&came));
+}
+
+static void a_send_of_datagrams_completes_where_it_was_posted(void **state)
+{
+    const struct journal_record done = {.kind = JOURNAL_COMPLETED, .wr_id = 3};
+    assert_false(is_of_peer(&done));
+    put(0, JOURNAL_SEND_POSTED, 3, 10);
+    assert_true(is_of_peer(&done));
+}
+
+// Nobody knows yet, or will, whose datagram it is for.
+static void receives_that_wait_or_fail_are_of_every_partner(void **state)
+{
+    const struct journal_record waits = {.kind = JOURNAL_RECEIVE_POSTED},
+                                failed = {.kind = JOURNAL_COMPLETED,
+                                          .opcode = COMPLETION_RECEIVE,
+                                          .status = 5};
+    assert_true(is_of_peer(&waits) && is_of_peer(&failed));
+}
+
 #define WORKS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -263,6 +300,9 @@ int main(void)
         WORKS_TEST(a_context_stays_with_a_read_that_goes_on),
         WORKS_TEST(a_context_that_goes_before_any_packet_ends_where_it_began),
         WORKS_TEST(a_context_that_nobody_was_seen_to_get_ends_nothing),
+        WORKS_TEST(datagrams_are_of_the_partner_they_go_to_or_come_from),
+        WORKS_TEST(a_send_of_datagrams_completes_where_it_was_posted),
+        WORKS_TEST(receives_that_wait_or_fail_are_of_every_partner),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -188,6 +188,36 @@ static void a_key_is_that_of_who_is_named_or_invalidated(void **state)
     }
 }
 
+// The number lies where the transport says, in what the poster has told it of the entry.
+static void a_datagram_names_whom_it_goes_to_and_came_from(void **state)
+{
+    enum { TO = 0x1234, FROM = 0x4321 };
+    struct {
+        uint32_t before, qp_num;
+    } to = {.before = 99, .qp_num = TO};
+    struct wq_config config = it.queue[0].config;
+    struct wq_counters counters = {0};
+    struct wq wq = {0};
+    config.qp_num = 11;
+    config.address_len = sizeof to;
+    config.address_key_at = sizeof to.before;
+    assert_int_equal(wq_init(&wq, &config, &counters), 0);
+    wq_begin(&wq);
+    struct send_wqe *send = wq_send_slot(&wq, 0);
+    *send = (struct send_wqe){.wr_id = 1, .opcode = WQE_SEND};
+    memcpy(wq_send_address(&wq, send), &to, sizeof to);
+    wq_send_commit(&wq, 1);
+    assert_int_equal(records[0].key, TO);
+    *wq_receive_slot(&wq, 0) = (struct recv_wqe){.wr_id = 2};
+    wq_receive_commit(&wq, 1);
+    struct recv_wqe *receive = wq_receive_claim(&wq);
+    receive->message = (struct recv_message){.opcode = WC_RECV, .src_qp = FROM};
+    wq_complete_receive(&wq, receive, WC_SUCCESS, false);
+    assert_int_equal(records[2].kind, JOURNAL_COMPLETED);
+    assert_int_equal(records[2].key, FROM);
+    wq_fini(&wq);
+}
+
 static void a_receive_tells_of_its_room_and_then_of_its_message(void **state)
 {
     struct queue *q = &it.queue[0];
@@ -293,6 +323,7 @@ int main(void)
         CASE(every_slot_of_a_batch_is_recorded, open_kept),
         CASE(every_receive_of_a_batch_is_recorded, open_kept),
         CASE(a_key_is_that_of_who_is_named_or_invalidated, open_kept),
+        CASE(a_datagram_names_whom_it_goes_to_and_came_from, open_kept),
         CASE(a_receive_tells_of_its_room_and_then_of_its_message, open_kept),
         CASE(a_shared_receive_is_recorded_by_who_takes_it, open_kept),
         CASE(what_is_flushed_says_so, open_kept),
