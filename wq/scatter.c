@@ -32,6 +32,20 @@ static void seek(struct scatter *scatter, uint64_t offset)
     }
 }
 
+// The place of the next `len` octets, which are in the element at the cursor. What of an element
+// nothing is placed into is not looked at: as with cards, it may go beyond its region.
+static bool resolve(struct mem_table *mem, uint32_t pd, const struct scatter *scatter, size_t len,
+                    struct mspan *ret)
+{
+    const struct sge *element = &scatter->list[scatter->index];
+    const struct sge piece = {
+        .addr = element->addr + scatter->element_len,
+        .length = (uint32_t)len,
+        .lkey = element->lkey,
+    };
+    return mem_resolve_sge(mem, pd, &piece, true, ret) == MEM_OK;
+}
+
 enum scatter_verdict scatter_place(struct mem_table *mem, uint32_t pd, struct scatter *scatter,
                                    uint64_t offset, struct span payload)
 {
@@ -47,12 +61,12 @@ enum scatter_verdict scatter_place(struct mem_table *mem, uint32_t pd, struct sc
             scatter->element_len = 0;
             continue;
         }
+        size_t len = payload.len < left ? payload.len : (size_t)left;
         struct mspan place;
-        if (mem_resolve_sge(mem, pd, element, true, &place) != MEM_OK) {
+        if (!resolve(mem, pd, scatter, len, &place)) {
             return SCATTER_LOCAL;
         }
-        size_t len = payload.len < left ? payload.len : (size_t)left;
-        place_octets(place.ptr + scatter->element_len, span_first(payload, len));
+        place_octets(place.ptr, span_first(payload, len));
         payload = span_skip(payload, len);
         seek(scatter, scatter->offset + len);
     }
@@ -70,17 +84,16 @@ unsigned scatter_places(struct mem_table *mem, uint32_t pd, struct scatter *scat
     while (len > 0) {
         const struct sge *element = &scatter->list[scatter->index];
         uint64_t left = element->length - scatter->element_len;
-        struct mspan place;
         if (left == 0) { // an element of no octets
             scatter->index++;
             scatter->element_len = 0;
             continue;
         }
-        if (count == max || mem_resolve_sge(mem, pd, element, true, &place) != MEM_OK) {
+        size_t piece_len = (size_t)(len < left ? len : left);
+        if (count == max || !resolve(mem, pd, scatter, piece_len, &ret[count])) {
             return 0;
         }
-        size_t piece_len = (size_t)(len < left ? len : left);
-        ret[count++] = mspan_of(place.ptr + scatter->element_len, piece_len);
+        count++;
         len -= piece_len;
         seek(scatter, scatter->offset + piece_len);
     }

@@ -121,6 +121,7 @@ enum fault {
     LOCAL_KEY,     // names nothing
     RECEIVE_SHORT, // shorter than the message
     RECEIVE_KEY,   // names nothing
+    RECEIVE_LONG,  // ends beyond its region, the message does not
 };
 
 enum { NONE = -1, ANY = -2 };
@@ -136,6 +137,7 @@ static const struct work {
     {IBV_WR_SEND, LOCAL_KEY, IBV_WC_LOC_PROT_ERR, NONE, NONE},
     {IBV_WR_SEND, RECEIVE_SHORT, ANY, IBV_WC_LOC_LEN_ERR, NONE},
     {IBV_WR_SEND, RECEIVE_KEY, ANY, IBV_WC_LOC_PROT_ERR, NONE},
+    {IBV_WR_SEND, RECEIVE_LONG, IBV_WC_SUCCESS, IBV_WC_SUCCESS, NONE},
     {IBV_WR_RDMA_WRITE, SOUND, IBV_WC_SUCCESS, NONE, NONE},
     {IBV_WR_RDMA_WRITE, LOCAL_KEY, IBV_WC_LOC_PROT_ERR, NONE, NONE},
     {IBV_WR_RDMA_WRITE, REMOTE_KEY, ANY, NONE, IBV_EVENT_QP_ACCESS_ERR},
@@ -167,7 +169,9 @@ static enum ibv_qp_state state_of(struct ibv_qp *qp)
 static void post_receive(enum fault fault)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)b.buf,
-                          .length = fault == RECEIVE_SHORT ? LEN - 1 : LEN,
+                          .length = fault == RECEIVE_SHORT  ? LEN - 1
+                                    : fault == RECEIVE_LONG ? sizeof b.buf + 1
+                                                            : LEN,
                           .lkey = fault == RECEIVE_KEY ? ~b.mr->lkey : b.mr->lkey};
     struct ibv_recv_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1}, *bad;
     assert_int_equal(ibv_post_recv(b.qp, &wr, &bad), 0);
@@ -218,7 +222,7 @@ static void expect_event(struct ibv_qp *qp, int type)
 // An error ends the connection at both ends.
 static void expect_ends(const struct work *w)
 {
-    const bool is_sound = w->fault == SOUND;
+    const bool is_sound = w->status == IBV_WC_SUCCESS;
     struct ibv_wc wc;
     while (!is_sound && (state_of(a.qp) != IBV_QPS_ERR || state_of(b.qp) != IBV_QPS_ERR)) {
         ibv_poll_cq(a.qp->send_cq, 1, &wc);

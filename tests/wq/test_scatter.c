@@ -98,6 +98,24 @@ static void a_local_key_that_is_gone_is_our_fault(void **state)
     assert_int_equal(place(f, &s, 0, 8), SCATTER_LOCAL);
 }
 
+// perftest posts receives of whole path MTUs for shorter messages, beyond the end of its region.
+static void an_element_may_end_beyond_its_region_if_nothing_is_placed_there(void **state)
+{
+    struct fixture *f = *state;
+    const struct sge list[] = {{BASE + BUFFER_LEN - 8, 16, f->lkey}};
+    struct scatter s;
+    struct mspan places[1];
+    scatter_init(&s, list, 1);
+    assert_int_equal(place(f, &s, 0, 4), SCATTER_OK);
+    assert_int_equal(place(f, &s, 4, 4), SCATTER_OK);
+    assert_memory_equal(f->buffer + BUFFER_LEN - 8, f->payload, 8);
+    assert_int_equal(place(f, &s, 8, 1), SCATTER_LOCAL);
+    assert_int_equal(place(f, &s, 7, 2), SCATTER_LOCAL);
+    assert_int_equal(scatter_places(f->mem, f->pd, &s, 2, 6, places, 1), 1);
+    assert_ptr_equal(places[0].ptr, f->buffer + BUFFER_LEN - 6);
+    assert_int_equal(scatter_places(f->mem, f->pd, &s, 2, 7, places, 1), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -107,6 +125,7 @@ int main(void)
         TEST(the_elements_need_not_lie_in_order),
         TEST(what_does_not_fit_is_not_placed),
         TEST(a_local_key_that_is_gone_is_our_fault),
+        TEST(an_element_may_end_beyond_its_region_if_nothing_is_placed_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
