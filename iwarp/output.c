@@ -50,7 +50,7 @@ static bool start_terminate(struct qp *qp)
 // A work request may be found at fault, and then nothing but a Terminate may follow.
 static bool start_own(struct qp *qp)
 {
-    if (!qp_takes_input(qp) || qp->state == QP_RTR) {
+    if (!qp_takes_input(qp)) {
         return false;
     }
     enum rdmap_refusal refusal = requester_start(qp);
@@ -231,8 +231,8 @@ bool qp_owes_output(const struct qp *qp)
     if (qp->tx_source != TX_NONE || qp->is_terminate_due) {
         return true;
     }
-    bool has_work = wq_has_entry(&qp->wq) && qp->state != QP_RTR;
-    return qp_takes_input(qp) && qp->may_send && (has_work || qp->peer_request_count > 0);
+    return qp_takes_input(qp) && qp->may_send &&
+           (wq_has_entry(&qp->wq) || qp->peer_request_count > 0);
 }
 
 static bool wants_request(const struct qp *qp)
