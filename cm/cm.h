@@ -17,7 +17,7 @@
 //   deliver.c   events: out of a queue, to the program
 //   resolve.c   bind, resolve
 //   connect.c   listen, connect, accept, …    ep.c        endpoints for synchronous programs
-//   qp.c        queue pairs, SRQs             option.c, ece.c, strings.c
+//   qp.c        queue pairs, SRQs             option.c, ece.c, newer.c, strings.c
 //
 // Locking. `cm_lock()` guards every queue, every count and every field that says so; it is taken
 // after the RNIC's own lock (an endpoint's event arrives under that), so no call into rnic/ or
@@ -177,6 +177,8 @@ struct cm_id {
     uint8_t prefix[CM_PRIVATE_DATA_MAX_LEN];
     struct ibv_qp_init_attr *qp_init_attr; // of endpoints that listen: for rdma_get_request
     struct list_link groups;               // struct cm_group
+    bool is_resolving;                     // cm_lock; rdma_resolve_addrinfo, until it is asked
+    struct rdma_addrinfo *resolved;        // cm_lock; for rdma_query_addrinfo
 };
 
 static inline struct cm_id *cm_id_of(struct rdma_cm_id *id)
@@ -328,3 +330,17 @@ void cm_addr_set_port(struct sockaddr_storage *addr, in_port_t port);
 // As sixteen octets, an IPv4 address mapped; and back.
 struct in6_addr cm_addr_octets(const struct sockaddr *addr);
 void cm_addr_of_octets(struct sockaddr_storage *ret, const struct in6_addr *octets, uint16_t port);
+
+/* ---- not in older headers (newer.c) ---------------------------------------------------------- */
+
+enum {
+    CM_EVENT_ADDRINFO_RESOLVED = RDMA_CM_EVENT_TIMEWAIT_EXIT + 1,
+    CM_EVENT_ADDRINFO_ERROR,
+    CM_EVENT_USER,
+};
+
+int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
+                        uint64_t arg);
+int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
+                          const struct rdma_addrinfo *hints);
+int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **ret);

@@ -62,6 +62,7 @@ static void id_free(struct cm_id *c)
     }
     free(c->id.route.path_rec);
     free(c->qp_init_attr);
+    rdma_freeaddrinfo(c->resolved);
     struct list_link *l;
     while ((l = list_pop_head(&c->groups)) != NULL) {
         free(LIST_ENTRY(l, struct cm_group, link));

@@ -1,5 +1,6 @@
 // rdma_getaddrinfo: libc's answers in RDMA's terms.
 
+#include <errno.h>
 #include <netdb.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -130,6 +131,46 @@ static void test_queue_pair_and_port_space_agree(void **state)
     assert_int_not_equal(rdma_getaddrinfo("127.0.0.1", "7", &wrong, &res), 0);
 }
 
+// As rdma-core 57 has them.
+int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
+                          const struct rdma_addrinfo *hints);
+int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **ret);
+
+static void test_an_event_says_that_an_answer_is_there(void **state)
+{
+    const enum rdma_cm_event_type resolved =
+        (enum rdma_cm_event_type)(RDMA_CM_EVENT_TIMEWAIT_EXIT + 1);
+    struct rdma_addrinfo *res, subnet = {.ai_flags = 0x10};
+    struct end end = {.channel = rdma_create_event_channel()};
+    assert_int_equal(rdma_create_id(end.channel, &end.id, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_query_addrinfo(end.id, &res), -1);
+    assert_int_equal(errno, ENOENT);
+    assert_int_equal(rdma_resolve_addrinfo(end.id, NULL, "7", &subnet), -1);
+    assert_int_equal(errno, ENOTSUP);
+    assert_int_equal(rdma_resolve_addrinfo(end.id, "127.0.0.1", "7", NULL), 0);
+    assert_int_equal(rdma_resolve_addrinfo(end.id, "127.0.0.1", "7", NULL), -1);
+    assert_int_equal(errno, EBUSY);
+    assert_int_equal(event_take(end.channel, resolved), 0);
+    assert_int_equal(rdma_query_addrinfo(end.id, &res), 0);
+    assert_int_equal(((const struct sockaddr_in *)res->ai_dst_addr)->sin_port, htons(7));
+    rdma_freeaddrinfo(res);
+    assert_int_equal(rdma_query_addrinfo(end.id, &res), -1);
+    assert_int_equal(rdma_resolve_addrinfo(end.id, "127.0.0.1", "7", NULL), 0); // never asked for
+    end_close(&end);
+}
+
+static void test_a_resolution_that_fails_may_be_tried_again(void **state)
+{
+    struct rdma_addrinfo numeric = {.ai_flags = RAI_NUMERICHOST};
+    struct end end = {.channel = rdma_create_event_channel()};
+    assert_int_equal(rdma_create_id(end.channel, &end.id, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_resolve_addrinfo(end.id, "no.address", "7", &numeric), -1);
+    assert_int_equal(errno, ENODATA);
+    assert_false(event_waits(end.channel));
+    assert_int_equal(rdma_resolve_addrinfo(end.id, "::1", "7", &numeric), 0);
+    end_close(&end);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -141,6 +182,8 @@ int main(void)
         cmocka_unit_test(test_hints_alone_are_their_own_answer),
         cmocka_unit_test(test_numeric_hosts_are_not_looked_up),
         cmocka_unit_test(test_queue_pair_and_port_space_agree),
+        cmocka_unit_test(test_an_event_says_that_an_answer_is_there),
+        cmocka_unit_test(test_a_resolution_that_fails_may_be_tried_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,12 @@
 
 #include "tests/cm/loopback.h"
 
+// As rdma-core 57 has it.
+static const enum rdma_cm_event_type USER_EVENT =
+    (enum rdma_cm_event_type)(RDMA_CM_EVENT_TIMEWAIT_EXIT + 3);
+int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
+                        uint64_t arg);
+
 static void test_a_request_is_a_new_id_of_the_listener(void **state)
 {
     struct loopback l = {0};
@@ -295,8 +301,27 @@ static void test_every_event_has_a_name(void **state)
     EXPECT(RDMA_CM_EVENT_ADDR_CHANGE);
     EXPECT(RDMA_CM_EVENT_TIMEWAIT_EXIT);
 #undef EXPECT
-    assert_string_equal(rdma_event_str((enum rdma_cm_event_type)16), "UNKNOWN EVENT");
+    assert_string_equal(rdma_event_str(USER_EVENT), "RDMA_CM_EVENT_USER");
+    assert_string_equal(rdma_event_str(USER_EVENT + 1), "UNKNOWN EVENT");
     assert_string_equal(rdma_event_str((enum rdma_cm_event_type) - 1), "UNKNOWN EVENT");
+}
+
+static void test_a_program_writes_events_of_its_own(void **state)
+{
+    struct end end = {.channel = rdma_create_event_channel()};
+    assert_int_equal(rdma_create_id(end.channel, &end.id, &end, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_write_cm_event(end.id, USER_EVENT, -7, 0x123456789abcdef0), 0);
+    struct rdma_cm_event *event = event_expect(end.channel, USER_EVENT);
+    uint64_t arg;
+    memcpy(&arg, &event->param, sizeof arg);
+    assert_ptr_equal(event->id, end.id);
+    assert_int_equal(event->status, -7);
+    assert_true(arg == 0x123456789abcdef0);
+    rdma_ack_cm_event(event);
+    assert_int_equal(rdma_write_cm_event(end.id, RDMA_CM_EVENT_ESTABLISHED, 0, 0), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_false(event_waits(end.channel));
+    end_close(&end);
 }
 
 int main(void)
@@ -319,6 +344,7 @@ int main(void)
         cmocka_unit_test(test_a_migrated_listener_takes_its_requests_along),
         cmocka_unit_test(test_a_thread_that_waits_for_events_can_be_cancelled),
         cmocka_unit_test(test_every_event_has_a_name),
+        cmocka_unit_test(test_a_program_writes_events_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
