@@ -90,7 +90,7 @@ static void symbols_check(struct closure *c, const struct elf_file *file)
     elf_file_each_symbol(file, false, need_check, c);
     if (c->missing[0] != '\0') {
         c->result = object_to(c->hearer, EXIT_CANNOT, cannot, c->objects[c->checked_count].path,
-                              "use a build against rdma-core 39 to 56, whose functions weft has",
+                              "use a build against rdma-core 39 to 65, whose functions weft has",
                               "it needs %s, and weft's libraries do not have that", c->missing);
     }
 }

@@ -13,19 +13,8 @@ void *compat_refuse(void)
     return NULL;
 }
 
-// With link-time optimisation no assembly stands beside the symbols that it names: compilers that
-// have it take the version as an attribute.
-#if __has_attribute(symver)
-#define COMPAT(name, version)                      \
-    extern __typeof__(compat_refuse) compat_##name \
-        __attribute__((alias("compat_refuse"), symver(#name "@" version)));
-#else
-#define COMPAT(name, version)                                                                     \
-    extern __typeof__(compat_refuse) compat_##name __attribute__((alias("compat_refuse"), used)); \
-    __asm__(".symver compat_" #name "," #name "@" version);
-#endif
-
-#define COMPAT_1_0(name) COMPAT(name, "IBVERBS_1.0")
+#define COMPAT(name, version) VERSIONED(name, compat_##name, version, compat_refuse)
+#define COMPAT_1_0(name)      COMPAT(name, "IBVERBS_1.0")
 
 VERSIONS_BOTH(COMPAT_1_0)
 COMPAT(ibv_register_driver, "IBVERBS_1.1")

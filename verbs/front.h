@@ -269,20 +269,37 @@ int front_datagram_path_fill(const struct ibv_context *context, const struct ibv
 const char *ibv_get_sysfs_path(void);
 // The file's text without its newline; its length, or -1.
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
-int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
-                       int *type);
 int ibv_dontfork_range(void *base, size_t size);
 int ibv_dofork_range(void *base, size_t size);
-const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
 
 /* ---- exported, and not in older headers ------------------------------------------------------ */
 
 struct ibv_dmah;
 struct ibv_dmah_init_attr;
 struct mr_init_attr;
+struct ibv_buf;
+struct ibv_comp_cntr;
+struct comp_cntr_attr;
 
 struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct mr_init_attr *attr);
 struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr);
 int ibv_dealloc_dmah(struct ibv_dmah *dmah);
 int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm);
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed);
+void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **ret);
+void ibv_free_buf(struct ibv_buf *buf);
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+                              int access);
+int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf);
+int _ibv_query_comp_cntr_caps(struct ibv_context *context, void *caps, size_t caps_size);
+struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context,
+                                           struct comp_cntr_attr *attr);
+int ibv_destroy_comp_cntr(struct ibv_comp_cntr *counter);
+int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *counter,
+                            struct comp_cntr_attr *attr);
+int ibv_set_comp_cntr(struct ibv_comp_cntr *counter, uint64_t value);
+int ibv_set_err_comp_cntr(struct ibv_comp_cntr *counter, uint64_t value);
+int ibv_inc_comp_cntr(struct ibv_comp_cntr *counter, uint64_t amount);
+int ibv_inc_err_comp_cntr(struct ibv_comp_cntr *counter, uint64_t amount);
+int ibv_read_comp_cntr(struct ibv_comp_cntr *counter, uint64_t *value);
+int ibv_read_err_comp_cntr(struct ibv_comp_cntr *counter, uint64_t *value);

@@ -7,6 +7,7 @@
 
 #include "base/port_datagram.h"
 #include "verbs/front.h"
+#include "verbs/versions.h"
 #include "view/address.h"
 
 enum { FLOW_LABEL_MAX = 0xfffff, IPV4_AT = 12 };
@@ -228,7 +229,8 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, unio
     return 0;
 }
 
-int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index, int *type)
+static int query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
+                          int *type)
 {
     if (port_num != FRONT_PORT_NUM || index >= front_gid_count(context)) {
         errno = EINVAL;
@@ -237,3 +239,5 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
     *type = front_identity_of(context)->gid_type_sysfs;
     return 0;
 }
+
+VERSIONS_PRIVATE(ibv_query_gid_type, query_gid_type)

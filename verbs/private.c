@@ -10,21 +10,145 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define ABSENT_INT(name)    \
-    int name(void);         \
-    int name(void)          \
-    {                       \
-        errno = EOPNOTSUPP; \
-        return EOPNOTSUPP;  \
-    }
+#include "verbs/versions.h"
 
-#define ABSENT_POINTER(name) \
-    void *name(void);        \
-    void *name(void)         \
-    {                        \
-        errno = EOPNOTSUPP;  \
-        return NULL;         \
-    }
+/* ---- the names ------------------------------------------------------------------------------- */
+
+#define INT_CALLS(X)                  \
+    X(__ioctl_final_num_attrs)        \
+    X(execute_ioctl)                  \
+    X(ibv_cmd_advise_mr)              \
+    X(ibv_cmd_alloc_dm)               \
+    X(ibv_cmd_alloc_dmah)             \
+    X(ibv_cmd_alloc_mw)               \
+    X(ibv_cmd_alloc_pd)               \
+    X(ibv_cmd_attach_mcast)           \
+    X(ibv_cmd_close_xrcd)             \
+    X(ibv_cmd_create_ah)              \
+    X(ibv_cmd_create_comp_cntr)       \
+    X(ibv_cmd_create_counters)        \
+    X(ibv_cmd_create_cq)              \
+    X(ibv_cmd_create_cq_ex)           \
+    X(ibv_cmd_create_cq_ex2)          \
+    X(ibv_cmd_create_flow)            \
+    X(ibv_cmd_create_flow_action_esp) \
+    X(ibv_cmd_create_qp)              \
+    X(ibv_cmd_create_qp_ex)           \
+    X(ibv_cmd_create_qp_ex2)          \
+    X(ibv_cmd_create_rwq_ind_table)   \
+    X(ibv_cmd_create_srq)             \
+    X(ibv_cmd_create_srq_ex)          \
+    X(ibv_cmd_create_wq)              \
+    X(ibv_cmd_dealloc_mw)             \
+    X(ibv_cmd_dealloc_pd)             \
+    X(ibv_cmd_dereg_mr)               \
+    X(ibv_cmd_destroy_ah)             \
+    X(ibv_cmd_destroy_comp_cntr)      \
+    X(ibv_cmd_destroy_counters)       \
+    X(ibv_cmd_destroy_cq)             \
+    X(ibv_cmd_destroy_flow)           \
+    X(ibv_cmd_destroy_flow_action)    \
+    X(ibv_cmd_destroy_qp)             \
+    X(ibv_cmd_destroy_rwq_ind_table)  \
+    X(ibv_cmd_destroy_srq)            \
+    X(ibv_cmd_destroy_wq)             \
+    X(ibv_cmd_detach_mcast)           \
+    X(ibv_cmd_export_dmabuf_fd)       \
+    X(ibv_cmd_free_dm)                \
+    X(ibv_cmd_free_dmah)              \
+    X(ibv_cmd_get_context)            \
+    X(ibv_cmd_inc_comp_cntr)          \
+    X(ibv_cmd_inc_err_comp_cntr)      \
+    X(ibv_cmd_modify_cq)              \
+    X(ibv_cmd_modify_flow_action_esp) \
+    X(ibv_cmd_modify_qp)              \
+    X(ibv_cmd_modify_qp_ex)           \
+    X(ibv_cmd_modify_srq)             \
+    X(ibv_cmd_modify_wq)              \
+    X(ibv_cmd_open_qp)                \
+    X(ibv_cmd_open_xrcd)              \
+    X(ibv_cmd_poll_cq)                \
+    X(ibv_cmd_post_recv)              \
+    X(ibv_cmd_post_send)              \
+    X(ibv_cmd_post_srq_recv)          \
+    X(ibv_cmd_qp_attach_comp_cntr)    \
+    X(ibv_cmd_query_comp_cntr_caps)   \
+    X(ibv_cmd_query_context)          \
+    X(ibv_cmd_query_device_any)       \
+    X(ibv_cmd_query_mr)               \
+    X(ibv_cmd_query_port)             \
+    X(ibv_cmd_query_port_speed)       \
+    X(ibv_cmd_query_qp)               \
+    X(ibv_cmd_query_srq)              \
+    X(ibv_cmd_read_comp_cntr)         \
+    X(ibv_cmd_read_counters)          \
+    X(ibv_cmd_read_err_comp_cntr)     \
+    X(ibv_cmd_reg_dm_mr)              \
+    X(ibv_cmd_reg_dmabuf_mr)          \
+    X(ibv_cmd_reg_mr)                 \
+    X(ibv_cmd_reg_mr_ex)              \
+    X(ibv_cmd_req_notify_cq)          \
+    X(ibv_cmd_rereg_mr)               \
+    X(ibv_cmd_resize_cq)              \
+    X(ibv_cmd_set_comp_cntr)          \
+    X(ibv_cmd_set_err_comp_cntr)      \
+    X(ibv_dmabuf_heap_cc_shared_init) \
+    X(ibv_dmabuf_heap_destroy)        \
+    X(ibv_dmabuf_heap_free)           \
+    X(ibv_read_ibdev_sysfs_file)
+
+#define POINTER_CALLS(X)             \
+    X(_verbs_init_and_alloc_context) \
+    X(ibv_dmabuf_heap_alloc)         \
+    X(verbs_open_device)
+
+#define VOID_CALLS(X) \
+    X(__verbs_log)    \
+    X(verbs_init_cq)  \
+    X(verbs_set_ops)  \
+    X(verbs_uninit_context)
+
+/* ---- the answers ----------------------------------------------------------------------------- */
+
+static int absent_int(void)
+{
+    errno = EOPNOTSUPP;
+    return EOPNOTSUPP;
+}
+
+static void *absent_pointer(void)
+{
+    errno = EOPNOTSUPP;
+    return NULL;
+}
+
+static void absent_void(void)
+{
+}
+
+#define INT_CALL(name)     VERSIONS_PRIVATE(name, absent_int)
+#define POINTER_CALL(name) VERSIONS_PRIVATE(name, absent_pointer)
+#define VOID_CALL(name)    VERSIONS_PRIVATE(name, absent_void)
+
+INT_CALLS(INT_CALL)
+POINTER_CALLS(POINTER_CALL)
+VOID_CALLS(VOID_CALL)
+
+static bool always_false;
+VERSIONS_PRIVATE(verbs_allow_disassociate_destroy, always_false)
+
+// Called when libmlx5 and libefa are loaded: a driver more, which will never be matched.
+#define REGISTER_DRIVER(number, at)                                     \
+    VERSIONED(verbs_register_driver_##number, register_driver_##number, \
+              at "IBVERBS_PRIVATE_" #number, absent_void)
+
+REGISTER_DRIVER(34, "@")
+REGISTER_DRIVER(57, "")
+REGISTER_DRIVER(59, "")
+REGISTER_DRIVER(64, "")
+REGISTER_DRIVER(65, "")
+
+/* ---- public, and of no more use -------------------------------------------------------------- */
 
 #define ABSENT_VOID(name) \
     void name(void);      \
@@ -32,84 +156,7 @@
     {                     \
     }
 
-ABSENT_INT(__ioctl_final_num_attrs)
-ABSENT_INT(execute_ioctl)
-ABSENT_INT(ibv_cmd_advise_mr)
-ABSENT_INT(ibv_cmd_alloc_dm)
-ABSENT_INT(ibv_cmd_alloc_mw)
-ABSENT_INT(ibv_cmd_alloc_pd)
-ABSENT_INT(ibv_cmd_attach_mcast)
-ABSENT_INT(ibv_cmd_close_xrcd)
-ABSENT_INT(ibv_cmd_create_ah)
-ABSENT_INT(ibv_cmd_create_counters)
-ABSENT_INT(ibv_cmd_create_cq)
-ABSENT_INT(ibv_cmd_create_cq_ex)
-ABSENT_INT(ibv_cmd_create_cq_ex2)
-ABSENT_INT(ibv_cmd_create_flow)
-ABSENT_INT(ibv_cmd_create_flow_action_esp)
-ABSENT_INT(ibv_cmd_create_qp)
-ABSENT_INT(ibv_cmd_create_qp_ex)
-ABSENT_INT(ibv_cmd_create_qp_ex2)
-ABSENT_INT(ibv_cmd_create_rwq_ind_table)
-ABSENT_INT(ibv_cmd_create_srq)
-ABSENT_INT(ibv_cmd_create_srq_ex)
-ABSENT_INT(ibv_cmd_create_wq)
-ABSENT_INT(ibv_cmd_dealloc_mw)
-ABSENT_INT(ibv_cmd_dealloc_pd)
-ABSENT_INT(ibv_cmd_dereg_mr)
-ABSENT_INT(ibv_cmd_destroy_ah)
-ABSENT_INT(ibv_cmd_destroy_counters)
-ABSENT_INT(ibv_cmd_destroy_cq)
-ABSENT_INT(ibv_cmd_destroy_flow)
-ABSENT_INT(ibv_cmd_destroy_flow_action)
-ABSENT_INT(ibv_cmd_destroy_qp)
-ABSENT_INT(ibv_cmd_destroy_rwq_ind_table)
-ABSENT_INT(ibv_cmd_destroy_srq)
-ABSENT_INT(ibv_cmd_destroy_wq)
-ABSENT_INT(ibv_cmd_detach_mcast)
-ABSENT_INT(ibv_cmd_free_dm)
-ABSENT_INT(ibv_cmd_get_context)
-ABSENT_INT(ibv_cmd_modify_cq)
-ABSENT_INT(ibv_cmd_modify_flow_action_esp)
-ABSENT_INT(ibv_cmd_modify_qp)
-ABSENT_INT(ibv_cmd_modify_qp_ex)
-ABSENT_INT(ibv_cmd_modify_srq)
-ABSENT_INT(ibv_cmd_modify_wq)
-ABSENT_INT(ibv_cmd_open_qp)
-ABSENT_INT(ibv_cmd_open_xrcd)
-ABSENT_INT(ibv_cmd_poll_cq)
-ABSENT_INT(ibv_cmd_post_recv)
-ABSENT_INT(ibv_cmd_post_send)
-ABSENT_INT(ibv_cmd_post_srq_recv)
-ABSENT_INT(ibv_cmd_query_context)
-ABSENT_INT(ibv_cmd_query_device_any)
-ABSENT_INT(ibv_cmd_query_mr)
-ABSENT_INT(ibv_cmd_query_port)
-ABSENT_INT(ibv_cmd_query_qp)
-ABSENT_INT(ibv_cmd_query_srq)
-ABSENT_INT(ibv_cmd_read_counters)
-ABSENT_INT(ibv_cmd_reg_dm_mr)
-ABSENT_INT(ibv_cmd_reg_dmabuf_mr)
-ABSENT_INT(ibv_cmd_reg_mr)
-ABSENT_INT(ibv_cmd_req_notify_cq)
-ABSENT_INT(ibv_cmd_rereg_mr)
-ABSENT_INT(ibv_cmd_resize_cq)
-ABSENT_INT(ibv_read_ibdev_sysfs_file)
-
-ABSENT_POINTER(_verbs_init_and_alloc_context)
-ABSENT_POINTER(verbs_open_device)
-
-ABSENT_VOID(__verbs_log)
 ABSENT_VOID(ibv_copy_ah_attr_from_kern)
 ABSENT_VOID(ibv_copy_path_rec_from_kern)
 ABSENT_VOID(ibv_copy_path_rec_to_kern)
 ABSENT_VOID(ibv_copy_qp_attr_from_kern)
-ABSENT_VOID(verbs_init_cq)
-ABSENT_VOID(verbs_set_ops)
-ABSENT_VOID(verbs_uninit_context)
-
-// Called when libmlx5 and libefa are loaded: a driver more, which will never be matched.
-ABSENT_VOID(verbs_register_driver_34)
-
-extern bool verbs_allow_disassociate_destroy;
-bool verbs_allow_disassociate_destroy;

@@ -2,6 +2,7 @@
 // newest header ends; values that older headers lack stand there as numbers.
 
 #include "verbs/front.h"
+#include "verbs/versions.h"
 
 #define NAME_OF(table, value)                                                       \
     ((size_t)(value) < sizeof(table) / sizeof((table)[0]) && (table)[value] != NULL \
@@ -93,7 +94,7 @@ const char *ibv_wc_status_str(enum ibv_wc_status status)
     return NAME_OF(names, status);
 }
 
-const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
+static const char *wr_opcode_str(enum ibv_wr_opcode opcode)
 {
     static const char *const names[] = {
         [IBV_WR_RDMA_WRITE] = "rdma-write",
@@ -113,3 +114,5 @@ const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
     };
     return NAME_OF(names, opcode);
 }
+
+VERSIONS_PRIVATE(ibv_wr_opcode_str, wr_opcode_str)

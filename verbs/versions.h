@@ -1,6 +1,28 @@
-// The calls that exist at two versions: those of libibverbs 1.0, of before 2007 (compat.c), and
-// those of today, which programs are linked to (libibverbs.map).
+// Symbols at more than one version: how a further one is said, the versions of rdma-core's private
+// interface, and the calls that were others in libibverbs 1.0, of before 2007 (compat.c). The
+// versions that programs are linked to stand in libibverbs.map.
 #pragma once
+
+// `name` at `version` is `target`, which the same file defines; `alias_name` is nobody else's. With
+// link-time optimisation no assembly stands beside the symbols that it names: compilers that have
+// it take the version as an attribute.
+#if __has_attribute(symver)
+#define VERSIONED(name, alias_name, version, target) \
+    extern __typeof__(target) alias_name __attribute__((alias(#target), symver(#name "@" version)));
+#else
+#define VERSIONED(name, alias_name, version, target)                            \
+    extern __typeof__(target) alias_name __attribute__((alias(#target), used)); \
+    __asm__(".symver " #alias_name "," #name "@" version);
+#endif
+
+// The private interface has the number of the rdma-core that changed it last; the default here is
+// that of 39 to 56. What changed since is nothing that anybody here is asked for.
+#define VERSIONS_PRIVATE(name, target)                                \
+    VERSIONED(name, name##_private_34, "@IBVERBS_PRIVATE_34", target) \
+    VERSIONED(name, name##_private_57, "IBVERBS_PRIVATE_57", target)  \
+    VERSIONED(name, name##_private_59, "IBVERBS_PRIVATE_59", target)  \
+    VERSIONED(name, name##_private_64, "IBVERBS_PRIVATE_64", target)  \
+    VERSIONED(name, name##_private_65, "IBVERBS_PRIVATE_65", target)
 
 #define VERSIONS_BOTH(X)    \
     X(ibv_ack_async_event)  \

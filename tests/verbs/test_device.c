@@ -254,6 +254,7 @@ struct reg_mr_ex_attr {
     int fd;
     uint64_t fd_offset;
     void *dmah;
+    struct ibv_buf *buf;
 };
 struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct reg_mr_ex_attr *attr);
 
@@ -274,6 +275,54 @@ static void regions_are_registered_by_attributes(void **state)
     assert_null(ibv_reg_mr_ex(b.pd, &attr));
     assert_int_equal(errno, EOPNOTSUPP);
     bench_fini(&b);
+}
+
+// As rdma-core 64 and 65 have them.
+void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **ret);
+void ibv_free_buf(struct ibv_buf *buf);
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+                              int access);
+int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf);
+struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context, void *attr);
+
+static void expect_no_region(struct ibv_pd *pd, struct ibv_buf *buf, char *addr, size_t length)
+{
+    assert_null(ibv_reg_buf_mr(pd, buf, addr, length, IBV_ACCESS_LOCAL_WRITE));
+    assert_int_equal(errno, EINVAL);
+}
+
+static void buffers_of_the_device_are_registered_within_their_bounds(void **state)
+{
+    static struct bench b;
+    bench_init(&b);
+    const size_t size = 8192;
+    struct ibv_buf *buf;
+    char *addr = ibv_alloc_buf(b.pd, size, &buf);
+    assert_non_null(addr);
+    assert_int_equal((uintptr_t)addr % (uintptr_t)sysconf(_SC_PAGESIZE), 0);
+    struct ibv_mr *mr = ibv_reg_buf_mr(b.pd, buf, addr + 1, size - 1, IBV_ACCESS_LOCAL_WRITE);
+    assert_non_null(mr);
+    assert_ptr_equal(mr->addr, addr + 1);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    expect_no_region(b.pd, buf, addr + 1, size);
+    expect_no_region(b.pd, buf, addr - 1, 1);
+    expect_no_region(b.pd, buf, addr + size + 1, 0);
+    struct ibv_pd *other = ibv_alloc_pd(b.context);
+    expect_no_region(other, buf, addr, size);
+    assert_int_equal(ibv_dealloc_pd(other), 0);
+    assert_int_equal(ibv_export_buf_dmabuf_fd(buf), -1);
+    assert_int_equal(errno, ENODATA);
+    ibv_free_buf(buf);
+    bench_fini(&b);
+}
+
+static void counters_of_completions_are_not_there(void **state)
+{
+    struct ibv_context *context = bench_open();
+    errno = 0;
+    assert_null(ibv_create_comp_cntr(context, NULL));
+    assert_int_equal(errno, EOPNOTSUPP);
+    assert_int_equal(ibv_close_device(context), 0);
 }
 
 static bool may_bind(const union ibv_gid *gid)
@@ -374,6 +423,8 @@ int main(void)
         cmocka_unit_test(port_is_active_ethernet),
         cmocka_unit_test(port_speed_is_that_of_its_lanes),
         cmocka_unit_test(regions_are_registered_by_attributes),
+        cmocka_unit_test(buffers_of_the_device_are_registered_within_their_bounds),
+        cmocka_unit_test(counters_of_completions_are_not_there),
         cmocka_unit_test(gid_is_an_address_of_this_host),
         cmocka_unit_test(gid_is_looked_up_ten_times_in_a_second_at_most),
         cmocka_unit_test(gids_and_pkeys_beyond_the_first_are_refused),

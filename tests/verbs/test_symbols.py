@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What the system's libibverbs exports, ours exports at the same versions; and the RDMA programs
-that are installed here resolve against ours."""
+"""What the system's libibverbs exports, ours exports at the same versions, and so what that of
+rdma-core 65 has which older ones have not (symbols-newer.txt); and the RDMA programs that are
+installed here resolve against ours."""
 
 import glob
 import os
@@ -14,6 +15,9 @@ LIB_DIR = pathlib.Path(os.environ['WEFT_BUILD_DIR']) / 'lib'
 PROGRAMS = '''ibv_devices ibv_devinfo ibv_asyncwatch ibv_rc_pingpong ibv_srq_pingpong ib_send_bw
     ib_send_lat ib_write_bw ib_write_lat ib_read_bw ib_read_lat ib_atomic_bw qperf fi_info tgtd
     rping ucmatose cmtime rdma_client rdma_server rstream qemu-system-x86_64'''.split()
+HERE = pathlib.Path(__file__).resolve().parent
+PRIVATE = 'IBVERBS_PRIVATE_'
+LATER = '57', '59', '64', '65'  # of the private interface, which rdma-core's own libraries ask for
 LIBRARIES = ['libmlx5.so.1', 'libefa.so.1', 'libfabric.so.1', 'librpma.so.0', 'libiscsi.so.7']
 
 failures = []
@@ -31,6 +35,15 @@ def symbols(library):
     listing = subprocess.run(['nm', '-D', '--defined-only', str(library)], capture_output=True,
                              text=True, check=True).stdout
     return {line.split()[-1] for line in listing.splitlines() if line.split()[-2] != 'A'}
+
+
+def newer(ours):
+    """What libraries and programs of newer versions ask for."""
+    listed = set((HERE / 'symbols-newer.txt').read_text().split())
+    registers = {f'verbs_register_driver_{later}@{PRIVATE}{later}' for later in LATER}
+    shared = {name.split('@')[0] for name in ours if name.endswith(PRIVATE + '34')}
+    return listed | registers | {f'{name}@{PRIVATE}{later}' for name in shared for later in LATER
+                                 if not name.startswith('verbs_register_driver')}
 
 
 def system_library(name):
@@ -67,19 +80,23 @@ def main():
     if real is None:
         print('SKIP: libibverbs1 is not installed here, so there is nothing to compare with')
         sys.exit(77)
-    missing = symbols(real) - symbols(LIB_DIR / 'libibverbs.so.1')
+    ours = symbols(LIB_DIR / 'libibverbs.so.1')
+    missing = symbols(real) - ours
     report(1, f'every symbol of {real} is there', [f'missing: {name}' for name in sorted(missing)])
+    missing = newer(ours) - {name.replace('@@', '@') for name in ours}
+    report(2, 'every symbol of newer ones is there',
+           [f'missing: {name}' for name in sorted(missing)])
 
     paths = [path for path in map(shutil.which, PROGRAMS) if path]
     paths += [path for path in map(system_library, LIBRARIES) if path]
     paths += glob.glob('/usr/lib/python3/dist-packages/pyverbs/device*.so')
     paths = [path for path in paths if uses_ours(path)]
-    report(2, f'{len(paths)} installed programs and libraries resolve',
+    report(3, f'{len(paths)} installed programs and libraries resolve',
            sorted(sum(map(unresolved, paths), [])))
     relative = [f'{path}: {folder}' for path in (LIB_DIR.parent / 'weft', *LIB_DIR.glob('*.so.1'))
                 for folder in run_path(path) if not folder.startswith(('/', '$ORIGIN'))]
-    report(3, 'none of ours is looked for in a relative folder', relative)
-    print('1..3')
+    report(4, 'none of ours is looked for in a relative folder', relative)
+    print('1..4')
     sys.exit(1 if failures else 0)
 
 
