@@ -178,8 +178,8 @@ struct weft_nvme {
     bool is_armed, is_send_armed;
     unsigned awaited_sends; // of all queues: signalled, and not seen to complete
     unsigned late_sends;    // ... of commands that have their answer
-    unsigned polls; // since descriptors were looked at
-    int drive_fd;   // -1: the RNIC's own thread drives it
+    unsigned polls;         // since descriptors were looked at
+    int drive_fd;           // -1: the RNIC's own thread drives it
     struct weft_drive_calls drive;
 
     bool has_oneshot; // the RNIC does

@@ -13,7 +13,7 @@ struct socket_link {
     struct link base;
     struct link_socket_config config;
     int epoll_fd;
-    int wake_fd;  // eventfd; its report carries a NULL stream
+    int wake_fd;          // eventfd; its report carries a NULL stream
     atomic_bool has_wake; // it was written to since `wait` looked last: never false too early
     int spare_fd; // given up for a moment to refuse a connection when descriptors have run out
     struct list_link streams; // open ones

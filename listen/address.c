@@ -145,7 +145,7 @@ static int listen_at(const struct addrinfo *info)
 // A listening descriptor at "HOST:PORT".
 static int listen_ip(const char *text, const char *port, struct why *ret_why)
 {
-    struct parts parts;
+    struct parts parts = {0};
     struct addrinfo *info;
     enum text_endpoint_verdict verdict =
         strlen(text) < sizeof parts.host ? parts_take(text, &parts) : TEXT_ENDPOINT_BRACKET;

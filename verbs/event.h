@@ -3,9 +3,9 @@
 // poll, hand to epoll or make non-blocking; entries can be withdrawn when their object goes, which
 // a pipe would not allow.
 //
-// Invariant: the count, plus readers that have taken one and not yet looked at the list, plus raisers
-// that have not counted yet what they put there, equal the events in the list; a reader that finds
-// nothing waits again.
+// Invariant: the count, plus readers that have taken one and not yet looked at the list, plus
+// raisers that have not counted yet what they put there, equal the events in the list; a reader
+// that finds nothing waits again.
 #pragma once
 
 #include <pthread.h>

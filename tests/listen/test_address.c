@@ -199,7 +199,8 @@ static void a_path_is_as_long_as_sockets_have(void **state)
     assert_string_equal(room, text + 5);
     close(fd);
     unlink(room);
-    assert_int_equal(address_listen(text, NULL, room, sizeof addr.sun_path - 1, &why), -ENAMETOOLONG);
+    assert_int_equal(address_listen(text, NULL, room, sizeof addr.sun_path - 1, &why),
+                     -ENAMETOOLONG);
 }
 
 /* ---- resolved -------------------------------------------------------------------------------- */

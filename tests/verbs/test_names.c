@@ -6,6 +6,9 @@
 
 #include "verbs/front.h"
 
+// In no header that programs have.
+const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
+
 struct name {
     int value;
     const char *text;
