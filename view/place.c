@@ -16,6 +16,7 @@
 #include "base/why.h"
 #include "control/runtime.h"
 #include "view/tree.h"
+#include "view/wires.h"
 
 #define VIEW_PREFIX "view." // a process id follows
 
@@ -133,7 +134,7 @@ static bool make_first(unsigned wires)
 {
     const unsigned attempts_max = 3;
     struct why why;
-    if (root[0] == '\0' || runtime_folder_make(folder, &why) != 0) {
+    if (!view_is_wanted() || root[0] == '\0' || runtime_folder_make(folder, &why) != 0) {
         return false;
     }
     remove_left_behind();

@@ -14,6 +14,6 @@ enum { PLACE_PATH_MAX = 160 }; // leaves room for what stands within (view/tree.
 // thread; opens nothing.
 const char *place_root(void);
 
-// Makes it, with the devices of these wires, one bit each. False: it cannot be, and nothing is
-// there. The first call counts. From any thread.
+// Makes it, with the devices of these wires, one bit each. False: it cannot be, or is not wanted
+// (wires.h), and nothing is there. The first call counts. From any thread.
 bool place_make(unsigned wires);

@@ -1,6 +1,7 @@
 #include "view/wires.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/device_wire.h"
 
@@ -13,4 +14,10 @@ unsigned view_wires(void)
         device_wires_parse("both", &wires);
     }
     return wires;
+}
+
+bool view_is_wanted(void)
+{
+    const char *text = secure_getenv("WEFT_VIEW");
+    return text == NULL || strcmp(text, "off") != 0;
 }

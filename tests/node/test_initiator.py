@@ -92,6 +92,14 @@ def volumes_that_come_later_have_buffers_that_are_registered():
 
 
 @case
+def a_driver_over_rdma_shows_no_devices_as_files():
+    with folder() as place, RdmaNode('ram:1M') as node:
+        with Node(f'far={node.nvme}', env={**os.environ, 'WEFT_RUNTIME_DIR': str(place)}):
+            shown = [path.name for path in pathlib.Path(place).iterdir()]
+            assert not any(name.startswith('view.') for name in shown), shown
+
+
+@case
 def a_file_comes_back_as_it_went():
     with folder() as place:
         there, disk = source(place), volume(place)

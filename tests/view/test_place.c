@@ -103,9 +103,20 @@ static int leave_it_to_a_child(void)
     return pid > 0 && tree_count() == 1 ? 0 : 2;
 }
 
+static int make_though_unwanted(void)
+{
+    setenv("WEFT_VIEW", "off", 1);
+    return place_make(1U << DEVICE_WIRE_ROCE) || tree_count() > 0 ? 1 : 0;
+}
+
 static void saying_where_makes_nothing(void **state)
 {
     assert_int_equal(status_of(child(say_and_make_nothing)), 0);
+}
+
+static void none_is_made_where_none_is_wanted(void **state)
+{
+    assert_int_equal(status_of(child(make_though_unwanted)), 0);
 }
 
 static void tree_is_there_until_the_process_exits(void **state)
@@ -143,6 +154,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(saying_where_makes_nothing),
+        CASE(none_is_made_where_none_is_wanted),
         CASE(tree_is_there_until_the_process_exits),
         CASE(tree_of_one_that_was_killed_goes_with_the_next),
         CASE(tree_stays_for_a_child_of_who_made_it),
