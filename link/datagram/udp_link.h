@@ -171,8 +171,7 @@ struct datagram_arrival {
 struct datagram_input {
     uint8_t *buffers; // twice DATAGRAM_MESSAGES_MAX of DATAGRAM_MESSAGE_LEN octets
     unsigned half;    // of which what was read last stands in, and may have been handed up
-    unsigned wanted;  // messages, with the next call: one, which is quick, or as many as fit
-    bool was_full;    // the last call found as many, and short ones
+    unsigned wanted;  // messages, with the next call: one, which is quick, where there was none
     struct datagram_inlet *last; // that had something; NULL: none is known
     struct datagram_arrival arrivals[DATAGRAM_MESSAGES_MAX];
     unsigned count, at;

@@ -89,14 +89,12 @@ static int messages_receive(int fd, struct mmsghdr *msgs, unsigned count)
     return len < 0 ? (int)len : 1;
 }
 
-// How many messages with the next call. What has come together is done before more is read: so much
-// stays in the nearest cache, and its sender hears of it. Of short ones several are read where one
-// came behind the other.
+// How many messages with the next call: one, which is quick, where there was none. What has come
+// together is done before more is read: so much stays in the nearest cache, and its sender hears of
+// it.
 static void want_next(struct datagram_input *in, bool is_long)
 {
-    const bool is_full = in->count == in->wanted && !is_long;
-    in->wanted = is_full && in->was_full ? DATAGRAM_MESSAGES_MAX : 1;
-    in->was_full = is_full;
+    in->wanted = in->count > 0 && !is_long ? DATAGRAM_MESSAGES_MAX : 1;
 }
 
 // One system call, into the half that nothing was handed up from. False: less was there than was
