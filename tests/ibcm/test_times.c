@@ -67,6 +67,23 @@ static void an_answer_is_said_again_when_its_answer_is_late(void **state)
     assert_int_equal(pause_between(IBCM_REP), patience_ns());
 }
 
+// By the count in the request (12.6.3), not by that of who answers.
+static void an_answer_is_said_again_as_often_as_the_request_says(void **state)
+{
+    struct ibcm_message m;
+    struct net_packet request;
+    net.loss = 100;
+    net_connect(&net, 0, 1);
+    request = net.last[IBCM_REQ];
+    assert_int_equal(ibcm_message_parse(span_of(request.mad, MAD_LEN), &m), IBCM_PARSE_OK);
+    assert_int_not_equal(m.req.max_cm_retries, 3);
+    m.req.max_cm_retries = 3;
+    ibcm_message_emit(&m, request.mad);
+    net_deliver(&net, &request.ends, request.mad);
+    net_run_for(&net, 10 * patience_ns());
+    assert_int_equal(net.sent[IBCM_REP], 1 + 3);
+}
+
 static void an_answer_to_a_datagrams_request_is_kept_as_long_as_it_may_be_repeated(void **state)
 {
     net_resolve(&net, 0, 1);
@@ -142,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_request_is_said_again_when_its_answer_is_late),
         CASE(an_answer_is_said_again_when_its_answer_is_late),
+        CASE(an_answer_is_said_again_as_often_as_the_request_says),
         CASE(an_answer_to_a_datagrams_request_is_kept_as_long_as_it_may_be_repeated),
         CASE(who_was_told_to_wait_waits_as_long_and_for_the_way),
         CASE(time_wait_lasts_as_long_as_packets_live),

@@ -451,6 +451,26 @@ static void holes_and_what_was_sent_again_are_counted(void **state)
     world_end(&w);
 }
 
+static void how_a_connection_stands_is_told(void **state)
+{
+    (void)state;
+    struct world w;
+    world_make(&w, "delay=1ms", 0, 0);
+    world_connect(&w, 1);
+    transfer(&w, 100000);
+    const struct link *l = w.link[0];
+    uint64_t least = tcp_counted(l, w.end[0], "min_rtt_us");
+    assert_in_range(least, 2000, tcp_counted(l, w.end[0], "srtt_us"));
+    assert_true(tcp_counted(l, w.end[0], "rto_us") > least);
+    assert_true(tcp_counted(l, w.end[0], "cwnd_octets") >= 10 * 1000);
+    assert_true(tcp_counted(l, w.end[0], "send_window_octets") > 0);
+    assert_true(tcp_counted(l, w.end[0], "receive_window_octets") > 0);
+    assert_int_equal(tcp_counted(l, w.end[0], "flight_octets"), 0);
+    assert_int_equal(tcp_counted(l, w.end[0], "buffered_octets"), 0);
+    assert_int_equal(tcp_counted(l, w.end[0], "ranges"), 0);
+    world_end(&w);
+}
+
 static void what_a_closed_connection_counted_stays(void **state)
 {
     (void)state;
@@ -499,6 +519,7 @@ int main(void)
         cmocka_unit_test(ports_are_not_shared_and_addresses_are_ours),
         cmocka_unit_test(free_ports_are_drawn),
         cmocka_unit_test(holes_and_what_was_sent_again_are_counted),
+        cmocka_unit_test(how_a_connection_stands_is_told),
         cmocka_unit_test(what_a_closed_connection_counted_stays),
         cmocka_unit_test(listener_counts_handshakes),
     };

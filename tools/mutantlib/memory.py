@@ -31,6 +31,10 @@ class Memory:
         """Of the whole test: its name may be that of a case of it, with how it failed."""
         return self.ids.get(killer.split(':')[0].split(' ')[0])
 
+    def has(self, mutant):
+        """Whether it is known at least if it compiles, and to another object."""
+        return any(self._key(mutant, is_own) in self.records for is_own in (False, True))
+
     def recall(self, mutant):
         """[verdict, by what], or None."""
         own = self._recall(self._key(mutant, True))
