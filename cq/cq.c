@@ -121,9 +121,7 @@ static void event_raise(struct cq *cq)
     uint32_t wish = atomic_exchange(&cq->wish, CQ_QUIET);
     CHECK(wish != CQ_QUIET);
     count_one(&cq->events);
-    if (cq->port.on_event != NULL) {
-        cq->port.on_event(cq->port.ctx);
-    }
+    cq_port_tell(&cq->port);
 }
 
 static bool is_moderated(const struct cq *cq)

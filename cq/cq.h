@@ -26,6 +26,13 @@ struct cq_port {
     struct guard guard; // checked by what is marked P or X
 };
 
+static inline void cq_port_tell(const struct cq_port *port)
+{
+    if (port->on_event != NULL) {
+        port->on_event(port->ctx);
+    }
+}
+
 struct cq;
 
 // `capacity`: entries wanted, 1..CQ_CAPACITY_MAX; rounded up to a power of two. NULL: no memory.

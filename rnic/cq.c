@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/errno_name.h"
+#include "rnic/events.h"
 #include "rnic/internal.h"
 #include "rnic/pull.h"
 #include "rnic/puller.h"
@@ -29,16 +30,18 @@ int rnic_cq_create(struct rnic *rnic, uint32_t cqe_count, const struct cq_port *
     if (cq == NULL) {
         return -ENOMEM;
     }
-    struct cq_port guarded = *port;
+    cq->rnic = rnic;
+    cq->port = *port;
+    struct cq_port guarded = events_port(cq);
     guarded.guard = shard_guard(&rnic->shard);
     cq->cq = cq_create(cqe_count, guarded);
     if (cq->cq == NULL) {
         free(cq);
         return -ENOMEM;
     }
-    cq->rnic = rnic;
     pthread_mutex_init(&cq->poll_lock, NULL);
     list_init(&cq->moderated_link);
+    list_init(&cq->kept_link);
     rnic_enter(rnic);
     if (rnic->cq_count < rnic_limits.max_cq) {
         rnic->cq_count++;

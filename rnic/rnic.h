@@ -124,6 +124,8 @@ struct rnic_cq {
     struct giving_way giving_way;    // when the processor is given away; guarded by poll_lock
     unsigned loop_passes_seen;       // of the shard's, at the last look; guarded by poll_lock
     struct list_link moderated_link; // in the shard's list of CQs with moderation
+    struct cq_port port;             // whom its events are told
+    struct list_link kept_link;      // in the shard's list of CQs whose event is kept
 };
 
 // `port` is told of completion events once per arming, and of an overrun once; it is called with

@@ -52,6 +52,7 @@ int shard_init(struct shard *shard, struct rnic *rnic, struct link *link,
     list_init(&shard->runnable);
     list_init(&shard->starved);
     list_init(&shard->moderated);
+    list_init(&shard->kept_events);
     list_init(&shard->farewells);
     list_init(&shard->pulls);
     list_init(&shard->left);

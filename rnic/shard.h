@@ -68,6 +68,8 @@ struct shard {
     struct puller *puller;        // who has the lock and may copy; NULL: he may not
     struct list_link left;        // endpoints whose Read waits for one that may (rnic/puller.h)
     duration_ns pull_patience_ns; // so long it does
+    bool keeps_events;            // more may come with the same batch (rnic/events.h)
+    struct list_link kept_events; // ... of CQs
     struct list_link farewells;   // to be said when the lock is let go
     struct deadlines deadlines;   // of endpoints; the link has its own
     instant_ns noted_ns;          // not later than what else is to be done by itself

@@ -10,6 +10,7 @@
 #include "iwarp/qp.h"
 #include "rnic/ep/ep.h"
 #include "rnic/ep/state.h"
+#include "rnic/events.h"
 #include "rnic/internal.h"
 
 enum {
@@ -80,7 +81,9 @@ static void fpdus_on_input(struct rnic_ep *ep, struct span in, bool is_in_backlo
         ep_close(ep, QP_CLOSE_LOCAL, true, now);
         return;
     }
+    events_keep(&ep->rnic->shard);
     enum mpa_rx_verdict verdict = mpa_rx_on_input(&ep->in.rx, in, &consumed);
+    events_tell(&ep->rnic->shard);
     ep_carry_return(ep);
     fpdus_settle(ep, verdict, now);
     if (verdict == MPA_RX_STALLED && !backlog_keep(ep, span_skip(in, consumed), is_in_backlog)) {
