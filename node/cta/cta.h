@@ -100,13 +100,12 @@ struct cta_unit_counters {
 struct cta_volume_counters {
     uint32_t volume;
     uint32_t connections;
-    uint64_t operations[NODE_OPERATION_COUNT]; // answered
     uint64_t octets[NODE_OPERATION_COUNT];
     uint64_t completions[NODE_COMPLETION_COUNT];
     uint64_t waits;        // requests that no buffer was free for
     uint64_t throttled;    // requests that waited for the volume's rate
     uint64_t window_reads; // of those answered, by the read window
-    // In nanoseconds, from submit to answer, however it ended.
+    // In nanoseconds, from submit to answer, however it ended: of all that were answered.
     struct histogram latency[NODE_OPERATION_COUNT];
 };
 

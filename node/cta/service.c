@@ -13,24 +13,44 @@ static const duration_ns deadline_tick_ns = 50 * NS_PER_MS;
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-// The request ends like this. Many begin and end in one turn of the loop, whose time stands still.
-static void account(struct cta *cta, struct cta_route *route, const struct service_request *request,
-                    enum node_completion completion)
+// Many requests begin and end in one turn of the loop, whose time stands still.
+static void measure(struct cta *cta, struct cta_route *route, const struct service_request *request)
 {
     instant_ns now = cta->parts.clock(cta->parts.ctx);
     struct cta_volume_counters *counters = &route->volume->counters;
-    counters->completions[completion]++;
-    counters->operations[request->operation]++;
-    counters->octets[request->operation] += completion == NODE_OK ? request->len : 0;
-    route->requests++;
-    route->failed += completion != NODE_OK;
-    if (completion == NODE_OK) {
-        bool has_written =
-            request->operation == NODE_WRITE || request->operation == NODE_COMPARE_AND_WRITE;
-        route->octets_in += has_written ? request->len : 0;
-        route->octets_out += request->operation == NODE_READ ? request->len : 0;
-    }
     histogram_add(&counters->latency[request->operation], now - request->submitted_at_ns);
+}
+
+static void count(struct cta_route *route, const struct service_request *request,
+                  enum node_completion completion)
+{
+    struct cta_volume_counters *counters = &route->volume->counters;
+    counters->completions[completion]++;
+    route->requests++;
+    if (completion != NODE_OK) {
+        route->failed++;
+        return;
+    }
+    counters->octets[request->operation] += request->len;
+    switch (request->operation) {
+    case NODE_READ:
+        route->octets_out += request->len;
+        break;
+    case NODE_WRITE:
+    case NODE_COMPARE_AND_WRITE:
+        route->octets_in += request->len;
+        break;
+    default:
+        break;
+    }
+}
+
+// The request ends like this.
+static void account(struct cta *cta, struct cta_route *route, const struct service_request *request,
+                    enum node_completion completion)
+{
+    measure(cta, route, request);
+    count(route, request, completion);
     cta->deadline_count -= request->deadline != INSTANT_NEVER;
 }
 

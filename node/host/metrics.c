@@ -45,7 +45,7 @@ static void print_operations(FILE *out, const char *name, const struct cta_volum
 {
     for (unsigned i = 0; i < NODE_OPERATION_COUNT; i++) {
         fprintf(out, "weft_volume_operations_total{volume=\"%s\",operation=\"%s\"} %" PRIu64 "\n",
-                name, node_operation_facts(i)->name, c->operations[i]);
+                name, node_operation_facts(i)->name, c->latency[i].count);
     }
 }
 

@@ -39,6 +39,15 @@ static void put_text(struct json_object *object, const char *key, const char *te
     json_object_object_add(object, key, json_object_new_string(text));
 }
 
+static struct json_object *counts(const struct histogram latency[NODE_OPERATION_COUNT])
+{
+    struct json_object *object = json_object_new_object();
+    for (unsigned i = 0; i < NODE_OPERATION_COUNT; i++) {
+        put_number(object, node_operation_facts(i)->name, latency[i].count);
+    }
+    return object;
+}
+
 static struct json_object *by_operation(const uint64_t numbers[NODE_OPERATION_COUNT])
 {
     struct json_object *object = json_object_new_object();
@@ -162,7 +171,7 @@ static struct json_object *volume_object(struct host *host, const struct resourc
     put_number(object, "bps", rate.bps);
     put_number(object, "connections", counters != NULL ? counters->connections : 0);
     if (counters != NULL) {
-        json_object_object_add(object, "operations", by_operation(counters->operations));
+        json_object_object_add(object, "operations", counts(counters->latency));
         json_object_object_add(object, "octets", by_operation(counters->octets));
         json_object_object_add(object, "completions", by_completion(counters->completions));
         put_number(object, "waits", counters->waits);

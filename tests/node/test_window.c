@@ -47,7 +47,7 @@ static void what_the_window_shows_needs_no_rta(void **state)
     struct rig *rig = rig_with_window();
     assert_true(reads_by_window(rig, 3 * BLOCK, BLOCK));
     assert_int_equal(cta_pool_taken_len(rig->cta), 0);
-    assert_int_equal(cta_volume_counters(rig->cta, 0)->operations[NODE_READ], 1);
+    assert_int_equal(cta_volume_counters(rig->cta, 0)->latency[NODE_READ].count, 1);
     assert_true(cta_check(rig->cta));
     rig_destroy(rig);
 }
