@@ -27,7 +27,8 @@ enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 static void weft_help(FILE *out)
 {
     fputs("weft: an RDMA NIC in a library. Programs that use libibverbs and librdmacm run on it\n"
-          "unchanged; on the wire it is iWARP over TCP. And a storage node on top of it.\n"
+          "unchanged; on the wire it is iWARP over TCP, or RoCEv2 over UDP. And a storage node on\n"
+          "top of it.\n"
           "\n"
           "Usage: weft COMMAND [OPTION...]\n"
           "\n"

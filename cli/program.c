@@ -64,9 +64,11 @@ int program_find(const char *name, char ret_path[PATH_MAX], const struct hearer 
         if (result == 0) {
             return 0;
         }
-        if (result == EXIT_CANNOT) {
+        const int reason = errno;
+        // A folder that may not be searched has nothing, as for a shell.
+        if (result == EXIT_CANNOT && (reason != EACCES || access(ret_path, F_OK) == 0)) {
             worst = result;
-            error = errno;
+            error = reason;
         }
         at = *end == ':' ? end + 1 : NULL;
     }

@@ -92,11 +92,12 @@ static void interface_look(const struct wanted *wanted, struct finding *ret)
                        is_there ? "open" : "make");
         if (is_there) {
             finding_cure(ret,
-                         "sudo ip tuntap del dev %s mode %s && "
-                         "sudo ip tuntap add dev %s mode %s user \"$(id -un)\"",
-                         name, mode, name, mode);
+                         "%sip tuntap del dev %s mode %s && "
+                         "%sip tuntap add dev %s mode %s user \"$(id -un)\"",
+                         finding_sudo(), name, mode, finding_sudo(), name, mode);
         } else {
-            finding_cure(ret, "sudo ip tuntap add dev %s mode %s user \"$(id -un)\"", name, mode);
+            finding_cure(ret, "%sip tuntap add dev %s mode %s user \"$(id -un)\"", finding_sudo(),
+                         name, mode);
         }
     }
 }
@@ -121,7 +122,8 @@ static void tap_look(const struct doctor_subject *subject, struct finding *ret)
     } else {
         finding_worsen(ret, FINDING_NOTE, "only --link=tap: and tun: want it");
     }
-    finding_cure(ret, error == ENOENT ? "sudo modprobe tun" : "sudo chmod a+rw /dev/net/tun");
+    finding_cure(ret, error == ENOENT ? "%smodprobe tun" : "%schmod a+rw /dev/net/tun",
+                 finding_sudo());
 }
 
 /* ---- RDMA devices ---------------------------------------------------------------------------- */

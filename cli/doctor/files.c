@@ -45,9 +45,11 @@ static void space_look(const char *folder, struct finding *ret)
 
 static void folder_object(struct finding *ret, const char *why)
 {
-    if (finding_worsen(ret, FINDING_WARNING,
-                       "%s; so weft serve does not start, and files of devices lie in /tmp/weft-%u",
-                       why, (unsigned)geteuid())) {
+    if (finding_worsen(
+            ret, FINDING_WARNING,
+            "%s; so weft status does not find storage nodes, and files of devices lie in "
+            "/tmp/weft-%u",
+            why, (unsigned)geteuid())) {
         finding_cure(ret, "export WEFT_RUNTIME_DIR=$HOME/.weft");
     }
 }

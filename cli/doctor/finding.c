@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *finding_result_name(enum finding_result result)
 {
@@ -56,6 +57,11 @@ void finding_cure(struct finding *finding, const char *format, ...)
     va_start(args, format);
     vsnprintf(finding->cure, sizeof finding->cure, format, args);
     va_end(args);
+}
+
+const char *finding_sudo(void)
+{
+    return geteuid() == 0 ? "" : "sudo ";
 }
 
 static void hear(void *ctx, const struct objection *objection)

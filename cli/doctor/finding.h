@@ -39,6 +39,9 @@ void finding_see_more(struct finding *finding, const char *format, ...)
 // counts, and a cure may follow.
 bool finding_worsen(struct finding *finding, enum finding_result result, const char *why, ...)
     __attribute__((format(printf, 3, 4)));
+// "sudo " in front of a command that root alone may use; "" for root, in whose container sudo may
+// well be missing.
+const char *finding_sudo(void);
 void finding_cure(struct finding *finding, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -143,7 +143,7 @@ static void io_uring_look(const struct doctor_subject *subject, struct finding *
                    "weft serve reads and writes files by threads instead, with "
                    "more work for the processor");
     if (kernel_file_number(setting, &disabled) && disabled != 0) {
-        finding_cure(ret, "sudo sysctl -w kernel.io_uring_disabled=0");
+        finding_cure(ret, "%ssysctl -w kernel.io_uring_disabled=0", finding_sudo());
     } else if (error == EPERM) {
         finding_cure(ret, "docker run --security-opt seccomp=unconfined …");
     }
@@ -184,10 +184,11 @@ static void namespaces_look(const struct doctor_subject *subject, struct finding
                    "(unshare -rn)");
     if (kernel_file_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", &restricted) &&
         restricted != 0) {
-        finding_cure(ret, "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0");
+        finding_cure(ret, "%ssysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+                     finding_sudo());
     } else if (kernel_file_number("/proc/sys/user/max_user_namespaces", &restricted) &&
                restricted == 0) {
-        finding_cure(ret, "sudo sysctl -w user.max_user_namespaces=15000");
+        finding_cure(ret, "%ssysctl -w user.max_user_namespaces=15000", finding_sudo());
     }
 }
 

@@ -44,7 +44,7 @@ static void descriptors_look(const struct doctor_subject *subject, struct findin
     if (is_low && better > soft) {
         finding_cure(ret, "ulimit -n %" PRIuMAX, better);
     } else if (is_low) {
-        finding_cure(ret, "sudo prlimit --pid $$ --nofile=4096:65536");
+        finding_cure(ret, "%sprlimit --pid $$ --nofile=4096:65536", finding_sudo());
     }
 }
 

@@ -30,6 +30,8 @@ static const struct sockaddr *sockaddr_of(const struct sockaddr_storage *name)
 
 /* ---- loopback and addresses ------------------------------------------------------------------ */
 
+static const char no_address[] = "not tried: there is no address";
+
 static void loopback_look(const struct doctor_subject *subject, struct finding *ret)
 {
     struct local_address all[LOCAL_ADDRESS_MAX];
@@ -43,7 +45,7 @@ static void loopback_look(const struct doctor_subject *subject, struct finding *
         finding_see(ret, "down, or without an address");
         finding_worsen(ret, FINDING_FAILURE,
                        "programs of this host cannot reach each other at 127.0.0.1");
-        finding_cure(ret, "sudo ip link set lo up");
+        finding_cure(ret, "%sip link set lo up", finding_sudo());
     }
 }
 
@@ -126,6 +128,9 @@ static void mtu_look(const struct doctor_subject *subject, struct finding *ret)
     }
     if (fd >= 0) {
         close(fd);
+    }
+    if (shown == 0) {
+        finding_see(ret, "%s", no_address);
     }
     if (largest != 0) {
         finding_see_more(ret, "so RoCE's path MTU is %u", largest);
@@ -221,15 +226,14 @@ static void self_look(int type, struct finding *ret)
         }
     }
     if (count == 0) {
-        finding_see(ret, "there is no address to try");
-        finding_worsen(ret, FINDING_WARNING, "nobody can be reached");
+        finding_see(ret, "%s", no_address); // of which `loopback` says what to do
     } else if (failed == 0) {
         finding_see(ret, "%s to each of %u own addresses arrive", what, tried);
     } else if (finding_worsen(ret, failed == tried ? FINDING_FAILURE : FINDING_WARNING,
                               "%s to this host's own address do not arrive: a firewall, most "
                               "likely",
                               what)) {
-        finding_cure(ret, "sudo iptables -I INPUT -i lo -j ACCEPT");
+        finding_cure(ret, "%siptables -I INPUT -i lo -j ACCEPT", finding_sudo());
     }
 }
 
@@ -306,7 +310,7 @@ static void offloads_look(const struct doctor_subject *subject, struct finding *
     const unsigned count = local_addresses_find(all);
     const int fd = count > 0 ? socket(all[0].name.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
     if (fd < 0) {
-        finding_see(ret, "there is no address to try");
+        finding_see(ret, "%s", no_address);
         return;
     }
     offloads_try(fd, &all[0], ret);

@@ -249,7 +249,8 @@ static void way_look(const struct doctor_subject *subject, struct finding *ret)
                    ret, result_of(subject),
                    "packets of RoCE, UDP port %u, do not arrive: a firewall, most likely",
                    subject->roce_port)) {
-        finding_cure(ret, "sudo iptables -I INPUT -p udp --dport %u -j ACCEPT", subject->roce_port);
+        finding_cure(ret, "%siptables -I INPUT -p udp --dport %u -j ACCEPT", finding_sudo(),
+                     subject->roce_port);
     }
 }
 
@@ -281,7 +282,7 @@ static void buffers_look(const struct doctor_subject *subject, struct finding *r
             "all queue pairs of a program share room for some %d packets of 4096 octets, "
             "and their windows are as small",
             2 * has / RCVBUF_OF_PACKET);
-        finding_cure(ret, "sudo sysctl -w net.core.rmem_max=%d", wanted);
+        finding_cure(ret, "%ssysctl -w net.core.rmem_max=%d", finding_sudo(), wanted);
     }
 }
 

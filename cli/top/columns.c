@@ -189,11 +189,14 @@ static const struct top_column clients[] = {
 
 #define COLUMNS(columns) columns, sizeof(columns) / sizeof(columns)[0]
 static const struct top_table tables[TOP_KIND_COUNT] = {
-    [TOP_PROCESS] = {"processes", "process", COLUMNS(processes), 4},
-    [TOP_CONNECTION] = {"connections", "connection", COLUMNS(connections), 5},
-    [TOP_VOLUME] = {"volumes", "volume", COLUMNS(volumes), 4},
-    [TOP_RTA] = {"RTAs", "RTA", COLUMNS(rtas), 4},
-    [TOP_CLIENT] = {"clients", "client", COLUMNS(clients), 3},
+    [TOP_PROCESS] = {"processes", "process",
+                     "Nothing runs now. Start something with: weft run PROGRAM, weft serve FILE",
+                     COLUMNS(processes), 4},
+    [TOP_CONNECTION] = {"connections", "connection", "No connection.", COLUMNS(connections), 5},
+    [TOP_VOLUME] = {"volumes", "volume", "No volume. Serve one with: weft serve FILE",
+                    COLUMNS(volumes), 4},
+    [TOP_RTA] = {"RTAs", "RTA", "No RTA: no storage node runs now.", COLUMNS(rtas), 4},
+    [TOP_CLIENT] = {"clients", "client", "No client of a volume.", COLUMNS(clients), 3},
 };
 
 const struct top_table *top_table(enum top_kind kind)

@@ -20,6 +20,7 @@ struct top_column {
 
 struct top_table {
     const char *title, *one; // "processes", "process"
+    const char *nothing;     // a sentence: there is none
     const struct top_column *columns;
     unsigned count;
     unsigned sorted_by; // at first

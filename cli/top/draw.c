@@ -145,15 +145,9 @@ static enum grid_style style_of(const struct top_subject *s, bool is_chosen)
 
 static void draw_nothing(struct grid *grid, const struct top_view *view)
 {
-    static const char *const words[TOP_KIND_COUNT] = {
-        [TOP_PROCESS] = "Nothing runs now. Start something with: weft run PROGRAM, weft serve FILE",
-        [TOP_CONNECTION] = "No connection.",
-        [TOP_VOLUME] = "No volume. Serve one with: weft serve FILE",
-        [TOP_RTA] = "No RTA: no storage node runs now.",
-        [TOP_CLIENT] = "No client of a volume.",
-    };
     grid_put(grid, HEAD_ROWS, 0, grid->width, GRID_PLAIN,
-             view->filter[0] != '\0' ? "Nothing holds the filter." : words[view->kind]);
+             view->filter[0] != '\0' ? "Nothing holds the filter."
+                                     : top_table(view->kind)->nothing);
 }
 
 static void draw_table(struct grid *grid, const struct top_model *model,

@@ -71,6 +71,9 @@ void top_print_text(FILE *out, const struct top_model *model, time_t at)
         }
         free(rows);
     }
+    if (model->count == 0) {
+        fprintf(out, "\n%s\n", top_table(TOP_PROCESS)->nothing);
+    }
     if (model->left_out > 0) {
         fprintf(out, "\n%zu more are not shown\n", model->left_out);
     }

@@ -112,7 +112,8 @@ def nothing_that_runs_is_no_error():
     assert found['processes'] == [], found
     result = batch()
     expect(result, 0, None)
-    assert len(result.stdout.splitlines()) == 2, result.stdout
+    assert 'Nothing runs now. Start something with: weft run' in result.stdout, result.stdout
+    assert len(result.stdout.splitlines()) == 4, result.stdout
 
 
 @case
