@@ -233,11 +233,11 @@ def is_busy(row):
 def the_screen_shows_programs_that_run_and_their_connections():
     with rping() as (server, client), terminal(server.pid, client.pid) as top:
         lines = top.wait('both with rates', lambda lines: all(
-            is_busy(row_of(lines, p.pid)) for p in (server, client)))
+            is_busy(row_of(lines, p.pid)) for p in (server, client)) and
+            re.fullmatch(r'minute, of \S+/s [▁-█]{60}', lines[21]))  # row by row
         assert len(lines) == 24 and all(len(line) <= 80 for line in lines), lines
         assert lines[0].split()[:3] == ['1', 'processes', '2'], lines
         assert lines[1].split()[0] == 'PID' and lines[23].startswith('q quit'), lines
-        assert re.fullmatch(r'minute, of \S+/s [▁-█]{60}', lines[21]), lines[21]
         assert row_of(lines, client.pid)[1:4] == ['rping', 'ok', '1'], lines
         top.keys('2')
         lines = top.wait('connections', lambda lines: 'DEVICE AND QP' in lines[1])
