@@ -32,30 +32,57 @@ struct pull {
     uint32_t stag; // the peer's
     uint64_t to;   // tagged offset of its first octet
     size_t len;    // octets, at least 1
+    const struct mspan *pieces;
+    unsigned piece_count;
 };
 
 enum {
     PULL_LEN_MAX = 1 << 20, // octets of one: who waits for a copy waits for no more
     PULL_PIECES_MAX = 4,    // ... to so many places
+    PULL_RUN_MAX = 16,      // those that follow each other, in one call
+    PULL_RUN_LEN = 1 << 18, // ... up to so many octets: beyond, the call is what costs least
+    PULL_RUN_PIECES_MAX = 32,
 };
 
 enum pull_answer {
     PULL_REFUSED, // it goes by the stream, and what follows will
     PULL_BEHIND,  // it goes by the stream, as what was sent before has not been taken yet
-    PULL_LATER,   // ask again in the next turn
+    PULL_LATER,   // ask again in the next turn, or behind those that have begun
     PULL_BEGUN,   // or may begin
 };
 
 // Where the octets of a pull lie, and by which key.
 struct pull_source {
-    int process;
     uint64_t addr;
     size_t len;
-    uint64_t nonce_addr, nonce; // what is to be found in that process
     uint32_t stag;
     uint64_t generation; // of the key
-    uint64_t opening;    // of what lets this stream's peer in
 };
+
+// Pulls by one stream that one system call copies, in their order. What it costs to look at the
+// other process is mostly the same for one of 4 KiB and for all of these.
+struct pull_run {
+    int process;
+    uint64_t nonce_addr, nonce; // what is to be found in that process
+    uint64_t opening;           // of what lets this stream's peer in
+    unsigned count, piece_count;
+    size_t len; // octets of all
+    struct pull_source sources[PULL_RUN_MAX];
+    struct mspan pieces[PULL_RUN_PIECES_MAX];
+};
+
+static inline void pull_run_begin(struct pull_run *run)
+{
+    run->count = run->piece_count = 0;
+    run->len = 0;
+}
+
+// The first always has.
+static inline bool pull_run_has_room(const struct pull_run *run, const struct pull *pull)
+{
+    return run->count == 0 || (run->count < PULL_RUN_MAX && run->len + pull->len <= PULL_RUN_LEN &&
+                               run->piece_count + pull->piece_count <= PULL_RUN_PIECES_MAX);
+}
 
 struct push_ops {
     // ---- whose memory it is
@@ -82,14 +109,15 @@ struct push_ops {
 
     // ---- who reads
 
-    // BEGUN: all octets may be had from there, and all that was sent on the stream before has
-    // been taken by the peer. BEHIND: it has not. REFUSED: they may not, or not so.
+    // BEGUN: all octets may be had, it is in the run, which has room for it; and all that was sent
+    // on the stream before has been taken by the peer. BEHIND: it has not. REFUSED: they may not,
+    // or not so.
     enum pull_answer (*locate)(struct link_stream *stream, const struct pull *pull,
-                               struct pull_source *ret);
+                               struct pull_run *run);
     // Copies them here. In any thread, without a lock: the peer's memory may be long in coming.
-    // False: not all of them.
-    bool (*copy)(const struct pull_source *source, const struct mspan *pieces,
-                 unsigned piece_count);
-    // Behind the copy: whether the key held until it was done, so that the octets are good.
-    bool (*confirm)(struct link_stream *stream, const struct pull_source *source);
+    // So many from the first on are whole.
+    unsigned (*copy)(const struct pull_run *run);
+    // Behind the copy: of the first `count`, so many from the first on are good, since their keys
+    // held until it was done.
+    unsigned (*confirm)(struct link_stream *stream, const struct pull_run *run, unsigned count);
 };

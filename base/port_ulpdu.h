@@ -47,10 +47,10 @@ struct ulpdu_sink {
     // A whole Write past the stream, behind all that was put: see struct push_ops. NULL: none goes
     // so.
     bool (*push)(void *ctx, const struct push *push);
-    // What a Read asks for past the stream, behind all that was put, into these places. NULL: none
-    // goes so. What has begun is copied outside of this call, and of the caller's.
-    enum pull_answer (*pull)(void *ctx, const struct pull *pull, const struct mspan *pieces,
-                             unsigned piece_count);
+    // What a Read asks for past the stream, behind all that was put. NULL: none goes so. What has
+    // begun is copied outside of this call, and of the caller's; what begins in the same call of
+    // the caller's is copied together.
+    enum pull_answer (*pull)(void *ctx, const struct pull *pull);
 };
 
 // How a stream ended, as what stands on it is told.

@@ -23,7 +23,6 @@ void qp_on_established(struct qp *qp, const struct qp_stream *stream, instant_ns
     qp->is_llp_open = true;
     qp->put_position = 0;
     qp->pull.run = 0;
-    qp->pull.is_refused = false;
     wq_begin(&qp->wq);
     qp->stream = *stream;
     rdmap_stream_init(&qp->rdmap, qp->config.wq.mem, asker, stream->mulpdu);
@@ -187,7 +186,7 @@ void qp_on_no_peer(struct qp *qp, instant_ns now)
 // Back to the beginning, nothing is reported.
 static void reset(struct qp *qp)
 {
-    CHECK(!qp->pull.is_out);
+    CHECK(!pull_is_in_the_way(qp));
     response_forget_all(qp);
     receive_forget(qp);
     wq_reset(&qp->wq);

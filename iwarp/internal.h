@@ -139,10 +139,12 @@ struct qp {
     bool is_extension_due, is_rtr_due, is_terminate_due;
     uint64_t put_position; // marks of the work queues are positions in the stream
     struct {
-        bool is_out;     // the octets that the message in progress asks for are being copied
-        uint32_t len;    // ... so many
-        bool is_refused; // it goes by the stream
-        int run;         // Reads that went there one behind the other
+        bool is_possible;     // there is somebody who copies, in this call
+        uint32_t taken_count; // requests, the newest, that are neither put nor answered
+        uint32_t out_count;   // ... of these, the oldest: their octets are being copied
+        bool is_refused;      // the oldest goes by the stream
+        bool is_failed;       // what was posted behind them is at fault
+        int run;              // Reads that went by the stream one behind the other
     } pull;
 
     // Input.
@@ -181,6 +183,12 @@ static inline bool qp_is_all_handed(const struct qp *qp)
     return qp->wq.released_mark >= qp->put_position;
 }
 
+// The request whose answer comes next; NULL: none has been put.
+static inline struct read_context *response_awaited(const struct qp *qp)
+{
+    return qp->wq.request_count > qp->pull.taken_count ? wq_request_oldest(&qp->wq) : NULL;
+}
+
 static inline struct peer_request *peer_request_oldest(struct qp *qp)
 {
     return &qp->peer_requests[qp->peer_request_head];
@@ -201,6 +209,8 @@ void requester_tell_facts(struct qp *qp); // what is agreed with the peer has ch
 
 // request.c
 enum rdmap_refusal request_start(struct qp *qp, struct read_context *context);
+// ... of one that has been taken: it is among those that are out already.
+enum rdmap_refusal request_start_taken(struct qp *qp, struct read_context *context);
 bool request_start_ready(struct qp *qp); // start-up's zero-length Read; false: not yet
 
 // notice.c
@@ -211,14 +221,23 @@ void notice_start(struct qp *qp);
 enum rdmap_refusal notice_deliver(struct qp *qp, const struct extension_message *message);
 
 // pull.c
-enum pull_answer pull_message(struct qp *qp, struct ulpdu_sink *sink);
+// Before each message: whether requests are taken for it, or wait for those before them.
+void pull_look(struct qp *qp, const struct ulpdu_sink *sink);
+bool pull_takes(const struct qp *qp, const struct read_context *context);
+void pull_take(struct qp *qp, struct read_context *context);
+// What has been taken: it is copied, or becomes the message in progress.
+enum rdmap_refusal pull_start(struct qp *qp, struct ulpdu_sink *sink);
 void pull_note_message(struct qp *qp, enum tx_source source); // it has been put
-// Whether the next request waits until those before it have been answered.
-void pull_keep_requests(struct qp *qp, const struct ulpdu_sink *sink);
-// Nothing is put behind it until it is done.
+// Of the work requests nothing is put behind them until they are done.
 static inline bool pull_is_in_the_way(const struct qp *qp)
 {
-    return qp->pull.is_out && qp->tx_source == TX_REQUEST;
+    return qp->pull.out_count > 0;
+}
+static inline void pull_forget(struct qp *qp)
+{
+    CHECK(!pull_is_in_the_way(qp));
+    qp->pull.taken_count = 0;
+    qp->pull.is_refused = qp->pull.is_failed = false;
 }
 
 // responder.c

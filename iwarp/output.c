@@ -47,13 +47,22 @@ static bool start_terminate(struct qp *qp)
     return true;
 }
 
-// A work request may be found at fault, and then nothing but a Terminate may follow.
-static bool start_own(struct qp *qp)
+static enum rdmap_refusal start_own_message(struct qp *qp, struct ulpdu_sink *sink)
 {
-    if (!qp_takes_input(qp)) {
+    enum rdmap_refusal refusal = RDMAP_ACCEPTED;
+    if (qp->pull.taken_count == 0) {
+        refusal = qp->pull.is_failed ? RDMAP_REFUSED_WORK_REQUEST : requester_start(qp);
+    }
+    return qp->pull.taken_count > 0 ? pull_start(qp, sink) : refusal;
+}
+
+// A work request may be found at fault, and then nothing but a Terminate may follow.
+static bool start_own(struct qp *qp, struct ulpdu_sink *sink)
+{
+    if (!qp_takes_input(qp) || pull_is_in_the_way(qp)) {
         return false;
     }
-    enum rdmap_refusal refusal = requester_start(qp);
+    enum rdmap_refusal refusal = start_own_message(qp, sink);
     if (refusal != RDMAP_ACCEPTED) {
         qp_refuse(qp, refusal, NULL);
     }
@@ -65,7 +74,7 @@ static bool start_response(struct qp *qp)
     return qp_takes_input(qp) && responder_start(qp);
 }
 
-static bool pick(struct qp *qp)
+static bool pick(struct qp *qp, struct ulpdu_sink *sink)
 {
     if (qp->stream_state == QP_STREAM_TERMINATE) {
         return start_terminate(qp);
@@ -76,8 +85,8 @@ static bool pick(struct qp *qp)
     if (qp->is_extension_due || qp->is_rtr_due || notice_is_due(qp)) {
         return start_control(qp);
     }
-    bool has_started = qp->is_response_next ? start_response(qp) || start_own(qp)
-                                            : start_own(qp) || start_response(qp);
+    bool has_started = qp->is_response_next ? start_response(qp) || start_own(qp, sink)
+                                            : start_own(qp, sink) || start_response(qp);
     if (has_started) {
         qp->is_response_next = qp->tx_source != TX_RESPONSE;
     }
@@ -196,14 +205,6 @@ static bool put_segment(struct qp *qp, struct ulpdu_sink *sink)
     return true;
 }
 
-// One step of the message in progress, by whichever way. False: no more now.
-static bool put(struct qp *qp, struct ulpdu_sink *sink)
-{
-    enum pull_answer answer = pull_message(qp, sink);
-    return (answer == PULL_REFUSED || answer == PULL_BEHIND) &&
-           (push_message(qp, sink) || put_segment(qp, sink));
-}
-
 // Response generation takes turns: a peer that reads gigabytes does not hold up the others.
 static bool is_turn_over(const struct qp *qp)
 {
@@ -215,9 +216,10 @@ bool qp_output(struct qp *qp, struct ulpdu_sink *sink, instant_ns now)
 {
     qp->wq.now = now;
     qp->turn_len = 0;
-    while (!is_turn_over(qp) && !pull_is_in_the_way(qp)) {
-        pull_keep_requests(qp, sink);
-        if ((qp->tx_source == TX_NONE && !pick(qp)) || !put(qp, sink)) {
+    while (!is_turn_over(qp)) {
+        pull_look(qp, sink);
+        if ((qp->tx_source == TX_NONE && !pick(qp, sink)) ||
+            (!push_message(qp, sink) && !put_segment(qp, sink))) {
             break;
         }
     }
@@ -226,30 +228,40 @@ bool qp_output(struct qp *qp, struct ulpdu_sink *sink, instant_ns now)
     return is_turn_over(qp);
 }
 
+static bool may_put(const struct qp *qp)
+{
+    return qp_takes_input(qp) && qp->may_send;
+}
+
+// What is put whatever becomes of our own work requests.
+static bool owes_others(const struct qp *qp)
+{
+    return qp->tx_source != TX_NONE || qp->is_terminate_due ||
+           (may_put(qp) && qp->peer_request_count > 0);
+}
+
+static bool owes_own(const struct qp *qp)
+{
+    bool has_work = wq_has_entry(&qp->wq) || qp->pull.taken_count > 0 || qp->pull.is_failed;
+    return may_put(qp) && has_work;
+}
+
 bool qp_owes_output(const struct qp *qp)
 {
-    if (qp->tx_source != TX_NONE || qp->is_terminate_due) {
-        return true;
-    }
-    return qp_takes_input(qp) && qp->may_send &&
-           (wq_has_entry(&qp->wq) || qp->peer_request_count > 0);
+    return owes_others(qp) || owes_own(qp);
 }
 
 static bool wants_request(const struct qp *qp)
 {
-    bool is_kept = qp->wq.keeps_requests && qp->wq.request_count > 0;
+    bool is_kept = (qp->wq.keeps_requests && qp->wq.request_count > 0) || pull_is_in_the_way(qp);
     return !is_kept && read_flow_wants_take(&qp->wq.reads);
 }
 
 bool qp_has_output(const struct qp *qp)
 {
-    if (pull_is_in_the_way(qp)) {
-        return false;
-    }
-    if (qp_owes_output(qp)) {
+    if (owes_others(qp) || (owes_own(qp) && !pull_is_in_the_way(qp))) {
         return true;
     }
-    return qp_takes_input(qp) && qp->may_send &&
-           (wants_request(qp) || qp->is_extension_due || notice_is_due(qp) ||
-            (qp->is_rtr_due && !qp->ready_task.is_pending));
+    return may_put(qp) && (wants_request(qp) || qp->is_extension_due || notice_is_due(qp) ||
+                           (qp->is_rtr_due && !qp->ready_task.is_pending));
 }

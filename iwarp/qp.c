@@ -136,9 +136,12 @@ struct qp_attributes qp_query(const struct qp *qp)
 
 static bool check_requests(const struct qp *qp)
 {
+    uint32_t put_count = qp->wq.request_count - qp->pull.taken_count;
     for (const struct list_link *l = qp->wq.requests.next; l != &qp->wq.requests; l = l->next) {
         const struct read_context *context = LIST_ENTRY(l, struct read_context, link);
-        bool has_sink = context->length > 0 && context->task->kind == READ_KIND_READ;
+        bool is_put = put_count > 0;
+        bool has_sink = is_put && context->length > 0 && context->task->kind == READ_KIND_READ;
+        put_count -= is_put;
         if (read_answer_of(context)->is_open != has_sink) {
             return false;
         }
@@ -150,6 +153,8 @@ bool qp_check(const struct qp *qp)
 {
     bool is_over = qp->stream_state == QP_STREAM_ERROR || qp->stream_state == QP_STREAM_IDLE;
     return wq_check(&qp->wq, qp->receive != NULL ? 1 : 0) && check_requests(qp) &&
+           qp->pull.out_count <= qp->pull.taken_count &&
+           qp->pull.taken_count <= qp->wq.request_count &&
            qp->peer_request_count + qp->peer_request_held_count <= qp->peer_request_capacity &&
            qp->wq.released_mark <= qp->put_position && !(is_over && qp->tx_source != TX_NONE) &&
            !(qp->tx_source == TX_RESPONSE && qp->peer_request_count == 0);

@@ -164,9 +164,10 @@ bool qp_owes_output(const struct qp *qp);
 // and other queue pairs' responses go first.
 bool qp_output(struct qp *qp, struct ulpdu_sink *sink, instant_ns now);
 
-// The copy that the sink's `pull` has begun is over: all octets are there, and good, or the Read
-// goes by the stream. Until then the queue pair is neither reset nor destroyed; its stream may end.
-void qp_on_pulled(struct qp *qp, bool is_good, instant_ns now);
+// The copies that the sink's `pull` has begun are over: so many, from the first on, are there and
+// good; the other Reads go by the stream. Until then the queue pair is neither reset nor destroyed;
+// its stream may end.
+void qp_on_pulled(struct qp *qp, unsigned good_count, instant_ns now);
 
 // Everything before `stream_position` was taken by the transport.
 void qp_on_handed(struct qp *qp, uint64_t stream_position, instant_ns now);

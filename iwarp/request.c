@@ -71,14 +71,18 @@ static bool emit(struct qp *qp, struct read_context *context)
 }
 
 // Without a sink its list changed under it, or none is left.
-enum rdmap_refusal request_start(struct qp *qp, struct read_context *context)
+static bool emit_or_fail(struct qp *qp, struct read_context *context)
 {
-    if (!emit(qp, context)) {
+    bool is_emitted = emit(qp, context);
+    if (!is_emitted) {
         wq_request_fail(&qp->wq, context, WC_LOC_QP_OP_ERR);
-        return RDMAP_REFUSED_WORK_REQUEST;
     }
+    return is_emitted;
+}
+
+static void begin_message(struct qp *qp, const struct read_context *context)
+{
     read_answer_of(context)->request_number = rdmap_tx_msn(&qp->tx);
-    wq_request_put(&qp->wq, context, qp->put_position);
     bool is_atomic = context->task->kind == READ_KIND_ATOMIC;
     qp->tx_source = is_atomic ? TX_WORK_REQUEST : TX_REQUEST;
     qp->tx_handle = qp->wq.sq_next;
@@ -86,6 +90,25 @@ enum rdmap_refusal request_start(struct qp *qp, struct read_context *context)
           qp->config.wq.qp_num, read_answer_of(context)->request_number, context->length,
           (unsigned long long)context->task->initial_len, (unsigned long long)context->offset,
           (unsigned long long)context->task->completed_len);
+}
+
+enum rdmap_refusal request_start(struct qp *qp, struct read_context *context)
+{
+    if (!emit_or_fail(qp, context)) {
+        return RDMAP_REFUSED_WORK_REQUEST;
+    }
+    wq_request_put(&qp->wq, context, qp->put_position);
+    begin_message(qp, context);
+    return RDMAP_ACCEPTED;
+}
+
+enum rdmap_refusal request_start_taken(struct qp *qp, struct read_context *context)
+{
+    if (!emit_or_fail(qp, context)) {
+        return RDMAP_REFUSED_WORK_REQUEST;
+    }
+    context->sent_mark = qp->put_position;
+    begin_message(qp, context);
     return RDMAP_ACCEPTED;
 }
 

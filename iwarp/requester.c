@@ -57,6 +57,10 @@ enum rdmap_refusal requester_start(struct qp *qp)
         qp->tx_source = TX_WORK_REQUEST;
         return RDMAP_ACCEPTED;
     case TRANSPORT_REQUEST:
+        if (pull_takes(qp, work.context)) {
+            pull_take(qp, work.context);
+            return RDMAP_ACCEPTED;
+        }
         return request_start(qp, work.context);
     case TRANSPORT_FAILED:
         return RDMAP_REFUSED_WORK_REQUEST;

@@ -78,7 +78,7 @@ static void note_first_octet(struct qp *qp, const struct read_context *context)
 
 enum rdmap_refusal response_place_read(struct qp *qp, const struct rdmap_arrival *a)
 {
-    struct read_context *context = wq_request_oldest(&qp->wq);
+    struct read_context *context = response_awaited(qp);
     if (context == NULL || context->task->kind == READ_KIND_ATOMIC) {
         return RDMAP_REFUSED_RESPONSE_UNASKED;
     }
@@ -99,7 +99,7 @@ enum rdmap_refusal response_place_read(struct qp *qp, const struct rdmap_arrival
 enum rdmap_refusal response_deliver_read(struct qp *qp, const struct rdmap_arrival *a)
 {
     (void)a;
-    response_complete(qp, wq_request_oldest(&qp->wq));
+    response_complete(qp, response_awaited(qp));
     return RDMAP_ACCEPTED;
 }
 
@@ -127,7 +127,7 @@ static enum rdmap_refusal deliver_original(struct qp *qp, struct read_context *c
 
 enum rdmap_refusal response_deliver_atomic(struct qp *qp, const struct rdmap_arrival *a)
 {
-    struct read_context *context = wq_request_oldest(&qp->wq);
+    struct read_context *context = response_awaited(qp);
     if (context == NULL || context->task->kind != READ_KIND_ATOMIC) {
         return RDMAP_REFUSED_RESPONSE_UNASKED;
     }
@@ -213,7 +213,7 @@ enum place_verdict response_place_atomic_early(struct qp *qp, const struct rdmap
 uint64_t response_next_end(const struct qp *qp, const struct release *release)
 {
     (void)release;
-    const struct read_context *context = wq_request_oldest(&qp->wq);
+    const struct read_context *context = response_awaited(qp);
     return context != NULL && read_answer_of(context)->has_early_end
                ? read_answer_of(context)->early_end
                : RELEASE_NEVER;
@@ -221,7 +221,7 @@ uint64_t response_next_end(const struct qp *qp, const struct release *release)
 
 enum rdmap_refusal response_release(struct qp *qp, struct release *release)
 {
-    struct read_context *context = wq_request_oldest(&qp->wq);
+    struct read_context *context = response_awaited(qp);
     uint32_t *done = release->done.n, from = context->arrived_len,
              to = read_answer_of(context)->early_len;
     qp->counters.released_responses++;
@@ -242,7 +242,7 @@ enum rdmap_refusal response_release(struct qp *qp, struct release *release)
 
 bool response_release_rest(struct qp *qp, struct release *release)
 {
-    struct read_context *context = wq_request_oldest(&qp->wq);
+    struct read_context *context = response_awaited(qp);
     uint32_t *done = &release->done.n[RDMAP_HELD_RESPONSE_OCTETS];
     uint32_t rest = release->held.n[RDMAP_HELD_RESPONSE_OCTETS] - *done;
     if (rest == 0) {
@@ -267,5 +267,6 @@ void response_forget_all(struct qp *qp)
         close_sink(qp, LIST_ENTRY(l, struct read_context, link));
     }
     wq_requests_forget(&qp->wq);
+    pull_forget(qp);
     qp->ready_task.is_pending = false;
 }

@@ -6,7 +6,7 @@
 static bool is_drained(const struct qp *qp)
 {
     return wq_is_drained(&qp->wq) && qp->tx_source == TX_NONE && qp->peer_request_count == 0 &&
-           !qp->is_rtr_due && qp_is_all_handed(qp);
+           !qp->is_rtr_due && !qp->pull.is_failed && qp_is_all_handed(qp);
 }
 
 static void flush(struct qp *qp)
@@ -55,7 +55,7 @@ void qp_settle(struct qp *qp)
         qp->is_drained = true;
         qp_raise(qp, QP_EVENT_SQ_DRAINED);
     }
-    if (qp->is_flush_due && !qp->pull.is_out && (!qp->is_llp_open || qp_is_all_handed(qp))) {
+    if (qp->is_flush_due && !pull_is_in_the_way(qp) && (!qp->is_llp_open || qp_is_all_handed(qp))) {
         qp->is_flush_due = false;
         flush(qp);
         follow_overrun(qp);

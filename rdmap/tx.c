@@ -34,13 +34,6 @@ static void begin_untagged(struct rdmap_tx *tx, struct rdmap_stream *stream,
     ddp_tx_init(&tx->ddp, &header, length);
 }
 
-void rdmap_tx_withdraw(const struct rdmap_tx *tx, struct rdmap_stream *stream)
-{
-    uint32_t qn = tx->ddp.header.qn;
-    CHECK(!tx->ddp.header.tagged && stream->tx_msn[qn] == tx->ddp.header.msn + 1);
-    stream->tx_msn[qn]--;
-}
-
 // The message is what has been written to `fixed`.
 static void begin_fixed(struct rdmap_tx *tx, struct rdmap_stream *stream, enum rdmap_opcode opcode,
                         size_t len)

@@ -58,10 +58,6 @@ void rdmap_tx_terminate(struct rdmap_tx *tx, struct rdmap_stream *stream,
 void rdmap_tx_extension(struct rdmap_tx *tx, struct rdmap_stream *stream,
                         const struct extension_message *message);
 
-// An untagged message, the last that was begun, of which nothing was put, is none: its number is
-// the next one's.
-void rdmap_tx_withdraw(const struct rdmap_tx *tx, struct rdmap_stream *stream);
-
 static inline uint32_t rdmap_tx_msn(const struct rdmap_tx *tx)
 {
     return tx->ddp.header.msn;

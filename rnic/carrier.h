@@ -13,6 +13,7 @@
 #include "base/qp_state.h"
 #include "base/time.h"
 
+struct pull_run;
 struct rnic_qp;
 struct rnic_qp_init;
 struct shard;
@@ -69,9 +70,10 @@ struct carrier_ops {
     bool (*may_gather)(struct rnic_qp *qp);
     // Something was posted to the queue pair.
     void (*serve_doorbell)(struct rnic_qp *qp, instant_ns now);
-    // The copy that it began is over (rnic/pull.h): whether all octets are there. NULL: it begins
-    // none.
-    void (*on_pulled)(struct rnic_qp *qp, bool is_whole, instant_ns now);
+    // The copies that it began are over (rnic/pull.h): so many, from the first on, are whole. NULL:
+    // it begins none.
+    void (*on_pulled)(struct rnic_qp *qp, const struct pull_run *run, unsigned count,
+                      instant_ns now);
     // The program has moved it to this state.
     void (*on_moved)(struct rnic_qp *qp, enum qp_state to, instant_ns now);
     // It is about to be destroyed, and silent.

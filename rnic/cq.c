@@ -160,7 +160,8 @@ static unsigned pull_and_poll(struct rnic_cq *cq, struct puller *puller, struct 
 
 int rnic_cq_poll(struct rnic_cq *cq, struct cqe *ret, unsigned max)
 {
-    struct puller puller = {0};
+    struct puller puller;
+    puller_begin(&puller);
     pthread_mutex_lock(&cq->poll_lock);
     unsigned count = cq_poll(cq->cq, ret, max);
     if (count == 0 && rnic_is_alive(cq->rnic)) {

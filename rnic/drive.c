@@ -47,7 +47,8 @@ void rnic_drive_end(struct rnic *rnic)
 void rnic_drive_pass(struct rnic *rnic)
 {
     struct shard *shard = &rnic->shard;
-    struct puller puller = {0};
+    struct puller puller;
+    puller_begin(&puller);
     atomic_fetch_add_explicit(&shard->loop_pass_count, 1, memory_order_relaxed);
     shard_pass_awake(shard, &puller);
     shard_pull(shard, &puller);

@@ -36,7 +36,7 @@ static void wait_for_end(struct shard *shard, const struct rnic_qp *qp, bool *is
 {
     struct timespec until;
     const uint32_t qp_num = qp->qp_num;
-    const int process = qp->pull.source.process;
+    const int process = qp->pull.process;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += (long)long_wait_ns;
     until.tv_sec += until.tv_nsec / NS_PER_S;

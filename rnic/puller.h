@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/port_push.h"
 #include "base/time.h"
 
 struct rnic_qp;
@@ -28,9 +29,18 @@ enum { PULLER_TURN_LEN = 1 << 20 }; // octets, before the program sees what has 
 
 // A thread that drives, as far as it pulls.
 struct puller {
-    struct rnic_qp *qp; // whose pull has begun; NULL: none
-    uint64_t turn_len;  // octets that it has copied in this turn
+    struct rnic_qp *qp;                           // whose pulls have begun; NULL: nobody's
+    uint64_t turn_len;                            // octets that it has copied in this turn
+    unsigned (*copy)(const struct pull_run *run); // what it will call for those that have begun
+    struct pull_run run;
 };
+
+// The run is left as it is: most that look find nothing to copy.
+static inline void puller_begin(struct puller *puller)
+{
+    puller->qp = NULL;
+    puller->turn_len = 0;
+}
 
 static inline bool puller_is_free(const struct puller *puller)
 {

@@ -188,15 +188,12 @@ struct rnic_qp_on_packets {
     atomic_uint gathered;   // posts since they were last looked at
 };
 
-// Octets of a Read that are copied out of the peer's memory (rnic/pull.h): who copies has no lock.
+// Octets of Reads that are copied out of the peer's memory (rnic/pull.h): who copies has no lock.
 struct rnic_pull {
     struct list_link link; // among the shard's that are under way, or in none
     bool is_barred;        // the queue pair is about to go
-    struct pull_source source;
-    struct mspan pieces[PULL_PIECES_MAX];
-    unsigned piece_count;
-    bool (*copy)(const struct pull_source *source, const struct mspan *pieces,
-                 unsigned piece_count);
+    bool was_short;        // what left last went so, and others could have gone with it
+    int process;           // out of whose memory it is copied
 };
 
 struct rnic_qp {

@@ -270,14 +270,13 @@ void shard_pull(struct shard *shard, struct puller *puller)
 {
     while (puller->qp != NULL) {
         struct rnic_qp *qp = puller->qp;
-        const struct rnic_pull *p = &qp->pull;
-        bool is_whole = p->copy(&p->source, p->pieces, p->piece_count);
+        unsigned count = puller->copy(&puller->run);
         puller->qp = NULL;
         shard_lock(shard);
         shard->puller = puller;
         instant_ns now = rnic_now(shard->rnic);
         puller_note_look(shard, puller, now);
-        shard->carrier->on_pulled(qp, is_whole, now);
+        shard->carrier->on_pulled(qp, &puller->run, count, now);
         if (shard->pull_waiter_count > 0) {
             pthread_cond_broadcast(&shard->pull_ended);
         }
@@ -287,7 +286,8 @@ void shard_pull(struct shard *shard, struct puller *puller)
 
 static void serve_if_free(struct shard *shard)
 {
-    struct puller puller = {0};
+    struct puller puller;
+    puller_begin(&puller);
     if (!shard_trylock(shard)) {
         puller_note_look(shard, &puller, rnic_now(shard->rnic));
         return;

@@ -55,16 +55,19 @@ unsigned wq_answer_places(const struct wq *wq, const struct read_context *contex
                           max);
 }
 
-void wq_request_fail(struct wq *wq, struct read_context *context, enum wc_status status)
-{
-    wq_send_fail(context->task->cookie, status);
-    read_sched_abandon(&wq->reads, context, wq->now);
-}
-
 static void withdraw(struct wq *wq, struct read_context *context)
 {
     list_remove(&context->link);
     wq->request_count--;
+}
+
+void wq_request_fail(struct wq *wq, struct read_context *context, enum wc_status status)
+{
+    wq_send_fail(context->task->cookie, status);
+    if (!list_is_empty(&context->link)) {
+        withdraw(wq, context);
+    }
+    read_sched_abandon(&wq->reads, context, wq->now);
 }
 
 void wq_request_answered(struct wq *wq, struct read_context *context)

@@ -206,7 +206,7 @@ unsigned wq_message_octets(struct wq *wq, uint32_t handle, uint64_t offset, size
 void wq_part_put(struct wq *wq);
 // Its last message has been put: it is over once `end_mark` is settled, and its requests answered.
 void wq_message_put(struct wq *wq, uint64_t end_mark);
-// The request leaves; it begins at this mark.
+// The request leaves, or is about to, before any other; it begins at this mark.
 void wq_request_put(struct wq *wq, struct read_context *context, uint64_t mark);
 
 // Everything before the mark has been taken, `len` octets more than before.
@@ -235,7 +235,8 @@ enum scatter_verdict wq_answer_place(const struct wq *wq, const struct read_cont
 // is not usable.
 unsigned wq_answer_places(const struct wq *wq, const struct read_context *context, uint64_t len,
                           struct mspan *ret, unsigned max);
-// The request that wq_next gave cannot be made: its work request fails.
+// The request that wq_next gave cannot be made, though it may have been said to leave: its work
+// request fails.
 void wq_request_fail(struct wq *wq, struct read_context *context, enum wc_status status);
 // Nothing more is asked for, and no answer is waited for.
 void wq_requests_forget(struct wq *wq);

@@ -72,6 +72,7 @@ struct link_local_config {
     X(pushes_forbidden, "processes whose memory the kernel lets nobody reach")               \
     X(pulls, "Reads, or parts of them, copied out of the memory of a peer's process")        \
     X(pulled_octets, "... octets of them")                                                   \
+    X(pull_calls, "... in so many system calls")                                             \
     X(pulls_failed, "Reads that could have been, and went by the stream")                    \
     X(revocations_long, "keys taken back that a peer's thread held for long")
 

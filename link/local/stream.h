@@ -165,10 +165,9 @@ void local_note_tcp_over(struct local_stream *s, int error);
 // ---- push.c, pull.c: as in struct push_ops
 bool local_push(struct link_stream *stream, const struct push *push);
 enum pull_answer local_pull_locate(struct link_stream *stream, const struct pull *pull,
-                                   struct pull_source *ret);
-bool local_pull_copy(const struct pull_source *source, const struct mspan *pieces,
-                     unsigned piece_count);
-bool local_pull_confirm(struct link_stream *stream, const struct pull_source *source);
+                                   struct pull_run *run);
+unsigned local_pull_copy(const struct pull_run *run);
+unsigned local_pull_confirm(struct link_stream *stream, const struct pull_run *run, unsigned count);
 
 // ---- gate.c: likewise, and
 

@@ -237,9 +237,10 @@ bool ep_may_push(const struct rnic_ep *ep);
 bool ep_push(struct rnic_ep *ep, const struct push *push); // as in struct push_ops
 // ... and whoever drives may be held up by a copy, or leaves it to who may (rnic/pull.h).
 bool ep_may_pull(const struct rnic_ep *ep, instant_ns now);
-enum pull_answer ep_pull(struct rnic_ep *ep, const struct pull *pull, const struct mspan *pieces,
-                         unsigned piece_count);
-void ep_on_pulled(struct rnic_qp *qp, bool is_whole, instant_ns now);
+enum pull_answer ep_pull(struct rnic_ep *ep, const struct pull *pull);
+void ep_on_pulled(struct rnic_qp *qp, const struct pull_run *run, unsigned count, instant_ns now);
+// Whether what is posted on it from now on may wait for company (rnic/gathering.h).
+void ep_note_gathering(struct rnic_ep *ep);
 
 // ---- settled.c: what has come of what was handed to the link
 

@@ -42,6 +42,7 @@ static uint64_t sink_put(void *ctx, struct span header, const struct span *piece
     struct rnic_ep *ep = ctx;
     TRACE(ep->rnic->trace, TRACE_MPA, "qp %u out FPDU at %llu: %zu octets of header, %u pieces",
           ep->qp->qp_num, (unsigned long long)ep->out.tx.position, header.len, piece_count);
+    ep->qp->pull.was_short = false;
     return mpa_tx_put(&ep->out.tx, &ep->out.batch->mpa, header, pieces, piece_count,
                       copy_payload ? MPA_PAYLOAD_COPY : MPA_PAYLOAD_REFERENCE);
 }
@@ -53,12 +54,11 @@ static bool sink_push(void *ctx, const struct push *push)
     return mpa_batch_is_empty(&ep->out.batch->mpa) && ep_push(ep, push);
 }
 
-static enum pull_answer sink_pull(void *ctx, const struct pull *pull, const struct mspan *pieces,
-                                  unsigned piece_count)
+static enum pull_answer sink_pull(void *ctx, const struct pull *pull)
 {
     struct rnic_ep *ep = ctx;
     bool is_first = mpa_batch_is_empty(&ep->out.batch->mpa);
-    return is_first ? ep_pull(ep, pull, pieces, piece_count) : PULL_BEHIND;
+    return is_first ? ep_pull(ep, pull) : PULL_BEHIND;
 }
 
 static bool batch_borrow(struct rnic_ep *ep)
@@ -162,7 +162,9 @@ bool ep_output(struct rnic_ep *ep, instant_ns now)
     if (ep->out.batch != NULL && mpa_batch_is_empty(&ep->out.batch->mpa)) {
         ep_drop_batch(ep);
         ep_want_out(ep, false);
-        if (qp_has_output(stream_qp(ep->qp)) && list_is_empty(&ep->left_link)) {
+        // A Read that is left runs when somebody comes for it.
+        if (qp_has_output(stream_qp(ep->qp)) &&
+            (list_is_empty(&ep->left_link) || ep->out.is_turn_over)) {
             shard_run_again(&ep->rnic->shard, ep);
         }
     }

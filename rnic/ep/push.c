@@ -1,8 +1,6 @@
 // Writes and Reads past the stream (base/port_push.h): the peer's, which it may from when the queue
 // pair takes them until it does not, and ours.
 
-#include <string.h>
-
 #include "base/check.h"
 #include "base/key_mirror.h"
 #include "base/list.h"
@@ -69,45 +67,90 @@ bool ep_may_pull(const struct rnic_ep *ep, instant_ns now)
     return ep_may_push(ep) && (shard->puller != NULL || now < puller_expected_until(shard));
 }
 
-enum pull_answer ep_pull(struct rnic_ep *ep, const struct pull *pull, const struct mspan *pieces,
-                         unsigned piece_count)
+static enum pull_answer locate(const struct rnic_ep *ep, const struct pull *pull,
+                               struct pull_run *run)
 {
-    struct puller *puller = ep->rnic->shard.puller;
-    struct rnic_pull *p = &ep->qp->pull;
-    const struct push_ops *pushes = pushes_of(ep);
-    enum pull_answer answer =
-        p->is_barred ? PULL_REFUSED : pushes->locate(ep->stream, pull, &p->source);
+    return pull_run_has_room(run, pull) ? pushes_of(ep)->locate(ep->stream, pull, run) : PULL_LATER;
+}
+
+static void begin_run(struct rnic_ep *ep, struct puller *puller)
+{
+    struct shard *shard = &ep->rnic->shard;
+    shard_take_left(shard, ep);
+    puller->qp = ep->qp;
+    puller->copy = pushes_of(ep)->copy;
+    ep->qp->pull.process = puller->run.process;
+    ep->qp->pull.was_short = puller->run.len <= PULL_RUN_LEN / 2;
+    ep_note_gathering(ep);
+    list_push_tail(&shard->pulls, &ep->qp->pull.link);
+}
+
+// By who may copy: the first of a run, or the next, since none is copied while he has the lock.
+static enum pull_answer pull_by(struct puller *puller, struct rnic_ep *ep, const struct pull *pull)
+{
+    bool is_first = puller->qp == NULL;
+    if (is_first) {
+        pull_run_begin(&puller->run);
+    }
+    enum pull_answer answer = locate(ep, pull, &puller->run);
+    if (answer == PULL_BEGUN) {
+        puller->turn_len += pull->len;
+        if (is_first) {
+            begin_run(ep, puller);
+        }
+    }
+    return answer;
+}
+
+// By who may not: what goes by the stream all the same need not wait for one who may.
+static enum pull_answer leave(struct rnic_ep *ep, const struct pull *pull)
+{
+    struct pull_run run;
+    pull_run_begin(&run);
+    enum pull_answer answer = locate(ep, pull, &run);
     if (answer != PULL_BEGUN) {
         return answer;
     }
-    if (puller == NULL || !puller_is_free(puller)) {
-        shard_leave_read(&ep->rnic->shard, ep);
-        return PULL_LATER;
-    }
-    shard_take_left(&ep->rnic->shard, ep);
-    p->piece_count = piece_count;
-    memcpy(p->pieces, pieces, piece_count * sizeof *pieces);
-    p->copy = pushes->copy;
-    puller->qp = ep->qp;
-    puller->turn_len += pull->len;
-    list_push_tail(&ep->rnic->shard.pulls, &p->link);
-    return PULL_BEGUN;
+    shard_leave_read(&ep->rnic->shard, ep);
+    return PULL_LATER;
 }
 
-static bool has_held(struct rnic_ep *ep, const struct pull_source *source)
+enum pull_answer ep_pull(struct rnic_ep *ep, const struct pull *pull)
+{
+    struct puller *puller = ep->rnic->shard.puller;
+    if (ep->qp->pull.is_barred) {
+        return PULL_REFUSED;
+    }
+    bool may = puller != NULL && (puller->qp == ep->qp || puller_is_free(puller));
+    return may ? pull_by(puller, ep, pull) : leave(ep, pull);
+}
+
+// What is posted costs a system call where octets go to the kernel's TCP, and where they are
+// copied out of the memory of another process.
+static bool may_gather(const struct rnic_ep *ep)
+{
+    return ep->stream != NULL &&
+           (ep->qp->pull.was_short || (ep->stream->facts & (LINK_LENDS | LINK_IS_OF_PROCESS)) == 0);
+}
+
+void ep_note_gathering(struct rnic_ep *ep)
+{
+    atomic_store_explicit(&ep->qp->may_gather, may_gather(ep), memory_order_relaxed);
+}
+
+static unsigned confirm(struct rnic_ep *ep, const struct pull_run *run, unsigned count)
 {
     const struct push_ops *pushes = pushes_of(ep);
-    return pushes != NULL && pushes->confirm(ep->stream, source);
+    return pushes != NULL ? pushes->confirm(ep->stream, run, count) : 0;
 }
 
 // The connection may have ended meanwhile.
-void ep_on_pulled(struct rnic_qp *qp, bool is_whole, instant_ns now)
+void ep_on_pulled(struct rnic_qp *qp, const struct pull_run *run, unsigned count, instant_ns now)
 {
     struct rnic_ep *ep = qp->ep;
     CHECK(shard_is_held(&qp->rnic->shard));
     list_remove(&qp->pull.link);
-    bool is_good = is_whole && ep != NULL && has_held(ep, &qp->pull.source);
-    qp_on_pulled(stream_qp(qp), is_good, now);
+    qp_on_pulled(stream_qp(qp), ep != NULL ? confirm(ep, run, count) : 0, now);
     if (ep != NULL) {
         shard_settle_later(&qp->rnic->shard, ep);
     } else {

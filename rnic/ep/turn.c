@@ -99,16 +99,10 @@ bool ep_on_turn(struct rnic_ep *ep, instant_ns now)
     return moved;
 }
 
-// What is posted costs a system call where octets go to the kernel's TCP.
-static bool may_gather(const struct rnic_ep *ep)
-{
-    return ep->stream != NULL && (ep->stream->facts & (LINK_LENDS | LINK_IS_OF_PROCESS)) == 0;
-}
-
 void ep_on_doorbell(struct rnic_ep *ep, instant_ns now)
 {
     CHECK(shard_is_held(&ep->rnic->shard));
-    atomic_store_explicit(&ep->qp->may_gather, may_gather(ep), memory_order_relaxed);
+    ep_note_gathering(ep);
     if (!qp_is_stalled(stream_qp(ep->qp))) {
         ep_resume_input(ep, now);
     }

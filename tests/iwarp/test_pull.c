@@ -7,21 +7,30 @@ enum { LEN = 3000, REMOTE = 700 };
 
 static struct {
     enum pull_answer answer;
-    unsigned count; // pulls that have begun
-    struct pull pull;
-    struct mspan places[PULL_PIECES_MAX];
-    unsigned place_count;
+    unsigned run_max; // so many begin in one run; 0: all that ask
+    unsigned count;   // pulls that have begun
+    unsigned run_count;
+    struct asked_pull {
+        struct pull pull;
+        struct mspan places[PULL_PIECES_MAX];
+    } run[PULL_RUN_MAX]; // those that have begun and are not done
 } asked;
 
-static enum pull_answer pull(void *ctx, const struct pull *pull, const struct mspan *places,
-                             unsigned place_count)
+static enum pull_answer pull(void *ctx, const struct pull *pull)
 {
     (void)ctx;
-    asked.count += asked.answer == PULL_BEGUN;
-    asked.pull = *pull;
-    asked.place_count = place_count;
-    memcpy(asked.places, places, place_count * sizeof *places);
-    return asked.answer;
+    if (asked.answer != PULL_BEGUN) {
+        return asked.answer;
+    }
+    if (asked.run_count == PULL_RUN_MAX ||
+        (asked.run_max > 0 && asked.run_count == asked.run_max)) {
+        return PULL_LATER;
+    }
+    struct asked_pull *at = &asked.run[asked.run_count++];
+    asked.count++;
+    at->pull = *pull;
+    memcpy(at->places, pull->pieces, pull->piece_count * sizeof *pull->pieces);
+    return PULL_BEGUN;
 }
 
 static struct pair *open_with(const struct pair_options *options)
@@ -45,20 +54,29 @@ static void post_read(struct pair *p, uint64_t wr_id)
     pair_post_op(p, &p->a, wr_id, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, REMOTE);
 }
 
-// What was asked for last, as who copies does it.
+// What has begun, as who copies does it.
 static void copy(void)
 {
-    const uint8_t *from = (const uint8_t *)(uintptr_t)asked.pull.to;
-    for (unsigned i = 0; i < asked.place_count; i++) {
-        memcpy(asked.places[i].ptr, from, asked.places[i].len);
-        from += asked.places[i].len;
+    for (unsigned k = 0; k < asked.run_count; k++) {
+        const struct asked_pull *at = &asked.run[k];
+        const uint8_t *from = (const uint8_t *)(uintptr_t)at->pull.to;
+        for (unsigned i = 0; i < at->pull.piece_count; i++) {
+            memcpy(at->places[i].ptr, from, at->places[i].len);
+            from += at->places[i].len;
+        }
     }
+}
+
+static void finish_run(struct pair *p, unsigned good_count)
+{
+    asked.run_count = 0;
+    qp_on_pulled(p->a.qp, good_count, p->now);
+    assert_true(qp_check(p->a.qp));
 }
 
 static void finish(struct pair *p, bool is_good)
 {
-    qp_on_pulled(p->a.qp, is_good, p->now);
-    assert_true(qp_check(p->a.qp));
+    finish_run(p, is_good ? asked.run_count : 0);
 }
 
 static uint64_t requests(const struct pair *p)
@@ -73,8 +91,8 @@ static void a_read_that_is_pulled_puts_nothing(void **state)
     post_read(p, 1);
     assert_false(pair_output(p, &p->a));
     assert_int_equal(asked.count, 1);
-    assert_int_equal(asked.pull.stag, p->b.stag);
-    assert_int_equal(asked.pull.len, LEN);
+    assert_int_equal(asked.run[0].pull.stag, p->b.stag);
+    assert_int_equal(asked.run[0].pull.len, LEN);
     pair_expect_none(p->a.send_cq);
     copy();
     finish(p, true);
@@ -97,11 +115,11 @@ static void octets_go_to_the_places_of_the_list(void **state)
     pair_set_remote(p, &p->a, wqe, REMOTE);
     pair_post(p, &p->a);
     pair_output(p, &p->a);
-    assert_int_equal(asked.place_count, 2);
-    assert_ptr_equal(asked.places[0].ptr, p->a.memory + 5000);
-    assert_int_equal(asked.places[0].len, 10);
-    assert_ptr_equal(asked.places[1].ptr, p->a.memory);
-    assert_int_equal(asked.places[1].len, LEN - 10);
+    assert_int_equal(asked.run[0].pull.piece_count, 2);
+    assert_ptr_equal(asked.run[0].places[0].ptr, p->a.memory + 5000);
+    assert_int_equal(asked.run[0].places[0].len, 10);
+    assert_ptr_equal(asked.run[0].places[1].ptr, p->a.memory);
+    assert_int_equal(asked.run[0].places[1].len, LEN - 10);
     finish(p, true);
     pair_expect(p->a.send_cq, 1, WC_SUCCESS);
     pair_close(p);
@@ -164,19 +182,27 @@ static void nothing_is_put_behind_a_pull_before_it_is_done(void **state)
     pair_close(p);
 }
 
-static void answers_to_the_peer_wait_too(void **state)
+// What it asks for has nothing to do with what we do.
+static void the_peer_is_answered_meanwhile(void **state)
 {
     (void)state;
-    struct pair *p = open_pulling();
-    post_read(p, 1);
-    pair_run(p);
-    pair_post_op(p, &p->b, 2, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, 0);
-    pair_run(p);
-    pair_expect_none(p->b.send_cq);
-    finish(p, true);
-    pair_run(p);
-    pair_expect(p->b.send_cq, 2, WC_SUCCESS);
-    pair_close(p);
+    for (unsigned i = 0; i < 2; i++) {
+        struct pair *p = open_pulling();
+        asked.answer = i == 0 ? PULL_BEGUN : PULL_LATER;
+        post_read(p, 1);
+        pair_output(p, &p->a);
+        pair_post_op(p, &p->b, 2, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, 0);
+        pair_run(p);
+        pair_expect(p->b.send_cq, 2, WC_SUCCESS);
+        pair_expect_none(p->a.send_cq);
+        asked.answer = PULL_BEGUN;
+        pair_output(p, &p->a);
+        assert_int_equal(asked.count, 1);
+        copy();
+        finish(p, true);
+        pair_expect(p->a.send_cq, 1, WC_SUCCESS);
+        pair_close(p);
+    }
 }
 
 static void a_fence_waits_for_what_is_pulled(void **state)
@@ -215,11 +241,12 @@ static void a_divided_read_is_pulled_in_parts(void **state)
 {
     (void)state;
     struct pair *p = open_with(&(struct pair_options){.weft = true, .allotment = {1000, 1000}});
+    asked.run_max = 2;
     post_read(p, 1);
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned begun = 2; begun <= 3; begun++) {
         pair_output(p, &p->a);
-        assert_int_equal(asked.count, i + 1);
-        assert_int_equal(asked.pull.len, 1000);
+        assert_int_equal(asked.count, begun);
+        assert_int_equal(asked.run[0].pull.len, 1000);
         pair_expect_none(p->a.send_cq);
         copy();
         finish(p, true);
@@ -236,6 +263,7 @@ static void reads_on_the_stream_do_not_keep_all_others_there(void **state)
     struct pair *p =
         open_with(&(struct pair_options){.weft = true, .stream = {.ird = 16, .ord = 16}});
     p->a.sink.pull = NULL;
+    asked.run_max = 1;
     post_read(p, 0);
     pair_output(p, &p->a);
     p->a.sink.pull = pull;
@@ -269,6 +297,7 @@ static void a_read_behind_what_was_sent_does_not_draw_all_others_there(void **st
     struct pair *p =
         open_with(&(struct pair_options){.weft = true, .stream = {.ird = 16, .ord = 16}});
     asked.answer = PULL_BEHIND;
+    asked.run_max = 1;
     post_read(p, 0);
     pair_output(p, &p->a);
     assert_int_equal(requests(p), 1);
@@ -305,6 +334,139 @@ static void reads_that_cannot_be_pulled_do_not_wait_for_each_other(void **state)
     assert_int_equal(pair_poll_count(p->a.send_cq), 12);
     pair_close(p);
 }
+
+/* ---- several in one run ---------------------------------------------------------------------- */
+
+static const struct pair_options deep = {.weft = true, .stream = {.ird = 16, .ord = 16}};
+
+// Each to a place of its own.
+static void post_reads(struct pair *p, unsigned count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        pair_post_op(p, &p->a, i, WQE_RDMA_READ, WQE_SIGNALED, i * LEN, LEN, REMOTE);
+    }
+}
+
+static void expect_reads(struct pair *p, unsigned count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        pair_expect(p->a.send_cq, i, WC_SUCCESS);
+        pair_expect_filled(&p->a, i * LEN, LEN, 9);
+    }
+}
+
+static void reads_that_follow_are_copied_together(void **state)
+{
+    (void)state;
+    struct pair *p = open_with(&deep);
+    post_reads(p, 5);
+    pair_output(p, &p->a);
+    assert_int_equal(asked.run_count, 5);
+    pair_expect_none(p->a.send_cq);
+    copy();
+    finish(p, true);
+    expect_reads(p, 5);
+    assert_int_equal(requests(p), 0);
+    pair_close(p);
+}
+
+static void what_does_not_join_is_the_first_of_the_next_run(void **state)
+{
+    (void)state;
+    struct pair *p = open_with(&deep);
+    asked.run_max = 2;
+    post_reads(p, 5);
+    for (unsigned begun = 2; begun <= 6; begun += 2) {
+        pair_output(p, &p->a);
+        assert_int_equal(asked.count, begun < 5 ? begun : 5);
+        copy();
+        finish(p, true);
+    }
+    expect_reads(p, 5);
+    assert_int_equal(requests(p), 0);
+    pair_close(p);
+}
+
+static void those_behind_one_that_is_not_good_go_by_the_stream(void **state)
+{
+    (void)state;
+    struct pair *p = open_with(&deep);
+    post_reads(p, 4);
+    pair_output(p, &p->a);
+    copy();
+    memset(p->a.memory + LEN, 0, 3 * LEN);
+    finish_run(p, 1);
+    pair_run(p);
+    expect_reads(p, 4);
+    assert_int_equal(requests(p), 3);
+    assert_int_equal(qp_counters(p->a.qp)->pulled_reads, 1);
+    pair_close(p);
+}
+
+// It changes memory that others read, and leaves behind those before it.
+static void an_atomic_does_not_join(void **state)
+{
+    (void)state;
+    struct pair *p = open_with(&deep);
+    post_reads(p, 2);
+    pair_post_op(p, &p->a, 2, WQE_ATOMIC_FETCH_AND_ADD, WQE_SIGNALED, 8 * LEN, 8, 8192);
+    pair_post_op(p, &p->a, 3, WQE_RDMA_READ, WQE_SIGNALED, 2 * LEN, LEN, REMOTE);
+    pair_run(p);
+    assert_int_equal(asked.run_count, 2);
+    assert_int_equal(qp_counters(p->a.qp)->out[RDMAP_ATOMIC_REQUEST].messages, 0);
+    finish(p, true);
+    pair_run(p);
+    for (uint64_t wr_id = 0; wr_id < 3; wr_id++) {
+        pair_expect(p->a.send_cq, wr_id, WC_SUCCESS);
+    }
+    pair_close(p);
+}
+
+static void what_is_at_fault_behind_them_does_not_fail_them(void **state)
+{
+    (void)state;
+    struct pair *p = open_with(&deep);
+    post_reads(p, 2);
+    struct send_wqe *wqe = pair_send_slot(&p->a, 2, WQE_RDMA_READ, WQE_SIGNALED);
+    pair_set_sge(&p->a, wqe, 0, LEN);
+    pair_set_remote(p, &p->a, wqe, REMOTE);
+    wqe->sge[0].lkey += 0x100;
+    pair_post(p, &p->a);
+    pair_output(p, &p->a);
+    assert_int_equal(asked.run_count, 2);
+    copy();
+    finish(p, true);
+    expect_reads(p, 2);
+    pair_run(p);
+    pair_expect(p->a.send_cq, 2, WC_LOC_PROT_ERR);
+    assert_int_not_equal(qp_stream_state(p->a.qp), QP_STREAM_OPEN);
+    pair_close(p);
+}
+
+// The peer has not been asked.
+static void an_answer_to_what_is_being_copied_is_refused(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct pair *p = open_pulling();
+        asked.answer = i == 0 ? PULL_BEGUN : PULL_LATER;
+        post_read(p, 1);
+        pair_output(p, &p->a);
+        uint8_t octets[8] = {0};
+        struct craft c = craft_tagged(RDMAP_READ_RESPONSE, 0, 0, true, octets, sizeof octets);
+        pair_inject(p, &p->a, c.octets, c.len);
+        assert_int_equal(qp_counters(p->a.qp)->refusals[RDMAP_REFUSED_RESPONSE_UNASKED], 1);
+        if (i == 0) {
+            finish(p, true);
+        }
+        pair_output(p, &p->a);
+        pair_hand(p, &p->a);
+        pair_expect(p->a.send_cq, 1, WC_WR_FLUSH_ERR);
+        pair_close(p);
+    }
+}
+
+/* ---- a stream that ends ---------------------------------------------------------------------- */
 
 static void memory_is_nobodys_before_the_copy_ends(void **state)
 {
@@ -386,13 +548,19 @@ int main(void)
         cmocka_unit_test(what_is_refused_or_not_good_goes_by_the_stream),
         cmocka_unit_test(a_request_behind_one_that_was_pulled_has_its_number),
         cmocka_unit_test(nothing_is_put_behind_a_pull_before_it_is_done),
-        cmocka_unit_test(answers_to_the_peer_wait_too),
+        cmocka_unit_test(the_peer_is_answered_meanwhile),
         cmocka_unit_test(a_fence_waits_for_what_is_pulled),
         cmocka_unit_test(who_can_copy_later_is_asked_again),
         cmocka_unit_test(a_divided_read_is_pulled_in_parts),
         cmocka_unit_test(reads_on_the_stream_do_not_keep_all_others_there),
         cmocka_unit_test(a_read_behind_what_was_sent_does_not_draw_all_others_there),
         cmocka_unit_test(reads_that_cannot_be_pulled_do_not_wait_for_each_other),
+        cmocka_unit_test(reads_that_follow_are_copied_together),
+        cmocka_unit_test(what_does_not_join_is_the_first_of_the_next_run),
+        cmocka_unit_test(those_behind_one_that_is_not_good_go_by_the_stream),
+        cmocka_unit_test(an_atomic_does_not_join),
+        cmocka_unit_test(what_is_at_fault_behind_them_does_not_fail_them),
+        cmocka_unit_test(an_answer_to_what_is_being_copied_is_refused),
         cmocka_unit_test(memory_is_nobodys_before_the_copy_ends),
         cmocka_unit_test(a_terminate_passes_and_the_read_ends_behind_the_copy),
         cmocka_unit_test(a_peer_that_is_too_slow_fails_the_read_behind_the_copy),

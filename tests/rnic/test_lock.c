@@ -78,7 +78,8 @@ static void knock_shard_batch_borrow(struct house *h)
 
 static void knock_ep_on_pulled(struct house *h)
 {
-    ep_on_pulled(h->end.qp, false, 0);
+    const struct pull_run run = {0};
+    ep_on_pulled(h->end.qp, &run, 0, 0);
 }
 
 static void knock_shard_bar_pulls(struct house *h)

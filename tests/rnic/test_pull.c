@@ -20,21 +20,19 @@
 enum { LEN = 8192, AT = 4096, PATIENCE_MS = 50 };
 
 static struct push_ops ops; // the link's, but for `copy`
-static bool (*real_copy)(const struct pull_source *source, const struct mspan *pieces,
-                         unsigned piece_count);
+static unsigned (*real_copy)(const struct pull_run *run);
 static atomic_bool is_held;           // copies begin, and wait
 static _Atomic instant_ns stopped_ns; // what the devices' clock says; 0: it goes
 static sem_t begun, may_go_on;
 
 // As one of a page that has to be fetched first.
-static bool held_copy(const struct pull_source *source, const struct mspan *pieces,
-                      unsigned piece_count)
+static unsigned held_copy(const struct pull_run *run)
 {
     if (atomic_load(&is_held)) {
         sem_post(&begun);
         sem_wait(&may_go_on);
     }
-    return real_copy(source, pieces, piece_count);
+    return real_copy(run);
 }
 
 static instant_ns clock_of(void *ctx)
@@ -68,6 +66,20 @@ struct world {
     struct end listener, active[2], passive[2];
 };
 
+// For as many Reads at a time as are copied together.
+static void connect_deep(struct end *active, struct end *passive, struct end *listener,
+                         const struct sockaddr_in *addr)
+{
+    const struct rnic_ep_params deep = {.ird = PULL_RUN_MAX, .ord = PULL_RUN_MAX};
+    end_bind(active);
+    assert_int_equal(rnic_ep_connect(active->ep, (const struct sockaddr *)addr, active->qp, &deep),
+                     0);
+    end_take_request(passive, listener);
+    assert_int_equal(rnic_ep_accept(passive->ep, passive->qp, &deep), 0);
+    end_take(active, RNIC_EP_ESTABLISHED);
+    end_take(passive, RNIC_EP_ESTABLISHED);
+}
+
 static int begin(void **state)
 {
     struct world *w = calloc(1, sizeof *w);
@@ -82,7 +94,7 @@ static int begin(void **state)
     for (unsigned i = 0; i < 2; i++) {
         end_init(&w->active[i], &w->a);
         end_init(&w->passive[i], &w->b);
-        ends_connect(&w->active[i], &w->passive[i], &w->listener, &addr);
+        connect_deep(&w->active[i], &w->passive[i], &w->listener, &addr);
     }
     for (unsigned i = 0; i < DEVICE_BUF_LEN; i++) {
         w->b.buf[i] = (uint8_t)(i * 13 + i / 256);
@@ -332,6 +344,70 @@ static void who_cannot_copy_does_not_wait_for_who_can(void **state)
     expect_read(w);
 }
 
+/* ---- how many calls -------------------------------------------------------------------------- */
+
+static uint64_t pull_calls(struct world *w)
+{
+    return device_count(&w->a, "local.pull_calls");
+}
+
+static void expect_reads(struct world *w, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        expect_read(w);
+    }
+}
+
+static void reads_that_wait_are_copied_by_one_call(void **state)
+{
+    struct world *w = *state;
+    struct shard *shard = &w->a.rnic->shard;
+    stop_clock(w);
+    uint64_t pulls_before = pulls(w), calls_before = pull_calls(w);
+    memset(w->a.buf + AT, 0, LEN);
+    shard_lock(shard);
+    for (unsigned i = 0; i < PULL_RUN_MAX; i++) {
+        post_read(w, 0);
+    }
+    shard_run(shard, clock_of(NULL));
+    shard_unlock(shard);
+    expect_reads(w, PULL_RUN_MAX);
+    assert_int_equal(pulls(w), pulls_before + PULL_RUN_MAX);
+    assert_int_equal(pull_calls(w), calls_before + 1);
+}
+
+// As programs do that keep a queue full: most of what they post waits for their next look.
+static void reads_that_are_posted_in_a_row_share_calls(void **state)
+{
+    struct world *w = *state;
+    stop_clock(w);
+    uint64_t pulls_before = pulls(w), calls_before = pull_calls(w), requests_before = requests(w);
+    enum { ROUNDS = 20 };
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        for (unsigned k = 0; k < PULL_RUN_MAX; k++) {
+            post_read(w, 0);
+        }
+        expect_reads(w, PULL_RUN_MAX);
+    }
+    assert_int_equal(pulls(w), pulls_before + ROUNDS * PULL_RUN_MAX);
+    assert_int_equal(requests(w), requests_before);
+    assert_true(pull_calls(w) - calls_before <= ROUNDS * PULL_RUN_MAX / 2);
+}
+
+// Who posts one and waits for it does not wait for others.
+static void a_read_alone_is_copied_where_it_is_posted(void **state)
+{
+    struct world *w = *state;
+    stop_clock(w);
+    for (unsigned i = 0; i < 20; i++) {
+        uint64_t pulls_before = pulls(w), calls_before = pull_calls(w);
+        post_read(w, 0);
+        expect_read(w);
+        assert_int_equal(pulls(w), pulls_before + 1);
+        assert_int_equal(pull_calls(w), calls_before + 1);
+    }
+}
+
 /* ---- a copy that does not come to its end ---------------------------------------------------- */
 
 static void others_go_on_meanwhile(void **state)
@@ -546,6 +622,9 @@ int main(void)
         PULL_TEST(nobody_has_to_look),
         PULL_TEST(who_comes_back_is_waited_for_twice_as_long),
         PULL_TEST(who_cannot_copy_does_not_wait_for_who_can),
+        PULL_TEST(reads_that_wait_are_copied_by_one_call),
+        PULL_TEST(reads_that_are_posted_in_a_row_share_calls),
+        PULL_TEST(a_read_alone_is_copied_where_it_is_posted),
         PULL_TEST(others_go_on_meanwhile),
         PULL_TEST(who_takes_its_memory_back_waits_for_it),
         PULL_TEST(who_destroys_its_queue_pair_waits_for_it),
