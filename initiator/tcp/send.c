@@ -110,7 +110,8 @@ int pdu_stream_send(struct pdu_stream *s, unsigned index, enum pdu_way way,
     seal(s, c, NVME_TCP_CAPSULE_CMD, 0, NVME_TCP_CMD_HLEN, way == PDU_IN_CAPSULE ? len : 0);
     list_push_tail(&s->outs, &c->link);
     int error = pdu_stream_flush(s);
-    if (error != 0) {
+    if (error != 0) { // it is the last one, so not all of it is out
+        list_remove(&c->link);
         c->is_out = false;
     }
     return error;
