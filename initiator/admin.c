@@ -24,11 +24,19 @@ static void sqe_fill(uint8_t *sqe, const struct initiator_admin_command *command
     put_le32(sqe + NVME_SQE_OFF_CDW13, command->cdw13);
 }
 
-// Data of the memory that all these commands use, one at a time.
+// Data of the memory that commands which are waited for use, one at a time.
 static struct initiator_data data_of(const struct weft_nvme *nvme, uint32_t len, bool is_to_target)
 {
     return (struct initiator_data){
         .memory = &nvme->admin_piece, .len = len, .count = 1, .is_to_target = is_to_target};
+}
+
+static struct initiator_data data_from(const struct weft_nvme *nvme,
+                                       const struct initiator_admin_command *command)
+{
+    struct initiator_data data = data_of(nvme, command->data_len, false);
+    data.memory = command->room != NULL ? command->room : data.memory;
+    return data;
 }
 
 // Sends what is in the slot and waits for the answer. A command that is not answered in time ends
@@ -78,7 +86,7 @@ int initiator_admin_run(struct weft_nvme *nvme, const struct initiator_admin_com
     if (command->fctype == NVME_FCTYPE_PROPERTY_SET && command->opcode == NVME_FABRICS) {
         put_le64(sqe + NVME_PROPERTY_OFF_VALUE, command->value);
     }
-    const struct initiator_data data = data_of(nvme, command->data_len, false);
+    const struct initiator_data data = data_from(nvme, command);
     return run(slot, &data, command->name, ret, ret_why);
 }
 
@@ -255,17 +263,76 @@ void initiator_admin_shut_down(struct weft_nvme *nvme)
     }
 }
 
-bool initiator_admin_keep_alive(struct weft_nvme *nvme)
+// Sends one that nobody waits for; its answer goes to `answer`, or nowhere. False: no room.
+static bool post(struct weft_nvme *nvme, const struct initiator_admin_command *command,
+                 struct initiator_admin_answer *answer)
 {
     struct initiator_slot *slot = initiator_queue_take(&nvme->admin);
     if (slot == NULL) {
         return false;
     }
-    initiator_slot_sqe(slot)[NVME_SQE_OFF_OPCODE] = NVME_ADMIN_KEEP_ALIVE;
-    const struct initiator_data none = {0};
-    if (nvme->carrier->send(slot, &none) != 0) {
+    const struct initiator_data data = data_from(nvme, command);
+    sqe_fill(initiator_slot_sqe(slot), command);
+    slot->answer = answer;
+    if (nvme->carrier->send(slot, &data) != 0) {
         initiator_slot_release(slot);
         return false;
     }
     return true;
+}
+
+bool initiator_admin_keep_alive(struct weft_nvme *nvme)
+{
+    const struct initiator_admin_command command = {.opcode = NVME_ADMIN_KEEP_ALIVE};
+    return post(nvme, &command, NULL);
+}
+
+/* ---- access ---------------------------------------------------------------------------------- */
+
+static void event_post(struct weft_nvme *nvme)
+{
+    const struct initiator_admin_command command = {.opcode = NVME_ADMIN_ASYNC_EVENT_REQUEST};
+    nvme->access.event = (struct initiator_admin_answer){0};
+    nvme->access.has_events = post(nvme, &command, &nvme->access.event);
+}
+
+int initiator_admin_access_begin(struct weft_nvme *nvme, struct why *ret_why)
+{
+    struct initiator_access *access = &nvme->access;
+    const struct initiator_admin_command enable = {.opcode = NVME_ADMIN_SET_FEATURES,
+                                                   .cdw10 = NVME_FEATURE_ASYNC_EVENTS,
+                                                   .cdw11 = NVME_EVENT_ANA_CHANGE,
+                                                   .name = "Set Features, events"};
+    const struct initiator_admin_command read = initiator_access_command(access);
+    struct initiator_admin_answer answer;
+    int error = 0;
+    if (access->has_events) {
+        error = initiator_admin_run(nvme, &enable, &answer, ret_why);
+        access->has_events = error == 0 && answer.status == NVME_OK;
+    }
+    if (error == 0 && access->has_events) {
+        event_post(nvme);
+    }
+    if (error == 0 && (error = initiator_admin_run(nvme, &read, &access->log, ret_why)) == 0) {
+        initiator_access_on_log(nvme);
+    }
+    return error;
+}
+
+void initiator_admin_access_follow(struct weft_nvme *nvme)
+{
+    struct initiator_access *access = &nvme->access;
+    if (access->event.is_there && initiator_access_on_event(access)) {
+        event_post(nvme);
+    }
+    if (access->is_reading && access->log.is_there) {
+        initiator_access_on_log(nvme);
+    }
+    if (access->is_stale && initiator_access_is_due(access, initiator_clock())) {
+        const struct initiator_admin_command read = initiator_access_command(access);
+        access->log = (struct initiator_admin_answer){0};
+        access->is_reading = post(nvme, &read, &access->log);
+        access->is_stale = !access->is_reading;
+        access->read_at = initiator_clock();
+    }
 }

@@ -7,6 +7,7 @@
 //     by_rdma.c      the carrier that meet.c, queue.c and io.c are together
 //     by_tcp.c       the other one; tcp/ has its PDUs
 //     admin.c        commands that are waited for: fabrics, Identify, logs
+//     access.c       how namespaces are reached by a controller: its log, its events, statuses
 //     identify.c     what their answers say
 //     identity.c     who this host is
 //     address.c      where a subsystem is
@@ -34,6 +35,8 @@
 enum {
     ADMIN_DEPTH = 31,
     ADMIN_DATA_LEN = 4096,
+    ACCESS_LOG_MAX = 16384,
+    ADMIN_ROOM_LEN = ADMIN_DATA_LEN + ACCESS_LOG_MAX,
     IN_CAPSULE_MAX = 8192,
     ANSWER_LEN = 64,     // room for one; a right one has NVME_CQE_LEN
     CID_INDEX_BITS = 10, // of a slot; the rest of a CID is its generation
@@ -155,7 +158,20 @@ struct initiator_namespace_known {
     uint32_t nsid;
     uint8_t block_shift;
     bool is_read_only;
+    uint8_t access; // enum weft_nvme_access
     uint64_t len;
+};
+
+// Asymmetric access: an event request is with the controller all the time; when it is answered, and
+// after statuses that say so, the log is read.
+struct initiator_access {
+    bool is_known; // the controller has states
+    bool has_events;
+    bool is_reading, is_stale; // the log
+    instant_ns read_at;
+    uint32_t change_ms;
+    struct initiator_admin_answer event, log;
+    struct iovec room; // of the log, as much as is read
 };
 
 struct weft_nvme {
@@ -188,9 +204,11 @@ struct weft_nvme {
     struct initiator_queue admin;
     struct initiator_queue *queues;
     unsigned queue_count;
-    uint8_t *admin_data; // ADMIN_DATA_LEN octets
+    uint8_t *admin_data; // ADMIN_ROOM_LEN octets: what is waited for, then the log of access
     struct iovec admin_piece;
     struct ibv_mr *admin_mr;
+
+    struct initiator_access access;
 
     uint64_t capabilities; // CAP
     bool awaits_keep_alive;
@@ -292,9 +310,10 @@ struct initiator_admin_command {
     uint8_t fctype; // of NVME_FABRICS
     uint32_t nsid;
     uint32_t cdw10, cdw11, cdw12, cdw13;
-    uint64_t value;    // Property Set
-    uint32_t data_len; // of nvme->admin_data, from the target
-    const char *name;  // for messages
+    uint64_t value;           // Property Set
+    uint32_t data_len;        // from the target
+    const struct iovec *room; // for them; NULL: nvme->admin_piece
+    const char *name;         // for messages
 };
 
 // Blocks until it is answered. 0 and its answer, whatever the status; or a negative errno.
@@ -310,6 +329,27 @@ int initiator_admin_enable(struct weft_nvme *nvme, struct why *ret_why);
 void initiator_admin_shut_down(struct weft_nvme *nvme);
 // Sends one without waiting. False: no room.
 bool initiator_admin_keep_alive(struct weft_nvme *nvme);
+// Has the controller tell of access, and reads what it is now.
+int initiator_admin_access_begin(struct weft_nvme *nvme, struct why *ret_why);
+// Takes what it has told, and asks on, without waiting.
+void initiator_admin_access_follow(struct weft_nvme *nvme);
+
+/* ---- access.c -------------------------------------------------------------------------------- */
+
+// What Identify Controller says of it, in nvme->admin_data.
+void initiator_access_take(struct weft_nvme *nvme);
+// A namespace's state in a log of `len` octets; WEFT_NVME_OPTIMIZED: it says nothing of it.
+enum weft_nvme_access initiator_access_find(const uint8_t *log, size_t len, uint32_t nsid);
+// The same, of the log that was read.
+enum weft_nvme_access initiator_access_of(const struct weft_nvme *nvme, uint32_t nsid);
+// The event request was answered. False: no other one is sent.
+bool initiator_access_on_event(struct initiator_access *access);
+void initiator_access_on_log(struct weft_nvme *nvme);
+void initiator_access_on_status(struct weft_nvme *nvme, uint32_t nsid, uint16_t status);
+// The log is to be read, now.
+bool initiator_access_is_due(const struct initiator_access *access, instant_ns now);
+// Get Log Page, all of it.
+struct initiator_admin_command initiator_access_command(const struct initiator_access *access);
 
 /* ---- identify.c ------------------------------------------------------------------------------ */
 

@@ -30,7 +30,7 @@ static struct initiator_queue *queue_at(struct weft_nvme *nvme, unsigned number)
 
 static int tcp_open(struct weft_nvme *nvme, struct why *ret_why)
 {
-    nvme->admin_data = calloc(1, ADMIN_DATA_LEN);
+    nvme->admin_data = calloc(1, ADMIN_ROOM_LEN);
     return nvme->admin_data != NULL ? 0 : initiator_why(ret_why, -ENOMEM, "no memory");
 }
 
@@ -116,15 +116,18 @@ static int tcp_send(struct initiator_slot *slot, const struct initiator_data *da
     if (error == 0) {
         slot->awaits_answer = true;
         room_await(queue->nvme, own);
+        return 0;
     }
-    return error;
+    return -ENOTCONN; // which the next look finds, with the reason
 }
 
 static int queue_take(struct initiator_queue *queue, struct initiator_arrival *ret,
                       struct why *ret_why)
 {
     struct tcp_queue *own = own_of(queue);
-    bool is_due = queue->taken > 0 || queue->nvme->polls % LOOK_EVERY_POLLS == 0;
+    // An event request has no end that anybody waits for.
+    unsigned idle = queue->number == 0 && queue->nvme->access.has_events ? 1 : 0;
+    bool is_due = queue->taken > idle || queue->nvme->polls % LOOK_EVERY_POLLS == 0;
     ret->queue = queue;
     if (own == NULL || !is_due) {
         return 0; // at idle ones now and then: whether the target has left

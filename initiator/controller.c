@@ -180,7 +180,10 @@ static int admin_open(struct weft_nvme *nvme, struct why *ret_why)
         (error = initiator_admin_enable(nvme, ret_why)) != 0) {
         return error;
     }
-    return initiator_identify_controller(nvme, ret_why);
+    if ((error = initiator_identify_controller(nvme, ret_why)) != 0) {
+        return error;
+    }
+    return nvme->access.is_known ? initiator_admin_access_begin(nvme, ret_why) : 0;
 }
 
 // Asks for I/O queues; gets as many as the target gives.
@@ -439,7 +442,11 @@ int initiator_poll_by_taking(struct weft_nvme *nvme)
 
 int weft_nvme_poll(struct weft_nvme *nvme)
 {
-    return nvme->carrier->poll(nvme);
+    int completed = nvme->carrier->poll(nvme);
+    if (completed >= 0 && nvme->access.is_known) {
+        initiator_admin_access_follow(nvme);
+    }
+    return completed;
 }
 
 int weft_nvme_lend(struct weft_nvme *nvme, void *ptr, size_t len)

@@ -94,6 +94,7 @@ int initiator_identify_controller(struct weft_nvme *nvme, struct why *ret_why)
     info->has_volatile_cache = (data[NVME_CTRL_OFF_VWC] & NVME_VWC_PRESENT) != 0;
     info->can_trim = (onc & NVME_ONCS_DSM) != 0;
     info->can_write_zeroes = (onc & NVME_ONCS_WRITE_ZEROES) != 0;
+    initiator_access_take(nvme);
     return 0;
 }
 
@@ -154,8 +155,12 @@ static int namespace_keep(struct weft_nvme *nvme, const struct weft_nvme_namespa
     if (known == NULL) {
         known = &nvme->namespaces[nvme->namespace_count++];
     }
-    *known = (struct initiator_namespace_known){
-        .nsid = ns->nsid, .block_shift = shift, .is_read_only = ns->is_read_only, .len = ns->len};
+    *known =
+        (struct initiator_namespace_known){.nsid = ns->nsid,
+                                           .block_shift = shift,
+                                           .is_read_only = ns->is_read_only,
+                                           .access = (uint8_t)initiator_access_of(nvme, ns->nsid),
+                                           .len = ns->len};
     return 0;
 }
 

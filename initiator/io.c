@@ -245,11 +245,11 @@ static int data_keyed(struct initiator_slot *slot, const struct initiator_data *
     return initiator_queue_send(slot, 0);
 }
 
-// Of a command that is waited for: the memory that all these commands use, one at a time.
+// Of an admin command: somewhere in the memory that all these commands use.
 static int data_admin(struct initiator_slot *slot, const struct initiator_data *data)
 {
     const struct weft_nvme *nvme = slot->queue->nvme;
-    sgl_keyed(slot, (uintptr_t)nvme->admin_data, data->len, nvme->admin_mr->rkey);
+    sgl_keyed(slot, (uintptr_t)data->memory->iov_base, data->len, nvme->admin_mr->rkey);
     return initiator_queue_send(slot, 0);
 }
 
@@ -406,6 +406,7 @@ void initiator_io_complete(struct initiator_slot *slot, uint16_t status, int err
     io->status = code;
     io->error = error != 0 ? error : initiator_status_errno(code);
     io->may_retry = io->error != 0 && (status & NVME_STATUS_DNR) == 0;
+    initiator_access_on_status(slot->queue->nvme, io->nsid, code);
     slot->queue->nvme->carrier->settle(slot, io->error == 0);
     octets_count(&slot->queue->nvme->counters, io);
     slot->io = NULL;

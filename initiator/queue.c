@@ -52,12 +52,12 @@ static int device_take(struct weft_nvme *nvme, struct ibv_context *verbs)
     }
     nvme->cq = ibv_create_cq(verbs, (int)(2 * depth), NULL, nvme->completions, 0);
     nvme->send_cq = ibv_create_cq(verbs, (int)(2 * depth), NULL, nvme->completions, 0);
-    nvme->admin_data = aligned_alloc(ADMIN_DATA_LEN, ADMIN_DATA_LEN);
+    nvme->admin_data = aligned_alloc(ADMIN_DATA_LEN, ADMIN_ROOM_LEN);
     if (nvme->cq == NULL || nvme->send_cq == NULL || nvme->admin_data == NULL) {
         return -ENOMEM;
     }
     nvme->admin_mr =
-        ibv_reg_mr(nvme->pd, nvme->admin_data, ADMIN_DATA_LEN,
+        ibv_reg_mr(nvme->pd, nvme->admin_data, ADMIN_ROOM_LEN,
                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
     return nvme->admin_mr != NULL ? 0 : -errno;
 }

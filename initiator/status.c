@@ -42,6 +42,13 @@ static const struct status_facts statuses[] = {
     {NVME_CONNECT_INVALID_HOST, EACCES, "Connect Invalid Host"},
     {NVME_WRITE_FAULT, EIO, "Write Fault"},
     {NVME_UNRECOVERED_READ, EIO, "Unrecovered Read Error"},
+    {NVME_PATH_INTERNAL_ERROR, EIO, "Internal Path Error"},
+    {NVME_ANA_PERSISTENT_LOSS, ESHUTDOWN, "Asymmetric Access Persistent Loss"},
+    {NVME_ANA_INACCESSIBLE, ESHUTDOWN, "Asymmetric Access Inaccessible"},
+    {NVME_ANA_TRANSITION, ESHUTDOWN, "Asymmetric Access Transition"},
+    {NVME_CONTROLLER_PATHING_ERROR, EIO, "Controller Pathing Error"},
+    {NVME_HOST_PATHING_ERROR, EIO, "Host Pathing Error"},
+    {NVME_ABORTED_BY_HOST, EIO, "Command Aborted By Host"},
 };
 
 static const struct status_facts *facts_of(uint16_t status)
@@ -58,6 +65,11 @@ int initiator_status_errno(uint16_t status)
 {
     const struct status_facts *facts = facts_of(status);
     return facts != NULL ? -facts->error : -EIO;
+}
+
+bool weft_nvme_is_path_status(uint16_t status)
+{
+    return (status & NVME_STATUS_TYPE_MASK) == NVME_STATUS_TYPE_PATH;
 }
 
 const char *weft_nvme_status_str(uint16_t status, char ret[32])

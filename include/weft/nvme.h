@@ -236,6 +236,30 @@ int weft_nvme_wait(struct weft_nvme *nvme, int timeout_ms);
 // Why the connection was lost; NULL: it was not.
 const char *weft_nvme_why(const struct weft_nvme *nvme);
 
+/* ---- access ---------------------------------------------------------------------------------- */
+
+// How well a namespace is reached by this controller (Asymmetric Namespace Access): a namespace may
+// have several controllers, in several nodes, and not be served by all of them at a time.
+enum weft_nvme_access {
+    WEFT_NVME_OPTIMIZED = 1, // the way to go; also where the controller has no such states
+    WEFT_NVME_NON_OPTIMIZED = 2,
+    WEFT_NVME_INACCESSIBLE = 3, // by another one, or later by this one
+    WEFT_NVME_UNREACHABLE = 4,  // for good
+    WEFT_NVME_CHANGING = 15,    // for weft_nvme_access_change_ms at most
+};
+
+// What is known of a namespace that was asked for. The controller tells of changes, in
+// weft_nvme_poll; a command that ends with one of the path's statuses (0x301 to 0x303) counts until
+// the log was read again, which takes such calls, too.
+enum weft_nvme_access weft_nvme_access(const struct weft_nvme *nvme, uint32_t nsid);
+
+// How long a change takes at most, as the controller says; 0: it has no such states.
+unsigned weft_nvme_access_change_ms(const struct weft_nvme *nvme);
+
+// Does an I/O's status say that the way to the namespace failed, not the command? Then it may be
+// sent again, by another controller at once.
+bool weft_nvme_is_path_status(uint16_t status);
+
 // "LBA Out of Range" for 0x080; a number that is none of the known ones: "status 0x3ff".
 const char *weft_nvme_status_str(uint16_t status, char ret[32]);
 

@@ -198,7 +198,14 @@ enum nvme_ana_offset {
     NVME_ANA_GROUP_LEN = 32,
 };
 
-enum nvme_ana_state { NVME_ANA_STATE_OPTIMIZED = 1, NVME_ANA_STATE_INACCESSIBLE = 3 };
+enum nvme_ana_state {
+    NVME_ANA_STATE_OPTIMIZED = 1,
+    NVME_ANA_STATE_NON_OPTIMIZED = 2,
+    NVME_ANA_STATE_INACCESSIBLE = 3,
+    NVME_ANA_STATE_PERSISTENT_LOSS = 4,
+    NVME_ANA_STATE_CHANGE = 15,
+    NVME_ANA_STATE_MASK = 0x0f,
+};
 
 // Reservation notification: one at a time, zeroes if there is none.
 enum nvme_notice_offset {

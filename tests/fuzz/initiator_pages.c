@@ -1,6 +1,6 @@
-// Any octets as what a target says of itself: Identify pages and the discovery log. The first octet
-// says what is asked for; the rest is what comes in answer to one admin command after the other,
-// again from the start when it is used up.
+// Any octets as what a target says of itself: Identify pages, the logs of discovery and of access.
+// The first octet says what is asked for; the rest is what comes in answer to one admin command
+// after the other, again from the start when it is used up.
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -90,13 +90,17 @@ static void controller(struct weft_nvme *nvme)
         CHECK(is_text(nvme->info.nqn, sizeof nvme->info.nqn));
         CHECK(is_text(nvme->info.model, sizeof nvme->info.model));
         CHECK(nvme->info.transfer_max_len > 0);
+        CHECK(nvme->access.room.iov_len <= ACCESS_LOG_MAX);
     }
+    enum weft_nvme_access found = initiator_access_find(answers, answers_len, 1);
+    CHECK((found >= WEFT_NVME_OPTIMIZED && found <= WEFT_NVME_UNREACHABLE) ||
+          found == WEFT_NVME_CHANGING);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const asks[])(struct weft_nvme * nvme) = {discover, identify, list, controller};
-    static uint8_t page[NVME_IDENTIFY_LEN];
+    static uint8_t page[ADMIN_ROOM_LEN];
     static struct weft_nvme nvme;
     if (size == 0) {
         return 0;
