@@ -1,5 +1,6 @@
 // weft cp: a file to a volume, a volume to a file, or one volume to another.
 
+#include <errno.h>
 #include <getopt.h>
 #include <json-c/json.h>
 #include <stdlib.h>
@@ -170,7 +171,11 @@ static int say_copy_failed(const struct cp *cp, const char *what)
         volume_say_failed(place->volume.protocol, what, place->volume.facts.uri, report->error,
                           lost_why(place));
     } else if (report->answer[0] != '\0') {
-        say_error(what, place->name, "see what the target says of it",
+        say_error(what, place->name,
+                  report->error == -ESHUTDOWN
+                      ? "another node serves it: name that one, or both, by "
+                        "?paths=HOST:PORT behind it"
+                      : "see what the target says of it",
                   "at octet %llu the target answers: %s", at, report->answer);
     } else {
         say_error(what, place->name, "make room, or see whether the device is well",

@@ -22,10 +22,14 @@ static const struct volume_protocol *protocol_find(const char *text)
     return NULL;
 }
 
-// NVMe has a word for what is of none.
+// NVMe has a word for what is of none; a volume of its with parameters, as several paths are, is
+// the driver's.
 static const struct volume_protocol *protocol_of(const char *uri)
 {
     const struct volume_protocol *protocol = protocol_find(uri);
+    if (protocol == &volume_nvme && strchr(uri, '?') != NULL) {
+        return &volume_driver;
+    }
     return protocol != NULL ? protocol : &volume_nvme;
 }
 

@@ -5,7 +5,7 @@
 //     volume_say.c    what people and programs are told of volumes
 //     volume_nvme.c   NVMe over RDMA or TCP, by <weft/nvme.h>
 //     volume_nbd.c    NBD, by libnbd (volume_libnbd.c, a module)
-//     volume_driver.c iSCSI, by drivers of the storage node
+//     volume_driver.c iSCSI, and NVMe by several paths, by drivers of the storage node
 #pragma once
 
 #include <stdbool.h>

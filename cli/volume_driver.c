@@ -1,6 +1,7 @@
 // Volumes by a driver of the storage node: logical units of iSCSI targets, over one-shot RDMA or
-// TCP. The driver has session, patience and facts; its commands are made and read by the formats of
-// the node's RTAs, so that a command line does what a node does.
+// TCP, and NVMe volumes with several paths. The driver has session, patience and facts; its
+// commands are made and read by the formats of the node's RTAs, so that a command line does what a
+// node does.
 
 #include <errno.h>
 #include <inttypes.h>
@@ -43,7 +44,7 @@ struct session {
     struct volume *volume;
     struct ddm *ddm;
     struct volume_profile profile;
-    const struct io_format *format;
+    const struct io_format *format; // NULL: none but the request
     uint64_t commands, octets_read, octets_written, errors;
     struct list_link free;
     struct command slots[DEPTH];
@@ -72,12 +73,20 @@ static void keep_nothing(void *ctx, int fd)
 {
 }
 
+static bool is_nvme(const char *uri)
+{
+    return strncmp(uri, "nvme+", strlen("nvme+")) == 0;
+}
+
 static int driver_check(const char *uri, bool is_one, struct why *ret_why)
 {
     const char *target = strchr(strstr(uri, "://") + 3, '/');
     if (strlen(uri) >= VOLUME_URI_MAX / 2) {
         why_say(ret_why, "it is longer than %d octets", VOLUME_URI_MAX / 2 - 1);
         return -EINVAL;
+    }
+    if (is_nvme(uri)) {
+        return 0; // the driver says what is wrong
     }
     if (target == NULL || strchr(target + 1, '/') == NULL) {
         why_say(ret_why, "it names no unit: //HOST[:PORT]/TARGET/LUN; the node prints it, and "
@@ -92,8 +101,8 @@ static void facts_fill(const struct session *session, const char *uri, struct vo
     const struct volume_profile *profile = &session->profile;
     const char *target = strchr(strstr(uri, "://") + 3, '/') + 1;
     snprintf(ret->uri, sizeof ret->uri, "%s", uri);
-    ret->name_key = "target";
-    snprintf(ret->name, sizeof ret->name, "%.*s", (int)strcspn(target, "/"), target);
+    ret->name_key = is_nvme(uri) ? "nqn" : "target";
+    snprintf(ret->name, sizeof ret->name, "%.*s", (int)strcspn(target, "/?"), target);
     ret->len = profile->size;
     ret->block_len = profile->block_size;
     ret->transfer_max_len = profile->transfer_max;
@@ -116,16 +125,18 @@ static int driver_open(struct volume *volume, const char *uri, unsigned depth, s
         return -ENOMEM;
     }
     session->volume = volume;
-    session->format = &io_format_scsi;
     list_init(&session->free);
     for (unsigned i = 0; i < DEPTH; i++) {
         session->slots[i].session = session;
         list_push_tail(&session->free, &session->slots[i].link);
     }
     // Somebody waits at the command line: a target that is gone is an error before long.
-    snprintf(text, sizeof text, "%s%s", uri, strchr(uri, '?') == NULL ? "?patience=10s" : "");
+    const char *patience = strchr(uri, '?') == NULL ? "?patience=10s" : "&patience=10s";
+    bool has_its = strstr(uri, "patience=") != NULL;
+    snprintf(text, sizeof text, "%s%s", uri, has_its ? "" : patience);
     int error = ddm_registry_open(text, &host, &session->ddm, ret_why);
     if (error == 0) {
+        session->format = session->ddm->driver->format != NULL ? &io_format_scsi : NULL;
         error = session->ddm->driver->probe(session->ddm, &session->profile);
     }
     if (error == 0) {
@@ -184,7 +195,9 @@ static void on_end(void *ctx, struct ddm_command *ddm)
 {
     struct command *command = ctx;
     struct volume_io *io = command->io;
-    command->session->format->decode(ddm);
+    if (command->session->format != NULL) {
+        command->session->format->decode(ddm);
+    }
     bool may_retry = ddm->transport_error == 0 && ++command->tries < TRIES_MAX;
     if (ddm->completion == NODE_OK) {
         command->done += ddm->len;
@@ -226,7 +239,9 @@ static int step(struct command *command)
                                         .data = has_data ? io->data + command->done : NULL,
                                         .data_len = has_data ? (uint32_t)left : 0,
                                         .submitted_at_ns = clock_read(NULL)};
-    enum node_completion refused = session->format->encode(&session->profile, &command->ddm);
+    enum node_completion refused = session->format != NULL
+                                       ? session->format->encode(&session->profile, &command->ddm)
+                                       : NODE_OK;
     if (refused != NODE_OK) {
         return error_of(refused);
     }
@@ -266,7 +281,9 @@ static int driver_wait(struct volume *volume, int timeout_ms)
 {
     struct session *session = session_of(volume);
     const struct ddm_driver *driver = session->ddm->driver;
-    driver->flush_queue(session->ddm);
+    if (driver->flush_queue != NULL) {
+        driver->flush_queue(session->ddm);
+    }
     if (list_is_empty(&volume->ended)) {
         struct pollfd ready = {.fd = driver->poll_fd(session->ddm), .events = POLLIN};
         poll(&ready, 1, left_ms(session, timeout_ms));
@@ -289,7 +306,7 @@ static const char *driver_remedy(int error)
     case -EINVAL:
         return "write it as the node prints it";
     default:
-        return "see whether the target is there: weft serve --iscsi-rdma=, or iscsi:// over TCP";
+        return "see whether the target is there, with this transport: weft serve, weft status";
     }
 }
 
@@ -326,8 +343,9 @@ static void driver_show(const struct volume *volume)
     const struct volume_profile *profile = &session_of(volume)->profile;
     const struct volume_facts *facts = &volume->facts;
     char size[TEXT_SIZE_MAX], transfer[TEXT_SIZE_MAX];
-    bool is_rdma = strcmp(profile->driver, "iscsi+rdma") == 0;
-    printf("unit of %s\n", facts->name);
+    bool is_oneshot = strcmp(profile->driver, "iscsi+rdma") == 0;
+    bool is_rdma = strcmp(profile->driver, "nvme+rdma") == 0;
+    printf("%s of %s\n", is_nvme(facts->uri) ? "namespace" : "unit", facts->name);
     printf("  size          %s, %" PRIu64 " octets in blocks of %u%s\n",
            text_size_format(facts->len, size), facts->len, facts->block_len,
            facts->is_read_only ? ", read-only" : "");
@@ -336,7 +354,7 @@ static void driver_show(const struct volume *volume)
     printf("  can           flush%s%s\n",
            (profile->abilities & VOLUME_CAN_TRIM) != 0 ? ", trim" : "",
            facts->can_write_zeroes ? ", write zeroes" : "");
-    printf("  data          %s\n", is_rdma ? "one-shot RDMA" : "TCP");
+    printf("  data          %s\n", is_oneshot ? "one-shot RDMA" : is_rdma ? "RDMA" : "TCP");
 }
 
 const struct volume_protocol volume_driver = {

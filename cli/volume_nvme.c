@@ -258,6 +258,23 @@ static void nvme_count(const struct volume *volume, struct json_object *to)
     }
 }
 
+static const char *access_of(const struct volume *volume)
+{
+    switch (weft_nvme_access(session_of(volume)->nvme, volume->facts.nsid)) {
+    case WEFT_NVME_OPTIMIZED:
+        return "optimized";
+    case WEFT_NVME_NON_OPTIMIZED:
+        return "non-optimized";
+    case WEFT_NVME_INACCESSIBLE:
+        return "inaccessible";
+    case WEFT_NVME_UNREACHABLE:
+        return "persistent loss";
+    case WEFT_NVME_CHANGING:
+        return "change";
+    }
+    return "";
+}
+
 static void nvme_describe(const struct volume *volume, struct json_object *to)
 {
     const struct weft_nvme_info *info = &session_of(volume)->info;
@@ -278,6 +295,7 @@ static void nvme_describe(const struct volume *volume, struct json_object *to)
                 {"write_zeroes", info->can_write_zeroes},
                 {"oneshot", info->is_oneshot}};
     json_object_object_add(object, "model", json_object_new_string(info->model));
+    json_object_object_add(object, "access", json_object_new_string(access_of(volume)));
     json_object_object_add(object, "serial", json_object_new_string(info->serial));
     json_object_object_add(object, "firmware", json_object_new_string(info->firmware));
     for (unsigned i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
@@ -307,6 +325,7 @@ static void nvme_show(const struct volume *volume)
            text_size_format(facts->len, size), facts->len, facts->block_len,
            facts->is_read_only ? ", read-only" : "");
     printf("  uuid          %s\n", volume_uuid(facts, uuid));
+    printf("  access        %s\n", access_of(volume));
     printf("controller %u\n", info->controller);
     printf("  model         %s, serial %s, firmware %s, NVMe %u.%u\n", info->model, info->serial,
            info->firmware, info->version >> 16, info->version >> 8 & 0xff);
