@@ -82,7 +82,8 @@ static const char *const placement_words[] = {"early", "strict", "off", NULL};
 static const struct setting settings[] = {
     SETTING("WEFT_WIRE", KIND_WIRES, wires, 0, 0, "WIRE", DEVICE_WIRES_VALUES, "both",
             "which devices there are: weft0 (iWARP), weft_roce0 (RoCEv2)"),
-    SWITCH("WEFT_VIEW", view, "on", "show them as files too, for programs that look for such"),
+    SWITCH("WEFT_VIEW_FILES", view_files, "on",
+           "show them as files too, for programs that look for such"),
     SETTING("WEFT_LINK", KIND_LINK, link, 0, sizeof((struct host_settings *)0)->link, "LINK",
             HOST_LINK_VALUES, "socket", "what carries the connections"),
     SWITCH("WEFT_LOCAL", local, "on",

@@ -10,7 +10,7 @@
 struct host_settings {
     struct rnic_config rnic;
     uint32_t wires;                  // WEFT_WIRE: whose devices are listed (view/wires.h)
-    bool view;                       // WEFT_VIEW: they are shown as files (view/place.h)
+    bool view_files;                 // WEFT_VIEW_FILES: they are shown as files (view/place.h)
     uint32_t roce_port;              // WEFT_ROCE_PORT: the UDP port of RoCEv2's packets
     char link[256];                  // WEFT_LINK: what carries connections, see host/link.h
     bool local;                      // WEFT_LOCAL: memory for peers of this host

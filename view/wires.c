@@ -18,6 +18,6 @@ unsigned view_wires(void)
 
 bool view_is_wanted(void)
 {
-    const char *text = secure_getenv("WEFT_VIEW");
+    const char *text = secure_getenv("WEFT_VIEW_FILES");
     return text == NULL || strcmp(text, "off") != 0;
 }

@@ -31,7 +31,7 @@ static void ignore_signals(void)
 // what a driver over RDMA asks of the system until it is open was for those.
 static void show_no_devices(void)
 {
-    setenv("WEFT_VIEW", "off", 0);
+    setenv("WEFT_VIEW_FILES", "off", 0);
 }
 
 int unit_process_main(void)

@@ -85,7 +85,7 @@ static const struct {
     {"WEFT_READ_TIMEOUT", FIELD(LONG, rnic.read_timeout_ns), 30 * NS_PER_S, "6", 6 * NS_PER_S, " "},
     {"WEFT_ROCE_PORT", FIELD(WORD, roce_port), 4791, "1024", 1024, "1023"},
     {"WEFT_ROCE_PORT", FIELD(WORD, roce_port), 4791, "49151", 49151, "49152"},
-    {"WEFT_VIEW", FIELD(OCTET, view), 1, "off", 0, "yes"},
+    {"WEFT_VIEW_FILES", FIELD(OCTET, view_files), 1, "off", 0, "yes"},
     {"WEFT_LOCAL", FIELD(OCTET, local), 1, "off", 0, "yes"},
     {"WEFT_PUSH", FIELD(OCTET, push), 0, "on", 1, "yes"},
     {"WEFT_PULL", FIELD(OCTET, pull), 1, "off", 0, "yes"},

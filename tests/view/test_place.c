@@ -105,7 +105,7 @@ static int leave_it_to_a_child(void)
 
 static int make_though_unwanted(void)
 {
-    setenv("WEFT_VIEW", "off", 1);
+    setenv("WEFT_VIEW_FILES", "off", 1);
     return place_make(1U << DEVICE_WIRE_ROCE) || tree_count() > 0 ? 1 : 0;
 }
 
