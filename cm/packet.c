@@ -333,12 +333,16 @@ static int establish_packet(struct cm_id *c)
     return rnic_conn_establish(c->packet->conn);
 }
 
-// A queue pair that the program has made itself it moves itself too.
+// A queue pair that the program has made itself it moves itself too, and whether there is one of
+// the number that it says is its own affair (cmtime says none).
 static int accept_packet(struct cm_id *c, struct rnic_qp *qp, const struct cm_params *params)
 {
     const struct ibcm_params said = params_of(c, params);
-    return qp != NULL ? rnic_conn_accept(c->packet->conn, c->id.qp != NULL ? qp : NULL, &said)
-                      : -EINVAL;
+    const bool has_own = c->id.qp != NULL;
+    if (has_own && qp == NULL) {
+        return -EINVAL;
+    }
+    return rnic_conn_accept(c->packet->conn, has_own ? qp : NULL, &said);
 }
 
 static int reject_packet(struct cm_id *c, const void *data, uint16_t data_len)

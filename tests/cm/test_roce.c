@@ -216,6 +216,22 @@ static void test_who_has_accepted_hears_that_the_peer_wants_no_more(void **state
     ours_close(&o);
 }
 
+// cmtime measures connecting alone, and says a number that is no queue pair's.
+static void test_whose_number_is_said_is_the_programs_affair(void **state)
+{
+    struct ours o;
+    struct rdma_conn_param param = {.initiator_depth = 1};
+    ours_request(&o, &param);
+    param.qp_num = o.active.qp->qp_num ^ 0x555;
+    assert_int_equal(rdma_accept(o.l.passive, &param), 0);
+    event_take(o.l.active.channel, RDMA_CM_EVENT_CONNECT_RESPONSE);
+    assert_int_equal(rdma_establish(o.l.active.id), 0);
+    event_take(o.l.listener.channel, RDMA_CM_EVENT_ESTABLISHED);
+    assert_int_equal(rdma_disconnect(o.l.active.id), 0);
+    event_take(o.l.listener.channel, RDMA_CM_EVENT_DISCONNECTED);
+    ours_close(&o);
+}
+
 static void test_nothing_is_told_where_there_is_no_peer(void **state)
 {
     struct ours o;
@@ -455,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_both_ends_are_told_what_they_agreed_on),
         cmocka_unit_test(test_a_program_that_moves_its_queue_pairs_sends_over_them),
         cmocka_unit_test(test_who_has_accepted_hears_that_the_peer_wants_no_more),
+        cmocka_unit_test(test_whose_number_is_said_is_the_programs_affair),
         cmocka_unit_test(test_nothing_is_told_where_there_is_no_peer),
         cmocka_unit_test(test_a_query_tells_what_the_connection_has_set),
         cmocka_unit_test(test_a_queue_pair_is_flushed_by_its_own_programs_disconnect),
