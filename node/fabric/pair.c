@@ -193,7 +193,6 @@ static void await(struct fabric_pair *p, instant_ns now)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-// In order: what was posted leaves first.
 static void leave(struct fabric_pair *p, instant_ns now)
 {
     struct fabric *fabric = p->fabric;
@@ -201,7 +200,25 @@ static void leave(struct fabric_pair *p, instant_ns now)
     p->state = FABRIC_LEAVING;
     deadline_arm(&fabric->deadlines, &p->deadline, instant_after(now, leave_within_ns));
     fabric->protocol->close(p, now);
-    rdma_disconnect(p->id);
+}
+
+static void disconnect(struct fabric_pair *p)
+{
+    if (!p->has_said_so) {
+        p->has_said_so = true;
+        rdma_disconnect(p->id);
+    }
+}
+
+// What was posted arrives first, as why the peer is refused. A stream ends behind it by itself; a
+// queue pair on packets gives up what is not acknowledged.
+static void disconnect_behind_sends(struct fabric_pair *p, instant_ns now)
+{
+    while (take(p, now) > 0 || arm(p)) {
+    }
+    if (list_is_empty(&p->sending)) {
+        disconnect(p);
+    }
 }
 
 // The connection is over: whatever is under way on it ends now.
@@ -209,6 +226,7 @@ static void sever(struct fabric_pair *p, instant_ns now)
 {
     struct fabric *fabric = p->fabric;
     bool is_closed = p->state == FABRIC_LEAVING;
+    disconnect(p);
     p->state = FABRIC_ENDED;
     deadline_disarm(&fabric->deadlines, &p->deadline);
     rdma_destroy_qp(p->id); // from here on nothing of the peer's reaches our memory
@@ -243,8 +261,8 @@ bool fabric_pair_update(struct fabric_pair *p, instant_ns now)
     if (is_at_work && why_is_said(&p->why)) {
         leave(p, now);
     }
-    if (p->state == FABRIC_LEAVING) {
-        take(p, now);
+    if (p->state == FABRIC_LEAVING && !p->is_disconnected) {
+        disconnect_behind_sends(p, now);
     }
     bool is_time = p->state == FABRIC_LEAVING && !deadline_is_armed(&p->deadline);
     if ((p->is_disconnected || is_time) && p->state != FABRIC_ENDED) {

@@ -55,7 +55,7 @@ struct fabric_device {
 enum fabric_state {
     FABRIC_ACCEPTING, // the peer has been answered
     FABRIC_UP,
-    FABRIC_LEAVING, // disconnected by us: what was posted leaves first
+    FABRIC_LEAVING, // by us: what was posted arrives first
     FABRIC_ENDED,   // no queue pair any more; commands are under way
 };
 
@@ -65,6 +65,7 @@ struct fabric_pair {
     struct rdma_cm_id *id;
     enum fabric_state state;
     struct why why;             // it shall end: because of this; empty: it shall not
+    bool has_said_so;           // to the connection manager
     bool is_disconnected;       // the connection manager has said so
     instant_ns silent_until_ns; // it ends then: of a beginning, by the protocol
     struct progress moving;     // data, for which the pool has lent memory

@@ -230,6 +230,17 @@ def a_node_that_does_not_answer_is_called_again():
 
 
 @case
+def a_refusal_arrives_where_packets_are_lost():
+    if wire() != 'roce':
+        raise Skip('a stream loses nothing')
+    lossy = {**os.environ, 'WEFT_FAULT': 'loss=20%,side=out,seed=7'}
+    with folder() as place, Target(volume(place), env=lossy) as target:
+        wrong = target.unit.replace('uuid:', 'nothing:')
+        for _ in range(10):
+            expect_error(weft('info', wrong), 1, 'there is no such target')
+
+
+@case
 def what_is_not_there_is_named():
     with folder() as place, Target(volume(place)) as target:
         wrong = target.unit.replace('uuid:', 'nothing:')
