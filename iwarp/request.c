@@ -104,10 +104,10 @@ enum rdmap_refusal request_start(struct qp *qp, struct read_context *context)
 
 enum rdmap_refusal request_start_taken(struct qp *qp, struct read_context *context)
 {
+    wq_request_put_at_last(&qp->wq, context, qp->put_position);
     if (!emit_or_fail(qp, context)) {
         return RDMAP_REFUSED_WORK_REQUEST;
     }
-    context->sent_mark = qp->put_position;
     begin_message(qp, context);
     return RDMAP_ACCEPTED;
 }

@@ -368,6 +368,13 @@ void read_sched_issued(struct read_flow *flow, struct read_context *context, ins
     }
 }
 
+void read_sched_issued_at_last(struct read_flow *flow, struct read_context *context,
+                               instant_ns now)
+{
+    name_anew(flow, context);
+    read_sched_issued(flow, context, now);
+}
+
 // A boundary: the context goes to whoever's turn it is, or stays when nobody waits.
 static void recycle(struct read_flow *flow, struct read_context *context, instant_ns now)
 {

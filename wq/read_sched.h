@@ -138,6 +138,9 @@ enum read_take {
 // issues the request and calls read_sched_issued.
 enum read_take read_sched_take(struct read_flow *flow, instant_ns now, struct read_context **ret);
 void read_sched_issued(struct read_flow *flow, struct read_context *context, instant_ns now);
+// The same of one that was said to be issued and was not: the allotment may have changed since.
+void read_sched_issued_at_last(struct read_flow *flow, struct read_context *context,
+                               instant_ns now);
 
 // The answer is complete: `context->arrived_len` octets, more than 0 unless the window is empty.
 // True: the window is filled, the context is no longer the caller's, and `task->is_pending` tells

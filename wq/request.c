@@ -35,6 +35,12 @@ void wq_request_put(struct wq *wq, struct read_context *context, uint64_t mark)
     read_sched_issued(&wq->reads, context, wq->now);
 }
 
+void wq_request_put_at_last(struct wq *wq, struct read_context *context, uint64_t mark)
+{
+    context->sent_mark = mark;
+    read_sched_issued_at_last(&wq->reads, context, wq->now);
+}
+
 enum scatter_verdict wq_answer_place(const struct wq *wq, const struct read_context *context,
                                      uint64_t offset, struct span payload)
 {

@@ -208,6 +208,8 @@ void wq_part_put(struct wq *wq);
 void wq_message_put(struct wq *wq, uint64_t end_mark);
 // The request leaves, or is about to, before any other; it begins at this mark.
 void wq_request_put(struct wq *wq, struct read_context *context, uint64_t mark);
+// One that was only about to: it leaves now, by the allotment that holds now.
+void wq_request_put_at_last(struct wq *wq, struct read_context *context, uint64_t mark);
 
 // Everything before the mark has been taken, `len` octets more than before.
 void wq_on_released(struct wq *wq, uint64_t mark, uint64_t len);

@@ -256,6 +256,26 @@ static void a_divided_read_is_pulled_in_parts(void **state)
     pair_close(p);
 }
 
+// Its window was cut by the allotment that was, and the answer is by the one that is.
+static void what_goes_by_the_stream_at_last_is_asked_for_by_the_allotment_of_then(void **state)
+{
+    (void)state;
+    struct pair *p = open_with(&(struct pair_options){.weft = true, .allotment = {1000, 1000}});
+    asked.run_max = 1;
+    post_read(p, 1);
+    pair_output(p, &p->a);
+    assert_int_equal(asked.run[0].pull.len, 1000);
+    qp_wish_allotment(p->a.qp, 2000, false, ALLOTMENT_OPERATOR, p->now);
+    qp_wish_allotment(p->b.qp, 2000, false, ALLOTMENT_OPERATOR, p->now);
+    pair_run(p); // both tell each other
+    asked.answer = PULL_REFUSED;
+    finish(p, false);
+    pair_run(p);
+    pair_expect(p->a.send_cq, 1, WC_SUCCESS);
+    pair_expect_filled(&p->a, 0, LEN, 9);
+    pair_close(p);
+}
+
 // Those before it are out: they would always be, if the next ones joined them.
 static void reads_on_the_stream_do_not_keep_all_others_there(void **state)
 {
@@ -552,6 +572,7 @@ int main(void)
         cmocka_unit_test(a_fence_waits_for_what_is_pulled),
         cmocka_unit_test(who_can_copy_later_is_asked_again),
         cmocka_unit_test(a_divided_read_is_pulled_in_parts),
+        cmocka_unit_test(what_goes_by_the_stream_at_last_is_asked_for_by_the_allotment_of_then),
         cmocka_unit_test(reads_on_the_stream_do_not_keep_all_others_there),
         cmocka_unit_test(a_read_behind_what_was_sent_does_not_draw_all_others_there),
         cmocka_unit_test(reads_that_cannot_be_pulled_do_not_wait_for_each_other),
