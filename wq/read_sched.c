@@ -368,8 +368,7 @@ void read_sched_issued(struct read_flow *flow, struct read_context *context, ins
     }
 }
 
-void read_sched_issued_at_last(struct read_flow *flow, struct read_context *context,
-                               instant_ns now)
+void read_sched_issued_at_last(struct read_flow *flow, struct read_context *context, instant_ns now)
 {
     name_anew(flow, context);
     read_sched_issued(flow, context, now);
