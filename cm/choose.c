@@ -10,7 +10,7 @@
 static bool has_address(const struct cm_device *d, const struct sockaddr *addr)
 {
     const struct rnic_port *port = rnic_port(d->rnic);
-    const struct in6_addr octets = cm_addr_octets(addr);
+    const struct in6_addr octets = sockaddr_octets(addr);
     for (unsigned i = 0; i < port->addr_count; i++) {
         if (IN6_ARE_ADDR_EQUAL(&port->addrs[i].addr, &octets)) {
             return true;
@@ -23,13 +23,14 @@ static bool has_address(const struct cm_device *d, const struct sockaddr *addr)
 // it is here where packets come to the device's own addresses alone.
 static bool stands_for_device(const struct cm_device *d, const struct sockaddr *addr)
 {
-    return rnic_port(d->rnic)->addr_count > 0 && cm_addr_is_loopback(addr) && !has_address(d, addr);
+    return rnic_port(d->rnic)->addr_count > 0 && sockaddr_is_loopback(addr) &&
+           !has_address(d, addr);
 }
 
 static const struct cm_device *device_for_datagrams(const struct sockaddr *local)
 {
     const struct cm_device *d = cm_device_open(DEVICE_WIRE_ROCE);
-    bool fits = d != NULL && (local == NULL || cm_addr_is_any(local) || has_address(d, local) ||
+    bool fits = d != NULL && (local == NULL || sockaddr_is_any(local) || has_address(d, local) ||
                               stands_for_device(d, local));
     return fits ? d : NULL;
 }
@@ -39,13 +40,12 @@ static bool has_loopback(const struct cm_device *d)
 {
     union ibv_gid gid;
     struct in6_addr octets;
-    struct sockaddr_storage addr;
     if (ibv_query_gid(d->verbs, 1, 0, &gid) != 0) {
         return false;
     }
     memcpy(&octets, gid.raw, sizeof octets);
-    cm_addr_of_octets(&addr, &octets, 0);
-    return cm_addr_is_loopback((const struct sockaddr *)&addr);
+    const struct sockaddr_storage addr = sockaddr_of_octets(&octets, 0);
+    return sockaddr_is_loopback((const struct sockaddr *)&addr);
 }
 
 // What stands for a device on this wire is one of this host alone on the other. For such an address
@@ -53,11 +53,11 @@ static bool has_loopback(const struct cm_device *d)
 const struct cm_device *cm_device_beside(const struct cm_id *c, const struct sockaddr *local)
 {
     if (c->device->way != &cm_stream_way || c->is_tied ||
-        (cm_addr_is_loopback(local) && !has_loopback(c->device))) {
+        (sockaddr_is_loopback(local) && !has_loopback(c->device))) {
         return NULL;
     }
     const struct cm_device *d = cm_device_try(DEVICE_WIRE_ROCE);
-    return d != NULL && (cm_addr_is_any(local) || has_address(d, local)) ? d : NULL;
+    return d != NULL && (sockaddr_is_any(local) || has_address(d, local)) ? d : NULL;
 }
 
 const struct cm_device *cm_device_choose(struct cm_id *c, const struct sockaddr *local)
@@ -83,9 +83,9 @@ void cm_device_local(const struct cm_device *device, struct sockaddr_storage *ad
 {
     if (stands_for_device(device, (const struct sockaddr *)addr)) {
         const struct sockaddr_storage any = {.ss_family = addr->ss_family};
-        const in_port_t port = cm_addr_port((const struct sockaddr *)addr);
+        const in_port_t port = sockaddr_port((const struct sockaddr *)addr);
         *addr = any;
-        cm_addr_set_port(addr, port);
+        sockaddr_set_port((struct sockaddr *)addr, port);
     }
 }
 
@@ -95,9 +95,8 @@ static int route_by(const struct cm_device *d, struct sockaddr_storage *dst,
     const struct rnic_port *port = rnic_port(d->rnic);
     bool is_own = stands_for_device(d, (const struct sockaddr *)dst);
     for (unsigned i = 0; is_own && i < port->addr_count; i++) {
-        struct sockaddr_storage own;
-        cm_addr_of_octets(&own, &port->addrs[i].addr,
-                          ntohs(cm_addr_port((const struct sockaddr *)dst)));
+        const struct sockaddr_storage own =
+            sockaddr_of_octets(&port->addrs[i].addr, sockaddr_port((const struct sockaddr *)dst));
         if (own.ss_family == dst->ss_family) {
             *dst = own;
             break;
@@ -122,7 +121,7 @@ int cm_device_route(struct cm_id *c, struct sockaddr_storage *dst, struct sockad
 // That of its own address, where it has one that is the device's.
 static int gid_index_of(const struct cm_id *c)
 {
-    const struct in6_addr local = cm_addr_octets(&c->id.route.addr.src_addr);
+    const struct in6_addr local = sockaddr_octets(&c->id.route.addr.src_addr);
     const int index = rnic_port_find(c->device->rnic, &local);
     return index >= 0 ? index : 0;
 }
@@ -147,9 +146,9 @@ void cm_id_show_addresses(struct cm_id *c)
 {
     struct sockaddr_storage addr;
     if (c->device->way->local_addr(c, &addr) == 0) {
-        cm_addr_copy(&c->id.route.addr.src_storage, (const struct sockaddr *)&addr);
+        c->id.route.addr.src_storage = sockaddr_unmapped((const struct sockaddr *)&addr);
     }
     if (c->device->way->peer_addr(c, &addr) == 0) {
-        cm_addr_copy(&c->id.route.addr.dst_storage, (const struct sockaddr *)&addr);
+        c->id.route.addr.dst_storage = sockaddr_unmapped((const struct sockaddr *)&addr);
     }
 }

@@ -32,6 +32,7 @@
 
 #include "base/device_wire.h"
 #include "base/list.h"
+#include "base/sockaddr.h"
 #include "rnic/connect.h"
 #include "rnic/rnic.h"
 
@@ -316,20 +317,6 @@ const struct cm_device *cm_device_of(struct cm_id *c);
 // Synchronous ids: waits for the event that ends the call and makes it `id->event`; -1 with the
 // errno it carries. Asynchronous ones: 0 at once.
 int cm_event_complete(struct cm_id *c);
-
-/* ---- addresses (addr.c) ---------------------------------------------------------------------- */
-
-// Length of an IPv4 or IPv6 address; 0 for anything else, NULL included.
-socklen_t cm_addr_len(const struct sockaddr *addr);
-bool cm_addr_is_any(const struct sockaddr *addr);
-bool cm_addr_is_loopback(const struct sockaddr *addr);
-// Copies an address; an IPv4 address in IPv6's clothes becomes an IPv4 one.
-void cm_addr_copy(struct sockaddr_storage *to, const struct sockaddr *from);
-in_port_t cm_addr_port(const struct sockaddr *addr);
-void cm_addr_set_port(struct sockaddr_storage *addr, in_port_t port);
-// As sixteen octets, an IPv4 address mapped; and back.
-struct in6_addr cm_addr_octets(const struct sockaddr *addr);
-void cm_addr_of_octets(struct sockaddr_storage *ret, const struct in6_addr *octets, uint16_t port);
 
 /* ---- not in older headers (newer.c) ---------------------------------------------------------- */
 

@@ -23,7 +23,7 @@ static int check(struct cm_id *c, const struct sockaddr *addr)
     if (!cm_id_is_alive(c)) {
         return cm_fail(EIO);
     }
-    if (cm_addr_len(addr) == 0 || c->id.verbs == NULL) {
+    if (sockaddr_len(addr) == 0 || c->id.verbs == NULL) {
         return cm_fail(EINVAL);
     }
     if (!c->device->way->has_datagrams) {
@@ -42,7 +42,7 @@ static int attach(struct cm_id *c, struct cm_group *group)
 // Who has no address yet, or that of no GID, sends from the first.
 static uint8_t gid_index_of(const struct cm_id *c)
 {
-    const struct in6_addr local = cm_addr_octets(&c->id.route.addr.src_addr);
+    const struct in6_addr local = sockaddr_octets(&c->id.route.addr.src_addr);
     const int index = rnic_port_find(c->device->rnic, &local);
     return index > 0 ? (uint8_t)index : 0;
 }
@@ -79,8 +79,8 @@ static int join(struct cm_id *c, const struct sockaddr *addr, bool receives, voi
     if (group == NULL) {
         return cm_fail(ENOMEM);
     }
-    const struct in6_addr octets = cm_addr_octets(addr);
-    cm_addr_copy(&group->addr, addr);
+    const struct in6_addr octets = sockaddr_octets(addr);
+    group->addr = sockaddr_unmapped(addr);
     memcpy(group->gid.raw, &octets, sizeof group->gid.raw);
     list_push_tail(&c->groups, &group->link);
     if (receives && c->id.qp != NULL && attach(c, group) != 0) {
@@ -120,8 +120,7 @@ int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex
 
 static struct cm_group *find(struct cm_id *c, const struct sockaddr *addr)
 {
-    struct sockaddr_storage wanted;
-    cm_addr_copy(&wanted, addr);
+    const struct sockaddr_storage wanted = sockaddr_unmapped(addr);
     for (struct list_link *l = c->groups.next; l != &c->groups; l = l->next) {
         struct cm_group *group = LIST_ENTRY(l, struct cm_group, link);
         if (memcmp(&group->addr, &wanted, sizeof wanted) == 0) {
@@ -135,7 +134,7 @@ static struct cm_group *find(struct cm_id *c, const struct sockaddr *addr)
 int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 {
     struct cm_id *c = cm_id_of(id);
-    if (cm_addr_len(addr) == 0) {
+    if (sockaddr_len(addr) == 0) {
         return cm_fail(EINVAL);
     }
     struct cm_group *group = find(c, addr);

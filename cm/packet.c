@@ -116,8 +116,8 @@ static void adopt(struct cm_id *c, const void *from)
         return;
     }
     c->packet->conn = event->new_conn;
-    cm_addr_of_octets(&c->packet->local, &e->ends.local, e->port);
-    cm_addr_of_octets(&c->packet->peer, &e->ends.remote, e->peer->source_port);
+    c->packet->local = sockaddr_of_octets(&e->ends.local, htons(e->port));
+    c->packet->peer = sockaddr_of_octets(&e->ends.remote, htons(e->peer->source_port));
     *event->new_conn_port = (struct rnic_conn_port){.on_event = on_event, .ctx = c};
 }
 
@@ -149,14 +149,14 @@ static int port_bind(int fd, const struct sockaddr *addr, int reuse)
 {
     const int yes = 1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
-    if (bind(fd, addr, cm_addr_len(addr)) == 0) {
+    if (bind(fd, addr, sockaddr_len(addr)) == 0) {
         return 0;
     }
     if (errno != EADDRINUSE) {
         return -errno;
     }
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    const int error = bind(fd, addr, cm_addr_len(addr)) == 0 ? 0 : -errno;
+    const int error = bind(fd, addr, sockaddr_len(addr)) == 0 ? 0 : -errno;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
     return error;
 }
@@ -199,7 +199,7 @@ static int bind_packet(struct cm_id *c, const struct cm_device *device, const st
         return -ENOMEM;
     }
     if (addr != NULL && c->ep != NULL) {
-        cm_addr_copy(&packet->local, addr);
+        packet->local = sockaddr_unmapped(addr);
     } else if (addr != NULL) {
         int error = port_take(c, packet, addr);
         if (error != 0) {
@@ -229,8 +229,8 @@ static int peer_addr(struct cm_id *c, struct sockaddr_storage *ret)
 // has said that it is for its own family alone.
 static struct in6_addr listening_place(const struct cm_id *c, const struct sockaddr *local)
 {
-    if (!cm_addr_is_any(local)) {
-        return cm_addr_octets(local);
+    if (!sockaddr_is_any(local)) {
+        return sockaddr_octets(local);
     }
     if (local->sa_family == AF_INET) {
         return wildcard_of_ipv4();
@@ -243,7 +243,7 @@ static int listen_packet(struct cm_id *c, int backlog)
     const struct sockaddr *local = (const struct sockaddr *)&c->packet->local;
     const struct in6_addr octets = listening_place(c, local);
     const struct rnic_conn_port events = {.on_event = on_event, .ctx = c};
-    return rnic_conn_listen(c->packet->device->rnic, port_space(c), ntohs(cm_addr_port(local)),
+    return rnic_conn_listen(c->packet->device->rnic, port_space(c), ntohs(sockaddr_port(local)),
                             &octets, backlog, &events, &c->packet->conn);
 }
 
@@ -270,11 +270,11 @@ static int connect_packet(struct cm_id *c, struct rnic_qp *qp, const struct cm_p
     const struct rnic_conn_port events = {.on_event = on_event, .ctx = c};
     const struct ibcm_params said = params_of(c, params);
     const struct ibcm_target target = {
-        .ends = {.local = cm_addr_octets(&addr->src_addr),
-                 .remote = cm_addr_octets(&addr->dst_addr)},
+        .ends = {.local = sockaddr_octets(&addr->src_addr),
+                 .remote = sockaddr_octets(&addr->dst_addr)},
         .ps = port_space(c),
-        .port = ntohs(cm_addr_port(&addr->dst_addr)),
-        .source_port = ntohs(cm_addr_port(&addr->src_addr)),
+        .port = ntohs(sockaddr_port(&addr->dst_addr)),
+        .source_port = ntohs(sockaddr_port(&addr->src_addr)),
     };
     if (c->id.qp_type == IBV_QPT_UD) {
         return rnic_conn_resolve(c->device->rnic, &target, said.private_data, &events,

@@ -17,7 +17,7 @@ static int endpoint_bind(struct cm_id *c, const struct sockaddr *addr)
     }
     struct sockaddr_storage local = {0};
     if (addr != NULL) {
-        memcpy(&local, addr, cm_addr_len(addr));
+        memcpy(&local, addr, sockaddr_len(addr));
         cm_device_local(device, &local);
     }
     int error = device->way->bind(c, device, addr != NULL ? (struct sockaddr *)&local : NULL);
@@ -39,13 +39,13 @@ static int bind_and_use(struct cm_id *c, const struct sockaddr *addr)
         return -1;
     }
     // A wildcard address is no device's: `verbs` stays NULL, as programs expect of it.
-    return cm_addr_is_any(&c->id.route.addr.src_addr) ? 0 : cm_id_use_device(c);
+    return sockaddr_is_any(&c->id.route.addr.src_addr) ? 0 : cm_id_use_device(c);
 }
 
 int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
     struct cm_id *c = cm_id_of(id);
-    if (cm_addr_len(addr) == 0) {
+    if (sockaddr_len(addr) == 0) {
         return cm_fail(EINVAL);
     }
     enum cm_state before;
@@ -65,22 +65,22 @@ static int resolve(struct cm_id *c, enum cm_state before, const struct sockaddr 
                    const struct sockaddr *dst)
 {
     struct sockaddr_storage to = {0}, route_src;
-    memcpy(&to, dst, cm_addr_len(dst));
+    memcpy(&to, dst, sockaddr_len(dst));
     if (cm_device_route(c, &to, &route_src) != 0) {
         return -1;
     }
     // Without an address of the program's choice the port, too, is left to the moment of
     // connecting.
-    bool is_chosen = src != NULL && (!cm_addr_is_any(src) || cm_addr_port(src) != 0);
+    bool is_chosen = src != NULL && (!sockaddr_is_any(src) || sockaddr_port(src) != 0);
     if (before == CM_IDLE && !cm_id_has_address(c) &&
         endpoint_bind(c, is_chosen ? src : NULL) != 0) {
         return -1;
     }
     struct sockaddr_storage *shown = &c->id.route.addr.src_storage;
-    in_port_t port = cm_addr_port((const struct sockaddr *)shown);
-    if (shown->ss_family == AF_UNSPEC || cm_addr_is_any((const struct sockaddr *)shown)) {
-        cm_addr_copy(shown, (const struct sockaddr *)&route_src);
-        cm_addr_set_port(shown, port);
+    in_port_t port = sockaddr_port((const struct sockaddr *)shown);
+    if (shown->ss_family == AF_UNSPEC || sockaddr_is_any((const struct sockaddr *)shown)) {
+        *shown = sockaddr_unmapped((const struct sockaddr *)&route_src);
+        sockaddr_set_port((struct sockaddr *)shown, port);
     }
     c->id.route.addr.dst_storage = to;
     return cm_id_use_device(c);
@@ -90,7 +90,7 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr, struct s
                       int timeout_ms)
 {
     struct cm_id *c = cm_id_of(id);
-    if (cm_addr_len(dst_addr) == 0 || (src_addr != NULL && cm_addr_len(src_addr) == 0)) {
+    if (sockaddr_len(dst_addr) == 0 || (src_addr != NULL && sockaddr_len(src_addr) == 0)) {
         return cm_fail(EINVAL);
     }
     const struct sockaddr *src = src_addr != NULL ? src_addr : &id->route.addr.src_addr;

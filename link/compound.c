@@ -9,6 +9,7 @@
 
 #include "base/counter_sums.h"
 #include "base/list.h"
+#include "base/sockaddr.h"
 #include "base/time.h"
 #include "link/link_forward.h"
 #include "link/rest.h"
@@ -95,18 +96,11 @@ static void carry(struct compound_stream *s, unsigned member)
 
 /* ---- bound and listening --------------------------------------------------------------------- */
 
-static bool sockaddr_copy(const struct sockaddr *from, struct sockaddr_storage *ret)
+static bool addr_copy(const struct sockaddr *from, struct sockaddr_storage *ret)
 {
-    bool is_ipv6 = from->sa_family == AF_INET6;
     *ret = (struct sockaddr_storage){0};
-    memcpy(ret, from, is_ipv6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
-    return is_ipv6 || from->sa_family == AF_INET;
-}
-
-// sockaddr_in has its port where sockaddr_in6 has it.
-static in_port_t *port_of(struct sockaddr_storage *addr)
-{
-    return &((struct sockaddr_in6 *)addr)->sin6_port;
+    memcpy(ret, from, sockaddr_len(from));
+    return sockaddr_len(from) > 0;
 }
 
 // On each member that has the address, at the port that the first of them found if any would do.
@@ -126,7 +120,7 @@ static int place_take(struct compound_stream *s, struct sockaddr_storage addr, u
         if (error != 0) {
             return error;
         }
-        *port_of(&addr) = *port_of(&taken);
+        sockaddr_set_port((struct sockaddr *)&addr, sockaddr_port((struct sockaddr *)&taken));
         s->forward.inner = s->forward.inner == NULL ? s->of[i] : s->forward.inner;
     }
     return s->forward.inner == NULL ? error : 0;
@@ -136,10 +130,10 @@ static int place_find(struct compound_stream *s, const struct sockaddr *wanted, 
 {
     struct sockaddr_storage addr;
     int error = -EADDRINUSE;
-    if (!sockaddr_copy(wanted, &addr)) {
+    if (!addr_copy(wanted, &addr)) {
         return -EAFNOSUPPORT;
     }
-    unsigned tries = *port_of(&addr) == 0 ? PORT_TRIES : 1;
+    unsigned tries = sockaddr_port((struct sockaddr *)&addr) == 0 ? PORT_TRIES : 1;
     for (unsigned i = 0; i < tries && error == -EADDRINUSE; i++) {
         place_give_back(s, true);
         error = place_take(s, addr, flags);

@@ -9,6 +9,7 @@
 
 #include "base/errno_name.h"
 #include "base/list.h"
+#include "base/sockaddr.h"
 #include "link/link_none.h"
 #include "link/rest.h"
 #include "link/socket_stream.h"
@@ -21,11 +22,6 @@ enum {
 };
 
 /* ---- addresses ------------------------------------------------------------------------------- */
-
-static socklen_t addr_len(const struct sockaddr *addr)
-{
-    return addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-}
 
 static bool is_family_known(int family)
 {
@@ -246,12 +242,12 @@ static int bind_port(int fd, const struct sockaddr *addr, bool reuse)
     if (reuse) {
         sys_setsockopt_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     }
-    int error = sys_bind(fd, addr, addr_len(addr));
+    int error = sys_bind(fd, addr, sockaddr_len(addr));
     if (error != -EADDRINUSE || reuse) {
         return error;
     }
     sys_setsockopt_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    error = sys_bind(fd, addr, addr_len(addr));
+    error = sys_bind(fd, addr, sockaddr_len(addr));
     sys_setsockopt_int(fd, SOL_SOCKET, SO_REUSEADDR, 0);
     return error;
 }
@@ -390,7 +386,7 @@ static int socket_connect(struct link_stream *stream, const struct sockaddr *pee
     if (error != 0) {
         return error;
     }
-    error = sys_connect(s->fd, peer, addr_len(peer));
+    error = sys_connect(s->fd, peer, sockaddr_len(peer));
     if (error != 0 && error != -EINPROGRESS && error != -EINTR) {
         return error;
     }
@@ -412,15 +408,15 @@ static int socket_route(struct link *link, const struct sockaddr *peer,
         return fd;
     }
     // A datagram socket's connect sends nothing; it only asks the routing table.
-    struct sockaddr_in6 to;
-    memcpy(&to, peer, addr_len(peer));
-    to.sin6_port = htons(9); // where sockaddr_in has its port too
-    int error = sys_connect(fd, (const struct sockaddr *)&to, addr_len(peer));
+    struct sockaddr_storage to;
+    memcpy(&to, peer, sockaddr_len(peer));
+    sockaddr_set_port((struct sockaddr *)&to, htons(9));
+    int error = sys_connect(fd, (const struct sockaddr *)&to, sockaddr_len(peer));
     if (error == 0) {
         error = sys_getsockname(fd, ret_src);
     }
     sys_close(fd);
-    ((struct sockaddr_in6 *)ret_src)->sin6_port = 0;
+    sockaddr_set_port((struct sockaddr *)ret_src, 0);
     return error;
 }
 

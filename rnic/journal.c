@@ -6,21 +6,15 @@
 
 #include "base/port_journal.h"
 #include "base/port_link.h"
+#include "base/sockaddr.h"
 #include "rdmap/early.h"
 #include "rnic/ep/ep.h"
 #include "rnic/internal.h"
 
 static uint16_t unpack(const struct sockaddr_storage *from, struct in6_addr *ret)
 {
-    if (from->ss_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)from;
-        *ret = in6->sin6_addr;
-        return ntohs(in6->sin6_port);
-    }
-    const struct sockaddr_in *in = (const struct sockaddr_in *)from;
-    *ret = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
-    memcpy(&ret->s6_addr[12], &in->sin_addr, sizeof in->sin_addr);
-    return ntohs(in->sin_port);
+    *ret = sockaddr_octets((const struct sockaddr *)from);
+    return ntohs(sockaddr_port((const struct sockaddr *)from));
 }
 
 void journal_stream(const struct rnic_ep *ep)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "rnic/address.h"
+#include "base/sockaddr.h"
 #include "rnic/ep/ep.h"
 #include "rnic/ep/state.h"
 #include "rnic/internal.h"
@@ -60,7 +60,7 @@ static struct point *point_create(struct rnic *rnic)
         return NULL;
     }
     point->ep->point = point;
-    point->numbers.port = address_port(&bound);
+    point->numbers.port = ntohs(sockaddr_port((const struct sockaddr *)&bound));
     return point;
 }
 

@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include "base/port_link.h"
+#include "base/sockaddr.h"
 #include "conn/state.h"
 #include "mem/verdict.h"
-#include "rnic/address.h"
 #include "rnic/carrier.h"
 #include "rnic/ep/ep.h"
 #include "rnic/ep/state.h"
@@ -44,10 +44,10 @@ static void addresses_copy(const struct rnic_ep *ep, struct report_endpoint *to)
     const struct link_ops *ops = ep->stream->link->ops;
     struct sockaddr_storage addr;
     if (ops->local_addr(ep->stream, &addr) == 0) {
-        to->local = address_unmapped(&addr);
+        to->local = sockaddr_unmapped((const struct sockaddr *)&addr);
     }
     if (ep->state >= EP_STARTING && ops->peer_addr(ep->stream, &addr) == 0) {
-        to->peer = address_unmapped(&addr);
+        to->peer = sockaddr_unmapped((const struct sockaddr *)&addr);
     }
 }
 
@@ -93,7 +93,7 @@ static void peer_copy(const struct rnic_qp *qp, struct report_qp *to)
         qp->transport->ops->told(qp->transport, &told);
     }
     if ((told.mask & wanted) == wanted) {
-        to->peer = address_of_octets(&told.path.remote, 0);
+        to->peer = sockaddr_of_octets(&told.path.remote, 0);
         to->peer_qp_num = told.dest_qp_num;
     }
 }

@@ -79,7 +79,7 @@ int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
         return -1;
     }
     int result;
-    if (addrlen < rs_addr_len(addr)) {
+    if (addrlen < sockaddr_len(addr)) {
         result = rs_fail(EINVAL);
     } else {
         result = rs_is_datagram(rs) ? bind(rs->fd, addr, addrlen) : stream_bind(rs, addr);
@@ -153,7 +153,7 @@ int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
         return -1;
     }
     int result;
-    if (addrlen < rs_addr_len(addr)) {
+    if (addrlen < sockaddr_len(addr)) {
         result = rs_fail(EINVAL);
     } else {
         result = rs_is_datagram(rs) ? rs_datagrams_connect(rs, addr) : stream_connect(rs, addr);

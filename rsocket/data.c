@@ -54,7 +54,7 @@ static ssize_t send_from(struct rs *rs, struct rs_source *source, int flags,
     if (!rs_is_datagram(rs)) {
         return has_address ? rs_fail(EISCONN) : stream_send(rs, source, flags);
     }
-    if (has_address && (rs_addr_len(to->addr) == 0 || to->len < rs_addr_len(to->addr))) {
+    if (has_address && (sockaddr_len(to->addr) == 0 || to->len < sockaddr_len(to->addr))) {
         return rs_fail(EINVAL);
     }
     return datagram_send(rs, source, flags, to->addr);
@@ -187,7 +187,7 @@ static ssize_t receive_parts(int socket, const struct iovec *iov, size_t count, 
         }
     } else {
         done = stream_receive(rs, iov, count, flags);
-        memcpy(&ret->addr, rdma_get_peer_addr(rs->id), rs_addr_len(rdma_get_peer_addr(rs->id)));
+        memcpy(&ret->addr, rdma_get_peer_addr(rs->id), sockaddr_len(rdma_get_peer_addr(rs->id)));
     }
     rs_leave(rs);
     return done;

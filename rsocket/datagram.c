@@ -85,7 +85,7 @@ static int route_ask(const struct sockaddr *dest, struct sockaddr_storage *ret)
     if (fd < 0) {
         return -1;
     }
-    int result = connect(fd, dest, rs_addr_len(dest));
+    int result = connect(fd, dest, sockaddr_len(dest));
     result = result == 0 ? getsockname(fd, (struct sockaddr *)ret, &len) : result;
     int saved = errno;
     close(fd);
@@ -102,8 +102,8 @@ static int own_address(const struct rs *rs, const struct sockaddr *dest,
     if (getsockname(rs->fd, own, &len) != 0) {
         return -1;
     }
-    if (rs_addr_port(own) == 0) {
-        len = rs_addr_len(own);
+    if (sockaddr_port(own) == 0) {
+        len = sockaddr_len(own);
         if (bind(rs->fd, own, len) != 0 || getsockname(rs->fd, own, &len) != 0) {
             return -1;
         }
@@ -111,9 +111,9 @@ static int own_address(const struct rs *rs, const struct sockaddr *dest,
     if (!is_any(own)) {
         return 0;
     }
-    const in_port_t port = rs_addr_port(own);
+    const in_port_t port = sockaddr_port(own);
     int result = route_ask(dest, ret);
-    rs_addr_set_port(own, port);
+    sockaddr_set_port(own, port);
     return result;
 }
 
@@ -123,7 +123,7 @@ static struct rs_ud *ud_of(struct rs *rs, const struct sockaddr *own)
     struct list_link *uds = &rs->datagrams->uds;
     for (struct list_link *l = uds->next; l != uds; l = l->next) {
         struct rs_ud *ud = LIST_ENTRY(l, struct rs_ud, link);
-        if (rs_addr_is_same((const struct sockaddr *)&ud->own, own)) {
+        if (sockaddr_is_same((const struct sockaddr *)&ud->own, own)) {
             return ud;
         }
     }
@@ -165,7 +165,7 @@ static int udp_send(struct rs *rs, struct rs_peer *peer, enum rs_op op, struct r
         rs_source_copy(source, buf + len, left);
         len += left;
     }
-    return sendto(rs->fd, buf, len, flags | MSG_NOSIGNAL, to, rs_addr_len(to)) < 0 ? -1 : 0;
+    return sendto(rs->fd, buf, len, flags | MSG_NOSIGNAL, to, sockaddr_len(to)) < 0 ? -1 : 0;
 }
 
 // A queue pair that is known already has its handle.
@@ -195,7 +195,7 @@ static void answer(struct rs *rs, const struct sockaddr *sender, const struct rs
 // Connected, a socket hears its peer alone.
 static bool is_heard(const struct rs_datagrams *dg, const struct sockaddr *sender)
 {
-    return !dg->is_connected || rs_addr_is_same((const struct sockaddr *)&dg->peer, sender);
+    return !dg->is_connected || sockaddr_is_same((const struct sockaddr *)&dg->peer, sender);
 }
 
 // One datagram into `m`; false: there is none.
@@ -349,7 +349,7 @@ int rs_datagrams_connect(struct rs *rs, const struct sockaddr *addr)
     struct rs_datagrams *dg = rs->datagrams;
     const struct sockaddr none = {.sa_family = AF_UNSPEC};
     const bool is_end = addr->sa_family == AF_UNSPEC;
-    if (connect(rs->fd, is_end ? &none : addr, is_end ? sizeof none : rs_addr_len(addr)) != 0) {
+    if (connect(rs->fd, is_end ? &none : addr, is_end ? sizeof none : sockaddr_len(addr)) != 0) {
         return -1;
     }
     if (!is_end && peer_of(rs, addr) == NULL) {
@@ -360,7 +360,7 @@ int rs_datagrams_connect(struct rs *rs, const struct sockaddr *addr)
     }
     dg->is_connected = !is_end;
     if (!is_end) {
-        memcpy(&dg->peer, addr, rs_addr_len(addr));
+        memcpy(&dg->peer, addr, sockaddr_len(addr));
     }
     return 0;
 }

@@ -2,10 +2,17 @@
 
 #include "rsocket/rsocket.h"
 
+void rs_addr_copy(const struct sockaddr *from, struct sockaddr *addr, socklen_t *addrlen)
+{
+    socklen_t len = sockaddr_len(from);
+    memcpy(addr, from, *addrlen < len ? *addrlen : len);
+    *addrlen = len;
+}
+
 static int stream_peer(const struct rs *rs, struct sockaddr *addr, socklen_t *addrlen)
 {
     const struct sockaddr *peer = rdma_get_peer_addr(rs->id);
-    if (rs_addr_len(peer) == 0) {
+    if (sockaddr_len(peer) == 0) {
         return rs_fail(ENOTCONN);
     }
     rs_addr_copy(peer, addr, addrlen);

@@ -54,7 +54,7 @@ struct rs_peer *rs_peers_find(struct rs_peers *peers, const struct sockaddr *add
     struct list_link *bucket = &peers->buckets[bucket_of(addr)];
     for (struct list_link *l = bucket->next; l != bucket; l = l->next) {
         struct rs_peer *peer = LIST_ENTRY(l, struct rs_peer, of_bucket);
-        if (rs_addr_is_same((const struct sockaddr *)&peer->addr, addr)) {
+        if (sockaddr_is_same((const struct sockaddr *)&peer->addr, addr)) {
             list_remove(&peer->by_age);
             list_push_tail(&peers->by_age, &peer->by_age);
             return peer;
@@ -72,7 +72,7 @@ struct rs_peer *rs_peers_add(struct rs_peers *peers, const struct sockaddr *addr
     if (peers->count >= RS_PEER_MAX) {
         forget(peers, LIST_ENTRY(peers->by_age.next, struct rs_peer, by_age));
     }
-    memcpy(&peer->addr, addr, rs_addr_len(addr));
+    memcpy(&peer->addr, addr, sockaddr_len(addr));
     peer->ud = ud;
     list_push_tail(&peers->buckets[bucket_of(addr)], &peer->of_bucket);
     list_push_tail(&peers->by_age, &peer->by_age);

@@ -15,7 +15,6 @@
 //   wait.c     threads that wait for a socket, rpoll, rselect
 //   iomap.c    memory that the peer writes into directly
 //   socket.c   creation and end
-//   address.c  addresses
 //   name.c     rgetsockname, rgetpeername
 //   connect.c  bind, listen, connect, accept, shutdown, close
 //   data.c     rsend, rrecv and their relatives
@@ -39,6 +38,7 @@
 #include <time.h>
 
 #include "base/list.h"
+#include "base/sockaddr.h"
 
 enum {
     RS_SGE_COUNT = 2,         // places for received data that are known to the sender at a time
@@ -359,12 +359,7 @@ int rs_open_datagrams(int udp_fd, struct rs_datagrams *datagrams, const struct r
 // Takes it out of the table, waits until nobody uses it any more, frees it.
 void rs_close(struct rs *rs);
 
-/* ---- addresses (address.c) ------------------------------------------------------------------- */
+/* ---- names (name.c) -------------------------------------------------------------------------- */
 
-// Length of an IPv4 or IPv6 address; 0 for anything else, NULL included.
-socklen_t rs_addr_len(const struct sockaddr *addr);
-in_port_t rs_addr_port(const struct sockaddr *addr); // of either, in network byte order
-void rs_addr_set_port(struct sockaddr *addr, in_port_t port);
-bool rs_addr_is_same(const struct sockaddr *a, const struct sockaddr *b); // with the port
-// As much as there is room for; `addrlen` is what there would be.
+// As much of an address as there is room for; `addrlen` is what there would be.
 void rs_addr_copy(const struct sockaddr *from, struct sockaddr *addr, socklen_t *addrlen);

@@ -42,13 +42,9 @@ static int receive_post(struct rs_ud *ud, unsigned index)
 // RoCE: the address itself, IPv4 as ::ffff:a.b.c.d.
 static union ibv_gid gid_of(const struct sockaddr *addr)
 {
-    union ibv_gid gid = {0};
-    if (addr->sa_family == AF_INET6) {
-        memcpy(gid.raw, &((const struct sockaddr_in6 *)addr)->sin6_addr, sizeof gid.raw);
-    } else {
-        gid.raw[10] = gid.raw[11] = 0xff;
-        memcpy(gid.raw + 12, &((const struct sockaddr_in *)addr)->sin_addr, 4);
-    }
+    const struct in6_addr octets = sockaddr_octets(addr);
+    union ibv_gid gid;
+    memcpy(gid.raw, &octets, sizeof gid.raw);
     return gid;
 }
 
@@ -191,7 +187,7 @@ struct rs_ud *rs_ud_create(const struct sockaddr *own, const struct rs_options *
         return NULL;
     }
     list_init(&ud->link);
-    memcpy(&ud->own, own, rs_addr_len(own));
+    memcpy(&ud->own, own, sockaddr_len(own));
     ud->header_len = rs_datagram_header_emit(own, ud->header);
     if (rdma_create_id(NULL, &ud->id, ud, RDMA_PS_UDP) != 0) {
         free(ud);

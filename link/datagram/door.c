@@ -6,6 +6,7 @@
 #include <netinet/udp.h>
 #include <string.h>
 
+#include "base/sockaddr.h"
 #include "link/datagram/slot.h"
 #include "link/sys.h"
 #include "wire/bth.h"
@@ -45,20 +46,10 @@ socklen_t datagram_sockaddr(const struct in6_addr *addr, uint32_t scope_id, uint
 void datagram_addr(const struct sockaddr_storage *from, struct in6_addr *ret,
                    uint32_t *ret_scope_id, uint16_t *ret_port)
 {
-    if (from->ss_family == AF_INET) {
-        struct sockaddr_in in;
-        memcpy(&in, from, sizeof in);
-        *ret = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
-        memcpy(ret->s6_addr + IPV4_OFF_IN_MAPPED, &in.sin_addr, sizeof in.sin_addr);
-        *ret_scope_id = 0;
-        *ret_port = ntohs(in.sin_port);
-    } else {
-        struct sockaddr_in6 in6;
-        memcpy(&in6, from, sizeof in6);
-        *ret = in6.sin6_addr;
-        *ret_scope_id = in6.sin6_scope_id;
-        *ret_port = ntohs(in6.sin6_port);
-    }
+    const struct sockaddr *addr = (const struct sockaddr *)from;
+    *ret = sockaddr_octets(addr);
+    *ret_scope_id = sockaddr_scope_id(addr);
+    *ret_port = ntohs(sockaddr_port(addr));
 }
 
 /* ---- sockets --------------------------------------------------------------------------------- */

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/sockaddr.h"
 #include "base/span.h"
 #include "iwarp/state.h"
 #include "mpa/startup.h"
 #include "report/farewell.h"
-#include "rnic/address.h"
 #include "rnic/internal.h"
 #include "wire/extension.h"
 
@@ -142,7 +142,7 @@ void ep_report(struct rnic_ep *ep, const struct rnic_ep_event *event)
 // end that do not disconnect.
 static void note_farewell(const struct rnic_ep *ep, enum qp_close_reason reason)
 {
-    struct farewell f = {.peer = address_unmapped(&ep->peer_addr)};
+    struct farewell f = {.peer = sockaddr_unmapped((const struct sockaddr *)&ep->peer_addr)};
     if (ep->qp == NULL || ep->peer_addr.ss_family == AF_UNSPEC) {
         return;
     }

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/port_datagram.h"
+#include "base/sockaddr.h"
 #include "base/time.h"
 #include "congestion/share.h"
 #include "ibcm/ibcm.h"
-#include "rnic/address.h"
 #include "rnic/carrier.h"
 #include "rnic/internal.h"
 #include "rnic/packet/cm.h"
@@ -58,16 +58,11 @@ static void wake_link(struct shard *shard)
 
 static int route(struct shard *shard, const struct sockaddr *dst, struct sockaddr_storage *ret)
 {
-    struct sockaddr_storage to = {0};
-    struct sockaddr_in6 in6 = {0};
+    const struct in6_addr remote = sockaddr_octets(dst);
     struct in6_addr local;
-    memcpy(&to, dst, dst->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof in6);
-    memcpy(&in6, &to, sizeof in6);
-    const struct in6_addr remote = address_octets(&to);
-    int error = datagram_route(shard->packets.link, &remote,
-                               dst->sa_family == AF_INET6 ? in6.sin6_scope_id : 0, &local);
+    int error = datagram_route(shard->packets.link, &remote, sockaddr_scope_id(dst), &local);
     if (error == 0) {
-        *ret = address_of_octets(&local, 0);
+        *ret = sockaddr_of_octets(&local, 0);
     }
     return error;
 }

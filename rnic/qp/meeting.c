@@ -5,13 +5,13 @@
 
 #include "base/check.h"
 #include "base/port_link.h"
+#include "base/sockaddr.h"
 #include "iwarp/qp.h"
 #include "iwarp/state.h"
 #include "link/mirror.h"
 #include "meet/point.h"
 #include "meet/request.h"
 #include "meet/state.h"
-#include "rnic/address.h"
 #include "rnic/ep/ep.h"
 #include "rnic/ep/state.h"
 #include "rnic/internal.h"
@@ -26,9 +26,9 @@ static int connect_once(struct qp_meeting *m, instant_ns now)
     struct link *link = qp->rnic->shard.link;
     const struct meeting_config *with = &m->meeting.config;
     const struct rnic_ep_port port = qp_meeting_port(qp);
-    const struct sockaddr_storage from = address_of_octets(&with->own_addr, 0);
+    const struct sockaddr_storage from = sockaddr_of_octets(&with->own_addr, 0);
     const struct sockaddr_storage to =
-        address_of_octets(&with->peer_addr, meeting_port_of(with->peer_qp_num));
+        sockaddr_of_octets(&with->peer_addr, htons(meeting_port_of(with->peer_qp_num)));
     const struct meeting_request request = {.to_qp_num = with->peer_qp_num,
                                             .from_qp_num = qp->qp_num};
     uint8_t private_data[MEETING_REQUEST_LEN];
@@ -74,7 +74,8 @@ static int connect_to_itself(struct qp_meeting *m, instant_ns now)
     const struct link_mirror_config config = {
         .on_ready = on_mirror_ready,
         .ctx = ep,
-        .addr = address_of_octets(&m->meeting.config.own_addr, meeting_port_of(qp->qp_num))};
+        .addr =
+            sockaddr_of_octets(&m->meeting.config.own_addr, htons(meeting_port_of(qp->qp_num)))};
     ep->is_meeting = true;
     int error = link_mirror_create(&config, &ep->stream);
     if (error == 0) {

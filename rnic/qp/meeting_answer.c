@@ -4,9 +4,9 @@
 
 #include "base/check.h"
 #include "base/port_link.h"
+#include "base/sockaddr.h"
 #include "iwarp/qp.h"
 #include "meet/request.h"
-#include "rnic/address.h"
 #include "rnic/ep/ep.h"
 #include "rnic/internal.h"
 #include "rnic/point.h"
@@ -69,7 +69,7 @@ void qp_meeting_on_request(struct rnic_ep *ep, struct span private_data, instant
     } else if (link_peer_addr(ep->stream, &from) != 0) {
         ep_doom(ep, true, now); // it is gone
     } else {
-        ep->startup.asking.addr = address_octets(&from);
+        ep->startup.asking.addr = sockaddr_octets((const struct sockaddr *)&from);
         answer(ep, asked_qp(ep), now);
     }
 }

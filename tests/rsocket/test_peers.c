@@ -58,9 +58,9 @@ static void test_families_are_not_mixed(void **state)
     struct sockaddr_in6 a6 = {.sin6_family = AF_INET6, .sin6_port = htons(1)};
     struct sockaddr_in6 b6 = a6;
     b6.sin6_addr.s6_addr[15] = 1;
-    assert_false(rs_addr_is_same((struct sockaddr *)&a4, (struct sockaddr *)&a6));
-    assert_false(rs_addr_is_same((struct sockaddr *)&a6, (struct sockaddr *)&b6));
-    assert_true(rs_addr_is_same((struct sockaddr *)&a6, (struct sockaddr *)&a6));
+    assert_false(sockaddr_is_same((struct sockaddr *)&a4, (struct sockaddr *)&a6));
+    assert_false(sockaddr_is_same((struct sockaddr *)&a6, (struct sockaddr *)&b6));
+    assert_true(sockaddr_is_same((struct sockaddr *)&a6, (struct sockaddr *)&a6));
 }
 
 static void test_of_too_many_the_one_asked_for_longest_ago_is_forgotten(void **state)
