@@ -57,7 +57,7 @@ int ibv_destroy_ah(struct ibv_ah *ah)
 int front_address_fill(const struct front_qp *qp, struct send_wqe *wqe, const struct ibv_ah *ah,
                        uint32_t remote_qpn, uint32_t remote_qkey)
 {
-    if (ah == NULL || ah->pd != qp->qp.pd || remote_qpn > QP_NUM_MAX) {
+    if (ah == NULL || !front_pd_is_same(ah->pd, qp->qp.pd) || remote_qpn > QP_NUM_MAX) {
         return EINVAL;
     }
     *rnic_sq_address(qp->rnic_qp, wqe) = (struct roce_address){

@@ -33,8 +33,11 @@ static void context_fill(struct front_context *front, struct ibv_device *device)
 {
     front->verbs = (struct verbs_context){
         .advise_mr = front_advise_mr,
+        .alloc_parent_domain = front_alloc_parent_domain,
+        .alloc_td = front_alloc_td,
         .create_cq_ex = front_create_cq_ex,
         .create_qp_ex = front_create_qp_ex,
+        .dealloc_td = front_dealloc_td,
         .modify_cq = front_modify_cq,
         .query_device_ex = front_query_device_ex,
         .query_port = front_query_port,

@@ -199,13 +199,17 @@ static void functions_set(struct ibv_cq_ex *cq)
 
 struct ibv_cq_ex *front_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
-    // SINGLE_THREADED is a promise of the caller that this CQ does not need. A CQ here cannot
-    // ignore an overrun, and there are no parent domains.
+    // SINGLE_THREADED is a promise of the caller that this CQ does not need, and a parent domain
+    // has nothing for one. A CQ here cannot ignore an overrun.
+    const uint32_t present = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
     const uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
-    if ((attr->wc_flags & ~(uint64_t)WC_FLAGS_PRESENT) != 0 ||
-        (attr->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ||
+    if ((attr->wc_flags & ~(uint64_t)WC_FLAGS_PRESENT) != 0 || (attr->comp_mask & ~present) != 0 ||
         (flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0) {
         return front_null(EOPNOTSUPP);
+    }
+    if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
+        (attr->parent_domain == NULL || attr->parent_domain->context != context)) {
+        return front_null(EINVAL);
     }
     struct front_cq *cq =
         front_cq_make(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);

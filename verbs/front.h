@@ -6,7 +6,7 @@
 //   context.c    open, close, the table of operations  modify.c  states and attributes
 //   query.c      device, port, P_Key                   post.c    ibv_post_*
 //   gid.c        the GID table                         qp_ex.c   ibv_wr_*
-//   pd_mr.c      domains, regions                      srq.c     shared receive queues
+//   pd.c mr.c    domains, regions                      srq.c     shared receive queues
 //   ah.c mcast.c address handles, multicast groups
 //   mw.c         windows                               event.c   descriptors that count events
 //   oneshot.c    one-shot RDMA, <weft/oneshot.h>
@@ -90,6 +90,12 @@ static inline bool front_is_alive(struct ibv_context *context)
     return rnic_is_alive(front_context_of(context)->rnic);
 }
 
+// One protection domain, by whatever names.
+static inline bool front_pd_is_same(const struct ibv_pd *a, const struct ibv_pd *b)
+{
+    return a->context == b->context && a->handle == b->handle;
+}
+
 // For functions that return int: the value, also left in errno.
 static inline int front_fail(int error)
 {
@@ -156,6 +162,22 @@ struct front_qp {
     int wr_error;                 // the first error, positive; nothing is built any more
 };
 
+// A thread domain is a promise of the program's that locks here have no need of; so nothing but its
+// life is kept. It and a protection domain last while parent domains name them.
+struct front_td {
+    struct ibv_td td;
+    atomic_uint parent_count;
+};
+
+// A parent domain is a second name of a protection domain: the handle is the same, which so tells
+// whether two are one.
+struct front_pd {
+    struct ibv_pd pd;
+    struct front_pd *domain; // of a parent domain: whose name it is; else NULL
+    struct front_td *td;     // of a parent domain: what it was made with, or NULL
+    atomic_uint parent_count;
+};
+
 struct front_ah {
     struct ibv_ah ah;
     struct datagram_path path;
@@ -195,7 +217,13 @@ struct ibv_mw *front_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int front_dealloc_mw(struct ibv_mw *mw);
 int front_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 
-// pd_mr.c
+// pd.c
+struct ibv_td *front_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
+int front_dealloc_td(struct ibv_td *td); // EBUSY while a parent domain names it
+struct ibv_pd *front_alloc_parent_domain(struct ibv_context *context,
+                                         struct ibv_parent_domain_init_attr *attr);
+
+// mr.c
 int front_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
                     struct ibv_sge *sg_list, uint32_t num_sge);
 

@@ -92,7 +92,7 @@ int front_bind_fill(struct send_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey
     if (mw->type != type || (info->mr == NULL && info->length != 0)) {
         return EINVAL;
     }
-    if (info->mr != NULL && info->mr->pd != mw->pd) {
+    if (info->mr != NULL && !front_pd_is_same(info->mr->pd, mw->pd)) {
         return EPERM;
     }
     wqe->opcode = WQE_BIND_MW;

@@ -1,44 +1,9 @@
-// Protection domains and memory regions.
+// Memory regions.
 
 #include <stdlib.h>
 
 #include "base/check.h"
 #include "verbs/front.h"
-
-struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
-{
-    if (!front_is_alive(context)) {
-        return front_null(EIO);
-    }
-    struct ibv_pd *pd = calloc(1, sizeof *pd);
-    if (pd == NULL) {
-        return front_null(ENOMEM);
-    }
-    pd->context = context;
-    int error = rnic_pd_alloc(front_context_of(context)->rnic, &pd->handle);
-    if (error != 0) {
-        free(pd);
-        return front_null(-error);
-    }
-    front_context_hold(context);
-    return pd;
-}
-
-int ibv_dealloc_pd(struct ibv_pd *pd)
-{
-    int error = 0;
-    if (front_is_alive(pd->context)) {
-        error = rnic_pd_dealloc(front_context_of(pd->context)->rnic, pd->handle);
-    }
-    if (error != 0) {
-        return front_fail(-error);
-    }
-    front_context_release(pd->context);
-    free(pd);
-    return 0;
-}
-
-/* ---- regions --------------------------------------------------------------------------------- */
 
 STATIC_CHECK((int)MEM_ACCESS_ON_DEMAND == (int)IBV_ACCESS_ON_DEMAND);
 
