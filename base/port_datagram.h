@@ -154,6 +154,7 @@ struct datagram_link_ops {
 enum datagram_ready {
     DATAGRAM_READY_IN = 1,   // packets have arrived
     DATAGRAM_READY_ROOM = 2, // there is room again for what did not leave
+    DATAGRAM_READY_HOST = 4, // addresses of this host may have come or gone; told once
 };
 
 /* ---- calls, as above ------------------------------------------------------------------------- */

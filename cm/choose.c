@@ -9,22 +9,16 @@
 
 static bool has_address(const struct cm_device *d, const struct sockaddr *addr)
 {
-    const struct rnic_port *port = rnic_port(d->rnic);
+    const struct rnic_port port = rnic_port(d->rnic);
     const struct in6_addr octets = sockaddr_octets(addr);
-    for (unsigned i = 0; i < port->addr_count; i++) {
-        if (IN6_ARE_ADDR_EQUAL(&port->addrs[i].addr, &octets)) {
-            return true;
-        }
-    }
-    return false;
+    return rnic_port_find(&port, &octets) >= 0;
 }
 
 // To Linux's rdma_cm a loopback address is that of no net, and stands for the devices there are. So
 // it is here where packets come to the device's own addresses alone.
 static bool stands_for_device(const struct cm_device *d, const struct sockaddr *addr)
 {
-    return rnic_port(d->rnic)->addr_count > 0 && sockaddr_is_loopback(addr) &&
-           !has_address(d, addr);
+    return sockaddr_is_loopback(addr) && d->way == &cm_packet_way && !has_address(d, addr);
 }
 
 static const struct cm_device *device_for_datagrams(const struct sockaddr *local)
@@ -92,12 +86,12 @@ void cm_device_local(const struct cm_device *device, struct sockaddr_storage *ad
 static int route_by(const struct cm_device *d, struct sockaddr_storage *dst,
                     struct sockaddr_storage *ret_src)
 {
-    const struct rnic_port *port = rnic_port(d->rnic);
+    const struct rnic_port port = rnic_port(d->rnic);
     bool is_own = stands_for_device(d, (const struct sockaddr *)dst);
-    for (unsigned i = 0; is_own && i < port->addr_count; i++) {
+    for (unsigned i = 0; is_own && i < port.addr_count; i++) {
         const struct sockaddr_storage own =
-            sockaddr_of_octets(&port->addrs[i].addr, sockaddr_port((const struct sockaddr *)dst));
-        if (own.ss_family == dst->ss_family) {
+            sockaddr_of_octets(&port.addrs[i].addr, sockaddr_port((const struct sockaddr *)dst));
+        if (rnic_addr_is_set(&port.addrs[i]) && own.ss_family == dst->ss_family) {
             *dst = own;
             break;
         }
@@ -122,7 +116,8 @@ int cm_device_route(struct cm_id *c, struct sockaddr_storage *dst, struct sockad
 static int gid_index_of(const struct cm_id *c)
 {
     const struct in6_addr local = sockaddr_octets(&c->id.route.addr.src_addr);
-    const int index = rnic_port_find(c->device->rnic, &local);
+    const struct rnic_port port = rnic_port(c->device->rnic);
+    const int index = rnic_port_find(&port, &local);
     return index >= 0 ? index : 0;
 }
 

@@ -118,7 +118,7 @@ static int device_fill(struct cm_device *d, enum device_wire wire)
         return -1;
     }
     d->rnic = host_rnic(wire, NULL, &error); // which is up
-    d->way = rnic_port(d->rnic)->addr_count > 0 ? &cm_packet_way : &cm_stream_way;
+    d->way = rnic_port(d->rnic).addr_count > 0 ? &cm_packet_way : &cm_stream_way;
     d->pd = ibv_alloc_pd(d->verbs);
     if (d->pd == NULL) {
         int saved = errno;

@@ -43,7 +43,8 @@ static int attach(struct cm_id *c, struct cm_group *group)
 static uint8_t gid_index_of(const struct cm_id *c)
 {
     const struct in6_addr local = sockaddr_octets(&c->id.route.addr.src_addr);
-    const int index = rnic_port_find(c->device->rnic, &local);
+    const struct rnic_port port = rnic_port(c->device->rnic);
+    const int index = rnic_port_find(&port, &local);
     return index > 0 ? (uint8_t)index : 0;
 }
 

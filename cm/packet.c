@@ -70,7 +70,8 @@ static void copy_conn(struct cm_event *event, const struct ibcm_event *e)
 // To the other end of a connection, from the GID of this one.
 static struct ibv_ah_attr ah_attr_to(const struct cm_id *c, const struct ibcm_ends *ends)
 {
-    const int gid_index = rnic_port_find(c->device->rnic, &ends->local);
+    const struct rnic_port port = rnic_port(c->device->rnic);
+    const int gid_index = rnic_port_find(&port, &ends->local);
     struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
     attr.grh.sgid_index = gid_index > 0 ? (uint8_t)gid_index : 0;
     memcpy(&attr.grh.dgid, &ends->remote, sizeof attr.grh.dgid);

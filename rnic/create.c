@@ -67,26 +67,6 @@ static void numbers_init(struct qp_numbers *numbers, const struct rnic_parts *pa
     }
 }
 
-// The first is what programs take who choose none: without it there is no device. One behind it
-// that cannot be had is left out: it has gone meanwhile, or is somebody else's.
-static int addresses_open(struct rnic *rnic, const struct rnic_parts *parts)
-{
-    rnic->port.path_mtu = parts->port.path_mtu;
-    if (parts->datagrams != NULL && parts->port.addr_count == 0) {
-        return -EADDRNOTAVAIL;
-    }
-    for (unsigned i = 0; i < parts->port.addr_count; i++) {
-        const struct rnic_addr *a = &parts->port.addrs[i];
-        int error = datagram_open(parts->datagrams, &a->addr, a->scope_id);
-        if (error == 0) {
-            rnic->port.addrs[rnic->port.addr_count++] = *a;
-        } else if (i == 0) {
-            return error;
-        }
-    }
-    return 0;
-}
-
 int rnic_create(const struct rnic_parts *parts, struct rnic **ret)
 {
     struct rnic *rnic = calloc(1, sizeof *rnic);
@@ -105,6 +85,7 @@ int rnic_create(const struct rnic_parts *parts, struct rnic **ret)
     conn_gate_init(&rnic->gate, is_bounded ? parts->half_open_max : CONN_HALF_OPEN_MAX_DEFAULT);
     list_init(&rnic->all_qps);
     list_init(&rnic->points);
+    list_init(&rnic->port_watches);
     int error = shard_init(&rnic->shard, rnic, parts->link, parts->datagrams);
     if (error != 0) {
         give_up_link(parts);
@@ -114,7 +95,9 @@ int rnic_create(const struct rnic_parts *parts, struct rnic **ret)
     error = tables_create(rnic, parts);
     if (error == 0) {
         show_keys(rnic, parts->link);
-        error = addresses_open(rnic, parts);
+    }
+    if (error == 0 && parts->datagrams != NULL) {
+        error = packet_port_open(&rnic->shard, &parts->port);
     }
     if (error == 0 && parts->datagrams != NULL) {
         error = packet_begin(&rnic->shard, parts->stag_key);

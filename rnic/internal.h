@@ -41,7 +41,7 @@ struct rnic_flush {
 
 struct rnic {
     struct rnic_config config;
-    struct rnic_port port;
+    struct rnic_port port; // guarded by the shard's lock
     struct shard shard;
     struct mem_table *mem;
     struct read_sched *read_sched;
@@ -73,6 +73,7 @@ struct rnic {
     struct qp_numbers numbers;
     uint32_t cq_count, srq_count;
     struct list_link points;            // of struct point
+    struct list_link port_watches;
     struct deadlines meeting_deadlines; // of struct qp_meeting
 };
 

@@ -23,21 +23,6 @@ const struct rnic_limits rnic_limits = {
     .max_msg_len = 1U << 31,
 };
 
-int rnic_port_find(const struct rnic *rnic, const struct in6_addr *addr)
-{
-    for (unsigned i = 0; i < rnic->port.addr_count; i++) {
-        if (IN6_ARE_ADDR_EQUAL(&rnic->port.addrs[i].addr, addr)) {
-            return (int)i;
-        }
-    }
-    return -1;
-}
-
-const struct rnic_port *rnic_port(const struct rnic *rnic)
-{
-    return &rnic->port;
-}
-
 bool rnic_step(struct rnic *rnic)
 {
     rnic_enter(rnic);

@@ -63,20 +63,36 @@ instant_ns rnic_now(const struct rnic *rnic);
 
 enum { RNIC_ADDR_MAX = 16 };
 
-// Of a device whose queue pairs are carried by packets: where they leave from.
+// Of a device whose queue pairs are carried by packets: where they leave from. An address keeps its
+// place, which is its GID's index; one that has gone leaves it empty, for the next that comes.
 struct rnic_port {
     struct rnic_addr {
-        struct in6_addr addr; // an IPv4 address is mapped
+        struct in6_addr addr; // an IPv4 address is mapped; unspecified: the place is empty
         uint32_t scope_id;    // of a link-local one
         uint32_t interface;   // its index; 0: not known
     } addrs[RNIC_ADDR_MAX];
-    unsigned addr_count; // 0: streams carry them
+    unsigned addr_count; // places, up to the last that is not empty; 0: streams carry them
     uint32_t path_mtu;   // octets of payload in a packet at most: 256, 512 … 4096
+    // Brings the addresses up to date, in the thread that drives; NULL: they stay as they are.
+    void (*follow)(struct rnic_port *port);
 };
-// The same while the device lives.
-const struct rnic_port *rnic_port(const struct rnic *rnic);
-// The place of an address in it, which is its GID's index; -1: it is none of the port's.
-int rnic_port_find(const struct rnic *rnic, const struct in6_addr *addr);
+static inline bool rnic_addr_is_set(const struct rnic_addr *a)
+{
+    return !IN6_IS_ADDR_UNSPECIFIED(&a->addr);
+}
+// As it is now.
+struct rnic_port rnic_port(struct rnic *rnic);
+// The place of an address in it; -1: it is none of the port's.
+int rnic_port_find(const struct rnic_port *port, const struct in6_addr *addr);
+
+// Who is told, under the shard's lock, that the addresses are others.
+struct rnic_port_watch {
+    struct list_link link;
+    void (*on_change)(void *ctx);
+    void *ctx;
+};
+void rnic_port_watch(struct rnic *rnic, struct rnic_port_watch *watch);
+void rnic_port_unwatch(struct rnic *rnic, struct rnic_port_watch *watch);
 
 /* ---- a loop of the program's that drives (drive.c) ------------------------------------------- */
 

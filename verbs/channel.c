@@ -179,6 +179,13 @@ void front_srq_on_event(void *ctx, enum rnic_async_event event)
     event_raise_once(queue, &srq->limit_reached);
 }
 
+// Who has not taken the last one reads the table behind this change too.
+void front_port_on_change(void *ctx)
+{
+    struct front_context *front = ctx;
+    event_raise_once(&front->async, &front->gid_change);
+}
+
 static void async_taken(struct event_source *source, void *ctx)
 {
     struct ibv_async_event *event = ctx;
@@ -190,6 +197,9 @@ static void async_taken(struct event_source *source, void *ctx)
     case IBV_EVENT_SRQ_ERR:
     case IBV_EVENT_SRQ_LIMIT_REACHED:
         event->element.srq = source->object;
+        break;
+    case IBV_EVENT_GID_CHANGE:
+        event->element.port_num = FRONT_PORT_NUM;
         break;
     default:
         event->element.qp = source->object;
@@ -228,6 +238,6 @@ void ibv_ack_async_event(struct ibv_async_event *event)
         acknowledge(&qp->mutex, &qp->cond, &qp->events_completed, 1);
         break;
     default:
-        break; // of the device or the port: raised by nobody here
+        break; // of the device or the port: nothing waits for that
     }
 }

@@ -7,7 +7,6 @@
 
 #include "host/process.h"
 #include "verbs/front.h"
-#include "view/address.h"
 #include "view/place.h"
 #include "view/wires.h"
 
@@ -56,25 +55,22 @@ static void context_fill(struct front_context *front, struct ibv_device *device)
     pthread_mutex_init(&front->own_addr_lock, NULL);
 }
 
-STATIC_CHECK((int)VIEW_ADDRESS_MAX <= (int)RNIC_ADDR_MAX);
-
 static struct rnic *rnic_of(struct ibv_device *device, int *ret_error)
 {
     const struct front_device *front = front_device_of(device);
-    struct view_address all[VIEW_ADDRESS_MAX];
     if (front->identity->has_streams) {
         return host_rnic(front->wire, NULL, ret_error);
     }
-    struct rnic_port port = {.addr_count = view_addresses_find(front->identity, all)};
-    const enum ibv_mtu mtu =
-        identity_active_mtu(front->identity, view_interface_mtu(all[0].interface));
-    port.path_mtu = FRONT_MTU_LEN(mtu);
-    for (unsigned i = 0; i < port.addr_count; i++) {
-        port.addrs[i].addr = all[i].addr;
-        port.addrs[i].scope_id = all[i].scope_id;
-        port.addrs[i].interface = if_nametoindex(all[i].interface);
-    }
+    const struct rnic_port port = front_port_find(front->identity);
     return host_rnic(front->wire, &port, ret_error);
+}
+
+static void port_watch(struct front_context *front)
+{
+    event_source_init(&front->gid_change, front, IBV_EVENT_GID_CHANGE);
+    front->port_watch = (struct rnic_port_watch){.on_change = front_port_on_change, .ctx = front};
+    list_init(&front->port_watch.link);
+    rnic_port_watch(front->rnic, &front->port_watch);
 }
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)
@@ -103,6 +99,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     }
     context_fill(front, device);
     front->verbs.context.cmd_fd = cmd_fd;
+    port_watch(front);
     return &front->verbs.context;
 
 fini_async:
@@ -125,6 +122,10 @@ void front_context_release(struct ibv_context *context)
 
 int ibv_close_device(struct ibv_context *context)
 {
+    struct front_context *front = front_context_of(context);
+    if (front_is_alive(context)) {
+        rnic_port_unwatch(front->rnic, &front->port_watch);
+    }
     close(context->cmd_fd);
     front_context_release(context);
     return 0;

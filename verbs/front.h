@@ -6,6 +6,7 @@
 //   context.c    open, close, the table of operations  modify.c  states and attributes
 //   query.c      device, port, P_Key                   post.c    ibv_post_*
 //   gid.c        the GID table                         qp_ex.c   ibv_wr_*
+//   addresses.c  ... as the host has them
 //   pd.c mr.c    domains, regions                      srq.c     shared receive queues
 //   ah.c mcast.c address handles, multicast groups
 //   mw.c         windows                               event.c   descriptors that count events
@@ -62,6 +63,8 @@ struct front_context {
     struct verbs_context verbs; // holds the ibv_context, as its last member
     struct rnic *rnic;
     struct event_queue async;
+    struct event_source gid_change;
+    struct rnic_port_watch port_watch; // of a device of packets
     atomic_uint user_count; // the program until it closes, and every object made with the context
 
     // A device of streams: the address that is its GID, as it was looked up last (gid.c).
@@ -263,6 +266,8 @@ bool front_drives(const struct front_channel *channel);
 // The channel is about to go.
 void front_drive_forget(struct front_channel *channel);
 
+// rnic_port_watch; the context is the front_context.
+void front_port_on_change(void *ctx);
 void front_qp_on_event(void *ctx, enum rnic_async_event event);
 void front_srq_on_event(void *ctx, enum rnic_async_event event);
 void front_qp_events_init(struct front_qp *qp);
@@ -275,8 +280,10 @@ unsigned front_srq_events_withdraw(struct front_srq *srq);
 void front_wait_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond,
                              const uint32_t *completed, unsigned taken_count);
 
+// addresses.c: what a device of packets begins with, and how it follows the host.
+struct rnic_port front_port_find(const struct identity *identity);
+
 // gid.c: addresses of the host, or those that the open device has its packets from.
-unsigned front_gid_count(const struct ibv_context *context);
 // The index of a GID; -1: it is none of ours.
 int front_gid_find(const struct ibv_context *context, const struct in6_addr *addr);
 // ... of the first that is of the same family.

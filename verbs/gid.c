@@ -1,5 +1,6 @@
 // The GID table: addresses of the host. Those of an open device of packets are the ones that it has
-// open; one of streams has one, asked for anew now and then.
+// open, at places that they keep, so that between them some may be empty; one of streams has one,
+// asked for anew now and then.
 
 #include <net/if.h>
 #include <netinet/in.h>
@@ -17,17 +18,6 @@ enum { FLOW_LABEL_MAX = 0xfffff, IPV4_AT = 12 };
 static const duration_ns own_addr_fresh_ns = 100 * NS_PER_MS;
 
 /* ---- our own --------------------------------------------------------------------------------- */
-
-static const struct rnic_port *port_of(const struct ibv_context *context)
-{
-    return rnic_port(front_context_of((struct ibv_context *)context)->rnic);
-}
-
-unsigned front_gid_count(const struct ibv_context *context)
-{
-    const unsigned count = port_of(context)->addr_count;
-    return count > 0 ? count : 1;
-}
 
 static struct rnic_addr own_addr_ask(void)
 {
@@ -52,36 +42,41 @@ static struct rnic_addr own_addr(struct front_context *front)
     return own;
 }
 
+// As it is now.
+static struct rnic_port table_of(const struct ibv_context *context)
+{
+    struct front_context *front = front_context_of((struct ibv_context *)context);
+    struct rnic_port port = rnic_port(front->rnic);
+    if (port.addr_count == 0) {
+        port.addrs[port.addr_count++] = own_addr(front);
+    }
+    return port;
+}
+
+// False: there is no such place, or it is empty.
 static bool own_find(const struct ibv_context *context, unsigned index, struct rnic_addr *ret)
 {
-    const struct rnic_port *port = port_of(context);
-    if (index >= front_gid_count(context)) {
+    const struct rnic_port table = table_of(context);
+    if (index >= table.addr_count || !rnic_addr_is_set(&table.addrs[index])) {
         return false;
     }
-    if (port->addr_count > 0) {
-        *ret = port->addrs[index];
-        return true;
-    }
-    *ret = own_addr(front_context_of((struct ibv_context *)context));
+    *ret = table.addrs[index];
     return true;
 }
 
 int front_gid_find(const struct ibv_context *context, const struct in6_addr *addr)
 {
-    struct rnic_addr own;
-    for (unsigned i = 0; own_find(context, i, &own); i++) {
-        if (IN6_ARE_ADDR_EQUAL(&own.addr, addr)) {
-            return (int)i;
-        }
-    }
-    return -1;
+    const struct rnic_port table = table_of(context);
+    return rnic_port_find(&table, addr);
 }
 
 int front_gid_of_family(const struct ibv_context *context, const struct in6_addr *addr)
 {
-    struct rnic_addr own;
-    for (unsigned i = 0; own_find(context, i, &own); i++) {
-        if (IN6_IS_ADDR_V4MAPPED(&own.addr) == IN6_IS_ADDR_V4MAPPED(addr)) {
+    const struct rnic_port table = table_of(context);
+    for (unsigned i = 0; i < table.addr_count; i++) {
+        const struct rnic_addr *own = &table.addrs[i];
+        if (rnic_addr_is_set(own) &&
+            IN6_IS_ADDR_V4MAPPED(&own->addr) == IN6_IS_ADDR_V4MAPPED(addr)) {
             return (int)i;
         }
     }
@@ -172,18 +167,17 @@ int front_datagram_path_fill(const struct ibv_context *context, const struct ibv
 /* ---- the table ------------------------------------------------------------------------------- */
 
 // The structure as the program's header knew it, longer or shorter than ours.
-static void gid_entry_copy(const struct ibv_context *context, unsigned index, void *to,
-                           size_t to_len)
+static void gid_entry_copy(const struct ibv_context *context, const struct rnic_port *table,
+                           unsigned index, void *to, size_t to_len)
 {
-    struct rnic_addr own;
-    own_find(context, index, &own);
+    const struct rnic_addr *own = &table->addrs[index];
     struct ibv_gid_entry entry = {
         .gid_index = index,
         .port_num = FRONT_PORT_NUM,
         .gid_type = front_identity_of(context)->gid_type,
-        .ndev_ifindex = own.interface,
+        .ndev_ifindex = own->interface,
     };
-    memcpy(entry.gid.raw, &own.addr, sizeof own.addr);
+    memcpy(entry.gid.raw, &own->addr, sizeof own->addr);
     memset(to, 0, to_len);
     memcpy(to, &entry, to_len < sizeof entry ? to_len : sizeof entry);
 }
@@ -194,34 +188,49 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
     if (flags != 0) {
         return front_fail(EOPNOTSUPP);
     }
-    if (port_num != FRONT_PORT_NUM || gid_index >= front_gid_count(context) || entry_size == 0) {
+    const struct rnic_port table = table_of(context);
+    if (port_num != FRONT_PORT_NUM || gid_index >= table.addr_count || entry_size == 0) {
         return front_fail(EINVAL);
     }
-    gid_entry_copy(context, gid_index, entry, entry_size);
+    if (!rnic_addr_is_set(&table.addrs[gid_index])) {
+        return front_fail(ENODATA);
+    }
+    gid_entry_copy(context, &table, gid_index, entry, entry_size);
     return 0;
 }
 
 ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
                              size_t max_entries, uint32_t flags, size_t entry_size)
 {
-    const unsigned count = front_gid_count(context);
+    const struct rnic_port table = table_of(context);
+    size_t count = 0;
     if (flags != 0) {
         return -front_fail(EOPNOTSUPP);
+    }
+    for (unsigned i = 0; i < table.addr_count; i++) {
+        count += rnic_addr_is_set(&table.addrs[i]);
     }
     if (max_entries < count || entry_size == 0) {
         return -front_fail(EINVAL);
     }
-    for (unsigned i = 0; i < count; i++) {
-        gid_entry_copy(context, i, (uint8_t *)entries + i * entry_size, entry_size);
+    uint8_t *to = (uint8_t *)entries;
+    for (unsigned i = 0; i < table.addr_count; i++) {
+        if (rnic_addr_is_set(&table.addrs[i])) {
+            gid_entry_copy(context, &table, i, to, entry_size);
+            to += entry_size;
+        }
     }
-    return count;
+    return (ssize_t)count;
 }
 
+// This one says of an empty place that its GID is all zero, as rdma-core's does.
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
 {
-    struct ibv_gid_entry entry;
-    if (index < 0 ||
-        _ibv_query_gid_ex(context, port_num, (uint32_t)index, &entry, 0, sizeof entry) != 0) {
+    struct ibv_gid_entry entry = {.gid_index = 0};
+    int error =
+        index < 0 ? EINVAL
+                  : _ibv_query_gid_ex(context, port_num, (uint32_t)index, &entry, 0, sizeof entry);
+    if (error != 0 && error != ENODATA) {
         errno = EINVAL;
         return -1;
     }
@@ -232,7 +241,7 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, unio
 static int query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
                           int *type)
 {
-    if (port_num != FRONT_PORT_NUM || index >= front_gid_count(context)) {
+    if (port_num != FRONT_PORT_NUM || index >= table_of(context).addr_count) {
         errno = EINVAL;
         return -1;
     }

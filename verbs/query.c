@@ -117,12 +117,12 @@ int front_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_p
         return front_fail(EINVAL);
     }
     const struct identity *identity = front_identity_of(context);
-    const struct rnic_port *port = rnic_port(front_context_of(context)->rnic);
+    const struct rnic_port port = rnic_port(front_context_of(context)->rnic);
     const struct ibv_port_attr full = {
         .state = IBV_PORT_ACTIVE,
         .max_mtu = IBV_MTU_4096,
-        .active_mtu = port->addr_count > 0 ? front_mtu_of(port->path_mtu) : IBV_MTU_4096,
-        .gid_tbl_len = (int)front_gid_count(context),
+        .active_mtu = port.addr_count > 0 ? front_mtu_of(port.path_mtu) : IBV_MTU_4096,
+        .gid_tbl_len = port.addr_count > 0 ? (int)port.addr_count : 1,
         .port_cap_flags = identity->port_cap_flags,
         .max_msg_sz = rnic_limits.max_msg_len,
         .pkey_tbl_len = 1,

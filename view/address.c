@@ -59,6 +59,31 @@ static bool is_known(const struct view_address *all, unsigned count, const struc
     return false;
 }
 
+// The first of the system's that is this one.
+static struct view_address found(const struct ifaddrs *list, const struct in6_addr *addr)
+{
+    struct view_address is;
+    for (const struct ifaddrs *ifa = list; ifa != NULL; ifa = ifa->ifa_next) {
+        if (rank_of(ifa, &is) != RANK_NONE && IN6_ARE_ADDR_EQUAL(&is.addr, addr)) {
+            return is;
+        }
+    }
+    return (struct view_address){.addr = *addr};
+}
+
+bool view_addresses_look(struct view_address ret[], unsigned count)
+{
+    struct ifaddrs *list = NULL;
+    if (getifaddrs(&list) != 0) {
+        return false;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        ret[i] = found(list, &ret[i].addr);
+    }
+    freeifaddrs(list);
+    return true;
+}
+
 // Those of one rank behind the `count` that are there; one address on several interfaces is the
 // first's. Returns how many there are now.
 static unsigned rank_add(const struct ifaddrs *list, enum rank rank, struct view_address *ret,

@@ -4,6 +4,7 @@
 
 #include <net/if.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 
 #include "view/identity.h"
 
@@ -26,6 +27,10 @@ unsigned view_addresses_find(const struct identity *identity,
                              struct view_address ret[VIEW_ADDRESS_MAX]);
 // The first of them.
 void view_address_find(struct view_address *ret);
+
+// Which of these, in ret[].addr, does the host still have, on an interface that is up: what else is
+// known of it; of one that is gone the interface is "". False: that cannot be found out.
+bool view_addresses_look(struct view_address ret[], unsigned count);
 
 // The MTU of a network interface, in octets; 0: it is not there.
 unsigned view_interface_mtu(const char *interface);

@@ -90,6 +90,8 @@ static void on_report(struct datagram_udp *d, struct datagram_inlet *inlet)
         datagram_udp_on_room(d, inlet);
     } else if (inlet->kind == DATAGRAM_INLET_ESTATE) {
         datagram_estate_settle(d, inlet);
+    } else if (inlet->kind == DATAGRAM_INLET_HOST) {
+        datagram_host_take(d);
     } else if (list_is_empty(&inlet->ready)) {
         list_push_tail(&d->in.ready, &inlet->ready);
     }
@@ -133,8 +135,11 @@ static unsigned udp_poll(struct datagram_link *link, instant_ns now)
         look_around(d);
     }
     bool is_room = d->stage.was_full && !d->stage.is_blocked;
+    const bool has_changed = d->has_host_changed;
     d->stage.was_full = d->stage.was_full && !is_room;
-    return (has_input(d) ? DATAGRAM_READY_IN : 0) | (is_room ? DATAGRAM_READY_ROOM : 0);
+    d->has_host_changed = false;
+    return (has_input(d) ? DATAGRAM_READY_IN : 0) | (is_room ? DATAGRAM_READY_ROOM : 0) |
+           (has_changed ? DATAGRAM_READY_HOST : 0);
 }
 
 static instant_ns udp_next_deadline(struct datagram_link *link)
@@ -207,6 +212,7 @@ static void udp_abandon(struct datagram_link *link)
     }
     datagram_wills_abandon(d);
     datagram_share_fini(&d->share);
+    sys_close_fd(&d->host_inlet.fd);
     sys_close_fd(&d->epoll_fd);
     sys_close_fd(&d->wake_fd);
 }
@@ -226,6 +232,7 @@ static void udp_destroy(struct datagram_link *link)
     }
     datagram_share_fini(&d->share);
     datagram_onward_fini(&d->onward);
+    sys_close_fd(&d->host_inlet.fd);
     sys_close_fd(&d->epoll_fd);
     sys_close_fd(&d->wake_fd);
     free(d->stage.octets);
@@ -284,6 +291,7 @@ static int udp_begin(struct datagram_udp *d)
     error = datagram_inlet_watch(d, &d->share_inlet);
     error = error == 0 ? datagram_inlet_watch(d, &d->wake_inlet) : error;
     if (error == 0) {
+        datagram_host_watch(d);
         datagram_wills_ask(d);
     }
     return error;
@@ -300,7 +308,7 @@ int datagram_udp_create(const struct datagram_udp_config *config, struct datagra
     d->config.port = config->port != 0 ? config->port : DATAGRAM_UDP_PORT;
     d->has_gso = !config->is_single;
     d->in.wanted = DATAGRAM_MESSAGES_MAX;
-    d->share.fd = -1;
+    d->share.fd = d->host_inlet.fd = -1;
     list_init(&d->places);
     list_init(&d->groups);
     list_init(&d->services);

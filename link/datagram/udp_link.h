@@ -64,6 +64,7 @@ enum datagram_inlet_kind {
     DATAGRAM_INLET_ROOM,       // nothing: whether there is room to send
     DATAGRAM_INLET_WAKE,
     DATAGRAM_INLET_ESTATE, // nothing: whether another process has ended
+    DATAGRAM_INLET_HOST,   // that addresses of this host have come or gone
 };
 
 // A descriptor that is waited for.
@@ -200,6 +201,8 @@ struct datagram_udp {
     struct datagram_stage stage;
     struct datagram_input in;
     struct datagram_inlet share_inlet, wake_inlet;
+    struct datagram_inlet host_inlet; // fd -1: nobody tells
+    bool has_host_changed;            // and nobody has been told
     struct datagram_will will;
     struct datagram_estate estates[DATAGRAM_SHARE_SLOTS]; // of the processes in these slots
     struct fault_model faults;                            // of which it does what changes octets
@@ -250,6 +253,10 @@ void datagram_place_free(struct datagram_udp *d, struct datagram_place *place);
 // Gives another process the sockets that it asks for, and takes what one has made. Packets are
 // lost.
 void datagram_message_answer(struct datagram_udp *d, const struct datagram_share_message *m);
+
+// host_changes.c
+void datagram_host_watch(struct datagram_udp *d);
+void datagram_host_take(struct datagram_udp *d);
 
 // group.c, likewise
 int datagram_udp_join(struct datagram_link *link, const struct in6_addr *group,

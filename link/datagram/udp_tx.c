@@ -171,6 +171,7 @@ void datagram_stage_forget(struct datagram_udp *d, const struct datagram_place *
         }
     }
     s->count = kept;
+    s->is_blocked = s->is_blocked && !place->wants_room;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */

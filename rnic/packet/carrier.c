@@ -22,6 +22,9 @@ static bool serve(struct shard *shard, instant_ns now)
     if ((ready & DATAGRAM_READY_ROOM) != 0) {
         packet_on_room(shard);
     }
+    if ((ready & DATAGRAM_READY_HOST) != 0) {
+        packet_port_follow(shard);
+    }
     const unsigned count = (ready & DATAGRAM_READY_IN) != 0 ? packet_input(shard, now) : 0;
     if (count > 0) {
         packet_conns_settle(shard, now);

@@ -24,9 +24,12 @@ static bool is_same_family(const struct in6_addr *a, const struct in6_addr *b)
 static bool is_joined_at(const struct rnic *rnic, const struct in6_addr *group, unsigned index)
 {
     const struct rnic_addr *at = &rnic->port.addrs[index];
+    if (!rnic_addr_is_set(at)) {
+        return false;
+    }
     for (unsigned i = 0; i < index; i++) {
         const struct rnic_addr *before = &rnic->port.addrs[i];
-        if (at->interface != 0 && before->interface == at->interface &&
+        if (rnic_addr_is_set(before) && at->interface != 0 && before->interface == at->interface &&
             is_same_family(&before->addr, group)) {
             return false;
         }
@@ -60,6 +63,17 @@ static int join_all(struct rnic *rnic, const struct in6_addr *group)
         }
     }
     return 0;
+}
+
+// ... as far as it can be had.
+static void join_some(struct rnic *rnic, const struct in6_addr *group)
+{
+    for (unsigned i = 0; i < rnic->port.addr_count; i++) {
+        const struct rnic_addr *at = &rnic->port.addrs[i];
+        if (is_joined_at(rnic, group, i)) {
+            datagram_join(rnic->shard.packets.link, group, &at->addr, at->scope_id);
+        }
+    }
 }
 
 /* ---- memberships ----------------------------------------------------------------------------- */
@@ -104,6 +118,24 @@ static void end(struct packet_membership *m)
     m->qp->transport->ops->detach(m->qp->transport, &m->group);
     leave_some(m->qp->rnic, &m->group, m->qp->rnic->port.addr_count);
     free(m);
+}
+
+void packet_groups_leave(struct rnic *rnic)
+{
+    struct list_link *all = &rnic->shard.packets.members;
+    for (struct list_link *l = all->next; l != all; l = l->next) {
+        leave_some(rnic, &LIST_ENTRY(l, struct packet_membership, link)->group,
+                   rnic->port.addr_count);
+    }
+}
+
+// A group that no address is left for stays without: whatever is sent to it does not come here.
+void packet_groups_join(struct rnic *rnic)
+{
+    struct list_link *all = &rnic->shard.packets.members;
+    for (struct list_link *l = all->next; l != all; l = l->next) {
+        join_some(rnic, &LIST_ENTRY(l, struct packet_membership, link)->group);
+    }
 }
 
 int packet_group_attach(struct rnic_qp *qp, const struct in6_addr *group)

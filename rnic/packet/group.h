@@ -6,6 +6,7 @@
 
 #include "base/list.h"
 
+struct rnic;
 struct rnic_qp;
 
 struct packet_membership {
@@ -18,5 +19,9 @@ struct packet_membership {
 // Lock held; as rnic_qp_attach and rnic_qp_detach, of a transport that takes groups.
 int packet_group_attach(struct rnic_qp *qp, const struct in6_addr *group);
 int packet_group_detach(struct rnic_qp *qp, const struct in6_addr *group);
+// The port's addresses are about to be others, and are: the groups are let go of, and joined where
+// they are then. Lock held.
+void packet_groups_leave(struct rnic *rnic);
+void packet_groups_join(struct rnic *rnic);
 // It is about to be destroyed.
 void packet_group_forget(struct rnic_qp *qp);

@@ -73,6 +73,13 @@ extern const struct carrier_link_ops packet_carrier_link;
 
 int packet_store_init(struct packet_side *p);  // -ENOMEM
 void packet_store_fini(struct packet_side *p); // harmless when it was not made
+// ---- port.c
+
+// Opens the addresses of a new device. A negative errno: it cannot have the first.
+int packet_port_open(struct shard *shard, const struct rnic_port *port);
+// Addresses of the host may have come or gone. Lock held.
+void packet_port_follow(struct shard *shard);
+
 // ---- link.c
 
 // The link's addresses are open: what hangs on them. A negative errno.
