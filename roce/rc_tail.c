@@ -2,9 +2,11 @@
 // time-out, which is long, would help. So after about two round trips of silence the packet at the
 // acknowledged mark is sent again, and asks: to any peer a duplicate that it acknowledges, or what
 // it waits for. If the answer is for that packet alone, what was behind it is lost. It is no retry.
+// It may be lost itself, or its answer: as long as nothing comes it leaves again, each time after
+// twice as long, up to the time-out, which is often half a second (rdma_cm's).
 #include "roce/rc_internal.h"
 
-enum { TAIL_COUNT_MAX = 2 }; // until something is acknowledged
+enum { TAIL_COUNT_MAX = 16 }; // until something is acknowledged
 
 static const duration_ns ack_delay_ns = 200 * NS_PER_US; // that a peer is granted
 
