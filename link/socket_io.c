@@ -69,16 +69,22 @@ ssize_t socket_recv(struct link_stream *stream, struct mspan into)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-// Octets taken, or a negative errno. `wanted`: how many were offered.
+// Octets taken, or a negative errno. `wanted`: how many were offered. What lies in one piece, as
+// short messages do, is told to the kernel in registers: it copies neither header nor list.
 static ssize_t send_stream(int fd, const struct iovec *iov, unsigned count, size_t *ret_wanted)
 {
+    const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+    if (count == 1) {
+        *ret_wanted = iov->iov_len;
+        return sys_sendto(fd, iov->iov_base, iov->iov_len, flags, NULL, 0);
+    }
     struct msghdr msg = {.msg_iov = (struct iovec *)iov};
     msg.msg_iovlen = count > SEND_IOV_MAX ? SEND_IOV_MAX : count;
     *ret_wanted = 0;
     for (unsigned i = 0; i < msg.msg_iovlen; i++) {
         *ret_wanted += iov[i].iov_len;
     }
-    return sys_sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return sys_sendmsg(fd, &msg, flags);
 }
 
 // The kernel stops behind the first record that it does not take whole, so the octets taken are
