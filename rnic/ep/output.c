@@ -124,25 +124,30 @@ static bool batch_flush(struct rnic_ep *ep, instant_ns now)
     return true;
 }
 
-// One batch: what is left of the last, or a new one from the QP. False: nothing more to do now.
-static bool output_once(struct rnic_ep *ep, instant_ns now)
+enum output_step {
+    OUTPUT_NOTHING, // the queue pair has nothing to put
+    OUTPUT_STOPPED, // for now: it put nothing, or the link has no room, or the stream has ended
+    OUTPUT_SENT,
+};
+
+// One batch: what is left of the last, or a new one from the queue pair.
+static enum output_step output_once(struct rnic_ep *ep, instant_ns now)
 {
-    struct ulpdu_sink sink = {.ctx = ep, .has_room = sink_has_room, .put = sink_put};
-    sink.push = ep_may_push(ep) ? sink_push : NULL;
-    sink.pull = ep_may_pull(ep, now) ? sink_pull : NULL;
-    if (ep->out.batch == NULL) {
+    if (ep->out.batch == NULL || mpa_batch_is_empty(&ep->out.batch->mpa)) {
         if (!qp_has_output(stream_qp(ep->qp))) {
-            return false;
+            return OUTPUT_NOTHING;
         }
-        if (!batch_borrow(ep)) {
+        if (ep->out.batch == NULL && !batch_borrow(ep)) {
             ep_close(ep, QP_CLOSE_LOCAL, true, now);
-            return false;
+            return OUTPUT_STOPPED;
         }
-    }
-    if (mpa_batch_is_empty(&ep->out.batch->mpa)) {
+        struct ulpdu_sink sink = {.ctx = ep, .has_room = sink_has_room, .put = sink_put};
+        sink.push = ep_may_push(ep) ? sink_push : NULL;
+        sink.pull = ep_may_pull(ep, now) ? sink_pull : NULL;
         ep->out.is_turn_over = qp_output(stream_qp(ep->qp), &sink, now);
     }
-    return !mpa_batch_is_empty(&ep->out.batch->mpa) && batch_flush(ep, now);
+    bool is_sent = !mpa_batch_is_empty(&ep->out.batch->mpa) && batch_flush(ep, now);
+    return is_sent ? OUTPUT_SENT : OUTPUT_STOPPED;
 }
 
 bool ep_output(struct rnic_ep *ep, instant_ns now)
@@ -153,7 +158,12 @@ bool ep_output(struct rnic_ep *ep, instant_ns now)
     }
     const struct shard *shard = &ep->rnic->shard;
     unsigned writes_max = ep->rnic->config.read_turn_len > 0 ? EP_WRITES_PER_TURN : UINT_MAX;
-    for (unsigned i = 0; i < writes_max && output_once(ep, now); i++) {
+    enum output_step step = OUTPUT_SENT;
+    for (unsigned i = 0; i < writes_max; i++) {
+        step = output_once(ep, now);
+        if (step != OUTPUT_SENT) {
+            break;
+        }
         moved = true;
         if (ep->out.is_turn_over && !list_is_empty(&shard->runnable)) {
             break;
@@ -163,7 +173,7 @@ bool ep_output(struct rnic_ep *ep, instant_ns now)
         ep_drop_batch(ep);
         ep_want_out(ep, false);
         // A Read that is left runs when somebody comes for it.
-        if (qp_has_output(stream_qp(ep->qp)) &&
+        if (step != OUTPUT_NOTHING && qp_has_output(stream_qp(ep->qp)) &&
             (list_is_empty(&ep->left_link) || ep->out.is_turn_over)) {
             shard_run_again(&ep->rnic->shard, ep);
         }
