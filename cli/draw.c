@@ -1,8 +1,8 @@
 // weft draw: a connection's life, from a capture, as a picture.
 
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +15,16 @@
 #include "cli/command.h"
 #include "cli/draw_file.h"
 #include "cli/draw_list.h"
+#include "cli/draw_live.h"
+#include "cli/draw_output.h"
+#include "cli/draw_process.h"
 #include "cli/say.h"
+#include "cli/top/clock.h"
 #include "draw/capture.h"
 #include "draw/frame.h"
 #include "draw/owners.h"
-#include "draw/page.h"
 #include "draw/registry.h"
 #include "draw/story.h"
-#include "draw/svg.h"
 #include "draw/telling.h"
 #include "text/quantity.h"
 
@@ -38,6 +40,8 @@ enum draw_option {
     OPTION_TITLE,
     OPTION_UNFOLDED,
     OPTION_ROCE_PORT,
+    OPTION_TAIL,
+    OPTION_LIVE,
 };
 enum { MAX_EVENTS_DEFAULT = 150 };
 
@@ -48,8 +52,10 @@ struct draw_wish {
     const char *title;  // NULL: made up
     uint32_t number[STORY_CONNECTION_MAX];
     unsigned number_count; // 0: whichever makes a good picture
-    bool is_list, is_json, is_unfolded;
-    bool is_done; // the help was all
+    bool is_list, is_json, is_unfolded, is_tail, is_live;
+    bool is_done;      // the help was all
+    bool is_to_grow;   // the picture is one of several, and not the last
+    uint32_t favoured; // the connection of the picture before; 0: none
     uint16_t roce_port;
     struct story_bounds bounds;
 };
@@ -58,6 +64,7 @@ static void draw_help(FILE *out)
 {
     fputs(
         "Usage: weft draw CAPTURE [CAPTURE] [-o FILE.svg | -o FILE.html] [OPTION...]\n"
+        "       weft draw --live CAPTURE|PID -o FILE [OPTION...]\n"
         "       weft draw --list CAPTURE\n"
         "\n"
         "Draws the life of an RDMA connection from a capture (pcap or pcapng; - is standard\n"
@@ -74,7 +81,10 @@ static void draw_help(FILE *out)
         "  -c, --connection=N,...  the connection with this number of the list, or up to four\n"
         "                          in one picture; else the one with the most octets\n"
         "  --from=WHEN, --to=WHEN  from, up to: 10ms since its first packet, or #120, a packet\n"
-        "  --max-events=N          at most N arrows (150; up to 20000)\n"
+        "  --max-events=N          at most N arrows (150; up to 20000): the first,\n"
+        "  --tail                  or the last\n"
+        "  --live                  draws again as the capture grows, the last events, until it is\n"
+        "                          closed or a signal comes; of a process, the capture it writes\n"
         "  --unfolded              every segment of long messages\n"
         "  --title=TEXT            the picture's first line\n"
         "  --roce-port=PORT        the UDP port that is RoCE's (4791)\n"
@@ -175,6 +185,12 @@ static int option_take(int option, char **argv, struct draw_wish *w)
     case OPTION_UNFOLDED:
         w->is_unfolded = true;
         return 0;
+    case OPTION_TAIL:
+        w->is_tail = true;
+        return 0;
+    case OPTION_LIVE:
+        w->is_live = w->is_tail = true;
+        return 0;
     case ':':
         return say_usage("draw", "%s needs a value", argv[optind - 1]);
     case '?':
@@ -192,6 +208,9 @@ static int words_read(int argc, char **argv, struct draw_wish *w)
     }
     for (; optind < argc; optind++) {
         w->capture[w->capture_count++] = argv[optind];
+    }
+    if (w->is_live && (w->is_list || w->output == NULL)) {
+        return say_usage("draw", "--live draws a picture again and again: -o FILE.html, no --list");
     }
     if (!w->is_list && w->output == NULL && isatty(STDOUT_FILENO)) {
         return say_usage("draw", "where to? -o FILE.svg or -o FILE.html");
@@ -213,6 +232,8 @@ static int options_read(int argc, char **argv, struct draw_wish *w)
         {"title", required_argument, NULL, OPTION_TITLE},
         {"unfolded", no_argument, NULL, OPTION_UNFOLDED},
         {"roce-port", required_argument, NULL, OPTION_ROCE_PORT},
+        {"tail", no_argument, NULL, OPTION_TAIL},
+        {"live", no_argument, NULL, OPTION_LIVE},
         {0},
     };
     *w = (struct draw_wish){
@@ -280,11 +301,27 @@ static void say_unread(const struct draw_file *file)
     }
 }
 
-// The connections that were asked for, or the one that makes a good picture. False: it was said.
+// The one that makes a good picture; where there was one before, that, until another has moved
+// twice as many octets.
+static uint32_t choice_of(const struct registry *r, uint32_t favoured)
+{
+    uint32_t index, choice = registry_choice(r);
+    const struct registry_connection *before = registry_find(r, favoured, &index);
+    const struct registry_connection *best = registry_find(r, choice, &index);
+    bool is_kept = before != NULL && before->has_start == best->has_start &&
+                   best->payload_len < 2 * before->payload_len;
+    return is_kept ? favoured : choice;
+}
+
+// The connections that were asked for, or the one that makes a good picture. False: there is none,
+// yet, or it was said.
 static bool choose(const struct registry *r, const struct draw_file *file, struct draw_wish *w,
                    uint32_t index[STORY_CONNECTION_MAX])
 {
-    uint32_t choice = registry_choice(r);
+    uint32_t choice = choice_of(r, w->favoured);
+    if (choice == 0 && w->is_to_grow) {
+        return false;
+    }
     if (choice == 0) {
         say_error("nothing to draw", file->path,
                   "capture whole packets (tcpdump -s 0), from before the connection is made",
@@ -294,13 +331,16 @@ static bool choose(const struct registry *r, const struct draw_file *file, struc
     }
     if (w->number_count == 0) {
         w->number[w->number_count++] = choice;
-        if (r->number_count > 1) {
+        if (r->number_count > 1 && !w->is_to_grow) {
             say_note("connection %" PRIu32 " of %" PRIu32
                      " is drawn; weft draw --list shows all, --connection=N chooses",
                      choice, r->number_count);
         }
     }
     for (unsigned i = 0; i < w->number_count; i++) {
+        if (registry_find(r, w->number[i], &index[i]) == NULL && w->is_to_grow) {
+            return false;
+        }
         if (registry_find(r, w->number[i], &index[i]) == NULL) {
             say_error("no such connection", file->path, "see weft draw --list",
                       "it has %" PRIu32 " of RDMA, and none has number %" PRIu32, r->number_count,
@@ -312,17 +352,6 @@ static bool choose(const struct registry *r, const struct draw_file *file, struc
 }
 
 /* ---- the picture ----------------------------------------------------------------------------- */
-
-static void put(void *ctx, const char *text, size_t len)
-{
-    fwrite(text, 1, len, ctx);
-}
-
-static bool is_page(const char *path)
-{
-    const char *dot = path != NULL ? strrchr(path, '.') : NULL;
-    return dot != NULL && (strcmp(dot, ".html") == 0 || strcmp(dot, ".htm") == 0);
-}
 
 static void title_make(const struct draw_wish *w, const struct draw_file *file, struct picture *p)
 {
@@ -340,30 +369,6 @@ static void title_make(const struct draw_wish *w, const struct draw_file *file, 
     }
 }
 
-static int write_failed(const char *path)
-{
-    say_error("no picture", path, "name a place with room that you may write to", "%m");
-    return EXIT_FAILED;
-}
-
-static int picture_write(const struct draw_wish *w, const struct picture *picture)
-{
-    FILE *file = w->output != NULL ? fopen(w->output, "we") : stdout;
-    if (file == NULL) {
-        return write_failed(w->output);
-    }
-    struct xml_out out = {put, file};
-    bool is_put = is_page(w->output) ? page_put(&out, picture) : svg_put(&out, picture, false);
-    bool is_lost = fflush(file) != 0 || ferror(file);
-    if (w->output != NULL && (fclose(file) != 0 || is_lost)) {
-        return write_failed(w->output);
-    }
-    if (!is_put) {
-        say_error("no picture", w->capture[0], "free some memory", "no memory");
-    }
-    return is_put ? EXIT_SUCCESS : EXIT_FAILED;
-}
-
 static int no_memory(const struct draw_wish *w)
 {
     say_error("no picture", w->capture[0], "free some memory", "no memory");
@@ -375,11 +380,35 @@ static bool is_any_cut(const struct draw_wish *w, const struct draw_file *files)
     return files[0].is_cut || (w->capture_count > 1 && files[1].is_cut);
 }
 
+// With --tail: how many events there are before the last that the picture has room for. False: it
+// was said why.
+static bool tail_find(struct draw_wish *w, struct draw_file *files, const struct survey *survey,
+                      const uint32_t *index)
+{
+    struct story_bounds counting = w->bounds;
+    struct telling telling;
+    counting.first_event = UINT64_MAX;
+    if (!telling_create(&telling, &survey->registry, &survey->owners, index, w->number_count,
+                        &counting)) {
+        no_memory(w);
+        return false;
+    }
+    const struct draw_eye eye = {see_again, see_record_again, &telling};
+    draw_file_read(files, w->capture_count, &eye);
+    uint64_t count = telling.story.within_count;
+    w->bounds.first_event = count > w->bounds.event_max ? count - w->bounds.event_max : 0;
+    telling_destroy(&telling);
+    return true;
+}
+
 static int tell(struct draw_wish *w, struct draw_file *files, const struct survey *survey)
 {
     uint32_t index[STORY_CONNECTION_MAX];
     struct telling telling;
     if (!choose(&survey->registry, &files[0], w, index)) {
+        return w->is_to_grow ? EXIT_SUCCESS : EXIT_FAILED;
+    }
+    if (w->is_tail && !tail_find(w, files, survey, index)) {
         return EXIT_FAILED;
     }
     if (!telling_create(&telling, &survey->registry, &survey->owners, index, w->number_count,
@@ -391,8 +420,9 @@ static int tell(struct draw_wish *w, struct draw_file *files, const struct surve
     bool is_whole = draw_file_read(files, w->capture_count, &eye);
     telling_finish(&telling, &picture);
     picture.folds = !w->is_unfolded;
+    picture.is_live = w->is_to_grow;
     title_make(w, &files[0], &picture);
-    int result = picture_write(w, &picture);
+    int result = draw_output_write(w->output, &picture, w->is_live) ? EXIT_SUCCESS : EXIT_FAILED;
     telling_destroy(&telling);
     return is_whole && !is_any_cut(w, files) ? result : EXIT_FAILED;
 }
@@ -416,7 +446,7 @@ static int draw(struct draw_wish *w, struct draw_file *files)
     const struct draw_eye eye = {see_first, see_record_first, &survey};
     bool is_whole = draw_file_read(files, w->capture_count, &eye);
     if (is_whole || files[0].capture.packet_count > 0) {
-        for (unsigned i = 0; i < w->capture_count; i++) {
+        for (unsigned i = 0; i < w->capture_count && !w->is_to_grow; i++) {
             say_unread(&files[i]);
         }
         if (!w->is_list) {
@@ -430,22 +460,106 @@ static int draw(struct draw_wish *w, struct draw_file *files)
     return result;
 }
 
+/* ---- live ------------------------------------------------------------------------------------ */
+
+static bool is_capture_there(const char *word)
+{
+    return strcmp(word, "-") == 0 || access(word, F_OK) == 0;
+}
+
+// What --live follows: a file that need not be there yet, or the capture of a process. NULL: it was
+// said, or a signal came.
+static const char *live_capture(struct draw_live *live, const char *word, char found[PATH_MAX])
+{
+    bool is_there = is_capture_there(word);
+    bool is_process = !is_there && word[strspn(word, "0123456789")] == '\0';
+    if (is_process && !draw_process_capture(word, found)) {
+        say_error("no capture", word, "start the program with weft run --pcap=FILE.pcapng",
+                  "no process of this number writes one that you may look at");
+        return NULL;
+    }
+    if (!is_there && !is_process) {
+        say_note("waiting for %s", word);
+        return draw_live_await(live, word) ? word : NULL;
+    }
+    return is_process ? found : word;
+}
+
+static bool is_any_refused(const struct draw_wish *w, const struct draw_file *files)
+{
+    return files[0].is_refused || (w->capture_count > 1 && files[1].is_refused);
+}
+
+// Draws what there is whenever there is more; at the end once more, as if it had never grown.
+static int draw_again(struct draw_wish *w, struct draw_file *files, struct draw_live *live)
+{
+    enum draw_live_news news;
+    while ((news = draw_live_wait(live, files, w->capture_count)) == DRAW_LIVE_GREW) {
+        struct draw_wish once = *w;
+        const instant_ns began = top_clock();
+        once.is_to_grow = true;
+        if (draw(&once, files) != EXIT_SUCCESS && !is_any_refused(w, files)) {
+            return EXIT_FAILED;
+        }
+        if (is_any_refused(w, files)) {
+            break;
+        }
+        w->favoured = w->number_count == 0 ? once.number[0] : 0;
+        draw_live_on_drawn(live, began);
+    }
+    if (news == DRAW_LIVE_FAILED) {
+        return EXIT_FAILED;
+    }
+    for (unsigned i = 0; i < w->capture_count; i++) {
+        files[i].is_growing = news == DRAW_LIVE_STOPPED;
+    }
+    return draw(w, files);
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+// How many of the captures were opened; all, or it was said why.
+static unsigned captures_open(struct draw_wish *w, struct draw_file *files, struct draw_live *live)
+{
+    static char found[DRAW_FILE_MAX][PATH_MAX];
+    for (unsigned i = 0; i < w->capture_count; i++) {
+        bool is_new = !is_capture_there(w->capture[i]);
+        if (w->is_live) {
+            w->capture[i] = live_capture(live, w->capture[i], found[i]);
+        }
+        if (w->capture[i] == NULL ||
+            !draw_file_open(&files[i], w->capture[i], w->roce_port, w->is_live)) {
+            return i;
+        }
+        if (w->is_live) {
+            draw_live_follow(live, &files[i], i, is_new);
+        }
+    }
+    return w->capture_count;
+}
+
 static int draw_main(int argc, char **argv)
 {
     struct draw_wish wish;
+    struct draw_live live;
     struct draw_file files[DRAW_FILE_MAX];
-    unsigned open_count = 0;
     int result = options_read(argc, argv, &wish);
     if (result != 0 || wish.is_done) {
         return result;
     }
-    while (open_count < wish.capture_count &&
-           draw_file_open(&files[open_count], wish.capture[open_count], wish.roce_port)) {
-        open_count++;
+    if (wish.is_live && !draw_live_open(&live)) {
+        return EXIT_FAILED;
     }
-    result = open_count == wish.capture_count ? draw(&wish, files) : EXIT_FAILED;
+    unsigned open_count = captures_open(&wish, files, &live);
+    result = EXIT_FAILED;
+    if (open_count == wish.capture_count) {
+        result = wish.is_live ? draw_again(&wish, files, &live) : draw(&wish, files);
+    }
     while (open_count > 0) {
         draw_file_close(&files[--open_count]);
+    }
+    if (wish.is_live) {
+        draw_live_close(&live);
     }
     return result;
 }

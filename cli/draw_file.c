@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/span.h"
@@ -23,31 +24,75 @@ static bool fail(const struct draw_file *file, const char *what, const char *rem
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-// An unnamed file with all that the pipe has to say; a negative errno.
-static int keep_pipe(int pipe, uint8_t *buffer)
+// An unnamed file; a negative errno.
+static int keeping_open(void)
 {
     const char *folder = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
     int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        return -errno;
-    }
-    for (;;) {
-        ssize_t len = read(pipe, buffer, BUFFER_LEN);
-        if (len == 0) {
-            return fd;
-        }
-        if (len < 0 && errno == EINTR) {
-            continue;
-        }
-        if (len < 0 || write(fd, buffer, (size_t)len) != len) {
-            int error = errno != 0 ? errno : ENOSPC;
-            close(fd);
-            return -error;
-        }
-    }
+    return fd < 0 ? -errno : fd;
 }
 
-bool draw_file_open(struct draw_file *file, const char *path, uint16_t roce_port)
+// One read of the pipe, put behind what the unnamed file has. Its octets, 0 at the pipe's end; a
+// negative errno.
+static ssize_t keep_some(const struct draw_file *file)
+{
+    ssize_t len;
+    do {
+        len = read(file->pipe, file->buffer, BUFFER_LEN);
+    } while (len < 0 && errno == EINTR);
+    if (len < 0) {
+        return -errno;
+    }
+    errno = 0;
+    if (lseek(file->fd, 0, SEEK_END) < 0 || write(file->fd, file->buffer, (size_t)len) != len) {
+        return errno != 0 ? -errno : -ENOSPC;
+    }
+    return len;
+}
+
+static bool keep_failed(struct draw_file *file, int error)
+{
+    return fail(file, "no capture", "make room in TMPDIR, or save it in a file first", error);
+}
+
+// What cannot be read twice becomes an unnamed file: with all that the pipe has to say, or, of one
+// that is followed, with nothing yet.
+static bool keep_pipe(struct draw_file *file, bool is_followed)
+{
+    file->pipe = file->fd;
+    file->fd = keeping_open();
+    if (file->fd < 0) {
+        return keep_failed(file, -file->fd);
+    }
+    while (!is_followed && file->pipe >= 0) {
+        if (!draw_file_take(file)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool draw_file_take(struct draw_file *file)
+{
+    ssize_t len = keep_some(file);
+    if (len <= 0) {
+        close(file->pipe);
+        file->pipe = -1;
+    }
+    return len >= 0 || keep_failed(file, (int)-len);
+}
+
+bool draw_file_look(struct draw_file *file)
+{
+    struct stat st;
+    uint64_t before = file->len;
+    if (fstat(file->fd, &st) == 0) {
+        file->len = (uint64_t)st.st_size;
+    }
+    return file->len != before;
+}
+
+bool draw_file_open(struct draw_file *file, const char *path, uint16_t roce_port, bool is_followed)
 {
     bool is_stdin = strcmp(path, "-") == 0;
     *file =
@@ -55,7 +100,10 @@ bool draw_file_open(struct draw_file *file, const char *path, uint16_t roce_port
                            .fd = is_stdin ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC),
                            .buffer = malloc(BUFFER_LEN),
                            .scratch = malloc(FRAME_SCRATCH_LEN),
-                           .roce_port = roce_port};
+                           .roce_port = roce_port,
+                           .pipe = -1,
+                           .len = is_followed ? 0 : UINT64_MAX,
+                           .is_growing = is_followed};
     if (file->fd < 0) {
         int error = errno;
         draw_file_close(file);
@@ -66,15 +114,9 @@ bool draw_file_open(struct draw_file *file, const char *path, uint16_t roce_port
         draw_file_close(file);
         return fail(file, "no picture", "free some memory", ENOMEM);
     }
-    if (lseek(file->fd, 0, SEEK_CUR) < 0) {
-        int kept = keep_pipe(file->fd, file->buffer);
-        close(file->fd);
-        file->fd = kept;
-        if (kept < 0) {
-            draw_file_close(file);
-            return fail(file, "no capture", "make room in TMPDIR, or save it in a file first",
-                        -kept);
-        }
+    if (lseek(file->fd, 0, SEEK_CUR) < 0 && !keep_pipe(file, is_followed)) {
+        draw_file_close(file);
+        return false;
     }
     return true;
 }
@@ -84,9 +126,12 @@ void draw_file_close(struct draw_file *file)
     if (file->fd >= 0) {
         close(file->fd);
     }
+    if (file->pipe >= 0) {
+        close(file->pipe);
+    }
     free(file->buffer);
     free(file->scratch);
-    file->fd = -1;
+    file->fd = file->pipe = -1;
     file->buffer = file->scratch = NULL;
 }
 
@@ -106,12 +151,15 @@ static bool window_fill(struct draw_file *file)
     file->end -= file->begin;
     file->begin = 0;
     while (file->end < BUFFER_LEN && !file->is_at_end) {
-        ssize_t len = read(file->fd, file->buffer + file->end, BUFFER_LEN - file->end);
+        size_t room = BUFFER_LEN - file->end;
+        room = file->left < room ? (size_t)file->left : room;
+        ssize_t len = read(file->fd, file->buffer + file->end, room);
         if (len < 0 && errno != EINTR) {
             return fail(file, "capture unreadable", "see to the disk, or copy the file", errno);
         }
         file->is_at_end = len == 0;
         file->end += len > 0 ? (size_t)len : 0;
+        file->left -= len > 0 ? (uint64_t)len : 0;
     }
     return true;
 }
@@ -136,11 +184,11 @@ static void refuse(struct draw_file *file, enum capture_verdict verdict)
 
 static enum draw_file_item end(struct draw_file *file)
 {
-    if (file->capture.format == CAPTURE_UNKNOWN) {
+    if (file->capture.format == CAPTURE_UNKNOWN && !file->is_growing) {
         refuse(file, CAPTURE_FOREIGN);
         return DRAW_FILE_FAILED;
     }
-    file->is_cut = file->end > file->begin || file->capture.skip > 0;
+    file->is_cut = !file->is_growing && (file->end > file->begin || file->capture.skip > 0);
     return DRAW_FILE_END;
 }
 
@@ -199,6 +247,7 @@ static bool rewind_file(struct draw_file *file)
 {
     file->capture = (struct capture){0};
     file->begin = file->end = 0;
+    file->left = file->len;
     file->is_at_end = false;
     file->unread_count = file->unread_records = 0;
     return lseek(file->fd, 0, SEEK_SET) == 0 ||

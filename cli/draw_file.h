@@ -1,5 +1,6 @@
 // Capture files as packets and records, for `weft draw`: read in order, twice if need be. What
-// cannot be read twice (a pipe) is kept in an unnamed temporary file first.
+// cannot be read twice (a pipe) is kept in an unnamed temporary file first, or, of one that is
+// followed, as it comes.
 #pragma once
 
 #include <stdbool.h>
@@ -17,10 +18,14 @@ struct draw_file {
     uint8_t *buffer;  // for octets of the file
     uint8_t *scratch; // for packets that were not captured whole
     uint16_t roce_port;
+    int pipe;        // followed: where what comes is put into the file from; -1: none, or it ended
+    uint64_t len;    // octets that are read: followed, what was there when it was last looked at
+    bool is_growing; // more is to come: the end cuts nothing
 
     // Of the reading that is under way, or was the last.
     struct capture capture;
     size_t begin, end;            // octets of the buffer that are to be read
+    uint64_t left;                // of `len`, not yet in the buffer
     bool is_at_end;               // of the file
     struct capture_packet packet; // DRAW_FILE_PACKET
     uint64_t unread_count;        // packets that are of no known kind, or wrong
@@ -34,8 +39,14 @@ struct draw_file {
 };
 
 // "-" is standard input. False: it was said why.
-bool draw_file_open(struct draw_file *file, const char *path, uint16_t roce_port);
+bool draw_file_open(struct draw_file *file, const char *path, uint16_t roce_port, bool is_followed);
 void draw_file_close(struct draw_file *file);
+
+// Of one that is followed: takes what its pipe has, which may be waited for, where there is one.
+// False: it was said why; the pipe is let go.
+bool draw_file_take(struct draw_file *file);
+// Looks how long it is now: whether that has changed.
+bool draw_file_look(struct draw_file *file);
 
 struct draw_eye {
     void (*see)(void *ctx, const struct capture_packet *packet, const struct frame *frame);

@@ -27,6 +27,9 @@ bool page_put(const struct xml_out *out, const struct picture *picture)
     put_button(out, "out", "−", "smaller (-)");
     put_button(out, "in", "+", "larger (+)");
     put_button(out, "fit", "fit", "as wide as the window (0)");
+    if (picture->is_live) {
+        put_button(out, "hold", "hold", "hold the picture as it is, or go on (h)");
+    }
     xml_raw(out, "</header>\n<main id=\"view\" tabindex=\"0\" "
                  "aria-label=\"the picture; arrow keys move it\">\n");
     if (!svg_put(out, picture, true)) {
@@ -34,8 +37,13 @@ bool page_put(const struct xml_out *out, const struct picture *picture)
     }
     xml_raw(out, "</main>\n<div id=\"said\" role=\"status\" aria-live=\"polite\">What the pointer "
                  "is on is explained here. Keys: n and p go through the events, + and - zoom, "
-                 "0 fits the window.</div>\n<script>\n");
+                 "0 fits the window.");
+    xml_raw(out, picture->is_live ? " The picture grows with its capture, but not while an event "
+                                    "has the focus (Escape goes on), or it is held (h)."
+                                  : "");
+    xml_raw(out, "</div>\n<script>\n");
     xml_raw(out, page_script);
+    xml_raw(out, picture->is_live ? page_live_script : "");
     xml_raw(out, "</script>\n</body>\n</html>\n");
     return true;
 }

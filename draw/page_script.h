@@ -3,3 +3,4 @@
 
 extern const char *const page_style;
 extern const char *const page_script;
+extern const char *const page_live_script; // behind it, in a page that comes anew by itself

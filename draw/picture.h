@@ -21,5 +21,6 @@ struct picture {
     uint32_t connection_number[STORY_CONNECTION_MAX]; // as --list has them
     char note[PICTURE_NOTE_MAX][PICTURE_TEXT_MAX];    // below: what was left out, and the like
     unsigned note_count;
-    bool folds; // runs of segments of a message
+    bool folds;   // runs of segments of a message
+    bool is_live; // it will be drawn again: a page comes anew by itself
 };

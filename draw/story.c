@@ -86,17 +86,29 @@ static bool is_before(const struct story *s)
 static bool is_behind(const struct story *s)
 {
     duration_ns since = s->at > s->begin ? s->at - s->begin : 0;
-    return s->packet > s->bounds.to_packet || since > s->bounds.to ||
-           s->event_count == s->bounds.event_max;
+    return s->packet > s->bounds.to_packet || since > s->bounds.to;
+}
+
+static bool is_skipped(const struct story *s)
+{
+    return s->within_count < s->bounds.first_event;
+}
+
+static bool is_full(const struct story *s)
+{
+    return s->event_count == s->bounds.event_max;
 }
 
 struct story_event *story_add(struct story *s, enum story_kind kind, unsigned side)
 {
-    if (is_before(s)) {
+    bool is_within = !is_before(s) && !is_behind(s);
+    bool is_early = is_before(s) || (is_within && is_skipped(s));
+    s->within_count += is_within;
+    if (is_early) {
         s->left_out_before++;
         return NULL;
     }
-    if (is_behind(s)) {
+    if (!is_within || is_full(s)) {
         s->left_out_behind++;
         return NULL;
     }
@@ -119,7 +131,8 @@ uint32_t story_last(const struct story *s)
 
 uint32_t story_next(const struct story *s)
 {
-    return is_before(s) || is_behind(s) ? STORY_NONE : s->event_count;
+    bool is_told = !is_before(s) && !is_behind(s) && !is_skipped(s) && !is_full(s);
+    return is_told ? s->event_count : STORY_NONE;
 }
 
 uint32_t story_span_begin(struct story *s, enum story_span_kind kind, unsigned side, uint32_t event)

@@ -89,6 +89,7 @@ struct story_span {
 struct story_bounds {
     uint64_t from_packet, to_packet; // inclusive
     duration_ns from, to;            // since the first packet of the connections; inclusive
+    uint64_t first_event;            // of those within what is above, counted from 0
     uint32_t event_max;
 };
 
@@ -99,6 +100,7 @@ struct story {
     struct story_span *span;
     uint32_t event_count, span_count, span_max;
     uint64_t left_out_before, left_out_behind; // events, by the bounds
+    uint64_t within_count;                     // events between `from` and `to`
     uint32_t message_count;
 
     uint64_t packet; // the one that is being told of, or

@@ -181,7 +181,8 @@ static void describe_left_out(const struct telling *t, struct picture *p)
     const struct story *s = &t->story;
     if (s->left_out_before > 0) {
         snprintf(p->note[p->note_count++], PICTURE_TEXT_MAX,
-                 "Left out before: %" PRIu64 " events (--from).", s->left_out_before);
+                 "Left out before: %" PRIu64 " events (%s).", s->left_out_before,
+                 s->bounds.first_event > 0 ? "--tail" : "--from");
     }
     if (s->left_out_behind > 0) {
         bool is_full = s->event_count == s->bounds.event_max;
