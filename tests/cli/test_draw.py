@@ -3,6 +3,7 @@
 what captures that are cut, broken or of something else get."""
 
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -354,6 +355,30 @@ def a_pipe_is_as_good_as_a_file():
                                capture_output=True)
         assert piped.returncode == 0 and piped.stderr == ''
         assert piped.stdout == weft('draw', path, '--title=x').stdout
+
+
+def cost_of(*words):
+    """Of a command: (seconds of processor time, peak memory in MiB)."""
+    process = subprocess.Popen(list(map(str, words)), stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, words
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+@case
+def a_long_capture_takes_no_more_memory_and_little_time():
+    with scratch() as folder:
+        short = capture_of_weft(folder, 'short.pcap', 60000)
+        long = pathlib.Path(folder, 'long.pcap')
+        rping(60000, 1500, client={'WEFT_PCAP': str(long)})
+        assert long.stat().st_size > 150 * 10**6 > 100 * short.stat().st_size
+        for words in ((), ('--tail',), ('--list',)):
+            _, few = cost_of(WEFT, 'draw', *words, short)
+            time, memory = cost_of(WEFT, 'draw', *words, long)
+            assert memory < few + 2, f'{words}: {memory} MiB, of a short one {few}'
+            yardstick, _ = cost_of('md5sum', long)
+            assert time < 8 * yardstick, f'{words}: {time} s, where md5sum takes {yardstick}'
 
 
 @case
