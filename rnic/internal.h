@@ -72,7 +72,7 @@ struct rnic {
     uint32_t qp_slot_count, qp_count;
     struct qp_numbers numbers;
     uint32_t cq_count, srq_count;
-    struct list_link points;            // of struct point
+    struct list_link points; // of struct point
     struct list_link port_watches;
     struct deadlines meeting_deadlines; // of struct qp_meeting
 };

@@ -4,6 +4,7 @@
 #include <net/if.h>
 #include <string.h>
 
+#include "base/device_wire.h"
 #include "verbs/front.h"
 #include "view/address.h"
 
@@ -47,8 +48,8 @@ static void add(struct rnic_port *port, const struct rnic_addr *addr)
     }
 }
 
-// The host's own, where there are no others, are those of a device that was opened then: a host may be
-// without any for a moment.
+// The host's own, where there are no others, are those of a device that was opened then: a host may
+// be without any for a moment.
 static bool is_loopback(const struct in6_addr *addr)
 {
     return IN6_IS_ADDR_LOOPBACK(addr) || (IN6_IS_ADDR_V4MAPPED(addr) && addr->s6_addr[12] == 127);

@@ -35,7 +35,8 @@ struct mr_init_attr {
 static bool buf_holds(const struct ibv_buf *buf, const struct ibv_pd *pd, const char *addr,
                       size_t length)
 {
-    return front_pd_is_same(pd, buf->pd) && addr >= buf->addr && (size_t)(addr - buf->addr) <= buf->length &&
+    return front_pd_is_same(pd, buf->pd) && addr >= buf->addr &&
+           (size_t)(addr - buf->addr) <= buf->length &&
            length <= buf->length - (size_t)(addr - buf->addr);
 }
 

@@ -63,8 +63,8 @@ static void close_gone(struct shard *shard, const struct rnic_port *next)
     }
 }
 
-// One that cannot be had is none: IPv6's may be tried for duplicates still, and the host tells again
-// when that is over.
+// One that cannot be had is none: IPv6's may be tried for duplicates still, and the host tells
+// again when that is over.
 static void open_new(struct shard *shard, struct rnic_port *next)
 {
     const struct rnic_port *own = &shard->rnic->port;
