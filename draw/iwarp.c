@@ -301,6 +301,9 @@ static void on_ack(struct iwarp_side *s, uint32_t ack)
         s->flags = 0;
         direction_skip(d);
         resume(s, first.early > 0);
+        if (d->range_count == 0) {
+            ulpdu_settle(&s->connection->teller, s->number);
+        }
     }
 }
 
