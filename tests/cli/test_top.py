@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 
-from cases import WEFT, Skip, case, expect, expect_error, free_port, main, scratch, weft
+from cases import BUILD, WEFT, Skip, case, expect, expect_error, free_port, main, scratch, weft
 from played import encoded, process
 
 PID = os.getpid()
@@ -170,6 +170,12 @@ class Terminal:
             time.sleep(0.05)
         return lines
 
+    def keep(self, name, lines):
+        """Left beside the pictures of the pages, for who wants to see it."""
+        folder = BUILD / 'pages'
+        folder.mkdir(exist_ok=True)
+        (folder / f'top-{name}.txt').write_text('\n'.join(lines) + '\n')
+
     def has_ended(self):
         return subprocess.run([*self.tmux, 'has-session'], capture_output=True,
                               timeout=60).returncode != 0
@@ -239,16 +245,19 @@ def the_screen_shows_programs_that_run_and_their_connections():
         assert lines[0].split()[:3] == ['1', 'processes', '2'], lines
         assert lines[1].split()[0] == 'PID' and lines[23].startswith('q quit'), lines
         assert row_of(lines, client.pid)[1:4] == ['rping', 'ok', '1'], lines
+        top.keep('processes', lines)
         top.keys('2')
         lines = top.wait('connections', lambda lines: 'DEVICE AND QP' in lines[1])
         row = row_of(lines, client.pid)
         assert row[1] == 'weft0' and row[2].isdigit() and row[3] == 'RTS', row
         assert re.fullmatch(r'127\.0\.0\.1:\d+', row[7]), row
+        top.keep('connections', lines)
         top.keys('Enter')
         lines = top.wait('details', lambda lines: lines[1].startswith('connection weft0 '))
         words = ' '.join(lines)
         for word in ('state: RTS', 'each second', 'queue pair', 'stream OPEN', 'ird ', 'ord '):
             assert word in words, (word, lines)
+        top.keep('details', lines)
         top.keys('PageDown', 'PageDown')
         top.wait('the end of the details', lambda lines: any('contexts' in line for line in lines))
         top.keys('Escape')

@@ -183,6 +183,8 @@ def light_and_dark_can_both_be_read():
             grounds.append(page.value('getComputedStyle(document.documentElement).backgroundColor'))
             assert min(contrasts(page)) >= 4.5, (scheme, contrasts(page))
             page.picture(BUILD / f'pages/serve-{scheme}.png')
+            page = shown(browser.page(address, *SIZES['narrow'], prefers_color_scheme=scheme))
+            page.picture(BUILD / f'pages/serve-{scheme}-narrow.png')
     assert grounds[0] == 'rgb(255, 255, 255)' != grounds[1], grounds
 
 
