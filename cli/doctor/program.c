@@ -337,6 +337,52 @@ static void device_look(const struct doctor_subject *subject, struct finding *re
     }
 }
 
+/* ---- what it would be refused ---------------------------------------------------------------- */
+
+// Verbs that no symbol of a program shows: an inline function, or a field, asks for them.
+static const char unshown[] = "XRC and raw packet queue pairs, flows, device memory";
+
+// Programs of the distributions whose only purpose is one of them.
+static const struct {
+    const char *prefix, *what, *instead;
+} devoted[] = {
+    {"raw_ethernet_", "raw packet queue pairs", "weft run ib_send_bw"},
+    {"ibv_xsrq_pingpong", "XRC queue pairs", "weft run --wire=roce ibv_srq_pingpong -g 0"},
+};
+
+static void devoted_judge(const char *path, struct finding *ret)
+{
+    const char *name = strrchr(path, '/') + 1;
+    for (size_t i = 0; i < sizeof devoted / sizeof devoted[0]; i++) {
+        if (strncmp(name, devoted[i].prefix, strlen(devoted[i].prefix)) == 0) {
+            finding_worsen(ret, FINDING_FAILURE, "%s are what it is for, and weft refuses them",
+                           devoted[i].what);
+            finding_cure(ret, "%s", devoted[i].instead);
+        }
+    }
+}
+
+static void refused_look(const struct doctor_subject *subject, struct finding *ret)
+{
+    char path[PATH_MAX];
+    struct elf_file file;
+    struct needs needs = {.function_count = 0};
+    if (!file_open(subject, path, &file)) {
+        finding_see(ret, "%s", unknown);
+        return;
+    }
+    if (file.has_interpreter && subject->library_dir[0] != '\0') {
+        needs_check(&file, path, subject->library_dir, true, &hearer_deaf, &needs);
+    }
+    if (needs.user[0] != '\0') {
+        finding_see(ret, "%s: whether it asks for any no file shows", unshown);
+        devoted_judge(path, ret);
+    } else {
+        finding_see(ret, "nothing: it asks for no verbs itself");
+    }
+    elf_file_close(&file);
+}
+
 static const struct doctor_check checks[] = {
     {"program", "which file it is", program_look},
     {"rights", "whether the loader listens to its caller's environment", rights_look},
@@ -344,6 +390,7 @@ static const struct doctor_check checks[] = {
     {"linking", "whether libraries can be given to it", linking_look},
     {"verbs", "what it asks of libibverbs and librdmacm", verbs_look},
     {"device", "which devices it is shown", device_look},
+    {"refused", "what it would be refused if it asked", refused_look},
 };
 
 const struct doctor_group doctor_program = {"Program", checks, sizeof checks / sizeof checks[0],

@@ -735,6 +735,21 @@ def the_device_that_suits_a_program_is_told():
 
 
 @case
+def what_weft_refuses_is_told():
+    source = ('void ibv_free_device_list(void *);\n'
+              'int main(void) { ibv_free_device_list(0); return 0; }')
+    library = BUILD / 'lib/libibverbs.so.1'
+    with scratch() as folder:
+        for name, said, cure in (('raw_ethernet_bw', 'raw packet', 'weft run ib_send_bw'),
+                                 ('ibv_xsrq_pingpong', 'XRC', 'weft run --wire=roce ibv_srq')):
+            finding = found('refused', compiled(folder, name, source, library))
+            expect_finding(finding, 'failure', said, cure)
+        finding = found('refused', compiled(folder, 'program', source, library))
+        expect_finding(finding, 'ok', 'XRC and raw packet queue pairs', 'no file shows')
+        expect_finding(found('refused', compiled(folder, 'plain', PLAIN)), 'ok', 'nothing')
+
+
+@case
 def damaged_files_are_no_crash_of_ours():
     content = pathlib.Path('/bin/true').read_bytes()
     with scratch() as folder:
