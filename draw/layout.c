@@ -103,6 +103,15 @@ static int stretch(duration_ns pause, duration_ns usual)
     return bits * 4 < STRETCH_MAX ? bits * 4 : STRETCH_MAX;
 }
 
+static int height_of(const struct layout *l, const struct story *s, uint32_t row)
+{
+    bool is_note = s->event[l->row[row].event].record != 0;
+    bool is_before_arrow = row + 1 < l->row_count && s->event[l->row[row + 1].event].record == 0;
+    return !is_note          ? LAYOUT_ROW_HEIGHT
+           : is_before_arrow ? LAYOUT_NOTE_TO_ARROW
+                             : LAYOUT_NOTE_HEIGHT;
+}
+
 static void rows_place(struct layout *l, const struct story *s, duration_ns *scratch)
 {
     duration_ns usual = usual_pause(l, s, scratch);
@@ -119,7 +128,7 @@ static void rows_place(struct layout *l, const struct story *s, duration_ns *scr
             y += stretch(pause, usual);
         }
         row->y = y;
-        y += s->event[row->event].record != 0 ? LAYOUT_NOTE_HEIGHT : LAYOUT_ROW_HEIGHT;
+        y += height_of(l, s, i);
     }
     l->last_y = y;
 }
@@ -171,6 +180,7 @@ static unsigned lanes_pack(struct layout *l, const struct story *s, const uint64
         free_at[at] = lane->bottom + 2;
         used = at + 1 > used ? at + 1 : used;
         l->has_span[kind] = true;
+        l->has_open |= s->span[i].is_open && kind != STORY_MESSAGE;
     }
     return used;
 }

@@ -20,10 +20,11 @@ enum {
     LAYOUT_TIME_WIDTH = 66,
     LAYOUT_PACKET_WIDTH = 52,
     LAYOUT_ARROW_WIDTH = 460,
-    LAYOUT_SLANT = 9,        // an arrow's end is so much lower than its beginning
-    LAYOUT_ROW_HEIGHT = 21,  // at least, from one arrow's beginning to the next one's
-    LAYOUT_NOTE_HEIGHT = 16, // ... of what is no arrow
-    LAYOUT_HEAD_HEIGHT = 40, // the box on top of a time line
+    LAYOUT_SLANT = 9,          // an arrow's end is so much lower than its beginning
+    LAYOUT_ROW_HEIGHT = 21,    // at least, from one arrow's beginning to the next one's
+    LAYOUT_NOTE_HEIGHT = 16,   // ... of what is no arrow, to the next such
+    LAYOUT_NOTE_TO_ARROW = 20, // ... to an arrow, whose words stand above it
+    LAYOUT_HEAD_HEIGHT = 40,   // the box on top of a time line
     LAYOUT_HEAD_WIDTH = 206,
     LAYOUT_LANE_MAX = 12, // of a kind and side; spans that need more are left out
     LAYOUT_FOLD_MIN = 5,  // segments that are not folded
@@ -55,7 +56,7 @@ struct layout {
     int width, head_y, first_y, last_y; // without what stands above and below
     bool has_kind[STORY_KIND_COUNT], has_span[STORY_SPAN_KIND_COUNT];
     uint8_t flags; // of all events
-    bool has_fold, has_break;
+    bool has_fold, has_break, has_open;
 };
 
 // `top`: where the heads begin. False: no memory.

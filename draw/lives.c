@@ -53,8 +53,8 @@ static void read_describe(struct story_span *span, struct lives_part part,
     snprintf(span->detail, sizeof span->detail,
              "Read %" PRIu32 ", request %" PRIu32 ": %s octets, from 0x%08" PRIx32 " +0x%" PRIx64
              " to 0x%08" PRIx32 " +0x%" PRIx64,
-             part.read, part.part, text_size_format(r->len, size), r->source_key, r->source_to,
-             r->sink_key, r->sink_to);
+             part.read, part.part, text_size_format_exactly(r->len, size), r->source_key,
+             r->source_to, r->sink_key, r->sink_to);
 }
 
 struct lives_part lives_on_request(struct lives *l, struct story *s, unsigned side,

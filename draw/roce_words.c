@@ -103,7 +103,8 @@ void roce_words(const struct roce_packet *p, struct lives_part part, struct stor
         snprintf(name, sizeof name, "Read Request %" PRIu32 ".%" PRIu32, part.read, part.part);
     }
     snprintf(e->label, sizeof e->label, "%s · PSN %" PRIu32 " · %s of 0x%08" PRIx32 " +0x%" PRIx64,
-             name, p->bth.psn, text_size_format(p->reth.dma_len, size), p->reth.rkey, p->reth.va);
+             name, p->bth.psn, text_size_format_exactly(p->reth.dma_len, size), p->reth.rkey,
+             p->reth.va);
 }
 
 /* ---- the connection manager ------------------------------------------------------------------ */

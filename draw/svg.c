@@ -119,7 +119,7 @@ static void put_title(const struct drawing *d, const struct story_event *e, cons
                       char time[SVG_TIME_MAX])
 {
     duration_ns since = e->at > d->story->begin ? e->at - d->story->begin : 0;
-    svg_text_time(since, time);
+    svg_text_time_finely(since, time);
     xml_raw(d->out, "<title>");
     xml_text(d->out, words);
     xml_put(d->out, "</title><desc>%s %" PRIu64 ", at %s. ", e->record != 0 ? "record" : "packet",

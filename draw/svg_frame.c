@@ -50,9 +50,11 @@ int svg_frame_top(const struct picture *picture)
 
 /* ---- legend ---------------------------------------------------------------------------------- */
 
+enum legend_shape { LEGEND_ARROW, LEGEND_BAR, LEGEND_BRACKET, LEGEND_TRIANGLE, LEGEND_RING };
+
 struct legend_item {
     const char *classes, *words;
-    bool is_bar, is_mark;
+    enum legend_shape shape;
 };
 
 // Those of the picture; at most `max`.
@@ -68,18 +70,18 @@ static unsigned legend_items(const struct layout *l, struct legend_item *item, u
         [STORY_CONTROL] = {"control", "control"},
         [STORY_TROUBLE] = {"trouble", "trouble"},
         [STORY_SEGMENT] = {"segment", "octets out of turn"},
-        [STORY_POST] = {"post", "post", .is_mark = true},
-        [STORY_RECEIVE] = {"receive", "post of a receive", .is_mark = true},
-        [STORY_COMPLETION] = {"completion", "completion", .is_mark = true},
-        [STORY_LENDING] = {"lending", "STag lent, back", .is_mark = true},
+        [STORY_POST] = {"post", "post", LEGEND_TRIANGLE},
+        [STORY_RECEIVE] = {"receive", "post of a receive", LEGEND_TRIANGLE},
+        [STORY_COMPLETION] = {"completion", "completion", LEGEND_RING},
+        [STORY_LENDING] = {"lending", "STag lent, back", LEGEND_TRIANGLE},
     };
     static const struct legend_item spans[STORY_SPAN_KIND_COUNT] = {
-        [STORY_MESSAGE] = {"message", "one message", true},
-        [STORY_WORK] = {"work", "work request", true},
-        [STORY_HOLE] = {"hole", "hole until it closes", true},
-        [STORY_READ] = {"read", "Read under way", true},
-        [STORY_CONTEXT] = {"context", "read context held", true},
-        [STORY_STAG] = {"stag", "life of an STag", true},
+        [STORY_MESSAGE] = {"message", "one message", LEGEND_BRACKET},
+        [STORY_WORK] = {"work", "work request", LEGEND_BAR},
+        [STORY_HOLE] = {"hole", "hole until it closes", LEGEND_BAR},
+        [STORY_READ] = {"read", "Read under way", LEGEND_BAR},
+        [STORY_CONTEXT] = {"context", "read context held", LEGEND_BAR},
+        [STORY_STAG] = {"stag", "life of an STag", LEGEND_BAR},
     };
     unsigned count = 0;
     for (unsigned i = 0; i < STORY_KIND_COUNT && count < max; i++) {
@@ -101,26 +103,45 @@ static unsigned legend_items(const struct layout *l, struct legend_item *item, u
             item[count++] = spans[i];
         }
     }
+    if (l->has_open) {
+        item[count++] = (struct legend_item){"work open", "its end not seen", LEGEND_BAR};
+    }
     return count;
+}
+
+// As they stand in the picture, at the left side's time line.
+static void put_shape(const struct xml_out *out, const struct legend_item *item, int x, int y)
+{
+    switch (item->shape) {
+    case LEGEND_ARROW:
+        xml_put(out, "<path class=\"a\" d=\"M%d %dh%d\"/><path class=\"h\" d=\"M%d %dl-7 -3v6z\"/>",
+                x, y - 4, LEGEND_SWATCH - 6, x + LEGEND_SWATCH - 4, y - 4);
+        break;
+    case LEGEND_BAR:
+        xml_put(out, "<rect class=\"bar\" x=\"%d\" y=\"%d\" width=\"20\" height=\"10\" rx=\"2\"/>",
+                x + 4, y - 9);
+        break;
+    case LEGEND_BRACKET:
+        xml_put(out, "<path class=\"bar\" d=\"M%d %dh-6v10h6\"/>", x + 17, y - 9);
+        break;
+    case LEGEND_TRIANGLE:
+        xml_put(out, "<path class=\"m\" d=\"M%d %dl8 -4v8z\"/>", x + 10, y - 4);
+        break;
+    case LEGEND_RING:
+        xml_put(out, "<circle class=\"m\" cx=\"%d\" cy=\"%d\" r=\"4\"/>", x + 14, y - 4);
+        break;
+    }
 }
 
 static void put_swatch(const struct xml_out *out, const struct legend_item *item, int x, int y)
 {
     xml_put(out, "<g class=\"%s\">", item->classes);
-    if (item->is_bar) {
-        xml_put(out, "<rect class=\"bar\" x=\"%d\" y=\"%d\" width=\"20\" height=\"10\"/>", x + 4,
-                y - 9);
-    } else if (item->is_mark) {
-        xml_put(out, "<circle class=\"m\" cx=\"%d\" cy=\"%d\" r=\"4\"/>", x + 14, y - 4);
-    } else {
-        xml_put(out, "<path class=\"a\" d=\"M%d %dh%d\"/><path class=\"h\" d=\"M%d %dl-7 -3v6z\"/>",
-                x, y - 4, LEGEND_SWATCH - 6, x + LEGEND_SWATCH - 4, y - 4);
-    }
+    put_shape(out, item, x, y);
     xml_put(out, "</g><text class=\"muted\" x=\"%d\" y=\"%d\">%s</text>\n", x + LEGEND_SWATCH + 4,
             y, item->words);
 }
 
-enum { LEGEND_MAX = STORY_KIND_COUNT + STORY_SPAN_KIND_COUNT + 3 };
+enum { LEGEND_MAX = STORY_KIND_COUNT + STORY_SPAN_KIND_COUNT + 4 };
 
 static int put_legend(const struct xml_out *out, const struct layout *l, int y)
 {

@@ -24,7 +24,7 @@ const char *const svg_style =
     ".m{stroke:#16181d;stroke-width:1.2;fill:#16181d}.note{font-size:9.5px}"
     ".completion .m{fill:#fff}.receive .m{fill:#c9ced6}.lending .m{fill:#a04a00;stroke:#a04a00}"
     ".failed .m{stroke:#b3171a}.failed .note{fill:#b3171a;font-weight:bold}"
-    ".bar{stroke-width:1}.bar.open{stroke-dasharray:3 2}"
+    ".bar{stroke-width:1}.bar.open,.open .bar{stroke-dasharray:3 2}"
     ".message .bar{fill:none;stroke:#5d636e;stroke-width:1.2}"
     ".hole .bar{fill:url(#hatch);stroke:#b3171a}.hatch{stroke:#b3171a;stroke-width:1}"
     ".hole .bar-text{stroke:#fff;stroke-width:3px;paint-order:stroke}"

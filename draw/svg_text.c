@@ -64,28 +64,43 @@ const char *svg_text_line(const char *text, unsigned room, char ret[SVG_TEXT_MAX
     return text + len + (text[len] == ' ');
 }
 
-const char *svg_text_time(duration_ns time, char ret[SVG_TIME_MAX])
+// `digits` of them, as far as they are whole nanoseconds.
+static const char *time_format(duration_ns time, unsigned digits, char ret[SVG_TIME_MAX])
 {
     static const struct {
         duration_ns worth;
+        unsigned decimals;
         const char *name;
-    } units[] = {{NS_PER_S, "s"}, {NS_PER_MS, "ms"}, {NS_PER_US, "µs"}, {1, "ns"}};
+    } units[] = {{NS_PER_S, 9, "s"}, {NS_PER_MS, 6, "ms"}, {NS_PER_US, 3, "µs"}, {1, 0, "ns"}};
     unsigned i = 0;
     while (i < 3 && time < units[i].worth) {
         i++;
     }
     duration_ns whole = time / units[i].worth, rest = time % units[i].worth;
-    duration_ns hundredths = rest * 100 / units[i].worth;
+    unsigned decimals = units[i].decimals, left = digits - 1;
+    for (duration_ns tens = whole; tens >= 10 && left > 0; tens /= 10) {
+        left--;
+    }
+    for (; decimals > left; decimals--) {
+        rest /= 10;
+    }
     if (time == 0) {
         snprintf(ret, SVG_TIME_MAX, "0");
-    } else if (whole >= 100 || units[i].worth == 1) {
+    } else if (decimals == 0) {
         snprintf(ret, SVG_TIME_MAX, "%" PRIu64 " %s", whole, units[i].name);
-    } else if (whole >= 10) {
-        snprintf(ret, SVG_TIME_MAX, "%" PRIu64 ".%" PRIu64 " %s", whole, hundredths / 10,
-                 units[i].name);
     } else {
-        snprintf(ret, SVG_TIME_MAX, "%" PRIu64 ".%02" PRIu64 " %s", whole, hundredths,
+        snprintf(ret, SVG_TIME_MAX, "%" PRIu64 ".%0*" PRIu64 " %s", whole, (int)decimals, rest,
                  units[i].name);
     }
     return ret;
+}
+
+const char *svg_text_time(duration_ns time, char ret[SVG_TIME_MAX])
+{
+    return time_format(time, 3, ret);
+}
+
+const char *svg_text_time_finely(duration_ns time, char ret[SVG_TIME_MAX])
+{
+    return time_format(time, 5, ret);
 }

@@ -18,3 +18,5 @@ size_t svg_text_count(const char *text); // characters
 enum { SVG_TIME_MAX = 32 };
 // "0", "12.5 µs", "3.21 ms", "1.5 s": three digits that tell something. Returns `ret`.
 const char *svg_text_time(duration_ns time, char ret[SVG_TIME_MAX]);
+// The same with five digits: rows of a picture follow each other closely, late as they may be.
+const char *svg_text_time_finely(duration_ns time, char ret[SVG_TIME_MAX]);

@@ -172,7 +172,8 @@ static void tell_read_request(struct ulpdu_teller *t, unsigned side, const struc
     if (e != NULL) {
         char size[TEXT_SIZE_MAX];
         label(e, "Read Request %" PRIu32 ".%" PRIu32 " · %s of STag 0x%08" PRIx32 " +0x%" PRIx64,
-              part.read, part.part, text_size_format(r.rdmardsz, size), r.src_stag, r.src_to);
+              part.read, part.part, text_size_format_exactly(r.rdmardsz, size), r.src_stag,
+              r.src_to);
         rdmap_read_request_format(&r, e->detail, sizeof e->detail);
     }
 }

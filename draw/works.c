@@ -55,7 +55,7 @@ static void on_send_posted(struct works *w, struct story *s, unsigned side,
     struct story_span *it = story_span_at(s, span);
     if (e != NULL) {
         snprintf(e->label, sizeof e->label, "post %s · wr_id 0x%" PRIx64 " · %s bytes", name,
-                 r->wr_id, text_size_format(r->len, size));
+                 r->wr_id, text_size_format_exactly(r->len, size));
         snprintf(e->detail, sizeof e->detail,
                  "posted to QP %" PRIu32 ": %s, wr_id 0x%" PRIx64 ", %" PRIu64
                  " bytes, key 0x%08" PRIx32,
@@ -91,7 +91,7 @@ static void on_receive_posted(struct works *w, struct story *s, unsigned side,
     if (e == NULL) {
         return;
     }
-    text_size_format(r->len, size);
+    text_size_format_exactly(r->len, size);
     if (*count == 1) {
         snprintf(e->label, sizeof e->label, "post receive · wr_id 0x%" PRIx64 " · %s bytes",
                  r->wr_id, size);
@@ -112,7 +112,7 @@ static void on_receive_taken(struct story *s, unsigned side, const struct journa
     char size[TEXT_SIZE_MAX];
     struct story_event *e = row_add(s, STORY_RECEIVE, side, r);
     if (e != NULL) {
-        text_size_format(r->len, size);
+        text_size_format_exactly(r->len, size);
         snprintf(e->label, sizeof e->label,
                  "takes a shared receive · wr_id 0x%" PRIx64 " · %s bytes", r->wr_id, size);
         snprintf(e->detail, sizeof e->detail,
@@ -164,7 +164,7 @@ static void on_completed(struct works *w, struct story *s, unsigned side,
     bool is_good = r->status == COMPLETION_SUCCESS;
     if (e != NULL && is_good) {
         snprintf(e->label, sizeof e->label, "completion %s · wr_id 0x%" PRIx64 " · %s bytes", name,
-                 r->wr_id, text_size_format(r->len, size));
+                 r->wr_id, text_size_format_exactly(r->len, size));
     } else if (e != NULL) {
         e->flags |= STORY_FAILED;
         snprintf(e->label, sizeof e->label, "completion wr_id 0x%" PRIx64 " · %s", r->wr_id,
@@ -235,7 +235,7 @@ static void on_stag(struct story *s, unsigned side, const struct journal_record 
                                                         : "takes back";
     if (e != NULL) {
         snprintf(e->label, sizeof e->label, "%s STag 0x%08" PRIx32 " · %s bytes", what, r->key,
-                 text_size_format(r->len, size));
+                 text_size_format_exactly(r->len, size));
         snprintf(e->detail, sizeof e->detail,
                  "%s STag 0x%08" PRIx32 ", reference %" PRIu64 ", %" PRIu64 " bytes%s", what,
                  r->key, r->wr_id, r->len,

@@ -64,16 +64,28 @@ bool text_size_parse(const char *text, uint64_t *ret)
     return measure(text, units, INT64_MAX, ret);
 }
 
-const char *text_size_format(uint64_t size, char ret[TEXT_SIZE_MAX])
+// In units that divide it, and coarser ones while it has more than four digits if `is_rounded`.
+static const char *size_format(uint64_t size, bool is_rounded, char ret[TEXT_SIZE_MAX])
 {
     static const char units[] = " KMGTP";
     unsigned unit = 0;
-    while (units[unit + 1] != '\0' && (size >= 10240 || (size > 0 && size % 1024 == 0))) {
+    while (units[unit + 1] != '\0' &&
+           ((is_rounded && size >= 10240) || (size > 0 && size % 1024 == 0))) {
         size /= 1024;
         unit++;
     }
     snprintf(ret, TEXT_SIZE_MAX, unit == 0 ? "%" PRIu64 : "%" PRIu64 "%c", size, units[unit]);
     return ret;
+}
+
+const char *text_size_format(uint64_t size, char ret[TEXT_SIZE_MAX])
+{
+    return size_format(size, true, ret);
+}
+
+const char *text_size_format_exactly(uint64_t size, char ret[TEXT_SIZE_MAX])
+{
+    return size_format(size, false, ret);
 }
 
 bool text_duration_parse(const char *text, duration_ns *ret)

@@ -17,6 +17,8 @@ bool text_size_parse(const char *text, uint64_t *ret);
 
 // "16M", "10G": whole units where the size is a multiple, else as many digits as tell something.
 const char *text_size_format(uint64_t size, char ret[TEXT_SIZE_MAX]);
+// "64K", "16000": whole units where the size is a multiple, else every digit.
+const char *text_size_format_exactly(uint64_t size, char ret[TEXT_SIZE_MAX]);
 
 // "10ms", "2s", "5us", "100ns"; a number alone: seconds.
 bool text_duration_parse(const char *text, duration_ns *ret);

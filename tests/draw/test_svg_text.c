@@ -50,6 +50,25 @@ static void times_have_the_digits_that_tell(void **state)
     }
 }
 
+static void times_of_rows_have_more(void **state)
+{
+    static const struct {
+        duration_ns time;
+        const char *text;
+    } rows[] = {{0, "0"},
+                {999, "999 ns"},
+                {15730, "15.730 µs"},
+                {10048123, "10.048 ms"},
+                {583120999, "583.12 ms"},
+                {3 * NS_PER_S + 4567, "3.0000 s"},
+                {4000 * NS_PER_S, "4000.0 s"},
+                {123456 * NS_PER_S, "123456 s"}};
+    char text[SVG_TIME_MAX];
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_string_equal(svg_text_time_finely(rows[i].time, text), rows[i].text);
+    }
+}
+
 static char written[128];
 
 static void put(void *ctx, const char *text, size_t len)
@@ -71,6 +90,7 @@ int main(void)
         cmocka_unit_test(a_text_is_cut_between_characters),
         cmocka_unit_test(lines_end_between_words),
         cmocka_unit_test(times_have_the_digits_that_tell),
+        cmocka_unit_test(times_of_rows_have_more),
         cmocka_unit_test(markup_of_strangers_is_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,6 +74,24 @@ static void a_size_is_shown_in_whole_units(void **state)
     }
 }
 
+static void an_exact_size_loses_no_digit(void **state)
+{
+    static const struct {
+        uint64_t size;
+        const char *text;
+    } table[] = {{0, "0"},
+                 {1023, "1023"},
+                 {16000, "16000"},
+                 {16 << 10, "16K"},
+                 {3 << 20, "3M"},
+                 {(3 << 20) + 1, "3145729"},
+                 {UINT64_MAX, "18446744073709551615"}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        char got[TEXT_SIZE_MAX];
+        assert_string_equal(text_size_format_exactly(table[i].size, got), table[i].text);
+    }
+}
+
 static void a_duration_has_a_unit_or_is_seconds(void **state)
 {
     static const struct {
@@ -127,6 +145,7 @@ int main(void)
         cmocka_unit_test(a_size_has_a_unit_of_1024),
         cmocka_unit_test(what_is_no_size_leaves_the_old_one),
         cmocka_unit_test(a_size_is_shown_in_whole_units),
+        cmocka_unit_test(an_exact_size_loses_no_digit),
         cmocka_unit_test(a_duration_has_a_unit_or_is_seconds),
         cmocka_unit_test(a_duration_is_shown_with_three_digits),
     };
