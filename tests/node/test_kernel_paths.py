@@ -1,21 +1,29 @@
 #!/usr/bin/env python3
 """The Linux kernel's NVMe host, in a virtual machine, with a path to each of two nodes outside it
-that serve one file: its own multipath makes one disk of them, and fails over without an error.
+that serve one file, or one image of Ceph: its own multipath makes one disk of them, and fails over
+without an error.
 
-    test_kernel_paths.py
+    test_kernel_paths.py --transport tcp     nvme_tcp
+    test_kernel_paths.py --transport rdma    nvme_rdma over siw
+        --device rxe     ... over rxe
+        --volume rbd     an image of Ceph, of a cluster made for it
         --only WORD      only the cases with this in their names
         --keep FOLDER    leave the console, the capture and what the nodes said there
 
 One boot, and one connection to each node, serve all cases.
 """
 
+import contextlib
 import os
 import signal
 import sys
 import time
 
 import kernel_stage
+from ceph import Cluster
+from judge import BUILD, skip_all
 from kernel_stage import HOST, Tap, arguments, count, need, run_cases, until, vm
+from serving import Skip
 
 PROGRAMS = {'nvme': 'nvme-cli', 'fio': 'fio'}
 NQN = 'nqn.2026-11.test:paths'
@@ -30,13 +38,13 @@ STATES = 'cat /sys/block/nvme0n1/multipath/*/ana_state 2>/dev/null || ' \
 class Node(kernel_stage.Node):
     """One of the two."""
 
-    def __init__(self, scratch, name, disk, port, cntlid):
+    def __init__(self, transport, scratch, name, uri, port, cntlid):
         self.port = port
         place = scratch / name
         place.mkdir()
-        super().__init__(place, f'--nvme-tcp={HOST}:{port}',
+        super().__init__(place, f'--nvme-{transport}={HOST}:{port}',
                          f'[node]\ncntlid-min = {cntlid}\n'
-                         f'[volume disk]\nuri = file:{disk}\nnqn = {NQN}\nstandby = yes\n')
+                         f'[volume disk]\nuri = {uri}\nnqn = {NQN}\nstandby = yes\n')
 
     def state(self):
         return self.status()['volumes'][0]['state']
@@ -45,11 +53,10 @@ class Node(kernel_stage.Node):
 class Nodes:
     """Both: the one that serves the disk, and the other."""
 
-    def __init__(self, scratch):
-        disk = scratch / 'disk.img'
-        with open(disk, 'wb') as out:
-            out.truncate(DISK_LEN)
-        self.both = [Node(scratch, 'a', disk, 4420, 1), Node(scratch, 'b', disk, 4421, 1000)]
+    def __init__(self, transport, scratch, uri):
+        self.transport = transport
+        self.both = [Node(transport, scratch, 'a', uri, 4420, 1),
+                     Node(transport, scratch, 'b', uri, 4421, 1000)]
 
     def in_turn(self):
         until(lambda: sorted(node.state() for node in self.both) == ['ready', 'standby'])
@@ -88,8 +95,8 @@ def complaints(host):
 def both_paths_are_one_disk(host, nodes):
     assert host.sh('cat /sys/module/nvme_core/parameters/multipath').strip() == 'Y'
     for node in reversed(nodes.in_turn()):  # first the one that cannot be used
-        host.sh(f'nvme connect -t tcp -a {HOST} -s {node.port} -n {NQN} -q {HOSTNQN} -I {HOSTID} '
-                '--reconnect-delay=1 --ctrl-loss-tmo=600')
+        host.sh(f'nvme connect -t {nodes.transport} -a {HOST} -s {node.port} -n {NQN} '
+                f'-q {HOSTNQN} -I {HOSTID} --reconnect-delay=1 --ctrl-loss-tmo=600')
     host.until(f'[ -b {DEVICE} ]')
     assert int(host.sh('cat /sys/block/nvme0n1/size')) * 512 == DISK_LEN
     assert host.sh('ls /sys/block | grep -c ^nvme.n1').strip() == '1'
@@ -133,19 +140,53 @@ CASES = [both_paths_are_one_disk, a_volume_is_handed_over_under_load, an_rta_is_
 # --- the run -----------------------------------------------------------------------------------
 
 
-def main():
-    options = arguments(__doc__).parse_args()
-    need(PROGRAMS)
-    vm.enter()
-    tap = Tap()
-    with vm.scratch_folder(options.keep) as scratch:
-        guest = vm.Guest(scratch, ['rdma', *PROGRAMS], extras=['nvme'])
-        nodes = Nodes(scratch)
+def options_given():
+    parser = arguments(__doc__)
+    parser.add_argument('--transport', choices=('tcp', 'rdma'), default='tcp')
+    parser.add_argument('--device', choices=vm.DEVICES, default='siw')
+    parser.add_argument('--volume', choices=('file', 'rbd'), default='file')
+    return parser.parse_args()
+
+
+@contextlib.contextmanager
+def disk_of(kind, scratch):
+    """The URI of what both serve."""
+    if kind == 'file':
+        disk = scratch / 'disk.img'
+        with open(disk, 'wb') as out:
+            out.truncate(DISK_LEN)
+        yield f'file:{disk}'
+    elif (BUILD / 'lib' / 'weft-rbd.so').exists():
+        with Cluster() as cluster:
+            yield cluster.image('disk', f'{DISK_LEN >> 20}M')
+    else:
+        raise Skip('weft was built without librbd (librbd-dev)')
+
+
+def run(tap, guest, scratch, options):
+    if options.device != 'siw':
+        guest.use_device(options.device)
+    with disk_of(options.volume, scratch) as uri:
+        nodes = Nodes(options.transport, scratch, uri)
         try:
             run_cases(tap, kernel_stage.Host(guest), nodes, CASES, options.only,
                       both_paths_are_one_disk)
         finally:
             nodes.end()
+
+
+def main():
+    options = options_given()
+    need(PROGRAMS)
+    vm.enter()
+    tap = Tap()
+    with vm.scratch_folder(options.keep) as scratch:
+        guest = vm.Guest(scratch, ['rdma', *PROGRAMS], extras=['nvme'])
+        try:
+            run(tap, guest, scratch, options)
+        except Skip as why:
+            skip_all(str(why))
+        finally:
             guest.end()
     sys.exit(tap.finish())
 
