@@ -2,7 +2,7 @@
 // over a socket that the RTA's process is born with; it ends when the process does, which is how
 // either side learns of it.
 //
-//     267  lifecycle       HELLO, STATUS, DRAIN
+//     267  lifecycle       HELLO, STATUS, DRAIN, YIELD
 //     263  discovery       OPEN, PROBE, CLOSE, each answered with its own kind; STANDBY
 //     261  connections     CONNECTION_ADD, CONNECTION_REMOVE, each answered with its own kind
 //
@@ -12,7 +12,8 @@
 // which is told of by the answer; it hears of nothing else meanwhile. The
 // answer to OPEN of a unit that is started again comes when the fence has passed: the I/O of its
 // predecessor on that device is over. A device that is another than was first opened, by its pin,
-// is not opened (-ESTALE).
+// is not opened (-ESTALE). YIELD: another node is to have the device; the process ends when its
+// commands have, and has given the device up, so that nobody need find out that it is dead.
 #pragma once
 
 #include <stdbool.h>
@@ -21,7 +22,7 @@
 #include "base/why.h"
 #include "node/interface/volume.h"
 
-enum { UMA_RTA_VERSION = 5, UNIT_URI_MAX = 1024, UNIT_WHY_MAX = 256 };
+enum { UMA_RTA_VERSION = 6, UNIT_URI_MAX = 1024, UNIT_WHY_MAX = 256 };
 
 enum unit_message_kind {
     UNIT_HELLO = 1,
@@ -33,6 +34,7 @@ enum unit_message_kind {
     UNIT_STATUS,
     UNIT_DRAIN,
     UNIT_STANDBY,
+    UNIT_YIELD,
     UNIT_MESSAGE_KIND_COUNT
 };
 

@@ -329,6 +329,7 @@ bool rta_on_message(struct rta *rta, const struct unit_message *message, int kee
     case UNIT_DRAIN:
         rta->is_draining = true;
         return true;
+    case UNIT_YIELD: // whoever destroys it waits for its devices, and closes them
     default:
         return false;
     }

@@ -15,7 +15,7 @@ enum unit_state {
     UNIT_CONNECTING, // connections that are there are told to it
     UNIT_READY,
     UNIT_ENDING,  // shall end when drained
-    UNIT_DYING,   // has been killed
+    UNIT_DYING,   // has been killed, or told to yield
     UNIT_WAITING, // until it is started again
     UNIT_STATE_COUNT
 };
@@ -46,7 +46,8 @@ struct unit {
     bool was_ready;    // some process of it was: the next one is a successor
     bool has_served;   // the process now, or the last one, was
     bool is_being_lost;
-    duration_ns pause_ns; // before its next process is started: another node is to have the device
+    bool yields;          // another node is to have the device,
+    duration_ns pause_ns; // and so long before the next process is started
     struct unit_counters counters;
     unsigned missing_count; // connections that its process is to know and does not
 
@@ -55,6 +56,7 @@ struct unit {
     struct list_link unsaid_connections; // connection.unsaid
     bool is_status_unsaid;
     bool is_drain_unsaid;
+    bool is_yield_unsaid;
     bool is_blocked;       // the socket was full: go on when it is not
     instant_ns hear_by_ns; // if blocked: at the latest then
 };
@@ -173,6 +175,7 @@ void unit_tell_volume(struct uma *uma, struct unit *unit, struct volume *volume)
 void unit_tell_connection(struct uma *uma, struct unit *unit, struct connection *connection);
 void unit_tell_status(struct uma *uma, struct unit *unit);
 void unit_tell_drain(struct uma *uma, struct unit *unit);
+void unit_tell_yield(struct uma *uma, struct unit *unit);
 // The socket takes more.
 void unit_on_writable(struct uma *uma, struct unit *unit);
 // It has been blocked for as long as one waits. False: there is a reason, so it is waited on.

@@ -170,7 +170,8 @@ int uma_volume_remove(struct uma *uma, const char *name, instant_ns now)
 }
 
 // The process goes, and with it the fence, once its I/O is over. Whoever waits for that has it; its
-// successor here comes late enough.
+// successor here comes late enough. That it yields matters where others would take long to find out
+// that it is dead.
 int uma_volume_stand_by(struct uma *uma, const char *name, instant_ns now)
 {
     uma->now = now;
@@ -185,6 +186,7 @@ int uma_volume_stand_by(struct uma *uma, const char *name, instant_ns now)
         return -EALREADY;
     }
     struct unit *unit = &uma->units[v->unit];
+    unit->yields = true;
     unit->pause_ns = hand_over_ns;
     unit_say(uma, unit, "gives its device up: another node is to have it");
     unit_on_event(uma, unit, UNIT_ON_BROKEN);

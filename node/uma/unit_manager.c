@@ -33,7 +33,7 @@ static const enum unit_state next_states[UNIT_STATE_COUNT][UNIT_EVENT_COUNT] = {
     [UNIT_READY] = {STAYS, UNIT_DYING, STAYS, STAYS, UNIT_READY, UNIT_DYING, UNIT_ENDING,
                     UNIT_WAITING},
     [UNIT_ENDING] = {STAYS, STAYS, STAYS, STAYS, UNIT_ENDING, UNIT_ENDING, STAYS, UNIT_ABSENT},
-    [UNIT_DYING] = {STAYS, STAYS, STAYS, STAYS, STAYS, STAYS, UNIT_ENDING, UNIT_WAITING},
+    [UNIT_DYING] = {STAYS, STAYS, STAYS, STAYS, UNIT_DYING, STAYS, UNIT_ENDING, UNIT_WAITING},
     [UNIT_WAITING] = {STAYS, STAYS, STAYS, STAYS, UNIT_STARTING, STAYS, UNIT_ABSENT, STAYS},
 };
 
@@ -109,6 +109,17 @@ static void enter_ready(struct uma *uma, struct unit *unit)
     resources_check_started(uma);
 }
 
+// Who is told to yield has so long for what its device is doing.
+static void enter_dying(struct uma *uma, struct unit *unit)
+{
+    if (unit->yields) {
+        unit->timer_ns = instant_after(uma->now, drain_within_ns);
+        unit_tell_yield(uma, unit);
+    } else {
+        uma->parts.kill(uma->parts.ctx, unit_number(uma, unit));
+    }
+}
+
 static void enter_waiting(struct uma *uma, struct unit *unit)
 {
     unit->restarts++;
@@ -116,6 +127,7 @@ static void enter_waiting(struct uma *uma, struct unit *unit)
     duration_ns pause_ns = unit->backoff_ns - backoff_first_ns;
     unit->timer_ns = instant_after(uma->now, pause_ns > unit->pause_ns ? pause_ns : unit->pause_ns);
     unit->pause_ns = 0;
+    unit->yields = false;
     unit->backoff_ns *= 2;
     if (unit->backoff_ns > backoff_last_ns) {
         unit->backoff_ns = backoff_last_ns;
@@ -156,7 +168,7 @@ static void enter(struct uma *uma, struct unit *unit)
         }
         break;
     case UNIT_DYING:
-        uma->parts.kill(uma->parts.ctx, unit_number(uma, unit));
+        enter_dying(uma, unit);
         break;
     case UNIT_WAITING:
         enter_waiting(uma, unit);
@@ -170,7 +182,7 @@ static void enter(struct uma *uma, struct unit *unit)
 static void stay(struct uma *uma, struct unit *unit, enum unit_event event)
 {
     unit->timer_ns = INSTANT_NEVER;
-    if (unit->state == UNIT_ENDING) {
+    if (unit->state == UNIT_ENDING || unit->state == UNIT_DYING) {
         uma->parts.kill(uma->parts.ctx, unit_number(uma, unit));
     } else if (event == UNIT_ON_TIMER) {
         volumes_retry(uma, unit);

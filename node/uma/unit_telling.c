@@ -90,7 +90,8 @@ static bool flag_say(struct uma *uma, struct unit *unit, bool *is_unsaid,
 static void tell(struct uma *uma, struct unit *unit)
 {
     bool all = !unit->is_blocked && volumes_say(uma, unit) && connections_say(uma, unit) &&
-               flag_say(uma, unit, &unit->is_status_unsaid, UNIT_STATUS);
+               flag_say(uma, unit, &unit->is_status_unsaid, UNIT_STATUS) &&
+               flag_say(uma, unit, &unit->is_yield_unsaid, UNIT_YIELD);
     if (all) {
         flag_say(uma, unit, &unit->is_drain_unsaid, UNIT_DRAIN);
     }
@@ -119,6 +120,12 @@ void unit_tell_status(struct uma *uma, struct unit *unit)
 void unit_tell_drain(struct uma *uma, struct unit *unit)
 {
     unit->is_drain_unsaid = true;
+    tell(uma, unit);
+}
+
+void unit_tell_yield(struct uma *uma, struct unit *unit)
+{
+    unit->is_yield_unsaid = true;
     tell(uma, unit);
 }
 
@@ -152,6 +159,7 @@ void unit_telling_reset(struct unit *unit)
     }
     while (list_pop_head(&unit->unsaid_connections) != NULL) {
     }
-    unit->is_status_unsaid = unit->is_drain_unsaid = unit->is_blocked = false;
+    unit->is_status_unsaid = unit->is_drain_unsaid = unit->is_yield_unsaid = false;
+    unit->is_blocked = false;
     unit->hear_by_ns = INSTANT_NEVER;
 }

@@ -398,6 +398,18 @@ static void a_drained_rta_says_so(void **state)
     rig_destroy(rig);
 }
 
+static void an_rta_that_yields_ends_with_what_is_under_way(void **state)
+{
+    struct rig *rig = rig_create();
+    rig->holds = true;
+    struct played p = play_on(rig);
+    struct frame f = request(&p, NODE_FLUSH, 0, 0);
+    answer_to(&p, &f);
+    assert_false(
+        rta_on_message(rig->rta, &(struct unit_message){.kind = UNIT_YIELD}, -1, rig->now));
+    rig_destroy(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -418,6 +430,7 @@ int main(void)
         cmocka_unit_test(the_uma_is_refused_what_makes_no_sense),
         cmocka_unit_test(a_row_that_leaves_ends_its_requests_first),
         cmocka_unit_test(a_drained_rta_says_so),
+        cmocka_unit_test(an_rta_that_yields_ends_with_what_is_under_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

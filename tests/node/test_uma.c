@@ -12,7 +12,7 @@ static void the_table_of_states_is_as_drawn(void **state)
         //                    start hello opened connected timer broken drain exit
         [UNIT_ABSENT] = "S.......",     [UNIT_STARTING] = ".O..DDEW", [UNIT_OPENING] = ".DC.ODEW",
         [UNIT_CONNECTING] = ".D.R.DEW", [UNIT_READY] = ".D..RDEW",    [UNIT_ENDING] = "....EE.A",
-        [UNIT_DYING] = "......EW",      [UNIT_WAITING] = "....S.A.",
+        [UNIT_DYING] = "....D.EW",      [UNIT_WAITING] = "....S.A.",
     };
     for (unsigned s = 0; s < UNIT_STATE_COUNT; s++) {
         char row[UNIT_EVENT_COUNT + 1] = {0};

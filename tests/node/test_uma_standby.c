@@ -109,14 +109,33 @@ static void a_volume_is_handed_over_when_the_operator_says_so(void **unused)
     struct stage *s = stage_ours();
     assert_int_equal(uma_volume_stand_by(s->uma, "b", s->now), -ENOENT);
     assert_int_equal(uma_volume_stand_by(s->uma, "a", s->now), 0);
-    expect(s, "cta-lost cta-standby kill ");
+    expect(s, "cta-lost cta-standby yield ");
     assert_int_equal(uma_volume_stand_by(s->uma, "a", s->now), -EALREADY);
-    uma_on_exit(s->uma, 0, "killed", s->now);
+    uma_on_exit(s->uma, 0, "ended", s->now);
     s->notes[0] = '\0';
     uma_on_deadline(s->uma, s->now + NS_PER_S); // another node has time to take it
     expect(s, "");
     uma_on_deadline(s->uma, s->now + 2 * NS_PER_S);
     expect(s, "spawn ");
+    stage_destroy(s);
+}
+
+static void a_process_that_does_not_yield_in_time_is_killed(void **unused)
+{
+    struct stage *s = stage_ours();
+    assert_int_equal(uma_volume_stand_by(s->uma, "a", s->now), 0);
+    expect(s, "cta-lost cta-standby yield ");
+    uma_on_deadline(s->uma, s->now + 5 * NS_PER_S - 1);
+    expect(s, "");
+    s->now += 5 * NS_PER_S;
+    uma_on_deadline(s->uma, s->now);
+    expect(s, "kill ");
+    uma_on_exit(s->uma, 0, "killed", s->now);
+    uma_on_deadline(s->uma, s->now + 2 * NS_PER_S);
+    say_hello(s);
+    expect(s, "cta-lost cta-standby spawn open ");
+    uma_for_cta.on_unit_broken(s->uma, 0, "it spoiled the bus"); // else it is killed, as ever
+    expect(s, "cta-lost cta-standby kill ");
     stage_destroy(s);
 }
 
@@ -166,6 +185,7 @@ int main(void)
         cmocka_unit_test(a_volume_is_not_ours_from_when_its_process_is_gone),
         cmocka_unit_test(who_waits_to_be_connected_when_the_process_goes_is_admitted),
         cmocka_unit_test(a_volume_is_handed_over_when_the_operator_says_so),
+        cmocka_unit_test(a_process_that_does_not_yield_in_time_is_killed),
         cmocka_unit_test(a_volume_of_one_node_is_not_handed_over),
         cmocka_unit_test(a_volume_that_stands_by_is_removed_with_its_process),
         cmocka_unit_test(a_process_that_waits_is_not_asked_to_end),

@@ -129,8 +129,8 @@ static inline void part_kill(void *ctx, uint32_t unit)
 static inline int part_send(void *ctx, uint32_t unit, const struct unit_message *message,
                             int keepsake)
 {
-    static const char *const names[] = {"?",   "hello",  "open",   "probe", "close",
-                                        "add", "remove", "status", "drain", "standby"};
+    static const char *const names[] = {"?",      "hello",  "open",  "probe",   "close", "add",
+                                        "remove", "status", "drain", "standby", "yield"};
     struct stage *s = ctx;
     if (s->has_room && s->room == 0) {
         note(s, "full ");
