@@ -169,6 +169,13 @@ struct weft_ddm_host {
     void (*complete)(void *ctx, struct weft_ddm_command *command, int error);
     // In poll: what probe says has changed, the size as a rule; it is asked again soon.
     void (*changed)(void *ctx);
+    // For drivers that can stand by; NULL where the volume is this node's alone. In open: another
+    // node has the device. What is known of it; it is waited for from here on, for as long as it
+    // takes, in open.
+    void (*stand_by)(void *ctx, const struct weft_ddm_profile *profile);
+    // Where stand_by is there: the device is another node's by now. Says why, and ends the process,
+    // with what is under way; the next one stands by.
+    void (*lost)(void *ctx, const char *why);
 };
 
 // Why a device was not opened, for people: what is wrong with which object, and what to do.
@@ -210,6 +217,9 @@ struct weft_ddm_driver {
     // can make no other from then on, and opens no file, if that device is its only one. NULL:
     // nobody knows.
     const char *const *calls;
+    // Its fence is seen by other nodes, and open can wait for one that has the device, so that
+    // standby=on is allowed.
+    bool can_stand_by;
 };
 
 // What a module exports:

@@ -34,6 +34,7 @@ const struct ddm_driver ddm_rbd = {
     .object = "POOL[/NAMESPACE]/IMAGE[@SNAPSHOT]",
     .fence = "the image's exclusive lock: who has had it is blocklisted",
     .needs_process = true,
+    .can_stand_by = true,
     .takes_all = true,
     .open = rbd_open,
     .probe = module_probe,

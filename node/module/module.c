@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "base/list.h"
@@ -187,15 +188,13 @@ static uint32_t abilities_of(uint32_t theirs)
     return ours;
 }
 
-// The origin is said to be of this driver, so that no module passes for another one's device.
-int module_probe(struct ddm *ddm, struct volume_profile *ret)
+// What a module says of its volume, whichever version of the structure it has. The origin is said
+// to be of this driver, so that no module passes for another one's device.
+static void profile_take(const struct module *module, const struct weft_ddm_profile *theirs,
+                         struct volume_profile *ret)
 {
-    struct module *module = (struct module *)ddm;
-    struct weft_ddm_profile p = {.size = sizeof p};
-    int error = module->driver.probe(module->device, &p);
-    if (error != 0) {
-        return error;
-    }
+    struct weft_ddm_profile p = {0};
+    memcpy(&p, theirs, theirs->size < sizeof p ? theirs->size : sizeof p);
     p.model[sizeof p.model - 1] = p.origin[sizeof p.origin - 1] = '\0';
     p.instance[sizeof p.instance - 1] = '\0';
     *ret =
@@ -212,7 +211,18 @@ int module_probe(struct ddm *ddm, struct volume_profile *ret)
     snprintf(ret->instance, sizeof ret->instance, "%s", p.instance);
     snprintf(ret->origin, sizeof ret->origin, "%s:%.*s", ret->driver,
              (int)(sizeof ret->origin - sizeof ret->driver - 1), p.origin);
-    return 0;
+}
+
+int module_probe(struct ddm *ddm, struct volume_profile *ret)
+{
+    struct module *module = (struct module *)ddm;
+    struct weft_ddm_profile p = {.size = sizeof p};
+    int error = module->driver.probe(module->device, &p);
+    if (error == 0) {
+        p.size = sizeof p;
+        profile_take(module, &p, ret);
+    }
+    return error;
 }
 
 void module_close(struct ddm *ddm)
@@ -248,10 +258,27 @@ static void host_changed(void *ctx)
     }
 }
 
+static void host_stand_by(void *ctx, const struct weft_ddm_profile *theirs)
+{
+    struct module *module = ctx;
+    struct volume_profile profile;
+    profile_take(module, theirs, &profile);
+    module->ddm.host.stand_by(module->ddm.host.ctx, &profile);
+}
+
+// At once: nothing that the process still does reaches the device, and what it left unanswered is
+// for the node that has it.
+static void host_lost(void *ctx, const char *why)
+{
+    host_say(ctx, why);
+    _exit(EXIT_FAILURE);
+}
+
 static struct module *module_create(const struct weft_ddm_driver *driver,
                                     const struct ddm_driver *row, const struct ddm_host *host)
 {
     struct module *module = calloc(1, sizeof *module);
+    bool may_stand_by = host->stand_by != NULL;
     if (module == NULL) {
         return NULL;
     }
@@ -270,7 +297,9 @@ static struct module *module_create(const struct weft_ddm_driver *driver,
                                           .say = host_say,
                                           .keep = host_keep,
                                           .complete = on_complete,
-                                          .changed = host_changed};
+                                          .changed = host_changed,
+                                          .stand_by = may_stand_by ? host_stand_by : NULL,
+                                          .lost = may_stand_by ? host_lost : NULL};
     list_init(&module->free);
     for (unsigned i = 0; i < MODULE_DEPTH_MAX; i++) {
         list_push_tail(&module->free, &module->commands[i].link);
@@ -298,6 +327,11 @@ int module_open(const struct weft_ddm_driver *driver, const struct ddm_driver *r
                 struct why *ret_why)
 {
     int error = parameters_check(driver, target, ret_why);
+    if (error == 0 && host->stand_by != NULL && !driver->can_stand_by) {
+        why_say(ret_why, "the module %.64s cannot stand by: its driver does not say so",
+                driver->name);
+        error = -EINVAL;
+    }
     struct module *module = error == 0 ? module_create(driver, row, host) : NULL;
     if (module == NULL) {
         return error != 0 ? error : -ENOMEM;
@@ -336,7 +370,8 @@ const struct ddm_driver ddm_module = {
     .object = "PATH",
     .fence = "the module's own",
     .needs_process = true,
-    .keeps_pages = true, // nobody knows
+    .can_stand_by = true, // its driver is asked when it is loaded
+    .keeps_pages = true,  // nobody knows
     .takes_all = true,
     .open = open_object,
     .probe = module_probe,

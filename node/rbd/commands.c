@@ -52,9 +52,15 @@ static int error_of(struct commands *commands, int64_t result)
     }
 }
 
+// Where another node serves the image by now, its clients are to ask that one.
 static void end(struct commands *commands, struct weft_ddm_command *command, int64_t result)
 {
-    commands->host->complete(commands->host->ctx, command, error_of(commands, result));
+    const struct weft_ddm_host *host = commands->host;
+    int error = error_of(commands, result);
+    if (commands->is_shut_out && host->lost != NULL) {
+        host->lost(host->ctx, "rbd: the image's lock is lost to another client");
+    }
+    host->complete(host->ctx, command, error);
 }
 
 void commands_reap(struct commands *commands, rbd_image_t image)

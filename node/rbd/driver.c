@@ -12,6 +12,9 @@
 // is ever carried out after it. The five seconds are for those that a killed process left behind,
 // which are submitted again as soon as its successor is there.
 //
+// Where other nodes serve it too (standby=on) open waits until the lock can be had, and the process
+// ends when it is lost: there is UP alone.
+//
 // There is no cache, so what has completed is stable.
 
 #include <errno.h>
@@ -31,14 +34,10 @@
 #include "base/why.h"
 #include "node/rbd/commands.h"
 #include "node/rbd/fence.h"
+#include "node/rbd/profile.h"
 #include "node/rbd/session.h"
 #include "node/rbd/spec.h"
-
-enum {
-    BLOCK_LEN = 512,
-    TRANSFER_MAX = 32 << 20,
-    RANGE_MAX = 1 << 30, // librbd counts a range in an int
-};
+#include "node/rbd/waiting.h"
 
 static const duration_ns held_off_ns = 5 * NS_PER_S;
 static const duration_ns again_in_ns = 2 * NS_PER_S;
@@ -55,10 +54,7 @@ struct device {
 
     struct session session; // its image is NULL: none is open
     uint64_t watch;
-    // As of the last look.
-    uint64_t len;
-    char place[WEFT_DDM_ORIGIN_MAX];
-    char instance[WEFT_DDM_INSTANCE_MAX];
+    struct image_facts facts; // as of the last look
 
     // The thread's, until it is done.
     pthread_t thread;
@@ -77,6 +73,16 @@ static void say(struct device *device, const char *what)
     device->host->say(device->host->ctx, line);
 }
 
+static bool is_read_only(const struct device *device)
+{
+    return device->commands.is_read_only;
+}
+
+static bool may_stand_by(const struct device *device)
+{
+    return device->host->stand_by != NULL;
+}
+
 /* ---- sessions -------------------------------------------------------------------------------- */
 
 // In a thread of librbd's: the size, or something else of the image has changed.
@@ -87,19 +93,15 @@ static void on_update(void *ctx)
     eventfd_write(device->commands.event_fd, 1);
 }
 
-static bool is_read_only(const struct device *device)
-{
-    return device->commands.is_read_only;
-}
-
 static int device_connect(struct device *device, bool is_first, struct why *ret_why)
 {
-    const struct session_wish wish = {
-        .spec = &device->spec,
-        .fence = is_read_only(device) ? NULL : &device->fence,
-        .may_create = is_first && !device->host->is_restart && !is_read_only(device),
-        .wait = is_first && !device->host->is_restart ? device->spec.wait : 0,
-        .host = is_first ? device->host : NULL};
+    struct waiting waiting = {
+        .host = device->host, .spec = &device->spec, .facts = &device->session.facts};
+    const struct session_wish wish = {.spec = &device->spec,
+                                      .fence = is_read_only(device) ? NULL : &device->fence,
+                                      .may_create = is_first && !device->host->is_restart &&
+                                                    !is_read_only(device),
+                                      .patience = waiting_patience(&waiting, is_first)};
     int error = session_open(&wish, &device->session, ret_why);
     if (error == 0 && (error = commands_attach(&device->commands, device->session.image)) == 0) {
         error = rbd_update_watch(device->session.image, &device->watch, on_update, device);
@@ -172,8 +174,8 @@ static void leave_opening(struct device *device, instant_ns now)
 static void look_at_size(struct device *device)
 {
     uint64_t len;
-    if (rbd_get_size(device->session.image, &len) == 0 && len != device->len) {
-        device->len = len;
+    if (rbd_get_size(device->session.image, &len) == 0 && len != device->facts.len) {
+        device->facts.len = len;
         device->host->changed(device->host->ctx);
     }
 }
@@ -245,27 +247,12 @@ static void rbd_drain(void *ctx)
 static int rbd_probe(void *ctx, struct weft_ddm_profile *ret)
 {
     struct device *device = ctx;
-    if (device->state == DEVICE_UP) {
-        int error = rbd_get_size(device->session.image, &device->len);
-        if (error != 0) {
-            return error;
-        }
+    bool is_up = device->state == DEVICE_UP;
+    int error = is_up ? rbd_get_size(device->session.image, &device->facts.len) : 0;
+    if (error == 0) {
+        profile_put(&device->facts, &device->spec, is_read_only(device), ret);
     }
-    ret->volume_len = device->len;
-    ret->abilities = is_read_only(device)
-                         ? 0
-                         : WEFT_DDM_CAN_WRITE | WEFT_DDM_CAN_FUA | WEFT_DDM_CAN_TRIM |
-                               WEFT_DDM_CAN_WRITE_ZEROES | WEFT_DDM_CAN_ZERO_FAST;
-    ret->block_len = BLOCK_LEN;
-    ret->alignment = 1;
-    ret->preferred_len = 4096;
-    ret->transfer_max = TRANSFER_MAX;
-    ret->range_max = RANGE_MAX;
-    ret->depth = device->spec.depth;
-    snprintf(ret->model, sizeof ret->model, "ceph");
-    snprintf(ret->origin, sizeof ret->origin, "%s", device->place);
-    snprintf(ret->instance, sizeof ret->instance, "%s", device->instance);
-    return 0;
+    return error;
 }
 
 static void rbd_shut(void *ctx)
@@ -285,19 +272,18 @@ static int first_state(struct device *device, struct why *ret_why)
 {
     const struct session *session = &device->session;
     bool is_restart = device->host->is_restart;
-    if (!is_restart && !session->has_lock) {
+    if (!session->has_lock && (!is_restart || may_stand_by(device))) {
         return -EBUSY;
     }
-    if (is_restart && !(session->has_lock && session->is_unbroken)) {
+    // To a node that may stand by nothing is submitted again.
+    if (is_restart && !may_stand_by(device) && !(session->has_lock && session->is_unbroken)) {
         instant_ns now = device->host->clock_ns(device->host->ctx);
         enter_lost(device, instant_after(now, held_off_ns),
                    session->has_lock
                        ? "another client had its lock meanwhile; what was under way fails"
                        : ret_why->text);
     }
-    device->len = session->len;
-    snprintf(device->place, sizeof device->place, "%s", session->place);
-    snprintf(device->instance, sizeof device->instance, "%s", session->instance);
+    device->facts = session->facts;
     return 0;
 }
 
@@ -344,4 +330,5 @@ WEFT_DDM_EXPORT const struct weft_ddm_driver weft_ddm_module = {
     .poll = rbd_poll,
     .drain = rbd_drain,
     .close = rbd_shut,
+    .can_stand_by = true,
 };

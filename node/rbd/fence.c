@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +14,8 @@
 #include <unistd.h>
 
 enum {
-    SOCKET_TRIES = 100,
-    SOCKET_TRY_NS = 10000000,
-    LOOK_AGAIN_NS = 250000000,
+    LOOK_AGAIN_MS = 250,
+    WAITERS_MAX = 16, // at a socket; who finds no place looks again
     WATCHER_COUNT_MAX = 64,
     RECORD_MAX = FENCE_HERE_MAX + FENCE_ADDRESS_MAX + 2,
 };
@@ -29,10 +29,11 @@ static int fail(struct why *ret_why, int error, const char *what)
     return error;
 }
 
-static void pause_for(long ns)
+static instant_ns clock_now(void)
 {
-    const struct timespec wait = {.tv_nsec = ns};
-    nanosleep(&wait, NULL);
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
 }
 
 /* ---- this machine ---------------------------------------------------------------------------- */
@@ -83,26 +84,65 @@ static uint64_t hash_of(const char *text)
     return hash;
 }
 
-int fence_enter(struct fence *fence, const char *image)
+static socklen_t socket_name(const char *image, struct sockaddr_un *ret)
 {
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    int len = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "weft/rbd/%016" PRIx64,
+    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int len = snprintf(ret->sun_path + 1, sizeof ret->sun_path - 1, "weft/rbd/%016" PRIx64,
                        hash_of(image));
-    socklen_t name_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
+static int name_take(int fd, const struct sockaddr_un *name, socklen_t len)
+{
+    bool is_taken =
+        bind(fd, (const struct sockaddr *)name, len) == 0 && listen(fd, WAITERS_MAX) == 0;
+    return is_taken ? 0 : errno == EADDRINUSE ? -EBUSY : -errno;
+}
+
+// Until whoever listens there is gone, or it is time to look again. Who connects is never let in:
+// the connection ends with the listener.
+static void name_await(const struct sockaddr_un *name, socklen_t len, instant_ns until)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool is_there = fd >= 0 && connect(fd, (const struct sockaddr *)name, len) == 0;
+    struct pollfd end = {.fd = is_there ? fd : -1};
+    bool is_endless = is_there && until == INSTANT_NEVER;
+    poll(&end, 1, is_endless ? -1 : LOOK_AGAIN_MS);
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+static int name_take_when_free(int fd, const char *image, const struct fence_patience *patience)
+{
+    struct sockaddr_un name;
+    socklen_t len = socket_name(image, &name);
+    instant_ns until = instant_after(clock_now(), patience->for_socket);
+    bool has_said = patience->on_wait == NULL;
+    int error;
+    while ((error = name_take(fd, &name, len)) == -EBUSY && clock_now() < until) {
+        if (!has_said) {
+            patience->on_wait(patience->ctx, "another process of this machine has it open");
+            has_said = true;
+        }
+        name_await(&name, len, until);
+    }
+    return error;
+}
+
+int fence_enter(struct fence *fence, const char *image, const struct fence_patience *patience)
+{
     if (fence->socket_fd >= 0) {
         return 0;
     }
-    fence->socket_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    for (unsigned i = 0; fence->socket_fd >= 0 && i < SOCKET_TRIES; i++) {
-        if (bind(fence->socket_fd, (struct sockaddr *)&name, name_len) == 0) {
-            return 0;
-        }
-        if (errno != EADDRINUSE) {
-            break;
-        }
-        pause_for(SOCKET_TRY_NS);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int error = fd < 0 ? -errno : name_take_when_free(fd, image, patience);
+    if (error == 0) {
+        fence->socket_fd = fd;
+    } else if (fd >= 0) {
+        close(fd);
     }
-    return errno == EADDRINUSE ? -EBUSY : -errno;
+    return error;
 }
 
 /* ---- the past -------------------------------------------------------------------------------- */
@@ -247,19 +287,12 @@ static int acquire_when_free(const struct taking *taking, const char *owner)
     return error == -EROFS ? -EBUSY : error; // somebody was faster, and lives
 }
 
-static instant_ns clock_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
-}
-
 // Until the lock is ours, or has been a living owner's for as long as it may.
-static int acquire(struct taking *taking, char owner[FENCE_ADDRESS_MAX], duration_ns wait,
-                   const struct weft_ddm_host *host, struct why *ret_why)
+static int acquire(struct taking *taking, char owner[FENCE_ADDRESS_MAX],
+                   const struct fence_patience *patience, struct why *ret_why)
 {
-    instant_ns until = instant_after(clock_now(), wait);
-    bool has_said = host == NULL;
+    instant_ns until = instant_after(clock_now(), patience->for_lock);
+    bool has_said = patience->on_wait == NULL;
     for (;;) {
         int error =
             owner[0] == '\0' || is_dead(taking, owner) ? acquire_when_free(taking, owner) : -EBUSY;
@@ -271,12 +304,10 @@ static int acquire(struct taking *taking, char owner[FENCE_ADDRESS_MAX], duratio
             return -EBUSY;
         }
         if (!has_said) {
-            char line[WHY_MAX + 16];
-            snprintf(line, sizeof line, "rbd: waiting: %s", ret_why->text);
-            host->say(host->ctx, line);
+            patience->on_wait(patience->ctx, ret_why->text);
             has_said = true;
         }
-        pause_for(LOOK_AGAIN_NS);
+        poll(NULL, 0, LOOK_AGAIN_MS);
         if ((error = owner_find(taking->image, owner)) != 0) {
             return fail(ret_why, error, "the owner of the image's lock");
         }
@@ -307,8 +338,8 @@ static int taking_end(struct taking *taking, bool *ret_is_unbroken)
     return error == 0 ? past_write(taking->fence, taking->self, "") : error;
 }
 
-int fence_take(struct fence *fence, rados_t cluster, rbd_image_t image, duration_ns wait,
-               const struct weft_ddm_host *host, bool *ret_is_unbroken, struct why *ret_why)
+int fence_take(struct fence *fence, rados_t cluster, rbd_image_t image,
+               const struct fence_patience *patience, bool *ret_is_unbroken, struct why *ret_why)
 {
     struct taking taking = {.fence = fence, .cluster = cluster, .image = image};
     char owner[FENCE_ADDRESS_MAX];
@@ -325,7 +356,7 @@ int fence_take(struct fence *fence, rados_t cluster, rbd_image_t image, duration
     // The successor of a process that is killed from here on knows both.
     const char *last = past_has(&taking.past, owner) ? owner : taking.past.owners[0];
     error = past_write(fence, last, taking.self);
-    error = error == 0 ? acquire(&taking, owner, wait, host, ret_why)
+    error = error == 0 ? acquire(&taking, owner, patience, ret_why)
                        : fail(ret_why, error, "the keepsake");
     if (error == -EBUSY) {
         past_write(fence, "", ""); // broken for good, and shut out

@@ -3,9 +3,9 @@
 // late it arrives: that is the fence.
 //
 // **Who is dead.** A watch of the owner's at the cluster lasts for 30 seconds after its end. Of
-// owners on this machine it is known at once: each holds a local socket while it has the image,
-// and has left its address with the image before its first write. Others are believed to live
-// while they watch.
+// owners on this machine it is known at once: each listens at a local socket while it has the
+// image, and has left its address with the image before its first write. Others are believed to
+// live while they watch.
 //
 // **What came in between.** Commands that a killed process had no answer for are submitted again
 // to its successor. They must not be, if somebody else has had the lock meanwhile: his clients may
@@ -42,12 +42,20 @@ struct fence {
 int fence_init(struct fence *fence, int keepsake);
 void fence_fini(struct fence *fence);
 
+// How somebody else who has the image, and lives, is waited for.
+struct fence_patience {
+    duration_ns for_socket; // in fence_enter
+    duration_ns for_lock;   // in fence_take
+    // Once in each of the two, before it waits: who has it. NULL: nobody wants to know.
+    void (*on_wait)(void *ctx, const char *who);
+    void *ctx;
+};
+
 // No other process of this machine has the image, of this name in all clusters, open for writing.
 // -EBUSY: there is one.
-int fence_enter(struct fence *fence, const char *image);
+int fence_enter(struct fence *fence, const char *image, const struct fence_patience *patience);
 
-// Takes the lock. `wait` is how long one that lives is waited for, which `host` (or NULL) says.
-// `ret_is_unbroken`: nobody else has had it since this volume had. 0, -EBUSY, or another negative
-// errno, with the reason.
-int fence_take(struct fence *fence, rados_t cluster, rbd_image_t image, duration_ns wait,
-               const struct weft_ddm_host *host, bool *ret_is_unbroken, struct why *ret_why);
+// Takes the lock. `ret_is_unbroken`: nobody else has had it since this volume had. 0, -EBUSY, or
+// another negative errno, with the reason.
+int fence_take(struct fence *fence, rados_t cluster, rbd_image_t image,
+               const struct fence_patience *patience, bool *ret_is_unbroken, struct why *ret_why);

@@ -176,11 +176,11 @@ static int facts_find(struct session *s, const struct ceph_spec *spec, struct wh
     if (error != 0) {
         return fail(ret_why, error, "the facts of image", spec->image);
     }
-    s->len = info.size;
-    s->object_len = info.obj_size;
-    snprintf(s->place, sizeof s->place, "%s/%s/%s/%s@%s", fsid, spec->pool, spec->space,
+    struct image_facts *facts = &s->facts;
+    facts->len = info.size;
+    snprintf(facts->place, sizeof facts->place, "%s/%s/%s/%s@%s", fsid, spec->pool, spec->space,
              spec->image, spec->snapshot);
-    snprintf(s->instance, sizeof s->instance, "%s@%llu", id, (unsigned long long)snapshot);
+    snprintf(facts->instance, sizeof facts->instance, "%s@%llu", id, (unsigned long long)snapshot);
     return 0;
 }
 
@@ -189,15 +189,15 @@ static int facts_find(struct session *s, const struct ceph_spec *spec, struct wh
 static int lock_take(struct session *s, const struct session_wish *wish, struct why *ret_why)
 {
     int error = features_check(s->image, ret_why);
-    if (error == 0 && (error = fence_enter(wish->fence, s->place)) != 0) {
+    if (error == 0 && (error = fence_enter(wish->fence, s->facts.place, &wish->patience)) != 0) {
         bool is_busy = error == -EBUSY;
         why_say(ret_why, "%s",
                 is_busy ? "another process has it open through weft" : strerror(-error));
         return error;
     }
     if (error == 0) {
-        error = fence_take(wish->fence, s->cluster, s->image, wish->wait, wish->host,
-                           &s->is_unbroken, ret_why);
+        error = fence_take(wish->fence, s->cluster, s->image, &wish->patience, &s->is_unbroken,
+                           ret_why);
     }
     s->has_lock = error == 0;
     return error == -EBUSY ? 0 : error;
@@ -205,27 +205,25 @@ static int lock_take(struct session *s, const struct session_wish *wish, struct 
 
 int session_open(const struct session_wish *wish, struct session *ret, struct why *ret_why)
 {
-    struct session s = {.has_lock = wish->fence == NULL, .is_unbroken = true};
-    int error = cluster_open(wish->spec, &s.cluster, ret_why);
+    *ret = (struct session){.has_lock = wish->fence == NULL, .is_unbroken = true};
+    int error = cluster_open(wish->spec, &ret->cluster, ret_why);
     if (error != 0) {
         return error;
     }
-    error = pool_open(s.cluster, wish->spec, &s.pool, ret_why);
+    error = pool_open(ret->cluster, wish->spec, &ret->pool, ret_why);
     if (error != 0) {
-        rados_shutdown(s.cluster);
+        rados_shutdown(ret->cluster);
         return error;
     }
-    error = image_open(&s, wish, ret_why);
-    error = error == 0 ? facts_find(&s, wish->spec, ret_why) : error;
+    error = image_open(ret, wish, ret_why);
+    error = error == 0 ? facts_find(ret, wish->spec, ret_why) : error;
     if (error == 0 && wish->fence != NULL) {
-        error = lock_take(&s, wish, ret_why);
+        error = lock_take(ret, wish, ret_why);
     }
     if (error != 0) {
-        session_close(&s);
-        return error;
+        session_close(ret);
     }
-    *ret = s;
-    return 0;
+    return error;
 }
 
 void session_close(struct session *s)

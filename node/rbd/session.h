@@ -11,9 +11,9 @@
 
 #include <weft/ddm.h>
 
-#include "base/time.h"
 #include "base/why.h"
 #include "node/rbd/fence.h"
+#include "node/rbd/profile.h"
 #include "node/rbd/spec.h"
 
 struct session {
@@ -22,22 +22,18 @@ struct session {
     rbd_image_t image; // NULL: none
     bool has_lock;     // or none is needed: it is only read
     bool is_unbroken;  // as of fence_take
-    uint64_t len;
-    uint64_t object_len;
-    char place[WEFT_DDM_ORIGIN_MAX];      // FSID/POOL/NAMESPACE/IMAGE@SNAPSHOT
-    char instance[WEFT_DDM_INSTANCE_MAX]; // the image's own number
+    struct image_facts facts;
 };
 
 struct session_wish {
     const struct ceph_spec *spec;
     struct fence *fence; // NULL: to be read only
     bool may_create;
-    duration_ns wait;                 // for somebody else's lock
-    const struct weft_ddm_host *host; // who says so; NULL: nobody
+    struct fence_patience patience; // with somebody else who has it
 };
 
 // 0, also without the lock: `ret_why` then says whose it is, or a negative errno with the reason
-// and nothing left open.
+// and nothing left open. The facts are there before somebody else is waited for.
 int session_open(const struct session_wish *wish, struct session *ret, struct why *ret_why);
 
 // Gives the lock up. Nothing is under way.

@@ -50,6 +50,53 @@ WEFT_DDM_EXPORT const struct weft_ddm_driver weft_ddm_module = {
     .open = open_it, .probe = probe_it, .submit = submit_it, .next_deadline_ns = deadline,
     .poll = poll_it, .drain = nothing, .close = nothing};
 '''
+# Has one file as its device's lock, which another node may have.
+WAITS = '''
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+static int open_it(const struct weft_ddm_target *target, const struct weft_ddm_host *host,
+                   void **ret_device, struct weft_ddm_why *ret_why)
+{
+    struct weft_ddm_profile profile = {.size = sizeof profile};
+    int fd = open(weft_ddm_parameter(target, "lock"), O_RDWR);
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (host->stand_by == NULL) {
+            return -EBUSY;
+        }
+        probe_it(NULL, &profile);
+        host->stand_by(host->ctx, &profile);
+        flock(fd, LOCK_EX);
+    }
+    own = host;
+    return 0;
+}
+static int submit_it(void *device, struct weft_ddm_command *command)
+{
+    if (command->operation == WEFT_DDM_WRITE) {
+        own->lost(own->ctx, "somebody took it");
+    }
+    own->complete(own->ctx, command, 0);
+    return 0;
+}
+static void close_it(void *device) { }
+static const char *const keys[] = {"lock", NULL};
+WEFT_DDM_EXPORT const struct weft_ddm_driver weft_ddm_module = {
+    .version = WEFT_DDM_VERSION, .size = sizeof weft_ddm_module, .name = "waits",
+    .parameters = keys, .open = open_it, .probe = probe_it, .submit = submit_it,
+    .close = close_it, .can_stand_by = true};
+'''
+PROBED = '''
+static const struct weft_ddm_host *own;
+static int probe_it(void *device, struct weft_ddm_profile *ret)
+{
+    ret->volume_len = ret->range_max = 1 << 20;
+    ret->block_len = ret->preferred_len = ret->transfer_max = 4096;
+    ret->alignment = ret->depth = 1;
+    ret->abilities = WEFT_DDM_CAN_WRITE;
+    return 0;
+}
+'''
 LOAD = '__attribute__((constructor)) static void load(void) { %s; }\n'
 
 # The name of a module that must be refused, its source, and words of the reason.
@@ -109,6 +156,34 @@ def what_was_written_outlives_its_process():
             os.kill(pid, signal.SIGKILL)
         run('qemu-io', '-f', 'raw', '-c', 'read -P 5 0 64k', node.uri())
         assert node.status()['rtas'][0]['restarts'] == 1
+
+
+def state(node):
+    return node.status()['volumes'][0]['state']
+
+
+@case
+def a_module_that_can_wait_for_another_node_stands_by():
+    need('qemu-io')
+    with folder() as place:
+        module, lock = build(place, EMPTY + PROBED + WAITS, 'waits'), place / 'lock'
+        lock.touch()
+        uri = f'module:{module}?lock={lock}&standby=on'
+        with Node(uri) as one, Node(uri) as other:
+            assert (state(one), state(other)) == ('ready', 'standby')
+            assert int(run('nbdinfo', '--size', other.uri())) == 1 << 20
+            os.kill(one.rtas()[0], signal.SIGKILL)
+            until(lambda: (state(one), state(other)) == ('standby', 'ready'))
+            run('qemu-io', '-f', 'raw', '-c', 'write 0 4k', other.uri(), status=1)
+            until(lambda: (state(one), state(other)) == ('ready', 'standby'))
+            assert 'somebody took it' in other.said(), other.said()
+
+
+@case
+def a_module_that_cannot_stand_by_is_refused_that():
+    with folder() as place:
+        module = build(place, EMPTY + WHOLE, 'whole')
+        refused(f'module:{module}?standby=on', 'the module whole cannot stand by')
 
 
 @case

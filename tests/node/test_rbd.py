@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The driver rbd, on a real cluster of one monitor and one OSD: the contract of drivers, the fence,
-and what becomes of volumes when the cluster, its daemons or the lock are gone for a while."""
+what becomes of volumes when the cluster, its daemons or the lock are gone for a while, two nodes
+with one image."""
 
 import contextlib
 import hashlib
@@ -11,8 +12,9 @@ import clients
 import tapnet
 from ceph import Cluster
 from judge import BUILD
-from serving import (LIMIT, Node, Skip, case, captive, count, expect_error, folder, main, need, os,
-                     pathlib, run, signal, subprocess, until, weft)
+from nvme_host import session
+from serving import (LIMIT, Node, Nvme, Skip, case, captive, count, expect_error, folder, main,
+                     need, os, pathlib, run, signal, subprocess, until, weft)
 
 PROGRAM = BUILD / 'tests' / 'test_node_ddm'
 STACK = contextlib.ExitStack()
@@ -53,6 +55,15 @@ def contents(ceph, name):
 def kill_rtas(node):
     for pid in node.rtas():
         os.kill(pid, signal.SIGKILL)
+
+
+def kill(node):
+    """With its RTA, which has no time to give anything back."""
+    rta, = node.rtas()
+    os.kill(rta, signal.SIGSTOP)
+    node.process.kill()
+    os.kill(rta, signal.SIGKILL)
+    node.process.wait()
 
 
 def in_flight(node):
@@ -232,11 +243,7 @@ def an_acknowledged_write_outlives_the_node():
             if number > 1:
                 qemu_io(node, f'read -P {number - 1} 1M 64k')
             qemu_io(node, f'write -P {number} 1M 64k')
-            rta, = node.rtas()
-            os.kill(rta, signal.SIGSTOP)  # so that it gives nothing back
-            node.process.kill()
-            os.kill(rta, signal.SIGKILL)
-            node.process.wait()
+            kill(node)
             assert node.start_seconds < 15, node.start_seconds  # a watch lasts for 30
 
 
@@ -327,6 +334,129 @@ def a_daemon_that_comes_back_costs_time_only():
     with Node(ceph.image('daemons')) as node:
         loaded(node, count(4, 60), kill_next, count(1, 8))
     assert not names
+
+
+# ---- two nodes with one image
+
+
+NQN = 'nqn.2026-11.test:image'
+INACCESSIBLE = 0x302
+
+
+@contextlib.contextmanager
+def two_nodes(name):
+    """The one that serves the image, and the one that stands by."""
+    ceph = cluster()
+    ceph.image(name)
+    uri = ceph.uri(name, f'nqn={NQN}', 'standby=on')
+    with Nvme(uri) as active, Nvme('--cntlid-min=1000', uri) as standby:
+        assert (state(active), state(standby)) == ('ready', 'standby')
+        yield active, standby
+
+
+def state(node):
+    return node.status()['volumes'][0]['state']
+
+
+def hand_over(node):
+    return weft('rescan', f'--stand-by={node.status()["volumes"][0]["name"]}', node.process.pid)
+
+
+@case
+def a_killed_node_is_followed_by_the_other_with_the_image():
+    with two_nodes('followed') as (active, standby):
+        qemu_io(active, 'write -P 5 0 64k')
+        qemu_io(standby, 'read 0 64k', status=1)
+        address = lock_of(cluster(), 'followed')[2]
+        kill(active)
+        until(lambda: state(standby) == 'ready', 10)  # a watch lasts for 30
+        qemu_io(standby, 'read -P 5 0 64k', 'write -P 6 0 64k')
+        assert address in cluster().tell('osd blocklist ls')
+
+
+@case
+def late_writes_of_a_killed_node_do_not_land():
+    ceph = cluster()
+    places = range(0, 16 << 20, 1 << 20)
+    with two_nodes('late-node') as (active, standby):
+        qemu_io(active, 'write 0 16M')
+        ceph.signal('osd', signal.SIGSTOP)
+        try:
+            load = writer(active, *(f'aio_write -P 1 {at} 64k' for at in places), 'aio_flush')
+            until(lambda: in_flight(active) == len(places))
+            kill(active)
+            load.communicate(timeout=LIMIT)
+        finally:
+            ceph.signal('osd', signal.SIGCONT)
+        until(lambda: state(standby) == 'ready')
+        qemu_io(standby, *(f'write -P 2 {at} 64k' for at in places))
+    data = contents(ceph, 'late-node')
+    assert all(set(data[at:at + (64 << 10)]) == {2} for at in places)
+
+
+@case
+def an_image_is_handed_over_and_back_and_nobody_is_shut_out():
+    """So that a node on another machine, which sees only the lock, has it at once."""
+    ceph = cluster()
+    with two_nodes('handed') as (active, standby):
+        for one, other in ((active, standby), (standby, active)):
+            address = lock_of(ceph, 'handed')[2]
+            assert hand_over(one).returncode == 0
+            until(lambda one=one, other=other: (state(one), state(other)) == ('standby', 'ready'))
+            assert address not in ceph.tell('osd blocklist ls')
+
+
+@case
+def a_node_whose_lock_is_taken_away_stands_by_and_no_host_sees_an_error():
+    ceph = cluster()
+    with two_nodes('taken') as (active, standby), session(active.address, NQN) as (_, queue):
+        assert queue.write(0, b'a' * 512).status == 0
+        active.process.send_signal(signal.SIGSTOP)
+        for rta in active.rtas():
+            os.kill(rta, signal.SIGSTOP)
+        break_lock(ceph, 'taken')
+        for pid in (*active.rtas(), active.process.pid):
+            os.kill(pid, signal.SIGCONT)
+        assert queue.write(0, b'b' * 512).status == INACCESSIBLE
+        until(lambda: sorted((state(active), state(standby))) == ['ready', 'standby'])
+        assert 'lock is lost to another client' in active.said()
+
+
+@case
+def a_node_stands_by_while_another_client_has_the_image():
+    ceph = cluster()
+    ceph.image('benched')
+    bench = subprocess.Popen(['rbd', 'bench', '--io-type', 'write', '--io-total', '100G',
+                              'rbd/benched'], env=ceph.env, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: ceph.rbd('lock', 'ls', 'rbd/benched'))
+        with Nvme(ceph.uri('benched', f'nqn={NQN}', 'standby=on')) as node:
+            assert state(node) == 'standby' and node.start_seconds < 15, node.start_seconds
+            assert "has the image's exclusive lock, and lives" in node.said()
+            break_lock(ceph, 'benched')
+            until(lambda: state(node) == 'ready')
+            qemu_io(node, 'write -P 5 0 64k')
+    finally:
+        bench.kill()
+        bench.wait()
+
+
+@case
+def fio_verifies_while_an_image_goes_to_and_fro():
+    with two_nodes('to-and-fro') as nodes:
+        ports = [node.address[1] for node in nodes]
+        paths = f'nvme+tcp://127.0.0.1:{ports[0]}/{NQN}?paths=127.0.0.1:{ports[1]}'
+        ways = [hand_over, kill_rtas]
+
+        def harm():
+            active = next((node for node in nodes if state(node) == 'ready'), None)
+            if active:
+                ways[0](active)
+                ways.reverse()
+        with Node(paths) as client:
+            loaded(client, count(6, 60), harm, 1.5)
+        until(lambda: sorted(map(state, nodes)) == ['ready', 'standby'])
 
 
 # While a daemon is away, a connection of some other test's may take its port: not in a network of
