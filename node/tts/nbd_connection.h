@@ -14,6 +14,7 @@ enum nbd_limits {
     NBD_CONNECTION_MAX = 2048,
     NBD_CONNECTION_OF_HOST_MAX = 1024, // from one address
     NBD_REQUEST_MAX = 128,             // under way, of one client
+    NBD_TRANSFER_MAX = 64 << 20,       // octets of one read or write
     NBD_PUSH_MAX = 64 << 10, // a write up to this gets a buffer when all its data are there
     NBD_IN_LEN = NBD_REQUEST_LEN + NBD_PUSH_MAX,
     NBD_OUT_LEN = 32 << 10,        // of negotiation,
@@ -51,6 +52,8 @@ struct nbd_request {
     uint32_t data_len;
     uint32_t sent;
     uint32_t chunked_len;  // of a read with chunks: octets that those up to this one tell of
+    uint32_t left_len;     // of a read or write in parts: octets behind the one under way
+    bool is_filled;        // of a write: the data of that part have come
     bool is_transfer;      // the CTA waits to hear that the data have been sent
     struct list_link link; // free, or to be answered
 };
@@ -81,7 +84,7 @@ struct nbd_connection {
     enum nbd_drain drain;
     uint32_t abilities;
     uint32_t under_way;
-    struct nbd_request *writing; // what comes next on the socket is its data
+    struct nbd_request *writing; // what comes next on the socket is its data, now or in a while
     bool may_fill;               // and there is a buffer for it
     uint64_t filled;
     uint64_t skip;               // octets to be dropped: data of a write that was refused,
@@ -125,6 +128,9 @@ enum stream_verdict nbd_transmit(struct nbd_connection *c, instant_ns now);
 // Where data of a write are received straight into its buffer, and then they have been.
 uint8_t *nbd_direct(struct nbd_connection *c, uint32_t *ret_len);
 void nbd_received(struct nbd_connection *c, uint32_t len);
+// The most octets of a read or write that this client may ask for: an answer without chunks says
+// that all is well before all of it has been read.
+uint32_t nbd_transfer_max(const struct nbd_connection *c, bool is_read);
 // Sends replies. 0, -EAGAIN, or another negative errno: the client is gone.
 int nbd_reply(struct nbd_connection *c, instant_ns now);
 // The client is gone: transfers under way are over.

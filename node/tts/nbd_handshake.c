@@ -179,7 +179,7 @@ static bool info_block_size(struct nbd_connection *c, uint32_t option,
         put_be16(out, NBD_INFO_BLOCK_SIZE);
         put_be32(out + 2, volume->profile.alignment);
         put_be32(out + 6, volume->profile.preferred);
-        put_be32(out + 10, NODE_TRANSFER_MAX);
+        put_be32(out + 10, nbd_transfer_max(c, true));
     }
     return out != NULL;
 }

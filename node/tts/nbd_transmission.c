@@ -2,6 +2,9 @@
 //
 // Data of a write stand in the stream behind the request. The stream is read no further until the
 // CTA has a buffer for them; then they go straight there.
+//
+// What is longer than a service request can be goes in parts, one after the other, so that it takes
+// no more memory than that. Of a read each part is answered by chunks of its own.
 
 #include <stdlib.h>
 #include <string.h>
@@ -186,10 +189,12 @@ static void chunk_begin(struct nbd_request *r)
     }
     put_be64(payload, r->service.offset + from);
     r->chunked_len += part;
-    if (r->chunked_len < len) {
+    if (r->chunked_len < len || r->left_len > 0) {
         put_be16(r->header + NBD_STRUCTURED_OFF_FLAGS, 0); // more follow
     }
 }
+
+static void part_submit(struct nbd_request *r, instant_ns now);
 
 static bool has_more_chunks(const struct nbd_request *r)
 {
@@ -281,8 +286,13 @@ static void on_complete(void *ctx, struct service_request *service, instant_ns n
         request_free(r);
         return;
     }
-    if (c->writing == r) { // refused before its data were fetched
-        unread = r->service.data_len - (c->may_fill ? c->filled : 0);
+    if (c->writing == r && r->is_filled && service->completion == NODE_OK) {
+        part_submit(r, now);
+        return;
+    }
+    if (c->writing == r) { // refused before its data, or all of them, were fetched
+        unread = r->is_filled ? 0 : r->service.data_len - (c->may_fill ? c->filled : 0);
+        unread += r->left_len;
         c->writing = NULL;
         c->may_fill = false;
     }
@@ -326,8 +336,10 @@ static uint32_t request_error(const struct nbd_connection *c, const struct nbd_r
     if (facts == NULL || (r->flags & ~facts->flags) != 0 || (facts->has_length && length == 0)) {
         return NBD_EINVAL;
     }
-    bool has_data = r->command == NBD_CMD_READ || r->command == NBD_CMD_WRITE;
-    if (has_data && length > NODE_TRANSFER_MAX) {
+    bool is_read = r->command == NBD_CMD_READ;
+    bool is_whole = is_read && (r->flags & NBD_CMD_FLAG_DF) != 0;
+    uint32_t most = is_whole ? NODE_TRANSFER_MAX : nbd_transfer_max(c, is_read);
+    if ((is_read || r->command == NBD_CMD_WRITE) && length > most) {
         return NBD_EOVERFLOW;
     }
     if (r->command == NBD_CMD_BLOCK_STATUS && !c->has_context) {
@@ -347,11 +359,20 @@ static uint16_t service_flags(const struct nbd_connection *c, const struct nbd_r
     return flags & facts->flags;
 }
 
+uint32_t nbd_transfer_max(const struct nbd_connection *c, bool is_read)
+{
+    return is_read && !c->is_structured ? NODE_TRANSFER_MAX : NBD_TRANSFER_MAX;
+}
+
 static void request_submit(struct nbd_connection *c, struct nbd_request *r, uint64_t offset,
                            uint32_t length, instant_ns now)
 {
     const struct nbd_parts *parts = &c->nbd->parts;
     const struct command_facts *facts = facts_of(r->command);
+    bool has_data = r->command == NBD_CMD_READ || r->command == NBD_CMD_WRITE;
+    r->left_len = has_data && length > NODE_TRANSFER_MAX ? length - NODE_TRANSFER_MAX : 0;
+    length -= r->left_len;
+    r->is_filled = false;
     r->service = (struct service_request){.connection = c->connection,
                                           .operation = (uint8_t)facts->operation,
                                           .flags = service_flags(c, r),
@@ -371,6 +392,12 @@ static void request_submit(struct nbd_connection *c, struct nbd_request *r, uint
         c->may_fill = false;
     }
     parts->cta->submit(parts->cta_ctx, &r->service, now);
+}
+
+// What is left when a part is over.
+static void part_submit(struct nbd_request *r, instant_ns now)
+{
+    request_submit(r->connection, r, r->service.offset + r->service.len, r->left_len, now);
 }
 
 static enum stream_verdict take_request(struct nbd_connection *c, instant_ns now)
@@ -431,8 +458,9 @@ static enum stream_verdict drop_data(struct nbd_connection *c)
 static void data_filled(struct nbd_connection *c, instant_ns now)
 {
     struct nbd_request *r = c->writing;
-    c->writing = NULL;
+    c->writing = r->left_len > 0 ? r : NULL;
     c->may_fill = false;
+    r->is_filled = true;
     transferred(r, NODE_OK, now);
 }
 
@@ -520,10 +548,15 @@ static void replies_advance(struct nbd_connection *c, size_t sent, instant_ns no
             list_push_tail(&c->replies, &r->link);
             continue;
         }
+        bool has_more = r->is_transfer && r->left_len > 0;
         if (r->is_transfer) {
             transferred(r, NODE_OK, now);
         }
-        request_free(r);
+        if (has_more) {
+            part_submit(r, now);
+        } else {
+            request_free(r);
+        }
     }
 }
 

@@ -85,6 +85,15 @@ def qemu_img_converts_both_ways():
 
 
 @case
+def fio_verifies_requests_of_64_mib():
+    """What libnbd takes at most; more than a buffer of the node's holds."""
+    need('fio')
+    words = clients.fio_words('64M', '128M')
+    words[words.index('--iodepth=16')] = '--iodepth=2'
+    captive(' '.join(words) + ' --uri="$uri" >&2', 'ram:128M')
+
+
+@case
 def fio_verifies_what_it_wrote():
     with folder() as place:
         for volume in (file_volume(place), 'ram:16M'):

@@ -110,7 +110,7 @@ def requests_without_sense_are_answered_and_no_more(node):
 @on_node
 def a_refused_write_is_answered_behind_its_data(node):
     with Client(node).go() as client:
-        for length in ((32 << 20) + 1, 48 << 20):
+        for length in ((64 << 20) + 1, 80 << 20):
             client.request(WRITE, 0, length)
             client.put(bytes(length - 1))
             assert not select.select([client.socket], [], [], 0.2)[0]
@@ -122,6 +122,87 @@ def a_refused_write_is_answered_behind_its_data(node):
         assert not select.select([client.socket], [], [], 0.2)[0]
         client.put(b'x')
         assert client.answer() == (EPERM, b'')
+
+
+def blocks(count, salt):
+    """A mebibyte each, no two alike, with a hole after every fourth."""
+    return b''.join(bytes([salt + i % 200]) * (1 << 20) if i % 4 else bytes(1 << 20)
+                    for i in range(count))
+
+
+def contents(client):
+    """Of one read, from its chunks, which tell of all of it once."""
+    found = sorted(pieces(client, [7])[7], key=lambda piece: piece[1])
+    ends = [at + length for _, at, length, _ in found]
+    assert [at for _, at, _, _ in found[1:]] == ends[:-1], found
+    return b''.join(data for _, _, _, data in found)
+
+
+@case
+def what_is_longer_than_a_buffer_goes_in_parts_and_comes_back():
+    """Of 64 MiB, with a pool that has room for one buffer of 32; others are served meanwhile."""
+    with Node('--pool=64M', 'ram:80M') as node, Client(node).go(structured=True) as client:
+        for length in (64 << 20, (32 << 20) + 1, (64 << 20) - 512):
+            data = blocks(64, length & 7)[:length]
+            client.request(WRITE, 0, length, data=data)
+            assert client.answer() == (0, b'')
+            client.request(READ, 0, length)
+            assert contents(client) == data
+        counts = node.status()['volumes'][0]['octets']
+        assert counts['read'] == counts['write'] == (128 << 20) + (32 << 20) - 511, counts
+        until(lambda: node.status()['pool_taken'] == 0)
+
+
+@case
+def how_long_a_request_may_be_is_told_and_kept():
+    """A read that is answered in one piece has to be had in one."""
+    with Node('ram:80M') as node:
+        for structured, most in ((True, 64 << 20), (False, 32 << 20)):
+            with Client(node) as client:
+                if structured:
+                    client.option(STRUCTURE)
+                    assert client.reply(STRUCTURE) == (ACK, b'')
+                client.option(GO, struct.pack('>IHH', 0, 1, 3))
+                said = dict(struct.unpack_from('>H', data) + (data,) for kind, data in
+                            iter(lambda c=client: c.reply(GO), (ACK, b'')))
+                assert struct.unpack_from('>I', said[3], 10) == (most,)
+                client.request(READ, 0, most + 1)
+                if structured:
+                    assert client.chunk()[2][:4] == struct.pack('>I', EOVERFLOW)
+                    client.request(READ, 0, (32 << 20) + 1, DF)
+                    assert client.chunk()[2][:4] == struct.pack('>I', EOVERFLOW)
+                else:
+                    assert client.answer() == (EOVERFLOW, b'')
+
+
+@case
+def a_part_that_fails_ends_the_request_behind_its_data():
+    """The second part is beyond the end: what was left of the data is passed over."""
+    with Node('ram:40M') as node, Client(node).go(structured=True) as client:
+        client.request(WRITE, 0, 64 << 20, data=bytes(64 << 20))
+        assert client.answer() == (ENOSPC, b'')
+        client.request(READ, 8 << 20, 64 << 20)
+        kinds = []
+        while not kinds or kinds[-1] != 0x8001:
+            flags, kind, payload = client.chunk()
+            kinds.append(kind)
+            assert flags == (kind == 0x8001), (flags, kind)
+        assert payload[:4] == struct.pack('>I', EINVAL)
+        client.request(READ, 0, 512)
+        assert len(contents(client)) == 512
+
+
+@case
+def a_client_that_leaves_between_parts_leaves_nothing_behind():
+    with Node('delay+ram:80M?delay=50ms') as node:
+        for _ in range(4):
+            with Client(node).go(structured=True) as client:
+                client.request(READ, 0, 64 << 20)
+                client.request(WRITE, 0, 64 << 20, data=bytes(33 << 20))
+        until(lambda: node.status()['pool_taken'] == 0)
+        with Client(node).go() as client:
+            client.request(READ, 0, 512)
+            assert client.answer(512)[0] == 0
 
 
 @on_node
