@@ -79,6 +79,15 @@ void congestion_on_ack(struct congestion *c, uint32_t packets, bool is_limited)
     }
 }
 
+// Slow start that was to end at the largest window ends at this one.
+void congestion_widen(struct congestion *c, uint32_t window_max)
+{
+    if (c->threshold >= c->config.window_max) {
+        c->threshold = window_max;
+    }
+    c->config.window_max = window_max;
+}
+
 void congestion_limit(struct congestion *c, uint32_t packets)
 {
     c->limit = packets;

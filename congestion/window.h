@@ -95,6 +95,8 @@ void congestion_on_timeout(struct congestion *c, instant_ns now);
 // A packet of ours was marked on its way. Counts once per round trip.
 void congestion_on_cnp(struct congestion *c, instant_ns now);
 
+// It bears more than was known when it began: the window may grow to so many packets.
+void congestion_widen(struct congestion *c, uint32_t window_max);
 // At most so many packets, 1 at least, whatever the network bears: the window is as it was when the
 // limit goes.
 void congestion_limit(struct congestion *c, uint32_t packets);

@@ -28,7 +28,7 @@ struct rc_store; // roce/rc_store.h
 
 enum {
     RC_REMEMBERED_MAX = 128, // Reads and atomics of the peer's that can be answered again
-    RC_TURN_PACKETS = 64,    // of answers, before others have their turn
+    RC_TURN_PACKETS = 60,    // of answers, before others have their turn: what leaves together
 };
 
 struct rc_config {

@@ -6,6 +6,12 @@
 #include "roce/rc_internal.h"
 #include "wire/greeting.h"
 
+// Between weft ends as many packets may be out as fill four bursts, of 4 KiB eight: who sends goes on
+// while the peer takes two. More of them do not fit a cache on their way through two processors.
+// Behind a hole the peer keeps RC_HELD_MAX.
+enum { WEFT_WINDOW_PACKETS = 240, WEFT_WINDOW_LEN = 480 << 10 };
+STATIC_CHECK((int)WEFT_WINDOW_PACKETS < (int)RC_HELD_MAX);
+
 enum {
     GREETINGS_NEEDED = 8,
     GREETINGS_TRIED = 64, // packets towards a peer that does not greet; then they are InfiniBand's
@@ -40,6 +46,12 @@ bool rc_greeting_is_right(const struct rc *rc, const struct roce_packet *p)
            p->bth.greeting == greeting_of(&p->bth, rc->attributes.dest_qp_num);
 }
 
+static uint32_t window_of(uint32_t path_mtu)
+{
+    return path_mtu * WEFT_WINDOW_PACKETS < WEFT_WINDOW_LEN ? WEFT_WINDOW_PACKETS
+                                                            : WEFT_WINDOW_LEN / path_mtu;
+}
+
 void rc_greeting_take(struct rc *rc, const struct roce_packet *p)
 {
     struct rc_greeting *g = &rc->greeting;
@@ -58,6 +70,7 @@ void rc_greeting_take(struct rc *rc, const struct roce_packet *p)
     *newest = mark;
     if (++g->heard == GREETINGS_NEEDED) {
         g->is_known = true;
+        congestion_widen(&rc->req.congestion, window_of(rc_pmtu(rc)));
         rc->counters.peers_known++;
         TRACE(rc->config.wq.trace, TRACE_QP, "qp %u: the peer is a weft end too",
               rc->config.wq.qp_num);

@@ -21,8 +21,10 @@
 enum {
     DATAGRAM_TRAINS_MAX = 256,       // staged
     DATAGRAM_TRAIN_PACKETS_MAX = 64, // of the kernel: UDP_MAX_SEGMENTS
-    DATAGRAM_TRAIN_PACKETS = 32,     // ... in one of ours
-    DATAGRAM_TRAIN_LEN_MAX = 65000,  // octets
+    // ... in one of ours: 60 of 1 KiB, 30 of 2 KiB and 15 of 4 KiB, so that a turn of answers
+    // (roce/rc.h) and a window between weft ends (roce/rc_greeting.c) are several whole ones.
+    DATAGRAM_TRAIN_PACKETS = 60,
+    DATAGRAM_TRAIN_LEN_MAX = 63500,  // octets
     DATAGRAM_BURST_LEN = 24 << 10,   // octets that leave before more is staged
     DATAGRAM_STAGE_LEN = 512 << 10,  // octets
     DATAGRAM_MESSAGES_MAX = 4,       // datagrams, or trains, in one system call

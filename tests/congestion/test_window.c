@@ -539,6 +539,36 @@ static void delay_says_nothing_where_there_is_no_line(void **state)
     assert_window(&b, 0.7 * CONGESTION_WINDOW_STRANGER);
 }
 
+static void window_grows_beyond_its_first_limit_once_that_is_wider(void **state)
+{
+    (void)state;
+    struct bench b = begin();
+    b.c.config.has_no_line = true;
+    for (unsigned i = 0; i < 5; i++) {
+        round_trip(&b, RTT_NS);
+    }
+    assert_window(&b, CONGESTION_WINDOW_STRANGER);
+    congestion_widen(&b.c, 2 * CONGESTION_WINDOW_STRANGER);
+    assert_window(&b, CONGESTION_WINDOW_STRANGER);
+    for (unsigned i = 0; i < 5; i++) {
+        round_trip(&b, RTT_NS);
+    }
+    assert_true(congestion_window(&b.c) > CONGESTION_WINDOW_STRANGER);
+}
+
+static void slow_start_goes_on_to_a_limit_that_was_widened_meanwhile(void **state)
+{
+    (void)state;
+    struct bench b = begin();
+    b.c.config.has_no_line = true;
+    round_trip(&b, RTT_NS);
+    congestion_widen(&b.c, 2 * CONGESTION_WINDOW_STRANGER);
+    for (unsigned i = 0; i < 5; i++) {
+        round_trip(&b, RTT_NS);
+    }
+    assert_window(&b, 2 * CONGESTION_WINDOW_STRANGER);
+}
+
 static void window_below_one_is_held_to_by_waiting(void **state)
 {
     (void)state;
@@ -623,6 +653,8 @@ int main(void)
         cmocka_unit_test(what_is_due_within_five_microseconds_leaves_together),
         cmocka_unit_test(what_has_a_line_is_paced),
         cmocka_unit_test(delay_says_nothing_where_there_is_no_line),
+        cmocka_unit_test(window_grows_beyond_its_first_limit_once_that_is_wider),
+        cmocka_unit_test(slow_start_goes_on_to_a_limit_that_was_widened_meanwhile),
         cmocka_unit_test(window_below_one_is_held_to_by_waiting),
         cmocka_unit_test(nothing_is_paced_before_a_round_trip_is_known),
         cmocka_unit_test(acknowledgements_are_asked_for_four_times_in_a_window),

@@ -1,4 +1,5 @@
 // Who is taken for a weft end, and who is not; and what leaves towards whom.
+#include "roce/rc_internal.h"
 #include "tests/roce/rc_end.h"
 #include "wire/greeting.h"
 #include "wire/psn.h"
@@ -108,6 +109,43 @@ static void a_stranger_with_bits_of_its_own_is_none(void **state)
     }
 }
 
+// Packets that are out when all that was out before has been acknowledged, time and again.
+static uint32_t most_out(struct rc_end *e)
+{
+    enum { PACKETS = 450, ROUNDS = 6 };
+    uint32_t acked = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        rc_end_post(e, 1 + i, WQE_RDMA_WRITE, 0, PACKETS * 256, 0x1000, 7);
+    }
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        e->now += 100 * NS_PER_US;
+        acked = e->count;
+        rc_end_take_ack(e, (RC_END_PSN + acked - 1) & PSN_MASK, AETH_SYNDROME_ACK);
+    }
+    return e->count - acked;
+}
+
+static void more_is_out_towards_a_weft_end(void **state)
+{
+    const struct rc_end_options options = {.pmtu = 256, .is_one_host = true};
+    struct rc_end *e = rc_end_open(&options);
+    assert_int_equal(most_out(e), CONGESTION_WINDOW_STRANGER);
+    rc_end_close(e);
+    e = rc_end_open(&options);
+    rc_end_meet(e);
+    assert_int_equal(most_out(e), 240);
+    rc_end_close(e);
+}
+
+// Whose packets are large: bursts of them are as long.
+static void fewer_of_4_KiB_are_out(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = 4096, .is_one_host = true});
+    rc_end_meet(e);
+    assert_int_equal(e->rc->req.congestion.config.window_max, 120);
+    rc_end_close(e);
+}
+
 static void a_plain_end_neither_greets_nor_knows(void **state)
 {
     struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = 256, .is_plain = true});
@@ -129,6 +167,8 @@ int main(void)
         cmocka_unit_test(greetings_are_in_a_row),
         cmocka_unit_test(the_same_packet_again_greets_nobody),
         cmocka_unit_test(a_stranger_with_bits_of_its_own_is_none),
+        cmocka_unit_test(more_is_out_towards_a_weft_end),
+        cmocka_unit_test(fewer_of_4_KiB_are_out),
         cmocka_unit_test(a_plain_end_neither_greets_nor_knows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
