@@ -4,14 +4,11 @@
 import json
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 
+import ci_jobs
 from cases import BUILD, SOURCE, Skip, case, main, scratch
-
-ACTION = (SOURCE / 'action.yml').read_text()
-GITLAB = (SOURCE / '.gitlab/weft.yml').read_text()
 
 
 def run(script, folder, **variables):
@@ -52,14 +49,10 @@ def ping(folder, **variables):
 
 def action(folder, **inputs):
     """Runs the action; the environment of the steps behind it, and its outputs."""
-    defaults = dict(re.findall(r"^  (\w+):\n    description: .*\n    default: (.*)$", ACTION, re.M))
-    values = {name: inputs.get(name, default.strip("'")) for name, default in defaults.items()}
-    of_step = re.findall(r'^        (\w+): \$\{\{ inputs\.(\w+) \}\}$', ACTION, re.M)
-    assert {name for _, name in of_step} == set(values) and values
-    script = re.search(r'^      run: \|\n((?:        .*\n)+)', ACTION, re.M).group(1)
+    script, variables = ci_jobs.action_step(**inputs)
     files = {name: str(pathlib.Path(folder, name)) for name in ('GITHUB_ENV', 'GITHUB_OUTPUT')}
     result = run(script, folder, GITHUB_ACTION_PATH=str(tree(folder)), RUNNER_TEMP=str(folder),
-                 **files, **{variable: values[name] for variable, name in of_step})
+                 **files, **variables)
     assert result.returncode == 0, result.stderr
     lines = {name: pathlib.Path(file).read_text().splitlines() for name, file in files.items()}
     return (result.stdout, dict(line.split('=', 1) for line in lines['GITHUB_ENV']),
@@ -91,11 +84,9 @@ def the_action_has_wire_fault_and_capture():
 @case
 def the_gitlab_job_runs_on_weft():
     with scratch() as folder:
-        lines = re.search(r'before_script:\n((?:    - .*\n)+)', GITLAB).group(1)
-        steps = [line.strip()[2:].strip("'") for line in lines.splitlines()]
-        variables = dict(re.findall(r'^    (WEFT_\w+): (.*)$', GITLAB, re.M))
+        script, variables = ci_jobs.gitlab_job()
         tree(folder)
-        result = run('\n'.join([*steps, 'ibv_devices']), folder, **variables)
+        result = run(script + 'ibv_devices', folder, **variables)
         assert result.returncode == 0 and 'weft0' in result.stdout, result.stderr
         assert pathlib.Path(folder, 'weft-kept').is_dir()
 

@@ -2,20 +2,10 @@
 """Two tarballs from the sources, in two folders and at two times, are the same octets."""
 
 import os
-import pathlib
 import shutil
 import subprocess
 
-from unpacked import SOURCE, case, main, scratch, skip_all
-
-
-def copied(folder, name):
-    """A copy of the sources in a folder of that name."""
-    copy = pathlib.Path(folder, name)
-    shutil.copytree(SOURCE, copy, symlinks=True,
-                    ignore=lambda place, names: {word for word in names if word == '.git'
-                                                 or word.startswith('build')})
-    return copy
+from unpacked import case, main, scratch, skip_all, sources
 
 
 def built(copy):
@@ -29,7 +19,7 @@ def built(copy):
 @case
 def two_folders_make_the_same_tarball():
     with scratch() as folder:
-        copies = [copied(folder, name) for name in ('one', 'another of them')]
+        copies = [sources(folder, name) for name in ('one', 'another of them')]
         assert len({built(copy) for copy in copies}) == 1
 
 

@@ -11,6 +11,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'cli'))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'packaging'))
 
+import ci_jobs  # noqa: E402
 import elf  # noqa: E402
 from cases import BUILD, SOURCE, Skip, case, free_port, main, scratch, skip_all  # noqa: E402
 
@@ -28,6 +29,15 @@ def unpack(archive, folder):
     with tarfile.open(archive) as tar:
         tar.extractall(folder)
         return pathlib.Path(folder, tar.getnames()[0])
+
+
+def sources(folder, name):
+    """A copy of the tree without what was built in it, in a folder of that name."""
+    copy = pathlib.Path(folder, name)
+    shutil.copytree(SOURCE, copy, symlinks=True,
+                    ignore=lambda place, names: {word for word in names if word == '.git'
+                                                 or word.startswith('build')})
+    return copy
 
 
 def bare_root(folder, program):
@@ -80,5 +90,5 @@ def ping(weft, **options):
     assert client.stdout.count('ping data: rdma-ping-') == 3, client.stdout
 
 
-__all__ = ['BUILD', 'SOURCE', 'Skip', 'bare_root', 'case', 'elf', 'enter', 'made', 'main',
-           'mirror_is_away', 'ping', 'scratch', 'skip_all', 'unpack']
+__all__ = ['BUILD', 'SOURCE', 'Skip', 'bare_root', 'case', 'ci_jobs', 'elf', 'enter', 'made', 'main',
+           'mirror_is_away', 'ping', 'scratch', 'skip_all', 'sources', 'unpack']
