@@ -6,8 +6,8 @@
 #include "roce/rc_internal.h"
 #include "wire/greeting.h"
 
-// Between weft ends as many packets may be out as fill four bursts, of 4 KiB eight: who sends goes on
-// while the peer takes two. More of them do not fit a cache on their way through two processors.
+// Between weft ends as many packets may be out as fill four bursts, of 4 KiB eight: who sends goes
+// on while the peer takes two. More of them do not fit a cache on their way through two processors.
 // Behind a hole the peer keeps RC_HELD_MAX.
 enum { WEFT_WINDOW_PACKETS = 240, WEFT_WINDOW_LEN = 480 << 10 };
 STATIC_CHECK((int)WEFT_WINDOW_PACKETS < (int)RC_HELD_MAX);

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The CI action from nothing to Debian's own rping, in a clean chroot, with the times it took.
 
-In the chroot is a release of Debian with rping. The action's own lines are played twice: of a tarball, by
-somebody without rights and without a network; and of the sources, where root has all else installed
-and built. The later steps call rping by its plain name.
+In the chroot is a release of Debian with rping. The action's own lines are played twice: of a
+tarball, by somebody without rights and without a network; and of the sources, where root has all
+else installed and built. The later steps call rping by its plain name.
 
 With names of releases as arguments, those alone.
 """

@@ -90,5 +90,5 @@ def ping(weft, **options):
     assert client.stdout.count('ping data: rdma-ping-') == 3, client.stdout
 
 
-__all__ = ['BUILD', 'SOURCE', 'Skip', 'bare_root', 'case', 'ci_jobs', 'elf', 'enter', 'made', 'main',
-           'mirror_is_away', 'ping', 'scratch', 'skip_all', 'sources', 'unpack']
+__all__ = ['BUILD', 'SOURCE', 'Skip', 'bare_root', 'case', 'ci_jobs', 'elf', 'enter', 'made',
+           'main', 'mirror_is_away', 'ping', 'scratch', 'skip_all', 'sources', 'unpack']
