@@ -5,7 +5,14 @@
 
 #include "base/check.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 typedef _Atomic uint64_t word;
+
+// From so many octets on they are written past this processor's caches.
+enum { FAR_LEN_MIN = 4096 };
 
 // Who sets a word and then looks at another, while the other side does it the other way round, must
 // not miss it both times: such stores and loads are in one order for all (memory_order_seq_cst).
@@ -89,6 +96,40 @@ size_t octet_ring_room(struct octet_ring_writer *w)
     return room_seen(w, memory_order_acquire);
 }
 
+// The reader is another processor, mostly. What it reads lies in the writer's cache otherwise, and
+// is fetched from there line by line: where the two processors share no cache that takes six to
+// nine times as long as to fetch it from memory, ahead of use.
+#if defined(__SSE2__)
+static void copy_far(uint8_t *to, const uint8_t *from, size_t len)
+{
+    const size_t head_len = (size_t)(-(uintptr_t)to & 63);
+    memcpy(to, from, head_len);
+    size_t at = head_len;
+    for (; len - at >= 64; at += 64) {
+        for (size_t i = at; i < at + 64; i += sizeof(__m128i)) {
+            __m128i octets = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
+            _mm_stream_si128((__m128i *)(void *)(to + i), octets);
+        }
+    }
+    memcpy(to + at, from + at, len - at);
+    _mm_sfence(); // such stores are in no order with the index that shows them
+}
+#else
+static void copy_far(uint8_t *to, const uint8_t *from, size_t len)
+{
+    memcpy(to, from, len);
+}
+#endif
+
+static void copy_in(uint8_t *to, const uint8_t *from, size_t len)
+{
+    if (len >= FAR_LEN_MIN) {
+        copy_far(to, from, len);
+    } else {
+        memcpy(to, from, len);
+    }
+}
+
 size_t octet_ring_put(struct octet_ring_writer *w, struct span octets)
 {
     size_t room = room_known(w);
@@ -98,8 +139,8 @@ size_t octet_ring_put(struct octet_ring_writer *w, struct span octets)
     size_t len = min_len(octets.len, room);
     size_t first = run_len(&w->ring, w->put, len);
     if (len > 0) {
-        memcpy(octets_at(&w->ring, w->put), octets.ptr, first);
-        memcpy(w->ring.octets, octets.ptr + first, len - first);
+        copy_in(octets_at(&w->ring, w->put), octets.ptr, first);
+        copy_in(w->ring.octets, octets.ptr + first, len - first);
     }
     w->put += len;
     return len;

@@ -1,6 +1,8 @@
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -360,6 +362,66 @@ static void test_two_sides_that_sleep_lose_nothing(void **state)
     close(writer_bell);
 }
 
+/* ---- long pieces ----------------------------------------------------------------------------- */
+
+// Written past the caches, wherever they begin and end; each is shown at once.
+enum { LONG_RING_LEN = 32 * 1024, LONG_LEN_MAX = 12 * 1024, LONG_COUNT = 4000 };
+
+static uint8_t long_octet(uint64_t position)
+{
+    return (uint8_t)(position * 7 + position / 251);
+}
+
+static void *write_long_pieces(void *arg)
+{
+    static uint8_t octets[LONG_LEN_MAX + 64];
+    struct prng prng;
+    uint64_t position = 0;
+    prng_init(&prng, 7);
+    for (unsigned i = 0; i < LONG_COUNT; i++) {
+        uint8_t *piece = octets + prng_below(&prng, 64);
+        size_t len = 1 + (size_t)prng_below(&prng, LONG_LEN_MAX);
+        for (size_t k = 0; k < len; k++) {
+            piece[k] = long_octet(position + k);
+        }
+        for (size_t done = 0; done < len; octet_ring_show(&writer)) {
+            size_t put = octet_ring_put(&writer, span_of(piece + done, len - done));
+            done += put;
+            if (put == 0) {
+                sched_yield();
+            }
+        }
+        position += len;
+    }
+    atomic_store((atomic_bool *)arg, true);
+    return NULL;
+}
+
+static void test_long_pieces_come_whole_wherever_they_lie(void **state)
+{
+    static _Alignas(64) uint8_t long_memory[OCTET_RING_CONTROL_LEN + LONG_RING_LEN];
+    const struct octet_ring ring = {long_memory, long_memory + OCTET_RING_CONTROL_LEN,
+                                    LONG_RING_LEN, 5};
+    atomic_bool is_over = false;
+    uint64_t position = 0;
+    pthread_t thread;
+    (void)state;
+    octet_ring_writer_init(&writer, &ring);
+    octet_ring_reader_init(&reader, &ring);
+    assert_int_equal(pthread_create(&thread, NULL, write_long_pieces, &is_over), 0);
+    for (bool was_over = false; !was_over || octet_ring_available(&reader) > 0;) {
+        was_over = atomic_load(&is_over);
+        const struct span come = octet_ring_readable(&reader);
+        for (size_t k = 0; k < come.len; k++) {
+            assert_int_equal(come.ptr[k], long_octet(position + k));
+        }
+        octet_ring_release(&reader, come.len);
+        position += come.len;
+    }
+    pthread_join(thread, NULL);
+    assert_true(position > LONG_COUNT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,6 +444,7 @@ int main(void)
         cmocka_unit_test_setup(test_each_refusal_has_a_name, setup),
         cmocka_unit_test_setup(test_random_words_harm_nobody, setup),
         cmocka_unit_test_setup(test_two_sides_that_sleep_lose_nothing, setup),
+        cmocka_unit_test_setup(test_long_pieces_come_whole_wherever_they_lie, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
