@@ -38,11 +38,12 @@ struct ulpdu_sink {
     // May `put` be called for a ULPDU of `ulpdu_len` octets, its payload in `piece_count` pieces?
     bool (*has_room)(void *ctx, size_t ulpdu_len, unsigned piece_count);
     // Takes a ULPDU: `header` (copied), then the pieces in order, none of them empty. The octets in
-    // the pieces stay readable until the transport has taken them, or, with `copy_payload`, are
-    // copied before this returns and the CRC is that of the copy. Returns the stream position
-    // behind the FPDU: it grows from call to call.
+    // the pieces stay as they are until the transport has taken them. With `is_lent` they may
+    // change at any time, and can be read no longer than what called for output has the lock: what
+    // is sent behind that is a copy, and a CRC is always that of what is sent. Returns the stream
+    // position behind the FPDU: it grows from call to call.
     uint64_t (*put)(void *ctx, struct span header, const struct span *pieces, unsigned piece_count,
-                    bool copy_payload);
+                    bool is_lent);
     void *ctx;
     // A whole Write past the stream, behind all that was put: see struct push_ops. NULL: none goes
     // so.

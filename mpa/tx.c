@@ -19,6 +19,7 @@ void mpa_batch_init(struct mpa_batch *b, struct mspan arena, bool record_per_fpd
 void mpa_batch_clear(struct mpa_batch *b)
 {
     b->arena_len = 0;
+    b->lent_len = 0;
     b->octets_left = 0;
     b->iov_first = 0;
     b->iov_count = 0;
@@ -60,10 +61,27 @@ void mpa_batch_advance(struct mpa_batch *b, size_t written)
     }
 }
 
+void mpa_batch_own(struct mpa_batch *b)
+{
+    if (b->lent_len == 0) {
+        return;
+    }
+    for (unsigned i = b->iov_first; i < b->iov_count; i++) {
+        if (b->is_lent[i]) {
+            uint8_t *own = b->arena + b->arena_len;
+            memcpy(own, b->iov[i].iov_base, b->iov[i].iov_len);
+            b->iov[i].iov_base = own;
+            b->arena_len += b->iov[i].iov_len;
+        }
+    }
+    b->lent_len = 0;
+}
+
 void mpa_batch_check(const struct mpa_batch *b)
 {
     size_t octets = 0;
     CHECK(b->arena_len <= b->arena_capacity);
+    CHECK(b->lent_len <= b->arena_capacity - b->arena_len);
     CHECK(b->iov_first <= b->iov_count);
     CHECK(b->iov_count <= MPA_BATCH_IOV_MAX);
     CHECK(b->record_first <= b->record_count);
@@ -84,7 +102,14 @@ void mpa_batch_check(const struct mpa_batch *b)
 static bool may_join(const struct mpa_batch *b)
 {
     unsigned open = b->record_count == 0 ? 0 : b->record_end[b->record_count - 1];
-    return b->iov_count > b->iov_first && b->iov_count > open;
+    return b->iov_count > b->iov_first && b->iov_count > open && !b->is_lent[b->iov_count - 1];
+}
+
+static void append_element(struct mpa_batch *b, const void *octets, size_t len, bool is_lent)
+{
+    b->is_lent[b->iov_count] = is_lent;
+    b->iov[b->iov_count++] = (struct iovec){.iov_base = (void *)octets, .iov_len = len};
+    b->octets_left += len;
 }
 
 static void append_iov(struct mpa_batch *b, const void *octets, size_t len)
@@ -97,8 +122,14 @@ static void append_iov(struct mpa_batch *b, const void *octets, size_t len)
             return;
         }
     }
-    b->iov[b->iov_count++] = (struct iovec){.iov_base = (void *)octets, .iov_len = len};
-    b->octets_left += len;
+    append_element(b, octets, len, false);
+}
+
+// There is room in the arena should it have to be copied after all.
+static void append_lent(struct mpa_batch *b, const void *octets, size_t len)
+{
+    append_element(b, octets, len, true);
+    b->lent_len += len;
 }
 
 static void close_record(struct mpa_batch *b)
@@ -138,7 +169,9 @@ void mpa_tx_use_mulpdu(struct mpa_tx *tx, size_t mulpdu)
 
 static bool is_copied(const struct mpa_tx *tx, size_t payload_len, enum mpa_payload payload)
 {
-    return tx->markers || payload == MPA_PAYLOAD_COPY || payload_len <= MPA_TX_COPY_BELOW;
+    bool must_stand_still = payload == MPA_PAYLOAD_LENT && tx->crc;
+    return tx->markers || payload == MPA_PAYLOAD_COPY || must_stand_still ||
+           payload_len <= MPA_TX_COPY_BELOW;
 }
 
 bool mpa_tx_has_room(const struct mpa_tx *tx, const struct mpa_batch *b, size_t ulpdu_len,
@@ -155,7 +188,7 @@ bool mpa_tx_has_room(const struct mpa_tx *tx, const struct mpa_batch *b, size_t 
             MPA_TX_HEADER_MAX + MPA_TX_COPY_BELOW + MPA_LENGTH_LEN + MPA_PAD_MAX_LEN + MPA_CRC_LEN;
         arena_need = fpdu_len < most ? fpdu_len : most;
     }
-    return arena_need <= b->arena_capacity - b->arena_len &&
+    return arena_need <= b->arena_capacity - b->arena_len - b->lent_len &&
            iov_need <= MPA_BATCH_IOV_MAX - b->iov_count;
 }
 
@@ -199,7 +232,8 @@ static void put_copied(const struct mpa_tx *tx, struct mpa_batch *b, struct span
 // The payload where the user has it: front, pieces, trailer. The trailer and the next FPDU's front
 // lie side by side, so that a stream of long FPDUs takes two elements each.
 static void put_referenced(const struct mpa_tx *tx, struct mpa_batch *b, struct span header,
-                           const struct span *pieces, unsigned piece_count, size_t ulpdu_len)
+                           const struct span *pieces, unsigned piece_count, size_t ulpdu_len,
+                           bool is_lent)
 {
     uint8_t *front = b->arena + b->arena_len;
     uint8_t *trailer = put_front(front, ulpdu_len, header);
@@ -211,11 +245,16 @@ static void put_referenced(const struct mpa_tx *tx, struct mpa_batch *b, struct 
         state = crc32c_update(state, front, front_len);
     }
     for (unsigned i = 0; i < piece_count; i++) {
-        if (pieces[i].len > 0) {
+        if (pieces[i].len == 0) {
+            continue;
+        }
+        if (is_lent) {
+            append_lent(b, pieces[i].ptr, pieces[i].len);
+        } else {
             append_iov(b, pieces[i].ptr, pieces[i].len);
-            if (tx->crc) {
-                state = crc32c_update(state, pieces[i].ptr, pieces[i].len);
-            }
+        }
+        if (tx->crc) {
+            state = crc32c_update(state, pieces[i].ptr, pieces[i].len);
         }
     }
     memset(trailer, 0, pad_len);
@@ -309,7 +348,7 @@ uint64_t mpa_tx_put(struct mpa_tx *tx, struct mpa_batch *b, struct span header,
     } else if (is_copied(tx, payload_len, payload)) {
         put_copied(tx, b, header, pieces, piece_count, ulpdu_len);
     } else {
-        put_referenced(tx, b, header, pieces, piece_count, ulpdu_len);
+        put_referenced(tx, b, header, pieces, piece_count, ulpdu_len, payload == MPA_PAYLOAD_LENT);
     }
     close_record(b);
     size_t octets = b->octets_left - left_before;

@@ -3,7 +3,9 @@
 // The octets that MPA and DDP add (length, header, markers, pad, CRC) lie in the batch's arena.
 // Payload is referenced where the user has it, or copied into the arena: when the caller asks for
 // it (the memory may change before TCP has read it), when it is short, and when markers must be put
-// between its octets. What lies side by side in the arena is one iovec element, across FPDUs too.
+// between its octets. What is lent is referenced too, as long as nobody holds it against a CRC, and
+// copied only as far as it cannot be written at once. What lies side by side in the arena is one
+// iovec element, across FPDUs too.
 //
 // No I/O, no allocation; one thread at a time per object.
 #pragma once
@@ -26,6 +28,7 @@ struct mpa_batch {
     uint8_t *arena;
     size_t arena_capacity;
     size_t arena_len;
+    size_t lent_len;    // kept free behind it, for what is lent
     size_t octets_left; // not yet written
     bool record_per_fpdu;
     unsigned iov_first; // elements before it are written
@@ -34,6 +37,7 @@ struct mpa_batch {
     unsigned record_count;
     uint16_t record_end[MPA_BATCH_IOV_MAX]; // element behind the record
     struct iovec iov[MPA_BATCH_IOV_MAX];
+    bool is_lent[MPA_BATCH_IOV_MAX]; // of each element, while lent_len > 0
 };
 
 // An empty batch over `arena`, which must live as long as the batch and should hold a few of the
@@ -64,6 +68,9 @@ struct iovec *mpa_batch_record(struct mpa_batch *b, unsigned index, unsigned *re
 
 // `written` octets have gone to TCP. An empty batch starts anew: its arena is free again.
 void mpa_batch_advance(struct mpa_batch *b, size_t written);
+
+// What is lent and not written is copied: its memory may go.
+void mpa_batch_own(struct mpa_batch *b);
 
 // Forgets everything that is not written, when the connection is over.
 void mpa_batch_clear(struct mpa_batch *b);
@@ -106,6 +113,7 @@ void mpa_tx_use_mulpdu(struct mpa_tx *tx, size_t mulpdu);
 enum mpa_payload {
     MPA_PAYLOAD_REFERENCE, // read where it is, by TCP, until the batch has been written
     MPA_PAYLOAD_COPY,      // done with when mpa_tx_put returns
+    MPA_PAYLOAD_LENT,      // may change; read until mpa_batch_own, which is called before it may go
 };
 
 // Whether mpa_tx_put may be called for a ULPDU of `ulpdu_len` octets in `piece_count` pieces.

@@ -37,14 +37,14 @@ static bool sink_has_room(void *ctx, size_t ulpdu_len, unsigned piece_count)
 }
 
 static uint64_t sink_put(void *ctx, struct span header, const struct span *pieces,
-                         unsigned piece_count, bool copy_payload)
+                         unsigned piece_count, bool is_lent)
 {
     struct rnic_ep *ep = ctx;
     TRACE(ep->rnic->trace, TRACE_MPA, "qp %u out FPDU at %llu: %zu octets of header, %u pieces",
           ep->qp->qp_num, (unsigned long long)ep->out.tx.position, header.len, piece_count);
     ep->qp->pull.was_short = false;
     return mpa_tx_put(&ep->out.tx, &ep->out.batch->mpa, header, pieces, piece_count,
-                      copy_payload ? MPA_PAYLOAD_COPY : MPA_PAYLOAD_REFERENCE);
+                      is_lent ? MPA_PAYLOAD_LENT : MPA_PAYLOAD_REFERENCE);
 }
 
 // What was put is to reach the peer before.
@@ -109,6 +109,7 @@ static bool batch_flush(struct rnic_ep *ep, instant_ns now)
     while (!mpa_batch_is_empty(&ep->out.batch->mpa)) {
         ssize_t taken = batch_send(ep);
         if (taken == -EAGAIN) {
+            mpa_batch_own(&ep->out.batch->mpa);
             ep_want_out(ep, true);
             return false;
         }

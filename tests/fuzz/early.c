@@ -83,11 +83,11 @@ static bool has_room(void *ctx, size_t ulpdu_len, unsigned piece_count)
 }
 
 static uint64_t put(void *ctx, struct span header, const struct span *pieces, unsigned piece_count,
-                    bool copy_payload)
+                    bool is_lent)
 {
     struct ddp_header h;
     size_t len;
-    (void)ctx, (void)pieces, (void)piece_count, (void)copy_payload;
+    (void)ctx, (void)pieces, (void)piece_count, (void)is_lent;
     CHECK(ddp_header_parse(header, &h, &len) == DDP_PARSE_OK);
     if (rdmap_control_opcode(h.rsvdulp) == RDMAP_READ_REQUEST && s.sink_count < READS) {
         s.sink[s.sink_count++] = get_be32(header.ptr + len);

@@ -311,12 +311,12 @@ static bool has_room(void *ctx, size_t ulpdu_len, unsigned piece_count)
 }
 
 static uint64_t put(void *ctx, struct span header, const struct span *pieces, unsigned piece_count,
-                    bool copy_payload)
+                    bool is_lent)
 {
     struct hole_side *side = ctx;
     struct ddp_header h;
     size_t header_len;
-    (void)copy_payload;
+    (void)is_lent;
     assert_int_equal(ddp_header_parse(header, &h, &header_len), DDP_PARSE_OK);
     if (rdmap_control_opcode(h.rsvdulp) == RDMAP_READ_REQUEST) {
         side->last_sink = get_be32(header.ptr + header_len);

@@ -48,7 +48,7 @@ static struct unit *pop(struct unit_queue *q)
 }
 
 static uint64_t put(void *ctx, struct span header, const struct span *pieces, unsigned piece_count,
-                    bool copy_payload)
+                    bool is_lent)
 {
     struct end *e = ctx;
     struct unit *u = calloc(1, sizeof *u);
@@ -61,7 +61,7 @@ static uint64_t put(void *ctx, struct span header, const struct span *pieces, un
         u->len += pieces[i].len;
     }
     assert_true(u->len <= qp_query(e->qp).segment_len);
-    if (copy_payload) {
+    if (is_lent) {
         unit_flatten(u);
     }
     e->position += u->len + 6;

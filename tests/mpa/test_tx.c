@@ -138,6 +138,70 @@ static void copied_payload_may_change_afterwards(void **state)
     assert_memory_equal(flat, expected, len);
 }
 
+static struct mpa_tx fresh_without_crc(void)
+{
+    struct mpa_tx tx = fresh(false, false);
+    mpa_tx_init(&tx, false, false, mpa_tx_mulpdu_max(false));
+    return tx;
+}
+
+static void lent_payload_is_referenced_without_crc(void **state)
+{
+    (void)state;
+    struct mpa_tx tx = fresh_without_crc();
+    put(&tx, 60000, MPA_PAYLOAD_LENT);
+    unsigned count;
+    const struct iovec *iov = mpa_batch_iov(&batch, &count);
+    assert_int_equal(count, 3);
+    assert_ptr_equal(iov[1].iov_base, payload);
+}
+
+static void lent_payload_may_change_beside_a_crc(void **state)
+{
+    (void)state;
+    struct mpa_tx tx = fresh(false, false);
+    put(&tx, 60000, MPA_PAYLOAD_LENT);
+    size_t len = flatten();
+    static uint8_t before[1 << 18];
+    memcpy(before, flat, len);
+    memset(payload, 0xff, sizeof payload);
+    flatten();
+    assert_memory_equal(flat, before, len);
+}
+
+static void lent_payload_is_kept_before_its_memory_goes(void **state)
+{
+    (void)state;
+    enum { TAKEN = 30000 };
+    static uint8_t before[1 << 18];
+    struct mpa_tx tx = fresh_without_crc();
+    put(&tx, 60000, MPA_PAYLOAD_LENT);
+    put(&tx, 70, MPA_PAYLOAD_LENT);
+    put(&tx, 1400, MPA_PAYLOAD_LENT);
+    mpa_batch_advance(&batch, TAKEN);
+    size_t len = flatten();
+    memcpy(before, flat, len);
+    mpa_batch_own(&batch);
+    mpa_batch_check(&batch);
+    memset(payload, 0xff, sizeof payload);
+    assert_int_equal(flatten(), len);
+    assert_memory_equal(flat, before, len);
+}
+
+static void no_more_is_lent_than_could_be_kept(void **state)
+{
+    (void)state;
+    struct mpa_tx tx = fresh_without_crc();
+    while (mpa_tx_has_room(&tx, &batch, 65535, 1, MPA_PAYLOAD_LENT)) {
+        put(&tx, 65535 - 18, MPA_PAYLOAD_LENT);
+    }
+    size_t len = flatten();
+    assert_true(len > sizeof arena / 2);
+    mpa_batch_own(&batch);
+    mpa_batch_check(&batch);
+    assert_int_equal(flatten(), len);
+}
+
 static void both_ways_give_the_same_octets(void **state)
 {
     (void)state;
@@ -365,6 +429,10 @@ int main(void)
         cmocka_unit_test(short_messages_share_an_element),
         cmocka_unit_test(long_payload_is_referenced),
         cmocka_unit_test(copied_payload_may_change_afterwards),
+        cmocka_unit_test(lent_payload_is_referenced_without_crc),
+        cmocka_unit_test(lent_payload_may_change_beside_a_crc),
+        cmocka_unit_test(lent_payload_is_kept_before_its_memory_goes),
+        cmocka_unit_test(no_more_is_lent_than_could_be_kept),
         cmocka_unit_test(both_ways_give_the_same_octets),
         cmocka_unit_test(payload_in_pieces_is_one_ulpdu),
         cmocka_unit_test(header_alone_is_an_fpdu),

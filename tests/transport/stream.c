@@ -87,7 +87,7 @@ static void take_octets(struct unit *u)
 }
 
 static uint64_t put(void *ctx, struct span header, const struct span *pieces, unsigned piece_count,
-                    bool copy_payload)
+                    bool is_lent)
 {
     struct stream *s = ctx;
     struct unit *u = calloc(1, sizeof *u);
@@ -99,7 +99,7 @@ static uint64_t put(void *ctx, struct span header, const struct span *pieces, un
         u->len += pieces[i].len;
     }
     u->end = s->position += u->len;
-    if (copy_payload) {
+    if (is_lent) {
         take_octets(u);
     }
     push(&s->batch, u);
