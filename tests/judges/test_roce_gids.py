@@ -6,6 +6,7 @@ import ipaddress
 import re
 import subprocess
 import sys
+import threading
 
 import judge
 import tapnet
@@ -19,6 +20,7 @@ HOST = {
     'second': (9000, ['10.8.0.1/24']),
     'short': (900, ['10.7.0.1/24']),  # than packets of the first one
 }
+PATIENCE_S = 30
 GIDS = '::ffff:10.9.0.1', '::ffff:10.9.0.2', '::ffff:10.8.0.1', 'fd09::1', 'fe80::9'
 UCX = {'UCX_TLS': 'rc_v,ud_v,self', 'UCX_NET_DEVICES': 'weft_roce0:1'}
 
@@ -56,6 +58,23 @@ def rdma_cm(tap):
             said, *ends = test_roce_cm.run(case)
             good = test_roce_cm.is_good(case, said, *ends)
             tap.report(f'{case.client[0]}: to {addr}', [] if good else said.splitlines())
+
+
+def watched(tap):
+    """Who watches events hears of an address that comes, and of one that goes."""
+    words = [BUILD / 'weft', 'run', '--wire=roce', '--', 'ibv_asyncwatch', '-d', 'weft_roce0']
+    said = []
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as watch:
+        limit = threading.Timer(PATIENCE_S, watch.kill)
+        limit.start()
+        said.append(watch.stdout.readline())  # it has the device open
+        for verb in 'add', 'del':
+            ip('address', verb, '10.9.5.5/24', 'dev', 'first')
+            said.append(watch.stdout.readline())
+        limit.cancel()
+        watch.kill()
+    good = all('IBV_EVENT_GID_CHANGE' in line for line in said[1:])
+    tap.report('ibv_asyncwatch: an address comes and goes', [] if good else said)
 
 
 def cases():
@@ -97,6 +116,7 @@ def main():
             judge.run_case(tap, case, side)
     if not options.only:
         rdma_cm(tap)
+        watched(tap)
     with judge.Local('127.0.0.1', unprivileged=False) as side:
         for case in judge.chosen(options, own_tests):
             judge.run_case(tap, case, side)
