@@ -134,6 +134,8 @@ def compare(bench, case, ours, theirs, rw, block, depth):
 
 def judge(bench, case, ours, theirs):
     """Of each a function that gives requests a second, and a name; in turns."""
+    if not results.is_wanted(bench, case):
+        return
     found = results.alternating(PAIRS, {name: measure for measure, name in (ours, theirs)})
     results.compare(bench, case, 'requests/s', found[ours[1]], theirs[1], found[theirs[1]])
 
@@ -216,6 +218,8 @@ def kernel_works(place, path):
                'RTA in the host': lambda: weft(place, path, 'host'),
                'weft attach': lambda: (attached(place, path), nbd(f'{place}/attach'))}
     for rw, depth in ((rw, depth) for rw in ('randread', 'randwrite') for depth in (1, 32)):
+        if not any(results.is_wanted(bench, f'{rw} depth={depth}') for bench in COUNTED):
+            continue
         found = results.alternating(PAIRS, {name: (lambda make=make: kernel_work(make, rw, depth))
                                             for name, make in servers.items()})
         for bench in COUNTED:

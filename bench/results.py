@@ -8,6 +8,7 @@ machine drifts; the spread, the least and the greatest of them, stands beside it
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -23,6 +24,11 @@ def pairs_wanted(default):
 def seconds_wanted(default):
     """How long one run measures, as a program is told."""
     return os.environ.get('WEFT_BENCH_SECONDS', default)
+
+
+def is_wanted(bench, case):
+    """WEFT_BENCH_CASES: a regular expression that `BENCH CASE` is to have; else all are."""
+    return re.search(os.environ.get('WEFT_BENCH_CASES', ''), f'{bench} {case}') is not None
 
 
 def environment(**settings):
