@@ -9,11 +9,11 @@
 
 #include "base/system_calls.h"
 
-enum {
-    EVENTS_MAX = 64,
-    TURNS_WITHOUT_EVENTS = 16, // then descriptors have their turn
-};
+enum { EVENTS_MAX = 64 };
 
+// So long members have their turns, then descriptors have theirs: longer than most of what is
+// looked for takes to come.
+static const duration_ns without_events_ns = 50 * NS_PER_US;
 static const duration_ns accept_again_after_ns = 100 * NS_PER_MS;
 
 struct loop_watch {
@@ -293,8 +293,8 @@ static void meet_deadlines(struct loop *loop)
 // Members that have work meanwhile do it without the kernel being asked what else there is.
 static instant_ns batches_end(struct loop *loop)
 {
-    instant_ns until = batch_end(loop);
-    for (unsigned i = 0; until == 0 && !loop->is_stopped && i < TURNS_WITHOUT_EVENTS; i++) {
+    instant_ns until = batch_end(loop), begun = loop->now;
+    while (until == 0 && !loop->is_stopped && loop->now < instant_after(begun, without_events_ns)) {
         loop->now = loop_clock();
         wake(loop);
         until = batch_end(loop);

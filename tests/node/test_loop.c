@@ -8,13 +8,15 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "base/system_calls.h"
+#include "base/time.h"
 #include "node/loop/loop.h"
 
-enum { FRAMES = 10, TURNS = 5 };
+enum { FRAMES = 40, TURNS = 5 };
 
 // A member whose work comes over memory: `left` pieces of it, one a turn; and a descriptor.
 struct stage {
@@ -26,8 +28,19 @@ struct stage {
     bool never_rests;
 };
 
-static unsigned waits; // how often the kernel was asked
-static int refusal;    // what it says of epoll_pwait2, if not 0
+static instant_ns clock_now; // a microsecond goes by with each look at the clock
+static unsigned waits;       // how often the kernel was asked
+static int refusal;          // what it says of epoll_pwait2, if not 0
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret)
+{
+    clock_now += NS_PER_US;
+    *ret = (struct timespec){.tv_sec = (time_t)(clock_now / NS_PER_S),
+                             .tv_nsec = (long)(clock_now % NS_PER_S)};
+    return 0;
+}
 
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
