@@ -3,7 +3,6 @@
 
 #include <sys/types.h>
 
-#include "base/lingering.h"
 #include "base/time.h"
 #include "base/why.h"
 #include "node/bus/ring.h"
@@ -17,6 +16,7 @@
 #include "node/host/strangers.h"
 #include "node/interface/request.h"
 #include "node/iscsi/iscsi.h"
+#include "node/loop/lookout.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
 #include "node/tts/iscsi_rdma.h"
@@ -100,8 +100,8 @@ struct host {
     pid_t captive_pid;
     int captive_fd;
     struct loop_watch *captive_watch;
-    struct lingering lingering; // for answers of RTAs
-    unsigned unit_end;          // no unit from here on has ever been used
+    struct lookout lookout; // for answers of RTAs
+    unsigned unit_end;      // no unit from here on has ever been used
     struct host_unit units[NODE_UNIT_COUNT_MAX];
 };
 

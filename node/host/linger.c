@@ -1,15 +1,13 @@
-// Before the host sleeps it looks on for answers of RTAs (base/lingering.h): a request that the
-// device answers at once then costs no bell and no wake-up of the host.
+// Before the host sleeps it looks on for answers of RTAs (loop/lookout.h): a request that the device
+// answers at once then costs no bell and no wake-up of the host.
 
-#include "base/lingering.h"
 #include "base/time.h"
 #include "node/bus/ring.h"
 #include "node/cta/cta.h"
 #include "node/host/agent.h"
 #include "node/interface/request.h"
+#include "node/loop/lookout.h"
 #include "node/loop/loop.h"
-
-static const duration_ns linger_ns = 50 * NS_PER_US; // an idle processor takes most of it to wake
 
 // Those that an answer is awaited of. One in the host's own process cannot answer meanwhile.
 static unsigned awaited(struct host *host, struct bus_end *ret[NODE_UNIT_COUNT_MAX])
@@ -36,7 +34,7 @@ static bool any_has_frames(struct bus_end *const ends[], unsigned count)
 
 static bool look_on(struct bus_end *const ends[], unsigned count)
 {
-    instant_ns now = loop_clock(), until = instant_after(now, linger_ns);
+    instant_ns now = loop_clock(), until = instant_after(now, LOOKOUT_NS);
     while (now < until && !any_has_frames(ends, count)) {
         now = loop_clock();
     }
@@ -47,10 +45,10 @@ bool host_units_linger(struct host *host)
 {
     struct bus_end *ends[NODE_UNIT_COUNT_MAX];
     unsigned count = awaited(host, ends);
-    if (count == 0 || !lingering_is_worth_it(&host->lingering)) {
+    if (count == 0 || !lookout_is_worth_it(&host->lookout)) {
         return false;
     }
     bool has_come = look_on(ends, count);
-    lingering_note(&host->lingering, has_come);
+    lookout_note(&host->lookout, has_come);
     return has_come;
 }

@@ -371,6 +371,11 @@ bool rta_is_drained(const struct rta *rta)
     return rta->is_draining && store_count(rta->store) == 0;
 }
 
+bool rta_awaits_device(const struct rta *rta)
+{
+    return io_in_flight(rta->io) > 0;
+}
+
 uint64_t rta_under_way(const struct rta *rta)
 {
     return store_count(rta->store);

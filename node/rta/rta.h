@@ -74,6 +74,9 @@ bool rta_on_deadline(struct rta *rta, instant_ns now);
 // Has the UMA asked it to end, and has everything under way ended?
 bool rta_is_drained(const struct rta *rta);
 
+// Is a command at a device?
+bool rta_awaits_device(const struct rta *rta);
+
 // Is a message to the CTA waiting for room, or a request for its end? Then there is nothing to do
 // but wait for the next event all the same; for tests.
 uint64_t rta_under_way(const struct rta *rta);

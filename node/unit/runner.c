@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "node/ddm/registry.h"
 #include "node/interface/request.h"
+#include "node/loop/lookout.h"
 #include "node/rta/formats.h"
 #include "node/rta/rta.h"
 #include "node/unit/channel.h"
@@ -37,8 +38,10 @@ struct runner {
     bool has_ended;
     bool has_unsaid; // an answer that the socket had no room for: no more is read before it is out
     struct unit_message unsaid;
-    int unsaid_keepsake; // the device's
-    unsigned bell_count; // since the pipe was emptied
+    int unsaid_keepsake;    // the device's
+    unsigned bell_count;    // since the pipe was emptied
+    uint64_t request_count; // that have come
+    struct lookout lookout; // for the next one
     struct loop_member member;
     struct loop_watch *channel_watch;
     struct loop_watch *bell_watch;
@@ -72,7 +75,10 @@ static void port_ring(void *ctx)
 
 static bool port_receive(void *ctx, struct frame *ret)
 {
-    return bus_receive(&((struct runner *)ctx)->bus, ret);
+    struct runner *r = ctx;
+    bool has_come = bus_receive(&r->bus, ret);
+    r->request_count += has_come && ret->kind == FRAME_REQUEST;
+    return has_come;
 }
 
 static int port_say(void *ctx, const struct unit_message *message, int keepsake)
@@ -148,6 +154,23 @@ static void part_unwatch(void *ctx, int fd)
     }
 }
 
+/* ---- before a sleep -------------------------------------------------------------------------- */
+
+// What has been answered brings the client's next request, often sooner than a process falls asleep
+// and is woken: so it is looked for, but not while a device is waited for, which speaks by a
+// descriptor. True: frames have come. The host does the same for answers (host/linger.c).
+static bool lingers(struct runner *r)
+{
+    if (r->parts.is_in_host || rta_awaits_device(r->rta)) {
+        return false;
+    }
+    bool goes_on = lookout_goes_on(&r->lookout, r->request_count, loop_clock());
+    while (goes_on && !bus_has_frames(&r->bus)) {
+        goes_on = lookout_goes_on(&r->lookout, r->request_count, loop_clock());
+    }
+    return goes_on;
+}
+
 /* ---- events ---------------------------------------------------------------------------------- */
 
 // Watched by edges, so that a ring need not be read: the batch's end looks at the bus.
@@ -207,7 +230,8 @@ static void on_batch_end(void *ctx, instant_ns now)
 
 static bool may_sleep(void *ctx)
 {
-    return bus_sleep(&((struct runner *)ctx)->bus);
+    struct runner *r = ctx;
+    return !lingers(r) && bus_sleep(&r->bus);
 }
 
 static void on_wake(void *ctx)

@@ -1,0 +1,148 @@
+// An RTA on its loop, when it sleeps: the time is the test's, and so is who stands at the other end of
+// the bus. The requests are of a connection that is not there, which the agent answers at once.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/system_calls.h"
+#include "base/time.h"
+#include "node/interface/cta_rta.h"
+#include "node/loop/lookout.h"
+#include "node/unit/channel.h"
+#include "node/unit/runner.h"
+#include "node/unit/segment.h"
+
+enum { REQUESTS = 100, SOON_US = 20, LATE_US = 1000 };
+
+static struct stage {
+    struct loop *loop;
+    struct runner *runner;
+    struct bus_end host;
+    int channel, bell;  // the host's ends
+    duration_ns thinks; // so long after an answer the next request comes
+    instant_ns now, answered_at;
+    uint32_t asked, answers;
+    unsigned slept;        // until the next request
+    duration_ns looked_on; // between answers and sleeps
+} stage;
+
+static void ask(void)
+{
+    stage.asked++;
+    const struct frame frame = {.kind = FRAME_REQUEST,
+                                .sequence = stage.asked,
+                                .ack = stage.answers,
+                                .connection = 1,
+                                .transaction = (uint64_t)stage.asked << NODE_TRANSACTION_SLOT_BITS};
+    assert_true(bus_send(&stage.host, &frame));
+}
+
+// The host, who is asked for the time whenever somebody looks on.
+static void host_act(void)
+{
+    struct frame frame;
+    while (bus_receive(&stage.host, &frame)) {
+        stage.answers += frame.kind == FRAME_RESULT;
+        stage.answered_at = stage.now;
+    }
+    if (stage.answers == REQUESTS) {
+        loop_stop(stage.loop);
+    } else if (stage.asked == stage.answers && stage.now - stage.answered_at >= stage.thinks) {
+        ask();
+    }
+}
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
+
+// Each look at the clock takes a microsecond.
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret)
+{
+    stage.now += NS_PER_US;
+    if (stage.runner != NULL) {
+        host_act();
+    }
+    *ret = (struct timespec){.tv_sec = (time_t)(stage.now / NS_PER_S),
+                             .tv_nsec = (long)(stage.now % NS_PER_S)};
+    return 0;
+}
+
+// A sleep: it ends by the next request.
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+    const struct timespec *timeout = (const struct timespec *)d;
+    bool is_look = timeout != NULL && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
+    assert_int_equal(number, CALL_EPOLL_PWAIT2);
+    if (!is_look) {
+        stage.slept++;
+        stage.looked_on += stage.now - stage.answered_at;
+        assert_true(bus_should_ring(&stage.host));
+        stage.now = instant_after(stage.answered_at, stage.thinks);
+        host_act();
+    }
+    return 0;
+}
+
+static void on_end(void *ctx)
+{
+    fail_msg("the RTA has ended");
+}
+
+// A client that asks so long after each answer.
+static void run(duration_ns thinks)
+{
+    int pair[2], bell[2];
+    struct runner_parts parts = {.on_end = on_end};
+    stage = (struct stage){.now = NS_PER_S, .answered_at = NS_PER_S, .thinks = thinks};
+    assert_int_equal(channel_pair(pair), 0);
+    assert_int_equal(pipe(bell), 0);
+    assert_int_equal(segment_create("test-bus", sizeof(struct bus_memory), &parts.bus), 0);
+    assert_int_equal(segment_create("test-pool", 4096, &parts.pool), 0);
+    bus_end_init(&stage.host, parts.bus.ptr, true);
+    stage.channel = pair[0];
+    stage.bell = bell[1];
+    parts.loop = stage.loop = loop_create();
+    parts.channel = pair[1];
+    parts.bell_rta = bell[0];
+    parts.bell_cta = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct runner *runner = runner_create(&parts);
+    assert_non_null(runner);
+    stage.runner = runner;
+    assert_int_equal(loop_run(stage.loop), 0);
+    stage.runner = NULL;
+    assert_int_equal(stage.answers, REQUESTS);
+    runner_destroy(runner);
+    loop_destroy(stage.loop);
+    close(stage.channel);
+    close(stage.bell);
+}
+
+static void who_asks_again_soon_finds_it_awake(void **state)
+{
+    run(SOON_US * NS_PER_US);
+    assert_true(stage.slept <= 1); // before the first request
+}
+
+static void who_asks_again_late_is_seldom_looked_for(void **state)
+{
+    run(LATE_US * NS_PER_US);
+    assert_true(stage.slept >= REQUESTS - 1);
+    unsigned tries = LOOKOUT_DOUBT_MAX / LOOKOUT_LOSS + REQUESTS / LOOKOUT_SLEEPS + 1;
+    assert_true(stage.looked_on < tries * LOOKOUT_NS + REQUESTS * 10 * NS_PER_US);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_asks_again_soon_finds_it_awake),
+        cmocka_unit_test(who_asks_again_late_is_seldom_looked_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
