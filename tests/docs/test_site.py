@@ -103,6 +103,15 @@ def every_page_leads_to_all_that_the_navigation_has():
 
 
 @case
+def of_the_navigation_no_more_is_open_than_the_group_of_the_page():
+    for name in PAGES:
+        groups = (FOLDER / name).read_text().split('<main', 1)[0].split('<details')[1:]
+        opened = [group for group in groups if group.startswith(' open')]
+        here = [group for group in groups if 'aria-current="page"' in group]
+        assert opened == here, f'{name}: {len(opened)} of {len(groups)}'
+
+
+@case
 def names_of_the_manual_are_links():
     assert 'weft-doctor.1.html' in PAGES['faq.html'].links
     assert 'weft-status.1.html' in PAGES['weft-stat.1.html'].links

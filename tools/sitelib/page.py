@@ -43,7 +43,7 @@ def _title_of(site, source):
 def _navigation(one, site):
     lines = []
     for title, sources in [*site.groups(), (tree.MANUALS, site.manuals())]:
-        is_open = ' open' if title in (one.group, tree.GROUPS[0][0]) else ''
+        is_open = ' open' if title == one.group else ''
         lines.append(f'<details{is_open}><summary>{title}</summary><ul>\n')
         for source in sources:
             here = ' aria-current="page"' if source == one.source else ''
