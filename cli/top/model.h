@@ -92,9 +92,9 @@ void top_model_init(struct top_model *model);
 void top_model_fini(struct top_model *model);
 
 void top_round_begin(struct top_model *model, instant_ns now);
-// What a process said: `devices` is an array of objects as `weft stat` gets them, or with `is_node`
+// What a process said: `answers` is an array of objects as `weft stat` gets them, or with `is_node`
 // of one object as `weft status` gets it. Any shape is taken; what is not as expected is left out.
-void top_answer(struct top_model *model, pid_t pid, bool is_node, struct json_object *devices);
+void top_answer(struct top_model *model, pid_t pid, bool is_node, struct json_object *answers);
 // `error` is that of control/ask.h; -ECONNREFUSED: it is gone.
 void top_no_answer(struct top_model *model, pid_t pid, bool is_node, int error);
 void top_round_end(struct top_model *model);
@@ -107,6 +107,18 @@ struct top_subject *top_find(const struct top_model *model, enum top_kind kind, 
 
 // The p50 and others of the last round; of all since it began if nothing came in it. NULL: none.
 const struct histogram *top_latency(const struct top_subject *subject);
+
+// The latencies of a process by operation, of all its devices or volumes together. More than these,
+// and names of other than small letters, spaces and underscores, are left out: they are not ours.
+enum { TOP_OPERATION_COUNT_MAX = 16 };
+struct top_operations {
+    size_t count;
+    struct top_operation {
+        char name[TOP_TEXT_LEN];
+        struct histogram latency;
+    } of[TOP_OPERATION_COUNT_MAX];
+};
+void top_operations(const struct top_subject *process, struct top_operations *ret);
 
 /* ---- for read.c, which takes answers apart ----------------------------------------------- */
 

@@ -13,6 +13,8 @@
 // tells of a million keeps nobody waiting.
 enum { PARTS_MAX = 1024, LOOKED_AT_MAX = 4 * PARTS_MAX };
 
+static const char *const devices[] = {DEVICE_NAME_IWARP, DEVICE_NAME_ROCE};
+
 static struct json_object *member(struct json_object *object, const char *name, enum json_type type)
 {
     struct json_object *found;
@@ -137,6 +139,58 @@ static void latency_read(struct json_object *latency, struct histogram *h)
     }
 }
 
+/* ---- latencies by operation ------------------------------------------------------------------ */
+
+// NULL: it is none, or there is no room for one more.
+static struct top_operation *operation_of(struct top_operations *operations, const char *name)
+{
+    for (size_t i = 0; i < operations->count; i++) {
+        if (strcmp(operations->of[i].name, name) == 0) {
+            return &operations->of[i];
+        }
+    }
+    const size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz _");
+    if (name[len] != '\0' || len >= TOP_TEXT_LEN || operations->count == TOP_OPERATION_COUNT_MAX) {
+        return NULL;
+    }
+    struct top_operation *operation = &operations->of[operations->count++];
+    *operation = (struct top_operation){0};
+    text_set(operation->name, name);
+    return operation;
+}
+
+static void operations_add(struct top_operations *operations, struct json_object *of)
+{
+    struct json_object *latency = member(of, "latency", json_type_object);
+    if (latency == NULL) {
+        return;
+    }
+    json_object_object_foreach(latency, name, value)
+    {
+        struct top_operation *operation =
+            json_object_is_type(value, json_type_object) ? operation_of(operations, name) : NULL;
+        if (operation != NULL) {
+            histogram_read(value, &operation->latency);
+        }
+    }
+}
+
+void top_operations(const struct top_subject *process, struct top_operations *ret)
+{
+    struct elements volumes = elements_of(process->answer, "volumes");
+    struct elements answers = {.array = process->is_node ? NULL : process->answer};
+    struct json_object *found;
+    ret->count = 0;
+    while ((found = elements_next(&volumes)) != NULL && volumes.next <= PARTS_MAX) {
+        operations_add(ret, found);
+    }
+    while ((found = elements_next(&answers)) != NULL && answers.next <= PARTS_MAX) {
+        for (unsigned n = 0; n < sizeof devices / sizeof devices[0]; n++) {
+            operations_add(ret, member(found, devices[n], json_type_object));
+        }
+    }
+}
+
 /* ---- a program with devices ------------------------------------------------------------------ */
 
 // What is being read of a process.
@@ -226,14 +280,13 @@ static void device_read(struct reading *r, struct json_object *answer, const cha
     }
 }
 
-static void program_read(struct reading *r, struct json_object *devices)
+static void program_read(struct reading *r, struct json_object *answers)
 {
-    static const char *const names[] = {DEVICE_NAME_IWARP, DEVICE_NAME_ROCE};
     const char *program = "";
-    for (size_t i = 0; i < json_object_array_length(devices); i++) {
-        struct json_object *answer = json_object_array_get_idx(devices, i);
-        for (unsigned n = 0; n < sizeof names / sizeof names[0]; n++) {
-            device_read(r, answer, names[n]);
+    for (size_t i = 0; i < json_object_array_length(answers); i++) {
+        struct json_object *answer = json_object_array_get_idx(answers, i);
+        for (unsigned n = 0; n < sizeof devices / sizeof devices[0]; n++) {
+            device_read(r, answer, devices[n]);
         }
         program = text_of(answer, "program");
     }
@@ -244,7 +297,7 @@ static void program_read(struct reading *r, struct json_object *devices)
     text_set(s->name, program);
     text_set(s->what, r->devices);
     s->connections = r->connections;
-    answer_keep(s, json_object_get(devices));
+    answer_keep(s, json_object_get(answers));
     top_note(r->model, s, &r->totals, &r->latency);
 }
 
@@ -358,15 +411,15 @@ static void node_read(struct reading *r, struct json_object *node)
     top_note(r->model, s, &r->totals, &r->latency);
 }
 
-void top_answer(struct top_model *model, pid_t pid, bool is_node, struct json_object *devices)
+void top_answer(struct top_model *model, pid_t pid, bool is_node, struct json_object *answers)
 {
     struct reading reading = {.model = model, .pid = pid};
-    if (!json_object_is_type(devices, json_type_array)) {
+    if (!json_object_is_type(answers, json_type_array)) {
         return;
     }
     if (!is_node) {
-        program_read(&reading, devices);
-    } else if (json_object_array_length(devices) > 0) {
-        node_read(&reading, json_object_array_get_idx(devices, 0));
+        program_read(&reading, answers);
+    } else if (json_object_array_length(answers) > 0) {
+        node_read(&reading, json_object_array_get_idx(answers, 0));
     }
 }

@@ -63,6 +63,19 @@ static bool is_told(const struct top_subject *s)
     return s->kind == TOP_PROCESS && s->status != TOP_GONE;
 }
 
+static void latencies_write(const struct top_subject *s, FILE *out)
+{
+    struct top_operations operations;
+    char of_process[LABELS_LEN_MAX], labels[2 * LABELS_LEN_MAX];
+    labels_of(s, of_process);
+    top_operations(s, &operations);
+    for (size_t i = 0; i < operations.count; i++) {
+        const struct top_operation *operation = &operations.of[i];
+        snprintf(labels, sizeof labels, "%s,operation=\"%s\"", of_process, operation->name);
+        exposition_histogram(out, "process_latency_seconds", labels, &operation->latency);
+    }
+}
+
 void watch_metrics_write(const struct top_model *model, FILE *out)
 {
     char labels[LABELS_LEN_MAX];
@@ -80,9 +93,8 @@ void watch_metrics_write(const struct top_model *model, FILE *out)
                       "from post to completion, of a sample; of a storage node from request to "
                       "answer");
     for (size_t i = 0; i < model->count; i++) {
-        const struct top_subject *s = model->subjects[i];
-        if (is_told(s) && s->latency != NULL) {
-            exposition_histogram(out, "process_latency_seconds", labels_of(s, labels), s->latency);
+        if (is_told(model->subjects[i])) {
+            latencies_write(model->subjects[i], out);
         }
     }
 }

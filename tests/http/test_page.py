@@ -97,9 +97,38 @@ def a_program_has_metrics_though_it_has_no_door():
     assert fields['content-type'].startswith('text/plain; version=0.0.4'), fields
     labels = f'{{pid="{os.getpid()}",kind="program",program="a \\"quoted\\\\ name?"}}'
     for row in (f'weft_process_up{labels} 1', f'weft_process_work_total{labels} 9',
-                f'weft_process_octets_out_total{labels} 1023',
-                f'weft_process_latency_seconds_count{labels} 2'):
+                f'weft_process_octets_out_total{labels} 1023'):
         assert row in body.splitlines(), f'no {row} in\n{body}'
+
+
+@case
+def latencies_of_a_program_are_told_by_operation():
+    write = {'count': 5, 'sum_ns': 5000000, 'max_ns': 1000000, 'buckets': [[1015807, 5]]}
+    more = {'weft_roce0': {'latency': {'sampled_one_in': 16, 'write': write, 'a"b': write}}}
+    many = {'latency': {'x' * i: write for i in range(1, 64)}}
+    with process(encoded({**ANSWER, **more})), watching(os.getpid()) as (_, address):
+        body = curl(address + 'metrics')[1]
+    labels = f'pid="{os.getpid()}",kind="program",program="a \\"quoted\\\\ name?",operation='
+    for row in (f'count{{{labels}"send"}} 2', f'count{{{labels}"write"}} 5',
+                f'sum{{{labels}"write"}} 0.005000000',
+                f'bucket{{{labels}"send",le="0.000001023"}} 1',
+                f'bucket{{{labels}"write",le="0.001048575"}} 5'):
+        assert f'weft_process_latency_seconds_{row}' in body.splitlines(), f'no {row} in\n{body}'
+    assert body.count('weft_process_latency_seconds_count{') == 2, body
+    with process(encoded({'weft0': many})), watching(os.getpid()) as (_, address):
+        assert curl(address + 'metrics')[1].count('latency_seconds_count{') == 16
+
+
+@case
+def latencies_of_a_node_are_told_by_operation_too():
+    with serving('ram:1M') as (node, _), watching(node.process.pid) as (_, watch):
+        with Client(node) as client:
+            client.go()
+            client.request(READ, length=4096)
+            assert client.answer(4096)[0] == 0
+        body = until(lambda: [row for row in curl(watch + 'metrics')[1].splitlines()
+                              if row.startswith('weft_process_latency_seconds_count{')])
+    assert len(body) == 1 and body[0].endswith('operation="read"} 1'), body
 
 
 @case
