@@ -1,5 +1,5 @@
-// Before the host sleeps it looks on for answers of RTAs (loop/lookout.h): a request that the device
-// answers at once then costs no bell and no wake-up of the host.
+// Before the host sleeps it looks on for answers of RTAs (loop/lookout.h): a request that the
+// device answers at once then costs no bell and no wake-up of the host.
 
 #include "base/time.h"
 #include "node/bus/ring.h"

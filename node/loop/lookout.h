@@ -1,8 +1,8 @@
 // Whether a member looks on for a moment before the loop falls asleep. The other side often does
 // something sooner than two processes fall asleep and are woken again: then neither has to. But who
 // looks on keeps a processor from those who may need it, and loses more than a sleep if nothing
-// comes: so it is done as long as it pays nearly always, and now and then. A link does it as long as
-// it pays at all (base/lingering.h), since it does it for less long.
+// comes: so it is done as long as it pays nearly always, and now and then. A link does it as long
+// as it pays at all (base/lingering.h), since it does it for less long.
 #pragma once
 
 #include <stdbool.h>

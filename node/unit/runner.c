@@ -12,6 +12,7 @@
 
 #include "base/time.h"
 #include "node/ddm/registry.h"
+#include "node/interface/cta_rta.h"
 #include "node/interface/request.h"
 #include "node/loop/lookout.h"
 #include "node/rta/formats.h"

@@ -1,5 +1,5 @@
-// An RTA on its loop, when it sleeps: the time is the test's, and so is who stands at the other end of
-// the bus. The requests are of a connection that is not there, which the agent answers at once.
+// An RTA on its loop, when it sleeps: the time is the test's, and so is who stands at the other end
+// of the bus. The requests are of a connection that is not there, which the agent answers at once.
 
 #include <setjmp.h>
 #include <stdarg.h>

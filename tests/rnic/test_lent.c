@@ -1,5 +1,5 @@
-// Octets of Read Responses leave from where they lie, if no CRC holds anybody to them; what the peer
-// does not take at once is kept, for the program may take the memory back.
+// Octets of Read Responses leave from where they lie, if no CRC holds anybody to them; what the
+// peer does not take at once is kept, for the program may take the memory back.
 
 #include <stdlib.h>
 #include <string.h>
