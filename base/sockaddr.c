@@ -113,13 +113,29 @@ struct sockaddr_storage sockaddr_of_octets(const struct in6_addr *octets, in_por
     return addr;
 }
 
+static struct sockaddr_storage same(const struct sockaddr *addr)
+{
+    struct sockaddr_storage same = {0};
+    memcpy(&same, addr, sockaddr_len(addr));
+    return same;
+}
+
 struct sockaddr_storage sockaddr_unmapped(const struct sockaddr *addr)
 {
     const struct in6_addr octets = sockaddr_octets(addr);
-    struct sockaddr_storage same = {0};
-    if (addr->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&octets)) {
-        return sockaddr_of_octets(&octets, sockaddr_port(addr));
+    bool is_mapped = addr->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&octets);
+    return is_mapped ? sockaddr_of_octets(&octets, sockaddr_port(addr)) : same(addr);
+}
+
+struct sockaddr_storage sockaddr_mapped(const struct sockaddr *addr)
+{
+    if (addr->sa_family != AF_INET) {
+        return same(addr);
     }
-    memcpy(&same, addr, sockaddr_len(addr));
-    return same;
+    const struct sockaddr_in6 in6 = {.sin6_family = AF_INET6,
+                                     .sin6_port = sockaddr_port(addr),
+                                     .sin6_addr = sockaddr_octets(addr)};
+    struct sockaddr_storage mapped = {0};
+    memcpy(&mapped, &in6, sizeof in6);
+    return mapped;
 }

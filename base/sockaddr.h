@@ -29,3 +29,5 @@ struct in6_addr sockaddr_octets(const struct sockaddr *addr);
 struct sockaddr_storage sockaddr_of_octets(const struct in6_addr *octets, in_port_t port);
 // As it was, but for an IPv4 address that a socket of both families has mapped: that is AF_INET.
 struct sockaddr_storage sockaddr_unmapped(const struct sockaddr *addr);
+// The other way round: as a socket of IPv6 has it.
+struct sockaddr_storage sockaddr_mapped(const struct sockaddr *addr);

@@ -1,4 +1,7 @@
 // A socket of datagrams: to whom it sends, which way, and what it has received. It never waits.
+//
+// A socket of IPv6 may have peers of IPv4, too, which it shows as ::ffff:a.b.c.d to the program and
+// the kernel alone: on the wire and in between they are what they are.
 
 #include "rsocket/datagram.h"
 
@@ -20,6 +23,7 @@ struct rs_datagrams {
     int epoll_fd;          // the UDP socket and the completion channels
     struct list_link uds;  // of local addresses
     struct rs_peers peers; // their queue pairs
+    bool is_of_6;          // the UDP socket is
     bool is_connected;
     struct sockaddr_storage peer;                   // then
     struct list_link received;                      // the oldest first
@@ -37,6 +41,10 @@ struct rs_datagrams *rs_datagrams_create(int udp_fd)
         return NULL;
     }
     struct epoll_event event = {.events = EPOLLIN};
+    int family = AF_UNSPEC;
+    socklen_t family_len = sizeof family;
+    getsockopt(udp_fd, SOL_SOCKET, SO_DOMAIN, &family, &family_len);
+    dg->is_of_6 = family == AF_INET6;
     dg->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (dg->epoll_fd < 0 || epoll_ctl(dg->epoll_fd, EPOLL_CTL_ADD, udp_fd, &event) != 0) {
         int saved = errno;
@@ -93,12 +101,20 @@ static int route_ask(const struct sockaddr *dest, struct sockaddr_storage *ret)
     return result;
 }
 
+// As the program and the kernel have it.
+static struct sockaddr_storage shown(const struct rs_datagrams *dg,
+                                     const struct sockaddr_storage *addr)
+{
+    return dg->is_of_6 ? sockaddr_mapped((const struct sockaddr *)addr) : *addr;
+}
+
 // The socket's own, as the peer sees it: with a port, which it may have to take now.
 static int own_address(const struct rs *rs, const struct sockaddr *dest,
                        struct sockaddr_storage *ret)
 {
-    struct sockaddr *own = (struct sockaddr *)ret;
-    socklen_t len = sizeof *ret;
+    struct sockaddr_storage named;
+    struct sockaddr *own = (struct sockaddr *)&named;
+    socklen_t len = sizeof named;
     if (getsockname(rs->fd, own, &len) != 0) {
         return -1;
     }
@@ -109,11 +125,11 @@ static int own_address(const struct rs *rs, const struct sockaddr *dest,
         }
     }
     if (!is_any(own)) {
+        *ret = sockaddr_unmapped(own);
         return 0;
     }
-    const in_port_t port = sockaddr_port(own);
     int result = route_ask(dest, ret);
-    sockaddr_set_port(own, port);
+    sockaddr_set_port((struct sockaddr *)ret, sockaddr_port(own));
     return result;
 }
 
@@ -156,7 +172,6 @@ static int udp_send(struct rs *rs, struct rs_peer *peer, enum rs_op op, struct r
                     int flags)
 {
     const struct sockaddr *own = (const struct sockaddr *)&peer->ud->own;
-    const struct sockaddr *to = (const struct sockaddr *)&peer->addr;
     const struct rs_udp_header header = {.op = op, .qpn = peer->ud->id->qp->qp_num};
     uint8_t buf[RS_MESSAGE_LEN];
     size_t len = rs_udp_header_emit(&header, own, buf);
@@ -165,7 +180,9 @@ static int udp_send(struct rs *rs, struct rs_peer *peer, enum rs_op op, struct r
         rs_source_copy(source, buf + len, left);
         len += left;
     }
-    return sendto(rs->fd, buf, len, flags | MSG_NOSIGNAL, to, sockaddr_len(to)) < 0 ? -1 : 0;
+    const struct sockaddr_storage to = shown(rs->datagrams, &peer->addr);
+    const struct sockaddr *addr = (const struct sockaddr *)&to;
+    return sendto(rs->fd, buf, len, flags | MSG_NOSIGNAL, addr, sockaddr_len(addr)) < 0 ? -1 : 0;
 }
 
 // A queue pair that is known already has its handle.
@@ -202,14 +219,17 @@ static bool is_heard(const struct rs_datagrams *dg, const struct sockaddr *sende
 static bool udp_take(struct rs *rs, struct rs_message *m)
 {
     struct rs_datagrams *dg = rs->datagrams;
-    struct sockaddr *sender = (struct sockaddr *)&m->sender;
-    socklen_t sender_len = sizeof m->sender;
+    struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
+    const struct sockaddr *sender = (const struct sockaddr *)&m->sender;
+    socklen_t from_len = sizeof from;
     uint8_t *octets = dg->octets[m - dg->messages];
-    ssize_t len = recvfrom(rs->fd, octets, RS_MESSAGE_LEN, MSG_DONTWAIT, sender, &sender_len);
+    ssize_t len =
+        recvfrom(rs->fd, octets, RS_MESSAGE_LEN, MSG_DONTWAIT, (struct sockaddr *)&from, &from_len);
     struct rs_udp_header header;
     if (len < 0 && errno != ECONNREFUSED) { // that is told to who sends
         return false;
     }
+    m->sender = sockaddr_unmapped((const struct sockaddr *)&from);
     size_t header_len = len > 0 ? rs_udp_header_parse(octets, (size_t)len, sender, &header) : 0;
     if (header_len > 0) {
         answer(rs, sender, &header);
@@ -352,16 +372,15 @@ int rs_datagrams_connect(struct rs *rs, const struct sockaddr *addr)
     if (connect(rs->fd, is_end ? &none : addr, is_end ? sizeof none : sockaddr_len(addr)) != 0) {
         return -1;
     }
-    if (!is_end && peer_of(rs, addr) == NULL) {
+    const struct sockaddr_storage peer = sockaddr_unmapped(addr);
+    if (!is_end && peer_of(rs, (const struct sockaddr *)&peer) == NULL) {
         int saved = errno;
         connect(rs->fd, &none, sizeof none);
         dg->is_connected = false;
         return rs_fail(saved);
     }
     dg->is_connected = !is_end;
-    if (!is_end) {
-        memcpy(&dg->peer, addr, sockaddr_len(addr));
-    }
+    dg->peer = peer;
     return 0;
 }
 
@@ -416,7 +435,8 @@ ssize_t rs_datagrams_send(struct rs *rs, struct rs_source *source, bool is_nonbl
     if (dest == NULL && !dg->is_connected) {
         return rs_fail(EDESTADDRREQ);
     }
-    const struct sockaddr *to = dest != NULL ? dest : (const struct sockaddr *)&dg->peer;
+    const struct sockaddr_storage peer = dest != NULL ? sockaddr_unmapped(dest) : dg->peer;
+    const struct sockaddr *to = (const struct sockaddr *)&peer;
     if (len > RS_MESSAGE_LEN - rs_udp_header_len(to)) {
         return rs_fail(EMSGSIZE);
     }
@@ -461,7 +481,7 @@ ssize_t rs_datagrams_receive(struct rs *rs, const struct iovec *parts, size_t co
     struct rs_message *m = LIST_ENTRY(dg->received.next, struct rs_message, link);
     size_t done = copy_out(m, parts, count);
     size_t len = m->len;
-    *ret_sender = m->sender;
+    *ret_sender = shown(dg, &m->sender);
     *ret_flags = done < len ? MSG_TRUNC : 0;
     if ((flags & MSG_PEEK) == 0) {
         read_done(dg, m);

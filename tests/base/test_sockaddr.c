@@ -114,13 +114,15 @@ static void ends_are_the_same_by_family_address_and_port(void **state)
     assert_false(sockaddr_is_same(as(&a), as(&mapped)));
 }
 
-static void a_mapped_address_becomes_one_of_ipv4_and_others_stay(void **state)
+static void a_mapped_address_becomes_one_of_ipv4_and_back_and_others_stay(void **state)
 {
     const struct sockaddr_storage mapped = of("::ffff:192.0.2.7"), v4 = of("192.0.2.7");
     const struct sockaddr_storage v6 = of("fe80::1");
     const struct sockaddr_storage unmapped = sockaddr_unmapped(as(&mapped));
     const struct sockaddr_storage same = sockaddr_unmapped(as(&v6));
+    const struct sockaddr_storage again = sockaddr_mapped(as(&v4));
     assert_true(sockaddr_is_same(as(&unmapped), as(&v4)));
+    assert_true(sockaddr_is_same(as(&again), as(&mapped)));
     assert_memory_equal(&same, &v6, sizeof v6);
 }
 
@@ -134,7 +136,7 @@ int main(void)
         cmocka_unit_test(only_ipv6_has_a_scope),
         cmocka_unit_test(wildcards_and_loopback_addresses_are_known),
         cmocka_unit_test(ends_are_the_same_by_family_address_and_port),
-        cmocka_unit_test(a_mapped_address_becomes_one_of_ipv4_and_others_stay),
+        cmocka_unit_test(a_mapped_address_becomes_one_of_ipv4_and_back_and_others_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

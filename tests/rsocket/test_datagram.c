@@ -393,6 +393,38 @@ static void test_who_is_not_bound_is_given_a_port(void **state)
     rclose(other);
 }
 
+// Bound to no address, a socket of IPv6 hears and answers IPv4, first over UDP and then not.
+static void test_socket_of_ipv6_has_peers_of_ipv4(void **state)
+{
+    struct sockaddr_in addr, from;
+    struct sockaddr_in6 own = {.sin6_family = AF_INET6}, seen;
+    socklen_t len = sizeof own;
+    char buf[64];
+    int of_4 = bound_socket(&addr), of_6 = rsocket(AF_INET6, SOCK_DGRAM, 0);
+    assert_int_equal(rbind(of_6, (const struct sockaddr *)&own, sizeof own), 0);
+    assert_int_equal(rgetsockname(of_6, (struct sockaddr *)&own, &len), 0);
+    struct sockaddr_in to = loopback;
+    to.sin_port = own.sin6_port;
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(send_to(of_4, "question", &to), 8);
+        len = sizeof seen;
+        assert_int_equal(rrecvfrom(of_6, buf, sizeof buf, 0, (struct sockaddr *)&seen, &len), 8);
+        assert_int_equal(len, sizeof seen);
+        assert_true(IN6_IS_ADDR_V4MAPPED(&seen.sin6_addr));
+        assert_int_equal(seen.sin6_port, addr.sin_port);
+        assert_int_equal(rsendto(of_6, "answer", 6, 0, (const struct sockaddr *)&seen, len), 6);
+        assert_receives(of_4, "answer", &from);
+        assert_int_equal(from.sin_port, own.sin6_port);
+    }
+    assert_int_equal(rconnect(of_6, (const struct sockaddr *)&seen, sizeof seen), 0);
+    assert_int_equal(rsend(of_6, "connected", 9, 0), 9);
+    assert_receives(of_4, "connected", NULL);
+    assert_int_equal(send_to(of_4, "heard", &to), 5);
+    assert_int_equal(rrecv(of_6, buf, sizeof buf, 0), 5);
+    rclose(of_4);
+    rclose(of_6);
+}
+
 static void test_what_does_not_fit_is_cut_and_said(void **state)
 {
     struct two t;
@@ -591,6 +623,7 @@ int main(void)
         cmocka_unit_test(test_each_datagram_is_received_alone_and_in_order),
         cmocka_unit_test(test_connected_ones_send_without_an_address),
         cmocka_unit_test(test_who_is_not_bound_is_given_a_port),
+        cmocka_unit_test(test_socket_of_ipv6_has_peers_of_ipv4),
         cmocka_unit_test(test_what_does_not_fit_is_cut_and_said),
         cmocka_unit_test(test_parts_make_one_datagram),
         cmocka_unit_test(test_longest),
