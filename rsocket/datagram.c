@@ -77,14 +77,6 @@ void rs_datagrams_free(struct rs_datagrams *dg)
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-static bool is_any(const struct sockaddr *addr)
-{
-    if (addr->sa_family == AF_INET) {
-        return ((const struct sockaddr_in *)addr)->sin_addr.s_addr == htonl(INADDR_ANY);
-    }
-    return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)addr)->sin6_addr);
-}
-
 // What the kernel would send from.
 static int route_ask(const struct sockaddr *dest, struct sockaddr_storage *ret)
 {
@@ -124,7 +116,7 @@ static int own_address(const struct rs *rs, const struct sockaddr *dest,
             return -1;
         }
     }
-    if (!is_any(own)) {
+    if (!sockaddr_is_any(own)) {
         *ret = sockaddr_unmapped(own);
         return 0;
     }
