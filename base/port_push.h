@@ -5,7 +5,7 @@
 //
 // What cannot go so goes by the stream, where whatever is wrong with it is found out.
 //
-// Threads: as for struct link_ops, but for `copy`.
+// Threads: as for struct link_ops, but for `put` and `copy`.
 #pragma once
 
 #include <stdbool.h>
@@ -44,11 +44,14 @@ enum {
     PULL_RUN_PIECES_MAX = 32,
 };
 
-enum pull_answer {
-    PULL_REFUSED, // it goes by the stream, and what follows will
-    PULL_BEHIND,  // it goes by the stream, as what was sent before has not been taken yet
-    PULL_LATER,   // ask again in the next turn, or behind those that have begun
-    PULL_BEGUN,   // or may begin
+enum { PUSH_PIECES_MAX = 16 };
+
+// What becomes of a Write or Read that would go past the stream.
+enum past_answer {
+    PAST_REFUSED, // it goes by the stream, and what follows will
+    PAST_BEHIND,  // it goes by the stream, as what was sent before has not been taken yet
+    PAST_LATER,   // ask again in the next turn, or behind those that have begun
+    PAST_BEGUN,   // or may begin
 };
 
 // Where the octets of a pull lie, and by which key.
@@ -84,6 +87,17 @@ static inline bool pull_run_has_room(const struct pull_run *run, const struct pu
                                run->piece_count + pull->piece_count <= PULL_RUN_PIECES_MAX);
 }
 
+// A push that has begun.
+struct push_aimed {
+    struct link_stream *stream; // its memory stays until `conclude`, whatever becomes of it
+    int process;                // into whose memory
+    struct key key;
+    uint64_t addr; // there
+    size_t len;
+    unsigned piece_count;
+    struct span pieces[PUSH_PIECES_MAX];
+};
+
 struct push_ops {
     // ---- whose memory it is
 
@@ -102,17 +116,24 @@ struct push_ops {
 
     // ---- who writes
 
-    // True: all octets are in the peer's memory, the last of them behind all others, and everything
-    // that was sent on the stream before has been taken by the peer. False: nothing has happened
-    // that the same Write on the stream does not do again.
-    bool (*push)(struct link_stream *stream, const struct push *push);
+    // BEGUN: it may go there, and all that was sent on the stream before has been taken by the
+    // peer.
+    // `put` and `conclude` follow. NULL in the place of what has begun: nothing does, it could.
+    enum past_answer (*aim)(struct link_stream *stream, const struct push *push,
+                            struct push_aimed *ret);
+    // Puts the octets there, the last ones behind all others. In any thread, without a lock: the
+    // peer's memory may be long in coming. False: nothing has happened that the same Write on the
+    // stream does not do again.
+    bool (*put)(const struct push_aimed *push);
+    // Behind it, also where the stream has been closed meanwhile.
+    void (*conclude)(const struct push_aimed *push, bool is_done);
 
     // ---- who reads
 
     // BEGUN: all octets may be had, it is in the run, which has room for it; and all that was sent
     // on the stream before has been taken by the peer. BEHIND: it has not. REFUSED: they may not,
     // or not so.
-    enum pull_answer (*locate)(struct link_stream *stream, const struct pull *pull,
+    enum past_answer (*locate)(struct link_stream *stream, const struct pull *pull,
                                struct pull_run *run);
     // Copies them here. In any thread, without a lock: the peer's memory may be long in coming.
     // So many from the first on are whole.

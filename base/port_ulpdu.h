@@ -45,13 +45,11 @@ struct ulpdu_sink {
     uint64_t (*put)(void *ctx, struct span header, const struct span *pieces, unsigned piece_count,
                     bool is_lent);
     void *ctx;
-    // A whole Write past the stream, behind all that was put: see struct push_ops. NULL: none goes
-    // so.
-    bool (*push)(void *ctx, const struct push *push);
-    // What a Read asks for past the stream, behind all that was put. NULL: none goes so. What has
-    // begun is copied outside of this call, and of the caller's; what begins in the same call of
-    // the caller's is copied together.
-    enum pull_answer (*pull)(void *ctx, const struct pull *pull);
+    // A whole Write past the stream, or what a Read asks for, behind all that was put (struct
+    // push_ops). NULL: none goes so. What has begun is copied outside of this call, and of the
+    // caller's; what begins in the same call of the caller's is copied together.
+    enum past_answer (*push)(void *ctx, const struct push *push);
+    enum past_answer (*pull)(void *ctx, const struct pull *pull);
 };
 
 // How a stream ended, as what stands on it is told.

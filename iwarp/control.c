@@ -186,7 +186,7 @@ void qp_on_no_peer(struct qp *qp, instant_ns now)
 // Back to the beginning, nothing is reported.
 static void reset(struct qp *qp)
 {
-    CHECK(!pull_is_in_the_way(qp));
+    CHECK(!copy_is_in_the_way(qp));
     response_forget_all(qp);
     receive_forget(qp);
     wq_reset(&qp->wq);

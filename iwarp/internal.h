@@ -4,7 +4,8 @@
 //     qp.c         creation, attributes, invariants, format
 //     control.c    established, modify, closing, deadlines: what is asked for, what has been sent
 //     output.c     which message is next, and its segments
-//     pull.c       Reads past the stream
+//     push.c       Writes past the stream
+//     pull.c       Reads past it
 //     input.c      a ULPDU's way through check, placement, delivery
 //     early.c      the same beyond a hole, and what happens when that closes
 //     settle.c     the last thing in all of these: what follows from what happened
@@ -146,6 +147,11 @@ struct qp {
         bool is_failed;       // what was posted behind them is at fault
         int run;              // Reads that went by the stream one behind the other
     } pull;
+    struct {
+        bool is_out;     // the Write at tx_handle is being put there
+        bool is_refused; // the next message goes by the stream
+        bool is_left;    // ... is asked for again in the next turn
+    } push;
 
     // Input.
     bool is_first_arrival_due; // nothing has arrived yet
@@ -220,6 +226,11 @@ bool notice_is_due(const struct qp *qp);
 void notice_start(struct qp *qp);
 enum rdmap_refusal notice_deliver(struct qp *qp, const struct extension_message *message);
 
+// push.c
+// The message in progress is a Write that is being put into the peer's memory, or is left for who
+// may: it is in progress no more. False: it is to be put.
+bool push_start(struct qp *qp, struct ulpdu_sink *sink);
+
 // pull.c
 // Before each message: whether requests are taken for it, or wait for those before them.
 void pull_look(struct qp *qp, const struct ulpdu_sink *sink);
@@ -229,15 +240,16 @@ void pull_take(struct qp *qp, struct read_context *context);
 enum rdmap_refusal pull_start(struct qp *qp, struct ulpdu_sink *sink);
 void pull_note_message(struct qp *qp, enum tx_source source); // it has been put
 // Of the work requests nothing is put behind them until they are done.
-static inline bool pull_is_in_the_way(const struct qp *qp)
+static inline bool copy_is_in_the_way(const struct qp *qp)
 {
-    return qp->pull.out_count > 0;
+    return qp->pull.out_count > 0 || qp->push.is_out;
 }
 static inline void pull_forget(struct qp *qp)
 {
-    CHECK(!pull_is_in_the_way(qp));
+    CHECK(!copy_is_in_the_way(qp));
     qp->pull.taken_count = 0;
     qp->pull.is_refused = qp->pull.is_failed = false;
+    qp->push.is_refused = false;
 }
 
 // responder.c

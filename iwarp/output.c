@@ -59,7 +59,7 @@ static enum rdmap_refusal start_own_message(struct qp *qp, struct ulpdu_sink *si
 // A work request may be found at fault, and then nothing but a Terminate may follow.
 static bool start_own(struct qp *qp, struct ulpdu_sink *sink)
 {
-    if (!qp_takes_input(qp) || pull_is_in_the_way(qp)) {
+    if (!qp_takes_input(qp) || copy_is_in_the_way(qp)) {
         return false;
     }
     enum rdmap_refusal refusal = start_own_message(qp, sink);
@@ -107,6 +107,7 @@ static void message_put(struct qp *qp)
     qp->tx_source = TX_NONE;
     pull_note_message(qp, source);
     if (source == TX_WORK_REQUEST) {
+        qp->push.is_refused = false;
         requester_message_put(qp);
     } else if (source == TX_RESPONSE) {
         responder_message_put(qp);
@@ -145,33 +146,6 @@ static void trace_segment(const struct qp *qp, size_t len)
     TRACE(qp->config.wq.trace, TRACE_DDP, "qp %u out %s, %zu octets%s", qp->config.wq.qp_num,
           ddp_header_format(&tx->ddp.header, text, sizeof text), tx->fixed_len + len,
           is_last ? ", last" : "");
-}
-
-// Writes alone: everything else is the peer's queue pair's to see. Until the peer's first octets
-// have come it is not known whether both are weft.
-static bool may_push(const struct qp *qp, const struct ulpdu_sink *sink)
-{
-    return sink->push != NULL && qp->tx_source == TX_WORK_REQUEST && qp->tx.opcode == RDMAP_WRITE &&
-           qp->tx.ddp.offset == 0 && qp->tx.ddp.length > 0 && qp->rdmap.extensions_agreed;
-}
-
-// The message in progress, past the stream. False: it goes on it.
-static bool push_message(struct qp *qp, struct ulpdu_sink *sink)
-{
-    if (!may_push(qp, sink)) {
-        return false;
-    }
-    const struct send_wqe *wqe = wq_send_at(&qp->wq, qp->tx_handle);
-    struct span pieces[SGE_COUNT_MAX];
-    struct push push = {
-        .stag = wqe->rkey, .to = wqe->remote_addr, .len = (size_t)wqe->length, .pieces = pieces};
-    push.piece_count = wq_message_octets(&qp->wq, qp->tx_handle, 0, push.len, pieces);
-    if (push.piece_count == 0 || !sink->push(sink->ctx, &push)) {
-        return false;
-    }
-    qp->counters.pushed_writes++;
-    message_put(qp);
-    return true;
 }
 
 // One segment of the message in progress. False: the sink has no room.
@@ -216,10 +190,11 @@ bool qp_output(struct qp *qp, struct ulpdu_sink *sink, instant_ns now)
 {
     qp->wq.now = now;
     qp->turn_len = 0;
+    qp->push.is_left = false;
     while (!is_turn_over(qp)) {
         pull_look(qp, sink);
         if ((qp->tx_source == TX_NONE && !pick(qp, sink)) ||
-            (!push_message(qp, sink) && !put_segment(qp, sink))) {
+            (!push_start(qp, sink) && !put_segment(qp, sink)) || qp->push.is_left) {
             break;
         }
     }
@@ -253,13 +228,13 @@ bool qp_owes_output(const struct qp *qp)
 
 static bool wants_request(const struct qp *qp)
 {
-    bool is_kept = (qp->wq.keeps_requests && qp->wq.request_count > 0) || pull_is_in_the_way(qp);
+    bool is_kept = (qp->wq.keeps_requests && qp->wq.request_count > 0) || copy_is_in_the_way(qp);
     return !is_kept && read_flow_wants_take(&qp->wq.reads);
 }
 
 bool qp_has_output(const struct qp *qp)
 {
-    if (owes_others(qp) || (owes_own(qp) && !pull_is_in_the_way(qp))) {
+    if (owes_others(qp) || (owes_own(qp) && !copy_is_in_the_way(qp))) {
         return true;
     }
     return may_put(qp) && (wants_request(qp) || qp->is_extension_due || notice_is_due(qp) ||

@@ -82,7 +82,7 @@ static uint32_t pull_len(const struct read_context *context)
     return context->length < PULL_LEN_MAX ? context->length : PULL_LEN_MAX;
 }
 
-static enum pull_answer ask(struct qp *qp, struct ulpdu_sink *sink,
+static enum past_answer ask(struct qp *qp, struct ulpdu_sink *sink,
                             const struct read_context *context)
 {
     struct mspan places[PULL_PIECES_MAX];
@@ -93,7 +93,7 @@ static enum pull_answer ask(struct qp *qp, struct ulpdu_sink *sink,
         .pieces = places,
     };
     pull.piece_count = wq_answer_places(&qp->wq, context, pull.len, places, PULL_PIECES_MAX);
-    return pull.piece_count > 0 ? sink->pull(sink->ctx, &pull) : PULL_REFUSED;
+    return pull.piece_count > 0 ? sink->pull(sink->ctx, &pull) : PAST_REFUSED;
 }
 
 // Those that follow the first, if they may leave now, are copied with it. One that does not join
@@ -111,7 +111,7 @@ static void gather(struct qp *qp, struct ulpdu_sink *sink)
         }
         bool may_join = pull_takes(qp, work.context);
         pull_take(qp, work.context);
-        if (!may_join || ask(qp, sink, work.context) != PULL_BEGUN) {
+        if (!may_join || ask(qp, sink, work.context) != PAST_BEGUN) {
             return;
         }
         qp->pull.out_count++;
@@ -135,7 +135,7 @@ enum rdmap_refusal pull_start(struct qp *qp, struct ulpdu_sink *sink)
         return put_oldest(qp);
     }
     switch (ask(qp, sink, context)) {
-    case PULL_BEGUN:
+    case PAST_BEGUN:
         qp->pull.run = 0;
         qp->pull.out_count = 1;
         qp->wq.written = context->task->cookie;
@@ -143,12 +143,12 @@ enum rdmap_refusal pull_start(struct qp *qp, struct ulpdu_sink *sink)
             gather(qp, sink);
         }
         return RDMAP_ACCEPTED;
-    case PULL_REFUSED:
+    case PAST_REFUSED:
         qp->pull.run = RETRY_RUN;
         break;
-    case PULL_LATER:
+    case PAST_LATER:
         return RDMAP_ACCEPTED;
-    case PULL_BEHIND:
+    case PAST_BEHIND:
         break;
     }
     return put_oldest(qp);

@@ -168,6 +168,8 @@ bool qp_output(struct qp *qp, struct ulpdu_sink *sink, instant_ns now);
 // good; the other Reads go by the stream. Until then the queue pair is neither reset nor destroyed;
 // its stream may end.
 void qp_on_pulled(struct qp *qp, unsigned good_count, instant_ns now);
+// ... the one that its `push` has begun: the Write is in the peer's memory, or goes by the stream.
+void qp_on_pushed(struct qp *qp, bool is_done, instant_ns now);
 
 // Everything before `stream_position` was taken by the transport.
 void qp_on_handed(struct qp *qp, uint64_t stream_position, instant_ns now);

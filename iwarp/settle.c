@@ -55,7 +55,7 @@ void qp_settle(struct qp *qp)
         qp->is_drained = true;
         qp_raise(qp, QP_EVENT_SQ_DRAINED);
     }
-    if (qp->is_flush_due && !pull_is_in_the_way(qp) && (!qp->is_llp_open || qp_is_all_handed(qp))) {
+    if (qp->is_flush_due && !copy_is_in_the_way(qp) && (!qp->is_llp_open || qp_is_all_handed(qp))) {
         qp->is_flush_due = false;
         flush(qp);
         follow_overrun(qp);

@@ -13,7 +13,7 @@
 #include "base/qp_state.h"
 #include "base/time.h"
 
-struct pull_run;
+struct puller;
 struct rnic_qp;
 struct rnic_qp_init;
 struct shard;
@@ -72,7 +72,7 @@ struct carrier_ops {
     void (*serve_doorbell)(struct rnic_qp *qp, instant_ns now);
     // The copies that it began are over (rnic/pull.h): so many, from the first on, are whole. NULL:
     // it begins none.
-    void (*on_pulled)(struct rnic_qp *qp, const struct pull_run *run, unsigned count,
+    void (*on_pulled)(struct rnic_qp *qp, const struct puller *puller, unsigned count,
                       instant_ns now);
     // The program has moved it to this state.
     void (*on_moved)(struct rnic_qp *qp, enum qp_state to, instant_ns now);

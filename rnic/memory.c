@@ -76,7 +76,7 @@ int rnic_region_reregister(struct rnic *rnic, uint32_t stag, unsigned flags, uin
         .iova = (uint64_t)(uintptr_t)addr,
     };
     rnic_enter(rnic);
-    shard_await_pulls_into(&rnic->shard, stag);
+    shard_await_copies_of(&rnic->shard, stag);
     int error = mem_region_reregister(rnic->mem, stag, &change, ret_stag);
     TRACE(rnic->trace, TRACE_MEM, "STag 0x%08x: changes 0x%x: %s", stag, flags,
           error == 0 ? "done" : errno_name(-error));
@@ -89,7 +89,7 @@ int rnic_region_reregister(struct rnic *rnic, uint32_t stag, unsigned flags, uin
 int rnic_region_deregister(struct rnic *rnic, uint32_t stag)
 {
     rnic_enter(rnic);
-    shard_await_pulls_into(&rnic->shard, stag);
+    shard_await_copies_of(&rnic->shard, stag);
     int error = mem_region_deregister(rnic->mem, stag);
     TRACE(rnic->trace, TRACE_MEM, "STag 0x%08x: deregistered: %s", stag,
           error == 0 ? "done" : errno_name(-error));

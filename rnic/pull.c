@@ -21,11 +21,11 @@ static bool is_out(const struct rnic_qp *qp)
     return !list_is_empty(&qp->pull.link);
 }
 
-static struct rnic_qp *find_into(const struct shard *shard, uint32_t lkey)
+static struct rnic_qp *find_user(const struct shard *shard, uint32_t lkey)
 {
     for (const struct list_link *l = shard->pulls.next; l != &shard->pulls; l = l->next) {
         struct rnic_qp *qp = LIST_ENTRY(l, struct rnic_qp, pull.link);
-        if (wq_reads_into(qp->wq, lkey)) {
+        if (qp->pull.is_pushing ? wq_next_reads_from(qp->wq, lkey) : wq_reads_into(qp->wq, lkey)) {
             return qp;
         }
     }
@@ -47,7 +47,7 @@ static void wait_for_end(struct shard *shard, const struct rnic_qp *qp, bool *is
     if (error != 0 && !*is_said) {
         *is_said = true;
         TRACE(shard->rnic->trace, TRACE_ERROR,
-              "QP %u: waiting for a thread that copies out of the memory of process %d", qp_num,
+              "QP %u: waiting for a thread that copies from or to the memory of process %d", qp_num,
               process);
     }
 }
@@ -63,12 +63,12 @@ void shard_bar_pulls(struct shard *shard, struct rnic_qp *qp)
     }
 }
 
-void shard_await_pulls_into(struct shard *shard, uint32_t lkey)
+void shard_await_copies_of(struct shard *shard, uint32_t lkey)
 {
     bool is_said = false;
     const struct rnic_qp *qp;
     CHECK(shard_is_held(shard));
-    while (rnic_is_alive(shard->rnic) && (qp = find_into(shard, lkey)) != NULL) {
+    while (rnic_is_alive(shard->rnic) && (qp = find_user(shard, lkey)) != NULL) {
         wait_for_end(shard, qp, &is_said);
     }
 }

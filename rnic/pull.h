@@ -1,12 +1,13 @@
-// Copies out of the memory of other processes of this host (base/port_push.h), for Reads of the
-// queue pairs of a shard. No lock is held during one: the peer's pages may have to be fetched.
+// Copies out of the memory of other processes of this host, for Reads of the queue pairs of a
+// shard, and into it, for Writes (base/port_push.h). No lock is held during one: the peer's pages
+// may have to be fetched.
 //
 //     a program's thread that posts, polls or drives has the lock, as the shard's *puller*
-//         a queue pair begins a pull: it is the puller's now, one at a time
+//         a queue pair begins a copy: it is the puller's now, one at a time
 //     it lets the lock go, copies, takes the lock, and tells the queue pair
 //
 // While a copy is under way its queue pair is not destroyed or reset, and no region that it fills
-// is taken back: who wants to waits.
+// or takes octets from is taken back: who wants to waits.
 #pragma once
 
 #include <stddef.h>
@@ -24,5 +25,5 @@ void shard_pull(struct shard *shard, struct puller *puller);
 // Lock held, and let go meanwhile. No copy for this queue pair begins any more, until
 // qp->pull.is_barred is taken back, and when this returns none is under way.
 void shard_bar_pulls(struct shard *shard, struct rnic_qp *qp);
-// ... when none is that fills this local region.
-void shard_await_pulls_into(struct shard *shard, uint32_t lkey);
+// ... when none is that fills this local region, or takes octets from it.
+void shard_await_copies_of(struct shard *shard, uint32_t lkey);

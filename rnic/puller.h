@@ -1,9 +1,9 @@
-// Who may copy octets out of the memory of other processes (rnic/pull.h), and how long what is to
-// be copied waits for him.
+// Who may copy octets out of the memory of other processes, and into it (rnic/pull.h), and how long
+// what is to be copied waits for him.
 //
-// The background thread copies nothing, since all connections need it. A Read that it finds it
+// The background thread copies nothing, since all connections need it. What it finds it
 // *leaves* for a program's thread, if one was there lately, and so does a puller whose turn is
-// over. Where nobody comes within the time that a thread takes to wake up, the Read goes by the
+// over. Where nobody comes within the time that a thread takes to wake up, it goes by the
 // stream: the program is at something else. Who comes back each time is waited for longer: he is
 // away because somebody else has his processor, and the thread would only be one more who wants it.
 #pragma once
@@ -27,12 +27,14 @@ enum { PULLER_TURN_LEN = 1 << 20 }; // octets, before the program sees what has 
 // The thread stays within reach for who comes back, who then need not wake it.
 #define PULLER_REACH_NS (200 * NS_PER_US)
 
-// A thread that drives, as far as it pulls.
+// A thread that drives, as far as it copies.
 struct puller {
-    struct rnic_qp *qp;                           // whose pulls have begun; NULL: nobody's
-    uint64_t turn_len;                            // octets that it has copied in this turn
-    unsigned (*copy)(const struct pull_run *run); // what it will call for those that have begun
+    struct rnic_qp *qp;         // whose copies have begun; NULL: nobody's
+    uint64_t turn_len;          // octets that it has copied in this turn
+    const struct push_ops *ops; // the link's
+    bool is_pushing;            // a Write has begun; else Reads
     struct pull_run run;
+    struct push_aimed push;
 };
 
 // The run is left as it is: most that look find nothing to copy.
@@ -45,6 +47,12 @@ static inline void puller_begin(struct puller *puller)
 static inline bool puller_is_free(const struct puller *puller)
 {
     return puller->qp == NULL && puller->turn_len < PULLER_TURN_LEN;
+}
+
+// Without the lock: those that have begun. So many from the first on are whole.
+static inline unsigned puller_copy(const struct puller *puller)
+{
+    return puller->is_pushing ? puller->ops->put(&puller->push) : puller->ops->copy(&puller->run);
 }
 
 // Also by who could not have the lock: a program's thread is there, as a puller or not (NULL).

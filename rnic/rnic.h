@@ -204,12 +204,14 @@ struct rnic_qp_on_packets {
     atomic_uint gathered;   // posts since they were last looked at
 };
 
-// Octets of Reads that are copied out of the peer's memory (rnic/pull.h): who copies has no lock.
+// Octets of Reads that are copied out of the peer's memory, or of a Write into it (rnic/pull.h):
+// who copies has no lock.
 struct rnic_pull {
     struct list_link link; // among the shard's that are under way, or in none
     bool is_barred;        // the queue pair is about to go
     bool was_short;        // what left last went so, and others could have gone with it
-    int process;           // out of whose memory it is copied
+    bool is_pushing;       // a Write
+    int process;           // whose memory it is
 };
 
 struct rnic_qp {

@@ -270,13 +270,13 @@ void shard_pull(struct shard *shard, struct puller *puller)
 {
     while (puller->qp != NULL) {
         struct rnic_qp *qp = puller->qp;
-        unsigned count = puller->copy(&puller->run);
+        unsigned count = puller_copy(puller);
         puller->qp = NULL;
         shard_lock(shard);
         shard->puller = puller;
         instant_ns now = rnic_now(shard->rnic);
         puller_note_look(shard, puller, now);
-        shard->carrier->on_pulled(qp, &puller->run, count, now);
+        shard->carrier->on_pulled(qp, puller, count, now);
         if (shard->pull_waiter_count > 0) {
             pthread_cond_broadcast(&shard->pull_ended);
         }

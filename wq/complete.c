@@ -109,21 +109,32 @@ static bool is_put_by_reference(const struct send_wqe *wqe)
     }
 }
 
+static bool names(const struct send_wqe *wqe, uint32_t lkey)
+{
+    for (uint32_t k = 0; k < wqe->sge_count; k++) {
+        if (wqe->sge[k].lkey == lkey && wqe->sge[k].length > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool wq_reads_from(const struct wq *wq, uint32_t lkey)
 {
     uint32_t end = wq_begun_end(wq);
     for (uint32_t i = wqe_ring_head(&wq->sq); i != end && !wq->facts.copies; i++) {
         const struct send_wqe *wqe = wq_send_at(wq, i);
-        if (is_over_at(wqe, wq->released_mark) || !is_put_by_reference(wqe)) {
-            continue;
-        }
-        for (uint32_t k = 0; k < wqe->sge_count; k++) {
-            if (wqe->sge[k].lkey == lkey && wqe->sge[k].length > 0) {
-                return true;
-            }
+        if (!is_over_at(wqe, wq->released_mark) && is_put_by_reference(wqe) && names(wqe, lkey)) {
+            return true;
         }
     }
     return false;
+}
+
+bool wq_next_reads_from(const struct wq *wq, uint32_t lkey)
+{
+    const struct send_wqe *wqe = wq_send_at(wq, wq->sq_next);
+    return wq->is_sq_begun && is_put_by_reference(wqe) && names(wqe, lkey);
 }
 
 bool wq_reads_into(const struct wq *wq, uint32_t lkey)
@@ -131,10 +142,8 @@ bool wq_reads_into(const struct wq *wq, uint32_t lkey)
     uint32_t end = wq_begun_end(wq);
     for (uint32_t i = wqe_ring_head(&wq->sq); i != end; i++) {
         const struct send_wqe *wqe = wq_send_at(wq, i);
-        for (uint32_t k = 0; wqe->opcode == WQE_RDMA_READ && k < wqe->sge_count; k++) {
-            if (wqe->sge[k].lkey == lkey && wqe->sge[k].length > 0) {
-                return true;
-            }
+        if (wqe->opcode == WQE_RDMA_READ && names(wqe, lkey)) {
+            return true;
         }
     }
     return false;

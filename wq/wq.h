@@ -216,6 +216,8 @@ void wq_on_released(struct wq *wq, uint64_t mark, uint64_t len);
 void wq_on_settled(struct wq *wq, uint64_t mark);
 // Does a work request whose memory may be read again name this local region as a source?
 bool wq_reads_from(const struct wq *wq, uint32_t lkey);
+// ... the one that wq_next gave last?
+bool wq_next_reads_from(const struct wq *wq, uint32_t lkey);
 // Does a Read that has left and is not over name it as its destination?
 bool wq_reads_into(const struct wq *wq, uint32_t lkey);
 

@@ -106,6 +106,18 @@ void local_gate_expel(struct link_stream *stream)
 
 /* ---- the peer's memory ----------------------------------------------------------------------- */
 
+// The oldest that nobody reads just now.
+static void forget_one_peer(struct local_link *l)
+{
+    for (struct list_link *at = l->peers.next; at != &l->peers; at = at->next) {
+        struct local_peer_keys *peer = LIST_ENTRY(at, struct local_peer_keys, link);
+        if (peer->out_count == 0) {
+            local_gate_forget_peer(l, peer);
+            return;
+        }
+    }
+}
+
 // A process that refused is remembered, too, with no mirror.
 static struct local_peer_keys *peer_keys_of(struct local_stream *s, const struct local_gate *gate)
 {
@@ -127,8 +139,8 @@ static struct local_peer_keys *peer_keys_of(struct local_stream *s, const struct
         TRACE(l->config.trace, TRACE_LINK, "nothing is pushed into process %d: %s", s->process,
               errno_name(-error));
     }
-    if (l->peer_count == LOCAL_PEERS_MAX) {
-        local_gate_forget_peer(l, LIST_ENTRY(l->peers.next, struct local_peer_keys, link));
+    if (l->peer_count >= LOCAL_PEERS_MAX) {
+        forget_one_peer(l);
     }
     list_push_tail(&l->peers, &peer->link);
     l->peer_count++;

@@ -32,6 +32,7 @@ struct local_peer_keys {
     pid_t process;
     uint64_t nonce;
     const struct key_mirror *mirror;
+    unsigned out_count; // streams that read it just now without the lock
 };
 
 // Maps the keys that the gate names, and tries whether the kernel lets this process write there: by

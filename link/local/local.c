@@ -39,19 +39,28 @@ static struct local_stream *stream_new(struct local_link *l, void *owner)
     return s;
 }
 
-static void stream_rest(struct local_stream *s)
+void local_stream_rest(struct local_stream *s)
+{
+    local_memory_release(&s->memory);
+    rest_put(&local_link_at(s)->rest, &s->link);
+}
+
+// Who writes past it just now, without a lock, names it and its memory still.
+static void stream_leave(struct local_stream *s)
 {
     local_unlist(s);
     local_gate_close(s);
     list_remove(&s->listener_link);
     local_door_close(&s->door);
-    local_memory_release(&s->memory);
     local_stream_part(s);
     local_link_at(s)->in_memory_count -= s->path == LOCAL_PATH_MEMORY;
     s->path = LOCAL_PATH_TCP;
     s->forward.base.owner = NULL;
     list_remove(&s->link);
-    rest_put(&local_link_at(s)->rest, &s->link);
+    s->is_departed = true;
+    if (s->pushing_by == NULL) {
+        local_stream_rest(s);
+    }
 }
 
 static int local_bind(struct link *link, const struct sockaddr *addr, unsigned flags, void *owner,
@@ -64,7 +73,7 @@ static int local_bind(struct link *link, const struct sockaddr *addr, unsigned f
     }
     int error = link_bind(l->forward.inner, addr, flags, s, &s->forward.inner);
     if (error != 0) {
-        stream_rest(s);
+        stream_leave(s);
         return error;
     }
     *ret = &s->forward.base;
@@ -108,7 +117,7 @@ static int local_accept(struct link_stream *listener, struct link_stream **ret)
     }
     int error = link_accept(local_stream_of(listener)->forward.inner, &s->forward.inner);
     if (error != 0) {
-        stream_rest(s);
+        stream_leave(s);
         return error;
     }
     s->forward.inner->owner = s;
@@ -140,7 +149,7 @@ static void local_close(struct link_stream *stream, bool abort)
         is_reset |= local_peer_end(s) == LOCAL_END_SHUT;
     }
     link_close(s->forward.inner, is_reset);
-    stream_rest(s);
+    stream_leave(s);
 }
 
 /* ---- the link -------------------------------------------------------------------------------- */
@@ -252,7 +261,9 @@ static const struct push_ops local_push_ops = {
     .revoke = local_gate_revoke,
     .admit = local_gate_admit,
     .expel = local_gate_expel,
-    .push = local_push,
+    .aim = local_push_aim,
+    .put = local_push_put,
+    .conclude = local_push_conclude,
     .locate = local_pull_locate,
     .copy = local_pull_copy,
     .confirm = local_pull_confirm,

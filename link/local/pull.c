@@ -39,21 +39,21 @@ static void join(struct pull_run *run, const struct pull *pull, const struct pul
     run->len += pull->len;
 }
 
-enum pull_answer local_pull_locate(struct link_stream *stream, const struct pull *pull,
+enum past_answer local_pull_locate(struct link_stream *stream, const struct pull *pull,
                                    struct pull_run *run)
 {
     struct local_stream *s = local_stream_of(stream);
     struct local_pusher peer;
     struct pull_source source;
     if (s->path != LOCAL_PATH_MEMORY || s->is_broken || s->is_shut) {
-        return PULL_REFUSED;
+        return PAST_REFUSED;
     }
     // What is on the stream comes first: the peer has done it when it has given back its octets.
     if (!octet_ring_is_drained(&s->tx)) {
-        return PULL_BEHIND;
+        return PAST_BEHIND;
     }
     if (!local_gate_find(s, KEY_MAY_READ, &peer)) {
-        return PULL_REFUSED;
+        return PAST_REFUSED;
     }
     if (run->count == 0) {
         run->process = s->process;
@@ -61,14 +61,14 @@ enum pull_answer local_pull_locate(struct link_stream *stream, const struct pull
         run->nonce = s->peer_keys->nonce;
         run->opening = peer.opening;
     } else if (run->opening != peer.opening) {
-        return PULL_LATER;
+        return PAST_LATER;
     }
     if (!find_source(s, pull, &source)) {
         local_link_at(s)->counters.pulls_failed++;
-        return PULL_REFUSED;
+        return PAST_REFUSED;
     }
     join(run, pull, &source);
-    return PULL_BEGUN;
+    return PAST_BEGUN;
 }
 
 /* ---- the copy -------------------------------------------------------------------------------- */

@@ -1,5 +1,10 @@
 // Writes past the stream, into the peer's memory. As in struct push_ops.
+//
+// The source copies: whose memory it is waits for it when he takes a key back (slot.h).
 
+#include <string.h>
+
+#include "base/check.h"
 #include "base/key_mirror.h"
 #include "base/port_push.h"
 #include "base/time.h"
@@ -12,27 +17,12 @@
 
 #define RUN_GAP_NS (20 * NS_PER_US) // Writes of a stream follow each other faster
 
-static bool push_by(const struct local_pusher *pusher, const struct key *key, uint64_t addr,
-                    const struct push *w)
-{
-    struct iovec pieces[LOCAL_PUSH_PIECES_MAX];
-    for (unsigned i = 0; i < w->piece_count; i++) {
-        pieces[i] = (struct iovec){(void *)(uintptr_t)w->pieces[i].ptr, w->pieces[i].len};
-    }
-    if (!local_slot_enter(pusher, key, addr, w->len)) {
-        return false;
-    }
-    int error = local_slot_call(pusher, pieces, w->piece_count, w->len);
-    local_slot_leave(pusher);
-    return error == 0;
-}
-
 // Where the peer's thread is awake anyway the ring is as fast, and both copy at a time. What is on
 // the stream comes first.
 static bool is_worth_pushing(struct local_stream *s, const struct push *w)
 {
     return s->path == LOCAL_PATH_MEMORY && !s->is_broken && !s->is_shut &&
-           w->len <= LOCAL_PUSH_LEN_MAX && w->piece_count <= LOCAL_PUSH_PIECES_MAX &&
+           w->len <= LOCAL_PUSH_LEN_MAX && w->piece_count <= PUSH_PIECES_MAX &&
            doorbell_other_sleeps(s->channel->other_bell) && octet_ring_is_drained(&s->tx);
 }
 
@@ -59,26 +49,83 @@ static bool is_in_stream(struct local_stream *s)
     return s->push_run >= LOCAL_PUSH_RUN_MAX;
 }
 
-bool local_push(struct link_stream *stream, const struct push *w)
+static void begin(struct local_stream *s, const struct local_pusher *pusher, const struct push *w,
+                  struct push_aimed *ret)
+{
+    CHECK(s->pushing_by == NULL);
+    s->pusher = *pusher;
+    s->pushing_by = s->peer_keys;
+    s->pushing_by->out_count++;
+    ret->stream = &s->forward.base;
+    ret->process = s->process;
+    ret->len = w->len;
+    ret->piece_count = w->piece_count;
+    for (unsigned i = 0; i < w->piece_count; i++) {
+        ret->pieces[i] = w->pieces[i];
+    }
+}
+
+static bool find_place(const struct local_stream *s, const struct push *w, struct key *ret,
+                       uint64_t *ret_addr)
+{
+    return key_mirror_find(s->peer_keys->mirror, w->stag, ret) && key_allows(ret, KEY_MAY_WRITE) &&
+           key_resolve(ret, s->peer_pd, w->to, w->len, ret_addr);
+}
+
+enum past_answer local_push_aim(struct link_stream *stream, const struct push *w,
+                                struct push_aimed *ret)
 {
     struct local_stream *s = local_stream_of(stream);
     struct local_link *l = local_link_at(s);
     struct local_pusher pusher;
-    struct key key;
-    uint64_t addr;
     if (!is_worth_pushing(s, w) || !local_gate_find(s, KEY_MAY_WRITE, &pusher)) {
-        return false;
+        return PAST_REFUSED;
+    }
+    if (ret == NULL) {
+        return s->push_run < LOCAL_PUSH_RUN_MAX ? PAST_BEGUN : PAST_REFUSED;
     }
     if (is_in_stream(s)) {
         l->counters.pushes_streamed++;
+        return PAST_REFUSED;
+    }
+    if (!find_place(s, w, &ret->key, &ret->addr)) {
+        l->counters.pushes_failed++;
+        return PAST_REFUSED;
+    }
+    begin(s, &pusher, w, ret);
+    return PAST_BEGUN;
+}
+
+// The stream may be closed meanwhile: what is looked at stays until local_push_conclude. Our own
+// memory, which may have to be fetched too, is read before the peer has to wait for us.
+bool local_push_put(const struct push_aimed *push)
+{
+    const struct local_pusher *pusher = &local_stream_of(push->stream)->pusher;
+    uint8_t octets[LOCAL_PUSH_LEN_MAX];
+    const struct iovec whole = {octets, push->len};
+    size_t done = 0;
+    for (unsigned i = 0; i < push->piece_count; i++) {
+        memcpy(octets + done, push->pieces[i].ptr, push->pieces[i].len);
+        done += push->pieces[i].len;
+    }
+    if (!local_slot_enter(pusher, &push->key, push->addr, push->len)) {
         return false;
     }
-    bool is_known = key_mirror_find(s->peer_keys->mirror, w->stag, &key) &&
-                    key_allows(&key, KEY_MAY_WRITE) &&
-                    key_resolve(&key, s->peer_pd, w->to, w->len, &addr);
-    bool is_done = is_known && push_by(&pusher, &key, addr, w);
-    l->counters.pushes += is_done;
-    l->counters.pushed_octets += is_done ? w->len : 0;
-    l->counters.pushes_failed += !is_done;
-    return is_done;
+    int error = local_slot_call(pusher, &whole, 1, push->len);
+    local_slot_leave(pusher);
+    return error == 0;
+}
+
+void local_push_conclude(const struct push_aimed *push, bool is_done)
+{
+    struct local_stream *s = local_stream_of(push->stream);
+    struct local_counters *counters = &local_link_at(s)->counters;
+    counters->pushes += is_done;
+    counters->pushed_octets += is_done ? push->len : 0;
+    counters->pushes_failed += !is_done;
+    s->pushing_by->out_count--;
+    s->pushing_by = NULL;
+    if (s->is_departed) {
+        local_stream_rest(s);
+    }
 }

@@ -98,11 +98,14 @@ struct local_stream {
     uint64_t peer_opening;          // of the peer's gate: what is below is from there; 0: nothing
     uint64_t peer_sill;
     uint32_t peer_pd;
-    unsigned peer_rights;              // enum key_right, or-ed
-    struct local_peer_keys *peer_keys; // NULL: none
-    unsigned push_run;                 // Writes since the peer last did anything, side by side
-    uint64_t push_heard;               // ... as it was then
-    instant_ns pushed_at_ns;           // the last of them
+    unsigned peer_rights;               // enum key_right, or-ed
+    struct local_peer_keys *peer_keys;  // NULL: none
+    unsigned push_run;                  // Writes since the peer last did anything, side by side
+    uint64_t push_heard;                // ... as it was then
+    instant_ns pushed_at_ns;            // the last of them
+    struct local_pusher pusher;         // of the Write that is being put there
+    struct local_peer_keys *pushing_by; // ... by these; NULL: there is none. Else the memory stays
+    bool is_departed;                   // ... though the stream is closed
 
     // TCP's part
     uint64_t tcp_in, tcp_out; // octets of the stream that went by it
@@ -152,6 +155,11 @@ static inline enum local_end local_peer_end(const struct local_stream *s)
 
 // Calls go down this list.
 
+// ---- local.c
+
+// The end of a stream that was closed: nobody needs its memory any more.
+void local_stream_rest(struct local_stream *s);
+
 // ---- io.c: octets. As in struct link_ops.
 ssize_t local_recv(struct link_stream *stream, struct mspan into);
 ssize_t local_borrow(struct link_stream *stream, struct span *ret, bool *ret_is_cut);
@@ -163,8 +171,11 @@ int local_connect_result(struct link_stream *stream);
 void local_note_tcp_over(struct local_stream *s, int error);
 
 // ---- push.c, pull.c: as in struct push_ops
-bool local_push(struct link_stream *stream, const struct push *push);
-enum pull_answer local_pull_locate(struct link_stream *stream, const struct pull *pull,
+enum past_answer local_push_aim(struct link_stream *stream, const struct push *push,
+                                struct push_aimed *ret);
+bool local_push_put(const struct push_aimed *push);
+void local_push_conclude(const struct push_aimed *push, bool is_done);
+enum past_answer local_pull_locate(struct link_stream *stream, const struct pull *pull,
                                    struct pull_run *run);
 unsigned local_pull_copy(const struct pull_run *run);
 unsigned local_pull_confirm(struct link_stream *stream, const struct pull_run *run, unsigned count);

@@ -27,6 +27,7 @@
 #include "rnic/rnic.h"
 
 struct point;
+struct puller;
 
 // EP_STARTING: from the first call or connection until the front knows how it ended. Of
 // connect.c, startup.c and, at a point, qp/meeting_answer.c; what was agreed is read as long
@@ -232,13 +233,12 @@ bool ep_on_advance(void *ctx, uint64_t end, const struct place_counts *counts);
 
 // After whatever may have changed what the queue pair takes: lets the peer's in, or out.
 void ep_note_admission(struct rnic_ep *ep);
-// Ours may go past it, if the link can.
-bool ep_may_push(const struct rnic_ep *ep);
-bool ep_push(struct rnic_ep *ep, const struct push *push); // as in struct push_ops
-// ... and whoever drives may be held up by a copy, or leaves it to who may (rnic/pull.h).
-bool ep_may_pull(const struct rnic_ep *ep, instant_ns now);
-enum pull_answer ep_pull(struct rnic_ep *ep, const struct pull *pull);
-void ep_on_pulled(struct rnic_qp *qp, const struct pull_run *run, unsigned count, instant_ns now);
+// Ours may go past it: whoever drives may be held up by a copy, or leaves it to who may
+// (rnic/pull.h).
+bool ep_may_pass(const struct rnic_ep *ep, instant_ns now);
+enum past_answer ep_push(struct rnic_ep *ep, const struct push *push);
+enum past_answer ep_pull(struct rnic_ep *ep, const struct pull *pull);
+void ep_on_pulled(struct rnic_qp *qp, const struct puller *puller, unsigned count, instant_ns now);
 // Whether what is posted on it from now on may wait for company (rnic/gathering.h).
 void ep_note_gathering(struct rnic_ep *ep);
 

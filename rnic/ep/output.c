@@ -48,17 +48,16 @@ static uint64_t sink_put(void *ctx, struct span header, const struct span *piece
 }
 
 // What was put is to reach the peer before.
-static bool sink_push(void *ctx, const struct push *push)
+static enum past_answer sink_push(void *ctx, const struct push *push)
 {
     struct rnic_ep *ep = ctx;
-    return mpa_batch_is_empty(&ep->out.batch->mpa) && ep_push(ep, push);
+    return mpa_batch_is_empty(&ep->out.batch->mpa) ? ep_push(ep, push) : PAST_BEHIND;
 }
 
-static enum pull_answer sink_pull(void *ctx, const struct pull *pull)
+static enum past_answer sink_pull(void *ctx, const struct pull *pull)
 {
     struct rnic_ep *ep = ctx;
-    bool is_first = mpa_batch_is_empty(&ep->out.batch->mpa);
-    return is_first ? ep_pull(ep, pull) : PULL_BEHIND;
+    return mpa_batch_is_empty(&ep->out.batch->mpa) ? ep_pull(ep, pull) : PAST_BEHIND;
 }
 
 static bool batch_borrow(struct rnic_ep *ep)
@@ -143,8 +142,10 @@ static enum output_step output_once(struct rnic_ep *ep, instant_ns now)
             return OUTPUT_STOPPED;
         }
         struct ulpdu_sink sink = {.ctx = ep, .has_room = sink_has_room, .put = sink_put};
-        sink.push = ep_may_push(ep) ? sink_push : NULL;
-        sink.pull = ep_may_pull(ep, now) ? sink_pull : NULL;
+        if (ep_may_pass(ep, now)) {
+            sink.push = sink_push;
+            sink.pull = sink_pull;
+        }
         ep->out.is_turn_over = qp_output(stream_qp(ep->qp), &sink, now);
     }
     bool is_sent = !mpa_batch_is_empty(&ep->out.batch->mpa) && batch_flush(ep, now);

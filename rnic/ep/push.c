@@ -51,79 +51,108 @@ void ep_note_admission(struct rnic_ep *ep)
     }
 }
 
-bool ep_may_push(const struct rnic_ep *ep)
-{
-    return pushes_of(ep) != NULL;
-}
+/* ---- ours ------------------------------------------------------------------------------------ */
 
-bool ep_push(struct rnic_ep *ep, const struct push *push)
-{
-    return pushes_of(ep)->push(ep->stream, push);
-}
-
-bool ep_may_pull(const struct rnic_ep *ep, instant_ns now)
+bool ep_may_pass(const struct rnic_ep *ep, instant_ns now)
 {
     const struct shard *shard = &ep->rnic->shard;
-    return ep_may_push(ep) && (shard->puller != NULL || now < puller_expected_until(shard));
+    return pushes_of(ep) != NULL && (shard->puller != NULL || now < puller_expected_until(shard));
 }
 
-static enum pull_answer locate(const struct rnic_ep *ep, const struct pull *pull,
-                               struct pull_run *run)
-{
-    return pull_run_has_room(run, pull) ? pushes_of(ep)->locate(ep->stream, pull, run) : PULL_LATER;
-}
-
-static void begin_run(struct rnic_ep *ep, struct puller *puller)
+// The puller has begun with this endpoint, at the first of a run.
+static void begin_run(struct rnic_ep *ep, struct puller *puller, bool is_pushing)
 {
     struct shard *shard = &ep->rnic->shard;
     shard_take_left(shard, ep);
     puller->qp = ep->qp;
-    puller->copy = pushes_of(ep)->copy;
-    ep->qp->pull.process = puller->run.process;
-    ep->qp->pull.was_short = puller->run.len <= PULL_RUN_LEN / 2;
-    ep_note_gathering(ep);
+    puller->ops = pushes_of(ep);
+    puller->is_pushing = is_pushing;
+    ep->qp->pull.is_pushing = is_pushing;
     list_push_tail(&shard->pulls, &ep->qp->pull.link);
 }
 
-// By who may copy: the first of a run, or the next, since none is copied while he has the lock.
-static enum pull_answer pull_by(struct puller *puller, struct rnic_ep *ep, const struct pull *pull)
+// Who may copy. While he has the lock none is copied: Reads of one queue pair join those that have
+// begun, a Write is alone.
+static struct puller *puller_for(const struct rnic_ep *ep)
+{
+    struct puller *puller = ep->rnic->shard.puller;
+    bool may = puller != NULL && (puller->qp == ep->qp || puller_is_free(puller));
+    return may ? puller : NULL;
+}
+
+// By who may not: what goes by the stream all the same need not wait for one who may.
+static enum past_answer leave(struct rnic_ep *ep, enum past_answer answer)
+{
+    if (answer != PAST_BEGUN) {
+        return answer;
+    }
+    shard_leave_read(&ep->rnic->shard, ep);
+    return PAST_LATER;
+}
+
+/* ---- Reads ----------------------------------------------------------------------------------- */
+
+static enum past_answer locate(const struct rnic_ep *ep, const struct pull *pull,
+                               struct pull_run *run)
+{
+    return pull_run_has_room(run, pull) ? pushes_of(ep)->locate(ep->stream, pull, run) : PAST_LATER;
+}
+
+static enum past_answer pull_by(struct puller *puller, struct rnic_ep *ep, const struct pull *pull)
 {
     bool is_first = puller->qp == NULL;
     if (is_first) {
         pull_run_begin(&puller->run);
     }
-    enum pull_answer answer = locate(ep, pull, &puller->run);
-    if (answer == PULL_BEGUN) {
+    enum past_answer answer = locate(ep, pull, &puller->run);
+    if (answer == PAST_BEGUN) {
         puller->turn_len += pull->len;
         if (is_first) {
-            begin_run(ep, puller);
+            begin_run(ep, puller, false);
+            ep->qp->pull.process = puller->run.process;
+            ep->qp->pull.was_short = puller->run.len <= PULL_RUN_LEN / 2;
+            ep_note_gathering(ep);
         }
     }
     return answer;
 }
 
-// By who may not: what goes by the stream all the same need not wait for one who may.
-static enum pull_answer leave(struct rnic_ep *ep, const struct pull *pull)
+enum past_answer ep_pull(struct rnic_ep *ep, const struct pull *pull)
 {
+    struct puller *puller = puller_for(ep);
+    if (ep->qp->pull.is_barred) {
+        return PAST_REFUSED;
+    }
+    if (puller != NULL) {
+        return pull_by(puller, ep, pull);
+    }
     struct pull_run run;
     pull_run_begin(&run);
-    enum pull_answer answer = locate(ep, pull, &run);
-    if (answer != PULL_BEGUN) {
-        return answer;
-    }
-    shard_leave_read(&ep->rnic->shard, ep);
-    return PULL_LATER;
+    return leave(ep, locate(ep, pull, &run));
 }
 
-enum pull_answer ep_pull(struct rnic_ep *ep, const struct pull *pull)
+/* ---- Writes ---------------------------------------------------------------------------------- */
+
+enum past_answer ep_push(struct rnic_ep *ep, const struct push *push)
 {
-    struct puller *puller = ep->rnic->shard.puller;
+    const struct push_ops *pushes = pushes_of(ep);
+    struct puller *puller = puller_for(ep);
     if (ep->qp->pull.is_barred) {
-        return PULL_REFUSED;
+        return PAST_REFUSED;
     }
-    bool may = puller != NULL && (puller->qp == ep->qp || puller_is_free(puller));
-    return may ? pull_by(puller, ep, pull) : leave(ep, pull);
+    if (puller == NULL) {
+        return leave(ep, pushes->aim(ep->stream, push, NULL));
+    }
+    enum past_answer answer = pushes->aim(ep->stream, push, &puller->push);
+    if (answer == PAST_BEGUN) {
+        puller->turn_len += push->len;
+        begin_run(ep, puller, true);
+        ep->qp->pull.process = puller->push.process;
+    }
+    return answer;
 }
+
+/* ---- behind a copy --------------------------------------------------------------------------- */
 
 // What is posted costs a system call where octets go to the kernel's TCP, and where they are
 // copied out of the memory of another process.
@@ -140,17 +169,22 @@ void ep_note_gathering(struct rnic_ep *ep)
 
 static unsigned confirm(struct rnic_ep *ep, const struct pull_run *run, unsigned count)
 {
-    const struct push_ops *pushes = pushes_of(ep);
+    const struct push_ops *pushes = ep != NULL ? pushes_of(ep) : NULL;
     return pushes != NULL ? pushes->confirm(ep->stream, run, count) : 0;
 }
 
 // The connection may have ended meanwhile.
-void ep_on_pulled(struct rnic_qp *qp, const struct pull_run *run, unsigned count, instant_ns now)
+void ep_on_pulled(struct rnic_qp *qp, const struct puller *puller, unsigned count, instant_ns now)
 {
     struct rnic_ep *ep = qp->ep;
     CHECK(shard_is_held(&qp->rnic->shard));
     list_remove(&qp->pull.link);
-    qp_on_pulled(stream_qp(qp), ep != NULL ? confirm(ep, run, count) : 0, now);
+    if (puller->is_pushing) {
+        puller->ops->conclude(&puller->push, count > 0);
+        qp_on_pushed(stream_qp(qp), count > 0, now);
+    } else {
+        qp_on_pulled(stream_qp(qp), confirm(ep, &puller->run, count), now);
+    }
     if (ep != NULL) {
         shard_settle_later(&qp->rnic->shard, ep);
     } else {

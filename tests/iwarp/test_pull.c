@@ -6,7 +6,7 @@
 enum { LEN = 3000, REMOTE = 700 };
 
 static struct {
-    enum pull_answer answer;
+    enum past_answer answer;
     unsigned run_max; // so many begin in one run; 0: all that ask
     unsigned count;   // pulls that have begun
     unsigned run_count;
@@ -16,28 +16,28 @@ static struct {
     } run[PULL_RUN_MAX]; // those that have begun and are not done
 } asked;
 
-static enum pull_answer pull(void *ctx, const struct pull *pull)
+static enum past_answer pull(void *ctx, const struct pull *pull)
 {
     (void)ctx;
-    if (asked.answer != PULL_BEGUN) {
+    if (asked.answer != PAST_BEGUN) {
         return asked.answer;
     }
     if (asked.run_count == PULL_RUN_MAX ||
         (asked.run_max > 0 && asked.run_count == asked.run_max)) {
-        return PULL_LATER;
+        return PAST_LATER;
     }
     struct asked_pull *at = &asked.run[asked.run_count++];
     asked.count++;
     at->pull = *pull;
     memcpy(at->places, pull->pieces, pull->piece_count * sizeof *pull->pieces);
-    return PULL_BEGUN;
+    return PAST_BEGUN;
 }
 
 static struct pair *open_with(const struct pair_options *options)
 {
     struct pair *p = pair_open(options);
     memset(&asked, 0, sizeof asked);
-    asked.answer = PULL_BEGUN;
+    asked.answer = PAST_BEGUN;
     pair_run(p); // the extension message is out of the way
     p->a.sink.pull = pull;
     pair_fill(&p->b, REMOTE, LEN, 9);
@@ -130,7 +130,7 @@ static void what_is_refused_or_not_good_goes_by_the_stream(void **state)
     (void)state;
     for (unsigned i = 0; i < 2; i++) {
         struct pair *p = open_pulling();
-        asked.answer = i == 0 ? PULL_REFUSED : PULL_BEGUN;
+        asked.answer = i == 0 ? PAST_REFUSED : PAST_BEGUN;
         post_read(p, 1);
         pair_output(p, &p->a);
         if (i == 1) {
@@ -154,7 +154,7 @@ static void a_request_behind_one_that_was_pulled_has_its_number(void **state)
     pair_output(p, &p->a);
     copy();
     finish(p, true);
-    asked.answer = PULL_REFUSED;
+    asked.answer = PAST_REFUSED;
     pair_post_op(p, &p->a, 2, WQE_ATOMIC_FETCH_AND_ADD, WQE_SIGNALED, 8000, 8, 8192);
     post_read(p, 3);
     pair_run(p);
@@ -188,14 +188,14 @@ static void the_peer_is_answered_meanwhile(void **state)
     (void)state;
     for (unsigned i = 0; i < 2; i++) {
         struct pair *p = open_pulling();
-        asked.answer = i == 0 ? PULL_BEGUN : PULL_LATER;
+        asked.answer = i == 0 ? PAST_BEGUN : PAST_LATER;
         post_read(p, 1);
         pair_output(p, &p->a);
         pair_post_op(p, &p->b, 2, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, 0);
         pair_run(p);
         pair_expect(p->b.send_cq, 2, WC_SUCCESS);
         pair_expect_none(p->a.send_cq);
-        asked.answer = PULL_BEGUN;
+        asked.answer = PAST_BEGUN;
         pair_output(p, &p->a);
         assert_int_equal(asked.count, 1);
         copy();
@@ -224,11 +224,11 @@ static void who_can_copy_later_is_asked_again(void **state)
 {
     (void)state;
     struct pair *p = open_pulling();
-    asked.answer = PULL_LATER;
+    asked.answer = PAST_LATER;
     post_read(p, 1);
     assert_false(pair_output(p, &p->a));
     assert_true(qp_has_output(p->a.qp));
-    asked.answer = PULL_BEGUN;
+    asked.answer = PAST_BEGUN;
     pair_output(p, &p->a);
     assert_int_equal(asked.count, 1);
     finish(p, true);
@@ -268,7 +268,7 @@ static void what_goes_by_the_stream_at_last_is_asked_for_by_the_allotment_of_the
     qp_wish_allotment(p->a.qp, 2000, false, ALLOTMENT_OPERATOR, p->now);
     qp_wish_allotment(p->b.qp, 2000, false, ALLOTMENT_OPERATOR, p->now);
     pair_run(p); // both tell each other
-    asked.answer = PULL_REFUSED;
+    asked.answer = PAST_REFUSED;
     finish(p, false);
     pair_run(p);
     pair_expect(p->a.send_cq, 1, WC_SUCCESS);
@@ -316,12 +316,12 @@ static void a_read_behind_what_was_sent_does_not_draw_all_others_there(void **st
     (void)state;
     struct pair *p =
         open_with(&(struct pair_options){.weft = true, .stream = {.ird = 16, .ord = 16}});
-    asked.answer = PULL_BEHIND;
+    asked.answer = PAST_BEHIND;
     asked.run_max = 1;
     post_read(p, 0);
     pair_output(p, &p->a);
     assert_int_equal(requests(p), 1);
-    asked.answer = PULL_BEGUN;
+    asked.answer = PAST_BEGUN;
     for (uint64_t i = 1; i < 12; i++) {
         post_read(p, i);
     }
@@ -344,7 +344,7 @@ static void reads_that_cannot_be_pulled_do_not_wait_for_each_other(void **state)
     (void)state;
     struct pair *p =
         open_with(&(struct pair_options){.weft = true, .stream = {.ird = 16, .ord = 16}});
-    asked.answer = PULL_REFUSED;
+    asked.answer = PAST_REFUSED;
     for (uint64_t i = 0; i < 12; i++) {
         post_read(p, i);
     }
@@ -469,7 +469,7 @@ static void an_answer_to_what_is_being_copied_is_refused(void **state)
     (void)state;
     for (unsigned i = 0; i < 2; i++) {
         struct pair *p = open_pulling();
-        asked.answer = i == 0 ? PULL_BEGUN : PULL_LATER;
+        asked.answer = i == 0 ? PAST_BEGUN : PAST_LATER;
         post_read(p, 1);
         pair_output(p, &p->a);
         uint8_t octets[8] = {0};

@@ -80,7 +80,7 @@ static void admit(void)
 }
 
 // It joins the run, and its octets come behind those of the others.
-static enum pull_answer join_at(uint32_t stag, uint64_t to, size_t len, struct pull_run *run)
+static enum past_answer join_at(uint32_t stag, uint64_t to, size_t len, struct pull_run *run)
 {
     const struct mspan place = mspan_of(here + run->len, len);
     const struct pull pull = {
@@ -88,7 +88,7 @@ static enum pull_answer join_at(uint32_t stag, uint64_t to, size_t len, struct p
     return the_link->pushes->locate(l.active, &pull, run);
 }
 
-static enum pull_answer answer_at(uint32_t stag, uint64_t to, size_t len, struct pull_run *ret)
+static enum past_answer answer_at(uint32_t stag, uint64_t to, size_t len, struct pull_run *ret)
 {
     pull_run_begin(ret);
     return join_at(stag, to, len, ret);
@@ -96,7 +96,7 @@ static enum pull_answer answer_at(uint32_t stag, uint64_t to, size_t len, struct
 
 static bool locate_at(uint32_t stag, uint64_t to, size_t len, struct pull_run *ret)
 {
-    return answer_at(stag, to, len, ret) == PULL_BEGUN;
+    return answer_at(stag, to, len, ret) == PAST_BEGUN;
 }
 
 static bool locate(struct pull_run *ret)
@@ -135,7 +135,7 @@ static void octets_are_copied_to_their_places(void **state)
     const struct pull pull = {
         .stag = STAG, .to = 3, .len = LEN, .pieces = places, .piece_count = 3};
     pull_run_begin(&at);
-    assert_int_equal(the_link->pushes->locate(l.active, &pull, &at), PULL_BEGUN);
+    assert_int_equal(the_link->pushes->locate(l.active, &pull, &at), PAST_BEGUN);
     assert_true(copy(&at));
     assert_true(confirm(&at));
     assert_memory_equal(here + 600, source + 3, 10);
@@ -180,7 +180,7 @@ static void what_is_on_the_stream_comes_first(void **state)
     (void)state;
     admit();
     assert_int_equal(send_text(l.active, "?"), 1);
-    assert_int_equal(answer_at(STAG, 0, LEN, &at), PULL_BEHIND);
+    assert_int_equal(answer_at(STAG, 0, LEN, &at), PAST_BEHIND);
     assert_int_equal(recv_some(l.passive, got, sizeof got), 1);
     assert_true(is_located());
 }
@@ -210,8 +210,8 @@ static void those_of_a_run_are_copied_by_one_call(void **state)
     admit();
     show(STAG + 1, KEY_MAY_READ, source, 2);
     assert_true(locate_at(STAG, 2 * LEN, 100, &run));
-    assert_int_equal(join_at(STAG, 2 * LEN + 100, 50, &run), PULL_BEGUN); // side by side
-    assert_int_equal(join_at(STAG + 1, 7, 60, &run), PULL_BEGUN);
+    assert_int_equal(join_at(STAG, 2 * LEN + 100, 50, &run), PAST_BEGUN); // side by side
+    assert_int_equal(join_at(STAG + 1, 7, 60, &run), PAST_BEGUN);
     assert_true(copy(&run));
     assert_true(confirm(&run));
     assert_memory_equal(here, source + 2 * LEN, 150);
@@ -228,8 +228,8 @@ static void those_before_a_key_that_was_taken_back_are_good(void **state)
     admit();
     show(STAG + 1, KEY_MAY_READ, source, 2);
     assert_true(locate(&run));
-    assert_int_equal(join_at(STAG + 1, 0, LEN, &run), PULL_BEGUN);
-    assert_int_equal(join_at(STAG, 0, LEN, &run), PULL_BEGUN);
+    assert_int_equal(join_at(STAG + 1, 0, LEN, &run), PAST_BEGUN);
+    assert_int_equal(join_at(STAG, 0, LEN, &run), PAST_BEGUN);
     assert_true(copy(&run));
     assert_int_equal(key_mirror_withdraw(mirror, STAG + 1), 2);
     assert_int_equal(good_count(&run), 1);
@@ -246,8 +246,8 @@ static void those_before_memory_that_is_unmapped_are_whole(void **state)
     show(STAG + 1, KEY_MAY_READ, page, 2);
     admit();
     assert_true(locate(&run));
-    assert_int_equal(join_at(STAG, 1, LEN, &run), PULL_BEGUN);
-    assert_int_equal(join_at(STAG + 1, 0, LEN, &run), PULL_BEGUN);
+    assert_int_equal(join_at(STAG, 1, LEN, &run), PAST_BEGUN);
+    assert_int_equal(join_at(STAG + 1, 0, LEN, &run), PAST_BEGUN);
     munmap(page, 4096);
     assert_int_equal(the_link->pushes->copy(&run), 2);
     assert_memory_equal(here + LEN, source + 1, LEN);

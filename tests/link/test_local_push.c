@@ -98,12 +98,25 @@ static const struct local_counters *counters(void)
     return &local_link_of(the_link)->counters;
 }
 
-static bool push_to(uint32_t stag, uint64_t to, size_t len)
+static enum past_answer aim_at(uint32_t stag, uint64_t to, size_t len, struct push_aimed *ret)
 {
     const struct span piece = {source, len};
     const struct push push = {
         .stag = stag, .to = to, .len = len, .pieces = &piece, .piece_count = 1};
-    return the_link->pushes->push(l.active, &push);
+    return the_link->pushes->aim(l.active, &push, ret);
+}
+
+static bool put(const struct push_aimed *aimed)
+{
+    bool is_done = the_link->pushes->put(aimed);
+    the_link->pushes->conclude(aimed, is_done);
+    return is_done;
+}
+
+static bool push_to(uint32_t stag, uint64_t to, size_t len)
+{
+    struct push_aimed aimed;
+    return aim_at(stag, to, len, &aimed) == PAST_BEGUN && put(&aimed);
 }
 
 static bool push(void)
@@ -213,6 +226,64 @@ static void a_key_that_was_taken_back_is_worth_nothing(void **state)
     admit();
     the_link->pushes->revoke(the_link, key_mirror_withdraw(mirror, STAG));
     assert_false(push());
+}
+
+// Between the two the lock is not held: what is looked at behind it stays.
+static void a_key_that_is_taken_back_before_the_octets_go_lets_nobody_in(void **state)
+{
+    struct push_aimed aimed;
+    (void)state;
+    admit();
+    assert_int_equal(aim_at(STAG, 0, LEN, &aimed), PAST_BEGUN);
+    the_link->pushes->revoke(the_link, key_mirror_withdraw(mirror, STAG));
+    assert_false(put(&aimed));
+    assert_int_equal(target[0], 0);
+    assert_int_equal(counters()->pushes_failed, 1);
+}
+
+static void a_stream_that_is_closed_meanwhile_keeps_its_memory(void **state)
+{
+    struct push_aimed aimed;
+    struct local_stream *s = local_stream_of(l.active);
+    (void)state;
+    admit();
+    assert_int_equal(aim_at(STAG, 0, LEN, &aimed), PAST_BEGUN);
+    link_close(l.active, true);
+    l.active = NULL;
+    assert_non_null(s->memory.base);
+    assert_true(the_link->pushes->put(&aimed)); // the peer has not heard of it
+    the_link->pushes->conclude(&aimed, true);
+    assert_null(s->memory.base);
+    assert_memory_equal(target, source, LEN);
+}
+
+// More processes are known than there is room for: those whose keys are looked at stay.
+static void keys_that_are_looked_at_are_not_forgotten(void **state)
+{
+    struct local_stream *s = local_stream_of(l.passive);
+    struct local_gate *gate = local_memory_gate(&s->memory, s->side);
+    struct push_aimed aimed;
+    (void)state;
+    admit();
+    assert_int_equal(aim_at(STAG, 0, LEN, &aimed), PAST_BEGUN);
+    const struct local_peer_keys *used = local_stream_of(l.active)->pushing_by;
+    for (unsigned i = 1; i <= LOCAL_PEERS_MAX; i++) {
+        atomic_store(&gate->nonce, i);
+        atomic_store(&gate->opening, 100 + i);
+        assert_int_equal(aim_at(STAG, 0, LEN, NULL), PAST_REFUSED);
+    }
+    assert_int_equal(local_link_of(the_link)->peer_count, LOCAL_PEERS_MAX);
+    assert_ptr_equal(local_link_of(the_link)->peers.next, &used->link);
+    assert_false(put(&aimed)); // another opening
+}
+
+static void who_asks_whether_it_could_begins_nothing(void **state)
+{
+    (void)state;
+    admit();
+    assert_int_equal(aim_at(STAG, 0, LEN, NULL), PAST_BEGUN);
+    assert_null(local_stream_of(l.active)->pushing_by);
+    assert_true(push());
 }
 
 // Comes in, and stays until it is complained of. It runs all the time, so it may be in the call.
@@ -330,6 +401,10 @@ int main(void)
         PUSH_TEST(writes_that_are_answered_follow_nothing),
         PUSH_TEST(what_the_key_does_not_allow_goes_by_the_stream),
         PUSH_TEST(a_key_that_was_taken_back_is_worth_nothing),
+        PUSH_TEST(a_key_that_is_taken_back_before_the_octets_go_lets_nobody_in),
+        PUSH_TEST(a_stream_that_is_closed_meanwhile_keeps_its_memory),
+        PUSH_TEST(keys_that_are_looked_at_are_not_forgotten),
+        PUSH_TEST(who_asks_whether_it_could_begins_nothing),
         PUSH_TEST(a_peer_that_lingers_is_waited_for_and_counted),
         PUSH_TEST(long_writes_go_by_the_stream),
         PUSH_TEST(memory_that_is_unmapped_goes_by_the_stream),

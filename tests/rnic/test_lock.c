@@ -14,6 +14,7 @@
 #include "rnic/point.h"
 #include "rnic/post.h"
 #include "rnic/pull.h"
+#include "rnic/puller.h"
 #include "rnic/qp/meeting.h"
 #include "rnic/reads.h"
 #include "tests/rnic/device.h"
@@ -78,8 +79,8 @@ static void knock_shard_batch_borrow(struct house *h)
 
 static void knock_ep_on_pulled(struct house *h)
 {
-    const struct pull_run run = {0};
-    ep_on_pulled(h->end.qp, &run, 0, 0);
+    const struct puller puller = {0};
+    ep_on_pulled(h->end.qp, &puller, 0, 0);
 }
 
 static void knock_shard_bar_pulls(struct house *h)
@@ -87,9 +88,9 @@ static void knock_shard_bar_pulls(struct house *h)
     shard_bar_pulls(h->shard, h->end.qp);
 }
 
-static void knock_shard_await_pulls_into(struct house *h)
+static void knock_shard_await_copies_of(struct house *h)
 {
-    shard_await_pulls_into(h->shard, h->device.stag);
+    shard_await_copies_of(h->shard, h->device.stag);
 }
 
 static void knock_qp_on_doorbell(struct house *h)
@@ -306,7 +307,7 @@ static const struct {
     {"rnic/batch.c", by_shard, knock_shard_batch_borrow},
     {"rnic/ep/push.c", by_shard, knock_ep_on_pulled},
     {"rnic/pull.c", by_shard, knock_shard_bar_pulls},
-    {"rnic/pull.c", by_shard, knock_shard_await_pulls_into},
+    {"rnic/pull.c", by_shard, knock_shard_await_copies_of},
     {"rnic/qp/doorbell.c", by_shard, knock_qp_on_doorbell},
     {"rnic/qp/waits.c", by_shard, knock_qp_note_state},
     {"rnic/qp/meeting.c", by_shard, knock_meeting_on_doorbell},

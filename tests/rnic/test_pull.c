@@ -1,5 +1,6 @@
-// Reads whose octets are copied out of the memory of the peer's process, here the same one: without
-// any lock, so that whatever a copy waits for nobody else does.
+// Reads whose octets are copied out of the memory of the peer's process, here the same one, and
+// Writes whose octets are put into it: without any lock, so that whatever a copy waits for nobody
+// else does.
 
 #include <semaphore.h>
 #include <signal.h>
@@ -17,22 +18,35 @@
 #include "rnic/puller.h"
 #include "tests/rnic/device.h"
 
-enum { LEN = 8192, AT = 4096, PATIENCE_MS = 50 };
+enum { LEN = 8192, AT = 4096, WRITE_LEN = 256, PATIENCE_MS = 50 };
 
-static struct push_ops ops; // the link's, but for `copy`
+static struct push_ops ops; // the link's, but for `copy` and `put`
 static unsigned (*real_copy)(const struct pull_run *run);
+static bool (*real_put)(const struct push_aimed *push);
+static bool is_writing;               // the test is about Writes
 static atomic_bool is_held;           // copies begin, and wait
 static _Atomic instant_ns stopped_ns; // what the devices' clock says; 0: it goes
 static sem_t begun, may_go_on;
 
 // As one of a page that has to be fetched first.
-static unsigned held_copy(const struct pull_run *run)
+static void wait_if_held(void)
 {
     if (atomic_load(&is_held)) {
         sem_post(&begun);
         sem_wait(&may_go_on);
     }
+}
+
+static unsigned held_copy(const struct pull_run *run)
+{
+    wait_if_held();
     return real_copy(run);
+}
+
+static bool held_put(const struct push_aimed *push)
+{
+    wait_if_held();
+    return real_put(push);
 }
 
 static instant_ns clock_of(void *ctx)
@@ -44,8 +58,10 @@ static instant_ns clock_of(void *ctx)
 static void open_device(struct device *d)
 {
     const struct link_socket_config socket_config = {.peer_timeout_ns = DEVICE_PATIENCE_NS};
-    const struct link_local_config local_config = {
-        .ring_len = LINK_LOCAL_RING_LEN, .clock = host_clock, .rights = KEY_MAY_READ};
+    const struct link_local_config local_config = {.ring_len = LINK_LOCAL_RING_LEN,
+                                                   .clock = host_clock,
+                                                   .rights = KEY_MAY_READ |
+                                                             (is_writing ? KEY_MAY_WRITE : 0)};
     struct rnic_parts parts = {.config = device_config(), .clock = clock_of};
     struct link *link;
     parts.config.crc = false;
@@ -53,7 +69,9 @@ static void open_device(struct device *d)
     assert_int_equal(link_local_wrap(link, &local_config, &link), 0);
     ops = *link->pushes;
     real_copy = ops.copy;
+    real_put = ops.put;
     ops.copy = held_copy;
+    ops.put = held_put;
     link->pushes = &ops;
     parts.link = link;
     assert_int_equal(getrandom(parts.stag_key, sizeof parts.stag_key, 0), sizeof parts.stag_key);
@@ -80,7 +98,7 @@ static void connect_deep(struct end *active, struct end *passive, struct end *li
     end_take(passive, RNIC_EP_ESTABLISHED);
 }
 
-static int begin(void **state)
+static int begin_either(void **state)
 {
     struct world *w = calloc(1, sizeof *w);
     struct sockaddr_in addr;
@@ -101,6 +119,18 @@ static int begin(void **state)
     }
     *state = w;
     return 0;
+}
+
+static int begin(void **state)
+{
+    is_writing = false;
+    return begin_either(state);
+}
+
+static int begin_writing(void **state)
+{
+    is_writing = true;
+    return begin_either(state);
 }
 
 static int end(void **state)
@@ -146,21 +176,61 @@ static void pull_one(struct world *w, unsigned i)
     }
 }
 
-// A Read whose copy has begun in a thread of the program's, and stays there.
-static void *read_held(void *arg)
+/* ---- one of either kind ---------------------------------------------------------------------- */
+
+static void post_write(struct world *w, unsigned i)
+{
+    for (unsigned k = 0; k < WRITE_LEN; k++) {
+        w->a.buf[k]++;
+    }
+    end_post_send(&w->active[i], WQE_RDMA_WRITE, 0, WRITE_LEN, &w->b, AT);
+}
+
+static void expect_write(struct world *w)
+{
+    struct cqe cqe = device_poll(&w->a);
+    assert_int_equal(cqe.status, WC_SUCCESS);
+    assert_int_equal(cqe.opcode, WC_RDMA_WRITE);
+}
+
+static void post_one(struct world *w, unsigned i)
+{
+    is_writing ? post_write(w, i) : post_read(w, i);
+}
+
+static void expect_one(struct world *w)
+{
+    is_writing ? expect_write(w) : expect_read(w);
+}
+
+// Likewise.
+static void push_one(struct world *w, unsigned i)
+{
+    uint64_t before = device_count(&w->a, "local.pushes");
+    instant_ns deadline_ns = host_clock(NULL) + DEVICE_PATIENCE_NS;
+    while (device_count(&w->a, "local.pushes") == before) {
+        assert_true(host_clock(NULL) < deadline_ns);
+        post_write(w, i);
+        expect_write(w);
+        pause_ms(1); // the peer's thread goes to sleep
+    }
+}
+
+// One whose copy has begun in a thread of the program's, and stays there.
+static void *begin_held(void *arg)
 {
     struct world *w = arg;
-    post_read(w, 0);
+    post_one(w, 0);
     return NULL;
 }
 
 static pthread_t hold_one(struct world *w)
 {
     pthread_t thread;
-    pull_one(w, 0);
+    is_writing ? push_one(w, 0) : pull_one(w, 0);
     atomic_store(&is_held, true);
     for (;;) {
-        assert_int_equal(pthread_create(&thread, NULL, read_held, w), 0);
+        assert_int_equal(pthread_create(&thread, NULL, begin_held, w), 0);
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec += 1;
@@ -168,7 +238,7 @@ static pthread_t hold_one(struct world *w)
             break;
         }
         pthread_join(thread, NULL); // it went by the stream
-        expect_read(w);
+        expect_one(w);
     }
     atomic_store(&is_held, false);
     return thread;
@@ -190,6 +260,14 @@ static void octets_come_without_the_peers_help(void **state)
     assert_int_equal(device_count(&w->b, "pulled_reads"), 0);
 }
 
+static void octets_go_without_the_peers_help(void **state)
+{
+    struct world *w = *state;
+    push_one(w, 0);
+    assert_true(device_count(&w->a, "pushed_writes") > 0);
+    assert_memory_equal(w->b.buf + AT, w->a.buf, WRITE_LEN);
+}
+
 // All that a Write has brought, to its last octet, whichever way either goes.
 static void a_read_sees_the_writes_before_it(void **state)
 {
@@ -206,6 +284,29 @@ static void a_read_sees_the_writes_before_it(void **state)
         assert_int_equal(device_poll(&w->a).opcode, WC_RDMA_READ);
         assert_memory_equal(w->a.buf + 3 * AT, w->a.buf, len);
     }
+}
+
+// Who spins on memory sees the last octet behind all others, whichever way the Write goes.
+static void a_write_of_any_length_is_whole_when_its_last_octet_is_there(void **state)
+{
+    struct world *w = *state;
+    push_one(w, 0);
+    for (uint32_t len = 1; len <= DEVICE_BUF_LEN / 2; len += 1 + len / 64) {
+        const uint8_t octet = (uint8_t)(len % 255 + 1);
+        const uint8_t *at = w->b.buf + len % 9;
+        memset(w->b.buf, 0, len + 9);
+        memset(w->a.buf, octet, len);
+        end_post_send(&w->active[0], WQE_RDMA_WRITE, 0, len, &w->b, len % 9);
+        instant_ns deadline_ns = host_clock(NULL) + DEVICE_PATIENCE_NS;
+        while (__atomic_load_n(&at[len - 1], __ATOMIC_ACQUIRE) != octet) {
+            assert_true(host_clock(NULL) < deadline_ns);
+        }
+        for (uint32_t i = 0; i < len; i++) {
+            assert_int_equal(__atomic_load_n(&at[i], __ATOMIC_RELAXED), octet);
+        }
+        expect_write(w);
+    }
+    assert_true(device_count(&w->a, "local.pushes") > 1);
 }
 
 static void a_key_that_is_taken_back_during_the_copy_fails_the_read(void **state)
@@ -416,8 +517,8 @@ static void others_go_on_meanwhile(void **state)
     uint8_t other[64];
     uint32_t stag;
     pthread_t thread = hold_one(w);
-    post_read(w, 1);
-    expect_read(w); // and so polling is not held up
+    post_one(w, 1);
+    expect_one(w); // and so polling is not held up
     end_post_recv(&w->passive[1], 7, 0, 64);
     end_post_send(&w->active[1], WQE_SEND, 0, 64, &w->b, 0);
     assert_int_equal(device_poll(&w->b).status, WC_SUCCESS);
@@ -427,7 +528,7 @@ static void others_go_on_meanwhile(void **state)
                      0);
     assert_int_equal(rnic_region_deregister(w->a.rnic, stag), 0);
     go_on(thread);
-    expect_read(w);
+    expect_one(w);
 }
 
 struct call {
@@ -492,8 +593,8 @@ static void who_resets_its_queue_pair_waits_for_it(void **state)
     expect_to_wait(*state, reset);
 }
 
-// Its memory is being written to: it is not the program's before that is over.
-static void a_connection_that_ends_flushes_the_read_behind_the_copy(void **state)
+// Its memory is being written to, or read: it is not the program's before that is over.
+static void a_connection_that_ends_flushes_behind_the_copy(void **state)
 {
     struct world *w = *state;
     struct cqe cqe;
@@ -610,6 +711,10 @@ static void a_peer_that_is_killed_is_a_reset(void **state)
 }
 
 #define PULL_TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
+#define PUSH_TEST(test)                                \
+    {                                                  \
+        "push: " #test, test, begin_writing, end, NULL \
+    }
 
 int main(void)
 {
@@ -629,7 +734,15 @@ int main(void)
         PULL_TEST(who_takes_its_memory_back_waits_for_it),
         PULL_TEST(who_destroys_its_queue_pair_waits_for_it),
         PULL_TEST(who_resets_its_queue_pair_waits_for_it),
-        PULL_TEST(a_connection_that_ends_flushes_the_read_behind_the_copy),
+        PULL_TEST(a_connection_that_ends_flushes_behind_the_copy),
+        PUSH_TEST(octets_go_without_the_peers_help),
+        PUSH_TEST(a_read_sees_the_writes_before_it),
+        PUSH_TEST(a_write_of_any_length_is_whole_when_its_last_octet_is_there),
+        PUSH_TEST(others_go_on_meanwhile),
+        PUSH_TEST(who_takes_its_memory_back_waits_for_it),
+        PUSH_TEST(who_destroys_its_queue_pair_waits_for_it),
+        PUSH_TEST(who_resets_its_queue_pair_waits_for_it),
+        PUSH_TEST(a_connection_that_ends_flushes_behind_the_copy),
         cmocka_unit_test(a_peer_that_is_killed_is_a_reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
