@@ -47,7 +47,7 @@ bool local_slot_enter(const struct local_pusher *p, const struct key *key, uint6
     place_set(slot, LOCAL_SLOT_SILL, p->sill, LOCAL_SILL_LEN);
     place_set(slot, LOCAL_SLOT_BODY, addr, len - tail_len);
     place_set(slot, LOCAL_SLOT_TAIL, addr + len - tail_len, tail_len);
-    store(&slot->thread, (uint64_t)sys_gettid());
+    store(&slot->thread, (uint64_t)local_thread_self());
     store(&slot->turn, load(&slot->turn) + 1);
     atomic_store_explicit(&slot->generation, key->generation, memory_order_release);
     atomic_thread_fence(memory_order_seq_cst);

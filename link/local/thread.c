@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,33 @@ bool local_thread_is_out(pid_t process, pid_t thread)
     return strchr("TtZXx", state) != NULL || is_in_another_call(process, thread);
 }
 
+/* ---- our own --------------------------------------------------------------------------------- */
+
+static _Thread_local pid_t own_number; // 0: not asked for
+
+// The one thread of the child is another than it was.
+static void after_fork_in_child(void)
+{
+    own_number = 0;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+pid_t local_thread_self(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (own_number == 0) {
+        pthread_once(&once, watch_forks);
+        own_number = sys_gettid();
+    }
+    return own_number;
+}
+
+/* ---- whether they can be seen ---------------------------------------------------------------- */
+
 static bool namespace_of(pid_t process, char *ret, size_t len)
 {
     char path[64];
@@ -70,7 +98,7 @@ static bool namespace_of(pid_t process, char *ret, size_t len)
 bool local_threads_are_visible(pid_t process)
 {
     char theirs[64], ours[64];
-    const pid_t self = sys_gettid();
+    const pid_t self = local_thread_self();
     return process > 0 && state_of(process, process) != '\0' && namespace_of(process, theirs, 64) &&
            namespace_of(self, ours, 64) && strcmp(theirs, ours) == 0;
 }

@@ -12,3 +12,5 @@ bool local_threads_are_visible(pid_t process);
 // which happens at the edge of user space alone, is gone, or in another call. False: perhaps it
 // was.
 bool local_thread_is_out(pid_t process, pid_t thread);
+// The number of the calling thread, also in the child of a fork; a system call the first time.
+pid_t local_thread_self(void);

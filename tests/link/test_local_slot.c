@@ -361,6 +361,19 @@ static void a_pusher_that_died_is_not_waited_for(void **state)
     assert_int_equal(said, 0);
 }
 
+// What a push says of its thread, it says of the one that makes the call.
+static void the_child_of_a_fork_has_a_number_of_its_own(void **state)
+{
+    (void)state;
+    assert_int_equal(local_thread_self(), gettid());
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(local_thread_self() == gettid() ? 0 : 1);
+    }
+    await_child(child);
+    assert_int_equal(local_thread_self(), gettid());
+}
+
 static void lie_about_the_thread(const struct local_pusher *p)
 {
     must(enter(p, 0, 64));
@@ -466,6 +479,7 @@ int main(void)
         SLOT_TEST(a_pusher_stopped_before_the_call_is_not_waited_for_and_writes_nothing),
         SLOT_TEST(a_pusher_that_runs_is_waited_for),
         SLOT_TEST(a_pusher_that_died_is_not_waited_for),
+        SLOT_TEST(the_child_of_a_fork_has_a_number_of_its_own),
         SLOT_TEST(who_names_no_thread_is_not_waited_for),
         SLOT_TEST(no_octet_comes_behind_a_revocation),
     };
