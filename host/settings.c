@@ -88,7 +88,7 @@ static const struct setting settings[] = {
             HOST_LINK_VALUES, "socket", "what carries the connections"),
     SWITCH("WEFT_LOCAL", local, "on",
            "carry connections within this host through memory of both processes"),
-    SWITCH("WEFT_PUSH", push, "off",
+    SWITCH("WEFT_PUSH", push, "on",
            "put short Writes into the memory of a process of this host, without its help"),
     SWITCH("WEFT_PULL", pull, "on",
            "copy what Reads ask for out of the memory of a process of this host"),

@@ -87,7 +87,7 @@ static const struct {
     {"WEFT_ROCE_PORT", FIELD(WORD, roce_port), 4791, "49151", 49151, "49152"},
     {"WEFT_VIEW_FILES", FIELD(OCTET, view_files), 1, "off", 0, "yes"},
     {"WEFT_LOCAL", FIELD(OCTET, local), 1, "off", 0, "yes"},
-    {"WEFT_PUSH", FIELD(OCTET, push), 0, "on", 1, "yes"},
+    {"WEFT_PUSH", FIELD(OCTET, push), 1, "off", 0, "yes"},
     {"WEFT_PULL", FIELD(OCTET, pull), 1, "off", 0, "yes"},
     {"WEFT_RNR_STORE", FIELD(WORD, rnic.rnr_store_len), 262144, "4096", 4096, "4k"},
     {"WEFT_READ_CONTEXTS", FIELD(WORD, rnic.read_contexts), 128, "1", 1, "0"},
