@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -14,6 +15,25 @@
 // Source and sink of every bandwidth case: larger than the caches nearest to a core, the same for
 // all.
 enum { FOOTPRINT_LEN = 1 << 20 };
+
+// ... or as long as WEFT_BENCH_FOOTPRINT says, where a program asks here.
+static inline size_t footprint_len(void)
+{
+    const char *text = getenv("WEFT_BENCH_FOOTPRINT");
+    return text != NULL ? strtoul(text, NULL, 10) : FOOTPRINT_LEN;
+}
+
+static inline uint8_t *footprint(uint8_t octet)
+{
+    size_t len = footprint_len();
+    uint8_t *memory = aligned_alloc(4096, len);
+    if (memory == NULL) {
+        perror("aligned_alloc");
+        exit(1);
+    }
+    memset(memory, octet, len);
+    return memory;
+}
 
 // As fork(), but the child, which may be spinning, does not outlive a parent that is killed.
 static inline pid_t fork_end(void)

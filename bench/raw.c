@@ -1,10 +1,10 @@
 // The baseline: what the kernel's TCP and UDP do over loopback with nothing on top, and what it
-// takes to copy out of another process' memory.
+// takes to copy out of another process' memory, or into it.
 //
 //     bench-raw tcp bw MESSAGE_LEN READ_LEN SECONDS
 //     bench-raw udp bw DATAGRAM_LEN SECONDS       in trains (UDP_SEGMENT, UDP_GRO); what arrived
 //     bench-raw (tcp|udp) latency COUNT           64 octets there and back, both ends spinning
-//     bench-raw copy MESSAGE_LEN SECONDS          process_vm_readv of a message at a time
+//     bench-raw (readv|writev) MESSAGE_LEN SECONDS    process_vm_readv, of a message at a time
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -88,23 +88,22 @@ static void udp_pair(int fds[2])
 
 static void sink(int fd, size_t read_len)
 {
-    static uint8_t memory[FOOTPRINT_LEN];
+    const size_t len = footprint_len();
+    uint8_t *memory = footprint(0);
     size_t at = 0;
     ssize_t got;
     while ((got = read(fd, memory + at, read_len)) > 0) {
-        at = at + (size_t)got + read_len <= FOOTPRINT_LEN ? at + (size_t)got : 0;
+        at = at + (size_t)got + read_len <= len ? at + (size_t)got : 0;
     }
     exit(0);
 }
 
-static uint64_t source(int fd, size_t message_len, double seconds)
+static uint64_t source(int fd, const uint8_t *memory, size_t message_len, double seconds)
 {
-    static uint8_t memory[FOOTPRINT_LEN];
+    const size_t len = footprint_len();
     uint64_t total = 0;
     double end_s = now_s() + seconds;
-    memset(memory, 0x5a, sizeof memory);
-    for (size_t at = 0; now_s() < end_s;
-         at = at + 2 * message_len <= FOOTPRINT_LEN ? at + message_len : 0) {
+    for (size_t at = 0; now_s() < end_s; at = at + 2 * message_len <= len ? at + message_len : 0) {
         for (size_t done = 0; done < message_len;) {
             ssize_t put = write(fd, memory + at + done, message_len - done);
             if (put < 0) {
@@ -127,8 +126,9 @@ static void tcp_bandwidth(size_t message_len, size_t read_len, double seconds)
         sink(fds[1], read_len);
     }
     close(fds[1]);
+    const uint8_t *memory = footprint(0x5a);
     double start_s = now_s();
-    uint64_t octets = source(fds[0], message_len, seconds);
+    uint64_t octets = source(fds[0], memory, message_len, seconds);
     close(fds[0]);
     waitpid(child, NULL, 0);
     print_bandwidth(octets, now_s() - start_s, cpu_s(RUSAGE_SELF) + cpu_s(RUSAGE_CHILDREN));
@@ -221,12 +221,15 @@ static void latency(void (*make_pair)(int fds[2]), unsigned count)
     print_latency(us, count);
 }
 
-static void copy_bandwidth(size_t message_len, double seconds)
+// Between the memory of this process and that of another, which sleeps.
+static void copy_bandwidth(bool is_write, size_t message_len, double seconds)
 {
-    static uint8_t memory[FOOTPRINT_LEN];
+    const size_t len = footprint_len();
     uint64_t octets = 0;
+    pid_t parent = getpid();
+    uint8_t *memory = footprint(0x5a);
     pid_t child = fork_end();
-    memset(memory, 0x5a, sizeof memory); // each has pages of its own
+    memset(memory, getpid() == parent ? 1 : 2, len); // each has pages of its own
     if (child == 0) {
         for (;;) {
             pause();
@@ -234,10 +237,12 @@ static void copy_bandwidth(size_t message_len, double seconds)
     }
     double start_s = now_s();
     for (size_t at = 0; now_s() < start_s + seconds;
-         at = at + 2 * message_len <= FOOTPRINT_LEN ? at + message_len : 0) {
+         at = at + 2 * message_len <= len ? at + message_len : 0) {
         struct iovec place = {memory + at, message_len};
-        if (process_vm_readv(child, &place, 1, &place, 1, 0) != (ssize_t)message_len) {
-            fail("process_vm_readv");
+        ssize_t copied = is_write ? process_vm_writev(child, &place, 1, &place, 1, 0)
+                                  : process_vm_readv(child, &place, 1, &place, 1, 0);
+        if (copied != (ssize_t)message_len) {
+            fail("process_vm");
         }
         octets += message_len;
     }
@@ -262,12 +267,12 @@ int main(int argc, char **argv)
         udp_bandwidth(number(argv[3]), atof(argv[4]));
     } else if ((is_tcp || is_udp) && argc == 4 && strcmp(argv[2], "latency") == 0) {
         latency(is_udp ? udp_pair : tcp_pair, (unsigned)number(argv[3]));
-    } else if (argc == 4 && strcmp(argv[1], "copy") == 0) {
-        copy_bandwidth(number(argv[2]), atof(argv[3]));
+    } else if (argc == 4 && (strcmp(argv[1], "readv") == 0 || strcmp(argv[1], "writev") == 0)) {
+        copy_bandwidth(strcmp(argv[1], "writev") == 0, number(argv[2]), atof(argv[3]));
     } else {
         fprintf(stderr, "usage: bench-raw tcp bw MESSAGE_LEN READ_LEN SECONDS"
                         " | udp bw DATAGRAM_LEN SECONDS | (tcp|udp) latency COUNT"
-                        " | copy MESSAGE_LEN SECONDS\n");
+                        " | (readv|writev) MESSAGE_LEN SECONDS\n");
         return 2;
     }
     return 0;

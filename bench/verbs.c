@@ -32,7 +32,7 @@ static struct end end_of_program(void)
                 .max_send_sge = 1,
                 .max_recv_sge = 1,
                 .max_inline_data = PING_LEN},
-        .memory_len = FOOTPRINT_LEN,
+        .memory_len = footprint_len(),
     };
 }
 
@@ -114,7 +114,7 @@ static void target_connect(struct end *end, int port_fd, unsigned receive_count,
 {
     end_listen(end, port_fd);
     for (unsigned i = 0; i < receive_count; i++) {
-        post_receive(end, (i * receive_len) % FOOTPRINT_LEN, receive_len);
+        post_receive(end, (i * receive_len) % end->memory_len, receive_len);
     }
     end_accept(end);
 }
@@ -137,7 +137,7 @@ static void take_sends(struct end *end, const struct load *load)
     while ((n = next_completions(end->id->recv_cq, channel)) >= 0) {
         for (; n > 0; n--) {
             post_receive(end, at, load->message_len);
-            at = at + 2 * load->message_len <= FOOTPRINT_LEN ? at + load->message_len : 0;
+            at = at + 2 * load->message_len <= end->memory_len ? at + load->message_len : 0;
         }
     }
 }
@@ -174,7 +174,7 @@ static uint64_t transfer(struct end *end, const struct load *load)
             bool is_signalled = ++posted % SIGNAL_EVERY == 0;
             signalled += is_signalled;
             post_send(end, load->opcode, at, len, is_signalled ? IBV_SEND_SIGNALED : 0);
-            at = at + 2 * len <= FOOTPRINT_LEN ? at + len : 0;
+            at = at + 2 * len <= end->memory_len ? at + len : 0;
         }
         int n = next_completions(end->id->send_cq, channel);
         if (n < 0) {
