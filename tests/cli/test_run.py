@@ -451,8 +451,11 @@ def the_kernels_tcp_is_not_counted():
 @case
 def a_pair_on_one_host_goes_through_memory():
     with scratch() as folder:
-        for role, device in rping_pair(folder).items():
+        devices = rping_pair(folder)
+        for role, device in devices.items():
             assert device['packets']['local.streams'] == 1, (role, device)
+        # The server reads what the client names: one copy each, out of that one's memory.
+        assert devices['server']['packets']['local.pulls'] > 0, devices['server']
 
 
 @case
