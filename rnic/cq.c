@@ -212,8 +212,10 @@ bool rnic_cq_has_overrun(const struct rnic_cq *cq)
 
 void rnic_cq_arm(struct rnic_cq *cq, bool solicited_only)
 {
-    // Who arms is about to sleep: the background thread takes the shard back.
-    atomic_store_explicit(&cq->rnic->shard.is_polled, false, memory_order_release);
+    // Who arms is about to sleep: the background thread takes the shard back, if there is one.
+    if (rnic_is_alive(cq->rnic)) {
+        shard_end_polling(&cq->rnic->shard);
+    }
     TRACE(cq->rnic->trace, TRACE_CQ, "cq %p armed%s", (void *)cq,
           solicited_only ? " for solicited ones" : "");
     shard_send_waiting(&cq->rnic->shard);

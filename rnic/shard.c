@@ -58,6 +58,8 @@ int shard_init(struct shard *shard, struct rnic *rnic, struct link *link,
     list_init(&shard->left);
     shard->pull_patience_ns = PULLER_PATIENCE_MIN_NS;
     condition_init(&shard->pull_ended);
+    condition_init(&shard->polling_ended);
+    pthread_mutex_init(&shard->standing_lock, NULL);
     list_init(&shard->batches);
     list_init(&shard->carries);
     shard->noted_ns = INSTANT_NEVER;
@@ -71,6 +73,8 @@ void shard_fini(struct shard *shard)
     say_farewells(&shard->farewells, shard->rnic->trace);
     shard->carrier->link->close(shard);
     pthread_cond_destroy(&shard->pull_ended);
+    pthread_cond_destroy(&shard->polling_ended);
+    pthread_mutex_destroy(&shard->standing_lock);
     pthread_mutex_destroy(&shard->lock);
     sys_close_fd(&shard->rouse_fd);
     free(shard->staging.ptr);

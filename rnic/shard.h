@@ -88,8 +88,11 @@ struct shard {
     pthread_t thread;
     bool has_thread;
     atomic_bool is_stopping;
-    _Atomic instant_ns polled_at_ns;    // when a program's polling last drove the shard
-    atomic_bool is_polled;              // a program polls so often that the thread stands back
+    _Atomic instant_ns polled_at_ns; // when a program's polling last drove the shard
+    atomic_bool is_polled;           // a program polls so often that the thread stands back
+    atomic_bool is_standing_back;    // ... and it does, until `polling_ended` at most
+    pthread_mutex_t standing_lock;   // of that alone
+    pthread_cond_t polling_ended;
     _Atomic instant_ns asleep_until_ns; // who drives sleeps until then; 0: it is awake
     struct gathering gathering;         // of posts, on streams
 
@@ -110,6 +113,8 @@ void shard_thread_stop(struct shard *shard);
 // The thread looks what there is to be done, whether it sleeps, stands by or naps. Also from within
 // signal handlers.
 void shard_thread_rouse(struct shard *shard);
+// Who has polled is about to sleep: the thread no longer stands back for him. Without the lock.
+void shard_end_polling(struct shard *shard);
 // There is something to be done at `at_ns`: it looks then at the latest.
 void shard_thread_mind(struct shard *shard, instant_ns at_ns);
 

@@ -1,7 +1,8 @@
 // The background thread of a shard: it drives what no program's thread does, since the target of
 // RDMA Writes and Reads makes no call at all. While a program polls hard the thread stands back and
-// looks every 100 us, up to 500 us when it goes on for long, whether the polling has ended; while
-// nothing is to be done it sleeps in the link, without a time-out if there is no deadline.
+// looks every 100 us, up to 500 us when it goes on for long, whether the polling has ended; arming
+// ends it at once. While nothing is to be done it sleeps in the link, without a time-out if there
+// is no deadline.
 //
 // While loops of programs drive (drive.c) it stands by. As long as they come it naps, and looks
 // every 10 ms whether they do; when they have nothing to do it watches the link as they do, without
@@ -39,13 +40,47 @@ static bool program_drives(struct shard *shard, instant_ns now)
 }
 
 // The longer the program has polled without a break, the longer it is left alone: each look costs
-// it a preemption where there is no processor to spare.
-static void stand_back(duration_ns polled_for_ns)
+// it a preemption where there is no processor to spare. Who has given his processor away is not
+// looked after before he may be back.
+static instant_ns stand_back_until(const struct shard *shard, instant_ns now,
+                                   duration_ns polled_for_ns)
 {
-    duration_ns gap_ns = polled_for_ns / 16;
-    gap_ns = gap_ns < polling_gap_ns ? polling_gap_ns : instant_min(gap_ns, stand_back_max_ns);
-    struct timespec gap = {.tv_nsec = (long)gap_ns};
-    nanosleep(&gap, NULL);
+    instant_ns at = atomic_load_explicit(&shard->polled_at_ns, memory_order_relaxed);
+    instant_ns stopped_ns = instant_after(at, polling_gap_ns); // if that was the last poll
+    instant_ns look_ns = instant_after(now, instant_min(polled_for_ns / 16, stand_back_max_ns));
+    return stopped_ns > look_ns ? stopped_ns : look_ns;
+}
+
+// ... or until shard_end_polling says that the polling is over. Either that finds it waiting, or is
+// seen here.
+static void stand_back(struct shard *shard, instant_ns until_ns)
+{
+    const struct timespec until = {.tv_sec = (time_t)(until_ns / NS_PER_S),
+                                   .tv_nsec = (long)(until_ns % NS_PER_S)};
+    pthread_mutex_lock(&shard->standing_lock);
+    atomic_store_explicit(&shard->is_standing_back, true, memory_order_seq_cst);
+    if (atomic_load_explicit(&shard->is_polled, memory_order_seq_cst) &&
+        !atomic_load_explicit(&shard->is_stopping, memory_order_seq_cst)) {
+        pthread_cond_timedwait(&shard->polling_ended, &shard->standing_lock, &until);
+    }
+    atomic_store_explicit(&shard->is_standing_back, false, memory_order_seq_cst);
+    pthread_mutex_unlock(&shard->standing_lock);
+}
+
+static void recall(struct shard *shard)
+{
+    if (atomic_load_explicit(&shard->is_standing_back, memory_order_seq_cst)) {
+        pthread_mutex_lock(&shard->standing_lock);
+        pthread_cond_signal(&shard->polling_ended);
+        pthread_mutex_unlock(&shard->standing_lock);
+    }
+}
+
+void shard_end_polling(struct shard *shard)
+{
+    if (atomic_exchange_explicit(&shard->is_polled, false, memory_order_seq_cst)) {
+        recall(shard);
+    }
 }
 
 // Sleeps in the link until something is ready. What it finds is left for the pass under the lock,
@@ -183,7 +218,7 @@ static void *thread_main(void *arg)
         if (program_drives(shard, now)) {
             standby.has_begun = false;
             polled_since_ns = polled_since_ns == 0 ? now : polled_since_ns;
-            stand_back(now - polled_since_ns);
+            stand_back(shard, stand_back_until(shard, now, now - polled_since_ns));
             continue;
         }
         polled_since_ns = 0;
@@ -237,7 +272,8 @@ void shard_thread_stop(struct shard *shard)
     if (!shard->has_thread) {
         return;
     }
-    atomic_store_explicit(&shard->is_stopping, true, memory_order_release);
+    atomic_store_explicit(&shard->is_stopping, true, memory_order_seq_cst);
+    recall(shard);
     shard_thread_rouse(shard);
     pthread_join(shard->thread, NULL);
     shard->has_thread = false;

@@ -1,5 +1,6 @@
 // When completion events are told: once behind what came together.
 #include "cq/cq.h"
+#include "host/clock.h"
 #include "rnic/shard.h"
 #include "tests/rnic/device.h"
 
@@ -110,11 +111,48 @@ static void each_arming_is_told_of_its_message(void **state)
     stage_close(&s);
 }
 
+// The program has polled hard, and gave its processor away for long: its thread stands back.
+static void have_thread_stand_back(struct shard *shard)
+{
+    atomic_store(&shard->polled_at_ns, host_clock(NULL) + 10 * DEVICE_PATIENCE_NS);
+    atomic_store(&shard->is_polled, true);
+    shard_thread_rouse(shard);
+    for (unsigned ms = 0; ms < DEVICE_PATIENCE_NS / NS_PER_MS; ms++) {
+        if (atomic_load(&shard->is_standing_back)) {
+            return;
+        }
+        pause_ms(1);
+    }
+    fail_msg("the thread does not stand back");
+}
+
+static void who_arms_behind_polling_is_told_at_once(void **state)
+{
+    struct stage s;
+    stage_open(&s);
+    end_post_recv(&s.passive, 0, 0, MESSAGE_LEN);
+    have_thread_stand_back(&s.passive_device.rnic->shard);
+    rnic_cq_arm(s.passive_device.cq, false);
+    end_post_send(&s.active, WQE_SEND, 0, MESSAGE_LEN, &s.passive_device, 0);
+    assert_true(hears_of_event(&s.sleeper));
+    stage_close(&s);
+}
+
+static void thread_that_stands_back_ends_with_its_device(void **state)
+{
+    struct stage s;
+    stage_open(&s);
+    have_thread_stand_back(&s.passive_device.rnic->shard);
+    stage_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_is_woken_finds_all_that_came_together),
         cmocka_unit_test(each_arming_is_told_of_its_message),
+        cmocka_unit_test(who_arms_behind_polling_is_told_at_once),
+        cmocka_unit_test(thread_that_stands_back_ends_with_its_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

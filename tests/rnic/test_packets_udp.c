@@ -196,7 +196,7 @@ static void what_is_posted_behind_a_burst_leaves_as_one(void **state)
     post_write(0, 0);
     assert_true(is_rung());
     rnic_leave(devices[1].rnic, 0);
-    atomic_store(&devices[0].rnic->shard.is_polled, false); // the thread looks after it
+    shard_end_polling(&devices[0].rnic->shard); // the thread looks after it
     assert_true(device_waits_for_count(&devices[0], "send_completions", 2 * BURST + 1));
 }
 
