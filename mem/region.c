@@ -61,6 +61,8 @@ static void region_write(struct mem_table *table, struct slot *region, const str
     region->base_to = shape->base_to;
     region->is_open = true;
     table->pds[shape->pd].objects++;
+    table->has_had_on_demand |= (shape->access & MEM_ACCESS_ON_DEMAND) != 0;
+    note_revoked(table); // it may have been another one
 }
 
 int mem_region_register(struct mem_table *table, uint32_t pd, void *addr, uint64_t length,

@@ -110,6 +110,7 @@ void slot_release(struct mem_table *table, struct slot *slot)
     uint32_t index = slot->link;
     struct slot_queue *queue = slot->kind == SLOT_SINK ? &table->free_sinks : &table->free;
     CHECK(slot->kind != SLOT_FREE);
+    note_revoked(table);
     table->live[slot->kind]--;
     *slot = (struct slot){.generation = (slot->generation + 1) % STAG_GENERATION_COUNT};
     slot_queue_push(table, queue, index);
@@ -119,11 +120,13 @@ void slot_rename(struct mem_table *table, struct slot *slot)
 {
     slot->generation = (slot->generation + 1) % STAG_GENERATION_COUNT;
     slot_name(table, slot);
+    note_revoked(table);
 }
 
 void slot_renew(struct mem_table *table, struct slot *slot)
 {
     slot->stag = stag_renew(&table->cipher, slot->link, slot->stag, &slot->generation);
+    note_revoked(table);
 }
 
 struct slot *slot_find_name(struct mem_table *table, uint32_t stag)

@@ -80,6 +80,8 @@ struct mem_table {
     uint32_t live[SLOT_KIND_COUNT];
     uint32_t region_max, window_max; // of live ones
     uint64_t verdicts[MEM_VERDICT_COUNT];
+    uint64_t version; // see mem_table_version
+    bool has_had_on_demand;
     struct key_mirror *mirror;  // NULL: nothing is shown
     uint64_t mirror_generation; // the last one used
     struct mem_revocation revocation;
@@ -99,6 +101,12 @@ static inline enum mem_verdict count_verdict(struct mem_table *table, enum mem_v
 {
     table->verdicts[verdict]++;
     return verdict;
+}
+
+// What was granted by way of a slot is not any more.
+static inline void note_revoked(struct mem_table *table)
+{
+    table->version++;
 }
 
 static inline bool slot_is_window(const struct slot *slot)

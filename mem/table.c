@@ -19,6 +19,7 @@ struct mem_table *mem_table_create(const uint8_t key[STAG_KEY_LEN], uint32_t cap
     table->probe = probe;
     table->capacity = capacity;
     table->pd_search = 1;
+    table->version = 1;
     table->region_max = table->window_max = UINT32_MAX;
     if (slots_grow(table) < 0) {
         free(table);
@@ -57,6 +58,11 @@ struct mem_live mem_table_live(const struct mem_table *table)
         live.pds += table->pds[pd].is_live;
     }
     return live;
+}
+
+uint64_t mem_table_version(const struct mem_table *table)
+{
+    return table->has_had_on_demand ? 0 : table->version;
 }
 
 uint64_t mem_table_verdict_count(const struct mem_table *table, enum mem_verdict verdict)

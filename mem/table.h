@@ -15,7 +15,7 @@
 //     regions       mem_region_register, _reregister, _deregister
 //     windows       mem_window_alloc, _bind, _dealloc, mem_windows_release_qp
 //     invalidation  mem_invalidate, mem_note_early, mem_early_end
-//     resolving     mem_resolve (peers), mem_resolve_sge (the local consumer)
+//     resolving     mem_resolve (peers), mem_resolve_sge (the local consumer), mem_table_version
 //     one-shot      mem_oneshot_alloc, _probe, _open, _find, _close, _free, mem_is_oneshot
 //     sinks         mem_sinks_reserve, mem_sink_open, _close, mem_resolve_sink (read responses)
 #pragma once
@@ -241,6 +241,11 @@ uint64_t mem_early_end(struct mem_table *table, uint32_t stag);
 enum mem_verdict mem_resolve(struct mem_table *table, struct mem_asker asker, uint32_t stag,
                              uint64_t to, uint64_t len, uint32_t access_needed,
                              struct mspan *ret_pieces, unsigned pieces_max, unsigned *ret_count);
+
+// Another number as soon as something may be refused that was granted, by both questions: until
+// then whoever has asked for more than he needs at once may use it all, packet by packet. 0: it is
+// to be asked for each time, since there are, or were, regions on demand.
+uint64_t mem_table_version(const struct mem_table *table);
 
 // The local consumer's element: `write` if the engine will write there. Only regions are local
 // keys. An element of length 0 names nothing: MEM_OK and an empty span, its key is not looked at.

@@ -36,6 +36,7 @@ static void window_unbind(struct mem_table *table, struct slot *window)
     CHECK(region->relation > 0);
     region->relation--;
     window->is_open = false;
+    note_revoked(table);
 }
 
 // May this region carry this binding? The checks that do not concern the window.

@@ -31,18 +31,25 @@ bool inbound_fits(const struct inbound *in, const struct roce_packet *p, uint32_
     return fits;
 }
 
-enum mem_verdict inbound_check_memory(const struct wq *wq, struct mem_asker asker,
-                                      const struct roce_packet *p)
+enum mem_verdict inbound_check_memory(struct inbound *in, const struct wq *wq,
+                                      struct mem_asker asker, const struct roce_packet *p)
 {
     struct mspan pieces[SGE_COUNT_MAX];
     unsigned count;
     if ((p->facts->headers & ROCE_HAS_RETH) == 0 || p->reth.dma_len == 0) {
         return MEM_OK;
     }
-    uint32_t access =
-        p->facts->kind == ROCE_KIND_READ ? MEM_ACCESS_REMOTE_READ : MEM_ACCESS_REMOTE_WRITE;
-    return mem_resolve(wq->config->mem, asker, p->reth.rkey, p->reth.va, p->reth.dma_len, access,
-                       pieces, SGE_COUNT_MAX, &count);
+    bool is_read = p->facts->kind == ROCE_KIND_READ;
+    enum mem_verdict verdict = mem_resolve(
+        wq->config->mem, asker, p->reth.rkey, p->reth.va, p->reth.dma_len,
+        is_read ? MEM_ACCESS_REMOTE_READ : MEM_ACCESS_REMOTE_WRITE, pieces, SGE_COUNT_MAX, &count);
+    if (!is_read && verdict == MEM_OK) {
+        bool is_whole = pieces[0].len == p->reth.dma_len;
+        in->place = pieces[0];
+        in->place_version = is_whole ? mem_table_version(wq->config->mem) : 0;
+        in->place_denied = asker.denied;
+    }
+    return verdict;
 }
 
 /* ---- placement ------------------------------------------------------------------------------- */
@@ -71,8 +78,16 @@ static void begin(struct inbound *in, const struct roce_packet *p)
     }
 }
 
-// The key is looked up again: it may have been taken back since the message began. A list may have
-// more pieces than are told at a time.
+// Nothing has been taken back since the message began.
+static bool has_place(const struct inbound *in, const struct wq *wq, struct mem_asker asker,
+                      size_t len)
+{
+    return in->place_version != 0 && in->place_version == mem_table_version(wq->config->mem) &&
+           in->place_denied == asker.denied && in->arrived_len <= in->place.len &&
+           len <= in->place.len - in->arrived_len;
+}
+
+// Otherwise the key is looked up again. A list may have more pieces than are told at a time.
 static enum mem_verdict place_write(const struct inbound *in, struct wq *wq, struct mem_asker asker,
                                     struct span payload)
 {
@@ -80,6 +95,10 @@ static enum mem_verdict place_write(const struct inbound *in, struct wq *wq, str
     unsigned count;
     uint64_t va = in->va + in->arrived_len;
     enum mem_verdict verdict = MEM_OK;
+    if (has_place(in, wq, asker, payload.len)) {
+        place_octets(in->place.ptr + in->arrived_len, payload);
+        return MEM_OK;
+    }
     while (payload.len > 0 && verdict == MEM_OK) {
         verdict = mem_resolve(wq->config->mem, asker, in->rkey, va, payload.len,
                               MEM_ACCESS_REMOTE_WRITE, pieces, SGE_COUNT_MAX, &count);

@@ -20,6 +20,9 @@ struct inbound {
     uint64_t length;          // a Write's
     uint64_t va;              // a Write's
     uint32_t rkey;            // a Write's
+    struct mspan place;       // a Write's, all of it, if it is in one piece
+    uint64_t place_version;   // ... and as long as mem_table_version is this; 0: it is not
+    uint32_t place_denied;    // ... and the queue pair denies as much
     struct recv_wqe *receive; // claimed; NULL: none
     // What its receiver has found out before inbound_end: the number in it, and that it closed a
     // one-shot region.
@@ -40,9 +43,10 @@ bool inbound_is_in_order(const struct inbound *in, const struct roce_packet *p);
 // Is its payload as long as its opcode, the path MTU and its message say?
 bool inbound_fits(const struct inbound *in, const struct roce_packet *p, uint32_t path_mtu);
 
-// May the peer have all the memory that this packet names? For Reads as for Writes.
-enum mem_verdict inbound_check_memory(const struct wq *wq, struct mem_asker asker,
-                                      const struct roce_packet *p);
+// May the peer have all the memory that this packet names? For Reads as for Writes, whose place is
+// remembered for the packets that follow.
+enum mem_verdict inbound_check_memory(struct inbound *in, const struct wq *wq,
+                                      struct mem_asker asker, const struct roce_packet *p);
 
 // Takes a receive, or the one that it still holds of a message that was dropped. False: none is
 // posted.

@@ -51,13 +51,13 @@ uint32_t roce_packet_of_message(const struct send_wqe *wqe, enum roce_transport 
 {
     const uint64_t left = wqe->length - offset;
     const bool is_last = left <= path_mtu;
-    *ret = (struct roce_packet){
-        .bth = {.opcode = (uint8_t)(transport | operation_of(wqe, offset == 0, is_last)),
-                .solicited = is_last && (wqe->flags & WQE_SOLICITED) != 0},
-        .reth = {.va = wqe->remote_addr, .rkey = wqe->rkey, .dma_len = (uint32_t)wqe->length},
-        .immdt = {wqe->imm_or_inv},
-        .ieth = {wqe->imm_or_inv},
-    };
+    ret->bth =
+        (struct bth){.opcode = (uint8_t)(transport | operation_of(wqe, offset == 0, is_last)),
+                     .solicited = is_last && (wqe->flags & WQE_SOLICITED) != 0};
+    ret->reth =
+        (struct reth){.va = wqe->remote_addr, .rkey = wqe->rkey, .dma_len = (uint32_t)wqe->length};
+    ret->immdt = (struct immdt){wqe->imm_or_inv};
+    ret->ieth = (struct ieth){wqe->imm_or_inv};
     return is_last ? (uint32_t)left : path_mtu;
 }
 

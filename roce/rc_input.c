@@ -68,7 +68,7 @@ static void take(struct rc *rc, const struct roce_packet *p)
 void rc_on_packet(struct transport *t, const struct datagram_rx *rx, instant_ns now)
 {
     struct rc *rc = rc_of(t);
-    struct roce_packet p = {.payload = {.len = 0}};
+    struct roce_packet p; // what its opcode has of it
     rc_at(rc, now);
     if (!roce_packet_is_of_path(rx, &rc->attributes.path)) {
         rc->counters.dropped_address++;

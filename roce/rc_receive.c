@@ -7,7 +7,7 @@
 
 enum rc_refusal rc_receive_check(struct rc *rc, const struct roce_packet *p)
 {
-    return rc_refusal_of_memory(inbound_check_memory(&rc->wq, rc_asker(rc), p));
+    return rc_refusal_of_memory(inbound_check_memory(&rc->resp.in, &rc->wq, rc_asker(rc), p));
 }
 
 // What does not fit ends the receive, and then the connection.

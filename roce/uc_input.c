@@ -55,8 +55,9 @@ static enum unreliable_refusal check(struct uc *uc, const struct roce_packet *p)
     if (p->facts->claims_receive && !inbound_claim(&u->in, &u->wq)) {
         return UNRELIABLE_REFUSED_NO_RECEIVE;
     }
-    return inbound_check_memory(&u->wq, asker_of(uc), p) == MEM_OK ? UNRELIABLE_ACCEPTED
-                                                                   : UNRELIABLE_REFUSED_ACCESS;
+    return inbound_check_memory(&u->in, &u->wq, asker_of(uc), p) == MEM_OK
+               ? UNRELIABLE_ACCEPTED
+               : UNRELIABLE_REFUSED_ACCESS;
 }
 
 // A receive of the own queue is kept where the next message may fit it.

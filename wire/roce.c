@@ -161,6 +161,7 @@ enum roce_parse_verdict roce_packet_parse(struct span octets, struct roce_packet
         return verdict;
     }
     ret->facts = roce_opcode_facts(ret->bth.opcode);
+    ret->payload = span_of(NULL, 0);
     if (!ret->facts->is_known) {
         return ROCE_PARSE_OPCODE;
     }

@@ -124,8 +124,9 @@ struct roce_packet {
 
 // Reads a packet, from BTH up to and with its pad. On ROCE_PARSE_OK `*ret` is complete but for
 // headers that the opcode has not, which are not touched; `payload` points into `octets`. On
-// ROCE_PARSE_OPCODE `ret->bth` holds, so that a responder can refuse. Whether the payload fits the
-// opcode is the receiver's to ask (roce_payload_fits), who knows the path MTU and how to answer.
+// ROCE_PARSE_OPCODE `ret->bth` holds, so that a responder can refuse, and the payload is empty.
+// Whether the payload fits the opcode is the receiver's to ask (roce_payload_fits), who knows the
+// path MTU and how to answer.
 enum roce_parse_verdict roce_packet_parse(struct span octets, struct roce_packet *ret);
 
 // Writes BTH and the headers that the opcode in `p->bth` has (a known one) into `buf`, which has

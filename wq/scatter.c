@@ -19,12 +19,15 @@ static void seek(struct scatter *scatter, uint64_t offset)
         scatter->index = 0;
         scatter->element_len = 0;
         scatter->offset = 0;
+        scatter->rest.len = 0;
     }
     while (scatter->offset < offset) {
         uint64_t left = scatter->list[scatter->index].length - scatter->element_len;
         uint64_t step = offset - scatter->offset < left ? offset - scatter->offset : left;
         scatter->offset += step;
         scatter->element_len += step;
+        const size_t known_len = scatter->rest.len > step ? scatter->rest.len - (size_t)step : 0;
+        scatter->rest = mspan_of(known_len > 0 ? scatter->rest.ptr + step : NULL, known_len);
         if (step == left) {
             scatter->index++;
             scatter->element_len = 0;
@@ -32,9 +35,8 @@ static void seek(struct scatter *scatter, uint64_t offset)
     }
 }
 
-// The place of the next `len` octets, which are in the element at the cursor. What of an element
-// nothing is placed into is not looked at: as with cards, it may go beyond its region.
-static bool resolve(struct mem_table *mem, uint32_t pd, const struct scatter *scatter, size_t len,
+// The next `len` octets, which are in the element at the cursor.
+static bool look_up(struct mem_table *mem, uint32_t pd, const struct scatter *scatter, uint64_t len,
                     struct mspan *ret)
 {
     const struct sge *element = &scatter->list[scatter->index];
@@ -44,6 +46,25 @@ static bool resolve(struct mem_table *mem, uint32_t pd, const struct scatter *sc
         .lkey = element->lkey,
     };
     return mem_resolve_sge(mem, pd, &piece, true, ret) == MEM_OK;
+}
+
+// Their place. The rest of the element is looked up with them, for those that follow, if it is
+// usable: what of an element nothing is placed into may go beyond its region, as with cards.
+static bool resolve(struct mem_table *mem, uint32_t pd, struct scatter *scatter, size_t len,
+                    struct mspan *ret)
+{
+    const uint64_t version = mem_table_version(mem);
+    const uint64_t left = scatter->list[scatter->index].length - scatter->element_len;
+    if (scatter->rest.len < len || scatter->version != version || version == 0) {
+        scatter->version = version;
+        scatter->rest.len = 0;
+        if (version == 0 || left == len || !look_up(mem, pd, scatter, left, &scatter->rest)) {
+            scatter->rest.len = 0;
+            return look_up(mem, pd, scatter, len, ret);
+        }
+    }
+    *ret = mspan_of(scatter->rest.ptr, len);
+    return true;
 }
 
 enum scatter_verdict scatter_place(struct mem_table *mem, uint32_t pd, struct scatter *scatter,

@@ -17,6 +17,8 @@ struct scatter {
     uint64_t element_len; // cursor: octets of that element that are behind it
     uint64_t offset;      // cursor: octets of the list that are behind it
     uint64_t length;      // of the whole list
+    struct mspan rest;    // what is known of the memory at the cursor, within its element
+    uint64_t version;     // ... as long as mem_table_version is this
 };
 
 enum scatter_verdict {

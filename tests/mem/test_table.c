@@ -211,6 +211,59 @@ static void every_verdict_has_a_name(void **state)
     }
 }
 
+static bool has_changed(struct fixture *f)
+{
+    static uint64_t seen;
+    const bool has = mem_table_version(f->table) != seen;
+    seen = mem_table_version(f->table);
+    return has;
+}
+
+static void the_version_changes_when_what_was_granted_may_be_refused(void **state)
+{
+    struct fixture *f = *state;
+    const uint32_t all = MEM_ACCESS_FULL;
+    uint32_t window, region = fixture_region(f, 0, all);
+    struct mspan place;
+    struct mem_element element = {.octets = mspan_of(f->buffer, 8)};
+    struct mem_list list;
+    uint32_t oneshot;
+    assert_int_equal(mem_window_alloc(f->table, MEM_WINDOW_TYPE_2, f->pd, &window), 0);
+    const struct mem_binding binding = {
+        .stag = window, .lkey = region, .length = 8, .access = MEM_ACCESS_REMOTE_READ};
+    assert_int_equal(mem_window_bind(f->table, f->asker, &binding), MEM_OK);
+    has_changed(f);
+    const struct sge sge = {.addr = 0, .length = 8, .lkey = region};
+    assert_int_equal(mem_resolve_sge(f->table, f->pd, &sge, false, &place), MEM_OK);
+    assert_false(has_changed(f));
+    assert_int_equal(mem_invalidate(f->table, f->asker, window, true), MEM_OK);
+    assert_true(has_changed(f));
+    assert_int_equal(mem_window_dealloc(f->table, window), 0);
+    assert_true(has_changed(f));
+    const struct mem_reregistration narrower = {.changes = MEM_CHANGE_ACCESS, .access = 0};
+    assert_int_equal(mem_region_reregister(f->table, region, &narrower, &region), 0);
+    assert_true(has_changed(f));
+    assert_int_equal(mem_region_deregister(f->table, region), 0);
+    assert_true(has_changed(f));
+    mem_list_init(&list, &element, 1);
+    assert_int_equal(mem_oneshot_alloc(f->table, f->asker, &oneshot), 0);
+    mem_oneshot_open(f->table, oneshot,
+                     &(struct mem_oneshot){.list = &list, .length = 8, .access = all});
+    has_changed(f);
+    mem_oneshot_close(f->table, oneshot, &oneshot);
+    assert_true(has_changed(f));
+    mem_oneshot_free(f->table, oneshot);
+}
+
+static void a_table_with_regions_on_demand_has_no_version(void **state)
+{
+    struct fixture *f = *state;
+    assert_true(mem_table_version(f->table) != 0);
+    const uint32_t region = fixture_region(f, 0, MEM_ACCESS_ON_DEMAND);
+    assert_int_equal(mem_table_version(f->table), 0);
+    assert_int_equal(mem_region_deregister(f->table, region), 0);
+}
+
 static void live_counts_return_to_zero(void **state)
 {
     struct fixture *f = *state;
@@ -251,6 +304,8 @@ int main(void)
         MEM_TEST(many_live_stags_are_told_apart),
         MEM_TEST(the_check_sees_damage),
         cmocka_unit_test(every_verdict_has_a_name),
+        MEM_TEST(the_version_changes_when_what_was_granted_may_be_refused),
+        MEM_TEST(a_table_with_regions_on_demand_has_no_version),
         MEM_TEST(live_counts_return_to_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -173,6 +173,16 @@ static uint32_t write_beyond_the_region(struct rc_end *e)
     return RC_END_PSN;
 }
 
+static uint32_t write_whose_key_is_taken_back_within(struct rc_end *e)
+{
+    struct roce_packet p = write_packet(e, ROCE_WRITE_FIRST, RC_END_PSN, 3 * LEN);
+    rc_end_take(e, &p, octets, LEN);
+    assert_int_equal(mem_region_deregister(e->mem, e->key), 0);
+    p = rc_end_make(ROCE_WRITE_MIDDLE, RC_END_PSN + 1);
+    rc_end_take(e, &p, octets, LEN);
+    return RC_END_PSN + 1;
+}
+
 static uint32_t read_beyond_the_region(struct rc_end *e)
 {
     struct roce_packet p = write_packet(e, ROCE_READ_REQUEST, RC_END_PSN, RC_END_MEMORY_LEN);
@@ -286,6 +296,7 @@ static const struct refused {
     REFUSED(middle_that_goes_on_behind_the_end, RC_REFUSED_LENGTH, 0x61, QP_EVENT_REQ_ERR),
     REFUSED(key_of_nothing, RC_REFUSED_ACCESS, 0x62, QP_EVENT_ACCESS_ERR),
     REFUSED(write_beyond_the_region, RC_REFUSED_ACCESS, 0x62, QP_EVENT_ACCESS_ERR),
+    REFUSED(write_whose_key_is_taken_back_within, RC_REFUSED_ACCESS, 0x62, QP_EVENT_ACCESS_ERR),
     REFUSED(read_beyond_the_region, RC_REFUSED_ACCESS, 0x62, QP_EVENT_ACCESS_ERR),
     REFUSED(atomic_beyond_the_region, RC_REFUSED_ACCESS, 0x62, QP_EVENT_ACCESS_ERR),
     REFUSED(write_to_memory_that_is_not_there, RC_REFUSED_UNMAPPED, 0x63, QP_EVENT_FATAL),
@@ -495,9 +506,25 @@ static void nothing_is_taken_before_ready_to_receive(void **state)
     rc_end_close(e);
 }
 
+static void the_memory_of_a_write_is_looked_up_once(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = LEN});
+    const uint64_t before = mem_table_verdict_count(e->mem, MEM_OK);
+    struct roce_packet p = write_packet(e, ROCE_WRITE_FIRST, RC_END_PSN, 3 * LEN);
+    for (uint32_t i = 0; i < 3; i++) {
+        memset(octets, (int)i + 1, LEN);
+        rc_end_take(e, &p, octets, LEN);
+        assert_int_equal(e->memory[LOCAL + i * LEN], i + 1);
+        p = rc_end_make(i == 0 ? ROCE_WRITE_MIDDLE : ROCE_WRITE_LAST, RC_END_PSN + 1 + i);
+    }
+    assert_int_equal(mem_table_verdict_count(e->mem, MEM_OK), before + 1);
+    rc_end_close(e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_memory_of_a_write_is_looked_up_once),
         cmocka_unit_test(each_is_refused_by_its_name),
         cmocka_unit_test(who_is_refused_is_told_again),
         cmocka_unit_test(a_hole_is_told_once),

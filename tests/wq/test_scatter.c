@@ -98,6 +98,34 @@ static void a_local_key_that_is_gone_is_our_fault(void **state)
     assert_int_equal(place(f, &s, 0, 8), SCATTER_LOCAL);
 }
 
+static void a_local_key_that_goes_between_two_parts_is_our_fault(void **state)
+{
+    struct fixture *f = *state;
+    const struct sge list[] = {{BASE, 24, f->lkey}};
+    struct scatter s;
+    scatter_init(&s, list, 1);
+    assert_int_equal(place(f, &s, 0, 8), SCATTER_OK);
+    assert_int_equal(place(f, &s, 8, 8), SCATTER_OK);
+    assert_int_equal(mem_region_deregister(f->mem, f->lkey), 0);
+    assert_int_equal(place(f, &s, 16, 8), SCATTER_LOCAL);
+}
+
+static void parts_in_order_are_looked_up_once_for_an_element(void **state)
+{
+    struct fixture *f = *state;
+    const struct sge list[] = {{BASE, 32, f->lkey}, {BASE + 32, 32, f->lkey}};
+    struct scatter s;
+    scatter_init(&s, list, 2);
+    for (unsigned i = 0; i < 8; i++) {
+        assert_int_equal(place(f, &s, 8 * i, 8), SCATTER_OK);
+    }
+    assert_memory_equal(f->buffer, f->payload, 64);
+    assert_int_equal(mem_table_verdict_count(f->mem, MEM_OK), 2);
+    assert_int_equal(place(f, &s, 8, 8), SCATTER_OK); // back, and on from there
+    assert_int_equal(place(f, &s, 20, 24), SCATTER_OK);
+    assert_memory_equal(f->buffer, f->payload, 64);
+}
+
 // perftest posts receives of whole path MTUs for shorter messages, beyond the end of its region.
 static void an_element_may_end_beyond_its_region_if_nothing_is_placed_there(void **state)
 {
@@ -123,6 +151,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(parts_of_a_message_are_placed_in_any_order),
         TEST(the_elements_need_not_lie_in_order),
+        TEST(a_local_key_that_goes_between_two_parts_is_our_fault),
+        TEST(parts_in_order_are_looked_up_once_for_an_element),
         TEST(what_does_not_fit_is_not_placed),
         TEST(a_local_key_that_is_gone_is_our_fault),
         TEST(an_element_may_end_beyond_its_region_if_nothing_is_placed_there),
