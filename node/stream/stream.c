@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "base/time.h"
+#include "node/loop/lookout.h"
+#include "node/loop/loop.h"
 #include "node/stream/server.h"
 #include "node/stream/spare.h"
 
@@ -18,6 +20,8 @@ enum {
     DIRECT_MIN = 4 << 10,   // fewer come with what follows them
     DISCARD_TURNS = 256,
 };
+
+static const duration_ns rest_within_ns = 4 * NS_PER_US;
 
 void stream_touch(struct stream *s)
 {
@@ -112,6 +116,10 @@ static ssize_t in_read(struct stream *s, instant_ns now)
         return -ENOMEM;
     }
     ssize_t got = recv(s->fd, to, room, MSG_DONTWAIT);
+    if (s->is_lingering) {
+        s->is_lingering = false;
+        lookout_note(&s->lookout, got > 0);
+    }
     if (got <= 0) {
         s->is_dry = got < 0 && errno == EAGAIN;
         return got == 0 ? -ECONNRESET : (errno == EINTR ? -EAGAIN : -errno);
@@ -126,24 +134,49 @@ static ssize_t in_read(struct stream *s, instant_ns now)
     return got;
 }
 
+// A message has begun to come. Its rest is often sent by another call, which follows closer than
+// this thread falls asleep and is woken: it is given a moment.
+static void rest_await(struct stream *s)
+{
+    if (s->in_at < s->in_len && lookout_is_worth_it(&s->lookout)) {
+        instant_ns until = instant_after(loop_clock(), rest_within_ns);
+        while (loop_clock() < until) {
+        }
+        s->is_lingering = true;
+        s->is_dry = false;
+    }
+}
+
+// What take has asked for: the count of octets, -EAGAIN: not now, or another negative errno: the end.
+static ssize_t go_on(struct stream *s, enum stream_verdict verdict, ssize_t left, instant_ns now)
+{
+    if (verdict == STREAM_LEAVES) {
+        return -ECONNRESET;
+    }
+    if (s->is_dry) {
+        rest_await(s);
+    }
+    return left <= 0 || s->is_dry ? -EAGAIN : in_read(s, now);
+}
+
 // Takes what there is, reads more, until nothing is there, something else must happen first, or
 // others should have their turn.
 static void take_all(struct stream *s, instant_ns now)
 {
     const struct stream_protocol *p = s->server->protocol;
     ssize_t left = READ_AT_ONCE;
-    s->is_dry = false;
+    s->is_dry = s->is_short = false;
     for (;;) {
         enum stream_verdict verdict = p->take(s, now);
         if (verdict == STREAM_GOES_ON) {
             continue;
         }
-        bool is_over = verdict == STREAM_NEEDS_MORE && (left <= 0 || s->is_dry);
-        if (verdict == STREAM_STOPS || is_over) {
+        if (verdict == STREAM_STOPS) {
             return;
         }
-        ssize_t got = verdict == STREAM_NEEDS_MORE ? in_read(s, now) : -ECONNRESET;
+        ssize_t got = go_on(s, verdict, left, now);
         if (got == -EAGAIN) {
+            s->is_short = s->is_dry;
             return;
         }
         if (got < 0) {
@@ -228,7 +261,8 @@ void stream_update(struct stream *s, instant_ns now)
 {
     const struct stream_protocol *p = s->server->protocol;
     // What was read with something earlier, and had to wait, can go on without the socket.
-    bool has_more = s->in_at < s->in_len || (p->wants_look != NULL && p->wants_look(s));
+    bool has_more =
+        (s->in_at < s->in_len && !s->is_short) || (p->wants_look != NULL && p->wants_look(s));
     if (s->fd >= 0 && has_more && p->wants_input(s)) {
         take_all(s, now);
     }

@@ -19,6 +19,7 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "node/interface/uma_tts.h"
+#include "node/loop/lookout.h"
 #include "node/loop/loop.h"
 #include "node/stream/progress.h"
 
@@ -33,6 +34,9 @@ struct stream {
     uint8_t *in;                // in_len of its protocol; NULL: nothing has come
     uint32_t in_at, in_len;     // what has come and is not used: [in_at, in_len)
     bool is_dry;                // the last look at the socket found it empty
+    bool is_short;              // ... and what has come needs more
+    struct lookout lookout;     // for the rest of a message that has begun to come
+    bool is_lingering;
     // When it ends unless something is done about it: the earliest of the protocol's own, which is
     // for a beginning at first, and what is awaited.
     instant_ns silent_until_ns;

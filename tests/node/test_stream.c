@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -20,7 +21,8 @@ enum {
     PLACE_LEN = 20000,
     IN_LEN = 8 << 10,
     GOODBYE = 255,
-    PLACE = 254
+    PLACE = 254,
+    PAIR = 253, // an octet belongs to it
 };
 
 struct guest {
@@ -44,6 +46,7 @@ static struct stage {
     unsigned ended_count;
     uint8_t place[PLACE_LEN];
     uint32_t direct_len;
+    instant_ns begun_at, whole_at; // turns in which a pair was seen
 } stage;
 
 static unsigned looks; // how often a socket was read
@@ -55,6 +58,20 @@ ssize_t __wrap_recv(int fd, void *to, size_t len, int flags)
 {
     looks++;
     return __real_recv(fd, to, len, flags);
+}
+
+// Somebody looks at the clock.
+static void (*on_clock)(void);
+
+int __real_clock_gettime(clockid_t clock, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret)
+{
+    if (on_clock != NULL) {
+        on_clock();
+    }
+    return __real_clock_gettime(clock, ret);
 }
 
 static struct guest *guest_of(const struct stream *s)
@@ -95,6 +112,12 @@ static enum stream_verdict take(struct stream *s, instant_ns now)
     }
     if (there == 0) {
         return STREAM_NEEDS_MORE;
+    }
+    if (s->in[s->in_at] == PAIR) {
+        stage.begun_at = stage.begun_at == 0 ? now : stage.begun_at;
+        stage.whole_at = now;
+        s->in_at += there == 1 ? 0 : 1;
+        return there == 1 ? STREAM_NEEDS_MORE : STREAM_GOES_ON;
     }
     uint8_t octet = s->in[s->in_at++];
     guest->says_goodbye = octet == GOODBYE;
@@ -294,6 +317,61 @@ static void a_socket_that_gave_all_it_had_is_not_read_again(void **state)
     assert_int_equal(looks, 1);
 }
 
+static bool has_said_rest;
+
+static void rest_comes(void)
+{
+    if (stage.begun_at != 0 && !has_said_rest) {
+        has_said_rest = true;
+        client_says(0, 1);
+    }
+}
+
+static void rest_comes_late(void *ctx, instant_ns now)
+{
+    rest_comes();
+}
+
+// By the next call of its sender, or at the latest when the turn ends.
+static void the_rest_of_a_message_that_follows_closely_is_taken_in_the_same_turn(void **state)
+{
+    struct loop_member member = {.on_batch_end = rest_comes_late};
+    stage.expected = 1;
+    has_said_rest = false;
+    listens();
+    loop_join(stage.loop, &member);
+    client_comes(0);
+    client_says(0, PAIR);
+    on_clock = rest_comes;
+    assert_int_equal(loop_run(stage.loop), 0);
+    on_clock = NULL;
+    loop_leave(stage.loop, &member);
+    assert_true(has_said_rest);
+    assert_true(stage.whole_at != 0);
+    assert_true(stage.whole_at == stage.begun_at);
+}
+
+static void turn_ends(void *ctx, instant_ns now)
+{
+    if (stage.begun_at != 0) {
+        loop_stop(stage.loop);
+    }
+}
+
+// Once behind what came, and once for the rest.
+static void a_message_without_its_rest_is_not_looked_at_again(void **state)
+{
+    struct loop_member member = {.on_batch_end = turn_ends};
+    listens();
+    loop_join(stage.loop, &member);
+    client_comes(0);
+    client_says(0, PAIR);
+    looks = 0;
+    assert_int_equal(loop_run(stage.loop), 0);
+    loop_leave(stage.loop, &member);
+    assert_int_equal(looks, 2);
+}
+
 // The wish and the first octets fill the buffer; the rest has a place of its own.
 static void many_octets_are_received_straight_into_place(void **state)
 {
@@ -401,6 +479,11 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_socket_that_gave_all_it_had_is_not_read_again, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_message_without_its_rest_is_not_looked_at_again, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(
+            the_rest_of_a_message_that_follows_closely_is_taken_in_the_same_turn, set_up,
+            tear_down),
         cmocka_unit_test_setup_teardown(many_octets_are_received_straight_into_place, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(
