@@ -19,8 +19,8 @@
 enum node_limits {
     NODE_TRANSFER_MAX = 32 << 20,      // octets of one request's buffer
     NODE_SWAP_MAX = 512 << 10,         // of the range of one NODE_COMPARE_AND_WRITE
-    NODE_VOLUME_COUNT_MAX = 256,       // of a host storage node
-    NODE_UNIT_COUNT_MAX = 256,         // RTAs of a host storage node: one for each volume
+    NODE_VOLUME_COUNT_MAX = 1024,      // of a host storage node
+    NODE_UNIT_COUNT_MAX = 1024,        // RTAs of a host storage node: one for each volume
     NODE_CONNECTION_COUNT_MAX = 4096,  // at a time
     NODE_TRANSACTION_COUNT_MAX = 4096, // requests under way, of all connections
 };

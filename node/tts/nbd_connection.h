@@ -17,8 +17,8 @@ enum nbd_limits {
     NBD_TRANSFER_MAX = 64 << 20,       // octets of one read or write
     NBD_PUSH_MAX = 64 << 10, // a write up to this gets a buffer when all its data are there
     NBD_IN_LEN = NBD_REQUEST_LEN + NBD_PUSH_MAX,
-    NBD_OUT_LEN = 32 << 10,        // of negotiation,
-    NBD_ANSWER_MAX_LEN = 24 << 10, // of one option
+    NBD_OUT_LEN = 104 << 10,       // of negotiation,
+    NBD_ANSWER_MAX_LEN = 96 << 10, // of one option
     NBD_OPTION_MAX_LEN = 8 << 10,
     NBD_EXTENT_MAX = 1024, // in one answer to block status
     NBD_REPLY_MAX_LEN = 32,

@@ -7,47 +7,12 @@ import socket
 import threading
 import time
 
+from controlled import Controlled, answer
 from nbd_client import Client
-from serving import LIMIT, Node, case, folder, main, os
+from serving import LIMIT, case, main
 
 ASKERS, PATIENCE = 16, 5
 SOCKET_HOLDS = 220000
-
-
-class Controlled(Node):
-    """A node whose control socket stands in a folder of its own."""
-
-    def __init__(self, *words):
-        self.run = folder()
-        self.runtime = self.run.__enter__() / 'run'
-        super().__init__(*words, env={**os.environ, 'WEFT_RUNTIME_DIR': str(self.runtime)})
-
-    def __exit__(self, *what):
-        super().__exit__(*what)
-        self.run.__exit__(*what)
-
-    @contextlib.contextmanager
-    def asker(self, room=None):
-        with socket.socket(socket.AF_UNIX) as one:
-            if room:
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
-            one.settimeout(LIMIT)
-            one.connect(str(self.runtime / f'node.{self.process.pid}'))
-            yield one
-
-    def ask(self, request):
-        with self.asker() as one:
-            one.sendall(request)
-            return answer(one)
-
-
-def answer(one, piece=65536):
-    """All that comes until the node closes; None: nothing."""
-    octets = b''
-    with contextlib.suppress(ConnectionResetError):
-        while part := one.recv(piece):
-            octets += part
-    return json.loads(octets) if octets else None
 
 
 @case
