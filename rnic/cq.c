@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/errno_name.h"
+#include "base/giving_way.h"
 #include "rnic/events.h"
 #include "rnic/internal.h"
 #include "rnic/pull.h"
@@ -89,6 +90,10 @@ uint32_t rnic_cq_capacity(const struct rnic_cq *cq)
     return cq_capacity(cq->cq);
 }
 
+// Of the thread, not of a queue: who finds something in one of several queues is not in vain at the
+// others, and has one processor to give away.
+static _Thread_local struct giving_way giving_way;
+
 // Poll lock held. Counts the poll, and tells the background thread when a program spins here.
 static void note_empty_poll(struct rnic_cq *cq, instant_ns now)
 {
@@ -113,7 +118,7 @@ static void note_loops(struct rnic_cq *cq)
     unsigned count = atomic_load_explicit(&shard->loop_pass_count, memory_order_relaxed);
     if (count != cq->loop_passes_seen) {
         cq->loop_passes_seen = count;
-        giving_way_on_rest(&cq->giving_way);
+        giving_way_on_rest(&giving_way);
     }
 }
 
@@ -128,19 +133,19 @@ static void drive_for(struct rnic_cq *cq, struct puller *puller)
     }
     note_empty_poll(cq, now);
     note_loops(cq);
-    giving_way_on_look(&cq->giving_way, now);
+    giving_way_on_look(&giving_way, now);
 }
 
-// Lets go of the poll lock. Who has polled in vain for long may have the processor that the peer
-// waits for: two programs that spin on one would take turns of milliseconds. If the peer had it the
-// last time, he is back soon: then the background thread is not to take his place meanwhile, and
-// look on where the peer has no processor. A stranger keeps it, and the thread goes on.
+// Lets go of the poll lock. Who has polled in vain for long, whatever queues, may have the processor
+// that the peer waits for: two programs that spin on one would take turns of milliseconds. If the
+// peer had it the last time, he is back soon: then the background thread is not to take his place
+// meanwhile, and look on where the peer has no processor. A stranger keeps it, and the thread goes on.
 static void poll_end(struct rnic_cq *cq)
 {
-    const bool gives_way = giving_way_take(&cq->giving_way);
-    if (gives_way && cq->giving_way.is_shared) {
+    const bool gives_way = giving_way_take(&giving_way);
+    if (gives_way && giving_way.is_shared) {
         atomic_store_explicit(&cq->rnic->shard.polled_at_ns,
-                              cq->giving_way.given_ns + GIVING_WAY_TURN_NS, memory_order_relaxed);
+                              giving_way.given_ns + GIVING_WAY_TURN_NS, memory_order_relaxed);
     }
     pthread_mutex_unlock(&cq->poll_lock);
     if (gives_way) {
@@ -170,7 +175,7 @@ int rnic_cq_poll(struct rnic_cq *cq, struct cqe *ret, unsigned max)
             puller.qp != NULL ? pull_and_poll(cq, &puller, ret, max) : cq_poll(cq->cq, ret, max);
     }
     if (count > 0) {
-        giving_way_on_found(&cq->giving_way);
+        giving_way_on_found(&giving_way);
     }
     bool has_failed = count == 0 && cq_has_overflowed(cq->cq);
     poll_end(cq);
@@ -190,7 +195,7 @@ const struct cqe *rnic_cq_peek(struct rnic_cq *cq)
         cqe = cq_peek(cq->cq, 0);
     }
     if (cqe != NULL) {
-        giving_way_on_found(&cq->giving_way);
+        giving_way_on_found(&giving_way);
     }
     return cqe;
 }

@@ -19,7 +19,6 @@
 #include <sys/socket.h>
 
 #include "base/deadlines.h"
-#include "base/giving_way.h"
 #include "base/list.h"
 #include "base/port_push.h"
 #include "base/qp_state.h"
@@ -137,7 +136,6 @@ struct rnic_cq {
     atomic_uint users;               // QPs that complete here
     unsigned empty_polls;            // in a row; guarded by poll_lock
     instant_ns empty_since_ns;       // when the first of them was
-    struct giving_way giving_way;    // when the processor is given away; guarded by poll_lock
     unsigned loop_passes_seen;       // of the shard's, at the last look; guarded by poll_lock
     struct list_link moderated_link; // in the shard's list of CQs with moderation
     struct cq_port port;             // whom its events are told

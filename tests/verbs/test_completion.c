@@ -2,7 +2,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "tests/verbs/bench.h"
 
@@ -429,6 +433,73 @@ static void end_of_polling_consumes_the_current_entry(void **state)
     assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
+/* ---- who polls in vain gives the processor away ---------------------------------------------- */
+
+static atomic_uint yield_count;
+
+// In the place of libc's.
+int sched_yield(void)
+{
+    atomic_fetch_add(&yield_count, 1);
+    return 0;
+}
+
+enum { PATIENCE_US = 250, QUEUE_COUNT = 16 };
+
+static uint64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static void poll_in_vain(struct ibv_cq *cq)
+{
+    struct ibv_wc wc;
+    assert_int_equal(ibv_poll_cq(cq, 1, &wc), 0);
+}
+
+static void who_finds_in_one_queue_is_not_in_vain_at_another(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_cq *idle = ibv_create_cq(b->context, 1, NULL, NULL, 0);
+    for (unsigned i = 0; i < BENCH_DEPTH; i++) {
+        post_recv(b->qp, i);
+    }
+    bench_fail(b->qp);
+    bench_poll(b->cq);
+    atomic_store(&yield_count, 0);
+    for (unsigned i = 1; i < BENCH_DEPTH; i++) {
+        poll_in_vain(idle);
+        usleep(2 * PATIENCE_US);
+        assert_int_equal(bench_poll(b->cq).wr_id, i);
+    }
+    assert_int_equal(atomic_load(&yield_count), 0);
+    assert_int_equal(ibv_destroy_cq(idle), 0);
+}
+
+static void who_polls_many_queues_has_one_processor_to_give(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_cq *idle[QUEUE_COUNT];
+    for (unsigned i = 0; i < QUEUE_COUNT; i++) {
+        idle[i] = ibv_create_cq(b->context, 1, NULL, NULL, 0);
+        poll_in_vain(idle[i]);
+    }
+    const uint64_t begin_us = now_us();
+    atomic_store(&yield_count, 0);
+    for (unsigned i = 0; i < 2 * QUEUE_COUNT; i++) {
+        if (i % QUEUE_COUNT == 0) {
+            usleep(2 * PATIENCE_US);
+        }
+        poll_in_vain(idle[i % QUEUE_COUNT]);
+    }
+    assert_in_range(atomic_load(&yield_count), 1, (now_us() - begin_us) / PATIENCE_US + 1);
+    for (unsigned i = 0; i < QUEUE_COUNT; i++) {
+        assert_int_equal(ibv_destroy_cq(idle[i]), 0);
+    }
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -454,6 +525,8 @@ int main(void)
         CASE(extended_queue_is_read_in_place),
         CASE(wallclock_of_extended_queue_does_not_go_backwards),
         CASE(end_of_polling_consumes_the_current_entry),
+        CASE(who_finds_in_one_queue_is_not_in_vain_at_another),
+        CASE(who_polls_many_queues_has_one_processor_to_give),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
