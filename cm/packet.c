@@ -212,6 +212,25 @@ static int bind_packet(struct cm_id *c, const struct cm_device *device, const st
     return 0;
 }
 
+// Who has none is given one that is free, as it connects: shown and not held, since to hold it
+// would cost each connection a descriptor.
+static int port_show(struct cm_id *c)
+{
+    struct sockaddr_storage *shown = &c->id.route.addr.src_storage, own;
+    socklen_t len = sizeof own;
+    int fd;
+    if (cm_addr_port((const struct sockaddr *)shown) != 0) {
+        return 0;
+    }
+    int error = port_hold(c, (const struct sockaddr *)shown, &fd);
+    if (error == 0) {
+        getsockname(fd, (struct sockaddr *)&own, &len);
+        cm_addr_set_port(shown, cm_addr_port((const struct sockaddr *)&own));
+        close(fd);
+    }
+    return error;
+}
+
 static int local_addr(struct cm_id *c, struct sockaddr_storage *ret)
 {
     *ret = c->packet->local;
@@ -270,6 +289,10 @@ static int connect_packet(struct cm_id *c, struct rnic_qp *qp, const struct cm_p
     const struct rdma_addr *addr = &c->id.route.addr;
     const struct rnic_conn_port events = {.on_event = on_event, .ctx = c};
     const struct ibcm_params said = params_of(c, params);
+    const int error = port_show(c);
+    if (error != 0) {
+        return error;
+    }
     const struct ibcm_target target = {
         .ends = {.local = sockaddr_octets(&addr->src_addr),
                  .remote = sockaddr_octets(&addr->dst_addr)},

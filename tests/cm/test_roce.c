@@ -186,6 +186,17 @@ static void test_both_ends_are_told_what_they_agreed_on(void **state)
     ours_close(&o);
 }
 
+static void test_who_connects_without_a_port_is_given_one(void **state)
+{
+    struct ours o;
+    struct rdma_conn_param param = {.retry_count = 4, .rnr_retry_count = 6};
+    ours_request(&o, &param);
+    assert_int_not_equal(rdma_get_dst_port(o.l.passive), 0);
+    assert_int_equal(rdma_get_dst_port(o.l.passive), rdma_get_src_port(o.l.active.id));
+    ours_accept(&o, &param);
+    ours_close(&o);
+}
+
 static void test_a_program_that_moves_its_queue_pairs_sends_over_them(void **state)
 {
     struct ours o;
@@ -469,6 +480,7 @@ int main(void)
         cmocka_unit_test(test_a_port_of_ended_connections_is_free_and_then_taken),
         cmocka_unit_test(test_each_family_has_a_listener_of_its_own_at_one_port),
         cmocka_unit_test(test_both_ends_are_told_what_they_agreed_on),
+        cmocka_unit_test(test_who_connects_without_a_port_is_given_one),
         cmocka_unit_test(test_a_program_that_moves_its_queue_pairs_sends_over_them),
         cmocka_unit_test(test_who_has_accepted_hears_that_the_peer_wants_no_more),
         cmocka_unit_test(test_whose_number_is_said_is_the_programs_affair),
