@@ -219,13 +219,13 @@ static int port_show(struct cm_id *c)
     struct sockaddr_storage *shown = &c->id.route.addr.src_storage, own;
     socklen_t len = sizeof own;
     int fd;
-    if (cm_addr_port((const struct sockaddr *)shown) != 0) {
+    if (sockaddr_port((const struct sockaddr *)shown) != 0) {
         return 0;
     }
     int error = port_hold(c, (const struct sockaddr *)shown, &fd);
     if (error == 0) {
         getsockname(fd, (struct sockaddr *)&own, &len);
-        cm_addr_set_port(shown, cm_addr_port((const struct sockaddr *)&own));
+        sockaddr_set_port((struct sockaddr *)shown, sockaddr_port((const struct sockaddr *)&own));
         close(fd);
     }
     return error;
