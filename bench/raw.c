@@ -86,10 +86,30 @@ static void udp_pair(int fds[2])
 
 /* ---- bandwidth ------------------------------------------------------------------------------- */
 
+// The child says that it is ready, and how long its processor was busy until then: to make memory
+// is no matter of octets.
+static void tell_ready(int fd)
+{
+    double busy_s = cpu_s(RUSAGE_SELF);
+    if (write(fd, &busy_s, sizeof busy_s) != sizeof busy_s) {
+        fail("write");
+    }
+}
+
+static double await_ready(int fd)
+{
+    double busy_s;
+    if (read(fd, &busy_s, sizeof busy_s) != sizeof busy_s) {
+        fail("read");
+    }
+    return cpu_s(RUSAGE_SELF) + busy_s;
+}
+
 static void sink(int fd, size_t read_len)
 {
     const size_t len = footprint_len();
     uint8_t *memory = footprint(0);
+    tell_ready(fd);
     size_t at = 0;
     ssize_t got;
     while ((got = read(fd, memory + at, read_len)) > 0) {
@@ -127,11 +147,12 @@ static void tcp_bandwidth(size_t message_len, size_t read_len, double seconds)
     }
     close(fds[1]);
     const uint8_t *memory = footprint(0x5a);
-    double start_s = now_s();
+    const double ready_s = await_ready(fds[0]), start_s = now_s();
     uint64_t octets = source(fds[0], memory, message_len, seconds);
     close(fds[0]);
     waitpid(child, NULL, 0);
-    print_bandwidth(octets, now_s() - start_s, cpu_s(RUSAGE_SELF) + cpu_s(RUSAGE_CHILDREN));
+    print_bandwidth(octets, now_s() - start_s,
+                    cpu_s(RUSAGE_SELF) + cpu_s(RUSAGE_CHILDREN) - ready_s);
 }
 
 // Sends trains of datagrams until it is killed; what finds no room is lost.
@@ -226,16 +247,20 @@ static void copy_bandwidth(bool is_write, size_t message_len, double seconds)
 {
     const size_t len = footprint_len();
     uint64_t octets = 0;
-    pid_t parent = getpid();
-    uint8_t *memory = footprint(0x5a);
+    int fds[2];
+    uint8_t *memory = footprint(1);
+    if (pipe(fds) != 0) {
+        fail("pipe");
+    }
     pid_t child = fork_end();
-    memset(memory, getpid() == parent ? 1 : 2, len); // each has pages of its own
     if (child == 0) {
+        memset(memory, 2, len); // pages of its own
+        tell_ready(fds[1]);
         for (;;) {
             pause();
         }
     }
-    double start_s = now_s();
+    const double ready_s = await_ready(fds[0]), start_s = now_s();
     for (size_t at = 0; now_s() < start_s + seconds;
          at = at + 2 * message_len <= len ? at + message_len : 0) {
         struct iovec place = {memory + at, message_len};
@@ -249,7 +274,7 @@ static void copy_bandwidth(bool is_write, size_t message_len, double seconds)
     double took_s = now_s() - start_s;
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    print_bandwidth(octets, took_s, cpu_s(RUSAGE_SELF) + cpu_s(RUSAGE_CHILDREN));
+    print_bandwidth(octets, took_s, cpu_s(RUSAGE_SELF) + cpu_s(RUSAGE_CHILDREN) - ready_s);
 }
 
 static size_t number(const char *text)
