@@ -88,7 +88,7 @@ def skip_all(reason):
 # --- cases ------------------------------------------------------------------------------------
 
 
-class Local(argparse.Action):
+class LocalAction(argparse.Action):
     """Whether connections within this host go through memory of both ends: for all programs."""
 
     def __call__(self, parser, namespace, values, option_string=None):
@@ -102,7 +102,7 @@ def argument_parser(description):
                         help='only the cases with this in their names')
     parser.add_argument('--repeat', type=int, default=1, metavar='N', help='each of them N times')
     parser.add_argument('--link', default='socket', help='the link of weft that they run over')
-    parser.add_argument('--local', choices=('on', 'off'), action=Local,
+    parser.add_argument('--local', choices=('on', 'off'), action=LocalAction,
                         help='WEFT_LOCAL of all programs')
     return parser
 
