@@ -104,13 +104,19 @@ static void on_sent(struct fabric_pair *p, const struct ibv_wc *wc)
     }
 }
 
+// Is anything out whose completion nobody else would tell of?
+static bool awaits_sends(const struct fabric_pair *p)
+{
+    return p->transfer_count > 0 || !list_is_empty(&p->sending);
+}
+
 // At most a batch of each kind. How many.
 static unsigned take(struct fabric_pair *p, instant_ns now)
 {
     const struct fabric_protocol *protocol = p->fabric->protocol;
     struct ibv_wc wcs[FABRIC_POLL_BATCH];
     // Sends first: what they end makes room for what has come.
-    int sent = ibv_poll_cq(p->send_cq, FABRIC_POLL_BATCH, wcs);
+    int sent = awaits_sends(p) ? ibv_poll_cq(p->send_cq, FABRIC_POLL_BATCH, wcs) : 0;
     for (int i = 0; i < sent; i++) {
         on_sent(p, &wcs[i]);
     }
@@ -126,12 +132,6 @@ static unsigned take(struct fabric_pair *p, instant_ns now)
         return 0;
     }
     return (unsigned)(sent + received);
-}
-
-// Is anything out whose completion nobody else would tell of?
-static bool awaits_sends(const struct fabric_pair *p)
-{
-    return p->transfer_count > 0 || !list_is_empty(&p->sending);
 }
 
 static void cq_arm(struct fabric_pair *p, struct ibv_cq *cq, bool *is_armed)
