@@ -9,11 +9,13 @@
 #include <sys/epoll.h>
 
 #include "base/list.h"
+#include "base/time.h"
 #include "base/why.h"
 #include "node/fabric/fabric.h"
 #include "node/fabric/pair.h"
 #include "node/interface/cta_tts.h"
 #include "node/interface/request.h"
+#include "node/loop/lookout.h"
 #include "node/loop/loop.h"
 
 /* ---- completion events ----------------------------------------------------------------------- */
@@ -22,6 +24,7 @@
 static void on_event(struct ibv_cq *cq, struct fabric_pair *p)
 {
     ibv_ack_cq_events(cq, 1);
+    p->device->event_count++;
     *(cq == p->recv_cq ? &p->is_recv_armed : &p->is_send_armed) = false;
     fabric_touch(p);
 }
@@ -70,13 +73,20 @@ static void drive_begin(struct fabric_device *device)
     }
 }
 
+// An answer brings the peer's next message, within one host sooner than a process falls asleep and
+// is woken.
+static bool lingers(struct fabric_device *device)
+{
+    return lookout_goes_on(&device->lookout, device->event_count, loop_clock());
+}
+
 bool fabric_devices_may_sleep(struct fabric *fabric)
 {
     bool may_sleep = true;
     for (struct list_link *l = fabric->devices.next; l != &fabric->devices; l = l->next) {
         struct fabric_device *device = LIST_ENTRY(l, struct fabric_device, link);
         if (device->drive_watch != NULL) {
-            device->may_wait = device->drive.may_wait(device->completions) != 0;
+            device->may_wait = !lingers(device) && device->drive.may_wait(device->completions) != 0;
             may_sleep &= device->may_wait;
         }
     }

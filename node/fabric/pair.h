@@ -24,6 +24,7 @@
 #include "base/time.h"
 #include "base/why.h"
 #include "node/interface/request.h"
+#include "node/loop/lookout.h"
 #include "node/stream/progress.h"
 
 struct fabric;
@@ -46,8 +47,10 @@ struct fabric_device {
     struct loop_watch *watch;
     struct loop_watch *drive_watch; // NULL: the loop does not drive the RNIC
     struct weft_drive_calls drive;
-    bool may_wait;    // said before this turn
-    bool has_oneshot; // it is weft's
+    bool may_wait;          // said before this turn
+    uint64_t event_count;   // of completions that have come
+    struct lookout lookout; // for the next one
+    bool has_oneshot;       // it is weft's
     struct weft_oneshot_calls oneshot;
     struct list_link link;
 };
