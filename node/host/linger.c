@@ -32,13 +32,19 @@ static bool any_has_frames(struct bus_end *const ends[], unsigned count)
     return false;
 }
 
-static bool look_on(struct bus_end *const ends[], unsigned count)
+static bool look_on(struct lookout *lookout, struct bus_end *const ends[], unsigned count)
 {
     instant_ns now = loop_clock(), until = instant_after(now, LOOKOUT_NS);
-    while (now < until && !any_has_frames(ends, count)) {
+    bool has_come = false, is_disturbed = false;
+    while (now < until && !is_disturbed && !(has_come = any_has_frames(ends, count))) {
+        instant_ns before = now;
         now = loop_clock();
+        is_disturbed = lookout_is_disturbed(lookout, before, now);
     }
-    return now < until;
+    if (!is_disturbed) {
+        lookout_note(lookout, has_come);
+    }
+    return has_come;
 }
 
 bool host_units_linger(struct host *host)
@@ -48,7 +54,5 @@ bool host_units_linger(struct host *host)
     if (count == 0 || !lookout_is_worth_it(&host->lookout)) {
         return false;
     }
-    bool has_come = look_on(ends, count);
-    lookout_note(&host->lookout, has_come);
-    return has_come;
+    return look_on(&host->lookout, ends, count);
 }

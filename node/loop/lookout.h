@@ -10,7 +10,8 @@
 
 #include "base/time.h"
 
-#define LOOKOUT_NS (50 * NS_PER_US) // an idle processor takes most of it to wake
+#define LOOKOUT_NS     (50 * NS_PER_US) // an idle processor takes most of it to wake
+#define LOOKOUT_GAP_NS (10 * NS_PER_US) // between two looks: somebody else had the processor
 
 enum {
     LOOKOUT_LOSS = 4,                     // so many times that paid make up for one that did not
@@ -45,6 +46,18 @@ static inline void lookout_end(struct lookout *l, bool has_paid)
         l->is_on = false;
         lookout_note(l, has_paid);
     }
+}
+
+// Between two looks that follow at once: somebody else wants the processor. Who sleeps has it back
+// as soon as there is something to do; who has spent its share of it on looking has not.
+static inline bool lookout_is_disturbed(struct lookout *l, instant_ns before, instant_ns now)
+{
+    bool is_disturbed = now - before >= LOOKOUT_GAP_NS;
+    if (is_disturbed) {
+        l->is_on = false;
+        l->doubt = LOOKOUT_DOUBT_MAX;
+    }
+    return is_disturbed;
 }
 
 // In turns: behind each thing that has come the next one is looked for. Asked in each turn that

@@ -165,9 +165,13 @@ static bool lingers(struct runner *r)
     if (r->parts.is_in_host || rta_awaits_device(r->rta)) {
         return false;
     }
-    bool goes_on = lookout_goes_on(&r->lookout, r->request_count, loop_clock());
+    instant_ns now = loop_clock();
+    bool goes_on = lookout_goes_on(&r->lookout, r->request_count, now);
     while (goes_on && !bus_has_frames(&r->bus)) {
-        goes_on = lookout_goes_on(&r->lookout, r->request_count, loop_clock());
+        instant_ns before = now;
+        now = loop_clock();
+        goes_on = !lookout_is_disturbed(&r->lookout, before, now) &&
+                  lookout_goes_on(&r->lookout, r->request_count, now);
     }
     return goes_on;
 }

@@ -63,6 +63,16 @@ static void a_lookout_in_vain_ends_in_a_sleep(void **state)
     assert_false(lookout_goes_on(&lookout, 5, 100 * LOOKOUT_NS)); // it has not paid
 }
 
+static void who_is_interrupted_gives_it_up_at_once(void **state)
+{
+    struct lookout lookout = {0};
+    assert_true(lookout_goes_on(&lookout, 1, 1));
+    assert_false(lookout_is_disturbed(&lookout, 1, LOOKOUT_GAP_NS));
+    assert_true(lookout_is_disturbed(&lookout, 1, 1 + LOOKOUT_GAP_NS));
+    assert_false(lookout_goes_on(&lookout, 1, 1 + LOOKOUT_GAP_NS));
+    assert_false(lookout_is_worth_it(&lookout));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -71,6 +81,7 @@ int main(void)
         cmocka_unit_test(what_pays_every_other_time_is_given_up),
         cmocka_unit_test(a_lookout_goes_on_from_one_to_the_next),
         cmocka_unit_test(a_lookout_in_vain_ends_in_a_sleep),
+        cmocka_unit_test(who_is_interrupted_gives_it_up_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

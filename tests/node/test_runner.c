@@ -27,6 +27,7 @@ static struct stage {
     struct bus_end host;
     int channel, bell;  // the host's ends
     duration_ns thinks; // so long after an answer the next request comes
+    duration_ns step;   // between two looks at the clock
     instant_ns now, answered_at;
     uint32_t asked, answers;
     unsigned slept;        // until the next request
@@ -62,10 +63,9 @@ static void host_act(void)
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
 
-// Each look at the clock takes a microsecond.
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret)
 {
-    stage.now += NS_PER_US;
+    stage.now += stage.step;
     if (stage.runner != NULL) {
         host_act();
     }
@@ -84,7 +84,8 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
         stage.slept++;
         stage.looked_on += stage.now - stage.answered_at;
         assert_true(bus_should_ring(&stage.host));
-        stage.now = instant_after(stage.answered_at, stage.thinks);
+        instant_ns asks_at = instant_after(stage.answered_at, stage.thinks);
+        stage.now = stage.now > asks_at ? stage.now : asks_at;
         host_act();
     }
     return 0;
@@ -95,12 +96,13 @@ static void on_end(void *ctx)
     fail_msg("the RTA has ended");
 }
 
-// A client that asks so long after each answer.
-static void run(duration_ns thinks)
+// A client that asks so long after each answer; so long takes a look.
+static void run(duration_ns thinks, duration_ns step)
 {
     int pair[2], bell[2];
     struct runner_parts parts = {.on_end = on_end};
-    stage = (struct stage){.now = NS_PER_S, .answered_at = NS_PER_S, .thinks = thinks};
+    stage =
+        (struct stage){.now = NS_PER_S, .answered_at = NS_PER_S, .thinks = thinks, .step = step};
     assert_int_equal(channel_pair(pair), 0);
     assert_int_equal(pipe(bell), 0);
     assert_int_equal(segment_create("test-bus", sizeof(struct bus_memory), &parts.bus), 0);
@@ -126,16 +128,23 @@ static void run(duration_ns thinks)
 
 static void who_asks_again_soon_finds_it_awake(void **state)
 {
-    run(SOON_US * NS_PER_US);
+    run(SOON_US * NS_PER_US, NS_PER_US);
     assert_true(stage.slept <= 1); // before the first request
 }
 
 static void who_asks_again_late_is_seldom_looked_for(void **state)
 {
-    run(LATE_US * NS_PER_US);
+    run(LATE_US * NS_PER_US, NS_PER_US);
     assert_true(stage.slept >= REQUESTS - 1);
     unsigned tries = LOOKOUT_DOUBT_MAX / LOOKOUT_LOSS + REQUESTS / LOOKOUT_SLEEPS + 1;
     assert_true(stage.looked_on < tries * LOOKOUT_NS + REQUESTS * 10 * NS_PER_US);
+}
+
+// Somebody else has the processor half of the time.
+static void who_has_no_processor_to_itself_sleeps(void **state)
+{
+    run(SOON_US * NS_PER_US, LOOKOUT_GAP_NS);
+    assert_true(stage.slept >= REQUESTS - 1 - REQUESTS / LOOKOUT_SLEEPS);
 }
 
 int main(void)
@@ -143,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_asks_again_soon_finds_it_awake),
         cmocka_unit_test(who_asks_again_late_is_seldom_looked_for),
+        cmocka_unit_test(who_has_no_processor_to_itself_sleeps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
