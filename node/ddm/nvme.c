@@ -25,6 +25,7 @@
 #include "base/time.h"
 #include "base/why.h"
 #include "node/ddm/drivers.h"
+#include "node/ddm/network.h"
 #include "node/ddm/nvme_paths.h"
 #include "node/ddm/nvme_way.h"
 #include "node/interface/request.h"
@@ -350,6 +351,10 @@ const struct ddm_driver ddm_nvme = {
     .keeps_pages = true,
     .fence = "none of ours: what has reached the target may go on there",
     .parameters = keys,
+    .calls = rnic_calls,
+    .has_known_calls = network_rnic_is_known,
+    .makes_threads = true,
+    .reads_files = true,
     .open = nvme_open,
     .probe = nvme_probe,
     .submit = nvme_submit,
@@ -369,6 +374,9 @@ const struct ddm_driver ddm_nvme_tcp = {
     .keeps_pages = true,
     .fence = "none of ours: what has reached the target may go on there",
     .parameters = keys,
+    .calls = network_calls,
+    .makes_threads = true,
+    .reads_files = true,
     .open = nvme_tcp_open,
     .probe = nvme_probe,
     .submit = nvme_submit,

@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "node/ddm/drivers.h"
+#include "node/ddm/network.h"
 #include "node/ddm/scsi_facts.h"
 #include "node/format/scsi.h"
 #include "node/interface/request.h"
@@ -393,6 +394,10 @@ const struct ddm_driver ddm_iscsi_rdma = {
     .fence = "the session's reinstatement, then a reset of the logical unit",
     .format = "scsi",
     .parameters = iscsi_keys,
+    .calls = rnic_calls,
+    .has_known_calls = network_rnic_is_known,
+    .makes_threads = true,
+    .reads_files = true,
     .open = open_iscsi_rdma,
     .probe = scsi_probe,
     .submit = scsi_submit,

@@ -165,9 +165,11 @@ struct ddm_driver {
 
     // What it needs of the system once the device is open, beside what every RTA needs; all else is
     // refused to a process that serves no other device (node/unit/confinement.h).
-    const char *const *calls; // names of system calls, ended by NULL; NULL: nobody knows
-    uint64_t capabilities;    // 1 << CAP_...
-    bool reads_files;         // as for the addresses of names
+    const char *const *calls;      // names of system calls, ended by NULL; NULL: nobody knows
+    bool (*has_known_calls)(void); // whether they are those in this process; NULL: always
+    bool makes_threads;
+    uint64_t capabilities; // 1 << CAP_...
+    bool reads_files;      // as for the addresses of names
 
     // 0, or a negative errno with a reason in `ret_why`. `next` is NULL but
     // for filters, and stays the caller's when opening fails.

@@ -254,12 +254,24 @@ static int allow_bounded(scmp_filter_ctx filter)
     return error;
 }
 
+// As libc starts one where it does without clone3.
+static int allow_threads(scmp_filter_ctx filter)
+{
+    int error = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+    return error != 0 ? error
+                      : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+                                         SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+}
+
 static int allow_chain(scmp_filter_ctx filter, const struct ddm *chain, bool reads_files)
 {
     int error = 0;
+    bool makes_threads = false;
     for (const struct ddm *ddm = chain; error == 0 && ddm != NULL; ddm = ddm->next) {
         error = rules_add(filter, SCMP_ACT_ALLOW, ddm->driver->calls);
+        makes_threads |= ddm->driver->makes_threads;
     }
+    error = error == 0 && makes_threads ? allow_threads(filter) : error;
     if (error == 0 && reads_files) {
         error =
             seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
@@ -297,6 +309,11 @@ uint32_t confinement_begin(void)
     return landlock;
 }
 
+static bool has_known_calls(const struct ddm_driver *driver)
+{
+    return driver->calls != NULL && (driver->has_known_calls == NULL || driver->has_known_calls());
+}
+
 void confinement_narrow(const struct ddm *chain)
 {
     uint64_t capabilities = 0;
@@ -304,7 +321,7 @@ void confinement_narrow(const struct ddm *chain)
     for (const struct ddm *ddm = chain; ddm != NULL; ddm = ddm->next) {
         capabilities |= ddm->driver->capabilities;
         reads_files |= ddm->driver->reads_files;
-        is_known &= ddm->driver->calls != NULL;
+        is_known &= has_known_calls(ddm->driver);
     }
     if (IS_SANITIZED || !is_known) {
         return;

@@ -149,6 +149,21 @@ def a_module_is_held_to_the_calls_that_it_names():
 
 
 @case
+def who_drives_a_device_in_a_network_has_what_that_takes():
+    doors = [f'--{kind}=127.0.0.1:0' for kind in ('nvme-tcp', 'nvme-rdma', 'iscsi', 'iscsi-rdma')]
+    with Node(*doors, 'ram:1M') as target:
+        uris = [uri for uri in target.status()['volumes'][0]['uris'] if not uri.startswith('nbd')]
+        assert len(uris) == len(doors), uris
+        for uri in uris:
+            with Node(uri) as node, Client(node).go() as client:
+                confinement, = confinements(node).values()
+                assert (confinement['kind'], confinement['capabilities']) == \
+                    ('device', '0' * 16), (uri, confinement)
+                client.request(READ, 0, 4096)
+                assert client.answer(4096) == (0, bytes(4096))
+
+
+@case
 def who_drives_several_has_what_any_device_takes():
     with Node('--rta=one', 'a=ram:1M', 'b=null:1M') as node:
         confinement, = confinements(node).values()

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -358,14 +359,52 @@ static void who_reads_files_neither_writes_nor_makes_any(void **state)
     expect_narrowed(&ddm, expected);
 }
 
+enum { NEW_THREAD, NEW_PROCESS };
+
+static void try_to_begin(void)
+{
+    pthread_t thread;
+    confinement_begin();
+    confinement_narrow(chain);
+    findings->error[NEW_THREAD] = pthread_create(&thread, NULL, nothing, NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(EXIT_SUCCESS);
+    }
+    findings->error[NEW_PROCESS] = child < 0 ? errno : 0;
+}
+
+static void who_makes_threads_makes_no_process(void **state)
+{
+    (void)state;
+    static const struct ddm_driver maker = {.calls = first_calls, .makes_threads = true};
+    struct ddm ddm = {.driver = &maker};
+    chain = &ddm;
+    in_a_child(try_to_begin);
+    assert_int_equal(findings->error[NEW_THREAD], 0);
+    assert_int_equal(findings->error[NEW_PROCESS], EPERM);
+    ddm.driver = &first;
+    in_a_child(try_to_begin);
+    assert_int_equal(findings->error[NEW_THREAD], EPERM);
+}
+
+static bool nobody_knows(void)
+{
+    return false;
+}
+
 static void a_driver_whose_calls_nobody_knows_is_not_narrowed(void **state)
 {
     (void)state;
+    static const struct ddm_driver elsewhere = {.calls = first_calls,
+                                                .has_known_calls = nobody_knows};
     static const int expected[NARROWED_ACTS] = {[FOREIGN_SIGNAL] = EPERM};
     struct ddm last = {.driver = &first}, ddm = {.driver = &stranger, .next = &last};
     expect_narrowed(&ddm, expected);
     ddm.driver = &first;
     last.driver = &stranger;
+    expect_narrowed(&ddm, expected);
+    last.driver = &elsewhere;
     expect_narrowed(&ddm, expected);
 }
 
@@ -399,6 +438,7 @@ int main(void)
         cmocka_unit_test(calls_that_every_loop_needs_are_left),
         cmocka_unit_test(all_but_what_the_drivers_of_a_chain_name_is_refused),
         cmocka_unit_test(who_reads_files_neither_writes_nor_makes_any),
+        cmocka_unit_test(who_makes_threads_makes_no_process),
         cmocka_unit_test(a_driver_whose_calls_nobody_knows_is_not_narrowed),
         cmocka_unit_test(capabilities_that_a_driver_names_alone_are_kept),
     };
