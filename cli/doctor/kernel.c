@@ -12,7 +12,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cgroup/memory.h"
@@ -122,6 +124,47 @@ static void calls_look(const struct doctor_subject *subject, struct finding *ret
     }
     finding_see(ret, "%u that weft needs%s", CALL_COUNT,
                 is_filtered ? ", under a filter (seccomp)" : "");
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+#define YAMA_SCOPE "/proc/sys/kernel/yama/ptrace_scope"
+enum { YAMA_SCOPE_LOCKED = 3 }; // until the system starts anew
+
+// Whether a process that is no ancestor may copy out of this one, as peers of one host do. 0 or the
+// errno of who tried.
+static int copy_try(void)
+{
+    char octets[] = "any";
+    const pid_t child = fork();
+    if (child == 0) {
+        char got[sizeof octets];
+        const struct iovec here = {got, sizeof got}, there = {octets, sizeof octets};
+        const ssize_t len = process_vm_readv(getppid(), &here, 1, &there, 1, 0);
+        _exit(len == sizeof octets ? 0 : errno);
+    }
+    int status = 0;
+    return child < 0 || waitpid(child, &status, 0) < 0 ? errno : WEXITSTATUS(status);
+}
+
+static void copies_look(const struct doctor_subject *subject, struct finding *ret)
+{
+    int64_t scope = 0;
+    const bool has_yama = kernel_file_number(YAMA_SCOPE, &scope);
+    const int error = copy_try();
+    finding_see(ret, "may %sbe made between processes of one user", error == 0 ? "" : "not ");
+    if (error == 0) {
+        return;
+    }
+    finding_worsen(ret, FINDING_WARNING,
+                   "process_vm_readv: %s%s: Reads of weft0 within this host are copied twice, by "
+                   "way of a ring",
+                   strerror(error), has_yama && scope > 0 ? ", by Yama" : "");
+    if (!has_yama || scope == 0) {
+        finding_cure(ret, "docker run --security-opt seccomp=unconfined …");
+    } else if (scope < YAMA_SCOPE_LOCKED) {
+        finding_cure(ret, "%ssysctl kernel.yama.ptrace_scope=0", finding_sudo());
+    }
 }
 
 /* ---- io_uring -------------------------------------------------------------------------------- */
@@ -251,6 +294,7 @@ static void pressure_look(const struct doctor_subject *subject, struct finding *
 static const struct doctor_check checks[] = {
     {"kernel", "the age of the kernel and the processor", kernel_look},
     {"calls", "system calls that weft makes", calls_look},
+    {"copies", "whether processes of a user may copy out of each other", copies_look},
     {"io_uring", "whether io_uring may be used", io_uring_look},
     {"confinement", "what processes of drivers can be confined by", confinement_look},
     {"namespaces", "whether user namespaces may be made", namespaces_look},
