@@ -1,6 +1,7 @@
 #include "cli/draw_live.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/inotify.h>
@@ -16,6 +17,7 @@ enum {
     AWAIT_MS = 100,
     SHARE = 4, // times as long as the drawing took pass until the next
     NOTICE_LEN = 4096,
+    TABLE_LEN = 1 << 20, // what is longer is the kernel's again after each picture: zeros anew
 };
 
 static const duration_ns PAUSE_MIN_NS = NS_PER_S;
@@ -41,6 +43,7 @@ bool draw_live_open(struct draw_live *live)
         return false;
     }
     sigprocmask(SIG_BLOCK, &taken, NULL);
+    mallopt(M_MMAP_THRESHOLD, TABLE_LEN);
     return true;
 }
 

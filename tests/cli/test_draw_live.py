@@ -5,6 +5,7 @@ writes them any more; and --tail, the last events."""
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -75,6 +76,12 @@ def plain(path, *words):
     return weft('draw', path, '--tail', '--title=x', *words).stdout
 
 
+def peak_of(process):
+    """The most memory that it ever had, in MiB."""
+    status = pathlib.Path(f'/proc/{process.pid}/status').read_text()
+    return int(re.search(r'VmHWM:\s*(\d+) kB', status)[1]) / 1024
+
+
 @case
 def a_picture_grows_with_its_capture_and_ends_with_it():
     first, second = halves()
@@ -88,7 +95,7 @@ def a_picture_grows_with_its_capture_and_ends_with_it():
                 assert before == plain(path), 'the first half is another picture'
                 file.write(second)
                 await_that('a picture of more', lambda: picture.read_text() != before)
-                assert process.poll() is None
+                assert process.poll() is None and peak_of(process) < 32, peak_of(process)
                 file.close()
                 ended(process)
         assert picture.read_text() == plain(path) and arrows(picture) > 10
