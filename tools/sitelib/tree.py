@@ -6,7 +6,8 @@ import re
 # The navigation: titles of groups, and their sources in the order of reading. Other pages of docs/
 # follow under the last title, so that none is left out.
 GROUPS = (
-    ('Begin', ('README.md', 'docs/tutorial.md', 'docs/install.md', 'docs/faq.md', 'docs/status.md')),
+    ('Begin', ('README.md', 'docs/tutorial.md', 'docs/install.md', 'docs/faq.md',
+               'docs/status.md')),
     ('For', ('docs/for-ci.md', 'docs/for-containers.md', 'docs/for-mpi-and-ucx.md',
              'docs/for-storage.md', 'docs/for-teaching.md')),
     ('Use', ('docs/ci.md', 'docs/kubernetes.md', 'docs/links.md', 'docs/one-host.md',
