@@ -23,21 +23,20 @@ struct histogram {
 
 static inline unsigned histogram_bucket_of(uint64_t value)
 {
-    if (value >> HISTOGRAM_PART_LOG2 == 0) {
-        return (unsigned)value;
-    }
-    if (value >> HISTOGRAM_LOG2 != 0) {
-        return HISTOGRAM_BUCKET_COUNT - 1;
-    }
-    const unsigned shift = 63U - (unsigned)__builtin_clzll(value) - HISTOGRAM_PART_LOG2;
-    return (shift << HISTOGRAM_PART_LOG2) + (unsigned)(value >> shift);
+    // Below 16 the shift is that of 16: none.
+    const unsigned log2 = 63U - (unsigned)__builtin_clzll(value | 1U << HISTOGRAM_PART_LOG2);
+    const unsigned shift = log2 - HISTOGRAM_PART_LOG2;
+    const unsigned bucket = (shift << HISTOGRAM_PART_LOG2) + (unsigned)(value >> shift);
+    return bucket < HISTOGRAM_BUCKET_COUNT ? bucket : HISTOGRAM_BUCKET_COUNT - 1;
 }
 
 static inline void histogram_add(struct histogram *h, uint64_t value)
 {
     h->count++;
     h->sum += value;
-    h->max = value > h->max ? value : h->max;
+    if (value > h->max) { // seldom: a test, and no store
+        h->max = value;
+    }
     h->buckets[histogram_bucket_of(value)]++;
 }
 

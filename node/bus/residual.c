@@ -84,7 +84,6 @@ void residual_send(struct residual_store *store, struct frame frame, bool is_laz
     frame.sequence = store->nxt;
     *kept(store, store->nxt) = frame;
     store->nxt++;
-    store->counters.sent++;
     store->should_ring |= !is_lazy;
     store->ring_at_ns = instant_min(store->ring_at_ns, instant_after(now, LAZY_NS));
     if (store->resend_at_ns == INSTANT_NEVER) {
@@ -159,7 +158,6 @@ static bool take_number(struct residual_store *store, uint32_t sequence)
     store->owes_ack = true;
     if (sequence == store->rcv_nxt) {
         store->rcv_nxt++;
-        store->counters.received++;
         return true;
     }
     if (serial_before(sequence, store->rcv_nxt)) {

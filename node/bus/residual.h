@@ -19,9 +19,7 @@
 #include "node/interface/cta_rta.h"
 
 struct residual_counters {
-    uint64_t sent;       // frames, the first time
-    uint64_t resent;     // and again
-    uint64_t received;   // in order
+    uint64_t resent;     // frames, sent again
     uint64_t duplicates; // dropped: had been received
     uint64_t gaps;       // dropped: one before it is missing
     uint64_t refusals;   // broken: unknown kinds, acknowledgements of what was never numbered

@@ -75,7 +75,7 @@ struct cta_route {
     unsigned news;             // bits of enum reservation_event that its TTS is to be told
     struct cta_share share;    // of its transactions that are not settled
     uint64_t requests, failed; // answered, and of them those that did not go well
-    uint64_t octets_in, octets_out;
+    uint64_t octets[NODE_OPERATION_COUNT];
     struct list_link hungry; // service requests that wait for a buffer or a slot, in order
     struct list_link link;   // in cta.hungry, or in its volume's rate.waiting
 };

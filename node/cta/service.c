@@ -13,45 +13,26 @@ static const duration_ns deadline_tick_ns = 50 * NS_PER_MS;
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-// Many requests begin and end in one turn of the loop, whose time stands still.
-static void measure(struct cta *cta, struct cta_route *route, const struct service_request *request)
-{
-    instant_ns now = cta->parts.clock(cta->parts.ctx);
-    struct cta_volume_counters *counters = &route->volume->counters;
-    histogram_add(&counters->latency[request->operation], now - request->submitted_at_ns);
-}
-
-static void count(struct cta_route *route, const struct service_request *request,
-                  enum node_completion completion)
-{
-    struct cta_volume_counters *counters = &route->volume->counters;
-    counters->completions[completion]++;
-    route->requests++;
-    if (completion != NODE_OK) {
-        route->failed++;
-        return;
-    }
-    counters->octets[request->operation] += request->len;
-    switch (request->operation) {
-    case NODE_READ:
-        route->octets_out += request->len;
-        break;
-    case NODE_WRITE:
-    case NODE_COMPARE_AND_WRITE:
-        route->octets_in += request->len;
-        break;
-    default:
-        break;
-    }
-}
-
-// The request ends like this.
+// The request ends like this. Many begin and end in one turn of the loop, whose time stands still:
+// the clock itself is asked. That comes last: nothing is to be kept over the call but the two.
 static void account(struct cta *cta, struct cta_route *route, const struct service_request *request,
                     enum node_completion completion)
 {
-    measure(cta, route, request);
-    count(route, request, completion);
+    struct cta_volume_counters *counters = &route->volume->counters;
+    const unsigned operation = request->operation;
     cta->deadline_count -= request->deadline != INSTANT_NEVER;
+    counters->completions[completion]++;
+    route->requests++;
+    if (completion == NODE_OK) {
+        const uint64_t len = request->len;
+        counters->octets[operation] += len;
+        route->octets[operation] += len;
+    } else {
+        route->failed++;
+    }
+    struct histogram *latency = &counters->latency[operation];
+    const instant_ns submitted_at_ns = request->submitted_at_ns;
+    histogram_add(latency, cta->parts.clock(cta->parts.ctx) - submitted_at_ns);
 }
 
 static void complete(struct cta *cta, struct cta_route *route, struct service_request *request,
@@ -251,20 +232,23 @@ static bool is_well_formed(const struct service_request *request)
     return is_right && request->data_len > 0 && request->data_len <= NODE_TRANSFER_MAX;
 }
 
+// Behind others of its own, or else among those who wait for room, or for the volume's rate.
 static void wait(struct cta *cta, struct cta_route *route, struct service_request *request,
                  bool rate_allows, instant_ns now)
 {
     struct cta_volume_counters *counters = &route->volume->counters;
-    counters->waits += rate_allows;
-    counters->throttled += !rate_allows;
+    bool is_first = list_is_empty(&route->link);
     list_push_tail(&route->hungry, &request->link);
-    if (!list_is_empty(&route->link)) {
-        return; // behind others of its own
+    if (!rate_allows) {
+        counters->throttled++;
+        if (is_first) {
+            rates_wait(cta, route, now);
+        }
+        return;
     }
-    if (rate_allows) {
+    counters->waits++;
+    if (is_first) {
         list_push_tail(&cta->hungry, &route->link);
-    } else {
-        rates_wait(cta, route, now);
     }
 }
 

@@ -95,7 +95,9 @@ static void answer_error(struct nbd_request *r, uint32_t error)
 {
     struct nbd_connection *c = r->connection;
     bool must_be_chunk = r->command == NBD_CMD_READ || r->command == NBD_CMD_BLOCK_STATUS;
-    c->nbd->counters.errors += error != NBD_OK;
+    if (error != NBD_OK) {
+        c->nbd->counters.errors++;
+    }
     r->data = NULL;
     r->data_len = 0;
     r->is_transfer = false;

@@ -3,6 +3,7 @@ thing at a time. Its RTA is in the host's own process: valgrind cannot start one
 
 import contextlib
 import pathlib
+import socket
 import subprocess
 import sys
 import time
@@ -21,6 +22,12 @@ class Failed(Exception):
     """The node does not serve, with the reason."""
 
 
+def listens(path):
+    """A socket is there before it listens."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == 0
+
+
 @contextlib.contextmanager
 def served(build, place, under=()):
     """The node, under another program perhaps: by the socket there, and ended behind this. Nothing
@@ -31,7 +38,7 @@ def served(build, place, under=()):
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             until = time.monotonic() + 60
-            while not (place / 'socket').exists():
+            while not listens(place / 'socket'):
                 if process.poll() is not None or time.monotonic() > until:
                     raise Failed(f'{build}/weft serve --rta=host does not serve')
                 time.sleep(0.05)
