@@ -136,10 +136,11 @@ static void drive_for(struct rnic_cq *cq, struct puller *puller)
     giving_way_on_look(&giving_way, now);
 }
 
-// Lets go of the poll lock. Who has polled in vain for long, whatever queues, may have the processor
-// that the peer waits for: two programs that spin on one would take turns of milliseconds. If the
-// peer had it the last time, he is back soon: then the background thread is not to take his place
-// meanwhile, and look on where the peer has no processor. A stranger keeps it, and the thread goes on.
+// Lets go of the poll lock. Who has polled in vain for long, whatever queues, may have the
+// processor that the peer waits for: two programs that spin on one would take turns of
+// milliseconds. If the peer had it the last time, he is back soon: then the background thread is
+// not to take his place meanwhile, and look on where the peer has no processor. A stranger keeps
+// it, and the thread goes on.
 static void poll_end(struct rnic_cq *cq)
 {
     const bool gives_way = giving_way_take(&giving_way);
