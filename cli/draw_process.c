@@ -15,7 +15,7 @@ enum { MAGIC_LEN = 4, NAME_MAX_LEN = 64 };
 // As the descriptor was opened, by its row in /proc/PID/fdinfo.
 static bool is_written(const char *pid, const char *number)
 {
-    char path[2 * NAME_MAX_LEN], line[NAME_MAX_LEN];
+    char path[PATH_MAX], line[NAME_MAX_LEN];
     unsigned flags = O_RDONLY;
     snprintf(path, sizeof path, "/proc/%s/fdinfo/%s", pid, number);
     FILE *file = fopen(path, "re");

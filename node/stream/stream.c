@@ -147,7 +147,8 @@ static void rest_await(struct stream *s)
     }
 }
 
-// What take has asked for: the count of octets, -EAGAIN: not now, or another negative errno: the end.
+// What take has asked for: the count of octets, -EAGAIN: not now, or another negative errno: the
+// end.
 static ssize_t go_on(struct stream *s, enum stream_verdict verdict, ssize_t left, instant_ns now)
 {
     if (verdict == STREAM_LEAVES) {
