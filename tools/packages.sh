@@ -20,7 +20,7 @@
 # As root, or where sudo works, it installs what is missing. Otherwise it names it and exits with 1.
 # Optional packages are installed where the distribution has them; without them something smaller is
 # left out, and whoever leaves it out says so. --print names the packages and does nothing.
-# Known to work on Debian 12 and 13, Ubuntu 22.04 and 24.04.
+# Works on Debian 12 and 13; in Ubuntu the packages have the same names, untried.
 set -u
 
 build="gcc libc6-dev make binutils python3 meson ninja-build pkg-config
