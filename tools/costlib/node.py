@@ -16,6 +16,7 @@ import nbd_client  # noqa: E402
 REQUEST_LEN = 4096
 REQUESTS = {'read': nbd_client.READ, 'write': nbd_client.WRITE}
 VOLUME_LEN = 16 << 20
+POOL_LEN = '16M'  # of each RTA there may be: valgrind has no room for 64 GiB of addresses
 
 
 class Failed(Exception):
@@ -33,7 +34,7 @@ def served(build, place, under=()):
     """The node, under another program perhaps: by the socket there, and ended behind this. Nothing
     reads what it says: valgrind says more than a pipe holds, and a node that waits for one stands
     still."""
-    words = [*under, build / 'weft', 'serve', '--quiet', '--rta=host',
+    words = [*under, build / 'weft', 'serve', '--quiet', '--rta=host', f'--pool={POOL_LEN}',
              f'--nbd=unix:{place}/socket', f'ram:{VOLUME_LEN}']
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
