@@ -202,8 +202,8 @@ def fio_verifies_over_a_killed_node():
         threading.Thread(target=killer, daemon=True).start()
         said = weft('attach', '--quiet', '--run='
                     'fio --name=judge --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k-64k '
-                    '--iodepth=16 --size=4M --loops=20 --verify=crc32c --verify_fatal=1 '
-                    '--verify_state_save=0',
+                    '--iodepth=16 --size=4M --time_based --runtime=3 --verify=crc32c '
+                    '--verify_fatal=1 --verify_state_save=0',
                     uri('tcp', active, standby), limit=300)
         assert said.returncode == 0 and ends.is_set(), said.stdout + said.stderr
 
