@@ -225,7 +225,7 @@ struct rnic_qp *device_qp(struct device *d)
     return qp_make(d, false);
 }
 
-static void end_init_with(struct end *e, struct device *device, struct rnic_qp *qp)
+void end_init_with(struct end *e, struct device *device, struct rnic_qp *qp)
 {
     memset(e, 0, sizeof *e);
     e->device = device;

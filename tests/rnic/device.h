@@ -60,6 +60,7 @@ void device_close(struct device *d);
 
 void end_init(struct end *e, struct device *device); // with a queue pair
 void end_init_addressable(struct end *e, struct device *device);
+void end_init_with(struct end *e, struct device *device, struct rnic_qp *qp); // which is its own
 void end_fini(struct end *e);
 struct rnic_qp *device_qp(struct device *d);
 // Waits for the next event, which must be of this type.
