@@ -425,6 +425,28 @@ static void a_slot_that_is_taken_is_refused(void **state)
     rig_destroy(rig);
 }
 
+static void a_request_goes_to_the_unit_of_its_route(void **state)
+{
+    struct rig *rig = rig_ready();
+    struct route route = rig_route(rig, RIG_CONNECTION + 1);
+    struct service_request flush = rig_request(NODE_FLUSH, 0, 0);
+    static struct fake_bus other;
+    struct frame frame;
+    route.unit++;
+    route.volume++;
+    fake_bus_init(&other, 1, 0, 0);
+    assert_true(cta_for_uma.unit_add(rig->cta, route.unit, fake_bus_port(&other.cta)));
+    cta_for_uma.unit_ready(rig->cta, route.unit, rig->now);
+    cta_for_uma.route_add(rig->cta, &route);
+    flush.connection = route.connection;
+    cta_for_tts.submit(rig->cta, &flush, rig->now);
+    cta_flush(rig->cta, rig->now);
+    assert_int_equal(rig->bus.count[1], 0);
+    assert_true(fake_bus_receive(&other.rta, &frame));
+    assert_int_equal(frame.connection, route.connection);
+    rig_destroy(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -450,6 +472,7 @@ int main(void)
         cmocka_unit_test(what_a_hanging_device_has_of_a_volume_that_goes_ends_with_its_process),
         cmocka_unit_test(a_client_that_comes_back_waits_for_its_former_requests),
         cmocka_unit_test(a_slot_that_is_taken_is_refused),
+        cmocka_unit_test(a_request_goes_to_the_unit_of_its_route),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,29 @@ static void a_command_is_made_anew_in_the_place_of_another(void **state)
     }
 }
 
+// Back through the converter, which knows no status itself.
+static void what_the_device_says_comes_back_by_its_format(void **state)
+{
+    static uint8_t data[512];
+    const struct volume_profile profile = profile_of(512);
+    struct store_transaction transaction = {
+        .request = {.operation = NODE_READ, .len = sizeof data, .buffer_len = sizeof data},
+        .data = data};
+    struct ddm_command command = {0};
+    assert_int_equal(converter_command(&profile, &io_format_scsi, &transaction, &command), NODE_OK);
+    command.status[SCSI_ANSWER_STATUS] = SCSI_BUSY;
+    command.status_len = SCSI_ANSWER_SENSE;
+    assert_false(converter_result(&profile, &io_format_scsi, &transaction, &command));
+    assert_int_equal(command.completion, NODE_RETRY);
+    assert_int_equal(converter_command(&profile, &io_format_ata, &transaction, &command), NODE_OK);
+    command.completion = NODE_OK;
+    command.status[ATA_ANSWER_STATUS] = ATA_STATUS_DEVICE_FAULT;
+    command.status_len = ATA_ANSWER_LEN;
+    assert_false(converter_result(&profile, &io_format_ata, &transaction, &command));
+    assert_int_equal(command.completion, NODE_MEDIA);
+    assert_int_equal(transaction.done_len, 0);
+}
+
 /* ---- SCSI ------------------------------------------------------------------------------------ */
 
 static void scsi_commands_are_those_of_the_standard(void **state)
@@ -471,6 +494,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_command_is_made_anew_in_the_place_of_another),
+        cmocka_unit_test(what_the_device_says_comes_back_by_its_format),
         cmocka_unit_test(scsi_commands_are_those_of_the_standard),
         cmocka_unit_test(zeroes_are_written_where_the_device_cannot_repeat_a_block),
         cmocka_unit_test(what_a_format_has_not_is_refused),

@@ -96,6 +96,22 @@ static void a_sound_bus_needs_nothing_twice(void **state)
     pair_destroy(p);
 }
 
+static void what_is_not_acknowledged_goes_again(void **state)
+{
+    struct pair *p = pair_create(1, 0, 0);
+    struct frame frame;
+    residual_send(p->cta, request(1), false, p->now);
+    residual_flush(p->cta);
+    p->bus.count[1] = 0; // lost
+    p->now = residual_next_deadline(p->cta);
+    assert_int_not_equal(p->now, INSTANT_NEVER);
+    residual_on_deadline(p->cta, p->now);
+    assert_int_equal(residual_receive(p->rta, &frame, p->now), RESIDUAL_FRAME);
+    assert_int_equal(frame.transaction, 1);
+    assert_int_equal(p->cta->counters.resent, 1);
+    pair_destroy(p);
+}
+
 static void credits_run_out_and_come_back(void **state)
 {
     struct pair *p = pair_create(1, 0, 0);
@@ -280,6 +296,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_or_doubled),
         cmocka_unit_test(a_sound_bus_needs_nothing_twice),
+        cmocka_unit_test(what_is_not_acknowledged_goes_again),
         cmocka_unit_test(credits_run_out_and_come_back),
         cmocka_unit_test(what_goes_back_acknowledges),
         cmocka_unit_test(an_acknowledgement_of_what_was_never_sent_breaks_it),

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "node/rta/agent.h"
 #include "tests/node/rig.h"
 
 enum { BLOCK = 4096 };
@@ -378,6 +379,24 @@ static void a_row_that_leaves_ends_its_requests_first(void **state)
     rig_destroy(rig);
 }
 
+static void a_buffer_is_held_from_the_request_to_its_completion(void **state)
+{
+    struct rig *rig = rig_create();
+    struct played p = play_on(rig);
+    struct frame f = request(&p, NODE_READ, 0, BLOCK);
+    answer_to(&p, &f);
+    assert_int_equal(rig->rta->dma.held_count, 1);
+    assert_int_equal(rig->rta->dma.held_len, BLOCK);
+    struct frame completion = {.kind = FRAME_COMPLETION,
+                               .sequence = ++p.sequence,
+                               .ack = p.acked,
+                               .transaction = f.transaction};
+    answer_to(&p, &completion);
+    assert_int_equal(rig->rta->dma.held_count, 0);
+    assert_int_equal(rig->rta->dma.held_len, 0);
+    rig_destroy(rig);
+}
+
 static void a_drained_rta_says_so(void **state)
 {
     struct rig *rig = rig_create();
@@ -429,6 +448,7 @@ int main(void)
         cmocka_unit_test(who_has_the_only_device_opens_no_other),
         cmocka_unit_test(the_uma_is_refused_what_makes_no_sense),
         cmocka_unit_test(a_row_that_leaves_ends_its_requests_first),
+        cmocka_unit_test(a_buffer_is_held_from_the_request_to_its_completion),
         cmocka_unit_test(a_drained_rta_says_so),
         cmocka_unit_test(an_rta_that_yields_ends_with_what_is_under_way),
     };

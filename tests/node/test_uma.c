@@ -72,6 +72,7 @@ static void a_failed_volume_is_tried_again(void **state)
     hear(s, failed(1));
     s->notes[0] = '\0';
     s->now = uma_next_deadline(s->uma);
+    assert_true(s->now < INSTANT_NEVER);
     uma_on_deadline(s->uma, s->now);
     expect(s, "open ");
     hear(s, opened(1));
@@ -88,6 +89,7 @@ static void a_tts_that_cannot_listen_is_tried_again(void **state)
     assert_string_equal(uma_tts_why(s->uma, 0), "in use");
     s->tts_error = 0;
     s->now = uma_next_deadline(s->uma);
+    assert_true(s->now < INSTANT_NEVER);
     uma_on_deadline(s->uma, s->now);
     assert_true(uma_has_started(s->uma));
     assert_null(uma_tts_why(s->uma, 0));
