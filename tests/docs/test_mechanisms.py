@@ -88,52 +88,18 @@ def pages_say_how_many_elements_there_are_and_how_many_hold():
         assert said == [(str(len(rows)), str(held))], f'{path}: {said}, but {held} of {len(rows)}'
 
 
-def rows_of_the_node():
-    """(what is named as code, {program or lint: cases}, mutants) of each row."""
-    for rows in tables_of(DOCUMENTS['node']):
-        for row in rows:
-            *_, here, shown, mutants = row.strip('| ').split(' | ')
-            tests = {}
-            for part in shown.split('; '):
-                programs, _, cases = part.partition(' ' if part.startswith('lint ') else ': ')
-                for program in programs.split(', '):
-                    tests[program] = re.findall(r'`(\w+)`', cases) or [cases]
-            yield (re.findall(r'`([^`]+)`', here), tests,
-                   re.findall(r'`(node-[a-z-]+)`', mutants))
-
-
-@case
-def rows_of_the_node_name_code_that_there_is():
-    for files, _, _ in rows_of_the_node():
-        folder = ''
-        for name in files:
-            folder = name.rpartition('/')[0] or folder
-            path = name if '/' in name else f'{folder}/{name}'
-            assert any((ROOT / 'node').glob(path)), f'node/{path} is not there'
-
-
-@case
-def rows_of_the_node_name_tests_that_there_are():
-    for _, tests, _ in rows_of_the_node():
-        for program, cases in tests.items():
-            if program == 'lint':
-                continue
-            room, _, name = program.rpartition('/')
-            found = list(ROOT.glob(f'tests/{room or "node"}/test_{name}.*'))
-            assert len(found) == 1, f'{program}: {found}'
-            for name in filter(lambda name: name != 'all', cases):
-                assert re.search(rf'^(static void|def) {name}\(', found[0].read_text(), re.M), (
-                    f'{program} has no case {name}')
-
-
 @case
 def rows_of_the_node_name_the_tests_of_their_mutants():
     of_name = {mutant.name: mutant for mutant in all_of()}
-    for _, tests, names in rows_of_the_node():
-        for mutant in map(of_name.get, names):
+    for row in sum(tables_of(DOCUMENTS['node']), []):
+        *_, shown, names = row.split(' | ')
+        tests = {}
+        for programs, cases in (part.split(': ') for part in shown.split('; ')):
+            tests.update(dict.fromkeys(programs.split(', '), cases))
+        for mutant in filter(None, map(of_name.get, re.findall(r'[\w-]+', names))):
             room, _, name = mutant.test.partition('/')
-            cases = tests.get(room if room == 'lint' else name, [])
-            assert mutant.case in cases or 'all' in cases, f'not in its row: {mutant}'
+            cases = tests.get('lint' if room == 'lint' else name, '')
+            assert cases == 'all' or f'`{mutant.case}`' in cases, f'not in its row: {mutant}'
 
 
 if __name__ == '__main__':

@@ -3,8 +3,9 @@
 
 Every table of docs/ whose last columns are `code`, `test` and `mutant` is read. What stands between
 backticks in the first two is a file, a function or another name of the code, or a test's case: each
-must be found, in the file that stands before the colon if one does. Of the claims none may be
-missing. The mutants are docs/test_mechanisms.py's.
+must be found, in the file that stands before the colon if one does; where all tests of a page are
+in one folder, also if the test stands outside of the backticks. Of the claims none may be missing.
+The mutants are docs/test_mechanisms.py's.
 
     test_sources.py
 """
@@ -17,11 +18,13 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The page, and how many claims its source has; 0: its rows have names of their own.
-PAGES = {'preemptible-reads.md': 27, 'rdma-manager.md': 0, 'hole-ledger.md': 22, 'one-shot.md': 0}
+PAGES = {'preemptible-reads.md': 27, 'rdma-manager.md': 0, 'hole-ledger.md': 22, 'one-shot.md': 0,
+         'storage-node.md': 0}
 ROWS_MIN = {'preemptible-reads.md': 12, 'rdma-manager.md': 40, 'hole-ledger.md': 8,
-            'one-shot.md': 24}
+            'one-shot.md': 24, 'storage-node.md': 60}
 # Where names stand that a page has cut short.
-TEST_FOLDERS = {'rdma-manager.md': 'tests/manager'}
+TEST_FOLDERS = {'rdma-manager.md': 'tests/manager', 'storage-node.md': 'tests/node'}
+CODE_FOLDERS = {'storage-node.md': 'node/'}
 
 Row = collections.namedtuple('Row', 'claims code tests')
 
@@ -82,8 +85,9 @@ class Tree:
 def name_faults(tree, name, of_tests, folder):
     """What is wrong with one name of a table."""
     name = re.sub(r' returns \w+$|\(\)$|^(struct|enum) ', '', name)
-    if re.fullmatch(r'[\w./-]+\.(c|h|py)|[\w-]+/[\w/-]+', name):
-        return [] if any(path.startswith(name) for path in tree.texts) else ['no such file']
+    if re.fullmatch(r'[\w./*-]+\.(c|h|py)|[\w-]+/[\w/-]*', name):
+        path = re.compile(('' if of_tests else folder) + re.escape(name).replace(r'\*', r'\w*'))
+        return [] if any(map(path.match, tree.texts)) else ['no such file']
     if of_tests and tree.files(name, folder):
         return []
     words = re.findall(r'[\w…]+', name)
@@ -103,14 +107,18 @@ def place_faults(tree, place, name, of_tests, folder):
 
 
 def cell_faults(tree, cell, of_tests, folder):
-    for quoted in re.findall(r'`([^`]+)`', cell):
-        place, _, name = quoted.partition(': ')
-        faults = (place_faults(tree, place, name, of_tests, folder) if name
-                  else name_faults(tree, place, of_tests, folder))
-        yield from (f'`{quoted}`: {fault}' for fault in faults)
+    for part in cell.split('; '):
+        program = re.match(r'\w+(?=: )', part) if of_tests and folder else None
+        for quoted in re.findall(r'`([^`]+)`', part):
+            place, _, name = quoted.partition(': ')
+            if program and not name:
+                place, name = program[0], quoted
+            faults = (place_faults(tree, place, name, of_tests, folder) if name
+                      else name_faults(tree, place, of_tests, folder))
+            yield from (f'`{quoted}`: {fault}' for fault in faults)
 
 
-def page_faults(tree, text, claim_count=0, rows_min=0, folder=''):
+def page_faults(tree, text, claim_count=0, rows_min=0, folder='', code_folder=''):
     rows = list(tables(text))
     seen = set()
     if len(rows) < rows_min:
@@ -119,7 +127,7 @@ def page_faults(tree, text, claim_count=0, rows_min=0, folder=''):
         seen.update(numbers(row.claims))
         if '`' not in row.tests and not re.search(r'\b(all|same|[A-Z]\b|large)', row.tests):
             yield f'{row.claims}: no test'
-        for fault in cell_faults(tree, row.code, False, folder):
+        for fault in cell_faults(tree, row.code, False, code_folder):
             yield f'{row.claims}: {fault}'
         for fault in cell_faults(tree, row.tests, True, folder):
             yield f'{row.claims}: {fault}'
@@ -135,6 +143,7 @@ SMALL = '''
 |---|---|---|---|---|
 | 1–3 | so | `wq/read_task.c: read_task_next`, `struct read_task` | `test_read_task: {case}` | – |
 '''
+FOLDER = 'tests/wq'
 GOOD = SMALL.format(case='a_read_is_cut_to_the_allotment')
 BROKEN = {
     'a case that there is not': (SMALL.format(case='a_read_is_cut_to_nothing'), 3),
@@ -143,15 +152,18 @@ BROKEN = {
     'a claim without a row': (GOOD, 4),
     'a claim without a row, but a row of its number': (
         GOOD.replace('| claims', '| # | claims').replace('| 1–3', '| 4 | 1–3'), 4),
+    'a case of another test': (
+        re.sub(r'`test_\S+ (\S+)`', r'read_sched: `\1`', GOOD), 3),
     'a row without a test': (re.sub(r'`test_\S+ \S+`', 'not yet', GOOD), 3),
 }
 
 
 def check_faults(tree):
     """It passes what is right, and fails what is wrong."""
-    yield from (f'the good table: {fault}' for fault in page_faults(tree, GOOD, 3))
+    yield from (f'the good table: {fault}'
+                for fault in page_faults(tree, GOOD, 3, folder=FOLDER))
     for what, (text, claims) in BROKEN.items():
-        if not list(page_faults(tree, text, claims)):
+        if not list(page_faults(tree, text, claims, folder=FOLDER)):
             yield f'{what}: not noticed'
 
 
@@ -161,7 +173,8 @@ def main():
     for page, claims in PAGES.items():
         text = (ROOT / 'docs' / page).read_text()
         cases.append((page, list(page_faults(tree, text, claims, ROWS_MIN[page],
-                                             TEST_FOLDERS.get(page, '')))))
+                                             TEST_FOLDERS.get(page, ''),
+                                             CODE_FOLDERS.get(page, '')))))
     print(f'1..{len(cases)}')
     for number, (name, faults) in enumerate(cases, 1):
         print(f'{"not ok" if faults else "ok"} {number} - {name}')
