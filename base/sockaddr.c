@@ -71,10 +71,7 @@ bool sockaddr_is_any(const struct sockaddr *addr)
 bool sockaddr_is_loopback(const struct sockaddr *addr)
 {
     const struct in6_addr octets = sockaddr_octets(addr);
-    if (IN6_IS_ADDR_V4MAPPED(&octets)) {
-        return octets.s6_addr[OFF_IPV4_IN_MAPPED] == IN_LOOPBACKNET;
-    }
-    return IN6_IS_ADDR_LOOPBACK(&octets);
+    return gid_octets_are_loopback(&octets);
 }
 
 bool sockaddr_is_same(const struct sockaddr *a, const struct sockaddr *b)

@@ -17,6 +17,13 @@ void sockaddr_set_port(struct sockaddr *addr, in_port_t port);
 // The interface of a link-local address; 0 for IPv4.
 uint32_t sockaddr_scope_id(const struct sockaddr *addr);
 
+// Octets as they stand in a GID: of 127.0.0.0/8, mapped, or ::1.
+static inline bool gid_octets_are_loopback(const struct in6_addr *octets)
+{
+    return IN6_IS_ADDR_LOOPBACK(octets) ||
+           (IN6_IS_ADDR_V4MAPPED(octets) && octets->s6_addr[12] == IN_LOOPBACKNET);
+}
+
 bool sockaddr_is_any(const struct sockaddr *addr);
 bool sockaddr_is_loopback(const struct sockaddr *addr);
 // The same end: family, address and port. The scope of a link-local address is not looked at.

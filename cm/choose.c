@@ -38,8 +38,7 @@ static bool has_loopback(const struct cm_device *d)
         return false;
     }
     memcpy(&octets, gid.raw, sizeof octets);
-    const struct sockaddr_storage addr = sockaddr_of_octets(&octets, 0);
-    return sockaddr_is_loopback((const struct sockaddr *)&addr);
+    return gid_octets_are_loopback(&octets);
 }
 
 // What stands for a device on this wire is one of this host alone on the other. For such an address

@@ -94,8 +94,7 @@ size_t rs_udp_header_parse(const uint8_t *octets, size_t len, const struct socka
 size_t rs_datagram_header_emit(const struct sockaddr *own, uint8_t buf[RS_DATAGRAM_HEADER_MAX])
 {
     const size_t len = is_6(own) ? LEN_6 : LEN_4;
-    const in_port_t port = is_6(own) ? ((const struct sockaddr_in6 *)own)->sin6_port
-                                     : ((const struct sockaddr_in *)own)->sin_port;
+    const in_port_t port = sockaddr_port(own);
     memset(buf, 0, len);
     buf[OFF_VERSION] = is_6(own) ? VERSION_6 : VERSION_4;
     buf[OFF_LEN] = (uint8_t)len;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/device_wire.h"
+#include "base/sockaddr.h"
 #include "verbs/front.h"
 #include "view/address.h"
 
@@ -50,11 +51,6 @@ static void add(struct rnic_port *port, const struct rnic_addr *addr)
 
 // The host's own, where there are no others, are those of a device that was opened then: a host may
 // be without any for a moment.
-static bool is_loopback(const struct in6_addr *addr)
-{
-    return IN6_IS_ADDR_LOOPBACK(addr) || (IN6_IS_ADDR_V4MAPPED(addr) && addr->s6_addr[12] == 127);
-}
-
 // Of an interface with shorter packets than the port's nothing is taken, as at the beginning.
 static void add_new(struct rnic_port *port, const struct identity *identity)
 {
@@ -63,7 +59,7 @@ static void add_new(struct rnic_port *port, const struct identity *identity)
     for (unsigned i = 0; i < count; i++) {
         const unsigned mtu = view_interface_mtu(all[i].interface);
         const struct rnic_addr addr = addr_of(&all[i]);
-        if (rnic_port_find(port, &addr.addr) < 0 && !is_loopback(&addr.addr) &&
+        if (rnic_port_find(port, &addr.addr) < 0 && !gid_octets_are_loopback(&addr.addr) &&
             FRONT_MTU_LEN(identity_active_mtu(identity, mtu)) >= port->path_mtu) {
             add(port, &addr);
         }

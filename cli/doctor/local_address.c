@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sockaddr.h"
+
 enum { IPV4_OFF_IN_MAPPED = 12 };
 
 static bool address_read(const struct ifaddrs *from, struct local_address *ret)
@@ -49,10 +51,6 @@ unsigned local_addresses_find(struct local_address ret[LOCAL_ADDRESS_MAX])
 struct sockaddr_storage local_address_at(const struct local_address *address, uint16_t port)
 {
     struct sockaddr_storage name = address->name;
-    if (name.ss_family == AF_INET) {
-        ((struct sockaddr_in *)&name)->sin_port = htons(port);
-    } else {
-        ((struct sockaddr_in6 *)&name)->sin6_port = htons(port);
-    }
+    sockaddr_set_port((struct sockaddr *)&name, htons(port));
     return name;
 }
