@@ -11,10 +11,9 @@ messages are, and reads with whichever buffer length is fastest here.
 
 import shutil
 import statistics
-import subprocess
 
-from results import (alternating, column, compare, environment, measured, note, pairs_wanted,
-                     seconds_wanted)
+import ucx
+from results import alternating, column, compare, measured, note, pairs_wanted, seconds_wanted
 
 PAIRS = pairs_wanted(7)
 SECONDS = seconds_wanted('0.15')
@@ -82,21 +81,8 @@ def bandwidth(operation, size_name, footprint_name, read_length):
 
 def ucx_half_round_trip(test):
     """Of 64 octets, in microseconds; the median."""
-    settings = environment(UCX_TLS='posix,self')
-    command = ['ucx_perftest', '-p', str(UCX_PORT)]
-    client = [*command, '127.0.0.1', '-t', test, '-s', '64', '-n', ROUND_TRIPS, '-f']
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                          env=settings) as server:
-        try:
-            for _ in range(20):
-                run = subprocess.run(client, text=True, stdout=subprocess.PIPE, timeout=60,
-                                     stderr=subprocess.PIPE, env=settings, check=False)
-                if 'Connection refused' not in run.stdout + run.stderr:
-                    break
-            last = [line.split() for line in run.stdout.splitlines() if line.strip()][-1]
-            return {'us': float(last[1])}
-        finally:
-            server.kill()
+    last = ucx.last_line(UCX_PORT, test, 64, ROUND_TRIPS, UCX_TLS='posix,self')
+    return {'us': float(last[1])}
 
 
 def latency(operation, ucx_test):

@@ -21,8 +21,9 @@ import statistics
 import subprocess
 import sys
 
-from results import (BUILD, alternating, column, compare, environment, measured, note,
-                     pairs_wanted, seconds_wanted)
+import ucx
+from results import (BUILD, alternating, column, compare, measured, note, pairs_wanted,
+                     seconds_wanted)
 
 PAIRS = pairs_wanted(3)
 SECONDS = seconds_wanted('0.2')
@@ -150,22 +151,10 @@ def losses():
 
 # --- UCX ----------------------------------------------------------------------------------------
 
-def ucx(test, size, count, words, settings):
+def ucx_rate(test, size, count, words, settings):
     """MB/s over the whole run."""
-    command = [*words, 'ucx_perftest', '-p', str(UCX_PORT)]
-    client = [*command, '127.0.0.1', '-t', test, '-s', str(size), '-n', str(count), '-f']
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                          env=environment(**settings)) as server:
-        try:
-            for _ in range(20):
-                run = subprocess.run(client, text=True, stdout=subprocess.PIPE, timeout=60,
-                                     stderr=subprocess.PIPE, env=environment(**settings))
-                if 'Connection refused' not in run.stdout + run.stderr:
-                    break
-            last = [line.split() for line in run.stdout.splitlines() if line.strip()][-1]
-            return {'mb_per_s': float(last[5])}
-        finally:
-            server.kill()
+    last = ucx.last_line(UCX_PORT, test, size, count, words, **settings)
+    return {'mb_per_s': float(last[5])}
 
 
 def ucx_beside_tcp():
@@ -173,8 +162,8 @@ def ucx_beside_tcp():
                  {'UCX_TLS': 'rc_v,self', 'UCX_NET_DEVICES': 'weft_roce0:1'})
     over_tcp = ([], {'UCX_TLS': 'tcp,self', 'UCX_NET_DEVICES': 'lo'})
     for case, words in UCX.items():
-        results = alternating(PAIRS, {'roce': lambda: ucx(*words, *over_roce),
-                                      'UCX tcp': lambda: ucx(*words, *over_tcp)})
+        results = alternating(PAIRS, {'roce': lambda: ucx_rate(*words, *over_roce),
+                                      'UCX tcp': lambda: ucx_rate(*words, *over_tcp)})
         beside('roce.ucx', case, 'MB/s', 'mb_per_s', results['roce'],
                {'UCX tcp': results['UCX tcp']})
 
