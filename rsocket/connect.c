@@ -356,7 +356,7 @@ int rclose(int socket)
 {
     struct rs *rs = rs_enter(socket);
     if (rs == NULL) {
-        return -1;
+        return rs_epoll_close(socket);
     }
     if (rs_is_datagram(rs)) {
         rs_wait_until(rs, false, rs_datagrams_are_sent);

@@ -13,6 +13,7 @@
 //   datagram.c, ud.c, peers.c, datagram_wire.c   datagrams
 //   startup.c  the events of the channel while connecting: never waits either
 //   wait.c     threads that wait for a socket, rpoll, rselect
+//   epoll.c    repoll_create and its relatives
 //   iomap.c    memory that the peer writes into directly
 //   socket.c   creation and end
 //   name.c     rgetsockname, rgetpeername
@@ -35,6 +36,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <time.h>
 
 #include "base/list.h"
@@ -337,10 +339,24 @@ int rs_await_connected(struct rs *rs, bool is_nonblocking);
 // Until rs_stream_may_send. -1 with errno: EAGAIN, ECONNRESET when nothing can be sent any more.
 int rs_await_sendable(struct rs *rs, bool is_nonblocking);
 
+// What is left of a time-out that began then; -1: it has no end.
+int rs_left_ms(int timeout_ms, int64_t start_ns);
+
 static inline bool rs_is_nonblocking(const struct rs *rs, int message_flags)
 {
     return (rs->flags & O_NONBLOCK) != 0 || (message_flags & MSG_DONTWAIT) != 0;
 }
+
+/* ---- sets of sockets (epoll.c) --------------------------------------------------------------- */
+
+// Of <rdma/rsocket.h> newer than rdma-core 64.
+int repoll_create(int flags);
+int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
+int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout);
+
+int rs_epoll_close(int fd); // -1 with EBADF: no set; who waits there gives up
+// No set watches that socket any more.
+void rs_epoll_forget(int fd);
 
 /* ---- mapped memory (iomap.c); lock held ------------------------------------------------------ */
 

@@ -74,5 +74,6 @@ int rs_open_datagrams(int udp_fd, struct rs_datagrams *datagrams, const struct r
 void rs_close(struct rs *rs)
 {
     rs_remove(rs);
+    rs_epoll_forget(rs->fd);
     rs_free(rs);
 }

@@ -368,7 +368,7 @@ static void watch_end(struct watch *w)
     }
 }
 
-static int left_ms(int timeout_ms, int64_t start_ns)
+int rs_left_ms(int timeout_ms, int64_t start_ns)
 {
     if (timeout_ms < 0) {
         return -1;
@@ -382,7 +382,7 @@ static int watch_wait(struct watch *w, int timeout_ms)
     int64_t start_ns = rs_now_ns();
     for (;;) {
         int ready = watch_check(w);
-        int left = left_ms(timeout_ms, start_ns);
+        int left = rs_left_ms(timeout_ms, start_ns);
         if (ready != 0 || left == 0) {
             return ready;
         }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """librdmacm.so.1 exports exactly the symbols and versions of rdma-core's.
 
-symbols.txt is the list of rdma-core 57 to 64 (44 to 56 have no RDMACM_1.4); where the
-distribution's library is installed, it is asked as well.
+symbols.txt is the list of what comes after rdma-core 64 (57 to 64 have no RDMACM_1.5, 44 to 56
+no RDMACM_1.4 either); where the distribution's library is installed, it is asked as well.
 """
 
 import os
