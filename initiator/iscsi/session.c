@@ -5,17 +5,11 @@
 #include "base/bytes.h"
 #include "base/serial.h"
 #include "node/format/iscsi_text.h"
+#include "node/format/scsi.h"
 
-enum { LUN_FLAT = 0x40, LUN_PERIPHERAL_MAX = 0xff, TASK_SIMPLE = 1 };
+enum { TASK_SIMPLE = 1 };
 
 /* ---- what is said ---------------------------------------------------------------------------- */
-
-// Single level addressing (SAM-5 section 4.7.7).
-static void lun_put(uint8_t *at, uint16_t lun)
-{
-    at[0] = lun > LUN_PERIPHERAL_MAX ? (uint8_t)(LUN_FLAT | lun >> 8) : 0;
-    at[1] = (uint8_t)lun;
-}
 
 static void emit(const struct iscsi_session *session, uint8_t *ret, uint8_t opcode, uint8_t flags,
                  uint32_t itt)
@@ -72,7 +66,7 @@ void iscsi_session_command_emit(const struct iscsi_session *session, uint8_t ret
                                 uint32_t len)
 {
     emit(session, ret, ISCSI_SCSI_COMMAND, ISCSI_FINAL | direction | TASK_SIMPLE, itt);
-    lun_put(ret + ISCSI_OFF_LUN, session->lun);
+    put_be64(ret + ISCSI_OFF_LUN, scsi_lun_of(session->lun));
     put_be32(ret + ISCSI_CMD_OFF_EXPECTED_LEN, len);
     memcpy(ret + ISCSI_CMD_OFF_CDB, cdb, ISCSI_CMD_CDB_LEN);
 }
@@ -86,7 +80,7 @@ void iscsi_session_reset_emit(const struct iscsi_session *session, uint8_t ret[I
                               uint32_t itt)
 {
     emit(session, ret, ISCSI_IMMEDIATE | ISCSI_TASK_REQUEST, ISCSI_FINAL | ISCSI_LUN_RESET, itt);
-    lun_put(ret + ISCSI_OFF_LUN, session->lun);
+    put_be64(ret + ISCSI_OFF_LUN, scsi_lun_of(session->lun));
     put_be32(ret + ISCSI_TASK_OFF_REFERENCED, ISCSI_NO_TAG);
 }
 

@@ -18,8 +18,6 @@
 #include "text/endpoint.h"
 #include "text/quantity.h"
 
-enum { LUN_MAX = 0x3fff };
-
 #define PORT_DEFAULT "3260"
 
 // A command at the target.
@@ -200,7 +198,7 @@ static bool address_take(struct oneshot *oneshot, const char *object)
     }
     const char *authority = object + 2, *target = strchr(authority, '/');
     const char *unit = target != NULL ? strrchr(target + 1, '/') : NULL;
-    if (unit == NULL || !text_number_parse(unit + 1, 0, LUN_MAX, &lun) ||
+    if (unit == NULL || !text_number_parse(unit + 1, 0, SCSI_LUN_MAX, &lun) ||
         text_endpoint_split(authority, (size_t)(target - authority), &endpoint) !=
             TEXT_ENDPOINT_OK) {
         return false;

@@ -14,6 +14,30 @@ unsigned scsi_cdb_len(uint8_t opcode)
     return by_group[opcode >> 5];
 }
 
+// Two bits say how the 14 behind them are meant; of a bus there is number 0. Further levels follow.
+enum {
+    LUN_SHIFT = 48,
+    LUN_METHOD_SHIFT = 62,
+    LUN_PERIPHERAL = 0,
+    LUN_FLAT = 1,
+    LUN_PERIPHERAL_MAX = 0xff
+};
+
+uint64_t scsi_lun_of(uint32_t number)
+{
+    uint64_t method = number > LUN_PERIPHERAL_MAX ? LUN_FLAT : LUN_PERIPHERAL;
+    return method << LUN_METHOD_SHIFT | (uint64_t)number << LUN_SHIFT;
+}
+
+bool scsi_lun_parse(uint64_t lun, uint32_t *ret_number)
+{
+    const uint64_t below = (UINT64_C(1) << LUN_SHIFT) - 1;
+    unsigned method = (unsigned)(lun >> LUN_METHOD_SHIFT);
+    *ret_number = (uint32_t)(lun >> LUN_SHIFT) & SCSI_LUN_MAX;
+    return (lun & below) == 0 &&
+           (method == LUN_FLAT || (method == LUN_PERIPHERAL && *ret_number <= LUN_PERIPHERAL_MAX));
+}
+
 void scsi_block_emit(uint8_t cdb[SCSI_CDB_LEN], uint8_t opcode, uint8_t flags, uint64_t lba,
                      uint32_t blocks)
 {

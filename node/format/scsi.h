@@ -137,6 +137,13 @@ enum scsi_answer { SCSI_ANSWER_STATUS = 0, SCSI_ANSWER_RESIDUAL = 4, SCSI_ANSWER
 // length.
 unsigned scsi_cdb_len(uint8_t opcode);
 
+enum { SCSI_LUN_MAX = 0x3fff };
+
+// The number of a logical unit as on the wire: of one level, by peripheral device addressing up to
+// 255, by flat space addressing beyond (SAM-5 section 4.7.5); read in either. False: in neither.
+uint64_t scsi_lun_of(uint32_t number);
+bool scsi_lun_parse(uint64_t lun, uint32_t *ret_number);
+
 void scsi_block_emit(uint8_t cdb[SCSI_CDB_LEN], uint8_t opcode, uint8_t flags, uint64_t lba,
                      uint32_t blocks);
 void scsi_unmap_emit(uint8_t cdb[SCSI_CDB_LEN], uint8_t list[SCSI_UNMAP_LIST_LEN], uint64_t lba,

@@ -166,6 +166,23 @@ static bool allow_add(struct reading *r, struct volume_wish *wish, const char *v
     return text_set(r, wish->allow[wish->allow_count++], CLIENT_IDENTITY_MAX, value);
 }
 
+static bool place_name_set(struct reading *r,
+                           int (*parse)(const char *text, char ret[VOLUME_GROUP_MAX],
+                                        struct why *ret_why),
+                           enum volume_grouping grouping, const char *key, const char *value)
+{
+    struct why why;
+    return parse(value, r->wish->places[grouping].group, &why) == 0 || fail(r, why.text, key);
+}
+
+static bool place_number_set(struct reading *r,
+                             int (*parse)(const char *text, uint32_t *ret, struct why *ret_why),
+                             enum volume_grouping grouping, const char *key, const char *value)
+{
+    struct why why;
+    return parse(value, &r->wish->places[grouping].member, &why) == 0 || fail(r, why.text, key);
+}
+
 static bool volume_set(struct reading *r, const char *key, const char *value)
 {
     struct volume_wish *wish = r->wish;
@@ -191,10 +208,16 @@ static bool volume_set(struct reading *r, const char *key, const char *value)
         return nguid_parse(r, value, wish->identity.nguid);
     }
     if (strcmp(key, "nqn") == 0) {
-        return wish_nqn_parse(value, wish->group, &why) == 0 || fail(r, why.text, key);
+        return place_name_set(r, wish_nqn_parse, VOLUME_IN_SUBSYSTEM, key, value);
     }
     if (strcmp(key, "nsid") == 0) {
-        return wish_nsid_parse(value, &wish->member, &why) == 0 || fail(r, why.text, key);
+        return place_number_set(r, wish_nsid_parse, VOLUME_IN_SUBSYSTEM, key, value);
+    }
+    if (strcmp(key, "target") == 0) {
+        return place_name_set(r, wish_target_parse, VOLUME_IN_TARGET, key, value);
+    }
+    if (strcmp(key, "lun") == 0) {
+        return place_number_set(r, wish_lun_parse, VOLUME_IN_TARGET, key, value);
     }
     if (strcmp(key, "iops") == 0) {
         return wish_iops_parse(value, &wish->rate.iops, &why) == 0 || fail(r, why.text, key);
@@ -243,7 +266,7 @@ static int on_key(void *ctx, const char *section, const char *key, const char *v
 
 static bool has_identity(const struct volume_wish *wish)
 {
-    return wish->has_uuid || wish->has_nguid || wish->member != 0;
+    return wish->has_uuid || wish->has_nguid || wish_has_number(wish);
 }
 
 // Beside the file, if it does not say where.

@@ -136,7 +136,15 @@ static void put_namespace(struct json_object *object, const struct resource *row
     char nqn[NVME_NQN_MAX];
     nvme_subsystem_nqn(row, nqn);
     put_text(object, "nqn", nqn);
-    put_number(object, "nsid", row->member);
+    put_number(object, "nsid", nvme_nsid(row));
+}
+
+static void put_logical_unit(struct json_object *object, const struct resource *row)
+{
+    char target[ISCSI_NAME_MAX];
+    iscsi_name(row, target);
+    put_text(object, "target", target);
+    put_number(object, "lun", iscsi_lun(row));
 }
 
 static struct json_object *volume_object(struct host *host, const struct resource *row)
@@ -162,6 +170,7 @@ static struct json_object *volume_object(struct host *host, const struct resourc
     put_text(object, "uuid", uuid);
     put_uris(host, object, row);
     put_namespace(object, row);
+    put_logical_unit(object, row);
     put_number(object, "size", row->profile.size);
     put_number(object, "block_size", row->profile.block_size);
     json_object_object_add(object, "read_only",

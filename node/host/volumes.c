@@ -44,7 +44,7 @@ static const char *refusal(int error)
     case -EEXIST:
         return "there is a volume of this name";
     case -ENOTUNIQ:
-        return "another volume has this NQN and NSID";
+        return "another volume has this NSID of the NQN, or LUN of the target";
     default:
         return "there are too many volumes";
     }
@@ -153,13 +153,20 @@ const struct volume_wish *host_wish_find(const struct host_config *config, const
 
 /* ---- what has changed ------------------------------------------------------------------------ */
 
+static bool is_same_place(const struct volume_wish *a, const struct volume_wish *b,
+                          enum volume_grouping grouping)
+{
+    const struct volume_place *one = &a->places[grouping], *other = &b->places[grouping];
+    return strcmp(one->group, other->group) == 0 && one->member == other->member;
+}
+
 // Would it be opened in another way, or be another volume?
 static bool is_same_device(const struct volume_wish *a, const struct volume_wish *b)
 {
     return strcmp(a->uri, b->uri) == 0 && strcmp(a->unit, b->unit) == 0 &&
            a->read_only == b->read_only && a->may_stand_by == b->may_stand_by &&
            a->has_uuid == b->has_uuid && a->has_nguid == b->has_nguid &&
-           strcmp(a->group, b->group) == 0 && a->member == b->member &&
+           is_same_place(a, b, VOLUME_IN_SUBSYSTEM) && is_same_place(a, b, VOLUME_IN_TARGET) &&
            memcmp(&a->identity, &b->identity, sizeof a->identity) == 0;
 }
 

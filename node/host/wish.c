@@ -106,7 +106,7 @@ static int nqn_take(struct volume_wish *wish, const char *value, size_t len, str
 {
     char text[VOLUME_GROUP_MAX + 1]; // one more: what is too long is found so
     snprintf(text, sizeof text, "%.*s", (int)len, value);
-    return wish_nqn_parse(text, wish->group, ret_why);
+    return wish_nqn_parse(text, wish->places[VOLUME_IN_SUBSYSTEM].group, ret_why);
 }
 
 static int standby_take(struct volume_wish *wish, const char *value, size_t len,
@@ -126,7 +126,21 @@ static int nsid_take(struct volume_wish *wish, const char *value, size_t len, st
 {
     char text[TEXT_SIZE_MAX];
     snprintf(text, sizeof text, "%.*s", (int)len, value); // what is cut has too many digits
-    return wish_nsid_parse(text, &wish->member, ret_why);
+    return wish_nsid_parse(text, &wish->places[VOLUME_IN_SUBSYSTEM].member, ret_why);
+}
+
+static int target_take(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why)
+{
+    char text[VOLUME_GROUP_MAX + 1];
+    snprintf(text, sizeof text, "%.*s", (int)len, value);
+    return wish_target_parse(text, wish->places[VOLUME_IN_TARGET].group, ret_why);
+}
+
+static int lun_take(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why)
+{
+    char text[TEXT_SIZE_MAX];
+    snprintf(text, sizeof text, "%.*s", (int)len, value);
+    return wish_lun_parse(text, &wish->places[VOLUME_IN_TARGET].member, ret_why);
 }
 
 // What the node itself does with a volume, of the parameters behind a URI.
@@ -134,8 +148,8 @@ static const struct own_parameter {
     const char *key;
     int (*take)(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why);
 } own_parameters[] = {
-    {"allow=", allow_add}, {"iops=", iops_take}, {"bps=", bps_take},
-    {"nqn=", nqn_take},    {"nsid=", nsid_take}, {"standby=", standby_take},
+    {"allow=", allow_add}, {"iops=", iops_take},       {"bps=", bps_take},       {"nqn=", nqn_take},
+    {"nsid=", nsid_take},  {"standby=", standby_take}, {"target=", target_take}, {"lun=", lun_take},
 };
 
 static const struct own_parameter *own_parameter(const char *word)
@@ -197,6 +211,15 @@ static bool is_known(const char *uri, struct why *ret_why)
            ddm_registry_knows(one, ret_why);
 }
 
+bool wish_has_number(const struct volume_wish *wish)
+{
+    bool has_number = false;
+    for (unsigned i = 0; i < VOLUME_GROUPING_COUNT; i++) {
+        has_number |= wish->places[i].member != 0;
+    }
+    return has_number;
+}
+
 int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why)
 {
     int len = uri_complete(uri, ret->uri);
@@ -208,9 +231,8 @@ int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why
     if (error != 0) {
         return error;
     }
-    if (ret->member != 0 && pattern_is(ret->uri)) {
-        why_say(ret_why, "nsid=%u: it is the number of one volume, not of all that a pattern finds",
-                ret->member);
+    if (wish_has_number(ret) && pattern_is(ret->uri)) {
+        why_say(ret_why, "nsid and lun are numbers of one volume, not of all that a pattern finds");
         return -EINVAL;
     }
     return is_known(ret->uri, ret_why) ? 0 : -EINVAL;
@@ -279,6 +301,43 @@ int wish_nqn_parse(const char *text, char ret[VOLUME_GROUP_MAX], struct why *ret
         return -EINVAL;
     }
     memcpy(ret, text, len + 1);
+    return 0;
+}
+
+// RFC 7143 section 4.2.7.2: one of three types, and what preparation by stringprep leaves as it is.
+static bool is_target_name(const char *text)
+{
+    static const char *const types[] = {"iqn.", "eui.", "naa."};
+    bool has_type = false;
+    for (unsigned i = 0; i < sizeof types / sizeof types[0]; i++) {
+        has_type |= strncmp(text, types[i], strlen(types[i])) == 0;
+    }
+    size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.:-");
+    return has_type && len > strlen(types[0]) && text[len] == '\0' && len < VOLUME_GROUP_MAX;
+}
+
+int wish_target_parse(const char *text, char ret[VOLUME_GROUP_MAX], struct why *ret_why)
+{
+    if (!is_target_name(text)) {
+        why_say(ret_why,
+                "target=%.64s: it must be iqn., eui. or naa. and more, in all at most %d small "
+                "letters, digits, . : -",
+                text, VOLUME_GROUP_MAX - 1);
+        return -EINVAL;
+    }
+    memcpy(ret, text, strlen(text) + 1);
+    return 0;
+}
+
+// Members of a group count from 1.
+int wish_lun_parse(const char *text, uint32_t *ret, struct why *ret_why)
+{
+    uint64_t number;
+    if (!text_number_parse(text, 0, VOLUME_MEMBER_MAX - 1, &number)) {
+        why_say(ret_why, "lun=%.64s: it must be 0 to %d", text, VOLUME_MEMBER_MAX - 1);
+        return -EINVAL;
+    }
+    *ret = (uint32_t)number + 1;
     return 0;
 }
 

@@ -13,8 +13,8 @@ enum { WISH_POOL_DEFAULT = 64 << 20 };
 int wish_parse(const char *text, struct volume_wish *ret, struct why *ret_why);
 
 // The URI alone. What is the node's business of its parameters becomes the wish's: `allow` its list
-// of clients, `iops` and `bps` its rate, `nqn` its group, `nsid` its number there, which no pattern
-// has, `standby` whether other nodes serve it too.
+// of clients, `iops` and `bps` its rate, `nqn` and `target` its groups, `nsid` and `lun` its number
+// in each, which no pattern has, `standby` whether other nodes serve it too.
 int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why);
 
 // The name of a volume that is this file.
@@ -42,6 +42,11 @@ int wish_cntlid_parse(const char *text, uint16_t *ret, struct why *ret_why);
 int wish_standby_check(const struct volume_wish *wish, bool is_alone, struct why *ret_why);
 // The number of a namespace in it.
 int wish_nsid_parse(const char *text, uint32_t *ret, struct why *ret_why);
+// The name of an iSCSI target, and the number of a logical unit there, as a group's member has it.
+int wish_target_parse(const char *text, char ret[VOLUME_GROUP_MAX], struct why *ret_why);
+int wish_lun_parse(const char *text, uint32_t *ret, struct why *ret_why);
+// Has the volume a number of its own in a group?
+bool wish_has_number(const struct volume_wish *wish);
 
 // A size of the pool, rounded up to what it can be.
 int wish_pool_parse(const char *text, uint64_t *ret, struct why *ret_why);

@@ -17,6 +17,15 @@ enum volume_limits {
     VOLUME_MEMBER_MAX = 256, // numbers of a group's members are 1 .. this
 };
 
+// What clients may see several volumes as, each where a protocol has such.
+enum volume_grouping { VOLUME_IN_SUBSYSTEM, VOLUME_IN_TARGET, VOLUME_GROUPING_COUNT };
+
+// Where a volume stands in such a thing.
+struct volume_place {
+    char group[VOLUME_GROUP_MAX]; // set by the operator. Empty: it stands alone
+    uint32_t member;              // its number there, which is no other's; alone too
+};
+
 // Values are fixed: they cross between processes.
 enum volume_ability {
     VOLUME_CAN_WRITE = 1 << 0,
@@ -76,9 +85,7 @@ struct resource {
     uint32_t abilities; // the profile's, less what the operator took away
     struct volume_profile profile;
     struct volume_identity identity;
-    char group[VOLUME_GROUP_MAX]; // volumes that clients see as one thing, where their protocol has
-                                  // such; set by the operator. Empty: it stands alone
-    uint32_t member;              // its number in the group, which is no other's there; alone too
+    struct volume_place places[VOLUME_GROUPING_COUNT];
 };
 
 struct resource_table {

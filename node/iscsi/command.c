@@ -25,6 +25,9 @@ void iscsi_task_free(struct iscsi_task *task)
     c->door->carrier->on_task_free(task);
     iscsi_task_leave_place(task);
     task->is_used = false;
+    if (task->unit != NULL) {
+        task->unit->task_count--;
+    }
     c->task_count--;
     list_push_head(&c->free, &task->link);
     management_settle(c);
@@ -59,11 +62,19 @@ static void task_fill(struct iscsi_task *task, const struct iscsi_header *h)
     };
     list_init(&task->link);
     list_init(&task->out.link);
-    task->scsi.nexus = &c->nexus;
-    task->scsi.lun = get_be64(h->at + ISCSI_OFF_LUN);
+    task->scsi.nexus = it_nexus_find(&c->it, get_be64(h->at + ISCSI_OFF_LUN));
     task->scsi.in_max = task->is_read ? task->expected_len : 0;
     task->scsi.out_max = task->is_write ? task->expected_len : 0;
     memcpy(task->scsi.cdb, h->at + ISCSI_CMD_OFF_CDB, ISCSI_CMD_CDB_LEN);
+}
+
+static void task_join_unit(struct iscsi_task *task)
+{
+    struct nexus *nexus = task->scsi.nexus;
+    if (nexus->unit != NULL) {
+        task->unit = LIST_ENTRY(nexus, struct iscsi_unit, nexus);
+        task->unit->task_count++;
+    }
 }
 
 // Data in the PDU that the initiator may have put there.
@@ -93,6 +104,7 @@ enum iscsi_verdict iscsi_take_command(struct iscsi_connection *c, const struct i
     CHECK(l != NULL); // those in order have been looked at (iscsi_is_next)
     struct iscsi_task *task = LIST_ENTRY(l, struct iscsi_task, link);
     task_fill(task, h);
+    task_join_unit(task);
     c->task_count++;
     c->immediate_used += task->is_immediate;
     c->window_used += !task->is_immediate;
@@ -154,10 +166,11 @@ static void task_take_back(struct iscsi_task *task, instant_ns now)
     }
 }
 
-static void abort_all(struct iscsi_connection *c, instant_ns now)
+static void abort_all(struct iscsi_connection *c, const struct nexus *nexus, instant_ns now)
 {
     for (unsigned i = 0; i < ISCSI_TASK_COUNT; i++) {
-        if (c->tasks[i].is_used && !c->tasks[i].scsi.is_aborted) {
+        const struct scsi_task *scsi = &c->tasks[i].scsi;
+        if (c->tasks[i].is_used && scsi->nexus == nexus && !scsi->is_aborted) {
             task_take_back(&c->tasks[i], now);
         }
     }
@@ -172,6 +185,14 @@ static enum iscsi_task_response abort_one(struct iscsi_connection *c, const stru
     }
     task_take_back(task, now);
     return ISCSI_TASK_COMPLETE;
+}
+
+static void end_all(struct iscsi_connection *c, struct nexus *nexus, bool is_reset, instant_ns now)
+{
+    abort_all(c, nexus, now);
+    if (is_reset) {
+        nexus_reset_unit(nexus, now);
+    }
 }
 
 static enum iscsi_task_response manage(struct iscsi_connection *c, const struct iscsi_header *h,
@@ -195,12 +216,15 @@ static enum iscsi_task_response manage(struct iscsi_connection *c, const struct 
         return ISCSI_TASK_UNSUPPORTED;
     }
     bool is_of_target = (h->flags & ISCSI_TASK_FUNCTION_MASK) > ISCSI_LUN_RESET;
-    if (!is_of_target && get_be64(h->at + ISCSI_OFF_LUN) != 0) {
+    const struct nexus *named = it_nexus_find(&c->it, get_be64(h->at + ISCSI_OFF_LUN));
+    if (!is_of_target && named->unit == NULL) {
         return ISCSI_NO_LUN;
     }
-    abort_all(c, now);
-    if (is_reset) {
-        nexus_reset_unit(&c->nexus, now);
+    for (struct list_link *l = c->it.nexuses.next; l != &c->it.nexuses; l = l->next) {
+        struct nexus *nexus = LIST_ENTRY(l, struct nexus, beside);
+        if (is_of_target || nexus == named) {
+            end_all(c, nexus, is_reset, now);
+        }
     }
     return ISCSI_TASK_COMPLETE;
 }

@@ -4,6 +4,7 @@
 //
 //     iscsi.c      the target: sessions of all carriers, what the UMA says of them
 //     session.c    names of targets; what all phases of a session need
+//     unit.c       its logical units, which come and go
 //     login.c      the login phase, by keys.h
 //     discovery.c  text requests of the full feature phase: which targets there are
 //     phase.c      which PDU means what, and when
@@ -37,7 +38,6 @@ enum iscsi_limits {
     ISCSI_CONTROL_COUNT = 16,                   // PDUs that are to go and no task's
     ISCSI_CONTROL_SPARE = 3,                    // as many as one PDU may lead to
     ISCSI_COLLECTED_MAX = ISCSI_LOGIN_DATA_MAX, // octets of data that are looked at as a whole
-    ISCSI_NAME_MAX = 224,
     ISCSI_PORTAL_GROUP = 1,
     ISCSI_TAIL_MAX = ISCSI_PAD - 1 + ISCSI_DIGEST_LEN,
 };
@@ -78,10 +78,27 @@ enum iscsi_verdict {
 
 enum iscsi_next { ISCSI_NOTHING, ISCSI_ASKS, ISCSI_DELIVERS, ISCSI_RESPONDS };
 
+enum iscsi_unit_state {
+    ISCSI_UNIT_ASKED,   // the UMA has been
+    ISCSI_UNIT_OPEN,    // it takes commands
+    ISCSI_UNIT_LEAVING, // its volume goes, when its commands have ended
+};
+
+// A volume as a logical unit of the session's target.
+struct iscsi_unit {
+    struct iscsi_connection *session;
+    enum iscsi_unit_state state;
+    struct connect_request connect;
+    struct nexus nexus; // if it has a unit
+    unsigned task_count;
+    struct list_link link; // the session's
+};
+
 // A SCSI command, until its response is out.
 struct iscsi_task {
     struct scsi_task scsi;
     struct iscsi_connection *connection;
+    struct iscsi_unit *unit; // NULL: there is none of its number
     bool is_used, is_immediate, is_read, is_write;
     bool has_place; // in the window, or among the immediate ones: until its answer is formed
     bool is_doomed; // freed when the PDU that has begun to go has gone
@@ -140,11 +157,10 @@ struct iscsi_connection {
     struct iscsi_parameters parameters;
     uint16_t tsih;
 
-    struct connect_request connect;
-    uint32_t connection; // the UMA's number
-    bool is_connecting, is_established;
-    struct nexus nexus;
-    bool has_nexus;
+    struct client client;
+    struct it_nexus it;
+    struct list_link units;
+    enum connect_status refusal; // of the last unit that it was refused
 
     uint32_t statsn, expcmdsn;
     unsigned window_used, immediate_used; // tasks that have their places there
@@ -250,11 +266,15 @@ void iscsi_connection_fini(struct iscsi_connection *c);
 
 // ---- session.c
 
-// The target of a volume.
-void iscsi_name(const struct resource *row, char ret[ISCSI_NAME_MAX]);
-// The volume of a target; NULL: none that is ready.
-const struct resource *iscsi_volume(const struct iscsi *iscsi, const char *target);
+// Is it a volume of this target?
+bool iscsi_is_of(const struct resource *row, const char *target);
 bool iscsi_may_see(const struct iscsi_connection *c, const struct resource *row);
+// What it comes to that the UMA will not have a connection.
+struct iscsi_refusal {
+    enum iscsi_login_status status;
+    const char *why;
+};
+const struct iscsi_refusal *iscsi_refusal_of(enum connect_status status);
 // One line for the operator, about an initiator.
 void iscsi_say(const struct iscsi_connection *c, const char *what);
 // Nothing is taken any more; when all is sent the connection ends.
@@ -266,11 +286,29 @@ bool iscsi_tasks_init(struct iscsi_connection *c);
 // Ends older sessions of the same initiator port with the same target.
 void iscsi_reinstate(struct iscsi_connection *c);
 
+// ---- unit.c
+
+// Asks for all volumes of the login's target that the initiator may use. CONNECT_OK: there is one.
+enum connect_status iscsi_units_connect(struct iscsi_connection *c);
+// Asks for those that the table has and the session lacks.
+void iscsi_units_look(struct iscsi_connection *c, const struct resource_table *table);
+// The UMA has answered.
+void iscsi_unit_on_connected(struct iscsi_unit *unit);
+// Its volume goes. Is it the last of the session?
+bool iscsi_unit_leave(struct iscsi_unit *unit);
+bool iscsi_has_unit(const struct iscsi_connection *c, enum iscsi_unit_state state);
+// Those that leave and whose commands have ended, end; carriers call it when they are touched.
+void iscsi_units_settle(struct iscsi_connection *c);
+// No command is under way: all end. False: the UMA has yet to answer.
+bool iscsi_units_end(struct iscsi_connection *c);
+// Their memory, whatever is under way.
+void iscsi_units_fini(struct iscsi_connection *c);
+
 // ---- login.c
 
 enum iscsi_verdict iscsi_take_login(struct iscsi_connection *c, const struct iscsi_header *h,
                                     const uint8_t *data, instant_ns now);
-// The UMA has answered.
+// The UMA has answered for all units.
 void iscsi_answer_connect(struct iscsi_connection *c);
 
 // ---- discovery.c

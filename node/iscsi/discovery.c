@@ -13,6 +13,7 @@
 #include "node/format/iscsi_text.h"
 #include "node/interface/volume.h"
 #include "node/iscsi/connection.h"
+#include "node/iscsi/iscsi.h"
 #include "node/iscsi/keys.h"
 #include "text/address.h"
 #include "text/endpoint.h"
@@ -32,6 +33,20 @@ static void target_put(struct iscsi_connection *c, const struct resource *row,
     }
 }
 
+// A target stands where the first of its volumes does that the initiator may see.
+static bool is_first(const struct iscsi_connection *c, const struct resource_table *table,
+                     size_t at)
+{
+    const char *group = table->rows[at].places[VOLUME_IN_TARGET].group;
+    for (size_t i = 0; i < at && group[0] != '\0'; i++) {
+        const char *other = table->rows[i].places[VOLUME_IN_TARGET].group;
+        if (strcmp(other, group) == 0 && iscsi_may_see(c, &table->rows[i])) {
+            return false;
+        }
+    }
+    return iscsi_may_see(c, &table->rows[at]);
+}
+
 // All, one by its name, or in a normal session the one it is with.
 static void send_targets(struct iscsi_connection *c, const char *which, struct iscsi_text_out *out)
 {
@@ -44,7 +59,7 @@ static void send_targets(struct iscsi_connection *c, const char *which, struct i
         iscsi_name(row, name);
         bool is_asked =
             strcmp(which, "All") == 0 ? c->login.is_discovery : strcmp(which, name) == 0;
-        if (is_asked && iscsi_may_see(c, row)) {
+        if (is_asked && is_first(c, table, i)) {
             target_put(c, row, out);
         }
     }

@@ -26,11 +26,8 @@ bool iscsi_connection_init(struct iscsi_connection *c, struct iscsi_door *door)
     list_init(&c->outs);
     list_init(&c->free);
     list_init(&c->free_controls);
+    list_init(&c->units);
     list_push_tail(&c->iscsi->connections, &c->link);
-    c->connect.tts = door->carrier->tts;
-    c->connect.service = &c->iscsi->for_cta;
-    c->connect.tts_ctx = door;
-    c->connect.cookie = (uint64_t)(uintptr_t)c;
     c->controls = calloc(ISCSI_CONTROL_COUNT, sizeof c->controls[0]);
     for (unsigned i = 0; c->controls != NULL && i < ISCSI_CONTROL_COUNT; i++) {
         list_push_tail(&c->free_controls, &c->controls[i].out.link);
@@ -41,18 +38,7 @@ bool iscsi_connection_init(struct iscsi_connection *c, struct iscsi_door *door)
 
 bool iscsi_connection_is_over(struct iscsi_connection *c)
 {
-    if (c->is_connecting || c->task_count > 0) {
-        return false;
-    }
-    if (c->has_nexus) {
-        nexus_end(&c->nexus);
-        c->has_nexus = false;
-    }
-    if (c->is_established) {
-        c->is_established = false;
-        c->iscsi->parts.uma->disconnect(c->iscsi->parts.uma_ctx, c->connection);
-    }
-    return true;
+    return c->task_count == 0 && iscsi_units_end(c);
 }
 
 void iscsi_connection_fini(struct iscsi_connection *c)
@@ -64,9 +50,7 @@ void iscsi_connection_fini(struct iscsi_connection *c)
     for (unsigned i = 0; c->controls != NULL && i < ISCSI_CONTROL_COUNT; i++) {
         free(c->controls[i].data);
     }
-    if (c->has_nexus) {
-        list_remove(&c->nexus.link);
-    }
+    iscsi_units_fini(c);
     list_remove(&c->link);
     free(c->tasks);
     free(c->controls);
@@ -91,31 +75,48 @@ static void say_goodbye(struct iscsi_connection *c)
 
 void iscsi_door_advertise(void *ctx, const struct resource_table *table)
 {
-    scsi_target_advertise(((struct iscsi_door *)ctx)->iscsi->target, table);
+    struct iscsi_door *door = ctx;
+    const struct list_link *all = &door->iscsi->connections;
+    scsi_target_advertise(door->iscsi->target, table);
+    for (struct list_link *l = all->next; l != all; l = l->next) {
+        struct iscsi_connection *c = LIST_ENTRY(l, struct iscsi_connection, link);
+        if (c->door == door && c->state == ISCSI_OPEN && !c->login.is_discovery) {
+            iscsi_units_look(c, table);
+        }
+    }
 }
 
 void iscsi_door_on_connected(void *ctx, struct connect_request *request)
 {
-    struct iscsi_connection *c = LIST_ENTRY(request, struct iscsi_connection, connect);
-    if (c->state == ISCSI_CONNECTING) {
+    struct iscsi_unit *unit = LIST_ENTRY(request, struct iscsi_unit, connect);
+    struct iscsi_connection *c = unit->session;
+    iscsi_unit_on_connected(unit);
+    if (c->state == ISCSI_CONNECTING && !iscsi_has_unit(c, ISCSI_UNIT_ASKED)) {
         iscsi_answer_connect(c);
-    } else { // the initiator left meanwhile
-        c->connection = request->connection;
-        c->is_established = request->status == CONNECT_OK;
-        c->is_connecting = false;
     }
     iscsi_touch(c);
 }
 
-void iscsi_door_drop(void *ctx, uint32_t connection)
+static struct iscsi_unit *unit_find(const struct iscsi_door *door, uint32_t connection)
 {
-    const struct iscsi_door *door = ctx;
     const struct list_link *all = &door->iscsi->connections;
     for (struct list_link *l = all->next; l != all; l = l->next) {
         struct iscsi_connection *c = LIST_ENTRY(l, struct iscsi_connection, link);
-        if (c->door == door && c->is_established && c->connection == connection) {
-            say_goodbye(c);
+        for (struct list_link *u = c->units.next; u != &c->units; u = u->next) {
+            struct iscsi_unit *unit = LIST_ENTRY(u, struct iscsi_unit, link);
+            if (unit->state != ISCSI_UNIT_ASKED && unit->connect.connection == connection) {
+                return unit;
+            }
         }
+    }
+    return NULL;
+}
+
+void iscsi_door_drop(void *ctx, uint32_t connection)
+{
+    struct iscsi_unit *unit = unit_find(ctx, connection);
+    if (unit != NULL && iscsi_unit_leave(unit)) {
+        say_goodbye(unit->session);
     }
 }
 

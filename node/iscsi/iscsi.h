@@ -1,4 +1,4 @@
-// The target that a volume is to iSCSI initiators (RFC 7143), whose logical unit 0 it is, whatever
+// The targets that volumes are to iSCSI initiators (RFC 7143), each a logical unit of one, whatever
 // carries their sessions (a TTS). Discovery and normal sessions of one connection, error recovery
 // level 0.
 #pragma once
@@ -7,7 +7,10 @@
 
 #include "node/interface/cta_tts.h"
 #include "node/interface/uma_tts.h"
+#include "node/interface/volume.h"
 #include "node/scsi/device.h"
+
+enum { ISCSI_NAME_MAX = 224 };
 
 struct iscsi;
 
@@ -33,6 +36,10 @@ struct iscsi_parts {
     void (*say)(void *ctx, const char *host, const char *line);
     void *ctx;
 };
+
+// The target of a volume, as the operator has it, or after its UUID; and which of its units it is.
+void iscsi_name(const struct resource *row, char ret[ISCSI_NAME_MAX]);
+uint32_t iscsi_lun(const struct resource *row);
 
 // NULL without memory.
 struct iscsi *iscsi_create(const struct iscsi_parts *parts);

@@ -66,44 +66,19 @@ static void succeed(struct iscsi_connection *c)
     c->answer = NULL;
 }
 
-static const struct {
-    enum iscsi_login_status status;
-    const char *why;
-} refusals[CONNECT_STATUS_COUNT] = {
-    [CONNECT_NO_VOLUME] = {ISCSI_TARGET_NOT_FOUND, "there is no such target"},
-    [CONNECT_NOT_ALLOWED] = {ISCSI_AUTHORIZATION_FAILURE, "it may not use the volume"},
-    [CONNECT_NOT_READY] = {ISCSI_SERVICE_UNAVAILABLE, "the volume is not ready"},
-    [CONNECT_TOO_MANY] = {ISCSI_OUT_OF_RESOURCES, "there are too many connections"},
-    [CONNECT_REFUSED] = {ISCSI_TARGET_ERROR, "the device would not have it"},
-};
+static enum iscsi_verdict refuse_for(struct iscsi_connection *c, enum connect_status status)
+{
+    const struct iscsi_refusal *refusal = iscsi_refusal_of(status);
+    return refuse(c, refusal->status, refusal->why);
+}
 
 void iscsi_answer_connect(struct iscsi_connection *c)
 {
-    enum connect_status status = c->connect.status;
-    const struct iscsi_parts *parts = &c->iscsi->parts;
-    c->is_connecting = false;
-    if (status != CONNECT_OK) {
-        refuse(c, refusals[status].status, refusals[status].why);
-        return;
+    if (iscsi_has_unit(c, ISCSI_UNIT_OPEN)) {
+        succeed(c);
+    } else {
+        refuse_for(c, c->refusal);
     }
-    c->is_established = true;
-    c->connection = c->connect.connection;
-    const struct resource *row =
-        resource_by_volume(parts->uma->resources(parts->uma_ctx), c->connect.volume);
-    c->nexus.transport = c->door->carrier->transport;
-    c->nexus.target = c->iscsi->target;
-    c->nexus.connection = c->connection;
-    c->nexus.protocol = ISCSI_PROTOCOL_IDENTIFIER;
-    c->nexus.protocol_version = ISCSI_VERSION_DESCRIPTOR;
-    snprintf(c->nexus.target_name, sizeof c->nexus.target_name, "%s", c->login.target);
-    snprintf(c->nexus.initiator_port, sizeof c->nexus.initiator_port, "%s",
-             c->connect.client.registrant);
-    c->has_nexus = row != NULL && iscsi_tasks_init(c) && nexus_begin(&c->nexus, row);
-    if (!c->has_nexus) {
-        refuse(c, ISCSI_OUT_OF_RESOURCES, "no memory");
-        return;
-    }
-    succeed(c);
 }
 
 // The initiator port (RFC 7143 section 4.4.3), which is who registers.
@@ -112,6 +87,18 @@ static void port_name(const struct iscsi_login *login, char ret[CLIENT_REGISTRAN
     char isid[2 * ISCSI_ISID_LEN + 1];
     snprintf(ret, CLIENT_REGISTRANT_MAX, "%.230s,i,0x%s", login->initiator,
              text_hex(login->isid, ISCSI_ISID_LEN, isid));
+}
+
+static void session_begin(struct iscsi_connection *c)
+{
+    port_name(&c->login, c->client.registrant);
+    c->it.transport = c->door->carrier->transport;
+    c->it.target = c->iscsi->target;
+    c->it.protocol = ISCSI_PROTOCOL_IDENTIFIER;
+    c->it.protocol_version = ISCSI_VERSION_DESCRIPTOR;
+    snprintf(c->it.target_name, sizeof c->it.target_name, "%s", c->login.target);
+    snprintf(c->it.initiator_port, sizeof c->it.initiator_port, "%s", c->client.registrant);
+    it_nexus_begin(&c->it);
 }
 
 static enum iscsi_verdict finish(struct iscsi_connection *c)
@@ -123,16 +110,19 @@ static enum iscsi_verdict finish(struct iscsi_connection *c)
         succeed(c);
         return ISCSI_GOES_ON;
     }
-    const struct resource *row = iscsi_volume(c->iscsi, c->login.target);
-    if (row == NULL) {
-        return refuse(c, ISCSI_TARGET_NOT_FOUND, "there is no such target");
-    }
     iscsi_reinstate(c);
-    c->connect.volume = row->volume;
-    port_name(&c->login, c->connect.client.registrant);
+    session_begin(c);
+    if (!iscsi_tasks_init(c)) {
+        return refuse(c, ISCSI_OUT_OF_RESOURCES, "no memory");
+    }
+    enum connect_status status = iscsi_units_connect(c);
+    if (status != CONNECT_OK) {
+        return refuse_for(c, status);
+    }
     c->state = ISCSI_CONNECTING;
-    c->is_connecting = true;
-    c->iscsi->parts.uma->connect(c->iscsi->parts.uma_ctx, &c->connect);
+    if (!iscsi_has_unit(c, ISCSI_UNIT_ASKED)) {
+        iscsi_answer_connect(c);
+    }
     return c->state == ISCSI_OPEN ? ISCSI_GOES_ON : ISCSI_STOPS;
 }
 
@@ -248,7 +238,7 @@ static enum iscsi_verdict answer(struct iscsi_connection *c, struct iscsi_text t
     if (status != ISCSI_LOGIN_OK || out.is_full) {
         return refuse(c, out.is_full ? ISCSI_INITIATOR_ERROR : status, "its login makes no sense");
     }
-    snprintf(c->connect.client.identity, sizeof c->connect.client.identity, "%s", login->initiator);
+    snprintf(c->client.identity, sizeof c->client.identity, "%s", login->initiator);
     if (!login->is_discovery && !login->has_said_group) {
         login->has_said_group = true;
         iscsi_text_put(&out, "TargetPortalGroupTag", "%d", ISCSI_PORTAL_GROUP);

@@ -9,6 +9,7 @@
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
 #include "node/iscsi/connection.h"
+#include "node/iscsi/iscsi.h"
 #include "text/show.h"
 
 enum { LINE_MAX = 768, NAME_SHOWN_MAX = 256 };
@@ -17,29 +18,44 @@ enum { LINE_MAX = 768, NAME_SHOWN_MAX = 256 };
 
 void iscsi_name(const struct resource *row, char ret[ISCSI_NAME_MAX])
 {
+    const char *group = row->places[VOLUME_IN_TARGET].group;
     char uuid[TEXT_UUID_MAX];
+    if (group[0] != '\0') {
+        snprintf(ret, ISCSI_NAME_MAX, "%s", group);
+        return;
+    }
     snprintf(ret, ISCSI_NAME_MAX, "iqn.2026-11.invalid.weft:uuid:%s",
              text_uuid(row->identity.uuid, uuid));
 }
 
-const struct resource *iscsi_volume(const struct iscsi *iscsi, const char *target)
+uint32_t iscsi_lun(const struct resource *row)
 {
-    const struct resource_table *table = iscsi->parts.uma->resources(iscsi->parts.uma_ctx);
-    for (size_t i = 0; i < table->count; i++) {
-        char name[ISCSI_NAME_MAX];
-        iscsi_name(&table->rows[i], name);
-        if (resource_is_there(&table->rows[i]) && strcmp(name, target) == 0) {
-            return &table->rows[i];
-        }
-    }
-    return NULL;
+    return row->places[VOLUME_IN_TARGET].member - 1; // members count from 1
+}
+
+bool iscsi_is_of(const struct resource *row, const char *target)
+{
+    char name[ISCSI_NAME_MAX];
+    iscsi_name(row, name);
+    return strcmp(name, target) == 0;
 }
 
 bool iscsi_may_see(const struct iscsi_connection *c, const struct resource *row)
 {
     const struct iscsi_parts *parts = &c->iscsi->parts;
-    return resource_is_there(row) &&
-           parts->uma->may_see(parts->uma_ctx, row->volume, &c->connect.client);
+    return resource_is_there(row) && parts->uma->may_see(parts->uma_ctx, row->volume, &c->client);
+}
+
+const struct iscsi_refusal *iscsi_refusal_of(enum connect_status status)
+{
+    static const struct iscsi_refusal refusals[CONNECT_STATUS_COUNT] = {
+        [CONNECT_NO_VOLUME] = {ISCSI_TARGET_NOT_FOUND, "there is no such target"},
+        [CONNECT_NOT_ALLOWED] = {ISCSI_AUTHORIZATION_FAILURE, "it may not use the volume"},
+        [CONNECT_NOT_READY] = {ISCSI_SERVICE_UNAVAILABLE, "the volume is not ready"},
+        [CONNECT_TOO_MANY] = {ISCSI_OUT_OF_RESOURCES, "there are too many connections"},
+        [CONNECT_REFUSED] = {ISCSI_TARGET_ERROR, "the device would not have it"},
+    };
+    return &refusals[status];
 }
 
 /* ---- connections ----------------------------------------------------------------------------- */
@@ -50,8 +66,8 @@ void iscsi_say(const struct iscsi_connection *c, const char *what)
     char line[LINE_MAX], name[NAME_SHOWN_MAX];
     snprintf(line, sizeof line, "%s: initiator %s at %s is refused: %s", c->door->carrier->name,
              c->login.has_name ? text_quote(c->login.initiator, name, sizeof name) : "(no name)",
-             c->connect.client.address, what);
-    parts->say(parts->ctx, c->connect.client.host, line);
+             c->client.address, what);
+    parts->say(parts->ctx, c->client.host, line);
 }
 
 void iscsi_leave(struct iscsi_connection *c)

@@ -49,6 +49,7 @@
 #include "node/interface/request.h"
 #include "node/interface/reservation.h"
 #include "node/interface/uma_tts.h"
+#include "node/interface/volume.h"
 #include "node/nvme/pages.h"
 #include "node/nvme/sgl.h"
 #include "node/nvme/wire.h"
@@ -185,6 +186,17 @@ struct nvme_listener {
 
 // False: NVME_LISTENER_COUNT_MAX.
 bool nvme_target_listener_add(struct nvme_target *target, const struct nvme_listener *listener);
+
+// Its subsystem, if the operator gave it one (else empty), and its number there.
+static inline const char *nvme_group(const struct resource *volume)
+{
+    return volume->places[VOLUME_IN_SUBSYSTEM].group;
+}
+
+static inline uint32_t nvme_nsid(const struct resource *volume)
+{
+    return volume->places[VOLUME_IN_SUBSYSTEM].member;
+}
 
 // Of a volume: as the operator has it, else "nqn.2014-08.org.nvmexpress:uuid:...".
 void nvme_subsystem_nqn(const struct resource *volume, char ret[NVME_NQN_MAX]);

@@ -61,7 +61,7 @@ static void subsystem_name(const struct nvme_controller *c, const struct resourc
                            const char **ret_name, char ret_serial[SERIAL_MAX])
 {
     const char *colon = strrchr(c->subnqn, ':');
-    if (row != NULL && row->group[0] == '\0') {
+    if (row != NULL && nvme_group(row)[0] == '\0') {
         *ret_name = row->name;
         text_hex(row->identity.uuid, VOLUME_UUID_LEN, ret_serial);
     } else {

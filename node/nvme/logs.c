@@ -199,8 +199,9 @@ static bool has_entries(const struct nvme_controller *c, const struct resource_t
                         size_t at)
 {
     const struct resource *row = &table->rows[at];
-    for (size_t i = 0; i < at && row->group[0] != '\0'; i++) {
-        if (strcmp(table->rows[i].group, row->group) == 0 && is_shown_to(c, &table->rows[i])) {
+    const char *group = nvme_group(row);
+    for (size_t i = 0; i < at && group[0] != '\0'; i++) {
+        if (strcmp(nvme_group(&table->rows[i]), group) == 0 && is_shown_to(c, &table->rows[i])) {
             return false;
         }
     }

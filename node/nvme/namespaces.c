@@ -76,7 +76,7 @@ static void access_put(struct nvme_controller *c, struct nvme_namespace *ns, boo
 void nvme_namespaces_look(struct nvme_controller *c, const struct resource_table *table,
                           const struct resource *row)
 {
-    struct nvme_namespace *ns = &c->namespaces[row->member - 1];
+    struct nvme_namespace *ns = &c->namespaces[nvme_nsid(row) - 1];
     bool is_known = row->profile.block_size > 0 && row->state != RESOURCE_FAILED;
     bool has_it = ns->volume.number == row->volume;
     bool is_others = !has_it && ns->volume.number != 0 && ns->seen == table->generation;

@@ -14,8 +14,8 @@ enum { LINE_MAX = 768, NAME_SHOWN_MAX = 256 };
 void nvme_subsystem_nqn(const struct resource *volume, char ret[NVME_NQN_MAX])
 {
     char uuid[TEXT_UUID_MAX];
-    if (volume->group[0] != '\0') {
-        snprintf(ret, NVME_NQN_MAX, "%s", volume->group);
+    if (nvme_group(volume)[0] != '\0') {
+        snprintf(ret, NVME_NQN_MAX, "%s", nvme_group(volume));
         return;
     }
     snprintf(ret, NVME_NQN_MAX, "nqn.2014-08.org.nvmexpress:uuid:%s",
@@ -25,12 +25,12 @@ void nvme_subsystem_nqn(const struct resource *volume, char ret[NVME_NQN_MAX])
 void nvme_namespace_path(const struct resource *volume, char ret[NVME_PATH_MAX])
 {
     char nqn[NVME_NQN_MAX];
-    bool is_alone = volume->group[0] == '\0' && volume->member == 1;
+    bool is_alone = nvme_group(volume)[0] == '\0' && nvme_nsid(volume) == 1;
     nvme_subsystem_nqn(volume, nqn);
     if (is_alone) {
         snprintf(ret, NVME_PATH_MAX, "%s", nqn);
     } else {
-        snprintf(ret, NVME_PATH_MAX, "%s/%u", nqn, volume->member);
+        snprintf(ret, NVME_PATH_MAX, "%s/%u", nqn, nvme_nsid(volume));
     }
 }
 

@@ -139,6 +139,13 @@ void execute_reserve_out(struct scsi_task *task, instant_ns now);
 // What the CTA says, with any context.
 void reservation_on_reserved(void *ctx, struct reservation_request *request, instant_ns now);
 
+// ---- nexus.c
+
+// A nexus that has its number and unit.
+void it_nexus_add(struct nexus *nexus);
+// The initiator has read which units there are.
+void it_nexus_units_read(struct it_nexus *it);
+
 // ---- target.c
 
 // The first thing that the initiator is to be told, and is now.

@@ -154,8 +154,8 @@ static enum scsi_fault objection(struct scsi_task *task)
     struct nexus *nexus = task->nexus;
     const struct scsi_command *command = task->command;
     bool is_anywhere = command != NULL && command->needs == NEEDS_NOTHING;
-    if (task->lun != 0 && !is_anywhere) {
-        return FAULT_NO_UNIT;
+    if (nexus->unit == NULL) {
+        return is_anywhere ? FAULT_NONE : FAULT_NO_UNIT;
     }
     enum scsi_fault attention = is_anywhere ? FAULT_NONE : nexus_attention_take(nexus);
     if (attention != FAULT_NONE) {
@@ -182,7 +182,7 @@ void task_execute(struct scsi_task *task, instant_ns now)
     task->scratch = NULL;
     task->scratch_len = 0;
     list_push_tail(&nexus->tasks, &task->link);
-    nexus->target->counters.commands++;
+    nexus->it->target->counters.commands++;
     enum scsi_fault fault = objection(task);
     if (fault != FAULT_NONE) {
         task_fail(task, fault, now);

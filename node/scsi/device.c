@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/list.h"
 #include "base/time.h"
 #include "node/format/scsi.h"
 #include "node/interface/volume.h"
@@ -20,7 +21,8 @@ void execute_test_unit_ready(struct scsi_task *task, instant_ns now)
 void execute_request_sense(struct scsi_task *task, instant_ns now)
 {
     bool is_descriptor = (task->cdb[1] & 1) != 0;
-    enum scsi_fault fault = task->lun == 0 ? nexus_attention_take(task->nexus) : FAULT_NO_UNIT;
+    bool is_there = task->nexus->unit != NULL;
+    enum scsi_fault fault = is_there ? nexus_attention_take(task->nexus) : FAULT_NO_UNIT;
     struct scsi_failure failure = scsi_failure_of(fault);
     if (!task_scratch_create(task, SCSI_SENSE_FIXED_LEN, now)) {
         return;
@@ -68,18 +70,33 @@ void execute_read_capacity_16(struct scsi_task *task, instant_ns now)
 
 enum { LUNS_ALL = 2, LUNS_WELL_KNOWN = 1, LUNS_HEADER_LEN = 8, LUNS_ONE_LEN = 8, LUNS_MIN = 16 };
 
-// SPC-4 section 6.33: there is number 0, which is eight octets of zero; no well known ones.
+static uint32_t luns_emit(const struct it_nexus *it, uint8_t *at)
+{
+    uint32_t len = 0;
+    for (const struct list_link *l = it->nexuses.next; l != &it->nexuses; l = l->next) {
+        put_be64(at + len, scsi_lun_of(LIST_ENTRY(l, struct nexus, beside)->lun));
+        len += LUNS_ONE_LEN;
+    }
+    return len;
+}
+
+// SPC-4 section 6.33: those of the session; there are no well known ones.
 void execute_report_luns(struct scsi_task *task, instant_ns now)
 {
     uint8_t select = task->cdb[2];
     uint32_t max = get_be32(task->cdb + 6);
-    uint32_t len = select == LUNS_WELL_KNOWN ? 0 : LUNS_ONE_LEN;
+    struct it_nexus *it = task->nexus->it;
     if (select > LUNS_ALL || max < LUNS_MIN) {
         task_fail(task, FAULT_CDB_FIELD, now);
         return;
     }
-    if (task_scratch_create(task, LUNS_HEADER_LEN + LUNS_ONE_LEN, now)) {
+    if (task_scratch_create(task, LUNS_HEADER_LEN + LUNS_ONE_LEN * SCSI_UNIT_COUNT_MAX, now)) {
+        bool has_any = select != LUNS_WELL_KNOWN;
+        uint32_t len = has_any ? luns_emit(it, task->scratch + LUNS_HEADER_LEN) : 0;
         put_be32(task->scratch, len);
+        if (has_any) {
+            it_nexus_units_read(it);
+        }
         task_deliver_scratch(task, LUNS_HEADER_LEN + len, max, now);
     }
 }

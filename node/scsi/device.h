@@ -1,8 +1,9 @@
-// The SCSI device that a volume is to initiators, whatever transport (a TTS) carries their
-// commands: one logical unit per volume, number 0. Numbers and figures are those of SAM-5, SPC-4
-// and SBC-3.
+// The SCSI device that volumes are to initiators, whatever transport (a TTS) carries their
+// commands: a logical unit per volume, with the number that it has in its target. Figures are those
+// of SAM-5, SPC-4 and SBC-3.
 //
 //     target.c     logical units, the nexuses with them, what they are told unasked
+//     nexus.c      which units a session has, by their numbers
 //     command.c    the commands there are, and where a task begins
 //     task.c       its life: data, requests to the CTA, its end
 //     block.c      those that read and change blocks: from blocks to the node's neutral requests
@@ -31,6 +32,7 @@
 enum scsi_device_limits {
     SCSI_SCRATCH_OF_NEXUS_MAX = 1 << 20, // octets of data that are no blocks, of one nexus
     SCSI_PORT_NAME_MAX = 256,
+    SCSI_UNIT_COUNT_MAX = VOLUME_MEMBER_MAX, // of a target: numbers 0 .. this - 1
     SCSI_WRITE_SAME_BLOCKS_MAX = 1 << 23,
     SCSI_UNMAP_DESCRIPTOR_MAX = 256,
 };
@@ -63,6 +65,7 @@ enum scsi_attention {
     SCSI_ATTENTION_POWER_ON,
     SCSI_ATTENTION_RESET,
     SCSI_ATTENTION_CAPACITY,
+    SCSI_ATTENTION_UNITS,
     SCSI_ATTENTION_MODE,
     SCSI_ATTENTION_PREEMPTED,
     SCSI_ATTENTION_RELEASED,
@@ -70,27 +73,37 @@ enum scsi_attention {
     SCSI_ATTENTION_COUNT
 };
 
-// An initiator port and the target port of a volume; the transport's memory.
+struct it_nexus;
+
+// A session and a logical unit of its target (an I_T_L nexus); the transport's memory.
 struct nexus {
+    struct it_nexus *it;
+    struct logical_unit *unit; // NULL: where there is none
+    uint32_t lun;
+    uint32_t connection;     // the UMA's number
+    unsigned attentions;     // bits of enum scsi_attention
+    uint32_t scratch_len;    // in use
+    struct list_link tasks;  // under way
+    struct list_link link;   // the unit's
+    struct list_link beside; // the session's, by number
+};
+
+// An initiator port and a target port, which have a session (an I_T nexus); the transport's memory.
+struct it_nexus {
     const struct scsi_transport *transport;
     struct scsi_target *target;
-    struct logical_unit *unit;
-    uint32_t connection;                     // the UMA's number
     char initiator_port[SCSI_PORT_NAME_MAX]; // who it is: the registrant of its struct client
     char target_name[SCSI_PORT_NAME_MAX];    // for the device identification page
     uint8_t protocol;                        // its identifier (SPC-4 section 7.6.1),
     uint16_t protocol_version;               // and its version descriptor (section 6.4.2)
-    unsigned attentions;                     // bits of enum scsi_attention
-    uint32_t scratch_len;                    // in use
-    struct list_link tasks;                  // under way
-    struct list_link link;                   // the unit's
+    struct list_link nexuses;
+    struct nexus nowhere; // commands to numbers without a unit
 };
 
 struct scsi_task {
     // The transport's.
     struct nexus *nexus;
     uint8_t cdb[SCSI_CDB_LEN];
-    uint64_t lun;     // as on the wire
     uint32_t in_max;  // octets that the initiator takes,
     uint32_t out_max; // and has
     bool is_aborted;  // nobody waits for its end; by task_abort alone
@@ -137,9 +150,16 @@ extern const struct tts_for_cta scsi_for_cta;
 void scsi_target_on_reservation(struct scsi_target *target, uint32_t connection,
                                 enum reservation_event event, instant_ns now);
 
-// Begins a nexus, whose transport, target, connection and names are set. False: no memory.
+// Its transport, target and names are set.
+void it_nexus_begin(struct it_nexus *it);
+// For a command: by the number as on the wire; `nowhere` if it is no unit's.
+struct nexus *it_nexus_find(struct it_nexus *it, uint64_t lun);
+// Begins a nexus, whose session, number and connection are set, with a volume; the session's others
+// are told. False: no memory.
 bool nexus_begin(struct nexus *nexus, const struct resource *row);
-// None of its tasks is under way.
+// Its unit is not there any more for new commands; the session's others are told.
+void nexus_leave(struct nexus *nexus);
+// It has left, and none of its tasks is under way.
 void nexus_end(struct nexus *nexus);
 
 // Where a new task begins.

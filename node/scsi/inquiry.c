@@ -30,8 +30,8 @@ static const char vendor[] = "WEFT    ";
 static uint32_t standard_emit(const struct scsi_task *task, uint8_t *at)
 {
     // SAM-5, SPC-4, SBC-3, the transport, each without a version claimed
-    const uint16_t versions[] = {0x00a0, 0x0460, 0x04c0, task->nexus->protocol_version};
-    at[0] = task->lun == 0 ? SCSI_DIRECT_ACCESS : NO_UNIT;
+    const uint16_t versions[] = {0x00a0, 0x0460, 0x04c0, task->nexus->it->protocol_version};
+    at[0] = task->nexus->unit != NULL ? SCSI_DIRECT_ACCESS : NO_UNIT;
     at[2] = 6;        // SPC-4
     at[3] = 0x10 | 2; // hierarchical numbers of units; this format
     at[4] = STANDARD_LEN - 5;
@@ -96,10 +96,10 @@ static uint32_t designator_emit(uint8_t *at, unsigned code, unsigned type, const
 static uint32_t name_emit(uint8_t *at, const struct nexus *nexus)
 {
     char name[SCSI_PORT_NAME_MAX + 4] = {0};
-    snprintf(name, SCSI_PORT_NAME_MAX, "%.223s", nexus->target_name);
+    snprintf(name, SCSI_PORT_NAME_MAX, "%.223s", nexus->it->target_name);
     uint32_t len = ((uint32_t)strlen(name) + 4) & ~3U;
-    return designator_emit(at, CODE_UTF8 | nexus->protocol << PROTOCOL_SHIFT, OF_DEVICE | TYPE_NAME,
-                           name, len);
+    return designator_emit(at, CODE_UTF8 | nexus->it->protocol << PROTOCOL_SHIFT,
+                           OF_DEVICE | TYPE_NAME, name, len);
 }
 
 static uint32_t emit_identification(const struct nexus *nexus, uint8_t *at)
@@ -115,7 +115,7 @@ static uint32_t emit_identification(const struct nexus *nexus, uint8_t *at)
     uint32_t len = designator_emit(at, CODE_BINARY, OF_UNIT | TYPE_NAA, naa, sizeof naa);
     len += designator_emit(at + len, CODE_BINARY, OF_UNIT | TYPE_UUID, uuid, sizeof uuid);
     len += designator_emit(at + len, CODE_ASCII, OF_UNIT | TYPE_T10, t10, 8 + SERIAL_LEN);
-    len += designator_emit(at + len, CODE_BINARY | nexus->protocol << PROTOCOL_SHIFT,
+    len += designator_emit(at + len, CODE_BINARY | nexus->it->protocol << PROTOCOL_SHIFT,
                            OF_PORT | TYPE_PORT, port, sizeof port);
     return len + name_emit(at + len, nexus);
 }
@@ -183,7 +183,7 @@ static uint32_t emit_pages(const struct nexus *nexus, uint8_t *at)
 static uint32_t page_emit(const struct scsi_task *task, uint8_t code, uint8_t *at)
 {
     for (unsigned i = 0; i < PAGE_COUNT; i++) {
-        if (pages[i].code == code && task->lun == 0) {
+        if (pages[i].code == code && task->nexus->unit != NULL) {
             uint32_t len = pages[i].emit(task->nexus, at + PAGE_HEADER_LEN);
             at[1] = code;
             put_be16(at + 2, (uint16_t)len);

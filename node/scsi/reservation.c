@@ -37,7 +37,7 @@ static uint8_t type_of(uint8_t number)
 static const struct reservation *reservation_of(const struct nexus *nexus)
 {
     static const struct reservation none = {.can_persist = false};
-    const struct scsi_target_parts *parts = &nexus->target->parts;
+    const struct scsi_target_parts *parts = &nexus->it->target->parts;
     const struct reservation *r = parts->cta->reservation(parts->cta_ctx, nexus->connection);
     return r != NULL ? r : &none;
 }
@@ -47,19 +47,22 @@ static const struct reservation *reservation_of(const struct nexus *nexus)
 bool reservation_conflicts(const struct scsi_task *task)
 {
     const struct nexus *nexus = task->nexus;
+    if (nexus->unit == NULL) {
+        return false;
+    }
     const struct reservation *r = reservation_of(nexus);
     enum scsi_needs needs = task->command->needs;
     if (r->claimed_by != 0 && r->claimed_by != nexus->connection) {
         return needs > NEEDS_NOTHING && task->cdb[0] != SCSI_RELEASE_6;
     }
     return needs >= NEEDS_READ &&
-           !reservation_allows(r, nexus->initiator_port, nexus->connection,
+           !reservation_allows(r, nexus->it->initiator_port, nexus->connection,
                                needs == NEEDS_READ ? RESERVATION_TO_READ : RESERVATION_TO_WRITE);
 }
 
 void execute_reserve(struct scsi_task *task, instant_ns now)
 {
-    const struct scsi_target_parts *parts = &task->nexus->target->parts;
+    const struct scsi_target_parts *parts = &task->nexus->it->target->parts;
     if (parts->cta->claim(parts->cta_ctx, task->nexus->connection)) {
         task_succeed(task, now);
     } else {
@@ -69,7 +72,7 @@ void execute_reserve(struct scsi_task *task, instant_ns now)
 
 void execute_release(struct scsi_task *task, instant_ns now)
 {
-    const struct scsi_target_parts *parts = &task->nexus->target->parts;
+    const struct scsi_target_parts *parts = &task->nexus->it->target->parts;
     parts->cta->unclaim(parts->cta_ctx, task->nexus->connection, false);
     task_succeed(task, now);
 }
@@ -112,7 +115,7 @@ static bool is_of_transport(const char *port)
 // came by another protocol is of "no specific protocol", by the name that the node has for it.
 static uint32_t emit_transport_id(const struct nexus *nexus, const char *port, uint8_t *at)
 {
-    uint8_t protocol = is_of_transport(port) ? nexus->protocol : NO_SPECIFIC_PROTOCOL;
+    uint8_t protocol = is_of_transport(port) ? nexus->it->protocol : NO_SPECIFIC_PROTOCOL;
     uint32_t len = ((uint32_t)strlen(port) + 4) & ~3U;
     len = len < ID_MIN ? ID_MIN : len;
     at[0] = (uint8_t)(1 << 6 | protocol);
@@ -212,7 +215,7 @@ void reservation_on_reserved(void *ctx, struct reservation_request *request, ins
 // A scope that is not the unit's makes a type that is none.
 static void on_list(struct scsi_task *task, instant_ns now)
 {
-    const struct scsi_target_parts *parts = &task->nexus->target->parts;
+    const struct scsi_target_parts *parts = &task->nexus->it->target->parts;
     uint8_t action = actions[task->cdb[1] & SCSI_ACTION_MASK], flags = task->scratch[LIST_FLAGS];
     bool registers = action == RESERVATION_REGISTER || action == RESERVATION_REGISTER_ANY;
     bool has_scope = task->cdb[2] >> 4 == SCOPE_UNIT;

@@ -118,8 +118,8 @@ void scsi_target_advertise(struct scsi_target *target, const struct resource_tab
 
 bool nexus_begin(struct nexus *nexus, const struct resource *row)
 {
-    struct logical_unit *unit = unit_find(nexus->target, row->volume);
-    unit = unit != NULL ? unit : unit_create(nexus->target, row);
+    struct logical_unit *unit = unit_find(nexus->it->target, row->volume);
+    unit = unit != NULL ? unit : unit_create(nexus->it->target, row);
     if (unit == NULL) {
         return false;
     }
@@ -127,6 +127,7 @@ bool nexus_begin(struct nexus *nexus, const struct resource *row)
     nexus->attentions = 1U << SCSI_ATTENTION_POWER_ON;
     list_init(&nexus->tasks);
     list_push_tail(&unit->nexuses, &nexus->link);
+    it_nexus_add(nexus);
     return true;
 }
 
@@ -161,7 +162,7 @@ void nexus_reset_unit(struct nexus *nexus, instant_ns now)
     for (struct list_link *l = unit->nexuses.next; l != &unit->nexuses; l = l->next) {
         nexus_abort(LIST_ENTRY(l, struct nexus, link), now);
     }
-    const struct scsi_target_parts *parts = &nexus->target->parts;
+    const struct scsi_target_parts *parts = &nexus->it->target->parts;
     parts->cta->unclaim(parts->cta_ctx, nexus->connection, true);
     unit_tell(unit, SCSI_ATTENTION_RESET);
 }
@@ -205,6 +206,7 @@ enum scsi_fault nexus_attention_take(struct nexus *nexus)
         [SCSI_ATTENTION_POWER_ON] = FAULT_POWER_ON,
         [SCSI_ATTENTION_RESET] = FAULT_RESET,
         [SCSI_ATTENTION_CAPACITY] = FAULT_CAPACITY_CHANGED,
+        [SCSI_ATTENTION_UNITS] = FAULT_UNITS_CHANGED,
         [SCSI_ATTENTION_MODE] = FAULT_MODE_CHANGED,
         [SCSI_ATTENTION_PREEMPTED] = FAULT_PREEMPTED,
         [SCSI_ATTENTION_RELEASED] = FAULT_RELEASED,

@@ -33,7 +33,7 @@ static void leave(struct scsi_task *task)
 static void respond(struct scsi_task *task, instant_ns now)
 {
     leave(task);
-    task->nexus->transport->respond(task, now);
+    task->nexus->it->transport->respond(task, now);
 }
 
 void task_succeed(struct scsi_task *task, instant_ns now)
@@ -44,7 +44,7 @@ void task_succeed(struct scsi_task *task, instant_ns now)
 
 void task_fail(struct scsi_task *task, enum scsi_fault fault, instant_ns now)
 {
-    task->nexus->target->counters.errors++;
+    task->nexus->it->target->counters.errors++;
     task->status = SCSI_CHECK_CONDITION;
     task->fault = fault;
     respond(task, now);
@@ -52,7 +52,7 @@ void task_fail(struct scsi_task *task, enum scsi_fault fault, instant_ns now)
 
 void task_refuse(struct scsi_task *task, enum scsi_status_code status, instant_ns now)
 {
-    task->nexus->target->counters.refusals++;
+    task->nexus->it->target->counters.refusals++;
     task->status = status;
     respond(task, now);
 }
@@ -87,7 +87,7 @@ bool task_scratch_create(struct scsi_task *task, uint32_t len, instant_ns now)
 
 void task_transferred(struct scsi_task *task, enum node_completion outcome, instant_ns now)
 {
-    const struct scsi_target_parts *parts = &task->nexus->target->parts;
+    const struct scsi_target_parts *parts = &task->nexus->it->target->parts;
     parts->cta->transferred(parts->cta_ctx, &task->service, outcome, now);
 }
 
@@ -113,7 +113,7 @@ static void fetch(struct scsi_task *task, void *data, uint32_t len, instant_ns n
     if (task->is_aborted) {
         task_fetched(task, false, now);
     } else {
-        task->nexus->transport->fetch(task, now);
+        task->nexus->it->transport->fetch(task, now);
     }
 }
 
@@ -152,9 +152,9 @@ void task_deliver(struct scsi_task *task, void *data, uint32_t len, instant_ns n
     task->data_len = len < task->in_max ? len : task->in_max;
     if (task->is_aborted) {
         task_delivered(task, false, now);
-        task->nexus->transport->respond(task, now);
+        task->nexus->it->transport->respond(task, now);
     } else {
-        task->nexus->transport->deliver(task, now);
+        task->nexus->it->transport->deliver(task, now);
     }
 }
 
@@ -176,7 +176,7 @@ void task_submit(struct scsi_task *task, const struct task_way *way, enum node_o
                  unsigned flags, uint64_t lba, uint64_t blocks, instant_ns now)
 {
     const struct nexus *nexus = task->nexus;
-    const struct scsi_target_parts *parts = &nexus->target->parts;
+    const struct scsi_target_parts *parts = &nexus->it->target->parts;
     uint64_t len = blocks * nexus->unit->block_len;
     bool swaps = operation == NODE_COMPARE_AND_WRITE;
     bool has_data = operation == NODE_READ || operation == NODE_WRITE || swaps;
@@ -197,7 +197,7 @@ void task_submit(struct scsi_task *task, const struct task_way *way, enum node_o
 void task_abort(struct scsi_task *task, instant_ns now)
 {
     task->is_aborted = true;
-    if (task->is_fetching && task->nexus->transport->forget(task)) {
+    if (task->is_fetching && task->nexus->it->transport->forget(task)) {
         task_fetched(task, false, now);
     }
 }

@@ -125,7 +125,7 @@ static const struct fabric_shape shape = {
 // RDMA Reads are ours alone: the initiator asks for none.
 static bool accept_initiator(struct iscsi_rdma_pair *cp, const struct rdma_conn_param *asked)
 {
-    struct client *client = &cp->c.connect.client;
+    struct client *client = &cp->c.client;
     struct rdma_conn_param param = {.initiator_depth = asked->initiator_depth,
                                     .rnr_retry_count = 7};
     text_address_format(rdma_get_peer_addr(cp->pair.id), client->address);
@@ -148,6 +148,7 @@ static bool pair_create(struct iscsi_rdma *rdma, const struct rdma_cm_event *eve
     list_init(&cp->idle);
     list_init(&cp->waiting);
     list_init(&cp->c.link);
+    list_init(&cp->c.units);
     if (!fabric_pair_init(&cp->pair, &shape)) {
         what = "no queue pair";
     } else if (!memory_create(cp) || !iscsi_connection_init(&cp->c, &rdma->door)) {
@@ -248,7 +249,7 @@ static bool tts_uri(void *ctx, const struct resource *volume, unsigned index, ch
     const struct address_end *end = &fabric->listeners[index].end;
     iscsi_name(volume, name);
     text_endpoint_format(end->host, end->port, endpoint, sizeof endpoint);
-    snprintf(ret, capacity, "iscsi+rdma://%s/%s/0", endpoint, name);
+    snprintf(ret, capacity, "iscsi+rdma://%s/%s/%u", endpoint, name, iscsi_lun(volume));
     return true;
 }
 

@@ -296,6 +296,7 @@ static bool posts_send(struct iscsi_rdma_pair *cp)
 bool iscsi_pair_send(struct fabric_pair *p, instant_ns now)
 {
     struct iscsi_rdma_pair *cp = iscsi_pair_of(p);
+    iscsi_units_settle(&cp->c);
     bool has_sent = deliveries_submit(cp);
     has_sent |= posts_send(cp);
     if (cp->c.state == ISCSI_LEAVING) {

@@ -60,14 +60,15 @@ static struct stream *stream_create(void *ctx)
     cs->c.door = &tcp->door;
     list_init(&cs->c.link);
     list_init(&cs->c.outs);
+    list_init(&cs->c.units);
     return &cs->stream;
 }
 
 static bool begin(struct stream *s)
 {
     struct iscsi_connection *c = &connection_of(s)->c;
-    address_of_peer(s->fd, c->connect.client.address);
-    snprintf(c->connect.client.host, sizeof c->connect.client.host, "%s", s->host);
+    address_of_peer(s->fd, c->client.address);
+    snprintf(c->client.host, sizeof c->client.host, "%s", s->host);
     return iscsi_connection_init(c, c->door);
 }
 
@@ -95,6 +96,7 @@ static bool wants_input(const struct stream *s)
 static int flush(struct stream *s, instant_ns now)
 {
     struct iscsi_stream *cs = connection_of(s);
+    iscsi_units_settle(&cs->c);
     int error = iscsi_flush(cs, now);
     if (error == 0 && cs->c.state == ISCSI_LEAVING) {
         stream_discard(s);
@@ -179,7 +181,8 @@ static bool tts_uri(void *ctx, const struct resource *volume, unsigned index, ch
         return false;
     }
     iscsi_name(volume, name);
-    snprintf(ret, capacity, "iscsi://%s/%s/0", server->listeners[index].authority, name);
+    snprintf(ret, capacity, "iscsi://%s/%s/%u", server->listeners[index].authority, name,
+             iscsi_lun(volume));
     return true;
 }
 

@@ -75,10 +75,10 @@ struct volume {
     enum volume_state state;
     uint32_t number;
     uint32_t unit;
-    uint32_t member; // of its group
-    bool was_open;   // opening it again waits for the fence
-    bool is_probing; // its device is being asked anew
-    bool is_waited;  // while it is being opened: another node has the device
+    uint32_t members[VOLUME_GROUPING_COUNT]; // its numbers in its groups
+    bool was_open;                           // opening it again waits for the fence
+    bool is_probing;                         // its device is being asked anew
+    bool is_waited; // while it is being opened: another node has the device
     bool has_profile;
     int keepsake; // -1: none
     int window;   // while it is open; -1: none

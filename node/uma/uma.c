@@ -88,11 +88,13 @@ static struct volume *unused_volume(struct uma *uma)
     return NULL;
 }
 
-static bool is_member_taken(struct uma *uma, const char *group, uint32_t member)
+static bool is_member_taken(struct uma *uma, enum volume_grouping grouping, const char *group,
+                            uint32_t member)
 {
     for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
         bool is_going = v->state == VOLUME_LEAVING || v->state == VOLUME_CLOSING;
-        if (!is_going && v->member == member && strcmp(v->wish.group, group) == 0) {
+        bool is_its = v->members[grouping] == member;
+        if (!is_going && is_its && strcmp(v->wish.places[grouping].group, group) == 0) {
             return true;
         }
     }
@@ -100,12 +102,13 @@ static bool is_member_taken(struct uma *uma, const char *group, uint32_t member)
 }
 
 // The number in its group: as wished, or the first that is free. A negative errno: none.
-static int member_of(struct uma *uma, const struct volume_wish *wish)
+static int member_of(struct uma *uma, enum volume_grouping grouping,
+                     const struct volume_place *place)
 {
-    uint32_t member = wish->member != 0 ? wish->member : 1;
-    bool is_alone = wish->group[0] == '\0';
-    while (!is_alone && is_member_taken(uma, wish->group, member)) {
-        if (wish->member != 0) {
+    uint32_t member = place->member != 0 ? place->member : 1;
+    bool is_alone = place->group[0] == '\0';
+    while (!is_alone && is_member_taken(uma, grouping, place->group, member)) {
+        if (place->member != 0) {
             return -ENOTUNIQ;
         }
         if (++member > VOLUME_MEMBER_MAX) {
@@ -115,15 +118,29 @@ static int member_of(struct uma *uma, const struct volume_wish *wish)
     return (int)member;
 }
 
+static int members_of(struct uma *uma, const struct volume_wish *wish,
+                      uint32_t ret[VOLUME_GROUPING_COUNT])
+{
+    for (unsigned i = 0; i < VOLUME_GROUPING_COUNT; i++) {
+        int member = member_of(uma, (enum volume_grouping)i, &wish->places[i]);
+        if (member < 0) {
+            return member;
+        }
+        ret[i] = (uint32_t)member;
+    }
+    return 0;
+}
+
 int uma_volume_add(struct uma *uma, const struct volume_wish *wish, instant_ns now)
 {
     uma->now = now;
     if (volume_by_name(uma, wish->name) != NULL) {
         return -EEXIST;
     }
-    int member = member_of(uma, wish);
-    if (member < 0) {
-        return member;
+    uint32_t members[VOLUME_GROUPING_COUNT];
+    int error = members_of(uma, wish, members);
+    if (error != 0) {
+        return error;
     }
     struct volume *v = unused_volume(uma);
     struct unit *unit = v != NULL ? unit_of_name(uma, wish->unit) : NULL;
@@ -133,10 +150,10 @@ int uma_volume_add(struct uma *uma, const struct volume_wish *wish, instant_ns n
     *v = (struct volume){.state = VOLUME_NEW,
                          .number = ++uma->volume_serial,
                          .unit = unit_number(uma, unit),
-                         .member = (uint32_t)member,
                          .keepsake = -1,
                          .window = -1,
                          .wish = *wish};
+    memcpy(v->members, members, sizeof v->members);
     list_init(&v->unsaid);
     if (uma->is_started && unit->state == UNIT_READY) {
         volumes_open(uma, unit);

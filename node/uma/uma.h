@@ -51,8 +51,8 @@ struct volume_wish {
     bool has_uuid;     // set by the operator, else derived from the origin
     bool has_nguid;
     struct volume_identity identity;
-    char group[VOLUME_GROUP_MAX]; // as in struct resource
-    uint32_t member;              // not that of another of the group; 0: the first that is free
+    // A member's number is not that of another of the group; 0: the first that is free.
+    struct volume_place places[VOLUME_GROUPING_COUNT];
     struct volume_rate rate;
     unsigned allow_count; // 0: any client
     char allow[UMA_ALLOW_COUNT_MAX][CLIENT_IDENTITY_MAX];

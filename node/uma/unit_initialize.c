@@ -319,13 +319,15 @@ static enum resource_state resource_state_of(const struct uma *uma, const struct
 static struct resource resource_of(const struct uma *uma, const struct volume *v)
 {
     struct resource row = {.volume = v->number,
-                           .member = v->member,
                            .state = resource_state_of(uma, v),
                            .abilities = v->profile.abilities,
                            .profile = v->profile,
                            .identity = v->identity};
     snprintf(row.name, sizeof row.name, "%s", v->wish.name);
-    memcpy(row.group, v->wish.group, sizeof row.group);
+    for (unsigned i = 0; i < VOLUME_GROUPING_COUNT; i++) {
+        row.places[i] = v->wish.places[i];
+        row.places[i].member = v->members[i];
+    }
     if (v->wish.read_only) {
         row.abilities &= ~(uint32_t)(VOLUME_CAN_WRITE | VOLUME_CAN_TRIM | VOLUME_CAN_WRITE_ZEROES |
                                      VOLUME_CAN_ZERO_FAST | VOLUME_CAN_FUA);

@@ -30,6 +30,7 @@ static const struct resource rows[] = {
      .name = "a",
      .state = RESOURCE_READY,
      .abilities = VOLUME_ABILITY_ALL & ~VOLUME_CAN_FUA,
+     .places[VOLUME_IN_TARGET] = {.member = 1},
      .profile = {
          .size = 1 << 20, .block_size = 512, .alignment = 1, .preferred = 4096, .driver = "ram"}}};
 static const struct resource_table table = {.count = 1, .rows = rows};
@@ -48,7 +49,11 @@ static void connect_now(void *ctx, struct connect_request *request)
 {
     request->status = CONNECT_OK;
     request->connection = 1;
-    iscsi_answer_connect(LIST_ENTRY(request, struct iscsi_connection, connect));
+    iscsi_door_on_connected(request->tts_ctx, request);
+}
+
+static void disconnect(void *ctx, uint32_t connection)
+{
 }
 
 static void submit(void *ctx, struct service_request *request, instant_ns now)
@@ -110,7 +115,7 @@ static void say(void *ctx, const char *host, const char *line)
 }
 
 static const struct uma_for_tts uma = {
-    .resources = resources, .may_see = may_see, .connect = connect_now};
+    .resources = resources, .may_see = may_see, .connect = connect_now, .disconnect = disconnect};
 static const struct cta_for_tts cta = {.submit = submit,
                                        .transferred = transferred,
                                        .reservation = reservation,
@@ -144,11 +149,8 @@ static void serve(struct iscsi_stream *cs, int peer)
     c->state = ISCSI_ENDED;
     cs->incoming = (struct iscsi_incoming){0};
     iscsi_tasks_abandon(c, 0);
-    CHECK(c->task_count == 0 && cs->asked_count == 0 && c->nexus.scratch_len == 0);
-    if (c->has_nexus) {
-        nexus_end(&c->nexus);
-        c->has_nexus = false;
-    }
+    CHECK(c->task_count == 0 && cs->asked_count == 0 && c->it.nowhere.scratch_len == 0);
+    CHECK(iscsi_connection_is_over(c) && list_is_empty(&c->units));
 }
 
 static struct iscsi_stream *connection_create(struct iscsi_tcp *tcp, int fd)

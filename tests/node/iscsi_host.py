@@ -120,13 +120,13 @@ class Initiator:
         return number
 
     def command(self, cdb, expected=0, direction=0, data=b'', final=True, immediate=False,
-                cmdsn=None):
-        """Sends it; its tag."""
+                cmdsn=None, lun=0):
+        """Sends it; its tag. `lun`: a number, or 64 bits as on the wire."""
         self.itt += 1
         cmdsn = self.number(immediate) if cmdsn is None else cmdsn
         fields = struct.pack('>III', expected, cmdsn, 0) + bytes(cdb).ljust(16, b'\0')
         self.send(COMMAND | (0x40 if immediate else 0), (FINAL if final else 0) | direction,
-                  self.itt, data, fields)
+                  self.itt, data, fields, lun << 48 if lun < 256 else lun)
         return self.itt
 
     def data_out(self, itt, ttt, offset, data, datasn=0, final=True):
@@ -137,15 +137,15 @@ class Initiator:
         self.command(*words, **options)
         return self.receive()
 
-    def ready(self):
+    def ready(self, lun=0):
         """What the unit has to tell has been told."""
-        while self.ask([0]).status != 0:
+        while self.ask([0], lun=lun).status != 0:
             pass
         return self
 
-    def read(self, block, count):
+    def read(self, block, count, lun=0):
         said = self.ask([0x28, 0, *block.to_bytes(4, 'big'), 0, *count.to_bytes(2, 'big')],
-                        count * 512, READ)
+                        count * 512, READ, lun=lun)
         assert said.opcode == DATA_IN and said.status == 0, said.opcode
         return said.data
 

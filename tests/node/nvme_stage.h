@@ -341,7 +341,7 @@ static inline struct stage *stage_create(uint32_t abilities)
     s->row = (struct resource){
         .volume = STAGE_VOLUME,
         .name = "disk",
-        .member = 1,
+        .places[VOLUME_IN_SUBSYSTEM] = {.member = 1},
         .state = RESOURCE_READY,
         .abilities = abilities,
         .profile = {.size = STAGE_BLOCKS * STAGE_BLOCK, .block_size = STAGE_BLOCK}};
@@ -365,8 +365,8 @@ static inline void stage_group(struct stage *s)
     for (unsigned i = 0; i < 3; i++) {
         s->rows[i] = s->row;
         s->rows[i].volume += i;
-        s->rows[i].member = i + 1;
-        snprintf(s->rows[i].group, sizeof s->rows[i].group, "group");
+        s->rows[i].places[VOLUME_IN_SUBSYSTEM] =
+            (struct volume_place){.group = "group", .member = i + 1};
     }
     s->row = s->rows[0];
     s->table = (struct resource_table){.count = 3, .rows = s->rows};

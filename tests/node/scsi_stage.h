@@ -29,6 +29,7 @@ enum {
 
 struct scsi_stage {
     struct scsi_target *target;
+    struct it_nexus its[2];
     struct nexus nexuses[2];
     struct resource row;
 
@@ -318,14 +319,16 @@ static inline int stage_setup(void **state)
         stage->out[i] = (uint8_t)(i * 5 + i / 700 + 2);
     }
     for (unsigned i = 0; i < 2; i++) {
+        struct it_nexus *it = &stage->its[i];
         struct nexus *nexus = &stage->nexuses[i];
-        *nexus = (struct nexus){.transport = &stage_transport,
+        *it = (struct it_nexus){.transport = &stage_transport,
                                 .target = stage->target,
-                                .connection = STAGE_CONNECTION + i,
                                 .target_name = "iqn.test:disk,t,0x0001",
                                 .protocol = 5,
                                 .protocol_version = 0x0960};
-        snprintf(nexus->initiator_port, sizeof nexus->initiator_port, "iqn.host%u,i,0x80", i);
+        snprintf(it->initiator_port, sizeof it->initiator_port, "iqn.host%u,i,0x80", i);
+        it_nexus_begin(it);
+        *nexus = (struct nexus){.it = it, .connection = STAGE_CONNECTION + i};
         assert_true(nexus_begin(nexus, &stage->row));
         nexus->attentions = 0;
     }
@@ -336,6 +339,7 @@ static inline int stage_teardown(void **state)
 {
     for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(stage->nexuses[i].scratch_len, 0);
+        nexus_leave(&stage->nexuses[i]);
         nexus_end(&stage->nexuses[i]);
     }
     scsi_target_destroy(stage->target);

@@ -126,7 +126,7 @@ class Iscsi(Node):
         self.urls = [next(uri for uri in volume['uris'] if uri.startswith('iscsi:'))
                      for volume in self.status()['volumes']]
         self.url = self.urls[0]
-        self.portal, self.target = re.fullmatch(r'(iscsi://[^/]+)/([^/]+)/0', self.url).groups()
+        self.portal, self.target = re.fullmatch(r'(iscsi://[^/]+)/([^/]+)/\d+', self.url).groups()
         host, _, port = self.portal.rpartition('/')[2].rpartition(':')
         self.address = host, int(port)
         return self

@@ -169,6 +169,8 @@ static void a_mistake_has_its_line_and_its_reason(void **state)
         {"[volume a]\nnguid = 0011\n", ":2: not 32 hexadecimal digits: 0011"},
         {"[volume a]\nuri = ram:1M\nnqn = a b\n", ":3: nqn=a b: it must be 1 to 223"},
         {"[volume a]\nuri = /srv/\nnsid = 2\n", "several volumes cannot have one identity"},
+        {"[volume a]\nlun = 256\n", ":2: lun=256: it must be 0 to 255"},
+        {"[volume a]\ntarget = a\n", ":2: target=a: it must be iqn., eui. or naa."},
         {"[volume a]\nnsid = 257\n", ":2: nsid=257: it must be 1 to 256"},
         {"[volume a]\nread-only = yes\n", "volume a: it has no uri"},
         {"[volume b]\nuri = ram:1M\n[volume a]\nrta = x\n", "volume a: it has no uri"},

@@ -142,7 +142,7 @@ def numbers_are_as_wished_or_the_first_that_are_free():
         add(node, member('e'))
         assert volumes(node)['e']['nsid'] == 1
         expect_error(weft('rescan', f'--add={member("f", more="&nsid=3")}', node.process.pid), 1,
-                     'another volume has this NQN and NSID')
+                     'another volume has this NSID of the NQN, or LUN of the target')
         with session(node.address, volumes(node)['d']['nqn']) as (admin, queue):
             assert active(admin) == [7] and write(queue, 7, 0, bytes(512)) == OK
 

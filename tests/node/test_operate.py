@@ -102,7 +102,7 @@ def a_rescan_applies_what_changed_of_volumes_that_stay():
 
 @case
 def a_subsystem_has_the_name_that_the_operator_gave_it():
-    taken = 'another volume has this NQN and NSID'
+    taken = 'another volume has this NSID of the NQN, or LUN of the target'
     with folder() as place:
         file = place / 'node.ini'
         file.write_text('[volume a]\nuri = ram:1M\nnqn = nqn.2026-11.test:a\n')

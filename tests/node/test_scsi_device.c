@@ -21,7 +21,7 @@ static void what_is_no_command_is_refused_by_its_name(void **state)
     assert_int_equal(scsi_target_counters(stage->target).commands, 8);
 }
 
-static void other_units_than_the_first_are_not_there(void **state)
+static void what_no_unit_has_the_number_of_is_not_there(void **state)
 {
     static const struct {
         uint8_t opcode;
@@ -30,9 +30,8 @@ static void other_units_than_the_first_are_not_there(void **state)
                 {0xff, FAULT_NO_UNIT},       {INQUIRY, FAULT_NONE}, {REQUEST_SENSE, FAULT_NONE},
                 {0x5f, FAULT_NO_UNIT},       {0xa3, FAULT_NO_UNIT}};
     for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct scsi_task task = {.nexus = &stage->nexuses[0],
+        struct scsi_task task = {.nexus = it_nexus_find(&stage->its[0], 1ULL << 48),
                                  .cdb = {rows[i].opcode, [4] = 96},
-                                 .lun = 1ULL << 48,
                                  .in_max = 4096};
         task_execute(&task, 0);
         assert_int_equal(task.fault, rows[i].fault);
@@ -389,7 +388,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(what_is_no_command_is_refused_by_its_name),
-        STAGE_TEST(other_units_than_the_first_are_not_there),
+        STAGE_TEST(what_no_unit_has_the_number_of_is_not_there),
         STAGE_TEST(what_changes_blocks_is_refused_where_nobody_may_write),
         STAGE_TEST(commands_are_reported_one_by_one),
         STAGE_TEST(all_commands_are_reported_at_once),

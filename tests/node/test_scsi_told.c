@@ -32,6 +32,7 @@ static const struct {
     {FAULT_RESET, 6, 0x29, 3},
     {FAULT_CAPACITY_CHANGED, 6, 0x2a, 9},
     {FAULT_MODE_CHANGED, 6, 0x2a, 1},
+    {FAULT_UNITS_CHANGED, 6, 0x3f, 0x0e},
     {FAULT_RELEASE, 5, 0x26, 4},
     {FAULT_REGISTRATIONS, 5, 0x55, 4},
     {FAULT_PREEMPTED, 6, 0x2a, 3},
@@ -60,6 +61,7 @@ static const struct {
     {SCSI_ATTENTION_POWER_ON, FAULT_POWER_ON},
     {SCSI_ATTENTION_RESET, FAULT_RESET},
     {SCSI_ATTENTION_CAPACITY, FAULT_CAPACITY_CHANGED},
+    {SCSI_ATTENTION_UNITS, FAULT_UNITS_CHANGED},
     {SCSI_ATTENTION_MODE, FAULT_MODE_CHANGED},
     {SCSI_ATTENTION_PREEMPTED, FAULT_PREEMPTED},
     {SCSI_ATTENTION_RELEASED, FAULT_RELEASED},
@@ -396,6 +398,63 @@ static void who_claims_the_unit_has_it_alone(void **state)
     assert_false(stage->unclaimed_any);
 }
 
+/* ---- units of one session -------------------------------------------------------------------- */
+
+static void a_number_is_read_by_either_address_method_and_written_by_the_shorter(void **state)
+{
+    static const struct {
+        uint64_t lun;
+        uint32_t number;
+    } good[] = {{0, 0},
+                {UINT64_C(0x0001) << 48, 1},
+                {UINT64_C(0x00ff) << 48, 255},
+                {UINT64_C(0x4000) << 48, 0},
+                {UINT64_C(0x40ff) << 48, 255},
+                {UINT64_C(0x7fff) << 48, SCSI_LUN_MAX}};
+    static const uint64_t bad[] = {1,
+                                   UINT64_C(1) << 47,
+                                   UINT64_C(0x0100) << 48,
+                                   UINT64_C(0x3f01) << 48,
+                                   UINT64_C(0x8001) << 48,
+                                   UINT64_C(0xc101) << 48,
+                                   (UINT64_C(0x4001) << 48) + 1};
+    uint32_t number;
+    for (unsigned i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_true(scsi_lun_parse(good[i].lun, &number));
+        assert_int_equal(number, good[i].number);
+    }
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_false(scsi_lun_parse(bad[i], &number));
+    }
+    assert_true(scsi_lun_of(255) == UINT64_C(0x00ff) << 48);
+    assert_true(scsi_lun_of(256) == UINT64_C(0x4100) << 48);
+}
+
+static void a_unit_that_comes_or_goes_is_told_to_the_others_of_its_session(void **state)
+{
+    const unsigned changed = 1U << SCSI_ATTENTION_UNITS;
+    struct resource row = stage->row;
+    struct it_nexus *it = &stage->its[0];
+    struct nexus second = {.it = it, .lun = 3, .connection = STAGE_CONNECTION + 2};
+    row.volume++;
+    assert_true(nexus_begin(&second, &row));
+    assert_ptr_equal(it_nexus_find(it, UINT64_C(3) << 48), &second);
+    assert_ptr_equal(it_nexus_find(&stage->its[1], UINT64_C(3) << 48), &stage->its[1].nowhere);
+    assert_int_equal(second.attentions, 1U << SCSI_ATTENTION_POWER_ON);
+    assert_int_equal(stage->nexuses[0].attentions, changed);
+    assert_int_equal(stage->nexuses[1].attentions, 0);
+    EXPECT_DATA(CDB(0xa0, 0, 1, [9] = 16), 0, 0, 0, 0, 0, 0, 0, 0); // none of these
+    assert_int_equal(stage->nexuses[0].attentions, changed);
+    EXPECT_DATA(CDB(0xa0, [9] = 255), 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0,
+                0, 0, 0, 0);
+    assert_int_equal(stage->nexuses[0].attentions, 0); // who has read the list knows
+    nexus_leave(&second);
+    nexus_end(&second);
+    assert_ptr_equal(it_nexus_find(it, UINT64_C(3) << 48), &it->nowhere);
+    expect_fault(CDB(TEST_READY), 0, 0, FAULT_UNITS_CHANGED);
+    expect_good(CDB(TEST_READY), 0, 0, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -416,6 +475,8 @@ int main(void)
         STAGE_TEST(each_outcome_has_its_status),
         STAGE_TEST(reservations_keep_others_from_what_they_are_of),
         STAGE_TEST(who_claims_the_unit_has_it_alone),
+        STAGE_TEST(a_number_is_read_by_either_address_method_and_written_by_the_shorter),
+        STAGE_TEST(a_unit_that_comes_or_goes_is_told_to_the_others_of_its_session),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

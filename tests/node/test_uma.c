@@ -220,7 +220,7 @@ static void volumes_come_and_go_while_it_runs(void **state)
 {
     struct stage *s = stage_ready();
     struct volume_wish w = wish("b");
-    snprintf(w.group, sizeof w.group, "nqn.2026-11.test:b");
+    snprintf(w.places[VOLUME_IN_SUBSYSTEM].group, VOLUME_GROUP_MAX, "nqn.2026-11.test:b");
     assert_int_equal(uma_volume_add(s->uma, &w, s->now), 0);
     expect(s, "open ");
     hear(s, opened(s->volume));
@@ -234,22 +234,25 @@ static void volumes_come_and_go_while_it_runs(void **state)
     stage_destroy(s);
 }
 
+static enum volume_grouping grouping;
+
 static int add(struct stage *s, const char *name, const char *group, uint32_t member)
 {
     struct volume_wish w = wish(name);
-    snprintf(w.group, sizeof w.group, "%s", group);
-    w.member = member;
+    snprintf(w.places[grouping].group, VOLUME_GROUP_MAX, "%s", group);
+    w.places[grouping].member = member;
     return uma_volume_add(s->uma, &w, s->now);
 }
 
 static uint32_t member_of(const struct stage *s, const char *name)
 {
-    return resource_by_name(uma_resources(s->uma), name)->member;
+    return resource_by_name(uma_resources(s->uma), name)->places[grouping].member;
 }
 
-static void volumes_of_a_group_have_numbers_of_their_own(void **state)
+static void have_numbers_of_their_own(enum volume_grouping which)
 {
     struct stage *s = stage_ready();
+    grouping = which;
     assert_int_equal(add(s, "b", "group", 2), 0);
     assert_int_equal(add(s, "c", "group", 0), 0);
     assert_int_equal(add(s, "d", "group", 0), 0);
@@ -264,7 +267,15 @@ static void volumes_of_a_group_have_numbers_of_their_own(void **state)
     assert_int_equal(uma_volume_remove(s->uma, "c", s->now), 0);
     assert_int_equal(add(s, "i", "group", 0), 0);
     assert_int_equal(member_of(s, "i"), 1);
+    grouping = which == VOLUME_IN_TARGET ? VOLUME_IN_SUBSYSTEM : VOLUME_IN_TARGET;
+    assert_int_equal(add(s, "j", "group", 1), 0); // it is another kind of group
     stage_destroy(s);
+}
+
+static void volumes_of_a_group_have_numbers_of_their_own(void **state)
+{
+    have_numbers_of_their_own(VOLUME_IN_SUBSYSTEM);
+    have_numbers_of_their_own(VOLUME_IN_TARGET);
 }
 
 static void a_volume_with_clients_lets_go_of_them_first(void **state)

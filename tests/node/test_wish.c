@@ -226,7 +226,7 @@ static void a_qualified_name_is_taken_out_of_the_uri(void **state)
                {"ram:1M?nqn=nqn.2026-11.test/a", "nqn=nqn.2026-11.test/a: it must be"},
                {"ram:1M?nqn=a b", "nqn=a b: it must be"},
                {"ram:1M?nqn=nqn.2014-08.org.nvmexpress.discovery", "it is the name of discovery"},
-               {"/srv/?nqn=nqn.2026-11.test:all&nsid=2", "it is the number of one volume"},
+               {"/srv/?nqn=nqn.2026-11.test:all&nsid=2", "nsid and lun are numbers of one volume"},
                {"ram:1M?nsid=0", "nsid=0: it must be 1 to 256"},
                {"ram:1M?nsid=257", "nsid=257: it must be"},
                {"ram:1M?nsid=", "nsid=: it must be"},
@@ -236,19 +236,56 @@ static void a_qualified_name_is_taken_out_of_the_uri(void **state)
     struct volume_wish wish;
     assert_int_equal(wish_parse("ram:1M?nqn=nqn.2026-11.test:A-1_b&iops=5", &wish, &why), 0);
     assert_string_equal(wish.uri, "ram:1M");
-    assert_string_equal(wish.group, "nqn.2026-11.test:A-1_b");
-    assert_int_equal(wish.member, 0);
+    assert_string_equal(wish.places[VOLUME_IN_SUBSYSTEM].group, "nqn.2026-11.test:A-1_b");
+    assert_int_equal(wish.places[VOLUME_IN_SUBSYSTEM].member, 0);
     assert_int_equal(wish_parse("ram:1M?nsid=256&nqn=a", &wish, &why), 0);
     assert_string_equal(wish.uri, "ram:1M");
-    assert_int_equal(wish.member, 256);
+    assert_int_equal(wish.places[VOLUME_IN_SUBSYSTEM].member, 256);
     assert_int_equal(wish_parse("/srv/?nqn=a", &wish, &why), 0); // all that is found, together
-    assert_string_equal(wish.group, "a");
+    assert_string_equal(wish.places[VOLUME_IN_SUBSYSTEM].group, "a");
     assert_int_equal(wish_parse("ram:1M?nqn=nqn.2026-11.test:A-1_b", &wish, &why), 0);
     append(text, 'x', VOLUME_GROUP_MAX - 1 - strlen("nqn.2026-11.test:"));
     assert_int_equal(wish_parse(text, &wish, &why), 0);
-    assert_int_equal(strlen(wish.group), VOLUME_GROUP_MAX - 1);
+    assert_int_equal(strlen(wish.places[VOLUME_IN_SUBSYSTEM].group), VOLUME_GROUP_MAX - 1);
     append(text, 'x', 1);
     expect_fails(wish_parse(text, &wish, &why), &why, "it must be 1 to 223");
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        expect_fails(wish_parse(bad[i].text, &wish, &why), &why, bad[i].said);
+    }
+}
+
+static void volumes_may_be_units_of_one_target(void **state)
+{
+    static const struct {
+        const char *text, *said;
+    } bad[] = {{"ram:1M?target=", "target=: it must be iqn., eui. or naa."},
+               {"ram:1M?target=disk", "target=disk: it must be iqn."},
+               {"ram:1M?target=iqn.", "it must be iqn., eui. or naa. and more"},
+               {"ram:1M?target=iqn.2026-11.test:A", "at most 223 small letters"},
+               {"ram:1M?target=iqn.2026-11.test:a_b", "digits, . : -"},
+               {"/srv/?target=iqn.2026-11.test:a&lun=0", "are numbers of one volume"},
+               {"ram:1M?lun=256", "lun=256: it must be 0 to 255"},
+               {"ram:1M?lun=", "lun=: it must be"},
+               {"ram:1M?lun=-1", "lun=-1: it must be"}};
+    char text[TEXT_MAX] = "ram:1M?target=eui.";
+    struct why why = {""};
+    struct volume_wish wish;
+    const struct volume_place *place = &wish.places[VOLUME_IN_TARGET];
+    assert_int_equal(wish_parse("ram:1M?target=iqn.2026-11.test:a-1&iops=5", &wish, &why), 0);
+    assert_string_equal(wish.uri, "ram:1M");
+    assert_string_equal(place->group, "iqn.2026-11.test:a-1");
+    assert_int_equal(place->member, 0);
+    assert_string_equal(wish.places[VOLUME_IN_SUBSYSTEM].group, "");
+    assert_int_equal(wish_parse("ram:1M?lun=255&target=naa.5", &wish, &why), 0);
+    assert_int_equal(place->member, 256);
+    assert_int_equal(wish_parse("ram:1M?lun=0", &wish, &why), 0);
+    assert_int_equal(place->member, 1);
+    assert_int_equal(wish_parse("/srv/?target=iqn.2026-11.test:a", &wish, &why), 0);
+    append(text, '5', VOLUME_GROUP_MAX - 1 - strlen("eui."));
+    assert_int_equal(wish_parse(text, &wish, &why), 0);
+    assert_int_equal(strlen(place->group), VOLUME_GROUP_MAX - 1);
+    append(text, '5', 1);
+    expect_fails(wish_parse(text, &wish, &why), &why, "at most 223");
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         expect_fails(wish_parse(bad[i].text, &wish, &why), &why, bad[i].said);
     }
@@ -305,6 +342,7 @@ int main(void)
         cmocka_unit_test(clients_are_so_many_and_their_names_so_long),
         cmocka_unit_test(a_rate_is_taken_out_of_the_uri),
         cmocka_unit_test(a_qualified_name_is_taken_out_of_the_uri),
+        cmocka_unit_test(volumes_may_be_units_of_one_target),
         cmocka_unit_test(a_pool_is_rounded_up_to_the_longest_requests),
         cmocka_unit_test(patience_is_more_than_nothing),
     };
