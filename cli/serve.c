@@ -23,6 +23,7 @@ enum serve_option {
     OPTION_HTTP,
     OPTION_ISCSI,
     OPTION_ISCSI_RDMA,
+    OPTION_ISCSI_SECRETS,
     OPTION_METRICS,
     OPTION_NBD,
     OPTION_NVME_RDMA,
@@ -56,6 +57,7 @@ static void serve_help(FILE *out)
           "      --http=ADDRESS   HOST:PORT or unix:PATH: a page for browsers, and /metrics\n"
           "      --iscsi=ADDRESS  HOST[:PORT] for iSCSI initiators; 3260 if no PORT\n"
           "      --iscsi-rdma=ADDRESS  HOST[:PORT] for iSCSI over one-shot RDMA; 3260 if no PORT\n"
+          "      --iscsi-secrets=FILE  who may log in by iSCSI, and how he proves who he is\n"
           "      --metrics=HOST:PORT  counters for Prometheus, at /metrics\n"
           "  -r, --read-only      refuse writes\n"
           "  -q, --quiet          do not print addresses\n"
@@ -153,6 +155,15 @@ static int page_choose(struct serve *serve, int option, char ret_listen[HOST_LIS
     return 0;
 }
 
+static int path_choose(const char *option, char ret[HOST_PATH_MAX])
+{
+    if (strlen(optarg) >= HOST_PATH_MAX) {
+        return say_usage("serve", "%s: the path is too long", option);
+    }
+    snprintf(ret, HOST_PATH_MAX, "%s", optarg);
+    return 0;
+}
+
 static int option_apply(struct serve *serve, int option, char **argv)
 {
     switch (option) {
@@ -175,6 +186,8 @@ static int option_apply(struct serve *serve, int option, char **argv)
         return address_choose(serve, option, &serve->config.iscsi_listen);
     case OPTION_ISCSI_RDMA:
         return address_choose(serve, option, &serve->config.iscsi_rdma_listen);
+    case OPTION_ISCSI_SECRETS:
+        return path_choose("--iscsi-secrets", serve->config.iscsi_secrets);
     case OPTION_METRICS:
         return page_choose(serve, option, serve->config.metrics_listen);
     case OPTION_NBD:
@@ -208,6 +221,7 @@ static const struct option options[] = {
     {"http", required_argument, NULL, OPTION_HTTP},
     {"iscsi", required_argument, NULL, OPTION_ISCSI},
     {"iscsi-rdma", required_argument, NULL, OPTION_ISCSI_RDMA},
+    {"iscsi-secrets", required_argument, NULL, OPTION_ISCSI_SECRETS},
     {"metrics", required_argument, NULL, OPTION_METRICS},
     {"nbd", required_argument, NULL, OPTION_NBD},
     {"nvme-rdma", required_argument, NULL, OPTION_NVME_RDMA},

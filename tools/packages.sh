@@ -26,7 +26,7 @@ set -u
 build="gcc libc6-dev make binutils python3 meson ninja-build pkg-config
        libisal-dev libibverbs-dev librdmacm-dev libjson-c-dev libelf-dev
        libncurses-dev liburing-dev uuid-dev libinih-dev libmicrohttpd-dev libiscsi-dev
-       libseccomp-dev libnbd-dev"
+       libseccomp-dev libnbd-dev nettle-dev"
 build_optional="systemtap-sdt-dev"
 demo="rdmacm-utils perftest"
 test="libcmocka-dev ibverbs-utils rdmacm-utils perftest qperf fio python3-pyverbs rdma-core

@@ -15,6 +15,7 @@
 #include "node/host/reservations.h"
 #include "node/host/strangers.h"
 #include "node/interface/request.h"
+#include "node/iscsi/accounts.h"
 #include "node/iscsi/iscsi.h"
 #include "node/loop/lookout.h"
 #include "node/loop/loop.h"
@@ -80,6 +81,7 @@ struct host {
     struct nvme_rdma *nvme_rdma;
     struct nvme_tcp *nvme_tcp;
     struct iscsi *iscsi; // NULL: nothing carries sessions
+    struct iscsi_accounts accounts;
     struct iscsi_tcp *iscsi_tcp;
     struct iscsi_rdma *iscsi_rdma;
     unsigned tts_count;

@@ -133,6 +133,9 @@ static bool node_set(struct reading *r, const char *key, const char *value)
     if (strcmp(key, "iscsi-rdma") == 0) {
         return address_add(r, &config->iscsi_rdma_listen, value);
     }
+    if (strcmp(key, "iscsi-secrets") == 0) {
+        return text_set(r, config->iscsi_secrets, sizeof config->iscsi_secrets, value);
+    }
     if (strcmp(key, "metrics") == 0) {
         return text_set(r, config->metrics_listen, sizeof config->metrics_listen, value);
     }

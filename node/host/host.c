@@ -19,6 +19,7 @@
 #include "node/host/folders.h"
 #include "node/host/pool.h"
 #include "node/host/reservations.h"
+#include "node/host/secrets.h"
 #include "node/host/web.h"
 #include "node/interface/volume.h"
 #include "node/loop/loop.h"
@@ -207,6 +208,17 @@ static int reservations_setup(struct host *host)
     return host->reservations != NULL ? 0 : -EINVAL;
 }
 
+static int secrets_setup(struct host *host)
+{
+    struct why why;
+    const char *path = host->config->iscsi_secrets;
+    int error = path[0] != '\0' ? secrets_read(path, &host->accounts, &why) : 0;
+    if (error != 0) {
+        host_say_failure("cannot serve", path, why.text, "see weft-serve(1) for what stands in it");
+    }
+    return error;
+}
+
 static int web_setup(struct host *host, const char *listen, bool has_page, struct host_web **ret)
 {
     struct why why;
@@ -235,6 +247,9 @@ static int host_setup(struct host *host)
         return error;
     }
     error = reservations_setup(host);
+    if (error == 0) {
+        error = secrets_setup(host);
+    }
     if (error != 0) {
         return error;
     }
@@ -289,6 +304,7 @@ static void host_teardown(struct host *host)
     config_free(&host->in_file);
     config_free(&host->wanted);
     config_free(&host->coming);
+    explicit_bzero(&host->accounts, sizeof host->accounts);
 }
 
 int host_run(const struct host_config *config)

@@ -45,6 +45,7 @@ struct host_config {
     struct addresses iscsi_rdma_listen;   // HOST[:PORT]; none: no iSCSI over RDMA
     char metrics_listen[HOST_LISTEN_MAX]; // address_listen's form; empty: none
     char http_listen[HOST_LISTEN_MAX];    // likewise, with the page
+    char iscsi_secrets[HOST_PATH_MAX];    // who may log in by iSCSI; empty: who likes
     char reservations[HOST_PATH_MAX];     // those that outlive the node; empty: none does
     uint64_t pool_len;                    // octets, a multiple of NODE_TRANSFER_MAX
     uint16_t cntlid_min;                  // of the first NVMe controller; 0: 1

@@ -401,6 +401,7 @@ static struct json_object *iscsi_object(const struct host *host)
     put_number(object, "accepted", counters.accepted);
     put_number(object, "sessions", counters.sessions);
     put_number(object, "refused", counters.refused);
+    put_number(object, "unproven", counters.unproven);
     put_number(object, "malformed", counters.malformed);
     put_number(object, "stalled", counters.stalled);
     put_number(object, "digest_errors", counters.digest_errors);
@@ -419,6 +420,7 @@ static struct json_object *iscsi_rdma_object(const struct host *host)
     put_number(object, "accepted", counters.of_connections.accepted);
     put_number(object, "sessions", counters.of_sessions.sessions);
     put_number(object, "refused", counters.of_connections.rejected + counters.of_sessions.refused);
+    put_number(object, "unproven", counters.of_sessions.unproven);
     put_number(object, "malformed", counters.of_sessions.malformed);
     put_number(object, "unlent", counters.unlent);
     put_number(object, "broken", counters.of_connections.broken);

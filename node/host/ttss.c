@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/random.h>
 
 #include "base/check.h"
 #include "base/time.h"
@@ -112,6 +113,13 @@ static int nvme_tcp_add(struct host *host)
     return host->nvme_tcp != NULL ? 0 : -ENOMEM;
 }
 
+// The kernel has them, at any time and all at once.
+static void randomize(void *ctx, void *octets, size_t len)
+{
+    ssize_t got = getrandom(octets, len, 0);
+    CHECK(got == (ssize_t)len);
+}
+
 // The target comes before what carries its sessions.
 static int iscsi_add(struct host *host)
 {
@@ -119,6 +127,8 @@ static int iscsi_add(struct host *host)
                                 .uma_ctx = host->uma,
                                 .cta = &cta_for_tts,
                                 .cta_ctx = host->cta,
+                                .accounts = &host->accounts,
+                                .randomize = randomize,
                                 .say = say_of_stranger,
                                 .ctx = host};
     host->iscsi = iscsi_create(&parts);

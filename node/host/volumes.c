@@ -9,6 +9,7 @@
 #include "node/host/found.h"
 #include "node/host/host.h"
 #include "node/host/pattern.h"
+#include "node/host/secrets.h"
 #include "node/host/wish.h"
 #include "node/interface/volume.h"
 #include "node/loop/loop.h"
@@ -292,9 +293,16 @@ int host_look(struct host *host, host_note *note, void *ctx, struct why *ret_why
     return 0;
 }
 
+static int files_read(struct host *host, struct why *ret_why)
+{
+    const char *secrets = host->config->iscsi_secrets;
+    int error = secrets[0] != '\0' ? secrets_read(secrets, &host->accounts, ret_why) : 0;
+    return error == 0 && host->config->path != NULL ? file_read(host, ret_why) : error;
+}
+
 int host_rescan(struct host *host, host_note *note, void *ctx, struct why *ret_why)
 {
-    int error = host->config->path != NULL ? file_read(host, ret_why) : 0;
+    int error = files_read(host, ret_why);
     return error == 0 ? host_look(host, note, ctx, ret_why) : error;
 }
 

@@ -5,7 +5,7 @@
 //     iscsi.c      the target: sessions of all carriers, what the UMA says of them
 //     session.c    names of targets; what all phases of a session need
 //     unit.c       its logical units, which come and go
-//     login.c      the login phase, by keys.h
+//     login.c      the login phase, by keys.h and chap.h
 //     discovery.c  text requests of the full feature phase: which targets there are
 //     phase.c      which PDU means what, and when
 //     command.c    SCSI commands, task management
@@ -26,6 +26,7 @@
 #include "node/format/iscsi_text.h"
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
+#include "node/iscsi/chap.h"
 #include "node/iscsi/iscsi.h"
 #include "node/iscsi/keys.h"
 #include "node/scsi/device.h"
@@ -129,7 +130,8 @@ struct iscsi_login {
     enum iscsi_stage stage;
     bool has_begun, has_name, is_discovery, has_said_group;
     bool has_oneshot; // the initiator lends memory (X-invalid.weft.oneshot)
-    bool is_authenticated;
+    struct chap chap;
+    const char *why; // it is refused
     uint8_t isid[ISCSI_ISID_LEN];
     uint16_t cid;
     uint32_t itt;

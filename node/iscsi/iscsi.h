@@ -3,11 +3,13 @@
 // level 0.
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "node/interface/cta_tts.h"
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
+#include "node/iscsi/accounts.h"
 #include "node/scsi/device.h"
 
 enum { ISCSI_NAME_MAX = 224 };
@@ -18,6 +20,7 @@ struct iscsi_counters {
     uint64_t accepted;
     uint64_t sessions;  // that got through their login
     uint64_t refused;   // connections beyond the limits, and logins
+    uint64_t unproven;  // of these, logins of who would not or could not prove who he is
     uint64_t malformed; // connections ended because the initiator did not keep to the protocol
     uint64_t stalled;   // connections ended because nothing moved for too long
     uint64_t digest_errors;
@@ -32,6 +35,9 @@ struct iscsi_parts {
     void *uma_ctx;
     const struct cta_for_tts *cta;
     void *cta_ctx;
+    const struct iscsi_accounts *accounts; // they may change at any time
+    // Octets that nobody foresees.
+    void (*randomize)(void *ctx, void *octets, size_t len);
     // One line for the operator about a stranger from this host; as in struct nvme_target_parts.
     void (*say)(void *ctx, const char *host, const char *line);
     void *ctx;

@@ -11,6 +11,8 @@
 #include "node/format/iscsi_text.h"
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
+#include "node/iscsi/accounts.h"
+#include "node/iscsi/chap.h"
 #include "node/iscsi/connection.h"
 #include "node/iscsi/keys.h"
 #include "node/scsi/device.h"
@@ -46,10 +48,19 @@ static enum iscsi_verdict refuse(struct iscsi_connection *c, enum iscsi_login_st
     return ISCSI_STOPS;
 }
 
-static uint8_t transit_flags(const struct iscsi_login *login)
+// May it go on without a proof, or has it given one?
+static bool is_trusted(const struct iscsi_connection *c)
 {
-    return login->flags & (ISCSI_LOGIN_TRANSIT | ISCSI_LOGIN_STAGE_MASK << ISCSI_LOGIN_CSG_SHIFT |
-                           ISCSI_LOGIN_STAGE_MASK);
+    return !c->iscsi->parts.accounts->is_required || c->login.chap.phase == CHAP_PROVEN;
+}
+
+// Of what it asks for. It stays in the stage where it has to prove who it is.
+static uint8_t transit_flags(const struct iscsi_connection *c)
+{
+    const uint8_t current = ISCSI_LOGIN_STAGE_MASK << ISCSI_LOGIN_CSG_SHIFT;
+    bool goes_on = (c->login.flags & ISCSI_LOGIN_TRANSIT) != 0 && is_trusted(c);
+    return c->login.flags &
+           (goes_on ? ISCSI_LOGIN_TRANSIT | current | ISCSI_LOGIN_STAGE_MASK : current);
 }
 
 /* ---- the last answer ------------------------------------------------------------------------- */
@@ -61,7 +72,7 @@ static void succeed(struct iscsi_connection *c)
     c->tsih = c->iscsi->tsih;
     c->state = ISCSI_OPEN;
     c->door->counters.sessions++;
-    respond(c, transit_flags(&c->login), ISCSI_LOGIN_OK, &out);
+    respond(c, transit_flags(c), ISCSI_LOGIN_OK, &out);
     free(c->answer);
     c->answer = NULL;
 }
@@ -134,14 +145,38 @@ static bool name_set(char *to, size_t capacity, const char *value)
     return value[0] != '\0' && strlen(value) < capacity;
 }
 
-// Those that say who and what, and the method of authentication. False: it is none of these.
+// Once it has said who it is, and perhaps proven it, it is nobody else.
+static bool initiator_take(struct iscsi_login *login, const char *name)
+{
+    if (login->has_name) {
+        return strcmp(login->initiator, name) == 0;
+    }
+    login->has_name = name_set(login->initiator, sizeof login->initiator, name);
+    return login->has_name;
+}
+
+// The method of authentication.
+static enum iscsi_login_status method_take(struct iscsi_connection *c, const char *methods,
+                                           struct iscsi_text_out *out)
+{
+    bool is_ours;
+    if (is_trusted(c)) {
+        is_ours = iscsi_list_has(methods, "None");
+        iscsi_text_put(out, "AuthMethod", "%s", is_ours ? "None" : "Reject");
+    } else {
+        is_ours = chap_begin(&c->login.chap, methods, out);
+    }
+    c->login.why = "it offers no way to prove who it is, or not to, that is wanted (AuthMethod)";
+    return is_ours ? ISCSI_LOGIN_OK : ISCSI_AUTHENTICATION_FAILURE;
+}
+
+// Those that say who and what. False: it is none of these.
 static bool identity_take(struct iscsi_connection *c, const struct iscsi_pair *pair,
                           struct iscsi_text_out *out, enum iscsi_login_status *ret)
 {
     struct iscsi_login *login = &c->login;
     if (strcmp(pair->key, "InitiatorName") == 0) {
-        login->has_name = name_set(login->initiator, sizeof login->initiator, pair->value);
-        *ret = login->has_name ? ISCSI_LOGIN_OK : ISCSI_INITIATOR_ERROR;
+        *ret = initiator_take(login, pair->value) ? ISCSI_LOGIN_OK : ISCSI_INITIATOR_ERROR;
     } else if (strcmp(pair->key, "TargetName") == 0) {
         bool is_set = name_set(login->target, sizeof login->target, pair->value);
         *ret = is_set ? ISCSI_LOGIN_OK : ISCSI_TARGET_NOT_FOUND;
@@ -150,9 +185,7 @@ static bool identity_take(struct iscsi_connection *c, const struct iscsi_pair *p
         bool is_known = login->is_discovery || strcmp(pair->value, "Normal") == 0;
         *ret = is_known ? ISCSI_LOGIN_OK : ISCSI_NO_SESSION_TYPE;
     } else if (strcmp(pair->key, "AuthMethod") == 0) {
-        bool has_none = iscsi_list_has(pair->value, "None");
-        iscsi_text_put(out, pair->key, "%s", has_none ? "None" : "Reject");
-        *ret = has_none ? ISCSI_LOGIN_OK : ISCSI_AUTHENTICATION_FAILURE;
+        *ret = method_take(c, pair->value, out);
     } else {
         return false;
     }
@@ -176,6 +209,9 @@ static enum iscsi_login_status key_take(struct iscsi_connection *c, const struct
     enum iscsi_login_status status;
     if (identity_take(c, pair, out, &status)) {
         return status;
+    }
+    if (c->login.chap.phase != CHAP_UNASKED && strncmp(pair->key, "CHAP_", 5) == 0) {
+        return chap_take(&c->login.chap, pair) ? ISCSI_LOGIN_OK : ISCSI_INITIATOR_ERROR;
     }
     if (c->door->carrier->is_oneshot && strcmp(pair->key, ISCSI_ONESHOT_KEY) == 0) {
         return oneshot_take(&c->login, pair, out);
@@ -217,6 +253,26 @@ static enum iscsi_login_status identity_missing(const struct iscsi_login *login)
     return is_whole ? ISCSI_LOGIN_OK : ISCSI_MISSING_PARAMETER;
 }
 
+// Nobody leaves the first stage, or leaves it out, without the proof that is wanted.
+static enum iscsi_login_status proof_take(struct iscsi_connection *c, struct iscsi_text_out *out)
+{
+    struct iscsi_login *login = &c->login;
+    uint8_t unforeseen[1 + CHAP_CHALLENGE_LEN];
+    const struct iscsi_parts *parts = &c->iscsi->parts;
+    parts->randomize(parts->ctx, unforeseen, sizeof unforeseen);
+    enum iscsi_login_status status = chap_step(&login->chap,
+                                               &(struct chap_parts){.accounts = parts->accounts,
+                                                                    .initiator = login->initiator,
+                                                                    .unforeseen = unforeseen},
+                                               out, &login->why);
+    bool leaves = login->stage != ISCSI_SECURITY || (login->flags & ISCSI_LOGIN_TRANSIT) != 0;
+    if (status == ISCSI_LOGIN_OK && leaves && !is_trusted(c) && login->chap.phase == CHAP_UNASKED) {
+        login->why = "it does not prove who it is (CHAP)";
+        status = ISCSI_AUTHENTICATION_FAILURE;
+    }
+    return status;
+}
+
 // The last answer waits for the UMA.
 static bool answer_keep(struct iscsi_connection *c, const struct iscsi_text_out *out)
 {
@@ -233,26 +289,27 @@ static enum iscsi_verdict answer(struct iscsi_connection *c, struct iscsi_text t
     struct iscsi_login *login = &c->login;
     char pairs[ISCSI_LOGIN_DATA_MAX];
     struct iscsi_text_out out = {.ptr = pairs, .capacity = sizeof pairs};
+    login->why = "its login makes no sense";
     enum iscsi_login_status status = text_take(c, text, &out);
     status = status == ISCSI_LOGIN_OK ? identity_missing(login) : status;
+    status = status == ISCSI_LOGIN_OK ? proof_take(c, &out) : status;
     if (status != ISCSI_LOGIN_OK || out.is_full) {
-        return refuse(c, out.is_full ? ISCSI_INITIATOR_ERROR : status, "its login makes no sense");
+        c->door->counters.unproven += status == ISCSI_AUTHENTICATION_FAILURE;
+        return refuse(c, out.is_full ? ISCSI_INITIATOR_ERROR : status, login->why);
     }
     snprintf(c->client.identity, sizeof c->client.identity, "%s", login->initiator);
     if (!login->is_discovery && !login->has_said_group) {
         login->has_said_group = true;
         iscsi_text_put(&out, "TargetPortalGroupTag", "%d", ISCSI_PORTAL_GROUP);
     }
-    bool is_last = (login->flags & ISCSI_LOGIN_TRANSIT) != 0 &&
-                   (login->flags & ISCSI_LOGIN_STAGE_MASK) == ISCSI_FULL_FEATURE;
-    if (is_last) {
+    uint8_t flags = transit_flags(c);
+    bool goes_on = (flags & ISCSI_LOGIN_TRANSIT) != 0;
+    if (goes_on && (flags & ISCSI_LOGIN_STAGE_MASK) == ISCSI_FULL_FEATURE) {
         return answer_keep(c, &out) ? finish(c) : ISCSI_LEAVES;
     }
-    if ((login->flags & ISCSI_LOGIN_TRANSIT) != 0) {
-        login->stage = (enum iscsi_stage)(login->flags & ISCSI_LOGIN_STAGE_MASK);
+    if (goes_on) {
+        login->stage = (enum iscsi_stage)(flags & ISCSI_LOGIN_STAGE_MASK);
     }
-    uint8_t flags = transit_flags(login);
-    flags &= (flags & ISCSI_LOGIN_TRANSIT) != 0 ? UINT8_MAX : (uint8_t)~ISCSI_LOGIN_STAGE_MASK;
     respond(c, flags, ISCSI_LOGIN_OK, &out);
     return ISCSI_GOES_ON;
 }

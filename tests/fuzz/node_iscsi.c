@@ -114,6 +114,15 @@ static void say(void *ctx, const char *host, const char *line)
 {
 }
 
+static struct iscsi_accounts accounts = {.count = 1,
+                                         .initiators = {{.name = "a", .secret = "a secret of a"}},
+                                         .target = {.name = "b", .secret = "a secret of b"}};
+
+static void randomize(void *ctx, void *octets, size_t len)
+{
+    memset(octets, 7, len);
+}
+
 static const struct uma_for_tts uma = {
     .resources = resources, .may_see = may_see, .connect = connect_now, .disconnect = disconnect};
 static const struct cta_for_tts cta = {.submit = submit,
@@ -166,7 +175,9 @@ static struct iscsi_stream *connection_create(struct iscsi_tcp *tcp, int fd)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct iscsi *iscsi = iscsi_create(&(struct iscsi_parts){.uma = &uma, .cta = &cta, .say = say});
+    accounts.is_required = size % 4 == 3;
+    struct iscsi *iscsi = iscsi_create(&(struct iscsi_parts){
+        .uma = &uma, .cta = &cta, .accounts = &accounts, .randomize = randomize, .say = say});
     CHECK(iscsi != NULL);
     struct iscsi_tcp tcp = {.door = {.carrier = &iscsi_tcp_carrier, .iscsi = iscsi}};
     int ends[2];

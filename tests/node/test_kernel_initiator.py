@@ -22,6 +22,8 @@ PROGRAMS = {'iscsid': 'open-iscsi', 'iscsiadm': 'open-iscsi', 'mkfs.ext4': 'e2fs
 PORTAL = f'{HOST}:3260'
 INITIATOR = 'iqn.2026-11.invalid.judge:kernel'
 OTHER = 'iqn.2026-11.invalid.judge:other'
+GROUP = 'iqn.2026-11.invalid.judge:group'  # of several volumes
+SECRET, TARGET_SECRET = 'a-secret-of-kernel', 'a-secret-of-the-node'
 NOT_ALLOWED = 24  # iscsiadm's: the target says that the initiator may not
 DISK_LEN = 64 << 20
 DEVICE = '/dev/sda'
@@ -37,9 +39,30 @@ class Node(kernel_stage.Node):
             out.truncate(DISK_LEN)
         super().__init__(scratch, f'--iscsi={PORTAL}',
                          f'[volume disk]\nuri = file:{self.disk}\n'
-                         f'[volume closed]\nuri = ram:1M\nallow = {OTHER}\n')
+                         f'[volume closed]\nuri = ram:1M\nallow = {OTHER}\n'
+                         f'[volume one]\nuri = ram:8M\ntarget = {GROUP}\n'
+                         f'[volume two]\nuri = ram:16M\ntarget = {GROUP}\nlun = 9\n',
+                         ['--allow-add'])
         self.target, self.closed = (self.uri(name, 'iscsi://').split('/')[3]
                                     for name in ('disk', 'closed'))
+
+
+class Guarded(kernel_stage.Node):
+    """A node that wants a proof of who logs in, and gives its own."""
+
+    portal = f'{HOST}:3261'
+
+    def __init__(self, scratch):
+        place = scratch / 'guarded'
+        place.mkdir()
+        secrets = place / 'secrets'
+        secrets.touch(0o600)
+        secrets.write_text(f'[initiator kernel]\nname = kernel\nsecret = {SECRET}\n'
+                           f'initiator = {INITIATOR}\n'
+                           f'[target]\nname = node\nsecret = {TARGET_SECRET}\n')
+        super().__init__(place, f'--iscsi={self.portal}', '[volume guarded]\nuri = ram:8M\n',
+                         [f'--iscsi-secrets={secrets}'])
+        self.target = self.uri('guarded', 'iscsi://').split('/')[3]
 
 
 class Host(kernel_stage.Host):
@@ -75,7 +98,7 @@ def fio(name, more, size):
 
 def discovery_lists_what_the_initiator_may_use(host, node):
     said = host.discover()
-    assert said.split() == [f'{PORTAL},1', node.target], said
+    assert said.split() == [f'{PORTAL},1', node.target, f'{PORTAL},1', GROUP], said
 
 
 def a_target_that_is_not_the_initiators_refuses_the_login(host, node):
@@ -154,6 +177,73 @@ def digests_hold(host, node):
     assert node.status()['iscsi']['digest_errors'] == 0
 
 
+def units_of_one_target_are_disks_that_come_and_go(host, node):
+    """Beside the first disk, which is another session's."""
+    record = f'iscsiadm -m node -T {GROUP}'
+    disks = 'ls -d /sys/block/sd[b-z]'
+
+    def found():
+        """Sizes in blocks by number."""
+        said = host.sh(f'for disk in $({disks}); do readlink $disk/device; cat $disk/size; done')
+        words = said.split()
+        return {int(link.rpartition(':')[2]): int(size)
+                for link, size in zip(words[::2], words[1::2])}
+
+    host.sh(f'{record} --login')
+    host.until(f'[ $({disks} | wc -l) = 2 ]')
+    assert found() == {0: 16384, 9: 32768}, found()
+    for name in ('sdb', 'sdc'):
+        host.sh(kernel_stage.fio(f'/dev/{name}', name, '--rw=randwrite', '4M'))
+    more = f'--rw=randwrite --loops={count(5, 50)}'
+    load = host.begin(kernel_stage.fio('/dev/sdb', 'other', more, '4M'), 300)
+    node.rescan(f'--add=three=ram:32M?target={GROUP}')
+    host.until('dmesg | grep -q "LUN assignments on this target have changed"')
+    host.sh(f'{record} --rescan')
+    host.until(f'[ $({disks} | wc -l) = 3 ]')
+    assert found() == {0: 16384, 1: 65536, 9: 32768}, found()
+    host.sh(kernel_stage.fio('/dev/sdd', 'third', '--rw=randwrite', '4M'))
+    node.rescan('--remove=two')
+    host.until('! dd if=/dev/sdc of=/dev/null bs=4k count=1 iflag=direct 2>/dev/null')
+    assert load.wait(300) == 0, load.output()
+    host.sh(f'{record} --logout')
+
+
+def who_knows_its_secret_logs_in_and_no_other(host, node):
+    """Both ends prove who they are, with each algorithm."""
+    guarded = Guarded(node.scratch)
+    portal = f'-p {Guarded.portal}'
+    discovery = f'iscsiadm -m discoverydb -t sendtargets {portal}'
+    record = f'iscsiadm -m node -T {guarded.target} {portal}'
+
+    def update(which, prefix, **values):
+        host.sh(' && '.join(f'{which} -o update -n {prefix}.{name} -v {value}'
+                            for name, value in values.items()))
+
+    try:
+        host.sh(f'{discovery} -o new')
+        host.sh(f'{discovery} --discover', status=NOT_ALLOWED)
+        update(discovery, 'discovery.sendtargets.auth', authmethod='CHAP', username='kernel',
+               password=SECRET)
+        assert guarded.target in host.sh(f'{discovery} --discover')
+        update(record, 'node.session.auth', authmethod='CHAP', username='kernel',
+               password=SECRET, username_in='node', password_in=TARGET_SECRET)
+        for algorithm in ('MD5', 'SHA256', 'SHA3-256'):
+            update(record, 'node.session.auth', chap_algs=algorithm)
+            host.sh(f'{record} --login')
+            host.until('ls /dev/sd[b-z]')
+            host.sh(f'{record} --logout')
+        sessions = guarded.status()['iscsi']['sessions']
+        update(record, 'node.session.auth', password_in='a-secret-of-another')
+        host.sh(f'{record} --login', status=None)
+        update(record, 'node.session.auth', password='a-secret-of-another')
+        host.sh(f'{record} --login', status=NOT_ALLOWED)
+        assert host.sh('ls /dev/sd[b-z]', status=None).count('/dev/sd') <= 1
+        assert guarded.status()['iscsi']['unproven'] >= 2
+        assert guarded.status()['iscsi']['sessions'] <= sessions + 1
+    finally:
+        guarded.end()
+
+
 def a_logout_leaves_nothing(host, node):
     for _ in range(count(1, 50)):
         host.logout(node.target)
@@ -169,7 +259,8 @@ CASES = [discovery_lists_what_the_initiator_may_use,
          what_is_written_lies_in_the_volume, what_fio_writes_it_reads,
          a_file_system_outlives_the_session, a_trim_makes_holes,
          an_rta_that_is_killed_loses_nothing, a_node_that_is_started_again_goes_on, digests_hold,
-         a_logout_leaves_nothing]
+         units_of_one_target_are_disks_that_come_and_go,
+         who_knows_its_secret_logs_in_and_no_other, a_logout_leaves_nothing]
 
 
 # --- the run -----------------------------------------------------------------------------------
