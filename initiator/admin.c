@@ -289,11 +289,17 @@ bool initiator_admin_keep_alive(struct weft_nvme *nvme)
 
 /* ---- access ---------------------------------------------------------------------------------- */
 
-static void event_post(struct weft_nvme *nvme)
+// False: no room.
+static bool event_request(struct weft_nvme *nvme, struct initiator_admin_answer *ret)
 {
     const struct initiator_admin_command command = {.opcode = NVME_ADMIN_ASYNC_EVENT_REQUEST};
-    nvme->access.event = (struct initiator_admin_answer){0};
-    nvme->access.has_events = post(nvme, &command, &nvme->access.event);
+    *ret = (struct initiator_admin_answer){0};
+    return post(nvme, &command, ret);
+}
+
+static void event_post(struct weft_nvme *nvme)
+{
+    nvme->access.has_events = event_request(nvme, &nvme->access.event);
 }
 
 int initiator_admin_access_begin(struct weft_nvme *nvme, struct why *ret_why)
@@ -335,4 +341,41 @@ void initiator_admin_access_follow(struct weft_nvme *nvme)
         access->is_stale = !access->is_reading;
         access->read_at = initiator_clock();
     }
+}
+
+/* ---- a discovery controller that is kept ----------------------------------------------------- */
+
+int initiator_admin_watch_begin(struct weft_nvme *nvme, struct why *ret_why)
+{
+    struct initiator_watch *watch = &nvme->watch;
+    const struct initiator_admin_command enable = {.opcode = NVME_ADMIN_SET_FEATURES,
+                                                   .cdw10 = NVME_FEATURE_ASYNC_EVENTS,
+                                                   .cdw11 = NVME_EVENT_DISCOVERY_CHANGE,
+                                                   .name = "Set Features, events"};
+    uint32_t offered = get_le32(nvme->admin_data + NVME_CTRL_OFF_OAES);
+    if ((offered & NVME_EVENT_DISCOVERY_CHANGE) == 0) {
+        return 0;
+    }
+    struct initiator_admin_answer answer;
+    int error = initiator_admin_run(nvme, &enable, &answer, ret_why);
+    watch->has_events =
+        error == 0 && answer.status == NVME_OK && event_request(nvme, &watch->event);
+    return error;
+}
+
+// What the event is does not matter: the log says what there is.
+void initiator_admin_watch_follow(struct weft_nvme *nvme)
+{
+    struct initiator_watch *watch = &nvme->watch;
+    if (!watch->has_events || !watch->event.is_there) {
+        return;
+    }
+    bool is_good = watch->event.status == NVME_OK;
+    watch->has_changed |= is_good;
+    watch->has_events = is_good && event_request(nvme, &watch->event);
+}
+
+bool weft_nvme_log_has_changed(const struct weft_nvme *nvme)
+{
+    return nvme->watch.has_changed;
 }

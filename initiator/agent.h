@@ -174,6 +174,13 @@ struct initiator_access {
     struct iovec room; // of the log, as much as is read
 };
 
+// A discovery controller that is kept: an event request is with it all the time.
+struct initiator_watch {
+    bool has_events;
+    bool has_changed; // the log, since it was read
+    struct initiator_admin_answer event;
+};
+
 struct weft_nvme {
     struct weft_nvme_attr attr; // defaults filled in
     struct weft_nvme_address address;
@@ -209,6 +216,7 @@ struct weft_nvme {
     struct ibv_mr *admin_mr;
 
     struct initiator_access access;
+    struct initiator_watch watch;
 
     uint64_t capabilities; // CAP
     bool awaits_keep_alive;
@@ -333,6 +341,10 @@ bool initiator_admin_keep_alive(struct weft_nvme *nvme);
 int initiator_admin_access_begin(struct weft_nvme *nvme, struct why *ret_why);
 // Takes what it has told, and asks on, without waiting.
 void initiator_admin_access_follow(struct weft_nvme *nvme);
+// Has a discovery controller tell of changes of its log, if it does such a thing.
+int initiator_admin_watch_begin(struct weft_nvme *nvme, struct why *ret_why);
+// As initiator_admin_access_follow.
+void initiator_admin_watch_follow(struct weft_nvme *nvme);
 
 /* ---- access.c -------------------------------------------------------------------------------- */
 

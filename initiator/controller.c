@@ -137,6 +137,11 @@ static int descriptors_open(struct weft_nvme *nvme, struct why *ret_why)
     return nvme->carrier->open(nvme, ret_why);
 }
 
+static bool is_kept(const struct weft_nvme_attr *attr)
+{
+    return (attr->flags & WEFT_NVME_PERSISTENT) != 0;
+}
+
 static int attr_take(struct weft_nvme *nvme, const struct weft_nvme_attr *attr, struct why *ret_why)
 {
     struct weft_nvme_attr *own = &nvme->attr;
@@ -147,7 +152,8 @@ static int attr_take(struct weft_nvme *nvme, const struct weft_nvme_attr *attr, 
     own->timeout_ms = own->timeout_ms > 0 ? own->timeout_ms : TIMEOUT_DEFAULT_MS;
     own->keep_alive_ms = own->keep_alive_ms > 0 ? own->keep_alive_ms : KEEP_ALIVE_DEFAULT_MS;
     if (nvme->address.nqn[0] == '\0') {
-        own->queue_count = own->keep_alive_ms = 0;
+        own->queue_count = 0;
+        own->keep_alive_ms = is_kept(own) ? own->keep_alive_ms : 0;
     }
     if (own->depth > WEFT_NVME_DEPTH_MAX || own->queue_count > WEFT_NVME_QUEUE_MAX) {
         return initiator_why(ret_why, -EINVAL, "at most %d commands on each of %d queues",
@@ -182,6 +188,9 @@ static int admin_open(struct weft_nvme *nvme, struct why *ret_why)
     }
     if ((error = initiator_identify_controller(nvme, ret_why)) != 0) {
         return error;
+    }
+    if (nvme->attr.queue_count == 0 && is_kept(&nvme->attr)) {
+        return initiator_admin_watch_begin(nvme, ret_why);
     }
     return nvme->access.is_known ? initiator_admin_access_begin(nvme, ret_why) : 0;
 }
@@ -445,6 +454,9 @@ int weft_nvme_poll(struct weft_nvme *nvme)
     int completed = nvme->carrier->poll(nvme);
     if (completed >= 0 && nvme->access.is_known) {
         initiator_admin_access_follow(nvme);
+    }
+    if (completed >= 0) {
+        initiator_admin_watch_follow(nvme);
     }
     return completed;
 }

@@ -338,5 +338,6 @@ int weft_nvme_discover(struct weft_nvme *nvme, struct weft_nvme_entry **ret, siz
                        char *ret_why)
 {
     struct why why = {""};
+    nvme->watch.has_changed = false; // what it tells of from here on, this may not see
     return initiator_tell(ret_why, &why, log_take(nvme, ret, ret_count, &why));
 }

@@ -78,6 +78,7 @@ enum weft_nvme_flags {
     WEFT_NVME_HEADER_DIGEST = 4, // over TCP, if the target agrees: CRC32C of headers,
     WEFT_NVME_DATA_DIGEST = 8,   // and of data
     WEFT_NVME_NO_IN_CAPSULE = 2, // data of short writes is fetched by the target, as of long ones
+    WEFT_NVME_PERSISTENT = 16,   // of the discovery service: it is kept, and tells of changes
 };
 
 // Every 0 or NULL stands for a default.
@@ -89,7 +90,7 @@ struct weft_nvme_attr {
     unsigned queue_count; // I/O queues; default 1. Discovery has none
     unsigned depth;       // commands outstanding of each; default 32
     unsigned flags;       // enum weft_nvme_flags
-    unsigned keep_alive_ms; // default 5000
+    unsigned keep_alive_ms; // default 5000; of discovery only with WEFT_NVME_PERSISTENT
     unsigned timeout_ms;    // for connecting, and for answers of the admin queue; default 10000
 };
 
@@ -138,6 +139,11 @@ struct weft_nvme_entry {
 // caller frees. -EAGAIN: it changed again and again while it was read.
 int weft_nvme_discover(struct weft_nvme *nvme, struct weft_nvme_entry **ret, size_t *ret_count,
                        char *ret_why);
+
+// Has the log changed since it was read last, as a controller that was connected with
+// WEFT_NVME_PERSISTENT has told by weft_nvme_poll? Reading it again is what lets that tell of the
+// next change. Always false of one that tells of nothing.
+bool weft_nvme_log_has_changed(const struct weft_nvme *nvme);
 
 /* ---- namespaces ------------------------------------------------------------------------------ */
 
