@@ -261,10 +261,10 @@ void shard_serve_doorbells(struct shard *shard, instant_ns now)
 /* ---- copies ---------------------------------------------------------------------------------- */
 
 // Behind what has taken the lock as the puller. What he has to copy begins before he lets go.
-static void unlock_as_puller(struct shard *shard)
+static void unlock_as_puller(struct shard *shard, instant_ns now)
 {
     if (!list_is_empty(&shard->due)) {
-        shard->carrier->settle(shard, rnic_now(shard->rnic));
+        shard->carrier->settle(shard, now);
     }
     shard->puller = NULL;
     shard_unlock(shard);
@@ -284,7 +284,7 @@ void shard_pull(struct shard *shard, struct puller *puller)
         if (shard->pull_waiter_count > 0) {
             pthread_cond_broadcast(&shard->pull_ended);
         }
-        unlock_as_puller(shard);
+        unlock_as_puller(shard, now);
     }
 }
 
@@ -300,7 +300,7 @@ static void serve_if_free(struct shard *shard)
     instant_ns now = rnic_now(shard->rnic);
     puller_note_look(shard, &puller, now);
     shard_serve_doorbells(shard, now);
-    unlock_as_puller(shard);
+    unlock_as_puller(shard, now);
     shard_pull(shard, &puller);
 }
 
@@ -427,7 +427,7 @@ void shard_pass_awake(struct shard *shard, struct puller *puller)
         puller_note_look(shard, puller, now);
     }
     shard_run(shard, now);
-    unlock_as_puller(shard);
+    unlock_as_puller(shard, now);
 }
 
 instant_ns shard_fall_asleep(struct shard *shard, bool may_pull)
@@ -453,6 +453,6 @@ bool shard_drive(struct shard *shard, struct puller *puller, instant_ns *ret_now
     shard_serve_doorbells(shard, now);
     shard->carrier->serve_busy(shard, now);
     serve_rest(shard, now);
-    unlock_as_puller(shard);
+    unlock_as_puller(shard, now);
     return true;
 }

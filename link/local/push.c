@@ -36,16 +36,20 @@ static uint64_t heard_of(const struct local_stream *s)
 }
 
 // Whether this Write is one of many that follow each other, to which nobody answers: to wake the
-// peer once for all of them costs less than a system call for each.
+// peer once for all of them costs less than a system call for each. What the peer did lies in lines
+// of its processor's cache, so that is looked at where a run begins and where it would be one.
 static bool is_in_stream(struct local_stream *s)
 {
     const struct local_link *l = local_link_at(s);
     instant_ns now = l->config.clock(l->config.clock_ctx);
-    uint64_t heard = heard_of(s);
-    bool goes_on = heard == s->push_heard && now < instant_after(s->pushed_at_ns, RUN_GAP_NS);
-    s->push_run = goes_on ? s->push_run + 1 : 0;
-    s->push_heard = heard;
+    s->push_run = now < instant_after(s->pushed_at_ns, RUN_GAP_NS) ? s->push_run + 1 : 0;
     s->pushed_at_ns = now;
+    if (s->push_run > 0 && s->push_run < LOCAL_PUSH_RUN_MAX) {
+        return false;
+    }
+    uint64_t heard = heard_of(s);
+    s->push_run = heard == s->push_heard ? s->push_run : 0;
+    s->push_heard = heard;
     return s->push_run >= LOCAL_PUSH_RUN_MAX;
 }
 
