@@ -207,7 +207,7 @@ struct rnic_qp_on_packets {
 struct rnic_pull {
     struct list_link link; // among the shard's that are under way, or in none
     bool is_barred;        // the queue pair is about to go
-    bool was_short;        // what left last went so, and others could have gone with it
+    bool was_short;        // what left last was: others could have gone with it
     bool is_pushing;       // a Write
     int process;           // whose memory it is
 };

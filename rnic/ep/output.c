@@ -13,7 +13,8 @@
 #include "rnic/internal.h"
 
 enum {
-    EP_WRITES_PER_TURN = 4, // batches, before other endpoints have their turn
+    EP_WRITES_PER_TURN = 4,  // batches, before other endpoints have their turn
+    EP_SHORT_LEN_MAX = 4096, // octets of payload that cost less to copy than a turn does
 };
 
 bool ep_has_output(const struct rnic_ep *ep)
@@ -36,13 +37,27 @@ static bool sink_has_room(void *ctx, size_t ulpdu_len, unsigned piece_count)
            mpa_tx_has_room(&ep->out.tx, b, ulpdu_len, piece_count, MPA_PAYLOAD_COPY);
 }
 
+// Short messages into memory of both may wait for company. The next post is to know of this one.
+static void note_len(struct rnic_ep *ep, const struct span *pieces, unsigned piece_count)
+{
+    size_t len = 0;
+    for (unsigned i = 0; i < piece_count; i++) {
+        len += pieces[i].len;
+    }
+    bool is_short = (ep->stream->facts & LINK_LENDS) != 0 && len <= EP_SHORT_LEN_MAX;
+    if (is_short != ep->qp->pull.was_short) {
+        ep->qp->pull.was_short = is_short;
+        ep_note_gathering(ep);
+    }
+}
+
 static uint64_t sink_put(void *ctx, struct span header, const struct span *pieces,
                          unsigned piece_count, bool is_lent)
 {
     struct rnic_ep *ep = ctx;
     TRACE(ep->rnic->trace, TRACE_MPA, "qp %u out FPDU at %llu: %zu octets of header, %u pieces",
           ep->qp->qp_num, (unsigned long long)ep->out.tx.position, header.len, piece_count);
-    ep->qp->pull.was_short = false;
+    note_len(ep, pieces, piece_count);
     return mpa_tx_put(&ep->out.tx, &ep->out.batch->mpa, header, pieces, piece_count,
                       is_lent ? MPA_PAYLOAD_LENT : MPA_PAYLOAD_REFERENCE);
 }

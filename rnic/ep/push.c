@@ -147,6 +147,8 @@ enum past_answer ep_push(struct rnic_ep *ep, const struct push *push)
     if (answer == PAST_BEGUN) {
         puller->turn_len += push->len;
         begin_run(ep, puller, true);
+        ep->qp->pull.was_short = false;
+        ep_note_gathering(ep);
         ep->qp->pull.process = puller->push.process;
     }
     return answer;
@@ -155,7 +157,8 @@ enum past_answer ep_push(struct rnic_ep *ep, const struct push *push)
 /* ---- behind a copy --------------------------------------------------------------------------- */
 
 // What is posted costs a system call where octets go to the kernel's TCP, and where they are
-// copied out of the memory of another process.
+// copied out of the memory of another process. Short messages into memory of both cost less to
+// copy than the turn that each has if it leaves alone.
 static bool may_gather(const struct rnic_ep *ep)
 {
     return ep->stream != NULL &&

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "host/clock.h"
+#include "link/local/local.h"
 #include "link/socket.h"
 #include "rnic/gathering.h"
 #include "rnic/post.h"
@@ -188,13 +189,13 @@ static void the_thread_stays_within_reach_while_posts_may_wait(void **state)
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
-static const struct link_ops *socket_ops;
+static const struct link_ops *uncounted_ops;
 static atomic_uint send_count;
 
 static ssize_t counting_send(struct link_stream *stream, const struct link_tx *tx)
 {
     atomic_fetch_add(&send_count, 1);
-    return socket_ops->send(stream, tx);
+    return uncounted_ops->send(stream, tx);
 }
 
 // However slow the machine, or the build, the program comes back soon unless the time is put on.
@@ -212,25 +213,41 @@ struct stage {
     unsigned written; // octets of the passive end's buffer, in turn
 };
 
-static void stage_open(struct stage *s)
+static struct link *link_of(bool is_in_memory)
+{
+    const struct link_socket_config socket_config = {0};
+    const struct link_local_config local_config = {.ring_len = LINK_LOCAL_RING_LEN,
+                                                   .clock = host_clock};
+    struct link *link;
+    assert_int_equal(link_socket_create(&socket_config, &link), 0);
+    if (is_in_memory) {
+        assert_int_equal(link_local_wrap(link, &local_config, &link), 0);
+    }
+    return link;
+}
+
+static void stage_open_over(struct stage *s, bool is_in_memory)
 {
     const struct rnic_config config = device_config();
-    const struct link_socket_config link_config = {0};
     struct sockaddr_in addr;
-    struct link *link;
-    assert_int_equal(link_socket_create(&link_config, &link), 0);
-    socket_ops = link->ops;
+    struct link *link = link_of(is_in_memory);
+    uncounted_ops = link->ops;
     s->counted = *link->ops;
     s->counted.send = counting_send;
     link->ops = &s->counted;
     const struct rnic_parts parts = {.config = config, .clock = slow_clock, .link = link};
     device_open_parts(&s->active_device, &parts);
-    device_open(&s->passive_device, &config, 0);
+    device_open_over(&s->passive_device, &config, link_of(is_in_memory), NULL);
     end_listen(&s->listener, &s->passive_device, &addr);
     end_init(&s->active, &s->active_device);
     end_init(&s->passive, &s->passive_device);
     ends_connect(&s->active, &s->passive, &s->listener, &addr);
     s->written = 0;
+}
+
+static void stage_open(struct stage *s)
+{
+    stage_open_over(s, false);
 }
 
 static void stage_close(struct stage *s)
@@ -244,13 +261,18 @@ static void stage_close(struct stage *s)
 
 enum { BURST = 32 };
 
+static void post_writes(struct stage *s, uint32_t len)
+{
+    for (unsigned i = 0; i < BURST; i++) {
+        end_post_send(&s->active, WQE_RDMA_WRITE, 0, len, &s->passive_device, i);
+    }
+}
+
 // Writes of an octet each, and the last of them with its number: no look between.
 static void post_burst(struct stage *s, uint8_t number)
 {
     s->active_device.buf[0] = number;
-    for (unsigned i = 0; i < BURST; i++) {
-        end_post_send(&s->active, WQE_RDMA_WRITE, 0, 1, &s->passive_device, i);
-    }
+    post_writes(s, 1);
 }
 
 static void take_completions(struct stage *s)
@@ -290,6 +312,28 @@ static void bursts_leave_in_few_system_calls(void **state)
     struct stage s;
     stage_open(&s);
     gather_once(&s);
+    stage_close(&s);
+}
+
+static void short_ones_into_memory_of_both_gather_too(void **state)
+{
+    struct stage s;
+    stage_open_over(&s, true);
+    gather_once(&s);
+    stage_close(&s);
+}
+
+// They cost as much to copy as they would save: the peer copies out beside us.
+static void long_ones_into_memory_of_both_leave_at_once(void **state)
+{
+    enum { LONG_LEN = 8192 };
+    struct stage s;
+    stage_open_over(&s, true);
+    gather_once(&s);
+    const unsigned before = atomic_load(&send_count);
+    post_writes(&s, LONG_LEN);
+    assert_true(atomic_load(&send_count) - before >= BURST);
+    take_completions(&s);
     stage_close(&s);
 }
 
@@ -359,6 +403,8 @@ int main(void)
         cmocka_unit_test(who_comes_back_soon_again_is_forgiven),
         cmocka_unit_test(the_thread_stays_within_reach_while_posts_may_wait),
         cmocka_unit_test(bursts_leave_in_few_system_calls),
+        cmocka_unit_test(short_ones_into_memory_of_both_gather_too),
+        cmocka_unit_test(long_ones_into_memory_of_both_leave_at_once),
         cmocka_unit_test(what_waits_leaves_though_the_program_does_not_look),
         cmocka_unit_test(a_program_that_does_not_look_is_trusted_later),
         cmocka_unit_test(what_waits_leaves_before_another_call),
