@@ -5,6 +5,8 @@
 
 #include "cli/command.h"
 #include "cli/say.h"
+#include "node/discovery/envoy.h"
+#include "node/discovery/process.h"
 #include "node/unit/process.h"
 
 static int help_main(int argc, char **argv);
@@ -130,6 +132,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], UNIT_PROCESS_COMMAND) == 0) {
         return unit_process_main();
+    }
+    if (strcmp(argv[1], ENVOY_PROCESS_COMMAND) == 0) {
+        return discovery_process_main();
     }
     const struct command *command = command_find(argv[1]);
     if (command == NULL) {

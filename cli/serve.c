@@ -24,6 +24,7 @@ enum serve_option {
     OPTION_ISCSI,
     OPTION_ISCSI_RDMA,
     OPTION_ISCSI_SECRETS,
+    OPTION_MDNS,
     OPTION_METRICS,
     OPTION_NBD,
     OPTION_NVME_RDMA,
@@ -45,6 +46,8 @@ static void serve_help(FILE *out)
           "  file:disk.img?direct=on&engine=threads\n"
           "  images/                each file of a folder, as they come and go; by pattern:\n"
           "  glob:/dev/nvme?n1      what matches of a folder\n"
+          "  iscsi://HOST/*         all that an iSCSI portal has; targets by pattern\n"
+          "  nvme+tcp://HOST:8009/* all that an NVMe discovery service knows; nvme+rdma: too\n"
           "  ram:1G                 memory\n"
           "  null:1T                reads zeroes, drops what is written\n"
           "  delay+file:disk.img?delay.write=10ms\n"
@@ -58,6 +61,7 @@ static void serve_help(FILE *out)
           "      --iscsi=ADDRESS  HOST[:PORT] for iSCSI initiators; 3260 if no PORT\n"
           "      --iscsi-rdma=ADDRESS  HOST[:PORT] for iSCSI over one-shot RDMA; 3260 if no PORT\n"
           "      --iscsi-secrets=FILE  who may log in by iSCSI, and how he proves who he is\n"
+          "      --mdns           announce NVMe discovery over TCP to the network, by Avahi\n"
           "      --metrics=HOST:PORT  counters for Prometheus, at /metrics\n"
           "  -r, --read-only      refuse writes\n"
           "  -q, --quiet          do not print addresses\n"
@@ -188,6 +192,9 @@ static int option_apply(struct serve *serve, int option, char **argv)
         return address_choose(serve, option, &serve->config.iscsi_rdma_listen);
     case OPTION_ISCSI_SECRETS:
         return path_choose("--iscsi-secrets", serve->config.iscsi_secrets);
+    case OPTION_MDNS:
+        serve->config.is_announced = true;
+        return 0;
     case OPTION_METRICS:
         return page_choose(serve, option, serve->config.metrics_listen);
     case OPTION_NBD:
@@ -222,6 +229,7 @@ static const struct option options[] = {
     {"iscsi", required_argument, NULL, OPTION_ISCSI},
     {"iscsi-rdma", required_argument, NULL, OPTION_ISCSI_RDMA},
     {"iscsi-secrets", required_argument, NULL, OPTION_ISCSI_SECRETS},
+    {"mdns", no_argument, NULL, OPTION_MDNS},
     {"metrics", required_argument, NULL, OPTION_METRICS},
     {"nbd", required_argument, NULL, OPTION_NBD},
     {"nvme-rdma", required_argument, NULL, OPTION_NVME_RDMA},
@@ -305,6 +313,14 @@ static void listeners_default(struct host_config *config)
     }
 }
 
+static int mdns_check(const struct host_config *config)
+{
+    return !config->is_announced || config->nvme_tcp_listen.count > 0
+               ? 0
+               : say_usage("serve", "--mdns: it announces NVMe over TCP: give --nvme-tcp=ADDRESS, "
+                                    "which others can reach");
+}
+
 static int serve_main(int argc, char **argv)
 {
     struct serve serve = {.config = {.pool_len = WISH_POOL_DEFAULT}};
@@ -313,6 +329,9 @@ static int serve_main(int argc, char **argv)
         result = volumes_read(&serve, argv + optind, (size_t)(argc - optind));
         if (result == 0) {
             listeners_default(&serve.config);
+            result = mdns_check(&serve.config);
+        }
+        if (result == 0) {
             result = host_run(&serve.config);
         }
     }

@@ -116,6 +116,13 @@ static void namespace_print(struct json_object *v)
     }
 }
 
+static void source_print(struct json_object *v)
+{
+    if (*text_of(v, "source") != '\0') {
+        printf("      source: %s\n", text_of(v, "source"));
+    }
+}
+
 static void volumes_print(struct json_object *volumes)
 {
     char size[TEXT_SIZE_MAX], moved[TEXT_SIZE_MAX];
@@ -132,6 +139,7 @@ static void volumes_print(struct json_object *volumes)
         if (*text_of(v, "why") != '\0') {
             printf("      why: %s\n", text_of(v, "why"));
         }
+        source_print(v);
         rate_print(v);
         namespace_print(v);
     }
@@ -197,6 +205,37 @@ static void rtas_print(struct json_object *rtas)
     }
 }
 
+// Where there are some.
+static void sources_print(struct json_object *sources)
+{
+    size_t count = sources != NULL ? json_object_array_length(sources) : 0;
+    if (count > 0) {
+        printf("  %-8s %8s %8s %8s %8s  %s\n", "SOURCE", "VOLUMES", "LEFT OUT", "READ", "IN VAIN",
+               "URI");
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct json_object *s = json_object_array_get_idx(sources, i);
+        printf("  %-8s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64 "  %s\n",
+               text_of(s, "state"), number_of(s, "volumes"), number_of(s, "left_out"),
+               number_of(s, "readings"), number_of(s, "failures"), text_of(s, "uri"));
+        if (number_of(s, "unasked") > 0) {
+            printf("      targets that could not be asked: %" PRIu64 "\n", number_of(s, "unasked"));
+        }
+        if (*text_of(s, "why") != '\0') {
+            printf("      why: %s\n", text_of(s, "why"));
+        }
+    }
+}
+
+static void mdns_print(struct json_object *mdns)
+{
+    if (mdns != NULL && *text_of(mdns, "name") != '\0') {
+        printf("  mDNS: announced as \"%s\"\n", text_of(mdns, "name"));
+    } else if (mdns != NULL) {
+        printf("  mDNS: not announced: %s\n", text_of(mdns, "why"));
+    }
+}
+
 static void node_print(struct json_object *node)
 {
     char pool[TEXT_SIZE_MAX], taken[TEXT_SIZE_MAX];
@@ -204,6 +243,8 @@ static void node_print(struct json_object *node)
            number_of(node, "connections"), text_size_format(number_of(node, "pool_taken"), taken),
            text_size_format(number_of(node, "pool"), pool));
     volumes_print(json_object_object_get(node, "volumes"));
+    sources_print(json_object_object_get(node, "sources"));
+    mdns_print(json_object_object_get(node, "mdns"));
     latencies_print(json_object_object_get(node, "volumes"));
     rtas_print(json_object_object_get(node, "rtas"));
 }

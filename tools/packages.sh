@@ -34,7 +34,8 @@ test="libcmocka-dev ibverbs-utils rdmacm-utils perftest qperf fio python3-pyverb
       qemu-utils libnbd-bin nbdkit libiscsi-bin"
 test_optional="ucx-utils libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev
                clang clang-format-14 iperf3 git mandoc cmark-gfm nodejs tgt fish zsh
-               qemu-block-extra dapl2-utils
+               qemu-block-extra dapl2-utils libavahi-client-dev avahi-daemon
+               avahi-utils dbus-daemon
                g++ libgloo-dev"
 dist="patchelf"
 deb="build-essential debhelper dh-apparmor fakeroot systemtap-sdt-dev"

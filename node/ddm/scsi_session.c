@@ -295,7 +295,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 static const uint64_t hash_start = UINT64_C(0xcbf29ce484222325);
 
 // The same for all processes of this machine, another one on each other machine.
-static void initiator_set(struct scsi_session *session, const char *wanted)
+void scsi_session_initiator(const char *wanted, char ret[SCSI_SESSION_TEXT_MAX])
 {
     char id[64] = "";
     FILE *in = fopen("/etc/machine-id", "re");
@@ -306,10 +306,10 @@ static void initiator_set(struct scsi_session *session, const char *wanted)
         fclose(in);
     }
     if (wanted != NULL) {
-        snprintf(session->initiator, sizeof session->initiator, "%s", wanted);
+        snprintf(ret, SCSI_SESSION_TEXT_MAX, "%s", wanted);
     } else {
-        snprintf(session->initiator, sizeof session->initiator,
-                 "iqn.2026-11.invalid.weft:%016" PRIx64, hash_text(hash_start, id));
+        snprintf(ret, SCSI_SESSION_TEXT_MAX, "iqn.2026-11.invalid.weft:%016" PRIx64,
+                 hash_text(hash_start, id));
     }
 }
 
@@ -413,7 +413,7 @@ static int open_by(const struct scsi_transport_kind *kind, const struct scsi_car
     if (session == NULL) {
         return -ENOMEM;
     }
-    initiator_set(session, parameter_find(target, "initiator"));
+    scsi_session_initiator(parameter_find(target, "initiator"), session->initiator);
     carrier->init(session);
     int error = session->epoll_fd < 0 ? -EMFILE : 0;
     if (error != 0 ||

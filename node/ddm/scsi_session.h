@@ -85,6 +85,9 @@ struct scsi_session {
     struct list_link ended;   // jobs that are answered, and whose owners have not heard
 };
 
+// What the initiator is called: as wanted, or (NULL) by the machine's identity.
+void scsi_session_initiator(const char *wanted, char ret[SCSI_SESSION_TEXT_MAX]);
+
 /* ---- what a carrier tells --------------------------------------------------------------------
  *
  * It is put down here, and dealt with when the carrier's function has returned: a job's end may

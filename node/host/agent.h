@@ -7,9 +7,10 @@
 #include "base/why.h"
 #include "node/bus/ring.h"
 #include "node/cta/cta.h"
+#include "node/discovery/announcer.h"
+#include "node/discovery/sources.h"
 #include "node/host/announcement.h"
 #include "node/host/events.h"
-#include "node/host/folders.h"
 #include "node/host/host.h"
 #include "node/host/pool.h"
 #include "node/host/reservations.h"
@@ -68,9 +69,11 @@ struct host_tts {
 struct host {
     const struct host_config *config;
     struct host_config in_file; // as last read; only its volumes count
-    struct host_config wanted;  // all volumes that a rescan compares with, patterns resolved
+    struct host_config wanted;  // all volumes that a rescan compares with, those of sources too
     struct host_config coming;  // volumes to be added when their names are free
-    struct folders *folders;    // of patterns; NULL: there are none
+    struct sources *sources;
+    bool has_news;               // one of them has something else than it had
+    struct announcer *announcer; // NULL: nothing is announced by mDNS
     struct loop *loop;
     struct pool pool;
     struct uma *uma;
@@ -142,7 +145,7 @@ typedef void host_note(void *ctx, const char *volume, const char *what);
 // One that tells the operator; the context is the struct host.
 host_note host_note_said;
 int host_rescan(struct host *host, host_note *note, void *ctx, struct why *ret_why);
-// The same without the file: what patterns find now.
+// The same without the file: what sources have now.
 int host_look(struct host *host, host_note *note, void *ctx, struct why *ret_why);
 // The wish of a volume. NULL: none of that name.
 const struct volume_wish *host_wish_find(const struct host_config *config, const char *name);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <uuid/uuid.h>
 
-#include "node/host/pattern.h"
+#include "node/discovery/sources.h"
 #include "node/host/wish.h"
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
@@ -154,6 +154,9 @@ static bool node_set(struct reading *r, const char *key, const char *value)
     }
     if (strcmp(key, "allow-add") == 0) {
         return switch_parse(r, value, &config->takes_volumes);
+    }
+    if (strcmp(key, "mdns") == 0) {
+        return switch_parse(r, value, &config->is_announced);
     }
     if (strcmp(key, "rta") == 0) {
         return config_rta_parse(value, &config->rta) || fail(r, "not each, one or host", value);
@@ -304,7 +307,7 @@ int config_read(const char *path, struct host_config *config, struct why *ret_wh
             why_say(ret_why, "%.200s: volume %s: it has no uri", path, config->volumes[i].name);
             return -EINVAL;
         }
-        if (has_identity(&config->volumes[i]) && pattern_is(config->volumes[i].uri)) {
+        if (has_identity(&config->volumes[i]) && sources_is(config->volumes[i].uri)) {
             why_say(ret_why, "%.200s: volume %s: several volumes cannot have one identity", path,
                     config->volumes[i].name);
             return -EINVAL;

@@ -13,6 +13,7 @@
 //     patience = 30s              with clients that hold memory of the pool
 //     rta = each                  each, one, host
 //     allow-add = yes             volumes may be added while it runs
+//     mdns = yes                  NVMe discovery over TCP is announced
 //
 //     [volume NAME]
 //     uri = file:/srv/disk.img

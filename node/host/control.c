@@ -13,8 +13,8 @@
 #include "base/why.h"
 #include "control/runtime.h"
 #include "control/socket.h"
+#include "node/discovery/sources.h"
 #include "node/host/agent.h"
-#include "node/host/pattern.h"
 #include "node/host/status.h"
 #include "node/host/wish.h"
 #include "node/interface/uma_rta.h"
@@ -131,6 +131,15 @@ static void note_change(void *ctx, const char *volume, const char *what)
     json_object_array_add(asker->changes, change);
 }
 
+void control_note(struct host_control *control, const char *volume, const char *what)
+{
+    for (unsigned i = 0; control != NULL && i < ASKER_MAX; i++) {
+        if (control->askers[i].asked == ASKED_RESCAN) {
+            note_change(&control->askers[i], volume, what);
+        }
+    }
+}
+
 static const struct resource *row_of(const struct host *host, const char *volume)
 {
     const struct resource_table *table = uma_resources(host->uma);
@@ -177,13 +186,28 @@ static void sizes_compare(struct asker *asker)
     }
 }
 
-// A volume that cannot be opened makes the whole a failure, but not what was done.
+// The first source that could not be asked.
+static void source_look(const struct host *host, struct why *ret_why)
+{
+    struct source_status status;
+    unsigned number = 1;
+    for (size_t i = 0; number != 0 && ret_why->text[0] == '\0'; i++) {
+        number = sources_at(host->sources, i, &status);
+        if (number != 0 && *status.why != '\0') {
+            why_say(ret_why, "%.200s: %.280s", sources_uri(host->sources, number), status.why);
+        }
+    }
+}
+
+// A volume that cannot be opened, and a source that cannot be asked, make the whole a failure, but
+// not what was done.
 static void rescan_end(struct asker *asker)
 {
     struct host *host = asker->control->host;
     const struct resource_table *table = uma_resources(host->uma);
     struct why why = {.text = ""};
     sizes_compare(asker);
+    source_look(host, &why);
     for (size_t i = 0; i < table->count; i++) {
         if (table->rows[i].state == RESOURCE_FAILED && why.text[0] == '\0') {
             why_say(&why, "volume %s: %s", table->rows[i].name,
@@ -234,7 +258,7 @@ static void on_add(struct asker *asker, const char *text)
         answer_result(asker, why.text);
         return;
     }
-    if (pattern_is(wish.uri)) {
+    if (sources_is(wish.uri)) {
         answer_result(asker, "a pattern stands on the command line or in the configuration file");
         return;
     }

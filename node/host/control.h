@@ -15,3 +15,7 @@ struct host_control;
 // name is taken, says so and serves without.
 struct host_control *control_create(struct host *host);
 void control_destroy(struct host_control *control);
+
+// What became of a volume, for those who wait for a rescan: a source has answered meanwhile. The
+// control may be NULL.
+void control_note(struct host_control *control, const char *volume, const char *what);

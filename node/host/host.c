@@ -12,11 +12,12 @@
 #include "base/time.h"
 #include "listen/passed.h"
 #include "node/cta/cta.h"
+#include "node/discovery/announcer.h"
+#include "node/discovery/sources.h"
 #include "node/host/agent.h"
 #include "node/host/announcement.h"
 #include "node/host/config.h"
 #include "node/host/control.h"
-#include "node/host/folders.h"
 #include "node/host/pool.h"
 #include "node/host/reservations.h"
 #include "node/host/secrets.h"
@@ -101,9 +102,29 @@ static void before_on_deadline(void *ctx, instant_ns now)
     }
 }
 
+// For the operator, and for who waits for a rescan.
+static void note_change(void *ctx, const char *volume, const char *what)
+{
+    struct host *host = ctx;
+    host_note_said(host, volume, what);
+    control_note(host->control, volume, what);
+}
+
+static void sources_follow(struct host *host)
+{
+    struct why why;
+    if (host->has_news) {
+        host->has_news = false;
+        if (host_look(host, note_change, host, &why) != 0) {
+            host_say(host, why.text);
+        }
+    }
+}
+
 static void after_batch_end(void *ctx, instant_ns now)
 {
     struct host *host = ctx;
+    sources_follow(host);
     host_volumes_come(host);
     cta_flush(host->cta, now);
     host_check_started(host);
@@ -285,7 +306,8 @@ static void signals_ignore(void)
 static void host_teardown(struct host *host)
 {
     host_captive_close(host);
-    folders_destroy(host->folders);
+    announcer_destroy(host->announcer);
+    sources_destroy(host->sources);
     announcement_end(&host->announcement);
     control_destroy(host->control);
     web_destroy(host->page);

@@ -12,7 +12,7 @@
 //     captive.c   the command that a captive node serves
 //     config.c    the configuration file
 //     volumes.c   what is to be served, at the start and by rescans
-//     found.c     what a pattern (pattern.c) finds in its folder, which folders.c watches
+//     found.c     the volumes that a source (node/discovery) has
 //     status.c    what weft status shows; control.c answers it, at a place that runtime.c names
 //     metrics.c   the same for Prometheus
 //     web.c       both by HTTP, and a page in a browser; events.c: what was said last
@@ -56,6 +56,7 @@ struct host_config {
     bool takes_volumes;   // that weft rescan --add names
     bool is_read_only;    // all volumes, those that come later too
     bool is_quiet;        // nothing on standard output
+    bool is_announced;    // NVMe discovery over TCP, by mDNS
 };
 
 // Serves until a signal, or the end of the captive command. The exit status: that of the captive

@@ -7,8 +7,12 @@
 #include <string.h>
 #include <uuid/uuid.h>
 
+#include <weft/nvme.h>
+
 #include "cgroup/memory.h"
 #include "listen/passed.h"
+#include "node/discovery/announcer.h"
+#include "node/discovery/sources.h"
 #include "node/host/agent.h"
 #include "node/host/announcement.h"
 #include "node/host/host.h"
@@ -183,11 +187,11 @@ static bool has_failed_rta(struct host *host)
     return false;
 }
 
-// By a pattern: it is left out, and tried again.
+// By a source: it is left out, and tried again.
 static bool is_found(const struct host *host, const struct resource *row)
 {
     const struct volume_wish *wish = host_wish_find(&host->wanted, row->name);
-    return wish != NULL && wish->is_found;
+    return wish != NULL && wish->source != 0;
 }
 
 // At the start an RTA that does not come up, a volume that cannot be opened, or an address that
@@ -218,6 +222,39 @@ static bool has_failed(struct host *host)
     return false;
 }
 
+// The port of NVMe/TCP, as it is listened at; 0: at none.
+static uint16_t nvme_tcp_port(struct host *host)
+{
+    const struct resource none = {.member = 1}; // of which the address alone counts
+    struct weft_nvme_address address;
+    char uri[HOST_URI_MAX];
+    struct why why;
+    uint64_t port = 0;
+    for (unsigned i = 0; i < host->tts_count && port == 0; i++) {
+        if (strcmp(host->ttss[i].option, "nvme-tcp") == 0 && host_uri(host, i, &none, 0, uri) &&
+            weft_nvme_address_parse(uri, &address, why.text) == 0) {
+            text_number_parse(address.port, 1, UINT16_MAX, &port);
+        }
+    }
+    return (uint16_t)port;
+}
+
+static void mdns_start(struct host *host)
+{
+    struct announcer_parts parts = {
+        .loop = host->loop, .port = nvme_tcp_port(host), .ctx = host, .say = host_say};
+    if (host->config->is_announced && parts.port != 0) {
+        host->announcer = announcer_create(&parts);
+    }
+}
+
+// What sources have is served too, once they have answered; they are given up in time.
+static bool has_what_was_asked(const struct host *host)
+{
+    struct source_status status;
+    return sources_at(host->sources, 0, &status) == 0 || host_volumes_are_settled(host);
+}
+
 void host_check_started(struct host *host)
 {
     if (host->has_announced) {
@@ -226,7 +263,7 @@ void host_check_started(struct host *host)
     if (has_failed(host)) {
         host->has_announced = true;
         host_end(host, EXIT_FAILURE);
-    } else if (uma_has_started(host->uma)) {
+    } else if (has_what_was_asked(host) && uma_has_started(host->uma)) {
         host->has_announced = true;
         if (!host->config->is_quiet) {
             announce(host);
@@ -237,6 +274,7 @@ void host_check_started(struct host *host)
                              "give a command that can be run");
             host_end(host, EXIT_FAILURE);
         } else {
+            mdns_start(host);
             notify_ready(host);
         }
     }

@@ -10,6 +10,8 @@
 #include "base/histogram.h"
 #include "base/time.h"
 #include "node/cta/cta.h"
+#include "node/discovery/announcer.h"
+#include "node/discovery/sources.h"
 #include "node/host/agent.h"
 #include "node/host/events.h"
 #include "node/host/pool.h"
@@ -147,6 +149,44 @@ static void put_logical_unit(struct json_object *object, const struct resource *
     put_number(object, "lun", iscsi_lun(row));
 }
 
+// Of a volume that a source has.
+static const char *source_of(const struct host *host, const struct resource *row)
+{
+    const struct volume_wish *wish = host_wish_find(&host->wanted, row->name);
+    const char *uri = wish != NULL ? sources_uri(host->sources, wish->source) : NULL;
+    return uri != NULL ? uri : "";
+}
+
+static struct json_object *sources_array(const struct host *host)
+{
+    struct json_object *sources = json_object_new_array();
+    struct source_status status;
+    unsigned number;
+    for (size_t i = 0; (number = sources_at(host->sources, i, &status)) != 0; i++) {
+        struct json_object *object = json_object_new_object();
+        put_text(object, "uri", sources_uri(host->sources, number));
+        put_text(object, "state", status.state);
+        put_text(object, "why", status.why);
+        put_number(object, "volumes", status.volumes);
+        put_number(object, "left_out", status.left_out);
+        put_number(object, "unasked", status.unasked);
+        put_number(object, "readings", status.readings);
+        put_number(object, "failures", status.failures);
+        json_object_array_add(sources, object);
+    }
+    return sources;
+}
+
+static struct json_object *mdns_object(const struct host *host)
+{
+    struct json_object *object = json_object_new_object();
+    const char *text;
+    bool is_announced = announcer_is_announced(host->announcer, &text);
+    json_object_object_add(object, "announced", json_object_new_boolean(is_announced));
+    put_text(object, is_announced ? "name" : "why", text);
+    return object;
+}
+
 static struct json_object *volume_object(struct host *host, const struct resource *row)
 {
     static const char *const states[] = {[RESOURCE_NOT_READY] = "not ready",
@@ -165,6 +205,7 @@ static struct json_object *volume_object(struct host *host, const struct resourc
     put_text(object, "name", row->name);
     put_text(object, "state", states[row->state]);
     put_text(object, "why", uma_volume_why(host->uma, row->volume));
+    put_text(object, "source", source_of(host, row));
     put_text(object, "rta", unit.name);
     put_text(object, "driver", row->profile.driver);
     put_text(object, "uuid", uuid);
@@ -476,6 +517,10 @@ struct json_object *status_object(struct host *host)
     put_number(object, "pool", host->pool.len);
     put_number(object, "pool_taken", cta_pool_taken_len(host->cta));
     json_object_object_add(object, "volumes", volumes);
+    json_object_object_add(object, "sources", sources_array(host));
+    if (host->announcer != NULL) {
+        json_object_object_add(object, "mdns", mdns_object(host));
+    }
     json_object_object_add(object, "latency_by_driver", drivers_object(host));
     json_object_object_add(object, "rtas", units);
     json_object_object_add(object, "clients", clients_array(host));

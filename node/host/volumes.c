@@ -3,12 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "node/discovery/sources.h"
 #include "node/host/agent.h"
 #include "node/host/config.h"
-#include "node/host/folders.h"
 #include "node/host/found.h"
 #include "node/host/host.h"
-#include "node/host/pattern.h"
 #include "node/host/secrets.h"
 #include "node/host/wish.h"
 #include "node/interface/volume.h"
@@ -22,20 +21,17 @@ void host_note_said(void *ctx, const char *volume, const char *what)
     host_say(ctx, line);
 }
 
-static void on_folder(void *ctx)
+static void on_change(void *ctx)
 {
     struct host *host = ctx;
-    struct why why;
-    if (host_look(host, host_note_said, host, &why) != 0) {
-        host_say(host, why.text);
-    }
+    host->has_news = true;
 }
 
 // Will the RTA that it is placed in never have another volume?
 static bool is_alone(const struct host_config *config)
 {
     bool is_fixed = config->volume_count == 1 && config->path == NULL && !config->takes_volumes &&
-                    !pattern_is(config->volumes[0].uri);
+                    !sources_is(config->volumes[0].uri);
     return config->rta == HOST_RTA_EACH || is_fixed;
 }
 
@@ -73,26 +69,8 @@ int host_volume_add(struct host *host, const struct volume_wish *wish, struct wh
     return error;
 }
 
-// Its folder is looked at again when something happens there.
-static void folder_watch(struct host *host, const struct volume_wish *wish)
-{
-    char folder[PATTERN_PATH_MAX], pattern[PATTERN_PATH_MAX], line[PATTERN_PATH_MAX + 128];
-    struct why why;
-    if (!pattern_is(wish->uri) || pattern_parse(wish->uri, folder, pattern, &why) != 0) {
-        return;
-    }
-    host->folders =
-        host->folders != NULL ? host->folders : folders_create(host->loop, on_folder, host);
-    int error = host->folders != NULL ? folders_watch(host->folders, folder) : -ENOMEM;
-    if (error != 0) {
-        snprintf(line, sizeof line, "%s is not watched, only looked at by weft rescan: %s", folder,
-                 strerror(-error));
-        host_say(host, line);
-    }
-}
-
 // What is to be served now: the volumes of the file as it was last read, those of the command line,
-// and of patterns among them what they find.
+// and of sources among them what they have.
 static int wanted_read(struct host *host, struct host_config *ret, struct why *ret_why)
 {
     const struct host_config *config = host->config, *in_file = &host->in_file;
@@ -102,15 +80,23 @@ static int wanted_read(struct host *host, struct host_config *ret, struct why *r
         const struct volume_wish *wish =
             is_in_file ? &in_file->volumes[i]
                        : &config->volumes[config->file_volume_count + i - in_file->volume_count];
-        folder_watch(host, wish); // first: what comes meanwhile is found, or told of
-        int error = found_add(ret, wish, host_say, host);
+        int error = found_add(ret, wish, host->sources, host_say, host);
         if (error != 0) {
             why_say(ret_why, "%s: %s", wish->name,
                     error == -EEXIST ? "there is another volume of this name" : strerror(-error));
             return error;
         }
     }
+    sources_sweep(host->sources);
     return 0;
+}
+
+static int sources_setup(struct host *host)
+{
+    const struct source_host parts = {
+        .loop = host->loop, .ctx = host, .on_change = on_change, .say = host_say};
+    host->sources = sources_create(&parts);
+    return host->sources != NULL ? 0 : -ENOMEM;
 }
 
 static int in_file_copy(struct host *host)
@@ -127,7 +113,8 @@ int host_volumes_add(struct host *host)
     struct host_config *wanted = &host->wanted;
     const char *object = "these volumes";
     struct why why = {""};
-    int error = in_file_copy(host);
+    int error = sources_setup(host);
+    error = error == 0 ? in_file_copy(host) : error;
     error = error == 0 ? wanted_read(host, wanted, &why) : error;
     for (size_t i = 0; i < wanted->volume_count && error == 0; i++) {
         object = wanted->volumes[i].name;
@@ -303,6 +290,7 @@ static int files_read(struct host *host, struct why *ret_why)
 int host_rescan(struct host *host, host_note *note, void *ctx, struct why *ret_why)
 {
     int error = files_read(host, ret_why);
+    sources_ask(host->sources);
     return error == 0 ? host_look(host, note, ctx, ret_why) : error;
 }
 
@@ -327,5 +315,6 @@ void host_volumes_come(struct host *host)
 
 bool host_volumes_are_settled(const struct host *host)
 {
-    return host->coming.volume_count == 0 && uma_is_settled(host->uma);
+    return sources_are_settled(host->sources) && !host->has_news &&
+           host->coming.volume_count == 0 && uma_is_settled(host->uma);
 }

@@ -9,7 +9,8 @@
 #include "node/ddm/parameters.h"
 #include "node/ddm/registry.h"
 #include "node/ddm/uri.h"
-#include "node/host/pattern.h"
+#include "node/discovery/names.h"
+#include "node/discovery/sources.h"
 #include "node/interface/request.h"
 #include "node/interface/uma_rta.h"
 #include "node/interface/uma_tts.h"
@@ -18,15 +19,10 @@
 #include "node/nvme/wire.h"
 #include "text/quantity.h"
 
-static bool is_name_char(char c)
-{
-    return isalnum((unsigned char)c) || c == '.' || c == '_' || c == '-';
-}
-
 bool wish_name_is_good(const char *name)
 {
     size_t len = 0;
-    while (is_name_char(name[len])) {
+    while (names_char_is_good(name[len])) {
         len++;
     }
     return len > 0 && name[len] == '\0' && len < VOLUME_NAME_MAX;
@@ -42,29 +38,12 @@ static bool has_scheme(const char *text)
     return len > 0 && text[len] == ':';
 }
 
-static const char *last_component(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
-void wish_name_of_path(const char *path, char ret_name[VOLUME_NAME_MAX])
-{
-    snprintf(ret_name, VOLUME_NAME_MAX, "%s", last_component(path));
-    for (char *c = ret_name; *c != '\0'; c++) {
-        *c = is_name_char(*c) ? *c : '_';
-    }
-    if (ret_name[0] == '\0') {
-        snprintf(ret_name, VOLUME_NAME_MAX, "volume");
-    }
-}
-
 // Of a file its own name, else the driver's: what others have for an object makes no name.
 static void name_derive(const struct uri *uri, char ret_name[VOLUME_NAME_MAX])
 {
     const char *driver = uri->schemes[uri->scheme_count - 1];
     bool is_file = strcmp(driver, "file") == 0;
-    wish_name_of_path(is_file ? uri->object : driver, ret_name);
+    names_of_path(is_file ? uri->object : driver, ret_name);
 }
 
 static int allow_add(struct volume_wish *wish, const char *identity, size_t len,
@@ -200,15 +179,14 @@ static int uri_complete(const char *uri, char ret[UNIT_URI_MAX])
     return snprintf(ret, UNIT_URI_MAX, "file:%s", uri);
 }
 
-// Of a pattern: could what it finds be a volume?
+// Of a source: could what it finds be a volume?
 static bool is_known(const char *uri, struct why *ret_why)
 {
-    char folder[PATTERN_PATH_MAX], pattern[PATTERN_PATH_MAX], one[UNIT_URI_MAX];
-    if (!pattern_is(uri)) {
+    char one[UNIT_URI_MAX];
+    if (!sources_is(uri)) {
         return ddm_registry_knows(uri, ret_why);
     }
-    return pattern_parse(uri, folder, pattern, ret_why) == 0 && pattern_uri_of(uri, "/", one) &&
-           ddm_registry_knows(one, ret_why);
+    return sources_check(uri, one, ret_why) == 0 && ddm_registry_knows(one, ret_why);
 }
 
 bool wish_has_number(const struct volume_wish *wish)
@@ -231,8 +209,8 @@ int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why
     if (error != 0) {
         return error;
     }
-    if (wish_has_number(ret) && pattern_is(ret->uri)) {
-        why_say(ret_why, "nsid and lun are numbers of one volume, not of all that a pattern finds");
+    if (wish_has_number(ret) && sources_is(ret->uri)) {
+        why_say(ret_why, "nsid and lun are numbers of one volume, not of all that a source finds");
         return -EINVAL;
     }
     return is_known(ret->uri, ret_why) ? 0 : -EINVAL;
@@ -245,7 +223,7 @@ int wish_parse(const char *text, struct volume_wish *ret, struct why *ret_why)
     size_t len = equals != NULL ? (size_t)(equals - text) : 0;
     bool has_name = len > 0 && len < sizeof ret->name;
     for (size_t i = 0; i < len && has_name; i++) {
-        has_name = is_name_char(text[i]);
+        has_name = names_char_is_good(text[i]);
     }
     int error = wish_uri_parse(has_name ? equals + 1 : text, ret, ret_why);
     struct uri uri;

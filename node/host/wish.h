@@ -17,9 +17,6 @@ int wish_parse(const char *text, struct volume_wish *ret, struct why *ret_why);
 // in each, which no pattern has, `standby` whether other nodes serve it too.
 int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why);
 
-// The name of a volume that is this file.
-void wish_name_of_path(const char *path, char ret_name[VOLUME_NAME_MAX]);
-
 // Gives the wish another name if one of `others` has its: "name-2".
 void wish_name_settle(const struct volume_wish *others, size_t other_count,
                       struct volume_wish *wish);

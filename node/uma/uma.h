@@ -47,7 +47,8 @@ struct volume_wish {
     bool is_alone;              // no other volume will have its unit
     bool read_only;
     bool may_stand_by; // other nodes serve it too, one at a time; its unit is its own
-    bool is_found;     // by a pattern: that it cannot be opened is no failure of the node
+    unsigned source;   // of where it was found: that it cannot be opened is no failure of the
+                       // node; 0: the operator has named it
     bool has_uuid;     // set by the operator, else derived from the origin
     bool has_nguid;
     struct volume_identity identity;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -331,4 +332,19 @@ void confinement_narrow(const struct ddm *chain)
         landlock_from_files();
     }
     filter_narrow(chain, reads_files);
+}
+
+void confinement_narrow_to(const char *const *calls)
+{
+    const struct ddm_driver asking = {.calls = calls, .makes_threads = true, .reads_files = true};
+    const struct ddm chain = {.driver = &asking};
+    confinement_narrow(&chain);
+}
+
+void confinement_limit_memory(uint64_t len)
+{
+    const struct rlimit limit = {.rlim_cur = len, .rlim_max = len};
+    if (!IS_SANITIZED && setrlimit(RLIMIT_DATA, &limit) != 0) {
+        say_missing("limit of memory", -errno);
+    }
 }

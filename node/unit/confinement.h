@@ -26,3 +26,10 @@ uint32_t confinement_begin(void);
 // When the chain's device is open, and none other will be. Nothing happens with a driver whose
 // calls nobody knows. Threads that it has are held by the list; capabilities are this one's.
 void confinement_narrow(const struct ddm *chain);
+
+// The same of a process that drives no device, asks over a network by these calls, looks names up
+// and has threads.
+void confinement_narrow_to(const char *const *calls);
+
+// So many octets of its own, and no more, whatever strangers send it.
+void confinement_limit_memory(uint64_t len);

@@ -12,25 +12,35 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "node/discovery/sources.h"
 #include "node/host/config.h"
 #include "node/host/found.h"
-#include "node/host/pattern.h"
 #include "node/host/wish.h"
 #include "node/interface/request.h"
+#include "node/loop/loop.h"
 
 enum { PATH_LEN = 256, SAID_MAX = 1024 };
 
 static char place[] = "/tmp/weft-found.XXXXXX";
 static char said[SAID_MAX]; // the last line
+static struct loop *loop;
+static struct sources *sources;
 
 static void say(void *ctx, const char *line)
 {
     snprintf(said, sizeof said, "%s", line);
 }
 
+static void on_change(void *ctx)
+{
+}
+
 static int make_place(void **state)
 {
-    return mkdtemp(place) != NULL ? 0 : -1;
+    loop = loop_create();
+    const struct source_host host = {.loop = loop, .on_change = on_change, .say = say};
+    sources = loop != NULL ? sources_create(&host) : NULL;
+    return mkdtemp(place) != NULL && sources != NULL ? 0 : -1;
 }
 
 static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *where)
@@ -40,6 +50,8 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
 
 static int remove_place(void **state)
 {
+    sources_destroy(sources);
+    loop_destroy(loop);
     return nftw(place, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -67,8 +79,8 @@ static void find(struct host_config *to, const char *folder, const char *rest)
     snprintf(text, sizeof text, "%s/%s", folder, rest);
     said[0] = '\0';
     assert_int_equal(wish_parse(text, &wish, &why), 0);
-    assert_true(pattern_is(wish.uri));
-    assert_int_equal(found_add(to, &wish, say, NULL), 0);
+    assert_true(sources_is(wish.uri));
+    assert_int_equal(found_add(to, &wish, sources, say, NULL), 0);
 }
 
 static void assert_is(const struct volume_wish *wish, const char *name, const char *folder,
@@ -78,7 +90,7 @@ static void assert_is(const struct volume_wish *wish, const char *name, const ch
     snprintf(uri, sizeof uri, "file:%s/%s", folder, rest);
     assert_string_equal(wish->name, name);
     assert_string_equal(wish->uri, uri);
-    assert_true(wish->is_found);
+    assert_true(wish->source != 0);
 }
 
 static void files_are_found_in_the_order_of_their_names(void **state)
@@ -152,11 +164,11 @@ static void there_are_no_more_than_volumes_can_be(void **state)
     assert_is(&found.volumes[0], "0000", folder, "0000");
     snprintf(name, sizeof name, "%04u", NODE_VOLUME_COUNT_MAX - 1);
     assert_is(&found.volumes[NODE_VOLUME_COUNT_MAX - 1], name, folder, name);
-    assert_non_null(strstr(said, "5 files are not served: they are too many"));
+    assert_non_null(strstr(said, "5 volumes are not served: they are too many"));
     snprintf(prefixed, sizeof prefixed, "glob:%s", folder);
     find(&found, prefixed, "0000");
     assert_int_equal(found.volume_count, NODE_VOLUME_COUNT_MAX);
-    assert_non_null(strstr(said, "1 files are not served"));
+    assert_non_null(strstr(said, "1 volumes are not served"));
     config_free(&found);
 }
 
@@ -174,9 +186,9 @@ static void what_is_no_pattern_stands_for_itself(void **state)
     struct volume_wish wish;
     struct why why = {""};
     assert_int_equal(wish_parse("ram:1M", &wish, &why), 0);
-    assert_int_equal(found_add(&found, &wish, say, NULL), 0);
+    assert_int_equal(found_add(&found, &wish, sources, say, NULL), 0);
     assert_int_equal(found.volume_count, 1);
-    assert_false(found.volumes[0].is_found);
+    assert_int_equal(found.volumes[0].source, 0);
     config_free(&found);
 }
 

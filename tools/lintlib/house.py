@@ -72,8 +72,12 @@ ROOMS = {
     'http': ('listen text base', 'a door for browsers; what it shows is its opener\'s'),
     'node/unit': ('node/rta node/ddm node/bus node/loop node/interface text base',
                   'wires the process of an RTA'),
-    'node/host': ('http listen node/unit node/iscsi node/scsi node/tts node/fabric node/stream '
-                  'node/nvme node/uma node/cta node/reservation node/rta node/ddm node/bus '
+    'node/mdns': ('', 'a module: announces by Avahi, and knows nothing of who is announced'),
+    'node/discovery': ('node/mdns node/unit node/ddm node/loop node/interface text base weft',
+                       'which volumes others have; what becomes of them is its caller\'s'),
+    'node/host': ('http listen node/discovery node/unit node/iscsi node/scsi node/tts '
+                  'node/fabric node/stream node/nvme node/uma node/cta node/reservation '
+                  'node/rta node/ddm node/bus '
                   'node/loop node/interface control cgroup text base weft',
                   'wires the host storage node'),
     'initiator/tcp': ('node/nvme wire base',
@@ -84,8 +88,8 @@ ROOMS = {
                   'public verbs only: it runs on any RNIC'),
     'draw': ('mpa wire text base',
              'a capture in, a picture out: octets go through the parsers of the engine'),
-    'cli': ('http node/host node/unit node/rta node/ddm node/interface draw control cgroup text '
-            'base weft abi',
+    'cli': ('http node/host node/discovery node/unit node/rta node/ddm node/interface draw '
+            'control cgroup text base weft abi',
             'what a command needs, any program must be able to have'),
     'examples': ('weft abi', 'what any program could do: public headers alone'),
     'sim': ('rnic link wire base weft', 'drives whole devices from outside, and forges packets'),

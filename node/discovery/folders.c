@@ -1,4 +1,4 @@
-#include "node/host/folders.h"
+#include "node/discovery/folders.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-#include "node/host/pattern.h"
+#include "node/discovery/pattern.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,0 +1,64 @@
+// What a process that asks reports of it.
+
+#include "node/discovery/asking.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "node/discovery/report.h"
+#include "node/loop/loop.h"
+
+static void report(const struct asking *asking, const struct report *report)
+{
+    if (send(asking->channel, report, sizeof *report, MSG_NOSIGNAL) != sizeof *report) {
+        exit(EXIT_FAILURE); // nobody listens
+    }
+}
+
+instant_ns asking_clock(void)
+{
+    return loop_clock();
+}
+
+bool asking_wants(const struct asking *asking, const char *target)
+{
+    return fnmatch(asking->uri->pattern, target, 0) == 0;
+}
+
+void asking_begin(const struct asking *asking)
+{
+    report(asking, &(struct report){.kind = REPORT_BEGIN});
+}
+
+void asking_end(const struct asking *asking, int error, const char *why)
+{
+    struct report message = {.kind = error == 0 ? REPORT_END : REPORT_FAILED,
+                             .number = asking->left_out};
+    snprintf(message.text, sizeof message.text, "%s", why);
+    report(asking, &message);
+}
+
+bool asking_unit(struct asking *asking, const char *where, const char *target, uint32_t number)
+{
+    struct report message = {.kind = REPORT_UNIT, .number = number};
+    bool is_short =
+        snprintf(message.where, sizeof message.where, "%s", where) < (int)sizeof message.where &&
+        snprintf(message.target, sizeof message.target, "%s", target) < (int)sizeof message.target;
+    if (is_short && asking->units < asking->uri->most) {
+        asking->units++;
+        report(asking, &message);
+    } else {
+        asking->left_out++;
+    }
+    return asking->units < asking->uri->most;
+}
+
+void asking_keep(const struct asking *asking, const char *target, const char *why)
+{
+    struct report message = {.kind = REPORT_KEPT};
+    snprintf(message.target, sizeof message.target, "%s", target);
+    snprintf(message.text, sizeof message.text, "%s", why);
+    report(asking, &message);
+}

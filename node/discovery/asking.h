@@ -1,0 +1,28 @@
+// A reading of a source, in an envoy's process, which may block: what is heard is reported at once.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/time.h"
+#include "node/discovery/remote_uri.h"
+
+struct asking {
+    const struct remote_uri *uri;
+    int channel;
+    instant_ns until; // what has not been asked by then is kept
+    uint32_t units, left_out;
+};
+
+// The instant by the clock that `until` is of.
+instant_ns asking_clock(void);
+// Does the pattern match the target's name?
+bool asking_wants(const struct asking *asking, const char *target);
+
+void asking_begin(const struct asking *asking);
+// A unit of a target, at `where` (empty: where it was asked). False: as many as there may be.
+bool asking_unit(struct asking *asking, const char *where, const char *target, uint32_t number);
+// A target that could not be asked, and why: what it had last stands.
+void asking_keep(const struct asking *asking, const char *target, const char *why);
+// All has been reported; or it was in vain, with the reason.
+void asking_end(const struct asking *asking, int error, const char *why);
