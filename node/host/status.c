@@ -315,6 +315,8 @@ static struct json_object *unit_object(struct host *host, uint32_t number,
     put_number(object, "memory", pool_part_memory(&host->pool, number));
     put_number(object, "refusals", rta->refusals);
     put_number(object, "resubmissions", rta->resubmissions);
+    put_number(object, "buffers_held", rta->buffers_held);
+    put_number(object, "octets_held", rta->octets_held);
     put_number(object, "turns", rta->turns);
     return object;
 }

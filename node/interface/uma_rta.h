@@ -22,7 +22,7 @@
 #include "base/why.h"
 #include "node/interface/volume.h"
 
-enum { UMA_RTA_VERSION = 6, UNIT_URI_MAX = 1024, UNIT_WHY_MAX = 256 };
+enum { UMA_RTA_VERSION = 7, UNIT_URI_MAX = 1024, UNIT_WHY_MAX = 256 };
 
 enum unit_message_kind {
     UNIT_HELLO = 1,
@@ -47,6 +47,8 @@ struct unit_counters {
     uint64_t duplicates;      // frames and requests dropped because they came twice
     uint64_t refusals;        // requests refused at the door: no row, no sense
     uint64_t resubmissions;   // commands given to a device again
+    uint64_t buffers_held;    // lent with requests that have not ended,
+    uint64_t octets_held;     // and how long they are
     uint64_t turns;           // of its loop
     uint64_t landlock;        // the version that confines its process; 0: none
 };

@@ -4,7 +4,8 @@
 // it wanted.
 //
 // The books of the pool are the CTA's: here is only checked that a buffer lies within the pool, and
-// counted what is held, so that a buffer that was never released is seen.
+// counted what is held, so that a buffer that was never released is seen: in weft status, and in
+// what a drained RTA says at its end.
 #pragma once
 
 #include <stdbool.h>

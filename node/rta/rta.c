@@ -1,12 +1,15 @@
 #include "node/rta/rta.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "node/interface/volume.h"
 #include "node/rta/agent.h"
+
+enum { LINE_MAX = 128 };
 
 struct rta *rta_create(const struct rta_parts *parts)
 {
@@ -27,8 +30,22 @@ struct rta *rta_create(const struct rta_parts *parts)
     return rta;
 }
 
+// Its requests have ended: what is held now is released by nobody.
+static void held_say(struct rta *rta)
+{
+    char line[LINE_MAX];
+    if (rta_is_drained(rta) && rta->dma.held_count > 0) {
+        snprintf(line, sizeof line,
+                 "drained, and holds %" PRIu64 " buffers of the pool all the same (%" PRIu64
+                 " octets)",
+                 rta->dma.held_count, rta->dma.held_len);
+        rta->parts.say(rta->parts.ctx, line);
+    }
+}
+
 void rta_destroy(struct rta *rta)
 {
+    held_say(rta);
     io_destroy(rta->io);
     store_destroy(rta->store);
     residual_destroy(rta->residual);
@@ -289,6 +306,8 @@ static void on_status(struct rta *rta)
     answer.counters = rta->counters;
     answer.counters.landlock = rta->parts.landlock;
     answer.counters.in_flight = io_in_flight(rta->io);
+    answer.counters.buffers_held = rta->dma.held_count;
+    answer.counters.octets_held = rta->dma.held_len;
     answer.counters.retransmissions = frames->resent;
     answer.counters.duplicates += frames->duplicates + io->duplicates;
     answer.counters.resubmissions = io->resubmissions + io->retries;

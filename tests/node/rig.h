@@ -276,8 +276,11 @@ static inline void rig_unwatch(void *ctx, int fd)
 {
 }
 
+static char rig_last_line[256]; // that an RTA said to the operator
+
 static inline void rig_say_line(void *ctx, const char *line)
 {
+    snprintf(rig_last_line, sizeof rig_last_line, "%s", line);
 }
 
 static inline void rig_on_only(void *ctx, const struct ddm *chain)

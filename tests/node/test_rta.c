@@ -417,6 +417,22 @@ static void a_drained_rta_says_so(void **state)
     rig_destroy(rig);
 }
 
+static void a_buffer_that_was_never_released_is_told_of(void **state)
+{
+    struct rig *rig = rig_create();
+    const struct frame f = {.buffer_offset = BLOCK, .buffer_len = BLOCK};
+    void *data;
+    play_on(rig);
+    assert_true(dma_obtain(&rig->rta->dma, &f, &data));
+    const struct unit_message *said = rig_tell(rig, (struct unit_message){.kind = UNIT_STATUS});
+    assert_int_equal(said->counters.buffers_held, 1);
+    assert_int_equal(said->counters.octets_held, BLOCK);
+    rta_on_message(rig->rta, &(struct unit_message){.kind = UNIT_DRAIN}, -1, rig->now);
+    assert_true(rta_is_drained(rig->rta));
+    rig_destroy(rig);
+    assert_non_null(strstr(rig_last_line, "holds 1 buffers of the pool all the same (4096"));
+}
+
 static void an_rta_that_yields_ends_with_what_is_under_way(void **state)
 {
     struct rig *rig = rig_create();
@@ -450,6 +466,7 @@ int main(void)
         cmocka_unit_test(a_row_that_leaves_ends_its_requests_first),
         cmocka_unit_test(a_buffer_is_held_from_the_request_to_its_completion),
         cmocka_unit_test(a_drained_rta_says_so),
+        cmocka_unit_test(a_buffer_that_was_never_released_is_told_of),
         cmocka_unit_test(an_rta_that_yields_ends_with_what_is_under_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,15 +15,15 @@ COMPLETIONS = ('ok', 'retry', 'malformed', 'range', 'unsupported', 'read only', 
                'standby')
 RTA = ('name state pid since_ms restarts failures why confinement requests results in_flight '
        'waiting replays retransmissions duplicates violations lent memory refusals resubmissions '
-       'turns').split()
+       'buffers_held octets_held turns').split()
 RDMA = ('connections accepted rejected broken stalled malformed_capsules capsules in_capsule '
         'fetched delivered oneshots invalidates descriptors bad_transfers').split()
 TCP = ('accepted refused malformed stalled digest_errors octets_in_capsules octets_asked '
        'octets_sent').split()
-ISCSI = ('accepted sessions refused malformed stalled digest_errors rejects octets_immediate '
-         'octets_asked octets_sent commands errors refusals').split()
-ISCSI_RDMA = ('accepted sessions refused malformed unlent broken stalled rejects pdus oneshots '
-              'closes fetched delivered descriptors bad_transfers commands errors '
+ISCSI = ('accepted sessions refused unproven malformed stalled digest_errors rejects '
+         'octets_immediate octets_asked octets_sent commands errors refusals').split()
+ISCSI_RDMA = ('accepted sessions refused unproven malformed unlent broken stalled rejects pdus '
+              'oneshots closes fetched delivered descriptors bad_transfers commands errors '
               'refusals').split()
 NVME = 'sessions controllers queues refused commands errors expired transfers_bad'.split()
 
@@ -67,8 +67,9 @@ def status_tells_every_number():
                       else None)
         volume, = found['volumes']
         told = {name: volume.pop(name) for name in ('uuid', 'uri', 'uris', 'latency', 'waits',
-                                                   'window_reads', 'nqn')}
+                                                   'window_reads', 'nqn', 'target')}
         assert told['nqn'] == f'nqn.2014-08.org.nvmexpress:uuid:{told["uuid"]}', told
+        assert told['target'] == f'iqn.2026-11.invalid.weft:uuid:{told["uuid"]}', told
         assert told['window_reads'] == 0, told
         assert told['uris'] == [told['uri']] == [node.uri('ram')], told
         assert found['latency_by_driver'] == {'ram': told['latency']}, found
@@ -78,8 +79,8 @@ def status_tells_every_number():
             looks_like_a_histogram(histogram)
         assert volume == {
             'name': 'ram', 'state': 'ready', 'why': '', 'rta': 'ram', 'driver': 'ram',
-            'nsid': 1, 'size': 1 << 20, 'block_size': 512, 'read_only': False, 'iops': 0, 'bps': 0,
-            'throttled': 0, 'connections': 1,
+            'nsid': 1, 'lun': 0, 'size': 1 << 20, 'block_size': 512, 'read_only': False,
+            'iops': 0, 'bps': 0, 'throttled': 0, 'connections': 1,
             'operations': DONE, 'octets': MOVED, 'completions': ENDED}, volume
         client, = found['clients']
         assert client.pop('address'), found
