@@ -19,7 +19,7 @@ static struct nbd *nbd;
 
 static inline int nbd_begin(void **state)
 {
-    stage = stage_create();
+    stage = stage_create(true);
     nbd = nbd_tts_create(&(struct nbd_parts){.loop = stage->loop,
                                              .listen = stage->listen,
                                              .uma = &stage_uma,

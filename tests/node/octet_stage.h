@@ -3,6 +3,9 @@
 // thread of its own; `stage_settle` waits until it has done what there is to do.
 #pragma once
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,7 +46,7 @@ struct octet_stage {
     struct loop *loop;
     struct loop_watch *watch; // of the words
     struct addresses listen;
-    char path[64];
+    char path[64];                 // of the socket; empty: it listens at a port of 127.0.0.1
     int client, words[2], echo[2]; // to the loop, and from it
     pthread_t thread;
 
@@ -56,6 +59,7 @@ struct octet_stage {
     struct resource_table table;
     uint32_t hidden; // volume that the client may not see; 0: none
     const struct tts_for_cta *service;
+    void *service_ctx;
     struct client asker; // who connected last
     unsigned connects, disconnects;
 
@@ -88,6 +92,7 @@ static void stage_connect(void *uma, struct connect_request *request)
 {
     struct octet_stage *s = uma;
     s->service = request->service;
+    s->service_ctx = request->tts_ctx;
     s->asker = request->client;
     request->status = CONNECT_OK;
     request->connection = STAGE_CONNECTION + s->connects++;
@@ -127,18 +132,16 @@ static void stage_carry_out(struct octet_stage *s, struct service_request *reque
     bool is_write = node_operation_facts(request->operation)->moves_to_device;
     bool has_data = request->data_len > 0;
     request->completion = is_write && s->fails_late ? NODE_OK : s->completion;
-    request->data = s->buffer;
+    request->data = request->operation == NODE_READ ? s->volume + request->offset : s->buffer;
     request->buffer.len = request->data_len;
-    if (request->operation == NODE_READ) {
-        memcpy(s->buffer, s->volume + request->offset, request->len);
-    } else if (request->operation == NODE_EXTENTS) {
+    if (request->operation == NODE_EXTENTS) {
         request->buffer.len = (uint32_t)(s->extent_count * sizeof s->extents[0]);
         memcpy(s->buffer, s->extents, request->buffer.len);
     }
     if (request->completion == NODE_OK && has_data) {
-        s->service->transfer(s->tts_ctx, request, now);
+        s->service->transfer(s->service_ctx, request, now);
     } else {
-        s->service->complete(s->tts_ctx, request, now);
+        s->service->complete(s->service_ctx, request, now);
     }
 }
 
@@ -164,12 +167,23 @@ static void stage_transferred(void *cta, struct service_request *request,
         if (request->completion == NODE_OK) {
             memcpy(s->volume + request->offset, s->buffer, request->len);
         }
-        s->service->complete(s->tts_ctx, request, now);
+        s->service->complete(s->service_ctx, request, now);
     }
 }
 
+static const struct reservation *stage_reservation(void *cta, uint32_t connection)
+{
+    return NULL;
+}
+
+static void stage_unclaim(void *cta, uint32_t connection, bool of_any)
+{
+}
+
 static const struct cta_for_tts stage_cta = {.submit = stage_submit,
-                                             .transferred = stage_transferred};
+                                             .transferred = stage_transferred,
+                                             .reservation = stage_reservation,
+                                             .unclaim = stage_unclaim};
 
 /* ---- the loop, in a thread of its own -------------------------------------------------------- */
 
@@ -313,9 +327,16 @@ static void stage_say(void *ctx, const char *host, const char *line)
 {
 }
 
-static inline struct octet_stage *stage_create(void)
+// Over IP, or (`by_unix`) by a socket in the file system.
+static inline struct octet_stage *stage_create(bool by_unix)
 {
     struct octet_stage *s = calloc(1, sizeof *s);
+    s->listen.count = 1;
+    snprintf(s->listen.of[0], ADDRESS_MAX, "127.0.0.1:0");
+    if (by_unix) {
+        snprintf(s->path, sizeof s->path, "/tmp/weft-stage.%d", (int)getpid());
+        snprintf(s->listen.of[0], ADDRESS_MAX, "unix:%s", s->path);
+    }
     s->volume = calloc(1, STAGE_LEN);
     s->buffer = calloc(1, STAGE_LEN);
     for (unsigned i = 0; i < 2; i++) {
@@ -332,22 +353,39 @@ static inline struct octet_stage *stage_create(void)
     snprintf(s->rows[1].name, sizeof s->rows[1].name, "other");
     s->table = (struct resource_table){.count = 2, .rows = s->rows};
     s->loop = loop_create();
-    snprintf(s->path, sizeof s->path, "/tmp/weft-stage.%d", (int)getpid());
-    s->listen.count = 1;
-    snprintf(s->listen.of[0], ADDRESS_MAX, "unix:%s", s->path);
     assert_int_equal(pipe(s->words) | pipe(s->echo), 0);
     s->watch = loop_watch(s->loop, s->words[0], EPOLLIN, stage_on_word, s);
     return s;
 }
 
-static inline int stage_call(const struct octet_stage *s)
+static inline int stage_call_unix(const struct octet_stage *s)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const struct timeval patience = {.tv_sec = STAGE_PATIENCE_S};
     int client = socket(AF_UNIX, SOCK_STREAM, 0);
     snprintf(address.sun_path, sizeof address.sun_path, "%s", s->path);
-    setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     assert_int_equal(connect(client, (struct sockaddr *)&address, sizeof address), 0);
+    return client;
+}
+
+// The port is that of the volume's URI: scheme://127.0.0.1:PORT/...
+static inline int stage_call_ip(const struct octet_stage *s)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    char uri[512] = "";
+    int client = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+    setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    assert_true(s->tts->uri(s->tts_ctx, &s->rows[0], 0, uri, sizeof uri));
+    address.sin_port = htons((uint16_t)atoi(strstr(uri, "127.0.0.1:") + strlen("127.0.0.1:")));
+    assert_int_equal(connect(client, (struct sockaddr *)&address, sizeof address), 0);
+    return client;
+}
+
+// A connection more.
+static inline int stage_call(const struct octet_stage *s)
+{
+    const struct timeval patience = {.tv_sec = STAGE_PATIENCE_S};
+    int client = s->path[0] != '\0' ? stage_call_unix(s) : stage_call_ip(s);
+    setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     return client;
 }
 
@@ -374,7 +412,9 @@ static inline void stage_destroy(struct octet_stage *s)
     loop_unwatch(s->watch);
     loop_destroy(s->loop);
     close(s->client);
-    unlink(s->path);
+    if (s->path[0] != '\0') {
+        unlink(s->path);
+    }
     for (unsigned i = 0; i < 2; i++) {
         close(s->words[i]);
         close(s->echo[i]);

@@ -351,6 +351,20 @@ static void context_that_was_chosen_goes_with_the_next_choice(void **state)
     hear(stage, CHUNK "0001 8001" COOKIE "00000006 00000016 0000");
 }
 
+static void client_that_is_slow_to_read_has_all_octets(void **state)
+{
+    enum { COUNT = 24 };
+    fill(stage->volume, 2 * MIB);
+    establish(true, false);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        ask(0, NBD_CMD_READ, i * 512, MIB);
+    }
+    stage_settle(stage);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        hear_data(1, i * 512, MIB);
+    }
+}
+
 /* ---- in parts -------------------------------------------------------------------------------- */
 
 static void long_reads_are_asked_for_in_parts(void **state)
@@ -553,6 +567,7 @@ int main(void)
         TEST(errors_of_reads_are_chunks),
         TEST(block_status_has_the_extents),
         TEST(context_that_was_chosen_goes_with_the_next_choice),
+        TEST(client_that_is_slow_to_read_has_all_octets),
         TEST(long_reads_are_asked_for_in_parts),
         TEST(long_writes_are_taken_in_parts),
         TEST(requests_are_answered_as_they_end),

@@ -1,0 +1,174 @@
+// iSCSI over TCP on its stage: PDUs of an initiator, with their digests and numbers.
+#pragma once
+
+#include "node/format/iscsi_pdu.h"
+#include "node/format/scsi.h"
+#include "node/iscsi/iscsi.h"
+#include "node/tts/iscsi_tcp.h"
+#include "tests/node/octet_stage.h"
+#include "wire/crc32c.h"
+
+#define TARGET "iqn.2026-11.invalid.weft:uuid:00000000-0000-0000-0000-000000000000"
+#define WHO    "InitiatorName=iqn.test:host\0TargetName=" TARGET "\0"
+
+enum { DATA_MAX = 512 << 10, BLOCK = 512, TRANSIT_TO_FULL = 0x87 };
+
+static struct octet_stage *stage;
+static struct iscsi *iscsi;
+static struct iscsi_tcp *tcp;
+static bool has_header_digest, has_data_digest;
+static uint32_t cmdsn, statsn, itt;
+
+// The last PDU that came.
+static struct {
+    uint8_t head[ISCSI_HEADER_LEN];
+    uint32_t data_len;
+    uint8_t data[DATA_MAX];
+} pdu;
+
+static inline int begin(void **state)
+{
+    stage = stage_create(false);
+    iscsi = iscsi_create(&(struct iscsi_parts){.uma = &stage_uma,
+                                               .uma_ctx = stage,
+                                               .cta = &stage_cta,
+                                               .cta_ctx = stage,
+                                               .say = stage_say});
+    tcp = iscsi_tcp_create(&(struct iscsi_tcp_parts){.iscsi = iscsi,
+                                                     .loop = stage->loop,
+                                                     .listen = stage->listen,
+                                                     .patience_ns = STAGE_PATIENCE_S * NS_PER_S});
+    stage->rows[1].identity.uuid[15] = 1;
+    has_header_digest = has_data_digest = false;
+    cmdsn = 100;
+    statsn = 7;
+    itt = 0x1000;
+    stage_start(stage, &iscsi_tcp_for_uma, tcp);
+    return 0;
+}
+
+static inline int end(void **state)
+{
+    stage_end(stage);
+    iscsi_tcp_destroy(tcp);
+    iscsi_destroy(iscsi);
+    stage_destroy(stage);
+    return 0;
+}
+
+static inline struct iscsi_counters counters(void)
+{
+    stage_settle(stage);
+    return iscsi_tcp_counters(tcp);
+}
+
+/* ---- PDUs ------------------------------------------------------------------------------------ */
+
+enum spoilt { NOTHING_SPOILT, HEADER_SPOILT, DATA_SPOILT };
+
+static inline void put_spoilt(uint8_t *head, const void *data, uint32_t len, enum spoilt spoilt)
+{
+    static uint8_t octets[DATA_MAX];
+    uint32_t pad = -len % 4, at = ISCSI_HEADER_LEN;
+    put_be32(head + ISCSI_OFF_AHS_LEN, len);
+    memcpy(octets, head, ISCSI_HEADER_LEN);
+    if (has_header_digest) {
+        crc32c_put(octets + at, crc32c(head, ISCSI_HEADER_LEN) ^ (spoilt == HEADER_SPOILT));
+        at += 4;
+    }
+    if (len > 0) {
+        memcpy(octets + at, data, len);
+        memset(octets + at + len, 0, pad);
+        at += len + pad;
+    }
+    if (has_data_digest && len > 0) {
+        crc32c_put(octets + at,
+                   crc32c(octets + at - len - pad, len + pad) ^ (spoilt == DATA_SPOILT));
+        at += 4;
+    }
+    say_octets(stage, octets, at);
+}
+
+static inline void put(uint8_t *head, const void *data, uint32_t len)
+{
+    put_spoilt(head, data, len, NOTHING_SPOILT);
+}
+
+static inline void take(enum iscsi_opcode opcode)
+{
+    uint8_t digest[4];
+    hear_octets(stage, pdu.head, sizeof pdu.head);
+    assert_int_equal(pdu.head[0], opcode);
+    if (has_header_digest) {
+        hear_octets(stage, digest, sizeof digest);
+        assert_int_equal(crc32c_get(digest), crc32c(pdu.head, sizeof pdu.head));
+    }
+    pdu.data_len = get_be32(pdu.head + ISCSI_OFF_AHS_LEN);
+    uint32_t padded = pdu.data_len + -pdu.data_len % 4;
+    assert_in_range(padded, 0, DATA_MAX);
+    if (padded > 0) {
+        hear_octets(stage, pdu.data, padded);
+    }
+    if (has_data_digest && padded > 0) {
+        hear_octets(stage, digest, sizeof digest);
+        assert_int_equal(crc32c_get(digest), crc32c(pdu.data, padded));
+    }
+}
+
+// Its numbers: of its status, if it takes one, and the window of 64 commands.
+static inline void expect_numbers(bool takes_status)
+{
+    assert_int_equal(get_be32(pdu.head + ISCSI_OFF_STATSN), statsn);
+    statsn += takes_status;
+    assert_int_equal(get_be32(pdu.head + ISCSI_OFF_EXPCMDSN), cmdsn);
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static inline void request_login(uint8_t flags, const char *text, size_t len)
+{
+    uint8_t head[ISCSI_HEADER_LEN] = {ISCSI_LOGIN_REQUEST | ISCSI_IMMEDIATE, flags};
+    memcpy(head + ISCSI_LOGIN_OFF_ISID, "\x80\1\2\3\4\5", ISCSI_ISID_LEN);
+    put_be32(head + ISCSI_OFF_ITT, itt);
+    put_be16(head + ISCSI_LOGIN_OFF_CID, 9);
+    put_be32(head + ISCSI_OFF_CMDSN, cmdsn);
+    put_be32(head + ISCSI_OFF_EXPSTATSN, statsn);
+    put(head, text, (uint32_t)len);
+}
+
+static inline void request(enum iscsi_opcode opcode, uint8_t flags, bool is_immediate,
+                           uint32_t at_20, const void *data, size_t len)
+{
+    uint8_t head[ISCSI_HEADER_LEN] = {(uint8_t)(opcode | (is_immediate ? ISCSI_IMMEDIATE : 0)),
+                                      flags};
+    put_be32(head + ISCSI_OFF_ITT, ++itt);
+    put_be32(head + 20, at_20);
+    put_be32(head + ISCSI_OFF_CMDSN, cmdsn);
+    cmdsn += !is_immediate;
+    put(head, data, (uint32_t)len);
+}
+
+static inline void hear_reject(enum iscsi_reject_reason reason)
+{
+    take(ISCSI_REJECT);
+    assert_int_equal(pdu.head[1], ISCSI_FINAL);
+    assert_int_equal(pdu.head[ISCSI_REJECT_OFF_REASON], reason);
+    assert_int_equal(get_be32(pdu.head + ISCSI_OFF_ITT), ISCSI_NO_TAG);
+    assert_int_equal(pdu.data_len, ISCSI_HEADER_LEN);
+    expect_numbers(true);
+}
+
+static inline void open_session(const char *keys, size_t len)
+{
+    char text[1024];
+    memcpy(text, WHO, sizeof(WHO) - 1);
+    memcpy(text + sizeof(WHO) - 1, keys, len);
+    request_login(TRANSIT_TO_FULL, text, sizeof(WHO) - 1 + len);
+    take(ISCSI_LOGIN_RESPONSE);
+    assert_int_equal(get_be16(pdu.head + ISCSI_LOGIN_OFF_STATUS), ISCSI_LOGIN_OK);
+    expect_numbers(true);
+}
+
+#define OPEN(keys) open_session(keys, sizeof(keys) - 1)
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
