@@ -8,7 +8,9 @@
 #include "mem/table.h"
 #include "mem/verdict.h"
 
+enum { REGION_ACCESS = MEM_ACCESS_ALL | MEM_ACCESS_ON_DEMAND | MEM_ACCESS_RELAXED_ORDERING };
 STATIC_CHECK(SGE_COUNT_MAX <= UINT8_MAX);
+STATIC_CHECK(REGION_ACCESS <= UINT8_MAX);
 
 // What a region is to be, before it is one.
 struct shape {
@@ -31,7 +33,7 @@ static int shape_check(struct mem_table *table, const struct shape *shape)
     if (!pd_is_live(table, shape->pd)) {
         return -EINVAL;
     }
-    if (shape->access & ~(uint32_t)(MEM_ACCESS_ALL | MEM_ACCESS_ON_DEMAND)) {
+    if (shape->access & ~(uint32_t)REGION_ACCESS) {
         return -EINVAL;
     }
     if ((shape->access & writing) && !(shape->access & MEM_ACCESS_LOCAL_WRITE)) {

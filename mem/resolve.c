@@ -73,6 +73,13 @@ enum mem_verdict mem_resolve(struct mem_table *table, struct mem_asker asker, ui
     return count_verdict(table, verdict);
 }
 
+bool mem_is_relaxed(struct mem_table *table, uint32_t stag)
+{
+    const struct slot *slot = slot_find(table, stag);
+    return slot != NULL && slot->kind == SLOT_REGION &&
+           (slot->access & MEM_ACCESS_RELAXED_ORDERING) != 0;
+}
+
 enum mem_verdict local_resolve(struct mem_table *table, uint32_t pd, const struct sge *sge,
                                bool write, struct mspan *ret)
 {

@@ -15,7 +15,8 @@
 //     regions       mem_region_register, _reregister, _deregister
 //     windows       mem_window_alloc, _bind, _dealloc, mem_windows_release_qp
 //     invalidation  mem_invalidate, mem_note_early, mem_early_end
-//     resolving     mem_resolve (peers), mem_resolve_sge (the local consumer), mem_table_version
+//     resolving     mem_resolve (peers), mem_resolve_sge (the local consumer), mem_table_version,
+//                   mem_is_relaxed
 //     one-shot      mem_oneshot_alloc, _probe, _open, _find, _close, _free, mem_is_oneshot
 //     sinks         mem_sinks_reserve, mem_sink_open, _close, mem_resolve_sink (read responses)
 #pragma once
@@ -42,6 +43,9 @@ enum mem_access {
     // Of regions alone: memory may come and go while it is registered, and is looked for at each
     // access.
     MEM_ACCESS_ON_DEMAND = 1 << 6,
+    // ... and what peers write may be placed in another order than they wrote it
+    // (IBV_ACCESS_RELAXED_ORDERING, which is another bit).
+    MEM_ACCESS_RELAXED_ORDERING = 1 << 7,
 };
 
 enum mem_limits {
@@ -246,6 +250,10 @@ enum mem_verdict mem_resolve(struct mem_table *table, struct mem_asker asker, ui
 // then whoever has asked for more than he needs at once may use it all, packet by packet. 0: it is
 // to be asked for each time, since there are, or were, regions on demand.
 uint64_t mem_table_version(const struct mem_table *table);
+
+// Is it a region's, with MEM_ACCESS_RELAXED_ORDERING? A window's never is, whatever it is bound to:
+// a peer may take it back in between.
+bool mem_is_relaxed(struct mem_table *table, uint32_t stag);
 
 // The local consumer's element: `write` if the engine will write there. Only regions are local
 // keys. An element of length 0 names nothing: MEM_OK and an empty span, its key is not looked at.

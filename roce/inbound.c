@@ -87,23 +87,32 @@ static bool has_place(const struct inbound *in, const struct wq *wq, struct mem_
            len <= in->place.len - in->arrived_len;
 }
 
+static void place(const struct inbound_placer *placer, uint8_t *to, struct span octets)
+{
+    if (placer == NULL) {
+        place_octets(to, octets);
+    } else {
+        placer->place(placer->ctx, to, octets);
+    }
+}
+
 // Otherwise the key is looked up again. A list may have more pieces than are told at a time.
 static enum mem_verdict place_write(const struct inbound *in, struct wq *wq, struct mem_asker asker,
-                                    struct span payload)
+                                    struct span payload, const struct inbound_placer *placer)
 {
     struct mspan pieces[SGE_COUNT_MAX];
     unsigned count;
     uint64_t va = in->va + in->arrived_len;
     enum mem_verdict verdict = MEM_OK;
     if (has_place(in, wq, asker, payload.len)) {
-        place_octets(in->place.ptr + in->arrived_len, payload);
+        place(placer, in->place.ptr + in->arrived_len, payload);
         return MEM_OK;
     }
     while (payload.len > 0 && verdict == MEM_OK) {
         verdict = mem_resolve(wq->config->mem, asker, in->rkey, va, payload.len,
                               MEM_ACCESS_REMOTE_WRITE, pieces, SGE_COUNT_MAX, &count);
         for (unsigned i = 0; i < count && verdict == MEM_OK; i++) {
-            place_octets(pieces[i].ptr, span_first(payload, pieces[i].len));
+            place(placer, pieces[i].ptr, span_first(payload, pieces[i].len));
             payload = span_skip(payload, pieces[i].len);
             va += pieces[i].len;
         }
@@ -112,7 +121,8 @@ static enum mem_verdict place_write(const struct inbound *in, struct wq *wq, str
 }
 
 enum inbound_verdict inbound_place(struct inbound *in, struct wq *wq, struct mem_asker asker,
-                                   const struct roce_packet *p, enum mem_verdict *ret_memory)
+                                   const struct roce_packet *p, const struct inbound_placer *placer,
+                                   enum mem_verdict *ret_memory)
 {
     static const enum inbound_verdict of_scatter[] = {
         [SCATTER_OK] = INBOUND_OK,
@@ -126,7 +136,7 @@ enum inbound_verdict inbound_place(struct inbound *in, struct wq *wq, struct mem
     if (p->payload.len > 0 && in->kind == ROCE_KIND_SEND) {
         verdict = of_scatter[wq_receive_place(wq, &in->scatter, in->arrived_len, p->payload)];
     } else if (p->payload.len > 0) {
-        *ret_memory = place_write(in, wq, asker, p->payload);
+        *ret_memory = place_write(in, wq, asker, p->payload, placer);
         verdict = *ret_memory == MEM_OK ? INBOUND_OK : INBOUND_MEMORY;
     }
     in->arrived_len += p->payload.len;

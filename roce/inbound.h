@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/span.h"
 #include "mem/table.h"
 #include "mem/verdict.h"
 #include "wire/roce.h"
@@ -31,6 +32,12 @@ struct inbound {
     struct scatter scatter;
 };
 
+// How octets of a Write get to their place; NULL: they are copied there (base/place.h).
+struct inbound_placer {
+    void (*place)(void *ctx, uint8_t *to, struct span octets);
+    void *ctx;
+};
+
 enum inbound_verdict {
     INBOUND_OK,
     INBOUND_MEMORY,   // not for the peer to write: *ret_memory says why
@@ -53,7 +60,8 @@ enum mem_verdict inbound_check_memory(struct inbound *in, const struct wq *wq,
 bool inbound_claim(struct inbound *in, struct wq *wq);
 // Places the payload, of the first packet of a message too.
 enum inbound_verdict inbound_place(struct inbound *in, struct wq *wq, struct mem_asker asker,
-                                   const struct roce_packet *p, enum mem_verdict *ret_memory);
+                                   const struct roce_packet *p, const struct inbound_placer *placer,
+                                   enum mem_verdict *ret_memory);
 // The last packet has been placed: a receive that it needs completes.
 void inbound_end(struct inbound *in, struct wq *wq, const struct roce_packet *p);
 

@@ -42,6 +42,7 @@
     X(held_none, "packets beyond a hole that could not be kept")                        \
     X(sacks_out, "refusals put that said what had come beyond a hole")                  \
     X(sacks_in, "refusals that said what the peer has beyond a hole")                   \
+    X(early_writes, "packets of Writes placed beyond a hole, where order is relaxed")   \
     X(early_answers, "packets of answers placed beyond one that was missing")           \
     X(repeated_alone, "packets put again alone, since the peer has those behind")       \
     X(dropped_old_answer, "answers to what is answered already")                        \

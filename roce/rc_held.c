@@ -1,7 +1,7 @@
 // Packets that came before one that is missing, of a weft end: kept whole, and done in their order
 // when it has come, as if they came then. So nothing of what they ask for is looked at before its
-// time, and memory is written in the order of PSNs. What is kept stays: the peer is told, and does
-// not send it again.
+// time, and memory is written in the order of PSNs, but where the program has said that it may be
+// written in any (rc_ahead.c). What is kept stays: the peer is told, and does not send it again.
 #include <string.h>
 
 #include "base/span.h"
@@ -24,9 +24,14 @@ static bool may_be_held(const struct rc *rc, const struct roce_packet *p, uint64
            mark - rc->resp.expected_mark < RC_HELD_MAX;
 }
 
-static bool keep(struct rc *rc, struct rc_held_packet *slot, const struct roce_packet *p)
+// Its octets are where they belong at once, or wait in the store.
+static bool keep(struct rc *rc, struct rc_held_packet *slot, const struct roce_packet *p,
+                 uint64_t mark)
 {
     slot->block = NULL;
+    if (rc_ahead_place(rc, slot, p, mark)) {
+        return true;
+    }
     if (p->payload.len > 0) {
         slot->block = rc_store_take(rc->config.store);
         if (slot->block == NULL) {
@@ -36,6 +41,7 @@ static bool keep(struct rc *rc, struct rc_held_packet *slot, const struct roce_p
     }
     slot->packet = *p;
     slot->packet.payload = span_of(slot->block, p->payload.len);
+    rc->counters.held++;
     return true;
 }
 
@@ -47,22 +53,20 @@ bool rc_held_put(struct rc *rc, const struct roce_packet *p, uint64_t mark)
         rc->counters.held_again++;
         return true;
     }
-    if (!may_be_held(rc, p, mark) || !keep(rc, slot, p)) {
+    if (!may_be_held(rc, p, mark) || !keep(rc, slot, p, mark)) {
         rc->counters.held_none++;
         return false;
     }
     slot->mark = mark;
     h->count++;
     h->end = h->end < mark + 1 ? mark + 1 : h->end;
-    rc->counters.held++;
     return true;
 }
 
 const struct roce_packet *rc_held_at(const struct rc *rc, uint64_t mark)
 {
-    const struct rc_held *h = &rc->resp.held;
-    const struct rc_held_packet *slot = h->count > 0 ? slot_at(h, mark) : NULL;
-    return slot != NULL && slot->mark == mark ? &slot->packet : NULL;
+    const struct rc_held_packet *slot = rc_held_slot(&rc->resp.held, mark);
+    return slot != NULL ? &slot->packet : NULL;
 }
 
 static void let_go(struct rc *rc, struct rc_held_packet *slot)
@@ -70,6 +74,7 @@ static void let_go(struct rc *rc, struct rc_held_packet *slot)
     if (slot->block != NULL) {
         rc_store_give(rc->config.store, slot->block);
     }
+    rc_ahead_forget(&rc->resp.held, slot);
     slot->mark = 0;
     slot->block = NULL;
     rc->resp.held.count--;

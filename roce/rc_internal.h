@@ -15,6 +15,7 @@
 //     rc_responder.c  what the peer asks for: the checks, in their order, and what is done
 //     rc_answer.c     Reads and atomics that are remembered, and what leaves for them
 //     rc_held.c       packets beyond a hole, kept until it has closed
+//     rc_ahead.c      ... of Writes, whose octets are in place before that
 //     rc_receive.c    messages of the peer meet receives and memory
 //     rc_oneshot.c    commands that are opened, and closed by Send with Invalidate
 //     rc_error.c      refusals, and the end
@@ -189,15 +190,26 @@ struct rc_word {
 // A packet beyond a hole.
 struct rc_held_packet {
     uint64_t mark;             // 0: none
-    struct roce_packet packet; // its payload is in `block`
-    uint8_t *block;            // of the device's store; NULL: it has no payload
+    struct roce_packet packet; // its payload is in `block`, or where it belongs
+    uint8_t *block;            // of the device's store; NULL: it has no payload there
+    uint64_t write_mark;       // it is in place already: of its Write's first packet; 0: it is not
+    uint32_t rkey;             // ... by this key
 };
 
 struct rc_held {
     struct rc_held_packet *packets; // RC_HELD_MAX, by mark
     uint32_t count;
-    uint64_t end; // all are before
+    uint32_t ahead_count; // of them, those that are in place already
+    struct mspan ahead;   // ... all of which lie in here; meaningless if there are none
+    uint64_t end;         // all are before
 };
+
+// NULL: it is not kept.
+static inline struct rc_held_packet *rc_held_slot(const struct rc_held *h, uint64_t mark)
+{
+    struct rc_held_packet *slot = &h->packets[mark & (RC_HELD_MAX - 1)];
+    return h->count > 0 && slot->mark == mark ? slot : NULL;
+}
 
 struct rc_responder {
     uint64_t expected_mark;
@@ -406,6 +418,17 @@ const struct roce_packet *rc_held_at(const struct rc *rc, uint64_t mark);
 void rc_held_pass(struct rc *rc, uint64_t before); // what was due since then is done
 void rc_held_clear(struct rc *rc);
 void rc_held_tell(const struct rc *rc, struct sack *ret);
+
+/* ---- ahead.c --------------------------------------------------------------------------------- */
+
+// Places a packet of a Write beyond a hole, if that may be (docs/roce.md has the rule), and notes
+// it in the slot that is to be this mark's. False: it has to wait.
+bool rc_ahead_place(struct rc *rc, struct rc_held_packet *slot, const struct roce_packet *p,
+                    uint64_t mark);
+void rc_ahead_forget(struct rc_held *h,
+                     struct rc_held_packet *slot); // it is done, or never will be
+// How the octets of the Write that is due get to their place.
+struct inbound_placer rc_ahead_placer(struct rc *rc);
 
 /* ---- receive.c ------------------------------------------------------------------------------- */
 

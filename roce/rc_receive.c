@@ -15,8 +15,10 @@ enum rc_refusal rc_receive_place(struct rc *rc, const struct roce_packet *p)
 {
     struct inbound *in = &rc->resp.in;
     enum mem_verdict memory = MEM_OK;
+    const struct inbound_placer placer = rc_ahead_placer(rc);
     rc_oneshot_note(rc, p);
-    switch (inbound_place(in, &rc->wq, rc_asker(rc), p, &memory)) {
+    switch (inbound_place(in, &rc->wq, rc_asker(rc), p, placer.place != NULL ? &placer : NULL,
+                          &memory)) {
     case INBOUND_OK:
     case INBOUND_MEMORY:
         break;

@@ -65,7 +65,7 @@ static enum unreliable_refusal place(struct uc *uc, const struct roce_packet *p)
 {
     struct unreliable *u = &uc->u;
     enum mem_verdict memory;
-    switch (inbound_place(&u->in, &u->wq, asker_of(uc), p, &memory)) {
+    switch (inbound_place(&u->in, &u->wq, asker_of(uc), p, NULL, &memory)) {
     case INBOUND_OK:
         return UNRELIABLE_ACCEPTED;
     case INBOUND_MEMORY:

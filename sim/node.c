@@ -96,6 +96,16 @@ static uint32_t block_len(const struct sim_params *p, unsigned index)
     return index == SIM_BLOCK_RECEIVES ? 2 * receives * p->message_max_len : p->block_len;
 }
 
+// Of RoCE, Writes to some blocks are placed beyond holes.
+static uint32_t block_access(const struct sim_node *node, unsigned index)
+{
+    if (index == SIM_BLOCK_PRIVATE || index == SIM_BLOCK_RECEIVES) {
+        return ACCESS_LOCAL_WRITE;
+    }
+    const bool is_relaxed = node->sim->params.wire == SIM_WIRE_ROCE && sim_draw(node->sim, 2);
+    return ACCESS_ALL | (is_relaxed ? (uint32_t)SIM_ACCESS_RELAXED : 0U);
+}
+
 static bool blocks_make(struct sim_node *node)
 {
     for (unsigned i = 0; i < SIM_BLOCK_COUNT; i++) {
@@ -104,8 +114,7 @@ static bool blocks_make(struct sim_node *node)
             return false;
         }
         block->pd = i == SIM_BLOCK_FOREIGN ? node->foreign_pd : node->pd;
-        block->access =
-            i == SIM_BLOCK_PRIVATE || i == SIM_BLOCK_RECEIVES ? ACCESS_LOCAL_WRITE : ACCESS_ALL;
+        block->access = block_access(node, i);
         if (!sim_node_register(node, block)) {
             return false;
         }

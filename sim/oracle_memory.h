@@ -13,6 +13,10 @@
 #include "base/list.h"
 #include "base/prng.h"
 
+// What is written into a block that is registered so may be placed beyond holes: the value of
+// MEM_ACCESS_RELAXED_ORDERING.
+enum { SIM_ACCESS_RELAXED = 1 << 7 };
+
 struct sim_block {
     uint8_t *octets; // fenced on both sides
     uint8_t *shadow;

@@ -67,6 +67,14 @@ static bool has_holes(const struct sim_side *side)
     return p->wire == SIM_WIRE_IWARP && p->has_packets && p->placement != PLACEMENT_OFF;
 }
 
+// Does the peer place the op's octets as they come?
+static bool is_placed_apart(const struct sim_side *side, const struct sim_op *op)
+{
+    const bool is_relaxed = op->remote.block != NULL && op->window == NULL && op->command == NULL &&
+                            (op->remote.block->access & SIM_ACCESS_RELAXED) != 0;
+    return is_write(op) && (has_holes(side) || is_relaxed);
+}
+
 // What is successful has been acknowledged by the peer, which has done it and all before it.
 static bool is_acknowledged(const struct sim_side *side)
 {
@@ -83,7 +91,7 @@ static bool remote_placed(struct sim_side *side, const struct sim_op *op, size_t
     if (op->is_placed || op->remote.block == NULL || !(is_write(op) || is_atomic(op))) {
         return true;
     }
-    if (!sim_claims_placed(&op->remote, 1, content, op->len, has_holes(side) && !is_atomic(op),
+    if (!sim_claims_placed(&op->remote, 1, content, op->len, is_placed_apart(side, op),
                            ret_placed)) {
         FAIL(side, "wr %" PRIu64 ": the peer's memory holds other octets than were sent",
              op->wr_id);
@@ -170,7 +178,7 @@ void sim_order_check_placement(struct sim_side *side)
         if (!remote_placed(side, op, &placed)) {
             return;
         }
-        bool may_not = is_atomic(op) || (is_write(op) && !has_holes(side));
+        bool may_not = is_atomic(op) || (is_write(op) && !is_placed_apart(side, op));
         bool is_behind_gap = has_gap || (has_request_gap && is_atomic(op));
         if (is_behind_gap && !op->is_placed && may_not &&
             !sim_claims_are_untouched(&op->remote, 1)) {

@@ -18,11 +18,13 @@ enum {
 // Access rights as the STag table has them. 0, or EOPNOTSUPP.
 static int access_translate(unsigned int access, uint32_t *ret)
 {
+    const bool is_relaxed = (access & IBV_ACCESS_RELAXED_ORDERING) != 0;
     access &= ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE;
     if (access & ACCESS_ABSENT) {
         return EOPNOTSUPP;
     }
-    *ret = access & ~(unsigned int)ACCESS_HUGETLB;
+    *ret = (access & ~(unsigned int)ACCESS_HUGETLB) |
+           (is_relaxed ? (uint32_t)MEM_ACCESS_RELAXED_ORDERING : 0U);
     return 0;
 }
 

@@ -22,9 +22,30 @@ static void remote_writing_needs_local_write(void **state)
 static void unknown_access_bits_are_refused(void **state)
 {
     struct fixture *f = *state;
-    for (unsigned bit = 7; bit < 32; bit++) { // 6 is MEM_ACCESS_ON_DEMAND
+    for (unsigned bit = 8; bit < 32; bit++) { // 6 and 7 are of regions alone
         assert_int_equal(register_with(f, f->buffer, 8, 0, 1U << bit), -EINVAL);
     }
+}
+
+static void a_region_is_relaxed_if_it_says_so_until_it_ends(void **state)
+{
+    struct fixture *f = *state;
+    const uint32_t access = MEM_ACCESS_FULL | MEM_ACCESS_MW_BIND;
+    uint32_t strict, relaxed, window;
+    assert_int_equal(mem_region_register(f->table, f->pd, f->buffer, 8, 0, access, &strict), 0);
+    assert_int_equal(mem_region_register(f->table, f->pd, f->buffer, 8, 0,
+                                         access | MEM_ACCESS_RELAXED_ORDERING, &relaxed),
+                     0);
+    assert_int_equal(mem_window_alloc(f->table, MEM_WINDOW_TYPE_2, f->pd, &window), 0);
+    const struct mem_binding binding = {
+        .stag = window, .lkey = relaxed, .length = 8, .access = MEM_ACCESS_REMOTE_WRITE};
+    assert_int_equal(mem_window_bind(f->table, (struct mem_asker){.pd = f->pd}, &binding), MEM_OK);
+    assert_false(mem_is_relaxed(f->table, strict));
+    assert_true(mem_is_relaxed(f->table, relaxed));
+    assert_false(mem_is_relaxed(f->table, window));
+    assert_int_equal(mem_window_dealloc(f->table, window), 0);
+    assert_int_equal(mem_region_deregister(f->table, relaxed), 0);
+    assert_false(mem_is_relaxed(f->table, relaxed));
 }
 
 static void an_empty_region_is_refused(void **state)
@@ -184,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         MEM_TEST(remote_writing_needs_local_write),
         MEM_TEST(unknown_access_bits_are_refused),
+        MEM_TEST(a_region_is_relaxed_if_it_says_so_until_it_ends),
         MEM_TEST(an_empty_region_is_refused),
         MEM_TEST(ranges_that_pass_the_end_are_refused),
         cmocka_unit_test(what_the_probe_refuses_is_not_registered),

@@ -99,7 +99,8 @@ struct rc_end *rc_end_open(const struct rc_end_options *o)
     assert_int_equal(mem_pd_alloc(e->mem, &e->pd), 0);
     e->memory = aligned_alloc(4096, RC_END_MEMORY_LEN);
     memset(e->memory, 0, RC_END_MEMORY_LEN);
-    uint32_t access = MEM_ACCESS_ALL & ~MEM_ACCESS_ZERO_BASED;
+    uint32_t access = (MEM_ACCESS_ALL & ~MEM_ACCESS_ZERO_BASED) |
+                      (o->is_relaxed ? (uint32_t)MEM_ACCESS_RELAXED_ORDERING : 0U);
     assert_int_equal(mem_region_register(e->mem, e->pd, e->memory, RC_END_MEMORY_LEN,
                                          (uintptr_t)e->memory, access, &e->key),
                      0);

@@ -35,6 +35,7 @@ struct rc_end_options {
     struct read_sched *read_sched; // the device's, with others; NULL: one of its own
     bool has_no_rights, has_srq;
     bool is_plain;
+    bool is_relaxed;     // the order in which its memory is written
     bool is_one_host;    // the peer has its address
     uint32_t blocks;     // for what comes beyond a hole; 0: 64
     enum qp_state state; // to come to; QP_RESET: RTS
