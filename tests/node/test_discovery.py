@@ -283,6 +283,20 @@ def what_a_discovery_service_tells_of_comes_and_goes_at_once():
 
 
 @case
+def a_discovery_service_over_rdma_is_one_too():
+    with folder() as place:
+        image(place / 'a')
+        port = free_port()
+        with Node(f'--nvme-rdma=127.0.0.1:{port}', f'{place}/'), \
+                Node(f'nvme+rdma://127.0.0.1:{port}/*?interval=3600s') as node:
+            a, = until(lambda: found(node))
+            image(place / 'b', 2 * MIB)
+            until(lambda: len(found(node)) == 2)
+            os.unlink(place / 'b')
+            until(lambda: found(node) == [a])
+
+
+@case
 def each_namespace_of_a_subsystem_is_a_volume():
     with folder() as place:
         image(place / 'a'), image(place / 'b')

@@ -39,11 +39,12 @@ static void a_pattern_makes_a_source(void **state)
 static void parts_are_the_sources_or_each_devices(void **state)
 {
     struct remote_uri uri = parsed(
-        "delay+iscsi://me%25pw@h:1/iqn.%2a?delay=1ms&most=7&initiator=iqn.i&interval=2s&a=b*");
+        "delay+iscsi://me%25pw@h:1/iqn.%2a*?delay=1ms&most=7&initiator=iqn.i&interval=2s&a=b*");
     assert_string_equal(uri.head, "delay+iscsi");
     assert_string_equal(uri.driver, "iscsi");
     assert_string_equal(uri.user, "me%25pw@");
     assert_string_equal(uri.where, "h:1");
+    assert_string_equal(uri.pattern, "iqn.**");
     assert_string_equal(uri.rest, "?delay=1ms&initiator=iqn.i&a=b*");
     assert_string_equal(uri.initiator, "iqn.i");
     assert_int_equal(uri.most, 7);
