@@ -106,13 +106,14 @@ static void rate_print(struct json_object *v)
            number_of(v, "throttled"));
 }
 
-// Of a subsystem that has a name, and not the volume's UUID in place of one.
-static void namespace_print(struct json_object *v)
+// Of a subsystem or target that has a name, and not the volume's UUID in place of one.
+static void place_print(struct json_object *v, const char *what, const char *group,
+                        const char *member, uint64_t first)
 {
-    const char *nqn = text_of(v, "nqn");
-    bool is_alone = strstr(nqn, text_of(v, "uuid")) != NULL && number_of(v, "nsid") == 1;
-    if (*nqn != '\0' && !is_alone) {
-        printf("      namespace: %" PRIu64 " of %s\n", number_of(v, "nsid"), nqn);
+    const char *name = text_of(v, group);
+    bool is_alone = strstr(name, text_of(v, "uuid")) != NULL && number_of(v, member) == first;
+    if (*name != '\0' && !is_alone) {
+        printf("      %s: %" PRIu64 " of %s\n", what, number_of(v, member), name);
     }
 }
 
@@ -141,7 +142,8 @@ static void volumes_print(struct json_object *volumes)
         }
         source_print(v);
         rate_print(v);
-        namespace_print(v);
+        place_print(v, "namespace", "nqn", "nsid", 1);
+        place_print(v, "unit", "target", "lun", 0);
     }
 }
 

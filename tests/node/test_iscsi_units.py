@@ -77,6 +77,8 @@ def libiscsi_finds_all_units_of_a_target():
         found = {row['name']: (row['target'], row['lun']) for row in node.status()['volumes']}
         assert [found[name] for name in 'abc'] == [(TARGET, 3), (TARGET, 0), (TARGET, 1)], found
         assert found['d'] == (node.urls[3].split('/')[3], 0)
+        told = weft('status', node.process.pid).stdout
+        assert f'unit: 3 of {TARGET}\n' in told and told.count('unit: ') == 3, told
         said = run('iscsi-ls', '-s', node.portal)
         assert said.count('Target:') == 2 and said.count(f'Target:{TARGET}') == 1, said
         units = re.findall(r'Lun:(\d+)', said.partition(TARGET)[2].partition('Target:')[0])
