@@ -444,29 +444,42 @@ static int on_completion(struct weft_nvme *nvme, const struct ibv_wc *wc)
     return on_answer(queue, wc);
 }
 
-// Of one completion queue: how many I/O completed.
-static int completions_take(struct weft_nvme *nvme, struct ibv_cq *cq, unsigned *wc_count)
+// How many I/O completed.
+static int completions_take(struct weft_nvme *nvme, const struct ibv_wc *wc, int count)
 {
-    struct ibv_wc wc[WC_BATCH];
-    int completed = 0, count = WC_BATCH;
-    while (!nvme->is_lost && count == WC_BATCH) {
-        count = ibv_poll_cq(cq, WC_BATCH, wc);
-        for (int i = 0; i < count && !nvme->is_lost; i++) {
-            int result = on_completion(nvme, &wc[i]);
-            completed += result > 0 ? result : 0;
-        }
-        *wc_count += count > 0 ? (unsigned)count : 0;
+    int completed = 0;
+    for (int i = 0; i < count && !nvme->is_lost; i++) {
+        int result = on_completion(nvme, &wc[i]);
+        completed += result > 0 ? result : 0;
     }
     return completed;
 }
 
+static unsigned sends_take(struct weft_nvme *nvme)
+{
+    struct ibv_wc wc[WC_BATCH];
+    unsigned taken = 0;
+    int count = WC_BATCH;
+    while (count == WC_BATCH && nvme->awaited_sends > 0 && !nvme->is_lost) {
+        count = ibv_poll_cq(nvme->send_cq, WC_BATCH, wc);
+        completions_take(nvme, wc, count);
+        taken += count > 0 ? (unsigned)count : 0;
+    }
+    return taken;
+}
+
+// By the time an answer is there, the Send of its command is mostly over. That is dealt with first:
+// it makes room for who is told of the answer, and sends the next command.
 int initiator_queues_poll(struct weft_nvme *nvme, unsigned *ret_wc_count)
 {
+    struct ibv_wc wc[WC_BATCH];
+    int completed = 0, count = WC_BATCH;
     *ret_wc_count = 0;
-    if (nvme->awaited_sends > 0) { // first: what they end makes room for who is told of an answer
-        completions_take(nvme, nvme->send_cq, ret_wc_count);
+    while (count == WC_BATCH && !nvme->is_lost) {
+        count = ibv_poll_cq(nvme->cq, WC_BATCH, wc);
+        *ret_wc_count += sends_take(nvme) + (count > 0 ? (unsigned)count : 0);
+        completed += completions_take(nvme, wc, count);
     }
-    int completed = completions_take(nvme, nvme->cq, ret_wc_count);
     return nvme->is_lost ? nvme->lost_error : completed;
 }
 
