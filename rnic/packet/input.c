@@ -9,6 +9,7 @@
 #include "rnic/packet/group.h"
 #include "rnic/packet/packet.h"
 #include "wire/bth.h"
+#include "wire/roce.h"
 
 enum { PACKET_BATCH = 64 }; // that are answered before more are taken: the peer makes the next
 
@@ -82,11 +83,34 @@ static void dispatch(struct rnic *rnic, struct receiver *receiver, const struct 
     }
 }
 
+// Is it an acknowledgement that came with a request of the same peer's?
+static bool is_behind_request(const struct datagram_rx *before, const struct datagram_rx *rx)
+{
+    return rx->octets.len >= BTH_LEN && before->octets.len >= BTH_LEN &&
+           rx->octets.ptr[BTH_OFF_OPCODE] == (ROCE_RC | ROCE_ACKNOWLEDGE) &&
+           before->octets.ptr[BTH_OFF_OPCODE] < (ROCE_RC | ROCE_READ_RESPONSE_FIRST) &&
+           datagram_dest_qp(rx->octets) == datagram_dest_qp(before->octets);
+}
+
+// Who answers a message may send the acknowledgement behind the answer (packet_hold). Programs have
+// seen cards, which acknowledge at once: what they sent is done before they see what answers it.
+static void put_acknowledgements_first(struct datagram_rx *rx, unsigned count)
+{
+    for (unsigned i = 1; i < count; i++) {
+        for (unsigned j = i; j > 0 && is_behind_request(&rx[j - 1], &rx[j]); j--) {
+            const struct datagram_rx request = rx[j - 1];
+            rx[j - 1] = rx[j];
+            rx[j] = request;
+        }
+    }
+}
+
 unsigned packet_input(struct shard *shard, instant_ns now)
 {
     struct datagram_rx rx[PACKET_BATCH];
     const unsigned count = datagram_receive(shard->packets.link, rx, PACKET_BATCH, now);
     struct receiver receiver = {.qp = NULL};
+    put_acknowledgements_first(rx, count);
     for (unsigned i = 0; i < count; i++) {
         dispatch(shard->rnic, &receiver, &rx[i], now);
     }

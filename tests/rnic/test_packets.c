@@ -179,6 +179,42 @@ static void an_acknowledgement_waits_for_the_next_pass(void **state)
     world_close();
 }
 
+// Until what is on its way is there, without anybody's looking at it.
+static void let_arrive(void)
+{
+    while (is_anything_on_its_way()) {
+        assert_true(world_pass_time());
+        datagram_net_advance(w.net);
+    }
+}
+
+// The acknowledgement leaves behind the answer that was posted meanwhile; to the program of the
+// other end its own Send is done all the same before it sees what answers it.
+static void what_was_sent_is_done_before_what_answers_it_is_seen(void **state)
+{
+    struct shard *shard = NULL;
+    struct cqe cqes[2];
+    world_open_pair(RNIC_QP_RC, &clean);
+    shard = &w.devices[1].rnic->shard;
+    world_post_recv(0, 1000, 100);
+    world_post_recv(1, 0, 100);
+    world_post(0, WQE_SEND, 0, 100, 0);
+    rnic_step(w.devices[0].rnic);
+    let_arrive();
+    shard->has_thread = true; // and awake
+    assert_true(rnic_step(w.devices[1].rnic));
+    assert_false(is_anything_on_its_way());
+    world_post(1, WQE_SEND, 0, 100, 0);
+    rnic_step(w.devices[1].rnic);
+    shard->has_thread = false;
+    let_arrive();
+    rnic_step(w.devices[0].rnic);
+    assert_int_equal(rnic_cq_poll(w.devices[0].cq, cqes, 2), 2);
+    assert_int_equal(cqes[0].opcode, WC_SEND);
+    assert_int_equal(cqes[1].opcode, WC_RECV);
+    world_close();
+}
+
 static void put_acknowledgement(struct packet_side *p, uint32_t qp_num, uint32_t psn)
 {
     const struct datagram_path path = {.local = world_addr(1), .remote = world_addr(0)};
@@ -511,6 +547,7 @@ int main(void)
         cmocka_unit_test(more_than_the_link_takes_at_a_time_leaves_when_there_is_room),
         cmocka_unit_test(who_has_had_a_turn_goes_on_in_the_next_pass),
         cmocka_unit_test(an_acknowledgement_waits_for_the_next_pass),
+        cmocka_unit_test(what_was_sent_is_done_before_what_answers_it_is_seen),
         cmocka_unit_test(of_acknowledgements_that_wait_the_last_for_each_queue_pair_leaves),
         cmocka_unit_test(what_is_posted_is_unsent_until_it_is_complete),
         cmocka_unit_test(a_device_goes_with_packets_on_their_way_to_it),
