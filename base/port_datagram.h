@@ -134,8 +134,9 @@ struct datagram_link_ops {
     unsigned (*receive)(struct datagram_link *link, struct datagram_rx *ret, unsigned max,
                         instant_ns now);
     // Gives a packet of the last `receive` that is shared to the process whose numbers of queue
-    // pairs begin with this octet, or with DATAGRAM_SLOT_ALL to each that there is.
-    void (*hand_on)(struct datagram_link *link, const struct datagram_rx *rx, unsigned slot);
+    // pairs begin with this octet, or with DATAGRAM_SLOT_ALL to each that there is. False: there is
+    // no such process.
+    bool (*hand_on)(struct datagram_link *link, const struct datagram_rx *rx, unsigned slot);
     // Octets that may be on their way to this process at a time without being dropped: the
     // receive buffer that all of its queue pairs share.
     uint64_t (*receive_buffer_len)(const struct datagram_link *link);
@@ -250,10 +251,10 @@ static inline unsigned datagram_receive(struct datagram_link *link, struct datag
     return link->ops->receive(link, ret, max, now);
 }
 
-static inline void datagram_hand_on(struct datagram_link *link, const struct datagram_rx *rx,
+static inline bool datagram_hand_on(struct datagram_link *link, const struct datagram_rx *rx,
                                     unsigned slot)
 {
-    link->ops->hand_on(link, rx, slot);
+    return link->ops->hand_on(link, rx, slot);
 }
 
 static inline uint64_t datagram_receive_buffer_len(const struct datagram_link *link)

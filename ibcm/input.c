@@ -138,6 +138,13 @@ static void learn(struct ibcm *ibcm, struct ibcm_conn *conn, const struct ibcm_r
     };
 }
 
+// An id of no connection here. It may be another process's by its slot: that has been asked before
+// (ibcm/owner.c), and has ended.
+static bool is_of_nobody(enum ibcm_refusal refusal)
+{
+    return refusal == IBCM_REFUSAL_UNKNOWN_ID || refusal == IBCM_REFUSAL_OTHER_SLOT;
+}
+
 static void on_rep(struct ibcm *ibcm, const struct ibcm_letter *in)
 {
     const struct ibcm_rep *rep = &in->m->rep;
@@ -146,7 +153,7 @@ static void on_rep(struct ibcm *ibcm, const struct ibcm_letter *in)
         conn_find(ibcm, in->ends, rep->local_id, rep->remote_id, false, &refusal);
     if (conn == NULL || !conn->is_active) {
         ibcm_refuse(ibcm, refusal);
-        if (refusal == IBCM_REFUSAL_UNKNOWN_ID) {
+        if (is_of_nobody(refusal)) {
             const struct ibcm_rej rej = {.local_id = rep->remote_id,
                                          .remote_id = rep->local_id,
                                          .subject = IBCM_SUBJECT_REP,
@@ -185,7 +192,7 @@ static void on_dreq(struct ibcm *ibcm, const struct ibcm_letter *in)
         conn_find(ibcm, in->ends, dreq->local_id, dreq->remote_id, false, &refusal);
     if (conn == NULL || dreq->remote_qp_num != conn->ours.qp_num) {
         ibcm_refuse(ibcm, refusal);
-        if (refusal == IBCM_REFUSAL_UNKNOWN_ID) {
+        if (is_of_nobody(refusal)) {
             ibcm_answer_drep(ibcm, in->ends, in->m->transaction_id, dreq, in->now);
         }
         return;

@@ -94,10 +94,10 @@ unsigned datagram_forward_poll(struct datagram_link *link, instant_ns now)
     return datagram_poll(inner_of(link), now);
 }
 
-void datagram_forward_hand_on(struct datagram_link *link, const struct datagram_rx *rx,
+bool datagram_forward_hand_on(struct datagram_link *link, const struct datagram_rx *rx,
                               unsigned slot)
 {
-    datagram_hand_on(inner_of(link), rx, slot);
+    return datagram_hand_on(inner_of(link), rx, slot);
 }
 
 uint64_t datagram_forward_receive_buffer_len(const struct datagram_link *link)

@@ -38,7 +38,7 @@ bool datagram_forward_is_served(struct datagram_link *link, uint64_t service,
                                 const struct in6_addr *local);
 bool datagram_forward_flush(struct datagram_link *link);
 unsigned datagram_forward_poll(struct datagram_link *link, instant_ns now);
-void datagram_forward_hand_on(struct datagram_link *link, const struct datagram_rx *rx,
+bool datagram_forward_hand_on(struct datagram_link *link, const struct datagram_rx *rx,
                               unsigned slot);
 uint64_t datagram_forward_receive_buffer_len(const struct datagram_link *link);
 instant_ns datagram_forward_next_deadline(struct datagram_link *link);

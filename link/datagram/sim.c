@@ -248,8 +248,9 @@ static unsigned end_receive(struct datagram_link *link, struct datagram_rx *ret,
 }
 
 // Each end has addresses of its own.
-static void end_hand_on(struct datagram_link *link, const struct datagram_rx *rx, unsigned slot)
+static bool end_hand_on(struct datagram_link *link, const struct datagram_rx *rx, unsigned slot)
 {
+    return false;
 }
 
 static uint64_t end_receive_buffer_len(const struct datagram_link *link)

@@ -309,4 +309,4 @@ bool datagram_udp_has_room(struct datagram_link *link, const struct datagram_tx 
 void datagram_udp_look(struct datagram_udp *d);
 unsigned datagram_udp_receive(struct datagram_link *link, struct datagram_rx *ret, unsigned max,
                               instant_ns now);
-void datagram_udp_hand_on(struct datagram_link *link, const struct datagram_rx *rx, unsigned slot);
+bool datagram_udp_hand_on(struct datagram_link *link, const struct datagram_rx *rx, unsigned slot);

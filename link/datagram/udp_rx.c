@@ -208,23 +208,24 @@ static void hand_to_all(struct datagram_udp *d, const struct datagram_rx *rx)
     }
 }
 
-static void hand_on(struct datagram_udp *d, unsigned slot, const struct datagram_rx *rx)
+static bool hand_on(struct datagram_udp *d, unsigned slot, const struct datagram_rx *rx)
 {
     int error = slot < DATAGRAM_SHARE_SLOTS
                     ? datagram_onward_put(&d->onward, &d->share, slot, rx, d->in.now_ns)
                     : -ECONNREFUSED;
     d->counters.not_ours += error == -ECONNREFUSED;
     count_handed_on(d, error);
+    return error != -ECONNREFUSED;
 }
 
-void datagram_udp_hand_on(struct datagram_link *link, const struct datagram_rx *rx, unsigned slot)
+bool datagram_udp_hand_on(struct datagram_link *link, const struct datagram_rx *rx, unsigned slot)
 {
     struct datagram_udp *d = datagram_udp_of(link);
     if (slot == DATAGRAM_SLOT_ALL) {
         hand_to_all(d, rx);
-    } else {
-        hand_on(d, slot, rx);
+        return true;
     }
+    return hand_on(d, slot, rx);
 }
 
 // False: the packet is nothing for this process. What came together was steered by its first

@@ -140,8 +140,11 @@ void packet_cm_on_packet(struct shard *shard, const struct datagram_rx *rx, inst
     const enum ibcm_sharing sharing = rx->is_shared ? IBCM_SHARING_FIRST : IBCM_SHARING_NONE;
     const int owner = ibcm_on_mad(cm->ibcm, &ends, packet.payload,
                                   rx->is_copy ? IBCM_SHARING_COPY : sharing, now);
-    if (owner != IBCM_OWNER_HERE) {
-        datagram_hand_on(shard->packets.link, rx,
-                         owner == IBCM_OWNER_ALL ? DATAGRAM_SLOT_ALL : (unsigned)owner);
+    if (owner == IBCM_OWNER_ALL) {
+        datagram_hand_on(shard->packets.link, rx, DATAGRAM_SLOT_ALL);
+    } else if (owner != IBCM_OWNER_HERE &&
+               !datagram_hand_on(shard->packets.link, rx, (unsigned)owner)) {
+        // Whose it was has ended, perhaps before its last words had left: the host answers for it.
+        ibcm_on_mad(cm->ibcm, &ends, packet.payload, IBCM_SHARING_NONE, now);
     }
 }

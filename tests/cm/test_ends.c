@@ -46,6 +46,13 @@ static int peer(const char *addr, const char *port, const char *how)
     if (rdma_connect(id, NULL) != 0) {
         return 2;
     }
+    if (strcmp(how, "answered") == 0) {
+        struct rdma_cm_event *event;
+        _exit(rdma_get_cm_event(id->channel, &event) == 0 &&
+                      event->event == RDMA_CM_EVENT_DISCONNECTED
+                  ? 0
+                  : 3);
+    }
     sigwait(&end, &which);
     if (strcmp(how, "_exit") == 0) {
         _exit(0);
@@ -189,6 +196,22 @@ static void test_of_two_processes_the_one_that_lives_keeps_its_connection(void *
     end_close(&other);
 }
 
+// Its answer is lost with it, and what asks for it again comes to us: who is left on the host says
+// that nobody is there any more, as a card's kernel does.
+static void test_who_disconnects_from_a_process_that_is_gone_is_answered(void **state)
+{
+    int status = -1;
+    setenv("WEFT_FAULT", "delay=400ms,side=out", 1);
+    const pid_t pid = peer_start(at, "answered");
+    unsetenv("WEFT_FAULT");
+    struct end passive = accepted();
+    assert_int_equal(rdma_disconnect(passive.id), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    expect_disconnected(&passive);
+    end_close(&passive);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +219,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_peer_of_a_process_that_leaves_by__exit_is_told),
         cmocka_unit_test(test_the_peer_of_a_process_that_exits_is_told),
         cmocka_unit_test(test_of_two_processes_the_one_that_lives_keeps_its_connection),
+        cmocka_unit_test(test_who_disconnects_from_a_process_that_is_gone_is_answered),
     };
     if (argc == 4) {
         return peer(argv[1], argv[2], argv[3]);

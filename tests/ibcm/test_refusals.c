@@ -290,6 +290,19 @@ static void a_dreq_of_nobody_is_answered(void **state)
     assert_int_equal(last(IBCM_DREP).ids.remote_id, m.dreq.local_id);
 }
 
+// Who had it has ended, and nobody else reads what is for it.
+static void a_dreq_for_a_process_that_is_gone_is_answered(void **state)
+{
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    ibcm_disconnect(A->ibcm, A->conn, net.now);
+    struct ibcm_message m = last(IBCM_DREQ);
+    m.dreq.remote_id ^= 1U << 24;
+    deliver(&m);
+    assert_int_equal(net_refusals(B, IBCM_REFUSAL_OTHER_SLOT), 1);
+    assert_int_equal(net.sent[IBCM_DREP], 1);
+}
+
 static void a_rep_of_nobody_is_rejected(void **state)
 {
     net_connect(&net, 0, 1);
@@ -439,6 +452,7 @@ int main(void)
         TEST(a_message_of_another_id_of_the_peer_is_refused),
         TEST(a_dreq_for_another_queue_pair_is_refused),
         TEST(a_dreq_of_nobody_is_answered),
+        TEST(a_dreq_for_a_process_that_is_gone_is_answered),
         TEST(a_rep_of_nobody_is_rejected),
         TEST(who_asks_gets_no_rtu_and_who_is_asked_no_rep),
         TEST(an_mra_must_speak_of_what_was_said),

@@ -517,8 +517,8 @@ static void port_of_somebody_else_is_named(void **state)
     assert_int_equal(datagram_open(pair.link[0], &addr, 0), 0);
 }
 
-// One packet of management for the first process, which gives it to `slot`.
-static void manage(struct stranger *s, unsigned slot)
+// One packet of management for the first process, which gives it to `slot`. Whether that is there.
+static bool manage(struct stranger *s, unsigned slot)
 {
     struct datagram_rx rx;
     unsigned count = 0;
@@ -531,7 +531,7 @@ static void manage(struct stranger *s, unsigned slot)
     assert_int_equal(count, 1);
     assert_true(rx.is_shared);
     assert_false(rx.is_copy);
-    datagram_hand_on(pair.link[0], &rx, slot);
+    return datagram_hand_on(pair.link[0], &rx, slot);
 }
 
 static void packet_of_management_is_handed_on(void **state)
@@ -541,7 +541,7 @@ static void packet_of_management_is_handed_on(void **state)
     const unsigned slots[] = {DATAGRAM_SLOT_ALL, other};
     pair_open();
     for (unsigned i = 0; i < 2; i++) {
-        manage(&s, slots[i]);
+        assert_true(manage(&s, slots[i]));
         assert_int_equal(pair_take(1, got, 2), 1);
         assert_true(got[0].rx.is_copy);
         assert_int_equal(got[0].rx.source_port, s.port);
@@ -549,7 +549,7 @@ static void packet_of_management_is_handed_on(void **state)
         assert_int_equal(datagram_counted(pair.link[0], "handed_on"), i + 1);
         assert_int_equal(datagram_counted(pair.link[1], "handed_in"), i + 1);
     }
-    manage(&s, other + 1);
+    assert_false(manage(&s, other + 1));
     assert_int_equal(datagram_counted(pair.link[0], "not_ours"), 1);
     assert_int_equal(pair_take(1, got, 2), 0);
     close(s.fd);
