@@ -61,7 +61,8 @@ struct datagram_sink {
     void *ctx;
 };
 
-// A packet that arrived. The octets stay until the next `receive`.
+// A packet that arrived. The octets stay until the next `receive` or `may_wait`. They may lie in
+// memory that their sender has too, and change: what decides about anything is copied out first.
 struct datagram_rx {
     struct in6_addr local, remote; // where it was sent to, and from
     uint32_t scope_id;
@@ -104,9 +105,9 @@ struct datagram_link_ops {
     void (*leave)(struct datagram_link *link, const struct in6_addr *group,
                   const struct in6_addr *local, uint32_t scope_id);
 
-    // Would it fit into its receiver's buffer, as far as this host knows? To be asked before `put`,
-    // of what nobody sends again. True also if nobody knows, or if the receiver has taken nothing
-    // for long.
+    // Would it fit into its receiver's buffer, as far as this host knows? To be asked before `put`;
+    // who sends again what is lost is held back only where that is known without a system call.
+    // True also if nobody knows, or if the receiver has taken nothing for long.
     bool (*has_room)(struct datagram_link *link, const struct datagram_tx *tx);
     // This process has somebody for a service of connection managers at a local address, or at
     // those of a wildcard (base/wildcard.h), and others that share the address can find out.
@@ -142,6 +143,9 @@ struct datagram_link_ops {
     uint64_t (*receive_buffer_len)(const struct datagram_link *link);
 
     instant_ns (*next_deadline)(struct datagram_link *link);
+    // To be asked before `wait`: from now on whatever comes ends it. False: something has come, or
+    // is likely to come so soon that to wait takes longer.
+    bool (*may_wait)(struct datagram_link *link);
     // Sleeps until `poll` may find something, or for `timeout_ns` (INSTANT_NEVER: no limit).
     void (*wait)(struct datagram_link *link, duration_ns timeout_ns);
     // Makes a `wait` under way, or the next one, return at once. From any thread or signal handler.
@@ -265,6 +269,11 @@ static inline uint64_t datagram_receive_buffer_len(const struct datagram_link *l
 static inline instant_ns datagram_next_deadline(struct datagram_link *link)
 {
     return link->ops->next_deadline(link);
+}
+
+static inline bool datagram_may_wait(struct datagram_link *link)
+{
+    return link->ops->may_wait(link);
 }
 
 static inline void datagram_wait(struct datagram_link *link, duration_ns timeout_ns)

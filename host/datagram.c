@@ -61,6 +61,7 @@ int host_datagram_link_create(const struct host_settings *settings, struct trace
         .sndbuf_len = settings->sndbuf_len,
         .rcvbuf_len = settings->rcvbuf_len,
         .is_unchecked = !settings->rnic.crc,
+        .is_local = host_settings_may_be_local(settings),
         .linger_ns = DATAGRAM_LINGER_NS,
         .clock = host_clock,
         .trace = trace,

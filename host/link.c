@@ -28,12 +28,6 @@ static void say_no_capture(const struct host_settings *settings, int error)
     }
 }
 
-// Never where somebody asks for the wire: the capture, faults, a link by name for some peers.
-static bool may_be_local(const struct host_settings *settings)
-{
-    return settings->local && settings->pcap_path[0] == '\0' && settings->fault[0] == '\0';
-}
-
 static void say_who_is_waited_for(pid_t process, pid_t thread)
 {
     fprintf(stderr,
@@ -70,7 +64,7 @@ static int socket_create(const struct host_settings *settings, struct trace *tra
         .trace = trace,
     };
     int error = link_socket_create(&config, ret);
-    if (error == 0 && may_be_local(settings)) {
+    if (error == 0 && host_settings_may_be_local(settings)) {
         return local_wrap(settings, trace, ret);
     }
     if (error == 0 && settings->pcap_path[0] != '\0') {

@@ -2,6 +2,7 @@
 // settings.c is the whole list; programs see it through <weft/settings.h>, weft(7) describes it.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/time.h"
@@ -30,3 +31,10 @@ struct host_settings {
 // Defaults overlaid with the environment. A value that cannot be understood is named on stderr,
 // with what is allowed, and the default stays.
 void host_settings_read(struct host_settings *ret);
+
+// Octets may go through memory of both ends within this host: never where somebody asks for the
+// wire, by a capture or by faults. A link by name for some peers says so itself (host/link.c).
+static inline bool host_settings_may_be_local(const struct host_settings *s)
+{
+    return s->local && s->pcap_path[0] == '\0' && s->fault[0] == '\0';
+}

@@ -254,6 +254,7 @@ static const struct datagram_link_ops datagram_fault_ops = {
     .hand_on = datagram_forward_hand_on,
     .receive_buffer_len = datagram_forward_receive_buffer_len,
     .next_deadline = fault_next_deadline,
+    .may_wait = datagram_forward_may_wait,
     .wait = datagram_forward_wait,
     .wake = datagram_forward_wake,
     .counters = fault_counters,

@@ -110,6 +110,11 @@ instant_ns datagram_forward_next_deadline(struct datagram_link *link)
     return datagram_next_deadline(inner_of(link));
 }
 
+bool datagram_forward_may_wait(struct datagram_link *link)
+{
+    return datagram_may_wait(inner_of(link));
+}
+
 void datagram_forward_wait(struct datagram_link *link, duration_ns timeout_ns)
 {
     datagram_wait(inner_of(link), timeout_ns);

@@ -42,6 +42,7 @@ bool datagram_forward_hand_on(struct datagram_link *link, const struct datagram_
                               unsigned slot);
 uint64_t datagram_forward_receive_buffer_len(const struct datagram_link *link);
 instant_ns datagram_forward_next_deadline(struct datagram_link *link);
+bool datagram_forward_may_wait(struct datagram_link *link);
 void datagram_forward_wait(struct datagram_link *link, duration_ns timeout_ns);
 void datagram_forward_wake(struct datagram_link *link);
 void datagram_forward_counters(const struct datagram_link *link, counter_each each, void *ctx);

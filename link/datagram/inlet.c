@@ -19,6 +19,12 @@ void datagram_inlet_init(struct datagram_inlet *inlet, enum datagram_inlet_kind 
     list_init(&inlet->ready);
 }
 
+void datagram_inlet_wake(struct datagram_udp *d)
+{
+    const uint64_t once = 1;
+    sys_write(d->wake_fd, &once, sizeof once);
+}
+
 // What was read of it, and not handed up, is dropped.
 void datagram_inlet_forget(struct datagram_udp *d, struct datagram_inlet *inlet)
 {

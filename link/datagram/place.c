@@ -55,6 +55,8 @@ void datagram_message_answer(struct datagram_udp *d, const struct datagram_share
         datagram_will_show(d, m->from);
     } else if (m->kind == DATAGRAM_SHARE_WILL) {
         datagram_estate_take(d, m);
+    } else if (m->kind == DATAGRAM_SHARE_LANE) {
+        datagram_lane_take_over(d, m);
     }
     d->counters.not_ours += m->kind == DATAGRAM_SHARE_PACKET;
 }

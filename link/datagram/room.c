@@ -9,6 +9,7 @@
 #include "base/span.h"
 #include "base/time.h"
 #include "link/datagram/door.h"
+#include "link/datagram/lane.h"
 #include "link/datagram/share.h"
 #include "link/datagram/slot.h"
 #include "link/datagram/udp_link.h"
@@ -61,9 +62,27 @@ static bool look(struct datagram_udp *d, int fd, struct datagram_room *room, uin
     return room->left >= cost || !is_given_up(room, d->polled_ns);
 }
 
+// Of a lane both know how full it is.
+static bool lane_has(struct datagram_udp *d, struct datagram_lane_out *lane,
+                     const struct datagram_tx *tx)
+{
+    if (lane_has_room(&lane->writer, tx)) {
+        return true;
+    }
+    note_taken(&lane->room, (uint32_t)lane->writer.ring.taken, d->polled_ns);
+    return is_given_up(&lane->room, d->polled_ns);
+}
+
 bool datagram_udp_has_room(struct datagram_link *link, const struct datagram_tx *tx)
 {
     struct datagram_udp *d = datagram_udp_of(link);
+    struct datagram_lane_out *lane = datagram_lane_of(d, tx);
+    if (lane != NULL) {
+        return lane_has(d, lane, tx);
+    }
+    if (!tx->is_sent_once) {
+        return true;
+    }
     struct datagram_place *place = datagram_place_find(d, &tx->path->remote);
     uint32_t qp_num = datagram_dest_qp(tx->head), slot = qp_num >> DATAGRAM_SLOT_SHIFT;
     if (place == NULL || qp_num <= BTH_QP_GSI || !datagram_door_has_slot(&place->door, slot)) {

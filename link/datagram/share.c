@@ -220,6 +220,14 @@ int datagram_share_show(const struct datagram_share *s, unsigned slot,
     return message_send(s, slot, &header, span_of(NULL, 0), fds, DATAGRAM_SHARE_WILL_FDS);
 }
 
+int datagram_share_lane(const struct datagram_share *s, unsigned slot, unsigned layout,
+                        const int fds[DATAGRAM_SHARE_LANE_FDS])
+{
+    const struct share_header header = {
+        .magic = SHARE_MAGIC, .kind = DATAGRAM_SHARE_LANE, .count = layout};
+    return message_send(s, slot, &header, span_of(NULL, 0), fds, DATAGRAM_SHARE_LANE_FDS);
+}
+
 int datagram_share_hand_on(const struct datagram_share *s, unsigned slot,
                            const struct datagram_rx *rx)
 {
@@ -289,7 +297,7 @@ static bool message_read(const struct share_header *header, size_t len,
                                    .is_checked = header->is_checked,
                                    .is_copy = true,
                                    .octets = span_of(ret->buffer, len)};
-    return header->kind >= DATAGRAM_SHARE_ASK && header->kind <= DATAGRAM_SHARE_WILL;
+    return header->kind >= DATAGRAM_SHARE_ASK && header->kind <= DATAGRAM_SHARE_LANE;
 }
 
 static void message_take(struct datagram_share *s, struct datagram_share_message *ret)
@@ -321,7 +329,8 @@ static void message_take(struct datagram_share *s, struct datagram_share_message
         s->strangers++;
         ret->kind = DATAGRAM_SHARE_DROPPED;
     }
-    const bool has_fds = ret->kind == DATAGRAM_SHARE_GIVE || ret->kind == DATAGRAM_SHARE_WILL;
+    const bool has_fds = ret->kind == DATAGRAM_SHARE_GIVE || ret->kind == DATAGRAM_SHARE_WILL ||
+                         ret->kind == DATAGRAM_SHARE_LANE;
     if (has_fds && ret->fds != NULL) {
         memcpy(ret->fds, control.fds, control.fd_count * sizeof(int));
         ret->fd_count = control.fd_count;

@@ -11,6 +11,7 @@
 //     PACKET where from and to, octets
 //     HERE                      a process has come: who has left a will shows it
 //     WILL   two descriptors    what is to be sent when this process has ended (will.c)
+//     LANE   two descriptors    memory for packets to the process that gets it (lanes.h)
 //
 // What comes from another user is dropped: the kernel says from whom it is.
 #pragma once
@@ -45,9 +46,10 @@ enum datagram_share_kind {
     DATAGRAM_SHARE_PACKET,
     DATAGRAM_SHARE_HERE,
     DATAGRAM_SHARE_WILL,
+    DATAGRAM_SHARE_LANE,
 };
 
-enum { DATAGRAM_SHARE_WILL_FDS = 2 };
+enum { DATAGRAM_SHARE_WILL_FDS = 2, DATAGRAM_SHARE_LANE_FDS = 2 };
 
 struct datagram_share_message {
     enum datagram_share_kind kind;
@@ -55,8 +57,8 @@ struct datagram_share_message {
     struct in6_addr addr;  // ASK, GIVE, NONE
     uint32_t scope_id;     // likewise
     unsigned first;        // ASK: how many it has; GIVE: the place of the first descriptor
-    unsigned count;        // GIVE: how many were sent
-    int *fds;              // GIVE, WILL: room for DATAGRAM_SHARE_FDS, they are the receiver's
+    unsigned count;        // GIVE: how many were sent; LANE: of which layout
+    int *fds;              // GIVE, WILL, LANE: room for DATAGRAM_SHARE_FDS, they are the receiver's
     unsigned fd_count;     // likewise: how many came: fewer, where the process may have no more
     struct datagram_rx rx; // PACKET: its octets lie in `buffer`
     uint8_t buffer[DATAGRAM_LEN_MAX];
@@ -91,6 +93,9 @@ int datagram_share_give(const struct datagram_share *s, unsigned slot, const str
 int datagram_share_come(const struct datagram_share *s, unsigned slot);
 int datagram_share_show(const struct datagram_share *s, unsigned slot,
                         const int fds[DATAGRAM_SHARE_WILL_FDS]);
+// Hands the process in `slot` memory of this layout, and the socket that belongs to it: likewise.
+int datagram_share_lane(const struct datagram_share *s, unsigned slot, unsigned layout,
+                        const int fds[DATAGRAM_SHARE_LANE_FDS]);
 // 0; -ECONNREFUSED: nobody has the slot; -EAGAIN or another: who has it does not read.
 int datagram_share_hand_on(const struct datagram_share *s, unsigned slot,
                            const struct datagram_rx *rx);

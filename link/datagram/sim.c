@@ -276,6 +276,11 @@ static instant_ns end_next_deadline(struct datagram_link *link)
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
+static bool end_may_wait(struct datagram_link *link)
+{
+    return true;
+}
+
 static void end_wait(struct datagram_link *link, duration_ns timeout_ns)
 {
 }
@@ -336,6 +341,7 @@ static const struct datagram_link_ops end_ops = {
     .hand_on = end_hand_on,
     .receive_buffer_len = end_receive_buffer_len,
     .next_deadline = end_next_deadline,
+    .may_wait = end_may_wait,
     .wait = end_wait,
     .wake = end_wake,
     .counters = end_counters,

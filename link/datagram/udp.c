@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "link/datagram/door.h"
+#include "link/datagram/lanes.h"
 #include "link/datagram/onward.h"
 #include "link/datagram/share.h"
 #include "link/datagram/slot.h"
@@ -23,8 +24,11 @@
 enum {
     DISCARD_PORT = 9,
     MTU_DEFAULT = 1500,
-    POLLS_MAX = 16, // without a look at what else there is
+    POLLS_MAX = 16,      // without a look at what else there is
+    POLLS_NEIGHBOUR = 4, // ... where a lane may have been handed over
 };
+
+static const duration_ns look_gap_ns = 10 * NS_PER_US;
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
@@ -82,8 +86,17 @@ static void wake_take(struct datagram_udp *d)
     sys_read(d->wake_fd, &times, sizeof times);
 }
 
+static bool wakes(const struct datagram_inlet *inlet)
+{
+    return inlet->kind == DATAGRAM_INLET_WAKE || inlet->kind == DATAGRAM_INLET_LANE_IN;
+}
+
+// What wakes is left to who waits: taken before he is awake, it would let him sleep on.
 static void on_report(struct datagram_udp *d, struct datagram_inlet *inlet)
 {
+    if (wakes(inlet) && datagram_is_waited_for(d)) {
+        return;
+    }
     if (inlet->kind == DATAGRAM_INLET_WAKE) {
         wake_take(d);
     } else if (inlet->kind == DATAGRAM_INLET_ROOM) {
@@ -92,14 +105,18 @@ static void on_report(struct datagram_udp *d, struct datagram_inlet *inlet)
         datagram_estate_settle(d, inlet);
     } else if (inlet->kind == DATAGRAM_INLET_HOST) {
         datagram_host_take(d);
+    } else if (inlet->kind == DATAGRAM_INLET_LANE_OUT) {
+        datagram_lane_out_hear(d, inlet);
+    } else if (inlet->kind == DATAGRAM_INLET_LANE_IN) {
+        datagram_lane_in_hear(d, inlet);
     } else if (list_is_empty(&inlet->ready)) {
         list_push_tail(&d->in.ready, &inlet->ready);
     }
 }
 
-static bool has_input(const struct datagram_udp *d)
+static bool has_input(struct datagram_udp *d)
 {
-    return d->in.at < d->in.count || !list_is_empty(&d->in.ready);
+    return datagram_sockets_have(d) || datagram_lanes_have_news(d);
 }
 
 // A look at everything, which must not be long ago.
@@ -112,17 +129,13 @@ static void look_around(struct datagram_udp *d)
         on_report(d, events[i].data.ptr);
     }
     d->polls = 0;
+    d->has_neighbour = false;
 }
 
 // Who spins finds the next packet where the last one was, in one system call; who has waited finds
 // what ended that.
-static unsigned udp_poll(struct datagram_link *link, instant_ns now)
+static void look_at_sockets(struct datagram_udp *d)
 {
-    struct datagram_udp *d = datagram_udp_of(link);
-    d->polled_ns = now;
-    if (now >= d->onward.retry_at) {
-        datagram_onward_retry(&d->onward, &d->share, now);
-    }
     if (!has_input(d)) {
         datagram_udp_look(d);
     }
@@ -131,8 +144,40 @@ static unsigned udp_poll(struct datagram_link *link, instant_ns now)
     if (has_waited && is_explained) {
         atomic_store_explicit(&d->has_waited, false, memory_order_relaxed);
     }
-    if (d->in.last == NULL || d->stage.is_blocked || !is_explained || d->polls++ >= POLLS_MAX) {
+    const unsigned polls_max = d->has_neighbour ? POLLS_NEIGHBOUR : POLLS_MAX;
+    if (d->in.last == NULL || d->stage.is_blocked || !is_explained || d->polls++ >= polls_max) {
         look_around(d);
+    }
+}
+
+// Where there are lanes it is in them that the next packet is expected, and to look there is no
+// system call: at sockets who spins looks now and then. What was sent by them before the first
+// packet of a lane is to be found before that.
+static void look_at_lanes(struct datagram_udp *d, instant_ns now)
+{
+    const bool has_waited = atomic_load_explicit(&d->has_waited, memory_order_relaxed);
+    if (has_waited && !datagram_is_waited_for(d)) {
+        datagram_lanes_rise(d);
+    }
+    if (d->lanes.fresh_count > 0 || (has_waited && !has_input(d)) ||
+        now >= instant_after(d->looked_ns, look_gap_ns)) {
+        d->looked_ns = now;
+        look_around(d);
+    }
+    atomic_store_explicit(&d->has_waited, false, memory_order_relaxed);
+}
+
+static unsigned udp_poll(struct datagram_link *link, instant_ns now)
+{
+    struct datagram_udp *d = datagram_udp_of(link);
+    d->polled_ns = now;
+    if (now >= d->onward.retry_at) {
+        datagram_onward_retry(&d->onward, &d->share, now);
+    }
+    if (list_is_empty(&d->lanes.turns)) {
+        look_at_sockets(d);
+    } else {
+        look_at_lanes(d, now);
     }
     bool is_room = d->stage.was_full && !d->stage.is_blocked;
     const bool has_changed = d->has_host_changed;
@@ -144,16 +189,26 @@ static unsigned udp_poll(struct datagram_link *link, instant_ns now)
 
 static instant_ns udp_next_deadline(struct datagram_link *link)
 {
-    const struct datagram_udp *d = datagram_udp_of(link);
+    struct datagram_udp *d = datagram_udp_of(link);
     return has_input(d) ? 0 : d->onward.retry_at;
+}
+
+static bool udp_may_wait(struct datagram_link *link)
+{
+    struct datagram_udp *d = datagram_udp_of(link);
+    const bool may = datagram_lanes_sleep(d);
+    atomic_store_explicit(&d->is_waiting, may, memory_order_release);
+    return may;
 }
 
 static void udp_wait(struct datagram_link *link, duration_ns timeout_ns)
 {
     struct datagram_udp *d = datagram_udp_of(link);
     struct epoll_event events[2]; // one more: behind a socket that is ready, a wake may stand
-    int count = datagram_linger(d, events, 2, timeout_ns);
+    const bool has_lingered = atomic_load_explicit(&d->lanes.have_lingered, memory_order_relaxed);
+    int count = has_lingered ? 0 : datagram_linger(d, events, 2, timeout_ns);
     count = count != 0 ? count : sys_epoll_wait(d->epoll_fd, events, 2, timeout_ns);
+    atomic_store_explicit(&d->is_waiting, false, memory_order_release);
     atomic_store_explicit(&d->has_waited, true, memory_order_relaxed);
     for (int i = 0; i < count; i++) {
         if (events[i].data.ptr == &d->wake_inlet) {
@@ -164,11 +219,16 @@ static void udp_wait(struct datagram_link *link, duration_ns timeout_ns)
 
 static void udp_wake(struct datagram_link *link)
 {
-    uint64_t once = 1;
-    sys_write(datagram_udp_of(link)->wake_fd, &once, sizeof once);
+    datagram_inlet_wake(datagram_udp_of(link));
 }
 
 /* ---- the link -------------------------------------------------------------------------------- */
+
+static bool udp_flush(struct datagram_link *link)
+{
+    datagram_lanes_publish(datagram_udp_of(link));
+    return datagram_udp_flush(link);
+}
 
 // The kernel counts what it takes to keep a packet: little more than its length in a burst, 2,304
 // octets for one of 1 KiB that came alone, 8,448 for one of 4 KiB, 832 for the shortest; and up to
@@ -190,6 +250,9 @@ static void udp_counters_each(const struct datagram_link *link, counter_each eac
         const struct datagram_place *place = LIST_ENTRY(l, struct datagram_place, link);
         sunk += datagram_door_sunk(place->door.fds[DATAGRAM_DOOR_SINK]);
     }
+#define X(name, text) each(ctx, #name, d->lanes.counters.name);
+    DATAGRAM_LANE_COUNTERS(X)
+#undef X
     each(ctx, "no_slot", sunk);
     each(ctx, "corrupted", d->faults.counters.corrupted);
     each(ctx, "strangers", d->share.strangers);
@@ -211,6 +274,7 @@ static void udp_abandon(struct datagram_link *link)
         sys_close_fd(&LIST_ENTRY(l, struct datagram_service, link)->fd);
     }
     datagram_wills_abandon(d);
+    datagram_lanes_abandon(d);
     datagram_share_fini(&d->share);
     sys_close_fd(&d->host_inlet.fd);
     sys_close_fd(&d->epoll_fd);
@@ -221,6 +285,7 @@ static void udp_destroy(struct datagram_link *link)
 {
     struct datagram_udp *d = datagram_udp_of(link);
     datagram_wills_fini(d);
+    datagram_lanes_fini(d);
     while (!list_is_empty(&d->groups)) {
         datagram_group_free(d, LIST_ENTRY(d->groups.next, struct datagram_group, link));
     }
@@ -255,12 +320,13 @@ static const struct datagram_link_ops datagram_udp_ops = {
     .revoke = datagram_udp_revoke,
     .has_room = datagram_udp_has_room,
     .put = datagram_udp_put,
-    .flush = datagram_udp_flush,
+    .flush = udp_flush,
     .poll = udp_poll,
     .receive = datagram_udp_receive,
     .hand_on = datagram_udp_hand_on,
     .receive_buffer_len = udp_receive_buffer_len,
     .next_deadline = udp_next_deadline,
+    .may_wait = udp_may_wait,
     .wait = udp_wait,
     .wake = udp_wake,
     .counters = udp_counters_each,
@@ -314,6 +380,7 @@ int datagram_udp_create(const struct datagram_udp_config *config, struct datagra
     list_init(&d->services);
     list_init(&d->in.ready);
     datagram_wills_init(d);
+    datagram_lanes_init(d);
     icrc_ids_init(&d->ids);
     fault_model_init(&d->faults, &config->corrupt);
     int error = udp_begin(d);

@@ -3,6 +3,8 @@
 //   udp.c       the link: paths, waiting
 //   udp_tx.c    staging, and out: bursts of equal packets in one system call
 //   udp_rx.c    in: what came together is parted, checked, and handed on
+//   lanes.c     ... to other processes of this host by memory: lanes.h, lanes_out.c, lanes_in.c,
+//               lane.h
 //   room.c      whether a receiver on this host has room
 //   place.c     local addresses, and who else has them open
 //   group.c     multicast groups
@@ -34,6 +36,7 @@ struct datagram_udp_config {
     uint16_t port;                   // 0: DATAGRAM_UDP_PORT
     uint32_t sndbuf_len, rcvbuf_len; // octets; 0: 4 MiB, as far as the system lets us
     bool is_unchecked;               // no ICRC is looked at
+    bool is_local;                   // to other processes of this host by memory (lanes.h)
     struct fault_config corrupt;     // changes what arrives, before its ICRC is looked at
     bool is_single;                  // each packet in a system call's message of its own
     duration_ns linger_ns;           // who waits looks on for so long, if that pays; 0: never

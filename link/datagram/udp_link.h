@@ -11,6 +11,8 @@
 #include "base/span.h"
 #include "base/time.h"
 #include "link/datagram/door.h"
+#include "link/datagram/lane.h"
+#include "link/datagram/lanes.h"
 #include "link/datagram/onward.h"
 #include "link/datagram/share.h"
 #include "link/datagram/udp.h"
@@ -65,8 +67,10 @@ enum datagram_inlet_kind {
     DATAGRAM_INLET_SHARE,      // what other processes say
     DATAGRAM_INLET_ROOM,       // nothing: whether there is room to send
     DATAGRAM_INLET_WAKE,
-    DATAGRAM_INLET_ESTATE, // nothing: whether another process has ended
-    DATAGRAM_INLET_HOST,   // that addresses of this host have come or gone
+    DATAGRAM_INLET_ESTATE,   // nothing: whether another process has ended
+    DATAGRAM_INLET_HOST,     // that addresses of this host have come or gone
+    DATAGRAM_INLET_LANE_OUT, // nothing: whether the process that a lane leads to has ended
+    DATAGRAM_INLET_LANE_IN,  // octets that wake, of a process that a lane comes from
 };
 
 // A descriptor that is waited for.
@@ -186,6 +190,44 @@ struct datagram_input {
     bool has_message; // a packet that another process gave, not handed up yet
 };
 
+// To the process in a slot (lanes.h).
+struct datagram_lane_out {
+    struct datagram_inlet inlet; // our end of its socket; -1: there is none
+    uint8_t *memory;             // NULL: there is none
+    struct lane_writer writer;
+    bool is_open;
+    unsigned put_count;        // packets that went by UDP meanwhile
+    instant_ns retry_ns;       // before that none is offered
+    struct datagram_room room; // since when it is full
+};
+
+// From the process in a slot.
+struct datagram_lane_in {
+    struct datagram_inlet inlet;
+    struct list_link turn; // in the link's list, while it has memory
+    uint8_t *memory;
+    struct lane_reader reader;
+    instant_ns fresh_until_ns; // 0: it is not fresh; INSTANT_NEVER: nothing has come
+    bool is_over;              // nobody writes any more
+};
+
+struct datagram_lanes {
+    struct datagram_lane_out out[DATAGRAM_SHARE_SLOTS];
+    struct datagram_lane_in in[DATAGRAM_SHARE_SLOTS];
+    struct list_link turns;        // those in, who was not taken from longest first
+    unsigned fresh_count;          // of them
+    uint64_t unpublished;          // a bit for each slot whose lane out has something unshown
+    uint8_t *copies;               // LANE_COPIES_LEN; made with the first lane in
+    struct datagram_lane_in *lent; // of what was handed up last; NULL: of none
+    bool had_turn;                 // what was handed up last came by a lane
+    atomic_bool have_lingered;     // before this wait
+    instant_ns moved_ns;           // something has come, the last time
+    instant_ns moved_seen_ns;
+    bool is_lingering; // since then
+    struct lingering lingering;
+    struct datagram_lane_counters counters;
+};
+
 struct datagram_udp {
     struct datagram_link base;
     struct datagram_udp_config config;
@@ -195,7 +237,9 @@ struct datagram_udp {
     int epoll_fd, wake_fd;
     bool has_gso;
     unsigned polls;             // since the last look at everything
+    bool has_neighbour;         // by UDP packets came from an address of this host since then
     atomic_bool has_waited;     // since then
+    atomic_bool is_waiting;     // somebody may wait, or does
     instant_ns polled_ns;       // the last time
     struct lingering lingering; // before a sleep
     uint64_t rcvbuf_len;        // the least of its sockets
@@ -207,13 +251,21 @@ struct datagram_udp {
     bool has_host_changed;            // and nobody has been told
     struct datagram_will will;
     struct datagram_estate estates[DATAGRAM_SHARE_SLOTS]; // of the processes in these slots
-    struct fault_model faults;                            // of which it does what changes octets
+    struct datagram_lanes lanes;
+    instant_ns looked_ns;      // at sockets, the last time
+    struct fault_model faults; // of which it does what changes octets
     struct datagram_udp_counters counters;
 };
 
 static inline struct datagram_udp *datagram_udp_of(const struct datagram_link *link)
 {
     return (struct datagram_udp *)link;
+}
+
+// What wakes is left for him.
+static inline bool datagram_is_waited_for(struct datagram_udp *d)
+{
+    return atomic_load_explicit(&d->is_waiting, memory_order_acquire);
 }
 
 static inline bool datagram_addr_is(const struct in6_addr *a, const struct in6_addr *b)
@@ -238,6 +290,7 @@ static inline struct datagram_place *datagram_place_find(const struct datagram_u
 void datagram_inlet_init(struct datagram_inlet *inlet, enum datagram_inlet_kind kind, int fd,
                          const struct in6_addr *local);
 int datagram_inlet_watch(struct datagram_udp *d, struct datagram_inlet *inlet);
+void datagram_inlet_wake(struct datagram_udp *d); // as datagram_wake
 // What was read of it, and not handed up, is dropped.
 void datagram_inlet_forget(struct datagram_udp *d, struct datagram_inlet *inlet);
 
@@ -293,6 +346,46 @@ void datagram_wills_fini(struct datagram_udp *d);
 // Closes descriptors: the child of a fork.
 void datagram_wills_abandon(struct datagram_udp *d);
 
+// lanes_out.c
+// The lane that this packet goes by; NULL: there is none, or it is not open.
+struct datagram_lane_out *datagram_lane_of(struct datagram_udp *d, const struct datagram_tx *tx);
+// The packet goes by UDP, as others did: one may be made. True: one may be opened now, if nothing
+// is left of what went before.
+bool datagram_lane_note(struct datagram_udp *d, const struct datagram_tx *tx);
+struct datagram_lane_out *datagram_lane_open(struct datagram_udp *d, const struct datagram_tx *tx);
+// It leaves from `place`, or is lost where the other process takes nothing. False: it has to go by
+// UDP, since there is no lane any more.
+bool datagram_lane_put(struct datagram_udp *d, struct datagram_lane_out *lane,
+                       const struct datagram_place *place, const struct datagram_tx *tx);
+// Shows what was put, and wakes who sleeps.
+void datagram_lanes_publish(struct datagram_udp *d);
+// Something was heard of its socket: the end, if anything.
+void datagram_lane_out_hear(struct datagram_udp *d, struct datagram_inlet *inlet);
+// Packets go by UDP again.
+void datagram_lane_leave(struct datagram_udp *d, struct datagram_lane_out *lane);
+
+// lanes_in.c
+// Takes what a process in a slot hands over, or refuses it.
+void datagram_lane_take_over(struct datagram_udp *d, const struct datagram_share_message *m);
+// Octets that wake, or the end.
+void datagram_lane_in_hear(struct datagram_udp *d, struct datagram_inlet *inlet);
+bool datagram_lanes_have_news(struct datagram_udp *d);
+// Packets of one lane, in turn. What was handed up before is given back. `is_dry`: nothing is in
+// the sockets.
+unsigned datagram_lanes_take(struct datagram_udp *d, struct datagram_rx *ret, unsigned max,
+                             bool is_dry);
+void datagram_lanes_give_back(struct datagram_udp *d);
+// Who waits from now on is woken. False: something has come, or is likely to come soon.
+bool datagram_lanes_sleep(struct datagram_udp *d);
+void datagram_lanes_rise(struct datagram_udp *d);
+void datagram_lanes_in_fini(struct datagram_udp *d);
+
+// lanes.c
+void datagram_lanes_init(struct datagram_udp *d);
+void datagram_lanes_fini(struct datagram_udp *d);
+// Closes descriptors: the child of a fork.
+void datagram_lanes_abandon(struct datagram_udp *d);
+
 // udp_tx.c, as in struct datagram_link_ops
 bool datagram_udp_put(struct datagram_link *link, const struct datagram_tx *tx);
 bool datagram_udp_flush(struct datagram_link *link);
@@ -305,6 +398,8 @@ void datagram_stage_forget(struct datagram_udp *d, const struct datagram_place *
 bool datagram_udp_has_room(struct datagram_link *link, const struct datagram_tx *tx);
 
 // udp_rx.c
+// Something was read, or is known to be there.
+bool datagram_sockets_have(const struct datagram_udp *d);
 // Reads where something was last, if nothing is known to be anywhere.
 void datagram_udp_look(struct datagram_udp *d);
 unsigned datagram_udp_receive(struct datagram_link *link, struct datagram_rx *ret, unsigned max,

@@ -73,6 +73,7 @@ static void arrival_read(struct datagram_udp *d, struct datagram_inlet *inlet, s
                                      .left = mspan_of(msg->msg_iov->iov_base, len),
                                      .segment_len = len};
     datagram_addr(msg->msg_name, &ret->rx.remote, &ret->rx.scope_id, &ret->rx.source_port);
+    d->has_neighbour = d->config.is_local && datagram_place_find(d, &ret->rx.remote) != NULL;
     for (struct cmsghdr *at = CMSG_FIRSTHDR(msg); at != NULL; at = CMSG_NXTHDR(msg, at)) {
         control_apply(d, inlet, at, ret);
     }
@@ -345,6 +346,11 @@ static void inlet_read(struct datagram_udp *d)
     }
 }
 
+bool datagram_sockets_have(const struct datagram_udp *d)
+{
+    return d->in.at < d->in.count || !list_is_empty(&d->in.ready);
+}
+
 void datagram_udp_look(struct datagram_udp *d)
 {
     struct datagram_inlet *inlet = d->in.last;
@@ -353,11 +359,8 @@ void datagram_udp_look(struct datagram_udp *d)
     }
 }
 
-unsigned datagram_udp_receive(struct datagram_link *link, struct datagram_rx *ret, unsigned max,
-                              instant_ns now)
+static unsigned sockets_take(struct datagram_udp *d, struct datagram_rx *ret, unsigned max)
 {
-    struct datagram_udp *d = datagram_udp_of(link);
-    d->in.now_ns = now;
     unsigned count = packets_take(d, ret, max);
     // Reading puts others in the place of what is given out: once a call.
     while (count == 0 && max > 0 && !list_is_empty(&d->in.ready)) {
@@ -368,6 +371,26 @@ unsigned datagram_udp_receive(struct datagram_link *link, struct datagram_rx *re
         } else {
             count = packets_take(d, ret, max);
         }
+    }
+    return count;
+}
+
+// Lanes and sockets in turn, where both have something.
+unsigned datagram_udp_receive(struct datagram_link *link, struct datagram_rx *ret, unsigned max,
+                              instant_ns now)
+{
+    struct datagram_udp *d = datagram_udp_of(link);
+    d->in.now_ns = now;
+    datagram_lanes_give_back(d);
+    const bool is_dry = !datagram_sockets_have(d);
+    unsigned count = 0;
+    if (is_dry || !d->lanes.had_turn) {
+        count = datagram_lanes_take(d, ret, max, is_dry);
+        d->lanes.had_turn = count > 0;
+    }
+    if (count == 0) {
+        count = sockets_take(d, ret, max);
+        d->lanes.had_turn = false;
     }
     return count;
 }

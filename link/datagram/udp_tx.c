@@ -133,6 +133,17 @@ static struct datagram_train *train_for(struct datagram_udp *d, struct datagram_
     return last;
 }
 
+// By the memory of a process of this host. False: not by that.
+static bool put_by_lane(struct datagram_udp *d, const struct datagram_place *place,
+                        const struct datagram_tx *tx)
+{
+    struct datagram_lane_out *lane = datagram_lane_of(d, tx);
+    if (lane == NULL && datagram_lane_note(d, tx) && datagram_udp_flush(&d->base)) {
+        lane = datagram_lane_open(d, tx);
+    }
+    return lane != NULL && datagram_lane_put(d, lane, place, tx);
+}
+
 bool datagram_udp_put(struct datagram_link *link, const struct datagram_tx *tx)
 {
     struct datagram_udp *d = datagram_udp_of(link);
@@ -142,6 +153,9 @@ bool datagram_udp_put(struct datagram_link *link, const struct datagram_tx *tx)
         d->counters.not_sent++;
         d->counters.not_open++;
         return true; // as a network does
+    }
+    if (d->config.is_local && put_by_lane(d, place, tx)) {
+        return true;
     }
     struct datagram_train *t = train_for(d, place, tx, len);
     CHECK(tx->head.len >= BTH_LEN && len <= DATAGRAM_LEN_MAX + ICRC_LEN);

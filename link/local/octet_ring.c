@@ -96,6 +96,11 @@ size_t octet_ring_room(struct octet_ring_writer *w)
     return room_seen(w, memory_order_acquire);
 }
 
+bool octet_ring_has_room(struct octet_ring_writer *w, size_t len)
+{
+    return room_known(w) >= len || octet_ring_room(w) >= len;
+}
+
 // The reader is another processor, mostly. What it reads lies in the writer's cache otherwise, and
 // is fetched from there line by line: where the two processors share no cache that takes six to
 // nine times as long as to fetch it from memory, ahead of use.
@@ -150,11 +155,7 @@ static void copy_in(uint8_t *to, const uint8_t *from, size_t len)
 
 size_t octet_ring_put(struct octet_ring_writer *w, struct span octets)
 {
-    size_t room = room_known(w);
-    if (room < octets.len) {
-        room = octet_ring_room(w);
-    }
-    size_t len = min_len(octets.len, room);
+    size_t len = octet_ring_has_room(w, octets.len) ? octets.len : room_known(w);
     size_t first = run_len(&w->ring, w->put, len);
     if (len > 0) {
         copy_in(octets_at(&w->ring, w->put), octets.ptr, first);
@@ -234,13 +235,31 @@ struct span octet_ring_readable(struct octet_ring_reader *r)
     return span_of(octets_at(&r->ring, r->taken), run_len(&r->ring, r->taken, len));
 }
 
-size_t octet_ring_copy(struct octet_ring_reader *r, size_t offset, struct mspan into)
+// So many octets behind the first `offset`, of `wanted` at most.
+static size_t behind(struct octet_ring_reader *r, size_t offset, size_t wanted)
 {
     size_t available = available_known(r);
-    if (available < offset || available - offset < into.len) {
+    if (available < offset || available - offset < wanted) {
         available = octet_ring_available(r);
     }
-    size_t len = available <= offset ? 0 : min_len(into.len, available - offset);
+    return available <= offset ? 0 : min_len(wanted, available - offset);
+}
+
+bool octet_ring_has(struct octet_ring_reader *r, size_t offset, size_t len)
+{
+    return behind(r, offset, len) == len;
+}
+
+struct span octet_ring_at(struct octet_ring_reader *r, size_t offset, size_t len)
+{
+    const uint64_t position = r->taken + offset;
+    const bool is_there = octet_ring_has(r, offset, len) && run_len(&r->ring, position, len) == len;
+    return span_of(is_there ? octets_at(&r->ring, position) : NULL, is_there ? len : 0);
+}
+
+size_t octet_ring_copy(struct octet_ring_reader *r, size_t offset, struct mspan into)
+{
+    size_t len = behind(r, offset, into.len);
     size_t first = run_len(&r->ring, r->taken + offset, len);
     if (len > 0) {
         memcpy(into.ptr, octets_at(&r->ring, r->taken + offset), first);

@@ -78,6 +78,8 @@ void octet_ring_writer_init(struct octet_ring_writer *w, const struct octet_ring
 
 // Octets that may be put now.
 size_t octet_ring_room(struct octet_ring_writer *w);
+// May so many be put now? The other side's word is looked at only if that was not so at the last.
+bool octet_ring_has_room(struct octet_ring_writer *w, size_t len);
 // Copies in what there is room for, from the front; returns how much.
 size_t octet_ring_put(struct octet_ring_writer *w, struct span octets);
 // Shows the reader what was put so far, in the middle of more.
@@ -104,11 +106,16 @@ void octet_ring_reader_init(struct octet_ring_reader *r, const struct octet_ring
 
 // Octets that have come and were not given back.
 size_t octet_ring_available(struct octet_ring_reader *r);
+// Have `len` octets come behind the first `offset`?
+bool octet_ring_has(struct octet_ring_reader *r, size_t offset, size_t len);
 // The first of them as far as they lie side by side; empty: none has come.
 struct span octet_ring_readable(struct octet_ring_reader *r);
 // Copies out octets from `offset` behind the first, wherever the ring ends; as many as have come.
 // Returns how many. None is given back.
 size_t octet_ring_copy(struct octet_ring_reader *r, size_t offset, struct mspan into);
+// `len` octets from `offset` behind the first, where they lie; empty: they have not all come, or
+// lie on both sides of the ring's end.
+struct span octet_ring_at(struct octet_ring_reader *r, size_t offset, size_t len);
 // Gives the first `len` octets back, which must be available. True: the writer sleeps and has room
 // enough now; said once per sleep.
 bool octet_ring_release(struct octet_ring_reader *r, size_t len);

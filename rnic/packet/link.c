@@ -43,7 +43,7 @@ static instant_ns deadline_of_link(const struct shard *shard)
 
 static bool may_sleep_in_link(struct shard *shard)
 {
-    return true;
+    return datagram_may_wait(shard->packets.link);
 }
 
 static void sleep_in_link(struct shard *shard, duration_ns timeout_ns)

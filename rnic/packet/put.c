@@ -51,7 +51,7 @@ bool packet_put(void *ctx, const struct datagram_tx *tx)
 {
     struct packet_side *p = ctx;
     struct packet_held *older = tx->may_wait ? older_than(p, tx) : NULL;
-    if (tx->is_sent_once && !datagram_has_room(p->link, tx)) {
+    if (!datagram_has_room(p->link, tx)) {
         p->is_receiver_full = true;
         return false;
     }

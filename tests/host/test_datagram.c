@@ -129,6 +129,61 @@ static void packets_have_the_port_that_the_setting_says(void **state)
     close(other);
 }
 
+/* ---- within this host ------------------------------------------------------------------------ */
+
+static void take_lanes(void *ctx, const char *name, uint64_t value)
+{
+    *(uint64_t *)ctx += strcmp(name, "local_lanes_made") == 0 ? value : 0;
+}
+
+// Ways through memory that are made to another process, which a second link stands for.
+static uint64_t lanes_made(void)
+{
+    struct datagram_link *other;
+    const struct datagram_path path = {.local = here, .remote = here};
+    uint8_t head[HEAD_LEN] = {0x64};
+    uint64_t made = 0;
+    make();
+    assert_int_equal(host_datagram_link_create(&settings, NULL, &other), 0);
+    put_be32(head + 4, other->qp_num_first + 9);
+    const struct datagram_tx tx = {.path = &path, .head = span_of(head, sizeof head)};
+    for (unsigned i = 0; i < MANY; i++) {
+        assert_true(datagram_put(the_link, &tx));
+    }
+    datagram_counters(the_link, take_lanes, &made);
+    datagram_destroy(other);
+    return made;
+}
+
+static void packets_within_the_host_go_by_memory_if_the_setting_says_so(void **state)
+{
+    settings.local = true;
+    assert_int_equal(lanes_made(), 1);
+}
+
+static void packets_within_the_host_go_by_udp_if_the_setting_says_so(void **state)
+{
+    settings.local = false;
+    assert_int_equal(lanes_made(), 0);
+}
+
+// Both are about the wire.
+static void packets_within_the_host_are_recorded(void **state)
+{
+    settings.local = true;
+    snprintf(settings.pcap_path, sizeof settings.pcap_path, "/tmp/weft-test-host-%d",
+             (int)getpid());
+    assert_int_equal(lanes_made(), 0);
+    unlink(settings.pcap_path);
+}
+
+static void packets_within_the_host_are_lost(void **state)
+{
+    settings.local = true;
+    snprintf(settings.fault, sizeof settings.fault, "loss=1%%");
+    assert_int_equal(lanes_made(), 0);
+}
+
 int main(void)
 {
 #define HOST_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -140,6 +195,10 @@ int main(void)
         HOST_TEST(icrcs_are_not_looked_at_if_the_setting_says_so),
         HOST_TEST(packets_are_recorded_where_the_setting_says),
         HOST_TEST(capture_that_cannot_be_is_gone_without),
+        HOST_TEST(packets_within_the_host_go_by_memory_if_the_setting_says_so),
+        HOST_TEST(packets_within_the_host_go_by_udp_if_the_setting_says_so),
+        HOST_TEST(packets_within_the_host_are_recorded),
+        HOST_TEST(packets_within_the_host_are_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -422,8 +422,11 @@ static bool has_room(const struct datagram_path *path, size_t len)
     uint8_t head[PAIR_HEAD_LEN];
     pair_head(head, 1, 0);
     const struct span payload = span_of(packet, len);
-    const struct datagram_tx tx = {
-        .path = path, .head = span_of(head, sizeof head), .pieces = &payload, .piece_count = 1};
+    const struct datagram_tx tx = {.path = path,
+                                   .head = span_of(head, sizeof head),
+                                   .pieces = &payload,
+                                   .piece_count = 1,
+                                   .is_sent_once = true};
     return datagram_has_room(pair.link[0], &tx);
 }
 

@@ -15,6 +15,7 @@ static struct rnic_qp *qps[CROWD][2];
 static unsigned pair_count;
 static enum rnic_qp_type qp_type;
 static uint32_t rcvbuf_len; // 0: as large as the system lets us
+static bool is_local;       // through memory, once some packets have gone by UDP
 
 static struct in6_addr loopback(void)
 {
@@ -23,7 +24,8 @@ static struct in6_addr loopback(void)
 
 static void device_open_udp(struct device *d, uint8_t key)
 {
-    const struct datagram_udp_config config = {.port = PORT, .rcvbuf_len = rcvbuf_len};
+    const struct datagram_udp_config config = {
+        .port = PORT, .rcvbuf_len = rcvbuf_len, .is_local = is_local};
     struct rnic_parts parts = {
         .config = device_config(),
         .clock = host_clock,
@@ -122,8 +124,28 @@ static int setup_crowd(void **state)
     return open_pairs(CROWD, RNIC_QP_RC, OLD_BUFFER_LEN / 2); // the kernel doubles it
 }
 
+static int setup_local(void **state)
+{
+    is_local = true;
+    return setup(state);
+}
+
+static int setup_unreliable_local(void **state)
+{
+    is_local = true;
+    return setup_unreliable(state);
+}
+
+static int setup_crowd_local(void **state)
+{
+    is_local = true;
+    return setup_crowd(state);
+}
+
 static int teardown(void **state)
 {
+    assert_int_equal(device_count(&devices[0], "local_packets_out") > 0, is_local);
+    is_local = false;
     for (unsigned i = 0; i < 2; i++) {
         for (unsigned pair = 0; pair < pair_count; pair++) {
             rnic_qp_destroy(qps[pair][i]);
@@ -231,16 +253,18 @@ static void a_crowd_of_queue_pairs_fits_the_receive_buffer(void **state)
 
 int main(void)
 {
+#define UDP_TEST(name, begin) cmocka_unit_test_setup_teardown(name, begin, teardown)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_target_that_makes_no_call_is_written_to, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_posted_at_once_leaves_without_a_call, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(what_is_posted_behind_a_burst_leaves_as_one, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(what_is_sent_once_waits_until_its_receiver_has_room,
-                                        setup_unreliable, teardown),
-        cmocka_unit_test_setup_teardown(a_crowd_of_queue_pairs_fits_the_receive_buffer, setup_crowd,
-                                        teardown),
+        UDP_TEST(a_target_that_makes_no_call_is_written_to, setup),
+        UDP_TEST(a_target_that_makes_no_call_is_written_to, setup_local),
+        UDP_TEST(what_is_posted_at_once_leaves_without_a_call, setup),
+        UDP_TEST(what_is_posted_at_once_leaves_without_a_call, setup_local),
+        UDP_TEST(what_is_posted_behind_a_burst_leaves_as_one, setup),
+        UDP_TEST(what_is_posted_behind_a_burst_leaves_as_one, setup_local),
+        UDP_TEST(what_is_sent_once_waits_until_its_receiver_has_room, setup_unreliable),
+        UDP_TEST(what_is_sent_once_waits_until_its_receiver_has_room, setup_unreliable_local),
+        UDP_TEST(a_crowd_of_queue_pairs_fits_the_receive_buffer, setup_crowd),
+        UDP_TEST(a_crowd_of_queue_pairs_fits_the_receive_buffer, setup_crowd_local),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
