@@ -30,8 +30,9 @@ BASELINES = {'undivided': UNDIVIDED, 'fair': UNLIMITED,
              'unfair': {**UNLIMITED, 'WEFT_READ_TURN': '0'}}
 ROCE = 'roce'  # the word by which the namespace is entered
 IS_ROCE = sys.argv[1:] == [ROCE]
-WIRE, NAME = ({'WEFT_WIRE': 'roce'}, 'roce, ') if IS_ROCE else ({'WEFT_WIRE': 'iwarp'}, '')
+WIRE, NAME = {'WEFT_WIRE': 'iwarp'}, ''
 if IS_ROCE:  # turns of its responder are no setting, and the window cuts whatever the allotment
+    WIRE, NAME = {'WEFT_WIRE': 'roce', 'WEFT_LOCAL': 'off'}, 'roce, '
     BASELINES = {'undivided': UNDIVIDED}
 
 

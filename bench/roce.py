@@ -7,6 +7,8 @@ sendto, sendmmsg, UDP_SEGMENT, and that with UDP_GRO; `raw` in a case is the fas
 goes over `socket` and over `udp`, where `lo` is as it is by itself.
 roce.latency: 64 octets there and back, both ends spinning.
 roce.ucx: ucx_perftest.
+roce.local_bw, local_latency, local_ucx: the same through memory of both processes (WEFT_LOCAL=on),
+beside raw UDP and beside the packets that go through the kernel. All others are about the wire.
 roce.loss: Writes of 64 KiB while packets are lost, both ways, beside iWARP over `udp` that loses as
 many.
 roce.carrier: packets with no transport above them, beside trains of datagrams, both flooding.
@@ -38,6 +40,8 @@ UCX = {'put 4KiB': ('ucp_put_bw', 4 << 10, 20000), 'put 64KiB': ('ucp_put_bw', 6
        'get 4KiB': ('ucp_get', 4 << 10, 4000), 'get 64KiB': ('ucp_get', 64 << 10, 2000),
        'tag 1MiB': ('tag_bw', 1 << 20, 300)}
 UCX_PORT = 13337
+WIRE = {'WEFT_WIRE': 'roce', 'WEFT_LOCAL': 'off'}
+LOCAL = {'WEFT_WIRE': 'roce', 'WEFT_LOCAL': 'on'}
 
 
 def set_mtu(path_mtu):
@@ -86,8 +90,9 @@ def bandwidth(mtu, size_name):
     measures = {way: raw(way, mtu) for way in WAYS}
     for operation in operations:
         words = (operation, size, SECONDS)
-        measures[operation] = verbs(*words, WEFT_WIRE='roce')
-        measures[operation, 'unchecked'] = verbs(*words, WEFT_WIRE='roce', WEFT_CRC='off')
+        measures[operation] = verbs(*words, **WIRE)
+        measures[operation, 'unchecked'] = verbs(*words, WEFT_CRC='off', **WIRE)
+        measures[operation, 'local'] = verbs(*words, **LOCAL)
         for link in links:
             measures[operation, link] = verbs(*words, WEFT_WIRE='iwarp', WEFT_LOCAL='off',
                                                WEFT_LINK=link)
@@ -103,6 +108,10 @@ def bandwidth(mtu, size_name):
                {'raw': fastest}, scale=1e9)
         beside(bench, f'{case} cpu', 'ns/octet', 'cpu_ns_per_octet', ours, baselines,
                less_is_better=True)
+        local, wire = results[operation, 'local'], {'raw': fastest, 'wire': ours}
+        beside('roce.local_bw', f'{operation} {case}', 'GB/s', key, local, wire, scale=1e9)
+        beside('roce.local_bw', f'{operation} {case} cpu', 'ns/octet', 'cpu_ns_per_octet', local,
+               wire, less_is_better=True)
 
 
 def carrier(mtu):
@@ -123,7 +132,7 @@ def latency():
         'carrier': lambda: measured('bench-datagram', 'latency', ROUND_TRIPS),
         **{(operation, wire): verbs('latency', operation, ROUND_TRIPS, **settings)
            for operation in ('send', 'write')
-           for wire, settings in (('roce', {'WEFT_WIRE': 'roce'}),
+           for wire, settings in (('roce', WIRE), ('local', LOCAL),
                                   ('iWARP socket', {'WEFT_WIRE': 'iwarp', 'WEFT_LOCAL': 'off'}),
                                   ('iWARP udp', {'WEFT_WIRE': 'iwarp', 'WEFT_LINK': 'udp'}))}})
     for key in ('p50_us', 'p99_us'):
@@ -134,6 +143,10 @@ def latency():
             beside('roce.latency', f'{operation} 64 octets {key[:3]}', 'us', key,
                    results[operation, 'roce'], {'raw': results['raw'], **links},
                    less_is_better=True)
+            beside('roce.local_latency', f'{operation} 64 octets {key[:3]}', 'us', key,
+                   results[operation, 'local'],
+                   {'raw': results['raw'], 'wire': results[operation, 'roce']},
+                   less_is_better=True)
 
 
 # --- losses -------------------------------------------------------------------------------------
@@ -143,7 +156,7 @@ def losses():
     for loss in LOSSES:
         fault = {'WEFT_FAULT': f'loss={loss}%'} if loss else {}
         results = alternating(PAIRS, {
-            'roce': verbs(*words, WEFT_WIRE='roce', **fault),
+            'roce': verbs(*words, **WIRE, **fault),
             'iWARP udp': verbs(*words, WEFT_WIRE='iwarp', WEFT_LINK='udp', **fault)})
         beside('roce.loss', f'{loss} % lost', 'MB/s', 'octets_per_s', results['roce'],
                {'iWARP udp': results['iWARP udp']}, scale=1e6)
@@ -159,13 +172,16 @@ def ucx_rate(test, size, count, words, settings):
 
 def ucx_beside_tcp():
     over_roce = ([str(BUILD / 'weft'), 'run', '--wire=roce', '--'],
-                 {'UCX_TLS': 'rc_v,self', 'UCX_NET_DEVICES': 'weft_roce0:1'})
+                 {'UCX_TLS': 'rc_v,self', 'UCX_NET_DEVICES': 'weft_roce0:1', **WIRE})
+    over_local = (over_roce[0], {**over_roce[1], **LOCAL})
     over_tcp = ([], {'UCX_TLS': 'tcp,self', 'UCX_NET_DEVICES': 'lo'})
     for case, words in UCX.items():
         results = alternating(PAIRS, {'roce': lambda: ucx_rate(*words, *over_roce),
+                                      'local': lambda: ucx_rate(*words, *over_local),
                                       'UCX tcp': lambda: ucx_rate(*words, *over_tcp)})
-        beside('roce.ucx', case, 'MB/s', 'mb_per_s', results['roce'],
-               {'UCX tcp': results['UCX tcp']})
+        for bench, ours in (('roce.ucx', 'roce'), ('roce.local_ucx', 'local')):
+            beside(bench, case, 'MB/s', 'mb_per_s', results[ours],
+                   {'UCX tcp': results['UCX tcp']})
 
 
 def main():
