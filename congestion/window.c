@@ -280,13 +280,16 @@ uint32_t congestion_window(const struct congestion *c)
     return window < c->limit ? window : c->limit;
 }
 
+// Over a line no more than that may leave in one burst. Within one host bursts are as long as the
+// system takes, and an answer to each costs who receives as much as a quarter of taking it.
 uint32_t congestion_ack_interval(const struct congestion *c)
 {
     uint32_t quarter = congestion_window(c) / 4;
     if (quarter < 1) {
         return 1;
     }
-    return quarter < CONGESTION_ACK_INTERVAL_MAX ? quarter : CONGESTION_ACK_INTERVAL_MAX;
+    bool is_more = quarter > CONGESTION_ACK_INTERVAL_MAX && !c->config.has_no_line;
+    return is_more ? CONGESTION_ACK_INTERVAL_MAX : quarter;
 }
 
 duration_ns congestion_timeout(const struct congestion *c, duration_ns timeout_ns)

@@ -155,8 +155,17 @@ static uint64_t run_len(const struct rc *rc, const struct rc_out *o, uint64_t ro
     return left < room ? left : room;
 }
 
-// The last packet of a message asks for an acknowledgement, the one that fills the window or the
-// device's room, and so many between that the window moves on evenly.
+// Is there a message behind the one that leaves now and ends at `end`, which will ask?
+static bool has_message_behind(const struct rc *rc, uint64_t end)
+{
+    const struct rc_requester *q = &rc->req;
+    return end < q->next_mark ? rc_out_at(q, q->send_index + 1)->context == NULL
+                              : wq_has_message(&rc->wq);
+}
+
+// An acknowledgement is asked for by the last packet of what is posted, by the one that fills the
+// window or the device's room, and by so many between that the window moves on evenly. A message
+// that others follow at once has its acknowledgement from them.
 static enum rc_put put_run(struct rc *rc, const struct datagram_sink *sink, const struct rc_out *o)
 {
     struct rc_requester *q = &rc->req;
@@ -169,7 +178,8 @@ static enum rc_put put_run(struct rc *rc, const struct datagram_sink *sink, cons
     }
     for (; done < count; done++) {
         uint64_t end = q->send_mark + 1;
-        bool asks = end == o->end || end - q->asked_mark >= ack_interval || done + 1 >= room;
+        bool is_last = end == o->end && !has_message_behind(rc, end);
+        bool asks = is_last || end - q->asked_mark >= ack_interval || done + 1 >= room;
         if (!rc_run_put(rc, sink, &run, asks)) {
             break;
         }

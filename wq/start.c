@@ -209,6 +209,14 @@ bool wq_has_work(const struct wq *wq)
     return !wq_is_held(wq) && (wq_has_entry(wq) || read_flow_wants_take(&wq->reads));
 }
 
+bool wq_has_message(const struct wq *wq)
+{
+    const bool is_first = !wq_is_held(wq) && !read_flow_wants_take(&wq->reads) && wq_has_entry(wq);
+    const struct send_wqe *wqe = is_first ? wq_send_at(wq, wq->sq_next) : NULL;
+    return wqe != NULL && (wqe->flags & WQE_FENCE) == 0 &&
+           facts_of_opcode[wqe->opcode].start == start_message;
+}
+
 // Requests go before the send queue: they are short, and what they ask for keeps the pipe full.
 enum transport_next wq_next(struct wq *wq, struct transport_work *ret)
 {

@@ -180,6 +180,8 @@ bool wq_next_request(struct wq *wq, struct transport_work *ret);
 // May wq_next find something? Never no when it would.
 bool wq_has_work(const struct wq *wq);
 bool wq_has_entry(const struct wq *wq); // ... of the send queue: requests of reads left aside
+// Is what wq_next finds a message, which waits for nothing?
+bool wq_has_message(const struct wq *wq);
 
 // Nothing leaves before `until`: the peer has no receive yet, or a rate asks for it. wq_next and
 // wq_has_work know; what is to be sent again the transport holds back by itself.

@@ -603,6 +603,17 @@ static void acknowledgements_are_asked_for_four_times_in_a_window(void **state)
     }
 }
 
+static void within_one_host_no_more_often_however_large_it_is(void **state)
+{
+    (void)state;
+    struct congestion c;
+    congestion_init(&c, &(struct congestion_config){.window_max = 240, .has_no_line = true});
+    c.window = 240;
+    assert_int_equal(congestion_ack_interval(&c), 60);
+    c.window = 3;
+    assert_int_equal(congestion_ack_interval(&c), 1);
+}
+
 static void notifications_leave_at_most_once_in_fifty_microseconds(void **state)
 {
     (void)state;
@@ -658,6 +669,7 @@ int main(void)
         cmocka_unit_test(window_below_one_is_held_to_by_waiting),
         cmocka_unit_test(nothing_is_paced_before_a_round_trip_is_known),
         cmocka_unit_test(acknowledgements_are_asked_for_four_times_in_a_window),
+        cmocka_unit_test(within_one_host_no_more_often_however_large_it_is),
         cmocka_unit_test(notifications_leave_at_most_once_in_fifty_microseconds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,6 +157,41 @@ static void a_window_of_packets_leaves_and_asks_in_time(void **state)
     rc_end_close(e);
 }
 
+// Posted at once: of those that another message follows at once, only each quarter of the window.
+static void what_is_followed_by_a_message_asks_no_more_often_than_the_window_wants(void **state)
+{
+    static const struct {
+        enum wqe_opcode opcodes[4];
+        uint32_t flags; // of the last
+        bool asks[4];
+    } rows[] = {
+        {{WQE_RDMA_WRITE, WQE_SEND, WQE_RDMA_WRITE, WQE_SEND}, 0, {false, true, false, true}},
+        {{WQE_SEND, WQE_SEND, WQE_RDMA_WRITE, WQE_RDMA_READ}, 0, {false, true, true, true}},
+        {{WQE_SEND, WQE_SEND, WQE_RDMA_WRITE, WQE_SEND}, WQE_FENCE, {false, true, true, true}},
+    };
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+        for (unsigned i = 0; i < 4; i++) {
+            struct send_wqe *wqe = rc_end_slot(e, i, rows[row].opcodes[i]);
+            wqe->flags |= i == 3 ? rows[row].flags : 0;
+            wqe->sge_count = 1;
+            wqe->sge[0] = (struct sge){rc_end_addr(e, 0), 8, e->key};
+            wqe->length = 8;
+            wqe->remote_addr = remote;
+            wqe->rkey = REMOTE_KEY;
+            if (i < 3) {
+                wq_send_commit(rc_wq(e->rc), 1);
+            }
+        }
+        rc_end_commit(e);
+        assert_int_equal(e->count, 4);
+        for (unsigned i = 0; i < 4; i++) {
+            assert_int_equal(e->packets[i].p.bth.ack_req, rows[row].asks[i]);
+        }
+        rc_end_close(e);
+    }
+}
+
 // Whatever the interval is by then: 12 packets, of which every third asks.
 static void the_packet_that_fills_the_window_asks(void **state)
 {
@@ -484,6 +519,7 @@ int main(void)
         cmocka_unit_test(a_long_read_is_several_to_the_peer),
         cmocka_unit_test(a_read_without_a_bound_is_bounded_by_the_window),
         cmocka_unit_test(a_window_of_packets_leaves_and_asks_in_time),
+        cmocka_unit_test(what_is_followed_by_a_message_asks_no_more_often_than_the_window_wants),
         cmocka_unit_test(the_packet_that_fills_the_window_asks),
         cmocka_unit_test(a_hole_makes_the_window_smaller),
         cmocka_unit_test(a_message_alone_leaves_at_once_however_late_those_before_were_answered),
