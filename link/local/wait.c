@@ -271,11 +271,15 @@ static void hear_end(struct local_stream *s)
     }
 }
 
+static bool has_octets_by_tcp(const struct local_stream *s)
+{
+    return s->side == LOCAL_PASSIVE && !s->is_switched;
+}
+
 // What TCP reports of a stream in memory: that it has ended, or octets that came before.
 static unsigned what_of_tcp(struct local_stream *s, unsigned what)
 {
-    bool is_by_tcp = s->side == LOCAL_PASSIVE && !s->is_switched;
-    if (is_by_tcp && (what & LINK_READY_IN) != 0) {
+    if (has_octets_by_tcp(s) && (what & LINK_READY_IN) != 0) {
         return what & ~(unsigned)LINK_READY_OUT;
     }
     if ((what & LINK_READY_IN) != 0 || s->is_broken) {
@@ -411,11 +415,15 @@ int local_poll(struct link *link, struct link_ready *ret, unsigned max)
     return (int)(count + look_at_tcp(l, ret + count, more));
 }
 
+// Of TCP's octets none are left, mostly: its end is looked for in any case, and to say so to the
+// kernel each time would be a system call for every message that waits for a receive.
 void local_want_in(struct link_stream *stream, bool wanted)
 {
     struct local_stream *s = local_stream_of(stream);
     s->wants_in = wanted;
-    link_want_in(s->forward.inner, wanted);
+    if (wanted || s->path != LOCAL_PATH_MEMORY || has_octets_by_tcp(s)) {
+        link_want_in(s->forward.inner, wanted);
+    }
     local_attend(s);
 }
 
