@@ -304,12 +304,6 @@ static void serve_if_free(struct shard *shard)
     shard_pull(shard, &puller);
 }
 
-void shard_ring(struct shard *shard, struct rnic_qp *qp)
-{
-    doorbell_push(shard, qp);
-    serve_if_free(shard);
-}
-
 // The bell is left for the program's next look, or for the thread. A simulation has none.
 static bool may_wait(const struct shard *shard, struct rnic_qp *qp)
 {
@@ -317,7 +311,7 @@ static bool may_wait(const struct shard *shard, struct rnic_qp *qp)
            shard->carrier->may_gather(qp);
 }
 
-void shard_ring_sends(struct shard *shard, struct rnic_qp *qp)
+void shard_ring(struct shard *shard, struct rnic_qp *qp)
 {
     doorbell_push(shard, qp);
     if (may_wait(shard, qp)) {

@@ -135,10 +135,9 @@ int shard_wait(struct shard *shard, pthread_cond_t *condition, const struct time
 // The same for the engine's objects, which know of no lock.
 struct guard shard_guard(const struct shard *shard);
 
-// Notes that `qp` has something posted and drives its output if the lock is free; of sends, unless
-// they wait for company (rnic/gathering.h).
+// Notes that `qp` has something posted and drives it if the lock is free, unless that waits for
+// company (rnic/gathering.h).
 void shard_ring(struct shard *shard, struct rnic_qp *qp);
-void shard_ring_sends(struct shard *shard, struct rnic_qp *qp);
 // Posts that wait for company are sent: by who has the lock, if it is not free.
 void shard_send_waiting(struct shard *shard);
 // Lock held. One pass: doorbells, what the link says is ready, output, deadlines. True if anything

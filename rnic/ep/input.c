@@ -60,6 +60,7 @@ static void fpdus_settle(struct rnic_ep *ep, enum mpa_rx_verdict verdict, instan
     case MPA_RX_OK:
     case MPA_RX_STALLED:
         pause_input(ep, verdict == MPA_RX_STALLED);
+        ep_note_gathering(ep);
         break;
     case MPA_RX_STOPPED:
         ep->in.is_stopped = true;

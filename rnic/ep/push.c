@@ -158,16 +158,17 @@ enum past_answer ep_push(struct rnic_ep *ep, const struct push *push)
 
 // What is posted costs a system call where octets go to the kernel's TCP, and where they are
 // copied out of the memory of another process. Short messages into memory of both cost less to
-// copy than the turn that each has if it leaves alone.
+// copy than the turn that each has if it leaves alone; so do those that come and wait for receives.
 static bool may_gather(const struct rnic_ep *ep)
 {
-    return ep->stream != NULL &&
-           (ep->qp->pull.was_short || (ep->stream->facts & (LINK_LENDS | LINK_IS_OF_PROCESS)) == 0);
+    bool costs_call = (ep->stream->facts & (LINK_LENDS | LINK_IS_OF_PROCESS)) == 0;
+    return costs_call || ep->qp->pull.was_short || qp_is_stalled(stream_qp(ep->qp));
 }
 
 void ep_note_gathering(struct rnic_ep *ep)
 {
-    atomic_store_explicit(&ep->qp->may_gather, may_gather(ep), memory_order_relaxed);
+    bool may = ep->stream != NULL && may_gather(ep);
+    atomic_store_explicit(&ep->qp->may_gather, may, memory_order_relaxed);
 }
 
 static unsigned confirm(struct rnic_ep *ep, const struct pull_run *run, unsigned count)

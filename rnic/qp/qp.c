@@ -298,7 +298,7 @@ int rnic_qp_may_post(const struct rnic_qp *qp, enum wqe_opcode opcode)
 
 void rnic_qp_ring_sq(struct rnic_qp *qp)
 {
-    shard_ring_sends(&qp->rnic->shard, qp);
+    shard_ring(&qp->rnic->shard, qp);
 }
 
 void rnic_qp_ring_rq(struct rnic_qp *qp)
