@@ -256,9 +256,11 @@ int rs_await_sendable(struct rs *rs, bool is_nonblocking)
 
 /* ---- many ------------------------------------------------------------------------------------ */
 
-static short stream_events(const struct rs *rs)
+// Who reads is told of the end when there is nothing left to read: some take POLLHUP for a failure.
+static short stream_events(const struct rs *rs, short asked)
 {
     bool is_open = rs->state == RS_CONNECTED;
+    bool has_rest = rs->state == RS_DISCONNECTED && rs->rx.ready_len > 0 && (asked & POLLIN) != 0;
     short events = 0;
     if (rs->rx.ready_len > 0 || !is_open || !rs->may_read) {
         events |= POLLIN;
@@ -266,14 +268,14 @@ static short stream_events(const struct rs *rs)
     if (rs_stream_may_send(rs)) {
         events |= POLLOUT;
     }
-    if (!is_open) {
+    if (!is_open && !has_rest) {
         events |= rs->state == RS_DISCONNECTED ? POLLHUP : POLLERR;
     }
     return events;
 }
 
-// Lock held. What poll() would say of the socket.
-static short events_of(struct rs *rs)
+// Lock held. What poll() would say of the socket to who asks for these.
+static short events_of(struct rs *rs, short asked)
 {
     if (rs->is_closing) {
         return POLLNVAL;
@@ -289,7 +291,7 @@ static short events_of(struct rs *rs)
     if (rs->state == RS_FAILED) {
         return POLLIN | POLLOUT | POLLERR;
     }
-    return has_stream(rs) ? stream_events(rs) : 0;
+    return has_stream(rs) ? stream_events(rs, asked) : 0;
 }
 
 // One element of rpoll's list.
@@ -328,7 +330,7 @@ static int watch_check(struct watch *w)
         w->fds[i].revents = w->kernel_fds[i].revents;
         if (rs != NULL) {
             pthread_mutex_lock(&rs->lock);
-            w->fds[i].revents = wanted(&w->fds[i], events_of(rs));
+            w->fds[i].revents = wanted(&w->fds[i], events_of(rs, w->fds[i].events));
             pthread_mutex_unlock(&rs->lock);
         }
         ready += w->fds[i].revents != 0;
@@ -349,7 +351,7 @@ static bool watch_begin(struct watch *w, int own)
         pthread_mutex_lock(&rs->lock);
         int fd = sleep_begin(rs, &w->watched[i].sleeper, own);
         // Something may have moved it between the check and now, and found nobody to wake.
-        is_quiet = is_quiet && fd >= 0 && wanted(&w->fds[i], events_of(rs)) == 0;
+        is_quiet = is_quiet && fd >= 0 && wanted(&w->fds[i], events_of(rs, w->fds[i].events)) == 0;
         pthread_mutex_unlock(&rs->lock);
         w->kernel_fds[i] = (struct pollfd){.fd = fd, .events = POLLIN};
     }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -338,6 +339,24 @@ static void rselect_clears_what_is_not_ready(void **state)
     assert_int_equal(rselect(0, NULL, NULL, NULL, &(struct timeval){.tv_usec = 1}), 0);
 }
 
+static short told(int fd, short asked)
+{
+    struct pollfd it = {.fd = fd, .events = asked};
+    assert_int_equal(rpoll(&it, 1, 5000), 1);
+    return it.revents;
+}
+
+static void the_end_is_told_behind_what_is_left_to_read(void **state)
+{
+    char octet;
+    assert_int_equal(rsend(p.active, "x", 1, 0), 1);
+    assert_int_equal(rshutdown(p.active, SHUT_RDWR), 0);
+    assert_int_equal(told(p.passive, 0), POLLHUP); // the end has come
+    assert_int_equal(told(p.passive, POLLIN), POLLIN);
+    assert_int_equal(rrecv(p.passive, &octet, 1, 0), 1);
+    assert_int_equal(told(p.passive, POLLIN), POLLIN | POLLHUP);
+}
+
 static void *send_soon(void *ctx)
 {
     usleep(50000);
@@ -436,6 +455,7 @@ int main(void)
         CASE(sizes_of_a_connection_stay),
         CASE(error_of_a_connection_is_told_once),
         CASE(rselect_clears_what_is_not_ready),
+        CASE(the_end_is_told_behind_what_is_left_to_read),
         CASE(rselect_without_a_limit_waits),
         CASE(wrong_mappings_are_refused),
         CASE(mappings_fill_the_peers_table_and_go_with_the_socket),
