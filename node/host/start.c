@@ -225,7 +225,8 @@ static bool has_failed(struct host *host)
 // The port of NVMe/TCP, as it is listened at; 0: at none.
 static uint16_t nvme_tcp_port(struct host *host)
 {
-    const struct resource none = {.member = 1}; // of which the address alone counts
+    // Of which the address alone counts.
+    const struct resource none = {.places[VOLUME_IN_SUBSYSTEM].member = 1};
     struct weft_nvme_address address;
     char uri[HOST_URI_MAX];
     struct why why;
