@@ -23,8 +23,7 @@ static const struct resource nvme_node_rows[] = {
                  .alignment = 1,
                  .preferred = 4096,
                  .driver = "ram"},
-     .group = "group",
-     .member = 1},
+     .places[VOLUME_IN_SUBSYSTEM] = {.group = "group", .member = 1}},
     {.volume = 2,
      .name = "b",
      .state = RESOURCE_READY,
@@ -34,8 +33,7 @@ static const struct resource nvme_node_rows[] = {
                  .alignment = 512,
                  .preferred = 4096,
                  .driver = "ram"},
-     .group = "group",
-     .member = 2}};
+     .places[VOLUME_IN_SUBSYSTEM] = {.group = "group", .member = 2}}};
 static struct resource_table nvme_node_table = {.count = 2, .rows = nvme_node_rows};
 // The connections of the second, to be dropped when it goes.
 static uint32_t nvme_node_second[NODE_CONNECTION_COUNT_MAX];

@@ -54,7 +54,9 @@ static int begin(void **state)
                                                    .say = stage_say});
     member = (struct loop_member){.on_batch_end = on_batch_end, .may_sleep = may_sleep};
     loop_join(stage->loop, &member);
-    stage->rows[0].member = stage->rows[1].member = 1;
+    for (unsigned i = 0; i < 2; i++) {
+        stage->rows[i].places[VOLUME_IN_SUBSYSTEM].member = 1;
+    }
     digests = 0;
     is_open = false;
     cid = 0;
