@@ -25,7 +25,7 @@ secret = {TARGET_SECRET}
 '''
 HASHES = {'5': hashlib.md5, '7': hashlib.sha256, '8': hashlib.sha3_256}
 INITIATOR_ERROR, UNPROVEN, FORBIDDEN = 0x0200, 0x0201, 0x0202
-SECURITY, TO_OPERATIONAL, TO_FULL, FULL_AT_ONCE = 0x00, 0x81, 0x83, 0x87
+SECURITY, IN_OPERATIONAL, TO_OPERATIONAL, TO_FULL, FULL_AT_ONCE = 0x00, 0x04, 0x81, 0x83, 0x87
 
 
 def secrets(place, text=FILE, mode=0o600):
@@ -193,6 +193,9 @@ def nobody_passes_by_without_a_proof(node):
         assert login.begin(methods='KRB5,None') == UNPROVEN
     with Login(node) as login:  # the stage is left out
         assert login.host.login(node.target) == UNPROVEN
+    with Login(node) as login:
+        assert login.ask(IN_OPERATIONAL, ('InitiatorName', NAME),
+                         ('TargetName', node.target)) == UNPROVEN
     for flags in (TO_OPERATIONAL, TO_FULL):  # or left
         with Login(node) as login:
             assert login.ask(flags, ('InitiatorName', NAME),
@@ -202,7 +205,7 @@ def nobody_passes_by_without_a_proof(node):
             assert login.ask(flags) == {} and login.flags == SECURITY
             said = login.ask(flags, ('CHAP_A', '5'))
             assert 'CHAP_C' in said and login.flags == SECURITY, said
-    assert unproven(node) == (5, 5, 0)
+    assert unproven(node) == (6, 6, 0)
 
 
 @on_node
@@ -315,7 +318,8 @@ def a_file_that_others_may_read_or_that_makes_no_sense_is_refused():
            (FILE.replace('name = node\n', ''), 0o600, 'the target lacks its name or secret')]
     with folder() as place:
         for text, mode, why in bad:
-            said = weft('serve', '--iscsi=127.0.0.1:0', secrets(place, text, mode), 'ram:1M')
+            said = weft('serve', '--iscsi=127.0.0.1:0', '--run=true', secrets(place, text, mode),
+                        'ram:1M')
             expect_error(said, 1, why)
             assert 'too short' not in said.stderr and SECRET not in said.stderr, said.stderr
         said = weft('serve', '--iscsi=127.0.0.1:0', f'--iscsi-secrets={place}', 'ram:1M')
