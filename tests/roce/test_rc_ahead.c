@@ -120,6 +120,20 @@ static void a_packet_whose_first_one_is_missing_waits(void **state)
     rc_end_close(e);
 }
 
+// A whole packet, where the one Write that is known has ended.
+static void a_whole_packet_whose_first_one_is_missing_waits(void **state)
+{
+    struct rc_end *e = open_met((struct rc_end_options){0});
+    take_only(e, 1, RC_END_MEMORY_LEN - 8, 8, 11);
+    take_packet(e, 3, ROCE_WRITE_MIDDLE, 0, 0, 0, 23, PMTU);
+    assert_int_equal(early_count(e), 1);
+    take_packet(e, 2, ROCE_WRITE_FIRST, AT, 3 * PMTU, e->key, 22, PMTU);
+    take_only(e, 0, 0, 8, 10);
+    expect(e, AT + PMTU, PMTU, 23);
+    assert_int_equal(early_count(e), 2);
+    rc_end_close(e);
+}
+
 /* ---- where it may be ------------------------------------------------------------------------- */
 
 static void a_region_without_relaxed_ordering_is_written_in_order(void **state)
@@ -317,6 +331,7 @@ int main(void)
         cmocka_unit_test(packets_behind_a_first_one_are_placed_in_any_order),
         cmocka_unit_test(packets_whose_first_one_is_beyond_the_hole_too_are_placed),
         cmocka_unit_test(a_packet_whose_first_one_is_missing_waits),
+        cmocka_unit_test(a_whole_packet_whose_first_one_is_missing_waits),
         cmocka_unit_test(a_region_without_relaxed_ordering_is_written_in_order),
         cmocka_unit_test(a_window_is_written_in_order),
         cmocka_unit_test(what_would_be_refused_is_not_placed),
