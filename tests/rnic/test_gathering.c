@@ -339,6 +339,41 @@ static void long_ones_into_memory_of_both_leave_at_once(void **state)
     stage_close(&s);
 }
 
+// Sends that come before their receives, and then the receives, one behind the other. True: some
+// of those waited for the next look.
+static bool receives_wait(struct stage *s)
+{
+    enum { SENDS = 8 };
+    struct cqe cqe;
+    const uint64_t stored = device_count(&s->active_device, "rnr_stored");
+    for (unsigned i = 0; i < SENDS; i++) {
+        end_post_send(&s->passive, WQE_SEND, 0, 1, &s->active_device, 0);
+    }
+    assert_true(device_waits_for_count(&s->active_device, "rnr_stored", stored + SENDS));
+    assert_int_equal(rnic_cq_poll(s->active_device.cq, &cqe, 1), 0);
+    for (unsigned i = 0; i < SENDS; i++) {
+        end_post_recv(&s->active, i, i, 1);
+    }
+    const bool have_waited = gathering_has_waiting(&s->active_device.rnic->shard.gathering);
+    for (unsigned i = 0; i < SENDS; i++) {
+        device_poll(&s->active_device);
+        device_poll(&s->passive_device);
+    }
+    return have_waited;
+}
+
+static void receives_wait_for_company_too(void **state)
+{
+    struct stage s;
+    stage_open(&s);
+    const instant_ns deadline_ns = host_clock(NULL) + DEVICE_PATIENCE_NS;
+    do {
+        assert_true(host_clock(NULL) < deadline_ns);
+        gather_once(&s);
+    } while (!receives_wait(&s));
+    stage_close(&s);
+}
+
 static void what_waits_leaves_though_the_program_does_not_look(void **state)
 {
     struct stage s;
@@ -407,6 +442,7 @@ int main(void)
         cmocka_unit_test(bursts_leave_in_few_system_calls),
         cmocka_unit_test(short_ones_into_memory_of_both_gather_too),
         cmocka_unit_test(long_ones_into_memory_of_both_leave_at_once),
+        cmocka_unit_test(receives_wait_for_company_too),
         cmocka_unit_test(what_waits_leaves_though_the_program_does_not_look),
         cmocka_unit_test(a_program_that_does_not_look_is_trusted_later),
         cmocka_unit_test(what_waits_leaves_before_another_call),
