@@ -136,6 +136,37 @@ static void octets_stay_in_order_where_the_way_changes(void **state)
     assert_string_equal(got, "abcdef");
 }
 
+static const struct link_ops *inner_ops;
+static unsigned inner_pauses;
+
+static void count_want_in(struct link_stream *stream, bool wanted)
+{
+    inner_pauses += !wanted;
+    inner_ops->want_in(stream, wanted);
+}
+
+// It would be a system call for each message that waits for a receive.
+static void a_pause_is_nothing_to_tcp(void **state)
+{
+    static struct link_ops counted; // also where the case fails
+    struct link *inner = local_link_of(the_link)->forward.inner;
+    (void)state;
+    counted = *inner->ops;
+    inner_ops = inner->ops;
+    counted.want_in = count_want_in;
+    inner->ops = &counted;
+    loop_open(&l, the_link, AF_INET);
+    go_over_to_memory();
+    inner_pauses = 0;
+    link_want_in(l.passive, false);
+    send_text(l.active, "abc");
+    assert_int_equal(ready_now(l.passive) & LINK_READY_IN, 0);
+    link_want_in(l.passive, true);
+    assert_int_equal(ready_now(l.passive) & LINK_READY_IN, LINK_READY_IN);
+    assert_int_equal(inner_pauses, 0);
+    inner->ops = inner_ops;
+}
+
 static void octets_are_lent_where_they_lie(void **state)
 {
     struct span octets;
@@ -769,6 +800,7 @@ int main(void)
         CONTRACT_TESTS(X) CONTRACT_TESTS(IN_MEMORY)
             LINK_TEST(first_octets_go_by_tcp_and_the_answer_through_memory),
         LINK_TEST(octets_stay_in_order_where_the_way_changes),
+        LINK_TEST(a_pause_is_nothing_to_tcp),
         LINK_TEST(octets_are_lent_where_they_lie),
         LINK_TEST(who_speaks_first_after_accepting_stays_with_tcp),
         LINK_TEST(an_end_of_both_leaves_the_port_free),
