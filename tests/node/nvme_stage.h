@@ -44,7 +44,8 @@ struct line {
     uint16_t cid;
     struct answer answers[STAGE_ANSWER_MAX];
     unsigned answer_count, delivered;
-    bool holds; // what is delivered stays here
+    uint8_t came[NVME_SCRATCH_LEN]; // what was delivered last
+    bool holds;                     // what is delivered stays here
     struct nvme_command *held;
     char closed[64]; // why it shall end
 };
@@ -181,6 +182,9 @@ static inline void line_deliver(void *connection, struct nvme_command *command)
 {
     struct line *line = connection;
     line->delivered += command->data_len;
+    if (command->data_len <= sizeof line->came) {
+        memcpy(line->came, command->data, command->data_len);
+    }
     if (line->holds) {
         assert_null(line->held);
         line->held = command;
