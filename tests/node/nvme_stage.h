@@ -283,11 +283,10 @@ static inline struct answer line_answer(const struct line *line)
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 
-static inline struct answer line_connect(struct line *line, const char *host, uint16_t qid,
-                                         uint16_t cntlid, uint32_t kato_ms)
+static inline struct answer line_connect_to(struct line *line, const char *nqn, const char *host,
+                                            uint16_t qid, uint16_t cntlid, uint32_t kato_ms)
 {
     uint8_t sqe[NVME_SQE_LEN];
-    char nqn[NVME_NQN_MAX];
     sqe_fill(line, sqe, NVME_FABRICS, NVME_CONNECT_DATA_LEN);
     sqe[NVME_SQE_OFF_FCTYPE] = NVME_FCTYPE_CONNECT;
     put_le16(sqe + NVME_CONNECT_OFF_QID, qid);
@@ -295,12 +294,20 @@ static inline struct answer line_connect(struct line *line, const char *host, ui
     put_le32(sqe + NVME_CONNECT_OFF_KATO, kato_ms);
     memset(line->data, 0, NVME_CONNECT_DATA_LEN);
     put_le16(line->data + NVME_CONNECT_DATA_OFF_CNTLID, cntlid);
-    nvme_subsystem_nqn(&line->stage->row, nqn);
     memcpy(line->data + NVME_CONNECT_DATA_OFF_SUBNQN, nqn, strlen(nqn));
     memcpy(line->data + NVME_CONNECT_DATA_OFF_HOSTNQN, host, strlen(host));
     line->answers[line->answer_count].status = 0xffff; // there may be none yet
     line_send(line, sqe);
     return line->answer_count > 0 ? line_answer(line) : (struct answer){.status = 0xffff};
+}
+
+// ... the subsystem of the volume.
+static inline struct answer line_connect(struct line *line, const char *host, uint16_t qid,
+                                         uint16_t cntlid, uint32_t kato_ms)
+{
+    char nqn[NVME_NQN_MAX];
+    nvme_subsystem_nqn(&line->stage->row, nqn);
+    return line_connect_to(line, nqn, host, qid, cntlid, kato_ms);
 }
 
 static inline void property_set(struct line *line, uint32_t property, uint64_t value)

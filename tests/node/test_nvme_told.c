@@ -305,6 +305,50 @@ static void access_is_told_by_groups(void **state)
                 {24, NULL, "01"}, {32, NULL, "03"}, {48, NULL, "01000000"});
 }
 
+// Two listeners: one at every address, which is told of by the one that the host came to.
+static void discovery_tells_of_each_subsystem_at_each_listener(void **state)
+{
+    struct nvme_listener tcp = {.trtype = NVME_TRTYPE_TCP,
+                                .adrfam = NVME_ADRFAM_IPV4,
+                                .is_wildcard = true,
+                                .address = "0.0.0.0",
+                                .service = "4420"};
+    struct nvme_listener rdma = {.trtype = NVME_TRTYPE_RDMA,
+                                 .adrfam = NVME_ADRFAM_IPV6,
+                                 .is_wildcard = true,
+                                 .address = "::",
+                                 .service = "8009",
+                                 .tsas = {1, 5, 1}};
+    char address[257], service[33];
+    snprintf(address, sizeof address, "%-256s", "192.0.2.1");
+    snprintf(service, sizeof service, "%-32s", "4420");
+    assert_true(nvme_target_listener_add(s->target, &tcp));
+    line_end(admin);
+    admin = line_open(s);
+    assert_int_equal(
+        line_connect_to(admin, NVME_DISCOVERY_NQN, STAGE_HOST, 0, NVME_CNTLID_DYNAMIC, 0).status,
+        NVME_OK);
+    property_set(admin, NVME_PROPERTY_CC, NVME_CC_EN);
+    get_log(NVME_LOG_DISCOVERY, 0, 0, 2048);
+    EXPECT_PAGE(admin, 2048, {8, NULL, "01"}, {1024, NULL, "030102040100ffff2000"},
+                {1024 + 32, service, NULL}, {1024 + 256, NQN, NULL}, {1024 + 512, address, NULL});
+    assert_true(nvme_target_listener_add(s->target, &rdma));
+    snprintf(address, sizeof address, "%-256s", "::");
+    snprintf(service, sizeof service, "%-32s", "8009");
+    get_log(NVME_LOG_DISCOVERY, 0, 2048, 1024); // the second alone
+    EXPECT_PAGE(admin, 1024, {0, NULL, "010202040200ffff2000"}, {32, service, NULL},
+                {256, NQN, NULL}, {512, address, NULL}, {768, NULL, "010501"});
+    get_log(NVME_LOG_DISCOVERY, 0, 8, 8);
+    EXPECT_PAGE(admin, 8, {0, NULL, "02"});
+    assert_int_equal(get_log(NVME_LOG_DISCOVERY, 0, 3076, 8).status, NVME_INVALID_FIELD);
+    assert_int_equal(get_log(NVME_LOG_SMART, 0, 0, 8).status, NVME_INVALID_LOG_PAGE);
+    identify(NVME_CNS_CONTROLLER, 0, 0, 0);
+    assert_memory_equal(admin->came + 4, "discovery           weft discovery", 34);
+    assert_int_equal(admin->came[76], 2);
+    assert_int_equal(admin->came[111], 2);
+    assert_int_equal(identify(NVME_CNS_NAMESPACE_LIST, 0, 0, 0).status, NVME_INVALID_FIELD);
+}
+
 static void logs_that_there_are_not_are_refused(void **state)
 {
     assert_int_equal(get_log(0x00, 0, 0, 64).status, NVME_INVALID_LOG_PAGE);
@@ -324,6 +368,17 @@ static struct answer feature(uint8_t opcode, uint32_t cdw10, uint32_t value)
 {
     uint8_t sqe[NVME_SQE_LEN];
     sqe_fill(admin, sqe, opcode, 0);
+    put_le32(sqe + NVME_SQE_OFF_CDW10, cdw10);
+    put_le32(sqe + NVME_SQE_OFF_CDW11, value);
+    line_send(admin, sqe);
+    return line_answer(admin);
+}
+
+static struct answer feature_of(uint32_t nsid, uint32_t cdw10, uint32_t value)
+{
+    uint8_t sqe[NVME_SQE_LEN];
+    sqe_fill(admin, sqe, NVME_ADMIN_SET_FEATURES, 0);
+    put_le32(sqe + NVME_SQE_OFF_NSID, nsid);
     put_le32(sqe + NVME_SQE_OFF_CDW10, cdw10);
     put_le32(sqe + NVME_SQE_OFF_CDW11, value);
     line_send(admin, sqe);
@@ -374,6 +429,11 @@ static void features_are_kept_or_refused(void **state)
     assert_int_equal(feature(NVME_ADMIN_SET_FEATURES, NVME_FEATURE_RESERVATION_MASK, ~0U).status,
                      NVME_OK);
     assert_int_equal(get(NVME_FEATURE_RESERVATION_MASK), 0x0e);
+    assert_int_equal(feature_of(NVME_NSID_ALL, NVME_FEATURE_RESERVATION_MASK, 2).status, NVME_OK);
+    assert_int_equal(get(NVME_FEATURE_RESERVATION_MASK), 2);
+    assert_int_equal(feature_of(2, NVME_FEATURE_RESERVATION_MASK, 4).status,
+                     NVME_INVALID_NAMESPACE);
+    assert_int_equal(get(NVME_FEATURE_RESERVATION_MASK), 2);
     assert_int_equal(get(NVME_FEATURE_RESERVATION_PERSISTENCE), 0);
     assert_int_equal(
         feature(NVME_ADMIN_SET_FEATURES, NVME_FEATURE_ASYNC_EVENTS | NVME_FEATURE_SAVE, 0).status,
@@ -438,6 +498,7 @@ int main(void)
         TEST(firmware_is_one_slot),
         TEST(effects_are_told_for_each_command),
         TEST(access_is_told_by_groups),
+        TEST(discovery_tells_of_each_subsystem_at_each_listener),
         TEST(logs_that_there_are_not_are_refused),
         TEST(queues_are_granted_up_to_16),
         TEST(features_are_kept_or_refused),
