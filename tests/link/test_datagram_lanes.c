@@ -138,6 +138,13 @@ static unsigned drive(unsigned i)
     return datagram_receive(pair.link[i], rx, 8, pair_now());
 }
 
+static void looks(unsigned i)
+{
+    for (unsigned turn = 0; turn < 100; turn++) {
+        drive(i);
+    }
+}
+
 static void assert_order(uint32_t first, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -210,6 +217,31 @@ static void packets_keep_their_order_where_the_way_changes(void **state)
     assert_order(0, 40);
 }
 
+// ... nor what is still to leave by UDP when the first packets are shown in the lane.
+static void what_was_put_before_leaves_before(void **state)
+{
+    const struct datagram_path path = pair_path(AF_INET);
+    unsigned taken = 0;
+    for (uint32_t psn = 0; psn < 8; psn++) {
+        send_one(psn, 8);
+    }
+    assert_true(pair_put(&path, 8, span_of(payload, 8)));
+    while (taken < 8) {
+        taken += pair_take(1, &got[taken], 8 - taken);
+    }
+    looks(1);
+    assert_int_equal(counted(1, "local_lanes_taken"), 1);
+    for (uint32_t psn = 9; psn < 14; psn++) { // more than is put before it is shown
+        assert_true(pair_put(&path, psn, span_of(payload, sizeof payload)));
+    }
+    assert_true(counted(0, "local_packets_out") > 0);
+    taken += pair_take(1, &got[taken], MANY - taken);
+    datagram_flush(pair.link[0]);
+    taken += pair_take(1, &got[taken], MANY - taken);
+    assert_int_equal(taken, 14);
+    assert_order(0, 14);
+}
+
 static void few_packets_make_no_lane(void **state)
 {
     for (uint32_t psn = 0; psn < 7; psn++) {
@@ -225,6 +257,7 @@ static void assert_udp_alone(void)
         send_one(psn, 8);
         assert_int_equal(pair_take(1, got, MANY), 1);
         assert_int_equal(pair_psn(&got[0]), psn);
+        datagram_poll(pair.link[0], pair_now()); // hears of a lane that was refused
     }
     assert_int_equal(counted(0, "packets_out"), 50);
     assert_int_equal(counted(0, "local_packets_out"), 0);
@@ -425,13 +458,6 @@ static void what_was_put_arrives_though_its_sender_has_ended(void **state)
     assert_int_equal(pair_take(1, got, MANY), 100);
     assert_order(psn, 100);
     make(0);
-}
-
-static void looks(unsigned i)
-{
-    for (unsigned turn = 0; turn < 100; turn++) {
-        drive(i);
-    }
 }
 
 static void who_comes_after_a_process_that_has_ended_gets_a_lane_of_its_own(void **state)
@@ -645,6 +671,7 @@ int main(void)
         LANES_TEST(packets_go_by_memory_after_some_by_udp),
         LANES_TEST(receiver_sees_the_path_as_by_udp),
         LANES_TEST(packets_keep_their_order_where_the_way_changes),
+        LANES_TEST(what_was_put_before_leaves_before),
         LANES_TEST(few_packets_make_no_lane),
         BARE_TEST(who_wants_none_gets_packets_by_udp),
         BARE_TEST(who_wants_none_makes_none),
