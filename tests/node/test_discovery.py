@@ -11,7 +11,7 @@ import time
 import nvme_host as nvme
 from nvme_host import session, sqe
 from portals import MIB, PREFIX, Hostile, Tgt, name
-from serving import (Node, Nvme, case, expect, expect_error, folder, free_port, main, need,
+from serving import (Iscsi, Node, Nvme, case, expect, expect_error, folder, free_port, main, need,
                      pathlib, run, signal, until, weft)
 
 SPARE = 'spare=ram:1M'  # a node that finds nothing has a volume to speak of all the same
@@ -147,6 +147,23 @@ def a_node_starts_though_its_portal_is_not_there():
     with Node(SPARE, f'iscsi://127.0.0.1:{free_port()}/*') as node:
         assert states(node) == {'spare': 'ready'}
         assert source(node)['state'] == 'waiting' and source(node)['why']
+
+
+@case
+def a_node_of_ours_with_secrets_is_a_portal_too():
+    with folder() as place:
+        secrets = place / 'secrets'
+        secrets.touch(0o600)
+        secrets.write_text('[initiator judge]\nname = judge\nsecret = 0123456789abcdef\n')
+        target = f'target={PREFIX}several'
+        with Iscsi(f'--iscsi-secrets={secrets}', f'a=ram:1M?{target}&lun=0',
+                   f'b=ram:2M?{target}&lun=3') as portal:
+            port = portal.address[1]
+            rest = f'127.0.0.1:{port}/*?interval=3600s'
+            with Node(SPARE, f'iscsi://judge%250123456789abcdef@{rest}') as node:
+                until(lambda: found(node) == [name('several', 0), name('several', 3)])
+            with Node(SPARE, f'iscsi://{rest}') as node:
+                assert 'it refuses the login' in source(node)['why'], source(node)
 
 
 # ---- those who mean harm
