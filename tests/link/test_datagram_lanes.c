@@ -500,6 +500,7 @@ static void child_of_a_fork_keeps_no_descriptor(void **state)
     datagram_abandon(pair.link[0]);
     datagram_abandon(pair.link[1]);
     descriptors_check();
+    end(state);
     begin(state);
 }
 
