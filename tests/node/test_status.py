@@ -78,9 +78,9 @@ def status_tells_every_number():
         for histogram in told['latency'].values():
             looks_like_a_histogram(histogram)
         assert volume == {
-            'name': 'ram', 'state': 'ready', 'why': '', 'rta': 'ram', 'driver': 'ram',
-            'nsid': 1, 'lun': 0, 'size': 1 << 20, 'block_size': 512, 'read_only': False,
-            'iops': 0, 'bps': 0, 'throttled': 0, 'connections': 1,
+            'name': 'ram', 'state': 'ready', 'why': '', 'source': '', 'rta': 'ram',
+            'driver': 'ram', 'nsid': 1, 'lun': 0, 'size': 1 << 20, 'block_size': 512,
+            'read_only': False, 'iops': 0, 'bps': 0, 'throttled': 0, 'connections': 1,
             'operations': DONE, 'octets': MOVED, 'completions': ENDED}, volume
         client, = found['clients']
         assert client.pop('address'), found
@@ -96,6 +96,7 @@ def status_tells_every_number():
         assert rta['turns'] > 0 and rta['since_ms'] < 60000, rta
         assert found['nbd'] == {'accepted': 1, 'established': 1, 'refused': 0, 'malformed': 0,
                                 'stalled': 0, 'requests': 7, 'errors': 1}, found['nbd']
+        assert found['sources'] == [] and 'mdns' not in found, found
         assert (found['pid'], found['connections'], found['pool'], found['pool_taken']) == \
             (node.process.pid, 1, 64 << 20, 0), found
 
