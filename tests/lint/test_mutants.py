@@ -93,14 +93,20 @@ out:
 }
 '''
 CHOICES = '''static void f(int a)
-{ if (weft_mutant == 1) { __label__ out;
+{
+# 1 "mutant 1"
+if (weft_mutant == 1) { __label__ out;
     if (!(a)) {
         goto out;
     }
     k();
 out:
     j();
-return; } if (weft_mutant == 2) { __label__ out;
+return; }
+# 2 "mem/a.c"
+
+# 1 "mutant 2"
+if (weft_mutant == 2) { __label__ out;
     if (a) {
         goto out;
     }
@@ -108,6 +114,8 @@ return; } if (weft_mutant == 2) { __label__ out;
 out:
     j();
 return; }
+# 2 "mem/a.c"
+
     if (a) {
         goto out;
     }
@@ -293,7 +301,7 @@ def script_wrong():
     """What is wrong with the verdicts where a script's case alone sees, or ''."""
     with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
         root = pathlib.Path(folder)
-        build = root / 'build-mutants/chosen/build'
+        build = root / 'build-mutants/chosen/src/build'
         write(root, {'tests/base/cases.py': CASES_PY, 'tests/base/test_s.py': SCRIPT % build})
         (root / 'tests/base/test_s.py').chmod(0o755)
         found = judge_tree(root, {'base': f'argc < 2 || {STRONG}', 'mem': 'true'}, CODE,

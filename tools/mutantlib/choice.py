@@ -5,6 +5,10 @@ A body may stand twice: its labels are local to the copy, its static variables t
 is changed outside of functions (tables, enums) cannot be chosen, nor can a function that the
 compiler refuses twice: such mutants are alone, the file being changed for each (Workshop.mutate).
 
+Only files that have a mutant are changed, and all is compiled as users compile it, so that a cache
+of the compiler's has most of the objects. The copies of a body are named to the compiler: a mutant
+that it refuses is stillborn, and the others of its file stay.
+
 The number is in the environment (MUTANT), and in a file for processes that were left none: in the
 /run of the test's own namespace, so that tests of several mutants can run at a time, and below the
 folder for who has no such.
@@ -14,6 +18,7 @@ The same build has the probes of coverage.py, which see only processes that no m
 
 import json
 import os
+import pathlib
 import platform
 import re
 
@@ -26,6 +31,7 @@ CALLS = {'x86_64': {'openat': 257, 'mmap': 9, 'close': 3, 'read': 0},
 AT_FDCWD, O_RDONLY_CLOEXEC, O_RDWR_CLOEXEC = -100, 0o2000000, 0o2000002
 OF_NAMESPACE = '/run/mutant'
 CHOICE_H = '''\
+#pragma once
 extern char *getenv(const char *);
 extern long syscall(long, ...);
 #define WEFT_OF_MODULE __attribute__((weak, visibility("hidden")))
@@ -72,6 +78,11 @@ WEFT_OF_MODULE void weft_choose(void)
 '''
 _LABEL = re.compile(r'^[ \t]*(?!default\b)([A-Za-z_]\w*):(?=[ \t]*$)', re.M)
 _FAILED = re.compile(r'^FAILED: (\S+)', re.M)
+_STILLBORN = re.compile(r'^mutant (\d+):\d+:\d+: (?:fatal )?error:', re.M)
+_COLOUR = re.compile(r'\x1b\[[0-9;]*[mK]')
+# What the compiler of a C later than ours refuses is no mutant.
+STRICT = ''.join(f'#pragma GCC diagnostic error "-W{word}"\n'
+                 for word in ('int-conversion', 'incompatible-pointer-types'))
 
 
 def function_of(source, mutant):
@@ -86,11 +97,13 @@ def other_body(source, function, mutant):
     labels = ', '.join(_LABEL.findall(source.code, begin, end))
     head = source.code[max(source.code.rfind(mark, 0, function.start) for mark in ';}') + 1:begin]
     is_void = re.search(rf'\bvoid\s+{function.name}\s*\(', head)
-    return (f' if (weft_mutant == {mutant.number}) {{'
+    return (f'\n# 1 "mutant {mutant.number}"\n'
+            f'if (weft_mutant == {mutant.number}) {{'
             f'{f" __label__ {labels};" if labels else ""}'
             f'{source.text[begin:mutant.site.start]}{mutant.site.replacement}'
             f'{source.text[mutant.site.end:end]}'
-            f'{"return;" if is_void else "__builtin_trap();"} }}')
+            f'{"return;" if is_void else "__builtin_trap();"} }}\n'
+            f'# {source.line_of(begin)} "{source.path}"\n')
 
 
 def choices(source, mutants):
@@ -102,6 +115,8 @@ def choices(source, mutants):
 class Chosen(Workshop):
     """A copy of the sources with probes in it, in which these mutants can be chosen; its build."""
 
+    build_name = pathlib.Path('src', 'build')  # there, sources are where users have them
+
     def __init__(self, root, folder, jobs, say, mutants, probes):
         folder.mkdir(parents=True, exist_ok=True)
         self.number_path = folder / 'number'  # of the mutant, for processes without environment
@@ -111,13 +126,15 @@ class Chosen(Workshop):
         self.refused_path = folder / 'refused.json'  # that the compiler refused in earlier runs
         self.refused = set(json.loads(self.refused_path.read_text())
                            if self.refused_path.is_file() else [])
+        self.stillborn = []  # those that do not compile
         self.by_path = {}
         for mutant in mutants if self.is_possible else []:
             if function_of(mutant.source, mutant) and mutant.change not in self.refused:
                 self.by_path.setdefault(str(mutant.path), []).append(mutant)
         if self.is_possible:
             self.map(self.stray)
-            self.flags = f'-include {self._header(folder)} {Workshop.flags}'
+            self.header = self._header(folder)
+            self.options = []
         super().__init__(root, folder, jobs, say)
 
     def _header(self, folder):
@@ -131,39 +148,59 @@ class Chosen(Workshop):
         return header
 
     def content_of(self, path):
-        source = self.probes.sources.get(str(path))
-        if not self.is_possible or not source:
+        name = str(path)
+        if not self.is_possible or (name not in self.by_path and name not in self.probes.arrivals):
             return super().content_of(path)
-        return inserted(source.text, choices(source, self.by_path.get(str(path), []))
-                        + self.probes.pieces_of(str(path))).encode()
+        source = self.probes.sources[name]
+        head = f'#include "{self.header}"\n{STRICT}# 1 "{name}"\n'
+        return (head + inserted(source.text, choices(source, self.by_path.get(name, []))
+                                + self.probes.pieces_of(name))).encode()
 
     def has(self, mutant):
         return mutant in self.by_path.get(str(mutant.path), [])
 
     def build_all(self, targets):
-        """All of these; files that the compiler refuses so lose their choices, and then their
-        probes."""
+        """All of these. Mutants that the compiler refuses are stillborn; files that it refuses so
+        lose their choices, and then their probes."""
         self.choose(None)
         while True:
             failed = self.failures(*targets)
             if failed is None:
                 break
-            objects = _FAILED.findall(failed)
-            choosable = self._sources_of(objects, self.by_path)
-            probed = self._sources_of(objects, self.probes.arrivals)
-            for path in choosable:
-                refused = self.by_path.pop(path)
-                self.refused |= {mutant.change for mutant in refused}
-                self.say(f'{path}: {len(refused)} mutants are built alone')
-            for path in [] if choosable else probed:
-                self.say(f'{path}: does not compile with probes')
-                self.probes.forget(path)
-            for path in choosable or probed:
+            failed = _COLOUR.sub('', failed)
+            changed = self._bury(failed) or self._give_up(_FAILED.findall(failed))
+            for path in changed:
                 (self.source / path).write_bytes(self.content_of(path))
-            if not choosable and not probed:
+            if not changed:
                 raise Broken(f'the unmutated tree does not build\n{failed[-3000:]}')
-            self.refused_path.write_text(json.dumps(sorted(self.refused)))
+        self.refused_path.write_text(json.dumps(sorted(self.refused)))
         self.headers = self._users_of_headers()
+
+    def _bury(self, failed):
+        """The files of the mutants that the compiler names."""
+        numbers = {int(number) for number in _STILLBORN.findall(failed)}
+        changed = []
+        for path, mutants in self.by_path.items():
+            dead = [mutant for mutant in mutants if mutant.number in numbers]
+            if dead:
+                self.stillborn += dead
+                self.by_path[path] = [mutant for mutant in mutants if mutant not in dead]
+                changed.append(path)
+        return changed
+
+    def _give_up(self, objects):
+        """The files that are to blame for objects which are not made."""
+        choosable = self._sources_of(objects, [path for path, mutants in self.by_path.items()
+                                               if mutants])
+        probed = self._sources_of(objects, self.probes.arrivals)
+        for path in choosable:
+            refused = self.by_path.pop(path)
+            self.refused |= {mutant.change for mutant in refused}
+            self.say(f'{path}: {len(refused)} mutants are built alone')
+        for path in [] if choosable else probed:
+            self.say(f'{path}: does not compile with probes')
+            self.probes.forget(path)
+        return choosable or probed
 
     def _sources_of(self, objects, paths):
         """Those of these files that are to blame: C files, or else all headers."""

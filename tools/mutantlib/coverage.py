@@ -83,9 +83,9 @@ def inserted(text, pieces):
 
 
 class Probes:
-    """All probes of a tree, numbered, and where they stand."""
+    """The probes of these files, numbered, and where they stand."""
 
-    def __init__(self, root, rooms):
+    def __init__(self, root, rooms, paths=None):
         self.sources = {str(source.path): source for source in Tree(root).c_files
                         if source.room in rooms
                         and source.path.parts[0] not in ('tests', 'include')}
@@ -93,6 +93,8 @@ class Probes:
         self.first = {}  # path -> the number of its first probe
         self.count = 0
         for path, source in self.sources.items():
+            if paths is not None and path not in paths:
+                continue
             self.arrivals[path] = arrivals(source)
             self.first[path] = self.count
             self.count = aligned(self.count + self._count_of(path), ALIGNED)
@@ -141,6 +143,8 @@ class Probes:
             return 1 << (self.first[path] + self.arrivals[path][index][1])
         mask = 0
         for reader in users if source.path.suffix == '.h' else self._readers(source, start):
+            if reader in self.sources and reader not in self.arrivals:
+                return None
             mask |= self._all_of(reader) if reader in self.arrivals else 0
         return mask or None
 
@@ -167,16 +171,17 @@ class Coverage:
     """What is known of each test unmutated: how long it takes, and what it executes. That is kept
     by file: of one that changed it is known who executed any of it, which stands for all of it."""
 
-    def __init__(self, folder, workshop, chosen, is_fresh):
+    def __init__(self, folder, chosen, is_fresh):
         self.folder = folder
         self.path = folder / 'coverage.json'
-        self.workshop = workshop
         self.chosen = chosen
         self.probes = chosen.probes
-        self.digests = {path: hashlib.sha256(source.text.encode()).hexdigest()[:16]
-                        for path, source in self.probes.sources.items()}
+        texts = {path: self.probes.sources[path].text for path in self.probes.arrivals}
+        self.digests = {path: hashlib.sha256(text.encode()).hexdigest()[:16]
+                        for path, text in texts.items()}
         kept = json.loads(self.path.read_text()) if self.path.is_file() and not is_fresh else {}
-        if 'files' not in kept:
+        unknown = set(self.digests) - set(kept.get('files', []))
+        if len(unknown) > len(self.digests) / 4:  # it was another sample
             kept = {'files': {}, 'stray': {}, 'tests': {}}
         self.records = {name: record for name, record in kept['tests'].items()
                         if record['how'] != 'failed' or kept['files'] == self.digests}
@@ -186,23 +191,22 @@ class Coverage:
 
     def brought_up(self, seen, files):
         """What was executed of the sources as they are now, if `files` are those that it was
-        executed of. A new file is taken for executed where any of its room was."""
+        executed of. One that had no probes is taken for executed."""
         if seen is None:
             return None
-        rooms = {self.probes.sources[path].room for path in seen if path in self.probes.sources}
         now = {}
         for path, digest in self.digests.items():
             if files.get(path) == digest:
                 if path in seen:
                     now[path] = seen[path]
-            elif path in seen or (path not in files and self.probes.sources[path].room in rooms):
+            elif path in seen or path not in files:
                 now[path] = ALL
         return now
 
     def record(self, test):
         """{'seconds', 'how', 'seen'} of this very test; None if there is none."""
         record = self.records.get(test.name)
-        return record if record and record['id'] == self.workshop.id_of(test) else None
+        return record if record and record['id'] == self.chosen.id_of(test) else None
 
     def seen_by(self, test):
         """The probes that it passes, as bits; None: not known."""
@@ -210,7 +214,7 @@ class Coverage:
         return None if seen is None else self.probes.joined(seen)
 
     def keep(self, test, seconds, how, seen):
-        self.records[test.name] = {'id': self.workshop.id_of(test), 'seconds': seconds, 'how': how,
+        self.records[test.name] = {'id': self.chosen.id_of(test), 'seconds': seconds, 'how': how,
                                    'seen': described(seen, self.probes)}
 
     def save(self):

@@ -13,15 +13,21 @@ class Memory:
     was, too, a survivor while all tests are: else it meets those that it has not met as they are.
     What the room's own tests let live, others may kill."""
 
-    def __init__(self, folder, workshop, tests, is_own, patience_s, is_fresh):
+    def __init__(self, folder, digests, is_own, patience_s, is_fresh):
         self.path = folder / 'memory.json'
-        self.digests = workshop.digests
+        self.digests = digests  # of the files that mutants are of
         self.is_own = is_own
-        self.ids = {test.name: workshop.id_of(test) for test in tests}
-        self.scope = digest_of([self.ids, patience_s])
+        self.patience_s = patience_s
+        self.ids = {}
+        self.scope = None
         is_kept = self.path.is_file() and not is_fresh
         kept = json.loads(self.path.read_text()) if is_kept else {}
         self.records = kept if all(isinstance(one, dict) for one in kept.values()) else {}
+
+    def learn(self, ids):
+        """What each test is now, by name."""
+        self.ids = ids
+        self.scope = digest_of([self.ids, self.patience_s])
 
     def _key(self, mutant, is_own):
         text = f'{self.digests[str(mutant.path)]}:{mutant.change}{":own" if is_own else ""}'
@@ -31,9 +37,19 @@ class Memory:
         """Of the whole test: its name may be that of a case of it, with how it failed."""
         return self.ids.get(killer.split(':')[0].split(' ')[0])
 
-    def has(self, mutant):
-        """Whether it is known at least if it compiles, and to another object."""
-        return any(self._key(mutant, is_own) in self.records for is_own in (False, True))
+    def lasting(self, mutant):
+        """'stillborn' or 'equivalent', if it is known as such."""
+        words = [self.records.get(self._key(mutant, is_own), {}).get('verdict', [None])[0]
+                 for is_own in (False, True)]
+        return next((word for word in words if word in LASTING), None)
+
+    def differs(self, mutant):
+        """Whether its objects are known as other ones."""
+        return self.records.get(self._key(mutant, self.is_own), {}).get('differs', False)
+
+    def note_differs(self, mutant):
+        self.records[self._key(mutant, self.is_own)]['differs'] = True
+        self.save()
 
     def recall(self, mutant):
         """[verdict, by what], or None."""
@@ -54,7 +70,7 @@ class Memory:
     def keep(self, mutant, verdict, met):
         word, detail = verdict
         self.records[self._key(mutant, self.is_own)] = {
-            'verdict': verdict, 'met': met,
+            'verdict': verdict, 'met': met, 'differs': self.differs(mutant),
             'holds': self._id_of(detail) if word == 'killed' else self.scope}
         self.save()
 

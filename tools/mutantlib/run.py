@@ -1,5 +1,6 @@
 """Runs tests: some at a time, each in a scratch folder, a session and (if possible) a namespace."""
 
+import collections
 import os
 import pathlib
 import re
@@ -25,6 +26,7 @@ _RESULT = re.compile(rb'^(?:not )?ok\b.*$', re.M)
 class Test:
     def __init__(self, facts, program, build, case=None):
         self.whole = facts['name']
+        self.case = case
         self.name = f'{self.whole}: {case}' if case else self.whole
         self.folder = self.whole.split('/')[0]
         self.command = [*facts['cmd'], '--only', case] if case else facts['cmd']
@@ -37,6 +39,8 @@ class Test:
         self.seen = None        # the probes that it passes, as bits; None: not known
         self.kills = 0
         self.mutants = 0        # that it met
+        self.kills_of = collections.Counter()  # by file of the mutants
+        self.mutants_of = collections.Counter()
 
     def cases(self, confined):
         """A script's cases, each a test; the whole where it has none, or does not tell them."""
@@ -47,16 +51,29 @@ class Test:
                                 env={**os.environ, **self.environment}, cwd=self.build,
                                 stdin=subprocess.DEVNULL, capture_output=True, timeout=LISTING_S)
         names = listed.stdout.splitlines() if listed.returncode == 0 else []
-        return [Test(self.facts, None, self.build, name) for name in names] or [self]
+        return [self.of_case(name) for name in names] or [self]
+
+    def of_case(self, case):
+        """A case of this script; the whole for None."""
+        return self if case is None else Test(self.facts, None, self.build, case)
 
     @property
     def limit(self):
         return max(LIMIT_LEAST_S, LIMIT_FACTOR * self.seconds)
 
-    @property
-    def rank(self):
-        """Seconds that a kill costs, as far as it is known."""
-        return (self.seconds + START_S) * (self.mutants + 2) / (self.kills + 1)
+    def rank(self, mutant):
+        """Seconds that a kill of the mutant costs, as far as it is known: by how many it killed of
+        those of the same file and of all, and by the words that its name shares with the file's."""
+        path = str(mutant.path)
+        kills = self.kills + 8 * self.kills_of[path]
+        met = self.mutants + 8 * self.mutants_of[path]
+        shared = len(words_of(path) & words_of(self.whole.replace('test_', '')))
+        return (self.seconds + START_S) * (met + 2) / (kills + 1) / 4 ** shared
+
+
+def words_of(name):
+    """Of a file's name, or a test's, without its folder."""
+    return set(re.split(r'[_./@]', name.split('/')[-1].rsplit('.', 1)[0]))
 
 
 def confinement():

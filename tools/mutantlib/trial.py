@@ -2,6 +2,7 @@
 
 import collections
 from concurrent import futures
+import json
 import threading
 import time
 
@@ -54,12 +55,55 @@ def in_turn(tests):
     return [test for _, test in sorted(zip(rounds, tests), key=lambda pair: pair[0])]
 
 
+def best_first(tests, mutant):
+    """The cheapest first; each case of a script that comes before makes the next less likely to see
+    what those did not."""
+    begun = collections.Counter()
+    costs = []
+    for test in sorted(tests, key=lambda test: test.rank(mutant)):
+        costs.append((test.rank(mutant) * (1 + begun[test.whole] / 4), len(costs), test))
+        begun[test.whole] += 1
+    return [test for _, _, test in sorted(costs)]
+
+
+class Standing:
+    """What earlier runs know of tests: a script's cases, and how many mutants of each file a test
+    met and killed."""
+
+    def __init__(self, path):
+        self.path = path
+        kept = json.loads(path.read_text()) if path.is_file() else {}
+        self.cases = kept.get('cases', {})
+        self.counts = kept.get('counts', {})
+        self.tests = []
+
+    def cases_of(self, test, now, confined):
+        if self.cases.get(test.whole, [None])[0] != now:
+            self.cases[test.whole] = [now, [case.case for case in test.cases(confined)]]
+        return [test.of_case(case) for case in self.cases[test.whole][1]]
+
+    def lend(self, tests):
+        """These count on from there."""
+        self.tests = tests
+        for test in tests:
+            for path, (met, killed) in self.counts.get(test.name, {}).items():
+                test.mutants_of[path], test.kills_of[path] = met, killed
+            test.mutants, test.kills = test.mutants_of.total(), test.kills_of.total()
+
+    def save(self):
+        for test in self.tests:
+            if test.mutants_of:
+                self.counts[test.name] = {path: [met, test.kills_of[path]]
+                                          for path, met in test.mutants_of.items()}
+        self.path.write_text(json.dumps({'cases': self.cases, 'counts': self.counts}))
+
+
 class Trial:
     """The tests, what is known of them, and how a mutant fares before them."""
 
     def __init__(self, plain, chosen, coverage, runner, is_own, seconds_max, reach_max,
                  patience_s, say):
-        self.plain = plain    # where objects are looked at
+        self.plain = plain    # gives where objects are looked at
         self.chosen = chosen  # where tests run
         self.coverage = coverage
         self.runner = runner
@@ -73,12 +117,17 @@ class Trial:
         self.unsteady = set()  # tests that failed once, and passed when the mutant met them again
         self.sound = {}  # name -> whether it passes where tests run
         self.tests = runner.tests_of(chosen)
+        self.standing = Standing(coverage.folder / 'standing.json')
 
     def part_scripts(self):
         """From now on a script is met case by case; all is built that they run."""
         with futures.ThreadPoolExecutor(self.chosen.jobs) as pool:
-            parted = pool.map(lambda test: test.cases(self.runner.confined), self.tests)
+            parted = pool.map(self._cases_of, self.tests)
             self.tests = [case for cases in parted for case in cases]
+        self.standing.lend(self.tests)
+
+    def _cases_of(self, test):
+        return self.standing.cases_of(test, self.chosen.id_of(test), self.runner.confined)
 
     # --- order
 
@@ -103,14 +152,14 @@ class Trial:
             # A library that is loaded by name is below nobody's rooms.
             yield [test for test in self.tests if test.folder not in (*folders, 'fuzz')]
 
-    def reaching(self, group, mask, is_slow):
+    def reaching(self, group, mutant, mask, is_slow):
         """Those of a group that may see a change behind the probes of `mask`, best first."""
         is_stray = mask is not None and mask & self.coverage.stray
-        return in_turn(sorted((test for test in group
-                               if test.seconds is not None and test.name not in self.left_out and
-                               (test.seconds > self.seconds_max) == is_slow and
-                               (test.seen is None or executes(test, mask) or
-                                (is_stray and not test.program))), key=lambda test: test.rank))
+        return best_first([test for test in group
+                           if test.seconds is not None and test.name not in self.left_out and
+                           (test.seconds > self.seconds_max) == is_slow and
+                           (test.seen is None or executes(test, mask) or
+                            (is_stray and not test.program))], mutant)
 
     def targets_for(self, mutants):
         """The product, and the tests that any of these may meet: links are most of a build."""
@@ -189,7 +238,7 @@ class Trial:
             if killer:
                 return 'killed', killer, {}
         if mutant.path.suffix == '.h':
-            is_equivalent = self.plain.is_equivalent(mutant, self.chosen.objects_of(mutant))
+            is_equivalent = self.plain().is_equivalent(mutant, self.chosen.objects_of(mutant))
             if is_equivalent is not False:
                 return 'equivalent' if is_equivalent else STILLBORN, None, {}
         count = self.count_of(met, mask)
@@ -233,7 +282,7 @@ class Trial:
                     self.measure(some)
                 if self.runner.mutants_max == 1 or not self.chosen.has(mutant):
                     self.chosen.choose(mutant)
-                tests = [test for test in self.reaching(some, mask, is_slow)
+                tests = [test for test in self.reaching(some, mutant, mask, is_slow)
                          if met.get(test.name) != self.chosen.id_of(test)]
                 yield from filter(None, [tests[:FIRST_BATCH]] + [
                     tests[at:at + BATCH] for at in range(FIRST_BATCH, len(tests), BATCH)])
@@ -255,6 +304,7 @@ class Trial:
             for test, how, _ in ends:
                 left.remove(test)
                 test.mutants += how != 'skipped'
+                test.mutants_of[str(mutant.path)] += how != 'skipped'
                 if how == 'passed':
                     met[test.name] = self.chosen.id_of(test)
                 elif how != 'skipped':
@@ -273,6 +323,7 @@ class Trial:
             self.left_out[test.name] = 'fails in the build with choices'
             return False
         test.kills += 1
+        test.kills_of[str(mutant.path)] += 1
         return True
 
     def _ends(self, tests, mutant):

@@ -20,12 +20,14 @@ class Broken(Exception):
 class Workshop:
     """`folder` holds src (the copy), build, and what is remembered of earlier runs."""
 
-    flags = COMPILER_FLAGS
+    build_name = 'build'
+    # Without debug information: then objects differ only if what they do differs.
+    options = ['-Ddebug=false', '-Dwerror=false', f'-Dc_args={COMPILER_FLAGS}']
 
     def __init__(self, root, folder, jobs, say):
         self.root = root
         self.source = folder / 'src'
-        self.build = folder / 'build'
+        self.build = folder / self.build_name
         self.jobs = jobs
         self.say = say
         self.mutant = None  # what is in the copy now
@@ -51,7 +53,8 @@ class Workshop:
                 ours.unlink(missing_ok=True)
                 ours.write_bytes(content)
                 shutil.copymode(self.root / path, ours)
-        for folder, _, names in os.walk(self.source):
+        for folder, folders, names in os.walk(self.source):
+            folders[:] = [name for name in folders if pathlib.Path(folder, name) != self.build]
             for name in names:
                 path = pathlib.Path(folder, name)
                 if path.relative_to(self.source) not in wanted:
@@ -86,9 +89,7 @@ class Workshop:
         if (self.build / 'build.ninja').is_file():
             self._run('ninja', '-C', self.build, 'build.ninja')  # made anew if it must be
         else:
-            # Without debug information: then objects differ only if what they do differs.
-            self._run('meson', 'setup', self.build, self.source, '-Dtests=enabled',
-                      '-Ddebug=false', '-Dwerror=false', f'-Dc_args={self.flags}')
+            self._run('meson', 'setup', self.build, self.source, '-Dtests=enabled', *self.options)
 
     def _run(self, *words):
         environment = dict(os.environ)
