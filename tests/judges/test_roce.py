@@ -117,6 +117,8 @@ CASES = [
     perftest('ib_write_bw', 65536, '-b', '-q', 4),
     perftest('ib_read_bw', 65536, '-b', '-q', 4),
     perftest('ib_atomic_bw', None, '-A', 'CMP_AND_SWAP'),
+    perftest('ib_write_bw', 4096, '--reversed'),
+    perftest('ib_read_bw', 4096, '-m', 256),
     ucp('ud_v'),
     ucp('rc_v'),
     ucp('rc_v,ud_v'),
