@@ -26,13 +26,21 @@ static struct {
     uint8_t data[DATA_MAX];
 } pdu;
 
+static inline void randomize(void *ctx, void *octets, size_t len)
+{
+    memset(octets, 0x5a, len); // for challenges, which nobody is asked
+}
+
 static inline int begin(void **state)
 {
+    static const struct iscsi_accounts nobody_must_prove;
     stage = stage_create(false);
     iscsi = iscsi_create(&(struct iscsi_parts){.uma = &stage_uma,
                                                .uma_ctx = stage,
                                                .cta = &stage_cta,
                                                .cta_ctx = stage,
+                                               .accounts = &nobody_must_prove,
+                                               .randomize = randomize,
                                                .say = stage_say});
     tcp = iscsi_tcp_create(&(struct iscsi_tcp_parts){.iscsi = iscsi,
                                                      .loop = stage->loop,

@@ -340,15 +340,17 @@ static inline struct octet_stage *stage_create(bool by_unix)
     s->volume = calloc(1, STAGE_LEN);
     s->buffer = calloc(1, STAGE_LEN);
     for (unsigned i = 0; i < 2; i++) {
-        s->rows[i] = (struct resource){.volume = STAGE_VOLUME + i,
-                                       .name = "disk",
-                                       .state = RESOURCE_READY,
-                                       .abilities = STAGE_ALL_ABILITIES,
-                                       .profile = {.size = STAGE_LEN,
-                                                   .block_size = 512,
-                                                   .alignment = 1,
-                                                   .preferred = 4096,
-                                                   .driver = "ram"}};
+        s->rows[i] = (struct resource){
+            .volume = STAGE_VOLUME + i,
+            .name = "disk",
+            .state = RESOURCE_READY,
+            .abilities = STAGE_ALL_ABILITIES,
+            .profile = {.size = STAGE_LEN,
+                        .block_size = 512,
+                        .alignment = 1,
+                        .preferred = 4096,
+                        .driver = "ram"},
+            .places = {[VOLUME_IN_SUBSYSTEM].member = 1, [VOLUME_IN_TARGET].member = 1}};
     }
     snprintf(s->rows[1].name, sizeof s->rows[1].name, "other");
     s->table = (struct resource_table){.count = 2, .rows = s->rows};

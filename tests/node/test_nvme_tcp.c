@@ -54,9 +54,6 @@ static int begin(void **state)
                                                    .say = stage_say});
     member = (struct loop_member){.on_batch_end = on_batch_end, .may_sleep = may_sleep};
     loop_join(stage->loop, &member);
-    for (unsigned i = 0; i < 2; i++) {
-        stage->rows[i].places[VOLUME_IN_SUBSYSTEM].member = 1;
-    }
     digests = 0;
     is_open = false;
     cid = 0;
