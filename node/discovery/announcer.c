@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/why.h"
@@ -119,9 +118,7 @@ static void report(const int *channel, enum report_kind kind, const char *text)
 {
     struct report message = {.kind = kind};
     snprintf(message.text, sizeof message.text, "%s", text);
-    if (send(*channel, &message, sizeof message, MSG_NOSIGNAL) != sizeof message) {
-        exit(EXIT_FAILURE); // nobody listens
-    }
+    report_send(*channel, &message);
 }
 
 static void on_announced(void *ctx, const char *name)

@@ -4,22 +4,18 @@
 
 #include <fnmatch.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/socket.h>
 
 #include "node/discovery/report.h"
 #include "node/loop/loop.h"
 
-static void report(const struct asking *asking, const struct report *report)
+bool asking_has_time(const struct asking *asking)
 {
-    if (send(asking->channel, report, sizeof *report, MSG_NOSIGNAL) != sizeof *report) {
-        exit(EXIT_FAILURE); // nobody listens
-    }
+    return loop_clock() < asking->until;
 }
 
-instant_ns asking_clock(void)
+bool asking_is_full(const struct asking *asking)
 {
-    return loop_clock();
+    return asking->units >= asking->uri->most;
 }
 
 bool asking_wants(const struct asking *asking, const char *target)
@@ -29,7 +25,7 @@ bool asking_wants(const struct asking *asking, const char *target)
 
 void asking_begin(const struct asking *asking)
 {
-    report(asking, &(struct report){.kind = REPORT_BEGIN});
+    report_send(asking->channel, &(struct report){.kind = REPORT_BEGIN});
 }
 
 void asking_end(const struct asking *asking, int error, const char *why)
@@ -37,22 +33,21 @@ void asking_end(const struct asking *asking, int error, const char *why)
     struct report message = {.kind = error == 0 ? REPORT_END : REPORT_FAILED,
                              .number = asking->left_out};
     snprintf(message.text, sizeof message.text, "%s", why);
-    report(asking, &message);
+    report_send(asking->channel, &message);
 }
 
-bool asking_unit(struct asking *asking, const char *where, const char *target, uint32_t number)
+void asking_unit(struct asking *asking, const char *where, const char *target, uint32_t number)
 {
     struct report message = {.kind = REPORT_UNIT, .number = number};
     bool is_short =
         snprintf(message.where, sizeof message.where, "%s", where) < (int)sizeof message.where &&
         snprintf(message.target, sizeof message.target, "%s", target) < (int)sizeof message.target;
-    if (is_short && asking->units < asking->uri->most) {
+    if (is_short && !asking_is_full(asking)) {
         asking->units++;
-        report(asking, &message);
+        report_send(asking->channel, &message);
     } else {
         asking->left_out++;
     }
-    return asking->units < asking->uri->most;
 }
 
 void asking_keep(const struct asking *asking, const char *target, const char *why)
@@ -60,5 +55,5 @@ void asking_keep(const struct asking *asking, const char *target, const char *wh
     struct report message = {.kind = REPORT_KEPT};
     snprintf(message.target, sizeof message.target, "%s", target);
     snprintf(message.text, sizeof message.text, "%s", why);
-    report(asking, &message);
+    report_send(asking->channel, &message);
 }

@@ -14,14 +14,16 @@ struct asking {
     uint32_t units, left_out;
 };
 
-// The instant by the clock that `until` is of.
-instant_ns asking_clock(void);
+// May more be asked?
+bool asking_has_time(const struct asking *asking);
+// Are there as many volumes as there may be?
+bool asking_is_full(const struct asking *asking);
 // Does the pattern match the target's name?
 bool asking_wants(const struct asking *asking, const char *target);
 
 void asking_begin(const struct asking *asking);
-// A unit of a target, at `where` (empty: where it was asked). False: as many as there may be.
-bool asking_unit(struct asking *asking, const char *where, const char *target, uint32_t number);
+// A unit of a target, at `where` (empty: where it was asked). It is left out if it is one too many.
+void asking_unit(struct asking *asking, const char *where, const char *target, uint32_t number);
 // A target that could not be asked, and why: what it had last stands.
 void asking_keep(const struct asking *asking, const char *target, const char *why);
 // All has been reported; or it was in vain, with the reason.

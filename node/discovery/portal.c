@@ -135,7 +135,7 @@ static bool is_disk(struct iscsi_context *context, int lun)
     return result;
 }
 
-// 0; 1: as many volumes as there may be; or a negative errno with the reason.
+// 0, when it is full too; or a negative errno with the reason.
 static int units_read(struct asking *asking, struct iscsi_context *context, const char *where,
                       const char *target, struct why *ret_why)
 {
@@ -144,12 +144,12 @@ static int units_read(struct asking *asking, struct iscsi_context *context, cons
         task != NULL && task->status == SCSI_STATUS_GOOD ? scsi_datain_unmarshall(task) : NULL;
     int result = list == NULL ? say_lost(context, "it does not tell its units", ret_why) : 0;
     uint32_t count = list != NULL ? list->num : 0;
-    for (uint32_t i = 0; i < count && i < UNIT_PER_TARGET_MAX && result == 0; i++) {
-        if (asking_clock() >= asking->until) {
+    for (uint32_t i = 0;
+         i < count && i < UNIT_PER_TARGET_MAX && result == 0 && !asking_is_full(asking); i++) {
+        if (!asking_has_time(asking)) {
             result = say_lost(context, "it answers too slowly", ret_why);
-        } else if (is_disk(context, list->luns[i]) &&
-                   !asking_unit(asking, where, target, list->luns[i])) {
-            result = 1;
+        } else if (is_disk(context, list->luns[i])) {
+            asking_unit(asking, where, target, list->luns[i]);
         }
     }
     if (task != NULL) {
@@ -186,15 +186,14 @@ static void target_where(const struct portal *portal, const struct iscsi_discove
     }
 }
 
-// 1: as many volumes as there may be.
-static int target_read(const struct portal *portal, struct asking *asking,
-                       const struct iscsi_discovery_address *target)
+static void target_read(const struct portal *portal, struct asking *asking,
+                        const struct iscsi_discovery_address *target)
 {
     char where[REMOTE_HOST_MAX];
     struct why why = {"it answers too slowly"};
     target_where(portal, target, where);
     struct iscsi_context *context =
-        asking_clock() < asking->until
+        asking_has_time(asking)
             ? session_begin(portal, where[0] != '\0' ? where : portal->uri->where,
                             target->target_name, &why)
             : NULL;
@@ -204,7 +203,6 @@ static int target_read(const struct portal *portal, struct asking *asking,
     if (result < 0) {
         asking_keep(asking, target->target_name, why.text);
     }
-    return result;
 }
 
 static int portal_read(void *self, struct asking *asking, struct why *ret_why)
@@ -217,15 +215,14 @@ static int portal_read(void *self, struct asking *asking, struct why *ret_why)
     struct iscsi_discovery_address *targets = iscsi_discovery_sync(context);
     bool is_told = targets != NULL || *iscsi_get_error(context) == '\0'; // that there are none
     int error = is_told ? 0 : say_lost(context, "it does not tell its targets", ret_why);
-    bool is_full = false;
     for (const struct iscsi_discovery_address *t = targets; t != NULL; t = t->next) {
         if (!asking_wants(asking, t->target_name)) {
             continue;
         }
-        if (is_full) {
+        if (asking_is_full(asking)) {
             asking->left_out++;
         } else {
-            is_full = target_read(portal, asking, t) > 0;
+            target_read(portal, asking, t);
         }
     }
     iscsi_free_discovery_data(context, targets);

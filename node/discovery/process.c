@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <netdb.h>
 #include <poll.h>
 #include <signal.h>

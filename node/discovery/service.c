@@ -80,40 +80,35 @@ static void address_of(const struct service *service, const struct weft_nvme_ent
     snprintf(ret->nqn, sizeof ret->nqn, "%s", entry->nqn);
 }
 
-// 0; 1: as many volumes as there may be; or a negative errno with the reason.
-static int namespaces_tell(struct service *service, struct asking *asking,
-                           const struct weft_nvme_address *address, int count)
+static void namespaces_tell(struct service *service, struct asking *asking,
+                            const struct weft_nvme_address *address, int count)
 {
     char where[REMOTE_HOST_MAX];
     bool is_there = strcmp(address->host, service->address.host) == 0 &&
                     strcmp(address->port, service->address.port) == 0;
     text_endpoint_format(address->host, address->port, where, sizeof where);
-    for (int i = 0; i < count; i++) {
-        if (!asking_unit(asking, is_there ? "" : where, address->nqn, service->nsids[i])) {
-            return 1;
-        }
+    for (int i = 0; i < count && !asking_is_full(asking); i++) {
+        asking_unit(asking, is_there ? "" : where, address->nqn, service->nsids[i]);
     }
-    return 0;
 }
 
-static int subsystem_read(struct service *service, struct asking *asking,
-                          const struct weft_nvme_entry *entry)
+static void subsystem_read(struct service *service, struct asking *asking,
+                           const struct weft_nvme_entry *entry)
 {
     struct weft_nvme_address address;
     struct weft_nvme *nvme = NULL;
     struct why why = {"it answers too slowly"};
     address_of(service, entry, &address);
     const struct weft_nvme_attr attr = {.address = &address, .depth = 1, .timeout_ms = TIMEOUT_MS};
-    int result =
-        asking_clock() < asking->until ? weft_nvme_connect(&attr, &nvme, why.text) : -ETIMEDOUT;
+    int result = asking_has_time(asking) ? weft_nvme_connect(&attr, &nvme, why.text) : -ETIMEDOUT;
     int count =
         result == 0 ? weft_nvme_namespaces(nvme, service->nsids, NAMESPACE_MAX, why.text) : result;
     weft_nvme_disconnect(nvme);
     if (count < 0) {
         asking_keep(asking, entry->nqn, why.text);
-        return 0;
+    } else {
+        namespaces_tell(service, asking, &address, count);
     }
-    return namespaces_tell(service, asking, &address, count);
 }
 
 // Another way to a subsystem that was asked before is none of another volume.
@@ -133,7 +128,6 @@ static int service_read(void *self, struct asking *asking, struct why *ret_why)
     struct service *service = self;
     struct weft_nvme_entry *entries = NULL;
     size_t count = 0;
-    bool is_full = false;
     int error = log_read(service, &entries, &count, ret_why);
     for (size_t i = 0; i < count && error == 0; i++) {
         const struct weft_nvme_entry *e = &entries[i];
@@ -141,10 +135,10 @@ static int service_read(void *self, struct asking *asking, struct why *ret_why)
             !asking_wants(asking, e->nqn) || !is_first(entries, i, service->transport)) {
             continue;
         }
-        if (is_full) {
+        if (asking_is_full(asking)) {
             asking->left_out++;
         } else {
-            is_full = subsystem_read(service, asking, e) > 0;
+            subsystem_read(service, asking, e);
         }
     }
     free(entries);

@@ -479,8 +479,8 @@ NODE = [
      'uma->is_stopping || (uma->tts_count == 0 && !is_discovered(uma))) {',
      'node/uma', 'listening_waits_for_every_volume'),
     # Sources of volumes.
-    ('portal', 'node/discovery/portal.c', 'is_disk(context, list->luns[i]) &&',
-     '!is_disk(context, list->luns[i]) &&',
+    ('portal', 'node/discovery/portal.c', '} else if (is_disk(context, list->luns[i])) {',
+     '} else if (!is_disk(context, list->luns[i])) {',
      'node/discovery', 'units_of_a_portals_targets_are_volumes'),
     ('polled', 'node/discovery/process.c', 'error == 0 ? work->uri.interval_ns : work->pause_ns',
      'error == 0 ? 3600 * NS_PER_S : work->pause_ns',
