@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "node/unit/self.h"
 
 enum { REPORT_BATCH = 64 }; // before others have their turn
 
@@ -125,26 +126,14 @@ bool envoy_tell(struct envoy *envoy, enum order_kind kind)
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
+// It has nothing to say to anybody but the host, to whom it says it by the socket.
 static int spawn_with(int channel, pid_t *ret_pid)
 {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none;
-    sigemptyset(&none);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    // It has nothing to say to anybody but the host, to whom it says it by the socket.
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, channel, ENVOY_FD_CHANNEL);
     char *argv[] = {"weft", ENVOY_PROCESS_COMMAND, NULL};
-    int error = posix_spawn(ret_pid, "/proc/self/exe", &actions, &attributes, argv, environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    return -error;
+    return self_spawn(
+        &(struct self_process){
+            .argv = argv, .log_fd = -1, .fds = &channel, .first = ENVOY_FD_CHANNEL, .count = 1},
+        ret_pid);
 }
 
 static int process_start(struct envoy *envoy)

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +23,7 @@
 #include "node/unit/process.h"
 #include "node/unit/runner.h"
 #include "node/unit/segment.h"
+#include "node/unit/self.h"
 
 enum { MESSAGE_BATCH = 64 }; // of one unit, before others have their turn
 
@@ -266,28 +266,15 @@ static int raise_fd(int fd)
 
 static int spawn_with(struct host_unit *unit, const int sources[], int log, pid_t *ret_pid)
 {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
     struct uma_unit_status status;
-    sigset_t none;
-    sigemptyset(&none);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    // It has nothing to read from a terminal, and nothing to say to programs.
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, log, STDERR_FILENO);
-    for (int i = 0; i < UNIT_FD_END - UNIT_FD_CHANNEL; i++) {
-        posix_spawn_file_actions_adddup2(&actions, sources[i], UNIT_FD_CHANNEL + i);
-    }
     uma_unit_status(unit->host->uma, unit->number, &status);
     char *argv[] = {"weft", UNIT_PROCESS_COMMAND, (char *)status.name, NULL};
-    int error = posix_spawn(ret_pid, "/proc/self/exe", &actions, &attributes, argv, environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    return -error;
+    return self_spawn(&(struct self_process){.argv = argv,
+                                             .log_fd = log,
+                                             .fds = sources,
+                                             .first = UNIT_FD_CHANNEL,
+                                             .count = UNIT_FD_END - UNIT_FD_CHANNEL},
+                      ret_pid);
 }
 
 static int process_spawn(struct host_unit *unit, int channel, int bell_rta)
