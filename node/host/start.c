@@ -7,8 +7,6 @@
 #include <string.h>
 #include <uuid/uuid.h>
 
-#include <weft/nvme.h>
-
 #include "cgroup/memory.h"
 #include "listen/passed.h"
 #include "node/discovery/announcer.h"
@@ -19,6 +17,7 @@
 #include "node/host/notify.h"
 #include "node/host/web.h"
 #include "node/interface/volume.h"
+#include "node/tts/nvme_tcp.h"
 #include "node/uma/uma.h"
 #include "text/quantity.h"
 
@@ -222,29 +221,11 @@ static bool has_failed(struct host *host)
     return false;
 }
 
-// The port of NVMe/TCP, as it is listened at; 0: at none.
-static uint16_t nvme_tcp_port(struct host *host)
-{
-    // Of which the address alone counts.
-    const struct resource none = {.places[VOLUME_IN_SUBSYSTEM].member = 1};
-    struct weft_nvme_address address;
-    char uri[HOST_URI_MAX];
-    struct why why;
-    uint64_t port = 0;
-    for (unsigned i = 0; i < host->tts_count && port == 0; i++) {
-        if (strcmp(host->ttss[i].option, "nvme-tcp") == 0 && host_uri(host, i, &none, 0, uri) &&
-            weft_nvme_address_parse(uri, &address, why.text) == 0) {
-            text_number_parse(address.port, 1, UINT16_MAX, &port);
-        }
-    }
-    return (uint16_t)port;
-}
-
 static void mdns_start(struct host *host)
 {
-    struct announcer_parts parts = {
-        .loop = host->loop, .port = nvme_tcp_port(host), .ctx = host, .say = host_say};
-    if (host->config->is_announced && parts.port != 0) {
+    const uint16_t port = host->nvme_tcp != NULL ? nvme_tcp_port(host->nvme_tcp) : 0;
+    struct announcer_parts parts = {.loop = host->loop, .port = port, .ctx = host, .say = host_say};
+    if (host->config->is_announced && port != 0) {
         host->announcer = announcer_create(&parts);
     }
 }

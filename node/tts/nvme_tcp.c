@@ -17,6 +17,7 @@
 #include "node/tts/nvme_tcp_connection.h"
 #include "text/address.h"
 #include "text/endpoint.h"
+#include "text/quantity.h"
 
 static const duration_ns leave_ns = 5 * NS_PER_S;
 
@@ -200,6 +201,15 @@ static bool tts_uri(void *ctx, const struct resource *volume, unsigned index, ch
     text_endpoint_format(tcp->ends[index].host, tcp->ends[index].port, endpoint, sizeof endpoint);
     snprintf(ret, capacity, "nvme+tcp://%s/%s", endpoint, path);
     return true;
+}
+
+uint16_t nvme_tcp_port(const struct nvme_tcp *tcp)
+{
+    uint64_t port = 0;
+    if (tcp->server.listener_count > 0) {
+        text_number_parse(tcp->ends[0].port, 1, UINT16_MAX, &port);
+    }
+    return (uint16_t)port;
 }
 
 static void tts_hint(void *ctx, const struct resource *volume, char *ret, size_t capacity)

@@ -38,4 +38,7 @@ void nvme_tcp_destroy(struct nvme_tcp *tcp);
 
 extern const struct tts_for_uma nvme_tcp_for_uma;
 
+// The port of the first address at which it listens; 0: it does not yet.
+uint16_t nvme_tcp_port(const struct nvme_tcp *tcp);
+
 struct nvme_tcp_counters nvme_tcp_counters(const struct nvme_tcp *tcp);
