@@ -233,7 +233,7 @@ static int secrets_setup(struct host *host)
 {
     struct why why;
     const char *path = host->config->iscsi_secrets;
-    int error = path[0] != '\0' ? secrets_read(path, &host->accounts, &why) : 0;
+    int error = secrets_read(path, &host->accounts, &why);
     if (error != 0) {
         host_say_failure("cannot serve", path, why.text, "see weft-serve(1) for what stands in it");
     }

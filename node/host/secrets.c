@@ -161,6 +161,9 @@ static int file_read(const char *path, struct iscsi_accounts *accounts, struct w
 
 int secrets_read(const char *path, struct iscsi_accounts *ret, struct why *ret_why)
 {
+    if (path[0] == '\0') {
+        return 0;
+    }
     struct iscsi_accounts *accounts = calloc(1, sizeof *accounts);
     why_say(ret_why, "no memory");
     if (accounts == NULL) {

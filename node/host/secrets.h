@@ -15,5 +15,6 @@
 #include "base/why.h"
 #include "node/iscsi/accounts.h"
 
-// 0, or a negative errno with the reason in `ret_why`, and nothing in `ret` has changed.
+// No path, no secrets: `ret` stays as it is, which is no error. 0, or a negative errno with the
+// reason in `ret_why`, and nothing in `ret` has changed.
 int secrets_read(const char *path, struct iscsi_accounts *ret, struct why *ret_why);

@@ -282,8 +282,7 @@ int host_look(struct host *host, host_note *note, void *ctx, struct why *ret_why
 
 static int files_read(struct host *host, struct why *ret_why)
 {
-    const char *secrets = host->config->iscsi_secrets;
-    int error = secrets[0] != '\0' ? secrets_read(secrets, &host->accounts, ret_why) : 0;
+    int error = secrets_read(host->config->iscsi_secrets, &host->accounts, ret_why);
     return error == 0 && host->config->path != NULL ? file_read(host, ret_why) : error;
 }
 
