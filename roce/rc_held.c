@@ -12,11 +12,6 @@
 STATIC_CHECK((RC_HELD_MAX & (RC_HELD_MAX - 1)) == 0);
 STATIC_CHECK(RC_HELD_MAX <= (int)SACK_BITS_MAX);
 
-static struct rc_held_packet *slot_at(const struct rc_held *h, uint64_t mark)
-{
-    return &h->packets[mark & (RC_HELD_MAX - 1)];
-}
-
 // Nothing of it is kept: an instruction that is reserved is refused in its turn.
 static bool may_be_held(const struct rc *rc, const struct roce_packet *p, uint64_t mark)
 {
@@ -48,7 +43,7 @@ static bool keep(struct rc *rc, struct rc_held_packet *slot, const struct roce_p
 bool rc_held_put(struct rc *rc, const struct roce_packet *p, uint64_t mark)
 {
     struct rc_held *h = &rc->resp.held;
-    struct rc_held_packet *slot = slot_at(h, mark);
+    struct rc_held_packet *slot = rc_held_place(h, mark);
     if (slot->mark == mark) {
         rc->counters.held_again++;
         return true;
@@ -88,8 +83,9 @@ void rc_held_pass(struct rc *rc, uint64_t before)
         if (mark - before == RC_HELD_MAX) {
             return;
         }
-        if (rc_held_at(rc, mark) != NULL) {
-            let_go(rc, slot_at(h, mark));
+        struct rc_held_packet *slot = rc_held_slot(h, mark);
+        if (slot != NULL) {
+            let_go(rc, slot);
         }
     }
 }

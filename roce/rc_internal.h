@@ -204,10 +204,16 @@ struct rc_held {
     uint64_t end;         // all are before
 };
 
+// Where a packet with this mark is kept, if it is.
+static inline struct rc_held_packet *rc_held_place(const struct rc_held *h, uint64_t mark)
+{
+    return &h->packets[mark & (RC_HELD_MAX - 1)];
+}
+
 // NULL: it is not kept.
 static inline struct rc_held_packet *rc_held_slot(const struct rc_held *h, uint64_t mark)
 {
-    struct rc_held_packet *slot = &h->packets[mark & (RC_HELD_MAX - 1)];
+    struct rc_held_packet *slot = rc_held_place(h, mark);
     return h->count > 0 && slot->mark == mark ? slot : NULL;
 }
 
