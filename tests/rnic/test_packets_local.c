@@ -14,6 +14,7 @@
 #include "link/datagram/udp.h"
 #include "rnic/post.h"
 #include "tests/rnic/device.h"
+#include "tests/rnic/packet_qp.h"
 #include "wq/status.h"
 
 enum { CHILDREN = 3, MTU = 1024, DEPTH = 64, LEN = 60000 };
@@ -40,11 +41,6 @@ static uint16_t port;
 
 /* ---- both sides ------------------------------------------------------------------------------ */
 
-static struct in6_addr loopback(void)
-{
-    return (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}};
-}
-
 static void open_device(void)
 {
     const struct datagram_udp_config config = {
@@ -57,46 +53,6 @@ static void open_device(void)
     assert_int_equal(getrandom(parts.stag_key, sizeof parts.stag_key, 0), sizeof parts.stag_key);
     assert_int_equal(datagram_udp_create(&config, &parts.datagrams), 0);
     device_open_parts(&device, &parts);
-}
-
-static struct rnic_qp *open_qp(enum rnic_qp_type type)
-{
-    const struct rnic_qp_init init = {.type = type,
-                                      .pd = device.pd,
-                                      .send_cq = device.cq,
-                                      .recv_cq = device.cq,
-                                      .max_send_wr = DEPTH,
-                                      .max_recv_wr = DEPTH,
-                                      .max_send_sge = 1,
-                                      .max_recv_sge = 1};
-    struct rnic_qp *qp;
-    assert_int_equal(rnic_qp_create(device.rnic, &init, &qp), 0);
-    return qp;
-}
-
-static void connect_qp(struct rnic_qp *qp, uint32_t peer)
-{
-    const struct qp_change to_init = {.mask = QP_CHANGE_STATE | QP_CHANGE_RIGHTS,
-                                      .state = QP_INIT,
-                                      .rights = MEM_ACCESS_REMOTE_WRITE};
-    const struct qp_change to_rtr = {.mask = QP_CHANGE_STATE | QP_CHANGE_PATH | QP_CHANGE_PATH_MTU |
-                                             QP_CHANGE_DEST_QP_NUM | QP_CHANGE_RQ_PSN |
-                                             QP_CHANGE_MAX_DEST_RD_ATOMIC | QP_CHANGE_MIN_RNR_TIMER,
-                                     .state = QP_RTR,
-                                     .path = {.local = loopback(), .remote = loopback()},
-                                     .path_mtu = MTU,
-                                     .dest_qp_num = peer,
-                                     .min_rnr_timer = 12};
-    const struct qp_change to_rts = {.mask = QP_CHANGE_STATE | QP_CHANGE_TIMEOUT |
-                                             QP_CHANGE_RETRY_COUNT | QP_CHANGE_RNR_RETRY_COUNT |
-                                             QP_CHANGE_SQ_PSN | QP_CHANGE_MAX_RD_ATOMIC,
-                                     .state = QP_RTS,
-                                     .timeout = 14,
-                                     .retry_count = 7,
-                                     .rnr_retry_count = 7};
-    assert_int_equal(rnic_qp_change(qp, &to_init), 0);
-    assert_int_equal(rnic_qp_change(qp, &to_rtr), 0);
-    assert_int_equal(rnic_qp_change(qp, &to_rts), 0);
 }
 
 static void say(int fd, const void *what, size_t len)
@@ -120,11 +76,11 @@ static void live(int fd, enum rnic_qp_type type)
     uint32_t peer;
     hear(fd, &peer, sizeof peer);
     open_device();
-    struct rnic_qp *qp = open_qp(type);
+    struct rnic_qp *qp = packet_qp_open(&device, type, DEPTH);
     const struct told told = {.qp_num = qp->qp_num, .stag = device.stag, .buf = device.buf};
     say(fd, &told, sizeof told);
     hear(fd, &peer, sizeof peer);
-    connect_qp(qp, peer);
+    packet_qp_connect(qp, peer, MTU);
     say(fd, &peer, sizeof peer);
     while (read(fd, &question, sizeof question) == sizeof question) {
         const uint64_t answer = device_count(&device, names[question]);
@@ -165,10 +121,10 @@ static void child_connect(unsigned i, enum rnic_qp_type type)
     uint32_t any = 0;
     say(c->fd, &any, sizeof any);
     hear(c->fd, &c->told, sizeof c->told);
-    qps[i] = open_qp(type);
+    qps[i] = packet_qp_open(&device, type, DEPTH);
     say(c->fd, &qps[i]->qp_num, sizeof qps[i]->qp_num);
     hear(c->fd, &any, sizeof any);
-    connect_qp(qps[i], c->told.qp_num);
+    packet_qp_connect(qps[i], c->told.qp_num, MTU);
 }
 
 static void child_end(unsigned i, int signal)

@@ -5,6 +5,7 @@
 #include "link/datagram/udp.h"
 #include "rnic/post.h"
 #include "tests/rnic/device.h"
+#include "tests/rnic/packet_qp.h"
 #include "wq/status.h"
 
 enum { PORT = 34791, MTU = 4096, DEPTH = 64, MESSAGE_LEN = 60000, MESSAGE_COUNT = 200 };
@@ -13,14 +14,8 @@ enum { CROWD = 64, CROWD_DEPTH = 4, OLD_BUFFER_LEN = 212992 };
 static struct device devices[2];
 static struct rnic_qp *qps[CROWD][2];
 static unsigned pair_count;
-static enum rnic_qp_type qp_type;
 static uint32_t rcvbuf_len; // 0: as large as the system lets us
 static bool is_local;       // through memory, once some packets have gone by UDP
-
-static struct in6_addr loopback(void)
-{
-    return (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}};
-}
 
 static void device_open_udp(struct device *d, uint8_t key)
 {
@@ -34,44 +29,6 @@ static void device_open_udp(struct device *d, uint8_t key)
     memset(parts.stag_key, key, sizeof parts.stag_key);
     assert_int_equal(datagram_udp_create(&config, &parts.datagrams), 0);
     device_open_parts(d, &parts);
-}
-
-static void qp_open(unsigned pair, unsigned i)
-{
-    const struct rnic_qp_init init = {.type = qp_type,
-                                      .pd = devices[i].pd,
-                                      .send_cq = devices[i].cq,
-                                      .recv_cq = devices[i].cq,
-                                      .max_send_wr = DEPTH,
-                                      .max_recv_wr = DEPTH,
-                                      .max_send_sge = 1,
-                                      .max_recv_sge = 1};
-    assert_int_equal(rnic_qp_create(devices[i].rnic, &init, &qps[pair][i]), 0);
-}
-
-static void qp_connect(unsigned pair, unsigned i)
-{
-    const struct qp_change to_init = {.mask = QP_CHANGE_STATE | QP_CHANGE_RIGHTS,
-                                      .state = QP_INIT,
-                                      .rights = MEM_ACCESS_REMOTE_WRITE};
-    const struct qp_change to_rtr = {.mask = QP_CHANGE_STATE | QP_CHANGE_PATH | QP_CHANGE_PATH_MTU |
-                                             QP_CHANGE_DEST_QP_NUM | QP_CHANGE_RQ_PSN |
-                                             QP_CHANGE_MAX_DEST_RD_ATOMIC | QP_CHANGE_MIN_RNR_TIMER,
-                                     .state = QP_RTR,
-                                     .path = {.local = loopback(), .remote = loopback()},
-                                     .path_mtu = MTU,
-                                     .dest_qp_num = qps[pair][1 - i]->qp_num,
-                                     .min_rnr_timer = 12};
-    const struct qp_change to_rts = {.mask = QP_CHANGE_STATE | QP_CHANGE_TIMEOUT |
-                                             QP_CHANGE_RETRY_COUNT | QP_CHANGE_RNR_RETRY_COUNT |
-                                             QP_CHANGE_SQ_PSN | QP_CHANGE_MAX_RD_ATOMIC,
-                                     .state = QP_RTS,
-                                     .timeout = 14,
-                                     .retry_count = 7,
-                                     .rnr_retry_count = 7};
-    assert_int_equal(rnic_qp_change(qps[pair][i], &to_init), 0);
-    assert_int_equal(rnic_qp_change(qps[pair][i], &to_rtr), 0);
-    assert_int_equal(rnic_qp_change(qps[pair][i], &to_rts), 0);
 }
 
 static void post_write(unsigned pair, uint8_t value)
@@ -96,15 +53,16 @@ static void post_write(unsigned pair, uint8_t value)
 static int open_pairs(unsigned count, enum rnic_qp_type type, uint32_t buffer_len)
 {
     pair_count = count;
-    qp_type = type;
     rcvbuf_len = buffer_len;
     device_open_udp(&devices[0], 1);
     device_open_udp(&devices[1], 2);
     for (unsigned pair = 0; pair < count; pair++) {
-        qp_open(pair, 0);
-        qp_open(pair, 1);
-        qp_connect(pair, 0);
-        qp_connect(pair, 1);
+        for (unsigned i = 0; i < 2; i++) {
+            qps[pair][i] = packet_qp_open(&devices[i], type, DEPTH);
+        }
+        for (unsigned i = 0; i < 2; i++) {
+            packet_qp_connect(qps[pair][i], qps[pair][1 - i]->qp_num, MTU);
+        }
     }
     return 0;
 }
