@@ -10,6 +10,7 @@ from nvme_host import session
 from serving import Node, Nvme, case, count, expect, expect_error, main, os, pathlib, until, weft
 
 MOST = 1024
+MAPPINGS_BY_CHANCE = 8  # a leak of one by each of the volumes that come and go is 150 at least
 DISCOVERY = 'nqn.2014-08.org.nvmexpress.discovery'
 LOG_DISCOVERY = 0x70
 
@@ -87,7 +88,7 @@ def nothing_is_left(uri, number, *words):
         come_and_go(node, uri, number // 2)
         before, memory_before = until(lambda: settled(node)), memory(node)
         come_and_go(node, uri, number // 2)
-        until(lambda: settled(node) == before)
+        until(lambda: nothing_more(settled(node), before))
         grown = memory(node) - memory_before
         print(f'# {number} of {uri}: {before}, {memory_before} KiB and {grown} more')
         assert grown <= 256, f'{grown} KiB more after {number}'
@@ -97,6 +98,16 @@ def settled(node):
     """What it has, once the last process is gone; nothing as long as that is not so."""
     has = held(node)
     return has if has[2] <= 1 else None
+
+
+def nothing_more(has, before):
+    """But for mappings that the kernel joins with their neighbours, or does not, as it happens."""
+    if has is None:
+        return False
+    (descriptors, mappings, processes), (descriptors_then, mappings_then, processes_then) = \
+        has, before
+    return ((descriptors, processes) == (descriptors_then, processes_then)
+            and mappings <= mappings_then + MAPPINGS_BY_CHANCE)
 
 
 @case
