@@ -45,6 +45,7 @@ struct remote {
     struct units known, coming;     // as last read to the end; of the reading under way
     size_t left_out, strange;       // of the last reading; of the one under way
     size_t unasked, unasked_coming; // likewise: targets
+    size_t own, own_coming;         // likewise: of the host itself
     struct why first_unasked, said_unasked;
     bool awaits_begin;             // of a reading that was ordered while another one was under way
     bool is_settled;               // since it was to be asked
@@ -147,10 +148,22 @@ static void read_end(struct remote *remote)
 static void on_begin(struct remote *remote, const struct report *report)
 {
     units_free(&remote->coming);
-    remote->strange = remote->unasked_coming = 0;
+    remote->strange = remote->unasked_coming = remote->own_coming = 0;
     remote->first_unasked.text[0] = '\0';
     remote->awaits_begin = false;
     remote->read_by = instant_after(loop_now(remote->host->loop), read_within_ns);
+}
+
+// A node that served what it serves would find that, too, and serve it again. What has been found
+// here before, and is served by a name that its target has as well, is none of these.
+static bool is_own(const struct remote *remote, const char *target)
+{
+    for (size_t i = 0; i < remote->known.count; i++) {
+        if (strcmp(remote->known.all[i].target, target) == 0) {
+            return false;
+        }
+    }
+    return remote->host->is_own(remote->host->ctx, target);
 }
 
 static void unit_take(struct remote *remote, const struct unit *unit)
@@ -162,6 +175,10 @@ static void unit_take(struct remote *remote, const struct unit *unit)
 static void on_unit(struct remote *remote, const struct report *report)
 {
     struct unit unit = {.number = report->number};
+    if (is_own(remote, report->target)) {
+        remote->own_coming++;
+        return;
+    }
     if (!remote_uri_of(&remote->asked, report->where, report->target, report->number, unit.uri,
                        unit.name)) {
         remote->strange++;
@@ -173,6 +190,10 @@ static void on_unit(struct remote *remote, const struct report *report)
 
 static void on_kept(struct remote *remote, const struct report *report)
 {
+    if (is_own(remote, report->target)) {
+        remote->own_coming++;
+        return;
+    }
     if (remote->unasked_coming++ == 0) {
         why_say(&remote->first_unasked, "%.100s: %.300s", report->target, report->text);
     }
@@ -213,6 +234,18 @@ static void unasked_take(struct remote *remote)
     remote->unasked = remote->unasked_coming;
 }
 
+static void own_take(struct remote *remote)
+{
+    char what[128];
+    if (remote->own_coming != remote->own && remote->own_coming > 0) {
+        snprintf(what, sizeof what,
+                 "%zu volumes there are this node's own, which are not served again",
+                 remote->own_coming);
+        say(remote, what);
+    }
+    remote->own = remote->own_coming;
+}
+
 static void on_end_of_reading(struct remote *remote, const struct report *report)
 {
     units_settle(&remote->coming);
@@ -227,6 +260,7 @@ static void on_end_of_reading(struct remote *remote, const struct report *report
     }
     left_out_take(remote, remote->strange + report->number);
     unasked_take(remote);
+    own_take(remote);
     remote->why.text[0] = '\0';
     remote->readings++;
     envoy_is_well(remote->envoy);
@@ -347,6 +381,7 @@ static void remote_status(const struct source *source, struct source_status *ret
                                   .volumes = remote->known.count,
                                   .left_out = remote->left_out,
                                   .unasked = remote->unasked,
+                                  .own = remote->own,
                                   .readings = remote->readings,
                                   .failures = remote->failures};
 }

@@ -28,6 +28,8 @@ struct source_host {
     // What a source has is otherwise than when it was looked at last; it is looked at later.
     void (*on_change)(void *ctx);
     void (*say)(void *ctx, const char *line);
+    // Is the target of this name (an IQN or NQN) one that he serves himself?
+    bool (*is_own)(void *ctx, const char *target);
     struct folders *folders; // what sources that are folders share; NULL: none is watched yet
 };
 
@@ -45,6 +47,7 @@ struct source_status {
     const char *why;   // why it could not be read last; empty: it could
     size_t volumes, left_out;
     size_t unasked; // targets that could not be asked
+    size_t own;     // units and targets of whoever asks: they are not among its volumes
     uint64_t readings, failures;
 };
 

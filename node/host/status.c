@@ -170,6 +170,7 @@ static struct json_object *sources_array(const struct host *host)
         put_number(object, "volumes", status.volumes);
         put_number(object, "left_out", status.left_out);
         put_number(object, "unasked", status.unasked);
+        put_number(object, "own", status.own);
         put_number(object, "readings", status.readings);
         put_number(object, "failures", status.failures);
         json_object_array_add(sources, object);

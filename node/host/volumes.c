@@ -11,7 +11,10 @@
 #include "node/host/secrets.h"
 #include "node/host/wish.h"
 #include "node/interface/volume.h"
+#include "node/iscsi/iscsi.h"
 #include "node/loop/loop.h"
+#include "node/nvme/controller.h"
+#include "node/nvme/wire.h"
 #include "node/uma/uma.h"
 
 void host_note_said(void *ctx, const char *volume, const char *what)
@@ -25,6 +28,21 @@ static void on_change(void *ctx)
 {
     struct host *host = ctx;
     host->has_news = true;
+}
+
+// By any protocol: whoever asks need not be told by which.
+static bool is_own(void *ctx, const char *target)
+{
+    const struct host *host = ctx;
+    const struct resource_table *table = uma_resources(host->uma);
+    char nqn[NVME_NQN_MAX], iqn[ISCSI_NAME_MAX];
+    bool is_there = false;
+    for (size_t i = 0; i < table->count && !is_there; i++) {
+        nvme_subsystem_nqn(&table->rows[i], nqn);
+        iscsi_name(&table->rows[i], iqn);
+        is_there = strcmp(nqn, target) == 0 || strcmp(iqn, target) == 0;
+    }
+    return is_there;
 }
 
 // Will the RTA that it is placed in never have another volume?
@@ -94,7 +112,7 @@ static int wanted_read(struct host *host, struct host_config *ret, struct why *r
 static int sources_setup(struct host *host)
 {
     const struct source_host parts = {
-        .loop = host->loop, .ctx = host, .on_change = on_change, .say = host_say};
+        .loop = host->loop, .ctx = host, .on_change = on_change, .say = host_say, .is_own = is_own};
     host->sources = sources_create(&parts);
     return host->sources != NULL ? 0 : -ENOMEM;
 }

@@ -166,6 +166,29 @@ def a_node_of_ours_with_secrets_is_a_portal_too():
                 assert 'it refuses the login' in source(node)['why'], source(node)
 
 
+@case
+def a_node_that_finds_itself_serves_nothing_twice():
+    for option, scheme in (('iscsi', 'iscsi'), ('nvme-tcp', 'nvme+tcp')):
+        port = free_port()
+        uri = f'{scheme}://127.0.0.1:{port}/*?interval=1s'
+        with Node(f'--{option}=127.0.0.1:{port}', SPARE, uri) as node:
+            until(lambda: source(node)['readings'] >= 2)
+            assert states(node) == {'spare': 'ready'}, states(node)
+            assert (source(node)['volumes'], source(node)['own']) == (0, 1), source(node)
+            assert node.said().count("1 volumes there are this node's own") == 1, node.said()
+
+
+@case
+def what_is_served_by_the_name_that_it_has_elsewhere_stays():
+    nqn = 'nqn.2026-11.invalid:one'
+    with Nvme(f'disk=ram:2M?nqn={nqn}') as target:
+        uri = f'nvme+tcp://127.0.0.1:{target.address[1]}/*?interval=1s&nqn={nqn}'
+        with Node(uri) as node:
+            until(lambda: source(node)['readings'] >= 3)
+            assert len(found(node)) == 1 and source(node)['own'] == 0, source(node)
+            assert 'removed' not in node.said(), node.said()
+
+
 # ---- those who mean harm
 
 

@@ -50,6 +50,13 @@ static void tell_strange(void)
     tell(REPORT_UNIT, "", "iqn.good", 2);
 }
 
+static void tell_own(void)
+{
+    tell(REPORT_UNIT, "", "iqn.own", 1);
+    tell(REPORT_KEPT, "", "iqn.own", 0);
+    tell(REPORT_UNIT, "", "iqn.good", 2);
+}
+
 static void tell_endless(void)
 {
     struct report report;
@@ -71,11 +78,8 @@ static void tell_half(void)
 static const struct {
     const char *name;
     void (*tell)(void);
-} parts[] = {{"many", tell_many},
-             {"strange", tell_strange},
-             {"endless", tell_endless},
-             {"nonsense", tell_nonsense},
-             {"half", tell_half}};
+} parts[] = {{"many", tell_many},       {"strange", tell_strange},   {"own", tell_own},
+             {"endless", tell_endless}, {"nonsense", tell_nonsense}, {"half", tell_half}};
 
 // What it plays is the host that it is to ask.
 static int envoy_main(void)
@@ -109,6 +113,11 @@ static void say(void *ctx, const char *line)
 
 static void on_change(void *ctx)
 {
+}
+
+static bool is_own(void *ctx, const char *target)
+{
+    return strcmp(target, "iqn.own") == 0;
 }
 
 // The loop ends when the source has answered or failed.
@@ -155,7 +164,8 @@ static struct source_status ask(const char *uri)
 static int setup(void **state)
 {
     loop = loop_create();
-    const struct source_host host = {.loop = loop, .on_change = on_change, .say = say};
+    const struct source_host host = {
+        .loop = loop, .on_change = on_change, .say = say, .is_own = is_own};
     sources = sources_create(&host);
     said[0] = '\0';
     return loop != NULL && sources != NULL ? 0 : -1;
@@ -186,6 +196,17 @@ static void no_word_of_it_names_another_device(void **state)
     assert_string_equal(last_uri, "iscsi://strange/iqn.good/2");
     assert_int_equal(status.left_out, 4);
     assert_null(strchr(said, '\x1b'));
+}
+
+static void what_the_host_serves_itself_is_left_out(void **state)
+{
+    struct source_status status = ask("iscsi://own/*");
+    assert_int_equal(count, 1);
+    assert_string_equal(last_uri, "iscsi://own/iqn.good/2");
+    assert_int_equal(status.own, 2);
+    assert_int_equal(status.left_out, 0);
+    assert_int_equal(status.unasked, 0);
+    assert_non_null(strstr(said, "2 volumes there are this node's own"));
 }
 
 static void a_text_without_an_end_has_one(void **state)
@@ -220,6 +241,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         CASE(volumes_are_no_more_than_the_operator_allows),
         CASE(no_word_of_it_names_another_device),
+        CASE(what_the_host_serves_itself_is_left_out),
         CASE(a_text_without_an_end_has_one),
         CASE(what_is_no_report_ends_it),
         CASE(half_a_report_ends_it_too),
