@@ -91,10 +91,14 @@ static struct ibcm_conn *conn_rejected(struct ibcm *ibcm, const struct ibcm_lett
 
 // Programs ask others to come a moment before they listen for them (perftest's do, between its two
 // connections): a few such answers are borne.
-static bool is_early(const struct ibcm_conn *conn, const struct ibcm_rej *rej)
+static bool is_borne(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now)
 {
-    return rej->reason == IBCM_REASON_INVALID_SERVICE_ID && conn->unserved < UNSERVED_MAX &&
-           ibcm_state_edge(conn->state, IBCM_IN_UNSERVED)->next != IBCM_NO_STATE;
+    if (conn->unserved == UNSERVED_MAX ||
+        ibcm_state_edge(conn->state, IBCM_IN_UNSERVED)->next == IBCM_NO_STATE) {
+        return false;
+    }
+    conn->unserved++;
+    return ibcm_step(ibcm, conn, IBCM_IN_UNSERVED, NULL, now);
 }
 
 static void on_rej(struct ibcm *ibcm, const struct ibcm_letter *in)
@@ -106,9 +110,7 @@ static void on_rej(struct ibcm *ibcm, const struct ibcm_letter *in)
         ibcm_refuse(ibcm, refusal);
         return;
     }
-    if (is_early(conn, rej)) {
-        conn->unserved++;
-        step(ibcm, conn, IBCM_IN_UNSERVED, NULL, in->now);
+    if (rej->reason == IBCM_REASON_INVALID_SERVICE_ID && is_borne(ibcm, conn, in->now)) {
         return;
     }
     const struct ibcm_said said = {.reason = rej->reason};
@@ -209,6 +211,9 @@ static void on_sidr_rep(struct ibcm *ibcm, const struct ibcm_letter *in)
     struct ibcm_conn *conn = conn_find(ibcm, in->ends, 0, rep->id, true, &refusal);
     if (conn == NULL || !conn->is_active || rep->service_id != conn->service_id) {
         ibcm_refuse(ibcm, refusal);
+        return;
+    }
+    if (rep->status == IBCM_SIDR_UNSUPPORTED && is_borne(ibcm, conn, in->now)) {
         return;
     }
     enum ibcm_input input = rep->status == IBCM_SIDR_OK ? IBCM_IN_SIDR_REP : IBCM_IN_SIDR_REFUSED;

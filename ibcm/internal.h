@@ -47,7 +47,7 @@ struct ibcm_conn {
     unsigned reason;       // of REJECTED, and of the REJ or SIDR_REP that we send
 
     unsigned tries, tries_max;
-    unsigned unserved;       // REJs that were borne since nobody listened yet
+    unsigned unserved;       // refusals that were borne since nobody listened yet
     duration_ns response_ns; // until the answer to a message
     duration_ns service_ns;  // what the last MRA asked for
     duration_ns asked_ns;    // what an MRA of ours asked for: so much later the peer may repeat

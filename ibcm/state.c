@@ -42,6 +42,14 @@
     [IBCM_IN_EXHAUSTED] = TO(REFUSED, REJ, UNREACHABLE),             \
     [IBCM_IN_DISCONNECT] = TO(DREQ_SENT, DREQ, NONE), [IBCM_IN_DROP] = TO(DREQ_SENT, DREQ, NONE)
 
+// What SIDR_REQ_SENT and SIDR_REQ_UNSERVED have in common.
+#define AWAITS_SIDR_REP                                        \
+    [IBCM_IN_SIDR_REP] = TO(OVER, NOTHING, ESTABLISHED),       \
+    [IBCM_IN_SIDR_REFUSED] = TO(OVER, NOTHING, REJECTED),      \
+    [IBCM_IN_UNSERVED] = TO(SIDR_REQ_UNSERVED, NOTHING, NONE), \
+    [IBCM_IN_DEADLINE] = TO(SIDR_REQ_SENT, AGAIN, NONE),       \
+    [IBCM_IN_DISCONNECT] = TO(OVER, NOTHING, NONE), [IBCM_IN_DROP] = TO(OVER, NOTHING, NONE)
+
 static const struct ibcm_edge edges[IBCM_STATE_COUNT][IBCM_INPUT_COUNT] = {
     [IBCM_IDLE] =
         {
@@ -146,12 +154,12 @@ static const struct ibcm_edge edges[IBCM_STATE_COUNT][IBCM_INPUT_COUNT] = {
         },
     [IBCM_SIDR_REQ_SENT] =
         {
-            [IBCM_IN_SIDR_REP] = TO(OVER, NOTHING, ESTABLISHED),
-            [IBCM_IN_SIDR_REFUSED] = TO(OVER, NOTHING, REJECTED),
-            [IBCM_IN_DEADLINE] = TO(SIDR_REQ_SENT, AGAIN, NONE),
+            AWAITS_SIDR_REP,
             [IBCM_IN_EXHAUSTED] = TO(OVER, NOTHING, UNREACHABLE),
-            [IBCM_IN_DISCONNECT] = TO(OVER, NOTHING, NONE),
-            [IBCM_IN_DROP] = TO(OVER, NOTHING, NONE),
+        },
+    [IBCM_SIDR_REQ_UNSERVED] =
+        {
+            AWAITS_SIDR_REP,
         },
     [IBCM_SIDR_REQ_RCVD] =
         {
@@ -203,6 +211,7 @@ const struct ibcm_state_facts *ibcm_state_facts(enum ibcm_state state)
         [IBCM_TIMEWAIT] = {"timewait", IBCM_TIMER_TIMEWAIT, false, false},
         [IBCM_REFUSED] = {"refused", IBCM_TIMER_REPEATS, true, false},
         [IBCM_SIDR_REQ_SENT] = {"sidr-req-sent", IBCM_TIMER_RESPONSE, false, false},
+        [IBCM_SIDR_REQ_UNSERVED] = {"sidr-req-unserved", IBCM_TIMER_PAUSE, false, false},
         [IBCM_SIDR_REQ_RCVD] = {"sidr-req-rcvd", IBCM_TIMER_NONE, true, false},
         [IBCM_SIDR_ANSWERED] = {"sidr-answered", IBCM_TIMER_REPEATS, true, false},
         [IBCM_OVER] = {"over", IBCM_TIMER_NONE, false, false},
@@ -229,7 +238,7 @@ const char *ibcm_input_name(enum ibcm_input input)
         [IBCM_IN_MRA] = "MRA",
         [IBCM_IN_REP] = "REP",
         [IBCM_IN_REJ] = "REJ",
-        [IBCM_IN_UNSERVED] = "REJ, unserved",
+        [IBCM_IN_UNSERVED] = "unserved",
         [IBCM_IN_RTU] = "RTU",
         [IBCM_IN_DREQ] = "DREQ",
         [IBCM_IN_DREP] = "DREP",

@@ -14,7 +14,7 @@
 //    | disconnect: DREQ       | DREQ: DREP
 //   DREQ_SENT -- DREP --> TIMEWAIT ------> OVER
 //
-//   IDLE -- resolve: SIDR_REQ --> SIDR_REQ_SENT -- SIDR_REP --> OVER
+//   IDLE -- resolve: SIDR_REQ --> SIDR_REQ_SENT <-> SIDR_REQ_UNSERVED -- SIDR_REP --> OVER
 //   IDLE -- SIDR_REQ --> SIDR_REQ_RCVD -- accept, reject: SIDR_REP --> SIDR_ANSWERED --> OVER
 //
 // Who refuses sends REJ and stays REFUSED for a while, so that a message that comes again is
@@ -42,8 +42,9 @@ enum ibcm_state {
     IBCM_TIMEWAIT, // the queue pair's number stays out of use
     IBCM_REFUSED,  // we said REJ, and say it again if asked again
     IBCM_SIDR_REQ_SENT,
-    IBCM_SIDR_REQ_RCVD, // the owner is to accept or reject
-    IBCM_SIDR_ANSWERED, // we said SIDR_REP, and say it again if asked again
+    IBCM_SIDR_REQ_UNSERVED, // active: nobody listens there, and may in a moment
+    IBCM_SIDR_REQ_RCVD,     // the owner is to accept or reject
+    IBCM_SIDR_ANSWERED,     // we said SIDR_REP, and say it again if asked again
     IBCM_OVER,
     IBCM_STATE_COUNT,
 };
@@ -64,7 +65,7 @@ enum ibcm_input {
     IBCM_IN_MRA,
     IBCM_IN_REP,
     IBCM_IN_REJ,
-    IBCM_IN_UNSERVED, // a REJ since nobody listens, and not the last to be borne
+    IBCM_IN_UNSERVED, // REJ or SIDR_REP, since nobody listens: not the last to be borne
     IBCM_IN_RTU,
     IBCM_IN_DREQ,
     IBCM_IN_DREP,

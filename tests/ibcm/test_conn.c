@@ -485,9 +485,24 @@ static void a_port_of_datagrams_is_refused_with_a_status(void **state)
     assert_int_equal(A->reason, IBCM_SIDR_REJECTED);
     ibcm_unlisten(B->ibcm, &B->datagrams, net.now);
     net_resolve(&net, 0, 1);
-    net_exchange(&net);
+    exchange_unserved();
     assert_int_equal(A->count[IBCM_EVENT_REJECTED], 2);
     assert_int_equal(A->reason, IBCM_SIDR_UNSUPPORTED);
+    assert_int_equal(ibcm_counters(A->ibcm)->unserved, 5);
+}
+
+static void who_listens_for_datagrams_a_moment_too_late_is_found(void **state)
+{
+    ibcm_unlisten(B->ibcm, &B->datagrams, net.now);
+    struct ibcm_conn *conn = net_resolve(&net, 0, 1);
+    net_run_for(&net, 2 * NS_PER_MS);
+    assert_int_equal(ibcm_conn_state(conn), IBCM_SIDR_REQ_UNSERVED);
+    assert_int_equal(A->count[IBCM_EVENT_REJECTED], 0);
+    assert_int_equal(
+        ibcm_listen(B->ibcm, &B->datagrams, IP_CM_PS_UDP, NET_PORT, &in6addr_any, 0, B), 0);
+    exchange_unserved();
+    assert_int_equal(A->last, IBCM_EVENT_ESTABLISHED);
+    assert_int_equal(A->peer.qp_num, B->params.qp_num);
 }
 
 static void what_nobody_holds_is_given_back(void **state)
@@ -542,6 +557,7 @@ int main(void)
         TEST(a_connection_leads_to_the_own_address_too),
         TEST(a_port_of_datagrams_is_resolved),
         TEST(a_port_of_datagrams_is_refused_with_a_status),
+        TEST(who_listens_for_datagrams_a_moment_too_late_is_found),
         TEST(what_nobody_holds_is_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
