@@ -122,11 +122,14 @@ static void note_loops(struct rnic_cq *cq)
     }
 }
 
-// Poll lock held. Nothing is in the queue: makes progress in the caller's thread.
+// Poll lock held. Nothing is in the queue: makes progress in the caller's thread. What it moves is
+// found, whether or not anything completes by that: a message of 1 MiB takes longer to come than
+// patience lasts.
 static void drive_for(struct rnic_cq *cq, struct puller *puller)
 {
     instant_ns now;
-    if (!shard_drive(&cq->rnic->shard, puller, &now)) {
+    const enum shard_look look = shard_drive(&cq->rnic->shard, puller, &now);
+    if (look == SHARD_TAKEN) {
         now = rnic_now(cq->rnic);
         puller_note_look(&cq->rnic->shard, puller, now);
         gathering_on_look(&cq->rnic->shard.gathering, now);
@@ -134,6 +137,9 @@ static void drive_for(struct rnic_cq *cq, struct puller *puller)
     note_empty_poll(cq, now);
     note_loops(cq);
     giving_way_on_look(&giving_way, now);
+    if (look == SHARD_MOVED) {
+        giving_way_on_found(&giving_way);
+    }
 }
 
 // Lets go of the poll lock. Who has polled in vain for long, whatever queues, may have the

@@ -435,18 +435,18 @@ instant_ns shard_fall_asleep(struct shard *shard, bool may_pull)
     return until_ns;
 }
 
-bool shard_drive(struct shard *shard, struct puller *puller, instant_ns *ret_now)
+enum shard_look shard_drive(struct shard *shard, struct puller *puller, instant_ns *ret_now)
 {
     if (!shard_trylock(shard)) {
-        return false;
+        return SHARD_TAKEN;
     }
     shard->puller = puller;
     instant_ns now = *ret_now = rnic_now(shard->rnic);
     puller_note_look(shard, puller, now);
     gathering_on_look(&shard->gathering, now);
     shard_serve_doorbells(shard, now);
-    shard->carrier->serve_busy(shard, now);
-    serve_rest(shard, now);
+    bool moved = shard->carrier->serve_busy(shard, now);
+    moved |= serve_rest(shard, now);
     unlock_as_puller(shard, now);
-    return true;
+    return moved ? SHARD_MOVED : SHARD_STILL;
 }

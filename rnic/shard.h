@@ -149,12 +149,18 @@ void shard_pass_awake(struct shard *shard, struct puller *puller);
 // From now on the caller sleeps at that descriptor: until when at most, or 0: there is something to
 // be done, by somebody who may copy if he may.
 instant_ns shard_fall_asleep(struct shard *shard, bool may_pull);
-// For a program's thread that polls: makes a pass, unless another thread has the lock (false).
+enum shard_look {
+    SHARD_TAKEN, // another thread has the lock, or waits for it
+    SHARD_STILL, // nothing has come, and nothing was left to be gone on with
+    SHARD_MOVED,
+};
+
+// For a program's thread that polls: makes a pass, unless another thread has the lock.
 // It reads the endpoints that were busy lately and asks the link only now and then: that saves
 // the spinning program a system call per turn. `*ret_now`: when, read under the lock, so that time
 // never goes back for who is behind it. What `puller` holds behind this is to be run, without any
 // lock; NULL: this thread can do no such thing.
-bool shard_drive(struct shard *shard, struct puller *puller, instant_ns *ret_now);
+enum shard_look shard_drive(struct shard *shard, struct puller *puller, instant_ns *ret_now);
 
 // Lock held. Serves every QP that was rung.
 void shard_serve_doorbells(struct shard *shard, instant_ns now);

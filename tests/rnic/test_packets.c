@@ -484,6 +484,24 @@ static void find_something(void)
     assert_int_equal(world_completion(1).status, WC_SUCCESS);
 }
 
+// A long message comes in many packets before it completes: its receiver is not idle meanwhile.
+static void who_finds_packets_keeps_the_processor_though_nothing_completes(void **state)
+{
+    world_open_pair(RNIC_QP_RC, &clean);
+    world_post_recv(1, 0, 100);
+    world_post(0, WQE_SEND, 0, 100, 0);
+    assert_int_equal(world_completion(1).status, WC_SUCCESS);
+    yields_of_a_poll(0);
+    world_post(0, WQE_RDMA_WRITE, 0, 100, 0);
+    rnic_step(w.devices[0].rnic);
+    let_arrive();
+    assert_int_equal(yields_of_a_poll(250 * NS_PER_US), 0);
+    assert_int_equal(yields_of_a_poll(249 * NS_PER_US), 0);
+    assert_int_equal(yields_of_a_poll(249 * NS_PER_US), 0); // since the poll before
+    assert_int_equal(yields_of_a_poll(NS_PER_US), 1);
+    world_close();
+}
+
 // The peer may wait for the same one. What the thread has polled in another test does not count.
 static void who_polls_in_vain_for_long_gives_the_processor_away(void **state)
 {
@@ -539,6 +557,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_datagram_arrives_and_says_from_whom),
         cmocka_unit_test(acknowledgements_of_a_message_wait_and_those_of_a_stream_do_not),
+        cmocka_unit_test(who_finds_packets_keeps_the_processor_though_nothing_completes),
         cmocka_unit_test(who_polls_in_vain_for_long_gives_the_processor_away),
         cmocka_unit_test(who_gave_the_processor_to_the_peer_gives_it_sooner),
         cmocka_unit_test(a_datagram_to_a_number_that_nobody_has_is_counted),
