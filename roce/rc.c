@@ -245,18 +245,26 @@ static bool check_repeat(const struct rc *rc)
     return here_count == r->here_count && lost_count == r->lost_count && lost_span == r->lost_span;
 }
 
+// What is kept is beyond what is due, and what of it is in place already lies where it is said to.
 static bool check_held(const struct rc *rc)
 {
     const struct rc_held *h = &rc->resp.held;
-    uint32_t count = 0;
+    uint32_t count = 0, ahead_count = 0;
     for (unsigned i = 0; i < RC_HELD_MAX; i++) {
-        uint64_t mark = h->packets[i].mark;
-        count += mark != 0;
-        if (mark != 0 && (mark < rc->resp.expected_mark || mark >= h->end)) {
+        const struct rc_held_packet *slot = &h->packets[i];
+        const struct span octets = slot->packet.payload;
+        const bool is_kept = slot->mark != 0, is_ahead = slot->write_mark != 0;
+        if (is_kept && (slot->mark < rc->resp.expected_mark || slot->mark >= h->end)) {
             return false;
         }
+        if (is_ahead && (!is_kept || octets.ptr < h->ahead.ptr ||
+                         octets.ptr + octets.len > h->ahead.ptr + h->ahead.len)) {
+            return false;
+        }
+        count += is_kept;
+        ahead_count += is_ahead;
     }
-    return count == h->count;
+    return count == h->count && ahead_count == h->ahead_count;
 }
 
 static bool check_responder(const struct rc *rc)
