@@ -134,14 +134,17 @@ static struct mpa_startup_config startup_config(const struct conn_config *c,
     };
 }
 
-void conn_init(struct conn *conn, const struct conn_config *config, instant_ns now)
+void conn_init(struct conn *conn, const struct conn_config *config, struct conn_frames *frames,
+               instant_ns now)
 {
     const struct conn_params none = {.wants_reply = false};
     memset(conn, 0, sizeof *conn);
     conn->config = *config;
     conn->deadline_ns = INSTANT_NEVER;
+    conn->frames = frames;
+    frames->tx_len = frames->tx_done = 0;
     struct mpa_startup_config startup = startup_config(config, &none);
-    mpa_startup_init(&conn->startup, &startup);
+    mpa_startup_init(&frames->startup, &startup);
     if (config->is_initiator) {
         conn->state = CONN_IDLE;
     } else {
@@ -155,13 +158,14 @@ int conn_connect(struct conn *conn, const struct conn_params *params)
     if (conn->state != CONN_IDLE) {
         return -EISCONN;
     }
+    struct conn_frames *frames = conn->frames;
     struct mpa_startup_config startup = startup_config(&conn->config, params);
-    mpa_startup_init(&conn->startup, &startup);
-    conn->tx_len = mpa_startup_emit_request(&conn->startup, conn->tx);
-    if (conn->tx_len == 0) {
+    mpa_startup_init(&frames->startup, &startup);
+    frames->tx_len = mpa_startup_emit_request(&frames->startup, frames->tx);
+    if (frames->tx_len == 0) {
         return -EINVAL;
     }
-    conn->startup.config.private_data = (struct span){0}; // it is the caller's again
+    frames->startup.config.private_data = (struct span){0}; // it is the caller's again
     conn->wants_reply = params->wants_reply;
     move(conn, CONN_IN_CONNECT);
     return 0;
@@ -171,8 +175,22 @@ void conn_forgo_crc(struct conn *conn)
 {
     conn->config.crc_wanted = false;
     if (conn->state == CONN_CONNECTING) {
-        mpa_startup_forgo_crc(&conn->startup, conn->tx, conn->tx_len);
+        struct conn_frames *frames = conn->frames;
+        mpa_startup_forgo_crc(&frames->startup, frames->tx, frames->tx_len);
     }
+}
+
+struct conn_frames *conn_frames_back(struct conn *conn)
+{
+    bool are_needed =
+        (conn->state < CONN_ESTABLISHED && conn->state != CONN_WAIT_RTR) || conn->event_mask != 0;
+    if (are_needed) {
+        return NULL;
+    }
+    struct conn_frames *frames = conn->frames;
+    conn->frames = NULL;
+    conn->peer.private_data = (struct span){0};
+    return frames;
 }
 
 // A start-up frame cannot say that no Read is served, so neither is it said here.
@@ -208,9 +226,11 @@ int conn_accept(struct conn *conn, const struct conn_params *params, instant_ns 
     if (conn_state_next(conn->state, CONN_IN_ACCEPT) == CONN_NO_STATE) {
         return -ENOTCONN;
     }
+    struct conn_frames *frames = conn->frames;
     struct mpa_startup_config startup = startup_config(&conn->config, params);
-    conn->tx_len = mpa_startup_emit_accept(&conn->startup, &startup, conn->tx, &conn->agreement);
-    if (conn->tx_len == 0) {
+    frames->tx_len =
+        mpa_startup_emit_accept(&frames->startup, &startup, frames->tx, &conn->agreement);
+    if (frames->tx_len == 0) {
         return -EINVAL;
     }
     conn->has_agreement = true;
@@ -224,9 +244,10 @@ int conn_reject(struct conn *conn, const struct conn_params *params, instant_ns 
     if (conn_state_next(conn->state, CONN_IN_REJECT) == CONN_NO_STATE) {
         return -ENOTCONN;
     }
+    struct conn_frames *frames = conn->frames;
     struct mpa_startup_config startup = startup_config(&conn->config, params);
-    conn->tx_len = mpa_startup_emit_reject(&conn->startup, &startup, conn->tx);
-    if (conn->tx_len == 0) {
+    frames->tx_len = mpa_startup_emit_reject(&frames->startup, &startup, frames->tx);
+    if (frames->tx_len == 0) {
         return -EINVAL;
     }
     move(conn, CONN_IN_REJECT);
@@ -286,7 +307,7 @@ static size_t on_request(struct conn *conn, struct span octets)
 {
     size_t consumed;
     enum mpa_startup_verdict verdict =
-        mpa_startup_on_request(&conn->startup, octets, &consumed, &conn->peer);
+        mpa_startup_on_request(&conn->frames->startup, octets, &consumed, &conn->peer);
     if (verdict == MPA_STARTUP_OK) {
         COUNT(conn, requests_received);
         move(conn, CONN_IN_REQUEST);
@@ -321,8 +342,8 @@ static void on_good_reply(struct conn *conn, instant_ns now)
 static size_t on_reply(struct conn *conn, struct span octets, instant_ns now)
 {
     size_t consumed;
-    enum mpa_startup_verdict verdict =
-        mpa_startup_on_reply(&conn->startup, octets, &consumed, &conn->peer, &conn->agreement);
+    enum mpa_startup_verdict verdict = mpa_startup_on_reply(
+        &conn->frames->startup, octets, &consumed, &conn->peer, &conn->agreement);
     switch (verdict) {
     case MPA_STARTUP_INCOMPLETE:
         break;
@@ -362,7 +383,8 @@ struct span conn_output(struct conn *conn)
     if (!is_due) {
         return (struct span){0};
     }
-    return span_of(conn->tx + conn->tx_done, conn->tx_len - conn->tx_done);
+    const struct conn_frames *frames = conn->frames;
+    return span_of(frames->tx + frames->tx_done, frames->tx_len - frames->tx_done);
 }
 
 static void on_reply_written(struct conn *conn, instant_ns now)
@@ -384,8 +406,8 @@ void conn_on_output(struct conn *conn, size_t written, instant_ns now)
     if (written == 0) {
         return;
     }
-    conn->tx_done += written;
-    if (conn->tx_done < conn->tx_len) {
+    conn->frames->tx_done += written;
+    if (conn->frames->tx_done < conn->frames->tx_len) {
         return;
     }
     if (conn->state == CONN_ACCEPTING) {
@@ -532,7 +554,9 @@ bool conn_next_event(struct conn *conn, struct conn_event *ret)
 void conn_check(const struct conn *conn)
 {
     CHECK(conn->state > CONN_NO_STATE && conn->state < CONN_STATE_COUNT);
-    CHECK(conn->tx_done <= conn->tx_len && conn->tx_len <= sizeof conn->tx);
+    const struct conn_frames *frames = conn->frames;
+    CHECK(frames == NULL ||
+          (frames->tx_done <= frames->tx_len && frames->tx_len <= sizeof frames->tx));
     CHECK((conn->state == CONN_FAILED) == (conn->failure != CONN_FAILURE_NONE));
     CHECK(conn->state != CONN_ESTABLISHED || conn->has_agreement);
     CHECK(!conn_is_over(conn) || conn->deadline_ns == INSTANT_NEVER);

@@ -123,7 +123,16 @@ struct conn_event {
     enum terminate_cause cause; // to send in a Terminate, framed as agreed; TERM_NONE: none
 };
 
-// One connection's establishment. About 2 KiB. Fields are private.
+// What start-up alone needs: the peer's frame and ours. About 1 KiB, and the caller's; see
+// conn_frames_back.
+struct conn_frames {
+    struct mpa_startup startup;
+    size_t tx_len;
+    size_t tx_done;
+    uint8_t tx[MPA_STARTUP_MAX_LEN];
+};
+
+// One connection's establishment. Fields are private.
 struct conn {
     struct conn_config config;
     enum conn_state state;
@@ -138,14 +147,16 @@ struct conn {
     enum terminate_cause cause;
     struct mpa_peer_facts peer;
     struct mpa_agreement agreement;
-    struct mpa_startup startup;
-    size_t tx_len;
-    size_t tx_done;
-    uint8_t tx[MPA_STARTUP_MAX_LEN];
+    struct conn_frames *frames; // NULL: given back
 };
 
-// Copies `config`. A responder waits for the Request from `now` on.
-void conn_init(struct conn *conn, const struct conn_config *config, instant_ns now);
+// Copies `config`; `frames` is its own until they are given back. A responder waits for the Request
+// from `now` on.
+void conn_init(struct conn *conn, const struct conn_config *config, struct conn_frames *frames,
+               instant_ns now);
+// The frames, once: when both have gone their way and no event is due. From then on they are the
+// caller's again, and what is agreed stays. NULL: they are still needed, or were given back.
+struct conn_frames *conn_frames_back(struct conn *conn);
 
 // Initiator: makes the Request, which goes out when TCP is up. -EINVAL: the private data does not
 // fit; -EISCONN: not idle any more.

@@ -96,9 +96,11 @@ int ep_begin_connect(struct rnic_ep *ep, const struct sockaddr *dst, struct rnic
     if (ep->state != EP_BOUND) {
         return -EINVAL;
     }
-    ep_conn_init(ep, true, now);
+    int error = ep_conn_init(ep, true, now);
     conn_params.wants_reply = qp == NULL;
-    int error = conn_connect(&ep->startup.conn, &conn_params);
+    if (error == 0) {
+        error = conn_connect(&ep->startup.conn, &conn_params);
+    }
     if (error == 0 && qp != NULL) {
         error = ep_attach(ep, qp);
     }
@@ -118,9 +120,11 @@ int ep_begin_with_itself(struct rnic_ep *ep, struct rnic_qp *qp,
 {
     CHECK(shard_is_held(&ep->rnic->shard));
     const struct conn_params conn_params = ep_conn_params(params);
-    ep_conn_init(ep, true, now);
+    int error = ep_conn_init(ep, true, now);
     ep->is_mirrored = true;
-    int error = ep_attach(ep, qp);
+    if (error == 0) {
+        error = ep_attach(ep, qp);
+    }
     if (error == 0) {
         error = conn_connect_to_itself(&ep->startup.conn, &conn_params);
     }

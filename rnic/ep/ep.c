@@ -83,8 +83,14 @@ static uint8_t oneshot_of(const struct rnic_config *config)
                : encodings[config->oneshot] | parts[config->oneshot_parts];
 }
 
-void ep_conn_init(struct rnic_ep *ep, bool is_initiator, instant_ns now)
+int ep_conn_init(struct rnic_ep *ep, bool is_initiator, instant_ns now)
 {
+    if (ep->startup.frames == NULL) { // else it tried to begin before, and could not
+        ep->startup.frames = malloc(sizeof *ep->startup.frames);
+    }
+    if (ep->startup.frames == NULL) {
+        return -ENOMEM;
+    }
     const struct rnic_config *config = &ep->rnic->config;
     struct conn_config conn_config = {
         .is_initiator = is_initiator,
@@ -107,7 +113,14 @@ void ep_conn_init(struct rnic_ep *ep, bool is_initiator, instant_ns now)
     ep->in.moved_at_ns = now;
     ep->startup.kept_until_ns = INSTANT_NEVER;
     conn_retry_init(&ep->startup.retry);
-    conn_init(&ep->startup.conn, &conn_config, now);
+    conn_init(&ep->startup.conn, &conn_config, ep->startup.frames, now);
+    return 0;
+}
+
+void ep_drop_frames(struct rnic_ep *ep)
+{
+    free(ep->startup.frames);
+    ep->startup.frames = NULL;
 }
 
 int ep_attach(struct rnic_ep *ep, struct rnic_qp *qp)
@@ -190,6 +203,7 @@ static void io_close(struct rnic_ep *ep)
 {
     totals_add(ep->rnic, ep);
     ep_drop_batch(ep);
+    ep_drop_frames(ep);
     if (ep->in.carry != NULL) {
         shard_carry_return(&ep->rnic->shard, ep->in.carry);
     }

@@ -34,6 +34,7 @@ struct puller;
 // as it lives.
 struct ep_startup {
     struct conn conn;
+    struct conn_frames *frames;         // ... until it gives them back, or the stream is closed
     struct conn_retry retry;            // active: attempts after a refused one
     struct sockaddr_storage local_addr; // active: between two attempts to connect
     struct rnic_ep *listening_ep;       // passive: who accepted it, while that lives
@@ -173,8 +174,10 @@ struct rnic_ep *ep_create(struct rnic *rnic, const struct rnic_ep_port *port);
 void ep_doom(struct rnic_ep *ep, bool abort, instant_ns now);
 // Its input belongs to its state, or the process ends.
 void ep_move(struct rnic_ep *ep, enum ep_input input);
-// Before EP_IN_START.
-void ep_conn_init(struct rnic_ep *ep, bool is_initiator, instant_ns now);
+// Before EP_IN_START. -ENOMEM.
+int ep_conn_init(struct rnic_ep *ep, bool is_initiator, instant_ns now);
+// Nobody reads or writes start-up frames any more; harmless when it has none.
+void ep_drop_frames(struct rnic_ep *ep);
 // The QP is this connection's from here on. -EINVAL: one of them has its partner already, the QP
 // is in no state to begin, or of another device (a parent process's).
 int ep_attach(struct rnic_ep *ep, struct rnic_qp *qp);

@@ -244,5 +244,8 @@ void ep_startup(struct rnic_ep *ep, instant_ns now)
     while (ep->state != EP_CLOSED && conn_next_event(&ep->startup.conn, &event)) {
         on_conn_event(ep, &event, now);
     }
+    if (conn_frames_back(&ep->startup.conn) != NULL) {
+        ep_drop_frames(ep);
+    }
     open_if_due(ep, now);
 }

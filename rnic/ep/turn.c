@@ -136,7 +136,10 @@ static bool incoming_admit(struct rnic_ep *listener, instant_ns now)
     ep->stream = stream;
     stream->owner = ep;
     ep->startup.listening_ep = listener;
-    ep_conn_init(ep, false, now);
+    if (ep_conn_init(ep, false, now) != 0) {
+        ep_doom(ep, true, now);
+        return true;
+    }
     ep_move(ep, EP_IN_START);
     drop_half_open(conn_listener_admit(&listener->listener, &ep->startup.admission), now);
     ep_on_turn(ep, now); // the Request has often come with the connection

@@ -13,6 +13,7 @@
 struct pair {
     struct conn initiator;
     struct conn responder;
+    struct conn_frames of_initiator, of_responder;
     struct conn_counters counters; // of both
     instant_ns now;
 };
@@ -35,11 +36,11 @@ static inline struct conn_config pair_config(struct pair *p, bool is_initiator)
 static inline void pair_init(struct pair *p, const struct conn_config *initiator,
                              const struct conn_config *responder)
 {
-    struct conn_config of_initiator = pair_config(p, true), of_responder = pair_config(p, false);
+    struct conn_config usual[] = {pair_config(p, true), pair_config(p, false)};
     p->counters = (struct conn_counters){0};
     p->now = 1000;
-    conn_init(&p->initiator, initiator != NULL ? initiator : &of_initiator, p->now);
-    conn_init(&p->responder, responder != NULL ? responder : &of_responder, p->now);
+    conn_init(&p->initiator, initiator != NULL ? initiator : &usual[0], &p->of_initiator, p->now);
+    conn_init(&p->responder, responder != NULL ? responder : &usual[1], &p->of_responder, p->now);
 }
 
 static inline struct conn_params params_of(const char *private_data, uint16_t ird, uint16_t ord)

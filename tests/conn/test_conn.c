@@ -60,6 +60,32 @@ static void accept_establishes_both_ends(void **state)
     assert_int_equal(p.counters.replies_received, 1);
 }
 
+// They are the caller's memory: an established connection does without.
+static void frames_are_given_back_when_both_have_gone(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct conn_params params = params_of("hello", 4, 4), answer = params_of("welcome", 4, 4);
+    pair_init(&p, NULL, NULL);
+    pair_request(&p, &params);
+    assert_null(conn_frames_back(&p.initiator));
+    assert_null(conn_frames_back(&p.responder)); // its Request is not taken yet
+    event_of(&p.responder);
+    assert_null(conn_frames_back(&p.responder)); // its Reply is not made yet
+    assert_int_equal(conn_accept(&p.responder, &answer, p.now), 0);
+    assert_null(conn_frames_back(&p.responder));
+    carry(&p.responder, &p.initiator, MPA_STARTUP_MAX_LEN, p.now);
+    assert_null(conn_frames_back(&p.initiator)); // the event has the peer's private data
+    event_of(&p.initiator);
+    event_of(&p.responder);
+    assert_ptr_equal(conn_frames_back(&p.initiator), &p.of_initiator);
+    assert_ptr_equal(conn_frames_back(&p.responder), &p.of_responder);
+    assert_null(conn_frames_back(&p.initiator));
+    assert_int_equal(conn_agreement(&p.initiator)->ord, 4);
+    conn_check(&p.initiator);
+    conn_check(&p.responder);
+}
+
 static void initiator_that_is_its_own_peer_asks_nobody(void **state)
 {
     (void)state;
@@ -481,6 +507,7 @@ int main(void)
         cmocka_unit_test(request_waits_until_tcp_is_up),
         cmocka_unit_test(responder_learns_what_the_request_says),
         cmocka_unit_test(accept_establishes_both_ends),
+        cmocka_unit_test(frames_are_given_back_when_both_have_gone),
         cmocka_unit_test(initiator_that_is_its_own_peer_asks_nobody),
         cmocka_unit_test(peer_to_peer_waits_for_the_indication),
         cmocka_unit_test(application_may_ask_for_the_reply_first),

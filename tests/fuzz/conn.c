@@ -27,6 +27,7 @@ enum step {
 
 struct run {
     struct conn conn;
+    struct conn_frames frames;
     struct conn_counters counters;
     instant_ns now;
     unsigned told[CONN_EVENT_FAILED + 1]; // events by type
@@ -55,7 +56,7 @@ static void begin(struct run *r, uint8_t draw)
         .counters = &r->counters,
     };
     memset(r, 0, sizeof *r);
-    conn_init(&r->conn, &config, r->now);
+    conn_init(&r->conn, &config, &r->frames, r->now);
 }
 
 static void step(struct run *r, struct span *in)
@@ -118,6 +119,11 @@ static void check_story(struct run *r)
     CHECK(conn_is_established(&r->conn) <= (r->told[CONN_EVENT_ESTABLISHED] == 1));
     CHECK(!conn_is_over(&r->conn) || conn_output(&r->conn).len == 0);
     CHECK(conn_format(&r->conn, line, sizeof line) == line);
+    struct conn_frames *back = conn_frames_back(&r->conn);
+    CHECK(back == NULL || back == &r->frames);
+    if (back != NULL) { // nobody reads them any more
+        memset(back, 0xa5, sizeof *back);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
