@@ -1,11 +1,12 @@
 // Many connections of one process to another, all open at the same time.
 //
-//     bench-scale (verbs|tcp) CONNECTIONS
+//     bench-scale (verbs|tcp) CONNECTIONS [idle]
 //
 // One line tells how fast they were made, how long a request and its answer of 64 octets take, by
 // another connection each time, how many there are in a second with sixteen of them out, and how
-// much resident memory a connection has before anything was sent. Both ends spin. Then all of them
-// stay until standard input ends, so that somebody may look at the process.
+// much resident memory a connection has before anything was sent, which with `idle` is all. Both
+// ends spin. Then all of them stay until standard input ends, so that somebody may look at the
+// process.
 #include "bench/scale.h"
 
 #include <stdbool.h>
@@ -101,21 +102,31 @@ static struct memory memory_of(pid_t server)
                            .server_kib = resident_kib(server)};
 }
 
-static void measure(const struct scale_carrier *carrier, unsigned count, pid_t server, int port_fd)
+static void measure_requests(const struct scale_carrier *carrier, unsigned count)
+{
+    const double end = now_s() + limit_s;
+    for (unsigned i = 0; i < count && now_s() < end; i++) {
+        round_trip(carrier, i); // the first one by each
+    }
+    measure_latency(carrier, count);
+    printf(", \"requests_per_s\": %.0f, ", requests_per_s(carrier, count));
+}
+
+static void measure(const struct scale_carrier *carrier, unsigned count, bool are_idle,
+                    pid_t server, int port_fd)
 {
     const struct memory before = memory_of(server);
     const double begin = now_s();
     carrier->connect(count, port_fd);
     const double connected = now_s();
     const struct memory after = memory_of(server);
-    printf("{\"pid\": %d, \"connects_per_s\": %.1f, \"client_kib\": %.3f, \"server_kib\": %.3f, ",
-           getpid(), count / (connected - begin), (after.client_kib - before.client_kib) / count,
-           (after.server_kib - before.server_kib) / count);
-    for (unsigned i = 0; i < count && now_s() < connected + limit_s; i++) {
-        round_trip(carrier, i); // the first one by each
+    printf("{\"pid\": %d, \"connects_per_s\": %.1f, ", getpid(), count / (connected - begin));
+    if (!are_idle) {
+        measure_requests(carrier, count);
     }
-    measure_latency(carrier, count);
-    printf(", \"requests_per_s\": %.0f}\n", requests_per_s(carrier, count));
+    printf("\"client_kib\": %.3f, \"server_kib\": %.3f}\n",
+           (after.client_kib - before.client_kib) / count,
+           (after.server_kib - before.server_kib) / count);
     fflush(stdout);
     while (getchar() != EOF) {
     }
@@ -124,13 +135,14 @@ static void measure(const struct scale_carrier *carrier, unsigned count, pid_t s
 int main(int argc, char **argv)
 {
     const struct scale_carrier *carrier =
-        argc == 3 && strcmp(argv[1], scale_verbs.name) == 0 ? &scale_verbs
-        : argc == 3 && strcmp(argv[1], scale_tcp.name) == 0 ? &scale_tcp
+        argc >= 3 && strcmp(argv[1], scale_verbs.name) == 0 ? &scale_verbs
+        : argc >= 3 && strcmp(argv[1], scale_tcp.name) == 0 ? &scale_tcp
                                                             : NULL;
+    const bool are_idle = argc == 4 && strcmp(argv[3], "idle") == 0;
     const unsigned count = carrier != NULL ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
     int ports[2];
-    if (count == 0) {
-        fprintf(stderr, "usage: bench-scale (verbs|tcp) CONNECTIONS\n");
+    if (count == 0 || argc != (are_idle ? 4 : 3)) {
+        fprintf(stderr, "usage: bench-scale (verbs|tcp) CONNECTIONS [idle]\n");
         return 2;
     }
     raise_descriptor_limit();
@@ -143,7 +155,7 @@ int main(int argc, char **argv)
         carrier->serve(count, ports[1]);
         _exit(0);
     }
-    measure(carrier, count, server, ports[0]);
+    measure(carrier, count, are_idle, server, ports[0]);
     kill(server, SIGKILL);
     waitpid(server, NULL, 0);
     return 0;

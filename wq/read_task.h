@@ -23,7 +23,7 @@ enum read_kind {
 
 struct read_task {
     struct list_link link; // in its flow, while something of it has not been asked for
-    enum read_kind kind;
+    enum read_kind kind : 8;
     bool is_pending;   // posted and not complete
     bool is_preempted; // a context was taken from it, and it has got none since
     bool may_pass;     // ... what is left of Reads that were posted before it

@@ -3,6 +3,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
+enum { PAGE_LEN = 4096 };
+
+// A ring of a page or more has pages of its own, so that entries which nothing was ever posted in
+// have no memory, as most have where there are many connections.
+static uint8_t *memory_create(size_t len)
+{
+    const size_t unit = len < PAGE_LEN ? CACHE_LINE_LEN : PAGE_LEN;
+    return aligned_alloc(unit, (len + unit - 1) / unit * unit);
+}
+
 int wqe_ring_init(struct wqe_ring *ring, uint32_t capacity, size_t entry_len)
 {
     ring->stride = (uint32_t)((entry_len + CACHE_LINE_LEN - 1) / CACHE_LINE_LEN * CACHE_LINE_LEN);
@@ -10,7 +20,7 @@ int wqe_ring_init(struct wqe_ring *ring, uint32_t capacity, size_t entry_len)
     while (ring->capacity < capacity) {
         ring->capacity *= 2;
     }
-    ring->memory = aligned_alloc(CACHE_LINE_LEN, (size_t)ring->capacity * ring->stride);
+    ring->memory = memory_create((size_t)ring->capacity * ring->stride);
     if (ring->memory == NULL) {
         return -ENOMEM;
     }

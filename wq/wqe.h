@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/check.h"
 #include "base/sge.h"
 #include "base/time.h"
 #include "cq/cqe.h"
@@ -92,6 +93,8 @@ struct send_wqe {
         uint8_t inline_data[0];
     };
 };
+// A queue of short messages is what most of an idle connection's memory is.
+STATIC_CHECK(offsetof(struct send_wqe, inline_data) == 192);
 
 // The engine's: what the message that took this receive was. It waits here until the completion is
 // polled; only then is the receive free again.
