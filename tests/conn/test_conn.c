@@ -64,7 +64,6 @@ static void accept_establishes_both_ends(void **state)
 static void frames_are_given_back_when_both_have_gone(void **state)
 {
     (void)state;
-    struct pair p;
     struct conn_params params = params_of("hello", 4, 4), answer = params_of("welcome", 4, 4);
     pair_init(&p, NULL, NULL);
     pair_request(&p, &params);

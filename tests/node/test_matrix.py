@@ -281,8 +281,8 @@ CLIENTS = {
 }
 IN_GUEST = ('kernel-tcp', 'siw', 'rxe', 'scsi')
 
-# Every way of every cell takes a quarter of an hour. So in one run each of them is tried by one way,
-# those of Ceph by two, which have a cluster each. A way that is not here has all of its cells.
+# Every way of every cell takes a quarter of an hour. So in one run each of them is tried by one way
+# alone, those of Ceph by two, which have a cluster each. A way that is not here has all its cells.
 SHARES = {
     'nbd': ('file rta', 'rbd rta', 'rbd osd'),
     'tcp': ('ram rta', 'file node', 'rbd node'),
