@@ -62,11 +62,14 @@ static void set_window(struct congestion *c, double window)
 
 /* ---- growing --------------------------------------------------------------------------------- */
 
+// Below a window of one whoever sends is held back by the pace, however little he has: somebody who
+// waits for each answer would be paced for ever by a few losses of long ago.
 void congestion_on_ack(struct congestion *c, uint32_t packets, bool is_limited)
 {
+    const bool grows = is_limited || c->window < 1;
     c->timeouts = 0;
-    c->was_limited |= is_limited;
-    if (!is_limited) {
+    c->was_limited |= grows;
+    if (!grows) {
         return;
     }
     if (c->phase == CONGESTION_SLOW_START) {

@@ -83,7 +83,7 @@ void congestion_init(struct congestion *c, const struct congestion_config *confi
 // So many packets leave now.
 void congestion_on_sent(struct congestion *c, uint32_t packets, instant_ns now);
 // So many packets are newly acknowledged. `is_limited`: window or pace held the sender back;
-// otherwise the window does not grow, nor does delay cut it.
+// otherwise a window of one and more does not grow, nor does delay cut it.
 void congestion_on_ack(struct congestion *c, uint32_t packets, bool is_limited);
 // A packet that was sent once was acknowledged this long after it left. What no clock can have
 // measured (0, or longer than there has been time) is passed over.

@@ -101,6 +101,17 @@ static void sender_that_is_not_limited_does_not_grow(void **state)
     assert_window(&b, 10);
 }
 
+static void window_below_one_limits_whoever_sends(void **state)
+{
+    (void)state;
+    struct bench b = avoiding();
+    b.c.window = 0.25;
+    congestion_on_ack(&b.c, 1, false);
+    assert_window(&b, 1.25);
+    congestion_on_ack(&b.c, 1, false);
+    assert_window(&b, 1.25);
+}
+
 static void settings_are_obeyed(void **state)
 {
     (void)state;
@@ -633,6 +644,7 @@ int main(void)
         cmocka_unit_test(window_grows_by_one_packet_per_round_trip),
         cmocka_unit_test(window_of_one_packet_and_less_grows_by_one),
         cmocka_unit_test(sender_that_is_not_limited_does_not_grow),
+        cmocka_unit_test(window_below_one_limits_whoever_sends),
         cmocka_unit_test(settings_are_obeyed),
         cmocka_unit_test(slow_start_ends_when_packets_wait_long),
         cmocka_unit_test(cut_by_delay_is_what_empties_the_queue),

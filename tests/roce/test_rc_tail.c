@@ -154,6 +154,36 @@ static void a_read_is_asked_for_again(void **state)
     rc_end_close(e);
 }
 
+static void answer_read(struct rc_end *e, uint32_t i)
+{
+    static const uint8_t octets[PMTU];
+    struct roce_packet p = rc_end_make(ROCE_READ_RESPONSE_ONLY, RC_END_PSN + 1 + i);
+    p.aeth.syndrome = AETH_SYNDROME_ACK;
+    rc_end_take(e, &p, octets, PMTU);
+    rc_end_completed(e->send_cq, 2 + i, WC_SUCCESS);
+}
+
+// One after the other, as who waits for each does it: that some answers were late is no reason to
+// hold the next ones back for longer than the peer takes.
+static void reads_leave_when_posted_after_some_were_answered_late(void **state)
+{
+    enum { LATE = 16, ALL = 32 };
+    struct rc_end *e = open_known(TIMEOUT);
+    for (uint32_t i = 0; i < ALL; i++) {
+        rc_end_post(e, 2 + i, WQE_RDMA_READ, 0, PMTU, remote, REMOTE_KEY);
+        rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + 1 + i);
+        rc_end_wait(e, e->now + (i < LATE ? patience_ns : rtt_ns));
+        if (i < LATE) {
+            rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + 1 + i);
+            rc_end_wait(e, e->now + 2 * rtt_ns);
+        }
+        rc_end_left_none(e);
+        answer_read(e, i);
+    }
+    assert_int_equal(rc_end_counters(e)->tail_probes, LATE);
+    rc_end_close(e);
+}
+
 // Whoever has no receive says when to come again.
 static void nothing_leaves_while_the_peer_has_no_receive(void **state)
 {
@@ -201,6 +231,7 @@ int main(void)
         cmocka_unit_test(nothing_leaves_again_if_acknowledgements_were_late),
         cmocka_unit_test(no_round_trip_is_measured_by_it),
         cmocka_unit_test(a_read_is_asked_for_again),
+        cmocka_unit_test(reads_leave_when_posted_after_some_were_answered_late),
         cmocka_unit_test(nothing_leaves_while_the_peer_has_no_receive),
         cmocka_unit_test(nothing_leaves_before_a_round_trip_is_known),
         cmocka_unit_test(a_short_time_out_comes_alone),
