@@ -28,6 +28,12 @@ static bool text_set(char *to, size_t capacity, const char *text)
     return len > 0 && (size_t)len < capacity;
 }
 
+static bool proof_set(struct proof *proof, const struct iscsi_initiator_attr *attr)
+{
+    return attr->user == NULL || (text_set(proof->name, sizeof proof->name, attr->user) &&
+                                  text_set(proof->secret, sizeof proof->secret, attr->secret));
+}
+
 static int attr_take(struct iscsi_initiator *initiator, const struct iscsi_initiator_attr *attr,
                      struct why *ret_why)
 {
@@ -36,7 +42,8 @@ static int attr_take(struct iscsi_initiator *initiator, const struct iscsi_initi
         !text_set(initiator->host, sizeof initiator->host, attr->host) ||
         !text_set(initiator->port, sizeof initiator->port, attr->port) ||
         !text_set(session->target, sizeof session->target, attr->target) ||
-        !text_set(session->initiator, sizeof session->initiator, attr->name)) {
+        !text_set(session->initiator, sizeof session->initiator, attr->name) ||
+        !proof_set(&session->proof, attr)) {
         why_say(ret_why, "a name is too long, or missing");
         return -EINVAL;
     }

@@ -3,6 +3,7 @@
 // the data move by RDMA Reads and Writes of the target's. docs/iscsi.md has the wire.
 //
 //     session.h   what is said and heard: PDUs, numbers, login; no connection
+//     proof.h     of the login, how it proves who it is
 //     connect.c   the connection, by librdmacm
 //     queue.c     commands and answers on the queue pair
 //     iscsi.c     its life, and its progress
@@ -24,6 +25,7 @@ struct iscsi_initiator;
 struct iscsi_initiator_attr {
     const char *host, *port;
     const char *target, *name; // of the target, and of this initiator
+    const char *user, *secret; // what it is called by CHAP, and proves it by; NULL: nothing
     uint8_t isid[ISCSI_ISID_LEN];
     uint16_t lun;
     unsigned depth; // requests at a time

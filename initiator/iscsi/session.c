@@ -19,12 +19,25 @@ static void emit(const struct iscsi_session *session, uint8_t *ret, uint8_t opco
     put_be32(ret + ISCSI_OFF_EXPSTATSN, session->expstatsn);
 }
 
-// All that is offered, in the one request that there is as a rule.
-static void keys_put(const struct iscsi_session *session, struct iscsi_text_out *out)
+// Who has nothing to prove leaves out the stage for that.
+static void login_begin(struct iscsi_session *session, struct iscsi_text_out *out)
 {
+    bool proves = session->proof.name[0] != '\0';
+    session->stage = proves ? ISCSI_SECURITY : ISCSI_OPERATIONAL;
+    session->has_offered = false;
+    proof_begin(&session->proof);
     iscsi_text_put(out, "InitiatorName", "%s", session->initiator);
     iscsi_text_put(out, "TargetName", "%s", session->target);
     iscsi_text_put(out, "SessionType", "Normal");
+    if (proves) {
+        iscsi_text_put(out, "AuthMethod", "CHAP,None");
+    }
+}
+
+// All that is offered, in the first request of its stage.
+static void offer(struct iscsi_session *session, struct iscsi_text_out *out)
+{
+    session->has_offered = true;
     iscsi_text_put(out, "HeaderDigest", "None");
     iscsi_text_put(out, "DataDigest", "None");
     iscsi_text_put(out, "ImmediateData", "No");
@@ -37,17 +50,29 @@ static void keys_put(const struct iscsi_session *session, struct iscsi_text_out 
     iscsi_text_put(out, ISCSI_ONESHOT_KEY, "Yes");
 }
 
+// It goes on to the next stage as soon as the target does, but for the algorithms: there is no
+// challenge yet.
+static uint8_t login_flags(const struct iscsi_session *session)
+{
+    uint8_t current = (uint8_t)(session->stage << ISCSI_LOGIN_CSG_SHIFT);
+    uint8_t next = session->stage == ISCSI_SECURITY ? ISCSI_OPERATIONAL : ISCSI_FULL_FEATURE;
+    bool waits = session->stage == ISCSI_SECURITY && session->proof.phase == PROOF_OFFERED;
+    return waits ? current : ISCSI_LOGIN_TRANSIT | current | next;
+}
+
 uint32_t iscsi_session_login_emit(struct iscsi_session *session, uint8_t *ret, uint32_t capacity)
 {
-    const uint8_t flags =
-        ISCSI_LOGIN_TRANSIT | ISCSI_OPERATIONAL << ISCSI_LOGIN_CSG_SHIFT | ISCSI_FULL_FEATURE;
     struct iscsi_text_out out = {.ptr = (char *)ret + ISCSI_HEADER_LEN,
                                  .capacity = capacity - ISCSI_HEADER_LEN - ISCSI_PAD};
     if (session->login_rounds++ == 0) {
-        keys_put(session, &out);
+        login_begin(session, &out);
+    }
+    proof_put(&session->proof, &out);
+    if (session->stage == ISCSI_OPERATIONAL && !session->has_offered) {
+        offer(session, &out);
     }
     uint32_t len = (uint32_t)out.len, pad = iscsi_pad_of(len);
-    emit(session, ret, ISCSI_IMMEDIATE | ISCSI_LOGIN_REQUEST, flags, 0);
+    emit(session, ret, ISCSI_IMMEDIATE | ISCSI_LOGIN_REQUEST, login_flags(session), 0);
     put_be24(ret + ISCSI_OFF_DATA_LEN, len);
     memcpy(ret + ISCSI_LOGIN_OFF_ISID, session->isid, ISCSI_ISID_LEN);
     put_be16(ret + ISCSI_LOGIN_OFF_TSIH, session->tsih);
@@ -190,7 +215,8 @@ static const struct {
     uint16_t status;
     const char *says;
 } refusals[] = {
-    {ISCSI_AUTHENTICATION_FAILURE, "it wants authentication"},
+    {ISCSI_AUTHENTICATION_FAILURE, "it wants a proof of who logs in, by a name and secret that it "
+                                   "knows: iscsi+rdma://USER%25SECRET@HOST/…"},
     {ISCSI_AUTHORIZATION_FAILURE, "this initiator may not use it; see the volume's allow="},
     {ISCSI_TARGET_NOT_FOUND, "there is no such target; `iscsi-ls` or the node's output names them"},
     {ISCSI_UNSUPPORTED_VERSION, "it does not speak this version of iSCSI"},
@@ -226,6 +252,9 @@ static bool key_take(struct iscsi_session *session, const struct iscsi_pair *pai
         }
         return session->is_oneshot;
     }
+    if (!proof_take(&session->proof, pair, ret_why)) {
+        return false;
+    }
     bool is_digest = strcmp(pair->key, "HeaderDigest") == 0 || strcmp(pair->key, "DataDigest") == 0;
     if (is_digest && strcmp(pair->value, "None") != 0) {
         why_say(ret_why, "the target wants %s=%.40s, which RDMA has no place for", pair->key,
@@ -245,7 +274,7 @@ static bool keys_take(struct iscsi_session *session, const struct iscsi_heard *h
     for (;;) {
         switch (iscsi_text_next(&text, &pair)) {
         case ISCSI_TEXT_END:
-            return true;
+            return proof_step(&session->proof, ret_why);
         case ISCSI_TEXT_BROKEN:
             why_say(ret_why, "the target's login makes no sense");
             return false;
@@ -255,6 +284,18 @@ static bool keys_take(struct iscsi_session *session, const struct iscsi_heard *h
             }
         }
     }
+}
+
+// The target goes on to another stage, or not yet. False: that is none that comes after this one.
+static bool stage_take(struct iscsi_session *session, uint8_t flags)
+{
+    enum iscsi_stage next = (enum iscsi_stage)(flags & ISCSI_LOGIN_STAGE_MASK);
+    if ((flags & ISCSI_LOGIN_TRANSIT) == 0) {
+        return true;
+    }
+    bool is_forward = next > session->stage && next != 2;
+    session->stage = is_forward ? next : session->stage;
+    return is_forward;
 }
 
 enum iscsi_login_verdict iscsi_session_login_take(struct iscsi_session *session,
@@ -269,7 +310,11 @@ enum iscsi_login_verdict iscsi_session_login_take(struct iscsi_session *session,
         return ISCSI_LOGIN_FAILED;
     }
     session->tsih = get_be16(heard->at + ISCSI_LOGIN_OFF_TSIH);
-    if ((heard->at[ISCSI_OFF_FLAGS] & ISCSI_LOGIN_TRANSIT) == 0) {
+    if (!stage_take(session, heard->at[ISCSI_OFF_FLAGS])) {
+        why_say(ret_why, "the target's login has its stages wrong");
+        return ISCSI_LOGIN_FAILED;
+    }
+    if (session->stage != ISCSI_FULL_FEATURE) {
         why_say(ret_why, "the target does not come to an end of the login");
         return session->login_rounds < ISCSI_LOGIN_ROUNDS ? ISCSI_LOGIN_GOES_ON
                                                           : ISCSI_LOGIN_FAILED;

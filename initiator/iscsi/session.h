@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/why.h"
+#include "initiator/iscsi/proof.h"
 #include "node/format/iscsi_pdu.h"
 #include "node/format/scsi.h"
 
@@ -22,8 +23,11 @@ struct iscsi_session {
     char initiator[ISCSI_NAME_LEN], target[ISCSI_NAME_LEN];
     uint8_t isid[ISCSI_ISID_LEN];
     uint16_t lun, tsih;
+    struct proof proof;
     unsigned login_rounds;
-    bool is_oneshot; // the target has said so
+    enum iscsi_stage stage; // of the login
+    bool has_offered;       // what is agreed on in a login
+    bool is_oneshot;        // the target has said so
     uint32_t cmdsn, maxcmdsn, expstatsn;
 };
 

@@ -31,6 +31,7 @@ struct slot {
 struct oneshot {
     struct scsi_session session;
     char host[SCSI_SESSION_TEXT_MAX], port[16], target[SCSI_SESSION_TEXT_MAX];
+    char user[SCSI_SESSION_TEXT_MAX], secret[SCSI_SESSION_TEXT_MAX]; // for CHAP; empty: none
     uint16_t lun;
     struct iscsi_initiator *initiator; // NULL: none
     bool was_ready;
@@ -123,6 +124,8 @@ static int oneshot_begin(struct scsi_session *session)
                                         .port = oneshot->port,
                                         .target = oneshot->target,
                                         .name = session->initiator,
+                                        .user = oneshot->user[0] != '\0' ? oneshot->user : NULL,
+                                        .secret = oneshot->secret,
                                         .lun = oneshot->lun,
                                         .depth = SCSI_SESSION_DEPTH};
     isid_fill(session->unit, attr.isid);
@@ -188,7 +191,21 @@ static bool part_set(char *to, size_t capacity, const char *from, size_t len)
     return len > 0 && (size_t)written < capacity;
 }
 
-// //HOST[:PORT]/TARGET/LUN
+// USER%SECRET@, before the host. The secret may have any letters, also these.
+static bool user_take(struct oneshot *oneshot, const char **authority, const char *end)
+{
+    const char *at = memrchr(*authority, '@', (size_t)(end - *authority));
+    if (at == NULL) {
+        return true;
+    }
+    const char *user = *authority, *mark = memchr(user, '%', (size_t)(at - user));
+    *authority = at + 1;
+    return mark != NULL &&
+           part_set(oneshot->user, sizeof oneshot->user, user, (size_t)(mark - user)) &&
+           part_set(oneshot->secret, sizeof oneshot->secret, mark + 1, (size_t)(at - mark - 1));
+}
+
+// //[USER%SECRET@]HOST[:PORT]/TARGET/LUN
 static bool address_take(struct oneshot *oneshot, const char *object)
 {
     struct text_endpoint endpoint;
@@ -198,7 +215,8 @@ static bool address_take(struct oneshot *oneshot, const char *object)
     }
     const char *authority = object + 2, *target = strchr(authority, '/');
     const char *unit = target != NULL ? strrchr(target + 1, '/') : NULL;
-    if (unit == NULL || !text_number_parse(unit + 1, 0, SCSI_LUN_MAX, &lun) ||
+    if (unit == NULL || !user_take(oneshot, &authority, target) ||
+        !text_number_parse(unit + 1, 0, SCSI_LUN_MAX, &lun) ||
         text_endpoint_split(authority, (size_t)(target - authority), &endpoint) !=
             TEXT_ENDPOINT_OK) {
         return false;
@@ -217,7 +235,7 @@ static int oneshot_parse(struct scsi_session *session, const char *object, struc
     struct oneshot *oneshot = of(session);
     char portal[2 * SCSI_SESSION_TEXT_MAX];
     if (!address_take(oneshot, object)) {
-        why_say(ret_why, "%.100s: not //HOST[:PORT]/TARGET/LUN", object);
+        why_say(ret_why, "not //[USER%%25SECRET@]HOST[:PORT]/TARGET/LUN");
         return -EINVAL;
     }
     text_endpoint_format(oneshot->host, oneshot->port, portal, sizeof portal);

@@ -1,98 +1,9 @@
 #include "node/iscsi/chap.h"
 
-#include <nettle/base16.h>
-#include <nettle/base64.h>
-#include <nettle/md5.h>
 #include <nettle/memops.h>
-#include <nettle/nettle-meta.h>
-#include <nettle/sha2.h>
-#include <nettle/sha3.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "text/show.h"
-
-/* ---- algorithms ------------------------------------------------------------------------------ */
-
-// By their numbers (RFC 7143 section 12.1.3 and IANA's registry), the best first.
-static const struct chap_algorithm {
-    const char *number;
-    const struct nettle_hash *hash;
-} algorithms[] = {
-    {"8", &nettle_sha3_256},
-    {"7", &nettle_sha256},
-    {"5", &nettle_md5},
-};
-
-static const struct chap_algorithm *algorithm_of(const char *list)
-{
-    for (unsigned i = 0; i < sizeof algorithms / sizeof algorithms[0]; i++) {
-        if (iscsi_list_has(list, algorithms[i].number)) {
-            return &algorithms[i];
-        }
-    }
-    return NULL;
-}
-
-union hash_context {
-    struct md5_ctx md5;
-    struct sha256_ctx sha256;
-    struct sha3_256_ctx sha3_256;
-};
-
-// RFC 1994 section 4.1
-static void digest(const struct chap_algorithm *algorithm, uint8_t identifier, const char *secret,
-                   const uint8_t *challenge, size_t challenge_len, uint8_t ret[CHAP_DIGEST_MAX])
-{
-    const struct nettle_hash *hash = algorithm->hash;
-    union hash_context context;
-    hash->init(&context);
-    hash->update(&context, 1, &identifier);
-    hash->update(&context, strlen(secret), (const uint8_t *)secret);
-    hash->update(&context, challenge_len, challenge);
-    hash->digest(&context, hash->digest_size, ret);
-    explicit_bzero(&context, sizeof context);
-}
-
-/* ---- binary values (RFC 7143 section 6.1) ---------------------------------------------------- */
-
-static bool hex_parse(const char *digits, size_t capacity, uint8_t *ret, size_t *ret_len)
-{
-    struct base16_decode_ctx context;
-    size_t len = strlen(digits);
-    base16_decode_init(&context);
-    *ret_len = capacity;
-    return len % 2 == 0 && len / 2 <= capacity &&
-           base16_decode_update(&context, ret_len, ret, len, digits) != 0;
-}
-
-static bool base64_parse(const char *text, size_t capacity, uint8_t *ret, size_t *ret_len)
-{
-    struct base64_decode_ctx context;
-    size_t len = strlen(text);
-    base64_decode_init(&context);
-    *ret_len = capacity;
-    return BASE64_DECODE_LENGTH(len) <= capacity + 2 &&
-           base64_decode_update(&context, ret_len, ret, len, text) != 0 &&
-           base64_decode_final(&context) != 0;
-}
-
-// `ret` has two octets of room behind `capacity`.
-static bool binary_parse(const char *value, size_t capacity, uint8_t *ret, size_t *ret_len)
-{
-    bool is_hex = value[0] == '0' && (value[1] == 'x' || value[1] == 'X');
-    bool is_base64 = value[0] == '0' && (value[1] == 'b' || value[1] == 'B');
-    bool is_good = (is_hex && hex_parse(value + 2, capacity, ret, ret_len)) ||
-                   (is_base64 && base64_parse(value + 2, capacity, ret, ret_len));
-    return is_good && *ret_len > 0 && *ret_len <= capacity;
-}
-
-static void binary_put(struct iscsi_text_out *out, const char *key, const uint8_t *octets,
-                       size_t len)
-{
-    char digits[2 * CHAP_DIGEST_MAX + 1];
-    iscsi_text_put(out, key, "0x%s", text_hex(octets, len, digits));
-}
+#include "node/chap/chap.h"
 
 /* ---- the target's challenge ------------------------------------------------------------------ */
 
@@ -106,15 +17,10 @@ bool chap_begin(struct chap *chap, const char *methods, struct iscsi_text_out *o
     return is_offered;
 }
 
-static const char *const keys[CHAP_KEY_COUNT] = {
-    [CHAP_ALGORITHM] = "CHAP_A",  [CHAP_NAME] = "CHAP_N",      [CHAP_RESPONSE] = "CHAP_R",
-    [CHAP_IDENTIFIER] = "CHAP_I", [CHAP_CHALLENGE] = "CHAP_C",
-};
-
 bool chap_take(struct chap *chap, const struct iscsi_pair *pair)
 {
     for (unsigned i = 0; i < CHAP_KEY_COUNT; i++) {
-        if (strcmp(keys[i], pair->key) == 0 && chap->values[i] == NULL) {
+        if (strcmp(chap_key_name(i), pair->key) == 0 && chap->values[i] == NULL) {
             chap->values[i] = pair->value;
             return true;
         }
@@ -125,16 +31,17 @@ bool chap_take(struct chap *chap, const struct iscsi_pair *pair)
 static enum iscsi_login_status challenge(struct chap *chap, const struct chap_parts *parts,
                                          struct iscsi_text_out *out, const char **ret_why)
 {
-    chap->algorithm = algorithm_of(chap->values[CHAP_ALGORITHM]);
+    chap->algorithm = chap_algorithm_of(chap->values[CHAP_ALGORITHM]);
     if (chap->algorithm == NULL) {
         *ret_why = "it knows no algorithm of ours (CHAP_A)";
         return ISCSI_AUTHENTICATION_FAILURE;
     }
     chap->identifier = parts->unforeseen[0];
     memcpy(chap->challenge, parts->unforeseen + 1, CHAP_CHALLENGE_LEN);
-    iscsi_text_put(out, keys[CHAP_ALGORITHM], "%s", chap->algorithm->number);
-    iscsi_text_put(out, keys[CHAP_IDENTIFIER], "%u", chap->identifier);
-    binary_put(out, keys[CHAP_CHALLENGE], chap->challenge, CHAP_CHALLENGE_LEN);
+    iscsi_text_put(out, chap_key_name(CHAP_ALGORITHM), "%s",
+                   chap_algorithm_number(chap->algorithm));
+    iscsi_text_put(out, chap_key_name(CHAP_IDENTIFIER), "%u", chap->identifier);
+    chap_binary_put(out, CHAP_CHALLENGE, chap->challenge, CHAP_CHALLENGE_LEN);
     chap->phase = CHAP_CHALLENGED;
     return ISCSI_LOGIN_OK;
 }
@@ -161,12 +68,13 @@ static bool is_proven(const struct chap *chap, const struct chap_parts *parts)
     static const struct iscsi_account nobody = {.secret = "of nobody at all"};
     const struct iscsi_account *account = account_find(parts, chap->values[CHAP_NAME]);
     const char *secret = account != NULL ? account->secret : nobody.secret;
-    uint8_t expected[CHAP_DIGEST_MAX], said[CHAP_DIGEST_MAX + 2];
-    size_t said_len, len = chap->algorithm->hash->digest_size;
-    digest(chap->algorithm, chap->identifier, secret, chap->challenge, CHAP_CHALLENGE_LEN,
-           expected);
-    bool is_right = binary_parse(chap->values[CHAP_RESPONSE], CHAP_DIGEST_MAX, said, &said_len) &&
-                    said_len == len && memeql_sec(said, expected, len) != 0;
+    uint8_t expected[CHAP_DIGEST_MAX], said[CHAP_DIGEST_MAX + CHAP_BINARY_SPARE];
+    size_t said_len, len = chap_digest_len(chap->algorithm);
+    chap_digest(chap->algorithm, chap->identifier, secret, chap->challenge, CHAP_CHALLENGE_LEN,
+                expected);
+    bool is_right =
+        chap_binary_parse(chap->values[CHAP_RESPONSE], CHAP_DIGEST_MAX, said, &said_len) &&
+        said_len == len && memeql_sec(said, expected, len) != 0;
     return is_right && account != NULL;
 }
 
@@ -177,13 +85,12 @@ static enum iscsi_login_status prove(struct chap *chap, const struct chap_parts 
                                      struct iscsi_text_out *out, const char **ret_why)
 {
     const struct iscsi_account *target = &parts->accounts->target;
-    uint8_t asked[CHAP_CHALLENGE_MAX + 2], response[CHAP_DIGEST_MAX];
-    uint32_t identifier;
+    uint8_t asked[CHAP_CHALLENGE_MAX + CHAP_BINARY_SPARE], response[CHAP_DIGEST_MAX];
+    uint8_t identifier;
     size_t len;
     bool is_whole = chap->values[CHAP_IDENTIFIER] != NULL && chap->values[CHAP_CHALLENGE] != NULL;
-    if (!is_whole || !iscsi_number_parse(chap->values[CHAP_IDENTIFIER], &identifier) ||
-        identifier > UINT8_MAX ||
-        !binary_parse(chap->values[CHAP_CHALLENGE], CHAP_CHALLENGE_MAX, asked, &len)) {
+    if (!is_whole || !chap_identifier_parse(chap->values[CHAP_IDENTIFIER], &identifier) ||
+        !chap_binary_parse(chap->values[CHAP_CHALLENGE], CHAP_CHALLENGE_MAX, asked, &len)) {
         *ret_why = "its challenge is none";
         return ISCSI_INITIATOR_ERROR;
     }
@@ -195,9 +102,9 @@ static enum iscsi_login_status prove(struct chap *chap, const struct chap_parts 
         *ret_why = "it asks the target for a proof, which has no secret";
         return ISCSI_AUTHENTICATION_FAILURE;
     }
-    digest(chap->algorithm, (uint8_t)identifier, target->secret, asked, len, response);
-    iscsi_text_put(out, keys[CHAP_NAME], "%s", target->name);
-    binary_put(out, keys[CHAP_RESPONSE], response, chap->algorithm->hash->digest_size);
+    chap_digest(chap->algorithm, identifier, target->secret, asked, len, response);
+    iscsi_text_put(out, chap_key_name(CHAP_NAME), "%s", target->name);
+    chap_binary_put(out, CHAP_RESPONSE, response, chap_digest_len(chap->algorithm));
     return ISCSI_LOGIN_OK;
 }
 

@@ -14,28 +14,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "node/chap/chap.h"
 #include "node/format/iscsi_pdu.h"
 #include "node/format/iscsi_text.h"
 #include "node/iscsi/accounts.h"
 
-enum chap_limits {
-    CHAP_CHALLENGE_LEN = 32, // octets of ours
-    CHAP_CHALLENGE_MAX = 1024,
-    CHAP_DIGEST_MAX = 32,
-};
+enum { CHAP_CHALLENGE_LEN = 32 }; // octets of ours
 
 enum chap_phase { CHAP_UNASKED, CHAP_AGREED, CHAP_CHALLENGED, CHAP_PROVEN };
-
-enum chap_key {
-    CHAP_ALGORITHM,
-    CHAP_NAME,
-    CHAP_RESPONSE,
-    CHAP_IDENTIFIER,
-    CHAP_CHALLENGE,
-    CHAP_KEY_COUNT
-};
-
-struct chap_algorithm;
 
 struct chap {
     enum chap_phase phase;

@@ -6,6 +6,7 @@ import collections
 import contextlib
 import hashlib
 import subprocess
+import urllib.parse
 
 import clients
 import recut
@@ -130,6 +131,30 @@ def a_unit_of_one_node_is_a_volume_of_another():
             'discard 128k 64k', '-c', 'write -f -P 6 0 4k', '-c', 'read -P 6 0 4k', node.uri())
         octets = (place / 'disk.img').read_bytes()
         assert octets[256 << 10] == 5 and octets[64 << 10] == 0 and octets[0] == 6
+
+
+@case
+def it_proves_who_it_is_to_a_target_that_wants_that():
+    secret = 'a-secret:of@one%?'
+    quoted = urllib.parse.quote(secret, safe='')
+    with folder() as place:
+        secrets = place / 'secrets'
+        secrets.touch(0o600)
+        secrets.write_text(f'[initiator one]\nname = one\nsecret = {secret}\n')
+        with Target(volume(place, 1), f'--iscsi-secrets={secrets}') as target:
+            def unit(user):
+                return target.unit.replace('//', f'//{user}', 1)
+
+            with Node(f'disk={unit("one%25" + quoted + "@")}') as node:
+                assert weft('info', node.uri()).returncode == 0
+                assert secret not in str(node.status()) + node.said(), node.status()
+            found = target.status()['iscsi_rdma']
+            assert (found['sessions'], found['unproven']) == (1, 0), found
+            for user in ('one%25another-secret@', 'two%25' + quoted + '@', ''):
+                said = weft('info', unit(user))
+                assert said.returncode == 1 and 'wants a proof of who logs in' in said.stderr, said
+            assert target.status()['iscsi_rdma']['unproven'] == 3
+            expect_error(weft('info', unit('one@')), 1, '//[USER%25SECRET@]HOST')
 
 
 @case

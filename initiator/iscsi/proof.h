@@ -1,0 +1,49 @@
+// CHAP (RFC 7143 section 12.1) from the initiator's side: it proves that it knows its secret, to a
+// target that wants that. It asks for no proof of the target's.
+//
+//     initiator                        target
+//     AuthMethod=CHAP,None ──────────▶
+//                          ◀────────── AuthMethod=CHAP                          CHOSEN
+//     CHAP_A=8,7,5         ──────────▶                                          OFFERED
+//                          ◀────────── CHAP_A=7, CHAP_I, CHAP_C                 CHALLENGED
+//     CHAP_N, CHAP_R       ──────────▶                                          GIVEN
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/why.h"
+#include "node/chap/chap.h"
+#include "node/format/iscsi_text.h"
+
+enum {
+    PROOF_NAME_MAX = 256, // with the terminator, both
+    PROOF_SECRET_MAX = 256,
+};
+
+enum proof_phase { PROOF_NONE, PROOF_CHOSEN, PROOF_OFFERED, PROOF_CHALLENGED, PROOF_GIVEN };
+
+// All zeroes but for the texts, at the beginning of a login.
+struct proof {
+    char name[PROOF_NAME_MAX]; // empty: there is nothing to prove
+    char secret[PROOF_SECRET_MAX];
+    enum proof_phase phase;
+    const struct chap_algorithm *algorithm; // NULL: not told yet, as the others
+    bool has_identifier;
+    uint8_t identifier;
+    size_t challenge_len;
+    uint8_t challenge[CHAP_CHALLENGE_MAX + CHAP_BINARY_SPARE];
+};
+
+// For a login that begins.
+void proof_begin(struct proof *proof);
+// What is said next, if anything.
+void proof_put(struct proof *proof, struct iscsi_text_out *out);
+// Is there something to be said before the target can go on?
+bool proof_is_owed(const struct proof *proof);
+// A pair that the target has said; any that is none of this is left alone. False, with the reason:
+// it makes no sense, or cannot be answered.
+bool proof_take(struct proof *proof, const struct iscsi_pair *pair, struct why *ret_why);
+// All pairs of a response have been taken. False, with the reason: some are missing.
+bool proof_step(struct proof *proof, struct why *ret_why);
