@@ -62,6 +62,9 @@ static bool account_set(struct reading *r, const char *key, const char *value)
     if (strcmp(key, "initiator") == 0 && account != &r->accounts->target) {
         return text_set(r, account->initiator, sizeof account->initiator, value);
     }
+    if (strcmp(key, "target") == 0 && account != &r->accounts->target) {
+        return text_set(r, account->target, sizeof account->target, value);
+    }
     if (strcmp(key, "secret") != 0) {
         return fail(r, "there is no such key");
     }

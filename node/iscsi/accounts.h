@@ -14,6 +14,7 @@ enum account_limits {
 struct iscsi_account {
     char name[ACCOUNT_NAME_MAX];      // CHAP_N
     char initiator[ACCOUNT_NAME_MAX]; // the initiator name that it is for; empty: any
+    char target[ACCOUNT_NAME_MAX];    // the target that it logs in to; empty: any
     char secret[ACCOUNT_SECRET_MAX];  // empty: none
 };
 

@@ -48,14 +48,19 @@ static enum iscsi_login_status challenge(struct chap *chap, const struct chap_pa
 
 /* ---- the initiator's proof ------------------------------------------------------------------- */
 
+static bool is_or_any(const char *wanted, const char *name)
+{
+    return wanted[0] == '\0' || strcmp(wanted, name) == 0;
+}
+
+// Whoever may log in to one target may discover.
 static const struct iscsi_account *account_find(const struct chap_parts *parts, const char *name)
 {
     const struct iscsi_accounts *accounts = parts->accounts;
     for (size_t i = 0; i < accounts->count; i++) {
         const struct iscsi_account *account = &accounts->initiators[i];
-        bool is_for =
-            account->initiator[0] == '\0' || strcmp(account->initiator, parts->initiator) == 0;
-        if (is_for && strcmp(account->name, name) == 0) {
+        if (strcmp(account->name, name) == 0 && is_or_any(account->initiator, parts->initiator) &&
+            (parts->target[0] == '\0' || is_or_any(account->target, parts->target))) {
             return account;
         }
     }

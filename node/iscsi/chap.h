@@ -34,6 +34,7 @@ struct chap {
 struct chap_parts {
     const struct iscsi_accounts *accounts;
     const char *initiator;     // its name, as it says
+    const char *target;        // where it logs in; empty: to discover
     const uint8_t *unforeseen; // CHAP_CHALLENGE_LEN + 1 octets, for a challenge
 };
 

@@ -129,7 +129,8 @@ struct iscsi_task {
 struct iscsi_login {
     enum iscsi_stage stage;
     bool has_begun, has_name, is_discovery, has_said_group;
-    bool has_oneshot; // the initiator lends memory (X-invalid.weft.oneshot)
+    bool has_identity; // the first request is over, so who asks for what stays as it is
+    bool has_oneshot;  // the initiator lends memory (X-invalid.weft.oneshot)
     struct chap chap;
     const char *why; // it is refused
     uint8_t isid[ISCSI_ISID_LEN];

@@ -155,6 +155,29 @@ static bool initiator_take(struct iscsi_login *login, const char *name)
     return login->has_name;
 }
 
+// Behind the first request it wants nothing else either: a secret may be good for one target.
+static enum iscsi_login_status target_take(struct iscsi_login *login, const char *name)
+{
+    if (login->has_identity) {
+        return strcmp(login->target, name) == 0 ? ISCSI_LOGIN_OK : ISCSI_INITIATOR_ERROR;
+    }
+    bool is_set = name_set(login->target, sizeof login->target, name);
+    return is_set ? ISCSI_LOGIN_OK : ISCSI_TARGET_NOT_FOUND;
+}
+
+static enum iscsi_login_status type_take(struct iscsi_login *login, const char *type)
+{
+    bool is_discovery = strcmp(type, "Discovery") == 0;
+    if (!is_discovery && strcmp(type, "Normal") != 0) {
+        return ISCSI_NO_SESSION_TYPE;
+    }
+    if (login->has_identity && login->is_discovery != is_discovery) {
+        return ISCSI_INITIATOR_ERROR;
+    }
+    login->is_discovery = is_discovery;
+    return ISCSI_LOGIN_OK;
+}
+
 // The method of authentication.
 static enum iscsi_login_status method_take(struct iscsi_connection *c, const char *methods,
                                            struct iscsi_text_out *out)
@@ -178,12 +201,9 @@ static bool identity_take(struct iscsi_connection *c, const struct iscsi_pair *p
     if (strcmp(pair->key, "InitiatorName") == 0) {
         *ret = initiator_take(login, pair->value) ? ISCSI_LOGIN_OK : ISCSI_INITIATOR_ERROR;
     } else if (strcmp(pair->key, "TargetName") == 0) {
-        bool is_set = name_set(login->target, sizeof login->target, pair->value);
-        *ret = is_set ? ISCSI_LOGIN_OK : ISCSI_TARGET_NOT_FOUND;
+        *ret = target_take(login, pair->value);
     } else if (strcmp(pair->key, "SessionType") == 0) {
-        login->is_discovery = strcmp(pair->value, "Discovery") == 0;
-        bool is_known = login->is_discovery || strcmp(pair->value, "Normal") == 0;
-        *ret = is_known ? ISCSI_LOGIN_OK : ISCSI_NO_SESSION_TYPE;
+        *ret = type_take(login, pair->value);
     } else if (strcmp(pair->key, "AuthMethod") == 0) {
         *ret = method_take(c, pair->value, out);
     } else {
@@ -247,10 +267,10 @@ static enum iscsi_login_status text_take(struct iscsi_connection *c, struct iscs
 /* ---- a request ------------------------------------------------------------------------------- */
 
 // Who begins must say who it is, and what it wants unless it wants to discover.
-static enum iscsi_login_status identity_missing(const struct iscsi_login *login)
+static enum iscsi_login_status identity_check(struct iscsi_login *login)
 {
-    bool is_whole = login->has_name && (login->is_discovery || login->target[0] != '\0');
-    return is_whole ? ISCSI_LOGIN_OK : ISCSI_MISSING_PARAMETER;
+    login->has_identity = login->has_name && (login->is_discovery || login->target[0] != '\0');
+    return login->has_identity ? ISCSI_LOGIN_OK : ISCSI_MISSING_PARAMETER;
 }
 
 // Nobody leaves the first stage, or leaves it out, without the proof that is wanted.
@@ -263,6 +283,7 @@ static enum iscsi_login_status proof_take(struct iscsi_connection *c, struct isc
     enum iscsi_login_status status = chap_step(&login->chap,
                                                &(struct chap_parts){.accounts = parts->accounts,
                                                                     .initiator = login->initiator,
+                                                                    .target = login->target,
                                                                     .unforeseen = unforeseen},
                                                out, &login->why);
     bool leaves = login->stage != ISCSI_SECURITY || (login->flags & ISCSI_LOGIN_TRANSIT) != 0;
@@ -291,7 +312,7 @@ static enum iscsi_verdict answer(struct iscsi_connection *c, struct iscsi_text t
     struct iscsi_text_out out = {.ptr = pairs, .capacity = sizeof pairs};
     login->why = "its login makes no sense";
     enum iscsi_login_status status = text_take(c, text, &out);
-    status = status == ISCSI_LOGIN_OK ? identity_missing(login) : status;
+    status = status == ISCSI_LOGIN_OK ? identity_check(login) : status;
     status = status == ISCSI_LOGIN_OK ? proof_take(c, &out) : status;
     if (status != ISCSI_LOGIN_OK || out.is_full) {
         c->door->counters.unproven += status == ISCSI_AUTHENTICATION_FAILURE;

@@ -185,6 +185,31 @@ def a_secret_may_be_one_initiators(node):
         assert login.ask(FULL_AT_ONCE, ('InitiatorName', 'iqn.2026-11.test:two')) == INITIATOR_ERROR
 
 
+@case
+def a_secret_may_be_one_targets():
+    with folder() as place:
+        one, other = 'iqn.2026-11.test:one', 'iqn.2026-11.test:other'
+        text = FILE.replace(f'secret = {SECRET}', f'secret = {SECRET}\ntarget = {one}')
+        with Iscsi(secrets(place, text), f'a=ram:1M?target={one}',
+                   f'b=ram:1M?target={other}') as node:
+            with Login(node) as login:
+                login.target = one
+                assert isinstance(login.challenged().prove(), dict) and login.is_in()
+            with Login(node, target=None) as login:  # to discover it is good, too
+                assert isinstance(login.challenged().prove(), dict) and login.is_in()
+            with Login(node) as login:
+                login.target = other
+                assert login.challenged().prove() == UNPROVEN
+            # Nor does a proof for one target, or to discover, stand for another one
+            later = [('TargetName', other)], [('TargetName', one), ('SessionType', 'Normal')]
+            for target, more in ((one, later[0]), (None, later[0]), (None, later[1])):
+                with Login(node) as login:
+                    login.target = target
+                    said = login.challenged().prove(flags=TO_OPERATIONAL)
+                    assert isinstance(said, dict), said
+                    assert login.ask(FULL_AT_ONCE, *more) == INITIATOR_ERROR, (target, more)
+
+
 @on_node
 def nobody_passes_by_without_a_proof(node):
     with Login(node) as login:
