@@ -9,13 +9,13 @@
 #include <sys/epoll.h>
 
 #include "base/list.h"
+#include "base/lookout.h"
 #include "base/time.h"
 #include "base/why.h"
 #include "node/fabric/fabric.h"
 #include "node/fabric/pair.h"
 #include "node/interface/cta_tts.h"
 #include "node/interface/request.h"
-#include "node/loop/lookout.h"
 #include "node/loop/loop.h"
 
 /* ---- completion events ----------------------------------------------------------------------- */
@@ -77,7 +77,9 @@ static void drive_begin(struct fabric_device *device)
 // is woken.
 static bool lingers(struct fabric_device *device)
 {
-    return lookout_goes_on(&device->lookout, device->event_count, loop_clock());
+    instant_ns now = loop_clock();
+    return lookout_goes_on(&device->lookout, device->event_count, now) &&
+           loop_give_way(&device->lookout, now);
 }
 
 bool fabric_devices_may_sleep(struct fabric *fabric)

@@ -21,10 +21,10 @@
 
 #include "base/deadlines.h"
 #include "base/list.h"
+#include "base/lookout.h"
 #include "base/time.h"
 #include "base/why.h"
 #include "node/interface/request.h"
-#include "node/loop/lookout.h"
 #include "node/stream/progress.h"
 
 struct fabric;

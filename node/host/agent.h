@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include "base/lookout.h"
 #include "base/time.h"
 #include "base/why.h"
 #include "node/bus/ring.h"
@@ -18,7 +19,6 @@
 #include "node/interface/request.h"
 #include "node/iscsi/accounts.h"
 #include "node/iscsi/iscsi.h"
-#include "node/loop/lookout.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
 #include "node/tts/iscsi_rdma.h"

@@ -1,12 +1,12 @@
-// Before the host sleeps it looks on for answers of RTAs (loop/lookout.h): a request that the
+// Before the host sleeps it looks on for answers of RTAs (base/lookout.h): a request that the
 // device answers at once then costs no bell and no wake-up of the host.
 
+#include "base/lookout.h"
 #include "base/time.h"
 #include "node/bus/ring.h"
 #include "node/cta/cta.h"
 #include "node/host/agent.h"
 #include "node/interface/request.h"
-#include "node/loop/lookout.h"
 #include "node/loop/loop.h"
 
 // Those that an answer is awaited of. One in the host's own process cannot answer meanwhile.
@@ -34,16 +34,14 @@ static bool any_has_frames(struct bus_end *const ends[], unsigned count)
 
 static bool look_on(struct lookout *lookout, struct bus_end *const ends[], unsigned count)
 {
-    instant_ns now = loop_clock(), until = instant_after(now, LOOKOUT_NS);
-    bool has_come = false, is_disturbed = false;
-    while (now < until && !is_disturbed && !(has_come = any_has_frames(ends, count))) {
-        instant_ns before = now;
+    instant_ns now = loop_clock();
+    bool has_come = false;
+    lookout_begin(lookout, now);
+    while (lookout_lasts(lookout, now) && !(has_come = any_has_frames(ends, count)) &&
+           loop_give_way(lookout, now)) {
         now = loop_clock();
-        is_disturbed = lookout_is_disturbed(lookout, before, now);
     }
-    if (!is_disturbed) {
-        lookout_note(lookout, has_come);
-    }
+    lookout_end(lookout, true);
     return has_come;
 }
 
@@ -51,8 +49,5 @@ bool host_units_linger(struct host *host)
 {
     struct bus_end *ends[NODE_UNIT_COUNT_MAX];
     unsigned count = awaited(host, ends);
-    if (count == 0 || !lookout_is_worth_it(&host->lookout)) {
-        return false;
-    }
-    return look_on(&host->lookout, ends, count);
+    return count > 0 && look_on(&host->lookout, ends, count);
 }

@@ -1,6 +1,7 @@
 #include "node/loop/loop.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -82,6 +83,14 @@ void loop_destroy(struct loop *loop)
 instant_ns loop_now(const struct loop *loop)
 {
     return loop->now;
+}
+
+bool loop_give_way(struct lookout *lookout, instant_ns now)
+{
+    if (lookout_is_to_give_way(lookout, now)) {
+        sched_yield();
+    }
+    return lookout_note_gap(lookout, loop_clock() - now);
 }
 
 void loop_stop(struct loop *loop)

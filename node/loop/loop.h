@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/lookout.h"
 #include "base/time.h"
 
 struct loop;
@@ -60,3 +61,7 @@ void loop_stop(struct loop *loop);
 instant_ns loop_now(const struct loop *loop);
 // The clock itself.
 instant_ns loop_clock(void);
+
+// Between two looks of a lookout, the first of them at `now`, by the clock. False: it is over,
+// since somebody else wants the processor.
+bool loop_give_way(struct lookout *lookout, instant_ns now);

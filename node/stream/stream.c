@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/lookout.h"
 #include "base/time.h"
-#include "node/loop/lookout.h"
 #include "node/loop/loop.h"
 #include "node/stream/server.h"
 #include "node/stream/spare.h"

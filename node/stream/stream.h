@@ -17,9 +17,9 @@
 
 #include "base/deadlines.h"
 #include "base/list.h"
+#include "base/lookout.h"
 #include "base/time.h"
 #include "node/interface/uma_tts.h"
-#include "node/loop/lookout.h"
 #include "node/loop/loop.h"
 #include "node/stream/progress.h"
 

@@ -10,11 +10,11 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/lookout.h"
 #include "base/time.h"
 #include "node/ddm/registry.h"
 #include "node/interface/cta_rta.h"
 #include "node/interface/request.h"
-#include "node/loop/lookout.h"
 #include "node/rta/formats.h"
 #include "node/rta/rta.h"
 #include "node/unit/channel.h"
@@ -158,22 +158,25 @@ static void part_unwatch(void *ctx, int fd)
 /* ---- before a sleep -------------------------------------------------------------------------- */
 
 // What has been answered brings the client's next request, often sooner than a process falls asleep
-// and is woken: so it is looked for, but not while a device is waited for, which speaks by a
-// descriptor. True: frames have come. The host does the same for answers (host/linger.c).
-static bool lingers(struct runner *r)
+// and is woken: so it is looked for. True: frames have come. The host does the same for answers
+// (host/linger.c).
+static bool looks_for_requests(struct runner *r)
 {
-    if (r->parts.is_in_host || rta_awaits_device(r->rta)) {
-        return false;
-    }
     instant_ns now = loop_clock();
     bool goes_on = lookout_goes_on(&r->lookout, r->request_count, now);
     while (goes_on && !bus_has_frames(&r->bus)) {
-        instant_ns before = now;
+        goes_on = loop_give_way(&r->lookout, now);
         now = loop_clock();
-        goes_on = !lookout_is_disturbed(&r->lookout, before, now) &&
-                  lookout_goes_on(&r->lookout, r->request_count, now);
+        goes_on = goes_on && lookout_goes_on(&r->lookout, r->request_count, now);
     }
     return goes_on;
+}
+
+// A device that is waited for speaks by a descriptor. One loop with the host needs to look for
+// nothing else.
+static bool lingers(struct runner *r)
+{
+    return !r->parts.is_in_host && !rta_awaits_device(r->rta) && looks_for_requests(r);
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */

@@ -8,10 +8,10 @@
 #include <cmocka.h>
 
 #include "base/list.h"
+#include "base/lookout.h"
 #include "base/time.h"
 #include "node/fabric/fabric.h"
 #include "node/fabric/pair.h"
-#include "node/loop/lookout.h"
 
 static instant_ns now;
 static unsigned passes, waits; // how often the RNIC was looked at, and armed for a sleep

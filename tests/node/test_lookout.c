@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "node/loop/lookout.h"
+#include "base/lookout.h"
 
 static unsigned worth_of(struct lookout *l, unsigned sleeps, bool has_paid)
 {
@@ -63,13 +63,46 @@ static void a_lookout_in_vain_ends_in_a_sleep(void **state)
     assert_false(lookout_goes_on(&lookout, 5, 100 * LOOKOUT_NS)); // it has not paid
 }
 
-static void who_is_interrupted_gives_it_up_at_once(void **state)
+static void who_looks_on_for_longer_gives_way(void **state)
 {
     struct lookout lookout = {0};
     assert_true(lookout_goes_on(&lookout, 1, 1));
-    assert_false(lookout_is_disturbed(&lookout, 1, LOOKOUT_GAP_NS));
-    assert_true(lookout_is_disturbed(&lookout, 1, 1 + LOOKOUT_GAP_NS));
-    assert_false(lookout_goes_on(&lookout, 1, 1 + LOOKOUT_GAP_NS));
+    assert_false(lookout_is_to_give_way(&lookout, LOOKOUT_OWN_NS)); // others may have their own
+    assert_true(lookout_is_to_give_way(&lookout, 1 + LOOKOUT_OWN_NS));
+}
+
+// The other side does its work meanwhile.
+static void who_gives_way_bears_a_gap(void **state)
+{
+    struct lookout lookout = {0};
+    assert_true(lookout_goes_on(&lookout, 1, 1));
+    assert_true(lookout_note_gap(&lookout, LOOKOUT_TURN_NS - 1));
+    assert_true(lookout_goes_on(&lookout, 2, 1));
+}
+
+static void a_strangers_turn_ends_giving_way_for_long(void **state)
+{
+    struct lookout lookout = {0};
+    assert_true(lookout_goes_on(&lookout, 1, 1));
+    assert_false(lookout_note_gap(&lookout, LOOKOUT_TURN_NS));
+    assert_false(lookout_goes_on(&lookout, 1, 1));
+    assert_false(lookout_is_worth_it(&lookout));
+    for (unsigned i = 1; i < LOOKOUT_KEPT; i++) {
+        lookout_begin(&lookout, 1);
+        assert_false(lookout_gives_way(&lookout));
+    }
+    lookout_begin(&lookout, 1);
+    assert_true(lookout_gives_way(&lookout));
+}
+
+static void who_keeps_the_processor_and_is_interrupted_gives_it_up_at_once(void **state)
+{
+    struct lookout lookout = {.kept = 3};
+    assert_true(lookout_goes_on(&lookout, 1, 1));
+    assert_false(lookout_is_to_give_way(&lookout, 1 + LOOKOUT_OWN_NS));
+    assert_true(lookout_note_gap(&lookout, LOOKOUT_GAP_NS - 1));
+    assert_false(lookout_note_gap(&lookout, LOOKOUT_GAP_NS));
+    assert_false(lookout_goes_on(&lookout, 1, 1));
     assert_false(lookout_is_worth_it(&lookout));
 }
 
@@ -81,7 +114,10 @@ int main(void)
         cmocka_unit_test(what_pays_every_other_time_is_given_up),
         cmocka_unit_test(a_lookout_goes_on_from_one_to_the_next),
         cmocka_unit_test(a_lookout_in_vain_ends_in_a_sleep),
-        cmocka_unit_test(who_is_interrupted_gives_it_up_at_once),
+        cmocka_unit_test(who_looks_on_for_longer_gives_way),
+        cmocka_unit_test(who_gives_way_bears_a_gap),
+        cmocka_unit_test(a_strangers_turn_ends_giving_way_for_long),
+        cmocka_unit_test(who_keeps_the_processor_and_is_interrupted_gives_it_up_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,10 +11,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/lookout.h"
 #include "base/system_calls.h"
 #include "base/time.h"
 #include "node/interface/cta_rta.h"
-#include "node/loop/lookout.h"
 #include "node/unit/channel.h"
 #include "node/unit/runner.h"
 #include "node/unit/segment.h"
@@ -27,7 +27,8 @@ static struct stage {
     struct bus_end host;
     int channel, bell;  // the host's ends
     duration_ns thinks; // so long after an answer the next request comes
-    duration_ns step;   // between two looks at the clock
+    duration_ns step;   // between two looks at the clock ...
+    duration_ns first;  // ... behind the first request
     instant_ns now, answered_at;
     uint32_t asked, answers;
     unsigned slept;        // until the next request
@@ -65,7 +66,7 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret)
 {
-    stage.now += stage.step;
+    stage.now += stage.answers == 1 ? stage.first : stage.step;
     if (stage.runner != NULL) {
         host_act();
     }
@@ -96,13 +97,13 @@ static void on_end(void *ctx)
     fail_msg("the RTA has ended");
 }
 
-// A client that asks so long after each answer; so long takes a look.
-static void run(duration_ns thinks, duration_ns step)
+// A client that asks so long after each answer; so long takes a look, and so long behind the first.
+static void run(duration_ns thinks, duration_ns step, duration_ns first)
 {
     int pair[2], bell[2];
     struct runner_parts parts = {.on_end = on_end};
-    stage =
-        (struct stage){.now = NS_PER_S, .answered_at = NS_PER_S, .thinks = thinks, .step = step};
+    stage = (struct stage){
+        .now = NS_PER_S, .answered_at = NS_PER_S, .thinks = thinks, .step = step, .first = first};
     assert_int_equal(channel_pair(pair), 0);
     assert_int_equal(pipe(bell), 0);
     assert_int_equal(segment_create("test-bus", sizeof(struct bus_memory), &parts.bus), 0);
@@ -128,23 +129,23 @@ static void run(duration_ns thinks, duration_ns step)
 
 static void who_asks_again_soon_finds_it_awake(void **state)
 {
-    run(SOON_US * NS_PER_US, NS_PER_US);
+    run(SOON_US * NS_PER_US, NS_PER_US, NS_PER_US);
     assert_true(stage.slept <= 1); // before the first request
 }
 
 static void who_asks_again_late_is_seldom_looked_for(void **state)
 {
-    run(LATE_US * NS_PER_US, NS_PER_US);
+    run(LATE_US * NS_PER_US, NS_PER_US, NS_PER_US);
     assert_true(stage.slept >= REQUESTS - 1);
     unsigned tries = LOOKOUT_DOUBT_MAX / LOOKOUT_LOSS + REQUESTS / LOOKOUT_SLEEPS + 1;
     assert_true(stage.looked_on < tries * LOOKOUT_NS + REQUESTS * 10 * NS_PER_US);
 }
 
-// Somebody else has the processor half of the time.
+// A stranger had it for a whole turn, and has it half of the time.
 static void who_has_no_processor_to_itself_sleeps(void **state)
 {
-    run(SOON_US * NS_PER_US, LOOKOUT_GAP_NS);
-    assert_true(stage.slept >= REQUESTS - 1 - REQUESTS / LOOKOUT_SLEEPS);
+    run(SOON_US * NS_PER_US, LOOKOUT_GAP_NS, LOOKOUT_TURN_NS);
+    assert_true(stage.slept >= REQUESTS - 2 - REQUESTS / LOOKOUT_SLEEPS);
 }
 
 int main(void)
