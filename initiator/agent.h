@@ -27,6 +27,7 @@
 
 #include "base/bytes.h"
 #include "base/list.h"
+#include "base/lookout.h"
 #include "base/time.h"
 #include "base/why.h"
 #include "node/nvme/pages.h"
@@ -91,8 +92,9 @@ struct initiator_carrier {
     void (*settle)(struct initiator_slot *slot, bool is_good);
     int (*lend)(struct weft_nvme *nvme, void *ptr, size_t len);
     void (*take_back)(struct weft_nvme *nvme, void *ptr);
-    // As weft_nvme_poll.
+    // As weft_nvme_poll, and as weft_nvme_wait of no time.
     int (*poll)(struct weft_nvme *nvme);
+    int (*look_on)(struct weft_nvme *nvme);
     // For initiator_poll_by_taking: 1: an answer; 0: none; or a negative errno, the connection is
     // lost, with the reason.
     int (*take)(struct weft_nvme *nvme, struct initiator_arrival *ret, struct why *ret_why);
@@ -204,6 +206,7 @@ struct weft_nvme {
     unsigned polls;         // since descriptors were looked at
     int drive_fd;           // -1: the RNIC's own thread drives it
     struct weft_drive_calls drive;
+    struct lookout lookout; // for answers
 
     bool has_oneshot; // the RNIC does
     struct weft_oneshot_calls oneshot;
@@ -250,6 +253,8 @@ bool initiator_set_nonblocking(int fd);
 // Polls, of a carrier that has queue pairs, and of one that is asked for answers.
 int initiator_poll_device(struct weft_nvme *nvme);
 int initiator_poll_by_taking(struct weft_nvme *nvme);
+// The first of them, going on for a moment while answers are awaited.
+int initiator_look_on_device(struct weft_nvme *nvme);
 // From now on the RNIC wakes up whoever waits.
 void initiator_drive_begin(struct weft_nvme *nvme);
 // Until a descriptor is ready, or the time is up.

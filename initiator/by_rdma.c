@@ -15,4 +15,5 @@ const struct initiator_carrier initiator_by_rdma = {
     .lend = initiator_lend,
     .take_back = initiator_take_back,
     .poll = initiator_poll_device,
+    .look_on = initiator_look_on_device,
 };

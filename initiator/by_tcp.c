@@ -178,6 +178,7 @@ const struct initiator_carrier initiator_by_tcp = {
     .send = tcp_send,
     .settle = tcp_settle,
     .poll = initiator_poll_by_taking,
+    .look_on = initiator_poll_by_taking,
     .take = tcp_take,
     .lend = tcp_lend,
     .take_back = tcp_take_back,

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -404,14 +405,40 @@ static void look(struct weft_nvme *nvme)
     }
 }
 
-int initiator_poll_device(struct weft_nvme *nvme)
+static bool awaits_io(const struct weft_nvme *nvme)
+{
+    for (unsigned i = 0; i < nvme->queue_count; i++) {
+        if (nvme->queues[i].taken > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Behind each command its answer is looked for. While others want the processor the link does it,
+// and for less long.
+static bool goes_on_looking(struct weft_nvme *nvme)
+{
+    struct lookout *lookout = &nvme->lookout;
+    instant_ns now = initiator_clock();
+    if (nvme->drive_fd < 0 || !awaits_io(nvme) ||
+        !lookout_goes_on(lookout, nvme->counters.commands, now) || !lookout_gives_way(lookout)) {
+        return false;
+    }
+    if (lookout_is_to_give_way(lookout, now)) {
+        sched_yield();
+    }
+    return lookout_note_gap(lookout, initiator_clock() - now);
+}
+
+static int poll_device(struct weft_nvme *nvme, bool looks_on)
 {
     int completed = 0;
     unsigned wc_count;
     if (nvme->is_armed && nvme->drive_fd >= 0) {
         drive(nvme); // most often it is the RNIC, and then nothing else need be asked
     }
-    if (nvme->is_armed || ++nvme->polls % LOOK_EVERY_POLLS == 0) {
+    if ((nvme->is_armed && !looks_on) || ++nvme->polls % LOOK_EVERY_POLLS == 0) {
         look(nvme);
     }
     for (;;) {
@@ -421,7 +448,8 @@ int initiator_poll_device(struct weft_nvme *nvme)
         }
         completed += result;
         bool is_all = wc_count == 0 && initiator_queues_are_armed(nvme);
-        if (completed > 0 || (is_all && may_wait(nvme))) {
+        bool goes_on = is_all && looks_on && completed == 0 && goes_on_looking(nvme);
+        if (completed > 0 || (is_all && !goes_on && may_wait(nvme))) {
             return completed;
         }
         if (is_all) {
@@ -430,6 +458,16 @@ int initiator_poll_device(struct weft_nvme *nvme)
             initiator_queues_arm(nvme);
         }
     }
+}
+
+int initiator_poll_device(struct weft_nvme *nvme)
+{
+    return poll_device(nvme, false);
+}
+
+int initiator_look_on_device(struct weft_nvme *nvme)
+{
+    return poll_device(nvme, true);
 }
 
 int initiator_poll_by_taking(struct weft_nvme *nvme)
@@ -449,9 +487,9 @@ int initiator_poll_by_taking(struct weft_nvme *nvme)
     return nvme->is_lost ? nvme->lost_error : completed;
 }
 
-int weft_nvme_poll(struct weft_nvme *nvme)
+static int progress(struct weft_nvme *nvme, int (*poll)(struct weft_nvme *nvme))
 {
-    int completed = nvme->carrier->poll(nvme);
+    int completed = poll(nvme);
     if (completed >= 0 && nvme->access.is_known) {
         initiator_admin_access_follow(nvme);
     }
@@ -459,6 +497,11 @@ int weft_nvme_poll(struct weft_nvme *nvme)
         initiator_admin_watch_follow(nvme);
     }
     return completed;
+}
+
+int weft_nvme_poll(struct weft_nvme *nvme)
+{
+    return progress(nvme, nvme->carrier->poll);
 }
 
 int weft_nvme_lend(struct weft_nvme *nvme, void *ptr, size_t len)
@@ -486,8 +529,8 @@ void initiator_sleep(const struct weft_nvme *nvme, int timeout_ms)
 
 int weft_nvme_wait(struct weft_nvme *nvme, int timeout_ms)
 {
-    int completed = weft_nvme_poll(nvme);
-    if (completed != 0) {
+    int completed = progress(nvme, nvme->carrier->look_on);
+    if (completed != 0 || timeout_ms == 0) {
         return completed;
     }
     initiator_sleep(nvme, timeout_ms);

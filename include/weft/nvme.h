@@ -236,7 +236,8 @@ int weft_nvme_poll(struct weft_nvme *nvme);
 int weft_nvme_fd(const struct weft_nvme *nvme);
 
 // Polls, waits at most this long for something to come (-1: for ever), and polls again. As
-// weft_nvme_poll; 0 also when the time is up.
+// weft_nvme_poll; 0 also when the time is up. Before it sleeps it looks on for answers that are
+// awaited, for 100 us at most and as long as that nearly always pays; of 0 ms it does that alone.
 int weft_nvme_wait(struct weft_nvme *nvme, int timeout_ms);
 
 // Why the connection was lost; NULL: it was not.

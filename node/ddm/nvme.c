@@ -243,6 +243,19 @@ static void nvme_poll(struct ddm *ddm, instant_ns now)
     }
 }
 
+// A target of this host answers sooner than this process falls asleep and is woken.
+static bool nvme_look_on(struct ddm *ddm, instant_ns now)
+{
+    struct nvme *nvme = (struct nvme *)ddm;
+    int in_use = nvme->paths.in_use;
+    bool has_news = nvme->out_count > 0 && in_use >= 0 &&
+                    weft_nvme_wait(nvme->paths.each[in_use].controller, 0) != 0;
+    if (has_news) {
+        nvme_poll(ddm, now);
+    }
+    return has_news;
+}
+
 static void nvme_drain(struct ddm *ddm)
 {
     struct nvme *nvme = (struct nvme *)ddm;
@@ -361,6 +374,7 @@ const struct ddm_driver ddm_nvme = {
     .poll_fd = nvme_poll_fd,
     .next_deadline = nvme_next_deadline,
     .poll = nvme_poll,
+    .look_on = nvme_look_on,
     .drain = nvme_drain,
     .close = nvme_close,
 };

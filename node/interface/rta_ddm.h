@@ -186,6 +186,9 @@ struct ddm_driver {
     // INSTANT_NEVER, or when poll wants to be called at the latest. May be NULL.
     instant_ns (*next_deadline)(struct ddm *ddm);
     void (*poll)(struct ddm *ddm, instant_ns now);
+    // As poll, before the process sleeps while commands are out: looks on for answers, as long as
+    // that pays (base/lookout.h). Whether commands have ended. NULL: the descriptor tells.
+    bool (*look_on)(struct ddm *ddm, instant_ns now);
     // Blocks until every command submitted has ended.
     void (*drain)(struct ddm *ddm);
     // Nothing is under way.

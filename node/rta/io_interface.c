@@ -223,6 +223,16 @@ void io_settle(struct io *io, instant_ns now)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
+bool io_look_on(struct io *io, instant_ns now)
+{
+    bool has_ended = false;
+    for (struct io_volume *v = NULL; !has_ended && (v = io_volume_next(io, v)) != NULL;) {
+        const struct ddm_driver *driver = v->ddm->driver;
+        has_ended = v->out_count > 0 && driver->look_on != NULL && driver->look_on(v->ddm, now);
+    }
+    return has_ended;
+}
+
 static struct io_command *oldest_out(struct io_volume *v)
 {
     for (struct list_link *l = v->out.next; l != &v->out; l = l->next) {

@@ -70,6 +70,10 @@ void io_submit(struct io *io, struct store_transaction *transaction, instant_ns 
 // Deals with what has ended, gives devices what they have credits for, and has them begin.
 void io_settle(struct io *io, instant_ns now);
 
+// Before a sleep: drivers that answers are awaited of look on for them, if they do such a thing.
+// True: commands have ended.
+bool io_look_on(struct io *io, instant_ns now);
+
 // For tries again and answers that do not come; the drivers' own deadlines are included.
 instant_ns io_next_deadline(struct io *io);
 void io_on_deadline(struct io *io, instant_ns now);

@@ -370,6 +370,16 @@ void rta_on_device(struct rta *rta, struct ddm *ddm, instant_ns now)
     batch_end(rta);
 }
 
+bool rta_look_on(struct rta *rta, instant_ns now)
+{
+    rta->now = now;
+    bool has_ended = io_look_on(rta->io, now);
+    if (has_ended) {
+        batch_end(rta);
+    }
+    return has_ended;
+}
+
 instant_ns rta_next_deadline(struct rta *rta)
 {
     return instant_min(residual_next_deadline(rta->residual), io_next_deadline(rta->io));

@@ -68,6 +68,8 @@ bool rta_on_bus(struct rta *rta, instant_ns now);
 // The device's descriptor is readable.
 void rta_on_device(struct rta *rta, struct ddm *ddm, instant_ns now);
 
+// Before a sleep, while a command is at a device: whether answers that are looked for have come.
+bool rta_look_on(struct rta *rta, instant_ns now);
 instant_ns rta_next_deadline(struct rta *rta);
 bool rta_on_deadline(struct rta *rta, instant_ns now);
 

@@ -172,11 +172,14 @@ static bool looks_for_requests(struct runner *r)
     return goes_on;
 }
 
-// A device that is waited for speaks by a descriptor. One loop with the host needs to look for
-// nothing else.
+// A device that is waited for speaks by a descriptor, and some drivers know sooner. One loop with
+// the host needs to look for nothing else.
 static bool lingers(struct runner *r)
 {
-    return !r->parts.is_in_host && !rta_awaits_device(r->rta) && looks_for_requests(r);
+    if (rta_awaits_device(r->rta)) {
+        return rta_look_on(r->rta, loop_clock());
+    }
+    return !r->parts.is_in_host && looks_for_requests(r);
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */

@@ -42,6 +42,7 @@ struct rig {
     // The device: of memory; commands wait in `held` if it holds.
     uint8_t volume[RIG_VOLUME_LEN];
     bool holds;
+    bool answers_looks; // ends one that it holds, when it is looked on for
     struct ddm_command *held[RIG_COMMAND_MAX];
     unsigned held_count;
     uint32_t transfer_max, depth, abilities;
@@ -170,6 +171,15 @@ static inline void rig_poll(struct ddm *ddm, instant_ns now)
 {
 }
 
+static inline bool rig_look_on(struct ddm *ddm, instant_ns now)
+{
+    struct rig *rig = ((struct rig_device *)ddm)->rig;
+    if (rig->answers_looks) {
+        rig_carry_out(rig, rig->held[--rig->held_count]);
+    }
+    return rig->answers_looks;
+}
+
 static inline void rig_drain(struct ddm *ddm)
 {
 }
@@ -186,6 +196,7 @@ static const struct ddm_driver rig_driver = {.version = DDM_VERSION,
                                              .submit = rig_submit,
                                              .poll_fd = rig_poll_fd,
                                              .poll = rig_poll,
+                                             .look_on = rig_look_on,
                                              .drain = rig_drain,
                                              .close = rig_close};
 static const struct ddm_driver rig_lossy_driver = {.version = DDM_VERSION,

@@ -192,6 +192,22 @@ static void a_full_device_makes_requests_wait_in_order(void **state)
     rig_destroy(rig);
 }
 
+static void an_answer_that_is_looked_on_for_is_passed_on_at_once(void **state)
+{
+    struct rig *rig = rig_create();
+    rig->holds = true;
+    struct played p = play_on(rig);
+    struct frame answer, f = request(&p, NODE_READ, 0, BLOCK);
+    assert_int_equal(answer_to(&p, &f).kind, 0);
+    assert_false(rta_look_on(rig->rta, rig->now)); // in vain
+    rig->answers_looks = true;
+    assert_true(rta_look_on(rig->rta, rig->now));
+    assert_true(fake_bus_receive(&rig->bus.cta, &answer));
+    assert_int_equal(answer.kind, FRAME_RESULT);
+    assert_false(rta_look_on(rig->rta, rig->now)); // nothing is out
+    rig_destroy(rig);
+}
+
 static void not_now_is_tried_again(void **state)
 {
     struct rig *rig = rig_create();
@@ -455,6 +471,7 @@ int main(void)
         cmocka_unit_test(what_is_too_long_for_the_device_is_divided),
         cmocka_unit_test(a_division_ends_with_the_first_failure),
         cmocka_unit_test(a_full_device_makes_requests_wait_in_order),
+        cmocka_unit_test(an_answer_that_is_looked_on_for_is_passed_on_at_once),
         cmocka_unit_test(not_now_is_tried_again),
         cmocka_unit_test(each_of_many_requests_is_tried_again_in_its_turn),
         cmocka_unit_test(not_now_for_too_long_is_an_answer),
