@@ -77,6 +77,12 @@ static bool key_take(struct iscsi_connection *c, const struct iscsi_pair *pair,
     return !out->is_full;
 }
 
+static void answer_drop(struct iscsi_connection *c)
+{
+    free(c->answer);
+    c->answer = NULL;
+}
+
 // As much of the answer as the initiator takes in one PDU.
 static enum iscsi_verdict answer_put(struct iscsi_connection *c, const struct iscsi_header *h)
 {
@@ -92,8 +98,7 @@ static enum iscsi_verdict answer_put(struct iscsi_connection *c, const struct is
     put_be32(head + ISCSI_OFF_TTT, is_last ? ISCSI_NO_TAG : ANSWER_TAG);
     c->answer_at += len;
     if (is_last) {
-        free(c->answer);
-        c->answer = NULL;
+        answer_drop(c);
     }
     return ISCSI_GOES_ON;
 }
@@ -102,14 +107,14 @@ enum iscsi_verdict iscsi_take_text(struct iscsi_connection *c, const struct iscs
                                    const uint8_t *data, instant_ns now)
 {
     uint32_t tag = get_be32(h->at + ISCSI_OFF_TTT);
-    if (tag != ISCSI_NO_TAG && c->answer != NULL) {
+    if (tag == ANSWER_TAG && c->answer != NULL) {
         return answer_put(c, h);
     }
     if (tag != ISCSI_NO_TAG || (h->flags & ISCSI_FINAL) == 0) { // all of a request in one PDU
         iscsi_reject(c, h, ISCSI_REJECT_PROTOCOL_ERROR);
         return ISCSI_GOES_ON;
     }
-    free(c->answer);
+    answer_drop(c);
     c->answer = malloc(ANSWER_MAX);
     if (c->answer == NULL) {
         return ISCSI_LEAVES;
@@ -121,7 +126,8 @@ enum iscsi_verdict iscsi_take_text(struct iscsi_connection *c, const struct iscs
     while ((verdict = iscsi_text_next(&text, &pair)) == ISCSI_TEXT_PAIR &&
            key_take(c, &pair, &out)) {
     }
-    if (verdict != ISCSI_TEXT_END) {
+    if (verdict != ISCSI_TEXT_END) { // there is no rest of it to be asked for
+        answer_drop(c);
         iscsi_reject(c, h, ISCSI_REJECT_PROTOCOL_ERROR);
         return ISCSI_GOES_ON;
     }

@@ -99,6 +99,22 @@ def a_list_of_targets_comes_in_parts(node):
         assert text.count(b'TargetName=') == 80 and tag == NO_TAG
 
 
+def text(host, data, tag=NO_TAG):
+    host.send(iscsi.TEXT, iscsi.FINAL, 7, data, struct.pack('>II', tag, host.number()))
+    return host.receive()
+
+
+@on_node(*(f'v{i}=null:1M' for i in range(20)), '--rta=host')
+def of_an_answer_that_there_is_not_no_more_is_told(node):
+    with Initiator(node.address) as host:
+        host.login('', ('MaxRecvDataSegmentLength', 1024))
+        tag = text(host, b'SendTargets=All\0').ttt
+        assert tag != NO_TAG
+        for data, other in ((b'', tag + 1), (b'SendTargets=All\0nonsense', NO_TAG), (b'', tag)):
+            assert text(host, data, other).opcode == iscsi.REJECT, (data, other)
+        assert b'TargetName=' in text(host, b'SendTargets=All\0').data
+
+
 @on_node()
 def a_login_that_makes_no_sense_is_refused(node):
     name, target = ('InitiatorName', iscsi.NAME), ('TargetName', node.target)
