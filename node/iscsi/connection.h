@@ -228,7 +228,8 @@ static inline bool iscsi_is_open(const struct iscsi_connection *c)
 
 static inline struct iscsi_key_session iscsi_key_session(const struct iscsi_connection *c)
 {
-    return (struct iscsi_key_session){.is_discovery = c->login.is_discovery,
+    return (struct iscsi_key_session){.is_open = c->state == ISCSI_OPEN,
+                                      .is_discovery = c->login.is_discovery,
                                       .is_oneshot = c->door->carrier->is_oneshot};
 }
 

@@ -70,9 +70,17 @@ static bool key_take(struct iscsi_connection *c, const struct iscsi_pair *pair,
 {
     if (strcmp(pair->key, "SendTargets") == 0) {
         send_targets(c, pair->value, out);
-    } else if (iscsi_key_take(pair, iscsi_key_session(c), &c->parameters, out) ==
-               ISCSI_KEY_UNKNOWN) {
+        return !out->is_full;
+    }
+    switch (iscsi_key_take(pair, iscsi_key_session(c), &c->parameters, out)) {
+    case ISCSI_KEY_UNKNOWN:
         iscsi_text_put(out, pair->key, "NotUnderstood");
+        break;
+    case ISCSI_KEY_REFUSED:
+        iscsi_text_put(out, pair->key, "Reject");
+        break;
+    default:
+        break;
     }
     return !out->is_full;
 }

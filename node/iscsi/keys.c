@@ -31,6 +31,7 @@ struct key {
     uint32_t min, max; // of what may be offered
     size_t field;      // where the result goes
     bool is_of_data;   // has no meaning in discovery
+    bool is_of_any;    // may be said when the login is over, too (RFC 7143 section 13)
 };
 
 static bool parse(const struct key *key, const char *value, uint32_t *ret)
@@ -136,7 +137,7 @@ static const struct key keys[] = {
     {"InitialR2T", settle_or, 0, 1, 0, 0, AT(has_initial_r2t), true},
     {"ImmediateData", settle_and, 1, 0, 0, 0, AT(has_immediate_data), true},
     {"MaxRecvDataSegmentLength", settle_declared, ISCSI_RECEIVE_MAX, ISCSI_LOGIN_DATA_MAX,
-     BURST_MIN, BURST_LIMIT, AT(peer_receive_max), false},
+     BURST_MIN, BURST_LIMIT, AT(peer_receive_max), false, true},
     {"MaxBurstLength", settle_min, ISCSI_BURST_MAX, ISCSI_BURST_MAX, BURST_MIN, BURST_LIMIT,
      AT(max_burst), true},
     {"FirstBurstLength", settle_min, ISCSI_FIRST_BURST_MAX, ISCSI_FIRST_BURST_MAX, BURST_MIN,
@@ -149,7 +150,7 @@ static const struct key keys[] = {
     {"ErrorRecoveryLevel", settle_min, 0, 0, 0, 2, NOWHERE, false},
     {"IFMarker", settle_and, 0, 0, 0, 0, NOWHERE, false},
     {"OFMarker", settle_and, 0, 0, 0, 0, NOWHERE, false},
-    {"InitiatorAlias", settle_heard, 0, 0, 0, 0, NOWHERE, false},
+    {"InitiatorAlias", settle_heard, 0, 0, 0, 0, NOWHERE, false, true},
 };
 
 static const struct key *find(const char *name)
@@ -171,6 +172,9 @@ enum iscsi_key_verdict iscsi_key_take(const struct iscsi_pair *pair,
     uint32_t result = 0;
     if (found == NULL) {
         return ISCSI_KEY_UNKNOWN;
+    }
+    if (session.is_open && !found->is_of_any) {
+        return ISCSI_KEY_REFUSED;
     }
     struct key key = *found;
     key.own = session.is_oneshot ? found->oneshot : found->own;

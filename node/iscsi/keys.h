@@ -34,6 +34,7 @@ enum iscsi_key_verdict {
 
 // What a key means depends on the session.
 struct iscsi_key_session {
+    bool is_open; // the login is over: what was agreed on there stays
     bool is_discovery;
     bool is_oneshot; // data move by RDMA
 };

@@ -104,6 +104,17 @@ def text(host, data, tag=NO_TAG):
     return host.receive()
 
 
+@on_node()
+def what_a_login_has_agreed_on_stays(node):
+    with session(node) as host:
+        said = text(host, b'HeaderDigest=CRC32C\0DataDigest=CRC32C\0MaxBurstLength=512\0'
+                          b'ImmediateData=No\0MaxRecvDataSegmentLength=1024\0Colour=red\0').data
+        assert said.split(b'\0')[:4] == [b'HeaderDigest=Reject', b'DataDigest=Reject',
+                                         b'MaxBurstLength=Reject', b'ImmediateData=Reject'], said
+        assert b'MaxRecvDataSegmentLength=' in said and b'Colour=NotUnderstood' in said, said
+        assert host.read(3, 1) == bytes(512)
+
+
 @on_node(*(f'v{i}=null:1M' for i in range(20)), '--rta=host')
 def of_an_answer_that_there_is_not_no_more_is_told(node):
     with Initiator(node.address) as host:
