@@ -5,7 +5,8 @@ attach beside the node's own NBD; and what the RTA's process costs. All of them 
 cache alike, which has the file all the time. What a write of 4 KiB costs depends on how the file
 was written (docs/storage-node.md), so they are measured on one written by pages, too. What a
 request costs in system calls and context switches, of all the processes of a server (of weft
-attach: its target's too), perf counts.
+attach: its target's too), perf counts; of the calls also how many are left without those by which
+who looks on gives the processor away (base/lookout.h), which do nothing where nobody wants it.
 """
 
 import contextlib
@@ -178,12 +179,16 @@ def family(pid):
     yield pid
 
 
-COUNTED = {'node.syscalls': 'raw_syscalls:sys_enter', 'node.switches': 'context-switches'}
+CALLS, YIELDS, SWITCHES = COUNTED = ('raw_syscalls:sys_enter', 'syscalls:sys_enter_sched_yield',
+                                     'context-switches')
+KERNEL_WORKS = {'node.syscalls': lambda counts: counts[CALLS],
+                'node.syscalls_but_yields': lambda counts: counts[CALLS] - counts[YIELDS],
+                'node.switches': lambda counts: counts[SWITCHES]}
 
 
 def counted_by_perf(pids):
     """The words of perf that count for these processes, up to a file for what it says."""
-    return ['perf', 'stat', '-x,', '-e', ','.join(COUNTED.values()), '-p',
+    return ['perf', 'stat', '-x,', '-e', ','.join(COUNTED), '-p',
             ','.join(map(str, pids))]
 
 
@@ -200,11 +205,11 @@ def kernel_work(make, rw, depth):
         perf.wait(20)
         fields = (line.split(',') for line in said if ',' in line)
         counts = {field[2]: int(field[0]) for field in fields}
-    return {bench: counts[event] / requests for bench, event in COUNTED.items()}
+    return {bench: count(counts) / requests for bench, count in KERNEL_WORKS.items()}
 
 
 def perf_counts():
-    """Does perf count both events here?"""
+    """Does perf count these events here?"""
     if not shutil.which('perf'):
         return False
     return subprocess.run([*counted_by_perf([os.getpid()]), '--', 'true'],
@@ -220,11 +225,11 @@ def kernel_works(place, path):
                'RTA in the host': lambda: weft(place, path, 'host'),
                'weft attach': lambda: (attached(place, path), nbd(f'{place}/attach'))}
     for rw, depth in ((rw, depth) for rw in ('randread', 'randwrite') for depth in (1, 32)):
-        if not any(results.is_wanted(bench, f'{rw} depth={depth}') for bench in COUNTED):
+        if not any(results.is_wanted(bench, f'{rw} depth={depth}') for bench in KERNEL_WORKS):
             continue
         found = results.alternating(PAIRS, {name: (lambda make=make: kernel_work(make, rw, depth))
                                             for name, make in servers.items()})
-        for bench in COUNTED:
+        for bench in KERNEL_WORKS:
             theirs, *ours = (results.column(found[name], bench) for name in servers)
             for name, column in zip(list(servers)[1:], ours):
                 results.compare(bench, f'{rw} depth={depth} {name}', 'a request', column,
