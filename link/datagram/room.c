@@ -1,9 +1,12 @@
 // Whether a receiver on this host has room. All who have an address open have the sockets of all
 // its slots (link/datagram/door.h), and the kernel tells of each how full it is. Nothing else holds
 // back a sender over loopback: there a datagram counts to its socket only until the call returns.
+// Who has just come is waited for until we have its socket.
 //
 // The kernel is asked again when a part of what it said was free has been put: there may be other
 // senders, and it says late that something was read.
+
+#include <errno.h>
 
 #include "base/port_datagram.h"
 #include "base/span.h"
@@ -73,6 +76,22 @@ static bool lane_has(struct datagram_udp *d, struct datagram_lane_out *lane,
     return is_given_up(&lane->room, d->polled_ns);
 }
 
+// Who has come to the address says so, and that may not have been read yet. It is asked, in case
+// its word was lost.
+static bool is_word_due(struct datagram_udp *d, struct datagram_place *place, unsigned slot)
+{
+    struct datagram_room *room = &place->rooms[slot];
+    if (room->looks == 0) {
+        room->taken_ns = d->polled_ns;
+        if (datagram_share_ask(&d->share, slot, &place->local, place->scope_id,
+                               place->door.count) == -ECONNREFUSED) {
+            return false; // nobody is there
+        }
+    }
+    room->looks++;
+    return !is_given_up(room, d->polled_ns);
+}
+
 bool datagram_udp_has_room(struct datagram_link *link, const struct datagram_tx *tx)
 {
     struct datagram_udp *d = datagram_udp_of(link);
@@ -85,8 +104,11 @@ bool datagram_udp_has_room(struct datagram_link *link, const struct datagram_tx 
     }
     struct datagram_place *place = datagram_place_find(d, &tx->path->remote);
     uint32_t qp_num = datagram_dest_qp(tx->head), slot = qp_num >> DATAGRAM_SLOT_SHIFT;
-    if (place == NULL || qp_num <= BTH_QP_GSI || !datagram_door_has_slot(&place->door, slot)) {
+    if (place == NULL || qp_num <= BTH_QP_GSI || slot >= DATAGRAM_SHARE_SLOTS) {
         return true; // nobody knows
+    }
+    if (!datagram_door_has_slot(&place->door, slot)) {
+        return !is_word_due(d, place, slot);
     }
     struct datagram_room *room = &place->rooms[slot];
     uint32_t cost = cost_of(tx);
