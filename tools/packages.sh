@@ -27,15 +27,14 @@ build="gcc libc6-dev make binutils python3 meson ninja-build pkg-config
        libisal-dev libibverbs-dev librdmacm-dev libjson-c-dev libelf-dev
        libncurses-dev liburing-dev uuid-dev libinih-dev libmicrohttpd-dev libiscsi-dev
        libseccomp-dev libnbd-dev nettle-dev"
-build_optional="systemtap-sdt-dev"
+build_optional="systemtap-sdt-dev libavahi-client-dev"
 demo="rdmacm-utils perftest"
 test="libcmocka-dev ibverbs-utils rdmacm-utils perftest qperf fio python3-pyverbs rdma-core
       tshark tcpdump curl iproute2 procps util-linux tmux
       qemu-utils libnbd-bin nbdkit libiscsi-bin"
 test_optional="ucx-utils libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev
                clang clang-format-14 iperf3 git mandoc cmark-gfm nodejs tgt fish zsh
-               qemu-block-extra dapl2-utils libavahi-client-dev avahi-daemon
-               avahi-utils dbus-daemon
+               qemu-block-extra dapl2-utils avahi-daemon avahi-utils dbus-daemon
                g++ libgloo-dev"
 dist="patchelf"
 deb="build-essential debhelper dh-apparmor fakeroot systemtap-sdt-dev"

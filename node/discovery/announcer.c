@@ -143,10 +143,11 @@ int announcer_process_main(int channel, const char *name, uint16_t port)
     *(void **)&announce = module != NULL ? dlsym(module, MDNS_SYMBOL) : NULL;
     if (announce == NULL) {
         struct why why;
-        why_say(&why,
-                "weft's part for Avahi cannot be loaded: %.200s; weft has it if "
-                "libavahi-client-dev was there when it was built, and it needs libavahi-client3",
-                dlerror());
+        why_say(
+            &why,
+            "weft's part for Avahi cannot be loaded: %.200s; it is in the package weft-mdns, or "
+            "in what was built where libavahi-client-dev was there",
+            dlerror());
         report(&channel, REPORT_FAILED, why.text);
         pause(); // which the host ends: it will not be there later
         return EXIT_FAILURE;

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """packaging/debian says what the tree says, so that a package that is built seldom can be built."""
 
+import fnmatch
+import json
 import os
 import pathlib
 import re
@@ -37,6 +39,27 @@ def symbols_files_have_what_the_version_scripts_export():
         there = set(re.findall(r'^ (weft_\w+)@', symbols, re.M))
         wanted = set(re.findall(r'^ +(weft_\w+);', (SOURCE / script).read_text(), re.M))
         assert there == wanted and wanted, f'{name}: differ in {there ^ wanted}'
+
+
+@case
+def each_library_of_wefts_own_is_in_one_package():
+    """So that what only some want depends on nothing for the others."""
+    said = subprocess.run(['meson', 'introspect', '--installed', BUILD], text=True,
+                          capture_output=True, check=True).stdout
+    there = {pathlib.Path(path).name for path in json.loads(said).values()
+             if re.search(r'/weft/[^/]+\.so(\.1)?$', path)}
+    packages = {}
+    for file in DEBIAN.glob('*.install'):
+        for pattern in file.read_text().split():
+            folder, _, name = pattern.rpartition('/')
+            for found in fnmatch.filter(there, name) if folder == 'usr/lib/*/weft' else ():
+                packages.setdefault(found, []).append(file.stem)
+    left_out = {line.rpartition('/')[2] for line in (DEBIAN / 'not-installed').read_text().split()}
+    left_out.add('weft-rbd.so')
+    assert there - left_out == set(packages), f'{there}: {packages}'
+    assert all(len(names) == 1 for names in packages.values()), packages
+    if 'weft-mdns.so' in there:
+        assert packages['weft-mdns.so'] == ['weft-mdns'], packages
 
 
 @case

@@ -18,10 +18,11 @@ def query(form):
 
 
 @case
-def it_makes_four_packages_of_the_version_of_the_tree():
+def it_makes_five_packages_of_the_version_of_the_tree():
     version = re.search(r"version: '(.*)'", (SOURCE / 'meson.build').read_text()).group(1)
     assert set(query('%{name} %{version}\n').splitlines()) == {
-        f'{name} {version}' for name in ('weft', 'weft-node', 'weft-libs', 'weft-devel')}
+        f'{name} {version}'
+        for name in ('weft', 'weft-node', 'weft-mdns', 'weft-libs', 'weft-devel')}
 
 
 @case

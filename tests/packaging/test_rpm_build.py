@@ -9,6 +9,7 @@ from unpacked import SOURCE, case, main, scratch, skip_all
 
 # A file of each.
 FILES = {'weft-0': '/usr/bin/weft', 'weft-node': '/usr/lib/systemd/system/weft-node.service',
+         'weft-mdns': '/usr/lib64/weft/weft-mdns.so',
          'weft-libs': '/usr/lib64/libweft-nvme.so.1', 'weft-devel': '/usr/include/weft/nvme.h'}
 
 
