@@ -9,6 +9,7 @@ import struct
 import time
 
 import nvme_host as nvme
+from iscsi_host import Initiator
 from nvme_host import session, sqe
 from portals import MIB, PREFIX, Hostile, Tgt, name
 from serving import (Iscsi, Node, Nvme, case, expect, expect_error, folder, free_port, main, need,
@@ -98,6 +99,24 @@ def a_unit_comes_and_goes_with_a_rescan_and_clients_are_told():
             assert f'volume {name("one", 2)}: added' in node.said(), node.said()
             os.kill(node.process.pid, signal.SIGHUP)
             until(lambda: source(node)['readings'] >= 5)
+
+
+@case
+def initiators_of_iscsi_are_told_too():
+    unit_attention = 6, 0x3f, 0x0e  # REPORTED LUNS DATA HAS CHANGED
+    with Tgt() as portal:
+        portal.target(1, 'one', 1)
+        ours = f'{PREFIX}ours'
+        with Iscsi(portal.uri('*', 'interval=3600s', f'target={ours}')) as node, \
+                Initiator(node.address) as host:
+            assert isinstance(host.login(ours), dict)
+            for lun, change in ((1, portal.unit), (0, portal.unit_gone)):
+                host.ready()
+                change(1, 2)
+                assert weft('rescan', node.process.pid).returncode == 0
+                until(lambda lun=lun: len(found(node)) == lun + 1)
+                said = host.ask([0])
+                assert said.status == 2 and said.sense == unit_attention, (lun, said.data)
 
 
 @case
