@@ -241,7 +241,7 @@ static int iscsi_parse(struct scsi_session *session, const char *object, struct 
     snprintf(text, sizeof text, "iscsi:%s", object);
     struct iscsi_url *url = iscsi_parse_full_url(context, text);
     if (url == NULL) {
-        why_say(ret_why, "%.100s: not //HOST[:PORT]/TARGET/LUN", object);
+        why_say(ret_why, "not //HOST[:PORT]/TARGET/LUN"); // a secret may stand in it
     } else {
         iscsi->url = *url;
         snprintf(session->address, sizeof session->address, "%s/%s/%d", url->portal, url->target,

@@ -569,6 +569,19 @@ static void what_cannot_be_opened_says_why(void **state)
     }
 }
 
+static void why_it_cannot_be_opened_tells_no_secret(void **state)
+{
+    static const char *const uris[] = {"iscsi://user%hushhush@host",
+                                       "iscsi+rdma://user%hushhush@host"};
+    struct desk *desk = *state;
+    for (unsigned i = 0; i < sizeof uris / sizeof uris[0]; i++) {
+        struct ddm_host host = host_of(desk);
+        struct ddm *ddm = NULL;
+        assert_int_equal(ddm_registry_open(uris[i], &host, &ddm, &desk->why), -EINVAL);
+        assert_null(strstr(desk->why.text, "hushhush"));
+    }
+}
+
 static int test_given(void)
 {
     const struct CMUnitTest tests[] = {
@@ -609,6 +622,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(delayed_commands_go_on_in_the_order_of_their_time,
                                         desk_setup, desk_teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_opened_says_why, desk_setup, desk_teardown),
+        cmocka_unit_test_setup_teardown(why_it_cannot_be_opened_tells_no_secret, desk_setup,
+                                        desk_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
