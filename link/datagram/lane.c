@@ -141,6 +141,15 @@ static struct span packet_at(struct lane_reader *r, size_t offset, size_t len)
     return span_of(copy, len);
 }
 
+// Who copies the payload out deals with the packets before that first: meanwhile it comes over from
+// the writer's cache.
+static void fetch_ahead(struct span packet)
+{
+    for (size_t at = 0; at < packet.len; at += LANE_LINE) {
+        __builtin_prefetch(packet.ptr + at, 0, 2); // to be read; into the second cache
+    }
+}
+
 bool lane_next(struct lane_reader *r, struct datagram_rx *ret)
 {
     uint8_t header[LANE_RECORD_HEADER_LEN];
@@ -159,6 +168,7 @@ bool lane_next(struct lane_reader *r, struct datagram_rx *ret)
     }
     header_read(header, ret);
     ret->octets = packet_at(r, r->lent_len + LANE_RECORD_HEADER_LEN, len);
+    fetch_ahead(ret->octets);
     r->lent_len += record_len(len);
     return true;
 }
