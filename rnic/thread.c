@@ -234,9 +234,11 @@ static void *thread_main(void *arg)
         instant_ns until_ns = is_busy ? 0 : wake_up_at(shard);
         atomic_store_explicit(&shard->asleep_until_ns, until_ns, memory_order_seq_cst);
         shard_unlock(shard);
-        // Either a loop that begins to drive finds it there, or is found.
+        // Either a loop that begins to drive finds it there, or is found. Who ends the thread has
+        // woken it, and the run may have taken that.
         atomic_store_explicit(&shard->is_thread_in_link, true, memory_order_seq_cst);
-        if (atomic_load_explicit(&shard->loop_count, memory_order_seq_cst) == 0) {
+        if (atomic_load_explicit(&shard->loop_count, memory_order_seq_cst) == 0 &&
+            !atomic_load_explicit(&shard->is_stopping, memory_order_acquire)) {
             sleep_in_link(shard, until_ns);
         }
         atomic_store_explicit(&shard->is_thread_in_link, false, memory_order_seq_cst);

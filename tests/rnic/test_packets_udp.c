@@ -1,5 +1,8 @@
 // Devices whose queue pairs are carried by packets, over UDP sockets on loopback, with threads.
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host/clock.h"
 #include "link/datagram/udp.h"
@@ -17,13 +20,30 @@ static unsigned pair_count;
 static uint32_t rcvbuf_len; // 0: as large as the system lets us
 static bool is_local;       // through memory, once some packets have gone by UDP
 
+// For a test that meets the device's thread where it looks at the clock.
+static atomic_bool is_expected, is_met;
+
+static instant_ns clock_of_tests(void *ctx)
+{
+    struct rnic *rnic = devices[0].rnic;
+    if (atomic_load(&is_expected) && pthread_equal(pthread_self(), rnic->shard.thread)) {
+        atomic_store(&is_expected, false);
+        atomic_store(&is_met, true);
+        while (!atomic_load(&rnic->shard.is_stopping)) {
+            pause_ms(1);
+        }
+        pause_ms(10); // who ends it rings, and waits for it
+    }
+    return host_clock(ctx);
+}
+
 static void device_open_udp(struct device *d, uint8_t key)
 {
     const struct datagram_udp_config config = {
         .port = PORT, .rcvbuf_len = rcvbuf_len, .is_local = is_local};
     struct rnic_parts parts = {
         .config = device_config(),
-        .clock = host_clock,
+        .clock = clock_of_tests,
         .port = {.addrs = {{.addr = loopback()}}, .addr_count = 1, .path_mtu = MTU},
     };
     memset(parts.stag_key, key, sizeof parts.stag_key);
@@ -180,17 +200,49 @@ static void what_is_posted_behind_a_burst_leaves_as_one(void **state)
     assert_true(device_waits_for_count(&devices[0], "send_completions", 2 * BURST + 1));
 }
 
-// A sender is much faster than who reads at the other end.
-static void what_is_sent_once_waits_until_its_receiver_has_room(void **state)
+static unsigned packets_of(unsigned messages)
 {
-    for (unsigned i = 0; i < DEPTH; i++) {
+    return messages * ((MESSAGE_LEN + MTU - 1) / MTU);
+}
+
+static void write_all(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
         post_write(0, (uint8_t)i);
     }
-    for (unsigned i = 0; i < DEPTH; i++) {
+}
+
+static void all_are_done(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
         assert_int_equal(device_poll(&devices[0]).status, WC_SUCCESS);
     }
-    const unsigned packets = DEPTH * ((MESSAGE_LEN + MTU - 1) / MTU);
-    assert_true(device_waits_for_count(&devices[1], "received", packets));
+}
+
+// Messages by UDP, until memory is there; how many.
+static unsigned write_until_local(void)
+{
+    unsigned count = 0;
+    while (device_count(&devices[0], "local_packets_out") == 0) {
+        write_all(1);
+        all_are_done(1);
+        count++;
+        assert_true(device_waits_for_count(&devices[1], "received", packets_of(count)));
+    }
+    return count;
+}
+
+// A sender is much faster than who reads at the other end, which does not for a moment.
+static void what_is_sent_once_waits_until_its_receiver_has_room(void **state)
+{
+    const unsigned before = is_local ? write_until_local() : 0;
+    // Memory holds many; of a few in a buffer, each time takes a turn of both ends.
+    const unsigned count = is_local ? DEPTH : DEPTH / 4;
+    rnic_enter(devices[1].rnic);
+    write_all(count);
+    rnic_leave(devices[1].rnic, 0);
+    all_are_done(count);
+    assert_true(device_waits_for_count(&devices[1], "received", packets_of(before + count)));
     assert_int_equal(device_count(&devices[1], "buffer_overflows"), 0);
     assert_true(device_count(&devices[0], "receiver_waits") > 0);
 }
@@ -209,6 +261,23 @@ static void a_crowd_of_queue_pairs_fits_the_receive_buffer(void **state)
     assert_memory_equal(devices[1].buf, devices[0].buf, MESSAGE_LEN);
 }
 
+// It has looked whether it is to end, and looks at the link next, which takes what would wake it.
+static void a_device_that_ends_while_its_thread_is_awake_ends(void **state)
+{
+    device_open_udp(&devices[0], 1);
+    pretend_to_poll(devices[0].rnic); // once the thread sleeps
+    shard_end_polling(&devices[0].rnic->shard);
+    pause_ms(10);
+    alarm(DEVICE_PATIENCE_NS / NS_PER_S);
+    atomic_store(&is_expected, true);
+    shard_thread_rouse(&devices[0].rnic->shard);
+    while (!atomic_load(&is_met)) {
+        pause_ms(1);
+    }
+    device_close(&devices[0]);
+    alarm(0);
+}
+
 int main(void)
 {
 #define UDP_TEST(name, begin) cmocka_unit_test_setup_teardown(name, begin, teardown)
@@ -223,6 +292,7 @@ int main(void)
         UDP_TEST(what_is_sent_once_waits_until_its_receiver_has_room, setup_unreliable_local),
         UDP_TEST(a_crowd_of_queue_pairs_fits_the_receive_buffer, setup_crowd),
         UDP_TEST(a_crowd_of_queue_pairs_fits_the_receive_buffer, setup_crowd_local),
+        cmocka_unit_test(a_device_that_ends_while_its_thread_is_awake_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
