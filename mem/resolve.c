@@ -16,20 +16,6 @@ enum mem_verdict range_check(uint64_t base_to, uint64_t length, uint64_t to, uin
     return len > length - (to - base_to) ? MEM_BOUNDS : MEM_OK;
 }
 
-enum mem_verdict slot_admit(const struct slot *slot, struct mem_asker asker)
-{
-    if (slot == NULL || !slot->is_open) {
-        return MEM_INVALID_STAG;
-    }
-    if (slot->pd != asker.pd) {
-        return MEM_WRONG_PD;
-    }
-    if (slot->is_private && slot->qp_num != asker.qp_num) {
-        return MEM_WRONG_QP;
-    }
-    return MEM_OK;
-}
-
 enum mem_verdict demand_check(const struct mem_table *table, const struct slot *slot,
                               struct mspan memory, bool writable)
 {

@@ -156,7 +156,19 @@ enum mem_verdict demand_check(const struct mem_table *table, const struct slot *
                               struct mspan memory, bool writable);
 
 // Is the slot open to this asker: MEM_OK, _INVALID_STAG, _WRONG_PD, _WRONG_QP. NULL is allowed.
-enum mem_verdict slot_admit(const struct slot *slot, struct mem_asker asker);
+static inline enum mem_verdict slot_admit(const struct slot *slot, struct mem_asker asker)
+{
+    if (slot == NULL || !slot->is_open) {
+        return MEM_INVALID_STAG;
+    }
+    if (slot->pd != asker.pd) {
+        return MEM_WRONG_PD;
+    }
+    if (slot->is_private && slot->qp_num != asker.qp_num) {
+        return MEM_WRONG_QP;
+    }
+    return MEM_OK;
+}
 
 // The pieces of [to, to + len) of an open one-shot region, which is known to hold them: all, or
 // `pieces_max`.

@@ -119,7 +119,6 @@ CYCLES = {
     'examples': 2,
     'initiator': 6,
     'link': 7,  # wrappers, each before any other by way of the port; local is one of four files
-    'mem': 2,
     'node/cta': 2,
     'node/ddm': 12,
     'node/rta': 2,
