@@ -190,6 +190,10 @@ static unsigned io_fault(const struct nvme_controller *c, const struct wish *wis
         *ret_why = "the controller's host has another identifier";
         return NVME_CONNECT_DATA_OFF_HOSTID | NVME_CONNECT_IN_DATA;
     }
+    if (c->is_discovery) { // nor namespaces that a queue could be bound to
+        *ret_why = "a discovery controller has no I/O queues";
+        return NVME_CONNECT_OFF_QID;
+    }
     if (wish->qid > c->io_queue_count || c->queues[0]->parts.transport != queue->parts.transport) {
         *ret_why = "the queue was not granted";
         return NVME_CONNECT_OFF_QID;

@@ -136,6 +136,15 @@ def connects_are_refused_with_the_parameter(node):
 
 
 @on_node
+def a_discovery_controller_has_no_io_queues(node):
+    with session(node.address, nvme.DISCOVERY, 0) as (admin,), Queue(node.address) as queue:
+        admin.feature(7, 0)  # whatever is said to this
+        cntlid = struct.unpack_from('<H', admin.identify(1).data, 78)[0]
+        said = queue.connect(nvme.DISCOVERY, qid=1, cntlid=cntlid)
+        assert (said.status, said.result) == (BAD_PARAMETER, 42)
+
+
+@on_node
 def a_queue_belongs_to_an_enabled_controller(node):
     with Queue(node.address) as admin, Queue(node.address) as queue:
         cntlid = admin.connect(node.nqn).result & 0xffff
