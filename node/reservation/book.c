@@ -102,8 +102,11 @@ static enum reservation_outcome act_register(const struct asker *a)
     if (is_new && a->book->registrant_count == RESERVATION_REGISTRANT_MAX) {
         return RESERVATION_FULL;
     }
+    if (!is_new && a->registrant == NULL) { // as SPC-4's Register behaviors have it
+        return RESERVATION_DONE;
+    }
     enum reservation_outcome outcome = store_wish(a);
-    if (outcome == RESERVATION_DONE && (is_new || a->registrant != NULL)) {
+    if (outcome == RESERVATION_DONE) {
         register_key(a);
     }
     return outcome;

@@ -14,6 +14,7 @@ from serving import Iscsi, Nvme, case, folder, main, signal, weft
 
 GOOD, CONFLICT = 0, 0x18
 REGISTER, RESERVE, RELEASE, CLEAR, PREEMPT = range(5)
+REGISTER_ANY = 6
 WRITE_EXCLUSIVE, EXCLUSIVE_ACCESS = 1, 3
 BLOCK = bytes(512)
 
@@ -302,6 +303,16 @@ def an_initiators_reservation_persists_if_it_asks_for_that():
                 assert reserve_out(host, RESERVE, EXCLUSIVE_ACCESS, 7) == GOOD
             with Iscsi(*words) as node, initiator(node, b'\x80weft1') as host:
                 assert host.ask([0x28, 0, 0, 0, 0, 0, 0, 0, 1], 512, 0x40).status == outcome
+
+
+@case
+def an_initiator_that_registers_nothing_leaves_what_persists_as_it_is():
+    with configured() as (words, config), Iscsi(*words) as node, \
+            initiator(node) as host, initiator(node, b'\x80weft1') as other:
+        assert reserve_out(host, REGISTER, new_key=7, flags=1) == GOOD
+        for action in REGISTER, REGISTER_ANY:
+            assert reserve_out(other, action) == GOOD  # no key, and none before
+            assert host.ask([0x5e, 2, 0, 0, 0, 0, 0, 0, 8], 8, 0x40).data[3] & 1
 
 
 @case
