@@ -183,8 +183,10 @@ static void tts_on_connected(void *ctx, struct connect_request *request)
         c->is_established = request->status == CONNECT_OK;
         c->has_left = true;
     } else {
-        c->stream.silent_until_ns = INSTANT_NEVER;
         nbd_answer_connect(c);
+        if (c->state == NBD_TRANSMISSION) { // who is refused has the time that was left
+            c->stream.silent_until_ns = INSTANT_NEVER;
+        }
     }
     stream_touch(&c->stream);
 }

@@ -1,6 +1,7 @@
 // An NBD client of a volume that is there, whose connection the UMA does not want: it hears so, and
 // may ask for something else. And one that has left when the answer comes.
 
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -238,6 +239,20 @@ static void a_client_that_is_refused_hears_why_and_may_go_on(void **state)
     assert_int_equal(s->disconnects, 0);
 }
 
+static void a_client_that_is_refused_has_no_more_time_than_others(void **state)
+{
+    struct scene *s = *state;
+    char text[128];
+    greet(s);
+    s->status = CONNECT_TOO_MANY;
+    ask_for_disk(s);
+    assert_int_equal(verdict(s, text), NBD_REP_SHUTDOWN);
+    uint8_t octet;
+    errno = 0;
+    assert_true(recv(s->client, &octet, 1, 0) <= 0); // after ten seconds
+    assert_int_not_equal(errno, EAGAIN);
+}
+
 static void a_client_that_is_refused_may_be_taken_the_next_time(void **state)
 {
     struct scene *s = *state;
@@ -306,6 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_client_that_is_refused_hears_why_and_may_go_on),
         TEST(a_client_that_is_refused_may_be_taken_the_next_time),
+        TEST(a_client_that_is_refused_has_no_more_time_than_others),
         TEST(an_export_name_that_is_refused_ends_the_connection),
         TEST(the_connection_of_a_client_that_left_is_given_back),
         TEST(a_refusal_of_a_client_that_left_gives_back_nothing),
