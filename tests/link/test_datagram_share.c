@@ -580,7 +580,7 @@ static unsigned open_descriptors(void)
 // descriptors come with some of it.
 static void send_nonsense(struct prng *rng, int fd, const struct sockaddr_un *to, socklen_t to_len)
 {
-    static const uint32_t magic = 0x77656602; // as link/datagram/share.c has it
+    static const uint32_t magic = 0x77656604; // as link/datagram/share.c has it
     uint8_t octets[5000];
     union {
         struct cmsghdr header;
@@ -597,7 +597,7 @@ static void send_nonsense(struct prng *rng, int fd, const struct sockaddr_un *to
         octets[i] = (uint8_t)prng_next(rng);
     }
     if (prng_below(rng, 4) != 0) {
-        const uint32_t kind = prng_below(rng, 8);
+        const uint32_t kind = prng_below(rng, 10);
         memcpy(octets, &magic, sizeof magic);
         memcpy(octets + sizeof magic, &kind, sizeof kind);
     }
@@ -615,6 +615,14 @@ static socklen_t slot_address(unsigned slot, struct sockaddr_un *ret)
     int len = snprintf(ret->sun_path + 1, sizeof ret->sun_path - 1, "weft-roce.%u.%u.%u", geteuid(),
                        port, slot);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
+static unsigned counted(const struct datagram_link *link, const char *name)
+{
+    struct order o = {.what = WORK_COUNTER};
+    snprintf(o.name, sizeof o.name, "%s", name);
+    datagram_counters(link, take_counter, &o);
+    return o.count;
 }
 
 // It is not said that nothing is handed up: a process of this user may hand on what it likes.
@@ -644,6 +652,7 @@ static void nonsense_of_another_process_does_no_harm(void **state)
         datagram_wait(link, 0);
     }
     assert_int_equal(open_descriptors(), before);
+    assert_in_range(counted(link, "strangers"), 1, 4000); // the others make sense to it
     link_of_worker = link;
     send_packets(&(struct order){.qp_num = link->qp_num_first, .count = 1});
     unsigned count = 0;
