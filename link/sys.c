@@ -332,10 +332,18 @@ void sys_nap(duration_ns time_ns)
 
 bool sys_wait_in(int fd, duration_ns timeout_ns)
 {
+    return sys_wait_in_left(fd, &timeout_ns);
+}
+
+// Linux itself says in the time what is left of it; it is the C library that does not.
+bool sys_wait_in_left(int fd, duration_ns *left_ns)
+{
     struct pollfd it = {.fd = fd, .events = POLLIN};
-    struct timespec t = {.tv_sec = (time_t)(timeout_ns / NS_PER_S),
-                         .tv_nsec = (long)(timeout_ns % NS_PER_S)};
-    return CALL(SYS_ppoll, &it, 1, &t, NULL, 0) > 0;
+    struct timespec t = {.tv_sec = (time_t)(*left_ns / NS_PER_S),
+                         .tv_nsec = (long)(*left_ns % NS_PER_S)};
+    const bool is_there = CALL(SYS_ppoll, &it, 1, &t, NULL, 0) > 0;
+    *left_ns = (duration_ns)t.tv_sec * NS_PER_S + (duration_ns)t.tv_nsec;
+    return is_there;
 }
 
 bool sys_has_hung_up(int fd)

@@ -86,6 +86,8 @@ void sys_nap(duration_ns time_ns);
 
 // Whether there is something to read within `timeout_ns`.
 bool sys_wait_in(int fd, duration_ns timeout_ns);
+// The same within `*left_ns`, of which is taken how long that was.
+bool sys_wait_in_left(int fd, duration_ns *left_ns);
 
 // Whether nobody has the other end of a pipe any more.
 bool sys_has_hung_up(int fd);

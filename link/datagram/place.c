@@ -18,8 +18,9 @@ enum {
     SOURCE_PORT_COUNT = 0x4000,
 };
 
-// How long other processes are waited for: each, and all.
+// How long other processes are waited for: each, and all; and what another message counts as.
 static const duration_ns answer_ns = 250 * NS_PER_MS, turn_ns = 5 * NS_PER_MS;
+static const duration_ns aside_ns = 200 * NS_PER_US;
 enum { TURNS_MAX = 2000, SILENT_MAX = 8 };
 
 /* ---- the sockets of an address --------------------------------------------------------------- */
@@ -62,14 +63,17 @@ void datagram_message_answer(struct datagram_udp *d, const struct datagram_share
 }
 
 // What comes of a question to `slot`: 0 and the sockets, -ENOENT: it has none, -ETIMEDOUT: it is
-// silent, or -EMFILE. Who was silent before may have found the time by now.
+// silent, or -EMFILE. Who was silent before may have found the time by now. However much others say
+// meanwhile, and strangers, it is not waited for longer.
 static int answer_wait(struct datagram_udp *d, unsigned slot, struct datagram_place *place)
 {
     struct datagram_share_message m;
+    duration_ns left_ns = answer_ns;
     int fds[DATAGRAM_SHARE_FDS];
     do {
         m.fds = fds;
-        datagram_share_receive(&d->share, answer_ns, &m);
+        datagram_share_await(&d->share, &left_ns, &m);
+        left_ns -= left_ns < aside_ns ? left_ns : aside_ns;
         bool is_about_it =
             m.kind != DATAGRAM_SHARE_NOTHING && datagram_addr_is(&m.addr, &place->local);
         if (m.kind == DATAGRAM_SHARE_GIVE && is_about_it) {
@@ -86,7 +90,7 @@ static int answer_wait(struct datagram_udp *d, unsigned slot, struct datagram_pl
         if (m.kind == DATAGRAM_SHARE_NONE && is_about_it && m.from == slot) {
             return -ENOENT;
         }
-    } while (m.kind != DATAGRAM_SHARE_NOTHING);
+    } while (m.kind != DATAGRAM_SHARE_NOTHING && left_ns > 0);
     return -ETIMEDOUT;
 }
 

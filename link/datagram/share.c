@@ -342,9 +342,15 @@ static void message_take(struct datagram_share *s, struct datagram_share_message
 void datagram_share_receive(struct datagram_share *s, duration_ns timeout_ns,
                             struct datagram_share_message *ret)
 {
+    datagram_share_await(s, &timeout_ns, ret);
+}
+
+void datagram_share_await(struct datagram_share *s, duration_ns *left_ns,
+                          struct datagram_share_message *ret)
+{
     ret->kind = DATAGRAM_SHARE_NOTHING;
     ret->fd_count = 0;
-    if (timeout_ns == 0 || sys_wait_in(s->fd, timeout_ns)) {
+    if (*left_ns == 0 || sys_wait_in_left(s->fd, left_ns)) {
         message_take(s, ret);
     }
 }

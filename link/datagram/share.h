@@ -104,3 +104,6 @@ int datagram_share_hand_on(const struct datagram_share *s, unsigned slot,
 // descriptors that come are closed.
 void datagram_share_receive(struct datagram_share *s, duration_ns timeout_ns,
                             struct datagram_share_message *ret);
+// The same within `*left_ns`, of which is taken how long that was.
+void datagram_share_await(struct datagram_share *s, duration_ns *left_ns,
+                          struct datagram_share_message *ret);

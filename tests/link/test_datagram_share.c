@@ -20,6 +20,7 @@
 
 #include "base/bytes.h"
 #include "base/prng.h"
+#include "link/datagram/share.h"
 #include "link/datagram/udp.h"
 #include "wire/icrc.h"
 
@@ -436,6 +437,39 @@ static void address_of_a_stopped_process_alone_is_in_use(void **state)
     assert_int_equal(open_at(&workers[1], 1), 0);
 }
 
+// Says to the process in `slot` again and again that it is here, itself in a slot that answers
+// nobody, until it is killed or that has been for too long.
+static pid_t chatterer_start(unsigned slot)
+{
+    enum { GAP_US = 20000, WORDS_MAX = 1000 };
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct datagram_share share;
+        const int error = datagram_share_init(&share, port);
+        for (unsigned i = 0; error == 0 && i < WORDS_MAX; i++) {
+            datagram_share_come(&share, slot);
+            usleep(GAP_US);
+        }
+        _exit(0);
+    }
+    return pid;
+}
+
+// Who waits for its answer hears of others meanwhile, and waits no longer for that.
+static void stopped_process_is_passed_by_whatever_others_say(void **state)
+{
+    start_all(1);
+    assert_int_equal(kill(workers[0].pid, SIGSTOP), 0);
+    worker_start(&workers[1], 0);
+    assert_int_equal(number_of(&workers[1]) >> 16, 1); // its slot
+    const pid_t chatterer = chatterer_start(1);
+    assert_int_equal(open_at(&workers[1], 1), -EADDRINUSE);
+    assert_int_equal(waitpid(chatterer, NULL, WNOHANG), 0); // it still talks
+    kill(chatterer, SIGKILL);
+    assert_int_equal(waitpid(chatterer, NULL, 0), chatterer);
+}
+
 // Others go on as if it were not there: also with what is for all, of which it takes no more.
 static void stopped_process_holds_up_nobody(void **state)
 {
@@ -679,6 +713,7 @@ int main(void)
         SHARE_TEST(sockets_outlive_every_process),
         SHARE_TEST(stopped_process_is_passed_by),
         SHARE_TEST(address_of_a_stopped_process_alone_is_in_use),
+        SHARE_TEST(stopped_process_is_passed_by_whatever_others_say),
         SHARE_TEST(processes_come_and_go_and_packets_find_them),
         SHARE_TEST(stopped_process_holds_up_nobody),
         SHARE_TEST(process_that_lacks_a_socket_gives_no_wrong_ones),

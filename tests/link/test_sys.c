@@ -233,6 +233,9 @@ static void waits_and_naps_last_as_long_as_they_say(void **state)
     instant_ns before = clock_now();
     assert_false(sys_wait_in(fds[0], 3 * NS_PER_MS));
     assert_in_range(clock_now() - before, 3 * NS_PER_MS, NS_PER_S);
+    duration_ns all_ns = 3 * NS_PER_MS;
+    assert_false(sys_wait_in_left(fds[0], &all_ns));
+    assert_int_equal(all_ns, 0);
     before = clock_now();
     sys_nap(3 * NS_PER_MS);
     assert_in_range(clock_now() - before, 3 * NS_PER_MS, NS_PER_S);
@@ -241,6 +244,9 @@ static void waits_and_naps_last_as_long_as_they_say(void **state)
     assert_in_range(clock_now() - before, NS_PER_S + NS_PER_MS, 2 * NS_PER_S);
     assert_int_equal(sys_write(fds[1], "x", 1), 1);
     assert_true(sys_wait_in(fds[0], 0));
+    duration_ns left_ns = NS_PER_S;
+    assert_true(sys_wait_in_left(fds[0], &left_ns));
+    assert_in_range(left_ns, 1, NS_PER_S);
     assert_false(sys_has_hung_up(fds[0]));
     sys_close(fds[1]);
     assert_true(sys_has_hung_up(fds[0]));
