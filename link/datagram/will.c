@@ -210,13 +210,20 @@ static bool is_memory(int fd)
     return sys_fcntl(fd, F_GET_SEALS, 0) >= 0;
 }
 
+// And only from a pipe: a socket may report an error, and have nothing to read for ever.
+static bool is_pipe(int fd)
+{
+    return sys_fcntl(fd, F_GETPIPE_SZ, 0) >= 0;
+}
+
 // Who had the slot before may have ended without our having noticed yet. Otherwise it is the same
 // one: it has shown its will when it made it, and again since we have come.
 void datagram_estate_take(struct datagram_udp *d, const struct datagram_share_message *m)
 {
     struct datagram_estate *e = &d->estates[m->from];
     const bool is_known = e->inlet.fd >= 0 && !sys_has_hung_up(e->inlet.fd);
-    const bool is_will = m->fd_count == DATAGRAM_SHARE_WILL_FDS && is_memory(m->fds[0]);
+    const bool is_will =
+        m->fd_count == DATAGRAM_SHARE_WILL_FDS && is_memory(m->fds[0]) && is_pipe(m->fds[1]);
     d->share.strangers += !is_will;
     if (!is_will || is_known) {
         sys_close_fds(m->fds, m->fd_count);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -128,6 +129,25 @@ static void will_that_is_no_memory_is_refused(void **state)
     datagram_destroy(link);
 }
 
+// A socket may report an error with nothing to read: who then reads may wait for ever.
+static void will_whose_word_is_in_no_pipe_is_refused(void **state)
+{
+    struct datagram_link *link = link_make();
+    struct datagram_share liar;
+    int memory = memfd_create("will", MFD_CLOEXEC), ends[2];
+    assert_int_equal(datagram_share_init(&liar, port()), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    assert_int_equal(datagram_share_show(&liar, 0, (int[]){memory, ends[0]}), 0);
+    close(memory);
+    close(ends[0]);
+    look(link);
+    struct pollfd end = {.fd = ends[1]};
+    assert_int_equal(poll(&end, 1, 0), 1); // nobody has its other end
+    close(ends[1]);
+    datagram_share_fini(&liar);
+    datagram_destroy(link);
+}
+
 static void no_descriptor_is_left(void **state)
 {
     descriptors_note();
@@ -143,6 +163,7 @@ int main(void)
         cmocka_unit_test(nothing_is_sent_for_who_ends_in_order),
         cmocka_unit_test(one_of_the_others_sends_for_who_ends_without_a_word),
         cmocka_unit_test(will_that_is_no_memory_is_refused),
+        cmocka_unit_test(will_whose_word_is_in_no_pipe_is_refused),
         cmocka_unit_test(no_descriptor_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
