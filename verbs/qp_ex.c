@@ -163,7 +163,10 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ibv_qp, struct ibv_ah *ah, uint32_t
     if (qp->wr_current == NULL) {
         return;
     }
-    int error = front_address_fill(qp, qp->wr_current, ah, remote_qpn, remote_qkey);
+    const bool is_of_datagrams = qp->qp.qp_type == IBV_QPT_UD; // others have no room for it
+    const int error = is_of_datagrams
+                          ? front_address_fill(qp, qp->wr_current, ah, remote_qpn, remote_qkey)
+                          : EINVAL;
     if (error != 0) {
         wr_refuse(qp, error);
     }
@@ -183,6 +186,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ibv_qp, size_t num_sge, const stru
         wr_refuse(qp, EINVAL);
         return;
     }
+    wqe->flags &= ~(uint32_t)WQE_INLINE; // what may have been said before is no more
     wqe->sge_count = (uint32_t)num_sge;
     if (num_sge > 0) {
         memcpy(wqe->sge, sg_list, num_sge * sizeof *sg_list);

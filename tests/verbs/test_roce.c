@@ -278,6 +278,32 @@ static void extended_queue_pair_says_to_whom(void **state)
     assert_int_equal(ibv_destroy_qp(b), 0);
 }
 
+static void address_is_refused_where_there_is_a_connection(void **state)
+{
+    struct ibv_qp_init_attr_ex attr = {
+        .send_cq = bench.cq,
+        .recv_cq = bench.cq,
+        .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+        .qp_type = IBV_QPT_RC,
+        .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+        .pd = bench.pd,
+        .send_ops_flags = IBV_QP_EX_WITH_SEND,
+    };
+    struct ibv_qp *qp = ibv_create_qp_ex(bench.context, &attr);
+    struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+    assert_non_null(qp);
+    assert_int_equal(
+        ibv_modify_qp(qp, &init,
+                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+        0);
+    struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+    ibv_wr_start(ex);
+    ibv_wr_send(ex);
+    ibv_wr_set_ud_addr(ex, ah, qp->qp_num, ROCE_QKEY);
+    assert_int_equal(ibv_wr_complete(ex), EINVAL);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 static void other_operations_than_sends_are_refused(void **state)
 {
     struct ibv_qp *qp = roce_ud_ready(&bench);
@@ -442,6 +468,7 @@ int main(void)
         CASE(answer_finds_its_way_by_the_completion),
         CASE(datagram_with_another_qkey_is_dropped),
         CASE(extended_queue_pair_says_to_whom),
+        CASE(address_is_refused_where_there_is_a_connection),
         CASE(other_operations_than_sends_are_refused),
         CASE(one_shot_commands_are_for_connections),
         CASE(work_posted_in_reset_is_refused),

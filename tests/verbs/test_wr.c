@@ -74,6 +74,28 @@ static void several_requests_are_posted_together(void **state)
     assert_int_equal(bench_poll(p->a.cq).wr_id, 11);
 }
 
+static void payload_that_is_said_last_is_sent(void **state)
+{
+    struct pair *p = *state;
+    memcpy(p->a.buf, "0123456789abcdef", 16);
+    pair_post_recv(&p->b, 1, 0, 64);
+    pair_post_recv(&p->b, 2, 64, 64);
+    struct ibv_qp_ex *qp = start(p, 1);
+    ibv_wr_send(qp);
+    ibv_wr_set_inline_data(qp, (void *)"inline", 7);
+    ibv_wr_set_sge(qp, p->a.mr->lkey, (uintptr_t)p->a.buf, 16);
+    ibv_wr_send(qp);
+    ibv_wr_set_sge(qp, p->a.mr->lkey, (uintptr_t)p->a.buf, 16);
+    ibv_wr_set_inline_data(qp, (void *)"inline", 7);
+    assert_int_equal(ibv_wr_complete(qp), 0);
+    assert_int_equal(bench_poll(p->b.cq).byte_len, 16);
+    assert_int_equal(bench_poll(p->b.cq).byte_len, 7);
+    assert_memory_equal(p->b.buf, "0123456789abcdef", 16);
+    assert_string_equal((char *)p->b.buf + 64, "inline");
+    bench_poll(p->a.cq);
+    bench_poll(p->a.cq);
+}
+
 static void request_without_payload_has_none(void **state)
 {
     struct pair *p = *state;
@@ -285,6 +307,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(several_requests_are_posted_together),
+        CASE(payload_that_is_said_last_is_sent),
         CASE(request_without_payload_has_none),
         CASE(read_and_atomic_bring_results),
         CASE(window_is_bound_and_invalidated),
