@@ -335,7 +335,8 @@ static void configure(struct nvme_controller *c, uint32_t cc)
         c->csts = is_possible(c, cc) ? NVME_CSTS_RDY : NVME_CSTS_CFS;
     } else if (was_enabled && !is_enabled) {
         c->csts = 0;
-        c->enabled_events = c->pending_events = c->masked_events = 0;
+        c->enabled_events = NVME_EVENT_RESERVATION; // which no host enables
+        c->pending_events = c->masked_events = 0;
         nvme_controller_end_io(c, "the host has reset its controller");
     }
     // Nothing waits in volatile memory here that a Flush has not been sent for.

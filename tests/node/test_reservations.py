@@ -237,6 +237,24 @@ def hosts_are_told_what_became_of_their_registrations():
 
 
 @case
+def a_host_that_has_reset_its_controller_is_told_too():
+    with hosts() as (node, one, two):
+        assert (one.register(1), two.register(2)) == (OK, OK)
+        cntlid, = struct.unpack_from('<H', two.admin.identify(1).data, 78)
+        assert (two.admin.set(nvme.CC, 0).status, two.queue.is_ended()) == (OK, True)
+        assert two.admin.set(nvme.CC, nvme.ENABLE).status == OK
+        with nvme.Queue(node.address) as queue:
+            said = queue.connect(node.nqn, 'nqn.2026-11.test:2', 1, 128, cntlid, hostid=TWO)
+            assert said.status == OK, hex(said.status)
+            assert two.admin.feature(0x82, 0, 1).status == OK  # none is masked
+            assert (one.acquire(3, 1), one.release(3, 1)) == (OK, OK)
+            two.listen()
+            two.admin.capsule(sqe(nvme.KEEP_ALIVE, 78))  # is answered behind what is told
+            assert (two.admin.answer().cid, two.admin.answer().cid) == (77, 78)
+            assert two.notice() == (2, 0, 1)
+
+
+@case
 def initiators_hosts_and_nbd_clients_obey_each_other():
     with Nvme('--iscsi=127.0.0.1:0', 'disk=ram:1M') as node, contextlib.ExitStack() as stack:
         url = next(uri for uri in node.status()['volumes'][0]['uris'] if uri.startswith('iscsi:'))
