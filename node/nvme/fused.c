@@ -37,15 +37,20 @@ static bool is_same_range(const struct nvme_command *compare, const struct nvme_
            get_le32(compare->sqe + NVME_SQE_OFF_NSID) == get_le32(write->sqe + NVME_SQE_OFF_NSID);
 }
 
+static bool names_sgl(const struct nvme_command *command)
+{
+    return (command->sqe[NVME_SQE_OFF_FLAGS] & NVME_SQE_PSDT_MASK) == NVME_SQE_PSDT_SGL;
+}
+
 // Refuses one of them, by itself. NULL: neither.
 static struct nvme_command *refuse(struct nvme_command *compare, struct nvme_command *write,
                                    uint64_t *ret_offset, uint64_t *ret_len)
 {
-    if (compare->sqe[NVME_SQE_OFF_OPCODE] != NVME_IO_COMPARE) {
+    if (!names_sgl(compare) || compare->sqe[NVME_SQE_OFF_OPCODE] != NVME_IO_COMPARE) {
         fail(compare, NVME_INVALID_FIELD, NVME_SQE_OFF_FLAGS);
         return compare;
     }
-    if (write->sqe[NVME_SQE_OFF_OPCODE] != NVME_IO_WRITE) {
+    if (!names_sgl(write) || write->sqe[NVME_SQE_OFF_OPCODE] != NVME_IO_WRITE) {
         fail(write, NVME_INVALID_FIELD, NVME_SQE_OFF_FLAGS);
         return write;
     }

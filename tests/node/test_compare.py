@@ -100,6 +100,12 @@ def a_fused_pair_that_is_none_is_refused():
         for cid, flags, opcode in ((1, FIRST, COMPARE), (2, SECOND, nvme.WRITE)):
             queue.capsule(fuse(flags, opcode, 0, 1026, long, cid))
         assert statuses(queue) == (FAILED_FUSED, TOO_LONG)
+        for wrong, expected in ((0, (INVALID_FIELD, FAILED_FUSED)),  # where data are: by no SGL
+                                (1, (FAILED_FUSED, INVALID_FIELD))):
+            for cid, flags, opcode in ((1, FIRST, COMPARE), (2, SECOND, nvme.WRITE)):
+                flags &= 3 if cid == wrong + 1 else 0xff
+                queue.capsule(fuse(flags, opcode, 0, 1, one, cid), bytes(512))
+            assert statuses(queue) == expected, expected
         # One alone, whichever it is; three at once; and none but these two are ever fused.
         assert queue.ask(fuse(SECOND, nvme.WRITE, 0, 1, one, 1), OLD).status == MISSING_FUSED
         for flags, opcode in ((FIRST, COMPARE), (0x40, nvme.FLUSH)):
