@@ -52,6 +52,13 @@ static uint32_t window_of(uint32_t path_mtu)
                                                             : WEFT_WINDOW_LEN / path_mtu;
 }
 
+void rc_greeting_widen(struct rc *rc)
+{
+    if (rc->greeting.is_known) {
+        congestion_widen(&rc->req.congestion, window_of(rc_pmtu(rc)));
+    }
+}
+
 void rc_greeting_take(struct rc *rc, const struct roce_packet *p)
 {
     struct rc_greeting *g = &rc->greeting;
@@ -70,7 +77,7 @@ void rc_greeting_take(struct rc *rc, const struct roce_packet *p)
     *newest = mark;
     if (++g->heard == GREETINGS_NEEDED) {
         g->is_known = true;
-        congestion_widen(&rc->req.congestion, window_of(rc_pmtu(rc)));
+        rc_greeting_widen(rc);
         rc->counters.peers_known++;
         TRACE(rc->config.wq.trace, TRACE_QP, "qp %u: the peer is a weft end too",
               rc->config.wq.qp_num);

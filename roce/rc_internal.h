@@ -502,4 +502,6 @@ void rc_greeting_begin(struct rc *rc); // a new connection
 // What a packet that leaves is greeted with; 0: nothing.
 uint8_t rc_greeting_of(struct rc *rc, const struct bth *bth);
 void rc_greeting_take(struct rc *rc, const struct roce_packet *p);
+// More may be out towards a peer that is known; also if it was before sending began.
+void rc_greeting_widen(struct rc *rc);
 bool rc_greeting_is_right(const struct rc *rc, const struct roce_packet *p);

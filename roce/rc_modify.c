@@ -121,6 +121,7 @@ static void begin_receiving(struct rc *rc)
 static void begin_sending(struct rc *rc)
 {
     rc_requester_begin(rc, rc->attributes.sq_psn);
+    rc_greeting_widen(rc);
 }
 
 static void go_on_sending(struct rc *rc)

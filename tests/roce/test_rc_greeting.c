@@ -137,6 +137,19 @@ static void more_is_out_towards_a_weft_end(void **state)
     rc_end_close(e);
 }
 
+// A server's queue pair is in RTR for a while, and hears its client's first Writes there.
+static void also_by_who_was_met_before_it_could_send(void **state)
+{
+    const struct qp_change to_rts = {
+        .mask = QP_CHANGE_STATE | QP_CHANGE_SQ_PSN, .state = QP_RTS, .sq_psn = RC_END_PSN};
+    struct rc_end *e =
+        rc_end_open(&(struct rc_end_options){.pmtu = 256, .is_one_host = true, .state = QP_RTR});
+    rc_end_meet(e);
+    assert_int_equal(e->t->ops->modify(e->t, &to_rts, e->now), 0);
+    assert_int_equal(most_out(e), 240);
+    rc_end_close(e);
+}
+
 // Whose packets are large: bursts of them are as long.
 static void fewer_of_4_KiB_are_out(void **state)
 {
@@ -168,6 +181,7 @@ int main(void)
         cmocka_unit_test(the_same_packet_again_greets_nobody),
         cmocka_unit_test(a_stranger_with_bits_of_its_own_is_none),
         cmocka_unit_test(more_is_out_towards_a_weft_end),
+        cmocka_unit_test(also_by_who_was_met_before_it_could_send),
         cmocka_unit_test(fewer_of_4_KiB_are_out),
         cmocka_unit_test(a_plain_end_neither_greets_nor_knows),
     };
