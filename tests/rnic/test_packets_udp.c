@@ -35,7 +35,7 @@ static void meet(struct rnic *rnic)
     }
 }
 
-// The device's thread looks before its maker has it: whose it is, is to be seen once it is expected.
+// The device's thread looks before its maker has it: whose it is, is seen once it is expected.
 static instant_ns clock_of_tests(void *ctx)
 {
     if (atomic_load(&is_expected)) {
