@@ -467,6 +467,36 @@ static void octets_are_shared_evenly_whatever_the_sizes(void **state)
     close_all(f);
 }
 
+// Who wanted little each time it waited has no more than a quantum when it wants much.
+static void what_is_left_of_a_quantum_is_not_saved_up(void **state)
+{
+    (void)state;
+    struct fixture *f = open_with(1, 0, 3);
+    for (unsigned i = 0; i < 20; i++) {
+        post(f, 2, 0, READ_KIND_READ, 1);
+        assert_int_equal(issue(f, 2), 1); // the only context
+        post(f, 0, 0, READ_KIND_READ, 1);
+        assert_int_equal(issue(f, 0), 0);
+        answer_whole(f);
+        assert_int_equal(issue(f, 0), 1);
+        answer_whole(f);
+    }
+    post(f, 2, 0, READ_KIND_READ, 1);
+    issue(f, 2);
+    for (unsigned k = 0; k < 4; k++) {
+        post(f, 0, k, READ_KIND_READ, ALLOTMENT);
+        post(f, 1, k, READ_KIND_READ, ALLOTMENT);
+    }
+    issue(f, 0);
+    issue(f, 1);
+    for (unsigned i = 0; i < 8; i++) {
+        answer_whole(f);
+        issue_all(f);
+        assert_ptr_equal(f->whose[0], &f->reader[i % 2]);
+    }
+    close_all(f);
+}
+
 static void requests_of_no_octets_are_not_free(void **state)
 {
     (void)state;
@@ -661,6 +691,7 @@ int main(void)
         cmocka_unit_test(while_others_wait_a_read_has_one_request_out),
         cmocka_unit_test(a_flow_waits_for_one_quantum_of_each_flow_before_it),
         cmocka_unit_test(octets_are_shared_evenly_whatever_the_sizes),
+        cmocka_unit_test(what_is_left_of_a_quantum_is_not_saved_up),
         cmocka_unit_test(requests_of_no_octets_are_not_free),
         cmocka_unit_test(a_short_answer_is_carried_on_with_the_same_context),
         cmocka_unit_test(a_granted_window_is_named_by_the_allotment_of_its_issue),

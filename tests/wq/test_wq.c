@@ -298,6 +298,62 @@ static void requests_that_may_leave_are_work_behind_the_last_entry(void **state)
     queues_close(q);
 }
 
+// The first of a Read's requests is on its way, the second waits for its answer.
+static struct read_context *begin_read_of_two(struct queues *q)
+{
+    struct transport_work work;
+    wq_set_ord(&q->wq, 1);
+    q->wq.reads.allotment_len = 60;
+    post_read(q, 100);
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_REQUEST);
+    wq_request_put(&q->wq, work.context, 1);
+    return work.context;
+}
+
+static void answer(struct queues *q, struct read_context *context)
+{
+    context->arrived_len = context->length;
+    wq_request_answered(&q->wq, context);
+}
+
+static void a_fence_holds_until_the_last_part_of_the_read_is_answered(void **state)
+{
+    const uint32_t lengths[PIECE_COUNT] = {10, 20, 30, 40, 50};
+    struct queues *q = queues_open();
+    struct transport_work work;
+    struct read_context *first = begin_read_of_two(q);
+    post_write(q, 1, lengths);
+    wq_send_at(&q->wq, 1)->flags |= WQE_FENCE;
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_NOTHING);
+    assert_false(wq_has_entry(&q->wq));
+    answer(q, first);
+    assert_false(wq_has_entry(&q->wq));
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_REQUEST);
+    wq_request_put(&q->wq, work.context, 2);
+    answer(q, work.context);
+    assert_true(wq_has_entry(&q->wq));
+    start(q);
+    wq_requests_forget(&q->wq);
+    queues_close(q);
+}
+
+static void a_message_is_next_if_no_request_is(void **state)
+{
+    const uint32_t lengths[PIECE_COUNT] = {10, 20, 30, 40, 50};
+    struct queues *q = queues_open();
+    assert_false(wq_has_message(&q->wq)); // there is none
+    struct read_context *first = begin_read_of_two(q);
+    post_write(q, 1, lengths);
+    assert_true(wq_has_message(&q->wq));
+    answer(q, first); // the second request may leave
+    assert_false(wq_has_message(&q->wq));
+    wq_requests_forget(&q->wq);
+    assert_true(wq_has_message(&q->wq));
+    wq_hold(&q->wq, q->wq.now + 1);
+    assert_false(wq_has_message(&q->wq));
+    queues_close(q);
+}
+
 static void an_entry_has_room_for_an_address_behind_its_payload(void **state)
 {
     struct queues *q = queues_open();
@@ -420,6 +476,8 @@ int main(void)
         cmocka_unit_test(one_that_needs_no_peer_is_refused_too),
         cmocka_unit_test(nothing_leaves_while_it_is_held),
         cmocka_unit_test(requests_that_may_leave_are_work_behind_the_last_entry),
+        cmocka_unit_test(a_fence_holds_until_the_last_part_of_the_read_is_answered),
+        cmocka_unit_test(a_message_is_next_if_no_request_is),
         cmocka_unit_test(an_entry_has_room_for_an_address_behind_its_payload),
         cmocka_unit_test(a_send_queue_may_go_on_after_an_error),
         cmocka_unit_test(who_was_chosen_to_be_measured_is_told_of_when_it_succeeds),
