@@ -252,6 +252,20 @@ static void ack_of_a_probe_tells_whether_it_repaired_a_loss(void **state)
     }
 }
 
+// The next sample allows another, whatever becomes of the octets of the one before.
+static void probe_that_is_forgotten_stands_in_the_way_of_no_other(void **state)
+{
+    (void)state;
+    for (unsigned is_retrans = 0; is_retrans < 2; is_retrans++) {
+        begin();
+        tcp_loss_on_probe_sent(&loss, 1000, 1, is_retrans);
+        tcp_loss_forget_probe(&loss);
+        loss.tlp.has_new_rtt = true; // as an ACK with a sample does
+        assert_true(tcp_loss_may_probe(&loss));
+        assert_false(tcp_loss_on_probe_ack(&loss, 1001, false, false));
+    }
+}
+
 static void third_duplicate_is_a_loss_and_only_that_one(void **state)
 {
     (void)state;
@@ -275,6 +289,7 @@ int main(void)
         cmocka_unit_test(segment_below_the_highest_that_arrived_shows_reordering),
         cmocka_unit_test(probe_waits_two_round_trips_and_for_a_delayed_ack),
         cmocka_unit_test(ack_of_a_probe_tells_whether_it_repaired_a_loss),
+        cmocka_unit_test(probe_that_is_forgotten_stands_in_the_way_of_no_other),
         cmocka_unit_test(third_duplicate_is_a_loss_and_only_that_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -489,6 +489,40 @@ static void what_was_offered_is_accepted_although_a_scaled_window_cannot_say_it_
     script_close(&s);
 }
 
+static void window_of_two_segments(struct script *script)
+{
+    script->config.window_len = script->config.buffer_len = 2 * SCRIPT_MSS;
+}
+
+static void duplicate_that_ends_with_the_window_is_a_duplicate(void **state)
+{
+    (void)state;
+    script_open(&s, window_of_two_segments);
+    peer_data(&s, 1001, 1000);
+    expect_sack(&s, 1, 1, 1001, 2001);
+    peer_data(&s, 1001, 1000);
+    expect_sack(&s, 1, 2, 1001, 2001, 1001, 2001);
+    assert_int_equal(refusals(&s, TCP_REFUSED_DUPLICATE), 1);
+    assert_int_equal(refusals(&s, TCP_REFUSED_NOT_ACCEPTABLE), 0);
+    script_close(&s);
+}
+
+static void window_below_two_segments(struct script *script)
+{
+    script->config.window_len = script->config.buffer_len = SCRIPT_MSS * 3 / 2;
+}
+
+// RFC 9293 section 3.8.6.2.2: half of it is enough, if that is less than a segment.
+static void half_of_a_small_window_is_worth_telling(void **state)
+{
+    (void)state;
+    script_open(&s, window_below_two_segments);
+    peer_data(&s, 1, SCRIPT_MSS);
+    script_wait(&s, NS_PER_S);
+    assert_int_equal(next_segment(&s)->header.window, SCRIPT_MSS * 3 / 2);
+    script_close(&s);
+}
+
 static void small_buffer(struct script *script)
 {
     script->config.buffer_len = 1500;
@@ -632,6 +666,8 @@ int main(void)
         cmocka_unit_test(holes_are_counted_as_they_open_merge_and_close),
         cmocka_unit_test(stalled_port_is_asked_no_more_even_when_nothing_could_be_kept),
         cmocka_unit_test(what_was_offered_is_accepted_although_a_scaled_window_cannot_say_it_again),
+        cmocka_unit_test(duplicate_that_ends_with_the_window_is_a_duplicate),
+        cmocka_unit_test(half_of_a_small_window_is_worth_telling),
         cmocka_unit_test(what_finds_no_room_in_the_buffer_is_not_acknowledged),
         cmocka_unit_test(buffer_wraps_round_its_end),
         cmocka_unit_test(fin_is_held_until_all_before_it_is_there),

@@ -49,6 +49,18 @@ static void single_sack_is_enough_after_a_quarter_of_a_round_trip(void **state)
     script_close(&s);
 }
 
+static void what_is_sent_meanwhile_does_not_put_off_the_end_of_that_quarter(void **state)
+{
+    (void)state;
+    open_with(2, NULL);
+    peer_sack(&s, 1001, 2001, 3001, 0, 0);
+    user_send(&s, 1000, 0);
+    expect_data(&s, 3001, 1000);
+    script_wait(&s, 3 * NS_PER_MS);
+    expect_data(&s, 1001, 1000);
+    script_close(&s);
+}
+
 static void reordering_within_the_window_costs_nothing(void **state)
 {
     (void)state;
@@ -404,6 +416,22 @@ static void without_sack(struct script *script)
     script->peer.sack_permitted = false;
 }
 
+// RFC 6298 section 5.3.
+static void acknowledgement_of_new_octets_starts_the_timeout_anew(void **state)
+{
+    (void)state;
+    script_open(&s, without_sack); // so that no probe goes before it
+    user_send(&s, 2000, 0);
+    skip_all();
+    script_wait(&s, 150 * NS_PER_MS);
+    peer_ack(&s, 1001);
+    script_wait(&s, tcp_rtt_rto(&s.tcb->rtt) - 1);
+    expect_nothing(&s);
+    script_wait(&s, 1);
+    expect_data(&s, 1001, 1000);
+    script_close(&s);
+}
+
 static void timeout_that_was_not_needed_is_taken_back(void **state)
 {
     (void)state;
@@ -517,6 +545,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(third_segment_sacked_behind_a_hole_brings_it_again),
         cmocka_unit_test(single_sack_is_enough_after_a_quarter_of_a_round_trip),
+        cmocka_unit_test(what_is_sent_meanwhile_does_not_put_off_the_end_of_that_quarter),
         cmocka_unit_test(reordering_within_the_window_costs_nothing),
         cmocka_unit_test(reordering_once_seen_makes_it_wait_beyond_three_sacks),
         cmocka_unit_test(lost_retransmission_is_found_by_what_was_sent_after_it),
@@ -539,6 +568,7 @@ int main(void)
         cmocka_unit_test(what_the_link_takes_of_reneged_octets_is_what_was_sent),
         cmocka_unit_test(fin_behind_reneged_octets_goes_with_the_last_of_them),
         cmocka_unit_test(recovery_that_was_not_needed_is_taken_back),
+        cmocka_unit_test(acknowledgement_of_new_octets_starts_the_timeout_anew),
         cmocka_unit_test(timeout_that_was_not_needed_is_taken_back),
         cmocka_unit_test(three_duplicate_acks_do_without_sack),
         cmocka_unit_test(duplicate_acks_let_new_octets_go),

@@ -32,11 +32,16 @@ static void put(struct prng *prng, struct tcp_sendq *q)
     struct iovec iov[2] = {{stream + q->end, first}, {stream + q->end + first, len - first}};
     unsigned flags = prng_below(prng, 4); // record, reference
     tcp_seq before = q->end;
+    unsigned pieces_before = q->piece_count;
+    bool is_first_copy = (flags & TCP_SEND_REFERENCE) == 0 && q->copies_len == 0;
     size_t room = tcp_sendq_room(q, 2, flags);
     size_t taken = tcp_sendq_put(q, iov, 2, flags);
     bool is_whole_only = (flags & TCP_SEND_RECORD) != 0;
     assert_int_equal(taken, room >= len ? len : is_whole_only ? 0 : room);
     assert_int_equal(q->end, before + taken);
+    if (taken > 0 && is_first_copy) { // the ring begins anew: its end cuts nothing
+        assert_int_equal(q->piece_count, pieces_before + 1);
+    }
     if (taken > 0 && is_whole_only) {
         is_start[before] = true;
     }
