@@ -185,6 +185,23 @@ static void peeking_twice_fetches_once(void **state)
     assert_int_equal(place.fetches, 1);
 }
 
+static void all_that_are_detached_let_go_whatever_stands_before_them(void **state)
+{
+    struct fixture *f = *state;
+    struct place other, detached[3];
+    struct cqe got[4];
+    push_with_place(f, &other, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        push_with_place(f, &detached[i], 2);
+    }
+    cq_detach(f->cq, 2);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(detached[i].fetches, 1);
+    }
+    assert_int_equal(other.fetches, 0);
+    assert_int_equal(cq_poll(f->cq, got, 4), 4); // they stay
+}
+
 static void purged_and_detached_entries_let_go_of_their_places(void **state)
 {
     struct fixture *f = *state;
@@ -449,6 +466,7 @@ int main(void)
         CQ_TEST(peeking_leaves_and_popping_takes),
         CQ_TEST(the_rest_of_an_entry_is_fetched_when_it_is_polled),
         CQ_TEST(peeking_twice_fetches_once),
+        CQ_TEST(all_that_are_detached_let_go_whatever_stands_before_them),
         CQ_TEST(purged_and_detached_entries_let_go_of_their_places),
         cmocka_unit_test(capacity_is_rounded_up),
         CQ_TEST(a_full_queue_is_in_error_for_good),
