@@ -128,6 +128,18 @@ static void who_waits_has_its_turn_in_the_order_of_coming(void **state)
     assert_true(may(2, 1));
 }
 
+static void room_is_promised_once(void **state)
+{
+    set(0, 10);
+    wait_for(1, 4);
+    wait_for(2, 4);
+    set(0, 5); // room for one of them
+    assert_int_equal(told[1], 1);
+    assert_int_equal(told[2], 0);
+    set(0, 2); // and for both
+    assert_int_equal(told[2], 1);
+}
+
 static void who_leaves_the_line_lets_the_next_pass(void **state)
 {
     set(0, 9);
@@ -186,6 +198,7 @@ int main(void)
         cmocka_unit_test_setup(each_has_the_same_part, begin),
         cmocka_unit_test_setup(who_had_something_out_lately_counts, begin),
         cmocka_unit_test_setup(who_waits_has_its_turn_in_the_order_of_coming, begin),
+        cmocka_unit_test_setup(room_is_promised_once, begin),
         cmocka_unit_test_setup(who_leaves_the_line_lets_the_next_pass, begin),
         cmocka_unit_test_setup(what_is_more_than_the_room_leaves_when_nothing_is_out, begin),
         cmocka_unit_test_setup(what_nobody_answers_is_written_off, begin),
