@@ -107,6 +107,19 @@ static void other_neighbour_options_are_no_address(void **state)
     }
 }
 
+static void a_solicitation_names_who_asks(void **state)
+{
+    (void)state;
+    struct nd_message m = advertisement(), got;
+    uint8_t buf[ND_LEN];
+    m.type = ICMPV6_NEIGHBOUR_SOLICITATION;
+    nd_message_emit(&m, 0, buf);
+    assert_int_equal(buf[ND_OFF_OPTIONS], 1); // RFC 4861 section 4.6.1: the source
+    buf[ND_OFF_OPTIONS] = 2;
+    assert_int_equal(nd_message_parse(span_of(buf, ND_LEN), &got), ICMP_PARSE_OK);
+    assert_false(got.has_eth);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -115,6 +128,7 @@ int main(void)
         cmocka_unit_test(neighbour_messages_read_as_they_are_written),
         cmocka_unit_test(neighbour_options_must_end_where_the_message_ends),
         cmocka_unit_test(other_neighbour_options_are_no_address),
+        cmocka_unit_test(a_solicitation_names_who_asks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
