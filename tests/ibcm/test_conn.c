@@ -265,6 +265,18 @@ static void a_listener_that_goes_away_refuses_whom_nobody_was_told_of(void **sta
     assert_int_equal(A->reason, IBCM_REASON_INVALID_SERVICE_ID);
 }
 
+static void a_listener_that_goes_away_leaves_whom_somebody_was_told_of(void **state)
+{
+    B->answer = NET_WAITS;
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(B->last, IBCM_EVENT_CONNECT_REQUEST);
+    ibcm_unlisten(B->ibcm, &B->listener, net.now);
+    assert_int_equal(ibcm_accept(B->ibcm, B->conn, &B->params, net.now), 0);
+    net_exchange(&net);
+    assert_int_equal(A->last, IBCM_EVENT_ESTABLISHED);
+}
+
 static void the_first_packet_of_data_stands_for_the_rtu(void **state)
 {
     net.lost_kind = IBCM_RTU;
@@ -540,6 +552,7 @@ int main(void)
         TEST(the_listener_at_the_very_address_goes_first),
         TEST(a_wildcard_of_one_family_takes_that_family_alone),
         TEST(a_listener_that_goes_away_refuses_whom_nobody_was_told_of),
+        TEST(a_listener_that_goes_away_leaves_whom_somebody_was_told_of),
         TEST(the_first_packet_of_data_stands_for_the_rtu),
         TEST(either_end_can_end_it),
         TEST(both_ends_can_end_it_at_once),
