@@ -172,6 +172,31 @@ static void a_terminate_with_a_header_names_its_request(void **state)
     pair_close(p);
 }
 
+// Both wrote there; the first has left, and waits only for the Read before it to be reported.
+static void what_is_done_is_not_what_a_terminate_names(void **state)
+{
+    (void)state;
+    struct pair *p = pair_open(NULL);
+    pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, 64, 0);
+    pair_post_op(p, &p->a, 2, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 64, 4096);
+    pair_post_op(p, &p->a, 3, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 64, 4096);
+    pair_output(p, &p->a);
+    pair_hand(p, &p->a); // the request
+    pair_hand(p, &p->a); // and the first Write
+    struct craft write =
+        craft_tagged(RDMAP_WRITE, p->b.stag, (uintptr_t)p->b.memory + 4100, true, NULL, 0);
+    struct rdmap_offender offender = rdmap_offender_of(span_of(write.octets, write.len));
+    struct terminate t = rdmap_terminate_make(TERM_DDP_INVALID_STAG, &offender);
+    struct craft c = craft_terminate(&t, false);
+    pair_inject(p, &p->a, c.octets, c.len);
+    pair_drop_batch(&p->a);
+    qp_on_llp_closed(p->a.qp, QP_CLOSE_LOCAL, p->now);
+    pair_expect(p->a.send_cq, 1, WC_WR_FLUSH_ERR);
+    pair_expect(p->a.send_cq, 2, WC_WR_FLUSH_ERR); // with the Read
+    pair_expect(p->a.send_cq, 3, WC_REM_ACCESS_ERR);
+    pair_close(p);
+}
+
 static void a_send_is_known_again_by_its_number(void **state)
 {
     (void)state;
@@ -246,6 +271,7 @@ int main(void)
         cmocka_unit_test(a_terminate_cuts_a_message_short),
         cmocka_unit_test(the_peers_terminate_gives_the_oldest_request_its_status),
         cmocka_unit_test(a_terminate_with_a_header_names_its_request),
+        cmocka_unit_test(what_is_done_is_not_what_a_terminate_names),
         cmocka_unit_test(a_send_is_known_again_by_its_number),
         cmocka_unit_test(siw_writes_its_bits_in_another_order),
         cmocka_unit_test(a_terminate_that_no_completion_tells_of_is_an_event),

@@ -120,6 +120,22 @@ static void without_a_receive_for_too_long_the_stream_ends(void **state)
     pair_close(p);
 }
 
+// It stands in the transport still: there is no header that could be shown.
+static void what_was_never_stored_ends_the_stream_without_its_header(void **state)
+{
+    (void)state;
+    struct pair *p = pair_open(
+        &(struct pair_options){.config = {.rnr_store_len = 1000, .rnr_timeout_ns = 5000}});
+    post_sends(p, 1, LEN);
+    pair_run(p);
+    assert_int_equal(qp_counters(p->b.qp)->rnr_stored, 0);
+    qp_on_deadline(p->b.qp, qp_next_deadline(p->b.qp));
+    struct terminate t = pair_terminate_of(p, &p->b);
+    assert_int_equal(terminate_cause_find(t.layer, t.etype, t.code), TERM_DDP_NO_BUFFER);
+    assert_false(t.has_ddp);
+    pair_close(p);
+}
+
 static void a_receive_in_time_ends_the_wait(void **state)
 {
     (void)state;
@@ -400,6 +416,7 @@ int main(void)
         cmocka_unit_test(a_full_store_stalls_and_goes_on),
         cmocka_unit_test(a_segment_larger_than_the_store_stalls_at_once),
         cmocka_unit_test(without_a_receive_for_too_long_the_stream_ends),
+        cmocka_unit_test(what_was_never_stored_ends_the_stream_without_its_header),
         cmocka_unit_test(a_receive_in_time_ends_the_wait),
         cmocka_unit_test(a_stored_invalidation_has_taken_effect),
         cmocka_unit_test(a_stored_immediate_remembers_its_write),
