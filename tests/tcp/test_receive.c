@@ -477,6 +477,17 @@ static void scaled_window(struct script *script)
     script->peer.has_scale = true;
 }
 
+// RFC 7323 section 2.3: shifted by what makes 2^20 fit into 16 bits.
+static void window_is_told_in_units_of_the_scale(void **state)
+{
+    (void)state;
+    script_open(&s, scaled_window);
+    peer_data(&s, 1, 1000);
+    peer_data(&s, 1001, 1000);
+    assert_int_equal(next_segment(&s)->header.window, (1 << 20) >> 5);
+    script_close(&s);
+}
+
 static void what_was_offered_is_accepted_although_a_scaled_window_cannot_say_it_again(void **state)
 {
     (void)state;
@@ -666,6 +677,7 @@ int main(void)
         cmocka_unit_test(holes_are_counted_as_they_open_merge_and_close),
         cmocka_unit_test(stalled_port_is_asked_no_more_even_when_nothing_could_be_kept),
         cmocka_unit_test(what_was_offered_is_accepted_although_a_scaled_window_cannot_say_it_again),
+        cmocka_unit_test(window_is_told_in_units_of_the_scale),
         cmocka_unit_test(duplicate_that_ends_with_the_window_is_a_duplicate),
         cmocka_unit_test(half_of_a_small_window_is_worth_telling),
         cmocka_unit_test(what_finds_no_room_in_the_buffer_is_not_acknowledged),
