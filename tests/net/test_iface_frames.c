@@ -225,6 +225,17 @@ static void solicitation_of_another_address_of_the_group_is_counted(void **state
     assert_int_equal(iface.counters.of_others, 1);
 }
 
+// Nor is the group of no address ours, though places of the configuration have none.
+static void solicitation_in_the_group_of_no_address_of_ours_is_counted(void **state)
+{
+    assert_int_equal(give("3333ff000000 020000000002 86dd 60000000 0020 3a ff "
+                          "fd000000000000000000000000000002 ff0200000000000000000001ff000000 8700 "
+                          "7d98 00000000 fd000000000000000000000000000001 0101 020000000002"),
+                     NET_ARRIVAL_NOTHING);
+    assert_int_equal(sent_count, 0);
+    assert_int_equal(iface.counters.of_others, 1);
+}
+
 /* ---- segments -------------------------------------------------------------------------------- */
 
 static void segments_have_numbers_that_count_up(void **state)
@@ -265,6 +276,7 @@ int main(void)
         TEST(solicitation_of_a_neighbour_that_was_known_is_to_itself),
         TEST(solicitation_is_answered),
         TEST(solicitation_of_another_address_of_the_group_is_counted),
+        TEST(solicitation_in_the_group_of_no_address_of_ours_is_counted),
         TEST(segments_have_numbers_that_count_up),
         TEST(segment_over_ipv6_has_its_length_and_class),
     };
