@@ -76,6 +76,7 @@ static void a_culprit_is_known_by_its_header(void **state)
     t.ddp_header_len = ddp_header_emit(&h, t.ddp_header);
     assert_int_equal(rdmap_terminate_culprit(&t).kind, RDMAP_CULPRIT_WRITE);
     assert_int_equal(rdmap_terminate_culprit(&t).stag, 5);
+    assert_int_equal(rdmap_terminate_culprit(&t).to, 6);
     h.rsvdulp = 0x42;
     t.ddp_header_len = ddp_header_emit(&h, t.ddp_header);
     assert_int_equal(rdmap_terminate_culprit(&t).kind, RDMAP_CULPRIT_UNKNOWN);
