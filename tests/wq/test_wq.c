@@ -354,6 +354,29 @@ static void a_message_is_next_if_no_request_is(void **state)
     queues_close(q);
 }
 
+static void a_completion_tells_what_its_message_has_brought(void **state)
+{
+    struct queues *q = queues_open();
+    struct cqe cqe;
+    *wq_receive_slot(&q->wq, 0) = (struct recv_wqe){.wr_id = 9};
+    wq_receive_commit(&q->wq, 1);
+    struct recv_wqe *wqe = wq_receive_claim(&q->wq);
+    wqe->message = (struct recv_message){.opcode = WC_RECV,
+                                         .byte_len = 77,
+                                         .wc_flags = WC_WITH_IMM,
+                                         .imm_or_inv = 0x01020304,
+                                         .reference = UINT64_MAX};
+    wq_complete_receive(&q->wq, wqe, WC_SUCCESS, false);
+    assert_int_equal(cq_poll(q->cq, &cqe, 1), 1);
+    assert_int_equal(cqe.wr_id, 9);
+    assert_int_equal(cqe.opcode, WC_RECV);
+    assert_int_equal(cqe.byte_len, 77);
+    assert_int_equal(cqe.wc_flags, WC_WITH_IMM);
+    assert_int_equal(cqe.imm_data, 0x01020304);
+    assert_true(cqe.reference == UINT64_MAX);
+    queues_close(q);
+}
+
 static void an_entry_has_room_for_an_address_behind_its_payload(void **state)
 {
     struct queues *q = queues_open();
@@ -478,6 +501,7 @@ int main(void)
         cmocka_unit_test(requests_that_may_leave_are_work_behind_the_last_entry),
         cmocka_unit_test(a_fence_holds_until_the_last_part_of_the_read_is_answered),
         cmocka_unit_test(a_message_is_next_if_no_request_is),
+        cmocka_unit_test(a_completion_tells_what_its_message_has_brought),
         cmocka_unit_test(an_entry_has_room_for_an_address_behind_its_payload),
         cmocka_unit_test(a_send_queue_may_go_on_after_an_error),
         cmocka_unit_test(who_was_chosen_to_be_measured_is_told_of_when_it_succeeds),
