@@ -378,6 +378,31 @@ static void one_queue_pair_holds_only_so_many_shared_receives(void **state)
     hole_drop(h);
 }
 
+static void shared_receives_that_were_delivered_are_held_no_more(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 6, BEYOND = 9 }; // together more than may be held at a time
+    struct hole_options options = {.srq_wr = 64};
+    struct hole *h = hole_open(&options);
+    unsigned first[ROUNDS];
+    h->is_twin_free = true;
+    hole_post_receives(h, 64, 100);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        first[round] = hole_send(h, &(struct hole_send){.len = 1});
+        for (unsigned i = 0; i < BEYOND; i++) {
+            hole_send(h, &(struct hole_send){.len = 1});
+        }
+    }
+    hole_begin(h);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        hole_arrive(h, first[round] + 1, first[round] + 1 + BEYOND);
+        hole_arrive(h, first[round], first[round] + 1);
+    }
+    assert_int_equal(hole_counters(h)->early_sends, ROUNDS * BEYOND);
+    assert_int_equal(hole_counters(h)->early_put_off, 0);
+    hole_drop(h);
+}
+
 /* ---- Writes and Immediate Data --------------------------------------------------------------- */
 
 static void writes_are_in_memory_before_the_hole_closes(void **state)
@@ -613,6 +638,7 @@ int main(void)
         cmocka_unit_test(shared_receives_go_to_who_comes_first),
         cmocka_unit_test(nothing_overtakes_a_send_that_waits_for_a_receive),
         cmocka_unit_test(one_queue_pair_holds_only_so_many_shared_receives),
+        cmocka_unit_test(shared_receives_that_were_delivered_are_held_no_more),
         cmocka_unit_test(writes_are_in_memory_before_the_hole_closes),
         cmocka_unit_test(immediate_data_tells_how_long_its_write_was),
         cmocka_unit_test(the_end_of_a_foreign_write_waits),

@@ -37,6 +37,19 @@ static void the_smaller_wish_holds_at_both_ends(void **state)
     pair_close(p);
 }
 
+static void a_wish_that_is_granted_as_it_was_is_no_change(void **state)
+{
+    (void)state;
+    struct pair *p = open_weft(ALLOTMENT, ALLOTMENT);
+    assert_int_equal(qp_counters(p->a.qp)->allotment_changes, 0);
+    assert_int_equal(qp_counters(p->b.qp)->allotment_changes, 0);
+    pair_close(p);
+    p = open_weft(3000, ALLOTMENT);
+    assert_int_equal(qp_counters(p->a.qp)->allotment_changes, 1);
+    assert_int_equal(qp_counters(p->b.qp)->allotment_changes, 0);
+    pair_close(p);
+}
+
 static void a_request_names_all_that_remains_and_the_answer_is_cut(void **state)
 {
     (void)state;
@@ -246,6 +259,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_smaller_wish_holds_at_both_ends),
+        cmocka_unit_test(a_wish_that_is_granted_as_it_was_is_no_change),
         cmocka_unit_test(a_request_names_all_that_remains_and_the_answer_is_cut),
         cmocka_unit_test(all_that_is_named_is_checked_at_once),
         cmocka_unit_test(both_ends_may_change_it_while_reads_are_under_way),

@@ -251,6 +251,24 @@ static void a_request_waits_until_the_sends_before_it_have_their_receives(void *
     pair_close(p);
 }
 
+static void only_a_read_between_weft_ends_waits_for_no_send(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        bool is_weft = i / 2, is_atomic = i % 2;
+        struct pair *p = pair_open(&(struct pair_options){.weft = is_weft});
+        uint64_t at = (uintptr_t)p->b.memory;
+        pair_run(p);
+        struct craft c = craft_untagged(RDMAP_SEND, 1, 0, true, "1", 1);
+        pair_inject(p, &p->b, c.octets, c.len);
+        c = is_atomic ? craft_atomic_request(1, RDMAP_ATOMIC_FETCH_ADD, p->b.stag, at)
+                      : craft_read_request(1, p->b.stag, at, 8);
+        pair_inject(p, &p->b, c.octets, c.len);
+        assert_int_equal(qp_counters(p->b.qp)->held_requests, !is_weft || is_atomic);
+        pair_close(p);
+    }
+}
+
 // A Send for each of the receives that b posts, all of them `count`.
 static void fill_receives(struct pair *p, unsigned count)
 {
@@ -423,6 +441,7 @@ int main(void)
         cmocka_unit_test(a_stored_message_that_does_not_fit_its_receive),
         cmocka_unit_test(a_send_does_not_overtake_a_stored_one),
         cmocka_unit_test(a_request_waits_until_the_sends_before_it_have_their_receives),
+        cmocka_unit_test(only_a_read_between_weft_ends_waits_for_no_send),
         cmocka_unit_test(a_receive_is_free_when_its_completion_was_polled),
         cmocka_unit_test(completions_outlive_the_reset_of_their_queue_pair),
         cmocka_unit_test(purged_completions_give_shared_receives_back),
