@@ -365,7 +365,9 @@ static void session_open(struct session *s, struct sockaddr_in *addr)
     struct rdma_conn_param param = {.private_data = greeting,
                                     .private_data_len = sizeof greeting,
                                     .responder_resources = 32,
-                                    .initiator_depth = 32};
+                                    .initiator_depth = 32,
+                                    .retry_count = 7,
+                                    .rnr_retry_count = 7};
     bool is_oneshot = s->side.way == WAY_ONESHOT;
     resolve(&s->side, addr);
     side_prepare(&s->side, is_oneshot ? 0 : s->side.depth, true);

@@ -232,7 +232,8 @@ static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
 static void meet(struct service *s, uint8_t *disk, size_t disk_len)
 {
     const struct target_port port = {.push = push, .pull = pull, .answer = answer, .ctx = s};
-    struct rdma_conn_param param = {.responder_resources = 32, .initiator_depth = 32};
+    struct rdma_conn_param param = {
+        .responder_resources = 32, .initiator_depth = 32, .rnr_retry_count = 7};
     struct rdma_cm_event *event = side_event(&s->side, RDMA_CM_EVENT_CONNECT_REQUEST);
     const uint8_t *greeting = event->param.conn.private_data;
     if (event->param.conn.private_data_len < 1 || greeting[0] >= WAY_COUNT) {

@@ -6,7 +6,11 @@
 
 #include "rsocket/rsocket.h"
 
-enum { RESOLVE_TIMEOUT_MS = 2000, END_TIMEOUT_MS = 3000 };
+enum {
+    RESOLVE_TIMEOUT_MS = 2000,
+    END_TIMEOUT_MS = 3000,
+    RETRIES = 7, // the most; of times without a receive that is for ever
+};
 
 static const struct rs_options default_options = {
     .send_ring_len = 1 << 17,
@@ -117,7 +121,9 @@ static int connect_begin(struct rs *rs, struct sockaddr *addr)
     struct rdma_conn_param param = {.private_data = octets,
                                     .private_data_len = sizeof octets,
                                     .initiator_depth = 1,
-                                    .responder_resources = 1};
+                                    .responder_resources = 1,
+                                    .retry_count = RETRIES,
+                                    .rnr_retry_count = RETRIES};
     if (rdma_resolve_addr(rs->id, NULL, addr, RESOLVE_TIMEOUT_MS) != 0 ||
         rdma_resolve_route(rs->id, RESOLVE_TIMEOUT_MS) != 0 || rs_stream_open(rs) != 0) {
         return -1;
@@ -176,7 +182,8 @@ static int answer(struct rs *rs, const struct rdma_conn_param *asked)
     struct rdma_conn_param param = {.private_data = octets,
                                     .private_data_len = sizeof octets,
                                     .initiator_depth = asked->initiator_depth > 0,
-                                    .responder_resources = asked->responder_resources > 0};
+                                    .responder_resources = asked->responder_resources > 0,
+                                    .rnr_retry_count = RETRIES};
     if (rs_stream_open(rs) != 0) {
         return -1;
     }
