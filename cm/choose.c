@@ -82,11 +82,17 @@ void cm_device_local(const struct cm_device *device, struct sockaddr_storage *ad
     }
 }
 
+// Who asks for no address asks for this host, as with TCP, and to rdma_cm for the device.
+static bool leads_back(const struct cm_device *d, const struct sockaddr *dst)
+{
+    return (sockaddr_is_any(dst) && d->way == &cm_packet_way) || stands_for_device(d, dst);
+}
+
 static int route_by(const struct cm_device *d, struct sockaddr_storage *dst,
                     struct sockaddr_storage *ret_src)
 {
     const struct rnic_port port = rnic_port(d->rnic);
-    bool is_own = stands_for_device(d, (const struct sockaddr *)dst);
+    bool is_own = leads_back(d, (const struct sockaddr *)dst);
     for (unsigned i = 0; is_own && i < port.addr_count; i++) {
         const struct sockaddr_storage own =
             sockaddr_of_octets(&port.addrs[i].addr, sockaddr_port((const struct sockaddr *)dst));

@@ -303,6 +303,30 @@ static void test_a_queue_pair_is_flushed_by_its_own_programs_disconnect(void **s
     loopback_close(&l);
 }
 
+// As with TCP, whose 0.0.0.0 is this host to who connects there.
+static void test_who_asks_for_no_address_asks_this_host(void **state)
+{
+    struct sockaddr_in none = {.sin_family = AF_INET};
+    struct end listener, active = {.channel = rdma_create_event_channel()};
+    listener_open(&listener);
+    none.sin_port = rdma_get_src_port(listener.id);
+    assert_int_equal(rdma_create_id(active.channel, &active.id, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_resolve_addr(active.id, NULL, (struct sockaddr *)&none, 1000), 0);
+    assert_int_equal(event_take(active.channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+    assert_int_equal(rdma_resolve_route(active.id, 1000), 0);
+    assert_int_equal(event_take(active.channel, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
+    qp_open(active.id);
+    assert_int_equal(rdma_connect(active.id, NULL), 0);
+    struct rdma_cm_event *event = event_expect(listener.channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+    struct rdma_cm_id *passive = event->id;
+    assert_int_equal(rdma_ack_cm_event(event), 0);
+    assert_int_equal(rdma_reject(passive, NULL, 0), 0);
+    event_take(active.channel, RDMA_CM_EVENT_REJECTED);
+    assert_int_equal(rdma_destroy_id(passive), 0);
+    end_close(&active);
+    end_close(&listener);
+}
+
 static void test_both_ends_hear_that_their_numbers_may_be_used_again(void **state)
 {
     struct loopback l;
@@ -487,6 +511,7 @@ int main(void)
         cmocka_unit_test(test_nothing_is_told_where_there_is_no_peer),
         cmocka_unit_test(test_a_query_tells_what_the_connection_has_set),
         cmocka_unit_test(test_a_queue_pair_is_flushed_by_its_own_programs_disconnect),
+        cmocka_unit_test(test_who_asks_for_no_address_asks_this_host),
         cmocka_unit_test(test_both_ends_hear_that_their_numbers_may_be_used_again),
         cmocka_unit_test(test_a_group_is_heard_by_those_that_joined_it_to_receive),
         cmocka_unit_test(test_what_is_told_of_a_group_leaves_from_the_address_of_the_id),
