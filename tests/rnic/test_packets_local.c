@@ -242,6 +242,7 @@ static void process_that_is_stopped_holds_up_no_other(void **state)
     write_many(0, 20);
     write_many(1, 20);
     kill(children[0].process, SIGSTOP);
+    assert_int_equal(waitpid(children[0].process, NULL, WUNTRACED), children[0].process);
     for (unsigned n = 0; n < DEPTH; n++) {
         post_write(0);
     }
