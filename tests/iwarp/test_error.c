@@ -13,6 +13,17 @@ static struct craft craft_terminate(const struct terminate *t, bool siw)
     return craft_untagged(RDMAP_TERMINATE, 1, 0, true, octets, len);
 }
 
+// a hears a Terminate that has the header of this segment of its own, and its stream ends.
+static void peer_refuses(struct pair *p, const struct craft *segment, enum terminate_cause cause)
+{
+    struct rdmap_offender offender = rdmap_offender_of(span_of(segment->octets, segment->len));
+    struct terminate t = rdmap_terminate_make(cause, &offender);
+    struct craft c = craft_terminate(&t, false);
+    pair_inject(p, &p->a, c.octets, c.len);
+    pair_drop_batch(&p->a);
+    qp_on_llp_closed(p->a.qp, QP_CLOSE_LOCAL, p->now);
+}
+
 static void a_terminate_carries_the_segment_at_fault(void **state)
 {
     (void)state;
@@ -160,12 +171,7 @@ static void a_terminate_with_a_header_names_its_request(void **state)
     pair_output(p, &p->a); // none is handed
     struct craft write =
         craft_tagged(RDMAP_WRITE, p->b.stag, (uintptr_t)p->b.memory + 4100, true, NULL, 0);
-    struct rdmap_offender offender = rdmap_offender_of(span_of(write.octets, write.len));
-    struct terminate t = rdmap_terminate_make(TERM_DDP_INVALID_STAG, &offender);
-    struct craft c = craft_terminate(&t, false);
-    pair_inject(p, &p->a, c.octets, c.len);
-    pair_drop_batch(&p->a);
-    qp_on_llp_closed(p->a.qp, QP_CLOSE_LOCAL, p->now);
+    peer_refuses(p, &write, TERM_DDP_INVALID_STAG);
     pair_expect(p->a.send_cq, 1, WC_WR_FLUSH_ERR);
     pair_expect(p->a.send_cq, 2, WC_REM_ACCESS_ERR);
     pair_expect(p->a.send_cq, 3, WC_WR_FLUSH_ERR);
@@ -185,12 +191,7 @@ static void what_is_done_is_not_what_a_terminate_names(void **state)
     pair_hand(p, &p->a); // and the first Write
     struct craft write =
         craft_tagged(RDMAP_WRITE, p->b.stag, (uintptr_t)p->b.memory + 4100, true, NULL, 0);
-    struct rdmap_offender offender = rdmap_offender_of(span_of(write.octets, write.len));
-    struct terminate t = rdmap_terminate_make(TERM_DDP_INVALID_STAG, &offender);
-    struct craft c = craft_terminate(&t, false);
-    pair_inject(p, &p->a, c.octets, c.len);
-    pair_drop_batch(&p->a);
-    qp_on_llp_closed(p->a.qp, QP_CLOSE_LOCAL, p->now);
+    peer_refuses(p, &write, TERM_DDP_INVALID_STAG);
     pair_expect(p->a.send_cq, 1, WC_WR_FLUSH_ERR);
     pair_expect(p->a.send_cq, 2, WC_WR_FLUSH_ERR); // with the Read
     pair_expect(p->a.send_cq, 3, WC_REM_ACCESS_ERR);
@@ -205,12 +206,7 @@ static void a_send_is_known_again_by_its_number(void **state)
     pair_post_op(p, &p->a, 2, WQE_SEND, WQE_SIGNALED, 0, 64, 0);
     pair_output(p, &p->a);
     struct craft send = craft_untagged(RDMAP_SEND, 2, 0, true, NULL, 0);
-    struct rdmap_offender offender = rdmap_offender_of(span_of(send.octets, send.len));
-    struct terminate t = rdmap_terminate_make(TERM_DDP_TOO_LONG, &offender);
-    struct craft c = craft_terminate(&t, false);
-    pair_inject(p, &p->a, c.octets, c.len);
-    pair_drop_batch(&p->a);
-    qp_on_llp_closed(p->a.qp, QP_CLOSE_LOCAL, p->now);
+    peer_refuses(p, &send, TERM_DDP_TOO_LONG);
     pair_expect(p->a.send_cq, 1, WC_WR_FLUSH_ERR);
     pair_expect(p->a.send_cq, 2, WC_REM_INV_REQ_ERR);
     pair_close(p);
