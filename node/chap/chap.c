@@ -8,6 +8,8 @@
 #include <nettle/sha3.h>
 #include <string.h>
 
+#include "text/show.h"
+
 /* ---- algorithms ------------------------------------------------------------------------------ */
 
 // By their numbers (RFC 7143 section 12.1.3 and IANA's registry), the best first.
@@ -113,8 +115,6 @@ bool chap_binary_parse(const char *value, size_t capacity, uint8_t *ret, size_t 
 void chap_binary_put(struct iscsi_text_out *out, enum chap_key key, const uint8_t *octets,
                      size_t len)
 {
-    char digits[BASE16_ENCODE_LENGTH(CHAP_DIGEST_MAX) + 1];
-    base16_encode_update(digits, len, octets);
-    digits[BASE16_ENCODE_LENGTH(len)] = '\0';
-    iscsi_text_put(out, chap_key_name(key), "0x%s", digits);
+    char digits[2 * CHAP_DIGEST_MAX + 1];
+    iscsi_text_put(out, chap_key_name(key), "0x%s", text_hex(octets, len, digits));
 }

@@ -42,7 +42,7 @@ ROOMS = {
     'manager': ('base weft abi', 'public verbs only: it runs on any RNIC'),
     'node/interface': ('base', 'what agents say to each other; nobody behind it is known'),
     'node/format': ('base', 'what commands and answers of devices look like; no state'),
-    'node/chap': ('node/format base', 'proofs of a secret, for both ends of iSCSI; by libnettle'),
+    'node/chap': ('node/format text base', 'proofs of a secret, for both ends of iSCSI; libnettle'),
     'node/loop': ('base', 'waits for descriptors and deadlines; whose is not its business'),
     'node/bus': ('node/interface base', 'carries frames between processes and opens none'),
     'node/reservation': ('node/interface text base', 'who may use a volume; knows no protocol'),
