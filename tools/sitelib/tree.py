@@ -19,7 +19,7 @@ GROUPS = (
     ('Storage', ('docs/storage-node.md', 'docs/ddm.md', 'docs/nvme.md', 'docs/nvme-rdma.md',
                  'docs/nvme-initiator.md', 'docs/iscsi.md', 'docs/ceph.md')),
     ('The house', ('ARCHITECTURE.md', 'HACKING.md', 'GLOSSARY.md', 'docs/testing.md',
-                   'docs/segment-scripts.md', 'CHANGELOG.md')),
+                   'docs/found.md', 'docs/segment-scripts.md', 'CHANGELOG.md')),
 )
 MANUALS = 'Manual'
 LISTINGS = 'Sources'
