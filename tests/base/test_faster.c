@@ -1,0 +1,107 @@
+// Which of two ways is settled for, by what each is made to take.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/faster.h"
+
+enum { STEP_LEN = 64 * 1024 };
+
+static instant_ns now_ns;
+static unsigned look_count; // at the clock
+
+static int begin(void **state)
+{
+    (void)state;
+    now_ns = 1;
+    look_count = 0;
+    return 0;
+}
+
+// By way 0 and 1 so many ns for a step. How many of the octets went by way 1, in percent.
+static unsigned move(struct faster *f, uint64_t len, duration_ns way_0_ns, duration_ns way_1_ns)
+{
+    uint64_t by_1 = 0;
+    for (uint64_t moved = 0; moved < len; moved += STEP_LEN) {
+        by_1 += f->way == 1 ? STEP_LEN : 0;
+        now_ns += f->way == 1 ? way_1_ns : way_0_ns;
+        if (faster_note(f, STEP_LEN)) {
+            look_count++;
+            faster_on_phase_end(f, now_ns);
+        }
+    }
+    return (unsigned)(100 * by_1 / len);
+}
+
+static const uint64_t gib = 1024 << 20;
+
+static void the_faster_way_is_settled_for(void **state)
+{
+    struct faster of_0 = {0}, of_1 = {0};
+    (void)state;
+    assert_in_range(move(&of_0, gib, 10000, 20000), 0, 5);
+    assert_in_range(move(&of_1, gib, 20000, 10000), 95, 100);
+    assert_int_equal(of_0.change_count, 0);
+    assert_int_equal(of_1.change_count, 1);
+}
+
+static void what_is_faster_by_a_little_changes_nothing(void **state)
+{
+    struct faster f = {0};
+    (void)state;
+    move(&f, 4 * gib, 10000, 9000);
+    assert_int_equal(f.change_count, 0);
+}
+
+static void it_is_seen_when_the_other_way_has_become_faster(void **state)
+{
+    struct faster f = {0};
+    (void)state;
+    move(&f, 8 * gib, 10000, 20000);
+    assert_int_equal(f.settled_way, 0);
+    move(&f, 2 * gib, 20000, 10000);
+    assert_int_equal(f.settled_way, 1);
+}
+
+// A pause of a second in every other stretch, by either way.
+static void pauses_are_no_matter(void **state)
+{
+    struct faster f = {0};
+    (void)state;
+    for (unsigned i = 0; i < 200 && f.settled_way == 0; i++) {
+        move(&f, 7 << 20, 20000, 10000);
+        now_ns += NS_PER_S;
+    }
+    assert_int_equal(f.settled_way, 1);
+    for (unsigned i = 0; i < 200; i++) {
+        move(&f, 7 << 20, 20000, 10000);
+        now_ns += NS_PER_S;
+    }
+    assert_int_equal(f.change_count, 1);
+}
+
+static void trials_become_seldom(void **state)
+{
+    struct faster f = {0};
+    (void)state;
+    move(&f, 8 * gib, 10000, 20000);
+    look_count = 0;
+    assert_int_equal(move(&f, 16 * gib, 10000, 20000), 0);
+    assert_in_range(look_count, 1, 16 * (1 + 2 * FASTER_STRETCHES));
+}
+
+#define FASTER_TEST(test) cmocka_unit_test_setup(test, begin)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FASTER_TEST(the_faster_way_is_settled_for),
+        FASTER_TEST(what_is_faster_by_a_little_changes_nothing),
+        FASTER_TEST(it_is_seen_when_the_other_way_has_become_faster),
+        FASTER_TEST(pauses_are_no_matter),
+        FASTER_TEST(trials_become_seldom),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
