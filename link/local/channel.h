@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/faster.h"
 #include "base/list.h"
 #include "link/local/doorbell.h"
 #include "link/local/memory.h"
@@ -56,7 +57,11 @@ struct local_channel {
     struct local_number *numbers;
     uint32_t number_count, first_free; // DOORBELL_NUMBERS: none is free
     unsigned user_count;
+    // How what we send is stored: past this processor's caches, or LOCAL_STORES_NEAR.
+    struct faster stores;
 };
+
+enum { LOCAL_STORES_NEAR = 1 };
 
 // New ones have one user. 0, -ENOMEM, -EMFILE or another negative errno.
 int local_channel_create(struct local_channel **ret);

@@ -65,6 +65,9 @@ struct link_local_config {
     X(bells_received, "octets that came as bells")                                           \
     X(marks_idle, "news of streams that are not there")                                      \
     X(broken, "streams ended because the peer wrote nonsense into the memory")               \
+    X(near_octets, "octets put into rings through this processor's caches")                  \
+    X(far_octets, "... and those past them, or in pieces that are short")                    \
+    X(stores_changed, "times that the other one of both has proved faster")                  \
     X(pushes, "Writes put into the memory of a peer's process")                              \
     X(pushed_octets, "... octets of them")                                                   \
     X(pushes_streamed, "Writes behind others, left to the ring, which takes many at a time") \

@@ -11,7 +11,7 @@
 
 typedef _Atomic uint64_t word;
 
-// From so many octets on they are written past this processor's caches.
+// From so many octets on they are written past this processor's caches, unless it is near.
 enum { FAR_LEN_MIN = 4096 };
 
 // Who sets a word and then looks at another, while the other side does it the other way round, must
@@ -103,7 +103,7 @@ bool octet_ring_has_room(struct octet_ring_writer *w, size_t len)
 
 // The reader is another processor, mostly. What it reads lies in the writer's cache otherwise, and
 // is fetched from there line by line: where the two processors share no cache that takes six to
-// nine times as long as to fetch it from memory, ahead of use.
+// nine times as long as to fetch it from memory, ahead of use. Where they do, it is quicker.
 #if defined(__SSE2__)
 static void copy_line_far(uint8_t *to, const uint8_t *from)
 {
@@ -144,9 +144,9 @@ static void far_comes_first(void)
 }
 #endif
 
-static void copy_in(uint8_t *to, const uint8_t *from, size_t len)
+static void copy_in(const struct octet_ring_writer *w, uint8_t *to, const uint8_t *from, size_t len)
 {
-    if (len >= FAR_LEN_MIN) {
+    if (len >= FAR_LEN_MIN && !w->is_near) {
         copy_far(to, from, len);
     } else {
         memcpy(to, from, len);
@@ -158,8 +158,8 @@ size_t octet_ring_put(struct octet_ring_writer *w, struct span octets)
     size_t len = octet_ring_has_room(w, octets.len) ? octets.len : room_known(w);
     size_t first = run_len(&w->ring, w->put, len);
     if (len > 0) {
-        copy_in(octets_at(&w->ring, w->put), octets.ptr, first);
-        copy_in(w->ring.octets, octets.ptr + first, len - first);
+        copy_in(w, octets_at(&w->ring, w->put), octets.ptr, first);
+        copy_in(w, w->ring.octets, octets.ptr + first, len - first);
     }
     w->put += len;
     return len;

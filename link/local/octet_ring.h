@@ -70,6 +70,7 @@ static inline bool octet_ring_len_is_good(uint64_t len)
 struct octet_ring_writer {
     struct octet_ring ring;
     enum octet_ring_verdict verdict; // other than OK: nothing has room any more
+    bool is_near;                    // whether long pieces go through our caches; its user's
     uint64_t put;                    // octets copied in
     uint64_t taken;                  // octets given back, as far as was looked
 };

@@ -381,6 +381,7 @@ static void *write_long_pieces(void *arg)
     for (unsigned i = 0; i < LONG_COUNT; i++) {
         uint8_t *piece = octets + prng_below(&prng, 64);
         size_t len = 1 + (size_t)prng_below(&prng, LONG_LEN_MAX);
+        writer.is_near = i % 2 == 1;
         for (size_t k = 0; k < len; k++) {
             piece[k] = long_octet(position + k);
         }
