@@ -114,7 +114,7 @@ int rlisten(int socket, int backlog)
 
 /* ---- connecting ------------------------------------------------------------------------------ */
 
-static int connect_begin(struct rs *rs, struct sockaddr *addr)
+static int connect_begin(struct rs *rs)
 {
     uint8_t octets[RS_HELLO_LEN];
     // For the peer's ready-to-receive indication an iWARP device may have to read once.
@@ -124,8 +124,7 @@ static int connect_begin(struct rs *rs, struct sockaddr *addr)
                                     .responder_resources = 1,
                                     .retry_count = RETRIES,
                                     .rnr_retry_count = RETRIES};
-    if (rdma_resolve_addr(rs->id, NULL, addr, RESOLVE_TIMEOUT_MS) != 0 ||
-        rdma_resolve_route(rs->id, RESOLVE_TIMEOUT_MS) != 0 || rs_stream_open(rs) != 0) {
+    if (rdma_resolve_route(rs->id, RESOLVE_TIMEOUT_MS) != 0 || rs_stream_open(rs) != 0) {
         return -1;
     }
     struct rs_hello hello = rs_stream_hello(rs);
@@ -133,15 +132,32 @@ static int connect_begin(struct rs *rs, struct sockaddr *addr)
     return rdma_connect(rs->id, &param);
 }
 
+// Who asks again asks what has come of it. A socket that could not connect has no second try.
+static int connect_again(struct rs *rs)
+{
+    if (rs->state == RS_FAILED) {
+        return rs_fail(rs->error != 0 ? rs->error : ECONNABORTED);
+    }
+    if (rs_await_connected(rs, rs_is_nonblocking(rs, 0)) == 0) {
+        return 0;
+    }
+    return errno == EAGAIN ? rs_fail(EALREADY) : -1;
+}
+
 static int stream_connect(struct rs *rs, const struct sockaddr *addr)
 {
-    if (rs->state == RS_CONNECTING) {
-        return rs_fail(EALREADY);
+    if (rs->state == RS_CONNECTING || rs->state == RS_FAILED) {
+        return connect_again(rs);
     }
     if (rs->state != RS_NEW && rs->state != RS_BOUND) {
         return rs_fail(rs->state == RS_LISTENING ? EINVAL : EISCONN);
     }
-    if (connect_begin(rs, (struct sockaddr *)(uintptr_t)addr) != 0) {
+    // An address that leads nowhere leaves the socket as it was, for another one.
+    if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)(uintptr_t)addr, RESOLVE_TIMEOUT_MS) !=
+        0) {
+        return -1;
+    }
+    if (connect_begin(rs) != 0) {
         rs_failed(rs, errno);
         return -1;
     }

@@ -263,6 +263,60 @@ static void test_nobody_listens(void **state)
     rclose(active);
 }
 
+// To wait until it is writable and to connect once more is how many programs ask for the outcome.
+static void test_who_connects_again_hears_what_has_come_of_it(void **state)
+{
+    struct sockaddr_in addr;
+    int listener = listener_open(&addr);
+    int active = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    struct pollfd writable = {.fd = active, .events = POLLOUT};
+    assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
+    assert_int_equal(errno, EINPROGRESS);
+    assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
+    assert_int_equal(errno, EALREADY);
+    int passive = raccept(listener, NULL, NULL);
+    // The number is that of its event channel, which the system's poll looks at and leaves.
+    assert_int_equal(poll(&(struct pollfd){.fd = active, .events = POLLIN}, 1, 5000), 1);
+    assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), 0);
+    assert_int_equal(rpoll(&writable, 1, 5000), 1);
+    assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
+    assert_int_equal(errno, EISCONN);
+    struct pair p = {listener, active, passive};
+    pair_close(&p);
+}
+
+static void test_who_connects_again_after_a_refusal_hears_of_it(void **state)
+{
+    struct sockaddr_in addr;
+    int error, active = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    socklen_t len = sizeof error;
+    struct pollfd writable = {.fd = active, .events = POLLOUT};
+    rclose(listener_open(&addr));
+    assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
+    assert_int_equal(rpoll(&writable, 1, 5000), 1);
+    assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
+    assert_int_equal(errno, ECONNREFUSED);
+    assert_int_equal(rgetsockopt(active, SOL_SOCKET, SO_ERROR, &error, &len), 0);
+    assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
+    assert_int_equal(errno, ECONNABORTED);
+    rclose(active);
+}
+
+static void test_an_address_that_leads_nowhere_leaves_room_for_another(void **state)
+{
+    struct sockaddr_in addr;
+    const struct sockaddr_in6 other = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int listener = listener_open(&addr);
+    int active = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    assert_int_equal(rconnect(active, (struct sockaddr *)&other, sizeof other), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
+    assert_int_equal(errno, EINPROGRESS);
+    struct pair p = {listener, active, raccept(listener, NULL, NULL)};
+    assert_true(p.passive >= 0);
+    pair_close(&p);
+}
+
 static void *send_later(void *ctx)
 {
     rsend(*(int *)ctx, "x", 1, 0);
@@ -445,6 +499,9 @@ int main(void)
         cmocka_unit_test(test_connecting_without_waiting),
         cmocka_unit_test(test_who_did_not_look_whether_it_is_connected_closes_in_order),
         cmocka_unit_test(test_nobody_listens),
+        cmocka_unit_test(test_who_connects_again_hears_what_has_come_of_it),
+        cmocka_unit_test(test_who_connects_again_after_a_refusal_hears_of_it),
+        cmocka_unit_test(test_an_address_that_leads_nowhere_leaves_room_for_another),
         cmocka_unit_test(test_rpoll_wakes_for_data_and_times_out_without),
         cmocka_unit_test(test_rpoll_takes_other_descriptors_too),
         cmocka_unit_test(test_rselect),
