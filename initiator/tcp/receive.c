@@ -106,6 +106,7 @@ static int take_response(struct pdu_stream *s, const struct pdu *pdu, uint8_t re
     memcpy(ret_cqe, pdu->at + NVME_TCP_OFF_CAPSULE, NVME_CQE_LEN);
     uint16_t cid = get_le16(ret_cqe + NVME_CQE_OFF_CID);
     uint16_t status = get_le16(ret_cqe + NVME_CQE_OFF_STATUS) >> NVME_CQE_STATUS_SHIFT;
+    bool is_good = (status & ~(NVME_STATUS_DNR | NVME_STATUS_MORE)) == NVME_OK;
     struct pdu_command *c = command_find(s, cid);
     if (c == NULL) {
         return TAKE_ANSWER; // to nothing that was asked: whoever asks counts it
@@ -114,10 +115,10 @@ static int take_response(struct pdu_stream *s, const struct pdu *pdu, uint8_t re
         return broken(ret_why, "it answers a command of which it has not all data");
     }
     bool is_short = c->way == PDU_READ && c->done < c->len;
-    if (status == NVME_OK && (is_short || (c->way == PDU_ASKED && c->done < c->len))) {
+    if (is_good && (is_short || (c->way == PDU_ASKED && c->done < c->len))) {
         return broken(ret_why, "it is done with %u octets after %u", c->len, c->done);
     }
-    if (status == NVME_OK && c->is_bad) {
+    if (is_good && c->is_bad) {
         put_le16(ret_cqe + NVME_CQE_OFF_STATUS,
                  NVME_TRANSIENT_TRANSPORT_ERROR << NVME_CQE_STATUS_SHIFT);
     }

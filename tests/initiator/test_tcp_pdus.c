@@ -259,6 +259,30 @@ static void success_with_a_wrong_digest_is_none(void **state)
                   NVME_OK);
 }
 
+// What a status says beside its code makes no less of a success.
+static const uint16_t beside_success[] = {NVME_OK, NVME_STATUS_MORE, NVME_STATUS_DNR};
+
+static void success_of_a_wrong_digest_is_none_whatever_is_said_beside_it(void **state)
+{
+    for (unsigned i = 0; i < sizeof beside_success / sizeof beside_success[0]; i++) {
+        command_out(0, PDU_READ, LEN);
+        uint32_t len = data(cid_of(0), NVME_TCP_LAST_PDU, 0, LEN);
+        it.pdu[len - 1] ^= 1;
+        expect_nothing(len);
+        expect_answer(answer(cid_of(0), beside_success[i]), cid_of(0),
+                      NVME_TRANSIENT_TRANSPORT_ERROR);
+    }
+}
+
+static void success_without_all_data_is_refused_whatever_is_said_beside_it(void **state)
+{
+    for (unsigned i = 0; i < sizeof beside_success / sizeof beside_success[0]; i++) {
+        command_out(i, PDU_READ, LEN);
+        expect_nothing(data(cid_of(i), NVME_TCP_LAST_PDU, 0, 100));
+        refused(answer(cid_of(i), beside_success[i]), "done with 300 octets after 100");
+    }
+}
+
 static void every_pdu_comes_in_any_pieces(void **state)
 {
     command_out(0, PDU_READ, LEN);
@@ -557,6 +581,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         PLAIN(data_that_say_success_are_the_answer),
         DIGESTS(success_with_a_wrong_digest_is_none),
+        DIGESTS(success_of_a_wrong_digest_is_none_whatever_is_said_beside_it),
+        PLAIN(success_without_all_data_is_refused_whatever_is_said_beside_it),
         DIGESTS(every_pdu_comes_in_any_pieces),
         PLAIN(data_may_begin_behind_padding),
         DIGESTS(long_data_come_into_place),
