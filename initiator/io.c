@@ -149,7 +149,8 @@ static void pieces_copy(const struct iovec *pieces, unsigned count, uint8_t *to,
     }
 }
 
-// The slot's own buffer, as long as this and the next ones need.
+// The slot's own buffer, as long as this and the next ones need. The target may read it, also what
+// nobody has written yet.
 static int copy_room_take(struct initiator_slot *slot, size_t len)
 {
     struct weft_nvme *nvme = slot->queue->nvme;
@@ -162,7 +163,7 @@ static int copy_room_take(struct initiator_slot *slot, size_t len)
     free(slot->copy);
     slot->copy_mr = NULL;
     slot->copy_capacity = 0;
-    slot->copy = malloc(len);
+    slot->copy = calloc(1, len);
     if (slot->copy == NULL) {
         return -ENOMEM;
     }

@@ -56,6 +56,7 @@ static int device_take(struct weft_nvme *nvme, struct ibv_context *verbs)
     if (nvme->cq == NULL || nvme->send_cq == NULL || nvme->admin_data == NULL) {
         return -ENOMEM;
     }
+    memset(nvme->admin_data, 0, ADMIN_ROOM_LEN); // the target may read all of it
     nvme->admin_mr =
         ibv_reg_mr(nvme->pd, nvme->admin_data, ADMIN_ROOM_LEN,
                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);

@@ -360,6 +360,8 @@ static void rw(struct target *t, struct target_queue *q, struct command *c, uint
     t->counters.fuas += (get_le16(c->sqe + NVME_RW_OFF_CONTROL) & NVME_RW_FUA) != 0;
     if (offset > TARGET_DISK_LEN || len > TARGET_DISK_LEN - offset) {
         c->status = NVME_LBA_OUT_OF_RANGE | NVME_STATUS_DNR;
+    } else if (opcode == NVME_IO_READ && t->wish.is_curious) {
+        get(t, q, c, t->disk + offset, len);
     } else if (opcode == NVME_IO_READ) {
         put(t, q, c, t->disk + offset, len);
     } else if (opcode == NVME_IO_WRITE) {

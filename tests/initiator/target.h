@@ -51,6 +51,7 @@ struct target_wish {
     bool has_no_capsule_room;
     bool has_no_oneshot;
     bool is_read_only;
+    bool is_curious;        // a read reads the host's memory to the disk, and brings nothing
     bool leaves_open;       // answers I/O without closing what was advertised
     bool answers_strangely; // names another command in answers to I/O
     bool is_silent;         // never answers I/O

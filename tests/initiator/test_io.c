@@ -1,4 +1,6 @@
 // Reads, writes and the rest, each way that data may go; and targets that do not keep to it.
+#include <malloc.h>
+
 #include "initiator/agent.h"
 #include "node/nvme/wire.h"
 #include "tests/initiator/scene.h"
@@ -412,6 +414,24 @@ static void what_an_answer_leaves_open_is_taken_back(void **state)
     scene_close(&s);
 }
 
+// Octets that the C library left in the heap are nobody's business.
+static void a_target_that_reads_the_memory_of_a_read_finds_zeroes(void **state)
+{
+    const struct target_wish wish = {.is_curious = true, .has_no_oneshot = true};
+    static const uint8_t zeroes[LEN];
+    struct scene s;
+    scene_open(&s, &wish, WEFT_NVME_NO_ONESHOT, 1);
+    const struct iovec pieces[] = {{s.data, 4096}, {s.data + 8192, LEN - 4096}};
+    struct weft_nvme_io io = {
+        .operation = WEFT_NVME_READ, .len = LEN, .memory = pieces, .memory_count = 2};
+    mallopt(M_PERTURB, 0x5a);
+    assert_int_equal(run(&s, &io), 0);
+    mallopt(M_PERTURB, 0);
+    assert_int_equal(s.counters.copies, 1);
+    assert_memory_equal(target_disk(s.target), zeroes, LEN);
+    scene_close(&s);
+}
+
 static void a_lost_connection_ends_what_is_outstanding(void **state)
 {
     const struct target_wish wish = {.drops_after = 3};
@@ -489,6 +509,7 @@ int main(void)
         cmocka_unit_test(a_read_only_namespace_takes_no_writes),
         cmocka_unit_test(errors_of_the_target_have_their_status),
         cmocka_unit_test(what_an_answer_leaves_open_is_taken_back),
+        cmocka_unit_test(a_target_that_reads_the_memory_of_a_read_finds_zeroes),
         cmocka_unit_test(a_lost_connection_ends_what_is_outstanding),
         cmocka_unit_test(disconnecting_cancels_what_is_outstanding),
         cmocka_unit_test(answers_to_nothing_are_counted),
