@@ -9,10 +9,14 @@ void rs_addr_copy(const struct sockaddr *from, struct sockaddr *addr, socklen_t 
     *addrlen = len;
 }
 
-static int stream_peer(const struct rs *rs, struct sockaddr *addr, socklen_t *addrlen)
+// Programs tell by it whether what they have begun is connected: none before that.
+static int stream_peer(struct rs *rs, struct sockaddr *addr, socklen_t *addrlen)
 {
     const struct sockaddr *peer = rdma_get_peer_addr(rs->id);
-    if (sockaddr_len(peer) == 0) {
+    if (rs->state == RS_CONNECTING) {
+        rs_progress(rs);
+    }
+    if (sockaddr_len(peer) == 0 || rs->state == RS_CONNECTING || rs->state == RS_FAILED) {
         return rs_fail(ENOTCONN);
     }
     rs_addr_copy(peer, addr, addrlen);

@@ -302,6 +302,36 @@ static void test_who_connects_again_after_a_refusal_hears_of_it(void **state)
     rclose(active);
 }
 
+static void assert_no_peer(int fd)
+{
+    struct sockaddr_in peer;
+    socklen_t len = sizeof peer;
+    assert_int_equal(rgetpeername(fd, (struct sockaddr *)&peer, &len), -1);
+    assert_int_equal(errno, ENOTCONN);
+}
+
+static void test_there_is_no_peer_before_the_connection(void **state)
+{
+    struct sockaddr_in addr, peer;
+    socklen_t len = sizeof peer;
+    struct pollfd writable = {.events = POLLOUT};
+    int listener = listener_open(&addr);
+    int active = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
+    assert_no_peer(active);
+    struct pair p = {listener, active, raccept(listener, NULL, NULL)};
+    // The number is that of its event channel, which the system's poll looks at and leaves.
+    assert_int_equal(poll(&(struct pollfd){.fd = active, .events = POLLIN}, 1, 5000), 1);
+    assert_int_equal(rgetpeername(active, (struct sockaddr *)&peer, &len), 0);
+    assert_int_equal(peer.sin_port, addr.sin_port);
+    pair_close(&p);
+    writable.fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    assert_int_equal(rconnect(writable.fd, (struct sockaddr *)&addr, sizeof addr), -1);
+    assert_int_equal(rpoll(&writable, 1, 5000), 1);
+    assert_no_peer(writable.fd);
+    rclose(writable.fd);
+}
+
 static void test_an_address_that_leads_nowhere_leaves_room_for_another(void **state)
 {
     struct sockaddr_in addr;
@@ -501,6 +531,7 @@ int main(void)
         cmocka_unit_test(test_nobody_listens),
         cmocka_unit_test(test_who_connects_again_hears_what_has_come_of_it),
         cmocka_unit_test(test_who_connects_again_after_a_refusal_hears_of_it),
+        cmocka_unit_test(test_there_is_no_peer_before_the_connection),
         cmocka_unit_test(test_an_address_that_leads_nowhere_leaves_room_for_another),
         cmocka_unit_test(test_rpoll_wakes_for_data_and_times_out_without),
         cmocka_unit_test(test_rpoll_takes_other_descriptors_too),
