@@ -131,6 +131,7 @@ int front_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_p
         .active_speed = IDENTITY_PORT_SPEED_25_GBPS,
         .phys_state = IDENTITY_PORT_LINK_UP,
         .link_layer = IBV_LINK_LAYER_ETHERNET,
+        .flags = identity->port_flags,
     };
     memset(attr, 0, attr_len);
     memcpy(attr, &full, attr_len < sizeof full ? attr_len : sizeof full);

@@ -33,6 +33,7 @@ static const struct identity identities[DEVICE_WIRE_COUNT] = {
             .transport = IBV_TRANSPORT_IB,
             .device_cap_flags = IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_RC_RNR_NAK_GEN,
             .port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
+            .port_flags = IBV_QPF_GRH_REQUIRED, // as the kernel says of every port of RoCE
             .gid_type = IBV_GID_TYPE_ROCE_V2,
             .gid_type_sysfs = 1,
             .gid_type_text = "RoCE v2",

@@ -24,6 +24,7 @@ struct identity {
     enum ibv_transport_type transport;
     unsigned device_cap_flags; // beside those that every device here has
     uint32_t port_cap_flags;
+    uint8_t port_flags; // IBV_QPF_*
     enum ibv_gid_type gid_type;
     int gid_type_sysfs; // what ibv_query_gid_type says
     const char *gid_type_text;

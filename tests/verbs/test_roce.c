@@ -38,6 +38,7 @@ static void device_is_a_channel_adapter_on_ethernet(void **state)
     assert_int_equal(port.state, IBV_PORT_ACTIVE);
     assert_int_equal(port.link_layer, IBV_LINK_LAYER_ETHERNET);
     assert_int_equal(port.lid, 0);
+    assert_int_equal(port.flags, IBV_QPF_GRH_REQUIRED);
     assert_in_range(port.active_mtu, IBV_MTU_256, IBV_MTU_4096);
     assert_int_equal(ibv_query_gid_ex(bench.context, 1, 0, &gid, 0), 0);
     assert_int_equal(gid.gid_type, IBV_GID_TYPE_ROCE_V2);
