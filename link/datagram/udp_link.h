@@ -182,6 +182,7 @@ struct datagram_input {
     struct datagram_inlet *last; // that had something; NULL: none is known
     struct datagram_arrival arrivals[DATAGRAM_MESSAGES_MAX];
     unsigned count, at;
+    unsigned given_first;       // messages of other processes that may come before these
     struct list_link ready;     // inlets
     instant_ns now_ns;          // of this `receive`
     uint64_t others;            // a bit for each slot that another process was found in,

@@ -24,6 +24,7 @@
 enum {
     CONTROL_LEN = 256,
     ASKS_MAX = 16,
+    GIVEN_FIRST_MAX = 64, // messages: who says more than that does not hold up what was read
     INPUT_HALF_LEN = DATAGRAM_MESSAGES_MAX * DATAGRAM_MESSAGE_LEN,
 };
 static const duration_ns others_ns = 10 * NS_PER_MS; // how long other processes are known
@@ -127,6 +128,7 @@ static bool read_some(struct datagram_udp *d, struct datagram_inlet *inlet)
     }
     in->half = 1 - in->half;
     in->last = inlet;
+    in->given_first = inlet->kind == DATAGRAM_INLET_MANAGEMENT ? GIVEN_FIRST_MAX : 0;
     for (unsigned i = 0; i < in->count; i++) {
         d->counters.trains_in++;
         arrival_read(d, inlet, &msgs[i].msg_hdr, msgs[i].msg_len, &in->arrivals[i]);
@@ -335,6 +337,25 @@ static bool messages_read(struct datagram_udp *d)
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
+// What was read. All processes read at the socket of queue pair 1: what another one has read there
+// before this one, and given, comes before it, or a REQ would overtake the RTU of the same peer.
+static unsigned arrivals_take(struct datagram_udp *d, struct datagram_rx *ret, unsigned max)
+{
+    struct datagram_input *in = &d->in;
+    for (; max > 0 && in->given_first > 0; in->given_first--) {
+        if (!messages_read(d)) {
+            in->given_first = 0;
+            break;
+        }
+        const bool has_message = in->has_message;
+        in->has_message = false;
+        if (has_message && message_take(d, ret)) {
+            return 1;
+        }
+    }
+    return packets_take(d, ret, max);
+}
+
 // Reads at one inlet that has something; in turn, so that none waits for another.
 static void inlet_read(struct datagram_udp *d)
 {
@@ -361,7 +382,7 @@ void datagram_udp_look(struct datagram_udp *d)
 
 static unsigned sockets_take(struct datagram_udp *d, struct datagram_rx *ret, unsigned max)
 {
-    unsigned count = packets_take(d, ret, max);
+    unsigned count = arrivals_take(d, ret, max);
     // Reading puts others in the place of what is given out: once a call.
     while (count == 0 && max > 0 && !list_is_empty(&d->in.ready)) {
         inlet_read(d);
@@ -369,7 +390,7 @@ static unsigned sockets_take(struct datagram_udp *d, struct datagram_rx *ret, un
             d->in.has_message = false;
             count = message_take(d, ret);
         } else {
-            count = packets_take(d, ret, max);
+            count = arrivals_take(d, ret, max);
         }
     }
     return count;

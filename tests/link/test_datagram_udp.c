@@ -558,6 +558,23 @@ static void packet_of_management_is_handed_on(void **state)
     close(s.fd);
 }
 
+// The second process looks where something was the last time, before it asks what else there is.
+static void what_another_process_read_before_comes_first(void **state)
+{
+    struct stranger s = stranger_make(&pair.ipv6[0]);
+    pair_open();
+    stranger_send(&s, packet, stranger_packet(&s, 1, 0, 256 + 20, packet));
+    assert_int_equal(pair_take(1, got, 1), 1);
+    assert_true(manage(&s, pair.link[1]->qp_num_first >> 16));
+    stranger_send(&s, packet, stranger_packet(&s, 1, 0, 256 + 24, packet));
+    assert_int_equal(pair_take(1, got, 2), 2);
+    assert_int_equal(got[0].rx.octets.len, 276);
+    assert_true(got[0].rx.is_copy);
+    assert_int_equal(got[1].rx.octets.len, 280);
+    assert_false(got[1].rx.is_copy);
+    close(s.fd);
+}
+
 static void what_a_process_serves_the_others_find_out(void **state)
 {
     static const struct in6_addr any, elsewhere = {.s6_addr = {0xfd, [15] = 9}};
@@ -768,6 +785,7 @@ int main(void)
         UDP_TEST(packets_end_a_wait_and_so_does_a_wake),
         UDP_TEST(port_of_somebody_else_is_named),
         UDP_TEST(packet_of_management_is_handed_on),
+        UDP_TEST(what_another_process_read_before_comes_first),
         UDP_TEST(what_a_process_serves_the_others_find_out),
         UDP_TEST(process_that_is_new_is_found_in_time),
         UDP_TEST(what_is_handed_on_waits_until_the_other_process_reads),
