@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/say.h"
+#include "text/show.h"
 
 enum { PID_TEXT_LEN = 48 };
 
@@ -75,6 +77,40 @@ int answers_get(const struct process *process, const char *request, struct json_
         free(text);
     }
     return error;
+}
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+struct json_object *answer_member(struct json_object *object, const char *name, enum json_type type)
+{
+    struct json_object *found;
+    return json_object_is_type(object, json_type_object) &&
+                   json_object_object_get_ex(object, name, &found) &&
+                   json_object_is_type(found, type)
+               ? found
+               : NULL;
+}
+
+const char *answer_text(struct json_object *object, const char *name)
+{
+    struct json_object *found = answer_member(object, name, json_type_string);
+    if (found == NULL) {
+        return "";
+    }
+    char *text = (char *)(uintptr_t)json_object_get_string(found); // the answer is ours
+    text_tame(text, strlen(text) + 1);
+    return text;
+}
+
+size_t answer_count(struct json_object *object, const char *name)
+{
+    struct json_object *array = answer_member(object, name, json_type_array);
+    return array != NULL ? json_object_array_length(array) : 0;
+}
+
+struct json_object *answer_element(struct json_object *object, const char *name, size_t index)
+{
+    return json_object_array_get_idx(answer_member(object, name, json_type_array), index);
 }
 
 void answer_say_failed(const struct process *process, const char *what, int error)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/answer.h"
 #include "cli/asking.h"
 #include "cli/command.h"
 #include "cli/say.h"
@@ -151,9 +152,7 @@ static void device_print(struct json_object *answer)
 {
     struct json_object *reads = json_object_object_get(answer, "reads");
     printf("%" PRId64 " %s, %s: allotment %" PRId64 " of %" PRId64 " octets",
-           number_of(answer, "pid"),
-           json_object_get_string(json_object_object_get(answer, "program")),
-           json_object_get_string(json_object_object_get(answer, "device")),
+           number_of(answer, "pid"), answer_text(answer, "program"), answer_text(answer, "device"),
            number_of(reads, "allotment"), number_of(reads, "allotment_base"));
     in_force_print(reads);
     printf(", contexts %" PRId64 " of %" PRId64 ", waiting %" PRId64 "\n",
@@ -164,9 +163,9 @@ static void device_print(struct json_object *answer)
 // One of its connections: what one request may fetch now, each way.
 static void connection_print(struct json_object *connection)
 {
-    struct json_object *peer = json_object_object_get(connection, "peer");
+    const char *peer = answer_text(connection, "peer");
     printf("  qp %" PRId64 "%s%s: a request ", number_of(connection, "qp_num"),
-           peer != NULL ? " to " : "", peer != NULL ? json_object_get_string(peer) : "");
+           *peer != '\0' ? " to " : "", peer);
     length_print(number_of(connection, "read_request_len"));
     if (number_of(connection, "read_answer_len") > 0) {
         fputs(", an answer ", stdout);
@@ -177,10 +176,8 @@ static void connection_print(struct json_object *connection)
 
 static void connections_print(struct json_object *answer)
 {
-    struct json_object *all = json_object_object_get(answer, "connections");
-    size_t count = json_object_is_type(all, json_type_array) ? json_object_array_length(all) : 0;
-    for (size_t i = 0; i < count; i++) {
-        connection_print(json_object_array_get_idx(all, i));
+    for (size_t i = 0; i < answer_count(answer, "connections"); i++) {
+        connection_print(answer_element(answer, "connections", i));
     }
 }
 

@@ -230,9 +230,8 @@ static void section_print(FILE *out, unsigned width, const char *label, struct j
 
 static const char *text_of(struct json_object *object, const char *name, const char *otherwise)
 {
-    struct json_object *member;
-    return json_object_object_get_ex(object, name, &member) ? json_object_get_string(member)
-                                                            : otherwise;
+    struct json_object *member = json_object_object_get(object, name); // NULL: null, too
+    return member != NULL ? json_object_get_string(member) : otherwise;
 }
 
 static void connection_print(FILE *out, unsigned width, struct json_object *connection)

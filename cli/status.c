@@ -16,9 +16,10 @@
 #include "cli/say.h"
 #include "control/find.h"
 #include "text/quantity.h"
+#include "text/show.h"
 
 enum { OPTION_HELP = 'h', OPTION_JSON = 'j', OPTION_ADD = 256, OPTION_REMOVE, OPTION_STAND_BY };
-enum { REQUEST_MAX = 2048, SINCE_TEXT_MAX = 24 };
+enum { REQUEST_MAX = 2048, SINCE_TEXT_MAX = 24, OPERATION_TEXT_MAX = 32 };
 
 /* ---- which node ------------------------------------------------------------------------------ */
 
@@ -68,19 +69,14 @@ static int pid_read(const char *command, int argc, char **argv, pid_t *ret)
 
 /* ---- for people ------------------------------------------------------------------------------ */
 
-static const char *text_of(struct json_object *object, const char *key)
-{
-    struct json_object *value = json_object_object_get(object, key);
-    return value != NULL ? json_object_get_string(value) : "";
-}
-
 static uint64_t number_of(struct json_object *object, const char *key)
 {
-    return json_object_get_uint64(json_object_object_get(object, key));
+    return json_object_get_uint64(answer_member(object, key, json_type_int));
 }
 
-static uint64_t sum_of(struct json_object *numbers)
+static uint64_t sum_of(struct json_object *object, const char *name)
 {
+    struct json_object *numbers = answer_member(object, name, json_type_object);
     uint64_t sum = 0;
     if (numbers != NULL) {
         json_object_object_foreach(numbers, key, value)
@@ -110,8 +106,8 @@ static void rate_print(struct json_object *v)
 static void place_print(struct json_object *v, const char *what, const char *group,
                         const char *member, uint64_t first)
 {
-    const char *name = text_of(v, group);
-    bool is_alone = strstr(name, text_of(v, "uuid")) != NULL && number_of(v, member) == first;
+    const char *name = answer_text(v, group);
+    bool is_alone = strstr(name, answer_text(v, "uuid")) != NULL && number_of(v, member) == first;
     if (*name != '\0' && !is_alone) {
         printf("      %s: %" PRIu64 " of %s\n", what, number_of(v, member), name);
     }
@@ -119,26 +115,24 @@ static void place_print(struct json_object *v, const char *what, const char *gro
 
 static void source_print(struct json_object *v)
 {
-    if (*text_of(v, "source") != '\0') {
-        printf("      source: %s\n", text_of(v, "source"));
+    if (*answer_text(v, "source") != '\0') {
+        printf("      source: %s\n", answer_text(v, "source"));
     }
 }
 
-static void volumes_print(struct json_object *volumes)
+static void volumes_print(struct json_object *node)
 {
     char size[TEXT_SIZE_MAX], moved[TEXT_SIZE_MAX];
     printf("  %-20s %-9s %6s %-6s %8s %10s %8s  %s\n", "VOLUME", "STATE", "SIZE", "DRIVER",
            "CLIENTS", "REQUESTS", "MOVED", "URI");
-    for (size_t i = 0; i < json_object_array_length(volumes); i++) {
-        struct json_object *v = json_object_array_get_idx(volumes, i);
-        printf("  %-20s %-9s %6s %-6s %8" PRIu64 " %10" PRIu64 " %8s  %s\n", text_of(v, "name"),
-               text_of(v, "state"), text_size_format(number_of(v, "size"), size),
-               text_of(v, "driver"), number_of(v, "connections"),
-               sum_of(json_object_object_get(v, "operations")),
-               text_size_format(sum_of(json_object_object_get(v, "octets")), moved),
-               text_of(v, "uri"));
-        if (*text_of(v, "why") != '\0') {
-            printf("      why: %s\n", text_of(v, "why"));
+    for (size_t i = 0; i < answer_count(node, "volumes"); i++) {
+        struct json_object *v = answer_element(node, "volumes", i);
+        printf("  %-20s %-9s %6s %-6s %8" PRIu64 " %10" PRIu64 " %8s  %s\n", answer_text(v, "name"),
+               answer_text(v, "state"), text_size_format(number_of(v, "size"), size),
+               answer_text(v, "driver"), number_of(v, "connections"), sum_of(v, "operations"),
+               text_size_format(sum_of(v, "octets"), moved), answer_text(v, "uri"));
+        if (*answer_text(v, "why") != '\0') {
+            printf("      why: %s\n", answer_text(v, "why"));
         }
         source_print(v);
         rate_print(v);
@@ -155,21 +149,24 @@ static const char *latency_of(struct json_object *histogram, const char *key,
 
 static void latency_print(const char *volume, const char *operation, struct json_object *h)
 {
+    char shown[OPERATION_TEXT_MAX];
     char p50[TEXT_DURATION_MAX], p90[TEXT_DURATION_MAX], p99[TEXT_DURATION_MAX],
         p999[TEXT_DURATION_MAX], max[TEXT_DURATION_MAX];
-    printf("  %-20s %-12s %10" PRIu64 " %8s %8s %8s %8s %8s\n", volume, operation,
+    snprintf(shown, sizeof shown, "%s", operation);
+    text_tame(shown, sizeof shown);
+    printf("  %-20s %-12s %10" PRIu64 " %8s %8s %8s %8s %8s\n", volume, shown,
            number_of(h, "count"), latency_of(h, "p50_ns", p50), latency_of(h, "p90_ns", p90),
            latency_of(h, "p99_ns", p99), latency_of(h, "p999_ns", p999),
            latency_of(h, "max_ns", max));
 }
 
 // From request to answer, of operations that there were.
-static void latencies_print(struct json_object *volumes)
+static void latencies_print(struct json_object *node)
 {
     bool has_head = false;
-    for (size_t i = 0; i < json_object_array_length(volumes); i++) {
-        struct json_object *v = json_object_array_get_idx(volumes, i);
-        struct json_object *latency = json_object_object_get(v, "latency");
+    for (size_t i = 0; i < answer_count(node, "volumes"); i++) {
+        struct json_object *v = answer_element(node, "volumes", i);
+        struct json_object *latency = answer_member(v, "latency", json_type_object);
         if (latency == NULL || json_object_object_length(latency) == 0) {
             continue;
         }
@@ -180,61 +177,61 @@ static void latencies_print(struct json_object *volumes)
         }
         json_object_object_foreach(latency, operation, histogram)
         {
-            latency_print(text_of(v, "name"), operation, histogram);
+            latency_print(answer_text(v, "name"), operation, histogram);
         }
     }
 }
 
-static void rtas_print(struct json_object *rtas)
+static void rtas_print(struct json_object *node)
 {
     printf("  %-20s %-10s %8s %8s %9s %8s %8s %8s  %s\n", "RTA", "STATE", "PID", "SINCE",
            "RESTARTS", "FLIGHT", "REPLAYS", "RESENT", "CONFINED");
-    for (size_t i = 0; i < json_object_array_length(rtas); i++) {
-        struct json_object *r = json_object_array_get_idx(rtas, i);
+    for (size_t i = 0; i < answer_count(node, "rtas"); i++) {
+        struct json_object *r = answer_element(node, "rtas", i);
         char since[SINCE_TEXT_MAX];
         snprintf(since, sizeof since, "%" PRIu64 ".%" PRIu64 "s", number_of(r, "since_ms") / 1000,
                  number_of(r, "since_ms") / 100 % 10);
         printf("  %-20s %-10s %8" PRIu64 " %8s %9" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64
                "  %s\n",
-               text_of(r, "name"), text_of(r, "state"), number_of(r, "pid"), since,
+               answer_text(r, "name"), answer_text(r, "state"), number_of(r, "pid"), since,
                number_of(r, "restarts"), number_of(r, "in_flight"), number_of(r, "replays"),
                number_of(r, "retransmissions"),
-               text_of(json_object_object_get(r, "confinement"), "kind"));
-        if (*text_of(r, "why") != '\0') {
-            printf("      why: %s; processes in vain: %" PRIu64 "\n", text_of(r, "why"),
+               answer_text(answer_member(r, "confinement", json_type_object), "kind"));
+        if (*answer_text(r, "why") != '\0') {
+            printf("      why: %s; processes in vain: %" PRIu64 "\n", answer_text(r, "why"),
                    number_of(r, "failures"));
         }
     }
 }
 
 // Where there are some.
-static void sources_print(struct json_object *sources)
+static void sources_print(struct json_object *node)
 {
-    size_t count = sources != NULL ? json_object_array_length(sources) : 0;
+    size_t count = answer_count(node, "sources");
     if (count > 0) {
         printf("  %-8s %8s %8s %8s %8s  %s\n", "SOURCE", "VOLUMES", "LEFT OUT", "READ", "IN VAIN",
                "URI");
     }
     for (size_t i = 0; i < count; i++) {
-        struct json_object *s = json_object_array_get_idx(sources, i);
+        struct json_object *s = answer_element(node, "sources", i);
         printf("  %-8s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64 "  %s\n",
-               text_of(s, "state"), number_of(s, "volumes"), number_of(s, "left_out"),
-               number_of(s, "readings"), number_of(s, "failures"), text_of(s, "uri"));
+               answer_text(s, "state"), number_of(s, "volumes"), number_of(s, "left_out"),
+               number_of(s, "readings"), number_of(s, "failures"), answer_text(s, "uri"));
         if (number_of(s, "unasked") > 0) {
             printf("      targets that could not be asked: %" PRIu64 "\n", number_of(s, "unasked"));
         }
-        if (*text_of(s, "why") != '\0') {
-            printf("      why: %s\n", text_of(s, "why"));
+        if (*answer_text(s, "why") != '\0') {
+            printf("      why: %s\n", answer_text(s, "why"));
         }
     }
 }
 
 static void mdns_print(struct json_object *mdns)
 {
-    if (mdns != NULL && *text_of(mdns, "name") != '\0') {
-        printf("  mDNS: announced as \"%s\"\n", text_of(mdns, "name"));
+    if (mdns != NULL && *answer_text(mdns, "name") != '\0') {
+        printf("  mDNS: announced as \"%s\"\n", answer_text(mdns, "name"));
     } else if (mdns != NULL) {
-        printf("  mDNS: not announced: %s\n", text_of(mdns, "why"));
+        printf("  mDNS: not announced: %s\n", answer_text(mdns, "why"));
     }
 }
 
@@ -244,11 +241,11 @@ static void node_print(struct json_object *node)
     printf("node %" PRIu64 ": %" PRIu64 " clients, pool %s of %s in use\n", number_of(node, "pid"),
            number_of(node, "connections"), text_size_format(number_of(node, "pool_taken"), taken),
            text_size_format(number_of(node, "pool"), pool));
-    volumes_print(json_object_object_get(node, "volumes"));
-    sources_print(json_object_object_get(node, "sources"));
-    mdns_print(json_object_object_get(node, "mdns"));
-    latencies_print(json_object_object_get(node, "volumes"));
-    rtas_print(json_object_object_get(node, "rtas"));
+    volumes_print(node);
+    sources_print(node);
+    mdns_print(answer_member(node, "mdns", json_type_object));
+    latencies_print(node);
+    rtas_print(node);
 }
 
 /* ---- weft status ----------------------------------------------------------------------------- */
@@ -346,12 +343,11 @@ static void rescan_help(FILE *out)
 }
 
 // What became of which volume.
-static void changes_print(struct json_object *changes)
+static void changes_print(struct json_object *answer)
 {
-    size_t count = changes != NULL ? json_object_array_length(changes) : 0;
-    for (size_t i = 0; i < count; i++) {
-        struct json_object *change = json_object_array_get_idx(changes, i);
-        printf("%s: %s\n", text_of(change, "volume"), text_of(change, "what"));
+    for (size_t i = 0; i < answer_count(answer, "changes"); i++) {
+        struct json_object *change = answer_element(answer, "changes", i);
+        printf("%s: %s\n", answer_text(change, "volume"), answer_text(change, "what"));
     }
 }
 
@@ -370,10 +366,10 @@ static int request_send(const struct process *node, const char *verb, const char
         return EXIT_FAILED;
     }
     bool is_done = json_object_get_boolean(json_object_object_get(answer, "ok"));
-    changes_print(json_object_object_get(answer, "changes"));
+    changes_print(answer);
     if (!is_done) {
         say_error("not done", *object != '\0' ? object : verb, "see weft status", "%s",
-                  text_of(answer, "why"));
+                  answer_text(answer, "why"));
     }
     json_object_put(answer);
     return is_done ? EXIT_SUCCESS : EXIT_FAILED;

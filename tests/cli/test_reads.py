@@ -51,6 +51,23 @@ def each_connection_has_a_line():
 
 
 @case
+def foreign_text_does_not_reach_the_terminal():
+    steers = 'a\x1b[2Jb\n'
+    answer = {**ANSWER, 'program': steers, 'device': steers, 'connections': [{'peer': steers}]}
+    with process(encoded(answer)):
+        said = weft('reads', PID).stdout
+    assert said.count('a?[2Jb?') == 3 and '\x1b' not in said, said
+
+
+@case
+def an_unexpected_shape_is_no_crash():
+    for answer in ({}, {'program': None, 'reads': [], 'connections': {}},
+                   {'device': 1, 'connections': [1, None, {'peer': []}]}):
+        with process(encoded(answer)):
+            expect(weft('reads', PID), 0, None)
+
+
+@case
 def json_is_what_the_processes_answer():
     with process(encoded(ANSWER)):
         result = weft('reads', '-j', PID)

@@ -87,6 +87,7 @@ def foreign_text_does_not_reach_the_terminal():
 @case
 def an_unexpected_shape_is_no_crash():
     for answer in ({}, {'pid': [], 'weft0': 3, 'connections': {}, 'qps': [1, None, []]},
+                   {'program': None, 'connections': [{'peer': None}], 'qps': [{'qp_num': None}]},
                    {'weft0': {'a': {'b': {'c': 1}}, 'd': None, 'e': 1.5, 'f': -1, 'g': True}},
                    {'weft0': {'x' * 500: 'y' * 500}}):
         with process(encoded(answer)):

@@ -114,6 +114,33 @@ def no_node_is_said_plainly():
 
 
 @case
+def an_unexpected_shape_is_no_crash():
+    """Root asks everybody's nodes, and one that shows something else must not end the list."""
+    odd = [{}, {'volumes': 1, 'rtas': {}, 'sources': 'x', 'mdns': []},
+           {'volumes': [1, None, [], {'name': 1, 'latency': [], 'operations': 3, 'octets': 'x'}],
+            'rtas': [None, {'confinement': []}], 'sources': [2, {}], 'mdns': {'name': {}}},
+           {'volumes': [{'latency': {'read': None, 'write': 7}}]}]
+    for answer in odd:
+        with nodes(answer, PID) as (_, env):
+            expect(weft('status', PID, env=env), 0, None)
+
+
+@case
+def foreign_text_does_not_reach_the_terminal():
+    steers = 'a\x1b[2Jb\n'
+    volume = dict.fromkeys(('name', 'state', 'driver', 'uri', 'why', 'source', 'nqn'), steers)
+    answer = {'volumes': [{**volume, 'latency': {steers: {'count': 1}}}],
+              'rtas': [{**dict.fromkeys(('name', 'state', 'why'), steers),
+                        'confinement': {'kind': steers}}],
+              'sources': [dict.fromkeys(('state', 'uri', 'why'), steers)],
+              'mdns': {'name': steers}, 'changes': [{'volume': steers, 'what': steers}]}
+    for words in (['status'], ['rescan']):
+        with nodes(answer, PID) as (_, env):
+            result = weft(*words, PID, env=env)
+        assert 'a?[2Jb?' in result.stdout and '\x1b' not in result.stdout + result.stderr, result
+
+
+@case
 def a_node_that_answers_nonsense_is_named():
     with nodes([1], 40) as (_, env):
         result = weft('status', env=env)
