@@ -122,7 +122,7 @@ static int memory_open(struct rs *rs)
                          rs->options.iomap_count * sizeof(struct rs_iomap_entry);
     size_t rx_len = rs->options.recv_ring_len + (size_t)rs->rx.receive_count * MESSAGE_LEN;
     rs->tx.ring = malloc(rs->options.send_ring_len);
-    rs->rx.ring = malloc(rx_len);
+    rs->rx.ring = calloc(1, rx_len); // a peer may tell of octets that it never wrote
     rs->targets = calloc(1, targets_len);
     if (rs->tx.ring == NULL || rs->rx.ring == NULL || rs->targets == NULL) {
         return rs_fail(ENOMEM);
