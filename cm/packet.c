@@ -62,6 +62,7 @@ static void copy_conn(struct cm_event *event, const struct ibcm_event *e)
     param->responder_resources = e->peer->initiator_depth;
     param->initiator_depth = e->peer->responder_resources;
     param->flow_control = e->peer->has_flow_control;
+    param->retry_count = e->peer->retry_count;
     param->rnr_retry_count = e->peer->rnr_retry_count;
     param->srq = e->peer->has_srq;
     param->qp_num = e->peer->qp_num;

@@ -240,6 +240,7 @@ struct ibcm_peer {
     uint32_t starting_psn; // at which we begin to send
     uint8_t responder_resources, initiator_depth;
     uint8_t rnr_retry_count;
+    uint8_t retry_count; // of a request
     bool has_flow_control, has_srq;
     uint64_t ca_guid;
     uint16_t source_port; // of a request

@@ -199,6 +199,7 @@ static void learn(struct ibcm *ibcm, struct ibcm_conn *conn, const struct ibcm_r
     conn->theirs.responder_resources = req->responder_resources;
     conn->theirs.initiator_depth = req->initiator_depth;
     conn->theirs.rnr_retry_count = req->rnr_retry_count;
+    conn->theirs.retry_count = req->retry_count;
     conn->theirs.has_flow_control = req->has_flow_control;
     conn->theirs.has_srq = req->has_srq;
     conn->theirs.ca_guid = req->ca_guid;

@@ -186,6 +186,36 @@ static void test_both_ends_are_told_what_they_agreed_on(void **state)
     ours_close(&o);
 }
 
+static void test_a_request_tells_all_that_was_asked_for(void **state)
+{
+    struct loopback l = {0};
+    struct external own;
+    listener_open(&l.listener);
+    active_resolve(&l.active, rdma_get_src_port(l.listener.id));
+    external_open(&own, l.active.id);
+    struct rdma_conn_param param = {.initiator_depth = 3,
+                                    .responder_resources = 5,
+                                    .flow_control = 1,
+                                    .retry_count = 4,
+                                    .rnr_retry_count = 6,
+                                    .srq = 1,
+                                    .qp_num = own.qp->qp_num};
+    assert_int_equal(rdma_connect(l.active.id, &param), 0);
+    struct rdma_cm_event *event = event_expect(l.listener.channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+    const struct rdma_conn_param *asked = &event->param.conn;
+    l.passive = event->id;
+    assert_int_equal(asked->responder_resources, 3);
+    assert_int_equal(asked->initiator_depth, 5);
+    assert_int_equal(asked->flow_control, 1);
+    assert_int_equal(asked->retry_count, 4);
+    assert_int_equal(asked->rnr_retry_count, 6);
+    assert_int_equal(asked->srq, 1);
+    assert_int_equal(asked->qp_num, own.qp->qp_num);
+    rdma_ack_cm_event(event);
+    external_close(&own);
+    loopback_close(&l);
+}
+
 static void test_who_connects_without_a_port_is_given_one(void **state)
 {
     struct ours o;
@@ -504,6 +534,7 @@ int main(void)
         cmocka_unit_test(test_a_port_of_ended_connections_is_free_and_then_taken),
         cmocka_unit_test(test_each_family_has_a_listener_of_its_own_at_one_port),
         cmocka_unit_test(test_both_ends_are_told_what_they_agreed_on),
+        cmocka_unit_test(test_a_request_tells_all_that_was_asked_for),
         cmocka_unit_test(test_who_connects_without_a_port_is_given_one),
         cmocka_unit_test(test_a_program_that_moves_its_queue_pairs_sends_over_them),
         cmocka_unit_test(test_who_has_accepted_hears_that_the_peer_wants_no_more),
