@@ -282,7 +282,8 @@ struct cm_way {
     int (*connect)(struct cm_id *c, struct rnic_qp *qp, const struct cm_params *params);
     int (*establish)(struct cm_id *c);
     int (*accept)(struct cm_id *c, struct rnic_qp *qp, const struct cm_params *params);
-    int (*reject)(struct cm_id *c, const void *data, uint16_t data_len);
+    // `for_ece`: for what the peer wants of enhanced connection establishment.
+    int (*reject)(struct cm_id *c, const void *data, uint16_t data_len, bool for_ece);
     int (*disconnect)(struct cm_id *c);
     void (*destroy)(struct cm_id *c); // harmless when there is nothing
     int (*set_tos)(struct cm_id *c, uint8_t tos);

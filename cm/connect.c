@@ -247,25 +247,28 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
     return id->qp_type == IBV_QPT_UD ? accept_is_over(c) : cm_event_complete(c);
 }
 
-int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
+static int reject(struct cm_id *c, const void *private_data, uint8_t private_data_len, bool for_ece)
 {
-    struct cm_id *c = cm_id_of(id);
     enum cm_state before;
     if (cm_id_claim(c, CM_CALL_REJECT, &before) != 0) {
         return -1;
     }
     uint16_t len = private_data != NULL ? private_data_len : 0;
-    int result = cm_result(c->device->way->reject(c, private_data, len));
+    int result = cm_result(c->device->way->reject(c, private_data, len, for_ece));
     if (result != 0) {
         cm_id_unclaim(c, CM_CALL_REJECT, before);
     }
     return result;
 }
 
-// The reason has no place in MPA's Reply.
+int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
+{
+    return reject(cm_id_of(id), private_data, private_data_len, false);
+}
+
 int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
 {
-    return rdma_reject(id, private_data, private_data_len);
+    return reject(cm_id_of(id), private_data, private_data_len, true);
 }
 
 /* ---- ending ---------------------------------------------------------------------------------- */

@@ -370,10 +370,11 @@ static int accept_packet(struct cm_id *c, struct rnic_qp *qp, const struct cm_pa
     return rnic_conn_accept(c->packet->conn, has_own ? qp : NULL, &said);
 }
 
-static int reject_packet(struct cm_id *c, const void *data, uint16_t data_len)
+static int reject_packet(struct cm_id *c, const void *data, uint16_t data_len, bool for_ece)
 {
+    const enum ibcm_reason why = for_ece ? IBCM_REASON_VENDOR_OPTION : IBCM_REASON_CONSUMER;
     const unsigned reason =
-        c->id.qp_type == IBV_QPT_UD ? (unsigned)IBCM_SIDR_REJECTED : (unsigned)IBCM_REASON_CONSUMER;
+        c->id.qp_type == IBV_QPT_UD ? (unsigned)IBCM_SIDR_REJECTED : (unsigned)why;
     return rnic_conn_reject(c->packet->conn, reason, span_of(data, data_len));
 }
 

@@ -109,7 +109,8 @@ static int accept_ep(struct cm_id *c, struct rnic_qp *qp, const struct cm_params
     return qp != NULL ? rnic_ep_accept(c->ep, qp, &said) : -EINVAL;
 }
 
-static int reject_ep(struct cm_id *c, const void *data, uint16_t data_len)
+// The reason has no place in MPA's Reply.
+static int reject_ep(struct cm_id *c, const void *data, uint16_t data_len, bool for_ece)
 {
     return rnic_ep_reject(c->ep, data, data_len);
 }

@@ -59,7 +59,8 @@ STATIC_CHECK(IBCM_REJ_OFF_PRIVATE + IBCM_REJ_PRIVATE_LEN == MAD_DATA_LEN);
     X(INVALID_RNR_RETRY, 29, "RNR retry count rejected")              \
     X(DUPLICATE_ID, 30, "duplicate local communication id")           \
     X(CLASS_VERSION, 31, "invalid class version")                     \
-    X(INVALID_FLOW_LABEL, 32, "invalid primary flow label")
+    X(INVALID_FLOW_LABEL, 32, "invalid primary flow label")           \
+    X(VENDOR_OPTION, 35, "vendor option not supported")
 
 enum ibcm_reason {
 #define X(name, number, text) IBCM_REASON_##name = number,

@@ -216,6 +216,20 @@ static void test_a_request_tells_all_that_was_asked_for(void **state)
     loopback_close(&l);
 }
 
+// IB_CM_REJ_VENDOR_OPTION_NOT_SUPPORTED of the kernel's ib_cm.h.
+static void test_who_is_rejected_for_ece_hears_that_it_was_for_ece(void **state)
+{
+    const int vendor_option_not_supported = 35;
+    struct loopback l;
+    loopback_request(&l);
+    assert_int_equal(rdma_reject_ece(l.passive, "ece", 4), 0);
+    struct rdma_cm_event *event = event_expect(l.active.channel, RDMA_CM_EVENT_REJECTED);
+    assert_int_equal(event->status, vendor_option_not_supported);
+    assert_string_equal(event->param.conn.private_data, "ece");
+    rdma_ack_cm_event(event);
+    loopback_close(&l);
+}
+
 static void test_who_connects_without_a_port_is_given_one(void **state)
 {
     struct ours o;
@@ -535,6 +549,7 @@ int main(void)
         cmocka_unit_test(test_each_family_has_a_listener_of_its_own_at_one_port),
         cmocka_unit_test(test_both_ends_are_told_what_they_agreed_on),
         cmocka_unit_test(test_a_request_tells_all_that_was_asked_for),
+        cmocka_unit_test(test_who_is_rejected_for_ece_hears_that_it_was_for_ece),
         cmocka_unit_test(test_who_connects_without_a_port_is_given_one),
         cmocka_unit_test(test_a_program_that_moves_its_queue_pairs_sends_over_them),
         cmocka_unit_test(test_who_has_accepted_hears_that_the_peer_wants_no_more),
