@@ -313,6 +313,11 @@ int cm_device_route(struct cm_id *c, struct sockaddr_storage *dst,
 void cm_device_local(const struct cm_device *device, struct sockaddr_storage *addr);
 const struct cm_device *cm_device_of(struct cm_id *c);
 
+/* ---- groups (multicast.c) -------------------------------------------------------------------- */
+
+// Its queue pair is about to go, and leaves them; who has joined still has.
+void cm_groups_detach(struct cm_id *c);
+
 /* ---- out (deliver.c) ------------------------------------------------------------------------- */
 
 // Synchronous ids: waits for the event that ends the call and makes it `id->event`; -1 with the

@@ -131,7 +131,17 @@ static struct cm_group *find(struct cm_id *c, const struct sockaddr *addr)
     return NULL;
 }
 
-// A queue pair that is gone has left its groups.
+void cm_groups_detach(struct cm_id *c)
+{
+    for (struct list_link *l = c->groups.next; l != &c->groups; l = l->next) {
+        struct cm_group *group = LIST_ENTRY(l, struct cm_group, link);
+        if (group->qp != NULL) {
+            ibv_detach_mcast(group->qp, &group->gid, 0);
+            group->qp = NULL;
+        }
+    }
+}
+
 int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 {
     struct cm_id *c = cm_id_of(id);
@@ -142,8 +152,7 @@ int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
     if (group == NULL) {
         return cm_fail(EADDRNOTAVAIL);
     }
-    int error =
-        group->qp != NULL && group->qp == id->qp ? ibv_detach_mcast(group->qp, &group->gid, 0) : 0;
+    int error = group->qp != NULL ? ibv_detach_mcast(group->qp, &group->gid, 0) : 0;
     group_drop(group);
     return error == 0 ? 0 : cm_fail(error);
 }

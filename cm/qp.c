@@ -197,6 +197,7 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 
 void rdma_destroy_qp(struct rdma_cm_id *id)
 {
+    cm_groups_detach(cm_id_of(id));
     ibv_destroy_qp(id->qp);
     id->qp = NULL;
     cqs_destroy(id);

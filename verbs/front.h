@@ -153,6 +153,7 @@ struct front_qp {
     struct ibv_qp_cap cap;
     struct ibv_qp_attr attr; // what ibv_modify_qp was told; guarded by qp.mutex
     struct event_source events[FRONT_QP_EVENT_COUNT]; // by enum rnic_async_event
+    atomic_uint group_count;                          // attached to; each as often as it was
     // What <weft/oneshot.h> knows beside the engine's table; written before that is made.
     struct {
         uint32_t stag_offset;
@@ -288,6 +289,8 @@ struct rnic_port front_port_find(const struct identity *identity);
 int front_gid_find(const struct ibv_context *context, const struct in6_addr *addr);
 // ... of the first that is of the same family.
 int front_gid_of_family(const struct ibv_context *context, const struct in6_addr *addr);
+// The group of that family that it may stand for. False: none.
+bool front_gid_as_group(const union ibv_gid *gid, bool is_ipv4, struct in6_addr *ret);
 // False: it holds no multicast group, or one that none of our GIDs is of the family of.
 bool front_gid_group(const struct ibv_context *context, const union ibv_gid *gid,
                      struct in6_addr *ret);

@@ -107,7 +107,7 @@ static bool host_read(const union ibv_gid *gid, const struct in6_addr *own, stru
 
 // An IPv4 group stands in a GID mapped like an address, or as the scoped IPv6 group
 // ffXX::ffff:a.b.c.d, which programs make of it.
-static bool group_read(const union ibv_gid *gid, bool is_ipv4, struct in6_addr *ret)
+bool front_gid_as_group(const union ibv_gid *gid, bool is_ipv4, struct in6_addr *ret)
 {
     const uint8_t *ipv4 = gid->raw + IPV4_AT;
     const bool has_ipv4 = gid->raw[10] == 0xff && gid->raw[11] == 0xff && (ipv4[0] & 0xf0) == 0xe0;
@@ -124,8 +124,8 @@ static bool group_read(const union ibv_gid *gid, bool is_ipv4, struct in6_addr *
 bool front_gid_group(const struct ibv_context *context, const union ibv_gid *gid,
                      struct in6_addr *ret)
 {
-    return (group_read(gid, true, ret) && front_gid_of_family(context, ret) >= 0) ||
-           (group_read(gid, false, ret) && front_gid_of_family(context, ret) >= 0);
+    return (front_gid_as_group(gid, true, ret) && front_gid_of_family(context, ret) >= 0) ||
+           (front_gid_as_group(gid, false, ret) && front_gid_of_family(context, ret) >= 0);
 }
 
 static bool way_fill(const struct ibv_context *context, const struct ibv_ah_attr *attr,
@@ -158,7 +158,8 @@ int front_datagram_path_fill(const struct ibv_context *context, const struct ibv
                              struct datagram_path *ret)
 {
     return way_fill(context, attr, ret) &&
-                   (group_read(&attr->grh.dgid, IN6_IS_ADDR_V4MAPPED(&ret->local), &ret->remote) ||
+                   (front_gid_as_group(&attr->grh.dgid, IN6_IS_ADDR_V4MAPPED(&ret->local),
+                                       &ret->remote) ||
                     host_read(&attr->grh.dgid, &ret->local, &ret->remote))
                ? 0
                : EINVAL;

@@ -2,31 +2,61 @@
 
 #include "verbs/front.h"
 
-typedef int change_fn(struct rnic_qp *qp, const struct in6_addr *group);
+static struct front_qp *front_of(struct ibv_qp *qp)
+{
+    return (struct front_qp *)qp;
+}
 
-// `lid` has no meaning on Ethernet.
-static int group_change(struct ibv_qp *ibv_qp, const union ibv_gid *gid, change_fn *change)
+// 0 or a positive errno. (`lid` has no meaning on Ethernet.)
+static int may_have_groups(struct ibv_qp *qp)
+{
+    if (front_identity_of(qp->context)->max_groups == 0) {
+        return EOPNOTSUPP;
+    }
+    if (!front_is_alive(qp->context)) {
+        return EIO;
+    }
+    return qp->qp_type == IBV_QPT_UD ? 0 : EINVAL;
+}
+
+static int attach(struct ibv_qp *qp, const union ibv_gid *gid)
 {
     struct in6_addr group;
-    if (front_identity_of(ibv_qp->context)->max_groups == 0) {
-        return front_fail(EOPNOTSUPP);
-    }
-    if (!front_is_alive(ibv_qp->context)) {
-        return front_fail(EIO);
-    }
-    if (ibv_qp->qp_type != IBV_QPT_UD || !front_gid_group(ibv_qp->context, gid, &group)) {
-        return front_fail(EINVAL);
-    }
-    int error = change(((struct front_qp *)ibv_qp)->rnic_qp, &group);
-    return error != 0 ? front_fail(-error) : 0;
+    return front_gid_group(qp->context, gid, &group)
+               ? -rnic_qp_attach(front_of(qp)->rnic_qp, &group)
+               : EINVAL;
 }
 
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-    return group_change(qp, gid, rnic_qp_attach);
+    int error = may_have_groups(qp);
+    error = error != 0 ? error : attach(qp, gid);
+    if (error != 0) {
+        return front_fail(error);
+    }
+    atomic_fetch_add(&front_of(qp)->group_count, 1);
+    return 0;
+}
+
+// It may be left also when no address of its family is there any more.
+static int detach(struct ibv_qp *qp, const union ibv_gid *gid)
+{
+    struct in6_addr group;
+    if (front_gid_as_group(gid, true, &group) &&
+        rnic_qp_detach(front_of(qp)->rnic_qp, &group) == 0) {
+        return 0;
+    }
+    return front_gid_as_group(gid, false, &group) ? -rnic_qp_detach(front_of(qp)->rnic_qp, &group)
+                                                  : EINVAL;
 }
 
 int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-    return group_change(qp, gid, rnic_qp_detach);
+    int error = may_have_groups(qp);
+    error = error != 0 ? error : detach(qp, gid);
+    if (error != 0) {
+        return front_fail(error);
+    }
+    atomic_fetch_sub(&front_of(qp)->group_count, 1);
+    return 0;
 }

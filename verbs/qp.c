@@ -199,6 +199,9 @@ int ibv_destroy_qp(struct ibv_qp *ibv_qp)
 {
     struct front_qp *qp = (struct front_qp *)ibv_qp;
     if (front_is_alive(ibv_qp->context)) {
+        if (atomic_load(&qp->group_count) > 0) {
+            return front_fail(EBUSY);
+        }
         rnic_qp_destroy(qp->rnic_qp);
         front_wait_acknowledged(&ibv_qp->mutex, &ibv_qp->cond, &ibv_qp->events_completed,
                                 front_qp_events_withdraw(qp));

@@ -526,6 +526,26 @@ static void test_what_is_told_of_a_group_leaves_from_the_address_of_the_id(void 
     rdma_free_devices(devices);
 }
 
+// A domain can go when nothing is left in it.
+static void test_a_queue_pair_that_goes_leaves_its_groups(void **state)
+{
+    struct member m;
+    struct sockaddr_in group = group_addr();
+    member_open(&m);
+    struct ibv_pd *pd = ibv_alloc_pd(m.end.id->verbs);
+    struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD,
+                                    .cap = {.max_send_wr = 1, .max_recv_wr = 1}};
+    rdma_destroy_qp(m.end.id);
+    assert_int_equal(rdma_create_qp(m.end.id, pd, &attr), 0);
+    member_join(&m, RDMA_MC_JOIN_FLAG_FULLMEMBER);
+    rdma_destroy_qp(m.end.id);
+    assert_int_equal(ibv_destroy_ah(m.ah), 0);
+    m.ah = NULL;
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    assert_int_equal(rdma_leave_multicast(m.end.id, (struct sockaddr *)&group), 0);
+    member_close(&m);
+}
+
 static void test_groups_are_for_ids_of_datagrams_with_a_device(void **state)
 {
     struct sockaddr_in group = group_addr();
@@ -561,6 +581,7 @@ int main(void)
         cmocka_unit_test(test_both_ends_hear_that_their_numbers_may_be_used_again),
         cmocka_unit_test(test_a_group_is_heard_by_those_that_joined_it_to_receive),
         cmocka_unit_test(test_what_is_told_of_a_group_leaves_from_the_address_of_the_id),
+        cmocka_unit_test(test_a_queue_pair_that_goes_leaves_its_groups),
         cmocka_unit_test(test_groups_are_for_ids_of_datagrams_with_a_device),
     };
     setenv("WEFT_WIRE", "roce", 1);

@@ -240,6 +240,18 @@ static void a_group_is_joined_where_an_address_comes(void **state)
     assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+static void a_group_is_left_where_no_address_is(void **state)
+{
+    const union ibv_gid group = gid_of(239, 7);
+    skip_unless_possible();
+    struct ibv_qp *qp = roce_ud_ready(&bench);
+    assert_int_equal(ibv_attach_mcast(qp, &group, 0), 0);
+    change("addr flush dev one");
+    assert_true(becomes(0, 0));
+    assert_int_equal(ibv_detach_mcast(qp, &group, 0), 0);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 static void an_address_that_goes_leaves_an_empty_place(void **state)
 {
     struct ibv_gid_entry table[2], entry;
@@ -300,6 +312,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_address_that_comes_is_the_next_gid, begin, end),
         cmocka_unit_test_setup_teardown(a_datagram_to_the_address_that_came_arrives, begin, end),
         cmocka_unit_test_setup_teardown(a_group_is_joined_where_an_address_comes, begin, end),
+        cmocka_unit_test_setup_teardown(a_group_is_left_where_no_address_is, begin, end),
         cmocka_unit_test_setup_teardown(an_address_that_goes_leaves_an_empty_place, begin, end),
         cmocka_unit_test_setup_teardown(others_keep_their_places_beside_one_that_goes, begin, end),
         cmocka_unit_test_setup_teardown(the_last_that_goes_shortens_the_table, begin, end),

@@ -388,6 +388,16 @@ static void datagram_to_a_group_is_for_those_attached(void **state)
     assert_int_equal(ibv_destroy_qp(b), 0);
 }
 
+static void queue_pair_in_a_group_is_in_use(void **state)
+{
+    struct ibv_qp *qp = roce_ud_ready(&bench);
+    const union ibv_gid group = group_gid(2);
+    assert_int_equal(ibv_attach_mcast(qp, &group, 0), 0);
+    assert_int_equal(ibv_destroy_qp(qp), EBUSY);
+    assert_int_equal(ibv_detach_mcast(qp, &group, 0), 0);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 static void address_that_is_no_group_is_not_attached(void **state)
 {
     struct ibv_qp *qp = roce_ud_ready(&bench);
@@ -474,6 +484,7 @@ int main(void)
         CASE(one_shot_commands_are_for_connections),
         CASE(work_posted_in_reset_is_refused),
         CASE(datagram_to_a_group_is_for_those_attached),
+        CASE(queue_pair_in_a_group_is_in_use),
         CASE(address_that_is_no_group_is_not_attached),
         CASE(attributes_of_datagrams_are_told_again),
         CASE(reset_takes_back_what_was_not_polled),
