@@ -42,6 +42,8 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     }
     ah->ah = (struct ibv_ah){.context = pd->context, .pd = pd};
     ah->path = path;
+    ah->domain = front_domain_of(pd);
+    atomic_fetch_add(&ah->domain->ah_count, 1);
     front_context_hold(pd->context);
     return &ah->ah;
 }
@@ -49,6 +51,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 int ibv_destroy_ah(struct ibv_ah *ah)
 {
     atomic_fetch_sub(count_of(ah->context), 1);
+    atomic_fetch_sub(&((struct front_ah *)ah)->domain->ah_count, 1);
     front_context_release(ah->context);
     free(ah);
     return 0;
@@ -57,11 +60,12 @@ int ibv_destroy_ah(struct ibv_ah *ah)
 int front_address_fill(const struct front_qp *qp, struct send_wqe *wqe, const struct ibv_ah *ah,
                        uint32_t remote_qpn, uint32_t remote_qkey)
 {
-    if (ah == NULL || !front_pd_is_same(ah->pd, qp->qp.pd) || remote_qpn > QP_NUM_MAX) {
+    const struct front_ah *front = (const struct front_ah *)ah;
+    if (ah == NULL || !front_pd_is_same(&front->domain->pd, qp->qp.pd) || remote_qpn > QP_NUM_MAX) {
         return EINVAL;
     }
     *rnic_sq_address(qp->rnic_qp, wqe) = (struct roce_address){
-        .path = ((const struct front_ah *)ah)->path,
+        .path = front->path,
         .qpn = remote_qpn,
         .qkey = remote_qkey,
     };

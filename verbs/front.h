@@ -180,10 +180,19 @@ struct front_pd {
     struct front_pd *domain; // of a parent domain: whose name it is; else NULL
     struct front_td *td;     // of a parent domain: what it was made with, or NULL
     atomic_uint parent_count;
+    atomic_uint ah_count; // address handles, which the engine does not know
 };
+
+// The domain itself, by whichever name it is called.
+static inline struct front_pd *front_domain_of(struct ibv_pd *pd)
+{
+    struct front_pd *front = (struct front_pd *)pd;
+    return front->domain != NULL ? front->domain : front;
+}
 
 struct front_ah {
     struct ibv_ah ah;
+    struct front_pd *domain; // which lasts as long as this; ah.pd may be a parent domain
     struct datagram_path path;
 };
 

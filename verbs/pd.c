@@ -41,7 +41,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 {
     struct front_pd *front = front_pd_of(pd);
     int error = 0;
-    if (atomic_load(&front->parent_count) > 0) {
+    if (atomic_load(&front->parent_count) > 0 || atomic_load(&front->ah_count) > 0) {
         return front_fail(EBUSY);
     }
     if (front->domain != NULL) {

@@ -388,6 +388,17 @@ static void datagram_to_a_group_is_for_those_attached(void **state)
     assert_int_equal(ibv_destroy_qp(b), 0);
 }
 
+static void domain_of_an_address_handle_is_in_use(void **state)
+{
+    struct ibv_ah_attr attr = roce_ah_attr(bench.context);
+    struct ibv_pd *pd = ibv_alloc_pd(bench.context);
+    struct ibv_ah *handle = ibv_create_ah(pd, &attr);
+    assert_non_null(handle);
+    assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+    assert_int_equal(ibv_destroy_ah(handle), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
 static void queue_pair_in_a_group_is_in_use(void **state)
 {
     struct ibv_qp *qp = roce_ud_ready(&bench);
@@ -484,6 +495,7 @@ int main(void)
         CASE(one_shot_commands_are_for_connections),
         CASE(work_posted_in_reset_is_refused),
         CASE(datagram_to_a_group_is_for_those_attached),
+        CASE(domain_of_an_address_handle_is_in_use),
         CASE(queue_pair_in_a_group_is_in_use),
         CASE(address_that_is_no_group_is_not_attached),
         CASE(attributes_of_datagrams_are_told_again),
