@@ -3,6 +3,7 @@
 // is one of that device's. Datagrams take packets, where it is or stands for that device: elsewhere
 // they meet their refusal where an iWARP device gives it.
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "cm/cm.h"
@@ -139,6 +140,50 @@ int cm_id_use_device(struct cm_id *c)
         c->id.route.addr.addr.ibaddr.pkey = 0xffff; // the only one there is
         ibv_query_gid(device->verbs, 1, gid_index_of(c), &c->id.route.addr.addr.ibaddr.sgid);
     }
+    if (c->id.route.addr.dst_addr.sa_family != AF_UNSPEC) {
+        const struct in6_addr peer = sockaddr_octets(&c->id.route.addr.dst_addr);
+        memcpy(&c->id.route.addr.addr.ibaddr.dgid, &peer, sizeof peer);
+    }
+    return 0;
+}
+
+static struct ibv_sa_path_rec path_of(const struct cm_id *c, const struct ibv_port_attr *port)
+{
+    enum { EXACTLY = 2, HOP_LIMIT = 64, PACKET_LIFETIME = 16 }; // 268 ms, as Linux has it on RoCE
+    const struct rdma_ib_addr *addr = &c->id.route.addr.addr.ibaddr;
+    return (struct ibv_sa_path_rec){
+        .dgid = addr->dgid,
+        .sgid = addr->sgid,
+        .hop_limit = HOP_LIMIT,
+        .traffic_class = c->options.has_tos ? c->options.tos : 0,
+        .reversible = 1,
+        .numb_path = 1,
+        .pkey = addr->pkey,
+        .mtu_selector = EXACTLY,
+        .mtu = (uint8_t)port->active_mtu,
+        .rate_selector = EXACTLY,
+        .rate = IBV_RATE_100_GBPS, // four lanes of 25 Gbit/s
+        .packet_life_time_selector = EXACTLY,
+        .packet_life_time = PACKET_LIFETIME,
+    };
+}
+
+int cm_id_show_path(struct cm_id *c)
+{
+    struct ibv_port_attr port;
+    if (c->device->way != &cm_packet_way || c->id.route.path_rec != NULL) {
+        return 0;
+    }
+    const int error = ibv_query_port(c->device->verbs, c->id.port_num, &port);
+    if (error != 0) {
+        return cm_fail(error);
+    }
+    c->id.route.path_rec = malloc(sizeof *c->id.route.path_rec);
+    if (c->id.route.path_rec == NULL) {
+        return cm_fail(ENOMEM);
+    }
+    *c->id.route.path_rec = path_of(c, &port);
+    c->id.route.num_paths = 1;
     return 0;
 }
 

@@ -202,8 +202,11 @@ void cm_id_attach(struct cm_id *c, struct cm_channel *channel); // cm_lock held
 int cm_id_create(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps,
                  enum ibv_qp_type qp_type, struct rdma_cm_id **ret);
 
-// Gives the id the device's context, default domain and port.
+// Gives the id the device's context, default domain and port, and shows the GIDs of its addresses.
 int cm_id_use_device(struct cm_id *c);
+// Where packets carry queue pairs: shows the path between its addresses, as a path record of one
+// that needs nobody to be asked. -1 with errno.
+int cm_id_show_path(struct cm_id *c);
 // Asks the RNIC for the addresses of the id's endpoint and shows them to the program.
 void cm_id_show_addresses(struct cm_id *c);
 

@@ -42,7 +42,7 @@ static int prepare_request(struct cm_id *listener, struct cm_id *c)
         return -1;
     }
     cm_id_show_addresses(c); // before its GID, which is that of its own address
-    if (cm_id_use_device(c) != 0) {
+    if (cm_id_use_device(c) != 0 || cm_id_show_path(c) != 0) {
         return -1;
     }
     if (c->options.has_tos) {

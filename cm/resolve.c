@@ -116,7 +116,7 @@ int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
     if (cm_id_claim(c, CM_CALL_RESOLVE_ROUTE, &before) != 0) {
         return -1;
     }
-    if (cm_event_post(c, RDMA_CM_EVENT_ROUTE_RESOLVED, 0) != 0) {
+    if (cm_id_show_path(c) != 0 || cm_event_post(c, RDMA_CM_EVENT_ROUTE_RESOLVED, 0) != 0) {
         cm_id_unclaim(c, CM_CALL_RESOLVE_ROUTE, before);
         return -1;
     }

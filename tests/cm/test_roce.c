@@ -186,6 +186,30 @@ static void test_both_ends_are_told_what_they_agreed_on(void **state)
     ours_close(&o);
 }
 
+static void assert_path(const struct rdma_cm_id *id, const struct rdma_cm_id *peer)
+{
+    const struct rdma_ib_addr *addr = &id->route.addr.addr.ibaddr;
+    struct ibv_port_attr port;
+    assert_int_equal(ibv_query_port(id->verbs, id->port_num, &port), 0);
+    assert_memory_equal(&addr->dgid, &peer->route.addr.addr.ibaddr.sgid, sizeof addr->dgid);
+    assert_int_equal(id->route.num_paths, 1);
+    assert_non_null(id->route.path_rec);
+    assert_memory_equal(&id->route.path_rec->dgid, &addr->dgid, sizeof addr->dgid);
+    assert_memory_equal(&id->route.path_rec->sgid, &addr->sgid, sizeof addr->sgid);
+    assert_int_equal(id->route.path_rec->mtu, port.active_mtu);
+    assert_int_equal(id->route.path_rec->pkey, 0xffff);
+    assert_true(id->route.path_rec->hop_limit > 1);
+}
+
+static void test_a_route_is_shown_as_a_path_from_gid_to_gid(void **state)
+{
+    struct loopback l;
+    loopback_request(&l);
+    assert_path(l.active.id, l.passive);
+    assert_path(l.passive, l.active.id);
+    loopback_close(&l);
+}
+
 static void test_a_request_tells_all_that_was_asked_for(void **state)
 {
     struct loopback l = {0};
@@ -568,6 +592,7 @@ int main(void)
         cmocka_unit_test(test_a_port_of_ended_connections_is_free_and_then_taken),
         cmocka_unit_test(test_each_family_has_a_listener_of_its_own_at_one_port),
         cmocka_unit_test(test_both_ends_are_told_what_they_agreed_on),
+        cmocka_unit_test(test_a_route_is_shown_as_a_path_from_gid_to_gid),
         cmocka_unit_test(test_a_request_tells_all_that_was_asked_for),
         cmocka_unit_test(test_who_is_rejected_for_ece_hears_that_it_was_for_ece),
         cmocka_unit_test(test_who_connects_without_a_port_is_given_one),
