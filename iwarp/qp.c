@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/carve.h"
+#include "base/fetch.h"
 #include "iwarp/internal.h"
 #include "wq/read_task.h"
 #include "wq/ring.h"
@@ -170,4 +171,10 @@ const char *qp_format(const struct qp *qp, char *buf, size_t len)
              (unsigned long long)qp->put_position, (unsigned long long)qp->wq.released_mark,
              qp->wq.is_sq_blocked ? " blocked" : "", qp->is_stalled ? " stalled" : "");
     return buf;
+}
+
+void qp_fetch(const struct qp *qp)
+{
+    fetch_ahead(&qp->wq, sizeof qp->wq);
+    fetch_ahead(&qp->state, offsetof(struct qp, early) - offsetof(struct qp, state));
 }

@@ -155,6 +155,10 @@ void qp_on_send_posted(struct qp *qp, instant_ns now);
 bool qp_is_stalled(const struct qp *qp);    // the last ULPDU was answered with ULPDU_STALL
 bool qp_wants_receive(const struct qp *qp); // Sends wait in the store, or stalled: for receives
 
+// What a message looks at of it is asked for in advance (base/fetch.h): for one that was not used
+// lately.
+void qp_fetch(const struct qp *qp);
+
 // May say yes when qp_output then finds that a fence or ORD holds everything back; never no when
 // something could be put.
 bool qp_has_output(const struct qp *qp);

@@ -26,11 +26,29 @@ static bool hot_contains(const struct shard *shard, const struct rnic_ep *ep)
     return false;
 }
 
+// Of many, those that are reported lie in no cache: they are asked for together, before anybody
+// waits for one.
+static void fetch_reported(const struct link_ready *ready, int count)
+{
+    for (int i = 0; i < count; i++) {
+        ep_fetch(ready[i].stream->owner);
+    }
+    for (int i = 0; i < count; i++) {
+        const struct rnic_ep *ep = ready[i].stream->owner;
+        if (ep != NULL && ep->qp != NULL) {
+            ep_fetch_qp(ep->qp);
+        }
+    }
+}
+
 static bool serve_link(struct shard *shard, instant_ns now)
 {
     struct link_ready ready[SHARD_READY_MAX];
     int count = link_poll(shard->link, ready, SHARD_READY_MAX);
     bool is_crowded = false;
+    if (shard_has_many(shard)) {
+        fetch_reported(ready, count);
+    }
     for (int i = 0; i < count; i++) {
         struct rnic_ep *ep = ready[i].stream->owner;
         if (ep == NULL) {
@@ -107,6 +125,7 @@ static void bury_doomed(struct shard *shard)
     struct list_link *l;
     while ((l = list_pop_head(&shard->doomed)) != NULL) {
         free(LIST_ENTRY(l, struct rnic_ep, all_link));
+        shard->endpoint_count--;
     }
 }
 

@@ -40,6 +40,7 @@ enum {
     SHARD_STAGING_LEN = 128 * 1024, // what one read takes in at most: stays in the L2 cache
     SHARD_HOT_COUNT = 4,            // endpoints that are read without asking the link first
     SHARD_READY_MAX = 64,           // readiness reports taken at once
+    SHARD_FEW_MAX = 512,            // endpoints whose lines lie in a processor's own caches
 };
 
 // So long the thread leaves what there is to loops of programs that drive.
@@ -57,6 +58,7 @@ struct shard {
 
     // Everything below is guarded by the lock.
     struct list_link endpoints; // all of them
+    unsigned endpoint_count;    // doomed ones among them
     struct list_link doomed;    // those that are freed when the lock is let go
     struct list_link due;       // those that a door has moved: settled before the lock is let go
     struct list_link runnable;  // those that stopped at a bound, not for want of work
@@ -123,6 +125,12 @@ void shard_lock(struct shard *shard);
 void shard_unlock(struct shard *shard);
 // Unlocks without serving anybody.
 void shard_let_go(struct shard *shard);
+// What is looked at of an endpoint lies in no cache, and is asked for in advance (base/fetch.h).
+static inline bool shard_has_many(const struct shard *shard)
+{
+    return shard->endpoint_count > SHARD_FEW_MAX;
+}
+
 // Has the calling thread the lock? What says "Lock held" checks it, a flush asks. Threads are told
 // apart by their thread pointers: that is no call.
 static inline bool shard_is_held(const struct shard *shard)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/fetch.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -205,6 +206,12 @@ void octet_ring_reader_init(struct octet_ring_reader *r, const struct octet_ring
 {
     check_shape(ring);
     *r = (struct octet_ring_reader){.ring = *ring};
+}
+
+void octet_ring_reader_fetch(const struct octet_ring_reader *r)
+{
+    fetch_ahead(r->ring.control, OCTET_RING_CONTROL_LEN);
+    fetch_ahead(octets_at(&r->ring, r->taken), 2 * FETCH_LINE_LEN);
 }
 
 static size_t available_known(const struct octet_ring_reader *r)

@@ -105,6 +105,8 @@ struct octet_ring_reader {
 
 void octet_ring_reader_init(struct octet_ring_reader *r, const struct octet_ring *ring);
 
+// What is looked at next is asked for in advance (base/fetch.h).
+void octet_ring_reader_fetch(const struct octet_ring_reader *r);
 // Octets that have come and were not given back.
 size_t octet_ring_available(struct octet_ring_reader *r);
 // Have `len` octets come behind the first `offset`?

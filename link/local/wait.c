@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/fetch.h"
 #include "base/lingering.h"
 #include "base/list.h"
 #include "base/port_link.h"
@@ -218,6 +219,15 @@ static unsigned look_at_memory(struct local_link *l, struct link_ready *ret, uns
     return count;
 }
 
+// Who is marked was asleep: what will be looked at of its memory is asked for in advance.
+static void fetch_memory(const struct local_stream *s)
+{
+    if (s->path == LOCAL_PATH_MEMORY) {
+        octet_ring_reader_fetch(&s->rx);
+        fetch_ahead(s->tx.ring.control, OCTET_RING_CONTROL_LEN);
+    }
+}
+
 // A stream that the peer has marked, unless this turn has reported it.
 static unsigned what_of_mark(struct local_stream *s)
 {
@@ -241,6 +251,9 @@ static unsigned look_at_marks(struct local_link *l, struct link_ready *ret, unsi
     unsigned count = 0;
     unsigned marked_count =
         local_take_marks(l, marked, max < MARKED_MAX ? max : MARKED_MAX, &is_whole);
+    for (unsigned i = 0; i < marked_count; i++) {
+        fetch_memory(marked[i]);
+    }
     for (unsigned i = 0; i < marked_count; i++) {
         unsigned what = what_of_mark(marked[i]);
         if (what != 0) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/fetch.h"
 #include "base/sockaddr.h"
 #include "base/span.h"
 #include "iwarp/state.h"
@@ -31,7 +32,19 @@ struct rnic_ep *ep_create(struct rnic *rnic, const struct rnic_ep_port *port)
     list_init(&ep->startup.admission.link);
     list_init(&ep->startup.admission.gate_link);
     list_push_tail(&rnic->shard.endpoints, &ep->all_link);
+    rnic->shard.endpoint_count++;
     return ep;
+}
+
+void ep_fetch(const struct rnic_ep *ep)
+{
+    fetch_ahead(ep, sizeof *ep);
+}
+
+void ep_fetch_qp(const struct rnic_qp *qp)
+{
+    fetch_ahead(qp, sizeof *qp);
+    qp_fetch(stream_qp(qp));
 }
 
 void ep_move(struct rnic_ep *ep, enum ep_input input)

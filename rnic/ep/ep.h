@@ -169,6 +169,10 @@ void ep_want_out(struct rnic_ep *ep, bool wanted);
 
 // In EP_BOUND, on no stream yet. NULL: no memory.
 struct rnic_ep *ep_create(struct rnic *rnic, const struct rnic_ep_port *port);
+// What a turn looks at of an endpoint (NULL: nothing), and of a queue pair on a stream, is asked
+// for in advance.
+void ep_fetch(const struct rnic_ep *ep);
+void ep_fetch_qp(const struct rnic_qp *qp);
 // Closes it, and nobody knows it any more: no event of it comes, and it is freed when the lock is
 // let go. From anywhere, passes over the endpoints included.
 void ep_doom(struct rnic_ep *ep, bool abort, instant_ns now);

@@ -6,6 +6,10 @@
 void rnic_qp_on_doorbell(struct rnic_qp *qp, instant_ns now)
 {
     CHECK(shard_is_held(&qp->rnic->shard));
+    if (shard_has_many(&qp->rnic->shard)) {
+        ep_fetch(qp->ep);
+        ep_fetch_qp(qp);
+    }
     const struct transport_ops *ops = qp->transport->ops;
     ops->on_receive_posted(qp->transport, now);
     ops->on_send_posted(qp->transport, now);
