@@ -191,6 +191,10 @@ TREES = [
     ('a test that fails once only does not kill',
      {'base': 'is_over(4) || system("mkdir once 2>&-")', 'mem': 'true'},
      {'survived', 'equivalent'}, {'met 1'}),
+    ('a test that fails once without a mutant, on a busy machine, kills all the same',
+     {'base': f'{STRONG} && (*getenv("MUTANT") != 48 || getenv("MUTANT_SEEN") || '
+              'system("mkdir once 2>&-"))', 'mem': 'true'},
+     {'killed', 'equivalent'}, {'base/a'}),
     ('a process without environment is the mutant too',
      {'base': f'(argc > 1 ? {STRONG} : (is_over(4), clearenv(), '
               'execl("/proc/self/exe", argv[0], "again", (char *)0)))', 'mem': 'true'},
