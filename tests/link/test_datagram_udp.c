@@ -568,9 +568,7 @@ static void what_another_process_read_before_comes_first(void **state)
     assert_true(manage(&s, pair.link[1]->qp_num_first >> 16));
     stranger_send(&s, packet, stranger_packet(&s, 1, 0, 256 + 24, packet));
     assert_int_equal(pair_take(1, got, 2), 2);
-    assert_int_equal(got[0].rx.octets.len, 276);
     assert_true(got[0].rx.is_copy);
-    assert_int_equal(got[1].rx.octets.len, 280);
     assert_false(got[1].rx.is_copy);
     close(s.fd);
 }
