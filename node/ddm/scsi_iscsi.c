@@ -108,6 +108,7 @@ static int iscsi_send(struct scsi_session *session, struct scsi_job *job)
         return -ENOMEM;
     }
     if (job->direction == SCSI_FROM_DEVICE) {
+        memset(job->data, 0, job->data_len); // the library does not say which octets have come
         scsi_task_set_iov_in(slot->task, &slot->data, 1);
     } else if (job->direction == SCSI_TO_DEVICE) {
         scsi_task_set_iov_out(slot->task, &slot->data, 1);

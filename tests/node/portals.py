@@ -101,8 +101,9 @@ class Hostile:
     """A portal that answers discovery with whatever octets it is given. Its targets refuse the
     login, or have so many units, of which all are said to be disks."""
 
-    def __init__(self, answer, units=0, is_silent=False):
+    def __init__(self, answer, units=0, is_silent=False, session=None):
         self.answer, self.units, self.is_silent = answer, units, is_silent
+        self.session = session or Session
         self.logins = 0
 
     def __enter__(self):
@@ -122,7 +123,7 @@ class Hostile:
 
     def speak(self, peer):
         with contextlib.suppress(OSError, EOFError, struct.error), peer:
-            Session(self, peer).run()
+            self.session(self, peer).run()
 
     def uri(self, *parameters):
         tail = '?' + '&'.join(parameters) if parameters else ''

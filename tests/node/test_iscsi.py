@@ -5,11 +5,13 @@ import contextlib
 import re
 import shutil
 import socket
+import struct
 import tempfile
 import threading
 import time
 
 import clients
+import portals
 from serving import (LIMIT, Node, Skip, captive, case, folder, free_port, main, need, os, pathlib,
                      run, signal, subprocess, until, weft)
 
@@ -239,6 +241,48 @@ def fio_verifies_while_rtas_are_killed():
         kills = []
         harass(load, 1, lambda: kills.extend(os.kill(pid, signal.SIGKILL) for pid in node.rtas()))
         assert kills
+
+
+READ, WRITE, INQUIRY, CAPACITY = 0x88, 0x8a, 0x12, 0x9e
+GOOD_RESPONSE, DATA_IN = 0x21, 0x25
+
+
+class Forgetful(portals.Session):
+    """A disk of a MiB that takes writes, and says of a read that all is well without any data, or
+    with the first half of them."""
+    half = False
+
+    def command(self, request, data):
+        wanted, = struct.unpack_from('>I', request, 20)
+        answers = {INQUIRY: bytes([0, 0, 6, 2, 31]).ljust(36, b' ') if request[33] == 0 else b'',
+                   CAPACITY: struct.pack('>QI', (1 << 20) // 512 - 1, 512).ljust(32, b'\0'),
+                   READ: b'new!' * (wanted // 8) if self.half else b''}
+        answer = answers.get(request[32], b'')[:wanted]
+        missing = 0 if request[32] in (READ, WRITE) else wanted - len(answer)
+        flags = 0x80 | (2 if missing else 0)
+        tail = struct.pack('>III', 0, 0, missing)
+        if answer:
+            self.send(DATA_IN, flags | 1, request, answer, tail=tail)
+        else:
+            self.send(GOOD_RESPONSE, flags, request, tail=tail)
+
+
+class HalfForgetful(Forgetful):
+    half = True
+
+
+@case
+def what_a_target_does_not_send_is_nobodys_data():
+    """The octets that another request left in the same memory least of all."""
+    need('qemu-io')
+    for session, begin in ((Forgetful, b''), (HalfForgetful, b'new!')):
+        with portals.Hostile(b'', units=1, session=session) as portal, \
+                Node(f'disk=iscsi://127.0.0.1:{portal.port}/{NAME}/0') as node, folder() as place:
+            back = pathlib.Path(place, 'back')
+            run('qemu-io', '-f', 'raw', '-c', 'write -P 0xee 0 4k', node.uri())
+            run('nbdcopy', '--request-size=4096', node.uri(), back)
+            got = back.read_bytes()[:4096]
+            assert b'\xee' not in got and got.startswith(begin), got[:64]
 
 
 @case
