@@ -61,6 +61,12 @@ void volumes_lost(struct uma *uma, struct unit *unit)
     resources_advertise(uma);
 }
 
+// A process that stands by has opened the device, whatever else it says.
+static bool has_profile(const struct unit_message *answer)
+{
+    return answer->kind == UNIT_STANDBY || (answer->error == 0 && answer->kind != UNIT_CLOSE);
+}
+
 // An answer from another process is believed as far as it can be true.
 static struct volume *volume_answered(struct uma *uma, struct unit *unit,
                                       const struct unit_message *answer)
@@ -71,13 +77,12 @@ static struct volume *volume_answered(struct uma *uma, struct unit *unit,
         unit_on_event(uma, unit, UNIT_ON_BROKEN);
         return NULL;
     }
-    if (answer->error == 0 && answer->kind != UNIT_CLOSE &&
-        !volume_profile_is_sane(&answer->profile)) {
+    if (has_profile(answer) && !volume_profile_is_sane(&answer->profile)) {
         unit_say(uma, unit, "answered with a profile that cannot be");
         unit_on_event(uma, unit, UNIT_ON_BROKEN);
         return NULL;
     }
-    if (answer->error == 0 && answer->kind != UNIT_CLOSE && v->was_open &&
+    if (has_profile(answer) && v->was_open &&
         strcmp(volume_profile_pin(&v->profile), volume_profile_pin(&answer->profile)) != 0) {
         unit_say(uma, unit, "answered for another device than the one that was first opened");
         unit_on_event(uma, unit, UNIT_ON_BROKEN);

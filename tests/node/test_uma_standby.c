@@ -177,6 +177,32 @@ static void only_what_may_stands_by(void **unused)
     stage_destroy(s);
 }
 
+static void who_stands_by_is_believed_no_more_for_an_error(void **unused)
+{
+    struct stage *s = stage_opening(true);
+    struct unit_message message = standby(s);
+    message.error = -EIO;
+    message.profile.block_size = 0;
+    memset(message.profile.model, 'm', sizeof message.profile.model); // without an end
+    hear(s, message);
+    expect(s, "cta-lost cta-standby kill ");
+    assert_string_equal(s->line, "RTA u: answered with a profile that cannot be");
+    stage_destroy(s);
+}
+
+static void who_stands_by_does_so_for_the_same_device(void **unused)
+{
+    struct stage *s = stage_ours();
+    come_again(s);
+    s->notes[0] = '\0';
+    struct unit_message message = standby(s);
+    message.error = -EIO;
+    snprintf(message.profile.origin, sizeof message.profile.origin, "another");
+    hear(s, message);
+    expect(s, "cta-lost cta-standby kill ");
+    stage_destroy(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +216,8 @@ int main(void)
         cmocka_unit_test(a_volume_that_stands_by_is_removed_with_its_process),
         cmocka_unit_test(a_process_that_waits_is_not_asked_to_end),
         cmocka_unit_test(only_what_may_stands_by),
+        cmocka_unit_test(who_stands_by_is_believed_no_more_for_an_error),
+        cmocka_unit_test(who_stands_by_does_so_for_the_same_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
