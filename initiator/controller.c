@@ -21,6 +21,7 @@ enum {
     TIMEOUT_DEFAULT_MS = 10000,
     READY_COUNT = 4,       // descriptors in the epoll set
     LOOK_EVERY_POLLS = 64, // at them, also while there are completions
+    STRANGE_MAX = 64,      // answers to nothing, in a row
 };
 
 instant_ns initiator_clock(void)
@@ -470,14 +471,21 @@ int initiator_look_on_device(struct weft_nvme *nvme)
     return poll_device(nvme, true);
 }
 
+// An answer to nothing is counted; who sends nothing else would keep the caller for ever.
 int initiator_poll_by_taking(struct weft_nvme *nvme)
 {
     struct initiator_arrival arrival;
     struct why why = {""};
     int completed = 0, result = 1;
+    unsigned strange = 0; // in a row
     nvme->polls++;
     while (!nvme->is_lost && (result = nvme->carrier->take(nvme, &arrival, &why)) > 0) {
+        uint64_t before = nvme->counters.strange;
         completed += initiator_on_arrival(&arrival);
+        strange = nvme->counters.strange > before ? strange + 1 : 0;
+        if (strange > STRANGE_MAX) {
+            initiator_lose(nvme, -EPROTO, "it answers what nobody asked, again and again");
+        }
     }
     if (result < 0) {
         initiator_lose(nvme, result, "%s", why.text);
