@@ -10,10 +10,13 @@ enum { RETRY_MAX = 7 };
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-// Depths: 0xFF stands for the device's maximum, and so does a missing param.
+// Depths: 0xFF stands for the device's maximum, and so does a missing param. Datagrams have none.
 static int check_params(const struct cm_id *c, const struct rdma_conn_param *param,
                         const struct cm_device *device)
 {
+    if (c->id.qp_type == IBV_QPT_UD) {
+        return 0;
+    }
     if (param == NULL) {
         return c->id.qp != NULL ? 0 : cm_fail(EINVAL);
     }

@@ -570,6 +570,25 @@ static void test_a_queue_pair_that_goes_leaves_its_groups(void **state)
     member_close(&m);
 }
 
+// The connection properties apply to RDMA_PS_TCP; a lookup needs none, and no queue pair.
+static void test_a_service_of_datagrams_is_looked_up_without_parameters(void **state)
+{
+    const struct rdma_conn_param beyond = {.responder_resources = 200, .initiator_depth = 200};
+    const struct rdma_conn_param *const params[] = {NULL, &beyond};
+    for (unsigned i = 0; i < 2; i++) {
+        struct sockaddr_in addr = loopback_addr(9);
+        struct end end = {.channel = rdma_create_event_channel()};
+        assert_int_equal(rdma_create_id(end.channel, &end.id, NULL, RDMA_PS_UDP), 0);
+        assert_int_equal(rdma_resolve_addr(end.id, NULL, (struct sockaddr *)&addr, 1000), 0);
+        assert_int_equal(event_take(end.channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+        assert_int_equal(rdma_resolve_route(end.id, 1000), 0);
+        assert_int_equal(event_take(end.channel, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
+        assert_int_equal(rdma_connect(end.id, (struct rdma_conn_param *)(uintptr_t)params[i]), 0);
+        event_take(end.channel, RDMA_CM_EVENT_UNREACHABLE); // nobody serves that port
+        end_close(&end);
+    }
+}
+
 static void test_groups_are_for_ids_of_datagrams_with_a_device(void **state)
 {
     struct sockaddr_in group = group_addr();
@@ -607,6 +626,7 @@ int main(void)
         cmocka_unit_test(test_a_group_is_heard_by_those_that_joined_it_to_receive),
         cmocka_unit_test(test_what_is_told_of_a_group_leaves_from_the_address_of_the_id),
         cmocka_unit_test(test_a_queue_pair_that_goes_leaves_its_groups),
+        cmocka_unit_test(test_a_service_of_datagrams_is_looked_up_without_parameters),
         cmocka_unit_test(test_groups_are_for_ids_of_datagrams_with_a_device),
     };
     setenv("WEFT_WIRE", "roce", 1);
