@@ -15,9 +15,10 @@
 #include "rsocket/rsocket.h"
 
 // Those that poll() has by the same number.
-enum { EPOLL_POLL_EVENTS = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP };
+enum { EPOLL_POLL_EVENTS = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP | EPOLLRDNORM | EPOLLWRNORM };
 STATIC_CHECK(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLERR == POLLERR &&
-             EPOLLHUP == POLLHUP);
+             EPOLLHUP == POLLHUP && EPOLLRDHUP == POLLRDHUP && EPOLLRDNORM == POLLRDNORM &&
+             EPOLLWRNORM == POLLWRNORM);
 
 // A socket of a set.
 struct interest {

@@ -260,10 +260,14 @@ int rs_await_sendable(struct rs *rs, bool is_nonblocking)
 static short stream_events(const struct rs *rs, short asked)
 {
     bool is_open = rs->state == RS_CONNECTED;
-    bool has_rest = rs->state == RS_DISCONNECTED && rs->rx.ready_len > 0 && (asked & POLLIN) != 0;
+    bool has_rest = rs->state == RS_DISCONNECTED && rs->rx.ready_len > 0 &&
+                    (asked & (POLLIN | POLLRDNORM)) != 0;
     short events = 0;
-    if (rs->rx.ready_len > 0 || !is_open || !rs->may_read) {
+    if (rs->rx.ready_len > 0) {
         events |= POLLIN;
+    }
+    if (!is_open || !rs->may_read) {
+        events |= POLLIN | POLLRDHUP;
     }
     if (rs_stream_may_send(rs)) {
         events |= POLLOUT;
@@ -307,8 +311,10 @@ struct watch {
     struct pollfd *kernel_fds; // the same in the kernel's terms, and our own
 };
 
+// What is told of a socket, of what was asked for. There is normal data alone.
 static short wanted(const struct pollfd *fd, short events)
 {
+    events |= (short)((events & POLLIN ? POLLRDNORM : 0) | (events & POLLOUT ? POLLWRNORM : 0));
     return events & (fd->events | POLLERR | POLLHUP | POLLNVAL);
 }
 

@@ -372,6 +372,44 @@ static void test_rpoll_wakes_for_data_and_times_out_without(void **state)
     pair_close(&p);
 }
 
+static short polled(int fd, short events)
+{
+    struct pollfd pollfd = {.fd = fd, .events = events};
+    assert_in_range(rpoll(&pollfd, 1, 0), 0, 1);
+    return pollfd.revents;
+}
+
+static void test_rpoll_knows_normal_data_by_its_other_name(void **state)
+{
+    struct pair p;
+    struct pollfd readable;
+    pair_open(&p);
+    readable = (struct pollfd){.fd = p.passive, .events = POLLRDNORM};
+    assert_int_equal(polled(p.passive, POLLRDNORM | POLLIN), 0);
+    assert_int_equal(polled(p.passive, POLLWRNORM), POLLWRNORM);
+    assert_int_equal(rsend(p.active, "x", 1, 0), 1);
+    assert_int_equal(rpoll(&readable, 1, 5000), 1);
+    assert_int_equal(readable.revents, POLLRDNORM);
+    assert_int_equal(polled(p.passive, POLLIN), POLLIN);
+    pair_close(&p);
+}
+
+static void test_rpoll_tells_that_the_peer_sends_no_more(void **state)
+{
+    struct pair p;
+    char octet;
+    pair_open(&p);
+    struct pollfd end = {.fd = p.passive, .events = POLLRDHUP};
+    assert_int_equal(polled(p.passive, POLLRDHUP), 0);
+    assert_int_equal(rsend(p.active, "x", 1, 0), 1);
+    assert_int_equal(rshutdown(p.active, SHUT_WR), 0);
+    assert_int_equal(rpoll(&end, 1, 5000), 1);
+    assert_int_equal(end.revents, POLLRDHUP);
+    assert_int_equal(rrecv(p.passive, &octet, 1, 0), 1);
+    assert_int_equal(rrecv(p.passive, &octet, 1, 0), 0);
+    pair_close(&p);
+}
+
 static void test_rpoll_takes_other_descriptors_too(void **state)
 {
     struct pair p;
@@ -534,6 +572,8 @@ int main(void)
         cmocka_unit_test(test_there_is_no_peer_before_the_connection),
         cmocka_unit_test(test_an_address_that_leads_nowhere_leaves_room_for_another),
         cmocka_unit_test(test_rpoll_wakes_for_data_and_times_out_without),
+        cmocka_unit_test(test_rpoll_knows_normal_data_by_its_other_name),
+        cmocka_unit_test(test_rpoll_tells_that_the_peer_sends_no_more),
         cmocka_unit_test(test_rpoll_takes_other_descriptors_too),
         cmocka_unit_test(test_rselect),
         cmocka_unit_test(test_mapped_memory_is_written_directly),
