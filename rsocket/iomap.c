@@ -43,7 +43,9 @@ static off_t map_locked(struct rs *rs, void *buf, size_t len, int prot, off_t of
     if (rs_is_datagram(rs)) {
         return rs_fail(EOPNOTSUPP); // there is no memory of a connection's
     }
-    if (rs->id->pd == NULL || (prot & ~(PROT_WRITE | PROT_NONE)) != 0) {
+    // The peer's entry has 32 bits for the length.
+    if (rs->id->pd == NULL || (prot & ~(PROT_WRITE | PROT_NONE)) != 0 ||
+        (is_offered && len > UINT32_MAX)) {
         return rs_fail(EINVAL);
     }
     // How many the peer's table holds is known when data may flow.

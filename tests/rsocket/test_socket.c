@@ -464,6 +464,22 @@ static void test_mapped_memory_is_written_directly(void **state)
     pair_close(&p);
 }
 
+// It would have been offered up to what 32 bits leave of its length.
+static void test_memory_longer_than_its_entry_can_say_is_not_mapped(void **state)
+{
+    const size_t len = ((size_t)1 << 32) + 8;
+    struct pair p;
+    pair_open_with(&p, 0, 4);
+    void *memory =
+        mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    assert_int_equal(riomap(p.passive, memory, len, PROT_WRITE, 0, 0), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(riomap(p.passive, memory, UINT32_MAX, PROT_WRITE, 0, 0), 0);
+    assert_int_equal(munmap(memory, len), 0);
+    pair_close(&p);
+}
+
 static void test_refusals(void **state)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET};
@@ -577,6 +593,7 @@ int main(void)
         cmocka_unit_test(test_rpoll_takes_other_descriptors_too),
         cmocka_unit_test(test_rselect),
         cmocka_unit_test(test_mapped_memory_is_written_directly),
+        cmocka_unit_test(test_memory_longer_than_its_entry_can_say_is_not_mapped),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_options_read_back),
         cmocka_unit_test(test_a_size_beyond_the_devices_is_made_to_fit),
