@@ -101,7 +101,7 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
     }
     const bool has_grh = (wc->wc_flags & IBV_WC_GRH) && grh_parse((const uint8_t *)ibv_grh, &grh);
     const int index = has_grh ? gid_index_of(context, &grh) : -1;
-    if (index < 0) {
+    if (index < 0 || port_num != FRONT_PORT_NUM) {
         errno = EINVAL;
         return -1;
     }

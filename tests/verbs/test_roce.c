@@ -216,7 +216,9 @@ static void answer_finds_its_way_by_the_completion(void **state)
     assert_int_equal(roce_ud_send(&bench, b, back, wc.src_qp, ROCE_QKEY, 8), 0);
     assert_int_equal(exchanged().src_qp, b->qp_num);
     assert_int_equal(ibv_destroy_ah(back), 0);
-    // Octets that are no header, and a completion that has none.
+    // A port that there is not, octets that are no header, and a completion that has none.
+    assert_int_equal(ibv_init_ah_from_wc(bench.context, 2, &wc, grh, &attr), -1);
+    assert_int_equal(errno, EINVAL);
     memset(grh, 0x77, sizeof *grh);
     assert_int_equal(ibv_init_ah_from_wc(bench.context, 1, &wc, grh, &attr), -1);
     wc.wc_flags = 0;
