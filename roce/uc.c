@@ -146,7 +146,8 @@ static const struct transport_ops uc_transport_ops = {
 int uc_create(const struct uc_config *config, struct uc **ret)
 {
     static const uint32_t carries = 1U << WQE_SEND | 1U << WQE_SEND_WITH_IMM |
-                                    1U << WQE_RDMA_WRITE | 1U << WQE_RDMA_WRITE_WITH_IMM;
+                                    1U << WQE_RDMA_WRITE | 1U << WQE_RDMA_WRITE_WITH_IMM |
+                                    1U << WQE_LOCAL_INV | 1U << WQE_BIND_MW;
     struct uc *uc = aligned_alloc(CACHE_LINE_LEN, sizeof *uc);
     if (uc == NULL) {
         return -ENOMEM;

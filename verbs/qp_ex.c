@@ -275,7 +275,7 @@ static uint64_t operations_of(enum ibv_qp_type type)
     case IBV_QPT_UD:
         return sends;
     case IBV_QPT_UC:
-        return sends | writes;
+        return sends | writes | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
     default:
         return sends | writes | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
                IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |

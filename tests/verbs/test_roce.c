@@ -321,6 +321,70 @@ static void other_operations_than_sends_are_refused(void **state)
     assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+static struct ibv_qp *uc_ready(void)
+{
+    struct ibv_qp *qp = roce_qp_create(&bench, IBV_QPT_UC);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
+                               .port_num = 1,
+                               .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+                               .path_mtu = IBV_MTU_1024,
+                               .ah_attr = roce_ah_attr(bench.context)};
+    assert_non_null(qp);
+    assert_int_equal(
+        ibv_modify_qp(qp, &attr,
+                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+        0);
+    attr.qp_state = IBV_QPS_RTR;
+    attr.dest_qp_num = qp->qp_num; // its own peer
+    assert_int_equal(
+        ibv_modify_qp(qp, &attr,
+                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN),
+        0);
+    attr.qp_state = IBV_QPS_RTS;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+    return qp;
+}
+
+static enum ibv_wc_status done(struct ibv_qp *qp, struct ibv_send_wr *wr)
+{
+    struct ibv_send_wr *bad;
+    wr->send_flags = IBV_SEND_SIGNALED;
+    assert_int_equal(ibv_post_send(qp, wr, &bad), 0);
+    return bench_poll(bench.cq).status;
+}
+
+// Work of its own, beside what it sends.
+static void unreliable_connection_binds_and_invalidates_windows(void **state)
+{
+    struct ibv_qp *qp = uc_ready();
+    struct ibv_mw *mw = ibv_alloc_mw(bench.pd, IBV_MW_TYPE_2);
+    struct ibv_sge sge = bench_sge(&bench, 0, 8);
+    struct ibv_send_wr bind = {
+        .opcode = IBV_WR_BIND_MW,
+        .bind_mw = {.mw = mw,
+                    .rkey = mw->rkey,
+                    .bind_info = {.mr = bench.mr,
+                                  .addr = (uintptr_t)bench.buf + 1024,
+                                  .length = 8,
+                                  .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}}};
+    struct ibv_send_wr write = {
+        .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .sg_list = &sge, .num_sge = 1};
+    struct ibv_send_wr invalidate = {.opcode = IBV_WR_LOCAL_INV};
+    assert_int_equal(done(qp, &bind), IBV_WC_SUCCESS);
+    memcpy(bench.buf, "windowed", 8);
+    memset(bench.buf + 1024, 0, 8);
+    write.wr.rdma.remote_addr = (uintptr_t)bench.buf + 1024;
+    write.wr.rdma.rkey = mw->rkey;
+    roce_post_recv(&bench, qp, 1, 2048, 64);
+    assert_int_equal(done(qp, &write), IBV_WC_SUCCESS);
+    assert_int_equal(bench_poll(bench.cq).status, IBV_WC_SUCCESS);
+    assert_memory_equal(bench.buf + 1024, "windowed", 8);
+    invalidate.invalidate_rkey = mw->rkey;
+    assert_int_equal(done(qp, &invalidate), IBV_WC_SUCCESS);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
 // Datagrams have no peer that could close anything; a connection has one once it is told whom.
 static void one_shot_commands_are_for_connections(void **state)
 {
@@ -494,6 +558,7 @@ int main(void)
         CASE(extended_queue_pair_says_to_whom),
         CASE(address_is_refused_where_there_is_a_connection),
         CASE(other_operations_than_sends_are_refused),
+        CASE(unreliable_connection_binds_and_invalidates_windows),
         CASE(one_shot_commands_are_for_connections),
         CASE(work_posted_in_reset_is_refused),
         CASE(datagram_to_a_group_is_for_those_attached),
