@@ -41,6 +41,7 @@ struct line {
     uint8_t scratch[NVME_SCRATCH_LEN];
     uint8_t data[NVME_SCRATCH_LEN]; // the host's
     enum nvme_status fetch_status;  // how fetching it ends
+    uint16_t spoiled;               // ... of this command; 0: of each
     uint16_t cid;
     struct answer answers[STAGE_ANSWER_MAX];
     unsigned answer_count, delivered;
@@ -174,8 +175,10 @@ static inline void line_note(struct line *line, struct nvme_command *command)
 static inline void line_fetch(void *connection, struct nvme_command *command)
 {
     struct line *line = connection;
+    uint16_t cid = get_le16(command->sqe + NVME_SQE_OFF_CID);
+    bool is_spoiled = line->spoiled == 0 || line->spoiled == cid;
     memcpy(command->data, line->data, command->data_len);
-    nvme_command_done(command, line->fetch_status, line->stage->now);
+    nvme_command_done(command, is_spoiled ? line->fetch_status : NVME_OK, line->stage->now);
 }
 
 static inline void line_deliver(void *connection, struct nvme_command *command)
