@@ -408,9 +408,18 @@ static void unmap_next(struct scsi_task *task, instant_ns now);
 
 static const struct task_way unmap_way = {.on_done = unmap_next};
 
+// Those that are whole in what the list says that it has, and in what the command brings of it. A
+// part of one, behind the last, is ignored (SBC-3 and -4, "UNMAP parameter list").
+static uint32_t unmap_count(const struct scsi_task *task)
+{
+    uint32_t said = get_be16(task->scratch + SCSI_UNMAP_DESCRIPTORS_LEN);
+    uint32_t there = task->data_len - UNMAP_HEADER_LEN;
+    return (said < there ? said : there) / UNMAP_ONE_LEN;
+}
+
 static void unmap_next(struct scsi_task *task, instant_ns now)
 {
-    uint64_t count = (task->data_len - UNMAP_HEADER_LEN) / UNMAP_ONE_LEN;
+    uint32_t count = unmap_count(task);
     while (task->done < count && !task->is_aborted) {
         const uint8_t *at = task->scratch + UNMAP_HEADER_LEN + task->done * UNMAP_ONE_LEN;
         uint64_t lba = get_be64(at), blocks = get_be32(at + 8);
@@ -425,12 +434,8 @@ static void unmap_next(struct scsi_task *task, instant_ns now)
 
 static enum scsi_fault list_fault(const struct scsi_task *task)
 {
-    uint32_t len = task->data_len - UNMAP_HEADER_LEN;
-    if (get_be16(task->scratch + SCSI_UNMAP_DESCRIPTORS_LEN) != len || len % UNMAP_ONE_LEN != 0) {
-        return FAULT_LIST_FIELD;
-    }
-    for (uint32_t i = 0; i < len; i += UNMAP_ONE_LEN) {
-        const uint8_t *at = task->scratch + UNMAP_HEADER_LEN + i;
+    for (uint32_t i = 0; i < unmap_count(task); i++) {
+        const uint8_t *at = task->scratch + UNMAP_HEADER_LEN + i * UNMAP_ONE_LEN;
         if (!is_within(task, get_be64(at), get_be32(at + 8))) {
             return FAULT_LBA;
         }
