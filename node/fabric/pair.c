@@ -3,10 +3,12 @@
 #include "node/fabric/pair.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/list.h"
 #include "base/time.h"
 #include "base/why.h"
+#include "listen/address.h"
 #include "node/fabric/fabric.h"
 #include "node/loop/loop.h"
 #include "node/stream/progress.h"
@@ -53,6 +55,21 @@ bool fabric_pair_init(struct fabric_pair *p, const struct fabric_shape *shape)
            rdma_create_qp(p->id, device->pd, &attr) == 0 && manager_create(p, shape);
 }
 
+const char *fabric_pair_limit(const struct fabric *fabric, struct rdma_cm_id *id)
+{
+    const struct fabric_protocol *protocol = fabric->protocol;
+    char host[CLIENT_HOST_MAX];
+    unsigned count = 0;
+    address_host(rdma_get_peer_addr(id), host, sizeof host);
+    for (const struct list_link *l = fabric->pairs.next; l != &fabric->pairs; l = l->next) {
+        count += strcmp(LIST_ENTRY(l, struct fabric_pair, link)->host, host) == 0;
+    }
+    if (fabric->pair_count >= protocol->pair_max) {
+        return "there are too many connections";
+    }
+    return count >= protocol->pair_of_host_max ? "too many connections come from there" : NULL;
+}
+
 bool fabric_pair_accept(struct fabric_pair *p, struct rdma_conn_param *param)
 {
     struct fabric *fabric = p->fabric;
@@ -60,6 +77,7 @@ bool fabric_pair_accept(struct fabric_pair *p, struct rdma_conn_param *param)
         return false;
     }
     p->id->context = p;
+    address_host(rdma_get_peer_addr(p->id), p->host, sizeof p->host);
     list_push_tail(&fabric->pairs, &p->link);
     fabric->pair_count++;
     fabric->counters.accepted++;

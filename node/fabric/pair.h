@@ -25,6 +25,7 @@
 #include "base/time.h"
 #include "base/why.h"
 #include "node/interface/request.h"
+#include "node/interface/uma_tts.h"
 #include "node/stream/progress.h"
 
 struct fabric;
@@ -68,6 +69,7 @@ struct fabric_pair {
     struct rdma_cm_id *id;
     enum fabric_state state;
     struct why why;             // it shall end: because of this; empty: it shall not
+    char host[CLIENT_HOST_MAX]; // who is at the other end, for limits
     bool has_said_so;           // to the connection manager
     bool is_disconnected;       // the connection manager has said so
     instant_ns silent_until_ns; // it ends then: of a beginning, by the protocol
@@ -89,6 +91,7 @@ struct fabric_protocol {
     const char *name; // what the operator reads
     const char *late; // why, when silent_until_ns has come
     const char *default_port;
+    unsigned pair_max, pair_of_host_max; // connections: all, and those of one address
 
     // A connection request: it becomes a pair (fabric_pair_accept), or is rejected. True: the id is
     // a pair's.
@@ -128,6 +131,9 @@ struct fabric_device *fabric_device_find(struct fabric *fabric, struct ibv_conte
                                          struct why *ret_why);
 // The key of a unit's part of the pool; 0: it cannot be registered.
 uint32_t fabric_device_lkey(struct fabric_device *device, uint32_t unit);
+
+// Why one more connection from the peer of this request cannot be had; NULL: it can.
+const char *fabric_pair_limit(const struct fabric *fabric, struct rdma_cm_id *id);
 
 // All zero but for device and id. False with errno: what there is goes with fabric_pair_fini.
 bool fabric_pair_init(struct fabric_pair *p, const struct fabric_shape *shape);

@@ -168,11 +168,12 @@ static bool on_request(void *ctx, const struct rdma_cm_event *event)
 {
     struct iscsi_rdma *rdma = ctx;
     struct why why = {"no memory"};
+    const char *limit = fabric_pair_limit(&rdma->fabric, event->id);
     bool is_taken = false;
     if (event->param.conn.initiator_depth == 0) {
         why_say(&why, "it lets nobody read its memory (IRD)");
-    } else if (rdma->fabric.pair_count >= ISCSI_PAIR_MAX) {
-        why_say(&why, "there are too many connections");
+    } else if (limit != NULL) {
+        why_say(&why, "%s", limit);
     } else {
         is_taken = pair_create(rdma, event, &why);
     }
@@ -211,6 +212,8 @@ static const struct fabric_protocol protocol = {
     .name = "iscsi-rdma",
     .late = "its login took too long",
     .default_port = "3260",
+    .pair_max = ISCSI_PAIR_MAX,
+    .pair_of_host_max = ISCSI_PAIR_MAX / 2,
     .on_request = on_request,
     .on_received = iscsi_pair_on_received,
     .on_sent = iscsi_pair_on_sent,

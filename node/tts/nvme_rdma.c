@@ -80,8 +80,9 @@ static bool on_request(void *ctx, const struct rdma_cm_event *event)
         reject(rdma, event->id, status, NULL);
         return false;
     }
-    if (rdma->fabric.pair_count >= NVME_RDMA_QUEUE_MAX) {
-        reject(rdma, event->id, NVME_RDMA_NO_RESOURCES, "there are too many connections");
+    const char *limit = fabric_pair_limit(&rdma->fabric, event->id);
+    if (limit != NULL) {
+        reject(rdma, event->id, NVME_RDMA_NO_RESOURCES, limit);
         return false;
     }
     if (!nvme_rdma_queue_create(rdma, event->id, &wish, &why)) {
@@ -95,6 +96,8 @@ static const struct fabric_protocol protocol = {
     .name = "nvme-rdma",
     .late = "no Connect has succeeded in time",
     .default_port = "4420",
+    .pair_max = NVME_RDMA_QUEUE_MAX,
+    .pair_of_host_max = NVME_RDMA_QUEUE_MAX / 2,
     .on_request = on_request,
     .on_received = nvme_rdma_on_capsule,
     .on_sent = nvme_rdma_on_sent,
