@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DELETE = 0x7f };
+enum { DELETE = 0x7f, C1_LEAD = 0xc2, C1_FIRST = 0x80, C1_LAST = 0x9f };
 
 char text_ascii_char(char c)
 {
@@ -16,11 +16,23 @@ char text_tame_char(char c)
     return (unsigned char)c < ' ' || c == DELETE ? '?' : c;
 }
 
+// U+0080 to U+009F: controls, of two octets.
+static bool is_c1(const char *text)
+{
+    const uint8_t *octets = (const uint8_t *)text;
+    return octets[0] == C1_LEAD && octets[1] >= C1_FIRST && octets[1] <= C1_LAST;
+}
+
 void text_tame(char *text, size_t capacity)
 {
     text[capacity - 1] = '\0';
     for (char *c = text; *c != '\0'; c++) {
-        *c = text_tame_char(*c);
+        if (is_c1(c)) {
+            *c++ = '?';
+            *c = '?';
+        } else {
+            *c = text_tame_char(*c);
+        }
     }
 }
 

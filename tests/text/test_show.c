@@ -33,6 +33,15 @@ static void a_tamed_text_keeps_utf_8_and_steers_nothing(void **state)
     assert_string_equal(text, "gr\xc3\xbc\xc3\x9f??[2J?!");
 }
 
+// A terminal of UTF-8 takes U+009B for ESC [, as others take ESC [ itself.
+static void a_tamed_text_has_no_controls_of_two_octets(void **state)
+{
+    char text[] = "a\xc2\x9b"
+                  "2J\xc2\x80\xc2\x9f\xc2\xa0\xc3\x9b\xc2";
+    text_tame(text, sizeof text);
+    assert_string_equal(text, "a??2J????\xc2\xa0\xc3\x9b\xc2");
+}
+
 static void what_is_no_utf_8_is_replaced(void **state)
 {
     static const char *const texts[][2] = {
@@ -113,6 +122,7 @@ int main(void)
         cmocka_unit_test(a_quoted_text_has_no_way_out),
         cmocka_unit_test(a_quoted_text_ends_where_the_room_does),
         cmocka_unit_test(a_tamed_text_keeps_utf_8_and_steers_nothing),
+        cmocka_unit_test(a_tamed_text_has_no_controls_of_two_octets),
         cmocka_unit_test(a_tamed_text_ends),
         cmocka_unit_test(what_is_no_utf_8_is_replaced),
         cmocka_unit_test(a_shell_takes_a_quoted_word_as_it_is),
