@@ -26,6 +26,7 @@ static void line_end(struct host_unit *unit)
     struct uma_unit_status status;
     char line[sizeof log->line + VOLUME_NAME_MAX + 8], bounded[STRANGERS_LINE_MAX];
     log->line[log->len] = '\0';
+    text_tame(log->line, sizeof log->line); // characters of several octets are whole only now
     const char *text = log->line + (strncmp(log->line, own, sizeof own - 1) == 0 ? 6 : 0);
     if (log->len > 0 && uma_unit_status(host->uma, unit->number, &status)) {
         snprintf(line, sizeof line, "RTA %s: %s", status.name, text);
