@@ -2,6 +2,7 @@
 // knows and on one of its own: what one thread takes from a socket's descriptors may be what
 // another one waits for, so who moves a socket on wakes all that sleep for it.
 
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -484,12 +485,26 @@ static int poll_to_sets(const struct pollfd *fds, nfds_t count, fd_set *const se
     return found;
 }
 
+// In milliseconds, not before it; of what an int does not hold, as much as it does. -1: for ever.
+static int timeout_of(const struct timeval *timeout)
+{
+    enum { SECONDS_MAX = INT_MAX / 1000 - 1 };
+    if (timeout == NULL) {
+        return -1;
+    }
+    int64_t seconds = timeout->tv_sec + timeout->tv_usec / 1000000;
+    return seconds > SECONDS_MAX
+               ? INT_MAX
+               : (int)(seconds * 1000 + (timeout->tv_usec % 1000000 + 999) / 1000);
+}
+
 int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, struct timeval *timeout)
 {
     fd_set *const sets[3] = {readfds, writefds, exceptfds};
     fd_set copies[3];
     fd_set *const asked[3] = {&copies[0], &copies[1], &copies[2]};
-    if (nfds < 0 || nfds > FD_SETSIZE) {
+    bool is_past = timeout != NULL && (timeout->tv_sec < 0 || timeout->tv_usec < 0);
+    if (nfds < 0 || nfds > FD_SETSIZE || is_past) {
         return rs_fail(EINVAL);
     }
     struct pollfd *fds = calloc((size_t)nfds + 1, sizeof *fds);
@@ -497,9 +512,7 @@ int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, stru
         return rs_fail(ENOMEM);
     }
     nfds_t count = sets_to_poll(nfds, sets, fds);
-    int timeout_ms =
-        timeout == NULL ? -1 : (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000);
-    int result = rpoll(fds, count, timeout_ms);
+    int result = rpoll(fds, count, timeout_of(timeout));
     for (unsigned s = 0; s < 3 && result >= 0; s++) {
         if (sets[s] != NULL) {
             copies[s] = *sets[s];

@@ -444,6 +444,31 @@ static void test_rselect(void **state)
     pair_close(&p);
 }
 
+static void *send_in_a_while(void *ctx)
+{
+    usleep(20000); // so that who gives up at once is seen to
+    return send_later(ctx);
+}
+
+// As much as 2^32 ms, which is none in an int.
+static void test_rselect_waits_however_long_it_may(void **state)
+{
+    struct pair p;
+    pthread_t thread;
+    fd_set readable;
+    struct timeval timeout = {.tv_sec = 4294967, .tv_usec = 296000};
+    pair_open(&p);
+    FD_ZERO(&readable);
+    FD_SET(p.passive, &readable);
+    assert_int_equal(pthread_create(&thread, NULL, send_in_a_while, &p.active), 0);
+    assert_int_equal(rselect(p.passive + 1, &readable, NULL, NULL, &timeout), 1);
+    pthread_join(thread, NULL);
+    timeout.tv_sec = -1;
+    assert_int_equal(rselect(p.passive + 1, &readable, NULL, NULL, &timeout), -1);
+    assert_int_equal(errno, EINVAL);
+    pair_close(&p);
+}
+
 static void test_mapped_memory_is_written_directly(void **state)
 {
     struct pair p;
@@ -592,6 +617,7 @@ int main(void)
         cmocka_unit_test(test_rpoll_tells_that_the_peer_sends_no_more),
         cmocka_unit_test(test_rpoll_takes_other_descriptors_too),
         cmocka_unit_test(test_rselect),
+        cmocka_unit_test(test_rselect_waits_however_long_it_may),
         cmocka_unit_test(test_mapped_memory_is_written_directly),
         cmocka_unit_test(test_memory_longer_than_its_entry_can_say_is_not_mapped),
         cmocka_unit_test(test_refusals),
