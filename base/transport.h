@@ -73,11 +73,12 @@ enum qp_change_mask {
 // What a queue pair is at now.
 struct qp_attributes {
     enum qp_state state;
-    const char *phase;                     // what its connection does; NULL: it has none
-    uint16_t ird, ord;                     // in force; 0: not connected
-    uint32_t segment_len;                  // octets that leave in one segment at most
-    uint32_t sq_count;                     // posted and not complete
-    uint32_t rq_count;                     // posted and not consumed
+    bool is_draining;     // in SQD: what was posted before, or has begun, is not over yet
+    const char *phase;    // what its connection does; NULL: it has none
+    uint16_t ird, ord;    // in force; 0: not connected
+    uint32_t segment_len; // octets that leave in one segment at most
+    uint32_t sq_count;    // posted and not complete
+    uint32_t rq_count;    // posted and not consumed
     uint32_t reads_outstanding, reads_due; // ours, the peer's
     uint32_t request_len, answer_len;      // octets that one may hold at most; 0: no bound
     // The last refusal: what it has refused its peer for good, what the peer has refused it, in

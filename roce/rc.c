@@ -120,6 +120,7 @@ static struct qp_attributes query(const struct transport *t)
     const bool has_refused = rc->resp.refusal != RC_ACCEPTED;
     return (struct qp_attributes){
         .state = rc->state,
+        .is_draining = rc->state == QP_SQD && !wq_is_drained(&rc->wq),
         .ird = (uint16_t)rc->resp.limit,
         .ord = (uint16_t)rc->wq.ord,
         .segment_len = rc_pmtu(rc),

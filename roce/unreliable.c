@@ -158,6 +158,7 @@ struct qp_attributes unreliable_query(const struct transport *t)
     const struct unreliable *u = unreliable_look(t);
     return (struct qp_attributes){
         .state = u->state,
+        .is_draining = u->state == QP_SQD && u->is_message_open,
         .segment_len = u->mtu,
         .sq_count = wq_send_count(&u->wq),
         .rq_count = wq_receive_count(&u->wq),

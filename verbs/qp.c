@@ -269,6 +269,7 @@ int ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask,
     }
     attr->qp_state = state;
     attr->cur_qp_state = state;
+    attr->sq_draining = state == IBV_QPS_SQD && rnic_qp_is_draining(qp->rnic_qp);
     attr->cap = qp->cap;
     *init_attr = (struct ibv_qp_init_attr){
         .qp_context = ibv_qp->qp_context,

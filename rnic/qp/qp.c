@@ -233,6 +233,14 @@ enum qp_state rnic_qp_state(struct rnic_qp *qp)
     return state;
 }
 
+bool rnic_qp_is_draining(struct rnic_qp *qp)
+{
+    rnic_enter(qp->rnic);
+    const bool is_draining = qp->transport->ops->query(qp->transport).is_draining;
+    rnic_leave(qp->rnic, 0);
+    return is_draining;
+}
+
 bool rnic_qp_told(struct rnic_qp *qp, struct qp_change *ret)
 {
     const struct transport_ops *ops = qp->transport->ops;

@@ -385,6 +385,63 @@ static void unreliable_connection_binds_and_invalidates_windows(void **state)
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
+// Connected to itself.
+static struct ibv_qp *rc_ready(void)
+{
+    struct ibv_qp *qp = roce_qp_create(&bench, IBV_QPT_RC);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
+                               .port_num = 1,
+                               .path_mtu = IBV_MTU_1024,
+                               .ah_attr = roce_ah_attr(bench.context),
+                               .min_rnr_timer = 1,
+                               .timeout = 14,
+                               .retry_cnt = 7,
+                               .rnr_retry = 7};
+    const int init = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+    const int rtr = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    const int rts = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                    IBV_QP_MAX_QP_RD_ATOMIC;
+    assert_non_null(qp);
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | init), 0);
+    attr.qp_state = IBV_QPS_RTR;
+    attr.dest_qp_num = qp->qp_num;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | rtr), 0);
+    attr.qp_state = IBV_QPS_RTS;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | rts), 0);
+    return qp;
+}
+
+static struct ibv_qp_attr told_of(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+    return attr;
+}
+
+// A Send finds no receive for a while.
+static void queue_pair_says_that_it_is_draining(void **state)
+{
+    struct ibv_qp *qp = rc_ready();
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD};
+    struct ibv_sge sge = bench_sge(&bench, 0, 8);
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1}, *bad;
+    assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    assert_int_equal(told_of(qp).qp_state, IBV_QPS_SQD);
+    assert_int_equal(told_of(qp).sq_draining, 1);
+    roce_post_recv(&bench, qp, 1, 1024, 64);
+    assert_int_equal(bench_poll(bench.cq).status, IBV_WC_SUCCESS);
+    while (told_of(qp).sq_draining) {
+    }
+    assert_int_equal(told_of(qp).qp_state, IBV_QPS_SQD);
+    attr.qp_state = IBV_QPS_RTS;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    assert_int_equal(told_of(qp).sq_draining, 0);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 // Datagrams have no peer that could close anything; a connection has one once it is told whom.
 static void one_shot_commands_are_for_connections(void **state)
 {
@@ -559,6 +616,7 @@ int main(void)
         CASE(address_is_refused_where_there_is_a_connection),
         CASE(other_operations_than_sends_are_refused),
         CASE(unreliable_connection_binds_and_invalidates_windows),
+        CASE(queue_pair_says_that_it_is_draining),
         CASE(one_shot_commands_are_for_connections),
         CASE(work_posted_in_reset_is_refused),
         CASE(datagram_to_a_group_is_for_those_attached),
