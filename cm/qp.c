@@ -207,12 +207,15 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 
 int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
-    if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || id->verbs == NULL) {
+    if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || id->verbs == NULL || id->srq != NULL) {
         return cm_fail(EINVAL);
     }
     if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attr->pd == NULL) {
         attr->pd = id->pd;
         attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
+    }
+    if (attr->pd->context != id->verbs) {
+        return cm_fail(EINVAL);
     }
     struct ibv_srq *srq = ibv_create_srq_ex(id->verbs, attr);
     if (srq == NULL) {

@@ -291,8 +291,14 @@ static void test_shared_receive_queues(void **state)
     struct ibv_srq_init_attr attr = {.attr = {.max_wr = 4, .max_sge = 1}};
     struct ibv_srq_init_attr_ex untyped = {.attr = {.max_wr = 4, .max_sge = 1}};
     loopback_request(&l);
+    struct ibv_context *other = ibv_open_device(l.passive->verbs->device);
+    struct ibv_pd *foreign = ibv_alloc_pd(other);
     assert_refused(rdma_create_srq_ex(l.passive, &untyped), EINVAL);
+    assert_refused(rdma_create_srq(l.passive, foreign, &attr), EINVAL);
+    assert_int_equal(ibv_dealloc_pd(foreign), 0);
+    assert_int_equal(ibv_close_device(other), 0);
     assert_int_equal(rdma_create_srq(l.passive, NULL, &attr), 0);
+    assert_refused(rdma_create_srq(l.passive, NULL, &attr), EINVAL); // it has one
     qp_open(l.passive);
     assert_ptr_equal(l.passive->qp->srq, l.passive->srq);
     rdma_destroy_qp(l.passive);
