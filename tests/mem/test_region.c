@@ -89,6 +89,45 @@ static void what_the_probe_refuses_is_not_registered(void **state)
     mem_table_destroy(table);
 }
 
+static int probe_notes(void *ctx, void *addr, size_t len, bool writable, struct mspan *ret_known)
+{
+    *ret_known = mspan_of(addr, len);
+    *(int *)ctx = writable;
+    return 0;
+}
+
+// What writes needs memory that can be written now, even if it could be when it was registered.
+static void a_region_on_demand_is_asked_about_as_it_is_used(void **state)
+{
+    enum { NOT_ASKED = -1 };
+    static const struct {
+        uint32_t access;
+        int asked_writable;
+    } table[] = {{MEM_ACCESS_REMOTE_READ, false},
+                 {MEM_ACCESS_REMOTE_WRITE, true},
+                 {MEM_ACCESS_REMOTE_ATOMIC, true}};
+    const uint8_t key[STAG_KEY_LEN] = {1};
+    int asked = NOT_ASKED;
+    struct mem_probe probe = {.check = probe_notes, .ctx = &asked};
+    for (unsigned is_pinned = 0; is_pinned < 2; is_pinned++) {
+        struct mem_table *mem = mem_table_create(key, 16, probe);
+        struct mem_asker asker = {.qp_num = FIXTURE_QP};
+        uint32_t stag, access = MEM_ACCESS_FULL | (is_pinned ? 0 : MEM_ACCESS_ON_DEMAND);
+        uint8_t memory[16];
+        assert_int_equal(mem_pd_alloc(mem, &asker.pd), 0);
+        assert_int_equal(mem_region_register(mem, asker.pd, memory, 16, 0, access, &stag), 0);
+        for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+            struct mspan piece;
+            unsigned count;
+            asked = NOT_ASKED;
+            assert_int_equal(
+                mem_resolve(mem, asker, stag, 0, 8, table[i].access, &piece, 1, &count), MEM_OK);
+            assert_int_equal(asked, is_pinned ? NOT_ASKED : table[i].asked_writable);
+        }
+        mem_table_destroy(mem);
+    }
+}
+
 // `to` of the first octet, given the numbering asked for.
 static void expect_first(struct fixture *f, uint32_t stag, uint64_t to)
 {
@@ -216,6 +255,7 @@ int main(void)
         MEM_TEST(a_refused_reregistration_changes_nothing),
         MEM_TEST(the_numbering_changes_only_with_the_translation),
         MEM_TEST(deregistering_ends_the_stag_once),
+        cmocka_unit_test(a_region_on_demand_is_asked_about_as_it_is_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

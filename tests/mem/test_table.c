@@ -83,6 +83,27 @@ static void regions_and_windows_have_limits_of_their_own(void **state)
     assert_int_equal(mem_window_alloc(f->table, MEM_WINDOW_TYPE_2, f->pd, &stag), 0);
 }
 
+// A name that was given back is nobody's, whoever has its place now.
+static void a_window_that_is_gone_is_not_given_back_for_another(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t gone[4], stag;
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(mem_window_alloc(f->table, MEM_WINDOW_TYPE_1, f->pd, &gone[i]), 0);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(mem_window_dealloc(f->table, gone[i]), 0);
+        assert_int_equal(mem_window_dealloc(f->table, gone[i]), -EINVAL);
+    }
+    for (unsigned i = 0; i < FIXTURE_CAPACITY; i++) { // all places have somebody again
+        assert_int_equal(mem_window_alloc(f->table, MEM_WINDOW_TYPE_1, f->pd, &stag), 0);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(mem_window_dealloc(f->table, gone[i]), -EINVAL);
+    }
+    assert_int_equal(mem_table_live(f->table).windows, FIXTURE_CAPACITY);
+}
+
 static void the_largest_table_holds_its_capacity(void **state)
 {
     struct mem_table *table = fixture_table(MEM_CAPACITY_MAX, 1);
@@ -307,6 +328,7 @@ int main(void)
         MEM_TEST(the_version_changes_when_what_was_granted_may_be_refused),
         MEM_TEST(a_table_with_regions_on_demand_has_no_version),
         MEM_TEST(live_counts_return_to_zero),
+        MEM_TEST(a_window_that_is_gone_is_not_given_back_for_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
