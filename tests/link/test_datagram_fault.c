@@ -135,6 +135,15 @@ static void late_packet_comes_in_its_time(void **state)
     assert_int_equal(take_all(), 1);
 }
 
+static void packets_that_are_late_alike_keep_their_order(void **state)
+{
+    wrap(0, "delay=5ms"); // one of them alone: two would turn the order twice
+    put_many();
+    unsigned count = take_all();
+    assert_in_range(count, 2, MANY);
+    assert_int_equal(backward(count), 0);
+}
+
 static void packet_without_room_meets_the_same_again(void **state)
 {
     end(state);
@@ -198,6 +207,7 @@ int main(void)
         FAULT_TEST(late_packet_comes_in_its_time),
         FAULT_TEST(packet_without_room_meets_the_same_again),
         FAULT_TEST(changed_packets_are_found_by_their_icrc),
+        FAULT_TEST(packets_that_are_late_alike_keep_their_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
