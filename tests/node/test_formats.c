@@ -645,6 +645,27 @@ static void a_disk_is_what_its_identity_says(void **state)
     assert_false(ata_identity_parse(octets, &identity));
 }
 
+static void a_disk_has_at_least_a_block_and_what_48_bits_address(void **state)
+{
+    static const struct {
+        uint64_t blocks;
+        bool is_possible;
+    } table[] = {
+        {0, false}, {1, true}, {(UINT64_C(1) << 48) - 1, true}, {UINT64_C(1) << 48, false}};
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        uint8_t octets[ATA_BLOCK_LEN] = {0};
+        struct ata_identity identity;
+        word_put(octets, 83, 0x4400);
+        for (unsigned word = 0; word < 4; word++) {
+            word_put(octets, 100 + word, (unsigned)(table[i].blocks >> 16 * word) & 0xffff);
+        }
+        assert_int_equal(ata_identity_parse(octets, &identity), table[i].is_possible);
+        assert_int_equal(identity.blocks, table[i].blocks);
+        assert_true(identity.is_rotational);
+        assert_false(identity.has_fua || identity.has_write_cache || identity.can_trim);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -678,6 +699,7 @@ int main(void)
         cmocka_unit_test(registers_are_a_completion),
         cmocka_unit_test(registers_are_found_in_sense_data_of_both_formats),
         cmocka_unit_test(a_disk_is_what_its_identity_says),
+        cmocka_unit_test(a_disk_has_at_least_a_block_and_what_48_bits_address),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

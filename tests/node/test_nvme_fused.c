@@ -156,6 +156,20 @@ static void who_has_no_other_is_missing_it(void **state)
     end(&session);
 }
 
+static void data_that_no_sgl_names_are_refused(void **state)
+{
+    struct session session = begin(ALL);
+    for (unsigned flags = 0; flags <= NVME_SQE_PSDT_MASK; flags += 0x40) {
+        const struct half read = {NVME_IO_READ, (uint8_t)flags, 8, 2, 1, 1024};
+        uint16_t cid = send(session.io, &read);
+        assert_int_equal(status_of(session.io, cid), flags == SGL ? NONE : NVME_INVALID_FIELD);
+        if (flags == SGL) {
+            stage_complete(session.stage, stage_take(session.stage), NODE_RANGE);
+        }
+    }
+    end(&session);
+}
+
 static void nothing_is_fused_in_an_admin_queue(void **state)
 {
     static const struct half identify = {NVME_ADMIN_IDENTIFY, FIRST | SGL, 0, 1, 0, 4096};
@@ -250,6 +264,7 @@ int main(void)
         cmocka_unit_test(who_is_to_blame_says_why_and_the_other_that_it_was_fused),
         cmocka_unit_test(whose_data_do_not_come_is_to_blame),
         cmocka_unit_test(a_connection_that_ends_takes_both_with_it),
+        cmocka_unit_test(data_that_no_sgl_names_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
