@@ -161,16 +161,23 @@ static bool ends(struct stage *stage, int fd)
     return is_ended(fd);
 }
 
-static uint64_t refused(const struct stage *stage, const char *reason)
+// What stands behind these words in the metrics.
+static uint64_t counted(const struct stage *stage, const char *words)
 {
-    char wanted[64], text[4096] = "";
+    char text[4096] = "";
     FILE *out = fmemopen(text, sizeof text, "w");
     http_door_write_metrics(stage->door, out);
     fclose(out);
-    snprintf(wanted, sizeof wanted, "{reason=\"%s\"} ", reason);
-    const char *row = strstr(text, wanted);
+    const char *row = strstr(text, words);
     assert_non_null(row);
-    return strtoull(row + strlen(wanted), NULL, 10);
+    return strtoull(row + strlen(words), NULL, 10);
+}
+
+static uint64_t refused(const struct stage *stage, const char *reason)
+{
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "{reason=\"%s\"} ", reason);
+    return counted(stage, wanted);
 }
 
 #define HOST "Host: localhost\r\n"
@@ -217,6 +224,20 @@ static void a_connection_serves_several_requests(void **state)
     }
     close(fd);
     assert_int_equal(refused(stage, "late"), 0);
+}
+
+static void connections_and_answers_are_counted(void **state)
+{
+    struct stage *stage = *state;
+    const int fd = client_from(stage, "127.0.0.1");
+    assert_int_equal(ask(stage, fd, GET), 200);
+    assert_int_equal(ask(stage, fd, "GET / HTTP/1.1\r\n" HOST "If-None-Match: \"tag\"\r\n\r\n"),
+                     304);
+    close(fd);
+    assert_int_equal(ask_once(stage, GET), 200);
+    assert_int_equal(counted(stage, "\nweft_http_connections_total "), 2);
+    assert_int_equal(counted(stage, "\nweft_http_answers_total "), 3);
+    assert_int_equal(counted(stage, "\nweft_http_unchanged_total "), 1);
 }
 
 static void what_is_written_serves_all_who_ask_soon(void **state)
@@ -446,6 +467,7 @@ int main(void)
         CASE(an_octet_now_and_then_gains_nothing),
         CASE(who_does_not_take_its_answer_is_ended_in_time),
         CASE(an_address_has_its_share_and_others_theirs),
+        CASE(connections_and_answers_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
