@@ -1,5 +1,6 @@
 // What a pattern finds: which files, in which order, under which names, and how many.
 
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <setjmp.h>
@@ -208,6 +209,71 @@ static void a_pattern_is_the_last_component_alone(void **state)
     }
 }
 
+/* ---- the sources themselves ------------------------------------------------------------------ */
+
+static void note_name(void *ctx, const struct source_found *found)
+{
+    size_t len = strlen(ctx);
+    snprintf((char *)ctx + len, PATH_LEN - len, "%s ", found->name);
+}
+
+static void a_source_lasts_as_long_as_somebody_wants_it(void **state)
+{
+    char folder[PATH_LEN], uris[3][2 * PATH_LEN], names[PATH_LEN];
+    unsigned numbers[3];
+    struct source_status status;
+    folder_make(folder, "wanted");
+    file_make(folder, "a.img");
+    file_make(folder, "b.img");
+    sources_sweep(sources); // of other tests
+    sources_sweep(sources);
+    assert_int_equal(sources_at(sources, 0, &status), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        snprintf(uris[i], sizeof uris[i], "%s%s/%c*", i == 2 ? "log+glob:" : "glob:", folder,
+                 (char)('a' + i));
+        numbers[i] = sources_want(sources, uris[i]);
+        assert_true(numbers[i] > (i > 0 ? numbers[i - 1] : 0));
+        assert_int_equal(sources_want(sources, uris[i]), numbers[i]); // it is there
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        names[0] = '\0';
+        assert_int_equal(sources_at(sources, i, &status), numbers[i]);
+        assert_int_equal(sources_each(sources, numbers[i], note_name, names), 0);
+        assert_string_equal(names, i == 0 ? "a.img " : i == 1 ? "b.img " : "");
+        assert_string_equal(sources_uri(sources, numbers[i]), uris[i]);
+    }
+    assert_int_equal(sources_at(sources, 3, &status), 0);
+    assert_true(sources_are_settled(sources));
+    sources_ask(sources);
+
+    sources_sweep(sources); // all were wanted
+    assert_int_equal(sources_want(sources, uris[1]), numbers[1]);
+    sources_sweep(sources);
+    assert_int_equal(sources_at(sources, 0, &status), numbers[1]);
+    assert_int_equal(sources_at(sources, 1, &status), 0);
+    assert_null(sources_uri(sources, numbers[0]));
+    assert_int_equal(sources_each(sources, numbers[0], note_name, names), 0);
+    assert_true(sources_want(sources, uris[0]) > numbers[2]); // no number comes twice
+    sources_sweep(sources);
+    sources_sweep(sources);
+    assert_int_equal(sources_at(sources, 0, &status), 0);
+}
+
+static void what_names_one_device_is_no_source(void **state)
+{
+    static const char *const devices[] = {"file:/srv/a", "ram:1M", "nbd:/x", ""};
+    char one[UNIT_URI_MAX];
+    struct why why = {""};
+    for (unsigned i = 0; i < sizeof devices / sizeof devices[0]; i++) {
+        assert_false(sources_is(devices[i]));
+        assert_int_equal(sources_check(devices[i], one, &why), -EINVAL);
+        assert_string_equal(why.text, "it names one device");
+        assert_int_equal(sources_want(sources, devices[i]), 0);
+    }
+    assert_int_equal(sources_check("log+glob:/srv/*.img?direct=on", one, &why), 0);
+    assert_memory_equal(one, "log+file:", 9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +284,8 @@ int main(void)
         cmocka_unit_test(a_folder_that_is_not_there_has_nothing),
         cmocka_unit_test(what_is_no_pattern_stands_for_itself),
         cmocka_unit_test(a_pattern_is_the_last_component_alone),
+        cmocka_unit_test(what_names_one_device_is_no_source),
+        cmocka_unit_test(a_source_lasts_as_long_as_somebody_wants_it),
     };
     return cmocka_run_group_tests(tests, make_place, remove_place);
 }
