@@ -506,6 +506,28 @@ static void nothing_is_taken_before_ready_to_receive(void **state)
     rc_end_close(e);
 }
 
+static void after_a_reset_the_peer_is_news_again(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.state = QP_RTR});
+    for (unsigned life = 1; life <= 2; life++) {
+        deliver_from(e, rc_end_local, rc_end_remote);
+        deliver_from(e, rc_end_local, rc_end_remote);
+        assert_int_equal(e->events[QP_EVENT_COMM_EST], life);
+        rc_end_modify(e, QP_RESET);
+        const struct qp_change again = {.mask = QP_CHANGE_STATE | QP_CHANGE_RIGHTS |
+                                                QP_CHANGE_PATH | QP_CHANGE_DEST_QP_NUM |
+                                                QP_CHANGE_RQ_PSN,
+                                        .state = QP_INIT,
+                                        .rights = MEM_ACCESS_REMOTE_WRITE,
+                                        .path = {.local = rc_end_local, .remote = rc_end_remote},
+                                        .dest_qp_num = RC_END_PEER,
+                                        .rq_psn = RC_END_PSN};
+        assert_int_equal(e->t->ops->modify(e->t, &again, e->now), 0);
+        rc_end_modify(e, QP_RTR);
+    }
+    rc_end_close(e);
+}
+
 static void the_memory_of_a_write_is_looked_up_once(void **state)
 {
     struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = LEN});
@@ -534,6 +556,7 @@ int main(void)
         cmocka_unit_test(keys_mean_nothing_where_there_are_no_octets),
         cmocka_unit_test(what_is_not_of_the_peer_is_dropped_and_counted),
         cmocka_unit_test(nothing_is_taken_before_ready_to_receive),
+        cmocka_unit_test(after_a_reset_the_peer_is_news_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
