@@ -97,6 +97,10 @@ def status_tells_every_number():
         assert found['nbd'] == {'accepted': 1, 'established': 1, 'refused': 0, 'malformed': 0,
                                 'stalled': 0, 'requests': 7, 'errors': 1}, found['nbd']
         assert found['sources'] == [] and 'mdns' not in found, found
+        assert all(list(event) == ['time', 'text'] and
+                   re.fullmatch(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ', event['time'])
+                   for event in found['events']), found['events']
+        assert any('ram' in event['text'] for event in found['events']), found['events']
         assert (found['pid'], found['connections'], found['pool'], found['pool_taken']) == \
             (node.process.pid, 1, 64 << 20, 0), found
 
