@@ -306,7 +306,7 @@ static void connect_uc(struct world *world)
 const struct test_transport transport_uc = {
     .name = "uc",
     .carries = 1U << WQE_SEND | 1U << WQE_SEND_WITH_IMM | 1U << WQE_RDMA_WRITE |
-               1U << WQE_RDMA_WRITE_WITH_IMM,
+               1U << WQE_RDMA_WRITE_WITH_IMM | 1U << WQE_LOCAL_INV | 1U << WQE_BIND_MW,
     .open = open_uc,
     .on_send_posted = on_send_posted,
     .on_receive_posted = on_receive_posted,
