@@ -284,6 +284,8 @@ struct cm_way {
     // `qp` NULL: the program's own.
     int (*connect)(struct cm_id *c, struct rnic_qp *qp, const struct cm_params *params);
     int (*establish)(struct cm_id *c);
+    // Something has come to its queue pair. NULL: the first message tells that anyway.
+    int (*notify)(struct cm_id *c);
     int (*accept)(struct cm_id *c, struct rnic_qp *qp, const struct cm_params *params);
     // `for_ece`: for what the peer wants of enhanced connection establishment.
     int (*reject)(struct cm_id *c, const void *data, uint16_t data_len, bool for_ece);

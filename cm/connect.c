@@ -327,8 +327,19 @@ int rdma_disconnect(struct rdma_cm_id *id)
     return must_wait_for_end(c, kind) ? cm_event_complete(c) : 0;
 }
 
-// Nothing has to be told to an iWARP connection: its first FPDU has told it.
+// Nothing has to be told to an iWARP connection: its first FPDU has told it. What comes to a queue
+// pair of the program's own on RoCE the device does not know to be of the connection.
 int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
-    return id->verbs != NULL ? 0 : cm_fail(EINVAL);
+    struct cm_id *c = cm_id_of(id);
+    if (!cm_id_is_alive(c)) {
+        return cm_fail(EIO);
+    }
+    if (id->verbs == NULL) {
+        return cm_fail(EINVAL);
+    }
+    if (c->device->way->notify == NULL) {
+        return 0;
+    }
+    return event == IBV_EVENT_COMM_EST ? cm_result(c->device->way->notify(c)) : cm_fail(EINVAL);
 }

@@ -358,6 +358,15 @@ static int establish_packet(struct cm_id *c)
     return rnic_conn_establish(c->packet->conn);
 }
 
+static int notify_packet(struct cm_id *c)
+{
+    if (c->packet == NULL || c->packet->conn == NULL) {
+        return -EINVAL;
+    }
+    const int error = rnic_conn_notify(c->packet->conn);
+    return error == -ENOTCONN ? -EINVAL : error;
+}
+
 // A queue pair that the program has made itself it moves itself too, and whether there is one of
 // the number that it says is its own affair (cmtime says none).
 static int accept_packet(struct cm_id *c, struct rnic_qp *qp, const struct cm_params *params)
@@ -413,6 +422,7 @@ const struct cm_way cm_packet_way = {
     .init_qp_attr = init_qp_attr,
     .connect = connect_packet,
     .establish = establish_packet,
+    .notify = notify_packet,
     .accept = accept_packet,
     .reject = reject_packet,
     .disconnect = disconnect_packet,

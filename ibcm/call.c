@@ -130,9 +130,13 @@ int ibcm_delay(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now)
     return ibcm_step(ibcm, conn, IBCM_IN_DELAY, NULL, now) ? 0 : -ENOTCONN;
 }
 
-void ibcm_on_communication(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now)
+int ibcm_on_communication(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now)
 {
-    ibcm_step(ibcm, conn, IBCM_IN_COMMUNICATION, NULL, now);
+    const enum ibcm_state before = conn->state;
+    if (!ibcm_step(ibcm, conn, IBCM_IN_COMMUNICATION, NULL, now)) {
+        return -ENOTCONN;
+    }
+    return conn->state != before ? 0 : -EISCONN;
 }
 
 void ibcm_disconnect(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now)

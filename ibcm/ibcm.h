@@ -298,8 +298,9 @@ int ibcm_reject(struct ibcm *ibcm, struct ibcm_conn *conn, unsigned reason,
 int ibcm_establish(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now);
 // The answer to a request or response will take its time.
 int ibcm_delay(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now);
-// A packet of the peer's queue pair has come: that stands for an RTU.
-void ibcm_on_communication(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now);
+// A packet of the peer's queue pair has come: that stands for an RTU. 0: it has connected this;
+// -EISCONN: that it was before; -ENOTCONN: nobody was accepted.
+int ibcm_on_communication(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now);
 // DISCONNECTED comes when the peer has answered, or is silent.
 void ibcm_disconnect(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now);
 // The owner lets go, in any state, and is told nothing any more. What the peer must hear it hears.

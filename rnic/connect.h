@@ -61,6 +61,9 @@ int rnic_conn_accept(struct rnic_conn *conn, struct rnic_qp *qp, const struct ib
 int rnic_conn_reject(struct rnic_conn *conn, unsigned reason, struct span private_data);
 // The program has made its queue pair ready itself.
 int rnic_conn_establish(struct rnic_conn *conn);
+// Something has come to it: ESTABLISHED follows, as if the peer had said that it is ready.
+// -EISCONN: it is established; -ENOTCONN: it was not accepted.
+int rnic_conn_notify(struct rnic_conn *conn);
 // What is posted comes back flushed; DISCONNECTED follows, unless the peer was first.
 int rnic_conn_disconnect(struct rnic_conn *conn);
 // No event of it is told any more once this returns. What the peer has to hear it hears.

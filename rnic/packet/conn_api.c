@@ -171,6 +171,15 @@ int rnic_conn_reject(struct rnic_conn *conn, unsigned reason, struct span privat
     return leave(conn->rnic, error);
 }
 
+int rnic_conn_notify(struct rnic_conn *conn)
+{
+    int error = enter(conn->rnic);
+    if (error == 0) {
+        error = ibcm_on_communication(ibcm_of(conn->rnic), conn->cm, rnic_now(conn->rnic));
+    }
+    return leave(conn->rnic, error);
+}
+
 int rnic_conn_establish(struct rnic_conn *conn)
 {
     int error = enter(conn->rnic);

@@ -201,6 +201,25 @@ static void assert_path(const struct rdma_cm_id *id, const struct rdma_cm_id *pe
     assert_true(id->route.path_rec->hop_limit > 1);
 }
 
+// The active side sends, and does not say that it is ready.
+static void test_who_hears_of_communication_is_connected_by_saying_so(void **state)
+{
+    struct ours o;
+    struct rdma_conn_param param = {.retry_count = 4};
+    ours_request(&o, &param);
+    assert_int_equal(rdma_notify(o.l.passive, IBV_EVENT_COMM_EST), -1);
+    assert_int_equal(errno, EINVAL);
+    ours_accept(&o, &param);
+    assert_int_equal(rdma_notify(o.l.passive, IBV_EVENT_PATH_MIG_ERR), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_false(event_waits(o.l.listener.channel));
+    assert_int_equal(rdma_notify(o.l.passive, IBV_EVENT_COMM_EST), 0);
+    assert_int_equal(event_take(o.l.listener.channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+    assert_int_equal(rdma_notify(o.l.passive, IBV_EVENT_COMM_EST), -1);
+    assert_int_equal(errno, EISCONN);
+    ours_close(&o);
+}
+
 static void test_a_route_is_shown_as_a_path_from_gid_to_gid(void **state)
 {
     struct loopback l;
@@ -611,6 +630,7 @@ int main(void)
         cmocka_unit_test(test_a_port_of_ended_connections_is_free_and_then_taken),
         cmocka_unit_test(test_each_family_has_a_listener_of_its_own_at_one_port),
         cmocka_unit_test(test_both_ends_are_told_what_they_agreed_on),
+        cmocka_unit_test(test_who_hears_of_communication_is_connected_by_saying_so),
         cmocka_unit_test(test_a_route_is_shown_as_a_path_from_gid_to_gid),
         cmocka_unit_test(test_a_request_tells_all_that_was_asked_for),
         cmocka_unit_test(test_who_is_rejected_for_ece_hears_that_it_was_for_ece),
