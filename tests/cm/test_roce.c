@@ -624,6 +624,73 @@ static void test_groups_are_for_ids_of_datagrams_with_a_device(void **state)
     end_close(&stream);
 }
 
+/* ---- services of datagrams ------------------------------------------------------------------- */
+
+static void datagrams_open(struct rdma_cm_id *id)
+{
+    struct ibv_qp_init_attr attr = {
+        .qp_type = IBV_QPT_UD,
+        .cap = {.max_send_wr = 2, .max_recv_wr = 2, .max_send_sge = 1, .max_recv_sge = 1},
+    };
+    assert_int_equal(rdma_create_qp(id, NULL, &attr), 0);
+}
+
+// Asks the service at this port; who asks, and the id that the service has for it.
+static struct rdma_cm_id *service_ask(struct end *asker, const struct end *service)
+{
+    struct sockaddr_in at = loopback_addr(rdma_get_src_port(service->id));
+    struct rdma_conn_param param = {.private_data = "who?", .private_data_len = 5};
+    asker->channel = rdma_create_event_channel();
+    assert_int_equal(rdma_create_id(asker->channel, &asker->id, NULL, RDMA_PS_UDP), 0);
+    assert_int_equal(rdma_resolve_addr(asker->id, NULL, (struct sockaddr *)&at, 1000), 0);
+    assert_int_equal(event_take(asker->channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+    assert_int_equal(rdma_resolve_route(asker->id, 1000), 0);
+    assert_int_equal(event_take(asker->channel, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
+    datagrams_open(asker->id);
+    assert_int_equal(rdma_connect(asker->id, &param), 0);
+    struct rdma_cm_event *event = event_expect(service->channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+    struct rdma_cm_id *served = event->id;
+    assert_ptr_equal(event->listen_id, service->id);
+    assert_true(event->param.ud.private_data_len >= 5);
+    assert_memory_equal(event->param.ud.private_data, "who?", 5);
+    rdma_ack_cm_event(event);
+    return served;
+}
+
+static void test_a_service_of_datagrams_is_told_where_it_is_or_cannot_be_reached(void **state)
+{
+    struct sockaddr_in at = loopback_addr(0);
+    struct end service = {.channel = rdma_create_event_channel()}, asker, refused;
+    const uint8_t *remote = (const uint8_t *)&at.sin_addr;
+    assert_int_equal(rdma_create_id(service.channel, &service.id, NULL, RDMA_PS_UDP), 0);
+    assert_int_equal(rdma_bind_addr(service.id, (struct sockaddr *)&at), 0);
+    assert_int_equal(rdma_listen(service.id, 2), 0);
+
+    struct end served = {.id = service_ask(&asker, &service)};
+    struct rdma_conn_param param = {.private_data = "me", .private_data_len = 3};
+    datagrams_open(served.id);
+    assert_int_equal(rdma_accept(served.id, &param), 0);
+    struct rdma_cm_event *event = event_expect(asker.channel, RDMA_CM_EVENT_ESTABLISHED);
+    assert_int_equal(event->status, 0);
+    assert_int_equal(event->param.ud.qp_num, served.id->qp->qp_num);
+    assert_int_equal(event->param.ud.qkey, RDMA_UDP_QKEY);
+    assert_memory_equal(event->param.ud.private_data, "me", 3);
+    assert_memory_equal(event->param.ud.ah_attr.grh.dgid.raw + 12, remote, 4);
+    assert_int_equal(event->param.ud.ah_attr.is_global, 1);
+    rdma_ack_cm_event(event);
+
+    struct end unserved = {.id = service_ask(&refused, &service)};
+    assert_int_equal(rdma_reject(unserved.id, NULL, 0), 0);
+    event = event_expect(refused.channel, RDMA_CM_EVENT_UNREACHABLE);
+    assert_true(event->status != 0);
+    rdma_ack_cm_event(event);
+    end_close(&refused);
+    end_close(&unserved);
+    end_close(&asker);
+    end_close(&served);
+    end_close(&service);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -648,6 +715,7 @@ int main(void)
         cmocka_unit_test(test_a_queue_pair_that_goes_leaves_its_groups),
         cmocka_unit_test(test_a_service_of_datagrams_is_looked_up_without_parameters),
         cmocka_unit_test(test_groups_are_for_ids_of_datagrams_with_a_device),
+        cmocka_unit_test(test_a_service_of_datagrams_is_told_where_it_is_or_cannot_be_reached),
     };
     setenv("WEFT_WIRE", "roce", 1);
     roce_port_of_own();
