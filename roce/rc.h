@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/time.h"
 #include "base/transport.h"
 #include "roce/rc_counters.h"
 #include "wq/wq.h"
@@ -38,6 +39,7 @@ struct rc_config {
     uint32_t remembered_max;        // most that max_dest_rd_atomic will be, up to RC_REMEMBERED_MAX
     struct rc_store *store;         // for what comes beyond a hole; NULL: payload is not kept
     struct congestion_share *share; // the device's; NULL: its windows need not fit together
+    duration_ns ack_timeout_min_ns; // who waits for an acknowledgement waits no less than this
     bool is_plain;                  // InfiniBand's RC and nothing else, towards weft ends too
 };
 

@@ -31,6 +31,7 @@ struct rc_end_options {
     uint32_t rights;
     uint32_t max_rd_atomic, max_dest_rd_atomic; // 0: 4
     uint8_t timeout, retry_count, rnr_retry_count, min_rnr_timer;
+    duration_ns ack_timeout_min_ns; // the device's
     uint32_t allotment_len;
     struct read_sched *read_sched; // the device's, with others; NULL: one of its own
     bool has_no_rights, has_srq;

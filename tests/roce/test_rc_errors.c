@@ -70,6 +70,25 @@ static void progress_begins_the_count_anew(void **state)
     rc_end_close(e);
 }
 
+static void expect_patience(uint8_t timeout, duration_ns expected_ns)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){
+        .pmtu = PMTU, .timeout = timeout, .ack_timeout_min_ns = timeout_ns});
+    rc_end_post(e, 1, WQE_SEND, 0, 4, 0, 0);
+    rc_end_left(e, ROCE_SEND_ONLY, RC_END_PSN);
+    assert_true(e->t->ops->next_deadline(e->t) ==
+                (expected_ns == 0 ? INSTANT_NEVER : e->now + expected_ns));
+    rc_end_close(e);
+}
+
+static void it_waits_no_less_than_the_device_needs(void **state)
+{
+    expect_patience(1, timeout_ns);
+    expect_patience(TIMEOUT, timeout_ns);
+    expect_patience(TIMEOUT + 1, 2 * timeout_ns);
+    expect_patience(0, 0); // for ever
+}
+
 static void with_timeout_zero_it_waits_for_ever(void **state)
 {
     struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
@@ -306,6 +325,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(silence_ends_it_after_so_many_times),
         cmocka_unit_test(progress_begins_the_count_anew),
+        cmocka_unit_test(it_waits_no_less_than_the_device_needs),
         cmocka_unit_test(with_timeout_zero_it_waits_for_ever),
         cmocka_unit_test(nothing_is_waited_for_when_all_is_acknowledged),
         cmocka_unit_test(a_peer_that_is_not_ready_says_when),
