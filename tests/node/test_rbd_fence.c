@@ -1,6 +1,6 @@
-// The fence of Ceph images, before a cluster that is a few variables: whose lock it waits for, whose
-// it breaks, whom it shuts out and in which order, and when the past is unbroken. Time and waiting
-// are the test's.
+// The fence of Ceph images, before a cluster that is a few variables: whose lock it waits for,
+// whose it breaks, whom it shuts out and in which order, and when the past is unbroken. Time and
+// waiting are the test's.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -267,74 +267,69 @@ static int take(struct fence *fence, const struct fence_patience *with, bool *re
     return error;
 }
 
+static const struct taken locks[] = {
+    // Nobody's image.
+    {.told = "take, record"},
+    {.record = HERE " gone", .told = "take, record"},
+    // A dead owner's, by what the cluster sees, by what this machine sees, by the keepsake.
+    {.owner = "old", .told = "break old, take, record"},
+    {.owner = "old", .watcher = "old", .record = HERE " old", .told = "break old, take, record"},
+    {.past = {"old"},
+     .owner = "old",
+     .watcher = "old",
+     .record = "away old",
+     .is_unbroken = true,
+     .told = "break old, take, record"},
+    // While it changed hands: the one before, or the next.
+    {.past = {"old", "new"},
+     .owner = "old",
+     .record = HERE " old",
+     .is_unbroken = true,
+     .told = "shut out new, map, break old, take, record"},
+    {.past = {"old", "new"},
+     .owner = "new",
+     .watcher = "new",
+     .record = HERE " old",
+     .is_unbroken = true,
+     .told = "shut out old, map, break new, take, record"},
+    {.past = {"old", "new"},
+     .record = HERE " old",
+     .is_unbroken = true,
+     .told = "shut out old, map, shut out new, map, take, record"},
+    {.past = {"old", "new"},
+     .record = HERE " new",
+     .is_unbroken = true,
+     .told = "shut out old, map, shut out new, map, take, record"},
+    // Not changing hands, and nobody's: somebody has broken it.
+    {.past = {"old"}, .record = HERE " old", .told = "shut out old, map, take, record"},
+    // Another has had it, or has it.
+    {.past = {"old", "new"},
+     .record = HERE " third",
+     .told = "shut out old, map, shut out new, map, take, record"},
+    {.past = {"old"}, .owner = "old", .record = HERE " third", .told = "break old, take, record"},
+    {.past = {"old"},
+     .owner = "third",
+     .record = HERE " old",
+     .told = "shut out old, map, break third, take, record"},
+    {.past = {"old"}, .owner = "old", .told = "break old, take, record"},
+    {.past = {"old"}, .owner = "old", .record = "nobody", .told = "break old, take, record"},
+    // A living owner: elsewhere, of another boot, or of a name that only begins so.
+    {.owner = "old", .watcher = "old", .error = -EBUSY, .told = ""},
+    {.owner = "old", .watcher = "old", .record = "away old", .error = -EBUSY, .told = ""},
+    {.owner = "old", .watcher = "old", .record = HERE "x old", .error = -EBUSY, .told = ""},
+    {.owner = "old", .watcher = "old", .record = HERE " other", .error = -EBUSY, .told = ""},
+    {.past = {"older"},
+     .owner = "old",
+     .watcher = "old",
+     .record = HERE " older",
+     .error = -EBUSY,
+     .told = "shut out older, map"},
+};
+
 static void whose_lock_is_taken_and_whose_past_is_unbroken(void **state)
 {
-    static const struct taken cases[] = {
-        // Nobody's image.
-        {.told = "take, record"},
-        {.record = HERE " gone", .told = "take, record"},
-        // A dead owner's, by what the cluster sees, by what this machine sees, by the keepsake.
-        {.owner = "old", .told = "break old, take, record"},
-        {.owner = "old",
-         .watcher = "old",
-         .record = HERE " old",
-         .told = "break old, take, record"},
-        {.past = {"old"},
-         .owner = "old",
-         .watcher = "old",
-         .record = "away old",
-         .is_unbroken = true,
-         .told = "break old, take, record"},
-        // While it changed hands: the one before, or the next.
-        {.past = {"old", "new"},
-         .owner = "old",
-         .record = HERE " old",
-         .is_unbroken = true,
-         .told = "shut out new, map, break old, take, record"},
-        {.past = {"old", "new"},
-         .owner = "new",
-         .watcher = "new",
-         .record = HERE " old",
-         .is_unbroken = true,
-         .told = "shut out old, map, break new, take, record"},
-        {.past = {"old", "new"},
-         .record = HERE " old",
-         .is_unbroken = true,
-         .told = "shut out old, map, shut out new, map, take, record"},
-        {.past = {"old", "new"},
-         .record = HERE " new",
-         .is_unbroken = true,
-         .told = "shut out old, map, shut out new, map, take, record"},
-        // Not changing hands, and nobody's: somebody has broken it.
-        {.past = {"old"}, .record = HERE " old", .told = "shut out old, map, take, record"},
-        // Another has had it, or has it.
-        {.past = {"old", "new"},
-         .record = HERE " third",
-         .told = "shut out old, map, shut out new, map, take, record"},
-        {.past = {"old"},
-         .owner = "old",
-         .record = HERE " third",
-         .told = "break old, take, record"},
-        {.past = {"old"},
-         .owner = "third",
-         .record = HERE " old",
-         .told = "shut out old, map, break third, take, record"},
-        {.past = {"old"}, .owner = "old", .told = "break old, take, record"},
-        {.past = {"old"}, .owner = "old", .record = "nobody", .told = "break old, take, record"},
-        // A living owner: elsewhere, of another boot, or of a name that only begins so.
-        {.owner = "old", .watcher = "old", .error = -EBUSY, .told = ""},
-        {.owner = "old", .watcher = "old", .record = "away old", .error = -EBUSY, .told = ""},
-        {.owner = "old", .watcher = "old", .record = HERE "x old", .error = -EBUSY, .told = ""},
-        {.owner = "old", .watcher = "old", .record = HERE " other", .error = -EBUSY, .told = ""},
-        {.past = {"older"},
-         .owner = "old",
-         .watcher = "old",
-         .record = HERE " older",
-         .error = -EBUSY,
-         .told = "shut out older, map"},
-    };
-    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct taken *c = &cases[i];
+    for (unsigned i = 0; i < sizeof locks / sizeof locks[0]; i++) {
+        const struct taken *c = &locks[i];
         struct fence fence;
         struct why why;
         bool is_unbroken;
