@@ -357,6 +357,28 @@ static void a_sidr_rep_for_another_service_is_refused(void **state)
     assert_int_equal(A->count[IBCM_EVENT_ESTABLISHED], 0);
 }
 
+// Who resolves takes the first, and whatever comes behind it, forged or not, changes nothing of it.
+static void a_second_sidr_rep_does_not_change_the_first(void **state)
+{
+    net.lost_kind = IBCM_SIDR_REP;
+    net.lost_count = 1;
+    net_resolve(&net, 0, 1);
+    net_exchange(&net);
+    struct ibcm_message m = last(IBCM_SIDR_REP);
+    const struct net_packet first = net.last[IBCM_SIDR_REP];
+    uint8_t second[MAD_LEN];
+    m.sidr_rep.qp_num ^= 0x40;
+    m.sidr_rep.qkey ^= 0x40;
+    ibcm_message_emit(&m, second);
+    ibcm_on_mad(A->ibcm, &first.ends, span_of(first.mad, MAD_LEN), false, net.now);
+    ibcm_on_mad(A->ibcm, &first.ends, span_of(second, MAD_LEN), false, net.now);
+    net_settle(&net);
+    assert_int_equal(A->count[IBCM_EVENT_ESTABLISHED], 1);
+    assert_int_equal(A->peer.qp_num, B->params.qp_num);
+    assert_int_equal(A->peer.qkey, B->params.qkey);
+    assert_int_equal(net_refusals(A, IBCM_REFUSAL_UNEXPECTED), 1);
+}
+
 /* ---- what is no message, and what is too much ------------------------------------------------ */
 
 static void what_is_no_message_is_counted_by_what_is_wrong(void **state)
@@ -457,6 +479,7 @@ int main(void)
         TEST(who_asks_gets_no_rtu_and_who_is_asked_no_rep),
         TEST(an_mra_must_speak_of_what_was_said),
         TEST(a_sidr_rep_for_another_service_is_refused),
+        TEST(a_second_sidr_rep_does_not_change_the_first),
         TEST(what_is_no_message_is_counted_by_what_is_wrong),
         TEST(a_peer_that_asks_for_hours_by_mra_gets_a_minute),
         TEST(a_peer_that_wants_hours_to_answer_gets_seconds),
