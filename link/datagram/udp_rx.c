@@ -24,6 +24,7 @@
 enum {
     CONTROL_LEN = 256,
     ASKS_MAX = 16,
+    READS_MAX = 16,       // in vain, a call: who floods us does not keep it from what else is due
     GIVEN_FIRST_MAX = 64, // messages: who says more than that does not hold up what was read
     INPUT_HALF_LEN = DATAGRAM_MESSAGES_MAX * DATAGRAM_MESSAGE_LEN,
 };
@@ -384,7 +385,8 @@ static unsigned sockets_take(struct datagram_udp *d, struct datagram_rx *ret, un
 {
     unsigned count = arrivals_take(d, ret, max);
     // Reading puts others in the place of what is given out: once a call.
-    while (count == 0 && max > 0 && !list_is_empty(&d->in.ready)) {
+    for (unsigned i = 0; i < READS_MAX && count == 0 && max > 0 && !list_is_empty(&d->in.ready);
+         i++) {
         inlet_read(d);
         if (d->in.has_message) {
             d->in.has_message = false;
