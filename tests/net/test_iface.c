@@ -253,6 +253,47 @@ static void packets_of_a_broken_header_are_counted(void **state)
     assert_int_equal(end[1].counters.bad_packets, 1);
 }
 
+// A segment over IPv4 whose header has these four octets of options.
+static enum net_arrival_kind give_with_options(const uint8_t options[4])
+{
+    enum { OPTIONS_LEN = 4, WORDS = (IPV4_HEADER_LEN + OPTIONS_LEN) / 4 };
+    const struct net_flow flow = flow_between(v4(1), v4(2));
+    struct frame *f = &sent[0];
+    unsigned count;
+    make(false, false);
+    send_octets(&flow, 10, 10, &count);
+    uint8_t *ip = f->octets, *body = ip + IPV4_HEADER_LEN;
+    memmove(body + OPTIONS_LEN, body, f->len - IPV4_HEADER_LEN);
+    memcpy(body, options, OPTIONS_LEN);
+    f->len += OPTIONS_LEN;
+    ip[0] = 4 << 4 | WORDS;
+    put_be16(ip + IPV4_OFF_TOTAL_LEN, (uint16_t)f->len);
+    put_be16(ip + IPV4_OFF_CHECKSUM, 0);
+    put_be16(ip + IPV4_OFF_CHECKSUM, inet_sum_fold(inet_sum_add(0, span_of(ip, 4UL * WORDS))));
+    return give(&end[1], f);
+}
+
+// RFC 9293 section 3.9.2 (MUST-50).
+static void unknown_options_of_ip_are_passed_over(void **state)
+{
+    (void)state;
+    static const uint8_t router_alert[] = {148, 4, 0, 0}, unheard_of[] = {0x5e, 3, 7, 0};
+    assert_int_equal(give_with_options(router_alert), NET_ARRIVAL_SEGMENT);
+    assert_int_equal(give_with_options(unheard_of), NET_ARRIVAL_SEGMENT);
+    assert_int_equal(end[1].counters.bad_packets, 0);
+}
+
+// RFC 7126, where RFC 9293 has MUST-51 to 53: no answer goes where a stranger says.
+static void packets_with_a_route_of_their_sender_are_refused(void **state)
+{
+    (void)state;
+    static const uint8_t loose[] = {131, 3, 4, 0}, strict[] = {137, 3, 4, 0};
+    assert_int_equal(give_with_options(loose), NET_ARRIVAL_NOTHING);
+    assert_int_equal(end[1].counters.bad_packets, 1);
+    assert_int_equal(give_with_options(strict), NET_ARRIVAL_NOTHING);
+    assert_int_equal(end[1].counters.bad_packets, 1);
+}
+
 static void what_is_no_protocol_of_ours_is_counted(void **state)
 {
     (void)state;
@@ -542,6 +583,8 @@ int main(void)
         cmocka_unit_test(packets_of_others_and_from_nobody_are_dropped),
         cmocka_unit_test(fragments_are_counted),
         cmocka_unit_test(packets_of_a_broken_header_are_counted),
+        cmocka_unit_test(unknown_options_of_ip_are_passed_over),
+        cmocka_unit_test(packets_with_a_route_of_their_sender_are_refused),
         cmocka_unit_test(what_is_no_protocol_of_ours_is_counted),
         cmocka_unit_test(route_is_by_the_local_network_or_the_gateway),
         cmocka_unit_test(no_route_leads_to_a_group_or_to_all_of_a_network),
