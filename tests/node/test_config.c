@@ -129,6 +129,26 @@ static void each_key_of_a_volume_sets_its_own(void **state)
     assert_int_equal(config.volume_count, 0);
 }
 
+static void rates_and_places_are_the_volumes(void **state)
+{
+    struct host_config config = {0};
+    struct why why = {""};
+    assert_int_equal(read_text("[volume a]\nuri = ram:1M\niops = 5\nbps = 2M\nstandby = yes\n"
+                               "nqn = nqn.2026-11.test:a\nnsid = 7\n"
+                               "target = iqn.2026-11.test:b\nlun = 9\n",
+                               &config, &why),
+                     0);
+    const struct volume_wish *a = &config.volumes[0];
+    assert_int_equal(a->rate.iops, 5);
+    assert_int_equal(a->rate.bps, 2 << 20);
+    assert_true(a->may_stand_by);
+    assert_string_equal(a->places[VOLUME_IN_SUBSYSTEM].group, "nqn.2026-11.test:a");
+    assert_int_equal(a->places[VOLUME_IN_SUBSYSTEM].member, 7);
+    assert_string_equal(a->places[VOLUME_IN_TARGET].group, "iqn.2026-11.test:b");
+    assert_int_equal(a->places[VOLUME_IN_TARGET].member, 9 + 1); // LUNs are from 0
+    config_free(&config);
+}
+
 static void a_switch_has_six_words(void **state)
 {
     static const struct {
@@ -297,6 +317,7 @@ int main(void)
         cmocka_unit_test(a_volume_has_so_many_clients),
         cmocka_unit_test(volumes_need_descriptors_by_where_they_are_served),
         cmocka_unit_test(a_node_takes_all_descriptors_that_it_may_have),
+        cmocka_unit_test(rates_and_places_are_the_volumes),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }
