@@ -218,11 +218,9 @@ static void on_sidr_rep(struct ibcm *ibcm, const struct ibcm_letter *in)
     }
     enum ibcm_input input = rep->status == IBCM_SIDR_OK ? IBCM_IN_SIDR_REP : IBCM_IN_SIDR_REFUSED;
     const struct ibcm_said said = {.reason = rep->status};
-    if (ibcm_state_edge(conn->state, input)->event != IBCM_EVENT_NONE) { // the first
-        conn->theirs.qp_num = rep->qp_num;
-        conn->theirs.qkey = rep->qkey;
-        ibcm_conn_keep(conn, rep->private_data);
-    }
+    conn->theirs.qp_num = rep->qp_num;
+    conn->theirs.qkey = rep->qkey;
+    keep_if_told(conn, input, rep->private_data);
     step(ibcm, conn, input, &said, in->now);
 }
 

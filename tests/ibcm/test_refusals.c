@@ -357,7 +357,7 @@ static void a_sidr_rep_for_another_service_is_refused(void **state)
     assert_int_equal(A->count[IBCM_EVENT_ESTABLISHED], 0);
 }
 
-// Who resolves takes the first, and whatever comes behind it, forged or not, changes nothing of it.
+// The first ends the connection's id: what comes behind it, forged or not, is for nobody.
 static void a_second_sidr_rep_does_not_change_the_first(void **state)
 {
     net.lost_kind = IBCM_SIDR_REP;
@@ -376,6 +376,7 @@ static void a_second_sidr_rep_does_not_change_the_first(void **state)
     assert_int_equal(A->count[IBCM_EVENT_ESTABLISHED], 1);
     assert_int_equal(A->peer.qp_num, B->params.qp_num);
     assert_int_equal(A->peer.qkey, B->params.qkey);
+    assert_int_equal(net_refusals(A, IBCM_REFUSAL_UNKNOWN_ID), 1);
 }
 
 /* ---- what is no message, and what is too much ------------------------------------------------ */
