@@ -45,11 +45,17 @@ static bool backlog_keep(struct rnic_ep *ep, struct span left, bool is_in_backlo
     return true;
 }
 
+// Who reads on asks the link at once: it may have told of the stream's end already, which was put
+// aside behind what is taken now, and says so once.
 static void pause_input(struct rnic_ep *ep, bool paused)
 {
-    if (ep->in.is_paused != paused) {
-        ep->in.is_paused = paused;
-        link_want_in(ep->stream, !paused);
+    if (ep->in.is_paused == paused) {
+        return;
+    }
+    ep->in.is_paused = paused;
+    link_want_in(ep->stream, !paused);
+    if (!paused) {
+        shard_run_again(&ep->rnic->shard, ep);
     }
 }
 

@@ -4,6 +4,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "host/clock.h"
+#include "link/local/local.h"
+#include "link/socket.h"
 #include "rnic/ep/ep.h"
 #include "tests/rnic/device.h"
 
@@ -15,13 +18,29 @@ struct pair {
     struct end listener, active, passive;
 };
 
+static void ends_open(struct pair *p)
+{
+    end_listen(&p->listener, &p->device, &p->addr);
+    end_init(&p->active, &p->device);
+    end_init(&p->passive, &p->device);
+}
+
 static void pair_open(struct pair *p)
 {
     struct rnic_config config = device_config();
     device_open(&p->device, &config, 0);
-    end_listen(&p->listener, &p->device, &p->addr);
-    end_init(&p->active, &p->device);
-    end_init(&p->passive, &p->device);
+    ends_open(p);
+}
+
+static void pair_open_through(struct pair *p, const struct link_local_config *local)
+{
+    const struct rnic_config config = device_config();
+    const struct link_socket_config socket = {0};
+    struct link *link;
+    assert_int_equal(link_socket_create(&socket, &link), 0);
+    assert_int_equal(link_local_wrap(link, local, &link), 0);
+    device_open_over(&p->device, &config, link, NULL);
+    ends_open(p);
 }
 
 static void pair_close(struct pair *p)
@@ -169,6 +188,49 @@ static void test_idle_endpoint_has_no_carry_buffer(void **state)
     pair_close(&p);
 }
 
+static bool is_paused(struct end *e)
+{
+    rnic_enter(e->device->rnic);
+    bool is_paused = e->ep->in.is_paused;
+    rnic_leave(e->device->rnic, 0);
+    return is_paused;
+}
+
+// The FIN stands behind a Send that has come and finds no receive: it is put aside, and found again
+// once the Send has one.
+static void expect_end_behind_its_send(struct pair *p)
+{
+    ends_connect(&p->active, &p->passive, &p->listener, &p->addr);
+    end_post_send(&p->active, WQE_SEND, 0, 32, NULL, 0);
+    assert_int_equal(device_poll(&p->device).status, 0);
+    assert_int_equal(rnic_ep_disconnect(p->active.ep), 0);
+    while (!is_paused(&p->passive)) {
+        pause_ms(1);
+    }
+    end_post_recv(&p->passive, 7, 0, 64);
+    assert_int_equal(device_poll(&p->device).wr_id, 7);
+    end_take(&p->passive, RNIC_EP_DISCONNECTED);
+    assert_true(device_count(&p->device, "by_peer") >= 1);
+    assert_int_equal(device_count(&p->device, "by_reset"), 0); // of a peer that has waited in vain
+    pair_close(p);
+}
+
+static void test_end_behind_a_send_without_a_receive_is_heard(void **state)
+{
+    struct pair p;
+    pair_open(&p);
+    expect_end_behind_its_send(&p);
+}
+
+static void test_end_behind_a_send_without_a_receive_is_heard_through_memory(void **state)
+{
+    const struct link_local_config local = {
+        .ring_len = LINK_LOCAL_RING_LEN, .linger_ns = LINK_LOCAL_LINGER_NS, .clock = host_clock};
+    struct pair p;
+    pair_open_through(&p, &local);
+    expect_end_behind_its_send(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +241,8 @@ int main(void)
         cmocka_unit_test(test_event_held_back_by_moderation_comes_on_an_idle_device),
         cmocka_unit_test(test_long_message_leaves_in_segments_of_16_kib),
         cmocka_unit_test(test_idle_endpoint_has_no_carry_buffer),
+        cmocka_unit_test(test_end_behind_a_send_without_a_receive_is_heard),
+        cmocka_unit_test(test_end_behind_a_send_without_a_receive_is_heard_through_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
