@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/span.h"
 #include "link/sys.h"
 
@@ -250,6 +251,10 @@ struct share_control {
     unsigned fd_count;
     uid_t uid;
 };
+
+// The kernel gives as many descriptors as there is room for, what aligns the room included.
+STATIC_CHECK(CMSG_SPACE(sizeof(int) * DATAGRAM_SHARE_FDS) ==
+             CMSG_LEN(sizeof(int) * DATAGRAM_SHARE_FDS));
 
 static void control_read(struct msghdr *msg, struct share_control *ret)
 {
