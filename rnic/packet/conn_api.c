@@ -174,6 +174,9 @@ int rnic_conn_reject(struct rnic_conn *conn, unsigned reason, struct span privat
 int rnic_conn_notify(struct rnic_conn *conn)
 {
     int error = enter(conn->rnic);
+    if (error == 0 && conn->is_listening) {
+        error = -ENOTCONN;
+    }
     if (error == 0) {
         error = ibcm_on_communication(ibcm_of(conn->rnic), conn->cm, rnic_now(conn->rnic));
     }

@@ -209,6 +209,8 @@ static void test_who_hears_of_communication_is_connected_by_saying_so(void **sta
     ours_request(&o, &param);
     assert_int_equal(rdma_notify(o.l.passive, IBV_EVENT_COMM_EST), -1);
     assert_int_equal(errno, EINVAL);
+    assert_int_equal(rdma_notify(o.l.listener.id, IBV_EVENT_COMM_EST), -1);
+    assert_int_equal(errno, EINVAL);
     ours_accept(&o, &param);
     assert_int_equal(rdma_notify(o.l.passive, IBV_EVENT_PATH_MIG_ERR), -1);
     assert_int_equal(errno, EINVAL);
