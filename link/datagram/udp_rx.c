@@ -343,7 +343,8 @@ static bool messages_read(struct datagram_udp *d)
 static unsigned arrivals_take(struct datagram_udp *d, struct datagram_rx *ret, unsigned max)
 {
     struct datagram_input *in = &d->in;
-    for (; max > 0 && in->given_first > 0; in->given_first--) {
+    while (max > 0 && in->given_first > 0) {
+        in->given_first--;
         if (!messages_read(d)) {
             in->given_first = 0;
             break;
