@@ -272,10 +272,11 @@ void report_print(FILE *out, struct json_object *process, unsigned width)
 {
     static const char *const none[] = {NULL};
     static const char *const devices[] = {DEVICE_NAME_IWARP, DEVICE_NAME_ROCE};
-    char program[VALUE_MAX_LEN];
+    char program[VALUE_MAX_LEN], pid[VALUE_MAX_LEN];
     struct json_object *device;
     text_copy(program, text_of(process, "program", "?"), false);
-    fprintf(out, "%s, process %s\n", program, text_of(process, "pid", "?"));
+    text_copy(pid, text_of(process, "pid", "?"), false); // which may be a text, too
+    fprintf(out, "%s, process %s\n", program, pid);
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++) {
         if (json_object_object_get_ex(process, devices[i], &device) &&
             json_object_is_type(device, json_type_object)) {

@@ -77,10 +77,12 @@ def the_table_has_units_and_leaves_zeroes_out():
 
 @case
 def foreign_text_does_not_reach_the_terminal():
-    with process(encoded({**ANSWER, 'program': 'a\x1b[2Jb\n', 'connections': [{'state': '\x07'}]})):
+    answer = {**ANSWER, 'program': 'a\x1b[2Jb\n', 'pid': 'c\x1b[2Jd\n',
+              'connections': [{'state': '\x07'}]}
+    with process(encoded(answer)):
         result = weft('stat', PID)
     expect(result, 0, None)
-    assert 'a?[2Jb?, process' in result.stdout, result.stdout
+    assert 'a?[2Jb?, process c?[2Jd?\n' in result.stdout, result.stdout
     assert '\x1b' not in result.stdout and '\x07' not in result.stdout
 
 
