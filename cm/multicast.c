@@ -131,14 +131,20 @@ static struct cm_group *find(struct cm_id *c, const struct sockaddr *addr)
     return NULL;
 }
 
+// A program that takes its own queue pair out of the id sees to that one itself.
+static bool is_attached(const struct cm_id *c, const struct cm_group *group)
+{
+    return group->qp != NULL && group->qp == c->id.qp;
+}
+
 void cm_groups_detach(struct cm_id *c)
 {
     for (struct list_link *l = c->groups.next; l != &c->groups; l = l->next) {
         struct cm_group *group = LIST_ENTRY(l, struct cm_group, link);
-        if (group->qp != NULL) {
+        if (is_attached(c, group)) {
             ibv_detach_mcast(group->qp, &group->gid, 0);
-            group->qp = NULL;
         }
+        group->qp = NULL;
     }
 }
 
@@ -152,7 +158,7 @@ int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
     if (group == NULL) {
         return cm_fail(EADDRNOTAVAIL);
     }
-    int error = group->qp != NULL ? ibv_detach_mcast(group->qp, &group->gid, 0) : 0;
+    int error = is_attached(c, group) ? ibv_detach_mcast(group->qp, &group->gid, 0) : 0;
     group_drop(group);
     return error == 0 ? 0 : cm_fail(error);
 }
