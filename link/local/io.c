@@ -237,10 +237,13 @@ static size_t put(struct local_stream *s, struct span octets, size_t *unshown_le
 }
 
 // Which stores are faster is measured where octets follow each other: the clock is looked at twice
-// in some MiB (base/faster.h).
+// in some MiB (base/faster.h). What is short goes one way in any case, and says nothing of it.
 static void note_stored(struct local_stream *s, size_t len)
 {
     struct local_link *l = local_link_at(s);
+    if (len < OCTET_RING_FAR_LEN_MIN) {
+        return;
+    }
     struct faster *stores = &s->channel->stores;
     *(s->tx.is_near ? &l->counters.near_octets : &l->counters.far_octets) += len;
     if (faster_note(stores, len)) {

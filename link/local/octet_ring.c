@@ -12,9 +12,6 @@
 
 typedef _Atomic uint64_t word;
 
-// From so many octets on they are written past this processor's caches, unless it is near.
-enum { FAR_LEN_MIN = 4096 };
-
 // Who sets a word and then looks at another, while the other side does it the other way round, must
 // not miss it both times: such stores and loads are in one order for all (memory_order_seq_cst).
 
@@ -147,7 +144,7 @@ static void far_comes_first(void)
 
 static void copy_in(const struct octet_ring_writer *w, uint8_t *to, const uint8_t *from, size_t len)
 {
-    if (len >= FAR_LEN_MIN && !w->is_near) {
+    if (len >= OCTET_RING_FAR_LEN_MIN && !w->is_near) {
         copy_far(to, from, len);
     } else {
         memcpy(to, from, len);

@@ -67,6 +67,9 @@ static inline bool octet_ring_len_is_good(uint64_t len)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+// Pieces of so many octets and more go past the writer's caches, unless its `is_near` says through.
+enum { OCTET_RING_FAR_LEN_MIN = 4096 };
+
 struct octet_ring_writer {
     struct octet_ring ring;
     enum octet_ring_verdict verdict; // other than OK: nothing has room any more
