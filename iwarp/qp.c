@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/carve.h"
+#include "base/check.h"
 #include "base/fetch.h"
 #include "iwarp/internal.h"
 #include "wq/read_task.h"
@@ -173,6 +174,8 @@ const char *qp_format(const struct qp *qp, char *buf, size_t len)
              qp->wq.is_sq_blocked ? " blocked" : "", qp->is_stalled ? " stalled" : "");
     return buf;
 }
+
+STATIC_CHECK(offsetof(struct qp, state) < offsetof(struct qp, early));
 
 void qp_fetch(const struct qp *qp)
 {
