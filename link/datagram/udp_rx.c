@@ -338,8 +338,9 @@ static bool messages_read(struct datagram_udp *d)
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
-// What was read. All processes read at the socket of queue pair 1: what another one has read there
-// before this one, and given, comes before it, or a REQ would overtake the RTU of the same peer.
+// What was read. All processes read at the socket of queue pair 1: what another one has given was
+// read there before this, but for what comes while both read. So it is first, or a REQ would
+// overtake the RTU of the same peer.
 static unsigned arrivals_take(struct datagram_udp *d, struct datagram_rx *ret, unsigned max)
 {
     struct datagram_input *in = &d->in;
