@@ -214,7 +214,7 @@ int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
         attr->pd = id->pd;
         attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
     }
-    if (attr->pd->context != id->verbs) {
+    if (attr->pd == NULL || attr->pd->context != id->verbs) {
         return cm_fail(EINVAL);
     }
     struct ibv_srq *srq = ibv_create_srq_ex(id->verbs, attr);
