@@ -121,7 +121,7 @@ struct qp_attributes qp_query(const struct qp *qp)
 {
     return (struct qp_attributes){
         .state = qp->state,
-        .is_draining = qp->state == QP_SQD, // then it is in ERR
+        .is_draining = qp->state == QP_SQD, // for good: what ends it ends in ERR
         .phase = qp_stream_state_name(qp->stream_state),
         .ird = (uint16_t)qp->ird,
         .ord = (uint16_t)qp->wq.ord,

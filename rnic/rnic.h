@@ -273,7 +273,7 @@ int rnic_qp_change(struct rnic_qp *qp, const struct qp_change *change);
 // wait. -EOPNOTSUPP: the queue pair is not addressable; -EINVAL: in no state for that; -ENOMEM.
 int rnic_qp_meet(struct rnic_qp *qp, const struct rnic_meeting *with);
 enum qp_state rnic_qp_state(struct rnic_qp *qp);
-bool rnic_qp_is_draining(struct rnic_qp *qp); // is in SQD, and what was posted before not over yet
+bool rnic_qp_is_draining(struct rnic_qp *qp); // in SQD, and something posted before is not over
 // As base/transport.h has it: what the program or the connection manager has set. False: nothing
 // but what the program did.
 bool rnic_qp_told(struct rnic_qp *qp, struct qp_change *ret);

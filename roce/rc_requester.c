@@ -50,7 +50,7 @@ void rc_requester_end(struct rc *rc)
 
 // What the program asks for, or what the device needs: who is to answer may be a process that
 // waits for a processor.
-static duration_ns ack_timeout(const struct rc *rc)
+static duration_ns ack_timeout_ns(const struct rc *rc)
 {
     const duration_ns asked_ns = UINT64_C(4096) << rc->attributes.timeout;
     const duration_ns min_ns = rc->config.ack_timeout_min_ns;
@@ -63,7 +63,7 @@ void rc_requester_arm(struct rc *rc)
 {
     struct rc_requester *q = &rc->req;
     bool waits = q->acked_mark < q->sent_mark && rc->attributes.timeout > 0;
-    duration_ns timeout_ns = ack_timeout(rc);
+    duration_ns timeout_ns = ack_timeout_ns(rc);
     duration_ns patience_ns = congestion_timeout(&q->congestion, timeout_ns);
     patience_ns = patience_ns < 4 * timeout_ns ? patience_ns : 4 * timeout_ns;
     q->retry_at = waits ? instant_after(rc->wq.now, patience_ns) : INSTANT_NEVER;

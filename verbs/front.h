@@ -183,7 +183,7 @@ struct front_pd {
     atomic_uint ah_count; // address handles, which the engine does not know
 };
 
-// The domain itself, by whichever name it is called.
+// The domain that a parent domain was made of, which may be another parent's; else itself.
 static inline struct front_pd *front_domain_of(struct ibv_pd *pd)
 {
     struct front_pd *front = (struct front_pd *)pd;
