@@ -54,8 +54,9 @@ static void tell(const char *what, const char *whom)
 
 int rados_getaddrs(rados_t at, char **ret_addrs)
 {
-    *ret_addrs = strdup("self");
-    return outcome("addrs");
+    int error = outcome("addrs");
+    *ret_addrs = error == 0 ? strdup("self") : NULL;
+    return error;
 }
 
 int rados_blocklist_add(rados_t at, char *client_address, uint32_t expire_seconds)
