@@ -237,12 +237,18 @@ static void no_message_of_an_unreliable_connection_is_lost(void **state)
     assert_int_equal(ask(0, ASK_SEQUENCE), 0);
 }
 
+// Once it has: what is posted from then on is not answered.
+static void child_stop(unsigned i)
+{
+    kill(children[i].process, SIGSTOP);
+    assert_int_equal(waitpid(children[i].process, NULL, WUNTRACED), children[i].process);
+}
+
 static void process_that_is_stopped_holds_up_no_other(void **state)
 {
     write_many(0, 20);
     write_many(1, 20);
-    kill(children[0].process, SIGSTOP);
-    assert_int_equal(waitpid(children[0].process, NULL, WUNTRACED), children[0].process);
+    child_stop(0);
     for (unsigned n = 0; n < DEPTH; n++) {
         post_write(0);
     }
@@ -267,6 +273,7 @@ static void process_that_is_killed_ends_its_own_connection_alone(void **state)
 {
     write_many(0, 20);
     write_many(1, 20);
+    child_stop(0);
     for (unsigned n = 0; n < 16; n++) {
         post_write(0);
     }
