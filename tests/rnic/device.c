@@ -8,6 +8,7 @@
 
 #include "host/clock.h"
 #include "link/socket.h"
+#include "rnic/ep/ep.h"
 #include "rnic/post.h"
 #include "rnic/stat.h"
 
@@ -160,6 +161,14 @@ static void mailbox_init(struct mailbox *m)
 {
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->cond, NULL);
+}
+
+bool end_is_paused(struct end *e)
+{
+    rnic_enter(e->device->rnic);
+    bool is_paused = e->ep->in.is_paused;
+    rnic_leave(e->device->rnic, 0);
+    return is_paused;
 }
 
 struct rnic_ep_port end_port(struct end *e)

@@ -67,6 +67,7 @@ struct rnic_qp *device_qp(struct device *d);
 struct rnic_ep_event end_take(struct end *e, enum rnic_ep_event_type type);
 struct rnic_ep_event end_take_any(struct end *e, struct rnic_ep **ret_ep);
 bool end_has_event(struct end *e);
+bool end_is_paused(struct end *e);           // what comes from its peer is left where it is
 struct rnic_ep_port end_port(struct end *e); // to its mailbox
 
 // A listener on a free port of 127.0.0.1; its requests are in its mailbox.

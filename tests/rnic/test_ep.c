@@ -188,14 +188,6 @@ static void test_idle_endpoint_has_no_carry_buffer(void **state)
     pair_close(&p);
 }
 
-static bool is_paused(struct end *e)
-{
-    rnic_enter(e->device->rnic);
-    bool is_paused = e->ep->in.is_paused;
-    rnic_leave(e->device->rnic, 0);
-    return is_paused;
-}
-
 // The FIN stands behind a Send that has come and finds no receive: it is put aside, and found again
 // once the Send has one.
 static void expect_end_behind_its_send(struct pair *p)
@@ -204,7 +196,7 @@ static void expect_end_behind_its_send(struct pair *p)
     end_post_send(&p->active, WQE_SEND, 0, 32, NULL, 0);
     assert_int_equal(device_poll(&p->device).status, 0);
     assert_int_equal(rnic_ep_disconnect(p->active.ep), 0);
-    while (!is_paused(&p->passive)) {
+    while (!end_is_paused(&p->passive)) {
         pause_ms(1);
     }
     end_post_recv(&p->passive, 7, 0, 64);

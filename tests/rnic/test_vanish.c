@@ -105,14 +105,6 @@ static void ends_close(struct ends *p)
     }
 }
 
-static bool is_paused(struct end *e)
-{
-    rnic_enter(e->device->rnic);
-    bool is_paused = e->ep->in.is_paused;
-    rnic_leave(e->device->rnic, 0);
-    return is_paused;
-}
-
 // A line for the shell. False: it failed, or there is no shell.
 static bool may_run(const char *command)
 {
@@ -220,7 +212,7 @@ static void test_peer_that_vanishes_is_found(void **state)
         end_connect(&p.of[i], &server);
         end_take(&p.of[i], RNIC_EP_ESTABLISHED);
     }
-    while (!is_paused(&p.of[PAUSED])) {
+    while (!end_is_paused(&p.of[PAUSED])) {
         pause_ms(1);
     }
     say(to);
