@@ -3,10 +3,7 @@
 #include <sys/mman.h>
 
 #include "base/port_push.h"
-#include "link/local/local.h"
-#include "link/local/stream.h"
-#include "link/socket.h"
-#include "tests/link/contract.h"
+#include "tests/link/local_loop.h"
 
 enum { STAG = 0x00abcdef, PD = 5, LEN = 256 };
 
@@ -30,48 +27,22 @@ static void show(uint32_t stag, unsigned rights, const void *at, uint64_t genera
     assert_true(key_mirror_show(mirror, &key));
 }
 
-static void exchange(struct link_stream *from, struct link_stream *to)
-{
-    char got[4];
-    assert_int_equal(send_text(from, "?"), 1);
-    assert_int_equal(recv_some(to, got, sizeof got), 1);
-}
-
 static int begin(void **state)
 {
     const struct link_local_config config = {
         .ring_len = 64 * 1024, .clock = clock_of_test, .rights = KEY_MAY_READ};
-    struct link_socket_config socket_config = {0};
-    struct link *inner;
     (void)state;
     descriptors_note();
     for (unsigned i = 0; i < sizeof source; i++) {
         source[i] = (uint8_t)(i * 7 + i / 256);
     }
     memset(here, 0, sizeof here);
-    assert_int_equal(link_socket_create(&socket_config, &inner), 0);
-    assert_int_equal(link_local_wrap(inner, &config, &the_link), 0);
+    local_link_open(&config);
     mirror = the_link->pushes->mirror(the_link);
     assert_non_null(mirror);
     show(STAG, KEY_MAY_READ, source, 1);
-    loop_open(&l, the_link, AF_INET);
-    exchange(l.active, l.passive);
-    exchange(l.passive, l.active);
-    exchange(l.active, l.passive);
+    local_loop_open();
     return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    the_link->ops->destroy(the_link);
-    descriptors_check();
-    return 0;
-}
-
-static const struct local_counters *counters(void)
-{
-    return &local_link_of(the_link)->counters;
 }
 
 static void admit(void)

@@ -7,10 +7,7 @@
 #include <unistd.h>
 
 #include "base/port_push.h"
-#include "link/local/local.h"
-#include "link/local/stream.h"
-#include "link/socket.h"
-#include "tests/link/contract.h"
+#include "tests/link/local_loop.h"
 
 enum { STAG = 0x00abcdef, PD = 5, LEN = 256 };
 
@@ -42,13 +39,6 @@ static const struct link_local_config config = {.ring_len = 64 * 1024,
                                                 .on_long_revocation = on_long_revocation,
                                                 .rights = KEY_MAY_WRITE};
 
-static void exchange(struct link_stream *from, struct link_stream *to)
-{
-    char got[4];
-    assert_int_equal(send_text(from, "?"), 1);
-    assert_int_equal(recv_some(to, got, sizeof got), 1);
-}
-
 static void fall_asleep(void)
 {
     while (!the_link->ops->may_wait(the_link)) {
@@ -60,15 +50,12 @@ static void fall_asleep(void)
 
 static int begin(void **state)
 {
-    struct link_socket_config socket_config = {0};
-    struct link *inner;
     (void)state;
     is_held = false;
     atomic_store(&is_said, false);
     descriptors_note();
     memset(target, 0, sizeof target);
-    assert_int_equal(link_socket_create(&socket_config, &inner), 0);
-    assert_int_equal(link_local_wrap(inner, &config, &the_link), 0);
+    local_link_open(&config);
     mirror = the_link->pushes->mirror(the_link);
     assert_non_null(mirror);
     const struct key key = {.generation = 1,
@@ -78,24 +65,8 @@ static int begin(void **state)
                             .length = sizeof target,
                             .addr = (uint64_t)(uintptr_t)target};
     assert_true(key_mirror_show(mirror, &key));
-    loop_open(&l, the_link, AF_INET);
-    exchange(l.active, l.passive);
-    exchange(l.passive, l.active);
-    exchange(l.active, l.passive);
+    local_loop_open();
     return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    the_link->ops->destroy(the_link);
-    descriptors_check();
-    return 0;
-}
-
-static const struct local_counters *counters(void)
-{
-    return &local_link_of(the_link)->counters;
 }
 
 static enum past_answer aim_at(uint32_t stag, uint64_t to, size_t len, struct push_aimed *ret)

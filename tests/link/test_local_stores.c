@@ -2,10 +2,7 @@
 // Both ends are of this process, and the clock is the test's.
 #include <stdlib.h>
 
-#include "link/local/local.h"
-#include "link/local/stream.h"
-#include "link/socket.h"
-#include "tests/link/contract.h"
+#include "tests/link/local_loop.h"
 
 enum { PIECE_LEN = 32 * 1024, PIECES_MAX = 10000 };
 
@@ -20,40 +17,14 @@ static instant_ns clock_of_test(void *ctx)
 
 static const struct link_local_config config = {.ring_len = 64 * 1024, .clock = clock_of_test};
 
-static void exchange(struct link_stream *from, struct link_stream *to)
-{
-    char octets[4];
-    assert_int_equal(send_text(from, "?"), 1);
-    assert_int_equal(recv_some(to, octets, sizeof octets), 1);
-}
-
 static int begin(void **state)
 {
-    struct link_socket_config socket_config = {0};
-    struct link *inner;
     (void)state;
     now_ns = 1;
     descriptors_note();
-    assert_int_equal(link_socket_create(&socket_config, &inner), 0);
-    assert_int_equal(link_local_wrap(inner, &config, &the_link), 0);
-    loop_open(&l, the_link, AF_INET);
-    exchange(l.active, l.passive);
-    exchange(l.passive, l.active);
-    exchange(l.active, l.passive);
+    local_link_open(&config);
+    local_loop_open();
     return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    the_link->ops->destroy(the_link);
-    descriptors_check();
-    return 0;
-}
-
-static const struct local_counters *counters(void)
-{
-    return &local_link_of(the_link)->counters;
 }
 
 // A piece crosses, in this time.
