@@ -257,8 +257,9 @@ static void who_asks_whether_it_could_begins_nothing(void **state)
     assert_true(push());
 }
 
-// Comes in, and stays until it is complained of. It runs all the time, so it may be in the call that
-// is waited for; ThreadSanitizer's atomics would sleep on a lock of its own, in a call that is not.
+// Comes in, and stays until it is complained of. It runs all the time, so it may be in the call
+// that is waited for; ThreadSanitizer's atomics would sleep on a lock of its own, in a call that
+// is not.
 __attribute__((no_sanitize("thread"))) static void *linger(void *ctx)
 {
     struct local_slot *slot = ctx;
