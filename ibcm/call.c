@@ -24,8 +24,8 @@ static struct ibcm_conn *begin(struct ibcm *ibcm, const struct ibcm_target *targ
     conn->service_id = ip_cm_service_id(target->ps, target->port);
     conn->source_port = target->source_port;
     conn->tries_max = ibcm->config.max_cm_retries;
-    conn->response_ns = 2 * ibcm_time_ns(ibcm->config.packet_lifetime) +
-                        ibcm_time_ns(ibcm->config.response_timeout);
+    conn->response_ns =
+        2 * ib_time_ns(ibcm->config.packet_lifetime) + ib_time_ns(ibcm->config.response_timeout);
     return conn;
 }
 

@@ -126,7 +126,7 @@ struct ibcm_will {
     void *ctx;
 };
 
-// Times are codes of 5 bits: ibcm_time_ns.
+// Times are codes of 5 bits: ib_time_ns.
 struct ibcm_config {
     uint8_t key[SIPHASH_KEY_LEN]; // random: ids and PSNs are drawn with it
     uint64_t ca_guid;

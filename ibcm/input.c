@@ -72,7 +72,7 @@ static void on_mra(struct ibcm *ibcm, const struct ibcm_letter *in)
     }
     const uint8_t code = mra->service_timeout;
     const uint8_t most = conn->is_active ? PEER_SERVICE_MAX : PEER_SERVICE_OF_REP_MAX;
-    conn->service_ns = ibcm_time_ns(code < most ? code : most);
+    conn->service_ns = ib_time_ns(code < most ? code : most);
     step(ibcm, conn, IBCM_IN_MRA, NULL, in->now);
 }
 

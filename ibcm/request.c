@@ -214,8 +214,8 @@ static void learn(struct ibcm *ibcm, struct ibcm_conn *conn, const struct ibcm_r
     conn->starting_psn = (uint32_t)ibcm_draw(ibcm) & 0xffffff;
     conn->retry_count = req->retry_count;
     conn->tries_max = req->max_cm_retries;
-    conn->response_ns = 2 * ibcm_time_ns(ibcm->config.packet_lifetime) +
-                        ibcm_time_ns(patience < PEER_TIMEOUT_MAX ? patience : PEER_TIMEOUT_MAX);
+    conn->response_ns = 2 * ib_time_ns(ibcm->config.packet_lifetime) +
+                        ib_time_ns(patience < PEER_TIMEOUT_MAX ? patience : PEER_TIMEOUT_MAX);
 }
 
 // True: it is known, and answered as such.
@@ -294,7 +294,7 @@ void ibcm_on_sidr_req(struct ibcm *ibcm, const struct ibcm_letter *in)
         return;
     }
     conn->is_datagram = true;
-    conn->response_ns = 2 * ibcm_time_ns(ibcm->config.packet_lifetime) +
-                        ibcm_time_ns(ibcm->config.response_timeout);
+    conn->response_ns =
+        2 * ib_time_ns(ibcm->config.packet_lifetime) + ib_time_ns(ibcm->config.response_timeout);
     ibcm_step(ibcm, conn, IBCM_IN_SIDR_REQ, NULL, in->now);
 }

@@ -40,7 +40,7 @@ static void tell(struct ibcm *ibcm, struct ibcm_conn *conn, enum ibcm_event_type
 
 static instant_ns state_ends(const struct ibcm *ibcm, const struct ibcm_conn *conn, instant_ns now)
 {
-    duration_ns lifetime = ibcm_time_ns(ibcm->config.packet_lifetime);
+    duration_ns lifetime = ib_time_ns(ibcm->config.packet_lifetime);
     switch (ibcm_state_facts(conn->state)->timer) {
     case IBCM_TIMER_NONE:
         return INSTANT_NEVER;
@@ -51,7 +51,7 @@ static instant_ns state_ends(const struct ibcm *ibcm, const struct ibcm_conn *co
     case IBCM_TIMER_PAUSE: // 2 ms, then 4, 8 …
         return instant_after(now, NS_PER_MS << conn->unserved);
     case IBCM_TIMER_TIMEWAIT:
-        return instant_after(now, 2 * lifetime + ibcm_time_ns(ibcm->config.ack_delay));
+        return instant_after(now, 2 * lifetime + ib_time_ns(ibcm->config.ack_delay));
     case IBCM_TIMER_REPEATS:
         return instant_after(now, 3 * conn->response_ns + conn->asked_ns);
     }
@@ -118,7 +118,7 @@ static void say(struct ibcm *ibcm, struct ibcm_conn *conn, enum ibcm_send what, 
         ibcm->counters.answered_again++;
     }
     if (what == IBCM_SEND_MRA) {
-        conn->asked_ns = ibcm_time_ns(ibcm->config.service_timeout);
+        conn->asked_ns = ib_time_ns(ibcm->config.service_timeout);
     }
     ibcm_conn_send(ibcm, conn, what, private_data);
 }

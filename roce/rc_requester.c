@@ -4,6 +4,7 @@
 #include "base/port_transport.h"
 #include "roce/rc_internal.h"
 #include "roce/state.h"
+#include "wire/ib_time.h"
 #include "wq/read_task.h"
 #include "wq/status.h"
 #include "wq/wqe.h"
@@ -52,7 +53,7 @@ void rc_requester_end(struct rc *rc)
 // waits for a processor.
 static duration_ns ack_timeout_ns(const struct rc *rc)
 {
-    const duration_ns asked_ns = UINT64_C(4096) << rc->attributes.timeout;
+    const duration_ns asked_ns = ib_time_ns(rc->attributes.timeout);
     const duration_ns min_ns = rc->config.ack_timeout_min_ns;
     return asked_ns > min_ns ? asked_ns : min_ns;
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/span.h"
+#include "wire/ib_time.h"
 #include "wire/ibcm_ids.h"
 #include "wire/ibcm_parts.h"
 #include "wire/ibcm_rej.h"

@@ -54,7 +54,7 @@ struct ibcm_dreq {
 struct ibcm_mra {
     uint32_t local_id, remote_id;
     enum ibcm_subject subject; // 2 bits: whose answer will take its time
-    uint8_t service_timeout;   // 5 bits, ibcm_time_ns
+    uint8_t service_timeout;   // 5 bits, ib_time_ns
     struct span private_data;
 };
 

@@ -1,6 +1,5 @@
-// What the messages of the connection manager share: the verdicts, how numbers of 5 bits stand for
-// times, and private data, whose length is not on the wire: a field always has its full length, and
-// what is shorter is followed by zeros.
+// What the messages of the connection manager share: the verdicts, and private data, whose length
+// is not on the wire: a field always has its full length, and what is shorter is followed by zeros.
 #pragma once
 
 #include <stddef.h>
@@ -9,7 +8,6 @@
 
 #include "base/check.h"
 #include "base/span.h"
-#include "base/time.h"
 
 // name, text
 #define IBCM_PARSE_VERDICTS(X)                                              \
@@ -29,14 +27,6 @@ enum ibcm_parse_verdict {
 #undef X
         IBCM_PARSE_VERDICT_COUNT,
 };
-
-enum { IBCM_TIME_MAX = 31 }; // times are numbers of 5 bits
-
-// 4.096 µs × 2^code.
-static inline duration_ns ibcm_time_ns(uint8_t code)
-{
-    return (duration_ns)4096 << (code & IBCM_TIME_MAX);
-}
 
 // The octets of a field of `field_len`, zeros behind the data, which must fit.
 static inline void ibcm_field_put(uint8_t *field, size_t field_len, struct span data)

@@ -53,7 +53,7 @@ struct ibcm_rep {
     uint32_t starting_psn;       // 24 bits: of the first packet that it expects
     uint8_t responder_resources; // at most the initiator depth of the REQ
     uint8_t initiator_depth;     // at most the responder resources of the REQ
-    uint8_t target_ack_delay;    // 5 bits, ibcm_time_ns
+    uint8_t target_ack_delay;    // 5 bits, ib_time_ns
     uint8_t failover;            // 2 bits
     bool has_flow_control;
     uint8_t rnr_retry_count; // 3 bits

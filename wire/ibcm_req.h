@@ -87,7 +87,7 @@ struct ibcm_path {
     uint8_t hop_limit;
     uint8_t sl; // 4 bits
     bool is_subnet_local;
-    uint8_t local_ack_timeout; // 5 bits, ibcm_time_ns
+    uint8_t local_ack_timeout; // 5 bits, ib_time_ns
 };
 
 // "Local" is who sends it.

@@ -7,10 +7,11 @@
 #include "roce/rc.h"
 #include "roce/uc.h"
 #include "roce/ud.h"
+#include "wire/ib_time.h"
 
 // A peer on a busy host answers when it has a processor: cards have such a floor too. A simulation,
 // which has no thread, has no processor to wait for.
-static const duration_ns ack_timeout_min_ns = UINT64_C(4096) << 12; // 17 ms
+enum { ACK_TIMEOUT_MIN = 12 }; // 17 ms
 
 static int create_rc(struct rnic_qp *qp, const struct wq_config *wq)
 {
@@ -20,7 +21,7 @@ static int create_rc(struct rnic_qp *qp, const struct wq_config *wq)
         .allotment_len = qp->rnic->allotment.len,
         .remembered_max = RC_REMEMBERED_MAX,
         .is_plain = !qp->rnic->config.extensions,
-        .ack_timeout_min_ns = qp->rnic->shard.has_thread ? ack_timeout_min_ns : 0,
+        .ack_timeout_min_ns = qp->rnic->shard.has_thread ? ib_time_ns(ACK_TIMEOUT_MIN) : 0,
         .store = qp->rnic->shard.packets.store,
         .share = &qp->rnic->shard.packets.share,
     };

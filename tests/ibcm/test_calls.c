@@ -144,8 +144,7 @@ static void what_the_owner_leaves_open_is_by_the_packet_lifetime(void **state)
 static void request_is_said_again_when_there_is_no_answer(void **state)
 {
     int error;
-    instant_ns wait =
-        2 * ibcm_time_ns(config.packet_lifetime) + ibcm_time_ns(config.response_timeout);
+    instant_ns wait = 2 * ib_time_ns(config.packet_lifetime) + ib_time_ns(config.response_timeout);
     assert_non_null(call(&error));
     assert_int_equal(ibcm_next_deadline(ibcm), NOW + wait);
     uint8_t first[MAD_LEN];

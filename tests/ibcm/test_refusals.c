@@ -400,7 +400,7 @@ static void a_peer_that_asks_for_hours_by_mra_gets_a_minute(void **state)
     net.lost_count = 1;
     assert_int_equal(ibcm_delay(B->ibcm, B->conn, net.now), 0);
     struct ibcm_message m = last(IBCM_MRA);
-    m.mra.service_timeout = IBCM_TIME_MAX;
+    m.mra.service_timeout = IB_TIME_MAX;
     deliver(&m);
     assert_int_equal(ibcm_conn_state(A->conn), IBCM_MRA_REQ_RCVD);
     assert_in_range(ibcm_next_deadline(A->ibcm) - net.now, 60 * NS_PER_S, 80 * NS_PER_S);
@@ -409,7 +409,7 @@ static void a_peer_that_asks_for_hours_by_mra_gets_a_minute(void **state)
 static void a_peer_that_wants_hours_to_answer_gets_seconds(void **state)
 {
     struct ibcm_message m = req_of_a();
-    m.req.local_timeout = IBCM_TIME_MAX;
+    m.req.local_timeout = IB_TIME_MAX;
     deliver(&m);
     assert_int_equal(ibcm_conn_state(B->conn), IBCM_REP_SENT);
     assert_in_range(ibcm_next_deadline(B->ibcm) - net.now, 8 * NS_PER_S, 10 * NS_PER_S);

@@ -1,6 +1,6 @@
 // How long a state lasts, by the times that either end has named; what is said again, and why.
 #include "tests/ibcm/net.h"
-#include "wire/ibcm_parts.h"
+#include "wire/ib_time.h"
 
 static struct net net;
 #define A (&net.hosts[0])
@@ -8,7 +8,7 @@ static struct net net;
 
 static duration_ns lifetime_ns(void)
 {
-    return ibcm_time_ns(net_config().packet_lifetime);
+    return ib_time_ns(net_config().packet_lifetime);
 }
 
 static int setup(void **state)
@@ -45,7 +45,7 @@ static duration_ns pause_between(enum ibcm_kind kind)
 
 static duration_ns patience_ns(void)
 {
-    return 2 * lifetime_ns() + ibcm_time_ns(net_config().response_timeout);
+    return 2 * lifetime_ns() + ib_time_ns(net_config().response_timeout);
 }
 
 static void a_request_is_said_again_when_its_answer_is_late(void **state)
@@ -107,8 +107,7 @@ static void who_was_told_to_wait_waits_as_long_and_for_the_way(void **state)
     while (net.sent[IBCM_REQ] == asked) {
         net_run(&net, net_next(&net));
     }
-    assert_int_equal(net.now - began,
-                     ibcm_time_ns(net_config().service_timeout) + 2 * lifetime_ns());
+    assert_int_equal(net.now - began, ib_time_ns(net_config().service_timeout) + 2 * lifetime_ns());
 }
 
 static void time_wait_lasts_as_long_as_packets_live(void **state)
@@ -121,7 +120,7 @@ static void time_wait_lasts_as_long_as_packets_live(void **state)
     while (A->count[IBCM_EVENT_TIMEWAIT_EXIT] == 0) {
         net_run(&net, net_next(&net));
     }
-    assert_int_equal(net.now - began, 2 * lifetime_ns() + ibcm_time_ns(net_config().ack_delay));
+    assert_int_equal(net.now - began, 2 * lifetime_ns() + ib_time_ns(net_config().ack_delay));
 }
 
 static void who_comes_again_when_it_is_over_hears_that_it_is_stale(void **state)
