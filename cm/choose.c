@@ -149,12 +149,12 @@ int cm_id_use_device(struct cm_id *c)
 
 static struct ibv_sa_path_rec path_of(const struct cm_id *c, const struct ibv_port_attr *port)
 {
-    enum { EXACTLY = 2, HOP_LIMIT = 64, PACKET_LIFETIME = 16 }; // 268 ms, as Linux has it on RoCE
+    enum { EXACTLY = 2, PACKET_LIFETIME = 16 }; // 268 ms, as Linux has it on RoCE
     const struct rdma_ib_addr *addr = &c->id.route.addr.addr.ibaddr;
     return (struct ibv_sa_path_rec){
         .dgid = addr->dgid,
         .sgid = addr->sgid,
-        .hop_limit = HOP_LIMIT,
+        .hop_limit = CM_HOP_LIMIT,
         .traffic_class = c->options.has_tos ? c->options.tos : 0,
         .reversible = 1,
         .numb_path = 1,

@@ -8,7 +8,7 @@
 
 #include "cm/cm.h"
 
-enum { QP_NUM_GROUP = 0xffffff, HOP_LIMIT = 64 };
+enum { QP_NUM_GROUP = 0xffffff };
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
@@ -56,7 +56,7 @@ static struct cm_event *joined_event(struct cm_id *c, const struct cm_group *gro
             .private_data = context,
             .ah_attr = {.grh = {.dgid = group->gid,
                                 .sgid_index = gid_index_of(c),
-                                .hop_limit = HOP_LIMIT,
+                                .hop_limit = CM_HOP_LIMIT,
                                 .traffic_class = c->options.has_tos ? c->options.tos : 0},
                         .is_global = 1,
                         .port_num = c->id.port_num},

@@ -9,8 +9,6 @@
 #include "base/wildcard.h"
 #include "cm/cm.h"
 
-enum { HOP_LIMIT = 64 };
-
 struct cm_packet {
     const struct cm_device *device;
     struct rnic_conn *conn; // NULL until it listens or connects
@@ -87,7 +85,7 @@ static void copy_datagram(const struct cm_id *c, struct cm_event *event, const s
     param->qp_num = e->peer->qp_num;
     param->qkey = e->peer->qkey;
     param->ah_attr = ah_attr_to(c, &e->ends);
-    param->ah_attr.grh.hop_limit = HOP_LIMIT;
+    param->ah_attr.grh.hop_limit = CM_HOP_LIMIT;
 }
 
 // A refused datagram service is an address that cannot be reached, with SIDR's status.
@@ -320,7 +318,7 @@ static int attr_to_receive(const struct cm_id *c, struct ibv_qp_attr *attr,
     attr->min_rnr_timer = RNIC_CONN_MIN_RNR_TIMER;
     attr->ah_attr = ah_attr_to(c, ends);
     attr->ah_attr.grh.flow_label = a->flow_label;
-    attr->ah_attr.grh.hop_limit = a->hop_limit != 0 ? a->hop_limit : HOP_LIMIT;
+    attr->ah_attr.grh.hop_limit = a->hop_limit != 0 ? a->hop_limit : CM_HOP_LIMIT;
     attr->ah_attr.grh.traffic_class = a->traffic_class;
     return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
            IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
