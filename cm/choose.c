@@ -19,7 +19,7 @@ static bool has_address(const struct cm_device *d, const struct sockaddr *addr)
 // it is here where packets come to the device's own addresses alone.
 static bool stands_for_device(const struct cm_device *d, const struct sockaddr *addr)
 {
-    return sockaddr_is_loopback(addr) && d->way == &cm_packet_way && !has_address(d, addr);
+    return sockaddr_is_loopback(addr) && d->way->has_own_addresses && !has_address(d, addr);
 }
 
 static const struct cm_device *device_for_datagrams(const struct sockaddr *local)
@@ -46,7 +46,7 @@ static bool has_loopback(const struct cm_device *d)
 // the device is not even opened: a server for its own host needs no descriptors for it.
 const struct cm_device *cm_device_beside(const struct cm_id *c, const struct sockaddr *local)
 {
-    if (c->device->way != &cm_stream_way || c->is_tied ||
+    if (!c->device->way->listens_beside || c->is_tied ||
         (sockaddr_is_loopback(local) && !has_loopback(c->device))) {
         return NULL;
     }
@@ -86,7 +86,7 @@ void cm_device_local(const struct cm_device *device, struct sockaddr_storage *ad
 // Who asks for no address asks for this host, as with TCP, and to rdma_cm for the device.
 static bool leads_back(const struct cm_device *d, const struct sockaddr *dst)
 {
-    return (sockaddr_is_any(dst) && d->way == &cm_packet_way) || stands_for_device(d, dst);
+    return (sockaddr_is_any(dst) && d->way->has_own_addresses) || stands_for_device(d, dst);
 }
 
 static int route_by(const struct cm_device *d, struct sockaddr_storage *dst,
@@ -171,7 +171,7 @@ static struct ibv_sa_path_rec path_of(const struct cm_id *c, const struct ibv_po
 int cm_id_show_path(struct cm_id *c)
 {
     struct ibv_port_attr port;
-    if (c->device->way != &cm_packet_way || c->id.route.path_rec != NULL) {
+    if (!c->device->way->has_path_records || c->id.route.path_rec != NULL) {
         return 0;
     }
     const int error = ibv_query_port(c->device->verbs, c->id.port_num, &port);

@@ -275,6 +275,11 @@ struct cm_params {
 // 0 or a negative errno, from any thread.
 struct cm_way {
     bool has_datagrams;
+    bool has_path_records;
+    // The device is found at its own addresses alone: another loopback address, or none, stands for
+    // it, as on cards.
+    bool has_own_addresses;
+    bool listens_beside;  // who listens by it listens on packets too, where there are any
     bool ends_by_program; // its `disconnect` is for whom the peer has disconnected, too
     // Takes the address, NULL: any, when connecting; the id's options count. An id may have one on
     // streams and then, to listen, the same on packets.

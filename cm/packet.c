@@ -414,6 +414,8 @@ static int set_tos(struct cm_id *c, uint8_t tos)
 
 const struct cm_way cm_packet_way = {
     .has_datagrams = true,
+    .has_path_records = true,
+    .has_own_addresses = true,
     .ends_by_program = true,
     .bind = bind_packet,
     .listen = listen_packet,

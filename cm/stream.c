@@ -144,6 +144,7 @@ static int peer_addr(struct cm_id *c, struct sockaddr_storage *ret)
 }
 
 const struct cm_way cm_stream_way = {
+    .listens_beside = true,
     .bind = bind_ep,
     .listen = listen_ep,
     .init_qp_attr = init_qp_attr,
