@@ -27,17 +27,6 @@ static int attach(struct ibv_qp *qp, const union ibv_gid *gid)
                : EINVAL;
 }
 
-int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-    int error = may_have_groups(qp);
-    error = error != 0 ? error : attach(qp, gid);
-    if (error != 0) {
-        return front_fail(error);
-    }
-    atomic_fetch_add(&front_of(qp)->group_count, 1);
-    return 0;
-}
-
 // It may be left also when no address of its family is there any more.
 static int detach(struct ibv_qp *qp, const union ibv_gid *gid)
 {
@@ -50,13 +39,25 @@ static int detach(struct ibv_qp *qp, const union ibv_gid *gid)
                                                   : EINVAL;
 }
 
-int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+// By one of the two; the queue pair has so many more groups behind it.
+static int change(struct ibv_qp *qp, const union ibv_gid *gid,
+                  int (*by)(struct ibv_qp *qp, const union ibv_gid *gid), int more)
 {
     int error = may_have_groups(qp);
-    error = error != 0 ? error : detach(qp, gid);
+    error = error != 0 ? error : by(qp, gid);
     if (error != 0) {
         return front_fail(error);
     }
-    atomic_fetch_sub(&front_of(qp)->group_count, 1);
+    atomic_fetch_add(&front_of(qp)->group_count, (unsigned)more);
     return 0;
+}
+
+int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+    return change(qp, gid, attach, 1);
+}
+
+int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+    return change(qp, gid, detach, -1);
 }
