@@ -32,7 +32,7 @@ enum nbd_state {
     NBD_ENDING, // the socket is closed; requests are under way
 };
 
-// The node stops: what has come is answered, then the connection ends.
+// The node stops, or the client said goodbye: what has come is answered, then the connection ends.
 enum nbd_drain {
     NBD_SERVES,
     NBD_TAKES_REST,   // what is in the socket, and the end of what has begun to come

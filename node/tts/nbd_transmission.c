@@ -412,7 +412,8 @@ static enum stream_verdict take_request(struct nbd_connection *c, instant_ns now
         return nbd_malformed(c);
     }
     if (get_be16(at + NBD_REQUEST_OFF_COMMAND) == NBD_CMD_DISC) {
-        return STREAM_LEAVES;
+        c->drain = NBD_ANSWERS_REST;
+        return STREAM_STOPS;
     }
     uint32_t length = get_be32(at + NBD_REQUEST_OFF_LENGTH);
     bool is_write = get_be16(at + NBD_REQUEST_OFF_COMMAND) == NBD_CMD_WRITE;

@@ -7,9 +7,9 @@ import signal
 import struct
 
 from nbd_client import (ABORT, ACK, CACHE, CONTEXT, DISCONNECT, EINVAL, ENOSPC, EOVERFLOW, EPERM,
-                        EXPORT_NAME, GO, INFO, INVALID, LIST, OPTION, READ, REQUEST, SERVER,
-                        SET_CONTEXT, SIMPLE, STARTTLS, STATUS, STRUCTURE, TOO_BIG, TRIM, UNKNOWN,
-                        UNSUPPORTED, WRITE, ZEROES, Client)
+                        EXPORT_NAME, FLUSH, GO, INFO, INVALID, LIST, OPTION, READ, REQUEST, SERVER,
+                        SET_CONTEXT, SIMPLE, STARTTLS, STATUS, STRUCTURE, STRUCTURED, TOO_BIG, TRIM,
+                        UNKNOWN, UNSUPPORTED, WRITE, ZEROES, Client)
 from serving import Node, case, folder, main, until
 
 
@@ -392,6 +392,28 @@ def a_goodbye_ends_the_connection(node):
     with Client(node) as client:
         client.option(ABORT)
         assert client.reply(ABORT)[0] == ACK and client.is_ended()
+
+
+@case
+def a_goodbye_comes_behind_the_answers_to_what_is_under_way():
+    with Node('delay+ram:1M?delay=100ms') as node, Client(node).go(structured=True) as client:
+        client.request(WRITE, 0, 4096, cookie=1, data=b'x' * 4096)
+        client.request(READ, 4096, 4096, cookie=2)
+        client.request(FLUSH, cookie=3)
+        client.request(DISCONNECT)
+        client.request(WRITE, 0, 4096, cookie=4, data=b'y' * 4096)  # nobody listens any more
+        said = set()
+        while len(said) < 3:
+            magic, = struct.unpack('>I', client.take(4))
+            error_or_kind, cookie = struct.unpack('>IQ', client.take(12))
+            if magic == STRUCTURED:
+                client.take(*struct.unpack('>I', client.take(4)))
+            assert magic == STRUCTURED or error_or_kind == 0
+            said.add(cookie)
+        assert said == {1, 2, 3} and client.is_ended()
+        with Client(node).go() as other:
+            other.request(READ, 0, 4096)
+            assert other.answer(4096) == (0, b'x' * 4096)
 
 
 @case
