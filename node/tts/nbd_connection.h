@@ -66,7 +66,7 @@ struct nbd_connection {
     // Negotiation.
     bool no_zeroes;
     bool is_structured;
-    bool has_context;     // base:allocation has been chosen
+    uint32_t context_volume; // base:allocation has been chosen for this one; 0: for none
     uint32_t option;      // under way, of the connect request
     bool is_export_name;  // answered in the old manner
     uint32_t option_skip; // octets of an option that is too long
@@ -83,6 +83,7 @@ struct nbd_connection {
     bool is_dropped; // the UMA wants it gone
     enum nbd_drain drain;
     uint32_t abilities;
+    bool has_context; // the client may ask for base:allocation
     uint32_t under_way;
     struct nbd_request *writing; // what comes next on the socket is its data, now or in a while
     bool may_fill;               // and there is a buffer for it

@@ -310,7 +310,7 @@ static enum stream_verdict on_context(struct nbd_connection *c, struct option op
 {
     char name[VOLUME_NAME_MAX];
     bool is_listing = option.number == NBD_OPT_LIST_META_CONTEXT;
-    c->has_context = c->has_context && is_listing; // a choice that fails leaves none
+    c->context_volume = is_listing ? c->context_volume : 0; // a choice that fails leaves none
     const uint8_t *count = name_take(&option, name) ? take(&option, 4) : NULL;
     if (count == NULL || !c->is_structured) {
         return refuse(c, option.number, NBD_REP_INVALID, "malformed, or before structured replies");
@@ -328,6 +328,9 @@ static enum stream_verdict on_context(struct nbd_connection *c, struct option op
         }
         is_wanted |= is_our_context(query, get_be32(len), is_listing);
     }
+    if (option.len > 0) {
+        return refuse(c, option.number, NBD_REP_INVALID, "malformed");
+    }
     is_wanted = is_wanted && (volume->abilities & VOLUME_CAN_EXTENTS) != 0;
     if (is_wanted) {
         uint8_t *out = reply(c, option.number, NBD_REP_CONTEXT, 4 + CONTEXT_NAME_LEN);
@@ -337,7 +340,7 @@ static enum stream_verdict on_context(struct nbd_connection *c, struct option op
         put_be32(out, is_listing ? 0 : CONTEXT_ID);
         memcpy(out + 4, context_name, CONTEXT_NAME_LEN);
     }
-    c->has_context = c->has_context || (is_wanted && !is_listing);
+    c->context_volume = is_wanted && !is_listing ? volume->volume : c->context_volume;
     return answer(c, option.number, NBD_REP_ACK);
 }
 
@@ -467,6 +470,7 @@ void nbd_answer_connect(struct nbd_connection *c)
     }
     if (is_good) {
         c->abilities = volume->abilities;
+        c->has_context = c->context_volume == volume->volume;
         c->state = NBD_TRANSMISSION;
         c->nbd->counters.established++;
         return;

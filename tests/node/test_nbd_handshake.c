@@ -254,6 +254,10 @@ static void contexts_are_listed_and_chosen_by_query(void **state)
                    "malformed");
     option_refused("0000000a 0000000f" DISK "00000001 000000", NBD_OPT_SET_META_CONTEXT,
                    NBD_REP_INVALID, "malformed");
+    option_refused("0000000a 0000000d" DISK "00000000 78", NBD_OPT_SET_META_CONTEXT,
+                   NBD_REP_INVALID, "malformed"); // too much
+    option_refused("00000009 00000016" DISK "00000001 00000005 626173653a 78",
+                   NBD_OPT_LIST_META_CONTEXT, NBD_REP_INVALID, "malformed");
     option_refused("0000000a 00000004 00000001", NBD_OPT_SET_META_CONTEXT, NBD_REP_INVALID,
                    "malformed, or before structured replies");
     option_refused("0000000a 00000009 00000001 78 00000000", NBD_OPT_SET_META_CONTEXT,

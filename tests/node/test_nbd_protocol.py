@@ -240,6 +240,22 @@ def a_choice_of_contexts_that_fails_leaves_none(node):
 
 
 @case
+def a_context_is_of_the_export_that_it_was_chosen_for():
+    with Node('a=ram:1M', 'b=ram:1M') as node:
+        for chosen, name, has_it in ((b'a', b'a', True), (b'a', b'b', False), (b'b', b'', False),
+                                     (b'', b'a', True)):
+            with Client(node) as client:
+                client.option(STRUCTURE)
+                assert client.reply(STRUCTURE)[0] == ACK
+                assert client.set_context(b'base:allocation', name=chosen) == [CONTEXT, ACK]
+                client.go(name)
+                client.request(STATUS, 0, 512)
+                flags, kind, payload = client.chunk()
+                assert flags == 1 and (kind == 5) == has_it, (chosen, name, hex(kind))
+                assert has_it or payload[:4] == struct.pack('>I', EINVAL)
+
+
+@case
 def a_cache_request_reads_ahead():
     with Node('ram:64M') as node, Client(node).go() as client:
         assert client.flags & 1 << 10
