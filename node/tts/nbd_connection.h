@@ -39,6 +39,12 @@ enum nbd_drain {
     NBD_ANSWERS_REST, // nothing is read any more
 };
 
+// What a client is told; the words only where replies are structured.
+struct nbd_error {
+    uint32_t number; // enum nbd_errno
+    const char *why;
+};
+
 struct nbd_request {
     struct service_request service;
     struct nbd_connection *connection;
@@ -90,7 +96,7 @@ struct nbd_connection {
     uint64_t filled;
     uint64_t skip;               // octets to be dropped: data of a write that was refused,
     struct nbd_request *refused; // which is answered when they have come, with
-    uint32_t refused_error;
+    struct nbd_error refused_error;
     struct nbd_request *requests; // NBD_REQUEST_MAX
     struct list_link free;
     struct list_link replies;

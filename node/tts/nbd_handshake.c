@@ -141,19 +141,20 @@ static bool name_take(struct option *option, char ret[VOLUME_NAME_MAX])
 static uint16_t transmission_flags(const struct nbd_connection *c, uint32_t abilities)
 {
     static const struct {
-        uint32_t ability;
+        uint32_t abilities;
         uint16_t flag;
     } table[] = {
         {VOLUME_CAN_FLUSH, NBD_FLAG_SEND_FLUSH},
         {VOLUME_CAN_FUA, NBD_FLAG_SEND_FUA},
         {VOLUME_CAN_TRIM, NBD_FLAG_SEND_TRIM},
         {VOLUME_CAN_WRITE_ZEROES, NBD_FLAG_SEND_WRITE_ZEROES},
-        {VOLUME_CAN_ZERO_FAST, NBD_FLAG_SEND_FAST_ZERO},
+        {VOLUME_CAN_WRITE_ZEROES | VOLUME_CAN_ZERO_FAST, NBD_FLAG_SEND_FAST_ZERO},
         {VOLUME_IS_ROTATIONAL, NBD_FLAG_ROTATIONAL},
     };
     uint16_t flags = NBD_FLAG_HAS_FLAGS | NBD_FLAG_CAN_MULTI_CONN | NBD_FLAG_SEND_CACHE;
     for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
-        flags |= (abilities & table[i].ability) != 0 ? table[i].flag : 0;
+        bool has_all = (abilities & table[i].abilities) == table[i].abilities;
+        flags |= has_all ? table[i].flag : 0;
     }
     flags |= (abilities & VOLUME_CAN_WRITE) == 0 ? NBD_FLAG_READ_ONLY : 0;
     flags |= c->is_structured ? NBD_FLAG_SEND_DF : 0;

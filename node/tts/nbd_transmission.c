@@ -29,13 +29,26 @@ enum {
     HOLE_MIN = 64 << 10, // and so many are told as a hole, or all that was read
 };
 
-static const uint16_t errno_of[NODE_COMPLETION_COUNT] = {
-    [NODE_OK] = NBD_OK,           [NODE_RETRY] = NBD_EIO,           [NODE_MALFORMED] = NBD_EINVAL,
-    [NODE_RANGE] = NBD_EINVAL,    [NODE_UNSUPPORTED] = NBD_ENOTSUP, [NODE_READ_ONLY] = NBD_EPERM,
-    [NODE_NO_SPACE] = NBD_ENOSPC, [NODE_MEDIA] = NBD_EIO,           [NODE_TRANSFER] = NBD_EIO,
-    [NODE_TIMED_OUT] = NBD_EIO,   [NODE_NO_VOLUME] = NBD_ESHUTDOWN, [NODE_INTERNAL] = NBD_EIO,
-    [NODE_RESERVED] = NBD_EPERM,  [NODE_MISCOMPARE] = NBD_EIO,      [NODE_STANDBY] = NBD_ESHUTDOWN,
+// What the client is told of a completion.
+static const struct nbd_error error_of[NODE_COMPLETION_COUNT] = {
+    [NODE_OK] = {NBD_OK, ""},
+    [NODE_RETRY] = {NBD_EIO, "not now: the volume may take it later"},
+    [NODE_MALFORMED] = {NBD_EINVAL, "offset or length is no multiple of the block size"},
+    [NODE_RANGE] = {NBD_EINVAL, "beyond the end of the volume"},
+    [NODE_UNSUPPORTED] = {NBD_EINVAL, "the volume has no such operation"},
+    [NODE_READ_ONLY] = {NBD_EPERM, "the volume is read-only"},
+    [NODE_NO_SPACE] = {NBD_ENOSPC, "no space is left behind the volume"},
+    [NODE_MEDIA] = {NBD_EIO, "the device could not read or write there"},
+    [NODE_TRANSFER] = {NBD_EIO, "the data could not be moved"},
+    [NODE_TIMED_OUT] = {NBD_EIO, "the device took too long"},
+    [NODE_NO_VOLUME] = {NBD_ESHUTDOWN, "the volume is gone"},
+    [NODE_INTERNAL] = {NBD_EIO, "a fault of the node"},
+    [NODE_RESERVED] = {NBD_EPERM, "another client has reserved the volume"},
+    [NODE_MISCOMPARE] = {NBD_EIO, "the volume has something else"},
+    [NODE_STANDBY] = {NBD_ESHUTDOWN, "another node serves the volume"},
 };
+
+static const struct nbd_error no_error = {NBD_OK, ""};
 
 bool nbd_transmission_init(struct nbd_connection *c)
 {
@@ -91,33 +104,51 @@ static uint8_t *header_structured(struct nbd_request *r, uint16_t type, uint32_t
     return r->header + NBD_STRUCTURED_LEN;
 }
 
-static void answer_error(struct nbd_request *r, uint32_t error)
+static void answer_error(struct nbd_request *r, struct nbd_error error)
 {
     struct nbd_connection *c = r->connection;
-    bool must_be_chunk = r->command == NBD_CMD_READ || r->command == NBD_CMD_BLOCK_STATUS;
-    if (error != NBD_OK) {
-        c->nbd->counters.errors++;
-    }
     r->data = NULL;
     r->data_len = 0;
     r->is_transfer = false;
-    if (error != NBD_OK && c->is_structured && must_be_chunk) {
-        uint8_t *payload =
-            header_structured(r, NBD_REPLY_TYPE_ERROR, ERROR_PAYLOAD_LEN, ERROR_PAYLOAD_LEN);
-        put_be32(payload, error);
-        put_be16(payload + 4, 0); // no words
+    c->nbd->counters.errors++;
+    if (c->is_structured) {
+        r->data = error.why;
+        r->data_len = (uint32_t)strlen(error.why);
+        uint8_t *payload = header_structured(
+            r, NBD_REPLY_TYPE_ERROR, ERROR_PAYLOAD_LEN + r->data_len, ERROR_PAYLOAD_LEN);
+        put_be32(payload, error.number);
+        put_be16(payload + 4, (uint16_t)r->data_len);
     } else {
-        header_simple(r, error);
+        header_simple(r, error.number);
     }
     reply_queue(r);
 }
 
+// It is done, and has no data to answer with.
+static void answer_done(struct nbd_request *r)
+{
+    r->data = NULL;
+    r->data_len = 0;
+    r->is_transfer = false;
+    header_simple(r, NBD_OK);
+    reply_queue(r);
+}
+
+static void answer(struct nbd_request *r, struct nbd_error error)
+{
+    if (error.number != NBD_OK) {
+        answer_error(r, error);
+    } else {
+        answer_done(r);
+    }
+}
+
 // Clients may take an answer amid their data for a breach of the protocol.
-static void answer_behind_data(struct nbd_request *r, uint64_t data_len, uint32_t error)
+static void answer_behind_data(struct nbd_request *r, uint64_t data_len, struct nbd_error error)
 {
     struct nbd_connection *c = r->connection;
     if (data_len == 0) {
-        answer_error(r, error);
+        answer(r, error);
         return;
     }
     c->skip = data_len;
@@ -125,10 +156,18 @@ static void answer_behind_data(struct nbd_request *r, uint64_t data_len, uint32_
     c->refused_error = error;
 }
 
-static uint32_t completion_errno(const struct nbd_request *r, enum node_completion completion)
+// A write beyond the end has no room. That zeroes would not be fast is no fault of the client's.
+static struct nbd_error completion_error(const struct nbd_request *r,
+                                         enum node_completion completion)
 {
     bool needs_space = r->command == NBD_CMD_WRITE || r->command == NBD_CMD_WRITE_ZEROES;
-    return completion == NODE_RANGE && needs_space ? NBD_ENOSPC : errno_of[completion];
+    struct nbd_error error = error_of[completion];
+    if (completion == NODE_RANGE && needs_space) {
+        error.number = NBD_ENOSPC;
+    } else if (completion == NODE_UNSUPPORTED && (r->flags & NBD_CMD_FLAG_FAST_ZERO) != 0) {
+        error = (struct nbd_error){NBD_ENOTSUP, "it would be no faster than a write"};
+    }
+    return error;
 }
 
 static bool is_zero(const uint8_t *octets, uint32_t len)
@@ -273,7 +312,7 @@ static void on_transfer(void *ctx, struct service_request *service, instant_ns n
         answer_read(r);
     } else if (r->command == NBD_CMD_CACHE) { // it was read: that is all
         transferred(r, NODE_OK, now);
-        answer_error(r, NBD_OK);
+        answer_done(r);
     } else {
         answer_extents(r);
     }
@@ -298,7 +337,7 @@ static void on_complete(void *ctx, struct service_request *service, instant_ns n
         c->writing = NULL;
         c->may_fill = false;
     }
-    answer_behind_data(r, unread, completion_errno(r, service->completion));
+    answer_behind_data(r, unread, completion_error(r, service->completion));
 }
 
 const struct tts_for_cta nbd_for_cta = {
@@ -331,31 +370,65 @@ static const struct command_facts *facts_of(uint16_t command)
     return is_known ? &commands[command] : NULL;
 }
 
-static uint32_t request_error(const struct nbd_connection *c, const struct nbd_request *r,
-                              uint64_t length)
+// Those that the client may set, as it was told of the export.
+static uint16_t flags_offered(const struct nbd_connection *c)
 {
-    const struct command_facts *facts = facts_of(r->command);
-    if (facts == NULL || (r->flags & ~facts->flags) != 0 || (facts->has_length && length == 0)) {
-        return NBD_EINVAL;
-    }
+    uint16_t flags = NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_REQ_ONE;
+    flags |= c->is_structured ? NBD_CMD_FLAG_DF : 0;
+    flags |= (c->abilities & VOLUME_CAN_FUA) != 0 ? NBD_CMD_FLAG_FUA : 0;
+    flags |= (c->abilities & VOLUME_CAN_ZERO_FAST) != 0 ? NBD_CMD_FLAG_FAST_ZERO : 0;
+    return flags;
+}
+
+// Of advice no more is followed than one buffer holds; where it ends is looked at all the same.
+static bool is_within(const struct nbd_connection *c, uint64_t offset, uint64_t len)
+{
+    const struct nbd_parts *parts = &c->nbd->parts;
+    const struct resource *volume =
+        resource_by_volume(parts->uma->resources(parts->uma_ctx), c->connect.volume);
+    return volume == NULL || node_range_is_within(offset, len, volume->profile.size);
+}
+
+// Too much to be moved. Only a read that is answered by chunks can be told that it overflows.
+static bool is_too_long(const struct nbd_connection *c, const struct nbd_request *r, uint64_t len)
+{
     bool is_read = r->command == NBD_CMD_READ;
     bool is_whole = is_read && (r->flags & NBD_CMD_FLAG_DF) != 0;
     uint32_t most = is_whole ? NODE_TRANSFER_MAX : nbd_transfer_max(c, is_read);
-    if ((is_read || r->command == NBD_CMD_WRITE) && length > most) {
-        return NBD_EOVERFLOW;
-    }
-    if (r->command == NBD_CMD_BLOCK_STATUS && !c->has_context) {
-        return NBD_EINVAL;
-    }
-    return NBD_OK;
+    return (is_read || r->command == NBD_CMD_WRITE) && len > most;
 }
 
-static uint16_t service_flags(const struct nbd_connection *c, const struct nbd_request *r)
+static struct nbd_error request_error(const struct nbd_connection *c, const struct nbd_request *r,
+                                      uint64_t offset, uint64_t len)
+{
+    const struct command_facts *facts = facts_of(r->command);
+    if (facts == NULL) {
+        return (struct nbd_error){NBD_EINVAL, "there is no such command"};
+    }
+    if ((r->flags & ~(facts->flags & flags_offered(c))) != 0) {
+        return (struct nbd_error){NBD_EINVAL, "the command has no such flag here"};
+    }
+    if (facts->has_length && len == 0) {
+        return (struct nbd_error){NBD_EINVAL, "the length is 0"};
+    }
+    if (is_too_long(c, r, len)) {
+        bool is_told = r->command == NBD_CMD_READ && c->is_structured;
+        return (struct nbd_error){is_told ? NBD_EOVERFLOW : NBD_EINVAL, "it is too long"};
+    }
+    if (r->command == NBD_CMD_BLOCK_STATUS && !c->has_context) {
+        return (struct nbd_error){NBD_EINVAL, "no context was chosen for this export"};
+    }
+    if (r->command == NBD_CMD_CACHE && !is_within(c, offset, len)) {
+        return error_of[NODE_RANGE];
+    }
+    return no_error;
+}
+
+static uint16_t service_flags(const struct nbd_request *r)
 {
     uint16_t flags = 0;
-    bool may_fua = (c->abilities & VOLUME_CAN_FUA) != 0;
     const struct node_operation_facts *facts = node_operation_facts(commands[r->command].operation);
-    flags |= (r->flags & NBD_CMD_FLAG_FUA) != 0 && may_fua ? NODE_FUA : 0;
+    flags |= (r->flags & NBD_CMD_FLAG_FUA) != 0 ? NODE_FUA : 0;
     flags |= (r->flags & NBD_CMD_FLAG_NO_HOLE) != 0 ? NODE_NO_HOLE : 0;
     flags |= (r->flags & NBD_CMD_FLAG_FAST_ZERO) != 0 ? NODE_FAST_ONLY : 0;
     return flags & facts->flags;
@@ -377,7 +450,7 @@ static void request_submit(struct nbd_connection *c, struct nbd_request *r, uint
     r->is_filled = false;
     r->service = (struct service_request){.connection = c->connection,
                                           .operation = (uint8_t)facts->operation,
-                                          .flags = service_flags(c, r),
+                                          .flags = service_flags(r),
                                           .offset = facts->has_length ? offset : 0,
                                           .len = facts->has_length ? length : 0,
                                           .deadline = INSTANT_NEVER};
@@ -432,11 +505,12 @@ static enum stream_verdict take_request(struct nbd_connection *c, instant_ns now
     c->stream.in_at += NBD_REQUEST_LEN;
     c->under_way++;
     c->nbd->counters.requests++;
-    uint32_t error = request_error(c, r, length);
-    if (error != NBD_OK) {
+    uint64_t offset = get_be64(at + NBD_REQUEST_OFF_OFFSET);
+    struct nbd_error error = request_error(c, r, offset, length);
+    if (error.number != NBD_OK) {
         answer_behind_data(r, is_write ? length : 0, error);
     } else {
-        request_submit(c, r, get_be64(at + NBD_REQUEST_OFF_OFFSET), length, now);
+        request_submit(c, r, offset, length, now);
     }
     return STREAM_GOES_ON;
 }
@@ -454,7 +528,7 @@ static enum stream_verdict drop_data(struct nbd_connection *c)
     }
     struct nbd_request *refused = c->refused;
     c->refused = NULL;
-    answer_error(refused, c->refused_error);
+    answer(refused, c->refused_error);
     return STREAM_GOES_ON;
 }
 

@@ -146,13 +146,19 @@ static void commands_carry_their_ranges_and_flags(void **state)
     expect_asked(stage, "read 512+512\n");
 }
 
-static void stability_is_not_asked_of_who_does_not_have_it(void **state)
+static void flags_that_were_not_offered_are_refused(void **state)
 {
-    stage->rows[0].abilities &= ~(uint32_t)VOLUME_CAN_FUA;
+    stage->rows[0].abilities &= ~(uint32_t)(VOLUME_CAN_FUA | VOLUME_CAN_ZERO_FAST);
     establish(false, false);
-    ask(1, NBD_CMD_TRIM, 0, 512);
+    ask(NBD_CMD_FLAG_FUA, NBD_CMD_TRIM, 0, 512);
+    hear_error(NBD_EINVAL);
+    ask(NBD_CMD_FLAG_FAST_ZERO, NBD_CMD_WRITE_ZEROES, 0, 512);
+    hear_error(NBD_EINVAL);
+    ask(NBD_CMD_FLAG_DF, NBD_CMD_READ, 0, 512); // replies are not structured
+    hear_error(NBD_EINVAL);
+    expect_asked(stage, "");
+    ask(0, NBD_CMD_TRIM, 0, 512);
     hear_ok();
-    expect_asked(stage, "trim 0+512\n");
 }
 
 static void requests_that_cannot_be_are_refused_at_the_door(void **state)
@@ -173,7 +179,8 @@ static void requests_that_cannot_be_are_refused_at_the_door(void **state)
         {0, NBD_CMD_WRITE_ZEROES, 0, NBD_EINVAL},
         {0, NBD_CMD_WRITE, 0, NBD_EINVAL},
         {0, NBD_CMD_BLOCK_STATUS, 512, NBD_EINVAL}, // no context was chosen
-        {0, NBD_CMD_READ, 32 * MIB + 1, NBD_EOVERFLOW},
+        {0, NBD_CMD_READ, 32 * MIB + 1, NBD_EINVAL},
+        {0, NBD_CMD_CACHE, STAGE_LEN + 1, NBD_EINVAL},
     };
     unsigned count = sizeof table / sizeof table[0];
     establish(false, false);
@@ -217,7 +224,7 @@ static void every_completion_has_its_errno(void **state)
 {
     static const uint32_t errors[NODE_COMPLETION_COUNT] = {
         [NODE_RETRY] = NBD_EIO,       [NODE_MALFORMED] = NBD_EINVAL,
-        [NODE_RANGE] = NBD_EINVAL,    [NODE_UNSUPPORTED] = NBD_ENOTSUP,
+        [NODE_RANGE] = NBD_EINVAL,    [NODE_UNSUPPORTED] = NBD_EINVAL,
         [NODE_READ_ONLY] = NBD_EPERM, [NODE_NO_SPACE] = NBD_ENOSPC,
         [NODE_MEDIA] = NBD_EIO,       [NODE_TRANSFER] = NBD_EIO,
         [NODE_TIMED_OUT] = NBD_EIO,   [NODE_NO_VOLUME] = NBD_ESHUTDOWN,
@@ -239,6 +246,11 @@ static void every_completion_has_its_errno(void **state)
     hear_error(NBD_ENOSPC);
     ask(0, NBD_CMD_TRIM, 0, 1);
     hear_error(NBD_EINVAL);
+    stage->completion = NODE_UNSUPPORTED; // only who asks for speed hears that there is none
+    ask(0, NBD_CMD_WRITE_ZEROES, 0, 512);
+    hear_error(NBD_EINVAL);
+    ask(NBD_CMD_FLAG_FAST_ZERO, NBD_CMD_WRITE_ZEROES, 0, 512);
+    hear_error(NBD_ENOTSUP);
 }
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
@@ -301,20 +313,40 @@ static void zeroes_of_64_kib_and_all_that_was_read_are_holes(void **state)
                         "read 307200+262144\n");
 }
 
-static void errors_of_reads_are_chunks(void **state)
+// A chunk that ends a reply: the error, and words for who reads them.
+static void hear_error_chunk(uint32_t error, const char *why)
 {
+    uint8_t payload[6];
+    char text[128];
+    assert_int_equal(hear_chunk(1, NBD_REPLY_TYPE_ERROR), sizeof payload + strlen(why));
+    hear_octets(stage, payload, sizeof payload);
+    assert_int_equal(get_be32(payload), error);
+    assert_int_equal(get_be16(payload + 4), strlen(why));
+    hear_octets(stage, text, strlen(why));
+    assert_memory_equal(text, why, strlen(why));
+}
+
+static void errors_are_chunks_with_words(void **state)
+{
+    uint8_t octets[8] = {0};
     establish(true, false);
     stage->completion = NODE_MEDIA;
     ask(0, NBD_CMD_READ, 0, 512);
-    hear(stage, CHUNK "0001 8001" COOKIE "00000006 00000005 0000");
-    ask(0, NBD_CMD_BLOCK_STATUS, 0, 512);
-    hear(stage, CHUNK "0001 8001" COOKIE "00000006 00000016 0000");
+    hear_error_chunk(NBD_EIO, "the device could not read or write there");
     ask(0, NBD_CMD_TRIM, 0, 512);
-    hear(stage, MARK "00000005" COOKIE);
+    hear_error_chunk(NBD_EIO, "the device could not read or write there");
+    ask(0, NBD_CMD_BLOCK_STATUS, 0, 512);
+    hear_error_chunk(NBD_EINVAL, "no context was chosen for this export");
     ask(NBD_CMD_FLAG_DF, NBD_CMD_READ, 0, 32 * MIB + 1);
-    hear(stage, CHUNK "0001 8001" COOKIE "00000006 0000004b 0000");
+    hear_error_chunk(NBD_EOVERFLOW, "it is too long");
     ask(0, NBD_CMD_READ, 0, 64 * MIB + 1);
-    hear(stage, CHUNK "0001 8001" COOKIE "00000006 0000004b 0000");
+    hear_error_chunk(NBD_EOVERFLOW, "it is too long");
+    ask(NBD_CMD_FLAG_DF, NBD_CMD_WRITE, 0, sizeof octets);
+    say_octets(stage, octets, sizeof octets);
+    hear_error_chunk(NBD_EINVAL, "the command has no such flag here");
+    stage->completion = NODE_OK;
+    ask(0, NBD_CMD_TRIM, 0, 512);
+    hear(stage, MARK "00000000" COOKIE);
 }
 
 static void block_status_has_the_extents(void **state)
@@ -348,7 +380,7 @@ static void context_that_was_chosen_goes_with_the_next_choice(void **state)
     say(stage, OPTION "00000007 0000000a" DISK "0000");
     hear_octets(stage, reply, sizeof reply);
     ask(0, NBD_CMD_BLOCK_STATUS, 0, 512);
-    hear(stage, CHUNK "0001 8001" COOKIE "00000006 00000016 0000");
+    hear_error_chunk(NBD_EINVAL, "no context was chosen for this export");
 }
 
 static void client_that_is_slow_to_read_has_all_octets(void **state)
@@ -559,12 +591,12 @@ int main(void)
         TEST(writes_of_every_length_arrive),
         TEST(short_write_asks_for_a_buffer_once_its_data_are_there),
         TEST(commands_carry_their_ranges_and_flags),
-        TEST(stability_is_not_asked_of_who_does_not_have_it),
+        TEST(flags_that_were_not_offered_are_refused),
         TEST(requests_that_cannot_be_are_refused_at_the_door),
         TEST(refused_write_is_answered_behind_its_data),
         TEST(every_completion_has_its_errno),
         TEST(zeroes_of_64_kib_and_all_that_was_read_are_holes),
-        TEST(errors_of_reads_are_chunks),
+        TEST(errors_are_chunks_with_words),
         TEST(block_status_has_the_extents),
         TEST(context_that_was_chosen_goes_with_the_next_choice),
         TEST(client_that_is_slow_to_read_has_all_octets),
