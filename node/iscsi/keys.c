@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/check.h"
+
 const struct iscsi_parameters iscsi_parameters_default = {
     .peer_receive_max = ISCSI_LOGIN_DATA_MAX,
     .first_burst = 64 << 10,
@@ -121,6 +123,22 @@ static bool settle_digest(const struct key *key, const char *value, uint32_t *re
     return false;
 }
 
+// How the end of tasks is told (section 13.23): as ever, which every list has to offer.
+static bool settle_reporting(const struct key *key, const char *value, uint32_t *result,
+                             struct iscsi_text_out *out)
+{
+    iscsi_text_put(out, key->name, "RFC3720");
+    return iscsi_list_has(value, "RFC3720");
+}
+
+// Markers are of the past: whatever is said of their intervals is turned down (section 13.25).
+static bool settle_obsolete(const struct key *key, const char *value, uint32_t *result,
+                            struct iscsi_text_out *out)
+{
+    iscsi_text_put(out, key->name, "Reject");
+    return true;
+}
+
 // Said, and of no consequence here.
 static bool settle_heard(const struct key *key, const char *value, uint32_t *result,
                          struct iscsi_text_out *out)
@@ -148,10 +166,25 @@ static const struct key keys[] = {
     {"DataPDUInOrder", settle_or, 1, 1, 0, 0, NOWHERE, true},
     {"DataSequenceInOrder", settle_or, 1, 1, 0, 0, NOWHERE, true},
     {"ErrorRecoveryLevel", settle_min, 0, 0, 0, 2, NOWHERE, false},
+    {"TaskReporting", settle_reporting, 0, 0, 0, 0, NOWHERE, true},
+    {"iSCSIProtocolLevel", settle_min, 1, 1, 0, 31, NOWHERE, true},
+    {"IFMarkInt", settle_obsolete, 0, 0, 0, 0, NOWHERE, false},
+    {"OFMarkInt", settle_obsolete, 0, 0, 0, 0, NOWHERE, false},
     {"IFMarker", settle_and, 0, 0, 0, 0, NOWHERE, false},
     {"OFMarker", settle_and, 0, 0, 0, 0, NOWHERE, false},
     {"InitiatorAlias", settle_heard, 0, 0, 0, 0, NOWHERE, false, true},
 };
+
+// Once in a login (RFC 7143 section 6.3).
+static bool is_said_again(const struct key *key, struct iscsi_parameters *parameters)
+{
+    uint32_t bit = UINT32_C(1) << (key - keys);
+    bool is_again = (parameters->said & bit) != 0;
+    parameters->said |= bit;
+    return is_again;
+}
+
+STATIC_CHECK(sizeof keys / sizeof keys[0] <= 32); // each has a bit
 
 static const struct key *find(const char *name)
 {
@@ -173,7 +206,7 @@ enum iscsi_key_verdict iscsi_key_take(const struct iscsi_pair *pair,
     if (found == NULL) {
         return ISCSI_KEY_UNKNOWN;
     }
-    if (session.is_open && !found->is_of_any) {
+    if (session.is_open ? !found->is_of_any : is_said_again(found, parameters)) {
         return ISCSI_KEY_REFUSED;
     }
     struct key key = *found;

@@ -22,6 +22,7 @@ struct iscsi_parameters {
     uint32_t has_immediate_data;
     uint32_t has_initial_r2t;
     uint32_t time_to_wait, time_to_retain;
+    uint32_t said; // which keys the login has had, a bit each
 };
 
 extern const struct iscsi_parameters iscsi_parameters_default;
@@ -29,7 +30,7 @@ extern const struct iscsi_parameters iscsi_parameters_default;
 enum iscsi_key_verdict {
     ISCSI_KEY_TAKEN,   // and answered, if it wants one
     ISCSI_KEY_UNKNOWN, // not one of these
-    ISCSI_KEY_REFUSED, // a value that cannot be
+    ISCSI_KEY_REFUSED, // a value that cannot be, or said before
 };
 
 // What a key means depends on the session.

@@ -68,6 +68,16 @@ static void numbers_of_keys_are_the_smaller_or_larger(void **state)
                "TargetPortalGroupTag=1\0");
 }
 
+static void every_key_of_the_standard_is_understood(void **state)
+{
+    REQUEST_LOGIN(TRANSIT_TO_FULL,
+                  WHO "TaskReporting=FastAbort,ResponseFence,RFC3720\0iSCSIProtocolLevel=2\0"
+                      "IFMarkInt=2048~8192\0OFMarkInt=2048\0");
+    HEAR_LOGIN(TRANSIT_TO_FULL, 1,
+               "TaskReporting=RFC3720\0iSCSIProtocolLevel=1\0IFMarkInt=Reject\0"
+               "OFMarkInt=Reject\0TargetPortalGroupTag=1\0");
+}
+
 static void login_goes_through_its_stages(void **state)
 {
     REQUEST_LOGIN(0x81, WHO "AuthMethod=None\0"); // security, to operational
@@ -103,6 +113,14 @@ static void logins_that_make_no_sense_are_refused(void **state)
     REFUSED(0x08, WHO, ISCSI_INVALID_REQUEST);
     assert_int_equal(counters().refused, 17);
     assert_int_equal(counters().sessions, 0);
+}
+
+static void a_key_is_said_once(void **state)
+{
+    REFUSED(0x87, WHO "MaxBurstLength=8192\0MaxBurstLength=8192\0", ISCSI_INITIATOR_ERROR);
+    REQUEST_LOGIN(0x04, WHO "InitialR2T=No\0MaxRecvDataSegmentLength=512\0");
+    HEAR_LOGIN(0x04, 0, "InitialR2T=No\0MaxRecvDataSegmentLength=262144\0TargetPortalGroupTag=1\0");
+    REFUSED(0x87, "MaxRecvDataSegmentLength=1024\0", ISCSI_INITIATOR_ERROR);
 }
 
 static void headers_of_logins_are_looked_at(void **state)
@@ -202,8 +220,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(every_key_comes_to_its_result),
         TEST(numbers_of_keys_are_the_smaller_or_larger),
+        TEST(every_key_of_the_standard_is_understood),
         TEST(login_goes_through_its_stages),
         TEST(logins_that_make_no_sense_are_refused),
+        TEST(a_key_is_said_once),
         TEST(headers_of_logins_are_looked_at),
         TEST(discovery_tells_of_all_that_may_be_seen),
         TEST(answers_in_parts_are_asked_for_part_by_part),
