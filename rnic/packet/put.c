@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/port_datagram.h"
 #include "base/span.h"
+#include "link/datagram/slot.h"
 #include "rnic/packet/packet.h"
 #include "wire/bth.h"
 
@@ -47,9 +48,19 @@ bool packet_put_held(struct packet_side *p)
     return p->held_count == 0;
 }
 
+// A connection's end would overtake the acknowledgement of its last message, and the peer would
+// flush a Send that has arrived.
+static bool is_of_manager(const struct datagram_tx *tx)
+{
+    return datagram_dest_qp(tx->head) == BTH_QP_GSI;
+}
+
 bool packet_put(void *ctx, const struct datagram_tx *tx)
 {
     struct packet_side *p = ctx;
+    if (p->held_count > 0 && is_of_manager(tx)) {
+        packet_put_held(p);
+    }
     struct packet_held *older = tx->may_wait ? older_than(p, tx) : NULL;
     if (!datagram_has_room(p->link, tx)) {
         p->is_receiver_full = true;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "link/datagram/sim.h"
+#include "link/datagram/slot.h"
 #include "rnic/internal.h"
 #include "rnic/packet/packet.h"
 #include "rnic/post.h"
@@ -223,6 +224,34 @@ static void put_acknowledgement(struct packet_side *p, uint32_t qp_num, uint32_t
     const struct datagram_tx tx = {
         .path = &path, .head = span_of(head, bth_emit(&bth, head)), .may_wait = true};
     assert_true(packet_put(p, &tx));
+}
+
+static void put_of_manager(struct packet_side *p)
+{
+    const struct datagram_path path = {.local = world_addr(1), .remote = world_addr(0)};
+    const struct bth bth = {.opcode = ROCE_UD | ROCE_SEND_ONLY, .dest_qp = BTH_QP_GSI};
+    uint8_t head[ROCE_HEAD_MAX_LEN];
+    const struct datagram_tx tx = {.path = &path, .head = span_of(head, bth_emit(&bth, head))};
+    assert_true(packet_put(p, &tx));
+}
+
+// A program that has what it waited for disconnects: the other's Send is done by then.
+static void the_managers_messages_do_not_overtake_an_acknowledgement_that_waits(void **state)
+{
+    struct datagram_rx rx[3];
+    world_open_pair(RNIC_QP_RC, &clean);
+    struct packet_side *p = &w.devices[1].rnic->shard.packets;
+    p->is_holding = true;
+    put_acknowledgement(p, w.qps[0]->qp_num, 7);
+    assert_int_equal(p->held_count, 1);
+    put_of_manager(p);
+    assert_true(p->link->ops->flush(p->link));
+    let_arrive();
+    struct datagram_link *other = w.devices[0].rnic->shard.packets.link;
+    assert_int_equal(datagram_receive(other, rx, 3, rnic_now(w.devices[0].rnic)), 2);
+    assert_int_equal(datagram_dest_qp(rx[0].octets), w.qps[0]->qp_num);
+    assert_int_equal(datagram_dest_qp(rx[1].octets), BTH_QP_GSI);
+    world_close();
 }
 
 static void expect_held(const struct packet_held *held, uint32_t qp_num, uint32_t psn)
@@ -567,6 +596,7 @@ int main(void)
         cmocka_unit_test(who_has_had_a_turn_goes_on_in_the_next_pass),
         cmocka_unit_test(an_acknowledgement_waits_for_the_next_pass),
         cmocka_unit_test(what_was_sent_is_done_before_what_answers_it_is_seen),
+        cmocka_unit_test(the_managers_messages_do_not_overtake_an_acknowledgement_that_waits),
         cmocka_unit_test(of_acknowledgements_that_wait_the_last_for_each_queue_pair_leaves),
         cmocka_unit_test(what_is_posted_is_unsent_until_it_is_complete),
         cmocka_unit_test(a_device_goes_with_packets_on_their_way_to_it),
