@@ -377,7 +377,8 @@ static void extents(const struct file *file, struct ddm_command *command)
             data_at = at; // no holes to be seen here
         }
         off_t hole = data_at > at ? (off_t)data_at : lseek(file->fd, (off_t)at, SEEK_HOLE);
-        uint64_t next = hole < 0 || (uint64_t)hole > end ? end : (uint64_t)hole;
+        // A hole that begins here has come since.
+        uint64_t next = hole <= (off_t)at || (uint64_t)hole > end ? end : (uint64_t)hole;
         out[count++] = (struct node_extent){
             .len = next - at, .flags = data_at > at ? NODE_EXTENT_HOLE | NODE_EXTENT_ZERO : 0};
         at = next;

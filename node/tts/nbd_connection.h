@@ -73,9 +73,9 @@ struct nbd_connection {
     bool no_zeroes;
     bool is_structured;
     uint32_t context_volume; // base:allocation has been chosen for this one; 0: for none
-    uint32_t option;      // under way, of the connect request
-    bool is_export_name;  // answered in the old manner
-    uint32_t option_skip; // octets of an option that is too long
+    uint32_t option;         // under way, of the connect request
+    bool is_export_name;     // answered in the old manner
+    uint32_t option_skip;    // octets of an option that is too long
     struct connect_request connect;
     char volume_name[VOLUME_NAME_MAX];
     uint8_t *out; // NBD_OUT_LEN octets; NULL: nothing is to go

@@ -114,8 +114,8 @@ static void answer_error(struct nbd_request *r, struct nbd_error error)
     if (c->is_structured) {
         r->data = error.why;
         r->data_len = (uint32_t)strlen(error.why);
-        uint8_t *payload = header_structured(
-            r, NBD_REPLY_TYPE_ERROR, ERROR_PAYLOAD_LEN + r->data_len, ERROR_PAYLOAD_LEN);
+        uint8_t *payload = header_structured(r, NBD_REPLY_TYPE_ERROR,
+                                             ERROR_PAYLOAD_LEN + r->data_len, ERROR_PAYLOAD_LEN);
         put_be32(payload, error.number);
         put_be16(payload + 4, (uint16_t)r->data_len);
     } else {
@@ -257,23 +257,50 @@ static void answer_read(struct nbd_request *r)
     reply_queue(r);
 }
 
-// Extents become descriptors in the same place: both have the same or a lesser length.
-static void answer_extents(struct nbd_request *r)
+static void transferred(struct nbd_request *r, enum node_completion outcome, instant_ns now)
 {
-    uint8_t *out = r->service.data;
-    uint32_t count = r->service.buffer.len / sizeof(struct node_extent);
-    bool is_one = (r->flags & NBD_CMD_FLAG_REQ_ONE) != 0;
-    count = is_one && count > 1 ? 1 : count;
-    for (uint32_t i = 0; i < count; i++) {
+    const struct nbd_parts *parts = &r->connection->nbd->parts;
+    parts->cta->transferred(parts->cta_ctx, &r->service, outcome, now);
+}
+
+static void descriptor_put(uint8_t *at, uint64_t len, uint32_t flags)
+{
+    put_be32(at, (uint32_t)len);
+    put_be32(at + 4, ((flags & NODE_EXTENT_HOLE) != 0 ? NBD_STATE_HOLE : 0) |
+                         ((flags & NODE_EXTENT_ZERO) != 0 ? NBD_STATE_ZERO : 0));
+}
+
+// Extents become descriptors in the same place: both have the same or a lesser length. The last one
+// may reach beyond what was asked for, unless it is the only one that is wished; behind one that is
+// cut off nothing can be told. 0: the device has told of nothing.
+static uint32_t descriptors_make(const struct nbd_request *r, uint8_t *out)
+{
+    bool is_one = (r->flags & NBD_CMD_FLAG_REQ_ONE) != 0, is_cut = false;
+    uint64_t told_len = 0, wanted_len = r->service.len;
+    uint32_t given = r->service.buffer.len / sizeof(struct node_extent), count = 0;
+    for (uint32_t i = 0; i < given && told_len < wanted_len && !is_cut; i++) {
         struct node_extent extent;
-        memcpy(&extent, (uint8_t *)r->service.data + i * sizeof extent, sizeof extent);
-        uint32_t len = extent.len > UINT32_MAX ? UINT32_MAX & ~4095U : (uint32_t)extent.len;
-        put_be32(out + DESCRIPTOR_LEN * i, len);
-        put_be32(out + DESCRIPTOR_LEN * i + 4,
-                 ((extent.flags & NODE_EXTENT_HOLE) != 0 ? NBD_STATE_HOLE : 0) |
-                     ((extent.flags & NODE_EXTENT_ZERO) != 0 ? NBD_STATE_ZERO : 0));
+        memcpy(&extent, (const uint8_t *)r->service.data + i * sizeof extent, sizeof extent);
+        uint64_t most = is_one && wanted_len < UINT32_MAX ? wanted_len : UINT32_MAX & ~4095U;
+        uint64_t len = extent.len < most ? extent.len : most;
+        if (len > 0) {
+            descriptor_put(out + DESCRIPTOR_LEN * count++, len, extent.flags);
+        }
+        told_len += len;
+        is_cut = is_one ? count > 0 : len < extent.len;
     }
-    r->data = out;
+    return count;
+}
+
+static void answer_extents(struct nbd_request *r, instant_ns now)
+{
+    uint32_t count = descriptors_make(r, r->service.data);
+    if (count == 0) {
+        transferred(r, NODE_OK, now);
+        answer_error(r, error_of[NODE_INTERNAL]);
+        return;
+    }
+    r->data = r->service.data;
     r->data_len = count * DESCRIPTOR_LEN;
     uint8_t *payload = header_structured(r, NBD_REPLY_TYPE_BLOCK_STATUS, 4 + r->data_len, 4);
     put_be32(payload, 1); // the context's number
@@ -282,12 +309,6 @@ static void answer_extents(struct nbd_request *r)
 }
 
 /* ---- from the CTA ---------------------------------------------------------------------------- */
-
-static void transferred(struct nbd_request *r, enum node_completion outcome, instant_ns now)
-{
-    const struct nbd_parts *parts = &r->connection->nbd->parts;
-    parts->cta->transferred(parts->cta_ctx, &r->service, outcome, now);
-}
 
 static void on_transfer(void *ctx, struct service_request *service, instant_ns now)
 {
@@ -314,7 +335,7 @@ static void on_transfer(void *ctx, struct service_request *service, instant_ns n
         transferred(r, NODE_OK, now);
         answer_done(r);
     } else {
-        answer_extents(r);
+        answer_extents(r, now);
     }
 }
 

@@ -349,24 +349,59 @@ static void errors_are_chunks_with_words(void **state)
     hear(stage, MARK "00000000" COOKIE);
 }
 
+static void extents_are(const struct node_extent *extents, unsigned count)
+{
+    memcpy(stage->extents, extents, count * sizeof *extents);
+    stage->extent_count = count;
+}
+
 static void block_status_has_the_extents(void **state)
 {
-    stage->extents[0] = (struct node_extent){.len = 4096, .flags = 0};
-    stage->extents[1] = (struct node_extent){.len = 8192, .flags = NODE_EXTENT_HOLE};
-    stage->extents[2] = (struct node_extent){.len = UINT64_C(1) << 33, .flags = NODE_EXTENT_ZERO};
-    stage->extents[3] =
-        (struct node_extent){.len = UINT32_MAX, .flags = NODE_EXTENT_HOLE | NODE_EXTENT_ZERO};
-    stage->extent_count = 4;
+    static const struct node_extent extents[] = {
+        {.len = 4096, .flags = 0},
+        {.len = 8192, .flags = NODE_EXTENT_HOLE},
+        {.len = 4096, .flags = NODE_EXTENT_ZERO},
+        {.len = UINT32_MAX, .flags = NODE_EXTENT_HOLE | NODE_EXTENT_ZERO},
+    };
+    extents_are(extents, 4);
     establish(true, true);
     ask(0, NBD_CMD_BLOCK_STATUS, 4096, 65536);
     hear(stage, CHUNK "0001 0005" COOKIE "00000024 00000001 00001000 00000000 00002000 00000001 "
-                      "fffff000 00000002 ffffffff 00000003");
+                      "00001000 00000002 fffff000 00000003");
     expect_asked(stage, "extents 4096+65536\n");
+    ask(0, NBD_CMD_BLOCK_STATUS, 0, 4097); // the last one only may reach beyond
+    hear(stage, CHUNK "0001 0005" COOKIE "00000014 00000001 00001000 00000000 00002000 00000001");
+}
+
+// One that ends where the request does, though the device knows more.
+static void one_extent_is_no_longer_than_what_was_asked_for(void **state)
+{
+    static const struct node_extent extents[] = {{.len = 4096, .flags = NODE_EXTENT_HOLE},
+                                                 {.len = 4096, .flags = 0}};
+    extents_are(extents, 2);
+    establish(true, true);
     ask(NBD_CMD_FLAG_REQ_ONE, NBD_CMD_BLOCK_STATUS, 0, 512);
-    hear(stage, CHUNK "0001 0005" COOKIE "0000000c 00000001 00001000 00000000");
+    hear(stage, CHUNK "0001 0005" COOKIE "0000000c 00000001 00000200 00000001");
+    ask(NBD_CMD_FLAG_REQ_ONE, NBD_CMD_BLOCK_STATUS, 0, 8192);
+    hear(stage, CHUNK "0001 0005" COOKIE "0000000c 00000001 00001000 00000001");
+}
+
+// A descriptor has 32 bits: what is behind one that was cut off would stand in the wrong place.
+static void nothing_is_told_behind_an_extent_that_is_cut_off(void **state)
+{
+    static const struct node_extent extents[] = {
+        {.len = 0, .flags = 0}, // nor is one told of that has no octets
+        {.len = 4096, .flags = 0},
+        {.len = UINT64_C(1) << 33, .flags = NODE_EXTENT_ZERO},
+        {.len = 4096, .flags = 0},
+    };
+    extents_are(extents, 4);
+    establish(true, true);
+    ask(0, NBD_CMD_BLOCK_STATUS, 4096, UINT32_MAX);
+    hear(stage, CHUNK "0001 0005" COOKIE "00000014 00000001 00001000 00000000 fffff000 00000002");
     stage->extent_count = 1;
-    ask(NBD_CMD_FLAG_REQ_ONE, NBD_CMD_BLOCK_STATUS, 0, 512);
-    hear(stage, CHUNK "0001 0005" COOKIE "0000000c 00000001 00001000 00000000");
+    ask(0, NBD_CMD_BLOCK_STATUS, 0, 512);
+    hear_error_chunk(NBD_EIO, "a fault of the node");
 }
 
 // A choice that fails leaves none.
@@ -598,6 +633,8 @@ int main(void)
         TEST(zeroes_of_64_kib_and_all_that_was_read_are_holes),
         TEST(errors_are_chunks_with_words),
         TEST(block_status_has_the_extents),
+        TEST(one_extent_is_no_longer_than_what_was_asked_for),
+        TEST(nothing_is_told_behind_an_extent_that_is_cut_off),
         TEST(context_that_was_chosen_goes_with_the_next_choice),
         TEST(client_that_is_slow_to_read_has_all_octets),
         TEST(long_reads_are_asked_for_in_parts),
