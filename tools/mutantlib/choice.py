@@ -25,7 +25,8 @@ import re
 from .coverage import bodies, inserted
 from .workshop import Broken, Workshop
 
-# System calls by number: libc's calls may be those that the code around stands in for.
+# System calls by number, without libc: its calls, syscall() too, may be those that the code around
+# stands in for (-Wl,--wrap=syscall).
 CALLS = {'x86_64': {'openat': 257, 'mmap': 9, 'close': 3, 'read': 0},
          'aarch64': {'openat': 56, 'mmap': 222, 'close': 57, 'read': 63}}
 AT_FDCWD, O_RDONLY_CLOEXEC, O_RDWR_CLOEXEC = -100, 0o2000000, 0o2000002
@@ -33,7 +34,32 @@ OF_NAMESPACE = '/run/mutant'
 CHOICE_H = '''\
 #pragma once
 extern char *getenv(const char *);
-extern long syscall(long, ...);
+static long weft_call(long number, long a, long b, long c, long d, long e, long f)
+{
+#if defined(__x86_64__)
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    __asm__ volatile("syscall"
+                     : "+a"(number)
+                     : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return number;
+#else
+    register long x8 __asm__("x8") = number;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+    register long x4 __asm__("x4") = e;
+    register long x5 __asm__("x5") = f;
+    __asm__ volatile("svc 0"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                     : "memory");
+    return x0;
+#endif
+}
 #define WEFT_OF_MODULE __attribute__((weak, visibility("hidden")))
 WEFT_OF_MODULE int weft_mutant;
 WEFT_OF_MODULE unsigned char weft_unseen[%(count)d];
@@ -47,13 +73,13 @@ WEFT_OF_MODULE void weft_choose(void)
         return;
     }
     if (!at) {
-        long fd = syscall(%(openat)d, (long)%(cwd)d, "%(of_namespace)s", (long)%(reading)d, 0L);
+        long fd = weft_call(%(openat)d, %(cwd)d, (long)"%(of_namespace)s", %(reading)d, 0, 0, 0);
         if (fd < 0) {
-            fd = syscall(%(openat)d, (long)%(cwd)d, "%(chosen)s", (long)%(reading)d, 0L);
+            fd = weft_call(%(openat)d, %(cwd)d, (long)"%(chosen)s", %(reading)d, 0, 0, 0);
         }
         if (fd >= 0) {
-            syscall(%(read)d, fd, digits, (long)sizeof digits - 1);
-            syscall(%(close)d, fd);
+            weft_call(%(read)d, fd, (long)digits, (long)sizeof digits - 1, 0, 0, 0);
+            weft_call(%(close)d, fd, 0, 0, 0, 0, 0);
         }
         at = digits;
     }
@@ -66,13 +92,14 @@ WEFT_OF_MODULE void weft_choose(void)
         return;
     }
     const char *path = getenv("MUTANT_SEEN");
-    long fd = syscall(%(openat)d, (long)%(cwd)d, path ? path : "%(stray)s", (long)%(writing)d, 0L);
+    long fd = weft_call(%(openat)d, %(cwd)d, (long)(path ? path : "%(stray)s"), %(writing)d, 0, 0,
+                        0);
     if (fd >= 0) {
-        long map = syscall(%(mmap)d, 0L, (long)sizeof weft_unseen, 3L, 1L, fd, 0L);
+        long map = weft_call(%(mmap)d, 0, (long)sizeof weft_unseen, 3, 1, fd, 0);
         if (map > 0) {
             weft_seen = (unsigned char *)map;
         }
-        syscall(%(close)d, fd);
+        weft_call(%(close)d, fd, 0, 0, 0, 0, 0);
     }
 }
 '''
