@@ -29,6 +29,15 @@ int commands_attach(struct commands *commands, rbd_image_t image)
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
+// A read that reaches over the end of an image that has become smaller is cut there by librbd, and
+// succeeds with what it read: what lies behind in the buffer is no data.
+static int64_t whole(const struct weft_ddm_command *command, int64_t result)
+{
+    bool is_cut =
+        command->operation == WEFT_DDM_READ && result >= 0 && (uint64_t)result < command->data_len;
+    return is_cut ? -EINVAL : result;
+}
+
 // What the cluster answers, in words of the host's.
 static int error_of(struct commands *commands, int64_t result)
 {
@@ -73,7 +82,7 @@ void commands_reap(struct commands *commands, rbd_image_t image)
            (count = rbd_poll_io_events(image, completions, REAP_BATCH)) > 0) {
         for (int i = 0; i < count; i++) {
             struct weft_ddm_command *command = rbd_aio_get_arg(completions[i]);
-            int64_t result = rbd_aio_get_return_value(completions[i]);
+            int64_t result = whole(command, rbd_aio_get_return_value(completions[i]));
             rbd_aio_release(completions[i]);
             commands->out_count--;
             end(commands, command, result);
