@@ -63,31 +63,34 @@ void datagram_message_answer(struct datagram_udp *d, const struct datagram_share
 }
 
 // What comes of a question to `slot`: 0 and the sockets, -ENOENT: it has none, -ETIMEDOUT: it is
-// silent, or -EMFILE. Who was silent before may have found the time by now. However much others say
-// meanwhile, and strangers, it is not waited for longer.
+// silent, or -EMFILE. Who was silent before may have found the time by now; what it says to an
+// earlier question, which began further on, is not its answer. However much others say meanwhile,
+// and strangers, it is not waited for longer.
 static int answer_wait(struct datagram_udp *d, unsigned slot, struct datagram_place *place)
 {
     struct datagram_share_message m;
     duration_ns left_ns = answer_ns;
     int fds[DATAGRAM_SHARE_FDS];
+    const unsigned asked_from = place->door.count;
     do {
         m.fds = fds;
         datagram_share_await(&d->share, &left_ns, &m);
         left_ns -= left_ns < aside_ns ? left_ns : aside_ns;
         bool is_about_it =
             m.kind != DATAGRAM_SHARE_NOTHING && datagram_addr_is(&m.addr, &place->local);
+        const bool is_answer = is_about_it && m.from == slot && m.first <= asked_from;
         if (m.kind == DATAGRAM_SHARE_GIVE && is_about_it) {
             datagram_door_take(&place->door, m.first, m.fds, m.fd_count);
             if (m.fd_count < m.count) {
                 return -EMFILE; // the system gave us as many as there is room for
             }
-            if (m.from == slot) {
+            if (is_answer) {
                 return 0;
             }
             continue;
         }
         datagram_message_answer(d, &m);
-        if (m.kind == DATAGRAM_SHARE_NONE && is_about_it && m.from == slot) {
+        if (m.kind == DATAGRAM_SHARE_NONE && is_answer) {
             return -ENOENT;
         }
     } while (m.kind != DATAGRAM_SHARE_NOTHING && left_ns > 0);

@@ -514,6 +514,41 @@ static void process_that_lacks_a_socket_gives_no_wrong_ones(void **state)
     assert_true(comes_to(&workers[3], PACKETS));
 }
 
+static void take(struct datagram_share *s, enum datagram_share_kind kind,
+                 struct datagram_share_message *ret)
+{
+    do {
+        datagram_share_receive(s, 20 * NS_PER_S, ret);
+        assert_int_not_equal(ret->kind, DATAGRAM_SHARE_NOTHING);
+    } while (ret->kind != kind);
+}
+
+// Who asked when it had some, was told nothing, and asks for all now hears of both.
+static void an_answer_to_an_earlier_question_is_not_the_last(void **state)
+{
+    const struct order o = {.what = WORK_OPEN, .host = 1};
+    struct datagram_share share;
+    int fds[DATAGRAM_SHARE_FDS];
+    struct datagram_share_message given = {.fds = fds}, asked = {.fds = NULL};
+    start_all(1);
+    assert_int_equal(datagram_share_init(&share, port), 0);
+    assert_int_equal(datagram_share_ask(&share, 0, &here, 0, 0), 0);
+    take(&share, DATAGRAM_SHARE_GIVE, &given);
+    worker_end(&workers[0], SIGKILL);
+    worker_start(&workers[0], 0);
+    assert_int_equal(send(workers[0].fd, &o, sizeof o, MSG_NOSIGNAL), sizeof o);
+    take(&share, DATAGRAM_SHARE_ASK, &asked);
+    assert_int_equal(
+        datagram_share_give(&share, asked.from, &here, 0, given.fd_count, given.fds, 1), 0);
+    assert_int_equal(
+        datagram_share_give(&share, asked.from, &here, 0, 0, given.fds, given.fd_count), 0);
+    assert_int_equal(answer_of(&workers[0]), 0);
+    for (unsigned i = given.fd_count; i-- > 0;) {
+        close(fds[i]);
+    }
+    datagram_share_fini(&share);
+}
+
 static void processes_that_begin_at_once_share(void **state)
 {
     struct order o = {.what = WORK_OPEN, .host = 1};
@@ -717,6 +752,7 @@ int main(void)
         SHARE_TEST(processes_come_and_go_and_packets_find_them),
         SHARE_TEST(stopped_process_holds_up_nobody),
         SHARE_TEST(process_that_lacks_a_socket_gives_no_wrong_ones),
+        SHARE_TEST(an_answer_to_an_earlier_question_is_not_the_last),
         SHARE_TEST(processes_that_begin_at_once_share),
         SHARE_TEST(another_user_may_have_another_address),
         SHARE_TEST(message_of_another_user_is_dropped),
