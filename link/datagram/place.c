@@ -105,15 +105,19 @@ static bool is_whole(const struct datagram_udp *d, const struct datagram_place *
 }
 
 // The other processes are asked, who made the last socket first, until we have all; of those that
-// are silent `ret_silent` are more. -ENOENT: not all came.
+// are silent, or have no room for a question now, `ret_silent` are more. -ENOENT: not all came.
 static int all_ask(struct datagram_udp *d, struct datagram_place *place, unsigned *ret_silent)
 {
     for (unsigned slot = DATAGRAM_SHARE_SLOTS; slot-- > 0 && *ret_silent < SILENT_MAX;) {
-        if (slot == d->share.slot || datagram_share_ask(&d->share, slot, &place->local,
-                                                        place->scope_id, place->door.count) != 0) {
+        if (slot == d->share.slot) {
             continue;
         }
-        int error = answer_wait(d, slot, place);
+        int error =
+            datagram_share_ask(&d->share, slot, &place->local, place->scope_id, place->door.count);
+        if (error != 0 && error != -EAGAIN) {
+            continue;
+        }
+        error = answer_wait(d, slot, place);
         if (error == -EMFILE || (error == 0 && is_whole(d, place))) {
             return error;
         }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -470,6 +471,34 @@ static void stopped_process_is_passed_by_whatever_others_say(void **state)
     assert_int_equal(waitpid(chatterer, NULL, 0), chatterer);
 }
 
+// Nor does it take a question: so many messages wait for it. Somebody who is there for a moment has
+// sent them.
+static void fill(unsigned slot)
+{
+    enum { MESSAGES_MAX = 100000 };
+    struct datagram_share share;
+    int error = datagram_share_init(&share, port);
+    for (unsigned i = 0; error == 0 && i < MESSAGES_MAX; i++) {
+        error = datagram_share_come(&share, slot);
+    }
+    datagram_share_fini(&share);
+    assert_int_equal(error, -EAGAIN);
+}
+
+static void who_has_no_room_for_a_question_is_asked_again(void **state)
+{
+    const struct order o = {.what = WORK_OPEN, .host = 1};
+    start_all(1);
+    assert_int_equal(kill(workers[0].pid, SIGSTOP), 0);
+    fill(0);
+    worker_start(&workers[1], 0);
+    assert_int_equal(send(workers[1].fd, &o, sizeof o, MSG_NOSIGNAL), sizeof o);
+    struct pollfd early = {.fd = workers[1].fd, .events = POLLIN};
+    assert_int_equal(poll(&early, 1, 100), 0);
+    assert_int_equal(kill(workers[0].pid, SIGCONT), 0);
+    assert_int_equal(answer_of(&workers[1]), 0);
+}
+
 // Others go on as if it were not there: also with what is for all, of which it takes no more.
 static void stopped_process_holds_up_nobody(void **state)
 {
@@ -749,6 +778,7 @@ int main(void)
         SHARE_TEST(stopped_process_is_passed_by),
         SHARE_TEST(address_of_a_stopped_process_alone_is_in_use),
         SHARE_TEST(stopped_process_is_passed_by_whatever_others_say),
+        SHARE_TEST(who_has_no_room_for_a_question_is_asked_again),
         SHARE_TEST(processes_come_and_go_and_packets_find_them),
         SHARE_TEST(stopped_process_holds_up_nobody),
         SHARE_TEST(process_that_lacks_a_socket_gives_no_wrong_ones),
