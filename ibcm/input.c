@@ -46,6 +46,16 @@ static void step(struct ibcm *ibcm, struct ibcm_conn *conn, enum ibcm_input inpu
     }
 }
 
+// Asked before anything of a message is taken down: what the state has no room for changes nothing.
+static bool is_expected(struct ibcm *ibcm, const struct ibcm_conn *conn, enum ibcm_input input)
+{
+    bool is_so = ibcm_state_edge(conn->state, input)->next != IBCM_NO_STATE;
+    if (!is_so) {
+        ibcm_refuse(ibcm, IBCM_REFUSAL_UNEXPECTED);
+    }
+    return is_so;
+}
+
 // Only what is told of is kept.
 static void keep_if_told(struct ibcm_conn *conn, enum ibcm_input input, struct span private_data)
 {
@@ -68,6 +78,9 @@ static void on_mra(struct ibcm *ibcm, const struct ibcm_letter *in)
     }
     if (mra->subject != (conn->is_active ? IBCM_SUBJECT_REQ : IBCM_SUBJECT_REP)) {
         ibcm_refuse(ibcm, IBCM_REFUSAL_UNEXPECTED);
+        return;
+    }
+    if (!is_expected(ibcm, conn, IBCM_IN_MRA)) {
         return;
     }
     const uint8_t code = mra->service_timeout;
@@ -197,6 +210,9 @@ static void on_dreq(struct ibcm *ibcm, const struct ibcm_letter *in)
         if (is_of_nobody(refusal)) {
             ibcm_answer_drep(ibcm, in->ends, in->m->transaction_id, dreq, in->now);
         }
+        return;
+    }
+    if (!is_expected(ibcm, conn, IBCM_IN_DREQ)) {
         return;
     }
     conn->transaction_id = in->m->transaction_id;

@@ -303,6 +303,24 @@ static void a_dreq_for_a_process_that_is_gone_is_answered(void **state)
     assert_int_equal(net.sent[IBCM_DREP], 1);
 }
 
+// The REP belongs to the REQ, whatever was refused between them.
+static void a_dreq_before_the_answer_does_not_change_it(void **state)
+{
+    B->answer = NET_WAITS;
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(ibcm_delay(B->ibcm, B->conn, net.now), 0);
+    const struct ibcm_message req = last(IBCM_REQ), mra = last(IBCM_MRA);
+    const struct ibcm_message m = {
+        .kind = IBCM_DREQ,
+        .transaction_id = ~req.transaction_id,
+        .dreq = {.local_id = mra.mra.remote_id, .remote_id = mra.mra.local_id}};
+    deliver_from(&m, &net.last[IBCM_REQ].ends);
+    assert_int_equal(net_refusals(B, IBCM_REFUSAL_UNEXPECTED), 1);
+    assert_int_equal(ibcm_accept(B->ibcm, B->conn, &B->params, net.now), 0);
+    assert_int_equal(last(IBCM_REP).transaction_id, req.transaction_id);
+}
+
 static void a_rep_of_nobody_is_rejected(void **state)
 {
     net_connect(&net, 0, 1);
@@ -475,6 +493,7 @@ int main(void)
         TEST(a_dreq_for_another_queue_pair_is_refused),
         TEST(a_dreq_of_nobody_is_answered),
         TEST(a_dreq_for_a_process_that_is_gone_is_answered),
+        TEST(a_dreq_before_the_answer_does_not_change_it),
         TEST(a_rep_of_nobody_is_rejected),
         TEST(who_asks_gets_no_rtu_and_who_is_asked_no_rep),
         TEST(an_mra_must_speak_of_what_was_said),
