@@ -16,12 +16,13 @@ enum nbd_limits {
     NBD_REQUEST_MAX = 128,             // under way, of one client
     NBD_TRANSFER_MAX = 64 << 20,       // octets of one read or write
     NBD_PUSH_MAX = 64 << 10, // a write up to this gets a buffer when all its data are there
-    NBD_IN_LEN = NBD_REQUEST_LEN + NBD_PUSH_MAX,
+    NBD_IN_LEN = NBD_EXTENDED_REQUEST_LEN + NBD_PUSH_MAX,
     NBD_OUT_LEN = 104 << 10,       // of negotiation,
     NBD_ANSWER_MAX_LEN = 96 << 10, // of one option
     NBD_OPTION_MAX_LEN = 8 << 10,
     NBD_EXTENT_MAX = 1024, // in one answer to block status
-    NBD_REPLY_MAX_LEN = 32,
+    NBD_REPLY_MAX_LEN = 48,
+    NBD_CONTEXT_ID = 1, // base:allocation's
 };
 
 enum nbd_state {
@@ -45,12 +46,28 @@ struct nbd_error {
     const char *why;
 };
 
+// A request as it came.
+struct nbd_asked {
+    uint16_t flags, command;
+    uint64_t cookie, offset;
+    uint64_t len;         // of the volume
+    uint64_t payload_len; // octets that follow
+};
+
+struct nbd_command_facts {
+    bool is_known;
+    enum node_operation operation;
+    uint16_t flags; // those it may have
+    bool has_length;
+};
+
 struct nbd_request {
     struct service_request service;
     struct nbd_connection *connection;
     uint16_t command;
     uint16_t flags;
     uint64_t cookie;
+    uint64_t offset; // as it was asked for
     // The reply: a header, then data, of which `sent` octets are gone.
     uint8_t header[NBD_REPLY_MAX_LEN];
     uint32_t header_len;
@@ -71,7 +88,8 @@ struct nbd_connection {
 
     // Negotiation.
     bool no_zeroes;
-    bool is_structured;
+    bool is_structured;      // replies are chunks,
+    bool is_extended;        // with headers of 64-bit lengths, as requests
     uint32_t context_volume; // base:allocation has been chosen for this one; 0: for none
     uint32_t option;         // under way, of the connect request
     bool is_export_name;     // answered in the old manner
@@ -126,6 +144,22 @@ int nbd_out_send(struct nbd_connection *c, instant_ns now);
 // The UMA has answered.
 void nbd_answer_connect(struct nbd_connection *c);
 
+// ---- nbd_request.c
+
+// Octets of the header of each.
+uint32_t nbd_request_len(const struct nbd_connection *c);
+// False: it is none, or more follows than the client may send.
+bool nbd_request_parse(const struct nbd_connection *c, const uint8_t *at, struct nbd_asked *ret);
+// NULL: there is no such command.
+const struct nbd_command_facts *nbd_facts_of(uint16_t command);
+// NBD_OK, or why it is refused at the door. `payload` is there if it has no more than NBD_PUSH_MAX
+// octets; what it says of the length is in `asked` then.
+struct nbd_error nbd_request_check(const struct nbd_connection *c, struct nbd_asked *asked,
+                                   const uint8_t *payload);
+// The most octets of a read or write that this client may ask for: an answer without chunks says
+// that all is well before all of it has been read.
+uint32_t nbd_transfer_max(const struct nbd_connection *c, bool is_read);
+
 // ---- nbd_transmission.c
 
 extern const struct tts_for_cta nbd_for_cta;
@@ -135,9 +169,6 @@ enum stream_verdict nbd_transmit(struct nbd_connection *c, instant_ns now);
 // Where data of a write are received straight into its buffer, and then they have been.
 uint8_t *nbd_direct(struct nbd_connection *c, uint32_t *ret_len);
 void nbd_received(struct nbd_connection *c, uint32_t len);
-// The most octets of a read or write that this client may ask for: an answer without chunks says
-// that all is well before all of it has been read.
-uint32_t nbd_transfer_max(const struct nbd_connection *c, bool is_read);
 // Sends replies. 0, -EAGAIN, or another negative errno: the client is gone.
 int nbd_reply(struct nbd_connection *c, instant_ns now);
 // The client is gone: transfers under way are over.

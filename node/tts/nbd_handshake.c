@@ -16,7 +16,7 @@
 #include "node/tts/nbd_wire.h"
 
 static const char context_name[] = "base:allocation";
-enum { CONTEXT_ID = 1, CONTEXT_NAME_LEN = sizeof context_name - 1 };
+enum { CONTEXT_NAME_LEN = sizeof context_name - 1 };
 
 // The longest answer is the list of all volumes.
 STATIC_CHECK((NODE_VOLUME_COUNT_MAX + 1) * (NBD_OPTION_REPLY_LEN + 4 + VOLUME_NAME_MAX) <=
@@ -138,7 +138,7 @@ static bool name_take(struct option *option, char ret[VOLUME_NAME_MAX])
     return true;
 }
 
-static uint16_t transmission_flags(const struct nbd_connection *c, uint32_t abilities)
+static uint16_t transmission_flags(const struct nbd_connection *c, const struct resource *volume)
 {
     static const struct {
         uint32_t abilities;
@@ -151,6 +151,8 @@ static uint16_t transmission_flags(const struct nbd_connection *c, uint32_t abil
         {VOLUME_CAN_WRITE_ZEROES | VOLUME_CAN_ZERO_FAST, NBD_FLAG_SEND_FAST_ZERO},
         {VOLUME_IS_ROTATIONAL, NBD_FLAG_ROTATIONAL},
     };
+    uint32_t abilities = volume->abilities;
+    bool has_context = c->is_extended && c->context_volume == volume->volume;
     uint16_t flags = NBD_FLAG_HAS_FLAGS | NBD_FLAG_CAN_MULTI_CONN | NBD_FLAG_SEND_CACHE;
     for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
         bool has_all = (abilities & table[i].abilities) == table[i].abilities;
@@ -158,6 +160,7 @@ static uint16_t transmission_flags(const struct nbd_connection *c, uint32_t abil
     }
     flags |= (abilities & VOLUME_CAN_WRITE) == 0 ? NBD_FLAG_READ_ONLY : 0;
     flags |= c->is_structured ? NBD_FLAG_SEND_DF : 0;
+    flags |= has_context ? NBD_FLAG_BLOCK_STATUS_PAYLOAD : 0;
     return flags;
 }
 
@@ -167,7 +170,7 @@ static bool info_export(struct nbd_connection *c, uint32_t option, const struct 
     if (out != NULL) {
         put_be16(out, NBD_INFO_EXPORT);
         put_be64(out + 2, volume->profile.size);
-        put_be16(out + 10, transmission_flags(c, volume->abilities));
+        put_be16(out + 10, transmission_flags(c, volume));
     }
     return out != NULL;
 }
@@ -270,7 +273,10 @@ static enum stream_verdict on_info(struct nbd_connection *c, struct option optio
 static enum stream_verdict on_export_name(struct nbd_connection *c, struct option option)
 {
     char name[VOLUME_NAME_MAX];
-    bool is_possible = option.len < sizeof name;
+    bool is_possible = option.len < sizeof name && memchr(option.data, '\0', option.len) == NULL;
+    if (c->is_extended) { // who has that enters by GO alone
+        return nbd_malformed(c);
+    }
     snprintf(name, sizeof name, "%.*s", is_possible ? (int)option.len : 1,
              is_possible ? (const char *)option.data : "/");
     const struct resource *volume = volume_find(c, name);
@@ -338,10 +344,31 @@ static enum stream_verdict on_context(struct nbd_connection *c, struct option op
         if (out == NULL) {
             return nbd_malformed(c);
         }
-        put_be32(out, is_listing ? 0 : CONTEXT_ID);
+        put_be32(out, is_listing ? 0 : NBD_CONTEXT_ID);
         memcpy(out + 4, context_name, CONTEXT_NAME_LEN);
     }
     c->context_volume = is_wanted && !is_listing ? volume->volume : c->context_volume;
+    return answer(c, option.number, NBD_REP_ACK);
+}
+
+static enum stream_verdict on_structured(struct nbd_connection *c, struct option option)
+{
+    if (option.len > 0) {
+        return refuse(c, option.number, NBD_REP_INVALID, "malformed");
+    }
+    if (c->is_extended) {
+        return refuse(c, option.number, NBD_REP_EXT_HEADER_REQD, "headers are extended");
+    }
+    c->is_structured = true;
+    return answer(c, option.number, NBD_REP_ACK);
+}
+
+static enum stream_verdict on_extended(struct nbd_connection *c, struct option option)
+{
+    if (option.len > 0) {
+        return refuse(c, option.number, NBD_REP_INVALID, "malformed");
+    }
+    c->is_structured = c->is_extended = true;
     return answer(c, option.number, NBD_REP_ACK);
 }
 
@@ -359,11 +386,9 @@ static enum stream_verdict on_option(struct nbd_connection *c, struct option opt
     case NBD_OPT_GO:
         return on_info(c, option);
     case NBD_OPT_STRUCTURED_REPLY:
-        if (option.len > 0) {
-            return refuse(c, option.number, NBD_REP_INVALID, "malformed");
-        }
-        c->is_structured = true;
-        return answer(c, option.number, NBD_REP_ACK);
+        return on_structured(c, option);
+    case NBD_OPT_EXTENDED_HEADERS:
+        return on_extended(c, option);
     case NBD_OPT_LIST_META_CONTEXT:
     case NBD_OPT_SET_META_CONTEXT:
         return on_context(c, option);
@@ -451,7 +476,7 @@ static bool answer_export_name(struct nbd_connection *c, const struct resource *
     }
     memset(out, 0, len);
     put_be64(out, volume->profile.size);
-    put_be16(out + 8, transmission_flags(c, volume->abilities));
+    put_be16(out + 8, transmission_flags(c, volume));
     return true;
 }
 

@@ -19,12 +19,17 @@
 #include "node/tts/nbd_connection.h"
 #include "node/tts/nbd_wire.h"
 
+STATIC_CHECK(sizeof(struct node_extent) >= 16); // descriptors are made in place of extents
+
 enum {
     REPLY_BATCH_MAX = 64,
     ERROR_PAYLOAD_LEN = 6,
     DATA_CHUNK_LEN = 8,
     HOLE_CHUNK_LEN = 12,
+    STATUS_CHUNK_LEN = 4,     // the context
+    STATUS_EXT_CHUNK_LEN = 8, // and the count of descriptors
     DESCRIPTOR_LEN = 8,
+    DESCRIPTOR_EXT_LEN = 16,
     HOLE_UNIT = 4 << 10, // zeroes are looked for by it,
     HOLE_MIN = 64 << 10, // and so many are told as a hole, or all that was read
 };
@@ -47,8 +52,6 @@ static const struct nbd_error error_of[NODE_COMPLETION_COUNT] = {
     [NODE_MISCOMPARE] = {NBD_EIO, "the volume has something else"},
     [NODE_STANDBY] = {NBD_ESHUTDOWN, "another node serves the volume"},
 };
-
-static const struct nbd_error no_error = {NBD_OK, ""};
 
 bool nbd_transmission_init(struct nbd_connection *c)
 {
@@ -94,14 +97,21 @@ static void header_simple(struct nbd_request *r, uint32_t error)
 static uint8_t *header_structured(struct nbd_request *r, uint16_t type, uint32_t len,
                                   uint32_t own_len)
 {
-    put_be32(r->header, NBD_STRUCTURED_MAGIC);
+    bool is_extended = r->connection->is_extended;
+    uint32_t header_len = is_extended ? NBD_EXTENDED_LEN : NBD_STRUCTURED_LEN;
+    put_be32(r->header, is_extended ? NBD_EXTENDED_MAGIC : NBD_STRUCTURED_MAGIC);
     put_be16(r->header + NBD_STRUCTURED_OFF_FLAGS, NBD_REPLY_FLAG_DONE);
     put_be16(r->header + NBD_STRUCTURED_OFF_TYPE, type);
     put_be64(r->header + NBD_STRUCTURED_OFF_COOKIE, r->cookie);
-    put_be32(r->header + NBD_STRUCTURED_OFF_LENGTH, len);
-    r->header_len = NBD_STRUCTURED_LEN + own_len;
+    if (is_extended) {
+        put_be64(r->header + NBD_EXTENDED_OFF_OFFSET, r->offset);
+        put_be64(r->header + NBD_EXTENDED_OFF_LENGTH, len);
+    } else {
+        put_be32(r->header + NBD_STRUCTURED_OFF_LENGTH, len);
+    }
+    r->header_len = header_len + own_len;
     CHECK(r->header_len <= sizeof r->header);
-    return r->header + NBD_STRUCTURED_LEN;
+    return r->header + header_len;
 }
 
 static void answer_error(struct nbd_request *r, struct nbd_error error)
@@ -130,7 +140,11 @@ static void answer_done(struct nbd_request *r)
     r->data = NULL;
     r->data_len = 0;
     r->is_transfer = false;
-    header_simple(r, NBD_OK);
+    if (r->connection->is_extended) {
+        header_structured(r, NBD_REPLY_TYPE_NONE, 0, 0);
+    } else {
+        header_simple(r, NBD_OK);
+    }
     reply_queue(r);
 }
 
@@ -263,11 +277,30 @@ static void transferred(struct nbd_request *r, enum node_completion outcome, ins
     parts->cta->transferred(parts->cta_ctx, &r->service, outcome, now);
 }
 
-static void descriptor_put(uint8_t *at, uint64_t len, uint32_t flags)
+static uint32_t descriptor_len(const struct nbd_request *r)
 {
-    put_be32(at, (uint32_t)len);
-    put_be32(at + 4, ((flags & NODE_EXTENT_HOLE) != 0 ? NBD_STATE_HOLE : 0) |
-                         ((flags & NODE_EXTENT_ZERO) != 0 ? NBD_STATE_ZERO : 0));
+    return r->connection->is_extended ? DESCRIPTOR_EXT_LEN : DESCRIPTOR_LEN;
+}
+
+static void descriptor_put(const struct nbd_request *r, uint8_t *at, uint64_t len, uint32_t extent)
+{
+    uint32_t flags = ((extent & NODE_EXTENT_HOLE) != 0 ? NBD_STATE_HOLE : 0) |
+                     ((extent & NODE_EXTENT_ZERO) != 0 ? NBD_STATE_ZERO : 0);
+    if (r->connection->is_extended) {
+        put_be64(at, len);
+        put_be64(at + 8, flags);
+    } else {
+        put_be32(at, (uint32_t)len);
+        put_be32(at + 4, flags);
+    }
+}
+
+// The most that a descriptor can tell of.
+static uint64_t descriptor_max(const struct nbd_request *r)
+{
+    bool is_one = (r->flags & NBD_CMD_FLAG_REQ_ONE) != 0;
+    uint64_t most = r->connection->is_extended ? UINT64_MAX : UINT32_MAX & ~4095U;
+    return is_one && r->service.len < most ? r->service.len : most;
 }
 
 // Extents become descriptors in the same place: both have the same or a lesser length. The last one
@@ -276,15 +309,14 @@ static void descriptor_put(uint8_t *at, uint64_t len, uint32_t flags)
 static uint32_t descriptors_make(const struct nbd_request *r, uint8_t *out)
 {
     bool is_one = (r->flags & NBD_CMD_FLAG_REQ_ONE) != 0, is_cut = false;
-    uint64_t told_len = 0, wanted_len = r->service.len;
+    uint64_t told_len = 0, most = descriptor_max(r);
     uint32_t given = r->service.buffer.len / sizeof(struct node_extent), count = 0;
-    for (uint32_t i = 0; i < given && told_len < wanted_len && !is_cut; i++) {
+    for (uint32_t i = 0; i < given && told_len < r->service.len && !is_cut; i++) {
         struct node_extent extent;
         memcpy(&extent, (const uint8_t *)r->service.data + i * sizeof extent, sizeof extent);
-        uint64_t most = is_one && wanted_len < UINT32_MAX ? wanted_len : UINT32_MAX & ~4095U;
         uint64_t len = extent.len < most ? extent.len : most;
         if (len > 0) {
-            descriptor_put(out + DESCRIPTOR_LEN * count++, len, extent.flags);
+            descriptor_put(r, out + descriptor_len(r) * count++, len, extent.flags);
         }
         told_len += len;
         is_cut = is_one ? count > 0 : len < extent.len;
@@ -300,10 +332,17 @@ static void answer_extents(struct nbd_request *r, instant_ns now)
         answer_error(r, error_of[NODE_INTERNAL]);
         return;
     }
+    bool is_extended = r->connection->is_extended;
+    uint32_t own_len = is_extended ? STATUS_EXT_CHUNK_LEN : STATUS_CHUNK_LEN;
     r->data = r->service.data;
-    r->data_len = count * DESCRIPTOR_LEN;
-    uint8_t *payload = header_structured(r, NBD_REPLY_TYPE_BLOCK_STATUS, 4 + r->data_len, 4);
-    put_be32(payload, 1); // the context's number
+    r->data_len = count * descriptor_len(r);
+    uint8_t *payload = header_structured(
+        r, is_extended ? NBD_REPLY_TYPE_BLOCK_STATUS_EXT : NBD_REPLY_TYPE_BLOCK_STATUS,
+        own_len + r->data_len, own_len);
+    put_be32(payload, NBD_CONTEXT_ID);
+    if (is_extended) {
+        put_be32(payload + 4, count);
+    }
     r->is_transfer = true;
     reply_queue(r);
 }
@@ -368,114 +407,33 @@ const struct tts_for_cta nbd_for_cta = {
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static const struct command_facts {
-    bool is_known;
-    enum node_operation operation;
-    uint16_t flags; // those it may have
-    bool has_length;
-} commands[] = {
-    [NBD_CMD_READ] = {true, NODE_READ, NBD_CMD_FLAG_DF | NBD_CMD_FLAG_FUA, true},
-    [NBD_CMD_WRITE] = {true, NODE_WRITE, NBD_CMD_FLAG_FUA, true},
-    [NBD_CMD_FLUSH] = {true, NODE_FLUSH, NBD_CMD_FLAG_FUA, false},
-    [NBD_CMD_TRIM] = {true, NODE_TRIM, NBD_CMD_FLAG_FUA, true},
-    [NBD_CMD_CACHE] = {true, NODE_READ, NBD_CMD_FLAG_FUA, true},
-    [NBD_CMD_WRITE_ZEROES] = {true, NODE_WRITE_ZEROES,
-                              NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_FAST_ZERO,
-                              true},
-    [NBD_CMD_BLOCK_STATUS] = {true, NODE_EXTENTS, NBD_CMD_FLAG_REQ_ONE | NBD_CMD_FLAG_FUA, true},
-};
-
-static const struct command_facts *facts_of(uint16_t command)
-{
-    bool is_known = command < sizeof commands / sizeof commands[0] && commands[command].is_known;
-    return is_known ? &commands[command] : NULL;
-}
-
-// Those that the client may set, as it was told of the export.
-static uint16_t flags_offered(const struct nbd_connection *c)
-{
-    uint16_t flags = NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_REQ_ONE;
-    flags |= c->is_structured ? NBD_CMD_FLAG_DF : 0;
-    flags |= (c->abilities & VOLUME_CAN_FUA) != 0 ? NBD_CMD_FLAG_FUA : 0;
-    flags |= (c->abilities & VOLUME_CAN_ZERO_FAST) != 0 ? NBD_CMD_FLAG_FAST_ZERO : 0;
-    return flags;
-}
-
-// Of advice no more is followed than one buffer holds; where it ends is looked at all the same.
-static bool is_within(const struct nbd_connection *c, uint64_t offset, uint64_t len)
-{
-    const struct nbd_parts *parts = &c->nbd->parts;
-    const struct resource *volume =
-        resource_by_volume(parts->uma->resources(parts->uma_ctx), c->connect.volume);
-    return volume == NULL || node_range_is_within(offset, len, volume->profile.size);
-}
-
-// Too much to be moved. Only a read that is answered by chunks can be told that it overflows.
-static bool is_too_long(const struct nbd_connection *c, const struct nbd_request *r, uint64_t len)
-{
-    bool is_read = r->command == NBD_CMD_READ;
-    bool is_whole = is_read && (r->flags & NBD_CMD_FLAG_DF) != 0;
-    uint32_t most = is_whole ? NODE_TRANSFER_MAX : nbd_transfer_max(c, is_read);
-    return (is_read || r->command == NBD_CMD_WRITE) && len > most;
-}
-
-static struct nbd_error request_error(const struct nbd_connection *c, const struct nbd_request *r,
-                                      uint64_t offset, uint64_t len)
-{
-    const struct command_facts *facts = facts_of(r->command);
-    if (facts == NULL) {
-        return (struct nbd_error){NBD_EINVAL, "there is no such command"};
-    }
-    if ((r->flags & ~(facts->flags & flags_offered(c))) != 0) {
-        return (struct nbd_error){NBD_EINVAL, "the command has no such flag here"};
-    }
-    if (facts->has_length && len == 0) {
-        return (struct nbd_error){NBD_EINVAL, "the length is 0"};
-    }
-    if (is_too_long(c, r, len)) {
-        bool is_told = r->command == NBD_CMD_READ && c->is_structured;
-        return (struct nbd_error){is_told ? NBD_EOVERFLOW : NBD_EINVAL, "it is too long"};
-    }
-    if (r->command == NBD_CMD_BLOCK_STATUS && !c->has_context) {
-        return (struct nbd_error){NBD_EINVAL, "no context was chosen for this export"};
-    }
-    if (r->command == NBD_CMD_CACHE && !is_within(c, offset, len)) {
-        return error_of[NODE_RANGE];
-    }
-    return no_error;
-}
-
 static uint16_t service_flags(const struct nbd_request *r)
 {
     uint16_t flags = 0;
-    const struct node_operation_facts *facts = node_operation_facts(commands[r->command].operation);
+    const struct node_operation_facts *facts =
+        node_operation_facts(nbd_facts_of(r->command)->operation);
     flags |= (r->flags & NBD_CMD_FLAG_FUA) != 0 ? NODE_FUA : 0;
     flags |= (r->flags & NBD_CMD_FLAG_NO_HOLE) != 0 ? NODE_NO_HOLE : 0;
     flags |= (r->flags & NBD_CMD_FLAG_FAST_ZERO) != 0 ? NODE_FAST_ONLY : 0;
     return flags & facts->flags;
 }
 
-uint32_t nbd_transfer_max(const struct nbd_connection *c, bool is_read)
-{
-    return is_read && !c->is_structured ? NODE_TRANSFER_MAX : NBD_TRANSFER_MAX;
-}
-
 static void request_submit(struct nbd_connection *c, struct nbd_request *r, uint64_t offset,
-                           uint32_t length, instant_ns now)
+                           uint64_t len, instant_ns now)
 {
     const struct nbd_parts *parts = &c->nbd->parts;
-    const struct command_facts *facts = facts_of(r->command);
+    const struct nbd_command_facts *facts = nbd_facts_of(r->command);
     bool has_data = r->command == NBD_CMD_READ || r->command == NBD_CMD_WRITE;
-    r->left_len = has_data && length > NODE_TRANSFER_MAX ? length - NODE_TRANSFER_MAX : 0;
-    length -= r->left_len;
+    r->left_len = has_data && len > NODE_TRANSFER_MAX ? (uint32_t)(len - NODE_TRANSFER_MAX) : 0;
+    len -= r->left_len;
     r->is_filled = false;
     r->service = (struct service_request){.connection = c->connection,
                                           .operation = (uint8_t)facts->operation,
                                           .flags = service_flags(r),
                                           .offset = facts->has_length ? offset : 0,
-                                          .len = facts->has_length ? length : 0,
+                                          .len = facts->has_length ? len : 0,
                                           .deadline = INSTANT_NEVER};
-    if (r->command == NBD_CMD_CACHE && length > NODE_TRANSFER_MAX) {
+    if (r->command == NBD_CMD_CACHE && len > NODE_TRANSFER_MAX) {
         r->service.len = NODE_TRANSFER_MAX; // it is advice
     }
     if (facts->operation == NODE_READ || facts->operation == NODE_WRITE) {
@@ -498,21 +456,20 @@ static void part_submit(struct nbd_request *r, instant_ns now)
 
 static enum stream_verdict take_request(struct nbd_connection *c, instant_ns now)
 {
-    if (c->stream.in_len - c->stream.in_at < NBD_REQUEST_LEN) {
+    struct nbd_asked asked;
+    const uint8_t *at = c->stream.in + c->stream.in_at;
+    uint32_t there = c->stream.in_len - c->stream.in_at, header_len = nbd_request_len(c);
+    if (there < header_len) {
         return STREAM_NEEDS_MORE;
     }
-    const uint8_t *at = c->stream.in + c->stream.in_at;
-    if (get_be32(at) != NBD_REQUEST_MAGIC) {
+    if (!nbd_request_parse(c, at, &asked)) {
         return nbd_malformed(c);
     }
-    if (get_be16(at + NBD_REQUEST_OFF_COMMAND) == NBD_CMD_DISC) {
+    if (asked.command == NBD_CMD_DISC) {
         c->drain = NBD_ANSWERS_REST;
         return STREAM_STOPS;
     }
-    uint32_t length = get_be32(at + NBD_REQUEST_OFF_LENGTH);
-    bool is_write = get_be16(at + NBD_REQUEST_OFF_COMMAND) == NBD_CMD_WRITE;
-    if (is_write && length <= NBD_PUSH_MAX &&
-        c->stream.in_len - c->stream.in_at < NBD_REQUEST_LEN + length) {
+    if (asked.payload_len <= NBD_PUSH_MAX && there - header_len < asked.payload_len) {
         return STREAM_NEEDS_MORE;
     }
     struct list_link *l = list_pop_head(&c->free);
@@ -520,19 +477,20 @@ static enum stream_verdict take_request(struct nbd_connection *c, instant_ns now
         return STREAM_STOPS;
     }
     struct nbd_request *r = LIST_ENTRY(l, struct nbd_request, link);
-    r->flags = get_be16(at + NBD_REQUEST_OFF_FLAGS);
-    r->command = get_be16(at + NBD_REQUEST_OFF_COMMAND);
-    r->cookie = get_be64(at + NBD_REQUEST_OFF_COOKIE);
-    c->stream.in_at += NBD_REQUEST_LEN;
+    r->flags = asked.flags;
+    r->command = asked.command;
+    r->cookie = asked.cookie;
+    r->offset = asked.offset;
+    c->stream.in_at += header_len;
     c->under_way++;
     c->nbd->counters.requests++;
-    uint64_t offset = get_be64(at + NBD_REQUEST_OFF_OFFSET);
-    struct nbd_error error = request_error(c, r, offset, length);
+    struct nbd_error error = nbd_request_check(c, &asked, at + header_len);
     if (error.number != NBD_OK) {
-        answer_behind_data(r, is_write ? length : 0, error);
-    } else {
-        request_submit(c, r, offset, length, now);
+        answer_behind_data(r, asked.payload_len, error);
+        return STREAM_GOES_ON;
     }
+    c->stream.in_at += asked.command == NBD_CMD_WRITE ? 0 : (uint32_t)asked.payload_len;
+    request_submit(c, r, asked.offset, asked.len, now);
     return STREAM_GOES_ON;
 }
 

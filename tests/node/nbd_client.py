@@ -5,9 +5,12 @@ import struct
 
 MAGIC, OPTION, REPLY = 0x4e42444d41474943, 0x49484156454f5054, 0x3e889045565a9
 REQUEST, SIMPLE, STRUCTURED = 0x25609513, 0x67446698, 0x668e33ef
+EXTENDED_REQUEST, EXTENDED_REPLY = 0x21e41c71, 0x6e8a278c
 EXPORT_NAME, ABORT, LIST, STARTTLS, INFO, GO, STRUCTURE, SET_CONTEXT = 1, 2, 3, 5, 6, 7, 8, 10
+EXTEND = 11
 ACK, SERVER, INFORMATION, CONTEXT = 1, 2, 3, 4
-UNSUPPORTED, INVALID, UNKNOWN, TOO_BIG = (1 << 31 | code for code in (1, 3, 6, 9))
+UNSUPPORTED, INVALID, UNKNOWN, TOO_BIG, MUST_EXTEND = (1 << 31 | code
+                                                       for code in (1, 3, 6, 9, 10))
 READ, WRITE, DISCONNECT, FLUSH, TRIM, CACHE, ZEROES, STATUS = 0, 1, 2, 3, 4, 5, 6, 7
 EPERM, EINVAL, ENOSPC, EOVERFLOW = 1, 22, 28, 75
 
@@ -62,10 +65,13 @@ class Client:
             kinds.append(self.reply(SET_CONTEXT)[0])
         return kinds
 
+    def agree(self, number):
+        self.option(number)
+        assert self.reply(number) == (ACK, b'')
+
     def go(self, name=b'', structured=False):
         if structured:
-            self.option(STRUCTURE)
-            assert self.reply(STRUCTURE) == (ACK, b'')
+            self.agree(STRUCTURE)
         self.option(GO, struct.pack('>I', len(name)) + name + struct.pack('>H', 0))
         while True:
             kind, data = self.reply(GO)
@@ -88,6 +94,17 @@ class Client:
         """(flags, type, payload) of a structured reply."""
         magic, flags, kind, got, length = struct.unpack('>IHHQI', self.take(20))
         assert (magic, got) == (STRUCTURED, cookie)
+        return flags, kind, self.take(length)
+
+    def ask(self, command, offset=0, length=0, flags=0, cookie=7, data=b''):
+        """A request with an extended header; with data behind it if `flags` say so."""
+        self.put(struct.pack('>IHHQQQ', EXTENDED_REQUEST, flags, command, cookie, offset, length) +
+                 data)
+
+    def hear(self, offset=0, cookie=7):
+        """(flags, type, payload) of an extended reply to a request at `offset`."""
+        magic, flags, kind, got, at, length = struct.unpack('>IHHQQQ', self.take(32))
+        assert (magic, got, at) == (EXTENDED_REPLY, cookie, offset), (hex(magic), got, at)
         return flags, kind, self.take(length)
 
 

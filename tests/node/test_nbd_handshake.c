@@ -49,7 +49,7 @@ static void unknown_options_are_refused_and_leave_the_rest_as_it_was(void **stat
 {
     greet();
     option("00000004 00000002 abcd", REPLY "00000004 80000001 00000000");
-    option("0000000b 00000000", REPLY "0000000b 80000001 00000000");
+    option("0000000c 00000000", REPLY "0000000c 80000001 00000000");
     option("00000008 00000000", REPLY "00000008 00000001 00000000");
     assert_int_equal(counters().malformed, 0);
 }

@@ -7,9 +7,9 @@ import signal
 import struct
 
 from nbd_client import (ABORT, ACK, CACHE, CONTEXT, DISCONNECT, EINVAL, ENOSPC, EOVERFLOW, EPERM,
-                        EXPORT_NAME, FLUSH, GO, INFO, INVALID, LIST, OPTION, READ, REQUEST, SERVER,
-                        SET_CONTEXT, SIMPLE, STARTTLS, STATUS, STRUCTURE, STRUCTURED, TOO_BIG, TRIM,
-                        UNKNOWN, UNSUPPORTED, WRITE, ZEROES, Client)
+                        EXPORT_NAME, EXTEND, FLUSH, GO, INFO, INVALID, LIST, MUST_EXTEND, OPTION,
+                        READ, REQUEST, SERVER, SET_CONTEXT, SIMPLE, STARTTLS, STATUS, STRUCTURE,
+                        STRUCTURED, TOO_BIG, TRIM, UNKNOWN, UNSUPPORTED, WRITE, ZEROES, Client)
 from serving import Node, case, folder, main, until
 
 
@@ -351,6 +351,135 @@ def chunks_of_several_reads_do_not_mix(node):
                 assert offset == at and data == volume[at:at + length], (cookie, at, offset)
                 at += length
             assert at == 4096 * cookie + (800 << 10)
+
+
+PAYLOAD, REQ_ONE = 1 << 5, 1 << 3
+
+
+def extended(node, *queries, name=b''):
+    """A client that has extended headers, and contexts if it wants them."""
+    client = Client(node)
+    client.agree(EXTEND)
+    if queries:
+        assert client.set_context(*queries, name=name)[-1] == ACK
+    return client.go(name)
+
+
+def is_refused(client, error, offset=0, cookie=7):
+    flags, kind, payload = client.hear(offset, cookie)
+    number, words = struct.unpack_from('>IH', payload)
+    return (flags, kind, number, words) == (1, 0x8001, error, len(payload) - 6) and words > 0
+
+
+@on_node
+def extended_headers_are_agreed_on_before_go(node):
+    with Client(node) as client:
+        client.option(EXTEND, b'x')
+        assert client.reply(EXTEND)[0] == INVALID
+        client.agree(STRUCTURE)  # which it takes the place of
+        client.agree(EXTEND)
+        client.option(STRUCTURE)
+        assert client.reply(STRUCTURE)[0] == MUST_EXTEND
+        client.go()
+        assert client.flags & 1 << 7 and not client.flags & 1 << 12  # DF; no context was chosen
+    with extended(node, b'base:allocation') as client:
+        assert client.flags & 1 << 12  # a query may name its contexts
+    with Client(node) as client:
+        client.agree(EXTEND)
+        client.option(EXPORT_NAME, b'ram')
+        assert client.is_ended()
+
+
+@on_node
+def every_answer_has_the_extended_header(node):
+    data = bytes(range(1, 129)) * 32
+    with extended(node) as client:
+        client.ask(WRITE, 4096, 4096, PAYLOAD, cookie=1, data=data)
+        assert client.hear(4096, 1) == (1, 0, b'')
+        client.ask(WRITE, 4096, 128 << 10, PAYLOAD, cookie=2, data=data * 32)  # longer than a push
+        assert client.hear(4096, 2) == (1, 0, b'')
+        client.ask(READ, 4096, 4096, cookie=3)
+        assert client.hear(4096, 3) == (1, DATA, struct.pack('>Q', 4096) + data)
+        client.ask(READ, 0, 256 << 10, cookie=4)  # each chunk names where the request began
+        assert client.hear(0, 4) == (0, DATA, struct.pack('>Q', 0) + bytes(4096) + data * 32)
+        assert client.hear(0, 4) == (1, HOLE, struct.pack('>QI', 132 << 10, 124 << 10))
+        for command in (TRIM, ZEROES, CACHE):
+            client.ask(command, 0, 512)
+            assert client.hear() == (1, 0, b'')
+        client.ask(FLUSH)
+        assert client.hear() == (1, 0, b'')
+        client.ask(DISCONNECT)
+        assert client.is_ended()
+
+
+@on_node
+def extended_requests_without_sense_are_answered_and_no_more(node):
+    with extended(node, b'base:allocation') as client:
+        whole, most = 1 << 20, (1 << 64) - 1
+        for command, offset, length, flags, data, error in (
+                (WRITE, 0, 512, 0, b'', EINVAL),  # no data follow
+                (WRITE, 0, 0, PAYLOAD, b'', EINVAL), (WRITE, 0, 0, 0, b'', EINVAL),
+                (READ, 0, 5, PAYLOAD, b'12345', EINVAL), (99, 0, 5, PAYLOAD, b'12345', EINVAL),
+                (FLUSH, 0, 70000, PAYLOAD, bytes(70000), EINVAL),
+                (WRITE, whole, 5, PAYLOAD, b'12345', ENOSPC),
+                (READ, 0, (64 << 20) + 1, 0, b'', EOVERFLOW), (READ, 0, most, 0, b'', EOVERFLOW),
+                (READ, most, 512, 0, b'', EINVAL), (TRIM, 512, most, 0, b'', EINVAL),
+                (ZEROES, 512, most, 0, b'', ENOSPC), (ZEROES, most, most, 0, b'', ENOSPC),
+                (CACHE, 0, most, 0, b'', EINVAL), (STATUS, 0, most, 0, b'', EINVAL),
+                (STATUS, 0, 1 << 33, 0, b'', EINVAL), (STATUS, 0, 0, 0, b'', EINVAL)):
+            client.ask(command, offset, length, flags, data=data)
+            assert is_refused(client, error, offset), (command, offset, length)
+    for header in (struct.pack('>IHHQQI', REQUEST, 0, READ, 7, 0, 512) + bytes(4),
+                   struct.pack('>IHHQQQ', 0x21e41c71, PAYLOAD, WRITE, 7, 0, (64 << 20) + 1),
+                   struct.pack('>IHHQQQ', 0x21e41c71, PAYLOAD, STATUS, 7, 0, 1 << 40)):
+        with extended(node) as client:
+            client.put(header)
+            assert client.is_ended()
+    with Client(node).go(structured=True) as client:  # the flag is for who has agreed
+        client.request(READ, 0, 512, PAYLOAD)
+        assert client.chunk()[2][:4] == struct.pack('>I', EINVAL)
+
+
+@case
+def extended_requests_are_of_64_bits():
+    """One zeroes, one trims, one asks for the extents of more than 4 GiB."""
+    with folder() as place:
+        path = place / 'disk'
+        with open(path, 'wb') as file:
+            file.truncate(6 << 30)
+            file.seek(5 << 30)
+            file.write(b'x' * 4096)
+        with Node(path) as node, extended(node, b'base:allocation') as client:
+            flags, kind, payload = client.ask(STATUS, 0, 6 << 30) or client.hear()
+            end = (6 << 30) - (5 << 30) - 4096
+            assert (flags, kind, payload) == (1, 6, struct.pack(
+                '>II6Q', 1, 3, 5 << 30, 3, 4096, 0, end, 3)), payload.hex()
+            client.ask(STATUS, 4096, 5 << 30, REQ_ONE)
+            assert client.hear(4096)[2] == struct.pack('>IIQQ', 1, 1, (5 << 30) - 4096, 3)
+            client.ask(TRIM, 0, 5 << 30)
+            assert client.hear() == (1, 0, b'')
+            client.ask(ZEROES, 512, (6 << 30) - 512)
+            assert client.hear(512) == (1, 0, b'')
+            client.ask(READ, 5 << 30, 4096)
+            assert client.hear(5 << 30) == (1, HOLE, struct.pack('>QI', 5 << 30, 4096))
+
+
+@on_node
+def a_query_may_name_the_context_that_it_wants(node):
+    told = struct.pack('>IIQQ', 1, 1, 4096, 3)
+    with extended(node, b'base:allocation') as client:
+        client.ask(STATUS, 0, 12, PAYLOAD, data=struct.pack('>QI', 4096, 1))
+        assert client.hear() == (1, 6, told)
+        for data in (struct.pack('>QI', 4096, 2), struct.pack('>QII', 4096, 1, 1),
+                     struct.pack('>Q', 4096), b'x', struct.pack('>QI', 0, 1), bytes(70000),
+                     struct.pack('>QI', (1 << 20) + 1, 1), struct.pack('>QI', 1 << 40, 1)):
+            client.ask(STATUS, 0, len(data), PAYLOAD, data=data)
+            assert is_refused(client, EINVAL), data[:16]
+        client.ask(STATUS, 0, 4096)
+        assert client.hear() == (1, 6, told)
+    with extended(node) as client:  # who has chosen none
+        client.ask(STATUS, 0, 12, PAYLOAD, data=struct.pack('>QI', 4096, 1))
+        assert is_refused(client, EINVAL)
 
 
 @on_node

@@ -336,7 +336,7 @@ static void errors_are_chunks_with_words(void **state)
     ask(0, NBD_CMD_TRIM, 0, 512);
     hear_error_chunk(NBD_EIO, "the device could not read or write there");
     ask(0, NBD_CMD_BLOCK_STATUS, 0, 512);
-    hear_error_chunk(NBD_EINVAL, "no context was chosen for this export");
+    hear_error_chunk(NBD_EINVAL, "no such context was chosen for this export");
     ask(NBD_CMD_FLAG_DF, NBD_CMD_READ, 0, 32 * MIB + 1);
     hear_error_chunk(NBD_EOVERFLOW, "it is too long");
     ask(0, NBD_CMD_READ, 0, 64 * MIB + 1);
@@ -415,7 +415,7 @@ static void context_that_was_chosen_goes_with_the_next_choice(void **state)
     say(stage, OPTION "00000007 0000000a" DISK "0000");
     hear_octets(stage, reply, sizeof reply);
     ask(0, NBD_CMD_BLOCK_STATUS, 0, 512);
-    hear_error_chunk(NBD_EINVAL, "no context was chosen for this export");
+    hear_error_chunk(NBD_EINVAL, "no such context was chosen for this export");
 }
 
 static void client_that_is_slow_to_read_has_all_octets(void **state)
