@@ -121,10 +121,18 @@ void nvme_command_deliver(struct nvme_command *command)
     queue->parts.transport->deliver(queue->parts.connection, command);
 }
 
+// A capsule brings data, and takes none back: there descriptors are of other kinds.
+static unsigned kinds_for(const struct nvme_command *command)
+{
+    unsigned direction = command->sqe[NVME_SQE_OFF_OPCODE] & NVME_OPCODE_DIRECTION_MASK;
+    unsigned kinds = command->queue->parts.transport->sgl_kinds;
+    return direction == NVME_OPCODE_TO_HOST ? kinds & ~(unsigned)NVME_SGL_KIND_IN_CAPSULE : kinds;
+}
+
 bool nvme_command_can_move(struct nvme_command *command, uint32_t len)
 {
-    enum nvme_status status = nvme_sgl_check(
-        &command->sgl, command->queue->parts.transport->sgl_kinds, command->in_capsule_len, len);
+    enum nvme_status status =
+        nvme_sgl_check(&command->sgl, kinds_for(command), command->in_capsule_len, len);
     if (status != NVME_OK) {
         nvme_command_fail(command, status | NVME_STATUS_DNR, NVME_SQE_OFF_SGL1);
     }

@@ -161,6 +161,9 @@ enum nvme_io_opcode {
     NVME_IO_RESERVATION_RELEASE = 0x15,
 };
 
+// Which way data go, by the lowest bits of an opcode.
+enum { NVME_OPCODE_DIRECTION_MASK = 3, NVME_OPCODE_TO_HOST = 2 };
+
 #define NVME_NSID_ALL UINT32_C(0xffffffff)
 
 // Read, Write, Compare, Write Zeroes.

@@ -257,6 +257,18 @@ static void offsets_beyond_the_capsule_are_refused(void **state)
     session_end(&session);
 }
 
+// A capsule has no room for what is read: the data would go to an address with no key.
+static void data_are_not_read_into_a_capsule(void **state)
+{
+    struct session session;
+    struct host *host = &session.io;
+    session_begin(&session, &node, QUEUE);
+    sqe_in_capsule(host_io(host, NVME_IO_READ, 0, 4096), 0, 4096);
+    assert_int_equal(host_run(host, NVME_SQE_LEN + 4096, NULL), NVME_INVALID_SGL_TYPE);
+    expect_works(host, 13);
+    session_end(&session);
+}
+
 // Anything at all, but for memory that the host does not have, which RDMA itself refuses.
 static uint32_t random_capsule(struct host *host, struct prng *prng)
 {
@@ -482,6 +494,7 @@ int main(void)
         cmocka_unit_test(memory_that_the_capsule_advertises_is_closed_by_the_response),
         cmocka_unit_test(descriptors_that_cannot_be_are_refused_by_status),
         cmocka_unit_test(offsets_beyond_the_capsule_are_refused),
+        cmocka_unit_test(data_are_not_read_into_a_capsule),
         cmocka_unit_test(a_fused_pair_fetches_what_both_commands_name),
         cmocka_unit_test(capsules_of_random_octets_are_answered_one_by_one),
         cmocka_unit_test(a_capsule_of_less_than_a_command_ends_the_connection),

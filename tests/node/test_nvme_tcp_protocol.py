@@ -52,6 +52,16 @@ def a_host_reads_what_it_wrote_whatever_was_agreed(node):
 
 
 @on_node
+def data_are_not_read_into_a_capsule(node):
+    with session(node.address, node.nqn) as (admin, queue):
+        for asked, entry in ((queue, rw(nvme.READ, 0, 1, in_capsule(512))),
+                             (admin, sqe(nvme.IDENTIFY, 9, 0, in_capsule(4096), b'\1')),
+                             (admin, sqe(nvme.GET_LOG, 9, 0, in_capsule(4), b'\1'))):
+            said = asked.ask(entry, bytes(4096))
+            assert (said.status, said.is_final, said.data) == (SGL_TYPE, True, b''), entry.hex()
+
+
+@on_node
 def data_are_aligned_as_the_host_wishes(node):
     for align in (0, 1, 15, 31):
         with Queue(node.address, digests=3, align=align) as queue:
