@@ -75,8 +75,38 @@ uint32_t nvme_events_offered(const struct nvme_controller *c)
 
 static uint32_t queues_granted(const struct nvme_controller *c)
 {
-    uint32_t count = c->io_queue_count > 0 ? c->io_queue_count : 1;
-    return (count - 1) | (count - 1) << 16;
+    uint32_t less_1 = c->is_discovery ? 0 : c->io_queue_count - 1;
+    return less_1 | less_1 << 16;
+}
+
+static bool has_io_queues(const struct nvme_controller *c)
+{
+    bool has_any = false;
+    for (unsigned i = 1; i <= NVME_IO_QUEUE_COUNT_MAX; i++) {
+        const struct nvme_queue *queue = c->queues[i];
+        has_any |= queue != NULL && !queue->is_closed && !queue->is_leaving;
+    }
+    return has_any;
+}
+
+// So many queues as the host wishes of both kinds, less 1; before it has any.
+static void set_queue_count(struct nvme_command *command, uint32_t value)
+{
+    struct nvme_controller *c = command->queue->controller;
+    uint32_t submission = value & 0xffff, completion = value >> 16;
+    uint32_t wished = submission < completion ? submission : completion;
+    if (submission == UINT16_MAX || completion == UINT16_MAX) {
+        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_SQE_OFF_CDW11);
+        return;
+    }
+    if (has_io_queues(c)) {
+        nvme_command_fail(command, NVME_COMMAND_SEQUENCE_ERROR | NVME_STATUS_DNR,
+                          NVME_SQE_OFF_CDW10);
+        return;
+    }
+    c->io_queue_count = wished < NVME_IO_QUEUE_COUNT_MAX ? wished + 1 : NVME_IO_QUEUE_COUNT_MAX;
+    command->result = queues_granted(c);
+    nvme_command_succeed(command);
 }
 
 // Of a namespace, or of all. False: there is no such.
@@ -100,7 +130,6 @@ static void execute_set_features(struct nvme_command *command, instant_ns now)
     uint32_t value = get_le32(command->sqe + NVME_SQE_OFF_CDW11);
     uint32_t nsid = get_le32(command->sqe + NVME_SQE_OFF_NSID);
     uint8_t feature = (uint8_t)cdw10;
-    unsigned wished = (value & 0xffff) < value >> 16 ? value & 0xffff : value >> 16;
     if ((cdw10 & NVME_FEATURE_SAVE) != 0) {
         nvme_command_fail(command, NVME_FEATURE_NOT_SAVEABLE | NVME_STATUS_DNR,
                           NVME_SQE_OFF_CDW10 + 3);
@@ -108,10 +137,12 @@ static void execute_set_features(struct nvme_command *command, instant_ns now)
     }
     switch (feature) {
     case NVME_FEATURE_NUMBER_OF_QUEUES:
-        c->io_queue_count =
-            wished + 1 < NVME_IO_QUEUE_COUNT_MAX ? wished + 1 : NVME_IO_QUEUE_COUNT_MAX;
-        command->result = queues_granted(c);
-        break;
+        set_queue_count(command, value);
+        return;
+    case NVME_FEATURE_HOST_IDENTIFIER: // the Connect has told it
+        nvme_command_fail(command, NVME_COMMAND_SEQUENCE_ERROR | NVME_STATUS_DNR,
+                          NVME_SQE_OFF_CDW10);
+        return;
     case NVME_FEATURE_ASYNC_EVENTS:
         c->enabled_events = (value & nvme_events_offered(c)) | NVME_EVENT_RESERVATION;
         break;
@@ -160,6 +191,35 @@ static void get_feature_of_namespace(struct nvme_command *command, uint8_t featu
     nvme_command_succeed(command);
 }
 
+static void on_hostid_scratch(struct nvme_command *command, instant_ns now)
+{
+    memcpy(command->data, command->queue->controller->hostid, NVME_HOSTID_LEN);
+    nvme_command_deliver_scratch(command, NVME_HOSTID_LEN);
+}
+
+// Over fabrics an identifier has 128 bits.
+static void get_host_identifier(struct nvme_command *command, instant_ns now)
+{
+    if ((get_le32(command->sqe + NVME_SQE_OFF_CDW11) & NVME_HOSTID_EXTENDED) == 0) {
+        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_SQE_OFF_CDW11);
+    } else if (nvme_command_can_move(command, NVME_HOSTID_LEN)) {
+        nvme_scratch_take(command, NVME_HOSTID_LEN, on_hostid_scratch, now);
+    }
+}
+
+// There is no sensor whose temperature could be over the one or under the other.
+static void get_temperature_threshold(struct nvme_command *command)
+{
+    unsigned which =
+        get_le32(command->sqe + NVME_SQE_OFF_CDW11) >> NVME_TEMPERATURE_THSEL_SHIFT & 3;
+    if (which > NVME_TEMPERATURE_UNDER) {
+        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_SQE_OFF_CDW11 + 2);
+        return;
+    }
+    command->result = which == NVME_TEMPERATURE_UNDER ? 0 : UINT16_MAX;
+    nvme_command_succeed(command);
+}
+
 static void execute_get_features(struct nvme_command *command, instant_ns now)
 {
     const struct nvme_controller *c = command->queue->controller;
@@ -181,9 +241,14 @@ static void execute_get_features(struct nvme_command *command, instant_ns now)
     case NVME_FEATURE_RESERVATION_PERSISTENCE:
         get_feature_of_namespace(command, feature);
         return;
+    case NVME_FEATURE_HOST_IDENTIFIER:
+        get_host_identifier(command, now);
+        return;
+    case NVME_FEATURE_TEMPERATURE:
+        get_temperature_threshold(command);
+        return;
     case NVME_FEATURE_ARBITRATION:
     case NVME_FEATURE_POWER_MANAGEMENT:
-    case NVME_FEATURE_TEMPERATURE:
     case NVME_FEATURE_ERROR_RECOVERY:
     case NVME_FEATURE_WRITE_ATOMICITY:
         break; // what they steer is not there

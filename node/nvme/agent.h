@@ -145,6 +145,7 @@ struct nvme_queue {
     struct nvme_controller *controller; // once a Connect has named it
     enum nvme_queue_state state;
     bool is_closed;
+    bool is_leaving; // its transport has been asked to close it
     bool has_flow_control;
     uint16_t qid;
     uint32_t entries; // of the submission queue

@@ -323,7 +323,7 @@ static bool is_possible(const struct nvme_controller *c, uint32_t cc)
     bool has_sizes = ((cc >> NVME_CC_IOSQES_SHIFT) & 15) == NVME_SQE_LEN_LOG2 &&
                      ((cc >> NVME_CC_IOCQES_SHIFT) & 15) == NVME_CQE_LEN_LOG2;
     return ((cc >> NVME_CC_CSS_SHIFT) & 7) == 0 && ((cc >> NVME_CC_MPS_SHIFT) & 15) == 0 &&
-           (has_sizes || c->is_discovery);
+           ((cc >> NVME_CC_AMS_SHIFT) & 7) == 0 && (has_sizes || c->is_discovery);
 }
 
 static void configure(struct nvme_controller *c, uint32_t cc)
@@ -337,6 +337,7 @@ static void configure(struct nvme_controller *c, uint32_t cc)
         c->csts = 0;
         c->enabled_events = NVME_EVENT_RESERVATION; // which no host enables
         c->pending_events = c->masked_events = 0;
+        c->io_queue_count = NVME_IO_QUEUE_COUNT_MAX; // until the host says how many
         nvme_controller_end_io(c, "the host has reset its controller");
     }
     // Nothing waits in volatile memory here that a Flush has not been sent for.

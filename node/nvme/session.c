@@ -40,6 +40,7 @@ struct nvme_controller *nvme_controller_begin(struct nvme_target *target)
             *c = (struct nvme_controller){.is_used = true,
                                           .target = target,
                                           .cntlid = (uint16_t)(target->cntlid_min + slot),
+                                          .io_queue_count = NVME_IO_QUEUE_COUNT_MAX,
                                           .enabled_events = NVME_EVENT_RESERVATION};
             list_init(&c->event_requests);
             target->counters.controllers++;
@@ -98,6 +99,7 @@ struct nvme_queue *nvme_controller_first_bound(const struct nvme_controller *c, 
 static void queue_end(struct nvme_queue *queue, const char *why)
 {
     if (queue != NULL && !queue->is_closed) {
+        queue->is_leaving = true;
         queue->parts.transport->close(queue->parts.connection, why);
     }
 }

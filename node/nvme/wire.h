@@ -266,6 +266,11 @@ enum nvme_feature {
 
 #define NVME_FEATURE_SAVE UINT32_C(0x80000000)
 
+enum { NVME_HOSTID_EXTENDED = 1 << 0 }; // CDW11: of 16 octets
+
+// CDW11 of the temperature threshold: which of the two.
+enum { NVME_TEMPERATURE_THSEL_SHIFT = 20, NVME_TEMPERATURE_OVER = 0, NVME_TEMPERATURE_UNDER = 1 };
+
 // Async events: those that Set Features enables, and the result of the request that reports one.
 enum nvme_async_event {
     NVME_EVENT_RESERVATION = 1 << 0, // always on; not a bit of the feature, nor of OAES
@@ -340,6 +345,7 @@ enum nvme_property {
 #define NVME_CC_EN           UINT32_C(1)
 #define NVME_CC_CSS_SHIFT    4  // 3 bits: the command set, 0 is NVM
 #define NVME_CC_MPS_SHIFT    7  // 4 bits: page size, 0 is 4096
+#define NVME_CC_AMS_SHIFT    11 // 3 bits: how queues have their turns, 0 is round robin
 #define NVME_CC_SHN_SHIFT    14 // 2 bits: a shutdown is wished
 #define NVME_CC_IOSQES_SHIFT 16 // 4 bits
 #define NVME_CC_IOCQES_SHIFT 20 // 4 bits

@@ -207,13 +207,14 @@ def logs_tell_what_has_been():
 
 @case
 def features_are_what_they_are():
-    every = 1, 2, 4, 5, 10
+    every = 1, 2, 5, 10
     with folder() as place:
         disk = place / 'disk'
         disk.write_bytes(bytes(1 << 20))
-        with Nvme(disk) as node, session(node.address, node.nqn, 3) as (admin, *_):
-            def get(number):
-                said = admin.ask(sqe(nvme.GET_FEATURES, 6, tail=bytes([number])))
+        with Nvme(disk) as node, session(node.address, node.nqn, 0) as (admin,):
+            def get(number, which=0):
+                tail = struct.pack('<II', number, which)
+                said = admin.ask(sqe(nvme.GET_FEATURES, 6, tail=tail))
                 return said.status, said.result
 
             def set_to(number, value):
@@ -223,16 +224,21 @@ def features_are_what_they_are():
                 assert get(number) == (0, 0), number
                 assert set_to(number, 0) == (NOT_CHANGEABLE, 0), number
             assert get(6) == (0, 1) and set_to(6, 0) == (NOT_CHANGEABLE, 0)
-            for number in (0, 3, 8, 9, 0x81, 0xff):
+            assert set_to(4, 0) == (NOT_CHANGEABLE, 0)  # nothing is over one, nor under the other
+            assert [get(4, which << 20) for which in (0, 1)] == [(0, 0xffff), (0, 0)]
+            assert {get(4, which << 20) for which in (2, 3)} == {(INVALID_FIELD, 0)}
+            for number in (0, 3, 8, 9, 0xff):
                 assert get(number) == (INVALID_FIELD, 0), number
                 assert set_to(number, 0) == (INVALID_FIELD, 0), number
             assert set_to(SAVE | 11, 0) == (NOT_SAVEABLE, 0)
-            assert get(7) == (0, 2 << 16 | 2)
+            assert get(7) == (0, 15 << 16 | 15)
             for wish, granted in ((0, 0), (5 | 2 << 16, 2), (2 | 5 << 16, 2), (14 | 14 << 16, 14),
                                   (15 | 15 << 16, 15), (16 | 16 << 16, 15),
-                                  (0xffff | 0xffff << 16, 15)):
+                                  (0xfffe | 0xfffe << 16, 15)):
                 assert set_to(7, wish) == (0, granted << 16 | granted), hex(wish)
                 assert get(7) == (0, granted << 16 | granted), hex(wish)
+            for wish in (0xffff, 0xffff << 16, 0xffffffff):
+                assert set_to(7, wish) == (INVALID_FIELD, 0), hex(wish)
             assert get(15) == (0, 0) and set_to(15, 123456) == (0, 0) and get(15) == (0, 123456)
             for value, kept in ((0, 0), (0xffffffff, 1 << 8 | 1 << 11), (1 << 9, 0)):
                 assert set_to(11, value) == (0, 0) and get(11) == (0, kept), value
@@ -250,6 +256,37 @@ def features_are_what_they_are():
 
 
 @case
+def queues_are_counted_before_there_are_any():
+    with Nvme('ram:1M') as node, session(node.address, node.nqn, 0) as (admin,):
+        cntlid = struct.unpack_from('<H', admin.identify(1).data, 78)[0]
+
+        def add(qid):
+            queue = Queue(node.address)
+            assert queue.connect(node.nqn, qid=qid, cntlid=cntlid).status == 0
+            return queue
+        with add(16):  # as many as there may be, for who has not said how many it wants
+            assert admin.feature(7, 0).status == SEQUENCE
+            assert admin.set(nvme.CC, 0).status == 0  # which ends them
+            assert admin.set(nvme.CC, nvme.ENABLE).status == 0
+            assert admin.feature(7, 0).status == 0
+        with add(1), Queue(node.address) as second:
+            assert second.connect(node.nqn, qid=2, cntlid=cntlid).status == 0x182
+
+
+@case
+def the_host_identifier_is_the_connect_s():
+    with Nvme('ram:1M') as node:
+        with session(node.address, node.nqn, 0, hostid=bytes(range(16))) as (admin,):
+            def get(which, length=16):
+                return admin.ask(sqe(nvme.GET_FEATURES, 6, 0, transport(length),
+                                     struct.pack('<II', 0x81, which)))
+            assert get(1).data == bytes(range(16))
+            assert get(0).status == INVALID_FIELD  # the one of 8 octets
+            assert get(1, 8).status == 0xf
+            assert admin.feature(0x81, 1).status == SEQUENCE
+
+
+@case
 def properties_are_told_whole():
     with Nvme('ram:1M') as node, Queue(node.address) as queue:
         assert queue.connect(node.nqn).status == 0
@@ -258,6 +295,7 @@ def properties_are_told_whole():
         assert (queue.get(nvme.CC).result, queue.get(nvme.CSTS).result) == (0, 0)
         for config, status in ((nvme.ENABLE, 1), (1, 2), (1 | 6 << 16, 2), (1 | 4 << 20, 2),
                                (nvme.ENABLE | 1 << 4, 2), (nvme.ENABLE | 4 << 4, 2),
+                               (nvme.ENABLE | 1 << 11, 2), (nvme.ENABLE | 7 << 11, 2),
                                (nvme.ENABLE | 1 << 7, 2), (nvme.ENABLE | 8 << 7, 2),
                                (nvme.ENABLE | 1 << 14, 9), (nvme.ENABLE | 2 << 14, 9)):
             assert queue.set(nvme.CC, config).status == 0
