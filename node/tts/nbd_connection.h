@@ -15,6 +15,7 @@ enum nbd_limits {
     NBD_CONNECTION_OF_HOST_MAX = 1024, // from one address
     NBD_REQUEST_MAX = 128,             // under way, of one client
     NBD_TRANSFER_MAX = 64 << 20,       // octets of one read or write
+    NBD_PREFERRED_MIN = 512,
     NBD_PUSH_MAX = 64 << 10, // a write up to this gets a buffer when all its data are there
     NBD_IN_LEN = NBD_EXTENDED_REQUEST_LEN + NBD_PUSH_MAX,
     NBD_OUT_LEN = 104 << 10,       // of negotiation,

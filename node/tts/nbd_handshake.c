@@ -175,6 +175,16 @@ static bool info_export(struct nbd_connection *c, uint32_t option, const struct 
     return out != NULL;
 }
 
+// No less than a sector, and no more than a client may ask for.
+static uint32_t preferred_of(const struct resource *volume)
+{
+    uint32_t preferred = volume->profile.preferred;
+    if (preferred < NBD_PREFERRED_MIN) {
+        return NBD_PREFERRED_MIN;
+    }
+    return preferred < NODE_TRANSFER_MAX ? preferred : NODE_TRANSFER_MAX;
+}
+
 static bool info_block_size(struct nbd_connection *c, uint32_t option,
                             const struct resource *volume)
 {
@@ -182,7 +192,7 @@ static bool info_block_size(struct nbd_connection *c, uint32_t option,
     if (out != NULL) {
         put_be16(out, NBD_INFO_BLOCK_SIZE);
         put_be32(out + 2, volume->profile.alignment);
-        put_be32(out + 6, volume->profile.preferred);
+        put_be32(out + 6, preferred_of(volume));
         put_be32(out + 10, nbd_transfer_max(c, true));
     }
     return out != NULL;

@@ -123,6 +123,25 @@ static void go_connects(void **state)
     assert_string_equal(stage->asker.address, address);
 }
 
+// Whatever a driver prefers: a power of two between a sector and the longest request.
+static void preferred_size_is_one_that_a_client_can_use(void **state)
+{
+    static const struct {
+        uint32_t alignment, preferred, told;
+    } table[] = {{1, 1, 512},        {256, 256, 512},         {512, 512, 512},
+                 {4096, 4096, 4096}, {1, 32 * MIB, 32 * MIB}, {1, UINT32_C(1) << 31, 32 * MIB}};
+    uint8_t reply[34 + 32 + 20];
+    greet();
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        stage->rows[0].profile.alignment = table[i].alignment;
+        stage->rows[0].profile.preferred = table[i].preferred;
+        say(stage, OPTION "00000006 0000000a" DISK "0000");
+        hear_octets(stage, reply, sizeof reply);
+        assert_int_equal(get_be32(reply + 22), table[i].alignment);
+        assert_int_equal(get_be32(reply + 26), table[i].told);
+    }
+}
+
 static void what_names_no_volume_is_refused(void **state)
 {
     static const char *const malformed[] = {
@@ -279,6 +298,7 @@ int main(void)
         TEST(name_that_is_too_long_cannot_be_refused_in_the_old_manner),
         TEST(info_tells_what_was_asked_for),
         TEST(go_connects),
+        TEST(preferred_size_is_one_that_a_client_can_use),
         TEST(what_names_no_volume_is_refused),
         TEST(names_are_compared_whole),
         TEST(old_manner_has_zeroes_unless_they_are_not_wanted),
