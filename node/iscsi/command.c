@@ -58,11 +58,12 @@ static void task_fill(struct iscsi_task *task, const struct iscsi_header *h)
         .is_write = (h->flags & ISCSI_CMD_WRITE) != 0,
         .itt = h->itt,
         .cmdsn = h->cmdsn,
+        .lun = get_be64(h->at + ISCSI_OFF_LUN),
         .expected_len = get_be32(h->at + ISCSI_CMD_OFF_EXPECTED_LEN),
     };
     list_init(&task->link);
     list_init(&task->out.link);
-    task->scsi.nexus = it_nexus_find(&c->it, get_be64(h->at + ISCSI_OFF_LUN));
+    task->scsi.nexus = it_nexus_find(&c->it, task->lun);
     task->scsi.in_max = task->is_read ? task->expected_len : 0;
     task->scsi.out_max = task->is_write ? task->expected_len : 0;
     memcpy(task->scsi.cdb, h->at + ISCSI_CMD_OFF_CDB, ISCSI_CMD_CDB_LEN);

@@ -104,6 +104,7 @@ struct iscsi_task {
     bool has_place; // in the window, or among the immediate ones: until its answer is formed
     bool is_doomed; // freed when the PDU that has begun to go has gone
     uint32_t itt, cmdsn;
+    uint64_t lun; // as the initiator has put it
     uint32_t expected_len;
 
     // To the initiator.

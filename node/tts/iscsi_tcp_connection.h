@@ -35,6 +35,7 @@ struct iscsi_incoming {
     bool is_asked; // by R2T
     bool is_final;
     uint32_t crc;
+    uint8_t head[ISCSI_HEADER_LEN]; // with a digest: what a Reject shows
 };
 
 struct iscsi_stream {

@@ -35,6 +35,9 @@ void iscsi_incoming_begin(struct iscsi_connection *c, const struct iscsi_header 
         .is_asked = is_data && get_be32(h->at + ISCSI_OFF_TTT) != ISCSI_NO_TAG,
         .is_final = (h->flags & ISCSI_FINAL) != 0,
         .crc = crc32c_init()};
+    if (cs->incoming.has_digest) {
+        memcpy(cs->incoming.head, h->at, ISCSI_HEADER_LEN);
+    }
     if (task != NULL) {
         task->stream.is_receiving = true;
         if (cs->incoming.is_asked) {
@@ -150,6 +153,13 @@ static void answer(struct iscsi_task *task)
     iscsi_task_queue(task, ISCSI_RESPONDS);
 }
 
+// Its last PDU has come, and less than an R2T asked for (RFC 7143 section 11.4.7.2).
+static bool is_short(const struct iscsi_task *task, const struct iscsi_incoming *incoming)
+{
+    return incoming->is_asked && incoming->is_final && task->stream.is_wanted &&
+           task->scsi.fault == FAULT_NONE && task->stream.filled < task->stream.asked;
+}
+
 void iscsi_task_received(struct iscsi_task *task, const struct iscsi_incoming *incoming,
                          bool is_bad, instant_ns now)
 {
@@ -157,11 +167,11 @@ void iscsi_task_received(struct iscsi_task *task, const struct iscsi_incoming *i
         task->stream.is_open = false;
     }
     if (is_bad) {
-        uint8_t head[ISCSI_HEADER_LEN];
-        iscsi_header_emit(head, ISCSI_DATA_OUT, 0, task->itt);
-        struct iscsi_header h = iscsi_header_parse(head);
+        struct iscsi_header h = iscsi_header_parse(incoming->head);
         iscsi_reject(task->connection, &h, ISCSI_REJECT_DATA_DIGEST);
         task->scsi.fault = FAULT_DATA_DIGEST;
+    } else if (is_short(task, incoming)) {
+        task->scsi.fault = FAULT_AMOUNT;
     }
     if (task->stream.has_answer) {
         if (is_silent(task)) {
@@ -173,14 +183,20 @@ void iscsi_task_received(struct iscsi_task *task, const struct iscsi_incoming *i
 }
 
 // Data-Out: for the task that it names, in the order of its data.
-static bool is_expected(const struct iscsi_task *task, const struct iscsi_header *h, bool is_asked)
+static enum scsi_fault data_fault(const struct iscsi_task *task, const struct iscsi_header *h,
+                                  bool is_asked)
 {
     uint32_t offset = get_be32(h->at + ISCSI_DATA_OFF_BUFFER);
     uint32_t datasn = get_be32(h->at + ISCSI_DATA_OFF_DATASN);
     uint32_t end = is_asked ? task->stream.asked : task->connection->parameters.first_burst;
-    bool is_its = task->itt == h->itt && (is_asked ? task->stream.is_wanted : task->stream.is_open);
-    return is_its && datasn == task->stream.datasn && offset == task->stream.filled &&
-           offset <= end && h->data_len <= end - offset;
+    if (!is_asked && !task->stream.is_open) {
+        return FAULT_UNSOLICITED;
+    }
+    if ((is_asked && !task->stream.is_wanted) || datasn != task->stream.datasn ||
+        offset != task->stream.filled) {
+        return FAULT_TRANSFER;
+    }
+    return offset > end || h->data_len > end - offset ? FAULT_AMOUNT : FAULT_NONE;
 }
 
 void iscsi_take_data(struct iscsi_connection *c, const struct iscsi_header *h)
@@ -193,9 +209,10 @@ void iscsi_take_data(struct iscsi_connection *c, const struct iscsi_header *h)
         iscsi_incoming_begin(c, h, NULL);
         return;
     }
-    if (!task->stream.is_over && !is_expected(task, h, is_asked)) {
+    enum scsi_fault fault = task->stream.is_over ? FAULT_NONE : data_fault(task, h, is_asked);
+    if (fault != FAULT_NONE) {
         iscsi_reject(c, h, ISCSI_REJECT_PROTOCOL_ERROR);
-        task->scsi.fault = FAULT_TRANSFER;
+        task->scsi.fault = fault;
     }
     task->stream.datasn++;
     iscsi_incoming_begin(c, h, task);

@@ -52,6 +52,7 @@ static void form_r2t(struct iscsi_connection *c, struct iscsi_task *task)
     task->stream.asked = task->stream.filled + len;
     task->stream.datasn = 0;
     iscsi_header_emit(head, ISCSI_R2T, ISCSI_FINAL, task->itt);
+    put_be64(head + ISCSI_OFF_LUN, task->lun); // which goes with the tag
     put_be32(head + ISCSI_OFF_TTT, (uint32_t)(task - c->tasks));
     iscsi_put_numbers(c, head, false);
     put_be32(head + ISCSI_R2T_OFF_R2TSN, task->stream.r2tsn++);

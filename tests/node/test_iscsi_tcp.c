@@ -209,8 +209,8 @@ static void digests_are_made_and_looked_at(void **state)
 static void data_that_nobody_expects_fail_the_command(void **state)
 {
     static const struct {
-        uint32_t datasn, offset, len;
-    } table[] = {{1, 0, 2048}, {0, 4, 2044}, {0, 0, 2052}};
+        uint32_t datasn, offset, len, sense;
+    } table[] = {{1, 0, 2048, 0x0b4b00}, {0, 4, 2044, 0x0b4b00}, {0, 0, 2052, 0x0b0c0d}};
     uint8_t octets[4096];
     OPEN("ImmediateData=No\0InitialR2T=Yes\0");
     ready();
@@ -220,7 +220,7 @@ static void data_that_nobody_expects_fail_the_command(void **state)
         give(get_be32(pdu.head + ISCSI_OFF_TTT), table[i].datasn, table[i].offset, octets,
              table[i].len, ISCSI_FINAL, NOTHING_SPOILT);
         hear_reject(ISCSI_REJECT_PROTOCOL_ERROR);
-        hear_sense(itt, 0x0b4b00);
+        hear_sense(itt, table[i].sense);
     }
     itt++; // of a command that there is not: they are passed over
     give(3, 0, 0, octets, 64, ISCSI_FINAL, NOTHING_SPOILT);
@@ -228,6 +228,43 @@ static void data_that_nobody_expects_fail_the_command(void **state)
     give(1000, 0, 0, octets, 64, ISCSI_FINAL, NOTHING_SPOILT);
     hear_nothing(stage);
     assert_int_equal(counters().rejects, 3);
+}
+
+// RFC 7143 section 11.4.7.2 has a name for each.
+static void data_that_are_not_what_was_agreed_on_fail_the_command(void **state)
+{
+    uint8_t octets[2048] = {1};
+    OPEN("ImmediateData=No\0InitialR2T=Yes\0");
+    ready();
+    command(WRITE_10, WRITE_FLAGS, 0, 4, 2048, NULL, 0);
+    hear_r2t(0, 0, 2048);
+    uint32_t tag = get_be32(pdu.head + ISCSI_OFF_TTT);
+    give(tag, 0, 0, octets, 1024, 0, NOTHING_SPOILT);
+    give(tag, 1, 1024, octets, 512, ISCSI_FINAL, NOTHING_SPOILT); // the last, and too little
+    hear_sense(itt, 0x0b0c0d);
+    command(WRITE_10, WRITE_FLAGS, 0, 4, 2048, NULL, 0);
+    hear_r2t(0, 0, 2048);
+    give(ISCSI_NO_TAG, 0, 0, octets, 2048, ISCSI_FINAL, NOTHING_SPOILT); // unasked
+    hear_reject(ISCSI_REJECT_PROTOCOL_ERROR);
+    hear_sense(itt, 0x0b0c0c);
+    assert_int_equal(stage->volume[0], 0);
+}
+
+static void a_reject_shows_the_header_of_what_is_rejected(void **state)
+{
+    uint8_t octets[512] = {1}, head[ISCSI_HEADER_LEN] = {ISCSI_SCSI_COMMAND, WRITE_FLAGS};
+    OPEN("HeaderDigest=CRC32C\0DataDigest=CRC32C\0ImmediateData=Yes\0");
+    has_header_digest = has_data_digest = true;
+    ready();
+    put_be32(head + ISCSI_OFF_ITT, ++itt);
+    put_be32(head + ISCSI_CMD_OFF_EXPECTED_LEN, 512);
+    put_be32(head + ISCSI_OFF_CMDSN, cmdsn++);
+    head[ISCSI_CMD_OFF_CDB] = WRITE_10;
+    head[ISCSI_CMD_OFF_CDB + 8] = 1;
+    put_spoilt(head, octets, sizeof octets, DATA_SPOILT);
+    hear_reject(ISCSI_REJECT_DATA_DIGEST);
+    assert_memory_equal(pdu.data, head, sizeof head);
+    hear_sense(itt, 0x0b4705);
 }
 
 static void commands_that_cannot_be_are_rejected(void **state)
@@ -423,6 +460,8 @@ int main(void)
         TEST(data_come_with_the_command_and_behind_it),
         TEST(digests_are_made_and_looked_at),
         TEST(data_that_nobody_expects_fail_the_command),
+        TEST(data_that_are_not_what_was_agreed_on_fail_the_command),
+        TEST(a_reject_shows_the_header_of_what_is_rejected),
         TEST(commands_that_cannot_be_are_rejected),
         TEST(commands_go_in_the_order_of_their_numbers),
         TEST(ping_is_answered_with_its_data),

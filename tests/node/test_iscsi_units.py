@@ -118,6 +118,19 @@ def a_number_is_read_in_either_way_of_one_level():
 
 
 @case
+def data_are_asked_for_by_the_number_that_the_command_had():
+    """RFC 7143 section 11.8: it stands in R2Ts, and goes with their tags."""
+    with Iscsi(of_target('a'), of_target('b')) as node, session(node) as host:
+        for lun in 1 << 48, 0x4001 << 48:
+            host.ready(lun)
+            tag = host.write_begin(0, 1, lun=lun)
+            asked = host.receive()
+            assert int.from_bytes(asked.header[8:16], 'big') == lun, asked.header
+            host.data_out(tag, asked.ttt, 0, bytes(512))
+            assert host.receive().status == 0
+
+
+@case
 def a_number_of_no_unit_is_answered_as_such():
     """Also that of the first, which a target need not have."""
     with Iscsi(of_target('a', '&lun=5')) as node, session(node) as host:

@@ -26,6 +26,8 @@ static const struct {
     {FAULT_MISCOMPARE, 0xe, 0x1d, 0},
     {FAULT_DATA_DIGEST, 0xb, 0x47, 5},
     {FAULT_TRANSFER, 0xb, 0x4b, 0},
+    {FAULT_UNSOLICITED, 0xb, 0x0c, 0x0c},
+    {FAULT_AMOUNT, 0xb, 0x0c, 0x0d},
     {FAULT_TIMED_OUT, 0xb, 0x2e, 2},
     {FAULT_INTERNAL, 4, 0x44, 0},
     {FAULT_POWER_ON, 6, 0x29, 0},
