@@ -29,8 +29,8 @@ enum { RTA_WINDOW = 512 };
 
 struct residual_store *cta_interface_create(struct rta *rta);
 
-// Takes all frames that have come. False: the bus is broken.
-bool cta_interface_receive(struct rta *rta);
+// Takes a frame that has come.
+enum residual_verdict cta_interface_take(struct rta *rta);
 
 // io_parts.on_done: calls the CTA back.
 void cta_interface_on_done(void *ctx, struct store_transaction *transaction,

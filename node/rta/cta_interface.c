@@ -110,24 +110,19 @@ static void on_completion(struct rta *rta, const struct frame *completion)
     store_end(rta->store, t);
 }
 
-bool cta_interface_receive(struct rta *rta)
+enum residual_verdict cta_interface_take(struct rta *rta)
 {
     struct frame frame;
-    for (;;) {
-        switch (residual_receive(rta->residual, &frame, rta->now)) {
-        case RESIDUAL_NOTHING:
-            return true;
-        case RESIDUAL_BROKEN:
-            return false;
-        case RESIDUAL_FRAME:
-            break;
-        }
-        if (frame.kind == FRAME_REQUEST) {
-            on_request(rta, &frame);
-        } else if (frame.kind == FRAME_COMPLETION) {
-            on_completion(rta, &frame);
-        } else {
-            return false;
-        }
+    enum residual_verdict verdict = residual_receive(rta->residual, &frame, rta->now);
+    if (verdict != RESIDUAL_FRAME) {
+        return verdict;
     }
+    if (frame.kind == FRAME_REQUEST) {
+        on_request(rta, &frame);
+    } else if (frame.kind == FRAME_COMPLETION) {
+        on_completion(rta, &frame);
+    } else {
+        return RESIDUAL_BROKEN;
+    }
+    return RESIDUAL_FRAME;
 }

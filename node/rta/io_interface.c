@@ -205,12 +205,17 @@ static void settle_one(struct io *io, struct io_command *c, instant_ns now)
     }
 }
 
+void io_settle_ended(struct io *io, instant_ns now)
+{
+    while (!list_is_empty(&io->ended)) {
+        settle_one(io, LIST_ENTRY(io->ended.next, struct io_command, link), now);
+    }
+}
+
 void io_settle(struct io *io, instant_ns now)
 {
     do {
-        while (!list_is_empty(&io->ended)) {
-            settle_one(io, LIST_ENTRY(io->ended.next, struct io_command, link), now);
-        }
+        io_settle_ended(io, now);
         for (struct io_volume *v = NULL; (v = io_volume_next(io, v)) != NULL;) {
             issue_ready(io, v, now);
             if (v->has_queued && v->ddm->driver->flush_queue != NULL) {

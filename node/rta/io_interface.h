@@ -67,7 +67,9 @@ void io_volume_remove(struct io *io, struct io_volume *volume);
 // Takes a transaction that has been checked. Its end comes from io_settle.
 void io_submit(struct io *io, struct store_transaction *transaction, instant_ns now);
 
-// Deals with what has ended, gives devices what they have credits for, and has them begin.
+// Deals with what has ended.
+void io_settle_ended(struct io *io, instant_ns now);
+// The same, gives devices what they have credits for, and has them begin.
 void io_settle(struct io *io, instant_ns now);
 
 // Before a sleep: drivers that answers are awaited of look on for them, if they do such a thing.

@@ -6,10 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/time.h"
 #include "node/interface/volume.h"
 #include "node/rta/agent.h"
 
 enum { LINE_MAX = 128 };
+
+static const duration_ns ring_within_ns = 50 * NS_PER_US; // of a batch that is long
 
 struct rta *rta_create(const struct rta_parts *parts)
 {
@@ -322,6 +325,33 @@ static void batch_end(struct rta *rta)
     residual_flush(rta->residual);
 }
 
+static void ring_if_due(struct rta *rta)
+{
+    if (!rta->residual->should_ring) {
+        return;
+    }
+    instant_ns now = rta->parts.clock(rta->parts.ctx);
+    if (now >= instant_after(rta->now, ring_within_ns)) {
+        rta->now = now;
+        residual_flush(rta->residual);
+    }
+}
+
+// All that have come. What the device does at once has its result on the bus at once, so that the
+// CTA, its clients and the device work beside each other and not in turns. A CTA that sleeps is not
+// rung for each. False: the bus is broken.
+static bool frames_take(struct rta *rta)
+{
+    enum residual_verdict verdict;
+    for (unsigned i = 0; (verdict = cta_interface_take(rta)) == RESIDUAL_FRAME; i++) {
+        io_settle_ended(rta->io, rta->now);
+        if (i > 0) {
+            ring_if_due(rta);
+        }
+    }
+    return verdict != RESIDUAL_BROKEN;
+}
+
 bool rta_on_message(struct rta *rta, const struct unit_message *message, int keepsake,
                     instant_ns now)
 {
@@ -358,7 +388,7 @@ bool rta_on_bus(struct rta *rta, instant_ns now)
 {
     rta->now = now;
     rta->counters.turns++;
-    bool is_sound = cta_interface_receive(rta);
+    bool is_sound = frames_take(rta);
     batch_end(rta);
     return is_sound;
 }
@@ -388,7 +418,7 @@ instant_ns rta_next_deadline(struct rta *rta)
 bool rta_on_deadline(struct rta *rta, instant_ns now)
 {
     rta->now = now;
-    bool is_sound = cta_interface_receive(rta);
+    bool is_sound = frames_take(rta);
     io_on_deadline(rta->io, now);
     residual_on_deadline(rta->residual, now);
     batch_end(rta);

@@ -42,7 +42,8 @@ struct rig {
     // The device: of memory; commands wait in `held` if it holds.
     uint8_t volume[RIG_VOLUME_LEN];
     bool holds;
-    bool answers_looks; // ends one that it holds, when it is looked on for
+    duration_ns device_takes_ns; // for a command
+    bool answers_looks;          // ends one that it holds, when it is looked on for
     struct ddm_command *held[RIG_COMMAND_MAX];
     unsigned held_count;
     uint32_t transfer_max, depth, abilities;
@@ -135,6 +136,7 @@ static inline int rig_probe(struct ddm *ddm, struct volume_profile *ret)
 
 static inline void rig_carry_out(struct rig *rig, struct ddm_command *command)
 {
+    rig->now += rig->device_takes_ns;
     if (rig->device_says_count > 0) {
         rig->device_says_count--;
         ddm_command_finish(command, rig->device_says, 5);

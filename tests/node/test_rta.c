@@ -113,6 +113,39 @@ static void a_request_that_comes_twice_is_carried_out_once(void **state)
     rig_destroy(rig);
 }
 
+// Four requests on the bus, of a device that takes so long for each; how often the CTA is woken.
+static unsigned rings_of_a_batch(struct rig *rig, duration_ns takes)
+{
+    struct played p = play_on(rig);
+    rig->device_takes_ns = takes;
+    for (unsigned i = 0; i < 4; i++) {
+        struct frame f = request(&p, NODE_WRITE, i * BLOCK, BLOCK);
+        f.buffer_offset = f.offset;
+        fake_bus_put(&rig->bus, 1, &f);
+    }
+    unsigned before = rig->bus.rta.rings;
+    assert_true(rta_on_bus(rig->rta, rig->now));
+    return rig->bus.rta.rings - before;
+}
+
+static void a_result_is_on_the_bus_before_the_next_request_is_begun(void **state)
+{
+    struct rig *rig = rig_create();
+    assert_int_equal(rings_of_a_batch(rig, 0), 1);
+    assert_string_equal(rig->trace, "RTA>DDM write\nRTA>CTA result\n"
+                                    "RTA>DDM write\nRTA>CTA result\n"
+                                    "RTA>DDM write\nRTA>CTA result\n"
+                                    "RTA>DDM write\nRTA>CTA result\n");
+    rig_destroy(rig);
+}
+
+static void who_awaits_a_long_batch_is_woken_meanwhile(void **state)
+{
+    struct rig *rig = rig_create();
+    assert_int_equal(rings_of_a_batch(rig, 30 * NS_PER_US), 2);
+    rig_destroy(rig);
+}
+
 static void a_frame_that_comes_twice_is_dropped(void **state)
 {
     struct rig *rig = rig_create();
@@ -466,6 +499,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_are_checked_at_the_door),
         cmocka_unit_test(a_request_that_comes_twice_is_carried_out_once),
+        cmocka_unit_test(a_result_is_on_the_bus_before_the_next_request_is_begun),
+        cmocka_unit_test(who_awaits_a_long_batch_is_woken_meanwhile),
         cmocka_unit_test(a_frame_that_comes_twice_is_dropped),
         cmocka_unit_test(a_frame_that_is_none_ends_the_process),
         cmocka_unit_test(what_is_too_long_for_the_device_is_divided),
