@@ -102,6 +102,7 @@ void fabric_devices_wake(struct fabric *fabric)
         if (!device->may_wait) {
             drive(device);
         }
+        device->may_wait = device->drive_watch == NULL; // it may not have been asked before
     }
 }
 

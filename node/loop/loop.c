@@ -262,7 +262,7 @@ static instant_ns batch_end(struct loop *loop)
         }
     }
     for (struct loop_member *m = member_first(loop); (m = member_next(loop)) != NULL;) {
-        may_sleep &= m->may_sleep == NULL || m->may_sleep(m->ctx);
+        may_sleep = may_sleep && (m->may_sleep == NULL || m->may_sleep(m->ctx));
         if (m->next_deadline != NULL) {
             until = instant_min(until, m->next_deadline(m->ctx));
         }

@@ -4,8 +4,9 @@
 // One turn:
 //
 //     every member: on_batch_end       what the batch has produced goes out
-//     every member: may_sleep          does one have work that no descriptor tells of? Then these
-//                                      two again, after on_wake, as often as is fair
+//     every member: may_sleep          does one have work that no descriptor tells of? Then no
+//                                      other is asked, and these two again, after on_wake, as
+//                                      often as is fair
 //     wait, at most until the earliest next_deadline
 //     every member: on_wake
 //     every readable or writable descriptor: its function

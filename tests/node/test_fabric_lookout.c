@@ -80,10 +80,20 @@ static void behind_a_message_the_next_one_is_looked_for(void **state)
     assert_int_equal(waits, 1);
 }
 
+// Somebody else of the loop had work.
+static void an_rnic_that_was_not_asked_is_looked_at(void **state)
+{
+    assert_true(fabric_devices_may_sleep(&fabric));
+    fabric_devices_wake(&fabric);
+    fabric_devices_wake(&fabric);
+    assert_int_equal(passes, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(who_has_heard_nothing_sleeps, set_up),
+        cmocka_unit_test_setup(an_rnic_that_was_not_asked_is_looked_at, set_up),
         cmocka_unit_test_setup(behind_a_message_the_next_one_is_looked_for, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,6 +108,28 @@ static void work_that_comes_over_memory_costs_no_system_call(void **state)
     clear(&stage);
 }
 
+static unsigned asked;
+
+static bool may_sleep_when_asked(void *ctx)
+{
+    asked++;
+    return true;
+}
+
+// Whether they may sleep: to be ready for that costs some of them something.
+static void while_one_has_work_the_others_are_not_asked(void **state)
+{
+    struct stage stage = {.left = FRAMES};
+    struct loop_member other = {.may_sleep = may_sleep_when_asked};
+    set(&stage);
+    loop_join(stage.loop, &other);
+    asked = 0;
+    assert_int_equal(loop_run(stage.loop), 0);
+    assert_int_equal(asked, 1);
+    loop_leave(stage.loop, &other);
+    clear(&stage);
+}
+
 static void who_always_has_work_does_not_keep_descriptors_waiting(void **state)
 {
     struct stage stage = {.never_rests = true};
@@ -146,6 +168,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_that_comes_over_memory_costs_no_system_call),
+        cmocka_unit_test(while_one_has_work_the_others_are_not_asked),
         cmocka_unit_test(who_always_has_work_does_not_keep_descriptors_waiting),
         cmocka_unit_test(wait_that_the_kernel_does_not_know_is_tried_once),
         cmocka_unit_test(wait_that_a_filter_forbids_is_tried_once),
