@@ -21,6 +21,10 @@ enum {
 };
 static const duration_ns spinner_window_ns = 100 * NS_PER_US;
 
+// Who finds something at each look moves nothing by that, as it came by an earlier one: for so long
+// behind the last that did he is taken to drive.
+static const duration_ns driven_for_ns = 500 * NS_PER_US;
+
 int rnic_cq_create(struct rnic *rnic, uint32_t cqe_count, const struct cq_port *port,
                    struct rnic_cq **ret)
 {
@@ -94,6 +98,16 @@ uint32_t rnic_cq_capacity(const struct rnic_cq *cq)
 // others, and has one processor to give away.
 static _Thread_local struct giving_way giving_way;
 
+static bool is_polled(const struct shard *shard)
+{
+    return atomic_load_explicit(&shard->is_polled, memory_order_relaxed);
+}
+
+static void note_polled(struct shard *shard, instant_ns now)
+{
+    atomic_store_explicit(&shard->polled_at_ns, now, memory_order_relaxed);
+}
+
 // Poll lock held. Counts the poll, and tells the background thread when a program spins here.
 static void note_empty_poll(struct rnic_cq *cq, instant_ns now)
 {
@@ -103,10 +117,23 @@ static void note_empty_poll(struct rnic_cq *cq, instant_ns now)
         cq->empty_polls = 0;
     }
     cq->empty_polls++;
-    if (cq->empty_polls >= SPINNER_POLL_COUNT ||
-        atomic_load_explicit(&shard->is_polled, memory_order_relaxed)) {
-        atomic_store_explicit(&shard->polled_at_ns, now, memory_order_relaxed);
+    cq->driven_ns = now;
+    if (cq->empty_polls >= SPINNER_POLL_COUNT || is_polled(shard)) {
+        note_polled(shard, now);
         atomic_store_explicit(&shard->is_polled, true, memory_order_release);
+    }
+}
+
+// Poll lock held. Something is in the queue. A program that has spun here goes on by that: else the
+// thread took its place in the middle of a stream of completions, and posts no longer gathered.
+static void note_found_poll(struct rnic_cq *cq)
+{
+    giving_way_on_found(&giving_way);
+    if (is_polled(&cq->rnic->shard)) {
+        const instant_ns now = rnic_now(cq->rnic);
+        if (now < instant_after(cq->driven_ns, driven_for_ns)) {
+            note_polled(&cq->rnic->shard, now);
+        }
     }
 }
 
@@ -151,8 +178,7 @@ static void poll_end(struct rnic_cq *cq)
 {
     const bool gives_way = giving_way_take(&giving_way);
     if (gives_way && giving_way.is_shared) {
-        atomic_store_explicit(&cq->rnic->shard.polled_at_ns,
-                              giving_way.given_ns + GIVING_WAY_TURN_NS, memory_order_relaxed);
+        note_polled(&cq->rnic->shard, giving_way.given_ns + GIVING_WAY_TURN_NS);
     }
     pthread_mutex_unlock(&cq->poll_lock);
     if (gives_way) {
@@ -182,7 +208,7 @@ int rnic_cq_poll(struct rnic_cq *cq, struct cqe *ret, unsigned max)
             puller.qp != NULL ? pull_and_poll(cq, &puller, ret, max) : cq_poll(cq->cq, ret, max);
     }
     if (count > 0) {
-        giving_way_on_found(&giving_way);
+        note_found_poll(cq);
     }
     bool has_failed = count == 0 && cq_has_overflowed(cq->cq);
     poll_end(cq);
@@ -202,7 +228,7 @@ const struct cqe *rnic_cq_peek(struct rnic_cq *cq)
         cqe = cq_peek(cq->cq, 0);
     }
     if (cqe != NULL) {
-        giving_way_on_found(&giving_way);
+        note_found_poll(cq);
     }
     return cqe;
 }

@@ -136,6 +136,7 @@ struct rnic_cq {
     atomic_uint users;               // QPs that complete here
     unsigned empty_polls;            // in a row; guarded by poll_lock
     instant_ns empty_since_ns;       // when the first of them was
+    instant_ns driven_ns;            // the last look that found none; guarded by poll_lock
     unsigned loop_passes_seen;       // of the shard's, at the last look; guarded by poll_lock
     struct list_link moderated_link; // in the shard's list of CQs with moderation
     struct cq_port port;             // whom its events are told

@@ -58,6 +58,61 @@ static void a_datagram_arrives_and_says_from_whom(void **state)
     world_close();
 }
 
+/* ---- who polls ------------------------------------------------------------------------------- */
+
+// So many looks in vain make a program that spins.
+static void spin(struct rnic_cq *cq)
+{
+    struct cqe cqe;
+    for (unsigned i = 0; i < 64; i++) {
+        assert_int_equal(rnic_cq_poll(cq, &cqe, 1), 0);
+    }
+}
+
+// What is in its queue, one at a look.
+static void find_one_after(duration_ns pause_ns)
+{
+    struct cqe cqe;
+    w.now += pause_ns;
+    assert_int_equal(rnic_cq_poll(w.devices[0].cq, &cqe, 1), 1);
+}
+
+// A device's thread stands back as long as it was polled lately. Each look of a program that finds
+// something counts, but by those alone nothing moves.
+static void who_spins_polls_on_by_what_it_finds_until_it_has_moved_nothing_for_long(void **state)
+{
+    world_open_pair(RNIC_QP_UD, &clean);
+    const struct shard *shard = &w.devices[0].rnic->shard;
+    spin(w.devices[0].cq);
+    assert_true(shard->is_polled);
+    const instant_ns spun_ns = w.now;
+    for (unsigned i = 0; i < 3; i++) {
+        post_datagram(0, w.qps[1]->qp_num, 0, 100);
+    }
+    find_one_after(90 * NS_PER_US);
+    find_one_after(400 * NS_PER_US);
+    assert_int_equal(shard->polled_at_ns, w.now);
+    find_one_after(20 * NS_PER_US);
+    assert_int_equal(shard->polled_at_ns, spun_ns + 490 * NS_PER_US);
+    world_run();
+    spin(w.devices[0].cq);
+    assert_int_equal(shard->polled_at_ns, w.now);
+    world_close();
+}
+
+static void who_only_finds_something_does_not_spin(void **state)
+{
+    world_open_pair(RNIC_QP_UD, &clean);
+    for (unsigned i = 0; i < WORLD_QUEUE_LEN; i++) {
+        post_datagram(0, w.qps[1]->qp_num, 0, 100);
+    }
+    for (unsigned i = 0; i < WORLD_QUEUE_LEN; i++) {
+        find_one_after(0);
+    }
+    assert_false(w.devices[0].rnic->shard.is_polled);
+    world_close();
+}
+
 static void a_datagram_to_a_number_that_nobody_has_is_counted(void **state)
 {
     world_open_pair(RNIC_QP_UD, &clean);
@@ -589,6 +644,8 @@ int main(void)
         cmocka_unit_test(who_finds_packets_keeps_the_processor_though_nothing_completes),
         cmocka_unit_test(who_polls_in_vain_for_long_gives_the_processor_away),
         cmocka_unit_test(who_gave_the_processor_to_the_peer_gives_it_sooner),
+        cmocka_unit_test(who_spins_polls_on_by_what_it_finds_until_it_has_moved_nothing_for_long),
+        cmocka_unit_test(who_only_finds_something_does_not_spin),
         cmocka_unit_test(a_datagram_to_a_number_that_nobody_has_is_counted),
         cmocka_unit_test(a_packet_shorter_than_its_first_header_is_counted_and_dropped),
         cmocka_unit_test(numbers_are_those_that_the_link_has),
