@@ -7,7 +7,7 @@
 #include "rnic/shard.h"
 #include "wq/wq.h"
 
-enum { PACKET_GATHER_MAX = 16 }; // posts that leave together, and that have to be out before
+enum { PACKET_GATHER_MAX = 15 };
 
 void packet_due(void *ctx)
 {
