@@ -37,7 +37,8 @@ static void begin_trial(struct faster *f)
 // It has taken a nanosecond at least: 0 says that nothing was measured.
 static void end_stretch(struct faster *f, instant_ns now)
 {
-    const duration_ns took_ns = 1 + (now - f->begun_ns) / (f->moved_len >> 12);
+    const duration_ns way_ns = 1 + (now - f->begun_ns) / (f->moved_len >> 12);
+    const duration_ns took_ns = way_ns + (f->way == 1 ? way_ns * f->toll / 16 : 0);
     duration_ns *best = &f->best[f->way];
     *best = *best == 0 ? took_ns : instant_min(*best, took_ns);
     if (++f->stretch < FASTER_STRETCHES) {
@@ -60,5 +61,12 @@ void faster_on_phase_end(struct faster *f, instant_ns now)
     case FASTER_MEASURES:
         end_stretch(f, now);
         break;
+    }
+}
+
+void faster_on_pause(struct faster *f)
+{
+    if (f->phase != FASTER_SETTLED) {
+        begin_stretch(f);
     }
 }

@@ -7,7 +7,8 @@
 //
 // The fastest stretch of a way counts, since pauses and other programs only make one slower. The
 // other way is settled for if it was faster by an eighth; if not, the next trial is twice as far
-// away. The clock is looked at twice in a stretch, and not at all while settled.
+// away. The clock is looked at twice in a stretch, and not at all while settled. A way that costs
+// something else beside time has a toll to make good.
 #pragma once
 
 #include <stdbool.h>
@@ -35,6 +36,7 @@ struct faster {
     instant_ns begun_ns;  // the measured part of a stretch
     duration_ns best[2];  // of the trial, by each way: for 4 KiB; 0: none yet
     uint64_t change_count;
+    unsigned toll; // what way 1 takes counts for so many sixteenths more
 };
 
 // So many octets have gone by f->way. True: a phase is over, faster_on_phase_end follows.
@@ -45,3 +47,5 @@ static inline bool faster_note(struct faster *f, size_t len)
 }
 
 void faster_on_phase_end(struct faster *f, instant_ns now);
+// What is moved next does not follow what was moved last: a stretch that has begun begins again.
+void faster_on_pause(struct faster *f);

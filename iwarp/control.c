@@ -23,6 +23,7 @@ void qp_on_established(struct qp *qp, const struct qp_stream *stream, instant_ns
     qp->is_llp_open = true;
     qp->put_position = 0;
     qp->pull.run = 0;
+    read_way_begin(qp);
     wq_begin(&qp->wq);
     qp->stream = *stream;
     rdmap_stream_init(&qp->rdmap, qp->config.wq.mem, asker, stream->mulpdu);

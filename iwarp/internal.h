@@ -18,6 +18,7 @@
 //     receive_early.c    ... beyond a hole, and the receives that their numbers name
 //     receive_release.c  ... when it closes
 //     response.c   responses meet the requests that wait for them
+//     read_way.c   by which way Reads are faster
 //     oneshot.c    marks and references of one-shot RDMA
 //     ledger.c     what was placed beyond holes
 //     error.c      refusals, Terminates
@@ -32,6 +33,7 @@
 #include <stdint.h>
 
 #include "base/check.h"
+#include "base/faster.h"
 #include "base/list.h"
 #include "base/qp_state.h"
 #include "base/time.h"
@@ -140,12 +142,16 @@ struct qp {
     bool is_extension_due, is_rtr_due, is_terminate_due;
     uint64_t put_position; // marks of the work queues are positions in the stream
     struct {
-        bool is_possible;     // there is somebody who copies, in this call
-        uint32_t taken_count; // requests, the newest, that are neither put nor answered
-        uint32_t out_count;   // ... of these, the oldest: their octets are being copied
-        bool is_refused;      // the oldest goes by the stream
-        bool is_failed;       // what was posted behind them is at fault
-        int run;              // Reads that went by the stream one behind the other
+        bool is_offered;        // there is somebody who copies, in this call
+        bool is_possible;       // ... and he is to
+        uint32_t taken_count;   // requests, the newest, that are neither put nor answered
+        uint32_t out_count;     // ... of these, the oldest: their octets are being copied
+        bool is_refused;        // the oldest goes by the stream
+        bool is_failed;         // what was posted behind them is at fault
+        int run;                // Reads that went by the stream one behind the other
+        struct faster ways;     // past the stream, or on it
+        uint64_t row_len;       // octets of Reads without a pause
+        instant_ns answered_ns; // the last of them
     } pull;
     struct {
         bool is_out;     // the Write at tx_handle is being put there
@@ -346,6 +352,13 @@ enum place_verdict response_place_atomic_early(struct qp *qp, const struct rdmap
 uint64_t response_next_end(const struct qp *qp, const struct release *release);
 enum rdmap_refusal response_release(struct qp *qp, struct release *release);
 bool response_release_rest(struct qp *qp, struct release *release);
+
+// read_way.c
+void read_way_begin(struct qp *qp); // a new stream
+// Reads that may go past the stream do.
+bool read_way_is_past(const struct qp *qp);
+// So many octets, asked for then, have come, by either way.
+void read_way_note(struct qp *qp, instant_ns issued_ns, uint32_t len);
 
 // ledger.c
 int early_init(struct qp *qp); // -ENOMEM

@@ -47,7 +47,8 @@ void pull_note_message(struct qp *qp, enum tx_source source)
 
 void pull_look(struct qp *qp, const struct ulpdu_sink *sink)
 {
-    qp->pull.is_possible = sink->pull != NULL && qp->rdmap.extensions_agreed;
+    qp->pull.is_offered = sink->pull != NULL && qp->rdmap.extensions_agreed;
+    qp->pull.is_possible = qp->pull.is_offered && read_way_is_past(qp);
     qp->wq.keeps_requests =
         qp->pull.is_possible && qp->pull.run >= RUN_MAX && qp->wq.request_count > 0;
 }

@@ -23,9 +23,12 @@ static void close_sink(struct qp *qp, const struct read_context *context)
 
 void response_complete(struct qp *qp, struct read_context *context)
 {
+    const instant_ns issued_ns = context->issued_ns;
+    const uint32_t len = context->arrived_len;
     read_answer_of(context)->has_early_end = false;
     close_sink(qp, context);
     wq_request_answered(&qp->wq, context);
+    read_way_note(qp, issued_ns, len);
 }
 
 // Our own memory is at fault: the work request says so.

@@ -92,6 +92,32 @@ static void trials_become_seldom(void **state)
     assert_in_range(look_count, 1, 16 * (1 + 2 * FASTER_STRETCHES));
 }
 
+static void a_way_that_costs_more_has_a_toll_to_make_good(void **state)
+{
+    struct faster tolled = {.toll = 4}, free_of_it = {0};
+    (void)state;
+    move(&tolled, gib, 10000, 7500);
+    assert_int_equal(tolled.settled_way, 0);
+    move(&free_of_it, gib, 10000, 7500);
+    assert_int_equal(free_of_it.settled_way, 1);
+    move(&tolled, 2 * gib, 10000, 6500);
+    assert_int_equal(tolled.settled_way, 1);
+}
+
+static void a_stretch_with_a_pause_is_measured_anew(void **state)
+{
+    struct faster f = {0};
+    (void)state;
+    for (unsigned i = 0; i < 64; i++) {
+        move(&f, FASTER_LEAD_LEN + FASTER_MEASURED_LEN / 2, 20000, 10000);
+        now_ns += NS_PER_S;
+        faster_on_pause(&f);
+    }
+    assert_int_equal(f.settled_len, 0); // the first trial has not ended
+    move(&f, gib, 20000, 10000);
+    assert_int_equal(f.settled_way, 1);
+}
+
 #define FASTER_TEST(test) cmocka_unit_test_setup(test, begin)
 
 int main(void)
@@ -102,6 +128,8 @@ int main(void)
         FASTER_TEST(it_is_seen_when_the_other_way_has_become_faster),
         FASTER_TEST(pauses_are_no_matter),
         FASTER_TEST(trials_become_seldom),
+        FASTER_TEST(a_way_that_costs_more_has_a_toll_to_make_good),
+        FASTER_TEST(a_stretch_with_a_pause_is_measured_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

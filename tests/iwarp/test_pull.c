@@ -560,6 +560,112 @@ static void reads_wait_behind_sends_that_wait_for_receives(void **state)
     pair_close(p);
 }
 
+/* ---- by which way ---------------------------------------------------------------------------- */
+
+enum { LONG_LEN = 1 << 16, TRIAL_COUNT = 1000 };
+
+static struct pair *open_reading(void)
+{
+    struct pair *p =
+        open_with(&(struct pair_options){.weft = true, .stream = {.ird = 1, .ord = 1}});
+    asked.run_max = 1;
+    return p;
+}
+
+static void post_long_read(struct pair *p)
+{
+    pair_post_op(p, &p->a, 0, WQE_RDMA_READ, WQE_SIGNALED, 0, LONG_LEN, 0);
+}
+
+static void answer_by_the_stream(struct pair *p)
+{
+    while (pair_hand(p, &p->a) || pair_deliver(p, &p->a)) {
+    }
+    pair_output(p, &p->b);
+    while (pair_hand(p, &p->b) || pair_deliver(p, &p->b)) {
+    }
+}
+
+// So many Reads, which take so long by either way; before one is complete the next one is posted.
+static void read_on(struct pair *p, unsigned count, duration_ns past_ns, duration_ns stream_ns)
+{
+    for (unsigned i = 0; i < count; i++) {
+        post_long_read(p);
+        pair_output(p, &p->a);
+        p->now += asked.run_count > 0 ? past_ns : stream_ns;
+        if (asked.run_count > 0) {
+            finish(p, true);
+        } else {
+            answer_by_the_stream(p);
+        }
+        assert_int_equal(pair_poll_count(p->a.send_cq), 1);
+    }
+}
+
+static void reads_that_follow_each_other_go_by_the_faster_way(void **state)
+{
+    (void)state;
+    static const struct {
+        duration_ns past_ns, stream_ns;
+        unsigned past_count, stream_count; // of a hundred
+    } cases[] = {{10000, 20000, 100, 0}, {20000, 10000, 0, 100}, {10000, 8500, 100, 0}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pair *p = open_reading();
+        post_long_read(p);
+        read_on(p, TRIAL_COUNT, cases[i].past_ns, cases[i].stream_ns);
+        const uint64_t pulls = asked.count, puts = requests(p);
+        assert_true(puts > 0);
+        read_on(p, 100, cases[i].past_ns, cases[i].stream_ns);
+        assert_int_equal(asked.count - pulls, cases[i].past_count);
+        assert_int_equal(requests(p) - puts, cases[i].stream_count);
+        pair_close(p);
+    }
+}
+
+static void expect_pulled(struct pair *p)
+{
+    const uint64_t pulls = asked.count;
+    post_long_read(p);
+    pair_output(p, &p->a);
+    assert_int_equal(asked.count - pulls, 1);
+    finish(p, true);
+    pair_expect(p->a.send_cq, 0, WC_SUCCESS);
+}
+
+static struct pair *open_reading_by_the_stream(void)
+{
+    struct pair *p = open_reading();
+    post_long_read(p);
+    read_on(p, TRIAL_COUNT, 20000, 10000);
+    pair_output(p, &p->a);
+    answer_by_the_stream(p);
+    pair_expect(p->a.send_cq, 0, WC_SUCCESS);
+    assert_int_equal(p->a.qp->pull.ways.way, 1);
+    return p;
+}
+
+static void reads_behind_a_pause_are_pulled_whatever_is_faster(void **state)
+{
+    (void)state;
+    struct pair *p = open_reading_by_the_stream();
+    p->now += NS_PER_MS;
+    expect_pulled(p);
+    expect_pulled(p);
+    pair_close(p);
+}
+
+static void reads_behind_a_short_one_are_pulled_whatever_is_faster(void **state)
+{
+    (void)state;
+    struct pair *p = open_reading_by_the_stream();
+    post_read(p, 0);
+    pair_output(p, &p->a);
+    answer_by_the_stream(p);
+    pair_expect(p->a.send_cq, 0, WC_SUCCESS);
+    expect_pulled(p);
+    pair_close(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -586,6 +692,9 @@ int main(void)
         cmocka_unit_test(a_terminate_passes_and_the_read_ends_behind_the_copy),
         cmocka_unit_test(a_peer_that_is_too_slow_fails_the_read_behind_the_copy),
         cmocka_unit_test(reads_wait_behind_sends_that_wait_for_receives),
+        cmocka_unit_test(reads_that_follow_each_other_go_by_the_faster_way),
+        cmocka_unit_test(reads_behind_a_pause_are_pulled_whatever_is_faster),
+        cmocka_unit_test(reads_behind_a_short_one_are_pulled_whatever_is_faster),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
