@@ -12,7 +12,7 @@
 
 static const char magic[8] = {'w', 'e', 'f', 't', '-', 'm', 'e', 'm'};
 
-enum { VERSION = 3, BACKLOG = 4096 };
+enum { VERSION = 3, BACKLOG = LOCAL_DOOR_LOOK };
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -78,12 +78,14 @@ static void forget_knocking(struct local_door *door, unsigned index)
             (door->knocking_count - index) * sizeof door->knocking[0]);
 }
 
-// Whoever has come in since the last look; who has said nothing for longest makes room.
-static void let_in(struct local_door *door)
+// Whoever has come in since the last look; who has said nothing for longest makes room. Others may
+// come in, or be sent away, faster than they are looked at.
+static void let_in(struct local_door *door, unsigned *left)
 {
     int fd;
     pid_t process;
-    while ((fd = sys_accept(door->fd, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+    while (*left > 0 && (fd = sys_accept(door->fd, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+        (*left)--;
         if (!is_of_this_user(fd, &process)) {
             door->stranger_count++;
             sys_close(fd);
@@ -152,9 +154,9 @@ static int hear(int from, struct local_offer *ret)
     return error;
 }
 
-int local_door_take(struct local_door *door, struct local_offer *ret)
+int local_door_take(struct local_door *door, unsigned *left, struct local_offer *ret)
 {
-    let_in(door);
+    let_in(door, left);
     for (unsigned i = 0; i < door->knocking_count; i++) {
         int error = hear(door->knocking[i], ret);
         if (error != -EAGAIN) {

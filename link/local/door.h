@@ -29,7 +29,10 @@ enum local_offer_offset {
     LOCAL_OFFER_DESCRIPTORS = 3,
 };
 
-enum { LOCAL_DOOR_KNOCKING_MAX = 16 }; // who has come in and said nothing yet
+enum {
+    LOCAL_DOOR_KNOCKING_MAX = 16, // who has come in and said nothing yet
+    LOCAL_DOOR_LOOK = 4096,       // who waits at a time: so many were there before a look began
+};
 
 struct local_door {
     int fd; // -1: none
@@ -60,5 +63,6 @@ int local_door_knock(const struct net_flow *flow, pid_t *ret_process);
 int local_door_offer(int knocked, const struct net_flow *flow, uint32_t ring_len,
                      const struct local_channel_means *means, struct local_memory *ret);
 // Takes in the next offer: 0, -EAGAIN (there is none), or why it was refused: -EPROTO (malformed),
-// or as local_memory_adopt has it. Other users' processes are not heard at all.
-int local_door_take(struct local_door *door, struct local_offer *ret);
+// or as local_memory_adopt has it. Other users' processes are not heard at all. `left` is how many
+// may still come in at this look, LOCAL_DOOR_LOOK at its beginning; those behind them wait.
+int local_door_take(struct local_door *door, unsigned *left, struct local_offer *ret);

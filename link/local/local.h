@@ -60,6 +60,7 @@ struct link_local_config {
     X(offers_sent, "memory handed over at a door")                                           \
     X(offers_received, "... that came in at ours")                                           \
     X(offers_refused, "... that was not taken: another user's, malformed, or too much")      \
+    X(looks_cut, "looks at a door that ended while others were still coming")                \
     X(offers_failed, "streams left to TCP for want of memory or descriptors")                \
     X(bells_sent, "times that a sleeping peer was woken")                                    \
     X(bells_received, "octets that came as bells")                                           \

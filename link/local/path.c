@@ -210,18 +210,28 @@ static void take_in_one(struct local_link *l, struct local_offer *offer, int err
     TRACE(l->config.trace, TRACE_LINK, "refused memory: %s", errno_name(-error));
 }
 
-// All that wait at the doors of this port.
+// All that waited at the door when the look began, the one whose connection speaks among them. Who
+// comes meanwhile waits for the next look, so nobody who knocks without end holds us.
+static void look_behind(struct local_link *l, struct local_door *door)
+{
+    struct local_offer offer;
+    unsigned left = LOCAL_DOOR_LOOK;
+    int error;
+    while ((error = local_door_take(door, &left, &offer)) != -EAGAIN) {
+        take_in_one(l, &offer, error);
+    }
+    if (left == 0 && l->counters.looks_cut++ == 0) {
+        TRACE(l->config.trace, TRACE_LINK, "somebody knocks at a door without end");
+    }
+}
+
+// At the doors of this port.
 static void take_in(struct local_link *l, uint16_t port)
 {
     for (struct list_link *at = l->listeners.next; at != &l->listeners; at = at->next) {
         struct local_stream *listener = LIST_ENTRY(at, struct local_stream, listener_link);
-        struct local_offer offer;
-        int error;
-        if (listener->door_port != port) {
-            continue;
-        }
-        while ((error = local_door_take(&listener->door, &offer)) != -EAGAIN) {
-            take_in_one(l, &offer, error);
+        if (listener->door_port == port) {
+            look_behind(l, &listener->door);
         }
     }
 }
