@@ -272,10 +272,11 @@ bool rs_datagrams_progress(struct rs *rs)
 {
     struct rs_datagrams *dg = rs->datagrams;
     struct list_link fresh;
-    bool moved = false;
+    bool moved = false, has_more;
     list_init(&fresh);
     for (struct list_link *l = dg->uds.next; l != &dg->uds; l = l->next) {
-        moved = rs_ud_progress(LIST_ENTRY(l, struct rs_ud, link), &fresh) || moved;
+        moved = rs_ud_progress(LIST_ENTRY(l, struct rs_ud, link), &fresh, &has_more) || moved;
+        rs->has_more = rs->has_more || has_more;
     }
     if (list_is_empty(&fresh)) {
         return udp_look(rs) || moved;

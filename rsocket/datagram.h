@@ -82,8 +82,8 @@ struct rs_ud *rs_ud_create(const struct sockaddr *own, const struct rs_options *
                            int epoll_fd);
 void rs_ud_destroy(struct rs_ud *ud);
 
-// Takes completions; messages that have come go to the tail of `received`. True if anything moved.
-bool rs_ud_progress(struct rs_ud *ud, struct list_link *received);
+// One look (rs_look): messages that have come go to the tail of `received`. True if anything moved.
+bool rs_ud_progress(struct rs_ud *ud, struct list_link *received, bool *ret_has_more);
 // Has the CQ raise an event; false if that was so already.
 bool rs_ud_arm(struct rs_ud *ud);
 void rs_ud_take_event(struct rs_ud *ud);

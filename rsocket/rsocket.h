@@ -9,6 +9,7 @@
 //   state.c    what a socket goes through: a table
 //   table.c    descriptors to sockets; life across fork
 //   source.c   what the program sends
+//   look.c     so many completions at a time
 //   stream.c   rings, credits, work requests, completions: never waits
 //   datagram.c, ud.c, peers.c, datagram_wire.c   datagrams
 //   startup.c  the events of the channel while connecting: never waits either
@@ -210,6 +211,7 @@ struct rs {
     bool is_closing;          // rclose was called: calls that wait give up
     bool may_read, may_write; // directions that were not shut down
     bool is_armed;            // the CQ will raise an event
+    bool has_more;            // the last look has ended before the CQ was empty
     int flags;                // O_NONBLOCK, as rfcntl has it
     int error;                // for SO_ERROR
     struct rs_options options;
@@ -260,7 +262,7 @@ struct rs_hello rs_stream_hello(const struct rs *rs);
 // The peer's start-up data: from here on data flows.
 void rs_stream_start(struct rs *rs, const struct rs_hello *peer);
 
-// Takes completions and gives credits; true if anything moved.
+// One look (rs_look), and credits for what was read; true if anything moved.
 bool rs_stream_progress(struct rs *rs);
 // Has the CQ raise an event; false if that was so already.
 bool rs_stream_arm(struct rs *rs);
@@ -325,9 +327,16 @@ static inline bool rs_is_starting(const struct rs *rs)
     return rs->state == RS_CONNECTING || rs->state == RS_ACCEPTING;
 }
 
+/* ---- completions (look.c); lock held --------------------------------------------------------- */
+
+// Gives what has completed to `take`, as many as one look may. How many; -1: the CQ is broken. With
+// `ret_has_more` no event tells of what is left, so who would sleep looks again first.
+int rs_look(struct ibv_cq *cq, void (*take)(void *ctx, const struct ibv_wc *wc), void *ctx,
+            bool *ret_has_more);
+
 /* ---- waiting (wait.c); lock held ------------------------------------------------------------- */
 
-// Moves the socket on as far as it goes; true if anything moved.
+// Moves the socket on, as far as one look goes (look.c); true if anything moved.
 bool rs_progress(struct rs *rs);
 // Wakes who waits for the socket.
 void rs_wake(struct rs *rs);

@@ -479,8 +479,9 @@ static void on_receive(struct rs *rs, const struct ibv_wc *wc)
     }
 }
 
-static void on_completion(struct rs *rs, const struct ibv_wc *wc)
+static void on_completion(void *ctx, const struct ibv_wc *wc)
 {
+    struct rs *rs = ctx;
     switch ((enum wr_kind)(wc->wr_id >> 32)) {
     case WR_RECEIVE:
         on_receive(rs, wc);
@@ -500,25 +501,15 @@ static void on_completion(struct rs *rs, const struct ibv_wc *wc)
 
 bool rs_stream_progress(struct rs *rs)
 {
-    enum { BATCH = 16 };
-    struct ibv_wc wcs[BATCH];
-    bool moved = false;
-    int count;
-    do {
-        count = ibv_poll_cq(rs->id->recv_cq, BATCH, wcs);
-        for (int i = 0; i < count; i++) {
-            on_completion(rs, &wcs[i]);
-            moved = true;
-        }
-    } while (count == BATCH);
-    if (count < 0) {
+    const int taken = rs_look(rs->id->recv_cq, on_completion, rs, &rs->has_more);
+    if (taken < 0) {
         broken(rs, EIO);
     }
     place_take(rs);
     while (is_credit_due(rs)) {
         credit_send(rs);
     }
-    return moved;
+    return taken > 0;
 }
 
 bool rs_stream_arm(struct rs *rs)

@@ -269,23 +269,25 @@ static void take_receive(struct rs_ud *ud, const struct ibv_wc *wc, struct list_
     list_push_tail(received, &m->link);
 }
 
-bool rs_ud_progress(struct rs_ud *ud, struct list_link *received)
+struct look {
+    struct rs_ud *ud;
+    struct list_link *received;
+};
+
+static void on_completion(void *ctx, const struct ibv_wc *wc)
 {
-    struct ibv_wc wcs[16];
-    bool moved = false;
-    int count;
-    do {
-        count = ibv_poll_cq(ud->id->recv_cq, sizeof wcs / sizeof *wcs, wcs);
-        for (int i = 0; i < count; i++) {
-            if ((wcs[i].wr_id & wr_is_receive) != 0) {
-                take_receive(ud, &wcs[i], received);
-            } else {
-                ud->idle[ud->idle_count++] = (uint16_t)wcs[i].wr_id;
-            }
-            moved = true;
-        }
-    } while (count == (int)(sizeof wcs / sizeof *wcs));
-    return moved;
+    const struct look *look = ctx;
+    if ((wc->wr_id & wr_is_receive) != 0) {
+        take_receive(look->ud, wc, look->received);
+    } else {
+        look->ud->idle[look->ud->idle_count++] = (uint16_t)wc->wr_id;
+    }
+}
+
+bool rs_ud_progress(struct rs_ud *ud, struct list_link *received, bool *ret_has_more)
+{
+    struct look look = {ud, received};
+    return rs_look(ud->id->recv_cq, on_completion, &look, ret_has_more) > 0;
 }
 
 bool rs_ud_arm(struct rs_ud *ud)

@@ -96,6 +96,7 @@ static bool has_queue_pair(const struct rs *rs)
 bool rs_progress(struct rs *rs)
 {
     bool moved = false;
+    rs->has_more = false;
     if (rs_is_datagram(rs)) {
         moved = rs_datagrams_progress(rs);
     }
@@ -143,7 +144,7 @@ static int sleep_begin(struct rs *rs, struct sleeper *sleeper, int fd)
 {
     sleeper->wake_fd = fd;
     list_push_tail(&rs->waiters, &sleeper->link);
-    if (has_queue_pair(rs) && arm(rs) && rs_progress(rs)) {
+    if (has_queue_pair(rs) && (arm(rs) || rs->has_more) && rs_progress(rs)) {
         return -1;
     }
     return fd_of(rs);

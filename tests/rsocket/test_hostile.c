@@ -7,7 +7,14 @@
 
 #include "tests/rsocket/pair.h"
 
-enum { HELLO_LEN = 40, LIST_ENTRIES = 2, CREDITS = 64, DATA_SHIFT = 29, CM_TIMEOUT_MS = 2000 };
+enum {
+    HELLO_LEN = 40,
+    LIST_ENTRIES = 2,
+    CREDITS = 64,
+    DATA_SHIFT = 29,
+    CM_TIMEOUT_MS = 2000,
+    RETRIES = 7
+};
 
 struct stranger {
     struct sockaddr_in addr;
@@ -45,7 +52,9 @@ static void *stranger_connect(void *ctx)
     struct rdma_conn_param param = {.private_data = hello,
                                     .private_data_len = sizeof hello,
                                     .initiator_depth = 1,
-                                    .responder_resources = 1};
+                                    .responder_resources = 1,
+                                    .retry_count = RETRIES,
+                                    .rnr_retry_count = RETRIES};
     s->result = -1;
     if (rdma_create_id(NULL, &s->id, NULL, RDMA_PS_TCP) == 0 &&
         rdma_resolve_addr(s->id, NULL, (struct sockaddr *)&s->addr, CM_TIMEOUT_MS) == 0 &&
@@ -116,11 +125,64 @@ static void more_octets_than_there_is_room_for_end_the_connection(void **state)
     stranger_close(&s, fd, listener);
 }
 
+/* ---- who sends without end ------------------------------------------------------------------- */
+
+enum { NEVER_ENDING = 100000, WR_OF_NOBODY = 3 };
+
+static int (*real_poll_cq)(struct ibv_cq *cq, int count, struct ibv_wc *wc);
+static int flood_left;
+
+// What the queue lacks is filled up with completions that move nothing, as a peer's are that says
+// the same again and again.
+static int flooded_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc)
+{
+    int has = real_poll_cq(cq, count, wc);
+    for (; has >= 0 && has < count && flood_left > 0; has++, flood_left--) {
+        wc[has] = (struct ibv_wc){.wr_id = (uint64_t)WR_OF_NOBODY << 32};
+    }
+    return has;
+}
+
+static void a_call_that_does_not_wait_comes_back_from_a_flood(void **state)
+{
+    struct stranger s = {0};
+    uint8_t octet;
+    int listener, fd = stranger_open(&s, &listener);
+    struct ibv_context *device = s.id->verbs;
+    real_poll_cq = device->ops.poll_cq;
+    flood_left = NEVER_ENDING;
+    device->ops.poll_cq = flooded_poll_cq;
+    assert_int_equal(rrecv(fd, &octet, 1, MSG_DONTWAIT), -1);
+    assert_int_equal(errno, EAGAIN);
+    assert_true(flood_left > NEVER_ENDING / 2);
+    flood_left = 0;
+    device->ops.poll_cq = real_poll_cq;
+    stranger_close(&s, fd, listener);
+}
+
+// A part of the flood that no event tells of is not slept upon.
+static void what_a_look_has_left_is_looked_at_before_a_sleep(void **state)
+{
+    struct stranger s = {0};
+    uint8_t octet;
+    int listener, fd = stranger_open(&s, &listener);
+    struct ibv_context *device = s.id->verbs;
+    real_poll_cq = device->ops.poll_cq;
+    flood_left = NEVER_ENDING;
+    tell_of_data(&s, 1);
+    device->ops.poll_cq = flooded_poll_cq;
+    assert_int_equal(rrecv(fd, &octet, 1, 0), 1);
+    device->ops.poll_cq = real_poll_cq;
+    stranger_close(&s, fd, listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(octets_that_never_came_are_zeroes),
         cmocka_unit_test(more_octets_than_there_is_room_for_end_the_connection),
+        cmocka_unit_test(a_call_that_does_not_wait_comes_back_from_a_flood),
+        cmocka_unit_test(what_a_look_has_left_is_looked_at_before_a_sleep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
