@@ -294,9 +294,9 @@ static bool is_idle_or_over(const struct rs *rs)
 }
 
 // Says so to the peer, behind all data. After DISCONNECT nothing flows any more.
-static int say(struct rs *rs, enum rs_control control)
+static int say(struct rs *rs, enum rs_control control, int64_t until_ns)
 {
-    if (rs_wait_until(rs, false, may_control_or_over) != 0) {
+    if (rs_wait_within(rs, until_ns, may_control_or_over) != 0) {
         return -1;
     }
     if (rs->state != RS_CONNECTED) {
@@ -304,13 +304,13 @@ static int say(struct rs *rs, enum rs_control control)
     }
     int result = rs_stream_send_control(rs, control);
     if (result == 0 && control == RS_CONTROL_DISCONNECT) {
-        result = rs_wait_until(rs, false, is_idle_or_over);
+        result = rs_wait_within(rs, until_ns, is_idle_or_over);
         rs_move(rs, RS_ON_GOODBYE);
     }
     return result;
 }
 
-static int stream_shutdown(struct rs *rs, int how)
+static int stream_shutdown(struct rs *rs, int how, int64_t until_ns)
 {
     if (rs->state != RS_CONNECTED) {
         return rs->state == RS_DISCONNECTED ? 0 : rs_fail(ENOTCONN);
@@ -322,7 +322,7 @@ static int stream_shutdown(struct rs *rs, int how)
         return 0; // the peer need not know
     }
     rs->may_write = false;
-    return say(rs, rs->may_read ? RS_CONTROL_SHUTDOWN : RS_CONTROL_DISCONNECT);
+    return say(rs, rs->may_read ? RS_CONTROL_SHUTDOWN : RS_CONTROL_DISCONNECT, until_ns);
 }
 
 int rshutdown(int socket, int how)
@@ -335,7 +335,8 @@ int rshutdown(int socket, int how)
     if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) {
         result = rs_fail(EINVAL);
     } else {
-        result = rs_is_datagram(rs) ? rs_datagrams_shutdown(rs, how) : stream_shutdown(rs, how);
+        result = rs_is_datagram(rs) ? rs_datagrams_shutdown(rs, how)
+                                    : stream_shutdown(rs, how, INT64_MAX);
         rs_wake(rs);
     }
     rs_leave(rs);
@@ -361,16 +362,29 @@ static void disconnect(struct rs *rs)
     }
 }
 
-static void stream_end(struct rs *rs)
+// How long a peer is waited for to take what was sent. One that takes nothing more is broken off:
+// no socket outlives its rclose, as the kernel's do, so by default it is waited for as long as
+// those are (tcp_fin_timeout).
+static int64_t linger_until(const struct rs *rs)
+{
+    enum { LINGER_DEFAULT_S = 60 };
+    const int64_t s = rs_lingers(rs) ? rs->options.linger_s : LINGER_DEFAULT_S;
+    return rs_now_ns() + s * 1000000000;
+}
+
+// With SO_LINGER and no time the connection is broken off at once.
+static void stream_end(struct rs *rs, int64_t until_ns)
 {
     if (rs_is_starting(rs)) {
         rs_progress(rs);
     }
-    if (rs->state == RS_CONNECTED) {
-        stream_shutdown(rs, SHUT_RDWR);
+    if (rs_lingers(rs) && rs->options.linger_s == 0) {
+        return;
     }
-    if (rs->state == RS_DISCONNECTED) {
-        rs_wait_until(rs, false, is_idle_or_over);
+    if (rs->state == RS_CONNECTED) {
+        stream_shutdown(rs, SHUT_RDWR, until_ns);
+    }
+    if (rs->state == RS_DISCONNECTED && rs_wait_within(rs, until_ns, is_idle_or_over) == 0) {
         disconnect(rs);
     }
 }
@@ -381,10 +395,11 @@ int rclose(int socket)
     if (rs == NULL) {
         return rs_epoll_close(socket);
     }
+    const int64_t until_ns = linger_until(rs);
     if (rs_is_datagram(rs)) {
-        rs_wait_until(rs, false, rs_datagrams_are_sent);
+        rs_wait_within(rs, until_ns, rs_datagrams_are_sent);
     } else {
-        stream_end(rs);
+        stream_end(rs, until_ns);
     }
     rs->is_closing = true;
     rs_wake(rs);

@@ -1,5 +1,6 @@
 // Options and rfcntl. Many options of TCP have no meaning here and are only kept.
 
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -69,6 +70,7 @@ static bool is_open(const struct rs *rs)
 
 static int set_socket_option(struct rs *rs, int name, const void *value, int number)
 {
+    int linger_s;
     switch (name) {
     case SO_REUSEADDR:
         if (set_address_option(rs, SOL_SOCKET, SO_REUSEADDR, number) != 0) {
@@ -83,6 +85,8 @@ static int set_socket_option(struct rs *rs, int name, const void *value, int num
         return 0;
     case SO_LINGER:
         number = ((const struct linger *)value)->l_onoff;
+        linger_s = ((const struct linger *)value)->l_linger;
+        rs->options.linger_s = linger_s >= 0 ? linger_s : INT_MAX; // as Linux has it
         break;
     case SO_KEEPALIVE: // a silent peer is found in any case
     case SO_OOBINLINE:
@@ -182,6 +186,11 @@ int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_
 static int bit_get(uint32_t bits, int option)
 {
     return (bits >> option & 1) != 0;
+}
+
+bool rs_lingers(const struct rs *rs)
+{
+    return bit_get(rs->options.so, SO_LINGER);
 }
 
 // SO_ERROR tells an error once.
@@ -289,11 +298,11 @@ int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *opt
     }
     int number = 0;
     int result = get_number(rs, level, optname, &number);
+    const struct linger linger = {.l_onoff = number, .l_linger = rs->options.linger_s};
     rs_leave(rs);
     if (result != 0) {
         return -1;
     }
-    struct linger linger = {.l_onoff = number};
     bool is_linger = level == SOL_SOCKET && optname == SO_LINGER;
     socklen_t len = is_linger ? sizeof linger : sizeof number;
     if (*optlen < len) {

@@ -171,6 +171,7 @@ struct rs_options {
     uint16_t iomap_count;
     uint32_t so, tcp, ipv6; // bits of options that are only kept, by option number
     int keep_idle_s;
+    int linger_s; // with SO_LINGER
 };
 
 struct rs_send_side {
@@ -343,10 +344,15 @@ void rs_wake(struct rs *rs);
 // Lets go of the lock while waiting. Until `is_met`; -1 with errno: EAGAIN when that would have to
 // wait and `is_nonblocking`, EINTR, EBADF when the socket is closed meanwhile.
 int rs_wait_until(struct rs *rs, bool is_nonblocking, bool (*is_met)(const struct rs *rs));
+// The same, no longer than until then: ETIMEDOUT.
+int rs_wait_within(struct rs *rs, int64_t until_ns, bool (*is_met)(const struct rs *rs));
 // 0 once data may flow; -1 with errno (EAGAIN too).
 int rs_await_connected(struct rs *rs, bool is_nonblocking);
 // Until rs_stream_may_send. -1 with errno: EAGAIN, ECONNRESET when nothing can be sent any more.
 int rs_await_sendable(struct rs *rs, bool is_nonblocking);
+
+// Did the program say by SO_LINGER how long rclose waits (options.linger_s)? (option.c)
+bool rs_lingers(const struct rs *rs);
 
 // What is left of a time-out that began then; -1: it has no end.
 int rs_left_ms(int timeout_ms, int64_t start_ns);

@@ -171,8 +171,20 @@ static bool spin_until(struct rs *rs, bool (*is_met)(const struct rs *rs))
     return false;
 }
 
+static const int64_t never_ns = INT64_MAX;
+
+// For poll(), rounded up; -1: it has no end.
+static int left_ms(int64_t until_ns)
+{
+    const int64_t left_ns = until_ns - rs_now_ns();
+    if (until_ns == never_ns) {
+        return -1;
+    }
+    return left_ns > 0 ? (int)(left_ns / 1000000 + 1) : 0;
+}
+
 // Lock held; let go of meanwhile. -1 with errno.
-static int sleep_once(struct rs *rs)
+static int sleep_once(struct rs *rs, int64_t until_ns)
 {
     int own = wake_fd();
     if (own < 0) {
@@ -184,7 +196,7 @@ static int sleep_once(struct rs *rs)
     if (fd >= 0) {
         struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = own, .events = POLLIN}};
         pthread_mutex_unlock(&rs->lock);
-        result = poll(fds, 2, -1) < 0 ? -1 : 0;
+        result = poll(fds, 2, left_ms(until_ns)) < 0 ? -1 : 0;
         pthread_mutex_lock(&rs->lock);
     }
     wake_drain(own);
@@ -194,7 +206,8 @@ static int sleep_once(struct rs *rs)
     return result;
 }
 
-int rs_wait_until(struct rs *rs, bool is_nonblocking, bool (*is_met)(const struct rs *rs))
+// Where `until_ns` is 0 nothing is waited for at all.
+static int wait_for(struct rs *rs, int64_t until_ns, bool (*is_met)(const struct rs *rs))
 {
     for (;;) {
         rs_progress(rs);
@@ -204,16 +217,26 @@ int rs_wait_until(struct rs *rs, bool is_nonblocking, bool (*is_met)(const struc
         if (rs->is_closing) {
             return rs_fail(EBADF);
         }
-        if (is_nonblocking) {
-            return rs_fail(EAGAIN);
+        if (until_ns != never_ns && rs_now_ns() >= until_ns) {
+            return rs_fail(until_ns == 0 ? EAGAIN : ETIMEDOUT);
         }
         if (spin_until(rs, is_met)) {
             return 0;
         }
-        if (sleep_once(rs) != 0) {
+        if (sleep_once(rs, until_ns) != 0) {
             return -1;
         }
     }
+}
+
+int rs_wait_until(struct rs *rs, bool is_nonblocking, bool (*is_met)(const struct rs *rs))
+{
+    return wait_for(rs, is_nonblocking ? 0 : never_ns, is_met);
+}
+
+int rs_wait_within(struct rs *rs, int64_t until_ns, bool (*is_met)(const struct rs *rs))
+{
+    return wait_for(rs, until_ns, is_met);
 }
 
 /* ---- what calls wait for --------------------------------------------------------------------- */

@@ -220,6 +220,7 @@ static void options_have_their_lengths(void **state)
     len = sizeof linger;
     assert_int_equal(rgetsockopt(p.active, SOL_SOCKET, SO_LINGER, &linger, &len), 0);
     assert_int_equal(linger.l_onoff, 1);
+    assert_int_equal(linger.l_linger, 5);
     assert_int_equal(len, sizeof linger);
 }
 

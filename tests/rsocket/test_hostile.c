@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/rsocket/pair.h"
+#include "tests/verbs/roce.h"
 
 enum {
     HELLO_LEN = 40,
@@ -81,10 +82,13 @@ static int stranger_open(struct stranger *s, int *ret_listener)
     return fd;
 }
 
-static void stranger_close(struct stranger *s, int fd, int listener)
+// The socket ends first, having waited so long for its last words: the stranger has no receive for
+// them.
+static void stranger_close(struct stranger *s, int fd, int listener, int linger_s)
 {
-    rdma_disconnect(s->id);
-    rclose(fd);
+    const struct linger linger = {.l_onoff = 1, .l_linger = linger_s};
+    assert_int_equal(rsetsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger), 0);
+    assert_int_equal(rclose(fd), 0);
     rclose(listener);
     rdma_destroy_qp(s->id);
     ibv_dereg_mr(s->mr);
@@ -111,7 +115,7 @@ static void octets_that_never_came_are_zeroes(void **state)
     tell_of_data(&s, sizeof data);
     assert_int_equal(rrecv(fd, data, sizeof data, MSG_WAITALL), sizeof data);
     assert_memory_equal(data, zeroes, sizeof data);
-    stranger_close(&s, fd, listener);
+    stranger_close(&s, fd, listener, 0);
 }
 
 static void more_octets_than_there_is_room_for_end_the_connection(void **state)
@@ -122,7 +126,7 @@ static void more_octets_than_there_is_room_for_end_the_connection(void **state)
     tell_of_data(&s, (1U << DATA_SHIFT) - 1);
     assert_int_equal(rrecv(fd, &octet, 1, 0), -1);
     assert_int_equal(errno, EPROTO);
-    stranger_close(&s, fd, listener);
+    stranger_close(&s, fd, listener, 0);
 }
 
 /* ---- who sends without end ------------------------------------------------------------------- */
@@ -157,7 +161,7 @@ static void a_call_that_does_not_wait_comes_back_from_a_flood(void **state)
     assert_true(flood_left > NEVER_ENDING / 2);
     flood_left = 0;
     device->ops.poll_cq = real_poll_cq;
-    stranger_close(&s, fd, listener);
+    stranger_close(&s, fd, listener, 0);
 }
 
 // A part of the flood that no event tells of is not slept upon.
@@ -173,16 +177,31 @@ static void what_a_look_has_left_is_looked_at_before_a_sleep(void **state)
     device->ops.poll_cq = flooded_poll_cq;
     assert_int_equal(rrecv(fd, &octet, 1, 0), 1);
     device->ops.poll_cq = real_poll_cq;
-    stranger_close(&s, fd, listener);
+    stranger_close(&s, fd, listener, 0);
 }
 
-int main(void)
+/* ---- who takes nothing ----------------------------------------------------------------------- */
+
+// Without a bound the socket waits for ever.
+static void a_peer_that_takes_nothing_is_waited_for_as_long_as_said(void **state)
 {
+    struct stranger s = {0};
+    int listener, fd = stranger_open(&s, &listener);
+    stranger_close(&s, fd, listener, 1);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) { // a variant: the other device
+        roce_port_of_own();
+        setenv("WEFT_WIRE", argv[1], 1);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(octets_that_never_came_are_zeroes),
         cmocka_unit_test(more_octets_than_there_is_room_for_end_the_connection),
         cmocka_unit_test(a_call_that_does_not_wait_comes_back_from_a_flood),
         cmocka_unit_test(what_a_look_has_left_is_looked_at_before_a_sleep),
+        cmocka_unit_test(a_peer_that_takes_nothing_is_waited_for_as_long_as_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
