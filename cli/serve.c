@@ -30,6 +30,7 @@ enum serve_option {
     OPTION_NVME_RDMA,
     OPTION_NVME_TCP,
     OPTION_POOL,
+    OPTION_RDMA_CONNECTIONS,
     OPTION_RTA,
     OPTION_RUN,
 };
@@ -73,6 +74,8 @@ static void serve_help(FILE *out)
           "                       for clients, --nbd=127.0.0.1:10809 and\n"
           "                       --nvme-rdma=127.0.0.1:4420\n"
           "      --pool=SIZE      memory for data on their way, 64M if not given\n"
+          "      --rdma-connections=NUMBER  room of each protocol over RDMA, half of it for one\n"
+          "                       address; 512 if not given\n"
           "      --rta=WHERE      processes for the drivers: each (one for each volume, the\n"
           "                       default), one (for all), host (none)\n"
           "      --run=COMMAND    serve this shell command and end with it; $uri and $uris name\n"
@@ -120,6 +123,15 @@ static int cntlid_choose(struct serve *serve, const char *text)
     struct why why;
     if (wish_cntlid_parse(text, &serve->config.cntlid_min, &why) != 0) {
         return say_usage("serve", "--cntlid-min=%s: %s", text, why.text);
+    }
+    return 0;
+}
+
+static int rdma_connections_choose(struct serve *serve, const char *text)
+{
+    struct why why;
+    if (wish_rdma_connections_parse(text, &serve->config.rdma_connection_max, &why) != 0) {
+        return say_usage("serve", "--rdma-connections=%s: %s", text, why.text);
     }
     return 0;
 }
@@ -205,6 +217,8 @@ static int option_apply(struct serve *serve, int option, char **argv)
         return address_choose(serve, option, &serve->config.nvme_tcp_listen);
     case OPTION_POOL:
         return pool_choose(serve, optarg);
+    case OPTION_RDMA_CONNECTIONS:
+        return rdma_connections_choose(serve, optarg);
     case OPTION_RTA:
         return rta_choose(serve, optarg);
     case OPTION_RUN:
@@ -236,6 +250,7 @@ static const struct option options[] = {
     {"nvme-tcp", required_argument, NULL, OPTION_NVME_TCP},
     {"pool", required_argument, NULL, OPTION_POOL},
     {"quiet", no_argument, NULL, OPTION_QUIET},
+    {"rdma-connections", required_argument, NULL, OPTION_RDMA_CONNECTIONS},
     {"read-only", no_argument, NULL, OPTION_READ_ONLY},
     {"rta", required_argument, NULL, OPTION_RTA},
     {"run", required_argument, NULL, OPTION_RUN},

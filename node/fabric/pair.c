@@ -57,17 +57,18 @@ bool fabric_pair_init(struct fabric_pair *p, const struct fabric_shape *shape)
 
 const char *fabric_pair_limit(const struct fabric *fabric, struct rdma_cm_id *id)
 {
-    const struct fabric_protocol *protocol = fabric->protocol;
+    const unsigned wished = fabric->parts.pair_max;
+    const unsigned most = wished > 0 ? wished : fabric->protocol->pair_max;
     char host[CLIENT_HOST_MAX];
     unsigned count = 0;
     address_host(rdma_get_peer_addr(id), host, sizeof host);
     for (const struct list_link *l = fabric->pairs.next; l != &fabric->pairs; l = l->next) {
         count += strcmp(LIST_ENTRY(l, struct fabric_pair, link)->host, host) == 0;
     }
-    if (fabric->pair_count >= protocol->pair_max) {
+    if (fabric->pair_count >= most) {
         return "there are too many connections";
     }
-    return count >= protocol->pair_of_host_max ? "too many connections come from there" : NULL;
+    return count >= most / 2 ? "too many connections come from there" : NULL;
 }
 
 bool fabric_pair_accept(struct fabric_pair *p, struct rdma_conn_param *param)

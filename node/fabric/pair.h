@@ -91,7 +91,7 @@ struct fabric_protocol {
     const char *name; // what the operator reads
     const char *late; // why, when silent_until_ns has come
     const char *default_port;
-    unsigned pair_max, pair_of_host_max; // connections: all, and those of one address
+    unsigned pair_max; // connections, if its server names no other number; one address has half
 
     // A connection request: it becomes a pair (fabric_pair_accept), or is rejected. True: the id is
     // a pair's.

@@ -152,6 +152,10 @@ static bool node_set(struct reading *r, const char *key, const char *value)
     if (strcmp(key, "cntlid-min") == 0) {
         return wish_cntlid_parse(value, &config->cntlid_min, &why) == 0 || fail(r, why.text, key);
     }
+    if (strcmp(key, "rdma-connections") == 0) {
+        return wish_rdma_connections_parse(value, &config->rdma_connection_max, &why) == 0 ||
+               fail(r, why.text, key);
+    }
     if (strcmp(key, "allow-add") == 0) {
         return switch_parse(r, value, &config->takes_volumes);
     }

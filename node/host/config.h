@@ -11,6 +11,7 @@
 //     reservations = FILE         those that outlive the node; beside this file if not given
 //     pool = 64M
 //     patience = 30s              with clients that hold memory of the pool
+//     rdma-connections = 512      room of each protocol over RDMA
 //     rta = each                  each, one, host
 //     allow-add = yes             volumes may be added while it runs
 //     mdns = yes                  NVMe discovery over TCP is announced

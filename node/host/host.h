@@ -48,6 +48,7 @@ struct host_config {
     char iscsi_secrets[HOST_PATH_MAX];    // who may log in by iSCSI; empty: who likes
     char reservations[HOST_PATH_MAX];     // those that outlive the node; empty: none does
     uint64_t pool_len;                    // octets, a multiple of NODE_TRANSFER_MAX
+    unsigned rdma_connection_max;         // of each protocol over RDMA; 0: 512
     uint16_t cntlid_min;                  // of the first NVMe controller; 0: 1
     duration_ns patience_ns;              // with clients that hold memory; 0: as usual
     enum host_rta rta;

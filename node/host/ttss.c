@@ -86,6 +86,7 @@ static int nvme_rdma_add(struct host *host)
         .pool = pool_view(&host->pool),
         .pool_is_pinned = &host->pool.is_pinned,
         .patience_ns = patience_of(host),
+        .connection_max = host->config->rdma_connection_max,
         .say = say_of_stranger,
         .ctx = host,
     };
@@ -155,7 +156,8 @@ static int iscsi_rdma_add(struct host *host)
                                      .listen = host->config->iscsi_rdma_listen,
                                      .pool = pool_view(&host->pool),
                                      .pool_is_pinned = &host->pool.is_pinned,
-                                     .patience_ns = patience_of(host)};
+                                     .patience_ns = patience_of(host),
+                                     .connection_max = host->config->rdma_connection_max};
     host->iscsi_rdma = iscsi_rdma_create(&parts);
     if (host->iscsi_rdma != NULL) {
         tts_add(host, &iscsi_rdma_for_uma, host->iscsi_rdma, &host->config->iscsi_rdma_listen,

@@ -331,6 +331,18 @@ int wish_cntlid_parse(const char *text, uint16_t *ret, struct why *ret_why)
     return 0;
 }
 
+// As many as the node has room for at all, and two, of which one address has one.
+int wish_rdma_connections_parse(const char *text, unsigned *ret, struct why *ret_why)
+{
+    uint64_t number;
+    if (!text_number_parse(text, 2, NODE_CONNECTION_COUNT_MAX, &number)) {
+        why_say(ret_why, "it must be 2 to %d", NODE_CONNECTION_COUNT_MAX);
+        return -EINVAL;
+    }
+    *ret = (unsigned)number;
+    return 0;
+}
+
 int wish_standby_check(const struct volume_wish *wish, bool is_alone, struct why *ret_why)
 {
     if (!wish->may_stand_by) {

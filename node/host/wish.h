@@ -35,6 +35,8 @@ int wish_bps_parse(const char *text, uint64_t *ret, struct why *ret_why);
 int wish_nqn_parse(const char *text, char ret[VOLUME_GROUP_MAX], struct why *ret_why);
 // The number of the first controller of a node.
 int wish_cntlid_parse(const char *text, uint16_t *ret, struct why *ret_why);
+// How many connections each protocol over RDMA has room for.
+int wish_rdma_connections_parse(const char *text, unsigned *ret, struct why *ret_why);
 // May the volume, as it is wished, stand by, in an RTA that is `is_alone`?
 int wish_standby_check(const struct volume_wish *wish, bool is_alone, struct why *ret_why);
 // The number of a namespace in it.

@@ -213,7 +213,6 @@ static const struct fabric_protocol protocol = {
     .late = "its login took too long",
     .default_port = "3260",
     .pair_max = ISCSI_PAIR_MAX,
-    .pair_of_host_max = ISCSI_PAIR_MAX / 2,
     .on_request = on_request,
     .on_received = iscsi_pair_on_received,
     .on_sent = iscsi_pair_on_sent,
@@ -290,6 +289,7 @@ struct iscsi_rdma *iscsi_rdma_create(const struct iscsi_rdma_parts *parts)
                                        .pool = parts->pool,
                                        .pool_is_pinned = parts->pool_is_pinned,
                                        .patience_ns = parts->patience_ns,
+                                       .pair_max = parts->connection_max,
                                        .say = target->say,
                                        .say_ctx = target->ctx,
                                        .ctx = rdma});

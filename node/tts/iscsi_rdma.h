@@ -32,6 +32,7 @@ struct iscsi_rdma_parts {
     struct node_pool pool;
     bool *pool_is_pinned; // set once a device has taken pages of it for its own
     duration_ns patience_ns;
+    unsigned connection_max; // of which one address has half; 0: ISCSI_PAIR_MAX
 };
 
 // NULL without memory. It joins the loop as a member.

@@ -31,7 +31,7 @@
 #include "node/tts/iscsi_rdma.h"
 
 enum iscsi_rdma_limits {
-    ISCSI_PAIR_MAX = 512, // connections
+    ISCSI_PAIR_MAX = 512, // connections, if the operator names no other number
     ISCSI_STAG_LEN = 4,   // behind the PDU, where no header carries it
     ISCSI_RECEIVE_COUNT = ISCSI_TASK_COUNT + ISCSI_CONTROL_COUNT,
     ISCSI_RECEIVE_LEN =

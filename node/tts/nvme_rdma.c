@@ -97,7 +97,6 @@ static const struct fabric_protocol protocol = {
     .late = "no Connect has succeeded in time",
     .default_port = "4420",
     .pair_max = NVME_RDMA_QUEUE_MAX,
-    .pair_of_host_max = NVME_RDMA_QUEUE_MAX / 2,
     .on_request = on_request,
     .on_received = nvme_rdma_on_capsule,
     .on_sent = nvme_rdma_on_sent,
@@ -203,6 +202,7 @@ struct nvme_rdma *nvme_rdma_create(const struct nvme_rdma_parts *parts)
                                        .pool = parts->pool,
                                        .pool_is_pinned = parts->pool_is_pinned,
                                        .patience_ns = parts->patience_ns,
+                                       .pair_max = parts->connection_max,
                                        .say = parts->say,
                                        .say_ctx = parts->ctx,
                                        .ctx = rdma});

@@ -32,7 +32,7 @@
 #include "node/tts/nvme_rdma.h"
 
 enum nvme_rdma_limits {
-    NVME_RDMA_QUEUE_MAX = 512,       // connections
+    NVME_RDMA_QUEUE_MAX = 512,       // connections, if the operator names no other number
     NVME_RDMA_IN_CAPSULE_LEN = 4096, // octets of data in a capsule
     NVME_RDMA_CAPSULE_LEN = NVME_SQE_LEN + NVME_RDMA_IN_CAPSULE_LEN,
     NVME_RDMA_SLOTS_PER_COMMAND = 2,

@@ -1,4 +1,5 @@
-// Connections over RDMA that an address may have: half of all, so that nobody shuts the others out.
+// Connections over RDMA that an address may have: half of all, so that nobody shuts the others out;
+// and how many all are, the operator says.
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -9,7 +10,7 @@
 
 #include "tests/node/rdma_node.h"
 
-enum { SHARE = 256, TIMEOUT_MS = 5000 };
+enum { SHARE = 256, SHARE_WISHED = 2, TIMEOUT_MS = 5000 };
 
 static struct rdma_cm_id *ids[SHARE + 2];
 static struct ibv_cq *cq;
@@ -41,9 +42,9 @@ static bool connect_from(const char *host, uint16_t port, struct rdma_cm_id **re
     return rdma_connect(*ret, &param) == 0;
 }
 
-static void leave_all(void)
+static void leave_all(unsigned count)
 {
-    for (unsigned i = 0; i < SHARE + 2; i++) {
+    for (unsigned i = 0; i < count; i++) {
         rdma_destroy_qp(ids[i]);
         rdma_destroy_id(ids[i]);
     }
@@ -51,27 +52,39 @@ static void leave_all(void)
     cq = NULL;
 }
 
-static void an_address_has_half_of_the_connections(void **state)
+// A node with that option, of whose connections an address has so many.
+static void expect_share(const char *option, unsigned share)
 {
     struct node node = {0};
+    node_spawn(&node, "--iscsi-rdma=127.0.0.1:0", "iscsi+rdma://127.0.0.1:", "ram:1M", option);
+    for (unsigned i = 0; i < share; i++) {
+        assert_true(connect_from("127.0.0.1", node.port, &ids[i]));
+    }
+    assert_false(connect_from("127.0.0.1", node.port, &ids[share]));
+    assert_true(connect_from("127.0.0.2", node.port, &ids[share + 1]));
+    leave_all(share + 2);
+    node_stop(&node);
+}
+
+static void an_address_has_half_of_the_connections(void **state)
+{
     struct rlimit limit;
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
-    node_spawn(&node, "--iscsi-rdma=127.0.0.1:0", "iscsi+rdma://127.0.0.1:", "ram:1M", NULL);
-    for (unsigned i = 0; i < SHARE; i++) {
-        assert_true(connect_from("127.0.0.1", node.port, &ids[i]));
-    }
-    assert_false(connect_from("127.0.0.1", node.port, &ids[SHARE]));
-    assert_true(connect_from("127.0.0.2", node.port, &ids[SHARE + 1]));
-    leave_all();
-    node_stop(&node);
+    expect_share(NULL, SHARE);
+}
+
+static void the_operator_says_how_many_there_are(void **state)
+{
+    expect_share("--rdma-connections=4", SHARE_WISHED);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_address_has_half_of_the_connections),
+        cmocka_unit_test(the_operator_says_how_many_there_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

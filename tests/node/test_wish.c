@@ -330,6 +330,20 @@ static void patience_is_more_than_nothing(void **state)
     assert_int_equal(wish_patience_parse("long", &patience, &why), -EINVAL);
 }
 
+static void connections_over_rdma_are_at_least_two(void **state)
+{
+    static const char *const bad[] = {"1", "4097", "-2", "many", ""};
+    struct why why = {""};
+    unsigned count = 0;
+    assert_int_equal(wish_rdma_connections_parse("2", &count, &why), 0);
+    assert_int_equal(count, 2);
+    assert_int_equal(wish_rdma_connections_parse("4096", &count, &why), 0);
+    assert_int_equal(count, 4096);
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        expect_fails(wish_rdma_connections_parse(bad[i], &count, &why), &why, "2 to 4096");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +359,7 @@ int main(void)
         cmocka_unit_test(volumes_may_be_units_of_one_target),
         cmocka_unit_test(a_pool_is_rounded_up_to_the_longest_requests),
         cmocka_unit_test(patience_is_more_than_nothing),
+        cmocka_unit_test(connections_over_rdma_are_at_least_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
