@@ -102,6 +102,11 @@ const char *answer_text(struct json_object *object, const char *name)
     return text;
 }
 
+uint64_t answer_number(struct json_object *object, const char *name)
+{
+    return json_object_get_uint64(answer_member(object, name, json_type_int));
+}
+
 size_t answer_count(struct json_object *object, const char *name)
 {
     struct json_object *array = answer_member(object, name, json_type_array);

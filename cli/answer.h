@@ -2,6 +2,8 @@
 #pragma once
 
 #include <json-c/json.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "control/ask.h"
 
@@ -22,6 +24,9 @@ struct json_object *answer_member(struct json_object *object, const char *name,
 
 // The text of a member, of which nothing ends its line or steers a terminal. "": none.
 const char *answer_text(struct json_object *object, const char *name);
+
+// The number of a member, an integer that is not negative. 0: none.
+uint64_t answer_number(struct json_object *object, const char *name);
 
 // How many elements the member has that is an array. 0: none is.
 size_t answer_count(struct json_object *object, const char *name);

@@ -117,25 +117,21 @@ static int options_read(int argc, char **argv, struct wishes *ret)
 
 /* ---- showing --------------------------------------------------------------------------------- */
 
-static int64_t number_of(struct json_object *reads, const char *name)
-{
-    return json_object_get_int64(json_object_object_get(reads, name));
-}
-
-static void length_print(int64_t len)
+static void length_print(uint64_t len)
 {
     if (len == 0) {
         fputs("undivided", stdout);
     } else {
-        printf("%" PRId64, len);
+        printf("%" PRIu64, len);
     }
 }
 
 // What holds on the connections there are, where both ends' wishes count.
 static void in_force_print(struct json_object *reads)
 {
-    int64_t least = number_of(reads, "in_force_min"), most = number_of(reads, "in_force_max");
-    int64_t count = number_of(reads, "connections");
+    uint64_t least = answer_number(reads, "in_force_min"),
+             most = answer_number(reads, "in_force_max");
+    uint64_t count = answer_number(reads, "connections");
     if (count == 0) {
         return;
     }
@@ -145,33 +141,34 @@ static void in_force_print(struct json_object *reads)
         fputs(" to ", stdout);
         length_print(most);
     }
-    printf(" on %" PRId64 " connection%s", count, count == 1 ? "" : "s");
+    printf(" on %" PRIu64 " connection%s", count, count == 1 ? "" : "s");
 }
 
 static void device_print(struct json_object *answer)
 {
     struct json_object *reads = json_object_object_get(answer, "reads");
-    printf("%" PRId64 " %s, %s: allotment %" PRId64 " of %" PRId64 " octets",
-           number_of(answer, "pid"), answer_text(answer, "program"), answer_text(answer, "device"),
-           number_of(reads, "allotment"), number_of(reads, "allotment_base"));
+    printf("%" PRIu64 " %s, %s: allotment %" PRIu64 " of %" PRIu64 " octets",
+           answer_number(answer, "pid"), answer_text(answer, "program"),
+           answer_text(answer, "device"), answer_number(reads, "allotment"),
+           answer_number(reads, "allotment_base"));
     in_force_print(reads);
-    printf(", contexts %" PRId64 " of %" PRId64 ", waiting %" PRId64 "\n",
-           number_of(reads, "contexts_in_use"), number_of(reads, "contexts"),
-           number_of(reads, "waiting"));
+    printf(", contexts %" PRIu64 " of %" PRIu64 ", waiting %" PRIu64 "\n",
+           answer_number(reads, "contexts_in_use"), answer_number(reads, "contexts"),
+           answer_number(reads, "waiting"));
 }
 
 // One of its connections: what one request may fetch now, each way.
 static void connection_print(struct json_object *connection)
 {
     const char *peer = answer_text(connection, "peer");
-    printf("  qp %" PRId64 "%s%s: a request ", number_of(connection, "qp_num"),
+    printf("  qp %" PRIu64 "%s%s: a request ", answer_number(connection, "qp_num"),
            *peer != '\0' ? " to " : "", peer);
-    length_print(number_of(connection, "read_request_len"));
-    if (number_of(connection, "read_answer_len") > 0) {
+    length_print(answer_number(connection, "read_request_len"));
+    if (answer_number(connection, "read_answer_len") > 0) {
         fputs(", an answer ", stdout);
-        length_print(number_of(connection, "read_answer_len"));
+        length_print(answer_number(connection, "read_answer_len"));
     }
-    printf(", %" PRId64 " out\n", number_of(connection, "reads_outstanding"));
+    printf(", %" PRIu64 " out\n", answer_number(connection, "reads_outstanding"));
 }
 
 static void connections_print(struct json_object *answer)

@@ -69,11 +69,6 @@ static int pid_read(const char *command, int argc, char **argv, pid_t *ret)
 
 /* ---- for people ------------------------------------------------------------------------------ */
 
-static uint64_t number_of(struct json_object *object, const char *key)
-{
-    return json_object_get_uint64(answer_member(object, key, json_type_int));
-}
-
 static uint64_t sum_of(struct json_object *object, const char *name)
 {
     struct json_object *numbers = answer_member(object, name, json_type_object);
@@ -91,7 +86,7 @@ static uint64_t sum_of(struct json_object *object, const char *name)
 // Where there is a limit.
 static void rate_print(struct json_object *v)
 {
-    uint64_t iops = number_of(v, "iops"), bps = number_of(v, "bps");
+    uint64_t iops = answer_number(v, "iops"), bps = answer_number(v, "bps");
     char requests[TEXT_SIZE_MAX], octets[TEXT_SIZE_MAX];
     if (iops == 0 && bps == 0) {
         return;
@@ -99,7 +94,7 @@ static void rate_print(struct json_object *v)
     snprintf(requests, sizeof requests, "%" PRIu64, iops);
     printf("      limit: %s requests and %s octets a second; %" PRIu64 " requests have waited\n",
            iops > 0 ? requests : "any", bps > 0 ? text_size_format(bps, octets) : "any",
-           number_of(v, "throttled"));
+           answer_number(v, "throttled"));
 }
 
 // Of a subsystem or target that has a name, and not the volume's UUID in place of one.
@@ -107,9 +102,10 @@ static void place_print(struct json_object *v, const char *what, const char *gro
                         const char *member, uint64_t first)
 {
     const char *name = answer_text(v, group);
-    bool is_alone = strstr(name, answer_text(v, "uuid")) != NULL && number_of(v, member) == first;
+    bool is_alone =
+        strstr(name, answer_text(v, "uuid")) != NULL && answer_number(v, member) == first;
     if (*name != '\0' && !is_alone) {
-        printf("      %s: %" PRIu64 " of %s\n", what, number_of(v, member), name);
+        printf("      %s: %" PRIu64 " of %s\n", what, answer_number(v, member), name);
     }
 }
 
@@ -128,8 +124,8 @@ static void volumes_print(struct json_object *node)
     for (size_t i = 0; i < answer_count(node, "volumes"); i++) {
         struct json_object *v = answer_element(node, "volumes", i);
         printf("  %-20s %-9s %6s %-6s %8" PRIu64 " %10" PRIu64 " %8s  %s\n", answer_text(v, "name"),
-               answer_text(v, "state"), text_size_format(number_of(v, "size"), size),
-               answer_text(v, "driver"), number_of(v, "connections"), sum_of(v, "operations"),
+               answer_text(v, "state"), text_size_format(answer_number(v, "size"), size),
+               answer_text(v, "driver"), answer_number(v, "connections"), sum_of(v, "operations"),
                text_size_format(sum_of(v, "octets"), moved), answer_text(v, "uri"));
         if (*answer_text(v, "why") != '\0') {
             printf("      why: %s\n", answer_text(v, "why"));
@@ -144,7 +140,7 @@ static void volumes_print(struct json_object *node)
 static const char *latency_of(struct json_object *histogram, const char *key,
                               char ret[TEXT_DURATION_MAX])
 {
-    return text_duration_format(number_of(histogram, key), ret);
+    return text_duration_format(answer_number(histogram, key), ret);
 }
 
 static void latency_print(const char *volume, const char *operation, struct json_object *h)
@@ -155,7 +151,7 @@ static void latency_print(const char *volume, const char *operation, struct json
     snprintf(shown, sizeof shown, "%s", operation);
     text_tame(shown, sizeof shown);
     printf("  %-20s %-12s %10" PRIu64 " %8s %8s %8s %8s %8s\n", volume, shown,
-           number_of(h, "count"), latency_of(h, "p50_ns", p50), latency_of(h, "p90_ns", p90),
+           answer_number(h, "count"), latency_of(h, "p50_ns", p50), latency_of(h, "p90_ns", p90),
            latency_of(h, "p99_ns", p99), latency_of(h, "p999_ns", p999),
            latency_of(h, "max_ns", max));
 }
@@ -189,17 +185,17 @@ static void rtas_print(struct json_object *node)
     for (size_t i = 0; i < answer_count(node, "rtas"); i++) {
         struct json_object *r = answer_element(node, "rtas", i);
         char since[SINCE_TEXT_MAX];
-        snprintf(since, sizeof since, "%" PRIu64 ".%" PRIu64 "s", number_of(r, "since_ms") / 1000,
-                 number_of(r, "since_ms") / 100 % 10);
+        snprintf(since, sizeof since, "%" PRIu64 ".%" PRIu64 "s",
+                 answer_number(r, "since_ms") / 1000, answer_number(r, "since_ms") / 100 % 10);
         printf("  %-20s %-10s %8" PRIu64 " %8s %9" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64
                "  %s\n",
-               answer_text(r, "name"), answer_text(r, "state"), number_of(r, "pid"), since,
-               number_of(r, "restarts"), number_of(r, "in_flight"), number_of(r, "replays"),
-               number_of(r, "retransmissions"),
+               answer_text(r, "name"), answer_text(r, "state"), answer_number(r, "pid"), since,
+               answer_number(r, "restarts"), answer_number(r, "in_flight"),
+               answer_number(r, "replays"), answer_number(r, "retransmissions"),
                answer_text(answer_member(r, "confinement", json_type_object), "kind"));
         if (*answer_text(r, "why") != '\0') {
             printf("      why: %s; processes in vain: %" PRIu64 "\n", answer_text(r, "why"),
-                   number_of(r, "failures"));
+                   answer_number(r, "failures"));
         }
     }
 }
@@ -215,10 +211,11 @@ static void sources_print(struct json_object *node)
     for (size_t i = 0; i < count; i++) {
         struct json_object *s = answer_element(node, "sources", i);
         printf("  %-8s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64 "  %s\n",
-               answer_text(s, "state"), number_of(s, "volumes"), number_of(s, "left_out"),
-               number_of(s, "readings"), number_of(s, "failures"), answer_text(s, "uri"));
-        if (number_of(s, "unasked") > 0) {
-            printf("      targets that could not be asked: %" PRIu64 "\n", number_of(s, "unasked"));
+               answer_text(s, "state"), answer_number(s, "volumes"), answer_number(s, "left_out"),
+               answer_number(s, "readings"), answer_number(s, "failures"), answer_text(s, "uri"));
+        if (answer_number(s, "unasked") > 0) {
+            printf("      targets that could not be asked: %" PRIu64 "\n",
+                   answer_number(s, "unasked"));
         }
         if (*answer_text(s, "why") != '\0') {
             printf("      why: %s\n", answer_text(s, "why"));
@@ -238,9 +235,10 @@ static void mdns_print(struct json_object *mdns)
 static void node_print(struct json_object *node)
 {
     char pool[TEXT_SIZE_MAX], taken[TEXT_SIZE_MAX];
-    printf("node %" PRIu64 ": %" PRIu64 " clients, pool %s of %s in use\n", number_of(node, "pid"),
-           number_of(node, "connections"), text_size_format(number_of(node, "pool_taken"), taken),
-           text_size_format(number_of(node, "pool"), pool));
+    printf("node %" PRIu64 ": %" PRIu64 " clients, pool %s of %s in use\n",
+           answer_number(node, "pid"), answer_number(node, "connections"),
+           text_size_format(answer_number(node, "pool_taken"), taken),
+           text_size_format(answer_number(node, "pool"), pool));
     volumes_print(node);
     sources_print(node);
     mdns_print(answer_member(node, "mdns", json_type_object));

@@ -7,6 +7,7 @@
 
 #include "base/device_wire.h"
 #include "base/histogram.h"
+#include "cli/answer.h"
 #include "cli/top/model.h"
 
 // Of one process so many connections, volumes and RTAs are shown, and looked for among so many: who
@@ -14,28 +15,6 @@
 enum { PARTS_MAX = 1024, LOOKED_AT_MAX = 4 * PARTS_MAX };
 
 static const char *const devices[] = {DEVICE_NAME_IWARP, DEVICE_NAME_ROCE};
-
-static struct json_object *member(struct json_object *object, const char *name, enum json_type type)
-{
-    struct json_object *found;
-    if (!json_object_is_type(object, json_type_object) ||
-        !json_object_object_get_ex(object, name, &found) || !json_object_is_type(found, type)) {
-        return NULL;
-    }
-    return found;
-}
-
-static uint64_t number_of(struct json_object *object, const char *name)
-{
-    struct json_object *found = member(object, name, json_type_int);
-    return found != NULL ? json_object_get_uint64(found) : 0;
-}
-
-static const char *text_of(struct json_object *object, const char *name)
-{
-    struct json_object *found = member(object, name, json_type_string);
-    return found != NULL ? json_object_get_string(found) : "";
-}
 
 static void text_set(char ret[TOP_TEXT_LEN], const char *text)
 {
@@ -50,7 +29,7 @@ struct elements {
 
 static struct elements elements_of(struct json_object *object, const char *name)
 {
-    return (struct elements){.array = member(object, name, json_type_array)};
+    return (struct elements){.array = answer_member(object, name, json_type_array)};
 }
 
 static struct json_object *elements_next(struct elements *e)
@@ -86,8 +65,9 @@ static bool has_ends(const char *name, const char *first, const char *last)
 static struct top_totals of_counters(struct json_object *counters)
 {
     struct top_totals totals = {
-        .work = number_of(counters, "send_completions") + number_of(counters, "recv_completions"),
-        .errors = number_of(counters, "send_errors") + number_of(counters, "recv_errors"),
+        .work = answer_number(counters, "send_completions") +
+                answer_number(counters, "recv_completions"),
+        .errors = answer_number(counters, "send_errors") + answer_number(counters, "recv_errors"),
     };
     if (!json_object_is_type(counters, json_type_object)) {
         return totals;
@@ -118,12 +98,12 @@ static void bucket_add(struct histogram *h, struct json_object *bucket)
 
 static void histogram_read(struct json_object *object, struct histogram *h)
 {
-    struct json_object *buckets = member(object, "buckets", json_type_array);
-    const uint64_t max = number_of(object, "max_ns");
+    struct json_object *buckets = answer_member(object, "buckets", json_type_array);
+    const uint64_t max = answer_number(object, "max_ns");
     for (size_t i = 0; buckets != NULL && i < json_object_array_length(buckets); i++) {
         bucket_add(h, json_object_array_get_idx(buckets, i));
     }
-    h->sum += number_of(object, "sum_ns");
+    h->sum += answer_number(object, "sum_ns");
     h->max = max > h->max ? max : h->max;
 }
 
@@ -161,7 +141,7 @@ static struct top_operation *operation_of(struct top_operations *operations, con
 
 static void operations_add(struct top_operations *operations, struct json_object *of)
 {
-    struct json_object *latency = member(of, "latency", json_type_object);
+    struct json_object *latency = answer_member(of, "latency", json_type_object);
     if (latency == NULL) {
         return;
     }
@@ -186,7 +166,7 @@ void top_operations(const struct top_subject *process, struct top_operations *re
     }
     while ((found = elements_next(&answers)) != NULL && answers.next <= PARTS_MAX) {
         for (unsigned n = 0; n < sizeof devices / sizeof devices[0]; n++) {
-            operations_add(ret, member(found, devices[n], json_type_object));
+            operations_add(ret, answer_member(found, devices[n], json_type_object));
         }
     }
 }
@@ -208,8 +188,8 @@ static struct json_object *connection_of(struct json_object *answer, uint64_t qp
     struct elements e = elements_of(answer, "connections");
     struct json_object *found;
     while ((found = elements_next(&e)) != NULL && e.next <= LOOKED_AT_MAX) {
-        if (member(found, "qp_num", json_type_int) != NULL &&
-            number_of(found, "qp_num") == qp_num) {
+        if (answer_member(found, "qp_num", json_type_int) != NULL &&
+            answer_number(found, "qp_num") == qp_num) {
             return found;
         }
     }
@@ -232,8 +212,8 @@ static void part_add(struct json_object *parts, const char *name, struct json_ob
 static void queue_pair_read(struct reading *r, struct json_object *answer, const char *device,
                             struct json_object *qp)
 {
-    const uint64_t qp_num = number_of(qp, "qp_num");
-    const struct top_totals totals = of_counters(member(qp, "counters", json_type_object));
+    const uint64_t qp_num = answer_number(qp, "qp_num");
+    const struct top_totals totals = of_counters(answer_member(qp, "counters", json_type_object));
     char id[TOP_TEXT_LEN];
     totals_add(&r->totals, &totals);
     if (++r->connections > PARTS_MAX) {
@@ -246,27 +226,27 @@ static void queue_pair_read(struct reading *r, struct json_object *answer, const
     if (s == NULL) {
         return;
     }
-    const char *peer = text_of(connection != NULL ? connection : qp, "peer");
+    const char *peer = answer_text(connection != NULL ? connection : qp, "peer");
     text_set(s->name, *peer != '\0' ? peer : "-");
-    text_set(s->state, text_of(qp, "state"));
+    text_set(s->state, answer_text(qp, "state"));
     text_set(s->what, device);
     struct json_object *parts = json_object_new_object();
     part_add(parts, "queue pair", qp);
     part_add(parts, "connection", connection);
-    part_add(parts, "device", member(answer, device, json_type_object));
+    part_add(parts, "device", answer_member(answer, device, json_type_object));
     answer_keep(s, parts);
     top_note(r->model, s, &totals, NULL);
 }
 
 static void device_read(struct reading *r, struct json_object *answer, const char *device)
 {
-    struct json_object *object = member(answer, device, json_type_object);
+    struct json_object *object = answer_member(answer, device, json_type_object);
     if (object == NULL) {
         return;
     }
     const size_t len = strlen(r->devices);
     snprintf(r->devices + len, sizeof r->devices - len, "%s%s", len > 0 ? " " : "", device);
-    latency_read(member(object, "latency", json_type_object), &r->latency);
+    latency_read(answer_member(object, "latency", json_type_object), &r->latency);
     json_object_object_foreach(object, name, value)
     {
         if (has_ends(name, "", "_total") && json_object_is_type(value, json_type_object)) {
@@ -288,7 +268,7 @@ static void program_read(struct reading *r, struct json_object *answers)
         for (unsigned n = 0; n < sizeof devices / sizeof devices[0]; n++) {
             device_read(r, answer, devices[n]);
         }
-        program = text_of(answer, "program");
+        program = answer_text(answer, "program");
     }
     struct top_subject *s = top_touch(r->model, TOP_PROCESS, r->pid, false, "");
     if (s == NULL) {
@@ -318,47 +298,48 @@ static uint64_t sum_of(struct json_object *numbers)
 
 static void volume_read(struct reading *r, struct json_object *volume)
 {
-    struct json_object *octets = member(volume, "octets", json_type_object);
-    struct json_object *completions = member(volume, "completions", json_type_object);
+    struct json_object *octets = answer_member(volume, "octets", json_type_object);
+    struct json_object *completions = answer_member(volume, "completions", json_type_object);
     struct histogram latency = {0};
-    const uint64_t ended = sum_of(completions), well = number_of(completions, "ok");
+    const uint64_t ended = sum_of(completions), well = answer_number(completions, "ok");
     const struct top_totals totals = {
-        .work = sum_of(member(volume, "operations", json_type_object)),
-        .octets_in = number_of(octets, "write"),
-        .octets_out = number_of(octets, "read"),
+        .work = sum_of(answer_member(volume, "operations", json_type_object)),
+        .octets_in = answer_number(octets, "write"),
+        .octets_out = answer_number(octets, "read"),
         .errors = ended > well ? ended - well : 0,
     };
-    latency_read(member(volume, "latency", json_type_object), &latency);
+    latency_read(answer_member(volume, "latency", json_type_object), &latency);
     totals_add(&r->totals, &totals);
     histogram_merge(&r->latency, &latency);
-    struct top_subject *s = top_touch(r->model, TOP_VOLUME, r->pid, true, text_of(volume, "name"));
+    struct top_subject *s =
+        top_touch(r->model, TOP_VOLUME, r->pid, true, answer_text(volume, "name"));
     if (s == NULL) {
         return;
     }
-    text_set(s->name, text_of(volume, "name"));
-    text_set(s->state, text_of(volume, "state"));
-    text_set(s->what, text_of(volume, "driver"));
-    s->connections = number_of(volume, "connections");
-    s->size = number_of(volume, "size");
+    text_set(s->name, answer_text(volume, "name"));
+    text_set(s->state, answer_text(volume, "state"));
+    text_set(s->what, answer_text(volume, "driver"));
+    s->connections = answer_number(volume, "connections");
+    s->size = answer_number(volume, "size");
     answer_keep(s, json_object_get(volume));
     top_note(r->model, s, &totals, &latency);
 }
 
 static void rta_read(struct reading *r, struct json_object *rta)
 {
-    struct top_subject *s = top_touch(r->model, TOP_RTA, r->pid, true, text_of(rta, "name"));
+    struct top_subject *s = top_touch(r->model, TOP_RTA, r->pid, true, answer_text(rta, "name"));
     if (s == NULL) {
         return;
     }
     const struct top_totals totals = {
-        .work = number_of(rta, "results"),
-        .errors = number_of(rta, "violations") + number_of(rta, "refusals"),
+        .work = answer_number(rta, "results"),
+        .errors = answer_number(rta, "violations") + answer_number(rta, "refusals"),
     };
-    text_set(s->name, text_of(rta, "name"));
-    text_set(s->state, text_of(rta, "state"));
-    s->rta_pid = number_of(rta, "pid");
-    s->restarts = number_of(rta, "restarts");
-    s->in_flight = number_of(rta, "in_flight");
+    text_set(s->name, answer_text(rta, "name"));
+    text_set(s->state, answer_text(rta, "state"));
+    s->rta_pid = answer_number(rta, "pid");
+    s->restarts = answer_number(rta, "restarts");
+    s->in_flight = answer_number(rta, "in_flight");
     answer_keep(s, json_object_get(rta));
     top_note(r->model, s, &totals, NULL);
 }
@@ -366,22 +347,22 @@ static void rta_read(struct reading *r, struct json_object *rta)
 static void client_read(struct reading *r, struct json_object *client)
 {
     const struct top_totals totals = {
-        .work = number_of(client, "requests"),
-        .octets_in = number_of(client, "octets_in"),
-        .octets_out = number_of(client, "octets_out"),
-        .errors = number_of(client, "failed"),
+        .work = answer_number(client, "requests"),
+        .octets_in = answer_number(client, "octets_in"),
+        .octets_out = answer_number(client, "octets_out"),
+        .errors = answer_number(client, "failed"),
     };
     char id[TOP_TEXT_LEN];
-    snprintf(id, sizeof id, "%" PRIu64, number_of(client, "connection"));
+    snprintf(id, sizeof id, "%" PRIu64, answer_number(client, "connection"));
     struct top_subject *s = top_touch(r->model, TOP_CLIENT, r->pid, true, id);
     if (s == NULL) {
         return;
     }
-    text_set(s->name, text_of(client, "address"));
-    text_set(s->what, text_of(client, "volume"));
-    text_set(s->identity, text_of(client, "identity"));
+    text_set(s->name, answer_text(client, "address"));
+    text_set(s->what, answer_text(client, "volume"));
+    text_set(s->identity, answer_text(client, "identity"));
     text_set(s->state, "connected");
-    s->in_flight = number_of(client, "in_flight");
+    s->in_flight = answer_number(client, "in_flight");
     answer_keep(s, json_object_get(client));
     top_note(r->model, s, &totals, NULL);
 }
@@ -406,7 +387,7 @@ static void node_read(struct reading *r, struct json_object *node)
     }
     text_set(s->name, "weft serve");
     text_set(s->what, "storage node");
-    s->connections = number_of(node, "connections");
+    s->connections = answer_number(node, "connections");
     answer_keep(s, json_object_get(node));
     top_note(r->model, s, &r->totals, &r->latency);
 }
