@@ -11,7 +11,7 @@ char text_ascii_char(char c)
     return c < ' ' || c >= DELETE ? '?' : c;
 }
 
-char text_tame_char(char c)
+static char tame(char c)
 {
     return (unsigned char)c < ' ' || c == DELETE ? '?' : c;
 }
@@ -31,7 +31,7 @@ void text_tame(char *text, size_t capacity)
             *c++ = '?';
             *c = '?';
         } else {
-            *c = text_tame_char(*c);
+            *c = tame(*c);
         }
     }
 }

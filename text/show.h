@@ -9,11 +9,9 @@
 // quotation mark or a backslash stands there as \xNN.
 const char *text_quote(const char *text, char *ret, size_t capacity);
 
-// The octet, or '?' where it is a control character. Octets beyond ASCII stay: UTF-8 has them.
-char text_tame_char(char c);
-
-// The same of a text in place, which ends within `capacity` octets after that, and of the controls
-// of two octets (U+0080 to U+009F), which steer terminals of UTF-8 too.
+// Puts '?' in place of each control character, and of those of two octets (U+0080 to U+009F), which
+// steer terminals of UTF-8 too. The text ends within `capacity` octets after that; octets beyond
+// ASCII stay: UTF-8 has them.
 void text_tame(char *text, size_t capacity);
 
 // Puts '?' in place of each octet that is no part of well-formed UTF-8 (RFC 3629), so that the text

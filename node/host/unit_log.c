@@ -44,7 +44,7 @@ static void take(struct host_unit *unit, char c)
     if (c == '\n') {
         line_end(unit);
     } else if (log->len < sizeof log->line - 1) {
-        log->line[log->len++] = text_tame_char(c);
+        log->line[log->len++] = c != '\0' ? c : '?'; // which ends no line here
     }
 }
 
