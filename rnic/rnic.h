@@ -274,10 +274,16 @@ int rnic_qp_change(struct rnic_qp *qp, const struct qp_change *change);
 // wait. -EOPNOTSUPP: the queue pair is not addressable; -EINVAL: in no state for that; -ENOMEM.
 int rnic_qp_meet(struct rnic_qp *qp, const struct rnic_meeting *with);
 enum qp_state rnic_qp_state(struct rnic_qp *qp);
-bool rnic_qp_is_draining(struct rnic_qp *qp); // in SQD, and something posted before is not over
-// As base/transport.h has it: what the program or the connection manager has set. False: nothing
-// but what the program did.
-bool rnic_qp_told(struct rnic_qp *qp, struct qp_change *ret);
+// What a queue pair says of itself, all of one moment.
+struct rnic_qp_answer {
+    enum qp_state state;
+    bool is_draining; // in SQD, and something posted before is not over
+    // As base/transport.h has it: what the program or the connection manager has set. Without it:
+    // nothing but what the program did.
+    bool has_told;
+    struct qp_change told;
+};
+void rnic_qp_query(struct rnic_qp *qp, struct rnic_qp_answer *ret);
 // What its queues hold, which may be more than was asked for.
 struct wq_caps rnic_qp_caps(const struct rnic_qp *qp);
 // What comes to this multicast group, an IPv4 one mapped, is for the queue pair too: as often as it

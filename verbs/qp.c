@@ -259,17 +259,18 @@ int ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask,
     if (!front_is_alive(ibv_qp->context)) {
         return front_fail(EIO);
     }
-    const enum ibv_qp_state state = (enum ibv_qp_state)rnic_qp_state(qp->rnic_qp);
-    struct qp_change told;
+    struct rnic_qp_answer now;
+    rnic_qp_query(qp->rnic_qp, &now);
+    const enum ibv_qp_state state = (enum ibv_qp_state)now.state;
     pthread_mutex_lock(&ibv_qp->mutex);
     *attr = qp->attr;
     pthread_mutex_unlock(&ibv_qp->mutex);
-    if (rnic_qp_told(qp->rnic_qp, &told)) {
-        attr_follow(ibv_qp->context, attr, &told);
+    if (now.has_told) {
+        attr_follow(ibv_qp->context, attr, &now.told);
     }
     attr->qp_state = state;
     attr->cur_qp_state = state;
-    attr->sq_draining = state == IBV_QPS_SQD && rnic_qp_is_draining(qp->rnic_qp);
+    attr->sq_draining = now.is_draining;
     attr->cap = qp->cap;
     *init_attr = (struct ibv_qp_init_attr){
         .qp_context = ibv_qp->qp_context,

@@ -233,24 +233,17 @@ enum qp_state rnic_qp_state(struct rnic_qp *qp)
     return state;
 }
 
-bool rnic_qp_is_draining(struct rnic_qp *qp)
-{
-    rnic_enter(qp->rnic);
-    const bool is_draining = qp->transport->ops->query(qp->transport).is_draining;
-    rnic_leave(qp->rnic, 0);
-    return is_draining;
-}
-
-bool rnic_qp_told(struct rnic_qp *qp, struct qp_change *ret)
+void rnic_qp_query(struct rnic_qp *qp, struct rnic_qp_answer *ret)
 {
     const struct transport_ops *ops = qp->transport->ops;
-    if (ops->told == NULL) {
-        return false;
-    }
     rnic_enter(qp->rnic);
-    ops->told(qp->transport, ret);
+    *ret = (struct rnic_qp_answer){.state = ops->state(qp->transport),
+                                   .is_draining = ops->query(qp->transport).is_draining,
+                                   .has_told = ops->told != NULL};
+    if (ret->has_told) {
+        ops->told(qp->transport, &ret->told);
+    }
     rnic_leave(qp->rnic, 0);
-    return true;
 }
 
 struct wq_caps rnic_qp_caps(const struct rnic_qp *qp)
