@@ -4,9 +4,8 @@
 
 #include <string.h>
 
+#include "base/retries.h"
 #include "cm/cm.h"
-
-enum { RETRY_MAX = 7 };
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
@@ -67,14 +66,14 @@ static struct rnic_qp *qp_of(const struct cm_id *c)
 // What the program says; the queue pair's number is noted.
 static int fill_params(struct cm_id *c, const struct rdma_conn_param *param, struct cm_params *ret)
 {
-    *ret = (struct cm_params){.retry_count = RETRY_MAX, .rnr_retry_count = RETRY_MAX};
+    *ret = (struct cm_params){.retry_count = RETRIES_MAX, .rnr_retry_count = RETRIES_MAX};
     if (join_private_data(c, param, ret->data, &ret->data_len) != 0) {
         return -1;
     }
     if (param != NULL) {
-        ret->retry_count = param->retry_count < RETRY_MAX ? param->retry_count : RETRY_MAX;
+        ret->retry_count = param->retry_count < RETRIES_MAX ? param->retry_count : RETRIES_MAX;
         ret->rnr_retry_count =
-            param->rnr_retry_count < RETRY_MAX ? param->rnr_retry_count : RETRY_MAX;
+            param->rnr_retry_count < RETRIES_MAX ? param->rnr_retry_count : RETRIES_MAX;
         ret->has_flow_control = param->flow_control != 0;
         ret->has_srq = c->id.qp != NULL ? c->id.qp->srq != NULL : param->srq != 0;
         ret->qp_num = param->qp_num;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/retries.h"
 #include "initiator/agent.h"
 
 enum { MEET_DATA_MAX = 64, READS_MAX = 128 };
@@ -232,8 +233,8 @@ int initiator_queue_meet(struct initiator_queue *queue, struct why *ret_why)
                                     .private_data_len = sizeof data,
                                     .responder_resources = reads_granted(queue),
                                     .initiator_depth = 0,
-                                    .retry_count = 7,
-                                    .rnr_retry_count = 7};
+                                    .retry_count = RETRIES_MAX,
+                                    .rnr_retry_count = RETRIES_MAX};
     if (rdma_connect(queue->id, &param) != 0) {
         return initiator_why(ret_why, -errno, "cannot connect to %s:%s: %s", nvme->address.host,
                              nvme->address.port, strerror(errno));

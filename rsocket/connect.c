@@ -4,12 +4,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/retries.h"
 #include "rsocket/rsocket.h"
 
 enum {
     RESOLVE_TIMEOUT_MS = 2000,
     END_TIMEOUT_MS = 3000,
-    RETRIES = 7, // the most; of times without a receive that is for ever
 };
 
 static const struct rs_options default_options = {
@@ -122,8 +122,8 @@ static int connect_begin(struct rs *rs)
                                     .private_data_len = sizeof octets,
                                     .initiator_depth = 1,
                                     .responder_resources = 1,
-                                    .retry_count = RETRIES,
-                                    .rnr_retry_count = RETRIES};
+                                    .retry_count = RETRIES_MAX,
+                                    .rnr_retry_count = RETRIES_MAX};
     if (rdma_resolve_route(rs->id, RESOLVE_TIMEOUT_MS) != 0 || rs_stream_open(rs) != 0) {
         return -1;
     }
@@ -199,7 +199,7 @@ static int answer(struct rs *rs, const struct rdma_conn_param *asked)
                                     .private_data_len = sizeof octets,
                                     .initiator_depth = asked->initiator_depth > 0,
                                     .responder_resources = asked->responder_resources > 0,
-                                    .rnr_retry_count = RETRIES};
+                                    .rnr_retry_count = RETRIES_MAX};
     if (rs_stream_open(rs) != 0) {
         return -1;
     }

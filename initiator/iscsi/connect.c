@@ -4,12 +4,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/retries.h"
 #include "base/why.h"
 #include "initiator/iscsi/agent.h"
 #include "initiator/iscsi/iscsi.h"
 #include "node/format/iscsi_pdu.h"
 
-enum { CM_TIMEOUT_MS = 5000, READS_MAX = 128, RETRIES = 7 };
+enum { CM_TIMEOUT_MS = 5000, READS_MAX = 128 };
 
 // The target issues all Reads; an initiator none.
 static uint8_t reads_granted(struct ibv_context *verbs)
@@ -100,8 +101,8 @@ static bool on_route(struct iscsi_initiator *initiator)
         return false;
     }
     struct rdma_conn_param param = {.responder_resources = reads_granted(initiator->id->verbs),
-                                    .retry_count = RETRIES,
-                                    .rnr_retry_count = RETRIES};
+                                    .retry_count = RETRIES_MAX,
+                                    .rnr_retry_count = RETRIES_MAX};
     if (rdma_connect(initiator->id, &param) != 0) {
         say_failed(initiator, RDMA_CM_EVENT_CONNECT_ERROR, errno);
         return false;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "base/retries.h"
 #include "base/time.h"
 #include "base/why.h"
 #include "listen/address.h"
@@ -127,7 +128,7 @@ static bool accept_initiator(struct iscsi_rdma_pair *cp, const struct rdma_conn_
 {
     struct client *client = &cp->c.client;
     struct rdma_conn_param param = {.initiator_depth = asked->initiator_depth,
-                                    .rnr_retry_count = 7};
+                                    .rnr_retry_count = RETRIES_MAX};
     text_address_format(rdma_get_peer_addr(cp->pair.id), client->address);
     address_host(rdma_get_peer_addr(cp->pair.id), client->host, sizeof client->host);
     cp->login_until = instant_after(loop_now(cp->pair.fabric->parts.loop), login_within_ns);

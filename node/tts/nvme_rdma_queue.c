@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/list.h"
+#include "base/retries.h"
 #include "base/span.h"
 #include "base/time.h"
 #include "base/why.h"
@@ -85,7 +86,7 @@ static bool accept_client(struct nvme_rdma_queue *q, const struct nvme_rdma_wish
     struct rdma_conn_param param = {.private_data = reply,
                                     .private_data_len = sizeof reply,
                                     .initiator_depth = wish->read_count,
-                                    .rnr_retry_count = 7};
+                                    .rnr_retry_count = RETRIES_MAX};
     return fabric_pair_accept(&q->pair, &param);
 }
 
