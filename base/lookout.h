@@ -95,7 +95,7 @@ static inline bool lookout_goes_on(struct lookout *l, uint64_t count, instant_ns
     return lookout_lasts(l, now);
 }
 
-// Between two looks: whether the processor is to be given away now.
+// Between two looks: whether the processor is to be given away now (lookout_turn asks).
 static inline bool lookout_is_to_give_way(const struct lookout *l, instant_ns now)
 {
     return lookout_gives_way(l) && now >= instant_after(l->begun_ns, LOOKOUT_OWN_NS);
@@ -111,4 +111,15 @@ static inline bool lookout_note_gap(struct lookout *l, duration_ns gap)
         l->kept = is_strangers ? LOOKOUT_KEPT : l->kept;
     }
     return l->is_on;
+}
+
+// Between two looks, the first of them at `now`: gives way if it is time. False: it is over, since
+// somebody else wants the processor.
+static inline bool lookout_turn(struct lookout *l, instant_ns now, instant_ns (*tell_now)(void),
+                                int (*give_way)(void))
+{
+    if (lookout_is_to_give_way(l, now)) {
+        give_way();
+    }
+    return lookout_note_gap(l, tell_now() - now);
 }

@@ -426,10 +426,7 @@ static bool goes_on_looking(struct weft_nvme *nvme)
         !lookout_goes_on(lookout, nvme->counters.commands, now) || !lookout_gives_way(lookout)) {
         return false;
     }
-    if (lookout_is_to_give_way(lookout, now)) {
-        sched_yield();
-    }
-    return lookout_note_gap(lookout, initiator_clock() - now);
+    return lookout_turn(lookout, now, initiator_clock, sched_yield);
 }
 
 static int poll_device(struct weft_nvme *nvme, bool looks_on)

@@ -87,10 +87,7 @@ instant_ns loop_now(const struct loop *loop)
 
 bool loop_give_way(struct lookout *lookout, instant_ns now)
 {
-    if (lookout_is_to_give_way(lookout, now)) {
-        sched_yield();
-    }
-    return lookout_note_gap(lookout, loop_clock() - now);
+    return lookout_turn(lookout, now, loop_clock, sched_yield);
 }
 
 void loop_stop(struct loop *loop)
