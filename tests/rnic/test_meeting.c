@@ -407,6 +407,21 @@ static void test_strangers_request_is_not_kept_for_ever(void **state)
     end_fini(&waiting);
 }
 
+// Once somebody was let go and before he asks again: who asks from then on is kept as long as a
+// slow machine may take. Both ends have to hear of their meeting while one is kept.
+static bool grows_patient(void)
+{
+    struct rnic *rnic = device.rnic;
+    rnic_enter(rnic);
+    const struct meeting_counters *counters = &rnic->meeting_counters;
+    const bool is_let_go = counters->kept > 0 && counters->kept == counters->kept_in_vain;
+    if (is_let_go) {
+        rnic->config.mpa_timeout_ns = DEVICE_PATIENCE_NS;
+    }
+    rnic_leave(rnic, 0);
+    return is_let_go;
+}
+
 static void test_who_is_let_go_asks_again(void **state)
 {
     struct end waiting;
@@ -414,8 +429,10 @@ static void test_who_is_let_go_asks_again(void **state)
     device_up(200 * NS_PER_MS);
     init_waiting(&waiting);
     tell(&first, &second);
+    while (!grows_patient()) {
+        pause_ms(1);
+    }
     assert_true(device_waits_for_count(&device, "kept", 2));
-    assert_true(device_count(&device, "kept_in_vain") > 0);
     tell(&second, &first);
     assert_true(device_waits_for_count(&device, "met", 2));
     end_fini(&waiting);
