@@ -45,10 +45,11 @@ enum iscsi_limits {
 
 enum iscsi_state {
     ISCSI_LOGIN,
-    ISCSI_CONNECTING, // the UMA has been asked
-    ISCSI_OPEN,       // the full feature phase
-    ISCSI_LEAVING,    // nothing is taken any more; what is queued is sent
-    ISCSI_ENDED,      // its carrier is gone; commands are under way
+    ISCSI_REINSTATING, // its login waits until the former session is over
+    ISCSI_CONNECTING,  // the UMA has been asked
+    ISCSI_OPEN,        // the full feature phase
+    ISCSI_LEAVING,     // nothing is taken any more; what is queued is sent
+    ISCSI_ENDED,       // its carrier is gone; commands are under way
 };
 
 // A PDU on its way out: a header, data, a tail of padding and digest.
@@ -288,8 +289,8 @@ void iscsi_leave(struct iscsi_connection *c);
 enum iscsi_verdict iscsi_malformed(struct iscsi_connection *c);
 // False: no memory.
 bool iscsi_tasks_init(struct iscsi_connection *c);
-// Ends older sessions of the same initiator port with the same target.
-void iscsi_reinstate(struct iscsi_connection *c);
+// Ends other sessions of the same initiator port with the same target. True: one is not over yet.
+bool iscsi_reinstate(struct iscsi_connection *c);
 
 // ---- unit.c
 
@@ -313,6 +314,8 @@ void iscsi_units_fini(struct iscsi_connection *c);
 
 enum iscsi_verdict iscsi_take_login(struct iscsi_connection *c, const struct iscsi_header *h,
                                     const uint8_t *data, instant_ns now);
+// A session is over: logins that waited for that go on.
+void iscsi_logins_go_on(struct iscsi *iscsi);
 // The UMA has answered for all units.
 void iscsi_answer_connect(struct iscsi_connection *c);
 

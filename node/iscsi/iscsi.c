@@ -38,7 +38,12 @@ bool iscsi_connection_init(struct iscsi_connection *c, struct iscsi_door *door)
 
 bool iscsi_connection_is_over(struct iscsi_connection *c)
 {
-    return c->task_count == 0 && iscsi_units_end(c);
+    bool is_over = c->task_count == 0 && iscsi_units_end(c);
+    if (is_over) {
+        list_remove(&c->link);
+        iscsi_logins_go_on(c->iscsi);
+    }
+    return is_over;
 }
 
 void iscsi_connection_fini(struct iscsi_connection *c)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/list.h"
 #include "base/time.h"
 #include "node/format/iscsi_pdu.h"
 #include "node/format/iscsi_text.h"
@@ -112,16 +113,8 @@ static void session_begin(struct iscsi_connection *c)
     it_nexus_begin(&c->it);
 }
 
-static enum iscsi_verdict finish(struct iscsi_connection *c)
+static enum iscsi_verdict session_open(struct iscsi_connection *c)
 {
-    if (c->door->carrier->is_oneshot && !c->login.has_oneshot) {
-        return refuse(c, ISCSI_MISSING_PARAMETER, "it lends no memory (" ISCSI_ONESHOT_KEY ")");
-    }
-    if (c->login.is_discovery) {
-        succeed(c);
-        return ISCSI_GOES_ON;
-    }
-    iscsi_reinstate(c);
     session_begin(c);
     if (!iscsi_tasks_init(c)) {
         return refuse(c, ISCSI_OUT_OF_RESOURCES, "no memory");
@@ -135,6 +128,33 @@ static enum iscsi_verdict finish(struct iscsi_connection *c)
         iscsi_answer_connect(c);
     }
     return c->state == ISCSI_OPEN ? ISCSI_GOES_ON : ISCSI_STOPS;
+}
+
+void iscsi_logins_go_on(struct iscsi *iscsi)
+{
+    const struct list_link *all = &iscsi->connections;
+    for (struct list_link *l = all->next; l != all; l = l->next) {
+        struct iscsi_connection *c = LIST_ENTRY(l, struct iscsi_connection, link);
+        if (c->state == ISCSI_REINSTATING && !iscsi_reinstate(c)) {
+            session_open(c);
+        }
+    }
+}
+
+static enum iscsi_verdict finish(struct iscsi_connection *c)
+{
+    if (c->door->carrier->is_oneshot && !c->login.has_oneshot) {
+        return refuse(c, ISCSI_MISSING_PARAMETER, "it lends no memory (" ISCSI_ONESHOT_KEY ")");
+    }
+    if (c->login.is_discovery) {
+        succeed(c);
+        return ISCSI_GOES_ON;
+    }
+    if (iscsi_reinstate(c)) {
+        c->state = ISCSI_REINSTATING;
+        return ISCSI_STOPS;
+    }
+    return session_open(c);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */

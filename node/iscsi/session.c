@@ -94,18 +94,28 @@ bool iscsi_tasks_init(struct iscsi_connection *c)
     return c->tasks != NULL;
 }
 
-// RFC 7143 section 6.3.5
-void iscsi_reinstate(struct iscsi_connection *c)
+// Something of it may be under way: it has a target's units, or is about to.
+static bool is_session(const struct iscsi_connection *c)
+{
+    return c->state == ISCSI_REINSTATING || !list_is_empty(&c->units);
+}
+
+// RFC 7143 section 6.3.5: the tasks of the former session have ended before there is a new one, or
+// what it wrote last could come after what is written then.
+bool iscsi_reinstate(struct iscsi_connection *c)
 {
     const struct list_link *all = &c->iscsi->connections;
+    bool waits = false;
     for (struct list_link *l = all->next; l != all; l = l->next) {
         struct iscsi_connection *other = LIST_ENTRY(l, struct iscsi_connection, link);
-        bool is_same = other != c && other->state == ISCSI_OPEN &&
+        bool is_same = other != c && is_session(other) &&
                        memcmp(other->login.isid, c->login.isid, ISCSI_ISID_LEN) == 0 &&
                        strcmp(other->login.initiator, c->login.initiator) == 0 &&
                        strcmp(other->login.target, c->login.target) == 0;
-        if (is_same) {
+        if (is_same && other->state < ISCSI_LEAVING) {
             iscsi_leave(other);
         }
+        waits |= is_same;
     }
+    return waits;
 }

@@ -389,7 +389,8 @@ static bool receive_take(struct iscsi_rdma_pair *cp, struct iscsi_receive *r, in
     struct iscsi_header h = iscsi_header_parse(r->octets);
     enum iscsi_pdu_kind kind = iscsi_pdu_kind(c, h.opcode);
     bool has_room = kind != ISCSI_PDU_COMMAND || !list_is_empty(&c->free);
-    if (c->state == ISCSI_CONNECTING || !iscsi_has_room(c) || !has_room) {
+    bool is_connecting = c->state == ISCSI_REINSTATING || c->state == ISCSI_CONNECTING;
+    if (is_connecting || !iscsi_has_room(c) || !has_room) {
         return false;
     }
     if (!length_is_right(r, &h, kind)) {

@@ -441,6 +441,29 @@ static void session_that_comes_again_takes_the_place_of_the_former(void **state)
     hear_the_end(stage);
 }
 
+// RFC 7143 section 6.3.5: what the former session wrote may not come after what this one writes.
+static void session_that_comes_again_waits_for_the_tasks_of_the_former(void **state)
+{
+    uint8_t octets[BLOCK] = {1};
+    OPEN("");
+    ready();
+    stage->holds = true;
+    command(WRITE_10, WRITE_FLAGS, 0, 1, BLOCK, octets, BLOCK);
+    stage_settle(stage);
+    assert_int_equal(stage->held_count, 1);
+    int former = stage->client;
+    stage->client = stage_call(stage);
+    statsn = 7;
+    request_login(TRANSIT_TO_FULL, WHO, sizeof(WHO) - 1);
+    hear_nothing(stage);
+    assert_int_equal(counters().sessions, 1);
+    stage_tell(stage, STAGE_RELEASE);
+    take(ISCSI_LOGIN_RESPONSE);
+    assert_int_equal(get_be16(pdu.head + ISCSI_LOGIN_OFF_STATUS), ISCSI_LOGIN_OK);
+    assert_int_equal(stage->disconnects, 1);
+    close(former);
+}
+
 static void pdu_that_is_too_long_ends_the_connection(void **state)
 {
     uint8_t head[ISCSI_HEADER_LEN] = {ISCSI_NOP_OUT | ISCSI_IMMEDIATE, 0x80};
@@ -470,6 +493,7 @@ int main(void)
         TEST(logout_ends_the_session),
         TEST(who_is_dropped_hears_so),
         TEST(session_that_comes_again_takes_the_place_of_the_former),
+        TEST(session_that_comes_again_waits_for_the_tasks_of_the_former),
         TEST(pdu_that_is_too_long_ends_the_connection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
