@@ -188,10 +188,13 @@ static enum iscsi_task_response abort_one(struct iscsi_connection *c, const stru
     return ISCSI_TASK_COMPLETE;
 }
 
-static void end_all(struct iscsi_connection *c, struct nexus *nexus, bool is_reset, instant_ns now)
+static void end_all(struct iscsi_connection *c, struct nexus *nexus, unsigned function,
+                    instant_ns now)
 {
     abort_all(c, nexus, now);
-    if (is_reset) {
+    if (function == ISCSI_CLEAR_TASK_SET) {
+        nexus_clear(nexus, now);
+    } else if (function != ISCSI_ABORT_TASK_SET) {
         nexus_reset_unit(nexus, now);
     }
 }
@@ -199,8 +202,8 @@ static void end_all(struct iscsi_connection *c, struct nexus *nexus, bool is_res
 static enum iscsi_task_response manage(struct iscsi_connection *c, const struct iscsi_header *h,
                                        instant_ns now)
 {
-    bool is_reset = false;
-    switch (h->flags & ISCSI_TASK_FUNCTION_MASK) {
+    unsigned function = h->flags & ISCSI_TASK_FUNCTION_MASK;
+    switch (function) {
     case ISCSI_ABORT_TASK:
         return abort_one(c, h, now);
     case ISCSI_TASK_REASSIGN:
@@ -208,15 +211,13 @@ static enum iscsi_task_response manage(struct iscsi_connection *c, const struct 
     case ISCSI_LUN_RESET:
     case ISCSI_TARGET_WARM_RESET:
     case ISCSI_TARGET_COLD_RESET:
-        is_reset = true;
-        break;
     case ISCSI_ABORT_TASK_SET:
     case ISCSI_CLEAR_TASK_SET:
         break;
     default:
         return ISCSI_TASK_UNSUPPORTED;
     }
-    bool is_of_target = (h->flags & ISCSI_TASK_FUNCTION_MASK) > ISCSI_LUN_RESET;
+    bool is_of_target = function > ISCSI_LUN_RESET;
     const struct nexus *named = it_nexus_find(&c->it, get_be64(h->at + ISCSI_OFF_LUN));
     if (!is_of_target && named->unit == NULL) {
         return ISCSI_NO_LUN;
@@ -224,7 +225,7 @@ static enum iscsi_task_response manage(struct iscsi_connection *c, const struct 
     for (struct list_link *l = c->it.nexuses.next; l != &c->it.nexuses; l = l->next) {
         struct nexus *nexus = LIST_ENTRY(l, struct nexus, beside);
         if (is_of_target || nexus == named) {
-            end_all(c, nexus, is_reset, now);
+            end_all(c, nexus, function, now);
         }
     }
     return ISCSI_TASK_COMPLETE;

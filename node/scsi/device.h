@@ -64,6 +64,7 @@ struct scsi_transport {
 enum scsi_attention {
     SCSI_ATTENTION_POWER_ON,
     SCSI_ATTENTION_RESET,
+    SCSI_ATTENTION_CLEARED,
     SCSI_ATTENTION_CAPACITY,
     SCSI_ATTENTION_UNITS,
     SCSI_ATTENTION_MODE,
@@ -174,5 +175,7 @@ void task_abort(struct scsi_task *task, instant_ns now);
 void task_sense_emit(const struct scsi_task *task, uint8_t *ret);
 // All of its tasks.
 void nexus_abort(struct nexus *nexus, instant_ns now);
+// All tasks of all nexuses with the unit are aborted; who lost some by another's wish is told.
+void nexus_clear(struct nexus *nexus, instant_ns now);
 // All tasks of all nexuses with the unit are aborted; the others' initiators are told.
 void nexus_reset_unit(struct nexus *nexus, instant_ns now);

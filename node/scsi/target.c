@@ -156,6 +156,19 @@ void nexus_abort(struct nexus *nexus, instant_ns now)
     }
 }
 
+// SAM-5 section 7.5: the unit has one task set for all nexuses (TST is 0).
+void nexus_clear(struct nexus *nexus, instant_ns now)
+{
+    const struct list_link *all = &nexus->unit->nexuses;
+    for (struct list_link *l = all->next; l != all; l = l->next) {
+        struct nexus *other = LIST_ENTRY(l, struct nexus, link);
+        if (other != nexus && unaborted(other) != NULL) {
+            other->attentions |= 1U << SCSI_ATTENTION_CLEARED;
+        }
+        nexus_abort(other, now);
+    }
+}
+
 void nexus_reset_unit(struct nexus *nexus, instant_ns now)
 {
     struct logical_unit *unit = nexus->unit;
@@ -205,6 +218,7 @@ enum scsi_fault nexus_attention_take(struct nexus *nexus)
     static const enum scsi_fault faults[SCSI_ATTENTION_COUNT] = {
         [SCSI_ATTENTION_POWER_ON] = FAULT_POWER_ON,
         [SCSI_ATTENTION_RESET] = FAULT_RESET,
+        [SCSI_ATTENTION_CLEARED] = FAULT_CLEARED,
         [SCSI_ATTENTION_CAPACITY] = FAULT_CAPACITY_CHANGED,
         [SCSI_ATTENTION_UNITS] = FAULT_UNITS_CHANGED,
         [SCSI_ATTENTION_MODE] = FAULT_MODE_CHANGED,

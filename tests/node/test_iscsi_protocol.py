@@ -289,6 +289,18 @@ def a_reset_ends_what_waits_for_data_and_is_told_to_all(node):
 
 
 @on_node()
+def a_task_set_is_that_of_all_initiators(node):
+    """CLEAR TASK SET (RFC 7143 section 11.5.1, SAM-5 section 7.5)."""
+    with session(node) as host, session(node, isid=b'\x80weft1') as other:
+        host.write_begin(0, 8)
+        assert host.receive().opcode == iscsi.R2T
+        other.send(0x40 | iscsi.TASK, 0x84, 78, fields=struct.pack('>II', 0, other.cmdsn))
+        assert other.receive().header[2] == 0
+        assert host.ask([0]).sense == (ATTENTION, 0x2f, 0)
+        assert host.ask([0]).status == other.ask([0]).status == 0
+
+
+@on_node()
 def a_session_that_comes_back_ends_its_former_self(node):
     with session(node) as first:
         with session(node) as second:

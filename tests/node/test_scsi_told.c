@@ -32,6 +32,7 @@ static const struct {
     {FAULT_INTERNAL, 4, 0x44, 0},
     {FAULT_POWER_ON, 6, 0x29, 0},
     {FAULT_RESET, 6, 0x29, 3},
+    {FAULT_CLEARED, 6, 0x2f, 0},
     {FAULT_CAPACITY_CHANGED, 6, 0x2a, 9},
     {FAULT_MODE_CHANGED, 6, 0x2a, 1},
     {FAULT_UNITS_CHANGED, 6, 0x3f, 0x0e},
@@ -62,6 +63,7 @@ static const struct {
 } attentions[] = {
     {SCSI_ATTENTION_POWER_ON, FAULT_POWER_ON},
     {SCSI_ATTENTION_RESET, FAULT_RESET},
+    {SCSI_ATTENTION_CLEARED, FAULT_CLEARED},
     {SCSI_ATTENTION_CAPACITY, FAULT_CAPACITY_CHANGED},
     {SCSI_ATTENTION_UNITS, FAULT_UNITS_CHANGED},
     {SCSI_ATTENTION_MODE, FAULT_MODE_CHANGED},
@@ -164,6 +166,20 @@ static void a_reset_ends_all_tasks_and_is_told_to_all(void **state)
     assert_int_equal(stage->outcome, NODE_TRANSFER);
     assert_int_equal(stage->nexuses[0].attentions, 1U << SCSI_ATTENTION_RESET);
     assert_int_equal(stage->nexuses[1].attentions, 1U << SCSI_ATTENTION_RESET);
+}
+
+static void who_loses_tasks_by_the_wish_of_another_is_told(void **state)
+{
+    struct scsi_task tasks[2];
+    stage->holds_fetch = true;
+    stage_begin(&tasks[0], 0, CDB(0x15, 0x10, [4] = 12), 0, 12);
+    stage_begin(&tasks[1], 1, CDB(0x15, 0x10, [4] = 12), 0, 12);
+    nexus_clear(&stage->nexuses[0], 0);
+    assert_int_equal(stage->ended, 2);
+    assert_int_equal(stage->nexuses[0].attentions, 0);
+    assert_int_equal(stage->nexuses[1].attentions, 1U << SCSI_ATTENTION_CLEARED);
+    nexus_clear(&stage->nexuses[1], 0); // there are none any more
+    assert_int_equal(stage->nexuses[0].attentions, 0);
 }
 
 static void what_was_reserved_by_others_aborts_what_is_under_way(void **state)
@@ -466,6 +482,7 @@ int main(void)
         STAGE_TEST(a_volume_that_changes_is_told_to_all),
         STAGE_TEST(what_becomes_of_reservations_is_told_to_whom_it_concerns),
         STAGE_TEST(a_reset_ends_all_tasks_and_is_told_to_all),
+        STAGE_TEST(who_loses_tasks_by_the_wish_of_another_is_told),
         STAGE_TEST(what_was_reserved_by_others_aborts_what_is_under_way),
         STAGE_TEST(an_aborted_task_ends_when_data_on_their_way_have_come),
         STAGE_TEST(data_that_do_not_come_end_the_task),
