@@ -8,6 +8,7 @@
 
 #include "base/deadlines.h"
 #include "base/list.h"
+#include "base/lookout.h"
 #include "base/time.h"
 #include "base/why.h"
 #include "node/loop/loop.h"
@@ -55,6 +56,13 @@ struct stream_server {
     struct list_link dirty;
     struct deadlines deadlines;
     struct stream_counters counters;
+    struct stream *heard; // who has spoken last; NULL: it has ended
+    bool is_alone;        // it spoke before that, too, and said one thing
+    instant_ns heard_at;  // the turn
+    bool is_answered;     // ... in that turn
+    bool is_looking;      // what it says next is looked for in the turn that begins
+    uint64_t heard_count;
+    struct lookout lookout;
 };
 
 // It joins the loop as a member.

@@ -19,6 +19,7 @@ enum {
     READ_AT_ONCE = 1 << 20, // then others have their turn
     DIRECT_MIN = 4 << 10,   // fewer come with what follows them
     DISCARD_TURNS = 256,
+    MESSAGE_STEPS = 2, // of take: itself, and its data
 };
 
 static const duration_ns rest_within_ns = 4 * NS_PER_US;
@@ -39,6 +40,7 @@ static void end(struct stream *s, instant_ns now)
         return;
     }
     s->receiving.is_awaited = s->sending.is_awaited = false;
+    s->server->heard = s->server->heard != s ? s->server->heard : NULL;
     deadline_disarm(&s->server->deadlines, &s->deadline);
     loop_unwatch(s->watch);
     s->watch = NULL;
@@ -160,16 +162,24 @@ static ssize_t go_on(struct stream *s, enum stream_verdict verdict, ssize_t left
     return left <= 0 || s->is_dry ? -EAGAIN : in_read(s, now);
 }
 
+static void leave(struct stream *s, instant_ns now)
+{
+    s->server->protocol->flush(s, now); // the goodbye
+    end(s, now);
+}
+
 // Takes what there is, reads more, until nothing is there, something else must happen first, or
 // others should have their turn.
 static void take_all(struct stream *s, instant_ns now)
 {
     const struct stream_protocol *p = s->server->protocol;
     ssize_t left = READ_AT_ONCE;
-    s->is_dry = s->is_short = false;
+    s->is_short = false;
+    s->step_count = 0;
     for (;;) {
         enum stream_verdict verdict = p->take(s, now);
         if (verdict == STREAM_GOES_ON) {
+            s->step_count++;
             continue;
         }
         if (verdict == STREAM_STOPS) {
@@ -181,12 +191,38 @@ static void take_all(struct stream *s, instant_ns now)
             return;
         }
         if (got < 0) {
-            p->flush(s, now); // the goodbye
-            end(s, now);
+            leave(s, now);
             return;
         }
         left -= got;
     }
+}
+
+// Who says several things at once, or among others, goes on without an answer, or is not the next.
+static void hear(struct stream *s, instant_ns now)
+{
+    struct stream_server *server = s->server;
+    take_all(s, now);
+    server->heard_at = now;
+    server->is_answered = false;
+    server->heard_count++;
+    server->is_alone = server->heard == s && s->step_count <= MESSAGE_STEPS;
+    server->heard = s->fd >= 0 ? s : NULL;
+}
+
+void stream_look(struct stream *s, instant_ns now)
+{
+    ssize_t got = s->server->protocol->wants_input(s) ? in_read(s, now) : -EAGAIN;
+    if (got == -EAGAIN) {
+        in_rest(s);
+        return;
+    }
+    stream_touch(s);
+    if (got < 0) {
+        leave(s, now);
+        return;
+    }
+    hear(s, now);
 }
 
 void stream_discard(struct stream *s)
@@ -205,7 +241,8 @@ static void on_socket(void *ctx, uint32_t events)
     if ((events & (EPOLLERR | EPOLLHUP)) != 0 && (events & EPOLLIN) == 0) {
         end(s, now);
     } else if ((events & EPOLLIN) != 0 && s->server->protocol->wants_input(s)) {
-        take_all(s, now);
+        s->is_dry = false;
+        hear(s, now);
     }
 }
 
@@ -219,6 +256,7 @@ ssize_t stream_send(struct stream *s, struct iovec *iov, unsigned count, instant
         return errno == EINTR ? -EAGAIN : -errno;
     }
     progress_note(&s->sending, (uint64_t)sent, s->server->parts.patience_ns, now);
+    s->server->is_answered |= s->server->heard == s && s->server->heard_at == now;
     return sent;
 }
 
@@ -265,6 +303,7 @@ void stream_update(struct stream *s, instant_ns now)
     bool has_more =
         (s->in_at < s->in_len && !s->is_short) || (p->wants_look != NULL && p->wants_look(s));
     if (s->fd >= 0 && has_more && p->wants_input(s)) {
+        s->is_dry = false;
         take_all(s, now);
     }
     if (s->fd >= 0) {

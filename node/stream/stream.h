@@ -35,6 +35,7 @@ struct stream {
     uint32_t in_at, in_len;     // what has come and is not used: [in_at, in_len)
     bool is_dry;                // the last look at the socket found it empty
     bool is_short;              // ... and what has come needs more
+    unsigned step_count;        // that take has gone on by, when it was last its turn
     struct lookout lookout;     // for the rest of a message that has begun to come
     bool is_lingering;
     // When it ends unless something is done about it: the earliest of the protocol's own, which is
@@ -105,6 +106,8 @@ void stream_discard(struct stream *s);
 
 // Takes the socket over; without memory it is closed.
 void stream_open(struct stream_server *server, int fd, const char *host, instant_ns now);
+// Its socket, of which nothing has been told.
+void stream_look(struct stream *s, instant_ns now);
 // The end of a batch.
 void stream_update(struct stream *s, instant_ns now);
 // The deadline has passed: what the kernel has for the peer goes with the stream.

@@ -13,6 +13,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/lookout.h"
+#include "base/system_calls.h"
+#include "base/time.h"
 #include "node/stream/server.h"
 
 enum {
@@ -60,8 +63,9 @@ ssize_t __wrap_recv(int fd, void *to, size_t len, int flags)
     return __real_recv(fd, to, len, flags);
 }
 
-// Somebody looks at the clock.
+// Somebody looks at the clock: the system's, or one that goes on by a microsecond then.
 static void (*on_clock)(void);
+static instant_ns clock_now; // 0: the system's
 
 int __real_clock_gettime(clockid_t clock, struct timespec *ret);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
@@ -71,7 +75,31 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ret)
     if (on_clock != NULL) {
         on_clock();
     }
+    if (clock_now != 0) {
+        clock_now += NS_PER_US;
+        *ret = (struct timespec){.tv_sec = (time_t)(clock_now / NS_PER_S),
+                                 .tv_nsec = (long)(clock_now % NS_PER_S)};
+        return 0;
+    }
     return __real_clock_gettime(clock, ret);
+}
+
+static unsigned sleeps;        // how often the loop was ready to wait
+static bool (*on_sleep)(void); // true: it is woken at once
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
+
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+    const struct timespec *timeout = (const struct timespec *)d;
+    bool is_look = timeout != NULL && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
+    bool is_sleep = number == CALL_EPOLL_PWAIT2 && !is_look;
+    sleeps += is_sleep;
+    if (is_sleep && on_sleep != NULL && on_sleep()) {
+        return 0;
+    }
+    return __real_syscall(number, a, b, c, d, e, f);
 }
 
 static struct guest *guest_of(const struct stream *s)
@@ -151,8 +179,14 @@ static bool wants_input(const struct stream *s)
     return true;
 }
 
+static bool answers; // in each turn in which a stream spoke
+
 static int flush(struct stream *s, instant_ns now)
 {
+    struct iovec answer = {.iov_base = "!", .iov_len = 1};
+    if (answers) {
+        stream_send(s, &answer, 1, now);
+    }
     struct iovec goodbye = {.iov_base = "bye", .iov_len = 3};
     return guest_of(s)->says_goodbye ? (int)stream_send(s, &goodbye, 1, now) : 0;
 }
@@ -387,6 +421,69 @@ static void many_octets_are_received_straight_into_place(void **state)
     assert_int_equal(stage.direct_len, sizeof octets - IN_LEN);
 }
 
+/* ---- what comes next ------------------------------------------------------------------------- */
+
+enum { MESSAGES = 100 };
+
+static unsigned talkers, said;
+
+// Each says its next when what was said before has been taken.
+static void talk(void)
+{
+    if (stage.numbered == MESSAGES) {
+        loop_stop(stage.loop);
+    } else if (said == stage.numbered) {
+        client_says(said++ % talkers, 100);
+    }
+}
+
+static void talk_late(void *ctx, instant_ns now)
+{
+    talk();
+}
+
+static void talk_all(unsigned count, bool is_answered)
+{
+    struct loop_member member = {.on_batch_end = talk_late};
+    talkers = count;
+    answers = is_answered;
+    said = sleeps = looks = 0;
+    clock_now = NS_PER_S;
+    stage.expected = MESSAGES + 1; // no deadlines
+    listens();
+    for (unsigned i = 0; i < count; i++) {
+        client_comes(i);
+    }
+    loop_join(stage.loop, &member);
+    on_clock = talk;
+    assert_int_equal(loop_run(stage.loop), 0);
+    on_clock = NULL;
+    loop_leave(stage.loop, &member);
+    clock_now = 0;
+    answers = false;
+}
+
+// It is known to be alone when it has spoken twice.
+static void who_speaks_alone_finds_the_loop_awake(void **state)
+{
+    talk_all(1, true);
+    assert_true(sleeps <= 3);
+}
+
+// Who awaits an answer says nothing meanwhile.
+static void who_is_not_answered_at_once_is_not_looked_for(void **state)
+{
+    talk_all(1, false);
+    assert_int_equal(looks, MESSAGES);
+}
+
+// Two at a time: no socket is read in vain.
+static void of_several_that_speak_none_is_looked_for(void **state)
+{
+    talk_all(2, true);
+    assert_int_equal(looks, MESSAGES);
+}
+
 /* ---- a member behind the server -------------------------------------------------------------- */
 
 static struct late {
@@ -402,28 +499,26 @@ static void late_touches(void *ctx, instant_ns now)
     }
 }
 
-static instant_ns late_looks_at(void *ctx)
+static bool late_looks(void)
 {
-    return late.has_touched ? stage.base + 50 * NS_PER_MS : INSTANT_NEVER;
-}
-
-static void late_looks(void *ctx, instant_ns now)
-{
-    late.was_left = !list_is_empty(&stage.server.dirty);
-    loop_stop(stage.loop);
+    if (late.has_touched) {
+        late.was_left = !list_is_empty(&stage.server.dirty);
+        loop_stop(stage.loop);
+    }
+    return late.has_touched;
 }
 
 static void a_stream_that_is_touched_last_of_all_does_not_wait_for_an_event(void **state)
 {
-    late = (struct late){.member = {.on_batch_end = late_touches,
-                                    .next_deadline = late_looks_at,
-                                    .on_deadline = late_looks}};
+    late = (struct late){.member = {.on_batch_end = late_touches}};
+    on_sleep = late_looks;
     stage.expected = 1;
     listens();
     loop_join(stage.loop, &late.member);
     client_comes(0);
     client_says(0, 100);
     assert_int_equal(loop_run(stage.loop), 0);
+    on_sleep = NULL;
     loop_leave(stage.loop, &late.member);
     assert_true(late.has_touched);
     assert_false(late.was_left);
@@ -485,6 +580,11 @@ int main(void)
             the_rest_of_a_message_that_follows_closely_is_taken_in_the_same_turn, set_up,
             tear_down),
         cmocka_unit_test_setup_teardown(many_octets_are_received_straight_into_place, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(who_speaks_alone_finds_the_loop_awake, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_is_not_answered_at_once_is_not_looked_for, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(of_several_that_speak_none_is_looked_for, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(
             a_stream_that_is_touched_last_of_all_does_not_wait_for_an_event, set_up, tear_down),
