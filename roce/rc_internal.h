@@ -58,7 +58,10 @@
 #define RC_MARK_NONE  UINT64_MAX
 
 enum {
-    RC_HELD_MAX = 256,        // packets beyond a hole that are kept, and known to be
+    RC_HELD_MAX = 256,       // packets beyond a hole that are kept, and known to be
+    RC_TRAIN_LEN = 60 << 10, // octets of payload that leave together, whatever the path MTU
+    RC_TRAIN_PACKETS_MAX = 60,
+    RC_TRAINS_ENOUGH = 4,     // behind so many nothing waits for company
     RC_LATER_ONES = 3,        // that have come behind a packet, which is lost then
     RC_READ_PACKETS_MIN = 16, // that one Read of ours may bring, whatever the window
     RC_ATOMIC_LEN = 8,

@@ -429,6 +429,51 @@ static bool send_one(struct rc *rc, const struct datagram_sink *sink)
     return q->send_mark == q->next_mark ? begin_next(rc) : put_next(rc, sink) == RC_PUT_DONE;
 }
 
+/* ---- company --------------------------------------------------------------------------------- */
+
+// Packets that leave in one system call, and are read in one (link/datagram/).
+static uint64_t train_count(const struct rc *rc)
+{
+    const uint64_t count = RC_TRAIN_LEN / rc_pmtu(rc);
+    return count < RC_TRAIN_PACKETS_MAX ? count : RC_TRAIN_PACKETS_MAX;
+}
+
+// Packets of what is posted and has not begun, of a Read those of its answer. RC_MARK_NONE: there
+// is something that is not to wait, or so much that what fills no train is a small part of it.
+static uint64_t ready_count(const struct rc *rc)
+{
+    const uint32_t entry_count = wq_unbegun_count(&rc->wq);
+    const uint64_t enough = RC_TRAINS_ENOUGH * train_count(rc);
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < entry_count; i++) {
+        const struct send_wqe *wqe = wq_transfer_at(&rc->wq, i);
+        if (wqe == NULL || count > enough) {
+            return RC_MARK_NONE;
+        }
+        count += rc_packet_count(rc, wqe->length);
+    }
+    return count;
+}
+
+// A packet costs its receiver as much as a train, and within one host he is busy with those that
+// are out: what does not fill a train waits until there is more of it, or until he says that he is
+// done with some, which he has been asked for. Where that is; RC_MARK_NONE: nothing waits.
+static uint64_t waits_from(const struct rc *rc)
+{
+    const struct rc_requester *q = &rc->req;
+    const uint64_t train = train_count(rc);
+    const bool has_hole = q->send_mark < q->sent_mark || q->repeat.here_count > 0 ||
+                          q->repeat.placed_count > 0 || q->repeat.lost_count > 0;
+    if (!q->congestion.config.has_no_line || has_hole || q->asked_mark <= q->acked_mark ||
+        rc_in_flight(q) < train) {
+        return RC_MARK_NONE;
+    }
+    // Without an entry what leaves next are requests of a Read that has begun.
+    const uint64_t ready = wq_has_entry(&rc->wq) ? ready_count(rc) : RC_MARK_NONE;
+    const uint64_t count = q->next_mark - q->send_mark + ready;
+    return ready == RC_MARK_NONE ? ready : q->send_mark + count - count % train;
+}
+
 void rc_requester_output(struct rc *rc, const struct datagram_sink *sink)
 {
     struct rc_requester *q = &rc->req;
@@ -436,7 +481,9 @@ void rc_requester_output(struct rc *rc, const struct datagram_sink *sink)
         put_tail(rc, sink);
     }
     rc_share_limit(rc);
-    while (may_send(rc) && send_one(rc, sink)) {
+    const uint64_t waits = waits_from(rc);
+    while (may_send(rc) && (q->send_mark < waits || q->send_mark < q->next_mark) &&
+           send_one(rc, sink)) {
     }
     follow_share(rc);
     q->is_held_back = is_permitted(rc) && !may_send(rc) && has_more(rc);

@@ -199,6 +199,11 @@ static uint32_t send_end(const struct wq *wq)
     return wq->is_closed ? wq->sq_end : wqe_ring_posted(&wq->sq);
 }
 
+uint32_t wq_unbegun_count(const struct wq *wq)
+{
+    return send_end(wq) - wq->sq_next;
+}
+
 bool wq_has_entry(const struct wq *wq)
 {
     return wq->sq_next != send_end(wq) && !wq->is_sq_blocked;
@@ -209,12 +214,31 @@ bool wq_has_work(const struct wq *wq)
     return !wq_is_held(wq) && (wq_has_entry(wq) || read_flow_wants_take(&wq->reads));
 }
 
+// The n-th that has not begun, 0 the next. NULL: there is none, or it waits for those before it.
+static const struct send_wqe *unfenced_at(const struct wq *wq, uint32_t n)
+{
+    const bool is_posted = n < wq_unbegun_count(wq);
+    const struct send_wqe *wqe = is_posted ? wq_send_at(wq, wq->sq_next + n) : NULL;
+    return wqe != NULL && (wqe->flags & WQE_FENCE) == 0 ? wqe : NULL;
+}
+
+static bool may_start(const struct wq *wq)
+{
+    return !wq_is_held(wq) && !read_flow_wants_take(&wq->reads) && wq_has_entry(wq);
+}
+
 bool wq_has_message(const struct wq *wq)
 {
-    const bool is_first = !wq_is_held(wq) && !read_flow_wants_take(&wq->reads) && wq_has_entry(wq);
-    const struct send_wqe *wqe = is_first ? wq_send_at(wq, wq->sq_next) : NULL;
-    return wqe != NULL && (wqe->flags & WQE_FENCE) == 0 &&
-           facts_of_opcode[wqe->opcode].start == start_message;
+    const struct send_wqe *wqe = may_start(wq) ? unfenced_at(wq, 0) : NULL;
+    return wqe != NULL && facts_of_opcode[wqe->opcode].start == start_message;
+}
+
+const struct send_wqe *wq_transfer_at(const struct wq *wq, uint32_t n)
+{
+    const struct send_wqe *wqe = may_start(wq) ? unfenced_at(wq, n) : NULL;
+    const bool is_transfer = wqe != NULL && (facts_of_opcode[wqe->opcode].start == start_message ||
+                                             facts_of_opcode[wqe->opcode].start == start_read);
+    return is_transfer ? wqe : NULL;
 }
 
 // Requests go before the send queue: they are short, and what they ask for keeps the pipe full.

@@ -173,6 +173,8 @@ static inline uint32_t wq_begun_end(const struct wq *wq)
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
+uint32_t wq_unbegun_count(const struct wq *wq); // posted, and not put (wq_message_put)
+
 enum transport_next wq_next(struct wq *wq, struct transport_work *ret);
 // A request alone, if a read context is there. A transport may post tasks of its own, by which it
 // asks for no octets (READ_KIND_READY).
@@ -182,6 +184,9 @@ bool wq_has_work(const struct wq *wq);
 bool wq_has_entry(const struct wq *wq); // ... of the send queue: requests of reads left aside
 // Is what wq_next finds a message, which waits for nothing?
 bool wq_has_message(const struct wq *wq);
+// The n-th that has not begun, 0 the next. NULL: it is neither message nor Read, or something else
+// has to come first: what is fenced off, or requests of a Read that has begun.
+const struct send_wqe *wq_transfer_at(const struct wq *wq, uint32_t n);
 
 // Nothing leaves before `until`: the peer has no receive yet, or a rate asks for it. wq_next and
 // wq_has_work know; what is to be sent again the transport holds back by itself.

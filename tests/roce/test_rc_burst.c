@@ -191,6 +191,112 @@ static void an_answer_that_is_longer_than_a_turn_goes_on_in_the_next(void **stat
     rc_end_close(e);
 }
 
+/* ---- company --------------------------------------------------------------------------------- */
+
+enum { LARGE = 4096, TRAIN = 15 }; // as many packets of that length leave together
+
+// It may have several trains out.
+static struct rc_end *open_wide(bool is_one_host)
+{
+    struct rc_end *e =
+        rc_end_open(&(struct rc_end_options){.pmtu = LARGE, .is_one_host = is_one_host});
+    e->rc->req.congestion.window = 4 * TRAIN;
+    return e;
+}
+
+// So many at once; how many packets have left.
+static unsigned send_large(struct rc_end *e, unsigned count)
+{
+    const unsigned before = e->count;
+    for (unsigned i = 0; i < count; i++) {
+        rc_end_post(e, i, WQE_RDMA_WRITE, 0, LARGE, remote, REMOTE_KEY);
+    }
+    rc_end_output(e);
+    return e->count - before;
+}
+
+// While a train is out, and the peer is to say so when it has it.
+static void within_a_host_what_fills_no_train_waits_for_company(void **state)
+{
+    struct rc_end *e = open_wide(true);
+    assert_int_equal(send_large(e, TRAIN), TRAIN);
+    assert_int_equal(send_large(e, TRAIN - 1), 0);
+    assert_int_equal(send_large(e, 4), TRAIN);
+    assert_int_equal(send_large(e, 1), 0);
+    rc_end_close(e);
+}
+
+static void what_waits_for_company_leaves_when_the_peer_has_the_rest(void **state)
+{
+    struct rc_end *e = open_wide(true);
+    assert_int_equal(send_large(e, TRAIN), TRAIN);
+    assert_int_equal(send_large(e, 3), 0);
+    rc_end_take_ack(e, RC_END_PSN + TRAIN - 2, AETH_SYNDROME_ACK);
+    assert_int_equal(e->count, TRAIN + 3);
+    assert_true(e->packets[(e->first + e->count - 1) % RC_END_PACKETS].p.bth.ack_req);
+    rc_end_close(e);
+}
+
+static void where_less_than_a_train_is_out_nothing_waits(void **state)
+{
+    struct rc_end *e = open_wide(true);
+    assert_int_equal(send_large(e, TRAIN - 1), TRAIN - 1);
+    assert_int_equal(send_large(e, 1), 1);
+    rc_end_close(e);
+}
+
+static void over_a_line_nothing_waits_for_company(void **state)
+{
+    struct rc_end *e = open_wide(false);
+    assert_int_equal(send_large(e, TRAIN), TRAIN);
+    assert_int_equal(send_large(e, 1), 1);
+    rc_end_close(e);
+}
+
+static void post_reads(struct rc_end *e, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        rc_end_post(e, i, WQE_RDMA_READ, 0, LARGE, remote, REMOTE_KEY);
+    }
+    rc_end_output(e);
+}
+
+static void reads_wait_for_company_too(void **state)
+{
+    struct rc_end *e = rc_end_open(
+        &(struct rc_end_options){.pmtu = LARGE, .is_one_host = true, .max_rd_atomic = TRAIN});
+    e->rc->req.congestion.window = 4 * TRAIN;
+    assert_int_equal(send_large(e, TRAIN), TRAIN);
+    post_reads(e, TRAIN - 1);
+    assert_int_equal(e->count, TRAIN);
+    post_reads(e, 1);
+    assert_int_equal(e->count, 2 * TRAIN);
+    rc_end_close(e);
+}
+
+// Of two requests the second brings less than a train.
+static void a_read_that_has_begun_does_not_wait_for_company(void **state)
+{
+    struct rc_end *e = open_wide(true);
+    assert_int_equal(send_large(e, TRAIN), TRAIN);
+    rc_end_post(e, 1, WQE_RDMA_READ, 0, (2 * TRAIN + 2) * LARGE, remote, REMOTE_KEY);
+    rc_end_output(e);
+    rc_end_output(e);
+    assert_int_equal(e->count, TRAIN + 2);
+    rc_end_close(e);
+}
+
+static void what_an_atomic_stands_behind_does_not_wait_for_company(void **state)
+{
+    struct rc_end *e = open_wide(true);
+    assert_int_equal(send_large(e, TRAIN), TRAIN);
+    rc_end_post(e, 1, WQE_RDMA_WRITE, 0, LARGE, remote, REMOTE_KEY);
+    rc_end_post(e, 2, WQE_ATOMIC_FETCH_AND_ADD, 0, 8, remote, REMOTE_KEY);
+    rc_end_output(e);
+    assert_int_equal(e->count, TRAIN + 2);
+    rc_end_close(e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +307,13 @@ int main(void)
         cmocka_unit_test(a_peer_that_is_not_ready_behind_an_acknowledgement_is_waited_for),
         cmocka_unit_test(an_answer_is_cut_into_packets_each_of_its_place),
         cmocka_unit_test(an_answer_that_is_longer_than_a_turn_goes_on_in_the_next),
+        cmocka_unit_test(within_a_host_what_fills_no_train_waits_for_company),
+        cmocka_unit_test(what_waits_for_company_leaves_when_the_peer_has_the_rest),
+        cmocka_unit_test(where_less_than_a_train_is_out_nothing_waits),
+        cmocka_unit_test(over_a_line_nothing_waits_for_company),
+        cmocka_unit_test(reads_wait_for_company_too),
+        cmocka_unit_test(a_read_that_has_begun_does_not_wait_for_company),
+        cmocka_unit_test(what_an_atomic_stands_behind_does_not_wait_for_company),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -354,6 +354,42 @@ static void a_message_is_next_if_no_request_is(void **state)
     queues_close(q);
 }
 
+// Writes, one of them fenced, and how many are seen of those that have not begun.
+static void what_has_not_begun_is_seen_up_to_a_fence(void **state)
+{
+    const uint32_t lengths[PIECE_COUNT] = {10, 20, 30, 40, 50};
+    struct queues *q = queues_open();
+    assert_null(wq_transfer_at(&q->wq, 0)); // there is none
+    for (unsigned i = 0; i < 3; i++) {
+        post_write(q, i, lengths);
+    }
+    wq_send_at(&q->wq, 2)->flags |= WQE_FENCE;
+    assert_int_equal(wq_unbegun_count(&q->wq), 3);
+    assert_ptr_equal(wq_transfer_at(&q->wq, 1), wq_send_at(&q->wq, 1));
+    assert_null(wq_transfer_at(&q->wq, 2));
+    assert_null(wq_transfer_at(&q->wq, 3));
+    start(q);
+    wq_message_put(&q->wq, 1);
+    assert_int_equal(wq_unbegun_count(&q->wq), 2);
+    assert_ptr_equal(wq_transfer_at(&q->wq, 0), wq_send_at(&q->wq, 1));
+    wq_hold(&q->wq, q->wq.now + 1);
+    assert_null(wq_transfer_at(&q->wq, 0));
+    queues_close(q);
+}
+
+static void nothing_is_seen_while_requests_of_a_read_come_first(void **state)
+{
+    const uint32_t lengths[PIECE_COUNT] = {10, 20, 30, 40, 50};
+    struct queues *q = queues_open();
+    struct read_context *first = begin_read_of_two(q);
+    post_write(q, 1, lengths);
+    assert_non_null(wq_transfer_at(&q->wq, 0));
+    answer(q, first); // the second request may leave
+    assert_null(wq_transfer_at(&q->wq, 0));
+    wq_requests_forget(&q->wq);
+    queues_close(q);
+}
+
 static void a_completion_tells_what_its_message_has_brought(void **state)
 {
     struct queues *q = queues_open();
@@ -501,6 +537,8 @@ int main(void)
         cmocka_unit_test(requests_that_may_leave_are_work_behind_the_last_entry),
         cmocka_unit_test(a_fence_holds_until_the_last_part_of_the_read_is_answered),
         cmocka_unit_test(a_message_is_next_if_no_request_is),
+        cmocka_unit_test(what_has_not_begun_is_seen_up_to_a_fence),
+        cmocka_unit_test(nothing_is_seen_while_requests_of_a_read_come_first),
         cmocka_unit_test(a_completion_tells_what_its_message_has_brought),
         cmocka_unit_test(an_entry_has_room_for_an_address_behind_its_payload),
         cmocka_unit_test(a_send_queue_may_go_on_after_an_error),
