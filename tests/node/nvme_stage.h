@@ -225,7 +225,7 @@ static inline void line_wake(void *connection)
 static const struct nvme_transport stage_transport = {
     .name = "test",
     .trtype = NVME_TRTYPE_TCP,
-    .sgl_kinds = NVME_SGL_KIND_IN_CAPSULE,
+    .sgl_kinds = NVME_SGL_KIND_IN_CAPSULE | NVME_SGL_KIND_TRANSPORT,
     .in_capsule_len_max = NVME_SCRATCH_LEN,
     .fetch = line_fetch,
     .deliver = line_deliver,
@@ -275,7 +275,9 @@ static inline void sqe_fill(struct line *line, uint8_t sqe[NVME_SQE_LEN], uint8_
     put_le16(sqe + NVME_SQE_OFF_CID, ++line->cid);
     put_le32(sqe + NVME_SQE_OFF_NSID, 1);
     put_le32(sqe + NVME_SQE_OFF_SGL1 + NVME_SGL_OFF_LENGTH, data_len);
-    sqe[NVME_SQE_OFF_SGL1 + NVME_SGL_OFF_ID] = NVME_SGL_IN_CAPSULE;
+    sqe[NVME_SQE_OFF_SGL1 + NVME_SGL_OFF_ID] =
+        (opcode & NVME_OPCODE_DIRECTION_MASK) == NVME_OPCODE_TO_HOST ? NVME_SGL_TRANSPORT
+                                                                     : NVME_SGL_IN_CAPSULE;
 }
 
 static inline struct answer line_answer(const struct line *line)
