@@ -46,11 +46,12 @@ static void refuse_parameter(struct nvme_command *command, const struct wish *wi
     refuse(command, wish, NVME_CONNECT_INVALID | NVME_STATUS_DNR, why);
 }
 
-// A name ends within its field, and is no longer than names may be.
+// A name ends within its field, and is no longer than names may be. A host may have none: there is
+// nothing that it names here but itself, and SPDK's tools have none if they are not given one.
 static bool name_take(char ret[NVME_NQN_MAX], const uint8_t *field)
 {
     const uint8_t *end = memchr(field, '\0', NVME_NQN_MAX);
-    if (end == NULL || end == field) {
+    if (end == NULL) {
         ret[0] = '\0';
         return false;
     }
@@ -232,12 +233,13 @@ static void on_connect_data(struct nvme_command *command, instant_ns now)
                         .kato_ms = get_le32(command->sqe + NVME_CONNECT_OFF_KATO),
                         .cntlid = get_le16(data + NVME_CONNECT_DATA_OFF_CNTLID),
                         .hostid = data + NVME_CONNECT_DATA_OFF_HOSTID};
-    if (!name_take(wish.subnqn, data + NVME_CONNECT_DATA_OFF_SUBNQN)) {
+    const bool has_end = name_take(wish.subnqn, data + NVME_CONNECT_DATA_OFF_SUBNQN);
+    if (!has_end || wish.subnqn[0] == '\0') {
         refuse_parameter(command, &wish, NVME_CONNECT_DATA_OFF_SUBNQN | NVME_CONNECT_IN_DATA,
                          "the subsystem's name is empty or does not end");
     } else if (!name_take(wish.hostnqn, data + NVME_CONNECT_DATA_OFF_HOSTNQN)) {
         refuse_parameter(command, &wish, NVME_CONNECT_DATA_OFF_HOSTNQN | NVME_CONNECT_IN_DATA,
-                         "the host's name is empty or does not end");
+                         "the host's name does not end");
     } else if (wish.qid == 0) {
         connect_admin(command, &wish, now);
     } else {

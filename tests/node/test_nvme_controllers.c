@@ -100,6 +100,36 @@ static void a_connect_whose_data_did_not_come_may_be_repeated(void **state)
     stage_destroy(s);
 }
 
+// Which host it is, its identifier says; SPDK's spdk_nvme_perf connects so.
+static void a_host_without_a_name_has_its_session(void **state)
+{
+    struct stage *s = stage_create(ALL);
+    struct session session = session_on(s, "");
+    io_send(session.io, NVME_IO_READ, 0, 1, 0);
+    stage_complete(s, stage_take(s), NODE_OK);
+    assert_int_equal(line_answer(session.io).status, NVME_OK);
+    session_leave(&session);
+    stage_destroy(s);
+}
+
+static void a_name_that_does_not_end_is_refused(void **state)
+{
+    char name[NVME_NQN_MAX + 1];
+    struct stage *s = stage_create(ALL);
+    struct line *line = line_open(s);
+    memset(name, 'n', NVME_NQN_MAX);
+    name[NVME_NQN_MAX] = '\0';
+    struct answer answer = line_connect(line, name, 0, NVME_CNTLID_DYNAMIC, 0);
+    assert_int_equal(answer.status, NVME_CONNECT_INVALID);
+    assert_int_equal(answer.result, NVME_CONNECT_DATA_OFF_HOSTNQN | NVME_CONNECT_IN_DATA);
+    answer = line_connect_to(line, name, STAGE_HOST, 0, NVME_CNTLID_DYNAMIC, 0);
+    assert_int_equal(answer.result, NVME_CONNECT_DATA_OFF_SUBNQN | NVME_CONNECT_IN_DATA);
+    answer = line_connect_to(line, "", STAGE_HOST, 0, NVME_CNTLID_DYNAMIC, 0);
+    assert_int_equal(answer.result, NVME_CONNECT_DATA_OFF_SUBNQN | NVME_CONNECT_IN_DATA);
+    line_end(line);
+    stage_destroy(s);
+}
+
 // A write of the former session may still be at the device: what the host reads through the new one
 // must come behind it.
 static void a_host_that_comes_back_waits_for_the_end_of_its_former_session(void **state)
@@ -630,6 +660,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_refusal_by_the_uma_says_whether_to_ask_again),
         cmocka_unit_test(a_connect_whose_data_did_not_come_may_be_repeated),
+        cmocka_unit_test(a_host_without_a_name_has_its_session),
+        cmocka_unit_test(a_name_that_does_not_end_is_refused),
         cmocka_unit_test(a_host_that_comes_back_waits_for_the_end_of_its_former_session),
         cmocka_unit_test(a_connect_that_waits_ends_with_its_connection),
         cmocka_unit_test(a_number_is_not_given_to_another_host_soon),

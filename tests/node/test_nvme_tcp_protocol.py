@@ -124,7 +124,7 @@ def connects_are_refused_with_the_parameter(node):
                 (BAD_PARAMETER, 256 | IN_DATA, {'nqn': 'nqn.2026-11.test:nosuch'}),
                 (BAD_PARAMETER, 256 | IN_DATA, {'nqn': ''}),
                 (BAD_PARAMETER, 256 | IN_DATA, {'nqn': 'n' * 256}),
-                (BAD_PARAMETER, 512 | IN_DATA, {'host': ''}),
+                (BAD_PARAMETER, 512 | IN_DATA, {'host': 224 * 'n'}),
                 (BAD_PARAMETER, 16 | IN_DATA, {'cntlid': 1}),
                 (BAD_PARAMETER, 16 | IN_DATA, {'qid': 1, 'cntlid': 0x4141}),
                 (BAD_PARAMETER, 16 | IN_DATA, {'qid': 1, 'cntlid': 0}),
