@@ -1,6 +1,6 @@
 #include "base/faster.h"
 
-static void enter(struct faster *f, unsigned phase, uint64_t len)
+static void enter(struct faster *f, enum faster_phase phase, uint32_t len)
 {
     f->phase = phase;
     f->phase_len = len;
@@ -9,8 +9,8 @@ static void enter(struct faster *f, unsigned phase, uint64_t len)
 
 static void settle(struct faster *f)
 {
-    const duration_ns best = f->best[f->settled_way], others = f->best[!f->settled_way];
-    const bool is_beaten = others < best - best / 8;
+    const uint32_t best_ns = f->best_ns[f->settled_way], others_ns = f->best_ns[!f->settled_way];
+    const bool is_beaten = others_ns < best_ns - best_ns / 8;
     f->settled_way ^= is_beaten;
     f->change_count += is_beaten;
     f->settled_len = is_beaten ? FASTER_SETTLED_MIN : 2 * f->settled_len;
@@ -29,7 +29,7 @@ static void begin_stretch(struct faster *f)
 
 static void begin_trial(struct faster *f)
 {
-    f->best[0] = f->best[1] = 0;
+    f->best_ns[0] = f->best_ns[1] = 0;
     f->stretch = 0;
     begin_stretch(f);
 }
@@ -39,8 +39,9 @@ static void end_stretch(struct faster *f, instant_ns now)
 {
     const duration_ns way_ns = 1 + (now - f->begun_ns) / (f->moved_len >> 12);
     const duration_ns took_ns = way_ns + (f->way == 1 ? way_ns * f->toll / 16 : 0);
-    duration_ns *best = &f->best[f->way];
-    *best = *best == 0 ? took_ns : instant_min(*best, took_ns);
+    uint32_t *best_ns = &f->best_ns[f->way];
+    const duration_ns least_ns = *best_ns == 0 ? took_ns : instant_min(*best_ns, took_ns);
+    *best_ns = (uint32_t)instant_min(least_ns, UINT32_MAX);
     if (++f->stretch < FASTER_STRETCHES) {
         begin_stretch(f);
     } else {

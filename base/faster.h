@@ -25,24 +25,26 @@ enum {
     FASTER_SETTLED_MAX = 1024 << 20,
 };
 
-// Zeroed: by way 0, and the first octets begin a trial.
+enum faster_phase { FASTER_SETTLED, FASTER_LEADS, FASTER_MEASURES };
+
+// Zeroed: by way 0, and the first octets begin a trial. Each connection has one, so it is small.
 struct faster {
-    unsigned way; // 0 or 1: by which octets go now
-    unsigned settled_way;
-    enum { FASTER_SETTLED, FASTER_LEADS, FASTER_MEASURES } phase;
-    unsigned stretch; // of the trial
-    uint64_t moved_len, phase_len;
-    uint64_t settled_len; // octets from the last trial to the next; 0: there was none
-    instant_ns begun_ns;  // the measured part of a stretch
-    duration_ns best[2];  // of the trial, by each way: for 4 KiB; 0: none yet
-    uint64_t change_count;
-    unsigned toll; // what way 1 takes counts for so many sixteenths more
+    uint8_t way; // 0 or 1: by which octets go now
+    uint8_t settled_way;
+    uint8_t phase;   // enum faster_phase
+    uint8_t stretch; // of the trial
+    uint32_t toll;   // what way 1 takes counts for so many sixteenths more
+    uint32_t moved_len, phase_len;
+    uint32_t settled_len; // octets from the last trial to the next; 0: there was none
+    uint32_t change_count;
+    uint32_t best_ns[2]; // of the trial, by each way: for 4 KiB; 0: none yet
+    instant_ns begun_ns; // the measured part of a stretch
 };
 
 // So many octets have gone by f->way. True: a phase is over, faster_on_phase_end follows.
-static inline bool faster_note(struct faster *f, size_t len)
+static inline bool faster_note(struct faster *f, uint32_t len)
 {
-    f->moved_len += len;
+    f->moved_len += len < FASTER_SETTLED_MAX ? len : FASTER_SETTLED_MAX;
     return f->moved_len >= f->phase_len;
 }
 

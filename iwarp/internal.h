@@ -111,10 +111,10 @@ struct qp {
     struct qp_config config;
     enum qp_state state;
     enum qp_stream_state stream_state;
-    struct qp_stream stream; // as established
-    uint32_t denied;         // MEM_ACCESS_*: see qp_set_rights
-    struct rdmap_stream rdmap;
+    struct qp_stream stream;     // as established
+    uint32_t denied;             // MEM_ACCESS_*: see qp_set_rights
     atomic_bool peer_is_foreign; // engine writes, posters read: no extensions are agreed
+    struct rdmap_stream rdmap;
 
     // Our reads.
     struct read_task ready_task; // start-up's own
@@ -144,13 +144,13 @@ struct qp {
     struct {
         bool is_offered;        // there is somebody who copies, in this call
         bool is_possible;       // ... and he is to
-        uint32_t taken_count;   // requests, the newest, that are neither put nor answered
-        uint32_t out_count;     // ... of these, the oldest: their octets are being copied
         bool is_refused;        // the oldest goes by the stream
         bool is_failed;         // what was posted behind them is at fault
+        uint32_t taken_count;   // requests, the newest, that are neither put nor answered
+        uint32_t out_count;     // ... of these, the oldest: their octets are being copied
         int run;                // Reads that went by the stream one behind the other
+        uint32_t row_len;       // octets of Reads without a pause, as far as it matters
         struct faster ways;     // past the stream, or on it
-        uint64_t row_len;       // octets of Reads without a pause
         instant_ns answered_ns; // the last of them
     } pull;
     struct {

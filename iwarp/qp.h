@@ -115,6 +115,8 @@ struct qp_stream {
     uint32_t mulpdu; // octets in a ULPDU at most, at least MULPDU_MIN
     uint16_t ird;    // requests of the peer that we hold at a time; at most config.ird_max counts
     uint16_t ord; // requests of ours that the peer holds at a time; at most config.ord_max counts
+    bool is_own_peer;   // both ends are this queue pair: peer_is_weft, and nothing is left to tell
+    bool settles_apart; // what the transport has taken is not settled yet: qp_on_settled follows
     bool is_initiator;
     bool may_send;          // false: not before the first ULPDU has arrived (responder)
     duration_ns silence_ns; // ... or the initiator has been silent for so long; 0: for ever
@@ -123,12 +125,10 @@ struct qp_stream {
     bool peer_is_siw;  // Terminates are read in siw's bit order
     uint8_t rtr; // initiator: the one indication to send first, 0: none; the extension message
                  // stands in for it. Responder: the kinds that may come, qp_rtr bits
+    uint8_t oneshot_offered; // responder, peer_is_weft: EXTENSION_ONESHOT_ bits to choose from
     struct extension_message choices; // initiator, peer_is_weft
     uint32_t told_allotment_len;      // peer_is_weft: this node's wish, as start-up told it
     uint32_t peer_allotment_len;      // initiator, peer_is_weft: the peer's, likewise
-    uint8_t oneshot_offered; // responder, peer_is_weft: EXTENSION_ONESHOT_ bits to choose from
-    bool is_own_peer;   // both ends are this queue pair: peer_is_weft, and nothing is left to tell
-    bool settles_apart; // what the transport has taken is not settled yet: qp_on_settled follows
 };
 
 // Once per life, or again after QP_RESET.

@@ -71,6 +71,6 @@ void read_way_note(struct qp *qp, instant_ns issued_ns, uint32_t len)
     } else if (is_in_row(qp)) {
         measure(qp, len);
     }
-    qp->pull.row_len += len;
+    qp->pull.row_len += qp->pull.row_len < ROW_LEN_MIN ? len : 0;
     qp->pull.answered_ns = qp->wq.now;
 }

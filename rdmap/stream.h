@@ -15,14 +15,13 @@ struct rdmap_stream {
     bool extensions_may_come; // an extension message is not refused
     bool extensions_agreed;   // Sends may carry immediate data
     uint8_t oneshot;          // one-shot RDMA as agreed: EXTENSION_ONESHOT_ bits, 0: none
+    bool is_write_open;       // the Last segment of the peer's last Write has not come
 
     uint32_t tx_msn[DDP_QN_COUNT]; // of the next message
     struct ddp_untagged_queue rx[DDP_QN_COUNT];
 
     uint64_t written_len; // octets of the peer's last Write, for the Immediate Data behind it
-    bool is_write_open;   // its Last segment has not come
-
-    uint64_t early_base; // added to positions of this stream at STags, which outlive it
+    uint64_t early_base;  // added to positions of this stream at STags, which outlive it
 };
 
 void rdmap_stream_init(struct rdmap_stream *stream, struct mem_table *mem, struct mem_asker asker,
